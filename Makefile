@@ -1,0 +1,157 @@
+# `make` lists the targets. Tools are pinned in internal/tools and built into
+# bin/ when a target first needs them; `make build` and `make test` need none
+# but Go.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+PKGS ?= ./...
+GO_BUILD := CGO_ENABLED=0 go build -buildvcs=false -trimpath
+
+# What the test targets run, and for how long at most.
+TEST_FLAGS ?= -timeout 15m
+RACE_FLAGS ?= -timeout 20m
+FUZZTIME ?= 5s
+BENCH ?= go run -buildvcs=false ./tests/bench
+SOAK ?= go run -buildvcs=false ./tests/soak
+DEMO ?= go run -buildvcs=false ./tests/e2e/demo
+
+# Compose is a plugin of docker here and a program of its own there.
+COMPOSE ?= $(shell docker compose version >/dev/null 2>&1 && echo docker compose || echo docker-compose)
+
+##@ Build
+
+.PHONY: build
+build: bin/osqueue ## Build the static binary bin/osqueue
+
+# Go's own cache decides what is out of date.
+.PHONY: bin/osqueue
+bin/osqueue: | bin
+	$(GO_BUILD) -ldflags '-s -w -X main.version=$(VERSION)' -o $@ ./cmd/osqueue
+
+.PHONY: generate
+generate: bin/buf bin/protoc-gen-go bin/protoc-gen-go-vtproto ## Generate code from the .proto files
+	@for dir in $(GEN_DIRS); do \
+		echo "generate $$dir"; \
+		(cd $$dir && PATH="$(CURDIR)/bin:$$PATH" buf generate); \
+	done
+
+.PHONY: clean
+clean: ## Remove what was built, the tools too
+	rm -rf bin dist
+
+##@ Test
+
+.PHONY: test
+test: build versitygw-if-possible ## Run all tests
+	go test $(TEST_FLAGS) $(PKGS)
+
+.PHONY: race
+race: build versitygw-if-possible ## Run all tests under the race detector
+	go test -race $(RACE_FLAGS) $(PKGS)
+
+.PHONY: fuzz
+fuzz: ## Run every fuzz test for FUZZTIME (default 5s)
+	internal/tools/fuzz.sh $(FUZZTIME)
+
+.PHONY: lint
+lint: fmt-check vet golangci ## Check formatting, go vet and the linters (import rules are among them)
+
+.PHONY: check
+check: lint generate-check race fuzz ## Everything above: lint, generated code, tests with -race, short fuzz
+
+.PHONY: generate-check
+generate-check: bin/buf bin/protoc-gen-go bin/protoc-gen-go-vtproto ## Check that the generated code is up to date
+	PATH="$(CURDIR)/bin:$$PATH" internal/tools/generate-check.sh $(GEN_DIRS)
+
+.PHONY: fmt
+fmt: bin/gofumpt ## Format the code
+	bin/gofumpt -w .
+
+.PHONY: fmt-check
+fmt-check: bin/gofumpt
+	@unformatted=$$(bin/gofumpt -l .); \
+	if [ -n "$$unformatted" ]; then \
+		printf 'not formatted, run `make fmt`:\n%s\n' "$$unformatted"; exit 1; \
+	fi
+
+.PHONY: vet
+vet:
+	go vet $(PKGS)
+
+.PHONY: golangci
+golangci: bin/golangci-lint
+	bin/golangci-lint run $(PKGS)
+
+# A real S3 server for the storage tests. They are skipped without it.
+.PHONY: versitygw-if-possible
+versitygw-if-possible:
+	@timeout 600 $(MAKE) bin/versitygw \
+		|| echo 'versitygw could not be built: the storage tests against it will be skipped'
+
+##@ Measure
+
+.PHONY: bench
+bench: build ## Measure three processes on loopback, beside the bare raft commit
+	$(BENCH)
+
+.PHONY: soak
+soak: build ## Run a cluster under load and faults for a long time
+	$(SOAK)
+
+.PHONY: demo
+demo: build ## Count the words of Go's standard library, and kill the leader meanwhile
+	$(DEMO)
+
+##@ Containers
+
+.PHONY: image
+image: build ## Build the container image osqueue:latest
+	docker build -t osqueue:latest .
+
+.PHONY: cluster-up
+cluster-up: image ## Start three brokers and two workers in containers
+	$(COMPOSE) up -d
+	@echo 'brokers: http://127.0.0.1:8080 http://127.0.0.1:8081 http://127.0.0.1:8082'
+
+.PHONY: cluster-down
+cluster-down: ## Stop the containers and delete their data
+	$(COMPOSE) down --volumes --remove-orphans
+
+##@ Tools
+
+# $(call tool,name,folder of its go.mod,package)
+define tool
+TOOLS += bin/$(1)
+bin/$(1): $(2)/go.mod $(2)/go.sum | bin
+	@echo 'building $(1) (pinned in $(2)/go.mod)'
+	@go build -C $(2) -buildvcs=false -o $$(CURDIR)/$$@ $(3)
+	@touch $$@
+endef
+
+$(eval $(call tool,golangci-lint,internal/tools,github.com/golangci/golangci-lint/v2/cmd/golangci-lint))
+$(eval $(call tool,gofumpt,internal/tools,mvdan.cc/gofumpt))
+$(eval $(call tool,gotestsum,internal/tools,gotest.tools/gotestsum))
+$(eval $(call tool,benchstat,internal/tools,golang.org/x/perf/cmd/benchstat))
+$(eval $(call tool,buf,internal/tools/buf,github.com/bufbuild/buf/cmd/buf))
+$(eval $(call tool,protoc-gen-go,internal/tools/protogen,google.golang.org/protobuf/cmd/protoc-gen-go))
+$(eval $(call tool,protoc-gen-go-vtproto,internal/tools/protogen,github.com/planetscale/vtprotobuf/cmd/protoc-gen-go-vtproto))
+$(eval $(call tool,versitygw,internal/tools/versitygw,github.com/versity/versitygw/cmd/versitygw))
+
+# Folders with a buf.gen.yaml.
+GEN_DIRS := $(patsubst %/buf.gen.yaml,%,$(wildcard */buf.gen.yaml */*/buf.gen.yaml))
+
+.PHONY: tools
+tools: $(TOOLS) ## Build all tools into bin/
+
+bin:
+	@mkdir -p $@
+
+.PHONY: help
+help: ## List the targets
+	@awk 'BEGIN {FS = ":.*## "} \
+		/^##@ / {printf "\n%s\n", substr($$0, 5)} \
+		/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' Makefile
