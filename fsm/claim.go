@@ -1,0 +1,171 @@
+package fsm
+
+import (
+	"math"
+	"strings"
+
+	"osqueue/fsm/fsmpb"
+)
+
+// How long, and how many, answers to claims are remembered. A worker repeats
+// the few claims that it had under way when its broker went away, within
+// seconds; more would only make the state larger.
+const (
+	claimMemoryMs      = 60_000
+	claimsPerWorkerMax = 16
+	claimsMax          = 65_536
+)
+
+// claimJobsMax bounds the answer to one claim, and so the record of it.
+const claimJobsMax = 16_384
+
+// claim leases up to op.Max jobs (0 asks for one).
+func (m *Machine) claim(op *fsmpb.Claim) Result {
+	m.seen(op.Worker)
+	if op.RequestId != "" {
+		if r := m.remembered(op.Worker, op.RequestId); r != nil {
+			return Result{Code: Duplicate, Jobs: m.stillHeld(r)}
+		}
+	}
+	worker := strings.Clone(op.Worker)
+	n := min(max(int(op.Max), 1), claimJobsMax, m.ready.Len())
+	jobs := make([]*Job, 0, n)
+	for range n {
+		old := m.next(op.Types)
+		if old == nil {
+			break
+		}
+		jobs = append(jobs, m.lease(old, worker, op.LeaseMs))
+	}
+	if op.RequestId != "" && len(jobs) > 0 {
+		m.remember(worker, op.RequestId, jobs)
+	}
+	return Result{Jobs: jobs}
+}
+
+// next is the waiting job that a claim of these types gets; nil if there is
+// none. No types take any job; a type "" among others matches nothing, as a
+// job without type has none to match.
+func (m *Machine) next(types []string) *Job {
+	if len(types) == 0 {
+		j, _ := m.ready.Min()
+		return j
+	}
+	var best *Job
+	for _, t := range types {
+		q := m.queues[t]
+		if q == nil || t == "" {
+			continue
+		}
+		if j, ok := q.ready.Min(); ok && (best == nil || byClaimOrder(j, best)) {
+			best = j
+		}
+	}
+	return best
+}
+
+// Ready reports whether a claim of these types would get a job.
+func (m *Machine) Ready(types []string) bool { return m.next(types) != nil }
+
+func (m *Machine) lease(old *Job, worker string, leaseMs int64) *Job {
+	m.meta.Token++
+	j := *old
+	j.Status = InProgress
+	j.AttemptEnd = NoEnd
+	j.Worker = worker
+	j.Attempts = min(j.Attempts, math.MaxInt32-1) + 1
+	j.ClaimedAt, j.Heartbeat = m.meta.Now, m.meta.Now
+	j.HeldMs = firstPositive(leaseMs, old.LeaseMs, m.meta.Settings.LeaseMs)
+	j.Token = m.meta.Token
+	m.put(old, &j)
+	return &j
+}
+
+func firstPositive(values ...int64) int64 {
+	for _, v := range values {
+		if v > 0 {
+			return v
+		}
+	}
+	return 0
+}
+
+func (r *ClaimRecord) firstToken() uint64 {
+	if len(r.Leases) == 0 {
+		return 0
+	}
+	return r.Leases[0].Token
+}
+
+// remembered finds the answer given to an earlier claim with that request id.
+func (m *Machine) remembered(worker, requestID string) *ClaimRecord {
+	for _, r := range m.byWorker[worker] {
+		if r.RequestID == requestID {
+			return r
+		}
+	}
+	return nil
+}
+
+// stillHeld are the jobs of a remembered claim whose leases still stand.
+func (m *Machine) stillHeld(r *ClaimRecord) []*Job {
+	var jobs []*Job
+	for _, l := range r.Leases {
+		if j := m.ids[l.JobID]; j != nil && j.Status == InProgress && j.Token == l.Token {
+			jobs = append(jobs, j)
+		}
+	}
+	return jobs
+}
+
+func (m *Machine) remember(worker, requestID string, jobs []*Job) {
+	r := &ClaimRecord{
+		Worker:    worker,
+		RequestID: strings.Clone(requestID),
+		ClaimedAt: m.meta.Now,
+		Leases:    make([]Lease, len(jobs)),
+	}
+	for i, j := range jobs {
+		r.Leases[i] = Lease{JobID: j.ID, Token: j.Token}
+	}
+	m.addClaim(r)
+	m.boundClaims(worker)
+}
+
+// addClaim adds the youngest record.
+func (m *Machine) addClaim(r *ClaimRecord) {
+	m.claims.Set(r)
+	m.byWorker[r.Worker] = append(m.byWorker[r.Worker], r)
+}
+
+// dropClaim drops the oldest record of its worker.
+func (m *Machine) dropClaim(r *ClaimRecord) {
+	m.claims.Delete(r)
+	own := m.byWorker[r.Worker]
+	own[0] = nil
+	if m.byWorker[r.Worker] = own[1:]; len(own) == 1 {
+		delete(m.byWorker, r.Worker)
+	}
+}
+
+// boundClaims drops the oldest records of worker, and of all, over the limits.
+func (m *Machine) boundClaims(worker string) {
+	if own := m.byWorker[worker]; len(own) > claimsPerWorkerMax {
+		m.dropClaim(own[0])
+	}
+	if m.claims.Len() > claimsMax {
+		r, _ := m.claims.Min()
+		m.dropClaim(r)
+	}
+}
+
+// forgetClaims drops what no worker will repeat any more.
+func (m *Machine) forgetClaims() {
+	for {
+		r, ok := m.claims.Min()
+		if !ok || later(r.ClaimedAt, claimMemoryMs) >= m.meta.Now {
+			return
+		}
+		m.dropClaim(r)
+	}
+}

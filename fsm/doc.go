@@ -1,0 +1,62 @@
+// Package fsm is the queue itself: the job model and the deterministic machine
+// that applies mutations to it.
+//
+// # Problem
+//
+// Several nodes apply the same log and must end in the same state, at any
+// time, in any build, replayed from any snapshot. So the machine is a pure
+// function of its log: no clock, no randomness, no I/O, no goroutine. Ids,
+// times and whatever else the log cannot imply are decided by the leader and
+// arrive inside the mutation.
+//
+// # States of a job
+//
+//	            due                claim                 complete
+//	scheduled ───────▶ unclaimed ─────────▶ in_progress ──────────▶ completed
+//	    ▲                  ▲                  │  │  │
+//	    │                  │  release, lease  │  │  │  no attempts left,
+//	    │                  └──────────────────┘  │  │  or failed for good
+//	    └────────────────────────────────────────┘  └──────────────▶ dead
+//	               failed, with a delay
+//
+// A job keeps its place in the FIFO order (Seq) over all attempts. Claims take
+// higher priorities first, and within one the lowest Seq, over all types that
+// the claim names.
+//
+// # Time
+//
+// Every batch carries the leader's clock. Apply first advances the machine's
+// clock to it, never backwards, and does what fell due, then applies the
+// mutations in order. NextDeadline tells the leader when an idle machine needs
+// an (empty) batch.
+//
+// # Fencing
+//
+// Each claim gets a token that is greater than every token before it, from any
+// broker of the lineage: epoch·2^32 + counter. A report that carries a token
+// is accepted only for the claim that got it. A report without one (clients of
+// older systems have none) is matched by the worker's name.
+//
+// # Reports whose answer was lost
+//
+// A repeated Enqueue finds its ids, a repeated Claim its request id, a
+// repeated Complete, Fail or Release its token and how the attempt ended. Each
+// gets the first answer again, with code Duplicate, and changes nothing.
+//
+// # Cost
+//
+// Every mutation is O(log n) in the number of jobs, View is O(1): the trees
+// that readers need are copy-on-write. Leases are moved in the timer tree only
+// when their old deadline comes up, so a heartbeat costs two tree writes and a
+// change of leader, which extends every lease, costs none.
+//
+// # Failure stance
+//
+// An entry that this version does not understand is an error to stop at, not
+// to skip. A snapshot is checked in full before it replaces anything. Apply
+// itself cannot fail: what a mutation may not do is a Code in its Result.
+//
+// A Machine is not safe for concurrent use. Its owner serialises Apply, Skip
+// and View, which are writes, with each other and with the readers of live
+// state. Views and Jobs are immutable and may be shared freely.
+package fsm

@@ -1,0 +1,107 @@
+package fsm
+
+import (
+	"errors"
+	"fmt"
+
+	"osqueue/fsm/fsmpb"
+)
+
+// EntryVersion is the version of log entries that this machine writes and the
+// newest one that it applies. Every new field, and every new meaning of an old
+// one, raises it.
+const EntryVersion = 1
+
+// ErrEntry is wrapped by DecodeEntry. A node that meets such an entry must
+// stop: skipping it would make its state differ from the others'.
+var ErrEntry = errors.New("log entry cannot be applied")
+
+// EncodeEntry stamps b with the current version and returns its log form. It
+// refuses what DecodeEntry would: such an entry, once committed, stops every
+// node.
+func EncodeEntry(b *fsmpb.Batch) ([]byte, error) {
+	b.Version = EntryVersion
+	if err := checkBatch(b); err != nil {
+		return nil, fmt.Errorf("encode log entry: %w", err)
+	}
+	data, err := b.MarshalVT()
+	if err != nil {
+		return nil, fmt.Errorf("encode log entry: %w", err)
+	}
+	return data, nil
+}
+
+// DecodeEntry reads a log entry. The batch shares memory with data.
+//
+// What this version does not know is refused, in whatever depth it stands: a
+// newer node would have acted on it.
+func DecodeEntry(data []byte) (*fsmpb.Batch, error) {
+	b := new(fsmpb.Batch)
+	err := b.UnmarshalVTUnsafe(data)
+	if b.Version > EntryVersion { // first, as it explains the others
+		return nil, fmt.Errorf("%w: version %d is not known here (newest known: %d); upgrade this node",
+			ErrEntry, b.Version, EntryVersion)
+	}
+	if err == nil {
+		err = checkBatch(b)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrEntry, err)
+	}
+	return b, nil
+}
+
+var (
+	errNoVersion = errors.New("it has no version, so it is no log entry")
+	errUnknown   = errors.New("it has fields that are not known here; upgrade this node")
+	errNoOp      = errors.New("its kind is missing or not known here; upgrade this node")
+	errNoLease   = errors.New("its lease is missing")
+)
+
+// checkBatch makes Apply total: past it no nested message is nil, and nothing
+// is in b that Apply would not look at.
+func checkBatch(b *fsmpb.Batch) error {
+	if b.Version == 0 {
+		return errNoVersion
+	}
+	for i, m := range b.Mutations {
+		if err := checkMutation(m); err != nil {
+			return fmt.Errorf("mutation %d: %w", i, err)
+		}
+	}
+	if b.HasUnknown() {
+		return errUnknown
+	}
+	return nil
+}
+
+func checkMutation(m *fsmpb.Mutation) error {
+	switch op := m.GetOp().(type) {
+	case *fsmpb.Mutation_Enqueue:
+		return need(op.Enqueue != nil, errNoOp)
+	case *fsmpb.Mutation_Claim:
+		return need(op.Claim != nil, errNoOp)
+	case *fsmpb.Mutation_Heartbeat:
+		return need(op.Heartbeat != nil, errNoOp)
+	case *fsmpb.Mutation_Complete:
+		return need(op.Complete.GetLease() != nil, errNoLease)
+	case *fsmpb.Mutation_Fail:
+		return need(op.Fail.GetLease() != nil, errNoLease)
+	case *fsmpb.Mutation_Release:
+		return need(op.Release.GetLease() != nil, errNoLease)
+	case *fsmpb.Mutation_RegisterWorker:
+		return need(op.RegisterWorker != nil, errNoOp)
+	case *fsmpb.Mutation_WorkerDead:
+		return need(op.WorkerDead != nil, errNoOp)
+	case *fsmpb.Mutation_RegisterBroker:
+		return need(op.RegisterBroker != nil, errNoOp)
+	}
+	return errNoOp
+}
+
+func need(ok bool, err error) error {
+	if ok {
+		return nil
+	}
+	return err
+}

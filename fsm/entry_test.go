@@ -1,0 +1,224 @@
+package fsm_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+)
+
+// everyKind has one mutation of each kind with every message in it, so that a
+// walk through it meets every message of the log.
+func everyKind(t testing.TB) *fsmpb.Batch {
+	b := &fsmpb.Batch{Version: 1, NowMs: 1000, Mutations: []*fsmpb.Mutation{
+		enqueueAt(2000, "a"), claimAs("w", "r", 3), heartbeat("w", "a", 1), complete("w", "a", 1),
+		fail("w", "a", 1, "boom", true), release("w", "a", 1), registerWorker("w", "t"), workerDead("w"),
+		registerBroker("n1", 1, fsm.DefaultSettings()),
+	}}
+	kinds := new(fsmpb.Mutation).ProtoReflect().Descriptor().Oneofs().ByName("op").Fields()
+	for i := range kinds.Len() {
+		if number := b.Mutations[i].ProtoReflect().WhichOneof(kinds.Get(i).ContainingOneof()).Number(); number != kinds.Get(i).Number() {
+			t.Fatalf("mutation %d is of kind %d, want %v: everyKind does not have them all", i, number, kinds.Get(i).FullName())
+		}
+	}
+	return b
+}
+
+// messages calls fn for m and every message in it.
+func messages(m protoreflect.Message, fn func(protoreflect.Message)) {
+	fn(m)
+	m.Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		switch {
+		case fd.Message() == nil:
+		case fd.IsList():
+			for i := range v.List().Len() {
+				messages(v.List().Get(i).Message(), fn)
+			}
+		default:
+			messages(v.Message(), fn)
+		}
+		return true
+	})
+}
+
+// TestUnknownFieldsAreRefusedInEveryMessage puts a field of the future into
+// each message of a log entry in turn.
+func TestUnknownFieldsAreRefusedInEveryMessage(t *testing.T) {
+	future := protowire.AppendVarint(protowire.AppendTag(nil, 500, protowire.VarintType), 1)
+	total, met := 0, map[protoreflect.FullName]bool{}
+	messages(everyKind(t).ProtoReflect(), func(protoreflect.Message) { total++ })
+	for n := range total {
+		b, i := everyKind(t), 0
+		var where protoreflect.FullName
+		messages(b.ProtoReflect(), func(m protoreflect.Message) {
+			if i == n {
+				m.SetUnknown(future)
+				where = m.Descriptor().FullName()
+			}
+			i++
+		})
+		met[where] = true
+		if _, err := fsm.EncodeEntry(b); err == nil {
+			t.Errorf("%s: an entry was encoded that no node will apply", where)
+		}
+		data, err := proto.Marshal(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := fsm.DecodeEntry(data); !errors.Is(err, fsm.ErrEntry) || !strings.Contains(err.Error(), "upgrade") {
+			t.Errorf("%s: error %v", where, err)
+		}
+	}
+	all := fsmpb.File_entry_proto.Messages()
+	for i := range all.Len() {
+		if !met[all.Get(i).FullName()] {
+			t.Errorf("no entry of the test has a %s", all.Get(i).FullName())
+		}
+	}
+}
+
+// The same for the records of a snapshot.
+func TestUnknownFieldsOfRecordsAreSeen(t *testing.T) {
+	future := protowire.AppendVarint(protowire.AppendTag(nil, 500, protowire.VarintType), 1)
+	type record interface {
+		proto.Message
+		HasUnknown() bool
+	}
+	for _, fresh := range []func() record{
+		func() record { return &fsmpb.Meta{Settings: &fsmpb.Settings{}} },
+		func() record { return &fsmpb.Job{} },
+		func() record { return &fsmpb.Worker{} },
+		func() record { return &fsmpb.ClaimRecord{Leases: []*fsmpb.Lease{{}, {}}} },
+	} {
+		total := 0
+		messages(fresh().ProtoReflect(), func(protoreflect.Message) { total++ })
+		for n := range total {
+			r, i := fresh(), 0
+			messages(r.ProtoReflect(), func(m protoreflect.Message) {
+				if i == n {
+					m.SetUnknown(future)
+				}
+				i++
+			})
+			if !r.HasUnknown() || fresh().HasUnknown() {
+				t.Errorf("%T, message %d: unknown field not seen, or seen where there is none", r, n)
+			}
+		}
+	}
+	if n := fsmpb.File_snapshot_proto.Messages().Len(); n != 4 {
+		t.Errorf("snapshots have %d kinds of records, the test knows 4", n)
+	}
+}
+
+func TestEntriesThatAreRefused(t *testing.T) {
+	encoded := func(b *fsmpb.Batch) []byte {
+		data, err := proto.Marshal(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	mutation := func(m *fsmpb.Mutation) []byte {
+		return encoded(&fsmpb.Batch{Version: 1, Mutations: []*fsmpb.Mutation{m}})
+	}
+	newer := encoded(&fsmpb.Batch{Version: fsm.EntryVersion + 1})
+	for name, c := range map[string]struct {
+		data []byte
+		want string
+	}{
+		"nothing at all":        {nil, "no version"},
+		"no version":            {encoded(&fsmpb.Batch{NowMs: 1}), "no version"},
+		"a newer version":       {newer, "upgrade"},
+		"newer and unreadable":  {append(newer, 0xff), "upgrade"},
+		"unreadable":            {[]byte{0x08, 0x01, 0xff}, "EOF"},
+		"another wire type":     {[]byte{0x0a, 0x01, 0x01}, "wire"},
+		"no kind":               {mutation(&fsmpb.Mutation{}), "kind"},
+		"a kind of the future":  {append(mutation(nil)[:2], 0x1a, 0x04, 0xfa, 0x01, 0x01, 0x00), "kind"},
+		"complete without what": {mutation(&fsmpb.Mutation{Op: &fsmpb.Mutation_Complete{Complete: &fsmpb.Complete{}}}), "lease"},
+		"fail without what":     {mutation(&fsmpb.Mutation{Op: &fsmpb.Mutation_Fail{Fail: &fsmpb.Fail{}}}), "lease"},
+		"release without what":  {mutation(&fsmpb.Mutation{Op: &fsmpb.Mutation_Release{Release: &fsmpb.Release{}}}), "lease"},
+	} {
+		b, err := fsm.DecodeEntry(c.data)
+		if b != nil || !errors.Is(err, fsm.ErrEntry) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want one with %q", name, err, c.want)
+		}
+	}
+}
+
+// What would stop every node must not get into the log.
+func TestEncodeEntryRefusesWhatDecodeEntryWould(t *testing.T) {
+	for i, m := range []*fsmpb.Mutation{
+		nil,
+		{},
+		{Op: &fsmpb.Mutation_Enqueue{}},
+		{Op: &fsmpb.Mutation_Claim{}},
+		{Op: &fsmpb.Mutation_Heartbeat{}},
+		{Op: &fsmpb.Mutation_Complete{}},
+		{Op: &fsmpb.Mutation_Complete{Complete: &fsmpb.Complete{}}},
+		{Op: &fsmpb.Mutation_Fail{}},
+		{Op: &fsmpb.Mutation_Release{}},
+		{Op: &fsmpb.Mutation_RegisterWorker{}},
+		{Op: &fsmpb.Mutation_WorkerDead{}},
+		{Op: &fsmpb.Mutation_RegisterBroker{}},
+	} {
+		if data, err := fsm.EncodeEntry(&fsmpb.Batch{Mutations: []*fsmpb.Mutation{m}}); err == nil {
+			t.Errorf("case %d: %v was encoded", i, m)
+			_, err := fsm.DecodeEntry(data)
+			t.Log(err)
+		}
+	}
+}
+
+// Elements of lists are never nil after decoding: encoding makes them empty.
+func TestNilElementsBecomeEmptyOnes(t *testing.T) {
+	m := fsm.New()
+	r := apply(t, m, 1,
+		&fsmpb.Mutation{Op: &fsmpb.Mutation_Heartbeat{Heartbeat: &fsmpb.Heartbeat{Leases: []*fsmpb.Lease{nil}}}},
+		&fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: &fsmpb.Enqueue{Jobs: []*fsmpb.NewJob{nil}}}})
+	if r[0].Codes[0] != fsm.NotFound || r[1].Code != fsm.NoID {
+		t.Fatalf("%+v", r)
+	}
+}
+
+// FuzzDecodeEntry checks that what is decoded can be applied, and means the
+// same when it is encoded again.
+func FuzzDecodeEntry(f *testing.F) {
+	b := everyKind(f)
+	data, err := fsm.EncodeEntry(b)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data)
+	for _, mut := range b.Mutations {
+		f.Add(entry(f, &fsmpb.Batch{NowMs: 5, Mutations: []*fsmpb.Mutation{mut}}))
+	}
+	f.Add([]byte{0x08, 0x02})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		m, again := lived(t), lived(t)
+		index := m.Meta().LSN.Index + 1
+		b, err := fsm.DecodeEntry(data)
+		if err != nil {
+			if b != nil || !errors.Is(err, fsm.ErrEntry) {
+				t.Fatalf("batch %v, error %v", b, err)
+			}
+			return
+		}
+		if results := m.Apply(index, 1, b); len(results) != len(b.Mutations) {
+			t.Fatalf("%d results for %d mutations", len(results), len(b.Mutations))
+		}
+		if err := m.CheckIndexes(); err != nil {
+			t.Fatal(err)
+		}
+		again.Apply(index, 1, decode(t, entry(t, b)))
+		if m.View().Hash() != again.View().Hash() {
+			t.Fatal("encoded again, the entry means something else")
+		}
+		goesOn(t, m)
+	})
+}

@@ -1,0 +1,86 @@
+package fsm_test
+
+import (
+	"bytes"
+	"encoding/hex"
+	"flag"
+	"os"
+	"testing"
+
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+)
+
+// The golden files hold an entry and a snapshot as nodes out there have them
+// on their disks. If one of these tests fails, the format has changed: raise
+// the version, keep the old file and the reading of it, and add a new one.
+// Only before the first release may they be written anew: -rewrite.
+
+func golden(t *testing.T, path string, data []byte) []byte {
+	t.Helper()
+	if flag.Lookup("rewrite").Value.String() == "true" {
+		if err := os.WriteFile(path, []byte(hex.Dump(data)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dump, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return undump(t, dump)
+}
+
+// undump reads what hex.Dump writes.
+func undump(t *testing.T, dump []byte) []byte {
+	var out []byte
+	for line := range bytes.Lines(dump) {
+		if len(line) < 60 {
+			continue
+		}
+		for _, field := range bytes.Fields(line[10:58]) {
+			b, err := hex.DecodeString(string(field))
+			if err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, b...)
+		}
+	}
+	return out
+}
+
+func TestEntryFormat(t *testing.T) {
+	b := everyKind(t)
+	b.Mutations[0].GetEnqueue().Jobs = append(b.Mutations[0].GetEnqueue().Jobs,
+		&fsmpb.NewJob{Id: "full", Priority: -3, MaxAttempts: new(int32), LeaseMs: 9},
+		&fsmpb.NewJob{Id: "no payload", Payload: nil},
+		&fsmpb.NewJob{Id: "empty payload", Payload: []byte{}})
+	b.Mutations[1].GetClaim().LeaseMs = 7
+	b.Mutations[4].GetFail().RetryDelayMs = 11
+	data := entry(t, b)
+	want := golden(t, "testdata/entry-1.hex", data)
+	if !bytes.Equal(data, want) {
+		t.Fatalf("an entry is encoded in another way:\n%s", hex.Dump(data))
+	}
+	m, old := lived(t), lived(t)
+	m.Apply(90, 2, decode(t, data))
+	old.Apply(90, 2, decode(t, want))
+	if m.View().Hash() != old.View().Hash() {
+		t.Fatal("an entry on disk means something else")
+	}
+}
+
+func TestSnapshotFormat(t *testing.T) {
+	m := lived(t)
+	data := snapshot(t, m)
+	want := golden(t, "testdata/snapshot-1.hex", data)
+	if !bytes.Equal(data, want) {
+		t.Fatalf("a snapshot is encoded in another way:\n%s", hex.Dump(data))
+	}
+	back, err := fsm.Decode(bytes.NewReader(want))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if back.View().Hash() != m.View().Hash() {
+		t.Fatal("a snapshot on disk means something else")
+	}
+}

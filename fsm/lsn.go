@@ -1,0 +1,58 @@
+package fsm
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// LSN is the log sequence number of an entry: its place in the history of a
+// lineage. LSNs are ordered by term, then by index, and never go back, not
+// even when another cluster takes the lineage over. The zero LSN comes before
+// every entry.
+type LSN struct {
+	Term  uint64
+	Index uint64
+}
+
+// Compare returns -1, 0 or +1 as l is before, equal to or after o.
+func (l LSN) Compare(o LSN) int {
+	if c := cmp.Compare(l.Term, o.Term); c != 0 {
+		return c
+	}
+	return cmp.Compare(l.Index, o.Index)
+}
+
+// IsZero reports whether l comes before every entry.
+func (l LSN) IsZero() bool { return l == LSN{} }
+
+// String prints l as term-index, the form that ParseLSN reads.
+func (l LSN) String() string {
+	b := make([]byte, 0, 24)
+	b = strconv.AppendUint(b, l.Term, 10)
+	b = append(b, '-')
+	b = strconv.AppendUint(b, l.Index, 10)
+	return string(b)
+}
+
+// ErrBadLSN is wrapped by ParseLSN.
+var ErrBadLSN = errors.New("not an LSN (write term-index, for example 12-90210)")
+
+// ParseLSN reads what String prints.
+func ParseLSN(s string) (LSN, error) {
+	term, index, ok := strings.Cut(s, "-")
+	if !ok {
+		return LSN{}, fmt.Errorf("%q: %w", s, ErrBadLSN)
+	}
+	t, err := strconv.ParseUint(term, 10, 64)
+	if err != nil {
+		return LSN{}, fmt.Errorf("%q: %w", s, ErrBadLSN)
+	}
+	i, err := strconv.ParseUint(index, 10, 64)
+	if err != nil {
+		return LSN{}, fmt.Errorf("%q: %w", s, ErrBadLSN)
+	}
+	return LSN{Term: t, Index: i}, nil
+}

@@ -1,0 +1,267 @@
+package fsm_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"testing"
+
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+)
+
+// A worker that has more than one claim under way when its broker goes away
+// gets the answers of all of them.
+func TestClaimsAreRememberedUpToTheBound(t *testing.T) {
+	m := fsm.New()
+	for i := range fsm.ClaimsPerWorkerMax + 1 {
+		apply(t, m, 1000, enqueue(fmt.Sprint("j", i)), claimAs("w", fmt.Sprint("r", i), 1))
+	}
+	for i := range fsm.ClaimsPerWorkerMax + 1 {
+		r := apply(t, m, 1000, claimAs("w", fmt.Sprint("r", i), 1))[0]
+		switch want := fmt.Sprint("j", i); {
+		case i == 0 && (r.Code != fsm.OK || len(r.Jobs) > 0):
+			t.Fatalf("the oldest claim is remembered still: %v", r.Code)
+		case i > 0 && (r.Code != fsm.Duplicate || len(r.Jobs) != 1 || r.Jobs[0].ID != want):
+			t.Fatalf("claim %d: %v %v, want job %s again", i, r.Code, r.Jobs, want)
+		}
+	}
+	apply(t, m, 1000+fsm.ClaimMemoryMs+1)
+	m.View().Claims(func(r *fsm.ClaimRecord) bool { t.Errorf("%v is remembered for ever", r); return true })
+}
+
+func TestAllClaimsAreBounded(t *testing.T) {
+	m := fsm.New()
+	job := &fsmpb.NewJob{Id: "j"}
+	for i := range fsm.ClaimsMax + 3 {
+		m.Apply(uint64(i), 1, &fsmpb.Batch{NowMs: 1, Mutations: []*fsmpb.Mutation{
+			{Op: &fsmpb.Mutation_Enqueue{Enqueue: &fsmpb.Enqueue{Jobs: []*fsmpb.NewJob{job}}}},
+			claimAs(fmt.Sprint("w", i), "r", 1),
+			release(fmt.Sprint("w", i), "j", 0),
+		}})
+	}
+	n := 0
+	m.View().Claims(func(r *fsm.ClaimRecord) bool {
+		if n++; n == 1 && r.Worker != "w3" {
+			t.Errorf("the oldest claim is %v, want that of w3", r)
+		}
+		return true
+	})
+	if n != fsm.ClaimsMax {
+		t.Errorf("%d claims are remembered, want %d", n, fsm.ClaimsMax)
+	}
+}
+
+func TestOneClaimIsBounded(t *testing.T) {
+	m := fsm.New()
+	op := &fsmpb.Enqueue{}
+	for i := range fsm.ClaimJobsMax + 1 {
+		op.Jobs = append(op.Jobs, &fsmpb.NewJob{Id: fmt.Sprint(i)})
+	}
+	apply(t, m, 1, &fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: op}})
+	r := apply(t, m, 1, claimAs("w", "r", math.MaxUint32))[0]
+	if len(r.Jobs) != fsm.ClaimJobsMax {
+		t.Fatalf("one claim got %d jobs", len(r.Jobs))
+	}
+}
+
+// A state from elsewhere may have signs of life in the future of its own
+// clock. Deadlines must not move back for that: a restarted machine would
+// see them earlier than one that goes on.
+func TestRestoredStateFromTheFuture(t *testing.T) {
+	b := fsm.NewBuilder(fsm.Meta{Now: 1000, LastSeq: 9, Token: 9, LeasesFrom: 200_000, Settings: fsm.DefaultSettings()})
+	for i, status := range []fsm.Status{
+		fsm.InProgress, fsm.InProgress, fsm.Completed, fsm.Cancelled, fsm.Scheduled, fsm.Unclaimed,
+	} {
+		err := b.AddJob(&fsm.Job{
+			Seq: uint64(i + 1), ID: string(rune('a' + i)), Status: status, Worker: "w2",
+			Heartbeat: 40_000, HeldMs: 500, FinishedAt: 50_000, Token: uint64(i), Attempts: math.MaxInt32, RunAt: 10,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.AddWorker(&fsm.Worker{Name: "w", LastSeen: 300_000}); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.AddClaim(&fsm.ClaimRecord{Worker: "w", Leases: []fsm.Lease{{JobID: "a", Token: 1}}, ClaimedAt: 70_000}); err != nil {
+		t.Fatal(err)
+	}
+	m := b.Machine()
+	if err := m.CheckIndexes(); err != nil {
+		t.Fatal(err)
+	}
+	goesOn(t, m)
+}
+
+// A state from elsewhere may not know how an attempt ended.
+func TestRestoredStateWithoutAnEnd(t *testing.T) {
+	b := fsm.NewBuilder(fsm.Meta{LastSeq: 1, Token: 5, Settings: fsm.DefaultSettings()})
+	if err := b.AddJob(&fsm.Job{Seq: 1, ID: "a", Status: fsm.Unclaimed, Token: 5}); err != nil {
+		t.Fatal(err)
+	}
+	r := apply(t, b.Machine(), 1, heartbeat("w", "a", 5), complete("w", "a", 5))
+	if r[0].Codes[0] != fsm.NotRunning || r[1].Code != fsm.NotRunning {
+		t.Fatalf("heartbeat: %v, complete: %v", r[0].Codes[0], r[1].Code)
+	}
+}
+
+func TestBuilderRefusesContradictions(t *testing.T) {
+	job := func(change func(*fsm.Job)) func(*fsm.Builder) error {
+		return func(b *fsm.Builder) error {
+			j := &fsm.Job{ID: "new", Seq: 2, Status: fsm.Unclaimed}
+			change(j)
+			return b.AddJob(j)
+		}
+	}
+	claims := func(tokens ...uint64) func(*fsm.Builder) error {
+		return func(b *fsm.Builder) (err error) {
+			for _, token := range tokens {
+				r := &fsm.ClaimRecord{Worker: "w"}
+				if token > 0 {
+					r.Leases = []fsm.Lease{{JobID: "a", Token: token}}
+				}
+				err = errors.Join(err, b.AddClaim(r))
+			}
+			return err
+		}
+	}
+	for name, add := range map[string]func(*fsm.Builder) error{
+		"no id":                      job(func(j *fsm.Job) { j.ID = "" }),
+		"an id twice":                job(func(j *fsm.Job) { j.ID = "old" }),
+		"no status":                  job(func(j *fsm.Job) { j.Status = 0 }),
+		"a status of the future":     job(func(j *fsm.Job) { j.Status = fsm.Cancelled + 1 }),
+		"no place":                   job(func(j *fsm.Job) { j.Seq = 0 }),
+		"a place of the future":      job(func(j *fsm.Job) { j.Seq = 100 }),
+		"a place twice":              job(func(j *fsm.Job) { j.Seq = 1 }),
+		"a place twice, by status":   job(func(j *fsm.Job) { j.Seq, j.Status = 1, fsm.Completed }),
+		"a token of the future":      job(func(j *fsm.Job) { j.Token = 100 }),
+		"an end of the future":       job(func(j *fsm.Job) { j.AttemptEnd = fsm.EndLease + 1 }),
+		"negative attempts":          job(func(j *fsm.Job) { j.Attempts = -1 }),
+		"a worker twice":             func(b *fsm.Builder) error { return b.AddWorker(&fsm.Worker{Name: "old"}) },
+		"a claim without leases":     claims(0),
+		"a claim of the future":      claims(100),
+		"claims in the wrong order":  claims(3, 2),
+		"two claims with one answer": claims(3, 3),
+	} {
+		b := fsm.NewBuilder(fsm.Meta{LastSeq: 99, Token: 99})
+		err := errors.Join(
+			b.AddJob(&fsm.Job{ID: "old", Seq: 1, Status: fsm.Unclaimed}),
+			b.AddWorker(&fsm.Worker{Name: "old"}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := add(b); !errors.Is(err, fsm.ErrState) {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+}
+
+func TestCountersHaveRoom(t *testing.T) {
+	for _, meta := range []fsm.Meta{
+		{LastSeq: fsm.CounterMax + 1},
+		{Token: fsm.CounterMax + 1},
+		{TermBase: math.MaxUint64},
+		{LSN: fsm.LSN{Term: math.MaxUint64}},
+	} {
+		if err := meta.Check(); !errors.Is(err, fsm.ErrState) {
+			t.Errorf("%+v: error %v", meta, err)
+		}
+		v := fsm.NewBuilder(meta).Machine().View()
+		var buf bytes.Buffer
+		if err := v.Encode(&buf); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := fsm.Decode(&buf); !errors.Is(err, fsm.ErrState) {
+			t.Errorf("%+v: error %v", meta, err)
+		}
+	}
+	m := fsm.New()
+	apply(t, m, 1, registerBroker("n", math.MaxUint64, fsm.DefaultSettings()), enqueue("a"), claim("w", 1))
+	if token := m.Job("a").Token; token != fsm.EpochMax<<32+1 {
+		t.Errorf("token %d", token)
+	}
+	copyOf(t, m)
+}
+
+// Values that no sane caller sends stay what they are: far is far.
+func TestAbsurdTimesAreTheEndOfTime(t *testing.T) {
+	m := fsm.New()
+	forever := fsm.DefaultSettings()
+	forever.RetainCompletedMs, forever.WorkerTimeoutMs = math.MaxInt64, math.MaxInt64
+	long := claim("w", 1)
+	long.GetClaim().LeaseMs = math.MaxInt64
+	apply(t, m, 1000, registerBroker("n", 1, forever), registerWorker("w"),
+		enqueue("held", "done", "failed"), enqueueAt(math.MaxInt64, "never"), enqueueAt(math.MinInt64, "now"), long)
+	apply(t, m, 1001, claim("v", 2), complete("v", "done", 0), failAfter("v", "failed", 0, math.MaxInt64-1))
+	for _, now := range []int64{2000, 1 << 40, math.MaxInt64 - 1} {
+		apply(t, m, now)
+		for id, want := range map[string]fsm.Status{
+			"held": fsm.InProgress, "done": fsm.Completed, "failed": fsm.Scheduled,
+			"never": fsm.Scheduled, "now": fsm.Unclaimed,
+		} {
+			if got := m.Job(id); got == nil || got.Status != want {
+				t.Fatalf("at %d job %s is %+v, want %v", now, id, got, want)
+			}
+		}
+		if at, ok := m.NextDeadline(); !ok || at != math.MaxInt64 {
+			t.Fatalf("at %d the next deadline is %d: an idle leader would not sleep", now, at)
+		}
+	}
+	if m.WorkerCount() != 1 {
+		t.Fatal("the worker died")
+	}
+}
+
+// The same limit holds in a new machine, without any broker.
+func TestEntriesOfAnEarlierTimeDoNotTurnBackTheClock(t *testing.T) {
+	m := fsm.New()
+	apply(t, m, 1000, enqueue("a"), claim("w", 1))
+	apply(t, m, -5)
+	apply(t, m, 10)
+	if now := m.Meta().Now; now != 1000 {
+		t.Fatalf("the clock is at %d", now)
+	}
+	if j := m.Job("a"); j.Status != fsm.InProgress {
+		t.Fatalf("job %+v", j)
+	}
+}
+
+func TestCursorsEnd(t *testing.T) {
+	m := fsm.New()
+	apply(t, m, 1, enqueue("a", "b"))
+	v := m.View()
+	for _, after := range []uint64{2, 3, math.MaxUint64 - 1, math.MaxUint64} {
+		v.Jobs(fsm.Unclaimed, after, func(j *fsm.Job) bool { t.Errorf("after %d: %s", after, j.ID); return true })
+		v.Merged(allStatuses, after, func(j *fsm.Job) bool { t.Errorf("after %d: %s", after, j.ID); return true })
+	}
+	n := 0
+	v.Jobs(fsm.Unclaimed, 0, func(*fsm.Job) bool { n++; return false })
+	v.Merged(allStatuses, 0, func(*fsm.Job) bool { n++; return false })
+	v.Merged(nil, 0, func(*fsm.Job) bool { n++; return false })
+	if n != 2 {
+		t.Errorf("%d jobs seen by two that wanted one", n)
+	}
+}
+
+func TestRefusedEnqueueShowsNothingOfWhatIsGone(t *testing.T) {
+	m := fsm.New()
+	apply(t, m, 1, enqueue("old"))
+	r := apply(t, m, 1, enqueue("new", "newer"), func() *fsmpb.Mutation {
+		mut := enqueue("new 2", "old", "newest")
+		mut.GetEnqueue().Jobs[1].Payload = []byte("other")
+		return mut
+	}())[1]
+	if r.Code != fsm.IDTaken || len(r.Jobs) != 3 || r.Codes[1] != fsm.IDTaken || r.Codes[0] != fsm.OK {
+		t.Fatalf("%+v", r)
+	}
+	for _, j := range r.Jobs {
+		if j != nil {
+			t.Errorf("job %s was withdrawn, or is none of the caller's business", j.ID)
+		}
+	}
+	if m.Job("new 2") != nil || m.Job("newest") != nil || m.Meta().LastSeq != 3 || len(m.Events()) != 2 {
+		t.Errorf("something was left behind: %+v %v", m.Meta(), m.Events())
+	}
+}

@@ -1,0 +1,134 @@
+package fsm
+
+import (
+	"math"
+
+	"osqueue/fsm/fsmpb"
+)
+
+// The conversions between the state and its snapshot records, side by side.
+
+// ToPB returns the form in which settings travel in RegisterBroker.
+func (s Settings) ToPB() *fsmpb.Settings {
+	return &fsmpb.Settings{
+		MaxAttempts:          s.MaxAttempts,
+		LeaseMs:              s.LeaseMs,
+		WorkerTimeoutMs:      s.WorkerTimeoutMs,
+		RetainCompletedMs:    s.RetainCompletedMs,
+		RetainCompletedCount: s.RetainCompletedCount,
+	}
+}
+
+func settingsFromPB(p *fsmpb.Settings) Settings {
+	return Settings{
+		MaxAttempts:          p.GetMaxAttempts(),
+		LeaseMs:              p.GetLeaseMs(),
+		WorkerTimeoutMs:      p.GetWorkerTimeoutMs(),
+		RetainCompletedMs:    p.GetRetainCompletedMs(),
+		RetainCompletedCount: p.GetRetainCompletedCount(),
+	}
+}
+
+func (v *View) metaToPB() *fsmpb.Meta {
+	m := &v.meta
+	return &fsmpb.Meta{
+		Term:           m.LSN.Term,
+		Index:          m.LSN.Index,
+		TermBase:       m.TermBase,
+		NowMs:          m.Now,
+		LastSeq:        m.LastSeq,
+		LastToken:      m.Token,
+		LeasesFromMs:   m.LeasesFrom,
+		CompletedTotal: m.CompletedTotal,
+		DeadTotal:      m.DeadTotal,
+		Cluster:        m.Cluster,
+		Lineage:        m.Lineage,
+		BrokerNode:     m.Broker.Node,
+		BrokerAddress:  m.Broker.Address,
+		Epoch:          m.Broker.Epoch,
+		Settings:       m.Settings.ToPB(),
+		Jobs:           uint64(v.jobs.Len()),
+		Workers:        uint64(v.workers.Len()),
+		Claims:         uint64(v.claims.Len()),
+	}
+}
+
+func metaFromPB(p *fsmpb.Meta) Meta {
+	return Meta{
+		LSN:            LSN{Term: p.Term, Index: p.Index},
+		TermBase:       p.TermBase,
+		Now:            p.NowMs,
+		LastSeq:        p.LastSeq,
+		Token:          p.LastToken,
+		LeasesFrom:     p.LeasesFromMs,
+		CompletedTotal: p.CompletedTotal,
+		DeadTotal:      p.DeadTotal,
+		Cluster:        p.Cluster,
+		Lineage:        p.Lineage,
+		Broker:         Broker{Node: p.BrokerNode, Address: p.BrokerAddress, Epoch: p.Epoch},
+		Settings:       settingsFromPB(p.Settings),
+	}
+}
+
+func jobToPB(j *Job, p *fsmpb.Job) {
+	p.Seq, p.Id, p.Type, p.Payload = j.Seq, j.ID, j.Type, j.Payload
+	p.Status, p.Priority = uint32(j.Status), j.Priority
+	p.CreatedAtMs, p.RunAtMs = j.CreatedAt, j.RunAt
+	p.Attempts, p.MaxAttempts = j.Attempts, nil
+	if j.MaxAttempts != MaxAttemptsUnset {
+		p.MaxAttempts = &j.MaxAttempts
+	}
+	p.LeaseMs, p.Worker, p.ClaimedAtMs, p.HeartbeatMs = j.LeaseMs, j.Worker, j.ClaimedAt, j.Heartbeat
+	p.HeldMs, p.Token, p.AttemptEnd = j.HeldMs, j.Token, uint32(j.AttemptEnd)
+	p.FinishedAtMs, p.Result, p.LastError = j.FinishedAt, j.Result, j.LastError
+}
+
+func jobFromPB(p *fsmpb.Job) *Job {
+	j := &Job{
+		Seq: p.Seq, ID: p.Id, Type: p.Type, Payload: p.Payload,
+		Status: narrow[Status](p.Status), Priority: p.Priority,
+		CreatedAt: p.CreatedAtMs, RunAt: p.RunAtMs,
+		Attempts: p.Attempts, MaxAttempts: MaxAttemptsUnset,
+		LeaseMs: p.LeaseMs, Worker: p.Worker, ClaimedAt: p.ClaimedAtMs, Heartbeat: p.HeartbeatMs,
+		HeldMs: p.HeldMs, Token: p.Token, AttemptEnd: narrow[End](p.AttemptEnd),
+		FinishedAt: p.FinishedAtMs, Result: p.Result, LastError: p.LastError,
+	}
+	if p.MaxAttempts != nil {
+		j.MaxAttempts = *p.MaxAttempts
+	}
+	return j
+}
+
+// narrow keeps what has no place in T out of the range of known values, which
+// the builder checks.
+func narrow[T ~uint8](v uint32) T { return T(min(v, math.MaxUint8)) }
+
+func workerToPB(w *Worker) *fsmpb.Worker {
+	return &fsmpb.Worker{
+		Name: w.Name, Types: w.Types, Version: w.Version, Address: w.Address,
+		RegisteredAtMs: w.RegisteredAt, LastSeenMs: w.LastSeen,
+	}
+}
+
+func workerFromPB(p *fsmpb.Worker) *Worker {
+	return &Worker{
+		Name: p.Name, Types: p.Types, Version: p.Version, Address: p.Address,
+		RegisteredAt: p.RegisteredAtMs, LastSeen: p.LastSeenMs,
+	}
+}
+
+func claimToPB(r *ClaimRecord) *fsmpb.ClaimRecord {
+	p := &fsmpb.ClaimRecord{Worker: r.Worker, RequestId: r.RequestID, ClaimedAtMs: r.ClaimedAt}
+	for _, l := range r.Leases {
+		p.Leases = append(p.Leases, &fsmpb.Lease{JobId: l.JobID, Token: l.Token})
+	}
+	return p
+}
+
+func claimFromPB(p *fsmpb.ClaimRecord) *ClaimRecord {
+	r := &ClaimRecord{Worker: p.Worker, RequestID: p.RequestId, ClaimedAt: p.ClaimedAtMs}
+	for _, l := range p.Leases {
+		r.Leases = append(r.Leases, Lease{JobID: l.JobId, Token: l.Token})
+	}
+	return r
+}

@@ -1,0 +1,222 @@
+package fsm_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"reflect"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+)
+
+// cluster is three replicas of one log: one that applies all of it, one that
+// is restarted from its snapshot now and then, and one that installs the
+// snapshot of another now and then. None may ever differ from the others.
+type cluster struct {
+	log      log
+	workload workload
+	steady   *fsm.Machine
+	restarts *fsm.Machine
+	installs *fsm.Machine
+	views    []frozen
+	given    tokens
+}
+
+// frozen is a view, with what it looked like when it was taken.
+type frozen struct {
+	view *fsm.View
+	hash [sha256.Size]byte
+	lsn  fsm.LSN
+	jobs []*fsm.Job
+}
+
+func newCluster() *cluster {
+	return &cluster{
+		log: log{term: 1}, workload: workload{now: 1_000_000},
+		steady: fsm.New(), restarts: fsm.New(), installs: fsm.New(),
+	}
+}
+
+func (c *cluster) apply(t *rapid.T, b *fsmpb.Batch) {
+	c.log.next(t)
+	data, before := entry(t, b), c.steady.Meta()
+	want := c.steady.Apply(c.log.index, c.log.term, decode(t, data))
+	events, hash := eventsOf(c.steady), c.steady.View().Hash()
+	for name, m := range map[string]*fsm.Machine{"restarts": c.restarts, "installs": c.installs} {
+		got := m.Apply(c.log.index, c.log.term, decode(t, data))
+		compareAnswers(t, b, answers(got), answers(want))
+		if got := eventsOf(m); !slices.Equal(got, events) {
+			t.Fatalf("%s: events %v, want %v", name, got, events)
+		}
+		if m.View().Hash() != hash {
+			t.Fatalf("%s: another state", name)
+		}
+		if err := m.CheckIndexes(); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+	}
+	c.workload.learn(b, want)
+	c.checkProgress(t, before)
+	c.given.check(t, b, want)
+}
+
+// checkProgress checks what may only grow.
+func (c *cluster) checkProgress(t *rapid.T, before fsm.Meta) {
+	after := c.steady.Meta()
+	if after.LSN.Compare(before.LSN) <= 0 || after.Now < before.Now || after.Token < before.Token ||
+		after.LeasesFrom < before.LeasesFrom || after.Broker.Epoch < before.Broker.Epoch || after.LastSeq < before.LastSeq {
+		t.Fatalf("the state went back:\nfrom %+v\n  to %+v", before, after)
+	}
+	var completed, dead uint64
+	for _, e := range c.steady.Events() {
+		switch {
+		case e.Removed:
+		case e.Job.Status == fsm.Completed:
+			completed++
+		case e.Job.Status == fsm.Dead:
+			dead++
+		}
+	}
+	if after.CompletedTotal-before.CompletedTotal != completed || after.DeadTotal-before.DeadTotal != dead {
+		t.Fatalf("%d completed and %d dead, but the totals went\nfrom %+v\n  to %+v", completed, dead, before, after)
+	}
+}
+
+// tokens are the fencing tokens that were given.
+type tokens struct {
+	last  uint64
+	perID map[string]uint64
+}
+
+// check is what a worker may rely on: each claim gets a greater token, and
+// nothing is accepted under one that is not the job's last.
+func (g *tokens) check(t *rapid.T, b *fsmpb.Batch, results []fsm.Result) {
+	if g.perID == nil {
+		g.perID = make(map[string]uint64)
+	}
+	for i, mut := range b.Mutations {
+		r := results[i]
+		if mut.GetClaim() != nil && r.Code == fsm.OK {
+			for _, j := range r.Jobs {
+				if j.Token <= g.last {
+					t.Fatalf("token %d after %d", j.Token, g.last)
+				}
+				g.last, g.perID[j.ID] = j.Token, j.Token
+			}
+		}
+		for n, l := range reportedOn(mut) {
+			code := r.Code
+			if len(r.Codes) > 0 {
+				code = r.Codes[n]
+			}
+			if code.Done() && l.Token != 0 && l.Token != g.perID[l.JobId] {
+				t.Fatalf("%v accepted; the last token is %d", mut, g.perID[l.JobId])
+			}
+		}
+	}
+}
+
+func reportedOn(mut *fsmpb.Mutation) []*fsmpb.Lease {
+	switch op := mut.Op.(type) {
+	case *fsmpb.Mutation_Heartbeat:
+		return op.Heartbeat.Leases
+	case *fsmpb.Mutation_Complete:
+		return []*fsmpb.Lease{op.Complete.Lease}
+	case *fsmpb.Mutation_Fail:
+		return []*fsmpb.Lease{op.Fail.Lease}
+	case *fsmpb.Mutation_Release:
+		return []*fsmpb.Lease{op.Release.Lease}
+	}
+	return nil
+}
+
+// copyOf sends m through a snapshot.
+func copyOf(t rapid.TB, m *fsm.Machine) *fsm.Machine {
+	t.Helper()
+	var buf bytes.Buffer
+	v := m.View()
+	if err := v.Encode(&buf); err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(buf.Bytes()[:buf.Len()-sha256.Size])
+	if v.Hash() != sum {
+		t.Fatal("the hash of the state is not that of its snapshot")
+	}
+	back, err := fsm.Decode(&buf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return back
+}
+
+func (c *cluster) freeze() {
+	v := c.steady.View()
+	c.views = append(c.views, frozen{v, v.Hash(), v.LSN(), jobsOf(v)})
+}
+
+var allStatuses = []fsm.Status{fsm.Scheduled, fsm.Unclaimed, fsm.InProgress, fsm.Completed, fsm.Dead, fsm.Cancelled}
+
+func jobsOf(v *fsm.View) (jobs []*fsm.Job) {
+	v.Merged(allStatuses, 0, func(j *fsm.Job) bool { jobs = append(jobs, j); return true })
+	return bareJobs(jobs)
+}
+
+func (c *cluster) checkViews(t *rapid.T) {
+	for _, f := range c.views {
+		if f.view.Hash() != f.hash || f.view.LSN() != f.lsn || !reflect.DeepEqual(jobsOf(f.view), f.jobs) {
+			t.Fatalf("the view of %v changed afterwards", f.lsn)
+		}
+	}
+}
+
+func TestReplicasStayEqual(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := newCluster()
+		t.Repeat(map[string]func(*rapid.T){
+			"entry":   func(t *rapid.T) { c.apply(t, c.workload.batch(t)) },
+			"entry2":  func(t *rapid.T) { c.apply(t, c.workload.batch(t)) },
+			"entry3":  func(t *rapid.T) { c.apply(t, c.workload.batch(t)) },
+			"restart": func(t *rapid.T) { c.restarts = copyOf(t, c.restarts) },
+			"install": func(t *rapid.T) { c.installs = copyOf(t, c.steady) },
+			"view":    func(*rapid.T) { c.freeze() },
+			"skip": func(t *rapid.T) {
+				c.log.next(t)
+				for _, m := range []*fsm.Machine{c.steady, c.restarts, c.installs} {
+					m.Skip(c.log.index, c.log.term)
+				}
+			},
+		})
+		c.checkViews(t)
+	})
+}
+
+// TestStateSharesNoMemoryWithEntries overwrites each entry's bytes after it is
+// applied: what the machine kept must be its own.
+func TestStateSharesNoMemoryWithEntries(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m, clean := fsm.New(), fsm.New()
+		w, l := &workload{now: 1_000_000}, &log{term: 1}
+		t.Repeat(map[string]func(*rapid.T){"entry": func(t *rapid.T) {
+			l.next(t)
+			b := w.batch(t)
+			data := entry(t, b)
+			shared, err := fsm.DecodeEntry(data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := m.Apply(l.index, l.term, shared)
+			w.learn(b, got)
+			want := answers(clean.Apply(l.index, l.term, decode(t, data)))
+			for i := range data {
+				data[i] = '#'
+			}
+			if !reflect.DeepEqual(answers(got), want) || m.View().Hash() != clean.View().Hash() {
+				t.Fatal("the state changed with the bytes of its log entry")
+			}
+		}})
+	})
+}

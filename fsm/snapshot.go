@@ -1,0 +1,259 @@
+package fsm
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+
+	"osqueue/fsm/fsmpb"
+)
+
+// A snapshot is a stream, so that neither end holds more than one record:
+//
+//	"osqueue snapshot 1\n"
+//	length (uvarint) + fsmpb.Meta, with the numbers of records that follow
+//	length + fsmpb.Job, by status, then seq
+//	length + fsmpb.Worker, by name
+//	length + fsmpb.ClaimRecord, by first token
+//	sha-256 of everything before
+//
+// The encoding of a state is unique, so equal states have equal hashes.
+const snapshotMagic = "osqueue snapshot 1\n"
+
+// recordMax bounds a record, so that a reader of a damaged stream knows what
+// cannot be one.
+const recordMax = 64 << 20
+
+// ErrSnapshot is wrapped by Decode for a stream that is not a whole snapshot.
+var ErrSnapshot = errors.New("not a usable snapshot")
+
+// Encode writes the snapshot of v.
+func (v *View) Encode(w io.Writer) error {
+	_, err := v.encode(w)
+	return err
+}
+
+// Hash is the sha-256 of the snapshot: equal for equal states only.
+func (v *View) Hash() [sha256.Size]byte {
+	sum, _ := v.encode(io.Discard) // io.Discard takes everything
+	return sum
+}
+
+func (v *View) encode(w io.Writer) (sum [sha256.Size]byte, err error) {
+	e := recordWriter{sum: sha256.New(), buf: bufio.NewWriterSize(w, 64<<10)}
+	e.raw([]byte(snapshotMagic))
+	e.record(v.metaToPB())
+	var job fsmpb.Job
+	v.jobs.Scan(func(j *Job) bool {
+		jobToPB(j, &job)
+		return e.record(&job)
+	})
+	v.workers.Scan(func(w *Worker) bool { return e.record(workerToPB(w)) })
+	v.claims.Scan(func(r *ClaimRecord) bool { return e.record(claimToPB(r)) })
+	e.sum.Sum(sum[:0])
+	e.raw(sum[:])
+	if e.err == nil {
+		e.err = e.buf.Flush()
+	}
+	if e.err != nil {
+		return sum, fmt.Errorf("write snapshot: %w", e.err)
+	}
+	return sum, nil
+}
+
+// message is what the generated code offers for every record.
+type message interface {
+	SizeVT() int
+	MarshalToSizedBufferVT(buf []byte) (int, error)
+}
+
+type recordWriter struct {
+	buf     *bufio.Writer
+	sum     hash.Hash
+	scratch []byte
+	err     error
+}
+
+func (e *recordWriter) raw(p []byte) {
+	if e.err != nil {
+		return
+	}
+	e.sum.Write(p)
+	_, e.err = e.buf.Write(p)
+}
+
+// record writes one framed message and reports whether to go on.
+func (e *recordWriter) record(m message) bool {
+	size := m.SizeVT()
+	if size > recordMax && e.err == nil { // better no snapshot than one that cannot be read
+		e.err = fmt.Errorf("a record of %d bytes is too large", size)
+	}
+	if e.err != nil {
+		return false
+	}
+	head := binary.AppendUvarint(e.scratch[:0], uint64(size))
+	need := len(head) + size
+	if cap(head) < need {
+		head = append(make([]byte, 0, need*2), head...)
+	}
+	e.scratch = head[:need]
+	if _, e.err = m.MarshalToSizedBufferVT(e.scratch[len(head):]); e.err == nil {
+		e.raw(e.scratch)
+	}
+	return e.err == nil
+}
+
+// Decode reads a snapshot to its end and checks all of it before it returns
+// the machine.
+func Decode(r io.Reader) (*Machine, error) {
+	d := recordReader{in: bufio.NewReaderSize(r, 64<<10), sum: sha256.New()}
+	m, err := d.machine()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrSnapshot, err)
+	}
+	return m, nil
+}
+
+type recordReader struct {
+	in  *bufio.Reader
+	sum hash.Hash
+}
+
+func (d *recordReader) machine() (*Machine, error) {
+	magic, err := d.take(len(snapshotMagic))
+	if err != nil {
+		return nil, fmt.Errorf("it is cut: %w", err)
+	}
+	if string(magic) != snapshotMagic {
+		return nil, errors.New("it does not start as a snapshot of a known version does")
+	}
+	d.sum.Write(magic)
+	p := new(fsmpb.Meta)
+	if err := d.record(p); err != nil {
+		return nil, err
+	}
+	meta := metaFromPB(p)
+	if err := meta.Check(); err != nil {
+		return nil, err
+	}
+	b := NewBuilder(meta)
+	if err := d.records(b, p); err != nil {
+		return nil, err
+	}
+	return b.Machine(), d.trailer()
+}
+
+func (d *recordReader) records(b *Builder, meta *fsmpb.Meta) error {
+	var (
+		job    fsmpb.Job
+		worker fsmpb.Worker
+		claim  fsmpb.ClaimRecord
+	)
+	for range meta.Jobs {
+		if err := d.record(&job); err != nil {
+			return err
+		}
+		if err := b.AddJob(jobFromPB(&job)); err != nil {
+			return err
+		}
+	}
+	for range meta.Workers {
+		if err := d.record(&worker); err != nil {
+			return err
+		}
+		if err := b.AddWorker(workerFromPB(&worker)); err != nil {
+			return err
+		}
+	}
+	for range meta.Claims {
+		if err := d.record(&claim); err != nil {
+			return err
+		}
+		if err := b.AddClaim(claimFromPB(&claim)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type decodable interface {
+	Reset()
+	UnmarshalVTUnsafe(data []byte) error
+	HasUnknown() bool
+}
+
+// record reads one message; its strings share the record's memory, which is
+// the record's own.
+func (d *recordReader) record(m decodable) error {
+	size, err := d.size()
+	if err != nil {
+		return err
+	}
+	data, err := d.take(size)
+	if err != nil {
+		return fmt.Errorf("it is cut: %w", err)
+	}
+	d.sum.Write(data)
+	m.Reset()
+	if err := m.UnmarshalVTUnsafe(data); err != nil {
+		return err
+	}
+	if m.HasUnknown() {
+		return errUnknown
+	}
+	return nil
+}
+
+// size reads the length of a record.
+func (d *recordReader) size() (int, error) {
+	head, err := d.in.Peek(binary.MaxVarintLen64) // near the end there is less
+	size, n := binary.Uvarint(head)
+	switch {
+	case n <= 0 && err != nil:
+		return 0, fmt.Errorf("it is cut: %w", err)
+	case n <= 0 || size > recordMax:
+		return 0, errors.New("the length of a record is damaged")
+	}
+	d.sum.Write(head[:n])
+	_, err = d.in.Discard(n)
+	return int(size), err
+}
+
+// take reads n bytes. It does not trust n with memory before the bytes are
+// there.
+func (d *recordReader) take(n int) ([]byte, error) {
+	if n <= 1<<20 {
+		data := make([]byte, n)
+		_, err := io.ReadFull(d.in, data)
+		return data, err
+	}
+	var data bytes.Buffer
+	if _, err := io.CopyN(&data, d.in, int64(n)); err != nil {
+		return nil, err
+	}
+	return data.Bytes(), nil
+}
+
+func (d *recordReader) trailer() error {
+	var stored, sum [sha256.Size]byte
+	d.sum.Sum(sum[:0])
+	if _, err := io.ReadFull(d.in, stored[:]); err != nil {
+		return fmt.Errorf("it is cut: %w", err)
+	}
+	if stored != sum {
+		return errors.New("its checksum does not match")
+	}
+	_, err := d.in.ReadByte()
+	switch {
+	case err == nil:
+		return errors.New("it goes on after its end")
+	case errors.Is(err, io.EOF):
+		return nil
+	}
+	return err
+}

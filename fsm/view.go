@@ -1,0 +1,109 @@
+package fsm
+
+import (
+	"math"
+	"slices"
+
+	"github.com/tidwall/btree"
+)
+
+// View is the machine's state at one LSN, frozen. It is safe for concurrent
+// use and costs nothing to make; holding one keeps the jobs in it alive.
+type View struct {
+	meta    Meta
+	counts  Counts
+	jobs    *btree.BTreeG[*Job]
+	workers *btree.BTreeG[*Worker]
+	claims  *btree.BTreeG[*ClaimRecord]
+}
+
+// View freezes the current state in O(1). It counts as a write to m: from here on
+// the machine copies the tree nodes that it changes.
+func (m *Machine) View() *View {
+	return &View{
+		meta:    m.meta,
+		counts:  m.counts,
+		jobs:    m.jobs.Copy(),
+		workers: m.workers.Copy(),
+		claims:  m.claims.Copy(),
+	}
+}
+
+// Meta returns the state's scalars.
+func (v *View) Meta() Meta { return v.meta }
+
+// LSN returns the log entry that the view is the state after.
+func (v *View) LSN() LSN { return v.meta.LSN }
+
+// Counts returns the number of jobs by status.
+func (v *View) Counts() Counts { return v.counts }
+
+// Jobs calls fn for the jobs in status s whose Seq is greater than after, in
+// FIFO order, until fn returns false.
+func (v *View) Jobs(s Status, after uint64, fn func(*Job) bool) {
+	if after == math.MaxUint64 {
+		return // nothing comes after it, and after+1 is the beginning
+	}
+	v.jobs.Ascend(&Job{Status: s, Seq: after + 1}, func(j *Job) bool {
+		return j.Status == s && fn(j)
+	})
+}
+
+// Merged is Jobs over several statuses at once, still in FIFO order. A status
+// that is named twice counts once.
+func (v *View) Merged(statuses []Status, after uint64, fn func(*Job) bool) {
+	heads := v.cursors(statuses, after)
+	defer func() {
+		for _, h := range heads {
+			h.it.Release()
+		}
+	}()
+	for {
+		first := -1
+		for i := range heads {
+			if heads[i].ok && (first < 0 || heads[i].job().Seq < heads[first].job().Seq) {
+				first = i
+			}
+		}
+		if first < 0 || !fn(heads[first].job()) {
+			return
+		}
+		heads[first].next()
+	}
+}
+
+// cursor walks the jobs of one status.
+type cursor struct {
+	it     btree.IterG[*Job]
+	status Status
+	ok     bool
+}
+
+func (v *View) cursors(statuses []Status, after uint64) []cursor {
+	var heads []cursor
+	for i, s := range statuses {
+		if after == math.MaxUint64 || slices.Contains(statuses[:i], s) {
+			continue
+		}
+		it := v.jobs.Iter()
+		ok := it.Seek(&Job{Status: s, Seq: after + 1})
+		heads = append(heads, cursor{it: it, status: s, ok: ok && it.Item().Status == s})
+	}
+	return heads
+}
+
+func (c *cursor) job() *Job { return c.it.Item() }
+
+func (c *cursor) next() {
+	c.ok = c.it.Next() && c.it.Item().Status == c.status
+}
+
+// Workers calls fn for the registered workers by name until fn returns false.
+func (v *View) Workers(fn func(*Worker) bool) { v.workers.Scan(fn) }
+
+// WorkerCount is the number of registered workers.
+func (v *View) WorkerCount() int { return v.workers.Len() }
+
+// Claims calls fn for the remembered claims, oldest first, until fn returns
+// false.
+func (v *View) Claims(fn func(*ClaimRecord) bool) { v.claims.Scan(fn) }

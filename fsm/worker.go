@@ -1,0 +1,129 @@
+package fsm
+
+import (
+	"strings"
+
+	"osqueue/fsm/fsmpb"
+)
+
+// A registered worker has promised a sign of life at least every
+// WorkerTimeoutMs, idle or not. When it breaks that, its jobs go back before
+// their leases end. A worker that never registered is bound by its leases only.
+
+func (m *Machine) registerWorker(op *fsmpb.RegisterWorker) Result {
+	w := &Worker{
+		Name:         strings.Clone(op.Name),
+		Types:        cloneStrings(op.Types),
+		Version:      strings.Clone(op.Version),
+		Address:      strings.Clone(op.Address),
+		RegisteredAt: m.meta.Now,
+		LastSeen:     m.meta.Now,
+	}
+	if old := m.worker(op.Name); old != nil {
+		w.RegisteredAt, w.timerAt = old.RegisteredAt, old.timerAt
+		w.LastSeen = max(w.LastSeen, old.LastSeen)
+		m.workers.Set(w)
+		return Result{}
+	}
+	m.addWorker(w)
+	return Result{}
+}
+
+func (m *Machine) addWorker(w *Worker) {
+	w.timerAt = m.workerEnd(w)
+	m.timers.Set(timer{at: w.timerAt, kind: timerWorker, key: w.Name})
+	m.workers.Set(w)
+}
+
+// dropWorker takes the worker out of the registry.
+func (m *Machine) dropWorker(w *Worker) {
+	m.timers.Delete(timer{at: w.timerAt, kind: timerWorker, key: w.Name})
+	m.workers.Delete(w)
+}
+
+// retimeWorkers gives every worker its full time under new settings, which may
+// be shorter than what its timer stands at.
+func (m *Machine) retimeWorkers() {
+	var all []*Worker
+	m.workers.Scan(func(w *Worker) bool { all = append(all, w); return true })
+	for _, old := range all {
+		m.dropWorker(old)
+		w := *old
+		m.addWorker(&w)
+	}
+}
+
+// worker finds a registered worker; nil if there is none.
+func (m *Machine) worker(name string) *Worker {
+	m.wanted.Name = name // a key made here would be allocated for every call
+	w, _ := m.workers.Get(&m.wanted)
+	m.wanted.Name = ""
+	return w
+}
+
+// seen notes a sign of life of a registered worker.
+func (m *Machine) seen(name string) {
+	old := m.worker(name)
+	if old == nil || old.LastSeen >= m.meta.Now {
+		return
+	}
+	w := *old
+	w.LastSeen = m.meta.Now
+	m.workers.Set(&w)
+}
+
+// workerEnd is the first moment at which a silent worker counts as dead.
+func (m *Machine) workerEnd(w *Worker) int64 {
+	return later(max(w.LastSeen, m.meta.LeasesFrom), m.meta.Settings.WorkerTimeoutMs, 1)
+}
+
+func (m *Machine) checkWorker(t timer) {
+	old := m.worker(t.key)
+	if m.workerEnd(old) > t.at {
+		w := *old
+		m.addWorker(&w)
+		return
+	}
+	m.buryWorker(old)
+}
+
+func (m *Machine) workerDead(op *fsmpb.WorkerDead) Result {
+	w := m.worker(op.Name)
+	if w == nil {
+		return Result{Code: NotFound}
+	}
+	m.buryWorker(w)
+	return Result{}
+}
+
+// buryWorker takes the worker out of the registry and its jobs back.
+func (m *Machine) buryWorker(w *Worker) {
+	m.dropWorker(w)
+	for _, j := range m.heldBy(w.Name) {
+		m.expire(j, "worker "+printable(w.Name)+" is dead")
+	}
+}
+
+// heldBy lists the running jobs of a worker, oldest place first.
+func (m *Machine) heldBy(name string) []*Job {
+	var jobs []*Job
+	m.running.Ascend(&Job{Worker: name}, func(j *Job) bool {
+		if j.Worker != name {
+			return false
+		}
+		jobs = append(jobs, j)
+		return true
+	})
+	return jobs
+}
+
+func cloneStrings(in []string) []string {
+	if len(in) == 0 {
+		return nil
+	}
+	out := make([]string, len(in))
+	for i, s := range in {
+		out[i] = strings.Clone(s)
+	}
+	return out
+}
