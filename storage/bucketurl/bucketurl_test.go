@@ -1,0 +1,137 @@
+package bucketurl_test
+
+import (
+	"context"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/fsouza/fake-gcs-server/fakestorage"
+	"github.com/johannesboyne/gofakes3"
+	"github.com/johannesboyne/gofakes3/backend/s3mem"
+	"go.uber.org/goleak"
+
+	"osqueue/storage"
+	"osqueue/storage/bucketurl"
+	"osqueue/storage/storagetest"
+)
+
+func TestMain(m *testing.M) {
+	// The GCS client's libraries start it on import.
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
+}
+
+// roundTrip writes through one handle and reads through another.
+func roundTrip(t *testing.T, raw string) {
+	t.Helper()
+	handles := [2]storage.Bucket{}
+	for i := range handles {
+		b, err := bucketurl.Open(t.Context(), raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer b.Close()
+		handles[i] = b
+	}
+	if w := handles[0].PutIfAbsent(t.Context(), "queue.json", []byte(raw)); w.Outcome != storage.Committed {
+		t.Fatalf("put into %s: %+v", raw, w)
+	}
+	if o, err := handles[1].Get(t.Context(), "queue.json"); err != nil || string(o.Data) != raw {
+		t.Fatalf("get from %s: %q, %v", raw, o.Data, err)
+	}
+}
+
+func TestOpen(t *testing.T) {
+	t.Run("mem", func(t *testing.T) { roundTrip(t, "mem://"+t.Name()[:8]) })
+	t.Run("file", func(t *testing.T) {
+		dir := filepath.Join(t.TempDir(), "made", "by open")
+		roundTrip(t, "file://"+strings.ReplaceAll(dir, " ", "%20"))
+		if _, err := os.Stat(filepath.Join(dir, "queue.json")); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("s3", func(t *testing.T) {
+		storagetest.S3Credentials(t)
+		backend := s3mem.New()
+		if err := backend.CreateBucket("b"); err != nil {
+			t.Fatal(err)
+		}
+		server := httptest.NewServer(gofakes3.New(backend).Server())
+		defer server.Close()
+		roundTrip(t, "s3://b?endpoint="+server.URL)
+		roundTrip(t, "s3://b/some/prefix?region=eu-central-1&endpoint="+server.URL)
+	})
+	t.Run("gs", func(t *testing.T) {
+		server, err := fakestorage.NewServerWithOptions(fakestorage.Options{Scheme: "http", Host: "127.0.0.1", Port: 0})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer server.Stop()
+		server.CreateBucketWithOpts(fakestorage.CreateBucketOpts{Name: "b"})
+		roundTrip(t, "gs://b?endpoint="+server.URL())
+		roundTrip(t, "gs://b/some/prefix/?endpoint="+server.URL()+"/")
+	})
+}
+
+func TestOpenSaysWhatToWrite(t *testing.T) {
+	storagetest.S3Credentials(t)
+	t.Setenv("AWS_REGION", "")
+	for raw, hint := range map[string]string{
+		"":                          "write mem://NAME, file:///DIR",
+		"bucket":                    "write mem://NAME, file:///DIR",
+		"/var/lib/q":                "write file:///var/lib/q",
+		"/with space":               "write file:///with%20space",
+		"./q":                       "write file:///",
+		"~/q":                       "write file:///absolute/path",
+		"file://relative/dir":       "write file:///DIR",
+		"file:relative":             "write file:///DIR",
+		"file:///d?x=1":             "no parameters",
+		"file:///a%zz":              "%25",
+		"gcs://b":                   "did you mean gs://",
+		"https://s3.example.com/b":  "did you mean s3://",
+		"redis://h":                 "no scheme \"redis\"; write mem://NAME",
+		"mem://a/b":                 "write mem://NAME",
+		"s3://":                     "write s3://BUCKET",
+		"s3://b":                    "write s3://b/?region=NAME or set AWS_REGION",
+		"s3://b?endpoint=localhost": "endpoint=http://HOST:PORT",
+		"s3://b?enpoint=x":          "there are: endpoint, region",
+		"gs://b?region=x":           "there are: endpoint",
+		"gs:///p":                   "write gs://BUCKET",
+		"s3://user:secret@b/%":      "cannot be read",
+		"redis://user:secret@h":     "no scheme",
+		"s3://user:secret@b?endp=x": "credentials do not belong",
+		"mem://user:secret@b":       "write mem://NAME",
+		"file://user:secret@/d":     "no parameters",
+	} {
+		b, err := bucketurl.Open(context.Background(), raw)
+		if err == nil || b != nil {
+			t.Errorf("Open(%q) = %v, %v, want nil and an error", raw, b, err)
+			continue
+		}
+		if !strings.Contains(err.Error(), hint) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("Open(%q): %v\nwant the hint %q and no password", raw, err, hint)
+		}
+	}
+}
+
+func TestCheck(t *testing.T) {
+	if err := bucketurl.Check("s3://b/p"); err != nil {
+		t.Error(err)
+	}
+	if err := bucketurl.Check("b/p"); err == nil {
+		t.Error("took a URL without a scheme")
+	}
+}
+
+func FuzzCheck(f *testing.F) {
+	for _, seed := range []string{"mem://", "file:///d", "s3://b?x=%", "gs:", ":", "/p", "~", "a:b:c", "s3://[::1"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, raw string) {
+		if err := bucketurl.Check(raw); err == nil && !strings.Contains(raw, ":") {
+			t.Fatalf("%q has no scheme", raw)
+		}
+	})
+}

@@ -1,0 +1,49 @@
+package file
+
+import (
+	"context"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"osqueue/storage"
+	"osqueue/storage/probe"
+	"osqueue/storage/storagetest"
+)
+
+func TestMain(m *testing.M) {
+	storagetest.Main(func(ctx context.Context, dir string) (storage.Bucket, error) { return OpenDir(ctx, dir) })
+	dieIfAsked()
+	goleak.VerifyTestMain(m)
+}
+
+func open(t *testing.T, dir string) *Bucket {
+	t.Helper()
+	b, err := OpenDir(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestConformance(t *testing.T) {
+	storagetest.Run(t,
+		func(t *testing.T) storage.Bucket { return open(t, t.TempDir()) },
+		storagetest.Shared(func(t *testing.T, b storage.Bucket) storage.Bucket { return open(t, b.(*Bucket).root) }),
+	)
+}
+
+func TestProcesses(t *testing.T) {
+	load := storagetest.Load{Children: 4, Kills: 12, Acked: 60}
+	if testing.Short() {
+		load.Kills = 3
+	}
+	dir := t.TempDir()
+	storagetest.Processes(t, open(t, dir), dir, load)
+}
+
+func TestProbe(t *testing.T) {
+	if err := probe.Run(t.Context(), open(t, t.TempDir())); err != nil {
+		t.Fatal(err)
+	}
+}

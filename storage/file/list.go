@@ -1,0 +1,84 @@
+package file
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"osqueue/storage"
+)
+
+// List implements storage.Bucket. It walks only the directories that can hold
+// keys with the prefix. Files whose names are no keys (an editor's backups)
+// are left out.
+func (b *Bucket) List(ctx context.Context, prefix string, fn func(storage.Info) bool) error {
+	w := walk{ctx: ctx, prefix: prefix, fn: fn}
+	if err := w.dir(b.root, ""); err != nil {
+		return fmt.Errorf("list %q in %s: %w", prefix, b.root, err)
+	}
+	return nil
+}
+
+type walk struct {
+	ctx     context.Context
+	prefix  string
+	fn      func(storage.Info) bool
+	stopped bool
+}
+
+// dir visits the keys that begin with base, whose files are in path.
+func (w *walk) dir(path, base string) error {
+	if err := w.ctx.Err(); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(path)
+	if absent(err) {
+		return nil // removed since its parent was read
+	}
+	if err != nil {
+		return err
+	}
+	// Keys sort by their bytes, in which a directory's name is followed by a
+	// slash: "a-b" comes before "a/x", though "a" comes before "a-b".
+	slices.SortFunc(entries, func(a, b os.DirEntry) int { return strings.Compare(sortName(a), sortName(b)) })
+	for _, e := range entries {
+		if err := w.entry(path, base, e); err != nil || w.stopped {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *walk) entry(path, base string, e os.DirEntry) error {
+	key := base + sortName(e)
+	switch {
+	case storage.ValidateKey(strings.TrimSuffix(key, "/")) != nil:
+		return nil
+	case e.IsDir():
+		if strings.HasPrefix(key, w.prefix) || strings.HasPrefix(w.prefix, key) {
+			return w.dir(filepath.Join(path, e.Name()), key)
+		}
+		return nil
+	case !strings.HasPrefix(key, w.prefix):
+		return nil
+	}
+	info, err := os.Stat(filepath.Join(path, e.Name()))
+	if absent(err) {
+		return nil // deleted during the listing
+	}
+	if err != nil {
+		return err
+	}
+	w.stopped = info.Mode().IsRegular() && !w.fn(storage.Info{Key: key, Size: info.Size()})
+	return nil
+}
+
+func sortName(e os.DirEntry) string {
+	if e.IsDir() {
+		return e.Name() + "/"
+	}
+	return e.Name()
+}

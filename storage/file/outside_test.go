@@ -1,0 +1,230 @@
+package file
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"osqueue/storage"
+)
+
+// TestFileIsTheObject checks that people and tools see the bytes and no more.
+func TestFileIsTheObject(t *testing.T) {
+	ctx, b := t.Context(), open(t, t.TempDir())
+	const doc = `{"broker":null,"jobs":[]}`
+	v := b.PutIfAbsent(ctx, "queue.json", []byte("{}")).Version
+	b.PutIfMatch(ctx, "queue.json", []byte(doc), v)
+	data, err := os.ReadFile(filepath.Join(b.root, "queue.json"))
+	if err != nil || string(data) != doc {
+		t.Fatalf("the file holds %q, %v", data, err)
+	}
+	entries, err := os.ReadDir(b.root)
+	if err != nil || len(entries) != 2 || entries[0].Name() != privateDir {
+		t.Fatalf("the directory holds %v, %v", entries, err)
+	}
+}
+
+// edits are ways in which people and tools change a file.
+var edits = map[string]func(path string, data []byte) error{
+	"overwrite": func(path string, data []byte) error { return os.WriteFile(path, data, 0o600) },
+	"rename": func(path string, data []byte) error {
+		if err := os.WriteFile(path+"~", data, 0o600); err != nil {
+			return err
+		}
+		return os.Rename(path+"~", path)
+	},
+	"remove and write": func(path string, data []byte) error {
+		if err := os.Remove(path); err != nil {
+			return err
+		}
+		return os.WriteFile(path, data, 0o600)
+	},
+	"overwrite, old times": func(path string, data []byte) error {
+		info, err := os.Stat(path)
+		if err != nil {
+			return err
+		}
+		return errors.Join(os.WriteFile(path, data, 0o600), os.Chtimes(path, info.ModTime(), info.ModTime()))
+	},
+}
+
+func TestEditsAreNewVersions(t *testing.T) {
+	for name, edit := range edits {
+		t.Run(name, func(t *testing.T) {
+			ctx, b := t.Context(), open(t, t.TempDir())
+			v1 := b.PutIfAbsent(ctx, "k", []byte("ours 1")).Version
+			v2 := b.PutIfMatch(ctx, "k", []byte("ours 2"), v1).Version
+			if err := edit(b.path("k"), []byte("edited")); err != nil {
+				t.Fatal(err)
+			}
+			if w := b.PutIfMatch(ctx, "k", []byte("lost"), v2); w.Outcome != storage.Conflict {
+				t.Fatalf("a write over an edit that it has not seen: %+v", w)
+			}
+			o, err := b.Get(ctx, "k")
+			if err != nil || string(o.Data) != "edited" || o.Version == v1 || o.Version == v2 {
+				t.Fatalf("after the edit: %q %q, %v", o.Data, o.Version, err)
+			}
+			again, err := b.Get(ctx, "k")
+			if err != nil || again.Version != o.Version {
+				t.Fatalf("the version of an edit is not stable: %q, then %q, %v", o.Version, again.Version, err)
+			}
+			goesOn(t, b, o.Version)
+		})
+	}
+}
+
+func TestForeignFileAndNoCard(t *testing.T) {
+	ctx, b := t.Context(), open(t, t.TempDir())
+	if err := os.WriteFile(b.path("queue.json"), []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if w := b.PutIfAbsent(ctx, "queue.json", []byte("x")); w.Outcome != storage.Conflict {
+		t.Fatalf("created over a foreign file: %+v", w)
+	}
+	o, err := b.Get(ctx, "queue.json")
+	if err != nil || string(o.Data) != "{}" || !strings.HasPrefix(string(o.Version), "x-") {
+		t.Fatalf("get: %+v, %v", o, err)
+	}
+	w := b.PutIfMatch(ctx, "queue.json", []byte("ours"), o.Version)
+	if w.Outcome != storage.Committed || !isNewVersion(w.Version) {
+		t.Fatalf("replace a foreign file: %+v", w)
+	}
+}
+
+// TestDamagedCard checks that a card that cannot be read costs a Conflict and
+// nothing else.
+func TestDamagedCard(t *testing.T) {
+	for name, damage := range map[string]func([]byte) []byte{
+		"empty":   func([]byte) []byte { return nil },
+		"torn":    func(c []byte) []byte { return c[:len(c)/2] },
+		"garbage": func(c []byte) []byte { return bytes.Repeat([]byte{0xff}, 4000) },
+		"later":   func(c []byte) []byte { return bytes.Replace(c, []byte("version 1"), []byte("version 9"), 1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, b := t.Context(), open(t, t.TempDir())
+			v := b.PutIfAbsent(ctx, "k", []byte("data")).Version
+			raw, err := os.ReadFile(b.cardPath("k"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(b.cardPath("k"), damage(raw), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			o, err := b.Get(ctx, "k")
+			if err != nil || string(o.Data) != "data" || o.Version == v {
+				t.Fatalf("get: %+v, %v", o, err)
+			}
+			if w := b.PutIfMatch(ctx, "k", []byte("x"), v); w.Outcome != storage.Conflict {
+				t.Fatalf("write by the version that was lost: %+v", w)
+			}
+			goesOn(t, b, o.Version)
+		})
+	}
+}
+
+// TestCopiedBucket checks that a copy of the directory is a bucket with the
+// same versions.
+func TestCopiedBucket(t *testing.T) {
+	ctx, b := t.Context(), open(t, t.TempDir())
+	v := b.PutIfAbsent(ctx, "a/b", []byte("1")).Version
+	copied := filepath.Join(t.TempDir(), "copy")
+	if err := os.CopyFS(copied, os.DirFS(b.root)); err != nil {
+		t.Fatal(err)
+	}
+	o, err := open(t, copied).Get(ctx, "a/b")
+	if err != nil || string(o.Data) != "1" || o.Version != v {
+		t.Fatalf("get from the copy: %+v, %v, want version %q", o, err, v)
+	}
+}
+
+func TestListLeavesOutWhatIsNoObject(t *testing.T) {
+	ctx, b := t.Context(), open(t, t.TempDir())
+	b.PutIfAbsent(ctx, "queue.json", nil)
+	for _, name := range []string{".queue.json.swp", "with space", "ä"} {
+		if err := os.WriteFile(filepath.Join(b.root, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(b.root, "empty"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var keys []string
+	err := b.List(ctx, "", func(i storage.Info) bool { keys = append(keys, i.Key); return true })
+	if err != nil || !slices.Equal(keys, []string{"queue.json"}) {
+		t.Fatalf("list = %q, %v", keys, err)
+	}
+}
+
+// TestDeleteLeavesNothing checks that neither cards nor directories pile up.
+func TestDeleteLeavesNothing(t *testing.T) {
+	ctx, b := t.Context(), open(t, t.TempDir())
+	b.PutIfAbsent(ctx, "a/b/c", nil)
+	b.PutIfAbsent(ctx, "a/d", nil)
+	for _, key := range []string{"a/b/c", "a/d"} {
+		if err := b.Delete(ctx, key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, dir := range []string{b.root, b.versions} {
+		entries, err := os.ReadDir(dir)
+		entries = slices.DeleteFunc(entries, func(e os.DirEntry) bool { return e.Name() == privateDir })
+		if err != nil || len(entries) != 0 {
+			t.Errorf("%s still holds %v, %v", dir, entries, err)
+		}
+	}
+}
+
+func TestOpenRemovesWhatKilledWritersLeft(t *testing.T) {
+	b := open(t, t.TempDir())
+	old, fresh := filepath.Join(b.temp, "old"), filepath.Join(b.temp, "fresh")
+	for _, path := range []string{old, fresh} {
+		if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	past := time.Now().Add(-2 * stale)
+	if err := os.Chtimes(old, past, past); err != nil {
+		t.Fatal(err)
+	}
+	open(t, b.root)
+	_, err1 := os.Stat(old)
+	_, err2 := os.Stat(fresh)
+	if !errors.Is(err1, os.ErrNotExist) || err2 != nil {
+		t.Fatalf("old: %v, fresh: %v", err1, err2)
+	}
+}
+
+func TestKeyBelowAnObject(t *testing.T) {
+	ctx, b := t.Context(), open(t, t.TempDir())
+	b.PutIfAbsent(ctx, "queue.json", []byte("{}"))
+	b.PutIfAbsent(ctx, "dir/k", []byte("{}"))
+	for _, key := range []string{"queue.json/old", "dir"} {
+		if w := b.PutIfAbsent(ctx, key, nil); w.Outcome != storage.Unknown || w.Err == nil {
+			t.Errorf("put %q = %+v, want an error", key, w)
+		}
+		if _, err := b.Get(ctx, key); !errors.Is(err, storage.ErrNotFound) {
+			t.Errorf("get %q = %v, want ErrNotFound", key, err)
+		}
+	}
+	if o, err := b.Get(ctx, "queue.json"); err != nil || string(o.Data) != "{}" {
+		t.Errorf("the object above: %q, %v", o.Data, err)
+	}
+}
+
+func TestUnreadableIsAnErrorAndNotAbsent(t *testing.T) {
+	ctx, b := t.Context(), open(t, t.TempDir())
+	if err := os.Symlink("loop", b.path("loop")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Get(ctx, "loop"); err == nil || errors.Is(err, storage.ErrNotFound) {
+		t.Fatalf("get of what cannot be opened = %v", err)
+	}
+	if w := b.PutIfAbsent(ctx, "loop", nil); w.Outcome != storage.Unknown {
+		t.Fatalf("put over what cannot be opened = %+v", w)
+	}
+}

@@ -1,0 +1,149 @@
+// Package probe finds out whether a bucket keeps its promises before anything
+// is entrusted to it.
+//
+// Some stores that speak S3 accept If-None-Match and If-Match and ignore them.
+// On such a store every compare-and-swap succeeds, and the writes of others are
+// lost without a trace. Run writes to an object of its own and refuses a bucket
+// that commits a write whose condition does not hold.
+//
+// A probe costs at most eight writes, two reads and one delete; any number of
+// nodes may probe the same bucket at once, since each uses a key that nobody
+// else has. The object is deleted in the end, also after a failure.
+package probe
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"osqueue/storage"
+)
+
+// Prefix begins the keys of probe objects. One that was left behind by a
+// killed process may be deleted at any time.
+const Prefix = "probe/"
+
+// ErrUnsafe is wrapped by the error for a bucket that breaks its promises.
+// Any other error of Run means that the probe could not be finished, and may
+// be tried again.
+var ErrUnsafe = errors.New("the bucket is not safe to use")
+
+const (
+	racers         = 4
+	cleanupTimeout = 10 * time.Second
+)
+
+// Run probes b. It ends with ctx at the latest, plus ten seconds for cleaning
+// up.
+func Run(ctx context.Context, b storage.Bucket) (err error) {
+	id := rand.Text()
+	p := &prober{bucket: b, key: Prefix + id, id: id}
+	defer func() {
+		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
+		defer cancel()
+		if derr := b.Delete(clean, p.key); derr != nil && err == nil {
+			err = fmt.Errorf("probe the bucket: could not delete the probe object %q: %w", p.key, derr)
+		}
+	}()
+	for _, step := range []func(context.Context) error{
+		p.matchAbsent, p.create, p.createAgain, p.raceToReplace, p.replaceStale,
+	} {
+		if err := step(ctx); err != nil {
+			return fmt.Errorf("probe the bucket: %w", err)
+		}
+	}
+	return nil
+}
+
+type prober struct {
+	bucket  storage.Bucket
+	key     string
+	id      string
+	created storage.Version
+}
+
+// content is different in every write, so that no two share an ETag.
+func (p *prober) content(what string) []byte { return []byte(p.id + " " + what) }
+
+func (p *prober) matchAbsent(ctx context.Context) error {
+	w := p.bucket.PutIfMatch(ctx, p.key, p.content("from nowhere"), "1")
+	return expect(w, storage.Conflict, "it replaced an object that does not exist")
+}
+
+func (p *prober) create(ctx context.Context) error {
+	w := p.bucket.PutIfAbsent(ctx, p.key, p.content("first"))
+	p.created = w.Version
+	if err := expect(w, storage.Committed, "it refused to create a new object"); err != nil {
+		return err
+	}
+	return p.holds(ctx, "first", w.Version)
+}
+
+func (p *prober) createAgain(ctx context.Context) error {
+	w := p.bucket.PutIfAbsent(ctx, p.key, p.content("second"))
+	return expect(w, storage.Conflict, "it ignores If-None-Match: an existing object was created again")
+}
+
+// raceToReplace sends several writes with the same condition at once. A store
+// that checks first and writes later commits more than one.
+func (p *prober) raceToReplace(ctx context.Context) error {
+	var group sync.WaitGroup
+	var writes [racers]storage.Write
+	for i := range writes {
+		group.Go(func() {
+			writes[i] = p.bucket.PutIfMatch(ctx, p.key, p.content(fmt.Sprint("racer ", i)), p.created)
+		})
+	}
+	group.Wait()
+	won := -1
+	for i, w := range writes {
+		switch {
+		case w.Outcome == storage.Unknown:
+			return fmt.Errorf("it could not be finished: %w", w.Err)
+		case w.Outcome == storage.Committed && won >= 0:
+			return unsafe("it let two writes replace the same version: If-Match is ignored or not atomic")
+		case w.Outcome == storage.Committed:
+			won = i
+		}
+	}
+	if won < 0 {
+		return unsafe("it refused to replace an object by its current version")
+	}
+	return p.holds(ctx, fmt.Sprint("racer ", won), writes[won].Version)
+}
+
+func (p *prober) replaceStale(ctx context.Context) error {
+	w := p.bucket.PutIfMatch(ctx, p.key, p.content("stale"), p.created)
+	return expect(w, storage.Conflict, "it ignores If-Match: a write replaced a version that it did not name")
+}
+
+func (p *prober) holds(ctx context.Context, what string, v storage.Version) error {
+	o, err := p.bucket.Get(ctx, p.key)
+	switch {
+	case errors.Is(err, storage.ErrNotFound):
+		return unsafe("a read after a write does not find the object")
+	case err != nil:
+		return fmt.Errorf("it could not be finished: %w", err)
+	case string(o.Data) != string(p.content(what)) || o.Version != v:
+		return unsafe("a read after a write does not return what was written")
+	}
+	return nil
+}
+
+func expect(w storage.Write, want storage.Outcome, otherwise string) error {
+	switch w.Outcome {
+	case want:
+		return nil
+	case storage.Unknown:
+		return fmt.Errorf("it could not be finished: %w", w.Err)
+	default:
+		return unsafe(otherwise)
+	}
+}
+
+func unsafe(why string) error {
+	return fmt.Errorf("%w: %s; use a store with conditional writes (S3, GCS, or a directory)", ErrUnsafe, why)
+}

@@ -1,0 +1,101 @@
+package s3
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"osqueue/storage"
+	"osqueue/storage/internal/remote"
+)
+
+// defaultPageSize is how many keys a listing asks for at a time; the most that
+// S3 gives.
+const defaultPageSize = 1000
+
+// defaultRegion is what stores other than Amazon's expect in signatures.
+const defaultRegion = "us-east-1"
+
+// Bucket is a prefix of an S3 bucket.
+type Bucket struct {
+	location remote.Location
+	client   *s3.Client
+	http     *http.Client
+	pageSize int32
+}
+
+var _ storage.Bucket = (*Bucket)(nil)
+
+// Open opens the bucket that an s3:// URL stands for; doc.go describes the URL.
+// It reads the SDK's configuration and sends nothing to the store.
+func Open(ctx context.Context, u *url.URL) (*Bucket, error) {
+	location, err := remote.ParseLocation(u, "endpoint", "region")
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := config.LoadDefaultConfig(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("bucket %s: read the AWS configuration: %w", location, err)
+	}
+	endpoint := location.Params["endpoint"]
+	if cfg.Region, err = region(location, cfg.Region); err != nil {
+		return nil, err
+	}
+	b := &Bucket{location: location, http: httpClient(cfg), pageSize: defaultPageSize}
+	b.client = s3.NewFromConfig(cfg, func(o *s3.Options) {
+		o.HTTPClient = b.http
+		if endpoint != "" {
+			o.BaseEndpoint, o.UsePathStyle = aws.String(endpoint), true
+			// Few other stores know Amazon's newer checksums.
+			o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
+			o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
+		}
+	})
+	return b, nil
+}
+
+func region(l remote.Location, configured string) (string, error) {
+	switch {
+	case l.Params["region"] != "":
+		return l.Params["region"], nil
+	case configured != "":
+		return configured, nil
+	case l.Params["endpoint"] != "":
+		return defaultRegion, nil
+	}
+	return "", fmt.Errorf("bucket %s: its region is not known: write %s?region=NAME or set AWS_REGION", l, l)
+}
+
+// httpClient returns a client of this Bucket's own, so that Close can end its
+// connections. It keeps what the configuration says of certificates and
+// follows no redirects: a conditional write must not be sent twice.
+func httpClient(cfg aws.Config) *http.Client {
+	buildable, ok := cfg.HTTPClient.(*awshttp.BuildableClient)
+	if !ok {
+		buildable = awshttp.NewBuildableClient()
+	}
+	return &http.Client{
+		Transport:     buildable.GetTransport(),
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// Close implements storage.Bucket.
+func (b *Bucket) Close() error {
+	b.http.CloseIdleConnections()
+	return nil
+}
+
+// Answers that look like success and cannot be from a store that this driver
+// can use.
+var (
+	errNoETag    = errors.New("the answer has no ETag: is this an S3 endpoint?")
+	errNoListing = errors.New("the answer is not a listing: is this an S3 endpoint?")
+)

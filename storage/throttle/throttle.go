@@ -1,0 +1,134 @@
+// Package throttle is a decorator that keeps a bucket's request bill within a
+// budget: reads a minute, writes a minute, writes a day.
+//
+// The minute rates pace: an operation that comes too early waits for its turn.
+// It is refused with storage.ErrThrottled, at once, when its context would end
+// before its turn, or when the turn is further away than Config.MaxWait, so
+// that the queue of waiters is bounded in time. The budget of the day refuses:
+// when it is spent, every write gets ErrThrottled until the next midnight UTC.
+// Refused operations have not touched the store.
+//
+// Rates are token buckets of a tenth of the minute's amount: a quiet minute may
+// be followed by a burst of that size, so any 60 seconds see at most 110 % of
+// the rate. A listing counts as a read. Deletes pass: S3 and GCS do not charge
+// them. The counts live in the process; a restart starts a new day.
+package throttle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"osqueue/storage"
+)
+
+// DefaultMaxWait is how long an operation waits for its turn at most.
+const DefaultMaxWait = 30 * time.Second
+
+// Config is a request budget. Zero means no limit.
+type Config struct {
+	ReadsPerMinute  int
+	WritesPerMinute int
+	WritesPerDay    int
+	// MaxWait bounds the wait for a turn; 0 means DefaultMaxWait.
+	MaxWait time.Duration
+}
+
+// Validate reports what is wrong with c.
+func (c Config) Validate() error {
+	if c.ReadsPerMinute < 0 || c.WritesPerMinute < 0 || c.WritesPerDay < 0 || c.MaxWait < 0 {
+		return errors.New("a storage budget cannot be negative: give a positive number, or 0 for no limit")
+	}
+	return nil
+}
+
+// Bucket passes operations on to another bucket at a limited rate.
+type Bucket struct {
+	inner  storage.Bucket
+	reads  *pace
+	writes *pace
+	day    *day
+}
+
+var _ storage.Bucket = (*Bucket)(nil)
+
+// New decorates inner.
+func New(inner storage.Bucket, c Config) (*Bucket, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	wait := c.MaxWait
+	if wait == 0 {
+		wait = DefaultMaxWait
+	}
+	return &Bucket{
+		inner:  inner,
+		reads:  newPace("reads", c.ReadsPerMinute, wait),
+		writes: newPace("writes", c.WritesPerMinute, wait),
+		day:    &day{budget: c.WritesPerDay},
+	}, nil
+}
+
+// Get implements storage.Bucket.
+func (b *Bucket) Get(ctx context.Context, key string) (storage.Object, error) {
+	if err := b.reads.wait(ctx); err != nil {
+		return storage.Object{}, fmt.Errorf("get %q: %w", key, err)
+	}
+	return b.inner.Get(ctx, key)
+}
+
+// PutIfAbsent implements storage.Bucket.
+func (b *Bucket) PutIfAbsent(ctx context.Context, key string, data []byte) storage.Write {
+	if err := b.admitWrite(ctx, key); err != nil {
+		return storage.Write{Err: err}
+	}
+	return b.inner.PutIfAbsent(ctx, key, data)
+}
+
+// PutIfMatch implements storage.Bucket.
+func (b *Bucket) PutIfMatch(ctx context.Context, key string, data []byte, v storage.Version) storage.Write {
+	if err := b.admitWrite(ctx, key); err != nil {
+		return storage.Write{Err: err}
+	}
+	return b.inner.PutIfMatch(ctx, key, data, v)
+}
+
+// admitWrite takes one write out of the day's budget and waits for its turn.
+func (b *Bucket) admitWrite(ctx context.Context, key string) error {
+	taken, err := b.day.take(time.Now())
+	if err != nil {
+		b.writes.refused()
+		return fmt.Errorf("put %q: %w", key, err)
+	}
+	if err := b.writes.wait(ctx); err != nil {
+		b.day.giveBack(taken)
+		return fmt.Errorf("put %q: %w", key, err)
+	}
+	return nil
+}
+
+// List implements storage.Bucket. However many pages it takes, it counts as one
+// read.
+func (b *Bucket) List(ctx context.Context, prefix string, fn func(storage.Info) bool) error {
+	if err := b.reads.wait(ctx); err != nil {
+		return fmt.Errorf("list %q: %w", prefix, err)
+	}
+	return b.inner.List(ctx, prefix, fn)
+}
+
+// Delete implements storage.Bucket.
+func (b *Bucket) Delete(ctx context.Context, key string) error { return b.inner.Delete(ctx, key) }
+
+// Close implements storage.Bucket.
+func (b *Bucket) Close() error { return b.inner.Close() }
+
+// limiter returns a token bucket for so many operations a minute.
+func limiter(perMinute int) *rate.Limiter {
+	if perMinute == 0 {
+		return rate.NewLimiter(rate.Inf, 0)
+	}
+	return rate.NewLimiter(rate.Limit(float64(perMinute)/60), max(1, perMinute/10))
+}
