@@ -1,0 +1,166 @@
+package election_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"osqueue/election"
+	"osqueue/fsm"
+	"osqueue/storage"
+	"osqueue/storage/queuefile"
+)
+
+// docOf is a document as broker left it, at heartbeat.
+func docOf(broker string, heartbeat int64, h *queuefile.Header) *queuefile.Document {
+	d := &queuefile.Document{BrokerHeartbeat: heartbeat, Header: h}
+	if broker != "" {
+		d.Broker = &broker
+	}
+	return d
+}
+
+// TestDecide goes through the rows of the fence.
+func TestDecide(t *testing.T) {
+	const fresh, stale, future = start - timeout, start - timeout - 1, start + 1_000_000
+	header := func(cluster, lineage string, term, index uint64) *queuefile.Header {
+		return &queuefile.Header{Cluster: cluster, Lineage: lineage, Term: term, Index: index, Node: "n9", Epoch: 4}
+	}
+	overtaken := func(d *queuefile.Document) *queuefile.Document {
+		d.Overtaken = true
+		return d
+	}
+	empty := election.Candidate{Node: "n1", Address: "n1:1", Cluster: "A", LSN: fsm.LSN{Term: 7, Index: 100}}
+	ours := empty
+	ours.Lineage, ours.Populated = "L", true
+	jobsOnly := empty
+	jobsOnly.Populated = true
+	having := func(me election.Candidate, v storage.Version) election.Candidate {
+		me.Adopted = v
+		return me
+	}
+	newer := empty
+	newer.Cluster = ""
+
+	cases := []struct {
+		name   string
+		doc    *queuefile.Document
+		me     election.Candidate
+		want   election.Action
+		leader string
+	}{
+		{"no document, empty", nil, empty, election.Create, ""},
+		{"no document, populated", nil, ours, election.Create, ""},
+
+		{"own cluster, older term", docOf("n9:1", fresh, header("A", "L", 6, 90)), ours, election.TakeOver, ""},
+		{"own cluster, same term, same index", docOf("n9:1", fresh, header("A", "L", 7, 100)), ours, election.TakeOver, ""},
+		{"own cluster, before the first registration", docOf("n9:1", fresh, header("A", "L", 6, 90)), empty, election.TakeOver, ""},
+		{"own cluster, later term", docOf("n9:1", stale, header("A", "L", 8, 90)), ours, election.StepDown, "n9:1"},
+		{"own cluster, later term, adopted", docOf("n9:1", stale, header("A", "L", 8, 90)), having(ours, "v"), election.StepDown, "n9:1"},
+		{"own cluster, we lost data", docOf("n9:1", fresh, header("A", "L", 7, 101)), ours, election.Adopt, ""},
+		{"own cluster, we lost data and have it back", docOf("n9:1", fresh, header("A", "L", 7, 101)), having(ours, "v"), election.TakeOver, ""},
+		{"own cluster, another version adopted", docOf("n9:1", fresh, header("A", "L", 7, 101)), having(ours, "u"), election.Adopt, ""},
+		{"no cluster ids", docOf("n9:1", fresh, header("", "L", 6, 90)), newer, election.Wait, "n9:1"},
+
+		{"other cluster, fresh", docOf("b:1", fresh, header("B", "L", 99, 999)), ours, election.Wait, "b:1"},
+		{"other cluster, future", docOf("b:1", future, header("B", "L", 1, 1)), ours, election.Wait, "b:1"},
+		{"other cluster, stale", docOf("b:1", stale, header("B", "L", 1, 1)), ours, election.Adopt, ""},
+		{"other cluster, stale, adopted", docOf("b:1", stale, header("B", "L", 99, 999)), having(ours, "v"), election.TakeOver, ""},
+		{"other cluster, fresh again, adopted", docOf("b:1", fresh, header("B", "L", 99, 999)), having(ours, "v"), election.Wait, "b:1"},
+		{"other cluster, changed since adopted", docOf("b:1", stale, header("B", "L", 99, 999)), having(ours, "u"), election.Adopt, ""},
+		{"other cluster, empty candidate", docOf("b:1", stale, header("B", "M", 1, 1)), empty, election.Adopt, ""},
+		{"other cluster, no broker", docOf("", future, header("B", "M", 1, 1)), empty, election.Adopt, ""},
+
+		{"other lineage, stale", docOf("b:1", stale, header("B", "M", 1, 1)), ours, election.Refuse, ""},
+		{"other lineage, fresh", docOf("b:1", fresh, header("B", "M", 1, 1)), ours, election.Refuse, ""},
+		{"other lineage, own cluster", docOf("n9:1", fresh, header("A", "M", 6, 90)), ours, election.Refuse, ""},
+		{"other lineage, jobs without lineage", docOf("b:1", stale, header("B", "M", 1, 1)), jobsOnly, election.Refuse, ""},
+		{"other lineage, jobs adopted just now", docOf("b:1", stale, header("B", "M", 1, 1)), having(jobsOnly, "u"), election.Adopt, ""},
+		{"other lineage, jobs adopted from it", docOf("b:1", stale, header("B", "M", 1, 1)), having(jobsOnly, "v"), election.TakeOver, ""},
+
+		{"original, fresh", docOf("o:1", fresh, nil), empty, election.Wait, "o:1"},
+		{"original, stale", docOf("o:1", stale, nil), empty, election.Adopt, ""},
+		{"original, stale, adopted", docOf("o:1", stale, nil), having(jobsOnly, "v"), election.TakeOver, ""},
+		{"original, stale, adopted before a crash", docOf("o:1", stale, nil), jobsOnly, election.Adopt, ""},
+		{"original, no broker", docOf("", 0, nil), empty, election.Adopt, ""},
+		{"original, populated", docOf("o:1", stale, nil), ours, election.Refuse, ""},
+
+		{"ours, overtaken, fresh", overtaken(docOf("o:1", fresh, header("A", "L", 6, 90))), ours, election.Wait, "o:1"},
+		{"ours, overtaken, stale", overtaken(docOf("o:1", stale, header("A", "L", 6, 90))), ours, election.Adopt, ""},
+		{"ours, overtaken, later term", overtaken(docOf("o:1", stale, header("A", "L", 8, 90))), ours, election.Adopt, ""},
+		{"ours, overtaken, adopted", overtaken(docOf("o:1", stale, header("A", "L", 6, 90))), having(ours, "v"), election.TakeOver, ""},
+		{"other lineage, overtaken", overtaken(docOf("o:1", stale, header("B", "M", 6, 90))), ours, election.Refuse, ""},
+	}
+	for _, c := range cases {
+		d := election.Decide(election.Observed{Doc: c.doc, Version: "v"}, c.me, start, timeout)
+		if d.Action != c.want || d.Leader != c.leader || d.Reason == "" {
+			t.Errorf("%s: %s of %q because %q, want %s of %q", c.name, d.Action, d.Leader, d.Reason, c.want, c.leader)
+		}
+		if d.Action == election.Refuse && !strings.Contains(d.Reason, "osqueue restore") {
+			t.Errorf("%s: the reason does not say what to do: %s", c.name, d.Reason)
+		}
+	}
+}
+
+// TestDecideSafety says of any document and candidate what must never happen.
+func TestDecideSafety(t *testing.T) {
+	name := rapid.SampledFrom([]string{"", "A", "B"})
+	number := rapid.Uint64Range(0, 3)
+	rapid.Check(t, func(t *rapid.T) {
+		d := docOf(name.Draw(t, "broker"), start+rapid.Int64Range(-2, 2).Draw(t, "beat")*timeout, nil)
+		if rapid.Bool().Draw(t, "headed") {
+			d.Header = &queuefile.Header{
+				Cluster: name.Draw(t, "cluster"), Lineage: name.Draw(t, "lineage"),
+				Term: number.Draw(t, "term"), Index: number.Draw(t, "index"),
+			}
+			d.Overtaken = rapid.Bool().Draw(t, "overtaken")
+		}
+		me := election.Candidate{
+			Cluster: name.Draw(t, "my cluster"), Lineage: name.Draw(t, "my lineage"),
+			LSN:     fsm.LSN{Term: number.Draw(t, "my term"), Index: number.Draw(t, "my index")},
+			Adopted: storage.Version(rapid.SampledFrom([]string{"", "u", "v"}).Draw(t, "adopted")),
+		}
+		me.Populated = me.Lineage != "" || rapid.Bool().Draw(t, "jobs")
+		got := election.Decide(election.Observed{Doc: d, Version: "v"}, me, start, timeout).Action
+
+		own := d.Header != nil && !d.Overtaken && me.Cluster != "" && d.Header.Cluster == me.Cluster
+		alive := d.Broker != nil && d.BrokerHeartbeat >= start-timeout
+		switch got {
+		case election.TakeOver:
+			if me.Adopted != "v" && (!own || d.Header.LSN().Compare(me.LSN) > 0) {
+				t.Fatal("takes over what it does not hold")
+			}
+		case election.Adopt:
+			if me.Lineage != "" && me.Lineage != d.Lineage() {
+				t.Fatal("throws another lineage away")
+			}
+		case election.Create:
+			t.Fatal("creates what is there")
+		}
+		if alive && !own && (got == election.TakeOver || got == election.Adopt) {
+			t.Fatal("takes the document from a living broker")
+		}
+	})
+}
+
+func TestReadDamaged(t *testing.T) {
+	for _, text := range []string{``, `{`, `[]`, `{"jobs":5}`, `{"osqueue":{"format":7},"jobs":[]}`} {
+		e := newEnv(t)
+		e.seed(text)
+		if o, err := election.Read(t.Context(), e, key); !errors.Is(err, election.ErrUnreadable) || o.Doc != nil || o.Version != "" {
+			t.Errorf("Read of %q: %+v, %v", text, o, err)
+		}
+	}
+	e := newEnv(t)
+	if o, err := election.Read(t.Context(), e, key); err != nil || o.Doc != nil || o.Version != "" {
+		t.Errorf("Read of nothing: %+v, %v", o, err)
+	}
+	e.Close()
+	ctx := short(t)
+	e.Inject(faultRules["readError"])
+	if _, err := election.Read(ctx, e, key); err == nil || errors.Is(err, election.ErrUnreadable) {
+		t.Errorf("Read of a store that is away: %v", err)
+	}
+}

@@ -1,0 +1,54 @@
+// Package election decides who may write queue.json, and guards every write.
+//
+// # Problem
+//
+// The document in the bucket is shared: by the nodes of this cluster, by other
+// clusters on the same bucket, by brokers of the older generation, by people
+// with an editor. All that coordinates them is compare-and-swap on one
+// object. A write must never go over something that its writer has not seen, a
+// leader that was replaced must find out by the first write that it tries, and
+// a write whose answer was lost must be neither reported as failed nor done
+// twice.
+//
+// # The original's rule
+//
+// TryElect and CheckLeadership are the older brokers' election, on the raw
+// text: whoever finds no broker, or a heartbeat older than the timeout, writes
+// its own address by compare-and-swap. Everything else in the document is kept
+// byte for byte.
+//
+// # The fence
+//
+// A raft leader goes further. It reads the document (Read), and Decide says
+// what that means for this candidate:
+//
+//	        ┌────────── Wait, StepDown, Refuse: not now, not I, not without a command
+//	Read ──▶ Decide ─── Adopt: take the document's state over, then read again
+//	  ▲      └───────── Create, TakeOver ──▶ Acquire ──▶ *Fence, active
+//	  └───────────────────── ErrConflict ───────┘          │
+//	  └──────────────────────────────── FencedError ───────┘
+//
+// Acquire writes the next epoch. From then on the Fence writes every version,
+// each on the condition that the one before it, which is its own, still stands.
+//
+// # Lost answers
+//
+// A write ends as Committed, Conflict or Unknown. Unless it is Committed, the
+// fence reads the document: the same version still there means that nothing was
+// applied yet, and the identical bytes are sent again under the same condition,
+// of which at most one can win; our own bytes there mean that it had been applied;
+// anything else is somebody's work. When the context ends before that is
+// certain, the error says that the outcome is unknown, the fence remembers the
+// write, and a later one recognises it should it still arrive. Every write
+// carries a fresh id, so that no two versions are ever the same bytes, and the
+// last 16 of them, so that a write is recognised even underneath a successor's.
+//
+// # Failure stance
+//
+// A document that cannot be read is an error and is never written over. A
+// change of the document that is not ours is told apart: another
+// broker or epoch means that we are fenced, for good; anything else under our
+// epoch is somebody's edit, which the caller has to adopt before the fence
+// writes again. The LSN of the document never goes back: an older state is
+// refused.
+package election

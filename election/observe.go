@@ -1,0 +1,37 @@
+package election
+
+import (
+	"context"
+	"fmt"
+
+	"osqueue/storage"
+	"osqueue/storage/queuefile"
+)
+
+// Observed is the document as it was read. The zero value means that there is
+// none.
+type Observed struct {
+	Doc     *queuefile.Document
+	Raw     []byte
+	Version storage.Version
+}
+
+// Read reads the document at key. A document that cannot be read is an error
+// that wraps ErrUnreadable; nobody may write over it.
+func Read(ctx context.Context, bucket storage.Bucket, key string) (Observed, error) {
+	o, found, err := get(ctx, bucket, key)
+	if err != nil || !found {
+		return Observed{}, err
+	}
+	return observe(key, o)
+}
+
+func observe(key string, o storage.Object) (Observed, error) {
+	doc, err := queuefile.Decode(o.Data)
+	if err != nil {
+		return Observed{}, fmt.Errorf(
+			"%q: %w: %w: nothing is written until it is repaired, replaced by a backup, or moved away",
+			key, ErrUnreadable, err)
+	}
+	return Observed{Doc: doc, Raw: o.Data, Version: o.Version}, nil
+}

@@ -1,0 +1,156 @@
+package queuefile
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"osqueue/fsm"
+)
+
+// document puts the parts together by the rules for the document's writer.
+func (d *decoder) document() (*Document, error) {
+	doc := &d.doc
+	if doc.Header != nil && !d.seen["jobs"] {
+		return nil, fmt.Errorf("%w: it has a header of ours but no jobs: it is cut, or of a newer version", ErrFormat)
+	}
+	doc.Overtaken = doc.Header != nil &&
+		(doc.BrokerAddress() != d.header.Address || doc.BrokerHeartbeat != d.header.Heartbeat)
+	doc.Meta = d.meta()
+	if doc.Overtaken {
+		d.overtake()
+	}
+	d.giveLeases()
+	if doc.Header == nil || doc.Overtaken || !d.state.present {
+		doc.Meta.Now = max(doc.Meta.Now, d.latest())
+	}
+	if err := d.givePlaces(); err != nil {
+		return nil, err
+	}
+	doc.Jobs = slices.Concat(d.waiting, d.others)
+	for _, j := range doc.Jobs {
+		doc.Meta.Token = max(doc.Meta.Token, j.Token)
+	}
+	return doc, nil
+}
+
+func (d *decoder) meta() fsm.Meta {
+	h, s := &d.header, &d.state
+	m := fsm.Meta{
+		LSN:            h.LSN(),
+		TermBase:       s.TermBase,
+		Now:            s.Now,
+		LastSeq:        s.LastSeq,
+		Token:          s.Token,
+		LeasesFrom:     s.LeasesFrom,
+		CompletedTotal: d.completedTotal,
+		DeadTotal:      s.DeadTotal,
+		Cluster:        orElse(s.Cluster, h.Cluster),
+		Lineage:        orElse(s.Lineage, h.Lineage),
+		Broker: fsm.Broker{
+			Node:    orElse(s.Node, h.Node),
+			Address: orElse(s.Address, h.Address),
+			Epoch:   h.Epoch,
+		},
+		Settings: s.Settings,
+	}
+	if s.Epoch != nil {
+		m.Broker.Epoch = *s.Epoch
+	}
+	return m
+}
+
+func orElse(own *string, header string) string {
+	if own != nil {
+		return *own
+	}
+	return header
+}
+
+// overtake voids what an original broker does not keep up.
+func (d *decoder) overtake() {
+	d.doc.Workers, d.doc.Claims = nil, nil
+	for _, j := range d.waiting {
+		j.Token, j.AttemptEnd = 0, fsm.NoEnd
+		if j.Status == fsm.InProgress {
+			j.ClaimedAt, j.HeldMs = j.Heartbeat, unknownLease
+		}
+	}
+}
+
+// giveLeases gives running jobs without a length of lease the default one.
+func (d *decoder) giveLeases() {
+	for _, list := range [][]*fsm.Job{d.waiting, d.others} {
+		for _, j := range list {
+			if j.HeldMs == unknownLease {
+				j.HeldMs = d.doc.Meta.Settings.LeaseMs
+			}
+		}
+	}
+}
+
+// latest is the latest time that the document speaks of.
+func (d *decoder) latest() int64 {
+	at := d.doc.BrokerHeartbeat
+	for _, list := range [][]*fsm.Job{d.waiting, d.others} {
+		for _, j := range list {
+			at = max(at, j.CreatedAt, j.ClaimedAt, j.Heartbeat, j.FinishedAt)
+		}
+	}
+	return at
+}
+
+// givePlaces makes the places in the order unique, and those of the waiting
+// jobs agree with the order of their list.
+func (d *decoder) givePlaces() error {
+	last := d.doc.Meta.LastSeq
+	taken := make(map[uint64]struct{}, len(d.waiting)+len(d.others))
+	var homeless []*fsm.Job
+	for _, j := range d.others {
+		last = max(last, j.Seq)
+		if _, dup := taken[j.Seq]; dup || j.Seq == 0 {
+			homeless = append(homeless, j)
+			continue
+		}
+		taken[j.Seq] = struct{}{}
+	}
+	for _, j := range d.waiting {
+		last = max(last, j.Seq)
+	}
+	rest := d.waiting[ordered(d.waiting, taken):]
+	if anyPlaced(rest) {
+		rest = d.waiting // the order was changed: all get new places
+	}
+	homeless = slices.Concat(rest, homeless)
+	if len(homeless) > 0 && last > math.MaxUint64-uint64(len(homeless)) {
+		return fmt.Errorf("%w: seq %d is out of range", ErrFormat, last)
+	}
+	for _, j := range homeless {
+		last++
+		j.Seq = last
+	}
+	d.doc.Meta.LastSeq = last
+	return nil
+}
+
+// ordered is the length of the longest beginning of jobs whose places rise and
+// are not taken.
+func ordered(jobs []*fsm.Job, taken map[uint64]struct{}) int {
+	last := uint64(0)
+	for i, j := range jobs {
+		if _, dup := taken[j.Seq]; dup || j.Seq <= last {
+			return i
+		}
+		last = j.Seq
+	}
+	return len(jobs)
+}
+
+func anyPlaced(jobs []*fsm.Job) bool {
+	for _, j := range jobs {
+		if j.Seq != 0 {
+			return true
+		}
+	}
+	return false
+}

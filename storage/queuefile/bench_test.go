@@ -1,0 +1,69 @@
+package queuefile_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+	"osqueue/storage/queuefile"
+)
+
+// hundredThousand is a queue of 100 000 jobs of ordinary size, a tenth of them
+// running.
+var hundredThousand = sync.OnceValue(func() *fsm.View {
+	var t testing.B
+	m := fsm.New()
+	for at := range 100 {
+		op := &fsmpb.Enqueue{}
+		for i := range 1000 {
+			n := at*1000 + i
+			op.Jobs = append(op.Jobs, &fsmpb.NewJob{
+				Id:   fmt.Sprintf("0193c0de-%04x-7000-8000-%012x", n>>16, n),
+				Type: "thumbnail",
+				Payload: fmt.Appendf(nil, `{"bucket":"media","key":"uploads/%d.jpg","sizes":[64,256,1024],"options":{"quality":%d,`+
+					`"strip":true,"note":"made by the upload service, keep the original"},"callback":"http://10.0.0.9:9000/done"}`, n, n%100),
+			})
+		}
+		apply(&t, m, 1, 1_706_000_000_000, &fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: op}})
+	}
+	apply(&t, m, 1, 1_706_000_000_001, claim("0193c0df-worker-1", "", 10_000))
+	return m.View()
+})
+
+func BenchmarkEncode(b *testing.B) {
+	v := hundredThousand()
+	buf := queuefile.Encode(v, header, "a:1", 5)
+	b.SetBytes(int64(len(buf)))
+	b.ReportAllocs()
+	for b.Loop() {
+		buf = queuefile.AppendTo(buf[:0], v, header, "a:1", 5)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*100_000), "ns/job")
+}
+
+func BenchmarkDecode(b *testing.B) {
+	data := queuefile.Encode(hundredThousand(), header, "a:1", 5)
+	b.SetBytes(int64(len(data)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := queuefile.Decode(data); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*100_000), "ns/job")
+}
+
+func BenchmarkMachine(b *testing.B) {
+	doc, err := queuefile.Decode(queuefile.Encode(hundredThousand(), header, "a:1", 5))
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if _, err := doc.Machine(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*100_000), "ns/job")
+}

@@ -1,0 +1,180 @@
+package queuefile
+
+import (
+	"fmt"
+
+	"osqueue/fsm"
+)
+
+// Decode reads a document from any of its writers; doc.go says by which rules.
+// An error wraps ErrFormat and says where the document is wrong. The document
+// shares no memory with data.
+func Decode(data []byte) (*Document, error) {
+	d := decoder{reader: newReader(data), seen: make(map[string]bool)}
+	d.state = state{Settings: fsm.DefaultSettings()}
+	if err := d.object(d.top); err != nil {
+		return nil, err
+	}
+	if err := d.finish(); err != nil {
+		return nil, err
+	}
+	return d.document()
+}
+
+// decoder collects the members of a document, in whatever order they come.
+type decoder struct {
+	*reader
+	seen map[string]bool // members at the top and in the header, for duplicates
+
+	doc            Document
+	header         Header
+	state          state
+	completedTotal uint64
+	waiting        []*fsm.Job // of the member jobs
+	others         []*fsm.Job
+	scratch        jobFields
+}
+
+// state is the header's member of that name. A pointer that stays nil takes the
+// header's value.
+type state struct {
+	present             bool
+	Now, LeasesFrom     int64
+	LastSeq, Token      uint64
+	DeadTotal, TermBase uint64
+	Cluster, Lineage    *string
+	Node, Address       *string
+	Epoch               *uint64
+	Settings            fsm.Settings
+}
+
+// top maps the members of the document.
+func (d *decoder) top(name string) any {
+	switch name {
+	case "broker":
+		return d.once(name, &d.doc.Broker)
+	case "broker" + base64Suffix:
+		return d.once(name, twin{dst: &d.doc.Broker})
+	case "brokerHeartbeat":
+		return d.once(name, &d.doc.BrokerHeartbeat)
+	case "completedTotal":
+		return d.once(name, &d.completedTotal)
+	case "jobs":
+		return d.once(name, func() error { return d.list(d.jobInto(&d.waiting)) })
+	case "scheduled", "finished", "dead":
+		return d.once(name, func() error { return d.list(d.jobInto(&d.others)) })
+	case "workers":
+		return d.once(name, func() error { return d.list(d.worker) })
+	case "claims":
+		return d.once(name, func() error { return d.list(d.claim) })
+	case "osqueue":
+		return d.once(name, d.readHeader)
+	}
+	return nil
+}
+
+// once is dst, or an error for a member that was there before: two lists of
+// jobs, of which only one would count, must not pass for a document.
+func (d *decoder) once(name string, dst any) any {
+	if d.seen[name] {
+		return fmt.Errorf("the member %q occurs twice", name)
+	}
+	d.seen[name] = true
+	return dst
+}
+
+func (d *decoder) readHeader() error {
+	d.doc.Header = &d.header
+	if err := d.object(d.headerMember); err != nil {
+		return err
+	}
+	if d.header.Format != Format {
+		return fmt.Errorf("%w: its format is %d and this version reads only %d: use the version that wrote it",
+			ErrFormat, d.header.Format, Format)
+	}
+	return nil
+}
+
+func (d *decoder) headerMember(name string) any {
+	h := &d.header
+	switch name {
+	case "format":
+		return &h.Format
+	case "lineage":
+		return &h.Lineage
+	case "cluster":
+		return &h.Cluster
+	case "epoch":
+		return &h.Epoch
+	case "node":
+		return &h.Node
+	case "address":
+		return &h.Address
+	case "term":
+		return &h.Term
+	case "index":
+		return &h.Index
+	case "write":
+		return &h.Write
+	case "writes":
+		return &h.Writes
+	case "heartbeat":
+		return &h.Heartbeat
+	case "state":
+		return d.readState
+	}
+	return nil
+}
+
+func (d *decoder) readState() error {
+	d.state.present = true
+	return d.object(d.stateMember)
+}
+
+func (d *decoder) stateMember(name string) any {
+	s := &d.state
+	switch name {
+	case "now":
+		return &s.Now
+	case "leasesFrom":
+		return &s.LeasesFrom
+	case "lastSeq":
+		return &s.LastSeq
+	case "lastToken":
+		return &s.Token
+	case "deadTotal":
+		return &s.DeadTotal
+	case "termBase":
+		return &s.TermBase
+	case "cluster":
+		return &s.Cluster
+	case "lineage":
+		return &s.Lineage
+	case "node":
+		return &s.Node
+	case "address":
+		return &s.Address
+	case "epoch":
+		return &s.Epoch
+	case "settings":
+		return func() error { return d.object(d.settingsMember) }
+	}
+	return nil
+}
+
+func (d *decoder) settingsMember(name string) any {
+	s := &d.state.Settings
+	switch name {
+	case "maxAttempts":
+		return &s.MaxAttempts
+	case "leaseMs":
+		return &s.LeaseMs
+	case "workerTimeoutMs":
+		return &s.WorkerTimeoutMs
+	case "retainCompletedMs":
+		return &s.RetainCompletedMs
+	case "retainCompletedCount":
+		return &s.RetainCompletedCount
+	}
+	return nil
+}

@@ -1,0 +1,209 @@
+package queuefile_test
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"osqueue/fsm"
+	"osqueue/storage/queuefile"
+)
+
+func TestDecodeErrors(t *testing.T) {
+	job := func(members string) string {
+		return `{"jobs":[{"id":"a","status":"unclaimed"},{"id":"b","status":"unclaimed",` + members + `}]}`
+	}
+	cases := []struct{ text, want string }{
+		{``, "it is empty"},
+		{"\n", "it is empty"},
+		{`null`, "want an object, not null"},
+		{`[]`, "want an object, not an array"},
+		{`{`, "unexpected EOF"},
+		{`{"jobs":[`, "unexpected EOF"},
+		{`{"jobs":[]`, "unexpected EOF"},
+		{`{"jobs":[],}`, "invalid character"},
+		{`{} {}`, "goes on after its end"},
+		{`{}x`, "invalid character"},
+		{`{"jobs":{}}`, "at /jobs"},
+		{`{"jobs":[],"jobs":[]}`, `"jobs" occurs twice`},
+		{`{"broker":null,"broker":null}`, `"broker" occurs twice`},
+		{`{"broker":5}`, "at /broker (byte 11): want a string, not a number"},
+		{`{"brokerHeartbeat":true}`, "at /brokerHeartbeat"},
+		{`{"brokerHeartbeat":"soon"}`, "want an integer"},
+		{`{"brokerHeartbeat":1e30}`, "out of range"},
+		{`{"brokerHeartbeat":99999999999999999999}`, "out of range"},
+		{`{"completedTotal":-1}`, "out of range"},
+		{`{"completedTotal":1.5}`, "want an integer"},
+		{job(`"attempts":2147483648`), "at /jobs/1/attempts"},
+		{job(`"type":{}`), "at /jobs/1/type"},
+		{job(`"status":"sleeping"`), `at /jobs/1/status (byte 91): the status "sleeping" is not known`},
+		{job(`"attemptEnd":"odd"`), `"odd" is not known`},
+		{job(`"attemptEnd":300`), "out of range"},
+		{job(`"payloadBase64":"%"`), "at /jobs/1/payloadBase64"},
+		{job(`"id":null,"id":""`), "no id"},
+		{`{"jobs":[{"id":"a"}]}`, "no status"},
+		{`{"jobs":[null]}`, "at /jobs/0"},
+		{`{"jobs":[],"osqueue":{}}`, "its format is 0"},
+		{`{"jobs":[],"osqueue":{"format":2}}`, "its format is 2"},
+		{`{"osqueue":{"format":1}}`, "no jobs"},
+		{`{"jobs":[{"id":"a","status":"unclaimed","seq":"18446744073709551615"},{"id":"b","status":"unclaimed"}]}`, "out of range"},
+	}
+	for _, c := range cases {
+		_, err := queuefile.Decode([]byte(c.text))
+		if !errors.Is(err, queuefile.ErrFormat) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("Decode(%s)\n  says %v\n  want %q", c.text, err, c.want)
+		}
+	}
+}
+
+func TestMachineErrors(t *testing.T) {
+	for _, text := range []string{
+		`{"jobs":[{"id":"a","status":"unclaimed"},{"id":"a","status":"unclaimed"}]}`,
+		`{"workers":[{"name":"w"},{"name":"w"}]}`,
+		`{"claims":[{"worker":"w","requestId":"r"}]}`,
+	} {
+		doc, err := queuefile.Decode([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := doc.Machine(); !errors.Is(err, fsm.ErrState) {
+			t.Errorf("machine of %s: %v, want ErrState", text, err)
+		}
+	}
+}
+
+// TestLenient reads what people and their tools write.
+func TestLenient(t *testing.T) {
+	doc, m := machine(t, []byte(` { "jobs" : [ {"status":"unclaimed","x":{"y":[1]},"id":"a\u0041\ud800","createdAt":1.7e12,
+		"workerId":null,"attempts":"2","type":null,"payload":{"a":1,"a":2},"result":null} ],
+		"later":{"jobs":[]}, "jobsBase64":5, "brokerHeartbeat":1700000000001.0, "osqueue":null, "broker":null } `))
+	j := m.Job("aA\ufffd")
+	if j == nil || j.CreatedAt != 1_700_000_000_000 || j.Attempts != 2 || string(j.Payload) != `{"a":1,"a":2}` ||
+		string(j.Result) != "null" || j.Worker != "" {
+		t.Errorf("job %+v", j)
+	}
+	if doc.Broker != nil || doc.BrokerHeartbeat != 1_700_000_000_001 || doc.Header != nil {
+		t.Errorf("document %+v", doc)
+	}
+}
+
+// TestTwins reads exact values only where they belong to what stands beside
+// them.
+func TestTwins(t *testing.T) {
+	_, m := machine(t, []byte(`{"jobs":[
+		{"id":"a\ufffd","idBase64":"Yf8=","status":"unclaimed","payloadBase64":"AA==","type":"\ufffd","typeBase64":["/w=="],
+			"lastError":"","lastErrorBase64":[]},
+		{"id":"b","status":"in_progress","payload":1,"payloadBase64":"AA==","workerId":"w","workerIdBase64":"/w==",
+			"result":1,"resultBase64":"MSA="},
+		{"id":"c","status":"in_progress","payload":2,"payloadBase64":"MSA=","workerIdBase64":"/w==","heartbeat":1}],
+		"workers":[{"name":"w","types":["\ufffd","x"],"typesBase64":["/w==","eA=="]},
+			{"name":"v","types":["y","x"],"typesBase64":["/w==","eA=="]}]}`))
+	a, b, c := m.Job("a\xff"), m.Job("b"), m.Job("c")
+	if a == nil || string(a.Payload) != "\x00" || a.Type != "\ufffd" || a.LastError != "" {
+		t.Errorf("a is %+v", a)
+	}
+	if string(b.Payload) != "1" || b.Worker != "w" || string(b.Result) != "1 " {
+		t.Errorf("b is %+v", b)
+	}
+	if string(c.Payload) != "2" || c.Worker != fsm.Anonymous {
+		t.Errorf("c is %+v", c)
+	}
+	m.View().Workers(func(w *fsm.Worker) bool {
+		if want := map[string]string{"w": "\xff x", "v": "y x"}[w.Name]; strings.Join(w.Types, " ") != want {
+			t.Errorf("worker %+v, want types %q", w, want)
+		}
+		return true
+	})
+}
+
+func order(m *fsm.Machine) string {
+	var ids []string
+	m.View().Merged([]fsm.Status{fsm.Unclaimed, fsm.InProgress}, 0, func(j *fsm.Job) bool {
+		ids = append(ids, j.ID)
+		return true
+	})
+	return strings.Join(ids, " ")
+}
+
+// TestEditedOrder edits the list of jobs of one of our documents by hand.
+func TestEditedOrder(t *testing.T) {
+	base := func(jobs string) string {
+		return `{"broker":"a","brokerHeartbeat":5,"jobs":[` + jobs + `],"osqueue":{"format":1,"address":"a","heartbeat":5,
+			"state":{"now":7,"lastSeq":9}},"dead":[{"id":"d","status":"dead","seq":2}]}`
+	}
+	job := func(id, seq string) string {
+		if seq != "" {
+			seq = `,"seq":` + seq
+		}
+		return `{"id":"` + id + `","status":"unclaimed"` + seq + `}`
+	}
+	join := func(jobs ...string) string { return base(strings.Join(jobs, ",")) }
+	cases := []struct {
+		text, order string
+		lastSeq     uint64
+		kept        bool // the places of a and b
+	}{
+		{join(job("a", "1"), job("b", "8")), "a b", 9, true},
+		{join(job("a", "1"), job("b", "8"), job("c", ""), job("e", "")), "a b c e", 11, true},
+		{join(job("b", "8"), job("a", "1")), "b a", 11, false},
+		{join(job("c", ""), job("a", "1"), job("b", "8")), "c a b", 12, false},
+		{join(job("a", "1"), job("b", "1")), "a b", 11, false},
+		{join(job("a", "2"), job("b", "8")), "a b", 11, false}, // 2 is taken by the dead job
+		{join(job("a", "1"), job("b", "20")), "a b", 20, true},
+	}
+	for _, c := range cases {
+		_, m := machine(t, []byte(c.text))
+		kept := m.Job("a").Seq == 1 && m.Job("b").Seq > 1 && m.Job("b").Seq != 11
+		if order(m) != c.order || m.Meta().LastSeq != c.lastSeq || kept != c.kept || m.Job("d").Seq != 2 || m.Meta().Now != 7 {
+			t.Errorf("%s\n  has order %q, last %d, a at %d, b at %d; want %+v", c.text, order(m), m.Meta().LastSeq,
+				m.Job("a").Seq, m.Job("b").Seq, c)
+		}
+	}
+}
+
+// TestHeaderWithoutState restores what is left when somebody cut the state out.
+func TestHeaderWithoutState(t *testing.T) {
+	_, m := machine(t, []byte(`{"broker":"a","brokerHeartbeat":5,"jobs":[{"id":"a","status":"in_progress","heartbeat":77,
+		"attempts":1,"token":30064771073}],"osqueue":{"format":1,"address":"a","heartbeat":5,"epoch":7,"term":3,"index":4,
+		"lineage":"L","cluster":"C","node":"n"}}`))
+	meta := m.Meta()
+	if meta.Now != 77 || meta.Token != 7<<32+1 || meta.Broker.Epoch != 7 || meta.Lineage != "L" || meta.Cluster != "C" ||
+		meta.LSN != (fsm.LSN{Term: 3, Index: 4}) {
+		t.Errorf("meta %+v", meta)
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	for _, rec := range recordedDocuments(f) {
+		f.Add([]byte(rec.Response.DocumentText))
+	}
+	f.Add(queuefile.Encode(rich(f).View(), header, "10.0.0.1:8080", 1_706_000_003_000))
+	f.Add([]byte(`{"jobs":[{"id":"a","status":"unclaimed","payloadBase64":"AA==","seq":"9007199254740993"}]}`))
+	f.Add([]byte(`{"broker":"b","jobs":[{"idBase64":"/w==","status":"in_progress","workerIdBase64":"/w=="}],"osqueue":{"format":1}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		before := bytes.Clone(data)
+		doc, err := queuefile.Decode(data)
+		if !bytes.Equal(data, before) {
+			t.Fatal("Decode wrote to its input")
+		}
+		if err != nil {
+			return
+		}
+		m, err := doc.Machine()
+		if err != nil {
+			return
+		}
+		h := queuefile.Header{}
+		if doc.Header != nil {
+			h = *doc.Header
+		}
+		again, back := machine(t, queuefile.Encode(m.View(), h, doc.BrokerAddress(), doc.BrokerHeartbeat))
+		if again.Overtaken {
+			t.Fatal("our own document counts as overtaken")
+		}
+		if back.View().Hash() != m.View().Hash() {
+			t.Fatalf("the state changed on its way:\n%+v\n%+v", m.Meta(), back.Meta())
+		}
+	})
+}

@@ -1,0 +1,172 @@
+package queuefile
+
+import "osqueue/fsm"
+
+// jobFields is a job while it is read. A pointer that stays nil takes a value
+// that depends on other members.
+type jobFields struct {
+	fsm.Job
+	worker            *string
+	heldMs, claimedAt *int64
+}
+
+// jobInto returns a reader of one job that appends it to list.
+func (d *decoder) jobInto(list *[]*fsm.Job) func() error {
+	return func() error {
+		d.scratch = jobFields{Job: fsm.Job{MaxAttempts: fsm.MaxAttemptsUnset}}
+		if err := d.object(d.scratch.member); err != nil {
+			return err
+		}
+		if err := d.checkJob(); err != nil {
+			return err
+		}
+		*list = append(*list, d.scratch.job())
+		return nil
+	}
+}
+
+func (d *decoder) checkJob() error {
+	switch {
+	case d.scratch.ID == "":
+		return d.fail("the job has no id", nil)
+	case d.scratch.Status == 0:
+		return d.fail("the job has no status", nil)
+	}
+	return nil
+}
+
+func (f *jobFields) member(name string) any {
+	switch name {
+	case "id":
+		return &f.ID
+	case "status":
+		return &f.Status
+	case "payload":
+		return &f.Payload
+	case "type":
+		return &f.Type
+	case "createdAt":
+		return &f.CreatedAt
+	case "attempts":
+		return &f.Attempts
+	case "maxAttempts":
+		return &f.MaxAttempts
+	case "workerId":
+		return &f.worker
+	case "heartbeat":
+		return &f.Heartbeat
+	}
+	return f.ours(name)
+}
+
+// ours maps the members that the original does not know.
+func (f *jobFields) ours(name string) any {
+	switch name {
+	case "seq":
+		return &f.Seq
+	case "priority":
+		return &f.Priority
+	case "runAt":
+		return &f.RunAt
+	case "token":
+		return &f.Token
+	case "claimedAt":
+		return &f.claimedAt
+	case "leaseMs":
+		return &f.LeaseMs
+	case "heldMs":
+		return &f.heldMs
+	case "attemptEnd":
+		return &f.AttemptEnd
+	case "finishedAt":
+		return &f.FinishedAt
+	case "result":
+		return &f.Result
+	case "lastError":
+		return &f.LastError
+	}
+	return nil
+}
+
+// unknownLease stands in Job.HeldMs until the settings are known.
+const unknownLease = -1 << 63
+
+// job is the finished job.
+func (f *jobFields) job() *fsm.Job {
+	j := f.Job
+	j.Worker = namelessWorker(j.Status)
+	if f.worker != nil {
+		j.Worker = *f.worker
+	}
+	running := j.Status == fsm.InProgress
+	switch {
+	case f.heldMs != nil:
+		j.HeldMs = *f.heldMs
+	case running:
+		j.HeldMs = unknownLease
+	}
+	switch {
+	case f.claimedAt != nil:
+		j.ClaimedAt = *f.claimedAt
+	case running:
+		j.ClaimedAt = j.Heartbeat
+	}
+	return &j
+}
+
+func (d *decoder) worker() error {
+	w := new(fsm.Worker)
+	err := d.object(func(name string) any {
+		switch name {
+		case "name":
+			return &w.Name
+		case "types":
+			return &w.Types
+		case "version":
+			return &w.Version
+		case "address":
+			return &w.Address
+		case "registeredAt":
+			return &w.RegisteredAt
+		case "lastSeen":
+			return &w.LastSeen
+		}
+		return nil
+	})
+	d.doc.Workers = append(d.doc.Workers, w)
+	return err
+}
+
+func (d *decoder) claim() error {
+	c := new(fsm.ClaimRecord)
+	err := d.object(func(name string) any {
+		switch name {
+		case "worker":
+			return &c.Worker
+		case "requestId":
+			return &c.RequestID
+		case "claimedAt":
+			return &c.ClaimedAt
+		case "leases":
+			return func() error { return d.list(func() error { return d.lease(c) }) }
+		}
+		return nil
+	})
+	d.doc.Claims = append(d.doc.Claims, c)
+	return err
+}
+
+func (d *decoder) lease(c *fsm.ClaimRecord) error {
+	var l fsm.Lease
+	err := d.object(func(name string) any {
+		switch name {
+		case "job":
+			return &l.JobID
+		case "token":
+			return &l.Token
+		}
+		return nil
+	})
+	c.Leases = append(c.Leases, l)
+	return err
+}

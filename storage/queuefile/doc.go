@@ -1,0 +1,59 @@
+// Package queuefile is the document queue.json: what stands in it, how a state
+// of the machine becomes one, and how one becomes a machine again.
+//
+// # Problem
+//
+// The document is the last copy of the queue when every node is lost, so a
+// state has to come back from it exactly. It also is a file that people open,
+// edit by hand, and share with brokers of the older generation, which know four
+// members of it and keep the rest as it is.
+//
+// # Form
+//
+//	{"broker":"10.0.0.1:8080","brokerHeartbeat":1706000000000,
+//	 "jobs":[…],"completedTotal":42,           what the original has
+//	 "osqueue":{"format":1, …, "state":{…}},   the header of the fence, the scalars
+//	 "scheduled":[…],"finished":[…],"dead":[…],"workers":[…],"claims":[…]}
+//
+// jobs holds what waits or runs, in FIFO order, each job with the original's
+// members first. A member whose value is absent, empty or the default is left
+// out and never null. Whatever the machine holds, the document can be read: text
+// that is not UTF-8 stands there with replacement characters, a payload or
+// result that is not JSON not at all, and a twin under the member's name with
+// Base64 behind it has the exact bytes. An integer of ours that JavaScript could
+// not hold (beyond 2^53) is quoted.
+//
+// An in-progress or ended job without workerId belongs to the anonymous
+// worker.
+//
+// The form with a base and a log for large queues is another format number:
+// this version refuses it, rather than to take it for an empty queue.
+//
+// # Three writers
+//
+// A document comes from one of three hands:
+//
+//   - An active leader of ours: the header is there, and its heartbeat and
+//     address are those of the original's members. Everything counts.
+//   - An original broker on a document of its own: there is no header. The
+//     jobs get their places by the order of the array, the clock is the latest
+//     time found, settings are the defaults, tokens start at zero.
+//   - An original broker on a document that was ours (Document.Overtaken): the
+//     header survives as a member that it does not know, but broker and
+//     brokerHeartbeat have moved on. The original's members of the jobs, their
+//     order and completedTotal are the truth; jobs that are missing were
+//     completed. Claims were given without tokens in between, so all tokens of
+//     these jobs are void; and so are the worker registry and the remembered
+//     claims, which nobody has kept up. Scheduled, finished and dead jobs, which
+//     the original does not see, are as we left them.
+//
+// A person's edit is read by the same rules: a job without seq gets a new one,
+// and if the order of jobs was changed, the order of the array counts.
+//
+// # Failure stance
+//
+// A member that has the wrong type is an error with its place, and so is a
+// top-level member that occurs twice; members that are not known are skipped. Within
+// a job the last of equal names counts, as in the original. Nothing that was
+// read is trusted to be consistent: Machine checks it in full.
+package queuefile

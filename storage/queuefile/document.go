@@ -1,0 +1,87 @@
+package queuefile
+
+import (
+	"fmt"
+
+	"osqueue/fsm"
+)
+
+// Format is the format number of the documents that this version writes, and
+// the only one that it reads.
+const Format = 1
+
+// Header is our own part of the document: who wrote this version, in which
+// place of the lineage's history.
+type Header struct {
+	Format  int
+	Lineage string // made with the document, kept for ever
+	Cluster string // of the writer
+	Epoch   uint64 // fencing number, +1 at each takeover
+	Node    string // of the writer
+	Address string // of the writer; what broker was when the header was written
+	Term    uint64 // with Index: the log entry that the document is the state after
+	Index   uint64
+	Write   string   // id of this PUT
+	Writes  []string // ids of the last PUTs, oldest first, this one included
+	// Heartbeat is brokerHeartbeat as it was when the header was written, ms.
+	Heartbeat int64
+}
+
+// LSN is the log entry that the document is the state after.
+func (h *Header) LSN() fsm.LSN { return fsm.LSN{Term: h.Term, Index: h.Index} }
+
+// Document is a decoded queue.json. Its fields may be edited before Machine.
+type Document struct {
+	Broker          *string // nil: no broker has registered
+	BrokerHeartbeat int64   // ms
+	// Header is nil in a document that only original brokers have written.
+	Header *Header
+	// Overtaken says that an original broker, or a person, has registered
+	// another broker or heartbeat since the header was written.
+	Overtaken bool
+
+	Meta    fsm.Meta
+	Jobs    []*fsm.Job // of all statuses; those that wait or run come first, in order
+	Workers []*fsm.Worker
+	Claims  []*fsm.ClaimRecord
+}
+
+// BrokerAddress is the registered broker, "" when there is none.
+func (d *Document) BrokerAddress() string {
+	if d.Broker == nil {
+		return ""
+	}
+	return *d.Broker
+}
+
+// Lineage is the document's lineage, "" when it has no header.
+func (d *Document) Lineage() string {
+	if d.Header == nil {
+		return ""
+	}
+	return d.Header.Lineage
+}
+
+// Machine builds the machine that the document describes. A contradiction is
+// an error that wraps fsm.ErrState. The document can be used again afterwards.
+func (d *Document) Machine() (*fsm.Machine, error) {
+	b := fsm.NewBuilder(d.Meta)
+	for _, j := range d.Jobs {
+		own := *j // the builder keeps what it gets, and writes to it
+		if err := b.AddJob(&own); err != nil {
+			return nil, fmt.Errorf("queue document: %w", err)
+		}
+	}
+	for _, w := range d.Workers {
+		own := *w
+		if err := b.AddWorker(&own); err != nil {
+			return nil, fmt.Errorf("queue document: %w", err)
+		}
+	}
+	for _, c := range d.Claims {
+		if err := b.AddClaim(c); err != nil {
+			return nil, fmt.Errorf("queue document: %w", err)
+		}
+	}
+	return b.Machine(), nil
+}

@@ -1,0 +1,88 @@
+package queuefile
+
+import "osqueue/fsm"
+
+// ends are the names of fsm.End in the document; NoEnd is left out.
+var ends = [...]string{
+	fsm.NoEnd:    "",
+	fsm.EndOK:    "completed",
+	fsm.EndFail:  "failed",
+	fsm.EndGiven: "released",
+	fsm.EndLease: "expired",
+}
+
+// namelessWorker is the worker of a job in this status that has no workerId.
+func namelessWorker(s fsm.Status) string {
+	switch s {
+	case fsm.InProgress, fsm.Completed, fsm.Dead:
+		return fsm.Anonymous
+	default:
+		return ""
+	}
+}
+
+func (a *appender) jobs(name string, v *fsm.View, statuses []fsm.Status) {
+	a.key(name)
+	a.open('[')
+	each := func(j *fsm.Job) bool {
+		a.next()
+		a.job(j)
+		return true
+	}
+	if len(statuses) == 1 {
+		v.Jobs(statuses[0], 0, each)
+	} else {
+		v.Merged(statuses, 0, each)
+	}
+	a.close(']')
+}
+
+// job appends the original's members in the original's order, then ours.
+func (a *appender) job(j *fsm.Job) {
+	a.open('{')
+	a.text("id", j.ID)
+	a.text("status", j.Status.String())
+	a.value("payload", j.Payload)
+	a.optional("type", j.Type)
+	a.plain("createdAt", j.CreatedAt)
+	a.plain("attempts", int64(j.Attempts))
+	if j.MaxAttempts != fsm.MaxAttemptsUnset {
+		a.plain("maxAttempts", int64(j.MaxAttempts))
+	}
+	if j.Worker != namelessWorker(j.Status) {
+		a.text("workerId", j.Worker)
+	}
+	running := j.Status == fsm.InProgress
+	if running || j.Heartbeat != 0 {
+		a.plain("heartbeat", j.Heartbeat)
+	}
+	a.unsigned("seq", j.Seq)
+	a.nonzero("priority", int64(j.Priority))
+	a.nonzero("runAt", j.RunAt)
+	if j.Token != 0 {
+		a.unsigned("token", j.Token)
+	}
+	if running || j.ClaimedAt != 0 {
+		a.integer("claimedAt", j.ClaimedAt)
+	}
+	a.nonzero("leaseMs", j.LeaseMs)
+	if running || j.HeldMs != 0 {
+		a.integer("heldMs", j.HeldMs)
+	}
+	a.ending(j)
+	a.close('}')
+}
+
+// ending appends how the job's last attempt ended.
+func (a *appender) ending(j *fsm.Job) {
+	switch {
+	case j.AttemptEnd == fsm.NoEnd:
+	case int(j.AttemptEnd) < len(ends):
+		a.text("attemptEnd", ends[j.AttemptEnd])
+	default:
+		a.integer("attemptEnd", int64(j.AttemptEnd))
+	}
+	a.nonzero("finishedAt", j.FinishedAt)
+	a.value("result", j.Result)
+	a.optional("lastError", j.LastError)
+}

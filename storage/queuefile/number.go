@@ -1,0 +1,140 @@
+package queuefile
+
+import (
+	"errors"
+	"math"
+	"strconv"
+
+	"osqueue/fsm"
+)
+
+var (
+	errInteger = errors.New("want an integer")
+	errRange   = errors.New("the number is out of range")
+)
+
+// number reads an integer into a pointer to one.
+func (r *reader) number(dst any) error {
+	if k := r.dec.PeekKind(); k != '0' && k != '"' {
+		return r.want("an integer")
+	}
+	raw, err := r.dec.ReadValue()
+	if err != nil {
+		return r.syntax(err)
+	}
+	if raw[0] == '"' {
+		raw = raw[1 : len(raw)-1]
+	}
+	if err := parseInto(dst, raw); err != nil {
+		return r.fail("of "+strconv.Quote(clip(raw)), err)
+	}
+	return nil
+}
+
+func clip(raw []byte) string { return string(raw[:min(len(raw), 40)]) }
+
+func parseInto(dst any, raw []byte) (err error) {
+	switch p := dst.(type) {
+	case *int64:
+		*p, err = parseInt(raw, math.MinInt64, math.MaxInt64)
+	case **int64:
+		*p = new(int64)
+		**p, err = parseInt(raw, math.MinInt64, math.MaxInt64)
+	case *int32:
+		var v int64
+		v, err = parseInt(raw, math.MinInt32, math.MaxInt32)
+		*p = int32(v)
+	case *int:
+		var v int64
+		v, err = parseInt(raw, math.MinInt32, math.MaxInt32)
+		*p = int(v)
+	case *uint64:
+		*p, err = parseUint(raw)
+	case **uint64:
+		*p = new(uint64)
+		**p, err = parseUint(raw)
+	default:
+		panic("queuefile: a member of a type that no reader knows")
+	}
+	return err
+}
+
+// parseInt also takes integers that somebody's tool has written as 1.7e12.
+func parseInt(raw []byte, low, high int64) (int64, error) {
+	v, err := strconv.ParseInt(string(raw), 10, 64)
+	switch {
+	case errors.Is(err, strconv.ErrRange):
+		return 0, errRange
+	case err != nil:
+		if v, err = parseFloat(raw); err != nil {
+			return 0, err
+		}
+	}
+	if v < low || v > high {
+		return 0, errRange
+	}
+	return v, nil
+}
+
+func parseUint(raw []byte) (uint64, error) {
+	v, err := strconv.ParseUint(string(raw), 10, 64)
+	if err == nil {
+		return v, nil
+	}
+	if errors.Is(err, strconv.ErrRange) {
+		return 0, errRange
+	}
+	i, err := parseInt(raw, 0, math.MaxInt64)
+	return uint64(i), err
+}
+
+func parseFloat(raw []byte) (int64, error) {
+	f, err := strconv.ParseFloat(string(raw), 64)
+	switch {
+	case err != nil || f != math.Trunc(f):
+		return 0, errInteger
+	case math.Abs(f) > maxExact:
+		return 0, errRange
+	}
+	return int64(f), nil
+}
+
+func (r *reader) status(dst *fsm.Status) error {
+	var name string
+	if err := r.text(&name); err != nil {
+		return err
+	}
+	s, ok := fsm.ParseStatus(name)
+	if !ok {
+		return r.fail("the status "+strconv.Quote(name)+" is not known; upgrade this program", nil)
+	}
+	*dst = s
+	return nil
+}
+
+// ending reads the name of an end, or the number of one that had no name when
+// it was written.
+func (r *reader) ending(dst *fsm.End) error {
+	if r.dec.PeekKind() == '0' {
+		var n int32
+		if err := r.number(&n); err != nil {
+			return err
+		}
+		if n < 0 || n > math.MaxUint8 {
+			return r.fail("of "+strconv.Itoa(int(n)), errRange)
+		}
+		*dst = fsm.End(n)
+		return nil
+	}
+	var name string
+	if err := r.text(&name); err != nil {
+		return err
+	}
+	for e, known := range ends {
+		if name == known {
+			*dst = fsm.End(e)
+			return nil
+		}
+	}
+	return r.fail("the end of an attempt "+strconv.Quote(name)+" is not known; upgrade this program", nil)
+}

@@ -1,0 +1,206 @@
+package queuefile_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"strings"
+	"testing"
+
+	"osqueue/fsm"
+	"osqueue/storage/queuefile"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// object is a JSON object with its members in order.
+type object []member
+
+type member struct {
+	name  string
+	value json.RawMessage
+}
+
+func parseObject(t testing.TB, data []byte) object {
+	t.Helper()
+	dec := json.NewDecoder(bytes.NewReader(data))
+	if _, err := dec.Token(); err != nil {
+		t.Fatalf("%v in %s", err, data)
+	}
+	var o object
+	for dec.More() {
+		name, err := dec.Token()
+		if err != nil {
+			t.Fatalf("%v in %s", err, data)
+		}
+		m := member{name: name.(string)}
+		if err := dec.Decode(&m.value); err != nil {
+			t.Fatalf("%v in %s", err, data)
+		}
+		o = append(o, m)
+	}
+	return o
+}
+
+// project keeps the named members.
+func (o object) project(names ...string) object {
+	var kept object
+	for _, m := range o {
+		for _, name := range names {
+			if m.name == name {
+				kept = append(kept, m)
+			}
+		}
+	}
+	return kept
+}
+
+func (o object) String() string {
+	var b strings.Builder
+	for i, m := range o {
+		b.WriteString([]string{"{", ","}[min(i, 1)] + `"` + m.name + `":` + string(m.value))
+	}
+	return b.String() + "}"
+}
+
+// asOriginal is what a broker of the older generation sees of a document, in the
+// form in which it writes one itself.
+func asOriginal(t testing.TB, data []byte) string {
+	t.Helper()
+	top := parseObject(t, data).project("broker", "brokerHeartbeat", "jobs", "completedTotal")
+	for i, m := range top {
+		if m.name != "jobs" {
+			continue
+		}
+		var jobs []json.RawMessage
+		if err := json.Unmarshal(m.value, &jobs); err != nil {
+			t.Fatal(err)
+		}
+		var texts []string
+		for _, j := range jobs {
+			texts = append(texts, parseObject(t, j).project("id", "status", "payload", "type", "createdAt",
+				"attempts", "maxAttempts", "workerId", "heartbeat").String())
+		}
+		top[i].value = json.RawMessage("[" + strings.Join(texts, ",") + "]")
+	}
+	return top.String()
+}
+
+type recordedDocument struct {
+	Name     string
+	Response struct{ DocumentText string }
+}
+
+func recordedDocuments(t testing.TB) []recordedDocument {
+	t.Helper()
+	data, err := os.ReadFile("testdata/original_documents.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all, docs []recordedDocument
+	if err := json.Unmarshal(data, &all); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range all {
+		if d.Response.DocumentText != "" {
+			docs = append(docs, d)
+		}
+	}
+	if len(docs) < 10 {
+		t.Fatalf("only %d recorded documents", len(docs))
+	}
+	return docs
+}
+
+// TestOriginalDocuments reads what the original wrote and writes it again: its
+// own members come out byte for byte, in its own order.
+func TestOriginalDocuments(t *testing.T) {
+	for _, rec := range recordedDocuments(t) {
+		text := rec.Response.DocumentText
+		doc, m := machine(t, []byte(text))
+		if doc.Header != nil || doc.Overtaken {
+			t.Errorf("%s: header %+v, overtaken %v", rec.Name, doc.Header, doc.Overtaken)
+		}
+		got := asOriginal(t, queuefile.Encode(m.View(), header, doc.BrokerAddress(), doc.BrokerHeartbeat))
+		want := asOriginal(t, []byte(text))
+		if !strings.Contains(text, "completedTotal") { // an old document without a count gets one
+			want = strings.TrimSuffix(want, "}") + `,"completedTotal":0}`
+		}
+		if got != want {
+			t.Errorf("%s: came back as\n%s\nwant\n%s", rec.Name, got, want)
+		}
+	}
+}
+
+// TestOriginalState checks what cannot be seen in the original's members.
+func TestOriginalState(t *testing.T) {
+	doc, m := machine(t, []byte(`{"broker":"b","brokerHeartbeat":9000,"jobs":[
+		{"id":"a","status":"unclaimed","createdAt":9500,"attempts":0},
+		{"id":"b","status":"in_progress","createdAt":100,"attempts":2,"heartbeat":9100,"workerId":""},
+		{"id":"c","status":"in_progress","createdAt":100,"attempts":1,"heartbeat":9200}],"completedTotal":41}`))
+	meta := m.Meta()
+	if meta.Now != 9500 || meta.LastSeq != 3 || meta.Token != 0 || meta.CompletedTotal != 41 || !meta.LSN.IsZero() ||
+		meta.Settings != fsm.DefaultSettings() || doc.Lineage() != "" {
+		t.Errorf("meta %+v", meta)
+	}
+	if a := m.Job("a"); a.Seq != 1 || a.MaxAttempts != fsm.MaxAttemptsUnset || a.Payload != nil || a.Worker != "" {
+		t.Errorf("a is %+v", a)
+	}
+	if b := m.Job("b"); b.Worker != "" || b.HeldMs != 30_000 || b.ClaimedAt != 9100 || b.Token != 0 || b.Attempts != 2 {
+		t.Errorf("b is %+v", b)
+	}
+	if c := m.Job("c"); c.Worker != fsm.Anonymous {
+		t.Errorf("c is %+v", c)
+	}
+}
+
+// TestOriginalTakeover is the recorded takeover: two jobs of a silent worker go
+// back to their places, one that is out of attempts leaves the queue, and who
+// was alive keeps its job.
+func TestOriginalTakeover(t *testing.T) {
+	const now = 1_700_000_000_000
+	text := strings.NewReplacer("$60", "1699999940000", "$90", "1699999910000", "$1", "1699999999000").Replace(
+		`{"broker":"192.0.2.9:8080","brokerHeartbeat":$60,"jobs":[
+		{"id":"1","status":"unclaimed","payload":{"n":1},"createdAt":$90,"attempts":0,"type":"email"},
+		{"id":"2","status":"in_progress","payload":{"n":2},"createdAt":$90,"attempts":1,"workerId":"w-old","heartbeat":$1},
+		{"id":"3","status":"in_progress","payload":{"n":3},"createdAt":$90,"attempts":1,"workerId":"w-gone","heartbeat":$60,"type":"sms"},
+		{"id":"4","status":"in_progress","payload":{"n":4},"createdAt":$90,"attempts":3,"workerId":"w-gone","heartbeat":$60},
+		{"id":"5","status":"in_progress","payload":{"n":5},"createdAt":$90,"attempts":3,"workerId":"w-gone","heartbeat":$60,"maxAttempts":5}
+		],"completedTotal":41}`)
+	_, m := machine(t, []byte(text))
+	apply(t, m, 1, now, registerBroker("n1", "a:1", 1))
+	got := asOriginal(t, queuefile.Encode(m.View(), header, "a:1", now))
+	want := strings.NewReplacer("$90", "1699999910000", "$1", "1699999999000").Replace(
+		`{"broker":"a:1","brokerHeartbeat":1700000000000,"jobs":[` +
+			`{"id":"1","status":"unclaimed","payload":{"n":1},"type":"email","createdAt":$90,"attempts":0},` +
+			`{"id":"2","status":"in_progress","payload":{"n":2},"createdAt":$90,"attempts":1,"workerId":"w-old","heartbeat":$1},` +
+			`{"id":"3","status":"unclaimed","payload":{"n":3},"type":"sms","createdAt":$90,"attempts":1},` +
+			`{"id":"5","status":"unclaimed","payload":{"n":5},"createdAt":$90,"attempts":3,"maxAttempts":5}` +
+			`],"completedTotal":41}`)
+	if got != want {
+		t.Fatalf("after the takeover\n%s\nwant\n%s", got, want)
+	}
+	if j := m.Job("4"); j == nil || j.Status != fsm.Dead {
+		t.Errorf("job 4 is %+v, want it kept as dead", j)
+	}
+}
+
+// TestGolden pins the form of a document with something of everything.
+func TestGolden(t *testing.T) {
+	const file = "testdata/rich.json"
+	got := append(queuefile.Encode(rich(t).View(), header, "10.0.0.1:8080", 1_706_000_003_000), '\n')
+	if *update {
+		if err := os.WriteFile(file, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Fatalf("the document is now\n%s\nand was\n%s", got, want)
+	}
+	machine(t, want)
+}
