@@ -1,0 +1,178 @@
+package groupcommit
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Batcher commits items in batches. Make one with New.
+type Batcher[T, R any] struct {
+	cfg  Config[T, R]
+	pool sync.Pool // of *waiter[T, R]
+
+	// turn holds one token. The goroutine that has it may cut and start a
+	// batch; lastStart belongs to it.
+	turn      chan struct{}
+	lastStart time.Time
+
+	// wake has room for one signal to the goroutine that has the turn: the
+	// buffer is no longer empty, or the batcher no longer open.
+	wake chan struct{}
+
+	// ctx is the effects' context, ended by Close.
+	ctx    context.Context
+	cancel context.CancelFunc
+	idle   chan struct{} // closed when the last goroutine has ended
+
+	mu      sync.Mutex
+	buf     buffer[T, R]
+	closed  bool
+	running int // goroutines
+	stats   Stats
+}
+
+// Stats describes a batcher at one moment. The counters start at New.
+type Stats struct {
+	PendingItems int // admitted and not started
+	PendingBytes int
+	InFlight     int // batches started and not decided
+
+	Batches    uint64 // started
+	Items      uint64 // started
+	Overloaded uint64 // items refused because the buffer was full
+	Withdrawn  uint64 // items whose caller left before the start
+	Abandoned  uint64 // items whose caller left in flight
+}
+
+// New starts a batcher. It panics when the configuration has no Start or a
+// negative bound.
+func New[T, R any](cfg Config[T, R]) *Batcher[T, R] {
+	cfg = cfg.withDefaults()
+	ctx, cancel := context.WithCancel(context.Background())
+	b := &Batcher[T, R]{
+		cfg:     cfg,
+		turn:    make(chan struct{}, 1),
+		wake:    make(chan struct{}, 1),
+		ctx:     ctx,
+		cancel:  cancel,
+		idle:    make(chan struct{}),
+		running: cfg.MaxInFlight,
+	}
+	b.pool.New = func() any { return &waiter[T, R]{done: make(chan struct{}, 1)} }
+	b.turn <- struct{}{}
+	for range cfg.MaxInFlight {
+		go b.work()
+	}
+	return b
+}
+
+// Do commits one item and returns its result. It waits until the item's batch
+// is decided or ctx ends. The package comment says how to read its errors;
+// those that come from ctx also match ctx.Err().
+func (b *Batcher[T, R]) Do(ctx context.Context, item T) (R, error) {
+	var none R
+	if err := ctx.Err(); err != nil {
+		return none, withdrawn(err)
+	}
+	w := b.pool.Get().(*waiter[T, R])
+	w.item, w.size = item, b.cfg.Size(item)
+	if err := b.admit(w); err != nil {
+		b.recycle(w)
+		return none, err
+	}
+	select {
+	case <-w.done:
+		return b.collect(w)
+	case <-ctx.Done():
+		return b.giveUp(w, ctx.Err())
+	}
+}
+
+// Pending returns what is admitted and not started.
+func (b *Batcher[T, R]) Pending() (items, bytes int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.items, b.buf.bytes
+}
+
+// Stats returns the figures of this moment.
+func (b *Batcher[T, R]) Stats() Stats {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.stats
+	s.PendingItems, s.PendingBytes = b.buf.items, b.buf.bytes
+	return s
+}
+
+// admit puts a waiter into the buffer, or says why not.
+func (b *Batcher[T, R]) admit(w *waiter[T, R]) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return ErrClosed
+	}
+	if b.cfg.bufferIsFull(b.buf.items, b.buf.bytes, w.size) {
+		b.stats.Overloaded++
+		return ErrOverloaded
+	}
+	b.buf.push(w)
+	if b.buf.items == 1 {
+		b.signal()
+	}
+	return nil
+}
+
+// signal wakes the goroutine that has the turn, or lets it not fall asleep.
+func (b *Batcher[T, R]) signal() {
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+}
+
+// collect takes the answer out of a waiter that has one.
+func (b *Batcher[T, R]) collect(w *waiter[T, R]) (R, error) {
+	result, err := w.result, w.err
+	b.recycle(w)
+	return result, err
+}
+
+// giveUp ends a call whose context has ended. An answer that came first wins:
+// the truth is worth more than the deadline.
+func (b *Batcher[T, R]) giveUp(w *waiter[T, R], cause error) (R, error) {
+	var none R
+	if b.withdraw(w) {
+		b.recycle(w)
+		return none, withdrawn(cause)
+	}
+	if w.settled.CompareAndSwap(false, true) {
+		b.countAbandoned()
+		return none, abandoned(cause)
+	}
+	<-w.done
+	return b.collect(w)
+}
+
+// withdraw takes a waiter out of the buffer if it is still there.
+func (b *Batcher[T, R]) withdraw(w *waiter[T, R]) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !w.buffered {
+		return false
+	}
+	b.buf.remove(w)
+	b.stats.Withdrawn++
+	return true
+}
+
+func (b *Batcher[T, R]) countAbandoned() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.stats.Abandoned++
+}
+
+func (b *Batcher[T, R]) recycle(w *waiter[T, R]) {
+	w.reset()
+	b.pool.Put(w)
+}

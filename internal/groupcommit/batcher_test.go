@@ -1,0 +1,227 @@
+package groupcommit_test
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"runtime"
+	"testing"
+	"time"
+
+	"osqueue/internal/groupcommit"
+)
+
+// until waits for a condition that another goroutine brings about.
+func until(t *testing.T, cond func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !cond(); runtime.Gosched() {
+		if time.Now().After(deadline) {
+			t.Fatal("the condition did not come true within 10 s")
+		}
+	}
+}
+
+// occupied returns a batcher whose only slot holds a batch of item 0, so that
+// the test decides what happens to whatever comes next.
+func occupied(t *testing.T, cfg groupcommit.Config[int, int]) (*groupcommit.Batcher[int, int], *ledger, <-chan answer) {
+	t.Helper()
+	l := &ledger{started: make(chan int, 100), gate: make(chan struct{}, 100)}
+	cfg.Start = l.start
+	b := groupcommit.New(cfg)
+	t.Cleanup(b.Close)
+	first := make(chan answer, 1)
+	go func() {
+		result, err := b.Do(context.Background(), 0)
+		first <- answer{0, result, err}
+	}()
+	<-l.started
+	return b, l, first
+}
+
+func TestResultsReachTheirCallers(t *testing.T) {
+	b, l, first := occupied(t, groupcommit.Config[int, int]{})
+	answers := doAll(t, b, 1, 2, 3)
+	l.gate <- struct{}{}
+	l.gate <- struct{}{}
+	if a := <-first; a.err != nil {
+		t.Fatalf("first: %v", a.err)
+	}
+	for range 3 {
+		if a := <-answers; a.err != nil || a.result != 10*a.item {
+			t.Errorf("item %d: result %d, error %v", a.item, a.result, a.err)
+		}
+	}
+	if want := [][]int{{0}, {1, 2, 3}}; !reflect.DeepEqual(l.seen(), want) {
+		t.Errorf("batches %v, want %v", l.seen(), want)
+	}
+}
+
+func TestBatchBounds(t *testing.T) {
+	size := func(item int) int { return item }
+	for name, tc := range map[string]struct {
+		cfg   groupcommit.Config[int, int]
+		items []int
+		want  [][]int
+	}{
+		"items":            {groupcommit.Config[int, int]{MaxItems: 2}, []int{1, 2, 3}, [][]int{{0}, {1, 2}, {3}}},
+		"bytes":            {groupcommit.Config[int, int]{MaxBytes: 10, Size: size}, []int{4, 6, 1, 9, 2}, [][]int{{0}, {4, 6}, {1, 9}, {2}}},
+		"too large, alone": {groupcommit.Config[int, int]{MaxBytes: 10, Size: size}, []int{3, 50, 4}, [][]int{{0}, {3}, {50}, {4}}},
+		"no bound":         {groupcommit.Config[int, int]{}, []int{5, 4, 3, 2, 1}, [][]int{{0}, {5, 4, 3, 2, 1}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, l, _ := occupied(t, tc.cfg)
+			answers := doAll(t, b, tc.items...)
+			for range tc.want {
+				l.gate <- struct{}{}
+			}
+			for range tc.items {
+				if a := <-answers; a.err != nil {
+					t.Errorf("item %d: %v", a.item, a.err)
+				}
+			}
+			if !reflect.DeepEqual(l.seen(), tc.want) {
+				t.Errorf("batches %v, want %v", l.seen(), tc.want)
+			}
+		})
+	}
+}
+
+func TestFullBufferRefusesAtOnce(t *testing.T) {
+	b, _, _ := occupied(t, groupcommit.Config[int, int]{
+		MaxPendingItems: 2, MaxPendingBytes: 100, Size: func(item int) int { return item },
+	})
+	doAll(t, b, 90)
+	if _, err := b.Do(context.Background(), 11); !errors.Is(err, groupcommit.ErrOverloaded) {
+		t.Errorf("too many bytes: %v", err)
+	}
+	doAll(t, b, 10)
+	if _, err := b.Do(context.Background(), 0); !errors.Is(err, groupcommit.ErrOverloaded) || !errors.Is(err, groupcommit.ErrNotStarted) {
+		t.Errorf("too many items: %v", err)
+	}
+	s := b.Stats()
+	if s.PendingItems != 2 || s.PendingBytes != 100 || s.InFlight != 1 || s.Overloaded != 2 {
+		t.Errorf("stats %+v", s)
+	}
+}
+
+func TestItemLargerThanTheBufferIsAdmittedWhenItIsEmpty(t *testing.T) {
+	b, _, _ := occupied(t, groupcommit.Config[int, int]{
+		MaxPendingBytes: 100, Size: func(item int) int { return item },
+	})
+	doAll(t, b, 1000)
+	if _, bytes := b.Pending(); bytes != 1000 {
+		t.Errorf("%d bytes pending, want 1000", bytes)
+	}
+}
+
+func TestContextEndsWhileBuffered(t *testing.T) {
+	b, l, first := occupied(t, groupcommit.Config[int, int]{})
+	ctx, cancel := context.WithCancel(context.Background())
+	gone := make(chan error, 1)
+	doAll(t, b, 1)
+	go func() { _, err := b.Do(ctx, 2); gone <- err }()
+	until(t, func() bool { n, _ := b.Pending(); return n == 2 })
+	answers := doAll(t, b, 3)
+	cancel()
+	err := <-gone
+	if !errors.Is(err, groupcommit.ErrNotStarted) || !errors.Is(err, context.Canceled) || errors.Is(err, groupcommit.ErrUnknown) {
+		t.Errorf("error %v", err)
+	}
+	l.gate <- struct{}{}
+	l.gate <- struct{}{}
+	<-first
+	<-answers
+	if want := [][]int{{0}, {1, 3}}; !reflect.DeepEqual(l.seen(), want) {
+		t.Errorf("batches %v, want %v", l.seen(), want)
+	}
+}
+
+func TestContextEndsInFlight(t *testing.T) {
+	l := &ledger{started: make(chan int, 1), gate: make(chan struct{}, 2)}
+	b := groupcommit.New(groupcommit.Config[int, int]{Start: l.start})
+	t.Cleanup(b.Close)
+	ctx, cancel := context.WithCancel(context.Background())
+	gone := make(chan error, 1)
+	go func() { _, err := b.Do(ctx, 1); gone <- err }()
+	<-l.started
+	cancel()
+	err := <-gone
+	if !errors.Is(err, groupcommit.ErrUnknown) || !errors.Is(err, context.Canceled) || errors.Is(err, groupcommit.ErrNotStarted) {
+		t.Errorf("error %v", err)
+	}
+	// The waiter that was left behind must not confuse the next caller.
+	l.gate <- struct{}{}
+	l.gate <- struct{}{}
+	if result, err := b.Do(context.Background(), 7); result != 70 || err != nil {
+		t.Errorf("next call: %d, %v", result, err)
+	}
+	if s := b.Stats(); s.Abandoned != 1 || s.Withdrawn != 0 {
+		t.Errorf("stats %+v", s)
+	}
+}
+
+func TestContextThatHasEndedStartsNothing(t *testing.T) {
+	l := &ledger{}
+	b := groupcommit.New(groupcommit.Config[int, int]{Start: l.start})
+	t.Cleanup(b.Close)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := b.Do(ctx, 1); !errors.Is(err, groupcommit.ErrNotStarted) || !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+	if len(l.seen()) != 0 {
+		t.Errorf("batches %v", l.seen())
+	}
+}
+
+func TestEffectErrorGoesToEveryItem(t *testing.T) {
+	b, l, _ := occupied(t, groupcommit.Config[int, int]{})
+	broken := errors.New("broken")
+	l.fail = broken
+	answers := doAll(t, b, 1, 2, 3)
+	l.gate <- struct{}{}
+	l.gate <- struct{}{}
+	for range 3 {
+		if a := <-answers; a.err != broken || a.result != 0 { //nolint:errorlint // handed on untouched
+			t.Errorf("item %d: %d, %v", a.item, a.result, a.err)
+		}
+	}
+}
+
+func TestEffectThatMiscounts(t *testing.T) {
+	b := groupcommit.New(groupcommit.Config[int, int]{
+		Start: groupcommit.Blocking(func(context.Context, []int) ([]int, error) { return []int{1, 2}, nil }),
+	})
+	t.Cleanup(b.Close)
+	if result, err := b.Do(context.Background(), 1); !errors.Is(err, groupcommit.ErrUnknown) || result != 0 {
+		t.Errorf("%d, %v", result, err)
+	}
+}
+
+func TestEffectWithoutResults(t *testing.T) {
+	b := groupcommit.New(groupcommit.Config[int, string]{
+		Start: groupcommit.Blocking(func(context.Context, []int) ([]string, error) { return nil, nil }),
+	})
+	t.Cleanup(b.Close)
+	if result, err := b.Do(context.Background(), 1); err != nil || result != "" {
+		t.Errorf("%q, %v", result, err)
+	}
+}
+
+func TestConfigMistakesPanic(t *testing.T) {
+	start := (&ledger{}).start
+	for name, cfg := range map[string]groupcommit.Config[int, int]{
+		"no effect":         {},
+		"negative bound":    {Start: start, MaxPendingItems: -1},
+		"negative interval": {Start: start, Interval: -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer func() {
+				if recover() == nil {
+					t.Error("New accepted it")
+				}
+			}()
+			groupcommit.New(cfg)
+		})
+	}
+}

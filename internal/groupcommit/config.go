@@ -1,0 +1,97 @@
+package groupcommit
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Bounds of the buffer when Config leaves them zero: no queue is unbounded.
+const (
+	DefaultMaxPendingItems = 64 << 10
+	DefaultMaxPendingBytes = 64 << 20
+)
+
+// Wait blocks until a started batch is decided. It returns one result an item,
+// in the order of the batch, or no results (nil) when the effect has none to
+// tell apart: every item then gets the zero R. An error goes to every item.
+type Wait[R any] func() ([]R, error)
+
+// Start begins to commit a batch and returns without waiting for its outcome.
+// It is called by one goroutine at a time, in order; as long as it runs, no
+// other batch can start. The context ends when the batcher is closed, and both
+// halves must then come to an end. The batch is the callee's until its Wait
+// returns; after that the slice is used again and must not be kept.
+type Start[T, R any] func(ctx context.Context, batch []T) Wait[R]
+
+// Blocking makes a Start of a commit that cannot be split in two: all of it
+// happens in the Wait. With more than one batch in flight the commits run side
+// by side and their order is not defined.
+func Blocking[T, R any](commit func(ctx context.Context, batch []T) ([]R, error)) Start[T, R] {
+	return func(ctx context.Context, batch []T) Wait[R] {
+		return func() ([]R, error) { return commit(ctx, batch) }
+	}
+}
+
+// Config says what a commit is and bounds everything that waits for one.
+type Config[T, R any] struct {
+	// Start is the effect. Required.
+	Start Start[T, R]
+
+	// Size is the weight of an item in bytes, for the two bounds in bytes. It
+	// must be cheap, and give the same answer each time. Without it items weigh
+	// nothing.
+	Size func(item T) int
+
+	// MaxItems and MaxBytes bound one batch; 0 is no bound.
+	MaxItems int
+	MaxBytes int
+
+	// MaxPendingItems and MaxPendingBytes bound the buffer, that is, what is
+	// admitted and not started. 0 means the defaults of this package.
+	MaxPendingItems int
+	MaxPendingBytes int
+
+	// MaxInFlight bounds the batches that are started and not decided, and is
+	// the number of goroutines. 0 means 1.
+	MaxInFlight int
+
+	// Interval is the least time between the starts of two batches; 0 is none.
+	Interval time.Duration
+}
+
+// withDefaults fills what is zero and panics over what can only be a mistake
+// of the programmer: these settings are wired, not read from users.
+func (c Config[T, R]) withDefaults() Config[T, R] {
+	if c.Start == nil {
+		panic("groupcommit: Config.Start is required")
+	}
+	if min(c.MaxItems, c.MaxBytes, c.MaxPendingItems, c.MaxPendingBytes, c.MaxInFlight) < 0 || c.Interval < 0 {
+		panic(fmt.Sprintf("groupcommit: no bound may be negative: items %d, bytes %d, pending %d and %d bytes, in flight %d, interval %v",
+			c.MaxItems, c.MaxBytes, c.MaxPendingItems, c.MaxPendingBytes, c.MaxInFlight, c.Interval))
+	}
+	if c.Size == nil {
+		c.Size = func(T) int { return 0 }
+	}
+	if c.MaxPendingItems == 0 {
+		c.MaxPendingItems = DefaultMaxPendingItems
+	}
+	if c.MaxPendingBytes == 0 {
+		c.MaxPendingBytes = DefaultMaxPendingBytes
+	}
+	c.MaxInFlight = max(c.MaxInFlight, 1)
+	return c
+}
+
+// batchIsFull reports whether a batch of these dimensions, which is not empty,
+// has no room for one more item of the given size.
+func (c *Config[T, R]) batchIsFull(items, bytes, size int) bool {
+	return c.MaxItems > 0 && items >= c.MaxItems ||
+		c.MaxBytes > 0 && bytes+size > c.MaxBytes
+}
+
+// bufferIsFull reports whether a buffer of these dimensions has no room for
+// one more item of the given size.
+func (c *Config[T, R]) bufferIsFull(items, bytes, size int) bool {
+	return items > 0 && (items >= c.MaxPendingItems || bytes+size > c.MaxPendingBytes)
+}

@@ -1,0 +1,62 @@
+// Package groupcommit turns many small calls that wait into few large commits.
+//
+// # Problem
+//
+// A raft entry, a PUT to a bucket and a round of VerifyLeader cost about the
+// same for one mutation as for a thousand. Callers come one by one and each
+// wants its own answer. A Batcher collects what they bring while a commit is
+// on its way, commits the collection as one, and hands every caller its own
+// result. What a commit is, it does not know: the effect is a function.
+//
+// # States of an item
+//
+//	          admitted            cut into a batch          answered
+//	(new) ─────────────▶ buffered ────────────────▶ started ─────────▶ done
+//	  │                     │                          │
+//	  │ buffer full,        │ caller's context ended,  │ caller's context
+//	  │ closed              │ closed                   │ ended
+//	  ▼                     ▼                          ▼
+//	ErrNotStarted        ErrNotStarted              ErrUnknown
+//
+// An item that finds the buffer empty and a slot free is started at once: no
+// timer holds it back in the hope of company. Batches form only because a
+// commit is in flight (or Config.Interval has not passed), so an idle system
+// has the latency of a bare commit and a busy one the throughput of large
+// batches, without a setting to tune between them.
+//
+// # Order and pipelining
+//
+// A commit has two halves. Start puts a batch in its place in the order and
+// must return soon; the wait that it returns brings the outcome. Starts happen
+// one after the other, in the order in which the items were admitted; the
+// waits of up to Config.MaxInFlight batches overlap. This fits raft, whose
+// Apply queues an entry in order and returns a future.
+//
+// Rejected: a single blocking Commit function, called by several goroutines.
+// It is simpler to write, but two calls that run at once reach the log in an
+// order that the scheduler picks, so pipelining would cost the order of the
+// items. Also rejected: one goroutine that starts and others that wait. It
+// keeps the order, but each batch would be handed over twice. Here every
+// goroutine does all of a batch, and a token that goes round between them
+// serialises the starts. Effects without two halves use Blocking.
+//
+// # Bounds
+//
+// The batch is bounded in items and bytes, the buffer too. A full buffer
+// refuses at once: queueing callers behind a commit that does not keep up
+// would only turn overload into timeouts. There is one exception to each bound
+// in bytes, so that no item can be impossible to commit: an item larger than a
+// batch may be travels alone, and an item larger than the buffer is admitted
+// when the buffer is empty.
+//
+// # Failure stance
+//
+// Every error of Do says which of three things is true. It matches
+// ErrNotStarted: the effect never saw the item, try again. It matches
+// ErrUnknown: the effect has it, and nobody waited for the end. Otherwise it
+// is the effect's own error, given to every item of the batch; what such an
+// error means is for the effect to say. A Batcher never retries.
+//
+// A Batcher is safe for concurrent use. It owns MaxInFlight goroutines, which
+// end with Close or Drain.
+package groupcommit

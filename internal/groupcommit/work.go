@@ -1,0 +1,99 @@
+package groupcommit
+
+import (
+	"context"
+	"time"
+)
+
+// work takes one batch after the other through its commit until the batcher is
+// closed and the buffer empty.
+func (b *Batcher[T, R]) work() {
+	defer b.workerEnded()
+	var ba batch[T, R]
+	for b.start(&ba) {
+		results, err := ba.wait()
+		b.batchEnded()
+		ba.deliver(results, err, b.recycle)
+		ba.reset()
+	}
+}
+
+// start waits for the turn and for items, and starts a batch of them. It
+// reports false when there will be no more.
+func (b *Batcher[T, R]) start(ba *batch[T, R]) bool {
+	<-b.turn
+	defer func() { b.turn <- struct{}{} }()
+	for b.awaitItems() {
+		b.awaitInterval()
+		// The callers may have withdrawn everything in the meantime.
+		if b.cut(ba) {
+			b.lastStart = time.Now()
+			ba.wait = b.cfg.Start(b.ctx, ba.items)
+			return true
+		}
+	}
+	return false
+}
+
+// awaitItems blocks until the buffer holds something, and reports false when
+// it is empty for good.
+func (b *Batcher[T, R]) awaitItems() bool {
+	for {
+		b.mu.Lock()
+		some, closed := b.buf.items > 0, b.closed
+		b.mu.Unlock()
+		if some || closed {
+			return some
+		}
+		<-b.wake
+	}
+}
+
+// awaitInterval blocks until the next batch may start, or the batcher is
+// closed.
+func (b *Batcher[T, R]) awaitInterval() {
+	if b.cfg.Interval == 0 || b.lastStart.IsZero() {
+		return
+	}
+	if rest := b.cfg.Interval - time.Since(b.lastStart); rest > 0 {
+		sleep(b.ctx, rest)
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// cut fills the batch from the buffer and reports whether there was anything.
+func (b *Batcher[T, R]) cut(ba *batch[T, R]) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	ba.cut(&b.cfg, &b.buf)
+	if len(ba.items) == 0 {
+		return false
+	}
+	b.stats.InFlight++
+	b.stats.Batches++
+	b.stats.Items += uint64(len(ba.items))
+	return true
+}
+
+func (b *Batcher[T, R]) batchEnded() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.stats.InFlight--
+}
+
+func (b *Batcher[T, R]) workerEnded() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.running--
+	if b.running == 0 {
+		close(b.idle)
+	}
+}
