@@ -1,0 +1,228 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"osqueue/cluster/flush"
+	"osqueue/fsm"
+	"osqueue/storage"
+)
+
+// DocumentKey is the name of the document in the bucket.
+const DocumentKey = "queue.json"
+
+// The kinds of raft log that Config.RaftLog may name.
+const (
+	RaftLogBolt   = "bolt"   // raft-boltdb: fsynced, the default
+	RaftLogWAL    = "wal"    // raft-wal: fsynced, lower latency, stalls at truncation
+	RaftLogMemory = "memory" // nothing survives the process; for tests
+)
+
+// PeerAddr names a node of the cluster and its HTTP API.
+type PeerAddr struct {
+	Name string
+	HTTP string // host:port
+}
+
+// Config is what a node needs to run. Start from DefaultConfig.
+type Config struct {
+	Name    string // unique in the cluster
+	DataDir string // raft's log, snapshots and the node's identity
+	RaftLog string // one of the RaftLog constants
+
+	RaftAddr      string // host:port to listen on
+	RaftAdvertise string // host:port that the others dial; "" takes RaftAddr
+	HTTPAdvertise string // host:port of this node's API, as others and clients dial it
+
+	// Peers are the nodes that bootstrap the cluster, this one among them, the
+	// same on every node. Empty is a cluster of this node alone.
+	Peers []PeerAddr
+
+	// InsecureRaft allows the raft port, which takes commands from anyone who
+	// can reach it, on other than loopback addresses.
+	InsecureRaft bool
+
+	Bucket storage.Bucket
+
+	// Raft's times. A follower that hears nothing for HeartbeatTimeout starts
+	// an election; a leader that reaches no majority for LeaseTimeout steps down.
+	HeartbeatTimeout time.Duration
+	ElectionTimeout  time.Duration
+	LeaseTimeout     time.Duration
+
+	// SnapshotThreshold and SnapshotInterval say when raft's log is cut;
+	// TrailingLogs is how many entries stay for followers that lag.
+	SnapshotThreshold uint64
+	SnapshotInterval  time.Duration
+	TrailingLogs      uint64
+
+	Flush         flush.Config
+	BrokerTimeout time.Duration // silence after which a broker of another cluster is dead
+	StandbyRetry  time.Duration // how often a standby looks again
+
+	// Bounds of the write path.
+	MaxEntryBytes   int // aim for one log entry; one larger mutation travels alone
+	MaxPendingItems int
+	MaxPendingBytes int
+	MaxInFlight     int // entries proposed and not committed
+
+	// LogStallLimit ends the process when one write of the raft log takes
+	// longer: a leader whose disk stalls goes on heartbeating, and nobody
+	// would take over.
+	LogStallLimit time.Duration
+
+	Settings fsm.Settings // in force while this node is the active leader
+	Version  string       // of the program, for Status
+	Logger   hclog.Logger
+	Client   *http.Client // asks peers for their identity; nil makes one
+}
+
+// DefaultConfig has every setting that has a default.
+func DefaultConfig() Config {
+	return Config{
+		RaftLog:           RaftLogBolt,
+		RaftAddr:          "127.0.0.1:7080",
+		HTTPAdvertise:     "127.0.0.1:8080",
+		HeartbeatTimeout:  500 * time.Millisecond,
+		ElectionTimeout:   500 * time.Millisecond,
+		LeaseTimeout:      250 * time.Millisecond,
+		SnapshotThreshold: 16 << 10,
+		SnapshotInterval:  30 * time.Second,
+		TrailingLogs:      4 << 10,
+		Flush:             flush.DefaultConfig(),
+		BrokerTimeout:     10 * time.Second,
+		StandbyRetry:      10 * time.Second,
+		MaxEntryBytes:     512 << 10,
+		MaxPendingItems:   32 << 10,
+		MaxPendingBytes:   64 << 20,
+		MaxInFlight:       4,
+		LogStallLimit:     5 * time.Second,
+		Settings:          fsm.DefaultSettings(),
+		Logger:            hclog.NewNullLogger(),
+	}
+}
+
+var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+
+// Validate says what is wrong with the configuration, all of it, and what to
+// write instead.
+func (c *Config) Validate() error {
+	return errors.Join(
+		c.validateNames(),
+		c.validateRaft(),
+		c.validateTimes(),
+	)
+}
+
+func (c *Config) validateNames() error {
+	var errs []error
+	if !namePattern.MatchString(c.Name) {
+		errs = append(errs, fmt.Errorf("node name %q: use 1 to 63 letters, digits, '.', '_' or '-'", c.Name))
+	}
+	if c.DataDir == "" && c.RaftLog != RaftLogMemory {
+		errs = append(errs, errors.New("no data directory is given"))
+	}
+	if c.Bucket == nil {
+		errs = append(errs, errors.New("no bucket is given"))
+	}
+	if len(c.Peers) > 0 && c.peerHTTP(c.Name) == "" {
+		errs = append(errs, fmt.Errorf("the peers do not name this node, %q: give every node the same full list", c.Name))
+	}
+	seen := make(map[string]bool)
+	for _, p := range c.Peers {
+		if seen[p.Name] {
+			errs = append(errs, fmt.Errorf("the peers name %q twice", p.Name))
+		}
+		seen[p.Name] = true
+	}
+	return errors.Join(errs...)
+}
+
+func (c *Config) validateRaft() error {
+	var errs []error
+	switch c.RaftLog {
+	case RaftLogBolt, RaftLogWAL, RaftLogMemory:
+	default:
+		errs = append(errs, fmt.Errorf("raft log %q: use bolt, wal or memory", c.RaftLog))
+	}
+	host, _, err := net.SplitHostPort(c.RaftAddr)
+	if err != nil {
+		return errors.Join(append(errs, fmt.Errorf("raft address %q: write host:port", c.RaftAddr))...)
+	}
+	if !c.InsecureRaft && !isLoopback(host) {
+		errs = append(errs, fmt.Errorf("raft address %q is reachable from other machines and the raft port has no protection of its own: "+
+			"bind it to loopback, or give --insecure-raft if the network is private", c.RaftAddr))
+	}
+	return errors.Join(errs...)
+}
+
+func (c *Config) validateTimes() error {
+	if c.Flush.Heartbeat >= c.BrokerTimeout {
+		return fmt.Errorf("the broker heartbeat interval %v must be shorter than the broker timeout %v: "+
+			"others would take this broker for dead between two heartbeats", c.Flush.Heartbeat, c.BrokerTimeout)
+	}
+	if c.LeaseTimeout > c.HeartbeatTimeout {
+		return fmt.Errorf("raft's lease timeout %v must not be longer than its heartbeat timeout %v", c.LeaseTimeout, c.HeartbeatTimeout)
+	}
+	return nil
+}
+
+// Warnings are settings that work but should be looked at.
+func (c *Config) Warnings() []string {
+	var w []string
+	if c.Flush.Heartbeat*2 > c.BrokerTimeout {
+		w = append(w, fmt.Sprintf("the broker heartbeat interval %v is more than half of the broker timeout %v: "+
+			"one slow write lets another cluster take over", c.Flush.Heartbeat, c.BrokerTimeout))
+	}
+	return w
+}
+
+func (c *Config) raftAdvertise() string {
+	if c.RaftAdvertise != "" {
+		return c.RaftAdvertise
+	}
+	return c.RaftAddr
+}
+
+// peerHTTP is the HTTP address of a peer by name, "" if it is not listed.
+func (c *Config) peerHTTP(name string) string {
+	for _, p := range c.Peers {
+		if p.Name == name {
+			return p.HTTP
+		}
+	}
+	return ""
+}
+
+func isLoopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}
+
+// ParsePeers reads "n1=10.0.0.1:8080,n2=10.0.0.2:8080": names and HTTP
+// addresses.
+func ParsePeers(s string) ([]PeerAddr, error) {
+	if strings.TrimSpace(s) == "" {
+		return nil, nil
+	}
+	var peers []PeerAddr
+	for _, part := range strings.Split(s, ",") {
+		name, addr, ok := strings.Cut(strings.TrimSpace(part), "=")
+		if _, _, err := net.SplitHostPort(addr); !ok || err != nil || !namePattern.MatchString(name) {
+			return nil, fmt.Errorf("peer %q: write name=host:port, the port being that of the HTTP API", part)
+		}
+		peers = append(peers, PeerAddr{Name: name, HTTP: addr})
+	}
+	return peers, nil
+}

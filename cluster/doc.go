@@ -1,0 +1,51 @@
+// Package cluster runs one node: raft below, the machine in it, the fence and
+// the flusher above.
+//
+// # Problem
+//
+// Raft elects a leader and replicates the log, but that leader may not answer
+// yet: another cluster, or an older broker, may own the document in the
+// bucket. And when it does answer, every answer must be committed, every
+// outcome told as what it is, and the bucket kept up to date without anybody
+// waiting for it.
+//
+// # States of a node
+//
+//	             raft elects it
+//	follower ────────────────────▶ standby ─────────▶ active
+//	   ▲                             │  ▲  document     │  │
+//	   │ raft deposes it             │  │  won by CAS   │  │ document lost
+//	   ├─────────────────────────────┘  │               │  ▼
+//	   │                                └───────────── fenced
+//	   └────────────────────────────────────────────────┘
+//
+// A reign (reign.go) is one time as raft's leader: Barrier, win the document,
+// register as broker through the log, and from then on answer writes. It owns
+// every goroutine that only a leader needs: the proposer, the flusher, the
+// ticker that lets idle time pass.
+//
+// # Write path
+//
+//	Propose ─▶ group commit ─▶ one raft entry ─▶ quorum ─▶ machine ─▶ answer
+//	                                                │
+//	                                       flusher ─┴─▶ queue.json
+//
+// Nothing is answered before it is committed. Errors tell "not committed" from
+// "perhaps committed" (ErrUnknown); the machine recognises repeated requests,
+// so both may be retried.
+//
+// # Reads
+//
+// Only the active leader has proposed entries since its Barrier, and each was
+// applied here before it was answered. So a read is linearizable once raft has
+// confirmed the leadership after the read came in (Linearize); readers that
+// wait share one confirmation. Any node can answer a read that names the LSN
+// it must see (WaitApplied).
+//
+// # Failure stance
+//
+// A node that cannot write its log, or meets an entry that it does not
+// understand, reports on Fatal and its process must end: the others go on.
+// Trouble with the bucket never stops the quorum. Trouble with the fence stops
+// answering at once.
+package cluster

@@ -1,0 +1,57 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+
+	"osqueue/election"
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+	"osqueue/storage"
+)
+
+// adoptEdit takes over what somebody wrote into our document by hand: it keeps
+// a copy under conflicts/, enqueues the jobs that are new, through the log, and
+// rebases the fence, so that the next flush replaces the edit with a state that
+// contains it. Done twice it changes nothing more: ids are recognised.
+func (r *reign) adoptEdit(ctx context.Context, edit *election.ExternalEditError) error {
+	if edit.Doc == nil {
+		r.log.Warn("the document was removed by somebody else; it is written anew")
+		r.fence.Rebase(edit.Observed)
+		return nil
+	}
+	key := fmt.Sprintf("conflicts/%s-%s.json", r.node.replica.meta().LSN, randomID())
+	if w := r.node.cfg.Bucket.PutIfAbsent(ctx, key, edit.Raw); w.Outcome != storage.Committed {
+		return fmt.Errorf("keep a copy as %s: %s: %w", key, w.Outcome, w.Err)
+	}
+	jobs := r.newJobs(edit.Doc.Jobs)
+	if len(jobs) > 0 {
+		op := &fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: &fsmpb.Enqueue{Jobs: jobs}}}
+		if _, err := r.proposals.Do(ctx, proposal{op}); err != nil {
+			return proposalError(err)
+		}
+	}
+	r.log.Warn("the document was changed by somebody else; new jobs were taken over, the rest is replaced",
+		"copy", key, "new_jobs", len(jobs))
+	r.fence.Rebase(edit.Observed)
+	return nil
+}
+
+// newJobs are the waiting jobs of the edit that this cluster does not know.
+func (r *reign) newJobs(edited []*fsm.Job) []*fsmpb.NewJob {
+	var jobs []*fsmpb.NewJob
+	for _, j := range edited {
+		waiting := j.Status == fsm.Unclaimed || j.Status == fsm.Scheduled
+		if !waiting || r.node.Job(j.ID) != nil {
+			continue
+		}
+		n := &fsmpb.NewJob{
+			Id: j.ID, Type: j.Type, Payload: j.Payload, Priority: j.Priority, RunAtMs: j.RunAt, LeaseMs: j.LeaseMs,
+		}
+		if j.MaxAttempts != fsm.MaxAttemptsUnset {
+			n.MaxAttempts = &j.MaxAttempts
+		}
+		jobs = append(jobs, n)
+	}
+	return jobs
+}

@@ -1,0 +1,86 @@
+package cluster
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/hashicorp/raft"
+)
+
+// A raft server id is name~instance. The instance is made with the data
+// directory, so a node that lost its disk is another server: it cannot vote a
+// second time under its old identity.
+
+const instanceFile = "instance"
+
+func loadServerID(cfg *Config) (raft.ServerID, error) {
+	if cfg.RaftLog == RaftLogMemory {
+		return serverID(cfg.Name, randomID()), nil
+	}
+	path := filepath.Join(cfg.DataDir, instanceFile)
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return newInstance(cfg, path)
+	}
+	if err != nil {
+		return "", fmt.Errorf("read the node's identity: %w", err)
+	}
+	id := raft.ServerID(strings.TrimSpace(string(data)))
+	if nodeName(id) != cfg.Name {
+		return "", fmt.Errorf("the data directory %s belongs to node %q, not to %q: give the right --name or another --data",
+			cfg.DataDir, nodeName(id), cfg.Name)
+	}
+	return id, nil
+}
+
+// newInstance makes the identity durable before raft writes anything.
+func newInstance(cfg *Config, path string) (raft.ServerID, error) {
+	id := serverID(cfg.Name, randomID())
+	if err := writeFileSync(path, string(id)+"\n"); err != nil {
+		return "", fmt.Errorf("write the node's identity: %w", err)
+	}
+	return id, nil
+}
+
+func serverID(name, instance string) raft.ServerID { return raft.ServerID(name + "~" + instance) }
+
+// nodeName is the name part of a server id.
+func nodeName(id raft.ServerID) string {
+	name, _, _ := strings.Cut(string(id), "~")
+	return name
+}
+
+// randomID returns 64 random bits in hex.
+func randomID() string {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the program instead
+	return hex.EncodeToString(b[:])
+}
+
+// writeFileSync creates path with content, all of it durable or nothing.
+func writeFileSync(path, content string) error {
+	tmp := path + ".tmp"
+	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(content)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(tmp, path); err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}

@@ -1,0 +1,178 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+)
+
+// Identity is what a node tells other nodes of itself.
+type Identity struct {
+	Name        string   `json:"name"`
+	ServerID    string   `json:"serverId"`
+	RaftAddress string   `json:"raftAddress"`
+	HTTPAddress string   `json:"httpAddress"`
+	Empty       bool     `json:"empty"`   // was never part of a cluster
+	Applied     uint64   `json:"applied"` // raft index
+	Members     []string `json:"members"` // server ids
+}
+
+func (i *Identity) member(serverID string) bool {
+	for _, m := range i.Members {
+		if m == serverID {
+			return true
+		}
+	}
+	return false
+}
+
+// Identity returns this node's.
+func (n *Node) Identity() Identity {
+	id := Identity{
+		Name:        n.cfg.Name,
+		ServerID:    string(n.id),
+		RaftAddress: string(n.net.LocalAddr()),
+		HTTPAddress: n.cfg.HTTPAdvertise,
+		Empty:       n.empty(),
+		Applied:     n.raft.AppliedIndex(),
+	}
+	for _, s := range n.raft.GetConfiguration().Configuration().Servers {
+		id.Members = append(id.Members, string(s.ID))
+	}
+	return id
+}
+
+// PeerPath is where PeerHandler is to be mounted.
+const PeerPath = "/cluster/v1/"
+
+// identityMax bounds the body of a message between nodes.
+const identityMax = 64 << 10
+
+// PeerHandler answers the messages of other nodes, under PeerPath.
+func (n *Node) PeerHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+PeerPath+"identity", func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, http.StatusOK, n.Identity())
+	})
+	mux.HandleFunc("POST "+PeerPath+"join", n.serveJoin)
+	return mux
+}
+
+func (n *Node) serveJoin(w http.ResponseWriter, r *http.Request) {
+	var who Identity
+	if err := json.NewDecoder(io.LimitReader(r.Body, identityMax)).Decode(&who); err != nil {
+		writeJSON(w, http.StatusBadRequest, refusal{Message: "not an identity: " + err.Error()})
+		return
+	}
+	switch err := n.admit(r.Context(), who); {
+	case err == nil:
+		w.WriteHeader(http.StatusNoContent)
+	case errors.Is(err, ErrNotLeader):
+		writeJSON(w, http.StatusMisdirectedRequest, refusal{Message: err.Error(), Leader: n.leaderHTTP()})
+	default:
+		writeJSON(w, http.StatusConflict, refusal{Message: err.Error()})
+	}
+}
+
+// refusal is the answer to a join that did not happen.
+type refusal struct {
+	Message string `json:"message"`
+	Leader  string `json:"leader,omitempty"`
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v) // the peer asks again if it did not arrive
+}
+
+// askPeers asks every other node for its identity, all at once. It returns
+// those that answered, and an error that names the others.
+func (n *Node) askPeers(ctx context.Context) ([]Identity, error) {
+	answers := make([]Identity, len(n.cfg.Peers))
+	errs := make([]error, len(n.cfg.Peers))
+	var wg sync.WaitGroup
+	for i, p := range n.cfg.Peers {
+		if p.Name == n.cfg.Name {
+			continue
+		}
+		wg.Go(func() {
+			answers[i], errs[i] = n.ask(ctx, p.HTTP)
+			if errs[i] == nil && answers[i].Name != p.Name {
+				errs[i] = fmt.Errorf("%s calls itself %q, not %q: give every node the same --peers", p.HTTP, answers[i].Name, p.Name)
+			}
+		})
+	}
+	wg.Wait()
+	var peers []Identity
+	for i, p := range n.cfg.Peers {
+		if p.Name != n.cfg.Name && errs[i] == nil {
+			peers = append(peers, answers[i])
+		}
+	}
+	return peers, errors.Join(errs...)
+}
+
+func (n *Node) ask(ctx context.Context, address string) (id Identity, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+PeerPath+"identity", nil)
+	if err != nil {
+		return id, err
+	}
+	return id, n.call(req, &id)
+}
+
+// askToJoin asks whoever answers to take this node in.
+func (n *Node) askToJoin(ctx context.Context, peers []Identity) error {
+	var errs []error
+	for _, p := range peers {
+		if p.Empty {
+			continue
+		}
+		err := n.join(ctx, p.HTTPAddress)
+		if err == nil {
+			return nil
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func (n *Node) join(ctx context.Context, address string) error {
+	body, err := json.Marshal(n.Identity())
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+address+PeerPath+"join", bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	return n.call(req, nil)
+}
+
+// call sends a message to a peer and decodes its answer, if any is wanted.
+func (n *Node) call(req *http.Request, answer any) error {
+	resp, err := n.cfg.Client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, identityMax))
+	if err != nil {
+		return fmt.Errorf("%s: %w", req.URL.Host, err)
+	}
+	if resp.StatusCode/100 != 2 {
+		return fmt.Errorf("%s answers %s: %s", req.URL.Host, resp.Status, bytes.TrimSpace(body))
+	}
+	if answer == nil {
+		return nil
+	}
+	if err := json.Unmarshal(body, answer); err != nil {
+		return fmt.Errorf("%s does not speak as a node of this cluster: %w", req.URL.Host, err)
+	}
+	return nil
+}

@@ -1,0 +1,165 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/raft"
+	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
+	wal "github.com/hashicorp/raft-wal"
+	"go.etcd.io/bbolt"
+)
+
+// stores are what raft keeps on disk.
+type stores struct {
+	log       raft.LogStore
+	stable    raft.StableStore
+	snapshots raft.SnapshotStore
+	close     func() error
+}
+
+const (
+	logCacheEntries   = 1024
+	snapshotsRetained = 2
+	boltLockTimeout   = 2 * time.Second
+)
+
+// openStores opens the log, guarded by a watchdog, and the snapshots.
+func openStores(cfg *Config, dog *watchdog) (*stores, error) {
+	if cfg.RaftLog == RaftLogMemory {
+		mem := raft.NewInmemStore()
+		return &stores{log: mem, stable: mem, snapshots: raft.NewInmemSnapshotStore(), close: func() error { return nil }}, nil
+	}
+	db, err := openLog(cfg)
+	if err != nil {
+		return nil, err
+	}
+	guarded := &guardedLog{LogStore: db, StableStore: db, dog: dog}
+	cached, err := raft.NewLogCache(logCacheEntries, guarded)
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	snapshots, err := raft.NewFileSnapshotStoreWithLogger(cfg.DataDir, snapshotsRetained, cfg.Logger.Named("snapshot"))
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open the snapshots under %s: %w", cfg.DataDir, err), db.Close())
+	}
+	return &stores{log: cached, stable: guarded, snapshots: snapshots, close: db.Close}, nil
+}
+
+// logDB is what both raft-boltdb and raft-wal are.
+type logDB interface {
+	raft.LogStore
+	raft.StableStore
+	io.Closer
+}
+
+func openLog(cfg *Config) (logDB, error) {
+	if cfg.RaftLog == RaftLogWAL {
+		dir := filepath.Join(cfg.DataDir, "wal")
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, fmt.Errorf("make the log directory: %w", err)
+		}
+		db, err := wal.Open(dir, wal.WithLogger(cfg.Logger.Named("wal")))
+		if err != nil {
+			return nil, fmt.Errorf("open the raft log %s: %w", dir, err)
+		}
+		return db, nil
+	}
+	path := filepath.Join(cfg.DataDir, "raft.db")
+	db, err := raftboltdb.New(raftboltdb.Options{
+		Path: path,
+		BoltOptions: &bbolt.Options{
+			Timeout:        boltLockTimeout,
+			NoFreelistSync: true,
+			FreelistType:   bbolt.FreelistMapType,
+		},
+	})
+	if errors.Is(err, bbolt.ErrTimeout) {
+		return nil, fmt.Errorf("the raft log %s is in use: does another node run on this data directory?", path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open the raft log %s: %w", path, err)
+	}
+	return db, nil
+}
+
+// guardedLog reports to the watchdog what raft would live with: a write that
+// fails or hangs. A node that cannot write its log must stop, so that another
+// leads.
+type guardedLog struct {
+	raft.LogStore
+	raft.StableStore
+	dog *watchdog
+}
+
+// StoreLog implements raft.LogStore.
+func (g *guardedLog) StoreLog(l *raft.Log) error {
+	return g.dog.watch("append to the raft log", func() error { return g.LogStore.StoreLog(l) })
+}
+
+// StoreLogs implements raft.LogStore.
+func (g *guardedLog) StoreLogs(logs []*raft.Log) error {
+	return g.dog.watch("append to the raft log", func() error { return g.LogStore.StoreLogs(logs) })
+}
+
+// Set implements raft.StableStore.
+func (g *guardedLog) Set(key, val []byte) error {
+	return g.dog.watch("write raft's vote", func() error { return g.StableStore.Set(key, val) })
+}
+
+// SetUint64 implements raft.StableStore.
+func (g *guardedLog) SetUint64(key []byte, val uint64) error {
+	return g.dog.watch("write raft's term", func() error { return g.StableStore.SetUint64(key, val) })
+}
+
+// watchdog bites when a disk write fails or hangs. It counts its own rounds
+// instead of reading a clock, so that a process that was itself stopped for a
+// while (SIGSTOP, a suspended machine) does not take that for a slow disk.
+type watchdog struct {
+	limit  time.Duration
+	bite   func(error)
+	writes atomic.Uint64 // odd while a write is under way
+}
+
+// roundsToBite is how often the same write must be seen under way.
+const roundsToBite = 10
+
+// watch runs one write. Raft writes from one goroutine at a time.
+func (d *watchdog) watch(what string, write func() error) error {
+	d.writes.Add(1)
+	err := write()
+	d.writes.Add(1)
+	if err != nil {
+		d.bite(fmt.Errorf("%s: %w", what, err))
+	}
+	return err
+}
+
+// run checks until stop is closed.
+func (d *watchdog) run(stop <-chan struct{}) {
+	tick := time.NewTicker(max(d.limit/roundsToBite, time.Millisecond))
+	defer tick.Stop()
+	var seen uint64
+	rounds := 0
+	for {
+		select {
+		case <-stop:
+			return
+		case <-tick.C:
+		}
+		now := d.writes.Load()
+		if now%2 == 0 || now != seen {
+			seen, rounds = now, 0
+			continue
+		}
+		if rounds++; rounds == roundsToBite {
+			d.bite(fmt.Errorf("the disk of the raft log has not answered for %v", d.limit))
+			return
+		}
+	}
+}

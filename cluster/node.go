@@ -1,0 +1,225 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+
+	"osqueue/fsm"
+	"osqueue/internal/groupcommit"
+)
+
+// Node is a member of a cluster. Open starts it; its methods are safe for
+// concurrent use.
+type Node struct {
+	cfg     Config
+	log     hclog.Logger
+	id      raft.ServerID
+	raft    *raft.Raft
+	net     *raft.NetworkTransport
+	stores  *stores
+	replica *replica
+	ready   *readyHub
+	reads   *groupcommit.Batcher[struct{}, struct{}]
+	started time.Time
+
+	reign atomic.Pointer[reign]      // set while this node answers writes
+	fence atomic.Pointer[fenceState] // what Status shows of the fence
+
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+	leave  chan struct{} // closed by StepDown: no new reign
+	gone   chan struct{} // closed when the leadership loop has ended
+	once   sync.Once
+	fatal  chan error
+}
+
+// fenceState is one of the Fence constants with its reason.
+type fenceState struct{ state, reason string }
+
+// Open starts a node. It returns once raft runs; the cluster may still be
+// forming. The configuration must be valid.
+func Open(cfg Config) (*Node, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if cfg.Client == nil {
+		cfg.Client = &http.Client{Timeout: 2 * time.Second}
+	}
+	n := &Node{
+		cfg:     cfg,
+		log:     cfg.Logger,
+		started: time.Now(),
+		leave:   make(chan struct{}),
+		gone:    make(chan struct{}),
+		fatal:   make(chan error, 1),
+	}
+	n.ctx, n.cancel = context.WithCancel(context.Background())
+	n.replica = newReplica(n.die)
+	n.ready = newReadyHub(n.replica)
+	n.replica.changed = n.changed
+	n.fence.Store(&fenceState{state: FenceFollower})
+	if err := n.openRaft(); err != nil {
+		n.cancel()
+		return nil, err
+	}
+	n.reads = groupcommit.New(groupcommit.Config[struct{}, struct{}]{Start: n.verifyLeader})
+	n.wg.Go(n.lead)
+	n.wg.Go(n.form)
+	return n, nil
+}
+
+// openRaft starts raft on the node's disk and network.
+func (n *Node) openRaft() (err error) {
+	if n.cfg.DataDir != "" {
+		if err := os.MkdirAll(n.cfg.DataDir, 0o700); err != nil {
+			return fmt.Errorf("make the data directory: %w", err)
+		}
+	}
+	if n.id, err = loadServerID(&n.cfg); err != nil {
+		return err
+	}
+	dog := &watchdog{limit: n.cfg.LogStallLimit, bite: n.die}
+	if n.stores, err = openStores(&n.cfg, dog); err != nil {
+		return err
+	}
+	if n.net, err = n.listen(); err != nil {
+		return errors.Join(err, n.stores.close())
+	}
+	n.raft, err = raft.NewRaft(n.raftConfig(), n.replica, n.stores.log, n.stores.stable, n.stores.snapshots, n.net)
+	if err != nil {
+		return errors.Join(fmt.Errorf("start raft: %w", err), n.net.Close(), n.stores.close())
+	}
+	n.wg.Go(func() { dog.run(n.ctx.Done()) })
+	return nil
+}
+
+const (
+	raftConnTimeout = 5 * time.Second
+	raftConnPool    = 3
+)
+
+func (n *Node) listen() (*raft.NetworkTransport, error) {
+	stream, err := listenStream(n.cfg.RaftAddr, n.cfg.raftAdvertise())
+	if err != nil {
+		return nil, err
+	}
+	return raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+		Stream: stream,
+		// More than one wedges replication after a failed append on a
+		// follower; group commit makes up for it.
+		MaxRPCsInFlight: 1,
+		MaxPool:         raftConnPool,
+		Timeout:         raftConnTimeout,
+		Logger:          n.log.Named("raft-net"),
+	}), nil
+}
+
+func (n *Node) raftConfig() *raft.Config {
+	c := raft.DefaultConfig()
+	c.LocalID = n.id
+	c.HeartbeatTimeout = n.cfg.HeartbeatTimeout
+	c.ElectionTimeout = n.cfg.ElectionTimeout
+	c.LeaderLeaseTimeout = n.cfg.LeaseTimeout
+	c.SnapshotThreshold = n.cfg.SnapshotThreshold
+	c.SnapshotInterval = n.cfg.SnapshotInterval
+	c.TrailingLogs = n.cfg.TrailingLogs
+	c.BatchApplyCh = true
+	c.Logger = n.log.Named("raft")
+	return c
+}
+
+// changed looks at what an entry, or a restored state, has brought. It runs on
+// raft's goroutine, under the replica's lock.
+func (n *Node) changed(m *fsm.Machine) {
+	n.ready.changed(m.Events())
+	if r := n.reign.Load(); r != nil {
+		r.changed(m)
+	}
+}
+
+// die reports what the process must not outlive. The first reason counts.
+func (n *Node) die(err error) {
+	select {
+	case n.fatal <- err:
+		n.log.Error("this node must stop", "error", err)
+	default:
+	}
+}
+
+// Fatal delivers the error for which the process must end, if any.
+func (n *Node) Fatal() <-chan error { return n.fatal }
+
+// Name is the node's name as given by the operator.
+func (n *Node) Name() string { return n.cfg.Name }
+
+// StepDown stops answering, brings the bucket up to date and hands leadership
+// to another node, if this one has it. The node goes on as a follower; Close
+// ends it. It takes at most until ctx ends.
+func (n *Node) StepDown(ctx context.Context) {
+	n.once.Do(func() { close(n.leave) })
+	select {
+	case <-n.gone:
+	case <-ctx.Done():
+		return
+	}
+	if n.raft.State() != raft.Leader {
+		return
+	}
+	if err := waitFuture(ctx, n.raft.LeadershipTransfer()); err != nil {
+		n.log.Info("leadership was not handed over; the others will elect", "reason", err)
+	}
+}
+
+// Close ends the node. Call StepDown before it for a graceful stop.
+func (n *Node) Close() error {
+	n.once.Do(func() { close(n.leave) })
+	n.cancel()
+	err := n.raft.Shutdown().Error()
+	n.wg.Wait()
+	n.reads.Close()
+	n.net.CloseStreams()
+	return errors.Join(err, n.net.Close(), n.stores.close())
+}
+
+// Job returns a job of the applied state, or nil.
+func (n *Node) Job(id string) (j *fsm.Job) {
+	n.replica.read(func(m *fsm.Machine) { j = m.Job(id) })
+	return j
+}
+
+// View freezes the applied state.
+func (n *Node) View() *fsm.View { return n.replica.freeze() }
+
+// TypeCounts returns the number of jobs by type and status.
+func (n *Node) TypeCounts() map[string]fsm.Counts {
+	counts := make(map[string]fsm.Counts)
+	n.replica.read(func(m *fsm.Machine) {
+		m.TypeCounts(func(name string, c fsm.Counts) bool {
+			counts[name] = c
+			return true
+		})
+	})
+	return counts
+}
+
+// waitFuture waits for raft, whose futures know no context.
+func waitFuture(ctx context.Context, f raft.Future) error {
+	done := make(chan error, 1)
+	go func() { done <- f.Error() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

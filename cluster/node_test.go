@@ -1,0 +1,311 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"go.uber.org/goleak"
+
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+	"osqueue/storage"
+	"osqueue/storage/mem"
+	"osqueue/storage/queuefile"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// lab runs nodes of one or more clusters in this process.
+type lab struct {
+	t      *testing.T
+	bucket storage.Bucket
+}
+
+func newLab(t *testing.T) *lab {
+	b := mem.New()
+	t.Cleanup(func() { _ = b.Close() })
+	return &lab{t: t, bucket: b}
+}
+
+// member is a node and the HTTP server by which its peers find it.
+type member struct {
+	*Node
+	cfg  Config
+	http *http.Server
+	once sync.Once
+}
+
+func (m *member) stop() {
+	m.once.Do(func() {
+		_ = m.http.Close()
+		_ = m.Node.Close()
+	})
+}
+
+// start starts a cluster of n nodes.
+func (l *lab) start(prefix string, n int, adjust func(*Config)) []*member {
+	l.t.Helper()
+	listeners := make([]net.Listener, n)
+	var peers []PeerAddr
+	for i := range listeners {
+		var err error
+		if listeners[i], err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+			l.t.Fatal(err)
+		}
+		peers = append(peers, PeerAddr{Name: fmt.Sprintf("%s%d", prefix, i+1), HTTP: listeners[i].Addr().String()})
+	}
+	members := make([]*member, n)
+	for i := range members {
+		members[i] = l.open(peers, i, listeners[i], adjust)
+	}
+	return members
+}
+
+func (l *lab) open(peers []PeerAddr, i int, listener net.Listener, adjust func(*Config)) *member {
+	l.t.Helper()
+	cfg := DefaultConfig()
+	cfg.Name, cfg.Peers = peers[i].Name, peers
+	cfg.DataDir = l.t.TempDir()
+	cfg.RaftAddr, cfg.HTTPAdvertise = "127.0.0.1:0", peers[i].HTTP
+	cfg.Bucket = l.bucket
+	cfg.BrokerTimeout, cfg.Flush.Heartbeat = 2*time.Second, 500*time.Millisecond
+	cfg.Logger = hclog.New(&hclog.LoggerOptions{Name: cfg.Name, Level: hclog.Warn, Output: testWriter{l.t}})
+	cfg.Client = &http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	if adjust != nil {
+		adjust(&cfg)
+	}
+	node, err := Open(cfg)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	m := &member{Node: node, cfg: cfg, http: &http.Server{Handler: node.PeerHandler(), ReadHeaderTimeout: time.Second}}
+	go func() { _ = m.http.Serve(listener) }()
+	l.t.Cleanup(m.stop)
+	return m
+}
+
+type testWriter struct{ t *testing.T }
+
+func (w testWriter) Write(p []byte) (int, error) {
+	if w.t.Context().Err() == nil { // after the end a log line would panic
+		w.t.Logf("%s", p)
+	}
+	return len(p), nil
+}
+
+// leader waits for an active leader among the members.
+func (l *lab) leader(members ...*member) *member {
+	l.t.Helper()
+	var found *member
+	l.eventually("an active leader", func() bool {
+		for _, m := range members {
+			if _, self := m.Leader(); self {
+				found = m
+				return true
+			}
+		}
+		return false
+	})
+	return found
+}
+
+func (l *lab) eventually(what string, cond func() bool) {
+	l.t.Helper()
+	deadline := time.Now().Add(15 * time.Second)
+	for !cond() {
+		if time.Now().After(deadline) {
+			l.t.Fatalf("waited in vain for %s", what)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+func (l *lab) enqueue(m *member, ids ...string) fsm.LSN {
+	l.t.Helper()
+	op := &fsmpb.Enqueue{}
+	for _, id := range ids {
+		op.Jobs = append(op.Jobs, &fsmpb.NewJob{Id: id, Type: "t", Payload: []byte("1")})
+	}
+	r, lsn, err := m.Propose(l.t.Context(), &fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: op}})
+	if err != nil || r.Code != fsm.OK {
+		l.t.Fatalf("enqueue: %v %v", r.Code, err)
+	}
+	return lsn
+}
+
+func (l *lab) document() *queuefile.Document {
+	l.t.Helper()
+	obj, err := l.bucket.Get(l.t.Context(), DocumentKey)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	d, err := queuefile.Decode(obj.Data)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return d
+}
+
+func TestThreeNodesReplicateAndFlush(t *testing.T) {
+	l := newLab(t)
+	all := l.start("n", 3, nil)
+	leader := l.leader(all...)
+	lsn := l.enqueue(leader, "a", "b")
+	for _, m := range all {
+		if err := m.WaitApplied(t.Context(), lsn); err != nil {
+			t.Fatal(err)
+		}
+		if m.Job("b") == nil {
+			t.Fatalf("%s does not have job b after %s", m.Name(), lsn)
+		}
+	}
+	l.eventually("the flush", func() bool { return l.document().Header.LSN().Compare(lsn) >= 0 })
+	l.eventually("the document to be the nodes' state", func() bool {
+		m, err := l.document().Machine()
+		if err != nil {
+			t.Fatal(err)
+		}
+		hash := m.View().Hash()
+		return hash == all[0].View().Hash() && hash == all[1].View().Hash() && hash == all[2].View().Hash()
+	})
+}
+
+func TestLeaderStopsAndAnotherTakesOver(t *testing.T) {
+	l := newLab(t)
+	all := l.start("n", 3, nil)
+	old := l.leader(all...)
+	l.enqueue(old, "a")
+	epoch := old.Status().Epoch
+	old.stop()
+	var rest []*member
+	for _, m := range all {
+		if m != old {
+			rest = append(rest, m)
+		}
+	}
+	next := l.leader(rest...)
+	if next.Job("a") == nil {
+		t.Fatal("job a is lost")
+	}
+	if got := next.Status().Epoch; got <= epoch {
+		t.Fatalf("epoch %d after %d", got, epoch)
+	}
+	if _, _, err := old.Propose(t.Context(), &fsmpb.Mutation{}); !errors.Is(err, ErrNotLeader) {
+		t.Fatalf("the stopped node answers %v", err)
+	}
+}
+
+func TestGracefulHandOver(t *testing.T) {
+	l := newLab(t)
+	all := l.start("n", 3, nil)
+	old := l.leader(all...)
+	lsn := l.enqueue(old, "a")
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	start := time.Now()
+	old.StepDown(ctx)
+	if d := l.document(); d.Header.LSN().Compare(lsn) < 0 {
+		t.Fatalf("the document has %s after the hand-over, want %s", d.Header.LSN(), lsn)
+	}
+	var rest []*member
+	for _, m := range all {
+		if m != old {
+			rest = append(rest, m)
+		}
+	}
+	next := l.leader(rest...)
+	t.Logf("handed over in %v", time.Since(start))
+	l.enqueue(next, "b")
+}
+
+func TestSecondClusterWaitsThenAdopts(t *testing.T) {
+	l := newLab(t)
+	first := l.start("a", 1, nil)
+	lead := l.leader(first...)
+	lsn := l.enqueue(lead, "x", "y")
+	second := l.start("b", 1, nil)
+	l.eventually("the second cluster to stand by", func() bool { return second[0].Status().Fence == FenceStandby })
+	if _, self := second[0].Leader(); self {
+		t.Fatal("two active leaders on one document")
+	}
+	l.eventually("the flush", func() bool { return l.document().Header.LSN().Compare(lsn) >= 0 })
+	first[0].stop()
+	next := l.leader(second...)
+	if next.Job("x") == nil || next.Job("y") == nil {
+		t.Fatal("the second cluster does not have the first one's jobs")
+	}
+	if got := l.enqueue(next, "z"); got.Compare(lsn) <= 0 {
+		t.Fatalf("LSN %s after %s: it must not go back", got, lsn)
+	}
+}
+
+func TestWaitReadyWakesOneForEachJob(t *testing.T) {
+	l := newLab(t)
+	n := l.leader(l.start("n", 1, nil)...)
+	const sleepers = 5
+	woken := make(chan string, sleepers)
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	for i := range sleepers {
+		wg.Go(func() {
+			if n.WaitReady(ctx, []string{"t"}) == nil {
+				woken <- fmt.Sprint(i)
+			}
+		})
+	}
+	l.eventually("all to sleep", func() bool { return n.ready.sleeping.Load() == sleepers })
+	n.ready.changed([]fsm.Event{{Job: &fsm.Job{Type: "t", Status: fsm.Unclaimed}}, {Job: &fsm.Job{Type: "other", Status: fsm.Unclaimed}}})
+	<-woken
+	l.eventually("one to have left", func() bool { return n.ready.sleeping.Load() == sleepers-1 })
+	cancel()
+	wg.Wait()
+	if len(woken) != 0 {
+		t.Fatalf("%d more woke up for one job", len(woken))
+	}
+}
+
+func TestEditByHandIsAdopted(t *testing.T) {
+	l := newLab(t)
+	n := l.leader(l.start("n", 1, nil)...)
+	l.enqueue(n, "a")
+	l.eventually("job a in the bucket", func() bool { return len(l.document().Jobs) == 1 })
+	edit := func() bool {
+		obj, err := l.bucket.Get(t.Context(), DocumentKey)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const at = `"jobs":[`
+		data := string(obj.Data)
+		i := indexOf(data, at) + len(at)
+		data = data[:i] + `{"id":"by-hand","status":"unclaimed","payload":7,"createdAt":1,"attempts":0},` + data[i:]
+		return l.bucket.PutIfMatch(t.Context(), DocumentKey, []byte(data), obj.Version).Outcome == storage.Committed
+	}
+	l.eventually("the edit to be stored", edit)
+	l.eventually("the edited job", func() bool { return n.Job("by-hand") != nil })
+	if n.Job("a") == nil {
+		t.Fatal("job a is lost")
+	}
+	copies := 0
+	if err := l.bucket.List(t.Context(), "conflicts/", func(storage.Info) bool { copies++; return true }); err != nil {
+		t.Fatal(err)
+	}
+	if copies != 1 {
+		t.Fatalf("%d copies under conflicts/, want 1", copies)
+	}
+}
+
+func indexOf(s, part string) int {
+	for i := range s {
+		if len(s)-i >= len(part) && s[i:i+len(part)] == part {
+			return i
+		}
+	}
+	return -1
+}

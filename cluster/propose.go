@@ -1,0 +1,157 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+	"osqueue/internal/groupcommit"
+)
+
+// proposal is what one caller wants committed: mutations that stay together,
+// in order, in one log entry.
+type proposal []*fsmpb.Mutation
+
+// committed is a caller's share of an applied entry.
+type committed struct {
+	results []fsm.Result
+	lsn     fsm.LSN
+}
+
+// entryMax is the largest log entry that is proposed at all: request bodies
+// are bounded well below it.
+const entryMax = 16 << 20
+
+// Propose commits one mutation and returns the machine's answer. Only the
+// active leader can; the errors are those of this package.
+func (n *Node) Propose(ctx context.Context, m *fsmpb.Mutation) (fsm.Result, fsm.LSN, error) {
+	results, lsn, err := n.ProposeMany(ctx, []*fsmpb.Mutation{m})
+	if err != nil {
+		return fsm.Result{}, lsn, err
+	}
+	return results[0], lsn, nil
+}
+
+// ProposeMany commits mutations in one log entry, in order.
+func (n *Node) ProposeMany(ctx context.Context, ms []*fsmpb.Mutation) ([]fsm.Result, fsm.LSN, error) {
+	r := n.reign.Load()
+	if r == nil {
+		return nil, fsm.LSN{}, ErrNotLeader
+	}
+	c, err := r.proposals.Do(ctx, ms)
+	if err != nil {
+		return nil, fsm.LSN{}, proposalError(err)
+	}
+	return c.results, c.lsn, nil
+}
+
+func (n *Node) newProposer(clock *leaderClock) *groupcommit.Batcher[proposal, committed] {
+	return groupcommit.New(groupcommit.Config[proposal, committed]{
+		Start: func(ctx context.Context, batch []proposal) groupcommit.Wait[committed] {
+			return n.propose(ctx, clock, batch)
+		},
+		Size:            proposal.size,
+		MaxBytes:        n.cfg.MaxEntryBytes,
+		MaxPendingItems: n.cfg.MaxPendingItems,
+		MaxPendingBytes: n.cfg.MaxPendingBytes,
+		MaxInFlight:     n.cfg.MaxInFlight,
+	})
+}
+
+func (p proposal) size() int {
+	size := 0
+	for _, m := range p {
+		size += m.SizeVT()
+	}
+	return size
+}
+
+// propose hands one log entry to raft; the wait brings its results.
+func (n *Node) propose(ctx context.Context, clock *leaderClock, batch []proposal) groupcommit.Wait[committed] {
+	entry := &fsmpb.Batch{NowMs: clock.now()}
+	for _, p := range batch {
+		entry.Mutations = append(entry.Mutations, p...)
+	}
+	data, err := fsm.EncodeEntry(entry)
+	if err == nil && len(data) > entryMax {
+		err = ErrTooLarge
+	}
+	if err != nil {
+		return func() ([]committed, error) { return nil, err }
+	}
+	future := n.raft.Apply(data, 0)
+	return func() ([]committed, error) {
+		a, err := outcome(ctx, future)
+		if err != nil {
+			return nil, err
+		}
+		return share(a, batch), nil
+	}
+}
+
+// share deals the results of an entry out to the callers.
+func share(a *applied, batch []proposal) []committed {
+	shares := make([]committed, len(batch))
+	rest := a.results
+	for i, p := range batch {
+		shares[i] = committed{results: rest[:len(p)], lsn: a.lsn}
+		rest = rest[len(p):]
+	}
+	return shares
+}
+
+// outcome waits for an entry to be applied, or for ctx to end, which leaves
+// the outcome open.
+func outcome(ctx context.Context, future raft.ApplyFuture) (*applied, error) {
+	if err := waitFuture(ctx, future); err != nil {
+		return nil, raftError(err)
+	}
+	a, ok := future.Response().(*applied)
+	if !ok {
+		return nil, fmt.Errorf("%w: raft returned %T for an entry", ErrUnknown, future.Response())
+	}
+	return a, a.err
+}
+
+// raftError tells what raft refused from what may have happened.
+func raftError(err error) error {
+	switch {
+	case errors.Is(err, raft.ErrNotLeader), errors.Is(err, raft.ErrLeadershipTransferInProgress):
+		return ErrNotLeader
+	default:
+		return fmt.Errorf("%w: %w", ErrUnknown, err)
+	}
+}
+
+// proposalError translates the batcher's view of a call.
+func proposalError(err error) error {
+	switch {
+	case errors.Is(err, groupcommit.ErrOverloaded):
+		return ErrOverloaded
+	case errors.Is(err, groupcommit.ErrClosed):
+		return ErrNotLeader
+	case errors.Is(err, groupcommit.ErrUnknown):
+		return fmt.Errorf("%w: %w", ErrUnknown, err)
+	default:
+		return err
+	}
+}
+
+// applyNow proposes one entry outside of group commit, for the reign's own
+// needs.
+func (n *Node) applyNow(ctx context.Context, nowMs int64, ms ...*fsmpb.Mutation) (*applied, error) {
+	data, err := fsm.EncodeEntry(&fsmpb.Batch{NowMs: nowMs, Mutations: ms})
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
+	defer cancel()
+	return outcome(ctx, n.raft.Apply(data, 0))
+}
+
+const applyTimeout = 10 * time.Second

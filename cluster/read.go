@@ -1,0 +1,76 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"osqueue/fsm"
+	"osqueue/internal/groupcommit"
+	"osqueue/storage/queuefile"
+)
+
+// Linearize returns once the local state is certain to hold every write that
+// was answered before the call. Only the active leader can say that; elsewhere
+// it is ErrNotLeader.
+func (n *Node) Linearize(ctx context.Context) error {
+	before := n.reign.Load()
+	if before == nil {
+		return ErrNotLeader
+	}
+	if _, err := n.reads.Do(ctx, struct{}{}); err != nil {
+		if errors.Is(err, groupcommit.ErrOverloaded) {
+			return ErrOverloaded
+		}
+		return err
+	}
+	if n.reign.Load() != before {
+		return ErrNotLeader
+	}
+	return nil
+}
+
+// verifyLeader is one round to a majority on behalf of all readers that wait.
+func (n *Node) verifyLeader(ctx context.Context, _ []struct{}) groupcommit.Wait[struct{}] {
+	future := n.raft.VerifyLeader()
+	return func() ([]struct{}, error) {
+		if err := waitFuture(ctx, future); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrNotLeader, err)
+		}
+		return nil, nil
+	}
+}
+
+// WaitApplied returns once this node has applied lsn.
+func (n *Node) WaitApplied(ctx context.Context, lsn fsm.LSN) error {
+	done, forget := n.replica.reached(lsn)
+	defer forget()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-n.ctx.Done():
+		return ErrClosed
+	}
+}
+
+// Document is the applied state in the form of queue.json. The header is that
+// of a flush at this moment, without a write of its own.
+func (n *Node) Document(ctx context.Context) ([]byte, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	v := n.replica.freeze()
+	m := v.Meta()
+	return queuefile.Encode(v, queuefile.Header{
+		Format:    queuefile.Format,
+		Lineage:   m.Lineage,
+		Cluster:   m.Cluster,
+		Epoch:     m.Broker.Epoch,
+		Node:      m.Broker.Node,
+		Term:      m.LSN.Term,
+		Index:     m.LSN.Index,
+		Heartbeat: m.Now,
+	}, m.Broker.Address, m.Now), nil
+}

@@ -1,0 +1,271 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+
+	"osqueue/cluster/flush"
+	"osqueue/election"
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+	"osqueue/internal/groupcommit"
+)
+
+// reign is one time as the active leader. It exists from the moment the
+// document is won until leadership or the document is lost.
+type reign struct {
+	node  *Node
+	term  uint64
+	clock *leaderClock
+	fence *election.Fence
+	log   hclog.Logger
+	over  chan struct{} // closed when the reign has ended
+
+	proposals *groupcommit.Batcher[proposal, committed]
+	flusher   *flush.Flusher
+
+	deadline atomic.Int64  // what the ticker waits for, ms
+	earlier  chan struct{} // signals that the deadline moved nearer
+}
+
+// lead follows raft's leadership: it runs one candidacy, and the reign that
+// may come of it, at a time.
+func (n *Node) lead() {
+	defer close(n.gone)
+	var end func()
+	stop := func() {
+		if end != nil {
+			end()
+			end = nil
+		}
+	}
+	defer stop()
+	for {
+		select {
+		case leader := <-n.raft.LeaderCh():
+			// The channel keeps only the latest event: whatever reign there
+			// was, it belongs to an earlier term.
+			stop()
+			if leader {
+				end = n.startCandidacy()
+			}
+		case <-n.leave:
+			return
+		case <-n.ctx.Done():
+			return
+		}
+	}
+}
+
+// startCandidacy runs candidate in a goroutine; the returned function ends it
+// and waits.
+func (n *Node) startCandidacy() (end func()) {
+	ctx, cancel := context.WithCancel(n.ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() { n.candidate(ctx) })
+	return func() {
+		cancel()
+		wg.Wait()
+	}
+}
+
+// candidate tries to win the document, again and again, for as long as this
+// node is raft's leader, and reigns when it has won.
+func (n *Node) candidate(ctx context.Context) {
+	defer n.setFence(FenceFollower, "")
+	n.setFence(FenceStandby, "catching up with the log")
+	for ctx.Err() == nil {
+		r, wait, err := n.campaign(ctx)
+		switch {
+		case r != nil:
+			err = r.run(ctx)
+			if ctx.Err() == nil {
+				n.setFence(FenceFenced, err.Error())
+				n.log.Error("this node is no longer the active leader", "reason", err)
+			}
+			wait = n.cfg.Flush.ConflictBackoff
+		case err != nil && ctx.Err() == nil:
+			n.log.Warn("cannot become the active leader yet; trying again", "reason", err, "in", wait)
+		}
+		if !sleep(ctx, wait) {
+			return
+		}
+	}
+}
+
+func (n *Node) setFence(state, reason string) {
+	n.fence.Store(&fenceState{state: state, reason: reason})
+}
+
+// caughtUp waits until everything that was committed before this term is
+// applied, and returns the term.
+func (n *Node) caughtUp(ctx context.Context) (term uint64, err error) {
+	term = n.raft.CurrentTerm()
+	if err := waitFuture(ctx, n.raft.Barrier(0)); err != nil {
+		return 0, fmt.Errorf("wait for the log to be applied: %w", err)
+	}
+	if n.raft.CurrentTerm() != term || n.raft.State() != raft.Leader {
+		return 0, errors.New("leadership changed while the log was applied")
+	}
+	return term, nil
+}
+
+// inaugurate starts a reign: it registers the broker through the log, which
+// extends all leases, and opens the write path.
+func (n *Node) inaugurate(ctx context.Context, term uint64, fence *election.Fence) (*reign, error) {
+	meta := n.replica.meta()
+	r := &reign{
+		node:    n,
+		term:    term,
+		clock:   newLeaderClock(time.Now, meta.Now),
+		fence:   fence,
+		log:     n.log.Named("reign"),
+		over:    make(chan struct{}),
+		earlier: make(chan struct{}, 1),
+	}
+	register := &fsmpb.Mutation{Op: &fsmpb.Mutation_RegisterBroker{RegisterBroker: &fsmpb.RegisterBroker{
+		Node:     n.cfg.Name,
+		Address:  n.cfg.HTTPAdvertise,
+		Epoch:    fence.Epoch(),
+		Cluster:  n.clusterID(),
+		Lineage:  fence.Lineage(),
+		Settings: n.cfg.Settings.ToPB(),
+	}}}
+	a, err := n.applyNow(ctx, r.clock.now(), register)
+	if err != nil {
+		return nil, fmt.Errorf("register as broker: %w", err)
+	}
+	if err := a.results[0].Code.Err(); err != nil {
+		return nil, fmt.Errorf("register as broker: %w", err)
+	}
+	r.proposals = n.newProposer(r.clock)
+	r.flusher = flush.New(n.cfg.Flush, fence, flush.Effects{
+		View:  n.replica.freeze,
+		LSN:   func() fsm.LSN { return n.replica.meta().LSN },
+		NowMs: r.clock.now,
+		Adopt: r.adoptEdit,
+	}, r.log)
+	return r, nil
+}
+
+// run answers writes until ctx ends (nil) or the document is lost (why).
+func (r *reign) run(ctx context.Context) error {
+	n := r.node
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() { r.passTime(ctx) })
+	n.reign.Store(r)
+	n.setFence(FenceActive, "")
+	r.flusher.Changed(n.replica.meta().Now)
+	r.log.Info("this node is the active leader", "term", r.term, "epoch", r.fence.Epoch())
+
+	err := r.flusher.Run(ctx)
+
+	n.reign.Store(nil)
+	cancel()
+	close(r.over)
+	wg.Wait()
+	if err != nil {
+		r.proposals.Close()
+		return err
+	}
+	r.finish()
+	return nil
+}
+
+// finish is the orderly end: what was taken in is committed and brought to the
+// bucket, if both answer in time.
+func (r *reign) finish() {
+	ctx, cancel := context.WithTimeout(context.Background(), finalFlushTimeout)
+	defer cancel()
+	if r.node.raft.State() != raft.Leader {
+		r.proposals.Close()
+		return
+	}
+	if err := r.proposals.Drain(ctx); err != nil {
+		r.log.Warn("some writes were still under way at the end", "error", err)
+	}
+	if err := r.flusher.Final(ctx); err != nil {
+		r.log.Warn("the last state did not reach the bucket; it is in the log", "error", err)
+	}
+}
+
+// finalFlushTimeout bounds how long a graceful stop waits for the bucket
+// before it hands leadership over: a bucket that is away must not keep the
+// others from leading.
+const finalFlushTimeout = time.Second
+
+// changed is told of every applied entry, under the replica's lock.
+func (r *reign) changed(m *fsm.Machine) {
+	r.flusher.Changed(m.Meta().Now)
+	if at, ok := m.NextDeadline(); ok && at < r.deadline.Load() {
+		select {
+		case r.earlier <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// rouseInterval is how often sleeping claims are checked against jobs whose
+// wake-up got lost with its receiver.
+const rouseInterval = time.Second
+
+// passTime lets time pass on an idle cluster: it proposes an empty batch when
+// the machine's next deadline falls due.
+func (r *reign) passTime(ctx context.Context) {
+	rouse := time.NewTicker(rouseInterval)
+	defer rouse.Stop()
+	for {
+		due, stop := r.nextDeadline()
+		select {
+		case <-ctx.Done():
+			stop()
+			return
+		case <-due:
+			if _, err := r.proposals.Do(ctx, nil); err != nil && ctx.Err() == nil {
+				r.log.Debug("time could not pass yet", "error", err)
+				sleep(ctx, rouseInterval)
+			}
+		case <-r.earlier:
+		case <-rouse.C:
+			r.node.ready.rouse(r.node.Ready)
+		}
+		stop()
+	}
+}
+
+// nextDeadline returns a channel that fires when the machine has something to
+// do, and a function that releases it.
+func (r *reign) nextDeadline() (due <-chan time.Time, stop func()) {
+	r.deadline.Store(noDeadline)
+	var at int64
+	var ok bool
+	r.node.replica.read(func(m *fsm.Machine) { at, ok = m.NextDeadline() })
+	if !ok {
+		return nil, func() {}
+	}
+	r.deadline.Store(at)
+	t := time.NewTimer(time.Duration(at-r.clock.now()) * time.Millisecond)
+	return t.C, func() { t.Stop() }
+}
+
+const noDeadline = int64(^uint64(0) >> 1)
+
+// sleep waits for d and reports whether ctx lives.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}

@@ -1,0 +1,160 @@
+package cluster
+
+import (
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/hashicorp/raft"
+
+	"osqueue/fsm"
+)
+
+// replica is raft's view of the machine: a thin adapter that serialises
+// access. Apply runs on raft's goroutine, readers on theirs.
+type replica struct {
+	fatal   func(error)         // ends the node; it must not go on applying
+	changed func(*fsm.Machine)  // told of each entry, under the lock: must be quick
+	mu      sync.RWMutex        // guards all below
+	machine *fsm.Machine        //
+	view    *fsm.View           // of the machine as it is, or nil
+	broken  error               // set by an entry that could not be applied
+	waiters map[*waiter]fsm.LSN // for an LSN to be applied
+}
+
+type waiter struct{ done chan struct{} }
+
+func newReplica(fatal func(error)) *replica {
+	return &replica{
+		fatal:   fatal,
+		changed: func(*fsm.Machine) {},
+		machine: fsm.New(),
+		waiters: make(map[*waiter]fsm.LSN),
+	}
+}
+
+// applied is the response of a log entry.
+type applied struct {
+	results []fsm.Result
+	lsn     fsm.LSN
+	err     error
+}
+
+// Apply implements raft.FSM.
+func (r *replica) Apply(l *raft.Log) any { return r.apply(l) }
+
+// ApplyBatch implements raft.BatchingFSM: several entries under one lock.
+func (r *replica) ApplyBatch(logs []*raft.Log) []any {
+	answers := make([]any, len(logs))
+	for i, l := range logs {
+		if l.Type == raft.LogCommand {
+			answers[i] = r.apply(l)
+		}
+	}
+	return answers
+}
+
+func (r *replica) apply(l *raft.Log) *applied {
+	batch, err := fsm.DecodeEntry(l.Data)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.broken == nil && err != nil {
+		r.broken = fmt.Errorf("log entry %d of term %d: %w", l.Index, l.Term, err)
+		r.fatal(r.broken)
+	}
+	if r.broken != nil {
+		return &applied{err: r.broken}
+	}
+	results := r.machine.Apply(l.Index, l.Term, batch)
+	r.view = nil
+	r.changed(r.machine)
+	lsn := r.machine.Meta().LSN
+	r.wakeLocked(lsn)
+	return &applied{results: results, lsn: lsn}
+}
+
+// Snapshot implements raft.FSM. It blocks Apply for microseconds.
+func (r *replica) Snapshot() (raft.FSMSnapshot, error) {
+	return frozen{r.freeze()}, nil
+}
+
+// Restore implements raft.FSM: the new state is read and checked in full
+// before it replaces the old one.
+func (r *replica) Restore(rc io.ReadCloser) error {
+	defer rc.Close()
+	m, err := fsm.Decode(rc)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.machine, r.view, r.broken = m, nil, nil
+	r.changed(m)
+	r.wakeLocked(m.Meta().LSN)
+	return nil
+}
+
+// freeze returns the state as of now. Callers between two entries share one
+// view.
+func (r *replica) freeze() *fsm.View {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.view == nil {
+		r.view = r.machine.View()
+	}
+	return r.view
+}
+
+// read runs fn on the live machine. fn must not keep or change it.
+func (r *replica) read(fn func(*fsm.Machine)) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	fn(r.machine)
+}
+
+func (r *replica) meta() (meta fsm.Meta) {
+	r.read(func(m *fsm.Machine) { meta = m.Meta() })
+	return meta
+}
+
+// reached returns a channel that is closed once lsn is applied, and a function
+// that gives up waiting.
+func (r *replica) reached(lsn fsm.LSN) (done <-chan struct{}, forget func()) {
+	w := &waiter{done: make(chan struct{})}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.machine.Meta().LSN.Compare(lsn) >= 0 {
+		close(w.done)
+		return w.done, func() {}
+	}
+	r.waiters[w] = lsn
+	return w.done, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.waiters, w)
+	}
+}
+
+func (r *replica) wakeLocked(now fsm.LSN) {
+	for w, lsn := range r.waiters {
+		if now.Compare(lsn) >= 0 {
+			close(w.done)
+			delete(r.waiters, w)
+		}
+	}
+}
+
+// frozen is a snapshot on its way to disk, beside later Applies.
+type frozen struct{ view *fsm.View }
+
+// Persist implements raft.FSMSnapshot.
+func (f frozen) Persist(sink raft.SnapshotSink) error {
+	if err := f.view.Encode(sink); err != nil {
+		_ = sink.Cancel() // the snapshot is thrown away; err says why
+		return err
+	}
+	return sink.Close()
+}
+
+// Release implements raft.FSMSnapshot.
+func (frozen) Release() {}

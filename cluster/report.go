@@ -1,0 +1,119 @@
+package cluster
+
+import (
+	"os"
+
+	"github.com/hashicorp/raft"
+
+	"osqueue/fsm"
+)
+
+// Leader returns the HTTP address of the active leader, as far as this node
+// knows, and whether it is this node. The address is "" while there is none.
+func (n *Node) Leader() (address string, self bool) {
+	if n.reign.Load() != nil {
+		return n.cfg.HTTPAdvertise, true
+	}
+	_, id := n.raft.LeaderWithID()
+	if id == "" || id == n.id {
+		return "", false
+	}
+	return n.leaderHTTP(), false
+}
+
+// leaderHTTP is the HTTP address of raft's leader: as it registered through
+// the log, or as --peers has it.
+func (n *Node) leaderHTTP() string {
+	_, id := n.raft.LeaderWithID()
+	if id == "" {
+		return ""
+	}
+	return n.httpAddress(nodeName(id))
+}
+
+func (n *Node) httpAddress(name string) string {
+	if name == n.cfg.Name {
+		return n.cfg.HTTPAdvertise
+	}
+	if b := n.replica.meta().Broker; b.Node == name {
+		return b.Address
+	}
+	return n.cfg.peerHTTP(name)
+}
+
+// Now is the clock by which the machine's times are to be read: the leader's
+// on the active leader, elsewhere the machine's own.
+func (n *Node) Now() int64 {
+	if r := n.reign.Load(); r != nil {
+		return r.clock.now()
+	}
+	return n.replica.meta().Now
+}
+
+// Status describes the node and its cluster as it sees them now.
+func (n *Node) Status() Status {
+	var s Status
+	n.replica.read(func(m *fsm.Machine) {
+		meta := m.Meta()
+		s.LSN, s.Epoch, s.Counts = meta.LSN, meta.Broker.Epoch, m.Counts()
+		s.Lineage, s.Cluster, s.CompletedEver = meta.Lineage, meta.Cluster, meta.CompletedTotal
+		s.Workers = m.WorkerCount()
+	})
+	s.Node, s.ServerID = n.cfg.Name, string(n.id)
+	s.Term, s.CommitIndex, s.Applied = n.raft.CurrentTerm(), n.raft.CommitIndex(), n.raft.AppliedIndex()
+	s.Pid, s.Version, s.StartedAt = os.Getpid(), n.cfg.Version, n.started.UnixMilli()
+	f := n.fence.Load()
+	s.Fence, s.FenceReason = f.state, f.reason
+	n.describeFlush(&s)
+	n.describeRaft(&s)
+	return s
+}
+
+// describeFlush fills in what the bucket has. Only the active leader knows.
+func (n *Node) describeFlush(s *Status) {
+	r := n.reign.Load()
+	if r == nil {
+		return
+	}
+	s.FlushedLSN = r.flusher.Flushed()
+	if s.LSN.Index > s.FlushedLSN.Index {
+		s.LagEntries = s.LSN.Index - s.FlushedLSN.Index
+	}
+	if at := r.flusher.DirtyAt(); at != 0 && s.LagEntries > 0 {
+		s.LagMs = max(r.clock.now()-at, 0)
+	}
+	s.FlushError = r.flusher.Failing()
+}
+
+func (n *Node) describeRaft(s *Status) {
+	state := n.raft.State()
+	s.RaftState = state.String()
+	s.State = wireState(state, n.reign.Load() != nil)
+	_, leader := n.raft.LeaderWithID()
+	s.LeaderNode = nodeName(leader)
+	s.LeaderAddress, _ = n.Leader()
+	for _, srv := range n.raft.GetConfiguration().Configuration().Servers {
+		name := nodeName(srv.ID)
+		s.Peers = append(s.Peers, Peer{
+			Name:        name,
+			ServerID:    string(srv.ID),
+			RaftAddress: string(srv.Address),
+			HTTPAddress: n.httpAddress(name),
+			Voter:       srv.Suffrage == raft.Voter,
+			Leader:      srv.ID == leader && leader != "",
+		})
+	}
+}
+
+// wireState is the word that workers look for: "leader" only where writes are
+// answered.
+func wireState(s raft.RaftState, active bool) string {
+	switch {
+	case active:
+		return "leader"
+	case s == raft.Leader, s == raft.Candidate:
+		return "candidate"
+	default:
+		return "follower"
+	}
+}

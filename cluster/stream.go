@@ -1,0 +1,104 @@
+package cluster
+
+import (
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// inboundMax bounds the connections that other nodes hold to this one. A node
+// needs about four; what is over the bound is closed at once.
+const inboundMax = 128
+
+// stream is raft's TCP layer. Unlike raft's own it advertises a name as it was
+// given: a container's address changes when it restarts, its name does not.
+// And it bounds and closes the connections that it has accepted.
+type stream struct {
+	net.Listener
+	advertise streamAddr
+
+	mu      sync.Mutex
+	inbound map[*inboundConn]struct{} // nil once closed
+}
+
+type streamAddr string
+
+// Network implements net.Addr.
+func (streamAddr) Network() string { return "tcp" }
+
+// String implements net.Addr.
+func (a streamAddr) String() string { return string(a) }
+
+func listenStream(bind, advertise string) (*stream, error) {
+	l, err := net.Listen("tcp", bind)
+	if err != nil {
+		return nil, fmt.Errorf("listen for raft on %s: %w", bind, err)
+	}
+	if advertise == bind {
+		advertise = l.Addr().String() // with the port that the system chose, if it was 0
+	}
+	return &stream{Listener: l, advertise: streamAddr(advertise), inbound: make(map[*inboundConn]struct{})}, nil
+}
+
+// Accept implements net.Listener.
+func (s *stream) Accept() (net.Conn, error) {
+	for {
+		c, err := s.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if in := s.admit(c); in != nil {
+			return in, nil
+		}
+		_ = c.Close() // over the bound; the peer dials again
+	}
+}
+
+func (s *stream) admit(c net.Conn) *inboundConn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.inbound == nil || len(s.inbound) >= inboundMax {
+		return nil
+	}
+	in := &inboundConn{Conn: c, stream: s}
+	s.inbound[in] = struct{}{}
+	return in
+}
+
+// Close implements net.Listener; it ends the accepted connections too.
+func (s *stream) Close() error {
+	err := s.Listener.Close()
+	s.mu.Lock()
+	inbound := s.inbound
+	s.inbound = nil
+	s.mu.Unlock()
+	for in := range inbound {
+		_ = in.Conn.Close() // it may have ended by itself
+	}
+	return err
+}
+
+// inboundConn takes itself off the stream's books when it is closed.
+type inboundConn struct {
+	net.Conn
+	stream *stream
+}
+
+// Close implements net.Conn.
+func (c *inboundConn) Close() error {
+	c.stream.mu.Lock()
+	delete(c.stream.inbound, c)
+	c.stream.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// Addr implements net.Listener with the address that the others dial.
+func (s *stream) Addr() net.Addr { return s.advertise }
+
+// Dial implements raft.StreamLayer.
+func (s *stream) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+	return net.DialTimeout("tcp", string(address), timeout)
+}
