@@ -1,0 +1,74 @@
+package api
+
+import (
+	"context"
+
+	"osqueue/cluster"
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+)
+
+// Backend is the node behind the server. All methods are safe for concurrent
+// use.
+type Backend interface {
+	Writer
+	Waiter
+	Reader
+	Member
+}
+
+var _ Backend = (*cluster.Node)(nil)
+
+// Writer commits mutations. Only the active leader can. When an answer is
+// there, a majority has the mutation in its log. Errors are those of package
+// cluster: ErrUnknown leaves open whether the mutation was committed, all
+// others, those of ctx alone too, mean that it was not.
+type Writer interface {
+	// Propose commits one mutation.
+	Propose(ctx context.Context, m *fsmpb.Mutation) (fsm.Result, fsm.LSN, error)
+	// ProposeMany commits mutations in one log entry, in order.
+	ProposeMany(ctx context.Context, ms []*fsmpb.Mutation) ([]fsm.Result, fsm.LSN, error)
+	// Now is the leader's clock, in ms.
+	Now() int64
+}
+
+// Waiter tells when claims are worth a write. No types stands for any.
+type Waiter interface {
+	// Ready reports whether a claim of these types would find a job now.
+	Ready(types []string) bool
+	// WaitReady returns nil when a claim of these types may find a job, and an
+	// error when ctx ends or this node does not lead.
+	WaitReady(ctx context.Context, types []string) error
+}
+
+// Reader reads the state that this node has applied.
+type Reader interface {
+	// Linearize returns once that state has every write that was answered
+	// before the call. Only the active leader can.
+	Linearize(ctx context.Context) error
+	// WaitApplied returns once this node has applied lsn.
+	WaitApplied(ctx context.Context, lsn fsm.LSN) error
+	// Job returns the job with that id, or nil.
+	Job(id string) *fsm.Job
+	// View freezes the state.
+	View() *fsm.View
+	// TypeCounts are the numbers of jobs by type.
+	TypeCounts() map[string]fsm.Counts
+	// Document is the state in the form of queue.json.
+	Document(ctx context.Context) ([]byte, error)
+}
+
+// Member describes the node and its cluster.
+type Member interface {
+	Status() cluster.Status
+	// Leader is host:port of the active leader's HTTP API, "" if none is known,
+	// and whether it is this node.
+	Leader() (address string, self bool)
+}
+
+// claimMemory is what a backend may offer beside Backend: to tell at once
+// whether the machine remembers a claim. Without it the remembered claims are
+// searched.
+type claimMemory interface {
+	Remembers(worker, requestID string) bool
+}

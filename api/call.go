@@ -1,0 +1,151 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/gorilla/mux"
+
+	"osqueue/fsm"
+)
+
+// call is one request while it is answered. It is the request's
+// ResponseWriter too, and notes the status. Calls are used again.
+type call struct {
+	http.ResponseWriter
+	s      *Server
+	r      *http.Request
+	route  *route
+	status int // 0 until the head of the answer is written
+	strict bool
+	params url.Values // of the query, once parsed
+	lsn    fsm.LSN    // of the answer; zero: none
+	in     []byte     // the body of the request
+	out    []byte     // the body of the answer
+}
+
+var calls = sync.Pool{New: func() any { return new(call) }}
+
+// keptBytes is the largest buffer that a call keeps for the next request.
+const keptBytes = 64 << 10
+
+func newCall(s *Server, rt *route, w http.ResponseWriter, r *http.Request) *call {
+	c := calls.Get().(*call)
+	c.ResponseWriter, c.s, c.r, c.route = w, s, r, rt
+	return c
+}
+
+// recycle gives c back. Nobody may use it, or its buffers, afterwards.
+func (c *call) recycle() {
+	in, out := c.in[:0], c.out[:0]
+	if cap(in) > keptBytes {
+		in = nil
+	}
+	if cap(out) > keptBytes {
+		out = nil
+	}
+	*c = call{in: in, out: out}
+	calls.Put(c)
+}
+
+// WriteHeader notes the status.
+func (c *call) WriteHeader(status int) {
+	if c.status == 0 && status >= http.StatusOK { // 1xx come before the answer
+		c.status = status
+	}
+	c.ResponseWriter.WriteHeader(status)
+}
+
+// Write notes the status that goes without saying.
+func (c *call) Write(b []byte) (int, error) {
+	if c.status == 0 {
+		c.status = http.StatusOK
+	}
+	return c.ResponseWriter.Write(b)
+}
+
+// Unwrap is for http.ResponseController.
+func (c *call) Unwrap() http.ResponseWriter { return c.ResponseWriter }
+
+func (c *call) context() context.Context { return c.r.Context() }
+
+// segment is the variable of that name in the path.
+func (c *call) segment(name string) (string, error) {
+	raw := mux.Vars(c.r)[name]
+	id, err := url.PathUnescape(raw)
+	if err != nil {
+		return "", fail(badRequest, "the path is not escaped as it should be: %v", err)
+	}
+	if len(id) > pathIDMax {
+		return "", fail(badRequest, "the name in the path is longer than %d bytes", pathIDMax)
+	}
+	return id, nil
+}
+
+// pathIDMax bounds what is looked up by a path. Ids may come from documents of
+// others, so it is more than new jobs may have.
+const pathIDMax = 1024
+
+// holdOff lets the answer be written as late as the request is allowed to wait.
+// The read deadline does no harm then: net/http lifts it when the body is read.
+func (c *call) holdOff(wait time.Duration) {
+	rc := http.NewResponseController(c.ResponseWriter)
+	// Not every ResponseWriter can; then nothing cuts the answer off either.
+	_ = rc.SetWriteDeadline(time.Now().Add(wait + c.s.cfg.Timeouts.Answer))
+}
+
+var jsonType = []string{"application/json; charset=utf-8"}
+
+// headerLSN is v1.HeaderLSN, for direct access to a header.
+const headerLSN = "Osqueue-Lsn"
+
+// lengthFrom is the size from which net/http does not find out the length of
+// an answer by itself.
+const lengthFrom = 2048
+
+// send answers 200 with c.out.
+func (c *call) send() error {
+	h := c.Header()
+	h["Content-Type"] = jsonType
+	if len(c.out) >= lengthFrom {
+		h["Content-Length"] = []string{strconv.Itoa(len(c.out))}
+	}
+	c.stamp(h)
+	c.WriteHeader(http.StatusOK)
+	_, _ = c.ResponseWriter.Write(c.out) // the client may have gone; the state has changed all the same
+	return nil
+}
+
+// sendNothing answers 204.
+func (c *call) sendNothing() error {
+	c.stamp(c.Header())
+	c.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func (c *call) stamp(h http.Header) {
+	if !c.lsn.IsZero() {
+		h[headerLSN] = []string{c.lsn.String()}
+	}
+}
+
+// marshal is the JSON of v. Names from documents of others may not be UTF-8.
+func marshal(v any) ([]byte, error) {
+	return json.Marshal(v, jsontext.AllowInvalidUTF8(true), json.Deterministic(true))
+}
+
+// sendJSON answers 200 with v, which must not hold opaque JSON.
+func (c *call) sendJSON(v any) error {
+	body, err := marshal(v)
+	if err != nil {
+		return err
+	}
+	c.out = append(c.out[:0], body...)
+	return c.send()
+}

@@ -1,0 +1,192 @@
+package api
+
+import (
+	"net/http"
+	"slices"
+	"time"
+
+	v1 "osqueue/api/v1"
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+)
+
+func (s *Server) claimRoutes() []route {
+	return []route{
+		{method: http.MethodPost, path: v1.PathClaim, at: leaderOnly, waits: true, handle: s.claim},
+	}
+}
+
+// wish is a claim that has been checked.
+type wish struct {
+	op   fsmpb.Claim
+	wait time.Duration
+	// nothing: it names types, but none that a job can have.
+	nothing bool
+}
+
+// claim is POST /v1/jobs/claim.
+func (s *Server) claim(c *call) error {
+	var in v1.Claim
+	if err := c.decode(&in); err != nil {
+		return err
+	}
+	w := new(wish)
+	if err := s.readWish(&in, w); err != nil {
+		return err
+	}
+	jobs, err := s.fulfil(c, w)
+	if err != nil {
+		return err
+	}
+	if in.Max == nil {
+		c.out = appendOne(c.out[:0], jobs, c.lsn)
+	} else {
+		c.out = appendMany(c.out[:0], jobs, c.lsn)
+	}
+	return c.send()
+}
+
+// appendOne appends a v1.ClaimedJob with its LSN, or {} if there is none.
+func appendOne(b []byte, jobs []*fsm.Job, lsn fsm.LSN) []byte {
+	if len(jobs) == 0 {
+		return append(b, '{', '}')
+	}
+	b = appendClaimed(b, jobs[0])
+	return append(lsnText(b, lsn), '}')
+}
+
+// appendMany appends a v1.Claimed.
+func appendMany(b []byte, jobs []*fsm.Job, lsn fsm.LSN) []byte {
+	b = append(b, `{"jobs":[`...)
+	for i, j := range jobs {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(appendClaimed(b, j), '}')
+	}
+	b = append(b, ']')
+	if !lsn.IsZero() {
+		b = lsnText(b, lsn)
+	}
+	return append(b, '}')
+}
+
+func (s *Server) readWish(in *v1.Claim, w *wish) (err error) {
+	l := &s.cfg.Limits
+	if w.op.Worker, err = l.worker(in.WorkerID); err != nil {
+		return err
+	}
+	if err = checkMs("leaseMs", in.LeaseMs, l.Lease); err != nil {
+		return err
+	}
+	if in.WaitMs < 0 {
+		return fail(badRequest, "waitMs is negative")
+	}
+	w.wait = s.boundedWait(in.WaitMs)
+	w.op.Max, w.op.LeaseMs = 1, in.LeaseMs
+	if in.Max != nil {
+		if *in.Max < 1 {
+			return fail(badRequest, "max is %d; at least 1 is wanted", *in.Max)
+		}
+		w.op.Max = uint32(min(int(*in.Max), l.ClaimJobs))
+	}
+	if err = s.readRequestID(in, w); err != nil {
+		return err
+	}
+	return s.readTypes(in.Types, w)
+}
+
+// readRequestID wants a name with the request's id: anonymous workers share
+// one, and would get each other's jobs.
+func (s *Server) readRequestID(in *v1.Claim, w *wish) error {
+	if in.RequestID == "" {
+		return nil
+	}
+	if in.WorkerID == nil {
+		return fail(badRequest, "requestId needs a workerId: without one it could not be told whose claim is repeated")
+	}
+	w.op.RequestId = in.RequestID
+	return s.cfg.Limits.checkName("requestId", in.RequestID)
+}
+
+// readTypes drops what can match no job, and repetitions: a claim sleeps once
+// for each type.
+func (s *Server) readTypes(types []string, w *wish) error {
+	if len(types) > s.cfg.Limits.ClaimTypes {
+		return fail(badRequest, "types has %d items; at most %d a claim", len(types), s.cfg.Limits.ClaimTypes)
+	}
+	for _, t := range types {
+		if err := s.cfg.Limits.checkName("types", t); err != nil {
+			return err
+		}
+		if t != "" && !slices.Contains(w.op.Types, t) {
+			w.op.Types = append(w.op.Types, t)
+		}
+	}
+	w.nothing = len(types) > 0 && len(w.op.Types) == 0
+	return nil
+}
+
+// fulfil claims as soon as there is something to claim. It writes nothing
+// while there is not.
+func (s *Server) fulfil(c *call, w *wish) ([]*fsm.Job, error) {
+	until := time.Now().Add(w.wait)
+	if w.wait > 0 {
+		c.holdOff(w.wait)
+	}
+	try := !w.nothing && (s.b.Ready(w.op.Types) || s.repeated(&w.op))
+	for {
+		if try {
+			res, err := s.propose(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_Claim{Claim: &w.op}})
+			// A repeated claim that holds nothing any more stays that way.
+			if err != nil || len(res.Jobs) > 0 || res.Code == fsm.Duplicate {
+				return res.Jobs, err
+			}
+		}
+		left := time.Until(until)
+		if left <= 0 {
+			return nil, nil
+		}
+		var err error
+		if try, err = s.await(c, w, left); err != nil || !try {
+			return nil, err
+		}
+	}
+}
+
+// await sleeps until a claim may find a job. False: the time is over.
+func (s *Server) await(c *call, w *wish, left time.Duration) (ready bool, err error) {
+	ctx, cancel := s.patience(c, left)
+	defer cancel()
+	if w.nothing {
+		<-ctx.Done()
+		return false, s.interrupted(c)
+	}
+	err = s.b.WaitReady(ctx, w.op.Types)
+	if err == nil {
+		return true, nil
+	}
+	if why := s.interrupted(c); why != nil {
+		return false, why
+	}
+	if ctx.Err() != nil {
+		return false, nil
+	}
+	return false, err
+}
+
+// repeated reports whether the machine remembers the claim: then its answer
+// must come from the machine, though there may be nothing to claim now.
+func (s *Server) repeated(op *fsmpb.Claim) (known bool) {
+	if op.RequestId == "" {
+		return false
+	}
+	if s.memory != nil {
+		return s.memory.Remembers(op.Worker, op.RequestId)
+	}
+	s.b.View().Claims(func(r *fsm.ClaimRecord) bool {
+		known = r.Worker == op.Worker && r.RequestID == op.RequestId
+		return !known
+	})
+	return known
+}

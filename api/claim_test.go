@@ -1,0 +1,227 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "osqueue/api/v1"
+	"osqueue/cluster"
+	"osqueue/fsm"
+)
+
+func TestClaimWithoutMaxIsTheOldShape(t *testing.T) {
+	g := newRig(t)
+	a := g.do("POST", "/v1/jobs/claim", `{"workerId":"w"}`)
+	sameJSON(t, a.body, `{}`)
+	if n := g.node.written(); n != 0 {
+		t.Fatalf("an empty claim wrote %d mutations", n)
+	}
+	g.submit("a", "t")
+	a = g.do("POST", "/v1/jobs/claim", `{"workerId":"w","leaseMs":700}`)
+	sameJSON(t, a.body, `{"jobId":"a","type":"t","payload":{"n":1},"attempts":1,"token":4294967297,"leaseMs":700,`+
+		`"createdAt":1700000000000,"lsn":"3-3"}`)
+	if a.header.Get("Content-Type") != "application/json; charset=utf-8" {
+		t.Fatalf("content type %q", a.header.Get("Content-Type"))
+	}
+}
+
+func TestClaimMany(t *testing.T) {
+	g := newRig(t, func(c *Config) { c.Limits.ClaimJobs = 2 })
+	sameJSON(t, g.do("POST", "/v1/jobs/claim", `{"workerId":"w","max":3}`).body, `{"jobs":[]}`)
+	for _, id := range []string{"a", "b", "c"} {
+		g.submit(id, "t")
+	}
+	out := ok[v1.Claimed](t, g.do("POST", "/v1/jobs/claim", `{"workerId":"w","max":3}`))
+	if len(out.Jobs) != 2 || out.Jobs[0].JobID != "a" || out.Jobs[1].JobID != "b" || out.LSN == "" || out.Jobs[0].LSN != "" {
+		t.Fatalf("got %+v", out)
+	}
+	refused(t, g.do("POST", "/v1/jobs/claim", `{"max":0}`), http.StatusBadRequest, v1.TagBadRequest)
+}
+
+func TestClaimTypes(t *testing.T) {
+	g := newRig(t)
+	g.submit("none", "")
+	g.submit("mail", "mail")
+	for _, body := range []string{`{"types":[""]}`, `{"types":["",""],"max":1}`, `{"types":["nope"]}`, `{"types":["Mail"]}`} {
+		if a := g.do("POST", "/v1/jobs/claim", body); strings.Contains(string(a.body), "jobId") {
+			t.Errorf("%s got %s", body, a.body)
+		}
+	}
+	got := ok[v1.ClaimedJob](t, g.do("POST", "/v1/jobs/claim", `{"types":["mail","mail",""]}`))
+	if got.JobID != "mail" {
+		t.Fatalf("got %+v", got)
+	}
+	if got := ok[v1.ClaimedJob](t, g.do("POST", "/v1/jobs/claim", `{"types":null}`)); got.JobID != "none" {
+		t.Fatalf("got %+v", got)
+	}
+}
+
+func TestClaimAnonymous(t *testing.T) {
+	g := newRig(t)
+	g.submit("a", "t")
+	ok[v1.ClaimedJob](t, g.do("POST", "/v1/jobs/claim", `{}`))
+	if w := g.node.Job("a").Worker; w != fsm.Anonymous {
+		t.Fatalf("worker %q", w)
+	}
+	if a := g.do("GET", "/v1/jobs/a", ""); strings.Contains(string(a.body), "workerId") {
+		t.Fatalf("shown %s", a.body)
+	}
+	for _, body := range []string{`{"workerId":"w"}`, `{"workerId":""}`} {
+		g.do("POST", "/v1/jobs/a/complete", body)
+		if got := g.node.Job("a").Status; got != fsm.InProgress {
+			t.Fatalf("after %s: %s", body, got)
+		}
+	}
+	if a := g.do("POST", "/v1/jobs/a/complete", `{}`); a.status != http.StatusNoContent || g.node.Job("a").Status != fsm.Completed {
+		t.Fatalf("answered %d, job %s", a.status, g.node.Job("a").Status)
+	}
+}
+
+// remembering is a backend that offers claimMemory.
+type remembering struct{ *fakeNode }
+
+func (r remembering) Remembers(worker, requestID string) (known bool) {
+	r.View().Claims(func(c *fsm.ClaimRecord) bool {
+		known = known || c.Worker == worker && c.RequestID == requestID
+		return true
+	})
+	return known
+}
+
+func TestClaimAgain(t *testing.T) {
+	for name, change := range map[string]func(*Config){
+		"searching":   func(*Config) {},
+		"remembering": func(c *Config) { c.Backend = remembering{c.Backend.(*fakeNode)} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newRig(t, change)
+			g.submit("a", "t")
+			const body = `{"workerId":"w","requestId":"r1","max":5}`
+			first := ok[v1.Claimed](t, g.do("POST", "/v1/jobs/claim", body))
+			again := ok[v1.Claimed](t, g.do("POST", "/v1/jobs/claim", body)) // nothing is ready now
+			if len(again.Jobs) != 1 || again.Jobs[0].Token != first.Jobs[0].Token {
+				t.Fatalf("got %+v, then %+v", first, again)
+			}
+			g.do("POST", "/v1/jobs/a/complete", `{"workerId":"w"}`)
+			// The claim holds nothing any more: an answer, though it may wait.
+			if a := g.do("POST", "/v1/jobs/claim", `{"workerId":"w","requestId":"r1","max":5,"waitMs":60000}`); len(
+				ok[v1.Claimed](t, a).Jobs) != 0 {
+				t.Fatalf("got %s", a.body)
+			}
+			before := g.node.written()
+			g.do("POST", "/v1/jobs/claim", `{"workerId":"w","requestId":"fresh","max":5}`)
+			if g.node.written() != before {
+				t.Fatal("an empty claim with a request id wrote to the log")
+			}
+		})
+	}
+	g := newRig(t)
+	refused(t, g.do("POST", "/v1/jobs/claim", `{"requestId":"r1"}`), http.StatusBadRequest, v1.TagBadRequest)
+}
+
+// claimLater claims in the background.
+func (g *rig) claimLater(ctx context.Context, body string) <-chan answer {
+	out := make(chan answer, 1)
+	go func() { out <- g.send(request("POST", "/v1/jobs/claim", body).WithContext(ctx)) }()
+	return out
+}
+
+func (g *rig) asleep(n int) func() bool {
+	return func() bool {
+		g.node.mu.Lock()
+		defer g.node.mu.Unlock()
+		return g.node.sleeping == n
+	}
+}
+
+func TestClaimWaits(t *testing.T) {
+	g := newRig(t)
+	waiting := g.claimLater(t.Context(), `{"workerId":"w","types":["t"],"waitMs":60000,"max":1}`)
+	eventually(t, "the claim sleeps", g.asleep(1))
+	g.submit("other", "u")
+	if n := g.node.written(); n != 1 {
+		t.Fatalf("%d writes", n)
+	}
+	g.submit("a", "t")
+	if out := ok[v1.Claimed](t, <-waiting); len(out.Jobs) != 1 || out.Jobs[0].JobID != "a" {
+		t.Fatalf("got %+v", out)
+	}
+}
+
+func TestClaimWaitEnds(t *testing.T) {
+	t.Run("time", func(t *testing.T) {
+		g := newRig(t)
+		sameJSON(t, g.do("POST", "/v1/jobs/claim", `{"waitMs":20}`).body, `{}`)
+		sameJSON(t, g.do("POST", "/v1/jobs/claim", `{"types":[""],"waitMs":20,"max":1}`).body, `{"jobs":[]}`)
+	})
+	t.Run("limit", func(t *testing.T) {
+		g := newRig(t, func(c *Config) { c.Timeouts.Wait = 20 * time.Millisecond })
+		sameJSON(t, g.do("POST", "/v1/jobs/claim", `{"waitMs":9223372036854775807}`).body, `{}`)
+	})
+	t.Run("client", func(t *testing.T) {
+		g := newRig(t)
+		ctx, leave := context.WithCancel(t.Context())
+		waiting := g.claimLater(ctx, `{"waitMs":60000}`)
+		eventually(t, "the claim sleeps", g.asleep(1))
+		leave()
+		<-waiting
+		if !g.asleep(0)() {
+			t.Fatal("it sleeps on")
+		}
+	})
+	t.Run("server", func(t *testing.T) {
+		g := newRig(t)
+		waiting := g.claimLater(t.Context(), `{"waitMs":60000}`)
+		nothing := g.claimLater(t.Context(), `{"waitMs":60000,"types":[""]}`)
+		eventually(t, "the claim sleeps", g.asleep(1))
+		g.end()
+		p := refused(t, <-waiting, http.StatusServiceUnavailable, v1.TagClosing)
+		if p.Committed != v1.CommittedNo {
+			t.Fatalf("committed %q", p.Committed)
+		}
+		refused(t, <-nothing, http.StatusServiceUnavailable, v1.TagClosing)
+	})
+	t.Run("leadership", func(t *testing.T) {
+		g := newRig(t)
+		waiting := g.claimLater(t.Context(), `{"waitMs":60000}`)
+		eventually(t, "the claim sleeps", g.asleep(1))
+		g.node.set(func(f *fakeNode) { f.lead = false })
+		_, _, _ = g.node.apply()
+		refused(t, <-waiting, http.StatusServiceUnavailable, v1.TagNotLeader)
+	})
+}
+
+// A claim that was woken for a job which another one got goes on waiting.
+func TestClaimThatLostTheRace(t *testing.T) {
+	g := newRig(t)
+	const n = 8
+	var waiting []<-chan answer
+	for range n {
+		waiting = append(waiting, g.claimLater(t.Context(), `{"waitMs":60000,"max":1}`))
+	}
+	eventually(t, "all sleep", g.asleep(n))
+	for i := range n {
+		g.submit(string(rune('a'+i)), "")
+	}
+	seen := map[string]bool{}
+	for _, w := range waiting {
+		out := ok[v1.Claimed](t, <-w)
+		if len(out.Jobs) != 1 || seen[out.Jobs[0].JobID] {
+			t.Fatalf("got %+v", out)
+		}
+		seen[out.Jobs[0].JobID] = true
+	}
+}
+
+func TestClaimFails(t *testing.T) {
+	g := newRig(t)
+	g.submit("a", "t")
+	g.node.set(func(f *fakeNode) { f.proposeErr = cluster.ErrUnknown })
+	p := refused(t, g.do("POST", "/v1/jobs/claim", `{}`), http.StatusServiceUnavailable, v1.TagUnknownOutcome)
+	if p.Committed != v1.CommittedUnknown {
+		t.Fatalf("committed %q", p.Committed)
+	}
+}

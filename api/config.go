@@ -1,0 +1,162 @@
+package api
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Config says what a Server serves, and within which bounds. Only Backend is
+// required; zero values of all others take their defaults.
+type Config struct {
+	Backend Backend
+	// Metrics gets the metrics of the server, and is served on /metrics. There
+	// can be one Server for each registry.
+	Metrics *prometheus.Registry
+	// MaxBody bounds the body of a request, in bytes; at most MaxBodyBytes.
+	MaxBody int64
+	// Logger gets panics and internal errors, and each request at level debug.
+	Logger hclog.Logger
+	// Internal are handlers of others, by the prefix of their paths; a prefix
+	// ends with a slash. Their requests are passed to them as they are.
+	Internal map[string]http.Handler
+	// Transport carries requests to the leader. It must not repeat by itself
+	// what may have reached the leader.
+	Transport http.RoundTripper
+
+	Limits   Limits
+	Timeouts Timeouts
+}
+
+// DefaultBodyBytes and MaxBodyBytes are the default of Config.MaxBody and the
+// most that it can be: a log entry must have room for it.
+const (
+	DefaultBodyBytes = 1 << 20
+	MaxBodyBytes     = 8 << 20
+)
+
+// Limits bound what a request may bring and an answer may hold. Names are the
+// types of jobs, the names, versions and addresses of workers and the ids of
+// requests.
+type Limits struct {
+	BatchJobs  int           // items in one batch call
+	ClaimJobs  int           // a claim that asks for more gets so many
+	ClaimTypes int           // types that one claim names
+	IDChars    int           // characters of a job's id
+	NameBytes  int           // of a name
+	ErrorBytes int           // a reported error is cut here
+	Lease      time.Duration // length of a lease
+	Delay      time.Duration // how far ahead a job can be scheduled
+
+	ListJobs  int // jobs on one page
+	ListScan  int // jobs looked at for one page
+	ListBytes int // a page ends when it is larger
+}
+
+// DefaultLimits are the limits of a Config that names none.
+func DefaultLimits() Limits {
+	return Limits{
+		BatchJobs:  1000,
+		ClaimJobs:  1000,
+		ClaimTypes: 100,
+		IDChars:    128,
+		NameBytes:  256,
+		ErrorBytes: 8 << 10,
+		Lease:      24 * time.Hour,
+		Delay:      10 * 366 * 24 * time.Hour,
+		ListJobs:   1000,
+		ListScan:   20_000,
+		ListBytes:  8 << 20,
+	}
+}
+
+// Timeouts bound how long things take.
+type Timeouts struct {
+	Wait    time.Duration // the longest wait that a request can ask for
+	Commit  time.Duration // of a write
+	Fresh   time.Duration // for a read to be up to date, if it does not say
+	Forward time.Duration // for the leader's answer, beside what the request waits
+	Header  time.Duration // to read the head of a request
+	Body    time.Duration // to read all of it
+	Answer  time.Duration // to write the answer, beside what the request waits
+	Idle    time.Duration // of a connection between requests
+}
+
+// DefaultTimeouts are the timeouts of a Config that names none.
+func DefaultTimeouts() Timeouts {
+	return Timeouts{
+		Wait:    time.Minute,
+		Commit:  10 * time.Second,
+		Fresh:   5 * time.Second,
+		Forward: 15 * time.Second,
+		Header:  5 * time.Second,
+		Body:    30 * time.Second,
+		Answer:  30 * time.Second,
+		Idle:    2 * time.Minute,
+	}
+}
+
+// claimJobsMax is the most that the machine gives to one claim.
+const claimJobsMax = 16_384
+
+// withDefaults fills what is unset, and lowers what is more than can work.
+func (c Config) withDefaults() Config {
+	if c.Logger == nil {
+		c.Logger = hclog.NewNullLogger()
+	}
+	if c.Metrics == nil {
+		c.Metrics = prometheus.NewRegistry()
+	}
+	if c.Transport == nil {
+		c.Transport = newTransport()
+	}
+	c.MaxBody = or(c.MaxBody, DefaultBodyBytes)
+	if c.MaxBody > MaxBodyBytes {
+		c.Logger.Warn("the body limit is more than a log entry takes; lowered", "asked", c.MaxBody, "limit", MaxBodyBytes)
+		c.MaxBody = MaxBodyBytes
+	}
+	c.Limits = c.Limits.withDefaults()
+	c.Timeouts = c.Timeouts.withDefaults()
+	return c
+}
+
+func (l Limits) withDefaults() Limits {
+	d := DefaultLimits()
+	return Limits{
+		BatchJobs:  or(l.BatchJobs, d.BatchJobs),
+		ClaimJobs:  min(or(l.ClaimJobs, d.ClaimJobs), claimJobsMax),
+		ClaimTypes: or(l.ClaimTypes, d.ClaimTypes),
+		IDChars:    or(l.IDChars, d.IDChars),
+		NameBytes:  or(l.NameBytes, d.NameBytes),
+		ErrorBytes: or(l.ErrorBytes, d.ErrorBytes),
+		Lease:      or(l.Lease, d.Lease),
+		Delay:      or(l.Delay, d.Delay),
+		ListJobs:   or(l.ListJobs, d.ListJobs),
+		ListScan:   or(l.ListScan, d.ListScan),
+		ListBytes:  or(l.ListBytes, d.ListBytes),
+	}
+}
+
+func (t Timeouts) withDefaults() Timeouts {
+	d := DefaultTimeouts()
+	return Timeouts{
+		Wait:    or(t.Wait, d.Wait),
+		Commit:  or(t.Commit, d.Commit),
+		Fresh:   or(t.Fresh, d.Fresh),
+		Forward: or(t.Forward, d.Forward),
+		Header:  or(t.Header, d.Header),
+		Body:    or(t.Body, d.Body),
+		Answer:  or(t.Answer, d.Answer),
+		Idle:    or(t.Idle, d.Idle),
+	}
+}
+
+// or is v, or the default if v is not positive.
+func or[T int | int64 | time.Duration](v, otherwise T) T {
+	if v > 0 {
+		return v
+	}
+	return otherwise
+}

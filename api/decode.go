@@ -1,0 +1,238 @@
+package api
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"reflect"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	v1 "osqueue/api/v1"
+)
+
+// What a payload may hold that RFC 7493 forbids: names that occur twice, and
+// escaped halves of surrogate pairs, both of which older producers write.
+// Bytes that are not UTF-8 are refused before.
+var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+
+var handlingStrict = json.JoinOptions(lenient, json.RejectUnknownMembers(true))
+
+// decode reads the body of the request into v, a pointer to a struct of
+// package v1. It must be an object.
+func (c *call) decode(v any) error {
+	if err := c.checkMedia(); err != nil {
+		return err
+	}
+	if err := c.readBody(); err != nil {
+		return err
+	}
+	return c.parse(v)
+}
+
+func (c *call) parse(v any) error {
+	body := c.in
+	if start := bytes.TrimLeft(body, " \t\r\n"); len(start) == 0 {
+		return fail(badRequest, "the body is empty; send a JSON object, {} at least")
+	} else if start[0] != '{' {
+		return fail(badRequest, "the body must be a JSON object")
+	}
+	if !utf8.Valid(body) {
+		return fail(badRequest, "the body is not UTF-8 (at %s)", place(body, invalidAt(body)))
+	}
+	options := lenient
+	if c.strict {
+		options = handlingStrict
+	}
+	if err := json.Unmarshal(body, v, options); err != nil {
+		return badJSON(body, v, err)
+	}
+	return nil
+}
+
+// checkMedia wants JSON. A charset, in whatever case, does no harm.
+func (c *call) checkMedia() error {
+	if coding := c.r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+		return fail(mediaType, "the body is encoded as %q; send it plain", clip(coding))
+	}
+	given := c.r.Header.Get("Content-Type")
+	if given == "application/json" {
+		return nil
+	}
+	if given == "" {
+		return fail(mediaType, "the request has no content type; send Content-Type: application/json")
+	}
+	if media, _, err := mime.ParseMediaType(given); err != nil || media != "application/json" {
+		return fail(mediaType, "the content type is %q; send Content-Type: application/json", clip(given))
+	}
+	return nil
+}
+
+// readBody reads the whole body into c.in, to its end: only then does net/http
+// notice when the client goes away.
+func (c *call) readBody() error {
+	limit := c.s.cfg.MaxBody
+	if c.r.ContentLength > limit {
+		return bodyTooLarge(limit)
+	}
+	buf := bytes.NewBuffer(c.in[:0])
+	if n := c.r.ContentLength; n > 0 {
+		buf.Grow(int(n) + bytes.MinRead)
+	}
+	n, err := buf.ReadFrom(io.LimitReader(c.r.Body, limit+1))
+	c.in = buf.Bytes()
+	switch {
+	case err != nil:
+		return brokenBody(err, limit)
+	case n > limit:
+		return bodyTooLarge(limit)
+	}
+	return nil
+}
+
+func bodyTooLarge(limit int64) error {
+	return fail(tooLarge, "the body is larger than %d bytes; split the request, or keep large data elsewhere and name it in the payload", limit)
+}
+
+func brokenBody(err error, limit int64) error {
+	if tooBig := (*http.MaxBytesError)(nil); errors.As(err, &tooBig) {
+		return bodyTooLarge(limit)
+	}
+	if slow := net.Error(nil); errors.As(err, &slow) && slow.Timeout() {
+		return fail(slowRequest, "the body did not arrive in time")
+	}
+	return fail(badRequest, "the body broke off")
+}
+
+// badJSON says what is wrong with a body, and where.
+func badJSON(body []byte, v any, err error) error {
+	var syntax *jsontext.SyntacticError
+	var meaning *json.SemanticError
+	switch {
+	case errors.As(err, &syntax):
+		return fail(badRequest, "the body is not valid JSON: %s at %s", reason(syntax.Err), place(body, int(syntax.ByteOffset)))
+	case errors.As(err, &meaning) && errors.Is(meaning.Err, json.ErrUnknownName):
+		return unknownMembers(body, reflect.TypeOf(v))
+	case errors.As(err, &meaning):
+		f := fail(badRequest, "%s: want %s, got %s (at %s)", memberName(meaning.JSONPointer),
+			wanted(meaning.GoType), gotten(meaning), place(body, int(meaning.ByteOffset)))
+		f.members = []string{clip(string(meaning.JSONPointer))}
+		return f
+	}
+	return &failure{kind: badRequest, detail: "the body cannot be read", cause: err}
+}
+
+func reason(err error) string {
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return "it ends in the middle"
+	}
+	return clip(strings.TrimPrefix(err.Error(), "jsontext: "))
+}
+
+// place is a position in the body as people count it.
+func place(body []byte, offset int) string {
+	before := body[:min(max(offset, 0), len(body))]
+	line := bytes.Count(before, []byte{'\n'}) + 1
+	column := utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:]) + 1
+	return fmt.Sprintf("byte %d, line %d, column %d", offset, line, column)
+}
+
+func invalidAt(body []byte) int {
+	at := 0
+	for at < len(body) {
+		r, size := utf8.DecodeRune(body[at:])
+		if r == utf8.RuneError && size == 1 {
+			break
+		}
+		at += size
+	}
+	return at
+}
+
+// memberName is a pointer without its first slash: "jobs/3/priority".
+func memberName(p jsontext.Pointer) string {
+	if p == "" {
+		return "the body"
+	}
+	return clip(strings.TrimPrefix(string(p), "/"))
+}
+
+// wanted names a type in the words of JSON.
+func wanted(t reflect.Type) string {
+	if t == nil {
+		return "something else"
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return "text"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Int32:
+		return "a whole number of 32 bits"
+	case reflect.Int64, reflect.Int:
+		return "a whole number of 64 bits"
+	case reflect.Uint64:
+		return "a whole number of 64 bits that is not negative"
+	case reflect.Slice:
+		return "a list"
+	case reflect.Pointer:
+		return wanted(t.Elem())
+	default:
+		return "an object"
+	}
+}
+
+func gotten(e *json.SemanticError) string {
+	switch e.JSONKind {
+	case jsontext.KindString:
+		return "text"
+	case jsontext.KindNumber:
+		if len(e.JSONValue) == 0 { // the decoder tells it only if a number was right
+			return "a number"
+		}
+		return "the number " + clip(string(e.JSONValue))
+	case jsontext.KindTrue, jsontext.KindFalse:
+		return "true or false"
+	case jsontext.KindBeginArray:
+		return "a list"
+	case jsontext.KindBeginObject:
+		return "an object"
+	case jsontext.KindNull:
+		return "null"
+	}
+	return "something else"
+}
+
+// clipBytes bounds what an error repeats of a request.
+const clipBytes = 120
+
+func clip(s string) string {
+	if len(s) <= clipBytes {
+		return s
+	}
+	return strings.ToValidUTF8(s[:clipBytes], "") + "…"
+}
+
+// prefers reports whether the request asks for strict handling (RFC 7240).
+func prefers(h http.Header) bool {
+	for _, line := range h["Prefer"] {
+		if line == v1.PreferStrict {
+			return true
+		}
+		for wish := range strings.SplitSeq(line, ",") {
+			wish, _, _ = strings.Cut(wish, ";")
+			name, value, _ := strings.Cut(wish, "=")
+			if strings.EqualFold(strings.TrimSpace(name), "handling") {
+				return strings.EqualFold(strings.Trim(strings.TrimSpace(value), `"`), "strict")
+			}
+		}
+	}
+	return false
+}

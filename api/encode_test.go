@@ -1,0 +1,154 @@
+package api
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"pgregory.net/rapid"
+
+	v1 "osqueue/api/v1"
+	"osqueue/fsm"
+)
+
+// opaque draws JSON with the freedoms that a payload has; nil is absent.
+var opaque = rapid.SampledFrom([][]byte{
+	nil, []byte("null"), []byte(`{ "a": 1.0, "a" :[ ] }`), []byte(`"\ud83d\/"`), []byte("0"), []byte("\"ü\u2028\""),
+})
+
+var names = rapid.OneOf(rapid.Just(""), rapid.String(), rapid.SampledFrom([]string{`"\`, "\x00\x1f", "<é🚀>", fsm.Anonymous}))
+
+func drawJob(t *rapid.T) *fsm.Job {
+	small, times := rapid.Int32Range(0, 9), rapid.Int64Range(0, 1<<45)
+	return &fsm.Job{
+		Seq:         1,
+		ID:          rapid.String().Draw(t, "id"),
+		Type:        names.Draw(t, "type"),
+		Payload:     opaque.Draw(t, "payload"),
+		Result:      opaque.Draw(t, "result"),
+		LastError:   names.Draw(t, "error"),
+		Worker:      names.Draw(t, "worker"),
+		Status:      rapid.SampledFrom(allStatuses).Draw(t, "status"),
+		Priority:    rapid.Int32().Draw(t, "priority"),
+		Attempts:    small.Draw(t, "attempts"),
+		MaxAttempts: rapid.Int32Range(-1, 5).Draw(t, "max"),
+		CreatedAt:   times.Draw(t, "created"),
+		RunAt:       times.Draw(t, "run"),
+		ClaimedAt:   times.Draw(t, "claimed"),
+		Heartbeat:   times.Draw(t, "heartbeat"),
+		FinishedAt:  times.Draw(t, "finished"),
+		LeaseMs:     times.Draw(t, "lease"),
+		HeldMs:      times.Draw(t, "held"),
+		Token:       rapid.Uint64().Draw(t, "token"),
+	}
+}
+
+// wireJob is appendJob said in terms of the wire type.
+func wireJob(j *fsm.Job) v1.Job {
+	out := v1.Job{
+		ID: j.ID, Status: j.Status.String(), Payload: j.Payload, Type: j.Type,
+		CreatedAt: j.CreatedAt, Attempts: j.Attempts, MaxAttempts: max(j.MaxAttempts, 0), Heartbeat: j.Heartbeat,
+		Priority: j.Priority, RunAt: j.RunAt, ClaimedAt: j.ClaimedAt, FinishedAt: j.FinishedAt,
+		LeaseMs: j.LeaseMs, Token: j.Token, Result: j.Result, LastError: j.LastError,
+	}
+	if j.Status == fsm.InProgress {
+		out.LeaseMs = j.HeldMs
+	}
+	if j.Worker != fsm.Anonymous && (j.Worker != "" || j.Status == fsm.InProgress) {
+		out.WorkerID = &j.Worker
+	}
+	return out
+}
+
+func TestJobsAreWrittenAsTheWireTypeSays(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		j := drawJob(rt)
+		body := appendJob(nil, j)
+		got, want := strictly[v1.Job](t, body), wireJob(j)
+		if !reflect.DeepEqual(got, want) {
+			rt.Fatalf("%s\nread %+v\nwant %+v", body, got, want)
+		}
+		if n := membersOf(body); n["maxAttempts"] != 1 || n["heartbeat"] != 1 || n["createdAt"] != 1 || n["attempts"] != 1 {
+			rt.Fatalf("a member that is always there is not: %s", body)
+		}
+	})
+}
+
+func TestClaimedJobsAreWrittenAsTheWireTypeSays(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		j := drawJob(rt)
+		lsn := fsm.LSN{Term: rapid.Uint64().Draw(rt, "term"), Index: 1}
+		body := appendOne(nil, []*fsm.Job{j}, lsn)
+		want := v1.ClaimedJob{
+			JobID: j.ID, Type: j.Type, Payload: j.Payload, Priority: j.Priority, Attempts: j.Attempts,
+			Token: j.Token, LeaseMs: j.HeldMs, CreatedAt: j.CreatedAt, LSN: lsn.String(),
+		}
+		if j.MaxAttempts >= 0 {
+			want.MaxAttempts = &j.MaxAttempts
+		}
+		if got := strictly[v1.ClaimedJob](t, body); !reflect.DeepEqual(got, want) {
+			rt.Fatalf("%s\nread %+v\nwant %+v", body, got, want)
+		}
+		many := strictly[v1.Claimed](t, appendMany(nil, []*fsm.Job{j, j}, lsn))
+		want.LSN = ""
+		if many.LSN != lsn.String() || !reflect.DeepEqual(many.Jobs, []v1.ClaimedJob{want, want}) {
+			rt.Fatalf("read %+v", many)
+		}
+	})
+}
+
+// A job that has everything shows every member of the wire type.
+func TestNoMemberIsForgotten(t *testing.T) {
+	j := &fsm.Job{
+		Seq: 1, ID: "i", Type: "t", Payload: []byte("1"), Result: []byte("2"), LastError: "e", Worker: "w", Status: fsm.InProgress,
+		Priority: 3, Attempts: 4, MaxAttempts: 5, CreatedAt: 6, RunAt: 7, ClaimedAt: 8, Heartbeat: 9, FinishedAt: 10,
+		LeaseMs: 11, HeldMs: 12, Token: 13,
+	}
+	lsn := fsm.LSN{Term: 1, Index: 2}
+	for _, tc := range []struct {
+		of   any
+		body []byte
+	}{
+		{v1.Job{}, appendJob(nil, j)},
+		{v1.ClaimedJob{}, appendOne(nil, []*fsm.Job{j}, lsn)},
+		{v1.Claimed{}, appendMany(nil, []*fsm.Job{j}, lsn)},
+	} {
+		shown := membersOf(tc.body)
+		typ := reflect.TypeOf(tc.of)
+		for i := range typ.NumField() {
+			name, _, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ",")
+			if shown[name] != 1 {
+				t.Errorf("%s: member %s is there %d times in %s", typ, name, shown[name], tc.body)
+			}
+		}
+		if len(shown) != typ.NumField() {
+			t.Errorf("%s has other members: %s", typ, tc.body)
+		}
+	}
+}
+
+// membersOf counts the members of an object.
+func membersOf(body []byte) map[string]int {
+	dec := jsontext.NewDecoder(strings.NewReader(string(body)), lenient)
+	_, _ = dec.ReadToken()
+	out := make(map[string]int)
+	for dec.PeekKind() == jsontext.KindString {
+		name, _ := dec.ReadToken()
+		out[name.String()]++
+		if dec.SkipValue() != nil {
+			break
+		}
+	}
+	return out
+}
+
+func TestCursors(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		seq := rapid.Uint64().Draw(rt, "seq")
+		if got, err := readCursor(cursorOf(seq)); err != nil || got != seq {
+			rt.Fatalf("%d came back as %d, %v", seq, got, err)
+		}
+		_, _ = readCursor(rapid.String().Draw(rt, "junk")) // must not panic
+	})
+}

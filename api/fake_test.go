@@ -1,0 +1,353 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/hashicorp/go-hclog"
+
+	v1 "osqueue/api/v1"
+	"osqueue/cluster"
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+)
+
+// fakeNode is a backend of one node: a real machine, without log and quorum.
+// Its clock stands unless it is moved.
+type fakeNode struct {
+	mu      sync.Mutex
+	m       *fsm.Machine
+	now     int64
+	index   uint64
+	writes  int // mutations applied
+	entries int
+	changed chan struct{} // closed and replaced at each write
+
+	leader     string // "" and lead false: none known
+	lead       bool
+	proposeErr error
+	linearErr  error
+	stall      chan struct{} // Propose waits for it, if set
+	sleeping   int           // in WaitReady
+}
+
+const startMs = 1_700_000_000_000
+
+func newFake() *fakeNode {
+	f := &fakeNode{m: fsm.New(), now: startMs, lead: true, leader: "10.0.0.1:8080", changed: make(chan struct{})}
+	f.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_RegisterBroker{RegisterBroker: &fsmpb.RegisterBroker{
+		Node: "n1", Address: "10.0.0.1:8080", Epoch: 1, Cluster: "c", Lineage: "l",
+	}}})
+	f.writes, f.entries = 0, 0
+	return f
+}
+
+// apply takes mutations through the log's encoding, as a node does.
+func (f *fakeNode) apply(ms ...*fsmpb.Mutation) ([]fsm.Result, fsm.LSN, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	data, err := fsm.EncodeEntry(&fsmpb.Batch{NowMs: f.now, Mutations: ms})
+	if err != nil {
+		return nil, fsm.LSN{}, err
+	}
+	batch, err := fsm.DecodeEntry(data)
+	if err != nil {
+		return nil, fsm.LSN{}, err
+	}
+	f.index++
+	f.writes += len(ms)
+	f.entries++
+	res := f.m.Apply(f.index, 3, batch)
+	close(f.changed)
+	f.changed = make(chan struct{})
+	return res, f.m.Meta().LSN, nil
+}
+
+func (f *fakeNode) Propose(ctx context.Context, m *fsmpb.Mutation) (fsm.Result, fsm.LSN, error) {
+	res, lsn, err := f.ProposeMany(ctx, []*fsmpb.Mutation{m})
+	if err != nil {
+		return fsm.Result{}, fsm.LSN{}, err
+	}
+	return res[0], lsn, nil
+}
+
+func (f *fakeNode) ProposeMany(ctx context.Context, ms []*fsmpb.Mutation) ([]fsm.Result, fsm.LSN, error) {
+	f.mu.Lock()
+	err, stall := f.proposeErr, f.stall
+	f.mu.Unlock()
+	if err != nil {
+		return nil, fsm.LSN{}, err
+	}
+	if stall != nil {
+		select {
+		case <-stall:
+		case <-ctx.Done():
+			return nil, fsm.LSN{}, ctx.Err()
+		}
+	}
+	return f.apply(ms...)
+}
+
+func (f *fakeNode) Now() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.now
+}
+
+func (f *fakeNode) Ready(types []string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.m.Ready(types)
+}
+
+func (f *fakeNode) WaitReady(ctx context.Context, types []string) error {
+	for {
+		f.mu.Lock()
+		changed, lead, ready := f.changed, f.lead, f.m.Ready(types)
+		f.sleeping++
+		f.mu.Unlock()
+		var err error
+		switch {
+		case !lead:
+			err = cluster.ErrNotLeader
+		case !ready:
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				err = ctx.Err()
+			}
+		}
+		f.mu.Lock()
+		f.sleeping--
+		f.mu.Unlock()
+		if err != nil || ready {
+			return err
+		}
+	}
+}
+
+func (f *fakeNode) Linearize(ctx context.Context) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.linearErr != nil {
+		return f.linearErr
+	}
+	return ctx.Err()
+}
+
+func (f *fakeNode) WaitApplied(ctx context.Context, lsn fsm.LSN) error {
+	for {
+		f.mu.Lock()
+		at, changed := f.m.Meta().LSN, f.changed
+		f.mu.Unlock()
+		if at.Compare(lsn) >= 0 {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (f *fakeNode) Job(id string) *fsm.Job {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.m.Job(id)
+}
+
+func (f *fakeNode) View() *fsm.View {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.m.View()
+}
+
+func (f *fakeNode) TypeCounts() map[string]fsm.Counts {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := make(map[string]fsm.Counts)
+	f.m.TypeCounts(func(name string, c fsm.Counts) bool { out[name] = c; return true })
+	return out
+}
+
+func (f *fakeNode) Document(context.Context) ([]byte, error) {
+	return []byte(`{"broker":"10.0.0.1:8080","jobs":[]}`), nil
+}
+
+func (f *fakeNode) Status() cluster.Status {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m := f.m.Meta()
+	return cluster.Status{
+		Node: "n1", ServerID: "n1~1", State: "leader", RaftState: "Leader", Term: 3,
+		LeaderNode: "n1", LeaderAddress: f.leader, CommitIndex: f.index, Applied: f.index,
+		LSN: m.LSN, Epoch: m.Broker.Epoch, Fence: cluster.FenceActive, Counts: f.m.Counts(),
+		CompletedEver: m.CompletedTotal, Peers: []cluster.Peer{{Name: "n1", Voter: true, Leader: true}},
+		StartedAt: startMs,
+	}
+}
+
+func (f *fakeNode) Leader() (string, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.leader, f.lead
+}
+
+// set changes the fake under its lock.
+func (f *fakeNode) set(change func(*fakeNode)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change(f)
+}
+
+func (f *fakeNode) written() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.writes
+}
+
+// tick moves the clock and lets the machine see it.
+func (f *fakeNode) tick(d time.Duration) {
+	f.set(func(f *fakeNode) { f.now += d.Milliseconds() })
+	_, _, _ = f.apply()
+}
+
+// rig is a server over a fake node, without a network.
+type rig struct {
+	t    testing.TB
+	node *fakeNode
+	s    *Server
+}
+
+func newRig(t testing.TB, change ...func(*Config)) *rig {
+	t.Helper()
+	node := newFake()
+	cfg := Config{Backend: node, Logger: hclog.NewNullLogger()}
+	for _, f := range change {
+		f(&cfg)
+	}
+	s := New(cfg)
+	g := &rig{t: t, node: node, s: s}
+	t.Cleanup(g.end)
+	return g
+}
+
+// end is what the end of the process does to the server.
+func (g *rig) end() {
+	if err := g.s.Shutdown(context.Background()); err != nil {
+		g.t.Error(err)
+	}
+}
+
+// request is one of application/json, unless header says something else.
+func request(method, path, body string, header ...string) *http.Request {
+	var r *http.Request
+	if body == "" {
+		r = httptest.NewRequest(method, path, nil)
+	} else {
+		r = httptest.NewRequest(method, path, strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Del(header[i])
+		if header[i+1] != "" {
+			r.Header.Set(header[i], header[i+1])
+		}
+	}
+	return r
+}
+
+// answer is a response, read.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+func (g *rig) send(r *http.Request) answer {
+	g.t.Helper()
+	w := httptest.NewRecorder()
+	g.s.ServeHTTP(w, r)
+	res := w.Result()
+	body, _ := io.ReadAll(res.Body)
+	return answer{status: res.StatusCode, header: res.Header, body: body}
+}
+
+func (g *rig) do(method, path, body string, header ...string) answer {
+	g.t.Helper()
+	return g.send(request(method, path, body, header...))
+}
+
+// ok wants 200 and reads the body strictly into a T.
+func ok[T any](t testing.TB, a answer) T {
+	t.Helper()
+	if a.status != http.StatusOK {
+		t.Fatalf("answered %d %s", a.status, a.body)
+	}
+	return strictly[T](t, a.body)
+}
+
+func strictly[T any](t testing.TB, body []byte) T {
+	t.Helper()
+	var v T
+	if err := json.Unmarshal(body, &v, lenient, json.RejectUnknownMembers(true)); err != nil {
+		t.Fatalf("%s: %v", body, err)
+	}
+	return v
+}
+
+// refused wants a problem with that status and tag.
+func refused(t testing.TB, a answer, status int, tag string) v1.Problem {
+	t.Helper()
+	if a.status != status {
+		t.Fatalf("answered %d %s, want %d", a.status, a.body, status)
+	}
+	if got := a.header.Get("Content-Type"); got != v1.MediaTypeProblem {
+		t.Fatalf("content type %q", got)
+	}
+	p := strictly[v1.Problem](t, a.body)
+	if p.Tag != tag || p.Status != status || p.Message != p.Detail || p.Type != v1.ProblemTypePrefix+tag || p.Title == "" {
+		t.Fatalf("problem %s, want tag %s", a.body, tag)
+	}
+	return p
+}
+
+// submit enqueues a job with an id.
+func (g *rig) submit(id, jobType string) {
+	g.t.Helper()
+	ok[v1.Enqueued](g.t, g.do("POST", "/v1/jobs", `{"id":"`+id+`","type":"`+jobType+`","payload":{"n":1}}`))
+}
+
+// claim1 claims one job for worker w.
+func (g *rig) claim1() v1.ClaimedJob {
+	g.t.Helper()
+	return ok[v1.ClaimedJob](g.t, g.do("POST", "/v1/jobs/claim", `{"workerId":"w"}`))
+}
+
+// eventually waits for a condition that another goroutine brings about.
+func eventually(t testing.TB, what string, cond func() bool) {
+	t.Helper()
+	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); {
+		if cond() {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Fatalf("it did not happen in 5 s: %s", what)
+}
+
+func sameJSON(t testing.TB, got []byte, want string) {
+	t.Helper()
+	if !bytes.Equal(got, []byte(want)) {
+		t.Fatalf("got  %s\nwant %s", got, want)
+	}
+}

@@ -1,0 +1,208 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/http/httputil"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/hashicorp/go-hclog"
+
+	v1 "osqueue/api/v1"
+)
+
+// Bounds of the connections to the leader. Idle ones are closed here before
+// the leader does it, so that no request meets a connection that is going.
+const (
+	dialTimeout    = 2 * time.Second
+	idleToLeader   = time.Minute
+	idlePerLeader  = 512
+	keepAliveEvery = 15 * time.Second
+	copyBufferSize = 32 << 10
+)
+
+// newTransport is the pool of connections to other nodes. It knows no proxies.
+func newTransport() *http.Transport {
+	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: keepAliveEvery}
+	return &http.Transport{
+		DialContext:         dialer.DialContext,
+		MaxIdleConnsPerHost: idlePerLeader,
+		IdleConnTimeout:     idleToLeader,
+		DisableCompression:  true,
+	}
+}
+
+// forwarder passes requests on to the leader.
+type forwarder struct {
+	s     *Server
+	proxy *httputil.ReverseProxy
+}
+
+func newForwarder(s *Server) *forwarder {
+	f := &forwarder{s: s}
+	f.proxy = &httputil.ReverseProxy{
+		Rewrite:      f.rewrite,
+		Transport:    s.cfg.Transport,
+		BufferPool:   copyBuffers{},
+		ErrorHandler: func(_ http.ResponseWriter, r *http.Request, err error) { hopOf(r).err = err },
+		ErrorLog:     s.log.StandardLogger(&hclog.StandardLoggerOptions{InferLevels: true}),
+	}
+	return f
+}
+
+func (f *forwarder) close() {
+	if t, ok := f.s.cfg.Transport.(interface{ CloseIdleConnections() }); ok {
+		t.CloseIdleConnections()
+	}
+}
+
+// hop is one request on its way to the leader.
+type hop struct {
+	leader string
+	sent   atomic.Bool // its head was written: the leader may act on it
+	err    error       // it got no answer
+}
+
+type hopKey struct{}
+
+func hopOf(r *http.Request) *hop { return r.Context().Value(hopKey{}).(*hop) }
+
+// rewrite addresses the request to the leader and marks it. The client's
+// address is added to those of the proxies before this node. The keys would
+// make the transport repeat what may have been done.
+func (f *forwarder) rewrite(p *httputil.ProxyRequest) {
+	p.Out.URL.Scheme, p.Out.URL.Host = "http", hopOf(p.In).leader
+	p.Out.Host = ""
+	p.Out.Header["X-Forwarded-For"] = p.In.Header["X-Forwarded-For"]
+	p.SetXForwarded()
+	p.Out.Header.Set(v1.HeaderForwarded, f.s.node)
+	p.Out.Header.Del("Idempotency-Key")
+	p.Out.Header.Del("X-Idempotency-Key")
+}
+
+// passOn has the active leader answer, unless that is this node. With done the
+// request is answered. The leader may take wait longer than usual.
+func (s *Server) passOn(c *call, wait time.Duration) (done bool, err error) {
+	leader, self := s.b.Leader()
+	switch {
+	case self:
+		return false, nil
+	case leader == "":
+		return true, noLeaderKnown(c)
+	case len(c.r.Header[v1.HeaderForwarded]) > 0:
+		f := fail(notLeader, "this node does not lead any more; the request was passed on by %s",
+			clip(c.r.Header.Get(v1.HeaderForwarded)))
+		f.leader = leader
+		return true, f
+	}
+	return true, s.forward.send(c, leader, wait)
+}
+
+func noLeaderKnown(c *call) error {
+	const text = "no active leader is known: the cluster is electing one, has no majority, or does not own the bucket"
+	if c.route.at == leaderOnly {
+		return fail(noLeader, text)
+	}
+	return fail(noLeader, text+"; %s=%s shows what this node has", v1.ParamConsistency, v1.ConsistencyLocal)
+}
+
+// send lets the leader answer c. An error means that nothing was answered yet.
+// The body is read before: so a slow client costs the leader nothing, and a
+// connection that turns out to be dead is replaced as long as nothing was
+// written to it.
+func (f *forwarder) send(c *call, leader string, wait time.Duration) error {
+	if err := c.readBody(); err != nil {
+		return err
+	}
+	if c.route.waits {
+		wait = f.s.waitOf(c.in)
+	}
+	timeout := f.s.cfg.Timeouts.Forward + wait
+	c.holdOff(timeout)
+	h := &hop{leader: leader}
+	ctx, cancel := f.context(c, timeout, wait > 0, h)
+	defer cancel()
+	out := c.r.WithContext(ctx)
+	body := c.in
+	c.in = nil // the transport may read it when the answer is there already
+	out.ContentLength, out.TransferEncoding = int64(len(body)), nil
+	out.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+	out.Body, _ = out.GetBody()
+	f.proxy.ServeHTTP(c, out)
+	err := f.outcome(c, h, timeout)
+	f.s.metrics.forwarded(h, err)
+	return err
+}
+
+// waitOf is how long a request with that body asks the leader to wait.
+func (s *Server) waitOf(body []byte) time.Duration {
+	var in struct {
+		WaitMs int64 `json:"waitMs"`
+	}
+	if json.Unmarshal(body, &in, lenient) != nil {
+		return 0 // the leader will say what is wrong
+	}
+	return s.boundedWait(max(in.WaitMs, 0))
+}
+
+// context ends with the request and after timeout; that of a request that
+// waits ends with the server too.
+func (f *forwarder) context(c *call, timeout time.Duration, waits bool, h *hop) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(c.context(), timeout)
+	if waits {
+		end := cancel
+		stop := context.AfterFunc(f.s.closing, end)
+		cancel = func() { stop(); end() }
+	}
+	ctx = context.WithValue(ctx, hopKey{}, h)
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		// Asked for a second time, a connection replaces one to which nothing
+		// was written.
+		GetConn:      func(string) { h.sent.Store(false) },
+		WroteHeaders: func() { h.sent.Store(true) },
+	}), cancel
+}
+
+// outcome says what became of a request that got no answer.
+func (f *forwarder) outcome(c *call, h *hop, timeout time.Duration) error {
+	if h.err == nil {
+		return nil
+	}
+	why := f.s.interrupted(c)
+	sent := h.sent.Load()
+	var out *failure
+	switch {
+	case why != nil:
+		end := *failureOf(why)
+		end.unknown = sent
+		out = &end
+	case !sent:
+		out = fail(unreachable, "the leader at %s could not be reached; nothing was sent to it", h.leader)
+	case errors.Is(h.err, context.DeadlineExceeded):
+		out = fail(brokeOff, "the leader at %s did not answer within %s", h.leader, timeout)
+	default:
+		out = fail(brokeOff, "the connection to the leader at %s broke before it answered", h.leader)
+	}
+	out.cause = h.err
+	f.s.log.Debug("a request was not answered by the leader", "leader", h.leader, "sent", sent, "error", h.err)
+	return out
+}
+
+// copyBuffers are the buffers in which answers are carried back.
+type copyBuffers struct{}
+
+var copyPool = sync.Pool{New: func() any { return new([copyBufferSize]byte) }}
+
+// Get is for httputil.ReverseProxy.
+func (copyBuffers) Get() []byte { return copyPool.Get().(*[copyBufferSize]byte)[:] }
+
+// Put is for httputil.ReverseProxy.
+func (copyBuffers) Put(b []byte) { copyPool.Put((*[copyBufferSize]byte)(b)) }

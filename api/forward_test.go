@@ -1,0 +1,299 @@
+package api
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	v1 "osqueue/api/v1"
+)
+
+// pair is a follower before a leader that listens on the loopback.
+type pair struct {
+	follower, leader *rig
+	seen             chan http.Header // of the requests that the leader gets
+}
+
+func newPair(t *testing.T, change ...func(*Config)) *pair {
+	t.Helper()
+	p := &pair{leader: newRig(t), seen: make(chan http.Header, 100)}
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p.seen <- r.Header.Clone()
+		p.leader.s.ServeHTTP(w, r)
+	}))
+	t.Cleanup(srv.Close)
+	p.follower = newFollower(t, srv.Listener.Addr().String(), change...)
+	return p
+}
+
+// newFollower is a node that knows a leader elsewhere.
+func newFollower(t *testing.T, leader string, change ...func(*Config)) *rig {
+	t.Helper()
+	g := newRig(t, change...)
+	g.node.set(func(f *fakeNode) { f.leader, f.lead = leader, false })
+	return g
+}
+
+func TestAnyNodeTakesAnyRequest(t *testing.T) {
+	p := newPair(t)
+	g := p.follower
+	a := g.do("POST", "/v1/jobs", `{"id":"a","type":"t","payload": { "n" : 1.0 } }`)
+	if out := ok[v1.Enqueued](t, a); out.LSN != "3-2" || a.header.Get(v1.HeaderLSN) != "3-2" {
+		t.Fatalf("answered %s, header %q", a.body, a.header.Get(v1.HeaderLSN))
+	}
+	if string(p.leader.node.Job("a").Payload) != `{ "n" : 1.0 }` || g.node.written() != 0 {
+		t.Fatal("it is not the leader that has it")
+	}
+	ok[v1.BatchEnqueued](t, g.do("POST", "/v1/jobs/batch", `{"jobs":[{},{}]}`))
+	j := g.claim1()
+	if a := g.do("POST", "/v1/jobs/a/heartbeat", `{"workerId":"w"}`); a.status != http.StatusNoContent || a.header.Get(v1.HeaderLSN) == "" {
+		t.Fatalf("answered %d %s", a.status, a.body)
+	}
+	ok[v1.Reported](t, g.do("POST", "/v1/jobs/a/complete", fmt.Sprintf(`{"workerId":"w","token":%d}`, j.Token)))
+	ok[v1.WorkerAnswer](t, g.do("POST", "/v1/workers", `{"name":"w/x"}`))
+	ok[v1.WorkerAnswer](t, g.do("DELETE", "/v1/workers/w%2Fx", ""))
+	if got := ok[v1.Job](t, g.do("GET", "/v1/jobs/a", "")); got.Status != v1.StatusCompleted {
+		t.Fatalf("got %+v", got)
+	}
+	if got := ok[v1.Stats](t, g.do("GET", "/v1/stats?types=true", "")); got.CompletedTotal != 1 || len(got.Types) == 0 {
+		t.Fatalf("got %+v", got)
+	}
+	if got := ok[v1.Stats](t, g.do("GET", "/v1/stats?consistency=local", "")); got.CompletedTotal != 0 {
+		t.Fatalf("the local state has %+v", got)
+	}
+	// What the leader refuses is refused.
+	refused(t, g.do("POST", "/v1/jobs", `{"id":"a"}`), http.StatusConflict, v1.TagIDTaken)
+	refused(t, g.do("POST", "/v1/jobs", `{"nope":1}`, "Prefer", v1.PreferStrict), http.StatusBadRequest, v1.TagUnknownMember)
+	refused(t, g.do("GET", "/v1/jobs/nope", ""), http.StatusNotFound, v1.TagNotFound)
+	refused(t, g.do("POST", "/v1/jobs", `{}`, "Content-Type", "text/plain"), http.StatusUnsupportedMediaType, v1.TagMediaType)
+}
+
+func TestForwardedHeaders(t *testing.T) {
+	p := newPair(t)
+	r := request("POST", "/v1/jobs", `{}`, "Prefer", v1.PreferStrict, "X-Forwarded-For", "192.0.2.7", "Connection", "X-Hop", "X-Hop", "1",
+		"X-Request-Id", "r1")
+	r.RemoteAddr = "198.51.100.9:4711"
+	a := p.follower.send(r)
+	ok[v1.Enqueued](t, a)
+	h := <-p.seen
+	if h.Get(v1.HeaderForwarded) != "n1" || h.Get("X-Forwarded-For") != "192.0.2.7, 198.51.100.9" || h.Get("X-Hop") != "" ||
+		h.Get("X-Request-Id") != "r1" || h.Get("Prefer") != v1.PreferStrict {
+		t.Fatalf("the leader got %v", h)
+	}
+	if got := a.header["Preference-Applied"]; len(got) != 1 || got[0] != v1.PreferStrict {
+		t.Fatalf("Preference-Applied %q", got)
+	}
+}
+
+func TestForwardedOnce(t *testing.T) {
+	p := newPair(t)
+	p.leader.node.set(func(f *fakeNode) { f.leader, f.lead = "10.9.9.9:1", false })
+	for _, target := range []string{"/v1/stats", "/v1/jobs/a"} {
+		refused(t, p.follower.do("GET", target, ""), http.StatusServiceUnavailable, v1.TagNotLeader)
+	}
+	problem := refused(t, p.follower.do("POST", "/v1/jobs", `{}`), http.StatusServiceUnavailable, v1.TagNotLeader)
+	if problem.Leader != "10.9.9.9:1" || problem.Committed != v1.CommittedNo {
+		t.Fatalf("problem %+v", problem)
+	}
+}
+
+// handled answers each connection to a leader with f.
+func handled(t *testing.T, f func(net.Conn, *http.Request)) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+			if r, err := http.ReadRequest(bufio.NewReader(conn)); err == nil {
+				_, _ = io.Copy(io.Discard, r.Body)
+				f(conn, r)
+			}
+			_ = conn.Close()
+		}
+	}()
+	t.Cleanup(func() { _ = ln.Close(); <-ended })
+	return ln.Addr().String()
+}
+
+func TestLeaderThatCannotBeReached(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = ln.Close()
+	g := newFollower(t, ln.Addr().String())
+	a := g.do("POST", "/v1/jobs", `{}`)
+	p := refused(t, a, http.StatusServiceUnavailable, v1.TagLeaderGone)
+	if p.Committed != v1.CommittedNo || a.header.Get("Retry-After") == "" || !strings.Contains(p.Detail, "nothing was sent") {
+		t.Fatalf("problem %+v", p)
+	}
+	if p = refused(t, g.do("GET", "/v1/stats", ""), http.StatusServiceUnavailable, v1.TagLeaderGone); p.Committed != "" {
+		t.Fatalf("problem %+v", p)
+	}
+}
+
+func TestLeaderThatDiesBeforeItAnswers(t *testing.T) {
+	g := newFollower(t, handled(t, func(net.Conn, *http.Request) {}))
+	p := refused(t, g.do("POST", "/v1/jobs", `{"id":"a"}`), http.StatusServiceUnavailable, v1.TagLeaderGone)
+	if p.Committed != v1.CommittedUnknown {
+		t.Fatalf("problem %+v", p)
+	}
+}
+
+// A connection that dies after an earlier answer makes transports repeat
+// requests, if these carry a key that says that it does no harm. The leader
+// knows no such key.
+func TestNothingIsSentTwice(t *testing.T) {
+	var mu sync.Mutex
+	got := 0
+	leader := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		got++
+		first := got == 1
+		mu.Unlock()
+		_, _ = io.Copy(io.Discard, r.Body)
+		if !first {
+			panic(http.ErrAbortHandler)
+		}
+		_, _ = io.WriteString(w, `{}`)
+	}))
+	defer leader.Close()
+	g := newFollower(t, leader.Listener.Addr().String())
+	const key = "Idempotency-Key"
+	if a := g.do("POST", "/v1/jobs", `{}`, key, "k"); a.status != http.StatusOK {
+		t.Fatalf("answered %d %s", a.status, a.body)
+	}
+	p := refused(t, g.do("POST", "/v1/jobs", `{}`, key, "k"), http.StatusServiceUnavailable, v1.TagLeaderGone)
+	mu.Lock()
+	defer mu.Unlock()
+	if got != 2 || p.Committed != v1.CommittedUnknown {
+		t.Fatalf("the leader got %d requests for 2; problem %+v", got, p)
+	}
+}
+
+func TestLeaderThatIsSilent(t *testing.T) {
+	release := make(chan struct{})
+	g := newFollower(t, handled(t, func(net.Conn, *http.Request) { <-release }),
+		func(c *Config) { c.Timeouts.Forward = 50 * time.Millisecond })
+	defer close(release)
+	p := refused(t, g.do("POST", "/v1/jobs", `{}`), http.StatusServiceUnavailable, v1.TagLeaderGone)
+	if p.Committed != v1.CommittedUnknown || !strings.Contains(p.Detail, "50ms") {
+		t.Fatalf("problem %+v", p)
+	}
+}
+
+// Half an answer must not pass for a whole one.
+func TestLeaderThatDiesInItsAnswer(t *testing.T) {
+	g := newFollower(t, handled(t, func(conn net.Conn, _ *http.Request) {
+		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{\"jobId\":")
+	}))
+	srv := httptest.NewServer(g.s)
+	defer srv.Close()
+	res, err := srv.Client().Post(srv.URL+"/v1/jobs", "application/json", strings.NewReader(`{}`))
+	if err != nil {
+		return
+	}
+	defer res.Body.Close()
+	if body, err := io.ReadAll(res.Body); err == nil {
+		t.Fatalf("answered %d %q without an error", res.StatusCode, body)
+	}
+}
+
+func TestForwardedClaimsEnd(t *testing.T) {
+	t.Run("with the client", func(t *testing.T) {
+		p := newPair(t)
+		ctx, leave := context.WithCancel(t.Context())
+		waiting := p.follower.claimLater(ctx, `{"waitMs":60000}`)
+		eventually(t, "the claim sleeps on the leader", p.leader.asleep(1))
+		leave()
+		<-waiting
+		eventually(t, "the leader has noticed", p.leader.asleep(0))
+		if p.leader.node.written() != 0 {
+			t.Fatal("it claimed for nobody")
+		}
+	})
+	t.Run("with the follower", func(t *testing.T) {
+		p := newPair(t)
+		waiting := p.follower.claimLater(t.Context(), `{"waitMs":60000}`)
+		eventually(t, "the claim sleeps on the leader", p.leader.asleep(1))
+		p.follower.end()
+		// The leader may have claimed in this moment.
+		if problem := refused(t, <-waiting, http.StatusServiceUnavailable, v1.TagClosing); problem.Committed != v1.CommittedUnknown {
+			t.Fatalf("problem %+v", problem)
+		}
+	})
+	t.Run("with a job", func(t *testing.T) {
+		// The wait does not count as the leader's silence.
+		p := newPair(t, func(c *Config) { c.Timeouts.Forward = 2 * time.Second })
+		waiting := p.follower.claimLater(t.Context(), `{"waitMs":60000,"workerId":"w"}`)
+		eventually(t, "the claim sleeps on the leader", p.leader.asleep(1))
+		p.leader.submit("a", "t")
+		if got := ok[v1.ClaimedJob](t, <-waiting); got.JobID != "a" {
+			t.Fatalf("got %+v", got)
+		}
+	})
+}
+
+func TestForwardedBodyIsBounded(t *testing.T) {
+	p := newPair(t, func(c *Config) { c.MaxBody = 100 })
+	refused(t, p.follower.do("POST", "/v1/jobs", `{"payload":"`+strings.Repeat("x", 100)+`"}`),
+		http.StatusRequestEntityTooLarge, v1.TagTooLarge)
+	r := request("POST", "/v1/jobs", `{"payload":"`+strings.Repeat("x", 100)+`"}`)
+	r.ContentLength = -1
+	refused(t, p.follower.send(r), http.StatusRequestEntityTooLarge, v1.TagTooLarge)
+	if len(p.seen) != 0 {
+		t.Fatal("the leader got a part of it")
+	}
+}
+
+func TestForwardsAreCounted(t *testing.T) {
+	p := newPair(t)
+	ok[v1.Enqueued](t, p.follower.do("POST", "/v1/jobs", `{}`))
+	p.follower.node.set(func(f *fakeNode) { f.leader = "127.0.0.1:1" })
+	p.follower.do("POST", "/v1/jobs", `{}`)
+	body := string(p.follower.do("GET", "/metrics", "").body)
+	for _, want := range []string{`osqueue_http_forwards_total{result="answered"} 1`, `osqueue_http_forwards_total{result="unreachable"} 1`} {
+		if !strings.Contains(body, want) {
+			t.Errorf("missing %s", want)
+		}
+	}
+}
+
+// Many requests share few connections to the leader.
+func TestForwardsReuseConnections(t *testing.T) {
+	leader := newRig(t)
+	srv := httptest.NewUnstartedServer(leader.s)
+	var opened int
+	srv.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			opened++ // in the goroutine that accepts
+		}
+	}
+	srv.Start()
+	g := newFollower(t, srv.Listener.Addr().String())
+	for range 50 {
+		ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", `{}`))
+	}
+	g.end()
+	srv.Close()
+	if opened != 1 {
+		t.Fatalf("%d connections for 50 requests", opened)
+	}
+}

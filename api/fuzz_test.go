@@ -1,0 +1,87 @@
+package api
+
+import (
+	"bytes"
+	"net/http"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	v1 "osqueue/api/v1"
+)
+
+// fuzzTargets are the routes that read a body.
+var fuzzTargets = []string{
+	"/v1/jobs", "/v1/jobs/batch", "/v1/jobs/claim", "/v1/jobs/heartbeat", "/v1/jobs/complete",
+	"/v1/jobs/a/heartbeat", "/v1/jobs/a/complete", "/v1/jobs/a/fail", "/v1/jobs/a/release", "/v1/workers",
+}
+
+// FuzzBodies sends any body to any route. Nothing may fail inside, every
+// answer is well-formed, and what is refused changes nothing.
+func FuzzBodies(f *testing.F) {
+	for i, body := range []string{
+		`{"id":"a","type":"t","payload":{"n":[1,2.50,"x"]},"priority":-1,"maxAttempts":3,"leaseMs":1000}`,
+		`{"jobs":[{"id":"b"},{"payload":null,"delayMs":5},{"type":null,"runAt":1800000000000}]}`,
+		`{"workerId":"w","types":["t",""],"max":2,"leaseMs":500,"requestId":"r"}`,
+		`{"workerId":"w","jobs":[{"jobId":"a","token":4294967297}]}`,
+		`{"workerId":"w","jobs":[{"jobId":"a","token":4294967297,"result":"\ud83d"}]}`,
+		`{"workerId":"w","token":4294967297}`, `{"workerId":null,"result":{"a":1,"a":2}}`,
+		`{"error":"boom\u0000","retryable":false,"delayMs":10}`, `{}`,
+		`{"name":"w","types":["t"],"version":"1","address":"h:1"}`,
+		`[]`, `null`, `{"id":`, "\xff", `{"id":"a"}}`, `{"token":-1}`, `{"max":1e9}`, `{"waitMs":5,"max":1}`,
+	} {
+		f.Add(i%len(fuzzTargets), body, i%2 == 0)
+	}
+	f.Fuzz(func(t *testing.T, target int, body string, strict bool) {
+		g := newRig(t)
+		g.submit("a", "t")
+		g.claim1()
+		before := g.node.written()
+		header := []string{"Content-Type", "application/json"}
+		if strict {
+			header = append(header, "Prefer", v1.PreferStrict)
+		}
+		a := g.do("POST", fuzzTargets[(target%len(fuzzTargets)+len(fuzzTargets))%len(fuzzTargets)], body, header...)
+		switch {
+		case a.status >= 500:
+			t.Fatalf("answered %d %s", a.status, a.body)
+		case a.status == http.StatusNoContent:
+		case !jsontext.Value(a.body).IsValid(lenient):
+			t.Fatalf("answered %d with what is not JSON: %q", a.status, a.body)
+		}
+		if a.status == http.StatusBadRequest && g.node.written() != before {
+			t.Fatalf("refused and written: %s", a.body)
+		}
+	})
+}
+
+// FuzzPayload stores any payload that is accepted, and gets the same bytes
+// back.
+func FuzzPayload(f *testing.F) {
+	for _, p := range []string{`1`, ` {"a" : 1.00} `, `"\u0041\ud800"`, `null`, "[\n]", `{"a":1,"a":2}`, `"` + "\u2028" + `"`} {
+		f.Add([]byte(p))
+	}
+	f.Fuzz(func(t *testing.T, payload []byte) {
+		g := newRig(t)
+		body := append(append([]byte(`{"id":"x","payload":`), payload...), '}')
+		a := g.do("POST", "/v1/jobs", string(body))
+		if a.status != http.StatusOK {
+			return
+		}
+		j := g.node.Job("x")
+		if j == nil { // the payload closed the object and gave another id
+			return
+		}
+		got := ok[v1.ClaimedJob](t, g.do("POST", "/v1/jobs/claim", `{"workerId":"w"}`))
+		if !bytes.Equal(got.Payload, j.Payload) {
+			t.Fatalf("stored %q, got back %q", j.Payload, got.Payload)
+		}
+		var opaque struct {
+			Payload jsontext.Value `json:"payload"`
+		}
+		if err := json.Unmarshal(body, &opaque, lenient); err != nil || !bytes.Equal(opaque.Payload, j.Payload) {
+			t.Fatalf("sent %q, stored %q (%v)", payload, j.Payload, err)
+		}
+	})
+}

@@ -1,0 +1,83 @@
+package api
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics are the figures of the server. Their labels are bounded: routes are
+// templates, methods and statuses those of the standards.
+type metrics struct {
+	requests *prometheus.CounterVec
+	seconds  *prometheus.HistogramVec
+	inFlight prometheus.Gauge
+	forwards *prometheus.CounterVec
+}
+
+// durationBuckets go from a commit on a fast disk to the longest poll.
+var durationBuckets = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 90}
+
+func newMetrics(r prometheus.Registerer) *metrics {
+	m := &metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "osqueue_http_requests_total",
+			Help: "HTTP requests answered, by route, method and status. 499: the client had gone.",
+		}, []string{"route", "method", "status"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "osqueue_http_request_duration_seconds",
+			Help:    "Time to answer HTTP requests, the waiting that they asked for included.",
+			Buckets: durationBuckets,
+		}, []string{"route", "method"}),
+		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "osqueue_http_requests_in_flight",
+			Help: "HTTP requests being answered, those that wait included.",
+		}),
+		forwards: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "osqueue_http_forwards_total",
+			Help: "Requests passed on to the leader, by what became of them.",
+		}, []string{"result"}),
+	}
+	r.MustRegister(m.requests, m.seconds, m.inFlight, m.forwards)
+	return m
+}
+
+// route returns what notes the requests of a route.
+func (m *metrics) route(rt *route) func(method string, status int, took time.Duration) {
+	return func(method string, status int, took time.Duration) {
+		method = knownMethod(method)
+		m.requests.WithLabelValues(rt.path, method, statusLabel(status)).Inc()
+		m.seconds.WithLabelValues(rt.path, method).Observe(took.Seconds())
+	}
+}
+
+func knownMethod(method string) string {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
+		return method
+	}
+	return "other"
+}
+
+// statusLabel is the status of an answer; an answer that broke off has none.
+func statusLabel(status int) string {
+	if status < 100 || status > 599 {
+		return "none"
+	}
+	return strconv.Itoa(status)
+}
+
+// forwarded notes what became of a request that was passed on.
+func (m *metrics) forwarded(h *hop, err error) {
+	result := "answered"
+	switch {
+	case err == nil:
+	case h.sent.Load():
+		result = "broken"
+	default:
+		result = "unreachable"
+	}
+	m.forwards.WithLabelValues(result).Inc()
+}

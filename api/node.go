@@ -1,0 +1,120 @@
+package api
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	v1 "osqueue/api/v1"
+	"osqueue/cluster"
+	"osqueue/fsm"
+)
+
+// nodeRoutes are about the node that is asked, and no other.
+func (s *Server) nodeRoutes() []route {
+	metrics := promhttp.HandlerFor(s.cfg.Metrics, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
+	return []route{
+		{method: http.MethodGet, path: v1.PathStatus, handle: s.showStatus},
+		{method: http.MethodGet, path: v1.PathHealthz, handle: s.healthy},
+		{method: http.MethodGet, path: v1.PathReadyz, handle: s.ready},
+		{method: http.MethodGet, path: v1.PathMetrics, handle: func(c *call) error {
+			metrics.ServeHTTP(c, c.r)
+			return nil
+		}},
+	}
+}
+
+// healthy is GET /healthz: the process answers.
+func (s *Server) healthy(c *call) error {
+	return c.sendJSON(v1.Health{Status: "ok"})
+}
+
+// ready is GET /readyz: requests sent here find a leader.
+func (s *Server) ready(c *call) error {
+	if err := s.interrupted(c); err != nil {
+		return err
+	}
+	if leader, self := s.b.Leader(); leader == "" && !self {
+		return noLeaderKnown(c)
+	}
+	return s.healthy(c)
+}
+
+// showStatus is GET /status.
+func (s *Server) showStatus(c *call) error {
+	st := s.b.Status()
+	return c.sendJSON(statusOf(&st, time.Now().UnixMilli()))
+}
+
+func statusOf(st *cluster.Status, now int64) v1.Status {
+	return v1.Status{
+		NodeID:        st.Node,
+		ServerID:      st.ServerID,
+		State:         st.State,
+		RaftState:     st.RaftState,
+		Term:          st.Term,
+		Leader:        known(st.LeaderNode),
+		LeaderAddress: known(st.LeaderAddress),
+		LogLength:     st.CommitIndex,
+		CommitIndex:   st.CommitIndex,
+		Applied:       st.Applied,
+		LSN:           st.LSN.String(),
+		FlushedLSN:    st.FlushedLSN.String(),
+		LagEntries:    st.LagEntries,
+		LagMs:         st.LagMs,
+		FlushError:    st.FlushError,
+		Epoch:         st.Epoch,
+		Fence:         v1.Fence{State: st.Fence, Reason: st.FenceReason},
+		Lineage:       st.Lineage,
+		Cluster:       st.Cluster,
+		Peers:         peersOf(st.Peers),
+		Tasks:         tasksOf(st.Counts, st.CompletedEver),
+		Workers:       st.Workers,
+		Pid:           st.Pid,
+		Version:       st.Version,
+		StartedAt:     st.StartedAt,
+		UptimeMs:      max(now-st.StartedAt, 0),
+	}
+}
+
+// known is nil for what is not.
+func known(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+func peersOf(peers []cluster.Peer) []v1.Peer {
+	out := make([]v1.Peer, len(peers))
+	for i, p := range peers {
+		out[i] = v1.Peer{
+			Name:        p.Name,
+			ServerID:    p.ServerID,
+			RaftAddress: p.RaftAddress,
+			HTTPAddress: p.HTTPAddress,
+			Voter:       p.Voter,
+			Leader:      p.Leader,
+		}
+	}
+	return out
+}
+
+func tasksOf(n fsm.Counts, completedEver uint64) v1.TaskCounts {
+	out := v1.TaskCounts{
+		Pending:        n.Of(fsm.Scheduled) + n.Of(fsm.Unclaimed),
+		Processing:     n.Of(fsm.InProgress),
+		Completed:      n.Of(fsm.Completed),
+		CompletedTotal: completedEver,
+		Scheduled:      n.Of(fsm.Scheduled),
+		Unclaimed:      n.Of(fsm.Unclaimed),
+		InProgress:     n.Of(fsm.InProgress),
+		Dead:           n.Of(fsm.Dead),
+		Cancelled:      n.Of(fsm.Cancelled),
+	}
+	for _, one := range n {
+		out.Total += one
+	}
+	return out
+}

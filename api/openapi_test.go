@@ -1,0 +1,307 @@
+package api
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"go.yaml.in/yaml/v3"
+
+	v1 "osqueue/api/v1"
+)
+
+// document is the part of docs/openapi.yaml that is held against the code.
+type document struct {
+	Paths      map[string]map[string]operation
+	Components struct {
+		Parameters map[string]parameter
+		Headers    map[string]any
+		Responses  map[string]response
+		Schemas    map[string]schema
+	}
+	text string
+	refs []string
+}
+
+type operation struct {
+	OperationID string `yaml:"operationId"`
+	Summary     string
+	Parameters  []parameter
+	RequestBody struct {
+		Content map[string]content
+	} `yaml:"requestBody"`
+	Responses map[string]response
+}
+
+type parameter struct {
+	Ref  string `yaml:"$ref"`
+	Name string
+	In   string
+}
+
+type response struct {
+	Ref     string `yaml:"$ref"`
+	Content map[string]content
+}
+
+type content struct {
+	Schema   schema
+	Examples map[string]struct{ Value any }
+}
+
+type schema struct {
+	Ref         string `yaml:"$ref"`
+	Type        kinds
+	Properties  map[string]schema
+	Required    []string
+	AllOf       []schema `yaml:"allOf"`
+	AnyOf       []schema `yaml:"anyOf"`
+	Items       *schema
+	MaxItems    int     `yaml:"maxItems"`
+	MaxLength   int     `yaml:"maxLength"`
+	Additional  *schema `yaml:"additionalProperties"`
+	Description string
+}
+
+// kinds are the names of JSON types, without null.
+type kinds []string
+
+func (k *kinds) UnmarshalYAML(n *yaml.Node) error {
+	var names []string
+	if n.Kind == yaml.ScalarNode {
+		names = []string{n.Value}
+	} else if err := n.Decode(&names); err != nil {
+		return err
+	}
+	*k = slices.DeleteFunc(names, func(s string) bool { return s == "null" })
+	return nil
+}
+
+func readDocument(t *testing.T) *document {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join("..", "docs", "openapi.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc := &document{text: string(raw)}
+	var all yaml.Node
+	for _, into := range []any{doc, &all} {
+		if err := yaml.Unmarshal(raw, into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	doc.collectRefs(&all)
+	return doc
+}
+
+func (d *document) collectRefs(n *yaml.Node) {
+	for i, c := range n.Content {
+		if n.Kind == yaml.MappingNode && i%2 == 1 && n.Content[i-1].Value == "$ref" {
+			d.refs = append(d.refs, c.Value)
+		}
+		d.collectRefs(c)
+	}
+}
+
+// schemaOf follows a reference, to the name of the schema.
+func (d *document) schemaOf(s schema) (string, schema) {
+	name := strings.TrimPrefix(s.Ref, "#/components/schemas/")
+	if s.Ref == "" {
+		return "", s
+	}
+	return name, d.Components.Schemas[name]
+}
+
+func TestDocumentReferencesExist(t *testing.T) {
+	d := readDocument(t)
+	c := &d.Components
+	known := map[string]bool{}
+	for kind, names := range map[string][]string{
+		"parameters": slices.Collect(maps.Keys(c.Parameters)), "headers": slices.Collect(maps.Keys(c.Headers)),
+		"responses": slices.Collect(maps.Keys(c.Responses)), "schemas": slices.Collect(maps.Keys(c.Schemas)),
+	} {
+		for _, name := range names {
+			known["#/components/"+kind+"/"+name] = true
+		}
+	}
+	used := map[string]bool{}
+	for _, ref := range d.refs {
+		used[ref] = true
+		if !known[ref] {
+			t.Errorf("%s does not exist", ref)
+		}
+	}
+	for name := range known {
+		if !used[name] {
+			t.Errorf("%s is not used", name)
+		}
+	}
+}
+
+func TestDocumentHasTheRoutes(t *testing.T) {
+	d, g := readDocument(t), newRig(t)
+	served := map[string]bool{}
+	for _, rt := range g.s.routes {
+		served[rt.method+" "+rt.path] = true
+		op, described := d.Paths[rt.path][strings.ToLower(rt.method)]
+		if !described {
+			t.Errorf("%s %s is not described", rt.method, rt.path)
+			continue
+		}
+		d.checkParameters(t, &rt, op)
+	}
+	ids := map[string]string{}
+	for path, ops := range d.Paths {
+		for method, op := range ops {
+			name := strings.ToUpper(method) + " " + path
+			if !served[name] {
+				t.Errorf("%s is described and not served", name)
+			}
+			if other, twice := ids[op.OperationID]; twice || op.OperationID == "" || op.Summary == "" {
+				t.Errorf("%s has operationId %q (also of %q) and summary %q", name, op.OperationID, other, op.Summary)
+			}
+			ids[op.OperationID] = name
+		}
+	}
+}
+
+// checkParameters wants exactly the parameters of a route in its description.
+func (d *document) checkParameters(t *testing.T, rt *route, op operation) {
+	t.Helper()
+	want := map[string][]string{"query": slices.Clone(rt.params)}
+	if rt.at == upToDate {
+		want["query"] = append(want["query"], readParams...)
+	}
+	for part := range strings.SplitSeq(rt.path, "/") {
+		if name, isVariable := strings.CutPrefix(part, "{"); isVariable {
+			want["path"] = append(want["path"], strings.TrimSuffix(name, "}"))
+		}
+	}
+	got := map[string][]string{}
+	for _, p := range op.Parameters {
+		if p.Ref != "" {
+			p = d.Components.Parameters[strings.TrimPrefix(p.Ref, "#/components/parameters/")]
+		}
+		got[p.In] = append(got[p.In], p.Name)
+	}
+	for _, in := range []string{"query", "path"} {
+		slices.Sort(want[in])
+		slices.Sort(got[in])
+		if !slices.Equal(want[in], got[in]) {
+			t.Errorf("%s %s: %s parameters %v are described, %v are read", rt.method, rt.path, in, got[in], want[in])
+		}
+	}
+}
+
+// The limits that the document names are those of a server without settings.
+func TestDocumentHasTheLimits(t *testing.T) {
+	d, l := readDocument(t), DefaultLimits()
+	s := d.Components.Schemas
+	for what, pair := range map[string][2]int{
+		"jobs of a batch":     {s["Batch"].Properties["jobs"].MaxItems, l.BatchJobs},
+		"jobs of a heartbeat": {s["HeartbeatBatch"].Properties["jobs"].MaxItems, l.BatchJobs},
+		"jobs of a complete":  {s["CompleteBatch"].Properties["jobs"].MaxItems, l.BatchJobs},
+		"characters of an id": {s["NewJob"].Properties["id"].MaxLength, l.IDChars},
+		"bytes of a type":     {s["NewJob"].Properties["type"].MaxLength, l.NameBytes},
+		"bytes of a worker":   {s["Claim"].Properties["workerId"].MaxLength, l.NameBytes},
+		"types of a claim":    {s["Claim"].Properties["types"].MaxItems, l.ClaimTypes},
+		"jobs of a claim":     {1000, l.ClaimJobs},
+		"bytes of an error":   {8 << 10, l.ErrorBytes},
+	} {
+		if pair[0] != pair[1] {
+			t.Errorf("%s: %d in the document, %d in the code", what, pair[0], pair[1])
+		}
+	}
+}
+
+// exampleJSON is an example as it would be sent.
+func exampleJSON(t *testing.T, v any) []byte {
+	t.Helper()
+	body, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body
+}
+
+// fits reads an example strictly as what its schema says.
+func (d *document) fits(t *testing.T, s schema, body []byte) error {
+	t.Helper()
+	var last error
+	for _, one := range append(s.AnyOf, s) {
+		typ := wireTypes[strings.TrimPrefix(one.Ref, "#/components/schemas/")]
+		if typ == nil {
+			continue
+		}
+		if last = json.Unmarshal(body, reflect.New(typ).Interface(), json.RejectUnknownMembers(true)); last == nil {
+			return nil
+		}
+	}
+	return last
+}
+
+func TestDocumentExamplesFit(t *testing.T) {
+	d := readDocument(t)
+	n := 0
+	check := func(where string, contents map[string]content) {
+		for _, c := range contents {
+			for name, e := range c.Examples {
+				n++
+				if err := d.fits(t, c.Schema, exampleJSON(t, e.Value)); err != nil {
+					t.Errorf("%s, example %s: %v", where, name, err)
+				}
+			}
+		}
+	}
+	for path, ops := range d.Paths {
+		for method, op := range ops {
+			check(method+" "+path, op.RequestBody.Content)
+			for status, r := range op.Responses {
+				check(method+" "+path+" "+status, r.Content)
+			}
+		}
+	}
+	for name, r := range d.Components.Responses {
+		check(name, r.Content)
+	}
+	if n < 30 {
+		t.Errorf("only %d examples", n)
+	}
+}
+
+// Every request of the document can be sent as it stands, and its answer is one
+// of those described.
+func TestDocumentExamplesAreServed(t *testing.T) {
+	d := readDocument(t)
+	for path, ops := range d.Paths {
+		for method, op := range ops {
+			bodies := map[string]string{"": ""}
+			for name, e := range op.RequestBody.Content["application/json"].Examples {
+				delete(bodies, "")
+				bodies[name] = string(exampleJSON(t, e.Value))
+			}
+			for name, body := range bodies {
+				t.Run(fmt.Sprintf("%s %s %s", method, path, name), func(t *testing.T) {
+					g := newRig(t, func(c *Config) { c.Timeouts.Wait = 10 * time.Millisecond })
+					target := strings.NewReplacer("{id}", "a-1", "{name}", "w-1").Replace(path)
+					a := g.do(strings.ToUpper(method), target, body, "Prefer", v1.PreferStrict)
+					if _, described := op.Responses[strconv.Itoa(a.status)]; !described {
+						t.Errorf("answered %d, which is not described", a.status)
+					}
+					if a.status == http.StatusBadRequest || a.status >= http.StatusInternalServerError {
+						t.Errorf("answered %d %s", a.status, a.body)
+					}
+				})
+			}
+		}
+	}
+}

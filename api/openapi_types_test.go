@@ -1,0 +1,194 @@
+package api
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	v1 "osqueue/api/v1"
+)
+
+// wireTypes are the bodies of the API, by the name of their schema.
+var wireTypes = map[string]reflect.Type{
+	"NewJob": reflect.TypeFor[v1.NewJob](), "Enqueued": reflect.TypeFor[v1.Enqueued](),
+	"Batch": reflect.TypeFor[v1.Batch](), "BatchEnqueued": reflect.TypeFor[v1.BatchEnqueued](),
+	"Job": reflect.TypeFor[v1.Job](), "JobList": reflect.TypeFor[v1.JobList](),
+	"Claim": reflect.TypeFor[v1.Claim](), "Claimed": reflect.TypeFor[v1.Claimed](),
+	"ClaimedJob": reflect.TypeFor[v1.ClaimedJob](),
+	"Heartbeat":  reflect.TypeFor[v1.Heartbeat](), "Complete": reflect.TypeFor[v1.Complete](),
+	"Fail": reflect.TypeFor[v1.Fail](), "Release": reflect.TypeFor[v1.Release](),
+	"Reported": reflect.TypeFor[v1.Reported](), "Lease": reflect.TypeFor[v1.Lease](),
+	"HeartbeatBatch": reflect.TypeFor[v1.HeartbeatBatch](), "CompleteLease": reflect.TypeFor[v1.CompleteLease](),
+	"CompleteBatch": reflect.TypeFor[v1.CompleteBatch](), "ReportedBatch": reflect.TypeFor[v1.ReportedBatch](),
+	"ReportedItem": reflect.TypeFor[v1.ReportedItem](), "WorkerInfo": reflect.TypeFor[v1.WorkerInfo](),
+	"WorkerAnswer": reflect.TypeFor[v1.WorkerAnswer](), "Worker": reflect.TypeFor[v1.Worker](),
+	"WorkerList": reflect.TypeFor[v1.WorkerList](), "Stats": reflect.TypeFor[v1.Stats](),
+	"TypeStats": reflect.TypeFor[v1.TypeStats](), "Status": reflect.TypeFor[v1.Status](),
+	"Fence": reflect.TypeFor[v1.Fence](), "Peer": reflect.TypeFor[v1.Peer](),
+	"TaskCounts": reflect.TypeFor[v1.TaskCounts](), "Health": reflect.TypeFor[v1.Health](),
+	"Problem": reflect.TypeFor[v1.Problem](),
+}
+
+// declared reads the source of package v1: its structs, and its constants whose
+// names begin with Tag.
+func declared(t *testing.T) (structs, tags []string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("v1", "*.go"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no source of package v1: %v", err)
+	}
+	for _, name := range files {
+		f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.TypeSpec:
+				structs = append(structs, n.Name.Name)
+			case *ast.ValueSpec:
+				if literal, isText := valueOf(n); isText && strings.HasPrefix(n.Names[0].Name, "Tag") {
+					tags = append(tags, literal)
+				}
+			}
+			return true
+		})
+	}
+	return structs, tags
+}
+
+func valueOf(n *ast.ValueSpec) (string, bool) {
+	if len(n.Values) != 1 {
+		return "", false
+	}
+	lit, isLit := n.Values[0].(*ast.BasicLit)
+	if !isLit || lit.Kind != token.STRING {
+		return "", false
+	}
+	text, err := strconv.Unquote(lit.Value)
+	return text, err == nil
+}
+
+func TestDocumentHasTheTypes(t *testing.T) {
+	d := readDocument(t)
+	structs, tags := declared(t)
+	if len(structs) != len(wireTypes) || len(tags) < 10 {
+		t.Errorf("package v1 declares %d types, of which %d are held against the document; %d tags", len(structs), len(wireTypes), len(tags))
+	}
+	for _, name := range structs {
+		if wireTypes[name] == nil {
+			t.Errorf("the type %s is held against nothing", name)
+		}
+	}
+	for name, typ := range wireTypes {
+		d.checkType(t, name, typ)
+	}
+	for _, tag := range tags {
+		if !strings.Contains(d.text, "`"+tag+"`") {
+			t.Errorf("the tag %s is not described", tag)
+		}
+	}
+}
+
+// wireMember is a member of a wire type.
+type wireMember struct {
+	typ      reflect.Type
+	optional bool
+}
+
+func wireMembers(t reflect.Type) map[string]wireMember {
+	out := map[string]wireMember{}
+	for i := range t.NumField() {
+		field := t.Field(i)
+		if field.Anonymous {
+			maps.Copy(out, wireMembers(field.Type))
+			continue
+		}
+		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+		out[name] = wireMember{typ: field.Type, optional: options == "omitzero"}
+	}
+	return out
+}
+
+// checkType wants the same members in a schema and in a type, required where
+// they are always there.
+func (d *document) checkType(t *testing.T, name string, typ reflect.Type) {
+	t.Helper()
+	s, ok := d.Components.Schemas[name]
+	if !ok {
+		t.Errorf("there is no schema %s", name)
+		return
+	}
+	properties, required := maps.Clone(s.Properties), slices.Clone(s.Required)
+	for _, part := range s.AllOf {
+		_, base := d.schemaOf(part)
+		maps.Copy(properties, base.Properties)
+		required = append(required, base.Required...)
+	}
+	members := wireMembers(typ)
+	for member, m := range members {
+		p, there := properties[member]
+		if !there {
+			t.Errorf("%s.%s is not described", name, member)
+			continue
+		}
+		if slices.Contains(required, member) == m.optional {
+			t.Errorf("%s.%s: required or not?", name, member)
+		}
+		if want, got := d.kindOf(m.typ), d.nameOf(p); want != got {
+			t.Errorf("%s.%s is %s in the code and %s in the document", name, member, want, got)
+		}
+	}
+	for member := range properties {
+		if _, there := members[member]; !there {
+			t.Errorf("%s.%s does not exist", name, member)
+		}
+	}
+}
+
+// kindOf says in one word what a Go type is on the wire.
+func (d *document) kindOf(t reflect.Type) string {
+	switch {
+	case t == reflect.TypeFor[jsontext.Value]():
+		return "anything"
+	case t.Kind() == reflect.Pointer:
+		return d.kindOf(t.Elem())
+	case t.Kind() == reflect.Slice:
+		return "list of " + d.kindOf(t.Elem())
+	case t.Kind() == reflect.Map:
+		return "map of " + d.kindOf(t.Elem())
+	case t.Kind() == reflect.Struct:
+		return t.Name()
+	case t.Kind() == reflect.String:
+		return "string"
+	case t.Kind() == reflect.Bool:
+		return "boolean"
+	}
+	return "integer"
+}
+
+// nameOf says the same of a schema.
+func (d *document) nameOf(s schema) string {
+	name, s := d.schemaOf(s)
+	kind := strings.Join(s.Type, "|")
+	switch {
+	case kind == "array":
+		return "list of " + d.nameOf(*s.Items)
+	case kind == "object" && s.Additional != nil:
+		return "map of " + d.nameOf(*s.Additional)
+	case kind == "object":
+		return name
+	case kind == "":
+		return "anything"
+	}
+	return kind
+}

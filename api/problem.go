@@ -1,0 +1,156 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	v1 "osqueue/api/v1"
+	"osqueue/cluster"
+	"osqueue/fsm"
+)
+
+// kind is a way to fail: what all failures of one tag have in common.
+type kind struct {
+	status  int
+	tag     string
+	title   string
+	retry   time.Duration // when to try again; 0: not for the asking
+	unknown bool          // a write may have been committed
+}
+
+var (
+	badRequest    = kind{status: http.StatusBadRequest, tag: v1.TagBadRequest, title: "The request is not valid"}
+	unknownMember = kind{status: http.StatusBadRequest, tag: v1.TagUnknownMember, title: "The request has unknown members"}
+	slowRequest   = kind{status: http.StatusRequestTimeout, tag: v1.TagTimeout, title: "The request did not arrive in time", retry: time.Second}
+	tooLarge      = kind{status: http.StatusRequestEntityTooLarge, tag: v1.TagTooLarge, title: "The request is too large"}
+	mediaType     = kind{status: http.StatusUnsupportedMediaType, tag: v1.TagMediaType, title: "The body has the wrong type"}
+	noRoute       = kind{status: http.StatusNotFound, tag: v1.TagNoRoute, title: "Not Found"}
+	wrongMethod   = kind{status: http.StatusMethodNotAllowed, tag: v1.TagMethod, title: "Method Not Allowed"}
+	noLeader      = kind{status: http.StatusServiceUnavailable, tag: v1.TagNoLeader, title: "There is no active leader", retry: time.Second}
+	notLeader     = kind{status: http.StatusServiceUnavailable, tag: v1.TagNotLeader, title: "Not the leader", retry: 250 * time.Millisecond}
+	unreachable   = kind{status: http.StatusServiceUnavailable, tag: v1.TagLeaderGone, title: "The leader did not answer", retry: time.Second}
+	brokeOff      = kind{status: http.StatusServiceUnavailable, tag: v1.TagLeaderGone, title: "The leader did not answer", retry: time.Second, unknown: true}
+	late          = kind{status: http.StatusGatewayTimeout, tag: v1.TagTimeout, title: "It did not come about in time", retry: time.Second}
+	closing       = kind{status: http.StatusServiceUnavailable, tag: v1.TagClosing, title: "The node is shutting down", retry: time.Second}
+	openOutcome   = kind{status: http.StatusServiceUnavailable, tag: v1.TagUnknownOutcome, title: "The outcome is not known", retry: time.Second, unknown: true}
+	internal      = kind{status: http.StatusInternalServerError, tag: v1.TagInternal, title: "Internal error", unknown: true}
+	// clientGone is for the metrics; nobody reads the answer.
+	clientGone = kind{status: 499, tag: "client_gone", title: "The client has gone"}
+)
+
+// table says how the refusals of the machine and the errors of the node are
+// answered, with their own words if there are no better ones. The first that
+// matches counts.
+var table = []struct {
+	when   error
+	kind   kind
+	detail string
+}{
+	{when: fsm.NotFound.Err(), kind: kind{status: http.StatusNotFound, tag: v1.TagNotFound, title: "There is no such job"}},
+	{when: fsm.NotRunning.Err(), kind: kind{status: http.StatusConflict, tag: v1.TagNotRunning, title: "The job is not in progress"}},
+	{when: fsm.WrongWorker.Err(), kind: kind{status: http.StatusConflict, tag: v1.TagWrongWorker, title: "Another worker holds the job"}},
+	{when: fsm.StaleToken.Err(), kind: kind{status: http.StatusConflict, tag: v1.TagStaleToken, title: "The lease is lost"}},
+	{when: fsm.LeaseExpired.Err(), kind: kind{status: http.StatusConflict, tag: v1.TagLeaseExpired, title: "The lease ran out"}},
+	{when: fsm.IDTaken.Err(), kind: kind{status: http.StatusConflict, tag: v1.TagIDTaken, title: "The id is taken"}},
+	{when: fsm.NoID.Err(), kind: kind{status: http.StatusBadRequest, tag: v1.TagNoID, title: "The job has no id"}},
+	{when: cluster.ErrUnknown, kind: openOutcome}, // before the others: it may wrap them
+	{when: cluster.ErrNotLeader, kind: notLeader},
+	{when: cluster.ErrOverloaded, kind: kind{status: http.StatusServiceUnavailable, tag: v1.TagOverloaded, title: "Too many writes are waiting", retry: time.Second}},
+	{when: cluster.ErrTooLarge, kind: tooLarge},
+	{when: cluster.ErrClosed, kind: closing},
+	// After ErrUnknown, which wraps it where the write had begun.
+	{when: context.DeadlineExceeded, kind: late, detail: "it took too long, and was given up before it began"},
+}
+
+// failure is an error that knows its answer.
+type failure struct {
+	kind
+	detail  string
+	leader  string
+	index   *int     // of the item to blame
+	members []string // of the request that are to blame
+	cause   error    // for the log
+}
+
+func (f *failure) Error() string { return f.detail }
+func (f *failure) Unwrap() error { return f.cause }
+
+// fail makes a failure with a detail for the caller.
+func fail(k kind, format string, args ...any) *failure {
+	return &failure{kind: k, detail: fmt.Sprintf(format, args...)}
+}
+
+// failureOf is how err is answered.
+func failureOf(err error) *failure {
+	var f *failure
+	if errors.As(err, &f) {
+		return f
+	}
+	for _, row := range table {
+		if errors.Is(err, row.when) {
+			return &failure{kind: row.kind, detail: cmp.Or(row.detail, row.when.Error()), cause: err}
+		}
+	}
+	return &failure{kind: internal, detail: "the node failed to answer; its log says why", cause: err}
+}
+
+// blame adds which item of a batch was refused.
+func blame(err error, index int) error {
+	if err == nil {
+		return nil
+	}
+	f := *failureOf(err)
+	f.index = &index
+	f.detail = fmt.Sprintf("jobs[%d]: %s", index, f.detail)
+	return &f
+}
+
+// problem is the body of the failure; write tells whether the request would
+// have changed anything.
+func (f *failure) problem(write bool) v1.Problem {
+	p := v1.Problem{
+		Type:         v1.ProblemTypePrefix + f.tag,
+		Title:        f.title,
+		Status:       f.status,
+		Detail:       f.detail,
+		Tag:          f.tag,
+		Message:      f.detail,
+		RetryAfterMs: f.retry.Milliseconds(),
+		Leader:       f.leader,
+		Index:        f.index,
+		Members:      f.members,
+	}
+	if write {
+		p.Committed = v1.CommittedNo
+		if f.unknown {
+			p.Committed = v1.CommittedUnknown
+		}
+	}
+	if f.tag == v1.TagNoRoute {
+		p.Error, p.StatusCode = f.title, f.status
+	}
+	return p
+}
+
+var problemType = []string{v1.MediaTypeProblem}
+
+// send writes the failure as the answer.
+func (f *failure) send(w http.ResponseWriter, write bool) {
+	body, err := marshal(f.problem(write))
+	if err != nil {
+		body = []byte(`{"_tag":"` + v1.TagInternal + `"}`)
+	}
+	h := w.Header()
+	h["Content-Type"] = problemType
+	if f.retry > 0 {
+		seconds := (f.retry + time.Second - 1) / time.Second
+		h.Set("Retry-After", strconv.Itoa(int(seconds)))
+	}
+	w.WriteHeader(f.status)
+	_, _ = w.Write(body) // the client may have gone
+}

@@ -1,0 +1,144 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"strconv"
+	"time"
+
+	v1 "osqueue/api/v1"
+	"osqueue/fsm"
+)
+
+// readQuery is how fresh a read is to be.
+type readQuery struct {
+	leader bool          // said so, or said nothing else
+	min    fsm.LSN       // zero: none
+	wait   time.Duration // at most
+}
+
+// query parses the query of the request once.
+func (c *call) query() (url.Values, error) {
+	if c.params != nil || c.r.URL.RawQuery == "" {
+		return c.params, nil
+	}
+	values, err := url.ParseQuery(c.r.URL.RawQuery)
+	if err != nil {
+		return nil, fail(badRequest, "the query is not valid: %s", clip(err.Error()))
+	}
+	c.params = values
+	return values, c.checkParams(values)
+}
+
+func (c *call) readQuery() (readQuery, error) {
+	q := readQuery{leader: true, wait: c.s.cfg.Timeouts.Fresh}
+	values, err := c.query()
+	if err != nil {
+		return q, err
+	}
+	if text := values.Get(v1.ParamMinLSN); text != "" {
+		q.leader = false
+		if q.min, err = fsm.ParseLSN(text); err != nil {
+			return q, fail(badRequest, "%s: %s", v1.ParamMinLSN, clip(err.Error()))
+		}
+	}
+	if text := values.Get(v1.ParamWaitMs); text != "" {
+		if q.wait, err = c.s.waitParam(text); err != nil {
+			return q, err
+		}
+	}
+	switch text := values.Get(v1.ParamConsistency); text {
+	case "":
+	case v1.ConsistencyLeader:
+		q.leader = true
+	case v1.ConsistencyLocal:
+		q.leader = false
+	default:
+		return q, fail(badRequest, "%s is %q; %s or %s is possible", v1.ParamConsistency, clip(text),
+			v1.ConsistencyLeader, v1.ConsistencyLocal)
+	}
+	return q, nil
+}
+
+func (s *Server) waitParam(text string) (time.Duration, error) {
+	ms, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || ms < 0 {
+		return 0, fail(badRequest, "%s is %q; a number of milliseconds is wanted", v1.ParamWaitMs, clip(text))
+	}
+	return s.boundedWait(ms), nil
+}
+
+// boundedWait is a wish to wait, within the limit.
+func (s *Server) boundedWait(ms int64) time.Duration {
+	return time.Duration(min(ms, s.cfg.Timeouts.Wait.Milliseconds())) * time.Millisecond
+}
+
+// freshen returns when the local state is as fresh as the read wants it. With
+// done the read has been answered, by the leader.
+func (s *Server) freshen(c *call) (done bool, err error) {
+	q, err := c.readQuery()
+	if err != nil {
+		return false, err
+	}
+	if q.leader {
+		if done, err := s.passOn(c, q.wait); done || err != nil {
+			return done, err
+		}
+	} else if q.min.IsZero() {
+		return false, nil
+	}
+	if q.wait > s.cfg.Timeouts.Fresh {
+		c.holdOff(q.wait)
+	}
+	ctx, cancel := s.patience(c, q.wait)
+	defer cancel()
+	if q.leader {
+		if err := s.b.Linearize(ctx); err != nil {
+			return false, s.stale(ctx, c, err, q)
+		}
+	}
+	if !q.min.IsZero() {
+		if err := s.b.WaitApplied(ctx, q.min); err != nil {
+			return false, s.stale(ctx, c, err, q)
+		}
+	}
+	return false, nil
+}
+
+// stale says why a read could not be fresh enough.
+func (s *Server) stale(ctx context.Context, c *call, err error, q readQuery) error {
+	if why := s.interrupted(c); why != nil {
+		return why
+	}
+	switch {
+	case ctx.Err() == nil:
+		return err
+	case q.min.IsZero():
+		return fail(late, "no majority confirmed within %s that this node still leads; "+
+			"ask again, or with %s=%s for what this node has", q.wait, v1.ParamConsistency, v1.ConsistencyLocal)
+	}
+	return fail(late, "this node has not applied %s within %s (it is at %s); ask again, or another node",
+		q.min, q.wait, s.b.Status().LSN)
+}
+
+// patience is a context that ends with the request, with the server, or after
+// d.
+func (s *Server) patience(c *call, d time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(c.context(), d)
+	stop := context.AfterFunc(s.closing, cancel)
+	return ctx, func() { stop(); cancel() }
+}
+
+var errClientGone = &failure{kind: clientGone, detail: "the client has gone"}
+
+// interrupted is why a wait ended before its time; nil if it did not.
+func (s *Server) interrupted(c *call) error {
+	if err := c.context().Err(); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		return errClientGone
+	}
+	if s.closing.Err() != nil {
+		return fail(closing, "this node is shutting down; ask another one")
+	}
+	return nil
+}

@@ -1,0 +1,149 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "osqueue/api/v1"
+	"osqueue/fsm"
+)
+
+func TestReportsWithoutTokenAlwaysSucceed(t *testing.T) {
+	g := newRig(t)
+	g.submit("a", "t")
+	g.claim1()
+	for _, path := range []string{"/v1/jobs/nope/heartbeat", "/v1/jobs/nope/complete", "/v1/jobs/a/heartbeat"} {
+		a := g.do("POST", path, `{"workerId":"other"}`)
+		if a.status != http.StatusNoContent || len(a.body) != 0 || a.header.Get(v1.HeaderLSN) == "" {
+			t.Errorf("%s: %d %q, lsn %q", path, a.status, a.body, a.header.Get(v1.HeaderLSN))
+		}
+	}
+	g.do("POST", "/v1/jobs/a/complete", `{"workerId":"other"}`)
+	if g.node.Job("a").Status != fsm.InProgress {
+		t.Fatal("another worker completed the job")
+	}
+	g.do("POST", "/v1/jobs/a/complete", `{"workerId":"w","result":{"x":1}}`)
+	if j := g.node.Job("a"); j.Status != fsm.Completed || string(j.Result) != `{"x":1}` {
+		t.Fatalf("job %+v", j)
+	}
+}
+
+func TestReportsWithToken(t *testing.T) {
+	g := newRig(t)
+	g.submit("a", "t")
+	j := g.claim1()
+	with := func(token uint64, more string) string {
+		return fmt.Sprintf(`{"workerId":"w","token":%d%s}`, token, more)
+	}
+
+	out := ok[v1.Reported](t, g.do("POST", "/v1/jobs/a/heartbeat", with(j.Token, "")))
+	if out.LSN == "" || out.Status != v1.StatusInProgress || out.Duplicate {
+		t.Fatalf("got %+v", out)
+	}
+	for _, action := range []string{"heartbeat", "complete", "fail", "release"} {
+		a := g.do("POST", "/v1/jobs/a/"+action, with(j.Token-1, ""))
+		p := refused(t, a, http.StatusConflict, v1.TagStaleToken)
+		if p.Committed != v1.CommittedNo || a.header.Get(v1.HeaderLSN) == "" {
+			t.Errorf("%s: %s", action, a.body)
+		}
+		refused(t, g.do("POST", "/v1/jobs/nope/"+action, with(j.Token, "")), http.StatusNotFound, v1.TagNotFound)
+	}
+	out = ok[v1.Reported](t, g.do("POST", "/v1/jobs/a/complete", with(j.Token, `,"result":[ 1 ]`)))
+	if out.Status != v1.StatusCompleted || string(g.node.Job("a").Result) != "[ 1 ]" {
+		t.Fatalf("got %+v, job %+v", out, g.node.Job("a"))
+	}
+	out = ok[v1.Reported](t, g.do("POST", "/v1/jobs/a/complete", with(j.Token, `,"result":[ 1 ]`)))
+	if !out.Duplicate {
+		t.Fatalf("got %+v", out)
+	}
+}
+
+func TestReportAfterTheLease(t *testing.T) {
+	g := newRig(t)
+	g.submit("a", "t")
+	j := g.claim1()
+	g.node.tick(31 * time.Second)
+	refused(t, g.do("POST", "/v1/jobs/a/complete", fmt.Sprintf(`{"workerId":"w","token":%d}`, j.Token)),
+		http.StatusConflict, v1.TagLeaseExpired)
+}
+
+func TestFailAndRelease(t *testing.T) {
+	g := newRig(t, func(c *Config) { c.Limits.ErrorBytes = 10 })
+	g.submit("a", "t")
+	fail := func(more string) v1.Reported {
+		t.Helper()
+		j := g.claim1()
+		return ok[v1.Reported](t, g.do("POST", "/v1/jobs/a/fail", fmt.Sprintf(`{"workerId":"w","token":%d%s}`, j.Token, more)))
+	}
+	if out := fail(`,"error":"boom"`); out.Status != v1.StatusUnclaimed || g.node.Job("a").LastError != "boom" {
+		t.Fatalf("got %+v", out)
+	}
+	// The text is cut at a character.
+	if out := fail(`,"error":"123456789ä12","delayMs":1000`); out.Status != v1.StatusScheduled ||
+		g.node.Job("a").LastError != "123456789" || g.node.Job("a").RunAt != startMs+1000 {
+		t.Fatalf("got %+v, job %+v", out, g.node.Job("a"))
+	}
+	g.node.tick(time.Second)
+	j := g.claim1()
+	out := ok[v1.Reported](t, g.do("POST", "/v1/jobs/a/release", fmt.Sprintf(`{"workerId":"w","token":%d}`, j.Token)))
+	if out.Status != v1.StatusUnclaimed || g.node.Job("a").Attempts != 2 {
+		t.Fatalf("got %+v, job %+v", out, g.node.Job("a"))
+	}
+	if out := fail(`,"retryable":false`); out.Status != v1.StatusDead {
+		t.Fatalf("got %+v", out)
+	}
+	// Without a token these are strict too: no older client knows them.
+	refused(t, g.do("POST", "/v1/jobs/a/fail", `{"workerId":"w"}`), http.StatusConflict, v1.TagNotRunning)
+	g.submit("b", "t")
+	g.claim1()
+	refused(t, g.do("POST", "/v1/jobs/b/release", `{"workerId":"x"}`), http.StatusConflict, v1.TagWrongWorker)
+	ok[v1.Reported](t, g.do("POST", "/v1/jobs/b/release", `{"workerId":"w"}`))
+}
+
+func TestBatchReports(t *testing.T) {
+	g := newRig(t)
+	for _, id := range []string{"a", "b", "c"} {
+		g.submit(id, "t")
+	}
+	a, b, c := g.claim1(), g.claim1(), g.claim1()
+	jobs := fmt.Sprintf(`[{"jobId":"a","token":%d},{"jobId":"b","token":%d},{"jobId":"nope","token":7},{"jobId":"c"}]`, a.Token, b.Token+9)
+	for path, want := range map[string]string{
+		"/v1/jobs/heartbeat": `{"results":[{"jobId":"a","status":"ok"},{"jobId":"b","status":"stale_token"},` +
+			`{"jobId":"nope","status":"not_found"},{"jobId":"c","status":"ok"}],"lsn":"3-8"}`,
+	} {
+		sameJSON(t, g.do("POST", path, `{"workerId":"w","jobs":`+jobs+`}`).body, want)
+	}
+	entries := g.node.entries
+	jobs = fmt.Sprintf(`[{"jobId":"a","token":%d,"result":1},{"jobId":"b","token":%d},{"jobId":"c","token":%d,"result":{"k": 2}}]`,
+		a.Token, b.Token+9, c.Token)
+	body := `{"workerId":"w","jobs":` + jobs + `}`
+	out := ok[v1.ReportedBatch](t, g.do("POST", "/v1/jobs/complete", body))
+	if s := fmt.Sprint(out.Results); s != "[{a ok} {b stale_token} {c ok}]" {
+		t.Fatalf("got %s", s)
+	}
+	if g.node.entries != entries+1 || string(g.node.Job("c").Result) != `{"k": 2}` {
+		t.Fatalf("%d entries, result %s", g.node.entries-entries, g.node.Job("c").Result)
+	}
+	out = ok[v1.ReportedBatch](t, g.do("POST", "/v1/jobs/complete", body))
+	if out.Results[0].Status != v1.ItemDuplicate {
+		t.Fatalf("got %+v", out)
+	}
+}
+
+func TestBatchReportsRefused(t *testing.T) {
+	g := newRig(t, func(c *Config) { c.Limits.BatchJobs = 1 })
+	for _, path := range []string{"/v1/jobs/heartbeat", "/v1/jobs/complete"} {
+		refused(t, g.do("POST", path, `{"workerId":"w"}`), http.StatusBadRequest, v1.TagBadRequest)
+		refused(t, g.do("POST", path, `{"jobs":[{"jobId":"a"},{"jobId":"b"}]}`), http.StatusRequestEntityTooLarge, v1.TagTooLarge)
+		p := refused(t, g.do("POST", path, `{"jobs":[{"token":3}]}`), http.StatusBadRequest, v1.TagBadRequest)
+		if p.Index == nil || *p.Index != 0 || !strings.Contains(p.Detail, "jobId") {
+			t.Errorf("%s: %+v", path, p)
+		}
+	}
+	if g.node.written() != 0 {
+		t.Fatal("a refused batch was written")
+	}
+}

@@ -1,0 +1,129 @@
+package api
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/gorilla/mux"
+
+	v1 "osqueue/api/v1"
+)
+
+// route is one method on one path.
+type route struct {
+	method string // GET answers HEAD too
+	path   string // as gorilla/mux has it, with one variable at most
+	at     locus
+	waits  bool     // the body may ask to wait
+	params []string // of the query, beside those of every read
+	handle func(*call) error
+}
+
+// locus says where a request can be handled.
+type locus uint8
+
+const (
+	anyNode    locus = iota
+	leaderOnly       // writes
+	upToDate         // reads, as fresh as the request wants them
+)
+
+// fixed is a route without a variable.
+type fixed struct{ method, path string }
+
+// ServeHTTP answers one request. The router tries one regular expression after
+// the other, which costs more than all else that a small request needs; so
+// routes without a variable are looked up before.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.RawPath == "" {
+		if h := s.direct[fixed{r.Method, r.URL.Path}]; h != nil {
+			h.ServeHTTP(w, r)
+			return
+		}
+	}
+	s.router.ServeHTTP(w, r)
+}
+
+// buildRouter registers the routes. The router tries them in order, so the
+// busy ones of those that it is needed for come first.
+func (s *Server) buildRouter() {
+	s.routes = slices.Concat(s.reportRoutes(), s.jobRoutes(), s.workerRoutes(), s.claimRoutes(), s.enqueueRoutes(),
+		s.reportBatchRoutes(), s.stateRoutes(), s.nodeRoutes())
+	s.direct = make(map[fixed]http.Handler)
+	// The encoded path keeps ids apart that hold a slash, and nothing is
+	// redirected to a cleaner path: clients would repeat a POST as a GET.
+	r := mux.NewRouter().UseEncodedPath().SkipClean(true)
+	for i := range s.routes {
+		rt := &s.routes[i]
+		methods := []string{rt.method}
+		if rt.method == http.MethodGet {
+			methods = append(methods, http.MethodHead)
+		}
+		h := s.handler(rt)
+		r.Handle(rt.path, h).Methods(methods...)
+		if !strings.Contains(rt.path, "{") {
+			s.direct[fixed{rt.method, rt.path}] = h
+		}
+	}
+	for prefix, h := range s.cfg.Internal {
+		r.PathPrefix(prefix).Handler(h)
+	}
+	r.NotFoundHandler = s.handler(&route{path: "unknown", at: anyNode, handle: noSuchRoute})
+	r.MethodNotAllowedHandler = s.handler(&route{path: "unknown", at: anyNode, handle: s.noSuchMethod})
+	s.router = r
+}
+
+// targetMax bounds what the answer repeats of an unknown path.
+const targetMax = 1024
+
+func noSuchRoute(c *call) error {
+	target := c.r.URL.RequestURI()
+	if len(target) > targetMax {
+		target = target[:targetMax]
+	}
+	return fail(noRoute, "Route %s:%s not found", c.r.Method, strings.ToValidUTF8(target, ""))
+}
+
+func (s *Server) noSuchMethod(c *call) error {
+	allowed := s.allowed(c.r)
+	c.Header().Set("Allow", strings.Join(allowed, ", "))
+	return fail(wrongMethod, "%s is not possible on %s; possible: %s", c.r.Method, clip(c.r.URL.Path), strings.Join(allowed, ", "))
+}
+
+// allowed are the methods that the path of r knows.
+func (s *Server) allowed(r *http.Request) []string {
+	var methods []string
+	for _, m := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete} {
+		probe := *r
+		probe.Method = m
+		var match mux.RouteMatch
+		if s.router.Match(&probe, &match) && match.MatchErr == nil {
+			methods = append(methods, m)
+		}
+	}
+	return methods
+}
+
+// checkParams refuses, under strict handling, what the query should not have.
+func (c *call) checkParams(given map[string][]string) error {
+	if !c.strict {
+		return nil
+	}
+	var unknown []string
+	for name := range given {
+		if !slices.Contains(readParams, name) && !slices.Contains(c.route.params, name) {
+			unknown = append(unknown, clip(name))
+		}
+	}
+	if len(unknown) == 0 {
+		return nil
+	}
+	slices.Sort(unknown)
+	unknown = unknown[:min(len(unknown), unknownMax)]
+	f := fail(unknownMember, "unknown query parameters: %s", strings.Join(unknown, ", "))
+	f.members = unknown
+	return f
+}
+
+var readParams = []string{v1.ParamConsistency, v1.ParamMinLSN, v1.ParamWaitMs}

@@ -1,0 +1,178 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"github.com/gorilla/mux"
+	"github.com/hashicorp/go-hclog"
+
+	v1 "osqueue/api/v1"
+)
+
+// Server is the HTTP API of one node. It is an http.Handler, safe for
+// concurrent use. Make it with New, end it with Shutdown.
+type Server struct {
+	cfg     Config
+	b       Backend
+	memory  claimMemory
+	node    string // this node's name
+	log     hclog.Logger
+	router  *mux.Router
+	direct  map[fixed]http.Handler
+	routes  []route
+	metrics *metrics
+	forward *forwarder
+	http    *http.Server
+	closing context.Context // ends when the server does
+	shut    context.CancelFunc
+	served  atomic.Uint64 // names requests in the debug log
+}
+
+// headerBytesMax bounds the head of a request.
+const headerBytesMax = 64 << 10
+
+// New makes a server. It panics without a backend, and if the registry has the
+// metrics of a server already.
+func New(cfg Config) *Server {
+	if cfg.Backend == nil {
+		panic("api: no backend given")
+	}
+	cfg = cfg.withDefaults()
+	s := &Server{cfg: cfg, b: cfg.Backend, log: cfg.Logger, node: cfg.Backend.Status().Node}
+	s.memory, _ = cfg.Backend.(claimMemory)
+	s.metrics = newMetrics(cfg.Metrics)
+	s.closing, s.shut = context.WithCancel(context.Background())
+	s.forward = newForwarder(s)
+	s.buildRouter()
+	t := &cfg.Timeouts
+	s.http = &http.Server{
+		Handler:           s,
+		ReadHeaderTimeout: t.Header,
+		ReadTimeout:       t.Body,
+		WriteTimeout:      t.Answer,
+		IdleTimeout:       t.Idle,
+		MaxHeaderBytes:    headerBytesMax,
+		ErrorLog:          s.log.StandardLogger(&hclog.StandardLoggerOptions{InferLevels: true}),
+	}
+	return s
+}
+
+// Serve answers requests on ln, which it closes, until Shutdown. It returns nil
+// as soon as that begins, an error if ln fails.
+func (s *Server) Serve(ln net.Listener) error {
+	err := s.http.Serve(ln)
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return fmt.Errorf("serve HTTP on %s: %w", ln.Addr(), err)
+}
+
+// Shutdown ends the server. Requests that wait are ended at once, others may go
+// on until ctx ends; what is left then is cut off, which is an error.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.shut()
+	defer s.forward.close()
+	if err := s.http.Shutdown(ctx); err != nil {
+		return errors.Join(fmt.Errorf("requests were cut off at the end of the HTTP server: %w", err), s.http.Close())
+	}
+	return nil
+}
+
+// handler answers the requests of one route.
+func (s *Server) handler(rt *route) http.Handler {
+	seen := s.metrics.route(rt)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := newCall(s, rt, w, r)
+		start, sound := time.Now(), false
+		s.metrics.inFlight.Inc()
+		defer func() {
+			s.metrics.inFlight.Dec()
+			seen(r.Method, c.status, time.Since(start))
+			if sound { // a handler that panicked may have left c anywhere
+				c.recycle()
+			}
+		}()
+		err := s.guarded(c)
+		if err != nil {
+			s.refuse(c, err)
+		}
+		if s.log.IsDebug() {
+			s.logCall(c, start, err)
+		}
+		sound = !errors.Is(err, errPanic)
+	})
+}
+
+var errPanic = errors.New("the handler panicked")
+
+// guarded answers the call; a panic becomes an error.
+func (s *Server) guarded(c *call) (err error) {
+	defer func() {
+		p := recover()
+		if p == nil {
+			return
+		}
+		if p == http.ErrAbortHandler { //nolint:errorlint // it is panicked as it is
+			panic(p)
+		}
+		s.log.Error("a handler panicked", "route", c.route.path, "method", c.r.Method, "panic", p, "stack", string(debug.Stack()))
+		err = errPanic
+	}()
+	return s.answer(c)
+}
+
+// answer handles the call here, or has the leader do it.
+func (s *Server) answer(c *call) error {
+	c.strict = prefers(c.r.Header)
+	var done bool
+	var err error
+	switch c.route.at {
+	case anyNode:
+	case leaderOnly:
+		done, err = s.passOn(c, 0)
+	case upToDate:
+		done, err = s.freshen(c)
+	}
+	if done || err != nil {
+		return err
+	}
+	if c.strict {
+		c.Header()["Preference-Applied"] = preferStrict
+	}
+	return c.route.handle(c)
+}
+
+var preferStrict = []string{v1.PreferStrict}
+
+// refuse answers with a problem.
+func (s *Server) refuse(c *call, err error) {
+	f := failureOf(err)
+	// A refusal stands: a body that is too slow ends the context, too.
+	if c.context().Err() != nil && f.status >= http.StatusInternalServerError {
+		f = &failure{kind: clientGone, detail: "the client has gone", cause: err}
+	}
+	if f.status == http.StatusInternalServerError {
+		s.log.Error("a request failed", "route", c.route.path, "method", c.r.Method, "error", err)
+	}
+	if c.status != 0 {
+		panic(http.ErrAbortHandler) // half an answer must not look like a whole one
+	}
+	f.send(c, c.route.at == leaderOnly)
+}
+
+// logCall is only for level debug: it costs more than some requests.
+func (s *Server) logCall(c *call, start time.Time, err error) {
+	id := c.r.Header.Get("X-Request-Id")
+	if id == "" {
+		id = fmt.Sprintf("%s-%d", s.node, s.served.Add(1))
+	}
+	s.log.Debug("answered", "request", clip(id), "method", c.r.Method, "path", clip(c.r.URL.Path), "status", c.status,
+		"lsn", c.Header().Get(headerLSN), "took", time.Since(start), "client", c.r.RemoteAddr, "error", err)
+}

@@ -1,0 +1,83 @@
+package api
+
+import (
+	"context"
+	"net/http"
+
+	v1 "osqueue/api/v1"
+	"osqueue/fsm"
+)
+
+func (s *Server) stateRoutes() []route {
+	return []route{
+		{
+			method: http.MethodGet, path: v1.PathStats, at: upToDate, handle: s.showStats,
+			params: []string{v1.ParamTypes},
+		},
+		{method: http.MethodGet, path: v1.PathState, at: upToDate, handle: s.showState},
+	}
+}
+
+// showStats is GET /v1/stats.
+func (s *Server) showStats(c *call) error {
+	values, err := c.query()
+	if err != nil {
+		return err
+	}
+	v := s.b.View()
+	c.lsn = v.LSN()
+	out := s.stats(v)
+	switch given := values.Get(v1.ParamTypes); given {
+	case "", "false":
+	case "true":
+		out.Types = typeStats(s.b.TypeCounts())
+	default:
+		return fail(badRequest, "types is %q; true or false is wanted", clip(given))
+	}
+	return c.sendJSON(out)
+}
+
+func (s *Server) stats(v *fsm.View) v1.Stats {
+	n, m := v.Counts(), v.Meta()
+	return v1.Stats{
+		Total:          n.Of(fsm.Unclaimed) + n.Of(fsm.InProgress),
+		Unclaimed:      n.Of(fsm.Unclaimed),
+		InProgress:     n.Of(fsm.InProgress),
+		CompletedTotal: m.CompletedTotal,
+		BrokerAddress:  m.Broker.Address,
+		Scheduled:      n.Of(fsm.Scheduled),
+		Completed:      n.Of(fsm.Completed),
+		Dead:           n.Of(fsm.Dead),
+		Cancelled:      n.Of(fsm.Cancelled),
+		DeadTotal:      m.DeadTotal,
+		Workers:        v.WorkerCount(),
+		LSN:            m.LSN.String(),
+	}
+}
+
+func typeStats(counts map[string]fsm.Counts) map[string]v1.TypeStats {
+	out := make(map[string]v1.TypeStats, len(counts))
+	for name, n := range counts {
+		out[name] = v1.TypeStats{
+			Scheduled:  n.Of(fsm.Scheduled),
+			Unclaimed:  n.Of(fsm.Unclaimed),
+			InProgress: n.Of(fsm.InProgress),
+			Completed:  n.Of(fsm.Completed),
+			Dead:       n.Of(fsm.Dead),
+			Cancelled:  n.Of(fsm.Cancelled),
+		}
+	}
+	return out
+}
+
+// showState is GET /state: the document, with the LSN of its own in it.
+func (s *Server) showState(c *call) error {
+	ctx, cancel := context.WithTimeout(c.context(), s.cfg.Timeouts.Answer)
+	defer cancel()
+	doc, err := s.b.Document(ctx)
+	if err != nil {
+		return err
+	}
+	c.out = append(c.out[:0], doc...)
+	return c.send()
+}

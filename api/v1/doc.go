@@ -1,0 +1,78 @@
+// Package v1 is the wire format of osqueue's HTTP API: the JSON bodies of its
+// requests and answers, its paths and its headers. Server and client share it.
+//
+// Names are lowerCamel, but for /status, which is snake_case because older
+// tools read it that way. Times are milliseconds since 1970, durations are
+// milliseconds and their names end in Ms. An LSN is text, "term-index".
+//
+// Absent differs from null only in payloads and results, which are opaque
+// JSON: absent is nil here, null is the four bytes "null". Elsewhere null
+// counts as absent.
+//
+// Requests ignore members that are not named here, unless they are sent with
+// "Prefer: handling=strict". Answers may get more members over time: readers
+// must ignore what they do not know.
+package v1
+
+// Paths of the API. A path with a trailing {id} or {name} in the documentation
+// is one of these plus a segment, which must be escaped.
+const (
+	PathJobs      = "/v1/jobs"           // POST a NewJob, GET a JobList
+	PathJobsBatch = "/v1/jobs/batch"     // POST a Batch
+	PathClaim     = "/v1/jobs/claim"     // POST a Claim
+	PathHeartbeat = "/v1/jobs/heartbeat" // POST a HeartbeatBatch
+	PathComplete  = "/v1/jobs/complete"  // POST a CompleteBatch
+	PathWorkers   = "/v1/workers"        // POST a WorkerInfo, GET a WorkerList
+	PathStats     = "/v1/stats"
+	PathState     = "/state"
+	PathStatus    = "/status"
+	PathHealthz   = "/healthz"
+	PathReadyz    = "/readyz"
+	PathMetrics   = "/metrics"
+)
+
+// The last segments of /v1/jobs/{id}/… for reports on one job.
+const (
+	ActionHeartbeat = "heartbeat" // POST a Heartbeat
+	ActionComplete  = "complete"  // POST a Complete
+	ActionFail      = "fail"      // POST a Fail
+	ActionRelease   = "release"   // POST a Release
+)
+
+// Headers of the API's own.
+const (
+	// HeaderLSN is on every answer to a write: the LSN of the log entry that
+	// it is in. Reads carry the LSN of the state that they show.
+	HeaderLSN = "Osqueue-Lsn"
+	// HeaderForwarded is on requests that one node passed on to another: the
+	// name of the first. They are not passed on again.
+	HeaderForwarded = "Osqueue-Forwarded"
+)
+
+// Query parameters of reads.
+const (
+	// ParamConsistency is "leader" (default: what the active leader has, with
+	// every write that was answered before) or "local" (what the asked node
+	// has applied, at once).
+	ParamConsistency  = "consistency"
+	ConsistencyLeader = "leader"
+	ConsistencyLocal  = "local"
+	// ParamMinLSN reads the asked node's state as soon as it has applied this
+	// LSN.
+	ParamMinLSN = "minLsn"
+	// ParamWaitMs bounds that wait; the default is 5000.
+	ParamWaitMs = "waitMs"
+	// ParamStatus, ParamType, ParamLimit and ParamCursor shape the list of
+	// jobs. ParamStatus takes several names with commas between, or "all"; the
+	// default is every status that is not an end.
+	ParamStatus = "status"
+	ParamType   = "type"
+	ParamLimit  = "limit"
+	ParamCursor = "cursor"
+	// ParamTypes set to true adds the counts by type to /v1/stats.
+	ParamTypes = "types"
+)
+
+// PreferStrict is the value of the header Prefer that turns unknown members
+// into errors.
+const PreferStrict = "handling=strict"

@@ -1,0 +1,69 @@
+package v1
+
+// MediaTypeProblem is the content type of every answer that is not 2xx.
+const MediaTypeProblem = "application/problem+json"
+
+// ProblemTypePrefix and a Problem's Tag make its Type.
+const ProblemTypePrefix = "urn:osqueue:problem:"
+
+// Problem is the body of every answer that is not 2xx, after RFC 9457.
+type Problem struct {
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail"`
+	Tag    string `json:"_tag"`
+	// Message is Detail again, under the name that older clients read.
+	Message string `json:"message"`
+	// Committed says what is known about a write that failed. Absent for
+	// reads.
+	Committed string `json:"committed,omitzero"`
+	// RetryAfterMs is when a repetition makes sense; 0: the server does not
+	// know. The header Retry-After says the same in seconds, rounded up.
+	RetryAfterMs int64 `json:"retryAfterMs,omitzero"`
+	// Leader is host:port of the active leader's HTTP API, if known and not
+	// the answering node.
+	Leader string `json:"leader,omitzero"`
+	// Index is which item of a batch is to blame, from 0.
+	Index *int `json:"index,omitzero"`
+	// Members are the unknown or wrong members of the request, as JSON
+	// pointers.
+	Members []string `json:"members,omitzero"`
+	// Error and StatusCode are there on 404 for unknown routes, for older
+	// clients.
+	Error      string `json:"error,omitzero"`
+	StatusCode int    `json:"statusCode,omitzero"`
+}
+
+// The values of Problem.Committed.
+const (
+	CommittedNo      = "no"      // the write did not take place and will not
+	CommittedUnknown = "unknown" // it may have taken place, or may still; send it again with the same ids
+)
+
+// The values of Problem.Tag. Those up to TagNoID are decisions of the queue and
+// also occur as ReportedItem.Status.
+const (
+	TagNotFound     = "not_found"     // 404: no such job or worker
+	TagNotRunning   = "not_running"   // 409: the job is not in progress
+	TagWrongWorker  = "wrong_worker"  // 409: another worker holds the job
+	TagStaleToken   = "stale_token"   // 409: the job was claimed again since
+	TagLeaseExpired = "lease_expired" // 409: the lease ran out and the job went back
+	TagIDTaken      = "id_taken"      // 409: the id belongs to another job
+	TagNoID         = "no_id"         // 400
+
+	TagBadRequest     = "bad_request"        // 400: the body or the query is wrong; detail says where
+	TagUnknownMember  = "unknown_member"     // 400: only under Prefer: handling=strict
+	TagTooLarge       = "too_large"          // 413
+	TagMediaType      = "unsupported_media"  // 415
+	TagNoRoute        = "route_not_found"    // 404
+	TagMethod         = "method_not_allowed" // 405
+	TagNoLeader       = "no_leader"          // 503: no active leader is known
+	TagNotLeader      = "not_leader"         // 503: the node is not the leader any more
+	TagLeaderGone     = "leader_unreachable" // 503: the leader did not answer the node that was asked
+	TagOverloaded     = "overloaded"         // 503: too many writes are waiting
+	TagUnknownOutcome = "outcome_unknown"    // 503
+	TagClosing        = "shutting_down"      // 503
+	TagTimeout        = "timeout"            // 504: the state that was asked for did not come in time
+	TagInternal       = "internal_error"     // 500
+)

@@ -1,0 +1,93 @@
+package v1
+
+import "github.com/go-json-experiment/json/jsontext"
+
+// Heartbeat renews the lease of a job: POST /v1/jobs/{id}/heartbeat. Without a
+// token the worker's name decides, and the answer is 204 whether the worker
+// holds the job or not. With one the answer is Reported, or a problem.
+type Heartbeat struct {
+	WorkerID *string `json:"workerId,omitzero"`
+	Token    uint64  `json:"token,omitzero"`
+}
+
+// Complete ends a job well: POST /v1/jobs/{id}/complete. Without a token it is
+// answered like a Heartbeat without one.
+type Complete struct {
+	WorkerID *string        `json:"workerId,omitzero"`
+	Token    uint64         `json:"token,omitzero"`
+	Result   jsontext.Value `json:"result,omitzero"` // any JSON
+}
+
+// Fail ends an attempt: POST /v1/jobs/{id}/fail.
+type Fail struct {
+	WorkerID *string `json:"workerId,omitzero"`
+	Token    uint64  `json:"token,omitzero"`
+	Error    string  `json:"error,omitzero"` // for people
+	// Retryable false makes the job dead whatever attempts are left; absent is
+	// true.
+	Retryable *bool `json:"retryable,omitzero"`
+	DelayMs   int64 `json:"delayMs,omitzero"` // before the next attempt
+}
+
+// Release gives a job back as if it had not been claimed: POST
+// /v1/jobs/{id}/release.
+type Release struct {
+	WorkerID *string `json:"workerId,omitzero"`
+	Token    uint64  `json:"token,omitzero"`
+}
+
+// Reported is the answer to a report on one job.
+type Reported struct {
+	LSN string `json:"lsn"`
+	// Status is where the job stands now.
+	Status string `json:"status,omitzero"`
+	// Duplicate: this very report had been made before.
+	Duplicate bool `json:"duplicate,omitzero"`
+}
+
+// HeartbeatBatch renews leases of one worker: POST /v1/jobs/heartbeat.
+type HeartbeatBatch struct {
+	WorkerID *string `json:"workerId,omitzero"`
+	Jobs     []Lease `json:"jobs"`
+}
+
+// Lease names a claim of a job. Without a token the worker's name decides.
+type Lease struct {
+	JobID string `json:"jobId"`
+	Token uint64 `json:"token,omitzero"`
+}
+
+// CompleteBatch ends jobs of one worker well: POST /v1/jobs/complete. Each job
+// is decided for itself.
+type CompleteBatch struct {
+	WorkerID *string         `json:"workerId,omitzero"`
+	Jobs     []CompleteLease `json:"jobs"`
+}
+
+// CompleteLease is one job of a CompleteBatch.
+type CompleteLease struct {
+	JobID  string         `json:"jobId"`
+	Token  uint64         `json:"token,omitzero"`
+	Result jsontext.Value `json:"result,omitzero"`
+}
+
+// ReportedBatch is the answer to a batch of reports, in its order. It is 200
+// also when reports were refused.
+type ReportedBatch struct {
+	Results []ReportedItem `json:"results"`
+	LSN     string         `json:"lsn"`
+}
+
+// ReportedItem is what became of one report.
+type ReportedItem struct {
+	JobID string `json:"jobId"`
+	// Status is "ok", or "duplicate" if this very report had been made before;
+	// anything else is a refusal, named like Problem.Tag.
+	Status string `json:"status"`
+}
+
+// The Status of a ReportedItem that was accepted.
+const (
+	ItemOK        = "ok"
+	ItemDuplicate = "duplicate"
+)

@@ -1,0 +1,29 @@
+package v1
+
+// Stats are the figures of the whole queue: GET /v1/stats.
+type Stats struct {
+	Total          int    `json:"total"` // Unclaimed + InProgress
+	Unclaimed      int    `json:"unclaimed"`
+	InProgress     int    `json:"inProgress"`
+	CompletedTotal uint64 `json:"completedTotal"` // ever
+	BrokerAddress  string `json:"brokerAddress"`  // of the active leader's HTTP API
+	Scheduled      int    `json:"scheduled"`
+	Completed      int    `json:"completed"` // still kept
+	Dead           int    `json:"dead"`
+	Cancelled      int    `json:"cancelled"`
+	DeadTotal      uint64 `json:"deadTotal"` // ever
+	Workers        int    `json:"workers"`   // registered
+	LSN            string `json:"lsn"`       // of the state shown
+	// Types are the counts by type, when asked for.
+	Types map[string]TypeStats `json:"types,omitzero"`
+}
+
+// TypeStats are the figures of one type.
+type TypeStats struct {
+	Scheduled  int `json:"scheduled"`
+	Unclaimed  int `json:"unclaimed"`
+	InProgress int `json:"inProgress"`
+	Completed  int `json:"completed"`
+	Dead       int `json:"dead"`
+	Cancelled  int `json:"cancelled"`
+}

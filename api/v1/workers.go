@@ -1,0 +1,34 @@
+package v1
+
+// WorkerInfo registers a worker, or keeps it alive: POST /v1/workers. From then
+// on it must show a sign of life at least every 30 s (the server's setting);
+// claims and reports count. If it does not, its jobs go back before their
+// leases end.
+type WorkerInfo struct {
+	Name    string   `json:"name"`
+	Types   []string `json:"types,omitzero"`
+	Version string   `json:"version,omitzero"`
+	Address string   `json:"address,omitzero"`
+}
+
+// WorkerAnswer is the answer to a registration and to DELETE
+// /v1/workers/{name}, which declares a worker dead.
+type WorkerAnswer struct {
+	LSN string `json:"lsn"`
+}
+
+// Worker is a registered worker.
+type Worker struct {
+	Name         string   `json:"name"`
+	Types        []string `json:"types,omitzero"`
+	Version      string   `json:"version,omitzero"`
+	Address      string   `json:"address,omitzero"`
+	RegisteredAt int64    `json:"registeredAt"`
+	LastSeen     int64    `json:"lastSeen"`
+}
+
+// WorkerList is the answer to GET /v1/workers, by name.
+type WorkerList struct {
+	Workers []Worker `json:"workers"`
+	LSN     string   `json:"lsn"` // of the state shown
+}

@@ -1,0 +1,125 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"sync/atomic"
+	"time"
+
+	v1 "osqueue/api/v1"
+)
+
+var (
+	errSlow  = errors.New("no answer in time")
+	errGone  = errors.New("another node leads now")
+	errLarge = errors.New("the answer is larger than MaxAnswerBytes")
+)
+
+// drainBytes is how much of an unwanted body is read to keep its connection.
+const drainBytes = 64 << 10
+
+// attempt sends the call to tgt once.
+func (c *Client) attempt(ctx context.Context, tgt *target, k call, accept func([]byte) error) outcome {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	timer := time.AfterFunc(c.cfg.AttemptTimeout+k.wait, func() { cancel(errSlow) })
+	defer timer.Stop()
+	stay := context.AfterFunc(tgt.gone, func() { cancel(errGone) })
+	defer stay()
+
+	var sent atomic.Bool
+	trace := &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }}
+	o := c.exchange(httptrace.WithClientTrace(ctx, trace), tgt.url, k, accept)
+	if o.err != nil {
+		o.sent = o.status != 0 || sent.Load()
+		if cause := context.Cause(ctx); cause != nil {
+			o.err = cause
+		}
+	}
+	return o
+}
+
+// exchange is one request and its answer.
+func (c *Client) exchange(ctx context.Context, server string, k call, accept func([]byte) error) outcome {
+	req, err := c.request(ctx, server, k)
+	if err != nil {
+		return outcome{err: err}
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return outcome{err: plain(err)}
+	}
+	defer resp.Body.Close()
+	defer drain(resp.Body)
+	o := outcome{status: resp.StatusCode, header: resp.Header}
+	body, err := readBody(resp, c.cfg.MaxAnswerBytes)
+	switch {
+	case err != nil:
+		o.err = fmt.Errorf("answered %d, but its body broke off: %w", o.status, err)
+	case o.status/100 != 2:
+		o.problem = readProblem(body)
+	default:
+		if err := accept(body); err != nil {
+			o.err = fmt.Errorf("answered %d with what is not an answer of osqueue: %w", o.status, err)
+			return o
+		}
+		c.lsn.note(resp.Header.Get(v1.HeaderLSN))
+	}
+	return o
+}
+
+func (c *Client) request(ctx context.Context, server string, k call) (*http.Request, error) {
+	target := server + k.path
+	if len(k.query) > 0 {
+		target += "?" + k.query.Encode()
+	}
+	var body io.Reader
+	if k.body != nil {
+		body = bytes.NewReader(k.body)
+	}
+	req, err := http.NewRequestWithContext(ctx, k.method, target, body)
+	if err != nil {
+		return nil, fmt.Errorf("make the request: %w", err)
+	}
+	if k.body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	req.Header.Set("Accept", "application/json, "+v1.MediaTypeProblem)
+	req.Header.Set("Prefer", v1.PreferStrict)
+	req.Header.Set("User-Agent", c.cfg.UserAgent)
+	return req, nil
+}
+
+// readBody reads the whole body, up to limit.
+func readBody(resp *http.Response, limit int64) ([]byte, error) {
+	var buf bytes.Buffer
+	if n := resp.ContentLength; n > 0 && n <= limit {
+		buf.Grow(int(n) + bytes.MinRead)
+	}
+	n, err := buf.ReadFrom(io.LimitReader(resp.Body, limit+1))
+	if err == nil && n > limit {
+		err = errLarge
+	}
+	return buf.Bytes(), err
+}
+
+// drain lets the connection be used again if little is left to read.
+func drain(body io.Reader) {
+	_, _ = io.CopyN(io.Discard, body, drainBytes) // an error costs the connection only
+}
+
+// plain takes off net/http's method and URL, which the caller knows.
+func plain(err error) error {
+	var wrapped interface{ Unwrap() error }
+	if errors.As(err, &wrapped) {
+		if inner := wrapped.Unwrap(); inner != nil {
+			return inner
+		}
+	}
+	return err
+}

@@ -1,0 +1,184 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/go-json-experiment/json"
+)
+
+// call is one request to the cluster, however many attempts it takes.
+type call struct {
+	op       string // for errors
+	method   string
+	path     string
+	query    url.Values
+	body     []byte
+	anywhere bool          // any node will do
+	write    bool          // it changes something, so its outcome matters
+	once     bool          // nothing makes a repetition harmless
+	wait     time.Duration // how long the server may hold the request
+}
+
+// send makes the call and decodes its answer.
+func send[T any](ctx context.Context, c *Client, k call) (T, error) {
+	var out T
+	err := c.do(ctx, k, func(body []byte) error {
+		out = *new(T)
+		return json.Unmarshal(body, &out)
+	})
+	return out, err
+}
+
+// do repeats attempts until one succeeds, one is final, or patience ends.
+// accept reads the body of a 2xx answer; an error makes it no answer.
+func (c *Client) do(ctx context.Context, k call, accept func([]byte) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	open := context.AfterFunc(c.base, func() { cancel(ErrClosed) })
+	defer open()
+	t := &trial{call: k, pauses: newPauses()}
+	for {
+		if ctx.Err() != nil {
+			return t.fail(context.Cause(ctx))
+		}
+		tgt := c.target(ctx, k)
+		o := c.attempt(ctx, tgt, k, accept)
+		v := judge(o, time.Now())
+		if v.done {
+			return nil
+		}
+		t.note(tgt, o, v)
+		if !c.again(ctx, t, tgt, v) {
+			return t.fail(context.Cause(ctx))
+		}
+	}
+}
+
+// target is where the next attempt goes.
+func (c *Client) target(ctx context.Context, k call) *target {
+	if k.anywhere {
+		return c.tracker.orAny(nil)
+	}
+	return c.tracker.pick(ctx)
+}
+
+// again pauses before the next attempt; false: there is to be none.
+func (c *Client) again(ctx context.Context, t *trial, tgt *target, v verdict) bool {
+	if v.moved {
+		c.tracker.giveUp(tgt)
+	}
+	if !v.again || (t.call.once && v.unknown) || ctx.Err() != nil {
+		return false
+	}
+	pause := max(t.pauses.NextBackOff(), v.after)
+	if t.overdue(c.cfg.RetryFor, pause) || endsWithin(ctx, pause) {
+		return false
+	}
+	c.cfg.Logger.Debug("repeating a call", "op", t.call.op, "server", tgt.url, "attempt", t.attempts,
+		"pause", pause, "reason", t.last)
+	if v.moved {
+		return c.tracker.await(ctx, pause, tgt)
+	}
+	return sleep(ctx, pause)
+}
+
+// endsWithin reports whether ctx ends before a pause would.
+func endsWithin(ctx context.Context, pause time.Duration) bool {
+	end, ok := ctx.Deadline()
+	return ok && time.Until(end) <= pause
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func newPauses() *backoff.ExponentialBackOff {
+	return &backoff.ExponentialBackOff{
+		InitialInterval:     50 * time.Millisecond,
+		RandomizationFactor: 0.5,
+		Multiplier:          2,
+		MaxInterval:         time.Second,
+	}
+}
+
+// trial is what the attempts of one call have brought so far.
+type trial struct {
+	call     call
+	pauses   *backoff.ExponentialBackOff
+	attempts int
+	first    time.Time // of the failures
+	unknown  bool
+	last     error
+	outcome  outcome // the last one
+	verdict  verdict
+	tried    []Try
+}
+
+// note records a failed attempt.
+func (t *trial) note(tgt *target, o outcome, v verdict) {
+	if t.attempts++; t.attempts == 1 {
+		t.first = time.Now()
+	}
+	t.unknown = t.unknown || v.unknown
+	t.outcome, t.verdict = o, v
+	t.last = o.failure()
+	for i := range t.tried {
+		if t.tried[i].Server == tgt.url {
+			t.tried[i].Err = t.last
+			return
+		}
+	}
+	t.tried = append(t.tried, Try{Server: tgt.url, Err: t.last})
+}
+
+// overdue reports whether patience ends before the pause does.
+func (t *trial) overdue(patience, pause time.Duration) bool {
+	return time.Since(t.first)+pause > patience
+}
+
+// failure is the outcome as an error.
+func (o outcome) failure() error {
+	if o.err != nil {
+		return o.err
+	}
+	if o.problem.message != "" {
+		return fmt.Errorf("%d %s", o.status, o.problem.message)
+	}
+	return fmt.Errorf("answered %d", o.status)
+}
+
+// fail is the call's error. cause is why its context ended, if it did.
+func (t *trial) fail(cause error) error {
+	e := &Error{
+		Op:         t.call.op,
+		Status:     t.outcome.status,
+		Tag:        t.outcome.problem.tag,
+		Message:    t.outcome.problem.message,
+		Committed:  CommittedNo,
+		RetryAfter: t.verdict.after,
+		Tried:      t.tried,
+		Err:        t.outcome.err,
+	}
+	if t.unknown && t.call.write {
+		e.Committed = CommittedUnknown
+	}
+	if cause != nil {
+		e.Err = cause
+		if t.outcome.err != nil && !errors.Is(t.outcome.err, cause) {
+			e.Err = fmt.Errorf("%w (last failure: %w)", cause, t.outcome.err)
+		}
+	}
+	return e
+}

@@ -1,0 +1,54 @@
+package client
+
+import (
+	"context"
+	"net/http"
+
+	v1 "osqueue/api/v1"
+)
+
+// Claim leases up to o.Max jobs to o.Worker. It returns none, and no error, if
+// none came within o.Wait.
+func (c *Client) Claim(ctx context.Context, o ClaimOptions) ([]ClaimedJob, error) {
+	const op = "claim"
+	n := int32(min(max(o.Max, 1), 1<<30))
+	if o.RequestID == "" && o.Worker != "" {
+		o.RequestID = NewID()
+	}
+	body, err := encode(v1.Claim{
+		WorkerID:  optional(o.Worker),
+		Types:     o.Types,
+		Max:       &n,
+		WaitMs:    inMilliseconds(o.Wait),
+		LeaseMs:   inMilliseconds(o.Lease),
+		RequestID: o.RequestID,
+	})
+	if err != nil {
+		return nil, local(op, err)
+	}
+	out, err := send[v1.Claimed](ctx, c, call{
+		op: op, method: http.MethodPost, path: v1.PathClaim, body: body,
+		write: true, once: o.Worker == "", wait: max(o.Wait, 0),
+	})
+	if err != nil {
+		return nil, err
+	}
+	jobs := make([]ClaimedJob, len(out.Jobs))
+	for i, j := range out.Jobs {
+		jobs[i] = claimedJob(j, o.Worker)
+	}
+	return jobs, nil
+}
+
+func claimedJob(j v1.ClaimedJob, worker string) ClaimedJob {
+	return ClaimedJob{
+		ID:       j.JobID,
+		Type:     j.Type,
+		Payload:  j.Payload,
+		Priority: j.Priority,
+		Attempt:  int(j.Attempts),
+		Token:    j.Token,
+		Length:   milliseconds(j.LeaseMs),
+		Worker:   worker,
+	}
+}

@@ -1,0 +1,60 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"sync"
+
+	v1 "osqueue/api/v1"
+)
+
+// Client talks to one cluster. Make one with New and share it. It is safe for
+// concurrent use.
+type Client struct {
+	cfg     Config
+	http    *http.Client
+	tracker *tracker
+	lsn     lsnMark
+
+	base   context.Context // ends with Close
+	cancel context.CancelCauseFunc
+	once   sync.Once
+}
+
+// New returns a client of the cluster that cfg names. It does not connect yet.
+func New(cfg Config) (*Client, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	rt := cfg.Transport
+	if rt == nil {
+		rt = newTransport()
+	}
+	base, cancel := context.WithCancelCause(context.Background())
+	c := &Client{cfg: cfg, http: newHTTPClient(rt), base: base, cancel: cancel}
+	c.tracker = newTracker(cfg.Servers, c.ask)
+	return c, nil
+}
+
+// Servers returns the base URLs of the servers, in the order given to New.
+func (c *Client) Servers() []string { return append([]string(nil), c.cfg.Servers...) }
+
+// Close ends the calls that are running, with an error that wraps ErrClosed,
+// and the idle connections. It may be called more than once.
+func (c *Client) Close() {
+	c.once.Do(func() {
+		c.cancel(ErrClosed)
+		c.tracker.close()
+		c.http.CloseIdleConnections()
+	})
+}
+
+// ask is one node's word on who leads.
+func (c *Client) ask(ctx context.Context, server string) view {
+	st, err := c.statusOf(ctx, server)
+	if err != nil {
+		return view{server: server, err: err}
+	}
+	return view{server: server, leader: st.State == v1.StateLeader, term: st.Term}
+}

@@ -1,0 +1,116 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"sync"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	v1 "osqueue/api/v1"
+)
+
+// Stats returns the figures of the queue.
+func (c *Client) Stats(ctx context.Context) (v1.Stats, error) {
+	return send[v1.Stats](ctx, c, c.read("stats", v1.PathStats, nil))
+}
+
+// StatsByType returns the figures of the queue and of every type.
+func (c *Client) StatsByType(ctx context.Context) (v1.Stats, error) {
+	return send[v1.Stats](ctx, c, c.read("stats", v1.PathStats, url.Values{v1.ParamTypes: {"true"}}))
+}
+
+// State returns the queue's document as JSON. It grows with the queue; see
+// Config.MaxAnswerBytes.
+func (c *Client) State(ctx context.Context) (jsontext.Value, error) {
+	return send[jsontext.Value](ctx, c, c.read("state", v1.PathState, nil))
+}
+
+// Status returns the leader's view of the cluster, or any node's if no leader
+// is to be found.
+func (c *Client) Status(ctx context.Context) (v1.Status, error) {
+	k := call{op: "status", method: http.MethodGet, path: v1.PathStatus}
+	return send[v1.Status](ctx, c, k)
+}
+
+// NodeStatus is what one server said about itself.
+type NodeStatus struct {
+	Server string
+	Status v1.Status // valid if Err is nil
+	Err    error
+}
+
+// StatusAll asks every server for its status, at once and once, and returns the
+// answers in the order of the servers.
+func (c *Client) StatusAll(ctx context.Context) []NodeStatus {
+	nodes := make([]NodeStatus, len(c.cfg.Servers))
+	var wg sync.WaitGroup
+	for i, server := range c.cfg.Servers {
+		wg.Go(func() {
+			status, err := c.statusOf(ctx, server)
+			nodes[i] = NodeStatus{Server: server, Status: status, Err: err}
+		})
+	}
+	wg.Wait()
+	return nodes
+}
+
+// Ready returns nil if that one server says that it is ready to serve.
+func (c *Client) Ready(ctx context.Context, server string) error {
+	base, err := baseURL(server)
+	if err != nil {
+		return local("ready", err)
+	}
+	return c.askOnce(ctx, base, call{op: "ready", method: http.MethodGet, path: v1.PathReadyz}, func([]byte) error { return nil })
+}
+
+// Workers lists the registered workers.
+func (c *Client) Workers(ctx context.Context) ([]v1.Worker, error) {
+	out, err := send[v1.WorkerList](ctx, c, c.read("list workers", v1.PathWorkers, nil))
+	return out.Workers, err
+}
+
+// RegisterWorker registers a worker or shows that it lives.
+func (c *Client) RegisterWorker(ctx context.Context, info WorkerInfo) error {
+	const op = "register worker"
+	body, err := encode(v1.WorkerInfo{Name: info.Name, Types: info.Types, Version: info.Version, Address: info.Address})
+	if err != nil {
+		return local(op, err)
+	}
+	k := call{op: op, method: http.MethodPost, path: v1.PathWorkers, body: body, write: true}
+	return c.do(ctx, k, acknowledged[v1.WorkerAnswer])
+}
+
+// RemoveWorker declares a worker dead: it leaves the list, and the jobs that it
+// holds go back at once.
+func (c *Client) RemoveWorker(ctx context.Context, name string) error {
+	const op = "remove worker"
+	if name == "" {
+		return local(op, errors.New("a worker's name is needed"))
+	}
+	k := call{op: op, method: http.MethodDelete, path: v1.PathWorkers + "/" + url.PathEscape(name), write: true}
+	return c.do(ctx, k, acknowledged[v1.WorkerAnswer])
+}
+
+// statusOf asks one server for its status.
+func (c *Client) statusOf(ctx context.Context, server string) (v1.Status, error) {
+	var status v1.Status
+	k := call{op: "status", method: http.MethodGet, path: v1.PathStatus}
+	err := c.askOnce(ctx, server, k, func(body []byte) error { return json.Unmarshal(body, &status) })
+	return status, err
+}
+
+// askOnce is one attempt at one server.
+func (c *Client) askOnce(ctx context.Context, server string, k call, accept func([]byte) error) error {
+	tgt := newTarget(server, false, 0)
+	o := c.attempt(ctx, tgt, k, accept)
+	if o.err == nil && o.status/100 == 2 {
+		return nil
+	}
+	t := &trial{call: k}
+	t.note(tgt, o, verdict{})
+	return t.fail(nil)
+}

@@ -1,0 +1,116 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	v1 "osqueue/api/v1"
+)
+
+// Committed says what is known about a write that failed.
+type Committed string
+
+// What can be known about a failed write. Reads are always CommittedNo.
+const (
+	// CommittedNo: it did not take place and will not.
+	CommittedNo Committed = v1.CommittedNo
+	// CommittedUnknown: it may have taken place, or may still do so.
+	CommittedUnknown Committed = v1.CommittedUnknown
+)
+
+// ErrClosed is wrapped by the errors of calls on a closed Client.
+var ErrClosed = errors.New("the client is closed")
+
+// Error is a call that failed.
+type Error struct {
+	Op         string        // the method that was called, for example "enqueue"
+	Status     int           // HTTP status of the last answer; 0 if no server answered
+	Tag        string        // the server's name for the refusal; "" if it gave none
+	Message    string        // for people
+	Committed  Committed     // what is known about the write
+	RetryAfter time.Duration // when the server thinks a repetition makes sense; 0: it did not say
+	Tried      []Try         // the last failure of each server, in the order of the first ones
+	Err        error         // the cause, if it is not an answer: context, connection, decoding
+}
+
+// Try is the last failure of one server.
+type Try struct {
+	Server string
+	Err    error
+}
+
+// Error says what failed, why, and whether the write may have happened.
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString(e.Op)
+	b.WriteString(": ")
+	b.WriteString(e.reason())
+	if e.Committed == CommittedUnknown {
+		b.WriteString(" (it is not known whether it took effect)")
+	}
+	return b.String()
+}
+
+func (e *Error) reason() string {
+	switch {
+	case e.Message != "":
+		return e.Message
+	case e.Status != 0:
+		return fmt.Sprintf("the server answered %d %s", e.Status, http.StatusText(e.Status))
+	case len(e.Tried) > 0:
+		return e.triedText()
+	case e.Err != nil:
+		return e.Err.Error()
+	}
+	return "failed"
+}
+
+// triedText lists the servers in one line.
+func (e *Error) triedText() string {
+	parts := make([]string, len(e.Tried))
+	for i, t := range e.Tried {
+		parts[i] = t.Server + ": " + t.Err.Error()
+	}
+	return "no server could be reached: " + strings.Join(parts, "; ")
+}
+
+// Unwrap returns the cause, so that errors.Is finds a context's error.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Unreachable reports whether no server answered at all.
+func (e *Error) Unreachable() bool { return e.Status == 0 && len(e.Tried) > 0 }
+
+// Refused reports whether a server has answered that the request itself is at
+// fault: sent again it would be refused again.
+func (e *Error) Refused() bool {
+	switch e.Status {
+	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+		return false
+	}
+	return e.Status >= 400 && e.Status < 500
+}
+
+// IsNotFound reports whether err says that there is no such job or worker.
+func IsNotFound(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Tag == v1.TagNotFound
+}
+
+// IsLeaseLost reports whether err is a refusal that says that the caller does
+// not hold the job: what it does there is no longer wanted.
+func IsLeaseLost(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && LostLease(e.Tag)
+}
+
+// LostLease reports whether a refusal's tag means that the lease is lost.
+func LostLease(tag string) bool {
+	switch tag {
+	case v1.TagNotFound, v1.TagNotRunning, v1.TagWrongWorker, v1.TagStaleToken, v1.TagLeaseExpired:
+		return true
+	}
+	return false
+}

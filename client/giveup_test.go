@@ -1,0 +1,215 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	v1 "osqueue/api/v1"
+)
+
+func TestNobodyThere(t *testing.T) {
+	c := newCluster(t)
+	for i := range c.nodes {
+		c.kill(i)
+	}
+	cl := c.client(func(cfg *Config) { cfg.RetryFor = 300 * time.Millisecond })
+	_, err := cl.Enqueue(bounded(t), NewJob{})
+	e := failed(t, err)
+	if !e.Unreachable() || e.Committed != CommittedNo || e.Status != 0 || len(e.Tried) != 3 {
+		t.Fatalf("%+v", e)
+	}
+	for _, u := range c.urls() {
+		if !strings.Contains(err.Error(), u) {
+			t.Errorf("%v does not name %s", err, u)
+		}
+	}
+	if !strings.Contains(err.Error(), "connection refused") {
+		t.Errorf("%v does not say why", err)
+	}
+}
+
+func TestWhatIsKnownWhenPatienceEnds(t *testing.T) {
+	no := refusing(503, v1.TagNoLeader, v1.CommittedNo, 0)
+	foreign := func(_ *node, w http.ResponseWriter, _ *http.Request, _ func(http.ResponseWriter)) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		io.WriteString(w, "the load balancer is sorry")
+	}
+	cases := []struct {
+		name   string
+		faults []fault // the last one again and again
+		want   Committed
+		status int
+	}{
+		{"refused", []fault{no}, CommittedNo, 503},
+		{"unknown", []fault{refusing(503, v1.TagUnknownOutcome, v1.CommittedUnknown, 0)}, CommittedUnknown, 503},
+		{"cut", []fault{cutBefore}, CommittedUnknown, 0},
+		{"garbage", []fault{garbage}, CommittedUnknown, 200},
+		{"somebody between", []fault{foreign}, CommittedUnknown, 503},
+		{"cut once, then refused", []fault{cutAfter, no}, CommittedUnknown, 503},
+		{"cut once, then a final answer", []fault{cutAfter, refusing(409, v1.TagIDTaken, v1.CommittedNo, 0)}, CommittedUnknown, 409},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			c := newCluster(t)
+			n := 0
+			c.setFault(func(_ *node, r *http.Request) fault {
+				if r.URL.Path == v1.PathStatus {
+					return nil
+				}
+				n++
+				return tc.faults[min(n, len(tc.faults))-1]
+			})
+			cl := c.client(func(cfg *Config) { cfg.RetryFor = 200 * time.Millisecond })
+			_, err := cl.Enqueue(bounded(t), NewJob{})
+			e := failed(t, err)
+			if e.Committed != tc.want || e.Status != tc.status {
+				t.Errorf("committed %q status %d: %v", e.Committed, e.Status, err)
+			}
+			if says := strings.Contains(err.Error(), "not known"); says != (tc.want == CommittedUnknown) {
+				t.Errorf("%v", err)
+			}
+			_, err = cl.Stats(bounded(t))
+			if e := failed(t, err); e.Committed != CommittedNo {
+				t.Errorf("a read that is %q committed", e.Committed)
+			}
+		})
+	}
+}
+
+func TestRefusalsAreFinal(t *testing.T) {
+	for _, status := range []int{400, 404, 409, 413, 415, 501} {
+		c := newCluster(t)
+		cl := c.client(nil)
+		c.faultFor(v1.PathJobs, -1, refusing(status, v1.TagBadRequest, v1.CommittedNo, 0))
+		_, err := cl.Enqueue(bounded(t), NewJob{})
+		e := failed(t, err)
+		if e.Status != status || e.Tag != v1.TagBadRequest || e.Committed != CommittedNo || !strings.Contains(err.Error(), "detail of") {
+			t.Errorf("%+v", e)
+		}
+		if e.Refused() != (status < 500) {
+			t.Errorf("%d refused: %v", status, e.Refused())
+		}
+		if n := len(c.requests()); n != 1 {
+			t.Errorf("%d: sent %d times", status, n)
+		}
+	}
+}
+
+func TestNoRetriesOnDemand(t *testing.T) {
+	c := newCluster(t)
+	cl := c.client(func(cfg *Config) { cfg.RetryFor = -1 })
+	c.faultFor(v1.PathJobs, -1, refusing(503, v1.TagOverloaded, v1.CommittedNo, 7000))
+	_, err := cl.Enqueue(bounded(t), NewJob{})
+	if e := failed(t, err); e.RetryAfter != 7*time.Second || len(c.requests()) != 1 {
+		t.Errorf("%+v, sent %d times", e, len(c.requests()))
+	}
+}
+
+func TestContextEndsTheCall(t *testing.T) {
+	c := newCluster(t)
+	cl := c.client(nil)
+	c.faultFor(v1.PathJobs, -1, frozen)
+	ctx, cancel := context.WithTimeout(bounded(t), 100*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	_, err := cl.Enqueue(ctx, NewJob{})
+	if e := failed(t, err); !errors.Is(err, context.DeadlineExceeded) || e.Committed != CommittedUnknown {
+		t.Errorf("%v", err)
+	}
+	canceled, stop := context.WithCancel(bounded(t))
+	time.AfterFunc(50*time.Millisecond, stop)
+	_, err = cl.Enqueue(canceled, NewJob{})
+	if e := failed(t, err); !errors.Is(err, context.Canceled) || e.Committed != CommittedUnknown {
+		t.Errorf("%v", err)
+	}
+	_, err = cl.Enqueue(canceled, NewJob{})
+	if e := failed(t, err); !errors.Is(err, context.Canceled) || e.Committed != CommittedNo {
+		t.Errorf("never sent: %v", err)
+	}
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("took %v", took)
+	}
+}
+
+// A pause that would outlast the context is not begun.
+func TestNoPauseBeyondTheContext(t *testing.T) {
+	c := newCluster(t)
+	cl := c.client(nil)
+	c.faultFor(v1.PathJobs, -1, refusing(503, v1.TagOverloaded, v1.CommittedNo, 3000))
+	ctx, cancel := context.WithTimeout(bounded(t), 2*time.Second)
+	defer cancel()
+	began := time.Now()
+	_, err := cl.Enqueue(ctx, NewJob{})
+	if e := failed(t, err); e.Status != 503 || time.Since(began) > time.Second {
+		t.Errorf("%v after %v", err, time.Since(began))
+	}
+}
+
+func TestCloseEndsCalls(t *testing.T) {
+	c := newCluster(t)
+	cl := c.client(nil)
+	entered := make(chan struct{}, 1)
+	c.faultFor(v1.PathJobs, -1, func(n *node, w http.ResponseWriter, r *http.Request, a func(http.ResponseWriter)) {
+		entered <- struct{}{}
+		frozen(n, w, r, a)
+	})
+	ended := make(chan error, 1)
+	go func() {
+		_, err := cl.Enqueue(bounded(t), NewJob{})
+		ended <- err
+	}()
+	<-entered
+	cl.Close()
+	cl.Close()
+	if err := <-ended; !errors.Is(err, ErrClosed) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := cl.Enqueue(bounded(t), NewJob{}); !errors.Is(err, ErrClosed) {
+		t.Errorf("after: %v", err)
+	}
+}
+
+func TestAnswersAreBounded(t *testing.T) {
+	c := newCluster(t)
+	cl := c.client(func(cfg *Config) { cfg.MaxAnswerBytes = 1000 })
+	c.answers[v1.PathState] = `"` + strings.Repeat("x", 2000) + `"`
+	_, err := cl.State(bounded(t))
+	if !errors.Is(err, errLarge) || len(c.requests()) != 1 {
+		t.Errorf("%v, sent %d times", err, len(c.requests()))
+	}
+}
+
+func TestWhatIsWrongBeforeSending(t *testing.T) {
+	c := newCluster(t)
+	cl := c.client(nil)
+	ctx := bounded(t)
+	calls := map[string]func() error{
+		"payload":   func() error { _, err := cl.Enqueue(ctx, NewJob{Payload: jsontext.Value("{")}); return err },
+		"two times": func() error { _, err := cl.Enqueue(ctx, NewJob{RunAt: time.Now(), Delay: 1}); return err },
+		"jobs":      func() error { _, err := cl.EnqueueBatch(ctx, make([]NewJob, MaxBatchJobs+1)); return err },
+		"bytes": func() error {
+			_, err := cl.EnqueueBatch(ctx, []NewJob{{Payload: jsontext.Value(`"` + strings.Repeat("x", MaxBatchBytes) + `"`)}})
+			return err
+		},
+		"no id":      func() error { _, err := cl.Job(ctx, ""); return err },
+		"dots":       func() error { return cl.Release(ctx, Lease{JobID: ".."}) },
+		"result":     func() error { return cl.Complete(ctx, Lease{JobID: "j"}, jsontext.Value("]")) },
+		"no worker":  func() error { return cl.RemoveWorker(ctx, "") },
+		"bad server": func() error { return cl.Ready(ctx, "ftp://x") },
+	}
+	for name, call := range calls {
+		if e := failed(t, call()); e.Committed != CommittedNo || e.Status != 0 || e.Unreachable() {
+			t.Errorf("%s: %+v", name, e)
+		}
+	}
+	if n := len(c.requests()); n != 0 {
+		t.Errorf("%d requests were sent", n)
+	}
+}

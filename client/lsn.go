@@ -1,0 +1,49 @@
+package client
+
+import (
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// lsnMark remembers the newest LSN of all answers. The zero value has none. It
+// is safe for concurrent use.
+type lsnMark struct {
+	mu          sync.Mutex
+	term, index uint64
+}
+
+// note takes the LSN of an answer. What cannot be read is ignored: it serves
+// only to make reads wait.
+func (m *lsnMark) note(text string) {
+	term, index, ok := parseLSN(text)
+	if !ok {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if term > m.term || (term == m.term && index > m.index) {
+		m.term, m.index = term, index
+	}
+}
+
+// String is the mark in the form of the wire; "" if there is none.
+func (m *lsnMark) String() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.term == 0 && m.index == 0 {
+		return ""
+	}
+	return strconv.FormatUint(m.term, 10) + "-" + strconv.FormatUint(m.index, 10)
+}
+
+// parseLSN reads term-index.
+func parseLSN(text string) (term, index uint64, ok bool) {
+	left, right, found := strings.Cut(text, "-")
+	if !found {
+		return 0, 0, false
+	}
+	term, err1 := strconv.ParseUint(left, 10, 64)
+	index, err2 := strconv.ParseUint(right, 10, 64)
+	return term, index, err1 == nil && err2 == nil
+}

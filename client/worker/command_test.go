@@ -1,0 +1,188 @@
+//go:build unix
+
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+func mustCommand(t *testing.T, line string) HandlerFunc {
+	t.Helper()
+	fn, err := Command(line)
+	if err != nil {
+		t.Fatalf("Command(%q): %v", line, err)
+	}
+	return fn
+}
+
+func bounded(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func TestCommandResult(t *testing.T) {
+	cases := []struct{ name, line, payload, want string }{
+		{"payload on stdin", "cat", `{"a":[1, 2]}`, `{"a":[1, 2]}`},
+		{"number", "wc -w", "one two three", "3"},
+		{"text", "printf '%s\\n' 'hello there'", "", `"hello there"`},
+		{"text keeps its inner lines", `printf 'a\n\nb\n'`, "", `"a\n\nb"`},
+		{"nothing", "true", "", ""},
+		{"blank", `printf ' \n'`, "", ""},
+		{"stdin unread", "echo 7", strings.Repeat("x", 1<<20), "7"},
+		{"not UTF-8", `printf 'a\377b'`, "", "\"a\uFFFDb\""},
+		{"repeated names are no valid JSON", `printf '{"a":1,"a":2}'`, "", `"{\"a\":1,\"a\":2}"`},
+		{"quotes", `printf '[%s]' "a b" c`, "", `"[a b][c]"`},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := mustCommand(t, c.line)(bounded(t), Job{Payload: jsontext.Value(c.payload)})
+			if err != nil || string(got) != c.want {
+				t.Fatalf("got %s, %v; want %s", got, err, c.want)
+			}
+		})
+	}
+}
+
+func TestCommandEnvironment(t *testing.T) {
+	job := Job{ID: "j1", Type: "a type", Attempt: 2, Token: 4294967297}
+	t.Setenv("OSQUEUE_TEST_OWN", "own")
+	lines := []string{
+		`sh -c 'printf "%s|%s|%s|%s|%s" "$OSQUEUE_JOB_ID" "$OSQUEUE_JOB_TYPE" "$OSQUEUE_ATTEMPT" "$OSQUEUE_TOKEN" "$OSQUEUE_TEST_OWN"'`,
+		`printf '%s|%s|%s|%s|%s' $OSQUEUE_JOB_ID "$OSQUEUE_JOB_TYPE" $OSQUEUE_ATTEMPT $OSQUEUE_TOKEN $OSQUEUE_TEST_OWN`,
+	}
+	for _, line := range lines {
+		got, err := mustCommand(t, line)(bounded(t), job)
+		if want := `"j1|a type|2|4294967297|own"`; err != nil || string(got) != want {
+			t.Fatalf("%s: got %s, %v; want %s", line, got, err, want)
+		}
+	}
+}
+
+func TestCommandRefusesWhatNeedsAShell(t *testing.T) {
+	for _, line := range []string{"", "  ", "echo 'open", "echo a | wc", "echo a > b", "echo $(date)", "osqueue-no-such-program"} {
+		if _, err := Command(line); err == nil {
+			t.Errorf("Command(%q) was taken", line)
+		}
+	}
+}
+
+func TestCommandFailureQuotesStderr(t *testing.T) {
+	_, err := mustCommand(t, `sh -c 'echo out; echo "went wrong" >&2; exit 3'`)(bounded(t), Job{})
+	if err == nil || !strings.Contains(err.Error(), "exit status 3") || !strings.Contains(err.Error(), "went wrong") {
+		t.Fatalf("got %v", err)
+	}
+}
+
+func TestCommandFailureQuotesOnlyTheEndOfStderr(t *testing.T) {
+	_, err := mustCommand(t, `sh -c 'i=0; while [ $i -lt 3000 ]; do echo "line $i" >&2; i=$((i+1)); done; exit 1'`)(bounded(t), Job{})
+	if err == nil || !strings.Contains(err.Error(), "line 2999") || strings.Contains(err.Error(), "line 1000\n") {
+		t.Fatalf("got %v", err)
+	}
+	if len(err.Error()) > commandErrorTail+100 {
+		t.Fatalf("the error has %d bytes", len(err.Error()))
+	}
+}
+
+func TestCommandOutputIsBounded(t *testing.T) {
+	_, err := mustCommand(t, "cat /dev/zero")(bounded(t), Job{})
+	if !errors.Is(err, errOutput) {
+		t.Fatalf("got %v", err)
+	}
+}
+
+// The program starts another one, and neither ends by itself: both must be
+// gone when the context ends, even the one that ignores SIGTERM.
+func TestCommandEndTakesTheWholeGroup(t *testing.T) {
+	for name, trap := range map[string]string{"obeying": "", "ignoring SIGTERM": `trap "" TERM; `} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "pids")
+			line := fmt.Sprintf(`sh -c '%ssleep 600 & echo $$ $! > %s.tmp; mv %s.tmp %s; wait; sleep 600'`, trap, file, file, file)
+			ctx, cancel := context.WithCancelCause(bounded(t))
+			ended := make(chan error, 1)
+			go func() {
+				_, err := mustCommand(t, line)(ctx, Job{})
+				ended <- err
+			}()
+			pids := awaitPids(ctx, t, file)
+			cancel(ErrLeaseLost)
+			if err := <-ended; !errors.Is(err, ErrLeaseLost) {
+				t.Fatalf("got %v", err)
+			}
+			for _, pid := range pids {
+				awaitGone(t, pid)
+			}
+		})
+	}
+}
+
+// A process that is left behind and holds stdout must not hold the job.
+func TestCommandLeftBehindHoldsNothing(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "pids")
+	line := fmt.Sprintf(`sh -c 'sleep 600 & echo $! > %s; echo 5'`, file)
+	began := time.Now()
+	_, err := mustCommand(t, line)(bounded(t), Job{})
+	if err == nil {
+		t.Fatal("a result that may be cut was taken for whole")
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Fatalf("took %v", took)
+	}
+	awaitGone(t, awaitPids(bounded(t), t, file)[0])
+}
+
+func awaitPids(ctx context.Context, t *testing.T, file string) (pids []int) {
+	t.Helper()
+	for ctx.Err() == nil {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			pause(ctx, 5*time.Millisecond)
+			continue
+		}
+		for _, field := range strings.Fields(string(text)) {
+			pid, err := strconv.Atoi(field)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pids = append(pids, pid)
+		}
+		return pids
+	}
+	t.Fatal("the command did not start")
+	return nil
+}
+
+// awaitGone waits until pid has ended. A zombie has: in a container nobody may
+// be there to reap it.
+func awaitGone(t *testing.T, pid int) {
+	t.Helper()
+	ctx := bounded(t)
+	for ctx.Err() == nil {
+		if syscall.Kill(pid, 0) != nil || zombie(pid) {
+			return
+		}
+		pause(ctx, 5*time.Millisecond)
+	}
+	t.Fatalf("process %d lives on", pid)
+}
+
+func zombie(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	return strings.HasPrefix(rest, "Z")
+}

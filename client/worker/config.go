@@ -1,0 +1,113 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/hashicorp/go-hclog"
+
+	"osqueue/client"
+)
+
+// Queue is what a worker needs of a cluster; *client.Client is one. All
+// methods are safe for concurrent use, return soon after their context ends,
+// and repeat by themselves what can be repeated. Errors that are refusals are
+// *client.Error.
+type Queue interface {
+	// Claim leases jobs to the worker. The same request id gets the same jobs.
+	Claim(ctx context.Context, opts client.ClaimOptions) ([]client.ClaimedJob, error)
+	// Heartbeat renews leases of one worker; the answers are in their order.
+	Heartbeat(ctx context.Context, worker string, leases []client.Lease) ([]client.Beat, error)
+	// Complete, Fail and Release end a claim. Repeated, they succeed again.
+	Complete(ctx context.Context, lease client.Lease, result jsontext.Value) error
+	Fail(ctx context.Context, lease client.Lease, f client.Failure) error
+	Release(ctx context.Context, lease client.Lease) error
+	// RegisterWorker is also the sign of life of an idle worker.
+	RegisterWorker(ctx context.Context, info client.WorkerInfo) error
+	// RemoveWorker takes the worker from the list, and its jobs back.
+	RemoveWorker(ctx context.Context, name string) error
+}
+
+// The defaults of Config.
+const (
+	DefaultPollWait    = 10 * time.Second
+	DefaultKeepAlive   = 10 * time.Second
+	DefaultStopTimeout = 30 * time.Second
+)
+
+// Config sets a worker up. The zero value works.
+type Config struct {
+	// Name must be the worker's own: a second one of that name would share
+	// its fate. Default: host, process and a random part.
+	Name string
+	// Concurrency is how many jobs run at once. Default: GOMAXPROCS.
+	Concurrency int
+	// Lease is asked for with each claim; 0 takes the job's wish, then the
+	// server's default.
+	Lease time.Duration
+	// PollWait is how long a claim waits at the server for a job.
+	PollWait time.Duration
+	// KeepAlive is the longest silence towards the cluster. It declares a
+	// worker dead after 30 s.
+	KeepAlive time.Duration
+	// StopTimeout is how long handlers may go on after Run's context ended.
+	// Negative: not at all.
+	StopTimeout time.Duration
+	// Version and Address are shown in the list of workers.
+	Version string
+	Address string
+	// Finished is called after each job, from several goroutines at once. It
+	// should return soon: it holds a slot.
+	Finished func(Finished)
+	// Logger: nil is no log.
+	Logger hclog.Logger
+}
+
+var errNegative = errors.New("must not be negative")
+
+func (c Config) withDefaults() (Config, error) {
+	if c.Concurrency < 0 {
+		return c, fmt.Errorf("worker concurrency %d: %w", c.Concurrency, errNegative)
+	}
+	if c.Lease < 0 {
+		return c, fmt.Errorf("worker lease %v: %w", c.Lease, errNegative)
+	}
+	if c.Name == "" {
+		c.Name = defaultName()
+	}
+	if c.Concurrency == 0 {
+		c.Concurrency = runtime.GOMAXPROCS(0)
+	}
+	c.PollWait = orDefault(c.PollWait, DefaultPollWait)
+	c.KeepAlive = orDefault(c.KeepAlive, DefaultKeepAlive)
+	c.StopTimeout = orDefault(c.StopTimeout, DefaultStopTimeout)
+	if c.Finished == nil {
+		c.Finished = func(Finished) {}
+	}
+	if c.Logger == nil {
+		c.Logger = hclog.NewNullLogger()
+	}
+	return c, nil
+}
+
+func orDefault(v, otherwise time.Duration) time.Duration {
+	if v == 0 {
+		return otherwise
+	}
+	return v
+}
+
+// defaultName is readable and, for the random end of its id, unique.
+func defaultName() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "worker"
+	}
+	id := client.NewID()
+	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), id[len(id)-6:])
+}

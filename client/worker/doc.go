@@ -1,0 +1,60 @@
+// Package worker runs the jobs of an osqueue cluster: it claims as many as it
+// has free slots, runs their handlers, keeps their leases alive and reports
+// exactly one outcome for each.
+//
+// # Use
+//
+//	w, err := worker.New(c, worker.Config{Concurrency: 8}) // c is a *client.Client
+//	if err != nil {
+//		return err
+//	}
+//	w.Handle("wc", worker.JSON(func(ctx context.Context, job worker.Job, text string) (int, error) {
+//		if text == "" {
+//			return 0, worker.Permanent(errors.New("nothing to count"))
+//		}
+//		return len(strings.Fields(text)), nil
+//	}))
+//	return w.Run(ctx)
+//
+// # States of a job held here
+//
+//	         handler returns
+//	running ────────────────▶ settling ─── accepted ──▶ done
+//	  │  │                       ▲  │
+//	  │  │ lease not renewed     │  └── refused: lease lost ──▶ lost
+//	  │  │ in time, or stopping: │
+//	  │  └─ handler's ctx ends ──┘
+//	  │
+//	  │ the cluster says: not yours any more
+//	  └──────────────────────────────────────▶ lost (handler's ctx ends)
+//
+// The handler's goroutine settles its job. If a handler ignores that its
+// context has ended while the worker stops, Run settles in its place; who comes
+// first has the right, so there are never two reports.
+//
+// # Leases
+//
+// A third of the shortest lease after the last renewal, one heartbeat call
+// renews all jobs held. While the cluster is out of reach the local clock
+// decides: when a full lease has passed since the last renewal was sent, the
+// handler's context ends with ErrLeaseUnsure. Its outcome is reported all the
+// same. The fencing token lets the cluster decide whether it still counts: a
+// new leader gives every lease its full length again, so it often does.
+//
+// A report is repeated, over failovers, until it is accepted or refused, and
+// the lease renewed meanwhile. A result that the cluster cannot store fails the
+// job for good, with the reason.
+//
+// # Stopping
+//
+// When Run's context ends, nothing more is claimed. A claim in flight may have
+// been granted without our knowing: it is asked for once more under its request
+// id, and what it holds is given back. Handlers then have Config.StopTimeout to
+// finish; what still runs has its context ended, and is given back.
+//
+// # Failure stance
+//
+// A handler that panics, or calls runtime.Goexit, fails its attempt with the
+// stack. A cluster out of reach is waited for, for ever. A claim that the
+// cluster refuses ends Run: repeating it would not help.
+package worker

@@ -1,0 +1,310 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	v1 "osqueue/api/v1"
+	"osqueue/client"
+)
+
+// fakeJob is a job in a fakeQueue.
+type fakeJob struct {
+	id       string
+	jobType  string
+	status   string // unclaimed, in_progress, completed, dead
+	worker   string
+	token    uint64
+	ended    string // how the attempt of the token ended: completed, failed, released
+	until    time.Time
+	attempts int
+	result   string
+	failure  client.Failure
+	accepted int // completions that counted
+}
+
+// fakeQueue is a cluster in one struct, with leases, tokens, and faults.
+type fakeQueue struct {
+	mu       sync.Mutex
+	jobs     []*fakeJob
+	lease    time.Duration
+	tokens   uint64
+	requests map[string][]client.ClaimedJob
+	added    chan struct{} // closed and replaced when a job becomes claimable
+
+	// fault, if set, decides about each call: refuse it before it is done,
+	// or lose the answer of what was done.
+	fault func(op string) (before, after error)
+
+	calls     map[string]int
+	beatSizes []int
+	seen      []client.WorkerInfo
+	seenAt    []time.Time
+	removed   []string
+}
+
+func newFake(lease time.Duration) *fakeQueue {
+	return &fakeQueue{
+		lease:    lease,
+		requests: make(map[string][]client.ClaimedJob),
+		added:    make(chan struct{}),
+		calls:    make(map[string]int),
+	}
+}
+
+func (q *fakeQueue) add(jobType string, n int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for range n {
+		id := fmt.Sprintf("j%d", len(q.jobs)+1)
+		q.jobs = append(q.jobs, &fakeJob{id: id, jobType: jobType, status: "unclaimed"})
+	}
+	q.wakeLocked()
+}
+
+func (q *fakeQueue) wakeLocked() {
+	close(q.added)
+	q.added = make(chan struct{})
+}
+
+// enter counts the call, decides about its faults, and lets leases run out:
+// not while the cluster cannot be reached, for then it may be down.
+func (q *fakeQueue) enter(op string) (before, after error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.calls[op]++
+	if q.fault != nil {
+		before, after = q.fault(op)
+	}
+	if before != nil {
+		return before, nil
+	}
+	for _, j := range q.jobs {
+		if j.status == "in_progress" && time.Now().After(j.until) {
+			j.status, j.ended = "unclaimed", "lease"
+			q.wakeLocked()
+		}
+	}
+	return nil, after
+}
+
+func unreachable() error {
+	return &client.Error{Op: "test", Committed: client.CommittedNo, Message: "nobody there"}
+}
+
+func lostAnswer() error {
+	return &client.Error{Op: "test", Committed: client.CommittedUnknown, Message: "the answer was lost"}
+}
+
+func refusal(tag string) error {
+	return &client.Error{Op: "test", Status: http.StatusConflict, Tag: tag, Committed: client.CommittedNo}
+}
+
+func (q *fakeQueue) Claim(ctx context.Context, o client.ClaimOptions) ([]client.ClaimedJob, error) {
+	before, after := q.enter("claim")
+	if before != nil {
+		return nil, before
+	}
+	end := time.NewTimer(o.Wait)
+	defer end.Stop()
+	for {
+		jobs, added := q.take(o)
+		if len(jobs) > 0 || o.Wait <= 0 {
+			if after != nil {
+				return nil, after
+			}
+			return jobs, nil
+		}
+		select {
+		case <-added:
+		case <-end.C:
+			return nil, nil
+		case <-ctx.Done():
+			return nil, &client.Error{Op: "claim", Committed: client.CommittedUnknown, Err: ctx.Err()}
+		}
+	}
+}
+
+func (q *fakeQueue) take(o client.ClaimOptions) ([]client.ClaimedJob, chan struct{}) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if jobs, ok := q.requests[o.RequestID]; ok {
+		return jobs, q.added
+	}
+	var jobs []client.ClaimedJob
+	for _, j := range q.jobs {
+		if len(jobs) == max(o.Max, 1) {
+			break
+		}
+		if j.status == "unclaimed" && (len(o.Types) == 0 || slices.Contains(o.Types, j.jobType)) {
+			jobs = append(jobs, q.leaseLocked(j, o.Worker))
+		}
+	}
+	if len(jobs) > 0 {
+		q.requests[o.RequestID] = jobs
+	}
+	return jobs, q.added
+}
+
+func (q *fakeQueue) leaseLocked(j *fakeJob, worker string) client.ClaimedJob {
+	q.tokens++
+	j.status, j.worker, j.token, j.ended = "in_progress", worker, q.tokens, ""
+	j.until = time.Now().Add(q.lease)
+	j.attempts++
+	return client.ClaimedJob{ID: j.id, Type: j.jobType, Attempt: j.attempts, Token: j.token, Length: q.lease, Worker: worker}
+}
+
+// held decides like the machine does.
+func (q *fakeQueue) held(l client.Lease, ended string) (j *fakeJob, tag string) {
+	i := slices.IndexFunc(q.jobs, func(j *fakeJob) bool { return j.id == l.JobID })
+	if i < 0 {
+		return nil, v1.TagNotFound
+	}
+	j = q.jobs[i]
+	switch {
+	case j.token != l.Token:
+		return nil, v1.TagStaleToken
+	case j.status == "in_progress":
+		return j, ""
+	case ended != "" && j.ended == ended:
+		return nil, ""
+	case j.ended == "lease":
+		return nil, v1.TagLeaseExpired
+	}
+	return nil, v1.TagNotRunning
+}
+
+func (q *fakeQueue) Heartbeat(_ context.Context, _ string, leases []client.Lease) ([]client.Beat, error) {
+	before, after := q.enter("heartbeat")
+	if before != nil {
+		return nil, before
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.beatSizes = append(q.beatSizes, len(leases))
+	beats := make([]client.Beat, len(leases))
+	for i, l := range leases {
+		j, tag := q.held(l, "")
+		beats[i] = client.Beat{JobID: l.JobID, Tag: tag}
+		if j != nil {
+			j.until = time.Now().Add(q.lease)
+		}
+	}
+	return beats, after
+}
+
+func (q *fakeQueue) end(op, ended string, l client.Lease, change func(*fakeJob)) error {
+	before, after := q.enter(op)
+	if before != nil {
+		return before
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	j, tag := q.held(l, ended)
+	if tag != "" {
+		return refusal(tag)
+	}
+	if j != nil {
+		j.ended = ended
+		change(j)
+		q.wakeLocked()
+	}
+	return after
+}
+
+func (q *fakeQueue) Complete(_ context.Context, l client.Lease, result jsontext.Value) error {
+	return q.end("complete", "completed", l, func(j *fakeJob) {
+		j.status, j.result = "completed", string(result)
+		j.accepted++
+	})
+}
+
+func (q *fakeQueue) Fail(_ context.Context, l client.Lease, f client.Failure) error {
+	return q.end("fail", "failed", l, func(j *fakeJob) {
+		j.status, j.failure = "unclaimed", f
+		if f.Permanent || j.attempts >= 3 {
+			j.status = "dead"
+		}
+	})
+}
+
+func (q *fakeQueue) Release(_ context.Context, l client.Lease) error {
+	return q.end("release", "released", l, func(j *fakeJob) {
+		j.status = "unclaimed"
+		j.attempts--
+	})
+}
+
+func (q *fakeQueue) RegisterWorker(_ context.Context, info client.WorkerInfo) error {
+	before, after := q.enter("register")
+	if before != nil {
+		return before
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.seen, q.seenAt = append(q.seen, info), append(q.seenAt, time.Now())
+	return after
+}
+
+func (q *fakeQueue) RemoveWorker(_ context.Context, name string) error {
+	before, after := q.enter("remove")
+	if before != nil {
+		return before
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.removed = append(q.removed, name)
+	return after
+}
+
+// job returns a copy of the i-th job, counted from 1.
+func (q *fakeQueue) job(i int) fakeJob {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return *q.jobs[i-1]
+}
+
+func (q *fakeQueue) count(status string) (n int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, j := range q.jobs {
+		if j.status == status {
+			n++
+		}
+	}
+	return n
+}
+
+func (q *fakeQueue) called(op string) int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.calls[op]
+}
+
+func (q *fakeQueue) setFault(f func(op string) (before, after error)) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.fault = f
+}
+
+// extend gives every lease its full length again, as a new leader does.
+func (q *fakeQueue) extend() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, j := range q.jobs {
+		j.until = time.Now().Add(q.lease)
+	}
+}
+
+// steal hands a running job to another worker.
+func (q *fakeQueue) steal(i int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.leaseLocked(q.jobs[i-1], "other")
+}

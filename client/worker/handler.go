@@ -1,0 +1,84 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"osqueue/client"
+)
+
+// Job is a job that the worker holds while its handler runs.
+type Job = client.ClaimedJob
+
+// HandlerFunc does a job. Its result, JSON or nil, completes the job; an error
+// fails the attempt. It must return soon after ctx ends: then the lease is
+// lost, or the worker stops. context.Cause tells which.
+type HandlerFunc func(ctx context.Context, job Job) (jsontext.Value, error)
+
+// The causes of a handler's context.
+var (
+	// ErrLeaseLost: the cluster has taken the job back. What the handler
+	// returns is dropped.
+	ErrLeaseLost = errors.New("the lease is lost")
+	// ErrLeaseUnsure: no heartbeat got through for the length of the lease, so
+	// another worker may have the job by now.
+	ErrLeaseUnsure = errors.New("the lease could not be renewed in time")
+	// ErrStopping: the worker stops and its patience has ended. The job is
+	// given back.
+	ErrStopping = errors.New("the worker is stopping")
+)
+
+// JSON makes a handler of a function with types of its own. A payload that
+// does not fit In fails the job for good; an absent one is a zero In.
+func JSON[In, Out any](fn func(ctx context.Context, job Job, in In) (Out, error)) HandlerFunc {
+	return func(ctx context.Context, job Job) (jsontext.Value, error) {
+		var in In
+		if job.Payload != nil {
+			if err := json.Unmarshal(job.Payload, &in); err != nil {
+				return nil, Permanent(fmt.Errorf("read the payload: %w", err))
+			}
+		}
+		out, err := fn(ctx, job, in)
+		if err != nil {
+			return nil, err
+		}
+		result, err := json.Marshal(out)
+		if err != nil {
+			return nil, Permanent(fmt.Errorf("write the result: %w", err))
+		}
+		return result, nil
+	}
+}
+
+// verdictError is a handler's error that also says what is to follow.
+type verdictError struct {
+	err       error
+	permanent bool
+	delay     time.Duration
+}
+
+func (e *verdictError) Error() string { return e.err.Error() }
+func (e *verdictError) Unwrap() error { return e.err }
+
+// Permanent marks err as one that no other attempt can help: the job is dead
+// at once. Permanent(nil) is nil.
+func Permanent(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &verdictError{err: err, permanent: true}
+}
+
+// RetryAfter marks err as one that is worth another attempt, but not before d.
+// RetryAfter(d, nil) is nil.
+func RetryAfter(d time.Duration, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &verdictError{err: err, delay: d}
+}

@@ -1,0 +1,70 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+func TestHowHandlersFail(t *testing.T) {
+	boom := errors.New("boom")
+	cases := map[string]struct {
+		fn        HandlerFunc
+		text      string
+		permanent bool
+		delay     time.Duration
+	}{
+		"error":     {fn: func(context.Context, Job) (jsontext.Value, error) { return nil, boom }, text: "boom"},
+		"permanent": {fn: func(context.Context, Job) (jsontext.Value, error) { return nil, Permanent(boom) }, text: "boom", permanent: true},
+		"retry after": {fn: func(context.Context, Job) (jsontext.Value, error) {
+			return nil, fmt.Errorf("x: %w", RetryAfter(time.Hour, boom))
+		}, text: "x: boom", delay: time.Hour},
+		"panic":    {fn: func(context.Context, Job) (jsontext.Value, error) { panic("at the disco") }, text: "handler_test.go"},
+		"exit":     {fn: func(context.Context, Job) (jsontext.Value, error) { runtime.Goexit(); return nil, nil }, text: errExit.Error()},
+		"not JSON": {fn: func(context.Context, Job) (jsontext.Value, error) { return jsontext.Value("{"), nil }, text: "JSON", permanent: true},
+		"payload": {
+			fn:   JSON(func(_ context.Context, _ Job, in struct{ N int }) (int, error) { return in.N, nil }),
+			text: "payload", permanent: true,
+		},
+		"long text": {fn: func(context.Context, Job) (jsontext.Value, error) {
+			return nil, errors.New(strings.Repeat("é", maxErrorText) + "\xff")
+		}, text: "é"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			result, err := call(t.Context(), c.fn, Job{Payload: jsontext.Value("[]")})
+			r := decide(nil, result, err)
+			if r.outcome != Failed || !strings.Contains(r.failure.Error, c.text) {
+				t.Fatalf("%+v", r)
+			}
+			if r.failure.Permanent != c.permanent || r.failure.Delay != c.delay {
+				t.Fatalf("%+v", r.failure)
+			}
+			if len(r.failure.Error) > maxErrorText+8 {
+				t.Fatalf("%d bytes", len(r.failure.Error))
+			}
+		})
+	}
+	if Permanent(nil) != nil || RetryAfter(time.Second, nil) != nil {
+		t.Error("no error became one")
+	}
+}
+
+func TestTypedHandler(t *testing.T) {
+	type in struct {
+		A, B int
+	}
+	fn := JSON(func(_ context.Context, _ Job, x in) (map[string]int, error) {
+		return map[string]int{"sum": x.A + x.B}, nil
+	})
+	got, err := fn(t.Context(), Job{Payload: jsontext.Value(`{"A":1,"B":2}`)})
+	if err != nil || string(got) != `{"sum":3}` {
+		t.Fatalf("%s, %v", got, err)
+	}
+}

@@ -1,0 +1,76 @@
+package worker
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"osqueue/client"
+)
+
+// beatPause is the least time between two heartbeat calls when the first
+// failed. The queue has repeated it by itself already.
+const beatPause = 500 * time.Millisecond
+
+// keepLeases renews the leases of all jobs held, until ctx ends.
+func (s *shift) keepLeases(ctx context.Context) {
+	var earliest time.Time // after a failure
+	for ctx.Err() == nil {
+		list, due, shortest := s.holds.renewable()
+		if due.Before(earliest) {
+			due = earliest
+		}
+		switch {
+		case len(list) == 0:
+			s.holds.idle(ctx, time.Time{})
+		case due.After(time.Now()):
+			s.holds.idle(ctx, due)
+		case !s.renewAll(ctx, list, shortest/3):
+			earliest = time.Now().Add(beatPause)
+		}
+	}
+}
+
+// renewAll renews list with one heartbeat, or as few as can hold it. It returns
+// false if one of them got no answer within patience.
+func (s *shift) renewAll(ctx context.Context, list []*hold, patience time.Duration) bool {
+	for part := range slices.Chunk(list, client.MaxBatchJobs) {
+		if !s.renew(ctx, part, patience) {
+			return false
+		}
+	}
+	return true
+}
+
+// renew sends one heartbeat for all of list.
+func (s *shift) renew(ctx context.Context, list []*hold, patience time.Duration) bool {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	sent := time.Now()
+	beats, err := s.queue.Heartbeat(ctx, s.cfg.Name, leases(list))
+	if err != nil {
+		s.log.Warn("heartbeat failed", "jobs", len(list), "error", err)
+		return false
+	}
+	s.seen()
+	if len(beats) != len(list) {
+		s.log.Error("heartbeat with a wrong number of answers", "jobs", len(list), "answers", len(beats))
+		return false
+	}
+	for i, b := range beats {
+		s.noteBeat(list[i], b, sent)
+	}
+	return true
+}
+
+func (s *shift) noteBeat(h *hold, b client.Beat, sent time.Time) {
+	h.answered(sent, b.Tag == "")
+	switch {
+	case b.Tag == "":
+	case client.LostLease(b.Tag):
+		h.lose()
+		s.log.Debug("the lease is over", "job", h.job.ID, "why", b.Tag)
+	default:
+		s.log.Warn("a lease was not renewed", "job", h.job.ID, "why", b.Tag)
+	}
+}

@@ -1,0 +1,220 @@
+package worker
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"osqueue/client"
+)
+
+// defaultLease is the server's, for an answer that does not tell the length.
+const defaultLease = 30 * time.Second
+
+// phase is where a held job stands; doc.go draws it.
+type phase uint8
+
+const (
+	running  phase = iota
+	settling       // somebody has the right to report its outcome
+	lost           // the cluster has taken it back
+)
+
+// hold is a job that this worker has claimed.
+type hold struct {
+	job    Job
+	length time.Duration // of the lease
+	began  time.Time
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	unsure *time.Timer // ends ctx when the lease has not been renewed in time
+
+	mu    sync.Mutex
+	phase phase
+	over  bool      // the cluster renews the lease no more
+	asked time.Time // when the last renewal that was answered was sent
+}
+
+func newHold(ctx context.Context, job Job) *hold {
+	now := time.Now()
+	h := &hold{job: job, length: job.Length, began: now, asked: now}
+	if h.length <= 0 {
+		h.length = defaultLease
+	}
+	h.ctx, h.cancel = context.WithCancelCause(ctx)
+	h.unsure = time.AfterFunc(h.length, func() { h.cancel(ErrLeaseUnsure) })
+	return h
+}
+
+// end frees what the hold owns.
+func (h *hold) end() {
+	h.unsure.Stop()
+	h.cancel(nil)
+}
+
+// settle takes the right to report the outcome. Only the first call gets it,
+// and none if the job is lost.
+func (h *hold) settle() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.phase != running {
+		return false
+	}
+	h.phase = settling
+	return true
+}
+
+// lose notes that the cluster renews the lease no more. If the handler runs,
+// the job is lost. While its outcome is being reported this is left to the
+// answer to the report: the job may not be ours for the very reason that the
+// report took effect.
+func (h *hold) lose() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.over = true
+	if h.phase == running {
+		h.phase = lost
+		h.cancel(ErrLeaseLost)
+	}
+}
+
+// answered notes the answer to a renewal that was sent at that time.
+func (h *hold) answered(sent time.Time, renewed bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.asked = sent
+	if renewed {
+		h.unsure.Reset(time.Until(sent.Add(h.length)))
+	}
+}
+
+// due is when the lease should be renewed, if it can be.
+func (h *hold) due() (at time.Time, ok bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.asked.Add(h.length / 3), !h.over
+}
+
+func (h *hold) isLost() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.phase == lost
+}
+
+// holds are the jobs held at the moment.
+type holds struct {
+	mu   sync.Mutex
+	jobs map[*hold]struct{}
+	none chan struct{} // closed while there are none
+	plan time.Time     // when idle returns; zero: it must be woken
+	wake chan struct{} // has a token when that is too late for a new job
+}
+
+func newHolds() *holds {
+	hs := &holds{
+		jobs: make(map[*hold]struct{}),
+		none: make(chan struct{}),
+		wake: make(chan struct{}, 1),
+	}
+	close(hs.none)
+	return hs
+}
+
+func (hs *holds) add(h *hold) {
+	hs.mu.Lock()
+	if len(hs.jobs) == 0 {
+		hs.none = make(chan struct{})
+	}
+	hs.jobs[h] = struct{}{}
+	due, _ := h.due()
+	late := hs.plan.IsZero() || due.Before(hs.plan)
+	hs.mu.Unlock()
+	if late {
+		select {
+		case hs.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (hs *holds) remove(h *hold) {
+	h.end()
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	if _, ok := hs.jobs[h]; !ok {
+		return
+	}
+	delete(hs.jobs, h)
+	if len(hs.jobs) == 0 {
+		close(hs.none)
+	}
+}
+
+// empty returns a channel that is closed when no job is held.
+func (hs *holds) empty() <-chan struct{} {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	return hs.none
+}
+
+func (hs *holds) all() []*hold {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	list := make([]*hold, 0, len(hs.jobs))
+	for h := range hs.jobs {
+		list = append(list, h)
+	}
+	return list
+}
+
+// renewable are the holds whose leases are worth a heartbeat, when the first
+// of these is due, and the shortest lease among them.
+func (hs *holds) renewable() (list []*hold, due time.Time, shortest time.Duration) {
+	for _, h := range hs.all() {
+		at, ok := h.due()
+		if !ok {
+			continue
+		}
+		if len(list) == 0 || at.Before(due) {
+			due = at
+		}
+		if len(list) == 0 || h.length < shortest {
+			shortest = h.length
+		}
+		list = append(list, h)
+	}
+	return list, due, shortest
+}
+
+// idle waits until then (zero: for ever), or until a job is added that is due
+// earlier, or ctx ends.
+func (hs *holds) idle(ctx context.Context, then time.Time) {
+	hs.setPlan(then)
+	defer hs.setPlan(time.Time{}) // a job added from now on must wake the next idle
+	var over <-chan time.Time
+	if !then.IsZero() {
+		timer := time.NewTimer(time.Until(then))
+		defer timer.Stop()
+		over = timer.C
+	}
+	select {
+	case <-hs.wake:
+	case <-over:
+	case <-ctx.Done():
+	}
+}
+
+func (hs *holds) setPlan(then time.Time) {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	hs.plan = then
+}
+
+// leases names the claims of holds, in their order.
+func leases(list []*hold) []client.Lease {
+	out := make([]client.Lease, len(list))
+	for i, h := range list {
+		out[i] = h.job.Lease()
+	}
+	return out
+}

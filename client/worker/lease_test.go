@@ -1,0 +1,245 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"osqueue/client"
+)
+
+func TestHeartbeatKeepsAllLeasesWithOneCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newFake(30 * time.Second)
+		q.add("a", 5)
+		b := newBench(t, q, Config{Concurrency: 5})
+		b.worker.Handle("a", takes(299*time.Second))
+		b.start()
+		time.Sleep(6 * time.Minute)
+		if ends := b.mustFinish(); len(ends) != 5 || q.count("completed") != 5 {
+			t.Fatalf("%d ended, %d completed", len(ends), q.count("completed"))
+		}
+		if n := q.called("heartbeat"); n != 29 {
+			t.Errorf("%d heartbeats in five minutes with a lease of 30 s", n)
+		}
+		for _, size := range q.beatSizes {
+			if size != 5 {
+				t.Errorf("a heartbeat for %d of 5 jobs", size)
+			}
+		}
+		for i := range 5 {
+			if j := q.job(i + 1); j.attempts != 1 {
+				t.Errorf("job %d had %d attempts", i+1, j.attempts)
+			}
+		}
+	})
+}
+
+// One call holds up to 1000 leases.
+func TestHeartbeatsOfManyJobs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newFake(30 * time.Second)
+		q.add("a", 2100)
+		b := newBench(t, q, Config{Concurrency: 2100})
+		b.worker.Handle("a", takes(45*time.Second))
+		b.start()
+		time.Sleep(time.Minute)
+		if ends := b.mustFinish(); len(ends) != 2100 || q.count("completed") != 2100 {
+			t.Fatalf("%d ended, %d completed", len(ends), q.count("completed"))
+		}
+		for _, size := range q.beatSizes {
+			if size > client.MaxBatchJobs {
+				t.Fatalf("a heartbeat for %d jobs", size)
+			}
+		}
+		if n := len(q.beatSizes); n < 9 || n > 20 {
+			t.Errorf("%d heartbeats", n)
+		}
+	})
+}
+
+func TestLostLeaseEndsTheHandlerAndIsNotReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newFake(30 * time.Second)
+		q.add("a", 1)
+		b := newBench(t, q, Config{})
+		var cause error
+		b.worker.Handle("a", func(ctx context.Context, _ Job) (jsontext.Value, error) {
+			<-ctx.Done()
+			cause = context.Cause(ctx)
+			return jsontext.Value("1"), nil
+		})
+		b.start()
+		time.Sleep(time.Second)
+		q.steal(1)
+		time.Sleep(10 * time.Second)
+		ends := b.mustFinish()
+		if !errors.Is(cause, ErrLeaseLost) || len(ends) != 1 || ends[0].Outcome != Lost {
+			t.Fatalf("cause %v, ends %+v", cause, ends)
+		}
+		if n := q.called("complete") + q.called("fail") + q.called("release"); n != 0 {
+			t.Fatalf("%d reports", n)
+		}
+	})
+}
+
+func TestReportOfAStolenJobIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newFake(30 * time.Second)
+		q.add("a", 1)
+		b := newBench(t, q, Config{})
+		b.worker.Handle("a", takes(2*time.Second))
+		b.start()
+		time.Sleep(time.Second)
+		q.steal(1)
+		time.Sleep(5 * time.Second)
+		ends := b.mustFinish()
+		if len(ends) != 1 || ends[0].Outcome != Lost || q.job(1).accepted != 0 {
+			t.Fatalf("%+v", ends)
+		}
+	})
+}
+
+// A cluster that is away for less than a lease is not noticed by handlers.
+func TestShortOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newFake(30 * time.Second)
+		q.add("a", 1)
+		b := newBench(t, q, Config{})
+		b.worker.Handle("a", takes(2*time.Minute))
+		b.start()
+		time.Sleep(15 * time.Second)
+		q.setFault(func(string) (error, error) { return unreachable(), nil })
+		time.Sleep(20 * time.Second)
+		q.setFault(nil)
+		time.Sleep(2 * time.Minute)
+		if ends := b.mustFinish(); len(ends) != 1 || ends[0].Outcome != Completed || q.job(1).attempts != 1 {
+			t.Fatalf("%+v", ends)
+		}
+	})
+}
+
+// When no heartbeat gets through for a whole lease, the handler is ended, and
+// the job given back as soon as the cluster is there again.
+func TestLongOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newFake(30 * time.Second)
+		q.add("a", 1)
+		b := newBench(t, q, Config{StopTimeout: -1})
+		var mu sync.Mutex
+		var causes []error
+		ended := func() []error {
+			mu.Lock()
+			defer mu.Unlock()
+			return slices.Clone(causes)
+		}
+		b.worker.Handle("a", func(ctx context.Context, job Job) (jsontext.Value, error) {
+			r, err := takes(5*time.Minute)(ctx, job)
+			mu.Lock()
+			defer mu.Unlock()
+			causes = append(causes, context.Cause(ctx))
+			return r, err
+		})
+		b.start()
+		time.Sleep(15 * time.Second)
+		q.setFault(func(string) (error, error) { return unreachable(), nil })
+		time.Sleep(24 * time.Second)
+		if causes := ended(); len(causes) != 0 {
+			t.Fatalf("ended before the lease was over: %v", causes)
+		}
+		time.Sleep(2 * time.Second)
+		if causes := ended(); len(causes) != 1 || !errors.Is(causes[0], ErrLeaseUnsure) {
+			t.Fatalf("causes %v", causes)
+		}
+		time.Sleep(time.Minute)
+		q.extend()
+		q.setFault(nil)
+		time.Sleep(10 * time.Second)
+		ends := b.mustFinish()
+		if len(ends) != 2 || ends[0].Outcome != Released || q.job(1).attempts != 0 {
+			t.Fatalf("%+v, attempts %d", ends, q.job(1).attempts)
+		}
+	})
+}
+
+func TestReportIsRepeatedUntilItIsAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newFake(30 * time.Second)
+		q.add("a", 1)
+		b := newBench(t, q, Config{})
+		b.worker.Handle("a", takes(time.Second))
+		n := 0
+		q.setFault(func(op string) (error, error) {
+			if op != "complete" {
+				return nil, nil
+			}
+			if n++; n < 4 {
+				return unreachable(), nil
+			}
+			if n < 6 {
+				return nil, lostAnswer()
+			}
+			return nil, nil
+		})
+		b.start()
+		time.Sleep(5 * time.Minute)
+		ends := b.mustFinish()
+		if len(ends) != 1 || ends[0].Outcome != Completed || q.job(1).accepted != 1 || n != 6 {
+			t.Fatalf("%+v, %d tries", ends, n)
+		}
+	})
+}
+
+// While a report does not get through for longer than the lease, heartbeats
+// that do keep it.
+func TestLeaseIsKeptWhileReporting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newFake(30 * time.Second)
+		q.add("a", 1)
+		b := newBench(t, q, Config{})
+		b.worker.Handle("a", takes(time.Second))
+		q.setFault(func(op string) (error, error) {
+			if op == "complete" {
+				return unreachable(), nil
+			}
+			return nil, nil
+		})
+		b.start()
+		time.Sleep(3 * time.Minute)
+		q.setFault(nil)
+		time.Sleep(10 * time.Second)
+		if ends := b.mustFinish(); len(ends) != 1 || ends[0].Outcome != Completed || q.job(1).attempts != 1 {
+			t.Fatalf("%+v", ends)
+		}
+	})
+}
+
+func TestResultThatIsRefusedFailsTheJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newFake(30 * time.Second)
+		q.add("a", 1)
+		b := newBench(t, q, Config{})
+		b.worker.Handle("a", takes(time.Second))
+		q.setFault(func(op string) (error, error) {
+			if op == "complete" {
+				return &client.Error{Status: http.StatusRequestEntityTooLarge, Message: "too large"}, nil
+			}
+			return nil, nil
+		})
+		b.start()
+		time.Sleep(10 * time.Second)
+		ends := b.mustFinish()
+		j := q.job(1)
+		if len(ends) != 1 || ends[0].Outcome != Failed || !j.failure.Permanent || !strings.Contains(j.failure.Error, "too large") {
+			t.Fatalf("%+v, %+v", ends, j)
+		}
+	})
+}

@@ -1,0 +1,68 @@
+package worker
+
+import (
+	"context"
+	"time"
+
+	"osqueue/client"
+)
+
+const (
+	// reregister is the longest time between two registrations, also of a
+	// worker that is heard from all the time: a cluster that took it for dead
+	// meanwhile does not list it any more.
+	reregister = time.Minute
+	// registerPause is the wait after a registration that failed.
+	registerPause = time.Second
+)
+
+// keepRegistered registers the worker, and again whenever it has been silent
+// for Config.KeepAlive, until ctx ends.
+func (s *shift) keepRegistered(ctx context.Context) {
+	var registered time.Time
+	for ctx.Err() == nil {
+		now := time.Now()
+		due := registerDue(registered, time.Unix(0, s.lastSeen.Load()), s.cfg.KeepAlive)
+		switch {
+		case due.After(now):
+			pause(ctx, due.Sub(now))
+		case s.register(ctx):
+			registered = now
+		default:
+			pause(ctx, registerPause)
+		}
+	}
+}
+
+// registerDue is when the next registration is due.
+func registerDue(registered, seen time.Time, keepAlive time.Duration) time.Time {
+	if registered.IsZero() {
+		return registered
+	}
+	due := registered.Add(keepAlive)
+	if silent := seen.Add(keepAlive); silent.After(due) {
+		due = silent
+	}
+	if latest := registered.Add(max(reregister, keepAlive)); due.After(latest) {
+		due = latest
+	}
+	return due
+}
+
+func (s *shift) register(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, max(s.cfg.KeepAlive, registerPause))
+	defer cancel()
+	err := s.queue.RegisterWorker(ctx, client.WorkerInfo{
+		Name:    s.cfg.Name,
+		Types:   s.worker.types(),
+		Version: s.cfg.Version,
+		Address: s.cfg.Address,
+	})
+	if err != nil && ctx.Err() == nil {
+		s.log.Warn("registration failed; it will be repeated", "error", err)
+	}
+	if err == nil {
+		s.seen()
+	}
+	return err == nil
+}

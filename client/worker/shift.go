@@ -1,0 +1,138 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"osqueue/client"
+)
+
+// After the handlers' contexts have ended:
+const (
+	// handlerGrace is what handlers get to return. It covers the two seconds
+	// between a command's SIGTERM and SIGKILL.
+	handlerGrace = 4 * time.Second
+	// reportGrace is what the last reports get.
+	reportGrace = 5 * time.Second
+	// leaveTimeout bounds the worker's farewell.
+	leaveTimeout = 2 * time.Second
+)
+
+// shift is one Run of a worker.
+type shift struct {
+	worker *Worker
+	cfg    Config
+	queue  Queue
+	log    hclog.Logger
+	slots  slots
+	holds  *holds
+
+	jobs        context.Context // of the handlers; ends with ErrStopping
+	stopJobs    context.CancelCauseFunc
+	reports     context.Context // of calls to the cluster; outlives jobs
+	stopReports context.CancelFunc
+
+	helpers    sync.WaitGroup // keepLeases and keepRegistered
+	running    sync.WaitGroup // the goroutines of jobs
+	lastSeen   atomic.Int64   // ns; when the cluster last heard from us
+	unreported atomic.Int64
+}
+
+// newShift prepares a run. Its contexts keep ctx's values, but not its end:
+// what follows that is up to stop.
+func newShift(ctx context.Context, w *Worker) *shift {
+	s := &shift{
+		worker: w,
+		cfg:    w.cfg,
+		queue:  w.queue,
+		log:    w.cfg.Logger,
+		slots:  newSlots(w.cfg.Concurrency),
+		holds:  newHolds(),
+	}
+	detached := context.WithoutCancel(ctx)
+	s.jobs, s.stopJobs = context.WithCancelCause(detached)
+	s.reports, s.stopReports = context.WithCancel(detached)
+	return s
+}
+
+func (s *shift) start() {
+	s.helpers.Go(func() { s.keepLeases(s.reports) })
+	s.helpers.Go(func() { s.keepRegistered(s.reports) })
+}
+
+// stop ends what claimJobs has begun, in the order that doc.go gives.
+func (s *shift) stop() error {
+	if !s.drained(s.cfg.StopTimeout) {
+		s.log.Info("ending the jobs that still run, to give them back", "jobs", len(s.holds.all()))
+	}
+	s.stopJobs(ErrStopping)
+	if s.drained(handlerGrace) {
+		s.running.Wait()
+	} else {
+		s.abandon()
+	}
+	s.leave()
+	if n := s.unreported.Load(); n > 0 {
+		return fmt.Errorf("%d jobs could not be reported or given back; they come back when their leases end", n)
+	}
+	return nil
+}
+
+// leave takes the worker from the cluster's list. It also gets back what
+// nobody could report, if the cluster is there again. Left undone it does no
+// harm: the silence will tell.
+func (s *shift) leave() {
+	s.stopReports()
+	s.helpers.Wait() // or a registration might follow
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.jobs), leaveTimeout)
+	defer cancel()
+	if err := s.queue.RemoveWorker(ctx, s.cfg.Name); err != nil && !client.IsNotFound(err) {
+		s.log.Debug("worker not taken from the list", "error", err)
+	}
+}
+
+// abandon gives back the jobs whose handlers do not return, and ends the
+// reports that do not get through.
+func (s *shift) abandon() {
+	for _, h := range s.holds.all() {
+		switch {
+		case h.settle():
+			s.log.Warn("a handler goes on although its context has ended", "job", h.job.ID, "type", h.job.Type)
+			s.running.Go(func() { s.seize(h) })
+		case h.isLost():
+			s.holds.remove(h)
+		}
+	}
+	if !s.drained(reportGrace) {
+		s.stopReports()
+		<-s.holds.empty()
+	}
+}
+
+// seize settles a job in place of its handler's goroutine.
+func (s *shift) seize(h *hold) {
+	defer s.holds.remove(h)
+	f := Finished{Job: h.job, Took: time.Since(h.began)}
+	s.report(report{outcome: Released, err: ErrStopping}, &f)
+	s.finished(f)
+}
+
+// drained waits for the last job to leave, for up to d.
+func (s *shift) drained(d time.Duration) bool {
+	timer := time.NewTimer(max(d, 0))
+	defer timer.Stop()
+	select {
+	case <-s.holds.empty():
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// seen notes that the cluster has just heard from this worker.
+func (s *shift) seen() { s.lastSeen.Store(time.Now().UnixNano()) }

@@ -1,0 +1,140 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"osqueue/client"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+func TestStopFinishesWhatRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newFake(30 * time.Second)
+		q.add("a", 10)
+		b := newBench(t, q, Config{Concurrency: 2, StopTimeout: 30 * time.Second})
+		b.worker.Handle("a", takes(20*time.Second))
+		b.start()
+		time.Sleep(time.Second)
+		began := time.Now()
+		ends := b.mustFinish()
+		if took := time.Since(began); took != 19*time.Second {
+			t.Errorf("took %v", took)
+		}
+		if len(ends) != 2 || q.count("completed") != 2 || q.count("unclaimed") != 8 {
+			t.Fatalf("%+v; %d completed", ends, q.count("completed"))
+		}
+	})
+}
+
+func TestStopGivesBackWhatDoesNotFinish(t *testing.T) {
+	for name, obeys := range map[string]bool{"obeying": true, "deaf": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := newFake(30 * time.Second)
+				q.add("a", 3)
+				b := newBench(t, q, Config{Concurrency: 2, StopTimeout: 5 * time.Second})
+				deaf := make(chan struct{})
+				b.worker.Handle("a", func(ctx context.Context, _ Job) (jsontext.Value, error) {
+					if obeys {
+						<-ctx.Done()
+						if cause := context.Cause(ctx); !errors.Is(cause, ErrStopping) {
+							t.Errorf("cause %v", cause)
+						}
+						return nil, ctx.Err()
+					}
+					<-deaf
+					return jsontext.Value("1"), nil
+				})
+				b.start()
+				time.Sleep(time.Second)
+				began := time.Now()
+				ends := b.mustFinish()
+				most := 5 * time.Second
+				if !obeys {
+					most += handlerGrace
+				}
+				if took := time.Since(began); took != most {
+					t.Errorf("took %v", took)
+				}
+				close(deaf)
+				synctest.Wait()
+				if len(q.removed) != 1 {
+					t.Errorf("left the list %d times", len(q.removed))
+				}
+				if len(ends) != 2 || ends[0].Outcome != Released || q.count("unclaimed") != 3 || q.called("complete") != 0 {
+					t.Fatalf("%+v", ends)
+				}
+			})
+		})
+	}
+}
+
+// stoppingQueue tells the worker to stop at the moment when its first claim is
+// granted, and may lose the answer.
+type stoppingQueue struct {
+	*fakeQueue
+	once sync.Once
+	stop func()
+	lose bool
+}
+
+func (q *stoppingQueue) Claim(ctx context.Context, o client.ClaimOptions) ([]client.ClaimedJob, error) {
+	jobs, err := q.fakeQueue.Claim(ctx, o)
+	q.once.Do(func() {
+		q.stop()
+		if q.lose {
+			jobs, err = nil, lostAnswer()
+		}
+	})
+	return jobs, err
+}
+
+func TestStopGivesBackAClaimInFlight(t *testing.T) {
+	for name, lose := range map[string]bool{"answered": false, "answer lost": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := &stoppingQueue{fakeQueue: newFake(30 * time.Second), lose: lose}
+				q.add("a", 8)
+				ctx, stop := context.WithCancel(t.Context())
+				q.stop = stop
+				w, err := New(q, Config{Concurrency: 5})
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.Handle("a", takes(time.Second))
+				if err := w.Run(ctx); err != nil {
+					t.Fatal(err)
+				}
+				if q.count("unclaimed") != 8 || q.called("release") != 5 || q.called("complete") != 0 {
+					t.Fatalf("%d waiting, %d given back", q.count("unclaimed"), q.called("release"))
+				}
+			})
+		})
+	}
+}
+
+func TestStopWithoutClusterSaysWhatItLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newFake(30 * time.Second)
+		q.add("a", 2)
+		b := newBench(t, q, Config{Concurrency: 2, StopTimeout: 2 * time.Second})
+		b.worker.Handle("a", takes(3*time.Second))
+		b.start()
+		time.Sleep(time.Second)
+		q.setFault(func(string) (error, error) { return unreachable(), nil })
+		ends, err := b.finish()
+		if err == nil || !strings.Contains(err.Error(), "2 jobs") {
+			t.Fatalf("error %v", err)
+		}
+		if len(ends) != 2 || ends[0].Outcome != Unreported {
+			t.Fatalf("%+v", ends)
+		}
+	})
+}

@@ -1,0 +1,105 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Worker runs the jobs of the types that it has handlers for. Make one with
+// New, add handlers, then Run it once.
+type Worker struct {
+	cfg      Config
+	queue    Queue
+	handlers map[string]HandlerFunc
+	any      HandlerFunc // for types without handler; nil: they are not claimed
+	started  atomic.Bool
+}
+
+// New returns a worker without handlers.
+func New(queue Queue, cfg Config) (*Worker, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	return &Worker{cfg: cfg, queue: queue, handlers: make(map[string]HandlerFunc)}, nil
+}
+
+// Name returns the name under which the worker claims.
+func (w *Worker) Name() string { return w.cfg.Name }
+
+// Handle sets the handler for a type. Like a route given twice, a type given
+// twice or empty is a mistake in the program, and panics; so is a call after
+// Run. For jobs without type use HandleAny.
+func (w *Worker) Handle(jobType string, fn HandlerFunc) {
+	switch {
+	case w.started.Load():
+		panic("worker: Handle after Run")
+	case jobType == "" || fn == nil:
+		panic("worker: Handle needs a type and a function")
+	case w.handlers[jobType] != nil:
+		panic(fmt.Sprintf("worker: type %q has a handler already", jobType))
+	}
+	w.handlers[jobType] = fn
+}
+
+// HandleAny sets the handler for all jobs whose type has none, also for those
+// without type. The worker then claims jobs of every type.
+func (w *Worker) HandleAny(fn HandlerFunc) {
+	if w.started.Load() || fn == nil || w.any != nil {
+		panic("worker: HandleAny takes one function, before Run")
+	}
+	w.any = fn
+}
+
+// types are what the worker claims; none stands for any.
+func (w *Worker) types() []string {
+	if w.any != nil {
+		return nil
+	}
+	types := make([]string, 0, len(w.handlers))
+	for t := range w.handlers {
+		types = append(types, t)
+	}
+	slices.Sort(types)
+	return types
+}
+
+func (w *Worker) handler(jobType string) HandlerFunc {
+	if fn := w.handlers[jobType]; fn != nil {
+		return fn
+	}
+	if w.any != nil {
+		return w.any
+	}
+	return func(context.Context, Job) (jsontext.Value, error) {
+		return nil, fmt.Errorf("this worker has no handler for type %q", jobType)
+	}
+}
+
+// The errors of Run.
+var (
+	ErrNoHandler = errors.New("the worker has no handler; call Handle first")
+	ErrRunTwice  = errors.New("a worker runs only once; make a new one")
+)
+
+// Run works until ctx ends, then stops gracefully: it finishes the running
+// jobs within Config.StopTimeout and gives the others back. It returns nil if
+// every job held was reported or given back. It fails at once if the cluster
+// refuses the claims of this worker.
+func (w *Worker) Run(ctx context.Context) error {
+	if w.any == nil && len(w.handlers) == 0 {
+		return ErrNoHandler
+	}
+	if w.started.Swap(true) {
+		return ErrRunTwice
+	}
+	s := newShift(ctx, w)
+	s.start()
+	err := s.claimJobs(ctx)
+	return errors.Join(err, s.stop())
+}
