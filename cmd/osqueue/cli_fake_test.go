@@ -1,0 +1,236 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+
+	v1 "osqueue/api/v1"
+)
+
+// queueFake is one node of a cluster with just enough of a queue for the
+// commands.
+type queueFake struct {
+	srv *httptest.Server
+
+	mu      sync.Mutex
+	jobs    []*v1.Job
+	batches []int // sizes
+	refuse  func(r *http.Request) *v1.Problem
+	ready   bool
+	status  v1.Status
+	token   uint64
+}
+
+func newQueueFake(t *testing.T) *queueFake {
+	t.Helper()
+	leader := "n1"
+	q := &queueFake{ready: true, status: v1.Status{
+		NodeID: "n1", State: v1.StateLeader, Term: 3, Leader: &leader, LSN: "3-17", FlushedLSN: "3-12",
+		LagEntries: 5, LagMs: 40, Fence: v1.Fence{State: "active"},
+		Tasks: v1.TaskCounts{Pending: 4, Processing: 2, CompletedTotal: 11, Dead: 1}, Workers: 6,
+	}}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /v1/jobs", q.enqueue)
+	mux.HandleFunc("POST /v1/jobs/batch", q.enqueueBatch)
+	mux.HandleFunc("POST /v1/jobs/claim", q.claim)
+	mux.HandleFunc("POST /v1/jobs/heartbeat", q.heartbeat)
+	mux.HandleFunc("POST /v1/jobs/{id}/{action}", q.report)
+	mux.HandleFunc("GET /v1/jobs", q.list)
+	mux.HandleFunc("GET /v1/jobs/{id}", q.get)
+	mux.HandleFunc("POST /v1/workers", func(w http.ResponseWriter, _ *http.Request) { answer(w, v1.WorkerAnswer{LSN: "3-1"}) })
+	mux.HandleFunc("DELETE /v1/workers/{name}", func(w http.ResponseWriter, _ *http.Request) { answer(w, v1.WorkerAnswer{LSN: "3-1"}) })
+	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) { answer(w, q.status) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if !q.ready {
+			problem(w, &v1.Problem{Status: 503, Tag: v1.TagNoLeader, Detail: "no leader yet"})
+			return
+		}
+		answer(w, v1.Health{Status: "ok"})
+	})
+	q.srv = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		if q.refuse != nil {
+			if p := q.refuse(r); p != nil {
+				problem(w, p)
+				return
+			}
+		}
+		mux.ServeHTTP(w, r)
+	}))
+	t.Cleanup(q.srv.Close)
+	return q
+}
+
+func answer(w http.ResponseWriter, v any) { json.MarshalWrite(w, v) }
+
+func problem(w http.ResponseWriter, p *v1.Problem) {
+	w.WriteHeader(p.Status)
+	json.MarshalWrite(w, p)
+}
+
+func (q *queueFake) read(w http.ResponseWriter, r *http.Request, v any) bool {
+	body, _ := io.ReadAll(r.Body)
+	if err := json.Unmarshal(body, v, json.RejectUnknownMembers(true)); err != nil || len(body) > 1<<20 {
+		problem(w, &v1.Problem{Status: 400, Tag: v1.TagBadRequest, Detail: fmt.Sprint("bad body: ", err), Committed: v1.CommittedNo})
+		return false
+	}
+	return true
+}
+
+// add keeps a job. Those of type "bad" are dead at once, those of type "wait"
+// wait, all others have completed with their payload as result.
+func (q *queueFake) add(in v1.NewJob) (duplicate bool) {
+	for _, j := range q.jobs {
+		if j.ID == in.ID {
+			return true
+		}
+	}
+	j := &v1.Job{
+		ID: in.ID, Type: in.Type, Payload: in.Payload, Priority: in.Priority, LeaseMs: in.LeaseMs,
+		Status: v1.StatusCompleted, Result: in.Payload, Attempts: 1, CreatedAt: 1_700_000_000_000,
+	}
+	if in.MaxAttempts != nil {
+		j.MaxAttempts = *in.MaxAttempts
+	}
+	switch in.Type {
+	case "bad":
+		j.Status, j.Result, j.LastError = v1.StatusDead, nil, "no luck\nat all"
+	case "wait":
+		j.Status, j.Result, j.Attempts = v1.StatusUnclaimed, nil, 0
+	}
+	q.jobs = append(q.jobs, j)
+	return false
+}
+
+func (q *queueFake) enqueue(w http.ResponseWriter, r *http.Request) {
+	var in v1.NewJob
+	if q.read(w, r, &in) {
+		answer(w, v1.Enqueued{JobID: in.ID, LSN: "3-1", Duplicate: q.add(in)})
+	}
+}
+
+func (q *queueFake) enqueueBatch(w http.ResponseWriter, r *http.Request) {
+	var in v1.Batch
+	if !q.read(w, r, &in) {
+		return
+	}
+	q.batches = append(q.batches, len(in.Jobs))
+	out := v1.BatchEnqueued{LSN: "3-1"}
+	for _, j := range in.Jobs {
+		out.JobIDs = append(out.JobIDs, j.ID)
+		if q.add(j) {
+			out.Duplicates = append(out.Duplicates, j.ID)
+		}
+	}
+	answer(w, out)
+}
+
+func (q *queueFake) claim(w http.ResponseWriter, r *http.Request) {
+	var in v1.Claim
+	if !q.read(w, r, &in) {
+		return
+	}
+	out := v1.Claimed{Jobs: []v1.ClaimedJob{}}
+	for _, j := range q.jobs {
+		if j.Status == v1.StatusUnclaimed && len(out.Jobs) < int(*in.Max) {
+			q.token++
+			j.Status, j.Token, j.WorkerID = v1.StatusInProgress, q.token, in.WorkerID
+			j.Attempts++
+			out.Jobs = append(out.Jobs, v1.ClaimedJob{
+				JobID: j.ID, Type: j.Type, Payload: j.Payload, Attempts: j.Attempts, Token: j.Token, LeaseMs: 30_000,
+			})
+		}
+	}
+	answer(w, out)
+}
+
+func (q *queueFake) heartbeat(w http.ResponseWriter, r *http.Request) {
+	var in v1.HeartbeatBatch
+	if !q.read(w, r, &in) {
+		return
+	}
+	out := v1.ReportedBatch{}
+	for _, l := range in.Jobs {
+		out.Results = append(out.Results, v1.ReportedItem{JobID: l.JobID, Status: v1.ItemOK})
+	}
+	answer(w, out)
+}
+
+func (q *queueFake) report(w http.ResponseWriter, r *http.Request) {
+	var in struct {
+		v1.Complete
+		Error     string `json:"error"`
+		Retryable *bool  `json:"retryable"`
+		DelayMs   int64  `json:"delayMs"`
+	}
+	j := q.find(r.PathValue("id"))
+	if j == nil || !q.read(w, r, &in) {
+		return
+	}
+	switch r.PathValue("action") {
+	case v1.ActionComplete:
+		j.Status, j.Result = v1.StatusCompleted, in.Result
+	case v1.ActionFail:
+		j.Status, j.LastError = v1.StatusDead, in.Error
+	case v1.ActionRelease:
+		j.Status = v1.StatusUnclaimed
+	}
+	answer(w, v1.Reported{LSN: "3-1"})
+}
+
+func (q *queueFake) find(id string) *v1.Job {
+	i := slices.IndexFunc(q.jobs, func(j *v1.Job) bool { return j.ID == id })
+	if i < 0 {
+		return nil
+	}
+	return q.jobs[i]
+}
+
+func (q *queueFake) get(w http.ResponseWriter, r *http.Request) {
+	j := q.find(r.PathValue("id"))
+	if j == nil {
+		problem(w, &v1.Problem{Status: 404, Tag: v1.TagNotFound, Detail: "no such job"})
+		return
+	}
+	answer(w, j)
+}
+
+// list pages by the index of the next job.
+func (q *queueFake) list(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	from, limit := 0, 100
+	fmt.Sscan(query.Get(v1.ParamCursor), &from)
+	fmt.Sscan(query.Get(v1.ParamLimit), &limit)
+	out := v1.JobList{Jobs: []v1.Job{}}
+	i := from
+	for ; i < len(q.jobs) && len(out.Jobs) < limit; i++ {
+		j := q.jobs[i]
+		status, kind := query.Get(v1.ParamStatus), query.Get(v1.ParamType)
+		if (status == "" || status == v1.StatusAll || strings.Contains(status, j.Status)) && (kind == "" || kind == j.Type) {
+			out.Jobs = append(out.Jobs, *j)
+		}
+	}
+	if i < len(q.jobs) {
+		out.NextCursor = fmt.Sprint(i)
+	}
+	answer(w, out)
+}
+
+func (q *queueFake) all() []v1.Job {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	out := make([]v1.Job, len(q.jobs))
+	for i, j := range q.jobs {
+		out[i] = *j
+	}
+	return out
+}

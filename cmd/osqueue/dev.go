@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"osqueue/client"
+)
+
+// devOptions are the flags of dev.
+type devOptions struct {
+	dir      string
+	bucket   string
+	nodes    int
+	httpPort int
+	raftPort int
+	serve    []string // further flags for the nodes
+}
+
+func newDevCommand(g *globals) *cobra.Command {
+	var o devOptions
+	cmd := &cobra.Command{
+		Use:   "dev [-- SERVE-FLAGS]",
+		Short: "Run a three-node cluster on this machine, to try things out",
+		Long: `Run a cluster of three node processes on loopback, with a directory as its
+bucket. Ctrl-C stops all of it. Kill one of the nodes and see what happens;
+"osqueue dev restart n1" brings it back.
+
+Flags after -- are given to every node, for example: osqueue dev -- --lease 5s`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.validate(); err != nil {
+				return &usageError{err: err}
+			}
+			o.serve = args
+			return runDev(cmd.Context(), g, o)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.dir, "dir", "", "directory for everything, kept afterwards (default: a temporary one, removed at the end)")
+	f.StringVar(&o.bucket, "bucket", "", "bucket URL (default: a directory under --dir)")
+	f.IntVar(&o.nodes, "nodes", 3, "number of nodes")
+	cmd.PersistentFlags().IntVar(&o.httpPort, "http-port", 8080, "HTTP port of the first node; the others follow")
+	f.IntVar(&o.raftPort, "raft-port", 7080, "raft port of the first node; the others follow")
+	cmd.AddCommand(&cobra.Command{
+		Use:   "restart NODE",
+		Short: "Start a killed node of the running dev cluster again",
+		Args:  usageArgs(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return devRestart(cmd.Context(), g, o.httpPort, args[0])
+		},
+	})
+	return cmd
+}
+
+func (o *devOptions) validate() error {
+	if o.nodes < 1 || o.nodes > 9 {
+		return fmt.Errorf("--nodes %d: use 1 to 9", o.nodes)
+	}
+	if o.httpPort < 1 || o.httpPort+o.nodes > 65535 || o.raftPort < 1 || o.raftPort+o.nodes > 65535 {
+		return errors.New("the ports must lie between 1 and 65535")
+	}
+	return nil
+}
+
+func (o *devOptions) name(i int) string { return fmt.Sprintf("n%d", i+1) }
+func (o *devOptions) http(i int) string { return fmt.Sprintf("127.0.0.1:%d", o.httpPort+i) }
+func (o *devOptions) raft(i int) string { return fmt.Sprintf("127.0.0.1:%d", o.raftPort+i) }
+func (o *devOptions) log(i int) string  { return filepath.Join(o.dir, o.name(i), "log") }
+
+func (o *devOptions) servers() []string {
+	all := make([]string, o.nodes)
+	for i := range all {
+		all[i] = o.http(i)
+	}
+	return all
+}
+
+// serveArgs is the command line of a node.
+func (o *devOptions) serveArgs(i int) []string {
+	peers := make([]string, o.nodes)
+	for p := range peers {
+		peers[p] = o.name(p) + "=" + o.http(p)
+	}
+	return append([]string{
+		"serve", "--stop-with-stdin",
+		"--name", o.name(i),
+		"--data", filepath.Join(o.dir, o.name(i)),
+		"--bucket", o.bucket,
+		"--http-addr", o.http(i),
+		"--raft-addr", o.raft(i),
+		"--peers", strings.Join(peers, ","),
+	}, o.serve...)
+}
+
+// runDev runs the cluster until ctx ends.
+func runDev(ctx context.Context, g *globals, o devOptions) error {
+	cleanUp, err := o.makeDir()
+	if err != nil {
+		return err
+	}
+	defer cleanUp()
+	if err := o.portsFree(); err != nil {
+		return err
+	}
+	control, err := listenControl(o.httpPort)
+	if err != nil {
+		return err
+	}
+	d := newDevCluster(g, o)
+	defer d.stopAll()
+	for i := range o.nodes {
+		if err := d.start(i); err != nil {
+			return errors.Join(err, control.Close())
+		}
+	}
+	stopControl := d.serveControl(control)
+	defer stopControl()
+	c, err := client.New(client.Config{Servers: o.servers(), UserAgent: "osqueue-dev"})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return d.watch(ctx, c)
+}
+
+// makeDir makes the directory, and the bucket in it unless one is given.
+func (o *devOptions) makeDir() (cleanUp func(), err error) {
+	cleanUp = func() {}
+	if o.dir == "" {
+		if o.dir, err = os.MkdirTemp("", "osqueue-dev-"); err != nil {
+			return nil, fmt.Errorf("make a temporary directory: %w", err)
+		}
+		cleanUp = func() { _ = os.RemoveAll(o.dir) } // a leftover in the temporary directory harms nobody
+	}
+	if o.dir, err = filepath.Abs(o.dir); err != nil {
+		return nil, err
+	}
+	for i := range o.nodes {
+		if err := os.MkdirAll(filepath.Join(o.dir, o.name(i)), 0o700); err != nil {
+			return nil, fmt.Errorf("make the node's directory: %w", err)
+		}
+	}
+	if o.bucket == "" {
+		o.bucket = "file://" + filepath.Join(o.dir, "bucket")
+	}
+	return cleanUp, nil
+}
+
+// portsFree says which port is taken before any node is started.
+func (o *devOptions) portsFree() error {
+	for i := range o.nodes {
+		for flag, addr := range map[string]string{"--http-port": o.http(i), "--raft-port": o.raft(i)} {
+			l, err := net.Listen("tcp", addr)
+			if err != nil {
+				return fmt.Errorf("%s is in use; is another dev cluster running? Choose other ports with %s", addr, flag)
+			}
+			_ = l.Close() // it was only a look
+		}
+	}
+	return nil
+}
+
+// devPollInterval is how often dev looks for a change of leader.
+const devPollInterval = 300 * time.Millisecond

@@ -1,0 +1,228 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+
+	"osqueue/client"
+)
+
+// devCluster owns the node processes of "osqueue dev".
+type devCluster struct {
+	g *globals
+	o devOptions
+
+	mu    sync.Mutex
+	nodes []*devNode // nil where none runs
+	quiet bool       // the cluster is being stopped: exits are no news
+}
+
+// devNode is one running process.
+type devNode struct {
+	cmd      *exec.Cmd
+	lifeline io.Closer     // open while this process lives
+	done     chan struct{} // closed when the process has been waited for
+}
+
+func newDevCluster(g *globals, o devOptions) *devCluster {
+	return &devCluster{g: g, o: o, nodes: make([]*devNode, o.nodes)}
+}
+
+// start runs node i. Its log is appended to.
+func (d *devCluster) start(i int) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.nodes[i] != nil {
+		return fmt.Errorf("%s is running (pid %d)", d.o.name(i), d.nodes[i].cmd.Process.Pid)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	log, err := os.OpenFile(d.o.log(i), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("open the log of %s: %w", d.o.name(i), err)
+	}
+	defer log.Close() // the child has its own descriptor
+	cmd := exec.Command(self, d.o.serveArgs(i)...)
+	cmd.Stdout, cmd.Stderr = log, log
+	// A process group of its own, so that Ctrl-C reaches the node only through
+	// stopAll; and a pipe whose end tells it that this process is gone.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	lifeline, err := cmd.StdinPipe()
+	if err != nil {
+		return fmt.Errorf("start %s: %w", d.o.name(i), err)
+	}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start %s: %w", d.o.name(i), err)
+	}
+	n := &devNode{cmd: cmd, lifeline: lifeline, done: make(chan struct{})}
+	d.nodes[i] = n
+	go d.wait(i, n)
+	return nil
+}
+
+// wait reaps a node's process and reports its end.
+func (d *devCluster) wait(i int, n *devNode) {
+	err := n.cmd.Wait()
+	d.mu.Lock()
+	d.nodes[i] = nil
+	quiet := d.quiet
+	d.mu.Unlock()
+	close(n.done)
+	if quiet {
+		return
+	}
+	reason := "exited"
+	if err != nil {
+		reason = "ended: " + err.Error()
+	}
+	d.say("%s (pid %d) %s. Its log: %s\n    start it again:  osqueue dev restart %s%s\n",
+		d.o.name(i), n.cmd.Process.Pid, reason, d.o.log(i), d.o.name(i), d.portFlag())
+}
+
+// stopAll ends every node gracefully, and by force what does not end in time.
+func (d *devCluster) stopAll() {
+	d.mu.Lock()
+	d.quiet = true
+	running := make([]*devNode, 0, len(d.nodes))
+	for _, n := range d.nodes {
+		if n != nil {
+			running = append(running, n)
+			_ = n.cmd.Process.Signal(syscall.SIGTERM) // it may have ended by itself
+		}
+	}
+	d.mu.Unlock()
+	patience := time.After(devStopTimeout)
+	for _, n := range running {
+		select {
+		case <-n.done:
+		case <-patience:
+			_ = n.cmd.Process.Kill()
+			<-n.done
+		}
+	}
+}
+
+// devStopTimeout is how long the nodes have to stop by themselves.
+const devStopTimeout = 10 * time.Second
+
+// restart starts a node by name, for "dev restart".
+func (d *devCluster) restart(name string) error {
+	for i := range d.o.nodes {
+		if d.o.name(i) == name {
+			return d.start(i)
+		}
+	}
+	return fmt.Errorf("there is no node %q; the nodes are n1 to n%d", name, d.o.nodes)
+}
+
+// watch tells of leaders until ctx ends.
+func (d *devCluster) watch(ctx context.Context, c *client.Client) error {
+	tick := time.NewTicker(devPollInterval)
+	defer tick.Stop()
+	leader := ""
+	for {
+		if now := d.leader(ctx, c); now != "" && now != leader {
+			if leader == "" {
+				d.welcome(now)
+			} else {
+				d.say("%s is the active leader now\n", now)
+			}
+			leader = now
+		}
+		select {
+		case <-ctx.Done():
+			d.say("stopping\n")
+			return nil
+		case <-tick.C:
+		}
+		if d.running() == 0 {
+			return errors.New("no node is left running; their logs say why: " + d.o.log(0))
+		}
+	}
+}
+
+// leader is the name of the active leader, "" if there is none.
+func (d *devCluster) leader(ctx context.Context, c *client.Client) string {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	for _, s := range c.StatusAll(ctx) {
+		if s.Err == nil && s.Status.State == "leader" {
+			return s.Status.NodeID
+		}
+	}
+	return ""
+}
+
+func (d *devCluster) running() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := 0
+	for _, node := range d.nodes {
+		if node != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// welcome prints what there is and what to do with it.
+func (d *devCluster) welcome(leader string) {
+	pid := 0
+	rows := ""
+	d.mu.Lock()
+	for i, n := range d.nodes {
+		if n == nil {
+			continue
+		}
+		mark := ""
+		if d.o.name(i) == leader {
+			mark, pid = "  leader", n.cmd.Process.Pid
+		}
+		rows += fmt.Sprintf("  %s  http://%s  pid %d%s\n", d.o.name(i), d.o.http(i), n.cmd.Process.Pid, mark)
+	}
+	d.mu.Unlock()
+	servers := d.serversFlag()
+	d.say(`a cluster of %d nodes is up
+
+%s
+  bucket  %s
+  logs    %s/n*/log
+
+Try, in another terminal:
+  osqueue submit hello '{"name":"you"}'%s
+  osqueue worker --exec 'hello=cat'%s
+  osqueue status%s
+  kill -9 %d              # the leader dies; nothing is lost
+  osqueue dev restart %s%s
+
+Ctrl-C stops everything.
+`, d.o.nodes, rows, d.o.bucket, d.o.dir, servers, servers, servers, pid, leader, d.portFlag())
+}
+
+// serversFlag is what other commands need to find a cluster on other ports.
+func (d *devCluster) serversFlag() string {
+	if d.o.httpPort == 8080 {
+		return ""
+	}
+	return " --servers " + d.o.http(0)
+}
+
+func (d *devCluster) portFlag() string {
+	if d.o.httpPort == 8080 {
+		return ""
+	}
+	return fmt.Sprintf(" --http-port %d", d.o.httpPort)
+}
+
+func (d *devCluster) say(format string, args ...any) {
+	_ = d.g.printf("osqueue dev: "+format, args...) // a closed terminal must not stop the cluster
+}

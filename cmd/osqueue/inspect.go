@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"osqueue/cluster"
+	"osqueue/fsm"
+	"osqueue/storage"
+	"osqueue/storage/bucketurl"
+	"osqueue/storage/queuefile"
+)
+
+func newInspectCommand(g *globals) *cobra.Command {
+	return &cobra.Command{
+		Use:   "inspect BUCKET-URL [JOB-ID]",
+		Short: "Read queue.json from a bucket, without a cluster",
+		Long: `Read queue.json from a bucket and say what is in it. Nothing is written and no
+node is needed: this works while the whole cluster is down. What it shows is as
+old as the last flush; the first lines say how old.
+
+With a job id it prints that job.`,
+		Example: `  osqueue inspect file:///srv/osqueue
+  osqueue inspect s3://jobs/prod?region=eu-central-1 0190a8c2-… --json`,
+		Args: usageArgs(cobra.RangeArgs(1, 2)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), g.timeout)
+			defer cancel()
+			doc, err := readDocument(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			if len(args) == 2 {
+				return g.printStoredJob(doc, args[1])
+			}
+			return g.printDocument(doc, time.Now())
+		},
+	}
+}
+
+func readDocument(ctx context.Context, url string) (*queuefile.Document, error) {
+	b, err := bucketurl.Open(ctx, url)
+	if err != nil {
+		return nil, &usageError{err: err}
+	}
+	obj, err := b.Get(ctx, cluster.DocumentKey)
+	err = errors.Join(err, b.Close())
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, fmt.Errorf("%s has no %s: is the URL right, prefix included?", url, cluster.DocumentKey)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s from %s: %w", cluster.DocumentKey, url, err)
+	}
+	doc, err := queuefile.Decode(obj.Data)
+	if err != nil {
+		return nil, fmt.Errorf("%s in %s: %w", cluster.DocumentKey, url, err)
+	}
+	return doc, nil
+}
+
+// storedDocument is what inspect tells of a document.
+type storedDocument struct {
+	Broker    string         `json:"broker"`
+	Heartbeat int64          `json:"brokerHeartbeat"`
+	AgeMs     int64          `json:"ageMs"`
+	LSN       string         `json:"lsn,omitempty"`
+	Epoch     uint64         `json:"epoch,omitempty"`
+	Node      string         `json:"node,omitempty"`
+	Lineage   string         `json:"lineage,omitempty"`
+	Completed uint64         `json:"completedTotal"`
+	Jobs      map[string]int `json:"jobs"`
+	Types     map[string]int `json:"waitingByType"`
+	Workers   int            `json:"workers"`
+}
+
+func describeDocument(d *queuefile.Document, now time.Time) storedDocument {
+	s := storedDocument{
+		Heartbeat: d.BrokerHeartbeat,
+		AgeMs:     now.UnixMilli() - d.BrokerHeartbeat,
+		Completed: d.Meta.CompletedTotal,
+		Jobs:      make(map[string]int),
+		Types:     make(map[string]int),
+		Workers:   len(d.Workers),
+	}
+	if d.Broker != nil {
+		s.Broker = *d.Broker
+	}
+	if h := d.Header; h != nil {
+		s.LSN, s.Epoch, s.Node, s.Lineage = h.LSN().String(), h.Epoch, h.Node, h.Lineage
+	}
+	for _, j := range d.Jobs {
+		s.Jobs[j.Status.String()]++
+		if j.Status == fsm.Unclaimed || j.Status == fsm.Scheduled {
+			s.Types[j.Type]++
+		}
+	}
+	return s
+}
+
+func (g *globals) printDocument(d *queuefile.Document, now time.Time) error {
+	s := describeDocument(d, now)
+	if g.json {
+		return g.writeJSON(s)
+	}
+	rows := [][]string{
+		{"broker", s.Broker},
+		{"written", fmt.Sprintf("%s (%s ago)", time.UnixMilli(s.Heartbeat).Format(time.RFC3339), time.Duration(s.AgeMs)*time.Millisecond)},
+	}
+	if d.Header != nil {
+		rows = append(rows,
+			[]string{"lsn", s.LSN},
+			[]string{"epoch", fmt.Sprintf("%d (node %s)", s.Epoch, s.Node)},
+			[]string{"lineage", s.Lineage})
+	} else {
+		rows = append(rows, []string{"format", "an older broker's: no LSN, no epoch"})
+	}
+	rows = append(rows, []string{"completed ever", fmt.Sprint(s.Completed)})
+	for st := fsm.Scheduled; st <= fsm.Cancelled; st++ {
+		rows = append(rows, []string{st.String(), fmt.Sprint(s.Jobs[st.String()])})
+	}
+	rows = append(rows, []string{"workers", fmt.Sprint(s.Workers)})
+	return g.table(rows)
+}
+
+// storedJob is a job as inspect prints it.
+type storedJob struct {
+	ID        string `json:"jobId"`
+	Type      string `json:"type,omitempty"`
+	Status    string `json:"status"`
+	Payload   string `json:"payload,omitempty"`
+	Result    string `json:"result,omitempty"`
+	LastError string `json:"lastError,omitempty"`
+	Worker    string `json:"workerId,omitempty"`
+	Attempts  int32  `json:"attempts"`
+	CreatedAt int64  `json:"createdAt"`
+}
+
+func (g *globals) printStoredJob(d *queuefile.Document, id string) error {
+	for _, j := range d.Jobs {
+		if j.ID != id {
+			continue
+		}
+		s := storedJob{
+			ID: j.ID, Type: j.Type, Status: j.Status.String(), Payload: string(j.Payload), Result: string(j.Result),
+			LastError: j.LastError, Attempts: j.Attempts, CreatedAt: j.CreatedAt,
+		}
+		if j.Worker != fsm.Anonymous {
+			s.Worker = j.Worker
+		}
+		if g.json {
+			return g.writeJSON(s)
+		}
+		return g.table([][]string{
+			{"job", s.ID}, {"type", s.Type}, {"status", s.Status}, {"worker", s.Worker},
+			{"attempts", fmt.Sprint(s.Attempts)}, {"created", time.UnixMilli(s.CreatedAt).Format(time.RFC3339)},
+			{"payload", s.Payload}, {"result", s.Result}, {"last error", s.LastError},
+		})
+	}
+	return fmt.Errorf("the document has no job %q; it may be younger than the last flush, or past its retention", id)
+}

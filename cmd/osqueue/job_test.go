@@ -1,0 +1,82 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "osqueue/api/v1"
+)
+
+func TestJobGet(t *testing.T) {
+	q := newQueueFake(t)
+	q.add(v1.NewJob{ID: "x", Type: "bad", Payload: []byte(`{"a":1}`)})
+	got := osq(t, q, "", "job", "get", "x")
+	for _, want := range []string{"id          x\n", "type        bad\n", "status      dead\n", "2023-11-14 22:13:20.000 UTC", "payload     {\"a\":1}\n", "no luck\nat all"} {
+		if !strings.Contains(got.out, want) {
+			t.Errorf("%q is missing:\n%s", want, got.out)
+		}
+	}
+	if strings.Contains(got.out, "result") || strings.Contains(got.out, "heartbeat") {
+		t.Errorf("what is unset is shown:\n%s", got.out)
+	}
+	if got := osq(t, q, "", "job", "get", "x", "--json"); !strings.HasPrefix(got.out, `{"id":"x","status":"dead"`) {
+		t.Errorf("%+v", got)
+	}
+	if got := osq(t, q, "", "job", "get", "y"); got.code != exitFailure || !strings.Contains(got.err, "no such job") {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestJobList(t *testing.T) {
+	q := newQueueFake(t)
+	for i := range 1203 {
+		q.add(v1.NewJob{ID: fmt.Sprintf("j%d", i), Type: []string{"good", "bad"}[i%2]})
+	}
+	ids := func(args ...string) (lines []string, notes string) {
+		got := osq(t, q, "", append([]string{"job", "list"}, args...)...)
+		if got.code != exitOK {
+			t.Fatalf("%+v", got)
+		}
+		return strings.Split(strings.TrimSpace(got.out), "\n"), got.err
+	}
+	lines, notes := ids()
+	if len(lines) != 101 || !strings.HasPrefix(lines[1], "j0 ") || !strings.Contains(notes, "more than these 100") {
+		t.Errorf("%d lines, %s", len(lines), notes)
+	}
+	if lines, notes = ids("--all"); len(lines) != 1204 || notes != "" {
+		t.Errorf("%d lines, %s", len(lines), notes)
+	}
+	if lines, notes = ids("--status", "dead", "--type", "bad", "--limit", "2000", "--json"); len(lines) != 601 || notes != "" {
+		t.Errorf("%d lines, %s", len(lines), notes)
+	}
+	if lines, notes = ids("--status", "unclaimed,scheduled"); len(lines) != 1 || notes != "" {
+		t.Errorf("%v, %s", lines, notes)
+	}
+	if lines, _ = ids("--limit", "1203"); len(lines) != 1204 {
+		t.Errorf("%d lines", len(lines))
+	}
+}
+
+func TestShort(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		1234 * time.Microsecond:     "1ms",
+		1234567 * time.Microsecond:  "1.23s",
+		90*time.Second + 1234567:    "1m30s",
+		75 * time.Hour:              "3d",
+		25*time.Hour + time.Second:  "25h0m1s",
+		time.Duration(0):            "0s",
+		999_600 * time.Microsecond:  "1s",
+		59_999 * time.Millisecond:   "1m0s",
+		48*time.Hour - 1:            "48h0m0s",
+		365 * 24 * 10 * time.Hour:   "3650d",
+		time.Millisecond + 1:        "1ms",
+		61 * time.Minute:            "1h1m0s",
+		20*time.Second + 5000000000: "25s",
+	} {
+		if got := short(d); got != want {
+			t.Errorf("%v: %s, want %s", d, got, want)
+		}
+	}
+}

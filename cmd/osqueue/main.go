@@ -1,0 +1,80 @@
+// Command osqueue is the queue: its server, its worker and its tools, in one
+// binary.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	// CA certificates for images that have none.
+	_ "golang.org/x/crypto/x509roots/fallback"
+)
+
+// version is stamped by the linker.
+var version = "devel"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], newGlobals())
+	stop()
+	os.Exit(code)
+}
+
+// run executes one command line and returns the exit code.
+func run(ctx context.Context, args []string, g *globals) int {
+	root := newRootCommand(g)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	g.printError(err)
+	return exitCode(err)
+}
+
+func newRootCommand(g *globals) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "osqueue",
+		Short: "A job queue for people who have a bucket and three small machines",
+		Long: `osqueue is a job queue that needs no database: three nodes agree on every job
+through raft, and the state goes to a bucket (S3, GCS, a directory), from
+which everything can be rebuilt.
+
+Try it with "osqueue dev".
+
+Exit codes: 0 ok, 1 failure, 2 wrong usage.`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetIn(g.stdin)
+	root.SetOut(g.stdout)
+	root.SetErr(g.stderr)
+	g.bind(root.PersistentFlags())
+	root.SetFlagErrorFunc(usageFlags)
+	root.AddCommand(
+		newDevCommand(g),
+		newServeCommand(g),
+		newWorkerCommand(g),
+		newSubmitCommand(g),
+		newJobCommand(g),
+		newStatusCommand(g),
+		newInspectCommand(g),
+		newVersionCommand(g),
+	)
+	return root
+}
+
+func newVersionCommand(g *globals) *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version of this binary",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if g.json {
+				return g.writeJSON(map[string]string{"version": version})
+			}
+			return g.printf("osqueue %s\n", version)
+		},
+	}
+}

@@ -1,0 +1,238 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"osqueue/client"
+)
+
+// defaultServers are the nodes that "osqueue dev" starts.
+const defaultServers = "127.0.0.1:8080,127.0.0.1:8081,127.0.0.1:8082"
+
+// exitHelp ends the help of every command that talks to a cluster.
+const exitHelp = "Exit status: 0 if all went well, 1 if something failed, 2 if the command was used wrongly."
+
+// The exit statuses.
+const (
+	exitOK = iota
+	exitFailure
+	exitUsage
+)
+
+// globals are the flags that all commands share, and the streams that they
+// use, so that commands can be tested without a process.
+type globals struct {
+	servers []string
+	json    bool
+	timeout time.Duration
+
+	stdin  io.Reader
+	stdout io.Writer
+	stderr io.Writer
+	getenv func(string) string
+}
+
+// newGlobals returns globals on the process's own streams and environment.
+func newGlobals() *globals {
+	return &globals{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv}
+}
+
+// bind adds the flags to a root command's persistent ones. The environment is
+// read here: a flag beats it.
+func (g *globals) bind(flags *pflag.FlagSet) {
+	servers := g.getenv("OSQUEUE_SERVERS")
+	if servers == "" {
+		servers = defaultServers
+	}
+	flags.StringSliceVar(&g.servers, "servers", strings.Split(servers, ","),
+		"nodes of the cluster, as host:port or URL (environment: OSQUEUE_SERVERS)")
+	flags.BoolVar(&g.json, "json", false, "write JSON, for programs")
+	flags.DurationVar(&g.timeout, "timeout", 10*time.Second, "how long to try to get an answer from the cluster")
+}
+
+// client returns a client of the cluster that the flags name.
+func (g *globals) client() (*client.Client, error) { return g.clientWith(nil) }
+
+// clientWith is client with changes to its set-up.
+func (g *globals) clientWith(change func(*client.Config)) (*client.Client, error) {
+	if g.timeout <= 0 {
+		return nil, usagef("--timeout %v: must be positive", g.timeout)
+	}
+	cfg := client.Config{
+		Servers:        g.servers,
+		AttemptTimeout: min(g.timeout, client.DefaultAttemptTimeout),
+		RetryFor:       g.timeout,
+		UserAgent:      "osqueue-cli",
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	c, err := client.New(cfg)
+	if err != nil {
+		return nil, &usageError{err: fmt.Errorf("--servers: %w", err)}
+	}
+	return c, nil
+}
+
+// withClient runs fn with a client, for at most the time that --timeout gives.
+func (g *globals) withClient(ctx context.Context, fn func(context.Context, *client.Client) error) error {
+	c, err := g.client()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(ctx, g.timeout)
+	defer cancel()
+	return fn(ctx, c)
+}
+
+// writeJSON writes v as one line.
+func (g *globals) writeJSON(v any) error {
+	line, err := json.Marshal(v, jsontext.AllowInvalidUTF8(true), json.Deterministic(true))
+	if err != nil {
+		return fmt.Errorf("write as JSON: %w", err)
+	}
+	return write(g.stdout, string(line)+"\n")
+}
+
+// printf writes to stdout.
+func (g *globals) printf(format string, args ...any) error {
+	return write(g.stdout, fmt.Sprintf(format, args...))
+}
+
+func write(w io.Writer, text string) error {
+	if _, err := io.WriteString(w, text); err != nil {
+		return fmt.Errorf("write the output: %w", err)
+	}
+	return nil
+}
+
+// table writes rows of cells, aligned, to stdout.
+func (g *globals) table(rows [][]string) error {
+	w := tabwriter.NewWriter(g.stdout, 0, 0, 2, ' ', 0)
+	for _, cells := range rows {
+		if err := write(w, strings.Join(cells, "\t")+"\n"); err != nil {
+			return err
+		}
+	}
+	if err := w.Flush(); err != nil {
+		return fmt.Errorf("write the output: %w", err)
+	}
+	return nil
+}
+
+// usageError is a command that was used wrongly.
+type usageError struct{ err error }
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+func usagef(format string, args ...any) error { return &usageError{err: fmt.Errorf(format, args...)} }
+
+// usageArgs makes the complaints of a check of arguments usage errors.
+func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return &usageError{err: fmt.Errorf("%w\nUsage: %s", err, cmd.UseLine())}
+		}
+		return nil
+	}
+}
+
+// usageFlags is for cobra's SetFlagErrorFunc of the root command.
+func usageFlags(cmd *cobra.Command, err error) error {
+	return &usageError{err: fmt.Errorf("%w\nUsage: %s", err, cmd.UseLine())}
+}
+
+// silentError fails the command without a further message: what there is to
+// say has been printed.
+type silentError struct{}
+
+func (silentError) Error() string { return "failed" }
+
+// exitCode is the exit status that err stands for.
+func exitCode(err error) int {
+	var usage *usageError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &usage):
+		return exitUsage
+	}
+	return exitFailure
+}
+
+// printError writes err to stderr: what failed, and what to do about it.
+func (g *globals) printError(err error) {
+	if err == nil || errors.As(err, new(silentError)) {
+		return
+	}
+	text := "osqueue: " + explain(err, g.timeout)
+	if g.json {
+		text = errorJSON(err)
+	}
+	_, _ = fmt.Fprintln(g.stderr, text) // there is nowhere left to report it
+}
+
+const startHint = `start a cluster with "osqueue dev", or name its nodes with --servers or OSQUEUE_SERVERS`
+
+// explain adds to the errors of the client what a person needs to go on.
+func explain(err error, timeout time.Duration) string {
+	var e *client.Error
+	if !errors.As(err, &e) || !e.Unreachable() {
+		return err.Error()
+	}
+	if err.Error() != e.Error() { // it says more than the client does
+		return err.Error() + "\n" + startHint
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: no server could be reached within %v:\n", e.Op, timeout)
+	for _, t := range e.Tried {
+		fmt.Fprintf(&b, "  %s  %v\n", t.Server, t.Err)
+	}
+	if e.Committed == client.CommittedUnknown {
+		b.WriteString("It is not known whether the request took effect.\n")
+	}
+	b.WriteString(startHint)
+	return b.String()
+}
+
+// errorJSON is err for programs.
+func errorJSON(err error) string {
+	type tried struct {
+		Server string `json:"server"`
+		Error  string `json:"error"`
+	}
+	out := struct {
+		Error     string  `json:"error"`
+		Op        string  `json:"op,omitzero"`
+		Status    int     `json:"status,omitzero"`
+		Tag       string  `json:"_tag,omitzero"`
+		Committed string  `json:"committed,omitzero"`
+		Tried     []tried `json:"tried,omitempty"`
+	}{Error: err.Error()}
+	var e *client.Error
+	if errors.As(err, &e) {
+		out.Op, out.Status, out.Tag, out.Committed = e.Op, e.Status, e.Tag, string(e.Committed)
+		for _, t := range e.Tried {
+			out.Tried = append(out.Tried, tried{Server: t.Server, Error: t.Err.Error()})
+		}
+	}
+	line, fault := json.Marshal(out, jsontext.AllowInvalidUTF8(true))
+	if fault != nil {
+		return `{"error":"unprintable"}` // not reached: all members are texts and numbers
+	}
+	return string(line)
+}

@@ -1,0 +1,223 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"osqueue/cluster"
+	"osqueue/storage/throttle"
+)
+
+// serveOptions are the flags of serve, before they are checked together.
+type serveOptions struct {
+	node      cluster.Config
+	bucket    string
+	budget    throttle.Config
+	httpAddr  string
+	peers     string
+	bodyLimit int64
+	logLevel  string
+	logJSON   bool
+	withStdin bool
+
+	leaseTime       time.Duration
+	workerTimeout   time.Duration
+	retainCompleted time.Duration
+}
+
+const envPrefix = "OSQUEUE_"
+
+func newServeCommand(g *globals) *cobra.Command {
+	o := serveOptions{node: cluster.DefaultConfig()}
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run one node of a cluster",
+		Long: `Run one node of a cluster. Start the same command on every node, with its own
+--name and addresses and the same --peers and --bucket.
+
+Every flag can be given as an environment variable: --raft-addr is
+OSQUEUE_RAFT_ADDR. A flag beats the environment.
+
+SIGTERM and Ctrl-C stop the node gracefully: leadership is handed over first.`,
+		Example: `  # a single node
+  osqueue serve --data ./data --bucket file:///srv/osqueue
+
+  # node n1 of three
+  osqueue serve --name n1 --data /var/lib/osqueue --bucket s3://jobs/prod?region=eu-central-1 \
+    --http-addr 10.0.0.1:8080 --raft-addr 10.0.0.1:7080 --insecure-raft \
+    --peers n1=10.0.0.1:8080,n2=10.0.0.2:8080,n3=10.0.0.3:8080`,
+		Args: usageArgs(cobra.NoArgs),
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			return flagsFromEnv(cmd.Flags(), g.getenv)
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.complete(g); err != nil {
+				return &usageError{err: err}
+			}
+			ctx := cmd.Context()
+			if o.withStdin {
+				var stop context.CancelFunc
+				ctx, stop = untilEOF(ctx, g.stdin)
+				defer stop()
+			}
+			return serve(ctx, &o)
+		},
+	}
+	o.bind(cmd.Flags())
+	return cmd
+}
+
+func (o *serveOptions) bind(f *pflag.FlagSet) {
+	c := &o.node
+	f.StringVar(&c.Name, "name", "n1", "name of this node, unique in the cluster")
+	f.StringVar(&c.DataDir, "data", "osqueue-data", "directory for the raft log, snapshots and identity")
+	f.StringVar(&o.bucket, "bucket", "", "where queue.json lives: file:///dir, s3://bucket/prefix?region=…&endpoint=…, gs://bucket/prefix, mem://")
+	f.StringVar(&o.httpAddr, "http-addr", "127.0.0.1:8080", "host:port of the HTTP API")
+	f.StringVar(&c.HTTPAdvertise, "http-advertise", "", "host:port by which others reach the HTTP API (default: --http-addr)")
+	f.StringVar(&c.RaftAddr, "raft-addr", c.RaftAddr, "host:port for the other nodes")
+	f.StringVar(&c.RaftAdvertise, "raft-advertise", "", "host:port by which the other nodes reach this one (default: --raft-addr)")
+	f.BoolVar(&c.InsecureRaft, "insecure-raft", false, "allow the unprotected raft port on addresses other than loopback; only for private networks")
+	f.StringVar(&o.peers, "peers", "", "all nodes of the cluster as name=host:port of the HTTP API, comma separated (default: this node alone)")
+	f.StringVar(&c.RaftLog, "raft-log", c.RaftLog, "kind of raft log: bolt, wal or memory")
+	f.DurationVar(&c.HeartbeatTimeout, "raft-heartbeat", c.HeartbeatTimeout, "silence of the leader after which a follower calls an election")
+	f.DurationVar(&c.ElectionTimeout, "raft-election", c.ElectionTimeout, "how long an election may take before the next one")
+	f.DurationVar(&c.LeaseTimeout, "raft-lease", c.LeaseTimeout, "how long a leader without a majority stays leader")
+	f.Uint64Var(&c.SnapshotThreshold, "raft-snapshot-threshold", c.SnapshotThreshold, "entries after which the raft log is cut")
+	f.Uint64Var(&c.TrailingLogs, "raft-trailing-logs", c.TrailingLogs, "entries kept behind a cut for followers that lag")
+	f.DurationVar(&c.Flush.Interval, "flush-interval", c.Flush.Interval, "least time between two writes to the bucket")
+	f.DurationVar(&c.Flush.Heartbeat, "broker-heartbeat", c.Flush.Heartbeat, "most time between two writes to the bucket")
+	f.IntVar(&c.Flush.Bandwidth, "flush-bandwidth", c.Flush.Bandwidth, "bytes a second that writing to the bucket may take on average; 0 is no limit")
+	f.DurationVar(&c.BrokerTimeout, "broker-timeout", c.BrokerTimeout, "silence after which a broker of another cluster is taken for dead")
+	f.DurationVar(&c.StandbyRetry, "standby-retry", c.StandbyRetry, "how often a standby looks whether the other broker is dead")
+	f.IntVar(&o.budget.ReadsPerMinute, "bucket-reads-per-minute", 0, "limit on reads of the bucket; 0 is none")
+	f.IntVar(&o.budget.WritesPerMinute, "bucket-writes-per-minute", 0, "limit on writes to the bucket; 0 is none")
+	f.IntVar(&o.budget.WritesPerDay, "bucket-writes-per-day", 0, "limit on writes to the bucket a day; 0 is none")
+	f.Int32Var(&c.Settings.MaxAttempts, "max-attempts", c.Settings.MaxAttempts, "attempts of a job that names no number")
+	f.DurationVar(&o.leaseTime, "lease", msToDuration(c.Settings.LeaseMs), "how long a job is leased between two heartbeats, unless the job or its worker says otherwise")
+	f.DurationVar(&o.workerTimeout, "worker-timeout", msToDuration(c.Settings.WorkerTimeoutMs), "silence after which a registered worker is dead")
+	f.DurationVar(&o.retainCompleted, "retain-completed", msToDuration(c.Settings.RetainCompletedMs), "how long completed jobs are kept")
+	f.Int64Var(&c.Settings.RetainCompletedCount, "retain-completed-count", c.Settings.RetainCompletedCount, "how many completed jobs are kept")
+	f.Int64Var(&o.bodyLimit, "body-limit", 1<<20, "largest request body in bytes")
+	f.StringVar(&o.logLevel, "log-level", "info", "trace, debug, info, warn or error")
+	f.BoolVar(&o.withStdin, "stop-with-stdin", false, "stop when standard input ends: for programs that start nodes and must not leave them behind")
+	f.BoolVar(&o.logJSON, "log-json", false, "write the log as JSON lines")
+}
+
+func msToDuration(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
+
+// complete checks the flags together and fills in what follows from others.
+func (o *serveOptions) complete(g *globals) error {
+	c := &o.node
+	level := hclog.LevelFromString(o.logLevel)
+	if level == hclog.NoLevel {
+		return fmt.Errorf("--log-level %q: use trace, debug, info, warn or error", o.logLevel)
+	}
+	c.Logger = hclog.New(&hclog.LoggerOptions{Name: c.Name, Level: level, Output: g.stderr, JSONFormat: o.logJSON})
+	c.Version = version
+	if o.bucket == "" {
+		return errors.New("no --bucket is given: name one, for example --bucket file:///srv/osqueue")
+	}
+	if c.HTTPAdvertise == "" || c.HTTPAdvertise == cluster.DefaultConfig().HTTPAdvertise {
+		c.HTTPAdvertise = o.httpAddr
+	}
+	if err := advertisable(c.HTTPAdvertise, "--http-advertise"); err != nil {
+		return err
+	}
+	if c.RaftAdvertise == "" {
+		if err := advertisable(c.RaftAddr, "--raft-advertise"); err != nil {
+			return err
+		}
+	}
+	var err error
+	if c.Peers, err = cluster.ParsePeers(o.peers); err != nil {
+		return fmt.Errorf("--peers: %w", err)
+	}
+	if o.bodyLimit <= 0 {
+		return fmt.Errorf("--body-limit %d: must be positive", o.bodyLimit)
+	}
+	return o.completeSettings()
+}
+
+// completeSettings checks the times and counts that the machine decides by.
+func (o *serveOptions) completeSettings() error {
+	s := &o.node.Settings
+	for _, f := range []struct {
+		flag string
+		d    time.Duration
+		ms   *int64
+	}{
+		{"--lease", o.leaseTime, &s.LeaseMs},
+		{"--worker-timeout", o.workerTimeout, &s.WorkerTimeoutMs},
+		{"--retain-completed", o.retainCompleted, &s.RetainCompletedMs},
+	} {
+		if f.d < time.Millisecond {
+			return fmt.Errorf("%s %v: must be at least 1ms", f.flag, f.d)
+		}
+		*f.ms = f.d.Milliseconds()
+	}
+	if s.MaxAttempts < 1 {
+		return fmt.Errorf("--max-attempts %d: must be at least 1", s.MaxAttempts)
+	}
+	if s.RetainCompletedCount < 0 {
+		return fmt.Errorf("--retain-completed-count %d: must not be negative", s.RetainCompletedCount)
+	}
+	return nil
+}
+
+// advertisable refuses an address that tells others nothing.
+func advertisable(addr, flag string) error {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return fmt.Errorf("address %q: write host:port", addr)
+	}
+	if ip := net.ParseIP(host); host == "" || (ip != nil && ip.IsUnspecified()) {
+		return fmt.Errorf("others cannot reach %q: say with %s which address they are to use", addr, flag)
+	}
+	return nil
+}
+
+// flagsFromEnv gives every flag that is not on the command line the value of
+// its environment variable, if there is one.
+func flagsFromEnv(f *pflag.FlagSet, getenv func(string) string) error {
+	var errs []error
+	f.VisitAll(func(flag *pflag.Flag) {
+		name := envPrefix + strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_"))
+		value := getenv(name)
+		if flag.Changed || value == "" {
+			return
+		}
+		if err := f.Set(flag.Name, value); err != nil {
+			errs = append(errs, &usageError{err: fmt.Errorf("environment variable %s: %w", name, err)})
+		}
+	})
+	return errors.Join(errs...)
+}
+
+// untilEOF returns a context that ends with r. The reading goroutine cannot be
+// stopped; it ends with the process.
+func untilEOF(ctx context.Context, r io.Reader) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		_, _ = io.Copy(io.Discard, r) // an error ends it just as well
+		cancel()
+	}()
+	return ctx, cancel
+}
+
+// serve runs a node until ctx ends.
+func serve(ctx context.Context, o *serveOptions) error {
+	s, err := assemble(ctx, o)
+	if err != nil {
+		return err
+	}
+	return s.run(ctx)
+}

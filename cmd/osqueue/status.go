@@ -1,0 +1,192 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	v1 "osqueue/api/v1"
+	"osqueue/client"
+)
+
+func newStatusCommand(g *globals) *cobra.Command {
+	check := false
+	cmd := &cobra.Command{
+		Use:   "status [SERVER]",
+		Short: "Show the nodes of the cluster",
+		Long: `Asks every node for its status and shows the answers as a table: LSN is the
+newest log entry that the node has, FLUSHED the newest known to be in the
+bucket, LAG what lies between. The exit status is 1 if no node leads.
+
+With --check nothing is shown: the exit status is 0 if SERVER (without it: each
+node of --servers) is ready to serve, else 1. This is for health checks.
+
+` + exitHelp,
+		Example: `  osqueue status
+  osqueue status --check 127.0.0.1:8080`,
+		Args: usageArgs(cobra.MaximumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				g.servers = args
+			}
+			return g.withClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
+				if check {
+					return checkReady(ctx, c)
+				}
+				return g.showNodes(c.StatusAll(ctx))
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&check, "check", false, "only check whether the nodes are ready")
+	return cmd
+}
+
+// checkReady returns an error for every server that is not ready.
+func checkReady(ctx context.Context, c *client.Client) error {
+	var errs []error
+	for _, server := range c.Servers() {
+		if err := c.Ready(ctx, server); err != nil {
+			errs = append(errs, fmt.Errorf("%s is not ready: %s", hostOf(server), cause(err)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (g *globals) showNodes(nodes []client.NodeStatus) error {
+	var err error
+	if g.json {
+		err = g.writeNodes(nodes)
+	} else {
+		err = g.tableOfNodes(nodes)
+	}
+	if err != nil {
+		return err
+	}
+	return leaderless(nodes)
+}
+
+// leaderless is the error of a cluster in which no node says that it leads.
+func leaderless(nodes []client.NodeStatus) error {
+	answers := 0
+	for _, n := range nodes {
+		switch {
+		case n.Err != nil:
+		case n.Status.State == v1.StateLeader:
+			return nil
+		default:
+			answers++
+		}
+	}
+	if answers == 0 {
+		return errors.New("no node answers; " + startHint)
+	}
+	return fmt.Errorf("no leader among the %d nodes that answer; writes wait until a majority of the cluster runs", answers)
+}
+
+func (g *globals) writeNodes(nodes []client.NodeStatus) error {
+	type node struct {
+		Server string     `json:"server"`
+		Error  string     `json:"error,omitzero"`
+		Status *v1.Status `json:"status,omitzero"`
+	}
+	out := struct {
+		Nodes []node `json:"nodes"`
+	}{}
+	for _, n := range nodes {
+		row := node{Server: n.Server}
+		if n.Err != nil {
+			row.Error = n.Err.Error()
+		} else {
+			row.Status = &n.Status
+		}
+		out.Nodes = append(out.Nodes, row)
+	}
+	return g.writeJSON(out)
+}
+
+func (g *globals) tableOfNodes(nodes []client.NodeStatus) error {
+	rows := [][]string{{"SERVER", "NODE", "STATE", "TERM", "LEADER", "LSN", "FLUSHED", "LAG", "FENCE", "WAITING", "RUNNING", "DONE", "DEAD", "WORKERS"}}
+	var notes []string
+	for _, n := range nodes {
+		rows = append(rows, nodeRow(n))
+		notes = append(notes, nodeNotes(n)...)
+	}
+	if err := g.table(rows); err != nil {
+		return err
+	}
+	for _, note := range notes {
+		if err := g.printf("%s\n", note); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func nodeRow(n client.NodeStatus) []string {
+	if n.Err != nil {
+		row := []string{hostOf(n.Server), "-", "unreachable"}
+		for range 11 {
+			row = append(row, "-")
+		}
+		return row
+	}
+	s := n.Status
+	return []string{
+		hostOf(n.Server), s.NodeID, s.State, strconv.FormatUint(s.Term, 10), leaderName(s), orDash(s.LSN), orDash(s.FlushedLSN),
+		lag(s), orDash(s.Fence.State), strconv.Itoa(s.Tasks.Pending), strconv.Itoa(s.Tasks.Processing),
+		strconv.FormatUint(s.Tasks.CompletedTotal, 10), strconv.Itoa(s.Tasks.Dead), strconv.Itoa(s.Workers),
+	}
+}
+
+// nodeNotes are what does not fit into a table.
+func nodeNotes(n client.NodeStatus) (notes []string) {
+	host := hostOf(n.Server)
+	if n.Err != nil {
+		return []string{fmt.Sprintf("%s: %s", host, cause(n.Err))}
+	}
+	if r := n.Status.Fence.Reason; r != "" {
+		notes = append(notes, fmt.Sprintf("%s: %s", host, r))
+	}
+	if e := n.Status.FlushError; e != "" {
+		notes = append(notes, fmt.Sprintf("%s: the last flush failed: %s", host, e))
+	}
+	return notes
+}
+
+// cause is why one server could not be asked, without the server's name.
+func cause(err error) string {
+	var e *client.Error
+	if errors.As(err, &e) && len(e.Tried) == 1 {
+		return e.Tried[0].Err.Error()
+	}
+	return err.Error()
+}
+
+func leaderName(s v1.Status) string {
+	if s.Leader == nil {
+		return "-"
+	}
+	return orDash(*s.Leader)
+}
+
+// lag is how far the bucket is behind.
+func lag(s v1.Status) string {
+	if s.LagEntries == 0 {
+		return "0"
+	}
+	return fmt.Sprintf("%d/%dms", s.LagEntries, s.LagMs)
+}
+
+// hostOf is a server as one would give it to --servers.
+func hostOf(server string) string {
+	u, err := url.Parse(server)
+	if err != nil || u.Scheme != "http" {
+		return server
+	}
+	return strings.TrimSuffix(u.Host+u.Path, "/")
+}

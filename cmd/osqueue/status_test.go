@@ -1,0 +1,89 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+
+	v1 "osqueue/api/v1"
+)
+
+func TestStatusTable(t *testing.T) {
+	q := newQueueFake(t)
+	q.status.Fence.Reason = "a reason"
+	q.status.FlushError = "bucket away"
+	c := newCommand(t, q.srv.URL, "127.0.0.1:1")
+	got := c.run("status")
+	if got.code != exitOK {
+		t.Fatalf("%+v", got)
+	}
+	lines := strings.Split(got.out, "\n")
+	host := strings.TrimPrefix(q.srv.URL, "http://")
+	want := strings.Fields(host + " n1 leader 3 n1 3-17 3-12 5/40ms active 4 2 11 1 6")
+	if fields := strings.Fields(lines[1]); strings.Join(fields, " ") != strings.Join(want, " ") {
+		t.Errorf("%v", fields)
+	}
+	if len(strings.Fields(lines[0])) != len(want) || len(strings.Fields(lines[2])) != len(want) {
+		t.Errorf("the columns differ:\n%s", got.out)
+	}
+	for _, text := range []string{host + ": a reason", "the last flush failed: bucket away", "127.0.0.1:1: ", "connection refused"} {
+		if !strings.Contains(got.out, text) {
+			t.Errorf("%q is missing:\n%s", text, got.out)
+		}
+	}
+	if at := strings.Index(lines[0], "NODE"); at != strings.Index(lines[1], "n1 ") {
+		t.Errorf("not aligned:\n%s", got.out)
+	}
+	if strings.Contains(got.out, "\x1b") {
+		t.Error("there are colours")
+	}
+}
+
+func TestStatusJSON(t *testing.T) {
+	q := newQueueFake(t)
+	c := newCommand(t, q.srv.URL, "127.0.0.1:1")
+	got := c.run("status", "--json")
+	var out struct {
+		Nodes []struct {
+			Server, Error string
+			Status        *v1.Status
+		}
+	}
+	if err := json.Unmarshal([]byte(got.out), &out, json.MatchCaseInsensitiveNames(true)); err != nil {
+		t.Fatal(err, got.out)
+	}
+	if len(out.Nodes) != 2 || out.Nodes[0].Status.LSN != "3-17" || out.Nodes[1].Status != nil || out.Nodes[1].Error == "" {
+		t.Errorf("%+v", out)
+	}
+}
+
+func TestStatusWithoutLeader(t *testing.T) {
+	q := newQueueFake(t)
+	q.status.State, q.status.Leader = v1.StateCandidate, nil
+	if got := osq(t, q, "", "status"); got.code != exitFailure || !strings.Contains(got.err, "no leader") || !strings.Contains(got.out, "candidate") {
+		t.Errorf("%+v", got)
+	}
+	c := newCommand(t, "127.0.0.1:1")
+	if got := c.run("status"); got.code != exitFailure || !strings.Contains(got.err, "osqueue dev") {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestStatusCheck(t *testing.T) {
+	q := newQueueFake(t)
+	host := strings.TrimPrefix(q.srv.URL, "http://")
+	if got := osq(t, q, "", "status", "--check"); got.code != exitOK || got.out != "" || got.err != "" {
+		t.Errorf("%+v", got)
+	}
+	if got := newCommand(t, "127.0.0.1:1").run("status", "--check", host); got.code != exitOK {
+		t.Errorf("%+v", got)
+	}
+	if got := newCommand(t, host, "127.0.0.1:1").run("status", "--check"); got.code != exitFailure || !strings.Contains(got.err, "127.0.0.1:1 is not ready") {
+		t.Errorf("%+v", got)
+	}
+	q.ready = false
+	if got := osq(t, q, "", "status", "--check"); got.code != exitFailure || !strings.Contains(got.err, "no leader yet") {
+		t.Errorf("%+v", got)
+	}
+}

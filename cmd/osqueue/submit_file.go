@@ -1,0 +1,223 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"time"
+
+	v1 "osqueue/api/v1"
+	"osqueue/client"
+)
+
+const (
+	batchesInFlight = 4
+	// waitsInFlight bounds the jobs whose results are waited for at once. The
+	// order of the output is that of the jobs, so a slow one holds up those
+	// behind it, and with them the reading of the file.
+	waitsInFlight = 64
+)
+
+// sent is a batch and what became of it.
+type sent struct {
+	batch batch
+	got   client.BatchEnqueued
+	err   error
+}
+
+// finishedJob is a job that was waited for.
+type finishedJob struct {
+	id  string
+	job v1.Job
+	err error
+}
+
+// fileSubmit is one "osqueue submit --file".
+type fileSubmit struct {
+	g     *globals
+	c     *client.Client
+	flags *submitFlags
+
+	began      time.Time
+	submitted  int
+	duplicates int
+	failed     int // did not complete
+}
+
+func submitFile(ctx context.Context, g *globals, c *client.Client, f *submitFlags) error {
+	in, err := g.open(f.file)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	s := &fileSubmit{g: g, c: c, flags: f, began: time.Now()}
+	if f.wait {
+		err = s.withResults(ctx, in)
+	} else {
+		err = s.enqueue(ctx, in, s.writeIDs)
+	}
+	if fault := s.summary(); err == nil {
+		err = fault
+	}
+	return err
+}
+
+// open returns a file's content; - is stdin.
+func (g *globals) open(name string) (io.ReadCloser, error) {
+	if name == "-" {
+		return io.NopCloser(g.stdin), nil
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("--file: %w", err)
+	}
+	return file, nil
+}
+
+// enqueue sends the file, and hands the ids of each batch to done, in order.
+func (s *fileSubmit) enqueue(ctx context.Context, in io.Reader, done func(ids []string) error) error {
+	batches := readBatches(newLineReader(in, s.flags))
+	send := func(ctx context.Context, b batch) sent {
+		got, err := s.c.EnqueueBatch(ctx, b.jobs)
+		return sent{batch: b, got: got, err: err}
+	}
+	return inOrder(ctx, batchesInFlight, batches, send, func(r sent) error {
+		if r.err != nil {
+			return fmt.Errorf("%s were not enqueued: %w", r.batch, r.err)
+		}
+		s.submitted += len(r.got.JobIDs)
+		s.duplicates += len(r.got.Duplicates)
+		return done(r.got.JobIDs)
+	})
+}
+
+// readBatches is the file as a sequence; an error ends it.
+func readBatches(lines *lineReader) iter.Seq2[batch, error] {
+	return func(yield func(batch, error) bool) {
+		for {
+			b, err := lines.next()
+			if errors.Is(err, io.EOF) || !yield(b, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (s *fileSubmit) writeIDs(ids []string) error {
+	for _, id := range ids {
+		var err error
+		if s.g.json {
+			err = s.g.writeJSON(map[string]string{"jobId": id})
+		} else {
+			err = s.g.printf("%s\n", id)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var errStopped = errors.New("stopped")
+
+// withResults sends the file and writes the results, in order.
+func (s *fileSubmit) withResults(ctx context.Context, in io.Reader) error {
+	ids := func(yield func(string, error) bool) {
+		stopped := false
+		err := s.enqueue(ctx, in, func(ids []string) error {
+			for _, id := range ids {
+				if stopped = stopped || !yield(id, nil); stopped {
+					return errStopped
+				}
+			}
+			return nil
+		})
+		if err != nil && !stopped {
+			yield("", err)
+		}
+	}
+	wait := func(ctx context.Context, id string) finishedJob {
+		job, err := s.c.WaitJob(ctx, id, s.flags.waitFor)
+		return finishedJob{id: id, job: job, err: err}
+	}
+	return inOrder(ctx, waitsInFlight, ids, wait, s.writeResult)
+}
+
+func (s *fileSubmit) writeResult(r finishedJob) error {
+	if r.err != nil {
+		return fmt.Errorf("job %s is enqueued, but: %w", r.id, r.err)
+	}
+	outcome := string(r.job.Result)
+	if r.job.Status != v1.StatusCompleted {
+		s.failed++
+		outcome = firstLine(r.job.LastError)
+	}
+	if s.g.json {
+		return s.g.writeJSON(r.job)
+	}
+	return s.g.printf("%s\t%s\t%s\n", r.id, r.job.Status, outcome)
+}
+
+// summary says on stderr how much there was; jobs that did not complete are an
+// error.
+func (s *fileSubmit) summary() error {
+	took := time.Since(s.began)
+	rate := float64(s.submitted) / took.Seconds()
+	text := fmt.Sprintf("submitted %d jobs in %s (%.0f jobs/s)", s.submitted, short(took), rate)
+	if s.duplicates > 0 {
+		text += fmt.Sprintf(", %d of them were there already", s.duplicates)
+	}
+	if s.failed > 0 {
+		text += fmt.Sprintf("; %d did not complete", s.failed)
+	}
+	if err := write(s.g.stderr, text+"\n"); err != nil {
+		return err
+	}
+	if s.failed > 0 {
+		return silentError{}
+	}
+	return nil
+}
+
+// inOrder does work for each item, about n at once, and hands the results to
+// done in the order of the items. After the first error, of items or of done,
+// no more items are taken; what was begun is finished and handed to done, so
+// that the caller knows of it.
+func inOrder[T, R any](
+	ctx context.Context, n int, items iter.Seq2[T, error], work func(context.Context, T) R, done func(R) error,
+) error {
+	results := make(chan chan R, n)
+	stop := make(chan struct{})
+	var itemsErr error
+	go func() {
+		defer close(results)
+		for item, err := range items {
+			if err != nil {
+				itemsErr = err
+				return
+			}
+			result := make(chan R, 1)
+			select {
+			case results <- result:
+			case <-stop:
+				return
+			case <-ctx.Done():
+				itemsErr = context.Cause(ctx)
+				return
+			}
+			go func() { result <- work(ctx, item) }()
+		}
+	}()
+	var doneErr error
+	for result := range results {
+		err := done(<-result)
+		if err != nil && doneErr == nil {
+			close(stop)
+		}
+		doneErr = errors.Join(doneErr, err)
+	}
+	return errors.Join(doneErr, itemsErr)
+}

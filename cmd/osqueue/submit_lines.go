@@ -1,0 +1,162 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	v1 "osqueue/api/v1"
+	"osqueue/client"
+)
+
+// batch is a run of lines that is sent in one request.
+type batch struct {
+	first, last int // numbers of the lines, from 1
+	jobs        []client.NewJob
+}
+
+func (b batch) String() string {
+	if b.first == b.last {
+		return fmt.Sprintf("line %d", b.first)
+	}
+	return fmt.Sprintf("lines %d to %d", b.first, b.last)
+}
+
+// lineReader makes batches of the lines of a file. It holds one at a time.
+type lineReader struct {
+	in     *bufio.Reader
+	flags  *submitFlags
+	number int            // of the line read last
+	ahead  *client.NewJob // read, but too large for its batch
+}
+
+func newLineReader(in io.Reader, f *submitFlags) *lineReader {
+	return &lineReader{in: bufio.NewReaderSize(in, 64<<10), flags: f}
+}
+
+// maxBatchBytes leaves room for what stands around the jobs.
+const maxBatchBytes = client.MaxBatchBytes - 4096
+
+// next returns the next batch; io.EOF if there is none.
+func (r *lineReader) next() (batch, error) {
+	b := batch{first: r.number + 1, last: r.number}
+	if r.ahead != nil {
+		b.first--
+	}
+	size := 0
+	for len(b.jobs) < client.MaxBatchJobs {
+		job, err := r.job()
+		if errors.Is(err, io.EOF) && len(b.jobs) > 0 {
+			break
+		}
+		if err != nil {
+			return batch{}, err
+		}
+		size += client.EncodedSize(*job)
+		if size > maxBatchBytes && len(b.jobs) > 0 {
+			r.ahead = job
+			b.last = r.number - 1
+			return b, nil
+		}
+		b.jobs = append(b.jobs, *job)
+		b.last = r.number
+	}
+	return b, nil
+}
+
+// job reads the next line that is not blank.
+func (r *lineReader) job() (*client.NewJob, error) {
+	if job := r.ahead; job != nil {
+		r.ahead = nil
+		return job, nil
+	}
+	for {
+		line, err := r.line()
+		if err != nil {
+			return nil, err
+		}
+		if len(bytes.TrimSpace(line)) == 0 {
+			continue
+		}
+		job, err := r.parse(line)
+		if err != nil {
+			return nil, fmt.Errorf("line %d %w", r.number, err)
+		}
+		return job, nil
+	}
+}
+
+// line reads one line, without its end; the last one needs none.
+func (r *lineReader) line() ([]byte, error) {
+	var line []byte
+	for {
+		part, err := r.in.ReadSlice('\n')
+		line = append(line, part...)
+		switch {
+		case len(line) > maxPayload:
+			return nil, fmt.Errorf("line %d is longer than %d bytes", r.number+1, maxPayload)
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case errors.Is(err, io.EOF) && len(line) > 0, err == nil:
+			r.number++
+			return bytes.TrimRight(line, "\r\n"), nil
+		case errors.Is(err, io.EOF):
+			return nil, io.EOF
+		default:
+			return nil, fmt.Errorf("read line %d: %w", r.number+1, err)
+		}
+	}
+}
+
+func (r *lineReader) parse(line []byte) (*client.NewJob, error) {
+	job, err := r.read(line)
+	if err == nil && r.flags.id != "" && job.ID == "" {
+		job.ID = fmt.Sprintf("%s-%d", r.flags.id, r.number)
+	}
+	return job, err
+}
+
+// read makes a job of a line: its payload if the type is given, else an object.
+func (r *lineReader) read(line []byte) (*client.NewJob, error) {
+	if r.flags.kind != "" {
+		payload, err := asJSON(line, r.flags.text)
+		if err != nil {
+			return nil, err
+		}
+		job := r.flags.job(payload)
+		job.ID = ""
+		return &job, nil
+	}
+	var in v1.NewJob
+	if err := json.Unmarshal(line, &in, json.RejectUnknownMembers(true)); err != nil {
+		return nil, fmt.Errorf("is not a job, which is a JSON object like {\"type\":\"wc\",\"payload\":1} (for lines that are payloads, give a type): %w", err)
+	}
+	return r.withDefaults(in), nil
+}
+
+// withDefaults is the job of a line, with the flags where it is silent.
+func (r *lineReader) withDefaults(in v1.NewJob) *client.NewJob {
+	job := r.flags.job(in.Payload)
+	job.ID, job.Type = in.ID, in.Type
+	if in.Priority != 0 {
+		job.Priority = in.Priority
+	}
+	if in.RunAt != 0 || in.DelayMs != 0 {
+		job.Delay = time.Duration(in.DelayMs) * time.Millisecond
+	}
+	if in.RunAt != 0 {
+		job.RunAt = time.UnixMilli(in.RunAt)
+	}
+	if in.MaxAttempts != nil {
+		job.MaxAttempts = in.MaxAttempts
+	}
+	if in.LeaseMs != 0 {
+		job.Lease = time.Duration(in.LeaseMs) * time.Millisecond
+	}
+	return &job
+}

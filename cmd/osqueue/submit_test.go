@@ -1,0 +1,278 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"pgregory.net/rapid"
+
+	v1 "osqueue/api/v1"
+	"osqueue/client"
+)
+
+func TestSubmitOne(t *testing.T) {
+	cases := []struct{ line, stdin, payload, kind string }{
+		{`submit`, "", "", ""},
+		{`submit wc`, "", "", "wc"},
+		{`submit wc {"a":1}`, "", `{"a":1}`, "wc"},
+		{`submit --type wc 5`, "", `5`, "wc"},
+		{`submit wc -`, " [1]", `[1]`, "wc"},
+		{`submit wc`, `"piped"`, `"piped"`, "wc"},
+		{`submit wc --text`, "two\nlines", `"two\nlines"`, "wc"},
+		{`submit wc --text he"llo`, "", `"he\"llo"`, "wc"},
+		{`submit wc 1`, "not read", `1`, "wc"},
+	}
+	for _, c := range cases {
+		q := newQueueFake(t)
+		got := osq(t, q, c.stdin, strings.Fields(c.line)...)
+		jobs := q.all()
+		if got.code != exitOK || len(jobs) != 1 || got.out != jobs[0].ID+"\n" {
+			t.Fatalf("%s: %+v, %+v", c.line, got, jobs)
+		}
+		if string(jobs[0].Payload) != c.payload || jobs[0].Type != c.kind {
+			t.Errorf("%s: payload %s, type %s", c.line, jobs[0].Payload, jobs[0].Type)
+		}
+	}
+}
+
+func TestSubmitFlags(t *testing.T) {
+	q := newQueueFake(t)
+	got := osq(t, q, "", strings.Fields("submit a 1 --id mine --priority -4 --max-attempts 9 --lease 2s --json")...)
+	if want := `{"jobId":"mine","lsn":"3-1"}` + "\n"; got.out != want || got.code != exitOK {
+		t.Errorf("%+v", got)
+	}
+	if j := q.all()[0]; j.Priority != -4 || j.MaxAttempts != 9 || j.LeaseMs != 2000 {
+		t.Errorf("%+v", j)
+	}
+	got = osq(t, q, "", strings.Fields("submit a 1 --id mine --json")...)
+	if !strings.Contains(got.out, `"duplicate":true`) {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestSubmitDevNullIsNoPayload(t *testing.T) {
+	q := newQueueFake(t)
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	c := newCommand(t, q.srv.URL)
+	c.stdin = null
+	if got := c.run("submit", "a"); got.code != exitOK || q.all()[0].Payload != nil {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestSubmitPayloadIsBounded(t *testing.T) {
+	q := newQueueFake(t)
+	got := osq(t, q, strings.Repeat(" ", maxPayload+1), "submit", "a")
+	if got.code != exitFailure || !strings.Contains(got.err, "larger than") || len(q.all()) != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestSubmitWait(t *testing.T) {
+	q := newQueueFake(t)
+	if got := osq(t, q, "", "submit", "good", "[7]", "--wait"); got.out != "[7]\n" || got.code != exitOK {
+		t.Errorf("%+v", got)
+	}
+	got := osq(t, q, "", "submit", "bad", "1", "--wait")
+	if got.code != exitFailure || got.out != "" || !strings.Contains(got.err, "dead: no luck") {
+		t.Errorf("%+v", got)
+	}
+	got = osq(t, q, "", "submit", "good", "1", "--wait", "--json")
+	if !strings.Contains(got.out, `"status":"completed"`) || !strings.Contains(got.out, `"result":1`) {
+		t.Errorf("%+v", got)
+	}
+	got = osq(t, q, "", "submit", "wait", "1", "--wait", "--wait-for", "50ms")
+	if got.code != exitFailure || !strings.Contains(got.err, "is enqueued") || !strings.Contains(got.err, "unclaimed") {
+		t.Errorf("%+v", got)
+	}
+}
+
+func numbered(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintln(&b, i)
+	}
+	return b.String()
+}
+
+func TestSubmitFileInBatches(t *testing.T) {
+	q := newQueueFake(t)
+	const n = 4321
+	file := filepath.Join(t.TempDir(), "lines")
+	if err := os.WriteFile(file, []byte(numbered(n)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := osq(t, q, "", "submit", "a", "--file", file, "--id", "run")
+	if got.code != exitOK || !strings.Contains(got.err, "submitted 4321 jobs in ") || !strings.Contains(got.err, "jobs/s") {
+		t.Fatalf("%s", got.err)
+	}
+	ids := strings.Fields(got.out)
+	for i, id := range ids {
+		if id != fmt.Sprintf("run-%d", i+1) {
+			t.Fatalf("line %d is %s", i+1, id)
+		}
+	}
+	slices.Sort(q.batches)
+	if len(ids) != n || !slices.Equal(q.batches, []int{321, 1000, 1000, 1000, 1000}) {
+		t.Errorf("%d ids, batches %v", len(ids), q.batches)
+	}
+	got = osq(t, q, "", "submit", "a", "--file", file, "--id", "run")
+	if len(q.all()) != n || !strings.Contains(got.err, "4321 of them were there already") {
+		t.Errorf("%s", got.err)
+	}
+}
+
+func TestSubmitFileOfJobs(t *testing.T) {
+	q := newQueueFake(t)
+	lines := `{"id":"x","type":"a","payload":{"b": [1]},"priority":3,"maxAttempts":1,"leaseMs":1500}
+
+{"delayMs":5}` + "\r\n" + `{"runAt":99,"payload":null}`
+	got := osq(t, q, lines, "submit", "--file", "-", "--json", "--priority", "7", "--delay", "1h")
+	jobs := q.all()
+	if got.code != exitOK || len(jobs) != 3 || !strings.HasPrefix(got.out, `{"jobId":"x"}`+"\n") {
+		t.Fatalf("%+v, %+v", got, jobs)
+	}
+	if j := jobs[0]; j.Type != "a" || string(j.Payload) != `{"b": [1]}` || j.Priority != 3 || j.MaxAttempts != 1 || j.LeaseMs != 1500 {
+		t.Errorf("%+v", j)
+	}
+	if jobs[1].Priority != 7 || jobs[1].Payload != nil || string(jobs[2].Payload) != "null" {
+		t.Errorf("%+v", jobs[1:])
+	}
+}
+
+func TestSubmitFileNamesTheBadLine(t *testing.T) {
+	for name, c := range map[string]struct {
+		args  string
+		lines string
+		want  string
+	}{
+		"not JSON":       {"submit a --file -", "1\n2\n\nx\n5\n", "line 4 is not valid JSON"},
+		"not a job":      {"submit --file -", "{}\n[]\n", "line 2 is not a job"},
+		"unknown member": {"submit --file -", "{}\n{\"pyload\":1}\n", "pyload"},
+		"too long":       {"submit a --file -", "1\n" + strings.Repeat("9", maxPayload+1), "line 2 is longer"},
+		"not UTF-8":      {"submit a --text --file -", "a\n\xff\n", "line 2 is not UTF-8"},
+	} {
+		q := newQueueFake(t)
+		got := osq(t, q, c.lines, strings.Fields(c.args)...)
+		if got.code != exitFailure || !strings.Contains(got.err, c.want) {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	if got := osq(t, newQueueFake(t), "", "submit", "a", "--file", "/no/such/file"); got.code != exitFailure {
+		t.Errorf("%+v", got)
+	}
+}
+
+// One batch is refused: those before it are enqueued and printed, the error
+// names its lines.
+func TestSubmitFileNamesTheBatchThatFailed(t *testing.T) {
+	q := newQueueFake(t)
+	n := 0
+	q.refuse = func(r *http.Request) *v1.Problem {
+		if r.URL.Path != v1.PathJobsBatch {
+			return nil
+		}
+		if n++; n < 3 {
+			return nil
+		}
+		return &v1.Problem{Status: 409, Tag: v1.TagIDTaken, Detail: "taken", Committed: v1.CommittedNo}
+	}
+	got := osq(t, q, numbered(20_000), "submit", "a", "--file", "-")
+	if got.code != exitFailure || !strings.Contains(got.err, "were not enqueued: enqueue batch: taken") || !strings.Contains(got.err, "lines ") {
+		t.Errorf("%s", got.err)
+	}
+	if ids := strings.Fields(got.out); len(ids) != 2000 || len(q.all()) != 2000 {
+		t.Errorf("%d ids for %d jobs", len(ids), len(q.all()))
+	}
+}
+
+func TestSubmitFileWait(t *testing.T) {
+	q := newQueueFake(t)
+	got := osq(t, q, numbered(1500), "submit", "good", "--file", "-", "--wait")
+	lines := strings.Split(strings.TrimSpace(got.out), "\n")
+	if got.code != exitOK || len(lines) != 1500 {
+		t.Fatalf("%d lines, %s", len(lines), got.err)
+	}
+	for i, line := range lines {
+		if !strings.HasSuffix(line, fmt.Sprintf("\tcompleted\t%d", i)) {
+			t.Fatalf("line %d: %s", i, line)
+		}
+	}
+	got = osq(t, q, "1\n2\n", "submit", "bad", "--file", "-", "--wait", "--json")
+	if got.code != exitFailure || !strings.Contains(got.err, "2 did not complete") || strings.Count(got.out, `"lastError"`) != 2 {
+		t.Errorf("%+v", got)
+	}
+	got = osq(t, q, "1\n2\n", "submit", "wait", "--file", "-", "--wait", "--wait-for", "50ms")
+	if got.code != exitFailure || !strings.Contains(got.err, "is enqueued, but") {
+		t.Errorf("%+v", got)
+	}
+	got = osq(t, q, "1\nx\n", "submit", "good", "--file", "-", "--wait")
+	if got.code != exitFailure || !strings.Contains(got.err, "line 2 ") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// However long the lines are: all of them arrive, in order, in batches that fit.
+func TestLinesBecomeBatchesThatFit(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		sizes := rapid.SliceOfN(rapid.IntRange(1, 300_000), 0, 12).Draw(t, "sizes")
+		var want []string
+		for _, n := range sizes {
+			want = append(want, strings.Repeat("1", n))
+		}
+		reader := newLineReader(strings.NewReader(strings.Join(want, "\n\n")), &submitFlags{kind: "a"})
+		var got []string
+		end := 0
+		for {
+			b, err := reader.next()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if b.first > b.last || b.first <= end {
+				t.Fatalf("%v after line %d", b, end)
+			}
+			end = b.last
+			var body []byte
+			for _, j := range b.jobs {
+				one, _ := json.Marshal(v1.NewJob{ID: client.NewID(), Type: j.Type, Payload: j.Payload})
+				body = append(body, one...)
+				got = append(got, string(j.Payload))
+			}
+			if len(b.jobs) == 0 || len(b.jobs) > client.MaxBatchJobs || len(body)+len(b.jobs)+20 > client.MaxBatchBytes {
+				t.Fatalf("a batch of %d jobs and %d bytes", len(b.jobs), len(body))
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("%d lines of %d", len(got), len(want))
+		}
+	})
+}
+
+func FuzzLine(f *testing.F) {
+	for _, s := range []string{"", "{}", `{"type":"a","payload":1}`, `{"payload":{"a":1,"a":2}}`, "[", `{"runAt":1e3}`, "\xff"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, line string) {
+		reader := newLineReader(strings.NewReader(line), &submitFlags{})
+		for {
+			if _, err := reader.next(); err != nil {
+				return
+			}
+		}
+	})
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"osqueue/api"
+	"osqueue/cluster"
+	"osqueue/storage"
+	"osqueue/storage/bucketurl"
+	"osqueue/storage/metered"
+	"osqueue/storage/probe"
+	"osqueue/storage/throttle"
+)
+
+// server is a running node with all its parts, bottom up.
+type server struct {
+	log    hclog.Logger
+	bucket storage.Bucket
+	node   *cluster.Node
+	api    *api.Server
+	listen net.Listener
+}
+
+// The patience of start and stop.
+const (
+	probeTimeout    = 20 * time.Second
+	stepDownTimeout = 3 * time.Second
+	httpStopTimeout = 5 * time.Second
+)
+
+// assemble starts everything but the HTTP server. Its listener is opened
+// first: a port in use is the most common mistake, and nothing has happened
+// by then.
+func assemble(ctx context.Context, o *serveOptions) (*server, error) {
+	s := &server{log: o.node.Logger}
+	metrics := newRegistry()
+	for _, w := range o.node.Warnings() {
+		s.log.Warn(w)
+	}
+	var err error
+	if s.listen, err = net.Listen("tcp", o.httpAddr); err != nil {
+		return nil, fmt.Errorf("listen for HTTP on %s: %w (another node or program uses it?)", o.httpAddr, err)
+	}
+	if s.bucket, err = openBucket(ctx, o, metrics); err != nil {
+		return nil, errors.Join(err, s.listen.Close())
+	}
+	o.node.Bucket = s.bucket
+	if s.node, err = cluster.Open(o.node); err != nil {
+		return nil, errors.Join(err, s.listen.Close(), s.bucket.Close())
+	}
+	metrics.MustRegister(newNodeCollector(s.node))
+	s.api = api.New(api.Config{
+		Backend:  s.node,
+		Metrics:  metrics,
+		MaxBody:  o.bodyLimit,
+		Logger:   s.log.Named("http"),
+		Internal: map[string]http.Handler{cluster.PeerPath: s.node.PeerHandler()},
+	})
+	return s, nil
+}
+
+// openBucket opens the bucket and makes sure that its conditions hold.
+func openBucket(ctx context.Context, o *serveOptions, metrics *prometheus.Registry) (storage.Bucket, error) {
+	b, err := bucketurl.Open(ctx, o.bucket)
+	if err != nil {
+		return nil, fmt.Errorf("--bucket: %w", err)
+	}
+	probeCtx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	if err := probe.Run(probeCtx, b); err != nil {
+		return nil, errors.Join(fmt.Errorf("the bucket %s is not usable: %w", o.bucket, err), b.Close())
+	}
+	limited, err := throttle.New(metered.New(b, newStorageMetrics(metrics)), o.budget)
+	if err != nil {
+		return nil, errors.Join(err, b.Close())
+	}
+	return limited, nil
+}
+
+// run serves until ctx ends or the node must not go on, then stops in an order
+// that loses no request: hand leadership over while requests still find a way
+// to the new leader, then let them end, then stop raft.
+func (s *server) run(ctx context.Context) error {
+	served := make(chan error, 1)
+	go func() { served <- s.api.Serve(s.listen) }()
+	s.log.Info("serving", "http", s.listen.Addr(), "pid", pid())
+
+	var failure error
+	select {
+	case <-ctx.Done():
+		s.log.Info("stopping")
+		stepDown, cancel := context.WithTimeout(context.Background(), stepDownTimeout)
+		s.node.StepDown(stepDown)
+		cancel()
+	case failure = <-s.node.Fatal():
+	case failure = <-served:
+	}
+	stop, cancel := context.WithTimeout(context.Background(), httpStopTimeout)
+	defer cancel()
+	return errors.Join(failure, s.api.Shutdown(stop), s.node.Close(), s.bucket.Close())
+}

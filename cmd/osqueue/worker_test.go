@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "osqueue/api/v1"
+)
+
+// runUntil runs a worker until the fake has no job of type "wait" or others to
+// do, then stops it.
+func runUntil(t *testing.T, q *queueFake, done func([]v1.Job) bool, args ...string) ended {
+	t.Helper()
+	c := newCommand(t, q.srv.URL)
+	ctx, stop := context.WithCancel(c.ctx)
+	c.ctx = ctx
+	go func() {
+		for !done(q.all()) && ctx.Err() == nil {
+			tick := time.NewTimer(5 * time.Millisecond)
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+			}
+		}
+		stop()
+	}()
+	return c.run(append([]string{"worker", "--poll-wait", "20ms"}, args...)...)
+}
+
+func allEnded(jobs []v1.Job) bool {
+	for _, j := range jobs {
+		if j.Status == v1.StatusUnclaimed || j.Status == v1.StatusInProgress {
+			return false
+		}
+	}
+	return true
+}
+
+func TestWorkerRunsCommands(t *testing.T) {
+	q := newQueueFake(t)
+	q.add(v1.NewJob{ID: "j1", Type: "wait", Payload: []byte(`"one two"`)})
+	q.add(v1.NewJob{ID: "j2", Type: "fail"})
+	q.jobs[1].Status = v1.StatusUnclaimed
+	got := runUntil(t, q, allEnded, "--exec", "wait=wc -w", "--exec", `fail=sh -c 'echo oh; echo dear >&2; exit 4'`, "--name", "w9")
+	jobs := q.all()
+	if got.code != exitOK || string(jobs[0].Result) != "2" || !strings.Contains(jobs[1].LastError, "exit status 4: dear") {
+		t.Fatalf("%+v, %+v", got, jobs)
+	}
+	if *jobs[0].WorkerID != "w9" {
+		t.Errorf("worker %s", *jobs[0].WorkerID)
+	}
+	for _, want := range []string{"completed  j1  wait  attempt 1", "failed     j2  fail  attempt 2", "exit status 4: dear"} {
+		if !strings.Contains(got.out, want) {
+			t.Errorf("%q is missing:\n%s", want, got.out)
+		}
+	}
+	if strings.Count(got.out, "\n") != 2 {
+		t.Errorf("%s", got.out)
+	}
+}
+
+func TestWorkerTakesEveryType(t *testing.T) {
+	q := newQueueFake(t)
+	q.add(v1.NewJob{ID: "j1", Type: "wait"})
+	got := runUntil(t, q, allEnded, "--exec", "*=printenv OSQUEUE_JOB_TYPE", "--json")
+	if string(q.all()[0].Result) != `"wait"` {
+		t.Fatalf("%+v", q.all())
+	}
+	if !strings.HasPrefix(got.out, `{"jobId":"j1","type":"wait","attempt":1,"outcome":"completed","tookMs":`) {
+		t.Errorf("%s", got.out)
+	}
+}
+
+func TestWorkerQuiet(t *testing.T) {
+	q := newQueueFake(t)
+	q.add(v1.NewJob{ID: "j1", Type: "wait"})
+	if got := runUntil(t, q, allEnded, "--exec", "*=true", "-q"); got.out != "" || got.code != exitOK {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A command that is still running when the worker stops is ended, and its job
+// given back.
+func TestWorkerGivesBackOnStop(t *testing.T) {
+	q := newQueueFake(t)
+	q.add(v1.NewJob{ID: "j1", Type: "wait"})
+	running := func(jobs []v1.Job) bool { return jobs[0].Status == v1.StatusInProgress }
+	began := time.Now()
+	got := runUntil(t, q, running, "--exec", "wait=sleep 600", "--stop-timeout", "0")
+	if got.code != exitOK || q.all()[0].Status != v1.StatusUnclaimed || !strings.Contains(got.out, "released   j1") {
+		t.Fatalf("%+v, %+v", got, q.all())
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("took %v", took)
+	}
+}
