@@ -1,0 +1,190 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	v1 "osqueue/api/v1"
+	"osqueue/client"
+)
+
+// Options shape a cluster. The zero value is three nodes on a directory.
+type Options struct {
+	Nodes  int      // 0 is three
+	Bucket string   // URL; "" is a directory of the test's own
+	Flags  []string // further flags of serve, for every node
+	Env    []string // further environment, for every node
+}
+
+// Cluster is a set of node processes with one bucket.
+type Cluster struct {
+	tb     testing.TB
+	dir    string
+	opt    Options
+	net    string // the first three bytes of its addresses
+	Nodes  []*Node
+	Client *client.Client
+}
+
+// clusters numbers the clusters of this process, for their addresses.
+var clusters atomic.Uint32
+
+// The ports are the same on every address.
+const (
+	httpPort = 8080
+	raftPort = 7080
+)
+
+// Start starts a cluster and waits until it has an active leader. It ends with
+// the test.
+func Start(tb testing.TB, opt Options) *Cluster {
+	tb.Helper()
+	c := New(tb, opt)
+	for _, n := range c.Nodes {
+		n.Start()
+	}
+	c.WaitLeader()
+	return c
+}
+
+// New makes a cluster whose nodes have not been started.
+func New(tb testing.TB, opt Options) *Cluster {
+	tb.Helper()
+	if opt.Nodes == 0 {
+		opt.Nodes = 3
+	}
+	binary, err := Binary()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	c := &Cluster{tb: tb, dir: tb.TempDir(), opt: opt, net: freshNet()}
+	if c.opt.Bucket == "" {
+		c.opt.Bucket = "file://" + filepath.Join(c.dir, "bucket")
+	}
+	for i := range opt.Nodes {
+		c.Nodes = append(c.Nodes, &Node{
+			cluster: c, binary: binary,
+			Name: fmt.Sprintf("n%d", i+1),
+			HTTP: fmt.Sprintf("%s.%d:%d", c.net, i+1, httpPort),
+			Raft: fmt.Sprintf("%s.%d:%d", c.net, i+1, raftPort),
+			Dir:  filepath.Join(c.dir, fmt.Sprintf("n%d", i+1)),
+		})
+	}
+	c.Client = c.NewClient()
+	tb.Cleanup(c.cleanUp)
+	return c
+}
+
+// freshNet returns the first three bytes of addresses that no other cluster on
+// this machine uses: the process id and a counter are in them.
+func freshNet() string {
+	n := uint32(os.Getpid())*16 + clusters.Add(1)
+	return fmt.Sprintf("127.%d.%d", 1+(n>>8)%250, n%256)
+}
+
+func (c *Cluster) cleanUp() {
+	c.Client.Close()
+	for _, n := range c.Nodes {
+		n.Kill()
+	}
+	if c.tb.Failed() {
+		for _, n := range c.Nodes {
+			c.tb.Logf("log of %s:\n%s", n.Name, n.LogTail(60))
+		}
+	}
+}
+
+// NewClient returns a client of all nodes. The caller closes it.
+func (c *Cluster) NewClient() *client.Client {
+	cl, err := client.New(client.Config{Servers: c.Servers(), RetryFor: 20 * time.Second})
+	if err != nil {
+		c.tb.Fatal(err)
+	}
+	return cl
+}
+
+// Servers are the HTTP addresses of all nodes.
+func (c *Cluster) Servers() []string {
+	all := make([]string, len(c.Nodes))
+	for i, n := range c.Nodes {
+		all[i] = n.HTTP
+	}
+	return all
+}
+
+// Bucket is the cluster's bucket URL.
+func (c *Cluster) Bucket() string { return c.opt.Bucket }
+
+// LeaderTimeout bounds every wait for a leader.
+const LeaderTimeout = 30 * time.Second
+
+// WaitLeader waits for an active leader and returns it.
+func (c *Cluster) WaitLeader() *Node {
+	c.tb.Helper()
+	return c.WaitOtherLeader(nil)
+}
+
+// WaitOtherLeader waits for an active leader that is not old.
+func (c *Cluster) WaitOtherLeader(old *Node) *Node {
+	c.tb.Helper()
+	var found *Node
+	c.Eventually(LeaderTimeout, "an active leader", func() error {
+		var states []string
+		for _, n := range c.Nodes {
+			s, err := n.Status()
+			if err == nil && s.State == "leader" && n != old {
+				found = n
+				return nil
+			}
+			states = append(states, fmt.Sprintf("%s: %s/%s %s %v", n.Name, s.State, s.Fence.State, s.Fence.Reason, err))
+		}
+		return fmt.Errorf("no leader: %s", strings.Join(states, "; "))
+	})
+	return found
+}
+
+// Follower returns a running node that is not the leader.
+func (c *Cluster) Follower() *Node {
+	c.tb.Helper()
+	leader := c.WaitLeader()
+	for _, n := range c.Nodes {
+		if n != leader && n.Running() {
+			return n
+		}
+	}
+	c.tb.Fatal("no follower is running")
+	return nil
+}
+
+// Eventually asks cond again and again until it returns nil, and fails the
+// test with its last error after timeout.
+func (c *Cluster) Eventually(timeout time.Duration, what string, cond func() error) {
+	c.tb.Helper()
+	deadline := time.Now().Add(timeout)
+	for {
+		err := cond()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			c.tb.Fatalf("waited %v for %s: %v", timeout, what, err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// Context bounds the calls of a test.
+func (c *Cluster) Context(d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	c.tb.Cleanup(cancel)
+	return ctx
+}
+
+// status is shorthand for the wire type.
+type status = v1.Status
