@@ -112,6 +112,28 @@ func TestShutdownEndsLongPollsAtOnce(t *testing.T) {
 	refused(t, s.read(conn), http.StatusServiceUnavailable, v1.TagClosing)
 }
 
+// A connection opened in advance is no request: net/http alone would give it
+// five seconds.
+func TestShutdownDoesNotWaitForUnusedConnections(t *testing.T) {
+	s := newServed(t)
+	conn := s.dial()
+	fresh := func() int {
+		s.s.fresh.mu.Lock()
+		defer s.s.fresh.mu.Unlock()
+		return len(s.s.fresh.conns)
+	}
+	eventually(t, "the connection is accepted", func() bool { return fresh() == 1 })
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+	defer cancel()
+	if err := s.s.Shutdown(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := io.ReadAll(conn); err != nil || len(b) > 0 {
+		t.Fatalf("read %q, %v", b, err)
+	}
+	eventually(t, "the connection is forgotten", func() bool { return fresh() == 0 })
+}
+
 // Requests that do not wait are answered, for as long as there is time.
 func TestShutdownLetsRequestsEnd(t *testing.T) {
 	s := newServed(t)

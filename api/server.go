@@ -30,6 +30,7 @@ type Server struct {
 	metrics *metrics
 	forward *forwarder
 	http    *http.Server
+	fresh   freshConns
 	closing context.Context // ends when the server does
 	shut    context.CancelFunc
 	served  atomic.Uint64 // names requests in the debug log
@@ -59,6 +60,7 @@ func New(cfg Config) *Server {
 		WriteTimeout:      t.Answer,
 		IdleTimeout:       t.Idle,
 		MaxHeaderBytes:    headerBytesMax,
+		ConnState:         s.fresh.track,
 		ErrorLog:          s.log.StandardLogger(&hclog.StandardLoggerOptions{InferLevels: true}),
 	}
 	return s
@@ -79,6 +81,7 @@ func (s *Server) Serve(ln net.Listener) error {
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.shut()
 	defer s.forward.close()
+	defer time.AfterFunc(freshGrace, s.fresh.close).Stop()
 	if err := s.http.Shutdown(ctx); err != nil {
 		return errors.Join(fmt.Errorf("requests were cut off at the end of the HTTP server: %w", err), s.http.Close())
 	}
