@@ -109,10 +109,12 @@ func (n *Node) standbyWait(seen election.Observed, now int64) time.Duration {
 }
 
 // adopt replaces the cluster's state by the document's, on every node, through
-// raft. The LSN goes on from the document's.
+// raft. The adoption is a step of its own in the lineage's history: the LSN
+// goes on from the document's, so that no two states share one.
 func (n *Node) adopt(ctx context.Context, doc *queuefile.Document) error {
 	n.log.Info("adopting the document in the bucket", "lsn", doc.Meta.LSN, "jobs", len(doc.Jobs), "lineage", doc.Meta.Lineage)
 	doc.Meta.Cluster = n.clusterID()
+	doc.Meta.LSN.Index++
 	doc.Meta.TermBase = 0
 	if term := n.raft.CurrentTerm(); doc.Meta.LSN.Term > term {
 		doc.Meta.TermBase = doc.Meta.LSN.Term - term
@@ -135,5 +137,14 @@ func (n *Node) adopt(ctx context.Context, doc *queuefile.Document) error {
 	if deadline, ok := ctx.Deadline(); ok {
 		timeout = time.Until(deadline)
 	}
-	return n.raft.Restore(meta, &buf, timeout)
+	if err := n.raft.Restore(meta, &buf, timeout); err != nil {
+		return err
+	}
+	if doc.Header != nil && !doc.Overtaken {
+		return nil
+	}
+	// An original broker has no successors to extend its leases for: what ran
+	// out while it was dead goes back to the queue, as it would under itself.
+	_, err = n.applyNow(ctx, newLeaderClock(time.Now, doc.Meta.Now).now())
+	return err
 }

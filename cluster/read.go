@@ -19,15 +19,25 @@ func (n *Node) Linearize(ctx context.Context) error {
 		return ErrNotLeader
 	}
 	if _, err := n.reads.Do(ctx, struct{}{}); err != nil {
-		if errors.Is(err, groupcommit.ErrOverloaded) {
-			return ErrOverloaded
-		}
-		return err
+		return readError(err)
 	}
 	if n.reign.Load() != before {
 		return ErrNotLeader
 	}
 	return nil
+}
+
+// readError translates the batcher's view of a read: nothing was changed, so
+// nothing is unknown.
+func readError(err error) error {
+	switch {
+	case errors.Is(err, groupcommit.ErrOverloaded):
+		return ErrOverloaded
+	case errors.Is(err, groupcommit.ErrClosed):
+		return ErrClosed
+	default:
+		return err
+	}
 }
 
 // verifyLeader is one round to a majority on behalf of all readers that wait.
