@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,23 +11,24 @@ import (
 )
 
 // Binary returns the program under test: the one that OSQUEUE_BIN names, else
-// one built from this tree, once for each test process.
+// one built from this tree, once for each test process. The flags are those of
+// `make build`, so that the build cache serves both.
 var Binary = sync.OnceValues(func() (string, error) {
 	if path := os.Getenv("OSQUEUE_BIN"); path != "" {
 		return filepath.Abs(path)
 	}
-	dir, err := os.MkdirTemp("", "osqueue-bin-")
-	if err != nil {
-		return "", err
-	}
+	// One place for each tree, and a name of its own while it is built: several
+	// test processes may be at it.
+	dir := filepath.Join(os.TempDir(), fmt.Sprintf("osqueue-test-%x", sha256.Sum256([]byte(Root())))[:32])
 	path := filepath.Join(dir, "osqueue")
-	build := exec.Command("go", "build", "-o", path, "./cmd/osqueue")
+	fresh := fmt.Sprintf("%s.%d", path, os.Getpid())
+	build := exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-ldflags", "-s -w", "-o", fresh, "./cmd/osqueue")
 	build.Dir = Root()
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build osqueue: %w\n%s", err, out)
 	}
-	return path, nil
+	return path, os.Rename(fresh, path)
 })
 
 // Root is the top of the source tree.

@@ -162,6 +162,23 @@ func (c *Cluster) Follower() *Node {
 	return nil
 }
 
+// StopAll stops every running node gracefully, as soon as it serves.
+func (c *Cluster) StopAll() {
+	c.tb.Helper()
+	for _, n := range c.Nodes {
+		if !n.Running() {
+			continue
+		}
+		c.Eventually(LeaderTimeout, n.Name+" to serve", func() error {
+			_, err := n.Status()
+			return err
+		})
+		if err := n.Stop(); err != nil {
+			c.tb.Fatalf("%s did not stop gracefully: %v", n.Name, err)
+		}
+	}
+}
+
 // Eventually asks cond again and again until it returns nil, and fails the
 // test with its last error after timeout.
 func (c *Cluster) Eventually(timeout time.Duration, what string, cond func() error) {

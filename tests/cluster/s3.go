@@ -33,6 +33,24 @@ type S3 struct {
 	lose     int // answers still to be lost
 	lost     int
 	down     bool
+	hold     *Held // the next write of the document, if not nil
+}
+
+// Held is a write of the document that is late: its request has come in whole
+// and waits until Release.
+type Held struct {
+	arrived, release chan struct{}
+	refused          chan bool
+}
+
+// Arrived is closed when the write has come in.
+func (h *Held) Arrived() <-chan struct{} { return h.arrived }
+
+// Release lets the write go on, once, and reports whether its condition
+// refused it.
+func (h *Held) Release() (refused bool) {
+	close(h.release)
+	return <-h.refused
 }
 
 // StartS3 starts a server that ends with the test.
@@ -68,6 +86,15 @@ func (s *S3) LoseAnswers(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lose = n
+}
+
+// HoldNext makes the next write of the document a late one.
+func (s *S3) HoldNext() *Held {
+	h := &Held{arrived: make(chan struct{}), release: make(chan struct{}), refused: make(chan bool, 1)}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hold = h
+	return h
 }
 
 // Lost is how many answers have been lost.
@@ -114,8 +141,8 @@ func (s *S3) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.serveWrite(w, r)
 }
 
-// serveWrite handles a write of the document, one at a time. The body is read
-// first: a stopped client must not hold up the others.
+// serveWrite handles a write of the document. The body is read first: a
+// stopped client must not hold up the others.
 func (s *S3) serveWrite(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -123,22 +150,50 @@ func (s *S3) serveWrite(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
+	held := s.takeHeld()
+	if held == nil {
+		s.store(w, r)
+		return
+	}
+	close(held.arrived)
+	select {
+	case <-held.release:
+		held.refused <- conditionFailed(s.store(w, r))
+	case <-r.Context().Done(): // the client is dead
+	}
+}
+
+// store applies a write, one at a time, and returns its status.
+func (s *S3) store(w http.ResponseWriter, r *http.Request) (status int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	answer := &answer{header: make(http.Header), status: http.StatusOK}
 	s.inner.ServeHTTP(answer, r)
-	switch answer.status {
-	case http.StatusOK:
-		s.recordLocked()
-	case http.StatusPreconditionFailed, http.StatusConflict:
+	if conditionFailed(answer.status) {
 		s.refused++
 	}
-	if answer.status == http.StatusOK && s.lose > 0 {
-		s.lose--
-		s.lost++
-		panic(http.ErrAbortHandler)
+	if answer.status == http.StatusOK {
+		s.recordLocked()
+		if s.lose > 0 {
+			s.lose--
+			s.lost++
+			panic(http.ErrAbortHandler)
+		}
 	}
 	answer.copyTo(w)
+	return answer.status
+}
+
+func conditionFailed(status int) bool {
+	return status == http.StatusPreconditionFailed || status == http.StatusConflict
+}
+
+func (s *S3) takeHeld() *Held {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := s.hold
+	s.hold = nil
+	return h
 }
 
 func (s *S3) recordLocked() {

@@ -10,12 +10,13 @@ import (
 
 // Documents checks all accepted versions of queue.json, in the order in which
 // the bucket accepted them: each is readable and a whole state, and neither
-// LSN nor epoch ever goes back.
+// LSN nor epoch ever goes back, and no LSN stands for two states.
 func Documents(versions [][]byte) error {
 	if len(versions) == 0 {
 		return errors.New("there is no version to check")
 	}
 	var last *queuefile.Header
+	var lastHash [32]byte
 	for i, data := range versions {
 		doc, err := queuefile.Decode(data)
 		if err != nil {
@@ -24,13 +25,18 @@ func Documents(versions [][]byte) error {
 		if doc.Header == nil {
 			return fmt.Errorf("version %d of %d has no header", i+1, len(versions))
 		}
-		if _, err := doc.Machine(); err != nil {
+		m, err := doc.Machine()
+		if err != nil {
 			return fmt.Errorf("version %d of %d: %w", i+1, len(versions), err)
 		}
 		if err := follows(last, doc.Header); err != nil {
 			return fmt.Errorf("version %d of %d: %w", i+1, len(versions), err)
 		}
-		last = doc.Header
+		hash := m.View().Hash()
+		if last != nil && last.LSN() == doc.Header.LSN() && hash != lastHash {
+			return fmt.Errorf("versions %d and %d of %d are two states of LSN %s", i, i+1, len(versions), last.LSN())
+		}
+		last, lastHash = doc.Header, hash
 	}
 	return nil
 }

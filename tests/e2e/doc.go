@@ -1,0 +1,3 @@
+// Package e2e holds the tests that run whole clusters of real processes and
+// break them: what an operator would see, and what must hold whatever happens.
+package e2e
