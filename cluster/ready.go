@@ -26,7 +26,6 @@ type sleeper struct {
 	types []string
 	wake  chan struct{}
 	spots []spot
-	awake bool
 }
 
 // spot is a place in one list.

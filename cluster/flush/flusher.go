@@ -143,10 +143,9 @@ func (f *Flusher) flush(ctx context.Context) error {
 	if errors.As(err, &fenced) {
 		return err
 	}
-	if ctx.Err() != nil {
-		return nil
+	if ctx.Err() == nil { // at the end of a reign errors mean nothing
+		f.note(err)
 	}
-	f.note(err)
 	return nil
 }
 

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	v1 "osqueue/api/v1"
 	"osqueue/client"
 )
 
@@ -202,6 +201,3 @@ func (c *Cluster) Context(d time.Duration) context.Context {
 	c.tb.Cleanup(cancel)
 	return ctx
 }
-
-// status is shorthand for the wire type.
-type status = v1.Status

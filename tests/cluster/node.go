@@ -13,6 +13,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	v1 "osqueue/api/v1"
 )
 
 // Node is one process, or the place for one.
@@ -137,8 +139,8 @@ func (n *Node) signalAndWait(s syscall.Signal) {
 }
 
 // Status asks the node for its /status.
-func (n *Node) Status() (status, error) {
-	var s status
+func (n *Node) Status() (v1.Status, error) {
+	var s v1.Status
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	return s, n.GetJSON(ctx, "/status", &s)

@@ -3,8 +3,10 @@ package cluster
 import (
 	"bytes"
 	"io"
+	"maps"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -167,12 +169,12 @@ func (s *S3) serveWrite(w http.ResponseWriter, r *http.Request) {
 func (s *S3) store(w http.ResponseWriter, r *http.Request) (status int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	answer := &answer{header: make(http.Header), status: http.StatusOK}
+	answer := httptest.NewRecorder()
 	s.inner.ServeHTTP(answer, r)
-	if conditionFailed(answer.status) {
+	if conditionFailed(answer.Code) {
 		s.refused++
 	}
-	if answer.status == http.StatusOK {
+	if answer.Code == http.StatusOK {
 		s.recordLocked()
 		if s.lose > 0 {
 			s.lose--
@@ -180,8 +182,8 @@ func (s *S3) store(w http.ResponseWriter, r *http.Request) (status int) {
 			panic(http.ErrAbortHandler)
 		}
 	}
-	answer.copyTo(w)
-	return answer.status
+	pass(answer, w)
+	return answer.Code
 }
 
 func conditionFailed(status int) bool {
@@ -208,21 +210,9 @@ func (s *S3) recordLocked() {
 	}
 }
 
-// answer is a response that is held back.
-type answer struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
-}
-
-func (a *answer) Header() http.Header         { return a.header }
-func (a *answer) WriteHeader(status int)      { a.status = status }
-func (a *answer) Write(p []byte) (int, error) { return a.body.Write(p) }
-
-func (a *answer) copyTo(w http.ResponseWriter) {
-	for k, v := range a.header {
-		w.Header()[k] = v
-	}
-	w.WriteHeader(a.status)
-	_, _ = w.Write(a.body.Bytes()) // the client may be gone
+// pass sends an answer that was held back.
+func pass(a *httptest.ResponseRecorder, w http.ResponseWriter) {
+	maps.Copy(w.Header(), a.Header())
+	w.WriteHeader(a.Code)
+	_, _ = w.Write(a.Body.Bytes()) // the client may be gone
 }
