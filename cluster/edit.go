@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"osqueue/election"
 	"osqueue/fsm"
@@ -25,10 +26,16 @@ func (r *reign) adoptEdit(ctx context.Context, edit *election.ExternalEditError)
 		return fmt.Errorf("keep a copy as %s: %s: %w", key, w.Outcome, w.Err)
 	}
 	jobs := r.newJobs(edit.Doc.Jobs)
-	if len(jobs) > 0 {
-		op := &fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: &fsmpb.Enqueue{Jobs: jobs}}}
-		if _, err := r.proposals.Do(ctx, proposal{op}); err != nil {
+	for batch := range slices.Chunk(jobs, editBatch) {
+		c, err := r.proposals.Do(ctx, oneByOne(batch))
+		if err != nil {
 			return proposalError(err)
+		}
+		for i, res := range c.results {
+			if err := res.Code.Err(); err != nil {
+				r.log.Error("a job that was put into the document by hand is refused; it is in the copy",
+					"job", batch[i].Id, "copy", key, "reason", err)
+			}
 		}
 	}
 	r.log.Warn("the document was changed by somebody else; new jobs were taken over, the rest is replaced",
@@ -36,6 +43,20 @@ func (r *reign) adoptEdit(ctx context.Context, edit *election.ExternalEditError)
 	r.fence.Rebase(edit.Observed)
 	return nil
 }
+
+// oneByOne enqueues jobs in one entry, each for itself: one that is refused
+// must not keep the others out.
+func oneByOne(jobs []*fsmpb.NewJob) proposal {
+	p := make(proposal, len(jobs))
+	for i, j := range jobs {
+		op := &fsmpb.Enqueue{Jobs: []*fsmpb.NewJob{j}}
+		p[i] = &fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: op}}
+	}
+	return p
+}
+
+// editBatch is how many jobs of an edit go into one log entry.
+const editBatch = 100
 
 // newJobs are the waiting jobs of the edit that this cluster does not know.
 func (r *reign) newJobs(edited []*fsm.Job) []*fsmpb.NewJob {

@@ -110,12 +110,14 @@ func (f *Flusher) Run(ctx context.Context) error {
 		}
 		next.Reset(f.cfg.Heartbeat)
 		if f.Failing() != "" {
-			f.wake() // try again after the pause, without waiting for a change
+			last = time.Now() // a store in trouble gets its rest after the attempt
+			f.wake()          // and is tried again without waiting for a change
 		}
 	}
 }
 
-// pause is how long after the start of the last write the next one may start.
+// pause is how long after the start of the last write, or the end of a failed
+// one, the next may start.
 func (f *Flusher) pause() time.Duration {
 	if f.failures > 0 {
 		return min(time.Duration(f.failures)*f.cfg.ConflictBackoff, f.cfg.Heartbeat)

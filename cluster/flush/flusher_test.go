@@ -1,0 +1,328 @@
+package flush
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"go.uber.org/goleak"
+
+	"osqueue/election"
+	"osqueue/fsm"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// desk is a flusher with everything around it faked, in a bubble's time.
+type desk struct {
+	t *testing.T
+	*Flusher
+	start time.Time
+	ended chan error
+
+	mu      sync.Mutex
+	lsn     fsm.LSN
+	flushed fsm.LSN
+	size    int
+	writes  []time.Duration // when each write began
+	answers []error         // of the next writes; nil when empty
+	adopted int
+	refuse  error // what Adopt answers
+	takes   time.Duration
+}
+
+// run starts a flusher in the bubble that the caller runs in. Its interval has
+// passed.
+func run(t *testing.T, cfg Config) *desk {
+	d := &desk{t: t, start: time.Now().Add(cfg.Interval), ended: make(chan error, 1), size: 100}
+	d.Flusher = New(cfg, d, Effects{
+		View:  func() *fsm.View { return nil },
+		LSN:   d.current,
+		NowMs: d.sinceStartMs,
+		Adopt: d.adopt,
+	}, hclog.NewNullLogger())
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { d.ended <- d.Run(ctx) }()
+	t.Cleanup(cancel)
+	d.pass(cfg.Interval) // since the write that acquired the document
+	return d
+}
+
+func (d *desk) sinceStartMs() int64 { return time.Since(d.start).Milliseconds() }
+
+func (d *desk) current() fsm.LSN {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.lsn
+}
+
+func (d *desk) adopt(context.Context, *election.ExternalEditError) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.adopted++
+	return d.refuse
+}
+
+// Write implements Document.
+func (d *desk) Write(ctx context.Context, _ *fsm.View, _ int64) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.writes = append(d.writes, time.Since(d.start))
+	lsn := d.lsn
+	if d.takes > 0 {
+		d.mu.Unlock()
+		sleep(ctx, d.takes)
+		d.mu.Lock()
+	}
+	if len(d.answers) > 0 {
+		err := d.answers[0]
+		d.answers = d.answers[1:]
+		if err != nil {
+			return err
+		}
+	}
+	d.flushed = lsn
+	return nil
+}
+
+// Flushed implements Document.
+func (d *desk) Flushed() fsm.LSN {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.flushed
+}
+
+// Size implements Document.
+func (d *desk) Size() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.size
+}
+
+// change applies an entry.
+func (d *desk) change() {
+	d.mu.Lock()
+	d.lsn.Term = 1
+	d.lsn.Index++
+	d.mu.Unlock()
+	d.Changed(d.sinceStartMs())
+	synctest.Wait()
+}
+
+// answer scripts the next writes.
+func (d *desk) answer(errs ...error) { d.script(func() { d.answers = errs }) }
+
+func (d *desk) script(set func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	set()
+}
+
+// pass lets time pass.
+func (d *desk) pass(t time.Duration) {
+	time.Sleep(t)
+	synctest.Wait()
+}
+
+// wrote checks when writes began since the last call.
+func (d *desk) wrote(want ...time.Duration) {
+	d.t.Helper()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !slices.Equal(d.writes, want) {
+		d.t.Fatalf("writes began at %v, want %v", d.writes, want)
+	}
+	d.writes = nil
+}
+
+const ms = time.Millisecond
+
+func TestFirstChangeIsWrittenAtOnceTheNextTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := run(t, DefaultConfig())
+		d.pass(time.Second)
+		d.change()
+		d.wrote(1000 * ms)
+		d.change()
+		d.pass(20 * ms)
+		d.change()
+		d.wrote()
+		if got := d.DirtyAt(); got != 1000 {
+			t.Fatalf("dirty since %d, want the oldest change at 1000", got)
+		}
+		d.pass(30 * ms)
+		d.wrote(1050 * ms)
+		if d.Flusher.Flushed() != d.current() || d.DirtyAt() != 0 {
+			t.Fatalf("flushed %s of %s, dirty since %d", d.Flusher.Flushed(), d.current(), d.DirtyAt())
+		}
+		d.pass(time.Second)
+		d.wrote() // nothing changed
+	})
+}
+
+func TestHeartbeatWhenIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := run(t, DefaultConfig())
+		d.pass(7 * time.Second)
+		d.wrote(2950*ms, 5950*ms)
+		d.change()
+		d.pass(3 * time.Second)
+		d.wrote(7*time.Second, 10*time.Second)
+	})
+}
+
+// Changes that come in while a write is under way are in the next one.
+func TestChangeDuringAWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := run(t, DefaultConfig())
+		d.script(func() { d.takes = 200 * ms })
+		d.change()
+		d.pass(100 * ms)
+		d.change()
+		d.pass(250 * ms)
+		d.wrote(0, 200*ms)
+		d.pass(100 * ms)
+		if d.Flusher.Flushed() != d.current() {
+			t.Fatalf("flushed %s of %s", d.Flusher.Flushed(), d.current())
+		}
+	})
+}
+
+func TestLargeDocumentsAreHeldBack(t *testing.T) {
+	for size, want := range map[int]time.Duration{1 << 20: 50 * ms, 32 << 20: time.Second, 1 << 40: 3 * time.Second} {
+		cfg := DefaultConfig()
+		if got := cfg.pause(size); got != want {
+			t.Errorf("%d bytes: %v, want %v", size, got, want)
+		}
+		cfg.Bandwidth = 0
+		if got := cfg.pause(size); got != cfg.Interval {
+			t.Errorf("%d bytes, no limit: %v", size, got)
+		}
+	}
+}
+
+// Trouble with the bucket shows, is tried again with growing pauses, and ends
+// without a trace.
+func TestTroubleIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := run(t, DefaultConfig())
+		away := errors.New("away")
+		d.answer(away, away, away)
+		d.pass(time.Second)
+		d.change()
+		d.pass(10 * ms)
+		if d.Failing() != "away" || d.DirtyAt() != 1000 {
+			t.Fatalf("failing %q, dirty since %d", d.Failing(), d.DirtyAt())
+		}
+		d.change()
+		d.pass(time.Second)
+		d.wrote(1000*ms, 1050*ms, 1150*ms, 1300*ms)
+		if d.Failing() != "" || d.Flusher.Flushed() != d.current() {
+			t.Fatalf("failing %q, flushed %s of %s", d.Failing(), d.Flusher.Flushed(), d.current())
+		}
+	})
+}
+
+func TestPausesInTroubleAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := run(t, DefaultConfig())
+		d.answer(slices.Repeat([]error{errors.New("away")}, 100)...)
+		d.change()
+		d.pass(5 * time.Minute)
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		last := d.writes[len(d.writes)-2:]
+		if pause := last[1] - last[0]; pause != 3*time.Second || len(d.answers) > 0 {
+			t.Fatalf("the pause grew to %v after %d writes", pause, len(d.writes))
+		}
+	})
+}
+
+func TestFencedEndsTheLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := run(t, DefaultConfig())
+		d.answer(&election.FencedError{Epoch: 9})
+		d.change()
+		var fenced *election.FencedError
+		if err := <-d.ended; !errors.As(err, &fenced) || fenced.Epoch != 9 {
+			t.Fatalf("ended with %v", err)
+		}
+		if d.Flusher.Flushed() == d.current() {
+			t.Fatal("what was refused counts as flushed")
+		}
+	})
+}
+
+func TestEditIsAdoptedThenWrittenOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := run(t, DefaultConfig())
+		d.answer(&election.ExternalEditError{}, &election.ExternalEditError{})
+		d.change()
+		d.pass(time.Second)
+		d.wrote(0, 50*ms, 150*ms)
+		if d.adopted != 2 || d.Failing() != "" || d.Flusher.Flushed() != d.current() {
+			t.Fatalf("adopted %d, failing %q", d.adopted, d.Failing())
+		}
+	})
+}
+
+// Somebody who edits again and again cannot keep the loop in one round, nor
+// does anything count as flushed.
+func TestEndlessEdits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := DefaultConfig()
+		d := run(t, cfg)
+		d.answer(slices.Repeat([]error{&election.ExternalEditError{}}, cfg.ConflictRetries+1)...)
+		d.change()
+		d.pass(790 * ms)
+		d.wrote(0, 50*ms, 150*ms, 300*ms, 500*ms, 750*ms)
+		if d.adopted != cfg.ConflictRetries || !strings.Contains(d.Failing(), "again and again") {
+			t.Fatalf("adopted %d, failing %q", d.adopted, d.Failing())
+		}
+		d.pass(20 * ms)
+		d.wrote(800 * ms)
+		if d.Failing() != "" {
+			t.Fatalf("failing %q", d.Failing())
+		}
+	})
+}
+
+func TestEditThatCannotBeAdoptedIsNotWrittenOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := run(t, DefaultConfig())
+		d.script(func() { d.refuse = errors.New("no copy could be kept") })
+		d.answer(&election.ExternalEditError{})
+		d.pass(time.Second)
+		d.change()
+		d.wrote(time.Second)
+		if !strings.Contains(d.Failing(), "no copy could be kept") || d.DirtyAt() != 1000 {
+			t.Fatalf("failing %q, dirty since %d", d.Failing(), d.DirtyAt())
+		}
+	})
+}
+
+func TestFinalWritesOnlyWhatIsMissing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := run(t, DefaultConfig())
+		d.change()
+		d.wrote(0)
+		if err := d.Final(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		d.wrote()
+		d.change() // the loop waits out its interval
+		if err := d.Final(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		d.wrote(0)
+		if d.Flusher.Flushed() != d.current() {
+			t.Fatalf("flushed %s of %s", d.Flusher.Flushed(), d.current())
+		}
+	})
+}
