@@ -68,6 +68,13 @@ func (n *Node) Ready(types []string) (ready bool) {
 	return ready
 }
 
+// Remembers reports whether the answer to that claim is kept, so that a repeated
+// request would get it.
+func (n *Node) Remembers(worker, requestID string) (known bool) {
+	n.replica.read(func(m *fsm.Machine) { known = m.Remembers(worker, requestID) })
+	return known
+}
+
 func (h *readyHub) sleep(types []string) *sleeper {
 	s := &sleeper{types: types, wake: make(chan struct{}, 1)}
 	h.mu.Lock()

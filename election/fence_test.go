@@ -9,6 +9,7 @@ import (
 
 	"osqueue/election"
 	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
 	"osqueue/storage"
 	"osqueue/storage/fault"
 	"osqueue/storage/queuefile"
@@ -225,7 +226,7 @@ func adopt(t testing.TB, n *node, doc *queuefile.Document) *fsm.Machine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.Skip(doc.Meta.LSN.Index+1, n.term)
+	m.Apply(doc.Meta.LSN.Index+1, n.term, &fsmpb.Batch{})
 	return m
 }
 

@@ -16,8 +16,12 @@ const (
 	claimsMax          = 65_536
 )
 
-// claimJobsMax bounds the answer to one claim, and so the record of it.
-const claimJobsMax = 16_384
+// Bounds of the answer to one claim: in jobs, and so of the record of it, and
+// in bytes of payload, which the last job may exceed.
+const (
+	claimJobsMax  = 16_384
+	claimBytesMax = 16 << 20
+)
 
 // claim leases up to op.Max jobs (0 asks for one).
 func (m *Machine) claim(op *fsmpb.Claim) Result {
@@ -30,11 +34,12 @@ func (m *Machine) claim(op *fsmpb.Claim) Result {
 	worker := strings.Clone(op.Worker)
 	n := min(max(int(op.Max), 1), claimJobsMax, m.ready.Len())
 	jobs := make([]*Job, 0, n)
-	for range n {
+	for bytes := 0; len(jobs) < n && bytes < claimBytesMax; {
 		old := m.next(op.Types)
 		if old == nil {
 			break
 		}
+		bytes += len(old.Payload)
 		jobs = append(jobs, m.lease(old, worker, op.LeaseMs))
 	}
 	if op.RequestId != "" && len(jobs) > 0 {
@@ -105,6 +110,12 @@ func (m *Machine) remembered(worker, requestID string) *ClaimRecord {
 		}
 	}
 	return nil
+}
+
+// Remembers reports whether the answer to that worker's claim is still kept, so
+// that the same request would get it again.
+func (m *Machine) Remembers(worker, requestID string) bool {
+	return m.remembered(worker, requestID) != nil
 }
 
 // stillHeld are the jobs of a remembered claim whose leases still stand.

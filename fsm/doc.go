@@ -56,7 +56,7 @@
 // to skip. A snapshot is checked in full before it replaces anything. Apply
 // itself cannot fail: what a mutation may not do is a Code in its Result.
 //
-// A Machine is not safe for concurrent use. Its owner serialises Apply, Skip
-// and View, which are writes, with each other and with the readers of live
-// state. Views and Jobs are immutable and may be shared freely.
+// A Machine is not safe for concurrent use. Its owner serialises Apply and
+// View, which are writes, with each other and with the readers of live state.
+// Views and Jobs are immutable and may be shared freely.
 package fsm

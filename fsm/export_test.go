@@ -15,6 +15,7 @@ const (
 	ClaimsPerWorkerMax = claimsPerWorkerMax
 	ClaimsMax          = claimsMax
 	ClaimJobsMax       = claimJobsMax
+	ClaimBytesMax      = claimBytesMax
 	RecordMax          = recordMax
 	EpochMax           = epochMax
 	CounterMax         = counterMax

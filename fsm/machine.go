@@ -124,12 +124,15 @@ func New() *Machine {
 }
 
 // Apply applies the log entry at (index, term): first time advances to the
-// batch's clock, then the mutations are applied in order. The results stand in
+// batch's clock, then the mutations are applied in order. An entry that begins
+// with the registration of a broker is a takeover: it extends every lease
+// before time advances, since nobody could renew one while there was no leader. The results stand in
 // the order of the mutations. b must come from DecodeEntry, which has refused
 // what Apply does not know; the machine keeps no reference to it.
 func (m *Machine) Apply(index, term uint64, b *fsmpb.Batch) []Result {
 	m.forgetEvents()
 	m.meta.LSN = m.LSNAt(term, index)
+	m.spareLeases(b)
 	m.advance(b.NowMs)
 	results := make([]Result, len(b.Mutations))
 	for i, mut := range b.Mutations {
@@ -161,10 +164,6 @@ func (m *Machine) apply(mut *fsmpb.Mutation) Result {
 	}
 	panic("fsm: Apply of a batch that DecodeEntry has not checked")
 }
-
-// Skip notes an entry of raft's own (a no-op, a configuration change), which
-// changes nothing but the LSN.
-func (m *Machine) Skip(index, term uint64) { m.meta.LSN = m.LSNAt(term, index) }
 
 // LSNAt is the LSN of raft's entry at (term, index) in this lineage.
 func (m *Machine) LSNAt(term, index uint64) LSN {
@@ -225,11 +224,10 @@ func tokenFloor(epoch uint64) uint64 { return min(epoch, epochMax) << 32 }
 // registerBroker puts a new broker in charge. Leases and workers count afresh
 // from now (see LeasesFrom), and tokens go on above the new epoch's floor.
 func (m *Machine) registerBroker(op *fsmpb.RegisterBroker) Result {
-	b := &m.meta.Broker
-	if op.Epoch < b.Epoch || (op.Epoch == b.Epoch && op.Node != b.Node) {
+	if !m.mayRegister(op) {
 		return Result{Code: OldEpoch}
 	}
-	*b = Broker{Node: strings.Clone(op.Node), Address: strings.Clone(op.Address), Epoch: op.Epoch}
+	m.meta.Broker = Broker{Node: strings.Clone(op.Node), Address: strings.Clone(op.Address), Epoch: op.Epoch}
 	m.meta.Cluster, m.meta.Lineage = strings.Clone(op.Cluster), strings.Clone(op.Lineage)
 	m.meta.LeasesFrom = max(m.meta.LeasesFrom, m.meta.Now)
 	m.meta.Token = max(m.meta.Token, tokenFloor(op.Epoch))
@@ -239,4 +237,22 @@ func (m *Machine) registerBroker(op *fsmpb.RegisterBroker) Result {
 	m.retimeWorkers()
 	m.retire()
 	return Result{}
+}
+
+// mayRegister: an older epoch has lost, and two nodes cannot share one.
+func (m *Machine) mayRegister(op *fsmpb.RegisterBroker) bool {
+	b := &m.meta.Broker
+	return op.Epoch > b.Epoch || (op.Epoch == b.Epoch && op.Node == b.Node)
+}
+
+// spareLeases lets leases and workers count from the takeover that b begins
+// with, if it does, before the time without a leader can cost them anything.
+func (m *Machine) spareLeases(b *fsmpb.Batch) {
+	if len(b.Mutations) == 0 {
+		return
+	}
+	op := b.Mutations[0].GetRegisterBroker()
+	if op != nil && m.mayRegister(op) {
+		m.meta.LeasesFrom = max(m.meta.LeasesFrom, m.meta.Now, b.NowMs)
+	}
 }

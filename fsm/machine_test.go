@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"osqueue/fsm"
@@ -63,6 +64,36 @@ func TestOneClaimIsBounded(t *testing.T) {
 	r := apply(t, m, 1, claimAs("w", "r", math.MaxUint32))[0]
 	if len(r.Jobs) != fsm.ClaimJobsMax {
 		t.Fatalf("one claim got %d jobs", len(r.Jobs))
+	}
+}
+
+// An answer must fit into what a client is willing to read.
+func TestOneClaimIsBoundedInBytes(t *testing.T) {
+	m := fsm.New()
+	large := bytes.Repeat([]byte("1"), fsm.ClaimBytesMax/4)
+	op := &fsmpb.Enqueue{}
+	for i := range 9 {
+		op.Jobs = append(op.Jobs, &fsmpb.NewJob{Id: fmt.Sprint(i), Payload: large})
+	}
+	op.Jobs[8].Payload = slices.Concat(large, large, large, large, large)
+	apply(t, m, 1, &fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: op}})
+	for _, want := range []int{4, 4, 1} { // the last is too large, and goes out alone
+		if r := apply(t, m, 1, claim("w", 9))[0]; len(r.Jobs) != want {
+			t.Fatalf("one claim got %d jobs, want %d", len(r.Jobs), want)
+		}
+	}
+}
+
+func TestRemembers(t *testing.T) {
+	m := fsm.New()
+	apply(t, m, 1, enqueue("a"), claimAs("w", "r", 1), claimAs("w", "empty", 1))
+	for _, c := range []struct {
+		worker, request string
+		want            bool
+	}{{"w", "r", true}, {"w", "empty", false}, {"w", "", false}, {"v", "r", false}} {
+		if got := m.Remembers(c.worker, c.request); got != c.want {
+			t.Errorf("claim %q of %s: remembered %v", c.request, c.worker, got)
+		}
 	}
 }
 

@@ -32,6 +32,11 @@ func newModel() *model { return &model{meta: fsm.Meta{Settings: fsm.DefaultSetti
 func (m *model) apply(lsn fsm.LSN, b *fsmpb.Batch) []fsm.Result {
 	m.events = nil
 	m.meta.LSN = lsn
+	if len(b.Mutations) > 0 {
+		if op := b.Mutations[0].GetRegisterBroker(); op != nil && m.accepts(op) {
+			m.meta.LeasesFrom = max(m.meta.Now, b.NowMs)
+		}
+	}
 	m.tick(b.NowMs)
 	var results []fsm.Result
 	for _, mut := range b.Mutations {
@@ -445,9 +450,13 @@ func (m *model) die(i int) {
 	}
 }
 
-func (m *model) registerBroker(op *fsmpb.RegisterBroker) fsm.Result {
+func (m *model) accepts(op *fsmpb.RegisterBroker) bool {
 	b := m.meta.Broker
-	if op.Epoch < b.Epoch || op.Epoch == b.Epoch && op.Node != b.Node {
+	return op.Epoch > b.Epoch || op.Epoch == b.Epoch && op.Node == b.Node
+}
+
+func (m *model) registerBroker(op *fsmpb.RegisterBroker) fsm.Result {
+	if !m.accepts(op) {
 		return fsm.Result{Code: fsm.OldEpoch}
 	}
 	m.meta.Broker = fsm.Broker{Node: op.Node, Address: op.Address, Epoch: op.Epoch}
