@@ -16,7 +16,7 @@ TEST_FLAGS ?= -timeout 15m
 RACE_FLAGS ?= -timeout 20m
 FUZZTIME ?= 5s
 BENCH ?= go run -buildvcs=false ./tests/bench
-SOAK ?= go run -buildvcs=false ./tests/soak
+SOAK ?= 10m
 DEMO ?= go run -buildvcs=false ./tests/e2e/demo
 
 # Compose is a plugin of docker here and a program of its own there.
@@ -99,8 +99,8 @@ bench: build ## Measure three processes on loopback, beside the bare raft commit
 	$(BENCH)
 
 .PHONY: soak
-soak: build ## Run a cluster under load and faults for a long time
-	$(SOAK)
+soak: build ## Run clusters under load and faults for SOAK (default 10m)
+	OSQUEUE_BIN=$(CURDIR)/bin/osqueue OSQUEUE_SOAK=$(SOAK) go test ./tests/e2e -run '^TestSoak$$' -v -timeout 0
 
 .PHONY: demo
 demo: build ## Count the words of Go's standard library, and kill the leader meanwhile
