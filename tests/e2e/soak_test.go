@@ -15,7 +15,7 @@ import (
 // order that its seed decides. Without OSQUEUE_SOAK, the time it may take, it
 // is one short round; with it, rounds on fresh clusters follow each other.
 // OSQUEUE_SEED repeats a round's order of faults.
-func TestSoak(t *testing.T) {
+func TestSoak(t *testing.T) { //nolint:tparallel // rounds follow each other
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	if s := os.Getenv("OSQUEUE_SEED"); s != "" {
