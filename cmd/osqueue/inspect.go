@@ -155,9 +155,15 @@ func (g *globals) printStoredJob(d *queuefile.Document, id string) error {
 			return g.writeJSON(s)
 		}
 		return g.table([][]string{
-			{"job", s.ID}, {"type", s.Type}, {"status", s.Status}, {"worker", s.Worker},
-			{"attempts", fmt.Sprint(s.Attempts)}, {"created", time.UnixMilli(s.CreatedAt).Format(time.RFC3339)},
-			{"payload", s.Payload}, {"result", s.Result}, {"last error", s.LastError},
+			{"job", s.ID},
+			{"type", s.Type},
+			{"status", s.Status},
+			{"worker", s.Worker},
+			{"attempts", fmt.Sprint(s.Attempts)},
+			{"created", time.UnixMilli(s.CreatedAt).Format(time.RFC3339)},
+			{"payload", s.Payload},
+			{"result", s.Result},
+			{"last error", s.LastError},
 		})
 	}
 	return fmt.Errorf("the document has no job %q; it may be younger than the last flush, or past its retention", id)

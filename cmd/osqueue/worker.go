@@ -3,15 +3,12 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/signal"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
 
@@ -76,8 +73,8 @@ func runWorker(ctx context.Context, g *globals, f *workerFlags) error {
 		return err
 	}
 	defer c.Close()
-	lines := &jobLines{g: g, quiet: f.quiet}
-	w, err := newExecWorker(c, f, log, lines.finished)
+	lines := newJobLines(g, f.quiet)
+	w, err := newExecWorker(c, f, log, lines)
 	if err != nil {
 		return err
 	}
@@ -98,7 +95,7 @@ func logLevel(verbose bool) hclog.Level {
 }
 
 // newExecWorker makes a worker whose handlers are the commands of --exec.
-func newExecWorker(q worker.Queue, f *workerFlags, log hclog.Logger, finished func(worker.Finished)) (*worker.Worker, error) {
+func newExecWorker(q worker.Queue, f *workerFlags, log hclog.Logger, lines *jobLines) (*worker.Worker, error) {
 	if len(f.exec) == 0 {
 		return nil, usagef("nothing to run: give --exec 'TYPE=COMMAND', for example --exec 'wc=wc -w'")
 	}
@@ -109,13 +106,13 @@ func newExecWorker(q worker.Queue, f *workerFlags, log hclog.Logger, finished fu
 		PollWait:    f.pollWait,
 		StopTimeout: orNegative(f.stopTimeout),
 		Version:     version,
-		Finished:    finished,
+		Finished:    lines.finished,
 		Logger:      log,
 	})
 	if err != nil {
 		return nil, &usageError{err: err}
 	}
-	return w, addCommands(w, f.exec)
+	return w, addCommands(w, f.exec, lines)
 }
 
 // orNegative makes 0, which Config takes for its default, mean none.
@@ -126,7 +123,7 @@ func orNegative(d time.Duration) time.Duration {
 	return d
 }
 
-func addCommands(w *worker.Worker, specs []string) error {
+func addCommands(w *worker.Worker, specs []string, lines *jobLines) error {
 	taken := make(map[string]bool)
 	for _, spec := range specs {
 		jobType, line, found := strings.Cut(spec, "=")
@@ -141,6 +138,7 @@ func addCommands(w *worker.Worker, specs []string) error {
 		if err != nil {
 			return usagef("--exec %q: %w", spec, err)
 		}
+		handler = lines.noteStart(handler)
 		if jobType == "*" {
 			w.HandleAny(handler)
 		} else {
@@ -148,56 +146,4 @@ func addCommands(w *worker.Worker, specs []string) error {
 		}
 	}
 	return nil
-}
-
-// jobLines writes one line for each finished job.
-type jobLines struct {
-	g     *globals
-	quiet bool
-
-	mu  sync.Mutex
-	err error // the first one of writing
-}
-
-// fault is why lines are missing from the output.
-func (l *jobLines) fault() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.err
-}
-
-// finished is called by several goroutines at once.
-func (l *jobLines) finished(f worker.Finished) {
-	if l.quiet {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	err := l.write(f)
-	if l.err == nil {
-		l.err = err
-	}
-}
-
-func (l *jobLines) write(f worker.Finished) error {
-	reason := ""
-	if f.Err != nil {
-		reason = f.Err.Error()
-	}
-	if l.g.json {
-		return l.g.writeJSON(struct {
-			JobID   string         `json:"jobId"`
-			Type    string         `json:"type,omitzero"`
-			Attempt int            `json:"attempt"`
-			Outcome worker.Outcome `json:"outcome"`
-			TookMs  int64          `json:"tookMs"`
-			Result  jsontext.Value `json:"result,omitzero"`
-			Error   string         `json:"error,omitzero"`
-		}{f.Job.ID, f.Job.Type, f.Job.Attempt, f.Outcome, f.Took.Milliseconds(), f.Result, reason})
-	}
-	line := fmt.Sprintf("%-10s %s  %s  attempt %d  %s", f.Outcome, f.Job.ID, orDash(f.Job.Type), f.Job.Attempt, short(f.Took))
-	if reason != "" {
-		line += "  " + firstLine(reason)
-	}
-	return write(l.g.stdout, line+"\n")
 }

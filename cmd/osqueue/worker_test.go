@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json"
+
 	v1 "osqueue/api/v1"
 )
 
@@ -64,12 +66,20 @@ func TestWorkerRunsCommands(t *testing.T) {
 func TestWorkerTakesEveryType(t *testing.T) {
 	q := newQueueFake(t)
 	q.add(v1.NewJob{ID: "j1", Type: "wait"})
-	got := runUntil(t, q, allEnded, "--exec", "*=printenv OSQUEUE_JOB_TYPE", "--json")
+	got := runUntil(t, q, allEnded, "--exec", "*=printenv OSQUEUE_JOB_TYPE", "--json", "--name", "w9")
 	if string(q.all()[0].Result) != `"wait"` {
 		t.Fatalf("%+v", q.all())
 	}
 	if !strings.HasPrefix(got.out, `{"jobId":"j1","type":"wait","attempt":1,"outcome":"completed","tookMs":`) {
 		t.Errorf("%s", got.out)
+	}
+	var line jobLine
+	if err := json.Unmarshal([]byte(got.out), &line); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now().Add(-time.Minute).UnixMilli()
+	if line.Worker != "w9" || line.Token == 0 || line.StartedAt < began || line.EndedAt < line.StartedAt+line.TookMs {
+		t.Errorf("%+v", line)
 	}
 }
 

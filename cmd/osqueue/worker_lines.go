@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"osqueue/client/worker"
+)
+
+// jobLines writes one line for each finished job. Its methods are called by
+// several goroutines at once.
+type jobLines struct {
+	g     *globals
+	quiet bool
+
+	mu      sync.Mutex
+	started map[uint64]time.Time // by the token of the claim
+	err     error                // the first one of writing
+}
+
+func newJobLines(g *globals, quiet bool) *jobLines {
+	return &jobLines{g: g, quiet: quiet, started: make(map[uint64]time.Time)}
+}
+
+// jobLine is what programs get.
+type jobLine struct {
+	JobID     string         `json:"jobId"`
+	Type      string         `json:"type,omitzero"`
+	Attempt   int            `json:"attempt"`
+	Outcome   worker.Outcome `json:"outcome"`
+	TookMs    int64          `json:"tookMs"` // the command, without the report
+	Worker    string         `json:"worker"`
+	Token     uint64         `json:"token"`
+	StartedAt int64          `json:"startedAt,omitzero"` // of the command, in ms; absent if it was not run
+	EndedAt   int64          `json:"endedAt"`            // the cluster had answered by then
+	Result    jsontext.Value `json:"result,omitzero"`
+	Error     string         `json:"error,omitzero"`
+}
+
+// fault is why lines are missing from the output.
+func (l *jobLines) fault() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
+// noteStart makes a handler tell when it begins.
+func (l *jobLines) noteStart(h worker.HandlerFunc) worker.HandlerFunc {
+	return func(ctx context.Context, job worker.Job) (jsontext.Value, error) {
+		l.mu.Lock()
+		l.started[job.Token] = time.Now()
+		l.mu.Unlock()
+		return h(ctx, job)
+	}
+}
+
+func (l *jobLines) finished(f worker.Finished) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	started := l.started[f.Job.Token]
+	delete(l.started, f.Job.Token)
+	if l.quiet {
+		return
+	}
+	err := l.write(f, started, time.Now())
+	if l.err == nil {
+		l.err = err
+	}
+}
+
+func (l *jobLines) write(f worker.Finished, started, ended time.Time) error {
+	reason := ""
+	if f.Err != nil {
+		reason = f.Err.Error()
+	}
+	if l.g.json {
+		line := jobLine{
+			JobID: f.Job.ID, Type: f.Job.Type, Attempt: f.Job.Attempt, Outcome: f.Outcome, TookMs: f.Took.Milliseconds(),
+			Worker: f.Job.Worker, Token: f.Job.Token, EndedAt: ended.UnixMilli(), Result: f.Result, Error: reason,
+		}
+		if !started.IsZero() {
+			line.StartedAt = started.UnixMilli()
+		}
+		return l.g.writeJSON(line)
+	}
+	line := fmt.Sprintf("%-10s %s  %s  attempt %d  %s", f.Outcome, f.Job.ID, orDash(f.Job.Type), f.Job.Attempt, short(f.Took))
+	if reason != "" {
+		line += "  " + firstLine(reason)
+	}
+	return write(l.g.stdout, line+"\n")
+}
