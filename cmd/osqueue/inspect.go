@@ -4,6 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,14 +20,16 @@ import (
 )
 
 func newInspectCommand(g *globals) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "inspect BUCKET-URL [JOB-ID]",
 		Short: "Read queue.json from a bucket, without a cluster",
 		Long: `Read queue.json from a bucket and say what is in it. Nothing is written and no
 node is needed: this works while the whole cluster is down. What it shows is as
 old as the last flush; the first lines say how old.
 
-With a job id it prints that job.`,
+With a job id it prints that job.
+
+` + exitHelp,
 		Example: `  osqueue inspect file:///srv/osqueue
   osqueue inspect s3://jobs/prod?region=eu-central-1 0190a8c2-… --json`,
 		Args: usageArgs(cobra.RangeArgs(1, 2)),
@@ -40,26 +46,41 @@ With a job id it prints that job.`,
 			return g.printDocument(doc, time.Now())
 		},
 	}
+	hideGlobals(cmd, "servers")
+	return cmd
 }
 
-func readDocument(ctx context.Context, url string) (*queuefile.Document, error) {
-	b, err := bucketurl.Open(ctx, url)
+func readDocument(ctx context.Context, bucket string) (*queuefile.Document, error) {
+	data, err := readBucket(ctx, bucket)
+	if errors.Is(err, storage.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s has no %s: is the URL right, prefix included?", bucket, cluster.DocumentKey)
+	}
+	if err != nil {
+		return nil, err
+	}
+	doc, err := queuefile.Decode(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s in %s: %w", cluster.DocumentKey, bucket, err)
+	}
+	return doc, nil
+}
+
+// readBucket returns the bytes of the document. A directory is read without
+// its driver, which would make its folders in it: a wrong path must stay as it
+// is, and a copy on a read-only disk be readable.
+func readBucket(ctx context.Context, bucket string) ([]byte, error) {
+	if u, err := url.Parse(bucket); err == nil && u.Scheme == "file" && u.Host == "" && u.Path != "" {
+		return os.ReadFile(filepath.Join(filepath.FromSlash(u.Path), cluster.DocumentKey))
+	}
+	b, err := bucketurl.Open(ctx, bucket)
 	if err != nil {
 		return nil, &usageError{err: err}
 	}
 	obj, err := b.Get(ctx, cluster.DocumentKey)
-	err = errors.Join(err, b.Close())
-	if errors.Is(err, storage.ErrNotFound) {
-		return nil, fmt.Errorf("%s has no %s: is the URL right, prefix included?", url, cluster.DocumentKey)
+	if err = errors.Join(err, b.Close()); err != nil {
+		return nil, fmt.Errorf("read %s from %s: %w", cluster.DocumentKey, bucket, err)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("read %s from %s: %w", cluster.DocumentKey, url, err)
-	}
-	doc, err := queuefile.Decode(obj.Data)
-	if err != nil {
-		return nil, fmt.Errorf("%s in %s: %w", cluster.DocumentKey, url, err)
-	}
-	return doc, nil
+	return obj.Data, nil
 }
 
 // storedDocument is what inspect tells of a document.

@@ -18,6 +18,8 @@ func newJobCommand(g *globals) *cobra.Command {
 		Use:   "job",
 		Short: "Look at jobs",
 		Long:  "Looks at jobs.\n\n" + exitHelp,
+		Args:  usageArgs(cobra.NoArgs),
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newJobGetCommand(g), newJobListCommand(g))
 	return cmd

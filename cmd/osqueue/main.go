@@ -29,6 +29,9 @@ func run(ctx context.Context, args []string, g *globals) int {
 	root := newRootCommand(g)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
+	if _, _, unknown := root.Find(args); unknown != nil {
+		err = &usageError{err: unknown}
+	}
 	g.printError(err)
 	return exitCode(err)
 }
@@ -43,7 +46,7 @@ which everything can be rebuilt.
 
 Try it with "osqueue dev".
 
-Exit codes: 0 ok, 1 failure, 2 wrong usage.`,
+` + exitHelp,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
@@ -66,10 +69,10 @@ Exit codes: 0 ok, 1 failure, 2 wrong usage.`,
 }
 
 func newVersionCommand(g *globals) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version of this binary",
-		Args:  cobra.NoArgs,
+		Args:  usageArgs(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
 			if g.json {
 				return g.writeJSON(map[string]string{"version": version})
@@ -77,4 +80,6 @@ func newVersionCommand(g *globals) *cobra.Command {
 			return g.printf("osqueue %s\n", version)
 		},
 	}
+	hideGlobals(cmd, "servers", "timeout")
+	return cmd
 }

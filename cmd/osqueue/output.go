@@ -174,6 +174,19 @@ func exitCode(err error) int {
 	return exitFailure
 }
 
+// hideGlobals keeps shared flags that mean nothing to a command out of its
+// help.
+func hideGlobals(cmd *cobra.Command, names ...string) {
+	cmd.SetHelpFunc(func(c *cobra.Command, args []string) {
+		for _, name := range names {
+			if flag := c.InheritedFlags().Lookup(name); flag != nil {
+				flag.Hidden = true // of this process, which prints this help and ends
+			}
+		}
+		c.Root().HelpFunc()(c, args)
+	})
+}
+
 // printError writes err to stderr: what failed, and what to do about it.
 func (g *globals) printError(err error) {
 	if err == nil || errors.As(err, new(silentError)) {

@@ -13,7 +13,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"osqueue/api"
 	"osqueue/cluster"
+	"osqueue/storage/bucketurl"
 	"osqueue/storage/throttle"
 )
 
@@ -25,6 +27,7 @@ type serveOptions struct {
 	httpAddr  string
 	peers     string
 	bodyLimit int64
+	pprofAddr string
 	logLevel  string
 	logJSON   bool
 	withStdin bool
@@ -47,7 +50,9 @@ func newServeCommand(g *globals) *cobra.Command {
 Every flag can be given as an environment variable: --raft-addr is
 OSQUEUE_RAFT_ADDR. A flag beats the environment.
 
-SIGTERM and Ctrl-C stop the node gracefully: leadership is handed over first.`,
+SIGTERM and Ctrl-C stop the node gracefully: leadership is handed over first.
+
+` + exitHelp,
 		Example: `  # a single node
   osqueue serve --data ./data --bucket file:///srv/osqueue
 
@@ -73,6 +78,7 @@ SIGTERM and Ctrl-C stop the node gracefully: leadership is handed over first.`,
 		},
 	}
 	o.bind(cmd.Flags())
+	hideGlobals(cmd, "json", "servers", "timeout")
 	return cmd
 }
 
@@ -106,7 +112,8 @@ func (o *serveOptions) bind(f *pflag.FlagSet) {
 	f.DurationVar(&o.workerTimeout, "worker-timeout", msToDuration(c.Settings.WorkerTimeoutMs), "silence after which a registered worker is dead")
 	f.DurationVar(&o.retainCompleted, "retain-completed", msToDuration(c.Settings.RetainCompletedMs), "how long completed jobs are kept")
 	f.Int64Var(&c.Settings.RetainCompletedCount, "retain-completed-count", c.Settings.RetainCompletedCount, "how many completed jobs are kept")
-	f.Int64Var(&o.bodyLimit, "body-limit", 1<<20, "largest request body in bytes")
+	f.Int64Var(&o.bodyLimit, "body-limit", api.DefaultBodyBytes, fmt.Sprintf("largest request body in bytes, at most %d", api.MaxBodyBytes))
+	f.StringVar(&o.pprofAddr, "pprof-addr", "", "loopback host:port that serves profiles under /debug/pprof/; port 0 takes a free one (default: none)")
 	f.StringVar(&o.logLevel, "log-level", "info", "trace, debug, info, warn or error")
 	f.BoolVar(&o.withStdin, "stop-with-stdin", false, "stop when standard input ends: for programs that start nodes and must not leave them behind")
 	f.BoolVar(&o.logJSON, "log-json", false, "write the log as JSON lines")
@@ -126,7 +133,10 @@ func (o *serveOptions) complete(g *globals) error {
 	if o.bucket == "" {
 		return errors.New("no --bucket is given: name one, for example --bucket file:///srv/osqueue")
 	}
-	if c.HTTPAdvertise == "" || c.HTTPAdvertise == cluster.DefaultConfig().HTTPAdvertise {
+	if err := bucketurl.Check(o.bucket); err != nil {
+		return fmt.Errorf("--bucket: %w", err)
+	}
+	if c.HTTPAdvertise == "" {
 		c.HTTPAdvertise = o.httpAddr
 	}
 	if err := advertisable(c.HTTPAdvertise, "--http-advertise"); err != nil {
@@ -141,8 +151,14 @@ func (o *serveOptions) complete(g *globals) error {
 	if c.Peers, err = cluster.ParsePeers(o.peers); err != nil {
 		return fmt.Errorf("--peers: %w", err)
 	}
-	if o.bodyLimit <= 0 {
-		return fmt.Errorf("--body-limit %d: must be positive", o.bodyLimit)
+	if o.bodyLimit <= 0 || o.bodyLimit > api.MaxBodyBytes {
+		return fmt.Errorf("--body-limit %d: must lie between 1 and %d", o.bodyLimit, api.MaxBodyBytes)
+	}
+	if c.Flush.Interval <= 0 || c.Flush.Heartbeat <= 0 || c.Flush.Bandwidth < 0 {
+		return errors.New("--flush-interval and --broker-heartbeat must be positive, --flush-bandwidth not negative")
+	}
+	if err := loopbackOnly(o.pprofAddr); err != nil {
+		return fmt.Errorf("--pprof-addr %q: %w", o.pprofAddr, err)
 	}
 	return o.completeSettings()
 }

@@ -27,6 +27,7 @@ type server struct {
 	node   *cluster.Node
 	api    *api.Server
 	listen net.Listener
+	pprof  net.Listener // nil: no profiles are served
 }
 
 // The patience of start and stop.
@@ -49,12 +50,18 @@ func assemble(ctx context.Context, o *serveOptions) (*server, error) {
 	if s.listen, err = net.Listen("tcp", o.httpAddr); err != nil {
 		return nil, fmt.Errorf("listen for HTTP on %s: %w (another node or program uses it?)", o.httpAddr, err)
 	}
+	if s.pprof, err = listenPprof(o.pprofAddr); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
 	if s.bucket, err = openBucket(ctx, o, metrics); err != nil {
-		return nil, errors.Join(err, s.listen.Close())
+		return nil, errors.Join(err, s.close())
 	}
 	o.node.Bucket = s.bucket
+	if err := o.node.Validate(); err != nil {
+		return nil, errors.Join(&usageError{err: err}, s.close())
+	}
 	if s.node, err = cluster.Open(o.node); err != nil {
-		return nil, errors.Join(err, s.listen.Close(), s.bucket.Close())
+		return nil, errors.Join(err, s.close())
 	}
 	metrics.MustRegister(newNodeCollector(s.node))
 	s.api = api.New(api.Config{
@@ -65,6 +72,18 @@ func assemble(ctx context.Context, o *serveOptions) (*server, error) {
 		Internal: map[string]http.Handler{cluster.PeerPath: s.node.PeerHandler()},
 	})
 	return s, nil
+}
+
+// close undoes an assembly that has not come to its node.
+func (s *server) close() error {
+	errs := []error{s.listen.Close()}
+	if s.pprof != nil {
+		errs = append(errs, s.pprof.Close())
+	}
+	if s.bucket != nil {
+		errs = append(errs, s.bucket.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // openBucket opens the bucket and makes sure that its conditions hold.
@@ -91,6 +110,8 @@ func openBucket(ctx context.Context, o *serveOptions, metrics *prometheus.Regist
 func (s *server) run(ctx context.Context) error {
 	served := make(chan error, 1)
 	go func() { served <- s.api.Serve(s.listen) }()
+	stopPprof := s.servePprof()
+	defer stopPprof()
 	s.log.Info("serving", "http", s.listen.Addr(), "pid", pid())
 
 	var failure error
