@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -16,7 +17,16 @@ import (
 	"osqueue/client"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// runMain is the environment variable that makes the test binary the program
+// itself, for the tests that need processes.
+const runMain = "OSQUEUE_TEST_RUN_MAIN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(runMain) != "" {
+		main()
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // ended is what became of a command line.
 type ended struct {

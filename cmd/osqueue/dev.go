@@ -6,13 +6,18 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"osqueue/client"
+	"osqueue/cluster"
+	"osqueue/storage/bucketurl"
 )
 
 // devOptions are the flags of dev.
@@ -34,12 +39,22 @@ func newDevCommand(g *globals) *cobra.Command {
 bucket. Ctrl-C stops all of it. Kill one of the nodes and see what happens;
 "osqueue dev restart n1" brings it back.
 
-Flags after -- are given to every node, for example: osqueue dev -- --lease 5s`,
+Flags after -- are those of serve and given to every node.
+
+` + exitHelp,
+		Example: `  osqueue dev
+  osqueue dev --http-port 9080 --raft-port 9180 --dir ./dev -- --lease 5s --log-level debug`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 && cmd.ArgsLenAtDash() != 0 {
+				return usagef("%q is not known to dev; write flags for the nodes after --\nUsage: %s", args[0], cmd.UseLine())
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.validate(); err != nil {
+			o.serve = args
+			if err := o.validate(g); err != nil {
 				return &usageError{err: err}
 			}
-			o.serve = args
 			return runDev(cmd.Context(), g, o)
 		},
 	}
@@ -57,15 +72,48 @@ Flags after -- are given to every node, for example: osqueue dev -- --lease 5s`,
 			return devRestart(cmd.Context(), g, o.httpPort, args[0])
 		},
 	})
+	hideGlobals(cmd, "json", "servers", "timeout")
 	return cmd
 }
 
-func (o *devOptions) validate() error {
+func (o *devOptions) validate(g *globals) error {
 	if o.nodes < 1 || o.nodes > 9 {
 		return fmt.Errorf("--nodes %d: use 1 to 9", o.nodes)
 	}
 	if o.httpPort < 1 || o.httpPort+o.nodes > 65535 || o.raftPort < 1 || o.raftPort+o.nodes > 65535 {
 		return errors.New("the ports must lie between 1 and 65535")
+	}
+	if o.httpPort < o.raftPort+o.nodes && o.raftPort < o.httpPort+o.nodes {
+		return fmt.Errorf("--http-port %d and --raft-port %d: each is the first of %d, and these overlap", o.httpPort, o.raftPort, o.nodes)
+	}
+	if o.bucket != "" {
+		if err := bucketurl.Check(o.bucket); err != nil {
+			return fmt.Errorf("--bucket: %w", err)
+		}
+		if strings.HasPrefix(o.bucket, "mem:") && o.nodes > 1 {
+			return fmt.Errorf("--bucket %s: every node is a process of its own, and would have a bucket of its own", o.bucket)
+		}
+	}
+	return o.validateServe(g)
+}
+
+// validateServe finds mistakes in the flags for the nodes before there are
+// nodes to fail.
+func (o *devOptions) validateServe(g *globals) error {
+	node := serveOptions{node: cluster.DefaultConfig()}
+	flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
+	node.bind(flags)
+	if err := flags.Parse(o.serve); err != nil {
+		return fmt.Errorf("flags for the nodes: %w", err)
+	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("flags for the nodes: %q is none", flags.Arg(0))
+	}
+	if node.bucket == "" {
+		node.bucket = "mem://" // dev gives the real one
+	}
+	if err := node.complete(g); err != nil {
+		return fmt.Errorf("flags for the nodes: %w", err)
 	}
 	return nil
 }
@@ -101,12 +149,9 @@ func (o *devOptions) serveArgs(i int) []string {
 }
 
 // runDev runs the cluster until ctx ends.
-func runDev(ctx context.Context, g *globals, o devOptions) error {
-	cleanUp, err := o.makeDir()
-	if err != nil {
-		return err
-	}
-	defer cleanUp()
+func runDev(ctx context.Context, g *globals, o devOptions) (err error) {
+	ctx, stop := untilHangup(ctx)
+	defer stop()
 	if err := o.portsFree(); err != nil {
 		return err
 	}
@@ -114,6 +159,15 @@ func runDev(ctx context.Context, g *globals, o devOptions) error {
 	if err != nil {
 		return err
 	}
+	cleanUp, err := o.makeDir()
+	if err != nil {
+		return errors.Join(err, control.Close())
+	}
+	defer func() {
+		if err == nil { // else the logs are needed
+			cleanUp()
+		}
+	}()
 	d := newDevCluster(g, o)
 	defer d.stopAll()
 	for i := range o.nodes {
@@ -129,6 +183,15 @@ func runDev(ctx context.Context, g *globals, o devOptions) error {
 	}
 	defer c.Close()
 	return d.watch(ctx, c)
+}
+
+// untilHangup ends ctx also when the terminal is closed, unless that is to be
+// ignored, as under nohup.
+func untilHangup(ctx context.Context) (context.Context, context.CancelFunc) {
+	if signal.Ignored(syscall.SIGHUP) {
+		return context.WithCancel(ctx)
+	}
+	return signal.NotifyContext(ctx, syscall.SIGHUP)
 }
 
 // makeDir makes the directory, and the bucket in it unless one is given.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -190,7 +191,6 @@ func (d *devCluster) welcome(leader string) {
 		rows += fmt.Sprintf("  %s  http://%s  pid %d%s\n", d.o.name(i), d.o.http(i), n.cmd.Process.Pid, mark)
 	}
 	d.mu.Unlock()
-	servers := d.serversFlag()
 	d.say(`a cluster of %d nodes is up
 
 %s
@@ -198,22 +198,22 @@ func (d *devCluster) welcome(leader string) {
   logs    %s/n*/log
 
 Try, in another terminal:
-  osqueue submit hello '{"name":"you"}'%s
-  osqueue worker --exec 'hello=cat'%s
-  osqueue status%s
+%s  osqueue submit hello '{"name":"you"}'
+  osqueue worker --exec 'hello=cat'
+  osqueue status
   kill -9 %d              # the leader dies; nothing is lost
   osqueue dev restart %s%s
 
 Ctrl-C stops everything.
-`, d.o.nodes, rows, d.o.bucket, d.o.dir, servers, servers, servers, pid, leader, d.portFlag())
+`, d.o.nodes, rows, d.o.bucket, d.o.dir, d.serversHint(), pid, leader, d.portFlag())
 }
 
-// serversFlag is what other commands need to find a cluster on other ports.
-func (d *devCluster) serversFlag() string {
-	if d.o.httpPort == 8080 {
-		return ""
+// serversHint is what other commands need to find a cluster on other ports.
+func (d *devCluster) serversHint() string {
+	if servers := strings.Join(d.o.servers(), ","); servers != defaultServers {
+		return "  export OSQUEUE_SERVERS=" + servers + "\n"
 	}
-	return " --servers " + d.o.http(0)
+	return ""
 }
 
 func (d *devCluster) portFlag() string {

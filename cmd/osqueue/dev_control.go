@@ -20,9 +20,14 @@ func controlPath(httpPort int) string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("osqueue-dev-%d-%d.sock", os.Getuid(), httpPort))
 }
 
+// listenControl opens the socket; closing it removes the file. One that was
+// killed has left its file behind, which has to go first.
 func listenControl(httpPort int) (net.Listener, error) {
 	path := controlPath(httpPort)
-	// The HTTP ports are free, so nobody listens here: it is a leftover.
+	if c, err := net.Dial("unix", path); err == nil {
+		c.Close()
+		return nil, fmt.Errorf("another dev cluster runs with --http-port %d; stop it, or choose another port", httpPort)
+	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("remove the leftover socket: %w", err)
 	}

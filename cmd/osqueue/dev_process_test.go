@@ -1,0 +1,256 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	v1 "osqueue/api/v1"
+	"osqueue/client"
+)
+
+// devProcess is "osqueue dev" in a process of its own, with its nodes.
+type devProcess struct {
+	t      *testing.T
+	dir    string // its temporary directory, with the socket
+	o      devOptions
+	cmd    *exec.Cmd
+	out    safeBuffer
+	client *client.Client
+}
+
+const devNodes = 3
+
+func newDevProcess(t *testing.T) *devProcess {
+	t.Helper()
+	first := freePorts(t, 2*devNodes)
+	d := &devProcess{t: t, dir: t.TempDir(), o: devOptions{nodes: devNodes, httpPort: first, raftPort: first + devNodes}}
+	var err error
+	if d.client, err = client.New(client.Config{Servers: d.o.servers()}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.client.Close)
+	return d
+}
+
+// freePorts finds n ports in a row that nobody listens on, below those that
+// the system gives to outgoing connections.
+func freePorts(t *testing.T, n int) (first int) {
+	t.Helper()
+	for range 100 {
+		first = 12_000 + rand.IntN(18_000)
+		if portsFree(first, n) {
+			return first
+		}
+	}
+	t.Fatalf("no %d free ports", n)
+	return 0
+}
+
+func portsFree(first, n int) bool {
+	for port := first; port < first+n; port++ {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err != nil {
+			return false
+		}
+		l.Close()
+	}
+	return true
+}
+
+// command is a command line of this program. Its cluster is d.
+func (d *devProcess) command(args ...string) *exec.Cmd {
+	cmd := exec.Command(os.Args[0], args...)
+	cmd.Env = append(os.Environ(), runMain+"=1", "TMPDIR="+d.dir, "OSQUEUE_SERVERS="+strings.Join(d.o.servers(), ","))
+	return cmd
+}
+
+// start runs dev until the test ends, and waits for a leader.
+func (d *devProcess) start() {
+	d.t.Helper()
+	d.cmd = d.command("dev", "--http-port", strconv.Itoa(d.o.httpPort), "--raft-port", strconv.Itoa(d.o.raftPort), "--dir", filepath.Join(d.dir, "dev"))
+	d.cmd.Stdout, d.cmd.Stderr = &d.out, &d.out
+	if err := d.cmd.Start(); err != nil {
+		d.t.Fatal(err)
+	}
+	cmd := d.cmd
+	d.t.Cleanup(func() {
+		if cmd.ProcessState == nil {
+			_ = cmd.Process.Kill() // its nodes notice
+			_ = cmd.Wait()
+		}
+		if d.t.Failed() {
+			d.t.Logf("dev said:\n%s", d.out.String())
+		}
+	})
+	d.eventually("the welcome", func() bool { return strings.Contains(d.out.String(), "Ctrl-C stops everything") })
+}
+
+// run runs a command line to its end and returns its stdout.
+func (d *devProcess) run(args ...string) string {
+	d.t.Helper()
+	cmd := d.command(args...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		d.t.Fatalf("%v: %v\n%s%s", args, err, out, stderr.String())
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func (d *devProcess) eventually(what string, cond func() bool) {
+	d.t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for !cond() {
+		if time.Now().After(deadline) {
+			d.t.Fatalf("waited too long for %s", what)
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+}
+
+// statuses are those of the nodes that answer, by name.
+func (d *devProcess) statuses() map[string]v1.Status {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	all := make(map[string]v1.Status)
+	for _, n := range d.client.StatusAll(ctx) {
+		if n.Err == nil {
+			all[n.Status.NodeID] = n.Status
+		}
+	}
+	return all
+}
+
+// leader waits for a leader other than old.
+func (d *devProcess) leader(old string) (leader v1.Status) {
+	d.t.Helper()
+	d.eventually("a leader", func() bool {
+		for name, s := range d.statuses() {
+			if s.State == v1.StateLeader && name != old {
+				leader = s
+				return true
+			}
+		}
+		return false
+	})
+	return leader
+}
+
+func (d *devProcess) socketExists() bool {
+	files, err := filepath.Glob(filepath.Join(d.dir, "osqueue-dev-*.sock"))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return len(files) > 0
+}
+
+// A leader is killed and comes back, no job is lost, and Ctrl-C leaves nothing
+// behind.
+func TestDevSurvivesAKillAndStopsWhole(t *testing.T) {
+	d := newDevProcess(t)
+	d.start()
+	id := d.run("submit", "hello", `{"name":"you"}`)
+
+	old := d.leader("")
+	if err := syscall.Kill(old.Pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	next := d.leader(old.NodeID)
+	var job v1.Job
+	if err := json.Unmarshal([]byte(d.run("job", "get", id, "--json")), &job); err != nil || job.Status != v1.StatusUnclaimed {
+		t.Fatalf("%+v, %v", job, err)
+	}
+	restart := []string{"dev", "restart", old.NodeID, "--http-port", strconv.Itoa(d.o.httpPort)}
+	if got := d.run(restart...); got != old.NodeID+" is starting" {
+		t.Errorf("restart said %q", got)
+	}
+	d.eventually("the killed node to be back", func() bool {
+		s, ok := d.statuses()[old.NodeID]
+		return ok && s.Pid != old.Pid && s.Applied >= next.Applied
+	})
+	if out, err := d.command(restart...).CombinedOutput(); err == nil || !strings.Contains(string(out), "is running") {
+		t.Errorf("a running node was started again: %v %s", err, out)
+	}
+
+	running := d.statuses()
+	if len(running) != devNodes {
+		t.Fatalf("%d nodes answer", len(running))
+	}
+	if err := d.cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.cmd.Wait(); err != nil {
+		t.Errorf("dev: %v", err)
+	}
+	for name, s := range running {
+		if err := syscall.Kill(s.Pid, 0); !errors.Is(err, syscall.ESRCH) {
+			t.Errorf("%s (pid %d) is left: %v", name, s.Pid, err)
+		}
+	}
+	if d.socketExists() {
+		t.Error("the control socket is left")
+	}
+	if _, err := os.Stat(filepath.Join(d.dir, "dev", "bucket", "queue.json")); err != nil {
+		t.Errorf("--dir was not kept: %v", err)
+	}
+}
+
+// When dev itself is killed its nodes stop, and what it leaves does not keep
+// the next one from starting, with the same jobs.
+func TestDevAfterItsOwnKill(t *testing.T) {
+	d := newDevProcess(t)
+	d.start()
+	id := d.run("submit", "hello", "1")
+	out, err := d.command("dev", "--nodes", "1", "--http-port", strconv.Itoa(d.o.httpPort), "--raft-port", strconv.Itoa(d.o.raftPort)).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "is in use") {
+		t.Errorf("a second one on the same ports: %v %s", err, out)
+	}
+	if err := d.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.cmd.Wait(); err == nil {
+		t.Error("dev ended well in spite of SIGKILL")
+	}
+	d.eventually("the nodes to end", func() bool { return portsFree(d.o.httpPort, 2*devNodes) })
+	if !d.socketExists() {
+		t.Fatal("there is no leftover socket to cope with")
+	}
+	d.out = safeBuffer{}
+	d.start()
+	if got := d.run("job", "get", id); !strings.Contains(got, id) {
+		t.Errorf("%s", got)
+	}
+}
+
+func TestControlSocketOfALivingCluster(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	l, err := listenControl(8080)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := listenControl(8080); err == nil || !strings.Contains(err.Error(), "another dev cluster") {
+		t.Errorf("it was taken away: %v", err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(controlPath(8080)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("closed, but there: %v", err)
+	}
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/go-hclog"
+)
+
+// program runs a command line of the whole program, without a cluster.
+func program(t *testing.T, args ...string) ended {
+	t.Helper()
+	var out, errOut bytes.Buffer
+	g := &globals{stdout: &out, stderr: &errOut, getenv: func(string) string { return "" }}
+	code := run(t.Context(), args, g)
+	return ended{out: out.String(), err: errOut.String(), code: code}
+}
+
+func TestServeRefusesWhatCannotWork(t *testing.T) {
+	for line, want := range map[string]string{
+		"":                                            "no --bucket is given",
+		"--bucket ftp://x":                            `no scheme "ftp"`,
+		"--bucket mem:// extra":                       `unknown command "extra"`,
+		"--bucket mem:// --body-limit 0":              "between 1 and 8388608",
+		"--bucket mem:// --body-limit 8388609":        "between 1 and 8388608",
+		"--bucket mem:// --http-addr :8080":           "--http-advertise",
+		"--bucket mem:// --raft-addr :7080":           "--raft-advertise",
+		"--bucket mem:// --peers n1":                  "name=host:port",
+		"--bucket mem:// --lease 0":                   "at least 1ms",
+		"--bucket mem:// --max-attempts 0":            "at least 1",
+		"--bucket mem:// --flush-interval 0":          "must be positive",
+		"--bucket mem:// --flush-bandwidth -1":        "not negative",
+		"--bucket mem:// --retain-completed-count -1": "must not be negative",
+		"--bucket mem:// --log-level loud":            "use trace",
+		"--bucket mem:// --pprof-addr 6060":           "write host:port",
+		"--bucket mem:// --pprof-addr :6060":          "must be on loopback",
+		"--bucket mem:// --pprof-addr 10.0.0.1:6060":  "must be on loopback",
+		"--bucket mem:// --http-addr 127.0.0.1:0 --raft-addr 10.0.0.1:7080 --data x": "--insecure-raft",
+		"--bucket mem:// --http-addr 127.0.0.1:0 --peers n2=10.0.0.2:8080":           "do not name this node",
+	} {
+		got := program(t, append([]string{"serve"}, strings.Fields(line)...)...)
+		if got.code != exitUsage || !strings.Contains(got.err, want) {
+			t.Errorf("serve %s: %+v", line, got)
+		}
+	}
+}
+
+func TestDevRefusesWhatCannotWork(t *testing.T) {
+	for line, want := range map[string]string{
+		"restrt n1":                         `"restrt" is not known`,
+		"restart":                           "accepts 1 arg",
+		"--nodes 0":                         "use 1 to 9",
+		"--http-port 65535":                 "between 1 and 65535",
+		"--http-port 9000 --raft-port 9002": "overlap",
+		"--bucket ftp://x":                  `no scheme "ftp"`,
+		"--bucket mem://":                   "a bucket of its own",
+		"-- --nonsense":                     "unknown flag",
+		"-- extra":                          `"extra" is none`,
+		"-- --max-attempts 0":               "at least 1",
+	} {
+		got := program(t, append([]string{"dev"}, strings.Fields(line)...)...)
+		if got.code != exitUsage || !strings.Contains(got.err, want) {
+			t.Errorf("dev %s: %+v", line, got)
+		}
+	}
+}
+
+func TestUnknownCommandsAreWrongUse(t *testing.T) {
+	for _, line := range []string{"nonsense", "--json nonsense", "job nonsense", "version extra", "inspect"} {
+		if got := program(t, strings.Fields(line)...); got.code != exitUsage || got.err == "" {
+			t.Errorf("%s: %+v", line, got)
+		}
+	}
+	for _, line := range []string{"", "--help", "help serve", "job", "completion bash"} {
+		if got := program(t, strings.Fields(line)...); got.code != exitOK || got.out == "" || got.err != "" {
+			t.Errorf("%s: %+v", line, got)
+		}
+	}
+}
+
+func TestHelpHidesWhatMeansNothing(t *testing.T) {
+	for line, hidden := range map[string]string{"serve": "--servers", "dev restart": "--timeout", "version": "--servers", "inspect": "--servers"} {
+		if got := program(t, append(strings.Fields(line), "--help")...); strings.Contains(got.out, hidden) {
+			t.Errorf("%s: %s", line, got.out)
+		}
+	}
+	if got := program(t, "status", "--help"); !strings.Contains(got.out, "--servers") {
+		t.Errorf("status: %s", got.out)
+	}
+}
+
+// A mistyped directory must not be made by looking into it.
+func TestInspectWritesNothing(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "bucket")
+	if got := program(t, "inspect", "file://"+dir); got.code != exitFailure || !strings.Contains(got.err, "has no queue.json") {
+		t.Errorf("%+v", got)
+	}
+	if _, err := os.Stat(dir); err == nil {
+		t.Error("the directory was made")
+	}
+}
+
+func TestProfilesHaveTheirOwnListener(t *testing.T) {
+	l, err := listenPprof("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{log: hclog.NewNullLogger(), pprof: l}
+	stop := s.servePprof()
+	resp, err := http.Get("http://" + l.Addr().String() + "/debug/pprof/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(resp.Body)
+	resp.Body.Close()
+	if err != nil || resp.StatusCode != http.StatusOK || !strings.Contains(string(body), os.Args[0]) {
+		t.Errorf("%s %q %v", resp.Status, body, err)
+	}
+	http.DefaultClient.CloseIdleConnections()
+	stop()
+	if c, err := net.Dial("tcp", l.Addr().String()); err == nil {
+		c.Close()
+		t.Error("it serves after its end")
+	}
+	if none, err := listenPprof(""); none != nil || err != nil {
+		t.Errorf("%v %v", none, err)
+	}
+}
