@@ -140,6 +140,16 @@ func (l *lab) enqueue(m *member, ids ...string) fsm.LSN {
 	return lsn
 }
 
+// claim claims one job.
+func (l *lab) claim(m *member, worker string) *fsm.Job {
+	l.t.Helper()
+	r, _, err := m.Propose(l.t.Context(), &fsmpb.Mutation{Op: &fsmpb.Mutation_Claim{Claim: &fsmpb.Claim{Worker: worker, Max: 1}}})
+	if err != nil || len(r.Jobs) != 1 {
+		l.t.Fatalf("claim: %d jobs, %v %v", len(r.Jobs), r.Code, err)
+	}
+	return r.Jobs[0]
+}
+
 func (l *lab) document() *queuefile.Document {
 	l.t.Helper()
 	obj, err := l.bucket.Get(l.t.Context(), DocumentKey)

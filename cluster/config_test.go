@@ -1,0 +1,69 @@
+package cluster
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"osqueue/storage/mem"
+)
+
+func TestConfigSaysWhatIsWrong(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil func(*Config)
+		want  string
+	}{
+		"nothing":          {func(*Config) {}, ""},
+		"name":             {func(c *Config) { c.Name = "n 1" }, "node name"},
+		"no directory":     {func(c *Config) { c.DataDir = "" }, "data directory"},
+		"none needed":      {func(c *Config) { c.DataDir, c.RaftLog = "", RaftLogMemory }, ""},
+		"no bucket":        {func(c *Config) { c.Bucket = nil }, "no bucket"},
+		"not a peer":       {func(c *Config) { c.Peers = []PeerAddr{{Name: "n2", HTTP: "h:1"}} }, "do not name this node"},
+		"peer twice":       {func(c *Config) { c.Peers = []PeerAddr{{"n1", "h:1"}, {"n1", "h:2"}} }, "twice"},
+		"kind of log":      {func(c *Config) { c.RaftLog = "paper" }, "bolt, wal or memory"},
+		"raft address":     {func(c *Config) { c.RaftAddr = "7080" }, "host:port"},
+		"open raft port":   {func(c *Config) { c.RaftAddr = "10.0.0.1:7080" }, "--insecure-raft"},
+		"allowed":          {func(c *Config) { c.RaftAddr, c.InsecureRaft = "10.0.0.1:7080", true }, ""},
+		"heartbeat equals": {func(c *Config) { c.Flush.Heartbeat = c.BrokerTimeout }, "must be shorter"},
+		"raft's lease":     {func(c *Config) { c.LeaseTimeout = time.Second }, "lease timeout"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := DefaultConfig()
+			cfg.Name, cfg.DataDir, cfg.Bucket = "n1", "data", mem.New()
+			c.spoil(&cfg)
+			err := cfg.Validate()
+			if c.want == "" && err != nil {
+				t.Fatal(err)
+			}
+			if c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Fatalf("got %v, want an error about %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestLongHeartbeatIsWarnedOf(t *testing.T) {
+	cfg := DefaultConfig()
+	if w := cfg.Warnings(); len(w) != 0 {
+		t.Errorf("the defaults warn of %q", w)
+	}
+	cfg.Flush.Heartbeat = cfg.BrokerTimeout/2 + 1
+	if w := cfg.Warnings(); len(w) != 1 || !strings.Contains(w[0], "more than half") {
+		t.Errorf("warns of %q", w)
+	}
+}
+
+func TestParsePeers(t *testing.T) {
+	peers, err := ParsePeers(" n1=10.0.0.1:8080, n2=[::1]:80 ")
+	if err != nil || len(peers) != 2 || peers[1] != (PeerAddr{Name: "n2", HTTP: "[::1]:80"}) {
+		t.Errorf("%v %v", peers, err)
+	}
+	if peers, err := ParsePeers(" "); err != nil || peers != nil {
+		t.Errorf("%v %v", peers, err)
+	}
+	for _, bad := range []string{"n1", "n1=", "n1=host", "=h:1", "n 1=h:1", "n1=h:1,", "n1=h:1,n2"} {
+		if _, err := ParsePeers(bad); err == nil || !strings.Contains(err.Error(), "name=host:port") {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}

@@ -1,0 +1,42 @@
+package cluster
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestPlanFormation(t *testing.T) {
+	me := Identity{Name: "n1", ServerID: "n1~a", Empty: true}
+	empty := func(name string) Identity { return Identity{Name: name, ServerID: name + "~b", Empty: true} }
+	full := func(members ...string) Identity { return Identity{Name: "n2", ServerID: "n2~b", Members: members} }
+	for name, c := range map[string]struct {
+		peers    []Identity
+		expected int
+		want     formation
+		reason   string
+	}{
+		"alone":                  {nil, 1, formBootstrap, ""},
+		"alone, no peers named":  {nil, 0, formBootstrap, ""},
+		"all empty":              {[]Identity{empty("n2"), empty("n3")}, 3, formBootstrap, ""},
+		"one does not answer":    {[]Identity{empty("n2")}, 3, formWait, "1 of the nodes"},
+		"nobody answers":         {nil, 3, formWait, "2 of the nodes"},
+		"others have a cluster":  {[]Identity{full("n1~old", "n2~b"), empty("n3")}, 3, formJoin, ""},
+		"one other has, one not": {[]Identity{empty("n3"), full("n2~b")}, 3, formJoin, ""},
+		"already a member":       {[]Identity{full("n1~a", "n2~b"), empty("n3")}, 3, formWait, "is a member"},
+	} {
+		got, reason := planFormation(me, c.peers, c.expected)
+		if got != c.want || !strings.Contains(reason, c.reason) {
+			t.Errorf("%s: plan %d because %q, want %d because %q", name, got, reason, c.want, c.reason)
+		}
+	}
+}
+
+func TestFirstClusterIDDependsOnTheServersOnly(t *testing.T) {
+	a := firstClusterID(servers("n1~a", "n2~b"))
+	if b := firstClusterID(servers("n2~b", "n1~a")); a != b {
+		t.Errorf("%s and %s for the same servers", a, b)
+	}
+	if b := firstClusterID(servers("n1~a", "n2~c")); a == b {
+		t.Error("two clusters share an id")
+	}
+}

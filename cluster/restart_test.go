@@ -1,0 +1,177 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"osqueue/fsm"
+)
+
+func servers(ids ...string) (c raft.Configuration) {
+	for _, id := range ids {
+		c.Servers = append(c.Servers, raft.Server{ID: raft.ServerID(id)})
+	}
+	return c
+}
+
+// again starts a stopped member at its old place, with a data directory of
+// choice.
+func (l *lab) again(old *member, dir string, adjust func(*Config)) *member {
+	l.t.Helper()
+	listener, err := net.Listen("tcp", old.cfg.HTTPAdvertise)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	peers, at := old.cfg.Peers, 0
+	for i, p := range peers {
+		if p.Name == old.cfg.Name {
+			at = i
+		}
+	}
+	return l.open(peers, at, listener, func(c *Config) {
+		c.DataDir = dir
+		if adjust != nil {
+			adjust(c)
+		}
+	})
+}
+
+func TestEveryKindOfLogSurvivesARestart(t *testing.T) {
+	for _, kind := range []string{RaftLogBolt, RaftLogWAL} {
+		t.Run(kind, func(t *testing.T) {
+			l := newLab(t)
+			use := func(c *Config) { c.RaftLog = kind }
+			n := l.leader(l.start("n", 1, use)...)
+			l.enqueue(n, "a", "b")
+			before := n.Status()
+			n.stop()
+			n = l.leader(l.again(n, n.cfg.DataDir, use))
+			if n.Job("a") == nil || n.Job("b") == nil {
+				t.Fatal("jobs are lost")
+			}
+			if s := n.Status(); s.Cluster != before.Cluster || s.Epoch != before.Epoch+1 {
+				t.Fatalf("cluster %s epoch %d, before %s and %d", s.Cluster, s.Epoch, before.Cluster, before.Epoch)
+			}
+		})
+	}
+}
+
+// With the log in memory only the bucket remembers. The next cluster is another
+// one, and waits until the first one's heartbeat is stale.
+func TestMemoryLogComesBackFromTheBucket(t *testing.T) {
+	l := newLab(t)
+	use := func(c *Config) { c.RaftLog = RaftLogMemory }
+	n := l.leader(l.start("n", 1, use)...)
+	lsn := l.enqueue(n, "a")
+	l.eventually("the flush", func() bool { return l.document().Header.LSN().Compare(lsn) >= 0 })
+	n.stop()
+	n = l.leader(l.again(n, "", use))
+	if n.Job("a") == nil {
+		t.Fatal("the job is lost")
+	}
+	if got := l.enqueue(n, "b"); got.Compare(lsn) <= 0 {
+		t.Fatalf("LSN %s after %s", got, lsn)
+	}
+}
+
+// A node that lost its disk is another server under the same name: it takes the
+// place of its predecessor, which could otherwise vote twice.
+func TestWipedNodeRejoins(t *testing.T) {
+	l := newLab(t)
+	all := l.start("n", 3, nil)
+	leader := l.leader(all...)
+	l.enqueue(leader, "a")
+	var lost *member
+	for _, m := range all {
+		if m != leader {
+			lost = m
+		}
+	}
+	lost.stop()
+	back := l.again(lost, t.TempDir(), nil)
+	lsn := l.enqueue(leader, "b")
+	l.eventually("the newcomer to have everything", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		return back.WaitApplied(ctx, lsn) == nil && back.Job("a") != nil && back.Job("b") != nil
+	})
+	l.eventually("its vote", func() bool {
+		config := leader.raft.GetConfiguration().Configuration()
+		return len(config.Servers) == 3 && voter(config, back.id) && !voter(config, lost.id)
+	})
+}
+
+func TestAllDisksLostComesBackFromTheBucket(t *testing.T) {
+	l := newLab(t)
+	all := l.start("n", 3, nil)
+	lsn := l.enqueue(l.leader(all...), "a", "b")
+	l.eventually("the flush", func() bool { return l.document().Header.LSN().Compare(lsn) >= 0 })
+	lineage := l.document().Header.Lineage
+	next := make([]*member, len(all))
+	for _, m := range all {
+		m.stop()
+	}
+	for i, m := range all {
+		next[i] = l.again(m, t.TempDir(), nil)
+	}
+	n := l.leader(next...)
+	if n.Job("a") == nil || n.Job("b") == nil {
+		t.Fatal("jobs are lost")
+	}
+	if got := l.enqueue(n, "c"); got.Compare(lsn) <= 0 {
+		t.Fatalf("LSN %s after %s", got, lsn)
+	}
+	l.eventually("the take-over to be written", func() bool { return l.document().Header.Epoch > 1 })
+	if got := l.document().Header.Lineage; got != lineage {
+		t.Fatalf("lineage %s, was %s", got, lineage)
+	}
+}
+
+func TestDataDirectoryOfAnotherNodeIsRefused(t *testing.T) {
+	l := newLab(t)
+	n := l.leader(l.start("n", 1, nil)...)
+	n.stop()
+	cfg := n.cfg
+	cfg.Name, cfg.Peers = "other", nil
+	if node, err := Open(cfg); err == nil {
+		_ = node.Close()
+		t.Fatal("it was opened")
+	}
+}
+
+func TestLinearizeIsTheLeadersOnly(t *testing.T) {
+	l := newLab(t)
+	all := l.start("n", 3, nil)
+	leader := l.leader(all...)
+	for _, m := range all {
+		err := m.Linearize(t.Context())
+		if m == leader && err != nil || m != leader && !errors.Is(err, ErrNotLeader) {
+			t.Errorf("%s: %v", m.Name(), err)
+		}
+	}
+	leader.stop()
+	if err := leader.Linearize(t.Context()); !errors.Is(err, ErrNotLeader) {
+		t.Errorf("stopped: %v", err)
+	}
+}
+
+// What ran out while nobody led is not held against the workers.
+func TestLeasesSurviveATimeWithoutLeader(t *testing.T) {
+	l := newLab(t)
+	short := func(c *Config) { c.Settings.LeaseMs = 1500 }
+	n := l.leader(l.start("n", 1, short)...)
+	l.enqueue(n, "a")
+	claimed := l.claim(n, "w")
+	n.stop()
+	time.Sleep(1600 * time.Millisecond) // longer than the lease
+	n = l.leader(l.again(n, n.cfg.DataDir, short))
+	if j := n.Job("a"); j.Status != fsm.InProgress || j.Token != claimed.Token {
+		t.Fatalf("the job is %s with token %d, was claimed with %d", j.Status, j.Token, claimed.Token)
+	}
+	l.eventually("the lease to end in its own time", func() bool { return n.Job("a").Status == fsm.Unclaimed })
+}
