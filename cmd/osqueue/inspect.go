@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -175,7 +176,7 @@ func (g *globals) printStoredJob(d *queuefile.Document, id string) error {
 		if g.json {
 			return g.writeJSON(s)
 		}
-		return g.table([][]string{
+		rows := [][]string{
 			{"job", s.ID},
 			{"type", s.Type},
 			{"status", s.Status},
@@ -185,7 +186,8 @@ func (g *globals) printStoredJob(d *queuefile.Document, id string) error {
 			{"payload", s.Payload},
 			{"result", s.Result},
 			{"last error", s.LastError},
-		})
+		}
+		return g.table(slices.DeleteFunc(rows, func(row []string) bool { return row[1] == "" }))
 	}
 	return fmt.Errorf("the document has no job %q; it may be younger than the last flush, or past its retention", id)
 }

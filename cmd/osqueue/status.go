@@ -20,8 +20,9 @@ func newStatusCommand(g *globals) *cobra.Command {
 		Use:   "status [SERVER]",
 		Short: "Show the nodes of the cluster",
 		Long: `Asks every node for its status and shows the answers as a table: LSN is the
-newest log entry that the node has, FLUSHED the newest known to be in the
-bucket, LAG what lies between. The exit status is 1 if no node leads.
+newest log entry that the node has; FLUSHED, which only the leader knows, the
+newest that is in the bucket, and LAG what lies between. The exit status is 1 if
+no node leads.
 
 With --check nothing is shown: the exit status is 0 if SERVER (without it: each
 node of --servers) is ready to serve, else 1. This is for health checks.
@@ -71,19 +72,28 @@ func (g *globals) showNodes(nodes []client.NodeStatus) error {
 }
 
 // leaderless is the error of a cluster in which no node says that it leads.
+// One that was not asked may: then the others know it.
 func leaderless(nodes []client.NodeStatus) error {
-	answers := 0
+	answers, elsewhere := 0, false
+	asked := make(map[string]bool)
 	for _, n := range nodes {
-		switch {
-		case n.Err != nil:
-		case n.Status.State == v1.StateLeader:
-			return nil
-		default:
-			answers++
-		}
+		asked[hostOf(n.Server)] = true
 	}
-	if answers == 0 {
+	for _, n := range nodes {
+		if n.Err != nil {
+			continue
+		}
+		if n.Status.State == v1.StateLeader {
+			return nil
+		}
+		answers++
+		elsewhere = elsewhere || n.Status.LeaderAddress != nil && !asked[*n.Status.LeaderAddress]
+	}
+	switch {
+	case answers == 0:
 		return errors.New("no node answers; " + startHint)
+	case elsewhere:
+		return nil
 	}
 	return fmt.Errorf("no leader among the %d nodes that answer; writes wait until a majority of the cluster runs", answers)
 }
@@ -136,9 +146,13 @@ func nodeRow(n client.NodeStatus) []string {
 		return row
 	}
 	s := n.Status
+	flushed, behind := "-", "-" // only the leader knows
+	if s.State == v1.StateLeader {
+		flushed, behind = orDash(s.FlushedLSN), lag(s)
+	}
 	return []string{
-		hostOf(n.Server), s.NodeID, s.State, strconv.FormatUint(s.Term, 10), leaderName(s), orDash(s.LSN), orDash(s.FlushedLSN),
-		lag(s), orDash(s.Fence.State), strconv.Itoa(s.Tasks.Pending), strconv.Itoa(s.Tasks.Processing),
+		hostOf(n.Server), s.NodeID, s.State, strconv.FormatUint(s.Term, 10), leaderName(s), orDash(s.LSN), flushed,
+		behind, orDash(s.Fence.State), strconv.Itoa(s.Tasks.Pending), strconv.Itoa(s.Tasks.Processing),
 		strconv.FormatUint(s.Tasks.CompletedTotal, 10), strconv.Itoa(s.Tasks.Dead), strconv.Itoa(s.Workers),
 	}
 }

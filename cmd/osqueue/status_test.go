@@ -70,6 +70,21 @@ func TestStatusWithoutLeader(t *testing.T) {
 	}
 }
 
+// A follower that is asked alone knows of a leader elsewhere.
+func TestStatusOfAFollower(t *testing.T) {
+	q := newQueueFake(t)
+	leader, address := "n2", "127.0.0.1:2"
+	q.status.State, q.status.Leader, q.status.LeaderAddress = v1.StateFollower, &leader, &address
+	got := osq(t, q, "", "status")
+	if got.code != exitOK || !strings.Contains(got.out, " n2 ") || strings.Contains(got.out, "3-12") {
+		t.Errorf("%+v", got)
+	}
+	c := newCommand(t, q.srv.URL, address) // the leader was asked, and is dead
+	if got := c.run("status"); got.code != exitFailure || !strings.Contains(got.err, "no leader") {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestStatusCheck(t *testing.T) {
 	q := newQueueFake(t)
 	host := strings.TrimPrefix(q.srv.URL, "http://")
