@@ -19,6 +19,13 @@ import (
 
 const instanceFile = "instance"
 
+// HasRun reports whether a node has run on this configuration's data directory
+// before.
+func (c *Config) HasRun() bool {
+	_, err := os.Stat(filepath.Join(c.DataDir, instanceFile))
+	return err == nil && c.RaftLog != RaftLogMemory
+}
+
 func loadServerID(cfg *Config) (raft.ServerID, error) {
 	if cfg.RaftLog == RaftLogMemory {
 		return serverID(cfg.Name, randomID()), nil

@@ -232,6 +232,10 @@ func untilEOF(ctx context.Context, r io.Reader) (context.Context, context.Cancel
 // serve runs a node until ctx ends.
 func serve(ctx context.Context, o *serveOptions) error {
 	s, err := assemble(ctx, o)
+	if err != nil && ctx.Err() != nil {
+		o.node.Logger.Info("stopped while starting", "reason", err)
+		return nil //nolint:nilerr // an order to stop is no failure
+	}
 	if err != nil {
 		return err
 	}

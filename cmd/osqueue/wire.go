@@ -9,21 +9,17 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"osqueue/api"
 	"osqueue/cluster"
 	"osqueue/storage"
-	"osqueue/storage/bucketurl"
-	"osqueue/storage/metered"
-	"osqueue/storage/probe"
-	"osqueue/storage/throttle"
 )
 
 // server is a running node with all its parts, bottom up.
 type server struct {
 	log    hclog.Logger
 	bucket storage.Bucket
+	prove  func(context.Context) error // nil: the bucket has been probed
 	node   *cluster.Node
 	api    *api.Server
 	listen net.Listener
@@ -32,7 +28,6 @@ type server struct {
 
 // The patience of start and stop.
 const (
-	probeTimeout    = 20 * time.Second
 	stepDownTimeout = 3 * time.Second
 	httpStopTimeout = 5 * time.Second
 )
@@ -53,7 +48,7 @@ func assemble(ctx context.Context, o *serveOptions) (*server, error) {
 	if s.pprof, err = listenPprof(o.pprofAddr); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
-	if s.bucket, err = openBucket(ctx, o, metrics); err != nil {
+	if err := s.openBucket(ctx, o, metrics); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
 	o.node.Bucket = s.bucket
@@ -86,24 +81,6 @@ func (s *server) close() error {
 	return errors.Join(errs...)
 }
 
-// openBucket opens the bucket and makes sure that its conditions hold.
-func openBucket(ctx context.Context, o *serveOptions, metrics *prometheus.Registry) (storage.Bucket, error) {
-	b, err := bucketurl.Open(ctx, o.bucket)
-	if err != nil {
-		return nil, fmt.Errorf("--bucket: %w", err)
-	}
-	probeCtx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
-	if err := probe.Run(probeCtx, b); err != nil {
-		return nil, errors.Join(fmt.Errorf("the bucket %s is not usable: %w", o.bucket, err), b.Close())
-	}
-	limited, err := throttle.New(metered.New(b, newStorageMetrics(metrics)), o.budget)
-	if err != nil {
-		return nil, errors.Join(err, b.Close())
-	}
-	return limited, nil
-}
-
 // run serves until ctx ends or the node must not go on, then stops in an order
 // that loses no request: hand leadership over while requests still find a way
 // to the new leader, then let them end, then stop raft.
@@ -112,6 +89,7 @@ func (s *server) run(ctx context.Context) error {
 	go func() { served <- s.api.Serve(s.listen) }()
 	stopPprof := s.servePprof()
 	defer stopPprof()
+	unsafe := s.keepProving(ctx)
 	s.log.Info("serving", "http", s.listen.Addr(), "pid", pid())
 
 	var failure error
@@ -122,6 +100,7 @@ func (s *server) run(ctx context.Context) error {
 		s.node.StepDown(stepDown)
 		cancel()
 	case failure = <-s.node.Fatal():
+	case failure = <-unsafe:
 	case failure = <-served:
 	}
 	stop, cancel := context.WithTimeout(context.Background(), httpStopTimeout)

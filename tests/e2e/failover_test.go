@@ -274,6 +274,55 @@ func TestBucketAwayQuorumGoesOn(t *testing.T) {
 	checkDocuments(t, c, s3)
 }
 
+// A node that has run before starts without the bucket: the quorum needs it.
+// A new one does not: its URL is most likely wrong.
+func TestStartWhileTheBucketIsAway(t *testing.T) {
+	t.Parallel()
+	c, s3 := startOnS3(t)
+	ids := submit(t, c, 10)
+	waitFlushed(t, c)
+	follower := c.Follower()
+	if err := follower.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	s3.SetDown(true)
+	follower.Start()
+	c.Eventually(20*time.Second, "the node to catch up without the bucket", func() error {
+		ours, err := c.WaitLeader().Status()
+		if err != nil {
+			return err
+		}
+		theirs, err := follower.Status()
+		if err != nil {
+			return err
+		}
+		if theirs.LSN != ours.LSN {
+			return fmt.Errorf("it is at %s, the leader at %s", theirs.LSN, ours.LSN)
+		}
+		return nil
+	})
+	stranger := cluster.New(t, cluster.Options{Nodes: 1, Bucket: s3.URL(), Env: s3.Env()})
+	stranger.Nodes[0].Start()
+	stranger.Eventually(30*time.Second, "the new node to give up", func() error {
+		if stranger.Nodes[0].Running() {
+			return errors.New("it runs")
+		}
+		return nil
+	})
+	if log := stranger.Nodes[0].Log(); !strings.Contains(log, "is not usable") {
+		t.Fatalf("it does not say why:\n%s", log)
+	}
+	s3.SetDown(false)
+	c.Eventually(20*time.Second, "the node to prove the bucket", func() error {
+		if !strings.Contains(follower.Log(), "the bucket answers, and keeps its conditions") {
+			return errors.New("nothing in its log")
+		}
+		return nil
+	})
+	waitFlushed(t, c)
+	mustHave(t, c, ids)
+}
+
 // submitTo is submit with a client that knows nothing yet: that of a stopped
 // leader would first wait for it.
 func submitTo(t *testing.T, c *cluster.Cluster, n int) []string {

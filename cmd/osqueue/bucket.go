@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"osqueue/storage"
+	"osqueue/storage/bucketurl"
+	"osqueue/storage/metered"
+	"osqueue/storage/probe"
+	"osqueue/storage/throttle"
+)
+
+// How long the first probe of the bucket may take. A node that has run before
+// is needed by its quorum, with the bucket or without.
+const (
+	probeTimeout      = 20 * time.Second
+	probeTimeoutKnown = 3 * time.Second
+	probeRetry        = 5 * time.Second
+)
+
+// openBucket opens the bucket and makes sure that its conditions hold. A new
+// node does not start before that is certain: a bucket that does not answer is
+// most likely a mistake in its URL. A node that has run before starts all the
+// same, and goes on asking (keepProving).
+func (s *server) openBucket(ctx context.Context, o *serveOptions, metrics *prometheus.Registry) error {
+	b, err := bucketurl.Open(ctx, o.bucket)
+	if err != nil {
+		return fmt.Errorf("--bucket: %w", err)
+	}
+	if s.bucket, err = throttle.New(metered.New(b, newStorageMetrics(metrics)), o.budget); err != nil {
+		return errors.Join(err, b.Close())
+	}
+	known, patience := o.node.HasRun(), probeTimeout
+	if known {
+		patience = probeTimeoutKnown
+	}
+	err = probeBucket(ctx, b, o.bucket, patience)
+	if err == nil || !known || errors.Is(err, probe.ErrUnsafe) || ctx.Err() != nil {
+		return err
+	}
+	s.log.Warn("the bucket does not answer; starting without it", "error", err)
+	s.prove = func(ctx context.Context) error { return probeBucket(ctx, b, o.bucket, probeTimeout) }
+	return nil
+}
+
+func probeBucket(ctx context.Context, b storage.Bucket, url string, patience time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err := probe.Run(ctx, b); err != nil {
+		return fmt.Errorf("the bucket %s is not usable: %w", url, err)
+	}
+	return nil
+}
+
+// keepProving probes a bucket that did not answer at the start until it does,
+// or ctx ends. The channel delivers the reason for which the bucket must not be
+// used, if there is one.
+func (s *server) keepProving(ctx context.Context) (unsafe <-chan error) {
+	if s.prove == nil {
+		return nil
+	}
+	found := make(chan error, 1)
+	go func() {
+		for ctx.Err() == nil {
+			err := s.prove(ctx)
+			if err == nil {
+				s.log.Info("the bucket answers, and keeps its conditions")
+				return
+			}
+			if errors.Is(err, probe.ErrUnsafe) {
+				found <- err
+				return
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(probeRetry):
+			}
+		}
+	}()
+	return found
+}
