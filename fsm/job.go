@@ -37,9 +37,6 @@ func ParseStatus(name string) (s Status, ok bool) {
 	return 0, false
 }
 
-// Finished reports whether the job has ended and will not run again by itself.
-func (s Status) Finished() bool { return s == Completed || s == Dead || s == Cancelled }
-
 // End says how the last attempt of a job that is not in progress ended. With
 // the token it lets a worker whose answer was lost repeat its report.
 type End uint8
@@ -95,9 +92,6 @@ type Job struct {
 
 	timerAt int64 // where the lease's timer stands; derived, not encoded
 }
-
-// Held reports whether worker holds the job now.
-func (j *Job) Held(worker string) bool { return j.Status == InProgress && j.Worker == worker }
 
 // maxAttempts is the number of attempts the job has under settings s.
 func (j *Job) maxAttempts(s *Settings) int32 {

@@ -131,7 +131,7 @@ func New() *Machine {
 // what Apply does not know; the machine keeps no reference to it.
 func (m *Machine) Apply(index, term uint64, b *fsmpb.Batch) []Result {
 	m.forgetEvents()
-	m.meta.LSN = m.LSNAt(term, index)
+	m.meta.LSN = LSN{Term: term + m.meta.TermBase, Index: index}
 	m.spareLeases(b)
 	m.advance(b.NowMs)
 	results := make([]Result, len(b.Mutations))
@@ -163,11 +163,6 @@ func (m *Machine) apply(mut *fsmpb.Mutation) Result {
 		return m.registerBroker(op.RegisterBroker)
 	}
 	panic("fsm: Apply of a batch that DecodeEntry has not checked")
-}
-
-// LSNAt is the LSN of raft's entry at (term, index) in this lineage.
-func (m *Machine) LSNAt(term, index uint64) LSN {
-	return LSN{Term: term + m.meta.TermBase, Index: index}
 }
 
 // eventsKept bounds the room that is kept for the events of the next entry.

@@ -37,9 +37,6 @@ func TestStatuses(t *testing.T) {
 		if !ok || back != s {
 			t.Errorf("%v reads back as %v", s, back)
 		}
-		if finished := s >= fsm.Completed; s.Finished() != finished {
-			t.Errorf("%v: finished %v", s, s.Finished())
-		}
 	}
 	for _, name := range []string{"", "Scheduled", "running"} {
 		if s, ok := fsm.ParseStatus(name); ok {
@@ -48,13 +45,6 @@ func TestStatuses(t *testing.T) {
 	}
 	if s := fsm.Cancelled + 1; s.String() != "" {
 		t.Errorf("status %d has the name %q", s, s)
-	}
-}
-
-func TestHeld(t *testing.T) {
-	j := &fsm.Job{Status: fsm.InProgress, Worker: "w"}
-	if !j.Held("w") || j.Held("") || (&fsm.Job{Status: fsm.Dead, Worker: "w"}).Held("w") {
-		t.Error("a job is held by its worker while it runs, and by nobody else")
 	}
 }
 
