@@ -26,10 +26,8 @@ const (
 // claim leases up to op.Max jobs (0 asks for one).
 func (m *Machine) claim(op *fsmpb.Claim) Result {
 	m.seen(op.Worker)
-	if op.RequestId != "" {
-		if r := m.remembered(op.Worker, op.RequestId); r != nil {
-			return Result{Code: Duplicate, Jobs: m.stillHeld(r)}
-		}
+	if r := m.remembered(op.Worker, op.RequestId); r != nil {
+		return Result{Code: Duplicate, Jobs: m.stillHeld(r)}
 	}
 	worker := strings.Clone(op.Worker)
 	n := min(max(int(op.Max), 1), claimJobsMax, m.ready.Len())
@@ -102,8 +100,12 @@ func (r *ClaimRecord) firstToken() uint64 {
 	return r.Leases[0].Token
 }
 
-// remembered finds the answer given to an earlier claim with that request id.
+// remembered finds the answer given to an earlier claim with that request id;
+// nil if there is none, as always for "", which names no request.
 func (m *Machine) remembered(worker, requestID string) *ClaimRecord {
+	if requestID == "" {
+		return nil
+	}
 	for _, r := range m.byWorker[worker] {
 		if r.RequestID == requestID {
 			return r
@@ -113,7 +115,8 @@ func (m *Machine) remembered(worker, requestID string) *ClaimRecord {
 }
 
 // Remembers reports whether the answer to that worker's claim is still kept, so
-// that the same request would get it again.
+// that the same request would get it again. A claim that got nothing is not
+// kept. It takes constant time and reads live state, as Job and Ready do.
 func (m *Machine) Remembers(worker, requestID string) bool {
 	return m.remembered(worker, requestID) != nil
 }

@@ -30,6 +30,21 @@
 // mutations in order. NextDeadline tells the leader when an idle machine needs
 // an (empty) batch.
 //
+// # Takeover
+//
+// While there is no leader nobody can renew a lease or give a sign of life. So
+// an entry that begins with a RegisterBroker that is accepted is a takeover:
+// before time advances to it, every lease and every worker's time counts from
+// the entry's clock. No job goes back and no worker is declared dead for a
+// gap, however long; those that are gone indeed are found out one full time
+// after it. Scheduled jobs and retention wait for nobody and go by the clock,
+// gap or not.
+//
+// A RegisterBroker further back in its entry, or one that is refused, comes
+// after time has advanced and saves nothing that has run out by then. So a
+// leader that means to let old leases run out, as when it takes a queue over
+// from a broker of another kind, proposes an empty batch first.
+//
 // # Fencing
 //
 // Each claim gets a token that is greater than every token before it, from any
@@ -47,8 +62,10 @@
 //
 // Every mutation is O(log n) in the number of jobs, View is O(1): the trees
 // that readers need are copy-on-write. Leases are moved in the timer tree only
-// when their old deadline comes up, so a heartbeat costs two tree writes and a
-// change of leader, which extends every lease, costs none.
+// when their old deadline comes up, so a heartbeat costs two tree writes, and a
+// takeover extends every lease by one assignment. What comes up in its entry
+// are the leases whose old deadline fell into the gap: O(log n) for each, once,
+// in place of its expiry. Registered workers are all set anew.
 //
 // # Failure stance
 //

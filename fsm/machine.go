@@ -124,11 +124,10 @@ func New() *Machine {
 }
 
 // Apply applies the log entry at (index, term): first time advances to the
-// batch's clock, then the mutations are applied in order. An entry that begins
-// with the registration of a broker is a takeover: it extends every lease
-// before time advances, since nobody could renew one while there was no leader. The results stand in
-// the order of the mutations. b must come from DecodeEntry, which has refused
-// what Apply does not know; the machine keeps no reference to it.
+// batch's clock, then the mutations are applied in order, as are the results.
+// A takeover extends all leases before time advances (see the package's text).
+// b must come from DecodeEntry, which has refused what Apply does not know; the
+// machine keeps no reference to it.
 func (m *Machine) Apply(index, term uint64, b *fsmpb.Batch) []Result {
 	m.forgetEvents()
 	m.meta.LSN = LSN{Term: term + m.meta.TermBase, Index: index}
@@ -242,6 +241,7 @@ func (m *Machine) mayRegister(op *fsmpb.RegisterBroker) bool {
 
 // spareLeases lets leases and workers count from the takeover that b begins
 // with, if it does, before the time without a leader can cost them anything.
+// It touches none of them: their timers are moved when they come up.
 func (m *Machine) spareLeases(b *fsmpb.Batch) {
 	if len(b.Mutations) == 0 {
 		return

@@ -94,6 +94,36 @@ func TestRemembers(t *testing.T) {
 		if got := m.Remembers(c.worker, c.request); got != c.want {
 			t.Errorf("claim %q of %s: remembered %v", c.request, c.worker, got)
 		}
+		if got := copyOf(t, m).Remembers(c.worker, c.request); got != c.want {
+			t.Errorf("claim %q of %s: remembered %v in a restored machine", c.request, c.worker, got)
+		}
+	}
+	apply(t, m, 1+fsm.ClaimMemoryMs)
+	if !m.Remembers("w", "r") {
+		t.Error("forgotten too early")
+	}
+	apply(t, m, 1+fsm.ClaimMemoryMs+1)
+	if m.Remembers("w", "r") {
+		t.Error("remembered for ever")
+	}
+}
+
+// A state from elsewhere may have a record of a claim without a request id,
+// which must not answer other claims without one.
+func TestNoRequestIsNeverRemembered(t *testing.T) {
+	b := fsm.NewBuilder(fsm.Meta{LastSeq: 1, Token: 5, Settings: fsm.DefaultSettings()})
+	err := errors.Join(
+		b.AddJob(&fsm.Job{Seq: 1, ID: "a", Status: fsm.Unclaimed}),
+		b.AddClaim(&fsm.ClaimRecord{Worker: "w", Leases: []fsm.Lease{{JobID: "a", Token: 5}}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := b.Machine()
+	if m.Remembers("w", "") {
+		t.Error("a claim without a request id is remembered")
+	}
+	if r := apply(t, m, 1, claim("w", 1))[0]; r.Code != fsm.OK || len(r.Jobs) != 1 {
+		t.Errorf("%+v", r)
 	}
 }
 
