@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"runtime"
 	"sync"
 	"testing"
 
@@ -22,7 +23,8 @@ var benchPayload = bytes.Repeat([]byte("x"), 200)
 func benchID(i int) string { return fmt.Sprintf("0193c0de-%04x-7000-8000-%012x", i>>16, i) }
 
 // filled is a machine with n waiting jobs. Machines are not made twice: a
-// benchmark puts back what it takes out, or adds little to it.
+// benchmark puts back what it takes out, or adds little to it. What making it
+// left behind is collected here, not while the benchmark runs.
 func filled(b *testing.B, n int) *fsm.Machine {
 	b.Helper()
 	m := fsm.New()
@@ -30,6 +32,7 @@ func filled(b *testing.B, n int) *fsm.Machine {
 	for at := 0; at < n; at += perEntry {
 		m.Apply(uint64(at/perEntry+1), 1, jobsEntry(b, at, min(perEntry, n-at)))
 	}
+	runtime.GC()
 	return m
 }
 
@@ -151,6 +154,32 @@ func BenchmarkHeartbeat(b *testing.B) {
 			}
 			perJob(b, 100)
 		})
+	}
+}
+
+// BenchmarkTakeover registers a new broker while so many leases stand: after a
+// gap in which none of them came up, and after one in which all did.
+func BenchmarkTakeover(b *testing.B) {
+	for _, leases := range []int{1_000, 100_000} {
+		for name, gapMs := range map[string]int64{"short": 0, "long": 600_000} {
+			b.Run(fmt.Sprintf("leases=%d/gap=%s", leases, name), func(b *testing.B) {
+				m := filled(b, leases)
+				for m.Ready(nil) {
+					m.Apply(1<<20, 1, one(claim("w", 1000)))
+				}
+				index, epoch := uint64(1<<20), uint64(0)
+				b.ReportAllocs()
+				for b.Loop() {
+					index, epoch = index+1, epoch+1
+					entry := one(registerBroker("n", epoch, fsm.DefaultSettings()))
+					entry.NowMs = m.Meta().Now + gapMs
+					m.Apply(index, 1, entry)
+				}
+				if got := m.Counts().Of(fsm.InProgress); got != leases {
+					b.Fatalf("%d of %d leases stand", got, leases)
+				}
+			})
+		}
 	}
 }
 

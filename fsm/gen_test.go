@@ -64,6 +64,21 @@ func (w *workload) batch(t *rapid.T) *fsmpb.Batch {
 	return b
 }
 
+// takeover is the first entry of a new leader: it comes after a gap, and begins
+// with its registration, or has it further back, where it saves nothing.
+func (w *workload) takeover(t *rapid.T) *fsmpb.Batch {
+	w.now = sum(w.now, pick(t, []int64{0, 20, 100, 250, 1000, 70_000}, "gap"))
+	w.epoch++
+	b := &fsmpb.Batch{NowMs: w.now, Mutations: []*fsmpb.Mutation{w.registerBroker(t)}}
+	for range roll(t, 4, "mutations") {
+		b.Mutations = append(b.Mutations, w.mutation(t))
+	}
+	if last := len(b.Mutations) - 1; roll(t, 8, "not first") == 7 {
+		b.Mutations[0], b.Mutations[last] = b.Mutations[last], b.Mutations[0]
+	}
+	return b
+}
+
 // step is mostly small beside leases and time-outs, which are tens of ms.
 func (w *workload) step(t *rapid.T) int64 {
 	switch kind := roll(t, 2000, "step"); {

@@ -99,8 +99,9 @@ func TestMachineAgreesWithModel(t *testing.T) {
 			checkAgainst(t, m, naive)
 		}
 		t.Repeat(map[string]func(*rapid.T){
-			"entry":  func(t *rapid.T) { apply(t, w.batch(t)) },
-			"entry2": func(t *rapid.T) { apply(t, w.batch(t)) },
+			"entry":    func(t *rapid.T) { apply(t, w.batch(t)) },
+			"entry2":   func(t *rapid.T) { apply(t, w.batch(t)) },
+			"takeover": func(t *rapid.T) { apply(t, w.takeover(t)) },
 			"deadline": func(t *rapid.T) { // what an idle leader does
 				at, ok := m.NextDeadline()
 				if !ok || at > sum(m.Meta().Now, 1000) {
@@ -141,6 +142,7 @@ func checkAgainst(t *rapid.T, m *fsm.Machine, naive *model) {
 	}
 	checkJobs(t, m, naive)
 	checkOthers(t, m, naive)
+	checkRemembers(t, m, naive)
 	checkDeadline(t, m, naive)
 	for _, types := range [][]string{nil, {"a"}, {""}, {"", "b"}, {"none"}} {
 		if got, want := m.Ready(types), naive.best(types) != nil; got != want {
@@ -210,6 +212,17 @@ func checkOthers(t *rapid.T, m *fsm.Machine, naive *model) {
 	v.Claims(func(r *fsm.ClaimRecord) bool { claims = append(claims, r); return true })
 	if !reflect.DeepEqual(claims, append([]*fsm.ClaimRecord(nil), naive.claims...)) {
 		t.Fatalf("claims %+v, want %+v", claims, naive.claims)
+	}
+}
+
+// checkRemembers asks for some claim, made or not.
+func checkRemembers(t *rapid.T, m *fsm.Machine, naive *model) {
+	worker, request := pick(t, workers, "worker"), fmt.Sprint("r", roll(t, 25, "request"))
+	known := slices.ContainsFunc(naive.claims, func(r *fsm.ClaimRecord) bool {
+		return r.Worker == worker && r.RequestID == request
+	})
+	if got := m.Remembers(worker, request); got != known {
+		t.Fatalf("claim %s of worker %q: remembered %v, want %v", request, worker, got, known)
 	}
 }
 

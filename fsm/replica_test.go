@@ -177,13 +177,14 @@ func TestReplicasStayEqual(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := newCluster()
 		t.Repeat(map[string]func(*rapid.T){
-			"entry":   func(t *rapid.T) { c.apply(t, c.workload.batch(t)) },
-			"entry2":  func(t *rapid.T) { c.apply(t, c.workload.batch(t)) },
-			"entry3":  func(t *rapid.T) { c.apply(t, c.workload.batch(t)) },
-			"restart": func(t *rapid.T) { c.restarts = copyOf(t, c.restarts) },
-			"install": func(t *rapid.T) { c.installs = copyOf(t, c.steady) },
-			"view":    func(*rapid.T) { c.freeze() },
-			"other":   func(t *rapid.T) { c.log.next(t) }, // an entry of raft's own
+			"entry":    func(t *rapid.T) { c.apply(t, c.workload.batch(t)) },
+			"entry2":   func(t *rapid.T) { c.apply(t, c.workload.batch(t)) },
+			"entry3":   func(t *rapid.T) { c.apply(t, c.workload.batch(t)) },
+			"takeover": func(t *rapid.T) { c.apply(t, c.workload.takeover(t)) },
+			"restart":  func(t *rapid.T) { c.restarts = copyOf(t, c.restarts) },
+			"install":  func(t *rapid.T) { c.installs = copyOf(t, c.steady) },
+			"view":     func(*rapid.T) { c.freeze() },
+			"other":    func(t *rapid.T) { c.log.next(t) }, // an entry of raft's own
 		})
 		c.checkViews(t)
 	})
