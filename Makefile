@@ -96,11 +96,11 @@ versitygw-if-possible:
 
 .PHONY: bench
 bench: build ## Measure three processes on loopback, beside the bare raft commit
-	$(BENCH)
+	OSQUEUE_BIN=bin/osqueue $(BENCH) $(BENCH_FLAGS)
 
 .PHONY: soak
 soak: build ## Run clusters under load and faults for SOAK (default 10m)
-	OSQUEUE_BIN=$(CURDIR)/bin/osqueue OSQUEUE_SOAK=$(SOAK) go test ./tests/e2e -run '^TestSoak$$' -v -timeout 0
+	OSQUEUE_BIN=bin/osqueue OSQUEUE_SOAK=$(SOAK) go test ./tests/e2e -run '^TestSoak$$' -v -timeout 0
 
 .PHONY: demo
 demo: build ## Count the words of Go's standard library, and kill the leader meanwhile

@@ -10,12 +10,15 @@ import (
 	"sync"
 )
 
-// Binary returns the program under test: the one that OSQUEUE_BIN names, else
-// one built from this tree, once for each test process. The flags are those of
-// `make build`, so that the build cache serves both.
+// Binary returns the program under test: the one that OSQUEUE_BIN names, from
+// the top of the tree, else one built from this tree, once for each test
+// process. The flags are those of `make build`, so that the build cache serves
+// both.
 var Binary = sync.OnceValues(func() (string, error) {
-	if path := os.Getenv("OSQUEUE_BIN"); path != "" {
-		return filepath.Abs(path)
+	if path := os.Getenv("OSQUEUE_BIN"); filepath.IsAbs(path) {
+		return path, nil
+	} else if path != "" {
+		return filepath.Join(Root(), path), nil
 	}
 	// One place for each tree, and a name of its own while it is built: several
 	// test processes may be at it.

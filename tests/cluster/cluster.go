@@ -7,11 +7,22 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
-	"testing"
 	"time"
 
 	"osqueue/client"
 )
+
+// TB is what the harness needs of a *testing.T. Programs that measure clusters
+// bring their own.
+type TB interface {
+	Helper()
+	Logf(format string, args ...any)
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+	Failed() bool
+	TempDir() string
+	Cleanup(fn func())
+}
 
 // Options shape a cluster. The zero value is three nodes on a directory.
 type Options struct {
@@ -23,7 +34,7 @@ type Options struct {
 
 // Cluster is a set of node processes with one bucket.
 type Cluster struct {
-	tb     testing.TB
+	tb     TB
 	dir    string
 	opt    Options
 	net    string // the first three bytes of its addresses
@@ -42,7 +53,7 @@ const (
 
 // Start starts a cluster and waits until it has an active leader. It ends with
 // the test.
-func Start(tb testing.TB, opt Options) *Cluster {
+func Start(tb TB, opt Options) *Cluster {
 	tb.Helper()
 	c := New(tb, opt)
 	for _, n := range c.Nodes {
@@ -53,7 +64,7 @@ func Start(tb testing.TB, opt Options) *Cluster {
 }
 
 // New makes a cluster whose nodes have not been started.
-func New(tb testing.TB, opt Options) *Cluster {
+func New(tb TB, opt Options) *Cluster {
 	tb.Helper()
 	if opt.Nodes == 0 {
 		opt.Nodes = 3

@@ -9,7 +9,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
-	"testing"
 	"time"
 
 	"github.com/johannesboyne/gofakes3"
@@ -56,7 +55,7 @@ func (h *Held) Release() (refused bool) {
 }
 
 // StartS3 starts a server that ends with the test.
-func StartS3(tb testing.TB) *S3 {
+func StartS3(tb TB) *S3 {
 	tb.Helper()
 	backend := s3mem.New()
 	if err := backend.CreateBucket(s3Bucket); err != nil {

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"testing"
+	"time"
+)
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == bareFollower {
+		exit(runBareFollower(os.Args[2:]))
+	}
+	os.Exit(m.Run())
+}
+
+// Every section runs, at a small scale, and finds something.
+func TestEverySectionRuns(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts many processes")
+	}
+	var out bytes.Buffer
+	o, err := parse([]string{"-duration", "200ms", "-deep", "3000", "-kills", "1", "-json"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := run(o, &out); err != nil {
+		t.Fatal(err)
+	}
+	var figures []figure
+	if err := json.Unmarshal(out.Bytes(), &figures); err != nil {
+		t.Fatal(err)
+	}
+	seen := make(map[string]bool)
+	for _, f := range figures {
+		seen[f.Section] = true
+		if f.Value <= 0 {
+			t.Errorf("%s, %s: %v", f.Section, f.Name, f.Value)
+		}
+	}
+	for _, name := range sectionNames() {
+		if !seen[name] {
+			t.Errorf("section %s reports nothing", name)
+		}
+	}
+}
+
+func TestPercentiles(t *testing.T) {
+	s := make(samples, 0, 100)
+	for i := 100; i > 0; i-- {
+		s = append(s, time.Duration(i))
+	}
+	for p, want := range map[float64]time.Duration{0: 1, 50: 50, 99: 99, 100: 100} {
+		if got := s.at(p); got != want {
+			t.Errorf("percentile %v: %d, want %d", p, got, want)
+		}
+	}
+	if got := (samples{7}).at(99); got != 7 {
+		t.Errorf("of one: %d", got)
+	}
+	if got := (samples{}).at(50); got != 0 {
+		t.Errorf("of none: %d", got)
+	}
+}
+
+func TestVerdicts(t *testing.T) {
+	low := figure{Value: 9, Unit: "x"}
+	if f := low.atLeast(10); *f.Met {
+		t.Error("9 is at least 10")
+	}
+	if f := low.atMost(10, "x", low.Value); !*f.Met {
+		t.Error("9 is not at most 10")
+	}
+}
+
+func TestBadArguments(t *testing.T) {
+	for _, args := range [][]string{{"-only", "nothing"}, {"-duration", "0s"}, {"-deep", "10"}, {"-kills", "0"}, {"single"}, {"-what"}} {
+		if _, err := parse(args); err == nil {
+			t.Errorf("%v is taken", args)
+		}
+	}
+	if o, err := parse([]string{"-only", "bare,depth", "--", "--flush-interval", "1s"}); err != nil || len(o.only) != 2 || len(o.serve) != 2 {
+		t.Errorf("%+v %v", o, err)
+	}
+}

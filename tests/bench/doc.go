@@ -1,0 +1,21 @@
+// Command bench measures a cluster of three real processes on loopback, whose
+// raft logs are fsynced, and prints each figure beside its aim.
+//
+// The yardstick is the bare raft commit, measured in the same run and on the
+// same disk: three processes with hashicorp/raft and raft-boltdb alone, with
+// the settings that osqueue gives them and a machine that does nothing.
+//
+//	bare        one caller's p50 and p99; 64 callers' commits a second
+//	sequential  one client enqueues one job after the other
+//	single      64 clients enqueue one job a call
+//	batch       4 clients enqueue 100 jobs a call
+//	lifecycle   4 clients enqueue, claim and complete 100 jobs a call
+//	depth       enqueue and claim at 1 000 and at 1 000 000 queued jobs
+//	failover    SIGKILL of the leader until another node has committed a job
+//
+// Clients speak HTTP/1.1 with requests encoded beforehand and answers read no
+// further than needed (load.go), so that the machine's time goes to what is
+// measured; on two cores they still share it with three brokers. Compare
+// ratios of one run, not figures of two. Flags for the brokers can follow
+// behind "--", to measure what they do.
+package main

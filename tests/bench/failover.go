@@ -1,0 +1,77 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"osqueue/tests/cluster"
+)
+
+// failover kills the leader again and again. Each time it measures how long it
+// takes until a job is committed again, whichever of the other nodes it is
+// given to.
+func (b *bench) failover() error {
+	return b.withBrokers("failover", func(c *cluster.Cluster, _ string) error {
+		var took samples
+		for range b.kills {
+			d, err := killOnce(c)
+			if err != nil {
+				return err
+			}
+			took = append(took, d)
+		}
+		name := fmt.Sprintf("SIGKILL to next commit, %d kills, ", len(took))
+		b.report.add(figure{Section: "failover", Name: name + "min", Value: ms(took.at(0)), Unit: "ms"})
+		median := figure{Section: "failover", Name: name + "median", Value: ms(took.at(50)), Unit: "ms"}
+		b.report.add(median.atMost(1200, "ms", median.Value))
+		longest := figure{Section: "failover", Name: name + "max", Value: ms(took.at(100)), Unit: "ms"}
+		b.report.add(longest.atMost(2500, "ms", longest.Value))
+		return nil
+	})
+}
+
+func killOnce(c *cluster.Cluster) (time.Duration, error) {
+	old := c.WaitLeader()
+	if err := repeatTimes(old.HTTP, 1, enqueueOne(old.HTTP)); err != nil {
+		return 0, err
+	}
+	begin := time.Now()
+	old.Kill()
+	took, err := firstCommit(c, old, begin)
+	if err != nil {
+		return 0, err
+	}
+	old.Start()
+	c.Eventually(cluster.LeaderTimeout, "the killed node to catch up", func() error {
+		theirs, err := old.Status()
+		if err != nil {
+			return err
+		}
+		ours, err := c.WaitLeader().Status()
+		if err != nil {
+			return err
+		}
+		if theirs.LSN != ours.LSN {
+			return fmt.Errorf("it is at %s, the leader at %s", theirs.LSN, ours.LSN)
+		}
+		return nil
+	})
+	return took, nil
+}
+
+// firstCommit offers a job to one survivor after the other until it is taken.
+func firstCommit(c *cluster.Cluster, dead *cluster.Node, begin time.Time) (time.Duration, error) {
+	var last error
+	for time.Since(begin) < cluster.LeaderTimeout {
+		for _, n := range c.Nodes {
+			if n == dead {
+				continue
+			}
+			if last = repeatTimes(n.HTTP, 1, enqueueOne(n.HTTP)); last == nil {
+				return time.Since(begin), nil
+			}
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return 0, fmt.Errorf("no node took a job within %v: %w", cluster.LeaderTimeout, last)
+}

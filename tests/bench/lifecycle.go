@@ -1,0 +1,72 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+
+	"osqueue/tests/cluster"
+)
+
+// lifecycle takes jobs from enqueue over claim to completion, 100 a call.
+func (b *bench) lifecycle() error {
+	return b.withBrokers("lifecycle", func(_ *cluster.Cluster, leader string) error {
+		rate, _, err := measure(leader, batchClients, b.duration, throughLife(leader))
+		if err != nil {
+			return err
+		}
+		b.report.add(figure{
+			Section: "lifecycle", Name: "enqueue, claim, complete, 100 a call", Value: rate, Unit: "jobs/s", Beside: b.besideBare(rate),
+		})
+		return nil
+	})
+}
+
+// taken is what a claim's answer has to say for its completion.
+type taken struct {
+	Jobs []struct {
+		ID    string `json:"jobId"`
+		Token uint64 `json:"token"`
+	} `json:"jobs"`
+}
+
+type completion struct {
+	WorkerID string         `json:"workerId"`
+	Jobs     []completedJob `json:"jobs"`
+}
+
+type completedJob struct {
+	JobID string `json:"jobId"`
+	Token uint64 `json:"token"`
+}
+
+func throughLife(host string) step {
+	enqueue := enqueueBatch(host, jobsInBatch)
+	claim := post(host, "/v1/jobs/claim", fmt.Appendf(nil, `{"workerId":"bench","max":%d}`, jobsInBatch))
+	return func(c *conn) (int, error) {
+		if _, err := enqueue(c); err != nil {
+			return 0, err
+		}
+		answer, err := c.do(claim)
+		if err != nil {
+			return 0, err
+		}
+		var got taken
+		if err := json.Unmarshal(answer, &got); err != nil {
+			return 0, err
+		}
+		if len(got.Jobs) == 0 {
+			return 0, nil // others were quicker
+		}
+		done := completion{WorkerID: "bench"}
+		for _, j := range got.Jobs {
+			done.Jobs = append(done.Jobs, completedJob{JobID: j.ID, Token: j.Token})
+		}
+		body, err := json.Marshal(done)
+		if err != nil {
+			return 0, err
+		}
+		_, err = c.do(post(host, "/v1/jobs/complete", body))
+		return len(done.Jobs), err
+	}
+}

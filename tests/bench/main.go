@@ -1,0 +1,127 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+// options are what the command line decides.
+type options struct {
+	only     []string
+	duration time.Duration // of each measurement under load
+	deep     int           // jobs of the deep queue
+	kills    int
+	profile  string // directory for CPU profiles of the leader
+	json     bool
+	bucket   string
+	serve    []string // further flags of the brokers
+}
+
+// section measures one thing and reports it.
+type section struct {
+	name string
+	run  func(*bench) error
+}
+
+var sections = []section{
+	{"bare", (*bench).bare},
+	{"sequential", (*bench).sequential},
+	{"single", (*bench).single},
+	{"batch", (*bench).batch},
+	{"lifecycle", (*bench).lifecycle},
+	{"depth", (*bench).depth},
+	{"failover", (*bench).failover},
+}
+
+func main() {
+	if len(os.Args) > 1 && os.Args[1] == bareFollower {
+		exit(runBareFollower(os.Args[2:]))
+	}
+	o, err := parse(os.Args[1:])
+	if err != nil {
+		exit(err)
+	}
+	exit(run(o, os.Stdout))
+}
+
+func exit(err error) {
+	switch {
+	case err == nil, errors.Is(err, flag.ErrHelp):
+		os.Exit(0)
+	default:
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func parse(args []string) (options, error) {
+	var o options
+	var only string
+	f := flag.NewFlagSet("bench", flag.ContinueOnError)
+	f.StringVar(&only, "only", "", "sections to run, comma separated (default: all): "+strings.Join(sectionNames(), ", "))
+	f.DurationVar(&o.duration, "duration", 5*time.Second, "length of each measurement under load")
+	f.IntVar(&o.deep, "deep", 1_000_000, "jobs of the deep queue")
+	f.IntVar(&o.kills, "kills", 10, "how often the leader is killed")
+	f.StringVar(&o.profile, "profile", "", "directory for CPU profiles of the leader, one a section (go tool pprof reads them)")
+	f.BoolVar(&o.json, "json", false, "print JSON")
+	f.StringVar(&o.bucket, "bucket", "", "bucket URL (default: a directory)")
+	if err := f.Parse(args); err != nil {
+		return o, err
+	}
+	o.serve = f.Args()
+	if len(o.serve) > 0 && !strings.HasPrefix(o.serve[0], "-") {
+		return o, fmt.Errorf("unknown argument %q: what stands after the flags are flags for the brokers, behind a --", o.serve[0])
+	}
+	if only != "" {
+		o.only = strings.Split(only, ",")
+	}
+	for _, name := range o.only {
+		if !slices.Contains(sectionNames(), name) {
+			return o, fmt.Errorf("there is no section %q: use %s", name, strings.Join(sectionNames(), ", "))
+		}
+	}
+	if o.duration <= 0 || o.deep <= shallow || o.kills < 1 {
+		return o, fmt.Errorf("--duration and --kills must be positive, --deep above %d", shallow)
+	}
+	return o, nil
+}
+
+func sectionNames() []string {
+	names := make([]string, len(sections))
+	for i, s := range sections {
+		names[i] = s.name
+	}
+	return names
+}
+
+// run runs the sections that are asked for, in order. One that fails does not
+// keep the others from running.
+func run(o options, out io.Writer) error {
+	b := &bench{options: o, report: newReport(out, o.json)}
+	var errs []error
+	for _, s := range sections {
+		if len(o.only) > 0 && !slices.Contains(o.only, s.name) {
+			continue
+		}
+		if err := s.run(b); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", s.name, err))
+		}
+	}
+	b.report.end()
+	return errors.Join(errs...)
+}
+
+// bench is one run.
+type bench struct {
+	options
+	report *report
+	// The bare raft commit, once it is measured.
+	bareP50  time.Duration
+	bareRate float64
+}

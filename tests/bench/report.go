@@ -1,0 +1,89 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"time"
+)
+
+// figure is one line of the report.
+type figure struct {
+	Section string  `json:"section"`
+	Name    string  `json:"name"`
+	Value   float64 `json:"value"`
+	Unit    string  `json:"unit"`
+	Beside  string  `json:"beside,omitempty"` // the yardstick
+	Aim     string  `json:"aim,omitempty"`
+	Met     *bool   `json:"met,omitempty"`
+}
+
+// report prints figures as they come in.
+type report struct {
+	out  io.Writer
+	json bool
+	all  []figure
+}
+
+func newReport(out io.Writer, asJSON bool) *report { return &report{out: out, json: asJSON} }
+
+func (r *report) add(f figure) {
+	r.all = append(r.all, f)
+	if r.json {
+		return
+	}
+	if len(r.all) == 1 {
+		fmt.Fprintf(r.out, "%-11s %-36s %14s  %-34s %s\n", "section", "figure", "value", "beside", "aim")
+	}
+	verdict := f.Aim
+	if f.Met != nil && *f.Met {
+		verdict += "  met"
+	} else if f.Met != nil {
+		verdict += "  MISSED"
+	}
+	fmt.Fprintf(r.out, "%-11s %-36s %14s  %-34s %s\n", f.Section, f.Name, f.text(), f.Beside, verdict)
+}
+
+func (r *report) end() {
+	if r.json {
+		enc := json.NewEncoder(r.out)
+		enc.SetIndent("", "  ")
+		_ = enc.Encode(r.all) // standard output is gone
+	}
+}
+
+func (f figure) text() string {
+	if f.Value >= 1000 {
+		return fmt.Sprintf("%.0f %s", f.Value, f.Unit)
+	}
+	return fmt.Sprintf("%.2f %s", f.Value, f.Unit)
+}
+
+// atMost and atLeast add an aim to a figure.
+func (f figure) atMost(aim float64, unit string, got float64) figure {
+	met := got <= aim
+	f.Aim, f.Met = fmt.Sprintf("≤ %g %s", aim, unit), &met
+	return f
+}
+
+func (f figure) atLeast(aim float64) figure {
+	met := f.Value >= aim
+	f.Aim, f.Met = fmt.Sprintf("≥ %g %s", aim, f.Unit), &met
+	return f
+}
+
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// samples are durations of the same thing.
+type samples []time.Duration
+
+// at is the p-th percentile, by nearest rank. It sorts.
+func (s samples) at(p float64) time.Duration {
+	if len(s) == 0 {
+		return 0
+	}
+	slices.Sort(s)
+	return s[max(0, int(math.Ceil(p/100*float64(len(s))))-1)]
+}
