@@ -127,6 +127,20 @@ func TestNoRequestIsNeverRemembered(t *testing.T) {
 	}
 }
 
+// A cluster with younger terms that takes a lineage over goes on from its LSN.
+func TestTermBaseKeepsLSNsGrowing(t *testing.T) {
+	old := fsm.LSN{Term: 40, Index: 900}
+	b := fsm.NewBuilder(fsm.Meta{LSN: old, TermBase: 39, Settings: fsm.DefaultSettings()})
+	m := b.Machine()
+	for range 2 {
+		m.Apply(7, 2, &fsmpb.Batch{NowMs: 1})
+		if got, want := m.Meta().LSN, (fsm.LSN{Term: 41, Index: 7}); got != want || got.Compare(old) <= 0 {
+			t.Errorf("LSN %v after %v, want %v", got, old, want)
+		}
+		m = copyOf(t, m)
+	}
+}
+
 // A state from elsewhere may have signs of life in the future of its own
 // clock. Deadlines must not move back for that: a restarted machine would
 // see them earlier than one that goes on.
