@@ -20,7 +20,7 @@ func DefaultConfig() Config {
 		ConflictBackoff: 50 * time.Millisecond,
 		ConflictRetries: 5,
 		WriteTimeout:    5 * time.Second,
-		Bandwidth:       32 << 20,
+		Bandwidth:       8 << 20,
 	}
 }
 

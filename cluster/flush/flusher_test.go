@@ -195,7 +195,7 @@ func TestChangeDuringAWrite(t *testing.T) {
 }
 
 func TestLargeDocumentsAreHeldBack(t *testing.T) {
-	for size, want := range map[int]time.Duration{1 << 20: 50 * ms, 32 << 20: time.Second, 1 << 40: 3 * time.Second} {
+	for size, want := range map[int]time.Duration{1 << 18: 50 * ms, 8 << 20: time.Second, 1 << 40: 3 * time.Second} {
 		cfg := DefaultConfig()
 		if got := cfg.pause(size); got != want {
 			t.Errorf("%d bytes: %v, want %v", size, got, want)
