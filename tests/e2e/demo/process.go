@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -22,7 +23,10 @@ type process struct {
 const stopTimeout = 20 * time.Second
 
 // start runs a program. If it ends before it is told to, fail gets the reason.
+// It has a process group of its own, so that Ctrl-C reaches it through stop
+// only: the workers are to stop while their cluster still answers.
 func start(name string, cmd *exec.Cmd, fail func(error)) (*process, error) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}

@@ -21,7 +21,7 @@ const jobType = "wc"
 
 // countWords is what wc itself says, by file.
 func countWords(ctx context.Context, root string) (map[string]int, error) {
-	const script = `find "$1" -name '*.go' -type f -print0 | xargs -0 wc -w`
+	const script = `find "$1" -name '*.go' -type f -print0 | xargs -0 -r wc -w`
 	out, err := exec.CommandContext(ctx, "sh", "-c", script, "sh", root).Output()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", script, err)
