@@ -1,0 +1,4 @@
+FROM scratch
+COPY s3 /s3
+USER 65532:65532
+ENTRYPOINT ["/s3"]
