@@ -36,6 +36,9 @@ type Writer interface {
 type Waiter interface {
 	// Ready reports whether a claim of these types would find a job now.
 	Ready(types []string) bool
+	// Remembers reports whether the answer to that claim is kept, so that the
+	// same request would get it again.
+	Remembers(worker, requestID string) bool
 	// WaitReady returns nil when a claim of these types may find a job, and an
 	// error when ctx ends or this node does not lead.
 	WaitReady(ctx context.Context, types []string) error
@@ -64,11 +67,4 @@ type Member interface {
 	// Leader is host:port of the active leader's HTTP API, "" if none is known,
 	// and whether it is this node.
 	Leader() (address string, self bool)
-}
-
-// claimMemory is what a backend may offer beside Backend: to tell at once
-// whether the machine remembers a claim. Without it the remembered claims are
-// searched.
-type claimMemory interface {
-	Remembers(worker, requestID string) bool
 }

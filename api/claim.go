@@ -134,7 +134,9 @@ func (s *Server) fulfil(c *call, w *wish) ([]*fsm.Job, error) {
 	if w.wait > 0 {
 		c.holdOff(w.wait)
 	}
-	try := !w.nothing && (s.b.Ready(w.op.Types) || s.repeated(&w.op))
+	// The answer to a repeated claim comes from the machine, though there may be
+	// nothing to claim now.
+	try := !w.nothing && (s.b.Ready(w.op.Types) || s.b.Remembers(w.op.Worker, w.op.RequestId))
 	for {
 		if try {
 			res, err := s.propose(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_Claim{Claim: &w.op}})
@@ -173,20 +175,4 @@ func (s *Server) await(c *call, w *wish, left time.Duration) (ready bool, err er
 		return false, nil
 	}
 	return false, err
-}
-
-// repeated reports whether the machine remembers the claim: then its answer
-// must come from the machine, though there may be nothing to claim now.
-func (s *Server) repeated(op *fsmpb.Claim) (known bool) {
-	if op.RequestId == "" {
-		return false
-	}
-	if s.memory != nil {
-		return s.memory.Remembers(op.Worker, op.RequestId)
-	}
-	s.b.View().Claims(func(r *fsm.ClaimRecord) bool {
-		known = r.Worker == op.Worker && r.RequestID == op.RequestId
-		return !known
-	})
-	return known
 }

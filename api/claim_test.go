@@ -80,45 +80,26 @@ func TestClaimAnonymous(t *testing.T) {
 	}
 }
 
-// remembering is a backend that offers claimMemory.
-type remembering struct{ *fakeNode }
-
-func (r remembering) Remembers(worker, requestID string) (known bool) {
-	r.View().Claims(func(c *fsm.ClaimRecord) bool {
-		known = known || c.Worker == worker && c.RequestID == requestID
-		return true
-	})
-	return known
-}
-
 func TestClaimAgain(t *testing.T) {
-	for name, change := range map[string]func(*Config){
-		"searching":   func(*Config) {},
-		"remembering": func(c *Config) { c.Backend = remembering{c.Backend.(*fakeNode)} },
-	} {
-		t.Run(name, func(t *testing.T) {
-			g := newRig(t, change)
-			g.submit("a", "t")
-			const body = `{"workerId":"w","requestId":"r1","max":5}`
-			first := ok[v1.Claimed](t, g.do("POST", "/v1/jobs/claim", body))
-			again := ok[v1.Claimed](t, g.do("POST", "/v1/jobs/claim", body)) // nothing is ready now
-			if len(again.Jobs) != 1 || again.Jobs[0].Token != first.Jobs[0].Token {
-				t.Fatalf("got %+v, then %+v", first, again)
-			}
-			g.do("POST", "/v1/jobs/a/complete", `{"workerId":"w"}`)
-			// The claim holds nothing any more: an answer, though it may wait.
-			if a := g.do("POST", "/v1/jobs/claim", `{"workerId":"w","requestId":"r1","max":5,"waitMs":60000}`); len(
-				ok[v1.Claimed](t, a).Jobs) != 0 {
-				t.Fatalf("got %s", a.body)
-			}
-			before := g.node.written()
-			g.do("POST", "/v1/jobs/claim", `{"workerId":"w","requestId":"fresh","max":5}`)
-			if g.node.written() != before {
-				t.Fatal("an empty claim with a request id wrote to the log")
-			}
-		})
-	}
 	g := newRig(t)
+	g.submit("a", "t")
+	const body = `{"workerId":"w","requestId":"r1","max":5}`
+	first := ok[v1.Claimed](t, g.do("POST", "/v1/jobs/claim", body))
+	again := ok[v1.Claimed](t, g.do("POST", "/v1/jobs/claim", body)) // nothing is ready now
+	if len(again.Jobs) != 1 || again.Jobs[0].Token != first.Jobs[0].Token {
+		t.Fatalf("got %+v, then %+v", first, again)
+	}
+	g.do("POST", "/v1/jobs/a/complete", `{"workerId":"w"}`)
+	// The claim holds nothing any more: an answer, though it may wait.
+	if a := g.do("POST", "/v1/jobs/claim", `{"workerId":"w","requestId":"r1","max":5,"waitMs":60000}`); len(
+		ok[v1.Claimed](t, a).Jobs) != 0 {
+		t.Fatalf("got %s", a.body)
+	}
+	before := g.node.written()
+	g.do("POST", "/v1/jobs/claim", `{"workerId":"w","requestId":"fresh","max":5}`)
+	if g.node.written() != before {
+		t.Fatal("an empty claim with a request id wrote to the log")
+	}
 	refused(t, g.do("POST", "/v1/jobs/claim", `{"requestId":"r1"}`), http.StatusBadRequest, v1.TagBadRequest)
 }
 

@@ -108,6 +108,12 @@ func (f *fakeNode) Ready(types []string) bool {
 	return f.m.Ready(types)
 }
 
+func (f *fakeNode) Remembers(worker, requestID string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.m.Remembers(worker, requestID)
+}
+
 func (f *fakeNode) WaitReady(ctx context.Context, types []string) error {
 	for {
 		f.mu.Lock()

@@ -21,7 +21,6 @@ import (
 type Server struct {
 	cfg     Config
 	b       Backend
-	memory  claimMemory
 	node    string // this node's name
 	log     hclog.Logger
 	router  *mux.Router
@@ -47,7 +46,6 @@ func New(cfg Config) *Server {
 	}
 	cfg = cfg.withDefaults()
 	s := &Server{cfg: cfg, b: cfg.Backend, log: cfg.Logger, node: cfg.Backend.Status().Node}
-	s.memory, _ = cfg.Backend.(claimMemory)
 	s.metrics = newMetrics(cfg.Metrics)
 	s.closing, s.shut = context.WithCancel(context.Background())
 	s.forward = newForwarder(s)
