@@ -16,14 +16,16 @@ import (
 // A cluster forms in one of two ways. When all nodes that --peers names are
 // empty, each bootstraps with the same configuration, which raft allows. When
 // some of them live in a cluster already, this node is either a member of it,
-// and only has to wait for its leader, or it asks to join.
+// and only has to wait for its leader, or it asks to join. Having a log is not
+// being a member: the leader may have filled that of a node which lost its disk
+// in the belief that it still was the old one.
 
 const (
 	formRetry    = 250 * time.Millisecond
 	formLogEvery = 5 * time.Second
 )
 
-// form runs until this node has a configuration.
+// form runs until this node has a vote in a cluster.
 func (n *Node) form() {
 	var logged time.Time
 	for {
@@ -43,10 +45,15 @@ func (n *Node) form() {
 
 // tryForm looks at the peers once and does what is to be done.
 func (n *Node) tryForm(ctx context.Context) (done bool, err error) {
-	if !n.empty() {
+	if voter(n.raft.GetConfiguration().Configuration(), n.id) {
 		return true, nil
 	}
 	peers, err := n.askPeers(ctx)
+	for _, p := range peers {
+		if p.member(string(n.id)) {
+			n.named.Store(true)
+		}
+	}
 	switch plan, reason := planFormation(n.Identity(), peers, len(n.cfg.Peers)); plan {
 	case formBootstrap:
 		return n.bootstrap(append(peers, n.Identity()))
@@ -65,20 +72,22 @@ const (
 	formJoin
 )
 
-// planFormation decides what an empty node does, from what its peers say of
-// themselves. expected is the number of nodes that --peers names.
+// planFormation decides what a node without a vote does, from what its peers
+// say of themselves. expected is the number of nodes that --peers names.
 func planFormation(me Identity, peers []Identity, expected int) (plan formation, reason string) {
 	empty := 0
 	for _, p := range peers {
-		switch {
-		case p.Empty:
+		if p.Empty {
 			empty++
-		case p.member(me.ServerID):
+		} else if me.Empty && p.member(me.ServerID) {
 			return formWait, "this node is a member; waiting for the leader to call"
 		}
 	}
 	if empty < len(peers) {
 		return formJoin, "the other nodes have a cluster"
+	}
+	if !me.Empty {
+		return formWait, "no other node knows a cluster, and this one is in none that its log knows"
 	}
 	if missing := max(expected, 1) - 1 - len(peers); missing > 0 {
 		return formWait, fmt.Sprintf("%d of the nodes named by --peers do not answer yet", missing)

@@ -31,6 +31,7 @@ type Node struct {
 	reads   *groupcommit.Batcher[struct{}, struct{}]
 	started time.Time
 
+	named atomic.Bool                // a peer's configuration has this server
 	reign atomic.Pointer[reign]      // set while this node answers writes
 	fence atomic.Pointer[fenceState] // what Status shows of the fence
 
@@ -95,10 +96,12 @@ func (n *Node) openRaft() (err error) {
 	if n.net, err = n.listen(); err != nil {
 		return errors.Join(err, n.stores.close())
 	}
-	n.raft, err = raft.NewRaft(n.raftConfig(), n.replica, n.stores.log, n.stores.stable, n.stores.snapshots, n.net)
+	votes := newBallots(n.net)
+	n.raft, err = raft.NewRaft(n.raftConfig(), n.replica, n.stores.log, n.stores.stable, n.stores.snapshots, votes)
 	if err != nil {
 		return errors.Join(fmt.Errorf("start raft: %w", err), n.net.Close(), n.stores.close())
 	}
+	n.wg.Go(func() { votes.relay(n.mayVote, n.ctx.Done()) })
 	n.wg.Go(func() { dog.run(n.ctx.Done()) })
 	return nil
 }

@@ -35,6 +35,7 @@ func (l *lab) again(old *member, dir string, adjust func(*Config)) *member {
 	}
 	return l.open(peers, at, listener, func(c *Config) {
 		c.DataDir = dir
+		c.RaftAddr = string(old.net.LocalAddr())
 		if adjust != nil {
 			adjust(c)
 		}
@@ -103,6 +104,44 @@ func TestWipedNodeRejoins(t *testing.T) {
 	l.eventually("its vote", func() bool {
 		config := leader.raft.GetConfiguration().Configuration()
 		return len(config.Servers) == 3 && voter(config, back.id) && !voter(config, lost.id)
+	})
+}
+
+// n3 lags when both others stop, and one of these loses its disk. What the two
+// had committed is on one disk still: n3 must not win with the vote of a node
+// that remembers nothing, whatever its name.
+func TestWipedNodeDoesNotVote(t *testing.T) {
+	l := newLab(t)
+	all := l.start("n", 3, nil)
+	leader := l.leader(all...)
+	var others []*member
+	for _, m := range all {
+		if m != leader {
+			others = append(others, m)
+		}
+	}
+	wiped, lagging := others[0], others[1]
+	lagging.stop()
+	lsn := l.enqueue(leader, "acked")
+	wiped.stop()
+	leader.stop()
+
+	wiped = l.again(wiped, t.TempDir(), nil)
+	lagging = l.again(lagging, lagging.cfg.DataDir, nil)
+	time.Sleep(3 * time.Second) // enough for some elections
+	for _, m := range []*member{wiped, lagging} {
+		if m.raft.State() == raft.Leader {
+			t.Fatalf("%s was elected without the acknowledged job", m.Name())
+		}
+	}
+	back := l.again(leader, leader.cfg.DataDir, nil)
+	n := l.leader(back, lagging, wiped)
+	if n.Job("acked") == nil {
+		t.Fatal("the acknowledged job is lost")
+	}
+	l.eventually("the wiped node to have a vote of its own", func() bool {
+		config := n.raft.GetConfiguration().Configuration()
+		return len(config.Servers) == 3 && voter(config, wiped.id) && wiped.WaitApplied(t.Context(), lsn) == nil
 	})
 }
 

@@ -1,0 +1,72 @@
+package cluster
+
+import (
+	"errors"
+
+	"github.com/hashicorp/raft"
+)
+
+// A candidate asks for votes by address, and raft's handler neither knows whom
+// the candidate meant nor, while its own configuration is empty, whether it is
+// a member at all. A node that lost its disk would so vote in the place of its
+// predecessor, for a log without the entries that the predecessor had helped to
+// commit. It may follow and store, but it votes only under a configuration with
+// its own id, which the leader writes when it joins (membership.go).
+
+// ballots is raft's transport without the requests for votes that this node
+// must not answer.
+type ballots struct {
+	*raft.NetworkTransport
+	passed chan raft.RPC
+}
+
+func newBallots(t *raft.NetworkTransport) *ballots {
+	return &ballots{NetworkTransport: t, passed: make(chan raft.RPC)}
+}
+
+// Consumer implements raft.Transport.
+func (b *ballots) Consumer() <-chan raft.RPC { return b.passed }
+
+var errNoVote = errors.New("this node has no vote: it is not in its own configuration; it lost its disk and has not rejoined, or was removed")
+
+// relay hands requests on to raft until stop is closed.
+func (b *ballots) relay(mayVote func() bool, stop <-chan struct{}) {
+	for {
+		select {
+		case rpc := <-b.NetworkTransport.Consumer():
+			if asksForVote(rpc) && !mayVote() {
+				rpc.Respond(nil, errNoVote)
+				continue
+			}
+			select {
+			case b.passed <- rpc:
+			case <-stop:
+				return
+			}
+		case <-stop:
+			return
+		}
+	}
+}
+
+func asksForVote(rpc raft.RPC) bool {
+	switch rpc.Command.(type) {
+	case *raft.RequestVoteRequest, *raft.RequestPreVoteRequest:
+		return true
+	default:
+		return false
+	}
+}
+
+// mayVote reports whether this very server, not only one of its name, is in a
+// configuration: in the latest that its log has, or, before the log has any, in
+// that of a peer. A server id is made with the data directory, so nothing that
+// was voted or stored under it can have been lost.
+func (n *Node) mayVote() bool {
+	for _, s := range n.raft.GetConfiguration().Configuration().Servers {
+		if s.ID == n.id {
+			return true
+		}
+	}
+	return n.named.Load()
+}
