@@ -26,6 +26,7 @@ func (n *Node) campaign(ctx context.Context) (*reign, time.Duration, error) {
 	if err != nil {
 		return nil, n.cfg.Flush.ConflictBackoff, err
 	}
+	n.setFence(FenceStandby, "reading the document in the bucket")
 	ctx, cancel := context.WithTimeout(ctx, bucketTimeout+applyTimeout)
 	defer cancel()
 	var adopted storage.Version

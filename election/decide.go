@@ -111,7 +111,7 @@ func foreignLineage(d *queuefile.Document, me Candidate) bool {
 func refuse(d *queuefile.Document, me Candidate) Decision {
 	return Decision{Action: Refuse, Reason: fmt.Sprintf(
 		"this cluster holds a state of %s, the document is of %s: "+
-			"decide with `osqueue restore` which of the two counts, or use another bucket or prefix",
+			"give one of the two another bucket or prefix, or start this cluster on empty data directories to take the document over",
 		lineageName(me.Lineage), lineageName(d.Lineage()))}
 }
 

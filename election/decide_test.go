@@ -98,7 +98,7 @@ func TestDecide(t *testing.T) {
 		if d.Action != c.want || d.Leader != c.leader || d.Reason == "" {
 			t.Errorf("%s: %s of %q because %q, want %s of %q", c.name, d.Action, d.Leader, d.Reason, c.want, c.leader)
 		}
-		if d.Action == election.Refuse && !strings.Contains(d.Reason, "osqueue restore") {
+		if d.Action == election.Refuse && !strings.Contains(d.Reason, "empty data directories") {
 			t.Errorf("%s: the reason does not say what to do: %s", c.name, d.Reason)
 		}
 	}

@@ -46,7 +46,8 @@ type Flusher struct {
 	poke     chan struct{}
 	flushed  atomic.Pointer[fsm.LSN]
 	failing  atomic.Pointer[string]
-	dirtyAt  atomic.Int64 // when the oldest change not flushed was made, ms; 0 when none
+	dirtyAt  atomic.Int64 // when the oldest change was made that no write has taken up, ms; 0: none
+	writing  atomic.Int64 // the same of the changes in the write under way
 	failures int          // in a row
 }
 
@@ -65,7 +66,12 @@ func (f *Flusher) Changed(nowMs int64) {
 
 // DirtyAt is when the oldest change was made that the bucket does not have, in
 // ms of the leader's clock; 0 when it has all.
-func (f *Flusher) DirtyAt() int64 { return f.dirtyAt.Load() }
+func (f *Flusher) DirtyAt() int64 {
+	if at := f.writing.Load(); at != 0 {
+		return at
+	}
+	return f.dirtyAt.Load()
+}
 
 func (f *Flusher) wake() {
 	select {
@@ -174,7 +180,10 @@ func (f *Flusher) note(err error) {
 func (f *Flusher) write(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, f.cfg.WriteTimeout)
 	defer cancel()
+	f.writing.Store(f.dirtyAt.Load()) // first: a reader must find it in one of the two
 	dirtyAt := f.dirtyAt.Swap(0)
+	f.writing.Store(dirtyAt)
+	defer f.writing.Store(0)
 	for attempt := 1; ; attempt++ {
 		err := f.doc.Write(ctx, f.fx.View(), f.fx.NowMs())
 		if err == nil {

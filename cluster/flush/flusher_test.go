@@ -182,11 +182,15 @@ func TestChangeDuringAWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := run(t, DefaultConfig())
 		d.script(func() { d.takes = 200 * ms })
+		d.pass(time.Second)
 		d.change()
 		d.pass(100 * ms)
 		d.change()
+		if got := d.DirtyAt(); got != 1000 {
+			t.Fatalf("dirty since %d while the change of 1000 is being written", got)
+		}
 		d.pass(250 * ms)
-		d.wrote(0, 200*ms)
+		d.wrote(1000*ms, 1200*ms)
 		d.pass(100 * ms)
 		if d.Flusher.Flushed() != d.current() {
 			t.Fatalf("flushed %s of %s", d.Flusher.Flushed(), d.current())
