@@ -127,6 +127,16 @@ func (l *lab) eventually(what string, cond func() bool) {
 	}
 }
 
+// never watches for a time that something does not happen.
+func (l *lab) never(d time.Duration, what string, cond func() bool) {
+	l.t.Helper()
+	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if cond() {
+			l.t.Fatalf("saw %s", what)
+		}
+	}
+}
+
 func (l *lab) enqueue(m *member, ids ...string) fsm.LSN {
 	l.t.Helper()
 	op := &fsmpb.Enqueue{}

@@ -128,12 +128,9 @@ func TestWipedNodeDoesNotVote(t *testing.T) {
 
 	wiped = l.again(wiped, t.TempDir(), nil)
 	lagging = l.again(lagging, lagging.cfg.DataDir, nil)
-	time.Sleep(3 * time.Second) // enough for some elections
-	for _, m := range []*member{wiped, lagging} {
-		if m.raft.State() == raft.Leader {
-			t.Fatalf("%s was elected without the acknowledged job", m.Name())
-		}
-	}
+	l.never(3*time.Second, "an election without the acknowledged job", func() bool {
+		return wiped.raft.State() == raft.Leader || lagging.raft.State() == raft.Leader
+	})
 	back := l.again(leader, leader.cfg.DataDir, nil)
 	n := l.leader(back, lagging, wiped)
 	if n.Job("acked") == nil {
@@ -207,7 +204,9 @@ func TestLeasesSurviveATimeWithoutLeader(t *testing.T) {
 	l.enqueue(n, "a")
 	claimed := l.claim(n, "w")
 	n.stop()
-	time.Sleep(1600 * time.Millisecond) // longer than the lease
+	l.eventually("the lease to be over", func() bool {
+		return time.Now().UnixMilli() > claimed.Heartbeat+claimed.HeldMs+100
+	})
 	n = l.leader(l.again(n, n.cfg.DataDir, short))
 	if j := n.Job("a"); j.Status != fsm.InProgress || j.Token != claimed.Token {
 		t.Fatalf("the job is %s with token %d, was claimed with %d", j.Status, j.Token, claimed.Token)
