@@ -15,6 +15,8 @@ import (
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 	"go.etcd.io/bbolt"
+
+	node "osqueue/cluster"
 )
 
 // bareFollower is the argument by which this program runs as one of the two
@@ -23,7 +25,7 @@ import (
 const bareFollower = "bare-follower"
 
 const (
-	bareCallers    = 64
+	bareCallers    = singleClients
 	bareEntryBytes = 64 // of an entry with one small job
 )
 
@@ -34,7 +36,7 @@ func (b *bench) bare() error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	leader, err := openBare("leader", dir, 500*time.Millisecond)
+	leader, err := openBare("leader", dir, node.DefaultConfig().HeartbeatTimeout)
 	if err != nil {
 		return err
 	}
@@ -135,9 +137,11 @@ func openBare(name, dir string, heartbeat time.Duration) (*bareNode, error) {
 	if err != nil {
 		return nil, err
 	}
+	its := node.DefaultConfig()
 	c := raft.DefaultConfig()
 	c.LocalID = raft.ServerID(name)
-	c.HeartbeatTimeout, c.ElectionTimeout, c.LeaderLeaseTimeout = heartbeat, heartbeat, 250*time.Millisecond
+	c.HeartbeatTimeout, c.ElectionTimeout, c.LeaderLeaseTimeout = heartbeat, heartbeat, its.LeaseTimeout
+	c.SnapshotThreshold, c.SnapshotInterval, c.TrailingLogs = its.SnapshotThreshold, its.SnapshotInterval, its.TrailingLogs
 	c.BatchApplyCh = true
 	c.Logger = log
 	n.raft, err = raft.NewRaft(c, nothing{}, logs, n.store, raft.NewInmemSnapshotStore(), n.net)

@@ -2,10 +2,12 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
-
-	"osqueue/tests/cluster"
+	"time"
 )
 
 // The shallow queue, and how the deep one is filled.
@@ -17,37 +19,53 @@ const (
 
 // depth measures whether the number of queued jobs costs those that come.
 func (b *bench) depth() error {
-	return b.withBrokers("depth", func(_ *cluster.Cluster, leader string) error {
-		var before, after latencies
-		for _, at := range []struct {
-			jobs int
-			into *latencies
-		}{{shallow, &before}, {b.deep, &after}} {
-			if err := fill(leader, at.jobs); err != nil {
-				return err
-			}
-			if err := at.into.measure(leader, b); err != nil {
-				return err
-			}
-			b.addDepth(at.jobs, at.into, &before)
+	return b.withBrokers("depth", func(br *brokers) error {
+		before, err := b.atDepth(br, shallow, shallow)
+		if err != nil {
+			return err
 		}
-		return nil
+		b.addDepth(shallow, before, before)
+		after, err := b.atDepth(br, b.deep, b.deep-shallow)
+		if err != nil {
+			return err
+		}
+		b.addDepth(b.deep, after, before)
+		b.report.add(figure{Section: "depth", Name: "filling, 4 clients, 1000 jobs a call", Value: after.fill, Unit: "jobs/s"})
+		return b.addFlush(br)
 	})
 }
 
 // latencies are one client's, at one depth.
-type latencies struct{ enqueue, claim samples }
+type latencies struct {
+	enqueue, claim samples
+	fill           float64 // jobs a second, while the queue was filled
+}
 
-func (l *latencies) measure(host string, b *bench) (err error) {
-	if _, l.enqueue, err = measure(host, 1, b.duration, enqueueOne(host)); err != nil {
-		return err
+// atDepth adds jobs, and measures at the depth that this makes. For each job
+// that is enqueued one is claimed, so that the depth stays.
+func (b *bench) atDepth(br *brokers, depth, add int) (*latencies, error) {
+	l := new(latencies)
+	host := br.leader.HTTP
+	begin := time.Now()
+	if err := fill(host, add); err != nil {
+		return nil, fmt.Errorf("fill up to %d: %w", depth, err)
 	}
-	request := post(host, "/v1/jobs/claim", []byte(`{"workerId":"bench"}`))
-	_, l.claim, err = measure(host, 1, b.duration, func(c *conn) (int, error) {
-		_, err := c.do(request)
-		return 1, err
+	l.fill = float64(add) / time.Since(begin).Seconds()
+	enqueue := enqueueOne(host)
+	claim := post(host, "/v1/jobs/claim", []byte(`{"workerId":"bench"}`))
+	_, _, err := measure(host, 1, b.duration, func(c *conn) (int, error) {
+		t0 := time.Now()
+		if _, err := enqueue(c); err != nil {
+			return 0, err
+		}
+		t1 := time.Now()
+		if _, err := c.do(claim); err != nil {
+			return 0, err
+		}
+		l.enqueue, l.claim = append(l.enqueue, t1.Sub(t0)), append(l.claim, time.Since(t1))
+		return 1, nil
 	})
-	return err
+	return l, err
 }
 
 func (b *bench) addDepth(jobs int, l, before *latencies) {
@@ -55,20 +73,49 @@ func (b *bench) addDepth(jobs int, l, before *latencies) {
 		name       string
 		now, first samples
 	}{{"enqueue", l.enqueue, before.enqueue}, {"claim", l.claim, before.claim}} {
-		f := figure{
-			Section: "depth", Name: fmt.Sprintf("%s at %d jobs, p50", of.name, jobs), Value: ms(of.now.at(50)), Unit: "ms",
-			Beside: fmt.Sprintf("p99 %.2f ms", ms(of.now.at(99))),
+		for _, p := range []float64{50, 99} {
+			now := of.now.at(p)
+			f := figure{Section: "depth", Name: fmt.Sprintf("%s at %d jobs, p%g", of.name, jobs, p), Value: ms(now), Unit: "ms"}
+			if l != before {
+				ratio := float64(now) / float64(of.first.at(p))
+				f.Beside = times(ratio) + " shallow"
+				if p == 50 {
+					f = f.atMost(2, "× shallow", ratio)
+				}
+			}
+			b.report.add(f)
 		}
-		if l != before {
-			ratio := float64(of.now.at(50)) / float64(of.first.at(50))
-			f.Beside += ", p50 " + times(ratio) + " shallow"
-			f = f.atMost(2, "× shallow", ratio)
-		}
-		b.report.add(f)
 	}
 }
 
-// fill brings the queue to a number of jobs, more or less.
+// addFlush reports how far the bucket is behind a deep queue: each flush writes
+// the whole document, and its bandwidth is bounded.
+func (b *bench) addFlush(br *brokers) error {
+	status, err := br.leader.Status()
+	if err != nil {
+		return err
+	}
+	b.report.add(figure{
+		Section: "depth", Name: fmt.Sprintf("bucket behind at %d jobs", b.deep), Value: float64(status.LagMs) / 1000, Unit: "s",
+		Beside: documentSize(br.Bucket()) + status.FlushError,
+	})
+	return nil
+}
+
+// documentSize says how large the document is, if the bucket is a directory.
+func documentSize(bucket string) string {
+	dir, ok := strings.CutPrefix(bucket, "file://")
+	if !ok {
+		return ""
+	}
+	info, err := os.Stat(filepath.Join(dir, "queue.json"))
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("queue.json: %.0f MB", float64(info.Size())/1e6)
+}
+
+// fill adds jobs to the queue, at least so many.
 func fill(host string, jobs int) error {
 	var wg sync.WaitGroup
 	errs := make(chan error, fillClients)
@@ -87,20 +134,6 @@ func fill(host string, jobs int) error {
 	wg.Wait()
 	close(errs)
 	return <-errs
-}
-
-func repeatTimes(host string, n int, s step) error {
-	c, err := dial(host)
-	if err != nil {
-		return err
-	}
-	defer c.close()
-	for range n {
-		if _, err := s(c); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func times(ratio float64) string { return strconv.FormatFloat(ratio, 'f', 2, 64) + "×" }

@@ -14,8 +14,15 @@
 //	failover    SIGKILL of the leader until another node has committed a job
 //
 // Clients speak HTTP/1.1 with requests encoded beforehand and answers read no
-// further than needed (load.go), so that the machine's time goes to what is
-// measured; on two cores they still share it with three brokers. Compare
-// ratios of one run, not figures of two. Flags for the brokers can follow
-// behind "--", to measure what they do.
+// further than needed (conn.go), so that the machine's time goes to what is
+// measured; on two cores they still share it with three brokers. The line
+// "took" under a figure says who got how much of it, and how many raft entries
+// group commit made of the calls. Compare ratios of one run, not figures of two.
+//
+// At each depth one job is claimed for each that is enqueued, so the depth
+// stays. The queue's document is written whole at each flush, as often as
+// --flush-bandwidth allows; how far it is behind a deep queue is a figure, too.
+//
+// With --profile the leader's CPU profiles are kept, and printed in short.
+// Flags for the brokers can follow behind "--", to measure what they do.
 package main

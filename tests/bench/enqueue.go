@@ -1,15 +1,12 @@
 package main
 
-import (
-	"strings"
-
-	"osqueue/tests/cluster"
-)
+import "strings"
 
 const (
-	oneJob       = `{"type":"bench","payload":{"n":1}}`
-	jobsInBatch  = 100
-	batchClients = 4
+	oneJob        = `{"type":"bench","payload":{"n":1}}`
+	singleClients = 64
+	batchClients  = 4
+	jobsInBatch   = 100
 )
 
 // batchOf is a body with n jobs.
@@ -35,48 +32,52 @@ func enqueueBatch(host string, jobs int) step {
 }
 
 func (b *bench) sequential() error {
-	return b.withBrokers("sequential", func(_ *cluster.Cluster, leader string) error {
-		_, took, err := measure(leader, 1, b.duration, enqueueOne(leader))
+	return b.withBrokers("sequential", func(br *brokers) error {
+		l, err := br.load(1, b.duration, enqueueOne(br.leader.HTTP))
 		if err != nil {
 			return err
 		}
-		p50 := took.at(50)
-		f := figure{Section: "sequential", Name: "one enqueue, p50", Value: ms(p50), Unit: "ms"}
+		p50 := l.took.at(50)
+		f := figure{Section: "sequential", Name: "one enqueue, p50", Value: ms(p50), Unit: "ms", Cost: l.cost}
 		if b.bareP50 > 0 {
 			ratio := float64(p50) / float64(b.bareP50)
 			f.Beside = times(ratio) + " the bare commit"
 			f = f.atMost(3, "× bare", ratio)
 		}
 		b.report.add(f)
-		b.report.add(figure{Section: "sequential", Name: "one enqueue, p99", Value: ms(took.at(99)), Unit: "ms"})
+		b.report.add(figure{Section: "sequential", Name: "one enqueue, p99", Value: ms(l.took.at(99)), Unit: "ms"})
 		return nil
 	})
 }
 
 func (b *bench) single() error {
-	return b.withBrokers("single", func(_ *cluster.Cluster, leader string) error {
-		rate, took, err := measure(leader, 64, b.duration, enqueueOne(leader))
+	return b.withBrokers("single", func(br *brokers) error {
+		l, err := br.load(singleClients, b.duration, enqueueOne(br.leader.HTTP))
 		if err != nil {
 			return err
 		}
 		b.report.add(figure{
-			Section: "single", Name: "64 clients, one job a call", Value: rate, Unit: "jobs/s", Beside: b.besideBare(rate),
+			Section: "single", Name: "64 clients, one job a call", Value: l.rate, Unit: "jobs/s",
+			Beside: b.besideBare(l.rate), Cost: l.cost,
 		}.atLeast(10_000))
-		b.report.add(figure{Section: "single", Name: "64 clients, one enqueue, p99", Value: ms(took.at(99)), Unit: "ms"})
+		b.report.add(figure{Section: "single", Name: "64 clients, one enqueue, p50", Value: ms(l.took.at(50)), Unit: "ms"})
+		b.report.add(figure{Section: "single", Name: "64 clients, one enqueue, p99", Value: ms(l.took.at(99)), Unit: "ms"})
 		return nil
 	})
 }
 
 func (b *bench) batch() error {
-	return b.withBrokers("batch", func(_ *cluster.Cluster, leader string) error {
-		rate, took, err := measure(leader, batchClients, b.duration, enqueueBatch(leader, jobsInBatch))
+	return b.withBrokers("batch", func(br *brokers) error {
+		l, err := br.load(batchClients, b.duration, enqueueBatch(br.leader.HTTP, jobsInBatch))
 		if err != nil {
 			return err
 		}
 		b.report.add(figure{
-			Section: "batch", Name: "4 clients, 100 jobs a call", Value: rate, Unit: "jobs/s", Beside: b.besideBare(rate),
+			Section: "batch", Name: "4 clients, 100 jobs a call", Value: l.rate, Unit: "jobs/s",
+			Beside: b.besideBare(l.rate), Cost: l.cost,
 		}.atLeast(150_000))
-		b.report.add(figure{Section: "batch", Name: "one call, p99", Value: ms(took.at(99)), Unit: "ms"})
+		b.report.add(figure{Section: "batch", Name: "one call, p50", Value: ms(l.took.at(50)), Unit: "ms"})
+		b.report.add(figure{Section: "batch", Name: "one call, p99", Value: ms(l.took.at(99)), Unit: "ms"})
 		return nil
 	})
 }

@@ -11,10 +11,10 @@ import (
 // takes until a job is committed again, whichever of the other nodes it is
 // given to.
 func (b *bench) failover() error {
-	return b.withBrokers("failover", func(c *cluster.Cluster, _ string) error {
+	return b.withBrokers("failover", func(br *brokers) error {
 		var took samples
 		for range b.kills {
-			d, err := killOnce(c)
+			d, err := killOnce(br.Cluster)
 			if err != nil {
 				return err
 			}

@@ -4,19 +4,18 @@ import (
 	"fmt"
 
 	"github.com/go-json-experiment/json"
-
-	"osqueue/tests/cluster"
 )
 
 // lifecycle takes jobs from enqueue over claim to completion, 100 a call.
 func (b *bench) lifecycle() error {
-	return b.withBrokers("lifecycle", func(_ *cluster.Cluster, leader string) error {
-		rate, _, err := measure(leader, batchClients, b.duration, throughLife(leader))
+	return b.withBrokers("lifecycle", func(br *brokers) error {
+		l, err := br.load(batchClients, b.duration, throughLife(br.leader.HTTP))
 		if err != nil {
 			return err
 		}
 		b.report.add(figure{
-			Section: "lifecycle", Name: "enqueue, claim, complete, 100 a call", Value: rate, Unit: "jobs/s", Beside: b.besideBare(rate),
+			Section: "lifecycle", Name: "enqueue, claim, complete, 100 a call", Value: l.rate, Unit: "jobs/s",
+			Beside: b.besideBare(l.rate), Cost: l.cost,
 		})
 		return nil
 	})

@@ -1,107 +1,31 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
-	"fmt"
-	"io"
-	"net"
-	"net/http"
-	"strconv"
 	"sync"
 	"time"
 )
 
-// conn is one client: a connection that carries one request after the other.
-type conn struct {
-	host string
-	net  net.Conn
-	in   *bufio.Reader
-	body []byte
-}
-
-// requestTimeout bounds every request.
-const requestTimeout = 30 * time.Second
-
-func dial(host string) (*conn, error) {
-	c, err := net.DialTimeout("tcp", host, requestTimeout)
-	if err != nil {
-		return nil, err
-	}
-	return &conn{host: host, net: c, in: bufio.NewReader(c)}, nil
-}
-
-func (c *conn) close() { _ = c.net.Close() }
-
-// post encodes a request, to be sent any number of times.
-func post(host, path string, body []byte) []byte {
-	var b bytes.Buffer
-	fmt.Fprintf(&b, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", path, host, len(body))
-	b.Write(body)
-	return b.Bytes()
-}
-
-// do sends an encoded request and returns the answer's body, valid until the
-// next call. A status other than 200 or 201 is an error.
-func (c *conn) do(request []byte) ([]byte, error) {
-	if err := c.net.SetDeadline(time.Now().Add(requestTimeout)); err != nil {
-		return nil, err
-	}
-	if _, err := c.net.Write(request); err != nil {
-		return nil, err
-	}
-	status, length, err := c.head()
-	if err != nil {
-		return nil, err
-	}
-	c.body = append(c.body[:0], make([]byte, length)...)
-	if _, err := io.ReadFull(c.in, c.body); err != nil {
-		return nil, err
-	}
-	if status != http.StatusOK && status != http.StatusCreated {
-		return nil, fmt.Errorf("%s answers %d: %s", c.host, status, c.body)
-	}
-	return c.body, nil
-}
-
-var contentLength = []byte("Content-Length: ")
-
-// head reads the head of an answer. The servers measured always give a length.
-func (c *conn) head() (status, length int, err error) {
-	line, err := c.in.ReadSlice('\n')
-	if err != nil {
-		return 0, 0, err
-	}
-	if len(line) < 12 {
-		return 0, 0, fmt.Errorf("%s answers %q", c.host, line)
-	}
-	if status, err = strconv.Atoi(string(line[9:12])); err != nil {
-		return 0, 0, fmt.Errorf("%s answers %q", c.host, line)
-	}
-	length = -1
-	for {
-		if line, err = c.in.ReadSlice('\n'); err != nil {
-			return 0, 0, err
-		}
-		line = bytes.TrimRight(line, "\r\n")
-		if len(line) == 0 {
-			break
-		}
-		if rest, ok := bytes.CutPrefix(line, contentLength); ok {
-			if length, err = strconv.Atoi(string(rest)); err != nil {
-				return 0, 0, err
-			}
-		}
-	}
-	if length < 0 {
-		return 0, 0, fmt.Errorf("%s gives no length of its answer", c.host)
-	}
-	return status, length, nil
-}
-
 // step is what a client does again and again. It returns how many jobs that
 // was.
 type step func(c *conn) (jobs int, err error)
+
+// load is what clients got done.
+type load struct {
+	rate float64 // jobs a second
+	took samples // by the steps
+	cost *cost   // nil if it is not known
+}
+
+// load has clients repeat a step against the leader for a time.
+func (br *brokers) load(clients int, d time.Duration, s step) (*load, error) {
+	l := new(load)
+	var err error
+	l.cost, err = costOf(br.Cluster, br.leader, func() (err error) {
+		l.rate, l.took, err = measure(br.leader.HTTP, clients, d, s)
+		return err
+	})
+	return l, err
+}
 
 // measure has clients repeat a step for a time, each on a connection of its
 // own.
@@ -109,8 +33,8 @@ func measure(host string, clients int, d time.Duration, s step) (perSecond float
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	jobs := 0
-	end := time.Now().Add(d)
 	begin := time.Now()
+	end := begin.Add(d)
 	for range clients {
 		wg.Go(func() {
 			own, done, failed := repeat(host, end, s)
@@ -143,4 +67,19 @@ func repeat(host string, end time.Time, s step) (took samples, jobs int, err err
 		now, jobs = next, jobs+n
 	}
 	return took, jobs, nil
+}
+
+// repeatTimes does a step n times over one connection.
+func repeatTimes(host string, n int, s step) error {
+	c, err := dial(host)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	for range n {
+		if _, err := s(c); err != nil {
+			return err
+		}
+	}
+	return nil
 }

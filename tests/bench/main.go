@@ -63,16 +63,21 @@ func exit(err error) {
 func parse(args []string) (options, error) {
 	var o options
 	var only string
+	var quick bool
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.StringVar(&only, "only", "", "sections to run, comma separated (default: all): "+strings.Join(sectionNames(), ", "))
 	f.DurationVar(&o.duration, "duration", 5*time.Second, "length of each measurement under load")
 	f.IntVar(&o.deep, "deep", 1_000_000, "jobs of the deep queue")
 	f.IntVar(&o.kills, "kills", 10, "how often the leader is killed")
 	f.StringVar(&o.profile, "profile", "", "directory for CPU profiles of the leader, one a section (go tool pprof reads them)")
+	f.BoolVar(&quick, "quick", false, "a short run, to see that everything works: its figures say little")
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	f.StringVar(&o.bucket, "bucket", "", "bucket URL (default: a directory)")
 	if err := f.Parse(args); err != nil {
 		return o, err
+	}
+	if quick {
+		o.beQuick(f)
 	}
 	o.serve = f.Args()
 	if len(o.serve) > 0 && !strings.HasPrefix(o.serve[0], "-") {
@@ -90,6 +95,22 @@ func parse(args []string) (options, error) {
 		return o, fmt.Errorf("--duration and --kills must be positive, --deep above %d", shallow)
 	}
 	return o, nil
+}
+
+// beQuick shortens what was not given on the command line.
+func (o *options) beQuick(given *flag.FlagSet) {
+	short := options{duration: time.Second, deep: 20_000, kills: 2}
+	asked := make(map[string]bool)
+	given.Visit(func(f *flag.Flag) { asked[f.Name] = true })
+	if !asked["duration"] {
+		o.duration = short.duration
+	}
+	if !asked["deep"] {
+		o.deep = short.deep
+	}
+	if !asked["kills"] {
+		o.kills = short.kills
+	}
 }
 
 func sectionNames() []string {

@@ -18,23 +18,33 @@ type figure struct {
 	Beside  string  `json:"beside,omitempty"` // the yardstick
 	Aim     string  `json:"aim,omitempty"`
 	Met     *bool   `json:"met,omitempty"`
+	Cost    *cost   `json:"cost,omitempty"`
 }
 
-// report prints figures as they come in.
+// report prints figures as they come in, or, as JSON, all at the end.
 type report struct {
 	out  io.Writer
 	json bool
-	all  []figure
+	results
 }
 
-func newReport(out io.Writer, asJSON bool) *report { return &report{out: out, json: asJSON} }
+// results are what a report says.
+type results struct {
+	Machine machine  `json:"machine"`
+	Figures []figure `json:"figures"`
+}
+
+func newReport(out io.Writer, asJSON bool) *report {
+	return &report{out: out, json: asJSON, results: results{Machine: thisMachine()}}
+}
 
 func (r *report) add(f figure) {
-	r.all = append(r.all, f)
+	r.Figures = append(r.Figures, f)
 	if r.json {
 		return
 	}
-	if len(r.all) == 1 {
+	if len(r.Figures) == 1 {
+		fmt.Fprintln(r.out, r.Machine)
 		fmt.Fprintf(r.out, "%-11s %-36s %14s  %-34s %s\n", "section", "figure", "value", "beside", "aim")
 	}
 	verdict := f.Aim
@@ -44,14 +54,37 @@ func (r *report) add(f figure) {
 		verdict += "  MISSED"
 	}
 	fmt.Fprintf(r.out, "%-11s %-36s %14s  %-34s %s\n", f.Section, f.Name, f.text(), f.Beside, verdict)
+	if f.Cost != nil {
+		fmt.Fprintf(r.out, "%-11s   took %v\n", "", f.Cost)
+	}
 }
 
+// remark prints what is for readers only.
+func (r *report) remark(text string) {
+	if !r.json {
+		fmt.Fprintln(r.out, text)
+	}
+}
+
+// end prints how many aims were met, or the JSON.
 func (r *report) end() {
 	if r.json {
 		enc := json.NewEncoder(r.out)
 		enc.SetIndent("", "  ")
-		_ = enc.Encode(r.all) // standard output is gone
+		_ = enc.Encode(r.results) // an error: nobody reads standard output any more
+		return
 	}
+	aims, met := 0, 0
+	for _, f := range r.Figures {
+		if f.Met == nil {
+			continue
+		}
+		aims++
+		if *f.Met {
+			met++
+		}
+	}
+	fmt.Fprintf(r.out, "%d of %d aims met\n", met, aims)
 }
 
 func (f figure) text() string {

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"osqueue/tests/cluster"
+)
+
+// profile is one that a broker is taking of itself. nil is none.
+type profile struct {
+	path string
+	done chan struct{}
+	err  error // once done
+}
+
+// startProfile begins to profile a node, if that is asked for, for as long as
+// one measurement takes.
+func (b *bench) startProfile(section string, n *cluster.Node) (*profile, error) {
+	if b.profile == "" {
+		return nil, nil
+	}
+	address, err := profilesOf(n)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(b.profile, 0o700); err != nil {
+		return nil, err
+	}
+	p := &profile{path: filepath.Join(b.profile, section+".pprof"), done: make(chan struct{})}
+	seconds := max(1, int(b.duration.Seconds()))
+	go func() {
+		defer close(p.done)
+		p.err = download(fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", address, seconds), p.path)
+	}()
+	return p, nil
+}
+
+// profilesOf reads in the node's log where it serves its profiles.
+func profilesOf(n *cluster.Node) (address string, err error) {
+	const host = "127.0.0.1:"
+	_, rest, ok := strings.Cut(n.Log(), "serving profiles")
+	_, rest, found := strings.Cut(rest, host)
+	if !ok || !found {
+		return "", fmt.Errorf("%s does not say where its profiles are", n.Name)
+	}
+	return host + rest[:strings.IndexFunc(rest, func(r rune) bool { return r < '0' || r > '9' })], nil
+}
+
+func download(url, path string) error {
+	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, resp.Body)
+	return errors.Join(err, f.Close())
+}
+
+// end waits for the profile and prints where the time went.
+func (p *profile) end(r *report) {
+	if p == nil {
+		return
+	}
+	<-p.done
+	if p.err != nil {
+		r.remark("no profile: " + p.err.Error())
+		return
+	}
+	r.remark("profile of the leader, in " + p.path)
+	r.remark(p.top("itself", "-nodecount=12"))
+	r.remark(p.top("with what it calls", "-cum", "-nodecount=30", "-show="+duties))
+}
+
+// duties are the functions at which the second table looks: those of packages
+// that say what the time is for.
+const duties = `^(osqueue|github.com/hashicorp|go.etcd.io|net/http|runtime.gcBgMarkWorker)`
+
+// top is a table of functions, made by the go tool.
+func (p *profile) top(title string, flags ...string) string {
+	args := slices.Concat([]string{"tool", "pprof", "-top"}, flags, []string{p.path})
+	out, err := exec.Command("go", args...).Output()
+	_, table, found := strings.Cut(string(out), "flat%")
+	if err != nil || !found {
+		return "  (see it with: go tool pprof " + p.path + ")"
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "  the time that a function takes %s:\n", title)
+	for _, line := range strings.Split(strings.TrimSpace(table), "\n")[1:] {
+		fmt.Fprintf(&b, "  %s\n", line)
+	}
+	return b.String()
+}
