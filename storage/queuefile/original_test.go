@@ -169,7 +169,8 @@ func TestOriginalTakeover(t *testing.T) {
 		{"id":"5","status":"in_progress","payload":{"n":5},"createdAt":$90,"attempts":3,"workerId":"w-gone","heartbeat":$60,"maxAttempts":5}
 		],"completedTotal":41}`)
 	_, m := machine(t, []byte(text))
-	apply(t, m, 1, now, registerBroker("n1", "a:1", 1))
+	apply(t, m, 1, now) // what ran out under the original, before the takeover extends the rest
+	apply(t, m, 2, now, registerBroker("n1", "a:1", 1))
 	got := asOriginal(t, queuefile.Encode(m.View(), header, "a:1", now))
 	want := strings.NewReplacer("$90", "1699999910000", "$1", "1699999999000").Replace(
 		`{"broker":"a:1","brokerHeartbeat":1700000000000,"jobs":[` +
