@@ -30,12 +30,12 @@ func (b *bench) withBrokers(section string, measure func(*brokers) error) error 
 		}
 		c := cluster.Start(p, cluster.Options{Bucket: b.bucket, Flags: flags})
 		br := &brokers{Cluster: c, leader: c.WaitLeader()}
-		profile, err := b.startProfile(section, br.leader)
+		endProfiles, err := b.startProfiles(section, br)
 		if err != nil {
 			return err
 		}
 		err = measure(br)
-		profile.end(b.report)
+		endProfiles()
 		if err != nil {
 			p.failure = err.Error() // the harness then says what the brokers logged
 		}

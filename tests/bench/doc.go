@@ -5,6 +5,7 @@
 // same disk: three processes with hashicorp/raft and raft-boltdb alone, with
 // the settings that osqueue gives them and a machine that does nothing.
 //
+//	disk        append 4 KiB and fsync: what a commit waits for, twice in a row
 //	bare        one caller's p50 and p99; 64 callers' commits a second
 //	sequential  one client enqueues one job after the other
 //	single      64 clients enqueue one job a call
@@ -23,6 +24,7 @@
 // stays. The queue's document is written whole at each flush, as often as
 // --flush-bandwidth allows; how far it is behind a deep queue is a figure, too.
 //
-// With --profile the leader's CPU profiles are kept, and printed in short.
+// With --profile CPU profiles of the leader and of a follower are kept, and
+// printed in short.
 // Flags for the brokers can follow behind "--", to measure what they do.
 package main

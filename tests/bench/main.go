@@ -17,7 +17,7 @@ type options struct {
 	duration time.Duration // of each measurement under load
 	deep     int           // jobs of the deep queue
 	kills    int
-	profile  string // directory for CPU profiles of the leader
+	profile  string // directory for CPU profiles
 	json     bool
 	bucket   string
 	serve    []string // further flags of the brokers
@@ -30,6 +30,7 @@ type section struct {
 }
 
 var sections = []section{
+	{"disk", (*bench).disk},
 	{"bare", (*bench).bare},
 	{"sequential", (*bench).sequential},
 	{"single", (*bench).single},
@@ -69,7 +70,7 @@ func parse(args []string) (options, error) {
 	f.DurationVar(&o.duration, "duration", 5*time.Second, "length of each measurement under load")
 	f.IntVar(&o.deep, "deep", 1_000_000, "jobs of the deep queue")
 	f.IntVar(&o.kills, "kills", 10, "how often the leader is killed")
-	f.StringVar(&o.profile, "profile", "", "directory for CPU profiles of the leader, one a section (go tool pprof reads them)")
+	f.StringVar(&o.profile, "profile", "", "directory for CPU profiles of the leader and a follower, two a section")
 	f.BoolVar(&quick, "quick", false, "a short run, to see that everything works: its figures say little")
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	f.StringVar(&o.bucket, "bucket", "", "bucket URL (default: a directory)")

@@ -11,35 +11,59 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"osqueue/tests/cluster"
 )
 
-// profile is one that a broker is taking of itself. nil is none.
+// profile is one that a broker is taking of itself.
 type profile struct {
+	of   string
 	path string
 	done chan struct{}
 	err  error // once done
 }
 
-// startProfile begins to profile a node, if that is asked for, for as long as
-// one measurement takes.
-func (b *bench) startProfile(section string, n *cluster.Node) (*profile, error) {
-	if b.profile == "" {
-		return nil, nil
+// startProfiles begins to profile the leader and one follower, if that is asked
+// for, for as long as one measurement takes. end waits and reports.
+func (b *bench) startProfiles(section string, br *brokers) (end func(), err error) {
+	var all []*profile
+	end = func() {
+		for _, p := range all {
+			p.report(b.report)
+		}
 	}
+	if b.profile == "" {
+		return end, nil
+	}
+	if err := os.MkdirAll(b.profile, 0o700); err != nil {
+		return end, err
+	}
+	for _, of := range []struct {
+		name string
+		node *cluster.Node
+	}{{"leader", br.leader}, {"follower", br.Follower()}} {
+		p, err := startProfile(of.node, b.duration, filepath.Join(b.profile, section+"-"+of.name+".pprof"))
+		if err != nil {
+			return end, err
+		}
+		p.of = of.name
+		all = append(all, p)
+	}
+	return end, nil
+}
+
+// startProfile has a node profile itself for some whole seconds.
+func startProfile(n *cluster.Node, d time.Duration, path string) (*profile, error) {
 	address, err := profilesOf(n)
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(b.profile, 0o700); err != nil {
-		return nil, err
-	}
-	p := &profile{path: filepath.Join(b.profile, section+".pprof"), done: make(chan struct{})}
-	seconds := max(1, int(b.duration.Seconds()))
+	url := fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", address, max(1, int(d.Seconds())))
+	p := &profile{path: path, done: make(chan struct{})}
 	go func() {
 		defer close(p.done)
-		p.err = download(fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", address, seconds), p.path)
+		p.err = download(url, path)
 	}()
 	return p, nil
 }
@@ -73,17 +97,14 @@ func download(url, path string) error {
 	return errors.Join(err, f.Close())
 }
 
-// end waits for the profile and prints where the time went.
-func (p *profile) end(r *report) {
-	if p == nil {
-		return
-	}
+// report waits for the profile and prints where the time went.
+func (p *profile) report(r *report) {
 	<-p.done
 	if p.err != nil {
-		r.remark("no profile: " + p.err.Error())
+		r.remark(fmt.Sprintf("no profile of the %s: %v", p.of, p.err))
 		return
 	}
-	r.remark("profile of the leader, in " + p.path)
+	r.remark(fmt.Sprintf("profile of the %s, in %s", p.of, p.path))
 	r.remark(p.top("itself", "-nodecount=12"))
 	r.remark(p.top("with what it calls", "-cum", "-nodecount=30", "-show="+duties))
 }

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// diskShare is the part of a measurement's length that the disk is looked at.
+const diskShare = 5
+
+// disk measures what no log can be faster than on this disk: an append that is
+// safe. It explains runs on different machines, or at different times of one.
+func (b *bench) disk() error {
+	dir, err := os.MkdirTemp("", "osqueue-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	f, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		return err
+	}
+	took, err := appendFor(f, b.duration/diskShare)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	b.report.add(figure{Section: "disk", Name: "append 4 KiB and fsync, p50", Value: ms(took.at(50)), Unit: "ms"})
+	b.report.add(figure{Section: "disk", Name: "append 4 KiB and fsync, p99", Value: ms(took.at(99)), Unit: "ms"})
+	return nil
+}
+
+func appendFor(f *os.File, d time.Duration) (took samples, err error) {
+	block := make([]byte, 4096)
+	for begin := time.Now(); time.Since(begin) < d; {
+		start := time.Now()
+		if _, err := f.Write(block); err != nil {
+			return nil, err
+		}
+		if err := f.Sync(); err != nil {
+			return nil, err
+		}
+		took = append(took, time.Since(start))
+	}
+	return took, nil
+}
