@@ -55,7 +55,7 @@ func (w *walk) dir(path, base string) error {
 func (w *walk) entry(path, base string, e os.DirEntry) error {
 	key := base + sortName(e)
 	switch {
-	case storage.ValidateKey(strings.TrimSuffix(key, "/")) != nil:
+	case !nameable(strings.TrimSuffix(key, "/")):
 		return nil
 	case e.IsDir():
 		if strings.HasPrefix(key, w.prefix) || strings.HasPrefix(w.prefix, key) {
@@ -82,3 +82,7 @@ func sortName(e os.DirEntry) string {
 	}
 	return e.Name()
 }
+
+// nameable reports whether an object can have that key. Files of others may
+// have names that none can.
+func nameable(key string) bool { return storage.ValidateKey(key) == nil }

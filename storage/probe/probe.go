@@ -12,6 +12,7 @@
 package probe
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -127,7 +128,7 @@ func (p *prober) holds(ctx context.Context, what string, v storage.Version) erro
 		return unsafe("a read after a write does not find the object")
 	case err != nil:
 		return fmt.Errorf("it could not be finished: %w", err)
-	case string(o.Data) != string(p.content(what)) || o.Version != v:
+	case !bytes.Equal(o.Data, p.content(what)) || o.Version != v:
 		return unsafe("a read after a write does not return what was written")
 	}
 	return nil

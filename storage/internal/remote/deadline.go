@@ -3,6 +3,7 @@ package remote
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -57,8 +58,8 @@ func (i *Idle) Stop() {
 // Explain replaces err by the watch's own error if that is why it occurred.
 // Clients report every ended context as cancelled by the user.
 func (i *Idle) Explain(err error) error {
-	if err != nil && context.Cause(i.Context) == i.cause {
-		return fmt.Errorf("%w (%v)", i.cause, err)
+	if err != nil && errors.Is(context.Cause(i.Context), i.cause) {
+		return fmt.Errorf("%w (%s)", i.cause, err.Error()) // as text: the user did not cancel
 	}
 	return err
 }
