@@ -10,8 +10,29 @@ import (
 // An error wraps ErrFormat and says where the document is wrong. The document
 // shares no memory with data.
 func Decode(data []byte) (*Document, error) {
-	d := decoder{reader: newReader(data), seen: make(map[string]bool)}
-	d.state = state{Settings: fsm.DefaultSettings()}
+	strict := newDecoder(data)
+	doc, err := strict.decode()
+	if err == nil || !strict.odd {
+		return doc, err
+	}
+	loose := newDecoder(data)
+	loose.looseJobs = true
+	doc, again := loose.decode()
+	if again != nil || doc.Header != nil && !doc.Overtaken {
+		return nil, err
+	}
+	return doc, nil
+}
+
+func newDecoder(data []byte) *decoder {
+	return &decoder{
+		reader: newReader(data),
+		seen:   make(map[string]bool),
+		state:  state{Settings: fsm.DefaultSettings()},
+	}
+}
+
+func (d *decoder) decode() (*Document, error) {
 	if err := d.object(d.top); err != nil {
 		return nil, err
 	}
@@ -24,7 +45,8 @@ func Decode(data []byte) (*Document, error) {
 // decoder collects the members of a document, in whatever order they come.
 type decoder struct {
 	*reader
-	seen map[string]bool // members at the top and in the header, for duplicates
+	seen      map[string]bool // members at the top and in the header, for duplicates
+	looseJobs bool
 
 	doc            Document
 	header         Header

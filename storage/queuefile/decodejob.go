@@ -14,7 +14,10 @@ type jobFields struct {
 func (d *decoder) jobInto(list *[]*fsm.Job) func() error {
 	return func() error {
 		d.scratch = jobFields{Job: fsm.Job{MaxAttempts: fsm.MaxAttemptsUnset}}
-		if err := d.object(d.scratch.member); err != nil {
+		d.loose = d.looseJobs
+		err := d.object(d.scratch.member)
+		d.loose = false
+		if err != nil {
 			return err
 		}
 		if err := d.checkJob(); err != nil {

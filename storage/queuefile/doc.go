@@ -54,6 +54,9 @@
 //
 // A member that has the wrong type is an error with its place, and so is a
 // top-level member that occurs twice; members that are not known are skipped. Within
-// a job the last of equal names counts, as in the original. Nothing that was
-// read is trusted to be consistent: Machine checks it in full.
+// a job the last of equal names counts, as in the original. In a job that an
+// original broker may have written, which keeps whatever clients give it, an odd
+// value counts as the nearest that makes sense, or not at all (loose.go): the
+// queue must not be lost over a type that is a number. Nothing that was read is
+// trusted to be consistent: Machine checks it in full.
 package queuefile

@@ -26,6 +26,7 @@ func (r *reader) number(dst any) error {
 		raw = raw[1 : len(raw)-1]
 	}
 	if err := parseInto(dst, raw); err != nil {
+		r.odd = true
 		return r.fail("of "+strconv.Quote(clip(raw)), err)
 	}
 	return nil

@@ -24,6 +24,8 @@ var ErrFormat = errors.New("queue document cannot be read")
 type reader struct {
 	dec   *jsontext.Decoder
 	names map[string]string
+	loose bool // scalars are read loosely
+	odd   bool // a value had a type or size that a loose reading gets over
 }
 
 type members func(name string) any
@@ -137,6 +139,9 @@ func (r *reader) member(name string, find members, twins *[]twin) error {
 		_, err := r.dec.ReadToken()
 		return r.syntax(err)
 	}
+	if r.loose {
+		return r.loosely(dst)
+	}
 	return r.scalar(dst)
 }
 
@@ -208,6 +213,7 @@ func unquote(raw jsontext.Value) string {
 
 // want is the error for the value that comes next and has the wrong type.
 func (r *reader) want(what string) error {
+	r.odd = true
 	kind := r.dec.PeekKind()
 	_ = r.dec.SkipValue() // moves the place of the error to the value
 	return r.fail(fmt.Sprintf("want %s, not %s", what, kindName(kind)), nil)
