@@ -26,7 +26,7 @@ const bareFollower = "bare-follower"
 
 const (
 	bareCallers    = singleClients
-	bareEntryBytes = 64 // of an entry with one small job
+	bareEntryBytes = 64 // of one small job in an entry
 )
 
 // bare measures raft without osqueue.
@@ -78,6 +78,12 @@ func (b *bench) measureBare(r *raft.Raft) error {
 		return err
 	}
 	b.report.add(figure{Section: "bare", Name: "64 callers", Value: b.bareRate, Unit: "commits/s"})
+	entries, _, err := applyFor(r, make([]byte, jobsInBatch*bareEntryBytes), batchClients, b.duration)
+	if err != nil {
+		return err
+	}
+	b.bareBatchRate = entries * jobsInBatch
+	b.report.add(figure{Section: "bare", Name: "4 callers, entries of 100 jobs' size", Value: b.bareBatchRate, Unit: "jobs/s"})
 	return nil
 }
 

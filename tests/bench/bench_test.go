@@ -3,18 +3,22 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"io"
 	"os"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == bareFollower {
 		exit(runBareFollower(os.Args[2:]))
 	}
-	os.Exit(m.Run())
+	goleak.VerifyTestMain(m)
 }
 
 // Every section runs, at a small scale, and finds something.
@@ -77,6 +81,31 @@ func TestVerdicts(t *testing.T) {
 	}
 	if f := low.atMost(10, "x", low.Value); !*f.Met {
 		t.Error("9 is not at most 10")
+	}
+}
+
+func TestALostLeaderIsTriedAgain(t *testing.T) {
+	for _, tt := range []struct {
+		fails, tries int
+		with         error
+		ok           bool
+	}{
+		{fails: 0, tries: 1, ok: true},
+		{fails: 2, tries: 3, with: errUnavailable, ok: true},
+		{fails: 9, tries: attemptsMax, with: errUnavailable},
+		{fails: 1, tries: 1, with: os.ErrNotExist},
+	} {
+		b := &bench{report: newReport(io.Discard, false)}
+		tries := 0
+		err := b.attempt(section{name: "s", run: func(*bench) error {
+			if tries++; tries <= tt.fails {
+				return fmt.Errorf("wrapped: %w", tt.with)
+			}
+			return nil
+		}})
+		if tries != tt.tries || (err == nil) != tt.ok || len(b.report.Repeated) != tt.tries-1 {
+			t.Errorf("%+v: %d tries, %d noted, %v", tt, tries, len(b.report.Repeated), err)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -40,6 +41,9 @@ func post(host, path string, body []byte) []byte {
 	return b.Bytes()
 }
 
+// errUnavailable is a 503: the broker is not, or no longer, the leader.
+var errUnavailable = errors.New("the broker cannot serve")
+
 // do sends an encoded request and returns the answer's body, valid until the
 // next call. A status other than 200 or 201 is an error.
 func (c *conn) do(request []byte) ([]byte, error) {
@@ -56,6 +60,9 @@ func (c *conn) do(request []byte) ([]byte, error) {
 	c.body = append(c.body[:0], make([]byte, length)...)
 	if _, err := io.ReadFull(c.in, c.body); err != nil {
 		return nil, err
+	}
+	if status == http.StatusServiceUnavailable {
+		return nil, fmt.Errorf("%w: %s: %s", errUnavailable, c.host, c.body)
 	}
 	if status != http.StatusOK && status != http.StatusCreated {
 		return nil, fmt.Errorf("%s answers %d: %s", c.host, status, c.body)

@@ -24,11 +24,11 @@ func (b *bench) depth() error {
 		if err != nil {
 			return err
 		}
-		b.addDepth(shallow, before, before)
 		after, err := b.atDepth(br, b.deep, b.deep-shallow)
 		if err != nil {
 			return err
 		}
+		b.addDepth(shallow, before, before)
 		b.addDepth(b.deep, after, before)
 		b.report.add(figure{Section: "depth", Name: "filling, 4 clients, 1000 jobs a call", Value: after.fill, Unit: "jobs/s"})
 		return b.addFlush(br)

@@ -6,7 +6,8 @@
 // the settings that osqueue gives them and a machine that does nothing.
 //
 //	disk        append 4 KiB and fsync: what a commit waits for, twice in a row
-//	bare        one caller's p50 and p99; 64 callers' commits a second
+//	bare        one caller's p50 and p99; 64 callers' commits a second; 4
+//	            callers with entries of the size of 100 jobs
 //	sequential  one client enqueues one job after the other
 //	single      64 clients enqueue one job a call
 //	batch       4 clients enqueue 100 jobs a call

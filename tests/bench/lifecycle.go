@@ -15,7 +15,7 @@ func (b *bench) lifecycle() error {
 		}
 		b.report.add(figure{
 			Section: "lifecycle", Name: "enqueue, claim, complete, 100 a call", Value: l.rate, Unit: "jobs/s",
-			Beside: b.besideBare(l.rate), Cost: l.cost,
+			Beside: besideBare(l.rate, b.bareBatchRate), Cost: l.cost,
 		})
 		return nil
 	})

@@ -32,6 +32,8 @@ type report struct {
 type results struct {
 	Machine machine  `json:"machine"`
 	Figures []figure `json:"figures"`
+	// Repeated are sections whose leader lost its office: once for each time.
+	Repeated []string `json:"repeated,omitempty"`
 }
 
 func newReport(out io.Writer, asJSON bool) *report {
@@ -64,6 +66,12 @@ func (r *report) remark(text string) {
 	if !r.json {
 		fmt.Fprintln(r.out, text)
 	}
+}
+
+// repeat notes that a section is tried again.
+func (r *report) repeat(section string, why error) {
+	r.Repeated = append(r.Repeated, section)
+	r.remark(fmt.Sprintf("%-11s once more: %v", section, why))
 }
 
 // end prints how many aims were met, or the JSON.
