@@ -24,18 +24,19 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type boxed struct {
 	*engine
 	image  string
+	bucket string // as the brokers see it
 	client *client.Client
 }
 
-// brokers builds the image, starts the compose file, and waits for a leader.
-func brokers(e *engine, env ...string) *boxed {
+// start builds the image and starts the compose file.
+func start(e *engine, bucket string, env ...string) *boxed {
 	e.t.Helper()
 	binary, err := cluster.Binary()
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	b := &boxed{engine: e, image: e.build("broker", "Dockerfile", map[string]string{"bin/osqueue": binary})}
-	e.env = append(env, "OSQUEUE_IMAGE="+b.image)
+	b := &boxed{engine: e, bucket: bucket, image: e.build("broker", "Dockerfile", map[string]string{"bin/osqueue": binary})}
+	e.env = append(env, "OSQUEUE_IMAGE="+b.image, "OSQUEUE_BUCKET="+bucket)
 	var servers []string
 	for i, port := range freePorts(e.t, 3) {
 		e.env = append(e.env, fmt.Sprintf("OSQUEUE_PORT_%d=%d", i+1, port))
@@ -84,20 +85,17 @@ func (b *boxed) leader(old string) (name string) {
 	return name
 }
 
-// submit enqueues n jobs of the type that the workers of the compose file do.
-func (b *boxed) submit(n int) []string {
+// joined waits until the leader knows this many workers. The compose file
+// tells them all brokers: which one leads they find out themselves.
+func (b *boxed) joined(workers int) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	var ids []string
-	for range n {
-		e, err := b.client.Enqueue(ctx, client.NewJob{Type: "version"})
-		if err != nil {
-			b.t.Fatal(err)
+	b.eventually("the workers", func(ctx context.Context) error {
+		s, err := b.client.Status(ctx)
+		if err == nil && s.Workers != workers {
+			err = fmt.Errorf("%s knows %d", s.NodeID, s.Workers)
 		}
-		ids = append(ids, e.JobID)
-	}
-	return ids
+		return err
+	})
 }
 
 // completed waits until every job is done and has the binary's version as its
@@ -121,49 +119,79 @@ func (b *boxed) completed(ids []string) {
 	}
 }
 
+// follows waits until a node follows another one that leads, and has all that
+// the leader has.
+func (b *boxed) follows(node string) {
+	b.t.Helper()
+	b.eventually(node+" to follow", func(ctx context.Context) error {
+		var leader, it v1.Status
+		for _, n := range b.client.StatusAll(ctx) {
+			switch {
+			case n.Err != nil:
+			case n.Status.NodeID == node:
+				it = n.Status
+			case n.Status.State == v1.StateLeader:
+				leader = n.Status
+			}
+		}
+		if leader.LSN == "" || it.State != v1.StateFollower || it.LSN != leader.LSN {
+			return fmt.Errorf("%s is %q at %q, the leader %q is at %q", node, it.State, it.LSN, leader.NodeID, leader.LSN)
+		}
+		return nil
+	})
+}
+
+// inBucket waits until the document in the bucket counts n completed jobs.
+// It is read by a container of its own.
+func (b *boxed) inBucket(n int) {
+	b.t.Helper()
+	read := []string{
+		"docker", "run", "--rm", "--network", b.project + "_osqueue", "--volume", b.project + "_bucket:/bucket",
+		"--env", "AWS_ACCESS_KEY_ID", "--env", "AWS_SECRET_ACCESS_KEY", b.image, "inspect", b.bucket, "--json",
+	}
+	b.eventually("the document in the bucket", func(context.Context) error {
+		out, err := b.try(commandTimeout, read...)
+		if err != nil {
+			return err
+		}
+		var document struct {
+			CompletedTotal int `json:"completedTotal"`
+		}
+		if err := json.Unmarshal([]byte(out), &document); err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		if document.CompletedTotal != n {
+			return fmt.Errorf("it counts %d completed jobs, not %d", document.CompletedTotal, n)
+		}
+		return nil
+	})
+}
+
 // survive is what a cluster in containers must stand: its workers find the
 // leader, the leader's container is killed under load, and comes back.
 func (b *boxed) survive() {
 	b.t.Helper()
 	old := b.leader("")
-	ids := b.submit(20)
-	b.completed(ids)
-
-	ids = b.submit(20)
+	b.joined(2)
 	killed := b.container(old)
+
+	load := b.produce()
+	load.reach(20)
 	b.must("docker", "kill", killed)
-	ids = append(ids, b.submit(20)...)
 	next := b.leader(old)
-	b.t.Logf("%s was killed, %s leads", old, next)
+	load.reach(load.acked() + 20)
+	ids := load.stop()
+	b.t.Logf("%s was killed, %s leads: %d jobs acknowledged", old, next, len(ids))
 	b.completed(ids)
 
 	b.must("docker", "start", killed)
-	b.eventually(old+" to follow", func(ctx context.Context) error {
-		leader, err := b.client.Status(ctx)
-		if err != nil {
-			return err
-		}
-		for _, n := range b.client.StatusAll(ctx) {
-			if n.Err == nil && n.Status.NodeID == old && n.Status.State == v1.StateFollower && n.Status.LSN == leader.LSN {
-				return nil
-			}
-		}
-		return errors.New("it has not caught up")
-	})
+	b.follows(old)
+	b.inBucket(len(ids))
 }
 
 func TestSharedVolume(t *testing.T) {
 	e := newEngine(t, "docker-compose.yml")
-	b := brokers(e)
-	b.survive()
-	b.eventually("the volume to have the document", func(context.Context) error {
-		out, err := b.try("docker", "run", "--rm", "--volume", b.project+"_bucket:/bucket", b.image, "inspect", "file:///bucket", "--json")
-		if err != nil {
-			return fmt.Errorf("%w: %s", err, out)
-		}
-		var seen any
-		return json.Unmarshal([]byte(out), &seen)
-	})
+	start(e, "file:///bucket").survive()
 }
 
 func TestS3Endpoint(t *testing.T) {
@@ -176,7 +204,6 @@ func TestS3Endpoint(t *testing.T) {
 		t.Fatalf("build the S3 server: %v\n%s", err, out)
 	}
 	image := e.build("s3", filepath.Join("tests", "e2e", "compose", "s3.Dockerfile"), map[string]string{"s3": server})
-	brokers(e, "OSQUEUE_S3_IMAGE="+image,
-		"OSQUEUE_BUCKET=s3://jobs/queue?endpoint=http://s3:9000&region=us-east-1",
-		"AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test").survive()
+	start(e, "s3://jobs/queue?endpoint=http://s3:9000&region=us-east-1",
+		"OSQUEUE_S3_IMAGE="+image, "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test").survive()
 }

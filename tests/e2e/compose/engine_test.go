@@ -1,12 +1,15 @@
 package compose
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,11 +24,15 @@ type engine struct {
 	project string
 	compose []string // the program, as the Makefile finds it
 	files   []string // compose files
-	env     []string
+	env     []string // what the compose files ask for
 }
 
-// commandTimeout bounds each command.
-const commandTimeout = 2 * time.Minute
+const (
+	// probeTimeout is for finding out whether there is an engine.
+	probeTimeout = 15 * time.Second
+	// commandTimeout bounds every other command.
+	commandTimeout = 2 * time.Minute
+)
 
 // newEngine skips the test where containers cannot be run.
 func newEngine(t *testing.T, files ...string) *engine {
@@ -34,11 +41,11 @@ func newEngine(t *testing.T, files ...string) *engine {
 		t.Skip("builds images and runs containers")
 	}
 	e := &engine{t: t, project: fmt.Sprintf("osqueue-test-%d-%d", os.Getpid(), time.Now().UnixNano()%1e6), files: files}
-	if out, err := e.try("docker", "info"); err != nil {
-		t.Skipf("no container engine: docker info: %v: %s", err, lastLine(out))
+	if _, err := e.try(probeTimeout, "docker", "version", "--format", "{{.Server.Version}}"); err != nil {
+		t.Skipf("no container engine: %v", err)
 	}
 	for _, program := range [][]string{{"docker", "compose"}, {"docker-compose"}} {
-		if _, err := e.try(append(program, "version")...); err == nil {
+		if _, err := e.try(probeTimeout, append(program, "version")...); err == nil {
 			e.compose = program
 			return e
 		}
@@ -47,28 +54,49 @@ func newEngine(t *testing.T, files ...string) *engine {
 	return nil
 }
 
-// try runs a command and returns what it printed.
-func (e *engine) try(args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), commandTimeout)
+// try runs a command at the top of the tree and returns what it wrote to
+// stdout. The error has everything that it wrote.
+func (e *engine) try(timeout time.Duration, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
+	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Dir = cluster.Root()
-	cmd.Env = append(os.Environ(), e.env...)
-	out, err := cmd.CombinedOutput()
-	return strings.TrimSpace(string(out)), err
+	cmd.Env = append(clean(os.Environ()), e.env...)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	// A program that it left behind must not hold its output open.
+	cmd.WaitDelay = 5 * time.Second
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("%s: %w: %s", strings.Join(args, " "), err,
+			strings.TrimSpace(stdout.String()+stderr.String()))
+	}
+	return strings.TrimSpace(stdout.String()), nil
+}
+
+// clean leaves out what would point a compose file, or a broker, at something
+// of the user's.
+func clean(environ []string) []string {
+	return slices.DeleteFunc(environ, func(entry string) bool {
+		for _, prefix := range []string{"OSQUEUE_", "AWS_", "COMPOSE_"} {
+			if strings.HasPrefix(entry, prefix) {
+				return true
+			}
+		}
+		return false
+	})
 }
 
 func (e *engine) must(args ...string) string {
 	e.t.Helper()
-	out, err := e.try(args...)
+	out, err := e.try(commandTimeout, args...)
 	if err != nil {
-		e.t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
+		e.t.Fatal(err)
 	}
 	return out
 }
 
 func (e *engine) composed(args ...string) []string {
-	all := append([]string(nil), e.compose...)
+	all := slices.Clone(e.compose)
 	for _, f := range e.files {
 		all = append(all, "-f", f)
 	}
@@ -93,7 +121,7 @@ func (e *engine) build(name, dockerfile string, binaries map[string]string) (ima
 		}
 	}
 	image = e.project + "-" + name
-	e.t.Cleanup(func() { _, _ = e.try("docker", "image", "rm", "--force", image) })
+	e.t.Cleanup(func() { _, _ = e.try(commandTimeout, "docker", "image", "rm", "--force", image) })
 	e.must("docker", "build", "--quiet", "--tag", image, "--file", dockerfile, dir)
 	return image
 }
@@ -107,11 +135,11 @@ func (e *engine) up() {
 
 func (e *engine) down() {
 	if e.t.Failed() {
-		out, _ := e.try(e.composed("logs", "--no-color", "--tail", "60")...)
-		e.t.Logf("logs of the containers:\n%s", out)
+		out, err := e.try(commandTimeout, e.composed("logs", "--no-color", "--tail", "60")...)
+		e.t.Logf("logs of the containers: %v\n%s", err, out)
 	}
-	if out, err := e.try(e.composed("down", "--volumes", "--remove-orphans", "--timeout", "5")...); err != nil {
-		e.t.Errorf("compose down: %v\n%s", err, out)
+	if _, err := e.try(commandTimeout, e.composed("down", "--volumes", "--remove-orphans", "--timeout", "5")...); err != nil {
+		e.t.Error(err)
 	}
 }
 
@@ -121,19 +149,24 @@ func (e *engine) container(service string) string {
 	return e.must(e.composed("ps", "--quiet", service)...)
 }
 
-func lastLine(s string) string { return s[strings.LastIndexByte(s, '\n')+1:] }
-
-// freePorts reserves ports for as long as it takes to name them.
+// freePorts finds ports on loopback that nobody listens on. They are below
+// those that the kernel hands out: the port of the killed container has to be
+// free still when it comes back, whatever else runs on the machine.
 func freePorts(t *testing.T, n int) []int {
 	t.Helper()
-	ports := make([]int, n)
-	for i := range ports {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+	const first, count, tries = 20000, 10000, 100
+	var ports []int
+	for range tries {
+		port := first + rand.IntN(count)
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 		if err != nil {
-			t.Fatal(err)
+			continue
 		}
 		defer l.Close()
-		ports[i] = l.Addr().(*net.TCPAddr).Port
+		if ports = append(ports, port); len(ports) == n {
+			return ports
+		}
 	}
-	return ports
+	t.Fatalf("no %d free ports from %d on", n, first)
+	return nil
 }
