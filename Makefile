@@ -14,7 +14,7 @@ GO_BUILD := CGO_ENABLED=0 go build -buildvcs=false -trimpath
 # What the test targets run, and for how long at most.
 TEST_FLAGS ?= -timeout 15m
 RACE_FLAGS ?= -timeout 20m
-FUZZTIME ?= 5s
+FUZZTIME ?= 20000x
 BENCH ?= go run -buildvcs=false ./tests/bench
 SOAK ?= 10m
 DEMO ?= go run -buildvcs=false ./tests/e2e/demo
@@ -54,7 +54,7 @@ race: build versitygw-if-possible ## Run all tests under the race detector
 	go test -race $(RACE_FLAGS) $(PKGS)
 
 .PHONY: fuzz
-fuzz: ## Run every fuzz test for FUZZTIME (default 5s)
+fuzz: ## Run every fuzz test FUZZTIME times (default 20000x)
 	internal/tools/fuzz.sh $(FUZZTIME)
 
 .PHONY: lint
@@ -115,7 +115,7 @@ image: build ## Build the container image osqueue:latest
 .PHONY: cluster-up
 cluster-up: image ## Start three brokers and two workers in containers
 	$(COMPOSE) up -d
-	@echo 'brokers: http://127.0.0.1:8080 http://127.0.0.1:8081 http://127.0.0.1:8082'
+	@echo "brokers: http://127.0.0.1:$${OSQUEUE_PORT_1:-8080} http://127.0.0.1:$${OSQUEUE_PORT_2:-8081} http://127.0.0.1:$${OSQUEUE_PORT_3:-8082}"
 
 .PHONY: cluster-down
 cluster-down: ## Stop the containers and delete their data
