@@ -72,7 +72,10 @@ type Config struct {
 	MaxEntryBytes   int // aim for one log entry; one larger mutation travels alone
 	MaxPendingItems int
 	MaxPendingBytes int
-	MaxInFlight     int // entries proposed and not committed
+	// MaxInFlight bounds the entries that are proposed and not committed. Raft
+	// replicates them one after the other here (see Node.listen), so more than
+	// one only makes for smaller entries.
+	MaxInFlight int
 
 	// LogStallLimit ends the process when one write of the raft log takes
 	// longer: a leader whose disk stalls goes on heartbeating, and nobody
@@ -103,7 +106,7 @@ func DefaultConfig() Config {
 		MaxEntryBytes:     512 << 10,
 		MaxPendingItems:   32 << 10,
 		MaxPendingBytes:   64 << 20,
-		MaxInFlight:       4,
+		MaxInFlight:       1,
 		LogStallLimit:     5 * time.Second,
 		Settings:          fsm.DefaultSettings(),
 		Logger:            hclog.NewNullLogger(),

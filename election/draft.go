@@ -37,7 +37,10 @@ var seed = maphash.MakeSeed()
 func (f *Fence) draft(v *fsm.View, nowMs int64) *draft {
 	id := rand.Text()
 	f.writes = lastWrites(append(slices.Clone(f.writes), id))
-	data := queuefile.AppendTo(f.spare[:0], v, queuefile.Header{
+	// Room for some growth at once: copying a large document again and again as
+	// it is appended to would hold up everything else.
+	room := slices.Grow(f.spare[:0], f.size+f.size/8)
+	data := queuefile.AppendTo(room, v, queuefile.Header{
 		Lineage: f.lineage,
 		Cluster: f.me.Cluster,
 		Epoch:   f.epoch,

@@ -129,7 +129,7 @@ func (b *Bucket) readOnce(key string) (state, []byte, error) {
 	if err != nil {
 		return state{}, nil, err
 	}
-	s := state{exists: true, data: data, sum: sha256.Sum256(data)}
+	s := state{exists: true, data: data, sum: hash(data)}
 	raw, err := os.ReadFile(b.cardPath(key))
 	if err != nil && !absent(err) {
 		return state{}, nil, err

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -36,6 +37,20 @@ var errBadCard = errors.New("version card is damaged")
 
 func (s stamp) version() storage.Version {
 	return storage.Version(strconv.FormatUint(s.counter, 10) + "-" + hex.EncodeToString(s.nonce[:]))
+}
+
+// hashChunk is how much is hashed at a time. Go cannot interrupt the hash of one
+// slice, and all goroutines wait for it whenever the garbage collector wants to
+// begin: 100 MB in one go are a tenth of a second without heartbeats.
+const hashChunk = 256 << 10
+
+func hash(data []byte) (sum [sha256.Size]byte) {
+	h := sha256.New()
+	for part := range slices.Chunk(data, hashChunk) {
+		h.Write(part) // never fails
+	}
+	h.Sum(sum[:0])
+	return sum
 }
 
 // foreignVersion is the version of bytes that no card names.

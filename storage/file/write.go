@@ -52,15 +52,11 @@ func (b *Bucket) put(ctx context.Context, key string, data []byte, allowed func(
 func (b *Bucket) tryPut(
 	ctx context.Context, key string, data []byte, allowed func(state) bool,
 ) (storage.Version, error) {
-	// Most lost races show before any disk write is spent on them.
-	if _, err := b.check(ctx, key, allowed); err != nil {
-		return "", err
-	}
 	staged, err := writeTemp(b.temp, data)
 	if err != nil {
 		return "", err
 	}
-	v, err := b.commit(ctx, key, staged, sha256.Sum256(data), allowed)
+	v, err := b.commit(ctx, key, staged, hash(data), allowed)
 	if err != nil {
 		os.Remove(staged) // gone already if the failure came after the rename
 	}
