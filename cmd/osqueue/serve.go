@@ -231,6 +231,7 @@ func untilEOF(ctx context.Context, r io.Reader) (context.Context, context.Cancel
 
 // serve runs a node until ctx ends.
 func serve(ctx context.Context, o *serveOptions) error {
+	defer holdBallast()()
 	s, err := assemble(ctx, o)
 	if err != nil && ctx.Err() != nil {
 		o.node.Logger.Info("stopped while starting", "reason", err)
