@@ -231,14 +231,21 @@ func untilEOF(ctx context.Context, r io.Reader) (context.Context, context.Cancel
 
 // serve runs a node until ctx ends.
 func serve(ctx context.Context, o *serveOptions) error {
-	defer holdBallast()()
+	release := holdBallast()
+	defer release()
 	s, err := assemble(ctx, o)
-	if err != nil && ctx.Err() != nil {
-		o.node.Logger.Info("stopped while starting", "reason", err)
-		return nil //nolint:nilerr // an order to stop is no failure
-	}
 	if err != nil {
-		return err
+		return notStarted(ctx, o.node.Logger, err)
 	}
 	return s.run(ctx)
+}
+
+// notStarted is err, unless the node was told to stop while it started: that
+// is no failure.
+func notStarted(ctx context.Context, log hclog.Logger, err error) error {
+	if ctx.Err() == nil {
+		return err
+	}
+	log.Info("stopped while starting", "reason", err)
+	return nil
 }
