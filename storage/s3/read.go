@@ -1,8 +1,13 @@
 package s3
 
 import (
+	"bytes"
 	"context"
+	"crypto/md5" //nolint:gosec // see isMD5
+	"encoding/hex"
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
@@ -11,20 +16,25 @@ import (
 	"osqueue/storage/internal/remote"
 )
 
-// bodyAttempts is how often a read is begun again whose body broke off. The
-// SDK's retries end with the response's header.
-const bodyAttempts = 3
+// bodyAttempts is how often a read is begun again whose body broke off, or may
+// not belong to its ETag. The SDK's retries end with the response's header.
+const bodyAttempts = 5
 
 // Get implements storage.Bucket.
 func (b *Bucket) Get(ctx context.Context, key string) (storage.Object, error) {
 	if err := storage.ValidateKey(key); err != nil {
 		return storage.Object{}, err
 	}
-	var err error
+	err := errTorn
+	var last storage.Object
 	for range bodyAttempts {
 		o, again, e := b.getOnce(ctx, key)
-		if e == nil {
+		if e == nil && (isMD5(o.Version, o.Data) || o.Version == last.Version && bytes.Equal(o.Data, last.Data)) {
 			return o, nil
+		}
+		if e == nil {
+			last = o
+			continue
 		}
 		if err = e; !again || ctx.Err() != nil {
 			break
@@ -34,6 +44,19 @@ func (b *Bucket) Get(ctx context.Context, key string) (storage.Object, error) {
 		return storage.Object{}, fmt.Errorf("get %q from %s: %w", key, b.location, storage.ErrNotFound)
 	}
 	return storage.Object{}, b.explain("get", key, err)
+}
+
+// errTorn: the ETag was never that of the bytes, nor the same twice.
+var errTorn = errors.New("each read brings other bytes with another ETag: it is being written all the time, or the store is broken")
+
+// isMD5 reports whether the ETag is the MD5 of the bytes, as it is for plain
+// objects, and so belongs to them. A gateway that looks at the ETag first and at
+// the file later (VersityGW 1.8 over POSIX) now and then answers with those of
+// two versions. Where ETags are something else (encryption with KMS), two reads
+// that agree have to do.
+func isMD5(v storage.Version, data []byte) bool {
+	sum := md5.Sum(data) //nolint:gosec // S3 defines it so; nothing is protected by it
+	return strings.Trim(string(v), `"`) == hex.EncodeToString(sum[:])
 }
 
 // getOnce reports again when another attempt makes sense.
