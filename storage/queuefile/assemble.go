@@ -17,12 +17,18 @@ func (d *decoder) document() (*Document, error) {
 	doc.Overtaken = doc.Header != nil &&
 		(doc.BrokerAddress() != d.header.Address || doc.BrokerHeartbeat != d.header.Heartbeat)
 	doc.Meta = d.meta()
-	if doc.Overtaken {
+	switch doc.writer() {
+	case original:
+		d.adoptOriginal()
+	case overtaker:
 		d.overtake()
 	}
 	d.giveLeases()
-	if doc.Header == nil || doc.Overtaken || !d.state.present {
+	if doc.writer() != ours || !d.state.present {
 		doc.Meta.Now = max(doc.Meta.Now, d.latest())
+	}
+	if doc.writer() != ours {
+		d.mend()
 	}
 	if err := d.givePlaces(); err != nil {
 		return nil, err
@@ -67,17 +73,6 @@ func orElse(own *string, header string) string {
 	return header
 }
 
-// overtake voids what an original broker does not keep up.
-func (d *decoder) overtake() {
-	d.doc.Workers, d.doc.Claims = nil, nil
-	for _, j := range d.waiting {
-		j.Token, j.AttemptEnd = 0, fsm.NoEnd
-		if j.Status == fsm.InProgress {
-			j.ClaimedAt, j.HeldMs = j.Heartbeat, unknownLease
-		}
-	}
-}
-
 // giveLeases gives running jobs without a length of lease the default one.
 func (d *decoder) giveLeases() {
 	for _, list := range [][]*fsm.Job{d.waiting, d.others} {
@@ -89,15 +84,27 @@ func (d *decoder) giveLeases() {
 	}
 }
 
+// lastTime is the end of the year 9999, ms. Later times are some other unit's
+// and must not set a clock: it would never go back.
+const lastTime = 253_402_300_799_999
+
 // latest is the latest time that the document speaks of.
 func (d *decoder) latest() int64 {
-	at := d.doc.BrokerHeartbeat
-	for _, list := range [][]*fsm.Job{d.waiting, d.others} {
-		for _, j := range list {
-			at = max(at, j.CreatedAt, j.ClaimedAt, j.Heartbeat, j.FinishedAt)
+	latest := int64(0)
+	see := func(times ...int64) {
+		for _, at := range times {
+			if at <= lastTime {
+				latest = max(latest, at)
+			}
 		}
 	}
-	return at
+	see(d.doc.BrokerHeartbeat)
+	for _, list := range [][]*fsm.Job{d.waiting, d.others} {
+		for _, j := range list {
+			see(j.CreatedAt, j.ClaimedAt, j.Heartbeat, j.FinishedAt)
+		}
+	}
+	return latest
 }
 
 // givePlaces makes the places in the order unique, and those of the waiting

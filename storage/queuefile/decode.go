@@ -10,26 +10,35 @@ import (
 // An error wraps ErrFormat and says where the document is wrong. The document
 // shares no memory with data.
 func Decode(data []byte) (*Document, error) {
-	strict := newDecoder(data)
-	doc, err := strict.decode()
-	if err == nil || !strict.odd {
-		return doc, err
+	doc, _, err := decodeFrom(ours, data)
+	if err == nil {
+		return doc, nil
 	}
-	loose := newDecoder(data)
-	loose.looseJobs = true
-	doc, again := loose.decode()
-	if again != nil || doc.Header != nil && !doc.Overtaken {
-		return nil, err
+	// What we would never have written may be another writer's.
+	for _, w := range []writer{original, overtaker} {
+		doc, header, again := decodeFrom(w, data)
+		switch {
+		case again == nil && doc.writer() == w:
+			return doc, nil
+		case again != nil && !header && w == original:
+			return nil, again
+		}
 	}
-	return doc, nil
+	return nil, err
 }
 
-func newDecoder(data []byte) *decoder {
-	return &decoder{
+// decodeFrom reads what w is taken to have written. header says that a header
+// was met.
+func decodeFrom(w writer, data []byte) (doc *Document, header bool, err error) {
+	d := &decoder{
 		reader: newReader(data),
+		writer: w,
 		seen:   make(map[string]bool),
 		state:  state{Settings: fsm.DefaultSettings()},
 	}
+	d.loose = w == original
+	doc, err = d.decode()
+	return doc, d.seen["osqueue"], err
 }
 
 func (d *decoder) decode() (*Document, error) {
@@ -45,8 +54,8 @@ func (d *decoder) decode() (*Document, error) {
 // decoder collects the members of a document, in whatever order they come.
 type decoder struct {
 	*reader
-	seen      map[string]bool // members at the top and in the header, for duplicates
-	looseJobs bool
+	writer writer          // who is taken to have written it
+	seen   map[string]bool // members at the top, for duplicates
 
 	doc            Document
 	header         Header
@@ -72,6 +81,9 @@ type state struct {
 
 // top maps the members of the document.
 func (d *decoder) top(name string) any {
+	if d.writer == original && (name == "workers" || name == "claims") {
+		return nil
+	}
 	switch name {
 	case "broker":
 		return d.once(name, &d.doc.Broker)
@@ -82,9 +94,9 @@ func (d *decoder) top(name string) any {
 	case "completedTotal":
 		return d.once(name, &d.completedTotal)
 	case "jobs":
-		return d.once(name, func() error { return d.list(d.jobInto(&d.waiting)) })
+		return d.once(name, func() error { return d.list(d.jobInto(&d.waiting, d.writer != ours)) })
 	case "scheduled", "finished", "dead":
-		return d.once(name, func() error { return d.list(d.jobInto(&d.others)) })
+		return d.once(name, func() error { return d.ownList(d.jobInto(&d.others, d.writer == original)) })
 	case "workers":
 		return d.once(name, func() error { return d.list(d.worker) })
 	case "claims":
@@ -93,6 +105,14 @@ func (d *decoder) top(name string) any {
 		return d.once(name, d.readHeader)
 	}
 	return nil
+}
+
+// ownList is list, but in a loose reading passes over what is no array.
+func (d *decoder) ownList(item func() error) error {
+	if d.loose && d.dec.PeekKind() != '[' {
+		return d.syntax(d.dec.SkipValue())
+	}
+	return d.list(item)
 }
 
 // once is dst, or an error for a member that was there before: two lists of
@@ -107,6 +127,7 @@ func (d *decoder) once(name string, dst any) any {
 
 func (d *decoder) readHeader() error {
 	d.doc.Header = &d.header
+	d.loose = false // whose documents have a header is known by its being right
 	if err := d.object(d.headerMember); err != nil {
 		return err
 	}

@@ -6,26 +6,37 @@ import "osqueue/fsm"
 // that depends on other members.
 type jobFields struct {
 	fsm.Job
+	oddStatus         string // of a loose reading: what is not known as a status
 	worker            *string
 	heldMs, claimedAt *int64
 }
 
 // jobInto returns a reader of one job that appends it to list.
-func (d *decoder) jobInto(list *[]*fsm.Job) func() error {
+func (d *decoder) jobInto(list *[]*fsm.Job, loose bool) func() error {
 	return func() error {
-		d.scratch = jobFields{Job: fsm.Job{MaxAttempts: fsm.MaxAttemptsUnset}}
-		d.loose = d.looseJobs
-		err := d.object(d.scratch.member)
-		d.loose = false
-		if err != nil {
-			return err
-		}
-		if err := d.checkJob(); err != nil {
-			return err
-		}
-		*list = append(*list, d.scratch.job())
-		return nil
+		before := d.loose
+		d.loose = loose
+		j, err := d.job()
+		d.loose = before
+		*list = append(*list, j)
+		return err
 	}
+}
+
+func (d *decoder) job() (*fsm.Job, error) {
+	if d.loose && d.dec.PeekKind() != '{' {
+		return d.noJob()
+	}
+	d.scratch = jobFields{Job: fsm.Job{MaxAttempts: fsm.MaxAttemptsUnset}}
+	if err := d.object(d.scratch.member); err != nil {
+		return nil, err
+	}
+	if !d.loose {
+		if err := d.checkJob(); err != nil {
+			return nil, err
+		}
+	}
+	return d.scratch.job(), nil
 }
 
 func (d *decoder) checkJob() error {
@@ -43,7 +54,7 @@ func (f *jobFields) member(name string) any {
 	case "id":
 		return &f.ID
 	case "status":
-		return &f.Status
+		return statusOf{known: &f.Status, odd: &f.oddStatus}
 	case "payload":
 		return &f.Payload
 	case "type":
@@ -97,6 +108,9 @@ const unknownLease = -1 << 63
 // job is the finished job.
 func (f *jobFields) job() *fsm.Job {
 	j := f.Job
+	if j.Status == 0 { // of a loose reading only
+		bury(&j, f.oddStatus)
+	}
 	j.Worker = namelessWorker(j.Status)
 	if f.worker != nil {
 		j.Worker = *f.worker

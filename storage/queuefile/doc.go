@@ -37,7 +37,9 @@
 //     address are those of the original's members. Everything counts.
 //   - An original broker on a document of its own: there is no header. The
 //     jobs get their places by the order of the array, the clock is the latest
-//     time found, settings are the defaults, tokens start at zero.
+//     time found, settings are the defaults, tokens start at zero. Members that
+//     only we write mean nothing in jobs that wait or run, nor do lists of
+//     workers and claims; jobs in lists of ours are kept.
 //   - An original broker on a document that was ours (Document.Overtaken): the
 //     header survives as a member that it does not know, but broker and
 //     brokerHeartbeat have moved on. The original's members of the jobs, their
@@ -52,11 +54,36 @@
 //
 // # Failure stance
 //
-// A member that has the wrong type is an error with its place, and so is a
-// top-level member that occurs twice; members that are not known are skipped. Within
-// a job the last of equal names counts, as in the original. In a job that an
-// original broker may have written, which keeps whatever clients give it, an odd
-// value counts as the nearest that makes sense, or not at all (loose.go): the
-// queue must not be lost over a type that is a number. Nothing that was read is
-// trusted to be consistent: Machine checks it in full.
+// In what we wrote, a member that has the wrong type is an error with its
+// place. Members that are not known are skipped. A top-level member that occurs
+// twice is an error, whoever wrote it; within a job the last of equal names
+// counts, as in the original. Nothing that was read is trusted to be consistent:
+// Machine checks it in full.
+//
+// # Odd values
+//
+// An original broker keeps whatever clients and people gave it, and a queue must
+// not be lost over a type that is a number. A document without a header cannot
+// be read only if it is no JSON, no object, or has jobs that are no array, or
+// a member osqueue that is neither null nor a header. For the rest, and for the
+// list jobs of a document that was overtaken, these rules hold; no job is left
+// out.
+//
+//   - Text (id, type, workerId, broker) that is something else is the JSON of
+//     it: 5 becomes "5". What is not Unicode becomes the replacement character.
+//   - A number may be text, loses its fraction, and is brought into the range of
+//     its kind: natural for attempts and completedTotal. What is no number counts
+//     as absent, as does null.
+//   - A time before 1970 is 0. One after the year 9999 (somebody's
+//     microseconds) is the document's latest other time: the machine's clock
+//     never goes back, and must not be sent there.
+//   - A job without a status that is known, which no broker would hand out, and
+//     an element that is no object, are dead jobs, and lastError says why. The
+//     element is the payload.
+//   - Of jobs with the same id the first keeps it; the others get a number behind
+//     it. Jobs without an id are unnamed-1 and so on.
+//   - A payload is kept byte for byte, whatever it is. A job in progress without
+//     a heartbeat has one lease's length from the takeover.
+//
+// A brokerHeartbeat that is no number at all counts as one that is over.
 package queuefile

@@ -46,6 +46,27 @@ type Document struct {
 	Claims  []*fsm.ClaimRecord
 }
 
+// writer is whose hand a document, or the part of it that counts, comes from;
+// doc.go describes the three.
+type writer int
+
+const (
+	ours writer = iota
+	original
+	overtaker // an original broker in a document of ours
+)
+
+func (d *Document) writer() writer {
+	switch {
+	case d.Header == nil:
+		return original
+	case d.Overtaken:
+		return overtaker
+	default:
+		return ours
+	}
+}
+
 // BrokerAddress is the registered broker, "" when there is none.
 func (d *Document) BrokerAddress() string {
 	if d.Broker == nil {
@@ -65,6 +86,9 @@ func (d *Document) Lineage() string {
 // Machine builds the machine that the document describes. A contradiction is
 // an error that wraps fsm.ErrState. The document can be used again afterwards.
 func (d *Document) Machine() (*fsm.Machine, error) {
+	if err := d.Meta.Check(); err != nil {
+		return nil, fmt.Errorf("queue document: %w", err)
+	}
 	b := fsm.NewBuilder(d.Meta)
 	for _, j := range d.Jobs {
 		own := *j // the builder keeps what it gets, and writes to it

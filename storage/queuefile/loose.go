@@ -1,6 +1,7 @@
 package queuefile
 
 import (
+	"encoding/base64"
 	"errors"
 	"math"
 	"strconv"
@@ -10,16 +11,19 @@ import (
 	"osqueue/fsm"
 )
 
-// The original keeps whatever a client gave it: a type that is a number, a
-// maxAttempts that is text. A document must not be lost over that, so a job
-// that an original broker may have written is read again, loosely: a value of
-// the wrong type becomes the nearest of the right one, or is left out.
+// The original keeps whatever a client or a person gave it: a type that is a
+// number, a maxAttempts that is text, a job without a status. A queue must not
+// be lost over that, so what an original broker may have written is read
+// loosely: a value of the wrong type becomes the nearest of the right one, or is
+// left out. foreign.go makes jobs of the result.
 
-// loosely reads a member of a job whatever its value is.
+// loosely reads a member whatever its value is.
 func (r *reader) loosely(dst any) error {
 	switch p := dst.(type) {
-	case *fsm.Status: // which list a job belongs to is not for guessing
-		return r.status(p)
+	case func() error:
+		return p()
+	case statusOf:
+		return r.anyStatus(p)
 	case *string:
 		return r.anyText(p)
 	case **string:
@@ -30,6 +34,19 @@ func (r *reader) loosely(dst any) error {
 	default:
 		return r.syntax(r.dec.SkipValue())
 	}
+}
+
+// anyStatus takes a status, or the text of what is none.
+func (r *reader) anyStatus(dst statusOf) error {
+	var name string
+	if err := r.anyText(&name); err != nil {
+		return err
+	}
+	*dst.known, *dst.odd = 0, name
+	if s, ok := fsm.ParseStatus(name); ok {
+		*dst.known, *dst.odd = s, ""
+	}
+	return nil
 }
 
 // anyText takes a string, or the JSON of what is none.
@@ -70,6 +87,18 @@ func (r *reader) anyNumber(dst any) error {
 		*p = int32(within(v, math.MinInt32, math.MaxInt32))
 	case *uint64:
 		*p = uint64(within(v, 0, math.MaxInt64))
+	}
+	return nil
+}
+
+// anyTwin reads a twin if the value is one.
+func (r *reader) anyTwin(t *twin) error {
+	raw, err := r.dec.ReadValue()
+	if err != nil {
+		return r.syntax(err)
+	}
+	if plain, err := base64.StdEncoding.DecodeString(plainText(raw)); err == nil {
+		t.exact = append(t.exact, string(plain))
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package queuefile_test
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -13,59 +12,176 @@ import (
 
 // odd is a document of an original broker with one job that has odd members.
 func odd(members string) string {
-	return fmt.Sprintf(`{"broker":"b","brokerHeartbeat":9,"jobs":[{"id":"a","status":"unclaimed",%s},`+
+	return fmt.Sprintf(`{"broker":"b","brokerHeartbeat":1700000000009,"jobs":[{"id":"a","status":"unclaimed",%s},`+
 		`{"id":"next","status":"unclaimed","payload":1,"createdAt":3,"attempts":0}],"completedTotal":0}`, members)
+}
+
+// oddOvertaken is a document of ours that an original broker has taken, with
+// the same jobs.
+func oddOvertaken(members string) string {
+	return strings.TrimSuffix(odd(members), "}") +
+		`,"osqueue":{"format":1,"address":"ours","heartbeat":5,"state":{"now":7,"lastSeq":9}}}`
 }
 
 // Whatever the original let pass, the job is there, in its place, and everything
 // that makes sense of it.
-func TestOddValuesOfAnOriginal(t *testing.T) {
+func TestOddMembersOfAJob(t *testing.T) {
 	for members, check := range map[string]func(*fsm.Job) bool{
-		`"type":5`:                     func(j *fsm.Job) bool { return j.Type == "5" },
-		`"type":{"x":1}`:               func(j *fsm.Job) bool { return j.Type == `{"x":1}` },
-		`"type":null`:                  func(j *fsm.Job) bool { return j.Type == "" },
-		`"type":true`:                  func(j *fsm.Job) bool { return j.Type == "true" },
-		`"workerId":17`:                func(j *fsm.Job) bool { return j.Worker == "17" },
-		`"maxAttempts":2.7`:            func(j *fsm.Job) bool { return j.MaxAttempts == 2 },
-		`"maxAttempts":1e99`:           func(j *fsm.Job) bool { return j.MaxAttempts == math.MaxInt32 },
-		`"maxAttempts":"4"`:            func(j *fsm.Job) bool { return j.MaxAttempts == 4 },
-		`"maxAttempts":"many"`:         func(j *fsm.Job) bool { return j.MaxAttempts == fsm.MaxAttemptsUnset },
-		`"maxAttempts":[3]`:            func(j *fsm.Job) bool { return j.MaxAttempts == fsm.MaxAttemptsUnset },
-		`"attempts":false`:             func(j *fsm.Job) bool { return j.Attempts == 0 },
-		`"attempts":9999999999`:        func(j *fsm.Job) bool { return j.Attempts == math.MaxInt32 },
-		`"createdAt":1700000000000.5`:  func(j *fsm.Job) bool { return j.CreatedAt == 1_700_000_000_000 },
-		`"createdAt":-1e300`:           func(j *fsm.Job) bool { return j.CreatedAt == math.MinInt64 },
-		`"createdAt":"2024-01-23"`:     func(j *fsm.Job) bool { return j.CreatedAt == 0 },
-		`"priority":"high"`:            func(j *fsm.Job) bool { return j.Priority == 0 },
-		`"result":{"n":1},"token":"x"`: func(j *fsm.Job) bool { return j.Token == 0 },
-		"\"type\":1,\"payload\":\"\xff\"": func(j *fsm.Job) bool {
-			return string(j.Payload) == "\"\xff\""
+		`"type":5`:                    func(j *fsm.Job) bool { return j.Type == "5" },
+		`"type":{"x":1}`:              func(j *fsm.Job) bool { return j.Type == `{"x":1}` },
+		`"type":null`:                 func(j *fsm.Job) bool { return j.Type == "" },
+		`"type":true`:                 func(j *fsm.Job) bool { return j.Type == "true" },
+		`"type":"\ud800"`:             func(j *fsm.Job) bool { return j.Type == "\ufffd" },
+		`"status":"in_progress"`:      func(j *fsm.Job) bool { return j.Worker == fsm.Anonymous && j.Heartbeat == 0 && j.HeldMs == 30_000 },
+		`"workerId":17`:               func(j *fsm.Job) bool { return j.Worker == "17" },
+		`"maxAttempts":2.7`:           func(j *fsm.Job) bool { return j.MaxAttempts == 2 },
+		`"maxAttempts":1e99`:          func(j *fsm.Job) bool { return j.MaxAttempts == math.MaxInt32 },
+		`"maxAttempts":"4"`:           func(j *fsm.Job) bool { return j.MaxAttempts == 4 },
+		`"maxAttempts":"many"`:        func(j *fsm.Job) bool { return j.MaxAttempts == fsm.MaxAttemptsUnset },
+		`"maxAttempts":[3]`:           func(j *fsm.Job) bool { return j.MaxAttempts == fsm.MaxAttemptsUnset },
+		`"maxAttempts":null`:          func(j *fsm.Job) bool { return j.MaxAttempts == fsm.MaxAttemptsUnset },
+		`"maxAttempts":-7`:            func(j *fsm.Job) bool { return j.MaxAttempts == -7 },
+		`"attempts":false`:            func(j *fsm.Job) bool { return j.Attempts == 0 },
+		`"attempts":-1`:               func(j *fsm.Job) bool { return j.Attempts == 0 },
+		`"attempts":9999999999`:       func(j *fsm.Job) bool { return j.Attempts == math.MaxInt32 },
+		`"createdAt":1699999999999.5`: func(j *fsm.Job) bool { return j.CreatedAt == 1_699_999_999_999 },
+		`"createdAt":-1e300`:          func(j *fsm.Job) bool { return j.CreatedAt == 0 },
+		`"createdAt":"2024-01-23"`:    func(j *fsm.Job) bool { return j.CreatedAt == 0 },
+		// Microseconds must not send the clock into another millennium.
+		`"createdAt":1700000000000000`: func(j *fsm.Job) bool { return j.CreatedAt == 1_700_000_000_009 },
+		`"heartbeat":1e300`:            func(j *fsm.Job) bool { return j.Heartbeat == 1_700_000_000_009 },
+		`"token":5,"attemptEnd":"odd"`: func(j *fsm.Job) bool { return j.Token == 0 && j.AttemptEnd == fsm.NoEnd },
+		`"attemptEnd":200,"seq":-1`:    func(j *fsm.Job) bool { return j.AttemptEnd == fsm.NoEnd },
+		`"payload":2,"payloadBase64":"%","typeBase64":7,"idBase64":[{}]`: func(j *fsm.Job) bool {
+			return string(j.Payload) == "2" && j.Type == ""
+		},
+		"\"payload\":\"\xff\"": func(j *fsm.Job) bool { return string(j.Payload) == "\"\xff\"" },
+		`"unknown":{"x":[1]}`:  func(j *fsm.Job) bool { return j.Payload == nil },
+		`"status":"queued"`: func(j *fsm.Job) bool {
+			return j.Status == fsm.Dead && strings.Contains(j.LastError, `the status "queued"`)
+		},
+		`"status":1`: func(j *fsm.Job) bool {
+			return j.Status == fsm.Dead && strings.Contains(j.LastError, `the status "1"`)
 		},
 	} {
-		doc, m := machine(t, []byte(odd(members)))
-		a := m.Job("a")
-		if a == nil || !check(a) || doc.Jobs[0].ID != "a" || m.Job("next") == nil {
-			t.Errorf("%s: read as %+v", members, a)
+		for _, text := range []string{odd(members), oddOvertaken(members), odd(`"type":{},` + members)} {
+			doc, m := machine(t, []byte(text))
+			a := m.Job("a")
+			if a == nil || !check(typeless(a)) || doc.Jobs[0].ID != "a" || m.Job("next") == nil || m.Meta().Now != 1_700_000_000_009 {
+				t.Errorf("%s: read as %+v, now %d", text, a, m.Meta().Now)
+			}
 		}
 	}
 }
 
-// What is not for guessing stays an error: which list a job belongs to, and
-// whatever stands outside of jobs.
-func TestOddValuesThatCount(t *testing.T) {
-	for name, text := range map[string]string{
-		"status":       odd(`"status":"queued"`),
-		"status type":  odd(`"status":1`),
-		"no id":        `{"jobs":[{"status":"unclaimed","type":1}]}`,
-		"jobs":         `{"jobs":{"a":1}}`,
-		"a job":        `{"jobs":[7]}`,
-		"total":        `{"jobs":[],"completedTotal":"many"}`,
-		"no JSON":      odd(`"type":1,`),
-		"an own token": strings.Replace(own(t), `"jobs":[`, `"jobs":[{"id":"x","status":"unclaimed","type":1},`, 1),
+// typeless is j without the type that the test has added.
+func typeless(j *fsm.Job) *fsm.Job {
+	j = new(*j)
+	if j.Type == "{}" {
+		j.Type = ""
+	}
+	return j
+}
+
+// Members that are named like ours mean nothing in an original's jobs.
+func TestOursInAnOriginal(t *testing.T) {
+	_, m := machine(t, []byte(odd(`"seq":"18446744073709551615","priority":9,"runAt":5,"token":9,"claimedAt":5,"leaseMs":-1,
+		"heldMs":5,"finishedAt":5,"result":1,"lastError":"x"`)))
+	if j := public(m.Job("a")); j.Priority != 0 || j.RunAt != 0 || j.Token != 0 || j.LeaseMs != 0 || j.Result != nil ||
+		j.LastError != "" || j.Seq != 1 || order(m) != "a next" || m.Meta().Token != 0 {
+		t.Errorf("job %+v, order %s", j, order(m))
+	}
+	_, m = machine(t, []byte(`{"jobs":[],"workers":[{"name":"w"},{"name":"w"},7],"claims":"x","finished":3,
+		"scheduled":[{"id":"s","status":"scheduled","runAt":77,"priority":2},5],"dead":[{"id":"d","status":"dead","lastError":"x"}]}`))
+	s, d := m.Job("s"), m.Job("d")
+	if s == nil || s.RunAt != 77 || s.Priority != 2 || d == nil || d.LastError != "x" || m.View().WorkerCount() != 0 {
+		t.Errorf("scheduled %+v, dead %+v", s, d)
+	}
+	if n := m.Job("unnamed-1"); n == nil || n.Status != fsm.Dead || string(n.Payload) != "5" {
+		t.Errorf("what is no job became %+v", n)
+	}
+}
+
+// No job is lost over an id that is missing or given twice, and reading again
+// gives the same ids.
+func TestOddIDs(t *testing.T) {
+	list := `{"id":"a","status":"unclaimed","payload":1},{"id":"a","status":"in_progress","payload":2},
+		{"status":"unclaimed","payload":3},{"id":"","status":"unclaimed","payload":4},{"id":null,"status":"unclaimed","payload":5},
+		{"id":7,"status":"unclaimed","payload":6},{"id":"unnamed-1","status":"unclaimed","payload":7},
+		{"id":"a-1","status":"unclaimed","payload":8},{"id":"a","status":"unclaimed","payload":9},9,null,"x"`
+	want := "a:1 a-2:2 unnamed-2:3 unnamed-3:4 unnamed-4:5 7:6 unnamed-1:7 a-1:8 a-3:9"
+	for _, text := range []string{
+		`{"jobs":[` + list + `]}`,
+		`{"broker":"b","jobs":[` + list + `],"osqueue":{"format":1,"state":{}}}`,
 	} {
-		if _, err := queuefile.Decode([]byte(text)); !errors.Is(err, queuefile.ErrFormat) {
-			t.Errorf("%s: %v", name, err)
+		_, m := machine(t, []byte(text))
+		var got []string
+		m.View().Merged([]fsm.Status{fsm.Unclaimed, fsm.InProgress}, 0, func(j *fsm.Job) bool {
+			got = append(got, j.ID+":"+string(j.Payload))
+			return true
+		})
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s\n  became %s\n  want   %s", text, got, want)
 		}
+		for id, payload := range map[string]string{"unnamed-5": "9", "unnamed-6": "null", "unnamed-7": `"x"`} {
+			if j := m.Job(id); j == nil || j.Status != fsm.Dead || string(j.Payload) != payload || !strings.Contains(j.LastError, "no job") {
+				t.Errorf("%s is %+v", id, j)
+			}
+		}
+	}
+	doc, m := machine(t, []byte(`{"jobs":[{"id":"a","status":"unclaimed"}],"dead":[{"id":"a","status":"dead"}]}`))
+	if len(doc.Jobs) != 2 || m.Job("a").Status != fsm.Unclaimed || m.Job("a-1").Status != fsm.Dead {
+		t.Errorf("an id of two lists: %+v", doc.Jobs)
+	}
+}
+
+// What stands around the jobs of an original counts as the nearest value too.
+func TestOddTop(t *testing.T) {
+	for members, want := range map[string]string{
+		``:                               "<nil> 0 0",
+		`"broker":5`:                     "5 0 0",
+		`"broker":null`:                  "<nil> 0 0",
+		`"brokerHeartbeat":"1700"`:       "<nil> 1700 0",
+		`"brokerHeartbeat":1700.9`:       "<nil> 1700 0",
+		`"brokerHeartbeat":"soon"`:       "<nil> 0 0",
+		`"brokerHeartbeat":null`:         "<nil> 0 0",
+		`"completedTotal":-1`:            "<nil> 0 0",
+		`"completedTotal":2.5`:           "<nil> 0 2",
+		`"completedTotal":[]`:            "<nil> 0 0",
+		`"jobs":null`:                    "<nil> 0 0",
+		`"osqueue":null,"broker":{}`:     "{} 0 0",
+		`"brokerBase64":5,"broker":"b"`:  "b 0 0",
+		`"brokerHeartbeat":-5,"dead":{}`: "<nil> -5 0",
+	} {
+		doc, m := machine(t, []byte("{"+members+"}"))
+		broker := "<nil>"
+		if doc.Broker != nil {
+			broker = *doc.Broker
+		}
+		if got := fmt.Sprint(broker, " ", doc.BrokerHeartbeat, " ", m.Meta().CompletedTotal); got != want {
+			t.Errorf("{%s} is %s, want %s", members, got, want)
+		}
+	}
+}
+
+// An original broker wrote only the list of jobs in a document of ours: the
+// rest is read as strictly as if it had not.
+func TestOddOvertaken(t *testing.T) {
+	for _, members := range []string{
+		`"dead":[{"id":"d","status":"deader"}]`, `"dead":[5]`, `"scheduled":{}`, `"workers":5`, `"completedTotal":"x"`, `"brokerHeartbeat":"x"`,
+	} {
+		text := `{"broker":"b","jobs":[{"id":"a","status":"unclaimed","type":1}],` + members + `,"osqueue":{"format":1}}`
+		if doc, err := queuefile.Decode([]byte(text)); err == nil {
+			t.Errorf("%s was read as %+v", text, doc)
+		}
+	}
+}
+
+// A place that was never given does not use up the places there are.
+func TestOddPlaceOvertaken(t *testing.T) {
+	_, m := machine(t, []byte(oddOvertaken(`"seq":9e18`)))
+	if m.Meta().LastSeq != 11 || order(m) != "a next" {
+		t.Errorf("last place %d, order %s", m.Meta().LastSeq, order(m))
 	}
 }
 
@@ -73,4 +189,11 @@ func TestOddValuesThatCount(t *testing.T) {
 func own(t *testing.T) string {
 	t.Helper()
 	return string(queuefile.Encode(rich(t).View(), header, header.Address, header.Heartbeat))
+}
+
+func TestOursStaysStrict(t *testing.T) {
+	text := strings.Replace(own(t), `"jobs":[`, `"jobs":[{"id":"x","status":"unclaimed","type":1},`, 1)
+	if _, err := queuefile.Decode([]byte(text)); err == nil {
+		t.Error("a document of ours with a type that is a number was read")
+	}
 }

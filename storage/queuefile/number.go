@@ -26,7 +26,6 @@ func (r *reader) number(dst any) error {
 		raw = raw[1 : len(raw)-1]
 	}
 	if err := parseInto(dst, raw); err != nil {
-		r.odd = true
 		return r.fail("of "+strconv.Quote(clip(raw)), err)
 	}
 	return nil
@@ -100,7 +99,14 @@ func parseFloat(raw []byte) (int64, error) {
 	return int64(f), nil
 }
 
-func (r *reader) status(dst *fsm.Status) error {
+// statusOf is where a job's status goes, or in a loose reading the text of what
+// is none.
+type statusOf struct {
+	known *fsm.Status
+	odd   *string
+}
+
+func (r *reader) status(dst statusOf) error {
 	var name string
 	if err := r.text(&name); err != nil {
 		return err
@@ -109,7 +115,7 @@ func (r *reader) status(dst *fsm.Status) error {
 	if !ok {
 		return r.fail("the status "+strconv.Quote(name)+" is not known; upgrade this program", nil)
 	}
-	*dst = s
+	*dst.known = s
 	return nil
 }
 

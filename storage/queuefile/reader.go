@@ -24,8 +24,7 @@ var ErrFormat = errors.New("queue document cannot be read")
 type reader struct {
 	dec   *jsontext.Decoder
 	names map[string]string
-	loose bool // scalars are read loosely
-	odd   bool // a value had a type or size that a loose reading gets over
+	loose bool // loose.go says how values are read then
 }
 
 type members func(name string) any
@@ -131,9 +130,13 @@ func (r *reader) member(name string, find members, twins *[]twin) error {
 	case *[]byte:
 		return r.json(p)
 	case twin:
-		err := r.readTwin(&p)
-		*twins = append(*twins, p)
-		return err
+		if err := r.readTwin(&p); err != nil {
+			return err
+		}
+		if p.list || len(p.exact) > 0 {
+			*twins = append(*twins, p)
+		}
+		return nil
 	}
 	if r.dec.PeekKind() == 'n' {
 		_, err := r.dec.ReadToken()
@@ -168,7 +171,7 @@ func (r *reader) scalar(dst any) error {
 	case *[]string:
 		*p = nil
 		return r.texts(p)
-	case *fsm.Status:
+	case statusOf:
 		return r.status(p)
 	case *fsm.End:
 		return r.ending(p)
@@ -213,7 +216,6 @@ func unquote(raw jsontext.Value) string {
 
 // want is the error for the value that comes next and has the wrong type.
 func (r *reader) want(what string) error {
-	r.odd = true
 	kind := r.dec.PeekKind()
 	_ = r.dec.SkipValue() // moves the place of the error to the value
 	return r.fail(fmt.Sprintf("want %s, not %s", what, kindName(kind)), nil)

@@ -29,6 +29,9 @@ func hasTwin(dst any) bool {
 }
 
 func (r *reader) readTwin(t *twin) error {
+	if r.loose {
+		return r.anyTwin(t)
+	}
 	if r.dec.PeekKind() == '[' {
 		t.list = true
 		return r.list(func() error { return r.base64(t) })

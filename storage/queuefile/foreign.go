@@ -1,0 +1,118 @@
+package queuefile
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"osqueue/fsm"
+)
+
+// adoptOriginal takes the original's members of jobs for the whole truth.
+// Members that are named like ours belong to somebody else, or to a document
+// of ours whose header is gone; only jobs that the original has no status for
+// keep some.
+func (d *decoder) adoptOriginal() {
+	d.doc.Workers, d.doc.Claims = nil, nil
+	for _, j := range slices.Concat(d.waiting, d.others) {
+		if j.Status == fsm.Unclaimed || j.Status == fsm.InProgress {
+			*j = fsm.Job{
+				ID: j.ID, Status: j.Status, Payload: j.Payload, Type: j.Type, CreatedAt: j.CreatedAt,
+				Attempts: j.Attempts, MaxAttempts: j.MaxAttempts, Worker: j.Worker, Heartbeat: j.Heartbeat,
+			}
+		}
+		j.Seq = 0
+		voidClaim(j)
+	}
+}
+
+// overtake voids what an original broker does not keep up.
+func (d *decoder) overtake() {
+	d.doc.Workers, d.doc.Claims = nil, nil
+	for _, j := range d.waiting {
+		if d.state.present && j.Seq > d.state.LastSeq {
+			j.Seq = 0 // nobody has given that place
+		}
+		voidClaim(j)
+	}
+}
+
+func voidClaim(j *fsm.Job) {
+	j.Token, j.AttemptEnd = 0, fsm.NoEnd
+	if j.Status == fsm.InProgress {
+		j.ClaimedAt, j.HeldMs = j.Heartbeat, unknownLease
+	}
+}
+
+// mend gives what stands in a list that an original broker has written the
+// values nearest to its own that a machine can hold. No job is left out.
+func (d *decoder) mend() {
+	mended := d.waiting
+	if d.doc.writer() == original {
+		mended = slices.Concat(d.waiting, d.others)
+	}
+	now := d.doc.Meta.Now
+	for _, j := range mended {
+		j.Attempts = max(j.Attempts, 0)
+		for _, at := range []*int64{&j.CreatedAt, &j.ClaimedAt, &j.Heartbeat, &j.FinishedAt} {
+			*at = min(max(*at, 0), now)
+		}
+	}
+	d.giveIDs()
+}
+
+// giveIDs makes ids unique. Of jobs with one id the first keeps it, and a
+// number distinguishes the others.
+func (d *decoder) giveIDs() {
+	jobs := slices.Concat(d.waiting, d.others)
+	given := make(map[string]bool, len(jobs)) // true: a job has got it
+	for _, j := range jobs {
+		given[j.ID] = false
+	}
+	next := make(map[string]int)
+	for _, j := range jobs {
+		if j.ID != "" && !given[j.ID] {
+			given[j.ID] = true
+			continue
+		}
+		base := j.ID
+		if base == "" {
+			base = "unnamed"
+		}
+		j.ID = unusedID(base, given, next)
+	}
+}
+
+// unusedID is base with the next number behind it that makes it an id which is
+// not given.
+func unusedID(base string, given map[string]bool, next map[string]int) string {
+	for {
+		next[base]++
+		id := base + "-" + strconv.Itoa(next[base])
+		if _, taken := given[id]; !taken {
+			given[id] = true
+			return id
+		}
+	}
+}
+
+// bury makes a dead job of one whose status says nothing: no broker would have
+// handed it out, and so it waits for a person.
+func bury(j *fsm.Job, status string) {
+	j.Status = fsm.Dead
+	j.LastError = "the document gave it no status"
+	if status != "" {
+		j.LastError = fmt.Sprintf("the document gave it the status %q, which is not known", status)
+	}
+}
+
+// noJob keeps an element of a list that is no object.
+func (d *decoder) noJob() (*fsm.Job, error) {
+	kind := d.dec.PeekKind()
+	j := &fsm.Job{Status: fsm.Dead, MaxAttempts: fsm.MaxAttemptsUnset, Worker: fsm.Anonymous}
+	if err := d.json(&j.Payload); err != nil {
+		return nil, err
+	}
+	j.LastError = "in the document it was " + kindName(kind) + " and no job"
+	return j, nil
+}
