@@ -19,6 +19,7 @@ import (
 
 // TestMain knows of a goroutine that a library of the client starts on import.
 func TestMain(m *testing.M) {
+	storagetest.MostlyWaits()
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
 }
 
@@ -56,6 +57,7 @@ func openURL(t *testing.T, raw string) *Bucket {
 }
 
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	endpoint := fake(t)
 	storagetest.Run(t,
 		func(t *testing.T) storage.Bucket { return open(t, endpoint) },
@@ -69,6 +71,7 @@ func TestConformance(t *testing.T) {
 }
 
 func TestHTTPFaults(t *testing.T) {
+	t.Parallel()
 	storagetest.RunHTTPFaults(t, storagetest.HTTPDriver{
 		Store: fake(t), Open: open, WriteMethod: http.MethodPost,
 		Answers: []storagetest.Answer{

@@ -23,6 +23,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	storagetest.MostlyWaits()
+	storagetest.SetS3Credentials()
 	storagetest.Main(func(ctx context.Context, raw string) (storage.Bucket, error) {
 		u, err := url.Parse(raw)
 		if err != nil {
@@ -82,6 +84,7 @@ func again(endpoint string) func(*testing.T, storage.Bucket) storage.Bucket {
 }
 
 func TestConformanceFake(t *testing.T) {
+	t.Parallel()
 	endpoint := fake(t)
 	storagetest.Run(t,
 		func(t *testing.T) storage.Bucket { return open(t, endpoint) },
@@ -90,6 +93,7 @@ func TestConformanceFake(t *testing.T) {
 }
 
 func TestConformanceVersityGW(t *testing.T) {
+	t.Parallel()
 	endpoint := storagetest.VersityGW(t)
 	storagetest.Run(t,
 		func(t *testing.T) storage.Bucket { return open(t, endpoint) },
@@ -98,6 +102,7 @@ func TestConformanceVersityGW(t *testing.T) {
 }
 
 func TestProcessesVersityGW(t *testing.T) {
+	t.Parallel()
 	raw := "s3://bucket/processes?region=us-east-1&endpoint=" + storagetest.VersityGW(t)
 	b := openURL(t, raw)
 	defer b.Close()
@@ -121,12 +126,14 @@ var answers = []storagetest.Answer{
 }
 
 func TestHTTPFaultsFake(t *testing.T) {
+	t.Parallel()
 	storagetest.RunHTTPFaults(t, storagetest.HTTPDriver{
 		Store: fake(t), Open: open, WriteMethod: http.MethodPut, Answers: answers,
 	})
 }
 
 func TestHTTPFaultsVersityGW(t *testing.T) {
+	t.Parallel()
 	storagetest.RunHTTPFaults(t, storagetest.HTTPDriver{
 		Store: storagetest.VersityGW(t), Open: open, WriteMethod: http.MethodPut, Answers: answers,
 	})

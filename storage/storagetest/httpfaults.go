@@ -3,6 +3,7 @@ package storagetest
 import (
 	"context"
 	"errors"
+	"flag"
 	"net/http"
 	"testing"
 	"time"
@@ -54,6 +55,17 @@ var commonAnswers = []Answer{
 	{Name: "412", Status: 412, Outcome: storage.Conflict},
 	{Name: "409", Status: 409, Outcome: storage.Conflict},
 	{Name: "429", Status: 429, Outcome: storage.Unknown, Err: storage.ErrThrottled},
+}
+
+// faultsAtOnce is how many tests of a package with HTTP faults run at a time.
+const faultsAtOnce = "16"
+
+// MostlyWaits lets more tests of this package run at a time than there are
+// processors, unless -parallel says how many. Call it first in TestMain.
+func MostlyWaits() {
+	if err := flag.Set("test.parallel", faultsAtOnce); err != nil {
+		panic(err) // the flag exists in every test binary
+	}
 }
 
 // RunHTTPFaults checks that a driver reports exactly what it can know when

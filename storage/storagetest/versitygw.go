@@ -23,8 +23,8 @@ const versityStart = 20 * time.Second
 
 // VersityGW starts a real S3 server over a temporary directory, with one bucket
 // named "bucket", and stops it with the test. The test is skipped when there
-// is no binary. It puts credentials into the environment, where the SDK
-// finds them, and returns the server's address.
+// is no binary. S3Credentials are in the environment then, where the SDK finds
+// them. It returns the server's address.
 func VersityGW(t *testing.T) (endpoint string) {
 	t.Helper()
 	binary := findVersityGW()
@@ -63,16 +63,32 @@ func VersityGW(t *testing.T) (endpoint string) {
 	return endpoint
 }
 
-// S3Credentials puts credentials for a test server into the environment, and
-// keeps the machine's own configuration out of the test.
+// s3Environment has credentials for a test server, and keeps the machine's own
+// configuration out of the test.
+var s3Environment = map[string]string{
+	"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "testsecret", "AWS_SESSION_TOKEN": "",
+	"AWS_REGION": "us-east-1", "AWS_PROFILE": "", "AWS_EC2_METADATA_DISABLED": "true",
+	"AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull, "AWS_ENDPOINT_URL": "", "AWS_CA_BUNDLE": "",
+}
+
+// S3Credentials puts credentials for a test server into the environment for the
+// time of the test, which cannot be parallel unless SetS3Credentials has put
+// them there before.
 func S3Credentials(t *testing.T) {
 	t.Helper()
-	for name, value := range map[string]string{
-		"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "testsecret", "AWS_SESSION_TOKEN": "",
-		"AWS_REGION": "us-east-1", "AWS_PROFILE": "", "AWS_EC2_METADATA_DISABLED": "true",
-		"AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull, "AWS_ENDPOINT_URL": "", "AWS_CA_BUNDLE": "",
-	} {
-		t.Setenv(name, value)
+	for name, value := range s3Environment {
+		if now, ok := os.LookupEnv(name); !ok || now != value {
+			t.Setenv(name, value)
+		}
+	}
+}
+
+// SetS3Credentials does the same for the whole process; call it in TestMain.
+func SetS3Credentials() {
+	for name, value := range s3Environment {
+		if err := os.Setenv(name, value); err != nil {
+			panic(err) // none of the names and values is one that a system refuses
+		}
 	}
 }
 
