@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,7 +16,6 @@ import (
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 	"osqueue/storage/fault"
-	"osqueue/storage/queuefile"
 )
 
 // ensemble is what raft would be: one log for its nodes, with one leader at a
@@ -207,19 +207,24 @@ func (c *ensemble) node(ctx context.Context, i int, r *rand.Rand) {
 // Every accepted version must be the state at its LSN, LSN and epoch must not go
 // back, and what was once reported as stored must be there in the end.
 func TestChaos(t *testing.T) {
-	reigns, fencings, adoptions := 0, 0, 0
-	for seed := range uint64(8) {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, seed)
-			w.fight(seed)
-			w.check()
-			reigns += w.reigns
-			fencings += w.fencings
-			adoptions += w.adoptions
-		})
-	}
-	t.Logf("%d reigns, %d of them ended by a fence, %d adoptions", reigns, fencings, adoptions)
-	if reigns < 100 || fencings < 20 || adoptions < 5 {
+	var reigns, fencings, adoptions atomic.Int64
+	t.Run("worlds", func(t *testing.T) { // ends when all of them have
+		for seed := range uint64(8) {
+			t.Run(fmt.Sprint(seed), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld(t, seed)
+					w.fight(seed)
+					w.check()
+					reigns.Add(int64(w.reigns))
+					fencings.Add(int64(w.fencings))
+					adoptions.Add(int64(w.adoptions))
+				})
+			})
+		}
+	})
+	t.Logf("%d reigns, %d of them ended by a fence, %d adoptions", reigns.Load(), fencings.Load(), adoptions.Load())
+	if reigns.Load() < 100 || fencings.Load() < 20 || adoptions.Load() < 5 {
 		t.Error("too little happened")
 	}
 }
@@ -259,18 +264,13 @@ func (w *world) fight(seed uint64) {
 
 func (w *world) check() {
 	w.Helper()
-	w.checkHistory()
-	for _, entry := range w.record.History(key) {
-		doc, err := queuefile.Decode(entry.Data)
-		if err != nil {
-			w.Fatalf("version %s: %v", entry.Version, err)
-		}
+	for _, doc := range w.checkHistory() {
 		m, err := doc.Machine()
 		if err != nil {
-			w.Fatalf("version %s: %v", entry.Version, err)
+			w.Fatalf("write %s: %v", doc.Header.Write, err)
 		}
 		if want, ok := w.states[doc.Header.LSN()]; !ok || m.View().Hash() != want {
-			w.Fatalf("version %s is not the state at %s", entry.Version, doc.Header.LSN())
+			w.Fatalf("write %s is not the state at %s", doc.Header.Write, doc.Header.LSN())
 		}
 	}
 	last, err := w.doc().Machine()

@@ -93,8 +93,8 @@ func (e *env) doc() *queuefile.Document {
 }
 
 // checkHistory holds every accepted version against the invariant: LSN and
-// epoch never go back, and an epoch has one writer.
-func (e *env) checkHistory() {
+// epoch never go back, and an epoch has one writer. It returns them as documents.
+func (e *env) checkHistory() (docs []*queuefile.Document) {
 	e.Helper()
 	var last *queuefile.Header
 	writers := map[uint64]string{}
@@ -115,7 +115,9 @@ func (e *env) checkHistory() {
 			e.Fatalf("version %s has write id %s of %v", entry.Version, h.Write, h.Writes)
 		}
 		writers[h.Epoch], ids[h.Write], last = h.Node, true, h
+		docs = append(docs, doc)
 	}
+	return docs
 }
 
 // node is a raft leader with its machine.
