@@ -15,11 +15,31 @@ const (
 	IDTaken           // the id belongs to a job with other content
 	OldEpoch          // a broker with a newer epoch is registered
 	NoID              // a job without an id cannot be named, so cannot exist
+
+	TimedOut        // the attempt ran longer than its timeout and was ended
+	WrongStatus     // the job is in a status in which this cannot be done
+	UniqueTaken     // another job holds the unique key
+	NoSuchJob       // a job to wait for is not there
+	Cycle           // jobs would wait for each other
+	TooManyWaiters  // too many jobs wait for one
+	NoSuchBatch     // the batch is not there, or has ended
+	PayloadTooLarge // over the quota of one payload
+	TooManyJobs     // over the quota of jobs
+	TooManyBytes    // over the quota of bytes
+	TooManyQueues   // too many types have settings
+	TooManyCrons    // too many schedules
+	NotDue          // the schedule has fired, or was changed
+	RequestConflict // the request key was used for another request
+
+	numCodes = iota
 )
 
 var codeNames = [...]string{
 	"ok", "duplicate", "not_found", "not_running", "wrong_worker", "stale_token",
 	"lease_expired", "id_taken", "old_epoch", "no_id",
+	"timed_out", "wrong_status", "unique_taken", "no_such_job", "cycle", "too_many_waiters", "no_such_batch",
+	"payload_too_large", "too_many_jobs", "too_many_bytes", "too_many_queues", "too_many_crons", "not_due",
+	"request_conflict",
 }
 
 var codeTexts = [...]string{
@@ -32,6 +52,20 @@ var codeTexts = [...]string{
 	"the id belongs to another job; use a fresh id",
 	"a broker with a newer epoch has taken over",
 	"the job has no id; give it one",
+	"the attempt ran longer than its timeout and was ended; stop working on it",
+	"the job's status does not allow this",
+	"another job holds the unique key",
+	"a job named in after does not exist; it may have been removed after its retention time",
+	"jobs would wait for each other; break the cycle in after",
+	"too many jobs wait for one job; use a batch with a callback",
+	"no such batch, or it has ended",
+	"the payload is larger than the quota allows",
+	"the queue is full: too many jobs have not ended; try again when some have",
+	"the queue is full: its payloads and results take up too many bytes; delete jobs or raise the quota",
+	"too many types have settings; remove some",
+	"too many schedules; delete some",
+	"the schedule is not due",
+	"the idempotency key was used for another request; use a fresh key",
 }
 
 // String returns the code's name as used on the wire.

@@ -79,7 +79,7 @@ func (m *Machine) put(old, j *Job) {
 func (m *Machine) remove(j *Job) {
 	m.unindex(j)
 	delete(m.ids, j.ID)
-	m.events = append(m.events, Event{Job: j, From: j.Status, Removed: true})
+	m.events = append(m.events, Event{Kind: JobRemoved, Job: j, From: j.Status, Removed: true})
 }
 
 func (m *Machine) index(j *Job) {

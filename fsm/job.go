@@ -11,12 +11,13 @@ const (
 	Completed                    // ended well; kept for the retention time
 	Dead                         // out of attempts or failed for good; kept
 	Cancelled                    // taken back by its producer
+	Blocked                      // waits for other jobs
 
 	numStatuses = iota + 1
 )
 
 var statusNames = [numStatuses]string{
-	"", "scheduled", "unclaimed", "in_progress", "completed", "dead", "cancelled",
+	"", "scheduled", "unclaimed", "in_progress", "completed", "dead", "cancelled", "blocked",
 }
 
 // String returns the status as it is written on the wire.
@@ -43,14 +44,20 @@ type End uint8
 
 // The ends of an attempt. The order is that of snapshots and must not change.
 const (
-	NoEnd    End = iota
-	EndOK        // completed
-	EndFail      // reported as failed
-	EndGiven     // released by its worker
-	EndLease     // the lease ran out, or the worker was declared dead
+	NoEnd      End = iota
+	EndOK          // completed
+	EndFail        // reported as failed
+	EndGiven       // released by its worker
+	EndLease       // the lease ran out, or the worker was declared dead
+	EndTimeout     // it ran longer than its timeout
 
 	numEnds = iota
 )
+
+var endNames = [numEnds]string{"", "completed", "failed", "released", "lease_expired", "timed_out"}
+
+// String returns the end's name as used on the wire, "" for NoEnd.
+func (e End) String() string { return nameOf(endNames[:], e) }
 
 // Anonymous is the worker of a claim that named none. It is a worker of its
 // own, not the worker "". Names given by callers must not contain NUL.
@@ -89,6 +96,9 @@ type Job struct {
 	// Token is the fencing token of the last claim; it grows with every claim
 	// of any job, also across a takeover by another cluster.
 	Token uint64
+
+	Opt *Options // nil: all are zero; read it by Options
+	Det *Details // nil: all are zero; read it by Details
 
 	timerAt int64 // where the lease's timer stands; derived, not encoded
 }

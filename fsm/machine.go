@@ -15,7 +15,12 @@ type Settings struct {
 	LeaseMs              int64 // of a claim and job that name none
 	WorkerTimeoutMs      int64 // silence after which a registered worker is dead
 	RetainCompletedMs    int64 // how long completed jobs are kept
-	RetainCompletedCount int64 // how many completed jobs are kept
+	RetainCompletedCount int64 // how many completed jobs of a type are kept
+	RequestMs            int64 // how long request keys are remembered
+	RequestCount         int64 // how many request keys are remembered
+	MaxJobs              int64 // that have not ended; 0: no limit, as below
+	MaxBytes             int64 // of payloads and results
+	MaxPayload           int64 // bytes of one payload
 }
 
 // DefaultSettings are in force until the first RegisterBroker.
@@ -26,6 +31,8 @@ func DefaultSettings() Settings {
 		WorkerTimeoutMs:      30_000,
 		RetainCompletedMs:    24 * 3600 * 1000,
 		RetainCompletedCount: 10_000,
+		RequestMs:            24 * 3600 * 1000,
+		RequestCount:         100_000,
 	}
 }
 
@@ -48,8 +55,10 @@ type Meta struct {
 	// LeasesFrom is when the broker registered, ms. A lease or worker older
 	// than that counts from here.
 	LeasesFrom     int64
+	LastTurn       uint64 // the last turn given to a group
 	CompletedTotal uint64 // ever
 	DeadTotal      uint64 // ever
+	CancelledTotal uint64 // ever
 	Cluster        string // made at bootstrap; "" before the first broker
 	Lineage        string // made with the document; "" before the first broker
 	Broker         Broker
@@ -66,13 +75,14 @@ type Result struct {
 	// Heartbeat), has one for each item. A refused Enqueue adds nothing; its
 	// only Code that is not OK points at the item to blame.
 	Codes []Code
-}
-
-// Event is a change of a job's status, in the order of changes.
-type Event struct {
-	Job     *Job   // after the change
-	From    Status // before; 0 for a new job
-	Removed bool   // the job left the state; Job is its last form
+	// Count is the number of jobs that a Change by filter changed, and Next
+	// where to go on if it stopped before the end.
+	Count uint64
+	Next  Place
+	// LSN is that of the first answer, if this one repeats it by its request
+	// key: then Code is Duplicate, and each of Jobs only has its id, token and
+	// status, but for the jobs of a claim, which are those still held.
+	LSN LSN
 }
 
 // Machine is the queue's state and the rules that change it. Make one with

@@ -16,6 +16,11 @@ func (s Settings) ToPB() *fsmpb.Settings {
 		WorkerTimeoutMs:      s.WorkerTimeoutMs,
 		RetainCompletedMs:    s.RetainCompletedMs,
 		RetainCompletedCount: s.RetainCompletedCount,
+		RequestMs:            s.RequestMs,
+		RequestCount:         s.RequestCount,
+		MaxJobs:              s.MaxJobs,
+		MaxBytes:             s.MaxBytes,
+		MaxPayload:           s.MaxPayload,
 	}
 }
 
@@ -26,6 +31,11 @@ func settingsFromPB(p *fsmpb.Settings) Settings {
 		WorkerTimeoutMs:      p.GetWorkerTimeoutMs(),
 		RetainCompletedMs:    p.GetRetainCompletedMs(),
 		RetainCompletedCount: p.GetRetainCompletedCount(),
+		RequestMs:            p.GetRequestMs(),
+		RequestCount:         p.GetRequestCount(),
+		MaxJobs:              p.GetMaxJobs(),
+		MaxBytes:             p.GetMaxBytes(),
+		MaxPayload:           p.GetMaxPayload(),
 	}
 }
 
@@ -41,6 +51,8 @@ func (v *View) metaToPB() *fsmpb.Meta {
 		LeasesFromMs:   m.LeasesFrom,
 		CompletedTotal: m.CompletedTotal,
 		DeadTotal:      m.DeadTotal,
+		CancelledTotal: m.CancelledTotal,
+		LastTurn:       m.LastTurn,
 		Cluster:        m.Cluster,
 		Lineage:        m.Lineage,
 		BrokerNode:     m.Broker.Node,
@@ -50,6 +62,12 @@ func (v *View) metaToPB() *fsmpb.Meta {
 		Jobs:           uint64(v.jobs.Len()),
 		Workers:        uint64(v.workers.Len()),
 		Claims:         uint64(v.claims.Len()),
+		Queues:         uint64(v.queues.Len()),
+		Turns:          uint64(v.turns.Len()),
+		Crons:          uint64(v.crons.Len()),
+		Batches:        uint64(v.batches.Len()),
+		Holds:          uint64(v.holds.Len()),
+		Requests:       uint64(v.requests.Len()),
 	}
 }
 
@@ -63,6 +81,8 @@ func metaFromPB(p *fsmpb.Meta) Meta {
 		LeasesFrom:     p.LeasesFromMs,
 		CompletedTotal: p.CompletedTotal,
 		DeadTotal:      p.DeadTotal,
+		CancelledTotal: p.CancelledTotal,
+		LastTurn:       p.LastTurn,
 		Cluster:        p.Cluster,
 		Lineage:        p.Lineage,
 		Broker:         Broker{Node: p.BrokerNode, Address: p.BrokerAddress, Epoch: p.Epoch},
@@ -81,6 +101,7 @@ func jobToPB(j *Job, p *fsmpb.Job) {
 	p.LeaseMs, p.Worker, p.ClaimedAtMs, p.HeartbeatMs = j.LeaseMs, j.Worker, j.ClaimedAt, j.Heartbeat
 	p.HeldMs, p.Token, p.AttemptEnd = j.HeldMs, j.Token, uint32(j.AttemptEnd)
 	p.FinishedAtMs, p.Result, p.LastError = j.FinishedAt, j.Result, j.LastError
+	p.Options, p.Details = optionsToPB(j.Opt), detailsToPB(j.Det)
 }
 
 func jobFromPB(p *fsmpb.Job) *Job {
@@ -92,6 +113,7 @@ func jobFromPB(p *fsmpb.Job) *Job {
 		LeaseMs: p.LeaseMs, Worker: p.Worker, ClaimedAt: p.ClaimedAtMs, Heartbeat: p.HeartbeatMs,
 		HeldMs: p.HeldMs, Token: p.Token, AttemptEnd: narrow[End](p.AttemptEnd),
 		FinishedAt: p.FinishedAtMs, Result: p.Result, LastError: p.LastError,
+		Opt: optionsFromPB(p.Options), Det: detailsFromPB(p.Details),
 	}
 	if p.MaxAttempts != nil {
 		j.MaxAttempts = *p.MaxAttempts

@@ -81,7 +81,7 @@ func (m *Machine) fail(op *fsmpb.Fail) Result {
 	if op.Permanent {
 		return Result{Jobs: one(m.bury(old, EndFail, reason))}
 	}
-	return Result{Jobs: one(m.retryOrBury(old, EndFail, reason, op.RetryDelayMs))}
+	return Result{Jobs: one(m.retryOrBury(old, EndFail, reason, op.GetRetryDelayMs()))}
 }
 
 // release gives the job back; the attempt does not count.

@@ -20,6 +20,12 @@ import (
 //	length + fsmpb.Job, by status, then seq
 //	length + fsmpb.Worker, by name
 //	length + fsmpb.ClaimRecord, by first token
+//	length + fsmpb.Queue, by name
+//	length + fsmpb.Turn, by type, then group
+//	length + fsmpb.Cron, by name
+//	length + fsmpb.JobBatch, by id
+//	length + fsmpb.Hold, by type, then key
+//	length + fsmpb.RequestRecord, by time, then key
 //	sha-256 of everything before
 //
 // The encoding of a state is unique, so equal states have equal hashes.
@@ -55,6 +61,12 @@ func (v *View) encode(w io.Writer) (sum [sha256.Size]byte, err error) {
 	})
 	v.workers.Scan(func(w *Worker) bool { return e.record(workerToPB(w)) })
 	v.claims.Scan(func(r *ClaimRecord) bool { return e.record(claimToPB(r)) })
+	v.queues.Scan(func(q *QueueSettings) bool { return e.record(queueToPB(q)) })
+	v.turns.Scan(func(t *Turn) bool { return e.record(&fsmpb.Turn{Type: t.Type, Group: t.Group, Turn: t.Turn}) })
+	v.crons.Scan(func(c *Cron) bool { return e.record(cronToPB(c)) })
+	v.batches.Scan(func(b *JobBatch) bool { return e.record(batchToPB(b)) })
+	v.holds.Scan(func(h *Hold) bool { return e.record(holdToPB(h)) })
+	v.requests.Scan(func(r *RequestRecord) bool { return e.record(requestToPB(r)) })
 	e.sum.Sum(sum[:0])
 	e.raw(sum[:])
 	if e.err == nil {
@@ -149,32 +161,36 @@ func (d *recordReader) machine() (*Machine, error) {
 }
 
 func (d *recordReader) records(b *Builder, meta *fsmpb.Meta) error {
-	var (
-		job    fsmpb.Job
-		worker fsmpb.Worker
-		claim  fsmpb.ClaimRecord
-	)
-	for range meta.Jobs {
-		if err := d.record(&job); err != nil {
-			return err
-		}
-		if err := b.AddJob(jobFromPB(&job)); err != nil {
+	steps := []func() error{
+		func() error { return records(d, meta.Jobs, jobFromPB, b.AddJob) },
+		func() error { return records(d, meta.Workers, workerFromPB, b.AddWorker) },
+		func() error { return records(d, meta.Claims, claimFromPB, b.AddClaim) },
+		func() error { return records(d, meta.Queues, queueFromPB, b.AddQueue) },
+		func() error { return records(d, meta.Turns, turnFromPB, b.AddTurn) },
+		func() error { return records(d, meta.Crons, cronFromPB, b.AddCron) },
+		func() error { return records(d, meta.Batches, batchFromPB, b.AddBatch) },
+		func() error { return records(d, meta.Holds, holdFromPB, b.AddHold) },
+		func() error { return records(d, meta.Requests, requestFromPB, b.AddRequest) },
+	}
+	for _, step := range steps {
+		if err := step(); err != nil {
 			return err
 		}
 	}
-	for range meta.Workers {
-		if err := d.record(&worker); err != nil {
+	return nil
+}
+
+// records reads n messages of type M and adds what they stand for.
+func records[M any, P interface {
+	*M
+	decodable
+}, T any](d *recordReader, n uint64, from func(P) T, add func(T) error) error {
+	var m M
+	for range n {
+		if err := d.record(P(&m)); err != nil {
 			return err
 		}
-		if err := b.AddWorker(workerFromPB(&worker)); err != nil {
-			return err
-		}
-	}
-	for range meta.Claims {
-		if err := d.record(&claim); err != nil {
-			return err
-		}
-		if err := b.AddClaim(claimFromPB(&claim)); err != nil {
+		if err := add(from(&m)); err != nil {
 			return err
 		}
 	}

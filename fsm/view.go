@@ -12,9 +12,20 @@ import (
 type View struct {
 	meta    Meta
 	counts  Counts
+	bytes   int64
 	jobs    *btree.BTreeG[*Job]
 	workers *btree.BTreeG[*Worker]
 	claims  *btree.BTreeG[*ClaimRecord]
+	running *btree.BTreeG[*Job]
+	typed   *btree.BTreeG[*Job]
+	tagged  *btree.BTreeG[tagged]
+
+	queues   *btree.BTreeG[*QueueSettings]
+	turns    *btree.BTreeG[*Turn]
+	crons    *btree.BTreeG[*Cron]
+	batches  *btree.BTreeG[*JobBatch]
+	holds    *btree.BTreeG[*Hold]
+	requests *btree.BTreeG[*RequestRecord]
 }
 
 // View freezes the current state in O(1). It counts as a write to m: from here on
@@ -23,9 +34,20 @@ func (m *Machine) View() *View {
 	return &View{
 		meta:    m.meta,
 		counts:  m.counts,
+		bytes:   m.bytes,
 		jobs:    m.jobs.Copy(),
 		workers: m.workers.Copy(),
 		claims:  m.claims.Copy(),
+		running: m.running.Copy(),
+		typed:   m.typed.Copy(),
+		tagged:  m.tagged.Copy(),
+
+		queues:   m.settings.Copy(),
+		turns:    m.turns.Copy(),
+		crons:    m.crons.Copy(),
+		batches:  m.batches.Copy(),
+		holds:    m.holds.Copy(),
+		requests: m.requests.Copy(),
 	}
 }
 

@@ -41,6 +41,13 @@ type ClaimedJob struct {
 	Token     uint64 `json:"token"`
 	LeaseMs   int64  `json:"leaseMs"`
 	CreatedAt int64  `json:"createdAt"`
+	// TimeoutMs is how long the attempt may run, whatever its heartbeats.
+	TimeoutMs int64    `json:"timeoutMs,omitzero"`
+	Group     string   `json:"group,omitzero"`
+	Tags      []string `json:"tags,omitzero"`
+	BatchID   string   `json:"batchId,omitzero"`
+	Cron      string   `json:"cron,omitzero"`
+	LastError string   `json:"lastError,omitzero"` // of the attempt before
 	// LSN is there in the answer to a Claim without Max.
 	LSN string `json:"lsn,omitzero"`
 }

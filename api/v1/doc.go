@@ -22,7 +22,17 @@ const (
 	PathClaim     = "/v1/jobs/claim"     // POST a Claim
 	PathHeartbeat = "/v1/jobs/heartbeat" // POST a HeartbeatBatch
 	PathComplete  = "/v1/jobs/complete"  // POST a CompleteBatch
+	PathFail      = "/v1/jobs/fail"      // POST a FailBatch
+	PathRelease   = "/v1/jobs/release"   // POST a ReleaseBatch
+	PathCancel    = "/v1/jobs/cancel"    // POST a ChangeJobs
+	PathRetry     = "/v1/jobs/retry"     // POST a ChangeJobs
+	PathDelete    = "/v1/jobs/delete"    // POST a ChangeJobs
+	PathBatches   = "/v1/batches"        // POST a NewBatch, GET a BatchList
+	PathQueues    = "/v1/queues"         // GET a QueueList
+	PathCrons     = "/v1/crons"          // GET a CronList
+	PathEvents    = "/v1/events"         // GET server-sent events
 	PathWorkers   = "/v1/workers"        // POST a WorkerInfo, GET a WorkerList
+	PathOpenAPI   = "/openapi.yaml"
 	PathStats     = "/v1/stats"
 	PathState     = "/state"
 	PathStatus    = "/status"
@@ -37,6 +47,16 @@ const (
 	ActionComplete  = "complete"  // POST a Complete
 	ActionFail      = "fail"      // POST a Fail
 	ActionRelease   = "release"   // POST a Release
+	ActionProgress  = "progress"  // POST a Heartbeat with progress
+	ActionCancel    = "cancel"    // POST, no body
+	ActionRetry     = "retry"     // POST, no body
+)
+
+// The last segments of /v1/queues/{type}/… and /v1/crons/{name}/….
+const (
+	ActionPause   = "pause"   // POST, no body
+	ActionResume  = "resume"  // POST, no body
+	ActionTrigger = "trigger" // POST, no body; of crons
 )
 
 // Headers of the API's own.
@@ -47,6 +67,14 @@ const (
 	// HeaderForwarded is on requests that one node passed on to another: the
 	// name of the first. They are not passed on again.
 	HeaderForwarded = "Osqueue-Forwarded"
+	// HeaderIdempotencyKey makes a write take effect once: for 24 h the same
+	// request with the same key gets the same answer, another one with the key
+	// a problem. 1 to 256 visible characters.
+	HeaderIdempotencyKey = "Idempotency-Key"
+	// HeaderReplayed is "true" on an answer that repeats the first.
+	HeaderReplayed = "Idempotency-Replayed"
+	// HeaderLastEventID resumes a stream of events behind that one.
+	HeaderLastEventID = "Last-Event-ID"
 )
 
 // Query parameters of reads.
@@ -69,6 +97,22 @@ const (
 	ParamType   = "type"
 	ParamLimit  = "limit"
 	ParamCursor = "cursor"
+	// ParamTag, ParamGroup, ParamWorker, ParamBatch, ParamCron and the times, in
+	// ms, narrow the list of jobs. ParamWorker is who holds the job, or ended
+	// it. ParamCreatedFrom is inclusive, ParamCreatedBefore is not.
+	ParamTag           = "tag"
+	ParamGroup         = "group"
+	ParamWorker        = "worker"
+	ParamBatch         = "batch"
+	ParamCron          = "cron"
+	ParamCreatedFrom   = "createdFrom"
+	ParamCreatedBefore = "createdBefore"
+	// ParamJob, ParamKind narrow the stream of events, with ParamType.
+	ParamJob  = "job"
+	ParamKind = "kind"
+	// ParamLastEventID stands for HeaderLastEventID where a client cannot set
+	// headers.
+	ParamLastEventID = "lastEventId"
 	// ParamTypes set to true adds the counts by type to /v1/stats.
 	ParamTypes = "types"
 )

@@ -52,6 +52,21 @@ const (
 	TagIDTaken      = "id_taken"      // 409: the id belongs to another job
 	TagNoID         = "no_id"         // 400
 
+	TagTimedOut        = "timed_out"         // 409: the attempt ran longer than its timeout
+	TagWrongStatus     = "wrong_status"      // 409: the job's status does not allow this
+	TagUniqueTaken     = "unique_taken"      // 409: another job holds the unique key
+	TagNoSuchJob       = "no_such_job"       // 409: a job to wait for does not exist
+	TagCycle           = "cycle"             // 400: jobs would wait for each other
+	TagTooManyWaiters  = "too_many_waiters"  // 409: too many jobs wait for one
+	TagNoSuchBatch     = "no_such_batch"     // 409: the batch does not exist, or has ended
+	TagPayloadTooLarge = "payload_too_large" // 413: over the quota of one payload
+	TagTooManyJobs     = "too_many_jobs"     // 429: over the quota of jobs
+	TagTooManyBytes    = "too_many_bytes"    // 507: over the quota of bytes
+	TagTooManyQueues   = "too_many_queues"   // 507: too many types have settings
+	TagTooManyCrons    = "too_many_crons"    // 507: too many schedules
+	TagNotDue          = "not_due"           // 409: not seen outside
+	TagRequestConflict = "request_conflict"  // 409: the idempotency key was used for another request
+
 	TagBadRequest     = "bad_request"        // 400: the body or the query is wrong; detail says where
 	TagUnknownMember  = "unknown_member"     // 400: only under Prefer: handling=strict
 	TagTooLarge       = "too_large"          // 413
@@ -64,6 +79,7 @@ const (
 	TagOverloaded     = "overloaded"         // 503: too many writes are waiting
 	TagUnknownOutcome = "outcome_unknown"    // 503
 	TagClosing        = "shutting_down"      // 503
+	TagHistoryGone    = "history_gone"       // 410: the events after Last-Event-ID are not held any more
 	TagTimeout        = "timeout"            // 504: the state that was asked for did not come in time
 	TagInternal       = "internal_error"     // 500
 )

@@ -6,8 +6,9 @@ import "github.com/go-json-experiment/json/jsontext"
 // token the worker's name decides, and the answer is 204 whether the worker
 // holds the job or not. With one the answer is Reported, or a problem.
 type Heartbeat struct {
-	WorkerID *string `json:"workerId,omitzero"`
-	Token    uint64  `json:"token,omitzero"`
+	WorkerID *string   `json:"workerId,omitzero"`
+	Token    uint64    `json:"token,omitzero"`
+	Progress *Progress `json:"progress,omitzero"`
 }
 
 // Complete ends a job well: POST /v1/jobs/{id}/complete. Without a token it is
@@ -26,7 +27,9 @@ type Fail struct {
 	// Retryable false makes the job dead whatever attempts are left; absent is
 	// true.
 	Retryable *bool `json:"retryable,omitzero"`
-	DelayMs   int64 `json:"delayMs,omitzero"` // before the next attempt
+	// DelayMs is how long to wait before the next attempt; 0 is not at all,
+	// absent is by the job's backoff.
+	DelayMs *int64 `json:"delayMs,omitzero"`
 }
 
 // Release gives a job back as if it had not been claimed: POST
@@ -43,6 +46,9 @@ type Reported struct {
 	Status string `json:"status,omitzero"`
 	// Duplicate: this very report had been made before.
 	Duplicate bool `json:"duplicate,omitzero"`
+	// Cancel: the job's cancellation was requested; stop working on it and
+	// report the end of the attempt.
+	Cancel bool `json:"cancel,omitzero"`
 }
 
 // HeartbeatBatch renews leases of one worker: POST /v1/jobs/heartbeat.
@@ -53,8 +59,31 @@ type HeartbeatBatch struct {
 
 // Lease names a claim of a job. Without a token the worker's name decides.
 type Lease struct {
-	JobID string `json:"jobId"`
-	Token uint64 `json:"token,omitzero"`
+	JobID    string    `json:"jobId"`
+	Token    uint64    `json:"token,omitzero"`
+	Progress *Progress `json:"progress,omitzero"` // of heartbeats
+}
+
+// FailBatch ends attempts of one worker: POST /v1/jobs/fail. Each job is decided
+// for itself.
+type FailBatch struct {
+	WorkerID *string     `json:"workerId,omitzero"`
+	Jobs     []FailLease `json:"jobs"`
+}
+
+// FailLease is one job of a FailBatch; its members are those of Fail.
+type FailLease struct {
+	JobID     string `json:"jobId"`
+	Token     uint64 `json:"token,omitzero"`
+	Error     string `json:"error,omitzero"`
+	Retryable *bool  `json:"retryable,omitzero"`
+	DelayMs   *int64 `json:"delayMs,omitzero"`
+}
+
+// ReleaseBatch gives jobs of one worker back: POST /v1/jobs/release.
+type ReleaseBatch struct {
+	WorkerID *string `json:"workerId,omitzero"`
+	Jobs     []Lease `json:"jobs"`
 }
 
 // CompleteBatch ends jobs of one worker well: POST /v1/jobs/complete. Each job
@@ -84,6 +113,7 @@ type ReportedItem struct {
 	// Status is "ok", or "duplicate" if this very report had been made before;
 	// anything else is a refusal, named like Problem.Tag.
 	Status string `json:"status"`
+	Cancel bool   `json:"cancel,omitzero"` // as in Reported
 }
 
 // The Status of a ReportedItem that was accepted.

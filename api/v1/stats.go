@@ -11,9 +11,12 @@ type Stats struct {
 	Completed      int    `json:"completed"` // still kept
 	Dead           int    `json:"dead"`
 	Cancelled      int    `json:"cancelled"`
-	DeadTotal      uint64 `json:"deadTotal"` // ever
-	Workers        int    `json:"workers"`   // registered
-	LSN            string `json:"lsn"`       // of the state shown
+	Blocked        int    `json:"blocked"`
+	DeadTotal      uint64 `json:"deadTotal"`      // ever
+	CancelledTotal uint64 `json:"cancelledTotal"` // ever
+	Bytes          int64  `json:"bytes"`          // of all payloads and results
+	Workers        int    `json:"workers"`        // registered
+	LSN            string `json:"lsn"`            // of the state shown
 	// Types are the counts by type, when asked for.
 	Types map[string]TypeStats `json:"types,omitzero"`
 }
@@ -26,4 +29,7 @@ type TypeStats struct {
 	Completed  int `json:"completed"`
 	Dead       int `json:"dead"`
 	Cancelled  int `json:"cancelled"`
+	Blocked    int `json:"blocked"`
+	// Bytes is the size of the type's payloads and results.
+	Bytes int64 `json:"bytes"`
 }

@@ -68,6 +68,7 @@ type TaskCounts struct {
 	InProgress     int    `json:"in_progress"`
 	Dead           int    `json:"dead"`
 	Cancelled      int    `json:"cancelled"`
+	Blocked        int    `json:"blocked"`
 }
 
 // Health is the answer to GET /healthz and, with 200, to GET /readyz.

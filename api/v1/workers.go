@@ -25,10 +25,15 @@ type Worker struct {
 	Address      string   `json:"address,omitzero"`
 	RegisteredAt int64    `json:"registeredAt"`
 	LastSeen     int64    `json:"lastSeen"`
+	Running      int      `json:"running"` // jobs that it holds
+	// JobIDs are the first of these jobs: in GET /v1/workers/{name} only.
+	JobIDs []string `json:"jobIds,omitzero"`
 }
 
 // WorkerList is the answer to GET /v1/workers, by name.
 type WorkerList struct {
 	Workers []Worker `json:"workers"`
-	LSN     string   `json:"lsn"` // of the state shown
+	// NextCursor gets the next page; absent at the end.
+	NextCursor string `json:"nextCursor,omitzero"`
+	LSN        string `json:"lsn"` // of the state shown
 }

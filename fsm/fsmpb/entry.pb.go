@@ -32,8 +32,10 @@ type Batch struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Version uint32                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
 	// The leader's clock, milliseconds since 1970.
-	NowMs         int64       `protobuf:"varint,2,opt,name=now_ms,json=nowMs,proto3" json:"now_ms,omitempty"`
-	Mutations     []*Mutation `protobuf:"bytes,3,rep,name=mutations,proto3" json:"mutations,omitempty"`
+	NowMs     int64       `protobuf:"varint,2,opt,name=now_ms,json=nowMs,proto3" json:"now_ms,omitempty"`
+	Mutations []*Mutation `protobuf:"bytes,3,rep,name=mutations,proto3" json:"mutations,omitempty"`
+	// The leader's dice, for the jitter of delays.
+	Random        uint64 `protobuf:"fixed64,4,opt,name=random,proto3" json:"random,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -89,6 +91,13 @@ func (x *Batch) GetMutations() []*Mutation {
 	return nil
 }
 
+func (x *Batch) GetRandom() uint64 {
+	if x != nil {
+		return x.Random
+	}
+	return 0
+}
+
 type Mutation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Op:
@@ -102,7 +111,17 @@ type Mutation struct {
 	//	*Mutation_RegisterWorker
 	//	*Mutation_WorkerDead
 	//	*Mutation_RegisterBroker
-	Op            isMutation_Op `protobuf_oneof:"op"`
+	//	*Mutation_Change
+	//	*Mutation_SetQueue
+	//	*Mutation_PutCron
+	//	*Mutation_PauseCron
+	//	*Mutation_DeleteCron
+	//	*Mutation_FireCron
+	//	*Mutation_TriggerCron
+	//	*Mutation_Group
+	Op isMutation_Op `protobuf_oneof:"op"`
+	// Makes the mutation take effect once, however often it is sent.
+	Request       *Request `protobuf:"bytes,30,opt,name=request,proto3" json:"request,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -225,6 +244,85 @@ func (x *Mutation) GetRegisterBroker() *RegisterBroker {
 	return nil
 }
 
+func (x *Mutation) GetChange() *Change {
+	if x != nil {
+		if x, ok := x.Op.(*Mutation_Change); ok {
+			return x.Change
+		}
+	}
+	return nil
+}
+
+func (x *Mutation) GetSetQueue() *SetQueue {
+	if x != nil {
+		if x, ok := x.Op.(*Mutation_SetQueue); ok {
+			return x.SetQueue
+		}
+	}
+	return nil
+}
+
+func (x *Mutation) GetPutCron() *PutCron {
+	if x != nil {
+		if x, ok := x.Op.(*Mutation_PutCron); ok {
+			return x.PutCron
+		}
+	}
+	return nil
+}
+
+func (x *Mutation) GetPauseCron() *PauseCron {
+	if x != nil {
+		if x, ok := x.Op.(*Mutation_PauseCron); ok {
+			return x.PauseCron
+		}
+	}
+	return nil
+}
+
+func (x *Mutation) GetDeleteCron() *DeleteCron {
+	if x != nil {
+		if x, ok := x.Op.(*Mutation_DeleteCron); ok {
+			return x.DeleteCron
+		}
+	}
+	return nil
+}
+
+func (x *Mutation) GetFireCron() *FireCron {
+	if x != nil {
+		if x, ok := x.Op.(*Mutation_FireCron); ok {
+			return x.FireCron
+		}
+	}
+	return nil
+}
+
+func (x *Mutation) GetTriggerCron() *TriggerCron {
+	if x != nil {
+		if x, ok := x.Op.(*Mutation_TriggerCron); ok {
+			return x.TriggerCron
+		}
+	}
+	return nil
+}
+
+func (x *Mutation) GetGroup() *Group {
+	if x != nil {
+		if x, ok := x.Op.(*Mutation_Group); ok {
+			return x.Group
+		}
+	}
+	return nil
+}
+
+func (x *Mutation) GetRequest() *Request {
+	if x != nil {
+		return x.Request
+	}
+	return nil
+}
+
 type isMutation_Op interface {
 	isMutation_Op()
 }
@@ -265,6 +363,38 @@ type Mutation_RegisterBroker struct {
 	RegisterBroker *RegisterBroker `protobuf:"bytes,9,opt,name=register_broker,json=registerBroker,proto3,oneof"`
 }
 
+type Mutation_Change struct {
+	Change *Change `protobuf:"bytes,10,opt,name=change,proto3,oneof"`
+}
+
+type Mutation_SetQueue struct {
+	SetQueue *SetQueue `protobuf:"bytes,11,opt,name=set_queue,json=setQueue,proto3,oneof"`
+}
+
+type Mutation_PutCron struct {
+	PutCron *PutCron `protobuf:"bytes,12,opt,name=put_cron,json=putCron,proto3,oneof"`
+}
+
+type Mutation_PauseCron struct {
+	PauseCron *PauseCron `protobuf:"bytes,13,opt,name=pause_cron,json=pauseCron,proto3,oneof"`
+}
+
+type Mutation_DeleteCron struct {
+	DeleteCron *DeleteCron `protobuf:"bytes,14,opt,name=delete_cron,json=deleteCron,proto3,oneof"`
+}
+
+type Mutation_FireCron struct {
+	FireCron *FireCron `protobuf:"bytes,15,opt,name=fire_cron,json=fireCron,proto3,oneof"`
+}
+
+type Mutation_TriggerCron struct {
+	TriggerCron *TriggerCron `protobuf:"bytes,16,opt,name=trigger_cron,json=triggerCron,proto3,oneof"`
+}
+
+type Mutation_Group struct {
+	Group *Group `protobuf:"bytes,17,opt,name=group,proto3,oneof"`
+}
+
 func (*Mutation_Enqueue) isMutation_Op() {}
 
 func (*Mutation_Claim) isMutation_Op() {}
@@ -283,17 +413,134 @@ func (*Mutation_WorkerDead) isMutation_Op() {}
 
 func (*Mutation_RegisterBroker) isMutation_Op() {}
 
+func (*Mutation_Change) isMutation_Op() {}
+
+func (*Mutation_SetQueue) isMutation_Op() {}
+
+func (*Mutation_PutCron) isMutation_Op() {}
+
+func (*Mutation_PauseCron) isMutation_Op() {}
+
+func (*Mutation_DeleteCron) isMutation_Op() {}
+
+func (*Mutation_FireCron) isMutation_Op() {}
+
+func (*Mutation_TriggerCron) isMutation_Op() {}
+
+func (*Mutation_Group) isMutation_Op() {}
+
+// Request is the caller's name for a write, and what it was for.
+type Request struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Key   string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// A hash of the request: the same key with another one is a mistake.
+	Fingerprint   []byte `protobuf:"bytes,2,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Request) Reset() {
+	*x = Request{}
+	mi := &file_entry_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Request) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Request) ProtoMessage() {}
+
+func (x *Request) ProtoReflect() protoreflect.Message {
+	mi := &file_entry_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Request.ProtoReflect.Descriptor instead.
+func (*Request) Descriptor() ([]byte, []int) {
+	return file_entry_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Request) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *Request) GetFingerprint() []byte {
+	if x != nil {
+		return x.Fingerprint
+	}
+	return nil
+}
+
+// Group applies mutations of several kinds of report as one, each for itself.
+// They are no groups and have no request of their own.
+type Group struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Mutations     []*Mutation            `protobuf:"bytes,1,rep,name=mutations,proto3" json:"mutations,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Group) Reset() {
+	*x = Group{}
+	mi := &file_entry_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Group) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Group) ProtoMessage() {}
+
+func (x *Group) ProtoReflect() protoreflect.Message {
+	mi := &file_entry_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Group.ProtoReflect.Descriptor instead.
+func (*Group) Descriptor() ([]byte, []int) {
+	return file_entry_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Group) GetMutations() []*Mutation {
+	if x != nil {
+		return x.Mutations
+	}
+	return nil
+}
+
 // Enqueue adds all of its jobs or none.
 type Enqueue struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Jobs          []*NewJob              `protobuf:"bytes,1,rep,name=jobs,proto3" json:"jobs,omitempty"`
+	NewBatch      *NewBatch              `protobuf:"bytes,2,opt,name=new_batch,json=newBatch,proto3" json:"new_batch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Enqueue) Reset() {
 	*x = Enqueue{}
-	mi := &file_entry_proto_msgTypes[2]
+	mi := &file_entry_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -305,7 +552,7 @@ func (x *Enqueue) String() string {
 func (*Enqueue) ProtoMessage() {}
 
 func (x *Enqueue) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[2]
+	mi := &file_entry_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -318,12 +565,19 @@ func (x *Enqueue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Enqueue.ProtoReflect.Descriptor instead.
 func (*Enqueue) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{2}
+	return file_entry_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Enqueue) GetJobs() []*NewJob {
 	if x != nil {
 		return x.Jobs
+	}
+	return nil
+}
+
+func (x *Enqueue) GetNewBatch() *NewBatch {
+	if x != nil {
+		return x.NewBatch
 	}
 	return nil
 }
@@ -340,14 +594,28 @@ type NewJob struct {
 	// Absent takes the default.
 	MaxAttempts *int32 `protobuf:"varint,6,opt,name=max_attempts,json=maxAttempts,proto3,oneof" json:"max_attempts,omitempty"`
 	// Lease length wished by the producer; 0 takes the default.
-	LeaseMs       int64 `protobuf:"varint,7,opt,name=lease_ms,json=leaseMs,proto3" json:"lease_ms,omitempty"`
+	LeaseMs int64 `protobuf:"varint,7,opt,name=lease_ms,json=leaseMs,proto3" json:"lease_ms,omitempty"`
+	// Absent takes the type's.
+	Backoff *Backoff `protobuf:"bytes,8,opt,name=backoff,proto3" json:"backoff,omitempty"`
+	// How long an attempt may take, whatever its heartbeats; 0 takes the type's.
+	TimeoutMs int64 `protobuf:"varint,9,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
+	// Claims rotate over the groups of a type; "" is a group, too.
+	Group  string   `protobuf:"bytes,10,opt,name=group,proto3" json:"group,omitempty"`
+	Tags   []string `protobuf:"bytes,11,rep,name=tags,proto3" json:"tags,omitempty"`
+	Unique *Unique  `protobuf:"bytes,12,opt,name=unique,proto3" json:"unique,omitempty"`
+	// Ids of the jobs to wait for.
+	After []string `protobuf:"bytes,13,rep,name=after,proto3" json:"after,omitempty"`
+	// fsm.AfterFailure.
+	AfterFailure uint32 `protobuf:"varint,14,opt,name=after_failure,json=afterFailure,proto3" json:"after_failure,omitempty"`
+	// Id of the batch that the job belongs to.
+	Batch         string `protobuf:"bytes,15,opt,name=batch,proto3" json:"batch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *NewJob) Reset() {
 	*x = NewJob{}
-	mi := &file_entry_proto_msgTypes[3]
+	mi := &file_entry_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -359,7 +627,7 @@ func (x *NewJob) String() string {
 func (*NewJob) ProtoMessage() {}
 
 func (x *NewJob) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[3]
+	mi := &file_entry_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -372,7 +640,7 @@ func (x *NewJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NewJob.ProtoReflect.Descriptor instead.
 func (*NewJob) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{3}
+	return file_entry_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *NewJob) GetId() string {
@@ -424,13 +692,266 @@ func (x *NewJob) GetLeaseMs() int64 {
 	return 0
 }
 
+func (x *NewJob) GetBackoff() *Backoff {
+	if x != nil {
+		return x.Backoff
+	}
+	return nil
+}
+
+func (x *NewJob) GetTimeoutMs() int64 {
+	if x != nil {
+		return x.TimeoutMs
+	}
+	return 0
+}
+
+func (x *NewJob) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+func (x *NewJob) GetTags() []string {
+	if x != nil {
+		return x.Tags
+	}
+	return nil
+}
+
+func (x *NewJob) GetUnique() *Unique {
+	if x != nil {
+		return x.Unique
+	}
+	return nil
+}
+
+func (x *NewJob) GetAfter() []string {
+	if x != nil {
+		return x.After
+	}
+	return nil
+}
+
+func (x *NewJob) GetAfterFailure() uint32 {
+	if x != nil {
+		return x.AfterFailure
+	}
+	return 0
+}
+
+func (x *NewJob) GetBatch() string {
+	if x != nil {
+		return x.Batch
+	}
+	return ""
+}
+
+// Backoff says how long a failed job waits for its next attempt.
+type Backoff struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// fsm.BackoffKind.
+	Kind   uint32 `protobuf:"varint,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	BaseMs int64  `protobuf:"varint,2,opt,name=base_ms,json=baseMs,proto3" json:"base_ms,omitempty"`
+	// 0 is no cap.
+	CapMs int64 `protobuf:"varint,3,opt,name=cap_ms,json=capMs,proto3" json:"cap_ms,omitempty"`
+	// Up to so many percent are taken off, at random.
+	JitterPercent uint32 `protobuf:"varint,4,opt,name=jitter_percent,json=jitterPercent,proto3" json:"jitter_percent,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Backoff) Reset() {
+	*x = Backoff{}
+	mi := &file_entry_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Backoff) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Backoff) ProtoMessage() {}
+
+func (x *Backoff) ProtoReflect() protoreflect.Message {
+	mi := &file_entry_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Backoff.ProtoReflect.Descriptor instead.
+func (*Backoff) Descriptor() ([]byte, []int) {
+	return file_entry_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Backoff) GetKind() uint32 {
+	if x != nil {
+		return x.Kind
+	}
+	return 0
+}
+
+func (x *Backoff) GetBaseMs() int64 {
+	if x != nil {
+		return x.BaseMs
+	}
+	return 0
+}
+
+func (x *Backoff) GetCapMs() int64 {
+	if x != nil {
+		return x.CapMs
+	}
+	return 0
+}
+
+func (x *Backoff) GetJitterPercent() uint32 {
+	if x != nil {
+		return x.JitterPercent
+	}
+	return 0
+}
+
+type Unique struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Key   string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// fsm.UniqueScope.
+	Scope uint32 `protobuf:"varint,2,opt,name=scope,proto3" json:"scope,omitempty"`
+	// Of the scope "period".
+	PeriodMs      int64 `protobuf:"varint,3,opt,name=period_ms,json=periodMs,proto3" json:"period_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Unique) Reset() {
+	*x = Unique{}
+	mi := &file_entry_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Unique) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Unique) ProtoMessage() {}
+
+func (x *Unique) ProtoReflect() protoreflect.Message {
+	mi := &file_entry_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Unique.ProtoReflect.Descriptor instead.
+func (*Unique) Descriptor() ([]byte, []int) {
+	return file_entry_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Unique) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *Unique) GetScope() uint32 {
+	if x != nil {
+		return x.Scope
+	}
+	return 0
+}
+
+func (x *Unique) GetPeriodMs() int64 {
+	if x != nil {
+		return x.PeriodMs
+	}
+	return 0
+}
+
+type NewBatch struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Enqueued when the batch has ended.
+	Callback *NewJob `protobuf:"bytes,2,opt,name=callback,proto3" json:"callback,omitempty"`
+	// fsm.CallbackOn.
+	CallbackOn    uint32 `protobuf:"varint,3,opt,name=callback_on,json=callbackOn,proto3" json:"callback_on,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NewBatch) Reset() {
+	*x = NewBatch{}
+	mi := &file_entry_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NewBatch) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NewBatch) ProtoMessage() {}
+
+func (x *NewBatch) ProtoReflect() protoreflect.Message {
+	mi := &file_entry_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NewBatch.ProtoReflect.Descriptor instead.
+func (*NewBatch) Descriptor() ([]byte, []int) {
+	return file_entry_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *NewBatch) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *NewBatch) GetCallback() *NewJob {
+	if x != nil {
+		return x.Callback
+	}
+	return nil
+}
+
+func (x *NewBatch) GetCallbackOn() uint32 {
+	if x != nil {
+		return x.CallbackOn
+	}
+	return 0
+}
+
 type Claim struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Worker string                 `protobuf:"bytes,1,opt,name=worker,proto3" json:"worker,omitempty"`
 	// Empty takes any type.
 	Types []string `protobuf:"bytes,2,rep,name=types,proto3" json:"types,omitempty"`
 	Max   uint32   `protobuf:"varint,3,opt,name=max,proto3" json:"max,omitempty"`
-	// Lease length wished by the worker; 0 takes the job's, then the default.
+	// Lease length wished by the worker; 0 takes the job's, then the type's,
+	// then the default.
 	LeaseMs int64 `protobuf:"varint,4,opt,name=lease_ms,json=leaseMs,proto3" json:"lease_ms,omitempty"`
 	// Makes a repeated claim answer the same jobs; "" does not.
 	RequestId     string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -440,7 +961,7 @@ type Claim struct {
 
 func (x *Claim) Reset() {
 	*x = Claim{}
-	mi := &file_entry_proto_msgTypes[4]
+	mi := &file_entry_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -452,7 +973,7 @@ func (x *Claim) String() string {
 func (*Claim) ProtoMessage() {}
 
 func (x *Claim) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[4]
+	mi := &file_entry_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -465,7 +986,7 @@ func (x *Claim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Claim.ProtoReflect.Descriptor instead.
 func (*Claim) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{4}
+	return file_entry_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Claim) GetWorker() string {
@@ -506,16 +1027,18 @@ func (x *Claim) GetRequestId() string {
 // Lease names a claimed job. Token 0 skips the token check, for callers that
 // have none: the worker's name alone decides then.
 type Lease struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	JobId         string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
-	Token         uint64                 `protobuf:"varint,2,opt,name=token,proto3" json:"token,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	JobId string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	Token uint64                 `protobuf:"varint,2,opt,name=token,proto3" json:"token,omitempty"`
+	// Of heartbeats only: how far the work has come.
+	Progress      *Progress `protobuf:"bytes,3,opt,name=progress,proto3" json:"progress,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Lease) Reset() {
 	*x = Lease{}
-	mi := &file_entry_proto_msgTypes[5]
+	mi := &file_entry_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -527,7 +1050,7 @@ func (x *Lease) String() string {
 func (*Lease) ProtoMessage() {}
 
 func (x *Lease) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[5]
+	mi := &file_entry_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -540,7 +1063,7 @@ func (x *Lease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lease.ProtoReflect.Descriptor instead.
 func (*Lease) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{5}
+	return file_entry_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Lease) GetJobId() string {
@@ -557,6 +1080,66 @@ func (x *Lease) GetToken() uint64 {
 	return 0
 }
 
+func (x *Lease) GetProgress() *Progress {
+	if x != nil {
+		return x.Progress
+	}
+	return nil
+}
+
+type Progress struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 0 to 100.
+	Percent       uint32 `protobuf:"varint,1,opt,name=percent,proto3" json:"percent,omitempty"`
+	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Progress) Reset() {
+	*x = Progress{}
+	mi := &file_entry_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Progress) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Progress) ProtoMessage() {}
+
+func (x *Progress) ProtoReflect() protoreflect.Message {
+	mi := &file_entry_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Progress.ProtoReflect.Descriptor instead.
+func (*Progress) Descriptor() ([]byte, []int) {
+	return file_entry_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Progress) GetPercent() uint32 {
+	if x != nil {
+		return x.Percent
+	}
+	return 0
+}
+
+func (x *Progress) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
 type Heartbeat struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Worker        string                 `protobuf:"bytes,1,opt,name=worker,proto3" json:"worker,omitempty"`
@@ -567,7 +1150,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_entry_proto_msgTypes[6]
+	mi := &file_entry_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -579,7 +1162,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[6]
+	mi := &file_entry_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -592,7 +1175,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{6}
+	return file_entry_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Heartbeat) GetWorker() string {
@@ -620,7 +1203,7 @@ type Complete struct {
 
 func (x *Complete) Reset() {
 	*x = Complete{}
-	mi := &file_entry_proto_msgTypes[7]
+	mi := &file_entry_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -632,7 +1215,7 @@ func (x *Complete) String() string {
 func (*Complete) ProtoMessage() {}
 
 func (x *Complete) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[7]
+	mi := &file_entry_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -645,7 +1228,7 @@ func (x *Complete) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Complete.ProtoReflect.Descriptor instead.
 func (*Complete) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{7}
+	return file_entry_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Complete) GetWorker() string {
@@ -676,15 +1259,15 @@ type Fail struct {
 	Error  string                 `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
 	// The job is dead at once, whatever attempts are left.
 	Permanent bool `protobuf:"varint,4,opt,name=permanent,proto3" json:"permanent,omitempty"`
-	// Wait so long before the next attempt.
-	RetryDelayMs  int64 `protobuf:"varint,5,opt,name=retry_delay_ms,json=retryDelayMs,proto3" json:"retry_delay_ms,omitempty"`
+	// Wait so long before the next attempt; absent: by the backoff.
+	RetryDelayMs  *int64 `protobuf:"varint,5,opt,name=retry_delay_ms,json=retryDelayMs,proto3,oneof" json:"retry_delay_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Fail) Reset() {
 	*x = Fail{}
-	mi := &file_entry_proto_msgTypes[8]
+	mi := &file_entry_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -696,7 +1279,7 @@ func (x *Fail) String() string {
 func (*Fail) ProtoMessage() {}
 
 func (x *Fail) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[8]
+	mi := &file_entry_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -709,7 +1292,7 @@ func (x *Fail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fail.ProtoReflect.Descriptor instead.
 func (*Fail) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{8}
+	return file_entry_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Fail) GetWorker() string {
@@ -741,8 +1324,8 @@ func (x *Fail) GetPermanent() bool {
 }
 
 func (x *Fail) GetRetryDelayMs() int64 {
-	if x != nil {
-		return x.RetryDelayMs
+	if x != nil && x.RetryDelayMs != nil {
+		return *x.RetryDelayMs
 	}
 	return 0
 }
@@ -759,7 +1342,7 @@ type Release struct {
 
 func (x *Release) Reset() {
 	*x = Release{}
-	mi := &file_entry_proto_msgTypes[9]
+	mi := &file_entry_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -771,7 +1354,7 @@ func (x *Release) String() string {
 func (*Release) ProtoMessage() {}
 
 func (x *Release) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[9]
+	mi := &file_entry_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -784,7 +1367,7 @@ func (x *Release) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Release.ProtoReflect.Descriptor instead.
 func (*Release) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{9}
+	return file_entry_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Release) GetWorker() string {
@@ -813,7 +1396,7 @@ type RegisterWorker struct {
 
 func (x *RegisterWorker) Reset() {
 	*x = RegisterWorker{}
-	mi := &file_entry_proto_msgTypes[10]
+	mi := &file_entry_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -825,7 +1408,7 @@ func (x *RegisterWorker) String() string {
 func (*RegisterWorker) ProtoMessage() {}
 
 func (x *RegisterWorker) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[10]
+	mi := &file_entry_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -838,7 +1421,7 @@ func (x *RegisterWorker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterWorker.ProtoReflect.Descriptor instead.
 func (*RegisterWorker) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{10}
+	return file_entry_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RegisterWorker) GetName() string {
@@ -878,7 +1461,7 @@ type WorkerDead struct {
 
 func (x *WorkerDead) Reset() {
 	*x = WorkerDead{}
-	mi := &file_entry_proto_msgTypes[11]
+	mi := &file_entry_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -890,7 +1473,7 @@ func (x *WorkerDead) String() string {
 func (*WorkerDead) ProtoMessage() {}
 
 func (x *WorkerDead) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[11]
+	mi := &file_entry_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -903,12 +1486,723 @@ func (x *WorkerDead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerDead.ProtoReflect.Descriptor instead.
 func (*WorkerDead) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{11}
+	return file_entry_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *WorkerDead) GetName() string {
 	if x != nil {
 		return x.Name
+	}
+	return ""
+}
+
+// Change cancels, retries or deletes jobs: those with the ids, or those that
+// the filter matches.
+type Change struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// fsm.ChangeKind.
+	Kind   uint32   `protobuf:"varint,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	Ids    []string `protobuf:"bytes,2,rep,name=ids,proto3" json:"ids,omitempty"`
+	Filter *Filter  `protobuf:"bytes,3,opt,name=filter,proto3" json:"filter,omitempty"`
+	// The most jobs to change by the filter.
+	Limit         uint32 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Change) Reset() {
+	*x = Change{}
+	mi := &file_entry_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Change) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Change) ProtoMessage() {}
+
+func (x *Change) ProtoReflect() protoreflect.Message {
+	mi := &file_entry_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Change.ProtoReflect.Descriptor instead.
+func (*Change) Descriptor() ([]byte, []int) {
+	return file_entry_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *Change) GetKind() uint32 {
+	if x != nil {
+		return x.Kind
+	}
+	return 0
+}
+
+func (x *Change) GetIds() []string {
+	if x != nil {
+		return x.Ids
+	}
+	return nil
+}
+
+func (x *Change) GetFilter() *Filter {
+	if x != nil {
+		return x.Filter
+	}
+	return nil
+}
+
+func (x *Change) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+// Filter matches jobs that have all that it names.
+type Filter struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// fsm.Status; none: all that apply.
+	Statuses []uint32 `protobuf:"varint,1,rep,packed,name=statuses,proto3" json:"statuses,omitempty"`
+	Type     *string  `protobuf:"bytes,2,opt,name=type,proto3,oneof" json:"type,omitempty"`
+	Tag      string   `protobuf:"bytes,3,opt,name=tag,proto3" json:"tag,omitempty"`
+	Group    *string  `protobuf:"bytes,4,opt,name=group,proto3,oneof" json:"group,omitempty"`
+	Batch    string   `protobuf:"bytes,5,opt,name=batch,proto3" json:"batch,omitempty"`
+	Worker   *string  `protobuf:"bytes,6,opt,name=worker,proto3,oneof" json:"worker,omitempty"`
+	// Created at or after, and before; 0 is no bound.
+	CreatedFromMs   int64 `protobuf:"varint,7,opt,name=created_from_ms,json=createdFromMs,proto3" json:"created_from_ms,omitempty"`
+	CreatedBeforeMs int64 `protobuf:"varint,8,opt,name=created_before_ms,json=createdBeforeMs,proto3" json:"created_before_ms,omitempty"`
+	// Where an earlier answer stopped.
+	AfterStatus   uint32 `protobuf:"varint,9,opt,name=after_status,json=afterStatus,proto3" json:"after_status,omitempty"`
+	AfterSeq      uint64 `protobuf:"varint,10,opt,name=after_seq,json=afterSeq,proto3" json:"after_seq,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Filter) Reset() {
+	*x = Filter{}
+	mi := &file_entry_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Filter) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Filter) ProtoMessage() {}
+
+func (x *Filter) ProtoReflect() protoreflect.Message {
+	mi := &file_entry_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Filter.ProtoReflect.Descriptor instead.
+func (*Filter) Descriptor() ([]byte, []int) {
+	return file_entry_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *Filter) GetStatuses() []uint32 {
+	if x != nil {
+		return x.Statuses
+	}
+	return nil
+}
+
+func (x *Filter) GetType() string {
+	if x != nil && x.Type != nil {
+		return *x.Type
+	}
+	return ""
+}
+
+func (x *Filter) GetTag() string {
+	if x != nil {
+		return x.Tag
+	}
+	return ""
+}
+
+func (x *Filter) GetGroup() string {
+	if x != nil && x.Group != nil {
+		return *x.Group
+	}
+	return ""
+}
+
+func (x *Filter) GetBatch() string {
+	if x != nil {
+		return x.Batch
+	}
+	return ""
+}
+
+func (x *Filter) GetWorker() string {
+	if x != nil && x.Worker != nil {
+		return *x.Worker
+	}
+	return ""
+}
+
+func (x *Filter) GetCreatedFromMs() int64 {
+	if x != nil {
+		return x.CreatedFromMs
+	}
+	return 0
+}
+
+func (x *Filter) GetCreatedBeforeMs() int64 {
+	if x != nil {
+		return x.CreatedBeforeMs
+	}
+	return 0
+}
+
+func (x *Filter) GetAfterStatus() uint32 {
+	if x != nil {
+		return x.AfterStatus
+	}
+	return 0
+}
+
+func (x *Filter) GetAfterSeq() uint64 {
+	if x != nil {
+		return x.AfterSeq
+	}
+	return 0
+}
+
+// SetQueue changes the settings of a type: the members that are there. -1
+// takes a number back to its default.
+type SetQueue struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// All settings go back to their defaults.
+	Remove             bool   `protobuf:"varint,2,opt,name=remove,proto3" json:"remove,omitempty"`
+	Paused             *bool  `protobuf:"varint,3,opt,name=paused,proto3,oneof" json:"paused,omitempty"`
+	MaxRunning         *int64 `protobuf:"varint,4,opt,name=max_running,json=maxRunning,proto3,oneof" json:"max_running,omitempty"`
+	MaxRunningPerGroup *int64 `protobuf:"varint,5,opt,name=max_running_per_group,json=maxRunningPerGroup,proto3,oneof" json:"max_running_per_group,omitempty"`
+	// Claims a second, in thousandths.
+	RateMilli   *int64 `protobuf:"varint,6,opt,name=rate_milli,json=rateMilli,proto3,oneof" json:"rate_milli,omitempty"`
+	Burst       *int64 `protobuf:"varint,7,opt,name=burst,proto3,oneof" json:"burst,omitempty"`
+	LeaseMs     *int64 `protobuf:"varint,8,opt,name=lease_ms,json=leaseMs,proto3,oneof" json:"lease_ms,omitempty"`
+	TimeoutMs   *int64 `protobuf:"varint,9,opt,name=timeout_ms,json=timeoutMs,proto3,oneof" json:"timeout_ms,omitempty"`
+	MaxAttempts *int64 `protobuf:"varint,10,opt,name=max_attempts,json=maxAttempts,proto3,oneof" json:"max_attempts,omitempty"`
+	// Kind 0 takes it back to the default.
+	Backoff       *Backoff `protobuf:"bytes,11,opt,name=backoff,proto3" json:"backoff,omitempty"`
+	RetainMs      *int64   `protobuf:"varint,12,opt,name=retain_ms,json=retainMs,proto3,oneof" json:"retain_ms,omitempty"`
+	RetainCount   *int64   `protobuf:"varint,13,opt,name=retain_count,json=retainCount,proto3,oneof" json:"retain_count,omitempty"`
+	MaxJobs       *int64   `protobuf:"varint,14,opt,name=max_jobs,json=maxJobs,proto3,oneof" json:"max_jobs,omitempty"`
+	MaxBytes      *int64   `protobuf:"varint,15,opt,name=max_bytes,json=maxBytes,proto3,oneof" json:"max_bytes,omitempty"`
+	MaxPayload    *int64   `protobuf:"varint,16,opt,name=max_payload,json=maxPayload,proto3,oneof" json:"max_payload,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetQueue) Reset() {
+	*x = SetQueue{}
+	mi := &file_entry_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetQueue) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetQueue) ProtoMessage() {}
+
+func (x *SetQueue) ProtoReflect() protoreflect.Message {
+	mi := &file_entry_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetQueue.ProtoReflect.Descriptor instead.
+func (*SetQueue) Descriptor() ([]byte, []int) {
+	return file_entry_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *SetQueue) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *SetQueue) GetRemove() bool {
+	if x != nil {
+		return x.Remove
+	}
+	return false
+}
+
+func (x *SetQueue) GetPaused() bool {
+	if x != nil && x.Paused != nil {
+		return *x.Paused
+	}
+	return false
+}
+
+func (x *SetQueue) GetMaxRunning() int64 {
+	if x != nil && x.MaxRunning != nil {
+		return *x.MaxRunning
+	}
+	return 0
+}
+
+func (x *SetQueue) GetMaxRunningPerGroup() int64 {
+	if x != nil && x.MaxRunningPerGroup != nil {
+		return *x.MaxRunningPerGroup
+	}
+	return 0
+}
+
+func (x *SetQueue) GetRateMilli() int64 {
+	if x != nil && x.RateMilli != nil {
+		return *x.RateMilli
+	}
+	return 0
+}
+
+func (x *SetQueue) GetBurst() int64 {
+	if x != nil && x.Burst != nil {
+		return *x.Burst
+	}
+	return 0
+}
+
+func (x *SetQueue) GetLeaseMs() int64 {
+	if x != nil && x.LeaseMs != nil {
+		return *x.LeaseMs
+	}
+	return 0
+}
+
+func (x *SetQueue) GetTimeoutMs() int64 {
+	if x != nil && x.TimeoutMs != nil {
+		return *x.TimeoutMs
+	}
+	return 0
+}
+
+func (x *SetQueue) GetMaxAttempts() int64 {
+	if x != nil && x.MaxAttempts != nil {
+		return *x.MaxAttempts
+	}
+	return 0
+}
+
+func (x *SetQueue) GetBackoff() *Backoff {
+	if x != nil {
+		return x.Backoff
+	}
+	return nil
+}
+
+func (x *SetQueue) GetRetainMs() int64 {
+	if x != nil && x.RetainMs != nil {
+		return *x.RetainMs
+	}
+	return 0
+}
+
+func (x *SetQueue) GetRetainCount() int64 {
+	if x != nil && x.RetainCount != nil {
+		return *x.RetainCount
+	}
+	return 0
+}
+
+func (x *SetQueue) GetMaxJobs() int64 {
+	if x != nil && x.MaxJobs != nil {
+		return *x.MaxJobs
+	}
+	return 0
+}
+
+func (x *SetQueue) GetMaxBytes() int64 {
+	if x != nil && x.MaxBytes != nil {
+		return *x.MaxBytes
+	}
+	return 0
+}
+
+func (x *SetQueue) GetMaxPayload() int64 {
+	if x != nil && x.MaxPayload != nil {
+		return *x.MaxPayload
+	}
+	return 0
+}
+
+// PutCron makes or replaces a schedule.
+type PutCron struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Name     string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Spec     string                 `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
+	TimeZone string                 `protobuf:"bytes,3,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`
+	// What is enqueued; its id is not used.
+	Job *NewJob `protobuf:"bytes,4,opt,name=job,proto3" json:"job,omitempty"`
+	// fsm.OverlapPolicy and fsm.MissedPolicy.
+	Overlap uint32 `protobuf:"varint,5,opt,name=overlap,proto3" json:"overlap,omitempty"`
+	Missed  uint32 `protobuf:"varint,6,opt,name=missed,proto3" json:"missed,omitempty"`
+	Paused  bool   `protobuf:"varint,7,opt,name=paused,proto3" json:"paused,omitempty"`
+	// The next time, by the leader's reckoning; 0 is never.
+	NextMs        int64 `protobuf:"varint,8,opt,name=next_ms,json=nextMs,proto3" json:"next_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PutCron) Reset() {
+	*x = PutCron{}
+	mi := &file_entry_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PutCron) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PutCron) ProtoMessage() {}
+
+func (x *PutCron) ProtoReflect() protoreflect.Message {
+	mi := &file_entry_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PutCron.ProtoReflect.Descriptor instead.
+func (*PutCron) Descriptor() ([]byte, []int) {
+	return file_entry_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *PutCron) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *PutCron) GetSpec() string {
+	if x != nil {
+		return x.Spec
+	}
+	return ""
+}
+
+func (x *PutCron) GetTimeZone() string {
+	if x != nil {
+		return x.TimeZone
+	}
+	return ""
+}
+
+func (x *PutCron) GetJob() *NewJob {
+	if x != nil {
+		return x.Job
+	}
+	return nil
+}
+
+func (x *PutCron) GetOverlap() uint32 {
+	if x != nil {
+		return x.Overlap
+	}
+	return 0
+}
+
+func (x *PutCron) GetMissed() uint32 {
+	if x != nil {
+		return x.Missed
+	}
+	return 0
+}
+
+func (x *PutCron) GetPaused() bool {
+	if x != nil {
+		return x.Paused
+	}
+	return false
+}
+
+func (x *PutCron) GetNextMs() int64 {
+	if x != nil {
+		return x.NextMs
+	}
+	return 0
+}
+
+type PauseCron struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Name   string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Paused bool                   `protobuf:"varint,2,opt,name=paused,proto3" json:"paused,omitempty"`
+	// As in PutCron.
+	NextMs        int64 `protobuf:"varint,3,opt,name=next_ms,json=nextMs,proto3" json:"next_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PauseCron) Reset() {
+	*x = PauseCron{}
+	mi := &file_entry_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PauseCron) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PauseCron) ProtoMessage() {}
+
+func (x *PauseCron) ProtoReflect() protoreflect.Message {
+	mi := &file_entry_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PauseCron.ProtoReflect.Descriptor instead.
+func (*PauseCron) Descriptor() ([]byte, []int) {
+	return file_entry_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *PauseCron) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *PauseCron) GetPaused() bool {
+	if x != nil {
+		return x.Paused
+	}
+	return false
+}
+
+func (x *PauseCron) GetNextMs() int64 {
+	if x != nil {
+		return x.NextMs
+	}
+	return 0
+}
+
+type DeleteCron struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteCron) Reset() {
+	*x = DeleteCron{}
+	mi := &file_entry_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteCron) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteCron) ProtoMessage() {}
+
+func (x *DeleteCron) ProtoReflect() protoreflect.Message {
+	mi := &file_entry_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteCron.ProtoReflect.Descriptor instead.
+func (*DeleteCron) Descriptor() ([]byte, []int) {
+	return file_entry_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *DeleteCron) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+// FireCron lets a schedule fire once for the time due.
+type FireCron struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The next time that the schedule must have, or else it has fired.
+	DueMs int64 `protobuf:"varint,2,opt,name=due_ms,json=dueMs,proto3" json:"due_ms,omitempty"`
+	// The latest of its times that has passed.
+	AtMs int64 `protobuf:"varint,3,opt,name=at_ms,json=atMs,proto3" json:"at_ms,omitempty"`
+	// How many of its times came before at, from due on.
+	Missed        uint64 `protobuf:"varint,4,opt,name=missed,proto3" json:"missed,omitempty"`
+	NextMs        int64  `protobuf:"varint,5,opt,name=next_ms,json=nextMs,proto3" json:"next_ms,omitempty"`
+	JobId         string `protobuf:"bytes,6,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FireCron) Reset() {
+	*x = FireCron{}
+	mi := &file_entry_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FireCron) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FireCron) ProtoMessage() {}
+
+func (x *FireCron) ProtoReflect() protoreflect.Message {
+	mi := &file_entry_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FireCron.ProtoReflect.Descriptor instead.
+func (*FireCron) Descriptor() ([]byte, []int) {
+	return file_entry_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *FireCron) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *FireCron) GetDueMs() int64 {
+	if x != nil {
+		return x.DueMs
+	}
+	return 0
+}
+
+func (x *FireCron) GetAtMs() int64 {
+	if x != nil {
+		return x.AtMs
+	}
+	return 0
+}
+
+func (x *FireCron) GetMissed() uint64 {
+	if x != nil {
+		return x.Missed
+	}
+	return 0
+}
+
+func (x *FireCron) GetNextMs() int64 {
+	if x != nil {
+		return x.NextMs
+	}
+	return 0
+}
+
+func (x *FireCron) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+// TriggerCron enqueues the job of a schedule now.
+type TriggerCron struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	JobId         string                 `protobuf:"bytes,2,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TriggerCron) Reset() {
+	*x = TriggerCron{}
+	mi := &file_entry_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TriggerCron) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TriggerCron) ProtoMessage() {}
+
+func (x *TriggerCron) ProtoReflect() protoreflect.Message {
+	mi := &file_entry_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TriggerCron.ProtoReflect.Descriptor instead.
+func (*TriggerCron) Descriptor() ([]byte, []int) {
+	return file_entry_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *TriggerCron) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *TriggerCron) GetJobId() string {
+	if x != nil {
+		return x.JobId
 	}
 	return ""
 }
@@ -929,7 +2223,7 @@ type RegisterBroker struct {
 
 func (x *RegisterBroker) Reset() {
 	*x = RegisterBroker{}
-	mi := &file_entry_proto_msgTypes[12]
+	mi := &file_entry_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -941,7 +2235,7 @@ func (x *RegisterBroker) String() string {
 func (*RegisterBroker) ProtoMessage() {}
 
 func (x *RegisterBroker) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[12]
+	mi := &file_entry_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -954,7 +2248,7 @@ func (x *RegisterBroker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterBroker.ProtoReflect.Descriptor instead.
 func (*RegisterBroker) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{12}
+	return file_entry_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *RegisterBroker) GetNode() string {
@@ -1008,13 +2302,20 @@ type Settings struct {
 	WorkerTimeoutMs      int64                  `protobuf:"varint,3,opt,name=worker_timeout_ms,json=workerTimeoutMs,proto3" json:"worker_timeout_ms,omitempty"`
 	RetainCompletedMs    int64                  `protobuf:"varint,4,opt,name=retain_completed_ms,json=retainCompletedMs,proto3" json:"retain_completed_ms,omitempty"`
 	RetainCompletedCount int64                  `protobuf:"varint,5,opt,name=retain_completed_count,json=retainCompletedCount,proto3" json:"retain_completed_count,omitempty"`
-	unknownFields        protoimpl.UnknownFields
-	sizeCache            protoimpl.SizeCache
+	// How long, and how many, request keys are remembered.
+	RequestMs    int64 `protobuf:"varint,6,opt,name=request_ms,json=requestMs,proto3" json:"request_ms,omitempty"`
+	RequestCount int64 `protobuf:"varint,7,opt,name=request_count,json=requestCount,proto3" json:"request_count,omitempty"`
+	// Quotas over all types; 0 is none.
+	MaxJobs       int64 `protobuf:"varint,8,opt,name=max_jobs,json=maxJobs,proto3" json:"max_jobs,omitempty"`
+	MaxBytes      int64 `protobuf:"varint,9,opt,name=max_bytes,json=maxBytes,proto3" json:"max_bytes,omitempty"`
+	MaxPayload    int64 `protobuf:"varint,10,opt,name=max_payload,json=maxPayload,proto3" json:"max_payload,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Settings) Reset() {
 	*x = Settings{}
-	mi := &file_entry_proto_msgTypes[13]
+	mi := &file_entry_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1026,7 +2327,7 @@ func (x *Settings) String() string {
 func (*Settings) ProtoMessage() {}
 
 func (x *Settings) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[13]
+	mi := &file_entry_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1039,7 +2340,7 @@ func (x *Settings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Settings.ProtoReflect.Descriptor instead.
 func (*Settings) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{13}
+	return file_entry_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Settings) GetMaxAttempts() int32 {
@@ -1077,15 +2378,51 @@ func (x *Settings) GetRetainCompletedCount() int64 {
 	return 0
 }
 
+func (x *Settings) GetRequestMs() int64 {
+	if x != nil {
+		return x.RequestMs
+	}
+	return 0
+}
+
+func (x *Settings) GetRequestCount() int64 {
+	if x != nil {
+		return x.RequestCount
+	}
+	return 0
+}
+
+func (x *Settings) GetMaxJobs() int64 {
+	if x != nil {
+		return x.MaxJobs
+	}
+	return 0
+}
+
+func (x *Settings) GetMaxBytes() int64 {
+	if x != nil {
+		return x.MaxBytes
+	}
+	return 0
+}
+
+func (x *Settings) GetMaxPayload() int64 {
+	if x != nil {
+		return x.MaxPayload
+	}
+	return 0
+}
+
 var File_entry_proto protoreflect.FileDescriptor
 
 const file_entry_proto_rawDesc = "" +
 	"\n" +
-	"\ventry.proto\x12\x0eosqueue.fsm.v1\"p\n" +
+	"\ventry.proto\x12\x0eosqueue.fsm.v1\"\x88\x01\n" +
 	"\x05Batch\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x15\n" +
 	"\x06now_ms\x18\x02 \x01(\x03R\x05nowMs\x126\n" +
-	"\tmutations\x18\x03 \x03(\v2\x18.osqueue.fsm.v1.MutationR\tmutations\"\x9d\x04\n" +
+	"\tmutations\x18\x03 \x03(\v2\x18.osqueue.fsm.v1.MutationR\tmutations\x12\x16\n" +
+	"\x06random\x18\x04 \x01(\x06R\x06random\"\x96\b\n" +
 	"\bMutation\x123\n" +
 	"\aenqueue\x18\x01 \x01(\v2\x17.osqueue.fsm.v1.EnqueueH\x00R\aenqueue\x12-\n" +
 	"\x05claim\x18\x02 \x01(\v2\x15.osqueue.fsm.v1.ClaimH\x00R\x05claim\x129\n" +
@@ -1096,10 +2433,28 @@ const file_entry_proto_rawDesc = "" +
 	"\x0fregister_worker\x18\a \x01(\v2\x1e.osqueue.fsm.v1.RegisterWorkerH\x00R\x0eregisterWorker\x12=\n" +
 	"\vworker_dead\x18\b \x01(\v2\x1a.osqueue.fsm.v1.WorkerDeadH\x00R\n" +
 	"workerDead\x12I\n" +
-	"\x0fregister_broker\x18\t \x01(\v2\x1e.osqueue.fsm.v1.RegisterBrokerH\x00R\x0eregisterBrokerB\x04\n" +
-	"\x02op\"5\n" +
+	"\x0fregister_broker\x18\t \x01(\v2\x1e.osqueue.fsm.v1.RegisterBrokerH\x00R\x0eregisterBroker\x120\n" +
+	"\x06change\x18\n" +
+	" \x01(\v2\x16.osqueue.fsm.v1.ChangeH\x00R\x06change\x127\n" +
+	"\tset_queue\x18\v \x01(\v2\x18.osqueue.fsm.v1.SetQueueH\x00R\bsetQueue\x124\n" +
+	"\bput_cron\x18\f \x01(\v2\x17.osqueue.fsm.v1.PutCronH\x00R\aputCron\x12:\n" +
+	"\n" +
+	"pause_cron\x18\r \x01(\v2\x19.osqueue.fsm.v1.PauseCronH\x00R\tpauseCron\x12=\n" +
+	"\vdelete_cron\x18\x0e \x01(\v2\x1a.osqueue.fsm.v1.DeleteCronH\x00R\n" +
+	"deleteCron\x127\n" +
+	"\tfire_cron\x18\x0f \x01(\v2\x18.osqueue.fsm.v1.FireCronH\x00R\bfireCron\x12@\n" +
+	"\ftrigger_cron\x18\x10 \x01(\v2\x1b.osqueue.fsm.v1.TriggerCronH\x00R\vtriggerCron\x12-\n" +
+	"\x05group\x18\x11 \x01(\v2\x15.osqueue.fsm.v1.GroupH\x00R\x05group\x121\n" +
+	"\arequest\x18\x1e \x01(\v2\x17.osqueue.fsm.v1.RequestR\arequestB\x04\n" +
+	"\x02op\"=\n" +
+	"\aRequest\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12 \n" +
+	"\vfingerprint\x18\x02 \x01(\fR\vfingerprint\"?\n" +
+	"\x05Group\x126\n" +
+	"\tmutations\x18\x01 \x03(\v2\x18.osqueue.fsm.v1.MutationR\tmutations\"l\n" +
 	"\aEnqueue\x12*\n" +
-	"\x04jobs\x18\x01 \x03(\v2\x16.osqueue.fsm.v1.NewJobR\x04jobs\"\xe3\x01\n" +
+	"\x04jobs\x18\x01 \x03(\v2\x16.osqueue.fsm.v1.NewJobR\x04jobs\x125\n" +
+	"\tnew_batch\x18\x02 \x01(\v2\x18.osqueue.fsm.v1.NewBatchR\bnewBatch\"\xe0\x03\n" +
 	"\x06NewJob\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x1d\n" +
@@ -1107,20 +2462,48 @@ const file_entry_proto_rawDesc = "" +
 	"\bpriority\x18\x04 \x01(\x11R\bpriority\x12\x1a\n" +
 	"\trun_at_ms\x18\x05 \x01(\x03R\arunAtMs\x12&\n" +
 	"\fmax_attempts\x18\x06 \x01(\x05H\x01R\vmaxAttempts\x88\x01\x01\x12\x19\n" +
-	"\blease_ms\x18\a \x01(\x03R\aleaseMsB\n" +
+	"\blease_ms\x18\a \x01(\x03R\aleaseMs\x121\n" +
+	"\abackoff\x18\b \x01(\v2\x17.osqueue.fsm.v1.BackoffR\abackoff\x12\x1d\n" +
+	"\n" +
+	"timeout_ms\x18\t \x01(\x03R\ttimeoutMs\x12\x14\n" +
+	"\x05group\x18\n" +
+	" \x01(\tR\x05group\x12\x12\n" +
+	"\x04tags\x18\v \x03(\tR\x04tags\x12.\n" +
+	"\x06unique\x18\f \x01(\v2\x16.osqueue.fsm.v1.UniqueR\x06unique\x12\x14\n" +
+	"\x05after\x18\r \x03(\tR\x05after\x12#\n" +
+	"\rafter_failure\x18\x0e \x01(\rR\fafterFailure\x12\x14\n" +
+	"\x05batch\x18\x0f \x01(\tR\x05batchB\n" +
 	"\n" +
 	"\b_payloadB\x0f\n" +
-	"\r_max_attempts\"\x81\x01\n" +
+	"\r_max_attempts\"t\n" +
+	"\aBackoff\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\rR\x04kind\x12\x17\n" +
+	"\abase_ms\x18\x02 \x01(\x03R\x06baseMs\x12\x15\n" +
+	"\x06cap_ms\x18\x03 \x01(\x03R\x05capMs\x12%\n" +
+	"\x0ejitter_percent\x18\x04 \x01(\rR\rjitterPercent\"M\n" +
+	"\x06Unique\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05scope\x18\x02 \x01(\rR\x05scope\x12\x1b\n" +
+	"\tperiod_ms\x18\x03 \x01(\x03R\bperiodMs\"o\n" +
+	"\bNewBatch\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x122\n" +
+	"\bcallback\x18\x02 \x01(\v2\x16.osqueue.fsm.v1.NewJobR\bcallback\x12\x1f\n" +
+	"\vcallback_on\x18\x03 \x01(\rR\n" +
+	"callbackOn\"\x81\x01\n" +
 	"\x05Claim\x12\x16\n" +
 	"\x06worker\x18\x01 \x01(\tR\x06worker\x12\x14\n" +
 	"\x05types\x18\x02 \x03(\tR\x05types\x12\x10\n" +
 	"\x03max\x18\x03 \x01(\rR\x03max\x12\x19\n" +
 	"\blease_ms\x18\x04 \x01(\x03R\aleaseMs\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x05 \x01(\tR\trequestId\"4\n" +
+	"request_id\x18\x05 \x01(\tR\trequestId\"j\n" +
 	"\x05Lease\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x14\n" +
-	"\x05token\x18\x02 \x01(\x04R\x05token\"R\n" +
+	"\x05token\x18\x02 \x01(\x04R\x05token\x124\n" +
+	"\bprogress\x18\x03 \x01(\v2\x18.osqueue.fsm.v1.ProgressR\bprogress\">\n" +
+	"\bProgress\x12\x18\n" +
+	"\apercent\x18\x01 \x01(\rR\apercent\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"R\n" +
 	"\tHeartbeat\x12\x16\n" +
 	"\x06worker\x18\x01 \x01(\tR\x06worker\x12-\n" +
 	"\x06leases\x18\x02 \x03(\v2\x15.osqueue.fsm.v1.LeaseR\x06leases\"w\n" +
@@ -1128,13 +2511,14 @@ const file_entry_proto_rawDesc = "" +
 	"\x06worker\x18\x01 \x01(\tR\x06worker\x12+\n" +
 	"\x05lease\x18\x02 \x01(\v2\x15.osqueue.fsm.v1.LeaseR\x05lease\x12\x1b\n" +
 	"\x06result\x18\x03 \x01(\fH\x00R\x06result\x88\x01\x01B\t\n" +
-	"\a_result\"\xa5\x01\n" +
+	"\a_result\"\xbd\x01\n" +
 	"\x04Fail\x12\x16\n" +
 	"\x06worker\x18\x01 \x01(\tR\x06worker\x12+\n" +
 	"\x05lease\x18\x02 \x01(\v2\x15.osqueue.fsm.v1.LeaseR\x05lease\x12\x14\n" +
 	"\x05error\x18\x03 \x01(\tR\x05error\x12\x1c\n" +
-	"\tpermanent\x18\x04 \x01(\bR\tpermanent\x12$\n" +
-	"\x0eretry_delay_ms\x18\x05 \x01(\x03R\fretryDelayMs\"N\n" +
+	"\tpermanent\x18\x04 \x01(\bR\tpermanent\x12)\n" +
+	"\x0eretry_delay_ms\x18\x05 \x01(\x03H\x00R\fretryDelayMs\x88\x01\x01B\x11\n" +
+	"\x0f_retry_delay_ms\"N\n" +
 	"\aRelease\x12\x16\n" +
 	"\x06worker\x18\x01 \x01(\tR\x06worker\x12+\n" +
 	"\x05lease\x18\x02 \x01(\v2\x15.osqueue.fsm.v1.LeaseR\x05lease\"n\n" +
@@ -1145,20 +2529,112 @@ const file_entry_proto_rawDesc = "" +
 	"\aaddress\x18\x04 \x01(\tR\aaddress\" \n" +
 	"\n" +
 	"WorkerDead\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"\xbe\x01\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"t\n" +
+	"\x06Change\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\rR\x04kind\x12\x10\n" +
+	"\x03ids\x18\x02 \x03(\tR\x03ids\x12.\n" +
+	"\x06filter\x18\x03 \x01(\v2\x16.osqueue.fsm.v1.FilterR\x06filter\x12\x14\n" +
+	"\x05limit\x18\x04 \x01(\rR\x05limit\"\xcf\x02\n" +
+	"\x06Filter\x12\x1a\n" +
+	"\bstatuses\x18\x01 \x03(\rR\bstatuses\x12\x17\n" +
+	"\x04type\x18\x02 \x01(\tH\x00R\x04type\x88\x01\x01\x12\x10\n" +
+	"\x03tag\x18\x03 \x01(\tR\x03tag\x12\x19\n" +
+	"\x05group\x18\x04 \x01(\tH\x01R\x05group\x88\x01\x01\x12\x14\n" +
+	"\x05batch\x18\x05 \x01(\tR\x05batch\x12\x1b\n" +
+	"\x06worker\x18\x06 \x01(\tH\x02R\x06worker\x88\x01\x01\x12&\n" +
+	"\x0fcreated_from_ms\x18\a \x01(\x03R\rcreatedFromMs\x12*\n" +
+	"\x11created_before_ms\x18\b \x01(\x03R\x0fcreatedBeforeMs\x12!\n" +
+	"\fafter_status\x18\t \x01(\rR\vafterStatus\x12\x1b\n" +
+	"\tafter_seq\x18\n" +
+	" \x01(\x04R\bafterSeqB\a\n" +
+	"\x05_typeB\b\n" +
+	"\x06_groupB\t\n" +
+	"\a_worker\"\x86\x06\n" +
+	"\bSetQueue\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06remove\x18\x02 \x01(\bR\x06remove\x12\x1b\n" +
+	"\x06paused\x18\x03 \x01(\bH\x00R\x06paused\x88\x01\x01\x12$\n" +
+	"\vmax_running\x18\x04 \x01(\x03H\x01R\n" +
+	"maxRunning\x88\x01\x01\x126\n" +
+	"\x15max_running_per_group\x18\x05 \x01(\x03H\x02R\x12maxRunningPerGroup\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"rate_milli\x18\x06 \x01(\x03H\x03R\trateMilli\x88\x01\x01\x12\x19\n" +
+	"\x05burst\x18\a \x01(\x03H\x04R\x05burst\x88\x01\x01\x12\x1e\n" +
+	"\blease_ms\x18\b \x01(\x03H\x05R\aleaseMs\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"timeout_ms\x18\t \x01(\x03H\x06R\ttimeoutMs\x88\x01\x01\x12&\n" +
+	"\fmax_attempts\x18\n" +
+	" \x01(\x03H\aR\vmaxAttempts\x88\x01\x01\x121\n" +
+	"\abackoff\x18\v \x01(\v2\x17.osqueue.fsm.v1.BackoffR\abackoff\x12 \n" +
+	"\tretain_ms\x18\f \x01(\x03H\bR\bretainMs\x88\x01\x01\x12&\n" +
+	"\fretain_count\x18\r \x01(\x03H\tR\vretainCount\x88\x01\x01\x12\x1e\n" +
+	"\bmax_jobs\x18\x0e \x01(\x03H\n" +
+	"R\amaxJobs\x88\x01\x01\x12 \n" +
+	"\tmax_bytes\x18\x0f \x01(\x03H\vR\bmaxBytes\x88\x01\x01\x12$\n" +
+	"\vmax_payload\x18\x10 \x01(\x03H\fR\n" +
+	"maxPayload\x88\x01\x01B\t\n" +
+	"\a_pausedB\x0e\n" +
+	"\f_max_runningB\x18\n" +
+	"\x16_max_running_per_groupB\r\n" +
+	"\v_rate_milliB\b\n" +
+	"\x06_burstB\v\n" +
+	"\t_lease_msB\r\n" +
+	"\v_timeout_msB\x0f\n" +
+	"\r_max_attemptsB\f\n" +
+	"\n" +
+	"_retain_msB\x0f\n" +
+	"\r_retain_countB\v\n" +
+	"\t_max_jobsB\f\n" +
+	"\n" +
+	"_max_bytesB\x0e\n" +
+	"\f_max_payload\"\xdb\x01\n" +
+	"\aPutCron\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04spec\x18\x02 \x01(\tR\x04spec\x12\x1b\n" +
+	"\ttime_zone\x18\x03 \x01(\tR\btimeZone\x12(\n" +
+	"\x03job\x18\x04 \x01(\v2\x16.osqueue.fsm.v1.NewJobR\x03job\x12\x18\n" +
+	"\aoverlap\x18\x05 \x01(\rR\aoverlap\x12\x16\n" +
+	"\x06missed\x18\x06 \x01(\rR\x06missed\x12\x16\n" +
+	"\x06paused\x18\a \x01(\bR\x06paused\x12\x17\n" +
+	"\anext_ms\x18\b \x01(\x03R\x06nextMs\"P\n" +
+	"\tPauseCron\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06paused\x18\x02 \x01(\bR\x06paused\x12\x17\n" +
+	"\anext_ms\x18\x03 \x01(\x03R\x06nextMs\" \n" +
+	"\n" +
+	"DeleteCron\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"\x92\x01\n" +
+	"\bFireCron\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x15\n" +
+	"\x06due_ms\x18\x02 \x01(\x03R\x05dueMs\x12\x13\n" +
+	"\x05at_ms\x18\x03 \x01(\x03R\x04atMs\x12\x16\n" +
+	"\x06missed\x18\x04 \x01(\x04R\x06missed\x12\x17\n" +
+	"\anext_ms\x18\x05 \x01(\x03R\x06nextMs\x12\x15\n" +
+	"\x06job_id\x18\x06 \x01(\tR\x05jobId\"8\n" +
+	"\vTriggerCron\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x15\n" +
+	"\x06job_id\x18\x02 \x01(\tR\x05jobId\"\xbe\x01\n" +
 	"\x0eRegisterBroker\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x14\n" +
 	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\x12\x18\n" +
 	"\acluster\x18\x04 \x01(\tR\acluster\x12\x18\n" +
 	"\alineage\x18\x05 \x01(\tR\alineage\x124\n" +
-	"\bsettings\x18\x06 \x01(\v2\x18.osqueue.fsm.v1.SettingsR\bsettings\"\xda\x01\n" +
+	"\bsettings\x18\x06 \x01(\v2\x18.osqueue.fsm.v1.SettingsR\bsettings\"\xf7\x02\n" +
 	"\bSettings\x12!\n" +
 	"\fmax_attempts\x18\x01 \x01(\x05R\vmaxAttempts\x12\x19\n" +
 	"\blease_ms\x18\x02 \x01(\x03R\aleaseMs\x12*\n" +
 	"\x11worker_timeout_ms\x18\x03 \x01(\x03R\x0fworkerTimeoutMs\x12.\n" +
 	"\x13retain_completed_ms\x18\x04 \x01(\x03R\x11retainCompletedMs\x124\n" +
-	"\x16retain_completed_count\x18\x05 \x01(\x03R\x14retainCompletedCountB\x13Z\x11osqueue/fsm/fsmpbb\x06proto3"
+	"\x16retain_completed_count\x18\x05 \x01(\x03R\x14retainCompletedCount\x12\x1d\n" +
+	"\n" +
+	"request_ms\x18\x06 \x01(\x03R\trequestMs\x12#\n" +
+	"\rrequest_count\x18\a \x01(\x03R\frequestCount\x12\x19\n" +
+	"\bmax_jobs\x18\b \x01(\x03R\amaxJobs\x12\x1b\n" +
+	"\tmax_bytes\x18\t \x01(\x03R\bmaxBytes\x12\x1f\n" +
+	"\vmax_payload\x18\n" +
+	" \x01(\x03R\n" +
+	"maxPayloadB\x13Z\x11osqueue/fsm/fsmpbb\x06proto3"
 
 var (
 	file_entry_proto_rawDescOnce sync.Once
@@ -1172,45 +2648,77 @@ func file_entry_proto_rawDescGZIP() []byte {
 	return file_entry_proto_rawDescData
 }
 
-var file_entry_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_entry_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_entry_proto_goTypes = []any{
 	(*Batch)(nil),          // 0: osqueue.fsm.v1.Batch
 	(*Mutation)(nil),       // 1: osqueue.fsm.v1.Mutation
-	(*Enqueue)(nil),        // 2: osqueue.fsm.v1.Enqueue
-	(*NewJob)(nil),         // 3: osqueue.fsm.v1.NewJob
-	(*Claim)(nil),          // 4: osqueue.fsm.v1.Claim
-	(*Lease)(nil),          // 5: osqueue.fsm.v1.Lease
-	(*Heartbeat)(nil),      // 6: osqueue.fsm.v1.Heartbeat
-	(*Complete)(nil),       // 7: osqueue.fsm.v1.Complete
-	(*Fail)(nil),           // 8: osqueue.fsm.v1.Fail
-	(*Release)(nil),        // 9: osqueue.fsm.v1.Release
-	(*RegisterWorker)(nil), // 10: osqueue.fsm.v1.RegisterWorker
-	(*WorkerDead)(nil),     // 11: osqueue.fsm.v1.WorkerDead
-	(*RegisterBroker)(nil), // 12: osqueue.fsm.v1.RegisterBroker
-	(*Settings)(nil),       // 13: osqueue.fsm.v1.Settings
+	(*Request)(nil),        // 2: osqueue.fsm.v1.Request
+	(*Group)(nil),          // 3: osqueue.fsm.v1.Group
+	(*Enqueue)(nil),        // 4: osqueue.fsm.v1.Enqueue
+	(*NewJob)(nil),         // 5: osqueue.fsm.v1.NewJob
+	(*Backoff)(nil),        // 6: osqueue.fsm.v1.Backoff
+	(*Unique)(nil),         // 7: osqueue.fsm.v1.Unique
+	(*NewBatch)(nil),       // 8: osqueue.fsm.v1.NewBatch
+	(*Claim)(nil),          // 9: osqueue.fsm.v1.Claim
+	(*Lease)(nil),          // 10: osqueue.fsm.v1.Lease
+	(*Progress)(nil),       // 11: osqueue.fsm.v1.Progress
+	(*Heartbeat)(nil),      // 12: osqueue.fsm.v1.Heartbeat
+	(*Complete)(nil),       // 13: osqueue.fsm.v1.Complete
+	(*Fail)(nil),           // 14: osqueue.fsm.v1.Fail
+	(*Release)(nil),        // 15: osqueue.fsm.v1.Release
+	(*RegisterWorker)(nil), // 16: osqueue.fsm.v1.RegisterWorker
+	(*WorkerDead)(nil),     // 17: osqueue.fsm.v1.WorkerDead
+	(*Change)(nil),         // 18: osqueue.fsm.v1.Change
+	(*Filter)(nil),         // 19: osqueue.fsm.v1.Filter
+	(*SetQueue)(nil),       // 20: osqueue.fsm.v1.SetQueue
+	(*PutCron)(nil),        // 21: osqueue.fsm.v1.PutCron
+	(*PauseCron)(nil),      // 22: osqueue.fsm.v1.PauseCron
+	(*DeleteCron)(nil),     // 23: osqueue.fsm.v1.DeleteCron
+	(*FireCron)(nil),       // 24: osqueue.fsm.v1.FireCron
+	(*TriggerCron)(nil),    // 25: osqueue.fsm.v1.TriggerCron
+	(*RegisterBroker)(nil), // 26: osqueue.fsm.v1.RegisterBroker
+	(*Settings)(nil),       // 27: osqueue.fsm.v1.Settings
 }
 var file_entry_proto_depIdxs = []int32{
 	1,  // 0: osqueue.fsm.v1.Batch.mutations:type_name -> osqueue.fsm.v1.Mutation
-	2,  // 1: osqueue.fsm.v1.Mutation.enqueue:type_name -> osqueue.fsm.v1.Enqueue
-	4,  // 2: osqueue.fsm.v1.Mutation.claim:type_name -> osqueue.fsm.v1.Claim
-	6,  // 3: osqueue.fsm.v1.Mutation.heartbeat:type_name -> osqueue.fsm.v1.Heartbeat
-	7,  // 4: osqueue.fsm.v1.Mutation.complete:type_name -> osqueue.fsm.v1.Complete
-	8,  // 5: osqueue.fsm.v1.Mutation.fail:type_name -> osqueue.fsm.v1.Fail
-	9,  // 6: osqueue.fsm.v1.Mutation.release:type_name -> osqueue.fsm.v1.Release
-	10, // 7: osqueue.fsm.v1.Mutation.register_worker:type_name -> osqueue.fsm.v1.RegisterWorker
-	11, // 8: osqueue.fsm.v1.Mutation.worker_dead:type_name -> osqueue.fsm.v1.WorkerDead
-	12, // 9: osqueue.fsm.v1.Mutation.register_broker:type_name -> osqueue.fsm.v1.RegisterBroker
-	3,  // 10: osqueue.fsm.v1.Enqueue.jobs:type_name -> osqueue.fsm.v1.NewJob
-	5,  // 11: osqueue.fsm.v1.Heartbeat.leases:type_name -> osqueue.fsm.v1.Lease
-	5,  // 12: osqueue.fsm.v1.Complete.lease:type_name -> osqueue.fsm.v1.Lease
-	5,  // 13: osqueue.fsm.v1.Fail.lease:type_name -> osqueue.fsm.v1.Lease
-	5,  // 14: osqueue.fsm.v1.Release.lease:type_name -> osqueue.fsm.v1.Lease
-	13, // 15: osqueue.fsm.v1.RegisterBroker.settings:type_name -> osqueue.fsm.v1.Settings
-	16, // [16:16] is the sub-list for method output_type
-	16, // [16:16] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	4,  // 1: osqueue.fsm.v1.Mutation.enqueue:type_name -> osqueue.fsm.v1.Enqueue
+	9,  // 2: osqueue.fsm.v1.Mutation.claim:type_name -> osqueue.fsm.v1.Claim
+	12, // 3: osqueue.fsm.v1.Mutation.heartbeat:type_name -> osqueue.fsm.v1.Heartbeat
+	13, // 4: osqueue.fsm.v1.Mutation.complete:type_name -> osqueue.fsm.v1.Complete
+	14, // 5: osqueue.fsm.v1.Mutation.fail:type_name -> osqueue.fsm.v1.Fail
+	15, // 6: osqueue.fsm.v1.Mutation.release:type_name -> osqueue.fsm.v1.Release
+	16, // 7: osqueue.fsm.v1.Mutation.register_worker:type_name -> osqueue.fsm.v1.RegisterWorker
+	17, // 8: osqueue.fsm.v1.Mutation.worker_dead:type_name -> osqueue.fsm.v1.WorkerDead
+	26, // 9: osqueue.fsm.v1.Mutation.register_broker:type_name -> osqueue.fsm.v1.RegisterBroker
+	18, // 10: osqueue.fsm.v1.Mutation.change:type_name -> osqueue.fsm.v1.Change
+	20, // 11: osqueue.fsm.v1.Mutation.set_queue:type_name -> osqueue.fsm.v1.SetQueue
+	21, // 12: osqueue.fsm.v1.Mutation.put_cron:type_name -> osqueue.fsm.v1.PutCron
+	22, // 13: osqueue.fsm.v1.Mutation.pause_cron:type_name -> osqueue.fsm.v1.PauseCron
+	23, // 14: osqueue.fsm.v1.Mutation.delete_cron:type_name -> osqueue.fsm.v1.DeleteCron
+	24, // 15: osqueue.fsm.v1.Mutation.fire_cron:type_name -> osqueue.fsm.v1.FireCron
+	25, // 16: osqueue.fsm.v1.Mutation.trigger_cron:type_name -> osqueue.fsm.v1.TriggerCron
+	3,  // 17: osqueue.fsm.v1.Mutation.group:type_name -> osqueue.fsm.v1.Group
+	2,  // 18: osqueue.fsm.v1.Mutation.request:type_name -> osqueue.fsm.v1.Request
+	1,  // 19: osqueue.fsm.v1.Group.mutations:type_name -> osqueue.fsm.v1.Mutation
+	5,  // 20: osqueue.fsm.v1.Enqueue.jobs:type_name -> osqueue.fsm.v1.NewJob
+	8,  // 21: osqueue.fsm.v1.Enqueue.new_batch:type_name -> osqueue.fsm.v1.NewBatch
+	6,  // 22: osqueue.fsm.v1.NewJob.backoff:type_name -> osqueue.fsm.v1.Backoff
+	7,  // 23: osqueue.fsm.v1.NewJob.unique:type_name -> osqueue.fsm.v1.Unique
+	5,  // 24: osqueue.fsm.v1.NewBatch.callback:type_name -> osqueue.fsm.v1.NewJob
+	11, // 25: osqueue.fsm.v1.Lease.progress:type_name -> osqueue.fsm.v1.Progress
+	10, // 26: osqueue.fsm.v1.Heartbeat.leases:type_name -> osqueue.fsm.v1.Lease
+	10, // 27: osqueue.fsm.v1.Complete.lease:type_name -> osqueue.fsm.v1.Lease
+	10, // 28: osqueue.fsm.v1.Fail.lease:type_name -> osqueue.fsm.v1.Lease
+	10, // 29: osqueue.fsm.v1.Release.lease:type_name -> osqueue.fsm.v1.Lease
+	19, // 30: osqueue.fsm.v1.Change.filter:type_name -> osqueue.fsm.v1.Filter
+	6,  // 31: osqueue.fsm.v1.SetQueue.backoff:type_name -> osqueue.fsm.v1.Backoff
+	5,  // 32: osqueue.fsm.v1.PutCron.job:type_name -> osqueue.fsm.v1.NewJob
+	27, // 33: osqueue.fsm.v1.RegisterBroker.settings:type_name -> osqueue.fsm.v1.Settings
+	34, // [34:34] is the sub-list for method output_type
+	34, // [34:34] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_entry_proto_init() }
@@ -1228,16 +2736,27 @@ func file_entry_proto_init() {
 		(*Mutation_RegisterWorker)(nil),
 		(*Mutation_WorkerDead)(nil),
 		(*Mutation_RegisterBroker)(nil),
+		(*Mutation_Change)(nil),
+		(*Mutation_SetQueue)(nil),
+		(*Mutation_PutCron)(nil),
+		(*Mutation_PauseCron)(nil),
+		(*Mutation_DeleteCron)(nil),
+		(*Mutation_FireCron)(nil),
+		(*Mutation_TriggerCron)(nil),
+		(*Mutation_Group)(nil),
 	}
-	file_entry_proto_msgTypes[3].OneofWrappers = []any{}
-	file_entry_proto_msgTypes[7].OneofWrappers = []any{}
+	file_entry_proto_msgTypes[5].OneofWrappers = []any{}
+	file_entry_proto_msgTypes[13].OneofWrappers = []any{}
+	file_entry_proto_msgTypes[14].OneofWrappers = []any{}
+	file_entry_proto_msgTypes[19].OneofWrappers = []any{}
+	file_entry_proto_msgTypes[20].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_entry_proto_rawDesc), len(file_entry_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   14,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

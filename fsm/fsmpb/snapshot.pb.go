@@ -40,9 +40,18 @@ type Meta struct {
 	BrokerAddress  string                 `protobuf:"bytes,13,opt,name=broker_address,json=brokerAddress,proto3" json:"broker_address,omitempty"`
 	Epoch          uint64                 `protobuf:"varint,14,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	Settings       *Settings              `protobuf:"bytes,15,opt,name=settings,proto3" json:"settings,omitempty"`
-	Jobs           uint64                 `protobuf:"varint,16,opt,name=jobs,proto3" json:"jobs,omitempty"`
-	Workers        uint64                 `protobuf:"varint,17,opt,name=workers,proto3" json:"workers,omitempty"`
-	Claims         uint64                 `protobuf:"varint,18,opt,name=claims,proto3" json:"claims,omitempty"`
+	// The numbers of records that follow, in the order of the snapshot.
+	Jobs           uint64 `protobuf:"varint,16,opt,name=jobs,proto3" json:"jobs,omitempty"`
+	Workers        uint64 `protobuf:"varint,17,opt,name=workers,proto3" json:"workers,omitempty"`
+	Claims         uint64 `protobuf:"varint,18,opt,name=claims,proto3" json:"claims,omitempty"`
+	Queues         uint64 `protobuf:"varint,19,opt,name=queues,proto3" json:"queues,omitempty"`
+	Turns          uint64 `protobuf:"varint,20,opt,name=turns,proto3" json:"turns,omitempty"`
+	Crons          uint64 `protobuf:"varint,21,opt,name=crons,proto3" json:"crons,omitempty"`
+	Batches        uint64 `protobuf:"varint,22,opt,name=batches,proto3" json:"batches,omitempty"`
+	Holds          uint64 `protobuf:"varint,23,opt,name=holds,proto3" json:"holds,omitempty"`
+	Requests       uint64 `protobuf:"varint,24,opt,name=requests,proto3" json:"requests,omitempty"`
+	LastTurn       uint64 `protobuf:"varint,25,opt,name=last_turn,json=lastTurn,proto3" json:"last_turn,omitempty"`
+	CancelledTotal uint64 `protobuf:"varint,26,opt,name=cancelled_total,json=cancelledTotal,proto3" json:"cancelled_total,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -203,6 +212,62 @@ func (x *Meta) GetClaims() uint64 {
 	return 0
 }
 
+func (x *Meta) GetQueues() uint64 {
+	if x != nil {
+		return x.Queues
+	}
+	return 0
+}
+
+func (x *Meta) GetTurns() uint64 {
+	if x != nil {
+		return x.Turns
+	}
+	return 0
+}
+
+func (x *Meta) GetCrons() uint64 {
+	if x != nil {
+		return x.Crons
+	}
+	return 0
+}
+
+func (x *Meta) GetBatches() uint64 {
+	if x != nil {
+		return x.Batches
+	}
+	return 0
+}
+
+func (x *Meta) GetHolds() uint64 {
+	if x != nil {
+		return x.Holds
+	}
+	return 0
+}
+
+func (x *Meta) GetRequests() uint64 {
+	if x != nil {
+		return x.Requests
+	}
+	return 0
+}
+
+func (x *Meta) GetLastTurn() uint64 {
+	if x != nil {
+		return x.LastTurn
+	}
+	return 0
+}
+
+func (x *Meta) GetCancelledTotal() uint64 {
+	if x != nil {
+		return x.CancelledTotal
+	}
+	return 0
+}
+
 type Job struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
@@ -225,6 +290,8 @@ type Job struct {
 	FinishedAtMs  int64                  `protobuf:"varint,18,opt,name=finished_at_ms,json=finishedAtMs,proto3" json:"finished_at_ms,omitempty"`
 	Result        []byte                 `protobuf:"bytes,19,opt,name=result,proto3,oneof" json:"result,omitempty"`
 	LastError     string                 `protobuf:"bytes,20,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
+	Options       *Options               `protobuf:"bytes,21,opt,name=options,proto3" json:"options,omitempty"`
+	Details       *Details               `protobuf:"bytes,22,opt,name=details,proto3" json:"details,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -399,6 +466,299 @@ func (x *Job) GetLastError() string {
 	return ""
 }
 
+func (x *Job) GetOptions() *Options {
+	if x != nil {
+		return x.Options
+	}
+	return nil
+}
+
+func (x *Job) GetDetails() *Details {
+	if x != nil {
+		return x.Details
+	}
+	return nil
+}
+
+// Options are what few producers ask for.
+type Options struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Backoff       *Backoff               `protobuf:"bytes,1,opt,name=backoff,proto3" json:"backoff,omitempty"`
+	TimeoutMs     int64                  `protobuf:"varint,2,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
+	Group         string                 `protobuf:"bytes,3,opt,name=group,proto3" json:"group,omitempty"`
+	Tags          []string               `protobuf:"bytes,4,rep,name=tags,proto3" json:"tags,omitempty"`
+	Unique        *Unique                `protobuf:"bytes,5,opt,name=unique,proto3" json:"unique,omitempty"`
+	After         []string               `protobuf:"bytes,6,rep,name=after,proto3" json:"after,omitempty"`
+	AfterFailure  uint32                 `protobuf:"varint,7,opt,name=after_failure,json=afterFailure,proto3" json:"after_failure,omitempty"`
+	Batch         string                 `protobuf:"bytes,8,opt,name=batch,proto3" json:"batch,omitempty"`
+	Cron          string                 `protobuf:"bytes,9,opt,name=cron,proto3" json:"cron,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Options) Reset() {
+	*x = Options{}
+	mi := &file_snapshot_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Options) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Options) ProtoMessage() {}
+
+func (x *Options) ProtoReflect() protoreflect.Message {
+	mi := &file_snapshot_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Options.ProtoReflect.Descriptor instead.
+func (*Options) Descriptor() ([]byte, []int) {
+	return file_snapshot_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Options) GetBackoff() *Backoff {
+	if x != nil {
+		return x.Backoff
+	}
+	return nil
+}
+
+func (x *Options) GetTimeoutMs() int64 {
+	if x != nil {
+		return x.TimeoutMs
+	}
+	return 0
+}
+
+func (x *Options) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+func (x *Options) GetTags() []string {
+	if x != nil {
+		return x.Tags
+	}
+	return nil
+}
+
+func (x *Options) GetUnique() *Unique {
+	if x != nil {
+		return x.Unique
+	}
+	return nil
+}
+
+func (x *Options) GetAfter() []string {
+	if x != nil {
+		return x.After
+	}
+	return nil
+}
+
+func (x *Options) GetAfterFailure() uint32 {
+	if x != nil {
+		return x.AfterFailure
+	}
+	return 0
+}
+
+func (x *Options) GetBatch() string {
+	if x != nil {
+		return x.Batch
+	}
+	return ""
+}
+
+func (x *Options) GetCron() string {
+	if x != nil {
+		return x.Cron
+	}
+	return ""
+}
+
+// Details are what few jobs have.
+type Details struct {
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	History      []*Attempt             `protobuf:"bytes,1,rep,name=history,proto3" json:"history,omitempty"`
+	Progress     *Progress              `protobuf:"bytes,2,opt,name=progress,proto3" json:"progress,omitempty"`
+	ProgressAtMs int64                  `protobuf:"varint,3,opt,name=progress_at_ms,json=progressAtMs,proto3" json:"progress_at_ms,omitempty"`
+	Waits        []string               `protobuf:"bytes,4,rep,name=waits,proto3" json:"waits,omitempty"`
+	CancelAtMs   int64                  `protobuf:"varint,5,opt,name=cancel_at_ms,json=cancelAtMs,proto3" json:"cancel_at_ms,omitempty"`
+	// The timeout of the attempt that runs.
+	TimeoutMs     int64 `protobuf:"varint,6,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Details) Reset() {
+	*x = Details{}
+	mi := &file_snapshot_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Details) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Details) ProtoMessage() {}
+
+func (x *Details) ProtoReflect() protoreflect.Message {
+	mi := &file_snapshot_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Details.ProtoReflect.Descriptor instead.
+func (*Details) Descriptor() ([]byte, []int) {
+	return file_snapshot_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Details) GetHistory() []*Attempt {
+	if x != nil {
+		return x.History
+	}
+	return nil
+}
+
+func (x *Details) GetProgress() *Progress {
+	if x != nil {
+		return x.Progress
+	}
+	return nil
+}
+
+func (x *Details) GetProgressAtMs() int64 {
+	if x != nil {
+		return x.ProgressAtMs
+	}
+	return 0
+}
+
+func (x *Details) GetWaits() []string {
+	if x != nil {
+		return x.Waits
+	}
+	return nil
+}
+
+func (x *Details) GetCancelAtMs() int64 {
+	if x != nil {
+		return x.CancelAtMs
+	}
+	return 0
+}
+
+func (x *Details) GetTimeoutMs() int64 {
+	if x != nil {
+		return x.TimeoutMs
+	}
+	return 0
+}
+
+type Attempt struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Number        int32                  `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	StartedAtMs   int64                  `protobuf:"varint,2,opt,name=started_at_ms,json=startedAtMs,proto3" json:"started_at_ms,omitempty"`
+	EndedAtMs     int64                  `protobuf:"varint,3,opt,name=ended_at_ms,json=endedAtMs,proto3" json:"ended_at_ms,omitempty"`
+	Worker        string                 `protobuf:"bytes,4,opt,name=worker,proto3" json:"worker,omitempty"`
+	Error         string                 `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`
+	End           uint32                 `protobuf:"varint,6,opt,name=end,proto3" json:"end,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Attempt) Reset() {
+	*x = Attempt{}
+	mi := &file_snapshot_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Attempt) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Attempt) ProtoMessage() {}
+
+func (x *Attempt) ProtoReflect() protoreflect.Message {
+	mi := &file_snapshot_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Attempt.ProtoReflect.Descriptor instead.
+func (*Attempt) Descriptor() ([]byte, []int) {
+	return file_snapshot_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Attempt) GetNumber() int32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *Attempt) GetStartedAtMs() int64 {
+	if x != nil {
+		return x.StartedAtMs
+	}
+	return 0
+}
+
+func (x *Attempt) GetEndedAtMs() int64 {
+	if x != nil {
+		return x.EndedAtMs
+	}
+	return 0
+}
+
+func (x *Attempt) GetWorker() string {
+	if x != nil {
+		return x.Worker
+	}
+	return ""
+}
+
+func (x *Attempt) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+func (x *Attempt) GetEnd() uint32 {
+	if x != nil {
+		return x.End
+	}
+	return 0
+}
+
 type Worker struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Name           string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -413,7 +773,7 @@ type Worker struct {
 
 func (x *Worker) Reset() {
 	*x = Worker{}
-	mi := &file_snapshot_proto_msgTypes[2]
+	mi := &file_snapshot_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -425,7 +785,7 @@ func (x *Worker) String() string {
 func (*Worker) ProtoMessage() {}
 
 func (x *Worker) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[2]
+	mi := &file_snapshot_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -438,7 +798,7 @@ func (x *Worker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Worker.ProtoReflect.Descriptor instead.
 func (*Worker) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{2}
+	return file_snapshot_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Worker) GetName() string {
@@ -495,7 +855,7 @@ type ClaimRecord struct {
 
 func (x *ClaimRecord) Reset() {
 	*x = ClaimRecord{}
-	mi := &file_snapshot_proto_msgTypes[3]
+	mi := &file_snapshot_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -507,7 +867,7 @@ func (x *ClaimRecord) String() string {
 func (*ClaimRecord) ProtoMessage() {}
 
 func (x *ClaimRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_snapshot_proto_msgTypes[3]
+	mi := &file_snapshot_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -520,7 +880,7 @@ func (x *ClaimRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimRecord.ProtoReflect.Descriptor instead.
 func (*ClaimRecord) Descriptor() ([]byte, []int) {
-	return file_snapshot_proto_rawDescGZIP(), []int{3}
+	return file_snapshot_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ClaimRecord) GetWorker() string {
@@ -551,11 +911,620 @@ func (x *ClaimRecord) GetLeases() []*Lease {
 	return nil
 }
 
+// Queue has the settings of a type, and where its rate stands.
+type Queue struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// All of its members are there.
+	Settings      *SetQueue `protobuf:"bytes,1,opt,name=settings,proto3" json:"settings,omitempty"`
+	Level         int64     `protobuf:"varint,2,opt,name=level,proto3" json:"level,omitempty"`
+	LevelAtMs     int64     `protobuf:"varint,3,opt,name=level_at_ms,json=levelAtMs,proto3" json:"level_at_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Queue) Reset() {
+	*x = Queue{}
+	mi := &file_snapshot_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Queue) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Queue) ProtoMessage() {}
+
+func (x *Queue) ProtoReflect() protoreflect.Message {
+	mi := &file_snapshot_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Queue.ProtoReflect.Descriptor instead.
+func (*Queue) Descriptor() ([]byte, []int) {
+	return file_snapshot_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Queue) GetSettings() *SetQueue {
+	if x != nil {
+		return x.Settings
+	}
+	return nil
+}
+
+func (x *Queue) GetLevel() int64 {
+	if x != nil {
+		return x.Level
+	}
+	return 0
+}
+
+func (x *Queue) GetLevelAtMs() int64 {
+	if x != nil {
+		return x.LevelAtMs
+	}
+	return 0
+}
+
+// Turn is a group's place in the rotation of its type.
+type Turn struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Type          string                 `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
+	Group         string                 `protobuf:"bytes,2,opt,name=group,proto3" json:"group,omitempty"`
+	Turn          uint64                 `protobuf:"varint,3,opt,name=turn,proto3" json:"turn,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Turn) Reset() {
+	*x = Turn{}
+	mi := &file_snapshot_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Turn) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Turn) ProtoMessage() {}
+
+func (x *Turn) ProtoReflect() protoreflect.Message {
+	mi := &file_snapshot_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Turn.ProtoReflect.Descriptor instead.
+func (*Turn) Descriptor() ([]byte, []int) {
+	return file_snapshot_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Turn) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *Turn) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+func (x *Turn) GetTurn() uint64 {
+	if x != nil {
+		return x.Turn
+	}
+	return 0
+}
+
+type Cron struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Cron          *PutCron               `protobuf:"bytes,1,opt,name=cron,proto3" json:"cron,omitempty"`
+	CreatedAtMs   int64                  `protobuf:"varint,2,opt,name=created_at_ms,json=createdAtMs,proto3" json:"created_at_ms,omitempty"`
+	UpdatedAtMs   int64                  `protobuf:"varint,3,opt,name=updated_at_ms,json=updatedAtMs,proto3" json:"updated_at_ms,omitempty"`
+	LastAtMs      int64                  `protobuf:"varint,4,opt,name=last_at_ms,json=lastAtMs,proto3" json:"last_at_ms,omitempty"`
+	LastJobId     string                 `protobuf:"bytes,5,opt,name=last_job_id,json=lastJobId,proto3" json:"last_job_id,omitempty"`
+	LastError     string                 `protobuf:"bytes,6,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
+	Fired         uint64                 `protobuf:"varint,7,opt,name=fired,proto3" json:"fired,omitempty"`
+	Skipped       uint64                 `protobuf:"varint,8,opt,name=skipped,proto3" json:"skipped,omitempty"`
+	Missed        uint64                 `protobuf:"varint,9,opt,name=missed,proto3" json:"missed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Cron) Reset() {
+	*x = Cron{}
+	mi := &file_snapshot_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Cron) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Cron) ProtoMessage() {}
+
+func (x *Cron) ProtoReflect() protoreflect.Message {
+	mi := &file_snapshot_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Cron.ProtoReflect.Descriptor instead.
+func (*Cron) Descriptor() ([]byte, []int) {
+	return file_snapshot_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Cron) GetCron() *PutCron {
+	if x != nil {
+		return x.Cron
+	}
+	return nil
+}
+
+func (x *Cron) GetCreatedAtMs() int64 {
+	if x != nil {
+		return x.CreatedAtMs
+	}
+	return 0
+}
+
+func (x *Cron) GetUpdatedAtMs() int64 {
+	if x != nil {
+		return x.UpdatedAtMs
+	}
+	return 0
+}
+
+func (x *Cron) GetLastAtMs() int64 {
+	if x != nil {
+		return x.LastAtMs
+	}
+	return 0
+}
+
+func (x *Cron) GetLastJobId() string {
+	if x != nil {
+		return x.LastJobId
+	}
+	return ""
+}
+
+func (x *Cron) GetLastError() string {
+	if x != nil {
+		return x.LastError
+	}
+	return ""
+}
+
+func (x *Cron) GetFired() uint64 {
+	if x != nil {
+		return x.Fired
+	}
+	return 0
+}
+
+func (x *Cron) GetSkipped() uint64 {
+	if x != nil {
+		return x.Skipped
+	}
+	return 0
+}
+
+func (x *Cron) GetMissed() uint64 {
+	if x != nil {
+		return x.Missed
+	}
+	return 0
+}
+
+type JobBatch struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	CreatedAtMs   int64                  `protobuf:"varint,2,opt,name=created_at_ms,json=createdAtMs,proto3" json:"created_at_ms,omitempty"`
+	Total         uint64                 `protobuf:"varint,3,opt,name=total,proto3" json:"total,omitempty"`
+	Completed     uint64                 `protobuf:"varint,4,opt,name=completed,proto3" json:"completed,omitempty"`
+	Dead          uint64                 `protobuf:"varint,5,opt,name=dead,proto3" json:"dead,omitempty"`
+	Cancelled     uint64                 `protobuf:"varint,6,opt,name=cancelled,proto3" json:"cancelled,omitempty"`
+	EndedAtMs     int64                  `protobuf:"varint,7,opt,name=ended_at_ms,json=endedAtMs,proto3" json:"ended_at_ms,omitempty"`
+	Callback      *NewJob                `protobuf:"bytes,8,opt,name=callback,proto3" json:"callback,omitempty"`
+	CallbackOn    uint32                 `protobuf:"varint,9,opt,name=callback_on,json=callbackOn,proto3" json:"callback_on,omitempty"`
+	Called        bool                   `protobuf:"varint,10,opt,name=called,proto3" json:"called,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JobBatch) Reset() {
+	*x = JobBatch{}
+	mi := &file_snapshot_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobBatch) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobBatch) ProtoMessage() {}
+
+func (x *JobBatch) ProtoReflect() protoreflect.Message {
+	mi := &file_snapshot_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobBatch.ProtoReflect.Descriptor instead.
+func (*JobBatch) Descriptor() ([]byte, []int) {
+	return file_snapshot_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *JobBatch) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *JobBatch) GetCreatedAtMs() int64 {
+	if x != nil {
+		return x.CreatedAtMs
+	}
+	return 0
+}
+
+func (x *JobBatch) GetTotal() uint64 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+func (x *JobBatch) GetCompleted() uint64 {
+	if x != nil {
+		return x.Completed
+	}
+	return 0
+}
+
+func (x *JobBatch) GetDead() uint64 {
+	if x != nil {
+		return x.Dead
+	}
+	return 0
+}
+
+func (x *JobBatch) GetCancelled() uint64 {
+	if x != nil {
+		return x.Cancelled
+	}
+	return 0
+}
+
+func (x *JobBatch) GetEndedAtMs() int64 {
+	if x != nil {
+		return x.EndedAtMs
+	}
+	return 0
+}
+
+func (x *JobBatch) GetCallback() *NewJob {
+	if x != nil {
+		return x.Callback
+	}
+	return nil
+}
+
+func (x *JobBatch) GetCallbackOn() uint32 {
+	if x != nil {
+		return x.CallbackOn
+	}
+	return 0
+}
+
+func (x *JobBatch) GetCalled() bool {
+	if x != nil {
+		return x.Called
+	}
+	return false
+}
+
+// Hold is a unique key that is held for a period.
+type Hold struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Type          string                 `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
+	Key           string                 `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
+	Seq           uint64                 `protobuf:"varint,3,opt,name=seq,proto3" json:"seq,omitempty"`
+	JobId         string                 `protobuf:"bytes,4,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	UntilMs       int64                  `protobuf:"varint,5,opt,name=until_ms,json=untilMs,proto3" json:"until_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Hold) Reset() {
+	*x = Hold{}
+	mi := &file_snapshot_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Hold) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Hold) ProtoMessage() {}
+
+func (x *Hold) ProtoReflect() protoreflect.Message {
+	mi := &file_snapshot_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Hold.ProtoReflect.Descriptor instead.
+func (*Hold) Descriptor() ([]byte, []int) {
+	return file_snapshot_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Hold) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *Hold) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *Hold) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *Hold) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+func (x *Hold) GetUntilMs() int64 {
+	if x != nil {
+		return x.UntilMs
+	}
+	return 0
+}
+
+// RequestRecord remembers the answer to a mutation with a request key.
+type RequestRecord struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Fingerprint   []byte                 `protobuf:"bytes,2,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
+	AtMs          int64                  `protobuf:"varint,3,opt,name=at_ms,json=atMs,proto3" json:"at_ms,omitempty"`
+	Term          uint64                 `protobuf:"varint,4,opt,name=term,proto3" json:"term,omitempty"`
+	Index         uint64                 `protobuf:"varint,5,opt,name=index,proto3" json:"index,omitempty"`
+	Code          uint32                 `protobuf:"varint,6,opt,name=code,proto3" json:"code,omitempty"`
+	Items         []*RequestItem         `protobuf:"bytes,7,rep,name=items,proto3" json:"items,omitempty"`
+	Count         uint64                 `protobuf:"varint,8,opt,name=count,proto3" json:"count,omitempty"`
+	NextStatus    uint32                 `protobuf:"varint,9,opt,name=next_status,json=nextStatus,proto3" json:"next_status,omitempty"`
+	NextSeq       uint64                 `protobuf:"varint,10,opt,name=next_seq,json=nextSeq,proto3" json:"next_seq,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RequestRecord) Reset() {
+	*x = RequestRecord{}
+	mi := &file_snapshot_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RequestRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RequestRecord) ProtoMessage() {}
+
+func (x *RequestRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_snapshot_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RequestRecord.ProtoReflect.Descriptor instead.
+func (*RequestRecord) Descriptor() ([]byte, []int) {
+	return file_snapshot_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *RequestRecord) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *RequestRecord) GetFingerprint() []byte {
+	if x != nil {
+		return x.Fingerprint
+	}
+	return nil
+}
+
+func (x *RequestRecord) GetAtMs() int64 {
+	if x != nil {
+		return x.AtMs
+	}
+	return 0
+}
+
+func (x *RequestRecord) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+func (x *RequestRecord) GetIndex() uint64 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *RequestRecord) GetCode() uint32 {
+	if x != nil {
+		return x.Code
+	}
+	return 0
+}
+
+func (x *RequestRecord) GetItems() []*RequestItem {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
+func (x *RequestRecord) GetCount() uint64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *RequestRecord) GetNextStatus() uint32 {
+	if x != nil {
+		return x.NextStatus
+	}
+	return 0
+}
+
+func (x *RequestRecord) GetNextSeq() uint64 {
+	if x != nil {
+		return x.NextSeq
+	}
+	return 0
+}
+
+type RequestItem struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	JobId         string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	Token         uint64                 `protobuf:"varint,2,opt,name=token,proto3" json:"token,omitempty"`
+	Status        uint32                 `protobuf:"varint,3,opt,name=status,proto3" json:"status,omitempty"`
+	Code          uint32                 `protobuf:"varint,4,opt,name=code,proto3" json:"code,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RequestItem) Reset() {
+	*x = RequestItem{}
+	mi := &file_snapshot_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RequestItem) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RequestItem) ProtoMessage() {}
+
+func (x *RequestItem) ProtoReflect() protoreflect.Message {
+	mi := &file_snapshot_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RequestItem.ProtoReflect.Descriptor instead.
+func (*RequestItem) Descriptor() ([]byte, []int) {
+	return file_snapshot_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *RequestItem) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+func (x *RequestItem) GetToken() uint64 {
+	if x != nil {
+		return x.Token
+	}
+	return 0
+}
+
+func (x *RequestItem) GetStatus() uint32 {
+	if x != nil {
+		return x.Status
+	}
+	return 0
+}
+
+func (x *RequestItem) GetCode() uint32 {
+	if x != nil {
+		return x.Code
+	}
+	return 0
+}
+
 var File_snapshot_proto protoreflect.FileDescriptor
 
 const file_snapshot_proto_rawDesc = "" +
 	"\n" +
-	"\x0esnapshot.proto\x12\x0eosqueue.fsm.v1\x1a\ventry.proto\"\x9a\x04\n" +
+	"\x0esnapshot.proto\x12\x0eosqueue.fsm.v1\x1a\ventry.proto\"\xf0\x05\n" +
 	"\x04Meta\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x04R\x05index\x12\x1b\n" +
@@ -578,7 +1547,15 @@ const file_snapshot_proto_rawDesc = "" +
 	"\bsettings\x18\x0f \x01(\v2\x18.osqueue.fsm.v1.SettingsR\bsettings\x12\x12\n" +
 	"\x04jobs\x18\x10 \x01(\x04R\x04jobs\x12\x18\n" +
 	"\aworkers\x18\x11 \x01(\x04R\aworkers\x12\x16\n" +
-	"\x06claims\x18\x12 \x01(\x04R\x06claims\"\xe6\x04\n" +
+	"\x06claims\x18\x12 \x01(\x04R\x06claims\x12\x16\n" +
+	"\x06queues\x18\x13 \x01(\x04R\x06queues\x12\x14\n" +
+	"\x05turns\x18\x14 \x01(\x04R\x05turns\x12\x14\n" +
+	"\x05crons\x18\x15 \x01(\x04R\x05crons\x12\x18\n" +
+	"\abatches\x18\x16 \x01(\x04R\abatches\x12\x14\n" +
+	"\x05holds\x18\x17 \x01(\x04R\x05holds\x12\x1a\n" +
+	"\brequests\x18\x18 \x01(\x04R\brequests\x12\x1b\n" +
+	"\tlast_turn\x18\x19 \x01(\x04R\blastTurn\x12'\n" +
+	"\x0fcancelled_total\x18\x1a \x01(\x04R\x0ecancelledTotal\"\xcc\x05\n" +
 	"\x03Job\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x12\n" +
@@ -602,11 +1579,40 @@ const file_snapshot_proto_rawDesc = "" +
 	"\x0efinished_at_ms\x18\x12 \x01(\x03R\ffinishedAtMs\x12\x1b\n" +
 	"\x06result\x18\x13 \x01(\fH\x02R\x06result\x88\x01\x01\x12\x1d\n" +
 	"\n" +
-	"last_error\x18\x14 \x01(\tR\tlastErrorB\n" +
+	"last_error\x18\x14 \x01(\tR\tlastError\x121\n" +
+	"\aoptions\x18\x15 \x01(\v2\x17.osqueue.fsm.v1.OptionsR\aoptions\x121\n" +
+	"\adetails\x18\x16 \x01(\v2\x17.osqueue.fsm.v1.DetailsR\adetailsB\n" +
 	"\n" +
 	"\b_payloadB\x0f\n" +
 	"\r_max_attemptsB\t\n" +
-	"\a_result\"\xb2\x01\n" +
+	"\a_result\"\x9a\x02\n" +
+	"\aOptions\x121\n" +
+	"\abackoff\x18\x01 \x01(\v2\x17.osqueue.fsm.v1.BackoffR\abackoff\x12\x1d\n" +
+	"\n" +
+	"timeout_ms\x18\x02 \x01(\x03R\ttimeoutMs\x12\x14\n" +
+	"\x05group\x18\x03 \x01(\tR\x05group\x12\x12\n" +
+	"\x04tags\x18\x04 \x03(\tR\x04tags\x12.\n" +
+	"\x06unique\x18\x05 \x01(\v2\x16.osqueue.fsm.v1.UniqueR\x06unique\x12\x14\n" +
+	"\x05after\x18\x06 \x03(\tR\x05after\x12#\n" +
+	"\rafter_failure\x18\a \x01(\rR\fafterFailure\x12\x14\n" +
+	"\x05batch\x18\b \x01(\tR\x05batch\x12\x12\n" +
+	"\x04cron\x18\t \x01(\tR\x04cron\"\xef\x01\n" +
+	"\aDetails\x121\n" +
+	"\ahistory\x18\x01 \x03(\v2\x17.osqueue.fsm.v1.AttemptR\ahistory\x124\n" +
+	"\bprogress\x18\x02 \x01(\v2\x18.osqueue.fsm.v1.ProgressR\bprogress\x12$\n" +
+	"\x0eprogress_at_ms\x18\x03 \x01(\x03R\fprogressAtMs\x12\x14\n" +
+	"\x05waits\x18\x04 \x03(\tR\x05waits\x12 \n" +
+	"\fcancel_at_ms\x18\x05 \x01(\x03R\n" +
+	"cancelAtMs\x12\x1d\n" +
+	"\n" +
+	"timeout_ms\x18\x06 \x01(\x03R\ttimeoutMs\"\xa5\x01\n" +
+	"\aAttempt\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x05R\x06number\x12\"\n" +
+	"\rstarted_at_ms\x18\x02 \x01(\x03R\vstartedAtMs\x12\x1e\n" +
+	"\vended_at_ms\x18\x03 \x01(\x03R\tendedAtMs\x12\x16\n" +
+	"\x06worker\x18\x04 \x01(\tR\x06worker\x12\x14\n" +
+	"\x05error\x18\x05 \x01(\tR\x05error\x12\x10\n" +
+	"\x03end\x18\x06 \x01(\rR\x03end\"\xb2\x01\n" +
 	"\x06Worker\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05types\x18\x02 \x03(\tR\x05types\x12\x18\n" +
@@ -620,7 +1626,64 @@ const file_snapshot_proto_rawDesc = "" +
 	"\n" +
 	"request_id\x18\x02 \x01(\tR\trequestId\x12\"\n" +
 	"\rclaimed_at_ms\x18\x03 \x01(\x03R\vclaimedAtMs\x12-\n" +
-	"\x06leases\x18\x04 \x03(\v2\x15.osqueue.fsm.v1.LeaseR\x06leasesB\x13Z\x11osqueue/fsm/fsmpbb\x06proto3"
+	"\x06leases\x18\x04 \x03(\v2\x15.osqueue.fsm.v1.LeaseR\x06leases\"s\n" +
+	"\x05Queue\x124\n" +
+	"\bsettings\x18\x01 \x01(\v2\x18.osqueue.fsm.v1.SetQueueR\bsettings\x12\x14\n" +
+	"\x05level\x18\x02 \x01(\x03R\x05level\x12\x1e\n" +
+	"\vlevel_at_ms\x18\x03 \x01(\x03R\tlevelAtMs\"D\n" +
+	"\x04Turn\x12\x12\n" +
+	"\x04type\x18\x01 \x01(\tR\x04type\x12\x14\n" +
+	"\x05group\x18\x02 \x01(\tR\x05group\x12\x12\n" +
+	"\x04turn\x18\x03 \x01(\x04R\x04turn\"\xa0\x02\n" +
+	"\x04Cron\x12+\n" +
+	"\x04cron\x18\x01 \x01(\v2\x17.osqueue.fsm.v1.PutCronR\x04cron\x12\"\n" +
+	"\rcreated_at_ms\x18\x02 \x01(\x03R\vcreatedAtMs\x12\"\n" +
+	"\rupdated_at_ms\x18\x03 \x01(\x03R\vupdatedAtMs\x12\x1c\n" +
+	"\n" +
+	"last_at_ms\x18\x04 \x01(\x03R\blastAtMs\x12\x1e\n" +
+	"\vlast_job_id\x18\x05 \x01(\tR\tlastJobId\x12\x1d\n" +
+	"\n" +
+	"last_error\x18\x06 \x01(\tR\tlastError\x12\x14\n" +
+	"\x05fired\x18\a \x01(\x04R\x05fired\x12\x18\n" +
+	"\askipped\x18\b \x01(\x04R\askipped\x12\x16\n" +
+	"\x06missed\x18\t \x01(\x04R\x06missed\"\xb1\x02\n" +
+	"\bJobBatch\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\"\n" +
+	"\rcreated_at_ms\x18\x02 \x01(\x03R\vcreatedAtMs\x12\x14\n" +
+	"\x05total\x18\x03 \x01(\x04R\x05total\x12\x1c\n" +
+	"\tcompleted\x18\x04 \x01(\x04R\tcompleted\x12\x12\n" +
+	"\x04dead\x18\x05 \x01(\x04R\x04dead\x12\x1c\n" +
+	"\tcancelled\x18\x06 \x01(\x04R\tcancelled\x12\x1e\n" +
+	"\vended_at_ms\x18\a \x01(\x03R\tendedAtMs\x122\n" +
+	"\bcallback\x18\b \x01(\v2\x16.osqueue.fsm.v1.NewJobR\bcallback\x12\x1f\n" +
+	"\vcallback_on\x18\t \x01(\rR\n" +
+	"callbackOn\x12\x16\n" +
+	"\x06called\x18\n" +
+	" \x01(\bR\x06called\"p\n" +
+	"\x04Hold\x12\x12\n" +
+	"\x04type\x18\x01 \x01(\tR\x04type\x12\x10\n" +
+	"\x03key\x18\x02 \x01(\tR\x03key\x12\x10\n" +
+	"\x03seq\x18\x03 \x01(\x04R\x03seq\x12\x15\n" +
+	"\x06job_id\x18\x04 \x01(\tR\x05jobId\x12\x19\n" +
+	"\buntil_ms\x18\x05 \x01(\x03R\auntilMs\"\x9b\x02\n" +
+	"\rRequestRecord\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12 \n" +
+	"\vfingerprint\x18\x02 \x01(\fR\vfingerprint\x12\x13\n" +
+	"\x05at_ms\x18\x03 \x01(\x03R\x04atMs\x12\x12\n" +
+	"\x04term\x18\x04 \x01(\x04R\x04term\x12\x14\n" +
+	"\x05index\x18\x05 \x01(\x04R\x05index\x12\x12\n" +
+	"\x04code\x18\x06 \x01(\rR\x04code\x121\n" +
+	"\x05items\x18\a \x03(\v2\x1b.osqueue.fsm.v1.RequestItemR\x05items\x12\x14\n" +
+	"\x05count\x18\b \x01(\x04R\x05count\x12\x1f\n" +
+	"\vnext_status\x18\t \x01(\rR\n" +
+	"nextStatus\x12\x19\n" +
+	"\bnext_seq\x18\n" +
+	" \x01(\x04R\anextSeq\"f\n" +
+	"\vRequestItem\x12\x15\n" +
+	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x14\n" +
+	"\x05token\x18\x02 \x01(\x04R\x05token\x12\x16\n" +
+	"\x06status\x18\x03 \x01(\rR\x06status\x12\x12\n" +
+	"\x04code\x18\x04 \x01(\rR\x04codeB\x13Z\x11osqueue/fsm/fsmpbb\x06proto3"
 
 var (
 	file_snapshot_proto_rawDescOnce sync.Once
@@ -634,23 +1697,49 @@ func file_snapshot_proto_rawDescGZIP() []byte {
 	return file_snapshot_proto_rawDescData
 }
 
-var file_snapshot_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_snapshot_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_snapshot_proto_goTypes = []any{
-	(*Meta)(nil),        // 0: osqueue.fsm.v1.Meta
-	(*Job)(nil),         // 1: osqueue.fsm.v1.Job
-	(*Worker)(nil),      // 2: osqueue.fsm.v1.Worker
-	(*ClaimRecord)(nil), // 3: osqueue.fsm.v1.ClaimRecord
-	(*Settings)(nil),    // 4: osqueue.fsm.v1.Settings
-	(*Lease)(nil),       // 5: osqueue.fsm.v1.Lease
+	(*Meta)(nil),          // 0: osqueue.fsm.v1.Meta
+	(*Job)(nil),           // 1: osqueue.fsm.v1.Job
+	(*Options)(nil),       // 2: osqueue.fsm.v1.Options
+	(*Details)(nil),       // 3: osqueue.fsm.v1.Details
+	(*Attempt)(nil),       // 4: osqueue.fsm.v1.Attempt
+	(*Worker)(nil),        // 5: osqueue.fsm.v1.Worker
+	(*ClaimRecord)(nil),   // 6: osqueue.fsm.v1.ClaimRecord
+	(*Queue)(nil),         // 7: osqueue.fsm.v1.Queue
+	(*Turn)(nil),          // 8: osqueue.fsm.v1.Turn
+	(*Cron)(nil),          // 9: osqueue.fsm.v1.Cron
+	(*JobBatch)(nil),      // 10: osqueue.fsm.v1.JobBatch
+	(*Hold)(nil),          // 11: osqueue.fsm.v1.Hold
+	(*RequestRecord)(nil), // 12: osqueue.fsm.v1.RequestRecord
+	(*RequestItem)(nil),   // 13: osqueue.fsm.v1.RequestItem
+	(*Settings)(nil),      // 14: osqueue.fsm.v1.Settings
+	(*Backoff)(nil),       // 15: osqueue.fsm.v1.Backoff
+	(*Unique)(nil),        // 16: osqueue.fsm.v1.Unique
+	(*Progress)(nil),      // 17: osqueue.fsm.v1.Progress
+	(*Lease)(nil),         // 18: osqueue.fsm.v1.Lease
+	(*SetQueue)(nil),      // 19: osqueue.fsm.v1.SetQueue
+	(*PutCron)(nil),       // 20: osqueue.fsm.v1.PutCron
+	(*NewJob)(nil),        // 21: osqueue.fsm.v1.NewJob
 }
 var file_snapshot_proto_depIdxs = []int32{
-	4, // 0: osqueue.fsm.v1.Meta.settings:type_name -> osqueue.fsm.v1.Settings
-	5, // 1: osqueue.fsm.v1.ClaimRecord.leases:type_name -> osqueue.fsm.v1.Lease
-	2, // [2:2] is the sub-list for method output_type
-	2, // [2:2] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	14, // 0: osqueue.fsm.v1.Meta.settings:type_name -> osqueue.fsm.v1.Settings
+	2,  // 1: osqueue.fsm.v1.Job.options:type_name -> osqueue.fsm.v1.Options
+	3,  // 2: osqueue.fsm.v1.Job.details:type_name -> osqueue.fsm.v1.Details
+	15, // 3: osqueue.fsm.v1.Options.backoff:type_name -> osqueue.fsm.v1.Backoff
+	16, // 4: osqueue.fsm.v1.Options.unique:type_name -> osqueue.fsm.v1.Unique
+	4,  // 5: osqueue.fsm.v1.Details.history:type_name -> osqueue.fsm.v1.Attempt
+	17, // 6: osqueue.fsm.v1.Details.progress:type_name -> osqueue.fsm.v1.Progress
+	18, // 7: osqueue.fsm.v1.ClaimRecord.leases:type_name -> osqueue.fsm.v1.Lease
+	19, // 8: osqueue.fsm.v1.Queue.settings:type_name -> osqueue.fsm.v1.SetQueue
+	20, // 9: osqueue.fsm.v1.Cron.cron:type_name -> osqueue.fsm.v1.PutCron
+	21, // 10: osqueue.fsm.v1.JobBatch.callback:type_name -> osqueue.fsm.v1.NewJob
+	13, // 11: osqueue.fsm.v1.RequestRecord.items:type_name -> osqueue.fsm.v1.RequestItem
+	12, // [12:12] is the sub-list for method output_type
+	12, // [12:12] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_snapshot_proto_init() }
@@ -666,7 +1755,7 @@ func file_snapshot_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_snapshot_proto_rawDesc), len(file_snapshot_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   4,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

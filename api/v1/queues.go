@@ -1,0 +1,45 @@
+package v1
+
+// Queue is a type of jobs: its figures and its settings. GET
+// /v1/queues/{type}.
+type Queue struct {
+	Type string `json:"type"`
+	TypeStats
+	// OldestAt is when the oldest job that waits for a worker was created;
+	// absent if none waits.
+	OldestAt int64         `json:"oldestAt,omitzero"`
+	Settings QueueSettings `json:"settings"`
+}
+
+// QueueSettings are the settings of a type. In answers an absent member has its
+// default. PATCH /v1/queues/{type} takes them too: an absent member stays as it
+// is, null sets it back to its default.
+type QueueSettings struct {
+	Paused             bool     `json:"paused,omitzero"`
+	MaxRunning         int64    `json:"maxRunning,omitzero"`         // jobs at once; absent: no limit
+	MaxRunningPerGroup int64    `json:"maxRunningPerGroup,omitzero"` // of groups with a name
+	RatePerSecond      float64  `json:"ratePerSecond,omitzero"`      // claims; 0.001 to 1000000
+	Burst              int64    `json:"burst,omitzero"`              // claims at once; absent: 1
+	LeaseMs            int64    `json:"leaseMs,omitzero"`
+	TimeoutMs          int64    `json:"timeoutMs,omitzero"`
+	MaxAttempts        *int64   `json:"maxAttempts,omitzero"`
+	Backoff            *Backoff `json:"backoff,omitzero"`
+	RetainMs           *int64   `json:"retainMs,omitzero"`    // of completed and cancelled jobs
+	RetainCount        *int64   `json:"retainCount,omitzero"` // of completed and cancelled jobs
+	MaxJobs            int64    `json:"maxJobs,omitzero"`     // that have not ended
+	MaxBytes           int64    `json:"maxBytes,omitzero"`    // of payloads and results
+	MaxPayload         int64    `json:"maxPayload,omitzero"`  // bytes of one payload
+}
+
+// QueueList is the answer to GET /v1/queues, by type: those that have jobs or
+// settings.
+type QueueList struct {
+	Queues     []Queue `json:"queues"`
+	NextCursor string  `json:"nextCursor,omitzero"`
+	LSN        string  `json:"lsn"`
+}
+
+// Done is the answer to a write that has nothing else to say.
+type Done struct {
+	LSN string `json:"lsn"`
+}

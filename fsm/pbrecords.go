@@ -1,0 +1,219 @@
+package fsm
+
+import (
+	"strings"
+
+	"osqueue/fsm/fsmpb"
+)
+
+// The conversions of options, details and the records beside jobs, side by
+// side. What is nil or zero on one side is so on the other, so that the
+// encoding of a state is unique.
+
+func optionsToPB(o *Options) *fsmpb.Options {
+	if o == nil {
+		return nil
+	}
+	return &fsmpb.Options{
+		Backoff: backoffToPB(o.Backoff), TimeoutMs: o.TimeoutMs, Group: o.Group, Tags: o.Tags,
+		Unique: uniqueToPB(o.Unique), After: o.After, AfterFailure: uint32(o.AfterFailure), Batch: o.Batch, Cron: o.Cron,
+	}
+}
+
+func optionsFromPB(p *fsmpb.Options) *Options {
+	if p == nil {
+		return nil
+	}
+	return &Options{
+		Backoff: backoffFromPB(p.Backoff), TimeoutMs: p.TimeoutMs, Group: p.Group, Tags: p.Tags,
+		Unique: uniqueFromPB(p.Unique), After: p.After, AfterFailure: narrow[AfterFailure](p.AfterFailure),
+		Batch: p.Batch, Cron: p.Cron,
+	}
+}
+
+func backoffToPB(b Backoff) *fsmpb.Backoff {
+	if b == (Backoff{}) {
+		return nil
+	}
+	return &fsmpb.Backoff{Kind: uint32(b.Kind), BaseMs: b.BaseMs, CapMs: b.CapMs, JitterPercent: uint32(b.Jitter)}
+}
+
+func backoffFromPB(p *fsmpb.Backoff) Backoff {
+	return Backoff{
+		Kind: narrow[BackoffKind](p.GetKind()), BaseMs: p.GetBaseMs(), CapMs: p.GetCapMs(),
+		Jitter: narrow[uint8](p.GetJitterPercent()),
+	}
+}
+
+func uniqueToPB(u Unique) *fsmpb.Unique {
+	if u == (Unique{}) {
+		return nil
+	}
+	return &fsmpb.Unique{Key: u.Key, Scope: uint32(u.Scope), PeriodMs: u.PeriodMs}
+}
+
+func uniqueFromPB(p *fsmpb.Unique) Unique {
+	return Unique{Key: p.GetKey(), Scope: narrow[UniqueScope](p.GetScope()), PeriodMs: p.GetPeriodMs()}
+}
+
+func detailsToPB(d *Details) *fsmpb.Details {
+	if d == nil {
+		return nil
+	}
+	p := &fsmpb.Details{
+		ProgressAtMs: d.ProgressAt, Waits: d.Waits, CancelAtMs: d.CancelAt, TimeoutMs: d.TimeoutMs,
+	}
+	if d.Progress != (Progress{}) {
+		p.Progress = &fsmpb.Progress{Percent: uint32(d.Progress.Percent), Message: d.Progress.Message}
+	}
+	for _, a := range d.History {
+		p.History = append(p.History, &fsmpb.Attempt{
+			Number: a.Number, StartedAtMs: a.StartedAt, EndedAtMs: a.EndedAt,
+			Worker: a.Worker, Error: a.Error, End: uint32(a.End),
+		})
+	}
+	return p
+}
+
+func detailsFromPB(p *fsmpb.Details) *Details {
+	if p == nil {
+		return nil
+	}
+	d := &Details{
+		Progress:   Progress{Percent: narrow[uint8](p.Progress.GetPercent()), Message: p.Progress.GetMessage()},
+		ProgressAt: p.ProgressAtMs, Waits: p.Waits, CancelAt: p.CancelAtMs, TimeoutMs: p.TimeoutMs,
+	}
+	for _, a := range p.History {
+		d.History = append(d.History, Attempt{
+			Number: a.Number, StartedAt: a.StartedAtMs, EndedAt: a.EndedAtMs,
+			Worker: a.Worker, Error: a.Error, End: narrow[End](a.End),
+		})
+	}
+	return d
+}
+
+func queueToPB(q *QueueSettings) *fsmpb.Queue {
+	return &fsmpb.Queue{
+		Settings: &fsmpb.SetQueue{
+			Name: q.Name, Paused: &q.Paused, MaxRunning: &q.MaxRunning, MaxRunningPerGroup: &q.MaxRunningPerGroup,
+			RateMilli: &q.RateMilli, Burst: &q.Burst, LeaseMs: &q.LeaseMs, TimeoutMs: &q.TimeoutMs,
+			MaxAttempts: &q.MaxAttempts, Backoff: backoffToPB(q.Backoff), RetainMs: &q.RetainMs,
+			RetainCount: &q.RetainCount, MaxJobs: &q.MaxJobs, MaxBytes: &q.MaxBytes, MaxPayload: &q.MaxPayload,
+		},
+		Level: q.Level, LevelAtMs: q.LevelAt,
+	}
+}
+
+func queueFromPB(p *fsmpb.Queue) *QueueSettings {
+	s := p.GetSettings()
+	return &QueueSettings{
+		Name: s.GetName(), Paused: s.GetPaused(),
+		MaxRunning: s.GetMaxRunning(), MaxRunningPerGroup: s.GetMaxRunningPerGroup(),
+		RateMilli: s.GetRateMilli(), Burst: s.GetBurst(), LeaseMs: s.GetLeaseMs(), TimeoutMs: s.GetTimeoutMs(),
+		MaxAttempts: s.GetMaxAttempts(), Backoff: backoffFromPB(s.GetBackoff()),
+		RetainMs: s.GetRetainMs(), RetainCount: s.GetRetainCount(),
+		MaxJobs: s.GetMaxJobs(), MaxBytes: s.GetMaxBytes(), MaxPayload: s.GetMaxPayload(),
+		Level: p.Level, LevelAt: p.LevelAtMs,
+	}
+}
+
+func turnFromPB(p *fsmpb.Turn) *Turn { return &Turn{Type: p.Type, Group: p.Group, Turn: p.Turn} }
+
+func cronToPB(c *Cron) *fsmpb.Cron {
+	return &fsmpb.Cron{
+		Cron: &fsmpb.PutCron{
+			Name: c.Name, Spec: c.Spec, TimeZone: c.TimeZone, Job: c.Job,
+			Overlap: uint32(c.Overlap), Missed: uint32(c.Missed), Paused: c.Paused, NextMs: c.NextAt,
+		},
+		CreatedAtMs: c.CreatedAt, UpdatedAtMs: c.UpdatedAt, LastAtMs: c.LastAt, LastJobId: c.LastJobID,
+		LastError: c.LastError, Fired: c.Fired, Skipped: c.Skipped, Missed: c.MissedCount,
+	}
+}
+
+func cronFromPB(p *fsmpb.Cron) *Cron {
+	c := p.GetCron()
+	return &Cron{
+		Name: c.GetName(), Spec: c.GetSpec(), TimeZone: c.GetTimeZone(), Job: c.GetJob(),
+		Overlap: narrow[OverlapPolicy](c.GetOverlap()), Missed: narrow[MissedPolicy](c.GetMissed()),
+		Paused: c.GetPaused(), NextAt: c.GetNextMs(),
+		CreatedAt: p.CreatedAtMs, UpdatedAt: p.UpdatedAtMs, LastAt: p.LastAtMs, LastJobID: p.LastJobId,
+		LastError: p.LastError, Fired: p.Fired, Skipped: p.Skipped, MissedCount: p.Missed,
+	}
+}
+
+func batchToPB(b *JobBatch) *fsmpb.JobBatch {
+	return &fsmpb.JobBatch{
+		Id: b.ID, CreatedAtMs: b.CreatedAt, Total: b.Total, Completed: b.Completed, Dead: b.Dead,
+		Cancelled: b.Cancelled, EndedAtMs: b.EndedAt, Callback: b.Callback, CallbackOn: uint32(b.CallbackOn), Called: b.Called,
+	}
+}
+
+func batchFromPB(p *fsmpb.JobBatch) *JobBatch {
+	return &JobBatch{
+		ID: p.Id, CreatedAt: p.CreatedAtMs, Total: p.Total, Completed: p.Completed, Dead: p.Dead,
+		Cancelled: p.Cancelled, EndedAt: p.EndedAtMs, Callback: p.Callback,
+		CallbackOn: narrow[CallbackOn](p.CallbackOn), Called: p.Called,
+	}
+}
+
+func holdToPB(h *Hold) *fsmpb.Hold {
+	return &fsmpb.Hold{Type: h.Type, Key: h.Key, Seq: h.Seq, JobId: h.JobID, UntilMs: h.Until}
+}
+
+func holdFromPB(p *fsmpb.Hold) *Hold {
+	return &Hold{Type: p.Type, Key: p.Key, Seq: p.Seq, JobID: p.JobId, Until: p.UntilMs}
+}
+
+func requestToPB(r *RequestRecord) *fsmpb.RequestRecord {
+	p := &fsmpb.RequestRecord{
+		Key: r.Key, Fingerprint: []byte(r.Fingerprint), AtMs: r.At, Term: r.LSN.Term, Index: r.LSN.Index,
+		Code: uint32(r.Code), Count: r.Count, NextStatus: uint32(r.Next.Status), NextSeq: r.Next.Seq,
+	}
+	for _, i := range r.Items {
+		p.Items = append(p.Items, &fsmpb.RequestItem{
+			JobId: i.JobID, Token: i.Token, Status: uint32(i.Status), Code: uint32(i.Code),
+		})
+	}
+	return p
+}
+
+func requestFromPB(p *fsmpb.RequestRecord) *RequestRecord {
+	r := &RequestRecord{
+		Key: p.Key, Fingerprint: string(p.Fingerprint), At: p.AtMs, LSN: LSN{Term: p.Term, Index: p.Index},
+		Code: narrow[Code](p.Code), Count: p.Count,
+		Next: Place{Status: narrow[Status](p.NextStatus), Seq: p.NextSeq},
+	}
+	for _, i := range p.Items {
+		r.Items = append(r.Items, RequestItem{
+			JobID: i.JobId, Token: i.Token, Status: narrow[Status](i.Status), Code: narrow[Code](i.Code),
+		})
+	}
+	return r
+}
+
+// cloneNewJob copies a job that is kept as a template, so that it does not hold its
+// whole log entry in memory.
+func cloneNewJob(n *fsmpb.NewJob) *fsmpb.NewJob {
+	if n == nil {
+		return nil
+	}
+	c := &fsmpb.NewJob{
+		Id: strings.Clone(n.Id), Type: strings.Clone(n.Type), Payload: cloneBytes(n.Payload), Priority: n.Priority,
+		RunAtMs: n.RunAtMs, LeaseMs: n.LeaseMs, TimeoutMs: n.TimeoutMs, Group: strings.Clone(n.Group),
+		Tags: cloneStrings(n.Tags), After: cloneStrings(n.After), AfterFailure: n.AfterFailure, Batch: strings.Clone(n.Batch),
+		Backoff: backoffToPB(backoffFromPB(n.Backoff)), Unique: uniqueToPB(uniqueFromPB(n.Unique)),
+	}
+	c.Unique = cloneUnique(c.Unique)
+	if n.MaxAttempts != nil {
+		attempts := *n.MaxAttempts
+		c.MaxAttempts = &attempts
+	}
+	return c
+}
+
+func cloneUnique(u *fsmpb.Unique) *fsmpb.Unique {
+	if u != nil {
+		u.Key = strings.Clone(u.Key)
+	}
+	return u
+}

@@ -1,0 +1,161 @@
+package fsm
+
+import "osqueue/fsm/fsmpb"
+
+// The records of the state beside jobs, workers and claims. All of them are
+// immutable, like Job.
+
+// Unset stands for "the default" in settings where 0 means something.
+const Unset = -1
+
+// QueueSettings are the settings of a type, and where its rate stands.
+type QueueSettings struct {
+	Name               string
+	Paused             bool
+	MaxRunning         int64 // 0: no limit, as everywhere below but where Unset is named
+	MaxRunningPerGroup int64 // of groups with a name
+	RateMilli          int64 // claims a second, in thousandths
+	Burst              int64 // claims that may come at once; at least 1 counts
+	LeaseMs            int64 // 0 takes the default
+	TimeoutMs          int64
+	MaxAttempts        int64 // Unset takes the default
+	Backoff            Backoff
+	RetainMs           int64 // of completed jobs; Unset takes the default
+	RetainCount        int64 // of completed jobs; Unset takes the default
+	MaxJobs            int64 // that have not ended
+	MaxBytes           int64 // of payloads and results
+	MaxPayload         int64 // bytes of one payload
+
+	Level   int64 // permits left at LevelAt, in millionths
+	LevelAt int64 // ms
+}
+
+// Turn is a group's place in the rotation of its type.
+type Turn struct {
+	Type  string
+	Group string
+	Turn  uint64
+}
+
+// Cron is a schedule that enqueues a job again and again.
+type Cron struct {
+	Name      string
+	Spec      string        // what the times are, for the leader to reckon with
+	TimeZone  string        // IANA name; "" is UTC
+	Job       *fsmpb.NewJob // without id; must not be changed
+	Overlap   OverlapPolicy
+	Missed    MissedPolicy
+	Paused    bool
+	NextAt    int64 // ms; 0: never
+	CreatedAt int64 // ms
+	UpdatedAt int64 // ms
+	LastAt    int64 // ms, of the last time that it fired or was skipped
+	LastJobID string
+	LastError string // why the last fire enqueued nothing
+	Fired     uint64
+	Skipped   uint64
+	// MissedCount is the number of times that passed while nobody could fire.
+	MissedCount uint64
+}
+
+// OverlapPolicy is what a schedule does while its last job has not ended.
+type OverlapPolicy uint8
+
+// The policies. The order is that of snapshots and must not change.
+const (
+	OverlapAllow OverlapPolicy = iota
+	OverlapSkip
+
+	numOverlaps = iota
+)
+
+// MissedPolicy is what a schedule does with a time that passed while nobody
+// could fire, more than a minute ago.
+type MissedPolicy uint8
+
+// The policies. The order is that of snapshots and must not change.
+const (
+	MissedSkip MissedPolicy = iota
+	MissedOne               // one fire stands for all that were missed
+
+	numMissed = iota
+)
+
+var (
+	overlapNames = [numOverlaps]string{"allow", "skip"}
+	missedNames  = [numMissed]string{"skip", "one"}
+)
+
+// String returns the policy's name as used on the wire.
+func (p OverlapPolicy) String() string { return nameOf(overlapNames[:], p) }
+
+// String returns the policy's name as used on the wire.
+func (p MissedPolicy) String() string { return nameOf(missedNames[:], p) }
+
+// JobBatch counts jobs that belong together.
+type JobBatch struct {
+	ID         string
+	CreatedAt  int64  // ms
+	Total      uint64 // jobs that were ever added
+	Completed  uint64
+	Dead       uint64
+	Cancelled  uint64
+	EndedAt    int64         // ms; 0: it is open
+	Callback   *fsmpb.NewJob // nil: none; must not be changed
+	CallbackOn CallbackOn
+	Called     bool // the callback's time has come
+}
+
+// Pending is the number of jobs that have not ended.
+func (b *JobBatch) Pending() uint64 { return b.Total - b.Completed - b.Dead - b.Cancelled }
+
+// CallbackOn is when a batch's callback is enqueued.
+type CallbackOn uint8
+
+// The choices. The order is that of snapshots and must not change.
+const (
+	CallbackEnded     CallbackOn = iota // all jobs have ended
+	CallbackCompleted                   // all jobs have completed
+
+	numCallbacks = iota
+)
+
+var callbackNames = [numCallbacks]string{"ended", "completed"}
+
+// String returns the choice's name as used on the wire.
+func (c CallbackOn) String() string { return nameOf(callbackNames[:], c) }
+
+// Hold is a unique key that is held for a period.
+type Hold struct {
+	Type  string
+	Key   string
+	Seq   uint64
+	JobID string
+	Until int64 // ms
+}
+
+// RequestRecord remembers the answer to a mutation with a request key.
+type RequestRecord struct {
+	Key         string
+	Fingerprint string
+	At          int64 // ms
+	LSN         LSN
+	Code        Code
+	Items       []RequestItem
+	Count       uint64
+	Next        Place
+}
+
+// RequestItem is the answer's part for one job.
+type RequestItem struct {
+	JobID  string
+	Token  uint64
+	Status Status
+	Code   Code
+}
+
+// Place is where a Change by filter stopped. The zero Place is the end.
+type Place struct {
+	Status Status
+	Seq    uint64
+}

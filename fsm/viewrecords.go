@@ -1,0 +1,116 @@
+package fsm
+
+import "math"
+
+// JobsOfType is Jobs for one type. No work is done for jobs of other types.
+func (v *View) JobsOfType(name string, s Status, after uint64, fn func(*Job) bool) {
+	if after == math.MaxUint64 {
+		return
+	}
+	v.typed.Ascend(&Job{Type: name, Status: s, Seq: after + 1}, func(j *Job) bool {
+		return j.Type == name && j.Status == s && fn(j)
+	})
+}
+
+// JobsTagged is Jobs for the jobs with a tag. No work is done for jobs without.
+func (v *View) JobsTagged(tag string, s Status, after uint64, fn func(*Job) bool) {
+	v.label(tagLabel(tag), s, after, fn)
+}
+
+// JobsOfBatch is Jobs for the jobs of a batch. No work is done for others.
+func (v *View) JobsOfBatch(id string, s Status, after uint64, fn func(*Job) bool) {
+	v.label(batchLabel(id), s, after, fn)
+}
+
+func (v *View) label(l label, s Status, after uint64, fn func(*Job) bool) {
+	if after == math.MaxUint64 {
+		return
+	}
+	v.tagged.Ascend(tagged{label: l, job: &Job{Status: s, Seq: after + 1}}, func(t tagged) bool {
+		return t.label == l && t.job.Status == s && fn(t.job)
+	})
+}
+
+// HeldBy calls fn for the jobs that a worker runs whose Seq is greater than
+// after, in FIFO order, until fn returns false.
+func (v *View) HeldBy(worker string, after uint64, fn func(*Job) bool) {
+	if after == math.MaxUint64 {
+		return
+	}
+	v.running.Ascend(&Job{Worker: worker, Seq: after + 1}, func(j *Job) bool {
+		return j.Worker == worker && fn(j)
+	})
+}
+
+// Held is the number of jobs that a worker runs, in O(log² n).
+func (v *View) Held(worker string) int {
+	return v.runningBefore(worker+"\x00") - v.runningBefore(worker)
+}
+
+// runningBefore is the number of running jobs of workers with lesser names.
+func (v *View) runningBefore(worker string) int {
+	low, high := 0, v.running.Len()
+	for low < high {
+		mid := (low + high) / 2
+		if j, ok := v.running.GetAt(mid); ok && j.Worker < worker {
+			low = mid + 1
+		} else {
+			high = mid
+		}
+	}
+	return low
+}
+
+// Bytes is the size of all payloads and results.
+func (v *View) Bytes() int64 { return v.bytes }
+
+// Worker returns the registered worker of that name, or nil.
+func (v *View) Worker(name string) *Worker {
+	w, _ := v.workers.Get(&Worker{Name: name})
+	return w
+}
+
+// Queue returns the settings of a type, or nil if it has none.
+func (v *View) Queue(name string) *QueueSettings {
+	q, _ := v.queues.Get(&QueueSettings{Name: name})
+	return q
+}
+
+// Queues calls fn for the types with settings, in the order of names, until
+// fn returns false.
+func (v *View) Queues(fn func(*QueueSettings) bool) { v.queues.Scan(fn) }
+
+// Turns calls fn for the groups in a rotation by type and group until fn
+// returns false.
+func (v *View) Turns(fn func(*Turn) bool) { v.turns.Scan(fn) }
+
+// Cron returns the schedule of that name, or nil.
+func (v *View) Cron(name string) *Cron {
+	c, _ := v.crons.Get(&Cron{Name: name})
+	return c
+}
+
+// Crons calls fn for the schedules from a name on, in the order of names,
+// until fn returns false.
+func (v *View) Crons(from string, fn func(*Cron) bool) { v.crons.Ascend(&Cron{Name: from}, fn) }
+
+// CronCount is the number of schedules.
+func (v *View) CronCount() int { return v.crons.Len() }
+
+// Batch returns the batch with that id, or nil.
+func (v *View) Batch(id string) *JobBatch {
+	b, _ := v.batches.Get(&JobBatch{ID: id})
+	return b
+}
+
+// Batches calls fn for the batches from an id on, in the order of ids, until fn
+// returns false.
+func (v *View) Batches(from string, fn func(*JobBatch) bool) { v.batches.Ascend(&JobBatch{ID: from}, fn) }
+
+// Holds calls fn for the unique keys that are held for a period, by type and
+// key, until fn returns false.
+func (v *View) Holds(fn func(*Hold) bool) { v.holds.Scan(fn) }
+
+// Requests calls fn for the remembered requests, oldest first, until fn returns
+// false.
+func (v *View) Requests(fn func(*RequestRecord) bool) { v.requests.Scan(fn) }
