@@ -89,7 +89,17 @@ func (c *Client) request(ctx context.Context, server string, k call) (*http.Requ
 	if k.body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	req.Header.Set("Accept", "application/json, "+v1.MediaTypeProblem)
+	if k.key != "" {
+		req.Header.Set(v1.HeaderIdempotencyKey, k.key)
+	}
+	if k.after != "" {
+		req.Header.Set(v1.HeaderLastEventID, k.after)
+	}
+	accept := "application/json"
+	if k.stream {
+		accept = mediaTypeEvents
+	}
+	req.Header.Set("Accept", accept+", "+v1.MediaTypeProblem)
 	req.Header.Set("Prefer", v1.PreferStrict)
 	req.Header.Set("User-Agent", c.cfg.UserAgent)
 	return req, nil

@@ -73,17 +73,29 @@ func local(op string, err error) error {
 	return &Error{Op: op, Message: err.Error(), Committed: CommittedNo, Err: err}
 }
 
-var errNoID = errors.New("an id is needed")
+var (
+	errNoID   = errors.New("an id is needed")
+	errNoName = errors.New("a name is needed")
+)
 
 // jobPath is the path of a job, or of an action on it.
 func jobPath(id string, action string) (string, error) {
-	switch id {
-	case "":
+	if id == "" {
 		return "", errNoID
-	case ".", "..":
-		return "", fmt.Errorf("%q is no id: a path cannot hold it", id)
 	}
-	path := v1.PathJobs + "/" + url.PathEscape(id)
+	return namePath(v1.PathJobs, id, action)
+}
+
+// namePath is the path of what bears that name under prefix, or of an action on
+// it.
+func namePath(prefix, name, action string) (string, error) {
+	switch name {
+	case "":
+		return "", errNoName
+	case ".", "..":
+		return "", fmt.Errorf("%q cannot be a segment of a path", name)
+	}
+	path := prefix + "/" + url.PathEscape(name)
 	if action != "" {
 		path += "/" + action
 	}

@@ -20,8 +20,11 @@ type call struct {
 	body     []byte
 	anywhere bool          // any node will do
 	write    bool          // it changes something, so its outcome matters
+	key      string        // its idempotency key; "": the context's, if any
 	once     bool          // nothing makes a repetition harmless
 	wait     time.Duration // how long the server may hold the request
+	stream   bool          // the answer is a stream of events
+	after    string        // the id of the last event seen; "": none
 }
 
 // send makes the call and decodes its answer.
@@ -34,6 +37,19 @@ func send[T any](ctx context.Context, c *Client, k call) (T, error) {
 	return out, err
 }
 
+// sendMaybe is send for answers that may also be empty.
+func sendMaybe[T any](ctx context.Context, c *Client, k call) (T, error) {
+	var out T
+	err := c.do(ctx, k, func(body []byte) error {
+		out = *new(T)
+		if len(body) == 0 {
+			return nil
+		}
+		return json.Unmarshal(body, &out)
+	})
+	return out, err
+}
+
 // do repeats attempts until one succeeds, one is final, or patience ends.
 // accept reads the body of a 2xx answer; an error makes it no answer.
 func (c *Client) do(ctx context.Context, k call, accept func([]byte) error) error {
@@ -41,6 +57,12 @@ func (c *Client) do(ctx context.Context, k call, accept func([]byte) error) erro
 	defer cancel(nil)
 	open := context.AfterFunc(c.base, func() { cancel(ErrClosed) })
 	defer open()
+	if k.write && k.key == "" {
+		k.key = keyOf(ctx)
+	}
+	if err := checkKey(k.key); err != nil {
+		return local(k.op, err)
+	}
 	t := &trial{call: k, pauses: newPauses()}
 	for {
 		if ctx.Err() != nil {
@@ -94,6 +116,9 @@ func endsWithin(ctx context.Context, pause time.Duration) bool {
 }
 
 func sleep(ctx context.Context, d time.Duration) bool {
+	if ctx.Err() != nil {
+		return false
+	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"net/http"
+	"time"
 
 	v1 "osqueue/api/v1"
 )
@@ -41,7 +42,7 @@ func (c *Client) Claim(ctx context.Context, o ClaimOptions) ([]ClaimedJob, error
 }
 
 func claimedJob(j v1.ClaimedJob, worker string) ClaimedJob {
-	return ClaimedJob{
+	job := ClaimedJob{
 		ID:       j.JobID,
 		Type:     j.Type,
 		Payload:  j.Payload,
@@ -50,5 +51,17 @@ func claimedJob(j v1.ClaimedJob, worker string) ClaimedJob {
 		Token:    j.Token,
 		Length:   milliseconds(j.LeaseMs),
 		Worker:   worker,
+
+		CreatedAt: time.UnixMilli(j.CreatedAt),
+		Timeout:   milliseconds(j.TimeoutMs),
+		Group:     j.Group,
+		Tags:      j.Tags,
+		BatchID:   j.BatchID,
+		Cron:      j.Cron,
+		LastError: j.LastError,
 	}
+	if j.MaxAttempts != nil {
+		job.MaxAttempts = int(*j.MaxAttempts)
+	}
+	return job
 }

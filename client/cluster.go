@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/url"
 	"sync"
@@ -65,34 +64,6 @@ func (c *Client) Ready(ctx context.Context, server string) error {
 		return local("ready", err)
 	}
 	return c.askOnce(ctx, base, call{op: "ready", method: http.MethodGet, path: v1.PathReadyz}, func([]byte) error { return nil })
-}
-
-// Workers lists the registered workers.
-func (c *Client) Workers(ctx context.Context) ([]v1.Worker, error) {
-	out, err := send[v1.WorkerList](ctx, c, c.read("list workers", v1.PathWorkers, nil))
-	return out.Workers, err
-}
-
-// RegisterWorker registers a worker or shows that it lives.
-func (c *Client) RegisterWorker(ctx context.Context, info WorkerInfo) error {
-	const op = "register worker"
-	body, err := encode(v1.WorkerInfo{Name: info.Name, Types: info.Types, Version: info.Version, Address: info.Address})
-	if err != nil {
-		return local(op, err)
-	}
-	k := call{op: op, method: http.MethodPost, path: v1.PathWorkers, body: body, write: true}
-	return c.do(ctx, k, acknowledged[v1.WorkerAnswer])
-}
-
-// RemoveWorker declares a worker dead: it leaves the list, and the jobs that it
-// holds go back at once.
-func (c *Client) RemoveWorker(ctx context.Context, name string) error {
-	const op = "remove worker"
-	if name == "" {
-		return local(op, errors.New("a worker's name is needed"))
-	}
-	k := call{op: op, method: http.MethodDelete, path: v1.PathWorkers + "/" + url.PathEscape(name), write: true}
-	return c.do(ctx, k, acknowledged[v1.WorkerAnswer])
 }
 
 // statusOf asks one server for its status.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	v1 "osqueue/api/v1"
@@ -20,17 +21,31 @@ const (
 // Enqueue adds a job.
 func (c *Client) Enqueue(ctx context.Context, job NewJob) (Enqueued, error) {
 	const op = "enqueue"
+	if job.ID == "" {
+		job.ID = newMaker(ctx).id()
+	}
 	body, err := encodeJob(job)
 	if err != nil {
 		return Enqueued{}, local(op, err)
 	}
 	out, err := send[v1.Enqueued](ctx, c, call{op: op, method: http.MethodPost, path: v1.PathJobs, body: body, write: true})
-	return Enqueued{JobID: out.JobID, LSN: out.LSN, Duplicate: out.Duplicate}, err
+	return enqueued(out, job.ID), err
+}
+
+// enqueued is the answer to the job that was sent under that id.
+func enqueued(out v1.Enqueued, id string) Enqueued {
+	e := Enqueued{JobID: out.JobID, LSN: out.LSN, Duplicate: out.Duplicate}
+	if out.Duplicate && out.JobID != id {
+		e.Holder = out.JobID
+	}
+	return e
 }
 
 // BatchEnqueued is the answer to a batch.
 type BatchEnqueued struct {
-	JobIDs     []string // in the order of the jobs
+	// JobIDs are in the order of the jobs. For a job whose unique key another
+	// one holds it is the holder's.
+	JobIDs     []string
 	LSN        string
 	Duplicates []string // those of JobIDs that were there already
 }
@@ -42,7 +57,7 @@ func (c *Client) EnqueueBatch(ctx context.Context, jobs []NewJob) (BatchEnqueued
 	if len(jobs) == 0 {
 		return BatchEnqueued{}, nil
 	}
-	body, err := encodeBatch(jobs)
+	body, err := encodeBatch(withIDs(jobs, newMaker(ctx)))
 	if err != nil {
 		return BatchEnqueued{}, local(op, err)
 	}
@@ -50,12 +65,41 @@ func (c *Client) EnqueueBatch(ctx context.Context, jobs []NewJob) (BatchEnqueued
 	return BatchEnqueued{JobIDs: out.JobIDs, LSN: out.LSN, Duplicates: out.Duplicates}, err
 }
 
+// withIDs is a copy of the jobs in which each has an id: made here, it is the
+// same in every repetition.
+func withIDs(jobs []NewJob, ids *maker) []NewJob {
+	out := slices.Clone(jobs)
+	for i := range out {
+		if out[i].ID == "" {
+			out[i].ID = ids.id()
+		}
+	}
+	return out
+}
+
 func encodeBatch(jobs []NewJob) ([]byte, error) {
+	list, err := encodeJobs(jobs)
+	if err != nil {
+		return nil, err
+	}
+	body := append([]byte(`{"jobs":`), list...)
+	return checkSize(append(body, '}'))
+}
+
+func checkSize(body []byte) ([]byte, error) {
+	if len(body) > MaxBatchBytes {
+		return nil, fmt.Errorf("the batch has %d bytes, more than the %d of a request; send several", len(body), MaxBatchBytes)
+	}
+	return body, nil
+}
+
+// encodeJobs makes the JSON array of jobs.
+func encodeJobs(jobs []NewJob) ([]byte, error) {
 	if len(jobs) > MaxBatchJobs {
 		return nil, fmt.Errorf("%d jobs are more than the %d that fit into a batch; send several", len(jobs), MaxBatchJobs)
 	}
 	var buf bytes.Buffer
-	buf.WriteString(`{"jobs":[`)
+	buf.WriteByte('[')
 	for i, job := range jobs {
 		body, err := encodeJob(job)
 		if err != nil {
@@ -66,37 +110,46 @@ func encodeBatch(jobs []NewJob) ([]byte, error) {
 		}
 		buf.Write(body)
 	}
-	buf.WriteString(`]}`)
-	if buf.Len() > MaxBatchBytes {
-		return nil, fmt.Errorf("the batch has %d bytes, more than the %d of a request; send several", buf.Len(), MaxBatchBytes)
-	}
+	buf.WriteByte(']')
 	return buf.Bytes(), nil
 }
 
 // EncodedSize is about how many bytes the job takes in a batch, for callers
 // that cut batches.
 func EncodedSize(job NewJob) int {
-	return len(job.ID) + len(job.Type) + len(job.Payload) + 200
+	size := len(job.ID) + len(job.Type) + len(job.Payload) + len(job.Group) + len(job.Unique.Key) + len(job.BatchID) + 400
+	for _, texts := range [][]string{job.Tags, job.After} {
+		for _, t := range texts {
+			size += len(t) + len(`"",`)
+		}
+	}
+	return size
 }
 
 var errTwoTimes = errors.New("RunAt and Delay exclude each other; give one")
 
-// encodeJob makes the JSON of a job, and its id if it has none: made here, it
-// is the same in every repetition.
+// encodeJob makes the JSON of a job.
 func encodeJob(job NewJob) ([]byte, error) {
 	if !job.RunAt.IsZero() && job.Delay > 0 {
 		return nil, errTwoTimes
 	}
-	if job.ID == "" {
-		job.ID = NewID()
-	}
 	out := v1.NewJob{
-		ID:          job.ID,
-		Type:        job.Type,
-		Priority:    job.Priority,
-		DelayMs:     inMilliseconds(job.Delay),
-		MaxAttempts: job.MaxAttempts,
-		LeaseMs:     inMilliseconds(job.Lease),
+		ID:           job.ID,
+		Type:         job.Type,
+		Priority:     job.Priority,
+		DelayMs:      inMilliseconds(job.Delay),
+		MaxAttempts:  job.MaxAttempts,
+		LeaseMs:      inMilliseconds(job.Lease),
+		Backoff:      job.Backoff.wire(),
+		TimeoutMs:    inMilliseconds(job.Timeout),
+		Group:        job.Group,
+		Tags:         job.Tags,
+		UniqueKey:    job.Unique.Key,
+		UniqueScope:  job.Unique.Scope,
+		UniqueMs:     inMilliseconds(job.Unique.Period),
+		After:        job.After,
+		AfterFailure: job.AfterFailure,
+		BatchID:      job.BatchID,
 	}
 	if !job.RunAt.IsZero() {
 		out.RunAt = job.RunAt.UnixMilli()

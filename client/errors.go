@@ -86,6 +86,9 @@ func (e *Error) Unreachable() bool { return e.Status == 0 && len(e.Tried) > 0 }
 // Refused reports whether a server has answered that the request itself is at
 // fault: sent again it would be refused again.
 func (e *Error) Refused() bool {
+	if overQuota(e.Tag) {
+		return true
+	}
 	switch e.Status {
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
 		return false
@@ -93,10 +96,34 @@ func (e *Error) Refused() bool {
 	return e.Status >= 400 && e.Status < 500
 }
 
-// IsNotFound reports whether err says that there is no such job or worker.
+// IsNotFound reports whether err says that there is no such thing:
+// job, worker, batch, queue or cron.
 func IsNotFound(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Tag == v1.TagNotFound
+}
+
+// IsOverQuota reports whether err says that a quota, or another limit to what
+// the cluster keeps, is used up. The client does not repeat such a call: it may
+// take long until there is room.
+func IsOverQuota(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && overQuota(e.Tag)
+}
+
+func overQuota(tag string) bool {
+	switch tag {
+	case v1.TagTooManyJobs, v1.TagTooManyBytes, v1.TagTooManyQueues, v1.TagTooManyCrons:
+		return true
+	}
+	return false
+}
+
+// HasTag reports whether err is a refusal that the server gave that name, one
+// of the Tag constants of v1.
+func HasTag(err error, tag string) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Tag == tag
 }
 
 // IsLeaseLost reports whether err is a refusal that says that the caller does
@@ -109,7 +136,8 @@ func IsLeaseLost(err error) bool {
 // LostLease reports whether a refusal's tag means that the lease is lost.
 func LostLease(tag string) bool {
 	switch tag {
-	case v1.TagNotFound, v1.TagNotRunning, v1.TagWrongWorker, v1.TagStaleToken, v1.TagLeaseExpired:
+	case v1.TagNotFound, v1.TagNotRunning, v1.TagWrongWorker, v1.TagStaleToken, v1.TagLeaseExpired,
+		v1.TagTimedOut:
 		return true
 	}
 	return false

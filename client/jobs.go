@@ -2,16 +2,12 @@ package client
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"iter"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/cenkalti/backoff/v5"
 
 	v1 "osqueue/api/v1"
 )
@@ -31,8 +27,16 @@ type ListOptions struct {
 	// Statuses to list; v1.StatusAll is every one.
 	Statuses []string
 	Type     string // "": any
-	PageSize int    // how many one request asks for; 0: the server's default
-	Limit    int    // how many to list; 0: all
+	Tag      string // "": any
+	Group    string // "": any
+	Worker   string // who holds the job, or ended it; "": anyone
+	BatchID  string // "": any, or none
+	Cron     string // the schedule that enqueued it; "": any, or none
+	// CreatedFrom is inclusive, CreatedBefore is not. Zero: no bound.
+	CreatedFrom   time.Time
+	CreatedBefore time.Time
+	PageSize      int // how many one request asks for; 0: the server's default
+	Limit         int // how many to list; 0: all
 }
 
 func (o ListOptions) query() url.Values {
@@ -40,8 +44,14 @@ func (o ListOptions) query() url.Values {
 	if len(o.Statuses) > 0 {
 		q.Set(v1.ParamStatus, strings.Join(o.Statuses, ","))
 	}
-	if o.Type != "" {
-		q.Set(v1.ParamType, o.Type)
+	for name, value := range map[string]string{
+		v1.ParamType: o.Type, v1.ParamTag: o.Tag, v1.ParamGroup: o.Group, v1.ParamWorker: o.Worker,
+		v1.ParamBatch: o.BatchID, v1.ParamCron: o.Cron,
+		v1.ParamCreatedFrom: unixText(o.CreatedFrom), v1.ParamCreatedBefore: unixText(o.CreatedBefore),
+	} {
+		if value != "" {
+			q.Set(name, value)
+		}
 	}
 	size := o.PageSize
 	if o.Limit > 0 && (size == 0 || o.Limit < size) {
@@ -53,34 +63,30 @@ func (o ListOptions) query() url.Values {
 	return q
 }
 
+// unixText is a time in ms; "" for none.
+func unixText(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return strconv.FormatInt(t.UnixMilli(), 10)
+}
+
+// unixMs is a time in ms; 0 for none.
+func unixMs(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
 // maxPage is the most jobs that a server puts on one page.
 const maxPage = 1000
 
 // Jobs lists jobs, first in first out, page by page as the caller goes on. An
 // error ends the sequence.
 func (c *Client) Jobs(ctx context.Context, o ListOptions) iter.Seq2[v1.Job, error] {
-	return func(yield func(v1.Job, error) bool) {
-		query, left := o.query(), o.Limit
-		for {
-			page, err := send[v1.JobList](ctx, c, c.read("list jobs", v1.PathJobs, query))
-			if err != nil {
-				yield(v1.Job{}, err)
-				return
-			}
-			for _, j := range page.Jobs {
-				if !yield(j, nil) {
-					return
-				}
-				if left--; left == 0 {
-					return
-				}
-			}
-			if page.NextCursor == "" {
-				return
-			}
-			query.Set(v1.ParamCursor, page.NextCursor)
-		}
-	}
+	list := listing{op: "list jobs", path: v1.PathJobs, query: o.query(), limit: o.Limit}
+	return pages(ctx, c, list, func(p v1.JobList) ([]v1.Job, string) { return p.Jobs, p.NextCursor })
 }
 
 // JobPage returns one page of jobs and the figures of the whole queue. "" is
@@ -96,42 +102,6 @@ func (c *Client) JobPage(ctx context.Context, o ListOptions, cursor string) (v1.
 // Finished reports whether a job of that status will not run again by itself.
 func Finished(status string) bool {
 	return status == v1.StatusCompleted || status == v1.StatusDead || status == v1.StatusCancelled
-}
-
-// ErrNotFinished is wrapped by the error of WaitJob when its time is over.
-var ErrNotFinished = errors.New("the job has not finished in time")
-
-// WaitJob waits until the job has finished, for up to atMost, and returns it as
-// last seen. It asks every 20 ms at first and every second in the end.
-func (c *Client) WaitJob(ctx context.Context, id string, atMost time.Duration) (v1.Job, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, atMost, ErrNotFinished)
-	defer cancel()
-	asks := &backoff.ExponentialBackOff{
-		InitialInterval: 20 * time.Millisecond, RandomizationFactor: 0.2, Multiplier: 1.5, MaxInterval: time.Second,
-	}
-	var job v1.Job
-	for {
-		now, err := c.Job(ctx, id)
-		switch {
-		case err == nil:
-			job = now
-		case ctx.Err() == nil:
-			return job, err
-		}
-		if Finished(job.Status) {
-			return job, nil
-		}
-		if !sleep(ctx, asks.NextBackOff()) {
-			return job, fmt.Errorf("wait for job %s, last seen %s: %w", id, seenAs(job), context.Cause(ctx))
-		}
-	}
-}
-
-func seenAs(j v1.Job) string {
-	if j.Status == "" {
-		return "never"
-	}
-	return j.Status
 }
 
 // read is a call that changes nothing.

@@ -47,6 +47,8 @@ func judge(o outcome, now time.Time) verdict {
 		return verdict{done: true}
 	case o.status >= 300 && o.status < 400:
 		return verdict{again: true, moved: true}
+	case o.problem.ours && overQuota(o.problem.tag):
+		return verdict{}
 	case o.status < 500:
 		return judgeRefusal(o, now)
 	}

@@ -1,0 +1,92 @@
+package client
+
+import (
+	"context"
+	"iter"
+	"net/http"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	v1 "osqueue/api/v1"
+)
+
+// NewBatch is a batch of jobs that is watched until all have ended.
+type NewBatch struct {
+	ID string // "": a fresh one
+	// Jobs belong to the batch: up to MaxBatchJobs. More can be added, by their
+	// BatchID, as long as not all have ended; a batch without jobs waits for
+	// them.
+	Jobs []NewJob
+	// Callback is enqueued once when all jobs have ended; nil: none.
+	Callback *NewJob
+	// CallbackOn is v1.CallbackEnded (also ""), or v1.CallbackCompleted: only
+	// when all jobs completed.
+	CallbackOn string
+}
+
+// encode makes the batch's JSON.
+func (b NewBatch) encode() ([]byte, error) {
+	var callback jsontext.Value
+	if b.Callback != nil {
+		text, err := encodeJob(*b.Callback)
+		if err != nil {
+			return nil, err
+		}
+		callback = text
+	}
+	jobs, err := encodeJobs(b.Jobs)
+	if err != nil {
+		return nil, err
+	}
+	var body []byte
+	head := struct {
+		ID         string `json:"id"`
+		CallbackOn string `json:"callbackOn,omitzero"`
+	}{b.ID, b.CallbackOn}
+	body, err = encodeWith(head, "jobs", jobs)
+	if err != nil {
+		return nil, err
+	}
+	if callback != nil {
+		body = append(body[:len(body)-1], `,"callback":`...)
+		body = append(body, callback...)
+		body = append(body, '}')
+	}
+	return checkSize(body)
+}
+
+// CreateBatch makes a batch with its jobs and its callback: all or nothing.
+// Repeated under the same ids it changes nothing.
+func (c *Client) CreateBatch(ctx context.Context, b NewBatch) (v1.BatchCreated, error) {
+	const op = "create batch"
+	ids := newMaker(ctx)
+	if b.ID == "" {
+		b.ID = ids.id()
+	}
+	b.Jobs = withIDs(b.Jobs, ids)
+	if b.Callback != nil {
+		callback := withIDs([]NewJob{*b.Callback}, ids)[0]
+		b.Callback = &callback
+	}
+	body, err := b.encode()
+	if err != nil {
+		return v1.BatchCreated{}, local(op, err)
+	}
+	return send[v1.BatchCreated](ctx, c, c.write(ctx, op, http.MethodPost, v1.PathBatches, body))
+}
+
+// Batch returns a batch as it is now.
+func (c *Client) Batch(ctx context.Context, id string) (v1.BatchInfo, error) {
+	const op = "get batch"
+	path, err := namePath(v1.PathBatches, id, "")
+	if err != nil {
+		return v1.BatchInfo{}, local(op, err)
+	}
+	return send[v1.BatchInfo](ctx, c, c.read(op, path, nil))
+}
+
+// Batches lists the batches that are kept, by id. An error ends the sequence.
+func (c *Client) Batches(ctx context.Context) iter.Seq2[v1.BatchInfo, error] {
+	list := listing{op: "list batches", path: v1.PathBatches}
+	return pages(ctx, c, list, func(p v1.BatchList) ([]v1.BatchInfo, string) { return p.Batches, p.NextCursor })
+}

@@ -1,0 +1,105 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"net/http"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	v1 "osqueue/api/v1"
+)
+
+// NewCron is a schedule to make or to replace.
+type NewCron struct {
+	// Spec is five fields (minute, hour, day of month, month, day of week), six
+	// with seconds in front, or @every 5m, @hourly, @daily and the like.
+	Spec     string
+	TimeZone string // IANA name; "": UTC
+	// Job is what is enqueued. It has no ID, RunAt, After and BatchID.
+	Job NewJob
+	// Overlap is what happens while the last job has not ended: v1.OverlapAllow
+	// (also "") or v1.OverlapSkip.
+	Overlap string
+	// Missed is what happens with times that passed while nobody could fire:
+	// v1.MissedSkip (also ""), or v1.MissedOne for one fire in their place.
+	Missed string
+	Paused bool
+}
+
+// wireCron is v1.NewCron with the job as it is sent.
+type wireCron struct {
+	Spec     string `json:"spec"`
+	TimeZone string `json:"timeZone,omitzero"`
+	Overlap  string `json:"overlap,omitzero"`
+	Missed   string `json:"missed,omitzero"`
+	Paused   bool   `json:"paused,omitzero"`
+}
+
+var errCronJob = errors.New("the job of a cron has no ID, RunAt, After and BatchID of its own; leave them out")
+
+func (n NewCron) encode() ([]byte, error) {
+	if n.Job.ID != "" || !n.Job.RunAt.IsZero() || len(n.Job.After) > 0 || n.Job.BatchID != "" {
+		return nil, errCronJob
+	}
+	job, err := encodeJob(n.Job)
+	if err != nil {
+		return nil, err
+	}
+	return encodeWith(wireCron{
+		Spec: n.Spec, TimeZone: n.TimeZone, Overlap: n.Overlap, Missed: n.Missed, Paused: n.Paused,
+	}, "job", jsontext.Value(job))
+}
+
+// PutCron makes or replaces the schedule of that name.
+func (c *Client) PutCron(ctx context.Context, name string, cron NewCron) (v1.CronPut, error) {
+	const op = "put cron"
+	body, err := cron.encode()
+	if err != nil {
+		return v1.CronPut{}, local(op, err)
+	}
+	return writeName[v1.CronPut](ctx, c, named{op: op, method: http.MethodPut, prefix: v1.PathCrons, name: name, body: body})
+}
+
+// Cron returns a schedule.
+func (c *Client) Cron(ctx context.Context, name string) (v1.Cron, error) {
+	const op = "get cron"
+	path, err := namePath(v1.PathCrons, name, "")
+	if err != nil {
+		return v1.Cron{}, local(op, err)
+	}
+	return send[v1.Cron](ctx, c, c.read(op, path, nil))
+}
+
+// Crons lists the schedules, by name. An error ends the sequence.
+func (c *Client) Crons(ctx context.Context) iter.Seq2[v1.Cron, error] {
+	list := listing{op: "list crons", path: v1.PathCrons}
+	return pages(ctx, c, list, func(p v1.CronList) ([]v1.Cron, string) { return p.Crons, p.NextCursor })
+}
+
+// PauseCron lets the schedule fire no more.
+func (c *Client) PauseCron(ctx context.Context, name string) error {
+	return writeDone(ctx, c, named{op: "pause cron", prefix: v1.PathCrons, name: name, action: v1.ActionPause})
+}
+
+// ResumeCron ends a pause. The answer has the next time.
+func (c *Client) ResumeCron(ctx context.Context, name string) (v1.CronPut, error) {
+	return writeName[v1.CronPut](ctx, c, named{op: "resume cron", prefix: v1.PathCrons, name: name, action: v1.ActionResume})
+}
+
+// TriggerCron enqueues the schedule's job at once, paused or not. The answer
+// names the job.
+func (c *Client) TriggerCron(ctx context.Context, name string) (Enqueued, error) {
+	out, err := writeName[v1.Enqueued](ctx, c, named{op: "trigger cron", prefix: v1.PathCrons, name: name, action: v1.ActionTrigger})
+	e := Enqueued{JobID: out.JobID, LSN: out.LSN, Duplicate: out.Duplicate}
+	if out.Duplicate {
+		e.Holder = out.JobID
+	}
+	return e, err
+}
+
+// DeleteCron ends a schedule. Its jobs stay.
+func (c *Client) DeleteCron(ctx context.Context, name string) error {
+	return writeDone(ctx, c, named{op: "delete cron", method: http.MethodDelete, prefix: v1.PathCrons, name: name})
+}

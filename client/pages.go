@@ -1,0 +1,84 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"maps"
+	"net/url"
+
+	v1 "osqueue/api/v1"
+)
+
+// listing is a list to read page by page.
+type listing struct {
+	op    string
+	path  string
+	query url.Values // nil: none
+	limit int        // of items; 0: all
+}
+
+var errCursor = errors.New("the list does not go on: its next page is the one just read")
+
+// pages reads a list of T whose pages are P, as the caller goes on. part takes
+// the items and the cursor of the next page out of one. An error ends the
+// sequence.
+func pages[P, T any](ctx context.Context, c *Client, l listing, part func(P) ([]T, string)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		query, left := maps.Clone(l.query), l.limit
+		if query == nil {
+			query = url.Values{}
+		}
+		for {
+			items, next, err := onePage(ctx, c, l, query, part)
+			if err != nil {
+				yield(*new(T), err)
+				return
+			}
+			if l.limit > 0 && len(items) >= left {
+				items, next = items[:left], ""
+			}
+			left -= len(items)
+			if !hand(items, yield) || next == "" {
+				return
+			}
+			query.Set(v1.ParamCursor, next)
+		}
+	}
+}
+
+// hand gives the caller the items; false: it does not want more.
+func hand[T any](items []T, yield func(T, error) bool) bool {
+	for _, item := range items {
+		if !yield(item, nil) {
+			return false
+		}
+	}
+	return true
+}
+
+func onePage[P, T any](
+	ctx context.Context, c *Client, l listing, query url.Values, part func(P) ([]T, string),
+) (items []T, next string, err error) {
+	page, err := send[P](ctx, c, c.read(l.op, l.path, query))
+	if err != nil {
+		return nil, "", err
+	}
+	items, next = part(page)
+	if next != "" && next == query.Get(v1.ParamCursor) {
+		return nil, "", local(l.op, errCursor)
+	}
+	return items, next, nil
+}
+
+// collect reads a whole sequence.
+func collect[T any](seq iter.Seq2[T, error]) ([]T, error) {
+	var out []T
+	for item, err := range seq {
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, item)
+	}
+	return out, nil
+}

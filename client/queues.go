@@ -1,0 +1,160 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"net/http"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	v1 "osqueue/api/v1"
+)
+
+// Queues lists the types that have jobs or settings, by type. An error ends the
+// sequence.
+func (c *Client) Queues(ctx context.Context) iter.Seq2[v1.Queue, error] {
+	list := listing{op: "list queues", path: v1.PathQueues}
+	return pages(ctx, c, list, func(p v1.QueueList) ([]v1.Queue, string) { return p.Queues, p.NextCursor })
+}
+
+// Queue returns the figures and settings of one type.
+func (c *Client) Queue(ctx context.Context, jobType string) (v1.Queue, error) {
+	const op = "get queue"
+	path, err := namePath(v1.PathQueues, jobType, "")
+	if err != nil {
+		return v1.Queue{}, local(op, err)
+	}
+	return send[v1.Queue](ctx, c, c.read(op, path, nil))
+}
+
+// SetQueue changes the settings that the patch names, and no others.
+func (c *Client) SetQueue(ctx context.Context, jobType string, patch QueuePatch) error {
+	const op = "set queue"
+	body, err := patch.encode()
+	if err != nil {
+		return local(op, err)
+	}
+	return writeDone(ctx, c, named{op: op, method: http.MethodPatch, prefix: v1.PathQueues, name: jobType, body: body})
+}
+
+// PauseQueue lets no more jobs of the type be claimed. Those that run go on.
+func (c *Client) PauseQueue(ctx context.Context, jobType string) error {
+	return writeDone(ctx, c, named{op: "pause queue", prefix: v1.PathQueues, name: jobType, action: v1.ActionPause})
+}
+
+// ResumeQueue ends a pause.
+func (c *Client) ResumeQueue(ctx context.Context, jobType string) error {
+	return writeDone(ctx, c, named{op: "resume queue", prefix: v1.PathQueues, name: jobType, action: v1.ActionResume})
+}
+
+// RemoveQueue sets all settings of the type back to their defaults, also the
+// pause. Its jobs stay.
+func (c *Client) RemoveQueue(ctx context.Context, jobType string) error {
+	return writeDone(ctx, c, named{op: "remove queue", method: http.MethodDelete, prefix: v1.PathQueues, name: jobType})
+}
+
+// Setting is what becomes of one setting: the zero value leaves it as it is,
+// SetTo gives it a value, Default sets it back.
+type Setting[T any] struct {
+	set     bool
+	reverts bool
+	value   T
+}
+
+// SetTo gives a setting the value v.
+func SetTo[T any](v T) Setting[T] { return Setting[T]{set: true, value: v} }
+
+// Default sets a setting back to its default.
+func Default[T any]() Setting[T] { return Setting[T]{set: true, reverts: true} }
+
+// wire is the setting's JSON, with its value made by of; nil for none.
+func (s Setting[T]) wire(of func(T) any) (jsontext.Value, error) {
+	switch {
+	case !s.set:
+		return nil, nil
+	case s.reverts:
+		return jsontext.Value("null"), nil
+	}
+	text, err := json.Marshal(of(s.value))
+	return text, err
+}
+
+// QueuePatch is a change of a type's settings; v1.QueueSettings says what they
+// mean.
+type QueuePatch struct {
+	Paused             Setting[bool]
+	MaxRunning         Setting[int64]
+	MaxRunningPerGroup Setting[int64]
+	RatePerSecond      Setting[float64]
+	Burst              Setting[int64]
+	Lease              Setting[time.Duration]
+	Timeout            Setting[time.Duration]
+	MaxAttempts        Setting[int64]
+	Backoff            Setting[Backoff]
+	RetainFor          Setting[time.Duration]
+	RetainCount        Setting[int64]
+	MaxJobs            Setting[int64]
+	MaxBytes           Setting[int64]
+	MaxPayload         Setting[int64]
+}
+
+// patchMember is one member of the patch on the wire.
+type patchMember struct {
+	name  string
+	value jsontext.Value
+	err   error
+}
+
+func member[T any](name string, s Setting[T], of func(T) any) patchMember {
+	value, err := s.wire(of)
+	return patchMember{name: name, value: value, err: err}
+}
+
+func plainly[T any](v T) any { return v }
+
+func asMilliseconds(d time.Duration) any { return inMilliseconds(d) }
+
+func asBackoff(b Backoff) any { return b.wire() }
+
+func (p QueuePatch) members() []patchMember {
+	return []patchMember{
+		member("paused", p.Paused, plainly),
+		member("maxRunning", p.MaxRunning, plainly),
+		member("maxRunningPerGroup", p.MaxRunningPerGroup, plainly),
+		member("ratePerSecond", p.RatePerSecond, plainly),
+		member("burst", p.Burst, plainly),
+		member("leaseMs", p.Lease, asMilliseconds),
+		member("timeoutMs", p.Timeout, asMilliseconds),
+		member("maxAttempts", p.MaxAttempts, plainly),
+		member("backoff", p.Backoff, asBackoff),
+		member("retainMs", p.RetainFor, asMilliseconds),
+		member("retainCount", p.RetainCount, plainly),
+		member("maxJobs", p.MaxJobs, plainly),
+		member("maxBytes", p.MaxBytes, plainly),
+		member("maxPayload", p.MaxPayload, plainly),
+	}
+}
+
+// encode makes the JSON of the patch: null is the default, what is absent stays.
+func (p QueuePatch) encode() ([]byte, error) {
+	body := []byte{'{'}
+	for _, m := range p.members() {
+		if m.err != nil {
+			return nil, fmt.Errorf("%s: %w", m.name, m.err)
+		}
+		if m.value == nil {
+			continue
+		}
+		if len(body) > 1 {
+			body = append(body, ',')
+		}
+		body = append(body, '"')
+		body = append(body, m.name...)
+		body = append(body, '"', ':')
+		body = append(body, m.value...)
+	}
+	return append(body, '}'), nil
+}

@@ -1,0 +1,46 @@
+package client
+
+import (
+	"context"
+	"net/http"
+
+	v1 "osqueue/api/v1"
+)
+
+// Workers lists the registered workers, by name.
+func (c *Client) Workers(ctx context.Context) ([]v1.Worker, error) {
+	list := listing{op: "list workers", path: v1.PathWorkers}
+	return collect(pages(ctx, c, list, func(p v1.WorkerList) ([]v1.Worker, string) { return p.Workers, p.NextCursor }))
+}
+
+// Worker returns a registered worker, and the first of the jobs that it holds.
+func (c *Client) Worker(ctx context.Context, name string) (v1.Worker, error) {
+	const op = "get worker"
+	path, err := namePath(v1.PathWorkers, name, "")
+	if err != nil {
+		return v1.Worker{}, local(op, err)
+	}
+	return send[v1.Worker](ctx, c, c.read(op, path, nil))
+}
+
+// RegisterWorker registers a worker or shows that it lives.
+func (c *Client) RegisterWorker(ctx context.Context, info WorkerInfo) error {
+	const op = "register worker"
+	body, err := encode(v1.WorkerInfo{Name: info.Name, Types: info.Types, Version: info.Version, Address: info.Address})
+	if err != nil {
+		return local(op, err)
+	}
+	k := call{op: op, method: http.MethodPost, path: v1.PathWorkers, body: body, write: true}
+	return c.do(ctx, k, acknowledged[v1.WorkerAnswer])
+}
+
+// RemoveWorker declares a worker dead: it leaves the list, and the jobs that it
+// holds go back at once.
+func (c *Client) RemoveWorker(ctx context.Context, name string) error {
+	const op = "remove worker"
+	path, err := namePath(v1.PathWorkers, name, "")
+	if err != nil {
+		return local(op, err)
+	}
+	return c.do(ctx, call{op: op, method: http.MethodDelete, path: path, write: true}, acknowledged[v1.WorkerAnswer])
+}

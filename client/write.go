@@ -1,0 +1,43 @@
+package client
+
+import (
+	"context"
+	"net/http"
+
+	v1 "osqueue/api/v1"
+)
+
+// write is a write whose repetition only its idempotency key makes harmless.
+func (c *Client) write(ctx context.Context, op, method, path string, body []byte) call {
+	return call{op: op, method: method, path: path, body: body, write: true, key: ownKey(ctx)}
+}
+
+// writeName makes a write about what bears that name under prefix. Its answer
+// may be empty.
+func writeName[T any](ctx context.Context, c *Client, w named) (T, error) {
+	path, err := namePath(w.prefix, w.name, w.action)
+	if err != nil {
+		return *new(T), local(w.op, err)
+	}
+	method := w.method
+	if method == "" {
+		method = http.MethodPost
+	}
+	return sendMaybe[T](ctx, c, c.write(ctx, w.op, method, path, w.body))
+}
+
+// named is a write about one thing with a name.
+type named struct {
+	op     string
+	method string // "": POST
+	prefix string
+	name   string
+	action string // "": none
+	body   []byte
+}
+
+// writeDone is writeName for writes that answer nothing of interest.
+func writeDone(ctx context.Context, c *Client, w named) error {
+	_, err := writeName[v1.Done](ctx, c, w)
+	return err
+}
