@@ -1,0 +1,289 @@
+package crontab
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+func at(t *testing.T, text, zone string) int64 {
+	t.Helper()
+	loc, err := time.LoadLocation(zone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	when, err := time.ParseInLocation("2006-01-02 15:04:05", text, loc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return when.UnixMilli()
+}
+
+func show(ms int64, zone string) string {
+	if ms == 0 {
+		return "never"
+	}
+	loc, _ := time.LoadLocation(zone)
+	return time.UnixMilli(ms).In(loc).Format("2006-01-02 15:04:05 -0700")
+}
+
+func must(t testing.TB, spec, zone string) *Schedule {
+	t.Helper()
+	s, err := Parse(spec, zone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestNext(t *testing.T) {
+	for _, c := range []struct{ spec, zone, after, want string }{
+		{"30 4 * * 1-5", "", "2025-01-03 04:30:00", "2025-01-06 04:30:00 +0000"},
+		{" 30 4 * * mon-FRI ", "", "2025-01-03 04:30:00", "2025-01-06 04:30:00 +0000"},
+		{"*/15 * * * * *", "", "2025-01-03 04:30:00", "2025-01-03 04:30:15 +0000"},
+		{"@daily", "Asia/Tokyo", "2025-01-03 00:00:00", "2025-01-04 00:00:00 +0900"},
+		{"0 0 1,15 * 1", "", "2025-01-02 00:00:00", "2025-01-06 00:00:00 +0000"}, // either day
+		{"0 0 29 2 *", "", "2025-01-01 00:00:00", "2028-02-29 00:00:00 +0000"},
+		{"0 0 30 2 *", "", "2025-01-01 00:00:00", "never"},
+		{"@every 5m", "Asia/Tokyo", "2025-01-01 00:07:03", "2025-01-01 00:10:00 +0900"},
+		{"@every 1h30m", "", "1970-01-01 01:30:00", "1970-01-01 03:00:00 +0000"},
+		{"@every 1.5s", "", "1970-01-01 00:00:01", "1970-01-01 00:00:01 +0000"},
+		// The clocks go from 2:00 to 3:00.
+		{"30 2 * * *", "Europe/Berlin", "2025-03-29 12:00:00", "2025-03-31 02:30:00 +0200"},
+		{"@hourly", "Europe/Berlin", "2025-03-30 01:00:00", "2025-03-30 03:00:00 +0200"},
+		// The clocks go back from 3:00 to 2:00.
+		{"30 2 * * *", "Europe/Berlin", "2025-10-26 00:00:00", "2025-10-26 02:30:00 +0200"},
+		{"0 3 * * *", "Europe/Berlin", "2025-10-26 01:00:00", "2025-10-26 03:00:00 +0100"},
+		// Midnight does not exist on that day.
+		{"0 0 * * *", "America/Sao_Paulo", "2018-11-03 12:00:00", "2018-11-05 00:00:00 -0200"},
+	} {
+		got := show(must(t, c.spec, c.zone).Next(at(t, c.after, c.zone)), c.zone)
+		if got != c.want {
+			t.Errorf("%q after %s: %s, want %s", c.spec, c.after, got, c.want)
+		}
+	}
+}
+
+func TestRepeatedHour(t *testing.T) {
+	const zone = "Europe/Berlin"
+	times := func(spec string) (got []string) {
+		s := must(t, spec, zone)
+		for ms := at(t, "2025-10-26 01:59:59", zone); len(got) < 3; {
+			ms = s.Next(ms)
+			got = append(got, show(ms, zone)[11:])
+		}
+		return got
+	}
+	for spec, want := range map[string]string{
+		"30 2 * * *":    "02:30:00 +0200 02:30:00 +0100 02:30:00 +0100", // that day, and the next two
+		"30 * * * *":    "02:30:00 +0200 02:30:00 +0100 03:30:00 +0100",
+		"*/20 2 * * *":  "02:00:00 +0200 02:20:00 +0200 02:40:00 +0200",
+		"0 0 2,3 * * *": "02:00:00 +0200 03:00:00 +0100 02:00:00 +0100",
+	} {
+		if got := strings.Join(times(spec), " "); got != want {
+			t.Errorf("%q: %s, want %s", spec, got, want)
+		}
+	}
+}
+
+func TestNextAtTheEdges(t *testing.T) {
+	for _, spec := range []string{"@every 1s", "* * * * * *"} {
+		s := must(t, spec, "")
+		if got := s.Next(-5); got != 1000 {
+			t.Errorf("%q before 1970: %d", spec, got)
+		}
+		if got := s.Next(1<<63 - 1); got != 0 {
+			t.Errorf("%q at the end of time: %d", spec, got)
+		}
+	}
+	if got := new(Schedule).Next(1); got != 0 {
+		t.Errorf("the zero schedule comes at %d", got)
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	for spec, says := range map[string]string{
+		"":                             "empty",
+		"   ":                          "empty",
+		"* * * *":                      "4 fields",
+		"* * * * * * *":                "7 fields",
+		"60 * * * *":                   "minute \"60\"",
+		"* * * * 7":                    "day of week",
+		"* 24 * * *":                   "hour",
+		"* * 0 * *":                    "day of month",
+		"* * * foo *":                  "month",
+		"61 * * * * *":                 "second",
+		", * * * *":                    "comma",
+		"1,,2 * * * *":                 "comma",
+		"*-5 * * * *":                  "range",
+		"5-1 * * * *":                  "minute",
+		"*/0 * * * *":                  "step",
+		"TZ=Europe/Berlin * * * * *":   "time zone",
+		" CRON_TZ=UTC 0 0 * * *":       "time zone",
+		"TZ=x":                         "time zone",
+		"@every":                       "duration",
+		"@every5m":                     "duration",
+		"@every x":                     "duration",
+		"@every -5m":                   "duration",
+		"@every 10ms":                  "duration",
+		"@every 1s1us":                 "milliseconds",
+		"@every 100000h":               "duration",
+		"@reboot":                      "unrecognized",
+		"* * * *\t*":                   "visible",
+		"* * * * ü":                    "visible",
+		strings.Repeat("*", SpecMax+1): "longer",
+	} {
+		_, err := Parse(spec, "")
+		if !errors.Is(err, ErrSpec) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v, want one that says %q", spec, err, says)
+		}
+	}
+	for _, zone := range []string{
+		"Nowhere/Land", "Local", "../etc/passwd", "/Europe/Berlin", "Europe//Berlin", "Europe/Berlin/", "Europe/./Berlin",
+		"Europe/Berlin\x00", strings.Repeat("x", ZoneMax+1),
+	} {
+		if _, err := Parse("* * * * *", zone); !errors.Is(err, ErrZone) {
+			t.Errorf("zone %q: %v", zone, err)
+		}
+	}
+}
+
+func TestLatest(t *testing.T) {
+	const day = 24 * 3600 * 1000
+	due := at(t, "2025-10-20 12:00:00", "")
+	for _, c := range []struct {
+		spec   string
+		now    int64
+		at     int64
+		missed uint64
+	}{
+		{"* * * * * *", due, due, 0},
+		{"* * * * * *", due + 999, due, 0},
+		{"* * * * * *", due + 1000, due + 1000, 1},
+		{"* * * * * *", due + 5999, due + 5000, 5},
+		{"* * * * * *", due + 7*day + 1, due + 7*day, MissedMax},
+		{"@every 1s", due + 7*day + 1, due + 7*day, 7 * 24 * 3600},
+		{"@every 7s", due, due, 0},
+		{"0 12 * * *", due + 7*day - 1, due + 6*day, 6},
+	} {
+		got, missed := must(t, c.spec, "").Latest(due, c.now)
+		if got != c.at || missed != c.missed {
+			t.Errorf("%q at +%d ms: +%d ms and %d missed, want +%d and %d", c.spec, c.now-due, got-due, missed, c.at-due, c.missed)
+		}
+	}
+}
+
+// The latest time must be the one that stepping finds.
+func TestLatestIsWhatSteppingFinds(t *testing.T) {
+	for _, spec := range []string{"* * 3 * * *", "*/7 1-3 * * *", "30 2 * * 0", "@hourly", "@every 17m", "0 0 31 * *"} {
+		s := must(t, spec, "Europe/Berlin")
+		due := s.Next(at(t, "2025-10-24 00:00:00", "Europe/Berlin"))
+		for now := due; now < due+4*24*3600*1000; now += 1_234_567 {
+			want, count := due, uint64(0)
+			for next := s.Next(want); next != 0 && next <= now; next = s.Next(next) {
+				want, count = next, count+1
+			}
+			if s.every == 0 {
+				count = min(count, MissedMax)
+			}
+			if got, missed := s.Latest(due, now); got != want || missed != count {
+				t.Fatalf("%q by %s: %s and %d missed, want %s and %d", spec, show(now, ""), show(got, ""), missed, show(want, ""), count)
+			}
+		}
+	}
+}
+
+// In every zone a schedule must go on over the changes of its clocks, and come
+// at the times that its fields say.
+func TestNextGoesOnInOddZones(t *testing.T) {
+	for _, zone := range []string{
+		"Europe/Berlin", "America/New_York", "America/Sao_Paulo", "America/Havana", "Australia/Lord_Howe", "Asia/Beirut",
+		"Africa/Cairo", "Pacific/Apia", "Antarctica/Troll", "Asia/Gaza", "America/Scoresbysund", "Africa/Monrovia",
+	} {
+		for _, spec := range []string{"30 2 * * *", "0 0 * * *", "15,45 0-3 * * *", "0 1 1 * *", "*/10 23 * * 6"} {
+			s := must(t, spec, zone)
+			ms := at(t, "2011-01-01 00:00:00", "")
+			for range 400 { // beyond leap years that are reckoned by a rule
+				next := s.Next(ms)
+				if next <= ms {
+					t.Fatalf("%s: %q after %s: %s", zone, spec, show(ms, zone), show(next, zone))
+				}
+				when := time.UnixMilli(next).In(s.zone)
+				if s.clock.Minute&(1<<when.Minute()) == 0 || s.clock.Hour&(1<<when.Hour()) == 0 || when.Second() != 0 {
+					t.Fatalf("%s: %q comes at %s", zone, spec, show(next, zone))
+				}
+				ms = next
+			}
+		}
+	}
+}
+
+// Next must find what a look at every minute finds.
+func TestNextIsWhatLookingFinds(t *testing.T) {
+	for _, c := range []struct{ zone, from string }{
+		{"Europe/Berlin", "2025-03-29 12:00:00"},
+		{"Europe/Berlin", "2025-10-25 12:00:00"},
+		{"America/Havana", "2025-11-01 12:00:00"},
+		{"America/Sao_Paulo", "2018-11-03 12:00:00"},
+		{"Australia/Lord_Howe", "2025-04-05 00:00:00"},
+		{"Australia/Lord_Howe", "2025-10-04 00:00:00"},
+		{"Antarctica/Troll", "2025-10-25 12:00:00"},
+		{"Pacific/Apia", "2011-12-29 00:00:00"},
+	} {
+		for _, spec := range []string{"30 * * * *", "*/15 0-3 * * *", "45 1 * * *", "5 0 * * *", "@daily"} {
+			s := must(t, spec, c.zone)
+			ms := at(t, c.from, c.zone)
+			next, shown := s.Next(ms), int64(0)
+			for end := ms + 2*24*3600*1000; ms < end; {
+				ms += 60_000
+				when := time.UnixMilli(ms).In(s.zone)
+				_, offset := when.Zone()
+				clock := ms + int64(offset)*1000
+				match := s.clock.Minute&(1<<when.Minute()) != 0 && s.clock.Hour&(1<<when.Hour()) != 0
+				match = match && (s.clock.Hour&anyHour != 0 || clock > shown)
+				shown = max(shown, clock)
+				if match != (next == ms) {
+					t.Fatalf("%s: %q at %s: match is %v, next is %s", c.zone, spec, show(ms, c.zone), match, show(next, c.zone))
+				}
+				if match {
+					next = s.Next(ms)
+				}
+			}
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, spec := range []string{"30 4 * * 1-5", "@every 5m", "*/15 * * * * *", "@daily", "0 0 30 2 *", "TZ=0", "5/9 1-4/2 ? JAN-mar sun"} {
+		f.Add(spec, "Europe/Berlin", int64(1_760_000_000_000))
+	}
+	f.Fuzz(func(t *testing.T, spec, zone string, after int64) {
+		s, err := Parse(spec, zone)
+		if err != nil {
+			if !errors.Is(err, ErrSpec) && !errors.Is(err, ErrZone) {
+				t.Fatalf("%v is of no kind", err)
+			}
+			return
+		}
+		start := time.Now()
+		first := s.Next(after)
+		if first == 0 {
+			return
+		}
+		if first <= after {
+			t.Fatalf("%d after %d", first, after)
+		}
+		now := first + 40*24*3600*1000
+		last, missed := s.Latest(first, now)
+		if last < first || last > now || (missed == 0) != (last == first) {
+			t.Fatalf("latest of %d by %d: %d, %d missed", first, now, last, missed)
+		}
+		if next := s.Next(last); next != 0 && next <= now {
+			t.Fatalf("%d is not the latest by %d: %d is", last, now, next)
+		}
+		if took := time.Since(start); took > 2*time.Second {
+			t.Fatalf("it took %s", took)
+		}
+	})
+}
