@@ -28,15 +28,24 @@
 //
 // Every write carries what makes its repetition harmless: an enqueue the ids
 // of its jobs, made here; a claim a request id; a report the token of its
-// claim. The cluster recognises what it has done already and gives the first
-// answer again. A report without a token has no such mark, and is repeated
-// only if the first try certainly did nothing.
+// claim; everything else an idempotency key, made here or given with
+// WithIdempotencyKey. The cluster recognises what it has done already and gives
+// the first answer again. Only a claim without a worker's name has no such
+// mark, and is repeated only if the first try certainly did nothing.
 //
 // Repeated are: connections refused or cut, attempts that time out, answers
 // that cannot be read, redirects, 408, 425, 429, and 5xx that are temporary.
-// All other answers are final. The pauses grow from 50 ms to 1 s with jitter,
+// All other answers are final, also that a quota is used up: when there is room
+// again nobody knows, and IsOverQuota tells the caller. The pauses grow from 50 ms to 1 s with jitter,
 // and are not shorter than Retry-After asks; but as soon as another leader
 // shows up the pause ends.
+//
+// # Streams
+//
+// Events comes from any node and outlives it: what follows the last event seen
+// is asked of the next one. Where events are missing in between it says so with
+// an event of the kind v1.EventGap. WaitJob and Claim let the server wait; their
+// requests are cut, and made again, when another leader shows up.
 //
 // # Failure stance
 //

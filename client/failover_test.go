@@ -111,19 +111,29 @@ func TestLostAnswersDoNotRepeatTheWrite(t *testing.T) {
 	}
 }
 
-func TestReportWithoutTokenIsNotRepeatedBlindly(t *testing.T) {
+// What has no mark of its own gets a key, so that its repetition is recognised.
+func TestReportWithoutTokenIsDoneOnce(t *testing.T) {
 	c := newCluster(t)
 	cl := c.client(nil)
-	lease := Lease{JobID: "j", Worker: "w"}
 	c.faultFor(v1.PathJobs, 1, cutAfter)
-	if e := failed(t, cl.Fail(bounded(t), lease, Failure{})); e.Committed != CommittedUnknown {
-		t.Errorf("committed %q", e.Committed)
+	if err := cl.Fail(bounded(t), Lease{JobID: "j", Worker: "w"}, Failure{}); err != nil {
+		t.Error(err)
 	}
-	if n := c.done("/v1/jobs/j/fail"); n != 1 {
+	if n := c.done("/v1/jobs/j/fail"); n != 1 || c.header(v1.HeaderIdempotencyKey) == "" {
 		t.Errorf("done %d times", n)
 	}
-	c.faultFor(v1.PathJobs, 1, refusing(503, v1.TagOverloaded, v1.CommittedNo, 0))
-	if err := cl.Fail(bounded(t), lease, Failure{}); err != nil {
+}
+
+func TestAnonymousClaimIsNotRepeatedBlindly(t *testing.T) {
+	c := newCluster(t)
+	cl := c.client(nil)
+	c.faultFor(v1.PathClaim, 1, cutAfter)
+	_, err := cl.Claim(bounded(t), ClaimOptions{})
+	if e := failed(t, err); e.Committed != CommittedUnknown || len(c.requests()) != 1 {
+		t.Errorf("committed %q after %d requests", e.Committed, len(c.requests()))
+	}
+	c.faultFor(v1.PathClaim, 1, refusing(503, v1.TagOverloaded, v1.CommittedNo, 0))
+	if _, err := cl.Claim(bounded(t), ClaimOptions{}); err != nil {
 		t.Errorf("what certainly did nothing was not repeated: %v", err)
 	}
 }

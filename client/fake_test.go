@@ -3,6 +3,7 @@ package client
 import (
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -39,6 +40,10 @@ type fakeCluster struct {
 	log     []string                             // node, method, path, query of all but /status
 	last    http.Header                          // of the last of these
 	answers map[string]string                    // fixed answers by path, for reads
+	keyed   map[string]keyedAnswer               // by idempotency key
+	// scripts are answers to writes by "METHOD path": to the n-th that takes
+	// effect. Their bodies are in bodies, under the same name.
+	scripts map[string]func(n int, body []byte) string
 }
 
 type node struct {
@@ -55,7 +60,8 @@ func newCluster(t *testing.T) *fakeCluster {
 	c := &fakeCluster{
 		t: t, term: 1,
 		added: map[string]int{}, bodies: map[string]string{}, claims: map[string]string{}, ended: map[string]string{},
-		answers: map[string]string{},
+		answers: map[string]string{}, keyed: map[string]keyedAnswer{},
+		scripts: map[string]func(int, []byte) string{},
 	}
 	for i := range 3 {
 		n := &node{c: c, i: i, conns: map[net.Conn]struct{}{}, stuck: make(chan struct{})}
@@ -248,8 +254,54 @@ func (c *fakeCluster) decide(w http.ResponseWriter, r *http.Request, body []byte
 		io.WriteString(w, c.answers[r.URL.Path])
 		return
 	}
+	key := r.Header.Get(v1.HeaderIdempotencyKey)
+	request := r.Method + " " + r.URL.RequestURI() + " " + string(body)
+	if old, ok := c.keyed[key]; ok {
+		old.repeat(w, c, request)
+		return
+	}
 	c.index++
-	w.Header().Set(v1.HeaderLSN, c.lsn())
+	rec := httptest.NewRecorder()
+	rec.Header().Set(v1.HeaderLSN, c.lsn())
+	c.apply(rec, r, body)
+	if key != "" && rec.Code/100 == 2 {
+		c.keyed[key] = keyedAnswer{request: request, rec: rec}
+	}
+	copyAnswer(w, rec)
+}
+
+// keyedAnswer is the answer to a write with an idempotency key.
+type keyedAnswer struct {
+	request string
+	rec   *httptest.ResponseRecorder
+}
+
+// repeat gives the first answer again, if the write is the same.
+func (a keyedAnswer) repeat(w http.ResponseWriter, c *fakeCluster, request string) {
+	if a.request != request {
+		refuse(w, 409, v1.TagRequestConflict, v1.CommittedNo, 0)
+		return
+	}
+	c.repeats++
+	w.Header().Set(v1.HeaderReplayed, "true")
+	copyAnswer(w, a.rec)
+}
+
+func copyAnswer(w http.ResponseWriter, rec *httptest.ResponseRecorder) {
+	maps.Copy(w.Header(), rec.Header())
+	w.WriteHeader(rec.Code)
+	w.Write(rec.Body.Bytes())
+}
+
+// apply does a write. What it has no part for is counted, by method and path.
+func (c *fakeCluster) apply(w http.ResponseWriter, r *http.Request, body []byte) {
+	route := r.Method + " " + r.URL.EscapedPath()
+	if a, ok := c.scripts[route]; ok {
+		c.added[route]++
+		c.bodies[route] = string(body)
+		io.WriteString(w, a(c.added[route], body))
+		return
+	}
 	switch {
 	case r.URL.Path == v1.PathJobs:
 		c.enqueue(w, body)

@@ -30,24 +30,25 @@ func (c *Client) Queue(ctx context.Context, jobType string) (v1.Queue, error) {
 	return send[v1.Queue](ctx, c, c.read(op, path, nil))
 }
 
-// SetQueue changes the settings that the patch names, and no others.
-func (c *Client) SetQueue(ctx context.Context, jobType string, patch QueuePatch) error {
+// SetQueue changes the settings that the patch names, and no others. It returns
+// the queue as it is then.
+func (c *Client) SetQueue(ctx context.Context, jobType string, patch QueuePatch) (v1.Queue, error) {
 	const op = "set queue"
 	body, err := patch.encode()
 	if err != nil {
-		return local(op, err)
+		return v1.Queue{}, local(op, err)
 	}
-	return writeDone(ctx, c, named{op: op, method: http.MethodPatch, prefix: v1.PathQueues, name: jobType, body: body})
+	return writeName[v1.Queue](ctx, c, named{op: op, method: http.MethodPatch, prefix: v1.PathQueues, name: jobType, body: body})
 }
 
 // PauseQueue lets no more jobs of the type be claimed. Those that run go on.
-func (c *Client) PauseQueue(ctx context.Context, jobType string) error {
-	return writeDone(ctx, c, named{op: "pause queue", prefix: v1.PathQueues, name: jobType, action: v1.ActionPause})
+func (c *Client) PauseQueue(ctx context.Context, jobType string) (v1.Queue, error) {
+	return writeName[v1.Queue](ctx, c, named{op: "pause queue", prefix: v1.PathQueues, name: jobType, action: v1.ActionPause})
 }
 
 // ResumeQueue ends a pause.
-func (c *Client) ResumeQueue(ctx context.Context, jobType string) error {
-	return writeDone(ctx, c, named{op: "resume queue", prefix: v1.PathQueues, name: jobType, action: v1.ActionResume})
+func (c *Client) ResumeQueue(ctx context.Context, jobType string) (v1.Queue, error) {
+	return writeName[v1.Queue](ctx, c, named{op: "resume queue", prefix: v1.PathQueues, name: jobType, action: v1.ActionResume})
 }
 
 // RemoveQueue sets all settings of the type back to their defaults, also the

@@ -73,7 +73,9 @@ func (c *Client) report(ctx context.Context, action string, l Lease, body []byte
 		return local(action, err)
 	}
 	k := call{op: action, method: http.MethodPost, path: path, body: body, write: true}
-	k.once = l.Token == 0 && action != v1.ActionHeartbeat
+	if l.Token == 0 && action != v1.ActionHeartbeat {
+		k.key = ownKey(ctx)
+	}
 	return c.do(ctx, k, acknowledged[v1.Reported])
 }
 

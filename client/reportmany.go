@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -44,7 +45,9 @@ func (c *Client) CompleteBatch(ctx context.Context, worker string, jobs []Comple
 	k := call{op: op, method: http.MethodPost, path: v1.PathComplete, write: true}
 	for i, j := range jobs {
 		in.Jobs[i] = v1.CompleteLease{JobID: j.Lease.JobID, Token: j.Lease.Token, Result: j.Result}
-		k.once = k.once || j.Lease.Token == 0
+	}
+	if slices.ContainsFunc(jobs, func(j Completion) bool { return j.Lease.Token == 0 }) {
+		k.key = ownKey(ctx)
 	}
 	return c.reportMany(ctx, k, in, len(jobs))
 }
@@ -69,7 +72,9 @@ func (c *Client) FailBatch(ctx context.Context, worker string, jobs []FailedJob)
 			JobID: j.Lease.JobID, Token: j.Lease.Token,
 			Error: j.Failure.Error, Retryable: j.Failure.retryable(), DelayMs: j.Failure.delayMs(),
 		}
-		k.once = k.once || j.Lease.Token == 0
+	}
+	if slices.ContainsFunc(jobs, func(j FailedJob) bool { return j.Lease.Token == 0 }) {
+		k.key = ownKey(ctx)
 	}
 	return c.reportMany(ctx, k, in, len(jobs))
 }
@@ -85,7 +90,9 @@ func (c *Client) ReleaseBatch(ctx context.Context, worker string, leases []Lease
 	k := call{op: op, method: http.MethodPost, path: v1.PathRelease, write: true}
 	for i, l := range leases {
 		in.Jobs[i] = v1.Lease{JobID: l.JobID, Token: l.Token}
-		k.once = k.once || l.Token == 0
+	}
+	if slices.ContainsFunc(leases, func(l Lease) bool { return l.Token == 0 }) {
+		k.key = ownKey(ctx)
 	}
 	return c.reportMany(ctx, k, in, len(leases))
 }

@@ -110,8 +110,8 @@ type Lease struct {
 	JobID  string
 	Worker string
 	// Token is the fencing token of the claim. 0: the worker's name alone
-	// decides whether the report is accepted, and it is not repeated when its
-	// outcome is unknown.
+	// decides whether the report is accepted, also if it has claimed the job
+	// again meanwhile.
 	Token uint64
 	// Progress is sent along with a heartbeat. Other reports ignore it.
 	Progress *Progress

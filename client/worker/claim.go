@@ -117,7 +117,7 @@ func (s *shift) claimOnce(ctx context.Context, free int, request string) (int, e
 
 // giveBack returns what a claim got after the worker was told to stop. If its
 // outcome is unknown it is asked for again, under the same request id.
-func (s *shift) giveBack(opts client.ClaimOptions, jobs []Job, err error) {
+func (s *shift) giveBack(opts client.ClaimOptions, jobs []client.ClaimedJob, err error) {
 	ctx, cancel := context.WithTimeout(s.reports, giveBackTimeout)
 	defer cancel()
 	if err != nil && unknown(err) {
@@ -131,7 +131,7 @@ func (s *shift) giveBack(opts client.ClaimOptions, jobs []Job, err error) {
 }
 
 // releaseAll gives jobs back, several at once.
-func (s *shift) releaseAll(ctx context.Context, jobs []Job) {
+func (s *shift) releaseAll(ctx context.Context, jobs []client.ClaimedJob) {
 	var group errgroup.Group
 	group.SetLimit(16)
 	for _, job := range jobs {

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"osqueue/client"
 )
 
 func mustCommand(t *testing.T, line string) HandlerFunc {
@@ -48,7 +50,7 @@ func TestCommandResult(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := mustCommand(t, c.line)(bounded(t), Job{Payload: jsontext.Value(c.payload)})
+			got, err := mustCommand(t, c.line)(bounded(t), Job{ClaimedJob: client.ClaimedJob{Payload: jsontext.Value(c.payload)}})
 			if err != nil || string(got) != c.want {
 				t.Fatalf("got %s, %v; want %s", got, err, c.want)
 			}
@@ -57,7 +59,7 @@ func TestCommandResult(t *testing.T) {
 }
 
 func TestCommandEnvironment(t *testing.T) {
-	job := Job{ID: "j1", Type: "a type", Attempt: 2, Token: 4294967297}
+	job := Job{ClaimedJob: client.ClaimedJob{ID: "j1", Type: "a type", Attempt: 2, Token: 4294967297}}
 	t.Setenv("OSQUEUE_TEST_OWN", "own")
 	lines := []string{
 		`sh -c 'printf "%s|%s|%s|%s|%s" "$OSQUEUE_JOB_ID" "$OSQUEUE_JOB_TYPE" "$OSQUEUE_ATTEMPT" "$OSQUEUE_TOKEN" "$OSQUEUE_TEST_OWN"'`,

@@ -21,7 +21,8 @@ import (
 type Queue interface {
 	// Claim leases jobs to the worker. The same request id gets the same jobs.
 	Claim(ctx context.Context, opts client.ClaimOptions) ([]client.ClaimedJob, error)
-	// Heartbeat renews leases of one worker; the answers are in their order.
+	// Heartbeat renews leases of one worker, and tells the progress of the jobs;
+	// the answers are in their order.
 	Heartbeat(ctx context.Context, worker string, leases []client.Lease) ([]client.Beat, error)
 	// Complete, Fail and Release end a claim. Repeated, they succeed again.
 	Complete(ctx context.Context, lease client.Lease, result jsontext.Value) error

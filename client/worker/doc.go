@@ -28,6 +28,9 @@
 //	  │ the cluster says: not yours any more
 //	  └──────────────────────────────────────▶ lost (handler's ctx ends)
 //
+// The handler's context ends with the reason as its cause: ErrLeaseLost,
+// ErrLeaseUnsure, ErrCancelled, ErrTimeout or ErrStopping.
+//
 // The handler's goroutine settles its job. If a handler ignores that its
 // context has ended while the worker stops, Run settles in its place; who comes
 // first has the right, so there are never two reports.
@@ -44,6 +47,22 @@
 // A report is repeated, over failovers, until it is accepted or refused, and
 // the lease renewed meanwhile. A result that the cluster cannot store fails the
 // job for good, with the reason.
+//
+// # Cancellation, timeouts, progress
+//
+// The answer to a heartbeat says when somebody has asked for a job's
+// cancellation. The handler's context ends then, the lease goes on being
+// renewed, and the handler's error is reported as a failure, "cancelled", which
+// makes the job cancelled. A handler that finishes nevertheless completes it.
+// So cancellation takes up to a third of a lease to arrive.
+//
+// A job with a timeout has its context ended by the local clock as well as by
+// the cluster's word. Both count from the claim, so they mean the same moment
+// but for the way of the answer; the cluster's decision stands.
+//
+// Job.Progress leaves a note that the next heartbeat takes along, so that a busy
+// loop costs the cluster nothing; Job.ProgressNow sends it at once, and learns of
+// a cancellation by the way.
 //
 // # Stopping
 //

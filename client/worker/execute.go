@@ -13,12 +13,16 @@ import (
 	"osqueue/client"
 )
 
-// maxErrorText bounds what a failure tells the cluster, in bytes.
-const maxErrorText = 16 << 10
+// What a job tells the cluster is bounded, in bytes.
+const (
+	maxErrorText    = 16 << 10 // of a failure
+	maxProgressText = 1 << 10  // of a progress
+)
 
 // begin runs a job in a goroutine of its own, in a slot that was taken for it.
-func (s *shift) begin(job Job) {
+func (s *shift) begin(job client.ClaimedJob) {
 	h := newHold(s.jobs, job)
+	h.teller.send = func(ctx context.Context, p client.Progress) error { return s.tell(ctx, h, p) }
 	s.holds.add(h)
 	s.running.Go(func() {
 		defer s.slots.give(1)
@@ -33,14 +37,22 @@ func (s *shift) execute(h *hold) {
 	f := Finished{Job: h.job, Took: time.Since(h.began)}
 	if !h.settle() {
 		if h.isLost() {
-			s.log.Warn("a job was lost to its lease", "job", h.job.ID, "type", h.job.Type)
-			f.Outcome, f.Err = Lost, ErrLeaseLost
+			f.Outcome, f.Err = lostAs(context.Cause(h.ctx))
+			s.log.Warn("a job was lost", "job", h.job.ID, "type", h.job.Type, "why", f.Err)
 			s.finished(f)
 		}
 		return
 	}
 	s.report(decide(context.Cause(h.ctx), result, err), &f)
 	s.finished(f)
+}
+
+// lostAs is the outcome of a job that was lost while its handler ran.
+func lostAs(cause error) (Outcome, error) {
+	if errors.Is(cause, ErrTimeout) {
+		return TimedOut, cause
+	}
+	return Lost, ErrLeaseLost
 }
 
 // call runs the handler; a panic, or the end of its goroutine, is an error.
@@ -68,7 +80,7 @@ var errExit = errors.New("the handler ended its goroutine")
 
 // report is what the cluster is told about a job.
 type report struct {
-	outcome Outcome // Completed, Failed or Released
+	outcome Outcome // Completed, Failed, Cancelled, TimedOut or Released
 	result  jsontext.Value
 	failure client.Failure
 	err     error // of the handler
@@ -84,8 +96,26 @@ func decide(cause error, result jsontext.Value, err error) report {
 		return failure(Permanent(errNotJSON))
 	case errors.Is(cause, ErrStopping), errors.Is(cause, ErrLeaseUnsure):
 		return report{outcome: Released, err: err}
+	case errors.Is(cause, ErrCancelled):
+		return ended(Cancelled, ErrCancelled, err)
+	case errors.Is(cause, ErrTimeout):
+		return ended(TimedOut, ErrTimeout, err)
 	}
 	return failure(err)
+}
+
+// ended is the report of a handler that gave up because its context ended with
+// cause: a failure that says so first, and then what the handler said, if that
+// is more.
+func ended(outcome Outcome, cause, err error) report {
+	rep := failure(err)
+	rep.outcome = outcome
+	if errors.Is(err, cause) || errors.Is(err, context.Canceled) {
+		rep.failure.Error = cause.Error()
+		return rep
+	}
+	rep.failure.Error = clip(cause.Error() + ": " + err.Error())
+	return rep
 }
 
 var errNotJSON = errors.New("the handler's result is not valid JSON")
@@ -94,15 +124,17 @@ func failure(err error) report {
 	f := client.Failure{Error: clip(err.Error())}
 	var v *verdictError
 	if errors.As(err, &v) {
-		f.Permanent, f.Delay = v.permanent, v.delay
+		f.Permanent, f.Delay, f.AtOnce = v.permanent, v.delay, v.atOnce
 	}
 	return report{outcome: Failed, failure: f, err: err}
 }
 
 // clip bounds a text, and makes it one that JSON can carry.
-func clip(text string) string {
-	if len(text) > maxErrorText {
-		text = text[:maxErrorText] + "…"
+func clip(text string) string { return clipTo(text, maxErrorText) }
+
+func clipTo(text string, limit int) string {
+	if len(text) > limit {
+		text = text[:limit] + "…"
 	}
 	return strings.ToValidUTF8(text, "\uFFFD")
 }

@@ -23,9 +23,13 @@ type fakeJob struct {
 	token    uint64
 	ended    string // how the attempt of the token ended: completed, failed, released
 	until    time.Time
+	claimed  time.Time
 	attempts int
 	result   string
 	failure  client.Failure
+	timeout  time.Duration
+	cancel   bool // cancellation was requested
+	told     []client.Progress
 	accepted int // completions that counted
 }
 
@@ -86,6 +90,10 @@ func (q *fakeQueue) enter(op string) (before, after error) {
 		return before, nil
 	}
 	for _, j := range q.jobs {
+		if j.status == "in_progress" && j.timeout > 0 && !time.Now().Before(j.claimed.Add(j.timeout)) {
+			j.status, j.ended = "unclaimed", "timeout"
+			q.wakeLocked()
+		}
 		if j.status == "in_progress" && time.Now().After(j.until) {
 			j.status, j.ended = "unclaimed", "lease"
 			q.wakeLocked()
@@ -155,9 +163,9 @@ func (q *fakeQueue) take(o client.ClaimOptions) ([]client.ClaimedJob, chan struc
 func (q *fakeQueue) leaseLocked(j *fakeJob, worker string) client.ClaimedJob {
 	q.tokens++
 	j.status, j.worker, j.token, j.ended = "in_progress", worker, q.tokens, ""
-	j.until = time.Now().Add(q.lease)
+	j.claimed, j.until = time.Now(), time.Now().Add(q.lease)
 	j.attempts++
-	return client.ClaimedJob{ID: j.id, Type: j.jobType, Attempt: j.attempts, Token: j.token, Length: q.lease, Worker: worker}
+	return client.ClaimedJob{ID: j.id, Type: j.jobType, Attempt: j.attempts, Token: j.token, Length: q.lease, Worker: worker, Timeout: j.timeout}
 }
 
 // held decides like the machine does.
@@ -174,6 +182,8 @@ func (q *fakeQueue) held(l client.Lease, ended string) (j *fakeJob, tag string) 
 		return j, ""
 	case ended != "" && j.ended == ended:
 		return nil, ""
+	case j.ended == "timeout":
+		return nil, v1.TagTimedOut
 	case j.ended == "lease":
 		return nil, v1.TagLeaseExpired
 	}
@@ -193,10 +203,17 @@ func (q *fakeQueue) Heartbeat(_ context.Context, _ string, leases []client.Lease
 		j, tag := q.held(l, "")
 		beats[i] = client.Beat{JobID: l.JobID, Tag: tag}
 		if j != nil {
+			beats[i].Cancel = j.cancel
 			j.until = time.Now().Add(q.lease)
+			if l.Progress != nil {
+				j.told = append(j.told, *l.Progress)
+			}
 		}
 	}
-	return beats, after
+	if after != nil {
+		return nil, after
+	}
+	return beats, nil
 }
 
 func (q *fakeQueue) end(op, ended string, l client.Lease, change func(*fakeJob)) error {
@@ -228,6 +245,10 @@ func (q *fakeQueue) Complete(_ context.Context, l client.Lease, result jsontext.
 func (q *fakeQueue) Fail(_ context.Context, l client.Lease, f client.Failure) error {
 	return q.end("fail", "failed", l, func(j *fakeJob) {
 		j.status, j.failure = "unclaimed", f
+		if j.cancel {
+			j.status = "cancelled"
+			return
+		}
 		if f.Permanent || j.attempts >= 3 {
 			j.status = "dead"
 		}
@@ -300,6 +321,13 @@ func (q *fakeQueue) extend() {
 	for _, j := range q.jobs {
 		j.until = time.Now().Add(q.lease)
 	}
+}
+
+// cancel asks for the cancellation of a running job.
+func (q *fakeQueue) cancel(i int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.jobs[i-1].cancel = true
 }
 
 // steal hands a running job to another worker.

@@ -13,11 +13,15 @@ import (
 )
 
 // Job is a job that the worker holds while its handler runs.
-type Job = client.ClaimedJob
+type Job struct {
+	client.ClaimedJob
+	teller *teller // nil: nobody listens to its progress
+}
 
 // HandlerFunc does a job. Its result, JSON or nil, completes the job; an error
 // fails the attempt. It must return soon after ctx ends: then the lease is
-// lost, or the worker stops. context.Cause tells which.
+// lost, the job cancelled or out of time, or the worker stops. context.Cause
+// tells which.
 type HandlerFunc func(ctx context.Context, job Job) (jsontext.Value, error)
 
 // The causes of a handler's context.
@@ -31,6 +35,13 @@ var (
 	// ErrStopping: the worker stops and its patience has ended. The job is
 	// given back.
 	ErrStopping = errors.New("the worker is stopping")
+	// ErrCancelled: somebody has asked for the job's cancellation. It is
+	// cancelled when the handler returns an error, or the worker stops; a
+	// result completes it all the same.
+	ErrCancelled = errors.New("cancelled")
+	// ErrTimeout: the attempt has run for as long as it may. The cluster has
+	// ended it, or is about to.
+	ErrTimeout = errors.New("the attempt has run out of its time")
 )
 
 // JSON makes a handler of a function with types of its own. A payload that
@@ -60,6 +71,7 @@ type verdictError struct {
 	err       error
 	permanent bool
 	delay     time.Duration
+	atOnce    bool
 }
 
 func (e *verdictError) Error() string { return e.err.Error() }
@@ -74,11 +86,12 @@ func Permanent(err error) error {
 	return &verdictError{err: err, permanent: true}
 }
 
-// RetryAfter marks err as one that is worth another attempt, but not before d.
-// RetryAfter(d, nil) is nil.
+// RetryAfter marks err as one that is worth another attempt, but not before d;
+// 0 is at once. The job's backoff does not count then. RetryAfter(d, nil) is
+// nil.
 func RetryAfter(d time.Duration, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &verdictError{err: err, delay: d}
+	return &verdictError{err: err, delay: d, atOnce: d <= 0}
 }

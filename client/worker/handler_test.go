@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"osqueue/client"
 )
 
 func TestHowHandlersFail(t *testing.T) {
@@ -38,7 +40,7 @@ func TestHowHandlersFail(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			result, err := call(t.Context(), c.fn, Job{Payload: jsontext.Value("[]")})
+			result, err := call(t.Context(), c.fn, Job{ClaimedJob: client.ClaimedJob{Payload: jsontext.Value("[]")}})
 			r := decide(nil, result, err)
 			if r.outcome != Failed || !strings.Contains(r.failure.Error, c.text) {
 				t.Fatalf("%+v", r)
@@ -63,7 +65,7 @@ func TestTypedHandler(t *testing.T) {
 	fn := JSON(func(_ context.Context, _ Job, x in) (map[string]int, error) {
 		return map[string]int{"sum": x.A + x.B}, nil
 	})
-	got, err := fn(t.Context(), Job{Payload: jsontext.Value(`{"A":1,"B":2}`)})
+	got, err := fn(t.Context(), Job{ClaimedJob: client.ClaimedJob{Payload: jsontext.Value(`{"A":1,"B":2}`)}})
 	if err != nil || string(got) != `{"sum":3}` {
 		t.Fatalf("%s, %v", got, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	v1 "osqueue/api/v1"
 	"osqueue/client"
 )
 
@@ -47,8 +48,10 @@ func (s *shift) renew(ctx context.Context, list []*hold, patience time.Duration)
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	sent := time.Now()
-	beats, err := s.queue.Heartbeat(ctx, s.cfg.Name, leases(list))
+	named := leases(list)
+	beats, err := s.queue.Heartbeat(ctx, s.cfg.Name, named)
 	if err != nil {
+		untold(list, named)
 		s.log.Warn("heartbeat failed", "jobs", len(list), "error", err)
 		return false
 	}
@@ -66,11 +69,32 @@ func (s *shift) renew(ctx context.Context, list []*hold, patience time.Duration)
 func (s *shift) noteBeat(h *hold, b client.Beat, sent time.Time) {
 	h.answered(sent, b.Tag == "")
 	switch {
+	case b.Tag == "" && b.Cancel:
+		h.cancelled()
 	case b.Tag == "":
+	case b.Tag == v1.TagTimedOut:
+		h.lose(ErrTimeout)
+		s.log.Debug("the attempt has run for too long", "job", h.job.ID)
 	case client.LostLease(b.Tag):
-		h.lose()
+		h.lose(ErrLeaseLost)
 		s.log.Debug("the lease is over", "job", h.job.ID, "why", b.Tag)
 	default:
 		s.log.Warn("a lease was not renewed", "job", h.job.ID, "why", b.Tag)
 	}
+}
+
+// tell is a heartbeat for one job, for the sake of its progress.
+func (s *shift) tell(ctx context.Context, h *hold, p client.Progress) error {
+	lease := h.job.Lease()
+	lease.Progress = &p
+	sent := time.Now()
+	beats, err := s.queue.Heartbeat(ctx, s.cfg.Name, []client.Lease{lease})
+	if err != nil {
+		return err
+	}
+	s.seen()
+	for _, b := range beats {
+		s.noteBeat(h, b, sent)
+	}
+	return nil
 }

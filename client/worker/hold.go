@@ -28,6 +28,8 @@ type hold struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	unsure *time.Timer // ends ctx when the lease has not been renewed in time
+	late   *time.Timer // ends ctx when the attempt has run for too long; nil: it may
+	teller *teller
 
 	mu    sync.Mutex
 	phase phase
@@ -35,20 +37,27 @@ type hold struct {
 	asked time.Time // when the last renewal that was answered was sent
 }
 
-func newHold(ctx context.Context, job Job) *hold {
+func newHold(ctx context.Context, job client.ClaimedJob) *hold {
 	now := time.Now()
-	h := &hold{job: job, length: job.Length, began: now, asked: now}
+	h := &hold{length: job.Length, began: now, asked: now, teller: &teller{}}
+	h.job = Job{ClaimedJob: job, teller: h.teller}
 	if h.length <= 0 {
 		h.length = defaultLease
 	}
 	h.ctx, h.cancel = context.WithCancelCause(ctx)
 	h.unsure = time.AfterFunc(h.length, func() { h.cancel(ErrLeaseUnsure) })
+	if job.Timeout > 0 {
+		h.late = time.AfterFunc(job.Timeout, func() { h.cancel(ErrTimeout) })
+	}
 	return h
 }
 
 // end frees what the hold owns.
 func (h *hold) end() {
 	h.unsure.Stop()
+	if h.late != nil {
+		h.late.Stop()
+	}
 	h.cancel(nil)
 }
 
@@ -64,24 +73,32 @@ func (h *hold) settle() bool {
 	return true
 }
 
-// lose notes that the cluster renews the lease no more. If the handler runs,
-// the job is lost. While its outcome is being reported this is left to the
-// answer to the report: the job may not be ours for the very reason that the
-// report took effect.
-func (h *hold) lose() {
+// lose notes that the cluster renews the lease no more, and why. If the handler
+// runs, the job is lost. While its outcome is being reported this is left to
+// the answer to the report: the job may not be ours for the very reason that
+// the report took effect.
+func (h *hold) lose(why error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.over = true
 	if h.phase == running {
 		h.phase = lost
-		h.cancel(ErrLeaseLost)
+		h.cancel(why)
 	}
 }
 
-// answered notes the answer to a renewal that was sent at that time.
+// cancelled notes that somebody has asked for the job's cancellation. The lease
+// goes on until the attempt has ended.
+func (h *hold) cancelled() { h.cancel(ErrCancelled) }
+
+// answered notes the answer to a renewal that was sent at that time. One that
+// was sent before another that has been answered says nothing new.
 func (h *hold) answered(sent time.Time, renewed bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if sent.Before(h.asked) {
+		return
+	}
 	h.asked = sent
 	if renewed {
 		h.unsure.Reset(time.Until(sent.Add(h.length)))
@@ -210,11 +227,22 @@ func (hs *holds) setPlan(then time.Time) {
 	hs.plan = then
 }
 
-// leases names the claims of holds, in their order.
+// leases names the claims of holds, in their order, with the progress that is
+// to be told.
 func leases(list []*hold) []client.Lease {
 	out := make([]client.Lease, len(list))
 	for i, h := range list {
 		out[i] = h.job.Lease()
+		out[i].Progress = h.teller.take()
 	}
 	return out
+}
+
+// untold takes the progress back of leases that were not sent.
+func untold(list []*hold, leases []client.Lease) {
+	for i, h := range list {
+		if p := leases[i].Progress; p != nil {
+			h.teller.restore(p)
+		}
+	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	v1 "osqueue/api/v1"
 	"osqueue/client"
 )
 
@@ -18,6 +19,8 @@ const (
 	Completed  Outcome = "completed"
 	Failed     Outcome = "failed"     // this attempt; others may follow
 	Released   Outcome = "released"   // given back, the attempt does not count
+	Cancelled  Outcome = "cancelled"  // because somebody asked for that
+	TimedOut   Outcome = "timed_out"  // the attempt ran for too long; others may follow
 	Lost       Outcome = "lost"       // the cluster had taken it back
 	Unreported Outcome = "unreported" // the worker stopped before the cluster answered
 )
@@ -41,8 +44,11 @@ func (s *shift) report(rep report, f *Finished) {
 		case err == nil:
 			s.seen()
 			return
+		case client.HasTag(err, v1.TagTimedOut):
+			f.Outcome, f.Result, f.Err = TimedOut, nil, err
+			return
 		case client.IsLeaseLost(err):
-			f.Outcome, f.Err = Lost, err
+			f.Outcome, f.Result, f.Err = Lost, nil, err
 			return
 		case refused(err) && rep.outcome == Completed:
 			rep = failure(Permanent(fmt.Errorf("the cluster does not take the result: %w", err)))
