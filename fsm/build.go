@@ -3,6 +3,8 @@ package fsm
 import (
 	"errors"
 	"fmt"
+
+	"osqueue/fsm/fsmpb"
 )
 
 // ErrState is wrapped when a state that is to be restored contradicts itself.
@@ -30,7 +32,7 @@ func (m Meta) Check() error {
 // NewBuilder starts from the scalars of a state, which have passed Check.
 func NewBuilder(meta Meta) *Builder {
 	m := New()
-	m.meta = meta
+	m.meta, m.building = meta, true
 	m.meta.Token = max(meta.Token, tokenFloor(meta.Broker.Epoch))
 	return &Builder{m: m, seqs: make(map[uint64]uint64)}
 }
@@ -47,6 +49,86 @@ func (b *Builder) AddJob(j *Job) error {
 	return nil
 }
 
+// AddQueue adds the settings of a type.
+func (b *Builder) AddQueue(s *QueueSettings) error {
+	if _, ok := b.m.settings.Get(s); ok {
+		return fmt.Errorf("%w: settings of type %q: %w", ErrState, s.Name, errTwice)
+	}
+	if s.Backoff.Kind >= numBackoffs || s.RateMilli < 0 {
+		return fmt.Errorf("%w: settings of type %q: %w", ErrState, s.Name, errRange)
+	}
+	b.m.useSettings(b.m.queue(s.Name), s)
+	return nil
+}
+
+// AddTurn adds a group's place in the rotation. It comes after the jobs.
+func (b *Builder) AddTurn(t *Turn) error {
+	var g *group
+	q := b.m.queues[t.Type]
+	if q != nil {
+		g = q.groups[t.Group]
+	}
+	switch {
+	case g == nil || g.ready.Len() == 0:
+		return fmt.Errorf("%w: turn of group %q of type %q: %w", ErrState, t.Group, t.Type, errNoGroup)
+	case t.Turn == 0 || t.Turn > b.m.meta.LastTurn:
+		return fmt.Errorf("%w: turn of group %q of type %q: %w", ErrState, t.Group, t.Type, errRange)
+	case g.turn != 0:
+		return fmt.Errorf("%w: turn of group %q of type %q: %w", ErrState, t.Group, t.Type, errTwice)
+	}
+	b.m.setTurn(q, g, t.Turn)
+	b.m.refresh(q, g)
+	return nil
+}
+
+// AddCron adds a schedule.
+func (b *Builder) AddCron(c *Cron) error {
+	if b.m.cron(c.Name) != nil {
+		return fmt.Errorf("%w: schedule %q: %w", ErrState, c.Name, errTwice)
+	}
+	if c.Overlap >= numOverlaps || c.Missed >= numMissed || c.Paused && c.NextAt != 0 {
+		return fmt.Errorf("%w: schedule %q: %w", ErrState, c.Name, errRange)
+	}
+	b.m.storeCron(nil, c)
+	return nil
+}
+
+// AddBatch adds a batch.
+func (b *Builder) AddBatch(batch *JobBatch) error {
+	if _, ok := b.m.batches.Get(batch); ok {
+		return fmt.Errorf("%w: batch %q: %w", ErrState, batch.ID, errTwice)
+	}
+	if batch.CallbackOn >= numCallbacks {
+		return fmt.Errorf("%w: batch %q: %w", ErrState, batch.ID, errRange)
+	}
+	b.m.batches.Set(batch)
+	if batch.EndedAt != 0 {
+		b.m.ended.Set(batch)
+	}
+	return nil
+}
+
+// AddHold adds a unique key that is held for a period.
+func (b *Builder) AddHold(h *Hold) error {
+	if _, ok := b.m.holds.Get(h); ok {
+		return fmt.Errorf("%w: unique key %q of type %q: %w", ErrState, h.Key, h.Type, errTwice)
+	}
+	b.m.addHold(h)
+	return nil
+}
+
+// AddRequest adds a remembered request.
+func (b *Builder) AddRequest(r *RequestRecord) error {
+	if b.m.byKey[r.Key] != nil {
+		return fmt.Errorf("%w: request %q: %w", ErrState, r.Key, errTwice)
+	}
+	if r.Code >= numCodes {
+		return fmt.Errorf("%w: request %q: %w", ErrState, r.Key, errRange)
+	}
+	b.m.addRequest(r)
+	return nil
+}
+
 var (
 	errCounter  = errors.New("a counter has no room left to count in")
 	errNoID     = errors.New("it has no id")
@@ -57,6 +139,9 @@ var (
 	errToken    = errors.New("its token is greater than the last one given")
 	errEnd      = errors.New("the end of its last attempt is not known")
 	errAttempts = errors.New("its number of attempts is negative")
+	errRange    = errors.New("one of its values is not known, or out of range")
+	errWaits    = errors.New("it is blocked but waits for nothing, or the other way round")
+	errNoGroup  = errors.New("the group has no waiting jobs")
 	errNoLeases = errors.New("it names no leases")
 	errOrder    = errors.New("it is not younger than the one before")
 )
@@ -80,6 +165,15 @@ func (b *Builder) checkJob(j *Job) error {
 		return errEnd
 	case j.Attempts < 0:
 		return errAttempts
+	case (j.Status == Blocked) != (len(j.Details().Waits) > 0):
+		return errWaits
+	}
+	return checkOptions(j.Options())
+}
+
+func checkOptions(o *Options) error {
+	if o.Backoff.Kind >= numBackoffs || o.Unique.Scope >= numScopes || o.AfterFailure >= numAfters {
+		return errRange
 	}
 	return nil
 }
@@ -116,4 +210,17 @@ func (b *Builder) checkClaim(r *ClaimRecord) error {
 }
 
 // Machine returns the machine. The builder is not used afterwards.
-func (b *Builder) Machine() *Machine { return b.m }
+func (b *Builder) Machine() *Machine {
+	m := b.m
+	for id := range m.waited {
+		m.considerWaiters(id)
+	}
+	for _, q := range m.dirty {
+		q.soiled = false
+		m.timeRetention(q)
+	}
+	m.dirty = nil
+	m.begin(&fsmpb.Batch{})
+	m.building = false
+	return m
+}

@@ -30,15 +30,16 @@ func (m *Machine) claim(op *fsmpb.Claim) Result {
 		return Result{Code: Duplicate, Jobs: m.stillHeld(r)}
 	}
 	worker := strings.Clone(op.Worker)
-	n := min(max(int(op.Max), 1), claimJobsMax, m.ready.Len())
+	n := min(max(int(op.Max), 1), claimJobsMax, m.counts[Unclaimed])
 	jobs := make([]*Job, 0, n)
+	from := m.candidates(op.Types)
 	for bytes := 0; len(jobs) < n && bytes < claimBytesMax; {
-		old := m.next(op.Types)
-		if old == nil {
+		q := from.best()
+		if q == nil {
 			break
 		}
-		bytes += len(old.Payload)
-		jobs = append(jobs, m.lease(old, worker, op.LeaseMs))
+		bytes += len(q.best.Payload)
+		jobs = append(jobs, m.lease(q, worker, op.LeaseMs))
 	}
 	if op.RequestId != "" && len(jobs) > 0 {
 		m.remember(worker, op.RequestId, jobs)
@@ -46,31 +47,55 @@ func (m *Machine) claim(op *fsmpb.Claim) Result {
 	return Result{Jobs: jobs}
 }
 
-// next is the waiting job that a claim of these types gets; nil if there is
-// none. No types take any job; a type "" among others matches nothing, as a
-// job without type has none to match.
-func (m *Machine) next(types []string) *Job {
-	if len(types) == 0 {
-		j, _ := m.ready.Min()
-		return j
-	}
-	var best *Job
+// candidates are the types that a claim takes jobs of.
+type candidates struct {
+	m      *Machine
+	any    bool
+	queues []*queue
+}
+
+// candidates: no types stand for any; a type "" among others matches nothing,
+// as a job without type has none to match.
+func (m *Machine) candidates(types []string) candidates {
+	c := candidates{m: m, any: len(types) == 0}
 	for _, t := range types {
-		q := m.queues[t]
-		if q == nil || t == "" {
-			continue
+		if q := m.queues[t]; q != nil && t != "" {
+			c.queues = append(c.queues, q)
 		}
-		if j, ok := q.ready.Min(); ok && (best == nil || byClaimOrder(j, best)) {
-			best = j
+	}
+	return c
+}
+
+// best is the type whose best job a claim gets; nil if there is none.
+func (c candidates) best() (best *queue) {
+	if c.any {
+		best, _ = c.m.heads.Min()
+		return best
+	}
+	for _, q := range c.queues {
+		if q.best != nil && (best == nil || byClaimOrder(q.best, best.best)) {
+			best = q
 		}
 	}
 	return best
 }
 
 // Ready reports whether a claim of these types would get a job.
-func (m *Machine) Ready(types []string) bool { return m.next(types) != nil }
+func (m *Machine) Ready(types []string) bool {
+	if len(types) == 0 {
+		return m.heads.Len() > 0
+	}
+	for _, t := range types {
+		if q := m.queues[t]; q != nil && t != "" && q.best != nil {
+			return true
+		}
+	}
+	return false
+}
 
-func (m *Machine) lease(old *Job, worker string, leaseMs int64) *Job {
+// lease gives the best job of a type to a worker.
+func (m *Machine) lease(q *queue, worker string, leaseMs int64) *Job {
+	old := q.best
 	m.meta.Token++
 	j := *old
 	j.Status = InProgress
@@ -78,9 +103,21 @@ func (m *Machine) lease(old *Job, worker string, leaseMs int64) *Job {
 	j.Worker = worker
 	j.Attempts = min(j.Attempts, math.MaxInt32-1) + 1
 	j.ClaimedAt, j.Heartbeat = m.meta.Now, m.meta.Now
-	j.HeldMs = firstPositive(leaseMs, old.LeaseMs, m.meta.Settings.LeaseMs)
+	wish, timeout := int64(0), int64(0)
+	if s := q.settings; s != nil {
+		wish, timeout = s.LeaseMs, s.TimeoutMs
+	}
+	j.HeldMs = firstPositive(leaseMs, old.LeaseMs, wish, m.meta.Settings.LeaseMs)
 	j.Token = m.meta.Token
+	timeout = firstPositive(old.Options().TimeoutMs, timeout)
+	if timeout > 0 || old.Det != nil {
+		j.changeDetails(func(d *Details) {
+			d.TimeoutMs, d.Progress, d.ProgressAt = timeout, Progress{}, 0
+		})
+	}
 	m.put(old, &j)
+	m.takePermit(q)
+	m.served(q, j.group())
 	return &j
 }
 

@@ -8,91 +8,398 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// enqueue adds all jobs or none. An id that is there already with the same
-// content is the same request again: it is answered, not added.
+// enqueue adds all jobs or none: everything is checked before anything is
+// changed.
 func (m *Machine) enqueue(op *fsmpb.Enqueue) Result {
-	seq, events := m.meta.LastSeq, len(m.events)
-	res := Result{Jobs: make([]*Job, len(op.Jobs)), Codes: make([]Code, len(op.Jobs))}
-	for i, n := range op.Jobs {
-		j, code := m.enqueueOne(n)
-		if !code.Done() {
-			m.withdraw(res.Jobs[:i], seq)
-			m.events = slices.Delete(m.events, events, len(m.events))
-			return refused(code, i, len(op.Jobs))
-		}
-		res.Jobs[i], res.Codes[i] = j, code
+	batch, code := m.checkBatch(op.NewBatch)
+	if code != OK {
+		return refused(code, -1, len(op.Jobs))
 	}
-	return res
+	return m.enqueueJobs(op.Jobs, batch, "")
 }
 
-func (m *Machine) enqueueOne(n *fsmpb.NewJob) (*Job, Code) {
-	if n.Id == "" {
-		return nil, NoID
+// enqueueJobs adds jobs, and the batch that they may belong to (nil: there is no
+// new one). cron is the schedule that they come from.
+func (m *Machine) enqueueJobs(jobs []*fsmpb.NewJob, batch *JobBatch, cron string) Result {
+	p := plan{m: m, jobs: jobs, batch: batch, cron: cron, fates: make([]fate, len(jobs))}
+	if code, i := p.check(); code != OK {
+		return refused(code, i, len(jobs))
 	}
-	if old := m.ids[n.Id]; old != nil {
-		if !sameContent(old, n) {
-			return nil, IDTaken
-		}
-		return old, Duplicate
+	if batch != nil {
+		m.batches.Set(batch)
 	}
-	j := m.newJob(n)
-	m.put(nil, j)
-	return j, OK
+	return p.carryOut()
 }
 
-// refused is the answer to n new jobs of which number i was refused, and the
-// others with it. Only Codes[i] is not OK.
+// refused is the answer to n new jobs of which number i was refused (-1: none
+// is to blame), and the others with it. Only Codes[i] is not OK.
 func refused(code Code, i, n int) Result {
 	res := Result{Code: code, Jobs: make([]*Job, n), Codes: make([]Code, n)}
-	res.Codes[i] = code
+	if i >= 0 {
+		res.Codes[i] = code
+	}
 	return res
 }
 
-// withdraw undoes the additions of an enqueue that is refused: the jobs behind
-// seq. One that the enqueue named twice is there twice.
-func (m *Machine) withdraw(jobs []*Job, seq uint64) {
-	for _, j := range jobs {
-		if j.Seq > seq && m.ids[j.ID] != nil {
-			m.remove(j)
+// plan is what an enqueue would do.
+type plan struct {
+	m     *Machine
+	jobs  []*fsmpb.NewJob
+	batch *JobBatch
+	cron  string
+	fates []fate
+
+	ids   map[string]int   // jobs that are added, by id; nil for a single job
+	keys  map[holder]int   // jobs that are added, by type and unique key
+	added tally            // overall
+	types map[string]tally // by type, where a type has quotas
+}
+
+// fate is what becomes of one job of a plan.
+type fate struct {
+	job  *Job // the one that is there; nil: it is added, or a repetition
+	twin int  // one more than the index of the job that it repeats; 0: none
+}
+
+func (f fate) added() bool { return f.job == nil && f.twin == 0 }
+
+// tally is what a plan adds, for quotas.
+type tally struct {
+	jobs  int64
+	bytes int64
+}
+
+// check decides on every job, and returns the first fault and whose it is.
+func (p *plan) check() (Code, int) {
+	if len(p.jobs) > 1 {
+		p.ids = make(map[string]int, len(p.jobs))
+	}
+	for i, n := range p.jobs {
+		if code := p.checkOne(i, n); code != OK {
+			return code, i
 		}
 	}
-	m.meta.LastSeq = seq
+	return p.checkAfters()
+}
+
+func (p *plan) checkOne(i int, n *fsmpb.NewJob) Code {
+	if n.Id == "" {
+		return NoID
+	}
+	if old := p.m.ids[n.Id]; old != nil {
+		p.fates[i].job = old
+		return p.repeats(sameContent(old, n, p.cron))
+	}
+	if k, ok := p.ids[n.Id]; ok {
+		p.fates[i].twin = k + 1
+		return p.repeats(sameRequest(p.jobs[k], n))
+	}
+	if p.isHeld(i, n) {
+		return OK
+	}
+	if code := p.checkQuotas(n); code != OK {
+		return code
+	}
+	if n.Batch != "" && !p.openBatch(n.Batch) {
+		return NoSuchBatch
+	}
+	p.note(i, n)
+	return OK
+}
+
+func (p *plan) repeats(same bool) Code {
+	if same {
+		return OK
+	}
+	return IDTaken
+}
+
+// isHeld looks for the holder of the job's unique key.
+func (p *plan) isHeld(i int, n *fsmpb.NewJob) bool {
+	key := n.GetUnique().GetKey()
+	if key == "" {
+		return false
+	}
+	if j := p.m.holderOfKey(n.Type, key); j != nil {
+		p.fates[i].job = j
+		return true
+	}
+	if k, ok := p.keys[holder{jobType: n.Type, key: key}]; ok {
+		p.fates[i].twin = k + 1
+		return true
+	}
+	return false
+}
+
+func (p *plan) openBatch(id string) bool {
+	if p.batch != nil && p.batch.ID == id {
+		return true
+	}
+	b, ok := p.m.batches.Get(&JobBatch{ID: id})
+	return ok && b.EndedAt == 0
+}
+
+// note remembers a job that is added, for those after it.
+func (p *plan) note(i int, n *fsmpb.NewJob) {
+	if p.ids == nil {
+		return
+	}
+	p.ids[n.Id] = i
+	if key := n.GetUnique().GetKey(); key != "" && n.Unique.Scope != uint32(UniqueNone) {
+		if p.keys == nil {
+			p.keys = make(map[holder]int)
+		}
+		p.keys[holder{jobType: n.Type, key: key}] = i
+	}
+	size := int64(len(n.Payload))
+	p.added.jobs++
+	p.added.bytes += size
+	if q := p.m.queues[n.Type]; q != nil && q.settings != nil {
+		if p.types == nil {
+			p.types = make(map[string]tally)
+		}
+		t := p.types[n.Type]
+		p.types[n.Type] = tally{t.jobs + 1, t.bytes + size}
+	}
+}
+
+// checkQuotas: of the type, then overall.
+func (p *plan) checkQuotas(n *fsmpb.NewJob) Code {
+	size := int64(len(n.Payload))
+	if q := p.m.queues[n.Type]; q != nil && q.settings != nil {
+		s, t := q.settings, p.types[n.Type]
+		quota := quota{jobs: s.MaxJobs, bytes: s.MaxBytes, payload: s.MaxPayload}
+		if code := quota.check(int64(q.counts.notEnded())+t.jobs, q.bytes+t.bytes, size); code != OK {
+			return code
+		}
+	}
+	s := &p.m.meta.Settings
+	quota := quota{jobs: s.MaxJobs, bytes: s.MaxBytes, payload: s.MaxPayload}
+	return quota.check(int64(p.m.counts.notEnded())+p.added.jobs, p.m.bytes+p.added.bytes, size)
+}
+
+// quota are limits; 0 is none.
+type quota struct{ jobs, bytes, payload int64 }
+
+// check says whether a job of that size fits beside what is there.
+func (q quota) check(jobs, bytes, size int64) Code {
+	switch {
+	case q.payload > 0 && size > q.payload:
+		return PayloadTooLarge
+	case q.jobs > 0 && jobs >= q.jobs:
+		return TooManyJobs
+	case q.bytes > 0 && bytes > q.bytes-size:
+		return TooManyBytes
+	}
+	return OK
+}
+
+// checkAfters looks at what the jobs wait for.
+func (p *plan) checkAfters() (Code, int) {
+	edges := p.edges()
+	if edges == nil {
+		return OK, -1
+	}
+	first := cycle(edges, len(p.jobs))
+	waiting := make(map[string]int)
+	for i, n := range p.jobs {
+		if !p.fates[i].added() {
+			continue
+		}
+		on := distinct(n.After)
+		switch {
+		case !p.knows(on):
+			return NoSuchJob, i
+		case i == first:
+			return Cycle, i
+		case p.crowded(on, waiting):
+			return TooManyWaiters, i
+		}
+	}
+	return OK, -1
+}
+
+// edges are the indices of the jobs that each job waits for, where these are
+// added with it; nil if no job waits for any.
+func (p *plan) edges() map[int][]int {
+	var edges map[int][]int
+	for i, n := range p.jobs {
+		if len(n.After) == 0 || !p.fates[i].added() {
+			continue
+		}
+		if edges == nil {
+			edges = make(map[int][]int)
+		}
+		for _, on := range distinct(n.After) {
+			if k, ok := p.ids[on]; ok && p.m.ids[on] == nil {
+				edges[i] = append(edges[i], k)
+			} else if on == n.Id {
+				edges[i] = append(edges[i], i)
+			}
+		}
+	}
+	return edges
+}
+
+// knows reports whether all of these jobs are there, or are added.
+func (p *plan) knows(on []string) bool {
+	for _, id := range on {
+		if _, added := p.ids[id]; !added && p.m.ids[id] == nil && (len(p.jobs) > 1 || id != p.jobs[0].Id) {
+			return false
+		}
+	}
+	return true
+}
+
+// crowded counts one more that waits for each of these jobs, and reports
+// whether that is one too many.
+func (p *plan) crowded(on []string, waiting map[string]int) bool {
+	for _, id := range on {
+		if waiting[id]++; p.m.waited[id].all+waiting[id] > waitersMax {
+			return true
+		}
+	}
+	return false
+}
+
+// carryOut adds the jobs of a plan that was checked.
+func (p *plan) carryOut() Result {
+	res := Result{Jobs: make([]*Job, len(p.jobs)), Codes: make([]Code, len(p.jobs))}
+	for i, n := range p.jobs {
+		switch f := p.fates[i]; {
+		case f.job != nil:
+			res.Jobs[i], res.Codes[i] = f.job, Duplicate
+		case f.twin > 0:
+			res.Jobs[i], res.Codes[i] = res.Jobs[f.twin-1], Duplicate
+		default:
+			res.Jobs[i] = p.m.add(n, p.cron)
+		}
+	}
+	return res
+}
+
+// add adds one job.
+func (m *Machine) add(n *fsmpb.NewJob, cron string) *Job {
+	j := m.newJob(n, cron)
+	m.put(nil, j)
+	if j.Opt != nil && j.Opt.Unique.Scope == UniquePeriod && j.Opt.Unique.Key != "" {
+		m.hold(j)
+	}
+	return j
 }
 
 // newJob copies what it keeps, so that a long-lived job does not hold its
 // whole log entry in memory.
-func (m *Machine) newJob(n *fsmpb.NewJob) *Job {
+func (m *Machine) newJob(n *fsmpb.NewJob, cron string) *Job {
 	m.meta.LastSeq++
 	j := &Job{
 		Seq:         m.meta.LastSeq,
 		ID:          strings.Clone(n.Id),
 		Type:        m.queue(n.Type).name,
 		Payload:     cloneBytes(n.Payload),
-		Status:      Unclaimed,
 		Priority:    n.Priority,
 		MaxAttempts: MaxAttemptsUnset,
 		CreatedAt:   m.meta.Now,
 		RunAt:       n.RunAtMs,
 		LeaseMs:     n.LeaseMs,
+		Opt:         newOptions(n, cron),
 	}
 	if n.MaxAttempts != nil {
 		j.MaxAttempts = *n.MaxAttempts
 	}
-	if j.RunAt > m.meta.Now {
-		j.Status = Scheduled
+	if waits := m.waitsOf(n.After); len(waits) > 0 {
+		j.Status, j.Det = Blocked, &Details{Waits: waits}
+	} else {
+		j.Status = m.readyStatus(j)
 	}
 	return j
 }
 
+// waitsOf are those of the jobs that have not completed.
+func (m *Machine) waitsOf(after []string) []string {
+	var waits []string
+	for _, on := range distinct(after) {
+		if other := m.ids[on]; other == nil || other.Status != Completed {
+			waits = append(waits, strings.Clone(on))
+		}
+	}
+	return waits
+}
+
+// distinct drops repetitions.
+func distinct(ids []string) []string {
+	for i, id := range ids {
+		if slices.Contains(ids[:i], id) {
+			out := slices.Clone(ids[:i])
+			for _, id := range ids[i:] {
+				if !slices.Contains(out, id) {
+					out = append(out, id)
+				}
+			}
+			return out
+		}
+	}
+	return ids
+}
+
+// newOptions is nil if nothing was asked for.
+func newOptions(n *fsmpb.NewJob, cron string) *Options {
+	if n.Backoff == nil && n.TimeoutMs == 0 && n.Group == "" && len(n.Tags) == 0 && n.Unique == nil &&
+		len(n.After) == 0 && n.AfterFailure == 0 && n.Batch == "" && cron == "" {
+		return nil
+	}
+	o := &Options{
+		Backoff: backoffFromPB(n.Backoff), TimeoutMs: n.TimeoutMs, Group: strings.Clone(n.Group),
+		Tags: cloneStrings(distinct(n.Tags)), Unique: uniqueFromPB(n.Unique), After: cloneStrings(distinct(n.After)),
+		AfterFailure: narrow[AfterFailure](n.AfterFailure), Batch: strings.Clone(n.Batch), Cron: cron,
+	}
+	o.Unique.Key = strings.Clone(o.Unique.Key)
+	if o.zero() {
+		return nil
+	}
+	return o
+}
+
+func (o *Options) zero() bool {
+	return o.Backoff == (Backoff{}) && o.TimeoutMs == 0 && o.Group == "" && len(o.Tags) == 0 && o.Unique == (Unique{}) &&
+		len(o.After) == 0 && o.AfterFailure == 0 && o.Batch == "" && o.Cron == ""
+}
+
 // sameContent reports whether n is the request that made j. RunAt does not
 // count: it may have been reckoned from a delay, and j's own moves on.
-func sameContent(j *Job, n *fsmpb.NewJob) bool {
+func sameContent(j *Job, n *fsmpb.NewJob, cron string) bool {
 	limit := int32(MaxAttemptsUnset)
 	if n.MaxAttempts != nil {
 		limit = *n.MaxAttempts
 	}
 	return j.Type == n.Type && j.Priority == n.Priority && j.MaxAttempts == limit && j.LeaseMs == n.LeaseMs &&
-		(j.Payload == nil) == (n.Payload == nil) && bytes.Equal(j.Payload, n.Payload)
+		(j.Payload == nil) == (n.Payload == nil) && bytes.Equal(j.Payload, n.Payload) &&
+		j.Options().same(newOptions(n, cron))
+}
+
+func (o *Options) same(p *Options) bool {
+	if p == nil {
+		p = &noOptions
+	}
+	return o.Backoff == p.Backoff && o.TimeoutMs == p.TimeoutMs && o.Group == p.Group && slices.Equal(o.Tags, p.Tags) &&
+		o.Unique == p.Unique && slices.Equal(o.After, p.After) && o.AfterFailure == p.AfterFailure &&
+		o.Batch == p.Batch && o.Cron == p.Cron
+}
+
+// sameRequest is sameContent for two jobs that are not there yet.
+func sameRequest(a, b *fsmpb.NewJob) bool {
+	limit := func(n *fsmpb.NewJob) int32 {
+		if n.MaxAttempts == nil {
+			return MaxAttemptsUnset
+		}
+		return *n.MaxAttempts
+	}
+	options := newOptions(a, "")
+	if options == nil {
+		options = &noOptions
+	}
+	return a.Type == b.Type && a.Priority == b.Priority && limit(a) == limit(b) && a.LeaseMs == b.LeaseMs &&
+		(a.Payload == nil) == (b.Payload == nil) && bytes.Equal(a.Payload, b.Payload) && options.same(newOptions(b, ""))
 }
 
 // cloneBytes keeps the difference between absent and empty.

@@ -10,7 +10,7 @@ import (
 // EntryVersion is the version of log entries that this machine writes and the
 // newest one that it applies. Every new field, and every new meaning of an old
 // one, raises it.
-const EntryVersion = 1
+const EntryVersion = 2
 
 // ErrEntry is wrapped by DecodeEntry. A node that meets such an entry must
 // stop: skipping it would make its state differ from the others'.
@@ -56,6 +56,8 @@ var (
 	errUnknown   = errors.New("it has fields that are not known here; upgrade this node")
 	errNoOp      = errors.New("its kind is missing or not known here; upgrade this node")
 	errNoLease   = errors.New("its lease is missing")
+	errNewValue  = errors.New("it has a value that is missing or not known here; upgrade this node")
+	errNested    = errors.New("a group stands in a group, or one of its parts has a request of its own")
 )
 
 // checkBatch makes Apply total: past it no nested message is nil, and nothing
@@ -78,7 +80,7 @@ func checkBatch(b *fsmpb.Batch) error {
 func checkMutation(m *fsmpb.Mutation) error {
 	switch op := m.GetOp().(type) {
 	case *fsmpb.Mutation_Enqueue:
-		return need(op.Enqueue != nil, errNoOp)
+		return checkEnqueue(op.Enqueue)
 	case *fsmpb.Mutation_Claim:
 		return need(op.Claim != nil, errNoOp)
 	case *fsmpb.Mutation_Heartbeat:
@@ -89,14 +91,97 @@ func checkMutation(m *fsmpb.Mutation) error {
 		return need(op.Fail.GetLease() != nil, errNoLease)
 	case *fsmpb.Mutation_Release:
 		return need(op.Release.GetLease() != nil, errNoLease)
+	}
+	return checkRare(m)
+}
+
+func checkRare(m *fsmpb.Mutation) error {
+	switch op := m.GetOp().(type) {
 	case *fsmpb.Mutation_RegisterWorker:
 		return need(op.RegisterWorker != nil, errNoOp)
 	case *fsmpb.Mutation_WorkerDead:
 		return need(op.WorkerDead != nil, errNoOp)
 	case *fsmpb.Mutation_RegisterBroker:
 		return need(op.RegisterBroker != nil, errNoOp)
+	case *fsmpb.Mutation_Change:
+		return checkChange(op.Change)
+	case *fsmpb.Mutation_SetQueue:
+		return need(op.SetQueue != nil && op.SetQueue.GetBackoff().GetKind() < numBackoffs, errNewValue)
+	case *fsmpb.Mutation_Group:
+		return checkGroup(op.Group)
+	}
+	return checkCron(m)
+}
+
+func checkCron(m *fsmpb.Mutation) error {
+	switch op := m.GetOp().(type) {
+	case *fsmpb.Mutation_PutCron:
+		if op.PutCron == nil || op.PutCron.Job == nil {
+			return errNoOp
+		}
+		if op.PutCron.Overlap >= numOverlaps || op.PutCron.Missed >= numMissed {
+			return errNewValue
+		}
+		return checkNewJob(op.PutCron.Job)
+	case *fsmpb.Mutation_PauseCron:
+		return need(op.PauseCron != nil, errNoOp)
+	case *fsmpb.Mutation_DeleteCron:
+		return need(op.DeleteCron != nil, errNoOp)
+	case *fsmpb.Mutation_FireCron:
+		return need(op.FireCron != nil, errNoOp)
+	case *fsmpb.Mutation_TriggerCron:
+		return need(op.TriggerCron != nil, errNoOp)
 	}
 	return errNoOp
+}
+
+func checkEnqueue(op *fsmpb.Enqueue) error {
+	if op == nil {
+		return errNoOp
+	}
+	for _, n := range op.Jobs {
+		if err := checkNewJob(n); err != nil {
+			return err
+		}
+	}
+	if b := op.NewBatch; b != nil {
+		if b.CallbackOn >= numCallbacks {
+			return errNewValue
+		}
+		return checkNewJob(b.Callback)
+	}
+	return nil
+}
+
+func checkNewJob(n *fsmpb.NewJob) error {
+	known := n.GetBackoff().GetKind() < numBackoffs && n.GetUnique().GetScope() < numScopes &&
+		n.GetAfterFailure() < numAfters
+	return need(known, errNewValue)
+}
+
+func checkChange(op *fsmpb.Change) error {
+	if op == nil {
+		return errNoOp
+	}
+	for _, s := range op.GetFilter().GetStatuses() {
+		if s >= numStatuses {
+			return errNewValue
+		}
+	}
+	return need(op.Kind > 0 && op.Kind <= numChanges, errNewValue)
+}
+
+// checkGroup keeps groups flat: one in another could be as deep as it likes.
+func checkGroup(op *fsmpb.Group) error {
+	for _, m := range op.GetMutations() {
+		if m.GetGroup() != nil || m.GetRequest() != nil {
+			return errNested
+		}
+		if err := checkMutation(m); err != nil {
+			return err
+		}
+	}
+	return need(op != nil, errNoOp)
 }
 
 func need(ok bool, err error) error {

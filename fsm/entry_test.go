@@ -20,7 +20,19 @@ func everyKind(t testing.TB) *fsmpb.Batch {
 		enqueueAt(2000, "a"), claimAs("w", "r", 3), heartbeat("w", "a", 1), complete("w", "a", 1),
 		fail("w", "a", 1, "boom", true), release("w", "a", 1), registerWorker("w", "t"), workerDead("w"),
 		registerBroker("n1", 1, fsm.DefaultSettings()),
+		{Op: &fsmpb.Mutation_Change{Change: &fsmpb.Change{Kind: uint32(fsm.CancelJobs), Filter: &fsmpb.Filter{Tag: "x"}}}},
+		{Op: &fsmpb.Mutation_SetQueue{SetQueue: &fsmpb.SetQueue{Name: "t", Backoff: &fsmpb.Backoff{Kind: 2}}}},
+		{Op: &fsmpb.Mutation_PutCron{PutCron: &fsmpb.PutCron{Name: "c", Job: fullJob("", "")}}},
+		{Op: &fsmpb.Mutation_PauseCron{PauseCron: &fsmpb.PauseCron{Name: "c"}}},
+		{Op: &fsmpb.Mutation_DeleteCron{DeleteCron: &fsmpb.DeleteCron{Name: "d"}}},
+		{Op: &fsmpb.Mutation_FireCron{FireCron: &fsmpb.FireCron{Name: "c", DueMs: 1}}},
+		{Op: &fsmpb.Mutation_TriggerCron{TriggerCron: &fsmpb.TriggerCron{Name: "c", JobId: "triggered"}}},
+		{Op: &fsmpb.Mutation_Group{Group: &fsmpb.Group{Mutations: []*fsmpb.Mutation{release("w", "a", 1)}}}},
 	}}
+	b.Mutations[0].Request = &fsmpb.Request{Key: "k", Fingerprint: []byte("f")}
+	b.Mutations[0].GetEnqueue().NewBatch = &fsmpb.NewBatch{Id: "b", Callback: fullJob("callback", "")}
+	b.Mutations[0].GetEnqueue().Jobs = append(b.Mutations[0].GetEnqueue().Jobs, fullJob("full", "b"))
+	b.Mutations[2].GetHeartbeat().Leases[0].Progress = &fsmpb.Progress{Percent: 50, Message: "half"}
 	kinds := new(fsmpb.Mutation).ProtoReflect().Descriptor().Oneofs().ByName("op").Fields()
 	for i := range kinds.Len() {
 		if number := b.Mutations[i].ProtoReflect().WhichOneof(kinds.Get(i).ContainingOneof()).Number(); number != kinds.Get(i).Number() {
@@ -28,6 +40,21 @@ func everyKind(t testing.TB) *fsmpb.Batch {
 		}
 	}
 	return b
+}
+
+// fullJob has everything that a job can have.
+func fullJob(id, batch string) *fsmpb.NewJob {
+	attempts := int32(4)
+	n := &fsmpb.NewJob{
+		Id: id, Type: "t", Payload: []byte("{}"), Priority: 1, RunAtMs: 5, MaxAttempts: &attempts, LeaseMs: 6,
+		Backoff:   &fsmpb.Backoff{Kind: uint32(fsm.BackoffExponential), BaseMs: 1, CapMs: 100, JitterPercent: 10},
+		TimeoutMs: 7, Group: "g", Tags: []string{"x", "y"}, Batch: batch, AfterFailure: uint32(fsm.AfterCancel),
+		Unique: &fsmpb.Unique{Key: "u", Scope: uint32(fsm.UniquePeriod), PeriodMs: 9},
+	}
+	if batch != "" {
+		n.After = []string{"a"}
+	}
+	return n
 }
 
 // messages calls fn for m and every message in it.
@@ -92,7 +119,20 @@ func TestUnknownFieldsOfRecordsAreSeen(t *testing.T) {
 	}
 	for _, fresh := range []func() record{
 		func() record { return &fsmpb.Meta{Settings: &fsmpb.Settings{}} },
-		func() record { return &fsmpb.Job{} },
+		func() record {
+			return &fsmpb.Job{
+				Options: &fsmpb.Options{Backoff: &fsmpb.Backoff{}, Unique: &fsmpb.Unique{}},
+				Details: &fsmpb.Details{History: []*fsmpb.Attempt{{}, {}}, Progress: &fsmpb.Progress{}},
+			}
+		},
+		func() record { return &fsmpb.Queue{Settings: &fsmpb.SetQueue{Backoff: &fsmpb.Backoff{}}} },
+		func() record { return &fsmpb.Turn{} },
+		func() record {
+			return &fsmpb.Cron{Cron: &fsmpb.PutCron{Job: &fsmpb.NewJob{Backoff: &fsmpb.Backoff{}, Unique: &fsmpb.Unique{}}}}
+		},
+		func() record { return &fsmpb.JobBatch{Callback: &fsmpb.NewJob{}} },
+		func() record { return &fsmpb.Hold{} },
+		func() record { return &fsmpb.RequestRecord{Items: []*fsmpb.RequestItem{{}, {}}} },
 		func() record { return &fsmpb.Worker{} },
 		func() record { return &fsmpb.ClaimRecord{Leases: []*fsmpb.Lease{{}, {}}} },
 	} {
@@ -111,8 +151,8 @@ func TestUnknownFieldsOfRecordsAreSeen(t *testing.T) {
 			}
 		}
 	}
-	if n := fsmpb.File_snapshot_proto.Messages().Len(); n != 4 {
-		t.Errorf("snapshots have %d kinds of records, the test knows 4", n)
+	if n := fsmpb.File_snapshot_proto.Messages().Len(); n != 14 {
+		t.Errorf("snapshots have %d kinds of messages, the test knows 14", n)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/tidwall/btree"
 )
@@ -19,6 +20,7 @@ const (
 	RecordMax          = recordMax
 	EpochMax           = epochMax
 	CounterMax         = counterMax
+	NumCodes           = numCodes
 )
 
 // Bare is j without what is derived: two machines in the same state may differ
@@ -26,6 +28,11 @@ const (
 func (j *Job) Bare() Job {
 	c := *j
 	c.timerAt = 0
+	if c.Det != nil {
+		d := *c.Det
+		d.timerAt = 0
+		c.Det = &d
+	}
 	return c
 }
 
@@ -37,20 +44,20 @@ func (w *Worker) Bare() Worker {
 }
 
 // CheckIndexes compares everything that m derives with what a machine built
-// anew from the same jobs, workers and claims derives.
+// anew from the same state derives.
 func (m *Machine) CheckIndexes() error {
 	fresh, err := m.rebuilt()
 	if err != nil {
 		return fmt.Errorf("the state cannot be restored: %w", err)
 	}
+	got, want := m.derived(), fresh.derived()
+	for i := range max(len(got), len(want)) {
+		if i >= len(got) || i >= len(want) || got[i] != want[i] {
+			return fmt.Errorf("derived:\n%s\nanew:\n%s", strings.Join(got[min(i, len(got)):], "\n"), strings.Join(want[min(i, len(want)):], "\n"))
+		}
+	}
 	return errors.Join(
-		m.checkIDs(),
-		m.checkTree("jobs", m.jobs, fresh.jobs, func(*Job) bool { return true }),
-		m.checkTree("ready", m.ready, fresh.ready, func(j *Job) bool { return j.Status == Unclaimed }),
-		m.checkTree("running", m.running, fresh.running, func(j *Job) bool { return j.Status == InProgress }),
-		m.checkTree("retained", m.retained, fresh.retained,
-			func(j *Job) bool { return j.Status == Completed || j.Status == Cancelled }),
-		m.checkQueues(fresh),
+		m.checkCurrent(),
 		m.checkTimers(fresh),
 		m.checkClaims(fresh),
 		m.checkScalars(),
@@ -58,75 +65,91 @@ func (m *Machine) CheckIndexes() error {
 }
 
 func (m *Machine) rebuilt() (*Machine, error) {
-	var err error
 	b := NewBuilder(m.meta)
-	m.jobs.Scan(func(j *Job) bool { c := j.Bare(); err = b.AddJob(&c); return err == nil })
-	if err != nil {
-		return nil, err
-	}
-	m.workers.Scan(func(w *Worker) bool { c := w.Bare(); err = b.AddWorker(&c); return err == nil })
-	if err != nil {
-		return nil, err
-	}
-	m.claims.Scan(func(r *ClaimRecord) bool { err = b.AddClaim(r); return err == nil })
+	err := errors.Join(
+		addAll(m.jobs, func(j *Job) error { c := j.Bare(); return b.AddJob(&c) }),
+		addAll(m.workers, func(w *Worker) error { c := w.Bare(); return b.AddWorker(&c) }),
+		addAll(m.claims, b.AddClaim),
+		addAll(m.settings, b.AddQueue),
+		addAll(m.turns, b.AddTurn),
+		addAll(m.crons, b.AddCron),
+		addAll(m.batches, b.AddBatch),
+		addAll(m.holds, b.AddHold),
+		addAll(m.requests, b.AddRequest),
+	)
 	return b.Machine(), err
 }
 
-func (m *Machine) checkIDs() error {
-	if len(m.ids) != m.jobs.Len() {
-		return fmt.Errorf("%d ids for %d jobs", len(m.ids), m.jobs.Len())
-	}
-	for id, j := range m.ids {
-		if id != j.ID {
-			return fmt.Errorf("id %q leads to job %q", id, j.ID)
-		}
-	}
-	return nil
+func addAll[T any](tree *btree.BTreeG[T], add func(T) error) (err error) {
+	tree.Scan(func(item T) bool { err = add(item); return err == nil })
+	return err
 }
 
-// checkTree checks that tree holds the current version of exactly the jobs
-// that belong, in the order of one built anew.
-func (m *Machine) checkTree(name string, tree, fresh *btree.BTreeG[*Job], belongs func(*Job) bool) error {
-	want := 0
-	for _, j := range m.ids {
-		if belongs(j) {
-			want++
-		}
+// derived lists everything that follows from the state, but for timers.
+func (m *Machine) derived() []string {
+	var lines []string
+	note := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
+	note("counts %v, %d bytes", m.counts, m.bytes)
+	m.heads.Scan(func(q *queue) bool { note("head %q: %s", q.name, q.best.ID); return true })
+	m.running.Scan(func(j *Job) bool { note("running %q: %s", j.Worker, j.ID); return true })
+	m.typed.Scan(func(j *Job) bool { note("typed %q %v: %s", j.Type, j.Status, j.ID); return true })
+	m.tagged.Scan(func(t tagged) bool { note("label %v %v: %s", t.label, t.job.Status, t.job.ID); return true })
+	m.holders.Scan(func(h holder) bool { note("holder %+v", h); return true })
+	m.holdEnds.Scan(func(h *Hold) bool { note("hold %+v", *h); return true })
+	m.waiters.Scan(func(w waiter) bool { note("waiter %+v", w); return true })
+	m.unsettled.Scan(func(id string) bool { note("unsettled %s", id); return true })
+	m.cronsDue.Scan(func(c *Cron) bool { note("cron %s at %d", c.Name, c.NextAt); return true })
+	m.ended.Scan(func(b *JobBatch) bool { note("ended %s at %d", b.ID, b.EndedAt); return true })
+	for _, id := range slices.Sorted(maps.Keys(m.waited)) {
+		note("waited %s: %+v", id, m.waited[id])
 	}
-	items, anew := tree.Items(), fresh.Items()
-	if len(items) != want || tree.Len() != want || len(anew) != want {
-		return fmt.Errorf("%s: %d jobs (anew: %d), want %d", name, len(items), len(anew), want)
+	for _, key := range slices.Sorted(maps.Keys(m.byKey)) {
+		note("request %s: %d", key, m.byKey[key].At)
 	}
-	for i, j := range items {
-		if m.ids[j.ID] != j {
-			return fmt.Errorf("%s: job %q is there in an old version", name, j.ID)
-		}
-		if !belongs(j) || anew[i].ID != j.ID {
-			return fmt.Errorf("%s: job %q stands where job %q belongs", name, j.ID, anew[i].ID)
-		}
+	for _, id := range slices.Sorted(maps.Keys(m.ids)) {
+		note("id %s: %d", id, m.ids[id].Seq)
 	}
-	return nil
+	for _, name := range slices.Sorted(maps.Keys(m.queues)) {
+		lines = append(lines, m.queues[name].derived()...)
+	}
+	return lines
 }
 
-func (m *Machine) checkQueues(fresh *Machine) error {
-	if m.counts != fresh.counts {
-		return fmt.Errorf("counts %v, anew %v", m.counts, fresh.counts)
+func (q *queue) derived() []string {
+	lines := []string{fmt.Sprintf("queue %q: %v, %d bytes, %d groups wait, settings %v, permit at %d, retention at %d",
+		q.name, q.counts, q.bytes, q.waiting, q.settings != nil, q.permitAt, q.retainAt)}
+	q.retained.Scan(func(j *Job) bool { lines = append(lines, "  retained "+j.ID); return true })
+	q.order.Scan(func(g *group) bool {
+		lines = append(lines, fmt.Sprintf("  in order %q by %s", g.name, g.head.ID))
+		return true
+	})
+	for _, name := range slices.Sorted(maps.Keys(q.groups)) {
+		g := q.groups[name]
+		lines = append(lines, fmt.Sprintf("  group %q: %d run, turn %d", g.name, g.running, g.turn))
+		g.ready.Scan(func(j *Job) bool { lines = append(lines, "    ready "+j.ID); return true })
 	}
-	if got, want := len(m.queues), len(fresh.queues); got != want {
-		return fmt.Errorf("%d queues, anew %d", got, want)
-	}
-	for name, q := range m.queues {
-		anew := fresh.queues[name]
-		if anew == nil || q.name != name || q.counts != anew.counts {
-			return fmt.Errorf("queue %q: %+v, anew %+v", name, q, anew)
+	return lines
+}
+
+// checkCurrent checks that no index has a job in an old version.
+func (m *Machine) checkCurrent() (err error) {
+	check := func(name string, j *Job) bool {
+		if m.ids[j.ID] != j && err == nil {
+			err = fmt.Errorf("%s: job %q is there in an old version", name, j.ID)
 		}
-		err := m.checkTree("queue "+name, q.ready, anew.ready,
-			func(j *Job) bool { return j.Status == Unclaimed && j.Type == name })
-		if err != nil {
-			return err
+		return err == nil
+	}
+	m.jobs.Scan(func(j *Job) bool { return check("jobs", j) })
+	m.typed.Scan(func(j *Job) bool { return check("typed", j) })
+	m.running.Scan(func(j *Job) bool { return check("running", j) })
+	m.tagged.Scan(func(t tagged) bool { return check("tagged", t.job) })
+	for _, q := range m.queues {
+		q.retained.Scan(func(j *Job) bool { return check("retained", j) })
+		for _, g := range q.groups {
+			g.ready.Scan(func(j *Job) bool { return check("ready", j) })
 		}
 	}
-	return nil
+	return err
 }
 
 // checkTimers checks that everything that can fall due has one timer, which
@@ -154,6 +177,12 @@ func (m *Machine) timerOf(t timer) int64 {
 		return m.ids[t.key].RunAt
 	case timerLease:
 		return m.ids[t.key].timerAt
+	case timerTimeout:
+		return m.ids[t.key].Det.timerAt
+	case timerPermit:
+		return m.queues[t.key].permitAt
+	case timerRetain:
+		return m.queues[t.key].retainAt
 	}
 	w, _ := m.workers.Get(&Worker{Name: t.key})
 	return w.timerAt
@@ -173,8 +202,10 @@ func (m *Machine) checkClaims(fresh *Machine) error {
 }
 
 func (m *Machine) checkScalars() error {
-	if over := int64(m.retained.Len()) - max(m.meta.Settings.RetainCompletedCount, 0); over > 0 {
-		return fmt.Errorf("%d finished jobs too many", over)
+	for name, q := range m.queues {
+		if over := int64(q.retained.Len()) - max(m.retainCount(q), 0); over > 0 && m.unsettled.Len() == 0 {
+			return fmt.Errorf("queue %q: %d finished jobs too many", name, over)
+		}
 	}
 	if floor := tokenFloor(m.meta.Broker.Epoch); m.meta.Token < floor {
 		return fmt.Errorf("token %d is below the floor %d of the epoch", m.meta.Token, floor)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
 	"osqueue/fsm"
@@ -11,12 +12,19 @@ import (
 )
 
 // workload draws log entries that make sense often and none often enough. It
-// learns the leases that were given from the results.
+// learns from the results which jobs there are, and the leases that were given.
 type workload struct {
-	now    int64
-	epoch  uint64
-	leases []grant        // the last ones given
-	asked  []*fsmpb.Claim // the last ones made
+	now      int64
+	begun    bool
+	epoch    uint64
+	leases   []grant                  // the last ones given
+	asked    []*fsmpb.Claim           // the last ones made
+	known    []string                 // ids of jobs, the last ones met
+	contents map[string]*fsmpb.NewJob // what was last asked for under an id
+	batches  map[string]*fsmpb.NewBatch
+	nextAt   map[string]int64  // by name of a schedule, as far as it is known
+	sent     []*fsmpb.Mutation // the last ones with a request key
+	cursor   fsm.Place         // where the last change by filter stopped
 }
 
 type grant struct {
@@ -26,9 +34,18 @@ type grant struct {
 
 // The names are few, so that they meet again.
 var (
-	jobTypes = []string{"", "a", "b", "c"}
-	workers  = []string{"w1", "w2", "", fsm.Anonymous, "w3"}
+	jobTypes  = []string{"", "a", "b", "c"}
+	workers   = []string{"w1", "w2", "", fsm.Anonymous, "w3"}
+	groups    = []string{"", "g1", "g2", "g3"}
+	tags      = []string{"t1", "t2", "t3"}
+	cronNames = []string{"c1", "c2", "c3"}
+	batchIDs  = []string{"b1", "b2", "b3", "b4"}
 )
+
+// idCount is the number of ids that producers choose from.
+const idCount = 60
+
+func jobID(number int) string { return fmt.Sprintf("j%02d", number) }
 
 // roll is a number below n that is about evenly spread, where rapid's own
 // integers prefer both ends of their range. It shrinks to 0.
@@ -38,28 +55,52 @@ func roll(t *rapid.T, n int, label string) int {
 	return int((u * 0xbf58476d1ce4e5b9) >> 33 * uint64(n) >> 31)
 }
 
+// once is true about once in n times.
+func once(t *rapid.T, n int, label string) bool { return roll(t, n, label) == n-1 }
+
 // pick is an element of list, each about as likely.
 func pick[T any](t *rapid.T, list []T, label string) T { return list[roll(t, len(list), label)] }
+
+// lastOf is the end of a list, at most n long.
+func lastOf[T any](list []T, n int) []T { return list[max(0, len(list)-n):] }
+
+// odd is now and then a value that no sane caller sends.
+func odd(t *rapid.T, sane *rapid.Generator[int64], label string) int64 {
+	if !once(t, 60, "odd "+label) {
+		return sane.Draw(t, label)
+	}
+	return pick(t, []int64{math.MaxInt64, math.MinInt64, -1, math.MaxInt64 - 1, math.MaxInt64 / 2}, label)
+}
 
 // learn notes what the mutations of b were answered.
 func (w *workload) learn(b *fsmpb.Batch, results []fsm.Result) {
 	for i, mut := range b.Mutations {
-		c := mut.GetClaim()
-		if c == nil {
+		w.learnOne(mut, results[i])
+	}
+	w.leases = lastOf(w.leases, 24)
+	w.known = lastOf(w.known, 24)
+}
+
+func (w *workload) learnOne(mut *fsmpb.Mutation, r fsm.Result) {
+	c := mut.GetClaim()
+	for _, j := range r.Jobs {
+		if j == nil {
 			continue
 		}
-		for _, j := range results[i].Jobs {
+		if w.known = append(w.known, j.ID); c != nil {
 			w.leases = append(w.leases, grant{c.Worker, fsm.Lease{JobID: j.ID, Token: j.Token}})
 		}
 	}
-	w.leases = w.leases[max(0, len(w.leases)-24):]
+	if mut.GetChange().GetFilter() != nil {
+		w.cursor = r.Next
+	}
 }
 
 func (w *workload) batch(t *rapid.T) *fsmpb.Batch {
 	w.now = w.step(t)
-	b := &fsmpb.Batch{NowMs: w.now}
+	b := &fsmpb.Batch{NowMs: w.now, Random: rapid.Uint64().Draw(t, "random")}
 	for range roll(t, 6, "mutations") {
-		b.Mutations = append(b.Mutations, w.mutation(t))
+		b.Mutations = append(b.Mutations, w.requested(t))
 	}
 	return b
 }
@@ -69,18 +110,23 @@ func (w *workload) batch(t *rapid.T) *fsmpb.Batch {
 func (w *workload) takeover(t *rapid.T) *fsmpb.Batch {
 	w.now = sum(w.now, pick(t, []int64{0, 20, 100, 250, 1000, 70_000}, "gap"))
 	w.epoch++
-	b := &fsmpb.Batch{NowMs: w.now, Mutations: []*fsmpb.Mutation{w.registerBroker(t)}}
+	b := &fsmpb.Batch{NowMs: w.now, Mutations: []*fsmpb.Mutation{w.registerBroker(t)}, Random: rapid.Uint64().Draw(t, "random")}
 	for range roll(t, 4, "mutations") {
-		b.Mutations = append(b.Mutations, w.mutation(t))
+		b.Mutations = append(b.Mutations, w.requested(t))
 	}
-	if last := len(b.Mutations) - 1; roll(t, 8, "not first") == 7 {
+	if last := len(b.Mutations) - 1; once(t, 8, "not first") {
 		b.Mutations[0], b.Mutations[last] = b.Mutations[last], b.Mutations[0]
 	}
 	return b
 }
 
-// step is mostly small beside leases and time-outs, which are tens of ms.
+// step is mostly small beside leases and time-outs, which are tens of ms. The
+// first one is sane: a machine without a clock knows no "not yet".
 func (w *workload) step(t *rapid.T) int64 {
+	if !w.begun {
+		w.begun = true
+		return w.now
+	}
 	switch kind := roll(t, 2000, "step"); {
 	case kind < 1500:
 		return sum(w.now, rapid.Int64Range(0, 15).Draw(t, "ms"))
@@ -91,140 +137,57 @@ func (w *workload) step(t *rapid.T) int64 {
 	case kind < 1998:
 		return sum(w.now, pick(t, []int64{1000, 61_000, 59_999, 86_400_001}, "ms ahead"))
 	}
-	return pick(t, []int64{math.MinInt64, math.MaxInt64, math.MaxInt64 - 50}, "absurd clock")
+	return pick(t, []int64{math.MaxInt64, math.MinInt64, math.MaxInt64 - 50}, "absurd clock")
 }
 
+type drawn = func(*rapid.T) *fsmpb.Mutation
+
+// mutation is one without a request key.
 func (w *workload) mutation(t *rapid.T) *fsmpb.Mutation {
-	type kind = func(*rapid.T) *fsmpb.Mutation
-	often := []kind{w.enqueue, w.claim, w.complete, w.fail, w.heartbeat, w.release, w.claim, w.complete, w.heartbeat}
-	rarely := []kind{w.registerWorker, w.workerDead, w.registerBroker}
-	if roll(t, 12, "rare") == 11 {
-		return pick(t, rarely, "kind")(t)
+	often := []drawn{w.enqueue, w.claim, w.complete, w.fail, w.heartbeat, w.release, w.claim, w.complete, w.enqueue}
+	sometimes := []drawn{w.change, w.change, w.setQueue, w.putCron, w.fireCron, w.fireCron, w.triggerCron, w.group}
+	rarely := []drawn{w.registerWorker, w.workerDead, w.registerBroker, w.pauseCron, w.deleteCron}
+	switch kind := roll(t, 24, "kind"); {
+	case kind == 23 || kind == 22:
+		return pick(t, rarely, "rare")(t)
+	case kind > 15:
+		return pick(t, sometimes, "kind")(t)
 	}
-	return pick(t, often, "kind")(t)
+	return pick(t, often, "often")(t)
 }
 
-// odd is now and then a value that no sane caller sends.
-func odd(t *rapid.T, sane *rapid.Generator[int64], label string) int64 {
-	if roll(t, 60, "odd "+label) < 59 {
-		return sane.Draw(t, label)
+// requested is a mutation that may have a request key, and may be a repetition.
+func (w *workload) requested(t *rapid.T) *fsmpb.Mutation {
+	if len(w.sent) > 0 && once(t, 12, "repeat") {
+		mut := proto.CloneOf(pick(t, w.sent, "sent"))
+		if once(t, 5, "conflict") {
+			mut.Request.Fingerprint = []byte("other")
+		}
+		return mut
 	}
-	return pick(t, []int64{math.MaxInt64, math.MinInt64, -1, math.MaxInt64 - 1, math.MaxInt64 / 2}, label)
+	mut := w.mutation(t)
+	if mut.GetRegisterBroker() == nil && once(t, 6, "with key") {
+		mut.Request = &fsmpb.Request{Key: fmt.Sprint("q", roll(t, 20, "key"))}
+		mut.Request.Fingerprint = fmt.Appendf(nil, "%x", fingerprintOf(mut))
+		w.sent = lastOf(append(w.sent, mut), 4)
+	}
+	return mut
 }
 
-func (w *workload) enqueue(t *rapid.T) *fsmpb.Mutation {
-	op := &fsmpb.Enqueue{}
-	for range roll(t, 7, "jobs") {
-		op.Jobs = append(op.Jobs, w.newJob(t))
+// fingerprintOf is the same for the same request only, about.
+func fingerprintOf(mut *fsmpb.Mutation) uint64 {
+	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(mut)
+	if err != nil {
+		panic(err)
 	}
-	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: op}}
-}
-
-// newJob's content follows from its id, mostly: then a repeated id is a
-// repeated request.
-func (w *workload) newJob(t *rapid.T) *fsmpb.NewJob {
-	number := roll(t, 60, "id")
-	n := &fsmpb.NewJob{
-		Id: fmt.Sprintf("j%02d", number), Type: jobTypes[number%len(jobTypes)],
-		Priority: int32(number%7/5) * 5, LeaseMs: int64(number % 3 * 60),
+	h := uint64(14695981039346656037)
+	for _, b := range data {
+		h = (h ^ uint64(b)) * 1099511628211
 	}
-	if number%4 > 0 {
-		n.Payload = []byte(fmt.Sprint(number))[:number%4-1]
-	}
-	if number%5 == 0 {
-		attempts := int32(number % 3)
-		n.MaxAttempts = &attempts
-	}
-	if number%6 == 0 {
-		n.RunAtMs = sum(w.now, odd(t, rapid.Int64Range(-20, 100), "runAt"))
-	}
-	switch roll(t, 150, "oddity") {
-	case 145:
-		n.Id = ""
-	case 149:
-		n.Priority = pick(t, []int32{math.MinInt32, math.MaxInt32, -1}, "priority")
-	case 148:
-		n.LeaseMs = odd(t, rapid.Int64(), "lease")
-	case 147:
-		attempts := pick(t, []int32{math.MinInt32, math.MaxInt32, -1}, "maxAttempts")
-		n.MaxAttempts = &attempts
-	case 146:
-		n.Payload = nil
-	}
-	return n
+	return h
 }
 
 func (w *workload) worker(t *rapid.T) string { return pick(t, workers, "worker") }
-
-func (w *workload) claim(t *rapid.T) *fsmpb.Mutation {
-	op := &fsmpb.Claim{
-		Worker:  w.worker(t),
-		Types:   rapid.SliceOfN(rapid.SampledFrom(append(jobTypes, "none")), 0, 3).Draw(t, "types"),
-		Max:     pick(t, []uint32{1, 2, 3, 0, 5, math.MaxUint32}, "max"),
-		LeaseMs: odd(t, rapid.SampledFrom([]int64{0, 10, 50, 200}), "lease"),
-	}
-	if rapid.Bool().Draw(t, "repeatable") {
-		op.RequestId = fmt.Sprintf("r%d", roll(t, 25, "request"))
-	}
-	if len(w.asked) > 0 && roll(t, 8, "again") == 7 {
-		op = pick(t, w.asked, "claim")
-	}
-	w.asked = append(w.asked, op)
-	w.asked = w.asked[max(0, len(w.asked)-3):]
-	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Claim{Claim: op}}
-}
-
-// report draws who reports on which lease: mostly the holder with its token.
-func (w *workload) report(t *rapid.T) (worker string, l *fsmpb.Lease) {
-	g := grant{w.worker(t), fsm.Lease{JobID: "none", Token: 1}}
-	if len(w.leases) > 0 {
-		g = pick(t, w.leases[max(0, len(w.leases)-pick(t, []int{3, 8, 24}, "recent")):], "lease")
-	}
-	switch roll(t, 14, "who") {
-	case 11:
-		g.lease.Token = 0
-	case 10:
-		g.worker = w.worker(t)
-	case 9:
-		g.worker, g.lease.Token = w.worker(t), 0
-	case 8:
-		g.lease.Token += uint64(roll(t, 7, "off by") - 3)
-	case 7:
-		g.lease.JobID = fmt.Sprintf("j%02d", roll(t, 60, "id"))
-		g.lease.Token = 0
-	}
-	return g.worker, &fsmpb.Lease{JobId: g.lease.JobID, Token: g.lease.Token}
-}
-
-func (w *workload) heartbeat(t *rapid.T) *fsmpb.Mutation {
-	op := &fsmpb.Heartbeat{}
-	for range roll(t, 5, "leases") {
-		worker, l := w.report(t)
-		op.Worker, op.Leases = worker, append(op.Leases, l)
-	}
-	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Heartbeat{Heartbeat: op}}
-}
-
-func (w *workload) complete(t *rapid.T) *fsmpb.Mutation {
-	worker, l := w.report(t)
-	op := &fsmpb.Complete{Worker: worker, Lease: l}
-	op.Result = rapid.SampledFrom([][]byte{nil, {}, []byte("1")}).Draw(t, "result")
-	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Complete{Complete: op}}
-}
-
-func (w *workload) fail(t *rapid.T) *fsmpb.Mutation {
-	worker, l := w.report(t)
-	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Fail{Fail: &fsmpb.Fail{
-		Worker: worker, Lease: l, Error: pick(t, []string{"boom", ""}, "error"),
-		Permanent:    roll(t, 5, "permanent") == 4,
-		RetryDelayMs: odd(t, rapid.SampledFrom([]int64{0, 10, 100}), "delay"),
-	}}}
-}
-
-func (w *workload) release(t *rapid.T) *fsmpb.Mutation {
-	worker, l := w.report(t)
-	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Release{Release: &fsmpb.Release{Worker: worker, Lease: l}}}
-}
 
 func (w *workload) registerWorker(t *rapid.T) *fsmpb.Mutation {
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_RegisterWorker{RegisterWorker: &fsmpb.RegisterWorker{
@@ -243,20 +206,32 @@ func (w *workload) registerBroker(t *rapid.T) *fsmpb.Mutation {
 		Node:    pick(t, []string{"n1", "n2"}, "node"),
 		Address: "h:8080", Epoch: w.epoch, Cluster: "c", Lineage: "l",
 	}
-	if roll(t, 4, "late") == 3 && w.epoch > 0 {
+	if once(t, 4, "late") && w.epoch > 0 {
 		op.Epoch--
 	}
-	if roll(t, 100, "absurd epoch") == 99 {
+	if once(t, 100, "absurd epoch") {
 		op.Epoch = pick(t, []uint64{math.MaxUint64, 1 << 32, 1<<32 - 1}, "epoch")
 	}
 	if rapid.Bool().Draw(t, "settings") {
-		op.Settings = &fsmpb.Settings{
-			MaxAttempts:          rapid.Int32Range(0, 3).Draw(t, "max attempts"),
-			LeaseMs:              odd(t, rapid.Int64Range(0, 200), "lease"),
-			WorkerTimeoutMs:      odd(t, rapid.Int64Range(0, 300), "worker timeout"),
-			RetainCompletedMs:    odd(t, rapid.Int64Range(0, 300), "retain"),
-			RetainCompletedCount: odd(t, rapid.Int64Range(0, 6), "retain count"),
-		}
+		op.Settings = w.settings(t)
 	}
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_RegisterBroker{RegisterBroker: op}}
+}
+
+func (w *workload) settings(t *rapid.T) *fsmpb.Settings {
+	s := &fsmpb.Settings{
+		MaxAttempts:          rapid.Int32Range(0, 3).Draw(t, "max attempts"),
+		LeaseMs:              odd(t, rapid.Int64Range(0, 200), "lease"),
+		WorkerTimeoutMs:      odd(t, rapid.Int64Range(0, 300), "worker timeout"),
+		RetainCompletedMs:    odd(t, rapid.SampledFrom([]int64{3000, 300, 50, 0}), "retain"),
+		RetainCompletedCount: odd(t, rapid.SampledFrom([]int64{100, 6, 2, 0}), "retain count"),
+		RequestMs:            odd(t, rapid.SampledFrom([]int64{5000, 500, 50, 0}), "request time"),
+		RequestCount:         odd(t, rapid.SampledFrom([]int64{100, 6, 2, 0}), "request count"),
+	}
+	if once(t, 3, "quotas") {
+		s.MaxJobs = odd(t, rapid.SampledFrom([]int64{0, 20, 5}), "max jobs")
+		s.MaxBytes = odd(t, rapid.SampledFrom([]int64{0, 25, 10}), "max bytes")
+		s.MaxPayload = odd(t, rapid.SampledFrom([]int64{0, 2, 1}), "max payload")
+	}
+	return s
 }

@@ -55,9 +55,10 @@ func TestEntryFormat(t *testing.T) {
 		&fsmpb.NewJob{Id: "no payload", Payload: nil},
 		&fsmpb.NewJob{Id: "empty payload", Payload: []byte{}})
 	b.Mutations[1].GetClaim().LeaseMs = 7
-	b.Mutations[4].GetFail().RetryDelayMs = 11
+	delay := int64(11)
+	b.Mutations[4].GetFail().RetryDelayMs = &delay
 	data := entry(t, b)
-	want := golden(t, "testdata/entry-1.hex", data)
+	want := golden(t, "testdata/entry-2.hex", data)
 	if !bytes.Equal(data, want) {
 		t.Fatalf("an entry is encoded in another way:\n%s", hex.Dump(data))
 	}
@@ -66,6 +67,19 @@ func TestEntryFormat(t *testing.T) {
 	old.Apply(90, 2, decode(t, want))
 	if m.View().Hash() != old.View().Hash() {
 		t.Fatal("an entry on disk means something else")
+	}
+}
+
+// TestOldEntry applies an entry of version 1, which had fewer fields.
+func TestOldEntry(t *testing.T) {
+	dump, err := os.ReadFile("testdata/entry-1.hex")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := lived(t)
+	results := m.Apply(90, 2, decode(t, undump(t, dump)))
+	if !results[0].Code.Done() || len(results) < 9 {
+		t.Fatalf("%d results, the first %v", len(results), results[0].Code)
 	}
 }
 

@@ -68,7 +68,7 @@ func fail(worker, id string, token uint64, reason string, permanent bool) *fsmpb
 
 func failAfter(worker, id string, token uint64, delayMs int64) *fsmpb.Mutation {
 	m := fail(worker, id, token, "not now", false)
-	m.GetFail().RetryDelayMs = delayMs
+	m.GetFail().RetryDelayMs = &delayMs
 	return m
 }
 

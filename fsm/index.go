@@ -35,6 +35,13 @@ func byHolder(a, b *Job) bool {
 	return a.Seq < b.Seq
 }
 
+func byType(a, b *Job) bool {
+	if c := strings.Compare(a.Type, b.Type); c != 0 {
+		return c < 0
+	}
+	return byStatusSeq(a, b)
+}
+
 func byEnd(a, b *Job) bool {
 	if a.FinishedAt != b.FinishedAt {
 		return a.FinishedAt < b.FinishedAt
@@ -56,14 +63,52 @@ func byTime(a, b timer) bool {
 	return a.key < b.key
 }
 
+// label is a tag, or a batch: what jobs can be found by beside their type.
+type label struct {
+	batch bool
+	name  string
+}
+
+func tagLabel(tag string) label  { return label{name: tag} }
+func batchLabel(id string) label { return label{batch: true, name: id} }
+
+// tagged is a job's place under one of its labels.
+type tagged struct {
+	label label
+	job   *Job
+}
+
+func byLabel(a, b tagged) bool {
+	if a.label.batch != b.label.batch {
+		return b.label.batch
+	}
+	if c := strings.Compare(a.label.name, b.label.name); c != 0 {
+		return c < 0
+	}
+	return byStatusSeq(a.job, b.job)
+}
+
+// labels calls fn for every label of j.
+func (j *Job) labels(fn func(label)) {
+	if j.Opt == nil {
+		return
+	}
+	for _, t := range j.Opt.Tags {
+		fn(tagLabel(t))
+	}
+	if j.Opt.Batch != "" {
+		fn(batchLabel(j.Opt.Batch))
+	}
+}
+
+// ended: nothing happens to a job any more unless somebody asks for it.
+func (s Status) ended() bool { return s == Completed || s == Dead || s == Cancelled }
+
 // put stores j, which replaces old (nil for a new job), in every index.
 func (m *Machine) put(old, j *Job) {
 	m.ids[j.ID] = j
 	if old != nil && old.Status == j.Status {
-		m.jobs.Set(j)
-		if j.Status == InProgress {
-			m.running.Set(j)
-		}
+		m.replace(old, j)
 		return
 	}
 	from := Status(0)
@@ -73,6 +118,29 @@ func (m *Machine) put(old, j *Job) {
 	}
 	m.index(j)
 	m.events = append(m.events, Event{Job: j, From: from})
+	if j.Status == Cancelled {
+		m.meta.CancelledTotal++
+	}
+	if from == 0 || from.ended() != j.Status.ended() {
+		m.considerWaiters(j.ID)
+	}
+	if j.Opt != nil && j.Opt.Batch != "" {
+		m.countInBatch(j, from)
+	}
+}
+
+// replace stores j in place of old, which has the same status.
+func (m *Machine) replace(old, j *Job) {
+	m.jobs.Set(j)
+	m.typed.Set(j)
+	j.labels(func(l label) { m.tagged.Set(tagged{l, j}) })
+	switch j.Status {
+	case InProgress:
+		m.running.Set(j)
+	case Blocked:
+		m.unindexWaits(old)
+		m.indexWaits(j)
+	}
 }
 
 // remove takes j out of the state.
@@ -80,25 +148,35 @@ func (m *Machine) remove(j *Job) {
 	m.unindex(j)
 	delete(m.ids, j.ID)
 	m.events = append(m.events, Event{Kind: JobRemoved, Job: j, From: j.Status, Removed: true})
+	m.considerWaiters(j.ID)
+	if j.Opt != nil && j.Opt.Batch != "" && !j.Status.ended() {
+		m.countRemoved(j)
+	}
 }
 
 func (m *Machine) index(j *Job) {
 	q := m.queue(j.Type)
 	q.counts[j.Status]++
 	m.counts[j.Status]++
+	m.addBytes(q, j.size())
 	m.jobs.Set(j)
+	m.typed.Set(j)
+	j.labels(func(l label) { m.tagged.Set(tagged{l, j}) })
+	if holdsKey(j) {
+		m.holders.Set(holderOf(j))
+	}
 	switch j.Status {
 	case Scheduled:
 		m.timers.Set(timer{at: j.RunAt, kind: timerDue, key: j.ID})
 	case Unclaimed:
-		m.ready.Set(j)
-		q.ready.Set(j)
+		m.beginWait(q, j)
 	case InProgress:
-		m.running.Set(j)
-		j.timerAt = m.leaseEnd(j)
-		m.timers.Set(timer{at: j.timerAt, kind: timerLease, key: j.ID})
+		m.indexRunning(q, j)
 	case Completed, Cancelled:
-		m.retained.Set(j)
+		q.retained.Set(j)
+		m.soil(q)
+	case Blocked:
+		m.indexWaits(j)
 	}
 }
 
@@ -106,32 +184,58 @@ func (m *Machine) unindex(j *Job) {
 	q := m.queues[j.Type]
 	q.counts[j.Status]--
 	m.counts[j.Status]--
+	m.addBytes(q, -j.size())
 	m.jobs.Delete(j)
+	m.typed.Delete(j)
+	j.labels(func(l label) { m.tagged.Delete(tagged{l, j}) })
+	if holdsKey(j) {
+		m.holders.Delete(holderOf(j))
+	}
 	switch j.Status {
 	case Scheduled:
 		m.timers.Delete(timer{at: j.RunAt, kind: timerDue, key: j.ID})
 	case Unclaimed:
-		m.ready.Delete(j)
-		q.ready.Delete(j)
+		m.endWait(q, j)
 	case InProgress:
-		m.running.Delete(j)
-		m.timers.Delete(timer{at: j.timerAt, kind: timerLease, key: j.ID})
+		m.unindexRunning(q, j)
 	case Completed, Cancelled:
-		m.retained.Delete(j)
+		q.retained.Delete(j)
+		m.timeRetention(q)
+	case Blocked:
+		m.unindexWaits(j)
 	}
-	if q.counts == (Counts{}) {
-		delete(m.queues, j.Type)
-	}
+	m.dropIdle(q)
 }
 
-// queue returns the queue of a type, which it makes when there is none. The
-// queue's name is the one copy of the type's string that its jobs share.
-func (m *Machine) queue(name string) *queue {
-	q := m.queues[name]
-	if q == nil {
-		name = strings.Clone(name)
-		q = &queue{name: name, ready: newTree(byClaimOrder)}
-		m.queues[name] = q
+func (m *Machine) indexRunning(q *queue, j *Job) {
+	m.running.Set(j)
+	j.timerAt = m.leaseEnd(j)
+	m.timers.Set(timer{at: j.timerAt, kind: timerLease, key: j.ID})
+	if d := j.Det; d != nil && d.TimeoutMs > 0 {
+		m.timeTimeout(j)
 	}
-	return q
+	m.countRunning(q, j.group(), +1)
+}
+
+func (m *Machine) unindexRunning(q *queue, j *Job) {
+	m.running.Delete(j)
+	m.timers.Delete(timer{at: j.timerAt, kind: timerLease, key: j.ID})
+	if d := j.Det; d != nil && d.TimeoutMs > 0 {
+		m.timers.Delete(timer{at: d.timerAt, kind: timerTimeout, key: j.ID})
+	}
+	m.countRunning(q, j.group(), -1)
+}
+
+func (j *Job) size() int64 { return int64(len(j.Payload) + len(j.Result)) }
+
+func (j *Job) group() string {
+	if j.Opt == nil {
+		return ""
+	}
+	return j.Opt.Group
+}
+
+func (m *Machine) addBytes(q *queue, n int64) {
+	q.bytes += n
+	m.bytes += n
 }

@@ -103,14 +103,6 @@ type Job struct {
 	timerAt int64 // where the lease's timer stands; derived, not encoded
 }
 
-// maxAttempts is the number of attempts the job has under settings s.
-func (j *Job) maxAttempts(s *Settings) int32 {
-	if j.MaxAttempts == MaxAttemptsUnset {
-		return s.MaxAttempts
-	}
-	return j.MaxAttempts
-}
-
 // Worker is an entry of the worker registry. Immutable, like Job.
 type Worker struct {
 	Name         string

@@ -90,46 +90,78 @@ type Result struct {
 type Machine struct {
 	meta Meta
 
-	// Copy-on-write, shared with views.
-	jobs    *btree.BTreeG[*Job] // by status, then seq
-	workers *btree.BTreeG[*Worker]
-	claims  *btree.BTreeG[*ClaimRecord] // by first token, which is claim order
+	// Copy-on-write, shared with views. The first three and the last six are
+	// the state.
+	jobs     *btree.BTreeG[*Job] // by status, then seq
+	workers  *btree.BTreeG[*Worker]
+	claims   *btree.BTreeG[*ClaimRecord] // by first token, which is claim order
+	running  *btree.BTreeG[*Job]         // in progress, by worker, then seq
+	typed    *btree.BTreeG[*Job]         // by type, then status, then seq
+	tagged   *btree.BTreeG[tagged]       // by tag or batch, then status, then seq
+	settings *btree.BTreeG[*QueueSettings]
+	turns    *btree.BTreeG[*Turn]
+	crons    *btree.BTreeG[*Cron]
+	batches  *btree.BTreeG[*JobBatch]
+	holds    *btree.BTreeG[*Hold]
+	requests *btree.BTreeG[*RequestRecord] // by time, then key
 
 	// Derived from the above and never encoded.
-	ids      map[string]*Job
-	queues   map[string]*queue
-	ready    *btree.BTreeG[*Job]       // unclaimed, of all types, in claim order
-	running  *btree.BTreeG[*Job]       // in progress, by worker, then seq
-	retained *btree.BTreeG[*Job]       // completed or cancelled, by end
-	byWorker map[string][]*ClaimRecord // in claim order
-	timers   *btree.BTreeG[timer]
-	counts   Counts
+	ids       map[string]*Job
+	queues    map[string]*queue
+	heads     *btree.BTreeG[*queue]     // types that can be claimed from, by their best job
+	byWorker  map[string][]*ClaimRecord // in claim order
+	byKey     map[string]*RequestRecord
+	timers    *btree.BTreeG[timer]
+	holders   *btree.BTreeG[holder]    // unique keys that jobs hold
+	holdEnds  *btree.BTreeG[*Hold]     // by end
+	waiters   *btree.BTreeG[waiter]    // blocked jobs by what they wait for
+	waited    map[string]waiting       // how many of them, by what they wait for
+	unsettled *btree.BTreeG[string]    // ids with waiters that need a decision
+	cronsDue  *btree.BTreeG[*Cron]     // by next time
+	ended     *btree.BTreeG[*JobBatch] // by end
+	counts    Counts
+	bytes     int64
 
-	events []Event
-	wanted Worker // the key of a search
-}
+	// Of the entry that is applied.
+	events  []Event
+	random  uint64
+	budget  int      // waiters that may still be settled
+	touched []*queue // types with jobs that became claimable
+	dirty   []*queue // types whose retention is to be looked at
+	wanted  Worker   // the key of a search
 
-// queue holds the waiting jobs of one type. It exists while the type has jobs.
-type queue struct {
-	name   string
-	ready  *btree.BTreeG[*Job]
-	counts Counts
+	building bool // the state is being restored: what is derived follows, what is decided does not
 }
 
 // New returns an empty machine.
 func New() *Machine {
 	return &Machine{
-		meta:     Meta{Settings: DefaultSettings()},
-		jobs:     newTree(byStatusSeq),
-		workers:  newTree(byName),
-		claims:   newTree(byToken),
-		ids:      make(map[string]*Job),
-		queues:   make(map[string]*queue),
-		ready:    newTree(byClaimOrder),
-		running:  newTree(byHolder),
-		retained: newTree(byEnd),
-		byWorker: make(map[string][]*ClaimRecord),
-		timers:   newTree(byTime),
+		meta:      Meta{Settings: DefaultSettings()},
+		jobs:      newTree(byStatusSeq),
+		workers:   newTree(byName),
+		claims:    newTree(byToken),
+		running:   newTree(byHolder),
+		typed:     newTree(byType),
+		tagged:    newTree(byLabel),
+		settings:  newTree(bySettings),
+		turns:     newTree(byTurn),
+		crons:     newTree(byCron),
+		batches:   newTree(byBatch),
+		holds:     newTree(byHold),
+		requests:  newTree(byRequest),
+		ids:       make(map[string]*Job),
+		queues:    make(map[string]*queue),
+		heads:     newTree(byBest),
+		byWorker:  make(map[string][]*ClaimRecord),
+		byKey:     make(map[string]*RequestRecord),
+		timers:    newTree(byTime),
+		holders:   newTree(byKeySeq),
+		holdEnds:  newTree(byUntil),
+		waiters:   newTree(byWaited),
+		waited:    make(map[string]waiting),
+		unsettled: newTree(func(a, b string) bool { return a < b }),
+		cronsDue:  newTree(byNext),
+		ended:     newTree(byBatchEnd),
 	}
 }
 
@@ -139,18 +171,37 @@ func New() *Machine {
 // b must come from DecodeEntry, which has refused what Apply does not know; the
 // machine keeps no reference to it.
 func (m *Machine) Apply(index, term uint64, b *fsmpb.Batch) []Result {
-	m.forgetEvents()
+	m.begin(b)
 	m.meta.LSN = LSN{Term: term + m.meta.TermBase, Index: index}
 	m.spareLeases(b)
 	m.advance(b.NowMs)
 	results := make([]Result, len(b.Mutations))
 	for i, mut := range b.Mutations {
-		results[i] = m.apply(mut)
+		results[i] = m.once(mut)
 	}
 	return results
 }
 
+// begin forgets what belongs to the entry before.
+func (m *Machine) begin(b *fsmpb.Batch) {
+	m.forgetEvents()
+	m.random, m.budget = b.Random, settleMax
+	for _, q := range m.touched {
+		q.arrived, q.touched = 0, false
+	}
+	m.touched = m.touched[:0]
+}
+
+// apply applies one mutation, and what follows from it.
 func (m *Machine) apply(mut *fsmpb.Mutation) Result {
+	res := m.decide(mut)
+	m.settle()
+	m.retire()
+	return res
+}
+
+// decide applies one mutation.
+func (m *Machine) decide(mut *fsmpb.Mutation) Result {
 	switch op := mut.Op.(type) {
 	case *fsmpb.Mutation_Enqueue:
 		return m.enqueue(op.Enqueue)
@@ -170,6 +221,28 @@ func (m *Machine) apply(mut *fsmpb.Mutation) Result {
 		return m.workerDead(op.WorkerDead)
 	case *fsmpb.Mutation_RegisterBroker:
 		return m.registerBroker(op.RegisterBroker)
+	case *fsmpb.Mutation_Change:
+		return m.change(op.Change)
+	case *fsmpb.Mutation_SetQueue:
+		return m.setQueue(op.SetQueue)
+	case *fsmpb.Mutation_Group:
+		return m.group(op.Group)
+	}
+	return m.decideCron(mut)
+}
+
+func (m *Machine) decideCron(mut *fsmpb.Mutation) Result {
+	switch op := mut.Op.(type) {
+	case *fsmpb.Mutation_PutCron:
+		return m.putCron(op.PutCron)
+	case *fsmpb.Mutation_PauseCron:
+		return m.pauseCron(op.PauseCron)
+	case *fsmpb.Mutation_DeleteCron:
+		return m.deleteCron(op.DeleteCron)
+	case *fsmpb.Mutation_FireCron:
+		return m.fireCron(op.FireCron)
+	case *fsmpb.Mutation_TriggerCron:
+		return m.triggerCron(op.TriggerCron)
 	}
 	panic("fsm: Apply of a batch that DecodeEntry has not checked")
 }
@@ -203,11 +276,17 @@ func (m *Machine) Counts() Counts { return m.counts }
 // WorkerCount is the number of registered workers.
 func (m *Machine) WorkerCount() int { return m.workers.Len() }
 
-// TypeCounts calls fn for every type that has jobs, in no order, until fn
-// returns false.
-func (m *Machine) TypeCounts(fn func(name string, c Counts) bool) {
+// TypeStats are the figures of one type.
+type TypeStats struct {
+	Counts Counts
+	Bytes  int64 // of payloads and results
+}
+
+// Types calls fn for every type that has jobs, in no order, until fn returns
+// false.
+func (m *Machine) Types(fn func(name string, s TypeStats) bool) {
 	for _, q := range m.queues {
-		if !fn(q.name, q.counts) {
+		if !q.counts.empty() && !fn(q.name, TypeStats{q.counts, q.bytes}) {
 			return
 		}
 	}
@@ -215,6 +294,13 @@ func (m *Machine) TypeCounts(fn func(name string, c Counts) bool) {
 
 // Counts is a number of jobs for each status.
 type Counts [numStatuses]int
+
+func (c Counts) empty() bool { return c == Counts{} }
+
+// notEnded is the number of jobs that have not ended.
+func (c Counts) notEnded() int {
+	return c[Blocked] + c[Scheduled] + c[Unclaimed] + c[InProgress]
+}
 
 // Of returns the number of jobs in status s.
 func (c Counts) Of(s Status) int { return c[s] }
@@ -239,7 +325,9 @@ func (m *Machine) registerBroker(op *fsmpb.RegisterBroker) Result {
 		m.meta.Settings = settingsFromPB(op.Settings)
 	}
 	m.retimeWorkers()
-	m.retire()
+	m.reviewRetention()
+	m.boundRequests()
+	m.events = append(m.events, Event{Kind: BrokerRegistered, Name: m.meta.Broker.Node})
 	return Result{}
 }
 

@@ -1,6 +1,7 @@
 package fsm_test
 
 import (
+	"cmp"
 	"math"
 	"math/big"
 	"slices"
@@ -10,27 +11,54 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// model is the queue as the contract and doc.go tell it: lists, searched from
-// end to end, and no index that could be wrong.
+// model is the queue as DESIGN.md and doc.go tell it: lists, searched from
+// end to end, and no index that could be wrong. What is in the lists is never
+// changed in place: results keep the old ones, and a refused mutation is undone
+// by putting the old lists back.
 type model struct {
-	meta    fsm.Meta
-	jobs    []*fsm.Job         // in FIFO order
-	workers []*fsm.Worker      // by name
-	claims  []*fsm.ClaimRecord // oldest first
-	events  []event
+	meta     fsm.Meta
+	jobs     []*fsm.Job           // in FIFO order
+	workers  []*fsm.Worker        // by name
+	claims   []*fsm.ClaimRecord   // oldest first
+	queues   []*fsm.QueueSettings // by name
+	turns    []*fsm.Turn          // by type, then group
+	crons    []*fsm.Cron          // by name
+	batches  []*fsm.JobBatch      // by id
+	holds    []*fsm.Hold          // by type, then key
+	requests []*fsm.RequestRecord // oldest first
+	events   []event
+
+	random   uint64 // the dice of the entry
+	settling int    // how many waiters the entry may still settle
 }
 
 // event is fsm.Event in a comparable form.
 type event struct {
+	kind     fsm.EventKind
 	id       string
 	from, to fsm.Status
 	removed  bool
+	name     string
 }
+
+// waitersMax is how many jobs may wait for one, and how many are settled in one
+// entry.
+const waitersMax = 10_000
 
 func newModel() *model { return &model{meta: fsm.Meta{Settings: fsm.DefaultSettings()}} }
 
+// copied is a copy that later changes of m leave alone.
+func (m *model) copied() *model {
+	c := *m
+	c.jobs, c.workers, c.claims = slices.Clone(m.jobs), slices.Clone(m.workers), slices.Clone(m.claims)
+	c.queues, c.turns, c.crons = slices.Clone(m.queues), slices.Clone(m.turns), slices.Clone(m.crons)
+	c.batches, c.holds, c.requests = slices.Clone(m.batches), slices.Clone(m.holds), slices.Clone(m.requests)
+	c.events = slices.Clone(m.events)
+	return &c
+}
+
 func (m *model) apply(lsn fsm.LSN, b *fsmpb.Batch) []fsm.Result {
-	m.events = nil
+	m.events, m.random, m.settling = nil, b.Random, waitersMax
 	m.meta.LSN = lsn
 	if len(b.Mutations) > 0 {
 		if op := b.Mutations[0].GetRegisterBroker(); op != nil && m.accepts(op) {
@@ -40,45 +68,55 @@ func (m *model) apply(lsn fsm.LSN, b *fsmpb.Batch) []fsm.Result {
 	m.tick(b.NowMs)
 	var results []fsm.Result
 	for _, mut := range b.Mutations {
-		results = append(results, m.one(mut))
+		results = append(results, m.request(mut))
 	}
 	return results
 }
 
+// one is a mutation and what every mutation is followed by.
 func (m *model) one(mut *fsmpb.Mutation) fsm.Result {
+	res := m.effect(mut)
+	m.settle()
+	m.retire()
+	return res
+}
+
+func (m *model) effect(mut *fsmpb.Mutation) fsm.Result {
 	switch op := mut.Op.(type) {
 	case *fsmpb.Mutation_Enqueue:
-		return m.enqueue(op.Enqueue.Jobs)
+		return m.enqueue(op.Enqueue)
 	case *fsmpb.Mutation_Claim:
 		return m.claim(op.Claim)
 	case *fsmpb.Mutation_Heartbeat:
 		return m.heartbeat(op.Heartbeat)
 	case *fsmpb.Mutation_Complete:
-		return m.report(op.Complete.Worker, op.Complete.Lease, fsm.EndOK, func(j *fsm.Job) {
-			m.finish(j, fsm.Completed, fsm.EndOK)
-			j.Result = op.Complete.Result
-			m.meta.CompletedTotal++
-		})
+		return m.complete(op.Complete)
 	case *fsmpb.Mutation_Fail:
-		return m.report(op.Fail.Worker, op.Fail.Lease, fsm.EndFail, func(j *fsm.Job) {
-			m.failed(j, fsm.EndFail, op.Fail.Error, op.Fail.RetryDelayMs, op.Fail.Permanent)
-		})
+		return m.fail(op.Fail)
 	case *fsmpb.Mutation_Release:
-		return m.report(op.Release.Worker, op.Release.Lease, fsm.EndGiven, func(j *fsm.Job) {
-			m.back(j, fsm.EndGiven)
-			j.Attempts--
-		})
+		return m.release(op.Release)
 	case *fsmpb.Mutation_RegisterWorker:
 		return m.registerWorker(op.RegisterWorker)
 	case *fsmpb.Mutation_WorkerDead:
-		i := m.workerAt(op.WorkerDead.Name)
-		if i < 0 {
-			return fsm.Result{Code: fsm.NotFound}
-		}
-		m.die(i)
-		return fsm.Result{}
+		return m.workerDead(op.WorkerDead)
 	case *fsmpb.Mutation_RegisterBroker:
 		return m.registerBroker(op.RegisterBroker)
+	case *fsmpb.Mutation_Change:
+		return m.changeJobs(op.Change)
+	case *fsmpb.Mutation_SetQueue:
+		return m.setQueue(op.SetQueue)
+	case *fsmpb.Mutation_PutCron:
+		return m.putCron(op.PutCron)
+	case *fsmpb.Mutation_PauseCron:
+		return m.pauseCron(op.PauseCron)
+	case *fsmpb.Mutation_DeleteCron:
+		return m.deleteCron(op.DeleteCron)
+	case *fsmpb.Mutation_FireCron:
+		return m.fireCron(op.FireCron)
+	case *fsmpb.Mutation_TriggerCron:
+		return m.triggerCron(op.TriggerCron)
+	case *fsmpb.Mutation_Group:
+		return m.group(op.Group)
 	}
 	panic("a mutation that the model does not know")
 }
@@ -88,32 +126,42 @@ func sum(values ...int64) int64 {
 	total := new(big.Int)
 	for _, v := range values {
 		total.Add(total, big.NewInt(v))
-		if !total.IsInt64() {
-			total.SetInt64(math.MaxInt64)
-			if v < 0 {
-				total.SetInt64(math.MinInt64)
-			}
-		}
+		total.SetInt64(clamped(total))
 	}
 	return total.Int64()
 }
+
+// clamped is the int64 that is nearest to n.
+func clamped(n *big.Int) int64 {
+	switch {
+	case n.IsInt64():
+		return n.Int64()
+	case n.Sign() < 0:
+		return math.MinInt64
+	}
+	return math.MaxInt64
+}
+
+// The kinds of deadlines, in the order in which those of one moment come.
+const (
+	dueJob = iota
+	dueLease
+	dueWorker
+	dueTimeout
+	dueBatch
+	dueHold
+)
 
 // deadline is something that falls due; those of one moment go by kind, then
 // by name.
 type deadline struct {
 	at   int64
-	kind int // 0 a scheduled job, 1 a lease, 2 a worker
+	kind int
 	key  string
 }
 
 func (d deadline) before(o deadline) bool {
-	if d.at != o.at {
-		return d.at < o.at
-	}
-	if d.kind != o.kind {
-		return d.kind < o.kind
-	}
-	return d.key < o.key
+	return cmp.Or(cmp.Compare(d.at, o.at), cmp.Compare(d.kind, o.kind), cmp.Compare(d.key, o.key)) < 0
 }
 
 // next is the earliest deadline there is.
@@ -126,15 +174,36 @@ func (m *model) next() (first deadline, ok bool) {
 	for _, j := range m.jobs {
 		switch j.Status {
 		case fsm.Scheduled:
-			consider(deadline{j.RunAt, 0, j.ID})
+			consider(deadline{j.RunAt, dueJob, j.ID})
 		case fsm.InProgress:
-			consider(deadline{sum(max(j.Heartbeat, m.meta.LeasesFrom), j.HeldMs, 1), 1, j.ID})
+			consider(deadline{sum(max(j.Heartbeat, m.meta.LeasesFrom), j.HeldMs, 1), dueLease, j.ID})
+			if j.Details().TimeoutMs > 0 {
+				consider(deadline{m.timeoutEnd(j), dueTimeout, j.ID})
+			}
 		}
 	}
 	for _, w := range m.workers {
-		consider(deadline{sum(max(w.LastSeen, m.meta.LeasesFrom), m.meta.Settings.WorkerTimeoutMs, 1), 2, w.Name})
+		consider(deadline{sum(max(w.LastSeen, m.meta.LeasesFrom), m.meta.Settings.WorkerTimeoutMs, 1), dueWorker, w.Name})
+	}
+	for _, b := range m.batches {
+		if b.EndedAt != 0 {
+			consider(deadline{sum(b.EndedAt, m.meta.Settings.RetainCompletedMs, 1), dueBatch, b.ID})
+		}
+	}
+	for _, h := range m.holds {
+		consider(deadline{h.Until, dueHold, h.Type + "\x00" + h.Key})
 	}
 	return first, ok
+}
+
+// timeoutEnd is when a running attempt has taken too long.
+func (m *model) timeoutEnd(j *fsm.Job) int64 {
+	timeout := j.Details().TimeoutMs
+	end := sum(j.ClaimedAt, timeout)
+	if m.meta.LeasesFrom > j.ClaimedAt {
+		end = max(end, sum(m.meta.LeasesFrom, min(j.HeldMs, timeout)))
+	}
+	return end
 }
 
 func (m *model) tick(now int64) {
@@ -144,21 +213,41 @@ func (m *model) tick(now int64) {
 		if !ok || d.at > m.meta.Now {
 			break
 		}
-		switch d.kind {
-		case 0:
-			m.change(m.job(d.key), func(j *fsm.Job) { j.Status = fsm.Unclaimed })
-		case 1:
-			m.change(m.job(d.key), func(j *fsm.Job) {
-				m.failed(j, fsm.EndLease, "the lease of worker "+shown(j.Worker)+" ran out", 0, false)
-			})
-		case 2:
-			m.die(m.workerAt(d.key))
-		}
+		m.fallsDue(d)
 	}
+	m.settle()
 	m.retire()
-	m.claims = slices.DeleteFunc(m.claims, func(r *fsm.ClaimRecord) bool {
+	m.forget()
+}
+
+func (m *model) fallsDue(d deadline) {
+	switch d.kind {
+	case dueJob:
+		m.change(m.job(d.key), func(j *fsm.Job) { j.Status = fsm.Unclaimed })
+	case dueLease:
+		j := m.job(d.key)
+		m.lost(j, fsm.EndLease, "the lease of worker "+shown(j.Worker)+" ran out")
+	case dueWorker:
+		m.die(m.workerAt(d.key))
+	case dueTimeout:
+		j := m.job(d.key)
+		m.lost(j, fsm.EndTimeout, "ran longer than "+decimal(j.Details().TimeoutMs)+" ms")
+	case dueBatch:
+		m.batches = slices.DeleteFunc(slices.Clone(m.batches), func(b *fsm.JobBatch) bool { return b.ID == d.key })
+	case dueHold:
+		m.holds = slices.DeleteFunc(slices.Clone(m.holds), func(h *fsm.Hold) bool { return h.Type+"\x00"+h.Key == d.key })
+	}
+}
+
+// forget drops the claims and requests that nobody will repeat.
+func (m *model) forget() {
+	m.claims = slices.DeleteFunc(slices.Clone(m.claims), func(r *fsm.ClaimRecord) bool {
 		return sum(r.ClaimedAt, fsm.ClaimMemoryMs) < m.meta.Now
 	})
+	m.requests = slices.DeleteFunc(slices.Clone(m.requests), func(r *fsm.RequestRecord) bool {
+		return sum(r.At, m.meta.Settings.RequestMs) < m.meta.Now
+	})
+	m.boundRequests()
 }
 
 func shown(worker string) string {
@@ -168,28 +257,7 @@ func shown(worker string) string {
 	return worker
 }
 
-// retire removes what ended well, oldest end first, while there is too much of
-// it or it is too old.
-func (m *model) retire() {
-	for {
-		var oldest *fsm.Job
-		n := int64(0)
-		for _, j := range m.jobs {
-			if j.Status == fsm.Completed {
-				n++
-				if oldest == nil || j.FinishedAt < oldest.FinishedAt {
-					oldest = j
-				}
-			}
-		}
-		s := m.meta.Settings
-		if n == 0 || n <= s.RetainCompletedCount && sum(oldest.FinishedAt, s.RetainCompletedMs, 1) > m.meta.Now {
-			return
-		}
-		m.jobs = slices.DeleteFunc(m.jobs, func(j *fsm.Job) bool { return j == oldest })
-		m.events = append(m.events, event{oldest.ID, oldest.Status, oldest.Status, true})
-	}
-}
+func decimal(n int64) string { return big.NewInt(n).String() }
 
 func (m *model) job(id string) *fsm.Job {
 	for _, j := range m.jobs {
@@ -200,254 +268,115 @@ func (m *model) job(id string) *fsm.Job {
 	return nil
 }
 
+// hasEnded is whether nothing more happens to a job in status s by itself.
+func hasEnded(s fsm.Status) bool {
+	return s == fsm.Completed || s == fsm.Dead || s == fsm.Cancelled
+}
+
+// add puts a new job behind all others.
+func (m *model) add(j *fsm.Job) {
+	m.jobs = append(slices.Clone(m.jobs), j)
+	m.changed(nil, j)
+}
+
 // change replaces a job by a changed copy: results keep the old one.
 func (m *model) change(old *fsm.Job, how func(*fsm.Job)) *fsm.Job {
 	j := *old
 	how(&j)
+	m.jobs = slices.Clone(m.jobs)
 	m.jobs[slices.Index(m.jobs, old)] = &j
-	if j.Status != old.Status {
-		m.events = append(m.events, event{j.ID, old.Status, j.Status, false})
-	}
+	m.changed(old, &j)
 	return &j
 }
 
-func (m *model) finish(j *fsm.Job, s fsm.Status, end fsm.End) {
-	j.Status, j.AttemptEnd, j.FinishedAt = s, end, m.meta.Now
+func (m *model) remove(j *fsm.Job) {
+	m.jobs = slices.DeleteFunc(slices.Clone(m.jobs), func(o *fsm.Job) bool { return o == j })
+	m.changed(j, nil)
 }
 
-func (m *model) back(j *fsm.Job, end fsm.End) {
-	j.Status, j.AttemptEnd, j.Worker, j.Heartbeat = fsm.Unclaimed, end, "", 0
-}
-
-func (m *model) failed(j *fsm.Job, end fsm.End, why string, delay int64, permanent bool) {
-	limit := j.MaxAttempts
-	if limit == fsm.MaxAttemptsUnset {
-		limit = m.meta.Settings.MaxAttempts
-	}
-	j.LastError = why
-	if permanent || j.Attempts >= limit {
-		m.finish(j, fsm.Dead, end)
-		m.meta.DeadTotal++
-		return
-	}
-	m.back(j, end)
-	if delay > 0 {
-		j.Status, j.RunAt = fsm.Scheduled, sum(m.meta.Now, delay)
-	}
-}
-
-func (m *model) enqueue(jobs []*fsmpb.NewJob) fsm.Result {
-	before, events, seq := slices.Clone(m.jobs), len(m.events), m.meta.LastSeq
-	res := fsm.Result{Jobs: make([]*fsm.Job, len(jobs)), Codes: make([]fsm.Code, len(jobs))}
-	for i, n := range jobs {
-		old := m.job(n.Id)
-		fresh := m.fresh(n)
-		switch {
-		case n.Id == "":
-			res.Code = fsm.NoID
-		case old == nil:
-			m.meta.LastSeq++
-			m.jobs = append(m.jobs, fresh)
-			m.events = append(m.events, event{fresh.ID, 0, fresh.Status, false})
-			res.Jobs[i] = fresh
-		case sameRequest(old, fresh):
-			res.Jobs[i], res.Codes[i] = old, fsm.Duplicate
-		default:
-			res.Code = fsm.IDTaken
-		}
-		if res.Code != fsm.OK {
-			m.jobs, m.events, m.meta.LastSeq = before, m.events[:events], seq
-			clear(res.Jobs)
-			clear(res.Codes)
-			res.Codes[i] = res.Code
-			return res
-		}
-	}
-	return res
-}
-
-func (m *model) fresh(n *fsmpb.NewJob) *fsm.Job {
-	j := &fsm.Job{
-		Seq: m.meta.LastSeq + 1, ID: n.Id, Type: n.Type, Payload: n.Payload, Status: fsm.Unclaimed,
-		Priority: n.Priority, MaxAttempts: fsm.MaxAttemptsUnset, CreatedAt: m.meta.Now, RunAt: n.RunAtMs, LeaseMs: n.LeaseMs,
-	}
-	if n.MaxAttempts != nil {
-		j.MaxAttempts = *n.MaxAttempts
-	}
-	if j.RunAt > m.meta.Now {
-		j.Status = fsm.Scheduled
-	}
-	return j
-}
-
-func sameRequest(a, b *fsm.Job) bool {
-	return a.Type == b.Type && a.Priority == b.Priority && a.MaxAttempts == b.MaxAttempts && a.LeaseMs == b.LeaseMs &&
-		string(a.Payload) == string(b.Payload) && (a.Payload == nil) == (b.Payload == nil)
-}
-
-func (m *model) claim(op *fsmpb.Claim) fsm.Result {
-	m.seen(op.Worker)
-	for _, r := range m.claims {
-		if op.RequestId != "" && r.Worker == op.Worker && r.RequestID == op.RequestId {
-			return fsm.Result{Code: fsm.Duplicate, Jobs: m.stillHeld(r)}
-		}
-	}
-	var res fsm.Result
-	for range min(max(op.Max, 1), fsm.ClaimJobsMax) {
-		j := m.best(op.Types)
-		if j == nil {
-			break
-		}
-		res.Jobs = append(res.Jobs, m.lease(j, op))
-	}
-	if op.RequestId != "" && len(res.Jobs) > 0 {
-		m.remember(op, res.Jobs)
-	}
-	return res
-}
-
-func (m *model) stillHeld(r *fsm.ClaimRecord) (jobs []*fsm.Job) {
-	for _, l := range r.Leases {
-		for _, j := range m.jobs {
-			if j.ID == l.JobID && j.Token == l.Token && j.Status == fsm.InProgress {
-				jobs = append(jobs, j)
-			}
-		}
-	}
-	return jobs
-}
-
-func (m *model) best(types []string) (best *fsm.Job) {
-	for _, j := range m.jobs {
-		if j.Status != fsm.Unclaimed || len(types) > 0 && (j.Type == "" || !slices.Contains(types, j.Type)) {
-			continue
-		}
-		if best == nil || j.Priority > best.Priority {
-			best = j
-		}
-	}
-	return best
-}
-
-func (m *model) lease(old *fsm.Job, op *fsmpb.Claim) *fsm.Job {
-	m.meta.Token++
-	return m.change(old, func(j *fsm.Job) {
-		j.Status, j.AttemptEnd, j.Worker, j.Token = fsm.InProgress, fsm.NoEnd, op.Worker, m.meta.Token
-		j.Attempts++
-		j.ClaimedAt, j.Heartbeat = m.meta.Now, m.meta.Now
-		j.HeldMs = 0
-		for _, wish := range []int64{m.meta.Settings.LeaseMs, j.LeaseMs, op.LeaseMs} {
-			if wish > 0 {
-				j.HeldMs = wish
-			}
-		}
-	})
-}
-
-func (m *model) remember(op *fsmpb.Claim, jobs []*fsm.Job) {
-	r := &fsm.ClaimRecord{Worker: op.Worker, RequestID: op.RequestId, ClaimedAt: m.meta.Now}
-	for _, j := range jobs {
-		r.Leases = append(r.Leases, fsm.Lease{JobID: j.ID, Token: j.Token})
-	}
-	m.claims = append(m.claims, r)
-	own := func(r *fsm.ClaimRecord) bool { return r.Worker == op.Worker }
-	n := 0
-	for _, r := range m.claims {
-		if own(r) {
-			n++
-		}
-	}
-	if n > fsm.ClaimsPerWorkerMax {
-		i := slices.IndexFunc(m.claims, own)
-		m.claims = slices.Delete(slices.Clone(m.claims), i, i+1)
-	}
-}
-
-// verdict is whether a report of the attempt's end counts.
-func verdict(j *fsm.Job, worker string, token uint64, end fsm.End) fsm.Code {
-	running := j != nil && j.Status == fsm.InProgress
+// changed is what follows from a job that is new (no old), changed, or gone (no
+// j): an event, the totals, its group's turn, its batch's counts.
+func (m *model) changed(old, j *fsm.Job) {
 	switch {
 	case j == nil:
-		return fsm.NotFound
-	case token != 0 && token != j.Token:
-		return fsm.StaleToken
-	case token != 0 && running:
-		return fsm.OK
-	case token != 0 && end != fsm.NoEnd && j.AttemptEnd == end:
-		return fsm.Duplicate
-	case token != 0 && j.AttemptEnd == fsm.EndLease:
-		return fsm.LeaseExpired
-	case !running:
-		return fsm.NotRunning
-	case j.Worker != worker:
-		return fsm.WrongWorker
+		m.events = append(m.events, event{fsm.JobRemoved, old.ID, old.Status, old.Status, true, ""})
+	case old == nil:
+		m.events = append(m.events, event{fsm.JobChanged, j.ID, 0, j.Status, false, ""})
+	case old.Status != j.Status:
+		m.events = append(m.events, event{fsm.JobChanged, j.ID, old.Status, j.Status, false, ""})
+		m.count(j.Status)
 	}
-	return fsm.OK
+	m.retakeTurn(old, j)
+	m.recountBatch(old, j)
 }
 
-func (m *model) report(worker string, l *fsmpb.Lease, end fsm.End, effect func(*fsm.Job)) fsm.Result {
-	m.seen(worker)
-	j := m.job(l.JobId)
-	res := fsm.Result{Code: verdict(j, worker, l.Token, end)}
-	if res.Code == fsm.OK {
-		j = m.change(j, effect)
-		m.retire()
-	}
-	if j != nil {
-		res.Jobs = []*fsm.Job{j}
-	}
-	return res
-}
-
-func (m *model) heartbeat(op *fsmpb.Heartbeat) fsm.Result {
-	m.seen(op.Worker)
-	var res fsm.Result
-	for _, l := range op.Leases {
-		j := m.job(l.JobId)
-		code := verdict(j, op.Worker, l.Token, fsm.NoEnd)
-		if code == fsm.OK {
-			j = m.change(j, func(j *fsm.Job) { j.Heartbeat = m.meta.Now })
-		}
-		res.Jobs, res.Codes = append(res.Jobs, j), append(res.Codes, code)
-	}
-	return res
-}
-
-func (m *model) workerAt(name string) int {
-	return slices.IndexFunc(m.workers, func(w *fsm.Worker) bool { return w.Name == name })
-}
-
-func (m *model) seen(name string) {
-	if i := m.workerAt(name); i >= 0 {
-		w := *m.workers[i]
-		w.LastSeen = m.meta.Now
-		m.workers[i] = &w
+func (m *model) count(s fsm.Status) {
+	switch s {
+	case fsm.Completed:
+		m.meta.CompletedTotal++
+	case fsm.Dead:
+		m.meta.DeadTotal++
+	case fsm.Cancelled:
+		m.meta.CancelledTotal++
 	}
 }
 
-func (m *model) registerWorker(op *fsmpb.RegisterWorker) fsm.Result {
-	w := &fsm.Worker{
-		Name: op.Name, Types: op.Types, Version: op.Version, Address: op.Address,
-		RegisteredAt: m.meta.Now, LastSeen: m.meta.Now,
-	}
-	if i := m.workerAt(op.Name); i >= 0 {
-		w.RegisteredAt = m.workers[i].RegisteredAt
-		m.workers[i] = w
-		return fsm.Result{}
-	}
-	m.workers = append(m.workers, w)
-	slices.SortFunc(m.workers, func(a, b *fsm.Worker) int { return strings.Compare(a.Name, b.Name) })
-	return fsm.Result{}
+func (m *model) happened(kind fsm.EventKind, name string) {
+	m.events = append(m.events, event{kind: kind, name: name})
 }
 
-func (m *model) die(i int) {
-	name := m.workers[i].Name
-	m.workers = slices.Delete(m.workers, i, i+1)
-	for _, j := range slices.Clone(m.jobs) {
-		if j.Status == fsm.InProgress && j.Worker == name {
-			m.change(j, func(j *fsm.Job) { m.failed(j, fsm.EndLease, "worker "+shown(name)+" is dead", 0, false) })
+// details changes the details of a job that is itself a fresh copy.
+func details(j *fsm.Job, how func(*fsm.Details)) {
+	d := *j.Details()
+	d.History = slices.Clone(d.History)
+	d.Waits = slices.Clone(d.Waits)
+	how(&d)
+	j.Det = &d
+}
+
+// finish ends a job.
+func (m *model) finish(j *fsm.Job, s fsm.Status, end fsm.End) {
+	j.Status, j.AttemptEnd, j.FinishedAt = s, end, m.meta.Now
+	if len(j.Details().Waits) > 0 {
+		details(j, func(d *fsm.Details) { d.Waits = nil })
+	}
+}
+
+// ready is the status of a job that waits for no other.
+func (m *model) ready(j *fsm.Job) fsm.Status {
+	if j.RunAt > m.meta.Now {
+		return fsm.Scheduled
+	}
+	return fsm.Unclaimed
+}
+
+// put puts a record into a list in the place of the one of the same name, or
+// where it belongs by the order of names.
+func put[T any](list []*T, item *T, order func(a, b *T) int) []*T {
+	list = slices.DeleteFunc(slices.Clone(list), func(o *T) bool { return order(o, item) == 0 })
+	list = append(list, item)
+	slices.SortStableFunc(list, order)
+	return list
+}
+
+// found is the record that belongs, or nil.
+func found[T any](list []*T, belongs func(*T) bool) *T {
+	for _, item := range list {
+		if belongs(item) {
+			return item
 		}
 	}
+	return nil
+}
+
+// firstPositive is the first of several wishes that is one; 0 if none is.
+func firstPositive(wishes ...int64) int64 {
+	for _, w := range wishes {
+		if w > 0 {
+			return w
+		}
+	}
+	return 0
 }
 
 func (m *model) accepts(op *fsmpb.RegisterBroker) bool {
@@ -467,8 +396,61 @@ func (m *model) registerBroker(op *fsmpb.RegisterBroker) fsm.Result {
 		m.meta.Settings = fsm.Settings{
 			MaxAttempts: s.MaxAttempts, LeaseMs: s.LeaseMs, WorkerTimeoutMs: s.WorkerTimeoutMs,
 			RetainCompletedMs: s.RetainCompletedMs, RetainCompletedCount: s.RetainCompletedCount,
+			RequestMs: s.RequestMs, RequestCount: s.RequestCount,
+			MaxJobs: s.MaxJobs, MaxBytes: s.MaxBytes, MaxPayload: s.MaxPayload,
 		}
 	}
-	m.retire()
+	m.boundRequests()
+	m.happened(fsm.BrokerRegistered, op.Node)
 	return fsm.Result{}
+}
+
+func (m *model) workerAt(name string) int {
+	return slices.IndexFunc(m.workers, func(w *fsm.Worker) bool { return w.Name == name })
+}
+
+func (m *model) seen(name string) {
+	if i := m.workerAt(name); i >= 0 {
+		w := *m.workers[i]
+		w.LastSeen = m.meta.Now
+		m.workers = slices.Clone(m.workers)
+		m.workers[i] = &w
+	}
+}
+
+func byWorkerName(a, b *fsm.Worker) int { return strings.Compare(a.Name, b.Name) }
+
+func (m *model) registerWorker(op *fsmpb.RegisterWorker) fsm.Result {
+	w := &fsm.Worker{
+		Name: op.Name, Types: op.Types, Version: op.Version, Address: op.Address,
+		RegisteredAt: m.meta.Now, LastSeen: m.meta.Now,
+	}
+	if i := m.workerAt(op.Name); i >= 0 {
+		w.RegisteredAt = m.workers[i].RegisteredAt
+	} else {
+		m.happened(fsm.WorkerRegistered, op.Name)
+	}
+	m.workers = put(m.workers, w, byWorkerName)
+	return fsm.Result{}
+}
+
+func (m *model) workerDead(op *fsmpb.WorkerDead) fsm.Result {
+	i := m.workerAt(op.Name)
+	if i < 0 {
+		return fsm.Result{Code: fsm.NotFound}
+	}
+	m.die(i)
+	return fsm.Result{}
+}
+
+// die takes a worker out of the registry, and its jobs back in FIFO order.
+func (m *model) die(i int) {
+	name := m.workers[i].Name
+	m.workers = slices.Delete(slices.Clone(m.workers), i, i+1)
+	m.happened(fsm.WorkerDied, name)
+	for _, j := range slices.Clone(m.jobs) {
+		if j.Status == fsm.InProgress && j.Worker == name {
+			m.lost(j, fsm.EndLease, "worker "+shown(name)+" is dead")
+		}
+	}
 }

@@ -12,7 +12,7 @@ import (
 
 func TestCodes(t *testing.T) {
 	seen := map[string]bool{}
-	for c := fsm.OK; c <= fsm.NoID; c++ {
+	for c := fsm.OK; c < fsm.NumCodes; c++ {
 		name, err := c.String(), c.Err()
 		if name == "unknown" || name == "" || seen[name] {
 			t.Errorf("code %d has the name %q", c, name)
@@ -25,7 +25,7 @@ func TestCodes(t *testing.T) {
 			t.Errorf("%v: error %v", c, err)
 		}
 	}
-	beyond := fsm.NoID + 1
+	beyond := fsm.Code(fsm.NumCodes)
 	if beyond.String() != "unknown" || beyond.Err().Error() != "refused" || errors.Is(beyond.Err(), errors.New("x")) {
 		t.Errorf("code %d: %v, %v", beyond, beyond, beyond.Err())
 	}
@@ -43,7 +43,7 @@ func TestStatuses(t *testing.T) {
 			t.Errorf("%q reads as %v", name, s)
 		}
 	}
-	if s := fsm.Cancelled + 1; s.String() != "" {
+	if s := fsm.Blocked + 1; s.String() != "" {
 		t.Errorf("status %d has the name %q", s, s)
 	}
 }

@@ -115,6 +115,8 @@ type Details struct {
 	Waits      []string // ids of the jobs that it still waits for
 	CancelAt   int64    // ms; when its cancellation was requested while it ran
 	TimeoutMs  int64    // of the attempt that runs, or the last; 0: none
+
+	timerAt int64 // where the timeout's timer stands; derived, not encoded
 }
 
 // Progress is how far a worker says it has come.

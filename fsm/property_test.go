@@ -2,31 +2,34 @@ package fsm_test
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
-	"maps"
 	"math"
 	"reflect"
 	"slices"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 )
 
-// answer and state are what is seen of a machine, in a form that compares by
-// value.
+// answer is a result in a form that compares by value.
 type answer struct {
 	code  fsm.Code
 	jobs  []*fsm.Job
 	codes []fsm.Code
+	count uint64
+	next  fsm.Place
+	lsn   fsm.LSN
 }
 
 func answers(results []fsm.Result) []answer {
 	out := make([]answer, len(results))
 	for i, r := range results {
-		out[i] = answer{r.Code, bareJobs(r.Jobs), append([]fsm.Code{}, r.Codes...)}
+		out[i] = answer{r.Code, bareJobs(r.Jobs), append([]fsm.Code{}, r.Codes...), r.Count, r.Next, r.LSN}
 	}
 	return out
 }
@@ -35,17 +38,47 @@ func bareJobs(jobs []*fsm.Job) []*fsm.Job {
 	out := make([]*fsm.Job, len(jobs))
 	for i, j := range jobs {
 		if j != nil {
-			bare := j.Bare()
-			out[i] = &bare
+			out[i] = bareJob(j)
 		}
 	}
 	return out
 }
 
+// bareJob is a copy of j without what is derived. What stands for nothing is
+// nil in it, so that it compares by value.
+func bareJob(j *fsm.Job) *fsm.Job {
+	bare := j.Bare()
+	o, full := *j.Options(), j.Details()
+	o.Tags, o.After = someOrNil(o.Tags), someOrNil(withoutRepetitions(o.After))
+	d := fsm.Details{
+		History: someOrNil(full.History), Progress: full.Progress, ProgressAt: full.ProgressAt,
+		Waits: someOrNil(full.Waits), CancelAt: full.CancelAt, TimeoutMs: full.TimeoutMs,
+	}
+	bare.Opt, bare.Det = &o, &d
+	if reflect.ValueOf(o).IsZero() {
+		bare.Opt = nil
+	}
+	if reflect.ValueOf(d).IsZero() {
+		bare.Det = nil
+	}
+	return &bare
+}
+
+func someOrNil[T any](list []T) []T {
+	if len(list) == 0 {
+		return nil
+	}
+	return list
+}
+
 func eventsOf(m *fsm.Machine) []event {
 	var out []event
 	for _, e := range m.Events() {
-		out = append(out, event{e.Job.ID, e.From, e.Job.Status, e.Removed})
+		seen := event{kind: e.Kind, from: e.From, removed: e.Removed, name: e.Name}
+		if e.Job != nil {
+			seen.id, seen.to = e.Job.ID, e.Job.Status
+		}
+		out = append(out, seen)
 	}
 	return out
 }
@@ -59,7 +92,7 @@ type log struct {
 // next is the next index; now and then there is a new term.
 func (l *log) next(t *rapid.T) {
 	l.index++
-	if roll(t, 20, "new term") == 19 {
+	if once(t, 20, "new term") {
 		l.term++
 	}
 }
@@ -80,39 +113,80 @@ func decode(t rapid.TB, data []byte) *fsmpb.Batch {
 	return b
 }
 
+// pair is a machine and the model, which live the same life.
+type pair struct {
+	machine *fsm.Machine
+	naive   *model
+	w       *workload
+	log     log
+}
+
+func newPair() *pair {
+	return &pair{machine: fsm.New(), naive: newModel(), w: &workload{now: 1_000_000}, log: log{term: 1}}
+}
+
+// apply runs an entry through both and compares all that can be seen.
+func (p *pair) apply(t *rapid.T, b *fsmpb.Batch) {
+	p.log.next(t)
+	t.Logf("entry %v", b) // printed for the shortest log that fails
+	data := entry(t, b)
+	got := p.machine.Apply(p.log.index, p.log.term, decode(t, data))
+	want := p.naive.apply(fsm.LSN{Term: p.log.term, Index: p.log.index}, decode(t, data))
+	compareAnswers(t, b, answers(got), answers(want))
+	if got, want := eventsOf(p.machine), p.naive.events; !slices.Equal(got, want) {
+		t.Fatalf("events\n got %+v\nwant %+v", got, want)
+	}
+	p.w.learn(b, got)
+	p.check(t)
+}
+
+// restart sends the machine through a snapshot: what it does from there on must
+// still be what the model does.
+func (p *pair) restart(t *rapid.T) {
+	back := copyOf(t, p.machine)
+	if back.View().Hash() != p.machine.View().Hash() {
+		t.Fatal("a restored machine is in another state")
+	}
+	p.machine = back
+	p.check(t)
+}
+
+// idle is what a leader does that nobody asks for anything: at the deadline it
+// proposes what fell due.
+func (p *pair) idle(t *rapid.T) {
+	at, ok := p.machine.NextDeadline()
+	if !ok || at > sum(p.machine.Meta().Now, 1000) {
+		return
+	}
+	p.w.now = max(p.w.now, at)
+	now := max(p.w.now, p.machine.Meta().Now)
+	b := &fsmpb.Batch{NowMs: p.w.now, Random: rapid.Uint64().Draw(t, "random")}
+	for _, c := range p.naive.crons {
+		if c.NextAt != 0 && c.NextAt <= now {
+			b.Mutations = append(b.Mutations, p.w.fire(t, c.Name, c.NextAt))
+		}
+	}
+	p.apply(t, b)
+	if d, ok := p.naive.wakes(); ok && d <= now {
+		return // a schedule that is due again, or jobs that still wait to hear of an end
+	}
+	if next, ok := p.machine.NextDeadline(); ok && next <= now && next < math.MaxInt64 {
+		t.Fatalf("at %d the deadline %d is not past", now, next)
+	}
+}
+
 // TestMachineAgreesWithModel runs random logs through the machine and through
 // the naive model, and compares everything that can be seen after each entry.
 func TestMachineAgreesWithModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m, naive := fsm.New(), newModel()
-		w, l := &workload{now: 1_000_000}, &log{term: 1}
-		apply := func(t *rapid.T, b *fsmpb.Batch) {
-			l.next(t)
-			data := entry(t, b)
-			got := m.Apply(l.index, l.term, decode(t, data))
-			want := naive.apply(fsm.LSN{Term: l.term, Index: l.index}, decode(t, data))
-			compareAnswers(t, b, answers(got), answers(want))
-			if got, want := eventsOf(m), naive.events; !slices.Equal(got, want) {
-				t.Fatalf("events %v, want %v", got, want)
-			}
-			w.learn(b, got)
-			checkAgainst(t, m, naive)
-		}
+		p := newPair()
 		t.Repeat(map[string]func(*rapid.T){
-			"entry":    func(t *rapid.T) { apply(t, w.batch(t)) },
-			"entry2":   func(t *rapid.T) { apply(t, w.batch(t)) },
-			"takeover": func(t *rapid.T) { apply(t, w.takeover(t)) },
-			"deadline": func(t *rapid.T) { // what an idle leader does
-				at, ok := m.NextDeadline()
-				if !ok || at > sum(m.Meta().Now, 1000) {
-					return
-				}
-				w.now = max(w.now, at)
-				apply(t, &fsmpb.Batch{NowMs: w.now})
-				if next, ok := m.NextDeadline(); ok && next <= m.Meta().Now && next < math.MaxInt64 {
-					t.Fatalf("at %d the deadline %d is not past", m.Meta().Now, next)
-				}
-			},
+			"entry":    func(t *rapid.T) { p.apply(t, p.w.batch(t)) },
+			"entry2":   func(t *rapid.T) { p.apply(t, p.w.batch(t)) },
+			"entry3":   func(t *rapid.T) { p.apply(t, p.w.batch(t)) },
+			"takeover": func(t *rapid.T) { p.apply(t, p.w.takeover(t)) },
+			"deadline": p.idle,
+			"restart":  p.restart,
 		})
 	})
 }
@@ -126,92 +200,55 @@ func compareAnswers(t *rapid.T, b *fsmpb.Batch, got, want []answer) {
 }
 
 func show(a answer) string {
-	s := fmt.Sprintf("%v %v", a.code, a.codes)
+	s := fmt.Sprintf("%v %v count %d next %v lsn %v", a.code, a.codes, a.count, a.next, a.lsn)
 	for _, j := range a.jobs {
-		s += fmt.Sprintf("\n\t%+v", j)
+		s += "\n\t" + showJob(j)
 	}
 	return s
 }
 
-func checkAgainst(t *rapid.T, m *fsm.Machine, naive *model) {
+// showJob prints what a job has.
+func showJob(j *fsm.Job) string {
+	if j == nil {
+		return "none"
+	}
+	plain := bareJob(j)
+	plain.Opt, plain.Det = nil, nil
+	return showMembers(*plain) + showMembers(*j.Options()) + showMembers(*j.Details())
+}
+
+// showMembers prints the exported members of a struct that are not zero.
+func showMembers(of any) (text string) {
+	v := reflect.ValueOf(of)
+	for i := range v.NumField() {
+		if f := v.Type().Field(i); f.IsExported() && !v.Field(i).IsZero() {
+			text += fmt.Sprintf("%s:%+v ", f.Name, v.Field(i).Interface())
+		}
+	}
+	return text
+}
+
+// check compares all that can be read.
+func (p *pair) check(t *rapid.T) {
+	m, naive := p.machine, p.naive
 	if err := m.CheckIndexes(); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := m.Meta(), naive.meta; got != want {
 		t.Fatalf("scalars\n got %+v\nwant %+v", got, want)
 	}
-	checkJobs(t, m, naive)
-	checkOthers(t, m, naive)
+	v := m.View()
+	checkJobs(t, m, v, naive)
+	checkListings(t, v, naive)
+	checkWorkers(t, m, v, naive)
+	checkRecords(t, v, naive)
 	checkRemembers(t, m, naive)
+	checkDueCrons(t, m, naive)
 	checkDeadline(t, m, naive)
 	for _, types := range [][]string{nil, {"a"}, {""}, {"", "b"}, {"none"}} {
 		if got, want := m.Ready(types), naive.best(types) != nil; got != want {
 			t.Fatalf("ready for %q: %v, want %v", types, got, want)
 		}
-	}
-}
-
-// checkJobs compares the jobs as every way to read them shows them.
-func checkJobs(t *rapid.T, m *fsm.Machine, naive *model) {
-	v := m.View()
-	var counts fsm.Counts
-	perType := map[string]fsm.Counts{}
-	for _, want := range naive.jobs {
-		counts[want.Status]++
-		c := perType[want.Type]
-		c[want.Status]++
-		perType[want.Type] = c
-		if got := m.Job(want.ID); got == nil || !reflect.DeepEqual(got.Bare(), *want) {
-			t.Fatalf("job %s\n got %+v\nwant %+v", want.ID, got, want)
-		}
-	}
-	if m.Counts() != counts || v.Counts() != counts {
-		t.Fatalf("counts %v, in the view %v, want %v", m.Counts(), v.Counts(), counts)
-	}
-	gotTypes := map[string]fsm.Counts{}
-	m.TypeCounts(func(name string, c fsm.Counts) bool { gotTypes[name] = c; return true })
-	if !maps.Equal(gotTypes, perType) {
-		t.Fatalf("counts by type %v, want %v", gotTypes, perType)
-	}
-	statuses := rapid.SliceOf(rapid.SampledFrom([]fsm.Status{1, 2, 3, 4, 5, 6})).Draw(t, "statuses")
-	after := rapid.Uint64Range(0, 40).Draw(t, "after")
-	got := listed(func(fn func(*fsm.Job) bool) { v.Merged(statuses, after, fn) })
-	if want := naive.list(statuses, after); !slices.Equal(got, want) {
-		t.Fatalf("%v after %d: %v, want %v", statuses, after, got, want)
-	}
-	for s := fsm.Scheduled; s <= fsm.Cancelled; s++ {
-		got := listed(func(fn func(*fsm.Job) bool) { v.Jobs(s, after, fn) })
-		if want := naive.list([]fsm.Status{s}, after); !slices.Equal(got, want) {
-			t.Fatalf("%v after %d: %v, want %v", s, after, got, want)
-		}
-	}
-}
-
-func listed(scan func(func(*fsm.Job) bool)) (ids []string) {
-	scan(func(j *fsm.Job) bool { ids = append(ids, j.ID); return true })
-	return ids
-}
-
-func (m *model) list(statuses []fsm.Status, after uint64) (ids []string) {
-	for _, j := range m.jobs {
-		if j.Seq > after && slices.Contains(statuses, j.Status) {
-			ids = append(ids, j.ID)
-		}
-	}
-	return ids
-}
-
-func checkOthers(t *rapid.T, m *fsm.Machine, naive *model) {
-	v := m.View()
-	var workers []*fsm.Worker
-	v.Workers(func(w *fsm.Worker) bool { bare := w.Bare(); workers = append(workers, &bare); return true })
-	if !reflect.DeepEqual(workers, append([]*fsm.Worker(nil), naive.workers...)) || v.WorkerCount() != len(workers) || m.WorkerCount() != len(workers) {
-		t.Fatalf("workers %+v (%d), want %+v", workers, v.WorkerCount(), naive.workers)
-	}
-	var claims []*fsm.ClaimRecord
-	v.Claims(func(r *fsm.ClaimRecord) bool { claims = append(claims, r); return true })
-	if !reflect.DeepEqual(claims, append([]*fsm.ClaimRecord(nil), naive.claims...)) {
-		t.Fatalf("claims %+v, want %+v", claims, naive.claims)
 	}
 }
 
@@ -226,18 +263,98 @@ func checkRemembers(t *rapid.T, m *fsm.Machine, naive *model) {
 	}
 }
 
-// checkDeadline checks that an idle leader sleeps neither too long nor for
-// ever, and gets on: a deadline that passed is gone.
-func checkDeadline(t *rapid.T, m *fsm.Machine, naive *model) {
-	d, exact := naive.next()
-	for _, j := range naive.jobs {
-		end := sum(j.FinishedAt, naive.meta.Settings.RetainCompletedMs, 1)
-		if j.Status == fsm.Completed && (!exact || end < d.at) {
-			d.at, exact = end, true
+// checkDueCrons asks which schedules are due at some time.
+func checkDueCrons(t *rapid.T, m *fsm.Machine, naive *model) {
+	now := sum(naive.meta.Now, rapid.Int64Range(0, 50).Draw(t, "due by"))
+	var got, want []string
+	m.DueCrons(now, func(c *fsm.Cron) bool { got = append(got, c.Name); return true })
+	due := slices.Clone(naive.crons)
+	slices.SortStableFunc(due, func(a, b *fsm.Cron) int { return cmp.Compare(a.NextAt, b.NextAt) })
+	for _, c := range due {
+		if !c.Paused && c.NextAt != 0 && c.NextAt <= now {
+			want = append(want, c.Name)
 		}
 	}
-	at, ok := m.NextDeadline()
-	if ok != exact || ok && at > d.at {
-		t.Fatalf("next deadline %d (%v), must not be after %d (%v)", at, ok, d.at, exact)
+	if !slices.Equal(got, want) {
+		t.Fatalf("schedules due by %d: %v, want %v", now, got, want)
 	}
+}
+
+// checkDeadline checks that an idle leader sleeps neither too long nor for
+// ever.
+func checkDeadline(t *rapid.T, m *fsm.Machine, naive *model) {
+	want, exact := naive.wakes()
+	at, ok := m.NextDeadline()
+	if exact && (!ok || at > want) {
+		t.Fatalf("next deadline %d (%v), must not be after %d", at, ok, want)
+	}
+	if !exact && ok && !naive.mayWake() {
+		t.Fatalf("next deadline %d, but there is nothing to wait for", at)
+	}
+}
+
+// wakes is when something happens, or may be done, that nobody asks for.
+func (m *model) wakes() (at int64, ok bool) {
+	consider := func(t int64) {
+		if !ok || t < at {
+			at, ok = t, true
+		}
+	}
+	if d, there := m.next(); there {
+		consider(d.at)
+	}
+	for _, j := range m.jobs {
+		if j.Status == fsm.Completed || j.Status == fsm.Cancelled {
+			keepMs, _ := m.retention(j.Type)
+			consider(sum(j.FinishedAt, keepMs, 1))
+		}
+	}
+	for _, q := range m.queues {
+		if m.permitComesBack(q) {
+			consider(m.permitAt(q))
+		}
+	}
+	for _, c := range m.crons {
+		if !c.Paused && c.NextAt != 0 {
+			consider(c.NextAt)
+		}
+	}
+	if _, there := m.unsettled(); there {
+		consider(m.meta.Now)
+	}
+	return at, ok
+}
+
+// permitComesBack is whether time alone lets a type's jobs be claimed again.
+func (m *model) permitComesBack(q *fsm.QueueSettings) bool {
+	if q.RateMilli <= 0 || m.level(q) >= permit {
+		return false
+	}
+	free := *q
+	free.RateMilli = 0
+	c := m.copied()
+	c.queues = put(c.queues, &free, byQueueName)
+	return c.bestOfType(q.Name) != nil
+}
+
+// permitAt is when there is a permit again.
+func (m *model) permitAt(q *fsm.QueueSettings) int64 {
+	missing := permit - m.level(q)
+	return sum(m.meta.Now, (missing+q.RateMilli-1)/q.RateMilli)
+}
+
+// mayWake is whether there is anything that a machine may look after in vain:
+// a type that is limited in other ways beside its rate.
+func (m *model) mayWake() bool {
+	for _, q := range m.queues {
+		if q.RateMilli > 0 && len(m.waitingGroups(q.Name)) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// sameMessage is whether two messages, or their absence, are equal.
+func sameMessage(a, b *fsmpb.NewJob) bool {
+	return (a == nil) == (b == nil) && proto.Equal(a, b)
 }

@@ -158,7 +158,7 @@ func (c *cluster) freeze() {
 	c.views = append(c.views, frozen{v, v.Hash(), v.LSN(), jobsOf(v)})
 }
 
-var allStatuses = []fsm.Status{fsm.Scheduled, fsm.Unclaimed, fsm.InProgress, fsm.Completed, fsm.Dead, fsm.Cancelled}
+var allStatuses = []fsm.Status{fsm.Scheduled, fsm.Unclaimed, fsm.InProgress, fsm.Completed, fsm.Dead, fsm.Cancelled, fsm.Blocked}
 
 func jobsOf(v *fsm.View) (jobs []*fsm.Job) {
 	v.Merged(allStatuses, 0, func(j *fsm.Job) bool { jobs = append(jobs, j); return true })

@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"strings"
+	"unicode/utf8"
 
 	"osqueue/fsm/fsmpb"
 )
@@ -23,6 +24,8 @@ func (m *Machine) held(worker string, l *fsmpb.Lease, end End) (*Job, Code) {
 		return j, Duplicate
 	case j.AttemptEnd == EndLease:
 		return j, LeaseExpired
+	case j.AttemptEnd == EndTimeout:
+		return j, TimedOut
 	}
 	return j, NotRunning
 }
@@ -44,15 +47,28 @@ func (m *Machine) heartbeat(op *fsmpb.Heartbeat) Result {
 	for i, l := range op.Leases {
 		old, code := m.held(op.Worker, l, NoEnd)
 		res.Jobs[i], res.Codes[i] = old, code
-		if code != OK || old.Heartbeat >= m.meta.Now {
-			continue
+		if code == OK && (old.Heartbeat < m.meta.Now || l.Progress != nil) {
+			res.Jobs[i] = m.beat(old, l.Progress)
 		}
-		j := *old
-		j.Heartbeat = m.meta.Now
-		m.put(old, &j)
-		res.Jobs[i] = &j
 	}
 	return res
+}
+
+// beat renews the lease of a job, and notes its progress if there is news.
+func (m *Machine) beat(old *Job, p *fsmpb.Progress) *Job {
+	j := *old
+	j.Heartbeat = max(j.Heartbeat, m.meta.Now)
+	if p != nil {
+		j.changeDetails(func(d *Details) {
+			d.Progress = Progress{Percent: uint8(min(p.Percent, 100)), Message: strings.Clone(p.Message)}
+			d.ProgressAt = m.meta.Now
+		})
+	}
+	m.put(old, &j)
+	if p != nil {
+		m.events = append(m.events, Event{Kind: JobProgress, Job: &j, From: j.Status})
+	}
+	return &j
 }
 
 func (m *Machine) complete(op *fsmpb.Complete) Result {
@@ -67,7 +83,6 @@ func (m *Machine) complete(op *fsmpb.Complete) Result {
 	j.FinishedAt = m.meta.Now
 	m.meta.CompletedTotal++
 	m.put(old, &j)
-	m.retire()
 	return Result{Jobs: one(&j)}
 }
 
@@ -79,9 +94,15 @@ func (m *Machine) fail(op *fsmpb.Fail) Result {
 	}
 	reason := strings.Clone(op.Error)
 	if op.Permanent {
-		return Result{Jobs: one(m.bury(old, EndFail, reason))}
+		j := m.attempted(old, EndFail, reason)
+		if old.Details().CancelAt != 0 {
+			m.endCancelled(old, j)
+		} else {
+			m.bury(old, j)
+		}
+		return Result{Jobs: one(j)}
 	}
-	return Result{Jobs: one(m.retryOrBury(old, EndFail, reason, op.GetRetryDelayMs()))}
+	return Result{Jobs: one(m.endBadly(old, EndFail, reason, op.RetryDelayMs))}
 }
 
 // release gives the job back; the attempt does not count.
@@ -91,47 +112,112 @@ func (m *Machine) release(op *fsmpb.Release) Result {
 	if code != OK {
 		return Result{Code: code, Jobs: one(old)}
 	}
-	j := giveBack(old, EndGiven)
+	j := *old
+	j.AttemptEnd = EndGiven
 	j.Attempts = max(j.Attempts-1, 0) // a restored job may run without a counted attempt
-	m.put(old, j)
-	return Result{Jobs: one(j)}
+	if old.Details().CancelAt != 0 {
+		j.LastError = ""
+		m.endCancelled(old, &j)
+	} else {
+		m.giveBack(old, &j, 0)
+	}
+	return Result{Jobs: one(&j)}
 }
 
 // expire ends an attempt whose worker has gone silent.
 func (m *Machine) expire(old *Job, reason string) {
-	m.retryOrBury(old, EndLease, reason, 0)
+	m.endBadly(old, EndLease, reason, nil)
 }
 
-func (m *Machine) retryOrBury(old *Job, end End, reason string, delayMs int64) *Job {
-	if old.Attempts >= old.maxAttempts(&m.meta.Settings) {
-		return m.bury(old, end, reason)
+// endBadly ends an attempt. The job is tried again after the delay, if there is
+// one, or else by its backoff, as long as it has attempts left.
+func (m *Machine) endBadly(old *Job, end End, reason string, delayMs *int64) *Job {
+	j := m.attempted(old, end, reason)
+	switch {
+	case old.Details().CancelAt != 0:
+		m.endCancelled(old, j)
+	case m.exhausted(old):
+		m.bury(old, j)
+	case delayMs != nil:
+		m.giveBack(old, j, *delayMs)
+	default:
+		m.giveBack(old, j, m.backoff(old))
 	}
-	j := giveBack(old, end)
-	j.LastError = reason
+	return j
+}
+
+// The history of a job: how many attempts, and how much of their errors.
+const (
+	historyMax      = 20
+	historyErrorMax = 1024
+)
+
+// attempted is a copy of old with the attempt that ended in its history.
+func (m *Machine) attempted(old *Job, end End, reason string) *Job {
+	j := *old
+	j.AttemptEnd, j.LastError = end, reason
+	j.changeDetails(func(d *Details) {
+		past := d.History[max(0, len(d.History)-historyMax+1):]
+		d.History = append(append(make([]Attempt, 0, len(past)+1), past...), Attempt{
+			Number: old.Attempts, StartedAt: old.ClaimedAt, EndedAt: m.meta.Now,
+			Worker: old.Worker, Error: cut(reason, historyErrorMax), End: end,
+		})
+	})
+	return &j
+}
+
+// cut is the beginning of s, at most n bytes, ending with a whole rune.
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return strings.Clone(s[:n])
+}
+
+// exhausted reports whether the job has no attempts left.
+func (m *Machine) exhausted(j *Job) bool {
+	limit := int64(j.MaxAttempts)
+	if j.MaxAttempts == MaxAttemptsUnset {
+		limit = int64(m.meta.Settings.MaxAttempts)
+		if s := m.settingsOf(j); s != nil && s.MaxAttempts != Unset {
+			limit = s.MaxAttempts
+		}
+	}
+	return int64(j.Attempts) >= limit
+}
+
+// settingsOf are those of the job's type, nil if it has none.
+func (m *Machine) settingsOf(j *Job) *QueueSettings {
+	if q := m.queues[j.Type]; q != nil {
+		return q.settings
+	}
+	return nil
+}
+
+// giveBack lets j, a changed copy of old, wait again at its old place.
+func (m *Machine) giveBack(old, j *Job, delayMs int64) {
+	j.Status = Unclaimed
+	j.Worker, j.Heartbeat = "", 0
 	if delayMs > 0 {
 		j.Status, j.RunAt = Scheduled, later(m.meta.Now, delayMs)
 	}
 	m.put(old, j)
-	return j
-}
-
-// giveBack is old, waiting again at its old place.
-func giveBack(old *Job, end End) *Job {
-	j := *old
-	j.Status, j.AttemptEnd = Unclaimed, end
-	j.Worker, j.Heartbeat = "", 0
-	return &j
 }
 
 // bury makes the job dead. It is kept: a queue must not lose jobs silently.
-func (m *Machine) bury(old *Job, end End, reason string) *Job {
-	j := *old
-	j.Status, j.AttemptEnd = Dead, end
-	j.LastError = reason
-	j.FinishedAt = m.meta.Now
+func (m *Machine) bury(old, j *Job) {
+	j.Status, j.FinishedAt = Dead, m.meta.Now
 	m.meta.DeadTotal++
-	m.put(old, &j)
-	return &j
+	m.put(old, j)
+}
+
+// endCancelled ends a job whose cancellation was requested.
+func (m *Machine) endCancelled(old, j *Job) {
+	j.Status, j.FinishedAt = Cancelled, m.meta.Now
+	m.put(old, j)
 }
 
 func one(j *Job) []*Job {

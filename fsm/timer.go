@@ -1,6 +1,9 @@
 package fsm
 
-import "math"
+import (
+	"math"
+	"strconv"
+)
 
 // A timer is something that falls due at a time. A lease's or worker's timer
 // may stand earlier than its real deadline, because heartbeats and changes of
@@ -21,12 +24,15 @@ const (
 	timerDue timerKind = iota
 	timerLease
 	timerWorker
+	timerTimeout
+	timerPermit // of a type's rate
+	timerRetain // the oldest completed job of a type is too old
 )
 
 // advance moves the clock to now, unless that is in the past, and does what
 // has fallen due since.
 func (m *Machine) advance(now int64) {
-	m.meta.Now = max(m.meta.Now, now)
+	m.meta.Now = max(m.meta.Now, now, 1) // 0 stands for "not yet" wherever a time may be missing
 	for {
 		t, ok := m.timers.Min()
 		if !ok || t.at > m.meta.Now {
@@ -35,8 +41,12 @@ func (m *Machine) advance(now int64) {
 		m.timers.Delete(t)
 		m.fire(t)
 	}
+	m.endHolds()
+	m.settle()
 	m.retire()
+	m.retireBatches()
 	m.forgetClaims()
+	m.forgetRequests()
 }
 
 func (m *Machine) fire(t timer) {
@@ -47,6 +57,14 @@ func (m *Machine) fire(t timer) {
 		m.checkLease(m.ids[t.key], t)
 	case timerWorker:
 		m.checkWorker(t)
+	case timerTimeout:
+		m.checkTimeout(m.ids[t.key], t)
+	case timerPermit:
+		m.permitCame(m.queues[t.key])
+	case timerRetain:
+		q := m.queues[t.key]
+		q.retainAt = 0
+		m.soil(q)
 	}
 }
 
@@ -74,38 +92,58 @@ func (m *Machine) leaseEnd(j *Job) int64 {
 	return later(max(j.Heartbeat, m.meta.LeasesFrom), j.HeldMs, 1)
 }
 
-// retire removes completed and cancelled jobs that are too old or too many.
-func (m *Machine) retire() {
-	s := &m.meta.Settings
-	for {
-		j, ok := m.retained.Min()
-		if !ok {
-			return
-		}
-		tooMany := int64(m.retained.Len()) > s.RetainCompletedCount
-		if !tooMany && retainedUntil(j, s) > m.meta.Now {
-			return
-		}
-		m.remove(j)
-	}
+// timeTimeout sets the timer of a running job's timeout.
+func (m *Machine) timeTimeout(j *Job) {
+	d := *j.Det
+	d.timerAt = m.timeoutEnd(j)
+	j.Det = &d
+	m.timers.Set(timer{at: d.timerAt, kind: timerTimeout, key: j.ID})
 }
 
-// retainedUntil is the first moment at which a completed job is too old.
-func retainedUntil(j *Job, s *Settings) int64 {
-	return later(j.FinishedAt, s.RetainCompletedMs, 1)
+// timeoutEnd is when a running job's timeout ends. A takeover leaves its worker
+// the time to hear of it.
+func (m *Machine) timeoutEnd(j *Job) int64 {
+	end := later(j.ClaimedAt, j.Det.TimeoutMs)
+	if m.meta.LeasesFrom > j.ClaimedAt {
+		end = max(end, later(m.meta.LeasesFrom, min(j.HeldMs, j.Det.TimeoutMs)))
+	}
+	return end
+}
+
+func (m *Machine) checkTimeout(old *Job, t timer) {
+	if m.timeoutEnd(old) > t.at {
+		j := *old
+		m.timeTimeout(&j)
+		m.put(old, &j)
+		return
+	}
+	m.endBadly(old, EndTimeout, "ran longer than "+itoa(old.Det.TimeoutMs)+" ms", nil)
 }
 
 // NextDeadline is the machine time, in ms, at which it has something to do
 // without being asked; ok is false if there is nothing to wait for. It may be
-// early. The leader proposes an empty batch then.
+// early. The leader proposes an empty batch then, or FireCron for the schedules
+// that are due (see DueCrons).
 func (m *Machine) NextDeadline() (at int64, ok bool) {
-	if t, found := m.timers.Min(); found {
-		at, ok = t.at, true
+	if m.unsettled.Len() > 0 {
+		return m.meta.Now, true
 	}
-	if j, found := m.retained.Min(); found {
-		if end := retainedUntil(j, &m.meta.Settings); !ok || end < at {
-			at, ok = end, true
+	consider := func(t int64) {
+		if !ok || t < at {
+			at, ok = t, true
 		}
+	}
+	if t, found := m.timers.Min(); found {
+		consider(t.at)
+	}
+	if h, found := m.holdEnds.Min(); found {
+		consider(h.Until)
+	}
+	if b, found := m.ended.Min(); found {
+		consider(m.batchEnd(b))
+	}
+	if c, found := m.cronsDue.Min(); found {
+		consider(c.NextAt)
 	}
 	return at, ok
 }
@@ -133,3 +171,5 @@ func printable(worker string) string {
 	}
 	return worker
 }
+
+func itoa(n int64) string { return strconv.FormatInt(n, 10) }

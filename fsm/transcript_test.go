@@ -169,7 +169,10 @@ func (p *player) mutation(t *testing.T, c command) *fsmpb.Mutation {
 		return m
 	case "fail":
 		m := fail(worker, c.ids[0], p.token(t, c, c.ids[0]), c.text("error"), slices.Contains(c.ids, "permanent"))
-		m.GetFail().RetryDelayMs = c.number(t, "delay", 0)
+		if len(c.named["delay"]) == 1 {
+			delay := c.number(t, "delay", 0)
+			m.GetFail().RetryDelayMs = &delay
+		}
 		return m
 	case "release":
 		return release(worker, c.ids[0], p.token(t, c, c.ids[0]))
@@ -240,14 +243,31 @@ func outcome(m *fsm.Machine, results []fsm.Result) string {
 		b.WriteString("\n")
 	}
 	for _, e := range m.Events() {
-		from, to := e.From.String(), e.Job.Status.String()
-		if e.Removed {
-			to = "removed"
-		}
-		fmt.Fprintf(&b, "  %s: %s → %s\n", e.Job.ID, cmp.Or(from, "new"), to)
+		b.WriteString("  " + eventLine(e) + "\n")
 	}
 	fmt.Fprintf(&b, "now %d", m.Meta().Now)
 	return b.String()
+}
+
+var eventNames = map[fsm.EventKind]string{
+	fsm.BrokerRegistered: "broker", fsm.WorkerRegistered: "worker registered", fsm.WorkerDied: "worker died",
+	fsm.QueueSet: "queue set", fsm.CronPut: "cron put", fsm.CronDeleted: "cron deleted", fsm.CronFired: "cron fired",
+	fsm.CronSkipped: "cron skipped", fsm.BatchEnded: "batch ended",
+}
+
+func eventLine(e fsm.Event) string {
+	switch e.Kind {
+	case fsm.JobChanged:
+		return fmt.Sprintf("%s: %s → %v", e.Job.ID, cmp.Or(e.From.String(), "new"), e.Job.Status)
+	case fsm.JobRemoved:
+		return fmt.Sprintf("%s: %v → removed", e.Job.ID, e.From)
+	case fsm.JobProgress:
+		p := e.Job.Details().Progress
+		return fmt.Sprintf("%s: %d %% %s", e.Job.ID, p.Percent, p.Message)
+	case fsm.JobCancelled:
+		return e.Job.ID + ": cancellation requested"
+	}
+	return fmt.Sprintf("%s: %s", eventNames[e.Kind], e.Name)
 }
 
 // wakeUp prints when m wants to be woken. A lazily moved timer may want it

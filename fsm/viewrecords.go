@@ -105,7 +105,9 @@ func (v *View) Batch(id string) *JobBatch {
 
 // Batches calls fn for the batches from an id on, in the order of ids, until fn
 // returns false.
-func (v *View) Batches(from string, fn func(*JobBatch) bool) { v.batches.Ascend(&JobBatch{ID: from}, fn) }
+func (v *View) Batches(from string, fn func(*JobBatch) bool) {
+	v.batches.Ascend(&JobBatch{ID: from}, fn)
+}
 
 // Holds calls fn for the unique keys that are held for a period, by type and
 // key, until fn returns false.

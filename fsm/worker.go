@@ -26,6 +26,7 @@ func (m *Machine) registerWorker(op *fsmpb.RegisterWorker) Result {
 		return Result{}
 	}
 	m.addWorker(w)
+	m.events = append(m.events, Event{Kind: WorkerRegistered, Name: w.Name})
 	return Result{}
 }
 
@@ -99,6 +100,7 @@ func (m *Machine) workerDead(op *fsmpb.WorkerDead) Result {
 // buryWorker takes the worker out of the registry and its jobs back.
 func (m *Machine) buryWorker(w *Worker) {
 	m.dropWorker(w)
+	m.events = append(m.events, Event{Kind: WorkerDied, Name: w.Name})
 	for _, j := range m.heldBy(w.Name) {
 		m.expire(j, "worker "+printable(w.Name)+" is dead")
 	}

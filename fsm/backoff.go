@@ -1,0 +1,71 @@
+package fsm
+
+import (
+	"math"
+	"math/bits"
+)
+
+// backoff is how long a failed job waits for its next attempt, by its own rule
+// or its type's.
+func (m *Machine) backoff(j *Job) int64 {
+	b := j.Options().Backoff
+	if b.Kind == BackoffUnset {
+		s := m.settingsOf(j)
+		if s == nil {
+			return 0
+		}
+		b = s.Backoff
+	}
+	return jittered(b.delay(j.Attempts), b.Jitter, mix(m.random, j.Token))
+}
+
+// delay is the wait after n attempts, before jitter.
+func (b Backoff) delay(n int32) int64 {
+	delay := b.BaseMs
+	switch b.Kind {
+	case BackoffFixed:
+	case BackoffLinear:
+		delay = saturatingProduct(b.BaseMs, uint64(max(n, 1)))
+	case BackoffExponential:
+		delay = saturatingProduct(b.BaseMs, 1<<min(max(n, 1)-1, 63))
+	default:
+		return 0
+	}
+	if b.CapMs > 0 {
+		delay = min(delay, b.CapMs)
+	}
+	return max(delay, 0)
+}
+
+// saturatingProduct is a·n, or the largest number; 0 if a is negative.
+func saturatingProduct(a int64, n uint64) int64 {
+	if a <= 0 {
+		return 0
+	}
+	high, low := bits.Mul64(uint64(a), n)
+	if high != 0 || low > math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return int64(low)
+}
+
+// jittered is delay, lowered by a random part of up to percent of it.
+func jittered(delay int64, percent uint8, dice uint64) int64 {
+	p := uint64(min(percent, 100)) * (dice >> 32)
+	high, low := bits.Mul64(uint64(delay), p)
+	const whole = 100 << 32
+	if high >= whole {
+		return 0 // not reached: p is below whole
+	}
+	taken, _ := bits.Div64(high, low, whole)
+	return delay - int64(taken)
+}
+
+// mix spreads the leader's dice over the jobs of an entry (the finalizer of
+// splitmix64, Steele et al. 2014).
+func mix(random, token uint64) uint64 {
+	z := random + token*0x9e3779b97f4a7c15
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}

@@ -1,0 +1,146 @@
+package fsm
+
+import (
+	"strings"
+
+	"osqueue/fsm/fsmpb"
+)
+
+func byBatch(a, b *JobBatch) bool { return a.ID < b.ID }
+
+func byBatchEnd(a, b *JobBatch) bool {
+	if a.EndedAt != b.EndedAt {
+		return a.EndedAt < b.EndedAt
+	}
+	return a.ID < b.ID
+}
+
+// checkBatch looks at the new batch of an enqueue. It is nil if there is none to
+// make, as when it has been made before.
+func (m *Machine) checkBatch(n *fsmpb.NewBatch) (*JobBatch, Code) {
+	if n == nil {
+		return nil, OK
+	}
+	if n.Id == "" {
+		return nil, NoID
+	}
+	on := narrow[CallbackOn](n.CallbackOn)
+	if old, ok := m.batches.Get(&JobBatch{ID: n.Id}); ok {
+		if old.CallbackOn != on || !sameCallback(old.Callback, n.Callback) {
+			return nil, IDTaken
+		}
+		return nil, OK
+	}
+	return &JobBatch{
+		ID: strings.Clone(n.Id), CreatedAt: m.meta.Now, Callback: cloneNewJob(n.Callback), CallbackOn: on,
+	}, OK
+}
+
+// sameCallback: the id, which the leader may have made, does not count.
+func sameCallback(a, b *fsmpb.NewJob) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return sameRequest(a, b)
+}
+
+// countInBatch keeps the batch of a job that is new (from 0) or has changed its
+// status.
+func (m *Machine) countInBatch(j *Job, from Status) {
+	old := m.batchOf(j)
+	if old == nil {
+		return
+	}
+	b := *old
+	if from == 0 {
+		b.Total++
+	}
+	b.count(from, -1)
+	b.count(j.Status, +1)
+	m.putBatch(old, &b)
+}
+
+// countRemoved counts a job that was deleted before its end.
+func (m *Machine) countRemoved(j *Job) {
+	old := m.batchOf(j)
+	if old == nil {
+		return
+	}
+	b := *old
+	b.Cancelled++
+	m.putBatch(old, &b)
+}
+
+// batchOf is the batch that j belongs to; nil if it is gone. One that is younger
+// than the job is another one.
+func (m *Machine) batchOf(j *Job) *JobBatch {
+	b, ok := m.batches.Get(&JobBatch{ID: j.Opt.Batch})
+	if !ok || b.CreatedAt > j.CreatedAt {
+		return nil
+	}
+	return b
+}
+
+func (b *JobBatch) count(s Status, n int) {
+	switch s {
+	case Completed:
+		b.Completed += uint64(n)
+	case Dead:
+		b.Dead += uint64(n)
+	case Cancelled:
+		b.Cancelled += uint64(n)
+	}
+}
+
+// putBatch stores b, which replaces old, and ends it when its last job has.
+func (m *Machine) putBatch(old, b *JobBatch) {
+	switch over := b.Pending() == 0; {
+	case !over && b.EndedAt != 0:
+		m.ended.Delete(old)
+		b.EndedAt = 0
+	case over && b.EndedAt == 0:
+		b.EndedAt = m.meta.Now
+		m.ended.Set(b)
+		m.batches.Set(b)
+		m.events = append(m.events, Event{Kind: BatchEnded, Name: b.ID})
+		m.callBack(b)
+		return
+	case b.EndedAt != 0:
+		m.ended.Set(b)
+	}
+	m.batches.Set(b)
+}
+
+// callBack enqueues the callback of a batch that has ended, once.
+func (m *Machine) callBack(old *JobBatch) {
+	if old.Callback == nil || old.Called || old.CallbackOn == CallbackCompleted && old.Completed != old.Total {
+		return
+	}
+	b := *old
+	b.Called = true
+	m.ended.Set(&b)
+	m.batches.Set(&b)
+	if b.Callback.Id == "" || m.ids[b.Callback.Id] != nil {
+		return
+	}
+	n := cloneNewJob(b.Callback)
+	n.Batch, n.Unique, n.After, n.AfterFailure = "", nil, nil, 0
+	m.add(n, "")
+}
+
+// batchEnd is the first moment at which an ended batch is too old.
+func (m *Machine) batchEnd(b *JobBatch) int64 {
+	return later(b.EndedAt, m.meta.Settings.RetainCompletedMs, 1)
+}
+
+// retireBatches removes the ended batches that are too old.
+func (m *Machine) retireBatches() {
+	for {
+		b, ok := m.ended.Min()
+		if !ok || m.batchEnd(b) > m.meta.Now {
+			return
+		}
+		m.ended.Delete(b)
+		m.batches.Delete(b)
+	}
+}

@@ -1,0 +1,244 @@
+package fsm
+
+import (
+	"slices"
+
+	"osqueue/fsm/fsmpb"
+)
+
+// ChangeKind is what a Change does to jobs.
+type ChangeKind uint32
+
+// The kinds of change. They stand in log entries and must not change.
+const (
+	CancelJobs ChangeKind = iota + 1
+	RetryJobs
+	DeleteJobs
+
+	numChanges = iota
+)
+
+// Bounds of one change by filter.
+const (
+	changeMax = 1000
+	visitMax  = 10_000
+)
+
+// changeable are the statuses that a kind applies to.
+var changeable = map[ChangeKind][]Status{
+	CancelJobs: {Scheduled, Unclaimed, InProgress, Blocked},
+	RetryJobs:  {Scheduled, Dead, Cancelled},
+	DeleteJobs: {Scheduled, Unclaimed, Completed, Dead, Cancelled, Blocked},
+}
+
+// change cancels, retries or deletes jobs.
+func (m *Machine) change(op *fsmpb.Change) Result {
+	kind := ChangeKind(op.Kind)
+	if op.Filter != nil {
+		return m.changeMatching(kind, op)
+	}
+	res := Result{Jobs: make([]*Job, len(op.Ids)), Codes: make([]Code, len(op.Ids))}
+	for i, id := range op.Ids {
+		res.Jobs[i], res.Codes[i] = m.changeOne(kind, m.ids[id])
+		if res.Codes[i] == OK {
+			res.Count++
+		}
+	}
+	return res
+}
+
+func (m *Machine) changeMatching(kind ChangeKind, op *fsmpb.Change) Result {
+	limit := op.Limit
+	if limit == 0 || limit > changeMax {
+		limit = changeMax
+	}
+	f := newFilter(op.Filter, kind)
+	var res Result
+	last := Place{Status: narrow[Status](op.Filter.AfterStatus), Seq: op.Filter.AfterSeq}
+	for visits := 0; ; visits++ {
+		j := m.visit(f, last)
+		if j == nil {
+			return res
+		}
+		if visits == visitMax || res.Count == uint64(limit) {
+			res.Next = last
+			return res
+		}
+		last = Place{j.Status, j.Seq}
+		if !f.matches(j) {
+			continue
+		}
+		if _, code := m.changeOne(kind, j); code == OK {
+			res.Count++
+		}
+	}
+}
+
+func (m *Machine) changeOne(kind ChangeKind, j *Job) (*Job, Code) {
+	if j == nil {
+		return nil, NotFound
+	}
+	switch kind {
+	case CancelJobs:
+		return m.cancel(j)
+	case RetryJobs:
+		return m.retry(j)
+	}
+	return m.deleteJob(j)
+}
+
+func (m *Machine) cancel(old *Job) (*Job, Code) {
+	switch old.Status {
+	case Cancelled:
+		return old, Duplicate
+	case Completed, Dead:
+		return old, WrongStatus
+	case InProgress:
+		return m.requestCancel(old)
+	}
+	j := *old
+	m.cancelNow(old, &j)
+	return &j, OK
+}
+
+// requestCancel leaves it to the worker to stop.
+func (m *Machine) requestCancel(old *Job) (*Job, Code) {
+	if old.Details().CancelAt != 0 {
+		return old, Duplicate
+	}
+	j := *old
+	j.changeDetails(func(d *Details) { d.CancelAt = m.meta.Now })
+	m.put(old, &j)
+	m.events = append(m.events, Event{Kind: JobCancelled, Job: &j, From: j.Status})
+	return &j, OK
+}
+
+// cancelNow makes j, a changed copy of old that nobody runs, cancelled.
+func (m *Machine) cancelNow(old, j *Job) {
+	j.Status, j.FinishedAt = Cancelled, m.meta.Now
+	j.changeDetails(func(d *Details) { d.Waits = nil })
+	m.put(old, j)
+}
+
+func (m *Machine) retry(old *Job) (*Job, Code) {
+	switch old.Status {
+	case Unclaimed:
+		return old, Duplicate
+	case Scheduled:
+		j := *old
+		j.Status, j.RunAt = Unclaimed, m.meta.Now
+		m.put(old, &j)
+		return &j, OK
+	case Dead, Cancelled:
+		return m.revive(old)
+	}
+	return old, WrongStatus
+}
+
+// revive gives an ended job all of its attempts again.
+func (m *Machine) revive(old *Job) (*Job, Code) {
+	if u := old.Options().Unique; u.Key != "" {
+		if h := m.holderOfKey(old.Type, u.Key); h != nil && h.Seq != old.Seq {
+			return old, UniqueTaken
+		}
+	}
+	j := *old
+	j.Status, j.AttemptEnd, j.Attempts = Unclaimed, NoEnd, 0
+	j.Worker, j.Heartbeat, j.FinishedAt, j.RunAt = "", 0, 0, 0
+	j.changeDetails(func(d *Details) {
+		d.CancelAt, d.Progress, d.ProgressAt, d.Waits = 0, Progress{}, 0, nil
+	})
+	m.put(old, &j)
+	return &j, OK
+}
+
+func (m *Machine) deleteJob(j *Job) (*Job, Code) {
+	if j.Status == InProgress || j.Status == Completed && m.waited[j.ID].all > 0 {
+		return j, WrongStatus
+	}
+	m.unhold(j)
+	m.remove(j)
+	return j, OK
+}
+
+// filter is an fsmpb.Filter made ready to visit jobs by.
+type filter struct {
+	*fsmpb.Filter
+	statuses []Status // in order
+	label    *label
+}
+
+func newFilter(p *fsmpb.Filter, kind ChangeKind) *filter {
+	f := &filter{Filter: p}
+	for _, s := range p.Statuses {
+		f.statuses = append(f.statuses, narrow[Status](s))
+	}
+	if len(f.statuses) == 0 {
+		f.statuses = slices.Clone(changeable[kind])
+	}
+	slices.Sort(f.statuses)
+	f.statuses = slices.Compact(f.statuses)
+	switch {
+	case p.Tag != "":
+		f.label = &label{name: p.Tag}
+	case p.Batch != "":
+		f.label = &label{batch: true, name: p.Batch}
+	}
+	return f
+}
+
+// visit is the next job behind a place, by status, then Seq, that is worth
+// looking at.
+func (m *Machine) visit(f *filter, after Place) *Job {
+	for _, s := range f.statuses {
+		if s < after.Status {
+			continue
+		}
+		seq := uint64(0)
+		if s == after.Status {
+			if seq = after.Seq; seq+1 == 0 {
+				continue
+			}
+		}
+		if j := m.nextIn(f, s, seq+1); j != nil {
+			return j
+		}
+	}
+	return nil
+}
+
+// nextIn is the first job of a status with at least that Seq.
+func (m *Machine) nextIn(f *filter, s Status, seq uint64) (found *Job) {
+	from := &Job{Status: s, Seq: seq}
+	take := func(j *Job, same bool) bool {
+		if same && j.Status == s {
+			found = j
+		}
+		return false
+	}
+	switch {
+	case f.label != nil:
+		m.tagged.Ascend(tagged{*f.label, from}, func(t tagged) bool { return take(t.job, t.label == *f.label) })
+	case f.Type != nil:
+		from.Type = *f.Type
+		m.typed.Ascend(from, func(j *Job) bool { return take(j, j.Type == *f.Type) })
+	default:
+		m.jobs.Ascend(from, func(j *Job) bool { return take(j, true) })
+	}
+	return found
+}
+
+func (f *filter) matches(j *Job) bool {
+	o := j.Options()
+	switch {
+	case f.Type != nil && j.Type != *f.Type,
+		f.Tag != "" && !slices.Contains(o.Tags, f.Tag),
+		f.Group != nil && o.Group != *f.Group,
+		f.Batch != "" && o.Batch != f.Batch,
+		f.Worker != nil && j.Worker != *f.Worker,
+		f.CreatedFromMs != 0 && j.CreatedAt < f.CreatedFromMs,
+		f.CreatedBeforeMs != 0 && j.CreatedAt >= f.CreatedBeforeMs:
+		return false
+	}
+	return true
+}

@@ -1,0 +1,168 @@
+package fsm
+
+import (
+	"strings"
+
+	"osqueue/fsm/fsmpb"
+)
+
+// cronsMax bounds the number of schedules: they are kept until deleted.
+const cronsMax = 100_000
+
+// lateMs is how late a fire may be made as if in time.
+const lateMs = 60_000
+
+func byCron(a, b *Cron) bool { return a.Name < b.Name }
+
+func byNext(a, b *Cron) bool {
+	if a.NextAt != b.NextAt {
+		return a.NextAt < b.NextAt
+	}
+	return a.Name < b.Name
+}
+
+// DueCrons calls fn for the schedules whose next time is not after now, the
+// earliest first, until fn returns false. The leader proposes a FireCron for
+// each.
+func (m *Machine) DueCrons(now int64, fn func(*Cron) bool) {
+	m.cronsDue.Scan(func(c *Cron) bool { return c.NextAt <= now && fn(c) })
+}
+
+func (m *Machine) cron(name string) *Cron {
+	c, _ := m.crons.Get(&Cron{Name: name})
+	return c
+}
+
+// storeCron stores c, which replaces old (nil for a new one).
+func (m *Machine) storeCron(old, c *Cron) {
+	if old != nil && old.NextAt != 0 {
+		m.cronsDue.Delete(old)
+	}
+	if c.NextAt != 0 {
+		m.cronsDue.Set(c)
+	}
+	m.crons.Set(c)
+}
+
+func (m *Machine) putCron(op *fsmpb.PutCron) Result {
+	c := &Cron{CreatedAt: m.meta.Now}
+	old := m.cron(op.Name)
+	switch {
+	case old != nil:
+		*c = *old
+	case m.crons.Len() >= cronsMax:
+		return Result{Code: TooManyCrons}
+	}
+	c.Name, c.Spec, c.TimeZone = strings.Clone(op.Name), strings.Clone(op.Spec), strings.Clone(op.TimeZone)
+	c.Job = cloneNewJob(op.Job)
+	c.Job.Id = ""
+	c.Overlap, c.Missed = narrow[OverlapPolicy](op.Overlap), narrow[MissedPolicy](op.Missed)
+	m.setPaused(c, op.Paused, op.NextMs)
+	m.storeCron(old, c)
+	m.events = append(m.events, Event{Kind: CronPut, Name: c.Name})
+	return Result{}
+}
+
+func (m *Machine) setPaused(c *Cron, paused bool, next int64) {
+	c.Paused, c.NextAt, c.UpdatedAt = paused, next, m.meta.Now
+	if paused {
+		c.NextAt = 0
+	}
+}
+
+func (m *Machine) pauseCron(op *fsmpb.PauseCron) Result {
+	old := m.cron(op.Name)
+	if old == nil {
+		return Result{Code: NotFound}
+	}
+	c := *old
+	m.setPaused(&c, op.Paused, op.NextMs)
+	m.storeCron(old, &c)
+	m.events = append(m.events, Event{Kind: CronPut, Name: c.Name})
+	return Result{}
+}
+
+func (m *Machine) deleteCron(op *fsmpb.DeleteCron) Result {
+	c := m.cron(op.Name)
+	if c == nil {
+		return Result{Code: NotFound}
+	}
+	if c.NextAt != 0 {
+		m.cronsDue.Delete(c)
+	}
+	m.crons.Delete(c)
+	m.events = append(m.events, Event{Kind: CronDeleted, Name: c.Name})
+	return Result{}
+}
+
+// fireCron lets a schedule fire for its next time, unless that has changed: so
+// it fires once, whoever proposes it and how often.
+func (m *Machine) fireCron(op *fsmpb.FireCron) Result {
+	old := m.cron(op.Name)
+	if old == nil {
+		return Result{Code: NotFound}
+	}
+	if old.Paused || old.NextAt == 0 || old.NextAt != op.DueMs {
+		return Result{Code: NotDue}
+	}
+	c := *old
+	c.NextAt, c.LastAt = op.NextMs, op.AtMs
+	c.MissedCount += op.Missed
+	var res Result
+	if late := later(m.meta.Now, -op.AtMs); c.Missed == MissedSkip && late > lateMs {
+		c.MissedCount++
+		c.LastError = "missed by " + itoa(late) + " ms"
+	} else if c.Overlap == OverlapSkip && m.unended(c.LastJobID) {
+		c.LastError = "job " + c.LastJobID + " has not ended"
+	} else if res = m.enqueueFrom(&c, op.JobId); !res.Code.Done() {
+		c.LastError = res.Code.Err().Error()
+	} else {
+		m.fired(old, &c, res.Jobs[0])
+		return Result{Code: OK, Jobs: res.Jobs}
+	}
+	c.Skipped++
+	m.storeCron(old, &c)
+	m.events = append(m.events, Event{Kind: CronSkipped, Name: c.Name})
+	return Result{}
+}
+
+func (m *Machine) unended(id string) bool {
+	j := m.ids[id]
+	return j != nil && !j.Status.ended()
+}
+
+// enqueueFrom enqueues the job of a schedule.
+func (m *Machine) enqueueFrom(c *Cron, id string) Result {
+	n := cloneNewJob(c.Job)
+	if n == nil {
+		n = new(fsmpb.NewJob)
+	}
+	n.Id = id
+	res := m.enqueueJobs([]*fsmpb.NewJob{n}, nil, c.Name)
+	if res.Code == OK {
+		res.Code = res.Codes[0]
+	}
+	return res
+}
+
+func (m *Machine) fired(old, c *Cron, j *Job) {
+	c.Fired++
+	c.LastJobID, c.LastError = j.ID, ""
+	m.storeCron(old, c)
+	m.events = append(m.events, Event{Kind: CronFired, Job: j, From: j.Status, Name: c.Name})
+}
+
+func (m *Machine) triggerCron(op *fsmpb.TriggerCron) Result {
+	old := m.cron(op.Name)
+	if old == nil {
+		return Result{Code: NotFound}
+	}
+	c := *old
+	res := m.enqueueFrom(&c, op.JobId)
+	if !res.Code.Done() {
+		return Result{Code: res.Code}
+	}
+	c.LastAt = m.meta.Now
+	m.fired(old, &c, res.Jobs[0])
+	return Result{Code: res.Code, Jobs: res.Jobs}
+}

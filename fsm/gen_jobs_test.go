@@ -1,0 +1,255 @@
+package fsm_test
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+)
+
+func (w *workload) enqueue(t *rapid.T) *fsmpb.Mutation {
+	op := &fsmpb.Enqueue{}
+	batch := ""
+	if once(t, 4, "in a batch") {
+		batch = pick(t, batchIDs, "batch")
+		if !once(t, 4, "open it") {
+			op.NewBatch = w.newBatch(t, batch)
+		}
+	}
+	for range roll(t, 6, "jobs") {
+		n := w.newJob(t, op)
+		if batch != "" && !once(t, 4, "beside the batch") {
+			n.Batch = batch
+		}
+		op.Jobs = append(op.Jobs, n)
+	}
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: op}}
+}
+
+// newBatch is mostly the same for the same id.
+func (w *workload) newBatch(t *rapid.T, id string) *fsmpb.NewBatch {
+	if b := w.batches[id]; b != nil && !once(t, 8, "another batch") {
+		return proto.CloneOf(b)
+	}
+	b := &fsmpb.NewBatch{Id: id, CallbackOn: uint32(roll(t, 2, "callback on"))}
+	if !once(t, 3, "no callback") {
+		b.Callback = w.content(t, roll(t, idCount, "like"))
+		b.Callback.Id = "call-" + id
+		switch roll(t, 12, "callback") {
+		case 11:
+			b.Callback.Id = jobID(roll(t, idCount, "id"))
+		case 10:
+			b.Callback.Batch = pick(t, batchIDs, "batch")
+		case 9:
+			b.Callback.After = []string{w.someJob(t, nil)}
+		}
+	}
+	if w.batches == nil {
+		w.batches = make(map[string]*fsmpb.NewBatch)
+	}
+	w.batches[id] = b
+	return proto.CloneOf(b)
+}
+
+// newJob's content is mostly what the same id had before: then it is a
+// repeated request.
+func (w *workload) newJob(t *rapid.T, op *fsmpb.Enqueue) *fsmpb.NewJob {
+	number := roll(t, idCount, "id")
+	if n := w.contents[jobID(number)]; n != nil && w.meets(n.After) && !once(t, 5, "as new") {
+		return proto.CloneOf(n)
+	}
+	n := w.content(t, number)
+	if once(t, 4, "after") {
+		for range 1 + roll(t, 3, "afters") {
+			n.After = append(n.After, w.someJob(t, op))
+		}
+		n.AfterFailure = uint32(roll(t, 3, "after failure"))
+	}
+	w.distort(t, n)
+	if w.contents == nil {
+		w.contents = make(map[string]*fsmpb.NewJob)
+	}
+	w.contents[n.Id] = n
+	return proto.CloneOf(n)
+}
+
+// meets is whether all ids were met lately.
+func (w *workload) meets(ids []string) bool {
+	return !slices.ContainsFunc(ids, func(id string) bool { return !slices.Contains(w.known, id) })
+}
+
+// someJob is the id of a job to wait for: mostly one that is there, or that
+// comes in the same mutation.
+func (w *workload) someJob(t *rapid.T, op *fsmpb.Enqueue) string {
+	switch own := op.GetJobs(); {
+	case len(own) > 0 && once(t, 3, "of its own"):
+		return pick(t, own, "own").Id
+	case len(w.known) > 0 && !once(t, 25, "unknown"):
+		return pick(t, lastOf(w.known, 8), "known")
+	}
+	return jobID(roll(t, idCount, "any"))
+}
+
+// content follows from the number.
+func (w *workload) content(t *rapid.T, number int) *fsmpb.NewJob {
+	n := &fsmpb.NewJob{
+		Id: jobID(number), Type: jobTypes[number%len(jobTypes)],
+		Priority: int32(number%7/5) * 5, LeaseMs: int64(number % 3 * 60),
+		Group: groups[number/4%len(groups)],
+	}
+	if number%4 > 0 {
+		n.Payload = fmt.Append(nil, number)[:min(number%4-1, 1+number/10)]
+	}
+	if number%5 == 0 {
+		attempts := int32(number % 3)
+		n.MaxAttempts = &attempts
+	}
+	if number%6 == 0 {
+		n.RunAtMs = sum(w.now, odd(t, rapid.Int64Range(-20, 100), "runAt"))
+	}
+	if number%9 == 4 {
+		n.TimeoutMs = odd(t, rapid.Int64Range(5, 80), "timeout")
+	}
+	if number%8 < 3 {
+		n.Tags = tags[:1+number%3]
+	}
+	if number%10 == 3 {
+		n.Backoff = w.backoff(t)
+	}
+	if number%7 < 3 {
+		n.Unique = &fsmpb.Unique{Key: fmt.Sprint("k", number/8%2), Scope: uint32(1 + number%3)}
+		if number%3 == 2 {
+			n.Unique.PeriodMs = odd(t, rapid.Int64Range(1, 150), "period")
+		}
+	}
+	return n
+}
+
+// distort makes a few jobs odd.
+func (w *workload) distort(t *rapid.T, n *fsmpb.NewJob) {
+	switch roll(t, 200, "oddity") {
+	case 199:
+		n.Priority = pick(t, []int32{math.MinInt32, math.MaxInt32, -1}, "priority")
+	case 198:
+		n.LeaseMs = odd(t, rapid.Int64(), "lease")
+	case 197:
+		attempts := pick(t, []int32{math.MinInt32, math.MaxInt32, -1}, "maxAttempts")
+		n.MaxAttempts = &attempts
+	case 196:
+		n.Payload = nil
+	case 195:
+		n.Id = ""
+	case 194:
+		n.Unique = &fsmpb.Unique{Key: pick(t, []string{"", "k0"}, "key"), Scope: uint32(roll(t, 4, "scope")), PeriodMs: odd(t, rapid.Int64Range(-5, 50), "period")}
+	case 193:
+		n.Tags = []string{"t1", "t2", "t1"}
+	case 192:
+		n.Batch = pick(t, batchIDs, "batch")
+	case 191:
+		n.After = slices.Concat(n.After, n.After)
+	case 190:
+		n.TimeoutMs = odd(t, rapid.Int64(), "timeout")
+	}
+}
+
+func (w *workload) backoff(t *rapid.T) *fsmpb.Backoff {
+	return &fsmpb.Backoff{
+		Kind:          uint32(roll(t, 5, "backoff")),
+		BaseMs:        odd(t, rapid.Int64Range(0, 40), "base"),
+		CapMs:         odd(t, rapid.SampledFrom([]int64{0, 50, 20}), "cap"),
+		JitterPercent: uint32(pick(t, []int{0, 50, 100, 10}, "jitter")),
+	}
+}
+
+func (w *workload) claim(t *rapid.T) *fsmpb.Mutation {
+	op := &fsmpb.Claim{
+		Worker:  w.worker(t),
+		Types:   rapid.SliceOfN(rapid.SampledFrom(append(jobTypes, "none")), 0, 3).Draw(t, "types"),
+		Max:     pick(t, []uint32{1, 2, 3, 0, 5, math.MaxUint32}, "max"),
+		LeaseMs: odd(t, rapid.SampledFrom([]int64{0, 10, 50, 200}), "lease"),
+	}
+	if rapid.Bool().Draw(t, "repeatable") {
+		op.RequestId = fmt.Sprintf("r%d", roll(t, 25, "request"))
+	}
+	if len(w.asked) > 0 && once(t, 8, "again") {
+		op = pick(t, w.asked, "claim")
+	}
+	w.asked = lastOf(append(w.asked, op), 3)
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Claim{Claim: op}}
+}
+
+// report draws who reports on which lease: mostly the holder with its token.
+func (w *workload) report(t *rapid.T) (worker string, l *fsmpb.Lease) {
+	g := grant{w.worker(t), fsm.Lease{JobID: "none", Token: 1}}
+	if len(w.leases) > 0 {
+		g = pick(t, lastOf(w.leases, pick(t, []int{3, 8, 24}, "recent")), "lease")
+	}
+	switch roll(t, 14, "who") {
+	case 11:
+		g.lease.Token = 0
+	case 10:
+		g.worker = w.worker(t)
+	case 9:
+		g.worker, g.lease.Token = w.worker(t), 0
+	case 8:
+		g.lease.Token += uint64(roll(t, 7, "off by") - 3)
+	case 7:
+		g.lease.JobID = jobID(roll(t, idCount, "id"))
+		g.lease.Token = 0
+	}
+	return g.worker, &fsmpb.Lease{JobId: g.lease.JobID, Token: g.lease.Token}
+}
+
+func (w *workload) heartbeat(t *rapid.T) *fsmpb.Mutation {
+	op := &fsmpb.Heartbeat{}
+	for range roll(t, 5, "leases") {
+		worker, l := w.report(t)
+		if once(t, 3, "progress") {
+			l.Progress = &fsmpb.Progress{
+				Percent: uint32(rapid.IntRange(0, 100).Draw(t, "percent")), Message: pick(t, []string{"", "on"}, "message"),
+			}
+		}
+		op.Worker, op.Leases = worker, append(op.Leases, l)
+	}
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Heartbeat{Heartbeat: op}}
+}
+
+func (w *workload) complete(t *rapid.T) *fsmpb.Mutation {
+	worker, l := w.report(t)
+	op := &fsmpb.Complete{Worker: worker, Lease: l}
+	op.Result = rapid.SampledFrom([][]byte{nil, {}, []byte("1")}).Draw(t, "result")
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Complete{Complete: op}}
+}
+
+func (w *workload) fail(t *rapid.T) *fsmpb.Mutation {
+	worker, l := w.report(t)
+	op := &fsmpb.Fail{
+		Worker: worker, Lease: l, Error: w.reason(t),
+		Permanent: once(t, 5, "permanent"),
+	}
+	if rapid.Bool().Draw(t, "with delay") {
+		delay := odd(t, rapid.SampledFrom([]int64{0, 10, 100}), "delay")
+		op.RetryDelayMs = &delay
+	}
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Fail{Fail: op}}
+}
+
+// reason is now and then longer than a history keeps, by characters of several
+// bytes.
+func (w *workload) reason(t *rapid.T) string {
+	if !once(t, 20, "long") {
+		return pick(t, []string{"boom", ""}, "error")
+	}
+	text := fmt.Sprintf("%*s", 1016+roll(t, 8, "length"), "x")
+	return text + "€µ€µ€µ"
+}
+
+func (w *workload) release(t *rapid.T) *fsmpb.Mutation {
+	worker, l := w.report(t)
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Release{Release: &fsmpb.Release{Worker: worker, Lease: l}}}
+}

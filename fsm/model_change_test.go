@@ -1,0 +1,176 @@
+package fsm_test
+
+import (
+	"slices"
+
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+)
+
+// Bounds of a change by filter.
+const (
+	changesMax = 1000
+	visitsMax  = 10_000
+)
+
+func (m *model) changeJobs(op *fsmpb.Change) fsm.Result {
+	kind := fsm.ChangeKind(op.Kind)
+	if op.Filter != nil {
+		return m.changeByFilter(kind, op.Filter, op.Limit)
+	}
+	var res fsm.Result
+	for _, id := range op.Ids {
+		j, code := m.changeOne(kind, m.job(id))
+		res.Jobs, res.Codes = append(res.Jobs, j), append(res.Codes, code)
+		if code == fsm.OK {
+			res.Count++
+		}
+	}
+	return res
+}
+
+func (m *model) changeOne(kind fsm.ChangeKind, j *fsm.Job) (*fsm.Job, fsm.Code) {
+	if j == nil {
+		return nil, fsm.NotFound
+	}
+	switch kind {
+	case fsm.CancelJobs:
+		return m.cancel(j)
+	case fsm.RetryJobs:
+		return m.retry(j)
+	}
+	return m.deleteJob(j)
+}
+
+func (m *model) cancel(j *fsm.Job) (*fsm.Job, fsm.Code) {
+	switch j.Status {
+	case fsm.Blocked, fsm.Scheduled, fsm.Unclaimed:
+		return m.change(j, func(j *fsm.Job) { m.finish(j, fsm.Cancelled, j.AttemptEnd) }), fsm.OK
+	case fsm.InProgress:
+		if j.Details().CancelAt != 0 {
+			return j, fsm.Duplicate
+		}
+		j = m.change(j, func(j *fsm.Job) { details(j, func(d *fsm.Details) { d.CancelAt = m.meta.Now }) })
+		m.events = append(m.events, event{kind: fsm.JobCancelled, id: j.ID, from: j.Status, to: j.Status})
+		return j, fsm.OK
+	case fsm.Cancelled:
+		return j, fsm.Duplicate
+	}
+	return j, fsm.WrongStatus
+}
+
+func (m *model) retry(j *fsm.Job) (*fsm.Job, fsm.Code) {
+	switch j.Status {
+	case fsm.Dead, fsm.Cancelled:
+		if m.holder(j, j) != nil {
+			return j, fsm.UniqueTaken
+		}
+		return m.change(j, func(j *fsm.Job) {
+			j.Status, j.Attempts, j.AttemptEnd, j.Worker = fsm.Unclaimed, 0, fsm.NoEnd, ""
+			j.Heartbeat, j.FinishedAt, j.RunAt = 0, 0, 0
+			details(j, func(d *fsm.Details) {
+				d.CancelAt, d.Progress, d.ProgressAt, d.Waits = 0, fsm.Progress{}, 0, nil
+			})
+		}), fsm.OK
+	case fsm.Scheduled:
+		return m.change(j, func(j *fsm.Job) { j.Status, j.RunAt = fsm.Unclaimed, m.meta.Now }), fsm.OK
+	case fsm.Unclaimed:
+		return j, fsm.Duplicate
+	}
+	return j, fsm.WrongStatus
+}
+
+func (m *model) deleteJob(j *fsm.Job) (*fsm.Job, fsm.Code) {
+	if j.Status == fsm.InProgress || m.owed(j) {
+		return j, fsm.WrongStatus
+	}
+	m.remove(j)
+	m.holds = slices.DeleteFunc(slices.Clone(m.holds), func(h *fsm.Hold) bool { return h.Seq == j.Seq })
+	return j, fsm.OK
+}
+
+// changeByFilter visits jobs one after the other, as they are by then.
+func (m *model) changeByFilter(kind fsm.ChangeKind, f *fsmpb.Filter, limit uint32) (res fsm.Result) {
+	if limit == 0 || limit > changesMax {
+		limit = changesMax
+	}
+	at := fsm.Place{Status: fsm.Status(f.AfterStatus), Seq: f.AfterSeq}
+	for visits := 0; ; visits++ {
+		j := m.nextToVisit(kind, f, at)
+		if j == nil {
+			return res
+		}
+		if visits == visitsMax || res.Count == uint64(limit) {
+			res.Next = at
+			return res
+		}
+		at = fsm.Place{Status: j.Status, Seq: j.Seq}
+		if matches(f, j) {
+			if _, code := m.changeOne(kind, j); code == fsm.OK {
+				res.Count++
+			}
+		}
+	}
+}
+
+// nextToVisit is the first job behind a place, in the order of visits.
+func (m *model) nextToVisit(kind fsm.ChangeKind, f *fsmpb.Filter, at fsm.Place) (first *fsm.Job) {
+	for _, j := range m.jobs {
+		if !visited(kind, f, j) || !behind(j, at.Status, at.Seq) {
+			continue
+		}
+		if first == nil || behind(first, j.Status, j.Seq) {
+			first = j
+		}
+	}
+	return first
+}
+
+func behind(j *fsm.Job, s fsm.Status, seq uint64) bool {
+	return j.Status > s || j.Status == s && j.Seq > seq
+}
+
+// visited is whether a job is looked at at all.
+func visited(kind fsm.ChangeKind, f *fsmpb.Filter, j *fsm.Job) bool {
+	statuses := applicable(kind)
+	if len(f.Statuses) > 0 {
+		statuses = nil
+		for _, s := range f.Statuses {
+			statuses = append(statuses, fsm.Status(s))
+		}
+	}
+	if !slices.Contains(statuses, j.Status) {
+		return false
+	}
+	switch {
+	case f.Tag != "":
+		return slices.Contains(j.Options().Tags, f.Tag)
+	case f.Batch != "":
+		return j.Options().Batch == f.Batch
+	case f.Type != nil:
+		return j.Type == *f.Type
+	}
+	return true
+}
+
+// applicable are the statuses in which a change has an effect.
+func applicable(kind fsm.ChangeKind) []fsm.Status {
+	switch kind {
+	case fsm.CancelJobs:
+		return []fsm.Status{fsm.Scheduled, fsm.Unclaimed, fsm.InProgress, fsm.Blocked}
+	case fsm.RetryJobs:
+		return []fsm.Status{fsm.Scheduled, fsm.Dead, fsm.Cancelled}
+	}
+	return []fsm.Status{fsm.Scheduled, fsm.Unclaimed, fsm.Completed, fsm.Dead, fsm.Cancelled, fsm.Blocked}
+}
+
+func matches(f *fsmpb.Filter, j *fsm.Job) bool {
+	o := j.Options()
+	return (f.Type == nil || j.Type == *f.Type) &&
+		(f.Tag == "" || slices.Contains(o.Tags, f.Tag)) &&
+		(f.Group == nil || o.Group == *f.Group) &&
+		(f.Batch == "" || o.Batch == f.Batch) &&
+		(f.Worker == nil || j.Worker == *f.Worker) &&
+		(f.CreatedFromMs == 0 || j.CreatedAt >= f.CreatedFromMs) &&
+		(f.CreatedBeforeMs == 0 || j.CreatedAt < f.CreatedBeforeMs)
+}

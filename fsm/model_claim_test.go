@@ -1,0 +1,255 @@
+package fsm_test
+
+import (
+	"cmp"
+	"math/big"
+	"slices"
+
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+)
+
+// permit is one claim in the units of a rate's level.
+const (
+	permit   = 1_000_000
+	burstMax = 1_000_000_000
+)
+
+func (m *model) claim(op *fsmpb.Claim) fsm.Result {
+	m.seen(op.Worker)
+	for _, r := range m.claims {
+		if op.RequestId != "" && r.Worker == op.Worker && r.RequestID == op.RequestId {
+			return fsm.Result{Code: fsm.Duplicate, Jobs: m.stillHeld(r.Leases)}
+		}
+	}
+	var res fsm.Result
+	for range min(max(op.Max, 1), fsm.ClaimJobsMax) {
+		j := m.best(op.Types)
+		if j == nil {
+			break
+		}
+		res.Jobs = append(res.Jobs, m.lease(j, op))
+	}
+	if op.RequestId != "" && len(res.Jobs) > 0 {
+		m.remember(op, res.Jobs)
+	}
+	return res
+}
+
+func (m *model) stillHeld(leases []fsm.Lease) (jobs []*fsm.Job) {
+	for _, l := range leases {
+		for _, j := range m.jobs {
+			if j.ID == l.JobID && j.Token == l.Token && j.Status == fsm.InProgress {
+				jobs = append(jobs, j)
+			}
+		}
+	}
+	return jobs
+}
+
+// best is the job that a claim of these types gets.
+func (m *model) best(types []string) (best *fsm.Job) {
+	for _, typ := range m.types() {
+		if len(types) > 0 && (typ == "" || !slices.Contains(types, typ)) {
+			continue
+		}
+		j := m.bestOfType(typ)
+		if j != nil && (best == nil || claimedBefore(j, best)) {
+			best = j
+		}
+	}
+	return best
+}
+
+// types are the types that have jobs, by name.
+func (m *model) types() (types []string) {
+	for _, j := range m.jobs {
+		if !slices.Contains(types, j.Type) {
+			types = append(types, j.Type)
+		}
+	}
+	slices.Sort(types)
+	return types
+}
+
+// claimedBefore is the order within a group.
+func claimedBefore(a, b *fsm.Job) bool {
+	return a.Priority > b.Priority || a.Priority == b.Priority && a.Seq < b.Seq
+}
+
+func (m *model) bestOfType(typ string) (best *fsm.Job) {
+	if !m.open(typ) {
+		return nil
+	}
+	for _, group := range m.waitingGroups(typ) {
+		if m.groupIsFull(typ, group) {
+			continue
+		}
+		head := m.head(typ, group)
+		if best == nil || head.Priority > best.Priority ||
+			head.Priority == best.Priority && m.turnBefore(typ, group, best.Options().Group) {
+			best = head
+		}
+	}
+	return best
+}
+
+// open is whether the type as a whole lets one more job run.
+func (m *model) open(typ string) bool {
+	q := m.settingsOf(typ)
+	running := m.running(func(j *fsm.Job) bool { return j.Type == typ })
+	return !q.Paused && (q.MaxRunning <= 0 || running < q.MaxRunning) && (q.RateMilli <= 0 || m.level(q) >= permit)
+}
+
+func (m *model) groupIsFull(typ, group string) bool {
+	limit := m.settingsOf(typ).MaxRunningPerGroup
+	running := m.running(func(j *fsm.Job) bool { return j.Type == typ && j.Options().Group == group })
+	return group != "" && limit > 0 && running >= limit
+}
+
+func (m *model) running(counts func(*fsm.Job) bool) (n int64) {
+	for _, j := range m.jobs {
+		if j.Status == fsm.InProgress && counts(j) {
+			n++
+		}
+	}
+	return n
+}
+
+// level is what a rate has come back to by now.
+func (m *model) level(q *fsm.QueueSettings) int64 {
+	level := new(big.Int).Sub(big.NewInt(m.meta.Now), big.NewInt(q.LevelAt))
+	level.Mul(level, big.NewInt(q.RateMilli))
+	level.Add(level, big.NewInt(q.Level))
+	return min(clamped(level), fullLevel(q))
+}
+
+// fullLevel is the level at which no more permits are kept.
+func fullLevel(q *fsm.QueueSettings) int64 {
+	return min(max(q.Burst, 1), burstMax) * permit
+}
+
+func (m *model) lease(old *fsm.Job, op *fsmpb.Claim) *fsm.Job {
+	m.meta.Token++
+	q := m.settingsOf(old.Type)
+	j := m.change(old, func(j *fsm.Job) {
+		j.Status, j.AttemptEnd, j.Worker, j.Token = fsm.InProgress, fsm.NoEnd, op.Worker, m.meta.Token
+		j.Attempts = int32(min(int64(j.Attempts)+1, 1<<31-1))
+		j.ClaimedAt, j.Heartbeat = m.meta.Now, m.meta.Now
+		j.HeldMs = firstPositive(op.LeaseMs, j.LeaseMs, q.LeaseMs, m.meta.Settings.LeaseMs)
+		details(j, func(d *fsm.Details) {
+			d.TimeoutMs = firstPositive(j.Options().TimeoutMs, q.TimeoutMs)
+			d.Progress, d.ProgressAt = fsm.Progress{}, 0
+		})
+	})
+	if q.RateMilli > 0 {
+		taken := *q
+		taken.Level, taken.LevelAt = m.level(q)-permit, m.meta.Now
+		m.queues = put(m.queues, &taken, byQueueName)
+	}
+	m.rotate(j)
+	return j
+}
+
+// rotate sends the group of a job that was claimed to the end.
+func (m *model) rotate(j *fsm.Job) {
+	group := j.Options().Group
+	waiting := m.waitingGroups(j.Type)
+	if slices.Contains(waiting, group) && len(waiting) > 1 {
+		m.giveTurn(j.Type, group)
+	}
+}
+
+func (m *model) remember(op *fsmpb.Claim, jobs []*fsm.Job) {
+	r := &fsm.ClaimRecord{Worker: op.Worker, RequestID: op.RequestId, ClaimedAt: m.meta.Now}
+	for _, j := range jobs {
+		r.Leases = append(r.Leases, fsm.Lease{JobID: j.ID, Token: j.Token})
+	}
+	m.claims = append(slices.Clone(m.claims), r)
+	own := func(r *fsm.ClaimRecord) bool { return r.Worker == op.Worker }
+	n := 0
+	for _, r := range m.claims {
+		if own(r) {
+			n++
+		}
+	}
+	if n > fsm.ClaimsPerWorkerMax {
+		i := slices.IndexFunc(m.claims, own)
+		m.claims = slices.Delete(slices.Clone(m.claims), i, i+1)
+	}
+}
+
+// waitingGroups are the groups of a type that have unclaimed jobs, by name.
+func (m *model) waitingGroups(typ string) (groups []string) {
+	for _, j := range m.jobs {
+		if group := j.Options().Group; j.Type == typ && j.Status == fsm.Unclaimed && !slices.Contains(groups, group) {
+			groups = append(groups, group)
+		}
+	}
+	slices.Sort(groups)
+	return groups
+}
+
+// head is the job of a group that is claimed first.
+func (m *model) head(typ, group string) (head *fsm.Job) {
+	for _, j := range m.jobs {
+		if j.Type == typ && j.Status == fsm.Unclaimed && j.Options().Group == group && (head == nil || claimedBefore(j, head)) {
+			head = j
+		}
+	}
+	return head
+}
+
+func byTypeAndGroup(a, b *fsm.Turn) int {
+	return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(a.Group, b.Group))
+}
+
+// turn is a group's place in the rotation; 0 if it has none.
+func (m *model) turn(typ, group string) uint64 {
+	if t := found(m.turns, func(t *fsm.Turn) bool { return t.Type == typ && t.Group == group }); t != nil {
+		return t.Turn
+	}
+	return 0
+}
+
+func (m *model) turnBefore(typ, a, b string) bool {
+	return cmp.Or(cmp.Compare(m.turn(typ, a), m.turn(typ, b)), cmp.Compare(a, b)) < 0
+}
+
+// giveTurn puts a group at the end of the rotation.
+func (m *model) giveTurn(typ, group string) {
+	m.meta.LastTurn++
+	m.turns = put(m.turns, &fsm.Turn{Type: typ, Group: group, Turn: m.meta.LastTurn}, byTypeAndGroup)
+}
+
+// retakeTurn lets groups begin to wait, and cease to, by what became of a job.
+func (m *model) retakeTurn(old, j *fsm.Job) {
+	waited, waits := old != nil && old.Status == fsm.Unclaimed, j != nil && j.Status == fsm.Unclaimed
+	if waited == waits {
+		return
+	}
+	one := cmp.Or(old, j)
+	typ, group := one.Type, one.Options().Group
+	groups := m.waitingGroups(typ)
+	still := slices.Contains(groups, group)
+	if waited && !still {
+		m.turns = slices.DeleteFunc(slices.Clone(m.turns), func(t *fsm.Turn) bool { return t.Type == typ && t.Group == group })
+	}
+	if waits && m.unclaimed(typ, group) == 1 && len(groups) > 1 {
+		for _, other := range groups {
+			if other != group && m.turn(typ, other) == 0 {
+				m.giveTurn(typ, other)
+			}
+		}
+		m.giveTurn(typ, group)
+	}
+}
+
+func (m *model) unclaimed(typ, group string) (n int) {
+	for _, j := range m.jobs {
+		if j.Type == typ && j.Status == fsm.Unclaimed && j.Options().Group == group {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,146 @@
+package fsm_test
+
+import (
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+)
+
+// lateMs is how late a fire may be without being missed.
+const lateMs = 60_000
+
+func byCronName(a, b *fsm.Cron) int { return strings.Compare(a.Name, b.Name) }
+
+func (m *model) cron(name string) *fsm.Cron {
+	return found(m.crons, func(c *fsm.Cron) bool { return c.Name == name })
+}
+
+// setCron replaces a schedule by a changed copy.
+func (m *model) setCron(old *fsm.Cron, how func(*fsm.Cron)) {
+	c := *old
+	how(&c)
+	m.crons = put(m.crons, &c, byCronName)
+}
+
+func (m *model) putCron(op *fsmpb.PutCron) fsm.Result {
+	old := m.cron(op.Name)
+	if old == nil {
+		old = &fsm.Cron{Name: op.Name, CreatedAt: m.meta.Now}
+	}
+	m.setCron(old, func(c *fsm.Cron) {
+		c.Spec, c.TimeZone, c.Job = op.Spec, op.TimeZone, proto.CloneOf(op.Job)
+		c.Job.Id = ""
+		c.Overlap, c.Missed = fsm.OverlapPolicy(op.Overlap), fsm.MissedPolicy(op.Missed)
+		c.Paused, c.NextAt, c.UpdatedAt = op.Paused, nextTime(op.Paused, op.NextMs), m.meta.Now
+	})
+	m.happened(fsm.CronPut, op.Name)
+	return fsm.Result{}
+}
+
+// nextTime is the next time of a schedule: a paused one has none.
+func nextTime(paused bool, next int64) int64 {
+	if paused {
+		return 0
+	}
+	return next
+}
+
+func (m *model) pauseCron(op *fsmpb.PauseCron) fsm.Result {
+	old := m.cron(op.Name)
+	if old == nil {
+		return fsm.Result{Code: fsm.NotFound}
+	}
+	m.setCron(old, func(c *fsm.Cron) {
+		c.Paused, c.NextAt, c.UpdatedAt = op.Paused, nextTime(op.Paused, op.NextMs), m.meta.Now
+	})
+	m.happened(fsm.CronPut, op.Name)
+	return fsm.Result{}
+}
+
+func (m *model) deleteCron(op *fsmpb.DeleteCron) fsm.Result {
+	if m.cron(op.Name) == nil {
+		return fsm.Result{Code: fsm.NotFound}
+	}
+	m.crons = slices.DeleteFunc(slices.Clone(m.crons), func(c *fsm.Cron) bool { return c.Name == op.Name })
+	m.happened(fsm.CronDeleted, op.Name)
+	return fsm.Result{}
+}
+
+func (m *model) fireCron(op *fsmpb.FireCron) fsm.Result {
+	old := m.cron(op.Name)
+	if old == nil {
+		return fsm.Result{Code: fsm.NotFound}
+	}
+	if old.Paused || old.NextAt == 0 || old.NextAt != op.DueMs {
+		return fsm.Result{Code: fsm.NotDue}
+	}
+	job, why, late := m.fired(old, op)
+	m.setCron(old, func(c *fsm.Cron) {
+		c.NextAt, c.LastAt, c.LastError = op.NextMs, op.AtMs, why
+		c.MissedCount += op.Missed
+		if late {
+			c.MissedCount++
+		}
+		if why != "" {
+			c.Skipped++
+			return
+		}
+		c.Fired++
+		c.LastJobID = job.ID
+	})
+	if why != "" {
+		m.happened(fsm.CronSkipped, op.Name)
+		return fsm.Result{}
+	}
+	m.events = append(m.events, event{kind: fsm.CronFired, id: job.ID, from: job.Status, to: job.Status, name: op.Name})
+	return fsm.Result{Jobs: []*fsm.Job{job}}
+}
+
+// fired enqueues the job of a schedule, or says why not.
+func (m *model) fired(c *fsm.Cron, op *fsmpb.FireCron) (job *fsm.Job, why string, late bool) {
+	if sum(op.AtMs, lateMs) < m.meta.Now && c.Missed == fsm.MissedSkip {
+		return nil, "missed by " + decimal(m.meta.Now-op.AtMs) + " ms", true
+	}
+	if last := m.job(c.LastJobID); c.Overlap == fsm.OverlapSkip && last != nil && !hasEnded(last.Status) {
+		return nil, "job " + c.LastJobID + " has not ended", false
+	}
+	job, code := m.enqueueFor(c, op.JobId)
+	if !code.Done() {
+		return nil, code.Err().Error(), false
+	}
+	return job, "", false
+}
+
+// enqueueFor enqueues the job of a schedule under an id.
+func (m *model) enqueueFor(c *fsm.Cron, id string) (*fsm.Job, fsm.Code) {
+	before := m.copied()
+	n := proto.CloneOf(c.Job)
+	n.Id = id
+	res := fsm.Result{Jobs: make([]*fsm.Job, 1), Codes: make([]fsm.Code, 1)}
+	if _, code := m.addAll([]*fsmpb.NewJob{n}, c.Name, res); code != fsm.OK {
+		*m = *before
+		return nil, code
+	}
+	return res.Jobs[0], res.Codes[0]
+}
+
+func (m *model) triggerCron(op *fsmpb.TriggerCron) fsm.Result {
+	old := m.cron(op.Name)
+	if old == nil {
+		return fsm.Result{Code: fsm.NotFound}
+	}
+	job, code := m.enqueueFor(old, op.JobId)
+	if !code.Done() {
+		return fsm.Result{Code: code}
+	}
+	m.setCron(old, func(c *fsm.Cron) {
+		c.LastAt, c.LastError, c.LastJobID = m.meta.Now, "", job.ID
+		c.Fired++
+	})
+	m.events = append(m.events, event{kind: fsm.CronFired, id: job.ID, from: job.Status, to: job.Status, name: op.Name})
+	return fsm.Result{Code: code, Jobs: []*fsm.Job{job}}
+}

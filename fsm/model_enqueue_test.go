@@ -1,0 +1,273 @@
+package fsm_test
+
+import (
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+)
+
+// enqueue adds all jobs or none.
+func (m *model) enqueue(op *fsmpb.Enqueue) fsm.Result {
+	before := m.copied()
+	res := fsm.Result{Jobs: make([]*fsm.Job, len(op.Jobs)), Codes: make([]fsm.Code, len(op.Jobs))}
+	blamed := -1
+	if res.Code = m.newBatch(op.NewBatch); res.Code == fsm.OK {
+		blamed, res.Code = m.addAll(op.Jobs, "", res)
+	}
+	if res.Code != fsm.OK {
+		*m = *before
+		clear(res.Jobs)
+		clear(res.Codes)
+		if blamed >= 0 {
+			res.Codes[blamed] = res.Code
+		}
+	}
+	return res
+}
+
+// addAll adds jobs and notes in res what became of each. At the first fault it
+// stops, says which job is to blame, and leaves the clearing up to the caller.
+func (m *model) addAll(jobs []*fsmpb.NewJob, cron string, res fsm.Result) (blamed int, code fsm.Code) {
+	var added []string
+	for i, n := range jobs {
+		var isNew bool
+		if res.Jobs[i], isNew, code = m.addOne(n, cron); !code.Done() {
+			return i, code
+		}
+		res.Codes[i] = code
+		if isNew {
+			added = append(added, n.Id)
+		}
+	}
+	for i, n := range jobs {
+		if res.Codes[i] == fsm.OK {
+			if code := m.checkAfter(n, added); code != fsm.OK {
+				return i, code
+			}
+		}
+	}
+	return -1, fsm.OK
+}
+
+// addOne goes through all checks that look at one job only.
+func (m *model) addOne(n *fsmpb.NewJob, cron string) (j *fsm.Job, isNew bool, code fsm.Code) {
+	if n.Id == "" {
+		return nil, false, fsm.NoID
+	}
+	j = m.fresh(n, cron)
+	if old := m.job(n.Id); old != nil {
+		if !sameContent(old, j) {
+			return nil, false, fsm.IDTaken
+		}
+		return old, false, fsm.Duplicate
+	}
+	if holder := m.holder(j, nil); holder != nil {
+		return holder, false, fsm.Duplicate
+	}
+	if code := m.overQuota(j); code != fsm.OK {
+		return nil, false, code
+	}
+	if j.Options().Batch != "" {
+		if b := m.batch(j.Options().Batch); b == nil || b.EndedAt != 0 {
+			return nil, false, fsm.NoSuchBatch
+		}
+	}
+	m.enter(j)
+	return j, true, fsm.OK
+}
+
+// enter adds a job that passed the checks, or needs none.
+func (m *model) enter(j *fsm.Job) {
+	m.meta.LastSeq++
+	m.add(j)
+	if u := j.Options().Unique; unique(j) && u.Scope == fsm.UniquePeriod {
+		m.holds = put(m.holds, &fsm.Hold{
+			Type: j.Type, Key: u.Key, Seq: j.Seq, JobID: j.ID, Until: sum(m.meta.Now, u.PeriodMs),
+		}, byTypeAndKey)
+	}
+}
+
+// fresh is the job that n asks for.
+func (m *model) fresh(n *fsmpb.NewJob, cron string) *fsm.Job {
+	j := &fsm.Job{
+		Seq: m.meta.LastSeq + 1, ID: n.Id, Type: n.Type, Payload: n.Payload,
+		Priority: n.Priority, MaxAttempts: fsm.MaxAttemptsUnset, CreatedAt: m.meta.Now, RunAt: n.RunAtMs, LeaseMs: n.LeaseMs,
+		Opt: &fsm.Options{
+			Backoff: backoffOf(n.Backoff), TimeoutMs: n.TimeoutMs, Group: n.Group, Tags: withoutRepetitions(n.Tags),
+			After: n.After, AfterFailure: fsm.AfterFailure(n.AfterFailure), Batch: n.Batch, Cron: cron,
+			Unique: fsm.Unique{
+				Key: n.Unique.GetKey(), Scope: fsm.UniqueScope(n.Unique.GetScope()), PeriodMs: n.Unique.GetPeriodMs(),
+			},
+		},
+	}
+	if n.MaxAttempts != nil {
+		j.MaxAttempts = *n.MaxAttempts
+	}
+	for _, id := range withoutRepetitions(n.After) {
+		if o := m.job(id); o == nil || o.Status != fsm.Completed {
+			details(j, func(d *fsm.Details) { d.Waits = append(d.Waits, id) })
+		}
+	}
+	j.Status = fsm.Blocked
+	if len(j.Details().Waits) == 0 {
+		j.Status = m.ready(j)
+	}
+	return j
+}
+
+func backoffOf(b *fsmpb.Backoff) fsm.Backoff {
+	return fsm.Backoff{
+		Kind: fsm.BackoffKind(b.GetKind()), BaseMs: b.GetBaseMs(), CapMs: b.GetCapMs(), Jitter: uint8(b.GetJitterPercent()),
+	}
+}
+
+func withoutRepetitions(list []string) (out []string) {
+	for _, s := range list {
+		if !slices.Contains(out, s) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// sameContent is whether two jobs are the same request, but for when they run.
+func sameContent(a, b *fsm.Job) bool {
+	x, y := *a.Options(), *b.Options()
+	return a.Type == b.Type && a.Priority == b.Priority && a.MaxAttempts == b.MaxAttempts && a.LeaseMs == b.LeaseMs &&
+		string(a.Payload) == string(b.Payload) && (a.Payload == nil) == (b.Payload == nil) &&
+		x.Backoff == y.Backoff && x.TimeoutMs == y.TimeoutMs && x.Group == y.Group && slices.Equal(x.Tags, y.Tags) &&
+		x.Unique == y.Unique && slices.Equal(withoutRepetitions(x.After), withoutRepetitions(y.After)) &&
+		x.AfterFailure == y.AfterFailure && x.Batch == y.Batch
+}
+
+// unique is whether the job is one of few that may be there.
+func unique(j *fsm.Job) bool {
+	u := j.Options().Unique
+	return u.Key != "" && u.Scope != fsm.UniqueNone
+}
+
+// holder is the job that holds the unique key of j, or stands for it; nil if
+// the key is free. The job self does not count.
+func (m *model) holder(j, self *fsm.Job) *fsm.Job {
+	if !unique(j) {
+		return nil
+	}
+	key := j.Options().Unique.Key
+	for _, o := range m.jobs {
+		if o != self && o.Type == j.Type && o.Options().Unique.Key == key && holds(o) {
+			return o
+		}
+	}
+	h := found(m.holds, func(h *fsm.Hold) bool { return h.Type == j.Type && h.Key == key })
+	if h == nil || self != nil && h.Seq == self.Seq {
+		return nil
+	}
+	if o := m.job(h.JobID); o != nil && o.Seq == h.Seq {
+		return o
+	}
+	return &fsm.Job{ID: h.JobID, Type: h.Type, Seq: h.Seq}
+}
+
+// holds is whether a job holds its unique key by its status.
+func holds(j *fsm.Job) bool {
+	switch j.Options().Unique.Scope {
+	case fsm.UniqueWaiting:
+		return j.Status == fsm.Blocked || j.Status == fsm.Scheduled || j.Status == fsm.Unclaimed
+	case fsm.UniqueActive:
+		return !hasEnded(j.Status)
+	}
+	return false
+}
+
+func (m *model) overQuota(j *fsm.Job) fsm.Code {
+	q, s := m.settingsOf(j.Type), m.meta.Settings
+	size := int64(len(j.Payload))
+	typeJobs, typeBytes := m.load(func(o *fsm.Job) bool { return o.Type == j.Type })
+	allJobs, allBytes := m.load(func(*fsm.Job) bool { return true })
+	over := func(limit, n int64) bool { return limit > 0 && n > limit }
+	switch {
+	case over(q.MaxPayload, size) || over(s.MaxPayload, size):
+		return fsm.PayloadTooLarge
+	case over(q.MaxJobs, typeJobs+1) || over(s.MaxJobs, allJobs+1):
+		return fsm.TooManyJobs
+	case over(q.MaxBytes, typeBytes+size) || over(s.MaxBytes, allBytes+size):
+		return fsm.TooManyBytes
+	}
+	return fsm.OK
+}
+
+// load is how many jobs have not ended, and the bytes of all.
+func (m *model) load(counts func(*fsm.Job) bool) (jobs, bytes int64) {
+	for _, j := range m.jobs {
+		if !counts(j) {
+			continue
+		}
+		bytes += int64(len(j.Payload) + len(j.Result))
+		if !hasEnded(j.Status) {
+			jobs++
+		}
+	}
+	return jobs, bytes
+}
+
+// checkAfter looks at what a job of a mutation that added jobs waits for.
+func (m *model) checkAfter(n *fsmpb.NewJob, added []string) fsm.Code {
+	for _, id := range n.After {
+		if m.job(id) == nil {
+			return fsm.NoSuchJob
+		}
+	}
+	if m.reachesCycle(n.Id, added, nil) {
+		return fsm.Cycle
+	}
+	for _, id := range n.After {
+		waiters := 0
+		for _, j := range m.jobs {
+			if slices.Contains(j.Details().Waits, id) {
+				waiters++
+			}
+		}
+		if waiters > waitersMax {
+			return fsm.TooManyWaiters
+		}
+	}
+	return fsm.OK
+}
+
+// reachesCycle is whether one comes from a job to one that was met on the way
+// there, over jobs that were added together.
+func (m *model) reachesCycle(id string, added, way []string) bool {
+	if !slices.Contains(added, id) {
+		return false
+	}
+	if slices.Contains(way, id) {
+		return true
+	}
+	return slices.ContainsFunc(m.job(id).Options().After, func(next string) bool {
+		return m.reachesCycle(next, added, append(slices.Clone(way), id))
+	})
+}
+
+func (m *model) batch(id string) *fsm.JobBatch {
+	return found(m.batches, func(b *fsm.JobBatch) bool { return b.ID == id })
+}
+
+// newBatch makes a batch, or finds that it is there.
+func (m *model) newBatch(n *fsmpb.NewBatch) fsm.Code {
+	if n == nil {
+		return fsm.OK
+	}
+	if b := m.batch(n.Id); b != nil {
+		if proto.Equal(b.Callback, n.Callback) && b.CallbackOn == fsm.CallbackOn(n.CallbackOn) {
+			return fsm.OK
+		}
+		return fsm.IDTaken
+	}
+	m.batches = put(m.batches, &fsm.JobBatch{
+		ID: n.Id, CreatedAt: m.meta.Now, Callback: n.Callback, CallbackOn: fsm.CallbackOn(n.CallbackOn),
+	}, byBatchID)
+	return fsm.OK
+}

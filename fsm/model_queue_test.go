@@ -1,0 +1,127 @@
+package fsm_test
+
+import (
+	"slices"
+	"strings"
+
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+)
+
+func byQueueName(a, b *fsm.QueueSettings) int { return strings.Compare(a.Name, b.Name) }
+
+// settingsOf are the settings of a type, or the defaults.
+func (m *model) settingsOf(typ string) *fsm.QueueSettings {
+	if q := found(m.queues, func(q *fsm.QueueSettings) bool { return q.Name == typ }); q != nil {
+		return q
+	}
+	return &fsm.QueueSettings{Name: typ, MaxAttempts: fsm.Unset, RetainMs: fsm.Unset, RetainCount: fsm.Unset}
+}
+
+func (m *model) hasSettings(typ string) bool {
+	return slices.ContainsFunc(m.queues, func(q *fsm.QueueSettings) bool { return q.Name == typ })
+}
+
+func (m *model) setQueue(op *fsmpb.SetQueue) fsm.Result {
+	if op.Remove {
+		if !m.hasSettings(op.Name) {
+			return fsm.Result{Code: fsm.NotFound}
+		}
+		m.queues = slices.DeleteFunc(slices.Clone(m.queues), func(q *fsm.QueueSettings) bool { return q.Name == op.Name })
+		m.happened(fsm.QueueSet, op.Name)
+		return fsm.Result{}
+	}
+	old := m.settingsOf(op.Name)
+	q := *old
+	if op.Paused != nil {
+		q.Paused = *op.Paused
+	}
+	for _, member := range []struct {
+		there  *int64
+		target *int64
+	}{
+		{op.MaxRunning, &q.MaxRunning},
+		{op.MaxRunningPerGroup, &q.MaxRunningPerGroup},
+		{op.RateMilli, &q.RateMilli},
+		{op.Burst, &q.Burst},
+		{op.LeaseMs, &q.LeaseMs},
+		{op.TimeoutMs, &q.TimeoutMs},
+		{op.MaxJobs, &q.MaxJobs},
+		{op.MaxBytes, &q.MaxBytes},
+		{op.MaxPayload, &q.MaxPayload},
+	} {
+		if member.there != nil {
+			*member.target = max(*member.there, 0)
+		}
+	}
+	for _, member := range []struct {
+		there  *int64
+		target *int64
+	}{
+		{op.MaxAttempts, &q.MaxAttempts},
+		{op.RetainMs, &q.RetainMs},
+		{op.RetainCount, &q.RetainCount},
+	} {
+		if member.there != nil {
+			*member.target = max(*member.there, fsm.Unset)
+		}
+	}
+	if op.Backoff != nil {
+		q.Backoff = backoffOf(op.Backoff)
+	}
+	switch {
+	case q.RateMilli == 0:
+		q.Level, q.LevelAt = 0, 0
+	case q.RateMilli != old.RateMilli || q.Burst != old.Burst:
+		q.Level, q.LevelAt = fullLevel(&q), m.meta.Now
+	}
+	m.queues = put(m.queues, &q, byQueueName)
+	m.happened(fsm.QueueSet, op.Name)
+	return fsm.Result{}
+}
+
+// retire removes what ended well or was cancelled, type by type, oldest end
+// first, while there is too much of it or it is too old.
+func (m *model) retire() {
+	for _, typ := range m.types() {
+		for m.retireOne(typ) {
+		}
+	}
+}
+
+// retention is how long, and how many, jobs of a type are kept.
+func (m *model) retention(typ string) (keepMs, keep int64) {
+	q := m.settingsOf(typ)
+	keepMs, keep = q.RetainMs, q.RetainCount
+	if keepMs == fsm.Unset {
+		keepMs = m.meta.Settings.RetainCompletedMs
+	}
+	if keep == fsm.Unset {
+		keep = m.meta.Settings.RetainCompletedCount
+	}
+	return keepMs, keep
+}
+
+func (m *model) retireOne(typ string) bool {
+	keepMs, keep := m.retention(typ)
+	var oldest *fsm.Job
+	n := int64(0)
+	for _, j := range m.jobs {
+		if j.Type == typ && (j.Status == fsm.Completed || j.Status == fsm.Cancelled) {
+			n++
+			if !m.owed(j) && (oldest == nil || j.FinishedAt < oldest.FinishedAt) {
+				oldest = j
+			}
+		}
+	}
+	if oldest == nil || n <= keep && sum(oldest.FinishedAt, keepMs, 1) > m.meta.Now {
+		return false
+	}
+	m.remove(oldest)
+	return true
+}
+
+// owed is whether a job that completed has waiters that have not heard of it.
+func (m *model) owed(j *fsm.Job) bool {
+	return j.Status == fsm.Completed && len(m.waitersFor(j.ID)) > 0
+}

@@ -1,0 +1,90 @@
+package fsm_test
+
+import (
+	"cmp"
+
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+)
+
+// request applies a mutation unless it was applied before.
+func (m *model) request(mut *fsmpb.Mutation) fsm.Result {
+	key, fingerprint := mut.Request.GetKey(), string(mut.Request.GetFingerprint())
+	if key == "" {
+		return m.one(mut)
+	}
+	r := found(m.requests, func(r *fsm.RequestRecord) bool { return r.Key == key })
+	switch {
+	case r == nil:
+	case r.Fingerprint != fingerprint:
+		return fsm.Result{Code: fsm.RequestConflict}
+	case mut.GetClaim() != nil:
+		var leases []fsm.Lease
+		for _, item := range r.Items {
+			leases = append(leases, fsm.Lease{JobID: item.JobID, Token: item.Token})
+		}
+		return fsm.Result{Code: fsm.Duplicate, LSN: r.LSN, Jobs: m.stillHeld(leases)}
+	default:
+		return answerOf(r)
+	}
+	res := m.one(mut)
+	if res.Code.Done() {
+		m.requests = put(m.requests, m.recordOf(key, fingerprint, res), byTimeAndKey)
+		m.boundRequests()
+	}
+	return res
+}
+
+func byTimeAndKey(a, b *fsm.RequestRecord) int {
+	return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Key, b.Key))
+}
+
+// boundRequests forgets the oldest beyond the number that is remembered.
+func (m *model) boundRequests() {
+	over := int64(len(m.requests)) - max(m.meta.Settings.RequestCount, 0)
+	m.requests = m.requests[max(over, 0):]
+}
+
+func (m *model) recordOf(key, fingerprint string, res fsm.Result) *fsm.RequestRecord {
+	r := &fsm.RequestRecord{
+		Key: key, Fingerprint: fingerprint, At: m.meta.Now, LSN: m.meta.LSN, Code: res.Code, Count: res.Count, Next: res.Next,
+	}
+	for i := range max(len(res.Jobs), len(res.Codes)) {
+		var item fsm.RequestItem
+		if i < len(res.Jobs) && res.Jobs[i] != nil {
+			j := res.Jobs[i]
+			item.JobID, item.Token, item.Status = j.ID, j.Token, j.Status
+		}
+		if i < len(res.Codes) {
+			item.Code = res.Codes[i]
+		}
+		r.Items = append(r.Items, item)
+	}
+	return r
+}
+
+// answerOf is the first answer, as far as it was remembered.
+func answerOf(r *fsm.RequestRecord) fsm.Result {
+	res := fsm.Result{Code: fsm.Duplicate, LSN: r.LSN, Count: r.Count, Next: r.Next}
+	for _, item := range r.Items {
+		var j *fsm.Job
+		if item.JobID != "" {
+			j = &fsm.Job{ID: item.JobID, Token: item.Token, Status: item.Status}
+		}
+		res.Jobs, res.Codes = append(res.Jobs, j), append(res.Codes, item.Code)
+	}
+	return res
+}
+
+// group applies several mutations, each for itself.
+func (m *model) group(op *fsmpb.Group) (res fsm.Result) {
+	for _, mut := range op.Mutations {
+		r := m.one(mut)
+		var first *fsm.Job
+		if len(r.Jobs) > 0 {
+			first = r.Jobs[0]
+		}
+		res.Jobs, res.Codes = append(res.Jobs, first), append(res.Codes, r.Code)
+	}
+	return res
+}

@@ -1,0 +1,185 @@
+package fsm_test
+
+import (
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	"osqueue/fsm"
+)
+
+// waitersFor are the jobs that wait for a job, in FIFO order.
+func (m *model) waitersFor(id string) (waiters []*fsm.Job) {
+	for _, j := range m.jobs {
+		if j.Status == fsm.Blocked && slices.Contains(j.Details().Waits, id) {
+			waiters = append(waiters, j)
+		}
+	}
+	return waiters
+}
+
+// fate is what the end of a job means for those that wait for it.
+type fate int
+
+const (
+	waitsOn fate = iota
+	proceeds
+	isCancelled
+)
+
+// fateOf is what becomes of a waiter by the job with that id, and why.
+func (m *model) fateOf(waiter *fsm.Job, id string) (f fate, why string) {
+	j, policy := m.job(id), waiter.Options().AfterFailure
+	switch {
+	case j == nil:
+		why = "was deleted"
+		if policy == fsm.AfterBlock {
+			policy = fsm.AfterCancel
+		}
+	case j.Status == fsm.Completed:
+		return proceeds, ""
+	case j.Status == fsm.Dead:
+		why = "is dead"
+	case j.Status == fsm.Cancelled:
+		why = "was cancelled"
+	default:
+		return waitsOn, ""
+	}
+	switch policy {
+	case fsm.AfterRun:
+		return proceeds, ""
+	case fsm.AfterCancel:
+		return isCancelled, "job " + id + ", which it waited for, " + why
+	}
+	return waitsOn, ""
+}
+
+// unsettled is the lowest id of a job that has a waiter to settle.
+func (m *model) unsettled() (lowest string, ok bool) {
+	for _, j := range m.jobs {
+		if j.Status != fsm.Blocked {
+			continue
+		}
+		for _, id := range j.Details().Waits {
+			if f, _ := m.fateOf(j, id); f != waitsOn && (!ok || id < lowest) {
+				lowest, ok = id, true
+			}
+		}
+	}
+	return lowest, ok
+}
+
+// settle tells waiters what became of the jobs that they wait for, one after the
+// other: the first waiter of the lowest id that has one to settle.
+func (m *model) settle() {
+	for ; m.settling > 0; m.settling-- {
+		id, ok := m.unsettled()
+		if !ok {
+			return
+		}
+		for _, waiter := range m.waitersFor(id) {
+			if f, why := m.fateOf(waiter, id); f != waitsOn {
+				m.settleOne(waiter, id, f, why)
+				break
+			}
+		}
+	}
+}
+
+func (m *model) settleOne(waiter *fsm.Job, id string, f fate, why string) {
+	m.change(waiter, func(j *fsm.Job) {
+		if f == isCancelled {
+			m.finish(j, fsm.Cancelled, j.AttemptEnd)
+			j.LastError = why
+			return
+		}
+		details(j, func(d *fsm.Details) {
+			d.Waits = slices.DeleteFunc(d.Waits, func(w string) bool { return w == id })
+		})
+		if len(j.Details().Waits) == 0 {
+			j.Status = m.ready(j)
+		}
+	})
+}
+
+func byBatchID(a, b *fsm.JobBatch) int { return strings.Compare(a.ID, b.ID) }
+
+// batchOf is the batch that a job counts in.
+func (m *model) batchOf(j *fsm.Job) *fsm.JobBatch {
+	if j.Options().Batch == "" {
+		return nil
+	}
+	b := m.batch(j.Options().Batch)
+	if b == nil || b.CreatedAt > j.CreatedAt {
+		return nil
+	}
+	return b
+}
+
+// recountBatch keeps the counts of the batch of a job that is new (no old),
+// changed, or gone (no j).
+func (m *model) recountBatch(old, j *fsm.Job) {
+	one := j
+	if one == nil {
+		one = old
+	}
+	batch := m.batchOf(one)
+	if batch == nil {
+		return
+	}
+	b := *batch
+	was, is := old != nil && hasEnded(old.Status), j == nil || hasEnded(j.Status)
+	switch {
+	case old == nil:
+		b.Total++
+	case !was && is && j == nil:
+		b.Cancelled++
+	case !was && is:
+		*countOf(&b, j.Status)++
+	case was && !is:
+		*countOf(&b, old.Status)--
+		b.EndedAt = 0
+	default:
+		return
+	}
+	over := old != nil && !was && b.Pending() == 0
+	if over {
+		b.EndedAt = m.meta.Now
+	}
+	calls := over && b.Callback != nil && !b.Called && (b.CallbackOn == fsm.CallbackEnded || b.Completed == b.Total)
+	b.Called = b.Called || calls
+	m.batches = put(m.batches, &b, byBatchID)
+	if over {
+		m.happened(fsm.BatchEnded, b.ID)
+	}
+	if calls {
+		m.callBack(&b)
+	}
+}
+
+func countOf(b *fsm.JobBatch, s fsm.Status) *uint64 {
+	switch s {
+	case fsm.Completed:
+		return &b.Completed
+	case fsm.Dead:
+		return &b.Dead
+	}
+	return &b.Cancelled
+}
+
+// callBack enqueues the callback of a batch, unless its id is taken.
+func (m *model) callBack(b *fsm.JobBatch) {
+	n := proto.CloneOf(b.Callback)
+	n.Batch, n.Unique, n.After, n.AfterFailure = "", nil, nil, 0
+	if n.Id != "" && m.job(n.Id) == nil {
+		m.enter(m.fresh(n, ""))
+	}
+}
+
+func byTypeAndKey(a, b *fsm.Hold) int {
+	if c := strings.Compare(a.Type, b.Type); c != 0 {
+		return c
+	}
+	return strings.Compare(a.Key, b.Key)
+}

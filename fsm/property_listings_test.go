@@ -1,0 +1,165 @@
+package fsm_test
+
+import (
+	"maps"
+	"math"
+	"reflect"
+	"slices"
+
+	"pgregory.net/rapid"
+
+	"osqueue/fsm"
+)
+
+// checkJobs compares the jobs and what is counted over them.
+func checkJobs(t *rapid.T, m *fsm.Machine, v *fsm.View, naive *model) {
+	var counts fsm.Counts
+	var bytes int64
+	perType := map[string]fsm.TypeStats{}
+	for _, want := range naive.jobs {
+		counts[want.Status]++
+		size := int64(len(want.Payload) + len(want.Result))
+		bytes += size
+		c := perType[want.Type]
+		c.Counts[want.Status]++
+		c.Bytes += size
+		perType[want.Type] = c
+		got := m.Job(want.ID)
+		if got == nil {
+			t.Fatalf("job %s is missing; want\n%s", want.ID, showJob(want))
+		}
+		if !reflect.DeepEqual(bareJob(got), bareJob(want)) {
+			t.Fatalf("job %s\n got %+v\nwant %+v", want.ID, showJob(got), showJob(want))
+		}
+	}
+	if m.Counts() != counts || v.Counts() != counts || v.Bytes() != bytes {
+		t.Fatalf("counts %v, in the view %v with %d bytes, want %v with %d", m.Counts(), v.Counts(), v.Bytes(), counts, bytes)
+	}
+	gotTypes := map[string]fsm.TypeStats{}
+	m.Types(func(name string, s fsm.TypeStats) bool { gotTypes[name] = s; return true })
+	if !maps.Equal(gotTypes, perType) {
+		t.Fatalf("figures by type %v, want %v", gotTypes, perType)
+	}
+}
+
+// scan is a way to list jobs.
+type scan = func(fn func(*fsm.Job) bool)
+
+func listed(s scan) (ids []string) {
+	s(func(j *fsm.Job) bool { ids = append(ids, j.ID); return true })
+	return ids
+}
+
+func (m *model) list(after uint64, is func(*fsm.Job) bool) (ids []string) {
+	for _, j := range m.jobs {
+		if j.Seq > after && is(j) {
+			ids = append(ids, j.ID)
+		}
+	}
+	return ids
+}
+
+// checkListings compares some of the ways to list jobs.
+func checkListings(t *rapid.T, v *fsm.View, naive *model) {
+	after := rapid.Uint64Range(0, naive.meta.LastSeq+1).Draw(t, "after")
+	if once(t, 50, "after all") {
+		after = math.MaxUint64
+	}
+	same := func(what string, s scan, is func(*fsm.Job) bool) {
+		if got, want := listed(s), naive.list(after, is); !slices.Equal(got, want) {
+			t.Fatalf("%s after %d: %v, want %v", what, after, got, want)
+		}
+	}
+	statuses := rapid.SliceOf(rapid.SampledFrom(allStatuses)).Draw(t, "statuses")
+	same("merged", func(fn func(*fsm.Job) bool) { v.Merged(statuses, after, fn) },
+		func(j *fsm.Job) bool { return slices.Contains(statuses, j.Status) })
+	typ, tag, batch := pick(t, jobTypes, "of type"), pick(t, tags, "tagged"), pick(t, batchIDs, "of batch")
+	for _, s := range allStatuses {
+		same(s.String(), func(fn func(*fsm.Job) bool) { v.Jobs(s, after, fn) },
+			func(j *fsm.Job) bool { return j.Status == s })
+		same(s.String()+" of type "+typ, func(fn func(*fsm.Job) bool) { v.JobsOfType(typ, s, after, fn) },
+			func(j *fsm.Job) bool { return j.Status == s && j.Type == typ })
+		same(s.String()+" tagged "+tag, func(fn func(*fsm.Job) bool) { v.JobsTagged(tag, s, after, fn) },
+			func(j *fsm.Job) bool { return j.Status == s && slices.Contains(j.Options().Tags, tag) })
+		same(s.String()+" of batch "+batch, func(fn func(*fsm.Job) bool) { v.JobsOfBatch(batch, s, after, fn) },
+			func(j *fsm.Job) bool { return j.Status == s && j.Options().Batch == batch })
+	}
+	worker := pick(t, workers, "held by")
+	same("held by "+worker, func(fn func(*fsm.Job) bool) { v.HeldBy(worker, after, fn) },
+		func(j *fsm.Job) bool { return j.Status == fsm.InProgress && j.Worker == worker })
+	held := naive.running(func(j *fsm.Job) bool { return j.Worker == worker })
+	if got := v.Held(worker); int64(got) != held {
+		t.Fatalf("worker %q holds %d jobs, want %d", worker, got, held)
+	}
+}
+
+func checkWorkers(t *rapid.T, m *fsm.Machine, v *fsm.View, naive *model) {
+	var workers []*fsm.Worker
+	v.Workers(func(w *fsm.Worker) bool { bare := w.Bare(); workers = append(workers, &bare); return true })
+	if !reflect.DeepEqual(workers, someOrNil(naive.workers)) || v.WorkerCount() != len(workers) || m.WorkerCount() != len(workers) {
+		t.Fatalf("workers %+v (%d), want %+v", workers, v.WorkerCount(), naive.workers)
+	}
+	var claims []*fsm.ClaimRecord
+	v.Claims(func(r *fsm.ClaimRecord) bool { claims = append(claims, r); return true })
+	if !reflect.DeepEqual(claims, someOrNil(naive.claims)) {
+		t.Fatalf("claims %+v, want %+v", claims, naive.claims)
+	}
+}
+
+// all collects what a scan of records calls for.
+func all[T any](scan func(func(*T) bool)) (list []*T) {
+	scan(func(item *T) bool { list = append(list, item); return true })
+	return list
+}
+
+// checkRecords compares the records beside jobs, workers and claims.
+func checkRecords(t *rapid.T, v *fsm.View, naive *model) {
+	sameRecords(t, "settings", all(v.Queues), naive.queues, func(q *fsm.QueueSettings) any { return *q })
+	sameRecords(t, "turns", all(v.Turns), naive.turns, func(o *fsm.Turn) any { return *o })
+	crons := all(func(fn func(*fsm.Cron) bool) { v.Crons("", fn) })
+	sameRecords(t, "schedules", crons, naive.crons, func(c *fsm.Cron) any {
+		plain := *c
+		plain.Job = nil
+		return plain
+	})
+	batches := all(func(fn func(*fsm.JobBatch) bool) { v.Batches("", fn) })
+	sameRecords(t, "batches", batches, naive.batches, func(b *fsm.JobBatch) any {
+		plain := *b
+		plain.Callback = nil
+		return plain
+	})
+	sameRecords(t, "holds", all(v.Holds), naive.holds, func(h *fsm.Hold) any { return *h })
+	sameRecords(t, "requests", all(v.Requests), naive.requests, func(r *fsm.RequestRecord) any {
+		plain := *r
+		plain.Items = someOrNil(r.Items)
+		return plain
+	})
+	for i, c := range crons {
+		if !sameMessage(c.Job, naive.crons[i].Job) {
+			t.Fatalf("schedule %s: job %v, want %v", c.Name, c.Job, naive.crons[i].Job)
+		}
+	}
+	for i, b := range batches {
+		if !sameMessage(b.Callback, naive.batches[i].Callback) {
+			t.Fatalf("batch %s: callback %v, want %v", b.ID, b.Callback, naive.batches[i].Callback)
+		}
+	}
+}
+
+func sameRecords[T any](t *rapid.T, what string, got, want []*T, plain func(*T) any) {
+	if len(got) != len(want) {
+		t.Fatalf("%d %s, want %d:\n%v\n%v", len(got), what, len(want), plains(got, plain), plains(want, plain))
+	}
+	for i := range got {
+		if a, b := plain(got[i]), plain(want[i]); !reflect.DeepEqual(a, b) {
+			t.Fatalf("%s\n got %+v\nwant %+v", what, a, b)
+		}
+	}
+}
+
+func plains[T any](list []*T, plain func(*T) any) (out []any) {
+	for _, item := range list {
+		out = append(out, plain(item))
+	}
+	return out
+}

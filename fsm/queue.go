@@ -1,0 +1,312 @@
+package fsm
+
+import (
+	"strings"
+
+	"github.com/tidwall/btree"
+)
+
+// queue is what the machine keeps for one type. It exists while the type has
+// jobs or settings, and all of it is derived from these.
+//
+// Claims take the best job of all types in O(log n): a type stands among the
+// machine's heads by its best job, if it is open; a group stands in its type's
+// order by its best job and its turn, if it may run one more.
+type queue struct {
+	name     string
+	counts   Counts
+	bytes    int64
+	settings *QueueSettings // nil: all are default
+
+	groups  map[string]*group     // those with unclaimed or running jobs
+	waiting int                   // groups with unclaimed jobs
+	order   *btree.BTreeG[*group] // groups that can be claimed from
+	best    *Job                  // by which the type stands among the heads; nil: it does not
+
+	retained *btree.BTreeG[*Job] // completed or cancelled, by end
+
+	permitAt int64 // where the timer for the next permit stands; 0: there is none
+	retainAt int64 // where the timer of the retention stands; 0: there is none
+	arrived  int   // jobs that became claimable in this entry
+	touched  bool  // it is in Machine.touched
+	soiled   bool  // it is in Machine.dirty
+}
+
+// group holds the unclaimed jobs of one group of a type.
+type group struct {
+	name    string
+	ready   *btree.BTreeG[*Job] // in claim order
+	running int
+	turn    uint64 // 0: none
+	head    *Job   // by which it stands in the order; nil: it does not
+}
+
+// byBest orders types by the job that a claim gets.
+func byBest(a, b *queue) bool { return byClaimOrder(a.best, b.best) }
+
+// byHead orders the groups of a type: the highest priority first, then turns.
+func byHead(a, b *group) bool {
+	if a.head.Priority != b.head.Priority {
+		return a.head.Priority > b.head.Priority
+	}
+	if a.turn != b.turn {
+		return a.turn < b.turn
+	}
+	return a.name < b.name
+}
+
+// queue returns the queue of a type, which it makes when there is none. The
+// queue's name is the one copy of the type's string that its jobs share.
+func (m *Machine) queue(name string) *queue {
+	q := m.queues[name]
+	if q == nil {
+		name = strings.Clone(name)
+		q = &queue{
+			name:     name,
+			groups:   make(map[string]*group),
+			order:    newTree(byHead),
+			retained: newTree(byEnd),
+		}
+		m.queues[name] = q
+	}
+	return q
+}
+
+// dropIdle forgets a type without jobs and settings.
+func (m *Machine) dropIdle(q *queue) {
+	if q.counts.empty() && q.settings == nil {
+		delete(m.queues, q.name)
+	}
+}
+
+func (q *queue) group(name string) *group {
+	g := q.groups[name]
+	if g == nil {
+		g = &group{name: strings.Clone(name), ready: newTree(byClaimOrder)}
+		q.groups[g.name] = g
+	}
+	return g
+}
+
+func (q *queue) dropGroup(g *group) {
+	if g.ready.Len() == 0 && g.running == 0 {
+		delete(q.groups, g.name)
+	}
+}
+
+// beginWait takes an unclaimed job in.
+func (m *Machine) beginWait(q *queue, j *Job) {
+	g := q.group(j.group())
+	if g.ready.Len() == 0 {
+		q.waiting++
+		if q.waiting > 1 {
+			m.joinRotation(q, g)
+		}
+	}
+	g.ready.Set(j)
+	m.arrive(q, 1)
+	m.refresh(q, g)
+}
+
+// endWait lets an unclaimed job go.
+func (m *Machine) endWait(q *queue, j *Job) {
+	g := q.group(j.group())
+	g.ready.Delete(j)
+	if g.ready.Len() == 0 {
+		q.waiting--
+		m.setTurn(q, g, 0)
+	}
+	m.refresh(q, g)
+	q.dropGroup(g)
+}
+
+// countRunning notes that a group runs one job more or less.
+func (m *Machine) countRunning(q *queue, name string, n int) {
+	g := q.group(name)
+	g.running += n
+	if s := q.settings; n < 0 && s != nil && s.limitsRunning() {
+		m.arrive(q, 1)
+	}
+	m.refresh(q, g)
+	q.dropGroup(g)
+}
+
+func (s *QueueSettings) limitsRunning() bool { return s.MaxRunning > 0 || s.MaxRunningPerGroup > 0 }
+
+// joinRotation puts a group that begins to wait at the end of the rotation. If
+// another has waited alone until now it has no turn yet.
+func (m *Machine) joinRotation(q *queue, g *group) {
+	if m.building {
+		return // turns come with the state
+	}
+	if q.waiting == 2 {
+		if alone := q.alone(g); alone != nil && alone.turn == 0 {
+			m.setTurn(q, alone, m.nextTurn())
+			m.refresh(q, alone)
+		}
+	}
+	m.setTurn(q, g, m.nextTurn())
+}
+
+// alone is the one group beside g that has unclaimed jobs.
+func (q *queue) alone(g *group) *group {
+	if first, ok := q.order.Min(); ok && first != g {
+		return first
+	}
+	for _, other := range q.groups { // it is at its limit
+		if other != g && other.ready.Len() > 0 {
+			return other
+		}
+	}
+	return nil
+}
+
+func (m *Machine) nextTurn() uint64 {
+	m.meta.LastTurn++
+	return m.meta.LastTurn
+}
+
+// setTurn changes a group's place in the rotation; 0 takes it out.
+func (m *Machine) setTurn(q *queue, g *group, turn uint64) {
+	if g.turn == turn {
+		return
+	}
+	q.takeOut(g)
+	g.turn = turn
+	t := &Turn{Type: q.name, Group: g.name, Turn: turn}
+	if turn == 0 {
+		m.turns.Delete(t)
+		return
+	}
+	m.turns.Set(t)
+}
+
+// served sends a group from which a job was claimed to the end of the rotation,
+// if others wait.
+func (m *Machine) served(q *queue, name string) {
+	if q.waiting < 2 {
+		return
+	}
+	if g := q.groups[name]; g != nil && g.ready.Len() > 0 {
+		m.setTurn(q, g, m.nextTurn())
+		m.refresh(q, g)
+	}
+}
+
+func byTurn(a, b *Turn) bool {
+	if c := strings.Compare(a.Type, b.Type); c != 0 {
+		return c < 0
+	}
+	return a.Group < b.Group
+}
+
+func (q *queue) takeOut(g *group) {
+	if g.head != nil {
+		q.order.Delete(g)
+		g.head = nil
+	}
+}
+
+// refresh puts a group, and its type, where they belong now.
+func (m *Machine) refresh(q *queue, g *group) {
+	head := q.headOf(g)
+	if head != g.head {
+		if head != nil && g.head != nil && head.Priority == g.head.Priority {
+			g.head = head // its place is the same
+		} else {
+			q.takeOut(g)
+			if g.head = head; head != nil {
+				q.order.Set(g)
+			}
+		}
+	}
+	m.refreshHead(q)
+}
+
+// headOf is the job that a claim gets from the group, nil if it gets none.
+func (q *queue) headOf(g *group) *Job {
+	if s := q.settings; s != nil && s.MaxRunningPerGroup > 0 && g.name != "" && int64(g.running) >= s.MaxRunningPerGroup {
+		return nil
+	}
+	head, _ := g.ready.Min()
+	return head
+}
+
+// refreshHead puts a type where it belongs among the heads.
+func (m *Machine) refreshHead(q *queue) {
+	var best *Job
+	if first, ok := q.order.Min(); !ok {
+		m.timePermit(q, 0)
+	} else if m.open(q) {
+		best = first.head
+	}
+	if best == q.best {
+		return
+	}
+	if q.best != nil {
+		m.heads.Delete(q)
+	}
+	if q.best = best; best != nil {
+		m.heads.Set(q)
+	}
+}
+
+// open reports whether the type's limits allow one more claim. It sets the timer
+// for the next permit if that is what is missing.
+func (m *Machine) open(q *queue) bool {
+	s := q.settings
+	if s == nil {
+		m.timePermit(q, 0)
+		return true
+	}
+	if s.Paused || s.MaxRunning > 0 && int64(q.counts[InProgress]) >= s.MaxRunning {
+		m.timePermit(q, 0)
+		return false
+	}
+	at := s.permitAt(m.meta.Now)
+	if at <= m.meta.Now {
+		m.timePermit(q, 0)
+		return true
+	}
+	m.timePermit(q, at)
+	return false
+}
+
+// timePermit moves the timer for the next permit; 0 removes it.
+func (m *Machine) timePermit(q *queue, at int64) {
+	if q.permitAt == at {
+		return
+	}
+	if q.permitAt != 0 {
+		m.timers.Delete(timer{at: q.permitAt, kind: timerPermit, key: q.name})
+	}
+	if q.permitAt = at; at != 0 {
+		m.timers.Set(timer{at: at, kind: timerPermit, key: q.name})
+	}
+}
+
+// permitCame reopens a type whose rate allows a claim again.
+func (m *Machine) permitCame(q *queue) {
+	q.permitAt = 0
+	m.arrive(q, 1)
+	m.refreshHead(q)
+}
+
+// arrive notes that n more jobs of the type may be claimable.
+func (m *Machine) arrive(q *queue, n int) {
+	q.arrived += n
+	if !q.touched {
+		q.touched = true
+		m.touched = append(m.touched, q)
+	}
+}
+
+// Wakeups calls fn for each type of which the last entry made jobs claimable,
+// with their number: as many claims are worth waking.
+func (m *Machine) Wakeups(fn func(jobType string, n int)) {
+	for _, q := range m.touched {
+		if n := min(q.arrived, q.counts[Unclaimed]); n > 0 && q.best != nil {
+			fn(q.name, n)
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package fsm
+
+import (
+	"strings"
+
+	"osqueue/fsm/fsmpb"
+)
+
+func byRequest(a, b *RequestRecord) bool {
+	if a.At != b.At {
+		return a.At < b.At
+	}
+	return a.Key < b.Key
+}
+
+// once applies a mutation, unless it was applied before under the same request
+// key: then the first answer is given again.
+func (m *Machine) once(mut *fsmpb.Mutation) Result {
+	req := mut.Request
+	if req == nil || req.Key == "" {
+		return m.apply(mut)
+	}
+	if r := m.byKey[req.Key]; r != nil {
+		if r.Fingerprint != string(req.Fingerprint) {
+			return Result{Code: RequestConflict}
+		}
+		return m.replay(r, mut)
+	}
+	res := m.apply(mut)
+	if res.Code.Done() {
+		m.rememberRequest(req, &res)
+	}
+	return res
+}
+
+// replay is the first answer again.
+func (m *Machine) replay(r *RequestRecord, mut *fsmpb.Mutation) Result {
+	res := Result{Code: Duplicate, Count: r.Count, Next: r.Next, LSN: r.LSN}
+	if mut.GetClaim() != nil {
+		for _, i := range r.Items {
+			if j := m.ids[i.JobID]; j != nil && j.Status == InProgress && j.Token == i.Token {
+				res.Jobs = append(res.Jobs, j)
+			}
+		}
+		return res
+	}
+	for _, i := range r.Items {
+		var j *Job
+		if i.JobID != "" {
+			j = &Job{ID: i.JobID, Token: i.Token, Status: i.Status}
+		}
+		res.Jobs, res.Codes = append(res.Jobs, j), append(res.Codes, i.Code)
+	}
+	return res
+}
+
+func (m *Machine) rememberRequest(req *fsmpb.Request, res *Result) {
+	r := &RequestRecord{
+		Key: strings.Clone(req.Key), Fingerprint: string(req.Fingerprint), At: m.meta.Now, LSN: m.meta.LSN,
+		Code: res.Code, Count: res.Count, Next: res.Next,
+	}
+	for i := range max(len(res.Jobs), len(res.Codes)) {
+		var item RequestItem
+		if i < len(res.Jobs) && res.Jobs[i] != nil {
+			item = RequestItem{JobID: res.Jobs[i].ID, Token: res.Jobs[i].Token, Status: res.Jobs[i].Status}
+		}
+		if i < len(res.Codes) {
+			item.Code = res.Codes[i]
+		}
+		r.Items = append(r.Items, item)
+	}
+	m.addRequest(r)
+	m.boundRequests()
+}
+
+func (m *Machine) addRequest(r *RequestRecord) {
+	m.requests.Set(r)
+	m.byKey[r.Key] = r
+}
+
+func (m *Machine) dropRequest(r *RequestRecord) {
+	m.requests.Delete(r)
+	delete(m.byKey, r.Key)
+}
+
+// boundRequests forgets the oldest requests over the limit.
+func (m *Machine) boundRequests() {
+	for int64(m.requests.Len()) > max(m.meta.Settings.RequestCount, 0) {
+		r, _ := m.requests.Min()
+		m.dropRequest(r)
+	}
+}
+
+// forgetRequests drops what nobody will repeat any more.
+func (m *Machine) forgetRequests() {
+	for {
+		r, ok := m.requests.Min()
+		if !ok || later(r.At, m.meta.Settings.RequestMs) >= m.meta.Now {
+			return
+		}
+		m.dropRequest(r)
+	}
+}
+
+// group applies several mutations as one, each for itself.
+func (m *Machine) group(op *fsmpb.Group) Result {
+	res := Result{Jobs: make([]*Job, len(op.Mutations)), Codes: make([]Code, len(op.Mutations))}
+	for i, mut := range op.Mutations {
+		r := m.apply(mut)
+		res.Codes[i] = r.Code
+		if len(r.Jobs) > 0 {
+			res.Jobs[i] = r.Jobs[0]
+		}
+	}
+	return res
+}

@@ -1,0 +1,87 @@
+package fsm
+
+import (
+	"slices"
+	"strings"
+)
+
+// Retention of completed and cancelled jobs, by type. A type is looked at when
+// one of its jobs has ended, its settings changed, or its oldest is too old.
+
+// soil has the retention of a type looked at after the mutation.
+func (m *Machine) soil(q *queue) {
+	if !q.soiled {
+		q.soiled = true
+		m.dirty = append(m.dirty, q)
+	}
+}
+
+// reviewRetention has all types looked at: the settings changed.
+func (m *Machine) reviewRetention() {
+	for _, q := range m.queues {
+		if q.retained.Len() > 0 {
+			m.soil(q)
+		}
+	}
+}
+
+// retire removes the completed and cancelled jobs that are too old or too many
+// in the types that were soiled, in the order of their names.
+func (m *Machine) retire() {
+	if len(m.dirty) > 1 {
+		slices.SortFunc(m.dirty, func(a, b *queue) int { return strings.Compare(a.name, b.name) })
+	}
+	for i, q := range m.dirty {
+		m.retireOf(q)
+		q.soiled, m.dirty[i] = false, nil
+	}
+	m.dirty = m.dirty[:0]
+}
+
+func (m *Machine) retireOf(q *queue) {
+	for {
+		j, ok := q.retained.Min()
+		if !ok || int64(q.retained.Len()) <= m.retainCount(q) && m.retainedUntil(q, j) > m.meta.Now {
+			break
+		}
+		if j.Status == Completed && m.waited[j.ID].all > 0 {
+			break // they do not know yet; soiled again when they do
+		}
+		m.remove(j)
+	}
+	m.timeRetention(q)
+}
+
+func (m *Machine) retainCount(q *queue) int64 {
+	if s := q.settings; s != nil && s.RetainCount != Unset {
+		return s.RetainCount
+	}
+	return m.meta.Settings.RetainCompletedCount
+}
+
+// retainedUntil is the first moment at which a completed job is too old.
+func (m *Machine) retainedUntil(q *queue, j *Job) int64 {
+	keep := m.meta.Settings.RetainCompletedMs
+	if s := q.settings; s != nil && s.RetainMs != Unset {
+		keep = s.RetainMs
+	}
+	return later(j.FinishedAt, keep, 1)
+}
+
+// timeRetention moves the timer of a type's retention to where its oldest job
+// is too old.
+func (m *Machine) timeRetention(q *queue) {
+	at := int64(0)
+	if j, ok := q.retained.Min(); ok {
+		at = m.retainedUntil(q, j)
+	}
+	if at == q.retainAt {
+		return
+	}
+	if q.retainAt != 0 {
+		m.timers.Delete(timer{at: q.retainAt, kind: timerRetain, key: q.name})
+	}
+	if q.retainAt = at; at != 0 {
+		m.timers.Set(timer{at: at, kind: timerRetain, key: q.name})
+	}
+}

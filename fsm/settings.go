@@ -1,0 +1,97 @@
+package fsm
+
+import (
+	"strings"
+
+	"osqueue/fsm/fsmpb"
+)
+
+// queuesMax bounds the number of types with settings: they are kept until
+// removed.
+const queuesMax = 10_000
+
+func bySettings(a, b *QueueSettings) bool { return a.Name < b.Name }
+
+func defaultQueue(name string) QueueSettings {
+	return QueueSettings{Name: name, MaxAttempts: Unset, RetainMs: Unset, RetainCount: Unset}
+}
+
+// setQueue changes the settings of a type, or removes them.
+func (m *Machine) setQueue(op *fsmpb.SetQueue) Result {
+	old, found := m.settings.Get(&QueueSettings{Name: op.Name})
+	switch {
+	case op.Remove && !found:
+		return Result{Code: NotFound}
+	case op.Remove:
+		m.settings.Delete(old)
+		m.useSettings(m.queue(op.Name), nil)
+	case !found && m.settings.Len() >= queuesMax:
+		return Result{Code: TooManyQueues}
+	default:
+		m.useSettings(m.queue(op.Name), m.changedSettings(old, op))
+	}
+	m.events = append(m.events, Event{Kind: QueueSet, Name: strings.Clone(op.Name)})
+	return Result{}
+}
+
+func (m *Machine) changedSettings(old *QueueSettings, op *fsmpb.SetQueue) *QueueSettings {
+	var s QueueSettings
+	if old == nil {
+		s = defaultQueue(m.queue(op.Name).name)
+	} else {
+		s = *old
+	}
+	rate, burst := s.RateMilli, s.Burst
+	if op.Paused != nil {
+		s.Paused = *op.Paused
+	}
+	assign(&s.MaxRunning, op.MaxRunning, 0)
+	assign(&s.MaxRunningPerGroup, op.MaxRunningPerGroup, 0)
+	assign(&s.RateMilli, op.RateMilli, 0)
+	assign(&s.Burst, op.Burst, 0)
+	assign(&s.LeaseMs, op.LeaseMs, 0)
+	assign(&s.TimeoutMs, op.TimeoutMs, 0)
+	assign(&s.MaxAttempts, op.MaxAttempts, Unset)
+	assign(&s.RetainMs, op.RetainMs, Unset)
+	assign(&s.RetainCount, op.RetainCount, Unset)
+	assign(&s.MaxJobs, op.MaxJobs, 0)
+	assign(&s.MaxBytes, op.MaxBytes, 0)
+	assign(&s.MaxPayload, op.MaxPayload, 0)
+	if op.Backoff != nil {
+		s.Backoff = backoffFromPB(op.Backoff)
+		if s.Backoff.Kind == BackoffUnset {
+			s.Backoff = Backoff{}
+		}
+	}
+	if old == nil || s.RateMilli != rate || s.Burst != burst {
+		s.fill(m.meta.Now)
+	}
+	return &s
+}
+
+// assign takes a wish over; a negative one is the default.
+func assign(member, wish *int64, otherwise int64) {
+	switch {
+	case wish == nil:
+	case *wish < 0:
+		*member = otherwise
+	default:
+		*member = *wish
+	}
+}
+
+// useSettings lets a type go by other settings; nil are the default ones. It
+// takes time in the number of the type's groups.
+func (m *Machine) useSettings(q *queue, s *QueueSettings) {
+	q.settings = s
+	if s != nil {
+		m.settings.Set(s)
+	}
+	for _, g := range q.groups {
+		m.refresh(q, g)
+	}
+	m.refreshHead(q)
+	m.arrive(q, min(m.room(q), q.counts[Unclaimed]))
+	m.soil(q)
+	m.dropIdle(q)
+}

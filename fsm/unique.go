@@ -1,0 +1,115 @@
+package fsm
+
+import "strings"
+
+// holder is a job's place among those that hold the same unique key.
+type holder struct {
+	jobType string
+	key     string
+	seq     uint64
+	id      string
+}
+
+func byKeySeq(a, b holder) bool {
+	if c := strings.Compare(a.jobType, b.jobType); c != 0 {
+		return c < 0
+	}
+	if c := strings.Compare(a.key, b.key); c != 0 {
+		return c < 0
+	}
+	return a.seq < b.seq
+}
+
+func byHold(a, b *Hold) bool {
+	if c := strings.Compare(a.Type, b.Type); c != 0 {
+		return c < 0
+	}
+	return a.Key < b.Key
+}
+
+func byUntil(a, b *Hold) bool {
+	if a.Until != b.Until {
+		return a.Until < b.Until
+	}
+	return byHold(a, b)
+}
+
+// holdsKey reports whether j, by itself, holds its unique key; for a period it
+// is a Hold that does.
+func holdsKey(j *Job) bool {
+	if j.Opt == nil || j.Opt.Unique.Key == "" {
+		return false
+	}
+	switch j.Opt.Unique.Scope {
+	case UniqueWaiting:
+		return j.Status == Blocked || j.Status == Scheduled || j.Status == Unclaimed
+	case UniqueActive:
+		return !j.Status.ended()
+	}
+	return false
+}
+
+func holderOf(j *Job) holder {
+	return holder{jobType: j.Type, key: j.Opt.Unique.Key, seq: j.Seq, id: j.ID}
+}
+
+// holderOfKey is the job that holds a type's key, nil if none does. If only its
+// Hold is left it has no more than id, type and place.
+func (m *Machine) holderOfKey(jobType, key string) (found *Job) {
+	m.holders.Ascend(holder{jobType: jobType, key: key}, func(h holder) bool {
+		if h.jobType == jobType && h.key == key {
+			found = m.ids[h.id]
+		}
+		return false
+	})
+	if found != nil {
+		return found
+	}
+	h, ok := m.holds.Get(&Hold{Type: jobType, Key: key})
+	if !ok {
+		return nil
+	}
+	if j := m.ids[h.JobID]; j != nil && j.Seq == h.Seq {
+		return j
+	}
+	return &Job{ID: h.JobID, Type: h.Type, Seq: h.Seq}
+}
+
+// hold begins the period of a new job's key.
+func (m *Machine) hold(j *Job) {
+	m.addHold(&Hold{
+		Type: j.Type, Key: j.Opt.Unique.Key, Seq: j.Seq, JobID: j.ID,
+		Until: later(j.CreatedAt, j.Opt.Unique.PeriodMs),
+	})
+}
+
+func (m *Machine) addHold(h *Hold) {
+	m.holds.Set(h)
+	m.holdEnds.Set(h)
+}
+
+func (m *Machine) dropHold(h *Hold) {
+	m.holds.Delete(h)
+	m.holdEnds.Delete(h)
+}
+
+// unhold ends the period of a job that is deleted.
+func (m *Machine) unhold(j *Job) {
+	if j.Options().Unique.Scope != UniquePeriod {
+		return
+	}
+	if h, ok := m.holds.Get(&Hold{Type: j.Type, Key: j.Opt.Unique.Key}); ok && h.Seq == j.Seq {
+		m.dropHold(h)
+	}
+}
+
+// endHolds ends the periods that are over.
+func (m *Machine) endHolds() {
+	for {
+		h, ok := m.holdEnds.Min()
+		if !ok || h.Until > m.meta.Now {
+			return
+		}
+		m.dropHold(h)
+	}
+}
