@@ -273,7 +273,7 @@ func (c *fakeCluster) decide(w http.ResponseWriter, r *http.Request, body []byte
 // keyedAnswer is the answer to a write with an idempotency key.
 type keyedAnswer struct {
 	request string
-	rec   *httptest.ResponseRecorder
+	rec     *httptest.ResponseRecorder
 }
 
 // repeat gives the first answer again, if the write is the same.
