@@ -88,7 +88,7 @@ func (p *plan) checkOne(i int, n *fsmpb.NewJob) Code {
 	}
 	if old := p.m.ids[n.Id]; old != nil {
 		p.fates[i].job = old
-		return p.repeats(sameContent(old, n, p.cron))
+		return p.repeats(sameContent(old, n))
 	}
 	if k, ok := p.ids[n.Id]; ok {
 		p.fates[i].twin = k + 1
@@ -366,15 +366,16 @@ func (o *Options) zero() bool {
 }
 
 // sameContent reports whether n is the request that made j. RunAt does not
-// count: it may have been reckoned from a delay, and j's own moves on.
-func sameContent(j *Job, n *fsmpb.NewJob, cron string) bool {
+// count: it may have been reckoned from a delay, and j's own moves on; nor does
+// the schedule that it comes from.
+func sameContent(j *Job, n *fsmpb.NewJob) bool {
 	limit := int32(MaxAttemptsUnset)
 	if n.MaxAttempts != nil {
 		limit = *n.MaxAttempts
 	}
 	return j.Type == n.Type && j.Priority == n.Priority && j.MaxAttempts == limit && j.LeaseMs == n.LeaseMs &&
 		(j.Payload == nil) == (n.Payload == nil) && bytes.Equal(j.Payload, n.Payload) &&
-		j.Options().same(newOptions(n, cron))
+		j.Options().same(newOptions(n, ""))
 }
 
 func (o *Options) same(p *Options) bool {
@@ -383,7 +384,7 @@ func (o *Options) same(p *Options) bool {
 	}
 	return o.Backoff == p.Backoff && o.TimeoutMs == p.TimeoutMs && o.Group == p.Group && slices.Equal(o.Tags, p.Tags) &&
 		o.Unique == p.Unique && slices.Equal(o.After, p.After) && o.AfterFailure == p.AfterFailure &&
-		o.Batch == p.Batch && o.Cron == p.Cron
+		o.Batch == p.Batch
 }
 
 // sameRequest is sameContent for two jobs that are not there yet.
