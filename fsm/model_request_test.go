@@ -28,7 +28,7 @@ func (m *model) request(mut *fsmpb.Mutation) fsm.Result {
 		return answerOf(r)
 	}
 	res := m.one(mut)
-	if res.Code.Done() {
+	if nothing := mut.GetClaim() != nil && len(res.Jobs) == 0; res.Code.Done() && !nothing {
 		m.requests = put(m.requests, m.recordOf(key, fingerprint, res), byTimeAndKey)
 		m.boundRequests()
 	}
@@ -50,7 +50,7 @@ func (m *model) recordOf(key, fingerprint string, res fsm.Result) *fsm.RequestRe
 		Key: key, Fingerprint: fingerprint, At: m.meta.Now, LSN: m.meta.LSN, Code: res.Code, Count: res.Count, Next: res.Next,
 	}
 	for i := range max(len(res.Jobs), len(res.Codes)) {
-		var item fsm.RequestItem
+		item := fsm.RequestItem{Code: res.Code}
 		if i < len(res.Jobs) && res.Jobs[i] != nil {
 			j := res.Jobs[i]
 			item.JobID, item.Token, item.Status = j.ID, j.Token, j.Status

@@ -27,10 +27,15 @@ func (m *Machine) once(mut *fsmpb.Mutation) Result {
 		return m.replay(r, mut)
 	}
 	res := m.apply(mut)
-	if res.Code.Done() {
+	if res.Code.Done() && !claimedNothing(mut, &res) {
 		m.rememberRequest(req, &res)
 	}
 	return res
+}
+
+// claimedNothing: such a claim has changed nothing, and may wait and try again.
+func claimedNothing(mut *fsmpb.Mutation, res *Result) bool {
+	return mut.GetClaim() != nil && len(res.Jobs) == 0
 }
 
 // replay is the first answer again.
@@ -60,9 +65,9 @@ func (m *Machine) rememberRequest(req *fsmpb.Request, res *Result) {
 		Code: res.Code, Count: res.Count, Next: res.Next,
 	}
 	for i := range max(len(res.Jobs), len(res.Codes)) {
-		var item RequestItem
+		item := RequestItem{Code: res.Code} // of a mutation of one job
 		if i < len(res.Jobs) && res.Jobs[i] != nil {
-			item = RequestItem{JobID: res.Jobs[i].ID, Token: res.Jobs[i].Token, Status: res.Jobs[i].Status}
+			item.JobID, item.Token, item.Status = res.Jobs[i].ID, res.Jobs[i].Token, res.Jobs[i].Status
 		}
 		if i < len(res.Codes) {
 			item.Code = res.Codes[i]
