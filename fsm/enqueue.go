@@ -163,36 +163,42 @@ func (p *plan) note(i int, n *fsmpb.NewJob) {
 	}
 }
 
-// checkQuotas: of the type, then overall.
+// checkQuotas makes each check for the type, then overall: what waiting cannot
+// mend comes first.
 func (p *plan) checkQuotas(n *fsmpb.NewJob) Code {
-	size := int64(len(n.Payload))
-	if q := p.m.queues[n.Type]; q != nil && q.settings != nil {
+	m, size := p.m, int64(len(n.Payload))
+	s := &m.meta.Settings
+	limits := [2]quota{1: {
+		jobsMax: s.MaxJobs, bytesMax: s.MaxBytes, payloadMax: s.MaxPayload,
+		jobs: int64(m.counts.notEnded()) + p.added.jobs, bytes: m.bytes + p.added.bytes,
+	}}
+	if q := m.queues[n.Type]; q != nil && q.settings != nil {
 		s, t := q.settings, p.types[n.Type]
-		quota := quota{jobs: s.MaxJobs, bytes: s.MaxBytes, payload: s.MaxPayload}
-		if code := quota.check(int64(q.counts.notEnded())+t.jobs, q.bytes+t.bytes, size); code != OK {
-			return code
+		limits[0] = quota{
+			jobsMax: s.MaxJobs, bytesMax: s.MaxBytes, payloadMax: s.MaxPayload,
+			jobs: int64(q.counts.notEnded()) + t.jobs, bytes: q.bytes + t.bytes,
 		}
 	}
-	s := &p.m.meta.Settings
-	quota := quota{jobs: s.MaxJobs, bytes: s.MaxBytes, payload: s.MaxPayload}
-	return quota.check(int64(p.m.counts.notEnded())+p.added.jobs, p.m.bytes+p.added.bytes, size)
-}
-
-// quota are limits; 0 is none.
-type quota struct{ jobs, bytes, payload int64 }
-
-// check says whether a job of that size fits beside what is there.
-func (q quota) check(jobs, bytes, size int64) Code {
 	switch {
-	case q.payload > 0 && size > q.payload:
+	case limits[0].tooLarge(size) || limits[1].tooLarge(size):
 		return PayloadTooLarge
-	case q.jobs > 0 && jobs >= q.jobs:
+	case limits[0].tooMany() || limits[1].tooMany():
 		return TooManyJobs
-	case q.bytes > 0 && bytes > q.bytes-size:
+	case limits[0].tooFull(size) || limits[1].tooFull(size):
 		return TooManyBytes
 	}
 	return OK
 }
+
+// quota are limits, of which 0 or less is none, and what is there.
+type quota struct {
+	jobsMax, bytesMax, payloadMax int64
+	jobs, bytes                   int64
+}
+
+func (q *quota) tooLarge(size int64) bool { return q.payloadMax > 0 && size > q.payloadMax }
+func (q *quota) tooMany() bool            { return q.jobsMax > 0 && q.jobs >= q.jobsMax }
+func (q *quota) tooFull(size int64) bool  { return q.bytesMax > 0 && q.bytes > q.bytesMax-size }
 
 // checkAfters looks at what the jobs wait for.
 func (p *plan) checkAfters() (Code, int) {

@@ -103,7 +103,7 @@ func (m *model) fireCron(op *fsmpb.FireCron) fsm.Result {
 // fired enqueues the job of a schedule, or says why not.
 func (m *model) fired(c *fsm.Cron, op *fsmpb.FireCron) (job *fsm.Job, why string, late bool) {
 	if sum(op.AtMs, lateMs) < m.meta.Now && c.Missed == fsm.MissedSkip {
-		return nil, "missed by " + decimal(m.meta.Now-op.AtMs) + " ms", true
+		return nil, "missed by " + decimal(since(m.meta.Now, op.AtMs)) + " ms", true
 	}
 	if last := m.job(c.LastJobID); c.Overlap == fsm.OverlapSkip && last != nil && !hasEnded(last.Status) {
 		return nil, "job " + c.LastJobID + " has not ended", false

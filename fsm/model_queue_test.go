@@ -67,7 +67,9 @@ func (m *model) setQueue(op *fsmpb.SetQueue) fsm.Result {
 		}
 	}
 	if op.Backoff != nil {
-		q.Backoff = backoffOf(op.Backoff)
+		if q.Backoff = backoffOf(op.Backoff); q.Backoff.Kind == fsm.BackoffUnset {
+			q.Backoff = fsm.Backoff{}
+		}
 	}
 	switch {
 	case q.RateMilli == 0:

@@ -131,6 +131,11 @@ func sum(values ...int64) int64 {
 	return total.Int64()
 }
 
+// since is the time from then to now.
+func since(now, then int64) int64 {
+	return clamped(new(big.Int).Sub(big.NewInt(now), big.NewInt(then)))
+}
+
 // clamped is the int64 that is nearest to n.
 func clamped(n *big.Int) int64 {
 	switch {

@@ -263,10 +263,13 @@ func (m *Machine) open(q *queue) bool {
 		m.timePermit(q, 0)
 		return false
 	}
-	at := s.permitAt(m.meta.Now)
-	if at <= m.meta.Now {
+	if s.RateMilli <= 0 || s.level(m.meta.Now) >= permit {
 		m.timePermit(q, 0)
 		return true
+	}
+	at := s.permitAt()
+	if at <= m.meta.Now { // at the end of time
+		at = 0
 	}
 	m.timePermit(q, at)
 	return false

@@ -25,11 +25,8 @@ func (s *QueueSettings) level(now int64) int64 {
 	return s.Level + elapsed*s.RateMilli
 }
 
-// permitAt is the first moment, not before now, at which a claim is allowed.
-func (s *QueueSettings) permitAt(now int64) int64 {
-	if s.RateMilli <= 0 || s.level(now) >= permit {
-		return now
-	}
+// permitAt is the first moment at which an empty bucket allows a claim again.
+func (s *QueueSettings) permitAt() int64 {
 	missing := permit - s.Level
 	return later(s.LevelAt, (missing-1)/s.RateMilli+1)
 }

@@ -125,13 +125,13 @@ func (m *Machine) checkTimeout(old *Job, t timer) {
 // early. The leader proposes an empty batch then, or FireCron for the schedules
 // that are due (see DueCrons).
 func (m *Machine) NextDeadline() (at int64, ok bool) {
-	if m.unsettled.Len() > 0 {
-		return m.meta.Now, true
-	}
 	consider := func(t int64) {
 		if !ok || t < at {
 			at, ok = t, true
 		}
+	}
+	if m.unsettled.Len() > 0 {
+		consider(m.meta.Now)
 	}
 	if t, found := m.timers.Min(); found {
 		consider(t.at)
