@@ -51,12 +51,15 @@ type Reader interface {
 	Linearize(ctx context.Context) error
 	// WaitApplied returns once this node has applied lsn.
 	WaitApplied(ctx context.Context, lsn fsm.LSN) error
+	// WaitEnded returns nil when the job with that id has ended, or is not in
+	// this node's state, and an error when ctx ends or the node does.
+	WaitEnded(ctx context.Context, id string) error
 	// Job returns the job with that id, or nil.
 	Job(id string) *fsm.Job
 	// View freezes the state.
 	View() *fsm.View
-	// TypeCounts are the numbers of jobs by type.
-	TypeCounts() map[string]fsm.Counts
+	// TypeStats are the figures of every type that has jobs.
+	TypeStats() map[string]fsm.TypeStats
 	// Document is the state in the form of queue.json.
 	Document(ctx context.Context) ([]byte, error)
 }

@@ -30,7 +30,7 @@ func TestBadRequests(t *testing.T) {
 		"single quotes":    {"/v1/jobs", `{'id':1}`, 400, v1.TagBadRequest, "byte 1"},
 		"not UTF-8":        {"/v1/jobs", "{\"payload\":\"\xff\"}", 400, v1.TagBadRequest, "not UTF-8 (at byte 12"},
 		"NaN":              {"/v1/jobs", `{"payload":NaN}`, 400, v1.TagBadRequest, "not valid JSON"},
-		"too deep":         {"/v1/jobs", `{"payload":` + strings.Repeat("[", 20_000), 400, v1.TagBadRequest, "not valid JSON"},
+		"too deep":         {"/v1/jobs", `{"payload":` + strings.Repeat("[", 20_000), 400, v1.TagBadRequest, "more than 1000 objects and lists within each other (at byte 1010"},
 		"id number":        {"/v1/jobs", `{"id":7}`, 400, v1.TagBadRequest, "id: want text, got "},
 		"type list":        {"/v1/jobs", `{"type":["a"]}`, 400, v1.TagBadRequest, "type: want text, got a list"},
 		"attempts text":    {"/v1/jobs", `{"maxAttempts":"5"}`, 400, v1.TagBadRequest, "maxAttempts: want a whole number of 32 bits, got text"},
@@ -225,8 +225,8 @@ func TestWrongMethods(t *testing.T) {
 		{"DELETE", "/v1/jobs", "GET, HEAD, POST"},
 		{"GET", "/v1/jobs/a/complete", "POST"},
 		{"POST", "/v1/stats", "GET, HEAD"},
-		{"PUT", "/v1/jobs/batch", "GET, HEAD, POST"}, // a job could have that name
-		{"GET", "/v1/workers/w", "DELETE"},
+		{"PUT", "/v1/jobs/batch", "GET, HEAD, POST, DELETE"}, // a job could have that name
+		{"POST", "/v1/workers/w", "GET, HEAD, DELETE"},
 		{"POST", "/state", "GET, HEAD"},
 	} {
 		a := g.do(tc.method, tc.path, "")

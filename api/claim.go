@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"time"
@@ -76,17 +77,22 @@ func (s *Server) readWish(in *v1.Claim, w *wish) (err error) {
 	if w.op.Worker, err = l.worker(in.WorkerID); err != nil {
 		return err
 	}
+	if in.WorkerID != nil {
+		if err = checkReadable("workerId", *in.WorkerID); err != nil {
+			return err
+		}
+	}
 	if err = checkMs("leaseMs", in.LeaseMs, l.Lease); err != nil {
 		return err
 	}
 	if in.WaitMs < 0 {
-		return fail(badRequest, "waitMs is negative")
+		return bad("waitMs", "is negative")
 	}
 	w.wait = s.boundedWait(in.WaitMs)
 	w.op.Max, w.op.LeaseMs = 1, in.LeaseMs
 	if in.Max != nil {
 		if *in.Max < 1 {
-			return fail(badRequest, "max is %d; at least 1 is wanted", *in.Max)
+			return bad("max", "is %d; at least 1 is wanted", *in.Max)
 		}
 		w.op.Max = uint32(min(int(*in.Max), l.ClaimJobs))
 	}
@@ -103,21 +109,21 @@ func (s *Server) readRequestID(in *v1.Claim, w *wish) error {
 		return nil
 	}
 	if in.WorkerID == nil {
-		return fail(badRequest, "requestId needs a workerId: without one it could not be told whose claim is repeated")
+		return bad("requestId", "needs a workerId: without one it could not be told whose claim is repeated")
 	}
 	w.op.RequestId = in.RequestID
-	return s.cfg.Limits.checkName("requestId", in.RequestID)
+	return s.cfg.Limits.checkNewName("requestId", in.RequestID)
 }
 
 // readTypes drops what can match no job, and repetitions: a claim sleeps once
 // for each type.
 func (s *Server) readTypes(types []string, w *wish) error {
 	if len(types) > s.cfg.Limits.ClaimTypes {
-		return fail(badRequest, "types has %d items; at most %d a claim", len(types), s.cfg.Limits.ClaimTypes)
+		return bad("types", "has %d items; at most %d a claim", len(types), s.cfg.Limits.ClaimTypes)
 	}
-	for _, t := range types {
-		if err := s.cfg.Limits.checkName("types", t); err != nil {
-			return err
+	for i, t := range types {
+		if s.cfg.Limits.checkName("", t) != nil {
+			return s.cfg.Limits.checkName(fmt.Sprintf("types[%d]", i), t)
 		}
 		if t != "" && !slices.Contains(w.op.Types, t) {
 			w.op.Types = append(w.op.Types, t)

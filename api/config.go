@@ -38,37 +38,51 @@ const (
 )
 
 // Limits bound what a request may bring and an answer may hold. Names are the
-// types of jobs, the names, versions and addresses of workers and the ids of
-// requests.
+// types and groups of jobs, unique keys, the names, versions and addresses of
+// workers and the ids of requests.
 type Limits struct {
-	BatchJobs  int           // items in one batch call
-	ClaimJobs  int           // a claim that asks for more gets so many
-	ClaimTypes int           // types that one claim names
-	IDChars    int           // characters of a job's id
-	NameBytes  int           // of a name
-	ErrorBytes int           // a reported error is cut here
-	Lease      time.Duration // length of a lease
-	Delay      time.Duration // how far ahead a job can be scheduled
+	BatchJobs    int           // items in one batch call
+	ClaimJobs    int           // a claim that asks for more gets so many
+	ClaimTypes   int           // types that one claim names
+	IDChars      int           // characters of the id of a job or batch
+	NameBytes    int           // of a name
+	Tags         int           // of one job
+	TagBytes     int           // of one tag
+	After        int           // jobs that one job waits for
+	ErrorBytes   int           // a reported error is cut here
+	MessageBytes int           // the message of a progress is cut here
+	Depth        int           // objects and lists within each other, in a body
+	Lease        time.Duration // length of a lease
+	// Delay is how far ahead a job can be scheduled, and the longest of all
+	// other times: backoffs, timeouts, periods.
+	Delay time.Duration
 
-	ListJobs  int // jobs on one page
-	ListScan  int // jobs looked at for one page
-	ListBytes int // a page ends when it is larger
+	ListJobs   int // jobs, or whatever else, on one page
+	ListScan   int // jobs looked at for one page
+	ListBytes  int // a page ends when it is larger
+	WorkerJobs int // jobs that are named of one worker
 }
 
 // DefaultLimits are the limits of a Config that names none.
 func DefaultLimits() Limits {
 	return Limits{
-		BatchJobs:  1000,
-		ClaimJobs:  1000,
-		ClaimTypes: 100,
-		IDChars:    128,
-		NameBytes:  256,
-		ErrorBytes: 8 << 10,
-		Lease:      24 * time.Hour,
-		Delay:      10 * 366 * 24 * time.Hour,
-		ListJobs:   1000,
-		ListScan:   20_000,
-		ListBytes:  8 << 20,
+		BatchJobs:    1000,
+		ClaimJobs:    1000,
+		ClaimTypes:   100,
+		IDChars:      128,
+		NameBytes:    256,
+		Tags:         20,
+		TagBytes:     100,
+		After:        100,
+		ErrorBytes:   8 << 10,
+		MessageBytes: 1 << 10,
+		Depth:        1000,
+		Lease:        24 * time.Hour,
+		Delay:        10 * 366 * 24 * time.Hour,
+		ListJobs:     1000,
+		ListScan:     20_000,
+		ListBytes:    8 << 20,
+		WorkerJobs:   100,
 	}
 }
 
@@ -125,17 +139,23 @@ func (c Config) withDefaults() Config {
 func (l Limits) withDefaults() Limits {
 	d := DefaultLimits()
 	return Limits{
-		BatchJobs:  or(l.BatchJobs, d.BatchJobs),
-		ClaimJobs:  min(or(l.ClaimJobs, d.ClaimJobs), claimJobsMax),
-		ClaimTypes: or(l.ClaimTypes, d.ClaimTypes),
-		IDChars:    or(l.IDChars, d.IDChars),
-		NameBytes:  or(l.NameBytes, d.NameBytes),
-		ErrorBytes: or(l.ErrorBytes, d.ErrorBytes),
-		Lease:      or(l.Lease, d.Lease),
-		Delay:      or(l.Delay, d.Delay),
-		ListJobs:   or(l.ListJobs, d.ListJobs),
-		ListScan:   or(l.ListScan, d.ListScan),
-		ListBytes:  or(l.ListBytes, d.ListBytes),
+		BatchJobs:    or(l.BatchJobs, d.BatchJobs),
+		ClaimJobs:    min(or(l.ClaimJobs, d.ClaimJobs), claimJobsMax),
+		ClaimTypes:   or(l.ClaimTypes, d.ClaimTypes),
+		IDChars:      or(l.IDChars, d.IDChars),
+		NameBytes:    or(l.NameBytes, d.NameBytes),
+		Tags:         or(l.Tags, d.Tags),
+		TagBytes:     or(l.TagBytes, d.TagBytes),
+		After:        or(l.After, d.After),
+		ErrorBytes:   or(l.ErrorBytes, d.ErrorBytes),
+		MessageBytes: or(l.MessageBytes, d.MessageBytes),
+		Depth:        or(l.Depth, d.Depth),
+		Lease:        or(l.Lease, d.Lease),
+		Delay:        or(l.Delay, d.Delay),
+		ListJobs:     or(l.ListJobs, d.ListJobs),
+		ListScan:     or(l.ListScan, d.ListScan),
+		ListBytes:    or(l.ListBytes, d.ListBytes),
+		WorkerJobs:   or(l.WorkerJobs, d.WorkerJobs),
 	}
 }
 

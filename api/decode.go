@@ -23,7 +23,9 @@ import (
 // Bytes that are not UTF-8 are refused before.
 var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
-var handlingStrict = json.JoinOptions(lenient, json.RejectUnknownMembers(true))
+// namesOnce is what a body is read with first. That a name occurs twice is rare
+// enough to read the body again, to find out whether it is in a payload.
+var namesOnce = jsontext.AllowInvalidUTF8(true)
 
 // decode reads the body of the request into v, a pointer to a struct of
 // package v1. It must be an object.
@@ -47,14 +49,48 @@ func (c *call) parse(v any) error {
 	if !utf8.Valid(body) {
 		return fail(badRequest, "the body is not UTF-8 (at %s)", place(body, invalidAt(body)))
 	}
-	options := lenient
-	if c.strict {
-		options = handlingStrict
+	if at := tooDeep(body, c.s.cfg.Limits.Depth); at >= 0 {
+		return fail(badRequest, "the body has more than %d objects and lists within each other (at %s)",
+			c.s.cfg.Limits.Depth, place(body, at))
 	}
-	if err := json.Unmarshal(body, v, options); err != nil {
+	err := json.Unmarshal(body, v, namesOnce, json.RejectUnknownMembers(c.strict))
+	if errors.Is(err, jsontext.ErrDuplicateName) {
+		if err := repeatedMembers(body, reflect.TypeOf(v)); err != nil {
+			return err
+		}
+		reflect.ValueOf(v).Elem().SetZero()
+		err = json.Unmarshal(body, v, lenient, json.RejectUnknownMembers(c.strict))
+	}
+	if err != nil {
 		return badJSON(body, v, err)
 	}
 	return nil
+}
+
+// tooDeep is where a body gets deeper than the limit; -1 if it does not. The
+// parser has a limit of its own; but a payload must still be readable where it
+// stands within other things, and by parsers that take less.
+func tooDeep(body []byte, limit int) int {
+	if bytes.Count(body, []byte{'{'})+bytes.Count(body, []byte{'['}) <= limit {
+		return -1
+	}
+	depth, inText := 0, false
+	for i := 0; i < len(body); i++ {
+		switch b := body[i]; {
+		case inText && b == '\\':
+			i++
+		case b == '"':
+			inText = !inText
+		case inText:
+		case b == '{', b == '[':
+			if depth++; depth > limit {
+				return i
+			}
+		case b == '}', b == ']':
+			depth--
+		}
+	}
+	return -1
 }
 
 // checkMedia wants JSON. A charset, in whatever case, does no harm.
@@ -78,6 +114,9 @@ func (c *call) checkMedia() error {
 // readBody reads the whole body into c.in, to its end: only then does net/http
 // notice when the client goes away.
 func (c *call) readBody() error {
+	if c.isRead {
+		return nil
+	}
 	limit := c.s.cfg.MaxBody
 	if c.r.ContentLength > limit {
 		return bodyTooLarge(limit)
@@ -94,6 +133,7 @@ func (c *call) readBody() error {
 	case n > limit:
 		return bodyTooLarge(limit)
 	}
+	c.isRead = true
 	return nil
 }
 
@@ -176,6 +216,10 @@ func wanted(t reflect.Type) string {
 		return "true or false"
 	case reflect.Int32:
 		return "a whole number of 32 bits"
+	case reflect.Uint8: // percentages
+		return "a whole number from 0 to 100"
+	case reflect.Float64:
+		return "a number"
 	case reflect.Int64, reflect.Int:
 		return "a whole number of 64 bits"
 	case reflect.Uint64:

@@ -76,11 +76,22 @@ func appendClaimed(b []byte, j *fsm.Job) []byte {
 	}
 	b = strconv.AppendUint(key(b, "token"), j.Token, 10)
 	b = number(b, "leaseMs", j.HeldMs)
-	return number(b, "createdAt", j.CreatedAt)
+	b = number(b, "createdAt", j.CreatedAt)
+	b = numberIf(b, "timeoutMs", j.Details().TimeoutMs)
+	if j.Opt != nil {
+		b = textIf(b, "group", j.Opt.Group)
+		b = textsIf(b, "tags", j.Opt.Tags)
+		b = textIf(b, "batchId", j.Opt.Batch)
+		b = textIf(b, "cron", j.Opt.Cron)
+	}
+	return textIf(b, "lastError", j.LastError)
 }
 
 // appendJob appends a v1.Job.
-func appendJob(b []byte, j *fsm.Job) []byte {
+func appendJob(b []byte, j *fsm.Job) []byte { return append(appendJobMembers(b, j), '}') }
+
+// appendJobMembers is appendJob without the end of the object.
+func appendJobMembers(b []byte, j *fsm.Job) []byte {
 	b = append(b, '{')
 	b = text(b, "id", j.ID)
 	b = text(b, "status", j.Status.String())
@@ -103,7 +114,76 @@ func appendJob(b []byte, j *fsm.Job) []byte {
 	}
 	b = opaqueIf(b, "result", j.Result)
 	b = textIf(b, "lastError", j.LastError)
+	b = numberIf(b, "timeoutMs", timeoutShown(j))
+	if j.Opt != nil {
+		b = appendOptions(b, j.Opt)
+	}
+	if j.Det != nil {
+		b = appendDetails(b, j.Det)
+	}
+	return b
+}
+
+// appendOptions appends what the producer asked for.
+func appendOptions(b []byte, o *fsm.Options) []byte {
+	if o.Backoff.Kind != fsm.BackoffUnset {
+		b = appendBackoff(key(b, "backoff"), o.Backoff)
+	}
+	b = textIf(b, "group", o.Group)
+	b = textsIf(b, "tags", o.Tags)
+	if o.Unique.Key != "" {
+		b = text(b, "uniqueKey", o.Unique.Key)
+		b = textIf(b, "uniqueScope", o.Unique.Scope.String())
+		b = numberIf(b, "uniqueMs", o.Unique.PeriodMs)
+	}
+	if len(o.After) > 0 {
+		b = textsIf(b, "after", o.After)
+		b = text(b, "afterFailure", o.AfterFailure.String())
+	}
+	b = textIf(b, "batchId", o.Batch)
+	return textIf(b, "cron", o.Cron)
+}
+
+// appendBackoff appends a v1.Backoff.
+func appendBackoff(b []byte, o fsm.Backoff) []byte {
+	b = text(append(b, '{'), "kind", o.Kind.String())
+	b = numberIf(b, "baseMs", o.BaseMs)
+	b = numberIf(b, "capMs", o.CapMs)
+	b = numberIf(b, "jitter", int64(o.Jitter))
 	return append(b, '}')
+}
+
+// appendDetails appends what came about while the job lived.
+func appendDetails(b []byte, d *fsm.Details) []byte {
+	b = textsIf(b, "waitsFor", d.Waits)
+	if d.ProgressAt != 0 {
+		b = number(append(key(b, "progress"), '{'), "percent", int64(d.Progress.Percent))
+		b = textIf(b, "message", d.Progress.Message)
+		b = append(number(b, "at", d.ProgressAt), '}')
+	}
+	if len(d.History) > 0 {
+		b = append(key(b, "history"), '[')
+		for i := range d.History {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = appendAttempt(b, &d.History[i])
+		}
+		b = append(b, ']')
+	}
+	return numberIf(b, "cancelAt", d.CancelAt)
+}
+
+// appendAttempt appends a v1.Attempt.
+func appendAttempt(b []byte, a *fsm.Attempt) []byte {
+	b = number(append(b, '{'), "number", int64(a.Number))
+	b = number(b, "startedAt", a.StartedAt)
+	b = number(b, "endedAt", a.EndedAt)
+	if a.Worker != fsm.Anonymous {
+		b = text(b, "workerId", a.Worker)
+	}
+	b = textIf(b, "error", a.Error)
+	return append(text(b, "end", a.End.String()), '}')
 }
 
 // showsWorker tells a worker named "" from no worker.
@@ -119,6 +199,34 @@ func leaseShown(j *fsm.Job) int64 {
 		return j.HeldMs
 	}
 	return j.LeaseMs
+}
+
+// timeoutShown is that of the attempt that runs, or else the producer's wish.
+func timeoutShown(j *fsm.Job) int64 {
+	if j.Status == fsm.InProgress {
+		return j.Details().TimeoutMs
+	}
+	return j.Options().TimeoutMs
+}
+
+// textsIf leaves a list out when it is empty.
+func textsIf(b []byte, name string, values []string) []byte {
+	if len(values) == 0 {
+		return b
+	}
+	b = append(key(b, name), '[')
+	for i, v := range values {
+		b = item(b, i, v)
+	}
+	return append(b, ']')
+}
+
+// flagIf appends a member that is true, or absent.
+func flagIf(b []byte, name string, value bool) []byte {
+	if !value {
+		return b
+	}
+	return append(key(b, name), "true"...)
 }
 
 // item appends number i of a list of texts.

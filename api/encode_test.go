@@ -41,6 +41,83 @@ func drawJob(t *rapid.T) *fsm.Job {
 		LeaseMs:     times.Draw(t, "lease"),
 		HeldMs:      times.Draw(t, "held"),
 		Token:       rapid.Uint64().Draw(t, "token"),
+		Opt:         drawOptions(t),
+		Det:         drawDetails(t),
+	}
+}
+
+var texts = rapid.SliceOfN(names, 0, 3)
+
+// drawOptions draws what a producer can ask for; nil is nothing.
+func drawOptions(t *rapid.T) *fsm.Options {
+	if rapid.Bool().Draw(t, "no options") {
+		return nil
+	}
+	times := rapid.Int64Range(0, 9)
+	return &fsm.Options{
+		Backoff: fsm.Backoff{
+			Kind:   rapid.SampledFrom([]fsm.BackoffKind{fsm.BackoffUnset, fsm.BackoffNone, fsm.BackoffExponential}).Draw(t, "backoff"),
+			BaseMs: times.Draw(t, "base"), CapMs: times.Draw(t, "cap"), Jitter: rapid.Uint8Range(0, 2).Draw(t, "jitter"),
+		},
+		TimeoutMs: times.Draw(t, "timeout"), Group: names.Draw(t, "group"), Tags: texts.Draw(t, "tags"),
+		Unique: fsm.Unique{Key: names.Draw(t, "key"), Scope: fsm.UniquePeriod, PeriodMs: times.Draw(t, "period")},
+		After:  texts.Draw(t, "after"), AfterFailure: rapid.SampledFrom([]fsm.AfterFailure{fsm.AfterBlock, fsm.AfterRun}).Draw(t, "failure"),
+		Batch: names.Draw(t, "batch"), Cron: names.Draw(t, "cron"),
+	}
+}
+
+func drawDetails(t *rapid.T) *fsm.Details {
+	if rapid.Bool().Draw(t, "no details") {
+		return nil
+	}
+	times := rapid.Int64Range(0, 9)
+	d := &fsm.Details{
+		Progress:   fsm.Progress{Percent: rapid.Uint8Range(0, 100).Draw(t, "percent"), Message: names.Draw(t, "message")},
+		ProgressAt: times.Draw(t, "progress at"), Waits: texts.Draw(t, "waits"), CancelAt: times.Draw(t, "cancel"), TimeoutMs: times.Draw(t, "limit"),
+	}
+	for range rapid.IntRange(0, 2).Draw(t, "attempts before") {
+		d.History = append(d.History, fsm.Attempt{
+			Number: 1, StartedAt: times.Draw(t, "started"), EndedAt: times.Draw(t, "ended"), Worker: names.Draw(t, "who"),
+			Error: names.Draw(t, "why"), End: rapid.SampledFrom([]fsm.End{fsm.EndFail, fsm.EndLease, fsm.EndTimeout}).Draw(t, "end"),
+		})
+	}
+	return d
+}
+
+// listOf is nil for an empty list: it is not shown.
+func listOf(values []string) []string {
+	if len(values) == 0 {
+		return nil
+	}
+	return values
+}
+
+// wireOptions adds what the producer asked for.
+func wireOptions(out *v1.Job, o *fsm.Options) {
+	if o.Backoff.Kind != fsm.BackoffUnset {
+		out.Backoff = &v1.Backoff{Kind: o.Backoff.Kind.String(), BaseMs: o.Backoff.BaseMs, CapMs: o.Backoff.CapMs, Jitter: int64(o.Backoff.Jitter)}
+	}
+	out.Group, out.Tags, out.BatchID, out.Cron = o.Group, listOf(o.Tags), o.Batch, o.Cron
+	if o.Unique.Key != "" {
+		out.UniqueKey, out.UniqueScope, out.UniqueMs = o.Unique.Key, o.Unique.Scope.String(), o.Unique.PeriodMs
+	}
+	if out.After = listOf(o.After); out.After != nil {
+		out.AfterFailure = o.AfterFailure.String()
+	}
+}
+
+func wireDetails(out *v1.Job, d *fsm.Details) {
+	out.WaitsFor, out.CancelAt = listOf(d.Waits), d.CancelAt
+	if d.ProgressAt != 0 {
+		out.Progress = &v1.Progress{Percent: d.Progress.Percent, Message: d.Progress.Message, At: d.ProgressAt}
+	}
+	for i := range d.History {
+		a := &d.History[i]
+		one := v1.Attempt{Number: a.Number, StartedAt: a.StartedAt, EndedAt: a.EndedAt, Error: a.Error, End: a.End.String()}
+		if a.Worker != fsm.Anonymous {
+			one.WorkerID = &a.Worker
+		}
+		out.History = append(out.History, one)
 	}
 }
 
@@ -52,8 +129,11 @@ func wireJob(j *fsm.Job) v1.Job {
 		Priority: j.Priority, RunAt: j.RunAt, ClaimedAt: j.ClaimedAt, FinishedAt: j.FinishedAt,
 		LeaseMs: j.LeaseMs, Token: j.Token, Result: j.Result, LastError: j.LastError,
 	}
+	wireOptions(&out, j.Options())
+	wireDetails(&out, j.Details())
+	out.TimeoutMs = j.Options().TimeoutMs
 	if j.Status == fsm.InProgress {
-		out.LeaseMs = j.HeldMs
+		out.LeaseMs, out.TimeoutMs = j.HeldMs, j.Details().TimeoutMs
 	}
 	if j.Worker != fsm.Anonymous && (j.Worker != "" || j.Status == fsm.InProgress) {
 		out.WorkerID = &j.Worker
@@ -82,7 +162,9 @@ func TestClaimedJobsAreWrittenAsTheWireTypeSays(t *testing.T) {
 		body := appendOne(nil, []*fsm.Job{j}, lsn)
 		want := v1.ClaimedJob{
 			JobID: j.ID, Type: j.Type, Payload: j.Payload, Priority: j.Priority, Attempts: j.Attempts,
-			Token: j.Token, LeaseMs: j.HeldMs, CreatedAt: j.CreatedAt, LSN: lsn.String(),
+			Token: j.Token, LeaseMs: j.HeldMs, CreatedAt: j.CreatedAt, LSN: lsn.String(), LastError: j.LastError,
+			TimeoutMs: j.Details().TimeoutMs, Group: j.Options().Group, Tags: listOf(j.Options().Tags),
+			BatchID: j.Options().Batch, Cron: j.Options().Cron,
 		}
 		if j.MaxAttempts >= 0 {
 			want.MaxAttempts = &j.MaxAttempts
@@ -104,6 +186,14 @@ func TestNoMemberIsForgotten(t *testing.T) {
 		Seq: 1, ID: "i", Type: "t", Payload: []byte("1"), Result: []byte("2"), LastError: "e", Worker: "w", Status: fsm.InProgress,
 		Priority: 3, Attempts: 4, MaxAttempts: 5, CreatedAt: 6, RunAt: 7, ClaimedAt: 8, Heartbeat: 9, FinishedAt: 10,
 		LeaseMs: 11, HeldMs: 12, Token: 13,
+		Opt: &fsm.Options{
+			Backoff: fsm.Backoff{Kind: fsm.BackoffFixed, BaseMs: 1}, Group: "g", Tags: []string{"t"},
+			Unique: fsm.Unique{Key: "k", Scope: fsm.UniquePeriod, PeriodMs: 1}, After: []string{"a"}, Batch: "b", Cron: "c",
+		},
+		Det: &fsm.Details{
+			History: []fsm.Attempt{{Worker: "w", Error: "e", End: fsm.EndFail}}, Progress: fsm.Progress{Percent: 1, Message: "m"}, ProgressAt: 1,
+			Waits: []string{"a"}, CancelAt: 1, TimeoutMs: 1,
+		},
 	}
 	lsn := fsm.LSN{Term: 1, Index: 2}
 	for _, tc := range []struct {
@@ -118,6 +208,9 @@ func TestNoMemberIsForgotten(t *testing.T) {
 		typ := reflect.TypeOf(tc.of)
 		for i := range typ.NumField() {
 			name, _, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ",")
+			if name == "waited" { // only where somebody has
+				shown[name] = 1
+			}
 			if shown[name] != 1 {
 				t.Errorf("%s: member %s is there %d times in %s", typ, name, shown[name], tc.body)
 			}
@@ -149,6 +242,19 @@ func TestCursors(t *testing.T) {
 		if got, err := readCursor(cursorOf(seq)); err != nil || got != seq {
 			rt.Fatalf("%d came back as %d, %v", seq, got, err)
 		}
-		_, _ = readCursor(rapid.String().Draw(rt, "junk")) // must not panic
+		junk := rapid.String().Draw(rt, "junk")
+		_, _ = readCursor(junk) // must not panic
+		place := fsm.Place{Status: rapid.SampledFrom(allStatuses).Draw(rt, "status"), Seq: seq}
+		if got, err := readPlaceCursor(placeCursorOf(place)); err != nil || got != place {
+			rt.Fatalf("%v came back as %v, %v", place, got, err)
+		}
+		_, _ = readPlaceCursor(junk)
+		// They are not taken for each other.
+		if _, err := readPlaceCursor(cursorOf(seq)); err == nil {
+			rt.Fatal("a place in a list was taken for one of a change")
+		}
+		if _, err := readCursor(placeCursorOf(place)); err == nil {
+			rt.Fatal("a place of a change was taken for one in a list")
+		}
 	})
 }

@@ -37,6 +37,7 @@ type fakeNode struct {
 	linearErr  error
 	stall      chan struct{} // Propose waits for it, if set
 	sleeping   int           // in WaitReady
+	awaiting   int           // in WaitEnded
 }
 
 const startMs = 1_700_000_000_000
@@ -165,6 +166,30 @@ func (f *fakeNode) WaitApplied(ctx context.Context, lsn fsm.LSN) error {
 	}
 }
 
+func (f *fakeNode) WaitEnded(ctx context.Context, id string) error {
+	for {
+		f.mu.Lock()
+		j, changed := f.m.Job(id), f.changed
+		f.awaiting++
+		f.mu.Unlock()
+		over := j == nil || ended(j)
+		var err error
+		if !over {
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				err = ctx.Err()
+			}
+		}
+		f.mu.Lock()
+		f.awaiting--
+		f.mu.Unlock()
+		if over || err != nil {
+			return err
+		}
+	}
+}
+
 func (f *fakeNode) Job(id string) *fsm.Job {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -177,11 +202,11 @@ func (f *fakeNode) View() *fsm.View {
 	return f.m.View()
 }
 
-func (f *fakeNode) TypeCounts() map[string]fsm.Counts {
+func (f *fakeNode) TypeStats() map[string]fsm.TypeStats {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	out := make(map[string]fsm.Counts)
-	f.m.TypeCounts(func(name string, c fsm.Counts) bool { out[name] = c; return true })
+	out := make(map[string]fsm.TypeStats)
+	f.m.Types(func(name string, s fsm.TypeStats) bool { out[name] = s; return true })
 	return out
 }
 

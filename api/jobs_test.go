@@ -12,7 +12,7 @@ import (
 func TestListIsTheOldShape(t *testing.T) {
 	g := newRig(t)
 	sameJSON(t, g.do("GET", "/v1/jobs", "").body, `{"total":0,"unclaimed":0,"inProgress":0,"completedTotal":0,`+
-		`"brokerAddress":"10.0.0.1:8080","scheduled":0,"completed":0,"dead":0,"cancelled":0,"deadTotal":0,"workers":0,`+
+		`"brokerAddress":"10.0.0.1:8080","scheduled":0,"completed":0,"dead":0,"cancelled":0,"blocked":0,"deadTotal":0,"cancelledTotal":0,"bytes":0,"workers":0,`+
 		`"lsn":"3-1","jobs":[]}`)
 	ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", `{"id":"a"}`))
 	a := g.do("GET", "/v1/jobs", "")
@@ -72,7 +72,7 @@ func TestListFilters(t *testing.T) {
 	}
 	for _, query := range []string{
 		"?status=nope", "?status=dead,", "?limit=0", "?limit=-1", "?limit=x", "?cursor=!", "?cursor=AA", "?cursor=Ag",
-		"?status=dead,dead,dead,dead,dead,dead,dead", "?status=%zz",
+		"?status=dead,dead,dead,dead,dead,dead,dead,dead", "?status=%zz",
 	} {
 		refused(t, g.do("GET", "/v1/jobs"+query, ""), http.StatusBadRequest, v1.TagBadRequest)
 	}
@@ -104,11 +104,16 @@ func TestListIsBounded(t *testing.T) {
 	t.Run("scan", func(t *testing.T) {
 		g := newRig(t, func(c *Config) { c.Limits.ListScan = 4 })
 		g.fill()
-		ids, next := g.listed("?status=all&type=u")
-		if fmt.Sprint(ids) != "[dead]" || next == "" {
+		ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", `{"id":"grouped","group":"g"}`))
+		ids, next := g.listed("?status=all&group=g")
+		if len(ids) != 0 || next == "" {
 			t.Fatalf("%v, next %q", ids, next)
 		}
-		if ids, next = g.listed("?status=all&type=u&cursor=" + next); fmt.Sprint(ids) != "[waiting]" || next != "" {
+		if ids, next = g.listed("?status=all&group=g&cursor=" + next); fmt.Sprint(ids) != "[grouped]" || next != "" {
+			t.Fatalf("%v, next %q", ids, next)
+		}
+		// Where there is an index nothing else is looked at.
+		if ids, next = g.listed("?status=all&type=u"); fmt.Sprint(ids) != "[dead waiting]" || next != "" {
 			t.Fatalf("%v, next %q", ids, next)
 		}
 	})
@@ -133,7 +138,8 @@ func TestShowJob(t *testing.T) {
 	g.fill()
 	sameJSON(t, g.do("GET", "/v1/jobs/dead", "").body, `{"id":"dead","status":"dead","payload":{"n":1},"type":"u",`+
 		`"workerId":"w","createdAt":1700000000000,"attempts":1,"maxAttempts":0,"heartbeat":1700000000000,`+
-		`"claimedAt":1700000000000,"finishedAt":1700000000000,"token":4294967300,"lastError":"no"}`)
+		`"claimedAt":1700000000000,"finishedAt":1700000000000,"token":4294967300,"lastError":"no",`+
+		`"history":[{"number":1,"startedAt":1700000000000,"endedAt":1700000000000,"workerId":"w","error":"no","end":"failed"}]}`)
 	refused(t, g.do("GET", "/v1/jobs/nope", ""), http.StatusNotFound, v1.TagNotFound)
 	refused(t, g.do("GET", "/v1/jobs/"+strings.Repeat("a", 1025), ""), http.StatusBadRequest, v1.TagBadRequest)
 	if a := g.do("HEAD", "/v1/jobs/dead", ""); a.status != http.StatusOK {

@@ -19,7 +19,7 @@ func TestWorkers(t *testing.T) {
 		t.Fatalf("got %+v", out)
 	}
 	out := ok[v1.WorkerList](t, g.do("GET", "/v1/workers", ""))
-	if s := fmt.Sprint(out.Workers); s != "[{w/1 [t] 2 h:1 1700000000000 1700000000000}]" {
+	if s := fmt.Sprint(out.Workers); s != "[{w/1 [t] 2 h:1 1700000000000 1700000000000 0 []}]" {
 		t.Fatalf("got %s", s)
 	}
 	g.submit("a", "t")
@@ -42,9 +42,9 @@ func TestStats(t *testing.T) {
 	g.fill()
 	a := g.do("GET", "/v1/stats", "")
 	sameJSON(t, a.body, `{"total":2,"unclaimed":1,"inProgress":1,"completedTotal":3,"brokerAddress":"10.0.0.1:8080",`+
-		`"scheduled":1,"completed":3,"dead":1,"cancelled":0,"deadTotal":1,"workers":0,"lsn":"3-17"}`)
+		`"scheduled":1,"completed":3,"dead":1,"cancelled":0,"blocked":0,"deadTotal":1,"cancelledTotal":0,"bytes":45,"workers":0,"lsn":"3-17"}`)
 	out := ok[v1.Stats](t, g.do("GET", "/v1/stats?types=true", ""))
-	if want := (v1.TypeStats{Scheduled: 1, InProgress: 1, Completed: 3}); out.Types["t"] != want || len(out.Types) != 2 {
+	if want := (v1.TypeStats{Scheduled: 1, InProgress: 1, Completed: 3, Bytes: 31}); out.Types["t"] != want || len(out.Types) != 2 {
 		t.Fatalf("types %+v", out.Types)
 	}
 	refused(t, g.do("GET", "/v1/stats?types=yes", ""), http.StatusBadRequest, v1.TagBadRequest)

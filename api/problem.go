@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -58,6 +59,20 @@ var table = []struct {
 	{when: fsm.LeaseExpired.Err(), kind: kind{status: http.StatusConflict, tag: v1.TagLeaseExpired, title: "The lease ran out"}},
 	{when: fsm.IDTaken.Err(), kind: kind{status: http.StatusConflict, tag: v1.TagIDTaken, title: "The id is taken"}},
 	{when: fsm.NoID.Err(), kind: kind{status: http.StatusBadRequest, tag: v1.TagNoID, title: "The job has no id"}},
+	{when: fsm.TimedOut.Err(), kind: kind{status: http.StatusConflict, tag: v1.TagTimedOut, title: "The attempt ran too long"}},
+	{when: fsm.WrongStatus.Err(), kind: kind{status: http.StatusConflict, tag: v1.TagWrongStatus, title: "The job's status does not allow this"}},
+	{when: fsm.UniqueTaken.Err(), kind: kind{status: http.StatusConflict, tag: v1.TagUniqueTaken, title: "The unique key is taken"}},
+	{when: fsm.NoSuchJob.Err(), kind: kind{status: http.StatusConflict, tag: v1.TagNoSuchJob, title: "A job to wait for does not exist"}},
+	{when: fsm.Cycle.Err(), kind: kind{status: http.StatusBadRequest, tag: v1.TagCycle, title: "The jobs would wait for each other"}},
+	{when: fsm.TooManyWaiters.Err(), kind: kind{status: http.StatusConflict, tag: v1.TagTooManyWaiters, title: "Too many jobs wait for one"}},
+	{when: fsm.NoSuchBatch.Err(), kind: kind{status: http.StatusConflict, tag: v1.TagNoSuchBatch, title: "There is no such open batch"}},
+	{when: fsm.PayloadTooLarge.Err(), kind: kind{status: http.StatusRequestEntityTooLarge, tag: v1.TagPayloadTooLarge, title: "The payload is too large"}},
+	{when: fsm.TooManyJobs.Err(), kind: kind{status: http.StatusTooManyRequests, tag: v1.TagTooManyJobs, title: "The queue is full", retry: time.Second}},
+	{when: fsm.TooManyBytes.Err(), kind: kind{status: http.StatusInsufficientStorage, tag: v1.TagTooManyBytes, title: "The queue is full"}},
+	{when: fsm.TooManyQueues.Err(), kind: kind{status: http.StatusInsufficientStorage, tag: v1.TagTooManyQueues, title: "Too many types have settings"}},
+	{when: fsm.TooManyCrons.Err(), kind: kind{status: http.StatusInsufficientStorage, tag: v1.TagTooManyCrons, title: "There are too many schedules"}},
+	{when: fsm.NotDue.Err(), kind: kind{status: http.StatusConflict, tag: v1.TagNotDue, title: "The schedule is not due"}},
+	{when: fsm.RequestConflict.Err(), kind: kind{status: http.StatusConflict, tag: v1.TagRequestConflict, title: "The idempotency key was used"}},
 	{when: cluster.ErrUnknown, kind: openOutcome}, // before the others: it may wrap them
 	{when: cluster.ErrNotLeader, kind: notLeader},
 	{when: cluster.ErrOverloaded, kind: kind{status: http.StatusServiceUnavailable, tag: v1.TagOverloaded, title: "Too many writes are waiting", retry: time.Second}},
@@ -104,9 +119,19 @@ func blame(err error, index int) error {
 	if err == nil {
 		return nil
 	}
-	f := *failureOf(err)
+	f := within(err, fmt.Sprintf("jobs[%d]", index))
 	f.index = &index
-	f.detail = fmt.Sprintf("jobs[%d]: %s", index, f.detail)
+	return f
+}
+
+// within puts a member in front of what err says of its own members.
+func within(err error, member string) *failure {
+	f := *failureOf(err)
+	f.detail = member + ": " + f.detail
+	f.members = slices.Clone(f.members)
+	for i, m := range f.members {
+		f.members[i] = pointer(member) + m
+	}
 	return &f
 }
 

@@ -15,7 +15,10 @@ import (
 type readQuery struct {
 	leader bool          // said so, or said nothing else
 	min    fsm.LSN       // zero: none
-	wait   time.Duration // at most
+	wait   time.Duration // at most, until it is
+	// waitsEnd: the end of a job is to be waited for, for as long as end.
+	waitsEnd bool
+	end      time.Duration
 }
 
 // query parses the query of the request once.
@@ -44,7 +47,11 @@ func (c *call) readQuery() (readQuery, error) {
 		}
 	}
 	if text := values.Get(v1.ParamWaitMs); text != "" {
-		if q.wait, err = c.s.waitParam(text); err != nil {
+		wait := &q.wait
+		if c.route.awaitsEnd {
+			wait, q.waitsEnd = &q.end, true
+		}
+		if *wait, err = c.s.waitParam(text); err != nil {
 			return q, err
 		}
 	}
@@ -82,7 +89,7 @@ func (s *Server) freshen(c *call) (done bool, err error) {
 		return false, err
 	}
 	if q.leader {
-		if done, err := s.passOn(c, q.wait); done || err != nil {
+		if done, err := s.passOn(c, q.wait+q.end); done || err != nil {
 			return done, err
 		}
 	} else if q.min.IsZero() {

@@ -16,6 +16,7 @@ func (s *Server) reportRoutes() []route {
 		{method: http.MethodPost, path: job + v1.ActionHeartbeat, at: leaderOnly, handle: s.heartbeat},
 		{method: http.MethodPost, path: job + v1.ActionFail, at: leaderOnly, handle: s.fail},
 		{method: http.MethodPost, path: job + v1.ActionRelease, at: leaderOnly, handle: s.release},
+		{method: http.MethodPost, path: job + v1.ActionProgress, at: leaderOnly, handle: s.progress},
 	}
 }
 
@@ -37,18 +38,44 @@ func completeOf(worker string, lease *fsmpb.Lease, result []byte) *fsmpb.Mutatio
 }
 
 // heartbeat is POST /v1/jobs/{id}/heartbeat.
-func (s *Server) heartbeat(c *call) error {
+func (s *Server) heartbeat(c *call) error { return s.beat(c, false) }
+
+// progress is POST /v1/jobs/{id}/progress: a heartbeat that has something to
+// say. No older client knows it, so it is always answered strictly.
+func (s *Server) progress(c *call) error { return s.beat(c, true) }
+
+func (s *Server) beat(c *call, mustSay bool) error {
 	var in v1.Heartbeat
 	worker, lease, err := s.readReport(c, &in, &in.WorkerID, &in.Token)
 	if err != nil {
+		return err
+	}
+	if mustSay && in.Progress == nil {
+		return bad("progress", "is missing")
+	}
+	if lease.Progress, err = s.readProgress(in.Progress); err != nil {
 		return err
 	}
 	res, err := s.propose(c, heartbeatOf(worker, []*fsmpb.Lease{lease}))
 	if err == nil && len(res.Codes) == 1 {
 		res.Code = res.Codes[0]
 	}
-	return answerReport(c, res, err, in.Token != 0)
+	return answerReport(c, res, err, mustSay || in.Token != 0)
 }
+
+// readProgress checks a progress; nil is none. A message that is too long is
+// cut: the lease has to be renewed all the same.
+func (s *Server) readProgress(in *v1.Progress) (*fsmpb.Progress, error) {
+	if in == nil {
+		return nil, nil
+	}
+	if in.Percent > percentMax {
+		return nil, bad("progress.percent", "is %d; a number from 0 to %d is wanted", in.Percent, percentMax)
+	}
+	return &fsmpb.Progress{Percent: uint32(in.Percent), Message: cut(in.Message, s.cfg.Limits.MessageBytes)}, nil
+}
+
+const percentMax = 100
 
 func heartbeatOf(worker string, leases []*fsmpb.Lease) *fsmpb.Mutation {
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Heartbeat{
@@ -63,17 +90,27 @@ func (s *Server) fail(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := checkMs("delayMs", in.DelayMs, s.cfg.Limits.Delay); err != nil {
+	op, err := s.failOf(worker, lease, in.Error, in.Retryable, in.DelayMs)
+	if err != nil {
 		return err
 	}
-	res, err := s.propose(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_Fail{Fail: &fsmpb.Fail{
+	res, err := s.propose(c, op)
+	return answerReport(c, res, err, true)
+}
+
+func (s *Server) failOf(worker string, lease *fsmpb.Lease, reason string, retryable *bool, delay *int64) (*fsmpb.Mutation, error) {
+	if delay != nil {
+		if err := checkMs("delayMs", *delay, s.cfg.Limits.Delay); err != nil {
+			return nil, err
+		}
+	}
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Fail{Fail: &fsmpb.Fail{
 		Worker:       worker,
 		Lease:        lease,
-		Error:        cut(in.Error, s.cfg.Limits.ErrorBytes),
-		Permanent:    in.Retryable != nil && !*in.Retryable,
-		RetryDelayMs: in.DelayMs,
-	}}})
-	return answerReport(c, res, err, true)
+		Error:        cut(reason, s.cfg.Limits.ErrorBytes),
+		Permanent:    retryable != nil && !*retryable,
+		RetryDelayMs: delay,
+	}}}, nil
 }
 
 // cut shortens the text of an error. A failure whose text is too long is a
@@ -92,10 +129,12 @@ func (s *Server) release(c *call) error {
 	if err != nil {
 		return err
 	}
-	res, err := s.propose(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_Release{
-		Release: &fsmpb.Release{Worker: worker, Lease: lease},
-	}})
+	res, err := s.propose(c, releaseOf(worker, lease))
 	return answerReport(c, res, err, true)
+}
+
+func releaseOf(worker string, lease *fsmpb.Lease) *fsmpb.Mutation {
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Release{Release: &fsmpb.Release{Worker: worker, Lease: lease}}}
 }
 
 // readReport reads a report on the job of the path into v, of which worker and
@@ -124,13 +163,25 @@ func answerReport(c *call, res fsm.Result, err error, strict bool) error {
 		c.stamp(c.Header())
 		return res.Code.Err()
 	}
+	var job *fsm.Job
+	if len(res.Jobs) == 1 {
+		job = res.Jobs[0]
+	}
+	return sendReported(c, job, res.Code)
+}
+
+// sendReported answers with a v1.Reported.
+func sendReported(c *call, job *fsm.Job, code fsm.Code) error {
 	c.out = lsnText(append(c.out[:0], '{'), c.lsn)
-	if len(res.Jobs) == 1 && res.Jobs[0] != nil {
-		c.out = text(c.out, "status", res.Jobs[0].Status.String())
+	if job != nil {
+		c.out = text(c.out, "status", job.Status.String())
 	}
-	if res.Code == fsm.Duplicate {
-		c.out = append(key(c.out, "duplicate"), "true"...)
-	}
-	c.out = append(c.out, '}')
+	c.out = flagIf(c.out, "duplicate", code == fsm.Duplicate)
+	c.out = append(flagIf(c.out, "cancel", toCancel(job)), '}')
 	return c.send()
+}
+
+// toCancel: the job runs, and its cancellation was requested.
+func toCancel(j *fsm.Job) bool {
+	return j != nil && j.Status == fsm.InProgress && j.Details().CancelAt != 0
 }

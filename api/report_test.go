@@ -121,7 +121,7 @@ func TestBatchReports(t *testing.T) {
 		a.Token, b.Token+9, c.Token)
 	body := `{"workerId":"w","jobs":` + jobs + `}`
 	out := ok[v1.ReportedBatch](t, g.do("POST", "/v1/jobs/complete", body))
-	if s := fmt.Sprint(out.Results); s != "[{a ok} {b stale_token} {c ok}]" {
+	if s := fmt.Sprint(out.Results); s != "[{a ok false} {b stale_token false} {c ok false}]" {
 		t.Fatalf("got %s", s)
 	}
 	if g.node.entries != entries+1 || string(g.node.Job("c").Result) != `{"k": 2}` {

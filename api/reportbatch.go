@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"net/http"
 
 	v1 "osqueue/api/v1"
@@ -13,32 +12,70 @@ func (s *Server) reportBatchRoutes() []route {
 	return []route{
 		{method: http.MethodPost, path: v1.PathComplete, at: leaderOnly, handle: s.completeBatch},
 		{method: http.MethodPost, path: v1.PathHeartbeat, at: leaderOnly, handle: s.heartbeatBatch},
+		{method: http.MethodPost, path: v1.PathFail, at: leaderOnly, handle: s.failBatch},
+		{method: http.MethodPost, path: v1.PathRelease, at: leaderOnly, handle: s.releaseBatch},
 	}
 }
 
-// completeBatch is POST /v1/jobs/complete: all jobs in one log entry.
+// completeBatch is POST /v1/jobs/complete.
 func (s *Server) completeBatch(c *call) error {
 	var in v1.CompleteBatch
 	if err := c.decode(&in); err != nil {
 		return err
 	}
-	worker, err := s.readBatch(in.WorkerID, len(in.Jobs), func(i int) string { return in.Jobs[i].JobID })
-	if err != nil {
-		return err
-	}
-	ms := make([]*fsmpb.Mutation, len(in.Jobs))
-	for i := range in.Jobs {
+	id := func(i int) string { return in.Jobs[i].JobID }
+	return s.reportGroup(c, in.WorkerID, len(in.Jobs), id, func(worker string, i int) (*fsmpb.Mutation, error) {
 		j := &in.Jobs[i]
-		ms[i] = completeOf(worker, &fsmpb.Lease{JobId: j.JobID, Token: j.Token}, j.Result)
+		return completeOf(worker, &fsmpb.Lease{JobId: j.JobID, Token: j.Token}, j.Result), nil
+	})
+}
+
+// failBatch is POST /v1/jobs/fail.
+func (s *Server) failBatch(c *call) error {
+	var in v1.FailBatch
+	if err := c.decode(&in); err != nil {
+		return err
 	}
-	ctx, cancel := context.WithTimeout(c.context(), s.cfg.Timeouts.Commit)
-	defer cancel()
-	results, lsn, err := s.b.ProposeMany(ctx, ms)
+	id := func(i int) string { return in.Jobs[i].JobID }
+	return s.reportGroup(c, in.WorkerID, len(in.Jobs), id, func(worker string, i int) (*fsmpb.Mutation, error) {
+		j := &in.Jobs[i]
+		return s.failOf(worker, &fsmpb.Lease{JobId: j.JobID, Token: j.Token}, j.Error, j.Retryable, j.DelayMs)
+	})
+}
+
+// releaseBatch is POST /v1/jobs/release.
+func (s *Server) releaseBatch(c *call) error {
+	var in v1.ReleaseBatch
+	if err := c.decode(&in); err != nil {
+		return err
+	}
+	id := func(i int) string { return in.Jobs[i].JobID }
+	return s.reportGroup(c, in.WorkerID, len(in.Jobs), id, func(worker string, i int) (*fsmpb.Mutation, error) {
+		return releaseOf(worker, &fsmpb.Lease{JobId: in.Jobs[i].JobID, Token: in.Jobs[i].Token}), nil
+	})
+}
+
+// reportGroup makes n reports of one worker in one mutation, so that a repeated
+// request is recognised as a whole.
+func (s *Server) reportGroup(c *call, workerID *string, n int, id func(i int) string,
+	report func(worker string, i int) (*fsmpb.Mutation, error),
+) error {
+	worker, err := s.readBatch(workerID, n, id)
 	if err != nil {
 		return err
 	}
-	c.lsn = lsn
-	return answerBatch(c, len(results), func(i int) (string, fsm.Code) { return in.Jobs[i].JobID, results[i].Code })
+	ms := make([]*fsmpb.Mutation, n)
+	for i := range n {
+		if ms[i], err = report(worker, i); err != nil {
+			return blame(err, i)
+		}
+	}
+	res, err := s.propose(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_Group{Group: &fsmpb.Group{Mutations: ms}}})
+	if err != nil {
+		return err
+	}
+	c.out = append(lsnText(appendItems(append(c.out[:0], '{'), res, id), c.lsn), '}')
+	return c.send()
 }
 
 // heartbeatBatch is POST /v1/jobs/heartbeat.
@@ -47,19 +84,24 @@ func (s *Server) heartbeatBatch(c *call) error {
 	if err := c.decode(&in); err != nil {
 		return err
 	}
-	worker, err := s.readBatch(in.WorkerID, len(in.Jobs), func(i int) string { return in.Jobs[i].JobID })
+	id := func(i int) string { return in.Jobs[i].JobID }
+	worker, err := s.readBatch(in.WorkerID, len(in.Jobs), id)
 	if err != nil {
 		return err
 	}
 	leases := make([]*fsmpb.Lease, len(in.Jobs))
 	for i, j := range in.Jobs {
 		leases[i] = &fsmpb.Lease{JobId: j.JobID, Token: j.Token}
+		if leases[i].Progress, err = s.readProgress(j.Progress); err != nil {
+			return blame(err, i)
+		}
 	}
 	res, err := s.propose(c, heartbeatOf(worker, leases))
 	if err != nil {
 		return err
 	}
-	return answerBatch(c, len(res.Codes), func(i int) (string, fsm.Code) { return in.Jobs[i].JobID, res.Codes[i] })
+	c.out = append(lsnText(appendItems(append(c.out[:0], '{'), res, id), c.lsn), '}')
+	return c.send()
 }
 
 // readBatch checks what batches of reports have in common.
@@ -68,28 +110,23 @@ func (s *Server) readBatch(worker *string, n int, id func(i int) string) (string
 		return "", err
 	}
 	for i := range n {
-		if err := checkJobID(id(i)); err != nil {
+		if err := checkJobID("jobId", id(i)); err != nil {
 			return "", blame(err, i)
 		}
 	}
 	return s.cfg.Limits.worker(worker)
 }
 
-// answerBatch answers with a v1.ReportedBatch.
-func answerBatch(c *call, n int, of func(i int) (string, fsm.Code)) error {
-	b := c.out[:0]
-	b = append(b, `{"results":[`...)
-	for i := range n {
+// appendItems appends the results of a batch as a list of v1.ReportedItem.
+func appendItems(b []byte, res fsm.Result, id func(i int) string) []byte {
+	b = append(key(b, "results"), '[')
+	for i, code := range res.Codes {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		id, code := of(i)
-		b = text(append(b, '{'), "jobId", id)
-		b = append(text(b, "status", code.String()), '}')
+		b = text(append(b, '{'), "jobId", id(i))
+		b = text(b, "status", code.String())
+		b = append(flagIf(b, "cancel", code.Done() && i < len(res.Jobs) && toCancel(res.Jobs[i])), '}')
 	}
-	b = append(b, ']')
-	b = lsnText(b, c.lsn)
-	b = append(b, '}')
-	c.out = b
-	return c.send()
+	return append(b, ']')
 }

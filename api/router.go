@@ -15,9 +15,12 @@ type route struct {
 	method string // GET answers HEAD too
 	path   string // as gorilla/mux has it, with one variable at most
 	at     locus
-	waits  bool     // the body may ask to wait
-	params []string // of the query, beside those of every read
-	handle func(*call) error
+	waits  bool // the body may ask to wait
+	// awaitsEnd: waitMs is how long to wait for the end of a job, not how long
+	// to wait for a state that is fresh enough.
+	awaitsEnd bool
+	params    []string // of the query, beside those of every read
+	handle    func(*call) error
 }
 
 // locus says where a request can be handled.
@@ -49,7 +52,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // busy ones of those that it is needed for come first.
 func (s *Server) buildRouter() {
 	s.routes = slices.Concat(s.reportRoutes(), s.jobRoutes(), s.workerRoutes(), s.claimRoutes(), s.enqueueRoutes(),
-		s.reportBatchRoutes(), s.stateRoutes(), s.nodeRoutes())
+		s.changeRoutes(), s.batchRoutes(),
+		s.reportBatchRoutes(), s.queueRoutes(), s.stateRoutes(), s.nodeRoutes(), s.openAPIRoutes())
 	s.direct = make(map[fixed]http.Handler)
 	// The encoded path keeps ids apart that hold a slash, and nothing is
 	// redirected to a cleaner path: clients would repeat a POST as a GET.
@@ -91,10 +95,15 @@ func (s *Server) noSuchMethod(c *call) error {
 	return fail(wrongMethod, "%s is not possible on %s; possible: %s", c.r.Method, clip(c.r.URL.Path), strings.Join(allowed, ", "))
 }
 
+// knownMethods are those that a route can have, as Allow lists them.
+var knownMethods = []string{
+	http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
+}
+
 // allowed are the methods that the path of r knows.
 func (s *Server) allowed(r *http.Request) []string {
 	var methods []string
-	for _, m := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete} {
+	for _, m := range knownMethods {
 		probe := *r
 		probe.Method = m
 		var match mux.RouteMatch

@@ -30,7 +30,7 @@ func (s *Server) showStats(c *call) error {
 	switch given := values.Get(v1.ParamTypes); given {
 	case "", "false":
 	case "true":
-		out.Types = typeStats(s.b.TypeCounts())
+		out.Types = typeStats(s.b.TypeStats())
 	default:
 		return fail(badRequest, "types is %q; true or false is wanted", clip(given))
 	}
@@ -49,25 +49,35 @@ func (s *Server) stats(v *fsm.View) v1.Stats {
 		Completed:      n.Of(fsm.Completed),
 		Dead:           n.Of(fsm.Dead),
 		Cancelled:      n.Of(fsm.Cancelled),
+		Blocked:        n.Of(fsm.Blocked),
 		DeadTotal:      m.DeadTotal,
+		CancelledTotal: m.CancelledTotal,
+		Bytes:          v.Bytes(),
 		Workers:        v.WorkerCount(),
 		LSN:            m.LSN.String(),
 	}
 }
 
-func typeStats(counts map[string]fsm.Counts) map[string]v1.TypeStats {
-	out := make(map[string]v1.TypeStats, len(counts))
-	for name, n := range counts {
-		out[name] = v1.TypeStats{
-			Scheduled:  n.Of(fsm.Scheduled),
-			Unclaimed:  n.Of(fsm.Unclaimed),
-			InProgress: n.Of(fsm.InProgress),
-			Completed:  n.Of(fsm.Completed),
-			Dead:       n.Of(fsm.Dead),
-			Cancelled:  n.Of(fsm.Cancelled),
-		}
+func typeStats(types map[string]fsm.TypeStats) map[string]v1.TypeStats {
+	out := make(map[string]v1.TypeStats, len(types))
+	for name, n := range types {
+		out[name] = typeStatsOf(n)
 	}
 	return out
+}
+
+func typeStatsOf(t fsm.TypeStats) v1.TypeStats {
+	n := &t.Counts
+	return v1.TypeStats{
+		Scheduled:  n.Of(fsm.Scheduled),
+		Unclaimed:  n.Of(fsm.Unclaimed),
+		InProgress: n.Of(fsm.InProgress),
+		Completed:  n.Of(fsm.Completed),
+		Dead:       n.Of(fsm.Dead),
+		Cancelled:  n.Of(fsm.Cancelled),
+		Blocked:    n.Of(fsm.Blocked),
+		Bytes:      t.Bytes,
+	}
 }
 
 // showState is GET /state: the document, with the LSN of its own in it.

@@ -14,22 +14,44 @@ const unknownMax = 20
 // unknownMembers is the refusal of a body that has members which t, a pointer
 // to a struct, does not. The decoder stops at the first; this names them all.
 func unknownMembers(body []byte, t reflect.Type) error {
-	w := walker{dec: jsontext.NewDecoder(bytes.NewReader(body), lenient)}
-	w.value(t)
-	names := make([]string, len(w.found))
-	for i, p := range w.found {
+	found := walk(body, t).found
+	f := fail(unknownMember, "unknown members: %s; leave them out, or the header Prefer: handling=strict", listed(found))
+	f.members = found
+	return f
+}
+
+// repeatedMembers is the refusal of a body in which members occur twice, where
+// they mean something to the server; nil if there are none.
+func repeatedMembers(body []byte, t reflect.Type) error {
+	twice := walk(body, t).twice
+	if len(twice) == 0 {
+		return nil
+	}
+	f := fail(badRequest, "members that occur more than once in their object: %s", listed(twice))
+	f.members = twice
+	return f
+}
+
+// listed are pointers as people write them.
+func listed(pointers []string) string {
+	names := make([]string, len(pointers))
+	for i, p := range pointers {
 		names[i] = strings.TrimPrefix(p, "/")
 	}
-	f := fail(unknownMember, "unknown members: %s; leave them out, or the header Prefer: handling=strict",
-		strings.Join(names, ", "))
-	f.members = w.found
-	return f
+	return strings.Join(names, ", ")
+}
+
+func walk(body []byte, t reflect.Type) *walker {
+	w := &walker{dec: jsontext.NewDecoder(bytes.NewReader(body), lenient)}
+	w.value(t)
+	return w
 }
 
 // walker goes through a body beside the type that it is to be read into.
 type walker struct {
 	dec   *jsontext.Decoder
-	found []string
+	found []string // unknown members
+	twice []string // members that occur again
 }
 
 // value walks one value. It returns false when there is nothing more to read.
@@ -48,15 +70,21 @@ func (w *walker) value(t reflect.Type) bool {
 
 func (w *walker) object(t reflect.Type) bool {
 	_, err := w.dec.ReadToken()
+	seen := make(map[string]bool)
 	for err == nil && w.dec.PeekKind() == jsontext.KindString {
-		var name jsontext.Token
-		if name, err = w.dec.ReadToken(); err != nil {
+		var token jsontext.Token
+		if token, err = w.dec.ReadToken(); err != nil {
 			break
 		}
-		member, known := memberType(t, name.String())
-		if !known && len(w.found) < unknownMax {
-			w.found = append(w.found, clip(string(w.dec.StackPointer())))
+		name := token.String()
+		member, known := memberType(t, name)
+		if !known {
+			w.found = w.note(w.found)
 		}
+		if seen[name] {
+			w.twice = w.note(w.twice)
+		}
+		seen[name] = true
 		if !known {
 			err = w.dec.SkipValue()
 		} else if !w.value(member) {
@@ -64,6 +92,14 @@ func (w *walker) object(t reflect.Type) bool {
 		}
 	}
 	return err == nil && w.end()
+}
+
+// note adds the member that was read last.
+func (w *walker) note(list []string) []string {
+	if len(list) == unknownMax {
+		return list
+	}
+	return append(list, clip(string(w.dec.StackPointer())))
 }
 
 func (w *walker) list(t reflect.Type) bool {

@@ -1,37 +1,87 @@
 package api
 
 import (
+	"fmt"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
+	v1 "osqueue/api/v1"
 	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
 )
 
-// What the members of requests may hold. Each check names the member.
+// What the members of requests may hold. Each check names the member as people
+// write it: backoff.kind, tags[3].
 
-// checkName is for what becomes a key of the state: types, workers, requests.
+// bad is the refusal of a member.
+func bad(member, format string, args ...any) *failure {
+	f := fail(badRequest, "%s %s", member, fmt.Sprintf(format, args...))
+	f.members = []string{pointer(member)}
+	return f
+}
+
+var toPointer = strings.NewReplacer(".", "/", "[", "/", "]", "")
+
+// pointer is the JSON pointer to a member.
+func pointer(member string) string { return "/" + toPointer.Replace(member) }
+
+// checkName is for names by which something is looked up. Those of documents of
+// others may hold anything but NUL.
 func (l *Limits) checkName(member, value string) error {
 	if len(value) > l.NameBytes {
-		return fail(badRequest, "%s is longer than %d bytes", member, l.NameBytes)
+		return bad(member, "is longer than %d bytes", l.NameBytes)
 	}
 	if strings.IndexByte(value, 0) >= 0 {
-		return fail(badRequest, "%s contains the character NUL", member)
+		return bad(member, "contains the character NUL")
 	}
 	return nil
 }
 
-// checkID is for the id of a new job, which people will read and type. It must
-// fit into a path: the segments of dots stand for other places there.
-func (l *Limits) checkID(id string) error {
+// checkNewName is for what becomes a key of the state: people will read it in
+// lists and logs.
+func (l *Limits) checkNewName(member, value string) error {
+	if err := l.checkName(member, value); err != nil {
+		return err
+	}
+	return checkReadable(member, value)
+}
+
+func checkReadable(member, value string) error {
+	for _, r := range value {
+		switch {
+		case r == utf8.RuneError:
+			return bad(member, "contains U+FFFD, or text that is not Unicode")
+		case unicode.IsControl(r):
+			return bad(member, "contains the control character U+%04X", r)
+		}
+	}
+	return nil
+}
+
+func (l *Limits) checkNewNames(member string, values []string) error {
+	for i, v := range values {
+		if l.checkNewName("", v) != nil {
+			return l.checkNewName(fmt.Sprintf("%s[%d]", member, i), v)
+		}
+	}
+	return nil
+}
+
+// checkID is for the id of a new job or batch, which people will read and
+// type. It must fit into a path: the segments of dots stand for other places
+// there. The empty id is none.
+func (l *Limits) checkID(member, id string) error {
 	if len(id) > l.IDChars {
-		return fail(badRequest, "id is longer than %d characters", l.IDChars)
+		return bad(member, "is longer than %d characters", l.IDChars)
 	}
 	if id == "." || id == ".." {
-		return fail(badRequest, "id is %q, which a path cannot hold", id)
+		return bad(member, "is %q, which a path cannot hold", id)
 	}
 	for _, r := range id {
 		if r <= ' ' || r >= 0x7f {
-			return fail(badRequest, "id contains %q; use visible ASCII characters only", r)
+			return bad(member, "contains %q; use visible ASCII characters only", r)
 		}
 	}
 	return nil
@@ -40,12 +90,26 @@ func (l *Limits) checkID(id string) error {
 // checkMs is for durations in milliseconds.
 func checkMs(member string, ms int64, limit time.Duration) error {
 	if ms < 0 {
-		return fail(badRequest, "%s is negative", member)
+		return bad(member, "is negative")
 	}
 	if ms > limit.Milliseconds() {
-		return fail(badRequest, "%s is more than %d (%s)", member, limit.Milliseconds(), limit)
+		return bad(member, "is more than %d (%s)", limit.Milliseconds(), limit)
 	}
 	return nil
+}
+
+// checkRange is for numbers with bounds.
+func checkRange(member string, n, low, high int64) error {
+	if n < low || n > high {
+		return bad(member, "is %d; a number from %d to %d is wanted", n, low, high)
+	}
+	return nil
+}
+
+// unknownValue is the refusal of a word that is none of those possible.
+func unknownValue(member, given string, possible ...string) error {
+	last := len(possible) - 1
+	return bad(member, "is %q; %s or %s is possible", clip(given), strings.Join(possible[:last], ", "), possible[last])
 }
 
 // worker is the machine's name for a worker.
@@ -59,30 +123,72 @@ func (l *Limits) worker(name *string) (string, error) {
 // checkCount is for the items of a batch.
 func (l *Limits) checkCount(n int) error {
 	if n == 0 {
-		return fail(badRequest, "jobs is empty")
+		return bad("jobs", "is empty")
 	}
+	return l.checkMost("jobs", n)
+}
+
+func (l *Limits) checkMost(member string, n int) error {
 	if n > l.BatchJobs {
-		return fail(tooLarge, "jobs has %d items; at most %d a call", n, l.BatchJobs)
+		return fail(tooLarge, "%s has %d items; at most %d a call", member, n, l.BatchJobs)
 	}
 	return nil
 }
 
 // checkJobID is for ids by which jobs are looked up.
-func checkJobID(id string) error {
+func checkJobID(member, id string) error {
 	if id == "" {
-		return fail(badRequest, "jobId is missing")
+		return bad(member, "is missing")
 	}
 	if len(id) > pathIDMax {
-		return fail(badRequest, "jobId is longer than %d bytes", pathIDMax)
+		return bad(member, "is longer than %d bytes", pathIDMax)
 	}
 	return nil
 }
 
-func (l *Limits) checkNames(member string, values []string) error {
-	for _, v := range values {
-		if err := l.checkName(member, v); err != nil {
-			return err
+func (l *Limits) checkTags(tags []string) error {
+	if len(tags) > l.Tags {
+		return bad("tags", "has %d items; at most %d a job", len(tags), l.Tags)
+	}
+	for i, tag := range tags {
+		if l.checkTag("", tag) != nil {
+			return l.checkTag(fmt.Sprintf("tags[%d]", i), tag)
 		}
 	}
 	return nil
+}
+
+func (l *Limits) checkTag(member, tag string) error {
+	if tag == "" {
+		return bad(member, "is empty")
+	}
+	if len(tag) > l.TagBytes {
+		return bad(member, "is longer than %d bytes", l.TagBytes)
+	}
+	return checkReadable(member, tag)
+}
+
+// readBackoff checks a backoff; nil is none given.
+func (l *Limits) readBackoff(member string, in *v1.Backoff) (*fsmpb.Backoff, error) {
+	if in == nil {
+		return nil, nil
+	}
+	kind, known := fsm.ParseBackoffKind(in.Kind)
+	if !known {
+		return nil, unknownValue(member+".kind", in.Kind,
+			v1.BackoffNone, v1.BackoffFixed, v1.BackoffLinear, v1.BackoffExponential)
+	}
+	if kind != fsm.BackoffNone && in.BaseMs == 0 {
+		return nil, bad(member+".baseMs", "is missing; the kind %q needs it", in.Kind)
+	}
+	if err := checkMs(member+".baseMs", in.BaseMs, l.Delay); err != nil {
+		return nil, err
+	}
+	if err := checkMs(member+".capMs", in.CapMs, l.Delay); err != nil {
+		return nil, err
+	}
+	if err := checkRange(member+".jitter", in.Jitter, 0, 100); err != nil {
+		return nil, err
+	}
+	return &fsmpb.Backoff{Kind: uint32(kind), BaseMs: in.BaseMs, CapMs: in.CapMs, JitterPercent: uint32(in.Jitter)}, nil
 }

@@ -1,7 +1,7 @@
 package api
 
 import (
-	"errors"
+	"cmp"
 	"net/http"
 
 	v1 "osqueue/api/v1"
@@ -12,7 +12,11 @@ import (
 func (s *Server) workerRoutes() []route {
 	return []route{
 		{method: http.MethodPost, path: v1.PathWorkers, at: leaderOnly, handle: s.registerWorker},
-		{method: http.MethodGet, path: v1.PathWorkers, at: upToDate, handle: s.listWorkers},
+		{
+			method: http.MethodGet, path: v1.PathWorkers, at: upToDate, handle: s.listWorkers,
+			params: []string{v1.ParamLimit, v1.ParamCursor},
+		},
+		{method: http.MethodGet, path: v1.PathWorkers + "/{name}", at: upToDate, handle: s.showWorker},
 		{method: http.MethodDelete, path: v1.PathWorkers + "/{name}", at: leaderOnly, handle: s.buryWorker},
 	}
 }
@@ -38,13 +42,13 @@ func (s *Server) registerWorker(c *call) error {
 func (s *Server) checkWorker(in *v1.WorkerInfo) error {
 	l := &s.cfg.Limits
 	if in.Name == "" {
-		return fail(badRequest, "name is missing")
+		return bad("name", "is missing")
 	}
 	if len(in.Types) > l.ClaimTypes {
-		return fail(badRequest, "types has %d items; at most %d a worker", len(in.Types), l.ClaimTypes)
+		return bad("types", "has %d items; at most %d a worker", len(in.Types), l.ClaimTypes)
 	}
-	return errors.Join(l.checkName("name", in.Name), l.checkName("version", in.Version),
-		l.checkName("address", in.Address), l.checkNames("types", in.Types))
+	return cmp.Or(l.checkNewName("name", in.Name), l.checkNewName("version", in.Version),
+		l.checkNewName("address", in.Address), l.checkNewNames("types", in.Types))
 }
 
 // buryWorker is DELETE /v1/workers/{name}: its jobs go back at once.
@@ -55,9 +59,7 @@ func (s *Server) buryWorker(c *call) error {
 	}
 	res, err := s.propose(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_WorkerDead{WorkerDead: &fsmpb.WorkerDead{Name: name}}})
 	if err == nil && res.Code == fsm.NotFound {
-		k := failureOf(fsm.NotFound.Err()).kind
-		k.title = "There is no such worker"
-		return fail(k, "no such worker is registered; it may have been declared dead already")
+		return noSuchWorker()
 	}
 	return answerWorker(c, res, err)
 }
@@ -73,21 +75,62 @@ func answerWorker(c *call, res fsm.Result, err error) error {
 	return c.send()
 }
 
+func noSuchWorker() error {
+	return notThere("worker", "no such worker is registered; it may have been declared dead already")
+}
+
 // listWorkers is GET /v1/workers.
 func (s *Server) listWorkers(c *call) error {
+	values, err := c.query()
+	if err != nil {
+		return err
+	}
+	limit, after, err := s.readNamePage(values)
+	if err != nil {
+		return err
+	}
 	v := s.b.View()
 	c.lsn = v.LSN()
-	list := v1.WorkerList{Workers: make([]v1.Worker, 0, v.WorkerCount()), LSN: c.lsn.String()}
-	v.Workers(func(w *fsm.Worker) bool {
-		list.Workers = append(list.Workers, v1.Worker{
-			Name:         w.Name,
-			Types:        w.Types,
-			Version:      w.Version,
-			Address:      w.Address,
-			RegisteredAt: w.RegisteredAt,
-			LastSeen:     w.LastSeen,
-		})
+	list := v1.WorkerList{Workers: []v1.Worker{}, LSN: c.lsn.String()}
+	v.WorkersFrom(after.from(), func(w *fsm.Worker) bool {
+		if len(list.Workers) == limit {
+			list.NextCursor = nameCursorOf(list.Workers[limit-1].Name)
+			return false
+		}
+		list.Workers = append(list.Workers, workerOf(v, w))
 		return true
 	})
 	return c.sendJSON(list)
+}
+
+// showWorker is GET /v1/workers/{name}.
+func (s *Server) showWorker(c *call) error {
+	name, err := c.segment("name")
+	if err != nil {
+		return err
+	}
+	v := s.b.View()
+	c.lsn = v.LSN()
+	w := v.Worker(name)
+	if w == nil {
+		return noSuchWorker()
+	}
+	out := workerOf(v, w)
+	v.HeldBy(name, 0, func(j *fsm.Job) bool {
+		out.JobIDs = append(out.JobIDs, j.ID)
+		return len(out.JobIDs) < s.cfg.Limits.WorkerJobs
+	})
+	return c.sendJSON(out)
+}
+
+func workerOf(v *fsm.View, w *fsm.Worker) v1.Worker {
+	return v1.Worker{
+		Name:         w.Name,
+		Types:        w.Types,
+		Version:      w.Version,
+		Address:      w.Address,
+		RegisteredAt: w.RegisteredAt,
+		LastSeen:     w.LastSeen,
+		Running:      v.Held(w.Name),
+	}
 }

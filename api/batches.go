@@ -1,0 +1,274 @@
+package api
+
+import (
+	"crypto/sha256"
+	"net/http"
+	"strconv"
+
+	"github.com/google/uuid"
+
+	v1 "osqueue/api/v1"
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+)
+
+func (s *Server) batchRoutes() []route {
+	return []route{
+		{method: http.MethodPost, path: v1.PathBatches, at: leaderOnly, handle: s.createBatch},
+		{
+			method: http.MethodGet, path: v1.PathBatches, at: upToDate, handle: s.listBatches,
+			params: []string{v1.ParamLimit, v1.ParamCursor},
+		},
+		{method: http.MethodGet, path: v1.PathBatches + "/{id}", at: upToDate, handle: s.showBatch},
+	}
+}
+
+// createBatch is POST /v1/batches. Sent again with its id it adds what is not
+// there yet.
+func (s *Server) createBatch(c *call) error {
+	var in v1.NewBatch
+	if err := c.decode(&in); err != nil {
+		return err
+	}
+	op, err := s.readNewBatch(c, &in)
+	if err != nil {
+		return err
+	}
+	res, err := s.propose(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: op}})
+	if err != nil {
+		return err
+	}
+	if !res.Code.Done() {
+		return refusedNewBatch(res)
+	}
+	c.out = text(append(c.out[:0], '{'), "batchId", op.NewBatch.Id)
+	c.out = textIf(c.out, "callbackId", s.callbackID(op.NewBatch))
+	c.out = append(appendEnqueued(c.out, op.Jobs, res, c.lsn), '}')
+	return c.send()
+}
+
+// refusedNewBatch: where no job is to blame, the batch itself is.
+func refusedNewBatch(res fsm.Result) error {
+	err := refusedBatch(res)
+	f := *failureOf(err)
+	if f.index != nil || res.Code != fsm.IDTaken {
+		return err
+	}
+	f.detail = "the id belongs to another batch, with another callback; use a fresh id"
+	return &f
+}
+
+// callbackID is the id that the callback has: that of the first request, if
+// this one continues the batch.
+func (s *Server) callbackID(n *fsmpb.NewBatch) string {
+	if n.Callback == nil {
+		return ""
+	}
+	if b := s.b.View().Batch(n.Id); b != nil && b.Callback != nil {
+		return b.Callback.Id
+	}
+	return n.Callback.Id
+}
+
+func (s *Server) readNewBatch(c *call, in *v1.NewBatch) (*fsmpb.Enqueue, error) {
+	l := &s.cfg.Limits
+	if err := l.checkID("id", in.ID); err != nil {
+		return nil, err
+	}
+	if err := l.checkMost("jobs", len(in.Jobs)); err != nil {
+		return nil, err
+	}
+	n, err := s.batchIDs(c, in)
+	if err != nil {
+		return nil, err
+	}
+	if n.CallbackOn, err = readCallbackOn(in); err != nil {
+		return nil, err
+	}
+	jobs, err := s.newJobs(in.Jobs)
+	if err != nil {
+		return nil, err
+	}
+	for i, j := range jobs {
+		if j.Batch != "" && j.Batch != n.Id {
+			return nil, blame(bad("batchId", "is another batch than the one that is made; leave it out"), i)
+		}
+		j.Batch = n.Id
+	}
+	return &fsmpb.Enqueue{Jobs: jobs, NewBatch: n}, s.readCallback(in.Callback, n)
+}
+
+func readCallbackOn(in *v1.NewBatch) (uint32, error) {
+	switch in.CallbackOn {
+	case "":
+		return uint32(fsm.CallbackEnded), nil
+	case v1.CallbackEnded, v1.CallbackCompleted:
+	default:
+		return 0, unknownValue("callbackOn", in.CallbackOn, v1.CallbackEnded, v1.CallbackCompleted)
+	}
+	if in.Callback == nil {
+		return 0, bad("callbackOn", "needs a callback")
+	}
+	if in.CallbackOn == v1.CallbackCompleted {
+		return uint32(fsm.CallbackCompleted), nil
+	}
+	return uint32(fsm.CallbackEnded), nil
+}
+
+// readCallback reads the callback into n, which has its id already. It cannot
+// have what the machine would leave out, or could not refuse when its time has
+// come; a delay would begin now, which nobody means.
+func (s *Server) readCallback(in *v1.NewJob, n *fsmpb.NewBatch) error {
+	if in == nil {
+		return nil
+	}
+	const member = "callback"
+	for _, one := range []struct {
+		name  string
+		given bool
+	}{
+		{"batchId", in.BatchID != ""},
+		{"uniqueKey", in.UniqueKey != ""},
+		{"after", len(in.After) > 0},
+		{"afterFailure", in.AfterFailure != ""},
+		{"delayMs", in.DelayMs != 0},
+	} {
+		if one.given {
+			return within(bad(one.name, "is not possible for a callback"), member)
+		}
+	}
+	job, err := s.newJob(in)
+	if err != nil {
+		return within(err, member)
+	}
+	if in.ID == "" {
+		job.Id = n.Callback.Id
+	}
+	n.Callback = job
+	return nil
+}
+
+// batchIDs makes the ids of a batch and of its callback, where the request has
+// none. With an idempotency key they are made from it, because a repeated
+// request must get the same answer, and the machine does not remember them.
+func (s *Server) batchIDs(c *call, in *v1.NewBatch) (*fsmpb.NewBatch, error) {
+	n := &fsmpb.NewBatch{Id: in.ID}
+	if in.Callback != nil {
+		n.Callback = new(fsmpb.NewJob)
+	}
+	if c.key != "" {
+		s.keyedIDs(c, n)
+		return n, nil
+	}
+	var err error
+	if n.Id == "" {
+		if n.Id, err = newID(); err != nil {
+			return nil, err
+		}
+	}
+	if n.Callback != nil {
+		n.Callback.Id, err = newID()
+	}
+	return n, err
+}
+
+// keyedTries bounds the search for ids that are free: one is needed for each
+// time that the same request came with the same key long after the last.
+const keyedTries = 100
+
+func (s *Server) keyedIDs(c *call, n *fsmpb.NewBatch) {
+	v := s.b.View()
+	named := n.Id
+	for try := range keyedTries {
+		n.Id = named
+		if named == "" {
+			n.Id = keyedID(c, "batch", try)
+		}
+		if n.Callback != nil {
+			n.Callback.Id = keyedID(c, "callback", try)
+		}
+		old := v.Batch(n.Id)
+		// The machine has forgotten the key of an older one.
+		if named != "" || old == nil || old.CreatedAt+v.Meta().Settings.RequestMs >= s.b.Now() {
+			return
+		}
+	}
+}
+
+// keyedID is an id that the same request with the same key gets again.
+func keyedID(c *call, role string, try int) string {
+	h := sha256.New()
+	for _, b := range [][]byte{[]byte(c.key), []byte(role), []byte(strconv.Itoa(try)), c.in} {
+		part(h, b)
+	}
+	const version = 8 // RFC 9562: made by rules of one's own
+	id := uuid.Nil
+	copy(id[:], h.Sum(nil))
+	id[6] = id[6]&0x0f | version<<4
+	id[8] = id[8]&0x3f | 0x80
+	return id.String()
+}
+
+// showBatch is GET /v1/batches/{id}.
+func (s *Server) showBatch(c *call) error {
+	id, err := c.segment("id")
+	if err != nil {
+		return err
+	}
+	v := s.b.View()
+	c.lsn = v.LSN()
+	b := v.Batch(id)
+	if b == nil {
+		return notThere("batch", "no such batch; it may have been removed after its retention time")
+	}
+	return c.sendJSON(batchInfo(b))
+}
+
+// notThere is the refusal of a name behind which there is nothing.
+func notThere(what, detail string) error {
+	k := failureOf(fsm.NotFound.Err()).kind
+	k.title = "There is no such " + what
+	return fail(k, "%s", detail)
+}
+
+func batchInfo(b *fsm.JobBatch) v1.BatchInfo {
+	info := v1.BatchInfo{
+		ID:        b.ID,
+		CreatedAt: b.CreatedAt,
+		EndedAt:   b.EndedAt,
+		Total:     b.Total,
+		Pending:   b.Pending(),
+		Completed: b.Completed,
+		Dead:      b.Dead,
+		Cancelled: b.Cancelled,
+		Called:    b.Called,
+	}
+	if b.Callback != nil {
+		info.CallbackID, info.CallbackOn = b.Callback.Id, b.CallbackOn.String()
+	}
+	return info
+}
+
+// listBatches is GET /v1/batches.
+func (s *Server) listBatches(c *call) error {
+	values, err := c.query()
+	if err != nil {
+		return err
+	}
+	limit, after, err := s.readNamePage(values)
+	if err != nil {
+		return err
+	}
+	v := s.b.View()
+	c.lsn = v.LSN()
+	list := v1.BatchList{Batches: []v1.BatchInfo{}, LSN: c.lsn.String()}
+	v.Batches(after.from(), func(b *fsm.JobBatch) bool {
+		if len(list.Batches) == limit {
+			list.NextCursor = nameCursorOf(list.Batches[limit-1].ID)
+			return false
+		}
+		list.Batches = append(list.Batches, batchInfo(b))
+		return true
+	})
+	return c.sendJSON(list)
+}

@@ -1,0 +1,273 @@
+package api
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	v1 "osqueue/api/v1"
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+)
+
+func (s *Server) changeRoutes() []route {
+	const job = v1.PathJobs + "/{id}"
+	return []route{
+		{method: http.MethodPost, path: job + "/" + v1.ActionCancel, at: leaderOnly, handle: s.changeOne(fsm.CancelJobs)},
+		{method: http.MethodPost, path: job + "/" + v1.ActionRetry, at: leaderOnly, handle: s.changeOne(fsm.RetryJobs)},
+		{method: http.MethodDelete, path: job, at: leaderOnly, handle: s.changeOne(fsm.DeleteJobs)},
+		{method: http.MethodPost, path: v1.PathCancel, at: leaderOnly, handle: s.changeMany(fsm.CancelJobs)},
+		{method: http.MethodPost, path: v1.PathRetry, at: leaderOnly, handle: s.changeMany(fsm.RetryJobs)},
+		{method: http.MethodPost, path: v1.PathDelete, at: leaderOnly, handle: s.changeMany(fsm.DeleteJobs)},
+	}
+}
+
+// changeOne is POST /v1/jobs/{id}/cancel and …/retry, and DELETE /v1/jobs/{id}.
+func (s *Server) changeOne(kind fsm.ChangeKind) func(*call) error {
+	return func(c *call) error {
+		id, err := c.segment("id")
+		if err != nil {
+			return err
+		}
+		res, err := s.propose(c, changeOf(&fsmpb.Change{Kind: uint32(kind), Ids: []string{id}}))
+		if err != nil {
+			return err
+		}
+		if len(res.Codes) != 1 {
+			return res.Code.Err()
+		}
+		if err := res.Codes[0].Err(); err != nil {
+			return wrongStatus(err, res.Jobs)
+		}
+		return sendChanged(c, kind, res)
+	}
+}
+
+// wrongStatus adds to a refusal for its status which one the job has.
+func wrongStatus(err error, jobs []*fsm.Job) error {
+	f := failureOf(err)
+	if f.tag != v1.TagWrongStatus || len(jobs) != 1 || jobs[0] == nil {
+		return err
+	}
+	out := *f
+	out.detail = fmt.Sprintf("%s; it is %s", f.detail, jobs[0].Status)
+	return &out
+}
+
+// sendChanged answers with a v1.Reported. A job that runs on was told to stop.
+func sendChanged(c *call, kind fsm.ChangeKind, res fsm.Result) error {
+	job := res.Jobs[0]
+	c.out = lsnText(append(c.out[:0], '{'), c.lsn)
+	if job != nil {
+		c.out = text(c.out, "status", job.Status.String())
+	}
+	c.out = flagIf(c.out, "duplicate", res.Codes[0] == fsm.Duplicate)
+	c.out = append(flagIf(c.out, "cancel", stopping(kind, job)), '}')
+	return c.send()
+}
+
+// stopping: the job runs, and a cancellation has just been requested, or was
+// before. The remembered answer to a repeated request only has the status.
+func stopping(kind fsm.ChangeKind, j *fsm.Job) bool {
+	return kind == fsm.CancelJobs && j != nil && j.Status == fsm.InProgress
+}
+
+func changeOf(op *fsmpb.Change) *fsmpb.Mutation {
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Change{Change: op}}
+}
+
+// changeMany is POST /v1/jobs/cancel, …/retry and …/delete.
+func (s *Server) changeMany(kind fsm.ChangeKind) func(*call) error {
+	return func(c *call) error {
+		var in v1.ChangeJobs
+		if err := c.decode(&in); err != nil {
+			return err
+		}
+		op, err := s.readChange(&in)
+		if err != nil {
+			return err
+		}
+		op.Kind = uint32(kind)
+		res, err := s.propose(c, changeOf(op))
+		if err != nil {
+			return err
+		}
+		if err := res.Code.Err(); err != nil {
+			return err
+		}
+		c.out = appendChanged(c.out[:0], kind, in.IDs, res)
+		c.out = append(lsnText(c.out, c.lsn), '}')
+		return c.send()
+	}
+}
+
+// appendChanged appends a v1.Changed, without the LSN and the end.
+func appendChanged(b []byte, kind fsm.ChangeKind, ids []string, res fsm.Result) []byte {
+	b = strconv.AppendUint(key(append(b, '{'), "count"), res.Count, 10)
+	if len(ids) > 0 {
+		b = append(key(b, "results"), '[')
+		for i, code := range res.Codes {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = text(append(b, '{'), "jobId", ids[i])
+			b = text(b, "status", code.String())
+			b = append(flagIf(b, "cancel", code.Done() && stopping(kind, res.Jobs[i])), '}')
+		}
+		b = append(b, ']')
+	}
+	if res.Next != (fsm.Place{}) {
+		b = text(b, "nextCursor", placeCursorOf(res.Next))
+	}
+	return b
+}
+
+func (s *Server) readChange(in *v1.ChangeJobs) (*fsmpb.Change, error) {
+	switch {
+	case len(in.IDs) > 0 && in.Filter != nil:
+		return nil, bad("filter", "and ids exclude each other")
+	case in.Filter != nil:
+		return s.readFiltered(in)
+	case len(in.IDs) == 0:
+		return nil, bad("ids", "is empty, and there is no filter; name the jobs")
+	case in.Limit != 0:
+		return nil, bad("limit", "is for a filter, not for ids")
+	case in.Cursor != "":
+		return nil, bad("cursor", "is for a filter, not for ids")
+	}
+	if err := s.cfg.Limits.checkMost("ids", len(in.IDs)); err != nil {
+		return nil, err
+	}
+	for i, id := range in.IDs {
+		if checkJobID("", id) != nil {
+			return nil, checkJobID(fmt.Sprintf("ids[%d]", i), id)
+		}
+	}
+	return &fsmpb.Change{Ids: in.IDs}, nil
+}
+
+func (s *Server) readFiltered(in *v1.ChangeJobs) (*fsmpb.Change, error) {
+	if in.Limit < 0 {
+		return nil, bad("limit", "is negative")
+	}
+	f, err := s.readFilter(in.Filter)
+	if err != nil {
+		return nil, err
+	}
+	if in.Cursor != "" {
+		place, err := readPlaceCursor(in.Cursor)
+		if err != nil {
+			return nil, bad("cursor", "is %q; only a nextCursor of an earlier answer is possible", clip(in.Cursor))
+		}
+		f.AfterStatus, f.AfterSeq = uint32(place.Status), place.Seq
+	}
+	return &fsmpb.Change{Filter: f, Limit: uint32(min(in.Limit, s.cfg.Limits.BatchJobs))}, nil
+}
+
+// readFilter wants a filter to say what it is for: one that is empty by
+// mistake would cancel or delete everything.
+func (s *Server) readFilter(in *v1.Filter) (*fsmpb.Filter, error) {
+	f := &fsmpb.Filter{
+		Type: in.Type, Tag: in.Tag, Group: in.Group, Batch: in.BatchID, Worker: in.WorkerID,
+		CreatedFromMs: in.CreatedFrom, CreatedBeforeMs: in.CreatedBefore,
+	}
+	var err error
+	if f.Statuses, err = filterStatuses(in.Statuses); err != nil {
+		return nil, err
+	}
+	if err := s.checkFilter(in); err != nil {
+		return nil, err
+	}
+	switch empty := len(f.Statuses) == 0 && namesNothing(in); {
+	case empty && !in.All:
+		return nil, bad("filter", "names nothing; say \"all\": true in it if all jobs are meant")
+	case !empty && in.All:
+		return nil, bad("filter.all", "and the other members of the filter exclude each other")
+	}
+	return f, nil
+}
+
+func namesNothing(in *v1.Filter) bool {
+	return in.Type == nil && in.Tag == "" && in.Group == nil && in.BatchID == "" && in.WorkerID == nil &&
+		in.CreatedFrom == 0 && in.CreatedBefore == 0
+}
+
+func filterStatuses(names []string) ([]uint32, error) {
+	if len(names) > len(allStatuses) {
+		return nil, bad("filter.statuses", "has more names than there are statuses")
+	}
+	var out []uint32
+	for i, name := range names {
+		st, known := fsm.ParseStatus(name)
+		if !known {
+			return nil, unknownValue(fmt.Sprintf("filter.statuses[%d]", i), name, statusNames()...)
+		}
+		out = append(out, uint32(st))
+	}
+	return out, nil
+}
+
+func (s *Server) checkFilter(in *v1.Filter) error {
+	l := &s.cfg.Limits
+	for _, one := range []struct {
+		member string
+		value  *string
+	}{
+		{"filter.type", in.Type}, {"filter.tag", &in.Tag}, {"filter.group", in.Group},
+		{"filter.batchId", &in.BatchID}, {"filter.workerId", in.WorkerID},
+	} {
+		if one.value == nil {
+			continue
+		}
+		if err := l.checkName(one.member, *one.value); err != nil {
+			return err
+		}
+	}
+	// The jobs that nobody has claimed yet have no worker either.
+	if in.WorkerID != nil && *in.WorkerID == "" {
+		return bad("filter.workerId", "is empty")
+	}
+	return checkPeriod("filter.createdFrom", in.CreatedFrom, "filter.createdBefore", in.CreatedBefore)
+}
+
+// checkPeriod is for two times, of which each may be absent.
+func checkPeriod(fromName string, from int64, beforeName string, before int64) error {
+	for _, one := range []struct {
+		member string
+		at     int64
+	}{{fromName, from}, {beforeName, before}} {
+		if one.at != 0 && one.at < secondsBelow {
+			return bad(one.member, "is %d; milliseconds since 1970 are wanted", one.at)
+		}
+	}
+	if before != 0 && from >= before {
+		return bad(beforeName, "is not after %s", fromName)
+	}
+	return nil
+}
+
+// A cursor of a change is the place of the last job looked at, behind a byte
+// that tells its form.
+const placeCursorForm = 3
+
+func placeCursorOf(p fsm.Place) string {
+	b := binary.AppendUvarint([]byte{placeCursorForm, byte(p.Status)}, p.Seq)
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+func readPlaceCursor(given string) (fsm.Place, error) {
+	raw, err := base64.RawURLEncoding.DecodeString(given)
+	if err != nil {
+		return fsm.Place{}, err
+	}
+	if len(raw) < 3 || raw[0] != placeCursorForm || fsm.Status(raw[1]).String() == "" {
+		return fsm.Place{}, errCursor
+	}
+	seq, n := binary.Uvarint(raw[2:])
+	if n != len(raw)-2 {
+		return fsm.Place{}, errCursor
+	}
+	return fsm.Place{Status: fsm.Status(raw[1]), Seq: seq}, nil
+}

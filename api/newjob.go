@@ -1,0 +1,179 @@
+package api
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	v1 "osqueue/api/v1"
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+)
+
+// newJob checks a job and completes it with what the log cannot imply.
+func (s *Server) newJob(in *v1.NewJob) (*fsmpb.NewJob, error) {
+	job := &fsmpb.NewJob{
+		Id:          in.ID,
+		Type:        in.Type,
+		Payload:     in.Payload,
+		Priority:    in.Priority,
+		RunAtMs:     in.RunAt,
+		MaxAttempts: in.MaxAttempts,
+		LeaseMs:     in.LeaseMs,
+		TimeoutMs:   in.TimeoutMs,
+		Group:       in.Group,
+		Tags:        in.Tags,
+		Batch:       in.BatchID,
+	}
+	if err := s.checkNewJob(in); err != nil {
+		return nil, err
+	}
+	if err := s.readTimes(in, job); err != nil {
+		return nil, err
+	}
+	if err := s.readOptions(in, job); err != nil {
+		return nil, err
+	}
+	if err := s.readUnique(in, job); err != nil {
+		return nil, err
+	}
+	if err := s.readAfter(in, job); err != nil {
+		return nil, err
+	}
+	if job.Id != "" {
+		return job, nil
+	}
+	id, err := newID()
+	job.Id = id
+	return job, err
+}
+
+// newJobs is newJob for many.
+func (s *Server) newJobs(in []v1.NewJob) ([]*fsmpb.NewJob, error) {
+	jobs := make([]*fsmpb.NewJob, len(in))
+	for i := range in {
+		job, err := s.newJob(&in[i])
+		if err != nil {
+			return nil, blame(err, i)
+		}
+		jobs[i] = job
+	}
+	return jobs, nil
+}
+
+// newID makes the id of a job or batch. They sort by the time they were made.
+func newID() (string, error) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return "", fmt.Errorf("make an id: %w", err)
+	}
+	return id.String(), nil
+}
+
+func (s *Server) checkNewJob(in *v1.NewJob) error {
+	l := &s.cfg.Limits
+	if err := l.checkID("id", in.ID); err != nil {
+		return err
+	}
+	if err := l.checkNewName("type", in.Type); err != nil {
+		return err
+	}
+	if err := checkMs("leaseMs", in.LeaseMs, l.Lease); err != nil {
+		return err
+	}
+	if in.MaxAttempts != nil && *in.MaxAttempts < 0 {
+		return bad("maxAttempts", "is negative")
+	}
+	return nil
+}
+
+// secondsBelow: a time smaller than this, in 1973, was given in seconds.
+const secondsBelow = 100_000_000_000
+
+func (s *Server) readTimes(in *v1.NewJob, job *fsmpb.NewJob) error {
+	limit := s.cfg.Limits.Delay
+	if err := checkMs("delayMs", in.DelayMs, limit); err != nil {
+		return err
+	}
+	if in.DelayMs > 0 {
+		job.RunAtMs = s.b.Now() + in.DelayMs
+	}
+	switch {
+	case in.RunAt == 0:
+		return nil
+	case in.DelayMs != 0:
+		return bad("delayMs", "and runAt exclude each other")
+	case in.RunAt < secondsBelow:
+		return bad("runAt", "is %d; milliseconds since 1970 are wanted", in.RunAt)
+	case in.RunAt > s.b.Now()+limit.Milliseconds():
+		return bad("runAt", "is more than %s ahead", limit.Round(time.Hour))
+	}
+	return nil
+}
+
+func (s *Server) readOptions(in *v1.NewJob, job *fsmpb.NewJob) (err error) {
+	l := &s.cfg.Limits
+	if job.Backoff, err = l.readBackoff("backoff", in.Backoff); err != nil {
+		return err
+	}
+	if err = checkMs("timeoutMs", in.TimeoutMs, l.Delay); err != nil {
+		return err
+	}
+	if err = l.checkNewName("group", in.Group); err != nil {
+		return err
+	}
+	if err = l.checkID("batchId", in.BatchID); err != nil {
+		return err
+	}
+	return l.checkTags(in.Tags)
+}
+
+func (s *Server) readUnique(in *v1.NewJob, job *fsmpb.NewJob) error {
+	l := &s.cfg.Limits
+	if err := l.checkNewName("uniqueKey", in.UniqueKey); err != nil {
+		return err
+	}
+	scope, known := fsm.UniqueActive, true
+	if in.UniqueScope != "" {
+		scope, known = fsm.ParseUniqueScope(in.UniqueScope)
+	}
+	if !known {
+		return unknownValue("uniqueScope", in.UniqueScope, v1.UniqueWaiting, v1.UniqueActive, v1.UniquePeriod)
+	}
+	if err := checkMs("uniqueMs", in.UniqueMs, l.Delay); err != nil {
+		return err
+	}
+	switch {
+	case in.UniqueKey == "" && in.UniqueScope != "":
+		return bad("uniqueScope", "needs a uniqueKey")
+	case scope != fsm.UniquePeriod && in.UniqueMs != 0:
+		return bad("uniqueMs", "needs the uniqueScope %q", v1.UniquePeriod)
+	case scope == fsm.UniquePeriod && in.UniqueMs == 0:
+		return bad("uniqueMs", "is missing; the uniqueScope %q needs it", v1.UniquePeriod)
+	case in.UniqueKey != "":
+		job.Unique = &fsmpb.Unique{Key: in.UniqueKey, Scope: uint32(scope), PeriodMs: in.UniqueMs}
+	}
+	return nil
+}
+
+// readAfter takes ids as they are: the jobs may come from documents of others.
+func (s *Server) readAfter(in *v1.NewJob, job *fsmpb.NewJob) error {
+	if limit := s.cfg.Limits.After; len(in.After) > limit {
+		return bad("after", "has %d items; at most %d a job", len(in.After), limit)
+	}
+	for i, id := range in.After {
+		if checkJobID("", id) != nil {
+			return checkJobID(fmt.Sprintf("after[%d]", i), id)
+		}
+	}
+	choice, known := fsm.AfterBlock, true
+	if in.AfterFailure != "" {
+		choice, known = fsm.ParseAfterFailure(in.AfterFailure)
+	}
+	if !known {
+		return unknownValue("afterFailure", in.AfterFailure, v1.AfterBlock, v1.AfterCancel, v1.AfterRun)
+	}
+	job.After, job.AfterFailure = in.After, uint32(choice)
+	return nil
+}
