@@ -28,6 +28,10 @@ type call struct {
 	lsn    fsm.LSN    // of the answer; zero: none
 	in     []byte     // the body of the request
 	out    []byte     // the body of the answer
+
+	isRead   bool   // in is the whole body
+	key      string // of the write; "": none
+	replayed bool   // the answer repeats the first
 }
 
 var calls = sync.Pool{New: func() any { return new(call) }}

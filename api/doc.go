@@ -31,7 +31,7 @@
 // errors of package cluster), this package about requests: their size, their
 // syntax, the ranges of their members. One table, in problem.go, turns all of
 // these into answers. Every resource has one file with its routes and
-// handlers. The shapes of bodies are those of package v1; docs/openapi.yaml
+// handlers. The shapes of bodies are those of package v1; openapi.yaml
 // describes them and the routes, and the tests hold it against both.
 //
 // # Bytes

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/http/httputil"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -76,17 +77,30 @@ type hopKey struct{}
 func hopOf(r *http.Request) *hop { return r.Context().Value(hopKey{}).(*hop) }
 
 // rewrite addresses the request to the leader and marks it. The client's
-// address is added to those of the proxies before this node. The keys would
-// make the transport repeat what may have been done.
+// address is added to those of the proxies before this node.
 func (f *forwarder) rewrite(p *httputil.ProxyRequest) {
 	p.Out.URL.Scheme, p.Out.URL.Host = "http", hopOf(p.In).leader
 	p.Out.Host = ""
 	p.Out.Header["X-Forwarded-For"] = p.In.Header["X-Forwarded-For"]
 	p.SetXForwarded()
 	p.Out.Header.Set(v1.HeaderForwarded, f.s.node)
-	p.Out.Header.Del("Idempotency-Key")
-	p.Out.Header.Del("X-Idempotency-Key")
+	p.Out.URL.RawQuery = p.In.URL.RawQuery // as it was: the leader reads it by the same rules
+	hideKey(p.Out.Header)
 }
+
+// hideKey keeps the idempotency key from the transport, which would take it as
+// leave to send the request again by itself; nobody could tell then whether the
+// first one reached the leader. Only the spelling changes, which means nothing
+// on the wire.
+func hideKey(h http.Header) {
+	h.Del("X-Idempotency-Key")
+	if key, given := h[v1.HeaderIdempotencyKey]; given {
+		delete(h, v1.HeaderIdempotencyKey)
+		h[hiddenKey] = key
+	}
+}
+
+var hiddenKey = strings.ToLower(v1.HeaderIdempotencyKey)
 
 // passOn has the active leader answer, unless that is this node. With done the
 // request is answered. The leader may take wait longer than usual.

@@ -6,15 +6,21 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"osqueue/fsm"
 )
 
 // metrics are the figures of the server. Their labels are bounded: routes are
-// templates, methods and statuses those of the standards.
+// templates, methods and statuses those of the standards, tags those of
+// package v1.
 type metrics struct {
 	requests *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
 	inFlight prometheus.Gauge
 	forwards *prometheus.CounterVec
+	problems *prometheus.CounterVec
+
+	replays, duplicates prometheus.Counter
 }
 
 // durationBuckets go from a commit on a fast disk to the longest poll.
@@ -39,9 +45,30 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "osqueue_http_forwards_total",
 			Help: "Requests passed on to the leader, by what became of them.",
 		}, []string{"result"}),
+		problems: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "osqueue_http_problems_total",
+			Help: "Requests answered with a problem by this node itself, by its tag.",
+		}, []string{"tag"}),
+		replays: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "osqueue_replays_total",
+			Help: "Writes that repeated an idempotency key and got the first answer again.",
+		}),
+		duplicates: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "osqueue_duplicates_total",
+			Help: "Jobs, reports and changes that had been there before and changed nothing.",
+		}),
 	}
-	r.MustRegister(m.requests, m.seconds, m.inFlight, m.forwards)
+	r.MustRegister(m.requests, m.seconds, m.inFlight, m.forwards, m.problems, m.replays, m.duplicates)
 	return m
+}
+
+// duplicate counts what a write found done already.
+func (m *metrics) duplicate(codes []fsm.Code) {
+	for _, code := range codes {
+		if code == fsm.Duplicate {
+			m.duplicates.Inc()
+		}
+	}
 }
 
 // route returns what notes the requests of a route.

@@ -112,6 +112,7 @@ func tasksOf(n fsm.Counts, completedEver uint64) v1.TaskCounts {
 		InProgress:     n.Of(fsm.InProgress),
 		Dead:           n.Of(fsm.Dead),
 		Cancelled:      n.Of(fsm.Cancelled),
+		Blocked:        n.Of(fsm.Blocked),
 	}
 	for _, one := range n {
 		out.Total += one

@@ -137,7 +137,9 @@ func (s *Server) answer(c *call) error {
 	switch c.route.at {
 	case anyNode:
 	case leaderOnly:
-		done, err = s.passOn(c, 0)
+		if done, err = s.passOn(c, 0); !done && err == nil {
+			err = c.readKey()
+		}
 	case upToDate:
 		done, err = s.freshen(c)
 	}
@@ -165,6 +167,8 @@ func (s *Server) refuse(c *call, err error) {
 	if c.status != 0 {
 		panic(http.ErrAbortHandler) // half an answer must not look like a whole one
 	}
+	s.metrics.problems.WithLabelValues(f.tag).Inc()
+	c.stamp(c.Header())
 	f.send(c, c.route.at == leaderOnly)
 }
 

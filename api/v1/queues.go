@@ -1,5 +1,26 @@
 package v1
 
+import "strings"
+
+// QueueName is how a type is named in the paths below PathQueues, where it must
+// be escaped like every segment. "~" stands for the jobs without type; a type
+// that begins with "~" gets one more in front.
+func QueueName(jobType string) string {
+	if jobType == "" || strings.HasPrefix(jobType, "~") {
+		return "~" + jobType
+	}
+	return jobType
+}
+
+// QueueType reads what QueueName makes; ok is false for anything else.
+func QueueType(name string) (jobType string, ok bool) {
+	rest, marked := strings.CutPrefix(name, "~")
+	if !marked {
+		return name, name != ""
+	}
+	return rest, rest == "" || rest[0] == '~'
+}
+
 // Queue is a type of jobs: its figures and its settings. GET
 // /v1/queues/{type}.
 type Queue struct {

@@ -54,7 +54,8 @@ func (m *storageMetrics) ObserveStorage(o metered.Observation) {
 type nodeCollector struct {
 	node *cluster.Node
 
-	jobs, completed, workers           *prometheus.Desc
+	jobs, bytes, workers               *prometheus.Desc
+	ended, completed                   *prometheus.Desc
 	term, applied, commit, epoch       *prometheus.Desc
 	active, lagEntries, lagSeconds, up *prometheus.Desc
 }
@@ -66,6 +67,8 @@ func newNodeCollector(n *cluster.Node) *nodeCollector {
 	return &nodeCollector{
 		node:       n,
 		jobs:       desc("jobs", "Jobs by status.", "status"),
+		bytes:      desc("jobs_bytes", "Size of all payloads and results."),
+		ended:      desc("jobs_ended_total", "Jobs that ended since the queue exists, by how."),
 		completed:  desc("jobs_completed_total", "Jobs completed since the queue exists."),
 		workers:    desc("workers", "Registered workers."),
 		term:       desc("raft_term", "Raft's term."),
@@ -88,10 +91,19 @@ func (c *nodeCollector) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
-	for _, st := range []fsm.Status{fsm.Scheduled, fsm.Unclaimed, fsm.InProgress, fsm.Completed, fsm.Dead, fsm.Cancelled} {
+	for st := fsm.Scheduled; st.String() != ""; st++ {
 		gauge(c.jobs, float64(s.Counts.Of(st)), st.String())
 	}
-	ch <- prometheus.MustNewConstMetric(c.completed, prometheus.CounterValue, float64(s.CompletedEver))
+	counter := func(d *prometheus.Desc, v uint64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
+	}
+	v := c.node.View()
+	ever := v.Meta()
+	gauge(c.bytes, float64(v.Bytes()))
+	counter(c.completed, s.CompletedEver)
+	counter(c.ended, ever.CompletedTotal, fsm.Completed.String())
+	counter(c.ended, ever.DeadTotal, fsm.Dead.String())
+	counter(c.ended, ever.CancelledTotal, fsm.Cancelled.String())
 	gauge(c.workers, float64(s.Workers))
 	gauge(c.term, float64(s.Term))
 	gauge(c.applied, float64(s.Applied))

@@ -1,0 +1,133 @@
+package api
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"hash"
+
+	v1 "osqueue/api/v1"
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+)
+
+// A write with an idempotency key takes effect once. The machine remembers the
+// answer; here the request gets its name and fingerprint, and the answer to a
+// repetition is made the first one again. All of it is in propose, through
+// which every write goes, so that no handler can forget it.
+
+// keyMax is the longest idempotency key, in bytes.
+const keyMax = 256
+
+// Headers under the names that net/http gives them, for direct access.
+const (
+	headerKey      = v1.HeaderIdempotencyKey
+	headerReplayed = v1.HeaderReplayed
+)
+
+var yes = []string{"true"}
+
+// readKey reads the idempotency key of a write.
+func (c *call) readKey() error {
+	given := c.r.Header[headerKey]
+	switch {
+	case len(given) == 0:
+		return nil
+	case len(given) > 1:
+		return fail(badRequest, "the header %s is there %d times; send one key", headerKey, len(given))
+	case given[0] == "":
+		return fail(badRequest, "the header %s is empty; send 1 to %d visible ASCII characters", headerKey, keyMax)
+	case len(given[0]) > keyMax:
+		return fail(badRequest, "the header %s is longer than %d characters", headerKey, keyMax)
+	}
+	for _, r := range given[0] {
+		if r <= ' ' || r >= 0x7f {
+			return fail(badRequest, "the header %s contains %q; use visible ASCII characters only", headerKey, r)
+		}
+	}
+	c.key = given[0]
+	return nil
+}
+
+// propose commits the mutation of a request, of which there is one. The LSN
+// goes to the answer, whatever the machine decides.
+func (s *Server) propose(c *call, m *fsmpb.Mutation) (fsm.Result, error) {
+	var err error
+	if m.Request, err = c.request(); err != nil {
+		return fsm.Result{}, err
+	}
+	ctx, cancel := context.WithTimeout(c.context(), s.cfg.Timeouts.Commit)
+	defer cancel()
+	res, lsn, err := s.b.Propose(ctx, m)
+	if err != nil {
+		return fsm.Result{}, err
+	}
+	c.lsn = lsn
+	switch {
+	case res.Code == fsm.RequestConflict:
+		return fsm.Result{}, res.Code.Err()
+	case !res.LSN.IsZero():
+		s.replay(c, m, &res)
+	default:
+		s.metrics.duplicate(res.Codes)
+	}
+	return res, nil
+}
+
+// request names the write for the machine; nil if the caller gave it no name.
+// The fingerprint covers what the caller asked for, and where, so that a key
+// that is used for something else is found out.
+func (c *call) request() (*fsmpb.Request, error) {
+	if c.key == "" {
+		return nil, nil
+	}
+	if err := c.readBody(); err != nil { // of a handler that does not need it
+		return nil, err
+	}
+	h := sha256.New()
+	part(h, []byte(c.r.Method))
+	part(h, []byte(c.r.URL.EscapedPath()))
+	part(h, []byte(c.r.URL.RawQuery))
+	part(h, c.in)
+	return &fsmpb.Request{Key: c.key, Fingerprint: h.Sum(nil)}, nil
+}
+
+// part adds a part to a hash so that none can run into the next.
+func part(h hash.Hash, b []byte) {
+	var size [8]byte
+	binary.BigEndian.PutUint64(size[:], uint64(len(b)))
+	_, _ = h.Write(size[:]) // a hash takes everything
+	_, _ = h.Write(b)
+}
+
+// replay turns the machine's answer to a repeated request into the first one.
+// That it is a duplicate is said by a header: the body is the same again.
+func (s *Server) replay(c *call, m *fsmpb.Mutation, res *fsm.Result) {
+	c.lsn, c.replayed = res.LSN, true
+	c.Header()[headerReplayed] = yes
+	s.metrics.replays.Inc()
+	res.Code = fsm.OK
+	if len(res.Codes) == 1 {
+		res.Code = res.Codes[0]
+	}
+	if m.GetHeartbeat() != nil {
+		s.recallCancels(res.Jobs)
+	}
+}
+
+// recallCancels adds to the remembered answer of a heartbeat what the memory
+// does not hold: that the job is to be cancelled.
+func (s *Server) recallCancels(jobs []*fsm.Job) {
+	for i, j := range jobs {
+		if j == nil {
+			continue
+		}
+		now := s.b.Job(j.ID)
+		if now == nil || now.Token != j.Token || now.Details().CancelAt == 0 {
+			continue
+		}
+		one := *j
+		one.Det = now.Det
+		jobs[i] = &one
+	}
+}

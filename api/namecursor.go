@@ -1,0 +1,54 @@
+package api
+
+import (
+	"encoding/base64"
+	"slices"
+
+	v1 "osqueue/api/v1"
+)
+
+// A cursor into a list by name is the name of the last one shown, behind a byte
+// that tells its form. What has been removed since does no harm.
+const nameCursorForm = 2
+
+func nameCursorOf(last string) string {
+	return base64.RawURLEncoding.EncodeToString(append([]byte{nameCursorForm}, last...))
+}
+
+// afterName is the place in a list by name behind the last one shown. The zero
+// value is the beginning.
+type afterName struct {
+	given bool
+	last  string
+}
+
+func readNameCursor(given string) (afterName, error) {
+	if given == "" {
+		return afterName{}, nil
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(given)
+	if err != nil || len(raw) == 0 || raw[0] != nameCursorForm {
+		return afterName{}, fail(badRequest, "%s is %q; only a nextCursor of an earlier answer is possible", v1.ParamCursor, clip(given))
+	}
+	return afterName{given: true, last: string(raw[1:])}, nil
+}
+
+// from is the first name that may come.
+func (a afterName) from() string {
+	if !a.given {
+		return ""
+	}
+	return a.last + "\x00"
+}
+
+// skip is how many of the names, which are in order, come no later.
+func (a afterName) skip(names []string) int {
+	if !a.given {
+		return 0
+	}
+	n, found := slices.BinarySearch(names, a.last)
+	if found {
+		n++
+	}
+	return n
+}

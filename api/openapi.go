@@ -1,0 +1,33 @@
+package api
+
+import (
+	_ "embed"
+	"net/http"
+	"strconv"
+
+	v1 "osqueue/api/v1"
+)
+
+// openAPI is the description of the API. A server hands out its own, so that it
+// is never that of another version.
+//
+//go:embed openapi.yaml
+var openAPI []byte
+
+// yamlType is after RFC 9512.
+var yamlType = []string{"application/yaml"}
+
+var openAPILength = []string{strconv.Itoa(len(openAPI))}
+
+func (s *Server) openAPIRoutes() []route {
+	return []route{{method: http.MethodGet, path: v1.PathOpenAPI, at: anyNode, handle: showOpenAPI}}
+}
+
+// showOpenAPI is GET /openapi.yaml.
+func showOpenAPI(c *call) error {
+	h := c.Header()
+	h["Content-Type"], h["Content-Length"] = yamlType, openAPILength
+	c.WriteHeader(http.StatusOK)
+	_, _ = c.Write(openAPI) // the client may have gone
+	return nil
+}

@@ -1,0 +1,320 @@
+package api
+
+import (
+	"maps"
+	"math"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	v1 "osqueue/api/v1"
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+)
+
+// A queue is a type of jobs. Every type exists: one without jobs and settings
+// has no figures, and is in no list.
+
+func (s *Server) queueRoutes() []route {
+	const one = v1.PathQueues + "/{type}"
+	return []route{
+		{
+			method: http.MethodGet, path: v1.PathQueues, at: upToDate, handle: s.listQueues,
+			params: []string{v1.ParamLimit, v1.ParamCursor},
+		},
+		{method: http.MethodGet, path: one, at: upToDate, handle: s.showQueue},
+		{method: http.MethodPatch, path: one, at: leaderOnly, handle: s.changeQueue},
+		{method: http.MethodDelete, path: one, at: leaderOnly, handle: s.resetQueue},
+		{method: http.MethodPost, path: one + "/" + v1.ActionPause, at: leaderOnly, handle: s.pauseQueue(true)},
+		{method: http.MethodPost, path: one + "/" + v1.ActionResume, at: leaderOnly, handle: s.pauseQueue(false)},
+	}
+}
+
+// jobType is the type that the path names.
+func (c *call) jobType() (string, error) {
+	name, err := c.segment("type")
+	if err != nil {
+		return "", err
+	}
+	jobType, known := v1.QueueType(name)
+	if !known {
+		return "", fail(badRequest, "no type is written %q in a path; ~ stands for the jobs without type, "+
+			"and a type that begins with ~ is written with one more", clip(name))
+	}
+	return jobType, nil
+}
+
+// showQueue is GET /v1/queues/{type}.
+func (s *Server) showQueue(c *call) error {
+	jobType, err := c.jobType()
+	if err != nil {
+		return err
+	}
+	v := s.b.View()
+	c.lsn = v.LSN()
+	return c.sendJSON(queueOf(v, jobType, s.b.TypeStats()[jobType]))
+}
+
+// listQueues is GET /v1/queues.
+func (s *Server) listQueues(c *call) error {
+	values, err := c.query()
+	if err != nil {
+		return err
+	}
+	limit, after, err := s.readQueuePage(values)
+	if err != nil {
+		return err
+	}
+	stats, v := s.b.TypeStats(), s.b.View()
+	c.lsn = v.LSN()
+	list := v1.QueueList{Queues: []v1.Queue{}, LSN: c.lsn.String()}
+	names := queueNames(v, stats)
+	for _, name := range names[after.skip(names):] {
+		if len(list.Queues) == limit {
+			list.NextCursor = nameCursorOf(list.Queues[limit-1].Type)
+			break
+		}
+		list.Queues = append(list.Queues, queueOf(v, name, stats[name]))
+	}
+	return c.sendJSON(list)
+}
+
+// queueNames are the types that have jobs or settings, in order.
+func queueNames(v *fsm.View, stats map[string]fsm.TypeStats) []string {
+	names := slices.Collect(maps.Keys(stats))
+	v.Queues(func(q *fsm.QueueSettings) bool {
+		names = append(names, q.Name)
+		return true
+	})
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func (s *Server) readQueuePage(q url.Values) (limit int, after afterName, err error) {
+	p, err := s.readPage(url.Values{v1.ParamLimit: q[v1.ParamLimit]})
+	if err != nil {
+		return 0, after, err
+	}
+	after, err = readNameCursor(q.Get(v1.ParamCursor))
+	return p.limit, after, err
+}
+
+func queueOf(v *fsm.View, name string, n fsm.TypeStats) v1.Queue {
+	q := v1.Queue{Type: name, TypeStats: typeStatsOf(n), Settings: settingsOf(v.Queue(name))}
+	v.JobsOfType(name, fsm.Unclaimed, 0, func(j *fsm.Job) bool {
+		q.OldestAt = j.CreatedAt
+		return false
+	})
+	return q
+}
+
+// settingsOf shows the settings of a type; nil are the default ones.
+func settingsOf(q *fsm.QueueSettings) v1.QueueSettings {
+	if q == nil {
+		return v1.QueueSettings{}
+	}
+	return v1.QueueSettings{
+		Paused:             q.Paused,
+		MaxRunning:         q.MaxRunning,
+		MaxRunningPerGroup: q.MaxRunningPerGroup,
+		RatePerSecond:      float64(q.RateMilli) / milli,
+		Burst:              q.Burst,
+		LeaseMs:            q.LeaseMs,
+		TimeoutMs:          q.TimeoutMs,
+		MaxAttempts:        unlessUnset(q.MaxAttempts),
+		Backoff:            typeBackoff(q.Backoff),
+		RetainMs:           unlessUnset(q.RetainMs),
+		RetainCount:        unlessUnset(q.RetainCount),
+		MaxJobs:            q.MaxJobs,
+		MaxBytes:           q.MaxBytes,
+		MaxPayload:         q.MaxPayload,
+	}
+}
+
+func unlessUnset(n int64) *int64 {
+	if n == fsm.Unset {
+		return nil
+	}
+	return &n
+}
+
+func typeBackoff(b fsm.Backoff) *v1.Backoff {
+	if b.Kind == fsm.BackoffUnset {
+		return nil
+	}
+	return &v1.Backoff{Kind: b.Kind.String(), BaseMs: b.BaseMs, CapMs: b.CapMs, Jitter: int64(b.Jitter)}
+}
+
+// changeQueue is PATCH /v1/queues/{type}.
+func (s *Server) changeQueue(c *call) error {
+	jobType, err := c.newJobType()
+	if err != nil {
+		return err
+	}
+	var in v1.QueueSettings
+	if err := c.decode(&in); err != nil {
+		return err
+	}
+	given := make(map[string]jsontext.Value)
+	if err := json.Unmarshal(c.in, &given, lenient); err != nil {
+		return fail(badRequest, "the body cannot be read")
+	}
+	op, err := s.patchOf(&in, given)
+	if err != nil {
+		return err
+	}
+	op.Name = jobType
+	return s.setQueue(c, op)
+}
+
+// newJobType is jobType for settings to come: it must be one that new jobs can
+// have.
+func (c *call) newJobType() (string, error) {
+	jobType, err := c.jobType()
+	if err != nil {
+		return "", err
+	}
+	return jobType, c.s.cfg.Limits.checkNewName("type", jobType)
+}
+
+// pauseQueue is POST /v1/queues/{type}/pause or …/resume.
+func (s *Server) pauseQueue(paused bool) func(*call) error {
+	return func(c *call) error {
+		jobType, err := c.newJobType()
+		if err != nil {
+			return err
+		}
+		return s.setQueue(c, &fsmpb.SetQueue{Name: jobType, Paused: &paused})
+	}
+}
+
+// setQueue changes settings and shows the queue as it is then.
+func (s *Server) setQueue(c *call, op *fsmpb.SetQueue) error {
+	res, err := s.propose(c, setQueueOf(op))
+	if err != nil {
+		return err
+	}
+	if err := res.Code.Err(); err != nil {
+		return err
+	}
+	return c.sendJSON(queueOf(s.b.View(), op.Name, s.b.TypeStats()[op.Name]))
+}
+
+func setQueueOf(op *fsmpb.SetQueue) *fsmpb.Mutation {
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_SetQueue{SetQueue: op}}
+}
+
+// resetQueue is DELETE /v1/queues/{type}: all settings go back to their
+// defaults. The jobs stay. That there are none is no error: a repeated request
+// finds what it wanted.
+func (s *Server) resetQueue(c *call) error {
+	jobType, err := c.jobType()
+	if err != nil {
+		return err
+	}
+	res, err := s.propose(c, setQueueOf(&fsmpb.SetQueue{Name: jobType, Remove: true}))
+	if err != nil {
+		return err
+	}
+	if err := res.Code.Err(); err != nil && res.Code != fsm.NotFound {
+		return err
+	}
+	return c.sendJSON(v1.Done{LSN: c.lsn.String()})
+}
+
+// Bounds of settings that only a type has.
+const (
+	milli       = 1000 // the machine counts rates in thousandths
+	rateMin     = 0.001
+	rateMax     = 1_000_000
+	burstMax    = 1_000_000
+	attemptsMax = math.MaxInt32
+)
+
+// patch turns the members of a merge patch into those of a mutation. The first
+// that is wrong stays in err.
+type patch struct {
+	given map[string]jsontext.Value
+	err   error
+}
+
+// number is the wish for a number: nil if it is to stay as it is.
+func (p *patch) number(member string, n, low, high int64) *int64 {
+	value, there := p.given[member]
+	switch {
+	case !there:
+		return nil
+	case value.Kind() == jsontext.KindNull:
+		unset := int64(fsm.Unset)
+		return &unset
+	}
+	p.fault(checkRange(member, n, low, high))
+	return &n
+}
+
+func (p *patch) fault(err error) {
+	if p.err == nil {
+		p.err = err
+	}
+}
+
+// rate is number for the rate.
+func (p *patch) rate(member string, rate float64) *int64 {
+	if p.given[member].Kind() == jsontext.KindNumber && (rate < rateMin || rate > rateMax) {
+		p.fault(bad(member, "is %v; a number from %v to %d is wanted, or null for no limit", rate, rateMin, rateMax))
+	}
+	return p.number(member, int64(math.Round(min(max(rate, 0), rateMax)*milli)), 0, rateMax*milli)
+}
+
+func (p *patch) flag(member string, on bool) *bool {
+	if _, there := p.given[member]; !there {
+		return nil
+	}
+	return &on
+}
+
+// backoff is a value as a whole: its members are not merged.
+func (p *patch) backoff(member string, l *Limits, in *v1.Backoff) *fsmpb.Backoff {
+	if _, there := p.given[member]; !there {
+		return nil
+	}
+	if in == nil {
+		return &fsmpb.Backoff{} // of no kind: the default
+	}
+	b, err := l.readBackoff(member, in)
+	p.fault(err)
+	return b
+}
+
+// patchOf is what a body that names these members wants changed.
+func (s *Server) patchOf(in *v1.QueueSettings, given map[string]jsontext.Value) (*fsmpb.SetQueue, error) {
+	l, p := &s.cfg.Limits, patch{given: given}
+	lease, delay := l.Lease.Milliseconds(), l.Delay.Milliseconds()
+	op := &fsmpb.SetQueue{
+		Paused:             p.flag("paused", in.Paused),
+		MaxRunning:         p.number("maxRunning", in.MaxRunning, 0, math.MaxInt64),
+		MaxRunningPerGroup: p.number("maxRunningPerGroup", in.MaxRunningPerGroup, 0, math.MaxInt64),
+		RateMilli:          p.rate("ratePerSecond", in.RatePerSecond),
+		Burst:              p.number("burst", in.Burst, 1, burstMax),
+		LeaseMs:            p.number("leaseMs", in.LeaseMs, 0, lease),
+		TimeoutMs:          p.number("timeoutMs", in.TimeoutMs, 0, delay),
+		MaxAttempts:        p.number("maxAttempts", valueOr0(in.MaxAttempts), 0, attemptsMax),
+		Backoff:            p.backoff("backoff", l, in.Backoff),
+		RetainMs:           p.number("retainMs", valueOr0(in.RetainMs), 0, delay),
+		RetainCount:        p.number("retainCount", valueOr0(in.RetainCount), 0, math.MaxInt64),
+		MaxJobs:            p.number("maxJobs", in.MaxJobs, 0, math.MaxInt64),
+		MaxBytes:           p.number("maxBytes", in.MaxBytes, 0, math.MaxInt64),
+		MaxPayload:         p.number("maxPayload", in.MaxPayload, 0, math.MaxInt64),
+	}
+	return op, p.err
+}
+
+func valueOr0(n *int64) int64 {
+	if n == nil {
+		return 0
+	}
+	return *n
+}
