@@ -92,6 +92,21 @@ func (a *appender) unsigned(name string, value uint64) {
 	a.buf = strconv.AppendUint(a.buf, value, 10)
 }
 
+// natural is unsigned for a member that is left out when zero.
+func (a *appender) natural(name string, value uint64) {
+	if value != 0 {
+		a.unsigned(name, value)
+	}
+}
+
+// flag appends a member that is left out when false.
+func (a *appender) flag(name string, value bool) {
+	if value {
+		a.key(name)
+		a.buf = append(a.buf, "true"...)
+	}
+}
+
 // value appends a payload or result byte for byte; nothing if it is nil. If it
 // is not exactly one JSON value, a twin has it; white space around the value
 // does not keep readers from getting it.

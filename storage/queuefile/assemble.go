@@ -33,10 +33,14 @@ func (d *decoder) document() (*Document, error) {
 	if err := d.givePlaces(); err != nil {
 		return nil, err
 	}
+	if doc.writer() != ours {
+		d.reconcile()
+	}
 	doc.Jobs = slices.Concat(d.waiting, d.others)
 	for _, j := range doc.Jobs {
 		doc.Meta.Token = max(doc.Meta.Token, j.Token)
 	}
+	d.giveTurns()
 	return doc, nil
 }
 
@@ -51,6 +55,8 @@ func (d *decoder) meta() fsm.Meta {
 		LeasesFrom:     s.LeasesFrom,
 		CompletedTotal: d.completedTotal,
 		DeadTotal:      s.DeadTotal,
+		CancelledTotal: s.CancelledTotal,
+		LastTurn:       s.LastTurn,
 		Cluster:        orElse(s.Cluster, h.Cluster),
 		Lineage:        orElse(s.Lineage, h.Lineage),
 		Broker: fsm.Broker{
@@ -102,9 +108,29 @@ func (d *decoder) latest() int64 {
 	for _, list := range [][]*fsm.Job{d.waiting, d.others} {
 		for _, j := range list {
 			see(j.CreatedAt, j.ClaimedAt, j.Heartbeat, j.FinishedAt)
+			if det := j.Det; det != nil {
+				see(det.CancelAt, det.ProgressAt)
+			}
 		}
 	}
+	d.besideTimes(see)
 	return latest
+}
+
+// besideTimes shows the times of what stands beside the jobs.
+func (d *decoder) besideTimes(see func(times ...int64)) {
+	for _, q := range d.doc.Queues {
+		see(q.LevelAt)
+	}
+	for _, c := range d.doc.Crons {
+		see(c.UpdatedAt, c.LastAt)
+	}
+	for _, b := range d.doc.Batches {
+		see(b.CreatedAt, b.EndedAt)
+	}
+	for _, r := range d.doc.Requests {
+		see(r.At)
+	}
 }
 
 // givePlaces makes the places in the order unique, and those of the waiting
@@ -137,7 +163,24 @@ func (d *decoder) givePlaces() error {
 		j.Seq = last
 	}
 	d.doc.Meta.LastSeq = last
+	d.moveHolds(homeless)
 	return nil
+}
+
+// moveHolds lets the holds of unique keys follow the jobs that were moved.
+func (d *decoder) moveHolds(moved []*fsm.Job) {
+	if len(d.doc.Holds) == 0 || len(moved) == 0 {
+		return
+	}
+	place := make(map[string]uint64, len(moved))
+	for _, j := range moved {
+		place[j.ID] = j.Seq
+	}
+	for _, h := range d.doc.Holds {
+		if seq, ok := place[h.JobID]; ok {
+			h.Seq = seq
+		}
+	}
 }
 
 // ordered is the length of the longest beginning of jobs whose places rise and

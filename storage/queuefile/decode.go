@@ -63,6 +63,7 @@ type decoder struct {
 	completedTotal uint64
 	waiting        []*fsm.Job // of the member jobs
 	others         []*fsm.Job
+	batches        map[string]*fsm.JobBatch // by id, once it is needed
 	scratch        jobFields
 }
 
@@ -72,7 +73,9 @@ type state struct {
 	present             bool
 	Now, LeasesFrom     int64
 	LastSeq, Token      uint64
+	LastTurn            uint64
 	DeadTotal, TermBase uint64
+	CancelledTotal      uint64
 	Cluster, Lineage    *string
 	Node, Address       *string
 	Epoch               *uint64
@@ -81,9 +84,6 @@ type state struct {
 
 // top maps the members of the document.
 func (d *decoder) top(name string) any {
-	if d.writer == original && (name == "workers" || name == "claims") {
-		return nil
-	}
 	switch name {
 	case "broker":
 		return d.once(name, &d.doc.Broker)
@@ -95,14 +95,13 @@ func (d *decoder) top(name string) any {
 		return d.once(name, &d.completedTotal)
 	case "jobs":
 		return d.once(name, func() error { return d.list(d.jobInto(&d.waiting, d.writer != ours)) })
-	case "scheduled", "finished", "dead":
+	case "scheduled", "blocked", "finished", "dead":
 		return d.once(name, func() error { return d.ownList(d.jobInto(&d.others, d.writer == original)) })
-	case "workers":
-		return d.once(name, func() error { return d.list(d.worker) })
-	case "claims":
-		return d.once(name, func() error { return d.list(d.claim) })
 	case "osqueue":
 		return d.once(name, d.readHeader)
+	}
+	if item := d.beside(name); item != nil && d.writer != original {
+		return d.once(name, func() error { return d.list(item) })
 	}
 	return nil
 }
@@ -185,8 +184,12 @@ func (d *decoder) stateMember(name string) any {
 		return &s.LastSeq
 	case "lastToken":
 		return &s.Token
+	case "lastTurn":
+		return &s.LastTurn
 	case "deadTotal":
 		return &s.DeadTotal
+	case "cancelledTotal":
+		return &s.CancelledTotal
 	case "termBase":
 		return &s.TermBase
 	case "cluster":
@@ -218,6 +221,16 @@ func (d *decoder) settingsMember(name string) any {
 		return &s.RetainCompletedMs
 	case "retainCompletedCount":
 		return &s.RetainCompletedCount
+	case "requestMs":
+		return &s.RequestMs
+	case "requestCount":
+		return &s.RequestCount
+	case "maxJobs":
+		return &s.MaxJobs
+	case "maxBytes":
+		return &s.MaxBytes
+	case "maxPayload":
+		return &s.MaxPayload
 	}
 	return nil
 }

@@ -8,6 +8,8 @@ type jobFields struct {
 	fsm.Job
 	oddStatus         string // of a loose reading: what is not known as a status
 	worker            *string
+	options           fsm.Options
+	details           fsm.Details
 	heldMs, claimedAt *int64
 }
 
@@ -28,7 +30,7 @@ func (d *decoder) job() (*fsm.Job, error) {
 		return d.noJob()
 	}
 	d.scratch = jobFields{Job: fsm.Job{MaxAttempts: fsm.MaxAttemptsUnset}}
-	if err := d.object(d.scratch.member); err != nil {
+	if err := d.object(d.jobMember); err != nil {
 		return nil, err
 	}
 	if !d.loose {
@@ -47,6 +49,18 @@ func (d *decoder) checkJob() error {
 		return d.fail("the job has no status", nil)
 	}
 	return nil
+}
+
+func (d *decoder) jobMember(name string) any {
+	f := &d.scratch
+	dst := f.member(name)
+	if dst == nil {
+		dst = d.optionMember(&f.options, name)
+	}
+	if dst == nil {
+		dst = d.detailMember(&f.details, name)
+	}
+	return dst
 }
 
 func (f *jobFields) member(name string) any {
@@ -91,7 +105,7 @@ func (f *jobFields) ours(name string) any {
 	case "heldMs":
 		return &f.heldMs
 	case "attemptEnd":
-		return &f.AttemptEnd
+		return endOf(&f.AttemptEnd)
 	case "finishedAt":
 		return &f.FinishedAt
 	case "result":
@@ -128,6 +142,7 @@ func (f *jobFields) job() *fsm.Job {
 	case running:
 		j.ClaimedAt = j.Heartbeat
 	}
+	j.Opt, j.Det = optionsOrNil(&f.options), detailsOrNil(&f.details)
 	return &j
 }
 

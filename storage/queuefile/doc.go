@@ -13,7 +13,9 @@
 //	{"broker":"10.0.0.1:8080","brokerHeartbeat":1706000000000,
 //	 "jobs":[…],"completedTotal":42,           what the original has
 //	 "osqueue":{"format":1, …, "state":{…}},   the header of the fence, the scalars
-//	 "scheduled":[…],"finished":[…],"dead":[…],"workers":[…],"claims":[…]}
+//	 "scheduled":[…],"blocked":[…],"finished":[…],"dead":[…],
+//	 "workers":[…],"claims":[…],
+//	 "queues":[…],"turns":[…],"crons":[…],"batches":[…],"holds":[…],"requests":[…]}
 //
 // jobs holds what waits or runs, in FIFO order, each job with the original's
 // members first. A member whose value is absent, empty or the default is left
@@ -23,8 +25,27 @@
 // Base64 behind it has the exact bytes. An integer of ours that JavaScript could
 // not hold (beyond 2^53) is quoted.
 //
-// An in-progress or ended job without workerId belongs to the anonymous
-// worker.
+// An in-progress, completed or dead job without workerId belongs to the
+// anonymous worker, and so does an attempt of a history.
+//
+// # Members of ours
+//
+// Of a job, all optional: what its producer asked for (priority, runAt,
+// leaseMs, backoff {kind, baseMs, capMs, jitter}, timeoutMs, group, tags,
+// uniqueKey, uniqueScope, uniqueMs, after, afterFailure, batchId), the schedule
+// that enqueued it (cron), and what became of it: seq, token, claimedAt, heldMs
+// and attemptTimeoutMs of the last claim, attemptEnd, finishedAt, result,
+// lastError, waitsFor (what is left of after), cancelAt, progress {percent,
+// message, at}, and history, the attempts that ended badly {number, startedAt,
+// endedAt, workerId, error, end}.
+//
+// blocked has the jobs that wait for others. queues has the settings of types,
+// with rateMilli in claims per 1000 s and the permits left at levelAt, in
+// millionths; an absent maxAttempts, retainMs or retainCount is the default.
+// turns are the places of groups in the rotation of their type; crons the
+// schedules, whose job is a job that is yet to be enqueued; batches count jobs,
+// and may have such a job as callback; holds are the unique keys that are held
+// for a period; requests are the answers that belong to request keys.
 //
 // The form with a base and a log for large queues is another format number:
 // this version refuses it, rather than to take it for an empty queue.
@@ -38,19 +59,45 @@
 //   - An original broker on a document of its own: there is no header. The
 //     jobs get their places by the order of the array, the clock is the latest
 //     time found, settings are the defaults, tokens start at zero. Members that
-//     only we write mean nothing in jobs that wait or run, nor do lists of
-//     workers and claims; jobs in lists of ours are kept.
+//     only we write mean nothing in jobs that wait or run, nor do the lists
+//     that are not of jobs; jobs in lists of ours are kept.
 //   - An original broker on a document that was ours (Document.Overtaken): the
 //     header survives as a member that it does not know, but broker and
 //     brokerHeartbeat have moved on. The original's members of the jobs, their
 //     order and completedTotal are the truth; jobs that are missing were
 //     completed. Claims were given without tokens in between, so all tokens of
 //     these jobs are void; and so are the worker registry and the remembered
-//     claims, which nobody has kept up. Scheduled, finished and dead jobs, which
-//     the original does not see, are as we left them.
+//     claims, which nobody has kept up. What the original does not see is as we
+//     left it: scheduled, blocked, finished and dead jobs, and all that stands
+//     beside jobs. The next section has the exceptions.
 //
 // A person's edit is read by the same rules: a job without seq gets a new one,
 // and if the order of jobs was changed, the order of the array counts.
+//
+// # What an original broker leaves behind
+//
+// It knows nothing of options, details and the lists beside jobs, but what it
+// does to jobs bears on them. So, after it, what is still true is kept, and what
+// is not is put right:
+//
+//   - What a producer asked for, and the history, stay with the job. Of the last
+//     claim nothing is left: no progress, and no timeout of the attempt.
+//   - A running job whose cancellation was requested is still to be cancelled. If
+//     it was put back since, its attempt has ended, and it is cancelled now.
+//   - A job that is missing has completed. It is taken off those that blocked
+//     jobs wait for; one with nothing left to wait for goes on. It counts as
+//     completed in its batch. A batch that has ended by that gets its callback,
+//     which the machine only enqueues when a job ends. If there are more jobs
+//     than a batch knows of it is open, and counts them.
+//   - A group that does not wait any more has no turn; one that began to follows
+//     at the end of the rotation.
+//   - Holds, and the answers to requests, stay: the jobs were enqueued. A claim
+//     repeated by its request key gets none of its jobs, whose tokens are void.
+//   - Settings of types, their levels, and schedules stay. What a schedule missed
+//     it treats by its policy.
+//
+// Blocked jobs in a document of an original's own are treated in the same way;
+// there are no batches then, and no turns.
 //
 // # Failure stance
 //

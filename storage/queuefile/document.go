@@ -44,6 +44,13 @@ type Document struct {
 	Jobs    []*fsm.Job // of all statuses; those that wait or run come first, in order
 	Workers []*fsm.Worker
 	Claims  []*fsm.ClaimRecord
+
+	Queues   []*fsm.QueueSettings
+	Turns    []*fsm.Turn
+	Crons    []*fsm.Cron
+	Batches  []*fsm.JobBatch
+	Holds    []*fsm.Hold
+	Requests []*fsm.RequestRecord
 }
 
 // writer is whose hand a document, or the part of it that counts, comes from;
@@ -90,22 +97,41 @@ func (d *Document) Machine() (*fsm.Machine, error) {
 		return nil, fmt.Errorf("queue document: %w", err)
 	}
 	b := fsm.NewBuilder(d.Meta)
-	for _, j := range d.Jobs {
-		own := *j // the builder keeps what it gets, and writes to it
-		if err := b.AddJob(&own); err != nil {
-			return nil, fmt.Errorf("queue document: %w", err)
-		}
+	steps := []func() error{
+		func() error { return add(d.Jobs, func(j *fsm.Job) error { return addJob(b, j) }) },
+		func() error { return add(d.Workers, b.AddWorker) },
+		func() error { return add(d.Claims, b.AddClaim) },
+		func() error { return add(d.Queues, b.AddQueue) },
+		func() error { return add(d.Turns, b.AddTurn) },
+		func() error { return add(d.Crons, b.AddCron) },
+		func() error { return add(d.Batches, b.AddBatch) },
+		func() error { return add(d.Holds, b.AddHold) },
+		func() error { return add(d.Requests, b.AddRequest) },
 	}
-	for _, w := range d.Workers {
-		own := *w
-		if err := b.AddWorker(&own); err != nil {
-			return nil, fmt.Errorf("queue document: %w", err)
-		}
-	}
-	for _, c := range d.Claims {
-		if err := b.AddClaim(c); err != nil {
+	for _, step := range steps {
+		if err := step(); err != nil {
 			return nil, fmt.Errorf("queue document: %w", err)
 		}
 	}
 	return b.Machine(), nil
+}
+
+// addJob adds a job that is the builder's own, and so must its details be.
+func addJob(b *fsm.Builder, j *fsm.Job) error {
+	if j.Det != nil {
+		j.Det = new(*j.Det)
+	}
+	return b.AddJob(j)
+}
+
+// add gives the builder records of its own: it keeps what it gets, and writes
+// to it.
+func add[T any](records []*T, to func(*T) error) error {
+	for _, r := range records {
+		own := *r
+		if err := to(&own); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -14,6 +14,7 @@ func Encode(v *fsm.View, h Header, broker string, heartbeatMs int64) []byte {
 var (
 	waiting   = []fsm.Status{fsm.Unclaimed, fsm.InProgress}
 	scheduled = []fsm.Status{fsm.Scheduled}
+	blocked   = []fsm.Status{fsm.Blocked}
 	finished  = []fsm.Status{fsm.Completed, fsm.Cancelled}
 	dead      = []fsm.Status{fsm.Dead}
 )
@@ -36,10 +37,12 @@ func AppendTo(buf []byte, v *fsm.View, h Header, broker string, heartbeatMs int6
 	a.unsigned("completedTotal", m.CompletedTotal)
 	a.header(&h, &m)
 	a.jobs("scheduled", v, scheduled)
+	a.jobs("blocked", v, blocked)
 	a.jobs("finished", v, finished)
 	a.jobs("dead", v, dead)
 	a.workers(v)
 	a.claims(v)
+	a.beside(v)
 	a.close('}')
 	return a.buf
 }
@@ -72,7 +75,9 @@ func (a *appender) state(h *Header, m *fsm.Meta) {
 	a.unsigned("lastSeq", m.LastSeq)
 	a.unsigned("lastToken", m.Token)
 	a.plain("leasesFrom", m.LeasesFrom)
+	a.unsigned("lastTurn", m.LastTurn)
 	a.unsigned("deadTotal", m.DeadTotal)
+	a.unsigned("cancelledTotal", m.CancelledTotal)
 	a.unsigned("termBase", m.TermBase)
 	if m.Cluster != h.Cluster {
 		a.text("cluster", m.Cluster)
@@ -101,6 +106,11 @@ func (a *appender) settings(s *fsm.Settings) {
 	a.integer("workerTimeoutMs", s.WorkerTimeoutMs)
 	a.integer("retainCompletedMs", s.RetainCompletedMs)
 	a.integer("retainCompletedCount", s.RetainCompletedCount)
+	a.integer("requestMs", s.RequestMs)
+	a.integer("requestCount", s.RequestCount)
+	a.nonzero("maxJobs", s.MaxJobs)
+	a.nonzero("maxBytes", s.MaxBytes)
+	a.nonzero("maxPayload", s.MaxPayload)
 	a.close('}')
 }
 

@@ -9,6 +9,8 @@ var ends = [...]string{
 	fsm.EndFail:  "failed",
 	fsm.EndGiven: "released",
 	fsm.EndLease: "expired",
+
+	fsm.EndTimeout: "timed_out",
 }
 
 // namelessWorker is the worker of a job in this status that has no workerId.
@@ -70,19 +72,27 @@ func (a *appender) job(j *fsm.Job) {
 		a.integer("heldMs", j.HeldMs)
 	}
 	a.ending(j)
+	if j.Opt != nil {
+		a.options(j.Opt)
+	}
+	if j.Det != nil {
+		a.details(j.Det)
+	}
 	a.close('}')
 }
 
 // ending appends how the job's last attempt ended.
 func (a *appender) ending(j *fsm.Job) {
-	switch {
-	case j.AttemptEnd == fsm.NoEnd:
-	case int(j.AttemptEnd) < len(ends):
-		a.text("attemptEnd", ends[j.AttemptEnd])
-	default:
-		a.integer("attemptEnd", int64(j.AttemptEnd))
-	}
+	a.end("attemptEnd", j.AttemptEnd)
 	a.nonzero("finishedAt", j.FinishedAt)
 	a.value("result", j.Result)
 	a.optional("lastError", j.LastError)
+}
+
+func (a *appender) end(name string, e fsm.End) {
+	known := ""
+	if int(e) < len(ends) {
+		known = ends[e]
+	}
+	a.word(name, known, uint8(e))
 }

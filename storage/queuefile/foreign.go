@@ -14,6 +14,8 @@ import (
 // keep some.
 func (d *decoder) adoptOriginal() {
 	d.doc.Workers, d.doc.Claims = nil, nil
+	d.doc.Queues, d.doc.Turns, d.doc.Crons = nil, nil, nil
+	d.doc.Batches, d.doc.Holds, d.doc.Requests = nil, nil, nil
 	for _, j := range slices.Concat(d.waiting, d.others) {
 		if j.Status == fsm.Unclaimed || j.Status == fsm.InProgress {
 			*j = fsm.Job{
@@ -39,6 +41,7 @@ func (d *decoder) overtake() {
 
 func voidClaim(j *fsm.Job) {
 	j.Token, j.AttemptEnd = 0, fsm.NoEnd
+	voidDetails(j)
 	if j.Status == fsm.InProgress {
 		j.ClaimedAt, j.HeldMs = j.Heartbeat, unknownLease
 	}
@@ -57,8 +60,24 @@ func (d *decoder) mend() {
 		for _, at := range []*int64{&j.CreatedAt, &j.ClaimedAt, &j.Heartbeat, &j.FinishedAt} {
 			*at = min(max(*at, 0), now)
 		}
+		mendDetails(j, now)
 	}
 	d.giveIDs()
+}
+
+func mendDetails(j *fsm.Job, now int64) {
+	if j.Det == nil {
+		return
+	}
+	d := j.Det
+	d.CancelAt, d.ProgressAt = min(max(d.CancelAt, 0), now), min(max(d.ProgressAt, 0), now)
+	d.Progress.Percent = min(d.Progress.Percent, 100)
+	for i := range d.History {
+		t := &d.History[i]
+		t.Number = max(t.Number, 0)
+		t.StartedAt, t.EndedAt = min(max(t.StartedAt, 0), now), min(max(t.EndedAt, 0), now)
+	}
+	j.Det = detailsOrNil(d)
 }
 
 // giveIDs makes ids unique. Of jobs with one id the first keeps it, and a

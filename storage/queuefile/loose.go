@@ -29,8 +29,14 @@ func (r *reader) loosely(dst any) error {
 	case **string:
 		*p = new(string)
 		return r.anyText(*p)
-	case *int64, **int64, *int32, *uint64:
+	case *int64, **int64, *int32, *uint64, *uint8:
 		return r.anyNumber(p)
+	case *[]string:
+		return r.anyTexts(p)
+	case word:
+		return r.anyWord(p)
+	case part:
+		return r.anyPart(p)
 	default:
 		return r.syntax(r.dec.SkipValue())
 	}
@@ -59,6 +65,21 @@ func (r *reader) anyText(dst *string) error {
 	return nil
 }
 
+// anyTexts takes an array, whose elements become text, and leaves dst as it is
+// if the value is none.
+func (r *reader) anyTexts(dst *[]string) error {
+	if r.dec.PeekKind() != '[' {
+		return r.syntax(r.dec.SkipValue())
+	}
+	*dst = nil
+	return r.list(func() error {
+		var s string
+		err := r.anyText(&s)
+		*dst = append(*dst, s)
+		return err
+	})
+}
+
 func plainText(raw jsontext.Value) string {
 	if raw.Kind() == '"' {
 		return unquote(raw)
@@ -73,22 +94,38 @@ func (r *reader) anyNumber(dst any) error {
 	if err != nil {
 		return r.syntax(err)
 	}
-	v, err := strconv.ParseFloat(plainText(raw), 64)
-	if math.IsNaN(v) || err != nil && !errors.Is(err, strconv.ErrRange) {
+	v, ok := nearest(plainText(raw))
+	if !ok {
 		return nil // left out
 	}
 	switch p := dst.(type) {
 	case *int64:
-		*p = int64(within(v, math.MinInt64, math.MaxInt64))
+		*p = v
 	case **int64:
-		n := int64(within(v, math.MinInt64, math.MaxInt64))
-		*p = &n
+		*p = &v
 	case *int32:
-		*p = int32(within(v, math.MinInt32, math.MaxInt32))
+		*p = int32(min(max(v, math.MinInt32), math.MaxInt32))
 	case *uint64:
-		*p = uint64(within(v, 0, math.MaxInt64))
+		*p = uint64(max(v, 0))
+	case *uint8:
+		*p = uint8(min(max(v, 0), math.MaxUint8))
 	}
 	return nil
+}
+
+// nearest is the integer nearest to a number; ok is false if it is none.
+func nearest(text string) (v int64, ok bool) {
+	if v, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return v, true
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if math.IsNaN(f) || err != nil && !errors.Is(err, strconv.ErrRange) {
+		return 0, false
+	}
+	// The bounds of int64 are no float64, so the largest one that is stands
+	// for the upper.
+	const largest = 1<<63 - 1<<10
+	return int64(math.Trunc(min(max(f, math.MinInt64), largest))), true
 }
 
 // anyTwin reads a twin if the value is one.
@@ -101,11 +138,4 @@ func (r *reader) anyTwin(t *twin) error {
 		t.exact = append(t.exact, string(plain))
 	}
 	return nil
-}
-
-// within truncates v and clamps it. The bounds of int64 are no float64, so the
-// largest one that is stands for the upper.
-func within(v, low, high float64) float64 {
-	const largest = 1<<63 - 1<<10
-	return math.Trunc(min(max(v, low), high, largest))
 }

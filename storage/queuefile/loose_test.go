@@ -87,7 +87,7 @@ func typeless(j *fsm.Job) *fsm.Job {
 func TestOursInAnOriginal(t *testing.T) {
 	_, m := machine(t, []byte(odd(`"seq":"18446744073709551615","priority":9,"runAt":5,"token":9,"claimedAt":5,"leaseMs":-1,
 		"heldMs":5,"finishedAt":5,"result":1,"lastError":"x"`)))
-	if j := public(m.Job("a")); j.Priority != 0 || j.RunAt != 0 || j.Token != 0 || j.LeaseMs != 0 || j.Result != nil ||
+	if j := m.Job("a"); j.Priority != 0 || j.RunAt != 0 || j.Token != 0 || j.LeaseMs != 0 || j.Result != nil ||
 		j.LastError != "" || j.Seq != 1 || order(m) != "a next" || m.Meta().Token != 0 {
 		t.Errorf("job %+v, order %s", j, order(m))
 	}

@@ -1,11 +1,9 @@
 package queuefile_test
 
 import (
-	"fmt"
 	"testing"
 
 	"go.uber.org/goleak"
-	"pgregory.net/rapid"
 
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
@@ -54,8 +52,12 @@ func complete(worker string, l *fsmpb.Lease, result []byte) *fsmpb.Mutation {
 
 func fail(worker string, l *fsmpb.Lease, reason string, permanent bool, delayMs int64) *fsmpb.Mutation {
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Fail{Fail: &fsmpb.Fail{
-		Worker: worker, Lease: l, Error: reason, Permanent: permanent, RetryDelayMs: delayMs,
+		Worker: worker, Lease: l, Error: reason, Permanent: permanent, RetryDelayMs: &delayMs,
 	}}}
+}
+
+func change(kind fsm.ChangeKind, ids ...string) *fsmpb.Mutation {
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Change{Change: &fsmpb.Change{Kind: uint32(kind), Ids: ids}}}
 }
 
 func release(worker string, l *fsmpb.Lease) *fsmpb.Mutation {
@@ -94,106 +96,16 @@ func machine(t tester, data []byte) (*queuefile.Document, *fsm.Machine) {
 	return doc, m
 }
 
-// randomMachine drives a machine into some reachable state.
-func randomMachine(t *rapid.T) *fsm.Machine {
-	g := generator{T: t, m: fsm.New(), now: rapid.Int64Range(0, 1<<42).Draw(t, "start")}
-	for range rapid.IntRange(0, 40).Draw(t, "entries") {
-		var muts []*fsmpb.Mutation
-		for range rapid.IntRange(0, 4).Draw(t, "mutations") {
-			muts = append(muts, g.mutation())
-		}
-		g.now += rapid.SampledFrom([]int64{0, 1, 7, 1000, 31_000, 100_000}).Draw(t, "pass")
-		apply(t, g.m, rapid.SampledFrom([]uint64{1, 2, 1 << 60}).Draw(t, "term"), g.now, muts...)
-	}
-	return g.m
-}
-
-type generator struct {
-	*rapid.T
-	m   *fsm.Machine
-	now int64
-	ids int
-}
-
-var (
-	textGen   = rapid.OneOf(rapid.SampledFrom([]string{"", "a", "w1", "w2", "é\u2028\"\\\x1f", fsm.Anonymous, "\xff\xfe", "<&>"}), rapid.String())
-	workerGen = rapid.SampledFrom([]string{"", "w1", "w2", fsm.Anonymous, "\xc3("})
-	jsonGen   = rapid.SampledFrom([]string{
-		`null`, `{"a": [1,2.50, 1e400], "a":"\ud800"}`, `"x"`, `[]`, `-0`, ` 1`, "1\n", ``, `{`, `1 2`, "\"\xff\"",
-		"[\n]", `[`, `]`, `,`, `9007199254740993`, "\"\u2028\"",
-	})
-	durationGen = rapid.SampledFrom([]int64{0, 1, 50, 60_000, 1 << 62, -5})
-)
-
-func (g *generator) payload(label string) []byte {
-	if rapid.Bool().Draw(g.T, label+" absent") {
-		return nil
-	}
-	return []byte(jsonGen.Draw(g.T, label))
-}
-
-func (g *generator) newJob() *fsmpb.NewJob {
-	g.ids++
-	j := &fsmpb.NewJob{
-		Id:       fmt.Sprintf("%d%s", g.ids, rapid.SampledFrom([]string{"", "é", "\xff"}).Draw(g.T, "id")),
-		Type:     textGen.Draw(g.T, "type"),
-		Payload:  g.payload("payload"),
-		Priority: rapid.Int32().Draw(g.T, "priority"),
-		LeaseMs:  durationGen.Draw(g.T, "leaseMs"),
-	}
-	if rapid.Bool().Draw(g.T, "limited") {
-		n := rapid.SampledFrom([]int32{0, 1, 2, -7, 1 << 30}).Draw(g.T, "maxAttempts")
-		j.MaxAttempts = &n
-	}
-	if d := durationGen.Draw(g.T, "runAt"); d > 0 {
-		j.RunAtMs = g.now + d
-	}
-	return j
-}
-
-func (g *generator) lease() *fsmpb.Lease {
-	var running []*fsm.Job
-	g.m.View().Jobs(fsm.InProgress, 0, func(j *fsm.Job) bool { running = append(running, j); return true })
-	if len(running) == 0 {
-		return &fsmpb.Lease{JobId: "none"}
-	}
-	j := rapid.SampledFrom(running).Draw(g.T, "job")
-	return &fsmpb.Lease{JobId: j.ID, Token: j.Token}
-}
-
-func (g *generator) mutation() *fsmpb.Mutation {
-	w := workerGen.Draw(g.T, "worker")
-	switch rapid.IntRange(0, 8).Draw(g.T, "kind") {
-	case 0, 1:
-		return enqueue(g.newJob(), g.newJob())
-	case 2, 3:
-		return claim(w, textGen.Draw(g.T, "request"), rapid.Uint32Range(0, 3).Draw(g.T, "max"))
-	case 4:
-		return complete(w, g.lease(), g.payload("result"))
-	case 5:
-		return fail(w, g.lease(), textGen.Draw(g.T, "error"), rapid.Bool().Draw(g.T, "permanent"), durationGen.Draw(g.T, "delay"))
-	case 6:
-		return release(w, g.lease())
-	case 7:
-		return registerWorker(w, rapid.SliceOfN(textGen, 0, 3).Draw(g.T, "types")...)
-	default:
-		op := registerBroker(textGen.Draw(g.T, "node"), textGen.Draw(g.T, "address"), rapid.Uint64().Draw(g.T, "epoch"))
-		s := op.GetRegisterBroker().Settings
-		s.MaxAttempts = rapid.Int32().Draw(g.T, "settings.maxAttempts")
-		s.LeaseMs = durationGen.Draw(g.T, "settings.leaseMs")
-		s.WorkerTimeoutMs = durationGen.Draw(g.T, "settings.workerTimeoutMs")
-		s.RetainCompletedCount = durationGen.Draw(g.T, "settings.retainCompletedCount")
-		return op
-	}
-}
-
 // rich is a state that has something of everything.
 func rich(t testing.TB) *fsm.Machine {
 	t.Helper()
 	m := fsm.New()
 	two := int32(2)
 	zero := int32(0)
-	apply(t, m, 1, 1_706_000_000_000, registerBroker("n1", "10.0.0.1:8080", 7), registerWorker("w1", "email", "sms"))
+	broker := registerBroker("n1", "10.0.0.1:8080", 7)
+	s := broker.GetRegisterBroker().Settings
+	s.MaxJobs, s.MaxBytes, s.MaxPayload = 1_000_000, 1<<33, 1<<20
+	apply(t, m, 1, 1_706_000_000_000, broker, registerWorker("w1", "email", "sms"))
 	apply(t, m, 1, 1_706_000_000_010,
 		enqueue(
 			&fsmpb.NewJob{Id: "j1", Type: "email", Payload: []byte(`{"to": "a@example.test"}`), MaxAttempts: &two},
@@ -212,5 +124,78 @@ func rich(t testing.TB) *fsm.Machine {
 		complete("w1", l(0, 1), []byte("[1, 2]")),
 		fail("w2", l(2, 0), "disk\nfull", true, 0),
 		fail("w2", l(2, 1), "try later", false, 5000))
+	enrich(t, m)
 	return m
+}
+
+// enrich adds what few queues have.
+func enrich(t testing.TB, m *fsm.Machine) {
+	t.Helper()
+	backoff := &fsmpb.Backoff{Kind: uint32(fsm.BackoffExponential), BaseMs: 500, CapMs: 60_000, JitterPercent: 20}
+	unique := func(key string, scope fsm.UniqueScope, period int64) *fsmpb.Unique {
+		return &fsmpb.Unique{Key: key, Scope: uint32(scope), PeriodMs: period}
+	}
+	set := &fsmpb.SetQueue{
+		Name: "report", Paused: new(false), MaxRunning: new(int64(9)), MaxRunningPerGroup: new(int64(3)),
+		RateMilli: new(int64(500)), Burst: new(int64(20)), LeaseMs: new(int64(20_000)), TimeoutMs: new(int64(90_000)),
+		MaxAttempts: new(int64(5)), Backoff: backoff, RetainMs: new(int64(1000)), RetainCount: new(int64(7)),
+		MaxJobs: new(int64(1000)), MaxBytes: new(int64(1 << 60)), MaxPayload: new(int64(1 << 20)),
+	}
+	cron := &fsmpb.PutCron{
+		Name: "nightly", Spec: "0 3 * * *", TimeZone: "Europe/Berlin", NextMs: 1_706_000_000_060,
+		Overlap: uint32(fsm.OverlapSkip), Missed: uint32(fsm.MissedOne),
+		Job: &fsmpb.NewJob{
+			Type: "report", Payload: []byte(`{"all":true}`), Priority: 5, MaxAttempts: new(int32(1)), LeaseMs: 7000,
+			Backoff: backoff, TimeoutMs: 60_000, Group: "g3", Tags: []string{"nightly"}, Unique: unique("n", fsm.UniqueActive, 0),
+		},
+	}
+	apply(t, m, 2, 1_706_000_000_040,
+		&fsmpb.Mutation{Op: &fsmpb.Mutation_SetQueue{SetQueue: set}},
+		&fsmpb.Mutation{Op: &fsmpb.Mutation_SetQueue{SetQueue: &fsmpb.SetQueue{Name: "sms", Paused: new(true)}}},
+		&fsmpb.Mutation{Op: &fsmpb.Mutation_PutCron{PutCron: cron}},
+		&fsmpb.Mutation{Op: &fsmpb.Mutation_PutCron{PutCron: &fsmpb.PutCron{Name: "off", Spec: "@hourly", Paused: true, Job: &fsmpb.NewJob{}}}},
+	)
+	add := enqueue(
+		&fsmpb.NewJob{
+			Id: "r1", Type: "report", Group: "g1", Tags: []string{"a", "b\xff"}, Batch: "b1", Backoff: backoff, TimeoutMs: 5000,
+			Unique: unique("k1", fsm.UniquePeriod, 3_600_000), Priority: 9,
+		},
+		&fsmpb.NewJob{Id: "r2", Type: "report", Group: "g1", Batch: "b1", Unique: unique("k2", fsm.UniqueWaiting, 0)},
+		&fsmpb.NewJob{Id: "r3", Type: "report", Group: "g2", Batch: "b1"},
+		&fsmpb.NewJob{Id: "r4", Type: "report", Group: "g2", Batch: "b1", After: []string{"j2", "r1", "r3"}, AfterFailure: uint32(fsm.AfterRun)},
+		&fsmpb.NewJob{Id: "r5", Type: "report", Priority: 8},
+		&fsmpb.NewJob{Id: "r6", Type: "report", RunAtMs: 1_706_000_200_000},
+	)
+	add.GetEnqueue().NewBatch = &fsmpb.NewBatch{
+		Id: "b1", CallbackOn: uint32(fsm.CallbackCompleted),
+		Callback: &fsmpb.NewJob{Id: "done", Type: "report", Payload: []byte("\xff")},
+	}
+	add.Request = &fsmpb.Request{Key: "q1", Fingerprint: []byte{0xff, 0}}
+	changed := change(fsm.CancelJobs)
+	changed.GetChange().Filter = &fsmpb.Filter{Type: new("report"), Statuses: []uint32{uint32(fsm.Scheduled)}}
+	changed.GetChange().Limit, changed.Request = 1, &fsmpb.Request{Key: "q2"}
+	apply(t, m, 2, 1_706_000_000_050, add)
+	jobs := apply(t, m, 2, 1_706_000_000_055, claim("w1", "r2", 2, "report"))[0].Jobs
+	apply(t, m, 2, 1_706_000_000_060,
+		fail("w1", &fsmpb.Lease{JobId: jobs[0].ID, Token: jobs[0].Token}, "no paper", false, 90_000), changed,
+		&fsmpb.Mutation{Op: &fsmpb.Mutation_FireCron{FireCron: &fsmpb.FireCron{
+			Name: "nightly", DueMs: 1_706_000_000_060, AtMs: 1_706_000_000_060, Missed: 2, NextMs: 1_706_086_400_060, JobId: "night-1",
+		}}})
+	jobs = apply(t, m, 2, 1_706_000_000_070, claim("w1", "", 1, "report"))[0].Jobs
+	apply(t, m, 2, 1_706_000_000_080,
+		&fsmpb.Mutation{Op: &fsmpb.Mutation_Heartbeat{Heartbeat: &fsmpb.Heartbeat{Worker: "w1", Leases: []*fsmpb.Lease{{
+			JobId: jobs[0].ID, Token: jobs[0].Token, Progress: &fsmpb.Progress{Percent: 40, Message: "page 4"},
+		}}}}},
+		change(fsm.CancelJobs, jobs[0].ID),
+		&fsmpb.Mutation{Op: &fsmpb.Mutation_TriggerCron{TriggerCron: &fsmpb.TriggerCron{Name: "nightly", JobId: "night-2"}}})
+	// The times that the others speak of pass, and another batch ends.
+	ended := enqueue(&fsmpb.NewJob{Id: "e1", Type: "email", Batch: "b2"})
+	ended.GetEnqueue().NewBatch = &fsmpb.NewBatch{Id: "b2", Callback: &fsmpb.NewJob{Id: "e2", Type: "email", After: []string{"none"}}}
+	cancel, slow := change(fsm.CancelJobs, "e1", "e9"), claim(fsm.Anonymous, "", 1, "slow")
+	cancel.Request, slow.Request = &fsmpb.Request{Key: "q3"}, &fsmpb.Request{Key: "q4"}
+	apply(t, m, 2, 1_706_000_000_090, ended, cancel, enqueue(&fsmpb.NewJob{Id: "s1", Type: "slow", TimeoutMs: 5}), slow,
+		&fsmpb.Mutation{Op: &fsmpb.Mutation_FireCron{FireCron: &fsmpb.FireCron{
+			Name: "nightly", DueMs: 1_706_086_400_060, AtMs: 1_706_000_000_090, NextMs: 1_706_172_800_060, JobId: "night-3",
+		}}})
+	apply(t, m, 2, 1_706_000_000_100)
 }

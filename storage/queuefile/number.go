@@ -44,6 +44,15 @@ func parseInto(dst any, raw []byte) (err error) {
 		var v int64
 		v, err = parseInt(raw, math.MinInt32, math.MaxInt32)
 		*p = int32(v)
+	case **int32:
+		*p = new(int32)
+		var v int64
+		v, err = parseInt(raw, math.MinInt32, math.MaxInt32)
+		**p = int32(v)
+	case *uint8:
+		var v int64
+		v, err = parseInt(raw, 0, math.MaxUint8)
+		*p = uint8(v)
 	case *int:
 		var v int64
 		v, err = parseInt(raw, math.MinInt32, math.MaxInt32)
@@ -119,29 +128,19 @@ func (r *reader) status(dst statusOf) error {
 	return nil
 }
 
-// ending reads the name of an end, or the number of one that had no name when
-// it was written.
-func (r *reader) ending(dst *fsm.End) error {
-	if r.dec.PeekKind() == '0' {
-		var n int32
-		if err := r.number(&n); err != nil {
-			return err
-		}
-		if n < 0 || n > math.MaxUint8 {
-			return r.fail("of "+strconv.Itoa(int(n)), errRange)
-		}
-		*dst = fsm.End(n)
-		return nil
+// endOf is where the name of an end goes.
+func endOf(dst *fsm.End) word {
+	return word{
+		what:   "the end of an attempt",
+		number: func(n uint8) { *dst = fsm.End(n) },
+		name: func(name string) bool {
+			for e, known := range ends {
+				if name == known && name != "" {
+					*dst = fsm.End(e)
+					return true
+				}
+			}
+			return false
+		},
 	}
-	var name string
-	if err := r.text(&name); err != nil {
-		return err
-	}
-	for e, known := range ends {
-		if name == known {
-			*dst = fsm.End(e)
-			return nil
-		}
-	}
-	return r.fail("the end of an attempt "+strconv.Quote(name)+" is not known; upgrade this program", nil)
 }

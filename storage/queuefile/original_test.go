@@ -203,5 +203,34 @@ func TestGolden(t *testing.T) {
 	if !bytes.Equal(got, want) {
 		t.Fatalf("the document is now\n%s\nand was\n%s", got, want)
 	}
-	machine(t, want)
+	if _, m := machine(t, want); m.View().Hash() != rich(t).View().Hash() {
+		t.Error("the state changed on its way")
+	}
+	checkRich(t, string(want))
+}
+
+// checkRich holds the rich document to having every member there is.
+func checkRich(t *testing.T, text string) {
+	t.Helper()
+	for _, members := range []string{
+		"broker brokerHeartbeat jobs completedTotal osqueue scheduled blocked finished dead workers claims",
+		"queues turns crons batches holds requests",
+		"format lineage cluster epoch node address term index write writes heartbeat state",
+		"now lastSeq lastToken leasesFrom lastTurn deadTotal cancelledTotal termBase settings",
+		"maxAttempts leaseMs workerTimeoutMs retainCompletedMs retainCompletedCount requestMs requestCount maxJobs maxBytes maxPayload",
+		"id status payload payloadBase64 type createdAt attempts workerId seq priority runAt token claimedAt heldMs attemptEnd",
+		"finishedAt result lastError backoff kind baseMs capMs jitter timeoutMs group tags tagsBase64 uniqueKey uniqueScope uniqueMs",
+		"after afterFailure batchId cron waitsFor attemptTimeoutMs cancelAt progress percent message at",
+		"history number startedAt endedAt error end",
+		"name types version registeredAt lastSeen worker requestId leases job",
+		"paused maxRunning maxRunningPerGroup rateMilli burst retainMs retainCount level levelAt turn",
+		"spec timeZone overlap missed nextAt updatedAt lastAt lastJobId fired skipped missedCount",
+		"total completed dead cancelled callback callbackOn called key until fingerprintBase64 items code count next",
+	} {
+		for name := range strings.FieldsSeq(members) {
+			if !strings.Contains(text, `"`+name+`":`) {
+				t.Errorf("the rich document has no %s", name)
+			}
+		}
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -157,21 +158,66 @@ func TestOvertaken(t *testing.T) {
 		if !doc.Overtaken || doc.Lineage() != header.Lineage || doc.BrokerAddress() != "192.0.2.9:8080" {
 			t.Fatalf("overtaken %v, lineage %q, broker %q", doc.Overtaken, doc.Lineage(), doc.BrokerAddress())
 		}
-		checkJobs(t, old, m)
-		checkHidden(t, before.View(), m.View())
+		checkJobs(t, old, before, m)
+		checkHidden(t, before, m)
 		checkTokens(t, before, m)
+		checkBeside(t, before.View(), m.View())
+		checkBatches(t, before, m)
+		checkTurns(t, before.View(), m.View())
 		after, err := queuefile.Decode(queuefile.Encode(m.View(), header, "a:1", old.now+1))
 		if err != nil || after.Overtaken {
 			t.Fatalf("taken back: overtaken %v, %v", after.Overtaken, err)
 		}
+		goOn(t, m)
 	})
 }
 
+// goOn lets a restored machine live.
+func goOn(t *rapid.T, m *fsm.Machine) {
+	g := generator{T: t, m: m, now: m.Meta().Now, ids: 1_000_000}
+	g.live(5)
+	if _, back := machine(t, queuefile.Encode(m.View(), header, "a:1", 5)); back.View().Hash() != m.View().Hash() {
+		t.Fatalf("the restored machine went on into a state that does not come back")
+	}
+}
+
+// cancelledNow reports whether a job of the old broker's list has been put back
+// although it was to be cancelled.
+func cancelledNow(job any) bool {
+	o := job.(map[string]any)
+	return o["status"] == "unclaimed" && o["cancelAt"] != nil
+}
+
+// begun reports whether j waits or runs although the old broker did not know it:
+// it does not wait for others any more, or it is a batch's callback.
+func begun(before, after *fsm.Machine, j *fsm.Job) bool {
+	if was := before.Job(j.ID); was != nil {
+		return was.Status == fsm.Blocked && len(j.Details().Waits) == 0
+	}
+	called := false
+	after.View().Batches("", func(b *fsm.JobBatch) bool {
+		called = called || b.Called && !before.View().Batch(b.ID).Called && b.Callback.Id == j.ID
+		return !called
+	})
+	return called
+}
+
 // checkJobs compares the waiting and running jobs with the old broker's list.
-func checkJobs(t *rapid.T, old *oldBroker, m *fsm.Machine) {
+func checkJobs(t *rapid.T, old *oldBroker, before, m *fsm.Machine) {
+	var want, got []any
+	ids := make(map[string]bool)
+	for _, j := range old.jobs() {
+		ids[j.(map[string]any)["id"].(string)] = true
+		if !cancelledNow(j) {
+			want = append(want, j)
+		}
+	}
 	// The form in which the old broker would see what we made of it.
-	seen := parseAny(t, queuefile.Encode(m.View(), header, "", 0))
-	want, got := old.jobs(), seen["jobs"].([]any)
+	for _, j := range parseAny(t, queuefile.Encode(m.View(), header, "", 0))["jobs"].([]any) {
+		if ids[j.(map[string]any)["id"].(string)] {
+			got = append(got, j)
+		}
+	}
 	if len(want) != len(got) {
 		t.Fatalf("%d jobs came back of %d", len(got), len(want))
 	}
@@ -186,6 +232,31 @@ func checkJobs(t *rapid.T, old *oldBroker, m *fsm.Machine) {
 	}
 	if m.Meta().Now < old.now {
 		t.Fatalf("the clock is at %d, before %d", m.Meta().Now, old.now)
+	}
+	m.View().Merged([]fsm.Status{fsm.Unclaimed, fsm.InProgress}, 0, func(j *fsm.Job) bool {
+		checkKept(t, before.Job(j.ID), j)
+		if written, _ := json.Marshal(j.ID); !ids[replaced(written)] && !begun(before, m, j) {
+			t.Fatalf("nobody knows where job %+v comes from", j)
+		}
+		return true
+	})
+}
+
+// replaced is the text that a JSON string stands for.
+func replaced(quoted []byte) (s string) {
+	_ = json.Unmarshal(quoted, &s)
+	return s
+}
+
+// checkKept: of a waiting or running job its options, its history and the wish to
+// cancel it are kept, and nothing else that the old broker does not know.
+func checkKept(t *rapid.T, was, is *fsm.Job) {
+	if was == nil || was.Status == fsm.Blocked {
+		return
+	}
+	want := fsm.Details{History: was.Details().History, CancelAt: was.Details().CancelAt}
+	if fmt.Sprintf("%+v", *was.Options()) != fmt.Sprintf("%+v", *is.Options()) || fmt.Sprintf("%+v", want) != fmt.Sprintf("%+v", *is.Details()) {
+		t.Fatalf("job %s has %+v\nand %+v,\nhad %+v\nand %+v", is.ID, is.Options(), is.Details(), was.Options(), was.Details())
 	}
 }
 
@@ -206,15 +277,39 @@ func known(job any) []byte {
 }
 
 // checkHidden compares the jobs that the old broker did not see.
-func checkHidden(t *rapid.T, before, after *fsm.View) {
+func checkHidden(t *rapid.T, before, after *fsm.Machine) {
 	for _, s := range []fsm.Status{fsm.Scheduled, fsm.Completed, fsm.Dead, fsm.Cancelled} {
-		var was, is []fsm.Job
-		before.Jobs(s, 0, func(j *fsm.Job) bool { was = append(was, public(j)); return true })
-		after.Jobs(s, 0, func(j *fsm.Job) bool { is = append(is, public(j)); return true })
-		if fmt.Sprint(was) != fmt.Sprint(is) {
-			t.Fatalf("%s jobs\n%+v\nwere\n%+v", s, is, was)
-		}
+		before.View().Jobs(s, 0, func(was *fsm.Job) bool {
+			if is := after.Job(was.ID); is == nil || public(is) != public(was) {
+				t.Fatalf("%s job\n%s\nwas\n%s", s, public(is), public(was))
+			}
+			return true
+		})
+		after.View().Jobs(s, 0, func(is *fsm.Job) bool {
+			was := before.Job(is.ID)
+			switch {
+			case was != nil && was.Status == s:
+			case s == fsm.Scheduled && begun(before, after, is) && is.RunAt > after.Meta().Now:
+			case s == fsm.Cancelled && is.Details().CancelAt != 0 && is.FinishedAt == after.Meta().Now:
+			default:
+				t.Fatalf("nobody knows why job %+v is %s; it was %+v", is, s, was)
+			}
+			return true
+		})
 	}
+	before.View().Jobs(fsm.Blocked, 0, func(was *fsm.Job) bool {
+		var left []string
+		for _, id := range was.Details().Waits {
+			if after.Job(id) != nil {
+				left = append(left, id)
+			}
+		}
+		is := after.Job(was.ID)
+		if !slices.Equal(is.Details().Waits, left) || (is.Status == fsm.Blocked) != (len(left) > 0) || is.Seq != was.Seq {
+			t.Fatalf("blocked job %s is %+v %+v, want it to wait for %q", was.ID, is, is.Details(), left)
+		}
+		return true
+	})
 }
 
 // rewritten is a payload in the form that the old broker gives it: parsed, and
@@ -231,12 +326,117 @@ func rewritten(payload []byte) []byte {
 }
 
 // public is the job without what a machine derives.
-func public(j *fsm.Job) fsm.Job {
-	return fsm.Job{
+func public(j *fsm.Job) string {
+	if j == nil {
+		return "gone"
+	}
+	d := *j.Details()
+	c := fsm.Job{
 		Seq: j.Seq, ID: j.ID, Type: j.Type, Payload: rewritten(j.Payload), Result: rewritten(j.Result), LastError: j.LastError, Worker: j.Worker,
 		Status: j.Status, AttemptEnd: j.AttemptEnd, Priority: j.Priority, Attempts: j.Attempts, MaxAttempts: j.MaxAttempts,
 		CreatedAt: j.CreatedAt, RunAt: j.RunAt, ClaimedAt: j.ClaimedAt, Heartbeat: j.Heartbeat, FinishedAt: j.FinishedAt,
 		LeaseMs: j.LeaseMs, HeldMs: j.HeldMs, Token: j.Token,
+	}
+	return fmt.Sprintf("%+v %+v %+v", c, *j.Options(), fsm.Details{
+		History: d.History, Progress: d.Progress, ProgressAt: d.ProgressAt, Waits: d.Waits, CancelAt: d.CancelAt, TimeoutMs: d.TimeoutMs,
+	})
+}
+
+// checkBeside compares what the old broker has no influence on.
+func checkBeside(t *rapid.T, before, after *fsm.View) {
+	was := parseAny(t, queuefile.Encode(before, header, "", 0))
+	is := parseAny(t, queuefile.Encode(after, header, "", 0))
+	for _, name := range []string{"queues", "crons", "requests"} {
+		w, _ := json.Marshal(was[name])
+		i, _ := json.Marshal(is[name])
+		if !bytes.Equal(w, i) {
+			t.Fatalf("%s are\n%s\nwere\n%s", name, i, w)
+		}
+	}
+	seqs := make(map[string]uint64)
+	for s := fsm.Scheduled; s <= fsm.Blocked; s++ {
+		after.Jobs(s, 0, func(j *fsm.Job) bool { seqs[j.ID] = j.Seq; return true })
+	}
+	var want, got []fsm.Hold
+	before.Holds(func(h *fsm.Hold) bool {
+		w := *h
+		if seq, ok := seqs[h.JobID]; ok {
+			w.Seq = seq
+		}
+		want = append(want, w)
+		return true
+	})
+	after.Holds(func(h *fsm.Hold) bool { got = append(got, *h); return true })
+	if !slices.Equal(want, got) {
+		t.Fatalf("holds %+v, want %+v", got, want)
+	}
+}
+
+// checkBatches: batches count the jobs that there are; those that went away have
+// completed.
+func checkBatches(t *rapid.T, before, after *fsm.Machine) {
+	there, cancelled := make(map[string]uint64), make(map[string]uint64)
+	for s := fsm.Scheduled; s <= fsm.Blocked; s++ {
+		after.View().Jobs(s, 0, func(j *fsm.Job) bool {
+			switch s {
+			case fsm.Completed, fsm.Dead:
+			case fsm.Cancelled:
+				if before.Job(j.ID).Status != s {
+					cancelled[j.Options().Batch]++
+				}
+			default:
+				there[j.Options().Batch]++
+			}
+			return true
+		})
+	}
+	before.View().Batches("", func(was *fsm.JobBatch) bool {
+		want := *was
+		want.Cancelled += cancelled[was.ID]
+		want.Completed += want.Pending() - there[was.ID]
+		if want.Pending() == 0 && want.Total > 0 && want.EndedAt == 0 {
+			want.EndedAt = after.Meta().Now
+			want.Called = want.Called || want.Callback != nil && (want.CallbackOn == fsm.CallbackEnded || want.Completed == want.Total)
+		}
+		is := *after.View().Batch(was.ID)
+		want.Callback, is.Callback = nil, nil
+		if is != want {
+			t.Fatalf("batch is %+v\nwant %+v\n was %+v", is, want, was)
+		}
+		if is.Called && !was.Called && was.Callback.Id != "" && after.Job(was.Callback.Id) == nil {
+			t.Fatalf("the callback of batch %q is not there", was.ID)
+		}
+		return true
+	})
+}
+
+// checkTurns: what had a turn and waits still has it; if several groups wait
+// all of them have one.
+func checkTurns(t *rapid.T, before, after *fsm.View) {
+	type group struct{ jobType, name string }
+	waiting, types := make(map[group]bool), make(map[string]int)
+	after.Jobs(fsm.Unclaimed, 0, func(j *fsm.Job) bool {
+		if g := (group{j.Type, j.Options().Group}); !waiting[g] {
+			waiting[g] = true
+			types[g.jobType]++
+		}
+		return true
+	})
+	turns := make(map[group]uint64)
+	before.Turns(func(turn *fsm.Turn) bool { turns[group{turn.Type, turn.Group}] = turn.Turn; return true })
+	after.Turns(func(turn *fsm.Turn) bool {
+		g := group{turn.Type, turn.Group}
+		was, had := turns[g]
+		if had && turn.Turn != was || !had && turn.Turn <= before.Meta().LastTurn || !waiting[g] || turn.Turn > after.Meta().LastTurn {
+			t.Fatalf("turn %+v, was %d; it waits: %v", turn, was, waiting[g])
+		}
+		delete(waiting, g)
+		return true
+	})
+	for g := range waiting {
+		if types[g.jobType] > 1 {
+			t.Fatalf("group %+v has no turn", g)
+		}
 	}
 }
 

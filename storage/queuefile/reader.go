@@ -9,8 +9,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
-
-	"osqueue/fsm"
 )
 
 // ErrFormat is wrapped by Decode for a document that cannot be read.
@@ -173,8 +171,14 @@ func (r *reader) scalar(dst any) error {
 		return r.texts(p)
 	case statusOf:
 		return r.status(p)
-	case *fsm.End:
-		return r.ending(p)
+	case *bool:
+		return r.flag(p)
+	case word:
+		return r.word(p)
+	case part:
+		return p.read()
+	case coded:
+		return r.coded(p)
 	default:
 		return r.number(dst)
 	}
@@ -189,6 +193,19 @@ func (r *reader) text(dst *string) error {
 		return r.syntax(err)
 	}
 	*dst = unquote(raw)
+	return nil
+}
+
+// flag reads true or false.
+func (r *reader) flag(dst *bool) error {
+	if k := r.dec.PeekKind(); k != 't' && k != 'f' {
+		return r.want("true or false")
+	}
+	raw, err := r.dec.ReadToken()
+	if err != nil {
+		return r.syntax(err)
+	}
+	*dst = raw.Bool()
 	return nil
 }
 

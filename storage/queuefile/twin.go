@@ -29,26 +29,37 @@ func hasTwin(dst any) bool {
 }
 
 func (r *reader) readTwin(t *twin) error {
+	read := r.base64
 	if r.loose {
-		return r.anyTwin(t)
+		read = r.anyTwin
 	}
 	if r.dec.PeekKind() == '[' {
 		t.list = true
-		return r.list(func() error { return r.base64(t) })
+		return r.list(func() error { return read(t) })
 	}
-	return r.base64(t)
+	return read(t)
 }
 
 func (r *reader) base64(t *twin) error {
-	var coded string
-	if err := r.text(&coded); err != nil {
+	var plain string
+	err := r.coded(coded{&plain})
+	t.exact = append(t.exact, plain)
+	return err
+}
+
+// coded is where bytes go of which there only is the base64.
+type coded struct{ dst *string }
+
+func (r *reader) coded(c coded) error {
+	var text string
+	if err := r.text(&text); err != nil {
 		return err
 	}
-	plain, err := base64.StdEncoding.DecodeString(coded)
+	plain, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {
 		return r.fail("want base64", err)
 	}
-	t.exact = append(t.exact, string(plain))
+	*c.dst = string(plain)
 	return nil
 }
 

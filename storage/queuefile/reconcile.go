@@ -1,0 +1,110 @@
+package queuefile
+
+import (
+	"cmp"
+	"slices"
+
+	"osqueue/fsm"
+)
+
+// reconcile makes what stands in and beside the jobs agree with what an
+// original broker has left of them. It ends attempts, so to speak, in place of
+// the machine, which does nothing but by an entry of its log.
+func (d *decoder) reconcile() {
+	jobs := slices.Concat(d.waiting, d.others)
+	changed := d.cancelAsked(jobs)
+	changed = d.unblock(jobs) || changed
+	if called := d.recount(jobs); len(called) > 0 {
+		d.others, jobs = append(d.others, called...), append(jobs, called...)
+		changed = true
+	}
+	if changed {
+		slices.SortStableFunc(jobs, waitingFirst)
+		d.waiting, d.others = jobs, nil
+	}
+}
+
+// waitingFirst is the order of Document.Jobs.
+func waitingFirst(a, b *fsm.Job) int {
+	if wa, wb := isWaiting(a), isWaiting(b); wa != wb {
+		if wa {
+			return -1
+		}
+		return 1
+	} else if !wa {
+		return 0
+	}
+	return cmp.Compare(a.Seq, b.Seq)
+}
+
+func isWaiting(j *fsm.Job) bool { return slices.Contains(waiting, j.Status) }
+
+func hasEnded(j *fsm.Job) bool {
+	return j.Status == fsm.Completed || j.Status == fsm.Dead || j.Status == fsm.Cancelled
+}
+
+// voidDetails drops what is about an attempt that may have been another's
+// since. What happened before, and that somebody wants the job cancelled, stays
+// true.
+func voidDetails(j *fsm.Job) {
+	if j.Det == nil || !isWaiting(j) {
+		return
+	}
+	j.Det = detailsOrNil(&fsm.Details{History: j.Det.History, CancelAt: j.Det.CancelAt})
+}
+
+// cancelAsked cancels the jobs that were to be as soon as their attempt ended,
+// and that an original broker put back since.
+func (d *decoder) cancelAsked(jobs []*fsm.Job) (changed bool) {
+	for _, j := range jobs {
+		if j.Status != fsm.Unclaimed || j.Details().CancelAt == 0 {
+			continue
+		}
+		j.Status, j.FinishedAt = fsm.Cancelled, d.doc.Meta.Now
+		d.doc.Meta.CancelledTotal++
+		if b := d.batchOf(j); b != nil && pending(b) > 0 {
+			b.Cancelled++
+		}
+		changed = true
+	}
+	return changed
+}
+
+// unblock takes jobs that are not there off those that others wait for: an
+// original broker removes what has completed, and nothing else.
+func (d *decoder) unblock(jobs []*fsm.Job) (changed bool) {
+	var present map[string]bool
+	for _, j := range jobs {
+		if j.Status != fsm.Blocked {
+			setWaits(j, nil)
+			continue
+		}
+		if present == nil {
+			present = make(map[string]bool, len(jobs))
+			for _, other := range jobs {
+				present[other.ID] = true
+			}
+		}
+		setWaits(j, slices.DeleteFunc(slices.Clone(j.Details().Waits), func(id string) bool { return !present[id] }))
+		if len(j.Details().Waits) == 0 {
+			j.Status, changed = d.readyStatus(j), true
+		}
+	}
+	return changed
+}
+
+func setWaits(j *fsm.Job, waits []string) {
+	if len(j.Details().Waits) == len(waits) {
+		return
+	}
+	det := *j.Det
+	det.Waits = waits
+	j.Det = detailsOrNil(&det)
+}
+
+func (d *decoder) readyStatus(j *fsm.Job) fsm.Status {
+	if j.RunAt > d.doc.Meta.Now {
+		return fsm.Scheduled
+	}
+	return fsm.Unclaimed
+}

@@ -1,0 +1,61 @@
+package queuefile
+
+import (
+	"cmp"
+	"slices"
+
+	"osqueue/fsm"
+)
+
+// group names a group of a type.
+type group struct{ jobType, name string }
+
+// giveTurns drops the turns of groups that do not wait any more, and lets those
+// that began to, in a type where others wait, follow at the end of the rotation.
+// In what we wrote there is neither.
+func (d *decoder) giveTurns() {
+	grouped := func(j *fsm.Job) bool { return j.Options().Group != "" }
+	if len(d.doc.Turns) == 0 && !slices.ContainsFunc(d.doc.Jobs, grouped) {
+		return
+	}
+	first := d.waitingGroups()
+	number := make(map[string]int) // of groups, by type
+	for g := range first {
+		number[g.jobType]++
+	}
+	d.doc.Turns = slices.DeleteFunc(d.doc.Turns, func(t *fsm.Turn) bool {
+		_, waits := first[group{t.Type, t.Group}]
+		return !waits
+	})
+	for _, t := range d.doc.Turns {
+		delete(first, group{t.Type, t.Group})
+		d.doc.Meta.LastTurn = max(d.doc.Meta.LastTurn, t.Turn)
+	}
+	var late []group
+	for g := range first {
+		if number[g.jobType] > 1 {
+			late = append(late, g)
+		}
+	}
+	slices.SortFunc(late, func(a, b group) int { return cmp.Compare(first[a], first[b]) })
+	for _, g := range late {
+		d.doc.Meta.LastTurn++
+		d.doc.Turns = append(d.doc.Turns, &fsm.Turn{Type: g.jobType, Group: g.name, Turn: d.doc.Meta.LastTurn})
+	}
+}
+
+// waitingGroups are those with unclaimed jobs, and the place of the first one
+// of each.
+func (d *decoder) waitingGroups() map[group]uint64 {
+	first := make(map[group]uint64)
+	for _, j := range d.doc.Jobs {
+		if j.Status != fsm.Unclaimed {
+			continue
+		}
+		g := group{j.Type, j.Options().Group}
+		if at, known := first[g]; !known || j.Seq < at {
+			first[g] = j.Seq
+		}
+	}
+	return first
+}
