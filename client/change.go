@@ -20,9 +20,11 @@ type Change struct {
 	Tag string
 	// Duplicate: there was nothing to do any more.
 	Duplicate bool
-	// Status is where the job stands now, if the server says so. A running job
-	// that was cancelled is v1.StatusInProgress until its worker has heard of
-	// it.
+	// Stopping: the job runs, and its worker is told to stop. It is cancelled
+	// when the attempt has ended.
+	Stopping bool
+	// Status is where the job stands now, or stood when it was deleted. It is
+	// known of single changes only.
 	Status string
 }
 
@@ -52,7 +54,7 @@ func (c *Client) changeOne(ctx context.Context, w named) (Change, error) {
 	if err != nil {
 		return Change{}, err
 	}
-	return Change{JobID: w.name, Duplicate: out.Duplicate, Status: out.Status}, nil
+	return Change{JobID: w.name, Duplicate: out.Duplicate, Stopping: out.Cancel, Status: out.Status}, nil
 }
 
 // CancelMany cancels jobs; each is decided for itself. The answers are in the
@@ -87,7 +89,9 @@ func (c *Client) changeMany(ctx context.Context, op, path string, ids []string) 
 			return changes, local(op, fmt.Errorf("%d results for %d jobs", len(out.Results), len(part)))
 		}
 		for _, r := range out.Results {
-			changes = append(changes, Change{JobID: r.JobID, Tag: refusalOf(r), Duplicate: r.Status == v1.ItemDuplicate})
+			changes = append(changes, Change{
+				JobID: r.JobID, Tag: refusalOf(r), Duplicate: r.Status == v1.ItemDuplicate, Stopping: r.Cancel,
+			})
 		}
 		n++
 	}

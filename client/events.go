@@ -17,7 +17,7 @@ import (
 
 // EventOptions choose events. The zero value is all, from now on.
 type EventOptions struct {
-	Kinds []string // of the Event constants of v1; none: all
+	Kinds []string // of the Event constants of v1; "job." is all that begin so; none: all
 	Type  string   // of jobs of that type; "": of all
 	JobID string   // of that job; "": of all
 	// After is the id of an event: those behind it follow, as far as they are
@@ -78,6 +78,7 @@ type stream struct {
 	call   call // after is the last event seen
 	yield  func(v1.Event, error) bool
 	opened bool   // a node has sent events from some position on
+	gone   int    // how many nodes in a row do not hold what comes next
 	trial  *trial // since the last sign of life
 }
 
@@ -96,18 +97,29 @@ func (s *stream) run(ctx context.Context) error {
 		if final(o.err) {
 			return o.err
 		}
-		v := judge(o, time.Now())
 		if o.problem.tag == v1.TagHistoryGone {
-			if err := s.gap(); err != nil {
+			if err := s.noteGone(); err != nil {
 				return err
 			}
 			continue
 		}
+		v := judge(o, time.Now())
 		s.trial.note(tgt, o, v)
 		if !s.c.again(ctx, s.trial, tgt, v) {
 			return s.trial.fail(context.Cause(ctx))
 		}
 	}
+}
+
+// noteGone is for a node that does not hold what comes next. Another one may:
+// how far back a node knows depends on when it was started. Only when as many
+// as there are have said so the stream goes on from now.
+func (s *stream) noteGone() error {
+	if s.gone++; s.gone < len(s.c.cfg.Servers) {
+		return nil
+	}
+	s.gone = 0
+	return s.gap()
 }
 
 // final reports whether err is no failure of a connection.
@@ -175,7 +187,7 @@ func (s *stream) exchange(ctx context.Context, tgt *target, heard func()) outcom
 		return o
 	}
 	heard()
-	s.opened = true
+	s.opened, s.gone = true, 0
 	o.err = s.read(newFrames(resp.Body, heard))
 	return o
 }

@@ -160,9 +160,9 @@ func TestOwnKeys(t *testing.T) {
 func TestChanges(t *testing.T) {
 	c := newCluster(t)
 	cl := c.client(nil)
-	c.script("POST /v1/jobs/a%2Fb/cancel", `{"lsn":"1-1","status":"in_progress"}`)
+	c.script("POST /v1/jobs/a%2Fb/cancel", `{"lsn":"1-1","status":"in_progress","cancel":true}`)
 	got, err := cl.Cancel(bounded(t), "a/b")
-	if want := (Change{JobID: "a/b", Status: v1.StatusInProgress}); err != nil || got != want {
+	if want := (Change{JobID: "a/b", Stopping: true, Status: v1.StatusInProgress}); err != nil || got != want {
 		t.Errorf("%+v, %v", got, err)
 	}
 	c.script("POST /v1/jobs/retry", `{"count":1,"lsn":"1-1","results":[{"jobId":"a","status":"ok"},{"jobId":"b","status":"duplicate"},{"jobId":"c","status":"wrong_status"}]}`)
@@ -372,6 +372,10 @@ func TestNewReads(t *testing.T) {
 	}
 	if q, err := cl.Queue(ctx, "a"); types != "ab" || err != nil || q.Blocked != 2 || q.Settings.MaxRunning != 3 {
 		t.Errorf("%s, %+v, %v", types, q, err)
+	}
+	c.answers["/v1/queues/~"] = `{"type":"","blocked":1}`
+	if q, err := cl.Queue(ctx, ""); err != nil || q.Blocked != 1 {
+		t.Errorf("without type: %+v, %v", q, err)
 	}
 	crons, err := collect(cl.Crons(ctx))
 	if cron, err2 := cl.Cron(ctx, "c"); errors.Join(err, err2) != nil || len(crons) != 1 || crons[0].Spec != "@daily" || cron.Fired != 4 {

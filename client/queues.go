@@ -20,10 +20,11 @@ func (c *Client) Queues(ctx context.Context) iter.Seq2[v1.Queue, error] {
 	return pages(ctx, c, list, func(p v1.QueueList) ([]v1.Queue, string) { return p.Queues, p.NextCursor })
 }
 
-// Queue returns the figures and settings of one type.
+// Queue returns the figures and settings of one type. "" are the jobs without
+// type.
 func (c *Client) Queue(ctx context.Context, jobType string) (v1.Queue, error) {
 	const op = "get queue"
-	path, err := namePath(v1.PathQueues, jobType, "")
+	path, err := namePath(v1.PathQueues, v1.QueueName(jobType), "")
 	if err != nil {
 		return v1.Queue{}, local(op, err)
 	}
@@ -38,23 +39,23 @@ func (c *Client) SetQueue(ctx context.Context, jobType string, patch QueuePatch)
 	if err != nil {
 		return v1.Queue{}, local(op, err)
 	}
-	return writeName[v1.Queue](ctx, c, named{op: op, method: http.MethodPatch, prefix: v1.PathQueues, name: jobType, body: body})
+	return writeName[v1.Queue](ctx, c, named{op: op, method: http.MethodPatch, prefix: v1.PathQueues, name: v1.QueueName(jobType), body: body})
 }
 
 // PauseQueue lets no more jobs of the type be claimed. Those that run go on.
 func (c *Client) PauseQueue(ctx context.Context, jobType string) (v1.Queue, error) {
-	return writeName[v1.Queue](ctx, c, named{op: "pause queue", prefix: v1.PathQueues, name: jobType, action: v1.ActionPause})
+	return writeName[v1.Queue](ctx, c, named{op: "pause queue", prefix: v1.PathQueues, name: v1.QueueName(jobType), action: v1.ActionPause})
 }
 
 // ResumeQueue ends a pause.
 func (c *Client) ResumeQueue(ctx context.Context, jobType string) (v1.Queue, error) {
-	return writeName[v1.Queue](ctx, c, named{op: "resume queue", prefix: v1.PathQueues, name: jobType, action: v1.ActionResume})
+	return writeName[v1.Queue](ctx, c, named{op: "resume queue", prefix: v1.PathQueues, name: v1.QueueName(jobType), action: v1.ActionResume})
 }
 
 // RemoveQueue sets all settings of the type back to their defaults, also the
 // pause. Its jobs stay.
 func (c *Client) RemoveQueue(ctx context.Context, jobType string) error {
-	return writeDone(ctx, c, named{op: "remove queue", method: http.MethodDelete, prefix: v1.PathQueues, name: jobType})
+	return writeDone(ctx, c, named{op: "remove queue", method: http.MethodDelete, prefix: v1.PathQueues, name: v1.QueueName(jobType)})
 }
 
 // Setting is what becomes of one setting: the zero value leaves it as it is,

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"slices"
@@ -232,6 +233,49 @@ func TestWaitJob(t *testing.T) {
 	job, err = cl.WaitJob(bounded(t), "k", 100*time.Millisecond)
 	if !errors.Is(err, ErrNotFinished) || job.Status != v1.StatusUnclaimed {
 		t.Fatalf("%+v, %v", job, err)
+	}
+}
+
+// The server holds the request until the job ends; when its node freezes and
+// another one leads, the request is made again there.
+func TestWaitJobOverAFailover(t *testing.T) {
+	c := newCluster(t)
+	cl := c.client(nil)
+	c.answers["/v1/jobs/j"] = `{"id":"j","status":"completed"}`
+	ended := make(chan struct{})
+	c.setFault(func(n *node, r *http.Request) fault {
+		switch {
+		case r.URL.Path == v1.PathStatus:
+			return nil
+		case n.i == 0:
+			time.AfterFunc(50*time.Millisecond, func() { c.elect(1) })
+			return frozen
+		}
+		time.AfterFunc(100*time.Millisecond, func() { close(ended) })
+		return func(_ *node, w http.ResponseWriter, _ *http.Request, answer func(http.ResponseWriter)) {
+			<-ended
+			answer(w)
+		}
+	})
+	go func() { // somebody else's call finds the new leader
+		for t.Context().Err() == nil {
+			cl.tracker.discover(t.Context())
+			if l, _ := cl.tracker.known(); l != nil && l.term > 1 {
+				return
+			}
+		}
+	}()
+	job, err := cl.WaitJob(bounded(t), "j", 0)
+	if err != nil || job.Status != v1.StatusCompleted {
+		t.Fatalf("%+v, %v", job, err)
+	}
+	if got := c.requests(); len(got) != 2 || !strings.HasSuffix(got[1], "1 GET /v1/jobs/j?waitMs=15000") {
+		t.Errorf("%q", got)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	if wait := pollFor(ctx); wait > 3*time.Second || wait < 2*time.Second {
+		t.Errorf("polls for %v of 3 s", wait)
 	}
 }
 
