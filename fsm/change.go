@@ -137,7 +137,7 @@ func (m *Machine) retry(old *Job) (*Job, Code) {
 
 // revive gives an ended job all of its attempts again.
 func (m *Machine) revive(old *Job) (*Job, Code) {
-	if u := old.Options().Unique; u.Key != "" {
+	if u := old.Options().Unique; u.Key != "" && u.Scope != UniqueNone {
 		if h := m.holderOfKey(old.Type, u.Key); h != nil && h.Seq != old.Seq {
 			return old, UniqueTaken
 		}

@@ -109,7 +109,7 @@ func (m *Machine) fireCron(op *fsmpb.FireCron) Result {
 	c.NextAt, c.LastAt = op.NextMs, op.AtMs
 	c.MissedCount += op.Missed
 	var res Result
-	if late := later(m.meta.Now, -op.AtMs); c.Missed == MissedSkip && late > lateMs {
+	if late := elapsed(op.AtMs, m.meta.Now); c.Missed == MissedSkip && late > lateMs {
 		c.MissedCount++
 		c.LastError = "missed by " + itoa(late) + " ms"
 	} else if c.Overlap == OverlapSkip && m.unended(c.LastJobID) {

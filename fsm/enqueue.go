@@ -116,7 +116,7 @@ func (p *plan) repeats(same bool) Code {
 
 // isHeld looks for the holder of the job's unique key.
 func (p *plan) isHeld(i int, n *fsmpb.NewJob) bool {
-	key := n.GetUnique().GetKey()
+	key := uniqueKey(n)
 	if key == "" {
 		return false
 	}
@@ -129,6 +129,14 @@ func (p *plan) isHeld(i int, n *fsmpb.NewJob) bool {
 		return true
 	}
 	return false
+}
+
+// uniqueKey is "" for a job that asks for none, or for no scope of it.
+func uniqueKey(n *fsmpb.NewJob) string {
+	if n.GetUnique().GetScope() == uint32(UniqueNone) {
+		return ""
+	}
+	return n.Unique.Key
 }
 
 func (p *plan) openBatch(id string) bool {
@@ -145,7 +153,7 @@ func (p *plan) note(i int, n *fsmpb.NewJob) {
 		return
 	}
 	p.ids[n.Id] = i
-	if key := n.GetUnique().GetKey(); key != "" && n.Unique.Scope != uint32(UniqueNone) {
+	if key := uniqueKey(n); key != "" {
 		if p.keys == nil {
 			p.keys = make(map[holder]int)
 		}

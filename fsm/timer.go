@@ -165,6 +165,14 @@ func later(at int64, durations ...int64) int64 {
 	return at
 }
 
+// elapsed is the time from at to now, which is not negative.
+func elapsed(at, now int64) int64 {
+	if at < 0 && now > math.MaxInt64+at {
+		return math.MaxInt64
+	}
+	return now - at
+}
+
 func printable(worker string) string {
 	if worker == Anonymous {
 		return "(no name)"
