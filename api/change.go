@@ -215,8 +215,11 @@ func (s *Server) checkFilter(in *v1.Filter) error {
 		member string
 		value  *string
 	}{
-		{"filter.type", in.Type}, {"filter.tag", &in.Tag}, {"filter.group", in.Group},
-		{"filter.batchId", &in.BatchID}, {"filter.workerId", in.WorkerID},
+		{"filter.type", in.Type},
+		{"filter.tag", &in.Tag},
+		{"filter.group", in.Group},
+		{"filter.batchId", &in.BatchID},
+		{"filter.workerId", in.WorkerID},
 	} {
 		if one.value == nil {
 			continue
