@@ -1,0 +1,305 @@
+package fsm_test
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+
+	"osqueue/fsm"
+)
+
+// print shows a part of the state, if that is what d asks for.
+func (p *player) print(t *testing.T, d *datadriven.TestData) (out string, ok bool) {
+	v := p.m.View()
+	switch d.Cmd {
+	case "jobs":
+		return lines(jobsOf(v), jobLine), true
+	case "history":
+		return lines(p.m.Job(parsed(d.Cmd, d.CmdArgs).id(0)).Details().History, attemptLine), true
+	case "workers":
+		return linesOf(v.Workers, workerLine), true
+	case "claims":
+		return linesOf(v.Claims, claimLine), true
+	case "queues":
+		return linesOf(v.Queues, queueLine), true
+	case "turns":
+		return linesOf(v.Turns, turnLine), true
+	case "crons":
+		return linesOf(func(fn func(*fsm.Cron) bool) { v.Crons("", fn) }, cronLine), true
+	case "batches":
+		return linesOf(func(fn func(*fsm.JobBatch) bool) { v.Batches("", fn) }, batchLine), true
+	case "holds":
+		return linesOf(v.Holds, holdLine), true
+	case "requests":
+		return linesOf(v.Requests, requestLine), true
+	case "types":
+		return typeLines(p.m), true
+	case "totals":
+		m := v.Meta()
+		return fmt.Sprintf("completed=%d dead=%d cancelled=%d\n", m.CompletedTotal, m.DeadTotal, m.CancelledTotal), true
+	case "wakeups":
+		return cmp.Or(wakeups(p.m), "none\n"), true
+	}
+	return "", false
+}
+
+// outcome prints what an entry did.
+func outcome(m *fsm.Machine, results []fsm.Result) string {
+	var b strings.Builder
+	for _, r := range results {
+		b.WriteString(resultLine(r) + "\n")
+	}
+	for _, e := range m.Events() {
+		b.WriteString("  " + eventLine(e) + "\n")
+	}
+	fmt.Fprintf(&b, "now %d", m.Meta().Now)
+	return b.String()
+}
+
+func resultLine(r fsm.Result) string {
+	s := r.Code.String()
+	for i, j := range r.Jobs {
+		s += " "
+		if len(r.Codes) > 0 && r.Codes[i] != fsm.OK {
+			s += fmt.Sprintf("(%v)", r.Codes[i])
+		}
+		if j != nil {
+			s += j.ID
+		}
+		if j != nil && j.Status == fsm.InProgress {
+			s += fmt.Sprintf("[%s]", token(j.Token))
+		}
+	}
+	if r.Count > 0 {
+		s += fmt.Sprintf(", %d changed", r.Count)
+	}
+	if r.Next != (fsm.Place{}) {
+		s += fmt.Sprintf(", on behind (%v,%d)", r.Next.Status, r.Next.Seq)
+	}
+	if r.LSN != (fsm.LSN{}) {
+		s += fmt.Sprintf(", first answered at %d", r.LSN.Index)
+	}
+	return s
+}
+
+var eventNames = map[fsm.EventKind]string{
+	fsm.BrokerRegistered: "broker", fsm.WorkerRegistered: "worker registered", fsm.WorkerDied: "worker died",
+	fsm.QueueSet: "queue set", fsm.CronPut: "cron put", fsm.CronDeleted: "cron deleted", fsm.CronFired: "cron fired",
+	fsm.CronSkipped: "cron skipped", fsm.BatchEnded: "batch ended",
+}
+
+func eventLine(e fsm.Event) string {
+	switch e.Kind {
+	case fsm.JobChanged:
+		return fmt.Sprintf("%s: %s → %v", e.Job.ID, cmp.Or(e.From.String(), "new"), e.Job.Status)
+	case fsm.JobRemoved:
+		return fmt.Sprintf("%s: %v → removed", e.Job.ID, e.From)
+	case fsm.JobProgress:
+		p := e.Job.Details().Progress
+		return fmt.Sprintf("%s: %d %% %s", e.Job.ID, p.Percent, p.Message)
+	case fsm.JobCancelled:
+		return e.Job.ID + ": cancellation requested"
+	}
+	if e.Job != nil {
+		return fmt.Sprintf("%s: %s, job %s", eventNames[e.Kind], e.Name, e.Job.ID)
+	}
+	return fmt.Sprintf("%s: %s", eventNames[e.Kind], e.Name)
+}
+
+// wakeUp prints when m wants to be woken. A lazily moved timer may want it
+// too early, which a restored machine does not.
+func wakeUp(m *fsm.Machine) string {
+	at, ok := m.NextDeadline()
+	if !ok {
+		return "\n"
+	}
+	return fmt.Sprintf(", next deadline +%d\n", at-m.Meta().Now)
+}
+
+// wakeups prints for how many jobs of which types the last entry woke claims.
+func wakeups(m *fsm.Machine) string {
+	var b strings.Builder
+	m.Wakeups(func(jobType string, n int) { fmt.Fprintf(&b, "wake %s×%d\n", jobType, n) })
+	return b.String()
+}
+
+// token prints a fencing token as the epoch and the number in it.
+func token(t uint64) string { return fmt.Sprintf("%d.%d", t>>32, t&(1<<32-1)) }
+
+// linesOf prints what a scan over a part of the state comes by.
+func linesOf[T any](scan func(func(T) bool), line func(T) string) string {
+	var list []T
+	scan(func(item T) bool { list = append(list, item); return true })
+	return lines(list, line)
+}
+
+func lines[T any](list []T, line func(T) string) string {
+	var b strings.Builder
+	for _, item := range list {
+		b.WriteString(strings.TrimSpace(line(item)) + "\n")
+	}
+	if b.Len() == 0 {
+		return "none\n"
+	}
+	return b.String()
+}
+
+// sheet is a line of members, of which only those are there that say something.
+type sheet struct{ strings.Builder }
+
+func (s *sheet) add(key string, value any, there bool) {
+	if there {
+		fmt.Fprintf(s, " %s=%v", key, value)
+	}
+}
+
+// num adds a number that is not the usual one.
+func (s *sheet) num(key string, n, usual int64) { s.add(key, n, n != usual) }
+
+func (s *sheet) text(key, text string) { s.add(key, text, text != "") }
+
+func (s *sheet) flag(name string, on bool) {
+	if on {
+		s.WriteString(" " + name)
+	}
+}
+
+func jobLine(j *fsm.Job) string {
+	var s sheet
+	running := j.Status == fsm.InProgress
+	fmt.Fprintf(&s, "%s %v attempts=%d", j.ID, j.Status, j.Attempts)
+	s.num("of", int64(j.MaxAttempts), fsm.MaxAttemptsUnset)
+	s.text("type", j.Type)
+	s.num("priority", int64(j.Priority), 0)
+	s.num("runAt", j.RunAt, 0)
+	s.text("worker", strings.ReplaceAll(j.Worker, fsm.Anonymous, "nobody"))
+	s.add("token", token(j.Token), running)
+	s.add("claimed", j.ClaimedAt, running)
+	s.add("heartbeat", j.Heartbeat, running)
+	s.add("lease", j.HeldMs, running)
+	s.num("finished", j.FinishedAt, 0)
+	s.text("result", string(j.Result))
+	s.add("error", strconv.Quote(j.LastError), j.LastError != "")
+	s.options(j.Options())
+	s.details(j.Details())
+	return s.String()
+}
+
+func (s *sheet) options(o *fsm.Options) {
+	s.text("group", o.Group)
+	s.text("tags", strings.Join(o.Tags, ","))
+	s.text("unique", o.Unique.Key)
+	s.text("batch", o.Batch)
+	s.text("cron", o.Cron)
+}
+
+func (s *sheet) details(d *fsm.Details) {
+	s.text("waits", strings.Join(d.Waits, ","))
+	s.num("timeout", d.TimeoutMs, 0)
+	s.num("cancelAt", d.CancelAt, 0)
+	s.add("progress", fmt.Sprintf("%d%%@%d", d.Progress.Percent, d.ProgressAt), d.ProgressAt != 0)
+	s.text("message", d.Progress.Message)
+}
+
+func attemptLine(a fsm.Attempt) string {
+	return fmt.Sprintf("%d: %d to %d, %s, %v %q", a.Number, a.StartedAt, a.EndedAt, a.Worker, a.End, a.Error)
+}
+
+func workerLine(w *fsm.Worker) string {
+	return fmt.Sprintf("%s registered=%d seen=%d", w.Name, w.RegisteredAt, w.LastSeen)
+}
+
+func claimLine(r *fsm.ClaimRecord) string {
+	s := fmt.Sprintf("%s %s at=%d", r.Worker, r.RequestID, r.ClaimedAt)
+	for _, l := range r.Leases {
+		s += fmt.Sprintf(" %s[%s]", l.JobID, token(l.Token))
+	}
+	return s
+}
+
+func queueLine(q *fsm.QueueSettings) string {
+	var s sheet
+	s.WriteString(q.Name)
+	s.flag("paused", q.Paused)
+	s.num("running", q.MaxRunning, 0)
+	s.num("pergroup", q.MaxRunningPerGroup, 0)
+	s.num("rate", q.RateMilli, 0)
+	s.num("burst", q.Burst, 0)
+	s.num("lease", q.LeaseMs, 0)
+	s.num("timeout", q.TimeoutMs, 0)
+	s.num("attempts", q.MaxAttempts, fsm.Unset)
+	b := q.Backoff
+	s.add("backoff", fmt.Sprintf("(%v,%d,%d,%d)", b.Kind, b.BaseMs, b.CapMs, b.Jitter), b != fsm.Backoff{})
+	s.num("retain", q.RetainMs, fsm.Unset)
+	s.num("keep", q.RetainCount, fsm.Unset)
+	s.num("jobs", q.MaxJobs, 0)
+	s.num("bytes", q.MaxBytes, 0)
+	s.num("payload", q.MaxPayload, 0)
+	s.add("level", fmt.Sprintf("%d@%d", q.Level, q.LevelAt), q.RateMilli != 0)
+	return s.String()
+}
+
+func turnLine(t *fsm.Turn) string {
+	return fmt.Sprintf("%s %s %d", t.Type, cmp.Or(t.Group, "(no group)"), t.Turn)
+}
+
+func cronLine(c *fsm.Cron) string {
+	var s sheet
+	s.WriteString(c.Name)
+	s.flag("paused", c.Paused)
+	s.num("next", c.NextAt, 0)
+	s.add("overlap", c.Overlap, c.Overlap != 0)
+	s.add("missed", c.Missed, c.Missed != 0)
+	s.num("created", c.CreatedAt, 0)
+	s.num("updated", c.UpdatedAt, c.CreatedAt)
+	s.num("last", c.LastAt, 0)
+	s.text("job", c.LastJobID)
+	s.text("id", c.Job.GetId())
+	fmt.Fprintf(&s, " fired/skipped/missed=%d/%d/%d", c.Fired, c.Skipped, c.MissedCount)
+	s.add("error", strconv.Quote(c.LastError), c.LastError != "")
+	return s.String()
+}
+
+func batchLine(b *fsm.JobBatch) string {
+	var s sheet
+	fmt.Fprintf(&s, "%s total=%d completed=%d dead=%d cancelled=%d created=%d",
+		b.ID, b.Total, b.Completed, b.Dead, b.Cancelled, b.CreatedAt)
+	s.num("ended", b.EndedAt, 0)
+	s.text("callback", b.Callback.GetId())
+	s.add("on", b.CallbackOn, b.CallbackOn != 0)
+	s.flag("called", b.Called)
+	return s.String()
+}
+
+func holdLine(h *fsm.Hold) string {
+	return fmt.Sprintf("%s %s by %s until %d", h.Type, h.Key, h.JobID, h.Until)
+}
+
+func requestLine(r *fsm.RequestRecord) string {
+	s := fmt.Sprintf("%s %q at=%d entry=%d %v", r.Key, r.Fingerprint, r.At, r.LSN.Index, r.Code)
+	for _, i := range r.Items {
+		s += fmt.Sprintf(" %s[%s]:%v:%v", i.JobID, token(i.Token), cmp.Or(i.Status.String(), "none"), i.Code)
+	}
+	return s
+}
+
+// typeLines prints how many jobs, and bytes, each type has.
+func typeLines(m *fsm.Machine) string {
+	var list []string
+	m.Types(func(name string, ts fsm.TypeStats) bool {
+		var s sheet
+		s.WriteString(cmp.Or(name, "(no type)"))
+		for _, status := range allStatuses {
+			s.num(status.String(), int64(ts.Counts.Of(status)), 0)
+		}
+		list = append(list, fmt.Sprintf("%s bytes=%d", s.String(), ts.Bytes))
+		return true
+	})
+	slices.Sort(list)
+	return lines(list, func(s string) string { return s })
+}
