@@ -77,6 +77,10 @@ type Config struct {
 	// one only makes for smaller entries.
 	MaxInFlight int
 
+	// EventsKept is how many of the newest events are kept in memory, for
+	// streams that resume; one takes some 300 bytes.
+	EventsKept int
+
 	// LogStallLimit ends the process when one write of the raft log takes
 	// longer: a leader whose disk stalls goes on heartbeating, and nobody
 	// would take over.
@@ -107,6 +111,7 @@ func DefaultConfig() Config {
 		MaxPendingItems:   32 << 10,
 		MaxPendingBytes:   64 << 20,
 		MaxInFlight:       1,
+		EventsKept:        64 << 10,
 		LogStallLimit:     5 * time.Second,
 		Settings:          fsm.DefaultSettings(),
 		Logger:            hclog.NewNullLogger(),
@@ -115,6 +120,9 @@ func DefaultConfig() Config {
 
 var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 
+// eventsKeptMax bounds Config.EventsKept.
+const eventsKeptMax = 4 << 20
+
 // Validate says what is wrong with the configuration, all of it, and what to
 // write instead.
 func (c *Config) Validate() error {
@@ -122,7 +130,15 @@ func (c *Config) Validate() error {
 		c.validateNames(),
 		c.validateRaft(),
 		c.validateTimes(),
+		c.validateEvents(),
 	)
+}
+
+func (c *Config) validateEvents() error {
+	if c.EventsKept < 1 || c.EventsKept > eventsKeptMax {
+		return fmt.Errorf("%d events are to be kept: give a number from 1 to %d", c.EventsKept, eventsKeptMax)
+	}
+	return nil
 }
 
 func (c *Config) validateNames() error {

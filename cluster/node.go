@@ -28,6 +28,8 @@ type Node struct {
 	stores  *stores
 	replica *replica
 	ready   *readyHub
+	ends    *endHub
+	events  *eventRing
 	reads   *groupcommit.Batcher[struct{}, struct{}]
 	started time.Time
 
@@ -67,7 +69,9 @@ func Open(cfg Config) (*Node, error) {
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.replica = newReplica(n.die)
 	n.ready = newReadyHub(n.replica)
-	n.replica.changed = n.changed
+	n.ends = newEndHub()
+	n.events = newEventRing(cfg.EventsKept)
+	n.replica.changed, n.replica.restored = n.changed, n.restored
 	n.fence.Store(&fenceState{state: FenceFollower})
 	if err := n.openRaft(); err != nil {
 		n.cancel()
@@ -141,10 +145,21 @@ func (n *Node) raftConfig() *raft.Config {
 	return c
 }
 
-// changed looks at what an entry, or a restored state, has brought. It runs on
-// raft's goroutine, under the replica's lock.
+// changed looks at what an entry has brought. It runs on raft's goroutine,
+// under the replica's lock.
 func (n *Node) changed(m *fsm.Machine) {
-	n.ready.changed(m.Events())
+	n.ready.changed(m)
+	n.ends.changed(m.Events())
+	n.events.changed(m)
+	if r := n.reign.Load(); r != nil {
+		r.changed(m)
+	}
+}
+
+// restored is changed for a state that came from elsewhere, all at once.
+func (n *Node) restored(m *fsm.Machine) {
+	n.ends.restored(m)
+	n.events.restored(m)
 	if r := n.reign.Load(); r != nil {
 		r.changed(m)
 	}
@@ -203,16 +218,16 @@ func (n *Node) Job(id string) (j *fsm.Job) {
 // View freezes the applied state.
 func (n *Node) View() *fsm.View { return n.replica.freeze() }
 
-// TypeCounts returns the number of jobs by type and status.
-func (n *Node) TypeCounts() map[string]fsm.Counts {
-	counts := make(map[string]fsm.Counts)
+// TypeStats returns the figures of every type that has jobs.
+func (n *Node) TypeStats() map[string]fsm.TypeStats {
+	stats := make(map[string]fsm.TypeStats)
 	n.replica.read(func(m *fsm.Machine) {
-		m.TypeCounts(func(name string, c fsm.Counts) bool {
-			counts[name] = c
+		m.Types(func(name string, s fsm.TypeStats) bool {
+			stats[name] = s
 			return true
 		})
 	})
-	return counts
+	return stats
 }
 
 // waitFuture waits for raft, whose futures know no context.

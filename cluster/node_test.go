@@ -266,31 +266,6 @@ func TestSecondClusterWaitsThenAdopts(t *testing.T) {
 	}
 }
 
-func TestWaitReadyWakesOneForEachJob(t *testing.T) {
-	l := newLab(t)
-	n := l.leader(l.start("n", 1, nil)...)
-	const sleepers = 5
-	woken := make(chan string, sleepers)
-	ctx, cancel := context.WithCancel(t.Context())
-	var wg sync.WaitGroup
-	for i := range sleepers {
-		wg.Go(func() {
-			if n.WaitReady(ctx, []string{"t"}) == nil {
-				woken <- fmt.Sprint(i)
-			}
-		})
-	}
-	l.eventually("all to sleep", func() bool { return n.ready.sleeping.Load() == sleepers })
-	n.ready.changed([]fsm.Event{{Job: &fsm.Job{Type: "t", Status: fsm.Unclaimed}}, {Job: &fsm.Job{Type: "other", Status: fsm.Unclaimed}}})
-	<-woken
-	l.eventually("one to have left", func() bool { return n.ready.sleeping.Load() == sleepers-1 })
-	cancel()
-	wg.Wait()
-	if len(woken) != 0 {
-		t.Fatalf("%d more woke up for one job", len(woken))
-	}
-}
-
 func TestEditByHandIsAdopted(t *testing.T) {
 	l := newLab(t)
 	n := l.leader(l.start("n", 1, nil)...)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -73,7 +74,7 @@ func (p proposal) size() int {
 
 // propose hands one log entry to raft; the wait brings its results.
 func (n *Node) propose(ctx context.Context, clock *leaderClock, batch []proposal) groupcommit.Wait[committed] {
-	entry := &fsmpb.Batch{NowMs: clock.now()}
+	entry := newEntry(clock.now())
 	for _, p := range batch {
 		entry.Mutations = append(entry.Mutations, p...)
 	}
@@ -93,6 +94,10 @@ func (n *Node) propose(ctx context.Context, clock *leaderClock, batch []proposal
 		return share(a, batch), nil
 	}
 }
+
+// newEntry has what every entry gets from the leader: the time, and the dice
+// that all nodes see fall alike.
+func newEntry(nowMs int64) *fsmpb.Batch { return &fsmpb.Batch{NowMs: nowMs, Random: rand.Uint64()} }
 
 // share deals the results of an entry out to the callers.
 func share(a *applied, batch []proposal) []committed {
@@ -145,7 +150,9 @@ func proposalError(err error) error {
 // applyNow proposes one entry outside of group commit, for the reign's own
 // needs.
 func (n *Node) applyNow(ctx context.Context, nowMs int64, ms ...*fsmpb.Mutation) (*applied, error) {
-	data, err := fsm.EncodeEntry(&fsmpb.Batch{NowMs: nowMs, Mutations: ms})
+	entry := newEntry(nowMs)
+	entry.Mutations = ms
+	data, err := fsm.EncodeEntry(entry)
 	if err != nil {
 		return nil, err
 	}

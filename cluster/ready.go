@@ -18,14 +18,22 @@ type readyHub struct {
 	sleeping atomic.Int64 // lets the write path skip the lock when nobody waits
 
 	mu     sync.Mutex
+	slept  uint64                // sleepers so far
 	any    *list.List            // of *sleeper, without types
 	byType map[string]*list.List // of *sleeper
 }
 
 type sleeper struct {
 	types []string
-	wake  chan struct{}
+	since uint64 // lower: sleeps longer
+	wake  chan wakeup
 	spots []spot
+}
+
+// wakeup is for one job of a type, or, from rouse, perhaps for none.
+type wakeup struct {
+	jobType string
+	sure    bool
 }
 
 // spot is a place in one list.
@@ -76,10 +84,12 @@ func (n *Node) Remembers(worker, requestID string) (known bool) {
 }
 
 func (h *readyHub) sleep(types []string) *sleeper {
-	s := &sleeper{types: types, wake: make(chan struct{}, 1)}
+	s := &sleeper{types: types, wake: make(chan wakeup, 1)}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.sleeping.Add(1)
+	h.slept++
+	s.since = h.slept
 	if len(types) == 0 {
 		s.spots = []spot{{list: h.any, elem: h.any.PushBack(s)}}
 		return s
@@ -102,12 +112,9 @@ func (h *readyHub) forget(s *sleeper) {
 	h.sleeping.Add(-1)
 	h.takeOutLocked(s)
 	select {
-	case <-s.wake:
-		for _, t := range s.types {
-			h.wakeLocked(t)
-		}
-		if len(s.types) == 0 {
-			h.wakeLocked("")
+	case w := <-s.wake:
+		if w.sure {
+			h.wakeLocked(w, 1)
 		}
 	default:
 	}
@@ -123,65 +130,70 @@ func (h *readyHub) takeOutLocked(s *sleeper) {
 	s.spots = nil
 }
 
-// changed wakes one sleeper for each job that became claimable. It runs under
-// the replica's lock.
-func (h *readyHub) changed(events []fsm.Event) {
+// changed wakes one sleeper for each job that became claimable, be it that it
+// arrived or that its type may run more. It runs under the replica's lock.
+func (h *readyHub) changed(m *fsm.Machine) {
 	if h.sleeping.Load() == 0 {
 		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, e := range events {
-		if e.Job.Status == fsm.Unclaimed && !e.Removed {
-			h.wakeLocked(e.Job.Type)
+	m.Wakeups(func(jobType string, n int) {
+		h.wakeLocked(wakeup{jobType, true}, n)
+	})
+}
+
+// wakeLocked wakes up to n sleepers that would take a job of the type, the
+// longest first.
+func (h *readyHub) wakeLocked(w wakeup, n int) {
+	for range n {
+		s := h.longestLocked(w.jobType)
+		if s == nil {
+			return
 		}
+		h.takeOutLocked(s)
+		s.wake <- w
 	}
 }
 
-// wakeLocked wakes the longest sleeper that would take a job of this type.
-func (h *readyHub) wakeLocked(jobType string) {
-	l := h.byType[jobType]
-	if l == nil {
-		l = h.any
-	}
-	front := l.Front()
-	if front == nil {
-		return
-	}
-	s := front.Value.(*sleeper)
-	h.takeOutLocked(s)
-	s.wake <- struct{}{}
-}
-
-// rouse wakes every sleeper that could have a job now.
-func (h *readyHub) rouse(ready func(types []string) bool) {
-	if h.sleeping.Load() == 0 {
-		return
-	}
-	for _, s := range h.sleepers() {
-		if !ready(s.types) {
+// longestLocked is who has slept longest of those that would take a job of the
+// type, or nil.
+func (h *readyHub) longestLocked(jobType string) *sleeper {
+	var longest *sleeper
+	for _, l := range [...]*list.List{h.byType[jobType], h.any} {
+		if l == nil || l.Len() == 0 {
 			continue
 		}
-		h.mu.Lock()
-		if s.spots != nil {
-			h.takeOutLocked(s)
-			s.wake <- struct{}{}
+		if s := l.Front().Value.(*sleeper); longest == nil || s.since < longest.since {
+			longest = s
 		}
-		h.mu.Unlock()
 	}
+	return longest
 }
 
-func (h *readyHub) sleepers() []*sleeper {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	var all []*sleeper
-	for _, l := range h.byType {
-		for e := l.Front(); e != nil; e = e.Next() {
-			all = append(all, e.Value.(*sleeper))
+// rouseMax bounds how many sleepers of a type are roused at a time: those that
+// come in vain should be few.
+const rouseMax = 64
+
+// rouse wakes sleepers for jobs that lie there though somebody would take
+// them. That is so when a wake-up got lost with its receiver, or when a claim of
+// several types took a job of another type than it was woken for.
+func (h *readyHub) rouse() {
+	if h.sleeping.Load() == 0 {
+		return
+	}
+	h.replica.read(func(m *fsm.Machine) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if len(h.byType) == 0 && !m.Ready(nil) {
+			return
 		}
-	}
-	for e := h.any.Front(); e != nil; e = e.Next() {
-		all = append(all, e.Value.(*sleeper))
-	}
-	return all
+		m.Types(func(name string, s fsm.TypeStats) bool {
+			if h.byType[name] == nil && h.any.Len() == 0 || !m.Ready([]string{name}) {
+				return true
+			}
+			h.wakeLocked(wakeup{jobType: name}, min(s.Counts.Of(fsm.Unclaimed), rouseMax))
+			return true
+		})
+	})
 }

@@ -214,14 +214,18 @@ func (r *reign) changed(m *fsm.Machine) {
 }
 
 // rouseInterval is how often sleeping claims are checked against jobs whose
-// wake-up got lost with its receiver.
-const rouseInterval = time.Second
+// wake-up got lost.
+const rouseInterval = 250 * time.Millisecond
 
-// passTime lets time pass on an idle cluster: it proposes an empty batch when
-// the machine's next deadline falls due.
+// retryInterval is how long time stands still after it could not pass.
+const retryInterval = time.Second
+
+// passTime lets time pass on an idle cluster: it proposes an entry when the
+// machine's next deadline falls due.
 func (r *reign) passTime(ctx context.Context) {
 	rouse := time.NewTicker(rouseInterval)
 	defer rouse.Stop()
+	crons := &fires{reign: r}
 	for {
 		due, stop := r.nextDeadline()
 		select {
@@ -229,20 +233,39 @@ func (r *reign) passTime(ctx context.Context) {
 			stop()
 			return
 		case <-due:
-			if _, err := r.proposals.Do(ctx, nil); err != nil && ctx.Err() == nil {
+			if err := r.pass(ctx, crons); err != nil && ctx.Err() == nil {
 				r.log.Debug("time could not pass yet", "error", err)
-				sleep(ctx, rouseInterval)
+				sleep(ctx, retryInterval)
 			}
 		case <-r.earlier:
 		case <-rouse.C:
-			r.node.ready.rouse(r.node.Ready)
+			r.node.ready.rouse()
 		}
 		stop()
 	}
 }
 
+// pass proposes what is due: the schedules, or nothing but the time, at which
+// the machine does the rest. Schedules that have no room in the entry are still
+// due after it.
+func (r *reign) pass(ctx context.Context, crons *fires) error {
+	now := r.clock.now()
+	if now < r.deadline.Load() {
+		return nil // the clock is slewed: the timer was early
+	}
+	due, err := crons.due(now)
+	if err != nil {
+		return err
+	}
+	_, err = r.proposals.Do(ctx, due)
+	return err
+}
+
+// waitMax bounds the sleep until a deadline, which may be at the end of time.
+const waitMax = time.Hour
+
 // nextDeadline returns a channel that fires when the machine has something to
-// do, and a function that releases it.
+// do, or earlier, and a function that releases it.
 func (r *reign) nextDeadline() (due <-chan time.Time, stop func()) {
 	r.deadline.Store(noDeadline)
 	var at int64
@@ -252,7 +275,8 @@ func (r *reign) nextDeadline() (due <-chan time.Time, stop func()) {
 		return nil, func() {}
 	}
 	r.deadline.Store(at)
-	t := time.NewTimer(time.Duration(at-r.clock.now()) * time.Millisecond)
+	wait := min(at-r.clock.now(), waitMax.Milliseconds())
+	t := time.NewTimer(time.Duration(wait) * time.Millisecond)
 	return t.C, func() { t.Stop() }
 }
 

@@ -13,23 +13,25 @@ import (
 // replica is raft's view of the machine: a thin adapter that serialises
 // access. Apply runs on raft's goroutine, readers on theirs.
 type replica struct {
-	fatal   func(error)         // ends the node; it must not go on applying
-	changed func(*fsm.Machine)  // told of each entry, under the lock: must be quick
-	mu      sync.RWMutex        // guards all below
-	machine *fsm.Machine        //
-	view    *fsm.View           // of the machine as it is, or nil
-	broken  error               // set by an entry that could not be applied
-	waiters map[*waiter]fsm.LSN // for an LSN to be applied
+	fatal    func(error)         // ends the node; it must not go on applying
+	changed  func(*fsm.Machine)  // told of each entry, under the lock: must be quick
+	restored func(*fsm.Machine)  // told of a new state, under the lock
+	mu       sync.RWMutex        // guards all below
+	machine  *fsm.Machine        //
+	view     *fsm.View           // of the machine as it is, or nil
+	broken   error               // set by an entry that could not be applied
+	waiters  map[*waiter]fsm.LSN // for an LSN to be applied
 }
 
 type waiter struct{ done chan struct{} }
 
 func newReplica(fatal func(error)) *replica {
 	return &replica{
-		fatal:   fatal,
-		changed: func(*fsm.Machine) {},
-		machine: fsm.New(),
-		waiters: make(map[*waiter]fsm.LSN),
+		fatal:    fatal,
+		changed:  func(*fsm.Machine) {},
+		restored: func(*fsm.Machine) {},
+		machine:  fsm.New(),
+		waiters:  make(map[*waiter]fsm.LSN),
 	}
 }
 
@@ -89,7 +91,7 @@ func (r *replica) Restore(rc io.ReadCloser) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.machine, r.view, r.broken = m, nil, nil
-	r.changed(m)
+	r.restored(m)
 	r.wakeLocked(m.Meta().LSN)
 	return nil
 }

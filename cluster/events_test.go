@@ -1,0 +1,199 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+)
+
+func id(term, index uint64, n uint32) EventID {
+	return EventID{LSN: fsm.LSN{Term: term, Index: index}, N: n}
+}
+
+func TestEventIDs(t *testing.T) {
+	for _, e := range []EventID{{}, id(3, 17, 2), endOf(fsm.LSN{Term: 1, Index: 1<<64 - 1})} {
+		got, err := ParseEventID(e.String())
+		if err != nil || got != e {
+			t.Errorf("%s is read as %s, %v", e, got, err)
+		}
+	}
+	for _, s := range []string{"", "1", "1-2", "1-2.", "1-2.x", "1.2", "1-2.3.4", "1-2.-1", "1-2.4294967296", "-.", "1-2 .3"} {
+		if got, err := ParseEventID(s); !errors.Is(err, ErrBadEventID) {
+			t.Errorf("%q is read as %s, %v", s, got, err)
+		}
+	}
+	order := []EventID{{}, id(0, 1, 1), id(1, 1, 1), id(1, 1, 2), id(1, 2, 0), id(2, 1, 1)}
+	for i := 1; i < len(order); i++ {
+		if order[i-1].Compare(order[i]) >= 0 || order[i].Compare(order[i-1]) <= 0 {
+			t.Errorf("%s is not before %s", order[i-1], order[i])
+		}
+	}
+}
+
+func ids(events []Event) string {
+	var all []string
+	for _, e := range events {
+		all = append(all, e.ID.String())
+	}
+	return strings.Join(all, " ")
+}
+
+func TestEventsSince(t *testing.T) {
+	b := newBench(t, 5)
+	if last := b.node.LastEvent(); last != (EventID{}) {
+		t.Fatalf("the last of no events is %s", last)
+	}
+	b.enqueue("t", 2) // 1-1.1, 1-1.2
+	b.apply()         // nothing
+	b.enqueue("t", 2) // 1-3.1, 1-3.2
+	want := func(after EventID, most int, wanted string, wantLost EventID) {
+		t.Helper()
+		events, lost := b.node.EventsSince(after, most)
+		if got := ids(events); got != wanted || lost != wantLost {
+			t.Errorf("after %s: %q, lost %s; want %q, %s", after, got, lost, wanted, wantLost)
+		}
+	}
+	want(EventID{}, 10, "1-1.1 1-1.2 1-3.1 1-3.2", EventID{})
+	want(EventID{}, 3, "1-1.1 1-1.2 1-3.1", EventID{})
+	want(id(1, 1, 1), 10, "1-1.2 1-3.1 1-3.2", EventID{})
+	want(id(1, 2, 7), 10, "1-3.1 1-3.2", EventID{})
+	want(id(1, 3, 2), 10, "", EventID{})
+	want(id(9, 9, 9), 10, "", EventID{})
+	want(EventID{}, 0, "", EventID{})
+
+	b.enqueue("t", 3) // pushes two out
+	want(id(1, 1, 1), 10, "1-3.1 1-3.2 1-4.1 1-4.2 1-4.3", id(1, 1, 2))
+	want(id(1, 1, 2), 10, "1-3.1 1-3.2 1-4.1 1-4.2 1-4.3", EventID{})
+	b.enqueue("t", 12) // more than there is room for
+	want(id(1, 4, 3), 10, "1-5.8 1-5.9 1-5.10 1-5.11 1-5.12", id(1, 5, 7))
+	if last := b.node.LastEvent(); last != id(1, 5, 12) {
+		t.Errorf("the last is %s", last)
+	}
+}
+
+func TestWhatEventsSay(t *testing.T) {
+	b := newBench(t, 100)
+	b.enqueue("t", 1)
+	j := b.apply(claimOf("w", 1))[0].Jobs[0]
+	lease := &fsmpb.Lease{JobId: j.ID, Token: j.Token, Progress: &fsmpb.Progress{Percent: 40, Message: strings.Repeat("ü", 200)}}
+	b.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_Heartbeat{Heartbeat: &fsmpb.Heartbeat{Worker: "w", Leases: []*fsmpb.Lease{lease}}}})
+	lease.Progress = nil
+	b.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_Fail{Fail: &fsmpb.Fail{Worker: "w", Lease: lease, Error: "no luck"}}})
+	j = b.apply(claimOf("w", 1))[0].Jobs[0]
+	b.apply(completeOf(j))
+	b.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_RegisterWorker{RegisterWorker: &fsmpb.RegisterWorker{Name: "w"}}})
+	events, _ := b.node.EventsSince(EventID{}, 100)
+	var got []string
+	for _, e := range events {
+		got = append(got, fmt.Sprintf("%d %s>%s %d %s%s %q %d %d", e.Kind, e.From, e.Status, e.Attempts, e.Worker, e.Name, e.Error,
+			e.Percent, len(e.Message)))
+		if e.At != b.now {
+			t.Errorf("%s is at %d", e.ID, e.At)
+		}
+	}
+	want := []string{
+		`0 >unclaimed 0  "" 0 0`, `0 unclaimed>in_progress 1 w "" 0 0`, `1 in_progress>in_progress 1 w "" 40 256`,
+		`0 in_progress>unclaimed 1  "no luck" 0 0`, `0 unclaimed>in_progress 2 w "" 0 0`, `0 in_progress>completed 2 w "" 0 0`,
+		`5 > 0 w "" 0 0`,
+	}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Fatalf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestARestoredStateHasNoHistory(t *testing.T) {
+	b := newBench(t, 100)
+	b.enqueue("t", 2)
+	var buf bytes.Buffer
+	if err := b.node.View().Encode(&buf); err != nil {
+		t.Fatal(err)
+	}
+	follower := newBench(t, 100)
+	waits := make(chan error, 1)
+	go func() { waits <- follower.node.WaitEvents(t.Context(), EventID{}) }()
+	if err := follower.node.replica.Restore(io.NopCloser(&buf)); err != nil {
+		t.Fatal(err)
+	}
+	wants(t, waits, nil) // there was something, and it is not here
+	begin := endOf(fsm.LSN{Term: 1, Index: 1})
+	if events, lost := follower.node.EventsSince(id(1, 1, 1), 10); len(events) != 0 || lost != begin {
+		t.Fatalf("%s, lost %s", ids(events), lost)
+	}
+	if last := follower.node.LastEvent(); last != begin {
+		t.Fatalf("the last is %s", last)
+	}
+	follower.index = 1
+	follower.enqueue("t", 1)
+	if events, lost := follower.node.EventsSince(begin, 10); ids(events) != "1-2.1" || lost != (EventID{}) {
+		t.Fatalf("%s, lost %s", ids(events), lost)
+	}
+}
+
+func TestWaitEvents(t *testing.T) {
+	b := newBench(t, 100)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if err := b.node.WaitEvents(ctx, EventID{}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatal(err)
+	}
+	results := make(chan error, 2)
+	go func() { results <- b.node.WaitEvents(t.Context(), EventID{}) }()
+	go func() { results <- b.node.WaitEvents(t.Context(), id(1, 2, 1)) }() // ahead of this node
+	b.enqueue("t", 1)
+	wants(t, results, nil)
+	b.enqueue("t", 1)
+	if len(results) != 0 {
+		t.Fatal("it woke up for an event that it has")
+	}
+	b.enqueue("t", 1)
+	wants(t, results, nil)
+	go func() { results <- b.node.WaitEvents(t.Context(), id(9, 9, 9)) }()
+	b.node.cancel()
+	wants(t, results, ErrClosed)
+}
+
+// An entry without events costs the ring nothing, one with events no memory.
+func TestEventsCostNoMemory(t *testing.T) {
+	b := newBench(t, 100)
+	b.enqueue("t", 50)
+	if n := testing.AllocsPerRun(100, func() {
+		b.node.replica.read(func(m *fsm.Machine) { b.node.events.changed(m) })
+	}); n > 0 {
+		t.Fatalf("%v allocations for the events of an entry", n)
+	}
+}
+
+func TestAllNodesHaveTheSameEvents(t *testing.T) {
+	l := newLab(t)
+	all := l.start("n", 3, nil)
+	leader := l.leader(all...)
+	for i := range 20 {
+		l.enqueue(leader, fmt.Sprintf("a%d", i), fmt.Sprintf("b%d", i))
+		l.claim(leader, "w")
+	}
+	lsn := l.enqueue(leader, "last")
+	var first []Event
+	for _, m := range all {
+		if err := m.WaitApplied(t.Context(), lsn); err != nil {
+			t.Fatal(err)
+		}
+		events, lost := m.EventsSince(EventID{}, 1000)
+		for len(events) > 0 && events[len(events)-1].ID.LSN.Compare(lsn) > 0 {
+			events = events[:len(events)-1]
+		}
+		if first == nil {
+			first = events
+		}
+		if lost != (EventID{}) || len(events) < 61 || fmt.Sprint(events) != fmt.Sprint(first) {
+			t.Fatalf("%s has %d events, lost %s, others %d", m.Name(), len(events), lost, len(first))
+		}
+	}
+}

@@ -1,0 +1,222 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/hashicorp/raft"
+
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+)
+
+// bench is a replica that is fed by hand, with what hangs on it.
+type bench struct {
+	t     *testing.T
+	node  *Node
+	index uint64
+	now   int64
+}
+
+func newBench(t *testing.T, events int) *bench {
+	t.Helper()
+	n := &Node{replica: newReplica(func(err error) { t.Error(err) })}
+	n.ctx, n.cancel = context.WithCancel(t.Context())
+	t.Cleanup(n.cancel)
+	n.ready, n.ends, n.events = newReadyHub(n.replica), newEndHub(), newEventRing(events)
+	n.replica.changed, n.replica.restored = n.changed, n.restored
+	return &bench{t: t, node: n, now: 1_700_000_000_000}
+}
+
+// apply applies one log entry.
+func (b *bench) apply(ms ...*fsmpb.Mutation) []fsm.Result {
+	b.t.Helper()
+	b.index++
+	data, err := fsm.EncodeEntry(&fsmpb.Batch{NowMs: b.now, Mutations: ms})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	a := b.node.replica.apply(&raft.Log{Index: b.index, Term: 1, Data: data})
+	if a.err != nil {
+		b.t.Fatal(a.err)
+	}
+	for i, r := range a.results {
+		if !r.Code.Done() {
+			b.t.Fatalf("mutation %d: %s", i, r.Code)
+		}
+	}
+	return a.results
+}
+
+func (b *bench) enqueue(jobType string, n int) {
+	b.t.Helper()
+	op := &fsmpb.Enqueue{}
+	for i := range n {
+		op.Jobs = append(op.Jobs, &fsmpb.NewJob{Id: fmt.Sprintf("%s-%d-%d", jobType, b.index, i), Type: jobType})
+	}
+	b.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: op}})
+}
+
+func claimOf(worker string, n uint32, types ...string) *fsmpb.Mutation {
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Claim{Claim: &fsmpb.Claim{Worker: worker, Max: n, Types: types}}}
+}
+
+func completeOf(j *fsm.Job) *fsmpb.Mutation {
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Complete{Complete: &fsmpb.Complete{
+		Worker: j.Worker, Lease: &fsmpb.Lease{JobId: j.ID, Token: j.Token},
+	}}}
+}
+
+// awake are the numbers of the sleepers that have been woken.
+func awake(all []*sleeper) (numbers []int) {
+	for i, s := range all {
+		if len(s.wake) > 0 {
+			numbers = append(numbers, i)
+		}
+	}
+	return numbers
+}
+
+func (b *bench) sleepers(n int, types ...string) (all []*sleeper) {
+	for range n {
+		s := b.node.ready.sleep(types)
+		all = append(all, s)
+		b.t.Cleanup(func() { b.node.ready.forget(s) })
+	}
+	return all
+}
+
+func TestAsManyWakeAsThereAreJobs(t *testing.T) {
+	b := newBench(t, 100)
+	all := b.sleepers(1000, "t")
+	others := b.sleepers(10, "other")
+	b.enqueue("t", 10)
+	if got := awake(all); !slices.Equal(got, []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}) {
+		t.Fatalf("10 jobs woke sleepers %v, want the 10 longest", got)
+	}
+	if got := awake(others); got != nil {
+		t.Fatalf("jobs of another type woke %v", got)
+	}
+	b.enqueue("t", 3)
+	if got := len(awake(all)); got != 13 {
+		t.Fatalf("3 jobs more woke %d more", got-10)
+	}
+}
+
+func TestTheLongestSleeperWakesWhateverTypesItNames(t *testing.T) {
+	b := newBench(t, 100)
+	all := slices.Concat(b.sleepers(1, "t"), b.sleepers(1), b.sleepers(1, "u", "t"), b.sleepers(1, "t"))
+	for i := range all {
+		b.enqueue("t", 1)
+		want := make([]int, 0, len(all))
+		for n := range i + 1 {
+			want = append(want, n)
+		}
+		if got := awake(all); !slices.Equal(got, want) {
+			t.Fatalf("after %d jobs %v are awake, want %v", i+1, got, want)
+		}
+	}
+}
+
+// A wake-up that nobody takes goes to the next who would take that job, and not
+// to those of the other types that the first one named.
+func TestAWakeUpIsPassedOn(t *testing.T) {
+	b := newBench(t, 100)
+	hub := b.node.ready
+	gone := hub.sleep([]string{"t", "u"})
+	others := slices.Concat(b.sleepers(1, "u"), b.sleepers(2, "t"))
+	b.enqueue("t", 1)
+	hub.forget(gone)
+	if got := awake(others); !slices.Equal(got, []int{1}) {
+		t.Fatalf("%v are awake, want 1", got)
+	}
+}
+
+func TestAFreedSlotWakesOne(t *testing.T) {
+	b := newBench(t, 100)
+	limit := int64(1)
+	b.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_SetQueue{SetQueue: &fsmpb.SetQueue{Name: "t", MaxRunning: &limit}}})
+	b.enqueue("t", 5)
+	j := b.apply(claimOf("w", 1))[0].Jobs[0]
+	all := b.sleepers(5, "t")
+	b.enqueue("t", 1)
+	if got := awake(all); got != nil {
+		t.Fatalf("%v are awake though no more may run", got)
+	}
+	b.apply(completeOf(j))
+	if got := awake(all); !slices.Equal(got, []int{0}) {
+		t.Fatalf("a freed slot woke %v, want 0", got)
+	}
+}
+
+func TestAResumedTypeWakes(t *testing.T) {
+	b := newBench(t, 100)
+	pause := func(paused bool) {
+		b.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_SetQueue{SetQueue: &fsmpb.SetQueue{Name: "t", Paused: &paused}}})
+	}
+	pause(true)
+	all := b.sleepers(5)
+	b.enqueue("t", 3)
+	if got := awake(all); got != nil {
+		t.Fatalf("%v are awake though the type is paused", got)
+	}
+	pause(false)
+	if got := awake(all); !slices.Equal(got, []int{0, 1, 2}) {
+		t.Fatalf("%v are awake, want the 3 longest", got)
+	}
+}
+
+func TestRouseFindsWhatWasMissed(t *testing.T) {
+	b := newBench(t, 100)
+	b.enqueue("t", 2)
+	b.enqueue("u", rouseMax+5)
+	all := slices.Concat(b.sleepers(3, "t"), b.sleepers(rouseMax+5, "u"))
+	b.node.ready.rouse()
+	got := awake(all)
+	if len(got) != 2+rouseMax || got[2] != 3 {
+		t.Fatalf("%d are awake: %v", len(got), got)
+	}
+	b.node.ready.rouse()
+	if n := len(awake(all)); n != 3+rouseMax+5 {
+		t.Fatalf("%d are awake after the second time", n)
+	}
+}
+
+// A thousand claims wait, ten jobs come: ten claims are tried, and get them.
+func TestNoThunderingHerd(t *testing.T) {
+	l := newLab(t)
+	n := l.leader(l.start("n", 1, nil)...)
+	const sleepers, jobs = 1000, 10
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var woken, claimed atomic.Int64
+	var wg sync.WaitGroup
+	for range sleepers {
+		wg.Go(func() {
+			for n.WaitReady(ctx, []string{"t"}) == nil {
+				woken.Add(1)
+				if r, _, err := n.Propose(ctx, claimOf("w", 1, "t")); err == nil && len(r.Jobs) == 1 {
+					claimed.Add(1)
+					return
+				}
+			}
+		})
+	}
+	l.eventually("all to sleep", func() bool { return n.ready.sleeping.Load() == sleepers })
+	var ids []string
+	for i := range jobs {
+		ids = append(ids, fmt.Sprint(i))
+	}
+	l.enqueue(n, ids...)
+	l.eventually("all jobs to be claimed", func() bool { return claimed.Load() == jobs })
+	cancel()
+	wg.Wait()
+	// Rousing may come in between once or twice, and wakes in vain.
+	if got := woken.Load(); got > 3*jobs {
+		t.Fatalf("%d woke up for %d jobs", got, jobs)
+	}
+}
