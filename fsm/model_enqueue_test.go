@@ -3,8 +3,6 @@ package fsm_test
 import (
 	"slices"
 
-	"google.golang.org/protobuf/proto"
-
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 )
@@ -143,6 +141,14 @@ func sameContent(a, b *fsm.Job) bool {
 		x.AfterFailure == y.AfterFailure && x.Batch == y.Batch
 }
 
+// sameJob is whether two requests, or their absence, mean the same.
+func (m *model) sameJob(a, b *fsmpb.NewJob) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Id == b.Id && a.RunAtMs == b.RunAtMs && sameContent(m.fresh(a, ""), m.fresh(b, ""))
+}
+
 // unique is whether the job is one of few that may be there.
 func unique(j *fsm.Job) bool {
 	u := j.Options().Unique
@@ -261,7 +267,7 @@ func (m *model) newBatch(n *fsmpb.NewBatch) fsm.Code {
 		return fsm.OK
 	}
 	if b := m.batch(n.Id); b != nil {
-		if proto.Equal(b.Callback, n.Callback) && b.CallbackOn == fsm.CallbackOn(n.CallbackOn) {
+		if m.sameJob(b.Callback, n.Callback) && b.CallbackOn == fsm.CallbackOn(n.CallbackOn) {
 			return fsm.OK
 		}
 		return fsm.IDTaken

@@ -153,8 +153,6 @@ const (
 	dueLease
 	dueWorker
 	dueTimeout
-	dueBatch
-	dueHold
 )
 
 // deadline is something that falls due; those of one moment go by kind, then
@@ -190,14 +188,6 @@ func (m *model) next() (first deadline, ok bool) {
 	for _, w := range m.workers {
 		consider(deadline{sum(max(w.LastSeen, m.meta.LeasesFrom), m.meta.Settings.WorkerTimeoutMs, 1), dueWorker, w.Name})
 	}
-	for _, b := range m.batches {
-		if b.EndedAt != 0 {
-			consider(deadline{sum(b.EndedAt, m.meta.Settings.RetainCompletedMs, 1), dueBatch, b.ID})
-		}
-	}
-	for _, h := range m.holds {
-		consider(deadline{h.Until, dueHold, h.Type + "\x00" + h.Key})
-	}
 	return first, ok
 }
 
@@ -220,9 +210,18 @@ func (m *model) tick(now int64) {
 		}
 		m.fallsDue(d)
 	}
+	m.holds = slices.DeleteFunc(slices.Clone(m.holds), func(h *fsm.Hold) bool { return h.Until <= m.meta.Now })
 	m.settle()
 	m.retire()
+	m.batches = slices.DeleteFunc(slices.Clone(m.batches), func(b *fsm.JobBatch) bool {
+		return b.EndedAt != 0 && m.batchEnd(b) <= m.meta.Now
+	})
 	m.forget()
+}
+
+// batchEnd is when an ended batch has been kept for long enough.
+func (m *model) batchEnd(b *fsm.JobBatch) int64 {
+	return sum(b.EndedAt, m.meta.Settings.RetainCompletedMs, 1)
 }
 
 func (m *model) fallsDue(d deadline) {
@@ -237,10 +236,6 @@ func (m *model) fallsDue(d deadline) {
 	case dueTimeout:
 		j := m.job(d.key)
 		m.lost(j, fsm.EndTimeout, "ran longer than "+decimal(j.Details().TimeoutMs)+" ms")
-	case dueBatch:
-		m.batches = slices.DeleteFunc(slices.Clone(m.batches), func(b *fsm.JobBatch) bool { return b.ID == d.key })
-	case dueHold:
-		m.holds = slices.DeleteFunc(slices.Clone(m.holds), func(h *fsm.Hold) bool { return h.Type+"\x00"+h.Key == d.key })
 	}
 }
 

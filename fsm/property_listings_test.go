@@ -135,12 +135,12 @@ func checkRecords(t *rapid.T, v *fsm.View, naive *model) {
 		return plain
 	})
 	for i, c := range crons {
-		if !sameMessage(c.Job, naive.crons[i].Job) {
+		if !naive.sameJob(c.Job, naive.crons[i].Job) {
 			t.Fatalf("schedule %s: job %v, want %v", c.Name, c.Job, naive.crons[i].Job)
 		}
 	}
 	for i, b := range batches {
-		if !sameMessage(b.Callback, naive.batches[i].Callback) {
+		if !naive.sameJob(b.Callback, naive.batches[i].Callback) {
 			t.Fatalf("batch %s: callback %v, want %v", b.ID, b.Callback, naive.batches[i].Callback)
 		}
 	}
