@@ -3,6 +3,7 @@ package queuefile_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -43,6 +44,26 @@ func TestDecodeErrors(t *testing.T) {
 		{job(`"attemptEnd":"odd"`), `"odd" is not known`},
 		{job(`"attemptEnd":300`), "out of range"},
 		{job(`"payloadBase64":"%"`), "at /jobs/1/payloadBase64"},
+		{job(`"tags":"x"`), "at /jobs/1/tags"},
+		{job(`"after":[5]`), "at /jobs/1/after/0"},
+		{job(`"backoff":5`), "at /jobs/1/backoff"},
+		{job(`"backoff":{"kind":"wild"}`), `"wild" is not known`},
+		{job(`"backoff":{"jitter":256}`), "at /jobs/1/backoff/jitter"},
+		{job(`"uniqueScope":"unknown"`), `"unknown" is not known`},
+		{job(`"afterFailure":""`), `"" is not known`},
+		{job(`"progress":{"percent":-1}`), "at /jobs/1/progress/percent"},
+		{job(`"history":{}`), "at /jobs/1/history"},
+		{job(`"history":[5]`), "at /jobs/1/history/0"},
+		{job(`"history":[{"end":"completely"}]`), "at /jobs/1/history/0/end"},
+		{top(`"queues":[{"paused":"no"}]`), "at /queues/0/paused"},
+		{top(`"crons":[{"missed":"two"}]`), `"two" is not known`},
+		{top(`"crons":[{"job":[]}]`), "at /crons/0/job"},
+		{top(`"batches":[{"callback":{"maxAttempts":1.5}}]`), "at /batches/0/callback/maxAttempts"},
+		{top(`"batches":[{"callbackOn":5.5}]`), "want an integer"},
+		{top(`"requests":[{"fingerprintBase64":"%"}]`), "want base64"},
+		{top(`"requests":[{"items":[{"code":"unknown"}]}]`), "at /requests/0/items/0/code"},
+		{top(`"turns":[7]`), "at /turns/0"},
+		{top(`"holds":[],"holds":[]`), `"holds" occurs twice`},
 		{job(`"id":null,"id":""`), "no id"},
 		{`{"jobs":[{"id":"a"}],"osqueue":{"format":1}}`, "no status"},
 		{`{"jobs":[null],"osqueue":{"format":1}}`, "at /jobs/0"},
@@ -70,6 +91,17 @@ func TestMachineErrors(t *testing.T) {
 		`"jobs":[{"id":"a","status":"unclaimed","seq":"9223372036854775808"}]`,
 		`"jobs":[],"workers":[{"name":"w"},{"name":"w"}]`,
 		`"jobs":[],"claims":[{"worker":"w","requestId":"r"}]`,
+		`"jobs":[],"blocked":[{"id":"a","status":"blocked"}]`,
+		`"jobs":[{"id":"a","status":"unclaimed","waitsFor":["b"]}]`,
+		`"jobs":[{"id":"a","status":"unclaimed","backoff":{"kind":9}}]`,
+		`"jobs":[],"queues":[{"type":"a"},{"type":"a"}]`,
+		`"jobs":[],"crons":[{"name":"a"},{"name":"a"}]`,
+		`"jobs":[],"crons":[{"name":"a","missed":9}]`,
+		`"jobs":[],"batches":[{"id":"a"},{"id":"a"}]`,
+		`"jobs":[],"holds":[{"type":"a","key":"k"},{"type":"a","key":"k"}]`,
+		`"jobs":[],"requests":[{"key":"a"},{"key":"a"}]`,
+		`"jobs":[],"requests":[{"key":"a","code":200}]`,
+		`"jobs":[{"id":"a","status":"unclaimed","group":"g"}],"turns":[{"group":"g","turn":1},{"group":"g","turn":2}]`,
 	} {
 		text := `{"osqueue":{"format":1},` + text + `}`
 		doc, err := queuefile.Decode([]byte(text))
@@ -183,12 +215,31 @@ func TestHeaderWithoutState(t *testing.T) {
 	}
 }
 
+// TestEditedTurns edits jobs so that the turns of their groups do not fit any
+// more.
+func TestEditedTurns(t *testing.T) {
+	_, m := machine(t, []byte(`{"osqueue":{"format":1,"state":{"lastTurn":7}},"jobs":[{"id":"a","status":"unclaimed","group":"b"},
+		{"id":"b","status":"unclaimed","group":"a"},{"id":"c","status":"unclaimed","group":"c"},{"id":"d","status":"unclaimed","type":"t"}],
+		"turns":[{"group":"gone","turn":3},{"group":"c","turn":12},{"type":"t","turn":5}]}`))
+	var got []string
+	m.View().Turns(func(turn *fsm.Turn) bool {
+		got = append(got, fmt.Sprintf("%s%s%d", turn.Type, turn.Group, turn.Turn))
+		return true
+	})
+	if strings.Join(got, " ") != "a14 b13 c12 t5" || m.Meta().LastTurn != 14 {
+		t.Errorf("turns %q, last %d", got, m.Meta().LastTurn)
+	}
+}
+
 func FuzzDecode(f *testing.F) {
 	for _, rec := range recordedDocuments(f) {
 		f.Add([]byte(rec.Response.DocumentText))
 	}
 	f.Add(queuefile.Encode(rich(f).View(), header, "10.0.0.1:8080", 1_706_000_003_000))
 	f.Add([]byte(`{"jobs":[7,{"id":"a","status":"x"},{"id":"a","attempts":-1,"createdAt":1e99}],"dead":[{"id":"a","type":[]}],"workers":1}`))
+	for _, text := range detailed {
+		f.Add([]byte(text))
+	}
 	f.Add([]byte(`{"broker":"b","jobs":[{"id":"a","seq":"9e9","type":5,"typeBase64":5},null],"osqueue":{"format":1,"state":{"lastSeq":3}}}`))
 	f.Add([]byte(`{"jobs":[{"id":"a","status":"unclaimed","payloadBase64":"AA==","seq":"9007199254740993"}]}`))
 	f.Add([]byte(`{"broker":"b","jobs":[{"idBase64":"/w==","status":"in_progress","workerIdBase64":"/w=="}],"osqueue":{"format":1}}`))
