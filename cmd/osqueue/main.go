@@ -55,17 +55,22 @@ Try it with "osqueue dev".
 	root.SetErr(g.stderr)
 	g.bind(root.PersistentFlags())
 	root.SetFlagErrorFunc(usageFlags)
-	root.AddCommand(
+	root.AddCommand(commands(g)...)
+	return root
+}
+
+func commands(g *globals) []*cobra.Command {
+	return []*cobra.Command{
 		newDevCommand(g),
 		newServeCommand(g),
 		newWorkerCommand(g),
 		newSubmitCommand(g),
 		newJobCommand(g),
+		newDeadCommand(g),
 		newStatusCommand(g),
 		newInspectCommand(g),
 		newVersionCommand(g),
-	)
-	return root
+	}
 }
 
 func newVersionCommand(g *globals) *cobra.Command {

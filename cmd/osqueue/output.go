@@ -21,6 +21,8 @@ import (
 // defaultServers are the nodes that "osqueue dev" starts.
 const defaultServers = "127.0.0.1:8080,127.0.0.1:8081,127.0.0.1:8082"
 
+const defaultTimeout = 10 * time.Second
+
 // exitHelp ends the help of every command that talks to a cluster.
 const exitHelp = "Exit status: 0 if all went well, 1 if something failed, 2 if the command was used wrongly."
 
@@ -42,6 +44,8 @@ type globals struct {
 	stdout io.Writer
 	stderr io.Writer
 	getenv func(string) string
+	// terminal reports whether stdin is one; nil looks at stdin.
+	terminal func() bool
 }
 
 // newGlobals returns globals on the process's own streams and environment.
@@ -59,7 +63,7 @@ func (g *globals) bind(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&g.servers, "servers", strings.Split(servers, ","),
 		"nodes of the cluster, as host:port or URL (environment: OSQUEUE_SERVERS)")
 	flags.BoolVar(&g.json, "json", false, "write JSON, for programs")
-	flags.DurationVar(&g.timeout, "timeout", 10*time.Second, "how long to try to get an answer from the cluster")
+	flags.DurationVar(&g.timeout, "timeout", defaultTimeout, "how long to try to get an answer from the cluster")
 }
 
 // client returns a client of the cluster that the flags name.
@@ -68,7 +72,7 @@ func (g *globals) client() (*client.Client, error) { return g.clientWith(nil) }
 // clientWith is client with changes to its set-up.
 func (g *globals) clientWith(change func(*client.Config)) (*client.Client, error) {
 	if g.timeout <= 0 {
-		return nil, usagef("--timeout %v: must be positive", g.timeout)
+		return nil, usagef("the time to try to get an answer for is %v: it must be positive", g.timeout)
 	}
 	cfg := client.Config{
 		Servers:        g.servers,

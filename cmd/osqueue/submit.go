@@ -7,6 +7,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -22,16 +24,19 @@ const maxPayload = 1<<20 - 1024
 
 // submitFlags are the flags of "osqueue submit".
 type submitFlags struct {
-	kind        string
-	id          string
-	priority    int32
-	delay       time.Duration
-	lease       time.Duration
-	maxAttempts int32
-	text        bool
-	file        string
-	wait        bool
-	waitFor     time.Duration
+	jobFlags
+	kind         string
+	id           string
+	runAt        timeFlag
+	delay        time.Duration
+	after        []string
+	afterFailure string
+	batch        string
+	key          string // idempotency key
+	text         bool
+	file         string
+	wait         bool
+	waitFor      time.Duration
 }
 
 func newSubmitCommand(g *globals) *cobra.Command {
@@ -53,24 +58,37 @@ twice.
 With --wait the results are printed instead of the ids, in the order of the
 jobs; the exit status is 1 if a job did not complete.
 
-` + exitHelp,
+With --after ID the job waits until that job has completed; --after-failure says
+what happens if it dies or is cancelled: block (wait on: a retry may save it),
+cancel (this job too) or run (it all the same).
+
+The same command with the same --idempotency-key, or --id, adds its jobs once.
+
+` + uniqueHelp + "\n\n" + backoffHelp + "\n\n" + exitHelp,
 		Example: `  osqueue submit wc '"three little words"'
   date | osqueue submit wc --text --wait
-  find . -name '*.go' | osqueue submit lint --text --file -`,
+  find . -name '*.go' | osqueue submit lint --text --file -
+  osqueue submit report --run-at '2026-12-24 18:00' --timeout 10m --backoff exponential:1s:1h:20%
+  osqueue submit mail '{"to":"you"}' --unique mail-7:period:1h --tag newsletter --group customer-7
+  osqueue submit pack --after "$(osqueue submit fetch)" --after-failure cancel`,
 		Args: usageArgs(cobra.MaximumNArgs(2)),
 		RunE: func(cmd *cobra.Command, args []string) error { return runSubmit(cmd.Context(), g, f, args) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.kind, "type", "", "type of the jobs, which is also the name of their queue")
 	flags.StringVar(&f.id, "id", "", "id of the job (default: a fresh UUID)")
-	flags.Int32Var(&f.priority, "priority", 0, "higher first")
 	flags.DurationVar(&f.delay, "delay", 0, "do not run it before that time from now")
-	flags.DurationVar(&f.lease, "lease", 0, "how long a claim of it lasts without heartbeat (default: the server's)")
-	flags.Int32Var(&f.maxAttempts, "max-attempts", 0, "how often it may be tried (default: the server's)")
+	flags.Var(&f.runAt, "run-at", "do not run it before: 2026-12-24T18:00:00Z, '2026-12-24 18:00' (local time), or 90m from now")
+	f.bind(g, flags)
+	flags.StringArrayVar(&f.after, "after", nil, "id of a job that must complete first; may be given several times")
+	flags.StringVar(&f.afterFailure, "after-failure", "", "block, cancel or run, if a job of --after does not complete (default block)")
+	flags.StringVar(&f.batch, "batch", "", "id of the open batch to add it to")
+	flags.StringVar(&f.key, "idempotency-key", "", "add the jobs once, however often the command is run with that key")
 	flags.BoolVar(&f.text, "text", false, "payloads are text, not JSON")
 	flags.StringVar(&f.file, "file", "", "enqueue the lines of a file; - is stdin")
 	flags.BoolVar(&f.wait, "wait", false, "wait for the results")
 	flags.DurationVar(&f.waitFor, "wait-for", time.Hour, "how long to wait for one result")
+	complete(cmd, "after-failure", afterFailures...)
 	return cmd
 }
 
@@ -111,9 +129,18 @@ func (f *submitFlags) arguments(args []string) (payload *string, err error) {
 }
 
 func (f *submitFlags) check() error {
+	if err := f.jobFlags.check(); err != nil {
+		return err
+	}
 	switch {
-	case f.delay < 0 || f.lease < 0 || f.maxAttempts < 0:
-		return usagef("--delay, --lease and --max-attempts must not be negative")
+	case f.delay < 0:
+		return usagef("--delay %v: must not be negative", f.delay)
+	case f.delay > 0 && f.runAt.text != "":
+		return usagef("--delay and --run-at exclude each other")
+	case f.afterFailure != "" && !slices.Contains(afterFailures, f.afterFailure):
+		return usagef("--after-failure %q: use %s", f.afterFailure, strings.Join(afterFailures, ", "))
+	case f.unique.text != "" && f.file != "":
+		return usagef("--unique is for one job; in a file of jobs give each line a uniqueKey of its own")
 	case f.waitFor <= 0:
 		return usagef("--wait-for %v: must be positive", f.waitFor)
 	case f.text && f.file != "" && f.kind == "":
@@ -122,14 +149,14 @@ func (f *submitFlags) check() error {
 	return nil
 }
 
+var afterFailures = []string{v1.AfterBlock, v1.AfterCancel, v1.AfterRun}
+
 // job is a job with what the flags say.
 func (f *submitFlags) job(payload jsontext.Value) client.NewJob {
-	job := client.NewJob{
-		ID: f.id, Type: f.kind, Payload: payload, Priority: f.priority, Delay: f.delay, Lease: f.lease,
-	}
-	if f.maxAttempts > 0 {
-		job.MaxAttempts = &f.maxAttempts
-	}
+	job := f.jobFlags.job()
+	job.ID, job.Type, job.Payload = f.id, f.kind, payload
+	job.RunAt, job.Delay = f.runAt.at, f.delay
+	job.After, job.AfterFailure, job.BatchID = f.after, f.afterFailure, f.batch
 	return job
 }
 
@@ -144,7 +171,10 @@ func submitOne(ctx context.Context, g *globals, c *client.Client, f *submitFlags
 			return usagef("the payload %w", err)
 		}
 	}
-	got, err := c.Enqueue(ctx, f.job(payload))
+	got, err := c.Enqueue(withKey(ctx, f.key), f.job(payload))
+	if err == nil {
+		err = g.noteHolder(got)
+	}
 	switch {
 	case err != nil:
 		return err
@@ -156,25 +186,46 @@ func submitOne(ctx context.Context, g *globals, c *client.Client, f *submitFlags
 	return g.printf("%s\n", got.JobID)
 }
 
-// waitOne prints a job's result, and nothing else.
+// withKey gives the writes of ctx an idempotency key, if there is one.
+func withKey(ctx context.Context, key string) context.Context {
+	if key == "" {
+		return ctx
+	}
+	return client.WithIdempotencyKey(ctx, key)
+}
+
+// noteHolder says that the id that is printed is that of another job.
+func (g *globals) noteHolder(e client.Enqueued) error {
+	if e.Holder == "" {
+		return nil
+	}
+	return write(g.stderr, fmt.Sprintf("nothing was added: job %s holds the unique key\n", e.Holder))
+}
+
+// waitOne waits for a job that was just enqueued.
 func waitOne(ctx context.Context, g *globals, c *client.Client, f *submitFlags, id string) error {
-	job, err := c.WaitJob(ctx, id, f.waitFor)
-	if err != nil {
+	err := waitFinished(ctx, g, c, f.waitFor, id)
+	if errors.Is(err, client.ErrNotFinished) || errors.As(err, new(*client.Error)) {
 		return fmt.Errorf("job %s is enqueued, but: %w", id, err)
 	}
+	return err
+}
+
+// waitFinished prints a job's result, and nothing else.
+func waitFinished(ctx context.Context, g *globals, c *client.Client, atMost time.Duration, id string) error {
+	job, err := c.WaitJob(ctx, id, atMost)
+	if err != nil {
+		return err
+	}
 	if g.json {
-		if err := g.writeJSON(job); err != nil {
-			return err
-		}
+		err = g.writeJSON(job)
 	} else if job.Result != nil {
-		if err := g.printf("%s\n", job.Result); err != nil {
-			return err
-		}
+		err = g.printf("%s\n", job.Result)
 	}
-	if job.Status != v1.StatusCompleted {
-		return fmt.Errorf("job %s is %s: %s", id, job.Status, orDash(job.LastError))
+	if err == nil && job.Status != v1.StatusCompleted {
+		err = fmt.Errorf("job %s is %s: %s", id, job.Status, orDash(job.LastError))
 	}
-	return nil
+	return err
 }
 
 // payload is the argument, or what stdin has.

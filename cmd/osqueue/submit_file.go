@@ -81,7 +81,7 @@ func (g *globals) open(name string) (io.ReadCloser, error) {
 func (s *fileSubmit) enqueue(ctx context.Context, in io.Reader, done func(ids []string) error) error {
 	batches := readBatches(newLineReader(in, s.flags))
 	send := func(ctx context.Context, b batch) sent {
-		got, err := s.c.EnqueueBatch(ctx, b.jobs)
+		got, err := s.c.EnqueueBatch(withKey(ctx, s.flags.keyOf(b)), b.jobs)
 		return sent{batch: b, got: got, err: err}
 	}
 	return inOrder(ctx, batchesInFlight, batches, send, func(r sent) error {
@@ -92,6 +92,14 @@ func (s *fileSubmit) enqueue(ctx context.Context, in io.Reader, done func(ids []
 		s.duplicates += len(r.got.Duplicates)
 		return done(r.got.JobIDs)
 	})
+}
+
+// keyOf is the idempotency key of a batch: each of them needs one of its own.
+func (f *submitFlags) keyOf(b batch) string {
+	if f.key == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s/%d", f.key, b.first)
 }
 
 // readBatches is the file as a sequence; an error ends it.
@@ -150,15 +158,10 @@ func (s *fileSubmit) writeResult(r finishedJob) error {
 	if r.err != nil {
 		return fmt.Errorf("job %s is enqueued, but: %w", r.id, r.err)
 	}
-	outcome := string(r.job.Result)
 	if r.job.Status != v1.StatusCompleted {
 		s.failed++
-		outcome = firstLine(r.job.LastError)
 	}
-	if s.g.json {
-		return s.g.writeJSON(r.job)
-	}
-	return s.g.printf("%s\t%s\t%s\n", r.id, r.job.Status, outcome)
+	return s.g.writeFinished(r)
 }
 
 // summary says on stderr how much there was; jobs that did not complete are an

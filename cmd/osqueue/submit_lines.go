@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -136,27 +135,7 @@ func (r *lineReader) read(line []byte) (*client.NewJob, error) {
 	if err := json.Unmarshal(line, &in, json.RejectUnknownMembers(true)); err != nil {
 		return nil, fmt.Errorf("is not a job, which is a JSON object like {\"type\":\"wc\",\"payload\":1} (for lines that are payloads, give a type): %w", err)
 	}
-	return r.withDefaults(in), nil
+	job := override(r.flags.job(nil), in) // the flags count where the line is silent
+	return &job, nil
 }
 
-// withDefaults is the job of a line, with the flags where it is silent.
-func (r *lineReader) withDefaults(in v1.NewJob) *client.NewJob {
-	job := r.flags.job(in.Payload)
-	job.ID, job.Type = in.ID, in.Type
-	if in.Priority != 0 {
-		job.Priority = in.Priority
-	}
-	if in.RunAt != 0 || in.DelayMs != 0 {
-		job.Delay = time.Duration(in.DelayMs) * time.Millisecond
-	}
-	if in.RunAt != 0 {
-		job.RunAt = time.UnixMilli(in.RunAt)
-	}
-	if in.MaxAttempts != nil {
-		job.MaxAttempts = in.MaxAttempts
-	}
-	if in.LeaseMs != 0 {
-		job.Lease = time.Duration(in.LeaseMs) * time.Millisecond
-	}
-	return &job
-}

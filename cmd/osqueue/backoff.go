@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	v1 "osqueue/api/v1"
+	"osqueue/client"
+)
+
+// backoffHelp is the notation of a backoff, for the help of commands.
+const backoffHelp = `A backoff is the wait after a failed attempt: none, or KIND:BASE[:CAP][:JITTER%].
+KIND is fixed (always BASE), linear (BASE, 2·BASE, 3·BASE…) or exponential (BASE,
+2·BASE, 4·BASE…), CAP the longest wait, JITTER by how much it is shortened at
+random, at most: exponential:1s:1h:20%.`
+
+var backoffKinds = []string{v1.BackoffFixed, v1.BackoffLinear, v1.BackoffExponential}
+
+// parseBackoff reads none or KIND:BASE[:CAP][:JITTER%].
+func parseBackoff(text string) (client.Backoff, error) {
+	parts := strings.Split(text, ":")
+	b := client.Backoff{Kind: parts[0]}
+	if b.Kind == v1.BackoffNone && len(parts) == 1 {
+		return b, nil
+	}
+	if !slices.Contains(backoffKinds, b.Kind) {
+		return b, fmt.Errorf("%q is no backoff: write none, or KIND:BASE[:CAP][:JITTER%%] with the kind fixed, linear or exponential, as in exponential:1s:1h:20%%", text)
+	}
+	parts = parts[1:]
+	if n := len(parts); n > 0 && strings.HasSuffix(parts[n-1], "%") {
+		percent, err := strconv.Atoi(strings.TrimSuffix(parts[n-1], "%"))
+		if err != nil || percent < 0 || percent > 100 {
+			return b, fmt.Errorf("backoff %q: the jitter %q must be 0%% to 100%%", text, parts[n-1])
+		}
+		b.Jitter, parts = percent, parts[:n-1]
+	}
+	if len(parts) < 1 || len(parts) > 2 {
+		return b, fmt.Errorf("backoff %q: write %s:BASE[:CAP][:JITTER%%], as in %s:1s:1h:20%%", text, b.Kind, b.Kind)
+	}
+	return withTimes(b, text, parts)
+}
+
+// withTimes is b with its base and, if there are two texts, its cap.
+func withTimes(b client.Backoff, text string, times []string) (client.Backoff, error) {
+	for i, to := range []*time.Duration{&b.Base, &b.Cap}[:len(times)] {
+		d, err := parseSpan(times[i])
+		if err != nil {
+			return b, fmt.Errorf("backoff %q: %w", text, err)
+		}
+		if d < time.Millisecond {
+			return b, fmt.Errorf("backoff %q: %s must be at least 1ms", text, times[i])
+		}
+		*to = d
+	}
+	return b, nil
+}
+
+// backoffText is b in the notation that parseBackoff reads; "" for none given.
+func backoffText(b *v1.Backoff) string {
+	if b == nil {
+		return ""
+	}
+	if b.Kind == v1.BackoffNone {
+		return b.Kind
+	}
+	text := b.Kind + ":" + msText(b.BaseMs)
+	if b.CapMs > 0 {
+		text += ":" + msText(b.CapMs)
+	}
+	if b.Jitter > 0 {
+		text += fmt.Sprintf(":%d%%", b.Jitter)
+	}
+	return text
+}
+
+// backoffFlag is a flag whose value is a backoff.
+type backoffFlag struct {
+	text  string
+	value *client.Backoff
+}
+
+// String implements pflag.Value.
+func (f *backoffFlag) String() string { return f.text }
+
+// Set implements pflag.Value.
+func (f *backoffFlag) Set(text string) error {
+	b, err := parseBackoff(text)
+	f.text, f.value = text, &b
+	return err
+}
+
+// Type implements pflag.Value.
+func (*backoffFlag) Type() string { return "backoff" }

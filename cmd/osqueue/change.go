@@ -1,0 +1,291 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	v1 "osqueue/api/v1"
+	"osqueue/client"
+)
+
+// change is a way to change jobs: cancel, retry or delete.
+type change struct {
+	verb, done string
+	// applies are the statuses of the jobs that it can be done to; chosen those
+	// that a filter means when it names none.
+	applies, chosen []string
+
+	one   func(*client.Client, context.Context, string) (client.Change, error)
+	many  func(*client.Client, context.Context, []string) ([]client.Change, error)
+	where func(*client.Client, context.Context, client.Filter) (uint64, error)
+}
+
+var (
+	statusesWaiting = []string{v1.StatusBlocked, v1.StatusScheduled, v1.StatusUnclaimed}
+	statusesAlive   = append(slices.Clone(statusesWaiting), v1.StatusInProgress)
+	statusesEnded   = []string{v1.StatusCompleted, v1.StatusDead, v1.StatusCancelled}
+	statusesFailed  = []string{v1.StatusDead, v1.StatusCancelled}
+)
+
+var (
+	cancelJobs = &change{
+		verb: "cancel", done: "cancelled", applies: statusesAlive, chosen: statusesAlive,
+		one: (*client.Client).Cancel, many: (*client.Client).CancelMany, where: (*client.Client).CancelWhere,
+	}
+	retryJobs = &change{
+		verb: "retry", done: "retried", applies: append(slices.Clone(statusesFailed), v1.StatusScheduled), chosen: statusesFailed,
+		one: (*client.Client).Retry, many: (*client.Client).RetryMany, where: (*client.Client).RetryWhere,
+	}
+	deleteJobs = &change{
+		verb: "delete", done: "deleted",
+		applies: append(slices.Clone(statusesWaiting), statusesEnded...), chosen: append(slices.Clone(statusesWaiting), statusesEnded...),
+		one: (*client.Client).Delete, many: (*client.Client).DeleteMany, where: (*client.Client).DeleteWhere,
+	}
+)
+
+// changeRun is one command that changes jobs.
+type changeRun struct {
+	g       *globals
+	change  *change
+	command string // as it was called, for messages
+	filter  filterFlags
+	only    string // the one status that is meant, also of jobs that are named; "": no matter
+	yes     bool
+}
+
+func (r *changeRun) bind(cmd *cobra.Command) {
+	r.filter.bind(cmd, r.only == "")
+	flags := cmd.Flags()
+	flags.BoolVar(&r.filter.all, "all", false, "all jobs")
+	flags.IntVar(&r.filter.limit, "limit", 0, "change at most so many jobs (default: all that the filter matches)")
+	flags.BoolVarP(&r.yes, "yes", "y", false, "do not ask before jobs are changed by a filter")
+}
+
+// run changes the jobs of ids, or those of the filter.
+func (r *changeRun) run(ctx context.Context, ids []string) error {
+	named := r.filter.named() || r.filter.all
+	switch {
+	case len(ids) > 0 && (named || r.filter.limit != 0):
+		return usagef("give ids or a filter, not both")
+	case len(ids) == 0 && !named:
+		return usagef("which jobs? Give ids, or a filter: --type, --tag, --all… (see --help)")
+	case r.filter.limit < 0:
+		return usagef("--limit %d: must not be negative", r.filter.limit)
+	}
+	c, err := r.g.client()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if len(ids) > 0 {
+		return r.byID(ctx, c, ids)
+	}
+	return r.byFilter(ctx, c)
+}
+
+func (r *changeRun) byID(ctx context.Context, c *client.Client, ids []string) error {
+	if err := r.checkOnly(ctx, c, ids); err != nil {
+		return err
+	}
+	if len(ids) == 1 {
+		got, err := r.change.one(c, ctx, ids[0])
+		if err != nil {
+			return err
+		}
+		return r.g.showChange(r.change, got)
+	}
+	changes, err := r.change.many(c, ctx, ids)
+	refused := 0
+	for _, one := range changes {
+		if one.Tag != "" {
+			refused++
+		}
+		if fault := r.g.showChange(r.change, one); fault != nil {
+			return errors.Join(fault, err)
+		}
+	}
+	if err == nil && refused > 0 {
+		err = fmt.Errorf("%d of %d jobs could not be %s", refused, len(ids), r.change.done)
+	}
+	return err
+}
+
+// checkOnly refuses jobs of another status than the one that the command is
+// for: "dead rm" must not delete a job that waits.
+func (r *changeRun) checkOnly(ctx context.Context, c *client.Client, ids []string) error {
+	if r.only == "" {
+		return nil
+	}
+	for _, id := range ids {
+		job, err := c.Job(ctx, id)
+		if err != nil {
+			return err
+		}
+		if job.Status != r.only {
+			return fmt.Errorf("job %s is %s, not %s; nothing was changed (see osqueue job %s)", id, job.Status, r.only, r.change.verb)
+		}
+	}
+	return nil
+}
+
+func (g *globals) showChange(ch *change, c client.Change) error {
+	if g.json {
+		out := struct {
+			JobID     string `json:"jobId"`
+			Changed   bool   `json:"changed"`
+			Tag       string `json:"_tag,omitzero"`
+			Duplicate bool   `json:"duplicate,omitzero"`
+			Status    string `json:"status,omitzero"`
+		}{c.JobID, c.Tag == "" && !c.Duplicate, c.Tag, c.Duplicate, c.Status}
+		return g.writeJSON(out)
+	}
+	return g.printf("%s  %s\n", c.JobID, changeText(ch, c))
+}
+
+func changeText(ch *change, c client.Change) string {
+	switch {
+	case c.Tag == v1.TagNotFound:
+		return "there is no such job"
+	case c.Tag == v1.TagWrongStatus:
+		return fmt.Sprintf("not %s: its status does not allow it", ch.done)
+	case c.Tag == v1.TagUniqueTaken:
+		return fmt.Sprintf("not %s: another job holds its unique key", ch.done)
+	case c.Tag != "":
+		return fmt.Sprintf("not %s: %s", ch.done, c.Tag)
+	case ch == cancelJobs && c.Status == v1.StatusInProgress:
+		return "cancellation requested; it ends when its worker has heard of it"
+	case c.Duplicate:
+		return ch.done + " before"
+	}
+	return ch.done
+}
+
+// byFilter counts the jobs, asks, and changes them.
+func (r *changeRun) byFilter(ctx context.Context, c *client.Client) error {
+	if !r.yes && !r.g.interactive() {
+		return errNoTerminal(r.command)
+	}
+	statuses, err := r.statuses()
+	if err != nil {
+		return err
+	}
+	if !r.yes {
+		sure, err := r.ask(ctx, c, statuses)
+		if err != nil || !sure {
+			return err
+		}
+	}
+	n, err := r.change.where(c, ctx, r.filter.change(statuses))
+	if err != nil && n > 0 {
+		err = fmt.Errorf("%w\n%d jobs had been %s before", err, n, r.change.done)
+	}
+	if err != nil {
+		return err
+	}
+	if r.g.json {
+		return r.g.writeJSON(map[string]uint64{"count": n})
+	}
+	return r.g.printf("%s %s\n", plural(n, "job"), r.change.done)
+}
+
+// statuses are those of the jobs that are meant.
+func (r *changeRun) statuses() ([]string, error) {
+	switch {
+	case r.only != "":
+		return []string{r.only}, nil
+	case len(r.filter.status) == 0:
+		return r.change.chosen, nil
+	case slices.Contains(r.filter.status, v1.StatusAll):
+		return r.change.applies, nil
+	}
+	for _, s := range r.filter.status {
+		if !slices.Contains(r.change.applies, s) {
+			return nil, usagef("--status %s: %s is for jobs that are %s", s, r.change.verb, strings.Join(r.change.applies, ", "))
+		}
+	}
+	return r.filter.status, nil
+}
+
+// ask says how many jobs there are and asks whether to go on.
+func (r *changeRun) ask(ctx context.Context, c *client.Client, statuses []string) (bool, error) {
+	count, err := r.count(ctx, c, statuses)
+	if err != nil {
+		return false, err
+	}
+	if count.total == 0 {
+		return false, r.nothing()
+	}
+	sure, err := r.g.confirm(fmt.Sprintf("%s %s?", capital(r.change.verb), count))
+	if err == nil && !sure {
+		err = errors.New("nothing was changed")
+	}
+	return sure, err
+}
+
+func (r *changeRun) nothing() error {
+	if r.g.json {
+		return r.g.writeJSON(map[string]uint64{"count": 0})
+	}
+	return r.g.printf("no job matches; nothing was changed\n")
+}
+
+// maxCounted bounds how many jobs are looked at before the question.
+const maxCounted = 20_000
+
+// jobCount is how many jobs of each status a filter matches.
+type jobCount struct {
+	total    int
+	byStatus map[string]int
+	more     bool // than were looked at
+}
+
+func (r *changeRun) count(ctx context.Context, c *client.Client, statuses []string) (jobCount, error) {
+	n := jobCount{byStatus: make(map[string]int)}
+	list := r.filter.list()
+	list.Statuses, list.PageSize = statuses, 1000
+	list.Limit = maxCounted + 1
+	if r.filter.limit > 0 {
+		list.Limit = min(list.Limit, r.filter.limit)
+	}
+	for job, err := range c.Jobs(ctx, list) {
+		if err != nil {
+			return n, err
+		}
+		if n.total == maxCounted {
+			n.more = true
+			break
+		}
+		n.total++
+		n.byStatus[job.Status]++
+	}
+	return n, nil
+}
+
+// String is as in "more than 1200 jobs (1000 unclaimed, 200 dead)".
+func (n jobCount) String() string {
+	var parts []string
+	for _, s := range allStatuses {
+		if n.byStatus[s] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n.byStatus[s], s))
+		}
+	}
+	text := fmt.Sprintf("%s (%s)", plural(uint64(n.total), "job"), strings.Join(parts, ", "))
+	if n.more {
+		return "more than " + text
+	}
+	return text
+}
+
+func plural(n uint64, word string) string {
+	if n == 1 {
+		return "1 " + word
+	}
+	return fmt.Sprintf("%d %ss", n, word)
+}
+
+func capital(word string) string { return strings.ToUpper(word[:1]) + word[1:] }

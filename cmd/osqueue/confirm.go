@@ -1,0 +1,55 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+// errNoTerminal refuses to go on without a person to ask.
+func errNoTerminal(command string) error {
+	return usagef("%s changes many jobs at once and asks before, but stdin is no terminal; give --yes if you are sure", command)
+}
+
+// interactive reports whether stdin is a terminal, so that somebody can be
+// asked.
+func (g *globals) interactive() bool {
+	if g.terminal != nil {
+		return g.terminal()
+	}
+	return isTerminal(g.stdin)
+}
+
+// isTerminal takes every character device but the null device for a terminal.
+func isTerminal(stdin io.Reader) bool {
+	file, ok := stdin.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := file.Stat()
+	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return false
+	}
+	null, err := os.Stat(os.DevNull)
+	return err != nil || !os.SameFile(info, null)
+}
+
+// confirm asks a question on stderr. Only y and yes mean yes; the end of stdin
+// is no.
+func (g *globals) confirm(question string) (bool, error) {
+	if err := write(g.stderr, question+" [y/N] "); err != nil {
+		return false, err
+	}
+	answer, err := bufio.NewReader(io.LimitReader(g.stdin, 1024)).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, fmt.Errorf("read the answer: %w", err)
+	}
+	switch strings.ToLower(strings.TrimSpace(answer)) {
+	case "y", "yes":
+		return true, nil
+	}
+	return false, nil
+}

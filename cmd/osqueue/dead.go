@@ -1,0 +1,92 @@
+package main
+
+import (
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	v1 "osqueue/api/v1"
+)
+
+func newDeadCommand(g *globals) *cobra.Command {
+	cmd := newGroupCommand("dead", "Look at dead jobs, retry or remove them",
+		`Dead jobs have used up their attempts, or failed for good. They are kept until
+somebody retries or removes them.`)
+	cmd.AddCommand(
+		newDeadListCommand(g),
+		newJobShowCommand(g),
+		newDeadChangeCommand(g, retryJobs, "retry", "Give dead jobs all their attempts again"),
+		newDeadChangeCommand(g, deleteJobs, "rm", "Remove dead jobs"),
+	)
+	return cmd
+}
+
+// newGroupCommand is a command that only has others below it.
+func newGroupCommand(name, short, long string) *cobra.Command {
+	return &cobra.Command{
+		Use:   name,
+		Short: short,
+		Long:  long + "\n\n" + exitHelp,
+		Args:  usageArgs(cobra.NoArgs),
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+}
+
+func newDeadListCommand(g *globals) *cobra.Command {
+	l := &jobLister{g: g, columns: deadColumns, row: deadRow}
+	cmd := &cobra.Command{
+		Use:     "ls",
+		Aliases: []string{"list"},
+		Short:   "List dead jobs",
+		Long: `Lists dead jobs, first in first out, with the error of the last attempt. With
+--json each line is one job.
+
+` + exitHelp,
+		Example: `  osqueue dead ls --type mail`,
+		Args:    usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			l.filter.status = []string{v1.StatusDead}
+			return l.run(cmd.Context())
+		},
+	}
+	l.bind(cmd, false)
+	return cmd
+}
+
+var deadColumns = []string{"ID", "TYPE", "ATTEMPTS", "DIED", "WORKER", "ERROR"}
+
+func deadRow(j v1.Job, now time.Time) []string {
+	died := agoText(j.FinishedAt, now)
+	if died != "-" {
+		died += " ago"
+	}
+	return []string{j.ID, orDash(j.Type), attempts(j), died, workerName(j), orDash(clip(firstLine(j.LastError)))}
+}
+
+// clip cuts a text that would break a table's lines.
+func clip(text string) string {
+	const most = 80
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return text
+}
+
+func newDeadChangeCommand(g *globals, ch *change, name, short string) *cobra.Command {
+	r := &changeRun{g: g, change: ch, only: v1.StatusDead}
+	cmd := &cobra.Command{
+		Use:   name + " [ID…]",
+		Short: short,
+		Long:  short + ".\n\n" + filterHelp + "\n\n" + exitHelp,
+		Example: strings.ReplaceAll(`  osqueue dead NAME 0190a8c2-5f0c-7b52-9f3a-3a7c1d1f6b11
+  osqueue dead NAME --type mail
+  osqueue dead NAME --all --yes`, "NAME", name),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r.command = cmd.CommandPath()
+			return r.run(cmd.Context(), args)
+		},
+	}
+	r.bind(cmd)
+	return cmd
+}

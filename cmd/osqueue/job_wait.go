@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	v1 "osqueue/api/v1"
+	"osqueue/client"
+)
+
+func newJobWaitCommand(g *globals) *cobra.Command {
+	atMost := time.Hour
+	cmd := &cobra.Command{
+		Use:   "wait ID…",
+		Short: "Wait for jobs, and print their results",
+		Long: `Waits until the jobs have ended. For one job its result is printed, and nothing
+else; for several a line for each, in their order: id, status, and the result or
+the error. With --json each line is one job.
+
+The exit status is 0 if all of them completed, 1 if one is dead or cancelled, or
+did not end in time.
+
+` + exitHelp,
+		Example: `  osqueue job wait 0190a8c2-5f0c-7b52-9f3a-3a7c1d1f6b11 --timeout 5m
+  osqueue job ls --batch nightly --json | jq -r .id | xargs osqueue job wait`,
+		Args: usageArgs(cobra.MinimumNArgs(1)),
+		RunE: func(cmd *cobra.Command, ids []string) error {
+			if atMost <= 0 {
+				return usagef("--timeout %v: must be positive", atMost)
+			}
+			return runJobWait(cmd.Context(), g, atMost, ids)
+		},
+	}
+	flags := cmd.Flags()
+	flags.DurationVar(&atMost, "timeout", atMost, "how long to wait for all of them")
+	g.bindAnswerTimeout(flags)
+	return cmd
+}
+
+func runJobWait(ctx context.Context, g *globals, atMost time.Duration, ids []string) error {
+	c, err := g.client()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if len(ids) == 1 {
+		return waitFinished(ctx, g, c, atMost, ids[0])
+	}
+	return waitMany(ctx, g, c, atMost, ids)
+}
+
+func waitMany(ctx context.Context, g *globals, c *client.Client, atMost time.Duration, ids []string) error {
+	end := time.Now().Add(atMost)
+	wait := func(ctx context.Context, id string) finishedJob {
+		job, err := c.WaitJob(ctx, id, max(time.Until(end), time.Millisecond))
+		return finishedJob{id: id, job: job, err: err}
+	}
+	failed := 0
+	done := func(r finishedJob) error {
+		if r.err != nil {
+			return fmt.Errorf("job %s: %w", r.id, r.err)
+		}
+		if r.job.Status != v1.StatusCompleted {
+			failed++
+		}
+		return g.writeFinished(r)
+	}
+	if err := inOrder(ctx, waitsInFlight, each(ids), wait, done); err != nil {
+		return err
+	}
+	if failed > 0 {
+		return silentError{}
+	}
+	return nil
+}
+
+// each is a slice as a sequence that cannot fail.
+func each[T any](items []T) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for _, item := range items {
+			if !yield(item, nil) {
+				return
+			}
+		}
+	}
+}
+
+// writeFinished is the line of a job that was waited for.
+func (g *globals) writeFinished(r finishedJob) error {
+	if g.json {
+		return g.writeJSON(r.job)
+	}
+	outcome := string(r.job.Result)
+	if r.job.Status != v1.StatusCompleted {
+		outcome = firstLine(r.job.LastError)
+	}
+	return g.printf("%s\t%s\t%s\n", r.id, r.job.Status, outcome)
+}

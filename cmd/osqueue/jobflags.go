@@ -1,0 +1,129 @@
+package main
+
+import (
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	v1 "osqueue/api/v1"
+	"osqueue/client"
+)
+
+// jobFlags are the flags for how a job is to be run, of all commands that make
+// jobs.
+type jobFlags struct {
+	priority    int32
+	maxAttempts int32
+	lease       time.Duration
+	timeout     spanFlag
+	backoff     backoffFlag
+	group       string
+	tags        []string
+	unique      uniqueFlag
+}
+
+func (f *jobFlags) bind(g *globals, flags *pflag.FlagSet) {
+	flags.Int32Var(&f.priority, "priority", 0, "higher first")
+	flags.Int32Var(&f.maxAttempts, "max-attempts", 0, "how often it may be tried (default: its type's, then the server's)")
+	flags.DurationVar(&f.lease, "lease", 0, "how long a claim of it lasts without heartbeat (default: its type's, then the server's)")
+	flags.Var(&f.timeout, "timeout", "how long one attempt may run, whatever its heartbeats (default: its type's, or no limit)")
+	flags.Var(&f.backoff, "backoff", "how long to wait after a failed attempt, as in exponential:1s:1h:20% (default: its type's, or not at all)")
+	flags.StringVar(&f.group, "group", "", "tenant, or whatever the workers shall take turns with")
+	flags.StringArrayVar(&f.tags, "tag", nil, "a word to find it by; may be given several times")
+	flags.Var(&f.unique, "unique", "KEY[:SCOPE]: not beside another job of the type with that key; SCOPE is waiting, active or period:LENGTH")
+	g.bindAnswerTimeout(flags)
+}
+
+func (f *jobFlags) check() error {
+	if f.lease < 0 || f.maxAttempts < 0 {
+		return usagef("--lease and --max-attempts must not be negative")
+	}
+	return nil
+}
+
+// job is a job with what the flags say.
+func (f *jobFlags) job() client.NewJob {
+	job := client.NewJob{
+		Priority: f.priority, Lease: f.lease, Timeout: time.Duration(f.timeout), Backoff: f.backoff.value,
+		Group: f.group, Tags: f.tags, Unique: f.unique.value,
+	}
+	if f.maxAttempts > 0 {
+		job.MaxAttempts = &f.maxAttempts
+	}
+	return job
+}
+
+// bindAnswerTimeout is for commands whose --timeout is that of a job: the shared
+// flag of that name gets another one.
+func (g *globals) bindAnswerTimeout(flags *pflag.FlagSet) {
+	flags.DurationVar(&g.timeout, "answer-timeout", defaultTimeout, "how long to try to get an answer from the cluster")
+}
+
+// override takes what a job of the wire says over what the flags say.
+func override(job client.NewJob, in v1.NewJob) client.NewJob {
+	job.ID, job.Type, job.Payload = in.ID, in.Type, in.Payload
+	overrideTimes(&job, in)
+	if in.Priority != 0 {
+		job.Priority = in.Priority
+	}
+	if in.MaxAttempts != nil {
+		job.MaxAttempts = in.MaxAttempts
+	}
+	if b := in.Backoff; b != nil {
+		job.Backoff = &client.Backoff{Kind: b.Kind, Base: msToDuration(b.BaseMs), Cap: msToDuration(b.CapMs), Jitter: int(b.Jitter)}
+	}
+	if in.UniqueKey != "" || in.UniqueScope != "" {
+		job.Unique = client.Unique{Key: in.UniqueKey, Scope: in.UniqueScope, Period: msToDuration(in.UniqueMs)}
+	}
+	overrideText(&job.Group, in.Group)
+	overrideText(&job.AfterFailure, in.AfterFailure)
+	overrideText(&job.BatchID, in.BatchID)
+	if in.Tags != nil {
+		job.Tags = in.Tags
+	}
+	if in.After != nil {
+		job.After = in.After
+	}
+	return job
+}
+
+func overrideTimes(job *client.NewJob, in v1.NewJob) {
+	if in.RunAt != 0 || in.DelayMs != 0 {
+		job.RunAt, job.Delay = time.Time{}, msToDuration(in.DelayMs)
+	}
+	if in.RunAt != 0 {
+		job.RunAt = time.UnixMilli(in.RunAt)
+	}
+	if in.LeaseMs != 0 {
+		job.Lease = msToDuration(in.LeaseMs)
+	}
+	if in.TimeoutMs != 0 {
+		job.Timeout = msToDuration(in.TimeoutMs)
+	}
+}
+
+func overrideText(to *string, text string) {
+	if text != "" {
+		*to = text
+	}
+}
+
+// payloadOf is the payload that a flag gives; nil if it is not given.
+func payloadOf(flag, text string, plain bool) (jsontext.Value, error) {
+	if text == "" {
+		return nil, nil
+	}
+	payload, err := asJSON([]byte(text), plain)
+	if err != nil {
+		return nil, usagef("--%s %w", flag, err)
+	}
+	return payload, nil
+}
+
+// complete offers words for a flag's value.
+func complete(cmd *cobra.Command, flag string, words ...string) {
+	// It fails only for a flag that is not there, or has words already.
+	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+}

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// sizeUnits are the units of sizes, longest name first.
+var sizeUnits = []struct {
+	name  string
+	bytes float64
+}{
+	{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10},
+	{"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}, {"KB", 1e3}, {"kB", 1e3},
+	{"B", 1},
+}
+
+// parseSize reads a number of bytes, as in 4096, 64KiB or 1.5GB.
+func parseSize(text string) (int64, error) {
+	number, factor := text, 1.0
+	for _, u := range sizeUnits {
+		if rest, ok := strings.CutSuffix(text, u.name); ok {
+			number, factor = strings.TrimSpace(rest), u.bytes
+			break
+		}
+	}
+	n, err := strconv.ParseFloat(number, 64)
+	size := n * factor
+	if err != nil || math.IsNaN(size) || size < 0 || size > 1<<60 {
+		return 0, fmt.Errorf("%q is no size: write it as in 4096, 64KiB, 10MiB or 1GiB", text)
+	}
+	return int64(size), nil
+}
+
+// sizeText is a size of three figures or so.
+func sizeText(n int64) string {
+	for _, u := range sizeUnits[:4] {
+		if v := float64(n) / u.bytes; v >= 1 {
+			return strconv.FormatFloat(v, 'f', decimals(v), 64) + u.name
+		}
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+func decimals(v float64) int {
+	if v < 10 && v != math.Trunc(v) {
+		return 1
+	}
+	return 0
+}
+
+// sizeFlag is a flag whose value is a number of bytes.
+type sizeFlag int64
+
+// String implements pflag.Value.
+func (s *sizeFlag) String() string { return strconv.FormatInt(int64(*s), 10) }
+
+// Set implements pflag.Value.
+func (s *sizeFlag) Set(text string) error {
+	n, err := parseSize(text)
+	*s = sizeFlag(n)
+	return err
+}
+
+// Type implements pflag.Value.
+func (*sizeFlag) Type() string { return "size" }

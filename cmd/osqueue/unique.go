@@ -1,0 +1,79 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	v1 "osqueue/api/v1"
+	"osqueue/client"
+)
+
+// uniqueHelp is the notation of a unique key, for the help of commands.
+const uniqueHelp = `With --unique KEY[:SCOPE] nothing is added while another job of the type holds
+KEY; that one's id is printed instead. SCOPE is how long a job holds its key:
+waiting (until it is claimed), active (until it has ended; the default) or
+period:LENGTH, as in order-7:period:1h. A key that ends like a scope needs one
+behind it.`
+
+// parseUnique reads KEY, KEY:waiting, KEY:active or KEY:period:LENGTH. Keys may
+// have colons.
+func parseUnique(text string) (client.Unique, error) {
+	u, err := cutScope(text)
+	if err == nil && u.Key == "" {
+		err = fmt.Errorf("%q has no key: write KEY[:SCOPE], as in order-7:period:1h", text)
+	}
+	return u, err
+}
+
+func cutScope(text string) (client.Unique, error) {
+	for _, scope := range []string{v1.UniqueWaiting, v1.UniqueActive} {
+		if key, ok := strings.CutSuffix(text, ":"+scope); ok {
+			return client.Unique{Key: key, Scope: scope}, nil
+		}
+	}
+	if strings.HasSuffix(text, ":"+v1.UniquePeriod) {
+		return client.Unique{}, fmt.Errorf("%q does not say how long the period is: write %s:1h, or the like", text, text)
+	}
+	parts := strings.Split(text, ":")
+	n := len(parts)
+	if n < 3 || parts[n-2] != v1.UniquePeriod {
+		return client.Unique{Key: text}, nil
+	}
+	period, err := parseSpan(parts[n-1])
+	if err == nil && period < time.Millisecond {
+		err = fmt.Errorf("%q: the period must be at least 1ms", text)
+	}
+	return client.Unique{Key: strings.Join(parts[:n-2], ":"), Scope: v1.UniquePeriod, Period: period}, err
+}
+
+// uniqueText is a job's key in the notation that parseUnique reads; "" if it has
+// none.
+func uniqueText(j v1.Job) string {
+	switch {
+	case j.UniqueKey == "" || j.UniqueScope == "":
+		return j.UniqueKey
+	case j.UniqueScope == v1.UniquePeriod:
+		return j.UniqueKey + ":" + j.UniqueScope + ":" + msText(j.UniqueMs)
+	}
+	return j.UniqueKey + ":" + j.UniqueScope
+}
+
+// uniqueFlag is a flag whose value is a unique key.
+type uniqueFlag struct {
+	text  string
+	value client.Unique
+}
+
+// String implements pflag.Value.
+func (f *uniqueFlag) String() string { return f.text }
+
+// Set implements pflag.Value.
+func (f *uniqueFlag) Set(text string) error {
+	u, err := parseUnique(text)
+	f.text, f.value = text, u
+	return err
+}
+
+// Type implements pflag.Value.
+func (*uniqueFlag) Type() string { return "key" }
