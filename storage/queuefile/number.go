@@ -131,8 +131,7 @@ func (r *reader) status(dst statusOf) error {
 // endOf is where the name of an end goes.
 func endOf(dst *fsm.End) word {
 	return word{
-		what:   "the end of an attempt",
-		number: func(n uint8) { *dst = fsm.End(n) },
+		what: "the end of an attempt",
 		name: func(name string) bool {
 			for e, known := range ends {
 				if name == known && name != "" {

@@ -13,15 +13,13 @@ type named interface {
 
 // word is where a member goes that is one of a few names.
 type word struct {
-	what   string // the kind, for errors
-	name   func(name string) bool
-	number func(n uint8)
+	what string                 // the kind, for errors
+	name func(name string) bool // takes a name if it is known
 }
 
 func wordOf[K named](what string, dst *K) word {
 	return word{
-		what:   what,
-		number: func(n uint8) { *dst = K(n) },
+		what: what,
 		name: func(name string) bool {
 			k, ok := parseNamed[K](name)
 			if ok {
@@ -47,8 +45,9 @@ func parseNamed[K named](name string) (K, bool) {
 	return 0, false
 }
 
-// word appends a member that is one of a few names, or the number of one that
-// has none; nothing if it is the first of its kind.
+// word appends a member that is one of a few names; nothing if it is the first
+// of its kind. No state has one without a name: the number, which takes its
+// place, keeps the document from being read as if it had the first.
 func (a *appender) word(name, value string, n uint8) {
 	switch {
 	case n == 0:
@@ -59,16 +58,8 @@ func (a *appender) word(name, value string, n uint8) {
 	}
 }
 
-// word reads what the appender's method of that name writes.
+// word reads one of the names.
 func (r *reader) word(dst word) error {
-	if r.dec.PeekKind() == '0' {
-		var n uint8
-		if err := r.number(&n); err != nil {
-			return err
-		}
-		dst.number(n)
-		return nil
-	}
 	var name string
 	if err := r.text(&name); err != nil {
 		return err
