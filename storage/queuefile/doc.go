@@ -45,7 +45,8 @@
 // turns are the places of groups in the rotation of their type; crons the
 // schedules, whose job is a job that is yet to be enqueued; batches count jobs,
 // and may have such a job as callback; holds are the unique keys that are held
-// for a period; requests are the answers that belong to request keys.
+// for a period; requests are the answers that belong to request keys, with only
+// the Base64 of their fingerprints.
 //
 // The form with a base and a log for large queues is another format number:
 // this version refuses it, rather than to take it for an empty queue.
@@ -72,7 +73,8 @@
 //     beside jobs. The next section has the exceptions.
 //
 // A person's edit is read by the same rules: a job without seq gets a new one,
-// and if the order of jobs was changed, the order of the array counts.
+// and if the order of jobs was changed, the order of the array counts. Holds
+// follow their jobs to new places, and turns the groups that wait.
 //
 // # What an original broker leaves behind
 //
@@ -84,7 +86,8 @@
 //     claim nothing is left: no progress, and no timeout of the attempt.
 //   - A running job whose cancellation was requested is still to be cancelled. If
 //     it was put back since, its attempt has ended, and it is cancelled now.
-//   - A job that is missing has completed. It is taken off those that blocked
+//   - A job that is missing has completed; one that ran out of attempts cannot
+//     be told from these. It is taken off those that blocked
 //     jobs wait for; one with nothing left to wait for goes on. It counts as
 //     completed in its batch. A batch that has ended by that gets its callback,
 //     which the machine only enqueues when a job ends. If there are more jobs
@@ -97,7 +100,7 @@
 //     it treats by its policy.
 //
 // Blocked jobs in a document of an original's own are treated in the same way;
-// there are no batches then, and no turns.
+// there are no batches then.
 //
 // # Failure stance
 //
@@ -129,6 +132,9 @@
 //     element is the payload.
 //   - Of jobs with the same id the first keeps it; the others get a number behind
 //     it. Jobs without an id are unnamed-1 and so on.
+//   - Of options and details, a list of texts takes the text of its elements; a
+//     word that is not known, and an object or a list that is none, count as
+//     absent.
 //   - A payload is kept byte for byte, whatever it is. A job in progress without
 //     a heartbeat has one lease's length from the takeover.
 //
