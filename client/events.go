@@ -41,6 +41,10 @@ func (o EventOptions) query() url.Values {
 // Nodes send one every few seconds.
 const eventSilence = 45 * time.Second
 
+// eventStable is how long a stream without events must last to count as no
+// failure: a node that takes streams only to drop them is one.
+const eventStable = 2 * time.Second
+
 var (
 	errSilent  = errors.New("the stream of events has gone silent")
 	errStream  = errors.New("the stream of events ended")
@@ -188,7 +192,11 @@ func (s *stream) exchange(ctx context.Context, tgt *target, heard func()) outcom
 	}
 	heard()
 	s.opened, s.gone = true, 0
+	began := time.Now()
 	o.err = s.read(newFrames(resp.Body, heard))
+	if time.Since(began) > eventStable {
+		s.alive()
+	}
 	return o
 }
 
