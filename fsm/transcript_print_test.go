@@ -65,14 +65,18 @@ func resultLine(r fsm.Result) string {
 	s := r.Code.String()
 	for i, j := range r.Jobs {
 		s += " "
-		if len(r.Codes) > 0 && r.Codes[i] != fsm.OK {
+		refused := len(r.Codes) > 0 && r.Codes[i] != fsm.OK
+		if refused {
 			s += fmt.Sprintf("(%v)", r.Codes[i])
 		}
-		if j != nil {
+		switch {
+		case j == nil && !refused:
+			s += "-"
+		case j == nil:
+		case j.Status == fsm.InProgress:
+			s += fmt.Sprintf("%s[%s]", j.ID, token(j.Token))
+		default:
 			s += j.ID
-		}
-		if j != nil && j.Status == fsm.InProgress {
-			s += fmt.Sprintf("[%s]", token(j.Token))
 		}
 	}
 	if r.Count > 0 {
@@ -101,7 +105,7 @@ func eventLine(e fsm.Event) string {
 		return fmt.Sprintf("%s: %v → removed", e.Job.ID, e.From)
 	case fsm.JobProgress:
 		p := e.Job.Details().Progress
-		return fmt.Sprintf("%s: %d %% %s", e.Job.ID, p.Percent, p.Message)
+		return strings.TrimSpace(fmt.Sprintf("%s: %d %% %s", e.Job.ID, p.Percent, p.Message))
 	case fsm.JobCancelled:
 		return e.Job.ID + ": cancellation requested"
 	}
