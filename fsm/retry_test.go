@@ -3,6 +3,7 @@ package fsm_test
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -18,6 +19,8 @@ type still struct {
 	jobs    []*fsm.Job
 	workers []fsm.Worker
 	claims  []*fsm.ClaimRecord
+	holds   []*fsm.Hold
+	batches []*fsm.JobBatch
 }
 
 func stillOf(m *fsm.Machine) still {
@@ -33,7 +36,8 @@ func stillOf(m *fsm.Machine) still {
 		s.workers = append(s.workers, bare)
 		return true
 	})
-	v.Claims(func(r *fsm.ClaimRecord) bool { s.claims = append(s.claims, r); return true })
+	s.claims, s.holds = all(v.Claims), all(v.Holds)
+	s.batches = all(func(fn func(*fsm.JobBatch) bool) { v.Batches("", fn) })
 	return s
 }
 
@@ -51,10 +55,7 @@ func TestRetriedMutations(t *testing.T) {
 		}
 		t.Repeat(map[string]func(*rapid.T){"retry": func(t *rapid.T) {
 			w.now = w.step(t)
-			mut := w.mutation(t)
-			if c := mut.GetClaim(); c != nil && c.RequestId == "" {
-				c.RequestId = fmt.Sprint("once ", l.index)
-			}
+			mut := repeatable(t, w.mutation(t), l.index)
 			first := apply(t, mut)
 			w.learn(&fsmpb.Batch{Mutations: []*fsmpb.Mutation{mut}}, first)
 			before := stillOf(m)
@@ -62,6 +63,12 @@ func TestRetriedMutations(t *testing.T) {
 			apply(t)
 			if !reflect.DeepEqual(stillOf(m), before) {
 				return // something fell due
+			}
+			if mut.Request != nil && first[0].Code.Done() && !remembers(m, mut.Request.Key) {
+				return // the settings keep no requests, or it was a claim that got nothing
+			}
+			if mut.GetClaim() != nil && len(first[0].Jobs) == 0 {
+				return // time may have brought a permit
 			}
 			again := apply(t, mut)
 			if after := stillOf(m); !reflect.DeepEqual(after, before) {
@@ -80,10 +87,48 @@ func TestRetriedMutations(t *testing.T) {
 	}
 }
 
+// repeatable names a mutation so that its repetition is known as one: what has
+// no memory of its own gets a request key, and the rest now and then.
+func repeatable(t *rapid.T, mut *fsmpb.Mutation, index uint64) *fsmpb.Mutation {
+	if op := mut.GetRegisterBroker(); op == nil && (!hasMemory(mut) || once(t, 4, "with key")) {
+		mut.Request = &fsmpb.Request{Key: fmt.Sprint("once ", index), Fingerprint: []byte("f")}
+	}
+	if op := mut.GetClaim(); op != nil && op.RequestId == "" {
+		op.RequestId = fmt.Sprint("once ", index)
+	}
+	return mut
+}
+
+// hasMemory is whether the state itself tells that a mutation was applied. Of
+// jobs that are unique, in a batch or behind others it does not: what decided
+// on them then may be another by now.
+func hasMemory(mut *fsmpb.Mutation) bool {
+	switch op := mut.Op.(type) {
+	case *fsmpb.Mutation_Enqueue:
+		return op.Enqueue.NewBatch == nil && !slices.ContainsFunc(op.Enqueue.Jobs, func(n *fsmpb.NewJob) bool {
+			return n.Unique != nil || n.Batch != "" || len(n.After) > 0
+		})
+	case *fsmpb.Mutation_Heartbeat:
+		return !slices.ContainsFunc(op.Heartbeat.Leases, func(l *fsmpb.Lease) bool { return l.Progress != nil })
+	case *fsmpb.Mutation_Claim, *fsmpb.Mutation_Complete, *fsmpb.Mutation_Fail, *fsmpb.Mutation_Release,
+		*fsmpb.Mutation_RegisterWorker, *fsmpb.Mutation_WorkerDead:
+		return true
+	}
+	return false
+}
+
+func remembers(m *fsm.Machine, key string) (found bool) {
+	m.View().Requests(func(r *fsm.RequestRecord) bool { found = r.Key == key; return !found })
+	return found
+}
+
 // repeated is the answer due to a repetition; ok is false where it depends on
 // what has no memory.
 func repeated(m *fsm.Machine, mut *fsmpb.Mutation, first fsm.Result) (want answer, ok bool) {
 	want = answers([]fsm.Result{first})[0]
+	if mut.Request != nil && first.Code.Done() {
+		return want, false // what is remembered of it is held against the model
+	}
 	switch mut.Op.(type) {
 	case *fsmpb.Mutation_WorkerDead:
 		want.code = fsm.NotFound
