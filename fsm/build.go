@@ -3,6 +3,7 @@ package fsm
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"osqueue/fsm/fsmpb"
 )
@@ -98,7 +99,8 @@ func (b *Builder) AddBatch(batch *JobBatch) error {
 	if _, ok := b.m.batches.Get(batch); ok {
 		return fmt.Errorf("%w: batch %q: %w", ErrState, batch.ID, errTwice)
 	}
-	if batch.CallbackOn >= numCallbacks {
+	ended := batch.Completed + batch.Dead + batch.Cancelled
+	if batch.CallbackOn >= numCallbacks || ended > batch.Total || max(batch.Completed, batch.Dead, batch.Cancelled) > batch.Total {
 		return fmt.Errorf("%w: batch %q: %w", ErrState, batch.ID, errRange)
 	}
 	b.m.batches.Set(batch)
@@ -122,7 +124,8 @@ func (b *Builder) AddRequest(r *RequestRecord) error {
 	if b.m.byKey[r.Key] != nil {
 		return fmt.Errorf("%w: request %q: %w", ErrState, r.Key, errTwice)
 	}
-	if r.Code >= numCodes {
+	foreign := func(i RequestItem) bool { return i.Code >= numCodes || i.Status >= numStatuses }
+	if r.Code >= numCodes || slices.ContainsFunc(r.Items, foreign) {
 		return fmt.Errorf("%w: request %q: %w", ErrState, r.Key, errRange)
 	}
 	b.m.addRequest(r)

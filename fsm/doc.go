@@ -9,19 +9,39 @@
 // times and whatever else the log cannot imply are decided by the leader and
 // arrive inside the mutation.
 //
+// DESIGN.md says what each mutation does, rule by rule; the machine and the
+// naive model of its tests are two readings of it.
+//
 // # States of a job
 //
-//	            due                claim                 complete
-//	scheduled ───────▶ unclaimed ─────────▶ in_progress ──────────▶ completed
-//	    ▲                  ▲                  │  │  │
-//	    │                  │  release, lease  │  │  │  no attempts left,
-//	    │                  └──────────────────┘  │  │  or failed for good
-//	    └────────────────────────────────────────┘  └──────────────▶ dead
-//	               failed, with a delay
+//	           what it waits        due                claim                 complete
+//	           for is over
+//	blocked ───────────▶ scheduled ─────▶ unclaimed ─────────▶ in_progress ────────▶ completed
+//	                         ▲               ▲                  │  │  │
+//	                         │               │  release, lease  │  │  │  no attempts left,
+//	                         │               └──────────────────┘  │  │  or failed for good
+//	                         └─────────────────────────────────────┘  └────────────▶ dead
+//	                               failed, with a delay
+//
+// Whatever has not ended can be cancelled: at once, or while it runs when its
+// worker reports or its lease ends. What is dead or cancelled can be retried.
 //
 // A job keeps its place in the FIFO order (Seq) over all attempts. Claims take
-// higher priorities first, and within one the lowest Seq, over all types that
-// the claim names.
+// higher priorities first, then rotate over the groups of a type, then take the
+// lowest Seq, over all types that the claim names and whose limits allow it.
+//
+// # State and what follows from it
+//
+// The state is what snapshots have: scalars, jobs, and a few kinds of records
+// (records.go). Everything else (who is next, what falls due, who waits for whom)
+// is an index that a restored machine makes anew, and must make equal: a decision
+// may look at the state only, never at how it came about.
+//
+//	enqueue.go  unique.go  after.go  batch.go    what comes in, and what it waits for
+//	queue.go    rate.go    settings.go claim.go  what may be claimed, in which order
+//	report.go   backoff.go worker.go             how attempts end
+//	change.go   cron.go    request.go retain.go  what people and time do
+//	index.go    timer.go   build.go              how it is kept together
 //
 // # Time
 //
@@ -56,11 +76,14 @@
 //
 // A repeated Enqueue finds its ids, a repeated Claim its request id, a
 // repeated Complete, Fail or Release its token and how the attempt ended. Each
-// gets the first answer again, with code Duplicate, and changes nothing.
+// gets the first answer again, with code Duplicate, and changes nothing. A
+// mutation with a request key gets its first answer for a day.
 //
 // # Cost
 //
-// Every mutation is O(log n) in the number of jobs, View is O(1): the trees
+// Every mutation is O(log n) in the number of jobs, types, groups, leases and
+// schedules; a change of a type's settings takes time in the number of its groups.
+// View is O(1): the trees
 // that readers need are copy-on-write. Leases are moved in the timer tree only
 // when their old deadline comes up, so a heartbeat costs two tree writes, and a
 // takeover extends every lease by one assignment. What comes up in its entry

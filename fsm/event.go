@@ -31,6 +31,4 @@ const (
 	CronFired
 	CronSkipped
 	BatchEnded
-
-	numEventKinds = iota
 )

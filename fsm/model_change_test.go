@@ -130,7 +130,7 @@ func behind(j *fsm.Job, s fsm.Status, seq uint64) bool {
 	return j.Status > s || j.Status == s && j.Seq > seq
 }
 
-// visited is whether a job is looked at at all.
+// visited is whether a job is looked at, at all.
 func visited(kind fsm.ChangeKind, f *fsmpb.Filter, j *fsm.Job) bool {
 	statuses := applicable(kind)
 	if len(f.Statuses) > 0 {

@@ -2,7 +2,6 @@ package fsm
 
 import (
 	"math"
-	"slices"
 
 	"github.com/tidwall/btree"
 )
@@ -69,55 +68,6 @@ func (v *View) Jobs(s Status, after uint64, fn func(*Job) bool) {
 	v.jobs.Ascend(&Job{Status: s, Seq: after + 1}, func(j *Job) bool {
 		return j.Status == s && fn(j)
 	})
-}
-
-// Merged is Jobs over several statuses at once, still in FIFO order. A status
-// that is named twice counts once.
-func (v *View) Merged(statuses []Status, after uint64, fn func(*Job) bool) {
-	heads := v.cursors(statuses, after)
-	defer func() {
-		for _, h := range heads {
-			h.it.Release()
-		}
-	}()
-	for {
-		first := -1
-		for i := range heads {
-			if heads[i].ok && (first < 0 || heads[i].job().Seq < heads[first].job().Seq) {
-				first = i
-			}
-		}
-		if first < 0 || !fn(heads[first].job()) {
-			return
-		}
-		heads[first].next()
-	}
-}
-
-// cursor walks the jobs of one status.
-type cursor struct {
-	it     btree.IterG[*Job]
-	status Status
-	ok     bool
-}
-
-func (v *View) cursors(statuses []Status, after uint64) []cursor {
-	var heads []cursor
-	for i, s := range statuses {
-		if after == math.MaxUint64 || slices.Contains(statuses[:i], s) {
-			continue
-		}
-		it := v.jobs.Iter()
-		ok := it.Seek(&Job{Status: s, Seq: after + 1})
-		heads = append(heads, cursor{it: it, status: s, ok: ok && it.Item().Status == s})
-	}
-	return heads
-}
-
-func (c *cursor) job() *Job { return c.it.Item() }
-
-func (c *cursor) next() {
-	c.ok = c.it.Next() && c.it.Item().Status == c.status
 }
 
 // Workers calls fn for the registered workers by name until fn returns false.

@@ -7,6 +7,17 @@ import (
 	"github.com/tidwall/btree"
 )
 
+// Merged is Jobs over several statuses at once, still in FIFO order. A status
+// that is named twice counts once.
+func (v *View) Merged(statuses []Status, after uint64, fn func(*Job) bool) {
+	merge(v.jobs, lanesOf(statuses, after, func(s Status, seq uint64) lane[*Job] {
+		return lane[*Job]{
+			from:  &Job{Status: s, Seq: seq},
+			holds: func(j *Job) bool { return j.Status == s },
+		}
+	}), func(j *Job) *Job { return j }, fn)
+}
+
 // MergedOfType is JobsOfType over several statuses at once, still in FIFO
 // order. A status that is named twice counts once.
 func (v *View) MergedOfType(name string, statuses []Status, after uint64, fn func(*Job) bool) {
@@ -51,11 +62,11 @@ type lane[T any] struct {
 }
 
 // lanesOf makes the lanes of statuses, behind the job with that Seq.
-func lanesOf[T any](statuses []Status, after uint64, make func(s Status, seq uint64) lane[T]) []lane[T] {
+func lanesOf[T any](statuses []Status, after uint64, open func(s Status, seq uint64) lane[T]) []lane[T] {
 	var lanes []lane[T]
 	for i, s := range statuses {
 		if after < math.MaxUint64 && !slices.Contains(statuses[:i], s) {
-			lanes = append(lanes, make(s, after+1))
+			lanes = append(lanes, open(s, after+1))
 		}
 	}
 	return lanes
