@@ -15,6 +15,7 @@ GO_BUILD := CGO_ENABLED=0 go build -buildvcs=false -trimpath
 TEST_FLAGS ?= -timeout 15m
 RACE_FLAGS ?= -timeout 20m
 FUZZTIME ?= 20000x
+MODEL_CHECKS ?= 20000
 BENCH ?= go run -buildvcs=false ./tests/bench
 SOAK ?= 10m
 DEMO ?= go run -buildvcs=false ./tests/e2e/demo
@@ -57,11 +58,19 @@ race: build versitygw-if-possible ## Run all tests under the race detector
 fuzz: ## Run every fuzz test FUZZTIME times (default 20000x)
 	internal/tools/fuzz.sh $(FUZZTIME)
 
+.PHONY: model
+model: ## Hold the machine against the naive model over MODEL_CHECKS (default 20000) random logs
+	go test ./fsm -run '^TestMachineAgreesWithModel$$' -rapid.checks=$(MODEL_CHECKS) -timeout 30m
+
+.PHONY: mutants
+mutants: ## Seed the bugs of fsm/mutants_test.go, one at a time, and check that each is caught
+	go test ./fsm -run '^TestMutants$$' -mutants -v -timeout 60m
+
 .PHONY: lint
 lint: fmt-check vet golangci ## Check formatting, go vet and the linters (import rules are among them)
 
 .PHONY: check
-check: lint generate-check race fuzz ## Everything above: lint, generated code, tests with -race, short fuzz
+check: lint generate-check race model fuzz ## Lint, generated code, tests with -race, the model, short fuzz
 
 .PHONY: generate-check
 generate-check: bin/buf bin/protoc-gen-go bin/protoc-gen-go-vtproto ## Check that the generated code is up to date
