@@ -35,7 +35,7 @@ func newQueueFake(t *testing.T) *queueFake {
 	q := &queueFake{ready: true, status: v1.Status{
 		NodeID: "n1", State: v1.StateLeader, Term: 3, Leader: &leader, LSN: "3-17", FlushedLSN: "3-12",
 		LagEntries: 5, LagMs: 40, Fence: v1.Fence{State: "active"},
-		Tasks: v1.TaskCounts{Pending: 4, Processing: 2, CompletedTotal: 11, Dead: 1}, Workers: 6,
+		Tasks: v1.TaskCounts{Pending: 4, Blocked: 3, Processing: 2, CompletedTotal: 11, Dead: 1}, Workers: 6,
 	}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/jobs", q.enqueue)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,6 +22,7 @@ import (
 )
 
 func newInspectCommand(g *globals) *cobra.Command {
+	list := ""
 	cmd := &cobra.Command{
 		Use:   "inspect BUCKET-URL [JOB-ID]",
 		Short: "Read queue.json from a bucket, without a cluster",
@@ -28,25 +30,35 @@ func newInspectCommand(g *globals) *cobra.Command {
 node is needed: this works while the whole cluster is down. What it shows is as
 old as the last flush; the first lines say how old.
 
-With a job id it prints that job.
+With a job id it prints that job, with --list a part of the document: queues (the
+types with settings), crons, batches, workers, jobs, or blocked (the jobs that wait
+for others); with --json each line is one of them.
 
 ` + exitHelp,
 		Example: `  osqueue inspect file:///srv/osqueue
+  osqueue inspect file:///srv/osqueue --list crons
   osqueue inspect s3://jobs/prod?region=eu-central-1 0190a8c2-… --json`,
 		Args: usageArgs(cobra.RangeArgs(1, 2)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), g.timeout)
 			defer cancel()
-			doc, err := readDocument(ctx, args[0])
-			if err != nil {
-				return err
+			if list != "" && (len(args) == 2 || inspectLists[list] == nil) {
+				return usagef("--list %q: use %s, and no job id", list, strings.Join(inspectListNames, ", "))
 			}
-			if len(args) == 2 {
+			doc, err := readDocument(ctx, args[0])
+			switch {
+			case err != nil:
+				return err
+			case len(args) == 2:
 				return g.printStoredJob(doc, args[1])
+			case list != "":
+				return inspectLists[list](g, doc, time.Now())
 			}
 			return g.printDocument(doc, time.Now())
 		},
 	}
+	cmd.Flags().StringVar(&list, "list", "", "list "+strings.Join(inspectListNames, ", "))
+	complete(cmd, "list", inspectListNames...)
 	hideGlobals(cmd, "servers")
 	return cmd
 }
@@ -97,6 +109,11 @@ type storedDocument struct {
 	Jobs      map[string]int `json:"jobs"`
 	Types     map[string]int `json:"waitingByType"`
 	Workers   int            `json:"workers"`
+	Queues    int            `json:"queues"` // types with settings
+	Paused    int            `json:"paused"` // of them
+	Crons     int            `json:"crons"`
+	Batches   int            `json:"batches"`
+	Open      int            `json:"openBatches"` // of them
 }
 
 func describeDocument(d *queuefile.Document, now time.Time) storedDocument {
@@ -107,6 +124,19 @@ func describeDocument(d *queuefile.Document, now time.Time) storedDocument {
 		Jobs:      make(map[string]int),
 		Types:     make(map[string]int),
 		Workers:   len(d.Workers),
+		Queues:    len(d.Queues),
+		Crons:     len(d.Crons),
+		Batches:   len(d.Batches),
+	}
+	for _, q := range d.Queues {
+		if q.Paused {
+			s.Paused++
+		}
+	}
+	for _, b := range d.Batches {
+		if b.EndedAt == 0 {
+			s.Open++
+		}
 	}
 	if d.Broker != nil {
 		s.Broker = *d.Broker
@@ -116,7 +146,8 @@ func describeDocument(d *queuefile.Document, now time.Time) storedDocument {
 	}
 	for _, j := range d.Jobs {
 		s.Jobs[j.Status.String()]++
-		if j.Status == fsm.Unclaimed || j.Status == fsm.Scheduled {
+		switch j.Status {
+		case fsm.Unclaimed, fsm.Scheduled, fsm.Blocked:
 			s.Types[j.Type]++
 		}
 	}
@@ -141,53 +172,71 @@ func (g *globals) printDocument(d *queuefile.Document, now time.Time) error {
 		rows = append(rows, []string{"format", "an older broker's: no LSN, no epoch"})
 	}
 	rows = append(rows, []string{"completed ever", fmt.Sprint(s.Completed)})
-	for st := fsm.Scheduled; st <= fsm.Cancelled; st++ {
-		rows = append(rows, []string{st.String(), fmt.Sprint(s.Jobs[st.String()])})
+	for _, st := range allStatuses {
+		rows = append(rows, []string{st, fmt.Sprint(s.Jobs[st])})
 	}
-	rows = append(rows, []string{"workers", fmt.Sprint(s.Workers)})
-	return g.table(rows)
+	return g.table(append(rows,
+		[]string{"workers", fmt.Sprint(s.Workers)},
+		[]string{"queues", fmt.Sprintf("%d with settings, %d of them paused", s.Queues, s.Paused)},
+		[]string{"crons", fmt.Sprint(s.Crons)},
+		[]string{"batches", fmt.Sprintf("%d, %d of them open", s.Batches, s.Open)},
+	))
 }
 
 // storedJob is a job as inspect prints it.
 type storedJob struct {
-	ID        string `json:"jobId"`
-	Type      string `json:"type,omitempty"`
-	Status    string `json:"status"`
-	Payload   string `json:"payload,omitempty"`
-	Result    string `json:"result,omitempty"`
-	LastError string `json:"lastError,omitempty"`
-	Worker    string `json:"workerId,omitempty"`
-	Attempts  int32  `json:"attempts"`
-	CreatedAt int64  `json:"createdAt"`
+	ID        string   `json:"jobId"`
+	Type      string   `json:"type,omitempty"`
+	Status    string   `json:"status"`
+	Payload   string   `json:"payload,omitempty"`
+	Result    string   `json:"result,omitempty"`
+	LastError string   `json:"lastError,omitempty"`
+	Worker    string   `json:"workerId,omitempty"`
+	Attempts  int32    `json:"attempts"`
+	CreatedAt int64    `json:"createdAt"`
+	Group     string   `json:"group,omitempty"`
+	Tags      []string `json:"tags,omitempty"`
+	Waits     []string `json:"waitsFor,omitempty"`
+	Batch     string   `json:"batchId,omitempty"`
+	Cron      string   `json:"cron,omitempty"`
+}
+
+func storedJobOf(j *fsm.Job) storedJob {
+	o := j.Options()
+	s := storedJob{
+		ID: j.ID, Type: j.Type, Status: j.Status.String(), Payload: string(j.Payload), Result: string(j.Result),
+		LastError: j.LastError, Attempts: j.Attempts, CreatedAt: j.CreatedAt,
+		Group: o.Group, Tags: o.Tags, Waits: j.Details().Waits, Batch: o.Batch, Cron: o.Cron,
+	}
+	if j.Worker != fsm.Anonymous {
+		s.Worker = j.Worker
+	}
+	return s
 }
 
 func (g *globals) printStoredJob(d *queuefile.Document, id string) error {
-	for _, j := range d.Jobs {
-		if j.ID != id {
-			continue
-		}
-		s := storedJob{
-			ID: j.ID, Type: j.Type, Status: j.Status.String(), Payload: string(j.Payload), Result: string(j.Result),
-			LastError: j.LastError, Attempts: j.Attempts, CreatedAt: j.CreatedAt,
-		}
-		if j.Worker != fsm.Anonymous {
-			s.Worker = j.Worker
-		}
-		if g.json {
-			return g.writeJSON(s)
-		}
-		rows := [][]string{
-			{"job", s.ID},
-			{"type", s.Type},
-			{"status", s.Status},
-			{"worker", s.Worker},
-			{"attempts", fmt.Sprint(s.Attempts)},
-			{"created", time.UnixMilli(s.CreatedAt).Format(time.RFC3339)},
-			{"payload", s.Payload},
-			{"result", s.Result},
-			{"last error", s.LastError},
-		}
-		return g.table(slices.DeleteFunc(rows, func(row []string) bool { return row[1] == "" }))
+	i := slices.IndexFunc(d.Jobs, func(j *fsm.Job) bool { return j.ID == id })
+	if i < 0 {
+		return fmt.Errorf("the document has no job %q; it may be younger than the last flush, or past its retention", id)
 	}
-	return fmt.Errorf("the document has no job %q; it may be younger than the last flush, or past its retention", id)
+	s := storedJobOf(d.Jobs[i])
+	if g.json {
+		return g.writeJSON(s)
+	}
+	return g.table(set(
+		[]string{"job", s.ID},
+		[]string{"type", s.Type},
+		[]string{"status", s.Status},
+		[]string{"worker", s.Worker},
+		[]string{"attempts", fmt.Sprint(s.Attempts)},
+		[]string{"created", time.UnixMilli(s.CreatedAt).Format(time.RFC3339)},
+		[]string{"group", s.Group},
+		[]string{"tags", strings.Join(s.Tags, " ")},
+		[]string{"waits for", waitsText(s.Waits)},
+		[]string{"batch", s.Batch},
+		[]string{"cron", s.Cron},
+		[]string{"payload", s.Payload},
+		[]string{"result", s.Result},
+		[]string{"last error", s.LastError},
+	))
 }

@@ -35,6 +35,7 @@ type serveOptions struct {
 	leaseTime       time.Duration
 	workerTimeout   time.Duration
 	retainCompleted time.Duration
+	requestWindow   time.Duration
 }
 
 const envPrefix = "OSQUEUE_"
@@ -110,8 +111,14 @@ func (o *serveOptions) bind(f *pflag.FlagSet) {
 	f.Int32Var(&c.Settings.MaxAttempts, "max-attempts", c.Settings.MaxAttempts, "attempts of a job that names no number")
 	f.DurationVar(&o.leaseTime, "lease", msToDuration(c.Settings.LeaseMs), "how long a job is leased between two heartbeats, unless the job or its worker says otherwise")
 	f.DurationVar(&o.workerTimeout, "worker-timeout", msToDuration(c.Settings.WorkerTimeoutMs), "silence after which a registered worker is dead")
-	f.DurationVar(&o.retainCompleted, "retain-completed", msToDuration(c.Settings.RetainCompletedMs), "how long completed jobs are kept")
-	f.Int64Var(&c.Settings.RetainCompletedCount, "retain-completed-count", c.Settings.RetainCompletedCount, "how many completed jobs are kept")
+	f.DurationVar(&o.retainCompleted, "retain-completed", msToDuration(c.Settings.RetainCompletedMs), "how long completed and cancelled jobs, and batches that have ended, are kept, unless the type says otherwise")
+	f.Int64Var(&c.Settings.RetainCompletedCount, "retain-completed-count", c.Settings.RetainCompletedCount, "how many completed and cancelled jobs of a type are kept, unless the type says otherwise")
+	f.Int64Var(&c.Settings.MaxJobs, "max-jobs", c.Settings.MaxJobs, "how many jobs that have not ended there may be; 0 is no limit")
+	f.Var((*sizeFlag)(&c.Settings.MaxBytes), "max-bytes", "how much all payloads and results may take, as in 256MiB; 0 is no limit")
+	f.Var((*sizeFlag)(&c.Settings.MaxPayload), "max-payload", "how large one payload may be, as in 64KiB; 0 is no limit but --body-limit")
+	f.DurationVar(&o.requestWindow, "idempotency-window", msToDuration(c.Settings.RequestMs), "how long idempotency keys are remembered")
+	f.Int64Var(&c.Settings.RequestCount, "idempotency-keys", c.Settings.RequestCount, "how many idempotency keys are remembered")
+	f.IntVar(&c.EventsKept, "events-kept", c.EventsKept, "how many of the newest events are kept in memory for streams that resume")
 	f.Int64Var(&o.bodyLimit, "body-limit", api.DefaultBodyBytes, fmt.Sprintf("largest request body in bytes, at most %d", api.MaxBodyBytes))
 	f.StringVar(&o.pprofAddr, "pprof-addr", "", "loopback host:port that serves profiles under /debug/pprof/; port 0 takes a free one (default: none)")
 	f.StringVar(&o.logLevel, "log-level", "info", "trace, debug, info, warn or error")
@@ -174,6 +181,7 @@ func (o *serveOptions) completeSettings() error {
 		{"--lease", o.leaseTime, &s.LeaseMs},
 		{"--worker-timeout", o.workerTimeout, &s.WorkerTimeoutMs},
 		{"--retain-completed", o.retainCompleted, &s.RetainCompletedMs},
+		{"--idempotency-window", o.requestWindow, &s.RequestMs},
 	} {
 		if f.d < time.Millisecond {
 			return fmt.Errorf("%s %v: must be at least 1ms", f.flag, f.d)
@@ -183,8 +191,20 @@ func (o *serveOptions) completeSettings() error {
 	if s.MaxAttempts < 1 {
 		return fmt.Errorf("--max-attempts %d: must be at least 1", s.MaxAttempts)
 	}
-	if s.RetainCompletedCount < 0 {
-		return fmt.Errorf("--retain-completed-count %d: must not be negative", s.RetainCompletedCount)
+	for _, f := range []struct {
+		flag string
+		n    int64
+	}{
+		{"--retain-completed-count", s.RetainCompletedCount},
+		{"--idempotency-keys", s.RequestCount},
+		{"--max-jobs", s.MaxJobs},
+	} {
+		if f.n < 0 {
+			return fmt.Errorf("%s %d: must not be negative", f.flag, f.n)
+		}
+	}
+	if o.node.EventsKept < 1 {
+		return fmt.Errorf("--events-kept %d: must be at least 1", o.node.EventsKept)
 	}
 	return nil
 }

@@ -21,8 +21,9 @@ func newStatusCommand(g *globals) *cobra.Command {
 		Short: "Show the nodes of the cluster",
 		Long: `Asks every node for its status and shows the answers as a table: LSN is the
 newest log entry that the node has; FLUSHED, which only the leader knows, the
-newest that is in the bucket, and LAG what lies between. The exit status is 1 if
-no node leads.
+newest that is in the bucket, and LAG what lies between. WAITING are the jobs that
+wait for their time or for a worker, BLOCKED those that wait for other jobs. The
+exit status is 1 if no node leads.
 
 With --check nothing is shown: the exit status is 0 if SERVER (without it: each
 node of --servers) is ready to serve, else 1. This is for health checks.
@@ -120,7 +121,7 @@ func (g *globals) writeNodes(nodes []client.NodeStatus) error {
 }
 
 func (g *globals) tableOfNodes(nodes []client.NodeStatus) error {
-	rows := [][]string{{"SERVER", "NODE", "STATE", "TERM", "LEADER", "LSN", "FLUSHED", "LAG", "FENCE", "WAITING", "RUNNING", "DONE", "DEAD", "WORKERS"}}
+	rows := [][]string{{"SERVER", "NODE", "STATE", "TERM", "LEADER", "LSN", "FLUSHED", "LAG", "FENCE", "WAITING", "BLOCKED", "RUNNING", "DONE", "DEAD", "WORKERS"}}
 	var notes []string
 	for _, n := range nodes {
 		rows = append(rows, nodeRow(n))
@@ -140,7 +141,7 @@ func (g *globals) tableOfNodes(nodes []client.NodeStatus) error {
 func nodeRow(n client.NodeStatus) []string {
 	if n.Err != nil {
 		row := []string{hostOf(n.Server), "-", "unreachable"}
-		for range 11 {
+		for range 12 {
 			row = append(row, "-")
 		}
 		return row
@@ -152,7 +153,7 @@ func nodeRow(n client.NodeStatus) []string {
 	}
 	return []string{
 		hostOf(n.Server), s.NodeID, s.State, strconv.FormatUint(s.Term, 10), leaderName(s), orDash(s.LSN), flushed,
-		behind, orDash(s.Fence.State), strconv.Itoa(s.Tasks.Pending), strconv.Itoa(s.Tasks.Processing),
+		behind, orDash(s.Fence.State), strconv.Itoa(s.Tasks.Pending), strconv.Itoa(s.Tasks.Blocked), strconv.Itoa(s.Tasks.Processing),
 		strconv.FormatUint(s.Tasks.CompletedTotal, 10), strconv.Itoa(s.Tasks.Dead), strconv.Itoa(s.Workers),
 	}
 }

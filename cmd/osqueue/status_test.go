@@ -20,7 +20,7 @@ func TestStatusTable(t *testing.T) {
 	}
 	lines := strings.Split(got.out, "\n")
 	host := strings.TrimPrefix(q.srv.URL, "http://")
-	want := strings.Fields(host + " n1 leader 3 n1 3-17 3-12 5/40ms active 4 2 11 1 6")
+	want := strings.Fields(host + " n1 leader 3 n1 3-17 3-12 5/40ms active 4 3 2 11 1 6")
 	if fields := strings.Fields(lines[1]); strings.Join(fields, " ") != strings.Join(want, " ") {
 		t.Errorf("%v", fields)
 	}

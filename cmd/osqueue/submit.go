@@ -180,10 +180,8 @@ func submitOne(ctx context.Context, g *globals, c *client.Client, f *submitFlags
 		return err
 	case f.wait:
 		return waitOne(ctx, g, c, f, got.JobID)
-	case g.json:
-		return g.writeJSON(v1.Enqueued{JobID: got.JobID, LSN: got.LSN, Duplicate: got.Duplicate})
 	}
-	return g.printf("%s\n", got.JobID)
+	return g.showEnqueued(got)
 }
 
 // withKey gives the writes of ctx an idempotency key, if there is one.

@@ -138,4 +138,3 @@ func (r *lineReader) read(line []byte) (*client.NewJob, error) {
 	job := override(r.flags.job(nil), in) // the flags count where the line is silent
 	return &job, nil
 }
-

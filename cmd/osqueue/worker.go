@@ -44,9 +44,12 @@ TYPE=sh -c '…'. Its environment has OSQUEUE_JOB_ID, OSQUEUE_JOB_TYPE,
 OSQUEUE_ATTEMPT and OSQUEUE_TOKEN, a number that grows with every claim, to
 fence what the command writes elsewhere.
 
+A command whose job is cancelled, runs out of its time, or is taken back, is
+ended, with all that it has started: SIGTERM, and SIGKILL two seconds later.
+
 The worker stops on Ctrl-C or SIGTERM: it finishes the running jobs within
 --stop-timeout, ends the others and gives them back. A second Ctrl-C ends it at
-once.
+once. osqueue worker ls shows which workers there are.
 
 ` + exitHelp,
 		Example: `  osqueue worker --exec 'wc=wc -w'
@@ -63,6 +66,7 @@ once.
 	flags.DurationVar(&f.stopTimeout, "stop-timeout", worker.DefaultStopTimeout, "how long running jobs may go on after Ctrl-C")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "do not write a line for each job")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log also what is repeated")
+	cmd.AddCommand(newWorkerListCommand(g), newWorkerShowCommand(g))
 	return cmd
 }
 

@@ -1,0 +1,281 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	v1 "osqueue/api/v1"
+	"osqueue/client"
+)
+
+func newQueueCommand(g *globals) *cobra.Command {
+	cmd := newGroupCommand("queue", "Look at the types of jobs, pause and limit them",
+		`Every type of jobs is a queue, with figures and settings of its own. The jobs
+without type are one, too; its name is ''.`)
+	cmd.AddCommand(
+		newQueueListCommand(g), newQueueShowCommand(g), newQueuePauseCommand(g), newQueueResumeCommand(g),
+		newQueueSetCommand(g), newQueueResetCommand(g), newQueuePurgeCommand(g),
+	)
+	return cmd
+}
+
+func newQueueListCommand(g *globals) *cobra.Command {
+	return &cobra.Command{
+		Use:     "ls",
+		Aliases: []string{"list"},
+		Short:   "List the types that have jobs or settings",
+		Long: `Lists the types that have jobs or settings. OLDEST is the age of the oldest job
+that waits for a worker; LIMITS are the settings that hold claims back. With
+--json each line is one type.
+
+` + exitHelp,
+		Args: usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := g.client()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			t := &longTable{g: g, rows: [][]string{{"TYPE", "WAITING", "RUNNING", "SCHEDULED", "BLOCKED", "DONE", "DEAD", "CANCELLED", "OLDEST", "BYTES", "LIMITS"}}}
+			for q, err := range c.Queues(cmd.Context()) {
+				if err != nil {
+					return err
+				}
+				if err := t.add(q, func() []string { return queueRow(q, time.Now()) }); err != nil {
+					return err
+				}
+			}
+			return t.end()
+		},
+	}
+}
+
+func queueRow(q v1.Queue, now time.Time) []string {
+	return []string{
+		orDash(q.Type), strconv.Itoa(q.Unclaimed), strconv.Itoa(q.InProgress), strconv.Itoa(q.Scheduled), strconv.Itoa(q.Blocked),
+		strconv.Itoa(q.Completed), strconv.Itoa(q.Dead), strconv.Itoa(q.Cancelled),
+		agoText(q.OldestAt, now), sizeText(q.Bytes), limitsText(q.Settings),
+	}
+}
+
+// limitsText is what holds claims of a type back, in short.
+func limitsText(s v1.QueueSettings) string {
+	var parts []string
+	if s.Paused {
+		parts = append(parts, "paused")
+	}
+	if s.MaxRunning > 0 {
+		parts = append(parts, fmt.Sprintf("%d running", s.MaxRunning))
+	}
+	if s.MaxRunningPerGroup > 0 {
+		parts = append(parts, fmt.Sprintf("%d of a group", s.MaxRunningPerGroup))
+	}
+	if s.RatePerSecond > 0 {
+		parts = append(parts, rateText(s.RatePerSecond))
+	}
+	return orDash(strings.Join(parts, ", "))
+}
+
+func newQueueShowCommand(g *globals) *cobra.Command {
+	return &cobra.Command{
+		Use:   "show TYPE",
+		Short: "Show the figures and settings of a type",
+		Long:  "Shows the figures of a type, and those of its settings that are not the default.\n\n" + exitHelp,
+		Args:  usageArgs(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return g.withClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
+				q, err := c.Queue(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				return g.showQueue(q)
+			})
+		},
+	}
+}
+
+func (g *globals) showQueue(q v1.Queue) error {
+	if g.json {
+		return g.writeJSON(q)
+	}
+	rows := [][]string{
+		{"type", orDash(q.Type)},
+		{"waiting", strconv.Itoa(q.Unclaimed)},
+		{"running", strconv.Itoa(q.InProgress)},
+		{"scheduled", strconv.Itoa(q.Scheduled)},
+		{"blocked", strconv.Itoa(q.Blocked)},
+		{"done", strconv.Itoa(q.Completed)},
+		{"dead", strconv.Itoa(q.Dead)},
+		{"cancelled", strconv.Itoa(q.Cancelled)},
+		{"oldest", agoText(q.OldestAt, time.Now())},
+		{"bytes", sizeText(q.Bytes)},
+	}
+	return g.table(append(rows, settingRows(q.Settings)...))
+}
+
+// settingRows are the settings that are not the default, by the names of their
+// flags.
+func settingRows(s v1.QueueSettings) [][]string {
+	paused := ""
+	if s.Paused {
+		paused = "yes"
+	}
+	return set(
+		[]string{"paused", paused},
+		[]string{"max-running", countText(s.MaxRunning)},
+		[]string{"max-running-per-group", countText(s.MaxRunningPerGroup)},
+		[]string{"rate", rateText(s.RatePerSecond)},
+		[]string{"burst", countText(s.Burst)},
+		[]string{"lease", msOrNone(s.LeaseMs)},
+		[]string{"timeout", msOrNone(s.TimeoutMs)},
+		[]string{"max-attempts", pointed(s.MaxAttempts, countOf)},
+		[]string{"backoff", backoffText(s.Backoff)},
+		[]string{"retain", pointed(s.RetainMs, msText)},
+		[]string{"retain-count", pointed(s.RetainCount, countOf)},
+		[]string{"max-jobs", countText(s.MaxJobs)},
+		[]string{"max-bytes", sizeOrNone(s.MaxBytes)},
+		[]string{"max-payload", sizeOrNone(s.MaxPayload)},
+	)
+}
+
+func countOf(n int64) string { return strconv.FormatInt(n, 10) }
+
+// countText is a limit; "" for none.
+func countText(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return countOf(n)
+}
+
+func sizeOrNone(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return sizeText(n)
+}
+
+func pointed(n *int64, text func(int64) string) string {
+	if n == nil {
+		return ""
+	}
+	return text(*n)
+}
+
+func newQueuePauseCommand(g *globals) *cobra.Command {
+	return newQueueSwitch(g, "pause", "Let no more jobs of types be claimed",
+		"Lets no more jobs of the types be claimed. Those that run go on.", (*client.Client).PauseQueue)
+}
+
+func newQueueResumeCommand(g *globals) *cobra.Command {
+	return newQueueSwitch(g, "resume", "End the pause of types", "Ends the pause of the types.", (*client.Client).ResumeQueue)
+}
+
+func newQueueSwitch(g *globals, verb, short, long string,
+	do func(*client.Client, context.Context, string) (v1.Queue, error),
+) *cobra.Command {
+	return &cobra.Command{
+		Use:   verb + " TYPE…",
+		Short: short,
+		Long:  long + "\n\n" + exitHelp,
+		Args:  usageArgs(cobra.MinimumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return g.withClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
+				for _, kind := range args {
+					q, err := do(c, ctx, kind)
+					if err == nil {
+						err = g.queueLine(q)
+					}
+					if err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		},
+	}
+}
+
+// queueLine says how a type stands after a change.
+func (g *globals) queueLine(q v1.Queue) error {
+	if g.json {
+		return g.writeJSON(q)
+	}
+	state := "not paused"
+	if q.Settings.Paused {
+		state = "paused"
+	}
+	return g.printf("%s  %s; %d waiting, %d running\n", orDash(q.Type), state, q.Unclaimed, q.InProgress)
+}
+
+func newQueueResetCommand(g *globals) *cobra.Command {
+	return &cobra.Command{
+		Use:   "reset TYPE…",
+		Short: "Set all settings of types back to their defaults, also the pause",
+		Long:  "Sets all settings of the types back to their defaults, also the pause. Their jobs\nstay.\n\n" + exitHelp,
+		Args:  usageArgs(cobra.MinimumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return g.eachName(cmd.Context(), args, "reset", (*client.Client).RemoveQueue)
+		},
+	}
+}
+
+// eachName does something to each of the things that are named, and says so.
+func (g *globals) eachName(ctx context.Context, names []string, done string,
+	do func(*client.Client, context.Context, string) error,
+) error {
+	return g.withClient(ctx, func(ctx context.Context, c *client.Client) error {
+		for _, name := range names {
+			if err := do(c, ctx, name); err != nil {
+				return fmt.Errorf("%s: %w", orDash(name), err)
+			}
+			if err := g.nameDone(name, done); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (g *globals) nameDone(name, done string) error {
+	if g.json {
+		return g.writeJSON(map[string]string{"name": name, "done": done})
+	}
+	return g.printf("%s  %s\n", orDash(name), done)
+}
+
+func newQueuePurgeCommand(g *globals) *cobra.Command {
+	ch := *deleteJobs
+	ch.chosen = statusesWaiting
+	r := &changeRun{g: g, change: &ch}
+	cmd := &cobra.Command{
+		Use:   "purge TYPE",
+		Short: "Remove the jobs of a type that wait",
+		Long: `Removes the jobs of a type that wait: those that are blocked, scheduled or
+unclaimed. --status names others; all is every one that does not run. They are
+counted, and you are asked; --yes answers that beforehand, and is needed when
+stdin is no terminal.
+
+` + exitHelp,
+		Example: `  osqueue queue purge mail
+  osqueue queue purge mail --status all --yes`,
+		Args: usageArgs(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if args[0] == "" {
+				return usagef("a filter cannot name the jobs without type; see osqueue job delete")
+			}
+			r.command, r.filter.kind = cmd.CommandPath(), args[0]
+			return r.run(cmd.Context(), nil)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringSliceVar(&r.filter.status, "status", nil, "only "+strings.Join(ch.applies, ", ")+", several with commas, or all")
+	flags.BoolVarP(&r.yes, "yes", "y", false, "do not ask")
+	complete(cmd, "status", append([]string{v1.StatusAll}, ch.applies...)...)
+	return cmd
+}

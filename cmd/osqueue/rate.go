@@ -1,0 +1,32 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// parseRate reads how many a second, as in 10/s, 600/m or 5000/h.
+func parseRate(text string) (float64, error) {
+	number, factor := text, 1.0
+	for unit, seconds := range map[string]float64{"/s": 1, "/m": 60, "/h": 3600} {
+		if rest, ok := strings.CutSuffix(text, unit); ok {
+			number, factor = rest, seconds
+		}
+	}
+	n, err := strconv.ParseFloat(number, 64)
+	rate := n / factor
+	if err != nil || math.IsNaN(rate) || rate < 0.001 || rate > 1e6 {
+		return 0, fmt.Errorf("%q is no rate: write it as in 10/s, 600/m or 5000/h, at least 0.001 and at most 1000000 a second", text)
+	}
+	return rate, nil
+}
+
+// rateText is a rate in the notation that parseRate reads; "" for none.
+func rateText(perSecond float64) string {
+	if perSecond == 0 {
+		return ""
+	}
+	return strconv.FormatFloat(perSecond, 'g', 6, 64) + "/s"
+}

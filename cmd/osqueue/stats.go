@@ -1,0 +1,59 @@
+package main
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	v1 "osqueue/api/v1"
+	"osqueue/client"
+)
+
+func newStatsCommand(g *globals) *cobra.Command {
+	return &cobra.Command{
+		Use:   "stats",
+		Short: "Show the figures of the queue, by type",
+		Long:  "Shows the figures of the whole queue, and of each type.\n\n" + exitHelp,
+		Args:  usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return g.withClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
+				s, err := c.StatsByType(ctx)
+				if err != nil {
+					return err
+				}
+				return g.showStats(s)
+			})
+		},
+	}
+}
+
+func (g *globals) showStats(s v1.Stats) error {
+	if g.json {
+		return g.writeJSON(s)
+	}
+	all := v1.TypeStats{
+		Scheduled: s.Scheduled, Unclaimed: s.Unclaimed, InProgress: s.InProgress, Completed: s.Completed,
+		Dead: s.Dead, Cancelled: s.Cancelled, Blocked: s.Blocked, Bytes: s.Bytes,
+	}
+	rows := [][]string{{"TYPE", "WAITING", "RUNNING", "SCHEDULED", "BLOCKED", "DONE", "DEAD", "CANCELLED", "BYTES"}}
+	for _, kind := range slices.Sorted(maps.Keys(s.Types)) {
+		rows = append(rows, statsRow(orDash(kind), s.Types[kind]))
+	}
+	rows = append(rows, statsRow("(all)", all))
+	if err := g.table(rows); err != nil {
+		return err
+	}
+	return g.printf("ever: %d completed, %d dead, %d cancelled; %s\n",
+		s.CompletedTotal, s.DeadTotal, s.CancelledTotal, plural(uint64(s.Workers), "worker"))
+}
+
+func statsRow(name string, t v1.TypeStats) []string {
+	row := []string{name}
+	for _, n := range []int{t.Unclaimed, t.InProgress, t.Scheduled, t.Blocked, t.Completed, t.Dead, t.Cancelled} {
+		row = append(row, strconv.Itoa(n))
+	}
+	return append(row, sizeText(t.Bytes))
+}

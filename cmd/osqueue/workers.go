@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	v1 "osqueue/api/v1"
+	"osqueue/client"
+)
+
+func newWorkerListCommand(g *globals) *cobra.Command {
+	return &cobra.Command{
+		Use:     "ls",
+		Aliases: []string{"list"},
+		Short:   "List the registered workers",
+		Long:    "Lists the registered workers. With --json each line is one worker.\n\n" + exitHelp,
+		Args:    usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return g.withClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
+				workers, err := c.Workers(ctx)
+				if err != nil {
+					return err
+				}
+				t := &longTable{g: g, rows: [][]string{workerColumns}}
+				for _, w := range workers {
+					if err := t.add(w, func() []string { return workerRow(w, time.Now()) }); err != nil {
+						return err
+					}
+				}
+				return t.end()
+			})
+		},
+	}
+}
+
+var workerColumns = []string{"NAME", "RUNNING", "SEEN", "SINCE", "VERSION", "TYPES"}
+
+func workerRow(w v1.Worker, now time.Time) []string {
+	return []string{
+		w.Name, strconv.Itoa(w.Running), agoText(w.LastSeen, now) + " ago", agoText(w.RegisteredAt, now),
+		orDash(w.Version), typesText(w.Types),
+	}
+}
+
+// typesText are the types of a worker; none are all.
+func typesText(types []string) string {
+	if len(types) == 0 {
+		return "any"
+	}
+	return clip(strings.Join(types, ","))
+}
+
+func newWorkerShowCommand(g *globals) *cobra.Command {
+	return &cobra.Command{
+		Use:   "show NAME",
+		Short: "Show a registered worker, and the jobs that it holds",
+		Long:  "Shows a registered worker, and the first of the jobs that it holds.\n\n" + exitHelp,
+		Args:  usageArgs(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return g.withClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
+				w, err := c.Worker(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				return g.showWorker(w)
+			})
+		},
+	}
+}
+
+func (g *globals) showWorker(w v1.Worker) error {
+	if g.json {
+		return g.writeJSON(w)
+	}
+	types := "any"
+	if len(w.Types) > 0 {
+		types = strings.Join(w.Types, " ")
+	}
+	rows := [][]string{
+		{"name", w.Name},
+		{"types", types},
+		{"registered", clockTime(w.RegisteredAt)},
+		{"last seen", clockTime(w.LastSeen)},
+		{"running", strconv.Itoa(w.Running)},
+	}
+	rows = append(rows, set([]string{"version", w.Version}, []string{"address", w.Address})...)
+	for _, id := range w.JobIDs {
+		rows = append(rows, []string{"job", id})
+	}
+	return g.table(rows)
+}
