@@ -15,6 +15,8 @@ import (
 var fuzzTargets = []string{
 	"/v1/jobs", "/v1/jobs/batch", "/v1/jobs/claim", "/v1/jobs/heartbeat", "/v1/jobs/complete",
 	"/v1/jobs/a/heartbeat", "/v1/jobs/a/complete", "/v1/jobs/a/fail", "/v1/jobs/a/release", "/v1/workers",
+	"/v1/jobs/fail", "/v1/jobs/release", "/v1/jobs/a/progress", "/v1/batches",
+	"/v1/jobs/cancel", "/v1/jobs/retry", "/v1/jobs/delete",
 }
 
 // FuzzBodies sends any body to any route. Nothing may fail inside, every
@@ -29,6 +31,15 @@ func FuzzBodies(f *testing.F) {
 		`{"workerId":"w","token":4294967297}`, `{"workerId":null,"result":{"a":1,"a":2}}`,
 		`{"error":"boom\u0000","retryable":false,"delayMs":10}`, `{}`,
 		`{"name":"w","types":["t"],"version":"1","address":"h:1"}`,
+		`{"workerId":"w","jobs":[{"jobId":"a","token":4294967297,"error":"e","retryable":false,"delayMs":0}]}`,
+		`{"workerId":"w","jobs":[{"jobId":"a"},{"jobId":"a","progress":{"percent":100,"message":"\ud800"}}]}`,
+		`{"workerId":"w","progress":{"percent":7,"message":"m","at":5}}`,
+		`{"id":"b","jobs":[{"id":"x","after":["a","y"],"afterFailure":"run"},{"id":"y","tags":["t"],"group":"g"}],` +
+			`"callback":{"type":"done"},"callbackOn":"completed"}`,
+		`{"ids":["a","b","a"]}`, `{"filter":{"all":true},"limit":1,"cursor":"AwEF"}`,
+		`{"filter":{"type":"t","tag":"","group":null,"statuses":["in_progress","dead"],"createdFrom":1700000000000}}`,
+		`{"uniqueKey":"k","uniqueScope":"period","uniqueMs":5,"backoff":{"kind":"linear","baseMs":1,"jitter":100},"timeoutMs":9}`,
+		`{"id":"a","id":"b","payload":{"x":1,"x":2}}`, `{"payload":[[[[[[{"a":[]}]]]]]]}`,
 		`[]`, `null`, `{"id":`, "\xff", `{"id":"a"}}`, `{"token":-1}`, `{"max":1e9}`, `{"waitMs":5,"max":1}`,
 	} {
 		f.Add(i%len(fuzzTargets), body, i%2 == 0)

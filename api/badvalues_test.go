@@ -1,0 +1,255 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	v1 "osqueue/api/v1"
+)
+
+// Values that are wrong for a kind of member, whatever it is for.
+var (
+	badNames = []string{
+		`"` + strings.Repeat("x", 257) + `"`, `"a\u0000"`, `"a\nb"`, `"\u007f"`, `"\u0085"`, `"\ud800"`, `7`, `1.5`, `true`, `["a"]`, `{}`, `NaN`,
+	}
+	badLookups   = []string{`"` + strings.Repeat("x", 257) + `"`, `"a\u0000"`, `7`, `false`, `[]`, `{}`}
+	badIDs       = []string{`"` + strings.Repeat("x", 129) + `"`, `"a b"`, `"a\u0000"`, `"ü"`, `".."`, `"\ud800"`, `7`, `[]`, `{}`}
+	badJobIDs    = []string{`""`, `"` + strings.Repeat("x", 1025) + `"`, `null`, `7`, `[]`, `{}`}
+	badIntegers  = []string{`1.5`, `1.0`, `1e3`, `"1"`, `true`, `[1]`, `{}`, `9223372036854775808`, `-9223372036854775809`, `NaN`, `Infinity`}
+	badDurations = append([]string{`-1`, `-9223372036854775808`, `9223372036854775807`, `316224000001`}, badIntegers...)
+	badTimes     = append([]string{`-1`, `1`, `1700000000`, `9223372036854775807`}, badIntegers...)
+	badPoints    = append([]string{`-1`, `1`, `1700000000`}, badIntegers...) // in the past, too
+	badTokens    = []string{`-1`, `1.5`, `"1"`, `true`, `[]`, `{}`, `18446744073709551616`, `NaN`}
+	badFlags     = []string{`0`, `"true"`, `[]`, `{}`}
+	badLists     = []string{`"a"`, `7`, `true`, `{}`}
+	badObjects   = []string{`"a"`, `7`, `true`, `[]`}
+	badWords     = []string{`"nope"`, `"ACTIVE"`, `"x\u0000"`, `7`, `true`, `[]`, `{}`}
+	anyText      = []string{`7`, `true`, `[]`, `{}`}
+)
+
+func items(values []string) []string {
+	out := []string{`"a"`, `7`, `{}`}
+	for _, v := range values {
+		out = append(out, "["+v+"]")
+	}
+	return out
+}
+
+// badMembers are, for each body, the wrong values of each of its members.
+var badMembers = map[reflect.Type]map[string][]string{
+	reflect.TypeFor[v1.NewJob](): {
+		"id": badIDs, "type": badNames, "payload": {`NaN`, `{"a":}`, `'x'`}, "priority": append([]string{`2147483648`}, badIntegers...),
+		"runAt": badTimes, "delayMs": badDurations, "maxAttempts": append([]string{`-1`, `2147483648`}, badIntegers...),
+		"leaseMs": append([]string{`86400001`}, badDurations...), "backoff": badObjects, "timeoutMs": badDurations, "group": badNames,
+		"tags":      append(items(badNames), `[""]`, `["`+strings.Repeat("x", 101)+`"]`, `[`+strings.Repeat(`"a",`, 20)+`"b"]`, `[null]`),
+		"uniqueKey": badNames, "uniqueScope": append([]string{`"active"`}, badWords...), "uniqueMs": append([]string{`1`}, badDurations...),
+		"after":        append(items(badJobIDs), `[`+strings.Repeat(`"a",`, 100)+`"b"]`),
+		"afterFailure": badWords, "batchId": badIDs,
+	},
+	reflect.TypeFor[v1.Backoff](): {
+		"kind": append([]string{`""`, `null`}, badWords...), "baseMs": append([]string{`0`, `null`}, badDurations...), "capMs": badDurations,
+		"jitter": append([]string{`-1`, `101`, `9223372036854775807`}, badIntegers...),
+	},
+	reflect.TypeFor[v1.Claim](): {
+		"workerId": badNames, "types": append(items(badLookups), `[`+strings.Repeat(`"a",`, 100)+`"b"]`),
+		"max": append([]string{`0`, `-1`, `2147483648`}, badIntegers...), "waitMs": append([]string{`-1`}, badIntegers...),
+		"leaseMs": append([]string{`86400001`}, badDurations...), "requestId": badNames,
+	},
+	reflect.TypeFor[v1.Heartbeat](): {"workerId": badLookups, "token": badTokens, "progress": badObjects},
+	reflect.TypeFor[v1.Progress](): {
+		"percent": {`-1`, `101`, `255`, `256`, `1.5`, `"1"`, `true`, `[]`, `NaN`}, "message": anyText, "at": badIntegers,
+	},
+	reflect.TypeFor[v1.Complete](): {"workerId": badLookups, "token": badTokens, "result": {`NaN`, `{`}},
+	reflect.TypeFor[v1.Fail](): {
+		"workerId": badLookups, "token": badTokens, "error": anyText, "retryable": badFlags, "delayMs": badDurations,
+	},
+	reflect.TypeFor[v1.Release]():        {"workerId": badLookups, "token": badTokens},
+	reflect.TypeFor[v1.HeartbeatBatch](): {"workerId": badLookups, "jobs": badLists},
+	reflect.TypeFor[v1.CompleteBatch]():  {"workerId": badLookups, "jobs": badLists},
+	reflect.TypeFor[v1.FailBatch]():      {"workerId": badLookups, "jobs": badLists},
+	reflect.TypeFor[v1.ReleaseBatch]():   {"workerId": badLookups, "jobs": badLists},
+	reflect.TypeFor[v1.Lease]():          {"jobId": badJobIDs, "token": badTokens, "progress": badObjects},
+	reflect.TypeFor[v1.CompleteLease]():  {"jobId": badJobIDs, "token": badTokens, "result": {`NaN`}},
+	reflect.TypeFor[v1.FailLease](): {
+		"jobId": badJobIDs, "token": badTokens, "error": anyText, "retryable": badFlags, "delayMs": badDurations,
+	},
+	reflect.TypeFor[v1.Batch](): {"jobs": append([]string{`[]`, `null`}, badLists...)},
+	reflect.TypeFor[v1.NewBatch](): {
+		"id": badIDs, "jobs": badLists, "callback": badObjects, "callbackOn": append([]string{`"ended"`}, badWords...),
+	},
+	reflect.TypeFor[v1.ChangeJobs](): {
+		"ids": append(items(badJobIDs), `[]`), "filter": append([]string{`{}`}, badObjects...),
+		"limit": append([]string{`-1`, `1`}, badIntegers...), "cursor": {`"x"`, `"AQI"`, `"\u0000"`, `7`, `[]`},
+	},
+	reflect.TypeFor[v1.Filter](): {
+		"all": append([]string{`true`}, badFlags...), "type": badLookups, "tag": badLookups, "group": badLookups, "batchId": badLookups,
+		"statuses": append(items(badWords), `["all"]`, `["dead","dead","dead","dead","dead","dead","dead","dead"]`),
+		"workerId": append([]string{`""`}, badLookups...), "createdFrom": badPoints, "createdBefore": badPoints,
+	},
+	reflect.TypeFor[v1.WorkerInfo](): {
+		"name": append([]string{`""`, `null`}, badNames...), "types": items(badNames), "version": badNames, "address": badNames,
+	},
+}
+
+// badBody is where a body stands: %s in it is the member under test.
+type badBody struct {
+	path  string
+	of    reflect.Type
+	body  string // with %s for the object's members
+	under string // the member that the object is, as a pointer
+	with  map[string]string
+}
+
+// badBodies are all bodies of requests on jobs, batches and workers, and their
+// parts.
+var badBodies = []badBody{
+	{path: "/v1/jobs", of: reflect.TypeFor[v1.NewJob](), body: `{%s}`},
+	{path: "/v1/jobs", of: reflect.TypeFor[v1.Backoff](), body: `{"backoff":{%s}}`, under: "/backoff", with: backoffWith},
+	{path: "/v1/jobs/batch", of: reflect.TypeFor[v1.Batch](), body: `{%s}`},
+	{path: "/v1/jobs/batch", of: reflect.TypeFor[v1.NewJob](), body: `{"jobs":[{},{%s}]}`, under: "/jobs/1"},
+	{path: "/v1/jobs/batch", of: reflect.TypeFor[v1.Backoff](), body: `{"jobs":[{"backoff":{%s}}]}`, under: "/jobs/0/backoff", with: backoffWith},
+	{path: "/v1/batches", of: reflect.TypeFor[v1.NewBatch](), body: `{%s}`},
+	{path: "/v1/batches", of: reflect.TypeFor[v1.NewJob](), body: `{"jobs":[{%s}]}`, under: "/jobs/0"},
+	{path: "/v1/batches", of: reflect.TypeFor[v1.NewJob](), body: `{"callback":{%s}}`, under: "/callback"},
+	{path: "/v1/jobs/claim", of: reflect.TypeFor[v1.Claim](), body: `{%s}`, with: map[string]string{"requestId": `"workerId":"w",`}},
+	{path: "/v1/jobs/a/heartbeat", of: reflect.TypeFor[v1.Heartbeat](), body: `{%s}`},
+	{path: "/v1/jobs/a/heartbeat", of: reflect.TypeFor[v1.Progress](), body: `{"progress":{%s}}`, under: "/progress"},
+	{path: "/v1/jobs/a/progress", of: reflect.TypeFor[v1.Heartbeat](), body: `{%s}`},
+	{path: "/v1/jobs/a/progress", of: reflect.TypeFor[v1.Progress](), body: `{"progress":{%s}}`, under: "/progress"},
+	{path: "/v1/jobs/a/complete", of: reflect.TypeFor[v1.Complete](), body: `{%s}`},
+	{path: "/v1/jobs/a/fail", of: reflect.TypeFor[v1.Fail](), body: `{%s}`},
+	{path: "/v1/jobs/a/release", of: reflect.TypeFor[v1.Release](), body: `{%s}`},
+	{path: "/v1/jobs/heartbeat", of: reflect.TypeFor[v1.HeartbeatBatch](), body: `{%s}`, with: jobsWith},
+	{path: "/v1/jobs/heartbeat", of: reflect.TypeFor[v1.Lease](), body: `{"jobs":[{%s}]}`, under: "/jobs/0", with: leaseWith},
+	{path: "/v1/jobs/heartbeat", of: reflect.TypeFor[v1.Progress](), body: `{"jobs":[{"jobId":"a"},{"jobId":"a","progress":{%s}}]}`, under: "/jobs/1/progress"},
+	{path: "/v1/jobs/complete", of: reflect.TypeFor[v1.CompleteBatch](), body: `{%s}`, with: jobsWith},
+	{path: "/v1/jobs/complete", of: reflect.TypeFor[v1.CompleteLease](), body: `{"jobs":[{%s}]}`, under: "/jobs/0", with: leaseWith},
+	{path: "/v1/jobs/fail", of: reflect.TypeFor[v1.FailBatch](), body: `{%s}`, with: jobsWith},
+	{path: "/v1/jobs/fail", of: reflect.TypeFor[v1.FailLease](), body: `{"jobs":[{%s}]}`, under: "/jobs/0", with: leaseWith},
+	{path: "/v1/jobs/release", of: reflect.TypeFor[v1.ReleaseBatch](), body: `{%s}`, with: jobsWith},
+	{path: "/v1/jobs/release", of: reflect.TypeFor[v1.Lease](), body: `{"jobs":[{%s}]}`, under: "/jobs/0", with: leaseWith},
+	{path: "/v1/jobs/cancel", of: reflect.TypeFor[v1.ChangeJobs](), body: `{%s}`, with: changeWith},
+	{path: "/v1/jobs/retry", of: reflect.TypeFor[v1.ChangeJobs](), body: `{%s}`, with: changeWith},
+	{path: "/v1/jobs/delete", of: reflect.TypeFor[v1.ChangeJobs](), body: `{%s}`, with: changeWith},
+	{path: "/v1/jobs/cancel", of: reflect.TypeFor[v1.Filter](), body: `{"filter":{%s}}`, under: "/filter", with: filterWith},
+	{path: "/v1/jobs/delete", of: reflect.TypeFor[v1.Filter](), body: `{"filter":{%s}}`, under: "/filter", with: filterWith},
+	{path: "/v1/workers", of: reflect.TypeFor[v1.WorkerInfo](), body: `{%s}`, with: map[string]string{"": `"name":"w",`, "name": ``}},
+}
+
+// What stands in front of the member under test, to let it be looked at: by
+// the member, or "" for all others.
+var (
+	backoffWith = map[string]string{"": `"kind":"fixed",`, "kind": `"baseMs":1,`, "capMs": `"kind":"fixed","baseMs":1,`, "jitter": `"kind":"fixed","baseMs":1,`}
+	jobsWith    = map[string]string{"workerId": `"jobs":[{"jobId":"a"}],`}
+	leaseWith   = map[string]string{"": `"jobId":"a",`, "jobId": ``}
+	changeWith  = map[string]string{"limit": `"ids":["a"],`, "cursor": `"filter":{"all":true},`}
+	filterWith  = map[string]string{"": `"statuses":["dead"],`, "statuses": ``}
+)
+
+func (b *badBody) prefix(member string) string {
+	if text, there := b.with[member]; there {
+		return text
+	}
+	return b.with[""]
+}
+
+// Each wrong value of each member of each body is refused, and the answer says
+// which member it is.
+func TestEveryBadValueNamesItsMember(t *testing.T) {
+	for _, b := range badBodies {
+		g := newRig(t)
+		for member, values := range badMembers[b.of] {
+			for _, value := range values {
+				body := fmt.Sprintf(b.body, b.prefix(member)+`"`+member+`":`+value)
+				a := g.do("POST", b.path, body)
+				what := fmt.Sprintf("%s %.200s", b.path, body)
+				if a.status != 400 {
+					t.Errorf("%s: answered %d %s", what, a.status, a.body)
+					continue
+				}
+				checkBlame(t, what, refused(t, a, 400, v1.TagBadRequest), b.under+"/"+member, value)
+			}
+		}
+		if n := g.node.written(); n != 0 {
+			t.Errorf("%s, %s: %d bodies were written all the same", b.path, b.of, n)
+		}
+	}
+}
+
+// checkBlame wants a problem to name the member, or, where the body is no JSON,
+// the place.
+func checkBlame(t *testing.T, what string, p v1.Problem, pointer, value string) {
+	t.Helper()
+	if !json.Valid([]byte(value)) || strings.Contains(value, "NaN") {
+		if !strings.Contains(p.Detail, "not valid JSON") || !strings.Contains(p.Detail, "column") {
+			t.Errorf("%s: %q does not say where", what, p.Detail)
+		}
+		return
+	}
+	name := pointer[strings.LastIndexByte(pointer, '/')+1:]
+	if !strings.Contains(p.Detail, name) {
+		t.Errorf("%s: %q does not name %s", what, p.Detail, name)
+	}
+	if len(p.Members) != 1 || !(p.Members[0] == pointer || strings.HasPrefix(p.Members[0], pointer+"/")) {
+		t.Errorf("%s: members %q, want %s (%s)", what, p.Members, pointer, p.Detail)
+	}
+	if len(p.Detail) > 700 {
+		t.Errorf("%s: a detail of %d bytes", what, len(p.Detail))
+	}
+	for _, inside := range []string{"json:", "jsontext", "Go ", "int32", "int64", "uint", "v1.", "fsm"} {
+		if strings.Contains(p.Detail, inside) {
+			t.Errorf("%s: %q speaks of %q", what, p.Detail, inside)
+		}
+	}
+}
+
+// No body and no member is left out of the table.
+func TestTheTableOfBadValuesIsWhole(t *testing.T) {
+	tested := map[reflect.Type]bool{}
+	for _, b := range badBodies {
+		tested[b.of] = true
+	}
+	for typ, members := range badMembers {
+		if !tested[typ] {
+			t.Errorf("%s is in no body", typ)
+		}
+		var want []string
+		for i := range typ.NumField() {
+			name, _, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ",")
+			want = append(want, name)
+			if part := partOf(typ.Field(i).Type); part != nil && badMembers[part] == nil {
+				t.Errorf("%s.%s is not tested", typ, name)
+			}
+		}
+		for name := range members {
+			if !slices.Contains(want, name) {
+				t.Errorf("%s has no member %s", typ, name)
+			}
+		}
+		for _, name := range want {
+			if len(members[name]) == 0 {
+				t.Errorf("%s.%s is not tested", typ, name)
+			}
+		}
+	}
+}
+
+// partOf is the struct that a member holds; nil if it holds none.
+func partOf(t reflect.Type) reflect.Type {
+	if t == reflect.TypeFor[jsontext.Value]() {
+		return nil
+	}
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct {
+		return nil
+	}
+	return t
+}

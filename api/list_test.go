@@ -1,0 +1,171 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"pgregory.net/rapid"
+
+	v1 "osqueue/api/v1"
+	"osqueue/fsm"
+)
+
+// Every list is the list of all jobs, cut down: whichever index it comes from,
+// on whatever pages, in the same order, and a cursor of one filter goes on in
+// another.
+func TestListsAreCutsOfTheWholeList(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		g := newRig(t)
+		drawJobs(rt, g)
+		all := ok[v1.JobList](t, g.do("GET", "/v1/jobs?status=all", "")).Jobs
+		q := drawQuery(rt)
+		var want []string
+		for i := range all {
+			if wanted := q; matchesQuery(&all[i], wanted) {
+				want = append(want, all[i].ID)
+			}
+		}
+		g.s.cfg.Limits.ListScan = rapid.IntRange(1, 50).Draw(rt, "scan")
+		var got []string
+		for range 500 {
+			ids, next := g.listed("?" + q.Encode())
+			got = append(got, ids...)
+			if next == "" {
+				break
+			}
+			q.Set(v1.ParamCursor, next)
+		}
+		if !slices.Equal(got, want) {
+			rt.Fatalf("%s: got %v, want %v", q.Encode(), got, want)
+		}
+	})
+}
+
+// drawJobs fills the queue with jobs of every kind.
+func drawJobs(rt *rapid.T, g *rig) {
+	short := rapid.SampledFrom([]string{"", "a", "b"})
+	ok[v1.BatchCreated](g.t, g.do("POST", "/v1/batches", `{"id":"batch","jobs":[{"id":"open","delayMs":1000000}]}`))
+	for i := range rapid.IntRange(0, 25).Draw(rt, "jobs") {
+		id := "j" + strconv.Itoa(i)
+		job := v1.NewJob{ID: id, Type: short.Draw(rt, "type"), Group: short.Draw(rt, "group")}
+		if tag := short.Draw(rt, "tag"); tag != "" {
+			job.Tags = []string{tag, "every"}
+		}
+		if rapid.Bool().Draw(rt, "in the batch") {
+			job.BatchID = "batch"
+		}
+		if rapid.IntRange(0, 4).Draw(rt, "later") == 0 {
+			job.DelayMs = 1_000_000
+		}
+		body, _ := json.Marshal(job)
+		ok[v1.Enqueued](g.t, g.do("POST", "/v1/jobs", string(body)))
+		switch rapid.IntRange(0, 5).Draw(rt, "then") {
+		case 0:
+			g.do("POST", "/v1/jobs/"+id+"/cancel", "")
+		case 1, 2:
+			g.do("POST", "/v1/jobs/claim", `{"workerId":"w`+short.Draw(rt, "worker")+`"}`)
+		case 3:
+			j := ok[v1.ClaimedJob](g.t, g.do("POST", "/v1/jobs/claim", `{"workerId":"w"}`))
+			if j.JobID != "" {
+				g.do("POST", "/v1/jobs/"+j.JobID+"/fail", `{"workerId":"w","retryable":false}`)
+			}
+		case 4:
+			g.node.tick(time.Second)
+		}
+	}
+}
+
+func drawQuery(rt *rapid.T) url.Values {
+	q := url.Values{}
+	statuses := rapid.SliceOfNDistinct(rapid.SampledFrom(statusNames()), 1, 4, rapid.ID[string]).Draw(rt, "statuses")
+	q.Set(v1.ParamStatus, strings.Join(statuses, ","))
+	for name, values := range map[string][]string{
+		v1.ParamType: {"a", "b", "nope"}, v1.ParamTag: {"a", "every"}, v1.ParamGroup: {"a", "b"}, v1.ParamBatch: {"batch", "nope"},
+		v1.ParamWorker: {"w", "wa"}, v1.ParamCron: {"nope"},
+		v1.ParamCreatedFrom:   {strconv.Itoa(startMs + 1000), strconv.Itoa(startMs + 3000)},
+		v1.ParamCreatedBefore: {strconv.Itoa(startMs + 1), strconv.Itoa(startMs + 3000)},
+	} {
+		if rapid.IntRange(0, 3).Draw(rt, "by "+name) == 0 {
+			q.Set(name, rapid.SampledFrom(values).Draw(rt, name))
+		}
+	}
+	q.Set(v1.ParamLimit, strconv.Itoa(rapid.IntRange(1, 30).Draw(rt, "limit")))
+	return q
+}
+
+func matchesQuery(j *v1.Job, q url.Values) bool {
+	at := func(name string, otherwise int64) int64 {
+		if n, err := strconv.ParseInt(q.Get(name), 10, 64); err == nil {
+			return n
+		}
+		return otherwise
+	}
+	is := func(name, value string) bool { return q.Get(name) == "" || q.Get(name) == value }
+	worker := ""
+	if j.WorkerID != nil {
+		worker = *j.WorkerID
+	}
+	tag := q.Get(v1.ParamTag)
+	return slices.Contains(strings.Split(q.Get(v1.ParamStatus), ","), j.Status) && is(v1.ParamType, j.Type) &&
+		is(v1.ParamGroup, j.Group) && is(v1.ParamBatch, j.BatchID) && is(v1.ParamWorker, worker) && is(v1.ParamCron, j.Cron) &&
+		(tag == "" || slices.Contains(j.Tags, tag)) &&
+		j.CreatedAt >= at(v1.ParamCreatedFrom, 0) && j.CreatedAt < at(v1.ParamCreatedBefore, startMs*2)
+}
+
+// A cursor is a place in the one order of all jobs.
+func TestCursorsGoOnInOtherLists(t *testing.T) {
+	g := newRig(t)
+	for i := range 4 {
+		ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", fmt.Sprintf(`{"id":"j%d","type":"t","tags":["x"]}`, i)))
+	}
+	_, next := g.listed("?limit=2&tag=x")
+	for _, query := range []string{"?type=t", "?tag=x", "?status=all", "?type=t&tag=x"} {
+		if ids, _ := g.listed(query + "&cursor=" + next); fmt.Sprint(ids) != "[j2 j3]" {
+			t.Errorf("%s: %v", query, ids)
+		}
+	}
+	// The end of all places.
+	for _, query := range []string{"?type=t", "?tag=x", "?batch=b", "?status=all", "?worker=w&status=in_progress"} {
+		if ids, next := g.listed(query + "&cursor=" + cursorOf(1<<64-1)); len(ids) != 0 || next != "" {
+			t.Errorf("%s: %v, next %q", query, ids, next)
+		}
+	}
+}
+
+func TestBadListQueries(t *testing.T) {
+	g := newRig(t)
+	long := strings.Repeat("x", 1025)
+	for query, say := range map[string]string{
+		"tag=%00": "tag contains", "type=a%00": "type contains", "group=%00": "group contains", "worker=%00": "worker contains",
+		"batch=" + long: "batch is longer", "cron=" + long: "cron is longer",
+		"createdFrom=x": "createdFrom is", "createdFrom=-1": "createdFrom is", "createdFrom=1700000000": "createdFrom is",
+		"createdFrom=1.5": "createdFrom is", "createdBefore=99999999999999999999": "createdBefore is", "createdBefore=NaN": "createdBefore is",
+		"status=running": "status \"running\" is not known; all and scheduled, unclaimed, in_progress, completed, dead, cancelled, blocked are",
+		"limit=1e3":      "limit is", "limit=99999999999999999999": "limit is", "cursor=AwEF": "cursor is",
+	} {
+		p := refused(t, g.do("GET", "/v1/jobs?"+query, ""), http.StatusBadRequest, v1.TagBadRequest)
+		if !strings.HasPrefix(p.Detail, say) {
+			t.Errorf("%s: %q", query, p.Detail)
+		}
+	}
+}
+
+func TestListOfBlocked(t *testing.T) {
+	g := newRig(t)
+	g.submit("a", "t")
+	ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", `{"id":"b","after":["a"]}`))
+	out := ok[v1.JobList](t, g.do("GET", "/v1/jobs", ""))
+	if len(out.Jobs) != 2 || out.Jobs[1].Status != v1.StatusBlocked || out.Blocked != 1 || out.Total != 1 {
+		t.Fatalf("got %+v", out)
+	}
+	if g.node.Job("b").Status != fsm.Blocked || ok[v1.Status](t, g.do("GET", "/status", "")).Tasks.Blocked != 1 {
+		t.Fatal("the status does not count it")
+	}
+}

@@ -1,0 +1,63 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	v1 "osqueue/api/v1"
+)
+
+func TestWorkersAndTheirJobs(t *testing.T) {
+	g := newRig(t, func(c *Config) { c.Limits.WorkerJobs = 2 })
+	for _, name := range []string{"w", "v", "w/2"} {
+		ok[v1.WorkerAnswer](t, g.do("POST", "/v1/workers", `{"name":"`+name+`"}`))
+	}
+	for i := range 3 {
+		g.submit(fmt.Sprintf("j%d", i), "t")
+		g.claim1()
+	}
+	out := ok[v1.Worker](t, g.do("GET", "/v1/workers/w", ""))
+	if out.Running != 3 || fmt.Sprint(out.JobIDs) != "[j0 j1]" || out.Name != "w" || out.RegisteredAt != startMs {
+		t.Fatalf("got %+v", out)
+	}
+	if out := ok[v1.Worker](t, g.do("GET", "/v1/workers/w%2F2", "")); out.Name != "w/2" || out.Running != 0 || out.JobIDs != nil {
+		t.Fatalf("got %+v", out)
+	}
+	p := refused(t, g.do("GET", "/v1/workers/x", ""), http.StatusNotFound, v1.TagNotFound)
+	if !strings.Contains(p.Title, "worker") {
+		t.Fatalf("problem %+v", p)
+	}
+	list := ok[v1.WorkerList](t, g.do("GET", "/v1/workers", ""))
+	if len(list.Workers) != 3 || list.Workers[1].Running != 3 || list.Workers[1].JobIDs != nil || list.NextCursor != "" {
+		t.Fatalf("got %+v", list)
+	}
+}
+
+func TestWorkerPages(t *testing.T) {
+	g := newRig(t)
+	for i := range 5 {
+		ok[v1.WorkerAnswer](t, g.do("POST", "/v1/workers", fmt.Sprintf(`{"name":"w%d"}`, i)))
+	}
+	var names []string
+	query := "?limit=2"
+	for range 9 {
+		out := ok[v1.WorkerList](t, g.do("GET", "/v1/workers"+query, ""))
+		for _, w := range out.Workers {
+			names = append(names, w.Name)
+		}
+		if out.NextCursor == "" {
+			break
+		}
+		query = "?limit=2&cursor=" + out.NextCursor
+		// Who is gone is no place to get lost.
+		ok[v1.WorkerAnswer](t, g.do("DELETE", "/v1/workers/"+names[len(names)-1], ""))
+	}
+	if fmt.Sprint(names) != "[w0 w1 w2 w3 w4]" {
+		t.Fatalf("got %v", names)
+	}
+	for _, query := range []string{"?limit=-1", "?cursor=%21", "?cursor=" + cursorOf(3)} {
+		refused(t, g.do("GET", "/v1/workers"+query, ""), http.StatusBadRequest, v1.TagBadRequest)
+	}
+}
