@@ -60,6 +60,8 @@ type Reader interface {
 	View() *fsm.View
 	// TypeStats are the figures of every type that has jobs.
 	TypeStats() map[string]fsm.TypeStats
+	// Events is the history of what this node has applied.
+	Events() *cluster.History
 	// Document is the state in the form of queue.json.
 	Document(ctx context.Context) ([]byte, error)
 }

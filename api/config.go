@@ -61,6 +61,8 @@ type Limits struct {
 	ListScan   int // jobs looked at for one page
 	ListBytes  int // a page ends when it is larger
 	WorkerJobs int // jobs that are named of one worker
+
+	Streams int // of events at once
 }
 
 // DefaultLimits are the limits of a Config that names none.
@@ -83,6 +85,7 @@ func DefaultLimits() Limits {
 		ListScan:     20_000,
 		ListBytes:    8 << 20,
 		WorkerJobs:   100,
+		Streams:      256,
 	}
 }
 
@@ -96,19 +99,23 @@ type Timeouts struct {
 	Body    time.Duration // to read all of it
 	Answer  time.Duration // to write the answer, beside what the request waits
 	Idle    time.Duration // of a connection between requests
+	// KeepAlive is after how long a silent stream of events gives a sign of
+	// life.
+	KeepAlive time.Duration
 }
 
 // DefaultTimeouts are the timeouts of a Config that names none.
 func DefaultTimeouts() Timeouts {
 	return Timeouts{
-		Wait:    time.Minute,
-		Commit:  10 * time.Second,
-		Fresh:   5 * time.Second,
-		Forward: 15 * time.Second,
-		Header:  5 * time.Second,
-		Body:    30 * time.Second,
-		Answer:  30 * time.Second,
-		Idle:    2 * time.Minute,
+		Wait:      time.Minute,
+		Commit:    10 * time.Second,
+		Fresh:     5 * time.Second,
+		Forward:   15 * time.Second,
+		Header:    5 * time.Second,
+		Body:      30 * time.Second,
+		Answer:    30 * time.Second,
+		Idle:      2 * time.Minute,
+		KeepAlive: 15 * time.Second,
 	}
 }
 
@@ -156,20 +163,22 @@ func (l Limits) withDefaults() Limits {
 		ListScan:     or(l.ListScan, d.ListScan),
 		ListBytes:    or(l.ListBytes, d.ListBytes),
 		WorkerJobs:   or(l.WorkerJobs, d.WorkerJobs),
+		Streams:      or(l.Streams, d.Streams),
 	}
 }
 
 func (t Timeouts) withDefaults() Timeouts {
 	d := DefaultTimeouts()
 	return Timeouts{
-		Wait:    or(t.Wait, d.Wait),
-		Commit:  or(t.Commit, d.Commit),
-		Fresh:   or(t.Fresh, d.Fresh),
-		Forward: or(t.Forward, d.Forward),
-		Header:  or(t.Header, d.Header),
-		Body:    or(t.Body, d.Body),
-		Answer:  or(t.Answer, d.Answer),
-		Idle:    or(t.Idle, d.Idle),
+		Wait:      or(t.Wait, d.Wait),
+		Commit:    or(t.Commit, d.Commit),
+		Fresh:     or(t.Fresh, d.Fresh),
+		Forward:   or(t.Forward, d.Forward),
+		Header:    or(t.Header, d.Header),
+		Body:      or(t.Body, d.Body),
+		Answer:    or(t.Answer, d.Answer),
+		Idle:      or(t.Idle, d.Idle),
+		KeepAlive: or(t.KeepAlive, d.KeepAlive),
 	}
 }
 

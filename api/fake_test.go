@@ -30,6 +30,7 @@ type fakeNode struct {
 	writes  int // mutations applied
 	entries int
 	changed chan struct{} // closed and replaced at each write
+	history *cluster.History
 
 	leader     string // "" and lead false: none known
 	lead       bool
@@ -40,10 +41,14 @@ type fakeNode struct {
 	awaiting   int           // in WaitEnded
 }
 
+// historyKept is how many events a fake node holds.
+const historyKept = 1000
+
 const startMs = 1_700_000_000_000
 
 func newFake() *fakeNode {
 	f := &fakeNode{m: fsm.New(), now: startMs, lead: true, leader: "10.0.0.1:8080", changed: make(chan struct{})}
+	f.history = cluster.NewHistory(historyKept)
 	f.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_RegisterBroker{RegisterBroker: &fsmpb.RegisterBroker{
 		Node: "n1", Address: "10.0.0.1:8080", Epoch: 1, Cluster: "c", Lineage: "l",
 	}}})
@@ -67,6 +72,7 @@ func (f *fakeNode) apply(ms ...*fsmpb.Mutation) ([]fsm.Result, fsm.LSN, error) {
 	f.writes += len(ms)
 	f.entries++
 	res := f.m.Apply(f.index, 3, batch)
+	f.history.Applied(f.m)
 	close(f.changed)
 	f.changed = make(chan struct{})
 	return res, f.m.Meta().LSN, nil
@@ -208,6 +214,12 @@ func (f *fakeNode) TypeStats() map[string]fsm.TypeStats {
 	out := make(map[string]fsm.TypeStats)
 	f.m.Types(func(name string, s fsm.TypeStats) bool { out[name] = s; return true })
 	return out
+}
+
+func (f *fakeNode) Events() *cluster.History {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.history
 }
 
 func (f *fakeNode) Document(context.Context) ([]byte, error) {

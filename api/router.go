@@ -52,7 +52,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // busy ones of those that it is needed for come first.
 func (s *Server) buildRouter() {
 	s.routes = slices.Concat(s.reportRoutes(), s.jobRoutes(), s.workerRoutes(), s.claimRoutes(), s.enqueueRoutes(),
-		s.changeRoutes(), s.batchRoutes(),
+		s.changeRoutes(), s.batchRoutes(), s.cronRoutes(), s.eventRoutes(),
 		s.reportBatchRoutes(), s.queueRoutes(), s.stateRoutes(), s.nodeRoutes(), s.openAPIRoutes())
 	s.direct = make(map[fixed]http.Handler)
 	// The encoded path keeps ids apart that hold a slash, and nothing is

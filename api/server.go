@@ -30,6 +30,7 @@ type Server struct {
 	forward *forwarder
 	http    *http.Server
 	fresh   freshConns
+	streams atomic.Int64    // of events that are open
 	closing context.Context // ends when the server does
 	shut    context.CancelFunc
 	served  atomic.Uint64 // names requests in the debug log

@@ -123,8 +123,9 @@ func cutText(s string) string {
 	return strings.Clone(s[:n])
 }
 
-// eventRing keeps the newest events that this node has seen.
-type eventRing struct {
+// History keeps the newest events of a machine in memory. It is safe for
+// concurrent use.
+type History struct {
 	mu    sync.RWMutex
 	slots []Event
 	next  uint64        // events so far; event i is in slot i modulo their number
@@ -133,97 +134,92 @@ type eventRing struct {
 	more  chan struct{} // closed with the next event; nil while nobody waits
 }
 
-func newEventRing(size int) *eventRing { return &eventRing{slots: make([]Event, size)} }
+// NewHistory makes a history that holds so many events, at least one.
+func NewHistory(size int) *History { return &History{slots: make([]Event, max(size, 1))} }
 
-// changed takes in the events of the entry that was applied last. It runs
-// under the replica's lock.
-func (r *eventRing) changed(m *fsm.Machine) {
+// Applied takes in the events of the entry that m has applied last. It
+// allocates nothing, and does nothing if there are none.
+func (h *History) Applied(m *fsm.Machine) {
 	events := m.Events()
 	if len(events) == 0 {
 		return
 	}
 	meta := m.Meta()
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	for i := range events {
-		e := &r.slots[r.next%uint64(len(r.slots))]
-		if r.next-r.first == uint64(len(r.slots)) {
-			r.since = e.ID
-			r.first++
+		e := h.at(h.next)
+		if h.next-h.first == uint64(len(h.slots)) {
+			h.since = e.ID
+			h.first++
 		}
 		e.fill(&events[i], EventID{LSN: meta.LSN, N: uint32(i + 1)}, meta.Now)
-		r.next++
+		h.next++
 	}
-	r.wakeLocked()
+	h.wakeLocked()
 }
 
-// restored starts anew: a state has no history.
-func (r *eventRing) restored(m *fsm.Machine) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	clear(r.slots)
-	r.first, r.since = r.next, endOf(m.Meta().LSN)
-	r.wakeLocked()
+// Restored starts anew with m: a state has no history.
+func (h *History) Restored(m *fsm.Machine) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	clear(h.slots)
+	h.first, h.since = h.next, endOf(m.Meta().LSN)
+	h.wakeLocked()
 }
 
-func (r *eventRing) wakeLocked() {
-	if r.more != nil {
-		close(r.more)
-		r.more = nil
+func (h *History) wakeLocked() {
+	if h.more != nil {
+		close(h.more)
+		h.more = nil
 	}
 }
 
-// lastLocked is the newest event, or where the history begins.
-func (r *eventRing) lastLocked() EventID {
-	if r.next == r.first {
-		return r.since
+// Last is the newest event, or, if none is held, the place behind which they
+// would be.
+func (h *History) Last() EventID {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.lastLocked()
+}
+
+func (h *History) lastLocked() EventID {
+	if h.next == h.first {
+		return h.since
 	}
-	return r.at(r.next - 1).ID
+	return h.at(h.next - 1).ID
 }
 
-func (r *eventRing) at(i uint64) *Event { return &r.slots[i%uint64(len(r.slots))] }
+func (h *History) at(i uint64) *Event { return &h.slots[i%uint64(len(h.slots))] }
 
-// LastEvent is the newest event that this node has seen, or, if it holds none,
-// the place behind which it would.
-func (n *Node) LastEvent() EventID {
-	r := n.events
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.lastLocked()
-}
-
-// EventsSince returns the events after one, in order, at most so many as asked
-// for. If some after it are not held any more, lost is the last of these, and
-// the events are those after lost; else lost is zero.
-func (n *Node) EventsSince(after EventID, most int) (events []Event, lost EventID) {
-	return n.events.from(after, most)
-}
-
-func (r *eventRing) from(after EventID, most int) (events []Event, lost EventID) {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	if after.Compare(r.since) < 0 {
-		lost = r.since
+// Since returns the events after one, in order, at most so many as asked for. If
+// some after it are not held any more, lost is the last of these, and the events
+// are those after lost; else lost is zero.
+func (h *History) Since(after EventID, most int) (events []Event, lost EventID) {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	if after.Compare(h.since) < 0 {
+		lost = h.since
 	}
-	held := int(r.next - r.first)
-	skip := sort.Search(held, func(i int) bool { return r.at(r.first+uint64(i)).ID.Compare(after) > 0 })
+	held := int(h.next - h.first)
+	skip := sort.Search(held, func(i int) bool { return h.at(h.first+uint64(i)).ID.Compare(after) > 0 })
 	count := min(held-skip, most)
 	if count <= 0 {
 		return nil, lost
 	}
 	events = make([]Event, count)
 	for i := range events {
-		events[i] = *r.at(r.first + uint64(skip+i))
+		events[i] = *h.at(h.first + uint64(skip+i))
 	}
 	return events, lost
 }
 
-// WaitEvents returns nil when there are events after one, or were and are not
-// held any more. A node that is behind waits until it is not. The errors are
-// those of ctx, and ErrClosed.
-func (n *Node) WaitEvents(ctx context.Context, after EventID) error {
+// Wait returns nil when there are events after one, or were and are not held
+// any more; else the error of ctx. After an event that is still to come it waits
+// for the one behind that.
+func (h *History) Wait(ctx context.Context, after EventID) error {
 	for {
-		more := n.events.newer(after)
+		more := h.newer(after)
 		if more == nil {
 			return nil
 		}
@@ -231,22 +227,24 @@ func (n *Node) WaitEvents(ctx context.Context, after EventID) error {
 		case <-more:
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-n.ctx.Done():
-			return ErrClosed
 		}
 	}
 }
 
 // newer is nil if there is something newer, else a channel that is closed with
 // the next event.
-func (r *eventRing) newer(after EventID) <-chan struct{} {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.lastLocked().Compare(after) > 0 {
+func (h *History) newer(after EventID) <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.lastLocked().Compare(after) > 0 {
 		return nil
 	}
-	if r.more == nil {
-		r.more = make(chan struct{})
+	if h.more == nil {
+		h.more = make(chan struct{})
 	}
-	return r.more
+	return h.more
 }
+
+// Events is the history of what this node has applied. After a start it begins
+// with the node's newest snapshot.
+func (n *Node) Events() *History { return n.events }

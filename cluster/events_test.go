@@ -48,7 +48,7 @@ func ids(events []Event) string {
 
 func TestEventsSince(t *testing.T) {
 	b := newBench(t, 5)
-	if last := b.node.LastEvent(); last != (EventID{}) {
+	if last := b.node.events.Last(); last != (EventID{}) {
 		t.Fatalf("the last of no events is %s", last)
 	}
 	b.enqueue("t", 2) // 1-1.1, 1-1.2
@@ -56,7 +56,7 @@ func TestEventsSince(t *testing.T) {
 	b.enqueue("t", 2) // 1-3.1, 1-3.2
 	want := func(after EventID, most int, wanted string, wantLost EventID) {
 		t.Helper()
-		events, lost := b.node.EventsSince(after, most)
+		events, lost := b.node.events.Since(after, most)
 		if got := ids(events); got != wanted || lost != wantLost {
 			t.Errorf("after %s: %q, lost %s; want %q, %s", after, got, lost, wanted, wantLost)
 		}
@@ -74,7 +74,7 @@ func TestEventsSince(t *testing.T) {
 	want(id(1, 1, 2), 10, "1-3.1 1-3.2 1-4.1 1-4.2 1-4.3", EventID{})
 	b.enqueue("t", 12) // more than there is room for
 	want(id(1, 4, 3), 10, "1-5.8 1-5.9 1-5.10 1-5.11 1-5.12", id(1, 5, 7))
-	if last := b.node.LastEvent(); last != id(1, 5, 12) {
+	if last := b.node.events.Last(); last != id(1, 5, 12) {
 		t.Errorf("the last is %s", last)
 	}
 }
@@ -90,7 +90,7 @@ func TestWhatEventsSay(t *testing.T) {
 	j = b.apply(claimOf("w", 1))[0].Jobs[0]
 	b.apply(completeOf(j))
 	b.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_RegisterWorker{RegisterWorker: &fsmpb.RegisterWorker{Name: "w"}}})
-	events, _ := b.node.EventsSince(EventID{}, 100)
+	events, _ := b.node.events.Since(EventID{}, 100)
 	var got []string
 	for _, e := range events {
 		got = append(got, fmt.Sprintf("%d %s>%s %d %s%s %q %d %d", e.Kind, e.From, e.Status, e.Attempts, e.Worker, e.Name, e.Error,
@@ -118,21 +118,21 @@ func TestARestoredStateHasNoHistory(t *testing.T) {
 	}
 	follower := newBench(t, 100)
 	waits := make(chan error, 1)
-	go func() { waits <- follower.node.WaitEvents(t.Context(), EventID{}) }()
+	go func() { waits <- follower.node.events.Wait(t.Context(), EventID{}) }()
 	if err := follower.node.replica.Restore(io.NopCloser(&buf)); err != nil {
 		t.Fatal(err)
 	}
 	wants(t, waits, nil) // there was something, and it is not here
 	begin := endOf(fsm.LSN{Term: 1, Index: 1})
-	if events, lost := follower.node.EventsSince(id(1, 1, 1), 10); len(events) != 0 || lost != begin {
+	if events, lost := follower.node.events.Since(id(1, 1, 1), 10); len(events) != 0 || lost != begin {
 		t.Fatalf("%s, lost %s", ids(events), lost)
 	}
-	if last := follower.node.LastEvent(); last != begin {
+	if last := follower.node.events.Last(); last != begin {
 		t.Fatalf("the last is %s", last)
 	}
 	follower.index = 1
 	follower.enqueue("t", 1)
-	if events, lost := follower.node.EventsSince(begin, 10); ids(events) != "1-2.1" || lost != (EventID{}) {
+	if events, lost := follower.node.events.Since(begin, 10); ids(events) != "1-2.1" || lost != (EventID{}) {
 		t.Fatalf("%s, lost %s", ids(events), lost)
 	}
 }
@@ -141,12 +141,12 @@ func TestWaitEvents(t *testing.T) {
 	b := newBench(t, 100)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if err := b.node.WaitEvents(ctx, EventID{}); !errors.Is(err, context.DeadlineExceeded) {
+	if err := b.node.events.Wait(ctx, EventID{}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatal(err)
 	}
 	results := make(chan error, 2)
-	go func() { results <- b.node.WaitEvents(t.Context(), EventID{}) }()
-	go func() { results <- b.node.WaitEvents(t.Context(), id(1, 2, 1)) }() // ahead of this node
+	go func() { results <- b.node.events.Wait(t.Context(), EventID{}) }()
+	go func() { results <- b.node.events.Wait(t.Context(), id(1, 2, 1)) }() // ahead of this node
 	b.enqueue("t", 1)
 	wants(t, results, nil)
 	b.enqueue("t", 1)
@@ -155,9 +155,6 @@ func TestWaitEvents(t *testing.T) {
 	}
 	b.enqueue("t", 1)
 	wants(t, results, nil)
-	go func() { results <- b.node.WaitEvents(t.Context(), id(9, 9, 9)) }()
-	b.node.cancel()
-	wants(t, results, ErrClosed)
 }
 
 // An entry without events costs the ring nothing, one with events no memory.
@@ -165,7 +162,7 @@ func TestEventsCostNoMemory(t *testing.T) {
 	b := newBench(t, 100)
 	b.enqueue("t", 50)
 	if n := testing.AllocsPerRun(100, func() {
-		b.node.replica.read(func(m *fsm.Machine) { b.node.events.changed(m) })
+		b.node.replica.read(func(m *fsm.Machine) { b.node.events.Applied(m) })
 	}); n > 0 {
 		t.Fatalf("%v allocations for the events of an entry", n)
 	}
@@ -185,7 +182,7 @@ func TestAllNodesHaveTheSameEvents(t *testing.T) {
 		if err := m.WaitApplied(t.Context(), lsn); err != nil {
 			t.Fatal(err)
 		}
-		events, lost := m.EventsSince(EventID{}, 1000)
+		events, lost := m.Events().Since(EventID{}, 1000)
 		for len(events) > 0 && events[len(events)-1].ID.LSN.Compare(lsn) > 0 {
 			events = events[:len(events)-1]
 		}

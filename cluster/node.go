@@ -29,7 +29,7 @@ type Node struct {
 	replica *replica
 	ready   *readyHub
 	ends    *endHub
-	events  *eventRing
+	events  *History
 	reads   *groupcommit.Batcher[struct{}, struct{}]
 	started time.Time
 
@@ -70,7 +70,7 @@ func Open(cfg Config) (*Node, error) {
 	n.replica = newReplica(n.die)
 	n.ready = newReadyHub(n.replica)
 	n.ends = newEndHub()
-	n.events = newEventRing(cfg.EventsKept)
+	n.events = NewHistory(cfg.EventsKept)
 	n.replica.changed, n.replica.restored = n.changed, n.restored
 	n.fence.Store(&fenceState{state: FenceFollower})
 	if err := n.openRaft(); err != nil {
@@ -150,7 +150,7 @@ func (n *Node) raftConfig() *raft.Config {
 func (n *Node) changed(m *fsm.Machine) {
 	n.ready.changed(m)
 	n.ends.changed(m.Events())
-	n.events.changed(m)
+	n.events.Applied(m)
 	if r := n.reign.Load(); r != nil {
 		r.changed(m)
 	}
@@ -159,7 +159,7 @@ func (n *Node) changed(m *fsm.Machine) {
 // restored is changed for a state that came from elsewhere, all at once.
 func (n *Node) restored(m *fsm.Machine) {
 	n.ends.restored(m)
-	n.events.restored(m)
+	n.events.Restored(m)
 	if r := n.reign.Load(); r != nil {
 		r.changed(m)
 	}

@@ -27,7 +27,7 @@ func newBench(t *testing.T, events int) *bench {
 	n := &Node{replica: newReplica(func(err error) { t.Error(err) })}
 	n.ctx, n.cancel = context.WithCancel(t.Context())
 	t.Cleanup(n.cancel)
-	n.ready, n.ends, n.events = newReadyHub(n.replica), newEndHub(), newEventRing(events)
+	n.ready, n.ends, n.events = newReadyHub(n.replica), newEndHub(), NewHistory(events)
 	n.replica.changed, n.replica.restored = n.changed, n.restored
 	return &bench{t: t, node: n, now: 1_700_000_000_000}
 }

@@ -1,0 +1,327 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	v1 "osqueue/api/v1"
+	"osqueue/cluster"
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+)
+
+// Schedules: when they fire is reckoned here once, for the first time to come,
+// and from then on by the node that leads.
+
+func (s *Server) cronRoutes() []route {
+	const one = v1.PathCrons + "/{name}"
+	return []route{
+		{
+			method: http.MethodGet, path: v1.PathCrons, at: upToDate, handle: s.listCrons,
+			params: []string{v1.ParamLimit, v1.ParamCursor},
+		},
+		{method: http.MethodGet, path: one, at: upToDate, handle: s.showCron},
+		{method: http.MethodPut, path: one, at: leaderOnly, handle: s.putCron},
+		{method: http.MethodDelete, path: one, at: leaderOnly, handle: s.deleteCron},
+		{method: http.MethodPost, path: one + "/" + v1.ActionPause, at: leaderOnly, handle: s.pauseCron},
+		{method: http.MethodPost, path: one + "/" + v1.ActionResume, at: leaderOnly, handle: s.resumeCron},
+		{method: http.MethodPost, path: one + "/" + v1.ActionTrigger, at: leaderOnly, handle: s.triggerCron},
+	}
+}
+
+// putCron is PUT /v1/crons/{name}.
+func (s *Server) putCron(c *call) error {
+	name, err := c.segment("name")
+	if err != nil {
+		return err
+	}
+	if err := s.cfg.Limits.checkCronName(name); err != nil {
+		return err
+	}
+	var in v1.NewCron
+	if err := c.decode(&in); err != nil {
+		return err
+	}
+	op, err := s.readCron(&in)
+	if err != nil {
+		return err
+	}
+	op.Name = name
+	res, err := s.propose(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_PutCron{PutCron: op}})
+	if err != nil {
+		return err
+	}
+	return s.answerCron(c, name, res)
+}
+
+// checkCronName is for the name of a new schedule, which must fit into a path.
+func (l *Limits) checkCronName(name string) error {
+	if name == "" || name == "." || name == ".." {
+		return bad("name", "is %q; write one that a path can hold", name)
+	}
+	return l.checkNewName("name", name)
+}
+
+func (s *Server) readCron(in *v1.NewCron) (op *fsmpb.PutCron, err error) {
+	op = &fsmpb.PutCron{Spec: in.Spec, TimeZone: in.TimeZone, Paused: in.Paused}
+	if op.NextMs, err = nextTime(in.Spec, in.TimeZone, s.b.Now()); err != nil {
+		return nil, err
+	}
+	if op.NextMs == 0 {
+		return nil, bad("spec", "never comes about: there is no such time within five years")
+	}
+	switch in.Overlap {
+	case "", v1.OverlapAllow:
+	case v1.OverlapSkip:
+		op.Overlap = uint32(fsm.OverlapSkip)
+	default:
+		return nil, unknownValue("overlap", in.Overlap, v1.OverlapAllow, v1.OverlapSkip)
+	}
+	switch in.Missed {
+	case "", v1.MissedSkip:
+	case v1.MissedOne:
+		op.Missed = uint32(fsm.MissedOne)
+	default:
+		return nil, unknownValue("missed", in.Missed, v1.MissedSkip, v1.MissedOne)
+	}
+	if op.Job, err = s.cronJob(&in.Job); err != nil {
+		return nil, within(err, "job")
+	}
+	return op, nil
+}
+
+// nextTime is the first time after a moment; the error names the member.
+func nextTime(spec, zone string, after int64) (int64, error) {
+	next, err := cluster.NextTime(spec, zone, after)
+	for member, kind := range map[string]error{"spec": cluster.ErrSpec, "timeZone": cluster.ErrTimeZone} {
+		if errors.Is(err, kind) {
+			return 0, bad(member, "is not possible: %s", strings.TrimPrefix(err.Error(), kind.Error()+": "))
+		}
+	}
+	return next, err
+}
+
+// cronJob checks the job of a schedule. It cannot have what is another one for
+// each job, or what comes from elsewhere than the schedule.
+func (s *Server) cronJob(in *v1.NewJob) (*fsmpb.NewJob, error) {
+	for _, one := range []struct {
+		name  string
+		given bool
+	}{
+		{"id", in.ID != ""},
+		{"runAt", in.RunAt != 0},
+		{"delayMs", in.DelayMs != 0},
+		{"after", len(in.After) > 0},
+		{"afterFailure", in.AfterFailure != ""},
+		{"batchId", in.BatchID != ""},
+	} {
+		if one.given {
+			return nil, bad(one.name, "is not possible for the job of a schedule; leave it out")
+		}
+	}
+	job, err := s.newJob(in)
+	if err != nil {
+		return nil, err
+	}
+	job.Id = "" // each one gets its own
+	return job, nil
+}
+
+var errNoCron = notThere("schedule", "no such schedule")
+
+// answerCron answers a v1.CronPut. The next time is that of the schedule as it
+// is now: of a repeated request too.
+func (s *Server) answerCron(c *call, name string, res fsm.Result) error {
+	if err := cronError(res); err != nil {
+		return err
+	}
+	c.out = append(c.out[:0], '{')
+	if cron := s.b.View().Cron(name); cron != nil {
+		c.out = numberIf(c.out, "nextAt", cron.NextAt)
+	}
+	c.out = append(lsnText(c.out, c.lsn), '}')
+	return c.send()
+}
+
+func cronError(res fsm.Result) error {
+	if res.Code == fsm.NotFound {
+		return errNoCron
+	}
+	return res.Code.Err()
+}
+
+// deleteCron is DELETE /v1/crons/{name}.
+func (s *Server) deleteCron(c *call) error {
+	name, err := c.segment("name")
+	if err != nil {
+		return err
+	}
+	res, err := s.propose(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_DeleteCron{DeleteCron: &fsmpb.DeleteCron{Name: name}}})
+	if err != nil {
+		return err
+	}
+	if err := cronError(res); err != nil {
+		return err
+	}
+	c.out = append(lsnText(append(c.out[:0], '{'), c.lsn), '}')
+	return c.send()
+}
+
+// pauseCron is POST /v1/crons/{name}/pause.
+func (s *Server) pauseCron(c *call) error {
+	name, err := c.segment("name")
+	if err != nil {
+		return err
+	}
+	return s.setPaused(c, &fsmpb.PauseCron{Name: name, Paused: true})
+}
+
+// resumeCron is POST /v1/crons/{name}/resume. It goes on with the first time
+// that is still to come. The machine says so if there is no such schedule: this
+// node's state may be old.
+func (s *Server) resumeCron(c *call) error {
+	name, err := c.segment("name")
+	if err != nil {
+		return err
+	}
+	op := &fsmpb.PauseCron{Name: name}
+	if cron := s.b.View().Cron(name); cron != nil {
+		if op.NextMs, err = nextTime(cron.Spec, cron.TimeZone, s.b.Now()); err != nil {
+			return err
+		}
+	}
+	return s.setPaused(c, op)
+}
+
+func (s *Server) setPaused(c *call, op *fsmpb.PauseCron) error {
+	res, err := s.propose(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_PauseCron{PauseCron: op}})
+	if err != nil {
+		return err
+	}
+	return s.answerCron(c, op.Name, res)
+}
+
+// triggerCron is POST /v1/crons/{name}/trigger. It answers a v1.Enqueued.
+func (s *Server) triggerCron(c *call) error {
+	name, err := c.segment("name")
+	if err != nil {
+		return err
+	}
+	id, err := newID()
+	if err != nil {
+		return err
+	}
+	op := &fsmpb.TriggerCron{Name: name, JobId: id}
+	res, err := s.propose(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_TriggerCron{TriggerCron: op}})
+	if err != nil {
+		return err
+	}
+	if err := cronError(res); err != nil {
+		return err
+	}
+	c.out = text(append(c.out[:0], '{'), "jobId", enqueuedID(res, 0, &fsmpb.NewJob{Id: id}))
+	c.out = lsnText(c.out, c.lsn)
+	c.out = append(flagIf(c.out, "duplicate", res.Code == fsm.Duplicate), '}')
+	return c.send()
+}
+
+// showCron is GET /v1/crons/{name}.
+func (s *Server) showCron(c *call) error {
+	name, err := c.segment("name")
+	if err != nil {
+		return err
+	}
+	v := s.b.View()
+	c.lsn = v.LSN()
+	cron := v.Cron(name)
+	if cron == nil {
+		return errNoCron
+	}
+	c.out = appendCron(c.out[:0], cron)
+	return c.send()
+}
+
+// listCrons is GET /v1/crons.
+func (s *Server) listCrons(c *call) error {
+	values, err := c.query()
+	if err != nil {
+		return err
+	}
+	limit, after, err := s.readNamePage(values)
+	if err != nil {
+		return err
+	}
+	v := s.b.View()
+	c.lsn = v.LSN()
+	c.out = append(c.out[:0], `{"crons":[`...)
+	shown, last, more := 0, "", false
+	v.Crons(after.from(), func(cron *fsm.Cron) bool {
+		if more = shown == limit || shown > 0 && len(c.out) >= s.cfg.Limits.ListBytes; more {
+			return false
+		}
+		if shown > 0 {
+			c.out = append(c.out, ',')
+		}
+		c.out = appendCron(c.out, cron)
+		shown, last = shown+1, cron.Name
+		return true
+	})
+	c.out = append(c.out, ']')
+	if more {
+		c.out = text(c.out, "nextCursor", nameCursorOf(last))
+	}
+	c.out = append(lsnText(c.out, c.lsn), '}')
+	return c.send()
+}
+
+// appendCron appends a v1.Cron.
+func appendCron(b []byte, cron *fsm.Cron) []byte {
+	b = text(append(b, '{'), "name", cron.Name)
+	b = text(b, "spec", cron.Spec)
+	b = textIf(b, "timeZone", cron.TimeZone)
+	b = appendNewJob(key(b, "job"), cron.Job)
+	if cron.Overlap != fsm.OverlapAllow {
+		b = text(b, "overlap", cron.Overlap.String())
+	}
+	if cron.Missed != fsm.MissedSkip {
+		b = text(b, "missed", cron.Missed.String())
+	}
+	b = flagIf(b, "paused", cron.Paused)
+	b = numberIf(b, "nextAt", cron.NextAt)
+	b = number(b, "createdAt", cron.CreatedAt)
+	b = number(b, "updatedAt", cron.UpdatedAt)
+	b = numberIf(b, "lastAt", cron.LastAt)
+	b = textIf(b, "lastJobId", cron.LastJobID)
+	b = textIf(b, "lastError", cron.LastError)
+	b = number(b, "fired", int64(cron.Fired))
+	b = number(b, "skipped", int64(cron.Skipped))
+	return append(number(b, "missedCount", int64(cron.MissedCount)), '}')
+}
+
+// appendNewJob appends the v1.NewJob of a schedule. The getters know what is
+// absent, the job itself included.
+func appendNewJob(b []byte, j *fsmpb.NewJob) []byte {
+	b = append(b, '{')
+	b = textIf(b, "type", j.GetType())
+	b = opaqueIf(b, "payload", j.GetPayload())
+	b = numberIf(b, "priority", int64(j.GetPriority()))
+	if j != nil && j.MaxAttempts != nil {
+		b = number(b, "maxAttempts", int64(*j.MaxAttempts))
+	}
+	b = numberIf(b, "leaseMs", j.GetLeaseMs())
+	if o := j.GetBackoff(); o.GetKind() != 0 {
+		b = appendBackoff(key(b, "backoff"), fsm.Backoff{
+			Kind: fsm.BackoffKind(o.Kind), BaseMs: o.BaseMs, CapMs: o.CapMs, Jitter: uint8(o.JitterPercent),
+		})
+	}
+	b = numberIf(b, "timeoutMs", j.GetTimeoutMs())
+	b = textIf(b, "group", j.GetGroup())
+	b = textsIf(b, "tags", j.GetTags())
+	if u := j.GetUnique(); u.GetKey() != "" {
+		b = text(b, "uniqueKey", u.Key)
+		b = textIf(b, "uniqueScope", fsm.UniqueScope(u.Scope).String())
+		b = numberIf(b, "uniqueMs", u.PeriodMs)
+	}
+	return append(b, '}')
+}

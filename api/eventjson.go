@@ -1,0 +1,62 @@
+package api
+
+import (
+	"strconv"
+
+	v1 "osqueue/api/v1"
+	"osqueue/cluster"
+	"osqueue/fsm"
+)
+
+// appendEventFrame appends an event as HTML describes it. The id comes last: a
+// reader that gets the frame in part must not take it for seen.
+func appendEventFrame(b []byte, e *cluster.Event) []byte {
+	b = append(append(b, "event: "...), eventKind(e)...)
+	b = appendEvent(append(b, "\ndata: "...), e)
+	return append(appendEventID(append(b, "\nid: "...), e.ID), "\n\n"...)
+}
+
+// appendGap appends the event that stands for those that are not held, of which
+// lost is the last. It has no id.
+func appendGap(b []byte, lost cluster.EventID, now int64) []byte {
+	b = append(append(b, "event: "...), v1.EventGap...)
+	b = append(b, "\ndata: {"...)
+	b = text(b, "id", "")
+	b = lsnText(b, lost.LSN)
+	b = text(b, "kind", v1.EventGap)
+	return append(number(b, "at", now), "}\n\n"...)
+}
+
+func appendEventID(b []byte, id cluster.EventID) []byte {
+	b = strconv.AppendUint(b, id.LSN.Term, 10)
+	b = strconv.AppendUint(append(b, '-'), id.LSN.Index, 10)
+	return strconv.AppendUint(append(b, '.'), uint64(id.N), 10)
+}
+
+// appendEvent appends a v1.Event. JSON has no line ends within texts, so it is
+// one line.
+func appendEvent(b []byte, e *cluster.Event) []byte {
+	b = append(b, '{')
+	b = append(appendEventID(append(key(b, "id"), '"'), e.ID), '"')
+	b = lsnText(b, e.ID.LSN)
+	b = text(b, "kind", eventKind(e))
+	b = number(b, "at", e.At)
+	if e.JobID != "" {
+		b = appendEventJob(b, e)
+	}
+	return append(textIf(b, "name", e.Name), '}')
+}
+
+func appendEventJob(b []byte, e *cluster.Event) []byte {
+	b = text(b, "jobId", e.JobID)
+	b = textIf(b, "type", e.Type)
+	b = textIf(b, "from", e.From.String())
+	b = textIf(b, "status", e.Status.String())
+	if e.Worker != fsm.Anonymous && (e.Worker != "" || e.Status == fsm.InProgress) {
+		b = text(b, "workerId", e.Worker)
+	}
+	b = numberIf(b, "attempts", int64(e.Attempts))
+	b = textIf(b, "error", e.Error)
+	b = numberIf(b, "percent", int64(e.Percent))
+	return textIf(b, "message", e.Message)
+}

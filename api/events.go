@@ -1,0 +1,353 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	v1 "osqueue/api/v1"
+	"osqueue/cluster"
+	"osqueue/fsm"
+)
+
+// The stream of events is what one node has applied, in the order of the log,
+// with ids that all nodes share. So it can be resumed on any node, and nothing
+// comes twice or is left out: what a node does not hold any more is told by an
+// event "gap". A node that is behind the reader's last event has nothing to
+// send until it is not.
+//
+// A stream is no request that must end: it ends with its reader or with the
+// server. But each write must be done in time; a reader that takes longer is
+// cut off, and one that reads too slowly finds a gap when history has passed it.
+
+func (s *Server) eventRoutes() []route {
+	return []route{{
+		method: http.MethodGet, path: v1.PathEvents, at: anyNode, handle: s.events,
+		params: []string{v1.ParamType, v1.ParamJob, v1.ParamKind, v1.ParamLastEventID},
+	}}
+}
+
+const (
+	mediaTypeEvents = "text/event-stream"
+	// headerLastEventID is v1.HeaderLastEventID under the name that net/http
+	// gives it.
+	headerLastEventID = "Last-Event-Id"
+	// eventsAtOnce is how many events are looked at for one write.
+	eventsAtOnce = 256
+	// gatherTime is how long a stream rests after a write, so that on a busy
+	// queue one write has many events. The first after a silence goes at once.
+	gatherTime = 10 * time.Millisecond
+	// reconnectMs is how soon a reader should come back when the stream breaks.
+	reconnectMs = "1000"
+)
+
+var (
+	tooManyStreams = kind{status: http.StatusServiceUnavailable, tag: v1.TagOverloaded, title: "Too many streams", retry: 5 * time.Second}
+	historyGone    = kind{status: http.StatusGone, tag: v1.TagHistoryGone, title: "The events are not held any more"}
+)
+
+// events is GET /v1/events.
+func (s *Server) events(c *call) error {
+	values, err := c.query()
+	if err != nil {
+		return err
+	}
+	filter, err := readEventFilter(values)
+	if err != nil {
+		return err
+	}
+	history := s.b.Events()
+	from, err := c.resumePoint(history)
+	if err != nil {
+		return err
+	}
+	if !enter(&s.streams, int64(s.cfg.Limits.Streams)) {
+		return fail(tooManyStreams, "this node serves %d streams of events already; ask another one", s.cfg.Limits.Streams)
+	}
+	defer s.streams.Add(-1)
+	ctx, cancel := context.WithCancel(c.context())
+	defer cancel()
+	defer context.AfterFunc(s.closing, cancel)()
+	st := &eventStream{c: c, ctx: ctx, history: history, filter: filter, at: from, told: from}
+	st.run()
+	return nil
+}
+
+// enter takes one of so many places, if there is one.
+func enter(taken *atomic.Int64, places int64) bool {
+	if taken.Add(1) > places {
+		taken.Add(-1)
+		return false
+	}
+	return true
+}
+
+// resumePoint is the event behind which the stream is to begin. A browser that
+// reconnects sends the header, and the query of the first time again: the header
+// counts. Without either the stream begins now.
+func (c *call) resumePoint(history *cluster.History) (cluster.EventID, error) {
+	where, given := v1.HeaderLastEventID, c.r.Header.Get(headerLastEventID)
+	if given == "" {
+		where, given = v1.ParamLastEventID, c.params.Get(v1.ParamLastEventID)
+	}
+	if given == "" {
+		return history.Last(), nil
+	}
+	id, err := cluster.ParseEventID(given)
+	if err != nil {
+		return id, fail(badRequest, "%s is %q; the id of an event is wanted, or %s for all that is held", where, clip(given), cluster.EventID{})
+	}
+	if _, lost := history.Since(id, 0); c.strict && id != (cluster.EventID{}) && lost != (cluster.EventID{}) {
+		return id, fail(historyGone, "this node does not hold the events from %s to %s any more; another one may", clip(given), lost)
+	}
+	return id, nil
+}
+
+// eventStream is one stream.
+type eventStream struct {
+	c       *call
+	ctx     context.Context // ends with the reader or the server
+	history *cluster.History
+	filter  *eventFilter
+	at      cluster.EventID // all up to here has been looked at
+	told    cluster.EventID // the last id that the reader got
+	beat    time.Time       // when it is to get a sign of life
+}
+
+// run sends events until the stream ends.
+func (st *eventStream) run() {
+	if !st.begin() {
+		return
+	}
+	for st.ctx.Err() == nil {
+		busy, sent := st.more()
+		if !sent {
+			return
+		}
+		if !busy && !st.rest() {
+			return
+		}
+	}
+}
+
+// begin sends the head of the answer, and from where the stream goes, so that a
+// reader that gets no event can still resume there.
+func (st *eventStream) begin() bool {
+	c := st.c
+	rc := http.NewResponseController(c.ResponseWriter)
+	// net/http ends the request at the deadline of reading it, and there is
+	// nothing more to read. Not every ResponseWriter has one.
+	_ = rc.SetReadDeadline(time.Time{})
+	h := c.Header()
+	h.Set("Content-Type", mediaTypeEvents)
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Accel-Buffering", "no") // proxies would hold events back
+	c.WriteHeader(http.StatusOK)
+	if c.r.Method == http.MethodHead {
+		return false
+	}
+	c.out = append(append(c.out[:0], "retry: "...), reconnectMs...)
+	c.out = append(c.out, '\n')
+	return st.writeID()
+}
+
+// more sends what has happened. Busy: there may be more at once.
+func (st *eventStream) more() (busy, sent bool) {
+	c := st.c
+	events, lost := st.history.Since(st.at, eventsAtOnce)
+	c.out = c.out[:0]
+	if lost != (cluster.EventID{}) {
+		c.out = appendGap(c.out, lost, c.s.b.Now())
+		st.at = lost
+	}
+	for i := range events {
+		st.at = events[i].ID
+		if st.filter.match(&events[i]) {
+			c.out = appendEventFrame(c.out, &events[i])
+			st.told = st.at
+		}
+	}
+	return len(events) == eventsAtOnce, len(c.out) == 0 || st.write()
+}
+
+// rest waits until there may be something to send. False: the stream ends.
+func (st *eventStream) rest() bool {
+	pause := time.NewTimer(gatherTime)
+	defer pause.Stop()
+	select {
+	case <-pause.C:
+	case <-st.ctx.Done():
+		return false
+	}
+	for st.ctx.Err() == nil {
+		if !time.Now().Before(st.beat) && !st.keepAlive() {
+			return false
+		}
+		ctx, cancel := context.WithDeadline(st.ctx, st.beat)
+		err := st.history.Wait(ctx, st.at)
+		cancel()
+		if err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// keepAlive tells the reader, and what is between, that the stream lives, and
+// how far it has come though nothing was for this reader: so that it does not
+// find a gap when it resumes.
+func (st *eventStream) keepAlive() bool {
+	st.c.out = append(st.c.out[:0], ": keep-alive\n"...)
+	if st.at == st.told {
+		st.c.out = append(st.c.out, '\n')
+		return st.write()
+	}
+	return st.writeID()
+}
+
+// writeID sends c.out with an id that belongs to no event.
+func (st *eventStream) writeID() bool {
+	st.c.out = append(appendEventID(append(st.c.out, "id: "...), st.at), "\n\n"...)
+	st.told = st.at
+	return st.write()
+}
+
+// write sends c.out. False: the reader has gone, or does not keep up.
+func (st *eventStream) write() bool {
+	c := st.c
+	st.beat = time.Now().Add(c.s.cfg.Timeouts.KeepAlive)
+	rc := http.NewResponseController(c.ResponseWriter)
+	// The deadline of the server is for answers that end.
+	_ = rc.SetWriteDeadline(time.Now().Add(c.s.cfg.Timeouts.Answer))
+	if _, err := c.Write(c.out); err != nil {
+		return false
+	}
+	err := rc.Flush()
+	return err == nil || errors.Is(err, http.ErrNotSupported)
+}
+
+// eventFilter matches events that have all that it names. Empty lists match
+// all.
+type eventFilter struct {
+	types, jobs, kinds []string
+}
+
+// filterMax bounds the names of one list.
+const filterMax = 100
+
+func readEventFilter(q map[string][]string) (*eventFilter, error) {
+	f := new(eventFilter)
+	for name, list := range map[string]*[]string{v1.ParamType: &f.types, v1.ParamJob: &f.jobs, v1.ParamKind: &f.kinds} {
+		for _, given := range q[name] {
+			if given == "" {
+				continue
+			}
+			*list = append(*list, given) // a name may have a comma in it
+			if strings.Contains(given, ",") {
+				*list = append(*list, strings.Split(given, ",")...)
+			}
+		}
+		if len(*list) > filterMax {
+			return nil, fail(badRequest, "%s has more than %d names", name, filterMax)
+		}
+	}
+	f.kinds = slices.DeleteFunc(f.kinds, func(k string) bool { return strings.Contains(k, ",") })
+	for _, k := range f.kinds {
+		if !slices.ContainsFunc(eventKinds, func(known string) bool { return kindMatches(k, known) }) {
+			return nil, fail(badRequest, "%s: %q is not known; possible are %s, or all that begin so with a dot at the end",
+				v1.ParamKind, clip(k), strings.Join(eventKinds, ", "))
+		}
+	}
+	return f, nil
+}
+
+// kindMatches: "job." stands for all kinds that begin so.
+func kindMatches(wanted, kind string) bool {
+	return wanted == kind || strings.HasSuffix(wanted, ".") && strings.HasPrefix(kind, wanted)
+}
+
+func (f *eventFilter) match(e *cluster.Event) bool {
+	if len(f.types) > 0 && (e.JobID == "" || !slices.Contains(f.types, e.Type)) {
+		return false
+	}
+	if len(f.jobs) > 0 && (e.JobID == "" || !slices.Contains(f.jobs, e.JobID)) {
+		return false
+	}
+	kind := eventKind(e)
+	return len(f.kinds) == 0 || slices.ContainsFunc(f.kinds, func(k string) bool { return kindMatches(k, kind) })
+}
+
+// eventKinds are all that the machine can make.
+var eventKinds = []string{
+	v1.EventEnqueued, v1.EventDue, v1.EventUnblocked, v1.EventClaimed, v1.EventCompleted, v1.EventFailed, v1.EventExpired,
+	v1.EventTimedOut, v1.EventReleased, v1.EventDead, v1.EventCancelling, v1.EventCancelled, v1.EventRetried,
+	v1.EventProgress, v1.EventRemoved,
+	v1.EventBroker, v1.EventWorkerRegistered, v1.EventWorkerDead, v1.EventQueueSet,
+	v1.EventCronPut, v1.EventCronDeleted, v1.EventCronFired, v1.EventCronSkipped, v1.EventBatchEnded,
+}
+
+// kindNames are the kinds of events that say by themselves what happened.
+var kindNames = map[fsm.EventKind]string{
+	fsm.JobProgress:      v1.EventProgress,
+	fsm.JobCancelled:     v1.EventCancelling,
+	fsm.JobRemoved:       v1.EventRemoved,
+	fsm.BrokerRegistered: v1.EventBroker,
+	fsm.WorkerRegistered: v1.EventWorkerRegistered,
+	fsm.WorkerDied:       v1.EventWorkerDead,
+	fsm.QueueSet:         v1.EventQueueSet,
+	fsm.CronPut:          v1.EventCronPut,
+	fsm.CronDeleted:      v1.EventCronDeleted,
+	fsm.CronFired:        v1.EventCronFired,
+	fsm.CronSkipped:      v1.EventCronSkipped,
+	fsm.BatchEnded:       v1.EventBatchEnded,
+}
+
+// eventKind is the event's name on the wire.
+func eventKind(e *cluster.Event) string {
+	if e.Kind != fsm.JobChanged {
+		return kindNames[e.Kind]
+	}
+	if e.From == 0 {
+		return v1.EventEnqueued
+	}
+	switch e.Status {
+	case fsm.InProgress:
+		return v1.EventClaimed
+	case fsm.Completed:
+		return v1.EventCompleted
+	case fsm.Dead:
+		return v1.EventDead
+	case fsm.Cancelled:
+		return v1.EventCancelled
+	default:
+		return waitsAgain(e)
+	}
+}
+
+// waitsAgain is why a job that was there before waits now, for a worker or for
+// its time.
+func waitsAgain(e *cluster.Event) string {
+	switch e.From {
+	case fsm.Scheduled:
+		return v1.EventDue
+	case fsm.Blocked:
+		return v1.EventUnblocked
+	case fsm.InProgress:
+	default:
+		return v1.EventRetried
+	}
+	switch e.End {
+	case fsm.EndFail:
+		return v1.EventFailed
+	case fsm.EndLease:
+		return v1.EventExpired
+	case fsm.EndTimeout:
+		return v1.EventTimedOut
+	default:
+		return v1.EventReleased
+	}
+}
