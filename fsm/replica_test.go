@@ -3,6 +3,7 @@ package fsm_test
 import (
 	"bytes"
 	"crypto/sha256"
+	"maps"
 	"reflect"
 	"slices"
 	"testing"
@@ -61,66 +62,71 @@ func (c *cluster) apply(t *rapid.T, b *fsmpb.Batch) {
 	}
 	c.workload.learn(b, want)
 	c.checkProgress(t, before)
-	c.given.check(t, b, want)
+	c.given.check(t, b, want, c.steady.Events())
 }
 
 // checkProgress checks what may only grow.
 func (c *cluster) checkProgress(t *rapid.T, before fsm.Meta) {
 	after := c.steady.Meta()
 	if after.LSN.Compare(before.LSN) <= 0 || after.Now < before.Now || after.Token < before.Token ||
-		after.LeasesFrom < before.LeasesFrom || after.Broker.Epoch < before.Broker.Epoch || after.LastSeq < before.LastSeq {
+		after.LeasesFrom < before.LeasesFrom || after.Broker.Epoch < before.Broker.Epoch || after.LastSeq < before.LastSeq ||
+		after.LastTurn < before.LastTurn {
 		t.Fatalf("the state went back:\nfrom %+v\n  to %+v", before, after)
 	}
-	var completed, dead uint64
+	ended := map[fsm.Status]uint64{}
 	for _, e := range c.steady.Events() {
-		switch {
-		case e.Removed:
-		case e.Job.Status == fsm.Completed:
-			completed++
-		case e.Job.Status == fsm.Dead:
-			dead++
+		if e.Kind == fsm.JobChanged {
+			ended[e.Job.Status]++
 		}
 	}
-	if after.CompletedTotal-before.CompletedTotal != completed || after.DeadTotal-before.DeadTotal != dead {
-		t.Fatalf("%d completed and %d dead, but the totals went\nfrom %+v\n  to %+v", completed, dead, before, after)
+	if after.CompletedTotal-before.CompletedTotal != ended[fsm.Completed] || after.DeadTotal-before.DeadTotal != ended[fsm.Dead] ||
+		after.CancelledTotal-before.CancelledTotal != ended[fsm.Cancelled] {
+		t.Fatalf("ended %v, but the totals went\nfrom %+v\n  to %+v", ended, before, after)
 	}
 }
 
 // tokens are the fencing tokens that were given.
 type tokens struct {
 	last  uint64
-	perID map[string]uint64
+	perID map[string][]uint64 // those of the last entry that claimed the job
 }
 
 // check is what a worker may rely on: each claim gets a greater token, and
 // nothing is accepted under one that is not the job's last.
-func (g *tokens) check(t *rapid.T, b *fsmpb.Batch, results []fsm.Result) {
+func (g *tokens) check(t *rapid.T, b *fsmpb.Batch, results []fsm.Result, events []fsm.Event) {
 	if g.perID == nil {
-		g.perID = make(map[string]uint64)
+		g.perID = make(map[string][]uint64)
+	}
+	given := map[string][]uint64{}
+	for _, e := range events {
+		if e.Kind != fsm.JobChanged || e.Job.Status != fsm.InProgress {
+			continue
+		}
+		if e.Job.Token <= g.last {
+			t.Fatalf("token %d after %d", e.Job.Token, g.last)
+		}
+		g.last = e.Job.Token
+		given[e.Job.ID] = append(given[e.Job.ID], e.Job.Token)
 	}
 	for i, mut := range b.Mutations {
 		r := results[i]
-		if mut.GetClaim() != nil && r.Code == fsm.OK {
-			for _, j := range r.Jobs {
-				if j.Token <= g.last {
-					t.Fatalf("token %d after %d", j.Token, g.last)
-				}
-				g.last, g.perID[j.ID] = j.Token, j.Token
-			}
+		if r.LSN != (fsm.LSN{}) {
+			continue // an old answer
 		}
 		for n, l := range reportedOn(mut) {
 			code := r.Code
 			if len(r.Codes) > 0 {
 				code = r.Codes[n]
 			}
-			if code.Done() && l.Token != 0 && l.Token != g.perID[l.JobId] {
-				t.Fatalf("%v accepted; the last token is %d", mut, g.perID[l.JobId])
+			if code.Done() && l.Token != 0 && !slices.Contains(slices.Concat(g.perID[l.JobId], given[l.JobId]), l.Token) {
+				t.Fatalf("%v accepted; the last tokens are %d and %d", mut, g.perID[l.JobId], given[l.JobId])
 			}
 		}
 	}
+	maps.Copy(g.perID, given)
 }
 
-func reportedOn(mut *fsmpb.Mutation) []*fsmpb.Lease {
+func reportedOn(mut *fsmpb.Mutation) (leases []*fsmpb.Lease) {
 	switch op := mut.Op.(type) {
 	case *fsmpb.Mutation_Heartbeat:
 		return op.Heartbeat.Leases
