@@ -1,0 +1,197 @@
+package fsm_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+)
+
+// The bounds that random logs never get to, with the numbers of the design.
+
+// waitingFor enqueues n jobs that wait for one, in chunks, each with its own ids.
+func waitingFor(t *testing.T, m *fsm.Machine, on string, n int) []fsm.Result {
+	t.Helper()
+	var last []fsm.Result
+	for from := 0; from < n; from += 1000 {
+		op := &fsmpb.Enqueue{}
+		for i := from; i < min(from+1000, n); i++ {
+			op.Jobs = append(op.Jobs, &fsmpb.NewJob{Id: fmt.Sprintf("%s-%05d", on, i), Type: "t", After: []string{on}})
+		}
+		last = apply(t, m, 1000, &fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: op}})
+		if last[0].Code != fsm.OK {
+			return last
+		}
+	}
+	return last
+}
+
+func TestOneJobHasABoundedNumberOfWaiters(t *testing.T) {
+	m := fsm.New()
+	apply(t, m, 1000, enqueue("root"))
+	if r := waitingFor(t, m, "root", waitersMax); r[0].Code != fsm.OK {
+		t.Fatalf("%d waiters: %v", waitersMax, r[0].Code)
+	}
+	late := enqueue("fine", "late")
+	late.GetEnqueue().Jobs[1].After = []string{"root"}
+	r := apply(t, m, 1000, late)
+	if r[0].Code != fsm.TooManyWaiters || r[0].Codes[1] != fsm.TooManyWaiters || r[0].Codes[0] != fsm.OK || m.Job("fine") != nil {
+		t.Fatalf("one more: %v %v", r[0].Code, r[0].Codes)
+	}
+	apply(t, m, 1000, changeOf(fsm.CancelJobs, "root-00000")) // it waits no longer
+	if r := apply(t, m, 1000, late); r[0].Code != fsm.OK {
+		t.Fatalf("in the place of another: %v", r[0].Code)
+	}
+}
+
+// TestWaitersAreSettledOverSeveralEntries ends jobs with more waiters than one
+// entry settles. Until the rest is settled the completed job stays.
+func TestWaitersAreSettledOverSeveralEntries(t *testing.T) {
+	m := fsm.New()
+	keepNone := fsm.DefaultSettings()
+	keepNone.RetainCompletedCount = 0
+	apply(t, m, 1000, registerBroker("n1", 1, keepNone), enqueueType("root", "a", "b"))
+	const each = 6000
+	for _, root := range []string{"a", "b"} {
+		if r := waitingFor(t, m, root, each); r[0].Code != fsm.OK {
+			t.Fatal(r[0].Code)
+		}
+	}
+	jobs := apply(t, m, 1001, claim("w", 2, "root"))[0].Jobs
+	r := apply(t, m, 1002, complete("w", "a", jobs[0].Token), complete("w", "b", jobs[1].Token), changeOf(fsm.DeleteJobs, "b"))
+	if r[2].Codes[0] != fsm.WrongStatus {
+		t.Errorf("deleting a job that waiters have not heard of: %v", r[2].Codes[0])
+	}
+	left := 2*each - waitersMax
+	if c := m.Counts(); c.Of(fsm.Blocked) != left || c.Of(fsm.Unclaimed) != waitersMax {
+		t.Fatalf("after the first entry: %v", c)
+	}
+	if m.Job("a") != nil || m.Job("b") == nil {
+		t.Fatal("a is settled and not to be kept, b has waiters still")
+	}
+	if at, ok := m.NextDeadline(); !ok || at > 1002 {
+		t.Fatalf("next deadline %d (%v), want now", at, ok)
+	}
+	m = copyOf(t, m) // a restored machine goes on with it
+	if at, ok := m.NextDeadline(); !ok || at > 1002 {
+		t.Fatalf("next deadline of a restored machine %d (%v), want now", at, ok)
+	}
+	apply(t, m, 1003)
+	if c := m.Counts(); c.Of(fsm.Blocked) != 0 || c.Of(fsm.Unclaimed) != 2*each || m.Job("b") != nil {
+		t.Fatalf("after the second entry: %v", c)
+	}
+	if at, ok := m.NextDeadline(); ok {
+		t.Fatalf("next deadline %d, want none", at)
+	}
+}
+
+// TestChangeByFilterLooksAtABoundedNumberOfJobs goes over jobs that do not
+// match, and over more that do than one change may change.
+func TestChangeByFilterLooksAtABoundedNumberOfJobs(t *testing.T) {
+	m := fsm.New()
+	const n = visitsMax + 500
+	for from := 0; from < n; from += 500 {
+		var ids []string
+		for i := from; i < from+500; i++ {
+			ids = append(ids, fmt.Sprintf("j%05d", i))
+		}
+		apply(t, m, 1000, enqueue(ids...))
+	}
+	group := "none"
+	by := &fsmpb.Change{Kind: uint32(fsm.CancelJobs), Filter: &fsmpb.Filter{Group: &group}}
+	change := &fsmpb.Mutation{Op: &fsmpb.Mutation_Change{Change: by}}
+	r := apply(t, m, 1000, change)[0]
+	if want := (fsm.Place{Status: fsm.Unclaimed, Seq: visitsMax}); r.Count != 0 || r.Next != want {
+		t.Fatalf("nothing matches: %d changed, next %+v, want %+v", r.Count, r.Next, want)
+	}
+	by.Filter.AfterStatus, by.Filter.AfterSeq = uint32(r.Next.Status), r.Next.Seq
+	if r := apply(t, m, 1000, change)[0]; r.Count != 0 || r.Next != (fsm.Place{}) {
+		t.Fatalf("behind it: %d changed, next %+v, want the end", r.Count, r.Next)
+	}
+	by.Filter, by.Limit = &fsmpb.Filter{}, changesMax+1
+	if r := apply(t, m, 1000, change)[0]; r.Count != changesMax || r.Next.Seq != changesMax {
+		t.Fatalf("all match: %d changed, next %+v", r.Count, r.Next)
+	}
+}
+
+func TestTypesWithSettingsAreBounded(t *testing.T) {
+	m := fsm.New()
+	const limit = 10_000
+	for from := 0; from < limit; from += 500 {
+		var muts []*fsmpb.Mutation
+		for i := from; i < from+500; i++ {
+			muts = append(muts, settings(fmt.Sprint("t", i)))
+		}
+		for _, r := range apply(t, m, 1000, muts...) {
+			if r.Code != fsm.OK {
+				t.Fatal(r.Code)
+			}
+		}
+	}
+	r := apply(t, m, 1000, settings("one more"), settings("t77"))
+	if r[0].Code != fsm.TooManyQueues || r[1].Code != fsm.OK {
+		t.Errorf("one more: %v, one of them: %v", r[0].Code, r[1].Code)
+	}
+	remove := settings("t77")
+	remove.GetSetQueue().Remove = true
+	if r := apply(t, m, 1000, remove, settings("one more")); r[0].Code != fsm.OK || r[1].Code != fsm.OK {
+		t.Errorf("in the place of another: %v, %v", r[0].Code, r[1].Code)
+	}
+}
+
+func settings(name string) *fsmpb.Mutation {
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_SetQueue{SetQueue: &fsmpb.SetQueue{Name: name}}}
+}
+
+func TestSchedulesAreBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("100 000 schedules")
+	}
+	m := fsm.New()
+	const limit = 100_000
+	for from := 0; from < limit; from += 5000 {
+		var muts []*fsmpb.Mutation
+		for i := from; i < from+5000; i++ {
+			muts = append(muts, schedule(fmt.Sprint("c", i)))
+		}
+		for _, r := range apply(t, m, 1000, muts...) {
+			if r.Code != fsm.OK {
+				t.Fatal(r.Code)
+			}
+		}
+	}
+	if r := apply(t, m, 1000, schedule("one more"), schedule("c77")); r[0].Code != fsm.TooManyCrons || r[1].Code != fsm.OK {
+		t.Errorf("one more: %v, one of them: %v", r[0].Code, r[1].Code)
+	}
+}
+
+func schedule(name string) *fsmpb.Mutation {
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_PutCron{PutCron: &fsmpb.PutCron{
+		Name: name, Spec: "@hourly", Job: &fsmpb.NewJob{Type: "t"}, NextMs: 5000,
+	}}}
+}
+
+// TestHistoryIsBounded fails a job more often than its history goes back, with
+// errors longer than it keeps.
+func TestHistoryIsBounded(t *testing.T) {
+	m := fsm.New()
+	often := enqueue("a")
+	attempts := int32(historyMax + 5)
+	often.GetEnqueue().Jobs[0].MaxAttempts = &attempts
+	apply(t, m, 1000, often)
+	reason := strings.Repeat("x", historyErrorMax-1) + "€ and more"
+	for range attempts {
+		j := apply(t, m, 1000, claim("w", 1))[0].Jobs[0]
+		apply(t, m, 1000, fail("w", "a", j.Token, reason, false))
+	}
+	j := m.Job("a")
+	h := j.Details().History
+	if len(h) != historyMax || h[0].Number != 6 || h[historyMax-1].Number != attempts || j.Status != fsm.Dead {
+		t.Fatalf("%d attempts from %d to %d, %v", len(h), h[0].Number, h[len(h)-1].Number, j.Status)
+	}
+	if h[0].Error != reason[:historyErrorMax-1] || j.LastError != reason {
+		t.Errorf("an error of %d bytes is kept with %d, the last with %d", len(reason), len(h[0].Error), len(j.LastError))
+	}
+}
