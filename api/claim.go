@@ -142,14 +142,16 @@ func (s *Server) fulfil(c *call, w *wish) ([]*fsm.Job, error) {
 	}
 	// The answer to a repeated claim comes from the machine, though there may be
 	// nothing to claim now.
-	try := !w.nothing && (s.b.Ready(w.op.Types) || s.b.Remembers(w.op.Worker, w.op.RequestId))
+	repeated := c.key != "" || s.b.Remembers(w.op.Worker, w.op.RequestId)
+	try := !w.nothing && (repeated || s.b.Ready(w.op.Types))
 	for {
 		if try {
 			res, err := s.propose(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_Claim{Claim: &w.op}})
 			// A repeated claim that holds nothing any more stays that way.
-			if err != nil || len(res.Jobs) > 0 || res.Code == fsm.Duplicate {
+			if err != nil || len(res.Jobs) > 0 || res.Code == fsm.Duplicate || c.replayed {
 				return res.Jobs, err
 			}
+			c.lsn = fsm.LSN{} // of an entry that changed nothing
 		}
 		left := time.Until(until)
 		if left <= 0 {

@@ -93,6 +93,9 @@ func tooDeep(body []byte, limit int) int {
 	return -1
 }
 
+// mergePatch is the type that RFC 7396 gives to bodies of PATCH.
+const mergePatch = "application/merge-patch+json"
+
 // checkMedia wants JSON. A charset, in whatever case, does no harm.
 func (c *call) checkMedia() error {
 	if coding := c.r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
@@ -105,7 +108,11 @@ func (c *call) checkMedia() error {
 	if given == "" {
 		return fail(mediaType, "the request has no content type; send Content-Type: application/json")
 	}
-	if media, _, err := mime.ParseMediaType(given); err != nil || media != "application/json" {
+	media, _, err := mime.ParseMediaType(given)
+	if media == mergePatch && c.r.Method == http.MethodPatch {
+		return nil
+	}
+	if err != nil || media != "application/json" {
 		return fail(mediaType, "the content type is %q; send Content-Type: application/json", clip(given))
 	}
 	return nil

@@ -322,7 +322,9 @@ func (g *rig) send(r *http.Request) answer {
 	g.s.ServeHTTP(w, r)
 	res := w.Result()
 	body, _ := io.ReadAll(res.Body)
-	return answer{status: res.StatusCode, header: res.Header, body: body}
+	a := answer{status: res.StatusCode, header: res.Header, body: body}
+	conform(g.t, r, a)
+	return a
 }
 
 func (g *rig) do(method, path, body string, header ...string) answer {

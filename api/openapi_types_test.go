@@ -35,12 +35,40 @@ var wireTypes = map[string]reflect.Type{
 	"TypeStats": reflect.TypeFor[v1.TypeStats](), "Status": reflect.TypeFor[v1.Status](),
 	"Fence": reflect.TypeFor[v1.Fence](), "Peer": reflect.TypeFor[v1.Peer](),
 	"TaskCounts": reflect.TypeFor[v1.TaskCounts](), "Health": reflect.TypeFor[v1.Health](),
-	"Problem": reflect.TypeFor[v1.Problem](),
+	"Problem": reflect.TypeFor[v1.Problem](), "Backoff": reflect.TypeFor[v1.Backoff](),
+	"Progress": reflect.TypeFor[v1.Progress](), "Attempt": reflect.TypeFor[v1.Attempt](),
+	"NewBatch": reflect.TypeFor[v1.NewBatch](), "BatchCreated": reflect.TypeFor[v1.BatchCreated](),
+	"BatchInfo": reflect.TypeFor[v1.BatchInfo](), "BatchList": reflect.TypeFor[v1.BatchList](),
+	"FailBatch": reflect.TypeFor[v1.FailBatch](), "FailLease": reflect.TypeFor[v1.FailLease](),
+	"ReleaseBatch": reflect.TypeFor[v1.ReleaseBatch](), "ChangeJobs": reflect.TypeFor[v1.ChangeJobs](),
+	"Filter": reflect.TypeFor[v1.Filter](), "Changed": reflect.TypeFor[v1.Changed](),
+	"Queue": reflect.TypeFor[v1.Queue](), "QueueSettings": reflect.TypeFor[v1.QueueSettings](),
+	"QueueList": reflect.TypeFor[v1.QueueList](), "Done": reflect.TypeFor[v1.Done](),
+	"NewCron": reflect.TypeFor[v1.NewCron](), "Cron": reflect.TypeFor[v1.Cron](),
+	"CronList": reflect.TypeFor[v1.CronList](), "CronPut": reflect.TypeFor[v1.CronPut](),
+	"Event": reflect.TypeFor[v1.Event](),
 }
 
 // declared reads the source of package v1: its structs, and its constants whose
 // names begin with Tag.
 func declared(t *testing.T) (structs, tags []string) {
+	t.Helper()
+	inspectV1(t, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.TypeSpec:
+			structs = append(structs, n.Name.Name)
+		case *ast.ValueSpec:
+			if literal, isText := valueOf(n); isText && strings.HasPrefix(n.Names[0].Name, "Tag") {
+				tags = append(tags, literal)
+			}
+		}
+		return true
+	})
+	return structs, tags
+}
+
+// inspectV1 walks the source of package v1.
+func inspectV1(t *testing.T, fn func(ast.Node) bool) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("v1", "*.go"))
 	if err != nil || len(files) == 0 {
@@ -51,19 +79,8 @@ func declared(t *testing.T) (structs, tags []string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ast.Inspect(f, func(n ast.Node) bool {
-			switch n := n.(type) {
-			case *ast.TypeSpec:
-				structs = append(structs, n.Name.Name)
-			case *ast.ValueSpec:
-				if literal, isText := valueOf(n); isText && strings.HasPrefix(n.Names[0].Name, "Tag") {
-					tags = append(tags, literal)
-				}
-			}
-			return true
-		})
+		ast.Inspect(f, fn)
 	}
-	return structs, tags
 }
 
 func valueOf(n *ast.ValueSpec) (string, bool) {
@@ -93,7 +110,7 @@ func TestDocumentHasTheTypes(t *testing.T) {
 		d.checkType(t, name, typ)
 	}
 	for _, tag := range tags {
-		if !strings.Contains(d.text, "`"+tag+"`") {
+		if tag != v1.TagNotDue && !strings.Contains(d.text, "`"+tag+"`") { // that one stays inside
 			t.Errorf("the tag %s is not described", tag)
 		}
 	}
@@ -134,6 +151,11 @@ func (d *document) checkType(t *testing.T, name string, typ reflect.Type) {
 		maps.Copy(properties, base.Properties)
 		required = append(required, base.Required...)
 	}
+	for _, name := range required {
+		if _, there := properties[name]; !there {
+			t.Errorf("%s.%s is required and not described", typ, name)
+		}
+	}
 	members := wireMembers(typ)
 	for member, m := range members {
 		p, there := properties[member]
@@ -172,6 +194,8 @@ func (d *document) kindOf(t reflect.Type) string {
 		return "string"
 	case t.Kind() == reflect.Bool:
 		return "boolean"
+	case t.Kind() == reflect.Float64:
+		return "number"
 	}
 	return "integer"
 }
@@ -181,6 +205,8 @@ func (d *document) nameOf(s schema) string {
 	name, s := d.schemaOf(s)
 	kind := strings.Join(s.Type, "|")
 	switch {
+	case len(s.AnyOf) > 0: // it, or null
+		return d.nameOf(s.AnyOf[0])
 	case kind == "array":
 		return "list of " + d.nameOf(*s.Items)
 	case kind == "object" && s.Additional != nil:
@@ -191,4 +217,59 @@ func (d *document) nameOf(s schema) string {
 		return "anything"
 	}
 	return kind
+}
+
+// The words that a member can be are those of the constants of package v1.
+func TestDocumentHasTheWords(t *testing.T) {
+	d := readDocument(t)
+	s := d.Components.Schemas
+	words := constants(t)
+	for prefix, enum := range map[string][]string{
+		"Status":      s["JobStatus"].Enum,
+		"Backoff":     s["Backoff"].Properties["kind"].Enum,
+		"Unique":      s["NewJob"].Properties["uniqueScope"].Enum,
+		"After":       s["NewJob"].Properties["afterFailure"].Enum,
+		"Callback":    s["NewBatch"].Properties["callbackOn"].Enum,
+		"Overlap":     s["NewCron"].Properties["overlap"].Enum,
+		"Missed":      s["NewCron"].Properties["missed"].Enum,
+		"Event":       s["Event"].Properties["kind"].Enum,
+		"State":       s["Status"].Properties["state"].Enum,
+		"Committed":   s["Problem"].Properties["committed"].Enum,
+		"Consistency": d.Components.Parameters["Consistency"].Schema.Enum,
+	} {
+		var want []string
+		for name, word := range words {
+			rest, found := strings.CutPrefix(name, prefix)
+			if found && rest != "" && rest[0] >= 'A' && rest[0] <= 'Z' && name != "StatusAll" {
+				want = append(want, word)
+			}
+		}
+		got := slices.Clone(enum)
+		slices.Sort(want)
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %v in the document, %v in the code", prefix, got, want)
+		}
+	}
+	// Items of answers have codes of the machine, and none that it does not have.
+	for _, word := range s["ReportedItem"].Properties["status"].Enum {
+		if !slices.Contains(slices.Collect(maps.Values(words)), word) {
+			t.Errorf("%s is no word of an item", word)
+		}
+	}
+}
+
+// constants are those of package v1 that are texts, by name.
+func constants(t *testing.T) map[string]string {
+	t.Helper()
+	out := make(map[string]string)
+	inspectV1(t, func(n ast.Node) bool {
+		if spec, isValue := n.(*ast.ValueSpec); isValue {
+			if literal, isText := valueOf(spec); isText {
+				out[spec.Names[0].Name] = literal
+			}
+		}
+		return true
+	})
+	return out
 }

@@ -1,0 +1,335 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	v1 "osqueue/api/v1"
+	"osqueue/cluster"
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+)
+
+// sample is a request as the document describes it.
+type sample struct {
+	name, method, template string
+	target, body           string
+	op                     object
+	write, read            bool // it has an idempotency key; it can be asked to be fresh
+}
+
+// Ids of the document's examples, and what newExampleRig has under them.
+const (
+	exampleJob  = "01932c07-a2a1-7be3-9c3d-6f0a57c1e101" // runs
+	exampleDone = "done-1"
+	exampleDead = "dead-1"
+)
+
+// targetOf puts names into the path of an operation that newExampleRig knows.
+func targetOf(template string, op object) string {
+	id := exampleJob
+	switch op["operationId"] {
+	case "deleteJob":
+		id = exampleDone
+	case "retryJob":
+		id = exampleDead
+	case "getBatch":
+		id = "b-1"
+	}
+	name := "w-1"
+	if strings.HasPrefix(template, v1.PathCrons) {
+		name = "digest"
+	}
+	return strings.NewReplacer("{id}", id, "{type}", "mail", "{name}", name).Replace(template)
+}
+
+// samples are the requests of the document: for each operation one for every
+// example of a body, or one without.
+var samples = sync.OnceValue(func() []sample {
+	var out []sample
+	for template, methods := range theDocument().at("#/paths") {
+		for method, op := range methods.(object) {
+			op := op.(object)
+			s := sample{
+				method: strings.ToUpper(method), template: template, target: targetOf(template, op), op: op,
+				write: hasParameter(op, "IdempotencyKey"), read: hasParameter(op, "MinLsn"),
+			}
+			s.name = s.method + " " + template
+			bodies := examplesOf(op["requestBody"], "application/json")
+			for _, name := range slices.Sorted(maps.Keys(bodies)) {
+				one := s
+				one.name, one.body = s.name+" "+name, textOf(bodies[name])
+				out = append(out, one)
+			}
+			if len(bodies) == 0 {
+				out = append(out, s)
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b sample) int { return strings.Compare(a.name, b.name) })
+	return out
+})
+
+func hasParameter(op object, name string) bool {
+	parameters, _ := op["parameters"].([]any)
+	return slices.ContainsFunc(parameters, func(p any) bool { return p.(object)["$ref"] == "#/components/parameters/"+name })
+}
+
+// examplesOf are the values of the examples of a body.
+func examplesOf(body any, media string) map[string]any {
+	out := make(map[string]any)
+	one, _ := body.(object)
+	contents, _ := one["content"].(object)
+	content, _ := contents[media].(object)
+	examples, _ := content["examples"].(object)
+	for name, e := range examples {
+		out[name] = e.(object)["value"]
+	}
+	return out
+}
+
+func textOf(v any) string {
+	body, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return string(body)
+}
+
+// newExampleRig has what the examples of the document speak of, with the very
+// tokens: its broker has epoch 7.
+func newExampleRig(t testing.TB, change ...func(*Config)) *rig {
+	t.Helper()
+	g := newRig(t, append(change, func(c *Config) { c.Timeouts.Wait, c.Timeouts.Fresh = 10*time.Millisecond, 10*time.Millisecond })...)
+	g.useSettings(fsm.DefaultSettings())
+	send := func(method, path, body string) {
+		t.Helper()
+		if a := g.do(method, path, body, "Prefer", v1.PreferStrict); a.status != http.StatusOK {
+			t.Fatalf("%s %s %s: answered %d %s", method, path, body, a.status, a.body)
+		}
+	}
+	for _, id := range []string{exampleJob, "a-1", "a-2"} {
+		send("POST", "/v1/jobs", `{"id":"`+id+`","type":"mail","payload":1}`)
+	}
+	send("POST", "/v1/jobs/claim", `{"workerId":"w-1","max":3}`)
+	for _, id := range []string{exampleDone, exampleDead} {
+		send("POST", "/v1/jobs", `{"id":"`+id+`","type":"other"}`)
+	}
+	send("POST", "/v1/jobs/claim", `{"workerId":"w-2","max":2}`)
+	send("POST", "/v1/jobs/complete", `{"workerId":"w-2","jobs":[{"jobId":"`+exampleDone+`"}]}`)
+	send("POST", "/v1/jobs/"+exampleDead+"/fail", `{"workerId":"w-2","retryable":false}`)
+	send("POST", "/v1/batches", `{"id":"b-1","callback":{"id":"b-1-done","type":"report"}}`)
+	for _, s := range samples() {
+		switch s.name {
+		case "PUT /v1/crons/{name} workdays", "POST /v1/workers mailer":
+			send(s.method, s.target, s.body)
+		}
+	}
+	return g
+}
+
+// useSettings has a new broker put settings in force.
+func (g *rig) useSettings(s fsm.Settings) {
+	g.t.Helper()
+	epoch := max(g.node.View().Meta().Broker.Epoch+1, 7)
+	_, err := g.node.run(&fsmpb.Mutation{Op: &fsmpb.Mutation_RegisterBroker{RegisterBroker: &fsmpb.RegisterBroker{
+		Node: "n1", Address: "10.0.0.1:8080", Epoch: epoch, Cluster: "c", Lineage: "l", Settings: s.ToPB(),
+	}}})
+	if err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+// try sends a sample. A stream is left after a moment.
+func (s *sample) try(g *rig, header ...string) answer {
+	g.t.Helper()
+	r := request(s.method, s.target, s.body, header...)
+	if s.template == v1.PathEvents {
+		ctx, cancel := context.WithTimeout(g.t.Context(), 10*time.Millisecond)
+		defer cancel()
+		r = r.WithContext(ctx)
+	}
+	return g.send(r)
+}
+
+// Every request of the document succeeds as it stands, on a queue that has what
+// it speaks of. What is answered is held against the document by send.
+func TestDocumentExamplesAreServed(t *testing.T) {
+	for _, s := range samples() {
+		t.Run(s.name, func(t *testing.T) {
+			a := s.try(newExampleRig(t), "Prefer", v1.PreferStrict)
+			if a.status != http.StatusOK && a.status != http.StatusNoContent {
+				t.Errorf("answered %d %s", a.status, a.body)
+			}
+			if _, described := s.op["responses"].(object)[fmt.Sprint(a.status)]; !described {
+				t.Errorf("answered %d, which is not described", a.status)
+			}
+		})
+	}
+}
+
+// Every status that the document gives a route is one that the route answers:
+// the reverse is what send sees to.
+func TestDocumentStatusesHappen(t *testing.T) {
+	seen := make(map[string]bool)
+	all := samples()
+	for _, s := range all {
+		for status := range s.op["responses"].(object) {
+			name := s.method + " " + s.template + " " + status
+			if seen[name] || status == "default" {
+				continue
+			}
+			for _, a := range s.provoke(t, status) {
+				seen[name] = seen[name] || fmt.Sprint(a.status) == status
+			}
+		}
+	}
+	for _, s := range all {
+		for status := range s.op["responses"].(object) {
+			if name := s.method + " " + s.template + " " + status; status != "default" && !seen[name] {
+				t.Errorf("%s: could not be had", name)
+				seen[name] = true
+			}
+		}
+	}
+}
+
+// provoke tries to get an answer of that status.
+func (s *sample) provoke(t *testing.T, status string) []answer {
+	t.Helper()
+	const limit = 2000
+	g := newExampleRig(t, func(c *Config) { c.MaxBody = limit })
+	switch status {
+	case "200", "204":
+		return []answer{s.try(g)}
+	case "400":
+		bad := *s
+		bad.target += "?minLsn=x&kind=x&status=x"
+		return []answer{bad.try(g, v1.HeaderIdempotencyKey, "not a key")}
+	case "404":
+		lost := *s
+		lost.target = strings.NewReplacer("{id}", "nope", "{name}", "nope").Replace(s.template)
+		return []answer{lost.try(g)}
+	case "409":
+		g.do("POST", v1.PathWorkers, `{"name":"w-9"}`, v1.HeaderIdempotencyKey, "k")
+		return []answer{s.try(g, v1.HeaderIdempotencyKey, "k")}
+	case "413":
+		large := *s
+		large.body += strings.Repeat(" ", limit+1)
+		return []answer{large.try(g, v1.HeaderIdempotencyKey, "k")}
+	case "415":
+		return []answer{s.try(g, "Content-Type", "text/plain")}
+	}
+	return s.provokeLimits(g, status)
+}
+
+// provokeLimits is for answers that a full, slow or lost node gives.
+func (s *sample) provokeLimits(g *rig, status string) []answer {
+	g.t.Helper()
+	settings := fsm.DefaultSettings()
+	switch status {
+	case "410":
+		g.node.set(func(f *fakeNode) { f.history = cluster.NewHistory(1) })
+		g.tell(2)
+		old := *s
+		old.target += "?lastEventId=3-2.1"
+		return []answer{old.try(g, "Prefer", v1.PreferStrict)}
+	case "429":
+		settings.MaxJobs = 1
+		g.useSettings(settings)
+	case "507":
+		settings.MaxBytes = 1
+		g.useSettings(settings)
+		g.fillQueues()
+		g.fillCrons(s.template)
+		unknown := *s
+		unknown.target = strings.NewReplacer("{type}", "unknown", "{name}", "unknown").Replace(s.template)
+		return []answer{unknown.try(g), s.try(g)}
+	case "503":
+		g.node.set(func(f *fakeNode) { f.leader, f.lead = "", false })
+		g.s.streams.Store(1 << 40)
+	case "504":
+		g.node.set(func(f *fakeNode) { f.proposeErr = context.DeadlineExceeded })
+		late := *s
+		late.target += "?minLsn=99-99"
+		return []answer{late.try(g, v1.HeaderIdempotencyKey, "k")}
+	}
+	return []answer{s.try(g)}
+}
+
+// tell makes n events.
+func (g *rig) tell(n int) {
+	g.t.Helper()
+	for i := range n {
+		ok[v1.WorkerAnswer](g.t, g.do("POST", v1.PathWorkers, fmt.Sprintf(`{"name":"new-%d"}`, i)))
+	}
+}
+
+// fillCrons makes as many schedules as there can be, if the route is about them.
+func (g *rig) fillCrons(template string) {
+	g.t.Helper()
+	if template != v1.PathCrons+"/{name}" {
+		return
+	}
+	ms := make([]*fsmpb.Mutation, 100_000)
+	for i := range ms {
+		ms[i] = &fsmpb.Mutation{Op: &fsmpb.Mutation_PutCron{PutCron: &fsmpb.PutCron{
+			Name: fmt.Sprint(i), Spec: "@yearly", Job: &fsmpb.NewJob{},
+		}}}
+	}
+	if _, _, err := g.node.apply(ms...); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+// Every example is as its schema has it, and every body has one.
+func TestDocumentExamplesFit(t *testing.T) {
+	c := theDocument()
+	n := 0
+	check := func(where string, body any) {
+		one, _ := body.(object)
+		contents, _ := c.deref(one)["content"].(object)
+		for media, content := range contents {
+			content := content.(object)
+			examples := examplesOf(c.deref(one), media)
+			if len(examples) == 0 && media == "application/json" {
+				t.Errorf("%s has no example", where)
+			}
+			for name, value := range examples {
+				n++
+				if err := c.check(content["schema"].(object), jsonOf([]byte(textOf(value)))); err != nil {
+					t.Errorf("%s, example %s: %v", where, name, err)
+				}
+			}
+		}
+	}
+	for _, s := range samples() {
+		check(s.name, s.op["requestBody"])
+		for status, res := range s.op["responses"].(object) {
+			check(s.name+" "+status, res)
+		}
+	}
+	if n < 200 {
+		t.Errorf("only %d examples", n)
+	}
+}
+
+func TestDocumentIsServed(t *testing.T) {
+	g := newRig(t)
+	g.node.set(func(f *fakeNode) { f.leader, f.lead = "", false })
+	a := g.do("GET", v1.PathOpenAPI, "")
+	if a.status != http.StatusOK || a.header.Get("Content-Type") != "application/yaml" || string(a.body) != string(openAPI) ||
+		a.header.Get("Content-Length") != fmt.Sprint(len(openAPI)) {
+		t.Fatalf("answered %d %v, %d bytes", a.status, a.header, len(a.body))
+	}
+	refused(t, g.do("PUT", v1.PathOpenAPI, ""), http.StatusMethodNotAllowed, v1.TagMethod)
+}
