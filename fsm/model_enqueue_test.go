@@ -146,7 +146,16 @@ func (m *model) sameJob(a, b *fsmpb.NewJob) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	return a.Id == b.Id && a.RunAtMs == b.RunAtMs && sameContent(m.fresh(a, ""), m.fresh(b, ""))
+	return a.Id == b.Id && a.RunAtMs == b.RunAtMs && m.sameCallback(a, b)
+}
+
+// sameCallback is whether two callbacks, or their absence, are the same request:
+// when it runs does not count, as ever, nor its id, which the leader gives anew.
+func (m *model) sameCallback(a, b *fsmpb.NewJob) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return sameContent(m.fresh(a, ""), m.fresh(b, ""))
 }
 
 // unique is whether the job is one of few that may be there.
@@ -267,7 +276,7 @@ func (m *model) newBatch(n *fsmpb.NewBatch) fsm.Code {
 		return fsm.OK
 	}
 	if b := m.batch(n.Id); b != nil {
-		if m.sameJob(b.Callback, n.Callback) && b.CallbackOn == fsm.CallbackOn(n.CallbackOn) {
+		if m.sameCallback(b.Callback, n.Callback) && b.CallbackOn == fsm.CallbackOn(n.CallbackOn) {
 			return fsm.OK
 		}
 		return fsm.IDTaken
