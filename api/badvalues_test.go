@@ -196,7 +196,7 @@ func checkBlame(t *testing.T, what string, p v1.Problem, pointer, value string) 
 	if !strings.Contains(p.Detail, name) {
 		t.Errorf("%s: %q does not name %s", what, p.Detail, name)
 	}
-	if len(p.Members) != 1 || !(p.Members[0] == pointer || strings.HasPrefix(p.Members[0], pointer+"/")) {
+	if len(p.Members) != 1 || !strings.HasPrefix(p.Members[0]+"/", pointer+"/") {
 		t.Errorf("%s: members %q, want %s (%s)", what, p.Members, pointer, p.Detail)
 	}
 	if len(p.Detail) > 700 {

@@ -42,7 +42,7 @@ func (s *Server) createBatch(c *call) error {
 		return refusedNewBatch(res)
 	}
 	c.out = text(append(c.out[:0], '{'), "batchId", op.NewBatch.Id)
-	c.out = textIf(c.out, "callbackId", s.callbackID(op.NewBatch))
+	c.out = textIf(c.out, "callbackId", s.callbackID(c, op.NewBatch))
 	c.out = append(appendEnqueued(c.out, op.Jobs, res, c.lsn), '}')
 	return c.send()
 }
@@ -59,13 +59,18 @@ func refusedNewBatch(res fsm.Result) error {
 }
 
 // callbackID is the id that the callback has: that of the first request, if
-// this one continues the batch.
-func (s *Server) callbackID(n *fsmpb.NewBatch) string {
+// this one continues or repeats it. When the batch of a repeated request is gone
+// nobody knows it any more.
+func (s *Server) callbackID(c *call, n *fsmpb.NewBatch) string {
 	if n.Callback == nil {
 		return ""
 	}
-	if b := s.b.View().Batch(n.Id); b != nil && b.Callback != nil {
+	b := s.b.View().Batch(n.Id)
+	switch {
+	case b != nil && b.Callback != nil:
 		return b.Callback.Id
+	case c.replayed:
+		return ""
 	}
 	return n.Callback.Id
 }
@@ -78,8 +83,9 @@ func (s *Server) readNewBatch(c *call, in *v1.NewBatch) (*fsmpb.Enqueue, error) 
 	if err := l.checkMost("jobs", len(in.Jobs)); err != nil {
 		return nil, err
 	}
-	n, err := s.batchIDs(c, in)
-	if err != nil {
+	n := new(fsmpb.NewBatch)
+	var err error
+	if n.Id, err = s.batchID(c, in.ID); err != nil {
 		return nil, err
 	}
 	if n.CallbackOn, err = readCallbackOn(in); err != nil {
@@ -115,9 +121,9 @@ func readCallbackOn(in *v1.NewBatch) (uint32, error) {
 	return uint32(fsm.CallbackEnded), nil
 }
 
-// readCallback reads the callback into n, which has its id already. It cannot
-// have what the machine would leave out, or could not refuse when its time has
-// come; a delay would begin now, which nobody means.
+// readCallback reads the callback into n. It cannot have what the machine would
+// leave out, or could not refuse when its time has come; a delay would begin
+// now, which nobody means.
 func (s *Server) readCallback(in *v1.NewJob, n *fsmpb.NewBatch) error {
 	if in == nil {
 		return nil
@@ -141,64 +147,46 @@ func (s *Server) readCallback(in *v1.NewJob, n *fsmpb.NewBatch) error {
 	if err != nil {
 		return within(err, member)
 	}
-	if in.ID == "" {
-		job.Id = n.Callback.Id
-	}
 	n.Callback = job
 	return nil
 }
 
-// batchIDs makes the ids of a batch and of its callback, where the request has
-// none. With an idempotency key they are made from it, because a repeated
-// request must get the same answer, and the machine does not remember them.
-func (s *Server) batchIDs(c *call, in *v1.NewBatch) (*fsmpb.NewBatch, error) {
-	n := &fsmpb.NewBatch{Id: in.ID}
-	if in.Callback != nil {
-		n.Callback = new(fsmpb.NewJob)
+// batchID is the id of a batch that may have none. With an idempotency key it
+// is made from that, because a repeated request must get the same answer, and
+// the machine does not remember it.
+func (s *Server) batchID(c *call, given string) (string, error) {
+	switch {
+	case given != "":
+		return given, nil
+	case c.key != "":
+		return s.keyedID(c), nil
 	}
-	if c.key != "" {
-		s.keyedIDs(c, n)
-		return n, nil
-	}
-	var err error
-	if n.Id == "" {
-		if n.Id, err = newID(); err != nil {
-			return nil, err
-		}
-	}
-	if n.Callback != nil {
-		n.Callback.Id, err = newID()
-	}
-	return n, err
+	return newID()
 }
 
-// keyedTries bounds the search for ids that are free: one is needed for each
+// keyedTries bounds the search for an id that is free: each try is for one more
 // time that the same request came with the same key long after the last.
 const keyedTries = 100
 
-func (s *Server) keyedIDs(c *call, n *fsmpb.NewBatch) {
+// keyedID is an id that the same request with the same key gets again, until
+// the machine has forgotten the key.
+func (s *Server) keyedID(c *call) string {
 	v := s.b.View()
-	named := n.Id
+	var id string
 	for try := range keyedTries {
-		n.Id = named
-		if named == "" {
-			n.Id = keyedID(c, "batch", try)
-		}
-		if n.Callback != nil {
-			n.Callback.Id = keyedID(c, "callback", try)
-		}
-		old := v.Batch(n.Id)
-		// The machine has forgotten the key of an older one.
-		if named != "" || old == nil || old.CreatedAt+v.Meta().Settings.RequestMs >= s.b.Now() {
-			return
+		id = hashedID([]byte(c.key), c.in, []byte(strconv.Itoa(try)))
+		old := v.Batch(id)
+		if old == nil || old.CreatedAt+v.Meta().Settings.RequestMs >= s.b.Now() {
+			break
 		}
 	}
+	return id
 }
 
-// keyedID is an id that the same request with the same key gets again.
-func keyedID(c *call, role string, try int) string {
+// hashedID makes an id that looks like any other, from what it stands for.
+func hashedID(parts ...[]byte) string {
 	h := sha256.New()
-	for _, b := range [][]byte{[]byte(c.key), []byte(role), []byte(strconv.Itoa(try)), c.in} {
+	for _, b := range parts {
 		part(h, b)
 	}
 	const version = 8 // RFC 9562: made by rules of one's own

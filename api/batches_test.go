@@ -9,6 +9,7 @@ import (
 
 	v1 "osqueue/api/v1"
 	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
 )
 
 // finish completes what can be claimed, job by job.
@@ -109,6 +110,17 @@ func TestBatchWithKey(t *testing.T) {
 		if again := send(); fmt.Sprint(again) != fmt.Sprint(next) {
 			t.Fatalf("day %d: %+v, then %+v", n, next, again)
 		}
+	}
+	// What is not known any more is not said, rather than wrongly.
+	short := ok[v1.BatchCreated](t, g.do("POST", "/v1/batches", `{"id":"s","jobs":[{}],"callback":{}}`, v1.HeaderIdempotencyKey, "s"))
+	g.put(&fsmpb.Mutation{Op: &fsmpb.Mutation_RegisterBroker{RegisterBroker: &fsmpb.RegisterBroker{
+		Node: "n1", Epoch: 2, Settings: &fsmpb.Settings{LeaseMs: 1000, RetainCompletedMs: 1, RequestMs: 1 << 40, RequestCount: 9},
+	}}})
+	g.put(changeOf(&fsmpb.Change{Kind: uint32(fsm.CancelJobs), Ids: short.JobIDs}))
+	g.node.tick(time.Second)
+	again := ok[v1.BatchCreated](t, g.do("POST", "/v1/batches", `{"id":"s","jobs":[{}],"callback":{}}`, v1.HeaderIdempotencyKey, "s"))
+	if again.BatchID != "s" || again.CallbackID != "" || fmt.Sprint(again.JobIDs) != fmt.Sprint(short.JobIDs) {
+		t.Fatalf("%+v, then %+v", short, again)
 	}
 	other := ok[v1.BatchCreated](t, g.do("POST", "/v1/batches", body, v1.HeaderIdempotencyKey, "other"))
 	if other.BatchID == first.BatchID {

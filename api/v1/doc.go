@@ -88,7 +88,9 @@ const (
 	// ParamMinLSN reads the asked node's state as soon as it has applied this
 	// LSN.
 	ParamMinLSN = "minLsn"
-	// ParamWaitMs bounds that wait; the default is 5000.
+	// ParamWaitMs bounds that wait; the default is 5000. Of GET /v1/jobs/{id}
+	// it is how long to wait for the job's end; the wait for minLsn has its
+	// default there.
 	ParamWaitMs = "waitMs"
 	// ParamStatus, ParamType, ParamLimit and ParamCursor shape the list of
 	// jobs. ParamStatus takes several names with commas between, or "all"; the

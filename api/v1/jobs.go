@@ -115,8 +115,10 @@ const (
 
 // BatchCreated is the answer to a NewBatch.
 type BatchCreated struct {
-	BatchID    string   `json:"batchId"`
-	CallbackID string   `json:"callbackId,omitzero"` // the id that the callback job will have
+	BatchID string `json:"batchId"`
+	// CallbackID is the id that the callback job will have. The repeated answer
+	// for a batch that is not kept any more lacks it.
+	CallbackID string   `json:"callbackId,omitzero"`
 	JobIDs     []string `json:"jobIds"`
 	LSN        string   `json:"lsn"`
 	Duplicates []string `json:"duplicates,omitzero"`

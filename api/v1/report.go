@@ -39,7 +39,8 @@ type Release struct {
 	Token    uint64  `json:"token,omitzero"`
 }
 
-// Reported is the answer to a report on one job.
+// Reported is the answer to a report on one job, and to its cancellation, retry
+// or deletion. A deleted job's Status is the one that it had.
 type Reported struct {
 	LSN string `json:"lsn"`
 	// Status is where the job stands now.
