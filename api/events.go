@@ -71,7 +71,8 @@ func (s *Server) events(c *call) error {
 	defer s.streams.Add(-1)
 	ctx, cancel := context.WithCancel(c.context())
 	defer cancel()
-	defer context.AfterFunc(s.closing, cancel)()
+	stop := context.AfterFunc(s.closing, cancel)
+	defer stop()
 	st := &eventStream{c: c, ctx: ctx, history: history, filter: filter, at: from, told: from}
 	st.run()
 	return nil

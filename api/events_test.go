@@ -45,6 +45,7 @@ func (s *served) follow(query string, header ...string) *reader {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	s.t.Cleanup(func() { _ = res.Body.Close() })
 	if res.StatusCode != http.StatusOK || res.Header.Get("Content-Type") != mediaTypeEvents {
 		body, _ := io.ReadAll(res.Body)
 		s.t.Fatalf("answered %d %s", res.StatusCode, body)
@@ -52,7 +53,6 @@ func (s *served) follow(query string, header ...string) *reader {
 	e := &reader{t: s.t, lines: make(chan string, 10_000), end: cancel}
 	go func() {
 		defer close(e.lines)
-		defer res.Body.Close()
 		for sc := bufio.NewScanner(res.Body); sc.Scan(); {
 			e.lines <- sc.Text()
 		}

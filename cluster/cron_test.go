@@ -111,20 +111,49 @@ func TestScheduleFiresOnceOverChangesOfLeader(t *testing.T) {
 			rest = without(all, leader)
 		}
 	}
-	v := leader.View()
+	eachSecondCounts(t, leader, first)
+}
+
+// eachSecondCounts wants every second from the first one to have fired, or to
+// have been missed, and as many jobs as there were fires.
+func eachSecondCounts(t *testing.T, m *member, first int64) *fsm.Cron {
+	t.Helper()
+	v := m.View()
 	c := v.Cron("c")
 	if got, want := c.Fired+c.MissedCount, uint64((c.LastAt-first)/1000+1); got != want || c.Skipped != 0 {
 		t.Fatalf("%d fired and %d missed, %d skipped in %d seconds", c.Fired, c.MissedCount, c.Skipped, want)
 	}
 	jobs := uint64(0)
-	v.JobsOfType("c", fsm.Unclaimed, 0, func(j *fsm.Job) bool {
+	v.JobsOfType("c", fsm.Unclaimed, 0, func(*fsm.Job) bool {
 		jobs++
 		return true
 	})
 	if jobs != c.Fired {
 		t.Fatalf("%d jobs of %d fires", jobs, c.Fired)
 	}
-	t.Logf("%d fired, %d missed", c.Fired, c.MissedCount)
+	return c
+}
+
+// What passed while nobody ran is counted as missed, and one fire stands for it.
+func TestScheduleAfterAStandstill(t *testing.T) {
+	l := newLab(t)
+	n := l.leader(l.start("n", 1, nil)...)
+	first, err := NextTime("* * * * * *", "", n.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, _, err := n.Propose(t.Context(), putCron("c", "* * * * * *", first)); err != nil || r.Code != fsm.OK {
+		t.Fatal(r.Code, err)
+	}
+	l.eventually("a fire", func() bool { return n.View().Cron("c").Fired > 0 })
+	n.stop()
+	next := n.View().Cron("c").NextAt
+	l.eventually("two times to pass", func() bool { return time.Now().UnixMilli() > next+1000 })
+	n = l.leader(l.again(n, n.cfg.DataDir, nil))
+	l.eventually("a fire", func() bool { return n.View().Cron("c").NextAt > next })
+	if c := eachSecondCounts(t, n, first); c.MissedCount == 0 {
+		t.Fatalf("%d fired, none was missed", c.Fired)
+	}
 }
 
 func without(all []*member, gone *member) (rest []*member) {

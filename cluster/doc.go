@@ -42,6 +42,20 @@
 // wait share one confirmation. Any node can answer a read that names the LSN
 // it must see (WaitApplied).
 //
+// # Schedules
+//
+// The active leader reckons when schedules fire (package internal/crontab) and
+// proposes it; the machine lets each time count once, whoever proposed it. Times
+// that pass while nobody leads are made up for as the schedule says.
+//
+// # Waiting
+//
+// Who waits here is woken by the entry that it waits for: claims by jobs, as
+// many as there are, readers of the end of a job by that end, readers of events
+// by the next one. The newest events are kept on every node, under ids that all
+// nodes share (History); a state that is restored from a snapshot has none, and
+// says so.
+//
 // # Failure stance
 //
 // A node that cannot write its log, or meets an entry that it does not

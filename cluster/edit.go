@@ -62,17 +62,32 @@ const editBatch = 100
 func (r *reign) newJobs(edited []*fsm.Job) []*fsmpb.NewJob {
 	var jobs []*fsmpb.NewJob
 	for _, j := range edited {
-		waiting := j.Status == fsm.Unclaimed || j.Status == fsm.Scheduled
-		if !waiting || r.node.Job(j.ID) != nil {
-			continue
+		waiting := j.Status == fsm.Unclaimed || j.Status == fsm.Scheduled || j.Status == fsm.Blocked
+		if waiting && r.node.Job(j.ID) == nil {
+			jobs = append(jobs, newJobOf(j))
 		}
-		n := &fsmpb.NewJob{
-			Id: j.ID, Type: j.Type, Payload: j.Payload, Priority: j.Priority, RunAtMs: j.RunAt, LeaseMs: j.LeaseMs,
-		}
-		if j.MaxAttempts != fsm.MaxAttemptsUnset {
-			n.MaxAttempts = &j.MaxAttempts
-		}
-		jobs = append(jobs, n)
 	}
 	return jobs
+}
+
+// newJobOf asks for a job like j. What it waits for, and its batch, must be
+// there, or it is refused.
+func newJobOf(j *fsm.Job) *fsmpb.NewJob {
+	o := j.Options()
+	n := &fsmpb.NewJob{
+		Id: j.ID, Type: j.Type, Payload: j.Payload, Priority: j.Priority, RunAtMs: j.RunAt, LeaseMs: j.LeaseMs,
+		TimeoutMs: o.TimeoutMs, Group: o.Group, Tags: o.Tags, After: o.After, AfterFailure: uint32(o.AfterFailure), Batch: o.Batch,
+	}
+	if j.MaxAttempts != fsm.MaxAttemptsUnset {
+		n.MaxAttempts = &j.MaxAttempts
+	}
+	if o.Backoff.Kind != fsm.BackoffUnset {
+		n.Backoff = &fsmpb.Backoff{
+			Kind: uint32(o.Backoff.Kind), BaseMs: o.Backoff.BaseMs, CapMs: o.Backoff.CapMs, JitterPercent: uint32(o.Backoff.Jitter),
+		}
+	}
+	if o.Unique.Key != "" {
+		n.Unique = &fsmpb.Unique{Key: o.Unique.Key, Scope: uint32(o.Unique.Scope), PeriodMs: o.Unique.PeriodMs}
+	}
+	return n
 }

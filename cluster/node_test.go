@@ -279,13 +279,16 @@ func TestEditByHandIsAdopted(t *testing.T) {
 		const at = `"jobs":[`
 		data := string(obj.Data)
 		i := indexOf(data, at) + len(at)
-		data = data[:i] + `{"id":"by-hand","status":"unclaimed","payload":7,"createdAt":1,"attempts":0},` + data[i:]
+		data = data[:i] + `{"id":"by-hand","status":"unclaimed","payload":7,"createdAt":1,"attempts":0,"tags":["x"]},` + data[i:]
 		return l.bucket.PutIfMatch(t.Context(), DocumentKey, []byte(data), obj.Version).Outcome == storage.Committed
 	}
 	l.eventually("the edit to be stored", edit)
 	l.eventually("the edited job", func() bool { return n.Job("by-hand") != nil })
 	if n.Job("a") == nil {
 		t.Fatal("job a is lost")
+	}
+	if tags := n.Job("by-hand").Options().Tags; len(tags) != 1 || tags[0] != "x" {
+		t.Fatalf("the edited job has the tags %v", tags)
 	}
 	copies := 0
 	if err := l.bucket.List(t.Context(), "conflicts/", func(storage.Info) bool { copies++; return true }); err != nil {
