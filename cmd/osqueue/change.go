@@ -68,14 +68,8 @@ func (r *changeRun) bind(cmd *cobra.Command) {
 
 // run changes the jobs of ids, or those of the filter.
 func (r *changeRun) run(ctx context.Context, ids []string) error {
-	named := r.filter.named() || r.filter.all
-	switch {
-	case len(ids) > 0 && (named || r.filter.limit != 0):
-		return usagef("give ids or a filter, not both")
-	case len(ids) == 0 && !named:
-		return usagef("which jobs? Give ids, or a filter: --type, --tag, --all… (see --help)")
-	case r.filter.limit < 0:
-		return usagef("--limit %d: must not be negative", r.filter.limit)
+	if err := r.check(ids); err != nil {
+		return err
 	}
 	c, err := r.g.client()
 	if err != nil {
@@ -86,6 +80,22 @@ func (r *changeRun) run(ctx context.Context, ids []string) error {
 		return r.byID(ctx, c, ids)
 	}
 	return r.byFilter(ctx, c)
+}
+
+func (r *changeRun) check(ids []string) error {
+	f := &r.filter
+	filtered := f.named() || f.all || len(f.status) > 0
+	switch {
+	case len(ids) > 0 && (filtered || f.limit != 0):
+		return usagef("give ids or a filter, not both")
+	case len(ids) == 0 && !filtered:
+		return usagef("which jobs? Give ids, or a filter: --type, --tag, --all… (see --help)")
+	case f.all && f.named():
+		return usagef("--all and a filter exclude each other")
+	case f.limit < 0:
+		return usagef("--limit %d: must not be negative", f.limit)
+	}
+	return nil
 }
 
 func (r *changeRun) byID(ctx context.Context, c *client.Client, ids []string) error {

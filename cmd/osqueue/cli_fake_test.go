@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"net/http"
@@ -27,7 +28,12 @@ type queueFake struct {
 	ready   bool
 	status  v1.Status
 	token   uint64
+	seen    []request // writes
+	atOnce  int       // how many jobs one request changes; 0: all
 }
+
+// request is a write as the fake got it.
+type request struct{ line, body string }
 
 func newQueueFake(t *testing.T) *queueFake {
 	t.Helper()
@@ -43,6 +49,8 @@ func newQueueFake(t *testing.T) *queueFake {
 	mux.HandleFunc("POST /v1/jobs/claim", q.claim)
 	mux.HandleFunc("POST /v1/jobs/heartbeat", q.heartbeat)
 	mux.HandleFunc("POST /v1/jobs/{id}/{action}", q.report)
+	mux.HandleFunc("DELETE /v1/jobs/{id}", q.report)
+	q.administer(mux)
 	mux.HandleFunc("GET /v1/jobs", q.list)
 	mux.HandleFunc("GET /v1/jobs/{id}", q.get)
 	mux.HandleFunc("POST /v1/workers", func(w http.ResponseWriter, _ *http.Request) { answer(w, v1.WorkerAnswer{LSN: "3-1"}) })
@@ -63,6 +71,11 @@ func newQueueFake(t *testing.T) *queueFake {
 				problem(w, p)
 				return
 			}
+		}
+		if r.Method != http.MethodGet {
+			body, _ := io.ReadAll(r.Body)
+			q.seen = append(q.seen, request{r.Method + " " + r.URL.EscapedPath(), string(body)})
+			r.Body = io.NopCloser(bytes.NewReader(body))
 		}
 		mux.ServeHTTP(w, r)
 	}))
@@ -96,7 +109,7 @@ func (q *queueFake) add(in v1.NewJob) (duplicate bool) {
 	}
 	j := &v1.Job{
 		ID: in.ID, Type: in.Type, Payload: in.Payload, Priority: in.Priority, LeaseMs: in.LeaseMs,
-		Status: v1.StatusCompleted, Result: in.Payload, Attempts: 1, CreatedAt: 1_700_000_000_000,
+		Tags: in.Tags, Status: v1.StatusCompleted, Result: in.Payload, Attempts: 1, CreatedAt: 1_700_000_000_000,
 	}
 	if in.MaxAttempts != nil {
 		j.MaxAttempts = *in.MaxAttempts
@@ -113,7 +126,12 @@ func (q *queueFake) add(in v1.NewJob) (duplicate bool) {
 
 func (q *queueFake) enqueue(w http.ResponseWriter, r *http.Request) {
 	var in v1.NewJob
-	if q.read(w, r, &in) {
+	if !q.read(w, r, &in) {
+		return
+	}
+	if in.UniqueKey == "held" {
+		answer(w, v1.Enqueued{JobID: "holder", LSN: "3-1", Duplicate: true})
+	} else {
 		answer(w, v1.Enqueued{JobID: in.ID, LSN: "3-1", Duplicate: q.add(in)})
 	}
 }
@@ -173,7 +191,11 @@ func (q *queueFake) report(w http.ResponseWriter, r *http.Request) {
 		DelayMs   int64  `json:"delayMs"`
 	}
 	j := q.find(r.PathValue("id"))
-	if j == nil || !q.read(w, r, &in) {
+	if j == nil {
+		problem(w, &v1.Problem{Status: 404, Tag: v1.TagNotFound, Detail: "no such job"})
+		return
+	}
+	if r.ContentLength > 0 && !q.read(w, r, &in) {
 		return
 	}
 	switch r.PathValue("action") {
@@ -183,6 +205,9 @@ func (q *queueFake) report(w http.ResponseWriter, r *http.Request) {
 		j.Status, j.LastError = v1.StatusDead, in.Error
 	case v1.ActionRelease:
 		j.Status = v1.StatusUnclaimed
+	default:
+		q.answerChange(w, r, j)
+		return
 	}
 	answer(w, v1.Reported{LSN: "3-1"})
 }
@@ -215,7 +240,9 @@ func (q *queueFake) list(w http.ResponseWriter, r *http.Request) {
 	for ; i < len(q.jobs) && len(out.Jobs) < limit; i++ {
 		j := q.jobs[i]
 		status, kind := query.Get(v1.ParamStatus), query.Get(v1.ParamType)
-		if (status == "" || status == v1.StatusAll || strings.Contains(status, j.Status)) && (kind == "" || kind == j.Type) {
+		tag := query.Get(v1.ParamTag)
+		if (status == "" || status == v1.StatusAll || strings.Contains(status, j.Status)) && (kind == "" || kind == j.Type) &&
+			(tag == "" || slices.Contains(j.Tags, tag)) {
 			out.Jobs = append(out.Jobs, *j)
 		}
 	}

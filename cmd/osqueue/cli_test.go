@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/goleak"
 
+	v1 "osqueue/api/v1"
 	"osqueue/client"
 )
 
@@ -42,6 +43,7 @@ type command struct {
 	env   map[string]string
 	out   *safeBuffer
 	err   *safeBuffer
+	tty   bool // stdin counts as a terminal
 }
 
 func newCommand(t *testing.T, servers ...string) *command {
@@ -57,10 +59,11 @@ func newCommand(t *testing.T, servers ...string) *command {
 func (c *command) run(args ...string) ended {
 	c.t.Helper()
 	g := &globals{stdin: c.stdin, stdout: c.out, stderr: c.err, getenv: func(name string) string { return c.env[name] }}
+	g.terminal = func() bool { return c.tty }
 	root := &cobra.Command{Use: "osqueue", SilenceErrors: true, SilenceUsage: true}
 	g.bind(root.PersistentFlags())
 	root.SetFlagErrorFunc(usageFlags)
-	root.AddCommand(newWorkerCommand(g), newSubmitCommand(g), newJobCommand(g), newStatusCommand(g))
+	root.AddCommand(commands(g)...)
 	root.SetOut(c.out)
 	root.SetArgs(args)
 	err := root.ExecuteContext(c.ctx)
@@ -119,7 +122,25 @@ func TestWrongUse(t *testing.T) {
 	for _, line := range []string{
 		"job get", "job get a b", "job get a --nonsense", "job get a --timeout 0", "job list --limit 0", "job list extra",
 		"submit a b c", "submit --type a 1 2", "submit a {", "submit a 1 --file x", "submit --text --file -",
-		"submit a --delay -1s", "submit a --wait-for 0", "submit a --priority high",
+		"submit a --delay -1s", "submit a --wait-for 0", "submit a --priority high", "submit a --delay 1s --run-at 1h",
+		"submit a --run-at soon", "submit a --run-at 2026-13-01", "submit a --backoff quick", "submit a --backoff fixed",
+		"submit a --backoff fixed:0s", "submit a --backoff none:1s", "submit a --backoff linear:1s:2s:3s",
+		"submit a --backoff exponential:1s:1h:101%", "submit a --unique :active", "submit a --unique k:period",
+		"submit a --unique k:period:soon", "submit a --unique k --file -", "submit a --after-failure hope",
+		"submit a --timeout -1s", "submit a --max-attempts -1", "submit a --answer-timeout 0",
+		"job wait", "job wait a --timeout 0", "job cancel", "job cancel a --type b", "job cancel a --limit 1",
+		"job cancel --type a", "job cancel --all --type a --yes", "job cancel --status dead --yes",
+		"job retry --status completed --yes", "job delete --status in_progress --yes", "job delete --all --limit -1 --yes",
+		"job ls --created-after yesterday", "dead retry", "dead rm --all", "dead ls --status completed", "dead nonsense",
+		"queue show", "queue set a", "queue set a --rate fast", "queue set a --rate 0/s", "queue set a --max-running 0",
+		"queue set a --max-bytes big", "queue set a --lease 0s", "queue set a --backoff soon", "queue set a --retain -1h",
+		"queue purge a", "queue pause", "queue reset",
+		"cron put a", "cron put a @daily --payload {", "cron put a @daily --overlap maybe", "cron put a @daily --missed all",
+		"cron put a @daily --lease -1s", "cron rm", "cron trigger a b",
+		"batch create a b", "batch create - --text", "batch create - --callback-on never", "batch create - --unique a",
+		"batch create - --callback-type a --callback-payload {", "batch cancel a", "batch show",
+		"events --kind job.nonsense", "events --limit -1", "events extra", "stats extra", "worker ls extra", "worker show",
+		"inspect file:///x --list nonsense", "inspect file:///x id --list jobs",
 		"status a b", "status --servers ftp://x", "status ?",
 		"worker", "worker --exec wc", "worker --exec =wc", "worker --exec a=", "worker --exec a=no-such-program-here",
 		"worker --exec a=true --exec a=true", "worker --exec a=true --concurrency -1", "worker --exec a=true --lease -1s",
@@ -159,12 +180,35 @@ func TestExitCodes(t *testing.T) {
 }
 
 func TestHelpTellsTheExitStatus(t *testing.T) {
-	for _, line := range []string{"worker", "submit", "job", "job get", "job list", "status"} {
-		c := newCommand(t, "127.0.0.1:1")
-		if got := c.run(append(strings.Fields(line), "--help")...); !strings.Contains(got.out, exitHelp) {
+	n := 0
+	root := &cobra.Command{Use: "osqueue"}
+	root.AddCommand(commands(newGlobals())...)
+	for _, cmd := range all(root) {
+		line := strings.Fields(cmd.CommandPath())[1:]
+		got := newCommand(t, "127.0.0.1:1").run(append(line, "--help")...)
+		silent := cmd.Name() == "version" || cmd.CommandPath() == "osqueue dev restart"
+		if !silent && !strings.Contains(got.out, exitHelp) {
 			t.Errorf("%s: %s", line, got.out)
 		}
+		for _, text := range strings.Split(got.out, "\n") {
+			if !strings.HasPrefix(strings.TrimSpace(text), "-") && len([]rune(text)) > 120 {
+				t.Errorf("%s: a line of %d characters: %s", line, len([]rune(text)), text)
+			}
+		}
+		n++
 	}
+	if n < 40 {
+		t.Errorf("only %d commands", n)
+	}
+}
+
+// all are the commands below parent, and those below them.
+func all(parent *cobra.Command) []*cobra.Command {
+	var found []*cobra.Command
+	for _, cmd := range parent.Commands() {
+		found = append(append(found, cmd), all(cmd)...)
+	}
+	return found
 }
 
 // brokenPipe refuses to be written to.
@@ -174,11 +218,15 @@ func (brokenPipe) Write([]byte) (int, error) { return 0, errors.New("broken pipe
 
 func TestFailedOutputIsAFailure(t *testing.T) {
 	q := newQueueFake(t)
-	for _, line := range []string{"submit a 1", "submit a 1 --json", "submit a --file -", "submit a 1 --wait", "submit a --file - --wait", "job list", "job list --json", "job list --all", "status", "status --json"} {
+	q.add(v1.NewJob{ID: "j", Payload: []byte("1")})
+	for _, line := range []string{
+		"submit a 1", "submit a 1 --json", "submit a --file -", "submit a 1 --wait", "submit a --file - --wait", "job list", "job list --json", "job list --all", "status", "status --json",
+		"job wait j", "job wait j j", "job delete j", "job cancel --all --yes", "queue ls", "queue pause a", "cron ls", "cron trigger a", "batch ls", "batch create", "stats", "worker ls", "events --limit 1",
+	} {
 		g := &globals{stdin: strings.NewReader("1\n"), stdout: brokenPipe{}, stderr: io.Discard, getenv: func(string) string { return q.srv.URL }}
 		root := &cobra.Command{Use: "osqueue", SilenceErrors: true, SilenceUsage: true}
 		g.bind(root.PersistentFlags())
-		root.AddCommand(newSubmitCommand(g), newJobCommand(g), newStatusCommand(g))
+		root.AddCommand(commands(g)...)
 		root.SetArgs(strings.Fields(line))
 		if err := root.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), "broken pipe") {
 			t.Errorf("%s: %v", line, err)

@@ -45,10 +45,9 @@ func (f *filterFlags) bind(cmd *cobra.Command, withStatus bool) {
 	flags.Var(&f.created.before, "created-before", "only jobs created before that time")
 }
 
-// named reports whether the filter names something.
+// named reports whether the filter names something beside statuses.
 func (f *filterFlags) named() bool {
-	names := f.kind + f.tag + f.group + f.worker + f.batch + f.created.after.text + f.created.before.text
-	return names != "" || len(f.status) > 0
+	return f.kind+f.tag+f.group+f.worker+f.batch+f.created.after.text+f.created.before.text != ""
 }
 
 // list is the filter for a list.
@@ -59,12 +58,11 @@ func (f *filterFlags) list() client.ListOptions {
 	}
 }
 
-// change is the filter for a change of the jobs of these statuses. Those that
-// are created later are not meant: what was counted is what is changed, so far
-// as it is still as it was.
+// change is the filter for a change of the jobs of these statuses. They are
+// always named, so that All is not needed.
 func (f *filterFlags) change(statuses []string) client.Filter {
 	return client.Filter{
-		All: f.all, Statuses: statuses, Type: f.kind, Tag: f.tag, Group: f.group, BatchID: f.batch, Worker: f.worker,
+		Statuses: statuses, Type: f.kind, Tag: f.tag, Group: f.group, BatchID: f.batch, Worker: f.worker,
 		CreatedFrom: f.created.after.at, CreatedBefore: f.created.before.at, Limit: f.limit,
 	}
 }

@@ -1,0 +1,207 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	v1 "osqueue/api/v1"
+)
+
+// withJobs is a fake with jobs w0… that wait, c0… completed and d0… dead.
+func withJobs(t *testing.T, waiting, completed, dead int) *queueFake {
+	t.Helper()
+	q := newQueueFake(t)
+	for i := range waiting {
+		q.add(v1.NewJob{ID: fmt.Sprintf("w%d", i), Type: "wait", Tags: []string{fmt.Sprint("t", i%2)}})
+	}
+	for i := range completed {
+		q.add(v1.NewJob{ID: fmt.Sprintf("c%d", i), Type: "good"})
+	}
+	for i := range dead {
+		q.add(v1.NewJob{ID: fmt.Sprintf("d%d", i), Type: "bad"})
+	}
+	return q
+}
+
+func (q *queueFake) statuses() map[string]int {
+	n := make(map[string]int)
+	for _, j := range q.all() {
+		n[j.Status]++
+	}
+	return n
+}
+
+func TestChangeByID(t *testing.T) {
+	q := withJobs(t, 3, 1, 2)
+	q.jobs[2].Status = v1.StatusInProgress
+	for _, c := range []struct {
+		line, out, err string
+		code           int
+	}{
+		{"job cancel w0", "w0  cancelled\n", "", exitOK},
+		{"job cancel w0", "w0  cancelled before\n", "", exitOK},
+		{"job cancel w2", "cancellation requested", "", exitOK},
+		{"job cancel c0", "", "the job is completed", exitFailure},
+		{"job cancel nobody", "", "no such job", exitFailure},
+		{"job cancel w1 c0 nobody", "w1  cancelled\nc0  not cancelled: its status does not allow it\nnobody  there is no such job\n", "2 of 3 jobs could not be cancelled", exitFailure},
+		{"job retry d0", "d0  retried\n", "", exitOK},
+		{"job delete c0", "c0  deleted\n", "", exitOK},
+		{"job rm w2", "", "in_progress", exitFailure},
+		{"dead rm w1", "", "job w1 is cancelled, not dead", exitFailure},
+		{"dead retry d1", "d1  retried\n", "", exitOK},
+		{"job cancel d1 --json", `{"jobId":"d1","changed":true,"status":"cancelled"}` + "\n", "", exitOK},
+		{"job cancel d1 nobody --json", `{"jobId":"d1","changed":false,"duplicate":true}` + "\n" + `{"jobId":"nobody","changed":false,"_tag":"not_found"}`, "could not", exitFailure},
+	} {
+		got := osq(t, q, "", strings.Fields(c.line)...)
+		if got.code != c.code || !strings.Contains(got.out, c.out) || !strings.Contains(got.err, c.err) || (c.err == "") != (got.err == "") {
+			t.Errorf("%s: %+v", c.line, got)
+		}
+	}
+	if job := q.find("w1"); job == nil {
+		t.Error("dead rm removed a job that was not dead")
+	}
+}
+
+func TestChangeByFilterAsks(t *testing.T) {
+	run := func(q *queueFake, answer, line string) ended {
+		c := newCommand(t, q.srv.URL)
+		c.tty, c.stdin = true, strings.NewReader(answer)
+		return c.run(strings.Fields(line)...)
+	}
+	q := withJobs(t, 4, 3, 2)
+	for _, answer := range []string{"", "\n", "n\n", "no\n", "yesterday\n"} {
+		got := run(q, answer, "job delete --all")
+		if got.code != exitFailure || !strings.Contains(got.err, "Delete 9 jobs (4 unclaimed, 3 completed, 2 dead)? [y/N]") || !strings.Contains(got.err, "nothing was changed") {
+			t.Errorf("%q: %+v", answer, got)
+		}
+	}
+	if len(q.writes()) != 0 {
+		t.Fatal("something was changed in spite of a no")
+	}
+	if got := run(q, "y\n", "job cancel --tag t1"); got.code != exitOK || got.out != "2 jobs cancelled\n" {
+		t.Errorf("%+v", got)
+	}
+	if got := run(q, " YES \n", "dead retry --all"); got.code != exitOK || got.out != "2 jobs retried\n" {
+		t.Errorf("%+v", got)
+	}
+	if got := run(q, "y\n", "dead rm --all"); got.code != exitOK || got.out != "no job matches; nothing was changed\n" {
+		t.Errorf("%+v", got)
+	}
+	if n := q.statuses(); n[v1.StatusCancelled] != 2 || n[v1.StatusUnclaimed] != 4 || n[v1.StatusCompleted] != 3 {
+		t.Errorf("%v", n)
+	}
+	// A retry without --status leaves what waits for its time alone.
+	q = withJobs(t, 0, 0, 1)
+	q.jobs[0].Status = v1.StatusScheduled
+	if got := run(q, "y\n", "job retry --type bad"); got.code != exitOK || !strings.Contains(got.out, "no job matches") {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestChangeByFilterWithoutTerminal(t *testing.T) {
+	q := withJobs(t, 4, 0, 0)
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	if isTerminal(null) || isTerminal(strings.NewReader("y\n")) {
+		t.Error("that is no terminal")
+	}
+	for _, line := range []string{"job cancel --all", "queue purge wait", "batch cancel b1", "dead rm --all"} {
+		got := osq(t, q, "y\n", strings.Fields(line)...)
+		if got.code != exitUsage || !strings.Contains(got.err, "osqueue "+line[:8]) || !strings.Contains(got.err, "--yes") {
+			t.Errorf("%s: %+v", line, got)
+		}
+	}
+	if len(q.writes()) != 0 {
+		t.Fatal("something was changed")
+	}
+	if got := osq(t, q, "", "job", "cancel", "--all", "--yes", "--limit", "3", "--json"); got.out != `{"count":3}`+"\n" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// What a filter's flags mean on the wire.
+func TestChangeByFilterOnTheWire(t *testing.T) {
+	q := newQueueFake(t)
+	for line, want := range map[string]request{
+		"job cancel --type a --tag b --group c --worker d --batch e --created-after 2026-01-02T03:04:05Z --created-before 2026-01-03T00:00:00Z --yes": {
+			"POST /v1/jobs/cancel", `{"filter":{"statuses":["blocked","scheduled","unclaimed","in_progress"],"type":"a","tag":"b","group":"c","batchId":"e","workerId":"d","createdFrom":1767323045000,"createdBefore":1767398400000}}`,
+		},
+		"job retry --all --yes":                          {"POST /v1/jobs/retry", `{"filter":{"statuses":["dead","cancelled"]}}`},
+		"job retry --status all --yes":                   {"POST /v1/jobs/retry", `{"filter":{"statuses":["dead","cancelled","scheduled"]}}`},
+		"job delete --status dead,completed --all --yes": {"POST /v1/jobs/delete", `{"filter":{"statuses":["dead","completed"]}}`},
+		"dead retry --type a --yes --limit 7":            {"POST /v1/jobs/retry", `{"filter":{"statuses":["dead"],"type":"a"},"limit":7}`},
+		"queue purge a --yes":                            {"POST /v1/jobs/delete", `{"filter":{"statuses":["blocked","scheduled","unclaimed"],"type":"a"}}`},
+		"batch cancel b1 --yes":                          {"POST /v1/jobs/cancel", `{"filter":{"statuses":["blocked","scheduled","unclaimed","in_progress"],"batchId":"b1"}}`},
+	} {
+		got := osq(t, q, "", strings.Fields(line)...)
+		if seen := q.writes(); got.code != exitOK || !slices.Equal(seen, []request{want}) {
+			t.Errorf("%s: %+v\n%v", line, got, seen)
+		}
+	}
+}
+
+// A failure half way says how far it has come.
+func TestChangeByFilterFailsHalfWay(t *testing.T) {
+	q := withJobs(t, 9, 0, 0)
+	q.atOnce = 4
+	if got := osq(t, q, "", "job", "cancel", "--tag", "t0", "--yes"); got.out != "5 jobs cancelled\n" {
+		t.Fatalf("%+v", got)
+	}
+	q = withJobs(t, 9, 0, 0)
+	q.atOnce = 4
+	calls := 0
+	q.refuse = func(r *http.Request) *v1.Problem {
+		if r.URL.Path != v1.PathCancel {
+			return nil
+		}
+		if calls++; calls == 2 {
+			return &v1.Problem{Status: 400, Tag: v1.TagBadRequest, Detail: "enough", Committed: v1.CommittedNo}
+		}
+		return nil
+	}
+	got := osq(t, q, "", "job", "cancel", "--all", "--yes")
+	if got.code != exitFailure || !strings.Contains(got.err, "enough") || !strings.Contains(got.err, "4 jobs had been cancelled before") {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestDeadList(t *testing.T) {
+	q := withJobs(t, 2, 2, 2)
+	got := osq(t, q, "", "dead", "ls")
+	if lines := strings.Split(strings.TrimSpace(got.out), "\n"); len(lines) != 3 || !strings.Contains(lines[1], "no luck") || strings.Contains(lines[1], "at all") {
+		t.Errorf("%+v", got)
+	}
+	if got := osq(t, q, "", "dead", "show", "d0"); !strings.Contains(got.out, "no luck\nat all") {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestJobWait(t *testing.T) {
+	q := withJobs(t, 1, 2, 1)
+	q.jobs[1].Result = []byte("[7]")
+	for _, c := range []struct {
+		line, out, err string
+		code           int
+	}{
+		{"job wait c0", "[7]\n", "", exitOK},
+		{"job wait c0 c1", "c0\tcompleted\t[7]\nc1\tcompleted\t\n", "", exitOK},
+		{"job wait d0", "", "job d0 is dead: no luck", exitFailure},
+		{"job wait c0 d0", "c0\tcompleted\t[7]\nd0\tdead\tno luck\n", "", exitFailure},
+		{"job wait w0 --timeout 50ms", "", "unclaimed", exitFailure},
+		{"job wait c1 w0 --timeout 50ms", "c1\tcompleted\t\n", "job w0: ", exitFailure},
+		{"job wait nobody", "", "no such job", exitFailure},
+		{"job wait c0 --json", `{"id":"c0","status":"completed"`, "", exitOK},
+	} {
+		got := osq(t, q, "", strings.Fields(c.line)...)
+		if got.code != c.code || !strings.HasPrefix(got.out, c.out) || !strings.Contains(got.err, c.err) {
+			t.Errorf("%s: %+v", c.line, got)
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	v1 "osqueue/api/v1"
+	"osqueue/client"
+)
+
+func TestBackoffNotation(t *testing.T) {
+	for text, want := range map[string]client.Backoff{
+		"none":                   {Kind: v1.BackoffNone},
+		"fixed:10s":              {Kind: v1.BackoffFixed, Base: 10 * time.Second},
+		"linear:5s:1m":           {Kind: v1.BackoffLinear, Base: 5 * time.Second, Cap: time.Minute},
+		"exponential:1s:1h:20%":  {Kind: v1.BackoffExponential, Base: time.Second, Cap: time.Hour, Jitter: 20},
+		"exponential:500ms:100%": {Kind: v1.BackoffExponential, Base: 500 * time.Millisecond, Jitter: 100},
+	} {
+		got, err := parseBackoff(text)
+		if err != nil || got != want {
+			t.Errorf("%s: %+v, %v", text, got, err)
+		}
+		wire := &v1.Backoff{Kind: want.Kind, BaseMs: want.Base.Milliseconds(), CapMs: want.Cap.Milliseconds(), Jitter: int64(want.Jitter)}
+		if back := backoffText(wire); back != text {
+			t.Errorf("%s is shown as %s", text, back)
+		}
+	}
+}
+
+func TestUniqueNotation(t *testing.T) {
+	for text, want := range map[string]client.Unique{
+		"k":                {Key: "k"},
+		"order:7":          {Key: "order:7"},
+		"k:waiting":        {Key: "k", Scope: v1.UniqueWaiting},
+		"a:b:active":       {Key: "a:b", Scope: v1.UniqueActive},
+		"k:active:active":  {Key: "k:active", Scope: v1.UniqueActive},
+		"a:b:period:1h30m": {Key: "a:b", Scope: v1.UniquePeriod, Period: 90 * time.Minute},
+	} {
+		if got, err := parseUnique(text); err != nil || got != want {
+			t.Errorf("%s: %+v, %v", text, got, err)
+		}
+	}
+}
+
+func TestTimesAndSizes(t *testing.T) {
+	zone := time.FixedZone("here", 2*3600)
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, zone)
+	for text, want := range map[string]time.Time{
+		"2026-12-24T18:00:00Z": time.Date(2026, 12, 24, 18, 0, 0, 0, time.UTC),
+		"2026-12-24 18:00":     time.Date(2026, 12, 24, 18, 0, 0, 0, zone),
+		"2026-12-24":           time.Date(2026, 12, 24, 0, 0, 0, 0, zone),
+		"90m":                  now.Add(90 * time.Minute),
+		"2d":                   now.Add(48 * time.Hour),
+	} {
+		if got, err := parseTime(text, false, now); err != nil || !got.Equal(want) {
+			t.Errorf("%s: %v, %v", text, got, err)
+		}
+	}
+	if got, err := parseTime("1h", true, now); err != nil || !got.Equal(now.Add(-time.Hour)) {
+		t.Errorf("an hour ago: %v, %v", got, err)
+	}
+	for text, want := range map[string]int64{"0": 0, "4096": 4096, "64KiB": 65536, "1.5GB": 1_500_000_000, "10 MiB": 10 << 20, "7B": 7} {
+		if got, err := parseSize(text); err != nil || got != want {
+			t.Errorf("%s: %d, %v", text, got, err)
+		}
+	}
+	for n, want := range map[int64]string{0: "0", 1023: "1023", 1024: "1KiB", 1536: "1.5KiB", 10<<20 + 5: "10MiB", 3 << 30: "3GiB"} {
+		if got := sizeText(n); got != want {
+			t.Errorf("%d: %s", n, got)
+		}
+	}
+	for text, want := range map[string]float64{"10/s": 10, "600/m": 10, "3600/h": 1, "0.5": 0.5} {
+		if got, err := parseRate(text); err != nil || got != want {
+			t.Errorf("%s: %v, %v", text, got, err)
+		}
+	}
+	for _, bad := range []string{"", "-1", "x", "NaN", "1PiB", "1e30", "-5KiB"} {
+		if n, err := parseSize(bad); err == nil {
+			t.Errorf("%q is %d", bad, n)
+		}
+	}
+}
+
+// What is shown can be typed again.
+func TestSpansCanBeTypedAgain(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := time.Duration(rapid.Int64Range(0, int64(maxSpanDays)*24*3600*1000).Draw(t, "ms")) * time.Millisecond
+		unit := rapid.SampledFrom([]time.Duration{1, time.Second, time.Minute, time.Hour, 24 * time.Hour}).Draw(t, "unit")
+		d = d / unit * unit
+		if back, err := parseSpan(spanText(d)); err != nil || back != d {
+			t.Fatalf("%v is shown as %s, which is %v, %v", d, spanText(d), back, err)
+		}
+	})
+}
