@@ -67,7 +67,7 @@ func (m *Machine) countRemoved(j *Job) {
 		return
 	}
 	b := *old
-	b.Cancelled++
+	b.count(Cancelled, +1)
 	m.putBatch(old, &b)
 }
 
@@ -81,15 +81,28 @@ func (m *Machine) batchOf(j *Job) *JobBatch {
 	return b
 }
 
+// count counts a job in, or out again, by the status that it has ended in. A
+// document that was edited may have more jobs of the batch than were counted,
+// or fewer.
 func (b *JobBatch) count(s Status, n int) {
+	var c *uint64
 	switch s {
 	case Completed:
-		b.Completed += uint64(n)
+		c = &b.Completed
 	case Dead:
-		b.Dead += uint64(n)
+		c = &b.Dead
 	case Cancelled:
-		b.Cancelled += uint64(n)
+		c = &b.Cancelled
+	default:
+		return
 	}
+	switch {
+	case n > 0:
+		*c++
+	case *c > 0:
+		*c--
+	}
+	b.Total = max(b.Total, b.Completed+b.Dead+b.Cancelled)
 }
 
 // putBatch stores b, which replaces old, and ends it when its last job has.

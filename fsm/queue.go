@@ -291,7 +291,7 @@ func (m *Machine) timePermit(q *queue, at int64) {
 // permitCame reopens a type whose rate allows a claim again.
 func (m *Machine) permitCame(q *queue) {
 	q.permitAt = 0
-	m.arrive(q, 1)
+	m.arrive(q, min(m.room(q), q.counts[Unclaimed]))
 	m.refreshHead(q)
 }
 
@@ -308,7 +308,7 @@ func (m *Machine) arrive(q *queue, n int) {
 // with their number: as many claims are worth waking.
 func (m *Machine) Wakeups(fn func(jobType string, n int)) {
 	for _, q := range m.touched {
-		if n := min(q.arrived, q.counts[Unclaimed]); n > 0 && q.best != nil {
+		if n := min(q.arrived, q.counts[Unclaimed], m.room(q)); n > 0 && q.best != nil {
 			fn(q.name, n)
 		}
 	}
