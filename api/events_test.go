@@ -300,7 +300,7 @@ func TestEventsThatAreNotHeld(t *testing.T) {
 // reader on though there was nothing for it.
 func TestEventsKeepAlive(t *testing.T) {
 	s := newServed(t, func(c *Config) {
-		c.Timeouts.Body, c.Timeouts.Answer, c.Timeouts.KeepAlive = 60*time.Millisecond, 60*time.Millisecond, 40*time.Millisecond
+		c.Timeouts.Body, c.Timeouts.Answer, c.Timeouts.KeepAlive = 100*time.Millisecond, 100*time.Millisecond, 40*time.Millisecond
 	})
 	e := s.follow("?type=other")
 	start, before := time.Now(), e.id

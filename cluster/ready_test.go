@@ -215,8 +215,8 @@ func TestNoThunderingHerd(t *testing.T) {
 	l.eventually("all jobs to be claimed", func() bool { return claimed.Load() == jobs })
 	cancel()
 	wg.Wait()
-	// Rousing may come in between once or twice, and wakes in vain.
-	if got := woken.Load(); got > 3*jobs {
+	// Rousing may come in between, on a slow machine some times, and wakes in vain.
+	if got := woken.Load(); got > sleepers/5 {
 		t.Fatalf("%d woke up for %d jobs", got, jobs)
 	}
 }
