@@ -142,7 +142,8 @@ func (f Filter) unbounded() bool {
 }
 
 // CancelWhere cancels all jobs that f chooses, by as many requests as it takes,
-// and returns how many these were, also when it fails on the way.
+// and returns how many these were, also when it fails on the way: what the error
+// says of the outcome is about the request that failed.
 func (c *Client) CancelWhere(ctx context.Context, f Filter) (uint64, error) {
 	return c.changeWhere(ctx, "cancel where", v1.PathCancel, f)
 }
