@@ -168,22 +168,6 @@ func goesOn(t rapid.TB, m *fsm.Machine) {
 	}
 }
 
-func FuzzDecodeSnapshot(f *testing.F) {
-	data := snapshot(f, lived(f))
-	f.Add(data)
-	f.Add(data[:len(data)/2])
-	f.Add(snapshot(f, fsm.New()))
-	f.Add([]byte("osqueue snapshot 1\n\xff\xff\xff\xff\x7f"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		if m, err := fsm.Decode(bytes.NewReader(data)); (m == nil) != (err != nil) {
-			t.Fatal("a machine and an error, or neither")
-		}
-		if m, err := fsm.Decode(bytes.NewReader(resum(data))); err == nil {
-			goesOn(t, m)
-		}
-	})
-}
-
 // A damaged length must not cost memory that the stream does not fill.
 func TestSnapshotMemoryIsBounded(t *testing.T) {
 	data := []byte("osqueue snapshot 1\n")

@@ -1,0 +1,177 @@
+package fsm_test
+
+import (
+	"testing"
+
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+)
+
+// eventful is a machine in which everything occurs that the state can hold.
+func eventful(t testing.TB) *fsm.Machine {
+	m := fsm.New()
+	for i, b := range eventfulPast() {
+		m.Apply(uint64(i+1), 1, decode(t, entry(t, b)))
+	}
+	v := m.View()
+	for name, there := range map[string]int{
+		"turns": count(v.Turns), "holds": count(v.Holds), "requests": count(v.Requests), "claims": count(v.Claims),
+		"workers": v.WorkerCount(), "queues": count(v.Queues), "crons": v.CronCount(),
+		"batches": count(func(fn func(*fsm.JobBatch) bool) { v.Batches("", fn) }),
+	} {
+		if there == 0 {
+			t.Fatalf("an eventful machine has no %s", name)
+		}
+	}
+	for _, s := range allStatuses {
+		if v.Counts().Of(s) == 0 {
+			t.Fatalf("an eventful machine has no job that is %v", s)
+		}
+	}
+	return m
+}
+
+func count[T any](scan func(func(T) bool)) (n int) {
+	scan(func(T) bool { n++; return true })
+	return n
+}
+
+// eventfulPast are the entries of an eventful machine.
+func eventfulPast() []*fsmpb.Batch {
+	two, rate := int64(2), int64(50_000)
+	settings := &fsmpb.SetQueue{
+		Name: "t", MaxRunning: &rate, MaxRunningPerGroup: &two, RateMilli: &rate, Burst: &rate, TimeoutMs: &rate,
+		Backoff: &fsmpb.Backoff{Kind: uint32(fsm.BackoffLinear), BaseMs: 10, JitterPercent: 50}, RetainCount: &two,
+		MaxJobs: &rate,
+	}
+	batch := func(now int64, muts ...*fsmpb.Mutation) *fsmpb.Batch {
+		return &fsmpb.Batch{NowMs: now, Random: uint64(now) << 40, Mutations: muts}
+	}
+	return []*fsmpb.Batch{
+		batch(1000, registerBroker("n1", 1, fsm.DefaultSettings()), registerWorker("w", "t"),
+			&fsmpb.Mutation{Op: &fsmpb.Mutation_SetQueue{SetQueue: settings}},
+			&fsmpb.Mutation{Op: &fsmpb.Mutation_SetQueue{SetQueue: &fsmpb.SetQueue{Name: "idle", MaxAttempts: &two}}},
+			cronOf("c", 2000, false), cronOf("paused", 0, true)),
+		batch(1001, requested("k1", batchOf("b", "a", "b", "c", "d")), batchOf("over", "o"), groupsOf("t", "x", "y", "z"),
+			enqueueAt(90_000, "later"), uniques()),
+		batch(1002, requested("k2", claimAs("w", "request 1", 6)), claim(fsm.Anonymous, 2)),
+		batch(1003, waitersOf("a"), progress("w", "b", 50), changeOf(fsm.CancelJobs, "b", "later"),
+			complete("w", "a", 0), fail("w", "c", 0, "too bad", true), fail("w", "d", 0, "once more", false),
+			complete("w", "o", 0), complete("w", "a", 0)),
+		batch(2000,
+			&fsmpb.Mutation{Op: &fsmpb.Mutation_FireCron{FireCron: &fsmpb.FireCron{
+				Name: "c", DueMs: 2000, AtMs: 2000, NextMs: 3000, JobId: "fired",
+			}}},
+			&fsmpb.Mutation{Op: &fsmpb.Mutation_TriggerCron{TriggerCron: &fsmpb.TriggerCron{Name: "paused", JobId: "triggered"}}},
+			changeOf(fsm.RetryJobs, "later"), changeOf(fsm.CancelJobs, "triggered"),
+			enqueueAt(90_000, "much later")),
+	}
+}
+
+func requested(key string, m *fsmpb.Mutation) *fsmpb.Mutation {
+	m.Request = &fsmpb.Request{Key: key, Fingerprint: []byte("f")}
+	return m
+}
+
+func cronOf(name string, next int64, paused bool) *fsmpb.Mutation {
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_PutCron{PutCron: &fsmpb.PutCron{
+		Name: name, Spec: "0 3 * * *", TimeZone: "Europe/Berlin", Job: &fsmpb.NewJob{Type: "t", Tags: []string{"cron"}},
+		Overlap: uint32(fsm.OverlapSkip), Missed: uint32(fsm.MissedOne), NextMs: next, Paused: paused,
+	}}}
+}
+
+// batchOf enqueues jobs in a new batch, in groups of their own names.
+func batchOf(id string, ids ...string) *fsmpb.Mutation {
+	m := enqueue(ids...)
+	m.GetEnqueue().NewBatch = &fsmpb.NewBatch{Id: id, Callback: &fsmpb.NewJob{Id: id + " is over", Type: "callback"}}
+	for _, n := range m.GetEnqueue().Jobs {
+		n.Batch, n.Group, n.Tags, n.Priority = id, n.Id, []string{"tagged", n.Id}, 1
+	}
+	return m
+}
+
+// groupsOf enqueues three jobs in each group.
+func groupsOf(jobType string, groups ...string) *fsmpb.Mutation {
+	m := &fsmpb.Enqueue{}
+	for _, g := range groups {
+		for _, id := range []string{"1", "2", "3"} {
+			m.Jobs = append(m.Jobs, &fsmpb.NewJob{Id: g + id, Type: jobType, Group: g})
+		}
+	}
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: m}}
+}
+
+// uniques enqueues a job with a key of each scope.
+func uniques() *fsmpb.Mutation {
+	m := enqueueType("unique", "u1", "u2", "u3")
+	for i, n := range m.GetEnqueue().Jobs {
+		n.Unique = &fsmpb.Unique{Key: n.Id, Scope: uint32(i + 1), PeriodMs: 50_000}
+	}
+	return m
+}
+
+// waitersOf enqueues a job that waits with each choice, and one that waits for
+// these.
+func waitersOf(id string) *fsmpb.Mutation {
+	m := enqueueType("waits", "w1", "w2", "w3", "w4")
+	jobs := m.GetEnqueue().Jobs
+	for i, n := range jobs[:3] {
+		n.After, n.AfterFailure = []string{id}, uint32(i)
+	}
+	jobs[3].After = []string{"w1", "w2", "later"}
+	return m
+}
+
+func progress(worker, id string, percent uint32) *fsmpb.Mutation {
+	m := heartbeat(worker, id, 0)
+	m.GetHeartbeat().Leases[0].Progress = &fsmpb.Progress{Percent: percent, Message: "busy"}
+	return m
+}
+
+func changeOf(kind fsm.ChangeKind, ids ...string) *fsmpb.Mutation {
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Change{Change: &fsmpb.Change{Kind: uint32(kind), Ids: ids}}}
+}
+
+// goesFurther runs a machine, and one restored from it, through a few entries
+// of the kinds that goesOn has not.
+func goesFurther(t *testing.T, m *fsm.Machine) {
+	t.Helper()
+	twin := copyOf(t, m)
+	now := sum(m.Meta().Now, 1)
+	for i, muts := range [][]*fsmpb.Mutation{
+		{changeAll(fsm.CancelJobs), changeAll(fsm.RetryJobs)},
+		{claim("w", 1000), dueCrons(m)},
+		{batchOf("new batch", "n1", "n2"), waitersOf("n1"), uniques(), groupsOf("t", "x", "q")},
+		{claim("w", 1000, "t", "unique"), {Op: &fsmpb.Mutation_SetQueue{SetQueue: &fsmpb.SetQueue{Name: "t", Remove: true}}}},
+		{changeAll(fsm.CancelJobs), workerDead("w")},
+		{changeAll(fsm.DeleteJobs)},
+		nil,
+	} {
+		for _, m := range []*fsm.Machine{m, twin} {
+			m.Apply(uint64(i), 1<<41, decode(t, entry(t, &fsmpb.Batch{NowMs: now, Mutations: muts})))
+			if err := m.CheckIndexes(); err != nil {
+				t.Fatalf("step %d: %v", i, err)
+			}
+		}
+		if m.View().Hash() != twin.View().Hash() || wakeups(m) != wakeups(twin) {
+			t.Fatalf("step %d: a restart made a difference", i)
+		}
+		now = sum(now, 40_000)
+	}
+}
+
+func changeAll(kind fsm.ChangeKind) *fsmpb.Mutation {
+	m := changeOf(kind)
+	m.GetChange().Filter = &fsmpb.Filter{}
+	return m
+}
+
+// dueCrons fires the first schedule that is there, for its next time.
+func dueCrons(m *fsm.Machine) *fsmpb.Mutation {
+	op := &fsmpb.FireCron{JobId: "fired by " + m.Meta().LSN.String()}
+	m.View().Crons("", func(c *fsm.Cron) bool {
+		op.Name, op.DueMs, op.AtMs, op.NextMs = c.Name, c.NextAt, c.NextAt, sum(c.NextAt, 1000)
+		return c.NextAt == 0
+	})
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_FireCron{FireCron: op}}
+}
