@@ -141,16 +141,17 @@ func (m *Machine) callBack(old *JobBatch) {
 	m.add(n, "")
 }
 
-// batchEnd is the first moment at which an ended batch is too old.
+// batchEnd is the first moment at which an ended batch is too old: never the ms
+// in which it ended, as a later batch of that id must be younger than its jobs.
 func (m *Machine) batchEnd(b *JobBatch) int64 {
-	return later(b.EndedAt, m.meta.Settings.RetainCompletedMs, 1)
+	return later(b.EndedAt, max(m.meta.Settings.RetainCompletedMs, 0), 1)
 }
 
 // retireBatches removes the ended batches that are too old.
 func (m *Machine) retireBatches() {
 	for {
 		b, ok := m.ended.Min()
-		if !ok || m.batchEnd(b) > m.meta.Now {
+		if !ok || m.batchEnd(b) > m.meta.Now || b.EndedAt == m.meta.Now {
 			return
 		}
 		m.ended.Delete(b)
