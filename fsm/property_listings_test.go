@@ -106,30 +106,30 @@ func checkWorkers(t *rapid.T, m *fsm.Machine, v *fsm.View, naive *model) {
 	}
 }
 
-// all collects what a scan of records calls for.
-func all[T any](scan func(func(*T) bool)) (list []*T) {
+// collected is what a scan of records calls for.
+func collected[T any](scan func(func(*T) bool)) (list []*T) {
 	scan(func(item *T) bool { list = append(list, item); return true })
 	return list
 }
 
 // checkRecords compares the records beside jobs, workers and claims.
 func checkRecords(t *rapid.T, v *fsm.View, naive *model) {
-	sameRecords(t, "settings", all(v.Queues), naive.queues, func(q *fsm.QueueSettings) any { return *q })
-	sameRecords(t, "turns", all(v.Turns), naive.turns, func(o *fsm.Turn) any { return *o })
-	crons := all(func(fn func(*fsm.Cron) bool) { v.Crons("", fn) })
+	sameRecords(t, "settings", collected(v.Queues), naive.queues, func(q *fsm.QueueSettings) any { return *q })
+	sameRecords(t, "turns", collected(v.Turns), naive.turns, func(o *fsm.Turn) any { return *o })
+	crons := collected(func(fn func(*fsm.Cron) bool) { v.Crons("", fn) })
 	sameRecords(t, "schedules", crons, naive.crons, func(c *fsm.Cron) any {
 		plain := *c
 		plain.Job = nil
 		return plain
 	})
-	batches := all(func(fn func(*fsm.JobBatch) bool) { v.Batches("", fn) })
+	batches := collected(func(fn func(*fsm.JobBatch) bool) { v.Batches("", fn) })
 	sameRecords(t, "batches", batches, naive.batches, func(b *fsm.JobBatch) any {
 		plain := *b
 		plain.Callback = nil
 		return plain
 	})
-	sameRecords(t, "holds", all(v.Holds), naive.holds, func(h *fsm.Hold) any { return *h })
-	sameRecords(t, "requests", all(v.Requests), naive.requests, func(r *fsm.RequestRecord) any {
+	sameRecords(t, "holds", collected(v.Holds), naive.holds, func(h *fsm.Hold) any { return *h })
+	sameRecords(t, "requests", collected(v.Requests), naive.requests, func(r *fsm.RequestRecord) any {
 		plain := *r
 		plain.Items = someOrNil(r.Items)
 		return plain

@@ -36,8 +36,8 @@ func stillOf(m *fsm.Machine) still {
 		s.workers = append(s.workers, bare)
 		return true
 	})
-	s.claims, s.holds = all(v.Claims), all(v.Holds)
-	s.batches = all(func(fn func(*fsm.JobBatch) bool) { v.Batches("", fn) })
+	s.claims, s.holds = collected(v.Claims), collected(v.Holds)
+	s.batches = collected(func(fn func(*fsm.JobBatch) bool) { v.Batches("", fn) })
 	return s
 }
 

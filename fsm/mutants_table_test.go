@@ -1,0 +1,400 @@
+package fsm_test
+
+// mutants are the seeded bugs, by feature in the order of the design.
+var mutants = []mutant{
+	// 1. Time.
+	{
+		"takeover forgets the time of the entry", "takeover", "machine.go",
+		`m.meta.LeasesFrom = max(m.meta.LeasesFrom, m.meta.Now, b.NowMs)`,
+		`m.meta.LeasesFrom = max(m.meta.LeasesFrom, m.meta.Now)`,
+	},
+	{
+		"timeout not put off by a takeover", "takeover", "timer.go",
+		`if m.meta.LeasesFrom > j.ClaimedAt {`,
+		`if m.meta.LeasesFrom > j.ClaimedAt && false {`,
+	},
+	{
+		"lease ends one ms early", "time", "timer.go",
+		`return later(max(j.Heartbeat, m.meta.LeasesFrom), j.HeldMs, 1)`,
+		`return later(max(j.Heartbeat, m.meta.LeasesFrom), j.HeldMs)`,
+	},
+	{
+		"next deadline without unique periods", "time", "timer.go",
+		`consider(h.Until)`,
+		`consider(h.Until + 1000)`,
+	},
+	{
+		"nothing settles when time passes", "time", "timer.go",
+		"m.endHolds()\n\tm.settle()\n",
+		"m.endHolds()\n",
+	},
+
+	// 3. Enqueue.
+	{
+		"backoff is no content", "enqueue", "enqueue.go",
+		`return o.Backoff == p.Backoff && o.TimeoutMs == p.TimeoutMs`,
+		`return o.TimeoutMs == p.TimeoutMs`,
+	},
+	{
+		"duplicate of another type's key", "enqueue", "unique.go",
+		`if h.jobType == jobType && h.key == key {`,
+		`if h.key == key {`,
+	},
+	{
+		"twins of one mutation not seen", "enqueue", "enqueue.go",
+		`if k, ok := p.keys[holder{jobType: n.Type, key: key}]; ok {`,
+		`if k, ok := p.keys[holder{jobType: n.Type, key: key}]; ok && k < 0 {`,
+	},
+	{
+		"batch of a refused enqueue stays", "enqueue", "enqueue.go",
+		"if code, i := p.check(); code != OK {\n",
+		"if batch != nil {\n\t\tm.batches.Set(batch)\n\t}\n\tif code, i := p.check(); code != OK {\n",
+	},
+
+	// 4. Claim.
+	{
+		"turns are not taken", "groups", "queue.go",
+		"\tif a.turn != b.turn {\n\t\treturn a.turn < b.turn\n\t}\n",
+		"",
+	},
+	{
+		"rotation before priority", "groups", "queue.go",
+		`if a.head.Priority != b.head.Priority {`,
+		`if a.turn == b.turn && a.head.Priority != b.head.Priority {`,
+	},
+	{
+		"group served stays in front", "groups", "queue.go",
+		`if q.waiting < 2 {`,
+		`if q.waiting < 3 {`,
+	},
+	{
+		"a waiting group keeps its turn when it is empty", "groups", "queue.go",
+		"q.waiting--\n\t\tm.setTurn(q, g, 0)",
+		"q.waiting--",
+	},
+	{
+		"jobs without group count as one", "limits", "queue.go",
+		`s.MaxRunningPerGroup > 0 && g.name != "" && int64(g.running)`,
+		`s.MaxRunningPerGroup > 0 && int64(g.running)`,
+	},
+	{
+		"one too many runs in a type", "limits", "queue.go",
+		`s.MaxRunning > 0 && int64(q.counts[InProgress]) >= s.MaxRunning`,
+		`s.MaxRunning > 0 && int64(q.counts[InProgress]) > s.MaxRunning`,
+	},
+	{
+		"a pause is not seen", "limits", "queue.go",
+		`if s.Paused || s.MaxRunning > 0`,
+		`if s.MaxRunning > 0`,
+	},
+	{
+		"permits begin to come at the claim", "rate", "rate.go",
+		`s.Level, s.LevelAt = s.level(m.meta.Now)-permit, m.meta.Now`,
+		`s.Level, s.LevelAt = s.Level-permit, m.meta.Now`,
+	},
+	{
+		"the type waits for its permit a ms too long", "rate", "rate.go",
+		`return later(s.LevelAt, (missing-1)/s.RateMilli+1)`,
+		`return later(s.LevelAt, (missing-1)/s.RateMilli+2)`,
+	},
+	{
+		"the type's lease before the job's", "claim", "claim.go",
+		`firstPositive(leaseMs, old.LeaseMs, wish,`,
+		`firstPositive(leaseMs, wish, old.LeaseMs,`,
+	},
+	{
+		"progress of the last attempt stays", "progress", "claim.go",
+		`d.TimeoutMs, d.Progress, d.ProgressAt = timeout, Progress{}, 0`,
+		`d.TimeoutMs = timeout`,
+	},
+
+	// 5. Ends of an attempt.
+	{
+		"a cancelled job is tried again", "cancel", "report.go",
+		"switch {\n\tcase old.Details().CancelAt != 0:\n\t\tm.endCancelled(old, j)\n",
+		"switch {\n",
+	},
+	{
+		"a released job forgets its cancellation", "cancel", "report.go",
+		"if old.Details().CancelAt != 0 {\n\t\tj.LastError = \"\"\n",
+		"if old.Details().CancelAt != 0 && old.Attempts > 1 {\n\t\tj.LastError = \"\"\n",
+	},
+	{
+		"history keeps the first attempts", "history", "report.go",
+		`past := d.History[max(0, len(d.History)-historyMax+1):]`,
+		`past := d.History[:min(len(d.History), 2)]`,
+	},
+	{
+		"history cut inside a character", "history", "report.go",
+		`for n > 0 && !utf8.RuneStart(s[n]) {`,
+		`for n > 0 && !utf8.RuneStart(s[n]) && n < 0 {`,
+	},
+	{
+		"a delay of 0 is none", "backoff", "report.go",
+		`case delayMs != nil:`,
+		`case delayMs != nil && *delayMs != 0:`,
+	},
+	{
+		"exponential one step ahead", "backoff", "backoff.go",
+		`1<<min(max(n, 1)-1, 63)`,
+		`1<<min(max(n, 1), 63)`,
+	},
+	{
+		"linear has no cap", "backoff", "backoff.go",
+		"if b.CapMs > 0 {\n",
+		"if b.CapMs > 0 && b.Kind != BackoffLinear {\n",
+	},
+	{
+		"one die for all", "backoff", "backoff.go",
+		`mix(m.random, j.Token))`,
+		`mix(m.random, 0))`,
+	},
+	{
+		"the type's backoff is forgotten", "backoff", "backoff.go",
+		`b = s.Backoff`,
+		`b.Kind = BackoffNone`,
+	},
+	{
+		"timed out is lease expired", "timeout", "report.go",
+		`return j, TimedOut`,
+		`return j, LeaseExpired`,
+	},
+	{
+		"the type's timeout wins", "timeout", "claim.go",
+		`timeout = firstPositive(old.Options().TimeoutMs, timeout)`,
+		`timeout = firstPositive(timeout, old.Options().TimeoutMs)`,
+	},
+
+	// 6. Change.
+	{
+		"cancelled twice is ok twice", "cancel", "change.go",
+		"if old.Details().CancelAt != 0 {\n\t\treturn old, Duplicate\n",
+		"if old.Details().CancelAt < 0 {\n\t\treturn old, Duplicate\n",
+	},
+	{
+		"a retry leaves the request to cancel", "retry", "change.go",
+		`d.CancelAt, d.Progress, d.ProgressAt, d.Waits = 0, Progress{}, 0, nil`,
+		`d.Progress, d.ProgressAt, d.Waits = Progress{}, 0, nil`,
+	},
+	{
+		"a retry does not look at the key", "unique", "change.go",
+		`h != nil && h.Seq != old.Seq`,
+		`h != nil && h.Seq < old.Seq`,
+	},
+	{
+		"deleting leaves the period", "delete", "change.go",
+		"m.unhold(j)\n",
+		"",
+	},
+	{
+		"created from is exclusive", "filter", "change.go",
+		`f.CreatedFromMs != 0 && j.CreatedAt < f.CreatedFromMs`,
+		`f.CreatedFromMs != 0 && j.CreatedAt <= f.CreatedFromMs`,
+	},
+	{
+		"the last of a page is visited twice", "filter", "change.go",
+		`m.nextIn(f, s, seq+1)`,
+		`m.nextIn(f, s, max(seq, 1))`,
+	},
+	{
+		"the type is not looked at with a tag", "filter", "change.go",
+		`case f.Type != nil && j.Type != *f.Type,`,
+		`case f.Type != nil && f.label == nil && j.Type != *f.Type,`,
+	},
+
+	// 7. Uniqueness.
+	{
+		"waiting holds while it runs", "unique", "unique.go",
+		`return j.Status == Blocked || j.Status == Scheduled || j.Status == Unclaimed`,
+		`return j.Status == Blocked || j.Status == Scheduled || j.Status == Unclaimed || j.Status == InProgress`,
+	},
+	{
+		"a period ends one ms late", "unique", "unique.go",
+		`if !ok || h.Until > m.meta.Now {`,
+		`if !ok || h.Until >= m.meta.Now {`,
+	},
+
+	// 8. Dependencies.
+	{
+		"a dead job lets its waiters go", "after", "after.go",
+		`if other != nil && other.Status == Completed || old.Options().AfterFailure == AfterRun {`,
+		`if other != nil || old.Options().AfterFailure == AfterRun {`,
+	},
+	{
+		"blocked for ever by a deleted job", "after", "after.go",
+		"case j == nil, j.Status == Completed:\n\t\treturn w.all > 0",
+		"case j == nil:\n\t\treturn w.moved > 0\n\tcase j.Status == Completed:\n\t\treturn w.all > 0",
+	},
+	{
+		"unblocked before its time", "after", "after.go",
+		`if j.RunAt > m.meta.Now {`,
+		`if j.RunAt > m.meta.Now && j.Status != Blocked {`,
+	},
+	{
+		"a cycle blames the last", "after", "enqueue.go",
+		`case i == first:`,
+		`case first >= 0 && i == len(p.jobs)-1:`,
+	},
+	{
+		"completed before the enqueue, waited for all the same", "after", "enqueue.go",
+		`other == nil || other.Status != Completed {`,
+		`other == nil || other.Status != Unclaimed {`,
+	},
+
+	// 9. Batches.
+	{
+		"the callback comes twice", "batch", "batch.go",
+		`if old.Callback == nil || old.Called || `,
+		`if old.Callback == nil || `,
+	},
+	{
+		"completed only, but called for any end", "batch", "batch.go",
+		`old.CallbackOn == CallbackCompleted && old.Completed != old.Total`,
+		`old.CallbackOn == CallbackCompleted && old.Completed == 0`,
+	},
+	{
+		"a retry does not open the batch", "batch", "batch.go",
+		"case !over && b.EndedAt != 0:\n",
+		"case !over && b.EndedAt < 0:\n",
+	},
+	{
+		"deleted jobs are not counted", "batch", "batch.go",
+		"b.count(Cancelled, +1)\n\tm.putBatch(old, &b)",
+		"m.putBatch(old, &b)",
+	},
+	{
+		"a job counts in a later batch of the name", "batch", "batch.go",
+		`if !ok || b.CreatedAt > j.CreatedAt {`,
+		`if !ok {`,
+	},
+
+	// 10. Types.
+	{
+		"removed settings stay in force", "types", "settings.go",
+		`m.useSettings(m.queue(op.Name), nil)`,
+		`m.useSettings(m.queue(op.Name), old)`,
+	},
+	{
+		"no default to go back to", "types", "settings.go",
+		`assign(&s.MaxAttempts, op.MaxAttempts, Unset)`,
+		`assign(&s.MaxAttempts, op.MaxAttempts, 0)`,
+	},
+	{
+		"a new burst does not fill the rate", "rate", "settings.go",
+		`if old == nil || s.RateMilli != rate || s.Burst != burst {`,
+		`if old == nil || s.RateMilli != rate {`,
+	},
+	{
+		"small counts of a type are passed over", "retention", "retain.go",
+		`if s := q.settings; s != nil && s.RetainCount != Unset {`,
+		`if s := q.settings; s != nil && s.RetainCount > 2 {`,
+	},
+	{
+		"new settings keep old jobs", "retention", "machine.go",
+		"m.reviewRetention()\n",
+		"",
+	},
+	{
+		"types retire in any order", "retention", "retain.go",
+		`return strings.Compare(a.name, b.name) })`,
+		`return strings.Compare(b.name, a.name) })`,
+	},
+
+	// 11. Cron.
+	{
+		"fires again for the same time", "cron", "cron.go",
+		`if old.Paused || old.NextAt == 0 || old.NextAt != op.DueMs {`,
+		`if old.Paused || old.NextAt == 0 || old.NextAt < op.DueMs {`,
+	},
+	{
+		"a late fire is made", "cron", "cron.go",
+		`c.Missed == MissedSkip && late > lateMs {`,
+		`c.Missed == MissedSkip && late > lateMs+1 {`,
+	},
+	{
+		"overlaps", "cron", "cron.go",
+		`c.Overlap == OverlapSkip && m.unended(c.LastJobID)`,
+		`c.Overlap == OverlapSkip && m.unended(op.JobId)`,
+	},
+	{
+		"an edited schedule forgets its counters", "cron", "cron.go",
+		"*c = *old\n",
+		"c.CreatedAt = old.CreatedAt\n",
+	},
+	{
+		"a paused schedule wakes the leader", "cron", "cron.go",
+		"if paused {\n\t\tc.NextAt = 0\n\t}\n",
+		"",
+	},
+
+	// 12. Quotas.
+	{
+		"results are not counted", "quota", "index.go",
+		`return int64(len(j.Payload) + len(j.Result))`,
+		`return int64(len(j.Payload))`,
+	},
+	{
+		"ended jobs count", "quota", "machine.go",
+		`return c[Blocked] + c[Scheduled] + c[Unclaimed] + c[InProgress]`,
+		`return c[Blocked] + c[Scheduled] + c[Unclaimed] + c[InProgress] + c[Dead]`,
+	},
+	{
+		"jobs of one mutation do not add up", "quota", "enqueue.go",
+		"p.added.jobs++\n",
+		"",
+	},
+
+	// 13. Requests.
+	{
+		"another request under the key", "requests", "request.go",
+		`if r.Fingerprint != string(req.Fingerprint) {`,
+		`if len(r.Fingerprint) != len(req.Fingerprint) {`,
+	},
+	{
+		"refusals are remembered", "requests", "request.go",
+		`if res.Code.Done() && !claimedNothing(mut, &res) {`,
+		`if !claimedNothing(mut, &res) {`,
+	},
+	{
+		"requests live for ever", "requests", "request.go",
+		`if !ok || later(r.At, m.meta.Settings.RequestMs) >= m.meta.Now {`,
+		`if !ok || later(r.At, m.meta.Settings.RequestMs, 1) >= m.meta.Now {`,
+	},
+	{
+		"a repeated claim answers lost jobs", "requests", "request.go",
+		`j != nil && j.Status == InProgress && j.Token == i.Token`,
+		`j != nil && j.Status == InProgress`,
+	},
+	{
+		"a group stops at a refusal", "group", "request.go",
+		"res.Codes[i] = r.Code\n",
+		"res.Codes[i] = r.Code\n\t\tif !r.Code.Done() {\n\t\t\tbreak\n\t\t}\n",
+	},
+
+	// Snapshots and listings.
+	{
+		"a restored machine gives new turns", "snapshot", "queue.go",
+		`if m.building {`,
+		`if m.building && q.waiting > 2 {`,
+	},
+	{
+		"snapshots lose the level of a rate", "snapshot", "pbrecords.go",
+		`Level: p.Level, LevelAt: p.LevelAtMs,`,
+		`Level: p.Level, LevelAt: p.Level,`,
+	},
+	{
+		"snapshots lose the request to cancel", "snapshot", "pbrecords.go",
+		`ProgressAt: p.ProgressAtMs, Waits: p.Waits, CancelAt: p.CancelAtMs, TimeoutMs: p.TimeoutMs,`,
+		`ProgressAt: p.ProgressAtMs, Waits: p.Waits, TimeoutMs: p.TimeoutMs,`,
+	},
+	{
+		"jobs listed under a tag are old", "views", "index.go",
+		`j.labels(func(l label) { m.tagged.Set(tagged{l, j}) })
+	switch j.Status {
+	case InProgress:
+		m.running.Set(j)`,
+		`switch j.Status {
+	case InProgress:
+		m.running.Set(j)`,
+	},
+}
