@@ -294,7 +294,7 @@ func sends(text string) fault {
 }
 
 func TestFrames(t *testing.T) {
-	text := ": comment\n\nid: 1\n\nevent:a\ndata:x\ndata:  y\nretry: 5\nunknown\n\nid: 2\r\nevent: gap\r\n\r\nid: 3\x00\ndata: z\n\ndata: lost"
+	text := ": comment\n\nid: 1\n\nevent:a\ndata:x\ndata:  y\nretry: 5\nunknown\n\nid: 2\r\nevent: gap\r\n\r\nid: 3\x00\ndata: z\n\nid: 9\ndata: lost"
 	f := newFrames(strings.NewReader(text), func() {})
 	var got []string
 	for {
@@ -306,6 +306,9 @@ func TestFrames(t *testing.T) {
 			break
 		}
 		got = append(got, fmt.Sprintf("%s %s %q", f.id, one.name, one.data))
+	}
+	if f.id != "2" {
+		t.Errorf("an event that was cut off left the id %q", f.id)
 	}
 	if want := []string{`1 a "x\n y"`, `2 gap ""`, `2  "z"`}; !slices.Equal(got, want) {
 		t.Errorf("%q", got)

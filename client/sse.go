@@ -24,7 +24,7 @@ type frame struct {
 // no node sends that.
 type frames struct {
 	lines *bufio.Scanner
-	id    string // the last one seen; it stays until there is another
+	id    string // of the last event that was whole, or of one before
 	heard func() // called for each line
 }
 
@@ -39,10 +39,12 @@ func newFrames(r io.Reader, heard func()) *frames {
 func (f *frames) next() (frame, error) {
 	var out frame
 	var data strings.Builder
+	id := f.id
 	for f.lines.Scan() {
 		f.heard()
 		line := f.lines.Text()
 		if line == "" {
+			f.id = id // not before: an event that is cut off must come again
 			out.data = strings.TrimSuffix(data.String(), "\n")
 			if out.name != "" || out.data != "" {
 				return out, nil
@@ -62,16 +64,12 @@ func (f *frames) next() (frame, error) {
 			data.WriteString(value)
 			data.WriteByte('\n')
 		case "id":
-			f.noteID(value)
+			if !strings.ContainsRune(value, 0) {
+				id = value
+			}
 		}
 	}
 	return frame{}, f.end()
-}
-
-func (f *frames) noteID(id string) {
-	if !strings.ContainsRune(id, 0) {
-		f.id = id
-	}
 }
 
 // end is why there are no more lines.
