@@ -32,7 +32,18 @@
 // syntax, the ranges of their members. One table, in problem.go, turns all of
 // these into answers. Every resource has one file with its routes and
 // handlers. The shapes of bodies are those of package v1; openapi.yaml
-// describes them and the routes, and the tests hold it against both.
+// describes them and the routes, and every node hands it out. The tests hold it
+// against both, and every answer that they get against it.
+//
+// # Sending again
+//
+// Every write takes an Idempotency-Key. It goes through Server.propose, which
+// gives the mutation its name and a fingerprint of the request; the machine
+// remembers the answer, or as much of it as handlers need to write the same
+// bytes again. So a handler takes from the Result, and not from what it
+// proposed, whatever it made up itself (ids), and makes the mutation of one
+// request one mutation. A new route that forgets this fails the tests, which
+// send all routes that write twice.
 //
 // # Bytes
 //

@@ -100,17 +100,23 @@ func TestMetrics(t *testing.T) {
 	g := newRig(t)
 	g.submit("a", "t")
 	g.do("POST", "/v1/jobs", `{`)
+	g.submit("a", "t")
 	g.do("GET", "/v1/jobs/a", "")
 	g.do("BREW", "/v1/jobs/a", "")
 	g.do("GET", "/nope/a/b", "")
 	a := g.do("GET", "/metrics", "")
 	for _, want := range []string{
-		`osqueue_http_requests_total{method="POST",route="/v1/jobs",status="200"} 1`,
+		`osqueue_http_requests_total{method="POST",route="/v1/jobs",status="200"} 2`,
 		`osqueue_http_requests_total{method="POST",route="/v1/jobs",status="400"} 1`,
 		`osqueue_http_requests_total{method="GET",route="/v1/jobs/{id}",status="200"} 1`,
 		`osqueue_http_requests_total{method="other",route="unknown",status="405"} 1`,
 		`osqueue_http_requests_total{method="GET",route="unknown",status="404"} 1`,
-		`osqueue_http_request_duration_seconds_count{method="POST",route="/v1/jobs"} 2`,
+		`osqueue_http_request_duration_seconds_count{method="POST",route="/v1/jobs"} 3`,
+		`osqueue_http_problems_total{tag="bad_request"} 1`,
+		`osqueue_http_problems_total{tag="method_not_allowed"} 1`,
+		`osqueue_http_problems_total{tag="route_not_found"} 1`,
+		`osqueue_duplicates_total 1`,
+		`osqueue_replays_total 0`,
 		`osqueue_http_requests_in_flight 1`,
 	} {
 		if !strings.Contains(string(a.body), want+"\n") {
