@@ -103,14 +103,27 @@ func (d *devProcess) start() {
 // run runs a command line to its end and returns its stdout.
 func (d *devProcess) run(args ...string) string {
 	d.t.Helper()
-	cmd := d.command(args...)
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
+	out, stderr, err := d.output(args...)
 	if err != nil {
-		d.t.Fatalf("%v: %v\n%s%s", args, err, out, stderr.String())
+		d.t.Fatalf("%v: %v\n%s%s", args, err, out, stderr)
 	}
-	return strings.TrimSpace(string(out))
+	return out
+}
+
+// commandLimit is how long one command may take.
+const commandLimit = 60 * time.Second
+
+func (d *devProcess) output(args ...string) (stdout, stderr string, err error) {
+	cmd := d.command(args...)
+	var out, errOut bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errOut
+	if err := cmd.Start(); err != nil {
+		return "", "", err
+	}
+	limit := time.AfterFunc(commandLimit, func() { _ = cmd.Process.Kill() })
+	defer limit.Stop()
+	err = cmd.Wait()
+	return strings.TrimSpace(out.String()), errOut.String(), err
 }
 
 func (d *devProcess) eventually(what string, cond func() bool) {
