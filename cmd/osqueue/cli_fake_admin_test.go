@@ -77,10 +77,8 @@ func (q *queueFake) changeMany(w http.ResponseWriter, r *http.Request, to string
 	}
 	out := v1.Changed{LSN: "3-2"}
 	for _, id := range in.IDs {
-		status := v1.ItemOK
-		if j := q.find(id); j == nil {
-			status = v1.TagNotFound
-		} else {
+		status := v1.TagNotFound
+		if j := q.find(id); j != nil {
 			status = q.change(j, to)
 		}
 		out.Results = append(out.Results, v1.ReportedItem{JobID: id, Status: status})

@@ -88,7 +88,7 @@ func TestSpansCanBeTypedAgain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := time.Duration(rapid.Int64Range(0, int64(maxSpanDays)*24*3600*1000).Draw(t, "ms")) * time.Millisecond
 		unit := rapid.SampledFrom([]time.Duration{1, time.Second, time.Minute, time.Hour, 24 * time.Hour}).Draw(t, "unit")
-		d = d / unit * unit
+		d = d.Truncate(unit)
 		if back, err := parseSpan(spanText(d)); err != nil || back != d {
 			t.Fatalf("%v is shown as %s, which is %v, %v", d, spanText(d), back, err)
 		}
