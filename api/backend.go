@@ -26,8 +26,6 @@ var _ Backend = (*cluster.Node)(nil)
 type Writer interface {
 	// Propose commits one mutation.
 	Propose(ctx context.Context, m *fsmpb.Mutation) (fsm.Result, fsm.LSN, error)
-	// ProposeMany commits mutations in one log entry, in order.
-	ProposeMany(ctx context.Context, ms []*fsmpb.Mutation) ([]fsm.Result, fsm.LSN, error)
 	// Now is the leader's clock, in ms.
 	Now() int64
 }
@@ -58,8 +56,10 @@ type Reader interface {
 	Job(id string) *fsm.Job
 	// View freezes the state.
 	View() *fsm.View
-	// TypeStats are the figures of every type that has jobs.
-	TypeStats() map[string]fsm.TypeStats
+	// TypeStats are the figures of one type.
+	TypeStats(name string) fsm.TypeStats
+	// AllTypeStats are the figures of every type that has jobs.
+	AllTypeStats() map[string]fsm.TypeStats
 	// Events is the history of what this node has applied.
 	Events() *cluster.History
 	// Document is the state in the form of queue.json.

@@ -79,28 +79,24 @@ func (f *fakeNode) apply(ms ...*fsmpb.Mutation) ([]fsm.Result, fsm.LSN, error) {
 }
 
 func (f *fakeNode) Propose(ctx context.Context, m *fsmpb.Mutation) (fsm.Result, fsm.LSN, error) {
-	res, lsn, err := f.ProposeMany(ctx, []*fsmpb.Mutation{m})
-	if err != nil {
-		return fsm.Result{}, fsm.LSN{}, err
-	}
-	return res[0], lsn, nil
-}
-
-func (f *fakeNode) ProposeMany(ctx context.Context, ms []*fsmpb.Mutation) ([]fsm.Result, fsm.LSN, error) {
 	f.mu.Lock()
 	err, stall := f.proposeErr, f.stall
 	f.mu.Unlock()
 	if err != nil {
-		return nil, fsm.LSN{}, err
+		return fsm.Result{}, fsm.LSN{}, err
 	}
 	if stall != nil {
 		select {
 		case <-stall:
 		case <-ctx.Done():
-			return nil, fsm.LSN{}, ctx.Err()
+			return fsm.Result{}, fsm.LSN{}, ctx.Err()
 		}
 	}
-	return f.apply(ms...)
+	res, lsn, err := f.apply(m)
+	if err != nil {
+		return fsm.Result{}, fsm.LSN{}, err
+	}
+	return res[0], lsn, nil
 }
 
 func (f *fakeNode) Now() int64 {
@@ -208,7 +204,13 @@ func (f *fakeNode) View() *fsm.View {
 	return f.m.View()
 }
 
-func (f *fakeNode) TypeStats() map[string]fsm.TypeStats {
+func (f *fakeNode) TypeStats(name string) fsm.TypeStats {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.m.TypeStats(name)
+}
+
+func (f *fakeNode) AllTypeStats() map[string]fsm.TypeStats {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	out := make(map[string]fsm.TypeStats)

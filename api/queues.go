@@ -55,7 +55,7 @@ func (s *Server) showQueue(c *call) error {
 	}
 	v := s.b.View()
 	c.lsn = v.LSN()
-	return c.sendJSON(queueOf(v, jobType, s.b.TypeStats()[jobType]))
+	return c.sendJSON(queueOf(v, jobType, s.b.TypeStats(jobType)))
 }
 
 // listQueues is GET /v1/queues.
@@ -68,7 +68,7 @@ func (s *Server) listQueues(c *call) error {
 	if err != nil {
 		return err
 	}
-	stats, v := s.b.TypeStats(), s.b.View()
+	stats, v := s.b.AllTypeStats(), s.b.View()
 	c.lsn = v.LSN()
 	list := v1.QueueList{Queues: []v1.Queue{}, LSN: c.lsn.String()}
 	names := queueNames(v, stats)
@@ -200,7 +200,7 @@ func (s *Server) setQueue(c *call, op *fsmpb.SetQueue) error {
 	if err := res.Code.Err(); err != nil {
 		return err
 	}
-	return c.sendJSON(queueOf(s.b.View(), op.Name, s.b.TypeStats()[op.Name]))
+	return c.sendJSON(queueOf(s.b.View(), op.Name, s.b.TypeStats(op.Name)))
 }
 
 func setQueueOf(op *fsmpb.SetQueue) *fsmpb.Mutation {

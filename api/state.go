@@ -30,7 +30,7 @@ func (s *Server) showStats(c *call) error {
 	switch given := values.Get(v1.ParamTypes); given {
 	case "", "false":
 	case "true":
-		out.Types = typeStats(s.b.TypeStats())
+		out.Types = typeStats(s.b.AllTypeStats())
 	default:
 		return fail(badRequest, "types is %q; true or false is wanted", clip(given))
 	}

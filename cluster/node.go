@@ -218,8 +218,14 @@ func (n *Node) Job(id string) (j *fsm.Job) {
 // View freezes the applied state.
 func (n *Node) View() *fsm.View { return n.replica.freeze() }
 
-// TypeStats returns the figures of every type that has jobs.
-func (n *Node) TypeStats() map[string]fsm.TypeStats {
+// TypeStats returns the figures of one type.
+func (n *Node) TypeStats(name string) (s fsm.TypeStats) {
+	n.replica.read(func(m *fsm.Machine) { s = m.TypeStats(name) })
+	return s
+}
+
+// AllTypeStats returns the figures of every type that has jobs.
+func (n *Node) AllTypeStats() map[string]fsm.TypeStats {
 	stats := make(map[string]fsm.TypeStats)
 	n.replica.read(func(m *fsm.Machine) {
 		m.Types(func(name string, s fsm.TypeStats) bool {

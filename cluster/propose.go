@@ -31,24 +31,15 @@ const entryMax = 16 << 20
 // Propose commits one mutation and returns the machine's answer. Only the
 // active leader can; the errors are those of this package.
 func (n *Node) Propose(ctx context.Context, m *fsmpb.Mutation) (fsm.Result, fsm.LSN, error) {
-	results, lsn, err := n.ProposeMany(ctx, []*fsmpb.Mutation{m})
-	if err != nil {
-		return fsm.Result{}, lsn, err
-	}
-	return results[0], lsn, nil
-}
-
-// ProposeMany commits mutations in one log entry, in order.
-func (n *Node) ProposeMany(ctx context.Context, ms []*fsmpb.Mutation) ([]fsm.Result, fsm.LSN, error) {
 	r := n.reign.Load()
 	if r == nil {
-		return nil, fsm.LSN{}, ErrNotLeader
+		return fsm.Result{}, fsm.LSN{}, ErrNotLeader
 	}
-	c, err := r.proposals.Do(ctx, ms)
+	c, err := r.proposals.Do(ctx, proposal{m})
 	if err != nil {
-		return nil, fsm.LSN{}, proposalError(err)
+		return fsm.Result{}, fsm.LSN{}, proposalError(err)
 	}
-	return c.results, c.lsn, nil
+	return c.results[0], c.lsn, nil
 }
 
 func (n *Node) newProposer(clock *leaderClock) *groupcommit.Batcher[proposal, committed] {

@@ -282,6 +282,14 @@ type TypeStats struct {
 	Bytes  int64 // of payloads and results
 }
 
+// TypeStats returns the figures of one type.
+func (m *Machine) TypeStats(name string) TypeStats {
+	if q := m.queues[name]; q != nil {
+		return TypeStats{q.counts, q.bytes}
+	}
+	return TypeStats{}
+}
+
 // Types calls fn for every type that has jobs, in no order, until fn returns
 // false.
 func (m *Machine) Types(fn func(name string, s TypeStats) bool) {
