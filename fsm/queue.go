@@ -264,6 +264,9 @@ func (m *Machine) open(q *queue) bool {
 		return false
 	}
 	if s.RateMilli <= 0 || s.level(m.meta.Now) >= permit {
+		if q.permitAt != 0 { // it came while something else fell due
+			m.arrive(q, min(m.room(q), q.counts[Unclaimed]))
+		}
 		m.timePermit(q, 0)
 		return true
 	}
