@@ -46,7 +46,9 @@ func (m *Machine) takePermit(q *queue) {
 		return
 	}
 	s := *old
-	s.Level, s.LevelAt = s.level(m.meta.Now)-permit, m.meta.Now
+	level := s.level(m.meta.Now)
+	m.arrive(q, int(level/permit-s.Level/permit)) // came while there was one, so no timer told
+	s.Level, s.LevelAt = level-permit, m.meta.Now
 	q.settings = &s
 	m.settings.Set(&s)
 	m.refreshHead(q)

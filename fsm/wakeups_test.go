@@ -1,0 +1,98 @@
+package fsm_test
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+)
+
+// crew are the workers of one type, as the API holds their claims: asleep until
+// Wakeups says so; awake, with a claim on its way that one of the next entries
+// has; at work, after which they try again before they sleep.
+type crew struct {
+	asleep, awake, working int
+}
+
+// crewSize is how many workers each type has.
+const crewSize = 3
+
+// TestNoClaimSleepsOn: while a job can be claimed, and somebody sleeps who waits
+// for one of its type, somebody is awake.
+func TestNoClaimSleepsOn(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m, w, l := fsm.New(), &workload{now: 1_000_000}, &log{term: 1}
+		crews := map[string]*crew{}
+		for _, typ := range jobTypes[1:] {
+			crews[typ] = &crew{asleep: crewSize}
+		}
+		apply := func(t *rapid.T, b *fsmpb.Batch) {
+			l.next(t)
+			first := len(b.Mutations)
+			for _, typ := range jobTypes[1:] {
+				b.Mutations = append(b.Mutations, crews[typ].claims(t, typ)...)
+			}
+			t.Logf("entry %v", b)
+			results := m.Apply(l.index, l.term, decode(t, entry(t, b)))
+			w.learn(b, results)
+			for i, mut := range b.Mutations[first:] {
+				crews[mut.GetClaim().Types[0]].answered(len(results[first+i].Jobs))
+			}
+			m.Wakeups(func(typ string, n int) {
+				if c := crews[typ]; c != nil {
+					c.wake(n)
+				}
+			})
+			for typ, c := range crews {
+				if m.Ready([]string{typ}) && c.awake == 0 && c.asleep > 0 {
+					t.Fatalf("a job of type %q can be claimed, but nobody is awake: %+v\n%+v\n%+v", typ, *c, m.View().Queue(typ), eventsOf(m))
+				}
+			}
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"entry":    func(t *rapid.T) { apply(t, w.batch(t)) },
+			"entry2":   func(t *rapid.T) { apply(t, w.batch(t)) },
+			"takeover": func(t *rapid.T) { apply(t, w.takeover(t)) },
+			"nothing":  func(t *rapid.T) { w.now = w.step(t); apply(t, &fsmpb.Batch{NowMs: w.now}) },
+			"deadline": func(t *rapid.T) {
+				if at, ok := m.NextDeadline(); ok && at < sum(m.Meta().Now, 1000) {
+					w.now = max(w.now, at)
+					apply(t, &fsmpb.Batch{NowMs: w.now})
+				}
+			},
+		})
+	})
+}
+
+// claims are those that get into the next entry. Some who were at work are done.
+func (c *crew) claims(t *rapid.T, typ string) (muts []*fsmpb.Mutation) {
+	for range c.working {
+		if once(t, 3, "done") {
+			c.working--
+			c.awake++
+		}
+	}
+	for range c.awake {
+		if !once(t, 3, "on its way") {
+			muts = append(muts, claim("crew", 1, typ))
+		}
+	}
+	return muts
+}
+
+func (c *crew) answered(jobs int) {
+	c.awake--
+	if jobs > 0 {
+		c.working++
+	} else {
+		c.asleep++
+	}
+}
+
+func (c *crew) wake(n int) {
+	n = min(n, c.asleep)
+	c.asleep -= n
+	c.awake += n
+}
