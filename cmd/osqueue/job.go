@@ -202,7 +202,7 @@ func (l *jobLister) write(ctx context.Context, c *client.Client, list client.Lis
 			return err
 		}
 		if n++; !l.filter.all && n > l.filter.limit {
-			_, _ = fmt.Fprintf(l.g.stderr, "There are more than these %d jobs; see --limit and --all.\n", l.filter.limit)
+			_, _ = fmt.Fprintf(l.g.stderr, "There are more jobs than %d; see --limit and --all.\n", l.filter.limit)
 			break
 		}
 		if err := t.add(job, func() []string { return l.row(job, time.Now()) }); err != nil {

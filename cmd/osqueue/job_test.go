@@ -42,7 +42,7 @@ func TestJobList(t *testing.T) {
 		return strings.Split(strings.TrimSpace(got.out), "\n"), got.err
 	}
 	lines, notes := ids()
-	if len(lines) != 101 || !strings.HasPrefix(lines[1], "j0 ") || !strings.Contains(notes, "more than these 100") {
+	if len(lines) != 101 || !strings.HasPrefix(lines[1], "j0 ") || !strings.Contains(notes, "more jobs than 100") {
 		t.Errorf("%d lines, %s", len(lines), notes)
 	}
 	if lines, notes = ids("--all"); len(lines) != 1204 || notes != "" {

@@ -118,6 +118,14 @@ func (g *globals) showQueue(q v1.Queue) error {
 	return g.table(append(rows, settingRows(q.Settings)...))
 }
 
+// showSettings prints what a type's settings are after a change.
+func (g *globals) showSettings(q v1.Queue) error {
+	if g.json {
+		return g.writeJSON(q)
+	}
+	return g.table(append([][]string{{"type", orDash(q.Type)}}, settingRows(q.Settings)...))
+}
+
 // settingRows are the settings that are not the default, by the names of their
 // flags.
 func settingRows(s v1.QueueSettings) [][]string {

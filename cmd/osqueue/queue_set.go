@@ -115,7 +115,7 @@ enqueue; jobs that run go on as they are.
 				if err != nil {
 					return err
 				}
-				return g.showQueue(q)
+				return g.showSettings(q)
 			})
 		},
 	}
