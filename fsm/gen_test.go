@@ -161,7 +161,7 @@ func (w *workload) requested(t *rapid.T) *fsmpb.Mutation {
 	if len(w.sent) > 0 && once(t, 12, "repeat") {
 		mut := proto.CloneOf(pick(t, w.sent, "sent"))
 		if once(t, 5, "conflict") {
-			mut.Request.Fingerprint = []byte("other")
+			mut.Request.Fingerprint = fmt.Appendf(nil, "another %T", mut.Op)
 		}
 		return mut
 	}

@@ -89,7 +89,7 @@ var mutants = []mutant{
 	},
 	{
 		"permits begin to come at the claim", "rate", "rate.go",
-		`s.Level, s.LevelAt = s.level(m.meta.Now)-permit, m.meta.Now`,
+		`s.Level, s.LevelAt = level-permit, m.meta.Now`,
 		`s.Level, s.LevelAt = s.Level-permit, m.meta.Now`,
 	},
 	{
