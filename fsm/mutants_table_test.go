@@ -108,6 +108,22 @@ var mutants = []mutant{
 		`d.TimeoutMs = timeout`,
 	},
 
+	{
+		"a second permit wakes nobody", "wake-ups", "rate.go",
+		"\tm.arrive(q, int(level/permit-s.Level/permit)) // came while there was one, so no timer told\n",
+		"",
+	},
+	{
+		"a permit that came beside something else wakes nobody", "wake-ups", "queue.go",
+		`if q.permitAt != 0 { // it came`,
+		`if q.permitAt < 0 { // it came`,
+	},
+	{
+		"a job that is over wakes nobody for its place", "wake-ups", "queue.go",
+		`if s := q.settings; n < 0 && s != nil && s.limitsRunning() {`,
+		`if s := q.settings; n < -1 && s != nil && s.limitsRunning() {`,
+	},
+
 	// 5. Ends of an attempt.
 	{
 		"a cancelled job is tried again", "cancel", "report.go",
@@ -282,7 +298,7 @@ var mutants = []mutant{
 	{
 		"a new burst does not fill the rate", "rate", "settings.go",
 		`if old == nil || s.RateMilli != rate || s.Burst != burst {`,
-		`if old == nil || s.RateMilli != rate {`,
+		`if old == nil || s.RateMilli != rate || s.Burst > burst {`,
 	},
 	{
 		"small counts of a type are passed over", "retention", "retain.go",

@@ -51,6 +51,7 @@ func TestNoClaimSleepsOn(t *testing.T) {
 				}
 			}
 		}
+		apply(t, &fsmpb.Batch{NowMs: w.now, Mutations: tightRates(t)})
 		t.Repeat(map[string]func(*rapid.T){
 			"entry":    func(t *rapid.T) { apply(t, w.batch(t)) },
 			"entry2":   func(t *rapid.T) { apply(t, w.batch(t)) },
@@ -64,6 +65,18 @@ func TestNoClaimSleepsOn(t *testing.T) {
 			},
 		})
 	})
+}
+
+// tightRates are rates that a few claims use up and a few steps of the clock
+// bring back.
+func tightRates(t *rapid.T) (muts []*fsmpb.Mutation) {
+	for _, typ := range jobTypes[1:] {
+		rate, burst := pick(t, []int64{0, 20_000, 60_000}, "rate"), rapid.Int64Range(1, 4).Draw(t, "burst")
+		muts = append(muts, &fsmpb.Mutation{Op: &fsmpb.Mutation_SetQueue{SetQueue: &fsmpb.SetQueue{
+			Name: typ, RateMilli: &rate, Burst: &burst,
+		}}})
+	}
+	return muts
 }
 
 // claims are those that get into the next entry. Some who were at work are done.
