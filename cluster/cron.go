@@ -71,7 +71,7 @@ func (f *fires) due(now int64) (proposal, error) {
 // fire reckons the times. A spec that this version cannot read fires for the
 // time that is due, and then no more, until it is put anew.
 func (f *fires) fire(c *fsm.Cron, now int64) *fsmpb.FireCron {
-	fire := &fsmpb.FireCron{Name: c.Name, DueMs: c.NextAt, AtMs: c.NextAt}
+	fire := &fsmpb.FireCron{Name: c.Name, DueMs: c.NextAt, AtMs: c.NextAt, Spec: &c.Spec, TimeZone: &c.TimeZone}
 	s, err := f.schedule(c.Spec, c.TimeZone)
 	if err != nil {
 		f.reign.log.Error("a schedule cannot be read by this version of the program; it fires once more and then not until it is put again",

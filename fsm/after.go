@@ -44,30 +44,57 @@ func (m *Machine) unindexWaits(j *Job) { m.countWaits(j, -1) }
 func (m *Machine) countWaits(j *Job, n int) {
 	stays := j.Options().AfterFailure == AfterBlock
 	for _, on := range j.Details().Waits {
-		w := waiter{on: on, stays: stays, seq: j.Seq, id: j.ID}
-		if n > 0 {
-			m.waiters.Set(w)
-		} else {
-			m.waiters.Delete(w)
-		}
-		c := m.waited[on]
-		c.all += n
-		if !stays {
-			c.moved += n
-		}
-		if m.waited[on] = c; c.all == 0 {
-			delete(m.waited, on)
-			m.settled(on)
-		}
-		m.considerWaiters(on)
+		m.countWait(j, on, stays, n)
 	}
 }
 
-// settled: nobody waits for the job any more, so that its retention counts.
-func (m *Machine) settled(id string) {
-	if j := m.ids[id]; j != nil && j.Status == Completed {
-		m.soil(m.queues[j.Type])
+func (m *Machine) countWait(j *Job, on string, stays bool, n int) {
+	w := waiter{on: on, stays: stays, seq: j.Seq, id: j.ID}
+	if n > 0 {
+		m.waiters.Set(w)
+	} else {
+		m.waiters.Delete(w)
 	}
+	c := m.waited[on]
+	c.all += n
+	if !stays {
+		c.moved += n
+	}
+	if m.waited[on] = c; c.all == 0 {
+		delete(m.waited, on)
+	}
+	m.retainWaited(on)
+	m.considerWaiters(on)
+}
+
+// dropWaits takes out of the index what j, which replaces old, does not wait for
+// any more. The rest stands in the same order.
+func (m *Machine) dropWaits(old, j *Job) {
+	stays, rest := j.Options().AfterFailure == AfterBlock, j.Details().Waits
+	for _, on := range old.Details().Waits {
+		if len(rest) > 0 && rest[0] == on {
+			rest = rest[1:]
+			continue
+		}
+		m.countWait(old, on, stays, -1)
+	}
+}
+
+// retainWaited puts a completed or cancelled job among those that retention
+// may remove, or takes it out: it stays while others wait for it.
+func (m *Machine) retainWaited(id string) {
+	j := m.ids[id]
+	if j == nil || j.Status != Completed && j.Status != Cancelled {
+		return
+	}
+	q := m.queues[j.Type]
+	if m.waited[id].all > 0 {
+		q.retained.Delete(j)
+		m.timeRetention(q)
+		return
+	}
+	q.retained.Set(j)
+	m.soil(q)
 }
 
 // considerWaiters notes whether the job with that id has waiters to settle.

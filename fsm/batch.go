@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"cmp"
 	"strings"
 
 	"osqueue/fsm/fsmpb"
@@ -8,12 +9,15 @@ import (
 
 func byBatch(a, b *JobBatch) bool { return a.ID < b.ID }
 
-func byBatchEnd(a, b *JobBatch) bool {
-	if a.EndedAt != b.EndedAt {
-		return a.EndedAt < b.EndedAt
+func byIdle(a, b *JobBatch) bool {
+	if a, b := a.idleSince(), b.idleSince(); a != b {
+		return a < b
 	}
 	return a.ID < b.ID
 }
+
+// idleSince is when a batch without pending jobs ended, or was made.
+func (b *JobBatch) idleSince() int64 { return cmp.Or(b.EndedAt, b.CreatedAt) }
 
 // checkBatch looks at the new batch of an enqueue. It is nil if there is none to
 // make, as when it has been made before.
@@ -107,20 +111,37 @@ func (b *JobBatch) count(s Status, n int) {
 
 // putBatch stores b, which replaces old, and ends it when its last job has.
 func (m *Machine) putBatch(old, b *JobBatch) {
-	switch over := b.Pending() == 0; {
-	case !over && b.EndedAt != 0:
-		m.ended.Delete(old)
-		b.EndedAt = 0
-	case over && b.EndedAt == 0:
-		b.EndedAt = m.meta.Now
-		m.ended.Set(b)
-		m.batches.Set(b)
-		m.events = append(m.events, Event{Kind: BatchEnded, Name: b.ID})
-		m.callBack(b)
-		return
-	case b.EndedAt != 0:
-		m.ended.Set(b)
+	if old.Pending() == 0 {
+		m.idle.Delete(old)
 	}
+	if b.Pending() > 0 {
+		b.EndedAt = 0
+		m.batches.Set(b)
+		return
+	}
+	if b.EndedAt != 0 {
+		m.storeIdle(b)
+		return
+	}
+	b.EndedAt = m.meta.Now
+	m.storeIdle(b)
+	m.events = append(m.events, Event{Kind: BatchEnded, Name: b.ID})
+	m.callBack(b)
+}
+
+// endEmpty ends a new batch of which all jobs were there already: none will.
+func (m *Machine) endEmpty(id string) {
+	old, _ := m.batches.Get(&JobBatch{ID: id})
+	if old.Total == 0 {
+		b := *old
+		m.putBatch(old, &b)
+	}
+}
+
+// storeIdle stores a batch without pending jobs: one that has ended, or one that
+// is open and has none yet.
+func (m *Machine) storeIdle(b *JobBatch) {
+	m.idle.Set(b)
 	m.batches.Set(b)
 }
 
@@ -131,8 +152,7 @@ func (m *Machine) callBack(old *JobBatch) {
 	}
 	b := *old
 	b.Called = true
-	m.ended.Set(&b)
-	m.batches.Set(&b)
+	m.storeIdle(&b)
 	if b.Callback.Id == "" || m.ids[b.Callback.Id] != nil {
 		return
 	}
@@ -141,20 +161,22 @@ func (m *Machine) callBack(old *JobBatch) {
 	m.add(n, "")
 }
 
-// batchEnd is the first moment at which an ended batch is too old: never the ms
-// in which it ended, as a later batch of that id must be younger than its jobs.
+// batchEnd is the first moment at which a batch without pending jobs is too old:
+// never the ms in which it ended, as a later batch of that id must be younger
+// than its jobs.
 func (m *Machine) batchEnd(b *JobBatch) int64 {
-	return later(b.EndedAt, max(m.meta.Settings.RetainCompletedMs, 0), 1)
+	return later(b.idleSince(), max(m.meta.Settings.RetainCompletedMs, 0), 1)
 }
 
-// retireBatches removes the ended batches that are too old.
+// retireBatches removes the batches that have ended, or were left empty, for too
+// long.
 func (m *Machine) retireBatches() {
 	for {
-		b, ok := m.ended.Min()
-		if !ok || m.batchEnd(b) > m.meta.Now || b.EndedAt == m.meta.Now {
+		b, ok := m.idle.Min()
+		if !ok || m.batchEnd(b) > m.meta.Now || b.idleSince() == m.meta.Now {
 			return
 		}
-		m.ended.Delete(b)
+		m.idle.Delete(b)
 		m.batches.Delete(b)
 	}
 }

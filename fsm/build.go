@@ -104,8 +104,8 @@ func (b *Builder) AddBatch(batch *JobBatch) error {
 		return fmt.Errorf("%w: batch %q: %w", ErrState, batch.ID, errRange)
 	}
 	b.m.batches.Set(batch)
-	if batch.EndedAt != 0 {
-		b.m.ended.Set(batch)
+	if batch.Pending() == 0 {
+		b.m.idle.Set(batch)
 	}
 	return nil
 }

@@ -58,9 +58,18 @@ func (m *Machine) putCron(op *fsmpb.PutCron) Result {
 	c.Job.Id = ""
 	c.Overlap, c.Missed = narrow[OverlapPolicy](op.Overlap), narrow[MissedPolicy](op.Missed)
 	m.setPaused(c, op.Paused, op.NextMs)
+	if old != nil && !c.Paused && old.NextAt != 0 && old.NextAt < c.NextAt && reckonedBy(old, &op.Spec, &op.TimeZone) {
+		c.NextAt = old.NextAt // it is due, and the fire is on its way
+	}
 	m.storeCron(old, c)
 	m.events = append(m.events, Event{Kind: CronPut, Name: c.Name})
 	return Result{}
+}
+
+// reckonedBy reports whether a next time that was reckoned by that spec and
+// time zone (nil: not said) is one of the schedule's.
+func reckonedBy(c *Cron, spec, timeZone *string) bool {
+	return (spec == nil || *spec == c.Spec) && (timeZone == nil || *timeZone == c.TimeZone)
 }
 
 func (m *Machine) setPaused(c *Cron, paused bool, next int64) {
@@ -74,6 +83,9 @@ func (m *Machine) pauseCron(op *fsmpb.PauseCron) Result {
 	old := m.cron(op.Name)
 	if old == nil {
 		return Result{Code: NotFound}
+	}
+	if !op.Paused && !reckonedBy(old, op.Spec, op.TimeZone) {
+		return Result{Code: NotDue}
 	}
 	c := *old
 	m.setPaused(&c, op.Paused, op.NextMs)
@@ -102,7 +114,7 @@ func (m *Machine) fireCron(op *fsmpb.FireCron) Result {
 	if old == nil {
 		return Result{Code: NotFound}
 	}
-	if old.Paused || old.NextAt == 0 || old.NextAt != op.DueMs {
+	if old.Paused || old.NextAt == 0 || old.NextAt != op.DueMs || !reckonedBy(old, op.Spec, op.TimeZone) {
 		return Result{Code: NotDue}
 	}
 	c := *old

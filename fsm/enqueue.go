@@ -15,7 +15,11 @@ func (m *Machine) enqueue(op *fsmpb.Enqueue) Result {
 	if code != OK {
 		return refused(code, -1, len(op.Jobs))
 	}
-	return m.enqueueJobs(op.Jobs, batch, "")
+	res := m.enqueueJobs(op.Jobs, batch, "")
+	if batch != nil && len(op.Jobs) > 0 && res.Code == OK {
+		m.endEmpty(batch.ID)
+	}
+	return res
 }
 
 // enqueueJobs adds jobs, and the batch that they may belong to (nil: there is no
@@ -26,7 +30,7 @@ func (m *Machine) enqueueJobs(jobs []*fsmpb.NewJob, batch *JobBatch, cron string
 		return refused(code, i, len(jobs))
 	}
 	if batch != nil {
-		m.batches.Set(batch)
+		m.storeIdle(batch)
 	}
 	return p.carryOut()
 }

@@ -99,7 +99,7 @@ func (m *Machine) derived() []string {
 	m.waiters.Scan(func(w waiter) bool { note("waiter %+v", w); return true })
 	m.unsettled.Scan(func(id string) bool { note("unsettled %s", id); return true })
 	m.cronsDue.Scan(func(c *Cron) bool { note("cron %s at %d", c.Name, c.NextAt); return true })
-	m.ended.Scan(func(b *JobBatch) bool { note("ended %s at %d", b.ID, b.EndedAt); return true })
+	m.idle.Scan(func(b *JobBatch) bool { note("idle %s since %d", b.ID, b.idleSince()); return true })
 	for _, id := range slices.Sorted(maps.Keys(m.waited)) {
 		note("waited %s: %+v", id, m.waited[id])
 	}
@@ -117,7 +117,7 @@ func (m *Machine) derived() []string {
 
 func (q *queue) derived() []string {
 	lines := []string{fmt.Sprintf("queue %q: %v, %d bytes, %d groups wait, settings %v, permit at %d, retention at %d",
-		q.name, q.counts, q.bytes, q.waiting, q.settings != nil, q.permitAt, q.retainAt)}
+		q.name, q.counts, q.bytes, q.waiting.Len(), q.settings != nil, q.permitAt, q.retainAt)}
 	q.retained.Scan(func(j *Job) bool { lines = append(lines, "  retained "+j.ID); return true })
 	q.order.Scan(func(g *group) bool {
 		lines = append(lines, fmt.Sprintf("  in order %q by %s", g.name, g.head.ID))

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
 	"osqueue/fsm"
@@ -123,18 +124,45 @@ func (w *workload) putCron(t *rapid.T) *fsmpb.Mutation {
 	case 8:
 		n.After = []string{w.someJob(t, nil)}
 	}
-	return &fsmpb.Mutation{Op: &fsmpb.Mutation_PutCron{PutCron: &fsmpb.PutCron{
+	op := &fsmpb.PutCron{
 		Name: name, Spec: pick(t, []string{"@hourly", "* * * * *"}, "spec"), TimeZone: pick(t, []string{"", "Europe/Berlin"}, "zone"),
 		Job: n, Overlap: uint32(roll(t, 2, "overlap")), Missed: uint32(roll(t, 2, "missed")),
 		Paused: once(t, 6, "paused"), NextMs: w.soon(t, name),
-	}}}
+	}
+	if w.specs == nil {
+		w.specs = make(map[string]*fsmpb.PutCron)
+	}
+	if old := w.specs[name]; old != nil && !once(t, 3, "another time") {
+		op.Spec, op.TimeZone = old.Spec, old.TimeZone
+	}
+	w.specs[name] = op
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_PutCron{PutCron: proto.CloneOf(op)}}
+}
+
+// reckonedBy is the spec and the time zone by which the leader reckoned a next
+// time, if it says so: mostly what the schedule has.
+func (w *workload) reckonedBy(t *rapid.T, name string) (spec, zone *string) {
+	last := w.specs[name]
+	if last == nil || once(t, 4, "not said") {
+		return nil, nil
+	}
+	spec, zone = &last.Spec, &last.TimeZone
+	switch other := "other"; roll(t, 12, "reckoned by") {
+	case 11:
+		spec = &other
+	case 10:
+		zone = &other
+	case 9:
+		zone = nil
+	}
+	return spec, zone
 }
 
 func (w *workload) pauseCron(t *rapid.T) *fsmpb.Mutation {
 	name := pick(t, cronNames, "cron")
-	return &fsmpb.Mutation{Op: &fsmpb.Mutation_PauseCron{PauseCron: &fsmpb.PauseCron{
-		Name: name, Paused: rapid.Bool().Draw(t, "paused"), NextMs: w.soon(t, name),
-	}}}
+	op := &fsmpb.PauseCron{Name: name, Paused: rapid.Bool().Draw(t, "paused"), NextMs: w.soon(t, name)}
+	op.Spec, op.TimeZone = w.reckonedBy(t, name)
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_PauseCron{PauseCron: op}}
 }
 
 func (w *workload) deleteCron(t *rapid.T) *fsmpb.Mutation {
@@ -168,6 +196,7 @@ func (w *workload) fire(t *rapid.T, name string, due int64) *fsmpb.Mutation {
 		op.AtMs, op.Missed = max(due, sum(w.now, -pick(t, []int64{0, 5, 60_001, 60_000}, "late"))), uint64(1+roll(t, 3, "missed"))
 	}
 	op.NextMs = w.soon(t, name)
+	op.Spec, op.TimeZone = w.reckonedBy(t, name)
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_FireCron{FireCron: op}}
 }
 

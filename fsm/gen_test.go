@@ -22,7 +22,8 @@ type workload struct {
 	known    []string                 // ids of jobs, the last ones met
 	contents map[string]*fsmpb.NewJob // what was last asked for under an id
 	batches  map[string]*fsmpb.NewBatch
-	nextAt   map[string]int64  // by name of a schedule, as far as it is known
+	nextAt   map[string]int64 // by name of a schedule, as far as it is known
+	specs    map[string]*fsmpb.PutCron
 	sent     []*fsmpb.Mutation // the last ones with a request key
 	cursor   fsm.Place         // where the last change by filter stopped
 }

@@ -138,8 +138,7 @@ func (m *Machine) replace(old, j *Job) {
 	case InProgress:
 		m.running.Set(j)
 	case Blocked:
-		m.unindexWaits(old)
-		m.indexWaits(j)
+		m.dropWaits(old, j)
 	}
 }
 
@@ -173,8 +172,10 @@ func (m *Machine) index(j *Job) {
 	case InProgress:
 		m.indexRunning(q, j)
 	case Completed, Cancelled:
-		q.retained.Set(j)
-		m.soil(q)
+		if m.waited[j.ID].all == 0 {
+			q.retained.Set(j)
+			m.soil(q)
+		}
 	case Blocked:
 		m.indexWaits(j)
 	}

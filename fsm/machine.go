@@ -118,7 +118,7 @@ type Machine struct {
 	waited    map[string]waiting       // how many of them, by what they wait for
 	unsettled *btree.BTreeG[string]    // ids with waiters that need a decision
 	cronsDue  *btree.BTreeG[*Cron]     // by next time
-	ended     *btree.BTreeG[*JobBatch] // by end
+	idle      *btree.BTreeG[*JobBatch] // without pending jobs, by the time since when
 	counts    Counts
 	bytes     int64
 
@@ -161,7 +161,7 @@ func New() *Machine {
 		waited:    make(map[string]waiting),
 		unsettled: newTree(func(a, b string) bool { return a < b }),
 		cronsDue:  newTree(byNext),
-		ended:     newTree(byBatchEnd),
+		idle:      newTree(byIdle),
 	}
 }
 

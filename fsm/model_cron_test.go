@@ -36,9 +36,18 @@ func (m *model) putCron(op *fsmpb.PutCron) fsm.Result {
 		c.Job.Id = ""
 		c.Overlap, c.Missed = fsm.OverlapPolicy(op.Overlap), fsm.MissedPolicy(op.Missed)
 		c.Paused, c.NextAt, c.UpdatedAt = op.Paused, nextTime(op.Paused, op.NextMs), m.meta.Now
+		same := old.Spec == op.Spec && old.TimeZone == op.TimeZone
+		if same && !op.Paused && old.NextAt != 0 && old.NextAt < op.NextMs {
+			c.NextAt = old.NextAt
+		}
 	})
 	m.happened(fsm.CronPut, op.Name)
 	return fsm.Result{}
+}
+
+// otherSpec: the next time was reckoned by what the schedule does not have.
+func otherSpec(c *fsm.Cron, spec, zone *string) bool {
+	return spec != nil && *spec != c.Spec || zone != nil && *zone != c.TimeZone
 }
 
 // nextTime is the next time of a schedule: a paused one has none.
@@ -53,6 +62,9 @@ func (m *model) pauseCron(op *fsmpb.PauseCron) fsm.Result {
 	old := m.cron(op.Name)
 	if old == nil {
 		return fsm.Result{Code: fsm.NotFound}
+	}
+	if !op.Paused && otherSpec(old, op.Spec, op.TimeZone) {
+		return fsm.Result{Code: fsm.NotDue}
 	}
 	m.setCron(old, func(c *fsm.Cron) {
 		c.Paused, c.NextAt, c.UpdatedAt = op.Paused, nextTime(op.Paused, op.NextMs), m.meta.Now
@@ -75,7 +87,7 @@ func (m *model) fireCron(op *fsmpb.FireCron) fsm.Result {
 	if old == nil {
 		return fsm.Result{Code: fsm.NotFound}
 	}
-	if old.Paused || old.NextAt == 0 || old.NextAt != op.DueMs {
+	if old.Paused || old.NextAt == 0 || old.NextAt != op.DueMs || otherSpec(old, op.Spec, op.TimeZone) {
 		return fsm.Result{Code: fsm.NotDue}
 	}
 	job, why, late := m.fired(old, op)

@@ -15,6 +15,9 @@ func (m *model) enqueue(op *fsmpb.Enqueue) fsm.Result {
 	if res.Code = m.newBatch(op.NewBatch); res.Code == fsm.OK {
 		blamed, res.Code = m.addAll(op.Jobs, "", res)
 	}
+	if n := op.NewBatch; res.Code == fsm.OK && n != nil && len(op.Jobs) > 0 && before.batch(n.Id) == nil {
+		m.endIfEmpty(m.batch(n.Id))
+	}
 	if res.Code != fsm.OK {
 		*m = *before
 		clear(res.Jobs)
@@ -268,6 +271,20 @@ func (m *model) reachesCycle(id string, added, way []string) bool {
 
 func (m *model) batch(id string) *fsm.JobBatch {
 	return found(m.batches, func(b *fsm.JobBatch) bool { return b.ID == id })
+}
+
+// endIfEmpty ends a new batch that got none of its jobs, as they were there.
+func (m *model) endIfEmpty(batch *fsm.JobBatch) {
+	if batch.Total > 0 {
+		return
+	}
+	b := *batch
+	b.EndedAt, b.Called = m.meta.Now, b.Callback != nil
+	m.batches = put(m.batches, &b, byBatchID)
+	m.happened(fsm.BatchEnded, b.ID)
+	if b.Called {
+		m.callBack(&b)
+	}
 }
 
 // newBatch makes a batch, or finds that it is there.

@@ -109,9 +109,9 @@ func (m *model) retireOne(typ string) bool {
 	var oldest *fsm.Job
 	n := int64(0)
 	for _, j := range m.jobs {
-		if j.Type == typ && (j.Status == fsm.Completed || j.Status == fsm.Cancelled) {
+		if j.Type == typ && (j.Status == fsm.Completed || j.Status == fsm.Cancelled) && len(m.waitersFor(j.ID)) == 0 {
 			n++
-			if !m.owed(j) && (oldest == nil || j.FinishedAt < oldest.FinishedAt) {
+			if oldest == nil || j.FinishedAt < oldest.FinishedAt {
 				oldest = j
 			}
 		}

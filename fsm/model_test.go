@@ -214,14 +214,22 @@ func (m *model) tick(now int64) {
 	m.settle()
 	m.retire()
 	m.batches = slices.DeleteFunc(slices.Clone(m.batches), func(b *fsm.JobBatch) bool {
-		return b.EndedAt != 0 && b.EndedAt < m.meta.Now && m.batchEnd(b) <= m.meta.Now
+		return b.Pending() == 0 && idleSince(b) < m.meta.Now && m.batchEnd(b) <= m.meta.Now
 	})
 	m.forget()
 }
 
-// batchEnd is when an ended batch has been kept for long enough.
+// idleSince is when a batch ended, or was made if it has no jobs yet.
+func idleSince(b *fsm.JobBatch) int64 {
+	if b.EndedAt != 0 {
+		return b.EndedAt
+	}
+	return b.CreatedAt
+}
+
+// batchEnd is when a batch without pending jobs has been kept for long enough.
 func (m *model) batchEnd(b *fsm.JobBatch) int64 {
-	return sum(b.EndedAt, max(m.meta.Settings.RetainCompletedMs, 0), 1)
+	return sum(idleSince(b), max(m.meta.Settings.RetainCompletedMs, 0), 1)
 }
 
 func (m *model) fallsDue(d deadline) {

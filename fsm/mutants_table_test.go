@@ -64,13 +64,13 @@ var mutants = []mutant{
 	},
 	{
 		"group served stays in front", "groups", "queue.go",
-		`if q.waiting < 2 {`,
-		`if q.waiting < 3 {`,
+		`if q.waiting.Len() < 2 {`,
+		`if q.waiting.Len() < 3 {`,
 	},
 	{
 		"a waiting group keeps its turn when it is empty", "groups", "queue.go",
-		"q.waiting--\n\t\tm.setTurn(q, g, 0)",
-		"q.waiting--",
+		"q.waiting.Delete(g)\n\t\tm.setTurn(q, g, 0)",
+		"q.waiting.Delete(g)",
 	},
 	{
 		"jobs without group count as one", "limits", "queue.go",
@@ -270,8 +270,8 @@ var mutants = []mutant{
 	},
 	{
 		"a retry does not open the batch", "batch", "batch.go",
-		"case !over && b.EndedAt != 0:\n",
-		"case !over && b.EndedAt < 0:\n",
+		"if b.Pending() > 0 {\n\t\tb.EndedAt = 0",
+		"if b.Pending() > 0 {\n\t\tb.EndedAt += 0",
 	},
 	{
 		"deleted jobs are not counted", "batch", "batch.go",
@@ -319,8 +319,8 @@ var mutants = []mutant{
 	// 11. Cron.
 	{
 		"fires again for the same time", "cron", "cron.go",
-		`if old.Paused || old.NextAt == 0 || old.NextAt != op.DueMs {`,
-		`if old.Paused || old.NextAt == 0 || old.NextAt < op.DueMs {`,
+		`old.NextAt == 0 || old.NextAt != op.DueMs ||`,
+		`old.NextAt == 0 || old.NextAt < op.DueMs ||`,
 	},
 	{
 		"a late fire is made", "cron", "cron.go",
@@ -391,7 +391,7 @@ var mutants = []mutant{
 	{
 		"a restored machine gives new turns", "snapshot", "queue.go",
 		`if m.building {`,
-		`if m.building && q.waiting > 2 {`,
+		`if m.building && q.waiting.Len() > 2 {`,
 	},
 	{
 		"snapshots lose the level of a rate", "snapshot", "pbrecords.go",

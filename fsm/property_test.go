@@ -303,13 +303,13 @@ func (m *model) wakes() (at int64, ok bool) {
 		consider(d.at)
 	}
 	for _, j := range m.jobs {
-		if j.Status == fsm.Completed || j.Status == fsm.Cancelled {
+		if (j.Status == fsm.Completed || j.Status == fsm.Cancelled) && len(m.waitersFor(j.ID)) == 0 {
 			keepMs, _ := m.retention(j.Type)
 			consider(sum(j.FinishedAt, keepMs, 1))
 		}
 	}
 	for _, b := range m.batches {
-		if b.EndedAt != 0 {
+		if b.Pending() == 0 {
 			consider(m.batchEnd(b))
 		}
 	}

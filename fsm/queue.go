@@ -19,7 +19,7 @@ type queue struct {
 	settings *QueueSettings // nil: all are default
 
 	groups  map[string]*group     // those with unclaimed or running jobs
-	waiting int                   // groups with unclaimed jobs
+	waiting *btree.BTreeG[*group] // those with unclaimed jobs, by name
 	order   *btree.BTreeG[*group] // groups that can be claimed from
 	best    *Job                  // by which the type stands among the heads; nil: it does not
 
@@ -55,6 +55,8 @@ func byHead(a, b *group) bool {
 	return a.name < b.name
 }
 
+func byGroup(a, b *group) bool { return a.name < b.name }
+
 // queue returns the queue of a type, which it makes when there is none. The
 // queue's name is the one copy of the type's string that its jobs share.
 func (m *Machine) queue(name string) *queue {
@@ -64,6 +66,7 @@ func (m *Machine) queue(name string) *queue {
 		q = &queue{
 			name:     name,
 			groups:   make(map[string]*group),
+			waiting:  newTree(byGroup),
 			order:    newTree(byHead),
 			retained: newTree(byEnd),
 		}
@@ -98,8 +101,8 @@ func (q *queue) dropGroup(g *group) {
 func (m *Machine) beginWait(q *queue, j *Job) {
 	g := q.group(j.group())
 	if g.ready.Len() == 0 {
-		q.waiting++
-		if q.waiting > 1 {
+		q.waiting.Set(g)
+		if q.waiting.Len() > 1 {
 			m.joinRotation(q, g)
 		}
 	}
@@ -113,7 +116,7 @@ func (m *Machine) endWait(q *queue, j *Job) {
 	g := q.group(j.group())
 	g.ready.Delete(j)
 	if g.ready.Len() == 0 {
-		q.waiting--
+		q.waiting.Delete(g)
 		m.setTurn(q, g, 0)
 	}
 	m.refresh(q, g)
@@ -139,8 +142,8 @@ func (m *Machine) joinRotation(q *queue, g *group) {
 	if m.building {
 		return // turns come with the state
 	}
-	if q.waiting == 2 {
-		if alone := q.alone(g); alone != nil && alone.turn == 0 {
+	if q.waiting.Len() == 2 {
+		if alone := q.alone(g); alone.turn == 0 {
 			m.setTurn(q, alone, m.nextTurn())
 			m.refresh(q, alone)
 		}
@@ -148,17 +151,13 @@ func (m *Machine) joinRotation(q *queue, g *group) {
 	m.setTurn(q, g, m.nextTurn())
 }
 
-// alone is the one group beside g that has unclaimed jobs.
+// alone is the one of the two waiting groups that is not g.
 func (q *queue) alone(g *group) *group {
-	if first, ok := q.order.Min(); ok && first != g {
+	if first, _ := q.waiting.Min(); first != g {
 		return first
 	}
-	for _, other := range q.groups { // it is at its limit
-		if other != g && other.ready.Len() > 0 {
-			return other
-		}
-	}
-	return nil
+	last, _ := q.waiting.Max()
+	return last
 }
 
 func (m *Machine) nextTurn() uint64 {
@@ -184,7 +183,7 @@ func (m *Machine) setTurn(q *queue, g *group, turn uint64) {
 // served sends a group from which a job was claimed to the end of the rotation,
 // if others wait.
 func (m *Machine) served(q *queue, name string) {
-	if q.waiting < 2 {
+	if q.waiting.Len() < 2 {
 		return
 	}
 	if g := q.groups[name]; g != nil && g.ready.Len() > 0 {

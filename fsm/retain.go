@@ -44,9 +44,6 @@ func (m *Machine) retireOf(q *queue) {
 		if !ok || int64(q.retained.Len()) <= m.retainCount(q) && m.retainedUntil(q, j) > m.meta.Now {
 			break
 		}
-		if j.Status == Completed && m.waited[j.ID].all > 0 {
-			break // they do not know yet; soiled again when they do
-		}
 		m.remove(j)
 	}
 	m.timeRetention(q)

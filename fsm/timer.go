@@ -139,7 +139,7 @@ func (m *Machine) NextDeadline() (at int64, ok bool) {
 	if h, found := m.holdEnds.Min(); found {
 		consider(h.Until)
 	}
-	if b, found := m.ended.Min(); found {
+	if b, found := m.idle.Min(); found {
 		consider(m.batchEnd(b))
 	}
 	if c, found := m.cronsDue.Min(); found {

@@ -245,7 +245,7 @@ func cronCommand(t *testing.T, c command) *fsmpb.Mutation {
 	switch c.id(0) {
 	case "put":
 		return &fsmpb.Mutation{Op: &fsmpb.Mutation_PutCron{PutCron: &fsmpb.PutCron{
-			Name: name, NextMs: next, Paused: slices.Contains(c.ids, "paused"), Job: newJob(t, c, c.text("id"), ""),
+			Name: name, NextMs: next, Spec: c.text("spec"), Paused: slices.Contains(c.ids, "paused"), Job: newJob(t, c, c.text("id"), ""),
 			Overlap: named(t, c.text("overlap"), fsm.OverlapAllow, fsm.OverlapSkip),
 			Missed:  named(t, c.text("missed"), fsm.MissedSkip, fsm.MissedOne),
 		}}}

@@ -1966,7 +1966,10 @@ type PauseCron struct {
 	Name   string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Paused bool                   `protobuf:"varint,2,opt,name=paused,proto3" json:"paused,omitempty"`
 	// As in PutCron.
-	NextMs        int64 `protobuf:"varint,3,opt,name=next_ms,json=nextMs,proto3" json:"next_ms,omitempty"`
+	NextMs int64 `protobuf:"varint,3,opt,name=next_ms,json=nextMs,proto3" json:"next_ms,omitempty"`
+	// What next_ms was reckoned by: with another one by now it does not count.
+	Spec          *string `protobuf:"bytes,4,opt,name=spec,proto3,oneof" json:"spec,omitempty"`
+	TimeZone      *string `protobuf:"bytes,5,opt,name=time_zone,json=timeZone,proto3,oneof" json:"time_zone,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2022,6 +2025,20 @@ func (x *PauseCron) GetNextMs() int64 {
 	return 0
 }
 
+func (x *PauseCron) GetSpec() string {
+	if x != nil && x.Spec != nil {
+		return *x.Spec
+	}
+	return ""
+}
+
+func (x *PauseCron) GetTimeZone() string {
+	if x != nil && x.TimeZone != nil {
+		return *x.TimeZone
+	}
+	return ""
+}
+
 type DeleteCron struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -2075,9 +2092,12 @@ type FireCron struct {
 	// The latest of its times that has passed.
 	AtMs int64 `protobuf:"varint,3,opt,name=at_ms,json=atMs,proto3" json:"at_ms,omitempty"`
 	// How many of its times came before at, from due on.
-	Missed        uint64 `protobuf:"varint,4,opt,name=missed,proto3" json:"missed,omitempty"`
-	NextMs        int64  `protobuf:"varint,5,opt,name=next_ms,json=nextMs,proto3" json:"next_ms,omitempty"`
-	JobId         string `protobuf:"bytes,6,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	Missed uint64 `protobuf:"varint,4,opt,name=missed,proto3" json:"missed,omitempty"`
+	NextMs int64  `protobuf:"varint,5,opt,name=next_ms,json=nextMs,proto3" json:"next_ms,omitempty"`
+	JobId  string `protobuf:"bytes,6,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	// As in PauseCron.
+	Spec          *string `protobuf:"bytes,7,opt,name=spec,proto3,oneof" json:"spec,omitempty"`
+	TimeZone      *string `protobuf:"bytes,8,opt,name=time_zone,json=timeZone,proto3,oneof" json:"time_zone,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2150,6 +2170,20 @@ func (x *FireCron) GetNextMs() int64 {
 func (x *FireCron) GetJobId() string {
 	if x != nil {
 		return x.JobId
+	}
+	return ""
+}
+
+func (x *FireCron) GetSpec() string {
+	if x != nil && x.Spec != nil {
+		return *x.Spec
+	}
+	return ""
+}
+
+func (x *FireCron) GetTimeZone() string {
+	if x != nil && x.TimeZone != nil {
+		return *x.TimeZone
 	}
 	return ""
 }
@@ -2596,21 +2630,31 @@ const file_entry_proto_rawDesc = "" +
 	"\aoverlap\x18\x05 \x01(\rR\aoverlap\x12\x16\n" +
 	"\x06missed\x18\x06 \x01(\rR\x06missed\x12\x16\n" +
 	"\x06paused\x18\a \x01(\bR\x06paused\x12\x17\n" +
-	"\anext_ms\x18\b \x01(\x03R\x06nextMs\"P\n" +
+	"\anext_ms\x18\b \x01(\x03R\x06nextMs\"\xa2\x01\n" +
 	"\tPauseCron\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06paused\x18\x02 \x01(\bR\x06paused\x12\x17\n" +
-	"\anext_ms\x18\x03 \x01(\x03R\x06nextMs\" \n" +
+	"\anext_ms\x18\x03 \x01(\x03R\x06nextMs\x12\x17\n" +
+	"\x04spec\x18\x04 \x01(\tH\x00R\x04spec\x88\x01\x01\x12 \n" +
+	"\ttime_zone\x18\x05 \x01(\tH\x01R\btimeZone\x88\x01\x01B\a\n" +
+	"\x05_specB\f\n" +
+	"\n" +
+	"_time_zone\" \n" +
 	"\n" +
 	"DeleteCron\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"\x92\x01\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"\xe4\x01\n" +
 	"\bFireCron\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x15\n" +
 	"\x06due_ms\x18\x02 \x01(\x03R\x05dueMs\x12\x13\n" +
 	"\x05at_ms\x18\x03 \x01(\x03R\x04atMs\x12\x16\n" +
 	"\x06missed\x18\x04 \x01(\x04R\x06missed\x12\x17\n" +
 	"\anext_ms\x18\x05 \x01(\x03R\x06nextMs\x12\x15\n" +
-	"\x06job_id\x18\x06 \x01(\tR\x05jobId\"8\n" +
+	"\x06job_id\x18\x06 \x01(\tR\x05jobId\x12\x17\n" +
+	"\x04spec\x18\a \x01(\tH\x00R\x04spec\x88\x01\x01\x12 \n" +
+	"\ttime_zone\x18\b \x01(\tH\x01R\btimeZone\x88\x01\x01B\a\n" +
+	"\x05_specB\f\n" +
+	"\n" +
+	"_time_zone\"8\n" +
 	"\vTriggerCron\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x15\n" +
 	"\x06job_id\x18\x02 \x01(\tR\x05jobId\"\xbe\x01\n" +
@@ -2750,6 +2794,8 @@ func file_entry_proto_init() {
 	file_entry_proto_msgTypes[14].OneofWrappers = []any{}
 	file_entry_proto_msgTypes[19].OneofWrappers = []any{}
 	file_entry_proto_msgTypes[20].OneofWrappers = []any{}
+	file_entry_proto_msgTypes[22].OneofWrappers = []any{}
+	file_entry_proto_msgTypes[24].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
