@@ -28,7 +28,7 @@ func (c *Client) Enqueue(ctx context.Context, job NewJob) (Enqueued, error) {
 	if err != nil {
 		return Enqueued{}, local(op, err)
 	}
-	out, err := send[v1.Enqueued](ctx, c, call{op: op, method: http.MethodPost, path: v1.PathJobs, body: body, write: true})
+	out, err := send[v1.Enqueued](ctx, c, call{op: op, method: http.MethodPost, path: v1.PathJobs, body: body, write: true, key: keyOf(ctx)})
 	return enqueued(out, job.ID), err
 }
 
@@ -61,7 +61,7 @@ func (c *Client) EnqueueBatch(ctx context.Context, jobs []NewJob) (BatchEnqueued
 	if err != nil {
 		return BatchEnqueued{}, local(op, err)
 	}
-	out, err := send[v1.BatchEnqueued](ctx, c, call{op: op, method: http.MethodPost, path: v1.PathJobsBatch, body: body, write: true})
+	out, err := send[v1.BatchEnqueued](ctx, c, call{op: op, method: http.MethodPost, path: v1.PathJobsBatch, body: body, write: true, key: keyOf(ctx)})
 	return BatchEnqueued{JobIDs: out.JobIDs, LSN: out.LSN, Duplicates: out.Duplicates}, err
 }
 
