@@ -109,6 +109,7 @@ func TestWholeQueue(t *testing.T) {
 	events := d.follow()
 	t.Run("schedule", d.walkSchedule)
 	t.Run("pause, unique, after", d.walkPause)
+	t.Run("idempotency key", d.walkKey)
 	t.Run("cancel", func(t *testing.T) { d.walkCancel(t, file("pid")) })
 	t.Run("dead and retried", func(t *testing.T) { d.walkDead(t, file("mended")) })
 	t.Run("batch", func(t *testing.T) { d.walkBatch(t, file("lines")) })
@@ -160,6 +161,21 @@ func (d *devProcess) walkPause(t *testing.T) {
 	}
 	if again := d.run("submit", "wc", `"again"`, "--unique", "k"); again == first {
 		t.Error("a job that has ended still holds its key")
+	}
+}
+
+// walkKey repeats a command whose job has been removed meanwhile: it is not
+// done again, nor is a whole file.
+func (d *devProcess) walkKey(t *testing.T) {
+	submit := []string{"submit", "wc", `"paid"`, "--idempotency-key", "order-7"}
+	id := d.run(submit...)
+	d.ended(id)
+	d.run("job", "delete", id)
+	if again := d.run(submit...); again != id {
+		t.Errorf("%s instead of %s", again, id)
+	}
+	if out, code := d.try("job", "show", id); code != exitFailure {
+		t.Errorf("the job is back: %s", out)
 	}
 }
 
