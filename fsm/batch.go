@@ -153,10 +153,10 @@ func (m *Machine) callBack(old *JobBatch) {
 	b := *old
 	b.Called = true
 	m.storeIdle(&b)
-	if b.Callback.Id == "" || m.ids[b.Callback.Id] != nil {
-		return
-	}
 	n := cloneNewJob(b.Callback)
+	for n.Id == "" || m.ids[n.Id] != nil { // somebody took it: the callback must not be lost
+		n.Id += "-" + m.meta.LSN.String()
+	}
 	n.Batch, n.Unique, n.After, n.AfterFailure = "", nil, nil, 0
 	m.add(n, "")
 }

@@ -24,7 +24,7 @@ const counterMax = 1<<63 - 1
 
 // Check refuses scalars that only a damaged or doctored state has.
 func (m Meta) Check() error {
-	if max(m.LastSeq, m.Token, m.TermBase, m.LSN.Term) > counterMax {
+	if max(m.LastSeq, m.LastTurn, m.Token, m.TermBase, m.LSN.Term, m.LSN.Index) > counterMax {
 		return fmt.Errorf("%w: %w", ErrState, errCounter)
 	}
 	return nil
@@ -55,7 +55,7 @@ func (b *Builder) AddQueue(s *QueueSettings) error {
 	if _, ok := b.m.settings.Get(s); ok {
 		return fmt.Errorf("%w: settings of type %q: %w", ErrState, s.Name, errTwice)
 	}
-	if s.Backoff.Kind >= numBackoffs || s.RateMilli < 0 {
+	if s.Backoff.Kind >= numBackoffs || s.RateMilli < 0 || s.Level < 0 || s.LevelAt < 0 {
 		return fmt.Errorf("%w: settings of type %q: %w", ErrState, s.Name, errRange)
 	}
 	b.m.useSettings(b.m.queue(s.Name), s)
@@ -87,7 +87,7 @@ func (b *Builder) AddCron(c *Cron) error {
 	if b.m.cron(c.Name) != nil {
 		return fmt.Errorf("%w: schedule %q: %w", ErrState, c.Name, errTwice)
 	}
-	if c.Overlap >= numOverlaps || c.Missed >= numMissed || c.Paused && c.NextAt != 0 {
+	if c.Overlap >= numOverlaps || c.Missed >= numMissed || c.Paused && c.NextAt != 0 || checkNewJob(c.Job) != nil {
 		return fmt.Errorf("%w: schedule %q: %w", ErrState, c.Name, errRange)
 	}
 	b.m.storeCron(nil, c)
@@ -100,7 +100,7 @@ func (b *Builder) AddBatch(batch *JobBatch) error {
 		return fmt.Errorf("%w: batch %q: %w", ErrState, batch.ID, errTwice)
 	}
 	ended := batch.Completed + batch.Dead + batch.Cancelled
-	if batch.CallbackOn >= numCallbacks || ended > batch.Total || max(batch.Completed, batch.Dead, batch.Cancelled) > batch.Total {
+	if batch.CallbackOn >= numCallbacks || checkNewJob(batch.Callback) != nil || batch.Total > counterMax || ended > batch.Total || max(batch.Completed, batch.Dead, batch.Cancelled) > batch.Total {
 		return fmt.Errorf("%w: batch %q: %w", ErrState, batch.ID, errRange)
 	}
 	b.m.batches.Set(batch)

@@ -24,10 +24,10 @@ const (
 	visitMax  = 10_000
 )
 
-// changeable are the statuses that a kind applies to.
+// changeable are the statuses that a filter without statuses stands for.
 var changeable = map[ChangeKind][]Status{
 	CancelJobs: {Scheduled, Unclaimed, InProgress, Blocked},
-	RetryJobs:  {Scheduled, Dead, Cancelled},
+	RetryJobs:  {Dead, Cancelled},
 	DeleteJobs: {Scheduled, Unclaimed, Completed, Dead, Cancelled, Blocked},
 }
 

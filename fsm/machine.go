@@ -123,12 +123,14 @@ type Machine struct {
 	bytes     int64
 
 	// Of the entry that is applied.
-	events  []Event
-	random  uint64
-	budget  int      // waiters that may still be settled
-	touched []*queue // types with jobs that became claimable
-	dirty   []*queue // types whose retention is to be looked at
-	wanted  Worker   // the key of a search
+	events   []Event
+	random   uint64
+	budget   int      // waiters that may still be settled
+	firings  int      // timers that may still do something
+	removals int      // jobs that retention may still remove
+	touched  []*queue // types with jobs that became claimable
+	dirty    []*queue // types whose retention is to be looked at
+	wanted   Worker   // the key of a search
 
 	building bool // the state is being restored: what is derived follows, what is decided does not
 }
@@ -185,7 +187,7 @@ func (m *Machine) Apply(index, term uint64, b *fsmpb.Batch) []Result {
 // begin forgets what belongs to the entry before.
 func (m *Machine) begin(b *fsmpb.Batch) {
 	m.forgetEvents()
-	m.random, m.budget = b.Random, settleMax
+	m.random, m.budget, m.firings, m.removals = b.Random, settleMax, fireMax, retireMax
 	for _, q := range m.touched {
 		q.arrived, q.touched = 0, false
 	}

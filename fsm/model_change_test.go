@@ -159,7 +159,7 @@ func applicable(kind fsm.ChangeKind) []fsm.Status {
 	case fsm.CancelJobs:
 		return []fsm.Status{fsm.Scheduled, fsm.Unclaimed, fsm.InProgress, fsm.Blocked}
 	case fsm.RetryJobs:
-		return []fsm.Status{fsm.Scheduled, fsm.Dead, fsm.Cancelled}
+		return []fsm.Status{fsm.Dead, fsm.Cancelled}
 	}
 	return []fsm.Status{fsm.Scheduled, fsm.Unclaimed, fsm.Completed, fsm.Dead, fsm.Cancelled, fsm.Blocked}
 }

@@ -2,6 +2,7 @@ package fsm_test
 
 import (
 	"cmp"
+	"slices"
 
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
@@ -28,7 +29,9 @@ func (m *model) request(mut *fsmpb.Mutation) fsm.Result {
 		return answerOf(r)
 	}
 	res := m.one(mut)
-	if nothing := mut.GetClaim() != nil && len(res.Jobs) == 0; res.Code.Done() && !nothing {
+	nothing := mut.GetClaim() != nil && len(res.Jobs) == 0
+	refused := len(res.Codes) > 0 && !slices.ContainsFunc(res.Codes, fsm.Code.Done)
+	if res.Code.Done() && !nothing && !refused {
 		m.requests = put(m.requests, m.recordOf(key, fingerprint, res), byTimeAndKey)
 		m.boundRequests()
 	}

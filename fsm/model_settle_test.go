@@ -172,9 +172,10 @@ func countOf(b *fsm.JobBatch, s fsm.Status) *uint64 {
 func (m *model) callBack(b *fsm.JobBatch) {
 	n := proto.CloneOf(b.Callback)
 	n.Batch, n.Unique, n.After, n.AfterFailure = "", nil, nil, 0
-	if n.Id != "" && m.job(n.Id) == nil {
-		m.enter(m.fresh(n, ""))
+	for n.Id == "" || m.job(n.Id) != nil {
+		n.Id += "-" + m.meta.LSN.String()
 	}
+	m.enter(m.fresh(n, ""))
 }
 
 func byTypeAndKey(a, b *fsm.Hold) int {

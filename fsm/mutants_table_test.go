@@ -368,7 +368,7 @@ var mutants = []mutant{
 	},
 	{
 		"refusals are remembered", "requests", "request.go",
-		`if res.Code.Done() && !claimedNothing(mut, &res) {`,
+		`if res.tookEffect() && !claimedNothing(mut, &res) {`,
 		`if !claimedNothing(mut, &res) {`,
 	},
 	{

@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"math"
+	"strings"
 
 	"osqueue/fsm/fsmpb"
 )
@@ -105,14 +106,16 @@ func jobToPB(j *Job, p *fsmpb.Job) {
 }
 
 func jobFromPB(p *fsmpb.Job) *Job {
+	// The short strings outlive the job here and there; they must not keep the
+	// record, with payload and result, in memory.
 	j := &Job{
-		Seq: p.Seq, ID: p.Id, Type: p.Type, Payload: p.Payload,
+		Seq: p.Seq, ID: strings.Clone(p.Id), Type: p.Type, Payload: p.Payload,
 		Status: narrow[Status](p.Status), Priority: p.Priority,
 		CreatedAt: p.CreatedAtMs, RunAt: p.RunAtMs,
 		Attempts: p.Attempts, MaxAttempts: MaxAttemptsUnset,
-		LeaseMs: p.LeaseMs, Worker: p.Worker, ClaimedAt: p.ClaimedAtMs, Heartbeat: p.HeartbeatMs,
+		LeaseMs: p.LeaseMs, Worker: strings.Clone(p.Worker), ClaimedAt: p.ClaimedAtMs, Heartbeat: p.HeartbeatMs,
 		HeldMs: p.HeldMs, Token: p.Token, AttemptEnd: narrow[End](p.AttemptEnd),
-		FinishedAt: p.FinishedAtMs, Result: p.Result, LastError: p.LastError,
+		FinishedAt: p.FinishedAtMs, Result: p.Result, LastError: strings.Clone(p.LastError),
 		Opt: optionsFromPB(p.Options), Det: detailsFromPB(p.Details),
 	}
 	if p.MaxAttempts != nil {

@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"slices"
 	"strings"
 
 	"osqueue/fsm/fsmpb"
@@ -27,10 +28,16 @@ func (m *Machine) once(mut *fsmpb.Mutation) Result {
 		return m.replay(r, mut)
 	}
 	res := m.apply(mut)
-	if res.Code.Done() && !claimedNothing(mut, &res) {
+	if res.tookEffect() && !claimedNothing(mut, &res) {
 		m.rememberRequest(req, &res)
 	}
 	return res
+}
+
+// tookEffect reports whether something was done: a mutation of several items of
+// which none was is like one that was refused.
+func (r *Result) tookEffect() bool {
+	return r.Code.Done() && (len(r.Codes) == 0 || slices.ContainsFunc(r.Codes, Code.Done))
 }
 
 // claimedNothing: such a claim has changed nothing, and may wait and try again.

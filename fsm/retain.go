@@ -8,6 +8,10 @@ import (
 // Retention of completed and cancelled jobs, by type. A type is looked at when
 // one of its jobs has ended, its settings changed, or its oldest is too old.
 
+// retireMax bounds the jobs that are removed in one entry; the rest is removed in
+// the next.
+const retireMax = 10_000
+
 // soil has the retention of a type looked at after the mutation.
 func (m *Machine) soil(q *queue) {
 	if !q.soiled {
@@ -39,9 +43,9 @@ func (m *Machine) retire() {
 }
 
 func (m *Machine) retireOf(q *queue) {
-	for {
+	for ; m.removals > 0; m.removals-- {
 		j, ok := q.retained.Min()
-		if !ok || int64(q.retained.Len()) <= m.retainCount(q) && m.retainedUntil(q, j) > m.meta.Now {
+		if !ok || m.retireAt(q, j) > m.meta.Now {
 			break
 		}
 		m.remove(j)
@@ -65,12 +69,21 @@ func (m *Machine) retainedUntil(q *queue, j *Job) int64 {
 	return later(j.FinishedAt, keep, 1)
 }
 
+// retireAt is when the oldest job of a type is to be removed: it is too old, or
+// there are too many.
+func (m *Machine) retireAt(q *queue, j *Job) int64 {
+	if int64(q.retained.Len()) > m.retainCount(q) {
+		return j.FinishedAt
+	}
+	return m.retainedUntil(q, j)
+}
+
 // timeRetention moves the timer of a type's retention to where its oldest job
-// is too old.
+// is to be removed.
 func (m *Machine) timeRetention(q *queue) {
 	at := int64(0)
 	if j, ok := q.retained.Min(); ok {
-		at = m.retainedUntil(q, j)
+		at = m.retireAt(q, j)
 	}
 	if at == q.retainAt {
 		return

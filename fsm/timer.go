@@ -29,11 +29,16 @@ const (
 	timerRetain // the oldest completed job of a type is too old
 )
 
+// fireMax bounds what falls due in one entry, so that none holds up the others
+// for long; the rest is due in the next. Timers that are only moved do not count:
+// a restored machine has none of these.
+const fireMax = 10_000
+
 // advance moves the clock to now, unless that is in the past, and does what
 // has fallen due since.
 func (m *Machine) advance(now int64) {
 	m.meta.Now = max(m.meta.Now, now, 1) // 0 stands for "not yet" wherever a time may be missing
-	for {
+	for m.firings > 0 {
 		t, ok := m.timers.Min()
 		if !ok || t.at > m.meta.Now {
 			break
@@ -70,6 +75,7 @@ func (m *Machine) fire(t timer) {
 
 // due makes a scheduled job claimable.
 func (m *Machine) due(old *Job) {
+	m.firings--
 	j := *old
 	j.Status = Unclaimed
 	m.put(old, &j)
@@ -83,6 +89,7 @@ func (m *Machine) checkLease(j *Job, t timer) {
 		m.timers.Set(timer{at: end, kind: timerLease, key: j.ID})
 		return
 	}
+	m.firings--
 	m.expire(j, "the lease of worker "+printable(j.Worker)+" ran out")
 }
 
@@ -117,6 +124,7 @@ func (m *Machine) checkTimeout(old *Job, t timer) {
 		m.put(old, &j)
 		return
 	}
+	m.firings--
 	m.endBadly(old, EndTimeout, "ran longer than "+itoa(old.Det.TimeoutMs)+" ms", nil)
 }
 

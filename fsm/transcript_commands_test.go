@@ -245,13 +245,15 @@ func cronCommand(t *testing.T, c command) *fsmpb.Mutation {
 	switch c.id(0) {
 	case "put":
 		return &fsmpb.Mutation{Op: &fsmpb.Mutation_PutCron{PutCron: &fsmpb.PutCron{
-			Name: name, NextMs: next, Spec: c.text("spec"), Paused: slices.Contains(c.ids, "paused"), Job: newJob(t, c, c.text("id"), ""),
+			Name: name, NextMs: next, Spec: c.text("spec"), TimeZone: c.text("zone"),
+			Paused: slices.Contains(c.ids, "paused"), Job: newJob(t, c, c.text("id"), ""),
 			Overlap: named(t, c.text("overlap"), fsm.OverlapAllow, fsm.OverlapSkip),
 			Missed:  named(t, c.text("missed"), fsm.MissedSkip, fsm.MissedOne),
 		}}}
 	case "pause", "resume":
 		return &fsmpb.Mutation{Op: &fsmpb.Mutation_PauseCron{PauseCron: &fsmpb.PauseCron{
 			Name: name, NextMs: next, Paused: c.id(0) == "pause",
+			Spec: c.optionalText("spec"), TimeZone: c.optionalText("zone"),
 		}}}
 	case "delete":
 		return &fsmpb.Mutation{Op: &fsmpb.Mutation_DeleteCron{DeleteCron: &fsmpb.DeleteCron{Name: name}}}
@@ -259,6 +261,7 @@ func cronCommand(t *testing.T, c command) *fsmpb.Mutation {
 		return &fsmpb.Mutation{Op: &fsmpb.Mutation_FireCron{FireCron: &fsmpb.FireCron{
 			Name: name, DueMs: c.number(t, "due", 0), AtMs: c.number(t, "at", 0), NextMs: next,
 			Missed: uint64(c.number(t, "missed", 0)), JobId: c.text("job"),
+			Spec: c.optionalText("spec"), TimeZone: c.optionalText("zone"),
 		}}}
 	case "trigger":
 		return &fsmpb.Mutation{Op: &fsmpb.Mutation_TriggerCron{TriggerCron: &fsmpb.TriggerCron{Name: name, JobId: c.text("job")}}}

@@ -24,9 +24,10 @@ import (
 //	    [tag=T] [group=G] [batch=B] [worker=W] [from=MS] [before=MS] [limit=N] [behind=(S,SEQ)]
 //	setqueue T [remove] [paused[=no]] [running=N] [pergroup=N] [rate=N] [burst=N] [lease=MS]
 //	    [timeout=MS] [attempts=N] [backoff=…] [retain=MS] [keep=N] [jobs=N] [bytes=N] [payload=N]
-//	cron put NAME [next=MS] [overlap=skip] [missed=one] [paused] [JOB]
-//	cron pause|resume|delete NAME [next=MS]
-//	cron fire NAME due=MS at=MS [missed=N] [next=MS] job=ID      cron trigger NAME job=ID
+//	cron put NAME [next=MS] [spec=S] [zone=Z] [overlap=skip] [missed=one] [paused] [JOB]
+//	cron pause|resume|delete NAME [next=MS] [spec=S] [zone=Z]
+//	cron fire NAME due=MS at=MS [missed=N] [next=MS] [spec=S] [zone=Z] job=ID
+//	cron trigger NAME job=ID
 //	broker node=N epoch=E [attempts=N] [lease=MS] [timeout=MS] [retain=MS] [keep=N]
 //	    [requestms=MS] [requests=N] [jobs=N] [bytes=N] [payload=N]
 //	tick

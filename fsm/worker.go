@@ -101,7 +101,9 @@ func (m *Machine) workerDead(op *fsmpb.WorkerDead) Result {
 func (m *Machine) buryWorker(w *Worker) {
 	m.dropWorker(w)
 	m.events = append(m.events, Event{Kind: WorkerDied, Name: w.Name})
+	m.firings--
 	for _, j := range m.heldBy(w.Name) {
+		m.firings--
 		m.expire(j, "worker "+printable(w.Name)+" is dead")
 	}
 }
