@@ -91,7 +91,7 @@ func (s *Server) readNewBatch(c *call, in *v1.NewBatch) (*fsmpb.Enqueue, error) 
 	if n.CallbackOn, err = readCallbackOn(in); err != nil {
 		return nil, err
 	}
-	jobs, err := s.newJobs(in.Jobs)
+	jobs, err := s.newJobs(c, in.Jobs)
 	if err != nil {
 		return nil, err
 	}

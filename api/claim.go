@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -158,9 +159,35 @@ func (s *Server) fulfil(c *call, w *wish) ([]*fsm.Job, error) {
 			return nil, nil
 		}
 		var err error
-		if try, err = s.await(c, w, left); err != nil || !try {
+		if try, err = s.await(c, w, min(left, s.silence())); err != nil {
 			return nil, err
 		}
+		if !try {
+			s.signOfLife(c, w)
+		}
+	}
+}
+
+// silence is how long a registered worker can wait without a sign of life.
+func (s *Server) silence() time.Duration {
+	half := s.b.View().Meta().Settings.WorkerTimeoutMs / 2
+	return time.Duration(max(half, minSilence.Milliseconds())) * time.Millisecond
+}
+
+// minSilence keeps a short timeout of workers from making claims that wait busy.
+const minSilence = 500 * time.Millisecond
+
+// signOfLife keeps a registered worker registered while it waits. If it fails
+// the worker shows itself with its next claim.
+func (s *Server) signOfLife(c *call, w *wish) {
+	if s.b.View().Worker(w.op.Worker) == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(c.context(), s.cfg.Timeouts.Commit)
+	defer cancel()
+	_, _, err := s.b.Propose(ctx, heartbeatOf(w.op.Worker, nil))
+	if err != nil {
+		s.log.Debug("a waiting worker could not be kept registered", "worker", w.op.Worker, "reason", err)
 	}
 }
 

@@ -78,7 +78,7 @@ func DefaultLimits() Limits {
 		After:        100,
 		ErrorBytes:   8 << 10,
 		MessageBytes: 1 << 10,
-		Depth:        1000,
+		Depth:        200,
 		Lease:        24 * time.Hour,
 		Delay:        10 * 366 * 24 * time.Hour,
 		ListJobs:     1000,

@@ -47,6 +47,9 @@ func (s *Server) putCron(c *call) error {
 	if err != nil {
 		return err
 	}
+	if isNull(c.member("job")) {
+		return bad("job", "is missing; say what is to be enqueued, {} at least")
+	}
 	op.Name = name
 	res, err := s.propose(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_PutCron{PutCron: op}})
 	if err != nil {
@@ -186,13 +189,22 @@ func (s *Server) resumeCron(c *call) error {
 		return err
 	}
 	op := &fsmpb.PauseCron{Name: name}
-	if cron := s.b.View().Cron(name); cron != nil {
-		if op.NextMs, err = nextTime(cron.Spec, cron.TimeZone, s.b.Now()); err != nil {
+	for range resumeTries {
+		if cron := s.b.View().Cron(name); cron != nil {
+			op.Spec, op.TimeZone = &cron.Spec, &cron.TimeZone
+			if op.NextMs, err = nextTime(cron.Spec, cron.TimeZone, s.b.Now()); err != nil {
+				return err
+			}
+		}
+		if err = s.setPaused(c, op); !errors.Is(err, fsm.NotDue.Err()) {
 			return err
 		}
 	}
-	return s.setPaused(c, op)
+	return err
 }
+
+// resumeTries is how often a schedule is resumed that is put again meanwhile.
+const resumeTries = 3
 
 func (s *Server) setPaused(c *call, op *fsmpb.PauseCron) error {
 	res, err := s.propose(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_PauseCron{PauseCron: op}})

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -50,7 +51,7 @@ func (c *call) parse(v any) error {
 		return fail(badRequest, "the body is not UTF-8 (at %s)", place(body, invalidAt(body)))
 	}
 	if at := tooDeep(body, c.s.cfg.Limits.Depth); at >= 0 {
-		return fail(badRequest, "the body has more than %d objects and lists within each other (at %s)",
+		return named(memberAt(body, at), "has more than %d objects and lists within each other (at %s)",
 			c.s.cfg.Limits.Depth, place(body, at))
 	}
 	err := json.Unmarshal(body, v, namesOnce, json.RejectUnknownMembers(c.strict))
@@ -158,13 +159,35 @@ func brokenBody(err error, limit int64) error {
 	return fail(badRequest, "the body broke off")
 }
 
+// member is the value of a member of the body, nil if it is not there. The body
+// has been decoded before.
+func (c *call) member(name string) jsontext.Value {
+	var members map[string]jsontext.Value
+	if err := json.Unmarshal(c.in, &members, lenient); err != nil {
+		return nil
+	}
+	return members[name]
+}
+
+// firstNull is the index of the first null in a list of the body, -1 if there
+// is none: it decodes like an empty object.
+func (c *call) firstNull(list string) int {
+	var items []jsontext.Value
+	if err := json.Unmarshal(c.member(list), &items, lenient); err != nil {
+		return -1
+	}
+	return slices.IndexFunc(items, isNull)
+}
+
+func isNull(v jsontext.Value) bool { return len(v) == 0 || v.Kind() == jsontext.KindNull }
+
 // badJSON says what is wrong with a body, and where.
 func badJSON(body []byte, v any, err error) error {
 	var syntax *jsontext.SyntacticError
 	var meaning *json.SemanticError
 	switch {
 	case errors.As(err, &syntax):
-		return fail(badRequest, "the body is not valid JSON: %s at %s", reason(syntax.Err), place(body, int(syntax.ByteOffset)))
+		return named(syntax.JSONPointer, "is not valid JSON: %s at %s", reason(syntax.Err), place(body, int(syntax.ByteOffset)))
 	case errors.As(err, &meaning) && errors.Is(meaning.Err, json.ErrUnknownName):
 		return unknownMembers(body, reflect.TypeOf(v))
 	case errors.As(err, &meaning):
@@ -174,6 +197,35 @@ func badJSON(body []byte, v any, err error) error {
 		return f
 	}
 	return &failure{kind: badRequest, detail: "the body cannot be read", cause: err}
+}
+
+// pointerMax is how many names of a pointer an answer repeats: payloads can be
+// deep.
+const pointerMax = 4
+
+// named blames the member that a pointer leads to, or one that it is in.
+func named(p jsontext.Pointer, format string, args ...any) error {
+	names := slices.Collect(p.Tokens())
+	p = ""
+	for _, name := range names[:min(len(names), pointerMax)] {
+		p = p.AppendToken(name)
+	}
+	f := fail(badRequest, "%s "+format, append([]any{memberName(p)}, args...)...)
+	if p != "" {
+		f.members = []string{clip(string(p))}
+	}
+	return f
+}
+
+// memberAt is a pointer to what stands at a place in the body.
+func memberAt(body []byte, at int) jsontext.Pointer {
+	dec := jsontext.NewDecoder(bytes.NewReader(body), jsontext.AllowDuplicateNames(true))
+	for dec.InputOffset() <= int64(at) {
+		if _, err := dec.ReadToken(); err != nil {
+			break
+		}
+	}
+	return dec.StackPointer()
 }
 
 func reason(err error) string {

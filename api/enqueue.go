@@ -49,7 +49,7 @@ func (s *Server) enqueueBatch(c *call) error {
 	if err := s.cfg.Limits.checkCount(len(in.Jobs)); err != nil {
 		return err
 	}
-	jobs, err := s.newJobs(in.Jobs)
+	jobs, err := s.newJobs(c, in.Jobs)
 	if err != nil {
 		return err
 	}

@@ -106,13 +106,20 @@ func (s *Server) replay(c *call, m *fsmpb.Mutation, res *fsm.Result) {
 	c.lsn, c.replayed = res.LSN, true
 	c.Header()[headerReplayed] = yes
 	s.metrics.replays.Inc()
-	res.Code = fsm.OK
-	if len(res.Codes) == 1 {
-		res.Code = res.Codes[0]
-	}
+	res.Code = codeOf(m, res)
 	if m.GetHeartbeat() != nil {
 		s.recallCancels(res.Jobs)
 	}
+}
+
+// codeOf is the first answer's own code. Mutations of several items have one for
+// each, and are all right as a whole.
+func codeOf(m *fsmpb.Mutation, res *fsm.Result) fsm.Code {
+	several := m.GetEnqueue() != nil || m.GetChange() != nil || m.GetHeartbeat() != nil || m.GetGroup() != nil
+	if several || len(res.Codes) != 1 {
+		return fsm.OK
+	}
+	return res.Codes[0]
 }
 
 // recallCancels adds to the remembered answer of a heartbeat what the memory

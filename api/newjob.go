@@ -1,7 +1,9 @@
 package api
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -50,8 +52,13 @@ func (s *Server) newJob(in *v1.NewJob) (*fsmpb.NewJob, error) {
 }
 
 // newJobs is newJob for many.
-func (s *Server) newJobs(in []v1.NewJob) ([]*fsmpb.NewJob, error) {
+func (s *Server) newJobs(c *call, in []v1.NewJob) ([]*fsmpb.NewJob, error) {
 	jobs := make([]*fsmpb.NewJob, len(in))
+	if slices.ContainsFunc(in, isBlank) {
+		if i := c.firstNull("jobs"); i >= 0 {
+			return nil, blame(fail(badRequest, "null is no job; send an object, {} at least"), i)
+		}
+	}
 	for i := range in {
 		job, err := s.newJob(&in[i])
 		if err != nil {
@@ -61,6 +68,8 @@ func (s *Server) newJobs(in []v1.NewJob) ([]*fsmpb.NewJob, error) {
 	}
 	return jobs, nil
 }
+
+func isBlank(in v1.NewJob) bool { return in.Type == "" && in.ID == "" && in.Payload == nil }
 
 // newID makes the id of a job or batch. They sort by the time they were made.
 func newID() (string, error) {
@@ -76,7 +85,7 @@ func (s *Server) checkNewJob(in *v1.NewJob) error {
 	if err := l.checkID("id", in.ID); err != nil {
 		return err
 	}
-	if err := l.checkNewName("type", in.Type); err != nil {
+	if err := l.checkPathName("type", in.Type); err != nil {
 		return err
 	}
 	if err := checkMs("leaseMs", in.LeaseMs, l.Lease); err != nil {
@@ -163,8 +172,8 @@ func (s *Server) readAfter(in *v1.NewJob, job *fsmpb.NewJob) error {
 		return bad("after", "has %d items; at most %d a job", len(in.After), limit)
 	}
 	for i, id := range in.After {
-		if checkJobID("", id) != nil {
-			return checkJobID(fmt.Sprintf("after[%d]", i), id)
+		if err := cmp.Or(checkJobID(fmt.Sprintf("after[%d]", i), id), s.cfg.Limits.checkNewName(fmt.Sprintf("after[%d]", i), id)); err != nil {
+			return err
 		}
 	}
 	choice, known := fsm.AfterBlock, true

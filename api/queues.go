@@ -177,7 +177,7 @@ func (c *call) newJobType() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return jobType, c.s.cfg.Limits.checkNewName("type", jobType)
+	return jobType, c.s.cfg.Limits.checkPathName("type", jobType)
 }
 
 // pauseQueue is POST /v1/queues/{type}/pause or …/resume.

@@ -31,7 +31,24 @@ func (c *call) query() (url.Values, error) {
 		return nil, fail(badRequest, "the query is not valid: %s", clip(err.Error()))
 	}
 	c.params = values
+	if err := c.checkOnce(values); err != nil {
+		return nil, err
+	}
 	return values, c.checkParams(values)
+}
+
+// checkOnce refuses parameters that are there several times: only one of the
+// values would count. Streams of events take several.
+func (c *call) checkOnce(values url.Values) error {
+	if c.route.path == v1.PathEvents {
+		return nil
+	}
+	for name, all := range values {
+		if len(all) > 1 {
+			return bad(clip(name), "is there %d times in the query; give one value", len(all))
+		}
+	}
+	return nil
 }
 
 func (c *call) readQuery() (readQuery, error) {
@@ -53,6 +70,9 @@ func (c *call) readQuery() (readQuery, error) {
 		}
 		if *wait, err = c.s.waitParam(text); err != nil {
 			return q, err
+		}
+		if q.wait == 0 && q.min.IsZero() { // it asks for no LSN, so there is nothing to wait for but the leader
+			q.wait = c.s.cfg.Timeouts.Fresh
 		}
 	}
 	switch text := values.Get(v1.ParamConsistency); text {

@@ -141,6 +141,9 @@ func (s *Server) answer(c *call) error {
 		if done, err = s.passOn(c, 0); !done && err == nil {
 			err = c.readKey()
 		}
+		if c.strict && !done && err == nil {
+			_, err = c.query() // writes have none
+		}
 	case upToDate:
 		done, err = s.freshen(c)
 	}

@@ -48,6 +48,15 @@ func (l *Limits) checkNewName(member, value string) error {
 	return checkReadable(member, value)
 }
 
+// checkPathName is checkNewName for what must fit into a path, where the segments
+// of dots stand for other places.
+func (l *Limits) checkPathName(member, value string) error {
+	if value == "." || value == ".." {
+		return bad(member, "is %q, which a path cannot hold", value)
+	}
+	return l.checkNewName(member, value)
+}
+
 func checkReadable(member, value string) error {
 	for _, r := range value {
 		switch {

@@ -47,7 +47,7 @@ func (s *Server) checkWorker(in *v1.WorkerInfo) error {
 	if len(in.Types) > l.ClaimTypes {
 		return bad("types", "has %d items; at most %d a worker", len(in.Types), l.ClaimTypes)
 	}
-	return cmp.Or(l.checkNewName("name", in.Name), l.checkNewName("version", in.Version),
+	return cmp.Or(l.checkPathName("name", in.Name), l.checkNewName("version", in.Version),
 		l.checkNewName("address", in.Address), l.checkNewNames("types", in.Types))
 }
 
