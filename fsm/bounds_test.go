@@ -71,13 +71,8 @@ func TestWaitersAreSettledOverSeveralEntries(t *testing.T) {
 	if m.Job("a") != nil || m.Job("b") == nil {
 		t.Fatal("a is settled and not to be kept, b has waiters still")
 	}
-	if at, ok := m.NextDeadline(); !ok || at > 1002 {
-		t.Fatalf("next deadline %d (%v), want now", at, ok)
-	}
+	wantsMore(t, m)
 	m = copyOf(t, m) // a restored machine goes on with it
-	if at, ok := m.NextDeadline(); !ok || at > 1002 {
-		t.Fatalf("next deadline of a restored machine %d (%v), want now", at, ok)
-	}
 	apply(t, m, 1003)
 	if c := m.Counts(); c.Of(fsm.Blocked) != 0 || c.Of(fsm.Unclaimed) != 2*each || m.Job("b") != nil {
 		t.Fatalf("after the second entry: %v", c)
@@ -113,6 +108,71 @@ func TestChangeByFilterLooksAtABoundedNumberOfJobs(t *testing.T) {
 	by.Filter, by.Limit = &fsmpb.Filter{}, changesMax+1
 	if r := apply(t, m, 1000, change)[0]; r.Count != changesMax || r.Next.Seq != changesMax {
 		t.Fatalf("all match: %d changed, next %+v", r.Count, r.Next)
+	}
+}
+
+// crowd enqueues n jobs to run at a time.
+func crowd(t *testing.T, m *fsm.Machine, n int, at int64) {
+	t.Helper()
+	for from := 0; from < n; from += 1000 {
+		op := &fsmpb.Enqueue{}
+		for i := from; i < min(from+1000, n); i++ {
+			op.Jobs = append(op.Jobs, &fsmpb.NewJob{Id: fmt.Sprintf("j%05d", i), Type: "t", RunAtMs: at})
+		}
+		if r := apply(t, m, m.Meta().Now, &fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: op}}); r[0].Code != fsm.OK {
+			t.Fatal(r[0].Code)
+		}
+	}
+}
+
+// wantsMore checks that the machine asks for another entry at once, and that a
+// restored one does, too.
+func wantsMore(t *testing.T, m *fsm.Machine) {
+	t.Helper()
+	for _, m := range []*fsm.Machine{m, copyOf(t, m)} {
+		if at, ok := m.NextDeadline(); !ok || at > m.Meta().Now {
+			t.Fatalf("at %d the next deadline is %d (%v), want now", m.Meta().Now, at, ok)
+		}
+	}
+}
+
+const perEntry = 10_000 // things that fall due, and jobs that retention removes
+
+func TestWhatFallsDueIsBoundedInAnEntry(t *testing.T) {
+	m := fsm.New()
+	apply(t, m, 1000)
+	crowd(t, m, perEntry+500, 2000)
+	apply(t, m, 2000)
+	if c := m.Counts(); c.Of(fsm.Unclaimed) != perEntry || c.Of(fsm.Scheduled) != 500 {
+		t.Fatalf("after the first entry: %v", c)
+	}
+	wantsMore(t, m)
+	apply(t, m, 2000)
+	if c := m.Counts(); c.Of(fsm.Scheduled) != 0 {
+		t.Fatalf("after the second entry: %v", c)
+	}
+}
+
+func TestRetentionIsBoundedInAnEntry(t *testing.T) {
+	m := fsm.New()
+	keepAll, keepNone := fsm.DefaultSettings(), fsm.DefaultSettings()
+	keepAll.RetainCompletedCount, keepNone.RetainCompletedCount = 2*perEntry, 0
+	apply(t, m, 1000, registerBroker("n1", 1, keepAll))
+	crowd(t, m, perEntry+500, 0)
+	all := &fsmpb.Mutation{Op: &fsmpb.Mutation_Change{Change: &fsmpb.Change{Kind: uint32(fsm.CancelJobs), Filter: &fsmpb.Filter{}}}}
+	for range 11 {
+		apply(t, m, 1000, all)
+	}
+	if r := apply(t, m, 1001, registerBroker("n1", 2, keepNone)); r[0].Code != fsm.OK {
+		t.Fatal(r[0].Code)
+	}
+	if c := m.Counts(); c.Of(fsm.Cancelled) != 500 {
+		t.Fatalf("after the first entry: %v", c)
+	}
+	wantsMore(t, m)
+	apply(t, m, 1001)
+	if c := m.Counts(); c.Of(fsm.Cancelled) != 0 {
+		t.Fatalf("after the second entry: %v", c)
 	}
 }
 
