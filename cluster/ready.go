@@ -185,15 +185,11 @@ func (h *readyHub) rouse() {
 	h.replica.read(func(m *fsm.Machine) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		if len(h.byType) == 0 && !m.Ready(nil) {
-			return
+		for name := range h.byType {
+			h.wakeLocked(wakeup{jobType: name}, min(m.Claimable(name), rouseMax))
 		}
-		m.Types(func(name string, s fsm.TypeStats) bool {
-			if h.byType[name] == nil && h.any.Len() == 0 || !m.Ready([]string{name}) {
-				return true
-			}
-			h.wakeLocked(wakeup{jobType: name}, min(s.Counts.Of(fsm.Unclaimed), rouseMax))
-			return true
-		})
+		if name, ok := m.NextType(); ok && h.any.Len() > 0 {
+			h.wakeLocked(wakeup{jobType: name}, min(m.Claimable(name), rouseMax))
+		}
 	})
 }

@@ -45,7 +45,7 @@ type applied struct {
 // Apply implements raft.FSM.
 func (r *replica) Apply(l *raft.Log) any { return r.apply(l) }
 
-// ApplyBatch implements raft.BatchingFSM: several entries under one lock.
+// ApplyBatch implements raft.BatchingFSM. Readers get in between the entries.
 func (r *replica) ApplyBatch(logs []*raft.Log) []any {
 	answers := make([]any, len(logs))
 	for i, l := range logs {

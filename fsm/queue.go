@@ -306,6 +306,26 @@ func (m *Machine) arrive(q *queue, n int) {
 	}
 }
 
+// Claimable is how many jobs of a type claims would get now, as far as the type's
+// own limits go.
+func (m *Machine) Claimable(jobType string) int {
+	q := m.queues[jobType]
+	if q == nil || q.best == nil {
+		return 0
+	}
+	return min(q.counts[Unclaimed], m.room(q))
+}
+
+// NextType is the type of the job that a claim of any type gets; ok is false if
+// it gets none.
+func (m *Machine) NextType() (jobType string, ok bool) {
+	q, ok := m.heads.Min()
+	if !ok {
+		return "", false
+	}
+	return q.name, true
+}
+
 // Wakeups calls fn for each type of which the last entry made jobs claimable,
 // with their number: as many claims are worth waking.
 func (m *Machine) Wakeups(fn func(jobType string, n int)) {
