@@ -14,9 +14,11 @@ GO_BUILD := CGO_ENABLED=0 go build -buildvcs=false -trimpath
 # What the test targets run, and for how long at most.
 TEST_FLAGS ?= -timeout 15m
 RACE_FLAGS ?= -timeout 20m
+STORES_FLAGS ?= -timeout 5m
 FUZZTIME ?= 20000x
 MODEL_CHECKS ?= 20000
 BENCH ?= go run -buildvcs=false ./tests/bench
+STORES ?= gofakes3 versitygw gcs file
 SOAK ?= 10m
 DEMO ?= go run -buildvcs=false ./tests/e2e/demo
 
@@ -34,7 +36,7 @@ bin/osqueue: | bin
 	$(GO_BUILD) -ldflags '-s -w -X main.version=$(VERSION)' -o $@ ./cmd/osqueue
 
 .PHONY: generate
-generate: bin/buf bin/protoc-gen-go bin/protoc-gen-go-vtproto ## Generate code from the .proto files
+generate: bin/buf bin/protoc-gen-go bin/protoc-gen-go-vtproto bin/protoc-gen-connect-go ## Generate code from the .proto files
 	@for dir in $(GEN_DIRS); do \
 		echo "generate $$dir"; \
 		(cd $$dir && PATH="$(CURDIR)/bin:$$PATH" buf generate); \
@@ -53,6 +55,14 @@ test: build versitygw-if-possible ## Run all tests
 .PHONY: race
 race: build versitygw-if-possible ## Run all tests under the race detector
 	go test -race $(RACE_FLAGS) $(PKGS)
+
+# The flows of the older systems' clients do not depend on the store.
+.PHONY: stores
+stores: build versitygw-if-possible ## Run the end-to-end tests once on each store of STORES (default all four)
+	@for store in $(STORES); do \
+		echo "end-to-end tests on $$store"; \
+		OSQUEUE_BIN=bin/osqueue OSQUEUE_TEST_STORE=$$store go test ./tests/e2e -count=1 -skip 'OldFlows' $(STORES_FLAGS); \
+	done
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz test FUZZTIME times (default 20000x)
@@ -73,7 +83,7 @@ lint: fmt-check vet golangci ## Check formatting, go vet and the linters (import
 check: lint generate-check race model fuzz ## Lint, generated code, tests with -race, the model, short fuzz
 
 .PHONY: generate-check
-generate-check: bin/buf bin/protoc-gen-go bin/protoc-gen-go-vtproto ## Check that the generated code is up to date
+generate-check: bin/buf bin/protoc-gen-go bin/protoc-gen-go-vtproto bin/protoc-gen-connect-go ## Check that the generated code is up to date
 	PATH="$(CURDIR)/bin:$$PATH" internal/tools/generate-check.sh $(GEN_DIRS)
 
 .PHONY: fmt
@@ -148,6 +158,7 @@ $(eval $(call tool,benchstat,internal/tools,golang.org/x/perf/cmd/benchstat))
 $(eval $(call tool,buf,internal/tools/buf,github.com/bufbuild/buf/cmd/buf))
 $(eval $(call tool,protoc-gen-go,internal/tools/protogen,google.golang.org/protobuf/cmd/protoc-gen-go))
 $(eval $(call tool,protoc-gen-go-vtproto,internal/tools/protogen,github.com/planetscale/vtprotobuf/cmd/protoc-gen-go-vtproto))
+$(eval $(call tool,protoc-gen-connect-go,internal/tools/protogen,connectrpc.com/connect/cmd/protoc-gen-connect-go))
 $(eval $(call tool,versitygw,internal/tools/versitygw,github.com/versity/versitygw/cmd/versitygw))
 
 # Folders with a buf.gen.yaml.

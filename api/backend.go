@@ -14,6 +14,7 @@ type Backend interface {
 	Writer
 	Waiter
 	Reader
+	Flusher
 	Member
 }
 
@@ -64,6 +65,14 @@ type Reader interface {
 	Events() *cluster.History
 	// Document is the state in the form of queue.json.
 	Document(ctx context.Context) ([]byte, error)
+}
+
+// Flusher tells what is in the bucket.
+type Flusher interface {
+	// WaitFlushed returns nil once the document in the bucket has every entry up
+	// to lsn, the error of ctx, or cluster.ErrNotLeader: only the active leader
+	// knows.
+	WaitFlushed(ctx context.Context, lsn fsm.LSN) error
 }
 
 // Member describes the node and its cluster.

@@ -64,7 +64,7 @@ func TestBadRequests(t *testing.T) {
 		"worker NUL":       {"/v1/jobs/claim", `{"workerId":"\u0000"}`, 400, v1.TagBadRequest, "workerId contains the character NUL"},
 		"worker long":      {"/v1/jobs/claim", `{"workerId":"` + long + `"}`, 400, v1.TagBadRequest, "workerId"},
 		"types object":     {"/v1/jobs/claim", `{"types":{"length":1}}`, 400, v1.TagBadRequest, "types: want a list"},
-		"types many":       {"/v1/jobs/claim", `{"types":[` + strings.Repeat(`"a",`, 100) + `"b"]}`, 400, v1.TagBadRequest, "at most 100"},
+		"types many":       {"/v1/jobs/claim", `{"types":[` + strings.Repeat(`"a",`, 1000) + `"b"]}`, 400, v1.TagBadRequest, "at most 1000"},
 		"types NUL":        {"/v1/jobs/claim", `{"types":["a\u0000"]}`, 400, v1.TagBadRequest, "NUL"},
 		"wait below":       {"/v1/jobs/claim", `{"waitMs":-1}`, 400, v1.TagBadRequest, "waitMs"},
 		"request NUL":      {"/v1/jobs/claim", `{"workerId":"w","requestId":"\u0000"}`, 400, v1.TagBadRequest, "requestId"},

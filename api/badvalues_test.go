@@ -57,7 +57,7 @@ var badMembers = map[reflect.Type]map[string][]string{
 		"jitter": append([]string{`-1`, `101`, `9223372036854775807`}, badIntegers...),
 	},
 	reflect.TypeFor[v1.Claim](): {
-		"workerId": badNames, "types": append(items(badLookups), `[`+strings.Repeat(`"a",`, 100)+`"b"]`),
+		"workerId": badNames, "types": append(items(badLookups), `[`+strings.Repeat(`"a",`, 1000)+`"b"]`),
 		"max": append([]string{`0`, `-1`, `2147483648`}, badIntegers...), "waitMs": append([]string{`-1`}, badIntegers...),
 		"leaseMs": append([]string{`86400001`}, badDurations...), "requestId": badNames,
 	},
@@ -123,6 +123,7 @@ var badBodies = []badBody{
 	{path: "/v1/jobs/a/progress", of: reflect.TypeFor[v1.Heartbeat](), body: `{%s}`},
 	{path: "/v1/jobs/a/progress", of: reflect.TypeFor[v1.Progress](), body: `{"progress":{%s}}`, under: "/progress"},
 	{path: "/v1/jobs/a/complete", of: reflect.TypeFor[v1.Complete](), body: `{%s}`},
+	{path: "/v1/jobs/a/force-complete", of: reflect.TypeFor[v1.ForceComplete](), body: `{%s}`},
 	{path: "/v1/jobs/a/fail", of: reflect.TypeFor[v1.Fail](), body: `{%s}`},
 	{path: "/v1/jobs/a/release", of: reflect.TypeFor[v1.Release](), body: `{%s}`},
 	{path: "/v1/jobs/heartbeat", of: reflect.TypeFor[v1.HeartbeatBatch](), body: `{%s}`, with: jobsWith},

@@ -31,6 +31,7 @@ type call struct {
 
 	isRead   bool   // in is the whole body
 	key      string // of the write; "": none
+	ack      ack    // that the write asks for
 	replayed bool   // the answer repeats the first
 }
 
@@ -115,6 +116,7 @@ const lengthFrom = 2048
 
 // send answers 200 with c.out.
 func (c *call) send() error {
+	c.settle()
 	h := c.Header()
 	h["Content-Type"] = jsonType
 	if len(c.out) >= lengthFrom {
@@ -128,6 +130,7 @@ func (c *call) send() error {
 
 // sendNothing answers 204.
 func (c *call) sendNothing() error {
+	c.settle()
 	c.stamp(c.Header())
 	c.WriteHeader(http.StatusNoContent)
 	return nil

@@ -6,6 +6,8 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/prometheus/client_golang/prometheus"
+
+	v1 "osqueue/api/v1"
 )
 
 // Config says what a Server serves, and within which bounds. Only Backend is
@@ -17,11 +19,22 @@ type Config struct {
 	Metrics *prometheus.Registry
 	// MaxBody bounds the body of a request, in bytes; at most MaxBodyBytes.
 	MaxBody int64
+	// Ack is the ack level of writes that name none: v1.AckQuorum (also "") or
+	// v1.AckObject.
+	Ack string
+	// Throttle is what limits on requests to the bucket have done; nil: there are
+	// none.
+	Throttle func() v1.ThrottleStats
 	// Logger gets panics and internal errors, and each request at level debug.
 	Logger hclog.Logger
 	// Internal are handlers of others, by the prefix of their paths; a prefix
 	// ends with a slash. Their requests are passed to them as they are.
 	Internal map[string]http.Handler
+	// Wrap, unless nil, makes the handler that Serve answers with, for contracts
+	// of others. Both handlers that it is given are this server; calls is for
+	// requests that are made within the process: their bodies may have
+	// MaxBodyBytes.
+	Wrap func(native, calls http.Handler) http.Handler
 	// Transport carries requests to the leader. It must not repeat by itself
 	// what may have reached the leader.
 	Transport http.RoundTripper
@@ -70,7 +83,7 @@ func DefaultLimits() Limits {
 	return Limits{
 		BatchJobs:    1000,
 		ClaimJobs:    1000,
-		ClaimTypes:   100,
+		ClaimTypes:   1000,
 		IDChars:      128,
 		NameBytes:    256,
 		Tags:         20,
@@ -93,6 +106,7 @@ func DefaultLimits() Limits {
 type Timeouts struct {
 	Wait    time.Duration // the longest wait that a request can ask for
 	Commit  time.Duration // of a write
+	Object  time.Duration // for a write to be in the bucket, if it is to be and does not say
 	Fresh   time.Duration // for a read to be up to date, if it does not say
 	Forward time.Duration // for the leader's answer, beside what the request waits
 	Header  time.Duration // to read the head of a request
@@ -109,6 +123,7 @@ func DefaultTimeouts() Timeouts {
 	return Timeouts{
 		Wait:      time.Minute,
 		Commit:    10 * time.Second,
+		Object:    10 * time.Second,
 		Fresh:     5 * time.Second,
 		Forward:   15 * time.Second,
 		Header:    5 * time.Second,
@@ -132,6 +147,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Transport == nil {
 		c.Transport = newTransport()
+	}
+	if c.Ack == "" {
+		c.Ack = v1.AckQuorum
 	}
 	c.MaxBody = or(c.MaxBody, DefaultBodyBytes)
 	if c.MaxBody > MaxBodyBytes {
@@ -172,6 +190,7 @@ func (t Timeouts) withDefaults() Timeouts {
 	return Timeouts{
 		Wait:      or(t.Wait, d.Wait),
 		Commit:    or(t.Commit, d.Commit),
+		Object:    or(t.Object, d.Object),
 		Fresh:     or(t.Fresh, d.Fresh),
 		Forward:   or(t.Forward, d.Forward),
 		Header:    or(t.Header, d.Header),

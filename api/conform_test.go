@@ -86,7 +86,7 @@ func (c *checker) responseOf(op object, status int) (object, error) {
 }
 
 // ownHeaders are those of answers that the document speaks of.
-var ownHeaders = []string{v1.HeaderLSN, v1.HeaderReplayed, "Retry-After", "Allow"}
+var ownHeaders = []string{v1.HeaderLSN, v1.HeaderCommitted, v1.HeaderReplayed, "Retry-After", "Allow"}
 
 // conforms says what of an answer is not as the document has it.
 func (c *checker) conforms(r *http.Request, a answer) error {

@@ -125,7 +125,7 @@ func (c *call) readBody() error {
 	if c.isRead {
 		return nil
 	}
-	limit := c.s.cfg.MaxBody
+	limit := c.bodyLimit()
 	if c.r.ContentLength > limit {
 		return bodyTooLarge(limit)
 	}
@@ -143,6 +143,18 @@ func (c *call) readBody() error {
 	}
 	c.isRead = true
 	return nil
+}
+
+// addedBytes is what whoever passes a body on may have added to it: an id.
+const addedBytes = 1 << 10
+
+// bodyLimit is how large the body may be. What another node passes on is within
+// that node's limit.
+func (c *call) bodyLimit() int64 {
+	if len(c.r.Header[v1.HeaderForwarded]) > 0 || c.context().Value(withinKey{}) != nil {
+		return MaxBodyBytes + addedBytes
+	}
+	return c.s.cfg.MaxBody
 }
 
 func bodyTooLarge(limit int64) error {
@@ -329,13 +341,21 @@ func prefers(h http.Header) bool {
 		if line == v1.PreferStrict {
 			return true
 		}
+	}
+	return strings.EqualFold(preference(h, "handling"), "strict")
+}
+
+// preference is the value of the first preference of that name; "" if there is
+// none.
+func preference(h http.Header, name string) string {
+	for _, line := range h["Prefer"] {
 		for wish := range strings.SplitSeq(line, ",") {
 			wish, _, _ = strings.Cut(wish, ";")
-			name, value, _ := strings.Cut(wish, "=")
-			if strings.EqualFold(strings.TrimSpace(name), "handling") {
-				return strings.EqualFold(strings.Trim(strings.TrimSpace(value), `"`), "strict")
+			given, value, _ := strings.Cut(wish, "=")
+			if strings.EqualFold(strings.TrimSpace(given), name) {
+				return strings.Trim(strings.TrimSpace(value), `"`)
 			}
 		}
 	}
-	return false
+	return ""
 }

@@ -25,6 +25,13 @@
 // A claim that waits sleeps in the backend and writes nothing until there is a
 // job. It ends with the client's connection and, at once, with the server.
 //
+// # How safe
+//
+// When a write is answered a majority has it. One that is to be in the bucket,
+// too, sleeps after that in the backend (ack.go), like a claim that waits: it
+// ends with the client, with the server and with the reign, and whatever ends it,
+// the answer is a success, because the write is done. Only a header tells.
+//
 // # Who decides what
 //
 // The machine decides about jobs (fsm.Code), the node about commits (the

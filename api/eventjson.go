@@ -44,6 +44,7 @@ func appendEvent(b []byte, e *cluster.Event) []byte {
 	if e.JobID != "" {
 		b = appendEventJob(b, e)
 	}
+	b = textIf(b, "message", e.Message)
 	return append(textIf(b, "name", e.Name), '}')
 }
 
@@ -57,6 +58,5 @@ func appendEventJob(b []byte, e *cluster.Event) []byte {
 	}
 	b = numberIf(b, "attempts", int64(e.Attempts))
 	b = textIf(b, "error", e.Error)
-	b = numberIf(b, "percent", int64(e.Percent))
-	return textIf(b, "message", e.Message)
+	return numberIf(b, "percent", int64(e.Percent))
 }

@@ -289,6 +289,7 @@ var eventKinds = []string{
 	v1.EventProgress, v1.EventRemoved,
 	v1.EventBroker, v1.EventWorkerRegistered, v1.EventWorkerDead, v1.EventQueueSet,
 	v1.EventCronPut, v1.EventCronDeleted, v1.EventCronFired, v1.EventCronSkipped, v1.EventBatchEnded,
+	v1.EventBucketAway, v1.EventBucketBack, v1.EventWritesRefused, v1.EventWritesAccepted,
 }
 
 // kindNames are the kinds of events that say by themselves what happened.
@@ -305,6 +306,10 @@ var kindNames = map[fsm.EventKind]string{
 	fsm.CronFired:        v1.EventCronFired,
 	fsm.CronSkipped:      v1.EventCronSkipped,
 	fsm.BatchEnded:       v1.EventBatchEnded,
+	fsm.BucketAway:       v1.EventBucketAway,
+	fsm.BucketBack:       v1.EventBucketBack,
+	fsm.WritesRefused:    v1.EventWritesRefused,
+	fsm.WritesAccepted:   v1.EventWritesAccepted,
 }
 
 // eventKind is the event's name on the wire.

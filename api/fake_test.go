@@ -39,6 +39,10 @@ type fakeNode struct {
 	stall      chan struct{} // Propose waits for it, if set
 	sleeping   int           // in WaitReady
 	awaiting   int           // in WaitEnded
+	flushed    fsm.LSN       // what the bucket has
+	flushing   int           // in WaitFlushed
+	// status changes what Status says.
+	status func(*cluster.Status)
 }
 
 // historyKept is how many events a fake node holds.
@@ -168,6 +172,39 @@ func (f *fakeNode) WaitApplied(ctx context.Context, lsn fsm.LSN) error {
 	}
 }
 
+func (f *fakeNode) WaitFlushed(ctx context.Context, lsn fsm.LSN) error {
+	f.set(func(f *fakeNode) { f.flushing++ })
+	defer f.set(func(f *fakeNode) { f.flushing-- })
+	for {
+		f.mu.Lock()
+		at, changed, lead := f.flushed, f.changed, f.lead
+		f.mu.Unlock()
+		switch {
+		case at.Compare(lsn) >= 0:
+			return nil
+		case !lead:
+			return cluster.ErrNotLeader
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// flush puts all that there is into the bucket.
+func (f *fakeNode) flush() { f.rouse(func(f *fakeNode) { f.flushed = f.m.Meta().LSN }) }
+
+// rouse changes the fake, and wakes who waits for a change.
+func (f *fakeNode) rouse(change func(*fakeNode)) {
+	f.set(func(f *fakeNode) {
+		change(f)
+		close(f.changed)
+		f.changed = make(chan struct{})
+	})
+}
+
 func (f *fakeNode) WaitEnded(ctx context.Context, id string) error {
 	for {
 		f.mu.Lock()
@@ -232,13 +269,17 @@ func (f *fakeNode) Status() cluster.Status {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	m := f.m.Meta()
-	return cluster.Status{
+	st := cluster.Status{
 		Node: "n1", ServerID: "n1~1", State: "leader", RaftState: "Leader", Term: 3,
 		LeaderNode: "n1", LeaderAddress: f.leader, CommitIndex: f.index, Applied: f.index,
-		LSN: m.LSN, Epoch: m.Broker.Epoch, Fence: cluster.FenceActive, Counts: f.m.Counts(),
+		LSN: m.LSN, FlushedLSN: f.flushed, Epoch: m.Broker.Epoch, Fence: cluster.FenceActive, Counts: f.m.Counts(),
 		CompletedEver: m.CompletedTotal, Peers: []cluster.Peer{{Name: "n1", Voter: true, Leader: true}},
 		StartedAt: startMs,
 	}
+	if f.status != nil {
+		f.status(&st)
+	}
+	return st
 }
 
 func (f *fakeNode) Leader() (string, bool) {

@@ -122,7 +122,7 @@ func (s *Server) passOn(c *call, wait time.Duration) (done bool, err error) {
 
 func noLeaderKnown(c *call) error {
 	const text = "no active leader is known: the cluster is electing one, has no majority, or does not own the bucket"
-	if c.route.at == leaderOnly {
+	if c.route.at == leaderOnly || c.route.path == pathLSNWait {
 		return fail(noLeader, text)
 	}
 	return fail(noLeader, text+"; %s=%s shows what this node has", v1.ParamConsistency, v1.ConsistencyLocal)
@@ -139,7 +139,7 @@ func (f *forwarder) send(c *call, leader string, wait time.Duration) error {
 	if c.route.waits {
 		wait = f.s.waitOf(c.in)
 	}
-	timeout := f.s.cfg.Timeouts.Forward + wait
+	timeout := f.s.cfg.Timeouts.Forward + wait + c.ack.patience()
 	c.holdOff(timeout)
 	h := &hop{leader: leader}
 	ctx, cancel := f.context(c, timeout, wait > 0, h)

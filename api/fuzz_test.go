@@ -15,7 +15,7 @@ import (
 var fuzzTargets = []string{
 	"/v1/jobs", "/v1/jobs/batch", "/v1/jobs/claim", "/v1/jobs/heartbeat", "/v1/jobs/complete",
 	"/v1/jobs/a/heartbeat", "/v1/jobs/a/complete", "/v1/jobs/a/fail", "/v1/jobs/a/release", "/v1/workers",
-	"/v1/jobs/fail", "/v1/jobs/release", "/v1/jobs/a/progress", "/v1/batches",
+	"/v1/jobs/fail", "/v1/jobs/release", "/v1/jobs/a/progress", "/v1/jobs/a/force-complete", "/v1/batches",
 	"/v1/jobs/cancel", "/v1/jobs/retry", "/v1/jobs/delete",
 }
 

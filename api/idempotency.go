@@ -76,7 +76,8 @@ func (s *Server) propose(c *call, m *fsmpb.Mutation) (fsm.Result, error) {
 
 // request names the write for the machine; nil if the caller gave it no name.
 // The fingerprint covers what the caller asked for, and where, so that a key
-// that is used for something else is found out.
+// that is used for something else is found out. How safe the write is to be does
+// not count: who could not wait that long asks again for less, or for more.
 func (c *call) request() (*fsmpb.Request, error) {
 	if c.key == "" {
 		return nil, nil
@@ -87,7 +88,7 @@ func (c *call) request() (*fsmpb.Request, error) {
 	h := sha256.New()
 	part(h, []byte(c.r.Method))
 	part(h, []byte(c.r.URL.EscapedPath()))
-	part(h, []byte(c.r.URL.RawQuery))
+	part(h, []byte(withoutAck(c.r.URL.RawQuery)))
 	part(h, c.in)
 	return &fsmpb.Request{Key: c.key, Fingerprint: h.Sum(nil)}, nil
 }

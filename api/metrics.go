@@ -21,6 +21,7 @@ type metrics struct {
 	problems *prometheus.CounterVec
 
 	replays, duplicates prometheus.Counter
+	objectAcks          *prometheus.CounterVec
 }
 
 // durationBuckets go from a commit on a fast disk to the longest poll.
@@ -58,7 +59,11 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Help: "Jobs, reports and changes that had been there before and changed nothing.",
 		}),
 	}
-	r.MustRegister(m.requests, m.seconds, m.inFlight, m.forwards, m.problems, m.replays, m.duplicates)
+	m.objectAcks = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "osqueue_object_acks_total",
+		Help: "Writes answered that were to be in the bucket, by what they had reached by then: object, or only quorum.",
+	}, []string{"committed"})
+	r.MustRegister(m.requests, m.seconds, m.inFlight, m.forwards, m.problems, m.replays, m.duplicates, m.objectAcks)
 	return m
 }
 

@@ -44,37 +44,47 @@ func (s *Server) ready(c *call) error {
 // showStatus is GET /status.
 func (s *Server) showStatus(c *call) error {
 	st := s.b.Status()
-	return c.sendJSON(statusOf(&st, time.Now().UnixMilli()))
+	out := statusOf(&st, time.Now().UnixMilli())
+	out.Ack = s.cfg.Ack
+	return c.sendJSON(out)
 }
 
 func statusOf(st *cluster.Status, now int64) v1.Status {
 	return v1.Status{
-		NodeID:        st.Node,
-		ServerID:      st.ServerID,
-		State:         st.State,
-		RaftState:     st.RaftState,
-		Term:          st.Term,
-		Leader:        known(st.LeaderNode),
-		LeaderAddress: known(st.LeaderAddress),
-		LogLength:     st.CommitIndex,
-		CommitIndex:   st.CommitIndex,
-		Applied:       st.Applied,
-		LSN:           st.LSN.String(),
-		FlushedLSN:    st.FlushedLSN.String(),
-		LagEntries:    st.LagEntries,
-		LagMs:         st.LagMs,
-		FlushError:    st.FlushError,
-		Epoch:         st.Epoch,
-		Fence:         v1.Fence{State: st.Fence, Reason: st.FenceReason},
-		Lineage:       st.Lineage,
-		Cluster:       st.Cluster,
-		Peers:         peersOf(st.Peers),
-		Tasks:         tasksOf(st.Counts, st.CompletedEver),
-		Workers:       st.Workers,
-		Pid:           st.Pid,
-		Version:       st.Version,
-		StartedAt:     st.StartedAt,
-		UptimeMs:      max(now-st.StartedAt, 0),
+		NodeID:          st.Node,
+		ServerID:        st.ServerID,
+		State:           st.State,
+		RaftState:       st.RaftState,
+		Term:            st.Term,
+		Leader:          known(st.LeaderNode),
+		LeaderAddress:   known(st.LeaderAddress),
+		LogLength:       st.CommitIndex,
+		CommitIndex:     st.CommitIndex,
+		Applied:         st.Applied,
+		LSN:             st.LSN.String(),
+		FlushedLSN:      st.FlushedLSN.String(),
+		LagEntries:      st.LagEntries,
+		LagBytes:        st.LagBytes,
+		LagMs:           st.LagMs,
+		MaxFlushLagMs:   st.MaxFlushLagMs,
+		Refusing:        st.Refusing,
+		FlushError:      st.FlushError,
+		FlushIntervalMs: st.FlushIntervalMs,
+		Document:        documentOf(st),
+		Bucket:          bucketOf(st),
+		Snapshots:       snapshotsOf(st),
+		Inbox:           inboxOf(st),
+		Epoch:           st.Epoch,
+		Fence:           v1.Fence{State: st.Fence, Reason: st.FenceReason},
+		Lineage:         st.Lineage,
+		Cluster:         st.Cluster,
+		Peers:           peersOf(st.Peers),
+		Tasks:           tasksOf(st.Counts, st.CompletedEver),
+		Workers:         st.Workers,
+		Pid:             st.Pid,
+		Version:         st.Version,
+		StartedAt:       st.StartedAt,
+		UptimeMs:        max(now-st.StartedAt, 0),
 	}
 }
 
@@ -84,6 +94,63 @@ func known(s string) *string {
 		return nil
 	}
 	return &s
+}
+
+// documentOf is nil on a node that has not written the document.
+func documentOf(st *cluster.Status) *v1.Document {
+	if st.DocumentBytes == 0 {
+		return nil
+	}
+	return &v1.Document{
+		Form:       st.DocumentForm,
+		Bytes:      st.DocumentBytes,
+		BaseLSN:    st.BaseLSN.String(),
+		ArchiveLSN: st.ArchiveLSN.String(),
+		LogBytes:   st.LogBytes,
+	}
+}
+
+// bucketOf is nil on a node that does not count what it asks of the bucket.
+func bucketOf(st *cluster.Status) *v1.Bucket {
+	b := &st.Bucket
+	if b.Since.IsZero() {
+		return nil
+	}
+	return &v1.Bucket{
+		Since:        b.Since.UnixMilli(),
+		Requests:     b.Counts.ByOp(),
+		BytesRead:    b.Counts.BytesRead,
+		BytesWritten: b.Counts.BytesWritten,
+		CostUSD:      b.Cost.USD(),
+		ProjectedUSD: b.Projected.USD(),
+		BudgetUSD:    b.Budget.USD(),
+	}
+}
+
+// snapshotsOf is nil while there is nothing to say.
+func snapshotsOf(st *cluster.Status) *v1.Snapshots {
+	s := &st.Snapshots
+	out := v1.Snapshots{BucketNode: s.BucketNode, Failing: s.Failing, Damaged: s.Damaged}
+	if p := s.Local; p.Index != 0 {
+		out.Local = &v1.SnapshotPoint{Term: p.Term, Index: p.Index, At: p.At.UnixMilli()}
+	}
+	if p := s.Bucket; p.Index != 0 {
+		out.Bucket = &v1.SnapshotPoint{Term: p.Term, Index: p.Index, At: p.At.UnixMilli()}
+	}
+	if out == (v1.Snapshots{}) {
+		return nil
+	}
+	return &out
+}
+
+// inboxOf is nil while nobody has used the drop box.
+func inboxOf(st *cluster.Status) *v1.Inbox {
+	b := &st.Inbox
+	out := v1.Inbox{Taken: b.Taken, Repeated: b.Repeated, Rejected: b.Rejected, Waiting: b.Waiting, Failing: b.Failing}
+	if out == (v1.Inbox{}) {
+		return nil
+	}
+	return &out
 }
 
 func peersOf(peers []cluster.Peer) []v1.Peer {

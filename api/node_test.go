@@ -5,8 +5,14 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	v1 "osqueue/api/v1"
+	"osqueue/cluster"
+	"osqueue/cluster/inbox"
+	"osqueue/cluster/snapshot"
+	"osqueue/fsm"
+	"osqueue/storage/cost"
 )
 
 func TestWorkers(t *testing.T) {
@@ -73,6 +79,46 @@ func TestStatus(t *testing.T) {
 	g.node.set(func(f *fakeNode) { f.leader = "" })
 	if a := g.do("GET", "/status", ""); !strings.Contains(string(a.body), `"leader_address":null`) {
 		t.Fatalf("got %s", a.body)
+	}
+}
+
+func TestStatusOfTheBucket(t *testing.T) {
+	g := newRig(t, func(c *Config) { c.Ack = v1.AckObject })
+	out := ok[v1.Status](t, g.do("GET", "/status", ""))
+	if out.Ack != v1.AckObject || out.Document != nil || out.Bucket != nil || out.Snapshots != nil || out.Inbox != nil || out.Refusing != "" || out.FlushIntervalMs != 0 {
+		t.Fatalf("got %+v", out)
+	}
+	since := time.UnixMilli(startMs)
+	g.node.set(func(f *fakeNode) {
+		f.status = func(st *cluster.Status) {
+			st.FlushedLSN, st.LagEntries, st.LagBytes, st.LagMs = fsm.LSN{Term: 2, Index: 9}, 3, 400, 50
+			st.MaxFlushLagMs, st.FlushIntervalMs, st.Refusing, st.FlushError = 300_000, 1000, "too far behind", "timeout"
+			st.DocumentForm, st.DocumentBytes, st.LogBytes = cluster.FormArchive, 7000, 9000
+			st.BaseLSN, st.ArchiveLSN = fsm.LSN{Term: 2, Index: 1}, fsm.LSN{Term: 2, Index: 8}
+			st.Bucket = cost.Sheet{
+				Since: since, Counts: cost.Counts{Gets: 1, Creates: 2, Replaces: 3, Lists: 4, Deletes: 5, BytesRead: 6, BytesWritten: 7},
+				Cost: cost.Dollar / 4, Projected: 6 * cost.Dollar, Budget: 5 * cost.Dollar,
+			}
+			st.Snapshots = snapshot.Status{Local: snapshot.Point{Term: 2, Index: 7, At: since}, Failing: "timeout"}
+			st.Inbox = inbox.Stats{Taken: 1, Repeated: 2, Rejected: 3, Waiting: 4, Failing: "no list"}
+		}
+	})
+	out = ok[v1.Status](t, g.do("GET", "/status", ""))
+	if got := fmt.Sprintln(out.FlushedLSN, out.LagEntries, out.LagBytes, out.LagMs, out.MaxFlushLagMs, out.FlushIntervalMs, out.Refusing, out.FlushError); got !=
+		"2-9 3 400 50 300000 1000 too far behind timeout\n" {
+		t.Errorf("lag: %s", got)
+	}
+	if want := (v1.Document{Form: "archive", Bytes: 7000, BaseLSN: "2-1", ArchiveLSN: "2-8", LogBytes: 9000}); *out.Document != want {
+		t.Errorf("document: %+v", out.Document)
+	}
+	if got := fmt.Sprint(*out.Bucket); got != "{1700000000000 map[delete:5 get:1 list:4 put_if_absent:2 put_if_match:3] 6 7 0.25 6 5}" {
+		t.Errorf("bucket: %s", got)
+	}
+	if s := out.Snapshots; *s.Local != (v1.SnapshotPoint{Term: 2, Index: 7, At: startMs}) || s.Bucket != nil || s.Failing != "timeout" {
+		t.Errorf("snapshots: %+v", s)
+	}
+	if want := (v1.Inbox{Taken: 1, Repeated: 2, Rejected: 3, Waiting: 4, Failing: "no list"}); *out.Inbox != want {
+		t.Errorf("inbox: %+v", out.Inbox)
 	}
 }
 

@@ -32,6 +32,7 @@ const (
 	exampleJob  = "01932c07-a2a1-7be3-9c3d-6f0a57c1e101" // runs
 	exampleDone = "done-1"
 	exampleDead = "dead-1"
+	exampleLSN  = "3-1"
 )
 
 // targetOf puts names into the path of an operation that newExampleRig knows.
@@ -49,7 +50,7 @@ func targetOf(template string, op object) string {
 	if strings.HasPrefix(template, v1.PathCrons) {
 		name = "digest"
 	}
-	return strings.NewReplacer("{id}", id, "{type}", "mail", "{name}", name).Replace(template)
+	return strings.NewReplacer("{id}", id, "{type}", "mail", "{name}", name, "{lsn}", exampleLSN).Replace(template)
 }
 
 // samples are the requests of the document: for each operation one for every
@@ -213,7 +214,7 @@ func (s *sample) provoke(t *testing.T, status string) []answer {
 		return []answer{s.try(g)}
 	case "400":
 		bad := *s
-		bad.target += "?minLsn=x&kind=x&status=x"
+		bad.target += "?minLsn=x&kind=x&status=x&level=x"
 		return []answer{bad.try(g, v1.HeaderIdempotencyKey, "not a key")}
 	case "404":
 		lost := *s
@@ -240,9 +241,10 @@ func (s *sample) provokeLimits(g *rig, status string) []answer {
 	case "410":
 		g.node.set(func(f *fakeNode) { f.history = cluster.NewHistory(1) })
 		g.tell(2)
+		g.node.rouse(func(f *fakeNode) { f.m.Transplant("other", 3, 900) })
 		old := *s
 		old.target += "?lastEventId=3-2.1"
-		return []answer{old.try(g, "Prefer", v1.PreferStrict)}
+		return []answer{s.try(g), old.try(g, "Prefer", v1.PreferStrict)}
 	case "429":
 		settings.MaxJobs = 1
 		g.useSettings(settings)
@@ -257,10 +259,13 @@ func (s *sample) provokeLimits(g *rig, status string) []answer {
 	case "503":
 		g.node.set(func(f *fakeNode) { f.leader, f.lead = "", false })
 		g.s.streams.Store(1 << 40)
+		far := *s
+		far.target = strings.Replace(far.target, exampleLSN, "99-99", 1) + "?level=object"
+		return []answer{s.try(g), far.try(g)}
 	case "504":
 		g.node.set(func(f *fakeNode) { f.proposeErr = context.DeadlineExceeded })
 		late := *s
-		late.target += "?minLsn=99-99"
+		late.target = strings.Replace(late.target, exampleLSN, "99-99", 1) + "?minLsn=99-99&waitMs=10"
 		return []answer{late.try(g, v1.HeaderIdempotencyKey, "k")}
 	}
 	return []answer{s.try(g)}

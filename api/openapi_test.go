@@ -155,7 +155,11 @@ func TestDocumentHasTheRoutes(t *testing.T) {
 func (d *document) checkParameters(t *testing.T, rt *route, op operation) {
 	t.Helper()
 	want := map[string][]string{"query": slices.Clone(rt.params), "header": headersOf(rt)}
-	if rt.at == upToDate {
+	switch rt.at {
+	case anyNode:
+	case leaderOnly:
+		want["query"] = append(want["query"], writeParams...)
+	case upToDate:
 		want["query"] = append(want["query"], readParams...)
 	}
 	for part := range strings.SplitSeq(rt.path, "/") {
@@ -184,7 +188,7 @@ func headersOf(rt *route) []string {
 	switch {
 	case rt.at == leaderOnly:
 		return []string{v1.HeaderIdempotencyKey, "Prefer"}
-	case rt.at == upToDate:
+	case rt.at == upToDate || rt.path == pathLSNWait:
 		return []string{"Prefer"}
 	case rt.path == v1.PathEvents:
 		return []string{v1.HeaderLastEventID, "Prefer"}

@@ -25,7 +25,8 @@ var wireTypes = map[string]reflect.Type{
 	"Claim": reflect.TypeFor[v1.Claim](), "Claimed": reflect.TypeFor[v1.Claimed](),
 	"ClaimedJob": reflect.TypeFor[v1.ClaimedJob](),
 	"Heartbeat":  reflect.TypeFor[v1.Heartbeat](), "Complete": reflect.TypeFor[v1.Complete](),
-	"Fail": reflect.TypeFor[v1.Fail](), "Release": reflect.TypeFor[v1.Release](),
+	"ForceComplete": reflect.TypeFor[v1.ForceComplete](),
+	"Fail":          reflect.TypeFor[v1.Fail](), "Release": reflect.TypeFor[v1.Release](),
 	"Reported": reflect.TypeFor[v1.Reported](), "Lease": reflect.TypeFor[v1.Lease](),
 	"HeartbeatBatch": reflect.TypeFor[v1.HeartbeatBatch](), "CompleteLease": reflect.TypeFor[v1.CompleteLease](),
 	"CompleteBatch": reflect.TypeFor[v1.CompleteBatch](), "ReportedBatch": reflect.TypeFor[v1.ReportedBatch](),
@@ -35,6 +36,7 @@ var wireTypes = map[string]reflect.Type{
 	"TypeStats": reflect.TypeFor[v1.TypeStats](), "Status": reflect.TypeFor[v1.Status](),
 	"Fence": reflect.TypeFor[v1.Fence](), "Peer": reflect.TypeFor[v1.Peer](),
 	"TaskCounts": reflect.TypeFor[v1.TaskCounts](), "Health": reflect.TypeFor[v1.Health](),
+	"ThrottleStats": reflect.TypeFor[v1.ThrottleStats](), "NoThrottle": reflect.TypeFor[v1.NoThrottle](),
 	"Problem": reflect.TypeFor[v1.Problem](), "Backoff": reflect.TypeFor[v1.Backoff](),
 	"Progress": reflect.TypeFor[v1.Progress](), "Attempt": reflect.TypeFor[v1.Attempt](),
 	"NewBatch": reflect.TypeFor[v1.NewBatch](), "BatchCreated": reflect.TypeFor[v1.BatchCreated](),
@@ -46,7 +48,10 @@ var wireTypes = map[string]reflect.Type{
 	"QueueList": reflect.TypeFor[v1.QueueList](), "Done": reflect.TypeFor[v1.Done](),
 	"NewCron": reflect.TypeFor[v1.NewCron](), "Cron": reflect.TypeFor[v1.Cron](),
 	"CronList": reflect.TypeFor[v1.CronList](), "CronPut": reflect.TypeFor[v1.CronPut](),
-	"Event": reflect.TypeFor[v1.Event](),
+	"Event": reflect.TypeFor[v1.Event](), "LSNReached": reflect.TypeFor[v1.LSNReached](),
+	"Document": reflect.TypeFor[v1.Document](), "Bucket": reflect.TypeFor[v1.Bucket](),
+	"Snapshots": reflect.TypeFor[v1.Snapshots](), "SnapshotPoint": reflect.TypeFor[v1.SnapshotPoint](),
+	"Inbox": reflect.TypeFor[v1.Inbox](),
 }
 
 // declared reads the source of package v1: its structs, and its constants whose

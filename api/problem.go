@@ -77,6 +77,7 @@ var table = []struct {
 	{when: cluster.ErrNotLeader, kind: notLeader},
 	{when: cluster.ErrOverloaded, kind: kind{status: http.StatusServiceUnavailable, tag: v1.TagOverloaded, title: "Too many writes are waiting", retry: time.Second}},
 	{when: cluster.ErrTooLarge, kind: tooLarge},
+	{when: cluster.ErrFlushLag, kind: kind{status: http.StatusServiceUnavailable, tag: v1.TagFlushLag, title: "The bucket is too far behind", retry: 2 * time.Second}},
 	{when: cluster.ErrClosed, kind: closing},
 	// After ErrUnknown, which wraps it where the write had begun.
 	{when: context.DeadlineExceeded, kind: late, detail: "it took too long, and was given up before it began"},
@@ -87,9 +88,11 @@ type failure struct {
 	kind
 	detail  string
 	leader  string
-	index   *int     // of the item to blame
-	members []string // of the request that are to blame
-	cause   error    // for the log
+	index   *int       // of the item to blame
+	members []string   // of the request that are to blame
+	reached *positions // of a wait for an LSN
+	lag     *cluster.FlushLagError
+	cause   error // for the log
 }
 
 func (f *failure) Error() string { return f.detail }
@@ -108,10 +111,18 @@ func failureOf(err error) *failure {
 	}
 	for _, row := range table {
 		if errors.Is(err, row.when) {
-			return &failure{kind: row.kind, detail: cmp.Or(row.detail, row.when.Error()), cause: err}
+			return withLag(&failure{kind: row.kind, detail: cmp.Or(row.detail, row.when.Error()), cause: err})
 		}
 	}
 	return &failure{kind: internal, detail: "the node failed to answer; its log says why", cause: err}
+}
+
+// withLag adds the figures of a write that was refused because of the bucket.
+func withLag(f *failure) *failure {
+	if f.tag == v1.TagFlushLag && errors.As(f.cause, &f.lag) {
+		f.detail = f.lag.Error()
+	}
+	return f
 }
 
 // blame adds which item of a batch was refused.
@@ -149,6 +160,12 @@ func (f *failure) problem(write bool) v1.Problem {
 		Leader:       f.leader,
 		Index:        f.index,
 		Members:      f.members,
+	}
+	if f.reached != nil {
+		p.AppliedLSN, p.FlushedLSN = f.reached.applied.String(), f.reached.flushed.String()
+	}
+	if f.lag != nil {
+		p.LagMs, p.MaxFlushLagMs, p.Reason = f.lag.Lag.Milliseconds(), f.lag.Max.Milliseconds(), f.lag.Cause
 	}
 	if write {
 		p.Committed = v1.CommittedNo

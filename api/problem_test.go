@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -26,6 +27,7 @@ func TestErrorsOfTheNode(t *testing.T) {
 		{cluster.ErrNotLeader, 503, v1.TagNotLeader, v1.CommittedNo, "1"},
 		{cluster.ErrOverloaded, 503, v1.TagOverloaded, v1.CommittedNo, "1"},
 		{cluster.ErrTooLarge, 413, v1.TagTooLarge, v1.CommittedNo, ""},
+		{cluster.ErrFlushLag, 503, v1.TagFlushLag, v1.CommittedNo, "2"},
 		{cluster.ErrClosed, 503, v1.TagClosing, v1.CommittedNo, "1"},
 		{cluster.ErrUnknown, 503, v1.TagUnknownOutcome, v1.CommittedUnknown, "1"},
 		{fmt.Errorf("%w: %w", cluster.ErrUnknown, cluster.ErrNotLeader), 503, v1.TagUnknownOutcome, v1.CommittedUnknown, "1"},
@@ -44,6 +46,18 @@ func TestErrorsOfTheNode(t *testing.T) {
 				t.Errorf("%v: the inside shows in %s", tc.err, a.body)
 			}
 		}
+	}
+}
+
+// The bucket is not the caller's fault: the answer says what is the matter.
+func TestTooFarBehind(t *testing.T) {
+	g := newRig(t)
+	lag := &cluster.FlushLagError{Lag: 301*time.Second + 42*time.Millisecond, Max: 5 * time.Minute, Cause: "connection refused"}
+	g.node.set(func(f *fakeNode) { f.proposeErr = fmt.Errorf("propose: %w", lag) })
+	p := refused(t, g.do("POST", "/v1/jobs?ack=object", `{}`), http.StatusServiceUnavailable, v1.TagFlushLag)
+	if p.Detail != lag.Error() || p.LagMs != 301_042 || p.MaxFlushLagMs != 300_000 || p.Reason != "connection refused" ||
+		p.Committed != v1.CommittedNo || p.RetryAfterMs != 2000 {
+		t.Fatalf("got %+v", p)
 	}
 }
 

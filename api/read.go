@@ -44,7 +44,8 @@ func (c *call) checkOnce(values url.Values) error {
 		return nil
 	}
 	for name, all := range values {
-		if len(all) > 1 {
+		// What a write does not know it has always ignored.
+		if len(all) > 1 && (c.route.at != leaderOnly || c.strict || c.route.knows(name)) {
 			return bad(clip(name), "is there %d times in the query; give one value", len(all))
 		}
 	}
@@ -68,7 +69,7 @@ func (c *call) readQuery() (readQuery, error) {
 		if c.route.awaitsEnd {
 			wait, q.waitsEnd = &q.end, true
 		}
-		if *wait, err = c.s.waitParam(text); err != nil {
+		if *wait, err = c.s.waitParam(v1.ParamWaitMs, text); err != nil {
 			return q, err
 		}
 		if q.wait == 0 && q.min.IsZero() { // it asks for no LSN, so there is nothing to wait for but the leader
@@ -88,10 +89,10 @@ func (c *call) readQuery() (readQuery, error) {
 	return q, nil
 }
 
-func (s *Server) waitParam(text string) (time.Duration, error) {
+func (s *Server) waitParam(name, text string) (time.Duration, error) {
 	ms, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || ms < 0 {
-		return 0, fail(badRequest, "%s is %q; a number of milliseconds is wanted", v1.ParamWaitMs, clip(text))
+		return 0, fail(badRequest, "%s is %q; a number of milliseconds is wanted", name, clip(text))
 	}
 	return s.boundedWait(ms), nil
 }

@@ -17,6 +17,7 @@ func (s *Server) reportRoutes() []route {
 		{method: http.MethodPost, path: job + v1.ActionFail, at: leaderOnly, handle: s.fail},
 		{method: http.MethodPost, path: job + v1.ActionRelease, at: leaderOnly, handle: s.release},
 		{method: http.MethodPost, path: job + v1.ActionProgress, at: leaderOnly, handle: s.progress},
+		{method: http.MethodPost, path: job + v1.ActionForceComplete, at: leaderOnly, handle: s.forceComplete},
 	}
 }
 
@@ -35,6 +36,23 @@ func completeOf(worker string, lease *fsmpb.Lease, result []byte) *fsmpb.Mutatio
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Complete{
 		Complete: &fsmpb.Complete{Worker: worker, Lease: lease, Result: result},
 	}}
+}
+
+// forceComplete is POST /v1/jobs/{id}/force-complete. It is a route of its own:
+// nobody comes here by leaving out a token.
+func (s *Server) forceComplete(c *call) error {
+	id, err := c.segment("id")
+	if err != nil {
+		return err
+	}
+	var in v1.ForceComplete
+	if err := c.decode(&in); err != nil {
+		return err
+	}
+	res, err := s.propose(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_ForceComplete{
+		ForceComplete: &fsmpb.ForceComplete{JobId: id, Result: in.Result},
+	}})
+	return answerReport(c, res, err, true)
 }
 
 // heartbeat is POST /v1/jobs/{id}/heartbeat.

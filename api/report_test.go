@@ -61,6 +61,41 @@ func TestReportsWithToken(t *testing.T) {
 	}
 }
 
+func TestForceComplete(t *testing.T) {
+	g := newRig(t)
+	force := func(id, body string) answer { return g.do("POST", "/v1/jobs/"+id+"/force-complete", body) }
+	for _, id := range []string{"held", "waiting", "cancelled"} {
+		g.submit(id, "t")
+	}
+	if j := g.claim1(); j.JobID != "held" {
+		t.Fatalf("got %+v", j)
+	}
+	g.do("POST", "/v1/jobs/cancelled/cancel", "")
+	for _, id := range []string{"held", "waiting", "cancelled"} {
+		out := ok[v1.Reported](t, force(id, `{"result":[ 1 ]}`))
+		if j := g.node.Job(id); out.Status != v1.StatusCompleted || out.LSN == "" || out.Duplicate || string(j.Result) != "[ 1 ]" {
+			t.Errorf("%s: %+v, job %+v", id, out, j)
+		}
+	}
+	if held, waiting := g.node.Job("held"), g.node.Job("waiting"); held.Worker != "w" || waiting.Worker != "" {
+		t.Errorf("workers %q and %q", held.Worker, waiting.Worker)
+	}
+	// The second result counts, absent as null.
+	ok[v1.Reported](t, force("held", `{"result":2}`))
+	if j := g.node.Job("held"); string(j.Result) != "2" {
+		t.Errorf("result %s", j.Result)
+	}
+	ok[v1.Reported](t, force("held", `{}`))
+	if j := g.node.Job("held"); j.Result != nil {
+		t.Errorf("result %s", j.Result)
+	}
+	refused(t, force("nope", `{}`), http.StatusNotFound, v1.TagNotFound)
+	refused(t, force("held", `[]`), http.StatusBadRequest, v1.TagBadRequest)
+	if n := g.node.View().Meta().CompletedTotal; n != 3 {
+		t.Errorf("%d completed", n)
+	}
+}
+
 func TestReportAfterTheLease(t *testing.T) {
 	g := newRig(t)
 	g.submit("a", "t")

@@ -19,7 +19,7 @@ type route struct {
 	// awaitsEnd: waitMs is how long to wait for the end of a job, not how long
 	// to wait for a state that is fresh enough.
 	awaitsEnd bool
-	params    []string // of the query, beside those of every read
+	params    []string // of the query, beside those of every read or write
 	handle    func(*call) error
 }
 
@@ -53,7 +53,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *Server) buildRouter() {
 	s.routes = slices.Concat(s.reportRoutes(), s.jobRoutes(), s.workerRoutes(), s.claimRoutes(), s.enqueueRoutes(),
 		s.changeRoutes(), s.batchRoutes(), s.cronRoutes(), s.eventRoutes(),
-		s.reportBatchRoutes(), s.queueRoutes(), s.stateRoutes(), s.nodeRoutes(), s.openAPIRoutes())
+		s.reportBatchRoutes(), s.queueRoutes(), s.stateRoutes(), s.lsnRoutes(), s.nodeRoutes(), s.openAPIRoutes())
 	s.direct = make(map[fixed]http.Handler)
 	// The encoded path keeps ids apart that hold a slash, and nothing is
 	// redirected to a cleaner path: clients would repeat a POST as a GET.
@@ -121,7 +121,7 @@ func (c *call) checkParams(given map[string][]string) error {
 	}
 	var unknown []string
 	for name := range given {
-		if !slices.Contains(readParams, name) && !slices.Contains(c.route.params, name) {
+		if !c.route.knows(name) {
 			unknown = append(unknown, clip(name))
 		}
 	}
@@ -135,4 +135,16 @@ func (c *call) checkParams(given map[string][]string) error {
 	return f
 }
 
-var readParams = []string{v1.ParamConsistency, v1.ParamMinLSN, v1.ParamWaitMs}
+var (
+	readParams  = []string{v1.ParamConsistency, v1.ParamMinLSN, v1.ParamWaitMs}
+	writeParams = []string{v1.ParamAck, v1.ParamAckWaitMs}
+)
+
+// knows reports whether a parameter means something to the route.
+func (rt *route) knows(name string) bool {
+	common := readParams
+	if rt.at == leaderOnly {
+		common = writeParams
+	}
+	return slices.Contains(common, name) || slices.Contains(rt.params, name)
+}

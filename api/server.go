@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"runtime/debug"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -39,13 +40,16 @@ type Server struct {
 // headerBytesMax bounds the head of a request.
 const headerBytesMax = 64 << 10
 
-// New makes a server. It panics without a backend, and if the registry has the
-// metrics of a server already.
+// New makes a server. It panics without a backend, with an ack level that does
+// not exist, and if the registry has the metrics of a server already.
 func New(cfg Config) *Server {
 	if cfg.Backend == nil {
 		panic("api: no backend given")
 	}
 	cfg = cfg.withDefaults()
+	if !isAck(cfg.Ack) {
+		panic("api: there is no ack level " + strconv.Quote(cfg.Ack))
+	}
 	s := &Server{cfg: cfg, b: cfg.Backend, log: cfg.Logger, node: cfg.Backend.Status().Node}
 	s.metrics = newMetrics(cfg.Metrics)
 	s.closing, s.shut = context.WithCancel(context.Background())
@@ -53,7 +57,8 @@ func New(cfg Config) *Server {
 	s.buildRouter()
 	t := &cfg.Timeouts
 	s.http = &http.Server{
-		Handler:           s,
+		Handler:           s.wrapped(),
+		Protocols:         protocols(),
 		ReadHeaderTimeout: t.Header,
 		ReadTimeout:       t.Body,
 		WriteTimeout:      t.Answer,
@@ -64,6 +69,28 @@ func New(cfg Config) *Server {
 	}
 	return s
 }
+
+// protocols are HTTP/1 and HTTP/2, on the same port and without TLS.
+func protocols() *http.Protocols {
+	p := new(http.Protocols)
+	p.SetHTTP1(true)
+	p.SetUnencryptedHTTP2(true)
+	return p
+}
+
+// wrapped is the handler for requests from outside.
+func (s *Server) wrapped() http.Handler {
+	if s.cfg.Wrap == nil {
+		return s
+	}
+	calls := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), withinKey{}, true)))
+	})
+	return s.cfg.Wrap(s, calls)
+}
+
+// withinKey marks requests that were made within the process.
+type withinKey struct{}
 
 // Serve answers requests on ln, which it closes, until Shutdown. It returns nil
 // as soon as that begins, an error if ln fails.
@@ -138,11 +165,11 @@ func (s *Server) answer(c *call) error {
 	switch c.route.at {
 	case anyNode:
 	case leaderOnly:
-		if done, err = s.passOn(c, 0); !done && err == nil {
-			err = c.readKey()
+		if err = c.readAck(); err == nil {
+			done, err = s.passOn(c, 0)
 		}
-		if c.strict && !done && err == nil {
-			_, err = c.query() // writes have none
+		if !done && err == nil {
+			err = c.readKey()
 		}
 	case upToDate:
 		done, err = s.freshen(c)

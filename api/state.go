@@ -15,6 +15,7 @@ func (s *Server) stateRoutes() []route {
 			params: []string{v1.ParamTypes},
 		},
 		{method: http.MethodGet, path: v1.PathState, at: upToDate, handle: s.showState},
+		{method: http.MethodGet, path: v1.PathThrottle, at: upToDate, handle: s.showThrottle},
 	}
 }
 
@@ -90,4 +91,14 @@ func (s *Server) showState(c *call) error {
 	}
 	c.out = append(c.out[:0], doc...)
 	return c.send()
+}
+
+// showThrottle is GET /v1/throttle-stats. It is the leader that writes to the
+// bucket.
+func (s *Server) showThrottle(c *call) error {
+	c.lsn = s.b.View().LSN()
+	if s.cfg.Throttle == nil {
+		return c.sendJSON(v1.NoThrottle{})
+	}
+	return c.sendJSON(s.cfg.Throttle())
 }

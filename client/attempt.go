@@ -27,14 +27,17 @@ const drainBytes = 64 << 10
 func (c *Client) attempt(ctx context.Context, tgt *target, k call, accept func([]byte) error) outcome {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	timer := time.AfterFunc(c.cfg.AttemptTimeout+k.wait, func() { cancel(errSlow) })
+	k.bucket = c.ackWait(ctx, k)
+	timer := time.AfterFunc(c.cfg.AttemptTimeout+k.wait+k.ownWait(), func() { cancel(errSlow) })
 	defer timer.Stop()
 	stay := context.AfterFunc(tgt.gone, func() { cancel(errGone) })
 	defer stay()
 
 	var sent atomic.Bool
 	trace := &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }}
+	began := time.Now()
 	o := c.exchange(httptrace.WithClientTrace(ctx, trace), tgt.url, k, accept)
+	o.bucketLeft = k.ownWait() - time.Since(began)
 	if o.err != nil {
 		o.sent = o.status != 0 || sent.Load()
 		if cause := context.Cause(ctx); cause != nil {
@@ -75,8 +78,8 @@ func (c *Client) exchange(ctx context.Context, server string, k call, accept fun
 
 func (c *Client) request(ctx context.Context, server string, k call) (*http.Request, error) {
 	target := server + k.path
-	if len(k.query) > 0 {
-		target += "?" + k.query.Encode()
+	if query := k.ackQuery(); len(query) > 0 {
+		target += "?" + query.Encode()
 	}
 	var body io.Reader
 	if k.body != nil {
@@ -100,7 +103,7 @@ func (c *Client) request(ctx context.Context, server string, k call) (*http.Requ
 		accept = mediaTypeEvents
 	}
 	req.Header.Set("Accept", accept+", "+v1.MediaTypeProblem)
-	req.Header.Set("Prefer", v1.PreferStrict)
+	req.Header.Set("Prefer", k.prefer())
 	req.Header.Set("User-Agent", c.cfg.UserAgent)
 	return req, nil
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 	"github.com/go-json-experiment/json"
+
+	v1 "osqueue/api/v1"
 )
 
 // call is one request to the cluster, however many attempts it takes.
@@ -23,8 +25,15 @@ type call struct {
 	key      string        // its idempotency key; "": the context's, if any
 	once     bool          // nothing makes a repetition harmless
 	wait     time.Duration // how long the server may hold the request
+	passing  bool          // a claim or sign of life: what is lost of it is done again
+	patient  bool          // that the server has waited in vain is an answer
 	stream   bool          // the answer is a stream of events
 	after    string        // the id of the last event seen; "": none
+
+	ack    Ack           // that the write asks for
+	bucket time.Duration // how long the server may wait for the bucket, in this attempt
+	own    *Receipt      // of the method that makes the call; may be nil, like given
+	given  *Receipt      // of the context
 }
 
 // send makes the call and decodes its answer.
@@ -60,7 +69,7 @@ func (c *Client) do(ctx context.Context, k call, accept func([]byte) error) erro
 	if k.write && k.key == "" {
 		k.key = keyOf(ctx)
 	}
-	if err := checkKey(k.key); err != nil {
+	if err := errors.Join(checkKey(k.key), c.askAck(ctx, &k)); err != nil {
 		return local(k.op, err)
 	}
 	t := &trial{call: k, pauses: newPauses()}
@@ -72,9 +81,13 @@ func (c *Client) do(ctx context.Context, k call, accept func([]byte) error) erro
 		o := c.attempt(ctx, tgt, k, accept)
 		v := judge(o, time.Now())
 		if v.done {
+			c.acknowledge(ctx, k, o)
 			return nil
 		}
 		t.note(tgt, o, v)
+		if k.patient && o.problem.tag == v1.TagTimeout {
+			return t.fail(nil)
+		}
 		if !c.again(ctx, t, tgt, v) {
 			return t.fail(context.Cause(ctx))
 		}

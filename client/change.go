@@ -26,6 +26,10 @@ type Change struct {
 	// Status is where the job stands now, or stood when it was deleted. It is
 	// known of single changes only.
 	Status string
+	// LSN is the place of the change in the history, Committed how safe it is:
+	// AckQuorum or AckObject. Both are "" if it was refused.
+	LSN       string
+	Committed Ack
 }
 
 // Cancel takes a job back. One that runs is cancelled when its worker has heard
@@ -50,11 +54,15 @@ func (c *Client) changeOne(ctx context.Context, w named) (Change, error) {
 	if w.name == "" {
 		return Change{}, local(w.op, errNoID)
 	}
+	w.own = new(Receipt)
 	out, err := writeName[v1.Reported](ctx, c, w)
 	if err != nil {
 		return Change{}, err
 	}
-	return Change{JobID: w.name, Duplicate: out.Duplicate, Stopping: out.Cancel, Status: out.Status}, nil
+	return Change{
+		JobID: w.name, Duplicate: out.Duplicate, Stopping: out.Cancel, Status: out.Status,
+		LSN: out.LSN, Committed: w.own.Committed(),
+	}, nil
 }
 
 // CancelMany cancels jobs; each is decided for itself. The answers are in the
@@ -81,7 +89,8 @@ func (c *Client) changeMany(ctx context.Context, op, path string, ids []string) 
 	var changes []Change
 	key, n := ownKey(ctx), 0
 	for part := range slices.Chunk(ids, MaxBatchJobs) {
-		out, err := c.change(ctx, op, path, v1.ChangeJobs{IDs: part}, partKey(key, n))
+		var receipt Receipt
+		out, err := c.change(ctx, op, path, v1.ChangeJobs{IDs: part}, partKey(key, n), &receipt)
 		if err != nil {
 			return changes, err
 		}
@@ -89,9 +98,11 @@ func (c *Client) changeMany(ctx context.Context, op, path string, ids []string) 
 			return changes, local(op, fmt.Errorf("%d results for %d jobs", len(out.Results), len(part)))
 		}
 		for _, r := range out.Results {
-			changes = append(changes, Change{
-				JobID: r.JobID, Tag: refusalOf(r), Duplicate: r.Status == v1.ItemDuplicate, Stopping: r.Cancel,
-			})
+			one := Change{JobID: r.JobID, Tag: refusalOf(r), Duplicate: r.Status == v1.ItemDuplicate, Stopping: r.Cancel}
+			if one.Tag == "" {
+				one.LSN, one.Committed = out.LSN, receipt.Committed()
+			}
+			changes = append(changes, one)
 		}
 		n++
 	}
@@ -170,7 +181,7 @@ func (c *Client) changeWhere(ctx context.Context, op, path string, f Filter) (ui
 		if f.Limit > 0 {
 			in.Limit = min(f.Limit-int(total), MaxBatchJobs)
 		}
-		out, err := c.change(ctx, op, path, in, partKey(key, n))
+		out, err := c.change(ctx, op, path, in, partKey(key, n), nil)
 		if err != nil {
 			return total, err
 		}
@@ -185,10 +196,12 @@ func (c *Client) changeWhere(ctx context.Context, op, path string, f Filter) (ui
 	}
 }
 
-func (c *Client) change(ctx context.Context, op, path string, in v1.ChangeJobs, key string) (v1.Changed, error) {
+func (c *Client) change(ctx context.Context, op, path string, in v1.ChangeJobs, key string, own *Receipt) (v1.Changed, error) {
 	body, err := encode(in)
 	if err != nil {
 		return v1.Changed{}, local(op, err)
 	}
-	return send[v1.Changed](ctx, c, call{op: op, method: http.MethodPost, path: path, body: body, write: true, key: key})
+	return send[v1.Changed](ctx, c, call{
+		op: op, method: http.MethodPost, path: path, body: body, write: true, key: key, own: own,
+	})
 }

@@ -29,7 +29,7 @@ func (c *Client) Claim(ctx context.Context, o ClaimOptions) ([]ClaimedJob, error
 	}
 	out, err := send[v1.Claimed](ctx, c, call{
 		op: op, method: http.MethodPost, path: v1.PathClaim, body: body,
-		write: true, once: o.Worker == "", wait: max(o.Wait, 0),
+		write: true, passing: true, once: o.Worker == "", wait: max(o.Wait, 0),
 	})
 	if err != nil {
 		return nil, err

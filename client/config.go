@@ -16,6 +16,7 @@ import (
 const (
 	DefaultAttemptTimeout = 5 * time.Second
 	DefaultRetryFor       = 30 * time.Second
+	DefaultAckWait        = 10 * time.Second
 	DefaultMaxAnswerBytes = 64 << 20
 )
 
@@ -45,6 +46,13 @@ type Config struct {
 	// RetryFor is for how long after its first failure a call is repeated. The
 	// call's context may end it earlier. Negative: never repeat.
 	RetryFor time.Duration
+	// Ack is how safe writes are to be before they are answered; WithAck says it
+	// for one call. It is not meant for claims and signs of life (heartbeats,
+	// progress, registrations): what is lost of these is done again, so they ask
+	// for nothing, and wait for nothing, without WithAck.
+	Ack Ack
+	// AckWait is how long a write that asks for AckObject waits for the bucket.
+	AckWait time.Duration
 	// Reads says how fresh the answers to reads are.
 	Reads Freshness
 	// MaxAnswerBytes bounds the answers that are read into memory.
@@ -68,6 +76,10 @@ func (c Config) withDefaults() (Config, error) {
 	if c.RetryFor == 0 {
 		c.RetryFor = DefaultRetryFor
 	}
+	if err := checkAck(c.Ack); err != nil {
+		return c, err
+	}
+	c.AckWait = positiveOr(c.AckWait, DefaultAckWait)
 	c.MaxAnswerBytes = positiveOr(c.MaxAnswerBytes, DefaultMaxAnswerBytes)
 	if c.UserAgent == "" {
 		c.UserAgent = "osqueue-go"

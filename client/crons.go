@@ -91,8 +91,10 @@ func (c *Client) ResumeCron(ctx context.Context, name string) (v1.CronPut, error
 // TriggerCron enqueues the schedule's job at once, paused or not. The answer
 // names the job.
 func (c *Client) TriggerCron(ctx context.Context, name string) (Enqueued, error) {
-	out, err := writeName[v1.Enqueued](ctx, c, named{op: "trigger cron", prefix: v1.PathCrons, name: name, action: v1.ActionTrigger})
-	e := Enqueued{JobID: out.JobID, LSN: out.LSN, Duplicate: out.Duplicate}
+	var r Receipt
+	w := named{op: "trigger cron", prefix: v1.PathCrons, name: name, action: v1.ActionTrigger, own: &r}
+	out, err := writeName[v1.Enqueued](ctx, c, w)
+	e := Enqueued{JobID: out.JobID, LSN: out.LSN, Duplicate: out.Duplicate, Committed: r.Committed()}
 	if out.Duplicate {
 		e.Holder = out.JobID
 	}

@@ -40,6 +40,15 @@
 // and are not shorter than Retry-After asks; but as soon as another leader
 // shows up the pause ends.
 //
+// # How safe
+//
+// A write succeeds when a majority of the nodes has it on disk. With AckObject,
+// for one call or for all of a client, it also waits for the bucket, and then
+// survives the loss of every node; but it does not fail when that takes too long,
+// because it is done. So look at Committed, in results or in a Receipt, where it
+// matters. A server may wait for the bucket by default: then each request tells
+// it how patient this client is.
+//
 // # Streams
 //
 // Events comes from any node and outlives it: what follows the last event seen

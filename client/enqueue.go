@@ -28,13 +28,16 @@ func (c *Client) Enqueue(ctx context.Context, job NewJob) (Enqueued, error) {
 	if err != nil {
 		return Enqueued{}, local(op, err)
 	}
-	out, err := send[v1.Enqueued](ctx, c, call{op: op, method: http.MethodPost, path: v1.PathJobs, body: body, write: true, key: keyOf(ctx)})
-	return enqueued(out, job.ID), err
+	var r Receipt
+	out, err := send[v1.Enqueued](ctx, c, call{
+		op: op, method: http.MethodPost, path: v1.PathJobs, body: body, write: true, key: keyOf(ctx), own: &r,
+	})
+	return enqueued(out, job.ID, &r), err
 }
 
 // enqueued is the answer to the job that was sent under that id.
-func enqueued(out v1.Enqueued, id string) Enqueued {
-	e := Enqueued{JobID: out.JobID, LSN: out.LSN, Duplicate: out.Duplicate}
+func enqueued(out v1.Enqueued, id string, r *Receipt) Enqueued {
+	e := Enqueued{JobID: out.JobID, LSN: out.LSN, Duplicate: out.Duplicate, Committed: r.Committed()}
 	if out.Duplicate && out.JobID != id {
 		e.Holder = out.JobID
 	}
@@ -48,6 +51,7 @@ type BatchEnqueued struct {
 	JobIDs     []string
 	LSN        string
 	Duplicates []string // those of JobIDs that were there already
+	Committed  Ack      // how safe it is: AckQuorum or AckObject
 }
 
 // EnqueueBatch adds all of the jobs, or none: also none if they are more than
@@ -61,8 +65,11 @@ func (c *Client) EnqueueBatch(ctx context.Context, jobs []NewJob) (BatchEnqueued
 	if err != nil {
 		return BatchEnqueued{}, local(op, err)
 	}
-	out, err := send[v1.BatchEnqueued](ctx, c, call{op: op, method: http.MethodPost, path: v1.PathJobsBatch, body: body, write: true, key: keyOf(ctx)})
-	return BatchEnqueued{JobIDs: out.JobIDs, LSN: out.LSN, Duplicates: out.Duplicates}, err
+	var r Receipt
+	out, err := send[v1.BatchEnqueued](ctx, c, call{
+		op: op, method: http.MethodPost, path: v1.PathJobsBatch, body: body, write: true, key: keyOf(ctx), own: &r,
+	})
+	return BatchEnqueued{JobIDs: out.JobIDs, LSN: out.LSN, Duplicates: out.Duplicates, Committed: r.Committed()}, err
 }
 
 // withIDs is a copy of the jobs in which each has an id: made here, it is the

@@ -40,7 +40,10 @@ func completeOne(ctx context.Context, c *client.Client, jobType, result string) 
 	jobs, err := c.Claim(ctx, client.ClaimOptions{Worker: "w1", Types: []string{jobType}, Wait: 10 * time.Second})
 	check(err)
 	for _, job := range jobs {
-		check(c.Complete(ctx, job.Lease(), jsontext.Value(result)))
+		err := c.Complete(ctx, job.Lease(), jsontext.Value(result))
+		if ctx.Err() == nil { // who waits for the job may be faster than this answer
+			check(err)
+		}
 	}
 }
 

@@ -46,7 +46,7 @@ func TestCallsGoToTheLeader(t *testing.T) {
 			t.Errorf("%s", r)
 		}
 	}
-	if got := c.header("Prefer"); got != "handling=strict" {
+	if got := c.header("Prefer"); got != "handling=strict, wait=1" { // a little less than the client's own 2 s
 		t.Errorf("Prefer: %s", got)
 	}
 }

@@ -41,6 +41,7 @@ type fakeCluster struct {
 	last    http.Header                          // of the last of these
 	answers map[string]string                    // fixed answers by path, for reads
 	keyed   map[string]keyedAnswer               // by idempotency key
+	level   string                               // how safe writes are said to be; "": as by an older server
 	// scripts are answers to writes by "METHOD path": to the n-th that takes
 	// effect. Their bodies are in bodies, under the same name.
 	scripts map[string]func(n int, body []byte) string
@@ -263,6 +264,9 @@ func (c *fakeCluster) decide(w http.ResponseWriter, r *http.Request, body []byte
 	c.index++
 	rec := httptest.NewRecorder()
 	rec.Header().Set(v1.HeaderLSN, c.lsn())
+	if c.level != "" {
+		rec.Header().Set(v1.HeaderCommitted, c.level)
+	}
 	c.apply(rec, r, body)
 	if key != "" && rec.Code/100 == 2 {
 		c.keyed[key] = keyedAnswer{request: request, rec: rec}

@@ -231,3 +231,36 @@ func TestReportsOfMany(t *testing.T) {
 		t.Errorf("%+v, %v", job, err)
 	}
 }
+
+// Whoever asks for the bucket gets it, over the death of the leader, and what
+// the answers say is so.
+func TestObjectAcksOverAFailover(t *testing.T) {
+	cluster, c := start(t, 3)
+	ctx := client.WithAck(bounded(t), client.AckObject)
+	const jobs = 30
+	results := make(chan client.Enqueued, jobs)
+	for i := range jobs {
+		go func() {
+			got, err := c.Enqueue(ctx, client.NewJob{ID: fmt.Sprintf("j%d", i), Type: "t"})
+			if err != nil {
+				t.Error(err)
+			}
+			results <- got
+		}()
+		if i == jobs/2 {
+			if err := cluster.KillLeader(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for range jobs {
+		got := <-results
+		if got.Committed != client.AckObject {
+			t.Errorf("%s is only %q", got.JobID, got.Committed)
+			continue
+		}
+		if at, err := c.WaitLSN(ctx, got.LSN, client.AckObject); err != nil || at.FlushedLSN == "0-0" {
+			t.Errorf("%s: %+v, %v", got.JobID, at, err)
+		}
+	}
+}

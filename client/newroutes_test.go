@@ -52,7 +52,7 @@ func TestHolderOfTheUniqueKey(t *testing.T) {
 	cl := c.client(nil)
 	c.script("POST /v1/jobs", `{"jobId":"other","lsn":"1-2","duplicate":true}`)
 	got, err := cl.Enqueue(bounded(t), NewJob{ID: "mine", Unique: Unique{Key: "k"}})
-	if want := (Enqueued{JobID: "other", LSN: "1-2", Duplicate: true, Holder: "other"}); err != nil || got != want {
+	if want := (Enqueued{JobID: "other", LSN: "1-2", Committed: AckQuorum, Duplicate: true, Holder: "other"}); err != nil || got != want {
 		t.Errorf("%+v, %v", got, err)
 	}
 	got, err = cl.Enqueue(bounded(t), NewJob{ID: "other"})
@@ -66,27 +66,28 @@ func keyedCalls(t *testing.T, cl *Client) map[string]func() error {
 	t.Helper()
 	ctx := bounded(t)
 	return map[string]func() error{
-		"POST /v1/jobs/j/cancel":   func() error { _, err := cl.Cancel(ctx, "j"); return err },
-		"POST /v1/jobs/j/retry":    func() error { _, err := cl.Retry(ctx, "j"); return err },
-		"DELETE /v1/jobs/j":        func() error { _, err := cl.Delete(ctx, "j"); return err },
-		"POST /v1/jobs/cancel":     func() error { _, err := cl.CancelMany(ctx, []string{"j"}); return err },
-		"POST /v1/jobs/retry":      func() error { _, err := cl.RetryMany(ctx, []string{"j"}); return err },
-		"POST /v1/jobs/delete":     func() error { _, err := cl.DeleteMany(ctx, []string{"j"}); return err },
-		"PATCH /v1/queues/q":       func() error { _, err := cl.SetQueue(ctx, "q", QueuePatch{}); return err },
-		"POST /v1/queues/q/pause":  func() error { _, err := cl.PauseQueue(ctx, "q"); return err },
-		"POST /v1/queues/q/resume": func() error { _, err := cl.ResumeQueue(ctx, "q"); return err },
-		"DELETE /v1/queues/q":      func() error { return cl.RemoveQueue(ctx, "q") },
-		"PUT /v1/crons/c":          func() error { _, err := cl.PutCron(ctx, "c", NewCron{Spec: "@daily"}); return err },
-		"POST /v1/crons/c/pause":   func() error { return cl.PauseCron(ctx, "c") },
-		"POST /v1/crons/c/resume":  func() error { _, err := cl.ResumeCron(ctx, "c"); return err },
-		"POST /v1/crons/c/trigger": func() error { _, err := cl.TriggerCron(ctx, "c"); return err },
-		"DELETE /v1/crons/c":       func() error { return cl.DeleteCron(ctx, "c") },
-		"POST /v1/batches":         func() error { _, err := cl.CreateBatch(ctx, NewBatch{}); return err },
-		"POST /v1/jobs/j/complete": func() error { return cl.Complete(ctx, Lease{JobID: "j"}, nil) },
-		"POST /v1/jobs/j/release":  func() error { return cl.Release(ctx, Lease{JobID: "j"}) },
-		"POST /v1/jobs/complete":   func() error { _, err := cl.CompleteBatch(ctx, "w", make([]Completion, 1)); return err },
-		"POST /v1/jobs/fail":       func() error { _, err := cl.FailBatch(ctx, "w", make([]FailedJob, 1)); return err },
-		"POST /v1/jobs/release":    func() error { _, err := cl.ReleaseBatch(ctx, "w", make([]Lease, 1)); return err },
+		"POST /v1/jobs/j/cancel":         func() error { _, err := cl.Cancel(ctx, "j"); return err },
+		"POST /v1/jobs/j/retry":          func() error { _, err := cl.Retry(ctx, "j"); return err },
+		"DELETE /v1/jobs/j":              func() error { _, err := cl.Delete(ctx, "j"); return err },
+		"POST /v1/jobs/cancel":           func() error { _, err := cl.CancelMany(ctx, []string{"j"}); return err },
+		"POST /v1/jobs/retry":            func() error { _, err := cl.RetryMany(ctx, []string{"j"}); return err },
+		"POST /v1/jobs/delete":           func() error { _, err := cl.DeleteMany(ctx, []string{"j"}); return err },
+		"PATCH /v1/queues/q":             func() error { _, err := cl.SetQueue(ctx, "q", QueuePatch{}); return err },
+		"POST /v1/queues/q/pause":        func() error { _, err := cl.PauseQueue(ctx, "q"); return err },
+		"POST /v1/queues/q/resume":       func() error { _, err := cl.ResumeQueue(ctx, "q"); return err },
+		"DELETE /v1/queues/q":            func() error { return cl.RemoveQueue(ctx, "q") },
+		"PUT /v1/crons/c":                func() error { _, err := cl.PutCron(ctx, "c", NewCron{Spec: "@daily"}); return err },
+		"POST /v1/crons/c/pause":         func() error { return cl.PauseCron(ctx, "c") },
+		"POST /v1/crons/c/resume":        func() error { _, err := cl.ResumeCron(ctx, "c"); return err },
+		"POST /v1/crons/c/trigger":       func() error { _, err := cl.TriggerCron(ctx, "c"); return err },
+		"DELETE /v1/crons/c":             func() error { return cl.DeleteCron(ctx, "c") },
+		"POST /v1/batches":               func() error { _, err := cl.CreateBatch(ctx, NewBatch{}); return err },
+		"POST /v1/jobs/j/complete":       func() error { return cl.Complete(ctx, Lease{JobID: "j"}, nil) },
+		"POST /v1/jobs/j/force-complete": func() error { return cl.ForceComplete(ctx, "j", nil) },
+		"POST /v1/jobs/j/release":        func() error { return cl.Release(ctx, Lease{JobID: "j"}) },
+		"POST /v1/jobs/complete":         func() error { _, err := cl.CompleteBatch(ctx, "w", make([]Completion, 1)); return err },
+		"POST /v1/jobs/fail":             func() error { _, err := cl.FailBatch(ctx, "w", make([]FailedJob, 1)); return err },
+		"POST /v1/jobs/release":          func() error { _, err := cl.ReleaseBatch(ctx, "w", make([]Lease, 1)); return err },
 	}
 }
 
@@ -162,12 +163,16 @@ func TestChanges(t *testing.T) {
 	cl := c.client(nil)
 	c.script("POST /v1/jobs/a%2Fb/cancel", `{"lsn":"1-1","status":"in_progress","cancel":true}`)
 	got, err := cl.Cancel(bounded(t), "a/b")
-	if want := (Change{JobID: "a/b", Stopping: true, Status: v1.StatusInProgress}); err != nil || got != want {
+	if want := (Change{JobID: "a/b", Stopping: true, Status: v1.StatusInProgress, LSN: "1-1", Committed: AckQuorum}); err != nil || got != want {
 		t.Errorf("%+v, %v", got, err)
 	}
 	c.script("POST /v1/jobs/retry", `{"count":1,"lsn":"1-1","results":[{"jobId":"a","status":"ok"},{"jobId":"b","status":"duplicate"},{"jobId":"c","status":"wrong_status"}]}`)
 	many, err := cl.RetryMany(bounded(t), []string{"a", "b", "c"})
-	want := []Change{{JobID: "a"}, {JobID: "b", Duplicate: true}, {JobID: "c", Tag: v1.TagWrongStatus}}
+	want := []Change{
+		{JobID: "a", LSN: "1-1", Committed: AckQuorum},
+		{JobID: "b", Duplicate: true, LSN: "1-1", Committed: AckQuorum},
+		{JobID: "c", Tag: v1.TagWrongStatus},
+	}
 	if err != nil || !slices.Equal(many, want) || c.body("POST /v1/jobs/retry") != `{"ids":["a","b","c"]}` {
 		t.Errorf("%+v, %v, %s", many, err, c.body("POST /v1/jobs/retry"))
 	}

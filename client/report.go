@@ -19,6 +19,14 @@ func (c *Client) Complete(ctx context.Context, l Lease, result jsontext.Value) e
 	return c.report(ctx, v1.ActionComplete, l, body, err)
 }
 
+// ForceComplete ends a job well whatever has become of it, and whoever holds it:
+// for repairs by hand. A worker has Complete, which tells it when its claim is
+// lost. A job that is completed already gets the other result.
+func (c *Client) ForceComplete(ctx context.Context, jobID string, result jsontext.Value) error {
+	body, err := encodeWith(v1.ForceComplete{}, "result", result)
+	return c.report(ctx, v1.ActionForceComplete, Lease{JobID: jobID}, body, err)
+}
+
 // Fail ends a claim badly. Repeated, it succeeds again.
 func (c *Client) Fail(ctx context.Context, l Lease, f Failure) error {
 	body, err := encode(v1.Fail{
@@ -56,7 +64,7 @@ func (c *Client) Progress(ctx context.Context, l Lease, p Progress) (Beat, error
 	if err != nil {
 		return Beat{}, local(op, err)
 	}
-	out, err := sendMaybe[v1.Reported](ctx, c, call{op: op, method: http.MethodPost, path: path, body: body, write: true})
+	out, err := sendMaybe[v1.Reported](ctx, c, call{op: op, method: http.MethodPost, path: path, body: body, write: true, passing: true})
 	return Beat{JobID: l.JobID, Cancel: out.Cancel}, err
 }
 
@@ -72,7 +80,7 @@ func (c *Client) report(ctx context.Context, action string, l Lease, body []byte
 	if err != nil {
 		return local(action, err)
 	}
-	k := call{op: action, method: http.MethodPost, path: path, body: body, write: true}
+	k := call{op: action, method: http.MethodPost, path: path, body: body, write: true, passing: action == v1.ActionHeartbeat}
 	if l.Token == 0 && action != v1.ActionHeartbeat {
 		k.key = ownKey(ctx)
 	}

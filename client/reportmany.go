@@ -24,7 +24,7 @@ func (c *Client) Heartbeat(ctx context.Context, worker string, leases []Lease) (
 	for i, l := range leases {
 		in.Jobs[i] = v1.Lease{JobID: l.JobID, Token: l.Token, Progress: l.Progress.wire()}
 	}
-	k := call{op: op, method: http.MethodPost, path: v1.PathHeartbeat, write: true}
+	k := call{op: op, method: http.MethodPost, path: v1.PathHeartbeat, write: true, passing: true}
 	return c.reportMany(ctx, k, in, len(leases))
 }
 

@@ -83,6 +83,8 @@ type Enqueued struct {
 	// JobID is the job's, or the one of the job that holds the unique key.
 	JobID string
 	LSN   string
+	// Committed is how safe it is: AckQuorum or AckObject.
+	Committed Ack
 	// Duplicate: nothing was added. The job was there already, or another holds
 	// its unique key.
 	Duplicate bool

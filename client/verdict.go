@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	v1 "osqueue/api/v1"
 )
 
 // outcome is what one attempt brought.
@@ -14,6 +16,8 @@ type outcome struct {
 	problem problem     // of an answer that is not 2xx
 	sent    bool        // the request, or a part of it, left for the server
 	err     error       // no answer, or one that cannot be read
+
+	bucketLeft time.Duration // of the time that the write may wait for the bucket
 }
 
 // problem is the part of an error's body that matters here.
@@ -80,7 +84,8 @@ func judgeFailure(o outcome, now time.Time) verdict {
 	case http.StatusInternalServerError:
 		v.again = v.unknown
 	case http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusGatewayTimeout:
-		v.again, v.moved = true, true
+		// No other node helps against a bucket that is behind.
+		v.again, v.moved = true, o.problem.tag != v1.TagFlushLag
 	default:
 		v.again = true
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
 	"strconv"
 	"time"
 
@@ -27,11 +29,7 @@ func (c *Client) WaitJob(ctx context.Context, id string, atMost time.Duration) (
 		ctx, cancel = context.WithTimeoutCause(ctx, atMost, ErrNotFinished)
 		defer cancel()
 	}
-	// A server that answers at once, with a job that goes on, is not asked in a
-	// tight loop.
-	asks := &backoff.ExponentialBackOff{
-		InitialInterval: 20 * time.Millisecond, RandomizationFactor: 0.2, Multiplier: 1.5, MaxInterval: time.Second,
-	}
+	asks := newAsks()
 	var job v1.Job
 	for {
 		began := time.Now()
@@ -51,6 +49,57 @@ func (c *Client) WaitJob(ctx context.Context, id string, atMost time.Duration) (
 	}
 }
 
+// WaitLSN waits until the write that was answered with that LSN has reached a
+// level, for as long as ctx lasts: AckObject is in the bucket, AckQuorum (also
+// AckDefault) is applied by the node that leads. The server holds each request
+// until then; a failover in between is only another request. If all nodes were lost
+// meanwhile, and the cluster came back from the bucket, the error has the tag
+// v1.TagLSNGone: the write may be lost, and is to be looked for, or sent again.
+func (c *Client) WaitLSN(ctx context.Context, lsn string, level Ack) (v1.LSNReached, error) {
+	const op = "wait for LSN"
+	if _, _, ok := parseLSN(lsn); !ok {
+		return v1.LSNReached{}, local(op, fmt.Errorf("%q is no LSN, which is term-index", lsn))
+	}
+	if err := checkAck(level); err != nil {
+		return v1.LSNReached{}, local(op, err)
+	}
+	if level == AckDefault {
+		level = AckQuorum
+	}
+	asks := newAsks()
+	for {
+		began := time.Now()
+		out, err := c.pollLSN(ctx, lsn, level, pollFor(ctx))
+		var late *Error
+		if err == nil || !errors.As(err, &late) || late.Tag != v1.TagTimeout {
+			return out, err
+		}
+		if !sleep(ctx, asks.NextBackOff()-time.Since(began)) {
+			late.Err = context.Cause(ctx)
+			return out, late
+		}
+	}
+}
+
+// pollLSN asks once; the answer may be v1.TagTimeout.
+func (c *Client) pollLSN(ctx context.Context, lsn string, level Ack, wait time.Duration) (v1.LSNReached, error) {
+	query := url.Values{
+		v1.ParamLevel: {string(level)}, v1.ParamWaitMs: {strconv.FormatInt(inMilliseconds(wait), 10)},
+	}
+	return send[v1.LSNReached](ctx, c, call{
+		op: "wait for LSN", method: http.MethodGet, path: v1.PathLSN + "/" + lsn + "/" + v1.ActionWait,
+		query: query, wait: wait, patient: true,
+	})
+}
+
+// newAsks keeps a server that answers at once, though there is nothing new, from
+// being asked in a tight loop.
+func newAsks() *backoff.ExponentialBackOff {
+	return &backoff.ExponentialBackOff{
+		InitialInterval: 20 * time.Millisecond, RandomizationFactor: 0.2, Multiplier: 1.5, MaxInterval: time.Second,
+	}
+}
+
 // pollFor is how long the next request may wait at the server. It ends a little
 // before ctx does, so that the last answer arrives.
 func pollFor(ctx context.Context) time.Duration {
@@ -58,8 +107,7 @@ func pollFor(ctx context.Context) time.Duration {
 	if !ok {
 		return waitPoll
 	}
-	left := time.Until(end)
-	return min(waitPoll, max(left-min(left/10, 500*time.Millisecond), time.Millisecond))
+	return min(waitPoll, max(within(time.Until(end)), time.Millisecond))
 }
 
 // pollJob returns the job when it has ended, or as it is after wait.

@@ -30,7 +30,7 @@ func (c *Client) RegisterWorker(ctx context.Context, info WorkerInfo) error {
 	if err != nil {
 		return local(op, err)
 	}
-	k := call{op: op, method: http.MethodPost, path: v1.PathWorkers, body: body, write: true}
+	k := call{op: op, method: http.MethodPost, path: v1.PathWorkers, body: body, write: true, passing: true}
 	return c.do(ctx, k, acknowledged[v1.WorkerAnswer])
 }
 

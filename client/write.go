@@ -23,7 +23,9 @@ func writeName[T any](ctx context.Context, c *Client, w named) (T, error) {
 	if method == "" {
 		method = http.MethodPost
 	}
-	return sendMaybe[T](ctx, c, c.write(ctx, w.op, method, path, w.body))
+	k := c.write(ctx, w.op, method, path, w.body)
+	k.own = w.own
+	return sendMaybe[T](ctx, c, k)
 }
 
 // named is a write about one thing with a name.
@@ -34,6 +36,7 @@ type named struct {
 	name   string
 	action string // "": none
 	body   []byte
+	own    *Receipt // may be nil
 }
 
 // writeDone is writeName for writes that answer nothing of interest.

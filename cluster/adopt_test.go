@@ -1,16 +1,21 @@
 package cluster
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"osqueue/fsm"
 	"osqueue/storage"
+	"osqueue/storage/fault"
+	"osqueue/storage/queuefile"
+	"osqueue/storage/recording"
 )
 
 // put writes the document as somebody else would.
@@ -102,4 +107,105 @@ func originalTenure(t *testing.T, data []byte) string {
 		t.Fatal(err)
 	}
 	return string(out)
+}
+
+// A leader that is deposed while it adopts a document, and elected again, must not
+// replace what its successor has answered in between.
+func TestAdoptionOfALostTerm(t *testing.T) {
+	l := newLab(t)
+	n := l.leader(l.start("n", 1, nil)...)
+	l.enqueue(n, "first")
+	l.eventually("the flush", func() bool { return l.document().Counts[fsm.Unclaimed] == 1 })
+	doc := l.document()
+	l.enqueue(n, "answered since")
+
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, adopt := range map[string]func() error{
+		"a candidacy that has ended": func() error { return n.adopt(ended, n.raft.CurrentTerm(), doc) },
+		"an earlier term":            func() error { return n.adopt(t.Context(), n.raft.CurrentTerm()-1, doc) },
+	} {
+		if err := adopt(); err == nil {
+			t.Errorf("%s: the document is adopted", name)
+		}
+		if n.Job("answered since") == nil {
+			t.Errorf("%s: a write that was answered is gone", name)
+		}
+	}
+}
+
+// The first sign of life in a document that was adopted is from when it was written,
+// not from before its base was: others must not take the broker for dead at once.
+func TestFirstHeartbeatAfterAnAdoption(t *testing.T) {
+	var mu sync.Mutex
+	var based, beat int64 // ms
+	l := newLab(t)
+	l.put(`{"broker":"192.0.2.7:80","brokerHeartbeat":1,"completedTotal":5,"jobs":[]}`)
+	slow := fault.New(recording.New(l.bucket, func(e recording.Entry) {
+		mu.Lock()
+		defer mu.Unlock()
+		switch doc, err := queuefile.Decode(e.Data); {
+		case strings.HasSuffix(e.Key, "/manifest.json"):
+			based = time.Now().UnixMilli()
+		case e.Key == DocumentKey && e.How == recording.Replaced && err == nil && beat == 0:
+			beat = doc.BrokerHeartbeat
+		}
+	}), 1)
+	slow.Inject(fault.Rule{Kind: fault.Slow, KeyPrefix: "base/", Delay: 300 * time.Millisecond})
+	t.Cleanup(func() { _ = slow.Close() })
+	l.bucket = slow
+	l.leader(l.start("n", 1, nil)...)
+	mu.Lock()
+	defer mu.Unlock()
+	if based == 0 || beat < based {
+		t.Fatalf("the base was there at %d ms, and the first heartbeat is of %d", based, beat)
+	}
+}
+
+// A document that cannot be adopted, since nobody can go on from it, or because the
+// bucket has lost what it names, leaves the node a standby that says why.
+func TestDocumentThatCannotBeAdopted(t *testing.T) {
+	const head = `{"broker":"b:1","brokerHeartbeat":1,"completedTotal":0,%s"osqueue":{"format":%d,"lineage":"L","cluster":"B",` +
+		`"epoch":4,"node":"n9","address":"b:1","term":3,"index":%s,"write":"w","heartbeat":1}%s}`
+	const base = "base/L/3-8~3-8~0~A/manifest.json"
+	for reason, data := range map[string]string{
+		"no room left": fmt.Sprintf(head, `"jobs":[],`, 1, `"18446744073709551615"`, ""),
+		base:           fmt.Sprintf(head, "", 2, "8", `,"base":{"key":"`+base+`","lsn":"3-8","prev":"3-8"},"tail":{"after":"3-8","last":"3-8"}`),
+	} {
+		l := newLab(t)
+		l.put(data)
+		n := l.start("n", 1, nil)[0]
+		l.eventually("the reason", func() bool { return strings.Contains(n.Status().FenceReason, reason) })
+		if got := n.Status().Fence; got != FenceStandby {
+			t.Errorf("the node is %s", got)
+		}
+		n.stop()
+	}
+}
+
+// Jobs that somebody puts into a large document while nobody leads are in the queue
+// once somebody does, and not in the document any more.
+func TestJobsAddedToALargeDocument(t *testing.T) {
+	l := newLab(t)
+	large := func(c *Config) { c.Flush.InlineMax = 2 }
+	first := l.leader(l.start("a", 1, large)...)
+	l.enqueue(first, "kept")
+	l.eventually("a large document", func() bool { d := l.document(); return d.Large && d.Counts[fsm.Unclaimed] == 1 })
+	first.stop()
+	obj, err := l.bucket.Get(t.Context(), DocumentKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.put(strings.Replace(string(obj.Data), `"counts":`, `"jobs":[{"id":"by-hand","status":"unclaimed","payload":7}],"counts":`, 1))
+	next := l.leader(l.start("b", 1, large)...)
+	if j := next.Job("by-hand"); j == nil || string(j.Payload) != "7" || next.Job("kept") == nil {
+		t.Fatalf("jobs: %+v, %+v", j, next.Job("kept"))
+	}
+	l.eventually("the document without them", func() bool {
+		d := l.document()
+		return d.Large && len(d.Jobs) == 0 && d.Counts[fsm.Unclaimed] == 2
+	})
+	if next.Status().Fence != FenceActive {
+		t.Errorf("the node is %s", next.Status().Fence)
+	}
 }

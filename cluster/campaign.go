@@ -1,52 +1,55 @@
 package cluster
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/hashicorp/raft"
 
+	"osqueue/cluster/flush"
 	"osqueue/election"
 	"osqueue/fsm"
 	"osqueue/storage"
+	"osqueue/storage/archive"
 	"osqueue/storage/queuefile"
 )
 
-// bucketTimeout bounds each round of a campaign: one read and one write of the
-// document, and the settling of what stayed unknown.
+// bucketTimeout bounds one read or one write of the document in a campaign, and
+// the settling of what stayed unknown.
 const bucketTimeout = 10 * time.Second
 
 // campaign is one attempt to win the document (architecture: the fence). It
-// returns a reign, or how long to wait before the next attempt and why.
-func (n *Node) campaign(ctx context.Context) (*reign, time.Duration, error) {
+// returns a reign, or how long to wait before the next attempt and why. adopted is
+// the version of the document whose state this leadership has adopted; the
+// next attempt need not do it again.
+func (n *Node) campaign(ctx context.Context, adopted *storage.Version) (*reign, time.Duration, error) {
 	term, err := n.caughtUp(ctx)
 	if err != nil {
 		return nil, n.cfg.Flush.ConflictBackoff, err
 	}
 	n.setFence(FenceStandby, "reading the document in the bucket")
-	ctx, cancel := context.WithTimeout(ctx, bucketTimeout+applyTimeout)
-	defer cancel()
-	var adopted storage.Version
 	for {
-		seen, err := election.Read(ctx, n.cfg.Bucket, DocumentKey)
+		seen, err := n.readDocument(ctx)
 		if err != nil {
 			n.setFence(FenceStandby, err.Error())
 			return nil, time.Second, fmt.Errorf("read the document: %w", err)
 		}
-		me := n.candidacy(adopted)
-		now := max(time.Now().UnixMilli(), n.replica.meta().Now)
+		me := n.candidacy(*adopted)
+		now := n.nowMs()
 		d := election.Decide(seen, me, now, n.cfg.BrokerTimeout.Milliseconds())
 		switch d.Action {
 		case election.Create, election.TakeOver:
-			return n.takeOver(ctx, term, seen, me, now)
+			return n.takeOver(ctx, term, seen, me)
 		case election.Adopt:
-			if err := n.adopt(ctx, seen.Doc); err != nil {
+			if err := n.adopt(ctx, term, seen.Doc); err != nil {
+				n.setFence(FenceStandby, err.Error())
 				return nil, time.Second, fmt.Errorf("adopt the document: %w", err)
 			}
-			adopted = seen.Version
+			*adopted = seen.Version
 		case election.Refuse:
 			n.setFence(FenceRefused, d.Reason)
 			return nil, n.cfg.StandbyRetry, errors.New(d.Reason)
@@ -55,6 +58,15 @@ func (n *Node) campaign(ctx context.Context) (*reign, time.Duration, error) {
 			return nil, n.standbyWait(seen, now), errors.New(d.Reason)
 		}
 	}
+}
+
+// nowMs is the time, but never before that of the machine.
+func (n *Node) nowMs() int64 { return max(time.Now().UnixMilli(), n.replica.meta().Now) }
+
+func (n *Node) readDocument(ctx context.Context) (election.Observed, error) {
+	ctx, cancel := context.WithTimeout(ctx, bucketTimeout)
+	defer cancel()
+	return election.Read(ctx, n.cfg.Bucket, DocumentKey)
 }
 
 // candidacy describes this node to the election.
@@ -67,7 +79,9 @@ func (n *Node) candidacy(adopted storage.Version) election.Candidate {
 		Address:   n.cfg.HTTPAdvertise,
 		Cluster:   n.clusterID(),
 		Lineage:   m.Lineage,
+		Epoch:     m.Broker.Epoch,
 		LSN:       fsm.LSN{Term: n.raft.CurrentTerm() + m.TermBase, Index: m.LSN.Index},
+		Applied:   m.LSN,
 		Populated: m.Lineage != "" || counts != fsm.Counts{},
 		Adopted:   adopted,
 	}
@@ -82,9 +96,21 @@ func (n *Node) clusterID() string {
 	return firstClusterID(n.raft.GetConfiguration().Configuration())
 }
 
-func (n *Node) takeOver(ctx context.Context, term uint64, seen election.Observed, me election.Candidate, now int64) (*reign, time.Duration, error) {
+func (n *Node) takeOver(ctx context.Context, term uint64, seen election.Observed, me election.Candidate) (*reign, time.Duration, error) {
 	backoff := n.cfg.Flush.ConflictBackoff
-	fence, err := election.Acquire(ctx, n.cfg.Bucket, DocumentKey, seen, me, n.replica.freeze(), now)
+	if err := n.keepAdded(ctx, seen.Doc, seen.Raw); err != nil {
+		n.setFence(FenceStandby, err.Error())
+		return nil, time.Second, err
+	}
+	first, err := n.firstContent(ctx, seen, me)
+	if err != nil {
+		n.setFence(FenceStandby, err.Error())
+		return nil, time.Second, err
+	}
+	acquire, cancel := context.WithTimeout(ctx, bucketTimeout)
+	defer cancel()
+	now := n.nowMs() // not that of the decision: a base takes its time
+	fence, err := election.Acquire(acquire, n.cfg.Bucket, DocumentKey, seen, me, first, now)
 	if errors.Is(err, election.ErrConflict) {
 		return nil, backoff, err
 	}
@@ -92,11 +118,28 @@ func (n *Node) takeOver(ctx context.Context, term uint64, seen election.Observed
 		n.setFence(FenceStandby, err.Error())
 		return nil, time.Second, fmt.Errorf("take the document over: %w", err)
 	}
-	r, err := n.inaugurate(ctx, term, fence)
+	r, err := n.inaugurate(ctx, term, fence, first)
+	if err == nil {
+		err = r.takeIn(ctx, seen.Doc)
+	}
 	if err != nil {
 		return nil, backoff, err
 	}
 	return r, 0, nil
+}
+
+// firstContent is what the document is taken over with. For a large state that
+// the bucket does not have it takes a while.
+func (n *Node) firstContent(ctx context.Context, seen election.Observed, me election.Candidate) (*queuefile.Content, error) {
+	lineage := me.Lineage
+	if lineage == "" && seen.Doc != nil {
+		lineage = seen.Doc.Lineage()
+	}
+	if lineage == "" {
+		lineage = uuid.NewString()
+	}
+	adopted := me.Adopted != "" && me.Adopted == seen.Version
+	return flush.First(ctx, n.cfg.Flush, n.cfg.Bucket, lineage, seen.Doc, n.replica.freeze(), adopted)
 }
 
 // standbyWait is how long a standby sleeps: until the other's heartbeat would
@@ -110,35 +153,21 @@ func (n *Node) standbyWait(seen election.Observed, now int64) time.Duration {
 }
 
 // adopt replaces the cluster's state by the document's, on every node, through
-// raft. The adoption is a step of its own in the lineage's history: the LSN
-// goes on from the document's, so that no two states share one.
-func (n *Node) adopt(ctx context.Context, doc *queuefile.Document) error {
-	n.log.Info("adopting the document in the bucket", "lsn", doc.Meta.LSN, "jobs", len(doc.Jobs), "lineage", doc.Meta.Lineage)
-	doc.Meta.Cluster = n.clusterID()
-	doc.Meta.LSN.Index++
-	doc.Meta.TermBase = 0
-	if term := n.raft.CurrentTerm(); doc.Meta.LSN.Term > term {
-		doc.Meta.TermBase = doc.Meta.LSN.Term - term
-	}
-	m, err := doc.Machine()
+// raft. The adoption is a step of its own in the lineage's history, in a term of
+// its own: entries that the document's cluster had committed and nobody has any
+// more must not share an LSN with what comes now.
+func (n *Node) adopt(ctx context.Context, term uint64, doc *queuefile.Document) error {
+	n.log.Info("adopting the document in the bucket", "lsn", doc.Meta.LSN, "large", doc.Large, "lineage", doc.Meta.Lineage)
+	m, err := archive.Machine(ctx, n.cfg.Bucket, doc)
 	if err != nil {
 		return err
 	}
-	var buf bytes.Buffer
-	if err := m.View().Encode(&buf); err != nil {
-		return err
+	if jobs := n.unflushed(doc); len(jobs) > 0 {
+		refused := carryOver(m, jobs)
+		n.log.Warn("jobs that the bucket never got are taken along", "jobs", len(jobs), "refused", refused)
 	}
-	meta := &raft.SnapshotMeta{
-		Version: raft.SnapshotVersionMax,
-		Index:   doc.Meta.LSN.Index,
-		Term:    n.raft.CurrentTerm(),
-		Size:    int64(buf.Len()),
-	}
-	timeout := bucketTimeout
-	if deadline, ok := ctx.Deadline(); ok {
-		timeout = time.Until(deadline)
-	}
-	if err := n.raft.Restore(meta, &buf, timeout); err != nil {
+	flush.Adopt(m, n.clusterID(), term, n.replica.meta().LSN)
+	if err := n.restore(ctx, m.View(), term); err != nil {
 		return err
 	}
 	if doc.Header != nil && !doc.Overtaken {
@@ -146,6 +175,47 @@ func (n *Node) adopt(ctx context.Context, doc *queuefile.Document) error {
 	}
 	// An original broker has no successors to extend its leases for: what ran
 	// out while it was dead goes back to the queue, as it would under itself.
-	_, err = n.applyNow(ctx, newLeaderClock(time.Now, doc.Meta.Now).now())
+	_, err = n.applyNow(ctx, newLeaderClock(time.Now, m.Meta().Now).now())
 	return err
+}
+
+// restore gives every node the state v, if this node has led since the campaign began
+// in that term. It is encoded twice, for its size and then as it is read, because it
+// may not fit into memory another time.
+func (n *Node) restore(ctx context.Context, v *fsm.View, term uint64) error {
+	var size counter
+	if err := v.Encode(&size); err != nil {
+		return err
+	}
+	r, w := io.Pipe()
+	go func() { _ = w.CloseWithError(v.Encode(w)) }() // never fails
+	defer func() { _ = r.Close() }()                  // nor does this
+	meta := &raft.SnapshotMeta{
+		Version: raft.SnapshotVersionMax,
+		Index:   v.LSN().Index,
+		Term:    term,
+		Size:    int64(size),
+	}
+	// All that took its time, and what another leader has answered in the meantime is
+	// not in v.
+	if ctx.Err() != nil || n.raft.CurrentTerm() != term || n.raft.State() != raft.Leader {
+		return fmt.Errorf("leadership changed while the state was prepared: %w", ErrNotLeader)
+	}
+	timeout := restoreTimeout
+	if deadline, ok := ctx.Deadline(); ok {
+		timeout = time.Until(deadline)
+	}
+	return n.raft.Restore(meta, r, timeout)
+}
+
+// restoreTimeout bounds how long raft may take to give all nodes a new state.
+const restoreTimeout = 10 * time.Minute
+
+// counter counts what is written to it.
+type counter int64
+
+// Write implements io.Writer.
+func (c *counter) Write(p []byte) (int, error) {
+	*c += counter(len(p))
+	return len(p), nil
 }

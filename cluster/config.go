@@ -12,8 +12,11 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"osqueue/cluster/flush"
+	"osqueue/cluster/snapshot"
 	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
 	"osqueue/storage"
+	"osqueue/storage/cost"
 )
 
 // DocumentKey is the name of the document in the bucket.
@@ -64,9 +67,25 @@ type Config struct {
 	SnapshotInterval  time.Duration
 	TrailingLogs      uint64
 
-	Flush         flush.Config
-	BrokerTimeout time.Duration // silence after which a broker of another cluster is dead
-	StandbyRetry  time.Duration // how often a standby looks again
+	Flush flush.Config
+	// InboxInterval is the rest between two looks into the drop box, 0: it is not
+	// looked at. ReadJob makes the function that reads what is in there, by the
+	// leader's clock.
+	InboxInterval time.Duration
+	ReadJob       func(nowMs func() int64) func(id string, data []byte) (*fsmpb.Mutation, error)
+
+	// Account, if given, is what the bucket has cost so far, for Status.
+	Account func() cost.Sheet
+	// FlushInterval, if given, takes the place of Flush.Interval: a budget, for
+	// example, that is running out.
+	FlushInterval   func() time.Duration
+	MaxFlushLag     time.Duration // how far the bucket may be behind before writes are refused; 0: any
+	JournalBytes    int           // of entries that are kept in memory until the bucket has them
+	PITRWindow      time.Duration // how far back states can be restored
+	UploadInterval  time.Duration // least time between two uploads of raft's snapshots
+	CollectInterval time.Duration // between two looks for what nobody needs any more
+	BrokerTimeout   time.Duration // silence after which a broker of another cluster is dead
+	StandbyRetry    time.Duration // how often a standby looks again
 
 	// Bounds of the write path.
 	MaxEntryBytes   int // aim for one log entry; one larger mutation travels alone
@@ -105,6 +124,11 @@ func DefaultConfig() Config {
 		SnapshotInterval:  30 * time.Second,
 		TrailingLogs:      4 << 10,
 		Flush:             flush.DefaultConfig(),
+		MaxFlushLag:       5 * time.Minute,
+		JournalBytes:      64 << 20,
+		PITRWindow:        24 * time.Hour,
+		UploadInterval:    snapshot.DefaultUploadInterval,
+		CollectInterval:   10 * time.Minute,
 		BrokerTimeout:     10 * time.Second,
 		StandbyRetry:      10 * time.Second,
 		MaxEntryBytes:     512 << 10,
@@ -131,7 +155,24 @@ func (c *Config) Validate() error {
 		c.validateRaft(),
 		c.validateTimes(),
 		c.validateEvents(),
+		c.validateBucket(),
 	)
+}
+
+func (c *Config) validateBucket() error {
+	switch f := &c.Flush; {
+	case c.InboxInterval < 0 || c.InboxInterval > 0 && c.ReadJob == nil:
+		return errors.New("the drop box needs an interval that is not negative, and a reader of jobs")
+	case c.MaxFlushLag < 0 || c.PITRWindow < 0:
+		return errors.New("the largest lag of the bucket and the window of restores must not be negative")
+	case min(c.CollectInterval, c.UploadInterval) <= 0 || c.JournalBytes <= 0:
+		return errors.New("the intervals of collection and of uploads, and the size of the journal, must be positive")
+	case f.Interval <= 0 || min(f.InlineMax, f.TailMax, f.TailMin, f.TailRent, f.SegmentRaw, f.StepBytes, f.FoldAt, f.RefsMax) <= 0 || f.BaseMin < 0:
+		return errors.New("the interval and the bounds of flushes must be positive: start from the defaults")
+	case f.TailMin > f.TailMax || f.SegmentRaw > f.StepBytes || f.FoldAt >= f.RefsMax:
+		return errors.New("the bounds of flushes contradict each other: start from the defaults")
+	}
+	return nil
 }
 
 func (c *Config) validateEvents() error {

@@ -9,6 +9,7 @@ import (
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 	"osqueue/storage"
+	"osqueue/storage/queuefile"
 )
 
 // adoptEdit takes over what somebody wrote into our document by hand: it keeps
@@ -21,11 +22,55 @@ func (r *reign) adoptEdit(ctx context.Context, edit *election.ExternalEditError)
 		r.fence.Rebase(edit.Observed)
 		return nil
 	}
-	key := fmt.Sprintf("conflicts/%s-%s.json", r.node.replica.meta().LSN, randomID())
-	if w := r.node.cfg.Bucket.PutIfAbsent(ctx, key, edit.Raw); w.Outcome != storage.Committed {
+	if err := r.node.keepCopy(ctx, edit.Raw); err != nil {
+		return err
+	}
+	if err := r.takeInJobs(ctx, edit.Doc.Jobs); err != nil {
+		return err
+	}
+	r.fence.Rebase(edit.Observed)
+	return nil
+}
+
+// keepAdded keeps a copy of a large document to which somebody has added jobs,
+// before it is taken over.
+func (n *Node) keepAdded(ctx context.Context, doc *queuefile.Document, raw []byte) error {
+	if !hasAdded(doc) {
+		return nil
+	}
+	return n.keepCopy(ctx, raw)
+}
+
+// takeIn takes over what somebody has added to a large document before it was
+// taken over: such a document has no jobs of its own.
+func (r *reign) takeIn(ctx context.Context, doc *queuefile.Document) error {
+	if !hasAdded(doc) {
+		return nil
+	}
+	return r.takeInJobs(ctx, doc.Jobs)
+}
+
+func hasAdded(doc *queuefile.Document) bool { return doc != nil && doc.Large && len(doc.Jobs) > 0 }
+
+// keepCopy puts a document aside.
+func (n *Node) keepCopy(ctx context.Context, raw []byte) error {
+	key := fmt.Sprintf("conflicts/%s-%s.json", n.replica.meta().LSN, randomID())
+	if w := n.cfg.Bucket.PutIfAbsent(ctx, key, raw); w.Outcome != storage.Committed {
 		return fmt.Errorf("keep a copy as %s: %s: %w", key, w.Outcome, w.Err)
 	}
-	jobs := r.newJobs(edit.Doc.Jobs)
+	n.log.Warn("the document was changed by somebody else; new jobs are taken over, the rest is replaced", "copy", key)
+	return nil
+}
+
+// takeInJobs enqueues, through the log, those jobs that this cluster does not know.
+// While writes are refused, leases start afresh first: the entries let time pass.
+func (r *reign) takeInJobs(ctx context.Context, edited []*fsm.Job) error {
+	jobs := r.newJobs(edited)
+	if len(jobs) > 0 && r.gate.refusal() != nil {
+		if err := r.register(ctx); err != nil {
+			return err
+		}
+	}
 	for batch := range slices.Chunk(jobs, editBatch) {
 		c, err := r.proposals.Do(ctx, oneByOne(batch))
 		if err != nil {
@@ -34,13 +79,11 @@ func (r *reign) adoptEdit(ctx context.Context, edit *election.ExternalEditError)
 		for i, res := range c.results {
 			if err := res.Code.Err(); err != nil {
 				r.log.Error("a job that was put into the document by hand is refused; it is in the copy",
-					"job", batch[i].Id, "copy", key, "reason", err)
+					"job", batch[i].Id, "reason", err)
 			}
 		}
 	}
-	r.log.Warn("the document was changed by somebody else; new jobs were taken over, the rest is replaced",
-		"copy", key, "new_jobs", len(jobs))
-	r.fence.Rebase(edit.Observed)
+	r.log.Warn("jobs of a document that was changed by hand are in the queue", "new_jobs", len(jobs))
 	return nil
 }
 

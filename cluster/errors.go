@@ -1,6 +1,10 @@
 package cluster
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+	"time"
+)
 
 // Errors of a node. All but ErrUnknown mean that nothing was committed.
 var (
@@ -18,3 +22,27 @@ var (
 	// ErrClosed: the node is shutting down.
 	ErrClosed = errors.New("the node is shutting down")
 )
+
+// ErrFlushLag means that the bucket has been behind for too long, and that the
+// node takes no writes until it has caught up. A *FlushLagError says more.
+var ErrFlushLag = errors.New("the bucket is too far behind; writes are refused until it catches up")
+
+// FlushLagError is an ErrFlushLag with its figures.
+type FlushLagError struct {
+	Lag   time.Duration // age of the oldest write that the bucket does not have
+	Max   time.Duration // --max-flush-lag
+	Cause string        // why the last write to the bucket failed; "" if it is only slow
+}
+
+// Error says what the bucket lacks, and why.
+func (e *FlushLagError) Error() string {
+	s := fmt.Sprintf("the bucket is %v behind, at most %v are allowed (--max-flush-lag); writes are refused until it catches up",
+		e.Lag.Round(time.Second), e.Max)
+	if e.Cause != "" {
+		s += ": " + e.Cause
+	}
+	return s
+}
+
+// Unwrap makes it an ErrFlushLag.
+func (*FlushLagError) Unwrap() error { return ErrFlushLag }

@@ -84,7 +84,7 @@ const eventTextMax = 256
 
 // fill sets e to what happened. It is set in place: an entry may have many.
 func (e *Event) fill(ev *fsm.Event, id EventID, at int64) {
-	*e = Event{ID: id, At: at, Kind: ev.Kind, From: ev.From, Name: ev.Name}
+	*e = Event{ID: id, At: at, Kind: ev.Kind, From: ev.From, Name: ev.Name, Message: ev.Text}
 	j := ev.Job
 	if j == nil {
 		return

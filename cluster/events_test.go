@@ -90,6 +90,7 @@ func TestWhatEventsSay(t *testing.T) {
 	j = b.apply(claimOf("w", 1))[0].Jobs[0]
 	b.apply(completeOf(j))
 	b.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_RegisterWorker{RegisterWorker: &fsmpb.RegisterWorker{Name: "w"}}})
+	b.apply(announce(fsm.AnnounceBucketAway, "no route"))
 	events, _ := b.node.events.Since(EventID{}, 100)
 	var got []string
 	for _, e := range events {
@@ -102,7 +103,7 @@ func TestWhatEventsSay(t *testing.T) {
 	want := []string{
 		`0 >unclaimed 0  "" 0 0`, `0 unclaimed>in_progress 1 w "" 0 0`, `1 in_progress>in_progress 1 w "" 40 256`,
 		`0 in_progress>unclaimed 1  "no luck" 0 0`, `0 unclaimed>in_progress 2 w "" 0 0`, `0 in_progress>completed 2 w "" 0 0`,
-		`5 > 0 w "" 0 0`,
+		`5 > 0 w "" 0 0`, fmt.Sprintf(`%d > 0  "" 0 8`, fsm.BucketAway),
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Fatalf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

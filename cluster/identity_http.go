@@ -20,6 +20,7 @@ type Identity struct {
 	Empty       bool     `json:"empty"`   // was never part of a cluster
 	Applied     uint64   `json:"applied"` // raft index
 	Members     []string `json:"members"` // server ids
+	Cluster     string   `json:"cluster"` // as the log has it; "" before the first broker
 }
 
 func (i *Identity) member(serverID string) bool {
@@ -40,6 +41,7 @@ func (n *Node) Identity() Identity {
 		HTTPAddress: n.cfg.HTTPAdvertise,
 		Empty:       n.empty(),
 		Applied:     n.raft.AppliedIndex(),
+		Cluster:     n.replica.meta().Cluster,
 	}
 	for _, s := range n.raft.GetConfiguration().Configuration().Servers {
 		id.Members = append(id.Members, string(s.ID))
@@ -60,6 +62,7 @@ func (n *Node) PeerHandler() http.Handler {
 		writeJSON(w, http.StatusOK, n.Identity())
 	})
 	mux.HandleFunc("POST "+PeerPath+"join", n.serveJoin)
+	mux.HandleFunc("GET "+PeerPath+"history/{term}/{index}", n.serveHistory)
 	return mux
 }
 

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,8 @@ import (
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 	wal "github.com/hashicorp/raft-wal"
 	"go.etcd.io/bbolt"
+
+	"osqueue/cluster/snapshot"
 )
 
 // stores are what raft keeps on disk.
@@ -20,17 +23,17 @@ type stores struct {
 	log       raft.LogStore
 	stable    raft.StableStore
 	snapshots raft.SnapshotStore
+	kept      *snapshot.Store // the same; nil if nothing is kept on disk
 	close     func() error
 }
 
 const (
-	logCacheEntries   = 1024
-	snapshotsRetained = 2
-	boltLockTimeout   = 2 * time.Second
+	logCacheEntries = 1024
+	boltLockTimeout = 2 * time.Second
 )
 
 // openStores opens the log, guarded by a watchdog, and the snapshots.
-func openStores(cfg *Config, dog *watchdog) (*stores, error) {
+func openStores(cfg *Config, dog *watchdog, o snapshot.Options) (*stores, error) {
 	if cfg.RaftLog == RaftLogMemory {
 		mem := raft.NewInmemStore()
 		return &stores{log: mem, stable: mem, snapshots: raft.NewInmemSnapshotStore(), close: func() error { return nil }}, nil
@@ -44,11 +47,25 @@ func openStores(cfg *Config, dog *watchdog) (*stores, error) {
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	snapshots, err := raft.NewFileSnapshotStoreWithLogger(cfg.DataDir, snapshotsRetained, cfg.Logger.Named("snapshot"))
+	snapshots, err := snapshot.New(o)
+	if err == nil {
+		err = prepare(snapshots, cached)
+	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open the snapshots under %s: %w", cfg.DataDir, err), db.Close())
 	}
-	return &stores{log: cached, stable: guarded, snapshots: snapshots, close: db.Close}, nil
+	return &stores{log: cached, stable: guarded, snapshots: snapshots, kept: snapshots, close: db.Close}, nil
+}
+
+// prepareTimeout bounds how long a node with a damaged snapshot looks for another
+// one in the bucket before it gives up.
+const prepareTimeout = 5 * time.Minute
+
+// prepare makes sure that raft can start from what is on the disk.
+func prepare(s *snapshot.Store, logs raft.LogStore) error {
+	ctx, cancel := context.WithTimeout(context.Background(), prepareTimeout)
+	defer cancel()
+	return s.Prepare(ctx, logs)
 }
 
 // logDB is what both raft-boltdb and raft-wal are.
@@ -95,6 +112,13 @@ type guardedLog struct {
 	raft.LogStore
 	raft.StableStore
 	dog *watchdog
+}
+
+// IsMonotonic implements raft.MonotonicLogStore: raft must know when it has to
+// clear a log that takes no gaps.
+func (g *guardedLog) IsMonotonic() bool {
+	m, ok := g.LogStore.(raft.MonotonicLogStore)
+	return ok && m.IsMonotonic()
 }
 
 // StoreLog implements raft.LogStore.

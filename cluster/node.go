@@ -13,6 +13,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
+	"osqueue/cluster/flush"
+	"osqueue/cluster/inbox"
 	"osqueue/fsm"
 	"osqueue/internal/groupcommit"
 )
@@ -30,9 +32,13 @@ type Node struct {
 	ready   *readyHub
 	ends    *endHub
 	events  *History
+	journal *flush.Journal
+	inbox   *inbox.Box    // nil: there is none
+	mend    chan struct{} // signals that a snapshot on the disk is damaged
 	reads   *groupcommit.Batcher[struct{}, struct{}]
 	started time.Time
 
+	kept  atomic.Pointer[fsm.LSN]    // up to where no leader needs the log for the bucket
 	named atomic.Bool                // a peer's configuration has this server
 	reign atomic.Pointer[reign]      // set while this node answers writes
 	fence atomic.Pointer[fenceState] // what Status shows of the fence
@@ -65,12 +71,15 @@ func Open(cfg Config) (*Node, error) {
 		leave:   make(chan struct{}),
 		gone:    make(chan struct{}),
 		fatal:   make(chan error, 1),
+		mend:    make(chan struct{}, 1),
 	}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
-	n.replica = newReplica(n.die)
+	n.journal = flush.NewJournal(cfg.JournalBytes)
+	n.replica = newReplica(n.journal, n.die)
 	n.ready = newReadyHub(n.replica)
 	n.ends = newEndHub()
 	n.events = NewHistory(cfg.EventsKept)
+	n.openInbox()
 	n.replica.changed, n.replica.restored = n.changed, n.restored
 	n.fence.Store(&fenceState{state: FenceFollower})
 	if err := n.openRaft(); err != nil {
@@ -90,11 +99,15 @@ func (n *Node) openRaft() (err error) {
 			return fmt.Errorf("make the data directory: %w", err)
 		}
 	}
+	fresh := !n.cfg.HasRun()
 	if n.id, err = loadServerID(&n.cfg); err != nil {
 		return err
 	}
+	if fresh {
+		n.seed()
+	}
 	dog := &watchdog{limit: n.cfg.LogStallLimit, bite: n.die}
-	if n.stores, err = openStores(&n.cfg, dog); err != nil {
+	if n.stores, err = openStores(&n.cfg, dog, n.snapshotOptions()); err != nil {
 		return err
 	}
 	if n.net, err = n.listen(); err != nil {
@@ -107,6 +120,10 @@ func (n *Node) openRaft() (err error) {
 	}
 	n.wg.Go(func() { votes.relay(n.mayVote, n.ctx.Done()) })
 	n.wg.Go(func() { dog.run(n.ctx.Done()) })
+	if s := n.stores.kept; s != nil {
+		n.wg.Go(func() { s.Run(n.ctx) })
+		n.wg.Go(n.mendSnapshots)
+	}
 	return nil
 }
 

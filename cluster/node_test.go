@@ -266,23 +266,49 @@ func TestSecondClusterWaitsThenAdopts(t *testing.T) {
 	}
 }
 
+// A job whose lease has run out can be claimed at once: no claim is sent away because
+// the entry that lets time pass is still under way.
+func TestAJobIsReadyWhenItsLeaseIsOver(t *testing.T) {
+	l := newLab(t)
+	n := l.leader(l.start("n", 1, func(c *Config) { c.Settings.LeaseMs = 50; c.Settings.MaxAttempts = 1000 })...)
+	l.enqueue(n, "a")
+	for range 20 {
+		l.eventually("the job to be ready", func() bool { return n.Ready(nil) })
+		res, _, err := n.Propose(t.Context(), &fsmpb.Mutation{Op: &fsmpb.Mutation_Claim{Claim: &fsmpb.Claim{Worker: "w", Max: 1}}})
+		if err != nil || len(res.Jobs) != 1 {
+			t.Fatalf("claimed %v: %v", res.Jobs, err)
+		}
+		for over := false; !over; {
+			over = n.Now() > res.Jobs[0].Heartbeat+50
+			if over && !n.Ready(nil) {
+				t.Fatal("its lease is over, and it is not ready")
+			}
+		}
+	}
+}
+
+// edit puts a job into the document by hand.
+func (l *lab) edit(id string) {
+	l.t.Helper()
+	l.eventually("the edit to be stored", func() bool {
+		obj, err := l.bucket.Get(l.t.Context(), DocumentKey)
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		const at = `"jobs":[`
+		data := string(obj.Data)
+		i := indexOf(data, at) + len(at)
+		data = data[:i] + `{"id":"` + id + `","status":"unclaimed","payload":7,"createdAt":1,"attempts":0,"tags":["x"]},` + data[i:]
+		return l.bucket.PutIfMatch(l.t.Context(), DocumentKey, []byte(data), obj.Version).Outcome == storage.Committed
+	})
+}
+
 func TestEditByHandIsAdopted(t *testing.T) {
 	l := newLab(t)
 	n := l.leader(l.start("n", 1, nil)...)
 	l.enqueue(n, "a")
 	l.eventually("job a in the bucket", func() bool { return len(l.document().Jobs) == 1 })
-	edit := func() bool {
-		obj, err := l.bucket.Get(t.Context(), DocumentKey)
-		if err != nil {
-			t.Fatal(err)
-		}
-		const at = `"jobs":[`
-		data := string(obj.Data)
-		i := indexOf(data, at) + len(at)
-		data = data[:i] + `{"id":"by-hand","status":"unclaimed","payload":7,"createdAt":1,"attempts":0,"tags":["x"]},` + data[i:]
-		return l.bucket.PutIfMatch(t.Context(), DocumentKey, []byte(data), obj.Version).Outcome == storage.Committed
-	}
-	l.eventually("the edit to be stored", edit)
+	l.edit("by-hand")
 	l.eventually("the edited job", func() bool { return n.Job("by-hand") != nil })
 	if n.Job("a") == nil {
 		t.Fatal("job a is lost")

@@ -31,15 +31,27 @@ const entryMax = 16 << 20
 // Propose commits one mutation and returns the machine's answer. Only the
 // active leader can; the errors are those of this package.
 func (n *Node) Propose(ctx context.Context, m *fsmpb.Mutation) (fsm.Result, fsm.LSN, error) {
+	results, lsn, err := n.proposeAll(ctx, proposal{m})
+	if err != nil {
+		return fsm.Result{}, fsm.LSN{}, err
+	}
+	return results[0], lsn, nil
+}
+
+// proposeAll commits mutations in one entry.
+func (n *Node) proposeAll(ctx context.Context, ms []*fsmpb.Mutation) ([]fsm.Result, fsm.LSN, error) {
 	r := n.reign.Load()
 	if r == nil {
-		return fsm.Result{}, fsm.LSN{}, ErrNotLeader
+		return nil, fsm.LSN{}, ErrNotLeader
 	}
-	c, err := r.proposals.Do(ctx, proposal{m})
+	if refused := r.gate.refusal(); refused != nil {
+		return nil, fsm.LSN{}, refused
+	}
+	c, err := r.proposals.Do(ctx, ms)
 	if err != nil {
-		return fsm.Result{}, fsm.LSN{}, proposalError(err)
+		return nil, fsm.LSN{}, proposalError(err)
 	}
-	return c.results[0], c.lsn, nil
+	return c.results, c.lsn, nil
 }
 
 func (n *Node) newProposer(clock *leaderClock) *groupcommit.Batcher[proposal, committed] {
@@ -65,7 +77,7 @@ func (p proposal) size() int {
 
 // propose hands one log entry to raft; the wait brings its results.
 func (n *Node) propose(ctx context.Context, clock *leaderClock, batch []proposal) groupcommit.Wait[committed] {
-	entry := newEntry(clock.now())
+	entry := n.newEntry(clock.now())
 	for _, p := range batch {
 		entry.Mutations = append(entry.Mutations, p...)
 	}
@@ -86,9 +98,15 @@ func (n *Node) propose(ctx context.Context, clock *leaderClock, batch []proposal
 	}
 }
 
-// newEntry has what every entry gets from the leader: the time, and the dice
-// that all nodes see fall alike.
-func newEntry(nowMs int64) *fsmpb.Batch { return &fsmpb.Batch{NowMs: nowMs, Random: rand.Uint64()} }
+// newEntry has what every entry gets from the leader: the time, the dice that all
+// nodes see fall alike, and what they need not keep for the bucket any more.
+func (n *Node) newEntry(nowMs int64) *fsmpb.Batch {
+	b := &fsmpb.Batch{NowMs: nowMs, Random: rand.Uint64()}
+	if kept := n.kept.Load(); kept != nil {
+		b.FlushedTerm, b.FlushedIndex = kept.Term, kept.Index
+	}
+	return b
+}
 
 // share deals the results of an entry out to the callers.
 func share(a *applied, batch []proposal) []committed {
@@ -141,7 +159,7 @@ func proposalError(err error) error {
 // applyNow proposes one entry outside of group commit, for the reign's own
 // needs.
 func (n *Node) applyNow(ctx context.Context, nowMs int64, ms ...*fsmpb.Mutation) (*applied, error) {
-	entry := newEntry(nowMs)
+	entry := n.newEntry(nowMs)
 	entry.Mutations = ms
 	data, err := fsm.EncodeEntry(entry)
 	if err != nil {

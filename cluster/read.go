@@ -73,14 +73,10 @@ func (n *Node) Document(ctx context.Context) ([]byte, error) {
 	}
 	v := n.replica.freeze()
 	m := v.Meta()
-	return queuefile.Encode(v, queuefile.Header{
-		Format:    queuefile.Format,
-		Lineage:   m.Lineage,
-		Cluster:   m.Cluster,
-		Epoch:     m.Broker.Epoch,
-		Node:      m.Broker.Node,
-		Term:      m.LSN.Term,
-		Index:     m.LSN.Index,
-		Heartbeat: m.Now,
+	return queuefile.Encode(queuefile.Inline(v), queuefile.Header{
+		Lineage: m.Lineage,
+		Cluster: m.Cluster,
+		Epoch:   m.Broker.Epoch,
+		Node:    m.Broker.Node,
 	}, m.Broker.Address, m.Now), nil
 }

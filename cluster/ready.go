@@ -57,7 +57,7 @@ func (n *Node) WaitReady(ctx context.Context, types []string) error {
 	}
 	s := n.ready.sleep(types)
 	defer n.ready.forget(s)
-	if n.Ready(types) {
+	if n.holdsReady(types) {
 		return nil
 	}
 	select {
@@ -70,8 +70,25 @@ func (n *Node) WaitReady(ctx context.Context, types []string) error {
 	}
 }
 
-// Ready reports whether a claim of these types would find a job now.
-func (n *Node) Ready(types []string) (ready bool) {
+// Ready reports whether a claim of these types would find a job now, or may find one
+// because something has fallen due, a lease or a schedule: an entry lets time pass
+// first, and the one that does so by itself may be on its way still.
+func (n *Node) Ready(types []string) bool {
+	r := n.reign.Load()
+	if r == nil || r.gate.refusal() != nil {
+		return n.holdsReady(types)
+	}
+	now := r.clock.now()
+	var ready bool
+	n.replica.read(func(m *fsm.Machine) {
+		at, ok := m.NextDeadline()
+		ready = m.Ready(types) || ok && at <= now
+	})
+	return ready
+}
+
+// holdsReady reports whether a job of these types waits to be claimed.
+func (n *Node) holdsReady(types []string) (ready bool) {
 	n.replica.read(func(m *fsm.Machine) { ready = m.Ready(types) })
 	return ready
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"osqueue/cluster/flush"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 )
@@ -24,7 +25,7 @@ type bench struct {
 
 func newBench(t *testing.T, events int) *bench {
 	t.Helper()
-	n := &Node{replica: newReplica(func(err error) { t.Error(err) })}
+	n := &Node{replica: newReplica(flush.NewJournal(1<<20), func(err error) { t.Error(err) })}
 	n.ctx, n.cancel = context.WithCancel(t.Context())
 	t.Cleanup(n.cancel)
 	n.ready, n.ends, n.events = newReadyHub(n.replica), newEndHub(), NewHistory(events)

@@ -16,6 +16,8 @@ import (
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 	"osqueue/internal/groupcommit"
+	"osqueue/storage"
+	"osqueue/storage/queuefile"
 )
 
 // reign is one time as the active leader. It exists from the moment the
@@ -30,6 +32,9 @@ type reign struct {
 
 	proposals *groupcommit.Batcher[proposal, committed]
 	flusher   *flush.Flusher
+	drafter   *flush.Drafter
+	written   atomic.Pointer[written]
+	gate      gate
 
 	deadline atomic.Int64  // what the ticker waits for, ms
 	earlier  chan struct{} // signals that the deadline moved nearer
@@ -81,8 +86,9 @@ func (n *Node) startCandidacy() (end func()) {
 func (n *Node) candidate(ctx context.Context) {
 	defer n.setFence(FenceFollower, "")
 	n.setFence(FenceStandby, "catching up with the log")
+	var adopted storage.Version
 	for ctx.Err() == nil {
-		r, wait, err := n.campaign(ctx)
+		r, wait, err := n.campaign(ctx, &adopted)
 		switch {
 		case r != nil:
 			err = r.run(ctx)
@@ -119,7 +125,9 @@ func (n *Node) caughtUp(ctx context.Context) (term uint64, err error) {
 
 // inaugurate starts a reign: it registers the broker through the log, which
 // extends all leases, and opens the write path.
-func (n *Node) inaugurate(ctx context.Context, term uint64, fence *election.Fence) (*reign, error) {
+func (n *Node) inaugurate(
+	ctx context.Context, term uint64, fence *election.Fence, first *queuefile.Content,
+) (*reign, error) {
 	meta := n.replica.meta()
 	r := &reign{
 		node:    n,
@@ -130,29 +138,42 @@ func (n *Node) inaugurate(ctx context.Context, term uint64, fence *election.Fenc
 		over:    make(chan struct{}),
 		earlier: make(chan struct{}, 1),
 	}
-	register := &fsmpb.Mutation{Op: &fsmpb.Mutation_RegisterBroker{RegisterBroker: &fsmpb.RegisterBroker{
-		Node:     n.cfg.Name,
-		Address:  n.cfg.HTTPAdvertise,
-		Epoch:    fence.Epoch(),
-		Cluster:  n.clusterID(),
-		Lineage:  fence.Lineage(),
-		Settings: n.cfg.Settings.ToPB(),
-	}}}
-	a, err := n.applyNow(ctx, r.clock.now(), register)
-	if err != nil {
-		return nil, fmt.Errorf("register as broker: %w", err)
-	}
-	if err := a.results[0].Code.Err(); err != nil {
-		return nil, fmt.Errorf("register as broker: %w", err)
+	if err := r.register(ctx); err != nil {
+		return nil, err
 	}
 	r.proposals = n.newProposer(r.clock)
-	r.flusher = flush.New(n.cfg.Flush, fence, flush.Effects{
-		View:  n.replica.freeze,
-		LSN:   func() fsm.LSN { return n.replica.meta().LSN },
-		NowMs: r.clock.now,
-		Adopt: r.adoptEdit,
+	r.drafter = flush.NewDrafter(n.cfg.Flush, n.cfg.Bucket, fence.Lineage(), first, n.journal, n.replica.freeze, r.log)
+	r.flusher = flush.New(n.cfg.Flush, fence, r.drafter, flush.Effects{
+		LSN:      func() fsm.LSN { return n.replica.meta().LSN },
+		NowMs:    r.clock.now,
+		Interval: n.flushInterval,
+		Adopt:    r.adoptEdit,
+		Wrote:    r.wrote,
 	}, r.log)
 	return r, nil
+}
+
+// register makes this node the broker, through the log. All leases and workers
+// count anew from there.
+func (r *reign) register(ctx context.Context, more ...*fsmpb.Mutation) error {
+	n := r.node
+	op := &fsmpb.RegisterBroker{
+		Node:     n.cfg.Name,
+		Address:  n.cfg.HTTPAdvertise,
+		Epoch:    r.fence.Epoch(),
+		Cluster:  n.clusterID(),
+		Lineage:  r.fence.Lineage(),
+		Settings: n.cfg.Settings.ToPB(),
+	}
+	first := &fsmpb.Mutation{Op: &fsmpb.Mutation_RegisterBroker{RegisterBroker: op}}
+	a, err := n.applyNow(ctx, r.clock.now(), append([]*fsmpb.Mutation{first}, more...)...)
+	if err == nil {
+		err = a.results[0].Code.Err()
+	}
+	if err != nil {
+		return fmt.Errorf("register as broker: %w", err)
+	}
+	return nil
 }
 
 // run answers writes until ctx ends (nil) or the document is lost (why).
@@ -161,9 +182,13 @@ func (r *reign) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() { r.passTime(ctx) })
+	wg.Go(func() { r.collect(ctx) })
+	if n.inbox != nil {
+		wg.Go(func() { n.inbox.Run(ctx) })
+	}
 	n.reign.Store(r)
 	n.setFence(FenceActive, "")
-	r.flusher.Changed(n.replica.meta().Now)
+	r.flusher.Changed()
 	r.log.Info("this node is the active leader", "term", r.term, "epoch", r.fence.Epoch())
 
 	err := r.flusher.Run(ctx)
@@ -172,6 +197,8 @@ func (r *reign) run(ctx context.Context) error {
 	cancel()
 	close(r.over)
 	wg.Wait()
+	defer r.drafter.Close()
+	defer r.flusher.Close()
 	if err != nil {
 		r.proposals.Close()
 		return err
@@ -204,7 +231,7 @@ const finalFlushTimeout = time.Second
 
 // changed is told of every applied entry, under the replica's lock.
 func (r *reign) changed(m *fsm.Machine) {
-	r.flusher.Changed(m.Meta().Now)
+	r.flusher.Changed()
 	if at, ok := m.NextDeadline(); ok && at < r.deadline.Load() {
 		select {
 		case r.earlier <- struct{}{}:
@@ -228,6 +255,9 @@ func (r *reign) passTime(ctx context.Context) {
 	crons := &fires{reign: r}
 	for {
 		due, stop := r.nextDeadline()
+		if r.gate.refusal() != nil {
+			due = nil // nobody can report now: nothing may run out
+		}
 		select {
 		case <-ctx.Done():
 			stop()
@@ -240,6 +270,7 @@ func (r *reign) passTime(ctx context.Context) {
 		case <-r.earlier:
 		case <-rouse.C:
 			r.node.ready.rouse()
+			r.watchBucket(ctx)
 		}
 		stop()
 	}

@@ -7,7 +7,10 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"osqueue/cluster/flush"
 	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+	"osqueue/storage/archive"
 )
 
 // replica is raft's view of the machine: a thin adapter that serialises
@@ -16,6 +19,7 @@ type replica struct {
 	fatal    func(error)         // ends the node; it must not go on applying
 	changed  func(*fsm.Machine)  // told of each entry, under the lock: must be quick
 	restored func(*fsm.Machine)  // told of a new state, under the lock
+	journal  *flush.Journal      // of what is applied
 	mu       sync.RWMutex        // guards all below
 	machine  *fsm.Machine        //
 	view     *fsm.View           // of the machine as it is, or nil
@@ -25,11 +29,12 @@ type replica struct {
 
 type waiter struct{ done chan struct{} }
 
-func newReplica(fatal func(error)) *replica {
+func newReplica(journal *flush.Journal, fatal func(error)) *replica {
 	return &replica{
 		fatal:    fatal,
 		changed:  func(*fsm.Machine) {},
 		restored: func(*fsm.Machine) {},
+		journal:  journal,
 		machine:  fsm.New(),
 		waiters:  make(map[*waiter]fsm.LSN),
 	}
@@ -71,8 +76,19 @@ func (r *replica) apply(l *raft.Log) *applied {
 	r.view = nil
 	r.changed(r.machine)
 	lsn := r.machine.Meta().LSN
+	r.record(batch, archive.Entry{LSN: lsn, At: r.machine.Meta().Now, Data: l.Data})
 	r.wakeLocked(lsn)
 	return &applied{results: results, lsn: lsn}
+}
+
+// record keeps an entry until it is certain to be in the bucket.
+func (r *replica) record(b *fsmpb.Batch, e archive.Entry) {
+	r.journal.Append(e)
+	if b.FlushedIndex != 0 {
+		flushed := fsm.LSN{Term: b.FlushedTerm, Index: b.FlushedIndex}
+		r.journal.Flushed(flushed)
+		r.journal.Trim(flushed)
+	}
 }
 
 // Snapshot implements raft.FSM. It blocks Apply for microseconds.
@@ -91,6 +107,7 @@ func (r *replica) Restore(rc io.ReadCloser) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.machine, r.view, r.broken = m, nil, nil
+	r.journal.Reset(m.Meta().LSN)
 	r.restored(m)
 	r.wakeLocked(m.Meta().LSN)
 	return nil

@@ -66,23 +66,39 @@ func (n *Node) Status() Status {
 	s.Fence, s.FenceReason = f.state, f.reason
 	n.describeFlush(&s)
 	n.describeRaft(&s)
+	if n.stores.kept != nil {
+		s.Snapshots = n.stores.kept.Status()
+	}
+	if n.inbox != nil {
+		s.Inbox = n.inbox.Stats()
+	}
+	if n.cfg.Account != nil {
+		s.Bucket = n.cfg.Account()
+	}
 	return s
 }
 
-// describeFlush fills in what the bucket has. Only the active leader knows.
+// describeFlush fills in what the bucket has. The active leader knows; the others
+// have heard of it with the newest entry.
 func (n *Node) describeFlush(s *Status) {
+	s.FlushedLSN = n.journal.FlushedLSN()
+	lag := n.journal.Lag()
+	s.LagEntries, s.LagBytes = lag.Entries, lag.Bytes
+	s.MaxFlushLagMs = n.cfg.MaxFlushLag.Milliseconds()
 	r := n.reign.Load()
 	if r == nil {
 		return
 	}
-	s.FlushedLSN = r.flusher.Flushed()
-	if s.LSN.Index > s.FlushedLSN.Index {
-		s.LagEntries = s.LSN.Index - s.FlushedLSN.Index
-	}
-	if at := r.flusher.DirtyAt(); at != 0 && s.LagEntries > 0 {
-		s.LagMs = max(r.clock.now()-at, 0)
-	}
+	s.LagMs = r.lag().Milliseconds()
 	s.FlushError = r.flusher.Failing()
+	if refused := r.gate.refusal(); refused != nil {
+		s.Refusing = refused.Error()
+	}
+	s.FlushIntervalMs = n.flushInterval().Milliseconds()
+	if d := r.written.Load(); d != nil {
+		s.DocumentBytes, s.DocumentForm = d.bytes, d.form
+		s.BaseLSN, s.ArchiveLSN, s.LogBytes = d.base, d.archive, d.log
+	}
 }
 
 func (n *Node) describeRaft(s *Status) {

@@ -1,6 +1,11 @@
 package cluster
 
-import "osqueue/fsm"
+import (
+	"osqueue/cluster/inbox"
+	"osqueue/cluster/snapshot"
+	"osqueue/fsm"
+	"osqueue/storage/cost"
+)
 
 // The fence states of a node, as shown in Status.
 const (
@@ -9,6 +14,12 @@ const (
 	FenceActive   = "active"   // owns the document; answers writes
 	FenceFenced   = "fenced"   // another broker took the document over
 	FenceRefused  = "refused"  // the document belongs to a lineage that this cluster must not touch
+)
+
+// The forms of the document.
+const (
+	FormInline  = "inline"  // the state is in it
+	FormArchive = "archive" // the state is in a base and a log
 )
 
 // Status is a node's view of itself and of its cluster, at one moment. Times
@@ -26,8 +37,23 @@ type Status struct {
 	LSN           fsm.LSN // of the newest applied entry
 	FlushedLSN    fsm.LSN // of the newest entry known to be in queue.json
 	LagEntries    uint64  // applied but not flushed
+	LagBytes      int64   // of these entries
 	LagMs         int64   // age of the oldest entry that is not flushed
 	FlushError    string  // why the last flush did not succeed; "" when it did
+	MaxFlushLagMs int64   // lag from which writes are refused; 0: none
+	Refusing      string  // why writes are refused; "" when they are not
+
+	// Of the document, as this node wrote it; only on the active leader.
+	FlushIntervalMs int64           // least time between two flushes, now
+	DocumentBytes   int             // 0: not written yet
+	DocumentForm    string          // FormInline or FormArchive
+	BaseLSN         fsm.LSN         // of the newest base
+	ArchiveLSN      fsm.LSN         // up to where the log is in the bucket
+	LogBytes        int64           // of the log behind the base
+	Snapshots       snapshot.Status // of raft
+	Inbox           inbox.Stats     // of the drop box
+
+	Bucket        cost.Sheet // requests and what they cost, since this process started
 	Epoch         uint64
 	Fence         string // one of the Fence constants
 	FenceReason   string // why, when it is not active or follower

@@ -16,6 +16,7 @@ import (
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 	"osqueue/storage/fault"
+	"osqueue/storage/queuefile"
 )
 
 // ensemble is what raft would be: one log for its nodes, with one leader at a
@@ -45,15 +46,25 @@ func (c *ensemble) rest(r *rand.Rand, most time.Duration) {
 	time.Sleep(time.Until(until))
 }
 
+// place is a state's in the histories. Two clusters that adopt the same document
+// at once both go on from it, and only one of them gets its state into the
+// document.
+type place struct {
+	cluster string
+	lsn     fsm.LSN
+}
+
+func placeOf(m fsm.Meta) place { return place{m.Cluster, m.LSN} }
+
 // world is what all ensembles share, and what is known of it.
 type world struct {
 	*env
 	lock chan struct{} // guards what follows
 
-	states  map[fsm.LSN][sha256.Size]byte
+	states  map[place][sha256.Size]byte
 	flushed map[string]bool // jobs in states that a Write has reported as stored
 
-	reigns, fencings, adoptions int
+	reigns, fencings, adoptions, carried int
 }
 
 func (w *world) locked(f func()) {
@@ -62,10 +73,10 @@ func (w *world) locked(f func()) {
 	<-w.lock
 }
 
-// noteLocked remembers the state at an LSN.
+// noteLocked remembers the state.
 func (c *ensemble) noteLocked() *fsm.View {
 	v := c.m.View()
-	c.world.locked(func() { c.world.states[v.LSN()] = v.Hash() })
+	c.world.locked(func() { c.world.states[placeOf(v.Meta())] = v.Hash() })
 	return v
 }
 
@@ -79,8 +90,9 @@ func (c *ensemble) lead(i int) (me election.Candidate, v *fsm.View) {
 	m := v.Meta()
 	name := fmt.Sprintf("%s%d", c.name, i)
 	return election.Candidate{
-		Node: name, Address: name + ":1", Cluster: c.name, Lineage: m.Lineage,
+		Node: name, Address: name + ":1", Cluster: c.name, Lineage: m.Lineage, Epoch: m.Broker.Epoch,
 		LSN:       fsm.LSN{Term: c.term + m.TermBase, Index: m.LSN.Index},
+		Applied:   m.LSN,
 		Populated: m.Lineage != "" || v.Counts() != fsm.Counts{},
 	}, v
 }
@@ -92,12 +104,13 @@ func (c *ensemble) adopt(i int, seen election.Observed, me *election.Candidate) 
 	if c.leader != i {
 		return nil, false
 	}
-	n := &node{Candidate: *me, term: c.term}
-	c.m = adopt(c.world, n, seen.Doc)
+	n := &node{Machine: c.m, Candidate: *me, term: c.term}
+	c.m = adopt(c.world, n, c.world.whole(seen.Doc))
 	v := c.noteLocked()
 	c.world.locked(func() { c.world.adoptions++ })
-	me.Adopted, me.Populated, me.Lineage = seen.Version, true, v.Meta().Lineage
+	me.Adopted, me.Populated, me.Lineage, me.Epoch = seen.Version, true, v.Meta().Lineage, v.Meta().Broker.Epoch
 	me.LSN = fsm.LSN{Term: c.term + v.Meta().TermBase, Index: v.LSN().Index}
+	me.Applied = v.LSN()
 	return v, true
 }
 
@@ -131,7 +144,12 @@ func (c *ensemble) candidacy(ctx context.Context, i int) (*election.Fence, *fsm.
 		}
 		switch d := election.Decide(seen, me, time.Now().UnixMilli(), timeout); d.Action {
 		case election.Create, election.TakeOver:
-			f, err := election.Acquire(ctx, c.world, key, seen, me, v, time.Now().UnixMilli())
+			content := inline(v)
+			if seen.Doc != nil && seen.Doc.Large { // carried over as it is, to catch up later
+				content = &queuefile.Content{Meta: seen.Doc.Meta, Counts: seen.Doc.Counts, Archive: seen.Doc.Archive}
+				c.world.locked(func() { c.world.carried++ })
+			}
+			f, err := election.Acquire(ctx, c.world, key, seen, me, content, time.Now().UnixMilli())
 			if err != nil {
 				return nil, nil
 			}
@@ -166,7 +184,11 @@ func (c *ensemble) reign(ctx context.Context, i int, f *election.Fence, v *fsm.V
 			v = w
 		}
 		short, cancel := context.WithTimeout(ctx, time.Duration(r.IntN(3000))*time.Millisecond)
-		err := f.Write(short, v, time.Now().UnixMilli())
+		content := inline(v)
+		if r.IntN(2) == 0 {
+			content = c.world.archive(v)
+		}
+		err := f.Write(short, content, time.Now().UnixMilli())
 		cancel()
 		var fenced *election.FencedError
 		switch {
@@ -207,7 +229,7 @@ func (c *ensemble) node(ctx context.Context, i int, r *rand.Rand) {
 // Every accepted version must be the state at its LSN, LSN and epoch must not go
 // back, and what was once reported as stored must be there in the end.
 func TestChaos(t *testing.T) {
-	var reigns, fencings, adoptions atomic.Int64
+	var reigns, fencings, adoptions, carried atomic.Int64
 	t.Run("worlds", func(t *testing.T) { // ends when all of them have
 		for seed := range uint64(8) {
 			t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -219,12 +241,14 @@ func TestChaos(t *testing.T) {
 					reigns.Add(int64(w.reigns))
 					fencings.Add(int64(w.fencings))
 					adoptions.Add(int64(w.adoptions))
+					carried.Add(int64(w.carried))
 				})
 			})
 		}
 	})
-	t.Logf("%d reigns, %d of them ended by a fence, %d adoptions", reigns.Load(), fencings.Load(), adoptions.Load())
-	if reigns.Load() < 100 || fencings.Load() < 20 || adoptions.Load() < 5 {
+	t.Logf("%d reigns, %d of them ended by a fence, %d adoptions, %d archives carried over",
+		reigns.Load(), fencings.Load(), adoptions.Load(), carried.Load())
+	if reigns.Load() < 100 || fencings.Load() < 20 || adoptions.Load() < 5 || carried.Load() < 20 {
 		t.Error("too little happened")
 	}
 }
@@ -233,7 +257,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	t.Helper()
 	w := &world{
 		env: newEnvOn(t, newHashed()), lock: make(chan struct{}, 1),
-		states: map[fsm.LSN][sha256.Size]byte{}, flushed: map[string]bool{},
+		states: map[place][sha256.Size]byte{}, flushed: map[string]bool{},
 	}
 	for _, rule := range []fault.Rule{
 		{Kind: fault.LoseAnswer, Ops: puts, Probability: 0.08},
@@ -265,15 +289,15 @@ func (w *world) fight(seed uint64) {
 func (w *world) check() {
 	w.Helper()
 	for _, doc := range w.checkHistory() {
-		m, err := doc.Machine()
+		m, err := w.whole(doc).Machine()
 		if err != nil {
 			w.Fatalf("write %s: %v", doc.Header.Write, err)
 		}
-		if want, ok := w.states[doc.Header.LSN()]; !ok || m.View().Hash() != want {
+		if want, ok := w.states[placeOf(m.Meta())]; !ok || m.Meta().LSN != doc.Header.LSN() || m.View().Hash() != want {
 			w.Fatalf("write %s is not the state at %s", doc.Header.Write, doc.Header.LSN())
 		}
 	}
-	last, err := w.doc().Machine()
+	last, err := w.whole(w.doc()).Machine()
 	if err != nil {
 		w.Fatalf("%v", err)
 	}

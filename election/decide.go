@@ -14,9 +14,12 @@ type Candidate struct {
 	Address string // of its HTTP API, as it is written into the document
 	Cluster string // made at bootstrap; "" before
 	Lineage string // of its machine; "" before the first broker
+	Epoch   uint64 // of the last broker registered in its machine; 0 before the first
 	// LSN is the term of the candidate's leadership (as LSN terms count) and
 	// the index that it had applied after the barrier.
 	LSN fsm.LSN
+	// Applied is the newest entry in its machine, of whatever term.
+	Applied fsm.LSN
 	// Populated says that the machine holds jobs or ever had a lineage.
 	Populated bool
 	// Adopted is the version of the document whose state the candidate has
@@ -59,10 +62,12 @@ func Decide(o Observed, me Candidate, nowMs, timeoutMs int64) Decision {
 		return Decision{Action: Create, Reason: "there is no document yet"}
 	case foreignLineage(d, me):
 		return refuse(d, me)
-	case sameCluster(d, me):
+	case sameCluster(d, me) && !d.Overtaken:
 		return decideWithin(o, me)
 	case d.Broker != nil && fresh(d.BrokerHeartbeat, nowMs, timeoutMs):
 		return Decision{Action: Wait, Leader: *d.Broker, Reason: "the document belongs to another broker, which is alive"}
+	case sameCluster(d, me) && d.Large:
+		return decideWithin(o, me) // the other could do nothing but register
 	case me.has(o):
 		return Decision{Action: TakeOver, Reason: "the document's broker is gone and its state is adopted"}
 	default:
@@ -83,6 +88,11 @@ func decideWithin(o Observed, me Candidate) Decision {
 	case h.Index > me.LSN.Index:
 		return Decision{Action: Adopt, Reason: fmt.Sprintf(
 			"the document is at log index %d and this cluster has only %d: its nodes have lost data", h.Index, me.LSN.Index)}
+	case h.LSN().Compare(me.Applied) > 0:
+		// A majority was lost, and the rest recovered with other entries in these
+		// places: more of them prove nothing.
+		return Decision{Action: Adopt, Reason: fmt.Sprintf(
+			"the document is at %s and this cluster at %s, which is of an older term: its nodes have lost data", h.LSN(), me.Applied)}
 	default:
 		return Decision{Action: TakeOver, Reason: "the document is this cluster's"}
 	}
@@ -91,10 +101,13 @@ func decideWithin(o Observed, me Candidate) Decision {
 // has reports whether the candidate's state comes from this very version.
 func (me *Candidate) has(o Observed) bool { return me.Adopted != "" && me.Adopted == o.Version }
 
-// sameCluster reports whether a node of the candidate's cluster was the last to
-// write. If an original broker wrote since, the rule for strangers holds.
+// sameCluster reports whether a node of the candidate's cluster was the last of
+// ours to write. If an original broker wrote since, the rule for strangers holds,
+// unless the document is large: the state, which that broker could not even read,
+// is still this cluster's, and adopting it would throw away what was answered but
+// not flushed.
 func sameCluster(d *queuefile.Document, me Candidate) bool {
-	return d.Header != nil && !d.Overtaken && me.Cluster != "" && d.Header.Cluster == me.Cluster
+	return d.Header != nil && me.Cluster != "" && d.Header.Cluster == me.Cluster
 }
 
 // foreignLineage reports whether adopting the document would throw away a
@@ -111,7 +124,8 @@ func foreignLineage(d *queuefile.Document, me Candidate) bool {
 func refuse(d *queuefile.Document, me Candidate) Decision {
 	return Decision{Action: Refuse, Reason: fmt.Sprintf(
 		"this cluster holds a state of %s, the document is of %s: "+
-			"give one of the two another bucket or prefix, or start this cluster on empty data directories to take the document over",
+			"decide with `osqueue restore` which of the two it shall be, give one of them another bucket or prefix, "+
+			"or start this cluster on empty data directories to take the document over",
 		lineageName(me.Lineage), lineageName(d.Lineage()))}
 }
 

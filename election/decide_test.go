@@ -32,9 +32,15 @@ func TestDecide(t *testing.T) {
 		d.Overtaken = true
 		return d
 	}
-	empty := election.Candidate{Node: "n1", Address: "n1:1", Cluster: "A", LSN: fsm.LSN{Term: 7, Index: 100}}
+	large := func(d *queuefile.Document) *queuefile.Document {
+		d.Large = true
+		return d
+	}
+	empty := election.Candidate{Node: "n1", Address: "n1:1", Cluster: "A", LSN: fsm.LSN{Term: 7, Index: 100}, Applied: fsm.LSN{Term: 7, Index: 100}}
 	ours := empty
 	ours.Lineage, ours.Populated = "L", true
+	survivor := ours // of a majority that had gone on from entry 80 in term 6
+	survivor.Applied = fsm.LSN{Term: 5, Index: 100}
 	jobsOnly := empty
 	jobsOnly.Populated = true
 	having := func(me election.Candidate, v storage.Version) election.Candidate {
@@ -62,6 +68,10 @@ func TestDecide(t *testing.T) {
 		{"own cluster, we lost data", docOf("n9:1", fresh, header("A", "L", 7, 101)), ours, election.Adopt, ""},
 		{"own cluster, we lost data and have it back", docOf("n9:1", fresh, header("A", "L", 7, 101)), having(ours, "v"), election.TakeOver, ""},
 		{"own cluster, another version adopted", docOf("n9:1", fresh, header("A", "L", 7, 101)), having(ours, "u"), election.Adopt, ""},
+		{"own cluster, recovered with another history", docOf("n9:1", fresh, header("A", "L", 6, 90)), survivor, election.Adopt, ""},
+		{"own cluster, recovered with an older history", docOf("n9:1", fresh, header("A", "L", 5, 90)), survivor, election.TakeOver, ""},
+		{"own cluster, recovered and adopted", docOf("n9:1", fresh, header("A", "L", 6, 90)), having(survivor, "v"), election.TakeOver, ""},
+		{"large, recovered with another history", large(docOf("n9:1", fresh, header("A", "L", 6, 90))), survivor, election.Adopt, ""},
 		{"no cluster ids", docOf("n9:1", fresh, header("", "L", 6, 90)), newer, election.Wait, "n9:1"},
 
 		{"other cluster, fresh", docOf("b:1", fresh, header("B", "L", 99, 999)), ours, election.Wait, "b:1"},
@@ -91,6 +101,18 @@ func TestDecide(t *testing.T) {
 		{"ours, overtaken, stale", overtaken(docOf("o:1", stale, header("A", "L", 6, 90))), ours, election.Adopt, ""},
 		{"ours, overtaken, later term", overtaken(docOf("o:1", stale, header("A", "L", 8, 90))), ours, election.Adopt, ""},
 		{"ours, overtaken, adopted", overtaken(docOf("o:1", stale, header("A", "L", 6, 90))), having(ours, "v"), election.TakeOver, ""},
+
+		{"large", large(docOf("n9:1", fresh, header("A", "L", 6, 90))), ours, election.TakeOver, ""},
+		{"large, we lost data", large(docOf("n9:1", fresh, header("A", "L", 7, 101))), ours, election.Adopt, ""},
+		{"large, other cluster, stale", large(docOf("b:1", stale, header("B", "L", 1, 1))), ours, election.Adopt, ""},
+		{"large, overtaken, fresh", large(overtaken(docOf("o:1", fresh, header("A", "L", 6, 90)))), ours, election.Wait, "o:1"},
+		{"large, overtaken, stale", large(overtaken(docOf("o:1", stale, header("A", "L", 6, 90)))), ours, election.TakeOver, ""},
+		{"large, overtaken, broker removed", large(overtaken(docOf("", fresh, header("A", "L", 6, 90)))), ours, election.TakeOver, ""},
+		{"large, overtaken, we lost data", large(overtaken(docOf("o:1", stale, header("A", "L", 7, 101)))), ours, election.Adopt, ""},
+		{"large, overtaken, later term", large(overtaken(docOf("o:1", stale, header("A", "L", 8, 90)))), ours, election.StepDown, "o:1"},
+		{"large, overtaken, other cluster", large(overtaken(docOf("o:1", stale, header("B", "L", 6, 90)))), ours, election.Adopt, ""},
+		{"large, overtaken, other lineage", large(overtaken(docOf("o:1", stale, header("B", "M", 6, 90)))), ours, election.Refuse, ""},
+
 		{"other lineage, overtaken", overtaken(docOf("o:1", stale, header("B", "M", 6, 90))), ours, election.Refuse, ""},
 	}
 	for _, c := range cases {
@@ -98,7 +120,7 @@ func TestDecide(t *testing.T) {
 		if d.Action != c.want || d.Leader != c.leader || d.Reason == "" {
 			t.Errorf("%s: %s of %q because %q, want %s of %q", c.name, d.Action, d.Leader, d.Reason, c.want, c.leader)
 		}
-		if d.Action == election.Refuse && !strings.Contains(d.Reason, "empty data directories") {
+		if d.Action == election.Refuse && (!strings.Contains(d.Reason, "osqueue restore") || !strings.Contains(d.Reason, "empty data directories")) {
 			t.Errorf("%s: the reason does not say what to do: %s", c.name, d.Reason)
 		}
 	}
@@ -115,21 +137,24 @@ func TestDecideSafety(t *testing.T) {
 				Cluster: name.Draw(t, "cluster"), Lineage: name.Draw(t, "lineage"),
 				Term: number.Draw(t, "term"), Index: number.Draw(t, "index"),
 			}
-			d.Overtaken = rapid.Bool().Draw(t, "overtaken")
+			d.Overtaken, d.Large = rapid.Bool().Draw(t, "overtaken"), rapid.Bool().Draw(t, "large")
 		}
 		me := election.Candidate{
 			Cluster: name.Draw(t, "my cluster"), Lineage: name.Draw(t, "my lineage"),
 			LSN:     fsm.LSN{Term: number.Draw(t, "my term"), Index: number.Draw(t, "my index")},
+			Applied: fsm.LSN{Term: number.Draw(t, "applied term")},
 			Adopted: storage.Version(rapid.SampledFrom([]string{"", "u", "v"}).Draw(t, "adopted")),
 		}
+		me.Applied.Index = me.LSN.Index
 		me.Populated = me.Lineage != "" || rapid.Bool().Draw(t, "jobs")
 		got := election.Decide(election.Observed{Doc: d, Version: "v"}, me, start, timeout).Action
 
-		own := d.Header != nil && !d.Overtaken && me.Cluster != "" && d.Header.Cluster == me.Cluster
+		own := d.Header != nil && me.Cluster != "" && d.Header.Cluster == me.Cluster
+		ruled := own && !d.Overtaken // the last word in it is this cluster's
 		alive := d.Broker != nil && d.BrokerHeartbeat >= start-timeout
 		switch got {
 		case election.TakeOver:
-			if me.Adopted != "v" && (!own || d.Header.LSN().Compare(me.LSN) > 0) {
+			if me.Adopted != "v" && (!own || d.Overtaken && !d.Large || d.Header.LSN().Compare(me.LSN) > 0 || d.Header.LSN().Compare(me.Applied) > 0) {
 				t.Fatal("takes over what it does not hold")
 			}
 		case election.Adopt:
@@ -139,7 +164,7 @@ func TestDecideSafety(t *testing.T) {
 		case election.Create:
 			t.Fatal("creates what is there")
 		}
-		if alive && !own && (got == election.TakeOver || got == election.Adopt) {
+		if alive && !ruled && (got == election.TakeOver || got == election.Adopt) {
 			t.Fatal("takes the document from a living broker")
 		}
 	})

@@ -31,6 +31,10 @@
 // Acquire writes the next epoch. From then on the Fence writes every version,
 // each on the condition that the one before it, which is its own, still stands.
 //
+// What it writes is a Content (package queuefile): a state, or the archive in
+// which it is. A candidate may write over a large document what is in it already,
+// the archive, and catch up by the first write of its reign.
+//
 // # Lost answers
 //
 // A write ends as Committed, Conflict or Unknown. Unless it is Committed, the

@@ -22,6 +22,8 @@ type sent struct {
 	lsn fsm.LSN
 	sum uint64 // of the bytes
 	len int
+
+	large bool // its state is in an archive
 }
 
 // draft is a version that is being sent.
@@ -33,14 +35,14 @@ type draft struct {
 // seed is the process's own, so nobody outside can make two documents collide.
 var seed = maphash.MakeSeed()
 
-// draft encodes v as the next version, with a fresh id, and remembers it.
-func (f *Fence) draft(v *fsm.View, nowMs int64) *draft {
+// draft encodes c as the next version, with a fresh id, and remembers it.
+func (f *Fence) draft(c *queuefile.Content, nowMs int64) *draft {
 	id := rand.Text()
 	f.writes = lastWrites(append(slices.Clone(f.writes), id))
 	// Room for some growth at once: copying a large document again and again as
 	// it is appended to would hold up everything else.
 	room := slices.Grow(f.spare[:0], f.size+f.size/8)
-	data := queuefile.AppendTo(room, v, queuefile.Header{
+	data, large := queuefile.AppendTo(room, c, queuefile.Header{
 		Lineage: f.lineage,
 		Cluster: f.me.Cluster,
 		Epoch:   f.epoch,
@@ -49,7 +51,10 @@ func (f *Fence) draft(v *fsm.View, nowMs int64) *draft {
 		Writes:  f.writes,
 	}, f.me.Address, nowMs)
 	f.spare = nil // until the store is certain to be done with it
-	d := &draft{sent: sent{id: id, lsn: v.LSN(), sum: maphash.Bytes(seed, data), len: len(data)}, data: data}
+	d := &draft{
+		sent: sent{id: id, lsn: c.LSN(), sum: maphash.Bytes(seed, data), len: len(data), large: large},
+		data: data,
+	}
 	if len(f.sent) >= doubtMax {
 		f.sent = slices.Delete(f.sent, 0, 1)
 	}
@@ -74,7 +79,7 @@ func (f *Fence) find(data []byte) (sent, bool) {
 // be applied any more.
 func (f *Fence) landed(s sent) {
 	f.sent = append(f.sent[:0], s)
-	f.size = s.len
+	f.size, f.large = s.len, s.large
 	f.flushed = later(f.flushed, s.lsn)
 }
 

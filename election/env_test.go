@@ -35,6 +35,10 @@ type env struct {
 	testing.TB
 	*fault.Bucket
 	record *recording.Bucket
+	// large makes the documents have an archive in place of the state, and
+	// archived stands for what is in it.
+	large    bool
+	archived sync.Map // of *fsm.View, by LSN
 }
 
 func newEnv(t testing.TB) *env { return newEnvOn(t, mem.New()) }
@@ -158,14 +162,53 @@ func (n *node) candidate() election.Candidate {
 	m := n.Meta()
 	me := n.Candidate
 	me.Lineage, me.LSN = m.Lineage, fsm.LSN{Term: n.term + m.TermBase, Index: m.LSN.Index}
+	me.Applied, me.Epoch = m.LSN, m.Broker.Epoch
 	me.Populated = m.Lineage != "" || n.Counts() != fsm.Counts{}
 	return me
+}
+
+func inline(v *fsm.View) *queuefile.Content { return queuefile.Inline(v) }
+
+// content is what a leader with state v writes.
+func (e *env) content(v *fsm.View) *queuefile.Content {
+	if !e.large {
+		return inline(v)
+	}
+	return e.archive(v)
+}
+
+// archive puts v into an archive that reaches it by an entry of its tail.
+func (e *env) archive(v *fsm.View) *queuefile.Content {
+	end := v.LSN()
+	e.archived.Store(end, v)
+	a := &queuefile.Archive{Base: queuefile.Base{Key: "base/b/manifest.json"}}
+	if !end.IsZero() {
+		a.Tail = queuefile.Tail{Run: queuefile.Run{Last: end, Entries: 1}, Data: []byte(end.String())}
+	}
+	return &queuefile.Content{Meta: v.Meta(), Counts: v.Counts(), Archive: a}
+}
+
+// whole is the document as it would be if its state was inline.
+func (e *env) whole(doc *queuefile.Document) *queuefile.Document {
+	e.Helper()
+	if !doc.Large {
+		return doc
+	}
+	v, ok := e.archived.Load(doc.Archive.LSN())
+	if !ok {
+		e.Fatalf("nobody has archived a state at %s", doc.Archive.LSN())
+	}
+	inlined, err := queuefile.Decode(queuefile.Encode(inline(v.(*fsm.View)), *doc.Header, doc.BrokerAddress(), doc.BrokerHeartbeat))
+	if err != nil {
+		e.Fatalf("decode: %v", err)
+	}
+	return inlined
 }
 
 // acquire makes n the active leader.
 func (e *env) acquire(n *node) *election.Fence {
 	e.Helper()
-	f, err := election.Acquire(e.Context(), e, key, e.read(), n.candidate(), n.View(), start)
+	f, err := election.Acquire(e.Context(), e, key, e.read(), n.candidate(), e.content(n.View()), start)
 	if err != nil {
 		e.Fatalf("acquire: %v", err)
 	}
@@ -176,8 +219,11 @@ func (e *env) acquire(n *node) *election.Fence {
 // write must succeed.
 func (e *env) write(f *election.Fence, v *fsm.View) {
 	e.Helper()
-	if err := f.Write(e.Context(), v, start); err != nil {
+	if err := f.Write(e.Context(), e.content(v), start); err != nil {
 		e.Fatalf("write: %v", err)
+	}
+	if f.Large() != e.large {
+		e.Fatalf("large is %v", f.Large())
 	}
 	if f.Flushed() != v.LSN() {
 		e.Fatalf("flushed %s, want %s", f.Flushed(), v.LSN())
@@ -259,9 +305,11 @@ func (h *hashed) PutIfMatch(ctx context.Context, k string, data []byte, v storag
 	return w
 }
 
-func jobs(doc *queuefile.Document) string {
+// jobs are those that the document, or its archive, holds.
+func (e *env) jobs() string {
+	e.Helper()
 	ids := ""
-	for _, j := range doc.Jobs {
+	for _, j := range e.whole(e.doc()).Jobs {
 		ids += fmt.Sprintf("%s:%s ", j.ID, j.Status)
 	}
 	return ids

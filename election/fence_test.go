@@ -92,7 +92,7 @@ func TestAcquireRefuses(t *testing.T) {
 		who  *node
 		want string
 	}{{older, "older than the document"}, {foreign, "of lineage"}, {nameless, "no name"}} {
-		_, err := election.Acquire(t.Context(), e, key, e.read(), c.who.candidate(), c.who.View(), start)
+		_, err := election.Acquire(t.Context(), e, key, e.read(), c.who.candidate(), inline(c.who.View()), start)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.who.Node, err, c.want)
 		}
@@ -121,7 +121,7 @@ func TestFenced(t *testing.T) {
 	before := e.stored()
 
 	for range 2 { // and again: it is final
-		err := f.Write(t.Context(), n.enqueue("b"), start)
+		err := f.Write(t.Context(), inline(n.enqueue("b")), start)
 		var fenced *election.FencedError
 		if !errors.As(err, &fenced) || *fenced != (election.FencedError{Epoch: 2, Node: "n2", Cluster: "A", Address: "n2:8080"}) {
 			t.Fatalf("write of the deposed leader: %v", err)
@@ -157,7 +157,7 @@ func TestFencedByLog(t *testing.T) {
 	later.Machine = n.Machine
 	h := e.acquire(later) // epoch 2, registered in the same machine
 	requests := e.Inject(fault.Rule{Kind: fault.LoseRequest})
-	err := f.Write(short(t), n.View(), start)
+	err := f.Write(short(t), inline(n.View()), start)
 	var fenced *election.FencedError
 	if !errors.As(err, &fenced) || fenced.Epoch != h.Epoch() || fenced.Node != "n2" || requests.Hits() != 0 {
 		t.Fatalf("write: %v after %d requests", err, requests.Hits())
@@ -172,7 +172,7 @@ func TestFencedBySelf(t *testing.T) {
 	v := n.View()
 	e.acquire(n)
 	var fenced *election.FencedError
-	if err := f.Write(t.Context(), v, start); !errors.As(err, &fenced) || fenced.Epoch != 2 || fenced.Node != "n1" {
+	if err := f.Write(t.Context(), inline(v), start); !errors.As(err, &fenced) || fenced.Epoch != 2 || fenced.Node != "n1" {
 		t.Fatalf("write: %v", err)
 	}
 }
@@ -187,7 +187,7 @@ func TestFencedByOriginal(t *testing.T) {
 	if err != nil || r.Status != election.Elected {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	err = f.Write(t.Context(), n.enqueue("b"), start)
+	err = f.Write(t.Context(), inline(n.enqueue("b")), start)
 	var fenced *election.FencedError
 	if !errors.As(err, &fenced) || *fenced != (election.FencedError{Address: "o:1"}) {
 		t.Fatalf("write: %v", err)
@@ -206,20 +206,21 @@ func TestFencedByOriginal(t *testing.T) {
 	if d := election.Decide(o, me, later, timeout); d.Action != election.TakeOver {
 		t.Fatalf("%+v", d)
 	}
-	g, err := election.Acquire(t.Context(), e, key, o, me, n.View(), later)
+	g, err := election.Acquire(t.Context(), e, key, o, me, inline(n.View()), later)
 	if err != nil || g.Epoch() != 2 || g.Lineage() != f.Lineage() {
 		t.Fatalf("%+v, %v", g, err)
 	}
-	if got := jobs(e.doc()); got != "a:unclaimed " || e.doc().Overtaken {
+	if got := e.jobs(); got != "a:unclaimed " || e.doc().Overtaken {
 		t.Fatalf("jobs %s, overtaken %v", got, e.doc().Overtaken)
 	}
 }
 
-// adopt is what a cluster does with a document: LSNs go on growing.
+// adopt is what a cluster does with a document: LSNs go on growing, above the
+// document's and above those of what it adopted before.
 func adopt(t testing.TB, n *node, doc *queuefile.Document) *fsm.Machine {
 	t.Helper()
-	if lsn := doc.Meta.LSN; lsn.Term >= n.term {
-		doc.Meta.TermBase = lsn.Term - n.term + 1
+	if last := max(doc.Meta.LSN.Term, n.Meta().LSN.Term); last >= n.term {
+		doc.Meta.TermBase = last - n.term + 1
 	}
 	doc.Meta.Cluster = n.Cluster
 	m, err := doc.Machine()
@@ -238,7 +239,7 @@ func TestOlderState(t *testing.T) {
 	f := e.acquire(n)
 	old := n.enqueue("a")
 	e.write(f, n.enqueue("b"))
-	if err := f.Write(t.Context(), old, start); !errors.Is(err, election.ErrOlderState) {
+	if err := f.Write(t.Context(), inline(old), start); !errors.Is(err, election.ErrOlderState) {
 		t.Fatalf("write of an older state: %v", err)
 	}
 	e.write(f, n.View())
@@ -255,7 +256,7 @@ func TestOtherLineage(t *testing.T) {
 	for range 5 {
 		other.enqueue(fmt.Sprint(other.Meta().LSN))
 	}
-	if err := f.Write(t.Context(), other.View(), start); err == nil || !strings.Contains(err.Error(), "of lineage") {
+	if err := f.Write(t.Context(), inline(other.View()), start); err == nil || !strings.Contains(err.Error(), "of lineage") {
 		t.Fatalf("write: %v", err)
 	}
 }
@@ -288,7 +289,7 @@ func TestExternalEdit(t *testing.T) {
 			e.overwrite([]byte(edited))
 
 			var found *election.ExternalEditError
-			err := f.Write(t.Context(), n.enqueue("b"), start)
+			err := f.Write(t.Context(), inline(n.enqueue("b")), start)
 			if !errors.As(err, &found) || string(found.Raw) != edited || found.Doc == nil || found.Version != e.stored().Version {
 				t.Fatalf("write over an edit: %v", err)
 			}
@@ -297,7 +298,7 @@ func TestExternalEdit(t *testing.T) {
 			}
 			f.Rebase(found.Observed)
 			e.write(f, n.View())
-			if got := jobs(e.doc()); got != "a:unclaimed b:unclaimed " {
+			if got := e.jobs(); got != "a:unclaimed b:unclaimed " {
 				t.Fatalf("jobs %s", got)
 			}
 		})
@@ -311,7 +312,7 @@ func TestRemoved(t *testing.T) {
 	f := e.acquire(n)
 	e.Delete(t.Context(), key)
 	var found *election.ExternalEditError
-	if err := f.Write(t.Context(), n.View(), start); !errors.As(err, &found) || found.Doc != nil {
+	if err := f.Write(t.Context(), inline(n.View()), start); !errors.As(err, &found) || found.Doc != nil {
 		t.Fatalf("write: %v", err)
 	}
 	f.Rebase(found.Observed)
@@ -319,12 +320,12 @@ func TestRemoved(t *testing.T) {
 
 	// While it was away, somebody else made a new one.
 	e.Delete(t.Context(), key)
-	errors.As(f.Write(t.Context(), n.View(), start), &found)
+	errors.As(f.Write(t.Context(), inline(n.View()), start), &found)
 	f.Rebase(found.Observed)
 	other := newNode("x", "B")
 	e.acquire(other)
 	var fenced *election.FencedError
-	if err := f.Write(t.Context(), n.View(), start); !errors.As(err, &fenced) || fenced.Node != "x" {
+	if err := f.Write(t.Context(), inline(n.View()), start); !errors.As(err, &fenced) || fenced.Node != "x" {
 		t.Fatalf("write: %v", err)
 	}
 }
@@ -337,7 +338,7 @@ func TestDamaged(t *testing.T) {
 	good := e.stored().Data
 	e.overwrite(good[:len(good)/2])
 	for range 2 {
-		if err := f.Write(t.Context(), n.View(), start); !errors.Is(err, election.ErrUnreadable) {
+		if err := f.Write(t.Context(), inline(n.View()), start); !errors.Is(err, election.ErrUnreadable) {
 			t.Fatalf("write: %v", err)
 		}
 	}
@@ -356,7 +357,7 @@ func TestUndoneEdit(t *testing.T) {
 	good := e.stored().Data
 	e.overwrite(append(good, '\n'))
 	var edit *election.ExternalEditError
-	if err := f.Write(t.Context(), n.View(), start); !errors.As(err, &edit) {
+	if err := f.Write(t.Context(), inline(n.View()), start); !errors.As(err, &edit) {
 		t.Fatalf("write: %v", err)
 	}
 	f.Rebase(edit.Observed)

@@ -3,6 +3,7 @@ package election_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -18,19 +19,22 @@ import (
 var puts = []storage.Op{storage.OpPutIfAbsent, storage.OpPutIfMatch}
 
 // onStores runs a scenario, in its own time, on a store whose versions never
-// repeat and on one that names them by content.
+// repeat and on one that names them by content, with each form of documents.
 func onStores(t *testing.T, scenario func(t *testing.T, s *scene)) {
 	t.Helper()
 	for name, store := range map[string]func() storage.Bucket{
 		"counted": func() storage.Bucket { return mem.New() },
 		"hashed":  func() storage.Bucket { return newHashed() },
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				e := newEnvOn(t, store())
-				scenario(t, &scene{env: e, hooked: &hooked{Bucket: e}, n: newNode("n1", "A")})
+		for _, large := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, large %v", name, large), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					e := newEnvOn(t, store())
+					e.large = large
+					scenario(t, &scene{env: e, hooked: &hooked{Bucket: e}, n: newNode("n1", "A")})
+				})
 			})
-		})
+		}
 	}
 }
 
@@ -46,7 +50,7 @@ type scene struct {
 func (s *scene) begin() {
 	s.Helper()
 	var err error
-	s.f, err = election.Acquire(s.Context(), s.hooked, key, s.read(), s.n.candidate(), s.n.View(), start)
+	s.f, err = election.Acquire(s.Context(), s.hooked, key, s.read(), s.n.candidate(), s.content(s.n.View()), start)
 	if err != nil {
 		s.Fatalf("acquire: %v", err)
 	}
@@ -58,7 +62,7 @@ func (s *scene) begin() {
 func (s *scene) lose(v *fsm.View) {
 	s.Helper()
 	away := s.Inject(fault.Rule{Kind: fault.LoseRequest})
-	if err := s.f.Write(short(s), v, start); !errors.Is(err, election.ErrUnknown) || !errors.Is(err, fault.ErrInjected) {
+	if err := s.f.Write(short(s), s.content(v), start); !errors.Is(err, election.ErrUnknown) || !errors.Is(err, fault.ErrInjected) {
 		s.Fatalf("write without a store: %v", err)
 	}
 	away.Stop()
@@ -73,14 +77,14 @@ func (s *scene) succeed() {
 	if err != nil {
 		s.Fatalf("read: %v", err)
 	}
-	if _, err := election.Acquire(s.Context(), s.record, key, seen, second.candidate(), second.View(), start); err != nil {
+	if _, err := election.Acquire(s.Context(), s.record, key, seen, second.candidate(), s.content(second.View()), start); err != nil {
 		s.Fatalf("acquire: %v", err)
 	}
 }
 
 func (s *scene) finish(want string) {
 	s.Helper()
-	if got := jobs(s.doc()); got != want {
+	if got := s.jobs(); got != want {
 		s.Fatalf("jobs %swant %s", got, want)
 	}
 	s.checkHistory()
@@ -180,7 +184,7 @@ func TestUnknownThenGone(t *testing.T) {
 		late := s.Inject(fault.Rule{Kind: fault.DeliverLate, Ops: puts, Times: 3})
 		for _, id := range []string{"b", "c", "d"} {
 			ctx, cancel := context.WithTimeout(s.Context(), time.Millisecond)
-			if err := s.f.Write(ctx, s.n.enqueue(id), start); !errors.Is(err, election.ErrUnknown) {
+			if err := s.f.Write(ctx, s.content(s.n.enqueue(id)), start); !errors.Is(err, election.ErrUnknown) {
 				s.Fatalf("write: %v", err)
 			}
 			cancel()
@@ -225,7 +229,7 @@ func TestBufferInFlight(t *testing.T) {
 	onStores(t, func(t *testing.T, s *scene) {
 		s.begin()
 		k := &keeper{Bucket: s.env}
-		f, err := election.Acquire(t.Context(), k, key, s.read(), s.n.candidate(), s.n.View(), start)
+		f, err := election.Acquire(t.Context(), k, key, s.read(), s.n.candidate(), s.content(s.n.View()), start)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -263,7 +267,7 @@ func TestUnknownOlderState(t *testing.T) {
 		s.begin()
 		older := s.n.enqueue("b")
 		s.lose(s.n.enqueue("c"))
-		if err := s.f.Write(t.Context(), older, start); !errors.Is(err, election.ErrOlderState) {
+		if err := s.f.Write(t.Context(), s.content(older), start); !errors.Is(err, election.ErrOlderState) {
 			t.Fatalf("write: %v", err)
 		}
 	})
@@ -279,7 +283,7 @@ func TestLandedUnderSuccessor(t *testing.T) {
 		s.hooked.beforeGet = s.succeed
 		v := s.n.enqueue("b")
 		var fenced *election.FencedError
-		if err := s.f.Write(t.Context(), v, start); !errors.As(err, &fenced) || fenced.Epoch != 2 {
+		if err := s.f.Write(t.Context(), s.content(v), start); !errors.As(err, &fenced) || fenced.Epoch != 2 {
 			t.Fatalf("write: %v", err)
 		}
 		if s.f.Flushed() != v.LSN() {
@@ -297,7 +301,7 @@ func TestLostToSuccessor(t *testing.T) {
 		late := s.Inject(fault.Rule{Kind: fault.DeliverLate, Ops: puts, Times: 1})
 		s.hooked.beforeGet = s.succeed
 		var fenced *election.FencedError
-		if err := s.f.Write(t.Context(), s.n.enqueue("b"), start); !errors.As(err, &fenced) {
+		if err := s.f.Write(t.Context(), s.content(s.n.enqueue("b")), start); !errors.As(err, &fenced) {
 			t.Fatalf("write: %v", err)
 		}
 		if w := late.Release(t.Context()); len(w) != 1 || w[0].Outcome != storage.Conflict {
@@ -319,12 +323,12 @@ func TestEditedOverLanded(t *testing.T) {
 		s.hooked.beforeGet = func() { s.overwrite(append(s.stored().Data, '\n')) }
 		v := s.n.enqueue("b")
 		var edit *election.ExternalEditError
-		if err := s.f.Write(t.Context(), v, start); !errors.As(err, &edit) || s.f.Flushed() != v.LSN() {
+		if err := s.f.Write(t.Context(), s.content(v), start); !errors.As(err, &edit) || s.f.Flushed() != v.LSN() {
 			t.Fatalf("write: %v, flushed %s", err, s.f.Flushed())
 		}
 		s.f.Rebase(edit.Observed)
 		s.write(s.f, s.n.View())
-		if got := jobs(s.doc()); got != "a:unclaimed b:unclaimed " {
+		if got := s.jobs(); got != "a:unclaimed b:unclaimed " {
 			t.Fatalf("jobs %s", got)
 		}
 	})
@@ -343,12 +347,12 @@ func TestOldVersionComesBack(t *testing.T) {
 		s.overwrite(base)
 		late.Release(t.Context())
 		var edit *election.ExternalEditError
-		if err := s.f.Write(t.Context(), s.n.View(), start); !errors.As(err, &edit) {
+		if err := s.f.Write(t.Context(), s.content(s.n.View()), start); !errors.As(err, &edit) {
 			t.Fatalf("write: %v", err)
 		}
 		s.f.Rebase(edit.Observed)
 		s.write(s.f, s.n.View())
-		if got := jobs(s.doc()); got != "a:unclaimed b:unclaimed c:unclaimed " {
+		if got := s.jobs(); got != "a:unclaimed b:unclaimed c:unclaimed " {
 			t.Fatalf("jobs %s", got)
 		}
 	})
@@ -360,7 +364,7 @@ func TestThrottled(t *testing.T) {
 		s.begin()
 		i := s.Inject(fault.Rule{Kind: fault.Throttle, Ops: puts, Times: 1})
 		v := s.n.enqueue("b")
-		if err := s.f.Write(t.Context(), v, start); !errors.Is(err, storage.ErrThrottled) || errors.Is(err, election.ErrUnknown) {
+		if err := s.f.Write(t.Context(), s.content(v), start); !errors.Is(err, storage.ErrThrottled) || errors.Is(err, election.ErrUnknown) {
 			t.Fatalf("write: %v", err)
 		}
 		s.write(s.f, v)
@@ -406,7 +410,7 @@ func TestAcquireSettles(t *testing.T) {
 					seen := s.read()
 					i := s.Inject(rule)
 					s.n.term = term + 1
-					f, err := election.Acquire(t.Context(), s.env, key, seen, s.n.candidate(), s.n.View(), start)
+					f, err := election.Acquire(t.Context(), s.env, key, seen, s.n.candidate(), s.content(s.n.View()), start)
 					if err != nil || f.Epoch() != term+1 || i.Hits() == 0 {
 						t.Fatalf("%v, %+v after %d hits", err, f, i.Hits())
 					}
@@ -423,7 +427,7 @@ func TestAcquireSettles(t *testing.T) {
 func TestAcquireLoses(t *testing.T) {
 	onStores(t, func(t *testing.T, s *scene) {
 		acquire := func(seen election.Observed) error {
-			_, err := election.Acquire(short(t), s.hooked, key, seen, s.n.candidate(), s.n.View(), start)
+			_, err := election.Acquire(short(t), s.hooked, key, seen, s.n.candidate(), s.content(s.n.View()), start)
 			return err
 		}
 		rival := newNode("x", "A")
@@ -453,14 +457,14 @@ func TestAcquireUnknown(t *testing.T) {
 	onStores(t, func(t *testing.T, s *scene) {
 		late := s.Inject(fault.Rule{Kind: fault.DeliverLate, Ops: puts, Times: 1})
 		away := s.Inject(fault.Rule{Kind: fault.LoseRequest})
-		_, err := election.Acquire(short(t), s.env, key, election.Observed{}, s.n.candidate(), s.n.View(), start)
+		_, err := election.Acquire(short(t), s.env, key, election.Observed{}, s.n.candidate(), s.content(s.n.View()), start)
 		if !errors.Is(err, election.ErrUnknown) || !errors.Is(err, fault.ErrInjected) {
 			t.Fatalf("acquire: %v", err)
 		}
 		away.Stop()
 		none := s.read()
 		late.Release(t.Context())
-		_, err = election.Acquire(t.Context(), s.env, key, none, s.n.candidate(), s.n.View(), start)
+		_, err = election.Acquire(t.Context(), s.env, key, none, s.n.candidate(), s.content(s.n.View()), start)
 		if !errors.Is(err, election.ErrConflict) {
 			t.Fatalf("over what had landed: %v", err)
 		}

@@ -61,6 +61,9 @@ func (m *Machine) countInBatch(j *Job, from Status) {
 	}
 	b.count(from, -1)
 	b.count(j.Status, +1)
+	if from.ended() && j.Status.ended() { // in another way now: so does the batch
+		b.EndedAt = 0
+	}
 	m.putBatch(old, &b)
 }
 

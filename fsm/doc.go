@@ -24,7 +24,9 @@
 //	                               failed, with a delay
 //
 // Whatever has not ended can be cancelled: at once, or while it runs when its
-// worker reports or its lease ends. What is dead or cancelled can be retried.
+// worker reports or its lease ends. What is dead or cancelled can be retried. By
+// force a job is completed from wherever it is: clients of systems without leases
+// report like that.
 //
 // A job keeps its place in the FIFO order (Seq) over all attempts. Claims take
 // higher priorities first, then rotate over the groups of a type, then take the

@@ -10,7 +10,7 @@ import (
 // EntryVersion is the version of log entries that this machine writes and the
 // newest one that it applies. Every new field, and every new meaning of an old
 // one, raises it.
-const EntryVersion = 2
+const EntryVersion = 4
 
 // ErrEntry is wrapped by DecodeEntry. A node that meets such an entry must
 // stop: skipping it would make its state differ from the others'.
@@ -91,6 +91,8 @@ func checkMutation(m *fsmpb.Mutation) error {
 		return need(op.Fail.GetLease() != nil, errNoLease)
 	case *fsmpb.Mutation_Release:
 		return need(op.Release.GetLease() != nil, errNoLease)
+	case *fsmpb.Mutation_ForceComplete:
+		return need(op.ForceComplete != nil, errNoOp)
 	}
 	return checkRare(m)
 }
@@ -109,6 +111,9 @@ func checkRare(m *fsmpb.Mutation) error {
 		return need(op.SetQueue != nil && op.SetQueue.GetBackoff().GetKind() < numBackoffs, errNewValue)
 	case *fsmpb.Mutation_Group:
 		return checkGroup(op.Group)
+	case *fsmpb.Mutation_Announce:
+		known := op.Announce.GetKind() > 0 && op.Announce.GetKind() < numAnnounces
+		return need(known, errNewValue)
 	}
 	return checkCron(m)
 }

@@ -16,7 +16,7 @@ import (
 // everyKind has one mutation of each kind with every message in it, so that a
 // walk through it meets every message of the log.
 func everyKind(t testing.TB) *fsmpb.Batch {
-	b := &fsmpb.Batch{Version: 1, NowMs: 1000, Mutations: []*fsmpb.Mutation{
+	b := &fsmpb.Batch{Version: 1, NowMs: 1000, FlushedTerm: 1, FlushedIndex: 7, Mutations: []*fsmpb.Mutation{
 		enqueueAt(2000, "a"), claimAs("w", "r", 3), heartbeat("w", "a", 1), complete("w", "a", 1),
 		fail("w", "a", 1, "boom", true), release("w", "a", 1), registerWorker("w", "t"), workerDead("w"),
 		registerBroker("n1", 1, fsm.DefaultSettings()),
@@ -28,6 +28,8 @@ func everyKind(t testing.TB) *fsmpb.Batch {
 		{Op: &fsmpb.Mutation_FireCron{FireCron: &fsmpb.FireCron{Name: "c", DueMs: 1}}},
 		{Op: &fsmpb.Mutation_TriggerCron{TriggerCron: &fsmpb.TriggerCron{Name: "c", JobId: "triggered"}}},
 		{Op: &fsmpb.Mutation_Group{Group: &fsmpb.Group{Mutations: []*fsmpb.Mutation{release("w", "a", 1)}}}},
+		announce(fsm.AnnounceBucketAway, "PUT queue.json: timeout"),
+		forceComplete("full", "43"),
 	}}
 	b.Mutations[0].Request = &fsmpb.Request{Key: "k", Fingerprint: []byte("f")}
 	b.Mutations[0].GetEnqueue().NewBatch = &fsmpb.NewBatch{Id: "b", Callback: fullJob("callback", "")}
@@ -206,6 +208,10 @@ func TestEncodeEntryRefusesWhatDecodeEntryWould(t *testing.T) {
 		{Op: &fsmpb.Mutation_RegisterWorker{}},
 		{Op: &fsmpb.Mutation_WorkerDead{}},
 		{Op: &fsmpb.Mutation_RegisterBroker{}},
+		{Op: &fsmpb.Mutation_Announce{}},
+		{Op: &fsmpb.Mutation_ForceComplete{}},
+		announce(0, "nothing"),
+		announce(fsm.AnnounceWritesAccepted+1, "of the future"),
 	} {
 		if data, err := fsm.EncodeEntry(&fsmpb.Batch{Mutations: []*fsmpb.Mutation{m}}); err == nil {
 			t.Errorf("case %d: %v was encoded", i, m)

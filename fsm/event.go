@@ -10,6 +10,8 @@ type Event struct {
 	// Name is the worker, type, schedule, batch or node that the other kinds
 	// are about.
 	Name string
+	// Text is what an announcement says.
+	Text string
 }
 
 // EventKind says what happened.
@@ -18,10 +20,12 @@ type EventKind uint8
 // The kinds of events. Those up to JobRemoved have a job; the others have not,
 // but for CronFired, whose job is the one that it enqueued.
 const (
-	JobChanged   EventKind = iota // its status did; From, the status and AttemptEnd tell how
-	JobProgress                   // its worker reported progress
-	JobCancelled                  // its cancellation was requested while it runs
-	JobRemoved                    // deleted, or past its retention
+	// Its status did; From, the status and AttemptEnd tell how. From completed to
+	// completed it is the result that did.
+	JobChanged   EventKind = iota
+	JobProgress            // its worker reported progress
+	JobCancelled           // its cancellation was requested while it runs
+	JobRemoved             // deleted, or past its retention
 	BrokerRegistered
 	WorkerRegistered
 	WorkerDied
@@ -31,4 +35,8 @@ const (
 	CronFired
 	CronSkipped
 	BatchEnded
+	BucketAway
+	BucketBack
+	WritesRefused
+	WritesAccepted
 )

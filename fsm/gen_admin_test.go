@@ -212,7 +212,7 @@ func (w *workload) group(t *rapid.T) *fsmpb.Mutation {
 	for range roll(t, 5, "members") {
 		kinds := []drawn{w.complete, w.fail, w.heartbeat, w.release}
 		if once(t, 8, "other") {
-			kinds = []drawn{w.enqueue, w.claim, w.change, w.setQueue, w.triggerCron, w.workerDead}
+			kinds = []drawn{w.enqueue, w.claim, w.change, w.setQueue, w.triggerCron, w.workerDead, w.announce}
 		}
 		op.Mutations = append(op.Mutations, pick(t, kinds, "member")(t))
 	}

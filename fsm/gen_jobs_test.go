@@ -226,6 +226,13 @@ func (w *workload) complete(t *rapid.T) *fsmpb.Mutation {
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Complete{Complete: op}}
 }
 
+// forceComplete is mostly of a job that is there, in whatever status.
+func (w *workload) forceComplete(t *rapid.T) *fsmpb.Mutation {
+	op := &fsmpb.ForceComplete{JobId: w.someJob(t, nil)}
+	op.Result = rapid.SampledFrom([][]byte{nil, {}, []byte("1"), []byte("22")}).Draw(t, "result")
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_ForceComplete{ForceComplete: op}}
+}
+
 func (w *workload) fail(t *rapid.T) *fsmpb.Mutation {
 	worker, l := w.report(t)
 	op := &fsmpb.Fail{

@@ -3,6 +3,7 @@ package fsm_test
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
@@ -100,6 +101,7 @@ func (w *workload) learnOne(mut *fsmpb.Mutation, r fsm.Result) {
 func (w *workload) batch(t *rapid.T) *fsmpb.Batch {
 	w.now = w.step(t)
 	b := &fsmpb.Batch{NowMs: w.now, Random: rapid.Uint64().Draw(t, "random")}
+	b.FlushedTerm, b.FlushedIndex = uint64(roll(t, 3, "flushed term")), rapid.Uint64().Draw(t, "flushed index")
 	for range roll(t, 6, "mutations") {
 		b.Mutations = append(b.Mutations, w.requested(t))
 	}
@@ -146,8 +148,8 @@ type drawn = func(*rapid.T) *fsmpb.Mutation
 // mutation is one without a request key.
 func (w *workload) mutation(t *rapid.T) *fsmpb.Mutation {
 	often := []drawn{w.enqueue, w.claim, w.complete, w.fail, w.heartbeat, w.release, w.claim, w.complete, w.enqueue}
-	sometimes := []drawn{w.change, w.change, w.setQueue, w.putCron, w.fireCron, w.fireCron, w.triggerCron, w.group}
-	rarely := []drawn{w.registerWorker, w.workerDead, w.registerBroker, w.pauseCron, w.deleteCron}
+	sometimes := []drawn{w.change, w.change, w.setQueue, w.putCron, w.fireCron, w.fireCron, w.triggerCron, w.group, w.forceComplete}
+	rarely := []drawn{w.registerWorker, w.workerDead, w.registerBroker, w.pauseCron, w.deleteCron, w.announce}
 	switch kind := roll(t, 24, "kind"); {
 	case kind == 23 || kind == 22:
 		return pick(t, rarely, "rare")(t)
@@ -199,6 +201,15 @@ func (w *workload) registerWorker(t *rapid.T) *fsmpb.Mutation {
 
 func (w *workload) workerDead(t *rapid.T) *fsmpb.Mutation {
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_WorkerDead{WorkerDead: &fsmpb.WorkerDead{Name: w.worker(t)}}}
+}
+
+// announce says something of any length, in characters of several bytes.
+func (w *workload) announce(t *rapid.T) *fsmpb.Mutation {
+	kinds := []fsm.AnnounceKind{
+		fsm.AnnounceBucketAway, fsm.AnnounceBucketBack, fsm.AnnounceWritesRefused, fsm.AnnounceWritesAccepted,
+	}
+	text := "x"[:roll(t, 2, "shift")] + strings.Repeat("é", pick(t, []int{0, 3, 127, 128, 129, 500}, "length"))
+	return announce(pick(t, kinds, "announce"), text)
 }
 
 func (w *workload) registerBroker(t *rapid.T) *fsmpb.Mutation {

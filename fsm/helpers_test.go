@@ -60,6 +60,12 @@ func complete(worker, id string, token uint64) *fsmpb.Mutation {
 	}}}
 }
 
+func forceComplete(id, result string) *fsmpb.Mutation {
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_ForceComplete{ForceComplete: &fsmpb.ForceComplete{
+		JobId: id, Result: []byte(result),
+	}}}
+}
+
 func fail(worker, id string, token uint64, reason string, permanent bool) *fsmpb.Mutation {
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Fail{Fail: &fsmpb.Fail{
 		Worker: worker, Lease: &fsmpb.Lease{JobId: id, Token: token}, Error: reason, Permanent: permanent,
@@ -92,4 +98,8 @@ func registerBroker(node string, epoch uint64, s fsm.Settings) *fsmpb.Mutation {
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_RegisterBroker{RegisterBroker: &fsmpb.RegisterBroker{
 		Node: node, Address: node + ":8080", Epoch: epoch, Cluster: "c1", Lineage: "l1", Settings: s.ToPB(),
 	}}}
+}
+
+func announce(kind fsm.AnnounceKind, text string) *fsmpb.Mutation {
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Announce{Announce: &fsmpb.Announce{Kind: uint32(kind), Text: text}}}
 }

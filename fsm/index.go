@@ -121,12 +121,21 @@ func (m *Machine) put(old, j *Job) {
 	if j.Status == Cancelled {
 		m.meta.CancelledTotal++
 	}
-	if from == 0 || from.ended() != j.Status.ended() {
+	if from == 0 || from.ended() || j.Status.ended() {
 		m.considerWaiters(j.ID)
 	}
 	if j.Opt != nil && j.Opt.Batch != "" {
 		m.countInBatch(j, from)
 	}
+}
+
+// putEndedAgain stores j in place of old, which has ended in the same status, at
+// another time and with another result.
+func (m *Machine) putEndedAgain(old, j *Job) {
+	m.unindex(old)
+	m.ids[j.ID] = j
+	m.index(j)
+	m.events = append(m.events, Event{Job: j, From: old.Status})
 }
 
 // replace stores j in place of old, which has the same status.

@@ -217,6 +217,8 @@ func (m *Machine) decide(mut *fsmpb.Mutation) Result {
 		return m.fail(op.Fail)
 	case *fsmpb.Mutation_Release:
 		return m.release(op.Release)
+	case *fsmpb.Mutation_ForceComplete:
+		return m.forceComplete(op.ForceComplete)
 	case *fsmpb.Mutation_RegisterWorker:
 		return m.registerWorker(op.RegisterWorker)
 	case *fsmpb.Mutation_WorkerDead:
@@ -229,6 +231,8 @@ func (m *Machine) decide(mut *fsmpb.Mutation) Result {
 		return m.setQueue(op.SetQueue)
 	case *fsmpb.Mutation_Group:
 		return m.group(op.Group)
+	case *fsmpb.Mutation_Announce:
+		return m.announce(op.Announce)
 	}
 	return m.decideCron(mut)
 }

@@ -59,6 +59,25 @@ func (m *model) complete(op *fsmpb.Complete) fsm.Result {
 	})
 }
 
+func (m *model) forceComplete(op *fsmpb.ForceComplete) fsm.Result {
+	old := m.job(op.JobId)
+	if old == nil {
+		return fsm.Result{Code: fsm.NotFound}
+	}
+	j := m.change(old, func(j *fsm.Job) {
+		end := j.AttemptEnd
+		if j.Status == fsm.InProgress {
+			end = fsm.EndOK
+		}
+		m.finish(j, fsm.Completed, end)
+		j.Result = op.Result
+	})
+	if old.Status == fsm.Completed {
+		m.events = append(m.events, event{kind: fsm.JobChanged, id: j.ID, from: fsm.Completed, to: fsm.Completed})
+	}
+	return fsm.Result{Jobs: []*fsm.Job{j}}
+}
+
 func (m *model) fail(op *fsmpb.Fail) fsm.Result {
 	return m.report(op.Worker, op.Lease, fsm.EndFail, func(j *fsm.Job) {
 		m.failed(j, fsm.EndFail, op.Error, op.RetryDelayMs, op.Permanent)

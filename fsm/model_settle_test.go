@@ -140,10 +140,13 @@ func (m *model) recountBatch(old, j *fsm.Job) {
 	case was && !is:
 		*countOf(&b, old.Status)--
 		b.EndedAt = 0
+	case was && j != nil && j.Status != old.Status:
+		*countOf(&b, old.Status)--
+		*countOf(&b, j.Status)++
 	default:
 		return
 	}
-	over := old != nil && !was && b.Pending() == 0
+	over := old != nil && is && b.Pending() == 0
 	if over {
 		b.EndedAt = m.meta.Now
 	}

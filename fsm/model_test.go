@@ -6,6 +6,7 @@ import (
 	"math/big"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
@@ -39,6 +40,7 @@ type event struct {
 	from, to fsm.Status
 	removed  bool
 	name     string
+	text     string
 }
 
 // waitersMax is how many jobs may wait for one, and how many are settled in one
@@ -117,6 +119,10 @@ func (m *model) effect(mut *fsmpb.Mutation) fsm.Result {
 		return m.triggerCron(op.TriggerCron)
 	case *fsmpb.Mutation_Group:
 		return m.group(op.Group)
+	case *fsmpb.Mutation_Announce:
+		return m.announce(op.Announce)
+	case *fsmpb.Mutation_ForceComplete:
+		return m.forceComplete(op.ForceComplete)
 	}
 	panic("a mutation that the model does not know")
 }
@@ -307,11 +313,11 @@ func (m *model) remove(j *fsm.Job) {
 func (m *model) changed(old, j *fsm.Job) {
 	switch {
 	case j == nil:
-		m.events = append(m.events, event{fsm.JobRemoved, old.ID, old.Status, old.Status, true, ""})
+		m.events = append(m.events, event{kind: fsm.JobRemoved, id: old.ID, from: old.Status, to: old.Status, removed: true})
 	case old == nil:
-		m.events = append(m.events, event{fsm.JobChanged, j.ID, 0, j.Status, false, ""})
+		m.events = append(m.events, event{kind: fsm.JobChanged, id: j.ID, to: j.Status})
 	case old.Status != j.Status:
-		m.events = append(m.events, event{fsm.JobChanged, j.ID, old.Status, j.Status, false, ""})
+		m.events = append(m.events, event{kind: fsm.JobChanged, id: j.ID, from: old.Status, to: j.Status})
 		m.count(j.Status)
 	}
 	m.retakeTurn(old, j)
@@ -410,6 +416,21 @@ func (m *model) registerBroker(op *fsmpb.RegisterBroker) fsm.Result {
 	}
 	m.boundRequests()
 	m.happened(fsm.BrokerRegistered, op.Node)
+	return fsm.Result{}
+}
+
+// announce is said by the node in charge, in at most 256 bytes.
+func (m *model) announce(op *fsmpb.Announce) fsm.Result {
+	text := op.Text
+	for len(text) > 256 || len(text) < len(op.Text) && !utf8.RuneStart(op.Text[len(text)]) {
+		text = text[:len(text)-1]
+	}
+	kinds := map[fsm.AnnounceKind]fsm.EventKind{
+		fsm.AnnounceBucketAway: fsm.BucketAway, fsm.AnnounceBucketBack: fsm.BucketBack,
+		fsm.AnnounceWritesRefused: fsm.WritesRefused, fsm.AnnounceWritesAccepted: fsm.WritesAccepted,
+	}
+	kind := kinds[fsm.AnnounceKind(op.Kind)]
+	m.events = append(m.events, event{kind: kind, name: m.meta.Broker.Node, text: text})
 	return fsm.Result{}
 }
 

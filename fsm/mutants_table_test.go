@@ -181,6 +181,37 @@ var mutants = []mutant{
 		`timeout = firstPositive(timeout, old.Options().TimeoutMs)`,
 	},
 
+	{
+		"a forced completion leaves a blocked job waiting", "forced", "report.go",
+		"case Blocked:\n\t\tj.changeDetails(func(d *Details) { d.Waits = nil })\n\t}\n\tm.meta.CompletedTotal++",
+		"}\n\tm.meta.CompletedTotal++",
+	},
+	{
+		"a forced completion rewrites how a lost attempt ended", "forced", "report.go",
+		"case InProgress:\n\t\tj.AttemptEnd = EndOK\n",
+		"default:\n\t\tj.AttemptEnd = EndOK\n",
+	},
+	{
+		"a second result is not counted in bytes", "forced", "index.go",
+		"m.unindex(old)\n\tm.ids[j.ID] = j\n\tm.index(j)\n\tm.events",
+		"m.ids[j.ID] = j\n\tm.replace(old, j)\n\tm.events",
+	},
+	{
+		"completed again counts again", "forced", "report.go",
+		"case Completed:\n\t\tm.putEndedAgain",
+		"case Completed:\n\t\tm.meta.CompletedTotal++\n\t\tm.putEndedAgain",
+	},
+	{
+		"those that wait for a dead job do not hear of its completion", "forced", "index.go",
+		`if from == 0 || from.ended() || j.Status.ended() {`,
+		`if from == 0 || from.ended() != j.Status.ended() {`,
+	},
+	{
+		"a batch with a mended job is not called back", "forced", "batch.go",
+		`if from.ended() && j.Status.ended() {`,
+		`if from.ended() && j.Status.ended() && false {`,
+	},
+
 	// 6. Change.
 	{
 		"cancelled twice is ok twice", "cancel", "change.go",
@@ -385,6 +416,23 @@ var mutants = []mutant{
 		"a group stops at a refusal", "group", "request.go",
 		"res.Codes[i] = r.Code\n",
 		"res.Codes[i] = r.Code\n\t\tif !r.Code.Done() {\n\t\t\tbreak\n\t\t}\n",
+	},
+
+	// 14. Announcements.
+	{
+		"announcements of any length", "announce", "announce.go",
+		`cut(op.Text, announceMax)`,
+		`cut(op.Text, 1<<20)`,
+	},
+	{
+		"the bucket is back when writes are refused", "announce", "announce.go",
+		"AnnounceWritesRefused:  WritesRefused,",
+		"AnnounceWritesRefused:  BucketBack,",
+	},
+	{
+		"nobody announces", "announce", "announce.go",
+		`Name: m.meta.Broker.Node, Text:`,
+		`Text:`,
 	},
 
 	// Snapshots and listings.

@@ -73,7 +73,7 @@ func someOrNil[T any](list []T) []T {
 func eventsOf(m *fsm.Machine) []event {
 	var out []event
 	for _, e := range m.Events() {
-		seen := event{kind: e.Kind, from: e.From, removed: e.Removed, name: e.Name}
+		seen := event{kind: e.Kind, from: e.From, removed: e.Removed, name: e.Name, text: e.Text}
 		if e.Job != nil {
 			seen.id, seen.to = e.Job.ID, e.Job.Status
 		}

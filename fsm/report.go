@@ -86,6 +86,31 @@ func (m *Machine) complete(op *fsmpb.Complete) Result {
 	return Result{Jobs: one(&j)}
 }
 
+// forceComplete completes a job in whatever status it is. How its last attempt
+// ended stays as it was, unless it is this that ends it.
+func (m *Machine) forceComplete(op *fsmpb.ForceComplete) Result {
+	old := m.ids[op.JobId]
+	if old == nil {
+		return Result{Code: NotFound}
+	}
+	j := *old
+	j.Status = Completed
+	j.Result = cloneBytes(op.Result)
+	j.FinishedAt = m.meta.Now
+	switch old.Status {
+	case Completed:
+		m.putEndedAgain(old, &j)
+		return Result{Jobs: one(&j)}
+	case InProgress:
+		j.AttemptEnd = EndOK
+	case Blocked:
+		j.changeDetails(func(d *Details) { d.Waits = nil })
+	}
+	m.meta.CompletedTotal++
+	m.put(old, &j)
+	return Result{Jobs: one(&j)}
+}
+
 func (m *Machine) fail(op *fsmpb.Fail) Result {
 	m.seen(op.Worker)
 	old, code := m.held(op.Worker, op.Lease, EndFail)

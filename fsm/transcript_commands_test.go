@@ -83,6 +83,8 @@ func (p *player) report(t *testing.T, c command) *fsmpb.Mutation {
 		m := fail(c.worker(), c.id(0), p.token(t, c, c.id(0)), c.text("error"), slices.Contains(c.ids, "permanent"))
 		m.GetFail().RetryDelayMs = c.optional(t, "delay")
 		return m
+	case "force":
+		return forceComplete(c.id(0), c.text("result"))
 	case "release":
 		return release(c.worker(), c.id(0), p.token(t, c, c.id(0)))
 	}
@@ -199,6 +201,12 @@ func admin(t *testing.T, c command) *fsmpb.Mutation {
 		return workerDead(c.worker())
 	case "broker":
 		return brokerCommand(t, c)
+	case "announce":
+		kinds := map[string]fsm.AnnounceKind{
+			"away": fsm.AnnounceBucketAway, "back": fsm.AnnounceBucketBack,
+			"refused": fsm.AnnounceWritesRefused, "accepted": fsm.AnnounceWritesAccepted,
+		}
+		return announce(kinds[c.id(0)], strings.Repeat(c.text("text"), int(c.number(t, "times", 1))))
 	case "setqueue":
 		return &fsmpb.Mutation{Op: &fsmpb.Mutation_SetQueue{SetQueue: setQueueCommand(t, c)}}
 	case "cron":

@@ -95,6 +95,8 @@ var eventNames = map[fsm.EventKind]string{
 	fsm.BrokerRegistered: "broker", fsm.WorkerRegistered: "worker registered", fsm.WorkerDied: "worker died",
 	fsm.QueueSet: "queue set", fsm.CronPut: "cron put", fsm.CronDeleted: "cron deleted", fsm.CronFired: "cron fired",
 	fsm.CronSkipped: "cron skipped", fsm.BatchEnded: "batch ended",
+	fsm.BucketAway: "bucket away", fsm.BucketBack: "bucket back",
+	fsm.WritesRefused: "writes refused", fsm.WritesAccepted: "writes accepted",
 }
 
 func eventLine(e fsm.Event) string {
@@ -111,6 +113,9 @@ func eventLine(e fsm.Event) string {
 	}
 	if e.Job != nil {
 		return fmt.Sprintf("%s: %s, job %s", eventNames[e.Kind], e.Name, e.Job.ID)
+	}
+	if e.Text != "" {
+		return fmt.Sprintf("%s: %s says %d bytes: %s", eventNames[e.Kind], cmp.Or(e.Name, "nobody"), len(e.Text), e.Text)
 	}
 	return fmt.Sprintf("%s: %s", eventNames[e.Kind], e.Name)
 }

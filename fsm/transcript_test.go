@@ -19,6 +19,7 @@ import (
 //	heartbeat worker=W ID… [percent=N] [message=TEXT]
 //	complete worker=W ID [result=TEXT]
 //	fail worker=W ID [permanent] [delay=MS] [error=TEXT]      release worker=W ID
+//	force ID [result=TEXT]
 //	register worker=W           dead worker=W
 //	cancel|retry|delete ID…     or, by filter: cancel|retry|delete all [status=(S,…)] [type=T]
 //	    [tag=T] [group=G] [batch=B] [worker=W] [from=MS] [before=MS] [limit=N] [behind=(S,SEQ)]
@@ -30,6 +31,7 @@ import (
 //	cron trigger NAME job=ID
 //	broker node=N epoch=E [attempts=N] [lease=MS] [timeout=MS] [retain=MS] [keep=N]
 //	    [requestms=MS] [requests=N] [jobs=N] [bytes=N] [payload=N]
+//	announce away|back|refused|accepted text=TEXT [times=N]
 //	tick
 //	entry (several commands, one a line, in one entry)
 //	group (several commands, one a line, as one mutation)

@@ -32,8 +32,10 @@ const (
 	PathCrons     = "/v1/crons"          // GET a CronList
 	PathEvents    = "/v1/events"         // GET server-sent events
 	PathWorkers   = "/v1/workers"        // POST a WorkerInfo, GET a WorkerList
+	PathLSN       = "/v1/lsn"            // with /{lsn}/wait: GET an LSNReached
 	PathOpenAPI   = "/openapi.yaml"
 	PathStats     = "/v1/stats"
+	PathThrottle  = "/v1/throttle-stats" // GET ThrottleStats or NoThrottle
 	PathState     = "/state"
 	PathStatus    = "/status"
 	PathHealthz   = "/healthz"
@@ -50,6 +52,8 @@ const (
 	ActionProgress  = "progress"  // POST a Heartbeat with progress
 	ActionCancel    = "cancel"    // POST, no body
 	ActionRetry     = "retry"     // POST, no body
+	// ActionForceComplete ends a job well whatever has become of it.
+	ActionForceComplete = "force-complete" // POST a ForceComplete
 )
 
 // The last segments of /v1/queues/{type}/… and /v1/crons/{name}/….
@@ -59,11 +63,37 @@ const (
 	ActionTrigger = "trigger" // POST, no body; of crons
 )
 
+// ActionWait is the last segment of /v1/lsn/{lsn}/wait.
+const ActionWait = "wait"
+
+// The ack levels: what a write survives that was answered. They are the values
+// of ParamAck, ParamLevel and HeaderCommitted.
+const (
+	AckQuorum = "quorum" // a majority of the nodes has it on disk: a minority of the disks may be lost
+	AckObject = "object" // the document in the bucket has it: every node and disk may be lost
+)
+
+// Query parameters of writes.
+const (
+	// ParamAck is the ack level that a write is to reach before it is answered.
+	// The default is the server's, which is AckQuorum unless it was set
+	// otherwise.
+	ParamAck = "ack"
+	// ParamAckWaitMs bounds the wait for AckObject. When it is over the write is
+	// answered all the same: it is done, and HeaderCommitted says that it is not
+	// in the bucket yet. The default is what the header Prefer says by wait=, in
+	// seconds, or else 10000.
+	ParamAckWaitMs = "ackWaitMs"
+)
+
 // Headers of the API's own.
 const (
 	// HeaderLSN is on every answer to a write: the LSN of the log entry that
 	// it is in. Reads carry the LSN of the state that they show.
 	HeaderLSN = "Osqueue-Lsn"
+	// HeaderCommitted is on every answer to a write that took place: the ack
+	// level that it has reached for certain.
+	HeaderCommitted = "Osqueue-Committed"
 	// HeaderForwarded is on requests that one node passed on to another: the
 	// name of the first. They are not passed on again.
 	HeaderForwarded = "Osqueue-Forwarded"
@@ -92,6 +122,9 @@ const (
 	// it is how long to wait for the job's end; the wait for minLsn has its
 	// default there.
 	ParamWaitMs = "waitMs"
+	// ParamLevel is the ack level to wait for, of GET /v1/lsn/{lsn}/wait, where
+	// ParamWaitMs is how long; the default is 10000.
+	ParamLevel = "level"
 	// ParamStatus, ParamType, ParamLimit and ParamCursor shape the list of
 	// jobs. ParamStatus takes several names with commas between, or "all"; the
 	// default is every status that is not an end.

@@ -18,7 +18,7 @@ type Event struct {
 	Attempts int32   `json:"attempts,omitzero"`
 	Error    string  `json:"error,omitzero"`
 	Percent  uint8   `json:"percent,omitzero"`
-	Message  string  `json:"message,omitzero"` // of progress
+	Message  string  `json:"message,omitzero"` // of progress; why, of the bucket's and the writes'
 	// Name is the worker, type, schedule, batch or node that other kinds are
 	// about.
 	Name string `json:"name,omitzero"`
@@ -51,6 +51,13 @@ const (
 	EventCronFired        = "cron.fired"
 	EventCronSkipped      = "cron.skipped"
 	EventBatchEnded       = "batch.ended"
+
+	// The bucket: flushes fail, and succeed again; writes are refused because it
+	// is too far behind, and accepted again.
+	EventBucketAway     = "bucket.away"
+	EventBucketBack     = "bucket.back"
+	EventWritesRefused  = "writes.refused"
+	EventWritesAccepted = "writes.accepted"
 
 	// EventGap says that events before the next one are not held any more by
 	// the node that was asked. It has no id.

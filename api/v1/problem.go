@@ -26,6 +26,15 @@ type Problem struct {
 	Leader string `json:"leader,omitzero"`
 	// Index is which item of a batch is to blame, from 0.
 	Index *int `json:"index,omitzero"`
+	// AppliedLSN and FlushedLSN are the positions, as in LSNReached, at which a
+	// wait for an LSN ran out of time.
+	AppliedLSN string `json:"appliedLsn,omitzero"`
+	FlushedLSN string `json:"flushedLsn,omitzero"`
+	// LagMs is how far the bucket is behind, MaxFlushLagMs how far it may be,
+	// and Reason why the last write to it failed: of TagFlushLag.
+	LagMs         int64  `json:"lagMs,omitzero"`
+	MaxFlushLagMs int64  `json:"maxFlushLagMs,omitzero"`
+	Reason        string `json:"reason,omitzero"`
 	// Members are the unknown or wrong members of the request, as JSON
 	// pointers.
 	Members []string `json:"members,omitzero"`
@@ -77,9 +86,11 @@ const (
 	TagNotLeader      = "not_leader"         // 503: the node is not the leader any more
 	TagLeaderGone     = "leader_unreachable" // 503: the leader did not answer the node that was asked
 	TagOverloaded     = "overloaded"         // 503: too many writes are waiting
+	TagFlushLag       = "flush_lag"          // 503: the bucket is too far behind, so no writes are taken
 	TagUnknownOutcome = "outcome_unknown"    // 503
 	TagClosing        = "shutting_down"      // 503
 	TagHistoryGone    = "history_gone"       // 410: the events after Last-Event-ID are not held any more
+	TagLSNGone        = "lsn_gone"           // 410: the LSN is from before the cluster adopted the document
 	TagTimeout        = "timeout"            // 504: the state that was asked for did not come in time
 	TagInternal       = "internal_error"     // 500
 )

@@ -19,6 +19,12 @@ type Complete struct {
 	Result   jsontext.Value `json:"result,omitzero"` // any JSON
 }
 
+// ForceComplete ends a job well in whatever status it is, and whoever holds it:
+// POST /v1/jobs/{id}/force-complete. A completed job gets the other result.
+type ForceComplete struct {
+	Result jsontext.Value `json:"result,omitzero"` // any JSON
+}
+
 // Fail ends an attempt: POST /v1/jobs/{id}/fail.
 type Fail struct {
 	WorkerID *string `json:"workerId,omitzero"`

@@ -33,3 +33,22 @@ type TypeStats struct {
 	// Bytes is the size of the type's payloads and results.
 	Bytes int64 `json:"bytes"`
 }
+
+// ThrottleStats is what the limits on requests to the bucket have done since the
+// node started: GET /v1/throttle-stats, of the leader unless
+// consistency=local asks for the node's own.
+type ThrottleStats struct {
+	TotalReads          int64 `json:"totalReads"` // passed on to the bucket
+	TotalWrites         int64 `json:"totalWrites"`
+	ThrottledReads      int64 `json:"throttledReads"` // delayed or refused
+	ThrottledWrites     int64 `json:"throttledWrites"`
+	TotalReadDelayMs    int64 `json:"totalReadDelayMs"`
+	TotalWriteDelayMs   int64 `json:"totalWriteDelayMs"`
+	DailyWriteCount     int64 `json:"dailyWriteCount"` // since midnight, UTC
+	DailyBudgetExceeded bool  `json:"dailyBudgetExceeded"`
+}
+
+// NoThrottle is the answer of a node without such limits.
+type NoThrottle struct {
+	Throttling bool `json:"throttling"` // false
+}

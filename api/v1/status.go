@@ -10,32 +10,90 @@ const (
 // Status is a node's view of itself and of its cluster: GET /status. It is
 // always the asked node's own.
 type Status struct {
-	NodeID        string     `json:"node_id"`
-	ServerID      string     `json:"server_id"`
-	State         string     `json:"state"`
-	RaftState     string     `json:"raft_state"`
-	Term          uint64     `json:"term"`
-	Leader        *string    `json:"leader"`         // its node_id; null if unknown
-	LeaderAddress *string    `json:"leader_address"` // host:port of the active leader's HTTP API; null if there is none
-	LogLength     uint64     `json:"log_length"`     // entries committed so far, snapshots included
-	CommitIndex   uint64     `json:"commit_index"`
-	Applied       uint64     `json:"applied"`
-	LSN           string     `json:"lsn"`
-	FlushedLSN    string     `json:"flushed_lsn"` // the newest known to be in queue.json
-	LagEntries    uint64     `json:"lag_entries"`
-	LagMs         int64      `json:"lag_ms"`
-	FlushError    string     `json:"flush_error,omitzero"`
-	Epoch         uint64     `json:"epoch"`
-	Fence         Fence      `json:"fence"`
-	Lineage       string     `json:"lineage"`
-	Cluster       string     `json:"cluster"`
-	Peers         []Peer     `json:"peers"`
-	Tasks         TaskCounts `json:"tasks"`
-	Workers       int        `json:"workers"`
-	Pid           int        `json:"pid"`
-	Version       string     `json:"version"`
-	StartedAt     int64      `json:"started_at"`
-	UptimeMs      int64      `json:"uptime_ms"`
+	NodeID          string     `json:"node_id"`
+	ServerID        string     `json:"server_id"`
+	State           string     `json:"state"`
+	RaftState       string     `json:"raft_state"`
+	Term            uint64     `json:"term"`
+	Leader          *string    `json:"leader"`         // its node_id; null if unknown
+	LeaderAddress   *string    `json:"leader_address"` // host:port of the active leader's HTTP API; null if there is none
+	LogLength       uint64     `json:"log_length"`     // entries committed so far, snapshots included
+	CommitIndex     uint64     `json:"commit_index"`
+	Applied         uint64     `json:"applied"`
+	LSN             string     `json:"lsn"`
+	FlushedLSN      string     `json:"flushed_lsn"` // the newest known to be in queue.json
+	LagEntries      uint64     `json:"lag_entries"` // that are not in queue.json yet, as are their bytes, and the age of the oldest
+	LagBytes        int64      `json:"lag_bytes"`
+	LagMs           int64      `json:"lag_ms"`
+	MaxFlushLagMs   int64      `json:"max_flush_lag_ms"`     // lag from which writes are refused; 0: none
+	Refusing        string     `json:"refusing,omitzero"`    // why writes are refused; absent when they are not
+	FlushError      string     `json:"flush_error,omitzero"` // why the last flush did not succeed
+	FlushIntervalMs int64      `json:"flush_interval_ms"`    // least time between two flushes, now; 0: this node does not flush
+	Ack             string     `json:"ack"`                  // ack level of writes that name none
+	Document        *Document  `json:"document,omitzero"`    // as this node wrote it last; absent if it has not
+	Bucket          *Bucket    `json:"bucket,omitzero"`      // absent if this node does not count
+	Snapshots       *Snapshots `json:"snapshots,omitzero"`   // of raft; absent if there is none
+	Inbox           *Inbox     `json:"inbox,omitzero"`       // the drop box; absent if this node has not met anything in it
+	Epoch           uint64     `json:"epoch"`
+	Fence           Fence      `json:"fence"`
+	Lineage         string     `json:"lineage"`
+	Cluster         string     `json:"cluster"`
+	Peers           []Peer     `json:"peers"`
+	Tasks           TaskCounts `json:"tasks"`
+	Workers         int        `json:"workers"`
+	Pid             int        `json:"pid"`
+	Version         string     `json:"version"`
+	StartedAt       int64      `json:"started_at"`
+	UptimeMs        int64      `json:"uptime_ms"`
+}
+
+// Document is queue.json.
+type Document struct {
+	// Form is "inline" while the state stands in it, "archive" when it names a
+	// base and a log instead.
+	Form       string `json:"form"`
+	Bytes      int    `json:"bytes"`
+	BaseLSN    string `json:"base_lsn"`    // of the newest base; 0-0: there is none
+	ArchiveLSN string `json:"archive_lsn"` // how far base and log go
+	LogBytes   int64  `json:"log_bytes"`   // behind the base
+}
+
+// Bucket is what a node has asked of the bucket since it started, and what that
+// costs in US dollars. A month has 30 days.
+type Bucket struct {
+	Since        int64             `json:"since"`
+	Requests     map[string]uint64 `json:"requests"` // by operation
+	BytesRead    uint64            `json:"bytes_read"`
+	BytesWritten uint64            `json:"bytes_written"`
+	CostUSD      float64           `json:"cost_usd"`
+	ProjectedUSD float64           `json:"projected_usd"` // a month, if it goes on like the last hour
+	BudgetUSD    float64           `json:"budget_usd"`    // a month; 0: none
+}
+
+// Snapshots are raft's: from them a node starts.
+type Snapshots struct {
+	Local      *SnapshotPoint `json:"local,omitzero"`       // the newest on this node's disk
+	Bucket     *SnapshotPoint `json:"bucket,omitzero"`      // the newest in the bucket, of whatever node, as far as this one knows
+	BucketNode string         `json:"bucket_node,omitzero"` // that uploaded it
+	Failing    string         `json:"failing,omitzero"`     // why the upload that is due has not succeeded
+	Damaged    string         `json:"damaged,omitzero"`     // which local one cannot be read
+}
+
+// SnapshotPoint is where a snapshot stands in raft's log, and since when it is
+// there.
+type SnapshotPoint struct {
+	Term  uint64 `json:"term"`
+	Index uint64 `json:"index"`
+	At    int64  `json:"at"`
+}
+
+// Inbox is what a node has done with the drop box, as leader, since it started.
+type Inbox struct {
+	Taken    uint64 `json:"taken"`    // jobs added to the queue
+	Repeated uint64 `json:"repeated"` // files whose job was there already
+	Rejected uint64 `json:"rejected"` // files moved aside
+	Waiting  int    `json:"waiting"`  // files that are still there, at least
+	Failing  string `json:"failing,omitzero"`
 }
 
 // Fence says whether the node may answer writes: "follower", "standby",

@@ -2,7 +2,7 @@ package flush
 
 import "time"
 
-// Config paces the flusher.
+// Config paces the flusher and bounds what it writes.
 type Config struct {
 	Interval        time.Duration // least time between the starts of two writes
 	Heartbeat       time.Duration // most time between two writes
@@ -10,6 +10,16 @@ type Config struct {
 	ConflictRetries int           // conflicts in a row before it waits for the next round
 	WriteTimeout    time.Duration // of one write, with its settling
 	Bandwidth       int           // bytes a second that writing may take on average; 0 is no limit
+
+	InlineMax  int   // bytes of a document that holds the state itself
+	TailMax    int   // bytes of a tail, compressed
+	TailMin    int   // bytes from which a tail may be cut before it is full
+	TailRent   int   // it is then cut when it has been written so many times over
+	SegmentRaw int   // bytes of entries in a segment of a backlog
+	StepBytes  int   // bytes of entries that a backlog is written by
+	FoldAt     int   // segments that are folded into a chapter
+	RefsMax    int   // refs in the document that make a new base due
+	BaseMin    int64 // bytes of log, compressed, before a new base is due
 }
 
 // DefaultConfig follows the contract of the original broker where it has one.
@@ -21,15 +31,36 @@ func DefaultConfig() Config {
 		ConflictRetries: 5,
 		WriteTimeout:    5 * time.Second,
 		Bandwidth:       8 << 20,
+
+		InlineMax:  256 << 10,
+		TailMax:    96 << 10,
+		TailMin:    8 << 10,
+		TailRent:   8,
+		SegmentRaw: 1 << 20,
+		StepBytes:  4 << 20,
+		FoldAt:     32,
+		RefsMax:    96,
+		BaseMin:    4 << 20,
 	}
 }
 
 // pause is how long after the start of a write of so many bytes the next one
 // may start.
-func (c *Config) pause(bytes int) time.Duration {
+func (c *Config) pause(interval time.Duration, bytes int) time.Duration {
 	if c.Bandwidth <= 0 {
-		return c.Interval
+		return interval
 	}
 	byBandwidth := time.Duration(float64(bytes) / float64(c.Bandwidth) * float64(time.Second))
-	return min(max(c.Interval, byBandwidth), max(c.Interval, c.Heartbeat))
+	return min(max(interval, byBandwidth), max(interval, c.Heartbeat))
+}
+
+// cutDue decides whether a tail of so many bytes, which was written so often that
+// it sums up to rent, is cut.
+func (c *Config) cutDue(tail int, rent int64) bool {
+	return tail >= c.TailMax || tail >= c.TailMin && rent >= int64(c.TailRent)*int64(tail)
+}
+
+// baseDue decides whether a log of so many bytes and refs asks for a new base.
+func (c *Config) baseDue(base, log int64, refs int) bool {
+	return log > max(base, c.BaseMin) || refs > c.RefsMax
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -11,69 +12,90 @@ import (
 
 	"osqueue/election"
 	"osqueue/fsm"
+	"osqueue/storage/queuefile"
 )
 
 // Document is the fenced document that the flusher writes. *election.Fence is
 // one. It is used by one goroutine at a time.
 type Document interface {
-	// Write makes v the content of the document, by compare-and-swap. See
+	// Write makes c the content of the document, by compare-and-swap. See
 	// election.Fence for its errors.
-	Write(ctx context.Context, v *fsm.View, nowMs int64) error
+	Write(ctx context.Context, c *queuefile.Content, nowMs int64) error
 	// Flushed is the newest LSN known to be in the document.
 	Flushed() fsm.LSN
 	// Size is the number of bytes of the last document written.
 	Size() int
+	// Large says that the last document written has no state inline.
+	Large() bool
+}
+
+// Draft makes contents. *Drafter is one. It is used by one goroutine at a time.
+type Draft interface {
+	Draft(ctx context.Context, large bool) (c *queuefile.Content, behind bool, err error)
+	Last() *queuefile.Content
+	// Wrote says that c is in the document. kept is up to where the entries are
+	// not needed to continue the archive.
+	Wrote(c *queuefile.Content) (kept fsm.LSN)
+	// Notify has wake called, from any goroutine, when what the next content waited
+	// for has come.
+	Notify(wake func())
 }
 
 // Effects are what the flusher needs from its node.
 type Effects struct {
-	View  func() *fsm.View // the state to write
-	LSN   func() fsm.LSN   // of the state, cheaper than View
-	NowMs func() int64     // the leader's clock
+	LSN   func() fsm.LSN // of the state
+	NowMs func() int64   // the leader's clock
+	// Interval is the least time between two writes; nil takes the
+	// configuration's.
+	Interval func() time.Duration
 	// Adopt takes over what somebody else wrote into our document: it keeps a
 	// copy and proposes what is new. The fence is rebased when it returns nil.
 	Adopt func(ctx context.Context, edit *election.ExternalEditError) error
+	// Wrote is told of each version of the document.
+	Wrote func(w Written)
 }
 
-// Flusher is the loop. One goroutine calls Run; Changed and the readers of
-// state are safe from any.
+// Written is a version of the document.
+type Written struct {
+	Content *queuefile.Content
+	Large   bool // it has no state inline
+	Bytes   int
+	Kept    fsm.LSN // nobody needs the entries up to it for the archive
+}
+
+// Flusher is the loop. One goroutine calls Run; Changed, WaitFlushed and the
+// readers of state are safe from any.
 type Flusher struct {
-	cfg Config
-	doc Document
-	fx  Effects
-	log hclog.Logger
+	cfg   Config
+	doc   Document
+	draft Draft
+	fx    Effects
+	log   hclog.Logger
 
 	poke     chan struct{}
-	flushed  atomic.Pointer[fsm.LSN]
 	failing  atomic.Pointer[string]
-	dirtyAt  atomic.Int64 // when the oldest change was made that no write has taken up, ms; 0: none
-	writing  atomic.Int64 // the same of the changes in the write under way
-	failures int          // in a row
+	failures int // in a row
+	wroteAt  time.Time
+
+	mu      sync.Mutex
+	flushed fsm.LSN
+	more    chan struct{} // closed when flushed grows; nil while nobody waits
+	over    bool
 }
 
 // New makes a flusher for a document that has just been acquired.
-func New(cfg Config, doc Document, fx Effects, log hclog.Logger) *Flusher {
-	f := &Flusher{cfg: cfg, doc: doc, fx: fx, log: log, poke: make(chan struct{}, 1)}
-	f.noteFlushed()
+func New(cfg Config, doc Document, draft Draft, fx Effects, log hclog.Logger) *Flusher {
+	f := &Flusher{cfg: cfg, doc: doc, draft: draft, fx: fx, log: log, poke: make(chan struct{}, 1), wroteAt: time.Now()}
+	f.flushed = doc.Flushed()
+	if f.fx.Interval == nil {
+		f.fx.Interval = func() time.Duration { return cfg.Interval }
+	}
+	draft.Notify(f.Changed)
 	return f
 }
 
-// Changed says that the state changed at nowMs. It never blocks.
-func (f *Flusher) Changed(nowMs int64) {
-	f.dirtyAt.CompareAndSwap(0, nowMs)
-	f.wake()
-}
-
-// DirtyAt is when the oldest change was made that the bucket does not have, in
-// ms of the leader's clock; 0 when it has all.
-func (f *Flusher) DirtyAt() int64 {
-	if at := f.writing.Load(); at != 0 {
-		return at
-	}
-	return f.dirtyAt.Load()
-}
-
-func (f *Flusher) wake() {
+// Changed says that there is something to write. It never blocks.
+func (f *Flusher) Changed() {
 	select {
 	case f.poke <- struct{}{}:
 	default:
@@ -81,7 +103,70 @@ func (f *Flusher) wake() {
 }
 
 // Flushed is the newest LSN known to be in the bucket.
-func (f *Flusher) Flushed() fsm.LSN { return *f.flushed.Load() }
+func (f *Flusher) Flushed() fsm.LSN {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.flushed
+}
+
+// ErrOver is returned by WaitFlushed when the flusher ends first.
+var ErrOver = errors.New("this node has stopped writing to the bucket")
+
+// WaitFlushed returns nil once lsn is known to be in the bucket; else the error
+// of ctx, or ErrOver.
+func (f *Flusher) WaitFlushed(ctx context.Context, lsn fsm.LSN) error {
+	for {
+		more, err := f.newer(lsn)
+		if more == nil {
+			return err
+		}
+		select {
+		case <-more:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// newer is nil if lsn is flushed, or never will be; else a channel that is closed
+// when more is.
+func (f *Flusher) newer(lsn fsm.LSN) (<-chan struct{}, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case f.flushed.Compare(lsn) >= 0:
+		return nil, nil
+	case f.over:
+		return nil, ErrOver
+	case f.more == nil:
+		f.more = make(chan struct{})
+	}
+	return f.more, nil
+}
+
+// Close ends all waiting. It comes after Run and Final.
+func (f *Flusher) Close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.over = true
+	f.wakeLocked()
+}
+
+func (f *Flusher) wakeLocked() {
+	if f.more != nil {
+		close(f.more)
+		f.more = nil
+	}
+}
+
+func (f *Flusher) noteFlushed() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if lsn := f.doc.Flushed(); lsn.Compare(f.flushed) > 0 {
+		f.flushed = lsn
+		f.wakeLocked()
+	}
+}
 
 // Failing says why the last write did not succeed; "" when it did.
 func (f *Flusher) Failing() string {
@@ -114,10 +199,11 @@ func (f *Flusher) Run(ctx context.Context) error {
 		if err := f.flush(ctx); err != nil {
 			return err
 		}
-		next.Reset(f.cfg.Heartbeat)
+		next.Reset(f.cfg.Heartbeat - time.Since(f.wroteAt))
 		if f.Failing() != "" {
+			next.Reset(f.cfg.Heartbeat)
 			last = time.Now() // a store in trouble gets its rest after the attempt
-			f.wake()          // and is tried again without waiting for a change
+			f.Changed()       // and is tried again without waiting for a change
 		}
 	}
 }
@@ -128,7 +214,7 @@ func (f *Flusher) pause() time.Duration {
 	if f.failures > 0 {
 		return min(time.Duration(f.failures)*f.cfg.ConflictBackoff, f.cfg.Heartbeat)
 	}
-	return f.cfg.pause(f.doc.Size())
+	return f.cfg.pause(f.fx.Interval(), f.doc.Size())
 }
 
 // Final writes what is not yet in the bucket, once, after Run has returned.
@@ -143,8 +229,8 @@ func (f *Flusher) dirty() bool {
 	return f.Failing() != "" || f.fx.LSN().Compare(f.doc.Flushed()) > 0
 }
 
-// flush writes once. It returns an error only when the node is fenced; other
-// trouble is noted and logged at its beginning and end.
+// flush brings the document up to date. It returns an error only when the node is
+// fenced; other trouble is noted and logged at its beginning and end.
 func (f *Flusher) flush(ctx context.Context) error {
 	err := f.write(ctx)
 	var fenced *election.FencedError
@@ -175,23 +261,55 @@ func (f *Flusher) note(err error) {
 	}
 }
 
-// write is one attempt to bring the bucket up to date, edits by others
-// adopted.
+// write is one attempt to bring the bucket up to date: step by step, if there is
+// much, with the heartbeat renewed in between.
 func (f *Flusher) write(ctx context.Context) error {
+	for {
+		c, behind, err := f.next(ctx)
+		switch {
+		case err != nil:
+			return errors.Join(err, f.renew(ctx))
+		case c.LSN() != f.doc.Flushed() || f.failures > 0 || f.heartbeatDue():
+			if err := f.put(ctx, c); err != nil {
+				return err
+			}
+		}
+		if !behind || ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+}
+
+func (f *Flusher) next(ctx context.Context) (c *queuefile.Content, behind bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, f.cfg.WriteTimeout)
 	defer cancel()
-	f.writing.Store(f.dirtyAt.Load()) // first: a reader must find it in one of the two
-	dirtyAt := f.dirtyAt.Swap(0)
-	f.writing.Store(dirtyAt)
-	defer f.writing.Store(0)
+	return f.draft.Draft(ctx, f.doc.Large())
+}
+
+// renew writes the last content again if the heartbeat is due: others must not
+// take this broker for dead because a segment cannot be written.
+func (f *Flusher) renew(ctx context.Context) error {
+	if f.heartbeatDue() && ctx.Err() == nil {
+		return f.put(ctx, f.draft.Last())
+	}
+	return nil
+}
+
+// heartbeatDue: after the next pause it would be late.
+func (f *Flusher) heartbeatDue() bool { return time.Since(f.wroteAt)+f.pause() >= f.cfg.Heartbeat }
+
+// put writes one content, edits by others adopted.
+func (f *Flusher) put(ctx context.Context, c *queuefile.Content) error {
+	ctx, cancel := context.WithTimeout(ctx, f.cfg.WriteTimeout)
+	defer cancel()
+	defer f.noteFlushed() // also an earlier write may turn out to have landed
 	for attempt := 1; ; attempt++ {
-		err := f.doc.Write(ctx, f.fx.View(), f.fx.NowMs())
+		err := f.doc.Write(ctx, c, f.fx.NowMs())
 		if err == nil {
-			f.noteFlushed()
+			f.wroteAt = time.Now()
+			kept := f.draft.Wrote(c)
+			f.fx.Wrote(Written{Content: c, Large: f.doc.Large(), Bytes: f.doc.Size(), Kept: kept})
 			return nil
-		}
-		if dirtyAt != 0 {
-			f.dirtyAt.Store(dirtyAt)
 		}
 		var edit *election.ExternalEditError
 		if !errors.As(err, &edit) {
@@ -207,11 +325,6 @@ func (f *Flusher) write(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
-}
-
-func (f *Flusher) noteFlushed() {
-	lsn := f.doc.Flushed()
-	f.flushed.Store(&lsn)
 }
 
 // sleep waits for d, if it is positive, and reports whether ctx lives.

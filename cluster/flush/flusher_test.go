@@ -15,6 +15,7 @@ import (
 
 	"osqueue/election"
 	"osqueue/fsm"
+	"osqueue/storage/queuefile"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -35,17 +36,20 @@ type desk struct {
 	adopted int
 	refuse  error // what Adopt answers
 	takes   time.Duration
+	steps   int   // drafts before the content is up to date
+	stuck   bool  // there is no newer content for now
+	broken  error // what Draft answers
 }
 
 // run starts a flusher in the bubble that the caller runs in. Its interval has
 // passed.
 func run(t *testing.T, cfg Config) *desk {
 	d := &desk{t: t, start: time.Now().Add(cfg.Interval), ended: make(chan error, 1), size: 100}
-	d.Flusher = New(cfg, d, Effects{
-		View:  func() *fsm.View { return nil },
+	d.Flusher = New(cfg, d, d, Effects{
 		LSN:   d.current,
 		NowMs: d.sinceStartMs,
 		Adopt: d.adopt,
+		Wrote: func(Written) {},
 	}, hclog.NewNullLogger())
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { d.ended <- d.Run(ctx) }()
@@ -69,12 +73,49 @@ func (d *desk) adopt(context.Context, *election.ExternalEditError) error {
 	return d.refuse
 }
 
+// Draft implements Draft.
+func (d *desk) Draft(context.Context, bool) (c *queuefile.Content, behind bool, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.broken != nil {
+		return nil, false, d.broken
+	}
+	if d.stuck {
+		return d.lastLocked(), false, nil
+	}
+	if d.steps > 0 {
+		d.steps--
+		return d.lastLocked(), true, nil
+	}
+	return &queuefile.Content{Meta: fsm.Meta{LSN: d.lsn}}, false, nil
+}
+
+// Last implements Draft.
+func (d *desk) Last() *queuefile.Content {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.lastLocked()
+}
+
+func (d *desk) lastLocked() *queuefile.Content {
+	return &queuefile.Content{Meta: fsm.Meta{LSN: d.flushed}}
+}
+
+// Wrote implements Draft.
+func (d *desk) Wrote(c *queuefile.Content) fsm.LSN { return c.LSN() }
+
+// Notify implements Draft.
+func (d *desk) Notify(func()) {}
+
+// Large implements Document.
+func (d *desk) Large() bool { return false }
+
 // Write implements Document.
-func (d *desk) Write(ctx context.Context, _ *fsm.View, _ int64) error {
+func (d *desk) Write(ctx context.Context, c *queuefile.Content, _ int64) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.writes = append(d.writes, time.Since(d.start))
-	lsn := d.lsn
+	lsn := c.LSN()
 	if d.takes > 0 {
 		d.mu.Unlock()
 		sleep(ctx, d.takes)
@@ -111,7 +152,7 @@ func (d *desk) change() {
 	d.lsn.Term = 1
 	d.lsn.Index++
 	d.mu.Unlock()
-	d.Changed(d.sinceStartMs())
+	d.Changed()
 	synctest.Wait()
 }
 
@@ -153,13 +194,10 @@ func TestFirstChangeIsWrittenAtOnceTheNextTogether(t *testing.T) {
 		d.pass(20 * ms)
 		d.change()
 		d.wrote()
-		if got := d.DirtyAt(); got != 1000 {
-			t.Fatalf("dirty since %d, want the oldest change at 1000", got)
-		}
 		d.pass(30 * ms)
 		d.wrote(1050 * ms)
-		if d.Flusher.Flushed() != d.current() || d.DirtyAt() != 0 {
-			t.Fatalf("flushed %s of %s, dirty since %d", d.Flusher.Flushed(), d.current(), d.DirtyAt())
+		if d.Flusher.Flushed() != d.current() {
+			t.Fatalf("flushed %s of %s", d.Flusher.Flushed(), d.current())
 		}
 		d.pass(time.Second)
 		d.wrote() // nothing changed
@@ -186,9 +224,6 @@ func TestChangeDuringAWrite(t *testing.T) {
 		d.change()
 		d.pass(100 * ms)
 		d.change()
-		if got := d.DirtyAt(); got != 1000 {
-			t.Fatalf("dirty since %d while the change of 1000 is being written", got)
-		}
 		d.pass(250 * ms)
 		d.wrote(1000*ms, 1200*ms)
 		d.pass(100 * ms)
@@ -201,11 +236,11 @@ func TestChangeDuringAWrite(t *testing.T) {
 func TestLargeDocumentsAreHeldBack(t *testing.T) {
 	for size, want := range map[int]time.Duration{1 << 18: 50 * ms, 8 << 20: time.Second, 1 << 40: 3 * time.Second} {
 		cfg := DefaultConfig()
-		if got := cfg.pause(size); got != want {
+		if got := cfg.pause(cfg.Interval, size); got != want {
 			t.Errorf("%d bytes: %v, want %v", size, got, want)
 		}
 		cfg.Bandwidth = 0
-		if got := cfg.pause(size); got != cfg.Interval {
+		if got := cfg.pause(cfg.Interval, size); got != cfg.Interval {
 			t.Errorf("%d bytes, no limit: %v", size, got)
 		}
 	}
@@ -221,8 +256,8 @@ func TestTroubleIsTriedAgain(t *testing.T) {
 		d.pass(time.Second)
 		d.change()
 		d.pass(10 * ms)
-		if d.Failing() != "away" || d.DirtyAt() != 1000 {
-			t.Fatalf("failing %q, dirty since %d", d.Failing(), d.DirtyAt())
+		if d.Failing() != "away" {
+			t.Fatalf("failing %q", d.Failing())
 		}
 		d.change()
 		d.pass(time.Second)
@@ -305,8 +340,8 @@ func TestEditThatCannotBeAdoptedIsNotWrittenOver(t *testing.T) {
 		d.pass(time.Second)
 		d.change()
 		d.wrote(time.Second)
-		if !strings.Contains(d.Failing(), "no copy could be kept") || d.DirtyAt() != 1000 {
-			t.Fatalf("failing %q, dirty since %d", d.Failing(), d.DirtyAt())
+		if !strings.Contains(d.Failing(), "no copy could be kept") {
+			t.Fatalf("failing %q", d.Failing())
 		}
 	})
 }
@@ -327,6 +362,95 @@ func TestFinalWritesOnlyWhatIsMissing(t *testing.T) {
 		d.wrote(0)
 		if d.Flusher.Flushed() != d.current() {
 			t.Fatalf("flushed %s of %s", d.Flusher.Flushed(), d.current())
+		}
+	})
+}
+
+// A backlog goes out step by step at once; the document follows when it is
+// through, and is renewed when that takes longer than a heartbeat.
+func TestBacklogIsCaughtUpInSteps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := run(t, DefaultConfig())
+		d.script(func() { d.steps = 5 })
+		d.pass(time.Second)
+		d.change()
+		d.wrote(1000 * ms)
+		if d.steps != 0 || d.Flusher.Flushed() != d.current() {
+			t.Fatalf("%d steps left, flushed %s of %s", d.steps, d.Flusher.Flushed(), d.current())
+		}
+	})
+}
+
+// While the next content waits for something, the document is renewed when its
+// heartbeat is due, and not at each change.
+func TestNothingIsWrittenInVain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := run(t, DefaultConfig())
+		d.script(func() { d.stuck = true })
+		for range 63 {
+			d.change()
+			d.pass(100 * ms)
+		}
+		d.wrote(2900*ms, 5900*ms)
+		d.pass(3 * time.Second)
+		d.wrote(8900 * ms) // nothing changes any more
+		d.script(func() { d.stuck = false })
+		d.change()
+		d.wrote(9300 * ms)
+	})
+}
+
+// What cannot be written ahead keeps the document as it is, but not its heartbeat
+// from being renewed.
+func TestHeartbeatWhileDraftsFail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := run(t, DefaultConfig())
+		d.script(func() { d.broken = errors.New("no segment") })
+		d.change()
+		d.pass(10 * time.Second)
+		d.mu.Lock()
+		writes := slices.Clone(d.writes)
+		d.mu.Unlock()
+		if len(writes) < 3 || d.Flusher.Flushed() == d.current() || !strings.Contains(d.Failing(), "no segment") {
+			t.Fatalf("writes at %v, flushed %s, failing %q", writes, d.Flusher.Flushed(), d.Failing())
+		}
+		for i, at := range writes {
+			if last := max(i-1, 0); i > 0 && at-writes[last] > 4*time.Second {
+				t.Fatalf("the heartbeat was late: %v", writes)
+			}
+		}
+	})
+}
+
+func TestWaitFlushed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := run(t, DefaultConfig())
+		d.script(func() { d.takes = 100 * ms })
+		d.change()
+		first := d.current()
+		waited := make(chan error, 3)
+		for _, lsn := range []fsm.LSN{{}, first, {Term: 9}} {
+			go func() { waited <- d.WaitFlushed(t.Context(), lsn) }()
+		}
+		synctest.Wait()
+		if err := <-waited; err != nil || len(waited) > 0 {
+			t.Fatalf("%v, and %d more came back before the write", err, len(waited))
+		}
+		d.pass(100 * ms)
+		if err := <-waited; err != nil || len(waited) > 0 {
+			t.Fatalf("%v, and %d more came back after the write", err, len(waited))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := d.WaitFlushed(ctx, fsm.LSN{Term: 8}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("waited with %v", err)
+		}
+		d.Close()
+		if err := <-waited; !errors.Is(err, ErrOver) {
+			t.Fatalf("waited with %v for what never comes", err)
+		}
+		if err := d.WaitFlushed(t.Context(), first); err != nil {
+			t.Fatalf("what is flushed stays so: %v", err)
 		}
 	})
 }

@@ -106,7 +106,7 @@ func runBatchCreate(ctx context.Context, g *globals, f *batchFlags) error {
 			return err
 		}
 		if g.json {
-			return g.writeJSON(got)
+			return writeWritten(g, got)
 		}
 		return g.printf("%s\n", got.BatchID)
 	})

@@ -10,6 +10,7 @@ import (
 
 	"osqueue/storage"
 	"osqueue/storage/bucketurl"
+	"osqueue/storage/cost"
 	"osqueue/storage/metered"
 	"osqueue/storage/probe"
 	"osqueue/storage/throttle"
@@ -32,20 +33,45 @@ func (s *server) openBucket(ctx context.Context, o *serveOptions, metrics *prome
 	if err != nil {
 		return fmt.Errorf("--bucket: %w", err)
 	}
-	if s.bucket, err = throttle.New(metered.New(b, newStorageMetrics(metrics)), o.budget); err != nil {
+	counted := metered.New(b, observers{newStorageMetrics(metrics), o.account()})
+	throttled, err := throttle.New(counted, o.budget)
+	if err != nil {
 		return errors.Join(err, b.Close())
 	}
+	s.bucket, s.throttle = throttled, throttled
 	known, patience := o.node.HasRun(), probeTimeout
 	if known {
 		patience = probeTimeoutKnown
 	}
-	err = probeBucket(ctx, b, o.bucket, patience)
+	err = probeBucket(ctx, counted, o.bucket, patience)
 	if err == nil || !known || errors.Is(err, probe.ErrUnsafe) || ctx.Err() != nil {
 		return err
 	}
 	s.log.Warn("the bucket does not answer; starting without it", "error", err)
-	s.prove = func(ctx context.Context) error { return probeBucket(ctx, b, o.bucket, probeTimeout) }
+	s.prove = func(ctx context.Context) error { return probeBucket(ctx, counted, o.bucket, probeTimeout) }
 	return nil
+}
+
+// account begins to count what the bucket costs. The node shows it and, if there is a
+// budget, flushes as often as that allows.
+func (o *serveOptions) account() *cost.Meter {
+	plan, c := &o.pace.plan, &o.node
+	meter := cost.NewMeter(plan.Prices, plan.Budget, nil)
+	c.Account = meter.Sheet
+	if plan.Budget > 0 {
+		c.FlushInterval = cost.NewPacer(meter, plan.Prices.Flush(0), c.Flush.Interval, c.Flush.Heartbeat).Interval
+	}
+	return meter
+}
+
+// observers are told one after the other.
+type observers []metered.Observer
+
+// ObserveStorage implements metered.Observer.
+func (all observers) ObserveStorage(o metered.Observation) {
+	for _, one := range all {
+		one.ObserveStorage(o)
+	}
 }
 
 func probeBucket(ctx context.Context, b storage.Bucket, url string, patience time.Duration) error {

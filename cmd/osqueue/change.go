@@ -76,10 +76,12 @@ func (r *changeRun) run(ctx context.Context, ids []string) error {
 		return err
 	}
 	defer c.Close()
-	if len(ids) > 0 {
-		return r.byID(ctx, c, ids)
-	}
-	return r.byFilter(ctx, c)
+	return r.g.acked(ctx, func(ctx context.Context) error {
+		if len(ids) > 0 {
+			return r.byID(ctx, c, ids)
+		}
+		return r.byFilter(ctx, c)
+	})
 }
 
 func (r *changeRun) check(ids []string) error {
@@ -151,7 +153,8 @@ func (g *globals) showChange(ch *change, c client.Change) error {
 			Tag       string `json:"_tag,omitzero"`
 			Duplicate bool   `json:"duplicate,omitzero"`
 			Status    string `json:"status,omitzero"`
-		}{c.JobID, c.Tag == "" && !c.Duplicate, c.Tag, c.Duplicate, c.Status}
+			Committed string `json:"committed,omitzero"`
+		}{c.JobID, c.Tag == "" && !c.Duplicate, c.Tag, c.Duplicate, c.Status, string(c.Committed)}
 		return g.writeJSON(out)
 	}
 	return g.printf("%s  %s\n", c.JobID, changeText(ch, c))
@@ -198,7 +201,7 @@ func (r *changeRun) byFilter(ctx context.Context, c *client.Client) error {
 		return err
 	}
 	if r.g.json {
-		return r.g.writeJSON(map[string]uint64{"count": n})
+		return writeWritten(r.g, map[string]uint64{"count": n})
 	}
 	return r.g.printf("%s %s\n", plural(n, "job"), r.change.done)
 }

@@ -29,7 +29,9 @@ type queueFake struct {
 	status  v1.Status
 	token   uint64
 	seen    []request // writes
+	queries []string  // of these
 	atOnce  int       // how many jobs one request changes; 0: all
+	level   string    // how safe writes are said to be; "": nothing is said
 }
 
 // request is a write as the fake got it.
@@ -75,6 +77,11 @@ func newQueueFake(t *testing.T) *queueFake {
 		if r.Method != http.MethodGet {
 			body, _ := io.ReadAll(r.Body)
 			q.seen = append(q.seen, request{r.Method + " " + r.URL.EscapedPath(), string(body)})
+			q.queries = append(q.queries, r.URL.RawQuery)
+			if q.level != "" {
+				w.Header().Set(v1.HeaderLSN, "3-1")
+				w.Header().Set(v1.HeaderCommitted, q.level)
+			}
 			r.Body = io.NopCloser(bytes.NewReader(body))
 		}
 		mux.ServeHTTP(w, r)

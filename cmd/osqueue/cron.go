@@ -190,7 +190,7 @@ func newCronResumeCommand(g *globals) *cobra.Command {
 
 func (g *globals) showCronPut(name string, put v1.CronPut, paused bool) error {
 	if g.json {
-		return g.writeJSON(put)
+		return writeWritten(g, put)
 	}
 	return g.printf("%s  next: %s\n", name, nextText(paused, put.NextAt))
 }
@@ -222,7 +222,7 @@ schedule's next time stays as it is.
 // showEnqueued prints the id of a job that was enqueued.
 func (g *globals) showEnqueued(e client.Enqueued) error {
 	if g.json {
-		return g.writeJSON(v1.Enqueued{JobID: e.JobID, LSN: e.LSN, Duplicate: e.Duplicate})
+		return writeWritten(g, v1.Enqueued{JobID: e.JobID, LSN: e.LSN, Duplicate: e.Duplicate})
 	}
 	return g.printf("%s\n", e.JobID)
 }

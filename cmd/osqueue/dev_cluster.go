@@ -201,11 +201,12 @@ Try, in another terminal:
 %s  osqueue submit hello '{"name":"you"}'
   osqueue worker --exec 'hello=cat'
   osqueue status
+  osqueue inspect %s
   kill -9 %d              # the leader dies; nothing is lost
   osqueue dev restart %s%s
 
 Ctrl-C stops everything.
-`, d.o.nodes, rows, d.o.bucket, d.o.dir, d.serversHint(), pid, leader, d.portFlag())
+`, d.o.nodes, rows, d.o.bucket, d.o.dir, d.serversHint(), shellWord(d.o.bucket), pid, leader, d.portFlag())
 }
 
 // serversHint is what other commands need to find a cluster on other ports.

@@ -82,6 +82,13 @@ func (d *devProcess) command(args ...string) *exec.Cmd {
 // start runs dev until the test ends, and waits for a leader.
 func (d *devProcess) start() {
 	d.t.Helper()
+	d.launch()
+	d.eventually("the welcome", func() bool { return strings.Contains(d.out.String(), "Ctrl-C stops everything") })
+}
+
+// launch runs dev until the test ends.
+func (d *devProcess) launch() {
+	d.t.Helper()
 	d.cmd = d.command("dev", "--http-port", strconv.Itoa(d.o.httpPort), "--raft-port", strconv.Itoa(d.o.raftPort), "--dir", filepath.Join(d.dir, "dev"))
 	d.cmd.Stdout, d.cmd.Stderr = &d.out, &d.out
 	if err := d.cmd.Start(); err != nil {
@@ -97,7 +104,6 @@ func (d *devProcess) start() {
 			d.t.Logf("dev said:\n%s", d.out.String())
 		}
 	})
-	d.eventually("the welcome", func() bool { return strings.Contains(d.out.String(), "Ctrl-C stops everything") })
 }
 
 // run runs a command line to its end and returns its stdout.

@@ -52,7 +52,7 @@ func TestGuide(t *testing.T) {
 		t.Fatal(err)
 	}
 	bash := exec.Command("bash", script)
-	bash.Env = append(d.command().Env, "PATH="+d.dir+":"+os.Getenv("PATH"))
+	bash.Env = append(d.command().Env, "PATH="+d.dir+":"+os.Getenv("PATH"), "BUCKET="+d.bucket())
 	var out bytes.Buffer
 	bash.Stdout, bash.Stderr = &out, &out
 	if err := bash.Start(); err != nil {

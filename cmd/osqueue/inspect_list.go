@@ -3,37 +3,46 @@ package main
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	v1 "osqueue/api/v1"
 	"osqueue/fsm"
-	"osqueue/storage/queuefile"
 )
 
-// inspectLists are the parts of a document that inspect can list.
-var inspectLists = map[string]func(g *globals, d *queuefile.Document, now time.Time) error{
-	"queues":  (*globals).listStoredQueues,
-	"crons":   (*globals).listStoredCrons,
-	"batches": (*globals).listStoredBatches,
-	"workers": (*globals).listStoredWorkers,
-	"jobs":    (*globals).listStoredJobs,
-	"blocked": (*globals).listStoredBlocked,
+// inspectLists are the parts of a state that inspect can list.
+var inspectLists = map[string]func(in *inspection, s *storedState) error{
+	"queues":  (*inspection).listQueues,
+	"crons":   (*inspection).listCrons,
+	"batches": (*inspection).listBatches,
+	"workers": (*inspection).listWorkers,
+	"jobs":    (*inspection).listJobs,
+	"blocked": (*inspection).listBlocked,
+	"history": func(*inspection, *storedState) error { return nil }, // of no state: see showHistory
 }
 
-var inspectListNames = []string{"queues", "crons", "batches", "workers", "jobs", "blocked"}
+var inspectListNames = []string{"queues", "crons", "batches", "workers", "jobs", "blocked", "history"}
 
-// listOf writes items as a long table.
-func listOf[T, V any](g *globals, columns []string, items []T, view func(T) V, row func(V) []string) error {
-	t := &longTable{g: g, rows: [][]string{columns}}
-	for _, item := range items {
-		v := view(item)
-		if err := t.add(v, func() []string { return row(v) }); err != nil {
-			return err
+// listOf writes what each yields, as a long table of at most --limit rows.
+func listOf[T, V any](in *inspection, columns []string, each func(fn func(T) bool), view func(T) V, row func(V) []string) error {
+	t := &longTable{g: in.g, rows: [][]string{columns}}
+	n, more := 0, false
+	var err error
+	each(func(item T) bool {
+		if n++; !in.filter.all && n > in.filter.limit {
+			more = true
+			return false
 		}
+		v := view(item)
+		err = t.add(v, func() []string { return row(v) })
+		return err == nil
+	})
+	if err == nil {
+		err = t.end()
 	}
-	return t.end()
+	if err == nil && more {
+		err = write(in.g.stderr, fmt.Sprintf("There are more than %d; see --limit and --all.\n", in.filter.limit))
+	}
+	return err
 }
 
 // storedQueue is the settings of a type as inspect prints them.
@@ -42,8 +51,8 @@ type storedQueue struct {
 	Settings v1.QueueSettings `json:"settings"`
 }
 
-func (g *globals) listStoredQueues(d *queuefile.Document, _ time.Time) error {
-	return listOf(g, []string{"TYPE", "SETTINGS"}, d.Queues,
+func (in *inspection) listQueues(s *storedState) error {
+	return listOf(in, []string{"TYPE", "SETTINGS"}, s.view.Queues,
 		func(q *fsm.QueueSettings) storedQueue { return storedQueue{Type: q.Name, Settings: storedSettings(q)} },
 		func(q storedQueue) []string {
 			var parts []string
@@ -78,8 +87,9 @@ func storedBackoff(b fsm.Backoff) *v1.Backoff {
 	return &v1.Backoff{Kind: b.Kind.String(), BaseMs: b.BaseMs, CapMs: b.CapMs, Jitter: int64(b.Jitter)}
 }
 
-func (g *globals) listStoredCrons(d *queuefile.Document, _ time.Time) error {
-	return listOf(g, cronColumns, d.Crons, func(c *fsm.Cron) v1.Cron {
+func (in *inspection) listCrons(s *storedState) error {
+	each := func(fn func(*fsm.Cron) bool) { s.view.Crons("", fn) }
+	return listOf(in, cronColumns, each, func(c *fsm.Cron) v1.Cron {
 		return v1.Cron{
 			Name: c.Name,
 			NewCron: v1.NewCron{
@@ -92,13 +102,14 @@ func (g *globals) listStoredCrons(d *queuefile.Document, _ time.Time) error {
 	}, cronRow)
 }
 
-func (g *globals) listStoredBatches(d *queuefile.Document, now time.Time) error {
-	return listOf(g, batchColumns, d.Batches, func(b *fsm.JobBatch) v1.BatchInfo {
+func (in *inspection) listBatches(s *storedState) error {
+	each := func(fn func(*fsm.JobBatch) bool) { s.view.Batches("", fn) }
+	return listOf(in, batchColumns, each, func(b *fsm.JobBatch) v1.BatchInfo {
 		return v1.BatchInfo{
 			ID: b.ID, CreatedAt: b.CreatedAt, EndedAt: b.EndedAt, Total: b.Total, Pending: b.Pending(), Completed: b.Completed,
 			Dead: b.Dead, Cancelled: b.Cancelled, CallbackID: b.Callback.GetId(), CallbackOn: callbackOn(b), Called: b.Called,
 		}
-	}, func(b v1.BatchInfo) []string { return batchRow(b, now) })
+	}, func(b v1.BatchInfo) []string { return batchRow(b, in.now) })
 }
 
 func callbackOn(b *fsm.JobBatch) string {
@@ -108,40 +119,45 @@ func callbackOn(b *fsm.JobBatch) string {
 	return b.CallbackOn.String()
 }
 
-func (g *globals) listStoredWorkers(d *queuefile.Document, now time.Time) error {
-	running := make(map[string]int)
-	for _, j := range d.Jobs {
-		if j.Status == fsm.InProgress {
-			running[j.Worker]++
-		}
-	}
-	return listOf(g, workerColumns, d.Workers, func(w *fsm.Worker) v1.Worker {
+func (in *inspection) listWorkers(s *storedState) error {
+	return listOf(in, workerColumns, s.view.Workers, func(w *fsm.Worker) v1.Worker {
 		return v1.Worker{
 			Name: w.Name, Types: w.Types, Version: w.Version, Address: w.Address,
-			RegisteredAt: w.RegisteredAt, LastSeen: w.LastSeen, Running: running[w.Name],
+			RegisteredAt: w.RegisteredAt, LastSeen: w.LastSeen, Running: s.view.Held(w.Name),
 		}
-	}, func(w v1.Worker) []string { return workerRow(w, now) })
+	}, func(w v1.Worker) []string { return workerRow(w, in.now) })
 }
 
-func (g *globals) listStoredJobs(d *queuefile.Document, now time.Time) error {
-	columns := []string{"ID", "TYPE", "STATUS", "ATTEMPTS", "AGE", "WORKER"}
-	return listOf(g, columns, d.Jobs, storedJobOf, func(j storedJob) []string {
-		return []string{j.ID, orDash(j.Type), j.Status, strconv.Itoa(int(j.Attempts)), agoText(j.CreatedAt, now), orDash(j.Worker)}
-	})
-}
-
-func (g *globals) listStoredBlocked(d *queuefile.Document, now time.Time) error {
-	blocked := slices.DeleteFunc(slices.Clone(d.Jobs), func(j *fsm.Job) bool { return j.Status != fsm.Blocked })
-	return listOf(g, []string{"ID", "TYPE", "AGE", "WAITS FOR"}, blocked, storedJobOf, func(j storedJob) []string {
-		return []string{j.ID, orDash(j.Type), agoText(j.CreatedAt, now), waitsText(j.Waits)}
-	})
-}
-
-// waitsText names the first of the jobs that are waited for.
-func waitsText(ids []string) string {
-	const most = 3
-	if len(ids) <= most {
-		return orDash(strings.Join(ids, " "))
+// jobs calls fn for the jobs that are chosen, first in first out.
+func (in *inspection) jobs(s *storedState, statuses []fsm.Status) func(fn func(*fsm.Job) bool) {
+	return func(fn func(*fsm.Job) bool) {
+		s.view.Merged(statuses, 0, func(j *fsm.Job) bool { return !in.filter.matches(j) || fn(j) })
 	}
-	return fmt.Sprintf("%s and %d others", strings.Join(ids[:most], " "), len(ids)-most)
+}
+
+// What is listed if no status is named, and with all.
+var (
+	notEnded    = []fsm.Status{fsm.Blocked, fsm.Scheduled, fsm.Unclaimed, fsm.InProgress}
+	everyStatus = append([]fsm.Status{fsm.Completed, fsm.Dead, fsm.Cancelled}, notEnded...)
+)
+
+func (in *inspection) listJobs(s *storedState) error {
+	statuses, err := in.filter.statuses()
+	if err != nil {
+		return err
+	}
+	switch {
+	case len(in.filter.status) == 0:
+		statuses = notEnded
+	case slices.Contains(in.filter.status, v1.StatusAll):
+		statuses = everyStatus
+	}
+	return listOf(in, jobColumns, in.jobs(s, statuses), jobOfState, func(j v1.Job) []string { return jobRow(j, in.now) })
+}
+
+func (in *inspection) listBlocked(s *storedState) error {
+	columns := []string{"ID", "TYPE", "AGE", "WAITS FOR"}
+	return listOf(in, columns, in.jobs(s, []fsm.Status{fsm.Blocked}), jobOfState, func(j v1.Job) []string {
+		return []string{j.ID, orDash(j.Type), agoText(j.CreatedAt, in.now), waitsText(j.WaitsFor)}
+	})
 }

@@ -65,6 +65,7 @@ func commands(g *globals) []*cobra.Command {
 		newServeCommand(g),
 		newWorkerCommand(g),
 		newSubmitCommand(g),
+		newDropCommand(g),
 		newJobCommand(g),
 		newDeadCommand(g),
 		newQueueCommand(g),
@@ -74,6 +75,9 @@ func commands(g *globals) []*cobra.Command {
 		newStatsCommand(g),
 		newStatusCommand(g),
 		newInspectCommand(g),
+		newRestoreCommand(g),
+		newBranchCommand(g),
+		newVerifyCommand(g),
 		newVersionCommand(g),
 	}
 }

@@ -58,6 +58,13 @@ type nodeCollector struct {
 	ended, completed                   *prometheus.Desc
 	term, applied, commit, epoch       *prometheus.Desc
 	active, lagEntries, lagSeconds, up *prometheus.Desc
+
+	lagBytes, refusing, interval         *prometheus.Desc
+	documentBytes, form, logBytes        *prometheus.Desc
+	localIndex, bucketIndex, notUploaded *prometheus.Desc
+	cost, projected, budget              *prometheus.Desc
+
+	files, filesWaiting, inboxFailing *prometheus.Desc
 }
 
 func newNodeCollector(n *cluster.Node) *nodeCollector {
@@ -79,6 +86,26 @@ func newNodeCollector(n *cluster.Node) *nodeCollector {
 		lagEntries: desc("flush_lag_entries", "Entries applied that the bucket does not have (active leader only)."),
 		lagSeconds: desc("flush_lag_seconds", "Age of the oldest entry that the bucket does not have (active leader only)."),
 		up:         desc("build_info", "Always 1; the label is the version.", "version"),
+
+		lagBytes: desc("flush_lag_bytes", "Size of the entries that the bucket does not have (active leader only)."),
+		refusing: desc("writes_refused", "1 while writes are refused because the bucket is too far behind (active leader only)."),
+		interval: desc("flush_interval_seconds", "Least time between two flushes, as a budget stretches it (active leader only)."),
+
+		documentBytes: desc("document_bytes", "Size of queue.json as last written (active leader only)."),
+		form:          desc("document_form", "1 for the form in which queue.json was last written (active leader only).", "form"),
+		logBytes:      desc("archive_log_bytes", "Size of the log behind the base in the bucket (active leader only)."),
+
+		localIndex:  desc("snapshot_local_index", "Raft index of the newest snapshot on this node's disk."),
+		bucketIndex: desc("snapshot_bucket_index", "Raft index of the newest snapshot in the bucket that this node knows of."),
+		notUploaded: desc("snapshot_upload_failing", "1 while the upload of a snapshot that is due does not succeed."),
+
+		cost:      desc("bucket_cost_usd_total", "What this process's requests to the bucket have cost, in US dollars."),
+		projected: desc("bucket_cost_projected_usd_month", "What they would cost in 30 days at the rate of the last hour, in US dollars; too little in the first ten minutes."),
+		budget:    desc("bucket_budget_usd_month", "What they may cost in 30 days, in US dollars; not there without a budget."),
+
+		files:        desc("inbox_files_total", "Files that this node has taken out of the drop box: taken as jobs, repeated ones that added nothing, rejected ones.", "outcome"),
+		filesWaiting: desc("inbox_files_waiting", "Files in the drop box that can be jobs (active leader only)."),
+		inboxFailing: desc("inbox_failing", "1 while the drop box cannot be emptied (active leader only)."),
 	}
 }
 
@@ -88,33 +115,93 @@ func (c *nodeCollector) Describe(ch chan<- *prometheus.Desc) { prometheus.Descri
 // Collect implements prometheus.Collector.
 func (c *nodeCollector) Collect(ch chan<- prometheus.Metric) {
 	s := c.node.Status()
-	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	out := sender{ch: ch}
+	c.queue(out, &s)
+	c.raft(out, &s)
+	c.bucket(out, &s)
+	c.inbox(out, &s)
+	active := s.State == "leader"
+	out.flag(c.active, active)
+	if active {
+		c.flushes(out, &s)
 	}
+}
+
+// queue sends what all nodes have in common.
+func (c *nodeCollector) queue(out sender, s *cluster.Status) {
 	for st := fsm.Scheduled; st.String() != ""; st++ {
-		gauge(c.jobs, float64(s.Counts.Of(st)), st.String())
-	}
-	counter := func(d *prometheus.Desc, v uint64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
+		out.gauge(c.jobs, float64(s.Counts.Of(st)), st.String())
 	}
 	v := c.node.View()
 	ever := v.Meta()
-	gauge(c.bytes, float64(v.Bytes()))
-	counter(c.completed, s.CompletedEver)
-	counter(c.ended, ever.CompletedTotal, fsm.Completed.String())
-	counter(c.ended, ever.DeadTotal, fsm.Dead.String())
-	counter(c.ended, ever.CancelledTotal, fsm.Cancelled.String())
-	gauge(c.workers, float64(s.Workers))
-	gauge(c.term, float64(s.Term))
-	gauge(c.applied, float64(s.Applied))
-	gauge(c.commit, float64(s.CommitIndex))
-	gauge(c.epoch, float64(s.Epoch))
-	gauge(c.up, 1, s.Version)
-	active := 0.0
-	if s.State == "leader" {
-		active = 1
-		gauge(c.lagEntries, float64(s.LagEntries))
-		gauge(c.lagSeconds, float64(s.LagMs)/1000)
+	out.gauge(c.bytes, float64(v.Bytes()))
+	out.counter(c.completed, float64(s.CompletedEver))
+	out.counter(c.ended, float64(ever.CompletedTotal), fsm.Completed.String())
+	out.counter(c.ended, float64(ever.DeadTotal), fsm.Dead.String())
+	out.counter(c.ended, float64(ever.CancelledTotal), fsm.Cancelled.String())
+	out.gauge(c.workers, float64(s.Workers))
+}
+
+func (c *nodeCollector) raft(out sender, s *cluster.Status) {
+	out.gauge(c.term, float64(s.Term))
+	out.gauge(c.applied, float64(s.Applied))
+	out.gauge(c.commit, float64(s.CommitIndex))
+	out.gauge(c.epoch, float64(s.Epoch))
+	out.gauge(c.up, 1, s.Version)
+	out.gauge(c.localIndex, float64(s.Snapshots.Local.Index))
+	out.gauge(c.bucketIndex, float64(s.Snapshots.Bucket.Index))
+	out.flag(c.notUploaded, s.Snapshots.Failing != "")
+}
+
+// bucket sends what this process has done to the bucket.
+func (c *nodeCollector) bucket(out sender, s *cluster.Status) {
+	out.counter(c.cost, s.Bucket.Cost.USD())
+	out.gauge(c.projected, s.Bucket.Projected.USD())
+	if s.Bucket.Budget > 0 {
+		out.gauge(c.budget, s.Bucket.Budget.USD())
 	}
-	gauge(c.active, active)
+}
+
+// inbox sends what became of the files in the drop box.
+func (c *nodeCollector) inbox(out sender, s *cluster.Status) {
+	out.counter(c.files, float64(s.Inbox.Taken), "taken")
+	out.counter(c.files, float64(s.Inbox.Repeated), "repeated")
+	out.counter(c.files, float64(s.Inbox.Rejected), "rejected")
+	if s.State == "leader" {
+		out.gauge(c.filesWaiting, float64(s.Inbox.Waiting))
+		out.flag(c.inboxFailing, s.Inbox.Failing != "")
+	}
+}
+
+// flushes sends what only the active leader knows.
+func (c *nodeCollector) flushes(out sender, s *cluster.Status) {
+	out.gauge(c.lagEntries, float64(s.LagEntries))
+	out.gauge(c.lagSeconds, float64(s.LagMs)/1000)
+	out.gauge(c.lagBytes, float64(s.LagBytes))
+	out.flag(c.refusing, s.Refusing != "")
+	out.gauge(c.interval, float64(s.FlushIntervalMs)/1000)
+	out.gauge(c.documentBytes, float64(s.DocumentBytes))
+	for _, form := range []string{cluster.FormInline, cluster.FormArchive} {
+		out.flag(c.form, s.DocumentForm == form, form)
+	}
+	out.gauge(c.logBytes, float64(s.LogBytes))
+}
+
+// sender sends metrics of one scrape.
+type sender struct{ ch chan<- prometheus.Metric }
+
+func (s sender) gauge(d *prometheus.Desc, v float64, labels ...string) {
+	s.ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+}
+
+func (s sender) counter(d *prometheus.Desc, v float64, labels ...string) {
+	s.ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
+}
+
+func (s sender) flag(d *prometheus.Desc, on bool, labels ...string) {
+	v := 0.0
+	if on {
+		v = 1
+	}
+	s.gauge(d, v, labels...)
 }

@@ -39,6 +39,8 @@ type globals struct {
 	servers []string
 	json    bool
 	timeout time.Duration
+	ack     client.Ack
+	receipt client.Receipt // of the writes of this process
 
 	stdin  io.Reader
 	stdout io.Writer
@@ -64,6 +66,7 @@ func (g *globals) bind(flags *pflag.FlagSet) {
 		"nodes of the cluster, as host:port or URL (environment: OSQUEUE_SERVERS)")
 	flags.BoolVar(&g.json, "json", false, "write JSON, for programs")
 	flags.DurationVar(&g.timeout, "timeout", defaultTimeout, "how long to try to get an answer from the cluster")
+	flags.Var((*ackFlag)(&g.ack), "ack", "how safe writes are when they are answered: quorum or object (default: the server's choice)")
 }
 
 // client returns a client of the cluster that the flags name.
@@ -78,6 +81,8 @@ func (g *globals) clientWith(change func(*client.Config)) (*client.Client, error
 		Servers:        g.servers,
 		AttemptTimeout: min(g.timeout, client.DefaultAttemptTimeout),
 		RetryFor:       g.timeout,
+		Ack:            g.ack,
+		AckWait:        g.timeout,
 		UserAgent:      "osqueue-cli",
 	}
 	if change != nil {
@@ -99,7 +104,7 @@ func (g *globals) withClient(ctx context.Context, fn func(context.Context, *clie
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(ctx, g.timeout)
 	defer cancel()
-	return fn(ctx, c)
+	return g.acked(ctx, func(ctx context.Context) error { return fn(ctx, c) })
 }
 
 // writeJSON writes v as one line.
@@ -179,10 +184,10 @@ func exitCode(err error) int {
 }
 
 // hideGlobals keeps shared flags that mean nothing to a command out of its
-// help.
+// help: these, and --ack, which only means something to the cluster's clients.
 func hideGlobals(cmd *cobra.Command, names ...string) {
 	cmd.SetHelpFunc(func(c *cobra.Command, args []string) {
-		for _, name := range names {
+		for _, name := range append(names, "ack") {
 			if flag := c.InheritedFlags().Lookup(name); flag != nil {
 				flag.Hidden = true // of this process, which prints this help and ends
 			}

@@ -121,7 +121,7 @@ func (g *globals) showQueue(q v1.Queue) error {
 // showSettings prints what a type's settings are after a change.
 func (g *globals) showSettings(q v1.Queue) error {
 	if g.json {
-		return g.writeJSON(q)
+		return writeWritten(g, q)
 	}
 	return g.table(append([][]string{{"type", orDash(q.Type)}}, settingRows(q.Settings)...))
 }
@@ -212,7 +212,7 @@ func newQueueSwitch(g *globals, verb, short, long string,
 // queueLine says how a type stands after a change.
 func (g *globals) queueLine(q v1.Queue) error {
 	if g.json {
-		return g.writeJSON(q)
+		return writeWritten(g, q)
 	}
 	state := "not paused"
 	if q.Settings.Paused {
@@ -252,7 +252,7 @@ func (g *globals) eachName(ctx context.Context, names []string, done string,
 
 func (g *globals) nameDone(name, done string) error {
 	if g.json {
-		return g.writeJSON(map[string]string{"name": name, "done": done})
+		return writeWritten(g, map[string]string{"name": name, "done": done})
 	}
 	return g.printf("%s  %s\n", orDash(name), done)
 }

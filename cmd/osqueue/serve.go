@@ -30,7 +30,10 @@ type serveOptions struct {
 	pprofAddr string
 	logLevel  string
 	logJSON   bool
+	pace      pace
+	compat    compatOptions
 	withStdin bool
+	notices   []string // for the log
 
 	leaseTime       time.Duration
 	workerTimeout   time.Duration
@@ -51,6 +54,8 @@ func newServeCommand(g *globals) *cobra.Command {
 Every flag can be given as an environment variable: --raft-addr is
 OSQUEUE_RAFT_ADDR. A flag beats the environment.
 
+` + originalHelp + `
+
 SIGTERM and Ctrl-C stop the node gracefully: leadership is handed over first.
 
 ` + exitHelp,
@@ -62,8 +67,12 @@ SIGTERM and Ctrl-C stop the node gracefully: leadership is handed over first.
     --http-addr 10.0.0.1:8080 --raft-addr 10.0.0.1:7080 --insecure-raft \
     --peers n1=10.0.0.1:8080,n2=10.0.0.2:8080,n3=10.0.0.3:8080`,
 		Args: usageArgs(cobra.NoArgs),
-		PreRunE: func(cmd *cobra.Command, _ []string) error {
-			return flagsFromEnv(cmd.Flags(), g.getenv)
+		PreRunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if err = flagsFromEnv(cmd.Flags(), g.getenv); err != nil {
+				return err
+			}
+			o.notices, err = originalFromEnv(cmd.Flags(), g.getenv)
+			return err
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.complete(g); err != nil {
@@ -100,8 +109,10 @@ func (o *serveOptions) bind(f *pflag.FlagSet) {
 	f.DurationVar(&c.LeaseTimeout, "raft-lease", c.LeaseTimeout, "how long a leader without a majority stays leader")
 	f.Uint64Var(&c.SnapshotThreshold, "raft-snapshot-threshold", c.SnapshotThreshold, "entries after which the raft log is cut")
 	f.Uint64Var(&c.TrailingLogs, "raft-trailing-logs", c.TrailingLogs, "entries kept behind a cut for followers that lag")
-	f.DurationVar(&c.Flush.Interval, "flush-interval", c.Flush.Interval, "least time between two writes to the bucket")
+	o.pace.bind(f, c)
+	o.compat.bind(f)
 	f.DurationVar(&c.Flush.Heartbeat, "broker-heartbeat", c.Flush.Heartbeat, "most time between two writes to the bucket")
+	f.IntVar(&c.Flush.InlineMax, "inline-max", c.Flush.InlineMax, "bytes up to which queue.json holds the jobs themselves, for everybody to read; larger queues are a base and a log")
 	f.IntVar(&c.Flush.Bandwidth, "flush-bandwidth", c.Flush.Bandwidth, "bytes a second that writing to the bucket may take on average; 0 is no limit")
 	f.DurationVar(&c.BrokerTimeout, "broker-timeout", c.BrokerTimeout, "silence after which a broker of another cluster is taken for dead")
 	f.DurationVar(&c.StandbyRetry, "standby-retry", c.StandbyRetry, "how often a standby looks whether the other broker is dead")
@@ -137,6 +148,9 @@ func (o *serveOptions) complete(g *globals) error {
 	}
 	c.Logger = hclog.New(&hclog.LoggerOptions{Name: c.Name, Level: level, Output: g.stderr, JSONFormat: o.logJSON})
 	c.Version = version
+	for _, notice := range o.notices {
+		c.Logger.Warn(notice)
+	}
 	if o.bucket == "" {
 		return errors.New("no --bucket is given: name one, for example --bucket file:///srv/osqueue")
 	}
@@ -161,13 +175,45 @@ func (o *serveOptions) complete(g *globals) error {
 	if o.bodyLimit <= 0 || o.bodyLimit > api.MaxBodyBytes {
 		return fmt.Errorf("--body-limit %d: must lie between 1 and %d", o.bodyLimit, api.MaxBodyBytes)
 	}
-	if c.Flush.Interval <= 0 || c.Flush.Heartbeat <= 0 || c.Flush.Bandwidth < 0 {
-		return errors.New("--flush-interval and --broker-heartbeat must be positive, --flush-bandwidth not negative")
+	if err := o.checkBucket(); err != nil {
+		return err
+	}
+	if err := o.pace.complete(o.bucket, c); err != nil {
+		return err
+	}
+	if err := o.compat.complete(); err != nil {
+		return err
 	}
 	if err := loopbackOnly(o.pprofAddr); err != nil {
 		return fmt.Errorf("--pprof-addr %q: %w", o.pprofAddr, err)
 	}
 	return o.completeSettings()
+}
+
+// checkBucket checks what concerns the writing of the bucket.
+func (o *serveOptions) checkBucket() error {
+	c := &o.node
+	switch {
+	case c.Flush.Heartbeat <= 0:
+		return fmt.Errorf("--broker-heartbeat %v: must be positive", c.Flush.Heartbeat)
+	case c.Flush.InlineMax <= 0:
+		return fmt.Errorf("--inline-max %d: must be positive", c.Flush.InlineMax)
+	case c.Flush.Bandwidth < 0:
+		return fmt.Errorf("--flush-bandwidth %d: must not be negative; 0 is no limit", c.Flush.Bandwidth)
+	}
+	for _, f := range []struct {
+		flag string
+		n    int
+	}{
+		{"--bucket-reads-per-minute", o.budget.ReadsPerMinute},
+		{"--bucket-writes-per-minute", o.budget.WritesPerMinute},
+		{"--bucket-writes-per-day", o.budget.WritesPerDay},
+	} {
+		if f.n < 0 {
+			return fmt.Errorf("%s %d: must not be negative; 0 is no limit", f.flag, f.n)
+		}
+	}
+	return nil
 }
 
 // completeSettings checks the times and counts that the machine decides by.
@@ -226,7 +272,7 @@ func advertisable(addr, flag string) error {
 func flagsFromEnv(f *pflag.FlagSet, getenv func(string) string) error {
 	var errs []error
 	f.VisitAll(func(flag *pflag.Flag) {
-		name := envPrefix + strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_"))
+		name := envOf(flag.Name)
 		value := getenv(name)
 		if flag.Changed || value == "" {
 			return
@@ -236,6 +282,11 @@ func flagsFromEnv(f *pflag.FlagSet, getenv func(string) string) error {
 		}
 	})
 	return errors.Join(errs...)
+}
+
+// envOf is the environment variable of a flag.
+func envOf(flag string) string {
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
 // untilEOF returns a context that ends with r. The reading goroutine cannot be

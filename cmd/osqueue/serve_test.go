@@ -24,23 +24,39 @@ func program(t *testing.T, args ...string) ended {
 
 func TestServeRefusesWhatCannotWork(t *testing.T) {
 	for line, want := range map[string]string{
-		"":                                            "no --bucket is given",
-		"--bucket ftp://x":                            `no scheme "ftp"`,
-		"--bucket mem:// extra":                       `unknown command "extra"`,
-		"--bucket mem:// --body-limit 0":              "between 1 and 8388608",
-		"--bucket mem:// --body-limit 8388609":        "between 1 and 8388608",
-		"--bucket mem:// --http-addr :8080":           "--http-advertise",
-		"--bucket mem:// --raft-addr :7080":           "--raft-advertise",
-		"--bucket mem:// --peers n1":                  "name=host:port",
-		"--bucket mem:// --lease 0":                   "at least 1ms",
-		"--bucket mem:// --max-attempts 0":            "at least 1",
-		"--bucket mem:// --flush-interval 0":          "must be positive",
-		"--bucket mem:// --flush-bandwidth -1":        "not negative",
-		"--bucket mem:// --retain-completed-count -1": "must not be negative",
-		"--bucket mem:// --log-level loud":            "use trace",
-		"--bucket mem:// --pprof-addr 6060":           "write host:port",
-		"--bucket mem:// --pprof-addr :6060":          "must be on loopback",
-		"--bucket mem:// --pprof-addr 10.0.0.1:6060":  "must be on loopback",
+		"":                                                                           "no --bucket is given",
+		"--bucket ftp://x":                                                           `no scheme "ftp"`,
+		"--bucket mem:// extra":                                                      `unknown command "extra"`,
+		"--bucket mem:// --body-limit 0":                                             "between 1 and 8388608",
+		"--bucket mem:// --body-limit 8388609":                                       "between 1 and 8388608",
+		"--bucket mem:// --http-addr :8080":                                          "--http-advertise",
+		"--bucket mem:// --raft-addr :7080":                                          "--raft-advertise",
+		"--bucket mem:// --peers n1":                                                 "name=host:port",
+		"--bucket mem:// --lease 0":                                                  "at least 1ms",
+		"--bucket mem:// --max-attempts 0":                                           "at least 1",
+		"--bucket mem:// --flush-interval 0":                                         "must be positive",
+		"--bucket mem:// --flush-interval -1ns":                                      "must be positive",
+		"--bucket mem:// --flush-interval 5s":                                        "must not be longer than --broker-heartbeat, 3s",
+		"--bucket mem:// --flush-interval x":                                         "invalid duration",
+		"--bucket mem:// --inbox-interval -1s":                                       "--inbox-interval -1s: must not be negative",
+		"--bucket mem:// --max-flush-lag -1s":                                        "--max-flush-lag -1s: must not be negative",
+		"--bucket mem:// --max-flush-lag 2s":                                         "must not be shorter than --broker-heartbeat, 3s",
+		"--bucket mem:// --pitr-window -1s":                                          "--pitr-window -1s: must not be negative",
+		"--bucket mem:// --inline-max 0":                                             "--inline-max 0: must be positive",
+		"--bucket mem:// --broker-heartbeat 0":                                       "--broker-heartbeat 0s: must be positive",
+		"--bucket mem:// --flush-bandwidth -1":                                       "--flush-bandwidth -1: must not be negative",
+		"--bucket mem:// --bucket-reads-per-minute -1":                               "--bucket-reads-per-minute -1: must not be negative",
+		"--bucket mem:// --bucket-writes-per-minute -1":                              "--bucket-writes-per-minute -1: must not be negative",
+		"--bucket mem:// --bucket-writes-per-day -1":                                 "--bucket-writes-per-day -1: must not be negative",
+		"--bucket mem:// --retain-completed-count -1":                                "must not be negative",
+		"--bucket mem:// --log-level loud":                                           "use trace",
+		"--bucket mem:// --cors-origins dash.test":                                   "is no origin",
+		"--bucket mem:// --ws-connections 0":                                         "at least 1",
+		"--bucket mem:// --ws-message-limit 0":                                       "between 1 and 8388608",
+		"--bucket mem:// --ws-message-limit 8388609":                                 "between 1 and 8388608",
+		"--bucket mem:// --pprof-addr 6060":                                          "write host:port",
+		"--bucket mem:// --pprof-addr :6060":                                         "must be on loopback",
+		"--bucket mem:// --pprof-addr 10.0.0.1:6060":                                 "must be on loopback",
 		"--bucket mem:// --http-addr 127.0.0.1:0 --raft-addr 10.0.0.1:7080 --data x": "--insecure-raft",
 		"--bucket mem:// --http-addr 127.0.0.1:0 --peers n2=10.0.0.2:8080":           "do not name this node",
 	} {
@@ -89,6 +105,9 @@ func TestHelpHidesWhatMeansNothing(t *testing.T) {
 		if got := program(t, append(strings.Fields(line), "--help")...); strings.Contains(got.out, hidden) {
 			t.Errorf("%s: %s", line, got.out)
 		}
+	}
+	if got := program(t, "serve", "--help"); strings.Contains(got.out, "-1ns") {
+		t.Errorf("a default that nobody can read: %s", got.out)
 	}
 	if got := program(t, "status", "--help"); !strings.Contains(got.out, "--servers") {
 		t.Errorf("status: %s", got.out)

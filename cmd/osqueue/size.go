@@ -41,7 +41,16 @@ func parseSize(text string) (int64, error) {
 	return int64(size), nil
 }
 
-// sizeText is a size of three figures or so.
+// bytesText is a size for a sentence, where nothing else says what it is.
+func bytesText(n int64) string {
+	text := sizeText(n)
+	if n < 1024 {
+		text += " B"
+	}
+	return text
+}
+
+// sizeText is a size of three figures or so, as parseSize reads it.
 func sizeText(n int64) string {
 	for _, u := range sizeUnits[:4] {
 		if v := float64(n) / u.bytes; v >= 1 {

@@ -7,11 +7,13 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	v1 "osqueue/api/v1"
 	"osqueue/client"
+	"osqueue/cluster"
 )
 
 func newStatusCommand(g *globals) *cobra.Command {
@@ -20,10 +22,10 @@ func newStatusCommand(g *globals) *cobra.Command {
 		Use:   "status [SERVER]",
 		Short: "Show the nodes of the cluster",
 		Long: `Asks every node for its status and shows the answers as a table: LSN is the
-newest log entry that the node has; FLUSHED, which only the leader knows, the
-newest that is in the bucket, and LAG what lies between. WAITING are the jobs that
-wait for their time or for a worker, BLOCKED those that wait for other jobs. The
-exit status is 1 if no node leads.
+newest log entry that the node has; FLUSHED the newest that it knows to be in the
+bucket, and LAG what lies between, as the leader has it. WAITING are the jobs that
+wait for their time or for a worker, BLOCKED those that wait for other jobs. Below
+stands how the bucket is, and what it costs. The exit status is 1 if no node leads.
 
 With --check nothing is shown: the exit status is 0 if SERVER (without it: each
 node of --servers) is ready to serve, else 1. This is for health checks.
@@ -75,7 +77,7 @@ func (g *globals) showNodes(nodes []client.NodeStatus) error {
 // leaderless is the error of a cluster in which no node says that it leads.
 // One that was not asked may: then the others know it.
 func leaderless(nodes []client.NodeStatus) error {
-	answers, elsewhere := 0, false
+	answers, elsewhere, barred := 0, false, ""
 	asked := make(map[string]bool)
 	for _, n := range nodes {
 		asked[hostOf(n.Server)] = true
@@ -88,15 +90,29 @@ func leaderless(nodes []client.NodeStatus) error {
 			return nil
 		}
 		answers++
+		switch s := n.Status.Fence.State; s {
+		case cluster.FenceStandby, cluster.FenceRefused, cluster.FenceFenced:
+			barred = fmt.Sprintf("no active leader: %s leads its nodes, but the bucket is not theirs (%s)", hostOf(n.Server), s)
+		}
 		elsewhere = elsewhere || n.Status.LeaderAddress != nil && !asked[*n.Status.LeaderAddress]
 	}
 	switch {
 	case answers == 0:
-		return errors.New("no node answers; " + startHint)
+		return errors.New("no node answers; " + startHint + "; osqueue inspect BUCKET-URL shows what the bucket has")
 	case elsewhere:
 		return nil
 	}
-	return fmt.Errorf("no leader among the %d nodes that answer; writes wait until a majority of the cluster runs", answers)
+	if barred != "" {
+		return errors.New(barred)
+	}
+	return fmt.Errorf("no leader; %s of those asked; writes wait until a majority of the cluster runs", answersText(answers))
+}
+
+func answersText(n int) string {
+	if n == 1 {
+		return "1 node answers"
+	}
+	return fmt.Sprintf("%d nodes answer", n)
 }
 
 func (g *globals) writeNodes(nodes []client.NodeStatus) error {
@@ -130,6 +146,14 @@ func (g *globals) tableOfNodes(nodes []client.NodeStatus) error {
 	if err := g.table(rows); err != nil {
 		return err
 	}
+	if rows := bucketRows(nodes, time.Now()); len(rows) > 0 {
+		if err := errors.Join(g.printf("\n"), g.table(rows)); err != nil {
+			return err
+		}
+		if len(notes) > 0 {
+			notes[0] = "\n" + notes[0]
+		}
+	}
 	for _, note := range notes {
 		if err := g.printf("%s\n", note); err != nil {
 			return err
@@ -147,9 +171,12 @@ func nodeRow(n client.NodeStatus) []string {
 		return row
 	}
 	s := n.Status
-	flushed, behind := "-", "-" // only the leader knows
+	flushed, behind := "-", "-"
+	if s.FlushedLSN != noLSN {
+		flushed = orDash(s.FlushedLSN) // followers have heard of it
+	}
 	if s.State == v1.StateLeader {
-		flushed, behind = orDash(s.FlushedLSN), lag(s)
+		behind = lag(s)
 	}
 	return []string{
 		hostOf(n.Server), s.NodeID, s.State, strconv.FormatUint(s.Term, 10), leaderName(s), orDash(s.LSN), flushed,
@@ -167,8 +194,8 @@ func nodeNotes(n client.NodeStatus) (notes []string) {
 	if r := n.Status.Fence.Reason; r != "" {
 		notes = append(notes, fmt.Sprintf("%s: %s", host, r))
 	}
-	if e := n.Status.FlushError; e != "" {
-		notes = append(notes, fmt.Sprintf("%s: the last flush failed: %s", host, e))
+	for _, note := range bucketNotes(n.Status) {
+		notes = append(notes, host+": "+note)
 	}
 	return notes
 }

@@ -61,12 +61,26 @@ func TestStatusJSON(t *testing.T) {
 func TestStatusWithoutLeader(t *testing.T) {
 	q := newQueueFake(t)
 	q.status.State, q.status.Leader = v1.StateCandidate, nil
-	if got := osq(t, q, "", "status"); got.code != exitFailure || !strings.Contains(got.err, "no leader") || !strings.Contains(got.out, "candidate") {
+	if got := osq(t, q, "", "status"); got.code != exitFailure || !strings.Contains(got.err, "no leader; 1 node answers") || !strings.Contains(got.out, "candidate") {
 		t.Errorf("%+v", got)
 	}
 	c := newCommand(t, "127.0.0.1:1")
 	if got := c.run("status"); got.code != exitFailure || !strings.Contains(got.err, "osqueue dev") {
 		t.Errorf("%+v", got)
+	}
+}
+
+// A majority runs, and waiting would not help.
+func TestStatusOfAStandby(t *testing.T) {
+	q := newQueueFake(t)
+	q.status.State, q.status.Leader = v1.StateCandidate, nil
+	for _, state := range []string{"standby", "refused", "fenced"} {
+		q.status.Fence = v1.Fence{State: state, Reason: "the document belongs to another broker"}
+		got := osq(t, q, "", "status")
+		if got.code != exitFailure || !strings.Contains(got.err, "the bucket is not theirs ("+state+")") || strings.Contains(got.err, "majority") ||
+			!strings.Contains(got.out, "belongs to another broker") {
+			t.Errorf("%+v", got)
+		}
 	}
 }
 
@@ -76,7 +90,11 @@ func TestStatusOfAFollower(t *testing.T) {
 	leader, address := "n2", "127.0.0.1:2"
 	q.status.State, q.status.Leader, q.status.LeaderAddress = v1.StateFollower, &leader, &address
 	got := osq(t, q, "", "status")
-	if got.code != exitOK || !strings.Contains(got.out, " n2 ") || strings.Contains(got.out, "3-12") {
+	if got.code != exitOK || !strings.Contains(got.out, " n2 ") || !strings.Contains(got.out, "3-17  3-12     -  ") || strings.Contains(got.out, "behind") {
+		t.Errorf("%+v", got)
+	}
+	q.status.FlushedLSN = "0-0"
+	if got := osq(t, q, "", "status"); !strings.Contains(got.out, "3-17  -        -  ") {
 		t.Errorf("%+v", got)
 	}
 	c := newCommand(t, q.srv.URL, address) // the leader was asked, and is dead

@@ -105,10 +105,12 @@ func runSubmit(ctx context.Context, g *globals, f *submitFlags, args []string) e
 		return err
 	}
 	defer c.Close()
-	if f.file != "" {
-		return submitFile(ctx, g, c, f)
-	}
-	return submitOne(ctx, g, c, f, payload)
+	return g.acked(ctx, func(ctx context.Context) error {
+		if f.file != "" {
+			return submitFile(ctx, g, c, f)
+		}
+		return submitOne(ctx, g, c, f, payload)
+	})
 }
 
 // arguments sorts TYPE and PAYLOAD out. A nil payload is to be looked for on

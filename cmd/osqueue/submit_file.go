@@ -118,7 +118,7 @@ func (s *fileSubmit) writeIDs(ids []string) error {
 	for _, id := range ids {
 		var err error
 		if s.g.json {
-			err = s.g.writeJSON(map[string]string{"jobId": id})
+			err = writeWritten(s.g, map[string]string{"jobId": id})
 		} else {
 			err = s.g.printf("%s\n", id)
 		}

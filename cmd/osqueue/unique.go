@@ -11,7 +11,10 @@ import (
 
 // uniqueHelp is the notation of a unique key, for the help of commands.
 const uniqueHelp = `With --unique KEY[:SCOPE] nothing is added while another job of the type holds
-KEY; that one's id is printed instead. SCOPE is how long a job holds its key:
+KEY; that one's id is printed instead. ` + uniqueForm
+
+// uniqueForm is the notation alone.
+const uniqueForm = `SCOPE is how long a job holds its key:
 waiting (until it is claimed), active (until it has ended; the default) or
 period:LENGTH, as in order-7:period:1h. A key that ends like a scope needs one
 behind it.`

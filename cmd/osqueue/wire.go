@@ -12,7 +12,10 @@ import (
 
 	"osqueue/api"
 	"osqueue/cluster"
+	"osqueue/compat/osqueue"
+	"osqueue/fsm/fsmpb"
 	"osqueue/storage"
+	"osqueue/storage/throttle"
 )
 
 // server is a running node with all its parts, bottom up.
@@ -24,6 +27,9 @@ type server struct {
 	api    *api.Server
 	listen net.Listener
 	pprof  net.Listener // nil: no profiles are served
+
+	throttle *throttle.Bucket // bucket
+	original *osqueue.Handler // around api
 }
 
 // The patience of start and stop.
@@ -52,6 +58,9 @@ func assemble(ctx context.Context, o *serveOptions) (*server, error) {
 		return nil, errors.Join(err, s.close())
 	}
 	o.node.Bucket = s.bucket
+	o.node.ReadJob = func(nowMs func() int64) func(string, []byte) (*fsmpb.Mutation, error) {
+		return api.JobReader(api.Limits{}, o.bodyLimit, nowMs)
+	}
 	if err := o.node.Validate(); err != nil {
 		return nil, errors.Join(&usageError{err: err}, s.close())
 	}
@@ -63,8 +72,11 @@ func assemble(ctx context.Context, o *serveOptions) (*server, error) {
 		Backend:  s.node,
 		Metrics:  metrics,
 		MaxBody:  o.bodyLimit,
+		Ack:      o.pace.ack,
 		Logger:   s.log.Named("http"),
 		Internal: map[string]http.Handler{cluster.PeerPath: s.node.PeerHandler()},
+		Throttle: s.throttleStats(o),
+		Wrap:     s.wrap(o),
 	})
 	return s, nil
 }
@@ -105,5 +117,6 @@ func (s *server) run(ctx context.Context) error {
 	}
 	stop, cancel := context.WithTimeout(context.Background(), httpStopTimeout)
 	defer cancel()
+	s.original.Close()
 	return errors.Join(failure, s.api.Shutdown(stop), s.node.Close(), s.bucket.Close())
 }

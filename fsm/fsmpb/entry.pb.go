@@ -35,7 +35,12 @@ type Batch struct {
 	NowMs     int64       `protobuf:"varint,2,opt,name=now_ms,json=nowMs,proto3" json:"now_ms,omitempty"`
 	Mutations []*Mutation `protobuf:"bytes,3,rep,name=mutations,proto3" json:"mutations,omitempty"`
 	// The leader's dice, for the jitter of delays.
-	Random        uint64 `protobuf:"fixed64,4,opt,name=random,proto3" json:"random,omitempty"`
+	Random uint64 `protobuf:"fixed64,4,opt,name=random,proto3" json:"random,omitempty"`
+	// LSN of the newest entry that the leader knows to be in the bucket; zero if
+	// it knows of none. A hint for followers, not part of the state: the machine
+	// ignores it.
+	FlushedTerm   uint64 `protobuf:"varint,5,opt,name=flushed_term,json=flushedTerm,proto3" json:"flushed_term,omitempty"`
+	FlushedIndex  uint64 `protobuf:"varint,6,opt,name=flushed_index,json=flushedIndex,proto3" json:"flushed_index,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -98,6 +103,20 @@ func (x *Batch) GetRandom() uint64 {
 	return 0
 }
 
+func (x *Batch) GetFlushedTerm() uint64 {
+	if x != nil {
+		return x.FlushedTerm
+	}
+	return 0
+}
+
+func (x *Batch) GetFlushedIndex() uint64 {
+	if x != nil {
+		return x.FlushedIndex
+	}
+	return 0
+}
+
 type Mutation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Op:
@@ -119,6 +138,8 @@ type Mutation struct {
 	//	*Mutation_FireCron
 	//	*Mutation_TriggerCron
 	//	*Mutation_Group
+	//	*Mutation_Announce
+	//	*Mutation_ForceComplete
 	Op isMutation_Op `protobuf_oneof:"op"`
 	// Makes the mutation take effect once, however often it is sent.
 	Request       *Request `protobuf:"bytes,30,opt,name=request,proto3" json:"request,omitempty"`
@@ -316,6 +337,24 @@ func (x *Mutation) GetGroup() *Group {
 	return nil
 }
 
+func (x *Mutation) GetAnnounce() *Announce {
+	if x != nil {
+		if x, ok := x.Op.(*Mutation_Announce); ok {
+			return x.Announce
+		}
+	}
+	return nil
+}
+
+func (x *Mutation) GetForceComplete() *ForceComplete {
+	if x != nil {
+		if x, ok := x.Op.(*Mutation_ForceComplete); ok {
+			return x.ForceComplete
+		}
+	}
+	return nil
+}
+
 func (x *Mutation) GetRequest() *Request {
 	if x != nil {
 		return x.Request
@@ -395,6 +434,14 @@ type Mutation_Group struct {
 	Group *Group `protobuf:"bytes,17,opt,name=group,proto3,oneof"`
 }
 
+type Mutation_Announce struct {
+	Announce *Announce `protobuf:"bytes,18,opt,name=announce,proto3,oneof"`
+}
+
+type Mutation_ForceComplete struct {
+	ForceComplete *ForceComplete `protobuf:"bytes,19,opt,name=force_complete,json=forceComplete,proto3,oneof"`
+}
+
 func (*Mutation_Enqueue) isMutation_Op() {}
 
 func (*Mutation_Claim) isMutation_Op() {}
@@ -428,6 +475,10 @@ func (*Mutation_FireCron) isMutation_Op() {}
 func (*Mutation_TriggerCron) isMutation_Op() {}
 
 func (*Mutation_Group) isMutation_Op() {}
+
+func (*Mutation_Announce) isMutation_Op() {}
+
+func (*Mutation_ForceComplete) isMutation_Op() {}
 
 // Request is the caller's name for a write, and what it was for.
 type Request struct {
@@ -1252,6 +1303,60 @@ func (x *Complete) GetResult() []byte {
 	return nil
 }
 
+// ForceComplete completes a job in whatever status it is, and whoever holds it.
+// A job that is completed gets the other result.
+type ForceComplete struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	JobId         string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	Result        []byte                 `protobuf:"bytes,2,opt,name=result,proto3,oneof" json:"result,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForceComplete) Reset() {
+	*x = ForceComplete{}
+	mi := &file_entry_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForceComplete) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForceComplete) ProtoMessage() {}
+
+func (x *ForceComplete) ProtoReflect() protoreflect.Message {
+	mi := &file_entry_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForceComplete.ProtoReflect.Descriptor instead.
+func (*ForceComplete) Descriptor() ([]byte, []int) {
+	return file_entry_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *ForceComplete) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+func (x *ForceComplete) GetResult() []byte {
+	if x != nil {
+		return x.Result
+	}
+	return nil
+}
+
 type Fail struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Worker string                 `protobuf:"bytes,1,opt,name=worker,proto3" json:"worker,omitempty"`
@@ -1267,7 +1372,7 @@ type Fail struct {
 
 func (x *Fail) Reset() {
 	*x = Fail{}
-	mi := &file_entry_proto_msgTypes[14]
+	mi := &file_entry_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1279,7 +1384,7 @@ func (x *Fail) String() string {
 func (*Fail) ProtoMessage() {}
 
 func (x *Fail) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[14]
+	mi := &file_entry_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1292,7 +1397,7 @@ func (x *Fail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fail.ProtoReflect.Descriptor instead.
 func (*Fail) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{14}
+	return file_entry_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Fail) GetWorker() string {
@@ -1342,7 +1447,7 @@ type Release struct {
 
 func (x *Release) Reset() {
 	*x = Release{}
-	mi := &file_entry_proto_msgTypes[15]
+	mi := &file_entry_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1354,7 +1459,7 @@ func (x *Release) String() string {
 func (*Release) ProtoMessage() {}
 
 func (x *Release) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[15]
+	mi := &file_entry_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1367,7 +1472,7 @@ func (x *Release) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Release.ProtoReflect.Descriptor instead.
 func (*Release) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{15}
+	return file_entry_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Release) GetWorker() string {
@@ -1396,7 +1501,7 @@ type RegisterWorker struct {
 
 func (x *RegisterWorker) Reset() {
 	*x = RegisterWorker{}
-	mi := &file_entry_proto_msgTypes[16]
+	mi := &file_entry_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1408,7 +1513,7 @@ func (x *RegisterWorker) String() string {
 func (*RegisterWorker) ProtoMessage() {}
 
 func (x *RegisterWorker) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[16]
+	mi := &file_entry_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1421,7 +1526,7 @@ func (x *RegisterWorker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterWorker.ProtoReflect.Descriptor instead.
 func (*RegisterWorker) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{16}
+	return file_entry_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RegisterWorker) GetName() string {
@@ -1461,7 +1566,7 @@ type WorkerDead struct {
 
 func (x *WorkerDead) Reset() {
 	*x = WorkerDead{}
-	mi := &file_entry_proto_msgTypes[17]
+	mi := &file_entry_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1473,7 +1578,7 @@ func (x *WorkerDead) String() string {
 func (*WorkerDead) ProtoMessage() {}
 
 func (x *WorkerDead) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[17]
+	mi := &file_entry_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1486,7 +1591,7 @@ func (x *WorkerDead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerDead.ProtoReflect.Descriptor instead.
 func (*WorkerDead) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{17}
+	return file_entry_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *WorkerDead) GetName() string {
@@ -1512,7 +1617,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_entry_proto_msgTypes[18]
+	mi := &file_entry_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1524,7 +1629,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[18]
+	mi := &file_entry_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1537,7 +1642,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{18}
+	return file_entry_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Change) GetKind() uint32 {
@@ -1590,7 +1695,7 @@ type Filter struct {
 
 func (x *Filter) Reset() {
 	*x = Filter{}
-	mi := &file_entry_proto_msgTypes[19]
+	mi := &file_entry_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1602,7 +1707,7 @@ func (x *Filter) String() string {
 func (*Filter) ProtoMessage() {}
 
 func (x *Filter) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[19]
+	mi := &file_entry_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1615,7 +1720,7 @@ func (x *Filter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Filter.ProtoReflect.Descriptor instead.
 func (*Filter) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{19}
+	return file_entry_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Filter) GetStatuses() []uint32 {
@@ -1717,7 +1822,7 @@ type SetQueue struct {
 
 func (x *SetQueue) Reset() {
 	*x = SetQueue{}
-	mi := &file_entry_proto_msgTypes[20]
+	mi := &file_entry_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1729,7 +1834,7 @@ func (x *SetQueue) String() string {
 func (*SetQueue) ProtoMessage() {}
 
 func (x *SetQueue) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[20]
+	mi := &file_entry_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1742,7 +1847,7 @@ func (x *SetQueue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetQueue.ProtoReflect.Descriptor instead.
 func (*SetQueue) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{20}
+	return file_entry_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *SetQueue) GetName() string {
@@ -1877,7 +1982,7 @@ type PutCron struct {
 
 func (x *PutCron) Reset() {
 	*x = PutCron{}
-	mi := &file_entry_proto_msgTypes[21]
+	mi := &file_entry_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1889,7 +1994,7 @@ func (x *PutCron) String() string {
 func (*PutCron) ProtoMessage() {}
 
 func (x *PutCron) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[21]
+	mi := &file_entry_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1902,7 +2007,7 @@ func (x *PutCron) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutCron.ProtoReflect.Descriptor instead.
 func (*PutCron) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{21}
+	return file_entry_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *PutCron) GetName() string {
@@ -1976,7 +2081,7 @@ type PauseCron struct {
 
 func (x *PauseCron) Reset() {
 	*x = PauseCron{}
-	mi := &file_entry_proto_msgTypes[22]
+	mi := &file_entry_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1988,7 +2093,7 @@ func (x *PauseCron) String() string {
 func (*PauseCron) ProtoMessage() {}
 
 func (x *PauseCron) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[22]
+	mi := &file_entry_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2001,7 +2106,7 @@ func (x *PauseCron) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseCron.ProtoReflect.Descriptor instead.
 func (*PauseCron) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{22}
+	return file_entry_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *PauseCron) GetName() string {
@@ -2048,7 +2153,7 @@ type DeleteCron struct {
 
 func (x *DeleteCron) Reset() {
 	*x = DeleteCron{}
-	mi := &file_entry_proto_msgTypes[23]
+	mi := &file_entry_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2060,7 +2165,7 @@ func (x *DeleteCron) String() string {
 func (*DeleteCron) ProtoMessage() {}
 
 func (x *DeleteCron) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[23]
+	mi := &file_entry_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2073,7 +2178,7 @@ func (x *DeleteCron) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteCron.ProtoReflect.Descriptor instead.
 func (*DeleteCron) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{23}
+	return file_entry_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *DeleteCron) GetName() string {
@@ -2104,7 +2209,7 @@ type FireCron struct {
 
 func (x *FireCron) Reset() {
 	*x = FireCron{}
-	mi := &file_entry_proto_msgTypes[24]
+	mi := &file_entry_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2116,7 +2221,7 @@ func (x *FireCron) String() string {
 func (*FireCron) ProtoMessage() {}
 
 func (x *FireCron) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[24]
+	mi := &file_entry_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2129,7 +2234,7 @@ func (x *FireCron) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FireCron.ProtoReflect.Descriptor instead.
 func (*FireCron) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{24}
+	return file_entry_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *FireCron) GetName() string {
@@ -2199,7 +2304,7 @@ type TriggerCron struct {
 
 func (x *TriggerCron) Reset() {
 	*x = TriggerCron{}
-	mi := &file_entry_proto_msgTypes[25]
+	mi := &file_entry_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2211,7 +2316,7 @@ func (x *TriggerCron) String() string {
 func (*TriggerCron) ProtoMessage() {}
 
 func (x *TriggerCron) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[25]
+	mi := &file_entry_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2224,7 +2329,7 @@ func (x *TriggerCron) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TriggerCron.ProtoReflect.Descriptor instead.
 func (*TriggerCron) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{25}
+	return file_entry_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *TriggerCron) GetName() string {
@@ -2237,6 +2342,62 @@ func (x *TriggerCron) GetName() string {
 func (x *TriggerCron) GetJobId() string {
 	if x != nil {
 		return x.JobId
+	}
+	return ""
+}
+
+// Announce tells all who follow the events something that the leader knows, and
+// changes nothing.
+type Announce struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// fsm.AnnounceKind.
+	Kind uint32 `protobuf:"varint,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Why, for people; cut to 256 bytes.
+	Text          string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Announce) Reset() {
+	*x = Announce{}
+	mi := &file_entry_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Announce) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Announce) ProtoMessage() {}
+
+func (x *Announce) ProtoReflect() protoreflect.Message {
+	mi := &file_entry_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Announce.ProtoReflect.Descriptor instead.
+func (*Announce) Descriptor() ([]byte, []int) {
+	return file_entry_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *Announce) GetKind() uint32 {
+	if x != nil {
+		return x.Kind
+	}
+	return 0
+}
+
+func (x *Announce) GetText() string {
+	if x != nil {
+		return x.Text
 	}
 	return ""
 }
@@ -2257,7 +2418,7 @@ type RegisterBroker struct {
 
 func (x *RegisterBroker) Reset() {
 	*x = RegisterBroker{}
-	mi := &file_entry_proto_msgTypes[26]
+	mi := &file_entry_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2269,7 +2430,7 @@ func (x *RegisterBroker) String() string {
 func (*RegisterBroker) ProtoMessage() {}
 
 func (x *RegisterBroker) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[26]
+	mi := &file_entry_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2282,7 +2443,7 @@ func (x *RegisterBroker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterBroker.ProtoReflect.Descriptor instead.
 func (*RegisterBroker) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{26}
+	return file_entry_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *RegisterBroker) GetNode() string {
@@ -2349,7 +2510,7 @@ type Settings struct {
 
 func (x *Settings) Reset() {
 	*x = Settings{}
-	mi := &file_entry_proto_msgTypes[27]
+	mi := &file_entry_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2361,7 +2522,7 @@ func (x *Settings) String() string {
 func (*Settings) ProtoMessage() {}
 
 func (x *Settings) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[27]
+	mi := &file_entry_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2374,7 +2535,7 @@ func (x *Settings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Settings.ProtoReflect.Descriptor instead.
 func (*Settings) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{27}
+	return file_entry_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Settings) GetMaxAttempts() int32 {
@@ -2451,12 +2612,14 @@ var File_entry_proto protoreflect.FileDescriptor
 
 const file_entry_proto_rawDesc = "" +
 	"\n" +
-	"\ventry.proto\x12\x0eosqueue.fsm.v1\"\x88\x01\n" +
+	"\ventry.proto\x12\x0eosqueue.fsm.v1\"\xd0\x01\n" +
 	"\x05Batch\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x15\n" +
 	"\x06now_ms\x18\x02 \x01(\x03R\x05nowMs\x126\n" +
 	"\tmutations\x18\x03 \x03(\v2\x18.osqueue.fsm.v1.MutationR\tmutations\x12\x16\n" +
-	"\x06random\x18\x04 \x01(\x06R\x06random\"\x96\b\n" +
+	"\x06random\x18\x04 \x01(\x06R\x06random\x12!\n" +
+	"\fflushed_term\x18\x05 \x01(\x04R\vflushedTerm\x12#\n" +
+	"\rflushed_index\x18\x06 \x01(\x04R\fflushedIndex\"\x96\t\n" +
 	"\bMutation\x123\n" +
 	"\aenqueue\x18\x01 \x01(\v2\x17.osqueue.fsm.v1.EnqueueH\x00R\aenqueue\x12-\n" +
 	"\x05claim\x18\x02 \x01(\v2\x15.osqueue.fsm.v1.ClaimH\x00R\x05claim\x129\n" +
@@ -2478,7 +2641,9 @@ const file_entry_proto_rawDesc = "" +
 	"deleteCron\x127\n" +
 	"\tfire_cron\x18\x0f \x01(\v2\x18.osqueue.fsm.v1.FireCronH\x00R\bfireCron\x12@\n" +
 	"\ftrigger_cron\x18\x10 \x01(\v2\x1b.osqueue.fsm.v1.TriggerCronH\x00R\vtriggerCron\x12-\n" +
-	"\x05group\x18\x11 \x01(\v2\x15.osqueue.fsm.v1.GroupH\x00R\x05group\x121\n" +
+	"\x05group\x18\x11 \x01(\v2\x15.osqueue.fsm.v1.GroupH\x00R\x05group\x126\n" +
+	"\bannounce\x18\x12 \x01(\v2\x18.osqueue.fsm.v1.AnnounceH\x00R\bannounce\x12F\n" +
+	"\x0eforce_complete\x18\x13 \x01(\v2\x1d.osqueue.fsm.v1.ForceCompleteH\x00R\rforceComplete\x121\n" +
 	"\arequest\x18\x1e \x01(\v2\x17.osqueue.fsm.v1.RequestR\arequestB\x04\n" +
 	"\x02op\"=\n" +
 	"\aRequest\x12\x10\n" +
@@ -2545,6 +2710,10 @@ const file_entry_proto_rawDesc = "" +
 	"\x06worker\x18\x01 \x01(\tR\x06worker\x12+\n" +
 	"\x05lease\x18\x02 \x01(\v2\x15.osqueue.fsm.v1.LeaseR\x05lease\x12\x1b\n" +
 	"\x06result\x18\x03 \x01(\fH\x00R\x06result\x88\x01\x01B\t\n" +
+	"\a_result\"N\n" +
+	"\rForceComplete\x12\x15\n" +
+	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x1b\n" +
+	"\x06result\x18\x02 \x01(\fH\x00R\x06result\x88\x01\x01B\t\n" +
 	"\a_result\"\xbd\x01\n" +
 	"\x04Fail\x12\x16\n" +
 	"\x06worker\x18\x01 \x01(\tR\x06worker\x12+\n" +
@@ -2657,7 +2826,10 @@ const file_entry_proto_rawDesc = "" +
 	"_time_zone\"8\n" +
 	"\vTriggerCron\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x15\n" +
-	"\x06job_id\x18\x02 \x01(\tR\x05jobId\"\xbe\x01\n" +
+	"\x06job_id\x18\x02 \x01(\tR\x05jobId\"2\n" +
+	"\bAnnounce\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\rR\x04kind\x12\x12\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"\xbe\x01\n" +
 	"\x0eRegisterBroker\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x14\n" +
@@ -2692,7 +2864,7 @@ func file_entry_proto_rawDescGZIP() []byte {
 	return file_entry_proto_rawDescData
 }
 
-var file_entry_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_entry_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_entry_proto_goTypes = []any{
 	(*Batch)(nil),          // 0: osqueue.fsm.v1.Batch
 	(*Mutation)(nil),       // 1: osqueue.fsm.v1.Mutation
@@ -2708,20 +2880,22 @@ var file_entry_proto_goTypes = []any{
 	(*Progress)(nil),       // 11: osqueue.fsm.v1.Progress
 	(*Heartbeat)(nil),      // 12: osqueue.fsm.v1.Heartbeat
 	(*Complete)(nil),       // 13: osqueue.fsm.v1.Complete
-	(*Fail)(nil),           // 14: osqueue.fsm.v1.Fail
-	(*Release)(nil),        // 15: osqueue.fsm.v1.Release
-	(*RegisterWorker)(nil), // 16: osqueue.fsm.v1.RegisterWorker
-	(*WorkerDead)(nil),     // 17: osqueue.fsm.v1.WorkerDead
-	(*Change)(nil),         // 18: osqueue.fsm.v1.Change
-	(*Filter)(nil),         // 19: osqueue.fsm.v1.Filter
-	(*SetQueue)(nil),       // 20: osqueue.fsm.v1.SetQueue
-	(*PutCron)(nil),        // 21: osqueue.fsm.v1.PutCron
-	(*PauseCron)(nil),      // 22: osqueue.fsm.v1.PauseCron
-	(*DeleteCron)(nil),     // 23: osqueue.fsm.v1.DeleteCron
-	(*FireCron)(nil),       // 24: osqueue.fsm.v1.FireCron
-	(*TriggerCron)(nil),    // 25: osqueue.fsm.v1.TriggerCron
-	(*RegisterBroker)(nil), // 26: osqueue.fsm.v1.RegisterBroker
-	(*Settings)(nil),       // 27: osqueue.fsm.v1.Settings
+	(*ForceComplete)(nil),  // 14: osqueue.fsm.v1.ForceComplete
+	(*Fail)(nil),           // 15: osqueue.fsm.v1.Fail
+	(*Release)(nil),        // 16: osqueue.fsm.v1.Release
+	(*RegisterWorker)(nil), // 17: osqueue.fsm.v1.RegisterWorker
+	(*WorkerDead)(nil),     // 18: osqueue.fsm.v1.WorkerDead
+	(*Change)(nil),         // 19: osqueue.fsm.v1.Change
+	(*Filter)(nil),         // 20: osqueue.fsm.v1.Filter
+	(*SetQueue)(nil),       // 21: osqueue.fsm.v1.SetQueue
+	(*PutCron)(nil),        // 22: osqueue.fsm.v1.PutCron
+	(*PauseCron)(nil),      // 23: osqueue.fsm.v1.PauseCron
+	(*DeleteCron)(nil),     // 24: osqueue.fsm.v1.DeleteCron
+	(*FireCron)(nil),       // 25: osqueue.fsm.v1.FireCron
+	(*TriggerCron)(nil),    // 26: osqueue.fsm.v1.TriggerCron
+	(*Announce)(nil),       // 27: osqueue.fsm.v1.Announce
+	(*RegisterBroker)(nil), // 28: osqueue.fsm.v1.RegisterBroker
+	(*Settings)(nil),       // 29: osqueue.fsm.v1.Settings
 }
 var file_entry_proto_depIdxs = []int32{
 	1,  // 0: osqueue.fsm.v1.Batch.mutations:type_name -> osqueue.fsm.v1.Mutation
@@ -2729,40 +2903,42 @@ var file_entry_proto_depIdxs = []int32{
 	9,  // 2: osqueue.fsm.v1.Mutation.claim:type_name -> osqueue.fsm.v1.Claim
 	12, // 3: osqueue.fsm.v1.Mutation.heartbeat:type_name -> osqueue.fsm.v1.Heartbeat
 	13, // 4: osqueue.fsm.v1.Mutation.complete:type_name -> osqueue.fsm.v1.Complete
-	14, // 5: osqueue.fsm.v1.Mutation.fail:type_name -> osqueue.fsm.v1.Fail
-	15, // 6: osqueue.fsm.v1.Mutation.release:type_name -> osqueue.fsm.v1.Release
-	16, // 7: osqueue.fsm.v1.Mutation.register_worker:type_name -> osqueue.fsm.v1.RegisterWorker
-	17, // 8: osqueue.fsm.v1.Mutation.worker_dead:type_name -> osqueue.fsm.v1.WorkerDead
-	26, // 9: osqueue.fsm.v1.Mutation.register_broker:type_name -> osqueue.fsm.v1.RegisterBroker
-	18, // 10: osqueue.fsm.v1.Mutation.change:type_name -> osqueue.fsm.v1.Change
-	20, // 11: osqueue.fsm.v1.Mutation.set_queue:type_name -> osqueue.fsm.v1.SetQueue
-	21, // 12: osqueue.fsm.v1.Mutation.put_cron:type_name -> osqueue.fsm.v1.PutCron
-	22, // 13: osqueue.fsm.v1.Mutation.pause_cron:type_name -> osqueue.fsm.v1.PauseCron
-	23, // 14: osqueue.fsm.v1.Mutation.delete_cron:type_name -> osqueue.fsm.v1.DeleteCron
-	24, // 15: osqueue.fsm.v1.Mutation.fire_cron:type_name -> osqueue.fsm.v1.FireCron
-	25, // 16: osqueue.fsm.v1.Mutation.trigger_cron:type_name -> osqueue.fsm.v1.TriggerCron
+	15, // 5: osqueue.fsm.v1.Mutation.fail:type_name -> osqueue.fsm.v1.Fail
+	16, // 6: osqueue.fsm.v1.Mutation.release:type_name -> osqueue.fsm.v1.Release
+	17, // 7: osqueue.fsm.v1.Mutation.register_worker:type_name -> osqueue.fsm.v1.RegisterWorker
+	18, // 8: osqueue.fsm.v1.Mutation.worker_dead:type_name -> osqueue.fsm.v1.WorkerDead
+	28, // 9: osqueue.fsm.v1.Mutation.register_broker:type_name -> osqueue.fsm.v1.RegisterBroker
+	19, // 10: osqueue.fsm.v1.Mutation.change:type_name -> osqueue.fsm.v1.Change
+	21, // 11: osqueue.fsm.v1.Mutation.set_queue:type_name -> osqueue.fsm.v1.SetQueue
+	22, // 12: osqueue.fsm.v1.Mutation.put_cron:type_name -> osqueue.fsm.v1.PutCron
+	23, // 13: osqueue.fsm.v1.Mutation.pause_cron:type_name -> osqueue.fsm.v1.PauseCron
+	24, // 14: osqueue.fsm.v1.Mutation.delete_cron:type_name -> osqueue.fsm.v1.DeleteCron
+	25, // 15: osqueue.fsm.v1.Mutation.fire_cron:type_name -> osqueue.fsm.v1.FireCron
+	26, // 16: osqueue.fsm.v1.Mutation.trigger_cron:type_name -> osqueue.fsm.v1.TriggerCron
 	3,  // 17: osqueue.fsm.v1.Mutation.group:type_name -> osqueue.fsm.v1.Group
-	2,  // 18: osqueue.fsm.v1.Mutation.request:type_name -> osqueue.fsm.v1.Request
-	1,  // 19: osqueue.fsm.v1.Group.mutations:type_name -> osqueue.fsm.v1.Mutation
-	5,  // 20: osqueue.fsm.v1.Enqueue.jobs:type_name -> osqueue.fsm.v1.NewJob
-	8,  // 21: osqueue.fsm.v1.Enqueue.new_batch:type_name -> osqueue.fsm.v1.NewBatch
-	6,  // 22: osqueue.fsm.v1.NewJob.backoff:type_name -> osqueue.fsm.v1.Backoff
-	7,  // 23: osqueue.fsm.v1.NewJob.unique:type_name -> osqueue.fsm.v1.Unique
-	5,  // 24: osqueue.fsm.v1.NewBatch.callback:type_name -> osqueue.fsm.v1.NewJob
-	11, // 25: osqueue.fsm.v1.Lease.progress:type_name -> osqueue.fsm.v1.Progress
-	10, // 26: osqueue.fsm.v1.Heartbeat.leases:type_name -> osqueue.fsm.v1.Lease
-	10, // 27: osqueue.fsm.v1.Complete.lease:type_name -> osqueue.fsm.v1.Lease
-	10, // 28: osqueue.fsm.v1.Fail.lease:type_name -> osqueue.fsm.v1.Lease
-	10, // 29: osqueue.fsm.v1.Release.lease:type_name -> osqueue.fsm.v1.Lease
-	19, // 30: osqueue.fsm.v1.Change.filter:type_name -> osqueue.fsm.v1.Filter
-	6,  // 31: osqueue.fsm.v1.SetQueue.backoff:type_name -> osqueue.fsm.v1.Backoff
-	5,  // 32: osqueue.fsm.v1.PutCron.job:type_name -> osqueue.fsm.v1.NewJob
-	27, // 33: osqueue.fsm.v1.RegisterBroker.settings:type_name -> osqueue.fsm.v1.Settings
-	34, // [34:34] is the sub-list for method output_type
-	34, // [34:34] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	27, // 18: osqueue.fsm.v1.Mutation.announce:type_name -> osqueue.fsm.v1.Announce
+	14, // 19: osqueue.fsm.v1.Mutation.force_complete:type_name -> osqueue.fsm.v1.ForceComplete
+	2,  // 20: osqueue.fsm.v1.Mutation.request:type_name -> osqueue.fsm.v1.Request
+	1,  // 21: osqueue.fsm.v1.Group.mutations:type_name -> osqueue.fsm.v1.Mutation
+	5,  // 22: osqueue.fsm.v1.Enqueue.jobs:type_name -> osqueue.fsm.v1.NewJob
+	8,  // 23: osqueue.fsm.v1.Enqueue.new_batch:type_name -> osqueue.fsm.v1.NewBatch
+	6,  // 24: osqueue.fsm.v1.NewJob.backoff:type_name -> osqueue.fsm.v1.Backoff
+	7,  // 25: osqueue.fsm.v1.NewJob.unique:type_name -> osqueue.fsm.v1.Unique
+	5,  // 26: osqueue.fsm.v1.NewBatch.callback:type_name -> osqueue.fsm.v1.NewJob
+	11, // 27: osqueue.fsm.v1.Lease.progress:type_name -> osqueue.fsm.v1.Progress
+	10, // 28: osqueue.fsm.v1.Heartbeat.leases:type_name -> osqueue.fsm.v1.Lease
+	10, // 29: osqueue.fsm.v1.Complete.lease:type_name -> osqueue.fsm.v1.Lease
+	10, // 30: osqueue.fsm.v1.Fail.lease:type_name -> osqueue.fsm.v1.Lease
+	10, // 31: osqueue.fsm.v1.Release.lease:type_name -> osqueue.fsm.v1.Lease
+	20, // 32: osqueue.fsm.v1.Change.filter:type_name -> osqueue.fsm.v1.Filter
+	6,  // 33: osqueue.fsm.v1.SetQueue.backoff:type_name -> osqueue.fsm.v1.Backoff
+	5,  // 34: osqueue.fsm.v1.PutCron.job:type_name -> osqueue.fsm.v1.NewJob
+	29, // 35: osqueue.fsm.v1.RegisterBroker.settings:type_name -> osqueue.fsm.v1.Settings
+	36, // [36:36] is the sub-list for method output_type
+	36, // [36:36] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_entry_proto_init() }
@@ -2788,21 +2964,24 @@ func file_entry_proto_init() {
 		(*Mutation_FireCron)(nil),
 		(*Mutation_TriggerCron)(nil),
 		(*Mutation_Group)(nil),
+		(*Mutation_Announce)(nil),
+		(*Mutation_ForceComplete)(nil),
 	}
 	file_entry_proto_msgTypes[5].OneofWrappers = []any{}
 	file_entry_proto_msgTypes[13].OneofWrappers = []any{}
 	file_entry_proto_msgTypes[14].OneofWrappers = []any{}
-	file_entry_proto_msgTypes[19].OneofWrappers = []any{}
+	file_entry_proto_msgTypes[15].OneofWrappers = []any{}
 	file_entry_proto_msgTypes[20].OneofWrappers = []any{}
-	file_entry_proto_msgTypes[22].OneofWrappers = []any{}
-	file_entry_proto_msgTypes[24].OneofWrappers = []any{}
+	file_entry_proto_msgTypes[21].OneofWrappers = []any{}
+	file_entry_proto_msgTypes[23].OneofWrappers = []any{}
+	file_entry_proto_msgTypes[25].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_entry_proto_rawDesc), len(file_entry_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   28,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -50,6 +50,10 @@ func (m *Mutation) rareHasUnknown() bool {
 		return op.SetQueue.hasUnknown()
 	case *Mutation_Group:
 		return len(op.Group.unknownFields) > 0 || slices.ContainsFunc(op.Group.Mutations, (*Mutation).HasUnknown)
+	case *Mutation_Announce:
+		return len(op.Announce.unknownFields) > 0
+	case *Mutation_ForceComplete:
+		return len(op.ForceComplete.unknownFields) > 0
 	case *Mutation_PutCron:
 		return op.PutCron.hasUnknown()
 	case *Mutation_PauseCron:

@@ -37,7 +37,9 @@ func Open(ctx context.Context, u *url.URL) (*Bucket, error) {
 	if endpoint := location.Params["endpoint"]; endpoint != "" {
 		options = append(options,
 			option.WithEndpoint(strings.TrimRight(endpoint, "/")+"/storage/v1/"),
-			// With a client of our own nothing looks for credentials.
+			// Otherwise it looks for credentials, in files and at the metadata server
+			// of a cloud, which takes seconds where there is none, and uses none.
+			option.WithoutAuthentication(),
 			option.WithHTTPClient(&http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment}}))
 	}
 	// The client keeps its context for renewing credentials, as long as it lives.

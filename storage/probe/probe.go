@@ -9,6 +9,11 @@
 // A probe costs at most eight writes, two reads and one delete; any number of
 // nodes may probe the same bucket at once, since each uses a key that nobody
 // else has. The object is deleted in the end, also after a failure.
+//
+// A write that a store commits against its condition is proof. A refusal is not:
+// stores answer 409 now and then to a conditional write that they have not looked
+// at, S3 when several come in at once, as they do here. So what should succeed is
+// tried a few more times, which costs as many more writes.
 package probe
 
 import (
@@ -35,6 +40,9 @@ var ErrUnsafe = errors.New("the bucket is not safe to use")
 const (
 	racers         = 4
 	cleanupTimeout = 10 * time.Second
+
+	attempts   = 5 // at what should succeed and is refused
+	firstPause = 20 * time.Millisecond
 )
 
 // Run probes b. It ends with ctx at the latest, plus ten seconds for cleaning
@@ -75,12 +83,33 @@ func (p *prober) matchAbsent(ctx context.Context) error {
 }
 
 func (p *prober) create(ctx context.Context) error {
-	w := p.bucket.PutIfAbsent(ctx, p.key, p.content("first"))
+	var w storage.Write
+	err := insist(ctx, func() (refused bool) {
+		w = p.bucket.PutIfAbsent(ctx, p.key, p.content("first"))
+		return w.Outcome == storage.Conflict
+	})
+	if err != nil {
+		return err
+	}
 	p.created = w.Version
 	if err := expect(w, storage.Committed, "it refused to create a new object"); err != nil {
 		return err
 	}
 	return p.holds(ctx, "first", w.Version)
+}
+
+// insist repeats what is refused, after pauses that double.
+func insist(ctx context.Context, try func() (refused bool)) error {
+	for attempt := 1; try() && attempt < attempts; attempt++ {
+		t := time.NewTimer(firstPause << attempt)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return fmt.Errorf("it could not be finished: %w", ctx.Err())
+		}
+	}
+	return nil
 }
 
 func (p *prober) createAgain(ctx context.Context) error {
@@ -91,6 +120,25 @@ func (p *prober) createAgain(ctx context.Context) error {
 // raceToReplace sends several writes with the same condition at once. A store
 // that checks first and writes later commits more than one.
 func (p *prober) raceToReplace(ctx context.Context) error {
+	winner, won := 0, storage.Write{}
+	var failed error
+	err := insist(ctx, func() (refused bool) {
+		winner, won, failed = p.race(ctx)
+		return failed == nil && won.Outcome == storage.Conflict
+	})
+	switch {
+	case err != nil:
+		return err
+	case failed != nil:
+		return failed
+	case won.Outcome == storage.Conflict:
+		return unsafe("it refused to replace an object by its current version")
+	}
+	return p.holds(ctx, fmt.Sprint("racer ", winner), won.Version)
+}
+
+// race is one race and the write that won it: a Conflict if all were refused.
+func (p *prober) race(ctx context.Context) (winner int, won storage.Write, err error) {
 	var group sync.WaitGroup
 	var writes [racers]storage.Write
 	for i := range writes {
@@ -99,21 +147,18 @@ func (p *prober) raceToReplace(ctx context.Context) error {
 		})
 	}
 	group.Wait()
-	won := -1
+	won.Outcome = storage.Conflict
 	for i, w := range writes {
 		switch {
 		case w.Outcome == storage.Unknown:
-			return fmt.Errorf("it could not be finished: %w", w.Err)
-		case w.Outcome == storage.Committed && won >= 0:
-			return unsafe("it let two writes replace the same version: If-Match is ignored or not atomic")
+			return 0, won, fmt.Errorf("it could not be finished: %w", w.Err)
+		case w.Outcome == storage.Committed && won.Outcome == storage.Committed:
+			return 0, won, unsafe("it let two writes replace the same version: If-Match is ignored or not atomic")
 		case w.Outcome == storage.Committed:
-			won = i
+			winner, won = i, w
 		}
 	}
-	if won < 0 {
-		return unsafe("it refused to replace an object by its current version")
-	}
-	return p.holds(ctx, fmt.Sprint("racer ", won), writes[won].Version)
+	return winner, won, nil
 }
 
 func (p *prober) replaceStale(ctx context.Context) error {

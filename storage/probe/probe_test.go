@@ -144,6 +144,22 @@ func TestFaultsAreNotCalledUnsafe(t *testing.T) {
 	}
 }
 
+// A store may refuse, with 409, what it should accept: the next attempt succeeds.
+func TestRefusalsAreNotCalledUnsafe(t *testing.T) {
+	for skip := range 8 {
+		for times := 1; times <= 4; times++ {
+			inner := mem.New()
+			b := fault.New(inner, 1)
+			i := b.Inject(fault.Rule{Kind: fault.Reject, Skip: skip, Times: times})
+			if err := probe.Run(t.Context(), b); err != nil || i.Hits() == 0 {
+				t.Errorf("%d writes refused from write %d on: %v after %d hits", times, skip, err, i.Hits())
+			}
+			b.Close()
+			mustBeEmpty(t, inner)
+		}
+	}
+}
+
 func TestCleansUpAfterItsContextEnded(t *testing.T) {
 	inner := mem.New()
 	b := fault.New(inner, 1)

@@ -16,7 +16,10 @@ const base64Suffix = "Base64"
 const maxExact = 1<<53 - 1
 
 // appender builds JSON by hand: half of the time of a flush is spent here.
-type appender struct{ buf []byte }
+type appender struct {
+	buf   []byte
+	limit int // length of buf beyond which nobody needs the rest
+}
 
 func (a *appender) open(c byte)  { a.buf = append(a.buf, c) }
 func (a *appender) close(c byte) { a.buf = append(a.buf, c) }

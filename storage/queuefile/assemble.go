@@ -11,12 +11,23 @@ import (
 // document puts the parts together by the rules for the document's writer.
 func (d *decoder) document() (*Document, error) {
 	doc := &d.doc
-	if doc.Header != nil && !d.seen["jobs"] {
+	doc.Large = doc.Header != nil && d.header.Format == FormatLarge
+	if doc.Header != nil && !doc.Large && !d.seen["jobs"] {
 		return nil, fmt.Errorf("%w: it has a header of ours but no jobs: it is cut, or of a newer version", ErrFormat)
 	}
 	doc.Overtaken = doc.Header != nil &&
 		(doc.BrokerAddress() != d.header.Address || doc.BrokerHeartbeat != d.header.Heartbeat)
 	doc.Meta = d.meta()
+	doc.OurSeq = doc.Meta.LastSeq
+	if !d.state.present {
+		doc.OurSeq = math.MaxUint64
+	}
+	if err := d.takeArchive(); err != nil {
+		return nil, err
+	}
+	if doc.Large {
+		return d.large(), nil
+	}
 	switch doc.writer() {
 	case original:
 		d.adoptOriginal()
@@ -41,6 +52,7 @@ func (d *decoder) document() (*Document, error) {
 		doc.Meta.Token = max(doc.Meta.Token, j.Token)
 	}
 	d.giveTurns()
+	doc.Counts = countOf(doc.Jobs)
 	return doc, nil
 }
 

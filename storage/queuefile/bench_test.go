@@ -33,18 +33,18 @@ var hundredThousand = sync.OnceValue(func() *fsm.View {
 })
 
 func BenchmarkEncode(b *testing.B) {
-	v := hundredThousand()
-	buf := queuefile.Encode(v, header, "a:1", 5)
+	c := queuefile.Inline(hundredThousand())
+	buf := queuefile.Encode(c, header, "a:1", 5)
 	b.SetBytes(int64(len(buf)))
 	b.ReportAllocs()
 	for b.Loop() {
-		buf = queuefile.AppendTo(buf[:0], v, header, "a:1", 5)
+		buf, _ = queuefile.AppendTo(buf[:0], c, header, "a:1", 5)
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*100_000), "ns/job")
 }
 
 func BenchmarkDecode(b *testing.B) {
-	data := queuefile.Encode(hundredThousand(), header, "a:1", 5)
+	data := queuefile.Encode(queuefile.Inline(hundredThousand()), header, "a:1", 5)
 	b.SetBytes(int64(len(data)))
 	b.ReportAllocs()
 	for b.Loop() {
@@ -56,7 +56,7 @@ func BenchmarkDecode(b *testing.B) {
 }
 
 func BenchmarkMachine(b *testing.B) {
-	doc, err := queuefile.Decode(queuefile.Encode(hundredThousand(), header, "a:1", 5))
+	doc, err := queuefile.Decode(queuefile.Encode(queuefile.Inline(hundredThousand()), header, "a:1", 5))
 	if err != nil {
 		b.Fatal(err)
 	}

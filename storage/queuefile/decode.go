@@ -63,6 +63,8 @@ type decoder struct {
 	completedTotal uint64
 	waiting        []*fsm.Job // of the member jobs
 	others         []*fsm.Job
+	arc            Archive
+	based          bool                     // arc has a base
 	batches        map[string]*fsm.JobBatch // by id, once it is needed
 	scratch        jobFields
 }
@@ -100,8 +102,14 @@ func (d *decoder) top(name string) any {
 	case "osqueue":
 		return d.once(name, d.readHeader)
 	}
-	if item := d.beside(name); item != nil && d.writer != original {
+	if d.writer == original {
+		return nil // whose members of these names are somebody else's
+	}
+	if item := d.beside(name); item != nil {
 		return d.once(name, func() error { return d.list(item) })
+	}
+	if read := d.archiveMember(name); read != nil {
+		return d.once(name, read)
 	}
 	return nil
 }
@@ -130,9 +138,9 @@ func (d *decoder) readHeader() error {
 	if err := d.object(d.headerMember); err != nil {
 		return err
 	}
-	if d.header.Format != Format {
-		return fmt.Errorf("%w: its format is %d and this version reads only %d: use the version that wrote it",
-			ErrFormat, d.header.Format, Format)
+	if f := d.header.Format; f != Format && f != FormatLarge {
+		return fmt.Errorf("%w: its format is %d and this version reads only %d and %d: use the version that wrote it",
+			ErrFormat, f, Format, FormatLarge)
 	}
 	return nil
 }

@@ -48,8 +48,33 @@
 // for a period; requests are the answers that belong to request keys, with only
 // the Base64 of their fingerprints.
 //
-// The form with a base and a log for large queues is another format number:
-// this version refuses it, rather than to take it for an empty queue.
+// # Archive
+//
+// Behind all that, and beside it, can stand the names of objects from which
+// states can be rebuilt, and the newest entries themselves (package archive):
+//
+//	"base":{"key","lsn","prev","at","raw","stored","sha256"},
+//	"log":[{"key","after","last","from","until","entries","raw","stored","sha256"},…],
+//	"tail":{"after","last","from","until","entries","raw","sha256","zstd"}
+//
+// LSNs are text, term-index, and sums are in hex; what is zero or empty is left
+// out. Each part goes on from where the one before it ends. zstd is the Base64 of
+// one frame, and the tail's sum is of what is in it.
+//
+// A state is written inline as long as it takes no more bytes than the writer
+// allows; then the archive is its past, may end before it, and older versions of
+// this program, which do not know it, skip it. A larger state is left out, if
+// the archive reaches it:
+//
+//	{"broker":…,"brokerHeartbeat":…,"completedTotal":42,
+//	 "osqueue":{"format":2, …, "state":{…}},
+//	 "counts":{"unclaimed":900000, …},         jobs by status, for people
+//	 "base":{…},"log":[…],"tail":{…}}
+//
+// The number of the format keeps older versions from reading that, and since there
+// is no list of jobs an original broker fails, rather than to take it for
+// an empty queue. If no archive reaches the state, it is written inline whatever
+// its size.
 //
 // # Three writers
 //
@@ -72,9 +97,20 @@
 //     left it: scheduled, blocked, finished and dead jobs, and all that stands
 //     beside jobs. The next section has the exceptions.
 //
+// In a large document (format 2) nothing can have happened to the jobs. So even
+// if another broker has registered in it, the archive is the truth, and tokens,
+// workers and claims stay as they are. An inline document that was overtaken is
+// its own truth; its archive is what was before.
+//
 // A person's edit is read by the same rules: a job without seq gets a new one,
 // and if the order of jobs was changed, the order of the array counts. Holds
 // follow their jobs to new places, and turns the groups that wait.
+//
+// Jobs in a large document were added by hand (or by a broker that made a list
+// of its own). They are no part of the state, but are to be enqueued: in
+// Document.Jobs, without places, claims or workers. One that is in progress
+// counts as unclaimed. Other lists have no meaning there. Who takes the document over
+// writes them into it again, and leaves them out once they are in the queue.
 //
 // # What an original broker leaves behind
 //
@@ -108,7 +144,9 @@
 // place. Members that are not known are skipped. A top-level member that occurs
 // twice is an error, whoever wrote it; within a job the last of equal names
 // counts, as in the original. Nothing that was read is trusted to be consistent:
-// Machine checks it in full.
+// Machine checks it in full. Decode checks that an archive is linked, named and
+// encoded right, and goes up to the LSN of the header; what is behind the names,
+// and in the tail, is for package archive to check.
 //
 // # Odd values
 //
@@ -117,7 +155,8 @@
 // be read only if it is no JSON, no object, or has jobs that are no array, or
 // a member osqueue that is neither null nor a header. For the rest, and for the
 // list jobs of a document that was overtaken, these rules hold; no job is left
-// out.
+// out. Members that are named like those of the archive mean nothing without a
+// header, and are never read loosely.
 //
 //   - Text (id, type, workerId, broker) that is something else is the JSON of
 //     it: 5 becomes "5". What is not Unicode becomes the replacement character.

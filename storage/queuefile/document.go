@@ -1,14 +1,17 @@
 package queuefile
 
 import (
+	"errors"
 	"fmt"
 
 	"osqueue/fsm"
 )
 
-// Format is the format number of the documents that this version writes, and
-// the only one that it reads.
-const Format = 1
+// The format numbers of the documents that this version writes and reads.
+const (
+	Format      = 1 // the state is inline
+	FormatLarge = 2 // an archive is in its place
+)
 
 // Header is our own part of the document: who wrote this version, in which
 // place of the lineage's history.
@@ -39,8 +42,17 @@ type Document struct {
 	// Overtaken says that an original broker, or a person, has registered
 	// another broker or heartbeat since the header was written.
 	Overtaken bool
+	// OurSeq is the place of the youngest job that there was when the header was
+	// written; math.MaxUint64 if that is not known.
+	OurSeq uint64
+	// Large says that the state is not in the document: it is what the archive
+	// reaches. Then Jobs are jobs that somebody has added, which are to be
+	// enqueued, and the lists behind it are empty.
+	Large bool
 
 	Meta    fsm.Meta
+	Counts  fsm.Counts // of a large document as its writer gave them
+	Archive *Archive   // of which an inline document is the state or a later one; nil: none
 	Jobs    []*fsm.Job // of all statuses; those that wait or run come first, in order
 	Workers []*fsm.Worker
 	Claims  []*fsm.ClaimRecord
@@ -90,9 +102,16 @@ func (d *Document) Lineage() string {
 	return d.Header.Lineage
 }
 
+// ErrLarge is returned by Document.Machine for a document that is Large.
+var ErrLarge = errors.New("the state is not in the document itself: read it with archive.Machine")
+
 // Machine builds the machine that the document describes. A contradiction is
-// an error that wraps fsm.ErrState. The document can be used again afterwards.
+// an error that wraps fsm.ErrState; of a large document it is ErrLarge. The
+// document can be used again afterwards.
 func (d *Document) Machine() (*fsm.Machine, error) {
+	if d.Large {
+		return nil, fmt.Errorf("queue document: %w", ErrLarge)
+	}
 	if err := d.Meta.Check(); err != nil {
 		return nil, fmt.Errorf("queue document: %w", err)
 	}

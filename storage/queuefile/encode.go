@@ -1,14 +1,49 @@
 package queuefile
 
-import "osqueue/fsm"
+import (
+	"math"
 
-// Encode returns the document of state v. The broker ("" for none) and its
-// heartbeat stand in the original's members and in the header; the header's
-// format, address, LSN and heartbeat are set by Encode. The result is the
-// caller's.
-func Encode(v *fsm.View, h Header, broker string, heartbeatMs int64) []byte {
-	return AppendTo(nil, v, h, broker, heartbeatMs)
+	"osqueue/fsm"
+)
+
+// Encode returns the document with content c, which Check has nothing against.
+// The broker ("" for none) and its heartbeat stand in the original's members
+// and in the header; the header's format, address, LSN and heartbeat are set by
+// Encode. The result is the caller's.
+func Encode(c *Content, h Header, broker string, heartbeatMs int64) []byte {
+	data, _ := AppendTo(nil, c, h, broker, heartbeatMs)
+	return data
 }
+
+// AppendTo is Encode into a buffer that may be used again. large says that the
+// document has the archive in place of the state. A state that is too long for
+// the document is found out by work in proportion to InlineMax, not to its size.
+func AppendTo(buf []byte, c *Content, h Header, broker string, heartbeatMs int64) (data []byte, large bool) {
+	h.Address, h.Heartbeat = broker, heartbeatMs
+	if c.State != nil {
+		a := appender{buf: buf, limit: c.limit(len(buf))}
+		if a.inline(c, h) {
+			return a.buf, false
+		}
+		buf = a.buf[:len(buf)] // what was appended may have moved it
+	}
+	a := appender{buf: buf, limit: math.MaxInt}
+	a.large(c, h)
+	return a.buf, true
+}
+
+// limit is the length that a buffer of so many bytes may have once the state is
+// in it.
+func (c *Content) limit(before int) int {
+	if c.InlineMax <= 0 || c.Archive == nil || c.Archive.LSN() != c.State.LSN() {
+		return math.MaxInt
+	}
+	return before + c.InlineMax
+}
+
+// full reports whether more was appended than may be: what is under way is to be
+// given up.
+func (a *appender) full() bool { return len(a.buf) > a.limit }
 
 // The statuses that stand in each list of the document.
 var (
@@ -19,45 +54,87 @@ var (
 	dead      = []fsm.Status{fsm.Dead}
 )
 
-// AppendTo is Encode into a buffer that may be used again.
-func AppendTo(buf []byte, v *fsm.View, h Header, broker string, heartbeatMs int64) []byte {
-	h.Format, h.Address, h.Heartbeat = Format, broker, heartbeatMs
-	h.Term, h.Index = v.LSN().Term, v.LSN().Index
-	m := v.Meta()
-	a := appender{buf: buf}
-	a.open('{')
-	if broker == "" {
-		a.key("broker")
-		a.buf = append(a.buf, "null"...)
-	} else {
-		a.text("broker", broker)
+// inline appends the document that holds the state, and what archive there is
+// at its end, where older versions of this program skip it. It reports whether
+// the state fits into the limit; if not, the rest is missing.
+func (a *appender) inline(c *Content, h Header) bool {
+	v := c.State
+	if least(v) > int64(a.limit)-int64(len(a.buf)) {
+		return false
 	}
-	a.plain("brokerHeartbeat", heartbeatMs)
+	m := v.Meta()
+	a.broker(&h)
 	a.jobs("jobs", v, waiting)
 	a.unsigned("completedTotal", m.CompletedTotal)
-	a.header(&h, &m)
+	a.header(Format, &h, &m)
 	a.jobs("scheduled", v, scheduled)
 	a.jobs("blocked", v, blocked)
 	a.jobs("finished", v, finished)
 	a.jobs("dead", v, dead)
-	a.workers(v)
-	a.claims(v)
 	a.beside(v)
+	if len(a.buf)+len("}") > a.limit {
+		return false
+	}
+	if c.Archive != nil {
+		a.archive(c.Archive)
+	}
 	a.close('}')
-	return a.buf
+	return true
 }
 
-func (a *appender) header(h *Header, m *fsm.Meta) {
+// jobLeast is less than what any job takes without its payload and result.
+const jobLeast = 60
+
+// least is a lower bound, without a look at any job, of what v takes inline.
+func least(v *fsm.View) int64 {
+	jobs := 0
+	for _, n := range v.Counts() {
+		jobs += n
+	}
+	return int64(jobs)*jobLeast + v.Bytes()
+}
+
+// large appends the document that has the archive in place of the state. It has
+// no list of jobs, unless somebody had put one there: a broker of the older
+// generation, which cannot know that they are elsewhere, must not take the queue for
+// empty.
+func (a *appender) large(c *Content, h Header) {
+	m, counts := c.Meta, c.Counts
+	if c.State != nil {
+		m, counts = c.State.Meta(), c.State.Counts()
+	}
+	a.broker(&h)
+	a.added(c.Added)
+	a.unsigned("completedTotal", m.CompletedTotal)
+	a.header(FormatLarge, &h, &m)
+	a.counts(counts)
+	a.archive(c.Archive)
+	a.close('}')
+}
+
+// broker begins the document.
+func (a *appender) broker(h *Header) {
+	a.open('{')
+	if h.Address == "" {
+		a.key("broker")
+		a.buf = append(a.buf, "null"...)
+	} else {
+		a.text("broker", h.Address)
+	}
+	a.plain("brokerHeartbeat", h.Heartbeat)
+}
+
+func (a *appender) header(format int, h *Header, m *fsm.Meta) {
 	a.key("osqueue")
 	a.open('{')
-	a.integer("format", int64(h.Format))
+	a.integer("format", int64(format))
 	a.text("lineage", h.Lineage)
 	a.text("cluster", h.Cluster)
 	a.unsigned("epoch", h.Epoch)
 	a.text("node", h.Node)
 	a.text("address", h.Address)
-	a.unsigned("term", h.Term)
-	a.unsigned("index", h.Index)
+	a.unsigned("term", m.LSN.Term)
+	a.unsigned("index", m.LSN.Index)
 	a.text("write", h.Write)
 	a.texts("writes", h.Writes)
 	a.plain("heartbeat", h.Heartbeat)
@@ -114,38 +191,20 @@ func (a *appender) settings(s *fsm.Settings) {
 	a.close('}')
 }
 
-func (a *appender) workers(v *fsm.View) {
-	a.key("workers")
-	a.open('[')
-	v.Workers(func(w *fsm.Worker) bool {
-		a.next()
-		a.open('{')
-		a.text("name", w.Name)
-		a.texts("types", w.Types)
-		a.optional("version", w.Version)
-		a.optional("address", w.Address)
-		a.integer("registeredAt", w.RegisteredAt)
-		a.integer("lastSeen", w.LastSeen)
-		a.close('}')
-		return true
-	})
-	a.close(']')
+func (a *appender) worker(w *fsm.Worker) {
+	a.text("name", w.Name)
+	a.texts("types", w.Types)
+	a.optional("version", w.Version)
+	a.optional("address", w.Address)
+	a.integer("registeredAt", w.RegisteredAt)
+	a.integer("lastSeen", w.LastSeen)
 }
 
-func (a *appender) claims(v *fsm.View) {
-	a.key("claims")
-	a.open('[')
-	v.Claims(func(c *fsm.ClaimRecord) bool {
-		a.next()
-		a.open('{')
-		a.text("worker", c.Worker)
-		a.text("requestId", c.RequestID)
-		a.integer("claimedAt", c.ClaimedAt)
-		a.leases(c.Leases)
-		a.close('}')
-		return true
-	})
-	a.close(']')
+func (a *appender) claim(c *fsm.ClaimRecord) {
+	a.text("worker", c.Worker)
+	a.text("requestId", c.RequestID)
+	a.integer("claimedAt", c.ClaimedAt)
+	a.leases(c.Leases)
 }
 
 func (a *appender) leases(leases []fsm.Lease) {

@@ -24,12 +24,15 @@ func namelessWorker(s fsm.Status) string {
 }
 
 func (a *appender) jobs(name string, v *fsm.View, statuses []fsm.Status) {
+	if a.full() {
+		return
+	}
 	a.key(name)
 	a.open('[')
 	each := func(j *fsm.Job) bool {
 		a.next()
 		a.job(j)
-		return true
+		return !a.full()
 	}
 	if len(statuses) == 1 {
 		v.Jobs(statuses[0], 0, each)

@@ -2,8 +2,10 @@ package queuefile
 
 import "osqueue/fsm"
 
-// beside appends the lists of what stands beside jobs, workers and claims.
+// beside appends the lists of what stands beside jobs.
 func (a *appender) beside(v *fsm.View) {
+	records(a, "workers", v.Workers, a.worker)
+	records(a, "claims", v.Claims, a.claim)
 	records(a, "queues", v.Queues, a.queue)
 	records(a, "turns", v.Turns, a.turn)
 	records(a, "crons", func(fn func(*fsm.Cron) bool) { v.Crons("", fn) }, a.cron)
@@ -13,6 +15,9 @@ func (a *appender) beside(v *fsm.View) {
 }
 
 func records[T any](a *appender, name string, scan func(func(T) bool), members func(T)) {
+	if a.full() {
+		return
+	}
 	a.key(name)
 	a.open('[')
 	scan(func(r T) bool {
@@ -20,7 +25,7 @@ func records[T any](a *appender, name string, scan func(func(T) bool), members f
 		a.open('{')
 		members(r)
 		a.close('}')
-		return true
+		return !a.full()
 	})
 	a.close(']')
 }

@@ -52,7 +52,7 @@ func garble(t *rapid.T, list []any) []any {
 func TestGarbledJobs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := randomMachine(t).View()
-		doc := parseAny(t, queuefile.Encode(v, header, "a:1", v.Meta().Now))
+		doc := parseAny(t, queuefile.Encode(queuefile.Inline(v), header, "a:1", v.Meta().Now))
 		doc["broker"] = "192.0.2.9:8080"
 		lists := []string{"jobs"}
 		if rapid.Bool().Draw(t, "without header") {
@@ -87,7 +87,7 @@ func TestGarbledJobs(t *testing.T) {
 func TestGarbledRecords(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := randomMachine(t).View()
-		doc := parseAny(t, queuefile.Encode(v, header, "a:1", v.Meta().Now))
+		doc := parseAny(t, queuefile.Encode(queuefile.Inline(v), header, "a:1", v.Meta().Now))
 		if rapid.Bool().Draw(t, "overtaken") {
 			doc["broker"] = "192.0.2.9:8080"
 		}

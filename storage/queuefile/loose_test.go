@@ -188,7 +188,7 @@ func TestOddPlaceOvertaken(t *testing.T) {
 // own is a document of ours.
 func own(t *testing.T) string {
 	t.Helper()
-	return string(queuefile.Encode(rich(t).View(), header, header.Address, header.Heartbeat))
+	return string(queuefile.Encode(queuefile.Inline(rich(t).View()), header, header.Address, header.Heartbeat))
 }
 
 func TestOursStaysStrict(t *testing.T) {

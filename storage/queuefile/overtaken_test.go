@@ -151,7 +151,7 @@ func (b *oldBroker) reign() {
 func TestOvertaken(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		before := randomMachine(t)
-		old := startOldBroker(t, queuefile.Encode(before.View(), header, "a:1", before.Meta().Now))
+		old := startOldBroker(t, queuefile.Encode(queuefile.Inline(before.View()), header, "a:1", before.Meta().Now))
 		old.reign()
 		data := old.text()
 		doc, m := machine(t, data)
@@ -164,7 +164,7 @@ func TestOvertaken(t *testing.T) {
 		checkBeside(t, before.View(), m.View())
 		checkBatches(t, before, m)
 		checkTurns(t, before.View(), m.View())
-		after, err := queuefile.Decode(queuefile.Encode(m.View(), header, "a:1", old.now+1))
+		after, err := queuefile.Decode(queuefile.Encode(queuefile.Inline(m.View()), header, "a:1", old.now+1))
 		if err != nil || after.Overtaken {
 			t.Fatalf("taken back: overtaken %v, %v", after.Overtaken, err)
 		}
@@ -176,7 +176,7 @@ func TestOvertaken(t *testing.T) {
 func goOn(t *rapid.T, m *fsm.Machine) {
 	g := generator{T: t, m: m, now: m.Meta().Now, ids: 1_000_000}
 	g.live(5)
-	if _, back := machine(t, queuefile.Encode(m.View(), header, "a:1", 5)); back.View().Hash() != m.View().Hash() {
+	if _, back := machine(t, queuefile.Encode(queuefile.Inline(m.View()), header, "a:1", 5)); back.View().Hash() != m.View().Hash() {
 		t.Fatalf("the restored machine went on into a state that does not come back")
 	}
 }
@@ -213,7 +213,7 @@ func checkJobs(t *rapid.T, old *oldBroker, before, m *fsm.Machine) {
 		}
 	}
 	// The form in which the old broker would see what we made of it.
-	for _, j := range parseAny(t, queuefile.Encode(m.View(), header, "", 0))["jobs"].([]any) {
+	for _, j := range parseAny(t, queuefile.Encode(queuefile.Inline(m.View()), header, "", 0))["jobs"].([]any) {
 		if ids[j.(map[string]any)["id"].(string)] {
 			got = append(got, j)
 		}
@@ -344,8 +344,8 @@ func public(j *fsm.Job) string {
 
 // checkBeside compares what the old broker has no influence on.
 func checkBeside(t *rapid.T, before, after *fsm.View) {
-	was := parseAny(t, queuefile.Encode(before, header, "", 0))
-	is := parseAny(t, queuefile.Encode(after, header, "", 0))
+	was := parseAny(t, queuefile.Encode(queuefile.Inline(before), header, "", 0))
+	is := parseAny(t, queuefile.Encode(queuefile.Inline(after), header, "", 0))
 	for _, name := range []string{"queues", "crons", "requests"} {
 		w, _ := json.Marshal(was[name])
 		i, _ := json.Marshal(is[name])

@@ -23,7 +23,7 @@ func TestRoundTrip(t *testing.T) {
 			Write: textGen.Draw(t, "write"), Writes: rapid.SliceOfN(textGen, 0, 3).Draw(t, "writes"),
 		}
 		broker := textGen.Draw(t, "broker")
-		data := queuefile.Encode(v, h, broker, rapid.Int64().Draw(t, "heartbeat"))
+		data := queuefile.Encode(queuefile.Inline(v), h, broker, rapid.Int64().Draw(t, "heartbeat"))
 		doc, m := machine(t, data)
 		if m.View().Hash() != v.Hash() {
 			t.Fatalf("the state changed on its way through\n%s\nmeta %+v\n was %+v", data, m.Meta(), v.Meta())
@@ -32,7 +32,7 @@ func TestRoundTrip(t *testing.T) {
 			strings.Join(doc.Header.Writes, "|") != strings.Join(h.Writes, "|") || doc.BrokerAddress() != broker {
 			t.Fatalf("header %+v (overtaken %v) of\n%s", doc.Header, doc.Overtaken, data)
 		}
-		if again := queuefile.Encode(m.View(), *doc.Header, broker, doc.BrokerHeartbeat); !bytes.Equal(again, data) {
+		if again := queuefile.Encode(queuefile.Inline(m.View()), *doc.Header, broker, doc.BrokerHeartbeat); !bytes.Equal(again, data) {
 			t.Fatalf("encoded again it is\n%s\nnot\n%s", again, data)
 		}
 	})
@@ -40,7 +40,7 @@ func TestRoundTrip(t *testing.T) {
 
 // TestMachineLeavesDocument builds two machines and lets one of them live.
 func TestMachineLeavesDocument(t *testing.T) {
-	doc, first := machine(t, queuefile.Encode(rich(t).View(), header, "a:1", 5))
+	doc, first := machine(t, queuefile.Encode(queuefile.Inline(rich(t).View()), header, "a:1", 5))
 	want := first.View().Hash()
 	apply(t, first, 3, 1_806_000_000_000, claim("w9", "r9", 9))
 	var group sync.WaitGroup
@@ -62,7 +62,7 @@ func TestLargeIntegers(t *testing.T) {
 	op.GetRegisterBroker().Settings.RetainCompletedMs = 1<<53 - 1
 	op.GetRegisterBroker().Settings.WorkerTimeoutMs = 1 << 53
 	apply(t, m, 1, 5, op)
-	data := queuefile.Encode(m.View(), header, "a:1", 5)
+	data := queuefile.Encode(queuefile.Inline(m.View()), header, "a:1", 5)
 	for _, want := range []string{
 		`"lastToken":"18014398509481984"`, `"leaseMs":"-1152921504606846976"`, `"retainCompletedMs":9007199254740991,`,
 		`"workerTimeoutMs":"9007199254740992"`,
@@ -78,7 +78,11 @@ func TestLargeIntegers(t *testing.T) {
 
 func TestEncodeLeavesHeader(t *testing.T) {
 	m := fsm.New()
-	got := string(queuefile.AppendTo([]byte("x"), m.View(), queuefile.Header{Format: 9, Term: 9, Heartbeat: 9}, "", 5))
+	data, large := queuefile.AppendTo([]byte("x"), queuefile.Inline(m.View()), queuefile.Header{Format: 9, Term: 9, Heartbeat: 9}, "", 5)
+	got := string(data)
+	if large {
+		t.Error("a state without an archive counts as large")
+	}
 	for _, want := range []string{
 		`x{"broker":null,"brokerHeartbeat":5,"jobs":[],"completedTotal":0,`, `"format":1,`, `"term":0,`, `"heartbeat":5`,
 	} {
@@ -96,7 +100,7 @@ func TestDeepPayload(t *testing.T) {
 			strings.Repeat("]", depth%2) + strings.Repeat("}]", depth/2)
 		m := fsm.New()
 		apply(t, m, 1, 1, enqueue(newJob("j", payload), newJob("wide", "["+strings.Repeat("[],", 20_000)+"{}]")))
-		data := queuefile.Encode(m.View(), header, "a:1", 5)
+		data := queuefile.Encode(queuefile.Inline(m.View()), header, "a:1", 5)
 		_, back := machine(t, data)
 		if got := back.Job("j").Payload; string(got) != payload {
 			t.Fatalf("depth %d: %d bytes came back of %d", depth, len(got), len(payload))

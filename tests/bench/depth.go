@@ -88,8 +88,7 @@ func (b *bench) addDepth(jobs int, l, before *latencies) {
 	}
 }
 
-// addFlush reports how far the bucket is behind a deep queue: each flush writes
-// the whole document, and its bandwidth is bounded.
+// addFlush reports how far the bucket is behind a deep queue.
 func (b *bench) addFlush(br *brokers) error {
 	status, err := br.leader.Status()
 	if err != nil {
@@ -112,7 +111,7 @@ func documentSize(bucket string) string {
 	if err != nil {
 		return ""
 	}
-	return fmt.Sprintf("queue.json: %.0f MB", float64(info.Size())/1e6)
+	return fmt.Sprintf("queue.json: %.0f kB", float64(info.Size())/1e3)
 }
 
 // fill adds jobs to the queue, at least so many.

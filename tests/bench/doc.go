@@ -13,6 +13,8 @@
 //	batch       4 clients enqueue 100 jobs a call
 //	lifecycle   4 clients enqueue, claim and complete 100 jobs a call
 //	depth       enqueue and claim at 1 000 and at 1 000 000 queued jobs
+//	recovery    restart of one node and of all, restore of an earlier state, and the
+//	            way back from the bucket alone, with 1 000 000 queued jobs
 //	failover    SIGKILL of the leader until another node has committed a job
 //
 // Clients speak HTTP/1.1 with requests encoded beforehand and answers read no
@@ -22,8 +24,7 @@
 // group commit made of the calls. Compare ratios of one run, not figures of two.
 //
 // At each depth one job is claimed for each that is enqueued, so the depth
-// stays. The queue's document is written whole at each flush, as often as
-// --flush-bandwidth allows; how far it is behind a deep queue is a figure, too.
+// stays. How far the bucket is behind a deep queue is a figure, too.
 //
 // With --profile CPU profiles of the leader and of a follower are kept, and
 // printed in short.

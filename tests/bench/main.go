@@ -37,6 +37,7 @@ var sections = []section{
 	{"batch", (*bench).batch},
 	{"lifecycle", (*bench).lifecycle},
 	{"depth", (*bench).depth},
+	{"recovery", (*bench).recovery},
 	{"failover", (*bench).failover},
 }
 
@@ -157,7 +158,8 @@ func (b *bench) attempt(s section) error {
 // bench is one run.
 type bench struct {
 	options
-	report *report
+	report  *report
+	failure error // of the step before, in sections with several
 	// The bare raft commit, once it is measured.
 	bareP50       time.Duration
 	bareRate      float64 // commits a second

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"osqueue/client"
@@ -27,6 +28,7 @@ type TB interface {
 // Options shape a cluster. The zero value is three nodes on a directory.
 type Options struct {
 	Nodes  int      // 0 is three
+	Prefix string   // of the nodes' names; "" is n
 	Bucket string   // URL; "" is a directory of the test's own
 	Flags  []string // further flags of serve, for every node
 	Env    []string // further environment, for every node
@@ -42,8 +44,8 @@ type Cluster struct {
 	Client *client.Client
 }
 
-// clusters numbers the clusters of this process, for their addresses.
-var clusters atomic.Uint32
+// nets numbers what has addresses of its own in this process.
+var nets atomic.Uint32
 
 // The ports are the same on every address.
 const (
@@ -69,21 +71,25 @@ func New(tb TB, opt Options) *Cluster {
 	if opt.Nodes == 0 {
 		opt.Nodes = 3
 	}
+	if opt.Prefix == "" {
+		opt.Prefix = "n"
+	}
 	binary, err := Binary()
 	if err != nil {
 		tb.Fatal(err)
 	}
-	c := &Cluster{tb: tb, dir: tb.TempDir(), opt: opt, net: freshNet()}
+	c := &Cluster{tb: tb, dir: tb.TempDir(), opt: opt, net: FreshNet()}
 	if c.opt.Bucket == "" {
 		c.opt.Bucket = "file://" + filepath.Join(c.dir, "bucket")
 	}
 	for i := range opt.Nodes {
+		name := fmt.Sprintf("%s%d", opt.Prefix, i+1)
 		c.Nodes = append(c.Nodes, &Node{
 			cluster: c, binary: binary,
-			Name: fmt.Sprintf("n%d", i+1),
+			Name: name,
 			HTTP: fmt.Sprintf("%s.%d:%d", c.net, i+1, httpPort),
 			Raft: fmt.Sprintf("%s.%d:%d", c.net, i+1, raftPort),
-			Dir:  filepath.Join(c.dir, fmt.Sprintf("n%d", i+1)),
+			Dir:  filepath.Join(c.dir, name),
 		})
 	}
 	c.Client = c.NewClient()
@@ -91,10 +97,10 @@ func New(tb TB, opt Options) *Cluster {
 	return c
 }
 
-// freshNet returns the first three bytes of addresses that no other cluster on
+// FreshNet returns the first three bytes of loopback addresses that nobody else on
 // this machine uses: the process id and a counter are in them.
-func freshNet() string {
-	n := uint32(os.Getpid())*16 + clusters.Add(1)
+func FreshNet() string {
+	n := uint32(os.Getpid())*64 + nets.Add(1)
 	return fmt.Sprintf("127.%d.%d", 1+(n>>8)%250, n%256)
 }
 
@@ -145,18 +151,26 @@ func (c *Cluster) WaitOtherLeader(old *Node) *Node {
 	c.tb.Helper()
 	var found *Node
 	c.Eventually(LeaderTimeout, "an active leader", func() error {
-		var states []string
-		for _, n := range c.Nodes {
-			s, err := n.Status()
-			if err == nil && s.State == "leader" && n != old {
-				found = n
-				return nil
-			}
-			states = append(states, fmt.Sprintf("%s: %s/%s %s %v", n.Name, s.State, s.Fence.State, s.Fence.Reason, err))
-		}
-		return fmt.Errorf("no leader: %s", strings.Join(states, "; "))
+		var err error
+		found, err = c.leader(old)
+		return err
 	})
 	return found
+}
+
+// Leader is the active leader, at this moment.
+func (c *Cluster) Leader() (*Node, error) { return c.leader(nil) }
+
+func (c *Cluster) leader(except *Node) (*Node, error) {
+	var states []string
+	for _, n := range c.Nodes {
+		s, err := n.Status()
+		if err == nil && s.State == "leader" && n != except {
+			return n, nil
+		}
+		states = append(states, fmt.Sprintf("%s: %s/%s %s %v", n.Name, s.State, s.Fence.State, s.Fence.Reason, err))
+	}
+	return nil, fmt.Errorf("no leader: %s", strings.Join(states, "; "))
 }
 
 // Follower returns a running node that is not the leader.
@@ -189,18 +203,36 @@ func (c *Cluster) StopAll() {
 	}
 }
 
+// KillAll ends all nodes with SIGKILL, as nearly at the same time as can be.
+func (c *Cluster) KillAll() {
+	var ends []chan struct{}
+	for _, n := range c.Nodes {
+		if done := n.signal(syscall.SIGKILL); done != nil {
+			ends = append(ends, done)
+		}
+	}
+	for _, done := range ends {
+		<-done
+	}
+}
+
 // Eventually asks cond again and again until it returns nil, and fails the
 // test with its last error after timeout.
 func (c *Cluster) Eventually(timeout time.Duration, what string, cond func() error) {
 	c.tb.Helper()
+	if err := Poll(timeout, cond); err != nil {
+		c.tb.Fatalf("waited %v for %s: %v", timeout, what, err)
+	}
+}
+
+// Poll asks cond again and again until it returns nil, and returns its last error
+// after timeout.
+func Poll(timeout time.Duration, cond func() error) error {
 	deadline := time.Now().Add(timeout)
 	for {
 		err := cond()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			c.tb.Fatalf("waited %v for %s: %v", timeout, what, err)
+		if err == nil || time.Now().After(deadline) {
+			return err
 		}
 		time.Sleep(20 * time.Millisecond)
 	}

@@ -74,6 +74,7 @@ func (n *Node) args() []string {
 		"--http-addr", n.HTTP,
 		"--raft-addr", n.Raft,
 		"--peers", strings.Join(peers, ","),
+		"--flush-interval", "50ms", // whatever the store: tests have no bill
 	}, c.opt.Flags...)
 }
 
@@ -112,6 +113,13 @@ func (n *Node) Stop() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.err
+}
+
+// Wipe deletes the data directory of a node that has ended. What it logged stays.
+func (n *Node) Wipe() {
+	if err := os.RemoveAll(filepath.Join(n.Dir, "data")); err != nil {
+		n.cluster.tb.Fatal(err)
+	}
 }
 
 // Pause stops the process with SIGSTOP: it lives, and does nothing.

@@ -1,50 +1,83 @@
 package model
 
 import (
+	"bytes"
+	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 
 	"osqueue/fsm"
+	"osqueue/storage"
+	"osqueue/storage/archive"
 	"osqueue/storage/queuefile"
 )
 
-// Documents checks all accepted versions of queue.json, in the order in which
-// the bucket accepted them: each is readable and a whole state, and neither
-// LSN nor epoch ever goes back, and no LSN stands for two states.
-func Documents(versions [][]byte) error {
-	if len(versions) == 0 {
-		return errors.New("there is no version to check")
-	}
-	var last *queuefile.Header
-	var lastHash [32]byte
+// State is what a version of queue.json stands for.
+type State struct {
+	Header queuefile.Header
+	Hash   [sha256.Size]byte // of the machine's state
+}
+
+// Read reads versions of queue.json. Each must be a whole state: what large ones
+// name is read from the bucket, where it must still be.
+func Read(ctx context.Context, bucket storage.Bucket, versions [][]byte) ([]State, error) {
+	states := make([]State, 0, len(versions))
+	kept := &kept{Bucket: bucket, objects: make(map[string]storage.Object)}
 	for i, data := range versions {
 		doc, err := queuefile.Decode(data)
+		if err == nil && doc.Header == nil {
+			err = errors.New("it has no header")
+		}
 		if err != nil {
-			return fmt.Errorf("version %d of %d: %w", i+1, len(versions), err)
+			return nil, fmt.Errorf("version %d of %d: %w", i+1, len(versions), err)
 		}
-		if doc.Header == nil {
-			return fmt.Errorf("version %d of %d has no header", i+1, len(versions))
-		}
-		m, err := doc.Machine()
+		m, err := archive.Machine(ctx, kept, doc)
 		if err != nil {
-			return fmt.Errorf("version %d of %d: %w", i+1, len(versions), err)
+			return nil, fmt.Errorf("version %d of %d: %w", i+1, len(versions), err)
 		}
-		if err := follows(last, doc.Header); err != nil {
-			return fmt.Errorf("version %d of %d: %w", i+1, len(versions), err)
+		states = append(states, State{Header: *doc.Header, Hash: m.View().Hash()})
+	}
+	return states, nil
+}
+
+// kept is a bucket of which every object is read once: what documents name never
+// changes.
+type kept struct {
+	storage.Bucket
+	objects map[string]storage.Object
+}
+
+// Get implements storage.Bucket.
+func (k *kept) Get(ctx context.Context, key string) (storage.Object, error) {
+	if o, ok := k.objects[key]; ok {
+		return o, nil
+	}
+	o, err := k.Bucket.Get(ctx, key)
+	if err == nil {
+		k.objects[key] = o
+	}
+	return o, err
+}
+
+// Documents checks all accepted versions of queue.json, in the order in which
+// the bucket accepted them: neither LSN nor epoch ever goes back, and no LSN
+// stands for two states.
+func Documents(states []State) error {
+	if len(states) == 0 {
+		return errors.New("there is no version to check")
+	}
+	for i := 1; i < len(states); i++ {
+		if err := follows(states[i-1], states[i]); err != nil {
+			return fmt.Errorf("version %d of %d: %w", i+1, len(states), err)
 		}
-		hash := m.View().Hash()
-		if last != nil && last.LSN() == doc.Header.LSN() && hash != lastHash {
-			return fmt.Errorf("versions %d and %d of %d are two states of LSN %s", i, i+1, len(versions), last.LSN())
-		}
-		last, lastHash = doc.Header, hash
 	}
 	return nil
 }
 
-func follows(last, next *queuefile.Header) error {
+func follows(before, after State) error {
+	last, next := &before.Header, &after.Header
 	switch {
-	case last == nil:
-		return nil
 	case next.LSN().Compare(last.LSN()) < 0:
 		return fmt.Errorf("the LSN goes back from %s to %s", last.LSN(), next.LSN())
 	case next.Epoch < last.Epoch:
@@ -53,6 +86,8 @@ func follows(last, next *queuefile.Header) error {
 		return fmt.Errorf("nodes %s and %s both wrote with epoch %d", last.Node, next.Node, next.Epoch)
 	case next.Lineage != last.Lineage:
 		return fmt.Errorf("the lineage changes from %s to %s", last.Lineage, next.Lineage)
+	case next.LSN() == last.LSN() && before.Hash != after.Hash:
+		return fmt.Errorf("it and the one before are two states of LSN %s", next.LSN())
 	}
 	return nil
 }
@@ -63,50 +98,66 @@ type Entry struct {
 	Data        []byte
 }
 
+// Log is what one node applied.
+type Log struct {
+	Snapshot []byte // the state before the first entry; nil: an empty machine
+	Entries  []Entry
+}
+
+func (l Log) machine() (*fsm.Machine, error) {
+	if l.Snapshot == nil {
+		return fsm.New(), nil
+	}
+	m, err := fsm.Decode(bytes.NewReader(l.Snapshot))
+	if err != nil {
+		return nil, fmt.Errorf("the log's snapshot: %w", err)
+	}
+	return m, nil
+}
+
 // Replay checks that every version is the machine's state at its LSN: it
 // applies the log from its beginning and compares hashes.
-func Replay(log []Entry, versions [][]byte) (compared int, err error) {
-	want, err := hashes(versions)
+func Replay(log Log, states []State) (compared int, err error) {
+	want := make(map[fsm.LSN][][sha256.Size]byte)
+	for _, s := range states {
+		want[s.Header.LSN()] = append(want[s.Header.LSN()], s.Hash)
+	}
+	m, err := log.machine()
 	if err != nil {
 		return 0, err
 	}
-	m := fsm.New()
-	compared += len(want[m.Meta().LSN])
-	for _, e := range log {
+	check := func() error {
+		lsn := m.Meta().LSN
+		for _, h := range want[lsn] {
+			if h != m.View().Hash() {
+				return fmt.Errorf("the document at LSN %s is not the machine's state there", lsn)
+			}
+			compared++
+		}
+		delete(want, lsn)
+		return nil
+	}
+	if log.Snapshot == nil {
+		// The first document of all has a lineage already, which the empty machine
+		// gets by the first entry.
+		compared += len(want[fsm.LSN{}])
+		delete(want, fsm.LSN{})
+	}
+	if err := check(); err != nil {
+		return compared, err
+	}
+	for _, e := range log.Entries {
 		batch, err := fsm.DecodeEntry(e.Data)
 		if err != nil {
 			return compared, fmt.Errorf("log entry %d: %w", e.Index, err)
 		}
 		m.Apply(e.Index, e.Term, batch)
-		lsn := m.Meta().LSN
-		for _, h := range want[lsn] {
-			if h != m.View().Hash() {
-				return compared, fmt.Errorf("the document at LSN %s is not the machine's state there", lsn)
-			}
-			compared++
+		if err := check(); err != nil {
+			return compared, err
 		}
-		delete(want, lsn)
 	}
-	delete(want, fsm.LSN{})
 	for lsn := range want {
 		return compared, fmt.Errorf("a document claims LSN %s, which the log does not have", lsn)
 	}
 	return compared, nil
-}
-
-func hashes(versions [][]byte) (map[fsm.LSN][][32]byte, error) {
-	out := make(map[fsm.LSN][][32]byte)
-	for i, data := range versions {
-		doc, err := queuefile.Decode(data)
-		if err != nil {
-			return nil, fmt.Errorf("version %d: %w", i+1, err)
-		}
-		m, err := doc.Machine()
-		if err != nil {
-			return nil, fmt.Errorf("version %d: %w", i+1, err)
-		}
-		lsn := doc.Header.LSN()
-		out[lsn] = append(out[lsn], m.View().Hash())
-	}
-	return out, nil
 }

@@ -14,6 +14,8 @@ type Ledger struct {
 	maybe     map[string]bool     // jobs whose enqueue ended with an unknown outcome
 	claims    map[string][]uint64 // tokens under which a job was handed out
 	completed map[string][]uint64 // tokens whose completion was acknowledged
+	safe      map[string]bool     // jobs that are in the bucket, by the answer to their enqueue
+	ended     map[string]uint64   // jobs whose completion is in the bucket, with its token
 }
 
 // NewLedger returns an empty one.
@@ -21,6 +23,7 @@ func NewLedger() *Ledger {
 	return &Ledger{
 		acked: make(map[string]bool), maybe: make(map[string]bool),
 		claims: make(map[string][]uint64), completed: make(map[string][]uint64),
+		safe: make(map[string]bool), ended: make(map[string]uint64),
 	}
 }
 
@@ -48,6 +51,28 @@ func (l *Ledger) Completed(id string, token uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.completed[id] = append(l.completed[id], token)
+}
+
+// EnqueuedSafely notes that an enqueue was acknowledged at level object.
+func (l *Ledger) EnqueuedSafely(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.safe[id] = true
+}
+
+// CompletedSafely notes that a completion was acknowledged at level object.
+func (l *Ledger) CompletedSafely(id string, token uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ended[id] = token
+}
+
+// Safe is how many jobs, and how many completions, were acknowledged at level
+// object.
+func (l *Ledger) Safe() (jobs, completions int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.safe), len(l.ended)
 }
 
 // Acked is the number of acknowledged jobs.
@@ -86,6 +111,35 @@ func (l *Ledger) Check(jobs map[string]string) error {
 		}
 		if status := jobs[id]; status != "completed" {
 			return fmt.Errorf("job %s was acknowledged as completed and is %q", id, status)
+		}
+	}
+	return l.checkTokens()
+}
+
+// CheckSafe holds what was acknowledged at level object, and only that, against the
+// jobs of a cluster that has nothing but the bucket: no job lost or invented, no
+// completion undone or repeated, no token handed out twice.
+func (l *Ledger) CheckSafe(jobs map[string]string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, id := range sorted(l.safe) {
+		if _, ok := jobs[id]; !ok {
+			return fmt.Errorf("job %s was acknowledged as in the bucket and is lost", id)
+		}
+	}
+	for id := range jobs {
+		if !l.acked[id] && !l.maybe[id] {
+			return fmt.Errorf("job %s was never submitted", id)
+		}
+	}
+	for id, token := range l.ended {
+		if status := jobs[id]; status != "completed" {
+			return fmt.Errorf("the completion of job %s was acknowledged as in the bucket, and it is %q", id, status)
+		}
+		for _, t := range l.claims[id] {
+			if t > token {
+				return fmt.Errorf("job %s was completed for good under token %d, and handed out again under %d", id, token, t)
+			}
 		}
 	}
 	return l.checkTokens()

@@ -1,11 +1,13 @@
 package model_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/storage/mem"
 	"osqueue/storage/queuefile"
 	"osqueue/tests/model"
 )
@@ -47,7 +49,25 @@ func (h *history) document() []byte {
 	h.t.Helper()
 	lsn := h.machine.Meta().LSN
 	h.header.Term, h.header.Index = lsn.Term, lsn.Index
-	return queuefile.Encode(h.machine.View(), h.header, h.header.Address, 1000)
+	return queuefile.Encode(queuefile.Inline(h.machine.View()), h.header, h.header.Address, 1000)
+}
+
+// Small documents hold their state themselves: these name nothing in the bucket.
+
+func documents(versions [][]byte) error {
+	states, err := model.Read(context.Background(), mem.New(), versions)
+	if err != nil {
+		return err
+	}
+	return model.Documents(states)
+}
+
+func replay(log []model.Entry, versions [][]byte) (int, error) {
+	states, err := model.Read(context.Background(), mem.New(), versions)
+	if err != nil {
+		return 0, err
+	}
+	return model.Replay(model.Log{Entries: log}, states)
 }
 
 func wantError(t *testing.T, err error, part string) {
@@ -60,10 +80,10 @@ func wantError(t *testing.T, err error, part string) {
 func TestDocumentsAndReplayAcceptTheTruth(t *testing.T) {
 	h := newHistory(t)
 	versions := [][]byte{h.document(), h.enqueue("a"), h.enqueue("b"), h.document()}
-	if err := model.Documents(versions); err != nil {
+	if err := documents(versions); err != nil {
 		t.Error(err)
 	}
-	if n, err := model.Replay(h.log, versions); err != nil || n != len(versions) {
+	if n, err := replay(h.log, versions); err != nil || n != len(versions) {
 		t.Errorf("compared %d of %d: %v", n, len(versions), err)
 	}
 }
@@ -71,21 +91,21 @@ func TestDocumentsAndReplayAcceptTheTruth(t *testing.T) {
 func TestDocumentsCatch(t *testing.T) {
 	h := newHistory(t)
 	a, b := h.enqueue("a"), h.enqueue("b")
-	wantError(t, model.Documents(nil), "no version")
-	wantError(t, model.Documents([][]byte{b, a}), "LSN goes back")
-	wantError(t, model.Documents([][]byte{a, b[:len(b)/2]}), "version 2 of 2")
+	wantError(t, documents(nil), "no version")
+	wantError(t, documents([][]byte{b, a}), "LSN goes back")
+	wantError(t, documents([][]byte{a, b[:len(b)/2]}), "version 2 of 2")
 	h.header.Node = "n2"
-	wantError(t, model.Documents([][]byte{b, h.document()}), "both wrote with epoch 1")
+	wantError(t, documents([][]byte{b, h.document()}), "both wrote with epoch 1")
 	h.header.Epoch = 2
 	later := h.document()
 	h.header.Node, h.header.Epoch = "n1", 1
-	wantError(t, model.Documents([][]byte{later, h.document()}), "epoch goes back")
+	wantError(t, documents([][]byte{later, h.document()}), "epoch goes back")
 	h.header.Lineage = "other"
-	wantError(t, model.Documents([][]byte{b, h.document()}), "lineage changes")
+	wantError(t, documents([][]byte{b, h.document()}), "lineage changes")
 	h.header.Lineage = "l"
 	other := newHistory(t)
 	other.enqueue("a")
-	wantError(t, model.Documents([][]byte{b, other.enqueue("c")}), "two states")
+	wantError(t, documents([][]byte{b, other.enqueue("c")}), "two states")
 }
 
 func TestReplayCatches(t *testing.T) {
@@ -93,9 +113,9 @@ func TestReplayCatches(t *testing.T) {
 	a := h.enqueue("a")
 	other := newHistory(t)
 	other.enqueue("x")
-	_, err := model.Replay(other.log, [][]byte{a})
+	_, err := replay(other.log, [][]byte{a})
 	wantError(t, err, "not the machine's state")
-	_, err = model.Replay(other.log, [][]byte{h.enqueue("b")})
+	_, err = replay(other.log, [][]byte{h.enqueue("b")})
 	wantError(t, err, "which the log does not have")
 }
 
@@ -121,6 +141,42 @@ func TestLedgerCatches(t *testing.T) {
 		l := model.NewLedger()
 		c.record(l)
 		err := l.Check(c.jobs)
+		if c.want == "" && err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if c.want != "" {
+			wantError(t, err, c.want)
+		}
+	}
+}
+
+func TestLedgerCatchesWhatTheBucketHasNot(t *testing.T) {
+	for name, c := range map[string]struct {
+		record func(*model.Ledger)
+		jobs   map[string]string
+		want   string
+	}{
+		"loss":              {func(l *model.Ledger) { l.EnqueuedSafely("a") }, nil, "is lost"},
+		"loss at quorum":    {func(l *model.Ledger) { l.Enqueued("a", true) }, nil, ""},
+		"invention":         {func(*model.Ledger) {}, map[string]string{"a": "unclaimed"}, "never submitted"},
+		"undone completion": {func(l *model.Ledger) { l.Enqueued("a", true); l.CompletedSafely("a", 1) }, map[string]string{"a": "unclaimed"}, "acknowledged as in the bucket"},
+		"undone at quorum":  {func(l *model.Ledger) { l.Enqueued("a", true); l.Completed("a", 1) }, map[string]string{"a": "unclaimed"}, ""},
+		"done again": {func(l *model.Ledger) {
+			l.Enqueued("a", true)
+			l.Claimed("a", 1)
+			l.CompletedSafely("a", 1)
+			l.Claimed("a", 2)
+		}, map[string]string{"a": "completed"}, "handed out again"},
+		"done by the second": {func(l *model.Ledger) {
+			l.Enqueued("a", true)
+			l.Claimed("a", 1)
+			l.Claimed("a", 2)
+			l.CompletedSafely("a", 2)
+		}, map[string]string{"a": "completed"}, ""},
+	} {
+		l := model.NewLedger()
+		c.record(l)
+		err := l.CheckSafe(c.jobs)
 		if c.want == "" && err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

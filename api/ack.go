@@ -1,0 +1,110 @@
+package api
+
+import (
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	v1 "osqueue/api/v1"
+)
+
+// Ack levels: a write is answered when a majority of the nodes has it on disk, or
+// when the document in the bucket has it, too. The second is a wait after the
+// first, for as long as the caller is patient. It cannot fail: the write is done
+// by then, and the answer only says how far it has come.
+
+// ack is how safe a write is to be before it is answered.
+type ack struct {
+	object bool          // in the bucket; else on a majority of the nodes
+	wait   time.Duration // for the bucket, at most
+}
+
+// patience is how much longer than others the write may take.
+func (a ack) patience() time.Duration {
+	if !a.object {
+		return 0
+	}
+	return a.wait
+}
+
+func isAck(level string) bool { return level == v1.AckQuorum || level == v1.AckObject }
+
+// headerCommitted is v1.HeaderCommitted, for direct access to a header.
+const headerCommitted = v1.HeaderCommitted
+
+// readAck reads how safe the write is to be. Older clients may send any query with
+// a write: what does not speak of this is ignored, but under strict handling.
+func (c *call) readAck() (err error) {
+	var values url.Values
+	if c.strict || strings.Contains(c.r.URL.RawQuery, v1.ParamAck) {
+		if values, err = c.query(); err != nil {
+			return err
+		}
+	}
+	level := c.s.cfg.Ack
+	if given := values.Get(v1.ParamAck); given != "" {
+		if level = given; !isAck(level) {
+			return fail(badRequest, "%s is %q; %s or %s is possible", v1.ParamAck, clip(given), v1.AckQuorum, v1.AckObject)
+		}
+	}
+	c.ack.object = level == v1.AckObject
+	c.ack.wait, err = c.readAckWait(values)
+	return err
+}
+
+// readAckWait is how long the caller waits for the bucket.
+func (c *call) readAckWait(values url.Values) (time.Duration, error) {
+	if text := values.Get(v1.ParamAckWaitMs); text != "" {
+		return c.s.waitParam(v1.ParamAckWaitMs, text)
+	}
+	if !c.ack.object {
+		return 0, nil
+	}
+	// RFC 7240; one that cannot be read is as if it were not there.
+	if seconds, err := strconv.ParseUint(preference(c.r.Header, "wait"), 10, 31); err == nil {
+		return c.s.boundedWait(int64(seconds) * time.Second.Milliseconds()), nil
+	}
+	return c.s.cfg.Timeouts.Object, nil
+}
+
+// settle waits until the write that is to be answered is as safe as the caller
+// wants it, and says in the answer how safe it is. Where nothing was written
+// there is nothing to say.
+func (c *call) settle() {
+	if c.route.at != leaderOnly || c.lsn.IsZero() {
+		return
+	}
+	level := v1.AckQuorum
+	if c.ack.object {
+		if c.awaitBucket() {
+			level = v1.AckObject
+		}
+		c.s.metrics.objectAcks.WithLabelValues(level).Inc()
+	}
+	c.Header()[headerCommitted] = ackValues[level]
+}
+
+var ackValues = map[string][]string{v1.AckQuorum: {v1.AckQuorum}, v1.AckObject: {v1.AckObject}}
+
+// awaitBucket reports whether the write has come into the bucket in time. It ends
+// with the request and with the server, too.
+func (c *call) awaitBucket() bool {
+	c.holdOff(c.ack.wait)
+	ctx, cancel := c.s.patience(c, c.ack.wait)
+	defer cancel()
+	return c.s.b.WaitFlushed(ctx, c.lsn) == nil
+}
+
+// withoutAck is a query without what says how safe the write is to be.
+func withoutAck(query string) string {
+	if !strings.Contains(query, v1.ParamAck) {
+		return query
+	}
+	parts := strings.Split(query, "&")
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool {
+		name, _, _ := strings.Cut(part, "=")
+		return slices.Contains(writeParams, name)
+	}), "&")
+}

@@ -1,0 +1,243 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "osqueue/api/v1"
+	"osqueue/fsm"
+)
+
+// flushing reports whether n requests wait for the bucket.
+func (g *rig) flushing(n int) func() bool {
+	return func() bool {
+		g.node.mu.Lock()
+		defer g.node.mu.Unlock()
+		return g.node.flushing == n
+	}
+}
+
+// committed wants an answer to a write that has reached that level.
+func committed(t testing.TB, a answer, level string) {
+	t.Helper()
+	if a.status != http.StatusOK && a.status != http.StatusNoContent {
+		t.Errorf("answered %d %s", a.status, a.body)
+	}
+	if got := a.header.Get(v1.HeaderCommitted); got != level || a.header.Get(v1.HeaderLSN) == "" {
+		t.Errorf("answered %s: committed %q at %q, want %q", a.body, got, a.header.Get(v1.HeaderLSN), level)
+	}
+}
+
+// sendAcked sends a write of keyedWrites that is to be in the bucket.
+func (g *rig) sendAcked(ctx context.Context, route, query string) <-chan answer {
+	g.t.Helper()
+	w := keyedWrites[route]
+	method, _, _ := strings.Cut(route, " ")
+	body := strings.ReplaceAll(w.body, "TOKEN", fmt.Sprint(1<<32+2))
+	r := request(method, w.path+"?"+query, body, "Prefer", v1.PreferStrict).WithContext(ctx)
+	out := make(chan answer, 1)
+	go func() { out <- g.send(r) }()
+	return out
+}
+
+// Every write says how safe it is, and waits for the bucket when asked to.
+func TestEveryWriteKnowsAcks(t *testing.T) {
+	for name := range keyedWrites {
+		t.Run(name, func(t *testing.T) {
+			g := newKeyedRig(t)
+			committed(t, g.sendKeyed(name, "k"), v1.AckQuorum)
+			g = newKeyedRig(t)
+			waiting := g.sendAcked(t.Context(), name, "ack=object&ackWaitMs=60000")
+			eventually(t, "the write waits for the bucket", g.flushing(1))
+			select {
+			case a := <-waiting:
+				t.Fatalf("answered %d %s before the flush", a.status, a.body)
+			default:
+			}
+			g.node.flush()
+			committed(t, <-waiting, v1.AckObject)
+		})
+	}
+}
+
+// What changes nothing is not waited for, and is nowhere.
+func TestWhatIsNotWrittenIsNotAcked(t *testing.T) {
+	g := newRig(t)
+	g.submit("a", "t")
+	for _, a := range []answer{
+		g.do("POST", "/v1/jobs/claim?ack=object", `{"types":["none"],"max":1}`),
+		g.do("POST", "/v1/jobs?ack=object", `{"id":"a"}`),
+		g.do("POST", "/v1/jobs/nope/cancel?ack=object", ""),
+		g.do("GET", "/v1/jobs?ack=object", ""),
+	} {
+		if got := a.header.Get(v1.HeaderCommitted); got != "" {
+			t.Errorf("answered %d %s: committed %q", a.status, a.body, got)
+		}
+	}
+}
+
+// Whoever waits in vain gets the same answer, but for how safe the write is.
+func TestObjectAcksInVain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		quorum, object := newRig(t), newRig(t, func(c *Config) { c.Ack, c.Timeouts.Object = v1.AckObject, 20*time.Second })
+		for _, tc := range []struct {
+			g      *rig
+			query  string
+			prefer string
+			took   time.Duration
+		}{
+			{quorum, "", "", 0},
+			{quorum, "", "wait=7", 0},
+			{quorum, "?ack=quorum&ackWaitMs=50", "", 0},
+			{quorum, "?ackWaitMs=50", "", 0},
+			{quorum, "?ack=object", "", 10 * time.Second},
+			{quorum, "?ack=object&ackWaitMs=50", "wait=7", 50 * time.Millisecond},
+			{quorum, "?ack=object&ackWaitMs=0", "", 0},
+			{quorum, "?ack=object&ackWaitMs=999999999", "", time.Minute},
+			{quorum, "?ack=object", "handling=strict, wait=7", 7 * time.Second},
+			{quorum, "?ack=object", `wait="0"; x=y`, 0},
+			{quorum, "?ack=object", "wait=4000000000", 10 * time.Second},
+			{quorum, "?ack=object", "wait=100", time.Minute},
+			{quorum, "?ack=object", "wait=soon", 10 * time.Second},
+			{object, "", "", 20 * time.Second},
+			{object, "", "wait=4", 4 * time.Second},
+			{object, "?ackWaitMs=50", "", 50 * time.Millisecond},
+			{object, "?ack=quorum", "", 0},
+		} {
+			start := time.Now()
+			a := tc.g.do("POST", "/v1/jobs"+tc.query, `{}`, "Prefer", tc.prefer)
+			ok[v1.Enqueued](t, a)
+			committed(t, a, v1.AckQuorum)
+			if took := time.Since(start); took != tc.took {
+				t.Errorf("%s, Prefer %q: it took %s, want %s", tc.query, tc.prefer, took, tc.took)
+			}
+		}
+		count := string(object.do("GET", "/metrics", "").body)
+		if !strings.Contains(count, `osqueue_object_acks_total{committed="quorum"} 3`) {
+			t.Error(count)
+		}
+	})
+}
+
+// Nothing that ends the wait is a failure: the write is done.
+func TestObjectAcksThatAreCutShort(t *testing.T) {
+	for name, end := range map[string]func(*rig, context.CancelFunc){
+		"leadership": func(g *rig, _ context.CancelFunc) { g.node.rouse(func(f *fakeNode) { f.lead = false }) },
+		"server":     func(g *rig, _ context.CancelFunc) { g.end() },
+		"client":     func(_ *rig, leave context.CancelFunc) { leave() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newKeyedRig(t)
+			ctx, leave := context.WithCancel(t.Context())
+			defer leave()
+			waiting := g.sendAcked(ctx, "POST /v1/jobs", "ack=object&ackWaitMs=60000")
+			eventually(t, "the write waits for the bucket", g.flushing(1))
+			end(g, leave)
+			committed(t, <-waiting, v1.AckQuorum)
+			if !g.flushing(0)() {
+				t.Error("something waits on")
+			}
+		})
+	}
+}
+
+// A client that goes away takes its wait along.
+func TestObjectAckEndsWithItsConnection(t *testing.T) {
+	s := newServed(t)
+	conn := s.dial()
+	post(conn, "/v1/jobs?ack=object&ackWaitMs=60000", `{"id":"a"}`)
+	eventually(t, "the write waits for the bucket", s.flushing(1))
+	_ = conn.Close()
+	eventually(t, "the wait has ended", s.flushing(0))
+	if s.node.Job("a") == nil {
+		t.Error("the write did not take place")
+	}
+}
+
+// The wait outlives the timeout of the answer.
+func TestObjectAckOutlivesTheTimeouts(t *testing.T) {
+	s := newServed(t, func(c *Config) { c.Timeouts.Body, c.Timeouts.Answer = 50*time.Millisecond, 50*time.Millisecond })
+	conn := s.dial()
+	post(conn, "/v1/jobs?ack=object&ackWaitMs=300", `{"id":"a"}`)
+	committed(t, s.read(conn), v1.AckQuorum)
+}
+
+// A repeated request waits for what the first one wrote, not for what came since;
+// and it may want more than the first one, or less.
+func TestRepeatedWritesAreAcked(t *testing.T) {
+	g := newRig(t)
+	send := func(query string) answer {
+		return g.do("POST", "/v1/jobs"+query, `{"type":"t"}`, v1.HeaderIdempotencyKey, "k")
+	}
+	first := send("")
+	committed(t, first, v1.AckQuorum)
+	g.node.flush()
+	g.submit("later", "t")
+	for _, query := range []string{"?ack=object", "?ackWaitMs=1&ack=object"} {
+		again := send(query)
+		committed(t, again, v1.AckObject)
+		sameJSON(t, again.body, string(first.body))
+		if again.header.Get(v1.HeaderReplayed) != "true" {
+			t.Errorf("%s: headers %v", query, again.header)
+		}
+	}
+	committed(t, send("?ack=quorum"), v1.AckQuorum)
+	refused(t, send("?ack=object&other=1"), http.StatusConflict, v1.TagRequestConflict)
+	if got := g.node.View().Counts().Of(fsm.Unclaimed); got != 2 {
+		t.Errorf("%d jobs", got)
+	}
+}
+
+func TestBadAcks(t *testing.T) {
+	g := newRig(t)
+	for _, query := range []string{"ack=bucket", "ack=Object", "ack=object&ackWaitMs=x", "ackWaitMs=-1", "ack=quorum&ack=object", "ack=%zz"} {
+		p := refused(t, g.do("POST", "/v1/jobs?"+query, `{}`), http.StatusBadRequest, v1.TagBadRequest)
+		if p.Committed != v1.CommittedNo {
+			t.Errorf("%s: committed %q", query, p.Committed)
+		}
+	}
+	p := refused(t, g.do("POST", "/v1/jobs?act=object", `{}`, "Prefer", v1.PreferStrict), http.StatusBadRequest, v1.TagUnknownMember)
+	if fmt.Sprint(p.Members) != "[act]" {
+		t.Errorf("members %v", p.Members)
+	}
+	if g.node.written() != 0 {
+		t.Error("something was written")
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("a server with an ack level that does not exist")
+		}
+	}()
+	New(Config{Backend: newFake(), Ack: "bucket"})
+}
+
+// The node that passes the write on is as patient as the leader.
+func TestForwardedAcks(t *testing.T) {
+	p := newPair(t, func(c *Config) { c.Timeouts.Forward = 100 * time.Millisecond })
+	committed(t, p.follower.do("POST", "/v1/jobs?ack=object&ackWaitMs=300", `{}`), v1.AckQuorum)
+	committed(t, p.follower.do("POST", "/v1/jobs?ack=object", `{}`, "Prefer", "wait=1"), v1.AckQuorum)
+	waiting := make(chan answer, 1)
+	go func() { waiting <- p.follower.do("POST", "/v1/jobs?ack=object", `{"id":"a"}`) }()
+	eventually(t, "the write waits for the bucket", p.leader.flushing(1))
+	p.leader.node.flush()
+	committed(t, <-waiting, v1.AckObject)
+	committed(t, p.follower.do("POST", "/v1/jobs/claim", `{"workerId":"w"}`), v1.AckQuorum)
+	refused(t, p.follower.do("POST", "/v1/jobs?ack=much", `{}`), http.StatusBadRequest, v1.TagBadRequest)
+}
+
+// A follower that ends does not make the outcome of a write unknown that the
+// leader is only waiting with.
+func TestForwardedAckOutlivesShutdown(t *testing.T) {
+	p := newPair(t)
+	waiting := make(chan answer, 1)
+	go func() { waiting <- p.follower.do("POST", "/v1/jobs?ack=object&ackWaitMs=60000", `{"id":"a"}`) }()
+	eventually(t, "the write waits for the bucket", p.leader.flushing(1))
+	p.follower.end()
+	p.leader.node.flush()
+	committed(t, <-waiting, v1.AckObject)
+}

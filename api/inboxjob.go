@@ -1,0 +1,54 @@
+package api
+
+import (
+	v1 "osqueue/api/v1"
+	"osqueue/fsm/fsmpb"
+)
+
+// JobReader makes a function that reads a job as POST /v1/jobs does, by the same
+// rules, from a body that comes by another way: a file of the drop box. The id is
+// that of the job, whatever file it comes from; a body that names another one is
+// refused. now is the leader's clock, in ms. Limits that are not positive take their
+// defaults, maxBytes DefaultBodyBytes.
+//
+// The function is safe for concurrent use, and does not keep data. Its errors say
+// what is wrong with the body or the id: reading it again would not help.
+func JobReader(l Limits, maxBytes int64, now func() int64) func(id string, data []byte) (*fsmpb.Mutation, error) {
+	s := &Server{
+		cfg: Config{Limits: l.withDefaults(), MaxBody: or(maxBytes, DefaultBodyBytes)},
+		b:   clockOnly{now: now},
+	}
+	return s.readJob
+}
+
+func (s *Server) readJob(id string, data []byte) (*fsmpb.Mutation, error) {
+	if id == "" {
+		return nil, bad("id", "is missing")
+	}
+	if int64(len(data)) > s.cfg.MaxBody {
+		return nil, bodyTooLarge(s.cfg.MaxBody)
+	}
+	c := &call{s: s, in: data}
+	var in v1.NewJob
+	if err := c.parse(&in); err != nil {
+		return nil, err
+	}
+	if in.ID != "" && in.ID != id {
+		return nil, bad("id", "is %q; it must be %q, the file's, or be left out", clip(in.ID), id)
+	}
+	in.ID = id
+	job, err := s.newJob(&in)
+	if err != nil {
+		return nil, err
+	}
+	return enqueueOf([]*fsmpb.NewJob{job}), nil
+}
+
+// clockOnly is a backend for reading jobs, which needs the time and nothing else.
+type clockOnly struct {
+	Backend
+	now func() int64
+}
+
+// Now implements Writer.
+func (c clockOnly) Now() int64 { return c.now() }

@@ -1,0 +1,146 @@
+package api
+
+import (
+	"net/http"
+	"time"
+
+	v1 "osqueue/api/v1"
+	"osqueue/fsm"
+)
+
+const pathLSNWait = v1.PathLSN + "/{lsn}/" + v1.ActionWait
+
+func (s *Server) lsnRoutes() []route {
+	return []route{{
+		method: http.MethodGet, path: pathLSNWait, at: anyNode, handle: s.waitLSN,
+		params: []string{v1.ParamLevel, v1.ParamWaitMs},
+	}}
+}
+
+// lsnWish is a wait for an LSN.
+type lsnWish struct {
+	lsn    fsm.LSN
+	level  string
+	object bool
+	wait   time.Duration
+}
+
+// positions are how far a node is, and how far it knows the bucket to be.
+type positions struct{ applied, flushed fsm.LSN }
+
+func (s *Server) positions() positions {
+	st := s.b.Status()
+	return positions{applied: st.LSN, flushed: st.FlushedLSN}
+}
+
+// lsnGone is for an LSN of which nobody can tell whether it was reached.
+var lsnGone = kind{status: http.StatusGone, tag: v1.TagLSNGone, title: "The LSN is from before an adoption"}
+
+// waitLSN is GET /v1/lsn/{lsn}/wait. What this node has applied it knows itself;
+// what is in the bucket the leader knows first, and is asked unless this node has
+// heard of it.
+func (s *Server) waitLSN(c *call) error {
+	w, err := s.readLSNWish(c)
+	if err != nil {
+		return err
+	}
+	if err := s.mustBeOurs(w); err != nil {
+		return err
+	}
+	if w.object && !w.reachedAt(s.positions()) {
+		if done, err := s.passOn(c, w.wait); done || err != nil {
+			return err
+		}
+	}
+	if err := s.reach(c, w); err != nil {
+		return err
+	}
+	if err := s.mustBeOurs(w); err != nil { // there may have been an adoption meanwhile
+		return err
+	}
+	at := s.positions()
+	return c.sendJSON(v1.LSNReached{
+		LSN: w.lsn.String(), Level: w.level, AppliedLSN: at.applied.String(), FlushedLSN: at.flushed.String(),
+	})
+}
+
+// mustBeOurs refuses an LSN that a cluster before this one has given out. All that comes
+// after an adoption has higher LSNs, also than what was lost by then: that the bucket
+// is past such an LSN does not say that it has the write.
+func (s *Server) mustBeOurs(w lsnWish) error {
+	if w.lsn.IsZero() || w.lsn.Term > s.b.View().Meta().TermBase {
+		return nil
+	}
+	at := s.positions()
+	f := fail(lsnGone, "%s was given out before the cluster adopted the document from the bucket, and may be lost; "+
+		"look at what was written, or send it again", w.lsn)
+	f.reached = &at
+	return f
+}
+
+func (w lsnWish) reachedAt(at positions) bool {
+	if w.object {
+		return at.flushed.Compare(w.lsn) >= 0
+	}
+	return at.applied.Compare(w.lsn) >= 0
+}
+
+func (s *Server) readLSNWish(c *call) (w lsnWish, err error) {
+	text, err := c.segment("lsn")
+	if err != nil {
+		return w, err
+	}
+	if w.lsn, err = fsm.ParseLSN(text); err != nil {
+		return w, fail(badRequest, "the path: %s", clip(err.Error()))
+	}
+	values, err := c.query()
+	if err != nil {
+		return w, err
+	}
+	w.level, w.wait = v1.AckQuorum, s.cfg.Timeouts.Object
+	if given := values.Get(v1.ParamLevel); given != "" {
+		if w.level = given; !isAck(given) {
+			return w, fail(badRequest, "%s is %q; %s or %s is possible", v1.ParamLevel, clip(given), v1.AckQuorum, v1.AckObject)
+		}
+	}
+	w.object = w.level == v1.AckObject
+	if given := values.Get(v1.ParamWaitMs); given != "" {
+		w.wait, err = s.waitParam(v1.ParamWaitMs, given)
+	}
+	return w, err
+}
+
+// reach waits until this node knows that the LSN has reached its level.
+func (s *Server) reach(c *call, w lsnWish) error {
+	if w.reachedAt(s.positions()) {
+		return nil
+	}
+	wait := s.b.WaitApplied
+	if w.object {
+		wait = s.b.WaitFlushed
+	}
+	c.holdOff(w.wait)
+	ctx, cancel := s.patience(c, w.wait)
+	defer cancel()
+	err := wait(ctx, w.lsn)
+	if err == nil {
+		return nil
+	}
+	if why := s.interrupted(c); why != nil {
+		return why
+	}
+	if ctx.Err() == nil {
+		return err
+	}
+	return s.notReached(w)
+}
+
+func (s *Server) notReached(w lsnWish) error {
+	at := s.positions()
+	f := fail(late, "%s has not been applied here within %s (this node is at %s); ask again", w.lsn, w.wait, at.applied)
+	if w.object {
+		f = fail(late, "%s is not in the bucket after %s (which is at %s); ask again", w.lsn, w.wait, at.flushed)
+	}
+	f.reached = &at
+	return f
+}

@@ -1,0 +1,158 @@
+package api
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "osqueue/api/v1"
+)
+
+func TestWaitForAnLSN(t *testing.T) {
+	g := newRig(t)
+	g.submit("a", "t") // 3-2
+	a := g.do("GET", "/v1/lsn/3-2/wait", "")
+	if got := ok[v1.LSNReached](t, a); got != (v1.LSNReached{LSN: "3-2", Level: v1.AckQuorum, AppliedLSN: "3-2", FlushedLSN: "0-0"}) {
+		t.Errorf("got %+v", got)
+	}
+	applied := g.later(t.Context(), "GET", "/v1/lsn/3-3/wait?level=quorum&waitMs=60000")
+	flushed := g.later(t.Context(), "GET", "/v1/lsn/3-3/wait?level=object&waitMs=60000")
+	eventually(t, "one waits for the bucket", g.flushing(1))
+	g.submit("b", "t")
+	if got := ok[v1.LSNReached](t, <-applied); got.AppliedLSN != "3-3" || got.FlushedLSN != "0-0" {
+		t.Errorf("got %+v", got)
+	}
+	g.node.flush()
+	if got := ok[v1.LSNReached](t, <-flushed); got.LSN != "3-3" || got.Level != v1.AckObject || got.FlushedLSN != "3-3" {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestWaitForAnLSNInVain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t)
+		for path, took := range map[string]time.Duration{
+			"/v1/lsn/9-9/wait":                            10 * time.Second,
+			"/v1/lsn/9-9/wait?level=object&waitMs=50":     50 * time.Millisecond,
+			"/v1/lsn/9-9/wait?level=quorum&waitMs=0":      0,
+			"/v1/lsn/3-1/wait?level=object&waitMs=999999": time.Minute,
+		} {
+			start := time.Now()
+			p := refused(t, g.do("GET", path, ""), http.StatusGatewayTimeout, v1.TagTimeout)
+			if p.AppliedLSN != "3-1" || p.FlushedLSN != "0-0" || p.RetryAfterMs == 0 || p.Committed != "" || time.Since(start) != took {
+				t.Errorf("%s, after %s: %+v", path, time.Since(start), p)
+			}
+		}
+	})
+}
+
+// A cluster that lost its nodes has adopted the document, and counts on in a term of
+// its own. What had been answered before and is not in that document is lost; its LSN
+// is lower than all that comes now, and must not count as reached.
+func TestWaitForAnLSNOfALostCluster(t *testing.T) {
+	for _, level := range []string{"quorum", "object"} {
+		g := newRig(t)
+		waiting := g.later(t.Context(), "GET", "/v1/lsn/5-9/wait?waitMs=60000&level="+level)
+		g.node.rouse(func(f *fakeNode) { f.m.Transplant("other", 3, 900) })
+		g.submit("a", "t") // in the new term
+		g.node.flush()
+		for what, a := range map[string]answer{
+			"waited for": <-waiting, "asked for": g.do("GET", "/v1/lsn/5-9/wait?level="+level, ""),
+			"not to be told from a lost one": g.do("GET", "/v1/lsn/3-1/wait?level="+level, ""),
+		} {
+			p := refused(t, a, http.StatusGone, v1.TagLSNGone)
+			if p.AppliedLSN != "900-2" || !strings.Contains(p.Detail, "look at what was written") {
+				t.Errorf("%s, %s: %+v", level, what, p)
+			}
+		}
+		ok[v1.LSNReached](t, g.do("GET", "/v1/lsn/900-2/wait?level="+level, ""))
+		ok[v1.LSNReached](t, g.do("GET", "/v1/lsn/0-0/wait?level="+level, ""))
+	}
+}
+
+func TestBadWaitsForAnLSN(t *testing.T) {
+	g := newRig(t)
+	for _, path := range []string{
+		"/v1/lsn/9/wait", "/v1/lsn/a-b/wait", "/v1/lsn/-1-2/wait", "/v1/lsn/3-1/wait?level=bucket",
+		"/v1/lsn/3-1/wait?waitMs=x", "/v1/lsn/3-1/wait?waitMs=-1", "/v1/lsn/3-1/wait?level=object&level=quorum",
+	} {
+		refused(t, g.do("GET", path, ""), http.StatusBadRequest, v1.TagBadRequest)
+	}
+	refused(t, g.do("GET", "/v1/lsn/3-1/wait?lvl=object", "", "Prefer", v1.PreferStrict), http.StatusBadRequest, v1.TagUnknownMember)
+	refused(t, g.do("POST", "/v1/lsn/3-1/wait", ""), http.StatusMethodNotAllowed, v1.TagMethod)
+	refused(t, g.do("GET", "/v1/lsn/3-1", ""), http.StatusNotFound, v1.TagNoRoute)
+}
+
+// What is applied here this node knows; what is in the bucket the leader knows,
+// and those that have heard of it.
+func TestWaitForAnLSNOnAFollower(t *testing.T) {
+	p := newPair(t, func(c *Config) { c.Timeouts.Forward = 100 * time.Millisecond })
+	g := p.follower
+	p.leader.submit("a", "t") // 3-2; the follower is at 3-1
+	refused(t, g.do("GET", "/v1/lsn/3-2/wait?waitMs=10", ""), http.StatusGatewayTimeout, v1.TagTimeout)
+	late := refused(t, g.do("GET", "/v1/lsn/3-2/wait?level=object&waitMs=300", ""), http.StatusGatewayTimeout, v1.TagTimeout)
+	if late.AppliedLSN != "3-2" || !strings.Contains(late.Detail, "3-2") {
+		t.Errorf("it is not the leader that answered: %+v", late)
+	}
+	waiting := g.later(t.Context(), "GET", "/v1/lsn/3-2/wait?level=object")
+	eventually(t, "it waits at the leader", p.leader.flushing(1))
+	p.leader.node.flush()
+	ok[v1.LSNReached](t, <-waiting)
+	g.node.rouse(func(f *fakeNode) { f.leader, f.flushed = "", p.leader.node.flushed })
+	if got := ok[v1.LSNReached](t, g.do("GET", "/v1/lsn/3-2/wait?level=object", "")); got.FlushedLSN != "3-2" || got.AppliedLSN != "3-1" {
+		t.Errorf("got %+v", got)
+	}
+	none := refused(t, g.do("GET", "/v1/lsn/3-3/wait?level=object", ""), http.StatusServiceUnavailable, v1.TagNoLeader)
+	if strings.Contains(none.Detail, "consistency") {
+		t.Errorf("detail %q", none.Detail)
+	}
+}
+
+func TestWaitForAnLSNEnds(t *testing.T) {
+	for name, tc := range map[string]struct {
+		end func(*rig)
+		tag string
+	}{
+		"leadership": {func(g *rig) { g.node.rouse(func(f *fakeNode) { f.lead = false }) }, v1.TagNotLeader},
+		"server":     {func(g *rig) { g.end() }, v1.TagClosing},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newRig(t)
+			waiting := g.later(t.Context(), "GET", "/v1/lsn/3-1/wait?level=object&waitMs=60000")
+			eventually(t, "it waits", g.flushing(1))
+			tc.end(g)
+			refused(t, <-waiting, http.StatusServiceUnavailable, tc.tag)
+		})
+	}
+}
+
+// Every read of the queue can be asked for a state that is new enough, on every
+// node: by the leader's word or by an LSN.
+func TestEveryReadKnowsMinLSN(t *testing.T) {
+	g := newExampleRig(t)
+	at := g.node.View().LSN().String()
+	g.node.set(func(f *fakeNode) { f.leader, f.lead = "", false }) // a follower without anybody to ask
+	reads := 0
+	for _, s := range samples() {
+		if s.method != http.MethodGet || !strings.HasPrefix(s.template, "/v1/") && s.template != v1.PathState ||
+			s.template == v1.PathEvents || s.template == pathLSNWait {
+			continue
+		}
+		reads++
+		if !s.read {
+			t.Errorf("%s cannot be asked to be fresh", s.name)
+		}
+		p := refused(t, g.do("GET", s.target+"?minLsn=9-9&waitMs=1", ""), http.StatusGatewayTimeout, v1.TagTimeout)
+		if !strings.Contains(p.Detail, "9-9") {
+			t.Errorf("%s: %s", s.name, p.Detail)
+		}
+		if a := g.do("GET", s.target+"?minLsn="+at, ""); a.status != http.StatusOK {
+			t.Errorf("%s: answered %d %s", s.name, a.status, a.body)
+		}
+	}
+	if reads < 12 {
+		t.Errorf("only %d reads", reads)
+	}
+}

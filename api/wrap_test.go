@@ -1,0 +1,84 @@
+package api
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	v1 "osqueue/api/v1"
+)
+
+// largeJob is larger than Config.MaxBody is by default.
+func largeJob() string { return `{"payload":"` + strings.Repeat("a", DefaultBodyBytes) + `"}` }
+
+func postJob(t *testing.T, h http.Handler, header http.Header) int {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, v1.PathJobs, strings.NewReader(largeJob()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header = header
+	r.Header.Set("Content-Type", "application/json")
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Code
+}
+
+func TestLimitOfBodiesIsForThoseFromOutside(t *testing.T) {
+	var native, calls http.Handler
+	s := New(Config{Backend: newFake(), Wrap: func(n, c http.Handler) http.Handler {
+		native, calls = n, c
+		return n
+	}})
+	defer s.Shutdown(context.Background())
+	if got := postJob(t, native, http.Header{}); got != http.StatusRequestEntityTooLarge {
+		t.Errorf("from outside: %d", got)
+	}
+	if got := postJob(t, native, http.Header{v1.HeaderForwarded: {"n2"}}); got != http.StatusOK {
+		t.Errorf("from another node: %d", got)
+	}
+	if got := postJob(t, calls, http.Header{}); got != http.StatusOK {
+		t.Errorf("within the process: %d", got)
+	}
+}
+
+// Both versions of HTTP reach the handler that Wrap makes.
+func TestServesBothVersionsOfHTTP(t *testing.T) {
+	s := New(Config{Backend: newFake(), Wrap: func(native, _ http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Wrapped", r.Proto)
+			native.ServeHTTP(w, r)
+		})
+	}})
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(ln) }()
+	for want, set := range map[string]func(*http.Protocols, bool){
+		"HTTP/1.1": (*http.Protocols).SetHTTP1, "HTTP/2.0": (*http.Protocols).SetUnencryptedHTTP2,
+	} {
+		p := new(http.Protocols)
+		set(p, true)
+		tr := &http.Transport{Protocols: p}
+		resp, err := (&http.Client{Transport: tr}).Get("http://" + ln.Addr().String() + v1.PathHealthz)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusOK || resp.Proto != want || resp.Header.Get("Wrapped") != want {
+			t.Errorf("%s: %s, %s, wrapped %q", want, resp.Status, resp.Proto, resp.Header.Get("Wrapped"))
+		}
+		defer tr.CloseIdleConnections()
+	}
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,61 @@
+package cluster
+
+import (
+	"context"
+	"time"
+
+	"osqueue/cluster/snapshot"
+	"osqueue/storage/archive"
+	"osqueue/storage/queuefile"
+)
+
+// collectMost bounds how many objects one round removes.
+const collectMost = 1000
+
+// snapshotsKept is how many of raft's snapshots the bucket keeps for nodes to come.
+const snapshotsKept = 2
+
+// collect removes from the bucket, now and then, what nobody can need any more.
+// Which that is follows from the document as it stands there.
+func (r *reign) collect(ctx context.Context) {
+	for sleep(ctx, r.node.cfg.CollectInterval) {
+		if r.flusher.Failing() != "" {
+			continue
+		}
+		if err := r.collectOnce(ctx); err != nil && ctx.Err() == nil {
+			r.log.Warn("the bucket could not be cleaned up; it is tried again", "error", err)
+		}
+	}
+}
+
+func (r *reign) collectOnce(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, r.node.cfg.CollectInterval)
+	defer cancel()
+	seen, err := r.node.readDocument(ctx)
+	if err != nil || !r.alive(seen.Doc) {
+		return err // the next flush finds out what that means
+	}
+	before := time.UnixMilli(r.clock.now()).Add(-r.node.cfg.PITRWindow)
+	deleted, err := archive.Collect(ctx, r.node.cfg.Bucket, seen.Doc, before, collectMost, r.stillAlive)
+	if deleted > 0 {
+		r.log.Debug("removed objects that are past the window", "objects", deleted, "before", before)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = snapshot.Collect(ctx, r.node.cfg.Bucket, r.node.clusterID(), snapshotsKept, collectMost)
+	return err
+}
+
+// alive reports whether a document is this reign's, with a sign of life that nobody
+// takes for that of a dead broker yet.
+func (r *reign) alive(doc *queuefile.Document) bool {
+	return doc != nil && doc.Header != nil && doc.Header.Epoch == r.fence.Epoch() && !doc.Overtaken &&
+		r.clock.now()-doc.BrokerHeartbeat < r.node.cfg.BrokerTimeout.Milliseconds()
+}
+
+// stillAlive looks at the document again: this node may have stood still for long.
+func (r *reign) stillAlive(ctx context.Context) (bool, error) {
+	seen, err := r.node.readDocument(ctx)
+	return err == nil && r.alive(seen.Doc), err
+}

@@ -1,0 +1,398 @@
+package flush
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"golang.org/x/sys/unix"
+
+	"osqueue/election"
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+	"osqueue/storage"
+	"osqueue/storage/archive"
+	"osqueue/storage/queuefile"
+)
+
+// drain is a bucket that takes everything, keeps the document only, and counts.
+type drain struct {
+	storage.Bucket // nil: nothing else is asked for
+
+	mu      sync.Mutex
+	version int
+	doc     []byte
+	bytes   map[string]int64 // by kind of object
+	puts    map[string]int
+}
+
+func newDrain() *drain { return &drain{bytes: make(map[string]int64), puts: make(map[string]int)} }
+
+func (d *drain) take(key string, n int) storage.Write {
+	kind, _, _ := strings.Cut(key, "/")
+	d.bytes[kind] += int64(n)
+	d.puts[kind]++
+	d.version++
+	return storage.Write{Outcome: storage.Committed, Version: storage.Version(fmt.Sprint(d.version))}
+}
+
+// PutIfAbsent implements storage.Bucket.
+func (d *drain) PutIfAbsent(_ context.Context, key string, data []byte) storage.Write {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.take(key, len(data))
+}
+
+// PutIfMatch implements storage.Bucket.
+func (d *drain) PutIfMatch(_ context.Context, key string, data []byte, _ storage.Version) storage.Write {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.doc = data
+	return d.take(key, len(data))
+}
+
+// Get implements storage.Bucket.
+func (d *drain) Get(context.Context, string) (storage.Object, error) {
+	return storage.Object{}, storage.ErrNotFound
+}
+
+func (d *drain) total() (all map[string]int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all = make(map[string]int64)
+	for kind, n := range d.bytes {
+		all[kind] = n
+	}
+	return all
+}
+
+// busy is a queue of some depth, at which it stays, and its flusher's parts.
+type busy struct {
+	b       *testing.B
+	m       *fsm.Machine
+	payload func(r *rand.Rand, i int) []byte
+	r       *rand.Rand
+	jobs    int
+	now     int64
+	held    []*fsmpb.Lease
+	written int64 // bytes of entries
+
+	bucket  *drain
+	journal *Journal
+	drafter *Drafter
+	fence   *election.Fence
+}
+
+// mailPayload is JSON of 200 bytes like that which people make.
+func mailPayload(r *rand.Rand, i int) []byte {
+	p := fmt.Appendf(nil, `{"to":"user%d@example.com","template":"order-confirmation","locale":"en-GB","variables":`+
+		`{"order":%d,"token":"%016x","total":"%d.90"},"reply":"no-reply@shop.example.com"`,
+		r.IntN(100_000), i, r.Uint64(), r.IntN(500))
+	for len(p) < 199 {
+		p = append(p, ' ')
+	}
+	return append(p, '}')
+}
+
+func noisePayload(r *rand.Rand, _ int) []byte { return noise(r, 198) }
+
+func newBusy(b *testing.B, depth int, payload func(*rand.Rand, int) []byte) *busy {
+	b.Helper()
+	q := &busy{
+		b: b, m: fsm.New(), payload: payload, r: rand.New(rand.NewPCG(1, 2)), now: 1_700_000_000_000,
+		bucket: newDrain(), journal: NewJournal(64 << 20),
+	}
+	s := fsm.DefaultSettings()
+	s.RetainCompletedCount, s.LeaseMs = 100, 3_600_000
+	q.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_RegisterBroker{RegisterBroker: &fsmpb.RegisterBroker{
+		Node: "n1", Address: "n1:8080", Epoch: 1, Cluster: "c", Lineage: "l", Settings: s.ToPB(),
+	}}})
+	for q.jobs < depth {
+		q.apply(q.enqueue(min(1000, depth-q.jobs)))
+	}
+	return q
+}
+
+// acquire makes it a leader's.
+func (q *busy) acquire() {
+	ctx, cfg := q.b.Context(), DefaultConfig()
+	first, err := First(ctx, cfg, q.bucket, "l", nil, q.m.View(), false)
+	if err != nil {
+		q.b.Fatal(err)
+	}
+	me := election.Candidate{Node: "n1", Address: "n1:8080", Cluster: "c", Lineage: "l", Epoch: 1, LSN: q.m.Meta().LSN}
+	if q.fence, err = election.Acquire(ctx, q.bucket, docKey, election.Observed{}, me, first, q.now); err != nil {
+		q.b.Fatal(err)
+	}
+	q.journal.Reset(q.m.Meta().LSN)
+	q.drafter = NewDrafter(cfg, q.bucket, "l", first, q.journal, q.m.View, hclog.NewNullLogger())
+	q.b.Cleanup(q.drafter.Close)
+}
+
+func (q *busy) enqueue(n int) *fsmpb.Mutation {
+	op := &fsmpb.Enqueue{}
+	for range n {
+		q.jobs++
+		id := fmt.Sprintf("01890a5d-%04x-774b-bcce-%012x", q.jobs&0xffff, q.r.Uint64()>>16)
+		op.Jobs = append(op.Jobs, &fsmpb.NewJob{Id: id, Type: "mail", Payload: q.payload(q.r, q.jobs)})
+	}
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: op}}
+}
+
+// apply has an entry applied as a node does.
+func (q *busy) apply(muts ...*fsmpb.Mutation) []fsm.Result {
+	q.now += 5
+	data, err := fsm.EncodeEntry(&fsmpb.Batch{NowMs: q.now, Mutations: muts, Random: q.r.Uint64()})
+	if err != nil {
+		q.b.Fatal(err)
+	}
+	return q.applyData(data)
+}
+
+func (q *busy) applyData(data []byte) []fsm.Result {
+	batch, err := fsm.DecodeEntry(data)
+	if err != nil {
+		q.b.Fatal(err)
+	}
+	results := q.m.Apply(q.m.Meta().LSN.Index+1, 1, batch)
+	m := q.m.Meta()
+	q.journal.Append(archive.Entry{LSN: m.LSN, At: m.Now, Data: data})
+	q.written += int64(len(data))
+	return results
+}
+
+// mutate has as many jobs enqueued, claimed and completed, in entries of some
+// mutations each: what comes in while a flush is under way.
+func (q *busy) mutate() {
+	for range 10 {
+		var muts []*fsmpb.Mutation
+		for range 7 {
+			muts = append(muts, q.enqueue(1))
+		}
+		for range 7 {
+			muts = append(muts, &fsmpb.Mutation{Op: &fsmpb.Mutation_Claim{Claim: &fsmpb.Claim{
+				Worker: "worker-17", Max: 1, RequestId: fmt.Sprintf("%016x", q.r.Uint64()),
+			}}})
+		}
+		for _, l := range q.held {
+			muts = append(muts, &fsmpb.Mutation{Op: &fsmpb.Mutation_Complete{Complete: &fsmpb.Complete{
+				Worker: "worker-17", Lease: l, Result: []byte(`{"sent":true}`),
+			}}})
+		}
+		q.held = q.held[:0]
+		for _, res := range q.apply(muts...) {
+			for _, j := range res.Jobs {
+				if j != nil && j.Status == fsm.InProgress {
+					q.held = append(q.held, &fsmpb.Lease{JobId: j.ID, Token: j.Token})
+				}
+			}
+		}
+	}
+}
+
+// flush writes what is new, as the flusher does.
+func (q *busy) flush() {
+	for behind := true; behind; {
+		var c *queuefile.Content
+		var err error
+		if c, behind, err = q.drafter.Draft(q.b.Context(), q.fence.Large()); err != nil {
+			q.b.Fatal(err)
+		}
+		if behind {
+			continue
+		}
+		if err := q.fence.Write(q.b.Context(), c, q.now); err != nil {
+			q.b.Fatal(err)
+		}
+		q.journal.Flushed(c.LSN())
+		q.journal.Trim(q.drafter.Wrote(c))
+	}
+}
+
+// BenchmarkFlush measures flushes of about 210 mutations each, in queues of
+// several depths. What a flush costs must not grow with the depth: of the large
+// ones, none is to take more than twice the bytes or the time of another. B/mutB
+// is what reaches the bucket for each byte of the mutations, and is to be 4 at most.
+//
+//	go test ./cluster/flush -run '^$' -bench Flush -benchtime 2000x
+//
+// Bases count as what each byte of the log brings them nearer, and not when they
+// are written, since a deep queue needs tens of thousands of flushes for one.
+func BenchmarkFlush(b *testing.B) {
+	for _, kind := range []struct {
+		name    string
+		payload func(*rand.Rand, int) []byte
+	}{{"mail", mailPayload}, {"noise", noisePayload}} {
+		for _, depth := range []int{100, 1000, 100_000, 1_000_000} {
+			b.Run(fmt.Sprintf("%s/jobs=%d", kind.name, depth), func(b *testing.B) {
+				if testing.Short() && depth > 100_000 {
+					b.Skip("it takes a while to make")
+				}
+				benchFlush(b, newBusy(b, depth, kind.payload))
+			})
+		}
+	}
+}
+
+func benchFlush(b *testing.B, q *busy) {
+	q.acquire()
+	q.mutate()
+	q.flush() // the first one may wait for a base
+	q.drafter.wg.Wait()
+	q.mutate()
+	q.flush()
+	before, mutated, allocs := q.bucket.total(), q.written, uint64(0)
+	var took time.Duration
+	n := 0
+	for b.Loop() {
+		b.StopTimer()
+		q.mutate()
+		a := mallocs()
+		b.StartTimer()
+		begin := time.Now()
+		q.flush()
+		took += time.Since(begin)
+		b.StopTimer()
+		allocs += mallocs() - a
+		b.StartTimer()
+		n++
+	}
+	after := q.bucket.total()
+	mutated = q.written - mutated
+	log, root := after["log"]-before["log"], after[docKey]-before[docKey]
+	cfg, base := DefaultConfig(), float64(0)
+	if a := q.drafter.Last().Archive; a != nil {
+		base = float64(log) * float64(a.Base.Stored) / float64(max(a.Base.Stored, cfg.BaseMin))
+	}
+	all := float64(log+root) + base
+	b.ReportMetric(all/float64(mutated), "B/mutB")
+	b.ReportMetric(float64(root)/float64(mutated), "rootB/mutB")
+	b.ReportMetric(float64(log)/float64(mutated), "logB/mutB")
+	b.ReportMetric(base/float64(mutated), "baseB/mutB")
+	b.ReportMetric(float64(mutated)/float64(n), "mutB/flush")
+	b.ReportMetric(all/float64(n), "B/flush")
+	b.ReportMetric(float64(took.Nanoseconds())/float64(n), "ns/flush")
+	b.ReportMetric(float64(allocs)/float64(n), "allocs/flush")
+	b.ReportMetric(0, "ns/op")
+}
+
+func mallocs() uint64 {
+	var s runtime.MemStats
+	runtime.ReadMemStats(&s)
+	return s.Mallocs
+}
+
+// BenchmarkApplyDuringBase measures how long single entries take to be applied
+// while a base of a deep queue is written beside, and, to compare, while none is: by
+// the clock, and by the processor's time, which leaves out what others on the machine,
+// or the collector, took. The aim is 5 ms at most by the clock for entries as raft
+// brings them, each after a write to a disk. One right after the other they make so
+// much garbage that they wait for the collector, with a base or without.
+func BenchmarkApplyDuringBase(b *testing.B) {
+	depth := 1_000_000
+	if testing.Short() {
+		depth = 50_000
+	}
+	for _, bm := range []struct {
+		name  string
+		pause time.Duration // between entries
+		base  bool
+	}{
+		{"committed", time.Millisecond, true},
+		{"committed/no-base", time.Millisecond, false},
+		{"flat-out", 0, true},
+		{"flat-out/no-base", 0, false},
+	} {
+		b.Run(bm.name, func(b *testing.B) {
+			q := newBusy(b, depth, mailPayload)
+			runtime.GC()
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			var took timings
+			for b.Loop() {
+				q.applyWhile(q.beside(bm.base), bm.pause, &took)
+			}
+			took.report(b)
+		})
+	}
+}
+
+// beside writes a base, or lets about as much time pass, and then closes done.
+func (q *busy) beside(base bool) chan struct{} {
+	v, done := q.m.View(), make(chan struct{})
+	go func() {
+		defer close(done)
+		if !base {
+			time.Sleep(1500 * time.Millisecond)
+			return
+		}
+		if _, err := archive.WriteBase(context.Background(), q.bucket, "l", fsm.LSN{}, v); err != nil {
+			q.b.Error(err)
+		}
+	}()
+	return done
+}
+
+func (q *busy) applyWhile(done chan struct{}, pause time.Duration, took *timings) {
+	for {
+		select {
+		case <-done:
+			return
+		default:
+		}
+		w, c := q.timed()
+		took.wall, took.cpu = append(took.wall, w), append(took.cpu, c)
+		q.journal.Reset(q.m.Meta().LSN)
+		time.Sleep(pause)
+	}
+}
+
+// timings are what entries took.
+type timings struct{ wall, cpu []time.Duration }
+
+func (t *timings) report(b *testing.B) {
+	for name, all := range map[string][]time.Duration{"wall": t.wall, "cpu": t.cpu} {
+		slices.Sort(all)
+		b.ReportMetric(float64(all[len(all)-1])/1e6, "max-"+name+"-ms")
+		b.ReportMetric(float64(all[len(all)*999/1000])/1e6, "p99.9-"+name+"-ms")
+		b.ReportMetric(float64(all[len(all)/2])/1e6, "p50-"+name+"-ms")
+	}
+	b.ReportMetric(float64(len(t.wall))/float64(b.N), "entries")
+}
+
+// timed applies an entry with three mutations.
+func (q *busy) timed() (wall, cpu time.Duration) {
+	muts := []*fsmpb.Mutation{q.enqueue(1), {Op: &fsmpb.Mutation_Claim{Claim: &fsmpb.Claim{Worker: "w", Max: 1}}}}
+	for _, l := range q.held {
+		muts = append(muts, &fsmpb.Mutation{Op: &fsmpb.Mutation_Complete{Complete: &fsmpb.Complete{Worker: "w", Lease: l}}})
+	}
+	q.now++
+	data, err := fsm.EncodeEntry(&fsmpb.Batch{NowMs: q.now, Mutations: muts})
+	if err != nil {
+		q.b.Fatal(err)
+	}
+	c, w := threadTime(), time.Now()
+	results := q.applyData(data)
+	wall, cpu = time.Since(w), threadTime()-c
+	q.held = q.held[:0]
+	if j := results[1].Jobs; len(j) > 0 {
+		q.held = append(q.held, &fsmpb.Lease{JobId: j[0].ID, Token: j[0].Token})
+	}
+	return wall, cpu
+}
+
+// threadTime is the processor's time that this thread has had.
+func threadTime() time.Duration {
+	var t unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t) != nil {
+		return 0
+	}
+	return time.Duration(t.Nano())
+}

@@ -1,0 +1,288 @@
+package flush
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"golang.org/x/sync/errgroup"
+
+	"osqueue/fsm"
+	"osqueue/storage"
+	"osqueue/storage/archive"
+	"osqueue/storage/queuefile"
+)
+
+// Drafter makes the contents of the document, one after the other, and writes
+// ahead what they name. One goroutine calls Draft and its like; a base is written
+// by another one, which the drafter owns.
+type Drafter struct {
+	cfg     Config
+	bucket  storage.Bucket
+	lineage string
+	journal *Journal
+	view    func() *fsm.View
+	wake    atomic.Pointer[func()] // asks for a draft: a base is there
+	log     hclog.Logger
+
+	last   *queuefile.Content // the newest draft
+	origin *fsm.View          // what the first base is to be of, until it is there
+	line   *line              // nil: to be begun
+	from   fsm.LSN            // where the line before it ended
+	step   int                // bytes of entries in the next step of a backlog
+	base   *pendingBase       // under way, or nil
+	rest   time.Time          // no base is begun before, after one failed
+
+	ctx    context.Context // of the goroutine
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+}
+
+// pendingBase is a base on its way to the bucket.
+type pendingBase struct {
+	at   fsm.LSN
+	done chan struct{} // closed when the two below are set
+	base queuefile.Base
+	err  error
+}
+
+// NewDrafter goes on from the content with which the document was acquired, when what
+// is Added in that is in the queue. Close ends it.
+func NewDrafter(
+	cfg Config, bucket storage.Bucket, lineage string, first *queuefile.Content,
+	journal *Journal, view func() *fsm.View, log hclog.Logger,
+) *Drafter {
+	d := &Drafter{
+		cfg: cfg, bucket: bucket, lineage: lineage, journal: journal, view: view, log: log,
+		last: renewal(first), from: first.LSN(), step: cfg.StepBytes,
+	}
+	if first.Archive == nil {
+		d.origin = first.State
+	}
+	d.ctx, d.cancel = context.WithCancel(context.Background())
+	if first.Archive != nil {
+		var err error
+		if d.line, err = resume(first.Archive); err != nil {
+			d.log.Error("the tail of the document is damaged; a new base takes its place", "error", err)
+		}
+		d.from = first.Archive.LSN()
+	}
+	return d
+}
+
+// renewal is the first content without the jobs that somebody had added to the
+// document: by now they are in the queue.
+func renewal(first *queuefile.Content) *queuefile.Content {
+	c := *first
+	c.Added = nil
+	return &c
+}
+
+// Close gives up the base that is under way.
+func (d *Drafter) Close() {
+	d.cancel()
+	d.wg.Wait()
+}
+
+// Notify implements Draft.
+func (d *Drafter) Notify(wake func()) { d.wake.Store(&wake) }
+
+// Last is the newest content drafted: written again, it renews the heartbeat.
+func (d *Drafter) Last() *queuefile.Content { return d.last }
+
+// Draft makes the next content. large says that the document has no state inline
+// now. behind says that there is more to write before the content can be newer,
+// and that Draft should be called again. An error leaves everything as it was, but
+// for garbage in the bucket.
+func (d *Drafter) Draft(ctx context.Context, large bool) (c *queuefile.Content, behind bool, err error) {
+	d.takeBase()
+	v := d.view()
+	if d.line != nil {
+		behind, err = d.extend(ctx, v.LSN())
+	}
+	if d.line == nil || errors.Is(err, errGap) {
+		behind, err = false, d.begin(ctx, v)
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	if d.line != nil && !behind {
+		d.compact(ctx, v)
+		d.fold(ctx)
+	}
+	d.last = d.content(v, large)
+	return d.last, behind, nil
+}
+
+// content is v, if it fits inline or the archive reaches it; else what was
+// drafted last.
+func (d *Drafter) content(v *fsm.View, large bool) *queuefile.Content {
+	c := &queuefile.Content{State: v, InlineMax: d.cfg.InlineMax, Meta: v.Meta(), Counts: v.Counts(), Archive: d.last.Archive}
+	if large {
+		// A state near the bound does not change its form at each flush; 0 is no bound.
+		c.InlineMax = max(c.InlineMax/2, 1)
+	}
+	if a := d.archive(); a != nil {
+		c.Archive = a
+	}
+	if c.Archive != nil && c.Archive.LSN() == v.LSN() || queuefile.Fits(v, c.InlineMax) {
+		return c
+	}
+	return d.last
+}
+
+func (d *Drafter) archive() *queuefile.Archive {
+	if d.line == nil {
+		return nil
+	}
+	return d.line.archive()
+}
+
+// Wrote implements Draft.
+func (d *Drafter) Wrote(c *queuefile.Content) (kept fsm.LSN) {
+	kept = c.LSN()
+	if a := c.Archive; a != nil {
+		kept = earlier(kept, a.LSN())
+	}
+	if d.origin != nil {
+		kept = earlier(kept, d.origin.LSN())
+	}
+	if d.line != nil {
+		kept = earlier(kept, d.line.last())
+		if c.Archive != nil {
+			d.line.rent += int64(len(c.Archive.Tail.Data))
+		}
+	}
+	return kept
+}
+
+func earlier(a, b fsm.LSN) fsm.LSN {
+	if a.Compare(b) <= 0 {
+		return a
+	}
+	return b
+}
+
+var errGap = errors.New("some of the entries since the last flush are not held any more")
+
+// extend takes the entries up to an LSN into the line, or a step of them. The tail
+// is never longer than it may be and what a segment of a backlog has: as long as it
+// cannot be cut, what is new has to wait in the journal.
+func (d *Drafter) extend(ctx context.Context, upTo fsm.LSN) (behind bool, err error) {
+	if d.line.tail.Stored() >= d.cfg.TailMax {
+		if err := d.cutTail(ctx); err != nil {
+			return false, err
+		}
+	}
+	entries, more, ok := d.journal.Range(d.line.last(), upTo, d.step)
+	switch {
+	case !ok:
+		return false, errGap
+	case more || takeBytes(entries, d.cfg.SegmentRaw) < len(entries):
+		err := d.extendBy(ctx, entries)
+		d.resize(err)
+		return more, err
+	}
+	if err := d.line.tail.Append(entries...); err != nil {
+		return false, err
+	}
+	size := len(d.line.tail.Frame().Data) // Stored is only an estimate before that
+	if !d.cfg.cutDue(size, d.line.rent) {
+		return false, nil
+	}
+	err = d.cutTail(ctx)
+	if err != nil && size < d.cfg.TailMax {
+		d.log.Debug("the tail is not cut yet", "error", err)
+		err = nil
+	}
+	return false, err
+}
+
+// resize fits the steps of a backlog to what the bucket takes in the time that a draft
+// has: one that is too long for it would be sent in vain, again and again.
+func (d *Drafter) resize(err error) {
+	if err != nil {
+		d.step = max(d.step/2, min(d.cfg.TailMin, d.cfg.StepBytes))
+		return
+	}
+	d.step = min(d.step+d.step/2+1, d.cfg.StepBytes)
+}
+
+// extendBy writes a step of a backlog as segments of its own.
+func (d *Drafter) extendBy(ctx context.Context, entries []archive.Entry) error {
+	tails := []queuefile.Tail{}
+	if d.line.tail.Len() > 0 {
+		tails = append(tails, d.line.tail.Frame())
+	}
+	after := d.line.last()
+	for len(entries) > 0 {
+		n := takeBytes(entries, d.cfg.SegmentRaw)
+		t := archive.NewTail(after)
+		if err := t.Append(entries[:n]...); err != nil {
+			return err
+		}
+		tails = append(tails, t.Frame())
+		after, entries = entries[n-1].LSN, entries[n:]
+	}
+	return d.cut(ctx, tails)
+}
+
+// takeBytes is how many entries have at most so many bytes, but at least one.
+func takeBytes(entries []archive.Entry, bytesMax int) int {
+	n, size := 0, 0
+	for ; n < len(entries) && (n == 0 || size+len(entries[n].Data) <= bytesMax); n++ {
+		size += len(entries[n].Data)
+	}
+	return n
+}
+
+func (d *Drafter) cutTail(ctx context.Context) error {
+	if d.line.tail.Len() == 0 {
+		return nil
+	}
+	return d.cut(ctx, []queuefile.Tail{d.line.tail.Frame()})
+}
+
+// putParallel is how many segments are written at a time.
+const putParallel = 4
+
+// cut writes tails as segments, and only when all are there changes the line.
+func (d *Drafter) cut(ctx context.Context, tails []queuefile.Tail) error {
+	refs := make([]queuefile.Ref, len(tails))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(putParallel)
+	for i, t := range tails {
+		g.Go(func() error {
+			ref, data := archive.Segment(d.lineage, t)
+			refs[i] = ref
+			return archive.Put(ctx, d.bucket, ref.Key, data)
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return fmt.Errorf("write a segment of the log: %w", err)
+	}
+	d.line.cut(refs...)
+	return nil
+}
+
+// fold replaces many segments by a chapter. It can wait if that fails.
+func (d *Drafter) fold(ctx context.Context) {
+	var boundary fsm.LSN
+	if d.base != nil {
+		boundary = d.base.at
+	}
+	from, to, ok := d.line.foldable(d.cfg.FoldAt, boundary)
+	if !ok {
+		return
+	}
+	ref, data := archive.Chapter(d.lineage, d.line.refs[from:to])
+	if err := archive.Put(ctx, d.bucket, ref.Key, data); err != nil {
+		d.log.Debug("the log is not folded yet", "error", err)
+		return
+	}
+	d.line.refs = append(append(append([]queuefile.Ref(nil), d.line.refs[:from]...), ref), d.line.refs[to:]...)
+}

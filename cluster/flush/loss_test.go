@@ -1,0 +1,330 @@
+package flush
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"osqueue/storage"
+	"osqueue/storage/fault"
+)
+
+// lossesEnv is how many times everything is lost; by default that takes some
+// seconds. seedEnv repeats one chain of losses.
+const (
+	lossesEnv = "OSQUEUE_LOSSES"
+	seedEnv   = "OSQUEUE_SEED"
+)
+
+// chainLength is how many clusters go on, one after the other, from what the one
+// before has left in the bucket.
+const chainLength = 10
+
+// TestLossOfEverything: clusters lose all their nodes and disks at some moment, in
+// the middle of whatever they do with a bucket that loses, delays and refuses. What
+// is in the bucket then is the state at its LSN, all that was confirmed is in it,
+// nothing is damaged, and the next cluster goes on from there.
+func TestLossOfEverything(t *testing.T) {
+	losses := 200
+	if testing.Short() {
+		losses = 80 // with fewer, rare things happen not once
+	}
+	if n, err := strconv.Atoi(os.Getenv(lossesEnv)); err == nil {
+		losses = n
+	}
+	first, last := uint64(1), uint64(losses/chainLength)
+	if seed, err := strconv.ParseUint(os.Getenv(seedEnv), 10, 64); err == nil {
+		first, last = seed, seed
+	}
+	c := newTally()
+	t.Run("chains", func(t *testing.T) { // ends when all of them have
+		for seed := first; seed <= last; seed++ {
+			t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) { chain(t, c, seed) })
+			})
+		}
+	})
+	if t.Failed() || first == last {
+		return
+	}
+	c.demand(t, "loss", "loss in the middle of an operation", "confirmed", "reign", "fenced", "leader died", "final flush", "restart",
+		"stalled", "adoption", "carried over", "inline", "large", "inline to large", "large to inline", "segment",
+		"chapter", "base", "base over a gap", "step of a backlog", "draft failed", "collected", "deleted",
+		"collected by a stalled leader", "cluster awake again", "delivered late", "restored")
+}
+
+func chain(t *testing.T, c *tally, seed uint64) {
+	r := rand.New(rand.NewPCG(seed, 7))
+	w := newWorld(t, c)
+	w.sample = 5
+	defer w.close()
+	var late []*fault.Injection
+	var asleep *life
+	for i := range chainLength {
+		l := newLife(newEnsemble(w, simConfig(), fmt.Sprint("C", i), r))
+		l.before = asleep
+		asleep = l.run()
+		late = append(late, l.late...)
+		w.inspect(r)
+		if r.IntN(2) == 0 {
+			late = deliver(w, late)
+			w.inspect(r)
+		}
+		if t.Failed() {
+			t.Logf("in the life of cluster %d; repeat with %s=%d", i, seedEnv, seed)
+			break
+		}
+	}
+	if asleep != nil {
+		asleep.end()
+	}
+}
+
+// deliver lets go of the writes that are late, whoever sent them.
+func deliver(w *world, late []*fault.Injection) []*fault.Injection {
+	for _, i := range late {
+		w.add("delivered late", len(i.Release(context.Background())))
+	}
+	return nil
+}
+
+// life is what happens to a cluster.
+type life struct {
+	*ensemble
+	leader  *reign // nil: none at the moment
+	stalled []*reign
+	late    []*fault.Injection
+	before  *life // another cluster, which takes this bucket for its own and stands still
+}
+
+func newLife(c *ensemble) *life {
+	l := &life{ensemble: c}
+	if c.r.IntN(3) > 0 {
+		l.trouble()
+	}
+	if c.r.IntN(3) > 0 {
+		c.gate.dieAfter(c.r.IntN(250), c.r.IntN(2) == 0)
+	}
+	return l
+}
+
+// trouble makes the bucket one that loses, delays and refuses.
+func (l *life) trouble() {
+	p := 0.02 + 0.15*l.r.Float64()
+	for _, rule := range []fault.Rule{
+		{Kind: fault.LoseAnswer, Probability: p},
+		{Kind: fault.LoseRequest, Probability: p},
+		{Kind: fault.Throttle, Probability: p / 2},
+		{Kind: fault.Reject, Probability: p / 4},
+		{Kind: fault.Slow, Probability: 0.3, Delay: 60 * time.Millisecond},
+		{Kind: fault.DeliverLate, Probability: p / 2, Delay: time.Duration(l.r.IntN(8000)) * time.Millisecond},
+		{Kind: fault.Slow, Probability: p / 8, Delay: 12 * time.Second},
+	} {
+		l.faults.Inject(rule)
+	}
+	l.late = append(l.late, l.faults.Inject(fault.Rule{Kind: fault.DeliverLate, Probability: p / 2}))
+}
+
+// run ends with the death of all nodes; or they all stand still, and it returns the
+// life that goes on later.
+func (l *life) run() (asleep *life) {
+	for range 5 + l.r.IntN(45) {
+		select {
+		case <-l.gate.died:
+			l.one("loss in the middle of an operation")
+			l.end()
+			return nil
+		default:
+			l.step()
+		}
+	}
+	if l.leader != nil && l.r.IntN(4) == 0 {
+		l.gate.pause()
+		l.meet()
+		return l
+	}
+	l.end()
+	return nil
+}
+
+// meet wakes up the cluster that stands still. Its leader does not know that
+// another one has gone on, and its nodes die when it has found out.
+func (l *life) meet() {
+	b := l.before
+	if b == nil {
+		return
+	}
+	l.one("cluster awake again")
+	l.before = nil
+	b.gate.resume()
+	b.leader.change(3)
+	l.pass(4 * time.Second)
+	b.end()
+}
+
+func (l *life) end() {
+	l.meet()
+	l.one("loss")
+	l.gate.kill()
+	for _, r := range l.reigns() {
+		r.cancel() // at once: nobody has time for anything
+	}
+	for _, r := range l.reigns() {
+		r.stop(false)
+	}
+	l.waits.Wait()
+}
+
+func (l *life) reigns() []*reign {
+	if l.leader == nil {
+		return l.stalled
+	}
+	return append([]*reign{l.leader}, l.stalled...)
+}
+
+func (l *life) step() {
+	if l.leader != nil {
+		select {
+		case <-l.leader.ended: // fenced: whoever it was is dead
+			l.leader.stop(false)
+			l.leader = nil
+		case <-l.leader.mb.gate.died:
+			l.lose()
+		default:
+		}
+	}
+	if l.leader == nil {
+		l.stand()
+		return
+	}
+	switch n := l.r.IntN(24); {
+	case n < 14:
+		l.leader.change(1 + l.r.IntN(5))
+		l.pass(150 * time.Millisecond)
+	case n < 16:
+		l.leader.change(20 + l.r.IntN(40))
+	case n == 16:
+		l.collect()
+	case n == 17:
+		l.meet()
+	case n == 18:
+		l.outage()
+	case n == 19:
+		time.Sleep(4 * time.Second)
+	case n == 20:
+		l.restart()
+	case n == 21:
+		l.wakeUp()
+	case n == 22:
+		l.leader.mb.gate.dieAfter(l.r.IntN(20), l.r.IntN(2) == 0)
+	default:
+		l.succeed()
+	}
+}
+
+// lose buries a leader that has died alone. It comes back later.
+func (l *life) lose() {
+	l.one("leader died")
+	old := l.leader
+	l.leader = nil
+	l.cut(old.mb)
+	old.stop(false)
+	l.stand()
+	l.rejoin(old.mb)
+}
+
+// pass lets up to so much time pass.
+func (l *life) pass(most time.Duration) { time.Sleep(time.Duration(l.r.Int64N(int64(most)))) }
+
+// stand has a node that knows everything try to lead.
+func (l *life) stand() {
+	var able []*member
+	for _, mb := range l.members {
+		if mb.cutOff == nil {
+			able = append(able, mb)
+		}
+	}
+	l.elect()
+	ctx, cancel := context.WithTimeout(l.Context(), 10*time.Second)
+	defer cancel()
+	var err error
+	if l.leader, err = l.campaign(ctx, able[l.r.IntN(len(able))]); err != nil {
+		l.leader = nil
+		l.pass(3 * time.Second)
+	}
+}
+
+// succeed has another node lead. The old leader hands over, finds out soon, or
+// stands still with all that it has under way and knows nothing.
+func (l *life) succeed() {
+	old := l.leader
+	l.leader = nil
+	if len(l.stalled) > 0 || l.r.IntN(2) == 0 {
+		old.stop(l.r.IntN(2) == 0)
+	} else {
+		l.one("stalled")
+		l.cut(old.mb)
+		l.stalled = append(l.stalled, old)
+	}
+	l.stand()
+}
+
+// wakeUp ends the stall of a leader of old.
+func (l *life) wakeUp() {
+	if len(l.stalled) == 0 {
+		return
+	}
+	old := l.stalled[0]
+	l.stalled = l.stalled[1:]
+	old.Changed()
+	l.pass(100 * time.Millisecond)
+	old.stop(false)
+	l.rejoin(old.mb)
+}
+
+// restart has a follower learn nothing for a while, or forget what it knew.
+func (l *life) restart() {
+	for _, mb := range l.members {
+		if mb.cutOff == nil && mb != l.leader.mb {
+			l.cut(mb)
+			l.leader.change(5)
+			l.rejoin(mb)
+			return
+		}
+	}
+}
+
+// collect removes garbage, as the leader sees it, or one of old.
+func (l *life) collect() {
+	r := l.leader
+	if len(l.stalled) > 0 && l.r.IntN(4) > 0 {
+		r = l.stalled[0]
+		l.one("collected by a stalled leader")
+	}
+	done := make(chan struct{})
+	l.waits.Go(func() {
+		_ = r.collect(l.Context()) // the bucket may be in trouble
+		close(done)
+	})
+	if l.r.IntN(2) == 0 {
+		<-done
+	}
+}
+
+// outage keeps the bucket away while the queue goes on.
+func (l *life) outage() {
+	l.one("outage")
+	i := l.faults.Inject(fault.Rule{Kind: fault.LoseRequest, Ops: []storage.Op{storage.OpPutIfAbsent, storage.OpPutIfMatch, storage.OpGet}})
+	for range 1 + l.r.IntN(12) {
+		l.leader.change(1 + l.r.IntN(8))
+		l.pass(3 * time.Second)
+	}
+	i.Stop()
+	l.pass(6 * time.Second)
+}

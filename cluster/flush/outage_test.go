@@ -1,0 +1,322 @@
+package flush
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"osqueue/fsm"
+	"osqueue/storage"
+	"osqueue/storage/archive"
+	"osqueue/storage/fault"
+)
+
+// scale weighs everything that somebody wants to write, whether it arrives or not.
+type scale struct {
+	storage.Bucket
+	mu      sync.Mutex
+	largest map[string]int // by kind of object
+	renewed []time.Time    // when a version of the document was accepted
+}
+
+func newScale(b storage.Bucket) *scale { return &scale{Bucket: b, largest: make(map[string]int)} }
+
+func (s *scale) weigh(key string, data []byte) {
+	kind, _, _ := strings.Cut(key, "/")
+	if archive.IsChapter(key) {
+		kind = "chapter"
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.largest[kind] = max(s.largest[kind], len(data))
+}
+
+// PutIfAbsent implements storage.Bucket.
+func (s *scale) PutIfAbsent(ctx context.Context, key string, data []byte) storage.Write {
+	s.weigh(key, data)
+	return s.Bucket.PutIfAbsent(ctx, key, data)
+}
+
+// PutIfMatch implements storage.Bucket.
+func (s *scale) PutIfMatch(ctx context.Context, key string, data []byte, v storage.Version) storage.Write {
+	s.weigh(key, data)
+	w := s.Bucket.PutIfMatch(ctx, key, data, v)
+	if w.Outcome == storage.Committed {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.renewed = append(s.renewed, time.Now())
+	}
+	return w
+}
+
+// outage is a leader of a queue that is too large for its document, and the means
+// to take the bucket away from it.
+type outage struct {
+	*ensemble
+	*scale
+	leader *reign
+}
+
+func newOutage(t *testing.T) *outage {
+	o := newCalm(t)
+	o.lead()
+	for range 20 {
+		o.work(300)
+		time.Sleep(60 * time.Millisecond)
+	}
+	o.flushed(time.Minute)
+	if !o.large {
+		t.Fatal("the document holds the state itself")
+	}
+	return o
+}
+
+// newCalm is one without a leader yet.
+func newCalm(t *testing.T) *outage {
+	w := newWorld(t, newTally())
+	s := newScale(w.record)
+	w.below = s
+	cfg := simConfig()
+	cfg.InlineMax = 1 << 10
+	o := &outage{ensemble: newEnsemble(w, cfg, "C", rand.New(rand.NewPCG(1, 1))), scale: s}
+	o.load.payloads = 600
+	t.Cleanup(w.close)
+	return o
+}
+
+// lead makes the first member the leader, and returns what the document then has.
+func (o *outage) lead() (first fsm.LSN) {
+	o.Helper()
+	o.elect()
+	first = o.frozen(o.members[0]).LSN()
+	var err error
+	if o.leader, err = o.campaign(o.Context(), o.members[0]); err != nil {
+		o.Fatal(err)
+	}
+	return first
+}
+
+// work has entries committed, with about so many bytes.
+func (o *outage) work(bytes int) {
+	for n := 0; n < bytes; {
+		before := len(o.entries)
+		o.leader.change(1)
+		n += len(o.entries[before].Data)
+	}
+}
+
+// flushed waits until everything is in the bucket.
+func (o *outage) flushed(most time.Duration) fsm.LSN {
+	o.Helper()
+	lsn := o.frozen(o.leader.mb).LSN()
+	ctx, cancel := context.WithTimeout(o.Context(), most)
+	defer cancel()
+	if err := o.leader.WaitFlushed(ctx, lsn); err != nil {
+		o.Fatalf("%s is not flushed after %v: %v, %s", lsn, most, err, o.leader.Failing())
+	}
+	return lsn
+}
+
+// during keeps operations with these keys from the bucket while the queue goes on,
+// with so many bytes every second.
+func (o *outage) during(prefix string, bytes, seconds int) {
+	i := o.faults.Inject(fault.Rule{Kind: fault.LoseRequest, KeyPrefix: prefix})
+	for range seconds {
+		o.work(bytes)
+		time.Sleep(time.Second)
+	}
+	i.Stop()
+}
+
+// bounded checks that no object was larger than it may be.
+func (o *outage) bounded() {
+	o.Helper()
+	const slack = 2 << 10 // an entry can be longer than a step, and all have headers
+	tail := o.cfg.TailMax + o.cfg.SegmentRaw + slack
+	refs := 400 * (3*o.cfg.RefsMax + simJournal/o.cfg.SegmentRaw)
+	for kind, most := range map[string]int{
+		"log":     tail,
+		"chapter": 500 * o.cfg.FoldAt,
+		docKey:    o.cfg.InlineMax + tail*4/3 + refs + slack,
+	} {
+		if got := o.largest[kind]; got > most {
+			o.Errorf("the largest %s that was to be written had %d bytes; at most %d are bounded", kind, got, most)
+		}
+	}
+}
+
+func (o *outage) end() {
+	o.leader.stop(false)
+	o.waits.Wait()
+	o.inspect(o.r)
+	o.bounded()
+}
+
+// holes are the LSNs that cannot be restored.
+func (o *outage) holes() (holes []fsm.LSN, spans []archive.Span) {
+	o.Helper()
+	h, err := archive.Open(o.Context(), o.store, docKey)
+	if err != nil {
+		o.Fatal(err)
+	}
+	for _, lsn := range o.line(h.Document().Meta.LSN) {
+		m, err := h.At(o.Context(), archive.Target{LSN: lsn})
+		switch {
+		case lsn.IsZero():
+		case errors.Is(err, archive.ErrNotKept):
+			holes = append(holes, lsn)
+		case err != nil || m.View().Hash() != o.known[lsn].sum:
+			o.Errorf("at %s: %v, or another state", lsn, err)
+		}
+	}
+	return holes, h.Spans()
+}
+
+// All since the first document can be restored, although the first base comes late.
+func TestHistoryBeginsWithTheDocument(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newCalm(t)
+		away := o.faults.Inject(fault.Rule{Kind: fault.LoseRequest, KeyPrefix: "base/"})
+		first := o.lead()
+		for range 20 {
+			o.work(300)
+			time.Sleep(time.Second)
+		}
+		if away.Hits() < 2 {
+			t.Fatalf("%d bases were tried", away.Hits())
+		}
+		away.Stop()
+		o.flushed(20 * time.Second)
+		time.Sleep(2 * baseRetry)
+		o.work(300)
+		o.flushed(20 * time.Second)
+		holes, spans := o.holes()
+		for _, lsn := range holes {
+			if lsn.Compare(first) >= 0 {
+				t.Errorf("%s cannot be restored; the first document was of %s, the spans are %v", lsn, first, spans)
+			}
+		}
+		if len(spans) != 1 {
+			t.Errorf("the spans are %v", spans)
+		}
+		o.end()
+	})
+}
+
+// A backlog that the journal holds goes out step by step, and no state of the
+// outage is lost.
+func TestOutageWithinTheJournal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutage(t)
+		before, _ := o.holes()
+		o.during("", 200, 40)
+		if lag := o.leader.mb.journal.Lag(); lag.Bytes < int64(o.cfg.StepBytes) {
+			t.Fatalf("only %d bytes of backlog", lag.Bytes)
+		}
+		o.flushed(20 * time.Second)
+		if after, _ := o.holes(); len(after) != len(before) {
+			t.Errorf("%d states cannot be restored, and it were %d", len(after), len(before))
+		}
+		o.end()
+		o.demand(t, "step of a backlog", "restored")
+	})
+}
+
+// A backlog that the journal cannot hold is bridged by a base; what is lost of the
+// past is told.
+func TestOutageBeyondTheJournal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutage(t)
+		before := o.flushed(time.Second)
+		o.during("", 1000, 100)
+		first := o.flushed(30 * time.Second)
+		o.work(5000)
+		last := o.flushed(time.Minute)
+		holes, spans := o.holes()
+		for _, lsn := range holes {
+			if lsn.Compare(first) > 0 || lsn.Compare(before) <= 0 && lsn.Compare(spans[0].From) > 0 {
+				t.Errorf("%s cannot be restored; before the outage it was %s, after it %s", lsn, before, first)
+			}
+		}
+		n := len(spans)
+		if n < 2 || spans[n-2].To.Compare(before) < 0 || spans[n-1].From.Compare(before) <= 0 || spans[n-1].To != last {
+			t.Errorf("the spans are %v; before the outage it was %s, at the end %s", spans, before, last)
+		}
+		o.end()
+		o.demand(t, "base over a gap", "not kept")
+	})
+}
+
+// When only the log cannot be written, the document is renewed in time all the
+// same: others must not take the broker for dead.
+func TestHeartbeatWithoutSegments(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutage(t)
+		from := len(o.renewed)
+		o.during("log/", 600, 60)
+		o.flushed(20 * time.Second)
+		for i := from; i < len(o.renewed); i++ {
+			if pause := o.renewed[i].Sub(o.renewed[i-1]); pause > brokerTimeout-time.Second {
+				t.Errorf("no heartbeat for %v", pause)
+			}
+		}
+		o.end()
+	})
+}
+
+// When only bases cannot be written, flushes go on and stay bounded.
+func TestFlushesWithoutBases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutage(t)
+		i := o.faults.Inject(fault.Rule{Kind: fault.LoseRequest, KeyPrefix: "base/"})
+		for range 60 {
+			o.work(600)
+			o.flushed(10 * time.Second)
+		}
+		i.Stop()
+		time.Sleep(20 * time.Second)
+		o.work(5000)
+		o.flushed(20 * time.Second)
+		time.Sleep(20 * time.Second)
+		o.work(100)
+		o.flushed(20 * time.Second)
+		if n := len(o.root.Log); n > o.cfg.RefsMax {
+			t.Errorf("the document still names %d objects of the log", n)
+		}
+		o.end()
+	})
+}
+
+// A leader whose journal does not reach back needs a base before the document can
+// go on. It is named as soon as it is there, and nothing is written in vain until
+// then.
+func TestSuccessorWithoutAJournal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutage(t)
+		o.leader.stop(false)
+		o.commit(o.load.enqueue(now()))
+		next := o.members[1]
+		next.journal.Reset(o.frozen(next).LSN())
+		o.elect()
+		slow := o.faults.Inject(fault.Rule{Kind: fault.Slow, KeyPrefix: "base/", Delay: 400 * time.Millisecond})
+		var err error
+		if o.leader, err = o.campaign(t.Context(), next); err != nil {
+			t.Fatal(err)
+		}
+		from := len(o.renewed)
+		for range 4 {
+			o.leader.change(1)
+			time.Sleep(100 * time.Millisecond)
+		}
+		o.flushed(600 * time.Millisecond) // for two objects, one after the other
+		if n := len(o.renewed) - from; n != 1 || slow.Hits() == 0 {
+			t.Errorf("the document was written %d times", n)
+		}
+		o.end()
+	})
+}

@@ -1,0 +1,74 @@
+package flush
+
+import (
+	"bytes"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"osqueue/fsm"
+)
+
+// fork is what a minority has that stayed behind at a state: entries in the old term,
+// which the majority never heard of. Then that minority is all there is.
+func (c *ensemble) fork(at *fsm.View, term uint64, entries int) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	var data bytes.Buffer
+	if err := at.Encode(&data); err != nil {
+		c.Fatal(err)
+	}
+	m, err := fsm.Decode(&data)
+	if err != nil {
+		c.Fatal(err)
+	}
+	current := c.term
+	c.m, c.view, c.entries, c.kept, c.term = m, m.View(), nil, fsm.LSN{}, term
+	for _, mb := range c.members {
+		mb.applied = 0
+		mb.journal = NewJournal(c.memory)
+		mb.journal.Reset(at.LSN())
+	}
+	c.lock.Unlock()
+	for range entries {
+		c.commit(c.load.enqueue(now()))
+	}
+	c.lock.Lock()
+	c.term = current + 1
+}
+
+// A majority is lost, with what it had committed and brought to the bucket, and the
+// cluster is recovered from a node that had other entries in these places, even
+// more of them. What was confirmed stays.
+func TestRecoveryFromAMinority(t *testing.T) {
+	for _, inline := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			o := newOutage(t)
+			if inline {
+				o.cfg.InlineMax = 1 << 20
+			}
+			behind, term := o.frozen(o.members[0]), o.term
+			o.leader.stop(false)
+			o.elect()
+			var err error
+			if o.leader, err = o.campaign(t.Context(), o.members[1]); err != nil {
+				t.Fatal(err)
+			}
+			for range 5 {
+				o.leader.change(2)
+				time.Sleep(time.Second)
+			}
+			o.confirm(o.flushed(time.Minute))
+			o.leader.stop(false)
+			o.waits.Wait()
+
+			o.fork(behind, term, 60)
+			if o.leader, err = o.campaign(t.Context(), o.members[2]); err != nil {
+				t.Fatal(err)
+			}
+			o.leader.change(3)
+			o.confirm(o.flushed(time.Minute))
+			o.end()
+		})
+	}
+}

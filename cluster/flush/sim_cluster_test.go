@@ -1,0 +1,364 @@
+package flush
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/hashicorp/go-hclog"
+
+	"osqueue/election"
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+	"osqueue/storage"
+	"osqueue/storage/archive"
+	"osqueue/storage/fault"
+	"osqueue/storage/queuefile"
+)
+
+// ensemble is a cluster as raft would make it: one log, in which one leader at a
+// time has entries committed, and nodes that all apply them. It does with the
+// bucket what package cluster does.
+type ensemble struct {
+	*world
+	cfg    Config
+	name   string
+	faults *fault.Bucket
+	gate   *gate // above the faults
+	load   *load
+	r      *rand.Rand
+	memory int // bytes of a journal
+	keep   time.Duration
+
+	lock    sync.Mutex
+	m       *fsm.Machine
+	view    *fsm.View // of m as it is; nil: not made yet
+	term    uint64
+	entries []archive.Entry // since the machine began
+	members []*member
+	kept    fsm.LSN
+
+	waits sync.WaitGroup
+}
+
+// member is a node.
+type member struct {
+	name    string
+	gate    *gate // above that of the cluster
+	journal *Journal
+	// cutOff is the state of a node that learns nothing new; nil: it does. What
+	// it knows are the first applied entries.
+	cutOff  *fsm.View
+	applied int
+}
+
+func newEnsemble(w *world, cfg Config, name string, r *rand.Rand) *ensemble {
+	faults := fault.New(w.below, r.Uint64())
+	w.closing = append(w.closing, faults.Close)
+	c := &ensemble{
+		world: w, cfg: cfg, name: name, faults: faults, gate: newGate(faults), load: newLoad(r, name), r: r, memory: simJournal,
+		m: fsm.New(), term: uint64(r.IntN(3)), keep: 5 * time.Second,
+	}
+	w.note(c.m.View(), fsm.LSN{})
+	for i := range 3 {
+		c.members = append(c.members, &member{
+			name: fmt.Sprintf("%s.%d", name, i), gate: newGate(c.gate), journal: NewJournal(c.memory),
+		})
+	}
+	return c
+}
+
+func now() int64 { return time.Now().UnixMilli() }
+
+// commit applies an entry on all nodes that hear of it.
+func (c *ensemble) commit(muts ...*fsmpb.Mutation) (lsn fsm.LSN, results []fsm.Result) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	b := &fsmpb.Batch{NowMs: now(), Mutations: muts, Random: c.r.Uint64(), FlushedTerm: c.kept.Term, FlushedIndex: c.kept.Index}
+	data, err := fsm.EncodeEntry(b)
+	if err == nil {
+		b, err = fsm.DecodeEntry(data)
+	}
+	if err != nil {
+		c.Fatal(err)
+	}
+	parent := c.m.Meta()
+	results = c.m.Apply(parent.LSN.Index+1, c.term, b)
+	c.view = c.m.View()
+	m := c.m.Meta()
+	c.note(c.view, parent.LSN)
+	c.entries = append(c.entries, archive.Entry{LSN: m.LSN, At: m.Now, Data: data})
+	for _, mb := range c.members {
+		if mb.cutOff == nil {
+			c.catchUpLocked(mb)
+		}
+	}
+	return m.LSN, results
+}
+
+// catchUpLocked has a node apply what it lacks.
+func (c *ensemble) catchUpLocked(mb *member) {
+	for ; mb.applied < len(c.entries); mb.applied++ {
+		mb.journal.Append(c.entries[mb.applied])
+	}
+	mb.journal.Flushed(c.kept)
+	mb.journal.Trim(c.kept)
+}
+
+// cut has a node learn nothing new from here on.
+func (c *ensemble) cut(mb *member) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	mb.cutOff = c.freezeLocked()
+}
+
+// rejoin brings a node back: by the log, or, like a restart, with an empty memory
+// and the log from a snapshot on.
+func (c *ensemble) rejoin(mb *member) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	mb.cutOff = nil
+	died := mb.gate.dead()
+	if died {
+		mb.gate = newGate(c.gate)
+	}
+	if n := len(c.entries); n > 0 && (died || c.r.IntN(2) == 0) {
+		c.one("restart")
+		mb.journal = NewJournal(c.memory)
+		mb.applied = n - c.r.IntN(min(n, 40))
+		mb.journal.Reset(c.entries[mb.applied-1].LSN)
+	}
+	c.catchUpLocked(mb)
+}
+
+// frozen is the state as a node knows it.
+func (c *ensemble) frozen(mb *member) *fsm.View {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	if mb.cutOff != nil {
+		return mb.cutOff
+	}
+	return c.freezeLocked()
+}
+
+func (c *ensemble) freezeLocked() *fsm.View {
+	if c.view == nil {
+		c.view = c.m.View()
+	}
+	return c.view
+}
+
+// elect begins a term.
+func (c *ensemble) elect() {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	c.term++
+}
+
+// candidate describes a node to the election.
+func (c *ensemble) candidate(mb *member, adopted storage.Version) election.Candidate {
+	v := c.frozen(mb)
+	m := v.Meta()
+	cluster := m.Cluster
+	if cluster == "" {
+		cluster = c.name
+	}
+	return election.Candidate{
+		Node: mb.name, Address: mb.name + ":8080", Cluster: cluster, Lineage: m.Lineage, Epoch: m.Broker.Epoch,
+		LSN:       fsm.LSN{Term: c.term + m.TermBase, Index: m.LSN.Index},
+		Applied:   m.LSN,
+		Populated: m.Lineage != "" || v.Counts() != fsm.Counts{}, Adopted: adopted,
+	}
+}
+
+// adopt replaces the state by the document's.
+func (c *ensemble) adopt(ctx context.Context, mb *member, doc *queuefile.Document) error {
+	m, err := archive.Machine(ctx, mb.gate, doc)
+	if err != nil {
+		return err
+	}
+	parent := m.Meta().LSN
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	Adopt(m, c.name, c.term, c.m.Meta().LSN)
+	c.m, c.view, c.entries, c.kept = m, m.View(), nil, fsm.LSN{}
+	c.note(c.view, parent)
+	for _, mb := range c.members {
+		mb.applied = 0
+		mb.journal.Reset(m.Meta().LSN)
+	}
+	c.one("adoption")
+	return nil
+}
+
+// reign is the time of a node as the active leader.
+type reign struct {
+	*Flusher
+	c       *ensemble
+	mb      *member
+	fence   *election.Fence
+	drafter *Drafter
+	cancel  context.CancelFunc
+	ended   chan struct{} // closed when err is set
+	err     error
+}
+
+// campaign makes a node the active leader, if it can be now.
+func (c *ensemble) campaign(ctx context.Context, mb *member) (*reign, error) {
+	var adopted storage.Version
+	for {
+		seen, err := election.Read(ctx, mb.gate, docKey)
+		if err != nil {
+			return nil, err
+		}
+		me := c.candidate(mb, adopted)
+		switch d := election.Decide(seen, me, now(), brokerTimeout.Milliseconds()); d.Action {
+		case election.Create, election.TakeOver:
+			return c.takeOver(ctx, mb, seen, me)
+		case election.Adopt:
+			if err := c.adopt(ctx, mb, seen.Doc); err != nil {
+				return nil, err
+			}
+			adopted = seen.Version
+		case election.Refuse, election.StepDown:
+			c.Errorf("%s: %s: %s", mb.name, d.Action, d.Reason)
+			return nil, errors.New(d.Reason)
+		default:
+			return nil, errors.New(d.Reason)
+		}
+	}
+}
+
+func (c *ensemble) takeOver(ctx context.Context, mb *member, seen election.Observed, me election.Candidate) (*reign, error) {
+	lineage := me.Lineage
+	if lineage == "" && seen.Doc != nil {
+		lineage = seen.Doc.Lineage()
+	}
+	if lineage == "" {
+		lineage = uuid.NewString()
+	}
+	fromDoc := me.Adopted != "" && me.Adopted == seen.Version
+	first, err := First(ctx, c.cfg, mb.gate, lineage, seen.Doc, c.frozen(mb), fromDoc)
+	if err != nil {
+		return nil, err
+	}
+	fence, err := election.Acquire(ctx, mb.gate, docKey, seen, me, first, now())
+	if err != nil {
+		return nil, err
+	}
+	if first.State == nil {
+		c.one("carried over")
+	}
+	_, results := c.commit(&fsmpb.Mutation{Op: &fsmpb.Mutation_RegisterBroker{RegisterBroker: &fsmpb.RegisterBroker{
+		Node: mb.name, Address: mb.name + ":8080", Epoch: fence.Epoch(), Cluster: me.Cluster, Lineage: fence.Lineage(), Settings: simSettings(),
+	}}})
+	if err := results[0].Code.Err(); err != nil {
+		c.Errorf("register: %v", err)
+	}
+	return c.inaugurate(mb, fence, first), nil
+}
+
+func (c *ensemble) inaugurate(mb *member, fence *election.Fence, first *queuefile.Content) *reign {
+	c.one("reign")
+	r := &reign{c: c, mb: mb, fence: fence, ended: make(chan struct{})}
+	view := func() *fsm.View { return c.frozen(mb) }
+	r.drafter = NewDrafter(c.cfg, mb.gate, fence.Lineage(), first, mb.journal, view, hclog.NewNullLogger())
+	r.Flusher = New(c.cfg, fence, spied{r.drafter, c.tally}, Effects{
+		LSN:   func() fsm.LSN { return view().LSN() },
+		NowMs: now,
+		Adopt: func(_ context.Context, edit *election.ExternalEditError) error {
+			c.Errorf("%s found an edit: %v", mb.name, edit)
+			return edit
+		},
+		Wrote: r.wrote,
+	}, hclog.NewNullLogger())
+	var ctx context.Context
+	ctx, r.cancel = context.WithCancel(c.Context())
+	go func() {
+		defer close(r.ended)
+		r.err = r.Run(ctx)
+	}()
+	r.Changed()
+	return r
+}
+
+// wrote is told of each version of the document.
+func (r *reign) wrote(w Written) {
+	c := r.c
+	r.mb.journal.Flushed(w.Content.LSN())
+	r.mb.journal.Trim(w.Kept)
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	if r.mb.cutOff == nil {
+		c.kept = w.Kept
+	}
+}
+
+// change has some entries committed. Somebody may wait for them to be flushed.
+func (r *reign) change(n int) {
+	c := r.c
+	for range n {
+		lsn, _ := c.commit(c.load.mutations(c.m, now())...)
+		r.Changed()
+		if c.r.IntN(3) == 0 {
+			c.waits.Go(func() {
+				if r.WaitFlushed(c.Context(), lsn) == nil {
+					c.confirm(lsn)
+				}
+			})
+		}
+	}
+}
+
+// stop ends the reign. final brings to the bucket what is not there yet.
+func (r *reign) stop(final bool) {
+	r.cancel()
+	<-r.ended
+	if r.err != nil {
+		r.c.one("fenced")
+	} else if final {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		if r.Final(ctx) == nil {
+			r.c.one("final flush")
+		}
+		cancel()
+	}
+	r.Close()
+	r.drafter.Close()
+}
+
+// collect removes what is past the window, as this leader sees it.
+func (r *reign) collect(ctx context.Context) error {
+	c := r.c
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	seen, err := election.Read(ctx, r.mb.gate, docKey)
+	if err != nil || seen.Doc == nil || seen.Doc.Header == nil || seen.Doc.Header.Epoch != r.fence.Epoch() {
+		return err
+	}
+	n, err := archive.Collect(ctx, r.mb.gate, seen.Doc, time.Now().Add(-c.keep), 1000, nil)
+	c.add("collected", n)
+	return err
+}
+
+// spied counts what the drafter does.
+type spied struct {
+	*Drafter
+	*tally
+}
+
+// Draft implements Draft.
+func (s spied) Draft(ctx context.Context, large bool) (c *queuefile.Content, behind bool, err error) {
+	c, behind, err = s.Drafter.Draft(ctx, large)
+	if behind {
+		s.one("step of a backlog")
+	}
+	if err != nil {
+		s.one("draft failed")
+	}
+	return c, behind, err
+}

@@ -1,0 +1,344 @@
+package flush
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"osqueue/election"
+	"osqueue/fsm"
+	"osqueue/storage"
+	"osqueue/storage/archive"
+	"osqueue/storage/mem"
+	"osqueue/storage/queuefile"
+	"osqueue/storage/recording"
+)
+
+const docKey = "queue.json"
+
+// tally counts what happened.
+type tally struct {
+	mu sync.Mutex
+	n  map[string]int
+}
+
+func newTally() *tally { return &tally{n: make(map[string]int)} }
+
+func (c *tally) add(what string, n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.n[what] += n
+}
+
+func (c *tally) one(what string) { c.add(what, 1) }
+
+func (c *tally) count(what string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.n[what]
+}
+
+// demand fails the test if something never happened.
+func (c *tally) demand(t testing.TB, all ...string) {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t.Log(c.n)
+	for _, what := range all {
+		if c.n[what] == 0 {
+			t.Errorf("%s: not once", what)
+		}
+	}
+}
+
+// world is a bucket that outlives its clusters, and what is known of the states in
+// which these were. It checks every version of the document when it is accepted,
+// past all faults.
+type world struct {
+	testing.TB
+	*tally
+	store   *mem.Bucket
+	record  *recording.Bucket
+	closing []func() error
+	// sample is of how many versions one is read as a state; the others are only
+	// looked at.
+	sample int
+	// below is what clusters have for a bucket.
+	below storage.Bucket
+
+	mu        sync.Mutex
+	known     map[fsm.LSN]known
+	confirmed map[fsm.LSN]bool // that WaitFlushed has answered for
+	header    *queuefile.Header
+	large     bool
+	root      *queuefile.Archive
+	versions  int
+}
+
+// known is a state that a cluster was in.
+type known struct {
+	sum    [sha256.Size]byte
+	parent fsm.LSN
+	at     int64
+}
+
+func newWorld(t testing.TB, c *tally) *world {
+	t.Helper()
+	w := &world{TB: t, tally: c, store: mem.New(), sample: 1, known: make(map[fsm.LSN]known), confirmed: make(map[fsm.LSN]bool)}
+	w.record = recording.New(w.store, w.accepted)
+	w.below = w.record
+	return w
+}
+
+// close ends what faults still hold.
+func (w *world) close() {
+	for _, fn := range w.closing {
+		if err := fn(); err != nil {
+			w.Error(err)
+		}
+	}
+}
+
+// note remembers a state. An LSN names one of them, for ever.
+func (w *world) note(v *fsm.View, parent fsm.LSN) {
+	k := known{v.Hash(), parent, v.Meta().Now}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if old, ok := w.known[v.LSN()]; ok && old != k {
+		w.Errorf("two states have LSN %s", v.LSN())
+	}
+	w.known[v.LSN()] = k
+}
+
+func (w *world) confirm(lsn fsm.LSN) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.confirmed[lsn] = true
+	w.one("confirmed")
+}
+
+// accepted is told of everything that the store takes.
+func (w *world) accepted(e recording.Entry) {
+	switch {
+	case e.How == recording.Deleted:
+		w.deleted(e.Key)
+	case e.Key == docKey:
+		w.rooted(e.Data)
+	case strings.HasSuffix(e.Key, ".seg"):
+		w.one("segment")
+	case strings.HasSuffix(e.Key, ".idx"):
+		w.one("chapter")
+	case strings.HasSuffix(e.Key, "manifest.json"):
+		w.one("base")
+	}
+}
+
+// rooted checks a new version of the document: it can be read, is the state at its
+// LSN, and neither LSN nor epoch went back.
+func (w *world) rooted(data []byte) {
+	doc, err := queuefile.Decode(data)
+	if err != nil || doc.Header == nil {
+		w.Errorf("a version of the document cannot be read: %v", err)
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.look(doc)
+	h, last := doc.Header, w.header
+	if last != nil && (h.LSN().Compare(last.LSN()) < 0 || h.Epoch < last.Epoch || h.Lineage != last.Lineage) {
+		w.Errorf("the document went back: %+v after %+v", h, last)
+	}
+	w.noteForm(doc)
+	w.header, w.large, w.root = h, doc.Large, doc.Archive
+}
+
+func (w *world) noteForm(doc *queuefile.Document) {
+	if doc.Large {
+		w.one("large")
+	} else {
+		w.one("inline")
+	}
+	switch {
+	case w.large && !doc.Large:
+		w.one("large to inline")
+	case !w.large && doc.Large:
+		w.one("inline to large")
+	}
+	a := doc.Archive
+	if a != nil && a.Base.Prev != a.Base.LSN && (w.root == nil || w.root.Base.Key != a.Base.Key) {
+		w.one("base over a gap")
+	}
+}
+
+// look checks a version of the document; now and then it reads the state.
+func (w *world) look(doc *queuefile.Document) {
+	if w.versions++; w.versions%w.sample == 0 {
+		w.open(doc)
+		return
+	}
+	if _, ok := w.known[doc.Meta.LSN]; !ok {
+		w.Errorf("the document is at %s, where nobody was", doc.Meta.LSN)
+	}
+	a := doc.Archive
+	if a == nil {
+		return
+	}
+	if _, err := archive.ResumeTail(&a.Tail); err != nil {
+		w.Errorf("the document at %s: %v", doc.Meta.LSN, err)
+	}
+	keys := []string{a.Base.Key}
+	for i := range a.Log {
+		keys = append(keys, a.Log[i].Key)
+	}
+	for _, key := range keys {
+		if _, err := w.store.Get(context.Background(), key); err != nil {
+			w.Errorf("the document at %s names what is not there: %v", doc.Meta.LSN, err)
+		}
+	}
+}
+
+// open reads the state of a document past the faults.
+func (w *world) open(doc *queuefile.Document) {
+	m, err := archive.Machine(context.Background(), w.store, doc)
+	if err != nil {
+		w.Errorf("the document at %s cannot be read: %v", doc.Meta.LSN, err)
+		return
+	}
+	want, ok := w.known[doc.Meta.LSN]
+	if !ok || m.Meta().LSN != doc.Meta.LSN || m.View().Hash() != want.sum {
+		w.Errorf("the document at %s is not the state at its LSN (known: %v)", doc.Meta.LSN, ok)
+	}
+}
+
+// deleted checks that the document does not need what was removed.
+func (w *world) deleted(key string) {
+	w.one("deleted")
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if key == docKey || w.root != nil && w.needs(w.root, key) {
+		w.Errorf("%s was removed, and the document needs it", key)
+	}
+}
+
+// needs reports whether an archive has an object in it.
+func (w *world) needs(a *queuefile.Archive, key string) bool {
+	if strings.HasPrefix(key, strings.TrimSuffix(a.Base.Key, "manifest.json")) {
+		return true
+	}
+	for i := range a.Log {
+		own := a.Log[i].Key
+		if own == key {
+			return true
+		}
+		if o, err := w.store.Get(context.Background(), own); err == nil && archive.IsChapter(own) && strings.Contains(string(o.Data), key) {
+			return true
+		}
+	}
+	return false
+}
+
+// line are the LSNs of a state and all before it, newest first.
+func (w *world) line(lsn fsm.LSN) (all []fsm.LSN) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for {
+		k, ok := w.known[lsn]
+		if !ok {
+			return all
+		}
+		all = append(all, lsn)
+		if lsn.IsZero() {
+			return all
+		}
+		lsn = k.parent
+	}
+}
+
+// inspect looks at what is left when all nodes are gone: the document opens, all
+// that was confirmed is in it, nothing is damaged, and what is kept of the past is
+// what it was.
+func (w *world) inspect(r *rand.Rand) {
+	w.Helper()
+	seen, err := election.Read(w.Context(), w.store, docKey)
+	if err != nil {
+		w.Fatal(err)
+	}
+	if seen.Doc == nil {
+		if len(w.confirmed) > 0 {
+			w.Fatal("something was confirmed, and there is no document")
+		}
+		return
+	}
+	w.mu.Lock()
+	w.open(seen.Doc)
+	w.mu.Unlock()
+	line := w.line(seen.Doc.Meta.LSN)
+	on := make(map[fsm.LSN]bool, len(line))
+	for _, lsn := range line {
+		on[lsn] = true
+	}
+	for lsn := range w.confirmed {
+		if !on[lsn] {
+			w.Errorf("%s was confirmed, and the document is at %s", lsn, seen.Doc.Meta.LSN)
+		}
+	}
+	w.verify()
+	w.rewind(r, line)
+}
+
+// verify has the archive look at everything.
+func (w *world) verify() {
+	w.Helper()
+	report, err := archive.Verify(w.Context(), w.store, docKey, archive.VerifyOptions{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	for _, p := range report.Problems {
+		w.Errorf("verify: %s", p)
+	}
+}
+
+// rewind restores some states of the past. What cannot be is told so.
+func (w *world) rewind(r *rand.Rand, line []fsm.LSN) {
+	w.Helper()
+	h, err := archive.Open(w.Context(), w.store, docKey)
+	if err != nil {
+		w.Fatal(err)
+	}
+	for range min(6, len(line)) {
+		lsn := line[r.IntN(len(line))]
+		if lsn.IsZero() {
+			continue
+		}
+		m, err := h.At(w.Context(), archive.Target{LSN: lsn})
+		switch {
+		case errors.Is(err, archive.ErrNotKept):
+			w.one("not kept")
+		case err != nil:
+			w.Errorf("the state at %s: %v", lsn, err)
+		case m.Meta().LSN != lsn || m.View().Hash() != w.known[lsn].sum:
+			w.Errorf("the state at %s is restored as another one, of %s", lsn, m.Meta().LSN)
+		default:
+			w.one("restored")
+		}
+	}
+}
+
+// simConfig has every mechanism happen within some hundred entries.
+func simConfig() Config {
+	cfg := DefaultConfig()
+	cfg.InlineMax, cfg.TailMax, cfg.TailMin = 16<<10, 1<<10, 128
+	cfg.SegmentRaw, cfg.StepBytes = 2<<10, 8<<10
+	cfg.FoldAt, cfg.RefsMax, cfg.BaseMin = 4, 12, 2<<10
+	return cfg
+}
+
+const simJournal = 32 << 10
+
+// brokerTimeout is that of the original.
+const brokerTimeout = 10 * time.Second

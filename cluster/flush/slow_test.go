@@ -1,0 +1,128 @@
+package flush
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"osqueue/storage"
+	"osqueue/storage/fault"
+)
+
+// narrow is a way to the bucket that takes so many bytes of the log a second, of all
+// writes together.
+type narrow struct {
+	storage.Bucket
+	mu   sync.Mutex
+	rate int // 0: no limit
+	free time.Time
+	sent int
+}
+
+// PutIfAbsent implements storage.Bucket.
+func (n *narrow) PutIfAbsent(ctx context.Context, key string, data []byte) storage.Write {
+	if !sleep(ctx, n.wait(key, len(data))) {
+		return storage.Write{Outcome: storage.Unknown, Err: errors.New("the connection was given up")}
+	}
+	return n.Bucket.PutIfAbsent(ctx, key, data)
+}
+
+// wait is how long bytes are under way, behind all others.
+func (n *narrow) wait(key string, bytes int) time.Duration {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.rate == 0 || !strings.HasPrefix(key, "log/") {
+		return 0
+	}
+	n.sent += bytes
+	if n.free.Before(time.Now()) {
+		n.free = time.Now()
+	}
+	n.free = n.free.Add(time.Duration(bytes) * time.Second / time.Duration(n.rate))
+	return time.Until(n.free)
+}
+
+// A backlog goes out over a line on which a whole step takes longer than a write may.
+func TestBacklogOverANarrowLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newCalm(t)
+		n := &narrow{Bucket: o.below}
+		o.below = n
+		for _, mb := range o.members {
+			mb.gate, mb.journal = newGate(n), NewJournal(1<<20) // all of it is held
+		}
+		o.lead()
+		for range 20 {
+			o.work(300)
+			time.Sleep(60 * time.Millisecond)
+		}
+		o.flushed(time.Minute)
+		n.mu.Lock()
+		n.rate, n.sent = 400, 0
+		n.mu.Unlock()
+		for range 20 {
+			o.work(1000)
+		}
+		backlog := o.leader.mb.journal.Lag().Bytes
+		o.flushed(4 * time.Minute)
+		n.mu.Lock()
+		t.Logf("a backlog of %d bytes took %d", backlog, n.sent)
+		if backlog < int64(o.cfg.StepBytes) || int64(n.sent) > 4*backlog {
+			t.Errorf("a backlog of %d bytes took %d", backlog, n.sent)
+		}
+		n.mu.Unlock()
+		o.end()
+	})
+}
+
+// A reign ends at once, although a base is under way to a bucket that does not
+// answer: the node may be wanted again.
+func TestEndInTheMiddleOfABase(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutage(t)
+		stalled := o.faults.Inject(fault.Rule{Kind: fault.Stall, KeyPrefix: "base/"})
+		for range 40 {
+			o.work(600)
+			time.Sleep(100 * time.Millisecond)
+		}
+		if stalled.Hits() == 0 {
+			t.Fatal("no base is under way")
+		}
+		began := time.Now()
+		o.leader.stop(false)
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("it took %v", took)
+		}
+		stalled.Stop()
+		o.waits.Wait()
+		o.inspect(o.r)
+	})
+}
+
+// Whatever the bound of the inline form is, no flush costs more because the queue is
+// deep.
+func TestSmallestInlineForm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newCalm(t)
+		o.cfg.InlineMax = 1
+		o.lead()
+		for range 20 {
+			o.work(300)
+			time.Sleep(60 * time.Millisecond)
+		}
+		o.flushed(time.Minute)
+		before := o.count("large to inline")
+		for range 20 {
+			o.work(300)
+			o.flushed(time.Minute)
+		}
+		if after := o.count("large to inline"); after != before || !o.large {
+			t.Errorf("the state was written inline %d times", after-before)
+		}
+		o.end()
+	})
+}

@@ -1,0 +1,59 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"osqueue/cluster/flush"
+	"osqueue/fsm"
+)
+
+// written is what the document has become.
+type written struct {
+	bytes         int
+	form          string
+	base, archive fsm.LSN
+	log           int64
+}
+
+// wrote notes what is in the document, and what need not be kept for it any more.
+func (r *reign) wrote(w flush.Written) {
+	n := r.node
+	n.journal.Flushed(w.Content.LSN())
+	n.journal.Trim(w.Kept)
+	n.kept.Store(&w.Kept)
+	d := &written{bytes: w.Bytes, form: FormInline}
+	if w.Large {
+		d.form = FormArchive
+	}
+	if a := w.Content.Archive; a != nil {
+		d.base, d.archive = a.Base.LSN, a.LSN()
+		for i := range a.Log {
+			d.log += a.Log[i].Stored
+		}
+	}
+	r.written.Store(d)
+}
+
+// flushInterval is the least time between two flushes.
+func (n *Node) flushInterval() time.Duration {
+	if n.cfg.FlushInterval != nil {
+		return n.cfg.FlushInterval()
+	}
+	return n.cfg.Flush.Interval
+}
+
+// WaitFlushed returns nil once lsn is in the bucket. Only the active leader knows:
+// elsewhere, and when this node ceases to be it, the error is ErrNotLeader.
+func (n *Node) WaitFlushed(ctx context.Context, lsn fsm.LSN) error {
+	r := n.reign.Load()
+	if r == nil {
+		return ErrNotLeader
+	}
+	err := r.flusher.WaitFlushed(ctx, lsn)
+	if errors.Is(err, flush.ErrOver) {
+		return ErrNotLeader
+	}
+	return err
+}

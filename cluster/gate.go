@@ -1,0 +1,99 @@
+package cluster
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+)
+
+// A bucket that is away does not stop the quorum, but what is acked and not in the
+// bucket must not grow for ever. So the gate closes when the oldest of it is
+// older than MaxFlushLag, and opens when the bucket has caught up to half of that.
+// While it is closed time stands still for the machine, since no worker can renew
+// a lease; when it opens, all leases start afresh, as after a takeover.
+type gate struct {
+	refused atomic.Pointer[FlushLagError]
+
+	// Of the watcher's goroutine.
+	awaySince time.Time // when the flusher began to fail; zero: it does not
+	announced bool      // that the bucket is away
+}
+
+// refusal is why writes are refused now, or nil.
+func (g *gate) refusal() error {
+	if e := g.refused.Load(); e != nil {
+		return e
+	}
+	return nil
+}
+
+// lag is the age of the oldest write that the bucket does not have.
+func (r *reign) lag() time.Duration {
+	at := r.node.journal.OldestMs()
+	if at == 0 {
+		return 0
+	}
+	return time.Duration(max(r.clock.now()-at, 0)) * time.Millisecond
+}
+
+// watchBucket opens and closes the gate, and tells everybody how the bucket is.
+func (r *reign) watchBucket(ctx context.Context) {
+	r.watchGate(ctx)
+	r.watchTrouble(ctx)
+}
+
+func (r *reign) watchGate(ctx context.Context) {
+	lag, most := r.lag(), r.node.cfg.MaxFlushLag
+	closed := r.gate.refused.Load() != nil
+	switch {
+	case closed && lag <= most/2:
+		if err := r.register(ctx, announce(fsm.AnnounceWritesAccepted, "")); err != nil {
+			r.log.Warn("cannot take writes again yet", "error", err)
+			return
+		}
+		r.gate.refused.Store(nil)
+		r.log.Info("the bucket has caught up; writes are taken again")
+	case most > 0 && lag > most:
+		e := &FlushLagError{Lag: lag, Max: most, Cause: r.flusher.Failing()}
+		r.gate.refused.Store(e)
+		if !closed {
+			r.log.Error("writes are refused", "reason", e)
+			r.tell(ctx, fsm.AnnounceWritesRefused, e.Error())
+		}
+	}
+}
+
+// watchTrouble announces a bucket that has been away for longer than a heartbeat. While
+// the gate is closed it is silent: an announcement is an entry, and with it time would
+// pass. What closed the gate has been told.
+func (r *reign) watchTrouble(ctx context.Context) {
+	g, reason := &r.gate, r.flusher.Failing()
+	switch {
+	case reason == "":
+		if g.announced && g.refusal() == nil {
+			r.tell(ctx, fsm.AnnounceBucketBack, "")
+			g.announced = false
+		}
+		g.awaySince = time.Time{}
+	case g.awaySince.IsZero():
+		g.awaySince = time.Now()
+	case !g.announced && g.refusal() == nil && time.Since(g.awaySince) > r.node.cfg.Flush.Heartbeat:
+		g.announced = true
+		r.tell(ctx, fsm.AnnounceBucketAway, reason)
+	}
+}
+
+// tell makes an event of how the bucket is. Losing one harms nobody.
+func (r *reign) tell(ctx context.Context, kind fsm.AnnounceKind, text string) {
+	if _, err := r.proposals.Do(ctx, proposal{announce(kind, text)}); err != nil {
+		r.log.Debug("an event got lost", "kind", kind, "error", err)
+	}
+}
+
+func announce(kind fsm.AnnounceKind, text string) *fsmpb.Mutation {
+	op := &fsmpb.Announce{Kind: uint32(kind), Text: text}
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Announce{Announce: op}}
+}

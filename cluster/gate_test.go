@@ -1,0 +1,174 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+	"osqueue/storage"
+	"osqueue/storage/fault"
+)
+
+// The bucket is away: the quorum goes on until the lag is too long, then writes are
+// refused with the reason, and no lease runs out meanwhile. When it is back it
+// catches up, leases start afresh, and writes are taken again; and everybody
+// can read of it in the events.
+func TestWritesAreRefusedWhenTheBucketIsTooFarBehind(t *testing.T) {
+	l := newLab(t)
+	broken := fault.New(l.bucket, 1)
+	n := l.leader(l.start("n", 1, func(c *Config) {
+		c.Bucket = broken
+		c.MaxFlushLag = 3 * time.Second // long enough for the bucket to count as away before
+		c.Settings.LeaseMs = 1000
+		c.Flush.WriteTimeout = 200 * time.Millisecond
+	})...)
+	l.enqueue(n, "a")
+	job := l.claim(n, "w")
+	start := n.Events().Last()
+	away := broken.Inject(fault.Rule{Kind: fault.LoseRequest, Ops: []storage.Op{storage.OpPutIfMatch, storage.OpPutIfAbsent, storage.OpGet}})
+	l.enqueue(n, "while-it-is-away")
+
+	var refused *FlushLagError
+	l.eventually("writes to be refused", func() bool {
+		_, _, err := n.Propose(t.Context(), heartbeatOf(job)) // the worker lives
+		return errors.As(err, &refused)
+	})
+	if refused.Lag < n.cfg.MaxFlushLag || refused.Cause == "" || !errors.Is(refused, ErrFlushLag) {
+		t.Fatalf("refused with %+v", refused)
+	}
+	if s := n.Status(); s.Refusing == "" || s.LagMs < 3000 || s.LagEntries == 0 || s.LagBytes == 0 || s.FlushError == "" {
+		t.Fatalf("status: %+v", s)
+	}
+	if err := waitFor(t, 100*time.Millisecond, func(ctx context.Context) error { return n.WaitFlushed(ctx, n.Status().LSN) }); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("flushed without a bucket: %v", err)
+	}
+	l.never(1200*time.Millisecond, "the lease run out while nobody could renew it", func() bool {
+		return n.Job(job.ID).Status != fsm.InProgress
+	})
+
+	away.Stop()
+	l.eventually("writes to be taken again", func() bool {
+		_, _, err := n.Propose(t.Context(), heartbeatOf(job))
+		return err == nil
+	})
+	if j := n.Job(job.ID); j.Status != fsm.InProgress || j.Token != job.Token {
+		t.Fatalf("the job is %s with token %d after the outage", j.Status, j.Token)
+	}
+	if err := n.WaitFlushed(t.Context(), n.Status().LSN); err != nil {
+		t.Fatal(err)
+	}
+	var told []fsm.EventKind
+	l.eventually("the events", func() bool {
+		told = told[:0]
+		events, _ := n.Events().Since(start, 1000)
+		for _, e := range events {
+			if e.Kind >= fsm.BucketAway && e.Kind <= fsm.WritesAccepted {
+				told = append(told, e.Kind)
+			}
+		}
+		return len(told) == 4
+	})
+	slices.Sort(told)
+	if want := []fsm.EventKind{fsm.BucketAway, fsm.BucketBack, fsm.WritesRefused, fsm.WritesAccepted}; !slices.Equal(told, want) {
+		t.Fatalf("told %v", told)
+	}
+}
+
+// A bucket that is slow first, and fails only when writes are refused already: no word
+// about that may let time pass, or leases run out that nobody could renew.
+func TestNoLeaseRunsOutWhenTheBucketFailsLate(t *testing.T) {
+	l := newLab(t)
+	slow := fault.New(l.bucket, 1)
+	n := l.leader(l.start("n", 1, func(c *Config) {
+		c.Bucket = slow
+		c.MaxFlushLag = time.Second
+		c.Settings.LeaseMs = 500
+		c.Flush.WriteTimeout = 2 * time.Second
+		c.Flush.Heartbeat = 200 * time.Millisecond
+	})...)
+	l.enqueue(n, "a")
+	job := l.claim(n, "w")
+	start := n.Events().Last()
+	stalled := slow.Inject(fault.Rule{Kind: fault.Stall, Ops: []storage.Op{storage.OpPutIfMatch, storage.OpPutIfAbsent, storage.OpGet}})
+	defer stalled.Stop()
+	l.eventually("writes to be refused", func() bool {
+		_, _, err := n.Propose(t.Context(), heartbeatOf(job)) // the worker lives
+		return errors.Is(err, ErrFlushLag)
+	})
+	l.eventually("the flush to fail", func() bool { return n.Status().FlushError != "" })
+	l.never(1500*time.Millisecond, "the lease run out while nobody could renew it", func() bool {
+		return n.Job(job.ID).Status != fsm.InProgress
+	})
+	stalled.Stop()
+	l.eventually("writes to be taken again", func() bool {
+		_, _, err := n.Propose(t.Context(), heartbeatOf(job))
+		return err == nil
+	})
+	events, _ := n.Events().Since(start, 1000)
+	refusing := false
+	for _, e := range events {
+		switch e.Kind {
+		case fsm.WritesRefused:
+			refusing = true
+		case fsm.WritesAccepted:
+			refusing = false
+		default:
+			if refusing && e.Kind != fsm.BrokerRegistered { // which comes with the acceptance
+				t.Errorf("%v while writes were refused", e.Kind)
+			}
+		}
+	}
+}
+
+// What somebody has put into the document by hand comes in while writes are still
+// refused, and costs nobody the lease.
+func TestNoLeaseRunsOutForAnEdit(t *testing.T) {
+	l := newLab(t)
+	broken := fault.New(l.bucket, 1)
+	n := l.leader(l.start("n", 1, func(c *Config) {
+		c.Bucket = broken
+		c.MaxFlushLag = time.Second
+		c.Settings.LeaseMs = 500
+		c.Flush.WriteTimeout = 200 * time.Millisecond
+		c.Flush.Heartbeat = 200 * time.Millisecond
+	})...)
+	l.enqueue(n, "a")
+	job := l.claim(n, "w")
+	l.eventually("job a in the bucket", func() bool { return len(l.document().Jobs) == 1 })
+	away := broken.Inject(fault.Rule{Kind: fault.LoseRequest})
+	defer away.Stop()
+	l.eventually("writes to be refused", func() bool {
+		_, _, err := n.Propose(t.Context(), heartbeatOf(job)) // the worker lives
+		return errors.Is(err, ErrFlushLag)
+	})
+	l.never(time.Second, "the lease run out", func() bool { return n.Job(job.ID).Status != fsm.InProgress })
+	l.edit("by-hand")
+	start := n.Events().Last()
+	away.Stop()
+	l.eventually("the edited job", func() bool { return n.Job("by-hand") != nil })
+	l.eventually("writes to be taken again", func() bool {
+		_, _, err := n.Propose(t.Context(), heartbeatOf(job))
+		return err == nil
+	})
+	events, _ := n.Events().Since(start, 1000)
+	for _, e := range events {
+		if e.JobID == job.ID {
+			t.Errorf("%v at %d", e.Kind, e.At)
+		}
+	}
+}
+
+func heartbeatOf(j *fsm.Job) *fsmpb.Mutation {
+	op := &fsmpb.Heartbeat{Worker: j.Worker, Leases: []*fsmpb.Lease{{JobId: j.ID, Token: j.Token}}}
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Heartbeat{Heartbeat: op}}
+}
+
+func waitFor(t *testing.T, d time.Duration, fn func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	defer cancel()
+	return fn(ctx)
+}

@@ -1,0 +1,302 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+	"osqueue/storage"
+)
+
+// fate is what happens to one step of a leader: one request to the bucket, one
+// proposal, one wait for a flush.
+type fate int
+
+const (
+	well  fate = iota
+	fails      // it does not take effect, and is an error
+	lost       // it takes effect, and is an error
+	dies       // the leader dies before it
+	ends       // it takes effect, and the leader dies
+	halts      // it waits until it is released, and takes effect then
+)
+
+var errInjected = errors.New("injected")
+
+// steps decides about every step of one leader.
+type steps struct {
+	decide  func(n int) fate
+	kill    context.CancelFunc
+	release chan struct{}
+	n       atomic.Int64
+}
+
+// step runs one step.
+func (s *steps) step(ctx context.Context, do func() error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	switch s.decide(int(s.n.Add(1))) {
+	case fails:
+		return errInjected
+	case lost:
+		return errors.Join(errInjected, do())
+	case dies:
+		s.kill()
+		return ctx.Err()
+	case ends:
+		_ = do()
+		s.kill()
+		return ctx.Err()
+	case halts:
+		<-s.release
+	}
+	return do()
+}
+
+// shaky is a bucket all whose requests are steps.
+type shaky struct {
+	*steps
+	inner storage.Bucket
+}
+
+func (b *shaky) Get(ctx context.Context, key string) (o storage.Object, err error) {
+	err = b.step(ctx, func() error {
+		o, err = b.inner.Get(ctx, key)
+		return err
+	})
+	return o, err
+}
+
+func (b *shaky) PutIfAbsent(ctx context.Context, key string, data []byte) storage.Write {
+	var w storage.Write
+	if err := b.step(ctx, func() error {
+		w = b.inner.PutIfAbsent(ctx, key, data)
+		return nil
+	}); err != nil {
+		return storage.Write{Err: err}
+	}
+	return w
+}
+
+func (b *shaky) PutIfMatch(context.Context, string, []byte, storage.Version) storage.Write {
+	panic("the drop box replaces nothing")
+}
+
+func (b *shaky) List(ctx context.Context, prefix string, fn func(storage.Info) bool) error {
+	return b.step(ctx, func() error { return b.inner.List(ctx, prefix, fn) })
+}
+
+func (b *shaky) Delete(ctx context.Context, key string) error {
+	return b.step(ctx, func() error { return b.inner.Delete(ctx, key) })
+}
+
+func (b *shaky) Close() error { return nil }
+
+// shakyBox is a box of the leader all of whose steps are decided about.
+func (l *leader) shakyBox(s *steps) *Box {
+	b := l.box()
+	b.cfg.Bucket = &shaky{steps: s, inner: b.cfg.Bucket}
+	b.cfg.Propose = func(ctx context.Context, ms []*fsmpb.Mutation) (res []fsm.Result, lsn fsm.LSN, err error) {
+		err = s.step(ctx, func() error {
+			res, lsn, err = l.propose(ctx, ms)
+			return err
+		})
+		return res, lsn, err
+	}
+	b.cfg.Flushed = func(ctx context.Context, lsn fsm.LSN) error {
+		return s.step(ctx, func() error { return l.isFlushed(ctx, lsn) })
+	}
+	return b
+}
+
+// reignUntil lets a leader with these steps reign for a time, or until it dies. It
+// returns how many steps it made.
+func (w *world) reignUntil(d time.Duration, s *steps) int {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	defer cancel()
+	s.kill = cancel
+	w.leader().shakyBox(s).Run(ctx)
+	return int(s.n.Load())
+}
+
+// mixed is a world with a bit of everything in the box.
+func mixed(t *testing.T) *world {
+	w := newWorld(t)
+	w.drop("a", "b", "c")
+	w.put("bad.json", "{")
+	w.put("worse.json", "[")
+	w.put("rejected/worse.json", "another one")
+	m, _ := parse("used", []byte(`{"type":"t"}`))
+	w.do(m)
+	w.flush()
+	w.put("used.json", `{"type":"u"}`)
+	return w
+}
+
+// wantMixed checks the end of it: everything was dealt with once.
+func (w *world) wantMixed() {
+	w.t.Helper()
+	w.wantOnce("a", "b", "c")
+	w.wantRejected("bad", "{", "JSON")
+	w.wantRejected(rejectedStem("worse", []byte("["), true), "[", "JSON")
+	w.wantRejected("used", `{"type":"u"}`, "another job")
+	if n := len(w.keys(RejectedPrefix)); n != 7 {
+		w.t.Errorf("%d names of rejected files", n)
+	}
+}
+
+// TestCrashAtEachStep lets a leader suffer at each of its steps in turn. Then another
+// one finishes, with the log as it is or, if all nodes were lost, as it was flushed.
+func TestCrashAtEachStep(t *testing.T) {
+	for name, hit := range map[string]fate{"fails": fails, "lost": lost, "dies": dies, "ends": ends} {
+		for _, all := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, all nodes lost %v", name, all), func(t *testing.T) {
+				k, reached := 1, 0
+				for ; reached >= k-1; k++ {
+					synctest.Test(t, func(t *testing.T) {
+						w := mixed(t)
+						reached = w.reignUntil(time.Minute, &steps{decide: func(n int) fate {
+							if n == k {
+								return hit
+							}
+							return well
+						}})
+						if all {
+							w.loseAll()
+						}
+						run(w.leader().box(), 10*time.Minute)
+						w.wantMixed()
+					})
+					if t.Failed() {
+						t.Fatalf("at step %d", k)
+					}
+				}
+				if k < 20 {
+					t.Fatalf("%d steps only", k)
+				}
+			})
+		}
+	}
+}
+
+// TestStalledLeaderAtEachStep lets a leader stall at each of its steps in turn, until
+// its successor has done everything. Then it goes on, and does not know.
+func TestStalledLeaderAtEachStep(t *testing.T) {
+	k, reached := 1, 0
+	for ; reached >= k-1; k++ {
+		synctest.Test(t, func(t *testing.T) {
+			w := mixed(t)
+			stalled := &steps{release: make(chan struct{}), decide: func(n int) fate {
+				if n == k {
+					return halts
+				}
+				return well
+			}}
+			go func() { reached = w.reignUntil(time.Hour, stalled) }()
+			synctest.Wait()
+			run(w.leader().box(), time.Minute)
+			if k <= int(stalled.n.Load()) {
+				w.wantMixed()
+			}
+			w.drop("new")
+			close(stalled.release)
+			time.Sleep(2 * time.Hour)
+			run(w.leader().box(), time.Minute)
+			w.wantMixed()
+			w.wantOnce("new")
+		})
+		if t.Failed() {
+			t.Fatalf("at step %d", k)
+		}
+	}
+	if k < 20 {
+		t.Fatalf("%d steps only", k)
+	}
+}
+
+// TestLateRemoval: a removal that arrives late finds a repetition, which adds nothing
+// in any case.
+func TestLateRemoval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.drop("a")
+		const removal = 5 // after the listing, the read, the proposal and the flush
+		s := &steps{release: make(chan struct{}), decide: func(n int) fate {
+			if n == removal {
+				return halts
+			}
+			return well
+		}}
+		go w.reignUntil(time.Minute, s)
+		synctest.Wait()
+		if n := s.n.Load(); n != removal {
+			t.Errorf("stands at step %d", n)
+		}
+		run(w.leader().box(), time.Second)
+		w.wantOnce("a")
+		w.drop("a")
+		close(s.release)
+		time.Sleep(time.Hour)
+		run(w.leader().box(), time.Second)
+		w.wantOnce("a")
+	})
+}
+
+// TestRandomTrouble mixes everything: leaders that suffer, die and stall, nodes that
+// are lost, files that come all the time.
+func TestRandomTrouble(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		seed := rapid.Uint64().Draw(rt, "seed")
+		reigns := rapid.IntRange(1, 8).Draw(rt, "reigns")
+		trouble := rapid.IntRange(1, 30).Draw(rt, "percent")
+		synctest.Test(t, func(t *testing.T) { randomTrouble(t, seed, reigns, trouble) })
+		if t.Failed() {
+			rt.Fatalf("seed %d, %d reigns, %d %%", seed, reigns, trouble)
+		}
+	})
+}
+
+func randomTrouble(t *testing.T, seed uint64, reigns, percent int) {
+	random := rand.New(rand.NewPCG(seed, 0))
+	w := newWorld(t)
+	var ids []string
+	for i := range reigns {
+		for k := range 1 + random.IntN(10) {
+			id := fmt.Sprintf("%d-%d", i, k)
+			if w.put(id+".json", fmt.Sprintf(`{"payload":%d}`, random.IntN(3))); random.IntN(5) > 0 {
+				ids = append(ids, id)
+				continue
+			}
+			w.put("bad"+id+".json", "[")
+			ids = append(ids, id)
+		}
+		dice := rand.New(rand.NewPCG(random.Uint64(), 0))
+		fates := make([]fate, 1000)
+		for n := range fates {
+			if dice.IntN(100) < percent {
+				fates[n] = fate(1 + dice.IntN(4))
+			}
+		}
+		w.reignUntil(time.Duration(1+random.IntN(60))*time.Second, &steps{decide: func(n int) fate { return fates[n%len(fates)] }})
+		if random.IntN(3) == 0 {
+			w.loseAll()
+		}
+	}
+	run(w.leader().box(), time.Hour)
+	w.wantOnce(ids...)
+	bad := slices.DeleteFunc(w.keys(RejectedPrefix), func(key string) bool { return w.read(key) == "[" })
+	if 2*len(bad) != len(w.keys(RejectedPrefix)) {
+		t.Errorf("rejected: %v", w.keys(RejectedPrefix))
+	}
+}

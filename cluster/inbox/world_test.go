@@ -1,0 +1,325 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"go.uber.org/goleak"
+
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+	"osqueue/storage"
+	"osqueue/storage/fault"
+	"osqueue/storage/mem"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world is a cluster of which only the machine is real, and a bucket. It lives as
+// long as the bucket does; leaders come and go.
+type world struct {
+	t      *testing.T
+	store  *mem.Bucket   // what is there
+	bucket *fault.Bucket // what leaders see of it
+
+	mu      sync.Mutex
+	machine *fsm.Machine
+	log     []*fsmpb.Batch // all entries since the beginning
+	decided map[string]int // by id: after which entry a file's job is in the machine, or not needed
+	flushed int            // how many entries are in the bucket's document
+	term    uint64         // of the leader
+	autoOff bool           // flushes wait for flush()
+	refuse  error          // what Propose answers
+
+	gets, lists atomic.Int64 // requests of leaders
+}
+
+func newWorld(t *testing.T, settings ...func(*fsm.Settings)) *world {
+	w := &world{t: t, store: mem.New(), machine: fsm.New(), decided: map[string]int{}, term: 1}
+	w.bucket = fault.New(w.store, 1)
+	t.Cleanup(func() { w.bucket.Close() })
+	s := fsm.DefaultSettings()
+	for _, set := range settings {
+		set(&s)
+	}
+	w.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_RegisterBroker{RegisterBroker: &fsmpb.RegisterBroker{
+		Node: "n", Address: "h:1", Epoch: 1, Cluster: "c", Lineage: "l", Settings: s.ToPB(),
+	}}})
+	w.flushed = len(w.log)
+	return w
+}
+
+func (w *world) apply(ms ...*fsmpb.Mutation) ([]fsm.Result, fsm.LSN) {
+	b := &fsmpb.Batch{NowMs: time.Now().UnixMilli(), Mutations: ms}
+	w.log = append(w.log, b)
+	res := w.machine.Apply(uint64(len(w.log)), w.term, b)
+	for i, m := range ms {
+		if jobs := m.GetEnqueue().GetJobs(); len(jobs) == 1 && m.Request != nil && judge(res[i]) <= repeated {
+			w.decided[jobs[0].Id] = len(w.log)
+		}
+	}
+	return res, w.machine.Meta().LSN
+}
+
+// do applies a mutation from elsewhere.
+func (w *world) do(m *fsmpb.Mutation) fsm.Result {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	res, _ := w.apply(m)
+	return res[0]
+}
+
+// loseAll loses every node: what was flushed comes back.
+func (w *world) loseAll() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.log = w.log[:w.flushed]
+	w.machine = fsm.New()
+	for i, b := range w.log {
+		w.machine.Apply(uint64(i+1), 1, b)
+	}
+	maps.DeleteFunc(w.decided, func(_ string, at int) bool { return at > w.flushed })
+}
+
+func (w *world) flush() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.flushed = len(w.log)
+}
+
+func (w *world) job(id string) *fsm.Job {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.machine.Job(id)
+}
+
+// inFlushed reports whether the document in the bucket holds what became of the job.
+func (w *world) inFlushed(id string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	at := w.decided[id]
+	return at > 0 && at <= w.flushed
+}
+
+// leader starts to lead: those before it cannot propose any more.
+func (w *world) leader() *leader {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.term++
+	return &leader{world: w, term: w.term}
+}
+
+var errNotLeader = errors.New("this node is not the leader")
+
+// leader is one reign as a box sees it.
+type leader struct {
+	*world
+	term uint64
+}
+
+func (l *leader) propose(ctx context.Context, ms []*fsmpb.Mutation) ([]fsm.Result, fsm.LSN, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case ctx.Err() != nil:
+		return nil, fsm.LSN{}, ctx.Err()
+	case l.term != l.world.term:
+		return nil, fsm.LSN{}, errNotLeader
+	case l.refuse != nil:
+		return nil, fsm.LSN{}, l.refuse
+	}
+	res, lsn := l.apply(ms...)
+	return res, lsn, nil
+}
+
+func (l *leader) isFlushed(ctx context.Context, lsn fsm.LSN) error {
+	for {
+		l.mu.Lock()
+		switch {
+		case l.term != l.world.term:
+			l.mu.Unlock()
+			return errNotLeader
+		case !l.autoOff:
+			l.world.flushed = len(l.log)
+		}
+		done := uint64(l.world.flushed) >= lsn.Index
+		l.mu.Unlock()
+		if done {
+			return ctx.Err()
+		}
+		if !sleep(ctx, 10*time.Millisecond) {
+			return ctx.Err()
+		}
+	}
+}
+
+// interval is that of the boxes in tests.
+const interval = 10 * time.Second
+
+// box is a box of this leader.
+func (l *leader) box() *Box {
+	return New(Config{Bucket: &watched{l.bucket, l.world}, Interval: interval, Parse: parse, Propose: l.propose, Flushed: l.isFlushed})
+}
+
+// parse stands for that of package api.
+func parse(id string, data []byte) (*fsmpb.Mutation, error) {
+	var in struct {
+		ID      string         `json:"id"`
+		Type    string         `json:"type"`
+		Payload jsontext.Value `json:"payload"`
+		After   []string       `json:"after"`
+		Unique  string         `json:"unique"`
+	}
+	if err := json.Unmarshal(data, &in); err != nil {
+		return nil, fmt.Errorf("the body is not valid JSON: %w", err)
+	}
+	if in.ID != "" && in.ID != id || len(id) > 128 {
+		return nil, errors.New("the id is wrong")
+	}
+	j := &fsmpb.NewJob{Id: id, Type: in.Type, Payload: in.Payload, After: in.After}
+	if in.Unique != "" {
+		j.Unique = &fsmpb.Unique{Key: in.Unique, Scope: uint32(fsm.UniqueActive)}
+	}
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: &fsmpb.Enqueue{Jobs: []*fsmpb.NewJob{j}}}}, nil
+}
+
+// watched counts requests, and makes sure of what must hold whenever a file is
+// removed: its job is in the bucket's document, or its bytes are in rejected.
+type watched struct {
+	storage.Bucket
+	w *world
+}
+
+func (b *watched) Get(ctx context.Context, key string) (storage.Object, error) {
+	b.w.gets.Add(1)
+	return b.Bucket.Get(ctx, key)
+}
+
+func (b *watched) List(ctx context.Context, prefix string, fn func(storage.Info) bool) error {
+	b.w.lists.Add(1)
+	return b.Bucket.List(ctx, prefix, fn)
+}
+
+func (b *watched) Delete(ctx context.Context, key string) error {
+	id, ok := idOf(key)
+	if !ok {
+		b.w.t.Errorf("%s is removed", key)
+	}
+	if o, err := b.w.store.Get(context.Background(), key); err == nil && !b.w.inFlushed(id) && !b.w.isKept(o.Data) {
+		b.w.t.Errorf("%s is removed, and is neither in the document nor in rejected", key)
+	}
+	return b.Bucket.Delete(ctx, key)
+}
+
+func (w *world) isKept(data []byte) bool {
+	for _, key := range w.keys(RejectedPrefix) {
+		if w.read(key) == string(data) {
+			return true
+		}
+	}
+	return false
+}
+
+// put puts a file into the store, past all faults.
+func (w *world) put(name, data string) {
+	w.t.Helper()
+	if got := w.store.PutIfAbsent(context.Background(), Prefix+name, []byte(data)); got.Outcome != storage.Committed {
+		w.t.Fatalf("put %s: %+v", name, got)
+	}
+}
+
+// drop puts a job of no content.
+func (w *world) drop(ids ...string) {
+	w.t.Helper()
+	for _, id := range ids {
+		w.put(id+".json", `{"type":"t"}`)
+	}
+}
+
+func (w *world) keys(prefix string) []string {
+	keys := []string{}
+	err := w.store.List(context.Background(), prefix, func(o storage.Info) bool {
+		keys = append(keys, o.Key)
+		return true
+	})
+	if err != nil {
+		w.t.Error(err)
+	}
+	return keys
+}
+
+func (w *world) read(key string) string {
+	o, err := w.store.Get(context.Background(), key)
+	if err != nil {
+		w.t.Error(err)
+	}
+	return string(o.Data)
+}
+
+// files are the names in the box, without what was rejected.
+func (w *world) files() []string {
+	return slices.DeleteFunc(w.keys(Prefix), isRejected)
+}
+
+// enqueued is how often the machine has added a job with that id, in the history that
+// led to what there is.
+func (w *world) enqueued(id string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	m, n := fsm.New(), 0
+	for i, b := range w.log {
+		for k, res := range m.Apply(uint64(i+1), 1, b) {
+			jobs := b.Mutations[k].GetEnqueue().GetJobs()
+			if len(jobs) == 1 && jobs[0].Id == id && judge(res) == added {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// wantOnce checks that the jobs are in the machine, each added once, and the box is
+// empty.
+func (w *world) wantOnce(ids ...string) {
+	w.t.Helper()
+	for _, id := range ids {
+		if n := w.enqueued(id); n != 1 || w.job(id) == nil {
+			w.t.Errorf("job %s was added %d times; now it is %v", id, n, w.job(id))
+		}
+	}
+	if left := w.files(); len(left) > 0 {
+		w.t.Errorf("left in the box: %s", strings.Join(left, " "))
+	}
+}
+
+// run lets a box work for a time, in the bubble that the caller is in.
+func run(b *Box, d time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	defer cancel()
+	b.Run(ctx)
+	synctest.Wait()
+}
+
+// complete has a worker complete a job, whichever is next.
+func (w *world) complete(id string) {
+	w.t.Helper()
+	got := w.do(&fsmpb.Mutation{Op: &fsmpb.Mutation_Claim{Claim: &fsmpb.Claim{Worker: "w", Max: 1, RequestId: id}}})
+	if len(got.Jobs) != 1 || got.Jobs[0].ID != id {
+		w.t.Fatalf("claimed %+v", got)
+	}
+	done := w.do(&fsmpb.Mutation{Op: &fsmpb.Mutation_Complete{Complete: &fsmpb.Complete{Worker: "w", Lease: &fsmpb.Lease{JobId: id, Token: got.Jobs[0].Token}}}})
+	if done.Code != fsm.OK {
+		w.t.Fatalf("completed %+v", done)
+	}
+}

@@ -1,0 +1,105 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"osqueue/cluster/snapshot"
+)
+
+// A new node that finds a living cluster takes the newest of that cluster's
+// snapshots from the bucket before its raft starts, so that the leader has to send
+// the log behind it only, and not the whole state. Whatever goes wrong with it, the
+// node starts empty, and the leader sends everything.
+
+// seedTimeout bounds how long a new node's start may take for that.
+const seedTimeout = 2 * time.Minute
+
+func (n *Node) seed() {
+	if n.cfg.RaftLog == RaftLogMemory || len(n.cfg.Peers) < 2 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(n.ctx, seedTimeout)
+	defer cancel()
+	peers, _ := n.askPeers(ctx) // who does not answer cannot help
+	for _, p := range peers {
+		if p.Empty || p.Cluster == "" {
+			continue
+		}
+		meta, err := snapshot.Fetch(ctx, n.cfg.Bucket, n.cfg.DataDir, p.Cluster, snapshot.FetchOptions{
+			Accept: func(ctx context.Context, m raft.SnapshotMeta) error { return n.vouched(ctx, p.HTTPAddress, m) },
+			Logger: n.log.Named("snapshot"),
+		})
+		if err == nil {
+			n.log.Info("this new node starts from a snapshot in the bucket", "index", meta.Index, "bytes", meta.Size)
+			return
+		}
+		n.log.Info("this new node gets its state from the leader, not from the bucket", "reason", err)
+	}
+}
+
+// vouched asks a node whether it leads the cluster, and a snapshot is of its history.
+func (n *Node) vouched(ctx context.Context, address string, m raft.SnapshotMeta) error {
+	url := fmt.Sprintf("http://%s%shistory/%d/%d", address, PeerPath, m.Term, m.Index)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	return n.call(req, nil)
+}
+
+// serveHistory says whether this node's log goes on from an entry. Only the leader
+// knows: any other may be one that was left behind when the cluster was recovered from
+// a minority, and vouch for a history that is lost.
+func (n *Node) serveHistory(w http.ResponseWriter, r *http.Request) {
+	term, badTerm := strconv.ParseUint(r.PathValue("term"), 10, 64)
+	index, badIndex := strconv.ParseUint(r.PathValue("index"), 10, 64)
+	switch {
+	case badTerm != nil || badIndex != nil:
+		writeJSON(w, http.StatusBadRequest, refusal{Message: errors.Join(badTerm, badIndex).Error()})
+	case n.raft.State() != raft.Leader:
+		writeJSON(w, http.StatusMisdirectedRequest, refusal{Message: ErrNotLeader.Error(), Leader: n.leaderHTTP()})
+	case !snapshot.Agrees(n.stores.log, n.raft.CommitIndex(), term, index):
+		writeJSON(w, http.StatusConflict, refusal{Message: "the log of this node does not go on from there"})
+	default:
+		w.WriteHeader(http.StatusNoContent)
+	}
+}
+
+func (n *Node) snapshotOptions() snapshot.Options {
+	return snapshot.Options{
+		Dir:            n.cfg.DataDir,
+		Bucket:         n.cfg.Bucket,
+		Node:           n.cfg.Name,
+		Cluster:        func() string { return n.replica.meta().Cluster },
+		UploadInterval: n.cfg.UploadInterval,
+		Slack:          n.cfg.TrailingLogs,
+		Logger:         n.log.Named("snapshot"),
+		Damaged: func(error) {
+			select {
+			case n.mend <- struct{}{}:
+			default:
+			}
+		},
+	}
+}
+
+// mendSnapshots has raft make a new snapshot when the one on the disk is damaged.
+func (n *Node) mendSnapshots() {
+	for {
+		select {
+		case <-n.mend:
+		case <-n.ctx.Done():
+			return
+		}
+		if err := waitFuture(n.ctx, n.raft.Snapshot()); err != nil && n.ctx.Err() == nil {
+			n.log.Warn("no new snapshot could be made in the place of the damaged one", "error", err)
+		}
+	}
+}

@@ -1,0 +1,120 @@
+package snapshot
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"osqueue/storage/fault"
+)
+
+func TestGarbage(t *testing.T) {
+	const hour = 3_600_000
+	name := func(node string, term, index uint64, at int64) string {
+		return upload{cluster: "c1", node: node, point: point{term, index}, at: at, id: "X"}.prefix()
+	}
+	whole := func(prefix string) []string { return []string{prefix + "/000000.part", prefix + "/manifest.json"} }
+	newest, second, third := name("n1", 2, 40, 9*hour), name("n2", 1, 50, 8*hour), name("n3", 1, 45, 7*hour)
+	old := name("n1", 1, 44, hour) + "/000000.part"      // given up
+	slow := name("n2", 1, 44, 8*hour+1) + "/000000.part" // may still be written
+	ahead := name("n3", 2, 41, hour) + "/000000.part"    // newer than all
+	foreign := []string{
+		"snapshots/c2/n1/1-1-1~X/manifest.json", "snapshots/c1/n1/hello", "queue.json",
+		third + "/notes.txt", third + "/1.part", name("n1", 1, 43, hour) + "/000000.part.bak", // of people
+	}
+
+	keys := slices.Concat(whole(newest), whole(second), whole(third), []string{old, slow, ahead}, foreign)
+	want := []string{third + "/manifest.json", third + "/000000.part", old}
+	for range 10 {
+		if got := Garbage(keys, "c1", 2); !slices.Equal(got, want) {
+			t.Fatalf("it is %v, want %v", got, want)
+		}
+	}
+	if got := Garbage(keys, "c1", 0); len(got) != 5 {
+		t.Errorf("with none to keep it is %v", got)
+	}
+	if got := Garbage([]string{old, slow, ahead}, "c1", 2); got != nil {
+		t.Errorf("without a complete one it is %v", got)
+	}
+}
+
+// TestGarbageLeavesTheNewest holds for whatever stands in the bucket.
+func TestGarbageLeavesTheNewest(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var keys []string
+		for range rapid.IntRange(0, 12).Draw(t, "uploads") {
+			u := upload{
+				cluster: rapid.SampledFrom([]string{"c1", "c2"}).Draw(t, "cluster"),
+				node:    rapid.SampledFrom([]string{"n1", "n2"}).Draw(t, "node"),
+				point:   point{rapid.Uint64Range(1, 3).Draw(t, "term"), rapid.Uint64Range(1, 9).Draw(t, "index")},
+				at:      rapid.Int64Range(0, 3*underWay.Milliseconds()).Draw(t, "at"),
+				id:      rapid.StringMatching(`[A-Z]{3}`).Draw(t, "id"),
+			}
+			for part := range rapid.IntRange(0, 3).Draw(t, "parts") {
+				keys = append(keys, fmt.Sprintf("%s/%06d.part", u.prefix(), part))
+			}
+			if rapid.Bool().Draw(t, "complete") {
+				keys = append(keys, u.manifest())
+			}
+		}
+		keep := rapid.IntRange(1, 3).Draw(t, "keep")
+		before := completed(survey(keys, "c1"))
+		garbage := Garbage(keys, "c1", keep)
+		// The collector may be stopped anywhere.
+		gone := garbage[:rapid.IntRange(0, len(garbage)).Draw(t, "deleted")]
+		left := slices.DeleteFunc(slices.Clone(keys), func(k string) bool { return slices.Contains(gone, k) })
+		after := completed(survey(left, "c1"))
+		for i, f := range before[:min(keep, len(before))] {
+			if i >= len(after) || after[i].upload != f.upload || len(after[i].parts) != len(f.parts) {
+				t.Fatalf("of %+v there is left %+v", before, after)
+			}
+		}
+		for _, f := range after {
+			if i := slices.IndexFunc(before, func(g found) bool { return g.upload == f.upload }); len(before[i].parts) != len(f.parts) {
+				t.Fatalf("%+v has lost parts before its manifest", f)
+			}
+		}
+		for _, k := range gone {
+			if u, _ := parseKey(k); u.cluster != "c1" {
+				t.Fatalf("%s is not of the cluster", k)
+			}
+		}
+		if len(gone) == len(garbage) && len(after) > keep && len(before) > keep {
+			t.Fatalf("%d are left", len(after))
+		}
+	})
+}
+
+func TestCollect(t *testing.T) {
+	b := fault.New(filled(t), 1)
+	n := len(keys(t, b))
+	away := b.Inject(fault.Rule{Kind: fault.LoseRequest, Skip: 2})
+	if deleted, err := Collect(t.Context(), b, testCluster, 2, 10); err == nil || deleted != 1 {
+		t.Errorf("%d are deleted; %v", deleted, err)
+	}
+	away.Stop()
+	wantUploads(t, b, "n1/2-35", "n2/1-20")
+	if deleted, err := Collect(t.Context(), b, testCluster, 1, 1); err != nil || deleted != 1 {
+		t.Errorf("%d are deleted; %v", deleted, err)
+	}
+	wantUploads(t, b, "n1/2-35")
+	if deleted, err := Collect(t.Context(), b, "c2", 1, 10); err != nil || deleted != 0 {
+		t.Errorf("%d are deleted; %v", deleted, err)
+	}
+	// What is left of the two without manifest is too young to be garbage.
+	if left := len(keys(t, b)); left != n-2 {
+		t.Errorf("%d of %d objects are left", left, n)
+	}
+	if _, err := Fetch(t.Context(), b, t.TempDir(), testCluster, FetchOptions{}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestUnderWayIsLongerThanAnUploadWaits(t *testing.T) {
+	if underWay < 2*(longPause+findLimit) || underWay < 10*time.Minute {
+		t.Error("an upload that waits for the bucket would be taken for given up")
+	}
+}

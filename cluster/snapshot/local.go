@@ -1,0 +1,410 @@
+package snapshot
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+)
+
+// Names in the data directory. The first three are raft.FileSnapshotStore's.
+const (
+	localDir   = "snapshots"
+	metaFile   = "meta.json"
+	stateFile  = "state.bin"
+	recordFile = "osqueue.json"
+	tmpSuffix  = ".tmp"
+	asideDir   = "snapshots-aside"
+)
+
+const (
+	retain    = 2 // snapshots kept
+	asideKept = 2 // snapshots kept that were set aside
+	// everything is how many raft's store may keep: this package removes them,
+	// because raft's removes by term and index, even the one that it has just made.
+	everything = 1 << 20
+)
+
+// local keeps snapshots in the data directory, by means of raft's own store.
+// It is safe for concurrent use.
+type local struct {
+	base  string // the data directory
+	files *raft.FileSnapshotStore
+	log   hclog.Logger
+
+	settling sync.Mutex // held while the directory is put in order
+
+	mu   sync.Mutex
+	own  map[string]bool  // ids that this life has begun to write
+	sure map[string]bool  // ids whose bytes were whole when last read to the end
+	bad  map[string]error // ids whose bytes were not
+}
+
+// openLocal opens the snapshots of a data directory, and removes what writers
+// that did not finish have left.
+func openLocal(base string, log hclog.Logger) (*local, error) {
+	files, err := raft.NewFileSnapshotStoreWithLogger(base, everything, log)
+	if err != nil {
+		return nil, fmt.Errorf("open the snapshots under %s: %w", base, err)
+	}
+	l := &local{base: base, files: files, log: log, own: make(map[string]bool), sure: make(map[string]bool), bad: make(map[string]error)}
+	entries, err := os.ReadDir(l.path())
+	if err != nil {
+		return nil, fmt.Errorf("open the snapshots under %s: %w", base, err)
+	}
+	for _, e := range entries {
+		if e.IsDir() && strings.HasSuffix(e.Name(), tmpSuffix) {
+			if err := os.RemoveAll(l.path(e.Name())); err != nil {
+				return nil, fmt.Errorf("remove an unfinished snapshot: %w", err)
+			}
+		}
+	}
+	return l, nil
+}
+
+func (l *local) path(elem ...string) string {
+	return filepath.Join(append([]string{l.base, localDir}, elem...)...)
+}
+
+// copyOnDisk is a snapshot in the data directory.
+type copyOnDisk struct {
+	point
+	at     int64 // when it was made, ms
+	id     string
+	meta   *raft.SnapshotMeta // nil if err
+	record *record            // nil for one that an older program made
+	err    error              // why it cannot be used
+}
+
+// list returns all snapshots that are there, the newest first, whole or not.
+// It reads their descriptions, not their bytes.
+func (l *local) list() ([]copyOnDisk, error) {
+	entries, err := os.ReadDir(l.path())
+	if err != nil {
+		return nil, fmt.Errorf("list the snapshots: %w", err)
+	}
+	var all []copyOnDisk
+	for _, e := range entries {
+		if !e.IsDir() {
+			continue
+		}
+		c, ok := l.look(e.Name())
+		if ok && (c.err == nil || l.exists(c.id)) {
+			all = append(all, c)
+		}
+	}
+	slices.SortFunc(all, func(a, b copyOnDisk) int {
+		return cmp.Or(b.point.compare(a.point), cmp.Compare(b.at, a.at))
+	})
+	return all, nil
+}
+
+// exists tells a damaged snapshot from one that was just removed.
+func (l *local) exists(id string) bool {
+	_, err := os.Stat(l.path(id))
+	return err == nil
+}
+
+// look reads the description of one snapshot. ok is false for a name that is
+// none of a snapshot's.
+func (l *local) look(id string) (c copyOnDisk, ok bool) {
+	c.id = id
+	if c.point, c.at, ok = parseStem(id); !ok {
+		return c, false
+	}
+	c.meta, c.record, c.err = l.describe(id, c.point)
+	return c, true
+}
+
+func (l *local) describe(id string, p point) (*raft.SnapshotMeta, *record, error) {
+	m, err := l.readMeta(id)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := os.Stat(l.path(id, stateFile))
+	if err != nil {
+		return nil, nil, err
+	}
+	if m.ID != id || (point{m.Term, m.Index}) != p || m.Size != info.Size() {
+		return nil, nil, fmt.Errorf("%w: %s does not describe it", ErrDamaged, metaFile)
+	}
+	data, err := os.ReadFile(l.path(id, recordFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return m, nil, nil // raft's own checksum has to do
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	r, err := decodeRecord(data)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !r.describes(m) {
+		return nil, nil, fmt.Errorf("%w: %s and %s contradict each other", ErrDamaged, metaFile, recordFile)
+	}
+	return m, r, nil
+}
+
+func (l *local) readMeta(id string) (*raft.SnapshotMeta, error) {
+	data, err := os.ReadFile(l.path(id, metaFile))
+	if err != nil {
+		return nil, err
+	}
+	var m raft.SnapshotMeta
+	if err := json.Unmarshal(data, &m); err != nil {
+		return nil, fmt.Errorf("%w: %s cannot be read: %w", ErrDamaged, metaFile, err)
+	}
+	return &m, nil
+}
+
+// newest is the newest snapshot whose description is whole.
+func (l *local) newest() (*copyOnDisk, error) {
+	all, err := l.list()
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		if all[i].err == nil {
+			return &all[i], nil
+		}
+	}
+	return nil, nil
+}
+
+// open opens a snapshot after it has checked its bytes, once in the life of the
+// store; they are checked again while they are read.
+func (l *local) open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
+	c, ok := l.look(id)
+	if !ok {
+		return nil, nil, fmt.Errorf("%q is no id of a snapshot: %w", id, fs.ErrNotExist)
+	}
+	if c.err != nil {
+		return nil, nil, c.err
+	}
+	if c.record == nil {
+		return l.files.Open(id)
+	}
+	if err := l.ensure(&c); err != nil {
+		return nil, nil, err
+	}
+	rc, err := l.stream(&c)
+	return c.meta, rc, err
+}
+
+// ensure reads a snapshot to the end unless that was done before.
+func (l *local) ensure(c *copyOnDisk) error {
+	if l.isSure(c.id) {
+		return nil
+	}
+	if c.record == nil {
+		_, rc, err := l.files.Open(c.id) // compares raft's checksum
+		if err != nil {
+			return err
+		}
+		return rc.Close()
+	}
+	rc, err := l.stream(c)
+	if err != nil {
+		return err
+	}
+	defer rc.Close()
+	if _, err := io.Copy(io.Discard, rc); err != nil {
+		return err
+	}
+	l.judge(c.id, nil)
+	return nil
+}
+
+// stream opens the bytes of a snapshot with a record.
+func (l *local) stream(c *copyOnDisk) (io.ReadCloser, error) {
+	f, err := os.Open(l.path(c.id, stateFile))
+	if err != nil {
+		return nil, err
+	}
+	return newCheckedReader(f, c.record, func(err error) { l.judge(c.id, err) }), nil
+}
+
+// forUpload opens a snapshot with its record, which it makes if an older
+// program has not.
+func (l *local) forUpload(c *copyOnDisk) (record, io.ReadCloser, error) {
+	if c.record != nil {
+		_, rc, err := l.open(c.id)
+		return *c.record, rc, err
+	}
+	m, rc, err := l.files.Open(c.id)
+	if err != nil {
+		return record{}, nil, err
+	}
+	sum := sha256.New()
+	size, err := io.Copy(sum, rc)
+	if err := errors.Join(err, rc.Close()); err != nil {
+		return record{}, nil, err
+	}
+	r := newRecord(m, size, [sha256.Size]byte(sum.Sum(nil)))
+	rc, err = l.stream(&copyOnDisk{id: c.id, record: &r})
+	return r, rc, err
+}
+
+func (l *local) isSure(id string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.sure[id]
+}
+
+// judge notes how the bytes of a snapshot were found, nil being whole.
+func (l *local) judge(id string, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.sure, id)
+	delete(l.bad, id)
+	if err == nil {
+		l.sure[id] = true
+	} else {
+		l.bad[id] = err
+	}
+}
+
+func (l *local) forget(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.own, id)
+	delete(l.sure, id)
+	delete(l.bad, id)
+}
+
+// fault is why a snapshot is known not to be whole, or nil.
+func (l *local) fault(c *copyOnDisk) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return cmp.Or(c.err, l.bad[c.id])
+}
+
+// settle puts the directory in order after id was written. What would be listed
+// before it is of a line that raft has left, and is set aside, so that id is the
+// newest one; unless id comes too late itself. What is damaged is set aside, too, and
+// of the rest it removes what is more than retain.
+func (l *local) settle(id string) error {
+	l.settling.Lock() // raft writes a snapshot of its own and one of the leader's side by side
+	defer l.settling.Unlock()
+	all, err := l.list()
+	if err != nil {
+		return err
+	}
+	own, _, _ := parseStem(id)
+	reached, kept := false, 0
+	for i := range all {
+		c := &all[i]
+		reached = reached || c.id == id
+		damage := l.fault(c)
+		switch {
+		case damage != nil:
+			err = l.setAside(c.id, damage.Error())
+		case !reached && !l.overtook(c, own):
+			err = l.setAside(c.id, "a snapshot of an older entry was written after it")
+		default:
+			if kept++; kept > retain {
+				err = l.remove(c.id)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// begun notes that a snapshot is in the making.
+func (l *local) begun(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.own[id] = true
+}
+
+// overtook reports whether c was written while a snapshot of an earlier entry was in
+// the making. Within one life raft never goes back, and its log goes on from c.
+func (l *local) overtook(c *copyOnDisk, late point) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.own[c.id] && c.Index > late.Index
+}
+
+// remove makes a snapshot disappear at once and then removes it.
+func (l *local) remove(id string) error {
+	l.forget(id)
+	gone := l.path(id + tmpSuffix)
+	if err := os.Rename(l.path(id), gone); err != nil {
+		return fmt.Errorf("remove an old snapshot: %w", err)
+	}
+	if err := os.RemoveAll(gone); err != nil {
+		return fmt.Errorf("remove an old snapshot: %w", err)
+	}
+	return nil
+}
+
+// setAside moves a snapshot to where raft does not see it and a person does.
+func (l *local) setAside(id, reason string) error {
+	l.forget(id)
+	dir := filepath.Join(l.base, asideDir)
+	to := filepath.Join(dir, fmt.Sprintf("%s~%d", id, time.Now().UnixMilli()))
+	l.log.Warn("setting a snapshot aside", "id", id, "to", to, "reason", reason)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("set a snapshot aside: %w", err)
+	}
+	if err := os.Rename(l.path(id), to); err != nil {
+		return fmt.Errorf("set a snapshot aside: %w", err)
+	}
+	return errors.Join(trimAside(dir), syncDir(dir), syncDir(l.path()))
+}
+
+// trimAside keeps the snapshots that were set aside last.
+func trimAside(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(entries, func(a, b os.DirEntry) int { return strings.Compare(asideOrder(b), asideOrder(a)) })
+	for i, e := range entries {
+		if i >= asideKept {
+			if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// asideOrder is when an entry was set aside, as text: ms sort alike.
+func asideOrder(e os.DirEntry) string {
+	_, at, _ := strings.Cut(e.Name(), "~")
+	return at
+}
+
+// writeFileSync writes a new file and makes it and its name durable.
+func writeFileSync(path string, data []byte) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	return errors.Join(err, f.Sync(), f.Close(), syncDir(filepath.Dir(path)))
+}
+
+func syncDir(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}

@@ -1,0 +1,508 @@
+package snapshot
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
+	wal "github.com/hashicorp/raft-wal"
+
+	"osqueue/storage"
+)
+
+// chain is a machine whose state tells whether two nodes have applied the same
+// entries.
+type chain struct {
+	mu    sync.Mutex
+	count uint64
+	sum   [sha256.Size]byte
+}
+
+func (c *chain) Apply(l *raft.Log) any {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.count++
+	c.sum = sha256.Sum256(append(c.sum[:], l.Data...))
+	return nil
+}
+
+func (c *chain) state() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return fmt.Sprintf("%d entries, %x", c.count, c.sum[:8])
+}
+
+const (
+	chainPadding    = 20_000
+	electionTimeout = 300 * time.Millisecond
+)
+
+func (c *chain) Snapshot() (raft.FSMSnapshot, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	data := append(binary.BigEndian.AppendUint64(nil, c.count), c.sum[:]...)
+	return frozenChain(append(data, make([]byte, chainPadding)...)), nil
+}
+
+func (c *chain) Restore(rc io.ReadCloser) error {
+	data, err := io.ReadAll(rc)
+	if err != nil {
+		return err
+	}
+	if len(data) != 8+sha256.Size+chainPadding {
+		return errors.New("bad length")
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.count = binary.BigEndian.Uint64(data)
+	copy(c.sum[:], data[8:])
+	return nil
+}
+
+type frozenChain []byte
+
+func (f frozenChain) Persist(sink raft.SnapshotSink) error {
+	_, err := sink.Write(f)
+	return errors.Join(err, sink.Close())
+}
+
+func (frozenChain) Release() {}
+
+// wire is a transport that counts the snapshots that were sent.
+type wire struct {
+	*raft.InmemTransport
+	sent atomic.Int32
+}
+
+func (w *wire) InstallSnapshot(
+	id raft.ServerID, to raft.ServerAddress, args *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader,
+) error {
+	w.sent.Add(1)
+	return w.InmemTransport.InstallSnapshot(id, to, args, resp, data)
+}
+
+// peer is a raft node on a data directory.
+type peer struct {
+	*raft.Raft
+	id    raft.ServerID
+	dir   string
+	store *Store
+	chain *chain
+	wire  *wire
+	logs  raftLog
+	once  sync.Once
+}
+
+type raftLog interface {
+	raft.LogStore
+	raft.StableStore
+	io.Closer
+}
+
+func openBolt(t *testing.T, dir string) raftLog {
+	t.Helper()
+	logs, err := raftboltdb.New(raftboltdb.Options{Path: filepath.Join(dir, "raft.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return logs
+}
+
+func openWAL(t *testing.T, dir string) raftLog {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Join(dir, "wal"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	logs, err := wal.Open(filepath.Join(dir, "wal"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return logs
+}
+
+// group is a cluster in this process.
+type group struct {
+	t        *testing.T
+	bucket   storage.Bucket
+	trailing uint64
+	open     func(*testing.T, string) raftLog
+	peers    []*peer
+}
+
+func newGroup(t *testing.T, trailing uint64) *group {
+	return &group{t: t, bucket: newBucket(t), trailing: trailing, open: openBolt}
+}
+
+// start starts raft on a directory, after Prepare.
+func (g *group) start(id raft.ServerID, dir string) *peer {
+	g.t.Helper()
+	p := &peer{id: id, dir: dir, chain: &chain{}, logs: g.open(g.t, dir)}
+	p.store = newStore(g.t, dir, g.bucket, func(o *Options) { o.Node, o.Slack = string(id), 1 })
+	if err := p.store.Prepare(g.t.Context(), p.logs); err != nil {
+		g.t.Fatal(err)
+	}
+	_, inner := raft.NewInmemTransport(raft.ServerAddress(id))
+	p.wire = &wire{InmemTransport: inner}
+	c := raft.DefaultConfig()
+	c.LocalID = id
+	c.HeartbeatTimeout, c.ElectionTimeout, c.LeaderLeaseTimeout = electionTimeout, electionTimeout, electionTimeout/2
+	c.SnapshotInterval = time.Hour
+	c.TrailingLogs = g.trailing
+	c.Logger = hclog.New(&hclog.LoggerOptions{Name: string(id), Level: hclog.Error, Output: testWriter{g.t}})
+	var err error
+	if p.Raft, err = raft.NewRaft(c, p.chain, p.logs, p.logs, p.store, p.wire); err != nil {
+		g.t.Fatal(err)
+	}
+	for _, other := range g.peers {
+		p.wire.Connect(other.wire.LocalAddr(), other.wire.InmemTransport)
+		other.wire.Connect(p.wire.LocalAddr(), p.wire.InmemTransport)
+	}
+	g.peers = append(g.peers, p)
+	g.t.Cleanup(func() { g.stop(p) })
+	return p
+}
+
+func (g *group) stop(p *peer) {
+	p.once.Do(func() {
+		if err := p.Shutdown().Error(); err != nil {
+			g.t.Error(err)
+		}
+		for _, other := range g.peers {
+			other.wire.Disconnect(p.wire.LocalAddr())
+		}
+		_ = p.wire.Close()
+		_ = p.logs.Close()
+	})
+}
+
+// bootstrap starts three nodes and waits for a leader.
+func (g *group) bootstrap() (leader *peer) {
+	g.t.Helper()
+	var c raft.Configuration
+	for i := range 3 {
+		id := raft.ServerID(fmt.Sprintf("n%d", i+1))
+		c.Servers = append(c.Servers, raft.Server{ID: id, Address: raft.ServerAddress(id)})
+		g.start(id, g.t.TempDir())
+	}
+	for _, p := range g.peers {
+		if err := p.BootstrapCluster(c).Error(); err != nil && !errors.Is(err, raft.ErrCantBootstrap) {
+			g.t.Fatal(err)
+		}
+	}
+	return g.leader()
+}
+
+func (g *group) leader() (leader *peer) {
+	g.t.Helper()
+	g.eventually("a leader", func() bool {
+		for _, p := range g.peers {
+			if p.State() == raft.Leader && p.VerifyLeader().Error() == nil {
+				leader = p
+				return true
+			}
+		}
+		return false
+	})
+	return leader
+}
+
+// apply commits so many entries.
+func (g *group) apply(leader *peer, n int) {
+	g.t.Helper()
+	for i := range n {
+		if err := leader.Apply(fmt.Appendf(nil, "entry %d of %s", i, leader.id), 5*time.Second).Error(); err != nil {
+			g.t.Fatal(err)
+		}
+	}
+}
+
+func (g *group) snapshot(p *peer) {
+	g.t.Helper()
+	if err := p.Snapshot().Error(); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+// same waits until the nodes have applied the same.
+func (g *group) same(a, b *peer) {
+	g.t.Helper()
+	g.eventually(fmt.Sprintf("%s to be where %s is", b.id, a.id), func() bool { return a.chain.state() == b.chain.state() })
+}
+
+func (g *group) eventually(what string, cond func() bool) {
+	g.t.Helper()
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		if cond() {
+			return
+		}
+		if time.Now().After(end) {
+			var states []string
+			for _, p := range g.peers {
+				states = append(states, fmt.Sprintf("%s %s: %s", p.id, p.State(), p.chain.state()))
+			}
+			g.t.Fatalf("waited in vain for %s; the nodes are %v", what, states)
+		}
+	}
+}
+
+func (g *group) addNonvoter(leader, p *peer) {
+	g.t.Helper()
+	if err := leader.AddNonvoter(p.id, p.wire.LocalAddr(), 0, 10*time.Second).Error(); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+// ask is what FetchOptions.Accept does, without the network.
+func ask(leader *peer) FetchOptions {
+	return FetchOptions{Accept: func(_ context.Context, m raft.SnapshotMeta) error {
+		if !Agrees(leader.logs, leader.CommitIndex(), m.Term, m.Index) {
+			return errors.New("the leader does not know it")
+		}
+		return nil
+	}}
+}
+
+type testWriter struct{ t *testing.T }
+
+func (w testWriter) Write(p []byte) (int, error) {
+	if w.t.Context().Err() == nil { // after the end a log line would panic
+		w.t.Logf("%s", p)
+	}
+	return len(p), nil
+}
+
+// TestNewNodeStartsFromTheBucket joins a node whose id no snapshot knows. The
+// leader has the log behind the snapshot, and sends nothing else.
+func TestNewNodeStartsFromTheBucket(t *testing.T) {
+	for name, open := range map[string]func(*testing.T, string) raftLog{"bolt": openBolt, "wal": openWAL} {
+		t.Run(name, func(t *testing.T) {
+			g := newGroup(t, 10_000)
+			g.open = open
+			leader := g.bootstrap()
+			g.apply(leader, 50)
+			g.snapshot(leader)
+			put(t, leader.store)
+			g.apply(leader, 20)
+
+			dir := t.TempDir()
+			m, err := Fetch(t.Context(), g.bucket, dir, testCluster, ask(leader))
+			if err != nil {
+				t.Fatal(err)
+			}
+			n4 := g.start("n4", dir)
+			if n4.AppliedIndex() != m.Index || n4.State() != raft.Follower {
+				t.Fatalf("it starts at %d as %s", n4.AppliedIndex(), n4.State())
+			}
+			g.addNonvoter(leader, n4)
+			g.same(leader, n4)
+			if n := leader.wire.sent.Load(); n != 0 {
+				t.Errorf("the leader has sent %d snapshots", n)
+			}
+			if err := leader.AddVoter(n4.id, n4.wire.LocalAddr(), 0, 10*time.Second).Error(); err != nil {
+				t.Fatal(err)
+			}
+			g.apply(leader, 5)
+			g.same(leader, n4)
+
+			g.stop(n4)
+			g.apply(leader, 5)
+			n4 = g.start("n4", dir)
+			g.same(leader, n4)
+			if n := leader.wire.sent.Load(); n != 0 {
+				t.Errorf("the leader has sent %d snapshots", n)
+			}
+		})
+	}
+}
+
+// TestNewNodeThatComesTooLate has a snapshot behind which the leader has no log
+// any more.
+func TestNewNodeThatComesTooLate(t *testing.T) {
+	g := newGroup(t, 2)
+	leader := g.bootstrap()
+	g.apply(leader, 50)
+	g.snapshot(leader)
+	put(t, leader.store)
+	dir := t.TempDir()
+	m, err := Fetch(t.Context(), g.bucket, dir, testCluster, FetchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.apply(leader, 50)
+	g.snapshot(leader)
+	n4 := g.start("n4", dir)
+	g.addNonvoter(leader, n4)
+	g.same(leader, n4)
+	if n := leader.wire.sent.Load(); n != 1 {
+		t.Errorf("the leader has sent %d snapshots", n)
+	}
+	metas := mustList(t, n4.store)
+	if len(metas) != 2 || metas[0].Index <= m.Index || metas[1].ID != m.ID {
+		t.Errorf("the new node has %v", ids(t, n4.store))
+	}
+	g.apply(leader, 5)
+	g.same(leader, n4)
+	g.stop(n4)
+	g.same(leader, g.start("n4", dir))
+}
+
+// TestNewNodeWaitsForTheCluster starts from a snapshot and is not asked to join:
+// it must not try to elect itself.
+func TestNewNodeWaitsForTheCluster(t *testing.T) {
+	g := newGroup(t, 10_000)
+	leader := g.bootstrap()
+	g.apply(leader, 10)
+	g.snapshot(leader)
+	put(t, leader.store)
+	dir := t.TempDir()
+	if _, err := Fetch(t.Context(), g.bucket, dir, testCluster, ask(leader)); err != nil {
+		t.Fatal(err)
+	}
+	n4 := g.start("n4", dir)
+	changes := make(chan raft.Observation, 16)
+	n4.RegisterObserver(raft.NewObserver(changes, false, func(o *raft.Observation) bool {
+		_, is := o.Data.(raft.RaftState)
+		return is
+	}))
+	select {
+	case o := <-changes:
+		t.Errorf("its state has changed to %v", o.Data)
+	case <-time.After(5 * electionTimeout):
+	}
+	if n4.CurrentTerm() != 0 {
+		t.Errorf("it is in term %d", n4.CurrentTerm())
+	}
+}
+
+// lostHistory uploads a snapshot of entries that only one node has not seen, the
+// one that survives, and recovers the cluster from that.
+func lostHistory(t *testing.T) (g *group, survivor *peer) {
+	t.Helper()
+	before := newGroup(t, 10_000)
+	leader := before.bootstrap()
+	before.apply(leader, 10)
+	for _, p := range before.peers {
+		if p != leader {
+			survivor = p
+		}
+	}
+	before.same(leader, survivor)
+	before.stop(survivor)
+	before.apply(leader, 10)
+	before.snapshot(leader)
+	put(t, leader.store)
+	for _, p := range before.peers {
+		before.stop(p)
+	}
+
+	g = newGroup(t, 10_000)
+	g.bucket = before.bucket
+	recoverAlone(t, survivor)
+	g.start(survivor.id, survivor.dir)
+	survivor = g.leader()
+	g.apply(survivor, 40)
+	return g, survivor
+}
+
+// recoverAlone makes a stopped node the only one of its cluster.
+func recoverAlone(t *testing.T, p *peer) {
+	t.Helper()
+	logs := openBolt(t, p.dir)
+	defer logs.Close()
+	c := raft.DefaultConfig()
+	c.LocalID, c.Logger = p.id, hclog.NewNullLogger()
+	_, trans := raft.NewInmemTransport("")
+	alone := raft.Configuration{Servers: []raft.Server{{ID: p.id, Address: raft.ServerAddress(p.id)}}}
+	if err := raft.RecoverCluster(c, &chain{}, logs, logs, newStore(t, p.dir, nil), trans, alone); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestLostHistoryIsNotFetched(t *testing.T) {
+	g, survivor := lostHistory(t)
+	dir := t.TempDir()
+	if _, err := Fetch(t.Context(), g.bucket, dir, testCluster, ask(survivor)); !errors.Is(err, ErrNone) {
+		t.Fatalf("it is fetched: %v", err)
+	}
+	n4 := g.start("n4", dir)
+	g.addNonvoter(survivor, n4)
+	g.same(survivor, n4)
+}
+
+// TestLostHistoryIsReplaced does not ask the leader. That sends a snapshot of an
+// older entry than the one that was fetched, and the node must go on from that,
+// also when it starts again.
+func TestLostHistoryIsReplaced(t *testing.T) {
+	g, survivor := lostHistory(t)
+	dir := t.TempDir()
+	lost, err := Fetch(t.Context(), g.bucket, dir, testCluster, FetchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n4 := g.start("n4", dir)
+	g.addNonvoter(survivor, n4)
+	g.same(survivor, n4)
+	metas := mustList(t, n4.store)
+	if len(metas) != 1 || metas[0].Index >= lost.Index || len(dirNames(t, dir, asideDir)) != 1 {
+		t.Errorf("the node has %v", ids(t, n4.store))
+	}
+	g.stop(n4)
+	g.apply(survivor, 5)
+	g.same(survivor, g.start("n4", dir))
+}
+
+// TestNodeWithADamagedSnapshot restarts a member whose log has been cut, so that
+// the older snapshot is of no use.
+func TestNodeWithADamagedSnapshot(t *testing.T) {
+	g := newGroup(t, 2)
+	leader := g.bootstrap()
+	g.apply(leader, 20)
+	g.snapshot(leader)
+	g.apply(leader, 20)
+	g.snapshot(leader)
+	put(t, leader.store)
+	g.apply(leader, 5)
+	id, dir := leader.id, leader.dir
+	g.stop(leader)
+	newest := ids(t, newStore(t, dir, nil))[0]
+	flip(t, dir, localDir, newest, stateFile)
+
+	again := g.start(id, dir)
+	leader = g.leader()
+	g.apply(leader, 5)
+	g.same(leader, again)
+	if again.LastIndex() == 0 || len(dirNames(t, dir, asideDir)) != 1 {
+		t.Error("the damaged snapshot was not set aside")
+	}
+}
+
+// TestLeaderWithADamagedSnapshot must send one to a new node: it takes it from
+// the bucket.
+func TestLeaderWithADamagedSnapshot(t *testing.T) {
+	g := newGroup(t, 2)
+	leader := g.bootstrap()
+	g.apply(leader, 50)
+	g.snapshot(leader)
+	put(t, leader.store)
+	newest := ids(t, leader.store)[0]
+	leader.store.local.forget(newest) // as if it had been started again
+	flip(t, leader.dir, localDir, newest, stateFile)
+	n4 := g.start("n4", t.TempDir())
+	g.addNonvoter(leader, n4)
+	g.same(leader, n4)
+	if leader.store.Status().Damaged == "" {
+		t.Error("the damage was not told")
+	}
+}

@@ -1,0 +1,174 @@
+package snapshot
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/hashicorp/raft"
+)
+
+// ErrDamaged is wrapped by errors about a snapshot that is not what was
+// written.
+var ErrDamaged = errors.New("the snapshot is damaged")
+
+// errNewer is wrapped by errors about what a newer program wrote.
+var errNewer = errors.New("a newer program wrote the snapshot: start that one")
+
+// recordFormat is the version of record. One that is newer is not read.
+const recordFormat = 1
+
+// record says what a snapshot is: raft's own description, and the sum of its
+// bytes. It stands beside the local copy and in the manifest of an upload.
+type record struct {
+	Format             int            `json:"format"`
+	Cluster            string         `json:"cluster,omitempty"` // in the bucket only
+	Node               string         `json:"node,omitempty"`    // in the bucket only
+	Term               uint64         `json:"term"`
+	Index              uint64         `json:"index"`
+	ConfigurationIndex uint64         `json:"configurationIndex"`
+	Servers            []serverRecord `json:"servers"`
+	Size               int64          `json:"size"` // bytes
+	Sum                string         `json:"sha256"`
+	Check              string         `json:"check"` // sha-256 of the record without it
+}
+
+type serverRecord struct {
+	ID       string `json:"id"`
+	Address  string `json:"address"`
+	Suffrage string `json:"suffrage"`
+}
+
+// newRecord describes a snapshot whose bytes are known.
+func newRecord(m *raft.SnapshotMeta, size int64, sum [sha256.Size]byte) record {
+	r := record{
+		Format:             recordFormat,
+		Term:               m.Term,
+		Index:              m.Index,
+		ConfigurationIndex: m.ConfigurationIndex,
+		Servers:            make([]serverRecord, 0, len(m.Configuration.Servers)),
+		Size:               size,
+		Sum:                hex.EncodeToString(sum[:]),
+	}
+	for _, s := range m.Configuration.Servers {
+		r.Servers = append(r.Servers, serverRecord{string(s.ID), string(s.Address), s.Suffrage.String()})
+	}
+	return r
+}
+
+// encode seals the record.
+func (r *record) encode() []byte {
+	r.Check = r.check()
+	data, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		panic(err) // strings and numbers only
+	}
+	return append(data, '\n')
+}
+
+// check is computed from the record's compact form, so that whoever puts the
+// record into another document may indent it as he likes.
+func (r *record) check() string {
+	bare := *r
+	bare.Check = ""
+	data, err := json.Marshal(bare)
+	if err != nil {
+		panic(err) // strings and numbers only
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// decodeRecord reads and checks a record; its errors wrap ErrDamaged, unless
+// the record is of a newer program.
+func decodeRecord(data []byte) (*record, error) {
+	var r record
+	if err := json.Unmarshal(data, &r); err != nil {
+		return nil, fmt.Errorf("%w: its description cannot be read: %w", ErrDamaged, err)
+	}
+	if r.Format > recordFormat {
+		return nil, fmt.Errorf("%w (its format is %d, this one knows %d)", errNewer, r.Format, recordFormat)
+	}
+	if why := r.fault(); why != "" {
+		return nil, fmt.Errorf("%w: its description %s", ErrDamaged, why)
+	}
+	return &r, nil
+}
+
+func (r *record) fault() string {
+	sum, err := hex.DecodeString(r.Sum)
+	switch {
+	case r.Format != recordFormat:
+		return fmt.Sprintf("has format %d", r.Format)
+	case r.Check != r.check():
+		return "does not match its own check"
+	case r.Term == 0 || r.Index == 0:
+		return "has no term or index"
+	case r.ConfigurationIndex > r.Index:
+		return "has a configuration from after it"
+	case r.Size < 0:
+		return "has a negative size"
+	case err != nil || len(sum) != sha256.Size:
+		return "has no sha-256"
+	}
+	seen := make(map[string]bool)
+	for _, s := range r.Servers {
+		if _, ok := parseSuffrage(s.Suffrage); !ok || s.ID == "" || seen[s.ID] {
+			return fmt.Sprintf("has a server %q that cannot be", s.ID)
+		}
+		seen[s.ID] = true
+	}
+	return ""
+}
+
+func parseSuffrage(name string) (raft.ServerSuffrage, bool) {
+	for _, s := range []raft.ServerSuffrage{raft.Voter, raft.Nonvoter, raft.Staging} {
+		if s.String() == name {
+			return s, true
+		}
+	}
+	return 0, false
+}
+
+func (r *record) point() point { return point{r.Term, r.Index} }
+
+// sum is the sha-256 of a record that decodeRecord has accepted.
+func (r *record) sum() (sum [sha256.Size]byte) {
+	data, _ := hex.DecodeString(r.Sum)
+	copy(sum[:], data)
+	return sum
+}
+
+// meta is the snapshot as raft wants it described, under a local id.
+func (r *record) meta(id string) *raft.SnapshotMeta {
+	m := &raft.SnapshotMeta{
+		Version:            raft.SnapshotVersionMax,
+		ID:                 id,
+		Index:              r.Index,
+		Term:               r.Term,
+		ConfigurationIndex: r.ConfigurationIndex,
+		Size:               r.Size,
+	}
+	for _, s := range r.Servers {
+		suffrage, _ := parseSuffrage(s.Suffrage)
+		m.Configuration.Servers = append(m.Configuration.Servers,
+			raft.Server{ID: raft.ServerID(s.ID), Address: raft.ServerAddress(s.Address), Suffrage: suffrage})
+	}
+	return m
+}
+
+// describes reports whether the record is about the snapshot that raft's own
+// description names: two copies that agree are not damaged alike.
+func (r *record) describes(m *raft.SnapshotMeta) bool {
+	same := newRecord(m, m.Size, r.sum())
+	return r.Size == same.Size && r.equivalent(&same)
+}
+
+// equivalent reports whether raft may start from one instead of the other. Two
+// nodes may have written the same state in different bytes.
+func (r *record) equivalent(o *record) bool {
+	return r.point() == o.point() && r.ConfigurationIndex == o.ConfigurationIndex && slices.Equal(r.Servers, o.Servers)
+}

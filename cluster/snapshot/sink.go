@@ -1,0 +1,95 @@
+package snapshot
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"os"
+
+	"github.com/hashicorp/raft"
+)
+
+// sink writes one snapshot to the disk, and its sum beside it. Like raft's own
+// it is used by one goroutine.
+type sink struct {
+	local *local
+	inner raft.SnapshotSink
+	meta  raft.SnapshotMeta
+	sum   hash.Hash
+	size  int64
+	made  func(raft.SnapshotMeta) // told of success; may be nil
+
+	ended bool
+	err   error
+}
+
+var _ raft.SnapshotSink = (*sink)(nil)
+
+// create starts a snapshot. made is called at the end of a Close that succeeds.
+func (l *local) create(m raft.SnapshotMeta, trans raft.Transport, made func(raft.SnapshotMeta)) (*sink, error) {
+	inner, err := l.files.Create(m.Version, m.Index, m.Term, m.Configuration, m.ConfigurationIndex, trans)
+	if err != nil {
+		return nil, fmt.Errorf("create a snapshot in %s: %w", l.path(), err)
+	}
+	m.ID = inner.ID()
+	l.begun(m.ID)
+	return &sink{local: l, inner: inner, meta: m, sum: sha256.New(), made: made}, nil
+}
+
+// ID implements raft.SnapshotSink.
+func (s *sink) ID() string { return s.inner.ID() }
+
+// Write implements io.Writer.
+func (s *sink) Write(p []byte) (int, error) {
+	n, err := s.inner.Write(p)
+	s.sum.Write(p[:n])
+	s.size += int64(n)
+	return n, err
+}
+
+// Close makes the snapshot durable and the newest one of the node. Only then it
+// returns nil. It may be called again, as raft does.
+func (s *sink) Close() error {
+	if s.ended {
+		return s.err
+	}
+	s.ended = true
+	s.err = s.finish()
+	return s.err
+}
+
+func (s *sink) finish() error {
+	s.meta.Size = s.size
+	r := newRecord(&s.meta, s.size, [sha256.Size]byte(s.sum.Sum(nil)))
+	// The record goes with the directory when that gets its final name.
+	if err := writeFileSync(s.local.path(s.ID()+tmpSuffix, recordFile), r.encode()); err != nil {
+		return errors.Join(fmt.Errorf("write a snapshot's sum: %w", err), s.discard())
+	}
+	if err := s.inner.Close(); err != nil {
+		return errors.Join(err, s.discard())
+	}
+	if err := s.local.settle(s.ID()); err != nil {
+		return err
+	}
+	s.local.judge(s.ID(), nil)
+	if s.made != nil {
+		s.made(s.meta)
+	}
+	return nil
+}
+
+// Cancel throws away what was written. After Close it does nothing.
+func (s *sink) Cancel() error {
+	if s.ended {
+		return nil
+	}
+	s.ended, s.err = true, errors.New("the snapshot was cancelled")
+	return s.discard()
+}
+
+// discard also removes what raft's sink leaves behind when it fails.
+func (s *sink) discard() error {
+	s.local.forget(s.ID())
+	return errors.Join(s.inner.Cancel(), os.RemoveAll(s.local.path(s.ID()+tmpSuffix)))
+}

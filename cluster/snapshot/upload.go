@@ -1,0 +1,150 @@
+package snapshot
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+)
+
+// Pauses between attempts to upload while the bucket is away.
+const (
+	firstPause = time.Second
+	longPause  = time.Minute
+)
+
+// Run uploads snapshots until ctx ends; one Run at a time. What is due is the
+// newest local snapshot, found at the start or made since; older ones that were
+// not uploaded never will be. An upload that fails is tried again, with what is
+// the newest by then, until it succeeds.
+func (s *Store) Run(ctx context.Context) {
+	if s.opts.Bucket == nil {
+		return
+	}
+	pauses := &backoff.ExponentialBackOff{
+		InitialInterval: firstPause, MaxInterval: longPause, Multiplier: 2, RandomizationFactor: 0.5,
+	}
+	settled := "" // id of the snapshot that needs no upload any more
+	for ctx.Err() == nil {
+		next, err := s.local.newest()
+		if err == nil && (next == nil || next.id == settled) {
+			s.awaitDue(ctx)
+			continue
+		}
+		if err == nil {
+			err = s.upload(ctx, next)
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		s.outcome(err)
+		if err != nil {
+			pause(ctx, pauses.NextBackOff())
+			continue
+		}
+		settled = next.id
+		pauses.Reset()
+		pause(ctx, s.opts.UploadInterval)
+	}
+}
+
+// errNoCluster is no failure: a young node has nothing that anybody could use.
+var errNoCluster = errors.New("the cluster has no id yet")
+
+func (s *Store) outcome(err error) {
+	if err != nil && !errors.Is(err, errNoCluster) {
+		s.failing(err)
+		return
+	}
+	s.report(func(st *Status) { st.Failing = "" })
+}
+
+// failing notes why the bucket does not have the newest snapshot. It logs when
+// that begins, not each time.
+func (s *Store) failing(err error) {
+	was := ""
+	s.report(func(st *Status) { was, st.Failing = st.Failing, err.Error() })
+	if was == "" {
+		s.opts.Logger.Warn("the newest snapshot is not in the bucket yet; trying again", "error", err)
+	}
+}
+
+func (s *Store) awaitDue(ctx context.Context) {
+	select {
+	case <-s.due:
+	case <-ctx.Done():
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// upload copies a snapshot to the bucket, unless one is there that will do.
+func (s *Store) upload(ctx context.Context, c *copyOnDisk) error {
+	cluster := s.opts.Cluster()
+	if cluster == "" {
+		return errNoCluster
+	}
+	there, err := s.lookThere(ctx, cluster)
+	if err != nil {
+		return err
+	}
+	if f := covering(there, c.point, s.opts.Slack); f != nil {
+		s.inBucket(f.upload)
+		return nil
+	}
+	r, rc, err := s.local.forUpload(c)
+	if err != nil {
+		if s.local.exists(c.id) {
+			s.damaged(c.id, err)
+		}
+		return fmt.Errorf("read the local snapshot %s: %w", c.id, err)
+	}
+	defer rc.Close()
+	u := upload{cluster: cluster, node: s.opts.Node, point: c.point, at: time.Now().UnixMilli(), id: rand.Text()}
+	r.Cluster, r.Node = u.cluster, u.node
+	up := uploader{bucket: s.opts.Bucket, partBytes: s.opts.partBytes, note: s.failing}
+	if err := up.write(ctx, u, &r, rc); err != nil {
+		return fmt.Errorf("upload the snapshot %s: %w", c.id, err)
+	}
+	s.opts.Logger.Info("uploaded a snapshot", "id", c.id, "to", u.prefix(), "bytes", r.Size)
+	s.inBucket(u)
+	return nil
+}
+
+func (s *Store) lookThere(ctx context.Context, cluster string) ([]found, error) {
+	ctx, cancel := context.WithTimeout(ctx, findLimit)
+	defer cancel()
+	return listUploads(ctx, s.opts.Bucket, cluster)
+}
+
+// covering returns the newest upload if it makes one of p superfluous. One that is
+// ahead of p in an earlier term is of a history that was lost, and of no use.
+func covering(there []found, p point, slack uint64) *found {
+	for i := range there {
+		f := &there[i]
+		switch {
+		case !f.complete, f.Term < p.Term && f.Index > p.Index:
+		case f.Index >= p.Index || p.Index-f.Index <= slack:
+			return f
+		default:
+			return nil
+		}
+	}
+	return nil
+}
+
+func (s *Store) inBucket(u upload) {
+	s.report(func(st *Status) {
+		st.Bucket, st.BucketNode = newPoint(u.point, u.at), u.node
+	})
+}

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"osqueue/client"
+)
+
+// ackFlag is a flag for an ack level.
+type ackFlag client.Ack
+
+// String implements pflag.Value.
+func (f *ackFlag) String() string { return string(*f) }
+
+// Set implements pflag.Value.
+func (f *ackFlag) Set(text string) error {
+	switch level := client.Ack(text); level {
+	case client.AckQuorum, client.AckObject:
+		*f = ackFlag(level)
+		return nil
+	}
+	return fmt.Errorf("%q: use %s or %s", text, client.AckQuorum, client.AckObject)
+}
+
+// Type implements pflag.Value.
+func (f *ackFlag) Type() string { return "level" }
+
+// written is what a write has answered, and how safe it is, for programs.
+type written[T any] struct {
+	Answer    T          `json:",embed"`
+	Committed client.Ack `json:"committed,omitzero"`
+}
+
+// acked runs what may write, and says so on stderr if that is not as safe as it
+// was to be: no failure, because it is done.
+func (g *globals) acked(ctx context.Context, do func(context.Context) error) error {
+	if err := do(client.WithReceipt(ctx, &g.receipt)); err != nil {
+		return err
+	}
+	if g.ack != client.AckObject || g.receipt.Committed() != client.AckQuorum {
+		return nil
+	}
+	return write(g.stderr, fmt.Sprintf("it is done, but not in the bucket yet (LSN %s); osqueue status shows how far the bucket is\n", g.receipt.LSN()))
+}
+
+// writeWritten writes the answer to a write as JSON, with what it and those
+// before it have reached.
+func writeWritten[T any](g *globals, answer T) error {
+	return g.writeJSON(written[T]{Answer: answer, Committed: g.receipt.Committed()})
+}

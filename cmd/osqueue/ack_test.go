@@ -1,0 +1,80 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	v1 "osqueue/api/v1"
+)
+
+// ackedLines are the commands that write.
+var ackedLines = []string{
+	"submit a 1", "submit a --file -", "job cancel waits", "job retry dead", "job delete done", "job delete done dead",
+	"job cancel --type wait --yes", "dead rm dead", "dead retry --all --yes",
+	"queue pause mail", "queue resume mail", "queue set mail --max-running 1", "queue reset mail", "queue purge mail --yes",
+	"cron put nightly @daily", "cron pause nightly", "cron resume nightly", "cron trigger nightly", "cron rm nightly",
+	"batch create", "batch cancel b1 --yes",
+}
+
+func newAckedFake(t *testing.T, level string) *queueFake {
+	q := newQueueFake(t)
+	q.level = level
+	q.add(v1.NewJob{ID: "waits", Type: "wait"})
+	q.add(v1.NewJob{ID: "dead", Type: "bad"})
+	q.add(v1.NewJob{ID: "done"})
+	return q
+}
+
+// Every command that writes can ask for an ack level, and tells programs which
+// one was reached.
+func TestEveryWriteAsksForAcks(t *testing.T) {
+	for _, line := range ackedLines {
+		t.Run(line, func(t *testing.T) {
+			q := newAckedFake(t, v1.AckObject)
+			got := osq(t, q, "1\n", append(strings.Fields(line), "--json", "--ack", "object")...)
+			if got.code != exitOK || !strings.Contains(got.out, `"committed":"object"`) || strings.Contains(got.err, "not in the bucket") {
+				t.Errorf("%+v", got)
+			}
+			for i, query := range q.queries {
+				if !strings.HasPrefix(query, "ack=object&ackWaitMs=") {
+					t.Errorf("%s was sent with %q", q.seen[i].line, query)
+				}
+			}
+		})
+	}
+}
+
+// Without the flag nothing is asked, and people see nothing new.
+func TestWritesWithoutAck(t *testing.T) {
+	for _, line := range ackedLines {
+		q := newAckedFake(t, v1.AckQuorum)
+		got := osq(t, q, "1\n", strings.Fields(line)...)
+		if got.code != exitOK || strings.Contains(got.out+got.err, "quorum") || strings.Contains(got.out+got.err, "bucket") {
+			t.Errorf("%s: %+v", line, got)
+		}
+		for i, query := range q.queries {
+			if query != "" {
+				t.Errorf("%s was sent with %q", q.seen[i].line, query)
+			}
+		}
+		q = newAckedFake(t, v1.AckQuorum)
+		if got := osq(t, q, "1\n", append(strings.Fields(line), "--json")...); !strings.Contains(got.out, `"committed":"quorum"`) {
+			t.Errorf("%s: %+v", line, got)
+		}
+	}
+}
+
+// What was asked for and not reached is said, and is no failure.
+func TestAckThatWasNotReached(t *testing.T) {
+	q := newAckedFake(t, v1.AckQuorum)
+	got := osq(t, q, "", "submit", "a", "1", "--id", "x", "--ack", "object", "--answer-timeout", "300ms")
+	if got.code != exitOK || got.out != "x\n" || !strings.Contains(got.err, "not in the bucket yet (LSN 3-1)") {
+		t.Errorf("%+v", got)
+	}
+	if got := osq(t, q, "", "submit", "a", "1", "--ack", "quorum"); got.code != exitOK || got.err != "" {
+		t.Errorf("%+v", got)
+	}
+	if got := osq(t, q, "", "submit", "a", "1", "--ack", "bucket"); got.code != exitUsage || !strings.Contains(got.err, "quorum or object") {
+		t.Errorf("%+v", got)
+	}
+}

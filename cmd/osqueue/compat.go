@@ -1,0 +1,83 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/spf13/pflag"
+
+	v1 "osqueue/api/v1"
+	"osqueue/compat/dtq"
+	"osqueue/compat/osqueue"
+)
+
+// compatOptions are the flags of serve that are about clients of older systems and
+// about browsers.
+type compatOptions struct {
+	origins      string
+	sockets      int
+	messageLimit int64
+
+	allowed osqueue.Origins // what follows from origins
+}
+
+func (o *compatOptions) bind(f *pflag.FlagSet) {
+	limits := osqueue.DefaultLimits()
+	f.StringVar(&o.origins, "cors-origins", osqueue.OriginsAny, "pages that may use the API in a browser: any, none, or origins like https://dash.example.test, comma separated")
+	f.IntVar(&o.sockets, "ws-connections", limits.Connections, "how many WebSockets there may be at once")
+	f.Int64Var(&o.messageLimit, "ws-message-limit", limits.MessageBytes, "largest message of a WebSocket, or of gRPC and Connect, in bytes")
+}
+
+func (o *compatOptions) complete() (err error) {
+	if o.allowed, err = osqueue.ParseOrigins(o.origins); err != nil {
+		return fmt.Errorf("--cors-origins: %w", err)
+	}
+	if o.sockets < 1 {
+		return fmt.Errorf("--ws-connections %d: must be at least 1", o.sockets)
+	}
+	if most := osqueue.DefaultLimits().MessageBytes; o.messageLimit < 1 || o.messageLimit > most {
+		return fmt.Errorf("--ws-message-limit %d: must lie between 1 and %d", o.messageLimit, most)
+	}
+	return nil
+}
+
+// wrap puts the contracts of older systems around the HTTP API.
+func (s *server) wrap(o *serveOptions) func(native, calls http.Handler) http.Handler {
+	return func(native, calls http.Handler) http.Handler {
+		s.original = osqueue.New(osqueue.Config{
+			Native:  native,
+			Calls:   calls,
+			MaxBody: o.bodyLimit,
+			Origins: o.compat.allowed,
+			Logger:  s.log.Named("compat"),
+			Limits:  osqueue.Limits{Connections: o.compat.sockets, MessageBytes: o.compat.messageLimit},
+		})
+		return dtq.New(dtq.Config{
+			Native:  s.original,
+			Calls:   calls,
+			Leader:  s.dtqLeader,
+			MaxBody: o.bodyLimit,
+			Logger:  s.log.Named("compat"),
+		})
+	}
+}
+
+// dtqLeader is the leader as dtq's clients are told of it.
+func (s *server) dtqLeader() dtq.Leader {
+	address, self := s.node.Leader()
+	if self {
+		return dtq.Leader{Self: true}
+	}
+	if address == "" {
+		return dtq.Leader{}
+	}
+	return dtq.Leader{Node: s.node.Status().LeaderNode, URL: "http://" + address}
+}
+
+// throttleStats is nil without limits on the bucket's requests.
+func (s *server) throttleStats(o *serveOptions) func() v1.ThrottleStats {
+	if b := &o.budget; b.ReadsPerMinute == 0 && b.WritesPerMinute == 0 && b.WritesPerDay == 0 {
+		return nil
+	}
+	return func() v1.ThrottleStats { return v1.ThrottleStats(s.throttle.Stats()) }
+}

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	v1 "osqueue/api/v1"
+	"osqueue/fsm"
+)
+
+// jobOfState is a job as the API would show it.
+func jobOfState(j *fsm.Job) v1.Job {
+	o, d := j.Options(), j.Details()
+	out := v1.Job{
+		ID: j.ID, Status: j.Status.String(), Type: j.Type, Payload: opaque(j.Payload), Result: opaque(j.Result),
+		CreatedAt: j.CreatedAt, Attempts: j.Attempts, MaxAttempts: max(j.MaxAttempts, 0), Heartbeat: j.Heartbeat,
+		Priority: j.Priority, RunAt: j.RunAt, ClaimedAt: j.ClaimedAt, FinishedAt: j.FinishedAt,
+		LeaseMs: j.LeaseMs, Token: j.Token, LastError: j.LastError,
+		Backoff: storedBackoff(o.Backoff), TimeoutMs: o.TimeoutMs, Group: o.Group, Tags: o.Tags,
+		After: o.After, WaitsFor: d.Waits, BatchID: o.Batch, Cron: o.Cron, CancelAt: d.CancelAt,
+	}
+	if j.Status == fsm.InProgress {
+		out.LeaseMs, out.TimeoutMs = j.HeldMs, d.TimeoutMs
+	}
+	if j.Worker != fsm.Anonymous && (j.Worker != "" || j.Status == fsm.InProgress) {
+		out.WorkerID = &j.Worker
+	}
+	if o.Unique.Key != "" {
+		out.UniqueKey, out.UniqueScope, out.UniqueMs = o.Unique.Key, o.Unique.Scope.String(), o.Unique.PeriodMs
+	}
+	if len(o.After) > 0 {
+		out.AfterFailure = o.AfterFailure.String()
+	}
+	if d.ProgressAt != 0 {
+		out.Progress = &v1.Progress{Percent: d.Progress.Percent, Message: d.Progress.Message, At: d.ProgressAt}
+	}
+	for i := range d.History {
+		out.History = append(out.History, attemptOfState(&d.History[i]))
+	}
+	return out
+}
+
+func attemptOfState(a *fsm.Attempt) v1.Attempt {
+	out := v1.Attempt{Number: a.Number, StartedAt: a.StartedAt, EndedAt: a.EndedAt, Error: a.Error, End: a.End.String()}
+	if a.Worker != fsm.Anonymous {
+		out.WorkerID = &a.Worker
+	}
+	return out
+}
+
+// opaque is a payload or result. What an older broker took in need not be JSON;
+// then it is shown as text.
+func opaque(v []byte) jsontext.Value {
+	if len(v) == 0 || jsontext.Value(v).IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) {
+		return v
+	}
+	quoted, _ := jsontext.AppendQuote(nil, v) // what is not UTF-8 is replaced
+	return quoted
+}
+
+// statuses are those that a filter names; none: all.
+func (f *filterFlags) statuses() ([]fsm.Status, error) {
+	var out []fsm.Status
+	for _, name := range f.status {
+		if name == v1.StatusAll {
+			continue
+		}
+		s, ok := fsm.ParseStatus(name)
+		if !ok {
+			return nil, usagef("--status %q: use %s, or all", name, strings.Join(allStatuses, ", "))
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+// matches reports whether a job has all that the filter names beside its status.
+func (f *filterFlags) matches(j *fsm.Job) bool {
+	o := j.Options()
+	after, before := f.created.after, f.created.before
+	return (f.kind == "" || j.Type == f.kind) &&
+		(f.group == "" || o.Group == f.group) &&
+		(f.batch == "" || o.Batch == f.batch) &&
+		(f.worker == "" || j.Worker == f.worker) &&
+		(f.tag == "" || slices.Contains(o.Tags, f.tag)) &&
+		(after.text == "" || j.CreatedAt >= after.at.UnixMilli()) &&
+		(before.text == "" || j.CreatedAt < before.at.UnixMilli())
+}
+
+// waitsText names the first of the jobs that are waited for.
+func waitsText(ids []string) string {
+	const most = 3
+	if len(ids) <= most {
+		return orDash(strings.Join(ids, " "))
+	}
+	return fmt.Sprintf("%s and %d others", strings.Join(ids[:most], " "), len(ids)-most)
+}

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"osqueue/storage"
+	"osqueue/storage/bucketurl"
+)
+
+// offline is a command that works on buckets, with no cluster, and for as long as
+// it takes: only its single requests are bounded.
+type offline struct {
+	g       *globals
+	timeout time.Duration // of one request
+}
+
+const offlineTimeout = 30 * time.Second
+
+// bind adds the flags that such commands share, and hides what means nothing to
+// them.
+func (o *offline) bind(cmd *cobra.Command) {
+	cmd.Flags().DurationVar(&o.timeout, "timeout", offlineTimeout, "how long one request to a bucket may take")
+	hideGlobals(cmd, "servers")
+}
+
+// run calls fn with the buckets that it opens. While fn takes long, how far it
+// has come is told on stderr.
+func (o *offline) run(ctx context.Context, fn func(ctx context.Context, b *buckets) error) error {
+	if o.timeout <= 0 {
+		return usagef("--timeout %v: must be positive", o.timeout)
+	}
+	ctx, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
+	b := &buckets{timeout: o.timeout, giveUp: giveUp}
+	stop := b.traffic.tell(o.g.stderr, tellAfter)
+	err := errors.Join(fn(ctx, b), b.close())
+	stop()
+	var silent *silentBucketError
+	if err != nil && errors.As(context.Cause(ctx), &silent) {
+		return silent
+	}
+	return err
+}
+
+// buckets are those that a command has opened.
+type buckets struct {
+	timeout time.Duration
+	giveUp  context.CancelCauseFunc
+	traffic traffic
+	open    []io.Closer
+}
+
+// read opens a bucket that is only read. A directory is read without its driver,
+// which would make its folders in it: a wrong path must stay as it is, and a copy
+// on a read-only disk be readable.
+func (b *buckets) read(ctx context.Context, bucket string) (storage.Bucket, error) {
+	if dir, ok := directoryOf(bucket); ok {
+		return b.bound(bucket, dirBucket{root: dir}), nil
+	}
+	return b.write(ctx, bucket)
+}
+
+// directoryOf is the directory that a bucket's URL names, if it names one.
+func directoryOf(bucket string) (dir string, ok bool) {
+	u, err := url.Parse(bucket)
+	if err != nil || u.Scheme != "file" || u.Host != "" || u.Path == "" || u.RawQuery != "" || u.Fragment != "" {
+		return "", false
+	}
+	return filepath.FromSlash(u.Path), true
+}
+
+// write opens a bucket that is also written.
+func (b *buckets) write(ctx context.Context, bucket string) (storage.Bucket, error) {
+	if inMemory(bucket) {
+		return nil, usagef("%s: a bucket in memory belongs to one process, and is gone with it", bucket)
+	}
+	opened, err := bucketurl.Open(ctx, bucket)
+	if err != nil {
+		return nil, openError(err)
+	}
+	b.open = append(b.open, opened)
+	return b.bound(bucket, opened), nil
+}
+
+// inMemory reports whether a bucket ends with the process that opens it.
+func inMemory(bucket string) bool { return strings.HasPrefix(bucket, "mem:") }
+
+// openError is why a bucket cannot be opened: most likely its URL is wrong, unless
+// it is a directory that this machine does not let be used.
+func openError(err error) error {
+	if errors.As(err, new(*fs.PathError)) {
+		return err
+	}
+	return &usageError{err: err}
+}
+
+func (b *buckets) bound(name string, to storage.Bucket) storage.Bucket {
+	return &boundBucket{Bucket: to, name: name, timeout: b.timeout, giveUp: b.giveUp, traffic: &b.traffic}
+}
+
+func (b *buckets) close() error {
+	var errs []error
+	for _, c := range b.open {
+		errs = append(errs, c.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// traffic counts what goes to and from buckets. It is safe for concurrent use.
+type traffic struct {
+	requests, read, written atomic.Int64
+}
+
+// How often a command that takes long says how far it is.
+const tellAfter = 5 * time.Second
+
+// tell writes the figures to w every so often, until stop is called.
+func (t *traffic) tell(w io.Writer, every time.Duration) (stop func()) {
+	var running sync.WaitGroup
+	end := make(chan struct{})
+	running.Go(func() {
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		begin := time.Now()
+		for {
+			select {
+			case <-end:
+				return
+			case <-tick.C:
+				_ = write(w, t.line(time.Since(begin))) // it is only for those who watch
+			}
+		}
+	})
+	return func() {
+		close(end)
+		running.Wait()
+	}
+}
+
+func (t *traffic) line(d time.Duration) string {
+	text := fmt.Sprintf("%s: %d requests, %s read", short(d.Round(time.Second)), t.requests.Load(), bytesText(t.read.Load()))
+	if n := t.written.Load(); n > 0 {
+		text += ", " + bytesText(n) + " written"
+	}
+	return text + "\n"
+}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	v1 "osqueue/api/v1"
+	"osqueue/cluster"
+	"osqueue/storage/cost"
+)
+
+// pace has the flags that say how fast the bucket follows, what that may cost, and
+// what happens when it does not.
+type pace struct {
+	ack      string
+	interval storeSpan
+	inbox    storeSpan
+	budget   string
+	prices   string
+
+	plan cost.Plan // what follows from the flags
+}
+
+// paces are the defaults by kind of store: GCS takes one write a second of an
+// object, S3 charges for each, and directories are quick and free.
+var paces = map[string]struct{ flush, inbox time.Duration }{
+	"mem":  {flush: 50 * time.Millisecond, inbox: time.Second},
+	"file": {flush: 50 * time.Millisecond, inbox: time.Second},
+	"s3":   {flush: time.Second, inbox: 10 * time.Second},
+	"gs":   {flush: 1100 * time.Millisecond, inbox: 10 * time.Second},
+}
+
+// storeSpan is a flag whose value is a length of time, and whose default is that of
+// the store: its own zero value stands for that, and is not shown.
+type storeSpan struct {
+	given bool
+	d     time.Duration
+}
+
+// String implements pflag.Value.
+func (s *storeSpan) String() string {
+	if !s.given {
+		return ""
+	}
+	return s.d.String()
+}
+
+// Set implements pflag.Value.
+func (s *storeSpan) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	s.given, s.d = true, d
+	return err
+}
+
+// Type implements pflag.Value.
+func (*storeSpan) Type() string { return "duration" }
+
+// or is what was given, or else the default.
+func (s *storeSpan) or(d time.Duration) time.Duration {
+	if s.given {
+		return s.d
+	}
+	return d
+}
+
+func (p *pace) bind(f *pflag.FlagSet, c *cluster.Config) {
+	f.StringVar(&p.ack, "ack", v1.AckQuorum, "when a write is answered that does not say: quorum (a majority of the nodes has it on disk) or object (the bucket has it, too)")
+	f.Var(&p.interval, "flush-interval", "least time between two writes to the bucket (default: 50ms for file and mem, 1s for s3, 1.1s for gs)")
+	f.DurationVar(&c.MaxFlushLag, "max-flush-lag", c.MaxFlushLag, "how far the bucket may be behind before writes are refused; 0 is no limit")
+	f.DurationVar(&c.PITRWindow, "pitr-window", c.PITRWindow, "how far back states can be restored from the bucket")
+	f.Var(&p.inbox, "inbox-interval", "how often jobs are taken out of the bucket's inbox/; 0 is never (default: 1s for file and mem, 10s for s3 and gs)")
+	f.StringVar(&p.budget, "bucket-budget", "", "what the bucket's requests may cost a month, as in 5usd; flushes are spread so that it lasts; 0 is no limit")
+	f.StringVar(&p.prices, "bucket-prices", "", "dollars for 1000 requests and for a GB where they differ from the list, as in put=0.005,get=0.0004,list=0.005,delete=0,written=0,read=0")
+}
+
+// complete checks the flags together, and fills in what follows from the store.
+func (p *pace) complete(bucket string, c *cluster.Config) (err error) {
+	if p.ack != v1.AckQuorum && p.ack != v1.AckObject {
+		return fmt.Errorf("--ack %q: write %s or %s", p.ack, v1.AckQuorum, v1.AckObject)
+	}
+	scheme, _, _ := strings.Cut(bucket, "://")
+	own := paces[scheme]
+	c.Flush.Interval, c.InboxInterval = p.interval.or(own.flush), p.inbox.or(own.inbox)
+	if err := p.checkTimes(c); err != nil {
+		return err
+	}
+	p.plan = cost.Plan{Heartbeat: c.Flush.Heartbeat, BrokerTimeout: c.BrokerTimeout, Inbox: c.InboxInterval}
+	if p.budget != "" {
+		if p.plan.Budget, err = cost.ParseMoney(p.budget); err != nil {
+			return fmt.Errorf("--bucket-budget: %w", err)
+		}
+	}
+	if p.plan.Prices, err = cost.ParsePrices(p.prices, cost.DefaultPrices(scheme)); err != nil {
+		return fmt.Errorf("--bucket-prices: %w", err)
+	}
+	if err := p.plan.Check(); err != nil {
+		return fmt.Errorf("--bucket-budget: %w", err)
+	}
+	return nil
+}
+
+// checkTimes holds the times against each other. A flush that may come later than
+// the heartbeat is one that lets another cluster take this one for dead; and with a
+// lag allowed that is shorter than that, writes would be refused though all is well.
+func (p *pace) checkTimes(c *cluster.Config) error {
+	heartbeat := c.Flush.Heartbeat
+	switch {
+	case c.Flush.Interval <= 0:
+		return fmt.Errorf("--flush-interval %v: must be positive", c.Flush.Interval)
+	case c.Flush.Interval > heartbeat:
+		return fmt.Errorf("--flush-interval %v: must not be longer than --broker-heartbeat, %v: the heartbeats are flushes",
+			c.Flush.Interval, heartbeat)
+	case c.InboxInterval < 0:
+		return fmt.Errorf("--inbox-interval %v: must not be negative; 0 is never", c.InboxInterval)
+	case c.MaxFlushLag < 0:
+		return fmt.Errorf("--max-flush-lag %v: must not be negative; 0 is no limit", c.MaxFlushLag)
+	case c.MaxFlushLag > 0 && c.MaxFlushLag < heartbeat:
+		return fmt.Errorf("--max-flush-lag %v: must not be shorter than --broker-heartbeat, %v: the bucket may be that far behind when all is well",
+			c.MaxFlushLag, heartbeat)
+	case c.PITRWindow < 0:
+		return fmt.Errorf("--pitr-window %v: must not be negative; 0 keeps no earlier states", c.PITRWindow)
+	}
+	return nil
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"osqueue/cluster"
+	"osqueue/storage/bucketurl"
+)
+
+// restoration is one run of "osqueue restore" or "osqueue branch".
+type restoration struct {
+	offline
+	from, to string // bucket URLs; to may be "" in a dry run
+	document string // the key in from whose history it is
+	at       atFlag
+	dryRun   bool
+	resume   bool
+	replace  bool
+	branch   bool          // it is a branch: for staging
+	silence  time.Duration // after which a broker counts as dead
+	now      time.Time
+}
+
+func newRestoreCommand(g *globals) *cobra.Command {
+	r := restoration{offline: offline{g: g}}
+	cmd := &cobra.Command{
+		Use:   "restore --from BUCKET-URL --to BUCKET-URL [--at LSN|TIME]",
+		Short: "Make a new queue from a state in a bucket",
+		Long: `Rebuilds the state that a bucket has, the newest or with --at an earlier one, and
+writes it as a new document, with a lineage of its own, for an empty cluster to
+start with. What is in --from stays as it is. osqueue inspect --list history
+tells which states there are.
+
+First it shows, by type and state, how what is restored differs from the newest
+state, and what stands at --to; with --dry-run that is all.
+
+All types and schedules of the new queue are paused, so that nothing is done
+twice before you have looked; it says which commands resume them. --resume leaves
+them as they were.
+
+A queue that stands at --to is refused, unless --replace is given: then a copy of
+it is kept under conflicts/, and it is replaced, but never while its cluster is
+alive. --from and --to may be the same bucket then, to rewind it. Nodes that hold
+another lineage refuse the new document: start them with empty data directories.
+
+` + exitHelp,
+		Example: `  osqueue restore --from file:///srv/osqueue --at 15m --dry-run
+  osqueue restore --from s3://jobs/prod?region=eu-central-1 --at 12-90210 --to s3://jobs/prod-2?region=eu-central-1
+  osqueue restore --from file:///srv/osqueue --at '2026-12-24 18:00' --to file:///srv/osqueue --replace`,
+		Args: usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error { return r.command(cmd) },
+	}
+	r.bind(cmd)
+	flags := cmd.Flags()
+	flags.BoolVar(&r.resume, "resume", false, "leave types and schedules as they were, not paused")
+	flags.BoolVar(&r.replace, "replace", false, "replace the queue that stands at --to; a copy of its document is kept")
+	flags.DurationVar(&r.silence, "broker-timeout", defaultBrokerTimeout, "after which silence the cluster at --to counts as dead, as for serve")
+	return cmd
+}
+
+var defaultBrokerTimeout = cluster.DefaultConfig().BrokerTimeout
+
+func newBranchCommand(g *globals) *cobra.Command {
+	r := restoration{offline: offline{g: g}, branch: true, silence: defaultBrokerTimeout}
+	cmd := &cobra.Command{
+		Use:   "branch --from BUCKET-URL --to BUCKET-URL [--at LSN|TIME]",
+		Short: "Copy a queue to another bucket, to try things out with it",
+		Long: `Copies the state of a queue, the newest or with --at an earlier one, to another
+bucket or prefix, as a queue of its own for staging. The original is only read, and
+may be in use meanwhile. In the copy all types and schedules are paused, so that
+nothing that was meant for production runs by itself.
+
+It is osqueue restore, without a way to replace anything.
+
+` + exitHelp,
+		Example: `  osqueue branch --from s3://jobs/prod?region=eu-central-1 --to file:///tmp/staging
+  osqueue branch --from file:///srv/osqueue --at 2h --to file:///tmp/staging`,
+		Args: usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error { return r.command(cmd) },
+	}
+	r.bind(cmd)
+	return cmd
+}
+
+func (r *restoration) bind(cmd *cobra.Command) {
+	r.offline.bind(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&r.from, "from", "", "bucket URL of the queue")
+	flags.StringVar(&r.to, "to", "", "bucket URL of the new queue")
+	flags.Var(&r.at, "at", atHelp)
+	flags.StringVar(&r.document, "document", cluster.DocumentKey, "the document in --from, to go on from a copy under conflicts/")
+	flags.BoolVar(&r.dryRun, "dry-run", false, "only show the difference; --to may be left out")
+}
+
+func (r *restoration) command(cmd *cobra.Command) error {
+	if err := r.check(); err != nil {
+		return err
+	}
+	r.now = time.Now()
+	return r.run(cmd.Context(), r.restore)
+}
+
+func (r *restoration) check() error {
+	switch {
+	case r.from == "":
+		return usagef("--from is missing: the URL of the bucket to restore from")
+	case r.to == "" && !r.dryRun:
+		return usagef("--to is missing: the URL of the bucket for the new queue (or give --dry-run)")
+	}
+	for _, url := range []string{r.from, r.to} {
+		if url == "" {
+			continue
+		}
+		if err := bucketurl.Check(url); err != nil {
+			return &usageError{err: err}
+		}
+	}
+	if r.inPlace() && r.branch {
+		return usagef("--to is --from: choose another bucket or prefix for a branch (osqueue restore --replace rewinds a queue in place)")
+	}
+	if r.inPlace() && !r.replace && !r.dryRun {
+		return usagef("--to is --from: with --replace the queue is rewound in place; without it choose another bucket or prefix")
+	}
+	if r.silence <= 0 {
+		return usagef("--broker-timeout %v: must be positive", r.silence)
+	}
+	return nil
+}
+
+// inPlace reports whether the queue is to be rewound.
+func (r *restoration) inPlace() bool {
+	return strings.TrimRight(r.from, "/") == strings.TrimRight(r.to, "/")
+}

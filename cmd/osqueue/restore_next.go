@@ -1,0 +1,70 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// namesMost is how many names a command is printed with.
+const namesMost = 12
+
+// nextSteps says what was done, and what there is to do now.
+func (r *restoration) nextSteps(p *restoreReport) string {
+	var b strings.Builder
+	w := p.Written
+	if w == nil {
+		b.WriteString("Nothing was written: this is a dry run.\n")
+		if p.Refused != "" {
+			fmt.Fprintf(&b, "Without --dry-run it would be refused: %s.\n", p.Refused)
+		}
+		return b.String()
+	}
+	fmt.Fprintf(&b, "Written to %s: %d jobs, LSN %s, lineage %s.\n", r.to, w.Jobs, w.LSN, w.Lineage)
+	if w.Copy != "" {
+		fmt.Fprintf(&b, "The document that stood there is kept as %s; to go back to it:\n  osqueue restore --from %s --document %s --to %s --replace\n",
+			w.Copy, shellWord(r.to), w.Copy, shellWord(r.to))
+	}
+	b.WriteString("\n" + r.startText())
+	if r.resume {
+		b.WriteString("Types and schedules are as they were: work goes on as soon as a cluster has started.\n")
+		return b.String()
+	}
+	b.WriteString(resumeText(&p.Paused))
+	return b.String()
+}
+
+// startText says how to start a cluster on what was written.
+func (r *restoration) startText() string {
+	switch {
+	case r.branch:
+		return fmt.Sprintf("Try it on this machine:\n  osqueue dev --bucket %s\n"+
+			"or start nodes with empty data directories:\n  osqueue serve --bucket %s --data EMPTY-DIRECTORY …\n\n", shellWord(r.to), shellWord(r.to))
+	case r.inPlace() || r.replace:
+		return fmt.Sprintf("Nodes that hold what stood there refuse the new document. Move their data directories away,\n"+
+			"all of them, and start them with empty ones on the same bucket:\n  osqueue serve --bucket %s --data EMPTY-DIRECTORY …\n\n", shellWord(r.to))
+	}
+	return fmt.Sprintf("Start a cluster on it, its nodes with empty data directories; one with a state of its own refuses it:\n"+
+		"  osqueue serve --bucket %s --data EMPTY-DIRECTORY …\n\n", shellWord(r.to))
+}
+
+// resumeText says how to end the pause.
+func resumeText(p *pausedNames) string {
+	if len(p.Types)+len(p.Crons) == 0 {
+		return "There is nothing that had to be paused.\n"
+	}
+	var b strings.Builder
+	b.WriteString("Nothing is dispatched yet. When you have looked at it, with osqueue job ls and osqueue cron ls:\n")
+	resumeCommand(&b, "queue", p.Types)
+	resumeCommand(&b, "cron", p.Crons)
+	b.WriteString("What had been paused before stays paused.\n")
+	return b.String()
+}
+
+func resumeCommand(b *strings.Builder, kind string, names []string) {
+	switch n := len(names); {
+	case n > namesMost:
+		fmt.Fprintf(b, "  osqueue %s resume %s …\n    (%d names; --json has all of them)\n", kind, shellWords(names[:namesMost]), n)
+	case n > 0:
+		fmt.Fprintf(b, "  osqueue %s resume %s\n", kind, shellWords(names))
+	}
+}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	v1 "osqueue/api/v1"
+	"osqueue/election"
+	"osqueue/storage/file"
+)
+
+// bucket is the URL of the cluster's bucket.
+func (d *devProcess) bucket() string { return "file://" + filepath.Join(d.dir, "dev", "bucket") }
+
+// stop ends the cluster as Ctrl-C does.
+func (d *devProcess) stop() {
+	d.t.Helper()
+	if err := d.cmd.Process.Signal(os.Interrupt); err != nil {
+		d.t.Fatal(err)
+	}
+	if err := d.cmd.Wait(); err != nil {
+		d.t.Errorf("dev: %v", err)
+	}
+}
+
+// A queue is restored to an empty bucket, an empty cluster starts on it, and does
+// nothing before it is resumed. Then the old queue is rewound in place: the nodes
+// of the old cluster refuse it, and say why and what to do.
+func TestRestoreIsAdoptedAndRefused(t *testing.T) {
+	old := newDevProcess(t)
+	old.start()
+	letter := old.run("submit", "mail", `"first"`, "--id", "letter")
+	old.run("cron", "put", "often", "@every 1s", "--type", "tick", "--payload", "1")
+	old.run("submit", "mail", `"second"`, "--delay", "1s")
+	lines := filepath.Join(old.dir, "lines")
+	if err := os.WriteFile(lines, []byte(strings.Repeat(`"`+strings.Repeat("x", 200)+"\"\n", 2000)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	old.run("submit", "bulk", "--file", lines)
+	last := old.run("submit", "mail", `"third"`)
+	lineage := old.flushed(last)
+	old.stop()
+
+	next := newDevProcess(t)
+	if out := next.run("restore", "--from", old.bucket(), "--to", next.bucket()); !strings.Contains(out, "osqueue queue resume bulk mail tick") {
+		t.Errorf("%s", out)
+	}
+	if doc, _ := stored(t, filepath.Join(next.dir, "dev", "bucket")); !doc.Large {
+		t.Error("it is not large")
+	}
+	next.start()
+	next.worker("--exec", "mail=wc -w", "--exec", "tick=true")
+	next.eventually("the worker to be listed", func() bool { return strings.Contains(next.run("worker", "ls"), "w1 ") })
+	if _, code := next.try("job", "wait", letter, "--timeout", "2s"); code != exitFailure {
+		t.Errorf("a job was done before it was resumed")
+	}
+	if out := next.run("job", "ls", "--status", "in_progress,completed,dead", "--json"); out != "" {
+		t.Errorf("something was done: %s", out)
+	}
+	if out := next.run("job", "ls", "--type", "bulk", "--all", "--json"); strings.Count(out, "\n") != 1999 {
+		t.Errorf("%d jobs are there", strings.Count(out, "\n")+1)
+	}
+	next.run("queue", "resume", "mail", "tick")
+	next.run("cron", "resume", "often")
+	if job := next.ended(letter); job.Status != v1.StatusCompleted {
+		t.Errorf("%+v", job)
+	}
+	next.eventually("the schedule to fire", func() bool {
+		return next.run("job", "ls", "--cron", "often", "--status", "completed", "--json") != ""
+	})
+
+	old.run("restore", "--from", old.bucket(), "--to", old.bucket(), "--replace", "--broker-timeout", "1ms")
+	old.out = safeBuffer{}
+	old.launch()
+	reason := ""
+	old.eventually("the refusal", func() bool {
+		for _, s := range old.statuses() {
+			if s.Fence.State == "refused" {
+				reason = s.Fence.Reason
+			}
+		}
+		return reason != ""
+	})
+	for _, text := range []string{"osqueue restore", lineage, "empty data directories"} {
+		if !strings.Contains(reason, text) {
+			t.Errorf("%q does not say %q", reason, text)
+		}
+	}
+	if _, stderr, err := old.output("submit", "mail", "1", "--answer-timeout", "2s"); err == nil {
+		t.Errorf("a write was answered: %s", stderr)
+	}
+}
+
+// flushed waits until a job is in the bucket, and returns the document's lineage.
+func (d *devProcess) flushed(id string) (lineage string) {
+	d.t.Helper()
+	bucket, err := file.OpenDir(d.t.Context(), filepath.Join(d.dir, "dev", "bucket"))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.eventually(id+" to be in the bucket", func() bool {
+		seen, err := election.Read(d.t.Context(), bucket, "queue.json")
+		if err != nil || seen.Doc == nil {
+			return false
+		}
+		lineage = seen.Doc.Lineage()
+		_, _, missing := d.output("inspect", d.bucket(), id)
+		return missing == nil
+	})
+	return lineage
+}

@@ -1,0 +1,255 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"osqueue/fsm"
+)
+
+// restoreReport is what restore tells: of the difference before it writes, and of
+// what it wrote.
+type restoreReport struct {
+	From     string          `json:"from"`
+	To       string          `json:"to,omitzero"`
+	InPlace  bool            `json:"inPlace,omitzero"`
+	Newest   statePoint      `json:"newest"`
+	Restored statePoint      `json:"restored"`
+	There    *statePoint     `json:"there,omitzero"` // absent: nothing is there, or it is that of from
+	Rows     []restoreRow    `json:"rows"`
+	Effects  *restoreEffects `json:"effects,omitzero"`
+	DryRun   bool            `json:"dryRun,omitzero"`
+	Refused  string          `json:"refused,omitzero"` // why it would not be written
+	Paused   pausedNames     `json:"paused"`
+	Written  *restoreWritten `json:"written,omitzero"`
+}
+
+// statePoint is a state, or why it cannot be had.
+type statePoint struct {
+	LSN   string `json:"lsn,omitzero"`
+	Clock int64  `json:"clock,omitzero"` // the queue's, ms
+	Error string `json:"error,omitzero"`
+
+	digest *digest
+}
+
+func pointOf(d *digest) statePoint {
+	return statePoint{LSN: d.lsn.String(), Clock: d.clock, digest: d}
+}
+
+// restoreRow has the jobs of a type in a state; of a type in brackets, with no
+// state, what stands beside the jobs.
+type restoreRow struct {
+	Type     string `json:"type"`
+	Status   string `json:"status,omitzero"`
+	Newest   int    `json:"newest"`
+	Restored int    `json:"restored"`
+	There    int    `json:"there,omitzero"`
+}
+
+func (r *restoreRow) change() int { return r.Restored - r.Newest }
+
+// pausedNames is what the restore has paused.
+type pausedNames struct {
+	Types []string `json:"types,omitzero"`
+	Crons []string `json:"crons,omitzero"`
+}
+
+// restoreWritten is the document that was written.
+type restoreWritten struct {
+	Lineage   string `json:"lineage"`
+	LSN       string `json:"lsn"`
+	Epoch     uint64 `json:"epoch"`
+	Jobs      int    `json:"jobs"`
+	Inline    bool   `json:"inline"`
+	BaseBytes int64  `json:"baseBytes,omitzero"`
+	Copy      string `json:"copy,omitzero"` // of what it replaced
+}
+
+// fill holds the states against each other. newest is nil if it could not be had.
+func (p *restoreReport) fill(restored, newest *digest) {
+	p.Restored = pointOf(restored)
+	if newest != nil {
+		p.Newest = pointOf(newest)
+	}
+	if newest != nil && newest != restored {
+		e := effects(restored, newest)
+		p.Effects = &e
+	}
+	var there *digest
+	if p.There != nil {
+		there = p.There.digest
+	}
+	p.Rows = restoreRows(restored, newest, there)
+}
+
+// restoreRows are the figures of up to three states, by type and state.
+func restoreRows(restored, newest, there *digest) (rows []restoreRow) {
+	names := make(map[string]bool)
+	for _, d := range []*digest{restored, newest, there} {
+		for name := range d.counts() {
+			names[name] = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		for _, status := range allStatuses {
+			s, _ := fsm.ParseStatus(status)
+			row := restoreRow{name, status, newest.counts()[name].Of(s), restored.counts()[name].Of(s), there.counts()[name].Of(s)}
+			if row.Newest+row.Restored+row.There > 0 {
+				rows = append(rows, row)
+			}
+		}
+	}
+	for i, name := range besideNames {
+		row := restoreRow{Type: name, Newest: newest.besides(i), Restored: restored.besides(i), There: there.besides(i)}
+		if row.Newest+row.Restored+row.There > 0 {
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
+
+// counts and besides are empty for no state.
+func (d *digest) counts() map[string]fsm.Counts {
+	if d == nil {
+		return nil
+	}
+	return d.types
+}
+
+func (d *digest) besides(i int) int {
+	if d == nil {
+		return 0
+	}
+	return d.beside[i]
+}
+
+// show prints the difference.
+func (p *restoreReport) show(g *globals, now time.Time) error {
+	head := [][]string{
+		{"from", p.From, p.Newest.text(now)},
+		{"restored", "", p.Restored.text(now)},
+	}
+	switch {
+	case p.InPlace:
+		head = append(head, []string{"to", p.To, "in place"})
+	case p.There != nil:
+		head = append(head, []string{"to", p.To, p.There.text(now)})
+	case p.To != "":
+		head = append(head, []string{"to", p.To, "nothing is there"})
+	}
+	if err := g.table(head); err != nil {
+		return err
+	}
+	if err := g.printf("\n"); err != nil {
+		return err
+	}
+	if err := g.table(p.tableRows()); err != nil {
+		return err
+	}
+	return g.printf("%s", p.effectsText())
+}
+
+func (s *statePoint) text(now time.Time) string {
+	if s.Error != "" {
+		return "cannot be read: " + firstLine(s.Error)
+	}
+	if s.Clock == 0 {
+		return s.LSN + ", the beginning: nothing is in it"
+	}
+	return s.LSN + " of " + pointText(s.Clock, now)
+}
+
+// rowsMost is how many rows are shown; where there are more, first those go in
+// which nothing changes.
+const rowsMost = 40
+
+func (p *restoreReport) tableRows() [][]string {
+	rows, left := p.Rows, 0
+	if len(rows) > rowsMost {
+		rows = slices.DeleteFunc(slices.Clone(rows), func(r restoreRow) bool { return r.change() == 0 && r.There == 0 })
+		rows = rows[:min(len(rows), rowsMost)]
+		left = len(p.Rows) - len(rows)
+	}
+	columns := []string{"TYPE", "STATE", "NEWEST", "RESTORED", "CHANGE"}
+	if p.There != nil {
+		columns = append(columns, "AT --to")
+	}
+	out := [][]string{columns}
+	for i := range rows {
+		out = append(out, p.tableRow(&rows[i]))
+	}
+	if left > 0 {
+		out = append(out, []string{fmt.Sprintf("… and %d rows more, which --json has", left)})
+	}
+	return out
+}
+
+func (p *restoreReport) tableRow(r *restoreRow) []string {
+	newest, change := strconv.Itoa(r.Newest), "-"
+	switch {
+	case p.Newest.Error != "":
+		newest = "?"
+	case r.change() != 0:
+		change = fmt.Sprintf("%+d", r.change())
+	}
+	row := []string{orDash(r.Type), orDash(r.Status), newest, strconv.Itoa(r.Restored), change}
+	if p.There != nil {
+		row = append(row, strconv.Itoa(r.There))
+	}
+	return row
+}
+
+// effectsText says what becomes of jobs.
+func (p *restoreReport) effectsText() string {
+	if p.Effects == nil {
+		return "\n"
+	}
+	e, total := p.Effects, 0
+	var how []string
+	for _, name := range append(slices.Clone(allStatuses), removed) {
+		if n := e.Again[name]; n > 0 {
+			total += n
+			how = append(how, fmt.Sprintf("%d %s", n, name))
+		}
+	}
+	var b strings.Builder
+	b.WriteString("\n")
+	if total > 0 {
+		fmt.Fprintf(&b, "%s not ended in what is restored, but %s ended since (%s): once resumed, they run again.\n",
+			jobsHave(total), have(total), strings.Join(how, ", "))
+	}
+	if n := e.MissingWaiting + e.MissingEnded; n > 0 {
+		fmt.Fprintf(&b, "%s been added since, and %s missing in what is restored; not ended: %d.\n",
+			jobsHave(n), are(n), e.MissingWaiting)
+	}
+	if b.Len() > 1 {
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+func jobsHave(n int) string {
+	if n == 1 {
+		return "1 job has"
+	}
+	return fmt.Sprintf("%d jobs have", n)
+}
+
+func have(n int) string {
+	if n == 1 {
+		return "has"
+	}
+	return "have"
+}
+
+func are(n int) string {
+	if n == 1 {
+		return "is"
+	}
+	return "are"
+}

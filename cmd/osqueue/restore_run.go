@@ -1,0 +1,272 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"osqueue/cluster"
+	"osqueue/fsm"
+	"osqueue/storage"
+	"osqueue/storage/archive"
+	"osqueue/storage/queuefile"
+)
+
+// restoreInlineMax is how long a restored state may be to stand in the document
+// itself.
+const restoreInlineMax = 256 << 10
+
+// occupant is what stands where a restored queue is to be written.
+type occupant struct {
+	object storage.Object // no data: nothing is there
+	doc    *queuefile.Document
+	err    error // why doc is nil though something is there
+}
+
+func (o *occupant) there() bool { return o.object.Data != nil }
+
+// look reads what stands in a bucket.
+func look(ctx context.Context, bucket storage.Bucket) (occupant, error) {
+	obj, err := bucket.Get(ctx, cluster.DocumentKey)
+	switch {
+	case errors.Is(err, storage.ErrNotFound):
+		return occupant{}, nil
+	case err != nil:
+		return occupant{}, err
+	}
+	o := occupant{object: obj}
+	o.doc, o.err = queuefile.Decode(obj.Data)
+	return o, nil
+}
+
+// refusal says why an occupant must not be replaced; "": it may be, or there is
+// none.
+func (r *restoration) refusal(o *occupant) string {
+	switch {
+	case !o.there():
+		return ""
+	case !r.replace && r.branch:
+		return fmt.Sprintf("%s holds a queue already: choose another bucket or prefix", r.to)
+	case !r.replace:
+		return fmt.Sprintf("%s holds a queue already (%s): choose another bucket or prefix, or give --replace to keep a copy of it and replace it",
+			r.to, o.name())
+	case o.doc != nil && o.doc.Broker != nil && r.silentFor(o.doc) < r.silence:
+		return fmt.Sprintf("the cluster at %s is alive: broker %s wrote %s ago; stop all of its nodes, and try again after %s",
+			r.to, *o.doc.Broker, short(max(r.silentFor(o.doc), 0)), r.silence)
+	}
+	return ""
+}
+
+func (r *restoration) silentFor(d *queuefile.Document) time.Duration {
+	return r.now.Sub(time.UnixMilli(d.BrokerHeartbeat))
+}
+
+// name is what is known of an occupant, in short.
+func (o *occupant) name() string {
+	switch {
+	case o.doc == nil:
+		return "one that cannot be read"
+	case o.doc.Header == nil:
+		return "an older broker's"
+	}
+	return fmt.Sprintf("lineage %s, LSN %s", o.doc.Header.Lineage, o.doc.Meta.LSN)
+}
+
+// restore does it: it reads and compares, and then writes.
+func (r *restoration) restore(ctx context.Context, b *buckets) error {
+	seen, err := r.lookAt(ctx, b)
+	if err != nil {
+		return err
+	}
+	refused := r.refusal(&seen.occupant)
+	if refused != "" && !r.dryRun {
+		return errors.New(refused)
+	}
+	src, err := r.source(ctx, b)
+	if err != nil {
+		return err
+	}
+	report, m, err := r.compare(ctx, src, seen)
+	if err != nil {
+		return err
+	}
+	report.Refused = refused
+	paused, err := archive.Begin(m, r.origin(src, seen))
+	if err != nil {
+		return fmt.Errorf("%w\n%s", err, "with --resume nothing is paused")
+	}
+	report.Paused = pausedNames{Types: paused.Types, Crons: paused.Crons}
+	if !r.g.json {
+		if err := report.show(r.g, r.now); err != nil {
+			return err
+		}
+	}
+	if r.dryRun {
+		return r.finish(report)
+	}
+	if report.Written, err = r.write(ctx, b, seen, m.View()); err != nil {
+		return err
+	}
+	return r.finish(report)
+}
+
+// finish prints what is left to say.
+func (r *restoration) finish(report *restoreReport) error {
+	if r.g.json {
+		return r.g.writeJSON(report)
+	}
+	return r.g.printf("%s", r.nextSteps(report))
+}
+
+// place is a bucket and what stands in it.
+type place struct {
+	bucket storage.Bucket
+	occupant
+}
+
+// lookAt reads what stands at --to, without making anything there.
+func (r *restoration) lookAt(ctx context.Context, b *buckets) (place, error) {
+	if r.to == "" {
+		return place{}, nil
+	}
+	bucket, err := b.read(ctx, r.to)
+	if err != nil {
+		return place{}, err
+	}
+	o, err := look(ctx, bucket)
+	if err != nil {
+		return place{}, fmt.Errorf("read %s: %w", r.to, err)
+	}
+	return place{bucket, o}, nil
+}
+
+// source opens the history at --from.
+func (r *restoration) source(ctx context.Context, b *buckets) (*archive.History, error) {
+	bucket, err := b.read(ctx, r.from)
+	if err != nil {
+		return nil, err
+	}
+	h, err := archive.Open(ctx, bucket, r.document)
+	switch {
+	case errors.Is(err, storage.ErrNotFound):
+		return nil, fmt.Errorf("%s has no %s: is the URL right, prefix included?", r.from, r.document)
+	case err != nil:
+		return nil, readError(r.from, err)
+	}
+	if d := h.Document(); d.Large && len(d.Jobs) > 0 {
+		err = write(r.g.stderr, fmt.Sprintf("%d jobs that somebody has written into %s by hand are in none of its states, and left out\n",
+			len(d.Jobs), r.document))
+	}
+	return h, err
+}
+
+// origin comes after all that anybody knows of the two queues.
+func (r *restoration) origin(src *archive.History, seen place) archive.Origin {
+	o := archive.Origin{Lineage: uuid.NewString(), Pause: !r.resume}
+	for _, d := range []*queuefile.Document{src.Document(), seen.doc} {
+		if d == nil || d.Header == nil {
+			continue
+		}
+		o.Epoch = max(o.Epoch, d.Header.Epoch)
+		if d.Meta.LSN.Compare(o.After) > 0 {
+			o.After = d.Meta.LSN
+		}
+	}
+	return o
+}
+
+// compare rebuilds the state to be restored, and holds it against the newest one
+// and what is at --to.
+func (r *restoration) compare(ctx context.Context, src *archive.History, seen place) (*restoreReport, *fsm.Machine, error) {
+	report := &restoreReport{From: r.from, To: r.to, DryRun: r.dryRun, InPlace: r.inPlace()}
+	var newest *digest
+	if !r.at.newest() {
+		m, err := src.At(ctx, archive.Target{})
+		if err != nil { // all the more reason to restore an older one
+			report.Newest.Error = err.Error()
+		} else {
+			newest = digestOf(m)
+		}
+	}
+	m, err := stateAt(ctx, src, r.from, &r.at)
+	if err != nil {
+		return nil, nil, err
+	}
+	restored := digestOf(m)
+	if r.at.newest() {
+		newest = restored
+	}
+	report.There = r.digestThere(ctx, seen)
+	report.fill(restored, newest)
+	return report, m, nil
+}
+
+// digestThere is what stands at --to; nil if nothing does, or the same as at
+// --from.
+func (r *restoration) digestThere(ctx context.Context, seen place) *statePoint {
+	if !seen.there() || r.inPlace() {
+		return nil
+	}
+	if seen.doc == nil {
+		return &statePoint{Error: seen.err.Error()}
+	}
+	m, err := archive.Machine(ctx, seen.bucket, seen.doc)
+	if err != nil {
+		return &statePoint{Error: err.Error()}
+	}
+	p := pointOf(digestOf(m))
+	return &p
+}
+
+// write writes the new document, and before it a copy of what it replaces.
+func (r *restoration) write(ctx context.Context, b *buckets, seen place, v *fsm.View) (*restoreWritten, error) {
+	bucket, err := b.write(ctx, r.to)
+	if err != nil {
+		return nil, err
+	}
+	if err := probeBucket(ctx, bucket, r.to, 2*r.timeout); err != nil {
+		return nil, err
+	}
+	now, err := look(ctx, bucket) // by its driver, which knows versions
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", r.to, err)
+	}
+	if !bytes.Equal(now.object.Data, seen.object.Data) {
+		return nil, fmt.Errorf("%s: %w: look at it again", r.to, archive.ErrMoved)
+	}
+	out := &restoreWritten{}
+	if now.there() {
+		out.Copy = copyKey(now.doc)
+		if err := archive.Put(ctx, bucket, out.Copy, now.object.Data); err != nil {
+			return nil, fmt.Errorf("keep a copy of what is there: %w", err)
+		}
+	}
+	c, err := archive.WriteBeginning(ctx, bucket, cluster.DocumentKey, now.object.Version, archive.Beginning{
+		State: v, InlineMax: restoreInlineMax, NowMs: time.Now().UnixMilli(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", r.to, err)
+	}
+	out.LSN, out.Lineage, out.Epoch, out.Inline = c.Meta.LSN.String(), c.Meta.Lineage, c.Meta.Broker.Epoch, c.State != nil
+	if c.Archive != nil {
+		out.BaseBytes = c.Archive.Base.Stored
+	}
+	for _, n := range c.Counts {
+		out.Jobs += n
+	}
+	return out, nil
+}
+
+// copyKey is where the copy of a document goes that is replaced.
+func copyKey(d *queuefile.Document) string {
+	name := "unreadable"
+	if d != nil {
+		name = d.Meta.LSN.String()
+	}
+	return "conflicts/" + name + "-" + rand.Text() + ".json"
+}

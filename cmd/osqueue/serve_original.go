@@ -1,0 +1,247 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	v1 "osqueue/api/v1"
+)
+
+// The environment of the original osqueue's broker. Its names have no prefix of
+// their own, so they are worth less than anything that is said to this program.
+const (
+	envHost        = "BROKER_HOST"
+	envPort        = "BROKER_PORT"
+	envBackend     = "STORAGE_BACKEND"
+	envS3Bucket    = "S3_BUCKET"
+	envS3Region    = "S3_REGION"
+	envS3Prefix    = "S3_PREFIX"
+	envGCSBucket   = "GCS_BUCKET"
+	envGCSPrefix   = "GCS_PREFIX"
+	envGroupCommit = "GROUP_COMMIT_INTERVAL_MS"
+	envHeartbeat   = "BROKER_HEARTBEAT_INTERVAL_MS"
+	envMaxReads    = "S3_MAX_READS_PER_MINUTE"
+	envMaxWrites   = "S3_MAX_WRITES_PER_MINUTE"
+)
+
+// The values of STORAGE_BACKEND.
+const (
+	backendMemory = "memory"
+	backendS3     = "s3"
+	backendGCS    = "gcs"
+)
+
+// originalHelp is the part of serve's help about that environment.
+const originalHelp = `The environment of the original broker is understood, too, and worth less than
+flags and OSQUEUE_ names: BROKER_HOST and BROKER_PORT (--http-addr), STORAGE_BACKEND
+with S3_BUCKET, S3_REGION, S3_PREFIX or GCS_BUCKET, GCS_PREFIX (--bucket),
+GROUP_COMMIT_INTERVAL_MS (--flush-interval), BROKER_HEARTBEAT_INTERVAL_MS
+(--broker-heartbeat), S3_MAX_READS_PER_MINUTE and S3_MAX_WRITES_PER_MINUTE
+(--bucket-reads-per-minute, --bucket-writes-per-minute). A node that takes its bucket
+from there, and has no --peers, answers writes when the bucket has them (--ack object).`
+
+// originalEnv turns that environment into flags.
+type originalEnv struct {
+	flags    *pflag.FlagSet
+	getenv   func(string) string
+	hostname func() (string, error)
+	notices  []string // for the log
+	errs     []error
+}
+
+// originalFromEnv gives flags that are set neither on the command line nor by
+// OSQUEUE_ names the values of the original broker's environment. The notices tell
+// what of it was not taken.
+func originalFromEnv(f *pflag.FlagSet, getenv func(string) string) (notices []string, err error) {
+	e := &originalEnv{flags: f, getenv: getenv, hostname: os.Hostname}
+	e.take()
+	return e.notices, errors.Join(e.errs...)
+}
+
+func (e *originalEnv) take() {
+	// Asked first: what comes from here counts as given afterwards.
+	alone := !e.flags.Changed("peers")
+	acked, paced := e.flags.Changed("ack"), e.flags.Changed("flush-interval")
+	e.address()
+	backend := e.bucket()
+	e.millis(envGroupCommit, "flush-interval")
+	e.millis(envHeartbeat, "broker-heartbeat")
+	e.count(envMaxReads, "bucket-reads-per-minute")
+	e.count(envMaxWrites, "bucket-writes-per-minute")
+	if backend == "" || !alone {
+		return
+	}
+	if !acked { // as the original does; its broker has no disk to lose, this one may have none that lasts
+		e.set(envBackend, "ack", v1.AckObject)
+	}
+	if backend == backendS3 && !paced && e.getenv(envGroupCommit) == "" {
+		e.set(envBackend, "flush-interval", originalGroupCommit.String())
+	}
+}
+
+// originalGroupCommit is the original's default. GCS takes fewer writes of an object.
+const originalGroupCommit = 50 * time.Millisecond
+
+// set sets a flag for a name of the environment, unless it is given.
+func (e *originalEnv) set(name, flag, value string) (taken bool) {
+	f := e.flags.Lookup(flag)
+	if f.Changed {
+		if f.Value.String() != value {
+			e.notices = append(e.notices, fmt.Sprintf("%s is not used: --%s (or %s) says %s", name, flag, envOf(flag), f.Value))
+		}
+		return false
+	}
+	if err := e.flags.Set(flag, value); err != nil {
+		e.wrong("environment variable %s: %w", name, err)
+	}
+	return true
+}
+
+func (e *originalEnv) wrong(format string, args ...any) {
+	e.errs = append(e.errs, &usageError{err: fmt.Errorf(format, args...)})
+}
+
+// address is BROKER_HOST and BROKER_PORT.
+func (e *originalEnv) address() {
+	host, port := e.getenv(envHost), e.getenv(envPort)
+	if host == "" && port == "" {
+		return
+	}
+	name := envHost
+	if host == "" {
+		name = envPort
+	}
+	defaultHost, defaultPort, _ := net.SplitHostPort(e.flags.Lookup("http-addr").DefValue) // it is one
+	if host == "" {
+		host = defaultHost
+	}
+	if port == "" {
+		port = defaultPort
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		e.wrong("environment variable %s=%q: write a port from 1 to 65535", envPort, port)
+		return
+	}
+	host = strings.Trim(host, "[]")
+	if !e.set(name, "http-addr", net.JoinHostPort(host, port)) || e.flags.Changed("http-advertise") {
+		return
+	}
+	// All addresses are none that a client could be told.
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		own, err := e.hostname()
+		if err != nil {
+			e.wrong("environment variable %s=%q: say with --http-advertise how others reach this node (it has no host name: %w)", envHost, host, err)
+			return
+		}
+		e.set(envHost, "http-advertise", net.JoinHostPort(own, port))
+	}
+}
+
+// bucket is STORAGE_BACKEND and what belongs to it. It returns the backend if it
+// counts.
+func (e *originalEnv) bucket() (backend string) {
+	backend = e.backend()
+	var target string
+	switch backend {
+	case "":
+		return ""
+	case backendMemory:
+		target = "mem://"
+		e.unused(backend, envS3Bucket)
+		e.unused(backend, envGCSBucket)
+	case backendS3:
+		target = e.bucketURL("s3", envS3Bucket, envS3Prefix)
+		if region := e.getenv(envS3Region); region != "" && target != "" {
+			target += "?region=" + url.QueryEscape(region)
+		}
+		e.unused(backend, envGCSBucket)
+	case backendGCS:
+		target = e.bucketURL("gs", envGCSBucket, envGCSPrefix)
+		e.unused(backend, envS3Bucket)
+	default:
+		e.wrong("environment variable %s=%q: write %s, %s or %s", envBackend, backend, backendMemory, backendS3, backendGCS)
+		return ""
+	}
+	name := envBackend
+	if e.getenv(name) == "" {
+		name = map[string]string{backendS3: envS3Bucket, backendGCS: envGCSBucket}[backend]
+	}
+	if target == "" || !e.set(name, "bucket", target) {
+		return ""
+	}
+	return backend
+}
+
+// backend is what STORAGE_BACKEND says, or which bucket is named.
+func (e *originalEnv) backend() string {
+	said := strings.ToLower(strings.TrimSpace(e.getenv(envBackend)))
+	s3, gcs := e.getenv(envS3Bucket) != "", e.getenv(envGCSBucket) != ""
+	switch {
+	case e.flags.Changed("bucket") && said == "":
+		return "" // names of buckets in the environment may be somebody else's
+	case said != "":
+		return said
+	case s3 && gcs:
+		e.wrong("environment variables %s and %s: which of them is meant? Say it with %s=%s or %s",
+			envS3Bucket, envGCSBucket, envBackend, backendS3, backendGCS)
+		return ""
+	case s3:
+		return backendS3
+	case gcs:
+		return backendGCS
+	}
+	return ""
+}
+
+func (e *originalEnv) bucketURL(scheme, bucketName, prefixName string) string {
+	bucket := e.getenv(bucketName)
+	if bucket == "" {
+		if !e.flags.Changed("bucket") {
+			e.wrong("environment variable %s=%s needs %s", envBackend, e.getenv(envBackend), bucketName)
+		}
+		return ""
+	}
+	u := url.URL{Scheme: scheme, Host: bucket, Path: "/" + strings.Trim(e.getenv(prefixName), "/")}
+	return strings.TrimSuffix(u.String(), "/")
+}
+
+func (e *originalEnv) unused(backend, name string) {
+	if e.getenv(name) != "" {
+		e.notices = append(e.notices, fmt.Sprintf("%s is not used: %s says %s", name, envBackend, backend))
+	}
+}
+
+// millis is a length of time in ms. None at all is the shortest that there is.
+func (e *originalEnv) millis(name, flag string) {
+	if n, ok := e.number(name); ok {
+		e.set(name, flag, (time.Duration(max(n, 1)) * time.Millisecond).String())
+	}
+}
+
+func (e *originalEnv) count(name, flag string) {
+	if n, ok := e.number(name); ok {
+		e.set(name, flag, strconv.Itoa(n))
+	}
+}
+
+// number reads a whole number that is not negative, if it is there.
+func (e *originalEnv) number(name string) (int, bool) {
+	value := strings.TrimSpace(e.getenv(name))
+	if value == "" {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(value, 10, 32)
+	if err != nil || n < 0 {
+		e.wrong("environment variable %s=%q: write a whole number", name, value)
+		return 0, false
+	}
+	return int(n), true
+}

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	v1 "osqueue/api/v1"
+	"osqueue/client"
+	"osqueue/storage/cost"
+)
+
+// bucketRows tell how the bucket is, by the word of the node that writes to it.
+func bucketRows(nodes []client.NodeStatus, now time.Time) [][]string {
+	i := slices.IndexFunc(nodes, func(n client.NodeStatus) bool { return n.Err == nil && n.Status.State == v1.StateLeader })
+	if i < 0 {
+		return nil
+	}
+	s := nodes[i].Status
+	return set(
+		[]string{"document", documentText(s.Document)},
+		[]string{"archive", archiveText(s.Document)},
+		[]string{"behind", behindText(s)},
+		[]string{"flushes", flushesText(s)},
+		[]string{"requests", requestsText(s.Bucket, now)},
+		[]string{"cost", costText(s.Bucket, now)},
+		[]string{"snapshots", snapshotsText(s.Snapshots, now)},
+		[]string{"drop box", inboxText(s.Inbox)},
+	)
+}
+
+// snapshotsText is about raft's snapshots, as the leader knows them.
+func snapshotsText(s *v1.Snapshots, now time.Time) string {
+	if s == nil || s.Local == nil && s.Bucket == nil {
+		return ""
+	}
+	text := "none on the leader's disk"
+	if p := s.Local; p != nil {
+		text = fmt.Sprintf("raft's %d-%d on the leader's disk, %s old", p.Term, p.Index, agoText(p.At, now))
+	}
+	if p := s.Bucket; p != nil {
+		return fmt.Sprintf("%s; raft's %d-%d of %s in the bucket, %s old", text, p.Term, p.Index, s.BucketNode, agoText(p.At, now))
+	}
+	return text + "; none in the bucket"
+}
+
+func inboxText(b *v1.Inbox) string {
+	if b == nil {
+		return ""
+	}
+	rejected := fmt.Sprintf("%d rejected", b.Rejected)
+	if b.Rejected > 0 {
+		rejected += " (see inbox/rejected/ in the bucket)"
+	}
+	return fmt.Sprintf("%s taken, %d repeated, %s, %d waiting", plural(b.Taken, "job"), b.Repeated, rejected, b.Waiting)
+}
+
+// bucketNotes are what fails there.
+func bucketNotes(s v1.Status) (notes []string) {
+	if r := s.Refusing; r != "" {
+		notes = append(notes, "writes are refused: "+strings.Replace(r, "; writes are refused until it catches up", "", 1))
+	}
+	if e := s.FlushError; e != "" && !strings.Contains(s.Refusing, e) {
+		notes = append(notes, "the last flush failed: "+e)
+	}
+	if snaps := s.Snapshots; snaps != nil && snaps.Failing != "" {
+		notes = append(notes, "a snapshot cannot be uploaded: "+snaps.Failing)
+	}
+	if snaps := s.Snapshots; snaps != nil && snaps.Damaged != "" {
+		notes = append(notes, "a local snapshot is damaged: "+snaps.Damaged)
+	}
+	if s.Inbox != nil && s.Inbox.Failing != "" {
+		notes = append(notes, "the drop box cannot be emptied: "+s.Inbox.Failing)
+	}
+	return notes
+}
+
+func documentText(d *v1.Document) string {
+	if d == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s, %s", d.Form, bytesText(int64(d.Bytes)))
+}
+
+// noLSN is the LSN of what is not there.
+const noLSN = "0-0"
+
+func archiveText(d *v1.Document) string {
+	if d == nil || d.ArchiveLSN == noLSN {
+		return ""
+	}
+	base := d.BaseLSN
+	if base == noLSN {
+		base = "the beginning"
+	}
+	return fmt.Sprintf("base at %s, %s of log up to %s", base, bytesText(d.LogBytes), d.ArchiveLSN)
+}
+
+// behindText is what is acked and not in the bucket.
+func behindText(s v1.Status) string {
+	text := "nothing"
+	if s.LagEntries > 0 {
+		entries := "entries"
+		if s.LagEntries == 1 {
+			entries = "entry"
+		}
+		text = fmt.Sprintf("%d %s, %s, for %s", s.LagEntries, entries, bytesText(s.LagBytes), msShort(s.LagMs))
+	}
+	if s.MaxFlushLagMs > 0 {
+		text += fmt.Sprintf(" (writes are refused from %s on)", msText(s.MaxFlushLagMs))
+	}
+	return text
+}
+
+func flushesText(s v1.Status) string {
+	if s.FlushIntervalMs == 0 {
+		return ""
+	}
+	text := "one in " + msShort(s.FlushIntervalMs) + " at most"
+	if s.Ack != "" {
+		text += "; writes are answered at " + s.Ack
+	}
+	return text
+}
+
+func requestsText(b *v1.Bucket, now time.Time) string {
+	if b == nil {
+		return ""
+	}
+	var total uint64
+	for _, n := range b.Requests {
+		total += n
+	}
+	return fmt.Sprintf("%d in %s (%s written, %s read)",
+		total, short(now.Sub(time.UnixMilli(b.Since))), bytesText(int64(b.BytesWritten)), bytesText(int64(b.BytesRead)))
+}
+
+// projectable is how long a process must have run for its projection to be one: until
+// then it divides by that time, and shows too little.
+const projectable = cost.LeastSpan
+
+func costText(b *v1.Bucket, now time.Time) string {
+	if b == nil || b.CostUSD == 0 && b.ProjectedUSD == 0 && b.BudgetUSD == 0 {
+		return ""
+	}
+	text := dollars(b.CostUSD) + " so far, "
+	if now.Sub(time.UnixMilli(b.Since)) < projectable {
+		text += "a month's cost is known after " + spanText(projectable)
+	} else {
+		text += dollars(b.ProjectedUSD) + " a month as in the last hour"
+	}
+	if b.BudgetUSD > 0 {
+		text += ", of a budget of " + dollars(b.BudgetUSD) + " a month"
+	}
+	return text
+}
+
+// dollars is a sum with cents, or with as many decimals as it takes to be one.
+func dollars(usd float64) string {
+	text := strconv.FormatFloat(usd, 'f', 2, 64)
+	if usd > 0 && usd < 0.01 {
+		text = strings.TrimRight(strconv.FormatFloat(usd, 'f', 6, 64), "0")
+	}
+	return "$" + strings.TrimSuffix(text, ".")
+}
+
+func msShort(ms int64) string { return short(time.Duration(ms) * time.Millisecond) }

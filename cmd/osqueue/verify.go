@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"osqueue/cluster"
+	"osqueue/storage"
+	"osqueue/storage/archive"
+)
+
+// verification is one run of "osqueue verify".
+type verification struct {
+	offline
+	url      string
+	document string
+	lineage  string
+	repair   bool
+	force    bool
+	silence  time.Duration // after which a broker counts as dead
+}
+
+func newVerifyCommand(g *globals) *cobra.Command {
+	v := verification{offline: offline{g: g}}
+	cmd := &cobra.Command{
+		Use:   "verify BUCKET-URL",
+		Short: "Check all that a queue has in its bucket, and repair it",
+		Long: `Reads everything that the queue has in its bucket: the document, and its history,
+as far as it is kept. Every checksum is compared, every gap found, every entry of
+the log applied, and each state held against what leads to it. Nothing is written,
+and the cluster may run meanwhile. Each defect is told with its object, and with
+what follows from it; then the exit status is 1.
+
+--repair makes the newest state that is whole the document, if the document or
+what it names is damaged. It deletes nothing, keeps a copy of the old document
+under conflicts/, and says what was kept and what is lost. A damaged history
+before the newest state cannot be repaired; it goes when it is collected. While
+a leader lives it refuses: stop the nodes first. Nodes that have their disks go
+on from what they have, which may be newer than what is repaired.
+
+` + exitHelp,
+		Example: `  osqueue verify s3://jobs/prod?region=eu-central-1
+  osqueue verify file:///srv/osqueue --json
+  osqueue verify file:///srv/osqueue --repair`,
+		Args: usageArgs(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			v.url = args[0]
+			if !v.repair && (v.force || v.lineage != "") {
+				return usagef("--force and --lineage are for --repair")
+			}
+			if v.silence <= 0 {
+				return usagef("--broker-timeout %v: must be positive", v.silence)
+			}
+			return v.run(cmd.Context(), v.verify)
+		},
+	}
+	v.bind(cmd)
+	return cmd
+}
+
+func (v *verification) bind(cmd *cobra.Command) {
+	v.offline.bind(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&v.document, "document", cluster.DocumentKey, "the document to begin with; another one may be a copy under conflicts/")
+	flags.BoolVar(&v.repair, "repair", false, "make the newest whole state the document")
+	flags.BoolVar(&v.force, "force", false, "repair though the cluster may be alive; it is fenced then")
+	flags.StringVar(&v.lineage, "lineage", "", "repair by the objects of this lineage, if the document does not tell any more which it was")
+	flags.DurationVar(&v.silence, "broker-timeout", defaultBrokerTimeout, "after which silence the cluster counts as dead, as for serve")
+}
+
+func (v *verification) verify(ctx context.Context, b *buckets) error {
+	if v.repair {
+		return v.verifyAndRepair(ctx, b)
+	}
+	bucket, err := b.read(ctx, v.url)
+	if err != nil {
+		return err
+	}
+	found, err := archive.Verify(ctx, bucket, v.document, archive.VerifyOptions{})
+	if err != nil {
+		return v.explain(err)
+	}
+	report := v.reportOf(found)
+	if err := v.print(report); err != nil {
+		return err
+	}
+	if !found.OK() {
+		return silentError{}
+	}
+	return nil
+}
+
+func (v *verification) verifyAndRepair(ctx context.Context, b *buckets) error {
+	if err := v.exists(ctx, b); err != nil {
+		return err
+	}
+	bucket, err := b.write(ctx, v.url)
+	if err != nil {
+		return err
+	}
+	done, failed := archive.Repair(ctx, bucket, v.document, archive.RepairOptions{
+		Force: v.force, Now: time.Now(), Timeout: v.silence, InlineMax: restoreInlineMax, Lineage: v.lineage,
+	})
+	if done == nil || done.Before == nil {
+		return v.explain(failed)
+	}
+	report := v.reportOf(done.Before)
+	report.repaired(done)
+	if err := v.print(report); err != nil {
+		return err
+	}
+	switch {
+	case errors.Is(failed, archive.ErrAlive) && done.From.IsZero():
+		return fmt.Errorf("%s: the document does not tell any more whether a leader lives, so nothing was written\n"+
+			"Make sure that all nodes are stopped, and give --force", v.url)
+	case failed != nil:
+		return v.explain(failed)
+	case !done.Written && !done.Before.OK():
+		return silentError{}
+	}
+	return nil
+}
+
+// exists keeps a wrong path from being made a bucket.
+func (v *verification) exists(ctx context.Context, b *buckets) error {
+	bucket, err := b.read(ctx, v.url)
+	if err != nil {
+		return err
+	}
+	_, err = bucket.Get(ctx, v.document)
+	return v.explain(err)
+}
+
+// explain adds to an error what to do.
+func (v *verification) explain(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, storage.ErrNotFound) && !errors.Is(err, archive.ErrDamaged):
+		return fmt.Errorf("%s has no %s: is the URL right, prefix included?", v.url, v.document)
+	case errors.Is(err, archive.ErrAlive):
+		return fmt.Errorf("%s: %w\nStop all nodes, wait for %s, and try again; --force does it at once", v.url, err, v.silence)
+	case errors.Is(err, archive.ErrNothingGood):
+		return fmt.Errorf("%s: %w\nIf a node has its disk, it has the state: start it. Otherwise see what is under snapshots/ and conflicts/", v.url, err)
+	}
+	return fmt.Errorf("%s: %w", v.url, err)
+}

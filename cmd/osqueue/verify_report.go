@@ -1,0 +1,233 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"osqueue/fsm"
+	"osqueue/storage/archive"
+	"osqueue/storage/queuefile"
+)
+
+// verifyReport is what verify tells.
+type verifyReport struct {
+	Document string `json:"document"`
+	LSN      string `json:"lsn"`
+	Inline   bool   `json:"inline"` // the document has the state itself
+	// Unreadable: the document tells nothing, neither its LSN nor what it names.
+	Unreadable bool `json:"unreadable,omitzero"`
+
+	Bases    int    `json:"bases"` // that were looked at, as below
+	Segments int    `json:"segments"`
+	Chapters int    `json:"chapters"`
+	Entries  uint64 `json:"entries"`
+	Bytes    int64  `json:"bytes"`  // of the segments
+	Strays   int    `json:"strays"` // objects that nothing needs
+	Gone     int    `json:"gone"`   // objects that were collected meanwhile
+	OK       bool   `json:"ok"`
+
+	Spans    []storedSpan   `json:"spans"` // what can be restored
+	Defects  []defect       `json:"defects"`
+	Repaired *repairOutcome `json:"repaired,omitzero"`
+}
+
+// defect is something that is not as it has to be.
+type defect struct {
+	Key         string `json:"key"`
+	Object      string `json:"object,omitzero"` // what it is
+	Problem     string `json:"problem"`
+	Consequence string `json:"consequence"`
+}
+
+// repairOutcome is what a repair has done.
+type repairOutcome struct {
+	Written bool           `json:"written"`
+	Was     string         `json:"was,omitzero"` // LSNs
+	Is      string         `json:"is,omitzero"`
+	Jobs    map[string]int `json:"jobs,omitzero"`
+	Copy    string         `json:"copy,omitzero"`
+}
+
+func (v *verification) reportOf(r *archive.Report) *verifyReport {
+	out := &verifyReport{
+		Document: r.Key, LSN: r.LSN.String(), Inline: !r.Large, Bases: r.Bases, Segments: r.Segments, Chapters: r.Chapters,
+		Entries: r.Entries, Bytes: r.Bytes, Strays: r.Strays, Gone: len(r.Gone), OK: r.OK(),
+		Spans: []storedSpan{}, Defects: []defect{},
+	}
+	for _, s := range r.Spans {
+		out.Spans = append(out.Spans, spanOf(s))
+	}
+	for _, p := range r.Problems {
+		out.Unreadable = out.Unreadable || p.Key == r.Key && r.LSN.IsZero() && errors.Is(p.Err, queuefile.ErrFormat)
+		out.Defects = append(out.Defects, defect{
+			Key: p.Key, Object: archive.Describe(p.Key), Problem: p.Err.Error(), Consequence: consequence(r, &p),
+		})
+	}
+	return out
+}
+
+// consequence says what follows from a problem.
+func consequence(r *archive.Report, p *archive.Problem) string {
+	switch {
+	case !p.Named:
+		return "Earlier states that need it cannot be restored. The newest one does not need it."
+	case p.Key == r.Key:
+		return "A cluster that has lost its nodes could not come back from this document as it is."
+	case r.Large:
+		return "The newest state needs it: a cluster that has lost its nodes could not come back."
+	}
+	return "The newest state is in the document itself, but the history that leads to it is cut."
+}
+
+func (p *verifyReport) repaired(r *archive.Repaired) {
+	p.Unreadable = p.Unreadable || r.From.IsZero() && !r.Before.OK()
+	out := &repairOutcome{Written: r.Written}
+	if r.Written {
+		out.Is, out.Copy, out.Jobs = r.To.String(), r.Copy, make(map[string]int)
+		if !r.From.IsZero() {
+			out.Was = r.From.String()
+		}
+		for status, n := range r.Counts {
+			if n > 0 {
+				out.Jobs[fsm.Status(status).String()] = n
+			}
+		}
+	}
+	p.Repaired = out
+}
+
+// print prints the report.
+func (v *verification) print(p *verifyReport) error {
+	if v.g.json {
+		return v.g.writeJSON(p)
+	}
+	rows := [][]string{
+		{"document", p.documentText()},
+		{"looked at", fmt.Sprintf("%s, %s (%s), %s; %s in all", count(p.Bases, "base"), count(p.Segments, "segment"),
+			bytesText(p.Bytes), count(p.Chapters, "chapter"), countEntries(p.Entries))},
+	}
+	if p.Strays+p.Gone > 0 {
+		rows = append(rows, []string{"beside it", fmt.Sprintf("%s that nothing needs, %d that went meanwhile", count(p.Strays, "object"), p.Gone)})
+	}
+	for _, s := range p.Spans {
+		rows = append(rows, []string{"restorable", s.text()})
+	}
+	if err := v.g.table(rows); err != nil {
+		return err
+	}
+	return v.g.printf("\n%s%s", p.defectsText(), v.outcomeText(p))
+}
+
+// documentText says what the document is.
+func (p *verifyReport) documentText() string {
+	if p.Unreadable {
+		return p.Document + ", which cannot be read"
+	}
+	lsn, form := "LSN "+p.LSN, "inline"
+	if p.LSN == noLSN {
+		lsn = "an older broker's"
+	}
+	if !p.Inline {
+		form = "large: the state is in the archive"
+	}
+	return fmt.Sprintf("%s, %s, %s", p.Document, lsn, form)
+}
+
+// text is a span on one line.
+func (s storedSpan) text() string {
+	if s.From == s.To {
+		return fmt.Sprintf("%s (%s)", s.From, beginningOr(s.Since))
+	}
+	return fmt.Sprintf("%s (%s) up to %s (%s)", s.From, beginningOr(s.Since), s.To, localTime(s.Until))
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func countEntries(n uint64) string {
+	if n == 1 {
+		return "1 entry"
+	}
+	return fmt.Sprintf("%d entries", n)
+}
+
+// defectsMost is how many defects are shown.
+const defectsMost = 50
+
+func (p *verifyReport) defectsText() string {
+	if p.OK {
+		return "Nothing is wrong.\n"
+	}
+	var b strings.Builder
+	for _, d := range p.Defects[:min(len(p.Defects), defectsMost)] {
+		b.WriteString(d.Key)
+		if d.Object != "" {
+			b.WriteString("\n  which is " + d.Object)
+		}
+		fmt.Fprintf(&b, "\n  %s\n  %s\n", d.Problem, d.Consequence)
+	}
+	if n := len(p.Defects) - defectsMost; n > 0 {
+		fmt.Fprintf(&b, "and %d more, which --json has\n", n)
+	}
+	fmt.Fprintf(&b, "\n%s.\n", count(len(p.Defects), "defect"))
+	return b.String()
+}
+
+// outcomeText says what was repaired, or what there is to do.
+func (v *verification) outcomeText(p *verifyReport) string {
+	switch r := p.Repaired; {
+	case p.OK:
+		return ""
+	case r == nil:
+		return v.adviceText(p)
+	case r.Written:
+		return r.text(p)
+	}
+	return "Nothing was repaired.\n"
+}
+
+// adviceText says what there is to do about defects.
+func (v *verification) adviceText(p *verifyReport) string {
+	url := shellWord(v.url)
+	var b strings.Builder
+	if p.Unreadable {
+		b.WriteString("Nothing else was looked at, because the document does not tell what there is; a repair finds out.\n")
+	}
+	b.WriteString("If the nodes have their disks, these have the newest state. To make the newest whole state in the bucket the\n" +
+		"document, when it is the document or what it names that is damaged:\n")
+	fmt.Fprintf(&b, "  osqueue verify %s --repair\n", url)
+	if n := len(p.Spans); n > 0 {
+		fmt.Fprintf(&b, "To make a new queue of a state that can be restored, and leave this one as it is:\n  osqueue restore --from %s --at %s --to BUCKET-URL\n",
+			url, p.Spans[n-1].To)
+	}
+	return b.String()
+}
+
+func (r *repairOutcome) text(p *verifyReport) string {
+	var jobs []string
+	for _, status := range allStatuses {
+		if n := r.Jobs[status]; n > 0 {
+			jobs = append(jobs, fmt.Sprintf("%d %s", n, status))
+		}
+	}
+	if jobs == nil {
+		jobs = []string{"none"}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "Repaired: the state of %s is %s now. Jobs: %s.\n", p.Document, r.Is, strings.Join(jobs, ", "))
+	switch {
+	case r.Was == "":
+		b.WriteString("The old document did not tell how far it went: whatever came after that is lost, unless a node has it.\n")
+	case r.Was != r.Is:
+		fmt.Fprintf(&b, "It was %s: what came after %s is lost, unless a node has it.\n", r.Was, r.Is)
+	default:
+		b.WriteString("Nothing of the newest state is lost.\n")
+	}
+	fmt.Fprintf(&b, "The old document is kept as %s.\n", r.Copy)
+	return b.String()
+}

@@ -1,0 +1,46 @@
+package dtq
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	v1 "osqueue/api/v1"
+)
+
+const commitTimeout = "Commit timeout"
+
+// failed answers for an operation that the HTTP API has refused, or of which
+// nobody knows what became.
+func (h *Handler) failed(err error) *reply {
+	var p *problem
+	switch {
+	case errors.As(err, &p):
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return refusal(http.StatusServiceUnavailable, commitTimeout)
+	default:
+		h.cfg.Logger.Error("a request failed", "error", err)
+		return refusal(http.StatusInternalServerError, "the node failed to answer")
+	}
+	switch p.tag {
+	case v1.TagNotLeader, v1.TagNoLeader:
+		return refusal(http.StatusServiceUnavailable, "Not the leader (current leader: "+h.leaderName()+")")
+	case v1.TagUnknownOutcome, v1.TagLeaderGone, v1.TagTimeout:
+		return refusal(http.StatusServiceUnavailable, commitTimeout)
+	}
+	return refusal(p.status, p.detail)
+}
+
+// leaderName is the leader's name as the original's text has it.
+func (h *Handler) leaderName() string {
+	if name := h.cfg.Leader().Node; name != "" {
+		return name
+	}
+	return "None"
+}
+
+// isTag reports whether err is a refusal of that kind.
+func isTag(err error, tag string) bool {
+	var p *problem
+	return errors.As(err, &p) && p.tag == tag
+}

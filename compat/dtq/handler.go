@@ -1,0 +1,125 @@
+package dtq
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+
+	v1 "osqueue/api/v1"
+)
+
+// Handler answers the clients of dtq, and has the node's HTTP API answer everybody
+// else. It is safe for concurrent use. Make it with New; it needs no end.
+type Handler struct {
+	cfg    Config
+	native native
+	routes map[string]route // by path
+	task   route            // of /task/{id}
+	held   *handouts
+	deaf   sync.Once // it was said that brokers of dtq are not listened to
+}
+
+// route is what is at one path.
+type route struct {
+	allow  string // the methods, as the original lists them
+	leader bool   // only the leader answers
+	handle func(*call) *reply
+}
+
+const (
+	allowPost = "OPTIONS, POST"
+	allowGet  = "OPTIONS, GET, HEAD"
+)
+
+const taskPrefix = "/task/"
+
+// New makes a handler. It panics without Native, Calls and Leader.
+func New(cfg Config) *Handler {
+	if cfg.Native == nil || cfg.Calls == nil || cfg.Leader == nil {
+		panic("dtq: no HTTP API, or no leader, given")
+	}
+	h := &Handler{cfg: cfg.withDefaults(), native: native{cfg.Calls}, held: newHandouts()}
+	h.routes = map[string]route{
+		"/submit_task":      {allow: allowPost, leader: true, handle: h.submit},
+		"/get_pending_task": {allow: allowPost, leader: true, handle: h.assign},
+		"/complete_task":    {allow: allowPost, leader: true, handle: h.complete},
+		"/register_worker":  {allow: allowPost, handle: h.register},
+		"/heartbeat":        {allow: allowPost, handle: h.heartbeat},
+		"/raft_message":     {allow: allowPost, handle: h.raftMessage},
+		v1.PathStatus:       {allow: allowGet}, // the HTTP API has all that dtq has
+	}
+	h.task = route{allow: allowGet, handle: h.show}
+	return h
+}
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	rt, ours := h.route(r.URL.Path)
+	switch {
+	case !ours, isPreflight(r):
+		h.cfg.Native.ServeHTTP(w, r)
+	case r.Method == http.MethodOptions:
+		w.Header().Set("Allow", rt.allow)
+		w.WriteHeader(http.StatusOK)
+	case !allows(rt.allow, r.Method):
+		w.Header().Set("Allow", rt.allow)
+		refusal(http.StatusMethodNotAllowed, "The method is not allowed for the requested URL").write(w)
+	case rt.handle == nil:
+		h.cfg.Native.ServeHTTP(w, r)
+	default:
+		h.answer(&rt, &call{w: w, r: r, max: h.cfg.MaxBody}).write(w)
+	}
+}
+
+func (h *Handler) route(path string) (rt route, ours bool) {
+	if rt, ours = h.routes[path]; ours {
+		return rt, true
+	}
+	if strings.HasPrefix(path, taskPrefix) {
+		return h.task, true
+	}
+	return route{}, false
+}
+
+// isPreflight: a browser asks whether a page may send something.
+func isPreflight(r *http.Request) bool {
+	return r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != ""
+}
+
+func allows(list, method string) bool {
+	for one := range strings.SplitSeq(list, ", ") {
+		if one == method {
+			return true
+		}
+	}
+	return false
+}
+
+// answer handles the call if this node may. Who leads is looked at before the
+// body.
+func (h *Handler) answer(rt *route, c *call) *reply {
+	if rt.leader {
+		if l := h.cfg.Leader(); !l.Self {
+			return notLeading(l)
+		}
+	}
+	return rt.handle(c)
+}
+
+// notLeading sends the client to the leader, in the original's way: it is no
+// redirect of HTTP.
+func notLeading(l Leader) *reply {
+	return jsonReply(http.StatusServiceUnavailable, struct {
+		Error      string  `json:"error"`
+		Leader     *string `json:"leader"`
+		RedirectTo *string `json:"redirect_to"`
+	}{"Not the leader", known(l.Node), known(l.URL)})
+}
+
+// known is nil for what is not.
+func known(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}

@@ -1,0 +1,106 @@
+package dtq
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Types of tasks and names of workers are any JSON in dtq; types and workers of
+// the queue are text that people can read and a path can hold. Text that is such
+// text stands for itself, so that clients of both kinds mean the same. Everything
+// else is written as JSON behind a prefix, and read back from there.
+
+const jsonName = "json:"
+
+// nameOf is the queue's name for v.
+func nameOf(v jsontext.Value) string {
+	if text, ok := textOf(v); ok {
+		if standsForItself(text) {
+			return text
+		}
+		return jsonName + ascii(string(quote(text)))
+	}
+	compact := v.Clone()
+	if err := compact.Compact(lenient); err != nil {
+		return jsonName + "null" // it was read as JSON, so it is
+	}
+	return jsonName + ascii(string(compact))
+}
+
+func quote(text string) jsontext.Value {
+	v, err := json.Marshal(text, lenient)
+	if err != nil {
+		return jsontext.Value(`""`) // texts of any bytes can be written leniently
+	}
+	return v
+}
+
+// valueOf is what nameOf made the name of. A name that it cannot have made is
+// text.
+func valueOf(name string) jsontext.Value {
+	if rest, ok := strings.CutPrefix(name, jsonName); ok {
+		if v := jsontext.Value(rest); v.IsValid(lenient) && nameOf(v) == name {
+			return v
+		}
+	}
+	return quote(name)
+}
+
+// typeOf is the queue's type for a task_type. That of a task without one is none.
+func typeOf(v jsontext.Value) string {
+	if v.Kind() == 'n' {
+		return ""
+	}
+	return nameOf(v)
+}
+
+// taskTypeOf is the inverse of typeOf.
+func taskTypeOf(jobType string) jsontext.Value {
+	if jobType == "" {
+		return jsontext.Value("null")
+	}
+	return valueOf(jobType)
+}
+
+func standsForItself(text string) bool {
+	switch {
+	case text == "", text == ".", text == "..", strings.HasPrefix(text, jsonName):
+		return false
+	}
+	return !strings.ContainsFunc(text, func(r rune) bool { return r == utf8.RuneError || unicode.IsControl(r) })
+}
+
+// ascii is JSON with everything escaped that is not ASCII. It can only stand in
+// texts.
+func ascii(text string) string {
+	const lastASCII = 0x7e
+	if strings.IndexFunc(text, func(r rune) bool { return r > lastASCII }) < 0 {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range text {
+		switch high, low := utf16.EncodeRune(r); {
+		case r <= lastASCII:
+			b.WriteRune(r)
+		case high != utf8.RuneError:
+			escape(&b, high)
+			escape(&b, low)
+		default:
+			escape(&b, r)
+		}
+	}
+	return b.String()
+}
+
+func escape(b *strings.Builder, r rune) {
+	const hex = "0123456789abcdef"
+	b.WriteString(`\u`)
+	for shift := 12; shift >= 0; shift -= 4 {
+		b.WriteByte(hex[r>>shift&0xf])
+	}
+}

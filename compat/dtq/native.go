@@ -1,0 +1,165 @@
+package dtq
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/go-json-experiment/json"
+
+	v1 "osqueue/api/v1"
+	"osqueue/compat/internal/inprocess"
+)
+
+// native does the operations, as a client of the node's HTTP API within the
+// process.
+type native struct{ api http.Handler }
+
+// problem is a refusal by the HTTP API, or by nobody: a call that took too long.
+type problem struct {
+	status int
+	tag    string
+	detail string
+}
+
+func (p *problem) Error() string { return p.tag + ": " + p.detail }
+
+func (n native) enqueue(ctx context.Context, c *call, job *v1.NewJob) error {
+	return n.do(ctx, c, http.MethodPost, v1.PathJobs, job, nil)
+}
+
+// claim gets a job, or nil if there is none.
+func (n native) claim(ctx context.Context, c *call, worker string) (*v1.ClaimedJob, error) {
+	var out v1.ClaimedJob
+	if err := n.do(ctx, c, http.MethodPost, v1.PathClaim, &v1.Claim{WorkerID: &worker}, &out); err != nil {
+		return nil, err
+	}
+	if out.JobID == "" {
+		return nil, nil //nolint:nilnil // that there is none is no error
+	}
+	return &out, nil
+}
+
+func (n native) forceComplete(ctx context.Context, c *call, id string, in *v1.ForceComplete) error {
+	return n.do(ctx, c, http.MethodPost, v1.PathJobs+"/"+url.PathEscape(id)+"/"+v1.ActionForceComplete, in, nil)
+}
+
+// job reads a job; local is what this node has.
+func (n native) job(ctx context.Context, c *call, id string, local bool) (*v1.Job, error) {
+	var out v1.Job
+	if err := n.do(ctx, c, http.MethodGet, freshness(v1.PathJobs+"/"+url.PathEscape(id), local), nil, &out); err != nil {
+		return nil, err
+	}
+	return &out, nil
+}
+
+// freshness is the target of a read of what the leader has, or of what this node
+// has.
+func freshness(path string, local bool) string {
+	if local {
+		return path + "?" + v1.ParamConsistency + "=" + v1.ConsistencyLocal
+	}
+	return path
+}
+
+func (n native) register(ctx context.Context, c *call, worker string) error {
+	return n.do(ctx, c, http.MethodPost, v1.PathWorkers, &v1.WorkerInfo{Name: worker}, nil)
+}
+
+// worker reads the registry's entry, with the jobs that the worker holds; local is
+// what this node has.
+func (n native) worker(ctx context.Context, c *call, name string, local bool) (*v1.Worker, error) {
+	var out v1.Worker
+	if err := n.do(ctx, c, http.MethodGet, freshness(v1.PathWorkers+"/"+url.PathEscape(name), local), nil, &out); err != nil {
+		return nil, err
+	}
+	if out.Running <= len(out.JobIDs) {
+		return &out, nil
+	}
+	var err error
+	out.JobIDs, err = n.heldBy(ctx, c, name)
+	return &out, err
+}
+
+// pagesMax bounds how many pages of a worker's jobs are read.
+const pagesMax = 100
+
+// heldBy lists the jobs of a worker that has more than its entry names.
+func (n native) heldBy(ctx context.Context, c *call, name string) (ids []string, err error) {
+	q := url.Values{v1.ParamStatus: {v1.StatusInProgress}, v1.ParamWorker: {name}}
+	for range pagesMax {
+		var page v1.JobList
+		if err := n.do(ctx, c, http.MethodGet, v1.PathJobs+"?"+q.Encode(), nil, &page); err != nil {
+			return nil, err
+		}
+		for i := range page.Jobs {
+			ids = append(ids, page.Jobs[i].ID)
+		}
+		if page.NextCursor == "" {
+			break
+		}
+		q.Set(v1.ParamCursor, page.NextCursor)
+	}
+	return ids, nil
+}
+
+// beatsMax is how many leases one call renews.
+const beatsMax = 1000
+
+// beat renews the leases of jobs, if the worker holds them.
+func (n native) beat(ctx context.Context, c *call, worker string, ids []string) error {
+	for len(ids) > 0 {
+		in := v1.HeartbeatBatch{WorkerID: &worker}
+		for _, id := range ids[:min(len(ids), beatsMax)] {
+			in.Jobs = append(in.Jobs, v1.Lease{JobID: id})
+		}
+		if err := n.do(ctx, c, http.MethodPost, v1.PathHeartbeat, &in, nil); err != nil {
+			return err
+		}
+		ids = ids[len(in.Jobs):]
+	}
+	return nil
+}
+
+// do makes one call for a client. The answer is read into out, unless that is nil.
+func (n native) do(ctx context.Context, c *call, method, target string, in, out any) error {
+	var body []byte
+	if in != nil {
+		var err error
+		if body, err = json.Marshal(in, lenient); err != nil {
+			return fmt.Errorf("write the call: %w", err)
+		}
+	}
+	r, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(body))
+	if err != nil {
+		return fmt.Errorf("make the call: %w", err)
+	}
+	r.RequestURI, r.RemoteAddr = target, c.r.RemoteAddr
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	a := inprocess.NewAnswer(make(http.Header))
+	if whole := a.Of(n.api, r); !whole {
+		return &problem{http.StatusServiceUnavailable, v1.TagLeaderGone, "the connection to the leader broke before it answered"}
+	}
+	if a.Status >= http.StatusMultipleChoices {
+		return problemIn(a)
+	}
+	if out == nil {
+		return nil
+	}
+	if err := json.Unmarshal(a.Body.Bytes(), out, lenient); err != nil {
+		return fmt.Errorf("read the answer to a call: %w", err)
+	}
+	return nil
+}
+
+func problemIn(a *inprocess.Answer) *problem {
+	var p v1.Problem
+	if err := json.Unmarshal(a.Body.Bytes(), &p, lenient); err != nil || p.Tag == "" {
+		return &problem{a.Status, v1.TagInternal, http.StatusText(a.Status)}
+	}
+	return &problem{a.Status, p.Tag, p.Detail}
+}

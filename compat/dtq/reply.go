@@ -1,0 +1,54 @@
+package dtq
+
+import (
+	"net/http"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// reply is an answer that is ready to be written.
+type reply struct {
+	status int
+	body   []byte // JSON; nil: none
+}
+
+// What payloads may hold, in and out; see the HTTP API's own reading of them.
+var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+
+// sorted writes objects as the original does, with their members in order.
+var sorted = json.JoinOptions(lenient, json.Deterministic(true), jsontext.ReorderRawObjects(true))
+
+// jsonReply answers with v. The members of structs stand in the order of their
+// names already.
+func jsonReply(status int, v any) *reply {
+	body, err := json.Marshal(v, sorted)
+	if err != nil { // of what the node itself has stored
+		return &reply{http.StatusInternalServerError, []byte(`{"error":"the node failed to answer"}`)}
+	}
+	return &reply{status, body}
+}
+
+// refusal is an answer with an error.
+func refusal(status int, text string) *reply {
+	return jsonReply(status, struct {
+		Error string `json:"error"`
+	}{text})
+}
+
+// message is an answer with a message.
+func message(status int, text string) *reply {
+	return jsonReply(status, struct {
+		Message string `json:"message"`
+	}{text})
+}
+
+func (a *reply) write(w http.ResponseWriter) {
+	if a.body == nil {
+		w.WriteHeader(a.status)
+		return
+	}
+	w.Header()["Content-Type"] = []string{"application/json"}
+	w.WriteHeader(a.status)
+	_, _ = w.Write(append(a.body, '\n')) // the client may have gone; the state has changed all the same
+}

@@ -1,0 +1,105 @@
+package dtq
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	v1 "osqueue/api/v1"
+)
+
+// submit is POST /submit_task. The original answers before a majority has the
+// task; here it is answered when it cannot get lost any more.
+func (h *Handler) submit(c *call) *reply {
+	in, refused := c.read()
+	if refused != nil {
+		return refused
+	}
+	job := v1.NewJob{ID: uuid.NewString(), Type: typeOf(in.TaskType), Payload: in.Payload}
+	if err := h.native.enqueue(c.r.Context(), c, &job); err != nil {
+		return h.failed(err)
+	}
+	return jsonReply(http.StatusAccepted, struct {
+		Status string `json:"status"`
+		TaskID string `json:"task_id"`
+	}{"accepted", job.ID})
+}
+
+// assign is POST /get_pending_task.
+func (h *Handler) assign(c *call) *reply {
+	in, refused := c.read()
+	if refused != nil {
+		return refused
+	}
+	worker, asked := nameOf(in.WorkerID), time.Now()
+	ctx, cancel := context.WithTimeout(c.r.Context(), h.cfg.Timeouts.Commit)
+	defer cancel()
+	h.reviewHeld(ctx, c, worker)
+	j, err := h.native.claim(ctx, c, worker)
+	switch {
+	case err != nil:
+		return h.failed(err)
+	case j == nil:
+		return message(http.StatusNotFound, "No pending tasks")
+	case c.r.Context().Err() == nil: // somebody is there to get it
+		h.held.given(j.JobID, worker, asked)
+	}
+	return jsonReply(http.StatusOK, handedOut(j))
+}
+
+// reviewHeld notes which of the tasks that a worker holds cannot have reached it,
+// or are forgotten by it: it asks for another one.
+func (h *Handler) reviewHeld(ctx context.Context, c *call, worker string) {
+	if w, err := h.native.worker(ctx, c, worker, true); err == nil && len(w.JobIDs) > 0 {
+		h.held.review(worker, w.JobIDs)
+	}
+}
+
+// complete is POST /complete_task. Whoever says it, and whatever has become of the
+// task: it is completed. There is nothing to do for one that is not there.
+func (h *Handler) complete(c *call) *reply {
+	in, refused := c.read()
+	if refused != nil {
+		return refused
+	}
+	if id, ok := textOf(in.TaskID); ok && canBeID(id) {
+		ctx, cancel := context.WithTimeout(c.r.Context(), h.cfg.Timeouts.Commit)
+		defer cancel()
+		h.held.over(id)
+		err := h.native.forceComplete(ctx, c, id, &v1.ForceComplete{Result: in.Result})
+		if err != nil && !isTag(err, v1.TagNotFound) {
+			return h.failed(err)
+		}
+	}
+	return message(http.StatusOK, "Task completed")
+}
+
+// idMax is the longest id that is looked for.
+const idMax = 1024
+
+func canBeID(id string) bool { return id != "" && len(id) <= idMax }
+
+// show is GET /task/{id}, on every node. If the leader does not tell how the task
+// stands, this node tells what it knows.
+func (h *Handler) show(c *call) *reply {
+	id := strings.TrimPrefix(c.r.URL.Path, taskPrefix)
+	if !canBeID(id) || strings.Contains(id, "/") {
+		return refusal(http.StatusNotFound, "The requested URL was not found on the server")
+	}
+	ctx, cancel := context.WithTimeout(c.r.Context(), h.cfg.Timeouts.Fresh)
+	defer cancel()
+	j, err := h.native.job(ctx, c, id, false)
+	if err != nil && !isTag(err, v1.TagNotFound) {
+		j, err = h.native.job(c.r.Context(), c, id, true)
+	}
+	switch {
+	case isTag(err, v1.TagNotFound):
+		return refusal(http.StatusNotFound, "Task not found")
+	case err != nil:
+		return h.failed(err)
+	}
+	return jsonReply(http.StatusOK, taskOf(j))
+}

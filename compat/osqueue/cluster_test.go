@@ -1,0 +1,215 @@
+package osqueue
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"go.uber.org/goleak"
+
+	"osqueue/api"
+	v1 "osqueue/api/v1"
+	"osqueue/cluster"
+	"osqueue/storage/mem"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// nodes is a cluster in this process: real nodes with raft, and a handler around
+// the HTTP API of each.
+type nodes struct {
+	t      *testing.T
+	bucket *mem.Bucket
+	all    []*node
+}
+
+type node struct {
+	address string
+	listen  net.Listener
+	node    *cluster.Node
+	api     *api.Server
+	handler *Handler
+	served  chan error
+	dead    bool
+}
+
+// pageJobs is how many jobs a page of the API has in these tests.
+const pageJobs = 50
+
+// start starts a cluster of n nodes, and waits until one of them leads.
+func start(t *testing.T, n int, limits Limits) *nodes {
+	t.Helper()
+	c := &nodes{t: t, bucket: mem.New()}
+	for range n {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.all = append(c.all, &node{address: ln.Addr().String(), listen: ln})
+	}
+	t.Cleanup(c.stop)
+	for i := range c.all {
+		c.open(i, limits)
+	}
+	c.leader()
+	return c
+}
+
+func (c *nodes) open(i int, limits Limits) {
+	c.t.Helper()
+	cfg := cluster.DefaultConfig()
+	for k, n := range c.all {
+		cfg.Peers = append(cfg.Peers, cluster.PeerAddr{Name: fmt.Sprintf("n%d", k+1), HTTP: n.address})
+	}
+	n := c.all[i]
+	cfg.Name, cfg.RaftLog, cfg.Bucket = cfg.Peers[i].Name, cluster.RaftLogMemory, c.bucket
+	cfg.RaftAddr, cfg.HTTPAdvertise = "127.0.0.1:0", n.address
+	cfg.HeartbeatTimeout, cfg.ElectionTimeout, cfg.LeaseTimeout = 3*time.Second, 3*time.Second, 3*time.Second
+	if len(c.all) == 1 {
+		cfg.HeartbeatTimeout, cfg.ElectionTimeout, cfg.LeaseTimeout = 50*time.Millisecond, 50*time.Millisecond, 50*time.Millisecond
+	}
+	cfg.Client = &http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	var err error
+	if n.node, err = cluster.Open(cfg); err != nil {
+		c.t.Fatal(err)
+	}
+	n.api = api.New(api.Config{
+		Backend:  n.node,
+		Internal: map[string]http.Handler{cluster.PeerPath: n.node.PeerHandler()},
+		Limits:   api.Limits{ListJobs: pageJobs},
+		Wrap: func(native, calls http.Handler) http.Handler {
+			n.handler = New(Config{Native: native, Calls: calls, Limits: limits})
+			return n.handler
+		},
+	})
+	n.served = make(chan error, 1)
+	go func() { n.served <- n.api.Serve(n.listen) }()
+}
+
+// leader is the node that leads.
+func (c *nodes) leader() *node {
+	c.t.Helper()
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+		for _, n := range c.all {
+			if _, self := n.node.Leader(); self && !n.dead {
+				return n
+			}
+		}
+	}
+	c.t.Fatal("no node leads")
+	return nil
+}
+
+// follower is one that does not, and knows who does.
+func (c *nodes) follower() *node {
+	c.t.Helper()
+	leader := c.leader()
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+		for _, n := range c.all {
+			if at, self := n.node.Leader(); !self && !n.dead && at == leader.address {
+				return n
+			}
+		}
+	}
+	c.t.Fatal("no node follows")
+	return nil
+}
+
+func (c *nodes) stop() {
+	for _, n := range c.all {
+		if n.dead {
+			continue
+		}
+		if n.api == nil {
+			_ = n.listen.Close()
+			continue
+		}
+		n.handler.Close()
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		if err := errors.Join(n.api.Shutdown(ctx), <-n.served, n.node.Close()); err != nil {
+			c.t.Error(err)
+		}
+		cancel()
+	}
+	_ = c.bucket.Close()
+}
+
+// asked are the nodes that each flow is to be played against.
+func (c *nodes) asked() map[string]*node {
+	return map[string]*node{"leader": c.leader(), "follower": c.follower()}
+}
+
+// reset takes all jobs out of the queue.
+func (c *nodes) reset() {
+	c.t.Helper()
+	for {
+		var list v1.JobList
+		readJSON(c.t, request(c.t, "GET", c.leader().address, v1.PathJobs+"?status=all", ""), &list)
+		if len(list.Jobs) == 0 {
+			return
+		}
+		for _, j := range list.Jobs {
+			if j.Status == v1.StatusInProgress {
+				body := `{}`
+				if j.WorkerID != nil {
+					body = fmt.Sprintf(`{"workerId":%q}`, *j.WorkerID)
+				}
+				request(c.t, "POST", c.leader().address, v1.PathJobs+"/"+j.ID+"/complete", body)
+			}
+			request(c.t, "DELETE", c.leader().address, v1.PathJobs+"/"+j.ID, "")
+		}
+	}
+}
+
+// result is an answer over HTTP.
+type result struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// web makes a connection for each request, so that none is left over.
+var web = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 20 * time.Second}
+
+// request sends a request with a JSON body; headers come in pairs.
+func request(t testing.TB, method, address, path, body string, headers ...string) result {
+	t.Helper()
+	r, err := http.NewRequest(method, "http://"+address+path, bytes.NewReader([]byte(body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := web.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	got, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result{resp.StatusCode, resp.Header, string(got)}
+}
+
+func readJSON(t testing.TB, r result, into any) {
+	t.Helper()
+	if r.status != http.StatusOK {
+		t.Fatalf("answered %d %s", r.status, r.body)
+	}
+	if err := json.Unmarshal([]byte(r.body), into, lenient); err != nil {
+		t.Fatalf("%s: %v", r.body, err)
+	}
+}
+
+func mustURL(path string) *url.URL { return &url.URL{Path: path} }

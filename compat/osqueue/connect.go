@@ -1,0 +1,194 @@
+package osqueue
+
+import (
+	"context"
+	"errors"
+	"math"
+	"mime"
+	"net/http"
+
+	"connectrpc.com/connect"
+	"github.com/go-json-experiment/json/jsontext"
+
+	v1 "osqueue/api/v1"
+	"osqueue/compat/osqueue/queuev1"
+)
+
+// rpcPrefix is where the methods of the service are.
+const rpcPrefix = "/" + queuev1.QueueServiceName + "/"
+
+// compressFrom is the size from which answers are compressed, for those who take
+// that.
+const compressFrom = 1 << 10
+
+// shortBytes is the longest message of methods that take no payload: a long list of
+// short texts takes many times its length to read.
+const shortBytes = 1 << 20
+
+// newRPC is the service, by the paths of its methods. It speaks Connect, gRPC and
+// gRPC-Web.
+func newRPC(n *native, messageBytes int64) map[string]http.Handler {
+	s := &service{native: n}
+	_, all := queuev1.NewQueueServiceHandler(s,
+		connect.WithConditionalHandlerOptions(func(method connect.Spec) []connect.HandlerOption {
+			limit := messageBytes
+			if method.Procedure != queuev1.QueueServiceSubmitJobProcedure {
+				limit = min(limit, shortBytes)
+			}
+			return []connect.HandlerOption{connect.WithReadMaxBytes(int(limit))}
+		}),
+		connect.WithCompressMinBytes(compressFrom),
+		connect.WithInterceptors(connect.UnaryInterceptorFunc(settled)),
+	)
+	methods := make(map[string]http.Handler)
+	for _, path := range []string{
+		queuev1.QueueServiceSubmitJobProcedure, queuev1.QueueServiceClaimJobProcedure, queuev1.QueueServiceHeartbeatProcedure,
+		queuev1.QueueServiceCompleteJobProcedure, queuev1.QueueServiceGetStatsProcedure, queuev1.QueueServiceListJobsProcedure,
+	} {
+		methods[path] = all
+	}
+	return methods
+}
+
+// serveRPC has a method answer.
+func (h *Handler) serveRPC(method http.Handler, w http.ResponseWriter, r *http.Request) {
+	plainMediaType(r.Header)
+	ctx, end := withEnding(r.Context())
+	defer end.run()
+	sits := &seat{room: h.room}
+	atEnd(ctx, sits.rise)
+	r = r.WithContext(context.WithValue(ctx, seatKey{}, sits))
+	r.Body = &seatedBody{ReadCloser: r.Body, ctx: ctx, seat: sits, packed: isPacked(r.Header)}
+	method.ServeHTTP(w, r)
+}
+
+// plainMediaType takes the parameters off the type of a JSON body, so that the
+// answer has the plain type, too.
+func plainMediaType(h http.Header) {
+	given := h.Get("Content-Type")
+	if media, _, err := mime.ParseMediaType(given); err == nil && media == "application/json" {
+		h.Set("Content-Type", media)
+	}
+}
+
+// service is queuev1.QueueServiceHandler.
+type service struct{ native *native }
+
+var _ queuev1.QueueServiceHandler = (*service)(nil)
+
+// errNotJSON is the original's answer to a payload that it cannot read.
+var errNotJSON = errors.New("the payload is not JSON")
+
+// SubmitJob implements queuev1.QueueServiceHandler.
+func (s *service) SubmitJob(ctx context.Context, r *connect.Request[queuev1.SubmitJobRequest]) (*connect.Response[queuev1.SubmitJobResponse], error) {
+	payload, ok := writtenAnew(r.Msg.GetPayload())
+	if !ok {
+		return nil, connect.NewError(connect.CodeInternal, errNotJSON)
+	}
+	in := submission{payload: payload, jobType: r.Msg.GetType()}
+	if r.Msg.MaxAttempts != nil {
+		limit := float64(r.Msg.GetMaxAttempts())
+		in.maxAttempts = &limit
+	}
+	id, err := s.native.submit(callerOf(ctx, r), in)
+	return respond(&queuev1.SubmitJobResponse{JobId: id}, err)
+}
+
+// ClaimJob implements queuev1.QueueServiceHandler.
+func (s *service) ClaimJob(ctx context.Context, r *connect.Request[queuev1.ClaimJobRequest]) (*connect.Response[queuev1.ClaimJobResponse], error) {
+	job, err := s.native.claim(callerOf(ctx, r), r.Msg.GetWorkerId(), r.Msg.GetTypes())
+	out := &queuev1.ClaimJobResponse{}
+	if job != nil {
+		out.JobId, out.Payload, out.Type = &job.JobID, job.Payload, job.Type
+		if job.Payload == nil {
+			out.Payload = []byte("null")
+		}
+	}
+	return respond(out, err)
+}
+
+// Heartbeat implements queuev1.QueueServiceHandler.
+func (s *service) Heartbeat(ctx context.Context, r *connect.Request[queuev1.HeartbeatRequest]) (*connect.Response[queuev1.HeartbeatResponse], error) {
+	err := s.native.heartbeat(callerOf(ctx, r), r.Msg.GetJobId(), r.Msg.GetWorkerId())
+	return respond(&queuev1.HeartbeatResponse{}, err)
+}
+
+// CompleteJob implements queuev1.QueueServiceHandler.
+func (s *service) CompleteJob(ctx context.Context, r *connect.Request[queuev1.CompleteJobRequest]) (*connect.Response[queuev1.CompleteJobResponse], error) {
+	err := s.native.complete(callerOf(ctx, r), r.Msg.GetJobId(), r.Msg.GetWorkerId())
+	return respond(&queuev1.CompleteJobResponse{}, err)
+}
+
+// GetStats implements queuev1.QueueServiceHandler.
+func (s *service) GetStats(ctx context.Context, r *connect.Request[queuev1.GetStatsRequest]) (*connect.Response[queuev1.GetStatsResponse], error) {
+	n, err := s.native.stats(callerOf(ctx, r))
+	return respond(&queuev1.GetStatsResponse{
+		Total:         whole(n.Total),
+		Unclaimed:     whole(n.Unclaimed),
+		InProgress:    whole(n.InProgress),
+		BrokerAddress: n.BrokerAddress,
+	}, err)
+}
+
+// ListJobs implements queuev1.QueueServiceHandler.
+func (s *service) ListJobs(ctx context.Context, r *connect.Request[queuev1.ListJobsRequest]) (*connect.Response[queuev1.ListJobsResponse], error) {
+	list, release, err := s.native.list(callerOf(ctx, r))
+	if err != nil {
+		return respond[queuev1.ListJobsResponse](nil, err)
+	}
+	atEnd(ctx, release)
+	out := &queuev1.ListJobsResponse{
+		Jobs:           make([]*queuev1.JobInfo, len(list.Jobs)),
+		Total:          whole(list.Total),
+		Unclaimed:      whole(list.Unclaimed),
+		InProgress:     whole(list.InProgress),
+		CompletedTotal: whole(list.CompletedTotal),
+		BrokerAddress:  list.BrokerAddress,
+	}
+	for i := range list.Jobs {
+		out.Jobs[i] = infoOf(&list.Jobs[i])
+	}
+	return respond(out, nil)
+}
+
+func infoOf(j *v1.Job) *queuev1.JobInfo {
+	info := &queuev1.JobInfo{
+		Id:          j.ID,
+		Status:      j.Status,
+		Payload:     j.Payload,
+		Type:        j.Type,
+		CreatedAt:   j.CreatedAt,
+		Attempts:    j.Attempts,
+		MaxAttempts: j.MaxAttempts,
+		Heartbeat:   j.Heartbeat,
+	}
+	if j.WorkerID != nil {
+		info.WorkerId = *j.WorkerID
+	}
+	return info
+}
+
+// whole is a count as the messages have it.
+func whole[T int | uint64](n T) int32 { return int32(min(n, math.MaxInt32)) }
+
+func callerOf(ctx context.Context, r connect.AnyRequest) caller {
+	return caller{ctx: ctx, remote: r.Peer().Addr}
+}
+
+// respond is the answer of a method: out, unless there is an error.
+func respond[T any](out *T, err error) (*connect.Response[T], error) {
+	if err != nil {
+		if errors.Is(err, context.DeadlineExceeded) {
+			return nil, connect.NewError(connect.CodeDeadlineExceeded, err)
+		}
+		f := faultOf(err)
+		return nil, connect.NewError(f.meaning().code, f)
+	}
+	return connect.NewResponse(out), nil
+}
+
+// writtenAnew is a payload without white space. False: it is not JSON.
+func writtenAnew(payload []byte) (jsontext.Value, bool) {
+	v := jsontext.Value(validText(payload))
+	return v, v.Compact(lenient) == nil && len(v) > 0
+}

@@ -1,0 +1,130 @@
+package osqueue
+
+import (
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	v1 "osqueue/api/v1"
+)
+
+// reply is an answer on a WebSocket: a result, or an error.
+type reply struct {
+	ID     jsontext.Value `json:"id"`
+	OK     bool           `json:"ok"`
+	Result any            `json:"result,omitzero"`
+	Error  *tagged        `json:"error,omitzero"`
+}
+
+const methodList = "listJobs"
+
+// Results of the methods.
+type (
+	accepted struct {
+		JobID string `json:"jobId"`
+	}
+	claimed struct {
+		JobID   string         `json:"jobId,omitzero"`
+		Payload jsontext.Value `json:"payload,omitzero"`
+		Type    string         `json:"type,omitzero"`
+	}
+	nothing struct{}
+	figures struct {
+		Total          int    `json:"total"`
+		Unclaimed      int    `json:"unclaimed"`
+		InProgress     int    `json:"inProgress"`
+		CompletedTotal uint64 `json:"completedTotal"`
+		BrokerAddress  string `json:"brokerAddress"`
+	}
+	listing struct {
+		figures
+		Jobs []listed `json:"jobs"`
+	}
+	listed struct {
+		ID          string         `json:"id"`
+		Status      string         `json:"status"`
+		Payload     jsontext.Value `json:"payload,omitzero"`
+		Type        string         `json:"type,omitzero"`
+		WorkerID    *string        `json:"workerId,omitzero"`
+		CreatedAt   int64          `json:"createdAt"`
+		Attempts    int32          `json:"attempts"`
+		MaxAttempts int32          `json:"maxAttempts"`
+		Heartbeat   int64          `json:"heartbeat"`
+	}
+)
+
+func figuresOf(s *v1.Stats) figures {
+	return figures{s.Total, s.Unclaimed, s.InProgress, s.CompletedTotal, s.BrokerAddress}
+}
+
+func listingOf(l *v1.JobList) *listing {
+	out := &listing{figures: figuresOf(&l.Stats), Jobs: make([]listed, len(l.Jobs))}
+	for i := range l.Jobs {
+		j := &l.Jobs[i]
+		out.Jobs[i] = listed{j.ID, j.Status, j.Payload, j.Type, j.WorkerID, j.CreatedAt, j.Attempts, j.MaxAttempts, j.Heartbeat}
+	}
+	return out
+}
+
+// answerTo does what a message asks for, and returns the answer.
+func (n *native) answerTo(c caller, m *message) []byte {
+	result, release, err := n.run(c, m)
+	defer release()
+	if err != nil {
+		f := faultOf(err)
+		return refusal(m.id, f.meaning().tag, f.message)
+	}
+	answer, err := json.Marshal(&reply{ID: m.id, OK: true, Result: result}, lenient)
+	if err != nil {
+		return refusal(m.id, storageError, "the answer cannot be written")
+	}
+	return answer
+}
+
+// refusal is an answer that is an error.
+func refusal(id jsontext.Value, tag, text string) []byte {
+	answer, err := json.Marshal(&reply{ID: id, Error: &tagged{tag, text}}, lenient)
+	if err != nil { // not with an id that was JSON before
+		return refusal(null, tag, text)
+	}
+	return answer
+}
+
+// run does what a message asks for. The result is to be released when it is not
+// needed any more.
+func (n *native) run(c caller, m *message) (result any, release func(), err error) {
+	release = func() {}
+	if !m.named {
+		return nil, release, unsupported(m)
+	}
+	p := &m.params
+	switch m.method {
+	case "submitJob":
+		var out accepted
+		out.JobID, err = n.submit(c, p.submission())
+		return out, release, err
+	case "claimJob":
+		job, err := n.claim(c, nameOf(p.WorkerID), p.filter())
+		if job == nil {
+			return nothing{}, release, err
+		}
+		return claimed{job.JobID, job.Payload, job.Type}, release, err
+	case "heartbeat":
+		return nothing{}, release, n.heartbeat(c, nameOf(p.JobID), nameOf(p.WorkerID))
+	case "completeJob":
+		return nothing{}, release, n.complete(c, nameOf(p.JobID), nameOf(p.WorkerID))
+	case "getStats":
+		s, err := n.stats(c)
+		return figuresOf(&s), release, err
+	case methodList:
+		list, done, err := n.list(c)
+		if err != nil {
+			return nil, release, err
+		}
+		return listingOf(list), done, nil
+	}
+	return nil, release, unsupported(m)
+}
+
+func unsupported(m *message) error {
+	return &fault{v1.TagBadRequest, "Unsupported WS method: " + m.method}
+}

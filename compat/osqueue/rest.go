@@ -1,0 +1,398 @@
+package osqueue
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	v1 "osqueue/api/v1"
+	"osqueue/compat/internal/inprocess"
+)
+
+// serveREST has the HTTP API answer, in the form of the contract where the two
+// differ.
+func (h *Handler) serveREST(w http.ResponseWriter, r *http.Request) {
+	r = withoutForeignQuery(r)
+	api := h.cfg.Native
+	switch {
+	case r.Method == http.MethodPost && r.URL.Path == v1.PathJobs:
+		if h.name(r) {
+			api = h.cfg.Calls // the id makes the body longer
+		}
+	case r.Method == http.MethodGet && r.URL.Path == v1.PathJobs && r.URL.RawQuery == "":
+		h.listREST(w, r)
+		return
+	}
+	a := &answer{ResponseWriter: w, r: r}
+	api.ServeHTTP(a, r)
+	a.finish()
+}
+
+// nativeParams are the parameters that mean something to the API.
+var nativeParams = []string{
+	v1.ParamAck, v1.ParamAckWaitMs, v1.ParamConsistency, v1.ParamMinLSN, v1.ParamWaitMs, v1.ParamTypes,
+	v1.ParamStatus, v1.ParamType, v1.ParamTag, v1.ParamGroup, v1.ParamWorker, v1.ParamBatch, v1.ParamCron,
+	v1.ParamCreatedFrom, v1.ParamCreatedBefore, v1.ParamLimit, v1.ParamCursor,
+}
+
+// withoutForeignQuery is a request without its query, if nothing in that means
+// anything: the original reads none, so its clients may have put anything there.
+func withoutForeignQuery(r *http.Request) *http.Request {
+	if r.URL.RawQuery == "" {
+		return r
+	}
+	if _, allowed := isOriginal(r.Method, r.URL.Path); !allowed {
+		return r
+	}
+	given, _ := url.ParseQuery(r.URL.RawQuery) // it is lenient: what can be read is there
+	for _, name := range nativeParams {
+		if given.Has(name) {
+			return r
+		}
+	}
+	plain, target := *r, *r.URL
+	target.RawQuery = ""
+	plain.URL = &target
+	return &plain
+}
+
+// wantsProblems: who asks for the API's own errors knows the API.
+func wantsProblems(r *http.Request) bool {
+	for _, accepted := range r.Header["Accept"] {
+		if strings.Contains(accepted, v1.MediaTypeProblem) {
+			return true
+		}
+	}
+	return false
+}
+
+// isOriginal reports whether the original has a route with that path, and with
+// that method.
+func isOriginal(method, path string) (known, allowed bool) {
+	const get, post = http.MethodGet, http.MethodPost
+	var has string
+	switch path {
+	case v1.PathJobs:
+		return true, method == post || method == get || method == http.MethodHead
+	case v1.PathClaim:
+		has = post
+	case v1.PathStats, v1.PathState, v1.PathHealthz, v1.PathThrottle:
+		has = get
+	default:
+		id, ok := strings.CutPrefix(path, v1.PathJobs+"/")
+		id, action, hasAction := strings.Cut(id, "/")
+		if !ok || id == "" || !hasAction || action != v1.ActionComplete && action != v1.ActionHeartbeat {
+			return false, false
+		}
+		has = post
+	}
+	return true, method == has || has == get && method == http.MethodHead
+}
+
+// answer translates the errors among the answers. It is for one request.
+type answer struct {
+	http.ResponseWriter
+	r      *http.Request
+	status int // of the error that is held back; 0: none is
+	passed bool
+	body   bytes.Buffer
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (a *answer) WriteHeader(status int) {
+	if !a.passed && a.status == 0 && status >= http.StatusBadRequest && a.Header().Get("Content-Type") == v1.MediaTypeProblem {
+		a.status = status
+		return
+	}
+	if status >= http.StatusOK {
+		a.passed = true
+	}
+	a.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (a *answer) Write(b []byte) (int, error) {
+	if a.status != 0 {
+		return a.body.Write(b)
+	}
+	a.passed = true
+	return a.ResponseWriter.Write(b)
+}
+
+// Unwrap is for http.ResponseController.
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// finish writes what was held back.
+func (a *answer) finish() {
+	if a.status == 0 {
+		return
+	}
+	if a.noRoute() {
+		a.Header().Del("Allow")
+		a.send(http.StatusNotFound, routeNotFound(a.r))
+		return
+	}
+	if body := translated(a.body.Bytes(), a.status); body != nil {
+		a.send(a.status, body)
+		return
+	}
+	a.ResponseWriter.WriteHeader(a.status)
+	_, _ = a.ResponseWriter.Write(a.body.Bytes()) // the client may have gone
+}
+
+func (a *answer) send(status int, body []byte) {
+	sendJSON(a.ResponseWriter, status, body)
+}
+
+// sendJSON answers with the content type of the contract.
+func sendJSON(w http.ResponseWriter, status int, body []byte) {
+	h := w.Header()
+	h.Del("Content-Length") // of what was translated
+	h.Set("Content-Type", "application/json; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // the client may have gone
+}
+
+// noRoute reports whether the original knows no such route. It has no 405, and
+// what the API has beside it under the original's paths means nothing to its
+// clients.
+func (a *answer) noRoute() bool {
+	if a.status != http.StatusNotFound && a.status != http.StatusMethodNotAllowed {
+		return false
+	}
+	// As it was written, as the API's router reads it: an id may hold a slash.
+	known, allowed := isOriginal(a.r.Method, a.r.URL.EscapedPath())
+	if known {
+		return !allowed
+	}
+	return a.status == http.StatusNotFound && tagOf(a.body.Bytes()) == v1.TagNoRoute
+}
+
+func tagOf(problem []byte) string {
+	var p v1.Problem
+	if err := json.Unmarshal(problem, &p, lenient); err != nil {
+		return ""
+	}
+	return p.Tag
+}
+
+// translated is a problem with the _tag of the contract; nil if that has none for
+// it.
+func translated(problem []byte, status int) []byte {
+	var p v1.Problem
+	if err := json.Unmarshal(problem, &p, lenient); err != nil {
+		return nil
+	}
+	if p.Tag = restTag(p.Tag, status); p.Tag == "" {
+		return nil
+	}
+	body, err := json.Marshal(&p, lenient)
+	if err != nil {
+		return nil
+	}
+	return body
+}
+
+// targetMax bounds what the answer repeats of an unknown path.
+const targetMax = 1024
+
+// routeNotFound is the body of the 404 for a route that does not exist.
+func routeNotFound(r *http.Request) []byte {
+	target := r.URL.RequestURI()
+	target = strings.ToValidUTF8(target[:min(len(target), targetMax)], "")
+	body, _ := json.Marshal(struct { // it is text and a number
+		Message    string `json:"message"`
+		Error      string `json:"error"`
+		StatusCode int    `json:"statusCode"`
+	}{"Route " + r.Method + ":" + target + " not found", "Not Found", http.StatusNotFound}, lenient)
+	return body
+}
+
+// listREST answers with the whole list where the API has pages. What the API
+// answers is passed on as it is if it is all.
+func (h *Handler) listREST(w http.ResponseWriter, r *http.Request) {
+	first := inprocess.NewAnswer(w.Header())
+	if !first.Of(h.cfg.Native, r) {
+		panic(http.ErrAbortHandler) // half an answer must not look like a whole one
+	}
+	body := first.Body.Bytes()
+	switch {
+	case first.Status != http.StatusOK:
+		a := &answer{ResponseWriter: w, r: r}
+		a.WriteHeader(first.Status)
+		_, _ = a.Write(body) // the client may have gone
+		a.finish()
+		return
+	case bytes.Contains(body[max(0, len(body)-cursorTail):], []byte(`,"nextCursor":"`)):
+		h.wholeList(w, r, body)
+		return
+	}
+	w.WriteHeader(first.Status)
+	_, _ = w.Write(body) // the client may have gone
+}
+
+// cursorTail is how far from the end of a list the last member begins at most.
+const cursorTail = 64
+
+// rawList is a v1.JobList of which only the pages matter.
+type rawList struct {
+	Figures    jsontext.Value   `json:",embed"`
+	Jobs       []jsontext.Value `json:"jobs"`
+	NextCursor string           `json:"nextCursor,omitzero"` // there is more than there is room for
+}
+
+// wholeList adds the other pages to the first.
+func (h *Handler) wholeList(w http.ResponseWriter, r *http.Request, first []byte) {
+	c := caller{ctx: r.Context(), remote: r.RemoteAddr}
+	var all rawList
+	release, err := h.native.lists.take(c.ctx)
+	if err == nil {
+		defer release()
+		err = json.Unmarshal(first, &all, lenient)
+	}
+	if err == nil {
+		err = follow(h.native, c, len(first), all.NextCursor, func(more *rawList) string {
+			all.Jobs, all.NextCursor = append(all.Jobs, more.Jobs...), more.NextCursor
+			return more.NextCursor
+		})
+	}
+	var body []byte
+	if err == nil {
+		body, err = json.Marshal(&all, lenient)
+	}
+	if err != nil {
+		sendFault(w, faultOf(err))
+		return
+	}
+	sendJSON(w, http.StatusOK, body)
+}
+
+// sendFault answers with an error of the contract.
+func sendFault(w http.ResponseWriter, f *fault) {
+	body, _ := json.Marshal(tagged{f.meaning().tag, f.message}, lenient) // it is text
+	sendJSON(w, http.StatusServiceUnavailable, body)
+}
+
+// tagged is an error as clients read it.
+type tagged struct {
+	Tag     string `json:"_tag"`
+	Message string `json:"message"`
+}
+
+// name gives a job that is submitted without an id one of the form that the
+// original gives. A key makes the answer to a repetition that to the first, whose
+// body must be the same; who sends one knows the API. It reports whether the body is
+// read, and within the limit.
+func (h *Handler) name(r *http.Request) (read bool) {
+	if r.Body == nil || r.Header.Get(v1.HeaderIdempotencyKey) != "" {
+		return false
+	}
+	limit := h.cfg.MaxBody
+	var in bytes.Buffer
+	in.Grow(int(max(0, min(r.ContentLength, limit))) + bytes.MinRead)
+	_, err := in.ReadFrom(io.LimitReader(r.Body, limit+1))
+	body := in.Bytes()
+	switch {
+	case err != nil:
+		r.Body = reader{io.MultiReader(bytes.NewReader(body), failing{err}), r.Body}
+	case int64(len(body)) > limit:
+		r.Body = reader{io.MultiReader(bytes.NewReader(body), r.Body), r.Body}
+	default:
+		body = withID(body, newID())
+		r.Body = reader{bytes.NewReader(body), r.Body}
+		r.ContentLength, r.TransferEncoding = int64(len(body)), nil
+		return true
+	}
+	return false
+}
+
+type reader struct {
+	io.Reader
+	io.Closer
+}
+
+type failing struct{ err error }
+
+// Read implements io.Reader.
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+// ofListed are members that no submission has, but a job in a list. Who submits
+// such a thing again wants a new job: the id in it is that of the old one.
+var ofListed = []string{"status", "attempts", "createdAt", "heartbeat"}
+
+// withID adds an id to the body of a submission. The bytes before stay where they
+// are, since errors name their place. A body that is not as it should be is
+// returned as it is.
+func withID(body []byte, id string) []byte {
+	found := scanSubmission(body)
+	if found.end < 0 {
+		return body
+	}
+	quoted := `"` + id + `"`
+	switch {
+	case found.given && !found.listed:
+		return body
+	case found.idEnd > 0:
+		return slices.Concat(body[:found.idStart], []byte(quoted), body[found.idEnd:])
+	}
+	member := `"id":` + quoted
+	if found.members > 0 {
+		member = "," + member
+	}
+	return slices.Concat(body[:found.end], []byte(member), body[found.end:])
+}
+
+// submitted is what matters of the body of a submission.
+type submitted struct {
+	end            int // where the object ends; -1: it is none
+	members        int
+	idStart, idEnd int  // the value of the member id; idEnd 0: there is none
+	given          bool // it names an id
+	listed         bool // it is a job as lists show them
+}
+
+// scanSubmission goes through the members of the object.
+func scanSubmission(body []byte) submitted {
+	dec := jsontext.NewDecoder(bytes.NewReader(body), lenient)
+	none := submitted{end: -1}
+	var found submitted
+	if token, err := dec.ReadToken(); err != nil || token.Kind() != jsontext.KindBeginObject {
+		return none
+	}
+	for dec.PeekKind() == jsontext.KindString {
+		token, err := dec.ReadToken()
+		if err != nil {
+			return none
+		}
+		name := token.String()
+		found.members++
+		if name != "id" {
+			found.listed = found.listed || slices.Contains(ofListed, name)
+			if dec.SkipValue() != nil {
+				return none
+			}
+			continue
+		}
+		value, err := dec.ReadValue()
+		if err != nil || found.idEnd > 0 { // two of a name are the API's to refuse
+			return none
+		}
+		found.idEnd = int(dec.InputOffset())
+		found.idStart = found.idEnd - len(value)
+		found.given = value.Kind() == jsontext.KindString && len(value) > len(`""`)
+	}
+	if token, err := dec.ReadToken(); err != nil || token.Kind() != jsontext.KindEndObject {
+		return none
+	}
+	found.end = int(dec.InputOffset()) - 1
+	if _, err := dec.ReadToken(); err != io.EOF { //nolint:errorlint // the decoder returns it as it is
+		return none
+	}
+	return found
+}

@@ -1,0 +1,165 @@
+package election_test
+
+import (
+	"errors"
+	"testing"
+
+	"osqueue/election"
+	"osqueue/fsm"
+	"osqueue/storage/queuefile"
+)
+
+// carried is what the document holds, to be written again as it is.
+func carried(doc *queuefile.Document) *queuefile.Content {
+	return &queuefile.Content{Meta: doc.Meta, Counts: doc.Counts, Archive: doc.Archive}
+}
+
+// TestCarriedOver takes a large document over with the archive that is in it
+// already, before the new leader catches up.
+func TestCarriedOver(t *testing.T) {
+	e := newEnv(t)
+	e.large = true
+	n := newNode("n1", "A")
+	n.enqueue("a")
+	f := e.acquire(n)
+	e.write(f, n.enqueue("b"))
+
+	second := newNode("n2", "A")
+	second.Machine, second.term = copyOf(t, n.Machine), 2
+	second.enqueue("c") // answered, and not flushed
+	o := e.read()
+	g, err := election.Acquire(t.Context(), e, key, o, second.candidate(), carried(o.Doc), start)
+	if err != nil || g.Epoch() != 2 || g.Flushed() != o.Doc.Header.LSN() || !g.Large() {
+		t.Fatalf("acquire: %v, %+v", err, g)
+	}
+	if doc := e.doc(); doc.Header.Node != "n2" || doc.Header.LSN() != o.Doc.Header.LSN() || e.jobs() != "a:unclaimed b:unclaimed " {
+		t.Fatalf("header %+v, jobs %s", doc.Header, e.jobs())
+	}
+	var fenced *election.FencedError
+	if err := f.Write(t.Context(), e.content(n.enqueue("x")), start); !errors.As(err, &fenced) || fenced.Epoch != 2 {
+		t.Fatalf("write of the deposed leader: %v", err)
+	}
+	if err := g.Write(t.Context(), carried(o.Doc), start); err != nil { // it still is not ready
+		t.Fatalf("a heartbeat: %v", err)
+	}
+	e.write(g, second.register(g))
+	if e.jobs() != "a:unclaimed b:unclaimed c:unclaimed " {
+		t.Fatalf("jobs %s", e.jobs())
+	}
+	if err := g.Write(t.Context(), carried(o.Doc), start); !errors.Is(err, election.ErrOlderState) {
+		t.Fatalf("write of what was carried over, later: %v", err)
+	}
+	e.checkHistory()
+}
+
+// TestCarriedEpoch goes on from the epoch that the candidate's log has, when
+// neither the document, which was put back from a backup, nor what is carried
+// over knows it.
+func TestCarriedEpoch(t *testing.T) {
+	e := newEnv(t)
+	e.large = true
+	n := newNode("n1", "A")
+	e.write(e.acquire(n), n.View())
+	backup := e.stored().Data
+	for range 2 {
+		e.write(e.acquire(n), n.View())
+	}
+	e.overwrite(backup)
+	o := e.read()
+	f, err := election.Acquire(t.Context(), e, key, o, n.candidate(), carried(o.Doc), start)
+	if err != nil || f.Epoch() != 4 {
+		t.Fatalf("acquire: %v, %+v", err, f)
+	}
+	e.write(f, n.register(f))
+}
+
+// TestChangeOfForm lets a queue grow out of the document, and shrink into it.
+func TestChangeOfForm(t *testing.T) {
+	e := newEnv(t)
+	n := newNode("n1", "A")
+	f := e.acquire(n)
+	for i, large := range []bool{false, true, true, false, true} {
+		c := e.archive(n.enqueue(string(rune('a' + i))))
+		c.State, c.InlineMax = n.View(), 1
+		if !large {
+			c.InlineMax = 1 << 20
+		}
+		if err := f.Write(t.Context(), c, start); err != nil || f.Large() != large || e.doc().Large != large || f.Size() != len(e.stored().Data) {
+			t.Fatalf("write: %v; large %v, document %v", err, f.Large(), e.doc().Large)
+		}
+		if e.doc().Archive == nil || f.Flushed() != c.LSN() {
+			t.Fatalf("archive %+v, flushed %s", e.doc().Archive, f.Flushed())
+		}
+	}
+	if e.jobs() != "a:unclaimed b:unclaimed c:unclaimed d:unclaimed e:unclaimed " {
+		t.Fatalf("jobs %s", e.jobs())
+	}
+	e.checkHistory()
+}
+
+// TestFaultyContent is refused before anything is sent.
+func TestFaultyContent(t *testing.T) {
+	e := newEnv(t)
+	n := newNode("n1", "A")
+	faulty := map[string]func(c *queuefile.Content){
+		"nothing":          func(c *queuefile.Content) { c.Archive = nil },
+		"a hole":           func(c *queuefile.Content) { c.Archive.Tail.After = fsm.LSN{Term: 1} },
+		"another LSN":      func(c *queuefile.Content) { c.Archive.Tail.Last.Index++ },
+		"no key":           func(c *queuefile.Content) { c.Archive.Base.Key = "" },
+		"a tail with none": func(c *queuefile.Content) { c.Archive.Tail.Data = nil },
+	}
+	for name, spoil := range faulty {
+		c := e.archive(n.enqueue("job of " + name))
+		spoil(c)
+		if _, err := election.Acquire(t.Context(), e, key, e.read(), n.candidate(), c, start); err == nil {
+			t.Errorf("%s: acquired", name)
+		}
+	}
+	if len(e.stored().Data) > 0 {
+		t.Fatal("something was written")
+	}
+	f := e.acquire(n)
+	before := e.stored().Version
+	for name, spoil := range faulty {
+		c := e.archive(n.enqueue("later job of " + name))
+		spoil(c)
+		if err := f.Write(t.Context(), c, start); err == nil || errors.Is(err, election.ErrUnknown) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if e.stored().Version != before {
+		t.Fatal("something was written")
+	}
+	e.write(f, n.View())
+}
+
+// TestLargeFencedByOriginal: a broker that registers in a large document can do
+// no more. When it has gone, the cluster goes on from its own state, which is
+// newer than the document's.
+func TestLargeFencedByOriginal(t *testing.T) {
+	e := newEnv(t)
+	e.large = true
+	n := newNode("n1", "A")
+	f := e.acquire(n)
+	e.write(f, n.enqueue("a"))
+	r, err := election.TryElect(t.Context(), e, key, "o:1", start+timeout+1, timeout)
+	if err != nil || r.Status != election.Elected {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	var fenced *election.FencedError
+	if err := f.Write(t.Context(), e.content(n.enqueue("b")), start); !errors.As(err, &fenced) || fenced.Address != "o:1" {
+		t.Fatalf("write: %v", err)
+	}
+	o := e.read()
+	if d := election.Decide(o, n.candidate(), start+timeout+2, timeout); d.Action != election.Wait || !o.Doc.Overtaken {
+		t.Fatalf("%+v", d)
+	}
+	later := int64(start + 3*timeout)
+	if d := election.Decide(o, n.candidate(), later, timeout); d.Action != election.TakeOver {
+		t.Fatalf("%+v", d)
+	}
+	g, err := election.Acquire(t.Context(), e, key, o, n.candidate(), e.content(n.View()), later)
+	if err != nil || g.Epoch() != 2 || e.doc().Overtaken || e.jobs() != "a:unclaimed b:unclaimed " {
+		t.Fatalf("%v, jobs %s", err, e.jobs())
+	}
+}

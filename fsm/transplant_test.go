@@ -1,0 +1,30 @@
+package fsm
+
+import (
+	"testing"
+
+	"osqueue/fsm/fsmpb"
+)
+
+// Raft's terms go on from the term that a transplanted state was given.
+func TestTransplant(t *testing.T) {
+	for _, c := range []struct {
+		term, lsnTerm uint64
+		want          LSN
+	}{
+		{term: 2, lsnTerm: 8, want: LSN{8, 101}},
+		{term: 8, lsnTerm: 8, want: LSN{8, 101}},
+		{term: 20, lsnTerm: 8, want: LSN{20, 101}},
+	} {
+		m := New()
+		m.meta.LSN, m.meta.TermBase = LSN{7, 100}, 5
+		m.Transplant("c", c.term, c.lsnTerm)
+		if got := m.Meta(); got.LSN != c.want || got.Cluster != "c" {
+			t.Errorf("raft in %d: %s of %q, want %s", c.term, got.LSN, got.Cluster, c.want)
+		}
+		m.Apply(106, c.term+1, &fsmpb.Batch{NowMs: 1})
+		if got := m.Meta().LSN; got != (LSN{c.want.Term + 1, 106}) {
+			t.Errorf("raft in %d: the next entry is %s", c.term, got)
+		}
+	}
+}

@@ -1,0 +1,147 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/go-json-experiment/json"
+
+	"osqueue/fsm"
+	"osqueue/storage"
+	"osqueue/storage/blob"
+	"osqueue/storage/queuefile"
+)
+
+// baseMeta is what the manifest of a base says beside what every blob's does.
+type baseMeta struct {
+	Lineage string `json:"lineage"`
+	Prev    string `json:"prev"`
+	LSN     string `json:"lsn"`
+	At      int64  `json:"at"`
+	Jobs    int    `json:"jobs"` // for people
+}
+
+func metaOf(n name) baseMeta {
+	return baseMeta{Lineage: n.lineage, Prev: n.after.String(), LSN: n.last.String(), At: n.at}
+}
+
+// WriteBase writes state v as a base, whole and certain to be there when it
+// returns. prev is where the line of history comes from, see queuefile.Base: a
+// place where a segment or a base ends, or zero. It holds a few parts in memory,
+// and tries until ctx ends; what it has written then, in vain, it removes if it
+// can, and otherwise is garbage.
+func WriteBase(ctx context.Context, bucket storage.Bucket, lineage string, prev fsm.LSN, v *fsm.View) (queuefile.Base, error) {
+	m := v.Meta()
+	if prev.Compare(m.LSN) > 0 {
+		return queuefile.Base{}, fmt.Errorf("write the base of %s: it does not come after %s", m.LSN, prev)
+	}
+	n := newName(manifestKind, lineage, prev, m.LSN, m.Now)
+	meta := metaOf(n)
+	for _, jobs := range v.Counts() {
+		meta.Jobs += jobs
+	}
+	w := blob.Create(ctx, bucket, n.directory(), blob.Options{Meta: toJSON(meta), PartBytes: partBytes(v, meta.Jobs)})
+	defer w.Abort()
+	if err := v.Encode(w); err != nil {
+		return queuefile.Base{}, fmt.Errorf("write the base of %s: %w", m.LSN, err)
+	}
+	done, err := w.Close()
+	if err != nil {
+		return queuefile.Base{}, fmt.Errorf("write the base of %s: %w", m.LSN, err)
+	}
+	return queuefile.Base{
+		Key: done.Key, LSN: m.LSN, Prev: prev, At: m.Now, Raw: done.Raw, Stored: done.Stored, Sum: done.Sum,
+	}, nil
+}
+
+// partBytes is 0, the default, but for a small state: a buffer for a part is there
+// as a whole.
+func partBytes(v *fsm.View, jobs int) int {
+	const small, perJob = 1 << 20, 1 << 10
+	if v.Bytes()+int64(jobs)*perJob < small {
+		return small
+	}
+	return 0
+}
+
+// readBase returns the state of a base, checked against its manifest, and that
+// against its key and whatever names it.
+func readBase(ctx context.Context, bucket storage.Bucket, p point) (*fsm.Machine, error) {
+	m, err := decodeBase(ctx, bucket, p)
+	if err != nil {
+		return nil, &ObjectError{p.key, err}
+	}
+	return m, nil
+}
+
+func decodeBase(ctx context.Context, bucket storage.Bucket, p point) (*fsm.Machine, error) {
+	var want *blob.Sum
+	if p.named != nil {
+		want = &p.named.Sum
+	}
+	r, err := blob.Open(ctx, bucket, p.key, want)
+	if err != nil {
+		return nil, asDamage(err)
+	}
+	defer func() { _ = r.Close() }() // ends what is under way, and cannot fail
+	if err := p.check(r.Manifest()); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	in := &noting{r: r}
+	m, err := fsm.Decode(in)
+	switch {
+	case err != nil && in.err != nil:
+		return nil, asDamage(in.err)
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	if meta := m.Meta(); meta.LSN != p.lsn || meta.Now != p.at {
+		return nil, fmt.Errorf("%w: its state is of %s at %d ms and should be of %s at %d ms", ErrDamaged, meta.LSN, meta.Now, p.lsn, p.at)
+	}
+	return m, nil
+}
+
+// asDamage adds that it is damage to the errors of a blob that say so.
+func asDamage(err error) error {
+	if errors.Is(err, blob.ErrDamaged) || errors.Is(err, storage.ErrNotFound) {
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return err
+}
+
+// check compares a manifest with what is known of its base.
+func (p *point) check(m *blob.Manifest) error {
+	n, ok := parseName(p.key)
+	if !ok || n.kind != manifestKind || n.after != p.prev || n.last != p.lsn || n.at != p.at {
+		return errors.New("its key is none that this base has")
+	}
+	var meta baseMeta
+	if err := json.Unmarshal(m.Meta, &meta); err != nil {
+		return fmt.Errorf("its manifest has no meta of a base: %w", err)
+	}
+	want := metaOf(n)
+	want.Jobs = meta.Jobs
+	if meta != want {
+		return fmt.Errorf("its manifest is of %+v and should be of %+v", meta, want)
+	}
+	if b := p.named; b != nil && (b.Raw != m.Raw || b.Stored != m.Stored) {
+		return fmt.Errorf("it has %d bytes in %d and should have %d in %d", m.Raw, m.Stored, b.Raw, b.Stored)
+	}
+	return nil
+}
+
+// noting remembers the error that its reader ended with, if that was not the end.
+type noting struct {
+	r   io.Reader
+	err error
+}
+
+func (n *noting) Read(p []byte) (int, error) {
+	k, err := n.r.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		n.err = err
+	}
+	return k, err
+}

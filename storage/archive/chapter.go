@@ -1,0 +1,116 @@
+package archive
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+
+	"osqueue/storage/queuefile"
+)
+
+// chapterHeader is all that is in a chapter.
+type chapterHeader struct {
+	Lineage string    `json:"lineage"`
+	Refs    []refJSON `json:"refs"`
+}
+
+type refJSON struct {
+	Key     string `json:"key"`
+	runJSON `json:",inline"`
+	Stored  int64  `json:"stored"`
+	Sum     string `json:"sha256"`
+}
+
+// Chapter makes an object that stands for segments, of which there must be some,
+// each going on from the one before it: it keeps the root short. The key has an
+// id of its own. Nothing is written.
+func Chapter(lineage string, refs []queuefile.Ref) (queuefile.Ref, []byte) {
+	h := chapterHeader{Lineage: lineage}
+	whole := queuefile.Ref{Run: queuefile.Run{
+		After: refs[0].After, Last: refs[len(refs)-1].Last, From: refs[0].From, Until: refs[len(refs)-1].Until,
+	}}
+	for i := range refs {
+		r := &refs[i]
+		h.Refs = append(h.Refs, refJSON{r.Key, runToJSON(&r.Run), r.Stored, hex.EncodeToString(r.Sum[:])})
+		whole.Entries += r.Entries
+		whole.Raw += r.Raw
+		whole.Stored += r.Stored
+	}
+	object := append([]byte(chapterMagic), toJSON(h)...)
+	object = seal(append(object, '\n'))
+	whole.Stored += int64(len(object))
+	whole.Key = newName(chapterKind, lineage, whole.After, whole.Last, whole.Until).key()
+	whole.Sum = sha256.Sum256(object)
+	return whole, object
+}
+
+// IsChapter tells a chapter from a segment by its key.
+func IsChapter(key string) bool { return strings.HasSuffix(key, chapterSuffix) }
+
+// openChapter checks an object, of the chapter with that key, and returns the
+// segments that it stands for; ref is what a root says of it, or nil.
+func openChapter(object []byte, key string, ref *queuefile.Ref) ([]queuefile.Ref, error) {
+	if err := checkObject(object, ref); err != nil {
+		return nil, err
+	}
+	body, err := unseal(object, chapterMagic)
+	if err != nil {
+		return nil, err
+	}
+	var h chapterHeader
+	if err := fromJSON(body, &h); err != nil {
+		return nil, fmt.Errorf("its header is damaged: %w", err)
+	}
+	refs, whole, err := h.read()
+	if err != nil {
+		return nil, err
+	}
+	if stored := whole.Stored + int64(len(object)); ref != nil && ref.Stored != stored {
+		return nil, fmt.Errorf("it and its segments have %d bytes and should have %d", stored, ref.Stored)
+	}
+	return refs, agree(chapterKind, key, h.Lineage, &whole.Run, ref)
+}
+
+// read checks the refs of a chapter, and sums them up.
+func (h *chapterHeader) read() (refs []queuefile.Ref, whole queuefile.Ref, err error) {
+	for i := range h.Refs {
+		r, err := h.Refs[i].ref(h.Lineage)
+		if err != nil {
+			return nil, whole, fmt.Errorf("segment %d of it: %w", i, err)
+		}
+		if i == 0 {
+			whole.After, whole.From, whole.Last, whole.Until = r.After, r.From, r.After, r.From
+		}
+		if r.After != whole.Last || r.From < whole.Until {
+			return nil, whole, fmt.Errorf("segment %d of it goes on from %s at %d ms, and what is before it ends at %s at %d ms",
+				i, r.After, r.From, whole.Last, whole.Until)
+		}
+		whole.Last, whole.Until = r.Last, r.Until
+		whole.Entries += r.Entries
+		whole.Raw += r.Raw
+		whole.Stored += r.Stored
+		refs = append(refs, r)
+	}
+	if len(refs) == 0 {
+		return nil, whole, errors.New("it is empty")
+	}
+	return refs, whole, nil
+}
+
+func (j *refJSON) ref(lineage string) (r queuefile.Ref, err error) {
+	if r.Run, err = j.run(); err != nil {
+		return r, err
+	}
+	n, ok := parseName(j.Key)
+	if !ok || n.kind != segmentKind || n.lineage != lineage || n.after != r.After || n.last != r.Last || n.at != r.Until {
+		return r, fmt.Errorf("%q is not its key", j.Key)
+	}
+	r.Key, r.Stored = j.Key, j.Stored
+	if len(j.Sum) != hex.EncodedLen(len(r.Sum)) || j.Stored < 0 {
+		return r, errors.New("its sum or size is damaged")
+	}
+	_, err = hex.Decode(r.Sum[:], []byte(j.Sum))
+	return r, err
+}

@@ -1,0 +1,286 @@
+package archive
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+	"osqueue/storage"
+	"osqueue/storage/mem"
+	"osqueue/storage/queuefile"
+)
+
+// work applies n entries, always the same.
+func (r *recorder) work(n int) {
+	for range n {
+		r.now += 10
+		r.ids++
+		id := fmt.Sprint("j", r.ids)
+		muts := []*fsmpb.Mutation{enqueue(&fsmpb.NewJob{Id: id, Type: "a", Payload: fmt.Appendf(nil, `{"number":%d}`, r.ids)})}
+		if r.ids%3 == 0 {
+			muts = append(muts, &fsmpb.Mutation{Op: &fsmpb.Mutation_Claim{Claim: &fsmpb.Claim{Worker: "w", Max: 1, LeaseMs: 1000}}})
+		}
+		r.apply(muts...)
+	}
+}
+
+// record has the leader work, and records it.
+func (w *world) record(n int) {
+	l := w.leader
+	first := len(l.r.entries)
+	l.r.work(n)
+	must(l.tail.Append(l.r.entries[first:]...))
+	for _, e := range l.r.entries[first:] {
+		l.written = append(l.written, place{e.LSN, e.At})
+	}
+}
+
+// fixedWorld has one of everything: a base that the root does not name and
+// segments after it, the root's base, and behind it a chapter, a segment and a
+// tail.
+func fixedWorld(ctx context.Context, large bool) *world {
+	w := newWorld(ctx, 1_700_000_000_000)
+	w.base(w.leader)
+	for range 2 {
+		w.record(5)
+		w.cut(w.leader)
+	}
+	w.record(5)
+	w.base(w.leader)
+	for range 3 {
+		w.record(4)
+		w.cut(w.leader)
+	}
+	w.fold(w.leader)
+	w.record(6)
+	w.flush(large)
+	return w
+}
+
+// copied is another bucket with the same objects.
+func (w *world) copied(ctx context.Context) *world {
+	c := *w
+	c.ctx, c.bucket = ctx, mem.New()
+	for _, key := range w.names() {
+		o, err := w.bucket.Get(w.ctx, key)
+		must(err)
+		must(Put(w.ctx, c.bucket, key, o.Data))
+	}
+	return &c
+}
+
+// damages are what may happen to an object. nil removes it.
+var damages = map[string]func(data []byte) []byte{
+	"removed": func([]byte) []byte { return nil },
+	"cut":     func(data []byte) []byte { return data[:len(data)/2] },
+	"flipped": func(data []byte) []byte {
+		data = bytes.Clone(data)
+		data[len(data)*2/3] ^= 4
+		return data
+	},
+	"longer": func(data []byte) []byte { return append(bytes.Clone(data), 'x') },
+}
+
+func (w *world) damage(key string, how func([]byte) []byte) {
+	o, err := w.bucket.Get(w.ctx, key)
+	must(err)
+	must(w.bucket.Delete(w.ctx, key))
+	if data := how(o.Data); data != nil {
+		must(Put(w.ctx, w.bucket, key, data))
+	}
+}
+
+// about is the object that a report would name for damage to another one.
+func about(key string) string {
+	if n, ok := parseName(key); ok && n.kind == partKind {
+		return n.directory() + manifestSuffix
+	}
+	return key
+}
+
+// TestDamage does everything to each object.
+func TestDamage(t *testing.T) {
+	t.Parallel()
+	whole := fixedWorld(t.Context(), true)
+	needed := neededBy(whole)
+	if len(whole.names()) != 12 || len(needed) != 6 {
+		t.Fatalf("%q, of which %q are needed", whole.names(), needed)
+	}
+	for _, key := range whole.names() {
+		for what, how := range damages {
+			t.Run(what+" "+key, func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) { // there are pauses before an object is read again
+					w := whole.copied(t.Context())
+					w.damage(key, how)
+					if key == rootKey {
+						w.checkDamagedRoot(t)
+						return
+					}
+					w.checkDamage(t, key, what == "removed", slices.Contains(needed, key))
+				})
+			})
+		}
+	}
+}
+
+// neededBy are the keys without which the root's state cannot be had.
+func neededBy(w *world) []string {
+	var needed []string
+	for _, key := range w.names() {
+		n, ok := parseName(key)
+		base := w.root.Archive.Base.LSN
+		if ok && (n.last.Compare(base) > 0 || n.last == base && (n.kind == manifestKind || n.kind == partKind)) {
+			needed = append(needed, key)
+		}
+	}
+	return needed
+}
+
+func (w *world) checkDamage(t *testing.T, key string, removed, needed bool) {
+	t.Helper()
+	report, err := Verify(w.ctx, w.bucket, rootKey, VerifyOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := slices.ContainsFunc(report.Problems, func(p Problem) bool { return p.Key == about(key) })
+	gone := slices.Contains(report.Gone, about(key))
+	n, _ := parseName(key)
+	switch {
+	case needed || !removed:
+		if !named {
+			t.Errorf("it is not among the problems %v", report.Problems)
+		}
+	case !report.OK():
+		t.Errorf("what nothing names any more is missed: %v", report.Problems)
+	case gone != (n.kind == partKind): // the others are not listed
+		t.Errorf("these are gone: %v", report.Gone)
+	}
+	m, err := Machine(w.ctx, w.bucket, w.root)
+	switch {
+	case needed && (!errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), key)):
+		t.Errorf("the root's state: %v", err)
+	case !needed && (err != nil || m.View().Hash() != w.line[w.root.Meta.LSN]):
+		t.Errorf("the root's state does not need it: %v", err)
+	}
+	w.checkPlaces(t)
+}
+
+// checkPlaces: a state is either the right one or an error.
+func (w *world) checkPlaces(t *testing.T) {
+	t.Helper()
+	h, err := Open(w.ctx, w.bucket, rootKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed, looked := 0, 0
+	for i := len(w.recorded) - 1; i >= 0; i -= 3 {
+		p := w.recorded[i]
+		looked++
+		m, err := h.At(w.ctx, Target{LSN: p.lsn})
+		switch {
+		case err == nil && (m.Meta().LSN != p.lsn || m.View().Hash() != w.line[p.lsn]):
+			t.Errorf("at %s is %s, or another state", p.lsn, m.Meta().LSN)
+		case err != nil && !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrNotKept):
+			t.Errorf("at %s: %v", p.lsn, err)
+		case err != nil:
+			failed++
+		}
+	}
+	if failed > looked*2/3 {
+		t.Errorf("%d of %d places are lost", failed, looked)
+	}
+}
+
+// checkDamagedRoot: what stands in a document is not all under a sum, so it may be
+// another state, but never one of the log.
+func (w *world) checkDamagedRoot(t *testing.T) {
+	t.Helper()
+	report, err := Verify(w.ctx, w.bucket, rootKey, VerifyOptions{})
+	if errors.Is(err, storage.ErrNotFound) {
+		return // it was removed
+	}
+	if err != nil || report.OK() {
+		t.Errorf("%+v, %v", report, err)
+	}
+}
+
+// TestEveryByteOfTheRoot flips each byte of a large document: nothing of it may
+// lead to another state.
+func TestEveryByteOfTheRoot(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, testEveryByteOfTheRoot)
+}
+
+func testEveryByteOfTheRoot(t *testing.T) {
+	w := fixedWorld(t.Context(), true)
+	o, err := w.bucket.Get(w.ctx, rootKey)
+	must(err)
+	refused := 0
+	for i := range o.Data {
+		bad := bytes.Clone(o.Data)
+		bad[i] ^= 1
+		doc, err := queuefile.Decode(bad)
+		if err != nil || doc.Archive == nil || !doc.Large {
+			refused++
+			continue
+		}
+		m, err := Machine(w.ctx, w.bucket, doc)
+		if err != nil {
+			refused++
+			continue
+		}
+		if lsn := m.Meta().LSN; m.View().Hash() != w.line[lsn] || lsn != w.root.Meta.LSN {
+			t.Fatalf("with %q in place of %q at %d it is another state, of %s", bad[i], o.Data[i], i, lsn)
+		}
+	}
+	if refused < len(o.Data)/3 {
+		t.Errorf("only %d of %d changes are noticed", refused, len(o.Data))
+	}
+}
+
+// TestVerifyInline: the state in the document has to be the one that the log
+// leads to.
+func TestVerifyInline(t *testing.T) {
+	t.Parallel()
+	w := fixedWorld(t.Context(), false)
+	if report, err := Verify(w.ctx, w.bucket, rootKey, VerifyOptions{}); err != nil || !report.OK() || report.Large {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	w.damage(rootKey, func(data []byte) []byte {
+		return bytes.Replace(data, []byte(`{"number":3}`), []byte(`{"number":4}`), 1)
+	})
+	report, err := Verify(w.ctx, w.bucket, rootKey, VerifyOptions{})
+	if err != nil || len(report.Problems) != 1 || report.Problems[0].Key != rootKey {
+		t.Errorf("%+v, %v", report, err)
+	}
+}
+
+// TestVerifyBase: a base that is another state than its log leads to is not
+// believed, though its sums are right.
+func TestVerifyBase(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t.Context(), 1_700_000_000_000)
+	w.base(w.leader)
+	w.record(5)
+	w.cut(w.leader)
+	doctored := w.leader.r.clone()
+	lsn := doctored.lsn()
+	batch := &fsmpb.Batch{Version: fsm.EntryVersion, NowMs: doctored.now, Mutations: []*fsmpb.Mutation{enqueue(&fsmpb.NewJob{Id: "x"})}}
+	doctored.m.Apply(lsn.Index, lsn.Term, batch)
+	b, err := WriteBase(w.ctx, w.bucket, lineage, lsn, doctored.m.View())
+	must(err)
+	w.leader.arc = &queuefile.Archive{Base: b}
+	w.flush(false)
+	report, err := Verify(w.ctx, w.bucket, rootKey, VerifyOptions{})
+	if err != nil || len(report.Problems) != 1 || report.Problems[0].Key != b.Key {
+		t.Errorf("%+v, %v", report, err)
+	}
+}

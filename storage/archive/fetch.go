@@ -1,0 +1,150 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"osqueue/fsm"
+	"osqueue/storage"
+	"osqueue/storage/queuefile"
+)
+
+// How often an object is read before that it cannot be read, or is damaged,
+// counts as certain: a store may be busy, and what is between may garble.
+const (
+	triesToGet   = 5
+	triesToCheck = 2
+)
+
+// fetch reads an object that open understands. An error wraps ErrDamaged if the
+// object is missing or damaged, and is the store's otherwise.
+func fetch[T any](ctx context.Context, bucket storage.Bucket, key string, open func(object []byte) (T, error)) (T, error) {
+	bad := 0
+	value, err := backoff.Retry(ctx, func() (value T, err error) {
+		o, err := bucket.Get(ctx, key)
+		switch {
+		case errors.Is(err, storage.ErrNotFound):
+			return value, backoff.Permanent(fmt.Errorf("%w: %w", ErrDamaged, err))
+		case errors.Is(err, storage.ErrInvalidKey):
+			return value, backoff.Permanent(err)
+		case err != nil:
+			return value, err
+		}
+		if value, err = open(o.Data); err == nil {
+			return value, nil
+		}
+		err = fmt.Errorf("%w: %w", ErrDamaged, err)
+		if bad++; bad >= triesToCheck {
+			err = backoff.Permanent(err)
+		}
+		return value, err
+	}, backoff.WithBackOff(pauses()), backoff.WithMaxTries(triesToGet), backoff.WithMaxElapsedTime(0))
+	if err != nil {
+		err = &ObjectError{key, err}
+	}
+	return value, err
+}
+
+// ObjectError is an error about one object.
+type ObjectError struct {
+	Key string // "": the document itself
+	Err error
+}
+
+// Error names the object and what is wrong with it.
+func (e *ObjectError) Error() string {
+	if e.Key == "" {
+		return "the document: " + e.Err.Error()
+	}
+	return fmt.Sprintf("object %q: %v", e.Key, e.Err)
+}
+
+// Unwrap returns what is wrong.
+func (e *ObjectError) Unwrap() error { return e.Err }
+
+// source is a part of the log that can be read: an object, or the tail of a
+// document.
+type source struct {
+	after, last fsm.LSN
+	until       int64           // clock at last, ms
+	key         string          // "": the tail
+	ref         *queuefile.Ref  // what names the object with its sum; nil: a listing
+	tail        *queuefile.Tail // of the document
+}
+
+func refSource(r *queuefile.Ref) source {
+	return source{after: r.After, last: r.Last, until: r.Until, key: r.Key, ref: r}
+}
+
+func tailSource(t *queuefile.Tail) source {
+	return source{after: t.After, last: t.Last, until: t.Until, tail: t}
+}
+
+// readChapter fetches a chapter and returns its segments as sources.
+func readChapter(ctx context.Context, bucket storage.Bucket, s source) ([]source, error) {
+	refs, err := fetch(ctx, bucket, s.key, func(object []byte) ([]queuefile.Ref, error) {
+		return openChapter(object, s.key, s.ref)
+	})
+	if err != nil {
+		return nil, err
+	}
+	parts := make([]source, len(refs))
+	for i := range refs {
+		parts[i] = refSource(&refs[i])
+	}
+	return parts, nil
+}
+
+// expand puts the segments of chapters in their place, as far as they are about
+// entries after one LSN and not after another.
+func expand(ctx context.Context, bucket storage.Bucket, sources []source, after, upTo fsm.LSN) ([]source, error) {
+	var flat []source
+	parts := func(ctx context.Context, s source) ([]source, error) {
+		if !IsChapter(s.key) {
+			return []source{s}, nil
+		}
+		return readChapter(ctx, bucket, s)
+	}
+	for some, err := range ahead(ctx, sources, parts) {
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range some {
+			if s.last.Compare(after) > 0 && s.after.Compare(upTo) < 0 {
+				flat = append(flat, s)
+			}
+		}
+	}
+	return flat, nil
+}
+
+// opened is a source whose bytes are here.
+type opened struct {
+	source
+	segment *segment // nil: the tail
+}
+
+// readSource fetches a source that is no chapter.
+func readSource(ctx context.Context, bucket storage.Bucket, s source) (opened, error) {
+	if s.tail != nil {
+		return opened{source: s}, nil
+	}
+	seg, err := fetch(ctx, bucket, s.key, func(object []byte) (*segment, error) {
+		return openSegment(object, s.key, s.ref)
+	})
+	return opened{s, seg}, err
+}
+
+// source is read for a source.
+func (r *runReader) source(o *opened, fn func(Entry) error) error {
+	if o.segment == nil {
+		return r.tail(o.tail, fn)
+	}
+	if err := r.read(o.segment.frame, &o.segment.run, nil, fn); err != nil {
+		return &ObjectError{o.key, fmt.Errorf("%w: %w", ErrDamaged, err)}
+	}
+	return nil
+}

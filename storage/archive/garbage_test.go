@@ -1,0 +1,203 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"osqueue/storage"
+	"osqueue/storage/fault"
+	"osqueue/storage/queuefile"
+)
+
+var farAway = time.UnixMilli(1 << 50)
+
+// strangers are keys that are not ours to delete, whatever they look like.
+var strangers = []string{
+	"log/" + lineage + "/notes.txt", "log/" + lineage + "/1-1~1-2~0~A.seg.bak", "log/other/1-1~1-2~0~A.seg",
+	"base/" + lineage + "/1-1~1-1~0~A/readme", "base/" + lineage + "/x/manifest.json", "inbox/a.json",
+}
+
+func TestGarbage(t *testing.T) {
+	t.Parallel()
+	w := fixedWorld(t.Context(), true)
+	names := append(w.names(), strangers...)
+	base := w.root.Archive.Base
+	old := Garbage(lineage, names, w.root, farAway)
+	if len(old) != 5 {
+		t.Fatalf("%q", old)
+	}
+	for i, key := range old {
+		n, _ := parseName(key)
+		if n.last.Compare(base.LSN) > 0 || slices.Contains(strangers, key) {
+			t.Errorf("%q is garbage", key)
+		}
+		if i > 0 {
+			if before, _ := parseName(old[i-1]); before.last.Compare(n.last) > 0 {
+				t.Errorf("%q goes after %q", key, old[i-1])
+			}
+		}
+	}
+	manifest := slices.IndexFunc(old, func(key string) bool { return strings.HasSuffix(key, manifestSuffix) })
+	part := slices.IndexFunc(old, func(key string) bool { return strings.HasSuffix(key, partSuffix) })
+	if manifest < 0 || part < manifest {
+		t.Errorf("parts before their manifest: %q", old)
+	}
+	if got := Garbage(lineage, names, w.root, time.UnixMilli(base.At)); !slices.Equal(got, old) {
+		t.Errorf("with a base exactly as old as the window: %q", got)
+	}
+}
+
+func TestNoGarbage(t *testing.T) {
+	t.Parallel()
+	w := fixedWorld(t.Context(), true)
+	names := w.names()
+	without := func(key string) []string {
+		return slices.DeleteFunc(slices.Clone(names), func(k string) bool { return k == key })
+	}
+	a := w.root.Archive
+	for what, got := range map[string][]string{
+		"within the window":   Garbage(lineage, names, w.root, time.UnixMilli(a.Base.At-1)),
+		"another lineage":     Garbage("other", names, w.root, farAway),
+		"no document":         Garbage(lineage, names, nil, farAway),
+		"without its base":    Garbage(lineage, without(a.Base.Key), w.root, farAway),
+		"without its segment": Garbage(lineage, without(a.Log[1].Key), w.root, farAway),
+		"without its chapter": Garbage(lineage, without(a.Log[0].Key), w.root, farAway),
+	} {
+		if len(got) > 0 {
+			t.Errorf("%s: %q", what, got)
+		}
+	}
+	inline := *w.root
+	inline.Archive = nil
+	if got := Garbage(lineage, names, &inline, farAway); len(got) > 0 {
+		t.Errorf("without an archive: %q", got)
+	}
+}
+
+// TestCollectEndsAnywhere: whatever is left is whole.
+func TestCollectEndsAnywhere(t *testing.T) {
+	t.Parallel()
+	whole := fixedWorld(t.Context(), true)
+	for most := range 6 {
+		w := whole.copied(t.Context())
+		n, err := Collect(w.ctx, w.bucket, w.root, farAway, most, nil)
+		if err != nil || n != most {
+			t.Errorf("%d deleted of %d: %v", n, most, err)
+		}
+		report, err := Verify(w.ctx, w.bucket, rootKey, VerifyOptions{})
+		if err != nil || !report.OK() || len(report.Gone) > 0 {
+			t.Errorf("after %d: %+v, %v", most, report, err)
+		}
+		n, err = Collect(w.ctx, w.bucket, w.root, farAway, 100, nil)
+		if err != nil || n != 5-most {
+			t.Errorf("the rest of %d: %d, %v", most, n, err)
+		}
+	}
+}
+
+func TestCollectWithFaults(t *testing.T) {
+	t.Parallel()
+	w := fixedWorld(t.Context(), true)
+	bucket := fault.New(w.bucket, 1)
+	rule := bucket.Inject(fault.Rule{Kind: fault.LoseRequest, Ops: []storage.Op{storage.OpDelete}, Skip: 2, Times: 1})
+	n, err := Collect(w.ctx, bucket, w.root, farAway, 100, nil)
+	if n != 2 || !errors.Is(err, fault.ErrInjected) || rule.Hits() != 1 {
+		t.Errorf("%d, %v", n, err)
+	}
+	rule = bucket.Inject(fault.Rule{Kind: fault.Throttle, Ops: []storage.Op{storage.OpList}, Times: 1})
+	n, err = Collect(w.ctx, bucket, w.root, farAway, 100, nil)
+	if n != 0 || !errors.Is(err, storage.ErrThrottled) || rule.Hits() != 1 {
+		t.Errorf("%d, %v", n, err)
+	}
+	if n, err = Collect(w.ctx, bucket, w.root, farAway, 100, nil); n != 3 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+}
+
+// TestLateManifest: a manifest that arrives when its parts are collected names
+// nothing any more. That is no damage, and no state is promised by it.
+func TestLateManifest(t *testing.T) {
+	t.Parallel()
+	w := fixedWorld(t.Context(), true)
+	var manifest string
+	var o storage.Object
+	for _, key := range w.names() {
+		if n, ok := parseName(key); ok && n.kind == manifestKind && key != w.root.Archive.Base.Key {
+			manifest = key
+			var err error
+			o, err = w.bucket.Get(w.ctx, key)
+			must(err)
+		}
+	}
+	_, err := Collect(w.ctx, w.bucket, w.root, farAway, 2, nil) // the manifest and its part
+	must(err)
+	must(Put(w.ctx, w.bucket, manifest, o.Data))
+	report, err := Verify(w.ctx, w.bucket, rootKey, VerifyOptions{})
+	if err != nil || !report.OK() || !slices.Equal(report.Gone, []string{manifest}) || len(report.Spans) != 1 || report.Spans[0].From != w.root.Archive.Base.LSN {
+		t.Errorf("%+v, %v", report, err)
+	}
+	if report, err = Verify(w.ctx, w.bucket, rootKey, VerifyOptions{Since: time.UnixMilli(w.root.Archive.Base.At)}); err != nil || len(report.Gone) > 0 || report.Bases != 1 {
+		t.Errorf("since the base: %+v, %v", report, err)
+	}
+	if n, err := Collect(w.ctx, w.bucket, w.root, farAway, 100, nil); n != 4 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+}
+
+// meddled is a bucket in which something happens before it is listed.
+type meddled struct {
+	storage.Bucket
+	meddle func()
+}
+
+// List implements storage.Bucket.
+func (m *meddled) List(ctx context.Context, prefix string, fn func(storage.Info) bool) error {
+	if m.meddle != nil {
+		m.meddle()
+		m.meddle = nil
+	}
+	return m.Bucket.List(ctx, prefix, fn)
+}
+
+// TestCollectDuringARepair: a leader that stood still for so long that its document
+// was repaired meanwhile, and put back to an earlier state, does not take that
+// state's base for old.
+func TestCollectDuringARepair(t *testing.T) {
+	t.Parallel()
+	w := fixedWorld(t.Context(), true)
+	base := w.root.Archive.Base
+	var before string // the segment that leads to the base
+	for _, key := range w.names() {
+		n, ok := parseName(key)
+		if ok && n.kind == segmentKind && n.last == base.LSN {
+			before = key
+		}
+	}
+	w.damage(before, damages["flipped"])
+	w.damage(strings.TrimSuffix(base.Key, manifestSuffix)+"/000000.part", damages["flipped"])
+
+	var repaired *Repaired
+	bucket := &meddled{w.bucket, func() {
+		var err error
+		repaired, err = Repair(w.ctx, w.bucket, rootKey, RepairOptions{Force: true})
+		must(err)
+	}}
+	n, err := Collect(w.ctx, bucket, w.root, farAway, 100, func(ctx context.Context) (bool, error) {
+		o, err := w.bucket.Get(ctx, rootKey)
+		must(err)
+		doc, err := queuefile.Decode(o.Data)
+		must(err)
+		return doc.Header.Epoch == w.root.Header.Epoch, nil
+	})
+	if n != 0 || err != nil || !repaired.Written || repaired.To.Compare(base.LSN) >= 0 {
+		t.Errorf("%d deleted, %v, after a repair to %s; the base was of %s", n, err, repaired.To, base.LSN)
+	}
+	report, err := Verify(w.ctx, w.bucket, rootKey, VerifyOptions{})
+	if err != nil || !report.Sound() {
+		t.Errorf("%+v, %v", report, err)
+	}
+}

@@ -1,0 +1,173 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"osqueue/fsm"
+	"osqueue/storage"
+	"osqueue/storage/queuefile"
+)
+
+// ErrNotKept is wrapped by History.At for a state that cannot be restored: it
+// lies before what is kept, in a hole of it, or after its end.
+var ErrNotKept = errors.New("that state is not kept")
+
+// History is what can be restored from a bucket: the state of its document, and
+// the states before it. It is as of when it was opened, and safe for concurrent
+// use. What it refers to may be collected meanwhile.
+type History struct {
+	bucket storage.Bucket
+	doc    *queuefile.Document
+	line   *line
+}
+
+// Open reads the document at key and lists what is behind it. An error wraps
+// storage.ErrNotFound if there is no document, ErrDamaged if it cannot be read.
+func Open(ctx context.Context, bucket storage.Bucket, key string) (*History, error) {
+	o, err := bucket.Get(ctx, key)
+	if err != nil {
+		return nil, fmt.Errorf("open the history of %q: %w", key, err)
+	}
+	doc, err := queuefile.Decode(o.Data)
+	if err != nil {
+		return nil, fmt.Errorf("open the history of %q: %w: %w", key, ErrDamaged, err)
+	}
+	h := &History{bucket: bucket, doc: doc}
+	var names []string
+	if lineage := doc.Lineage(); lineage != "" {
+		if names, err = List(ctx, bucket, lineage); err != nil {
+			return nil, fmt.Errorf("open the history of %q: %w", key, err)
+		}
+	}
+	h.line = newLine(doc.Lineage(), names, doc)
+	return h, nil
+}
+
+// Document is the document as it was read. It must not be changed.
+func (h *History) Document() *queuefile.Document { return h.doc }
+
+// Target says which state is wanted: the newest one that is not past it. The
+// zero Target is the state of the document.
+type Target struct {
+	LSN  fsm.LSN
+	Time time.Time // by the machine's clock
+}
+
+// limit is where a replay for t stops.
+func (t Target) limit() limit {
+	to := everything
+	if !t.LSN.IsZero() {
+		to.lsn = t.LSN
+	}
+	if !t.Time.IsZero() {
+		to.at = t.Time.UnixMilli()
+	}
+	return to
+}
+
+// At returns the state at a target. By LSN it is the state after the entry of that
+// LSN or, where the LSN lies between two entries, after the first of the two. By
+// time it is the newest state whose clock is not past it; the state's own clock
+// says how much older it is, which can be much in a hole of the history. An error
+// wraps ErrNotKept, or is one of Machine's.
+func (h *History) At(ctx context.Context, t Target) (*fsm.Machine, error) {
+	to := t.limit()
+	if h.isNewest(to) {
+		return Machine(ctx, h.bucket, h.doc)
+	}
+	p, path, err := h.plan(to)
+	if err != nil {
+		return nil, err
+	}
+	m, err := readBase(ctx, h.bucket, p)
+	if err != nil {
+		return nil, err
+	}
+	if err := replay(ctx, h.bucket, m, path, to); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// isNewest reports whether the state of the document is the one wanted. To an
+// LSN that is not so if the document was edited since.
+func (h *History) isNewest(to limit) bool {
+	m := &h.doc.Meta
+	switch {
+	case to == everything:
+		return true
+	case to.lsn == everything.lsn:
+		return to.at >= m.Now
+	}
+	return to.lsn == m.LSN && to.at >= m.Now && !h.doc.Overtaken
+}
+
+// plan is how to get to a state that is not the newest one.
+func (h *History) plan(to limit) (p point, path []source, err error) {
+	p, ok := h.line.baseUpTo(to)
+	if !ok {
+		return p, nil, fmt.Errorf("%w: %s", ErrNotKept, h.kept())
+	}
+	path, end := h.line.cover(p.lsn, to.lsn)
+	if end.Compare(to.lsn) < 0 && to.lsn != everything.lsn {
+		return p, nil, fmt.Errorf("%w: what leads to %s ends at %s; %s", ErrNotKept, to.lsn, end, h.kept())
+	}
+	past := slices.IndexFunc(path, func(s source) bool { return s.until > to.at })
+	if past >= 0 {
+		path = path[:past+1] // the limit is in there
+	}
+	return p, path, nil
+}
+
+// kept says in short what there is.
+func (h *History) kept() string {
+	spans := h.Spans()
+	if len(spans) == 0 {
+		return "nothing is kept but the document"
+	}
+	first, last := spans[0], spans[len(spans)-1]
+	return fmt.Sprintf("kept is from %s (%s) up to %s (%s), in %d pieces",
+		first.From, first.Since.Format(time.RFC3339), last.To, last.Until.Format(time.RFC3339), len(spans))
+}
+
+// Span is a contiguous piece of history: every state from one LSN up to another,
+// both included, can be restored.
+type Span struct {
+	From, To     fsm.LSN
+	Since, Until time.Time // the machine's clock at these
+}
+
+// Spans returns what can be restored, oldest first. Between two spans is a hole.
+// It goes by names: what is damaged counts as if it were not.
+func (h *History) Spans() []Span {
+	spans := h.line.spans()
+	m := &h.doc.Meta
+	if h.doc.Large || h.doc.Overtaken {
+		return spans
+	}
+	if last := len(spans) - 1; last >= 0 && spans[last].To.Compare(m.LSN) >= 0 {
+		return spans
+	}
+	now := time.UnixMilli(m.Now)
+	return append(spans, Span{m.LSN, m.LSN, now, now})
+}
+
+func (l *line) spans() []Span {
+	var spans []Span
+	for _, p := range l.bases {
+		if last := len(spans) - 1; last >= 0 && p.lsn.Compare(spans[last].To) <= 0 {
+			continue
+		}
+		at := p.at
+		path, end := l.cover(p.lsn, everything.lsn)
+		if len(path) > 0 {
+			at = path[len(path)-1].until
+		}
+		spans = append(spans, Span{p.lsn, end, time.UnixMilli(p.at), time.UnixMilli(at)})
+	}
+	return spans
+}

@@ -1,0 +1,207 @@
+package archive
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"osqueue/fsm"
+	"osqueue/storage"
+	"osqueue/storage/queuefile"
+)
+
+// TestHole: what is not recorded cannot be restored, and is told.
+func TestHole(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t.Context(), 1_700_000_000_000)
+	w.base(w.leader)
+	w.record(4) // 1-2 to 1-5, 10 ms each
+	w.cut(w.leader)
+	w.leader.r.work(3) // 1-6 to 1-8
+	w.base(w.leader)   // at 1-8
+	w.record(2)
+	w.flush(true)
+	h, err := Open(w.ctx, w.bucket, rootKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(ms int64) time.Time { return time.UnixMilli(1_700_000_000_000 + ms) }
+	lsn := func(index uint64) fsm.LSN { return fsm.LSN{Term: 1, Index: index} }
+	want := []Span{{lsn(1), lsn(5), at(0), at(40)}, {lsn(8), lsn(10), at(70), at(90)}}
+	if !slices.Equal(h.Spans(), want) {
+		t.Errorf("%v", h.Spans())
+	}
+	for _, c := range []struct {
+		name string
+		to   Target
+		want uint64 // index; 0: not kept
+	}{
+		{"newest", Target{}, 10},
+		{"first", Target{LSN: lsn(1)}, 1},
+		{"before the first", Target{LSN: fsm.LSN{Index: 1}}, 0},
+		{"some", Target{LSN: lsn(3)}, 3},
+		{"before the hole", Target{LSN: lsn(5)}, 5},
+		{"in the hole", Target{LSN: lsn(6)}, 0},
+		{"at its end", Target{LSN: lsn(8)}, 8},
+		{"last", Target{LSN: lsn(10)}, 10},
+		{"after the last", Target{LSN: lsn(11)}, 0},
+		{"after the last, in a later term", Target{LSN: fsm.LSN{Term: 2, Index: 1}}, 0},
+		{"a time before all", Target{Time: at(-1)}, 0},
+		{"the first time", Target{Time: at(0)}, 1},
+		{"a time between two", Target{Time: at(29)}, 3},
+		{"a time in the hole", Target{Time: at(65)}, 5},
+		{"a time after it", Target{Time: at(70)}, 8},
+		{"a time after all", Target{Time: at(1e9)}, 10},
+		{"both", Target{LSN: lsn(5), Time: at(20)}, 3},
+		{"both, the other way", Target{LSN: lsn(2), Time: at(1e9)}, 2},
+	} {
+		m, err := h.At(w.ctx, c.to)
+		switch {
+		case c.want == 0 && !errors.Is(err, ErrNotKept):
+			t.Errorf("%s: %v", c.name, err)
+		case c.want != 0 && (err != nil || m.Meta().LSN.Index != c.want || m.View().Hash() != w.line[m.Meta().LSN]):
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	report, err := Verify(w.ctx, w.bucket, rootKey, VerifyOptions{})
+	if err != nil || !report.OK() || !slices.Equal(report.Spans, want) {
+		t.Errorf("%+v, %v", report, err)
+	}
+}
+
+// TestBetweenTerms: indexes that were never given lie between two entries.
+func TestBetweenTerms(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t.Context(), 1_700_000_000_000)
+	w.base(w.leader)
+	w.record(2)
+	w.leader.r.newTerm()
+	w.record(2) // 2-4
+	w.flush(true)
+	h, err := Open(w.ctx, w.bucket, rootKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := h.At(w.ctx, Target{LSN: fsm.LSN{Term: 1, Index: 900}})
+	if err != nil || m.Meta().LSN != (fsm.LSN{Term: 1, Index: 3}) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestOvertakenDocument(t *testing.T) {
+	t.Parallel()
+	w := fixedWorld(t.Context(), false)
+	w.damage(rootKey, func(data []byte) []byte {
+		return bytes.Replace(data, []byte(`"broker":"h:8080"`), []byte(`"broker":"h:9090"`), 1)
+	})
+	h, err := Open(w.ctx, w.bucket, rootKey)
+	if err != nil || !h.Document().Overtaken {
+		t.Fatalf("%v", err)
+	}
+	now, err := h.At(w.ctx, Target{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lsn := w.root.Meta.LSN
+	then, err := h.At(w.ctx, Target{LSN: lsn})
+	if err != nil || then.View().Hash() != w.line[lsn] || now.View().Hash() == w.line[lsn] {
+		t.Errorf("the state of the log and that of the document are the same, or none: %v", err)
+	}
+	if report, err := Verify(w.ctx, w.bucket, rootKey, VerifyOptions{}); err != nil || !report.OK() {
+		t.Errorf("%+v, %v", report, err)
+	}
+}
+
+// TestOriginalDocument: one without a header has no history.
+func TestOriginalDocument(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t.Context(), 1_700_000_000_000)
+	must(Put(w.ctx, w.bucket, rootKey, []byte(
+		`{"jobs":[{"id":"a","status":"unclaimed","payload":1,"createdAt":5,"attempts":0}],"broker":null,"brokerHeartbeat":0}`)))
+	h, err := Open(w.ctx, w.bucket, rootKey)
+	if err != nil || len(h.Spans()) != 1 {
+		t.Fatalf("%v", err)
+	}
+	m, err := h.At(w.ctx, Target{Time: time.UnixMilli(1e15)})
+	if err != nil || m.Job("a") == nil {
+		t.Errorf("%v", err)
+	}
+	if _, err := h.At(w.ctx, Target{LSN: fsm.LSN{Index: 7}}); !errors.Is(err, ErrNotKept) {
+		t.Errorf("%v", err)
+	}
+	if report, err := Verify(w.ctx, w.bucket, rootKey, VerifyOptions{}); err != nil || !report.OK() {
+		t.Errorf("%+v, %v", report, err)
+	}
+}
+
+func TestOpenWithoutDocument(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t.Context(), 1_700_000_000_000)
+	if _, err := Open(w.ctx, w.bucket, rootKey); !errors.Is(err, storage.ErrNotFound) {
+		t.Errorf("none: %v", err)
+	}
+	must(Put(w.ctx, w.bucket, rootKey, []byte("{")))
+	if _, err := Open(w.ctx, w.bucket, rootKey); !errors.Is(err, ErrDamaged) {
+		t.Errorf("damaged: %v", err)
+	}
+}
+
+// TestLargeDocumentThatLies: what the header says of the state has to be true.
+func TestLargeDocumentThatLies(t *testing.T) {
+	t.Parallel()
+	w := fixedWorld(t.Context(), true)
+	doc := *w.root
+	doc.Meta.LSN.Index--
+	if _, err := Machine(w.ctx, w.bucket, &doc); !errors.Is(err, ErrDamaged) {
+		t.Errorf("another LSN: %v", err)
+	}
+	doc = *w.root
+	doc.Archive = &queuefile.Archive{Base: w.root.Archive.Base, Tail: w.root.Archive.Tail}
+	if _, err := Machine(w.ctx, w.bucket, &doc); !errors.Is(err, ErrDamaged) {
+		t.Errorf("a gap in the archive: %v", err)
+	}
+	w.damage(rootKey, func(data []byte) []byte {
+		return bytes.Replace(data, []byte(`"lastSeq":`), []byte(`"lastSeq":1`), 1)
+	})
+	if report, err := Verify(w.ctx, w.bucket, rootKey, VerifyOptions{}); err != nil || report.Sound() {
+		t.Errorf("other scalars: %+v, %v", report, err)
+	}
+}
+
+// TestOverlap: two leaders have cut the log at different places. What one of them
+// wrote helps where the other's is lost.
+func TestOverlap(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t.Context(), 1_700_000_000_000)
+	l := w.leader
+	w.base(l)
+	l.r.work(11) // 1-2 to 1-12
+	segment := func(after, last uint64) {
+		t.Helper()
+		tail := NewTail(fsm.LSN{Term: 1, Index: after})
+		must(tail.Append(l.r.entries[after:last]...))
+		ref, object := Segment(lineage, tail.Frame())
+		must(Put(w.ctx, w.bucket, ref.Key, object))
+	}
+	segment(1, 8)  // of one leader
+	segment(5, 12) // of another, whose segment from 1 to 5 is lost
+	past, err := (&History{bucket: w.bucket, doc: &queuefile.Document{}, line: &line{
+		bases:   []point{{lsn: l.arc.Base.LSN, at: l.arc.Base.At, key: l.arc.Base.Key}},
+		sources: sourcesOf(w.names()),
+	}}).At(w.ctx, Target{LSN: fsm.LSN{Term: 1, Index: 10}})
+	if err != nil || past.Meta().LSN.Index != 10 || past.View().Hash() != l.r.sums[past.Meta().LSN] {
+		t.Errorf("through both: %v", err)
+	}
+}
+
+func sourcesOf(names []string) (all []source) {
+	for _, key := range names {
+		if n, ok := parseName(key); ok && n.kind == segmentKind {
+			all = append(all, source{after: n.after, last: n.last, until: n.at, key: key})
+		}
+	}
+	slices.SortFunc(all, func(a, b source) int { return a.after.Compare(b.after) })
+	return all
+}

@@ -1,0 +1,55 @@
+package archive
+
+import (
+	"context"
+	"fmt"
+
+	"osqueue/fsm"
+	"osqueue/storage"
+	"osqueue/storage/queuefile"
+)
+
+// Machine returns the state that a document is of, whichever form it has. Jobs
+// that somebody has put into a large document (Document.Jobs) are not in it. An
+// error wraps ErrDamaged if what the document names is not what was written,
+// fsm.ErrState if its own state contradicts itself, and is the store's otherwise.
+func Machine(ctx context.Context, bucket storage.Bucket, doc *queuefile.Document) (*fsm.Machine, error) {
+	if !doc.Large {
+		return doc.Machine()
+	}
+	m, err := Load(ctx, bucket, doc.Archive)
+	if err != nil {
+		return nil, err
+	}
+	if lsn := m.Meta().LSN; lsn != doc.Meta.LSN {
+		return nil, &ObjectError{"", fmt.Errorf("%w: it says %s, and its archive goes up to %s", ErrDamaged, doc.Meta.LSN, lsn)}
+	}
+	return m, nil
+}
+
+// Load returns the state that an archive reaches: its base, and on it all that is
+// in its log and its tail. Errors are those of Machine. It holds the state and a
+// few segments in memory.
+func Load(ctx context.Context, bucket storage.Bucket, a *queuefile.Archive) (*fsm.Machine, error) {
+	if err := a.Check(); err != nil {
+		return nil, &ObjectError{"", fmt.Errorf("%w: %w", ErrDamaged, err)}
+	}
+	m, err := readBase(ctx, bucket, point{a.Base.LSN, a.Base.Prev, a.Base.At, a.Base.Key, &a.Base})
+	if err != nil {
+		return nil, err
+	}
+	sources := make([]source, 0, len(a.Log)+1)
+	for i := range a.Log {
+		sources = append(sources, refSource(&a.Log[i]))
+	}
+	if a.Tail.Entries > 0 {
+		sources = append(sources, tailSource(&a.Tail))
+	}
+	if err := replay(ctx, bucket, m, sources, everything); err != nil {
+		return nil, err
+	}
+	if lsn := m.Meta().LSN; lsn != a.LSN() {
+		return nil, &ObjectError{"", fmt.Errorf("%w: its archive should go up to %s and ends at %s", ErrDamaged, a.LSN(), lsn)}
+	}
+	return m, nil
+}

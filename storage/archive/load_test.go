@@ -1,0 +1,175 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"osqueue/fsm"
+	"osqueue/storage"
+	"osqueue/storage/fault"
+)
+
+// TestLoadWithFaults has each kind of fault hit each read.
+func TestLoadWithFaults(t *testing.T) {
+	t.Parallel()
+	w := fixedWorld(t.Context(), true)
+	for _, kind := range []fault.Kind{fault.LoseRequest, fault.Throttle, fault.Slow, fault.Garble, fault.Truncate} {
+		for skip := 0; ; skip++ {
+			hit := false
+			synctest.Test(t, func(t *testing.T) {
+				bucket := fault.New(w.copied(t.Context()).bucket, 1)
+				defer bucket.Close()
+				rule := bucket.Inject(fault.Rule{Kind: kind, Skip: skip, Times: 1, Delay: time.Second})
+				m, err := Machine(testContext(t), bucket, w.root)
+				if err != nil || m.View().Hash() != w.line[w.root.Meta.LSN] {
+					t.Errorf("%s at read %d: %v", kind, skip, err)
+				}
+				hit = rule.Hits() > 0
+			})
+			if !hit {
+				if skip < 6 {
+					t.Errorf("only %d reads", skip)
+				}
+				break
+			}
+		}
+	}
+}
+
+// TestLoadIsGivenUp: when the context ends there is an error, and nothing goes on
+// behind it.
+func TestLoadIsGivenUp(t *testing.T) {
+	t.Parallel()
+	w := fixedWorld(t.Context(), true)
+	for skip := range 6 {
+		synctest.Test(t, func(t *testing.T) {
+			bucket := fault.New(w.copied(t.Context()).bucket, 1)
+			defer bucket.Close()
+			bucket.Inject(fault.Rule{Kind: fault.Stall, Skip: skip})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			_, err := Machine(ctx, bucket, w.root)
+			if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrDamaged) {
+				t.Errorf("stalled after %d reads: %v", skip, err)
+			}
+		})
+	}
+}
+
+// TestBucketAway: what cannot be read is not damaged.
+func TestBucketAway(t *testing.T) {
+	t.Parallel()
+	w := fixedWorld(t.Context(), true)
+	synctest.Test(t, func(t *testing.T) {
+		bucket := fault.New(w.copied(t.Context()).bucket, 1)
+		defer bucket.Close()
+		bucket.Inject(fault.Rule{Kind: fault.LoseRequest, KeyPrefix: "log/"})
+		_, err := Machine(testContext(t), bucket, w.root)
+		if !errors.Is(err, fault.ErrInjected) || errors.Is(err, ErrDamaged) {
+			t.Errorf("load: %v", err)
+		}
+		report, err := Verify(testContext(t), bucket, rootKey, VerifyOptions{})
+		if !errors.Is(err, fault.ErrInjected) || report != nil {
+			t.Errorf("verify: %+v, %v", report, err)
+		}
+		r, err := Repair(testContext(t), bucket, rootKey, RepairOptions{Force: true})
+		if !errors.Is(err, fault.ErrInjected) || r.Written {
+			t.Errorf("repair: %+v, %v", r, err)
+		}
+	})
+}
+
+// newerEntry makes the log go on by an entry that this version does not know.
+func newerEntry(t *testing.T, large bool) *world {
+	t.Helper()
+	w := fixedWorld(t.Context(), large)
+	last := w.root.Archive.Tail.Last
+	must(w.leader.tail.Append(Entry{
+		LSN: fsm.LSN{Term: last.Term, Index: last.Index + 1}, At: w.root.Meta.Now, Data: []byte{8, fsm.EntryVersion + 1},
+	}))
+	w.leader.r.work(1)
+	w.flush(large)
+	return w
+}
+
+// TestNewerEntry: who meets an entry of a newer version stops, and does not call
+// it damage or cut the log there.
+func TestNewerEntry(t *testing.T) {
+	t.Parallel()
+	w := newerEntry(t, true)
+	_, err := Machine(w.ctx, w.bucket, w.root)
+	if !errors.Is(err, fsm.ErrEntry) || errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "upgrade") {
+		t.Errorf("load: %v", err)
+	}
+	report, err := Verify(w.ctx, w.bucket, rootKey, VerifyOptions{})
+	if err != nil || report.Sound() {
+		t.Errorf("verify: %+v, %v", report, err)
+	}
+	before := len(w.names())
+	r, err := Repair(w.ctx, w.bucket, rootKey, RepairOptions{Force: true})
+	if !errors.Is(err, fsm.ErrEntry) || r.Written || len(w.names()) != before {
+		t.Errorf("repair: %+v, %v", r, err)
+	}
+}
+
+func TestAheadKeepsOrderAndStops(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		items := []int{5, 1, 4, 0, 3, 2, 9, 8, 7, 6}
+		var mu sync.Mutex
+		under, most := 0, 0
+		count := func(n int) {
+			mu.Lock()
+			defer mu.Unlock()
+			under += n
+			most = max(most, under)
+		}
+		get := func(ctx context.Context, i int) (string, error) {
+			count(1)
+			defer count(-1)
+			select {
+			case <-time.After(time.Duration(i) * time.Second):
+				return fmt.Sprint(i), nil
+			case <-ctx.Done():
+				return "", ctx.Err()
+			}
+		}
+		var got []string
+		for s, err := range ahead(t.Context(), items, get) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got = append(got, s); len(got) == 7 {
+				break
+			}
+		}
+		if strings.Join(got, "") != "5140329" || most != readAhead+1 || under != 0 {
+			t.Errorf("%q, at most %d at once, %d still", got, most, under)
+		}
+	})
+}
+
+// TestWriteBaseRefuses: a base cannot come from the future.
+func TestWriteBaseRefuses(t *testing.T) {
+	t.Parallel()
+	w := fixedWorld(t.Context(), true)
+	v := w.leader.r.m.View()
+	after := v.LSN()
+	after.Index++
+	before := len(w.names())
+	if _, err := WriteBase(w.ctx, w.bucket, lineage, after, v); err == nil {
+		t.Error("no error")
+	}
+	if _, err := WriteBase(w.ctx, w.bucket, "no/key of..", fsm.LSN{}, v); !errors.Is(err, storage.ErrInvalidKey) {
+		t.Errorf("a lineage that no key can have: %v", err)
+	}
+	if len(w.names()) != before {
+		t.Error("something was written")
+	}
+}

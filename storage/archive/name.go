@@ -1,0 +1,153 @@
+package archive
+
+import (
+	"crypto/rand"
+	"strconv"
+	"strings"
+
+	"osqueue/fsm"
+)
+
+// Prefixes of the keys of all objects that this package writes.
+const (
+	basePrefix = "base/"
+	logPrefix  = "log/"
+)
+
+// kind is what an object is, as its name says.
+type kind int
+
+const (
+	segmentKind  kind = iota + 1
+	chapterKind       // names segments
+	manifestKind      // of a base: it is written last, and removed first
+	partKind          // of a base
+)
+
+// suffixes of the kinds; parts are numbered.
+const (
+	segmentSuffix  = ".seg"
+	chapterSuffix  = ".idx"
+	manifestSuffix = "/manifest.json"
+	partSuffix     = ".part"
+)
+
+// name is what the key of an object says.
+type name struct {
+	kind    kind
+	lineage string
+	// after and last are the run of entries of a segment or chapter. Of a base,
+	// last is its LSN, and after is where the line comes from.
+	after, last fsm.LSN
+	at          int64  // the machine's clock at last, ms
+	id          string // of the attempt to write it
+	part        string // the rest of a part's key
+}
+
+// newName names an object for one attempt to write it.
+func newName(k kind, lineage string, after, last fsm.LSN, at int64) name {
+	return name{kind: k, lineage: lineage, after: after, last: last, at: at, id: rand.Text()}
+}
+
+// directory is the key of a base up to its objects, and the stem of others.
+func (n name) directory() string {
+	prefix := logPrefix
+	if n.kind == manifestKind || n.kind == partKind {
+		prefix = basePrefix
+	}
+	return prefix + n.lineage + "/" + n.after.String() + "~" + n.last.String() + "~" + strconv.FormatInt(n.at, 10) + "~" + n.id
+}
+
+func (n name) key() string {
+	switch n.kind {
+	case segmentKind:
+		return n.directory() + segmentSuffix
+	case chapterKind:
+		return n.directory() + chapterSuffix
+	case manifestKind:
+		return n.directory() + manifestSuffix
+	default:
+		return n.directory() + "/" + n.part
+	}
+}
+
+// parseName reads the key of an object that this package may have written. Any
+// other key is not ok: whoever put it there, it is not ours to look at, let
+// alone to delete.
+func parseName(key string) (n name, ok bool) {
+	rest, isBase := strings.CutPrefix(key, basePrefix)
+	if !isBase {
+		if rest, ok = strings.CutPrefix(key, logPrefix); !ok {
+			return name{}, false
+		}
+	}
+	lineage, rest, ok := strings.Cut(rest, "/")
+	if !ok || lineage == "" {
+		return name{}, false
+	}
+	n.lineage = lineage
+	var stem string
+	if isBase {
+		stem, n.kind, n.part, ok = cutBase(rest)
+	} else {
+		stem, n.kind, ok = cutLog(rest)
+	}
+	if !ok || !n.parseStem(stem) || n.key() != key {
+		return name{}, false
+	}
+	return n, true
+}
+
+// cutBase takes the name of a base's object apart.
+func cutBase(s string) (stem string, k kind, part string, ok bool) {
+	if stem, ok = strings.CutSuffix(s, manifestSuffix); ok {
+		return stem, manifestKind, "", true
+	}
+	stem, part, ok = strings.Cut(s, "/")
+	number, isPart := strings.CutSuffix(part, partSuffix)
+	return stem, partKind, part, ok && isPart && only(number, isDigit)
+}
+
+// cutLog takes the name of an object of the log apart.
+func cutLog(s string) (stem string, k kind, ok bool) {
+	if stem, ok = strings.CutSuffix(s, segmentSuffix); ok {
+		return stem, segmentKind, true
+	}
+	stem, ok = strings.CutSuffix(s, chapterSuffix)
+	return stem, chapterKind, ok
+}
+
+// parseStem reads <after>~<last>~<ms>~<id>. Other spellings of the same numbers
+// are found out by writing the name again.
+func (n *name) parseStem(stem string) bool {
+	fields := strings.Split(stem, "~")
+	if len(fields) != 4 {
+		return false
+	}
+	var errs [3]error
+	n.after, errs[0] = fsm.ParseLSN(fields[0])
+	n.last, errs[1] = fsm.ParseLSN(fields[1])
+	n.at, errs[2] = strconv.ParseInt(fields[2], 10, 64)
+	if errs != [3]error{} || n.at < 0 {
+		return false
+	}
+	n.id = fields[3]
+	c := n.after.Compare(n.last)
+	return only(n.id, isAlphanumeric) && (c < 0 || c == 0 && (n.kind == manifestKind || n.kind == partKind))
+}
+
+// only reports whether s has bytes, all of them such.
+func only(s string, such func(c byte) bool) bool {
+	for i := range len(s) {
+		if !such(s[i]) {
+			return false
+		}
+	}
+	return s != ""
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+func isAlphanumeric(c byte) bool {
+	return isDigit(c) || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+}

@@ -1,0 +1,70 @@
+package archive
+
+import (
+	"strings"
+	"testing"
+
+	"osqueue/fsm"
+	"osqueue/storage"
+)
+
+func TestNames(t *testing.T) {
+	t.Parallel()
+	after, last := fsm.LSN{Term: 2, Index: 9}, fsm.LSN{Term: 3, Index: 12}
+	names := []name{
+		{kind: segmentKind, lineage: "l", after: after, last: last, at: 0, id: "A"},
+		{kind: chapterKind, lineage: "l", last: last, at: 17, id: "B2"},
+		{kind: manifestKind, lineage: "l", after: last, last: last, at: 1 << 62, id: "c"},
+		{kind: partKind, lineage: "l~", after: after, last: last, at: 5, id: "D", part: "000012.part"},
+		newName(segmentKind, lineage, after, last, 1_700_000_000_000),
+		newName(manifestKind, lineage, fsm.LSN{Term: 1<<64 - 1, Index: 1<<64 - 1}, fsm.LSN{Term: 1<<64 - 1, Index: 1<<64 - 1}, 1<<63-1),
+	}
+	for _, n := range names {
+		key := n.key()
+		if err := storage.ValidateKey(key); err != nil {
+			t.Error(err)
+		}
+		if got, ok := parseName(key); !ok || got != n {
+			t.Errorf("%q is read as %+v, %v; want %+v", key, got, ok, n)
+		}
+	}
+}
+
+func TestOtherNames(t *testing.T) {
+	t.Parallel()
+	for _, key := range []string{
+		"", "queue.json", "log/", "log/l", "log//1-1~1-2~0~A.seg", "log/l/x.seg",
+		"log/l/1-1~1-2~0~A", "log/l/1-1~1-2~0~A.tmp", "log/l/1-1~1-2~0~.seg", "log/l/1-1~1-2~0~A~B.seg",
+		"log/l/1-1~1-2~0.seg", "log/l/1-1~1-2~-1~A.seg", "log/l/1-1~1-2~00~A.seg", "log/l/1-1~1-2~+1~A.seg",
+		"log/l/01-1~1-2~0~A.seg", "log/l/1-2~1-2~0~A.seg", "log/l/1-3~1-2~0~A.seg", "log/l/1-1~1-2~0~A.B.seg",
+		"log/l/m/1-1~1-2~0~A.seg", "log/l/1-1~1-2~0~A/manifest.json", "base/l/1-1~1-2~0~A.seg",
+		"base/l/1-1~1-2~0~A/", "base/l/1-1~1-2~0~A/.part", "base/l/1-1~1-2~0~A/x.part", "base/l/1-1~1-2~0~A/1.part.tmp",
+		"base/l/1-1~1-2~0~A/b/manifest.json", "base/l/1-3~1-2~0~A/manifest.json", "base/l/manifest.json",
+		"base/l/1-1~1-2~99999999999999999999~A/manifest.json", "/log/l/1-1~1-2~0~A.seg", "log/l/1-1~1-2~0~A.seg/",
+	} {
+		if n, ok := parseName(key); ok {
+			t.Errorf("%q is taken for %+v", key, n)
+		}
+	}
+}
+
+func FuzzName(f *testing.F) {
+	for _, key := range []string{
+		"log/l/1-1~1-2~0~A.seg", "log/l/1-1~3-2~17~A.idx", "base/l/0-0~1-2~0~A/manifest.json", "base/l/1-2~1-2~0~A/000000.part",
+		"log/l/x~y~z~.seg", "snapshots/c/n/1-2-3~4/manifest.json",
+	} {
+		f.Add(key)
+	}
+	f.Fuzz(func(t *testing.T, key string) {
+		n, ok := parseName(key)
+		if !ok {
+			return
+		}
+		if n.key() != key {
+			t.Fatalf("%q is read as the name of %q", key, n.key())
+		}
+		if !strings.HasPrefix(key, basePrefix) && !strings.HasPrefix(key, logPrefix) {
+			t.Fatalf("%q is taken for ours", key)
+		}
+	})
+}

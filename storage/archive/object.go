@@ -1,0 +1,112 @@
+package archive
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+
+	"osqueue/fsm"
+	"osqueue/storage/queuefile"
+)
+
+// An object of the log stands for itself, whether a root names it or not:
+//
+//	magic    a line of text
+//	header   a line of JSON
+//	body     up to 32 bytes before the end
+//	sha-256  of everything before
+const (
+	segmentMagic = "osqueue segment 1\n"
+	chapterMagic = "osqueue chapter 1\n"
+)
+
+// headMax bounds the header of a segment.
+const headMax = 4 << 10
+
+// seal appends the sum to an object.
+func seal(object []byte) []byte {
+	sum := sha256.Sum256(object)
+	return append(object, sum[:]...)
+}
+
+// unseal checks the magic and the sum of an object, and returns what is between.
+func unseal(object []byte, magic string) ([]byte, error) {
+	rest, ok := bytes.CutPrefix(object, []byte(magic))
+	if !ok || len(rest) < sha256.Size {
+		return nil, fmt.Errorf("it is cut, or not an object of the kind and version %q", magic[:len(magic)-1])
+	}
+	end := len(object) - sha256.Size
+	if sha256.Sum256(object[:end]) != [sha256.Size]byte(object[end:]) {
+		return nil, errors.New("its checksum does not match")
+	}
+	return rest[:len(rest)-sha256.Size], nil
+}
+
+// runJSON is a run in the JSON of the objects. All of its members are always
+// there.
+type runJSON struct {
+	After   string `json:"after"`
+	Last    string `json:"last"`
+	From    int64  `json:"from"`
+	Until   int64  `json:"until"`
+	Entries uint64 `json:"entries"`
+	Raw     int64  `json:"raw"`
+}
+
+func runToJSON(r *queuefile.Run) runJSON {
+	return runJSON{r.After.String(), r.Last.String(), r.From, r.Until, r.Entries, r.Raw}
+}
+
+func (j *runJSON) run() (queuefile.Run, error) {
+	r := queuefile.Run{From: j.From, Until: j.Until, Entries: j.Entries, Raw: j.Raw}
+	var err error
+	if r.After, err = fsm.ParseLSN(j.After); err != nil {
+		return r, err
+	}
+	if r.Last, err = fsm.ParseLSN(j.Last); err != nil {
+		return r, err
+	}
+	switch {
+	case r.After.Compare(r.Last) >= 0 || r.Entries == 0:
+		return r, fmt.Errorf("it has %d entries after %s up to %s", r.Entries, r.After, r.Last)
+	case r.From < 0 || r.From > r.Until:
+		return r, fmt.Errorf("its clock goes from %d to %d ms", r.From, r.Until)
+	case r.Raw < 0:
+		return r, fmt.Errorf("it has %d bytes", r.Raw)
+	}
+	return r, nil
+}
+
+// toJSON is the JSON of a header, which has nothing in it that could fail.
+func toJSON(v any) []byte {
+	data, err := json.Marshal(v, json.Deterministic(true))
+	if err != nil {
+		panic(fmt.Sprintf("archive: %v", err))
+	}
+	return data
+}
+
+// fromJSON reads a header. Members that are not known are those of a version
+// that would have another magic.
+func fromJSON(data []byte, v any) error {
+	return json.Unmarshal(data, v, json.RejectUnknownMembers(true))
+}
+
+// agree compares what an object says of its run with what its key says and, if
+// a root or chapter names it, with what that says.
+func agree(k kind, key, lineage string, run *queuefile.Run, ref *queuefile.Ref) error {
+	n, ok := parseName(key)
+	switch {
+	case !ok || n.kind != k:
+		return errors.New("its key is none that an object of its kind has")
+	case n.lineage != lineage || n.after != run.After || n.last != run.Last || n.at != run.Until:
+		return fmt.Errorf("it is of lineage %s, after %s up to %s at %d ms, and its key says otherwise",
+			lineage, run.After, run.Last, run.Until)
+	case ref != nil && ref.Run != *run:
+		return errors.New("it is not the run of entries that it is named for")
+	}
+	return nil
+}

@@ -1,0 +1,76 @@
+package archive
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"osqueue/storage"
+)
+
+// Pauses between attempts: they grow from the first to the long one.
+const (
+	firstPause = 20 * time.Millisecond
+	longPause  = 5 * time.Second
+)
+
+func pauses() *backoff.ExponentialBackOff {
+	b := backoff.NewExponentialBackOff()
+	b.InitialInterval, b.MaxInterval = firstPause, longPause
+	return b
+}
+
+// Put writes an object under a key that no other object has, and returns nil
+// once it is certain that it is there. What is not known, or was refused by a
+// rate limit, is tried again until ctx ends, with the same key and bytes: an
+// attempt that arrives late does no harm. An object that is there already must
+// be the same.
+func Put(ctx context.Context, bucket storage.Bucket, key string, data []byte) error {
+	if err := storage.ValidateWrite(key, data); err != nil {
+		return fmt.Errorf("write %q: %w", key, err)
+	}
+	var last error
+	_, err := backoff.Retry(ctx, func() (struct{}, error) {
+		last = putOnce(ctx, bucket, key, data)
+		return struct{}{}, last
+	}, backoff.WithBackOff(pauses()), backoff.WithMaxElapsedTime(0))
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil && last != nil && !errors.Is(last, err) {
+		err = fmt.Errorf("%w: %w", err, last)
+	}
+	return fmt.Errorf("write %q: %w", key, err)
+}
+
+// putOnce is one attempt. An error that is not permanent leaves it open.
+func putOnce(ctx context.Context, bucket storage.Bucket, key string, data []byte) error {
+	w := bucket.PutIfAbsent(ctx, key, data)
+	switch {
+	case w.Outcome == storage.Committed:
+		return nil
+	case w.Outcome == storage.Conflict:
+		return sameThere(ctx, bucket, key, data)
+	case errors.Is(w.Err, storage.ErrInvalidKey):
+		return backoff.Permanent(w.Err)
+	case w.Err == nil:
+		return errors.New("it is not known whether the object was written")
+	}
+	return w.Err
+}
+
+// sameThere looks whether the object that is there is the one to be written.
+func sameThere(ctx context.Context, bucket storage.Bucket, key string, data []byte) error {
+	o, err := bucket.Get(ctx, key)
+	if err == nil && !bytes.Equal(o.Data, data) {
+		// Perhaps on the way only: it costs little to look once more.
+		if o, err = bucket.Get(ctx, key); err == nil && !bytes.Equal(o.Data, data) {
+			return backoff.Permanent(errors.New("another object has that name"))
+		}
+	}
+	return err
+}

@@ -1,0 +1,264 @@
+package archive
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"osqueue/fsm"
+	"osqueue/storage"
+	"osqueue/storage/queuefile"
+)
+
+// Errors of Repair, beside those of Verify and ErrMoved.
+var (
+	// ErrAlive is wrapped if a broker may be writing the document.
+	ErrAlive = errors.New("a broker has the document: stop it, or use force")
+	// ErrNothingGood is wrapped if there is no state that could be kept.
+	ErrNothingGood = errors.New("no whole state is left")
+)
+
+// RepairNode is the node in the header of a document that Repair has written.
+const RepairNode = "repair"
+
+// RepairOptions say how far a repair may go. What is zero is the default.
+type RepairOptions struct {
+	// Force has it done though the document's broker may be alive. If it is, it
+	// finds out at its next write, which fails.
+	Force bool
+	// Now is compared with the broker's heartbeat; the time.
+	Now time.Time
+	// Timeout is the silence after which a broker is dead; 10 s.
+	Timeout time.Duration
+	// InlineMax is up to how many bytes the state stands in the document itself; 256 KiB.
+	InlineMax int
+	// Lineage of the document, in case it does not tell any more.
+	Lineage string
+}
+
+func (o *RepairOptions) fill() {
+	if o.Now.IsZero() {
+		o.Now = time.Now()
+	}
+	if o.Timeout == 0 {
+		o.Timeout = 10 * time.Second
+	}
+	if o.InlineMax == 0 {
+		o.InlineMax = 256 << 10
+	}
+}
+
+// Repaired is what Repair has done.
+type Repaired struct {
+	Before  *Report // what was wrong
+	Written bool    // a new document is there
+	From    fsm.LSN // of the old document, as far as it tells
+	To      fsm.LSN // of the new one
+	Counts  fsm.Counts
+	Copy    string // key of the old document's copy
+}
+
+// Repair verifies, and if something is wrong with the document or with what it
+// names, writes a document with the newest state that is whole: the one in the
+// document itself, unless it cannot be read or is not what a good log leads to, or
+// else the one that the good part of the log leads to. That gets a base of its own, with the good history before it, up to
+// the first hole. Nothing is deleted: the old document is copied to conflicts/
+// first, and replaced by compare-and-swap. Damage to the history only cannot be
+// repaired, and stays until it is collected.
+//
+// A document that an older broker has taken over is not repaired: adopting it
+// is the business of a cluster. Nor is one that has what this version does not
+// know.
+func Repair(ctx context.Context, bucket storage.Bucket, key string, opts RepairOptions) (*Repaired, error) {
+	opts.fill()
+	o, err := bucket.Get(ctx, key)
+	if err != nil {
+		return nil, fmt.Errorf("repair %q: %w", key, err)
+	}
+	r := &repair{bucket: bucket, key: key, opts: opts, old: o}
+	if err := r.run(ctx); err != nil {
+		return r.result(), fmt.Errorf("repair %q: %w", key, err)
+	}
+	return r.result(), nil
+}
+
+// repair is one repair under way.
+type repair struct {
+	bucket storage.Bucket
+	key    string
+	opts   RepairOptions
+	old    storage.Object
+
+	v     *verifier
+	doc   *queuefile.Document // the old one, or what stands in for it
+	sure  bool                // the header is the old one's
+	m     *fsm.Machine        // the state that is kept
+	prev  fsm.LSN             // what leads to it
+	cut   *queuefile.Tail     // is to become a segment; nil: none
+	copy  string
+	wrote bool
+}
+
+func (r *repair) result() *Repaired {
+	out := &Repaired{Written: r.wrote, Copy: r.copy}
+	if r.v != nil {
+		out.Before = r.v.report
+	}
+	if r.sure {
+		out.From = r.doc.Header.LSN()
+	}
+	if r.m != nil {
+		out.To, out.Counts = r.m.Meta().LSN, r.m.Counts()
+	}
+	return out
+}
+
+func (r *repair) run(ctx context.Context) error {
+	if err := r.look(ctx); err != nil {
+		return err
+	}
+	if r.v.report.Sound() {
+		return nil
+	}
+	if err := r.mayReplace(); err != nil {
+		return err
+	}
+	if err := r.choose(ctx); err != nil {
+		return err
+	}
+	return r.write(ctx)
+}
+
+// mayReplace refuses what a person has to think about first.
+func (r *repair) mayReplace() error {
+	for _, p := range r.v.report.Problems {
+		if errors.Is(p.Err, fsm.ErrEntry) {
+			return fmt.Errorf("%w: it would be lost", p.Err)
+		}
+	}
+	silence := r.opts.Now.Sub(time.UnixMilli(r.doc.BrokerHeartbeat))
+	switch {
+	case r.doc.Overtaken && r.sure:
+		return fmt.Errorf("it belongs to the broker %q, which is not one of its lineage: have a cluster adopt it", r.doc.BrokerAddress())
+	case r.opts.Force:
+		return nil
+	case !r.sure:
+		return fmt.Errorf("%w (the document does not tell)", ErrAlive)
+	case r.doc.Broker != nil && silence < r.opts.Timeout:
+		return fmt.Errorf("%w (%s, which was alive %s ago)", ErrAlive, r.doc.BrokerAddress(), silence.Round(time.Millisecond))
+	}
+	return nil
+}
+
+// choose finds the state that is kept.
+func (r *repair) choose(ctx context.Context) error {
+	log, p, err := r.v.newest(ctx)
+	if err != nil {
+		return err
+	}
+	if log != nil {
+		r.m, r.prev = log, log.Meta().LSN
+		if a := r.doc.Archive; a != nil && a.Tail.Entries > 0 && r.prev == a.LSN() && p.lsn != a.LSN() {
+			r.cut = &a.Tail
+		}
+	}
+	if r.doc.Large {
+		return need(r.m)
+	}
+	own, err := r.doc.Machine()
+	if err != nil || log != nil && log.Meta().LSN == r.doc.Meta.LSN {
+		return need(r.m) // nothing but the log is under a sum
+	}
+	r.m = own
+	return nil
+}
+
+func need(m *fsm.Machine) error {
+	if m == nil {
+		return ErrNothingGood
+	}
+	return nil
+}
+
+// newest returns the newest state that the line leads to, and the base that leads
+// there.
+func (v *verifier) newest(ctx context.Context) (*fsm.Machine, point, error) {
+	for {
+		best, end, ok := v.line.farthest()
+		if !ok {
+			return nil, best, nil
+		}
+		m, err := readBase(ctx, v.bucket, best)
+		if err := v.object(err); err != nil {
+			return nil, best, err
+		}
+		if m != nil {
+			if m, err = v.advance(ctx, m, end); m != nil || err != nil {
+				return m, best, err
+			}
+		}
+		v.line = v.line.without(v.bad) // without what has just turned out to be bad
+	}
+}
+
+// farthest is the base from which the log goes the farthest, the newest of these.
+func (l *line) farthest() (best point, end fsm.LSN, ok bool) {
+	for _, p := range slices.Backward(l.bases) {
+		if _, to := l.cover(p.lsn, everything.lsn); !ok || to.Compare(end) > 0 {
+			best, end, ok = p, to, true
+		}
+	}
+	return best, end, ok
+}
+
+// write keeps the old document and replaces it.
+func (r *repair) write(ctx context.Context) error {
+	lineage := r.doc.Lineage()
+	if r.cut != nil {
+		ref, object := Segment(lineage, *r.cut)
+		if err := Put(ctx, r.bucket, ref.Key, object); err != nil {
+			return err
+		}
+	}
+	c := queuefile.Inline(r.m.View())
+	c.InlineMax = r.opts.InlineMax
+	b, err := WriteBase(ctx, r.bucket, lineage, r.prev, c.State)
+	if err != nil {
+		return err
+	}
+	c.Archive = &queuefile.Archive{Base: b, Tail: NewTail(b.LSN).Frame()}
+	copied := fmt.Sprintf("conflicts/%s-%s.json", r.doc.Meta.LSN, rand.Text())
+	if err := Put(ctx, r.bucket, copied, r.old.Data); err != nil {
+		return fmt.Errorf("keep a copy: %w", err)
+	}
+	r.copy = copied
+	id := rand.Text()
+	data := queuefile.Encode(c, r.header(id), "", r.opts.Now.UnixMilli())
+	if err := putRoot(ctx, r.bucket, r.key, r.old.Version, data, id); err != nil {
+		return err
+	}
+	r.wrote = true
+	return nil
+}
+
+// unknownEpochs is how far the epoch goes on if the old one is not known: no
+// broker can have taken the document over so often without a word of it in the log.
+const unknownEpochs = 1 << 10
+
+// header goes on from the old one, as that of a takeover by nobody. The ids of the old
+// one's writes end here: a writer that is in doubt must not take for flushed what the
+// repair may have left behind.
+func (r *repair) header(id string) queuefile.Header {
+	m := r.m.Meta()
+	h := queuefile.Header{
+		Lineage: r.doc.Lineage(), Cluster: m.Cluster, Epoch: m.Broker.Epoch + unknownEpochs, Node: RepairNode,
+		Write: id, Writes: []string{id},
+	}
+	if r.sure {
+		h.Cluster, h.Epoch = r.doc.Header.Cluster, max(r.doc.Header.Epoch, m.Broker.Epoch)+1
+	}
+	return h
+}

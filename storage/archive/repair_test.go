@@ -1,0 +1,269 @@
+package archive
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+	"osqueue/storage"
+	"osqueue/storage/queuefile"
+)
+
+// TestRepair does everything to each object, and has the bucket repaired.
+func TestRepair(t *testing.T) {
+	t.Parallel()
+	for _, large := range []bool{true, false} {
+		whole := fixedWorld(t.Context(), large)
+		for _, key := range whole.names() {
+			for what, how := range damages {
+				t.Run(fmt.Sprint(what, " ", key, " ", large), func(t *testing.T) {
+					t.Parallel()
+					synctest.Test(t, func(t *testing.T) {
+						w := whole.copied(t.Context())
+						w.damage(key, how)
+						w.checkRepair(t, key)
+					})
+				})
+			}
+		}
+	}
+}
+
+func (w *world) checkRepair(t *testing.T, key string) {
+	t.Helper()
+	before := w.names()
+	old, err := w.bucket.Get(w.ctx, rootKey)
+	if errors.Is(err, storage.ErrNotFound) {
+		return
+	}
+	r, err := Repair(w.ctx, w.bucket, rootKey, RepairOptions{Force: true})
+	if err != nil {
+		t.Fatalf("%v; before: %v", err, r.Before)
+	}
+	if r.Written == r.Before.Sound() {
+		t.Errorf("written: %v, with problems %v", r.Written, r.Before.Problems)
+	}
+	for _, name := range before {
+		if !slices.Contains(w.names(), name) {
+			t.Errorf("%s is not there any more", name)
+		}
+	}
+	w.checkRepaired(t, r, w.expectedAfter(key))
+	if !r.Written {
+		return
+	}
+	if o, err := w.bucket.Get(w.ctx, r.Copy); err != nil || !bytes.Equal(o.Data, old.Data) {
+		t.Errorf("the copy %q: %v", r.Copy, err)
+	}
+}
+
+// expectedAfter is the newest state that can be had without an object.
+func (w *world) expectedAfter(key string) fsm.LSN {
+	a := w.root.Archive
+	n, ok := parseName(key)
+	if key == rootKey {
+		return a.Tail.After // the rest stood in the document
+	}
+	// A chapter's segments are there, and so is a base that is older. So only a
+	// segment behind the root's base makes a difference, to a large document.
+	if ok && n.kind == segmentKind && n.after.Compare(a.Base.LSN) >= 0 && w.root.Large {
+		return n.after
+	}
+	return w.root.Meta.LSN
+}
+
+// checkRepaired: all is well, and the state is at least the one expected.
+func (w *world) checkRepaired(t *testing.T, r *Repaired, want fsm.LSN) {
+	t.Helper()
+	report, err := Verify(w.ctx, w.bucket, rootKey, VerifyOptions{})
+	if err != nil || !report.Sound() {
+		t.Fatalf("after the repair: %+v, %v", report, err)
+	}
+	h, err := Open(w.ctx, w.bucket, rootKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc := h.Document()
+	m, err := Machine(w.ctx, w.bucket, doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lsn := m.Meta().LSN
+	if lsn.Compare(want) < 0 || r.To != lsn && r.Written || m.View().Hash() != w.line[lsn] {
+		t.Errorf("it is %s, said to be %s, and should be %s; or another state", lsn, r.To, want)
+	}
+	if r.Written && (doc.Header.Epoch <= w.epoch || doc.Header.Lineage != lineage || doc.Broker != nil || doc.Overtaken ||
+		!slices.Equal(doc.Header.Writes, []string{doc.Header.Write})) {
+		t.Errorf("the header is %+v after epoch %d", doc.Header, w.epoch)
+	}
+	w.checkPlaces(t)
+}
+
+// TestRepairOfTheRoot flips and cuts the document anywhere.
+func TestRepairOfTheRoot(t *testing.T) {
+	t.Parallel()
+	for _, large := range []bool{true, false} {
+		whole := fixedWorld(t.Context(), large)
+		o, err := whole.bucket.Get(whole.ctx, rootKey)
+		must(err)
+		for i := 0; i < len(o.Data); i += 223 {
+			synctest.Test(t, func(t *testing.T) {
+				w := whole.copied(t.Context())
+				w.damage(rootKey, func(data []byte) []byte { return data[:i] })
+				want := w.root.Archive.Tail.After
+				if r, err := Repair(w.ctx, w.bucket, rootKey, RepairOptions{Force: true}); err != nil {
+					t.Errorf("cut at %d: %v", i, err)
+				} else {
+					w.checkRepaired(t, r, want)
+				}
+			})
+		}
+	}
+}
+
+// TestRepairOfTheArchive: a document whose archive cannot be read keeps its state,
+// and as much of its history as it still tells of.
+func TestRepairOfTheArchive(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, old, change string
+		lost              bool // all history
+	}{
+		{"the base's sum", `"sha256":"`, `"sha256":"x`, true},
+		{"the tail", `"zstd":"`, `"zstd":"?`, false},
+		{"the end of the file", "", "}", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t.Context(), 1_700_000_000_000)
+			payload := []byte("{ \"a\" : [1.0,\"\\u00e9\" ] }")
+			w.leader.r.apply(enqueue(&fsmpb.NewJob{Id: "x", Payload: payload}))
+			w.base(w.leader)
+			w.record(5)
+			w.cut(w.leader)
+			w.record(5)
+			w.flush(false)
+			w.damage(rootKey, func(data []byte) []byte {
+				if c.old == "" {
+					return append(bytes.Clone(data), c.change...)
+				}
+				return bytes.Replace(data, []byte(c.old), []byte(c.change), 1)
+			})
+			r, err := Repair(w.ctx, w.bucket, rootKey, RepairOptions{Force: true})
+			if err != nil || r.Before.Sound() || r.From != w.root.Meta.LSN || r.To != r.From {
+				t.Fatalf("%+v, %v", r, err)
+			}
+			h, err := Open(w.ctx, w.bucket, rootKey)
+			if err != nil || !h.Document().Large && len(h.Document().Jobs) != 11 {
+				t.Fatalf("%+v, %v", h, err)
+			}
+			m, err := Machine(w.ctx, w.bucket, h.Document())
+			if err != nil || m.View().Hash() != w.line[r.To] || !bytes.Equal(m.Job("x").Payload, payload) {
+				t.Errorf("it is another state: %v", err)
+			}
+			_, err = h.At(w.ctx, Target{LSN: w.recorded[3].lsn})
+			if lost := errors.Is(err, ErrNotKept); lost != c.lost {
+				t.Errorf("its history: %v", err)
+			}
+		})
+	}
+}
+
+func TestRepairRefuses(t *testing.T) {
+	t.Parallel()
+	broken := func() *world {
+		w := fixedWorld(t.Context(), true)
+		w.damage(w.root.Archive.Log[1].Key, func([]byte) []byte { return nil })
+		return w
+	}
+	beat := time.UnixMilli(broken().root.BrokerHeartbeat)
+	for _, c := range []struct {
+		name string
+		prep func(w *world) RepairOptions
+		want string
+	}{
+		{"a broker that lives", func(*world) RepairOptions {
+			return RepairOptions{Now: beat.Add(9 * time.Second)}
+		}, "alive"},
+		{"a broker that writes in the future", func(*world) RepairOptions {
+			return RepairOptions{Now: beat.Add(-time.Hour)}
+		}, "alive"},
+		{"a document that does not tell", func(w *world) RepairOptions {
+			w.damage(rootKey, func(data []byte) []byte { return data[:1] })
+			return RepairOptions{}
+		}, "does not tell"},
+		{"another broker's", func(w *world) RepairOptions {
+			w.damage(rootKey, func(data []byte) []byte {
+				return bytes.Replace(data, []byte(`"broker":"h:8080"`), []byte(`"broker":"h:9090"`), 1)
+			})
+			return RepairOptions{Force: true}
+		}, "adopt"},
+		{"a newer version", func(w *world) RepairOptions {
+			w.damage(rootKey, func(data []byte) []byte {
+				return bytes.Replace(data, []byte(`"format":2`), []byte(`"format":3`), 1)
+			})
+			return RepairOptions{Force: true}
+		}, "newer"},
+		{"two lineages", func(w *world) RepairOptions {
+			w.damage(rootKey, func(data []byte) []byte { return data[:1] })
+			must(Put(w.ctx, w.bucket, "log/other/1-1~1-2~0~A.seg", []byte("x")))
+			return RepairOptions{Force: true}
+		}, "2"},
+		{"an empty bucket", func(w *world) RepairOptions {
+			for _, key := range w.names() {
+				must(w.bucket.Delete(w.ctx, key))
+			}
+			must(Put(w.ctx, w.bucket, rootKey, []byte("x")))
+			return RepairOptions{Force: true}
+		}, "no whole state"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			w := broken()
+			opts := c.prep(w)
+			before := w.names()
+			r, err := Repair(w.ctx, w.bucket, rootKey, opts)
+			if err == nil || !strings.Contains(err.Error(), c.want) || r.Written {
+				t.Errorf("%+v, %v", r, err)
+			}
+			if after := w.names(); !slices.Equal(after, before) {
+				t.Errorf("%q after %q", after, before)
+			}
+		})
+	}
+	w := broken()
+	if r, err := Repair(w.ctx, w.bucket, rootKey, RepairOptions{Now: beat.Add(10 * time.Second)}); err != nil || !r.Written {
+		t.Errorf("a broker that is dead: %+v, %v", r, err)
+	}
+}
+
+// FuzzSalvage: whatever a document is, what is read of it is what stands there.
+func FuzzSalvage(f *testing.F) {
+	w := fixedWorld(f.Context(), true)
+	o, err := w.bucket.Get(w.ctx, rootKey)
+	must(err)
+	f.Add(o.Data)
+	f.Add(o.Data[:len(o.Data)/2])
+	f.Add([]byte(`{"osqueue":{"format":1,"lineage":"l","epoch":"18014398509481984"},"jobs":[]}`))
+	f.Add([]byte(`{"osqueue":{"format":9,"lineage":"l"}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		got, err := salvage(data)
+		if err != nil {
+			return
+		}
+		doc, err := queuefile.Decode(data)
+		if err != nil || doc.Header == nil {
+			return
+		}
+		if h := got.header; h != nil && (h.Lineage != doc.Header.Lineage || h.Epoch != doc.Header.Epoch || h.LSN() != doc.Header.LSN()) {
+			t.Fatalf("%+v is read as %+v", doc.Header, h)
+		}
+	})
+}

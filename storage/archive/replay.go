@@ -1,0 +1,96 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+	"osqueue/storage"
+)
+
+// everything is a limit behind all entries.
+var everything = limit{fsm.LSN{Term: math.MaxUint64, Index: math.MaxUint64}, math.MaxInt64}
+
+// limit is where a replay stops: before the first entry that is past it.
+type limit struct {
+	lsn fsm.LSN
+	at  int64 // the machine's clock, ms
+}
+
+func (l limit) passed(e *Entry) bool { return e.LSN.Compare(l.lsn) > 0 || e.At > l.at }
+
+// replay applies what the sources have after the state of m, up to the limit.
+// Each source goes on from that state or from the one before it, or begins
+// earlier. After an error m is not a state of the queue any more.
+func replay(ctx context.Context, bucket storage.Bucket, m *fsm.Machine, sources []source, to limit) error {
+	sources, err := expand(ctx, bucket, sources, m.Meta().LSN, to.lsn)
+	if err != nil {
+		return err
+	}
+	read := func(ctx context.Context, s source) (opened, error) { return readSource(ctx, bucket, s) }
+	var r runReader
+	for o, err := range ahead(ctx, sources, read) {
+		if err != nil {
+			return err
+		}
+		done, err := r.apply(m, &o, to)
+		if done || err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// apply applies what a source has after the state of m. done says that the limit
+// was met.
+func (r *runReader) apply(m *fsm.Machine, o *opened, to limit) (done bool, err error) {
+	if lsn := m.Meta().LSN; o.after.Compare(lsn) > 0 {
+		err := fmt.Errorf("%w: it goes on from %s, and the state before it is of %s", ErrDamaged, o.after, lsn)
+		return false, &ObjectError{o.key, err}
+	}
+	var refused error
+	err = r.source(o, func(e Entry) error {
+		switch {
+		case e.LSN.Compare(m.Meta().LSN) <= 0:
+			return nil // of a source that overlaps
+		case to.passed(&e):
+			done = true
+			return errStop
+		}
+		refused = applyEntry(m, &e)
+		return refused
+	})
+	if refused != nil { // its bytes are what was written: it is no damage of the object
+		return false, &ObjectError{o.key, refused}
+	}
+	return done, err
+}
+
+// errDiverged says that a machine does with an entry what the one that wrote it
+// did not.
+var errDiverged = errors.New("the entry does not belong to this state")
+
+// applyEntry applies an entry as its leader did, and checks that the machine is
+// where the leader's was.
+func applyEntry(m *fsm.Machine, e *Entry) error {
+	batch, err := fsm.DecodeEntry(e.Data)
+	if err != nil {
+		return fmt.Errorf("entry %s: %w", e.LSN, err)
+	}
+	return applyBatch(m, e.LSN, e.At, batch)
+}
+
+func applyBatch(m *fsm.Machine, lsn fsm.LSN, at int64, batch *fsmpb.Batch) error {
+	base := m.Meta().TermBase
+	if lsn.Term < base {
+		return fmt.Errorf("entry %s: %w: %w: its term is below the base %d", lsn, ErrDamaged, errDiverged, base)
+	}
+	m.Apply(lsn.Index, lsn.Term-base, batch)
+	if now := m.Meta().Now; now != at {
+		return fmt.Errorf("entry %s: %w: %w: the clock is at %d ms after it, and was at %d", lsn, ErrDamaged, errDiverged, now, at)
+	}
+	return nil
+}

@@ -1,0 +1,116 @@
+package archive
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"osqueue/fsm"
+	"osqueue/storage"
+	"osqueue/storage/queuefile"
+)
+
+// ErrMoved is wrapped when the document was made, changed or removed by somebody
+// else since it was read.
+var ErrMoved = errors.New("somebody else has changed the document meanwhile")
+
+// Beginning is a state that becomes a document: one that Begin has made.
+type Beginning struct {
+	State     *fsm.View
+	InlineMax int   // the state stands in the document itself as long as it takes no more bytes
+	NowMs     int64 // when it is written, for people; there is no broker whose sign of life it could be
+}
+
+// WriteBeginning writes b as the document at key, in place of that version ("":
+// there must be none). Its base, if it needs one, is there before. When it returns
+// nil the document is certain to be there. Otherwise the error wraps ErrMoved, or
+// ctx ended or the store refused; then the document is as it was, unless an answer
+// was lost, and what else was written is garbage.
+func WriteBeginning(ctx context.Context, bucket storage.Bucket, key string, over storage.Version, b Beginning) (*queuefile.Content, error) {
+	c, err := b.content(ctx, bucket)
+	if err != nil {
+		return nil, fmt.Errorf("write %q: %w", key, err)
+	}
+	m, id := &c.Meta, rand.Text()
+	data := queuefile.Encode(c, queuefile.Header{
+		Lineage: m.Lineage, Cluster: m.Cluster, Epoch: m.Broker.Epoch, Node: m.Broker.Node, Write: id, Writes: []string{id},
+	}, "", b.NowMs)
+	if err := putRoot(ctx, bucket, key, over, data, id); err != nil {
+		return nil, fmt.Errorf("write %q: %w", key, err)
+	}
+	return c, nil
+}
+
+// content is the state inline, or a base of it that it writes.
+func (b *Beginning) content(ctx context.Context, bucket storage.Bucket) (*queuefile.Content, error) {
+	c := queuefile.Inline(b.State)
+	if b.fits(*c) {
+		return c, nil
+	}
+	base, err := WriteBase(ctx, bucket, c.Meta.Lineage, fsm.LSN{}, b.State)
+	if err != nil {
+		return nil, err
+	}
+	c.State, c.Archive = nil, &queuefile.Archive{Base: base, Tail: NewTail(base.LSN).Frame()}
+	return c, nil
+}
+
+// fits reports whether the state is short enough, by an attempt with an archive
+// that is none: only then is the work bounded.
+func (b *Beginning) fits(c queuefile.Content) bool {
+	lsn := b.State.LSN()
+	c.InlineMax = b.InlineMax
+	c.Archive = &queuefile.Archive{Base: queuefile.Base{LSN: lsn}, Tail: NewTail(lsn).Frame()}
+	_, large := queuefile.AppendTo(nil, &c, queuefile.Header{}, "", 0)
+	return !large
+}
+
+// putRoot replaces that version of the document by data, which carries that write
+// id, and settles what became of it.
+func putRoot(ctx context.Context, bucket storage.Bucket, key string, over storage.Version, data []byte, id string) error {
+	var last error
+	_, err := backoff.Retry(ctx, func() (struct{}, error) {
+		last = putRootOnce(ctx, bucket, key, over, data, id)
+		return struct{}{}, last
+	}, backoff.WithBackOff(pauses()), backoff.WithMaxElapsedTime(0))
+	if err != nil && ctx.Err() != nil && last != nil && !errors.Is(last, err) {
+		err = fmt.Errorf("%w: %w", err, last)
+	}
+	return err
+}
+
+// putRootOnce is one attempt. An error that is not permanent leaves it open.
+func putRootOnce(ctx context.Context, bucket storage.Bucket, key string, over storage.Version, data []byte, id string) error {
+	var w storage.Write
+	if over == "" {
+		w = bucket.PutIfAbsent(ctx, key, data)
+	} else {
+		w = bucket.PutIfMatch(ctx, key, data, over)
+	}
+	if w.Outcome == storage.Committed {
+		return nil
+	}
+	// Whatever the answer is: an earlier attempt may have been applied.
+	o, err := bucket.Get(ctx, key)
+	absent := errors.Is(err, storage.ErrNotFound)
+	switch {
+	case err != nil && !absent:
+		return errors.Join(w.Err, err)
+	case absent && over == "", !absent && o.Version == over:
+		return errors.Join(errors.New("it is not known whether the document was written"), w.Err)
+	case bytes.Equal(o.Data, data), succeeds(o.Data, id):
+		return nil
+	}
+	return backoff.Permanent(ErrMoved)
+}
+
+// succeeds reports whether a document goes back to the write with that id.
+func succeeds(data []byte, id string) bool {
+	doc, err := queuefile.Decode(data)
+	return err == nil && doc.Header != nil && slices.Contains(doc.Header.Writes, id)
+}

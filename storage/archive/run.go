@@ -1,0 +1,136 @@
+package archive
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+
+	"github.com/klauspost/compress/zstd"
+
+	"osqueue/fsm"
+	"osqueue/storage/queuefile"
+)
+
+// ErrDamaged is wrapped by the errors of objects, and of parts of a document,
+// that are not what was written, or are missing. The text names the object.
+var ErrDamaged = errors.New("the archive is damaged")
+
+// windowMax bounds the memory that a frame may ask a reader for. Frames of ours
+// take windowBytes.
+const windowMax = 8 << 20
+
+// runReader reads the entries of runs, one run after the other. The zero value is
+// ready; it needs no Close. It is not shared between goroutines, nor kept for
+// longer than a task: the decoder has a channel, which must not wander from one
+// test's bubble into another's.
+type runReader struct {
+	dec     *zstd.Decoder
+	limited io.LimitedReader
+	entries entryReader
+}
+
+// begin makes a frame what is read next, and no more of it than so many bytes.
+func (r *runReader) begin(frame []byte, most int64) (err error) {
+	if r.dec == nil {
+		r.dec, err = zstd.NewReader(nil,
+			zstd.WithDecoderConcurrency(1), // in the caller's goroutine
+			zstd.WithDecoderLowmem(true),
+			zstd.WithDecodeBuffersBelow(0), // or the limit came too late
+			zstd.WithDecoderMaxWindow(windowMax))
+		if err != nil {
+			return err
+		}
+		r.entries.in = bufio.NewReaderSize(nil, 32<<10)
+	}
+	r.limited = io.LimitedReader{R: r.dec, N: most}
+	return r.dec.Reset(bytes.NewReader(frame))
+}
+
+// errStop says that no more entries are wanted.
+var errStop = errors.New("stop")
+
+// read calls fn for the entries of a run, which stand in a zstd frame, in order.
+// All that the run says of them is checked, and their sum if it is not nil, but
+// only at the end: until read has returned nil, what fn got may be anything that
+// is in order. The entry's Data is valid until fn returns, and so is everything
+// that shares its memory. If fn returns errStop it gets no more.
+func (r *runReader) read(frame []byte, run *queuefile.Run, sum *queuefile.Sum, fn func(Entry) error) error {
+	if len(frame) == 0 {
+		return checkEmpty(run)
+	}
+	// One byte more than there should be is enough to notice that there is more.
+	if err := r.begin(frame, run.Raw+1); err != nil {
+		return err
+	}
+	c := runCheck{run: run, last: run.After}
+	r.entries.in.Reset(&r.limited)
+	if sum != nil {
+		c.sum = sha256.New()
+		r.entries.in.Reset(io.TeeReader(&r.limited, c.sum))
+	}
+	for {
+		e, err := r.entries.next()
+		if errors.Is(err, io.EOF) {
+			return c.end(run.Raw+1-r.limited.N, sum)
+		}
+		if err == nil {
+			err = c.next(&e)
+		}
+		if err == nil {
+			err = fn(e)
+		}
+		switch {
+		case errors.Is(err, errStop) && sum == nil:
+			return nil
+		case errors.Is(err, errStop):
+			fn = func(Entry) error { return nil } // the sum is at the end
+		case err != nil:
+			return err
+		}
+	}
+}
+
+func checkEmpty(run *queuefile.Run) error {
+	if run.Entries != 0 || run.Raw != 0 || run.Last != run.After {
+		return fmt.Errorf("it should have %d entries and has none", run.Entries)
+	}
+	return nil
+}
+
+// runCheck compares the entries of a run with what is said of them.
+type runCheck struct {
+	run     *queuefile.Run
+	sum     hash.Hash // of what was read; nil: not asked for
+	last    fsm.LSN
+	at      int64
+	entries uint64
+}
+
+func (c *runCheck) next(e *Entry) error {
+	if err := e.check(c.last, c.at); err != nil {
+		return err
+	}
+	if c.entries == 0 && e.At != c.run.From {
+		return fmt.Errorf("its first entry is of %d ms and should be of %d", e.At, c.run.From)
+	}
+	c.last, c.at = e.LSN, e.At
+	c.entries++
+	return nil
+}
+
+func (c *runCheck) end(raw int64, sum *queuefile.Sum) error {
+	switch {
+	case raw != c.run.Raw:
+		return fmt.Errorf("it has at least %d bytes of entries and should have %d", raw, c.run.Raw)
+	case c.entries != c.run.Entries || c.last != c.run.Last || c.at != c.run.Until:
+		return fmt.Errorf("it has %d entries up to %s at %d ms and should have %d up to %s at %d ms",
+			c.entries, c.last, c.at, c.run.Entries, c.run.Last, c.run.Until)
+	case sum != nil && *sum != queuefile.Sum(c.sum.Sum(nil)):
+		return errors.New("the checksum of its entries does not match")
+	}
+	return nil
+}

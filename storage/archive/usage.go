@@ -1,0 +1,70 @@
+package archive
+
+import (
+	"context"
+	"fmt"
+
+	"osqueue/storage"
+)
+
+// Used is what a lineage's objects take in a bucket, whether they are needed or
+// not.
+type Used struct {
+	Bases     int // whole ones
+	BaseBytes int64
+	Log       int // segments and chapters
+	LogBytes  int64
+}
+
+// Usage counts the objects of a lineage by a listing.
+func Usage(ctx context.Context, bucket storage.Bucket, lineage string) (Used, error) {
+	var u Used
+	if lineage == "" {
+		return u, nil // an older broker's document has none
+	}
+	for _, prefix := range []string{basePrefix, logPrefix} {
+		prefix += lineage + "/"
+		err := bucket.List(ctx, prefix, func(i storage.Info) bool {
+			u.count(i)
+			return true
+		})
+		if err != nil {
+			return u, fmt.Errorf("list %q: %w", prefix, err)
+		}
+	}
+	return u, nil
+}
+
+func (u *Used) count(i storage.Info) {
+	n, ok := parseName(i.Key)
+	switch {
+	case !ok:
+	case n.kind == segmentKind || n.kind == chapterKind:
+		u.Log++
+		u.LogBytes += i.Size
+	default:
+		u.BaseBytes += i.Size
+		if n.kind == manifestKind {
+			u.Bases++
+		}
+	}
+}
+
+// Describe says what an object is by its key, for people; "" if it is none of this
+// package's.
+func Describe(key string) string {
+	n, ok := parseName(key)
+	if !ok {
+		return ""
+	}
+	switch n.kind {
+	case segmentKind:
+		return fmt.Sprintf("the log after %s up to %s", n.after, n.last)
+	case chapterKind:
+		return fmt.Sprintf("the names of the log after %s up to %s", n.after, n.last)
+	case partKind:
+		return fmt.Sprintf("a part of the base, which is the whole state %s", n.last)
+	default:
+		return fmt.Sprintf("a base, which is the whole state %s", n.last)
+	}
+}

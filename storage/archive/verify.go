@@ -1,0 +1,285 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"osqueue/fsm"
+	"osqueue/storage"
+	"osqueue/storage/queuefile"
+)
+
+// Verify looks at the document at key, at every object that it names, and at
+// every object of its line: their sums, that each goes on where the one before it
+// ends, that all entries can be applied, and that bases, and the state in the
+// document, are what the log before them leads to. What it finds is in the report;
+// an error is returned only if it cannot go on looking: the store's, or one that
+// wraps storage.ErrNotFound if there is no document. It reads everything twice,
+// and holds two states in memory.
+func Verify(ctx context.Context, bucket storage.Bucket, key string, opts VerifyOptions) (*Report, error) {
+	o, err := bucket.Get(ctx, key)
+	if err != nil {
+		return nil, fmt.Errorf("verify %q: %w", key, err)
+	}
+	v := newVerifier(bucket, key)
+	doc, err := queuefile.Decode(o.Data)
+	if err != nil {
+		v.note(key, fmt.Errorf("%w: %w", ErrDamaged, err))
+		return v.report, nil
+	}
+	if _, err := v.document(ctx, doc, opts); err != nil {
+		return nil, fmt.Errorf("verify %q: %w", key, err)
+	}
+	return v.report, nil
+}
+
+// verifier looks at one document and what is behind it.
+type verifier struct {
+	bucket storage.Bucket
+	report *Report
+	line   *line           // as far as it is good
+	bad    map[string]bool // keys; "" is the tail
+	named  map[string]bool // keys of what the document names, and of itself
+	reader runReader
+}
+
+func newVerifier(bucket storage.Bucket, key string) *verifier {
+	return &verifier{
+		bucket: bucket, report: &Report{Key: key},
+		bad: make(map[string]bool), named: map[string]bool{key: true, "": true},
+	}
+}
+
+// note adds a problem.
+func (v *verifier) note(key string, err error) {
+	v.report.Problems = append(v.report.Problems, Problem{key, err, v.named[key]})
+}
+
+// object notes an error about an object, of which nothing is used any more. It
+// returns those that are not about objects.
+func (v *verifier) object(err error) error {
+	var about *ObjectError
+	if err == nil {
+		return nil
+	}
+	if !errors.As(err, &about) || !errors.Is(err, ErrDamaged) && !errors.Is(err, fsm.ErrEntry) {
+		return err
+	}
+	v.bad[about.Key] = true
+	switch {
+	case about.Key == "":
+		v.note(v.report.Key, about.Err)
+	case !v.named[about.Key] && errors.Is(err, storage.ErrNotFound):
+		v.report.Gone = append(v.report.Gone, about.Key)
+	default:
+		v.note(about.Key, about.Err)
+	}
+	return nil
+}
+
+// document looks at everything. It returns the state that the log leads to at its
+// end, or nil if that cannot be had.
+func (v *verifier) document(ctx context.Context, doc *queuefile.Document, opts VerifyOptions) (*fsm.Machine, error) {
+	m, err := v.behind(ctx, doc, opts)
+	if err == nil {
+		v.root(doc, m)
+	}
+	return m, err
+}
+
+// behind looks at everything but the document.
+func (v *verifier) behind(ctx context.Context, doc *queuefile.Document, opts VerifyOptions) (*fsm.Machine, error) {
+	v.report.LSN, v.report.Large = doc.Meta.LSN, doc.Large
+	var names []string
+	if lineage := doc.Lineage(); lineage != "" {
+		var err error
+		if names, err = List(ctx, v.bucket, lineage); err != nil {
+			return nil, err
+		}
+	}
+	v.line = newLine(doc.Lineage(), names, doc)
+	v.report.Strays = len(v.line.strays)
+	if a := doc.Archive; a != nil {
+		v.named[a.Base.Key] = true
+		for i := range a.Log {
+			v.named[a.Log[i].Key] = true
+		}
+	}
+	if !opts.Since.IsZero() {
+		v.line.since(limit{everything.lsn, opts.Since.UnixMilli()})
+	}
+	if err := v.chapters(ctx); err != nil {
+		return nil, err
+	}
+	if err := v.sources(ctx); err != nil {
+		return nil, err
+	}
+	m, err := v.states(ctx)
+	h := History{doc: doc, line: v.line}
+	v.report.Spans = h.Spans()
+	return m, err
+}
+
+// since forgets what is not needed for states from a limit on.
+func (l *line) since(from limit) {
+	oldest, ok := l.baseUpTo(from)
+	if !ok {
+		return
+	}
+	old := make(map[string]bool)
+	for _, p := range l.bases {
+		if p.lsn.Compare(oldest.lsn) < 0 {
+			old[p.key] = true
+		}
+	}
+	for _, s := range l.sources {
+		if s.last.Compare(oldest.lsn) <= 0 {
+			old[s.key] = true
+		}
+	}
+	*l = *l.without(old)
+}
+
+// chapters puts the segments of the root's chapters into the line, in place of
+// those that were only listed.
+func (v *verifier) chapters(ctx context.Context) error {
+	named := make(map[string]source)
+	var plain []source
+	for _, s := range v.line.sources {
+		if !IsChapter(s.key) {
+			plain = append(plain, s)
+			continue
+		}
+		v.report.Chapters++
+		parts, err := readChapter(ctx, v.bucket, s)
+		if err := v.object(err); err != nil {
+			return err
+		}
+		for _, p := range parts {
+			named[p.key], v.named[p.key] = p, true
+		}
+	}
+	for i, s := range plain {
+		if p, ok := named[s.key]; ok {
+			plain[i] = p
+			delete(named, s.key)
+		}
+	}
+	for _, p := range named { // not listed: it will be missed
+		plain = append(plain, p)
+	}
+	v.line.sources = plain
+	v.line.sort()
+	return nil
+}
+
+// sources looks at each segment by itself, and leaves the good ones.
+func (v *verifier) sources(ctx context.Context) error {
+	read := func(ctx context.Context, s source) (opened, error) {
+		o, err := readSource(ctx, v.bucket, s)
+		o.source = s
+		return o, err
+	}
+	for o, err := range ahead(ctx, v.line.sources, read) {
+		if err == nil {
+			err = v.entries(&o)
+		}
+		if err := v.object(err); err != nil {
+			return err
+		}
+	}
+	v.line = v.line.without(v.bad)
+	return nil
+}
+
+// entries decodes all entries of a source.
+func (v *verifier) entries(o *opened) error {
+	n := uint64(0)
+	var refused error
+	err := v.reader.source(o, func(e Entry) error {
+		n++
+		if _, err := fsm.DecodeEntry(e.Data); err != nil {
+			refused = &ObjectError{o.key, fmt.Errorf("entry %s: %w", e.LSN, err)}
+		}
+		return refused
+	})
+	if refused != nil {
+		err = refused
+	}
+	if o.segment != nil {
+		v.report.Segments++
+		v.report.Bytes += int64(len(o.segment.frame))
+	}
+	v.report.Entries += n
+	return err
+}
+
+// states replays the log from the oldest base on, through all others, to its end,
+// and compares. What does not fit is not used any more, nor what is behind it up
+// to the next base.
+func (v *verifier) states(ctx context.Context) (m *fsm.Machine, err error) {
+	for _, p := range v.line.bases {
+		b, err := readBase(ctx, v.bucket, p)
+		if err := v.object(err); err != nil {
+			return nil, err
+		}
+		if b == nil {
+			continue
+		}
+		v.report.Bases++
+		if m, err = v.advance(ctx, m, p.lsn); err != nil {
+			return nil, err
+		}
+		if m == nil || m.Meta().LSN != p.lsn { // nothing leads here
+			m = b
+			continue
+		}
+		if m.View().Hash() != b.View().Hash() {
+			v.bad[p.key] = true
+			v.note(p.key, fmt.Errorf("%w: it is not the state that the log before it leads to", ErrDamaged))
+		}
+	}
+	v.line = v.line.without(v.bad)
+	return v.advance(ctx, m, everything.lsn)
+}
+
+// advance replays as far as the log goes from the state of m on, up to an LSN. It
+// returns nil if entries do not fit their state.
+func (v *verifier) advance(ctx context.Context, m *fsm.Machine, to fsm.LSN) (*fsm.Machine, error) {
+	if m == nil {
+		return nil, nil
+	}
+	path, _ := v.line.cover(m.Meta().LSN, to)
+	err := replay(ctx, v.bucket, m, path, limit{to, everything.at})
+	if err == nil {
+		return m, nil
+	}
+	if err = v.object(err); err == nil {
+		v.line = v.line.without(v.bad)
+	}
+	return nil, err
+}
+
+// root compares the document with the state that the log leads to, if that is of
+// the same entry.
+func (v *verifier) root(doc *queuefile.Document, m *fsm.Machine) {
+	reached := m != nil && m.Meta().LSN == doc.Meta.LSN
+	if doc.Large {
+		switch {
+		case !reached && len(v.report.Problems) == 0:
+			v.note(v.report.Key, fmt.Errorf("%w: nothing leads to its state %s", ErrDamaged, doc.Meta.LSN))
+		case reached && (m.Meta() != doc.Meta || m.Counts() != doc.Counts):
+			v.note(v.report.Key, fmt.Errorf("%w: it describes another state than the one that its log leads to", ErrDamaged))
+		}
+		return
+	}
+	own, err := doc.Machine()
+	switch {
+	case err != nil:
+		v.note(v.report.Key, err)
+	case reached && !doc.Overtaken && own.View().Hash() != m.View().Hash():
+		v.note(v.report.Key, fmt.Errorf(
+			"%w: its state is not the one that the log leads to: it was edited, or is damaged", ErrDamaged))
+	}
+}

@@ -1,0 +1,419 @@
+package archive
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"flag"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"osqueue/fsm"
+	"osqueue/storage"
+	"osqueue/storage/mem"
+	"osqueue/storage/queuefile"
+)
+
+const rootKey = "queue.json"
+
+// tally counts what happened in all worlds of a test.
+type tally map[string]int
+
+// world is a bucket with its root, the leader that may write it, and leaders
+// that were replaced and do not know it.
+type world struct {
+	ctx     context.Context
+	bucket  *mem.Bucket
+	root    *queuefile.Document
+	leader  *leader
+	stalled []*leader
+	epoch   uint64
+	tally   tally
+	wild    bool // clocks of leaders have nothing to do with each other
+	// line are the states of the line up to the root, as sums by LSN, and those
+	// among them that are recorded, with their clocks, in order.
+	line     map[fsm.LSN][sha256.Size]byte
+	recorded []place
+}
+
+type place struct {
+	lsn fsm.LSN
+	at  int64
+}
+
+// leader is a node that takes itself for the active one.
+type leader struct {
+	r       *recorder
+	arc     *queuefile.Archive  // what its next root has, but for the tail; nil: none yet
+	tail    *Tail               // goes on from the archive's log
+	gap     bool                // the tail lacks entries: a base has to come next
+	root    *queuefile.Document // as it was the last time that it saw it
+	written []place             // recorded since then
+}
+
+func newWorld(ctx context.Context, now int64) *world {
+	r := newRecorder(now)
+	r.apply(r.register(1))
+	return &world{
+		ctx: ctx, bucket: mem.New(), line: make(map[fsm.LSN][sha256.Size]byte), leader: &leader{r: r}, tally: make(tally),
+	}
+}
+
+func (l *leader) here() place {
+	m := l.r.m.Meta()
+	return place{m.LSN, m.Now}
+}
+
+// live lets a leader apply entries. With a gap they are not recorded.
+func (l *leader) live(t *rapid.T, n int, gap bool) {
+	first := len(l.r.entries)
+	l.r.live(t, n)
+	if l.arc == nil || gap || l.gap {
+		l.gap = l.gap || n > 0
+		return
+	}
+	must(l.tail.Append(l.r.entries[first:]...))
+	for _, e := range l.r.entries[first:] {
+		l.written = append(l.written, place{e.LSN, e.At})
+	}
+}
+
+// cut makes a segment of the tail.
+func (w *world) cut(l *leader) {
+	if l.arc == nil || l.tail.Len() == 0 {
+		return
+	}
+	ref, object := Segment(lineage, l.tail.Frame())
+	must(Put(w.ctx, w.bucket, ref.Key, object))
+	next := *l.arc
+	next.Log = append(slices.Clone(l.arc.Log), ref)
+	l.arc, l.tail = &next, NewTail(ref.Last)
+}
+
+// fold makes a chapter of all segments but the last.
+func (w *world) fold(l *leader) {
+	if l.arc == nil || len(l.arc.Log) < 2 {
+		return
+	}
+	refs := l.arc.Log[:len(l.arc.Log)-1]
+	if slices.ContainsFunc(refs, func(r queuefile.Ref) bool { return IsChapter(r.Key) }) {
+		return
+	}
+	w.tally["chapter"]++
+	ref, object := Chapter(lineage, refs)
+	must(Put(w.ctx, w.bucket, ref.Key, object))
+	next := *l.arc
+	next.Log = []queuefile.Ref{ref, l.arc.Log[len(l.arc.Log)-1]}
+	l.arc = &next
+}
+
+// base writes a base, at the state as it is.
+func (w *world) base(l *leader) {
+	w.cut(l)
+	prev := fsm.LSN{}
+	if l.arc != nil {
+		prev = l.tail.Run().After
+		if prev != l.r.lsn() {
+			w.tally["gap"]++
+		}
+	}
+	b, err := WriteBase(w.ctx, w.bucket, lineage, prev, l.r.m.View())
+	must(err)
+	l.arc = &queuefile.Archive{Base: b}
+	l.tail, l.gap = NewTail(b.LSN), false
+	l.written = append(l.written, l.here())
+}
+
+func (l *leader) archive() *queuefile.Archive {
+	if l.arc == nil {
+		return nil
+	}
+	a := *l.arc
+	a.Tail = l.tail.Frame()
+	return &a
+}
+
+// flush makes the state of the leader the root, in one of the forms.
+func (w *world) flush(large bool) {
+	l := w.leader
+	c := queuefile.Inline(l.r.m.View())
+	if c.Archive = l.archive(); large && c.Archive != nil && !l.gap {
+		c.State = nil
+	}
+	must(c.Check())
+	w.epoch++
+	data := queuefile.Encode(c, queuefile.Header{
+		Lineage: lineage, Cluster: "c1", Epoch: w.epoch, Node: "n1", Write: rand.Text(),
+	}, "h:8080", l.r.now)
+	w.put(data)
+	for lsn, sum := range l.r.sums {
+		w.line[lsn] = sum
+	}
+	for _, p := range l.written {
+		if last := len(w.recorded) - 1; last < 0 || p.lsn.Compare(w.recorded[last].lsn) > 0 {
+			w.recorded = append(w.recorded, p)
+		}
+	}
+	l.written, l.root = nil, w.root
+}
+
+// put replaces the root.
+func (w *world) put(data []byte) {
+	must(w.bucket.Delete(w.ctx, rootKey))
+	must(Put(w.ctx, w.bucket, rootKey, data))
+	doc, err := queuefile.Decode(data)
+	must(err)
+	w.root = doc
+}
+
+// succeed has another node of the cluster take over. It has all that was
+// committed, and the old leader goes on as if nothing had happened.
+func (w *world) succeed(t *rapid.T) {
+	if w.root == nil {
+		return
+	}
+	w.tally["succession"]++
+	old := w.leader
+	w.stalled = append(w.stalled, old)
+	next := &leader{r: old.r.clone(), root: w.root}
+	next.r.newTerm()
+	w.leader = next
+	a := w.root.Archive
+	if a == nil {
+		return
+	}
+	next.carry(a) // what is there must stay reachable
+	if next.gap = a.LSN().Compare(next.r.origin) < 0 || once(t, 4, "without a log"); next.gap {
+		return
+	}
+	rest := next.r.after(a.LSN())
+	must(next.tail.Append(rest...))
+	for _, e := range rest {
+		next.written = append(next.written, place{e.LSN, e.At})
+	}
+}
+
+// carry goes on from the archive of a document.
+func (l *leader) carry(a *queuefile.Archive) {
+	tail, err := ResumeTail(&a.Tail)
+	must(err)
+	own := *a
+	own.Tail = queuefile.Tail{}
+	l.arc, l.tail = &own, tail
+}
+
+// adopt has another cluster begin with what the bucket has. What the old one did
+// since is lost, and its leader goes on as if nothing had happened.
+func (w *world) adopt(t *rapid.T) {
+	if w.root == nil {
+		return
+	}
+	m, err := Machine(w.ctx, w.bucket, w.root)
+	must(err)
+	doc, err := queuefile.Decode(queuefile.Encode(queuefile.Inline(m.View()), queuefile.Header{Lineage: lineage}, "", 0))
+	must(err)
+	w.tally["adoption"]++
+	terms := w.leader.r.terms
+	*terms += rapid.Uint64Range(1, 1<<40).Draw(t, "terms on")
+	doc.Meta.LSN = fsm.LSN{Term: *terms, Index: doc.Meta.LSN.Index + 1}
+	doc.Meta.TermBase = *terms - 1
+	m, err = doc.Machine()
+	must(err)
+	w.stalled = append(w.stalled, w.leader)
+	l := &leader{r: newRecorder(m.Meta().Now), root: w.root, gap: true}
+	l.r.m, l.r.ids, l.r.term, l.r.terms = m, w.leader.r.ids+1000*len(w.stalled), *terms, terms
+	l.r.origin = l.r.lsn()
+	l.r.note()
+	if w.root.Archive != nil {
+		l.carry(w.root.Archive)
+	}
+	w.leader = l
+}
+
+// window is what the leaders keep, in ms of the machine's clock.
+const window = 400
+
+// before is the beginning of the window. There is a single wall clock, which all
+// leaders follow.
+func (w *world) before() time.Time {
+	now := w.leader.r.now
+	for _, l := range w.stalled {
+		now = max(now, l.r.now)
+	}
+	w.leader.r.now = now
+	for _, l := range w.stalled {
+		l.r.now = now
+	}
+	return time.UnixMilli(now - window)
+}
+
+// step does something.
+func (w *world) step(t *rapid.T) {
+	w.before()
+	l := w.leader
+	some := l
+	if len(w.stalled) > 0 && rapid.Bool().Draw(t, "a stalled one") {
+		some = pick(t, w.stalled, "stalled")
+	}
+	switch rapid.IntRange(0, 16).Draw(t, "step") {
+	case 0, 1, 2, 3:
+		some.live(t, rapid.IntRange(0, 8).Draw(t, "entries"), once(t, 25, "gap"))
+	case 4, 5, 6, 7:
+		some.live(t, 1, false)
+		w.cut(some)
+	case 8:
+		w.fold(some)
+	case 9, 10:
+		w.base(some)
+	case 11, 12, 13:
+		w.flush(rapid.Bool().Draw(t, "large"))
+	case 14:
+		switch rapid.IntRange(0, 3).Draw(t, "change") {
+		case 0:
+			w.adopt(t)
+		case 1:
+			w.succeed(t)
+		}
+	default:
+		if len(w.stalled) > 0 && !once(t, 4, "the leader") { // the interesting ones
+			some = pick(t, w.stalled, "collector")
+		}
+		w.collect(t, some)
+	}
+}
+
+func (w *world) collect(t *rapid.T, l *leader) {
+	if l.root == nil {
+		return
+	}
+	// It may have thought of this some time ago.
+	before := w.before().Add(-time.Duration(rapid.IntRange(0, 500).Draw(t, "late")) * time.Millisecond)
+	if w.wild {
+		before = before.Add(time.Duration(rapid.IntRange(0, 5000).Draw(t, "ahead")) * time.Millisecond)
+	}
+	deleted, err := Collect(w.ctx, w.bucket, l.root, before, rapid.IntRange(1, 12).Draw(t, "most"), nil)
+	must(err)
+	if l == w.leader {
+		w.tally["collected"] += deleted
+	} else {
+		w.tally["collected by a stalled leader"] += deleted
+	}
+}
+
+func (w *world) names() []string {
+	var names []string
+	must(w.bucket.List(w.ctx, "", func(i storage.Info) bool {
+		names = append(names, i.Key)
+		return true
+	}))
+	return names
+}
+
+// expected is the newest recorded state that is not past a target.
+func (w *world) expected(to limit) (place, bool) {
+	for _, p := range slices.Backward(w.recorded) {
+		if p.lsn.Compare(to.lsn) <= 0 && p.at <= to.at {
+			return p, true
+		}
+	}
+	return place{}, false
+}
+
+// check reads the root, and states at all places of the window.
+func (w *world) check(t testing.TB, rt *rapid.T) {
+	t.Helper()
+	if w.root == nil {
+		return
+	}
+	m, err := Machine(w.ctx, w.bucket, w.root)
+	if err != nil {
+		rt.Fatalf("the root cannot be read: %v", err)
+	}
+	if lsn := w.root.Meta.LSN; m.Meta().LSN != lsn || m.View().Hash() != w.line[lsn] {
+		rt.Fatalf("the root is %s and should be %s, or is another state", m.Meta().LSN, lsn)
+	}
+	report, err := Verify(w.ctx, w.bucket, rootKey, VerifyOptions{})
+	if err != nil || !report.OK() || len(report.Gone) != 0 {
+		rt.Fatalf("%+v, %v", report, err)
+	}
+	if w.wild {
+		return
+	}
+	h, err := Open(w.ctx, w.bucket, rootKey)
+	if err != nil {
+		rt.Fatal(err)
+	}
+	if !slices.Equal(h.Spans(), report.Spans) {
+		rt.Fatalf("the names tell of %v, the objects of %v", h.Spans(), report.Spans)
+	}
+	since := w.before().UnixMilli()
+	for _, p := range w.recorded {
+		if p.at < since || once(rt, 2, "skip") {
+			continue
+		}
+		w.checkAt(rt, h, p.lsn, Target{LSN: p.lsn})
+		at := rapid.Int64Range(max(since, p.at-50), p.at+50).Draw(rt, "time")
+		to := Target{Time: time.UnixMilli(at)}
+		if want, ok := w.expected(to.limit()); ok && at < w.root.Meta.Now {
+			w.checkAt(rt, h, want.lsn, to)
+		}
+	}
+}
+
+func (w *world) checkAt(t *rapid.T, h *History, want fsm.LSN, to Target) {
+	t.Helper()
+	m, err := h.At(w.ctx, to)
+	if err != nil {
+		t.Fatalf("at %+v, which is %s: %v", to, want, err)
+	}
+	if to.LSN.IsZero() {
+		w.tally["restored by time"]++
+	} else {
+		w.tally["restored by LSN"]++
+	}
+	meta := m.Meta()
+	c := meta.LSN.Compare(want)
+	// What no root has named may be there, too: then more is known of a time.
+	if c < 0 || c > 0 && to.Time.IsZero() || !to.Time.IsZero() && meta.Now > to.Time.UnixMilli() {
+		t.Fatalf("at %+v is %s at %d ms, and should be %s", to, meta.LSN, meta.Now, want)
+	}
+	if sum, ok := w.line[meta.LSN]; !ok || m.View().Hash() != sum {
+		t.Fatalf("at %+v is another state than there was at %s", to, meta.LSN)
+	}
+}
+
+// TestWorld: whatever leaders do, and whoever collects, the root can be read, and
+// all states within the window.
+func TestWorld(t *testing.T) {
+	t.Parallel()
+	counts := make(tally)
+	rapid.Check(t, func(rt *rapid.T) {
+		w := newWorld(t.Context(), 1_700_000_000_000)
+		w.tally, w.wild = counts, once(rt, 4, "wild")
+		for range 6 {
+			for range rapid.IntRange(0, 14).Draw(rt, "steps") {
+				w.step(rt)
+			}
+			w.check(t, rt)
+		}
+	})
+	for _, what := range []string{
+		"collected", "collected by a stalled leader", "restored by LSN", "restored by time",
+		"gap", "succession", "adoption", "chapter",
+	} {
+		if counts[what] == 0 && !fewChecks() {
+			t.Errorf("%s: not once", what)
+		}
+	}
+	t.Log(counts)
+}
+
+// fewChecks says that somebody asked for fewer worlds than it takes to see all.
+func fewChecks() bool {
+	n, err := strconv.Atoi(flag.Lookup("rapid.checks").Value.String())
+	return err != nil || n < 50
+}

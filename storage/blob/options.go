@@ -1,0 +1,57 @@
+package blob
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/klauspost/compress/zstd"
+)
+
+// Options of a Writer. What is zero is the default.
+type Options struct {
+	// PartBytes is the size of all parts but the last, compressed; 8 MiB. It
+	// bounds what is held in memory, with Parallel.
+	PartBytes int
+	// Parallel is how many parts are uploaded at a time; 2.
+	Parallel int
+	// Level of the compression; zstd.SpeedDefault.
+	Level zstd.EncoderLevel
+	// Meta is JSON of the caller's that goes into the manifest; nil is none.
+	Meta []byte
+}
+
+const (
+	defaultPartBytes = 8 << 20
+	defaultParallel  = 2
+	partMax          = 256 << 20 // far from what drivers take
+)
+
+// normal is o with defaults, or an error for what cannot be.
+func (o Options) normal() (Options, error) {
+	if o.PartBytes == 0 {
+		o.PartBytes = defaultPartBytes
+	}
+	if o.Parallel == 0 {
+		o.Parallel = defaultParallel
+	}
+	if o.Level == 0 {
+		o.Level = zstd.SpeedDefault
+	}
+	switch {
+	case o.PartBytes < 0 || o.PartBytes > partMax:
+		return o, fmt.Errorf("parts of %d bytes: at most %d are possible", o.PartBytes, partMax)
+	case o.Parallel < 0:
+		return o, fmt.Errorf("%d parallel uploads", o.Parallel)
+	case o.Meta != nil:
+		meta := jsontext.Value(o.Meta).Clone()
+		if !meta.IsValid() {
+			return o, errors.New("the meta for the manifest is not JSON, in UTF-8 and without double names")
+		}
+		if err := meta.Compact(); err != nil {
+			return o, err
+		}
+		o.Meta = meta
+	}
+	return o, nil
+}

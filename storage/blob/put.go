@@ -1,0 +1,59 @@
+package blob
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"osqueue/storage"
+)
+
+// ErrTaken is wrapped when an object of the blob's is there already with other
+// content: each attempt to write needs a prefix of its own.
+var ErrTaken = errors.New("another object has that name")
+
+// put writes an object whose name nobody else uses. nil means that it is
+// certain to be there. Otherwise it may be, or come to be, unless the error wraps
+// ErrTaken.
+func put(ctx context.Context, bucket storage.Bucket, key string, data []byte) error {
+	foreign := 0
+	err := retry(ctx, forever, func() error {
+		w := bucket.PutIfAbsent(ctx, key, data)
+		switch {
+		case w.Outcome == storage.Committed:
+			return nil
+		case errors.Is(w.Err, storage.ErrInvalidKey):
+			return backoff.Permanent(w.Err)
+		case w.Outcome == storage.Unknown:
+			return fmt.Errorf("the outcome is not known: %w", w.Err)
+		}
+		err := compare(ctx, bucket, key, data)
+		if errors.Is(err, ErrTaken) {
+			if foreign++; foreign >= triesToCheck {
+				return backoff.Permanent(err)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("write %q: %w", key, err)
+	}
+	return nil
+}
+
+// compare returns nil if the object has that content: then it is a write of ours
+// whose answer was lost.
+func compare(ctx context.Context, bucket storage.Bucket, key string, data []byte) error {
+	o, err := bucket.Get(ctx, key)
+	switch {
+	case err != nil: // also if it is not there: some stores refuse when two write at once
+		return fmt.Errorf("look what is there: %w", err)
+	case !bytes.Equal(o.Data, data):
+		return ErrTaken
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,110 @@
+package blob
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"strings"
+
+	"github.com/klauspost/compress/zstd"
+
+	"osqueue/storage"
+)
+
+// windowMax bounds the memory that a stream can ask for: what this version
+// writes, with room for later ones.
+const windowMax = 64 << 20
+
+// Reader reads the stream of a blob. It is used by one goroutine at a time.
+type Reader struct {
+	m      *Manifest
+	cancel context.CancelFunc
+	src    *source
+	unzip  *zstd.Decoder
+	sum    hash.Hash
+	raw    int64
+	err    error // of the reads that follow
+}
+
+// Open opens the blob with that manifest, for as long as ctx lives. want is the
+// manifest's sum as the caller remembers it; nil if it does not. Errors are those
+// of Stat. Close must be called.
+func Open(ctx context.Context, bucket storage.Bucket, manifestKey string, want *Sum) (*Reader, error) {
+	prefix, ok := strings.CutSuffix(manifestKey, manifestName)
+	if !ok {
+		return nil, fmt.Errorf("%w: %q is not that of a manifest, which ends in %s", storage.ErrInvalidKey, manifestKey, manifestName)
+	}
+	m, err := Stat(ctx, bucket, manifestKey, want)
+	if err != nil {
+		return nil, err
+	}
+	r := &Reader{m: m, sum: sha256.New()}
+	ctx, r.cancel = context.WithCancel(ctx)
+	r.src = &source{ctx: ctx, bucket: bucket, prefix: prefix, parts: m.Parts}
+	r.unzip, err = zstd.NewReader(r.src,
+		zstd.WithDecoderConcurrency(1), // in the caller's goroutine
+		zstd.WithDecoderLowmem(true),
+		zstd.WithDecoderMaxWindow(windowMax))
+	if err != nil {
+		r.cancel()
+		return nil, fmt.Errorf("read %q: %w", manifestKey, err)
+	}
+	return r, nil
+}
+
+// Manifest describes the blob. It is not to be changed.
+func (r *Reader) Manifest() *Manifest { return r.m }
+
+// Read reads the stream. io.EOF means that all of it was read, and that it is
+// what was written. See the package for other errors; they are final.
+func (r *Reader) Read(p []byte) (int, error) {
+	if r.err != nil {
+		return 0, r.err
+	}
+	n, err := r.unzip.Read(p)
+	r.raw += int64(n)
+	if r.raw > r.m.Raw {
+		n, err = 0, r.damaged(fmt.Errorf("the stream is longer than %d bytes", r.m.Raw))
+	}
+	r.sum.Write(p[:n])
+	if err != nil {
+		r.err = r.explain(err)
+	}
+	return n, r.err
+}
+
+// explain is the error for one of the decompression's.
+func (r *Reader) explain(err error) error {
+	switch {
+	case r.src.err != nil && r.src.err != io.EOF: //nolint:errorlint // it is the source's own, unwrapped
+		return r.src.err
+	case errors.Is(err, ErrDamaged):
+		return err
+	case err != io.EOF: //nolint:errorlint // io.Reader's contract
+		return r.damaged(err)
+	case r.raw != r.m.Raw:
+		return r.damaged(fmt.Errorf("the stream has %d bytes, not %d", r.raw, r.m.Raw))
+	case Sum(r.sum.Sum(nil)) != r.m.RawSum:
+		return r.damaged(errors.New("the stream's sha-256 is another one"))
+	}
+	return io.EOF
+}
+
+func (r *Reader) damaged(why error) error {
+	return fmt.Errorf("read %q: %w: %w", r.m.Key, ErrDamaged, why)
+}
+
+// Close ends what is under way. It may be called at any point of the stream, and
+// more than once.
+func (r *Reader) Close() error {
+	r.cancel()
+	r.src.wg.Wait()
+	r.unzip.Close()
+	if r.err == nil {
+		r.err = fmt.Errorf("read %q: %w", r.m.Key, errClosed)
+	}
+	return nil
+}

@@ -1,0 +1,60 @@
+package cost
+
+import (
+	"osqueue/storage"
+	"osqueue/storage/metered"
+)
+
+// Counts is how much a bucket was used: requests by operation, and bytes.
+type Counts struct {
+	Gets     uint64
+	Creates  uint64 // PutIfAbsent
+	Replaces uint64 // PutIfMatch
+	Lists    uint64
+	Deletes  uint64
+
+	BytesRead    uint64
+	BytesWritten uint64 // offered, whether they were taken or not
+}
+
+// ByOp are the requests by the name of the operation.
+func (c Counts) ByOp() map[string]uint64 {
+	return map[string]uint64{
+		string(storage.OpGet):         c.Gets,
+		string(storage.OpPutIfAbsent): c.Creates,
+		string(storage.OpPutIfMatch):  c.Replaces,
+		string(storage.OpList):        c.Lists,
+		string(storage.OpDelete):      c.Deletes,
+	}
+}
+
+// add counts one operation. How it ended does not matter: conditions that do not
+// hold are charged, and a request without an answer may have arrived.
+func (c *Counts) add(o metered.Observation) {
+	n := uint64(max(o.Bytes, 0))
+	switch o.Op {
+	case storage.OpGet:
+		c.Gets++
+		c.BytesRead += n
+	case storage.OpPutIfAbsent:
+		c.Creates++
+		c.BytesWritten += n
+	case storage.OpPutIfMatch:
+		c.Replaces++
+		c.BytesWritten += n
+	case storage.OpList:
+		c.Lists++
+	case storage.OpDelete:
+		c.Deletes++
+	}
+}
+
+func (c *Counts) plus(d *Counts) {
+	c.Gets += d.Gets
+	c.Creates += d.Creates
+	c.Replaces += d.Replaces
+	c.Lists += d.Lists
+	c.Deletes += d.Deletes
+	c.BytesRead += d.BytesRead
+	c.BytesWritten += d.BytesWritten
+}

@@ -1,0 +1,87 @@
+package cost
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+	"time"
+)
+
+// Plan is what is known before the start of what a budget has to pay for.
+type Plan struct {
+	Budget        Money // of a month; 0: none
+	Prices        Prices
+	Heartbeat     time.Duration // most time between two writes of the document
+	BrokerTimeout time.Duration // which the heartbeat must be shorter than
+	Inbox         time.Duration // time between two listings of the drop box; 0: it is off
+}
+
+// Fixed is what a month costs in which nothing happens: the heartbeats, and looking
+// into the drop box.
+func (p *Plan) Fixed() Money { return p.heartbeats(p.Heartbeat) + p.listings(p.Inbox) }
+
+func (p *Plan) heartbeats(every time.Duration) Money {
+	return p.Prices.Of(Counts{Replaces: perMonth(every)})
+}
+
+func (p *Plan) listings(every time.Duration) Money {
+	return p.Prices.Of(Counts{Lists: perMonth(every)})
+}
+
+// perMonth is how many times something happens in a month that happens so often.
+func perMonth(every time.Duration) uint64 {
+	if every <= 0 {
+		return 0
+	}
+	return uint64((Month + every - 1) / every)
+}
+
+// Check refuses a budget that is less than what an idle month costs, with the
+// reckoning, and says what would do instead.
+func (p *Plan) Check() error {
+	fixed := p.Fixed()
+	if p.Budget <= 0 || fixed <= p.Budget {
+		return nil
+	}
+	return fmt.Errorf("a bucket budget of %s a month is less than an idle month costs, %s: %s. Give %s",
+		p.Budget, fixed, p.reckoning(), strings.Join(p.ways(fixed), ", or "))
+}
+
+func (p *Plan) reckoning() string {
+	text := fmt.Sprintf("a heartbeat each %s makes %d writes in 30 days, at %s for 1000 %s",
+		p.Heartbeat, perMonth(p.Heartbeat), p.Prices.Put, p.heartbeats(p.Heartbeat))
+	if p.Inbox > 0 {
+		text += fmt.Sprintf("; a look into the drop box each %s makes %d listings, at %s for 1000 %s",
+			p.Inbox, perMonth(p.Inbox), p.Prices.List, p.listings(p.Inbox))
+	}
+	return text
+}
+
+// ways are changes of which each one alone makes the budget last.
+func (p *Plan) ways(fixed Money) []string {
+	ways := []string{"--bucket-budget " + fixed.cents().flag()}
+	if every, ok := fits(p.Budget-p.listings(p.Inbox), p.heartbeats); ok {
+		ways = append(ways, p.heartbeatOf(every))
+	}
+	if every, ok := fits(p.Budget-p.heartbeats(p.Heartbeat), p.listings); ok && p.Inbox > 0 {
+		ways = append(ways, "--inbox-interval "+every.String())
+	}
+	return ways
+}
+
+func (p *Plan) heartbeatOf(every time.Duration) string {
+	way := "--broker-heartbeat " + every.String()
+	if 2*every > p.BrokerTimeout {
+		way += fmt.Sprintf(" with --broker-timeout %s", 3*every)
+	}
+	return way
+}
+
+// fits is the shortest time, in whole tenths of a second up to a day, at which
+// something costs no more than that.
+func fits(most Money, costs func(every time.Duration) Money) (time.Duration, bool) {
+	const step, steps = 100 * time.Millisecond, 24 * 60 * 60 * 10
+	every := func(i int) time.Duration { return step * time.Duration(i+1) }
+	i := sort.Search(steps, func(i int) bool { return costs(every(i)) <= most })
+	return every(i), i < steps
+}

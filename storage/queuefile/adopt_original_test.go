@@ -1,0 +1,236 @@
+package queuefile_test
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"maps"
+	"os"
+	"reflect"
+	"slices"
+	"testing"
+
+	"osqueue/election"
+	"osqueue/fsm"
+	"osqueue/storage"
+	"osqueue/storage/mem"
+	"osqueue/storage/queuefile"
+)
+
+// originalJob is a job as an original broker has it.
+type originalJob struct {
+	ID, Status  string
+	Payload     json.RawMessage
+	Type        string
+	CreatedAt   int64
+	Attempts    int32
+	MaxAttempts *int32
+	WorkerID    *string
+	Heartbeat   int64
+}
+
+// originalDocument is what an original broker reads.
+type originalDocument struct {
+	Broker          *string
+	BrokerHeartbeat int64
+	Jobs            []originalJob
+	CompletedTotal  uint64
+}
+
+// transcripts are the project's recordings.
+const transcripts = "../../compat/osqueue/testdata/transcripts/"
+
+// recordedTexts are all documents of the recordings by the names of their cases:
+// those that brokers wrote, and those that they were started on.
+func recordedTexts(t *testing.T) map[string][]byte {
+	t.Helper()
+	texts := make(map[string][]byte)
+	for _, file := range []string{"queue_documents.json", "broker_election.json"} {
+		data, err := os.ReadFile(transcripts + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var cases []struct {
+			Name    string
+			Request struct {
+				Document     json.RawMessage
+				DocumentText *string
+			}
+			Response struct{ DocumentText string }
+		}
+		if err := json.Unmarshal(data, &cases); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range cases {
+			text := cmp.Or(c.Response.DocumentText, string(c.Request.Document))
+			// What is written wrongly on purpose is for the election to refuse.
+			if text != "" && text != "null" && c.Request.DocumentText == nil {
+				texts[c.Name] = []byte(text)
+			}
+		}
+	}
+	if len(texts) < 35 {
+		t.Fatalf("only %d documents", len(texts))
+	}
+	return texts
+}
+
+// TestOriginalJobs reads every recorded document: the jobs, in their order, with
+// attempts and all, and the counter are those in the text.
+func TestOriginalJobs(t *testing.T) {
+	jobs := 0
+	for name, text := range recordedTexts(t) {
+		want := readOriginal(t, name, text)
+		doc, m := machine(t, text)
+		if got := doc.BrokerAddress(); want.Broker != nil && got != *want.Broker || want.Broker == nil && doc.Broker != nil {
+			t.Errorf("%s: the broker is %q", name, got)
+		}
+		if doc.BrokerHeartbeat != want.BrokerHeartbeat || m.Meta().CompletedTotal != want.CompletedTotal {
+			t.Errorf("%s: heartbeat %d, completed %d, want %d, %d", name,
+				doc.BrokerHeartbeat, m.Meta().CompletedTotal, want.BrokerHeartbeat, want.CompletedTotal)
+		}
+		var got []originalJob
+		m.View().Merged([]fsm.Status{fsm.Unclaimed, fsm.InProgress}, 0, func(j *fsm.Job) bool {
+			got = append(got, asOriginalJob(j))
+			return true
+		})
+		if len(got) != len(want.Jobs) || len(got) > 0 && !reflect.DeepEqual(got, want.Jobs) {
+			t.Errorf("%s: jobs\n%+v\nwant\n%+v", name, got, want.Jobs)
+		}
+		jobs += len(got)
+	}
+	if jobs < 15 {
+		t.Errorf("only %d jobs", jobs)
+	}
+}
+
+// readOriginal reads a document as an original broker does.
+func readOriginal(t *testing.T, name string, text []byte) originalDocument {
+	t.Helper()
+	var d originalDocument
+	var loose struct{ BrokerHeartbeat any }
+	if err := json.Unmarshal(text, &loose); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	if _, ok := loose.BrokerHeartbeat.(string); ok { // JavaScript computes with it all the same
+		var quoted struct {
+			BrokerHeartbeat int64 `json:",string"`
+		}
+		if err := json.Unmarshal(text, &quoted); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		var all map[string]json.RawMessage
+		if err := json.Unmarshal(text, &all); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		delete(all, "brokerHeartbeat")
+		text, _ = json.Marshal(all)
+		d.BrokerHeartbeat = quoted.BrokerHeartbeat
+	}
+	if err := json.Unmarshal(text, &d); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return d
+}
+
+func asOriginalJob(j *fsm.Job) originalJob {
+	o := originalJob{
+		ID: j.ID, Status: j.Status.String(), Payload: j.Payload, Type: j.Type, CreatedAt: j.CreatedAt,
+		Attempts: j.Attempts, Heartbeat: j.Heartbeat,
+	}
+	if j.MaxAttempts != fsm.MaxAttemptsUnset {
+		o.MaxAttempts = new(j.MaxAttempts)
+	}
+	if j.Status == fsm.InProgress && j.Worker != fsm.Anonymous {
+		o.WorkerID = new(j.Worker)
+	}
+	return o
+}
+
+// TestOriginalReadsOurs writes every recorded state as our document and has an
+// original broker take it over: it finds the same jobs and counter in it, and all
+// that it does not know is still there behind it, so that we find our state again,
+// and notice that somebody else has been at it.
+func TestOriginalReadsOurs(t *testing.T) {
+	const address, ours = "192.0.2.9:8080", "10.0.0.1:8080"
+	for name, text := range recordedTexts(t) {
+		_, m := machine(t, text)
+		now := m.Meta().Now
+		document := queuefile.Encode(queuefile.Inline(m.View()), header, ours, now)
+		before := readOriginal(t, name, document)
+		want := readOriginal(t, name, text)
+		if !reflect.DeepEqual(before.CompletedTotal, want.CompletedTotal) || len(before.Jobs) != len(want.Jobs) {
+			t.Errorf("%s: the original reads %+v, and wrote %+v", name, before, want)
+			continue
+		}
+		for i := range want.Jobs {
+			if !reflect.DeepEqual(before.Jobs[i], want.Jobs[i]) {
+				t.Errorf("%s: the original reads job %+v, and wrote %+v", name, before.Jobs[i], want.Jobs[i])
+			}
+		}
+
+		taken := takeOver(t, document, address, now+60_000)
+		after, again := machine(t, taken)
+		switch {
+		case !after.Overtaken || after.BrokerAddress() != address:
+			t.Errorf("%s: overtaken is %v, the broker %s", name, after.Overtaken, after.BrokerAddress())
+		case after.Header == nil || after.Header.LSN() != header.LSN() || after.Header.Write != header.Write || after.Lineage() != header.Lineage:
+			t.Errorf("%s: the header is %+v", name, after.Header)
+		case asOriginal(t, document) == asOriginal(t, taken):
+			t.Errorf("%s: the original has changed nothing", name)
+		case again.Meta().CompletedTotal != m.Meta().CompletedTotal || again.Counts() != m.Counts():
+			t.Errorf("%s: came back as %+v, was %+v", name, again.Counts(), m.Counts())
+		}
+		if got, want := membersOf(t, taken), membersOf(t, document); !slices.Equal(got, want) {
+			t.Errorf("%s: members %v, were %v", name, got, want)
+		}
+	}
+}
+
+// takeOver is what an original broker makes of a document at its start.
+func takeOver(t *testing.T, document []byte, address string, now int64) []byte {
+	t.Helper()
+	const key = "queue.json"
+	ctx := context.Background()
+	b := mem.New()
+	defer b.Close()
+	if w := b.PutIfAbsent(ctx, key, document); w.Outcome != storage.Committed {
+		t.Fatalf("put: %+v", w)
+	}
+	if r, err := election.TryElect(ctx, b, key, address, now, 10_000); err != nil || r.Status != election.Elected {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	o, err := b.Get(ctx, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o.Data
+}
+
+func membersOf(t *testing.T, document []byte) []string {
+	t.Helper()
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(document, &all); err != nil {
+		t.Fatal(err)
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
+// TestOriginalUnknownMembers says what becomes of members that neither system knows.
+// An original broker carries them along; the machine has no place for them, so they
+// end with the takeover of an original's own document.
+func TestOriginalUnknownMembers(t *testing.T) {
+	text := recordedTexts(t)["document/18 a document with unknown members, after a broker started: they are kept"]
+	_, m := machine(t, text)
+	out := queuefile.Encode(queuefile.Inline(m.View()), header, "a:1", 1)
+	before, after := membersOf(t, text), membersOf(t, out)
+	var lost []string
+	for _, name := range before {
+		if !slices.Contains(after, name) {
+			lost = append(lost, name)
+		}
+	}
+	if want := []string{"extra", "schema"}; !slices.Equal(lost, want) {
+		t.Errorf("lost are %v, doc.go and this test say %v", lost, want)
+	}
+}

@@ -1,0 +1,154 @@
+package store
+
+import (
+	"maps"
+	"sync"
+	"time"
+)
+
+// control is what a test has told the proxy to do, and how often it was done.
+type control struct {
+	mu      sync.Mutex
+	orders  []*order
+	hold    *Held
+	dice    *dice
+	down    bool
+	away    chan struct{} // closed when the store is back; nil while it is there
+	slow    time.Duration
+	hits    map[Fault]int
+	refused int
+	turn    int
+}
+
+// decision is what becomes of a request.
+type decision struct {
+	away <-chan struct{}
+	down bool
+	held *Held
+	slow time.Duration
+	blow *blow
+}
+
+func (d decision) special() bool {
+	return d.away != nil || d.down || d.held != nil || d.slow > 0 || d.blow != nil
+}
+
+// decide takes the lot of one request.
+func (c *control) decide(q request) decision {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	d := decision{down: c.down, slow: c.slow}
+	switch {
+	case c.away != nil:
+		d.away = c.away
+		return d
+	case c.down:
+		return d
+	case c.hold != nil && Document(q):
+		d.held, c.hold = c.hold, nil
+		return d
+	}
+	if b, ok := c.takeLocked(q); ok {
+		d.blow = &b
+		c.hits[b.fault]++
+	}
+	return d
+}
+
+// takeLocked is the oldest order for such a request, else what the dice say.
+func (c *control) takeLocked(q request) (blow, bool) {
+	for _, o := range c.orders {
+		if o.left > 0 && o.target(q) && o.fault.hits(q) {
+			o.left--
+			c.turn++
+			return blow{fault: o.fault, turn: c.turn - 1}, true
+		}
+	}
+	if c.dice == nil {
+		return blow{}, false
+	}
+	return c.dice.throw(q)
+}
+
+func (c *control) countRefused() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.refused++
+}
+
+// Inject has the next n requests of that target meet the fault. Orders add up. A
+// late or slow one takes no time.
+func (c *control) Inject(f Fault, target Target, n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.orders = append(c.orders, &order{f, target, n})
+}
+
+// LoseAnswers applies the next n writes of the document and breaks their
+// connections instead of answering.
+func (c *control) LoseAnswers(n int) { c.Inject(LostAnswer, Document, n) }
+
+// HoldNext makes the next write of the document a late one.
+func (c *control) HoldNext() *Held {
+	h := newHeld()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.hold = h
+	return h
+}
+
+// SetDown makes the store answer 503 to everything, or not any more.
+func (c *control) SetDown(down bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.down = down
+}
+
+// SetSlow makes everything take longer by d.
+func (c *control) SetSlow(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.slow = d
+}
+
+// setHanging lets requests come in that nobody answers, or ends that.
+func (c *control) setHanging(hanging bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case hanging && c.away == nil:
+		c.away = make(chan struct{})
+	case !hanging && c.away != nil:
+		close(c.away)
+		c.away = nil
+	}
+}
+
+// Misbehave has dice befall each request with probability p. Behave ends it.
+func (c *control) Misbehave(seed uint64, p float64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.dice = newDice(seed, p)
+}
+
+// behave is Behave, but for an address where nobody listens.
+func (c *control) behave() {
+	c.setHanging(false)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.orders, c.hold, c.dice, c.down, c.slow = nil, nil, nil, false, 0
+}
+
+// Hits is how often each fault has happened.
+func (c *control) Hits() map[Fault]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.hits)
+}
+
+// Refused is how many writes of the document the store refused by their condition.
+func (c *control) Refused() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.refused
+}

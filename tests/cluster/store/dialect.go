@@ -1,0 +1,74 @@
+package store
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+)
+
+// request is what the proxy has to know of a request.
+type request struct {
+	write       bool // of an object
+	conditional bool
+	document    bool // it is about queue.json
+}
+
+// dialect is how the clients of a store speak, and how it says no.
+type dialect struct {
+	url      func(endpoint string) string // what --bucket takes
+	classify func(r *http.Request) request
+	refusal  func(status int, code string) (contentType, body string)
+	throttle []refusal
+	conflict refusal
+}
+
+// refusal is an answer that says that nothing was done.
+type refusal struct {
+	status int
+	code   string
+}
+
+var s3Words = dialect{
+	url: func(endpoint string) string {
+		return fmt.Sprintf("s3://%s?region=us-east-1&endpoint=%s", bucketName, endpoint)
+	},
+	classify: func(r *http.Request) request {
+		return request{
+			write:       r.Method == http.MethodPut,
+			conditional: r.Header.Get("If-Match") != "" || r.Header.Get("If-None-Match") != "",
+			document:    r.URL.Path == "/"+bucketName+"/"+docKey,
+		}
+	},
+	refusal: func(_ int, code string) (string, string) {
+		return "application/xml", `<?xml version="1.0" encoding="UTF-8"?><Error><Code>` + code + `</Code><Message>by the proxy</Message></Error>`
+	},
+	throttle: []refusal{
+		{http.StatusServiceUnavailable, "SlowDown"},
+		{http.StatusTooManyRequests, "TooManyRequests"},
+	},
+	conflict: refusal{http.StatusConflict, "ConditionalRequestConflict"},
+}
+
+var gcsWords = dialect{
+	url: func(endpoint string) string {
+		return fmt.Sprintf("gs://%s?endpoint=%s", bucketName, endpoint)
+	},
+	classify: func(r *http.Request) request {
+		upload := r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, "/upload/")
+		q := r.URL.Query()
+		return request{
+			write:       upload,
+			conditional: q.Has("ifGenerationMatch"),
+			document:    upload && q.Get("name") == docKey || strings.HasSuffix(r.URL.Path, "/b/"+bucketName+"/o/"+docKey),
+		}
+	},
+	refusal: func(status int, code string) (string, string) {
+		return "application/json", fmt.Sprintf(
+			`{"error":{"code":%d,"message":"by the proxy","errors":[{"reason":%q,"message":"by the proxy"}]}}`, status, code)
+	},
+	throttle: []refusal{
+		{http.StatusTooManyRequests, "rateLimitExceeded"},
+		{http.StatusServiceUnavailable, "backendError"},
+	},
+	conflict: refusal{http.StatusConflict, "conflict"},
+}

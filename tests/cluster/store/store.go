@@ -1,0 +1,106 @@
+package store
+
+import (
+	"context"
+	"testing"
+
+	"osqueue/storage"
+	"osqueue/storage/bucketurl"
+	"osqueue/storage/storagetest"
+)
+
+const (
+	bucketName = "bucket" // that of storagetest
+	docKey     = "queue.json"
+)
+
+// Store is a bucket of one test.
+type Store struct {
+	Kind Kind
+
+	url    string
+	bucket storage.Bucket
+	proxy  *Proxy // nil for a directory
+	watch  *watch // of a directory
+}
+
+// Start starts the store that the environment chooses. It ends with the test. For
+// S3 the process must have credentials (storagetest.SetS3Credentials), which the
+// nodes inherit.
+func Start(t *testing.T) *Store {
+	t.Helper()
+	kind, err := Chosen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return StartKind(t, kind)
+}
+
+// StartKind starts a store of that kind.
+func StartKind(t *testing.T, kind Kind) *Store {
+	t.Helper()
+	switch kind {
+	case GoFakeS3:
+		return startBehindProxy(t, kind, s3Words, startGoFakeS3(t))
+	case VersityGW:
+		return startBehindProxy(t, kind, s3Words, storagetest.VersityGW(t))
+	case GCS:
+		return startBehindProxy(t, kind, gcsWords, startGCS(t))
+	default:
+		return startFile(t)
+	}
+}
+
+func startBehindProxy(t *testing.T, kind Kind, words dialect, endpoint string) *Store {
+	t.Helper()
+	s := &Store{Kind: kind, bucket: open(t, words.url(endpoint))}
+	s.proxy = startProxy(t, words, endpoint, s.bucket)
+	s.url = words.url(s.proxy.endpoint())
+	return s
+}
+
+func open(t *testing.T, url string) storage.Bucket {
+	t.Helper()
+	b, err := bucketurl.Open(context.Background(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = b.Close() })
+	return b
+}
+
+// URL is what --bucket takes.
+func (s *Store) URL() string { return s.url }
+
+// Bucket is the store itself, beside the proxy.
+func (s *Store) Bucket() storage.Bucket { return s.bucket }
+
+// Proxy is what stands in front of the store. The test is skipped if nothing does.
+func (s *Store) Proxy(t *testing.T) *Proxy {
+	t.Helper()
+	if s.proxy == nil {
+		t.Skipf("the store is a %s: there is nothing between it and the nodes that could misbehave", s.Kind)
+	}
+	return s.proxy
+}
+
+// HasProxy says whether Proxy will not skip.
+func (s *Store) HasProxy() bool { return s.proxy != nil }
+
+// Settle waits until everything that is on its way has arrived, also what is late,
+// when nobody sends any more.
+func (s *Store) Settle() {
+	if s.proxy != nil {
+		s.proxy.busy.wait()
+	}
+}
+
+// Versions are the accepted versions of queue.json, in their order: all of them, or
+// of a directory those that were seen.
+func (s *Store) Versions() [][]byte {
+	if s.proxy != nil {
+		return s.proxy.record.all()
+	}
+	s.watch.look()
+	return s.watch.record.all()
+}
