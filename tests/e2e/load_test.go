@@ -29,6 +29,7 @@ type load struct {
 	wg     sync.WaitGroup     // producers
 	wwg    sync.WaitGroup     // workers
 	sent   atomic.Int64
+	object bool // half of the writes ask for level object
 }
 
 const (
@@ -38,9 +39,17 @@ const (
 )
 
 func startLoad(t *testing.T, c *cluster.Cluster) *load {
+	t.Helper()
+	return startLoadInto(t, c, model.NewLedger(), false)
+}
+
+// startLoadInto is startLoad with a record that goes on. object has half of the
+// writes wait for the bucket.
+func startLoadInto(t *testing.T, c *cluster.Cluster, ledger *model.Ledger, object bool) *load {
+	t.Helper()
 	producing, stop := context.WithCancel(context.Background())
 	working, quit := context.WithCancel(context.Background())
-	l := &load{t: t, c: c, ledger: model.NewLedger(), client: c.NewClient(), stop: stop, quit: quit}
+	l := &load{t: t, c: c, ledger: ledger, client: c.NewClient(), stop: stop, quit: quit, object: object}
 	for range loadProducers {
 		l.wg.Go(func() { l.produce(producing) })
 	}
@@ -58,13 +67,24 @@ func startLoad(t *testing.T, c *cluster.Cluster) *load {
 }
 
 func (l *load) produce(ctx context.Context) {
-	for ctx.Err() == nil {
+	for n := 0; ctx.Err() == nil; n++ {
 		id := uuid.NewString()
-		_, err := l.client.Enqueue(ctx, client.NewJob{ID: id, Type: "load", Payload: []byte(`{"n":1}`)})
+		e, err := l.client.Enqueue(l.level(ctx, n), client.NewJob{ID: id, Type: "load", Payload: []byte(`{"n":1}`)})
 		l.ledger.Enqueued(id, err == nil)
+		if err == nil && e.Committed == client.AckObject {
+			l.ledger.EnqueuedSafely(id)
+		}
 		l.sent.Add(1)
 		pause(ctx, 5*time.Millisecond)
 	}
+}
+
+// level is the context of the n-th write.
+func (l *load) level(ctx context.Context, n int) context.Context {
+	if l.object && n%2 == 0 {
+		return client.WithAck(ctx, client.AckObject)
+	}
+	return ctx
 }
 
 func (l *load) work(ctx context.Context, name string) {
@@ -74,14 +94,31 @@ func (l *load) work(ctx context.Context, name string) {
 			pause(ctx, 20*time.Millisecond)
 			continue
 		}
-		for _, j := range jobs {
+		for i, j := range jobs {
 			l.ledger.Claimed(j.ID, j.Token)
-			lease := client.Lease{JobID: j.ID, Worker: name, Token: j.Token}
-			if err := l.client.Complete(ctx, lease, []byte(`"done"`)); err == nil {
-				l.ledger.Completed(j.ID, j.Token)
-			}
+			l.complete(l.level(ctx, i), name, j)
 		}
 	}
+}
+
+func (l *load) complete(ctx context.Context, worker string, j client.ClaimedJob) {
+	var r client.Receipt
+	lease := client.Lease{JobID: j.ID, Worker: worker, Token: j.Token}
+	if err := l.client.Complete(client.WithReceipt(ctx, &r), lease, []byte(`"done"`)); err != nil {
+		return
+	}
+	l.ledger.Completed(j.ID, j.Token)
+	if r.Committed() == client.AckObject {
+		l.ledger.CompletedSafely(j.ID, j.Token)
+	}
+}
+
+// abandon ends the load at once: there is nobody left to answer.
+func (l *load) abandon() {
+	l.stop()
+	l.quit()
+	l.wg.Wait()
+	l.wwg.Wait()
 }
 
 // waitSent lets the load run until n more enqueues have been tried.
@@ -100,6 +137,16 @@ func (l *load) waitSent(n int64) {
 // record.
 func (l *load) finish() {
 	l.t.Helper()
+	jobs := l.drain()
+	if err := l.ledger.Check(jobs); err != nil {
+		l.t.Fatal(err)
+	}
+	l.t.Logf("%d jobs acknowledged, %d completions acknowledged, %d jobs at the end", l.ledger.Acked(), l.ledger.CompletedCount(), len(jobs))
+}
+
+// drain stops the producers, lets the workers end everything, and returns all jobs.
+func (l *load) drain() map[string]string {
+	l.t.Helper()
 	l.stop()
 	l.wg.Wait()
 	l.c.Eventually(60*time.Second, "every job to end", func() error {
@@ -114,11 +161,7 @@ func (l *load) finish() {
 	})
 	l.quit()
 	l.wwg.Wait()
-	jobs := allJobs(l.t, l.c)
-	if err := l.ledger.Check(jobs); err != nil {
-		l.t.Fatal(err)
-	}
-	l.t.Logf("%d jobs acknowledged, %d completions acknowledged, %d jobs at the end", l.ledger.Acked(), l.ledger.CompletedCount(), len(jobs))
+	return allJobs(l.t, l.c)
 }
 
 // allJobs lists every job of the cluster with its status.

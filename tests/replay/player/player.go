@@ -1,0 +1,282 @@
+package player
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"osqueue/tests/replay/transcript"
+)
+
+// Outcome is how a case ended.
+type Outcome string
+
+// The outcomes.
+const (
+	Pass    Outcome = "pass"
+	Fail    Outcome = "fail"
+	Quirk   Outcome = "quirk"   // it differs, and the recording says that it may
+	Skipped Outcome = "skipped" // it cannot be played here; Result.Why says why
+)
+
+// Result is what became of a case.
+type Result struct {
+	File    string
+	Case    *transcript.Case
+	Outcome Outcome
+	Request string // its first line, with values in place of variables
+	Diff    *transcript.Difference
+	Why     string
+}
+
+// Name is the file and the case.
+func (r *Result) Name() string { return r.File + " " + r.Case.Name }
+
+// Servers are base URLs, as in http://127.0.0.1:8080.
+type Servers struct {
+	Base     string // gets the requests
+	Leader   string // gets what only a leader can answer, and the resets; "": Base
+	Follower string // gets what asks for a follower; "": that is skipped
+}
+
+// Options shape a Player.
+type Options struct {
+	Servers Servers
+	Exact   bool // see transcript.CheckOptions
+	NoWS    bool // skip WebSockets
+	NoSlow  bool // skip slow sequences
+	// Patience bounds how long a case is repeated that may take its time; nil: the
+	// case itself does.
+	Patience func(file string, c *transcript.Case) time.Duration
+	// Reset empties the queue before a sequence; nil: the native interface does.
+	Reset func(context.Context) error
+	// Start brings up a server on a seed and says whether it serves, and where it
+	// is; nil: cases that need it are skipped.
+	Start func(ctx context.Context, seed []byte) (started bool, at Servers, err error)
+}
+
+// DefaultTimeout bounds an answer for which the case says nothing.
+const DefaultTimeout = 10 * time.Second
+
+// Player plays cases.
+type Player struct {
+	o      Options
+	client *http.Client
+	dialer *http.Client // of WebSockets
+
+	at      Servers // of this sequence
+	vars    transcript.Vars
+	conns   map[string]*conn
+	deflate bool // the sequence's handshake has offered compression
+}
+
+// New makes a Player. Close ends its connections.
+func New(o Options) *Player {
+	if o.Servers.Leader == "" {
+		o.Servers.Leader = o.Servers.Base
+	}
+	return &Player{o: o, at: o.Servers, client: newClient(), dialer: newClient(), conns: make(map[string]*conn)}
+}
+
+// newClient follows no redirects and unpacks nothing.
+func newClient() *http.Client {
+	return &http.Client{
+		Transport:     &http.Transport{DisableCompression: true, Proxy: nil},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// Close ends all connections.
+func (p *Player) Close() {
+	p.endSequence()
+	p.client.CloseIdleConnections()
+	p.dialer.CloseIdleConnections()
+}
+
+// Sequences are the cases of a file that are played, by sequence.
+func Sequences(f transcript.File) [][]*transcript.Case {
+	var all [][]*transcript.Case
+	seq := ""
+	for i := range f.Cases {
+		c := &f.Cases[i]
+		if !c.Played() {
+			continue
+		}
+		if c.Seq != seq || len(all) == 0 {
+			seq = c.Seq
+			all = append(all, nil)
+		}
+		all[len(all)-1] = append(all[len(all)-1], c)
+	}
+	return all
+}
+
+// Play plays the sequences of a file that keep passes. An error is no wrong answer,
+// but that a sequence could not be begun.
+func (p *Player) Play(ctx context.Context, f transcript.File, keep func(*transcript.Case) bool) ([]Result, error) {
+	var results []Result
+	for _, cases := range Sequences(f) {
+		if keep != nil && !keep(cases[0]) {
+			continue
+		}
+		some, err := p.sequence(ctx, f.Name, cases)
+		results = append(results, some...)
+		if err != nil {
+			return results, fmt.Errorf("%s, sequence %s: %w", f.Name, cases[0].Seq, err)
+		}
+	}
+	return results, nil
+}
+
+func (p *Player) sequence(ctx context.Context, file string, cases []*transcript.Case) ([]Result, error) {
+	var results []Result
+	if why := p.cannot(cases); why != "" {
+		for _, c := range cases {
+			results = append(results, Result{File: file, Case: c, Outcome: Skipped, Why: why})
+		}
+		return results, nil
+	}
+	p.at, p.vars = p.o.Servers, transcript.Vars{}
+	p.deflate = slices.ContainsFunc(cases, offersDeflate)
+	defer p.endSequence()
+	if cases[0].Transport != transcript.Start {
+		if err := p.reset(ctx); err != nil {
+			return nil, fmt.Errorf("empty the queue: %w", err)
+		}
+	}
+	for _, c := range cases {
+		results = append(results, p.play(ctx, file, c))
+	}
+	return results, ctx.Err()
+}
+
+func (p *Player) endSequence() {
+	for name, c := range p.conns {
+		c.close()
+		delete(p.conns, name)
+	}
+}
+
+// cannot says why a sequence is not played; "" if it is.
+func (p *Player) cannot(cases []*transcript.Case) string {
+	for _, c := range cases {
+		switch {
+		case c.Transport == transcript.Start && p.o.Start == nil:
+			return "it starts a server on a document of its own"
+		case p.o.NoSlow && c.Slow:
+			return "it is slow"
+		case p.o.NoWS && (c.Transport == transcript.WS || c.Transport == transcript.Handshake):
+			return "WebSockets are left out"
+		case c.Transport == transcript.HTTP && c.HTTPRequest.Target == transcript.TargetFollower && p.o.Servers.Follower == "":
+			return "no follower is named"
+		}
+	}
+	return ""
+}
+
+// play plays one case, again and again if it may take its time.
+func (p *Player) play(ctx context.Context, file string, c *transcript.Case) Result {
+	sleep(ctx, time.Duration(c.WaitMs)*time.Millisecond)
+	patience := time.Duration(c.EventuallyMs) * time.Millisecond
+	if p.o.Patience != nil {
+		patience = min(patience, p.o.Patience(file, c))
+	}
+	deadline := time.Now().Add(patience)
+	for {
+		line, d := p.try(ctx, c)
+		r := Result{File: file, Case: c, Outcome: outcomeOf(c, d), Request: line, Diff: d}
+		if d == nil || ctx.Err() != nil || !time.Now().Before(deadline) {
+			return r
+		}
+		sleep(ctx, retryEvery)
+	}
+}
+
+// retryEvery is the pause of a case that may take its time.
+const retryEvery = 50 * time.Millisecond
+
+func outcomeOf(c *transcript.Case, d *transcript.Difference) Outcome {
+	switch {
+	case d == nil:
+		return Pass
+	case c.Quirk:
+		return Quirk
+	default:
+		return Fail
+	}
+}
+
+func (p *Player) try(ctx context.Context, c *transcript.Case) (line string, d *transcript.Difference) {
+	timeout := DefaultTimeout
+	if c.TimeoutMs > 0 {
+		timeout = time.Duration(c.TimeoutMs) * time.Millisecond
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	var err error
+	switch c.Transport {
+	case transcript.HTTP:
+		line, d, err = p.http(ctx, c)
+	case transcript.WS:
+		line, d, err = p.ws(ctx, c)
+	case transcript.Handshake:
+		line, d, err = p.handshake(ctx, c)
+	case transcript.Start:
+		line = "start on a document"
+		d, err = p.start(ctx, c)
+	}
+	if err != nil {
+		d = &transcript.Difference{Where: "request", Want: "an answer", Got: err.Error()}
+	}
+	return line, d
+}
+
+// start has a server started on the seed of the case. The rest of the sequence goes
+// to that one.
+func (p *Player) start(ctx context.Context, c *transcript.Case) (*transcript.Difference, error) {
+	now := transcript.Number(fmt.Sprint(time.Now().UnixMilli()))
+	seed, err := transcript.Vars{"now": now}.Value(c.Seed)
+	if err != nil {
+		return nil, err
+	}
+	started, at, err := p.o.Start(context.WithoutCancel(ctx), transcript.Encode(seed))
+	if err != nil {
+		return nil, err
+	}
+	if at.Leader == "" {
+		at.Leader = at.Base
+	}
+	p.at = at
+	return c.CheckStart(started), nil
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// leaderOnly are the routes of dtq that a node which does not lead refuses, or
+// answers for itself.
+var leaderOnly = []string{"/submit_task", "/get_pending_task", "/complete_task", "/status"}
+
+// server is who gets a request by HTTP.
+func (p *Player) server(file *transcript.HTTPRequest) string {
+	switch {
+	case file.Target == transcript.TargetFollower:
+		return p.at.Follower
+	case slices.Contains(leaderOnly, strings.TrimSuffix(file.Path, "/")):
+		return p.at.Leader
+	default:
+		return p.at.Base
+	}
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	v1 "osqueue/api/v1"
+	"osqueue/storage"
+	"osqueue/storage/bucketurl"
+	"osqueue/tests/cluster"
+	"osqueue/tests/cluster/store"
+	"osqueue/tests/replay/player"
+	"osqueue/tests/replay/transcript"
+)
+
+// mode says who is asked.
+type mode string
+
+const (
+	askLeader   mode = "leader"
+	askFollower mode = "follower"
+)
+
+var modes = []mode{askLeader, askFollower}
+
+// calm keeps raft's leader where it is on a machine that is busy with several
+// clusters: who answers is part of what is tested.
+var calm = []string{"--raft-heartbeat", "2s", "--raft-election", "2s", "--raft-lease", "1s"}
+
+// servers are the addresses of a cluster that has a leader.
+func servers(c *cluster.Cluster, m mode) player.Servers {
+	leader, follower := "http://"+c.WaitLeader().HTTP, "http://"+c.Follower().HTTP
+	s := player.Servers{Base: leader, Leader: leader, Follower: follower}
+	if m == askFollower {
+		s.Base = follower
+	}
+	return s
+}
+
+// setup is one or more configs that a cluster is started for.
+type setup struct {
+	name  string
+	keep  func(*transcript.Case) bool
+	start func(t *testing.T) *cluster.Cluster // nil: the cases start their own
+}
+
+func startWith(flags ...string) func(*testing.T) *cluster.Cluster {
+	return func(t *testing.T) *cluster.Cluster {
+		return cluster.Start(t, cluster.Options{Flags: append(flags, calm...)})
+	}
+}
+
+func config(name string) func(*transcript.Case) bool {
+	return func(c *transcript.Case) bool { return c.Config == name && !c.Slow }
+}
+
+var setups = []setup{
+	{transcript.ConfigDefault, config(transcript.ConfigDefault), startWith()},
+	{"slow", func(c *transcript.Case) bool { return c.Slow }, startWith()},
+	{
+		transcript.ConfigShortExpiry, config(transcript.ConfigShortExpiry),
+		startWith("--lease", "1s", "--broker-heartbeat", "300ms"),
+	},
+	{transcript.ConfigThrottled, config(transcript.ConfigThrottled), startWith("--bucket-writes-per-day", "1000000")},
+	{transcript.ConfigStorageFail, config(transcript.ConfigStorageFail), startFailing},
+	{transcript.ConfigSeeded, config(transcript.ConfigSeeded), nil},
+}
+
+// startFailing starts a cluster whose bucket refuses every write from then on.
+func startFailing(t *testing.T) *cluster.Cluster {
+	s := store.StartKind(t, store.GoFakeS3)
+	c := cluster.Start(t, cluster.Options{Bucket: s.URL(), Flags: calm})
+	const forEver = 1 << 30
+	s.Proxy(t).Inject(store.Error, store.Writes, forEver)
+	return c
+}
+
+// seeder starts a cluster on each seed, one at a time.
+type seeder struct {
+	t    *testing.T
+	mode mode
+	last *cluster.Cluster
+}
+
+const docKey = "queue.json"
+
+// longAlive gives a busy machine time to elect a leader while the broker in the seed
+// still counts as alive. Those that are dead have been so for a minute.
+var longAlive = []string{"--broker-timeout", "30s"}
+
+func (s *seeder) start(ctx context.Context, seed []byte) (started bool, at player.Servers, err error) {
+	if s.last != nil {
+		s.last.KillAll()
+	}
+	url := "file://" + s.t.TempDir()
+	if err := put(ctx, url, seed); err != nil {
+		return false, at, err
+	}
+	c := cluster.New(s.t, cluster.Options{Bucket: url, Flags: longAlive})
+	s.last = c
+	for _, n := range c.Nodes {
+		n.Start()
+	}
+	if !serves(c) {
+		return false, at, nil
+	}
+	return true, servers(c, s.mode), nil
+}
+
+func put(ctx context.Context, url string, data []byte) error {
+	b, err := bucketurl.Open(ctx, url)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	if w := b.PutIfAbsent(ctx, docKey, data); w.Outcome != storage.Committed {
+		return fmt.Errorf("put the seed: %s: %w", w.Outcome, w.Err)
+	}
+	return nil
+}
+
+// serves waits until the cluster has an active leader, or one of raft that the
+// document keeps out: somebody else's broker lives.
+func serves(c *cluster.Cluster) (active bool) {
+	c.Eventually(cluster.LeaderTimeout, "a leader, or a standby", func() error {
+		var reasons []string
+		for _, n := range c.Nodes {
+			s, err := n.Status()
+			switch {
+			case err != nil:
+				reasons = append(reasons, err.Error())
+			case s.State == v1.StateLeader:
+				active = true
+				return nil
+			case s.Fence.State == "standby" && strings.Contains(s.Fence.Reason, "another broker"):
+				return nil
+			default:
+				reasons = append(reasons, s.Fence.State+" "+s.Fence.Reason)
+			}
+		}
+		return fmt.Errorf("neither: %s", strings.Join(reasons, "; "))
+	})
+	return active
+}

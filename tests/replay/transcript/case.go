@@ -1,0 +1,240 @@
+package transcript
+
+import "github.com/go-json-experiment/json/jsontext"
+
+// The transports. Those behind Start are not played: they are data for tests of
+// their own.
+const (
+	HTTP         = "http"
+	WS           = "ws"
+	Handshake    = "ws-handshake"
+	Start        = "start"
+	Election     = "election"
+	ElectionRace = "election-race"
+	Document     = "document"
+	Timeline     = "timeline"
+	Client       = "client"
+	Raft         = "raft"
+)
+
+// The set-ups that a case may need of the server.
+const (
+	ConfigDefault     = "default"
+	ConfigShortExpiry = "short-expiry"
+	ConfigSeeded      = "seeded"
+	ConfigThrottled   = "throttled"
+	ConfigStorageFail = "storage-fail"
+)
+
+// TargetFollower is the target of a request that goes to a node which does not
+// lead, whoever gets the others.
+const TargetFollower = "follower"
+
+// Case is one recorded exchange. Exactly one pair of request and response is
+// there, that of its transport.
+type Case struct {
+	Name   string
+	Seq    string // cases of one sequence go in order, on a queue that was empty
+	Config string
+	Note   string
+	Quirk  bool // an accident of the recorded system
+	Slow   bool
+
+	WaitMs       int // before the request
+	TimeoutMs    int // for the answer; 0: the player's
+	EventuallyMs int // how long the request is repeated until the answer is right
+
+	Seed    any // a document to start on
+	Capture map[string]string
+
+	Transport string
+
+	HTTPRequest       *HTTPRequest
+	HTTPResponse      *HTTPResponse
+	WSRequest         *WSRequest
+	WSResponse        *WSResponse
+	HandshakeRequest  *HandshakeRequest
+	HandshakeResponse *HandshakeResponse
+	StartResponse     *StartResponse
+	ElectionRequest   *ElectionRequest
+	ElectionResponse  *ElectionResponse
+	DocumentRequest   *DocumentRequest
+	DocumentResponse  *DocumentResponse
+	ClientRequest     *ClientRequest
+	ClientResponse    *ClientResponse
+	RaftRequest       *RaftRequest
+	RaftResponse      *RaftResponse
+
+	rules rules
+}
+
+// Played reports whether the case is a request to a server.
+func (c *Case) Played() bool {
+	switch c.Transport {
+	case HTTP, WS, Handshake, Start:
+		return true
+	default:
+		return false
+	}
+}
+
+// Gen is a long text: prefix, count times unit, suffix.
+type Gen struct {
+	Prefix string `json:"prefix"`
+	Unit   string `json:"unit"`
+	Count  int    `json:"count"`
+	Suffix string `json:"suffix"`
+}
+
+// Message is a protobuf message: its name in osqueue.v1, and its fields in the
+// JSON form.
+type Message struct {
+	Message string         `json:"message"`
+	Fields  jsontext.Value `json:"fields"`
+}
+
+// HTTPRequest is a request by HTTP. Of the bodies at most one is there, but for
+// Proto, beside which BodyBase64 has the bytes as they were captured.
+type HTTPRequest struct {
+	Transport     string             `json:"transport"`
+	Method        string             `json:"method"`
+	Path          string             `json:"path"`
+	Headers       map[string]*string `json:"headers"`
+	ClientHeaders map[string]*string `json:"clientHeaders"` // all that the recorded client sent
+	Target        string             `json:"target"`
+	Chunked       bool               `json:"chunked"`
+	Envelope      bool               `json:"envelope"` // Proto is in a frame of gRPC-Web
+	Parallel      int                `json:"parallel"` // how often at once; 0: once
+	Body          jsontext.Value     `json:"body"`
+	BodyText      *string            `json:"bodyText"`
+	BodyBase64    *string            `json:"bodyBase64"`
+	BodyGen       *Gen               `json:"bodyGen"`
+	Proto         *Message           `json:"proto"`
+}
+
+// HTTPResponse is what was answered.
+type HTTPResponse struct {
+	Status        int               `json:"status"`
+	StatusAlso    []int             `json:"statusAlso"`
+	Headers       map[string]string `json:"headers"`
+	HeadersAbsent []string          `json:"headersAbsent"`
+	// CapturedContentType is that of a page of which only the status counts.
+	CapturedContentType string         `json:"capturedContentType"`
+	Body                jsontext.Value `json:"body"`
+	BodyText            *string        `json:"bodyText"`
+	BodyBase64          *string        `json:"bodyBase64"`
+	Proto               *Message       `json:"proto"`
+	Envelope            bool           `json:"envelope"`
+	GRPCStatus          *int           `json:"grpcStatus"`
+	// Parallel is how many answers had which status.
+	Parallel map[string]int `json:"parallel"`
+}
+
+// WSRequest is one message, or several at once, on the connection Conn of the
+// sequence.
+type WSRequest struct {
+	Transport     string           `json:"transport"`
+	Path          string           `json:"path"`
+	Conn          string           `json:"conn"`
+	Message       jsontext.Value   `json:"message"`
+	MessageText   *string          `json:"messageText"`
+	MessageBase64 *string          `json:"messageBase64"` // a binary frame
+	MessageGen    *Gen             `json:"messageGen"`
+	Messages      []jsontext.Value `json:"messages"`
+}
+
+// WSResponse is the answer, or the answers, which may come in another order.
+type WSResponse struct {
+	Message  jsontext.Value `json:"message"`
+	Messages jsontext.Value `json:"messages"`
+}
+
+// HandshakeRequest asks for a WebSocket. A header that is null is left out.
+type HandshakeRequest struct {
+	Transport     string             `json:"transport"`
+	Path          string             `json:"path"`
+	Headers       map[string]*string `json:"headers"`
+	ClientHeaders map[string]*string `json:"clientHeaders"`
+}
+
+// HandshakeResponse is the answer, and with what code the server closed then.
+type HandshakeResponse struct {
+	Status    int               `json:"status"`
+	Headers   map[string]string `json:"headers"`
+	CloseCode *int              `json:"closeCode"`
+}
+
+// StartResponse says whether a server serves that was started on the seed.
+type StartResponse struct {
+	Started bool `json:"started"`
+}
+
+// ElectionRequest is a call of tryElect or of checkLeadership on a stored
+// document. DocumentText, if there, is the text and wins over Document.
+type ElectionRequest struct {
+	Transport    string         `json:"transport"`
+	Op           string         `json:"op"`
+	Address      string         `json:"address"`
+	Now          int64          `json:"now"`
+	TimeoutMs    int64          `json:"timeoutMs"`
+	Document     jsontext.Value `json:"document"`
+	DocumentText *string        `json:"documentText"`
+	Fault        string         `json:"fault"`
+}
+
+// ElectionResponse is the result, whether something was written, and the
+// document afterwards.
+type ElectionResponse struct {
+	Result   jsontext.Value `json:"result"`
+	Written  bool           `json:"written"`
+	Document jsontext.Value `json:"document"`
+}
+
+// DocumentRequest says at which moment the document was looked at.
+type DocumentRequest struct {
+	Transport string `json:"transport"`
+	Key       string `json:"key"`
+	Moment    string `json:"moment"`
+}
+
+// DocumentResponse is the document as text and as JSON, and why a broker did not
+// start on it.
+type DocumentResponse struct {
+	DocumentText string         `json:"documentText"`
+	Document     jsontext.Value `json:"document"`
+	StartError   jsontext.Value `json:"startError"`
+}
+
+// ClientRequest is a call of the recorded client, and what a server answered it.
+type ClientRequest struct {
+	Transport     string         `json:"transport"`
+	Client        string         `json:"client"`
+	Method        string         `json:"method"`
+	ServerAnswers jsontext.Value `json:"serverAnswers"`
+}
+
+// ClientResponse is what the client made of it: the outcome is "resolves" or
+// "throws".
+type ClientResponse struct {
+	Outcome string         `json:"outcome"`
+	Value   jsontext.Value `json:"value"`
+	Tag     string         `json:"tag"`
+	Message string         `json:"message"`
+}
+
+// RaftRequest is a message between brokers.
+type RaftRequest struct {
+	Transport string             `json:"transport"`
+	Direction string             `json:"direction"`
+	Method    string             `json:"method"`
+	Path      string             `json:"path"`
+	Headers   map[string]*string `json:"headers"`
+	Message   jsontext.Value     `json:"message"`
+}
+
+// RaftResponse is the answer to it, and what the broker sent by itself then.
+type RaftResponse struct {
+	Status           int            `json:"status"`
+	BodyText         *string        `json:"bodyText"`
+	MessagesSentBack jsontext.Value `json:"messagesSentBack"`
+}

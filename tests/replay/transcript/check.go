@@ -1,0 +1,223 @@
+package transcript
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+)
+
+// Answer is what a server has answered by HTTP.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   []byte // unpacked
+}
+
+// CheckOptions make the judgement stricter than the contract.
+type CheckOptions struct {
+	Exact bool // no members beside the recorded ones, on any route
+}
+
+// CheckHTTP judges the answer to a request by HTTP, and notes in vars what the case
+// captures of it, right or wrong.
+func (c *Case) CheckHTTP(a Answer, vars Vars, o CheckOptions) *Difference {
+	want := c.HTTPResponse
+	body, bodyErr := c.tree(a)
+	if bodyErr == nil {
+		defer c.take(body, vars)
+	}
+	if a.Status != want.Status && !slices.Contains(want.StatusAlso, a.Status) {
+		return &Difference{"status", statuses(want), fmt.Sprintf("%d: %s", a.Status, clip(string(a.Body)))}
+	}
+	if d := c.checkBody(a, body, bodyErr, vars, o); d != nil {
+		return d
+	}
+	for _, name := range want.HeadersAbsent {
+		if values := a.Header.Values(name); len(values) > 0 {
+			return &Difference{"header " + name, "none", values[0]}
+		}
+	}
+	return compareHeaders(want.Headers, a.Header)
+}
+
+func statuses(want *HTTPResponse) string {
+	text := strconv.Itoa(want.Status)
+	for _, also := range want.StatusAlso {
+		text += " or " + strconv.Itoa(also)
+	}
+	return text
+}
+
+// tree is the answer's body as a JSON value, for a case that wants one.
+func (c *Case) tree(a Answer) (any, error) {
+	want := c.HTTPResponse
+	switch {
+	case want.Envelope:
+		message, _, err := readFrames(a.Body)
+		if err != nil {
+			return nil, err
+		}
+		return DecodeMessage(want.Proto.Message, message)
+	case want.Proto != nil:
+		return DecodeMessage(want.Proto.Message, a.Body)
+	default:
+		return Decode(a.Body)
+	}
+}
+
+func (c *Case) checkBody(a Answer, body any, bodyErr error, vars Vars, o CheckOptions) *Difference {
+	want := c.HTTPResponse
+	switch {
+	case want.Proto != nil || want.Body != nil:
+		recorded, err := want.recorded()
+		if err != nil {
+			return &Difference{"the recorded body", "JSON", err.Error()}
+		}
+		if bodyErr != nil {
+			return &Difference{"body", describe(recorded), fmt.Sprintf("%q: %v", clip(string(a.Body)), bodyErr)}
+		}
+		if d := want.checkTrailer(a); d != nil {
+			return d
+		}
+		j := judge{rules: c.rules, vars: vars}
+		if !o.Exact {
+			j.extra = superset(c.HTTPRequest, want)
+		}
+		return j.compare(nil, recorded, body)
+	case want.BodyText != nil:
+		if !covered(c.rules.soft, path{{name: textBody, index: isMember}}) && *want.BodyText != string(a.Body) {
+			return &Difference{"body", strconv.Quote(clip(*want.BodyText)), strconv.Quote(clip(string(a.Body)))}
+		}
+	case want.BodyBase64 != nil:
+		data, err := base64.StdEncoding.DecodeString(*want.BodyBase64)
+		if err != nil || !bytes.Equal(data, a.Body) {
+			return &Difference{"body", clip(*want.BodyBase64), clip(base64.StdEncoding.EncodeToString(a.Body))}
+		}
+	}
+	return nil
+}
+
+func (r *HTTPResponse) recorded() (any, error) {
+	if r.Proto != nil {
+		return Decode(r.Proto.Fields)
+	}
+	return Decode(r.Body)
+}
+
+// checkTrailer compares the status in the frames of gRPC-Web.
+func (r *HTTPResponse) checkTrailer(a Answer) *Difference {
+	if r.GRPCStatus == nil {
+		return nil
+	}
+	if _, status, err := readFrames(a.Body); err != nil || status != *r.GRPCStatus {
+		return &Difference{"grpc-status", strconv.Itoa(*r.GRPCStatus), fmt.Sprintf("%d %v", status, err)}
+	}
+	return nil
+}
+
+// CheckParallel judges the statuses of requests that were sent at once.
+func (c *Case) CheckParallel(got []int) *Difference {
+	counts := make(map[string]int)
+	for _, status := range got {
+		counts[strconv.Itoa(status)]++
+	}
+	if want := c.HTTPResponse.Parallel; !maps.Equal(want, counts) {
+		return &Difference{"statuses", fmt.Sprint(want), fmt.Sprint(counts)}
+	}
+	return nil
+}
+
+// CheckMessages judges the answers on a WebSocket, and notes what is captured.
+func (c *Case) CheckMessages(frames [][]byte, vars Vars) *Difference {
+	raw := c.WSResponse.Messages
+	if raw == nil {
+		raw = c.WSResponse.Message
+	}
+	want, err := Decode(raw)
+	if err != nil {
+		return &Difference{"the recorded message", "JSON", err.Error()}
+	}
+	var all []any
+	for _, frame := range frames {
+		v, err := Decode(frame)
+		if err != nil {
+			return &Difference{"message", describe(want), fmt.Sprintf("%q: %v", clip(string(frame)), err)}
+		}
+		all = append(all, v)
+	}
+	j := judge{rules: c.rules, vars: vars}
+	if c.WSResponse.Messages != nil {
+		got := inOrderOf(want, all)
+		c.take(got, vars)
+		return j.compare(nil, want, got)
+	}
+	if len(all) != 1 {
+		return &Difference{"messages", "one: " + describe(want), strconv.Itoa(len(all))}
+	}
+	c.take(all[0], vars)
+	return j.compare(nil, want, all[0])
+}
+
+// inOrderOf puts answers into the order of the recorded ones, by their ids. What
+// has no place stands at the end.
+func inOrderOf(want any, got []any) any {
+	out := []any{}
+	rest := slices.Clone(got)
+	list, _ := want.([]any)
+	for _, w := range list {
+		i := slices.IndexFunc(rest, func(g any) bool { return same(idOf(w), idOf(g)) })
+		if i >= 0 {
+			out = append(out, rest[i])
+			rest = slices.Delete(rest, i, i+1)
+		}
+	}
+	return append(out, rest...)
+}
+
+func idOf(v any) any {
+	object, _ := v.(map[string]any)
+	return object["id"]
+}
+
+// Answers is how many messages the case waits for.
+func (c *Case) Answers() int {
+	if c.WSResponse.Messages == nil {
+		return 1
+	}
+	return len(c.WSRequest.Messages)
+}
+
+// CheckHandshake judges the answer to a request for a WebSocket, and with what code
+// the server closed it then, if the case asks: -1 stands for none.
+func (c *Case) CheckHandshake(a Answer, closeCode int) *Difference {
+	want := c.HandshakeResponse
+	if a.Status != want.Status {
+		return &Difference{"status", strconv.Itoa(want.Status), fmt.Sprintf("%d: %s", a.Status, clip(string(a.Body)))}
+	}
+	if d := compareHeaders(want.Headers, a.Header); d != nil {
+		return d
+	}
+	if want.CloseCode != nil && *want.CloseCode != closeCode {
+		return &Difference{"close code", strconv.Itoa(*want.CloseCode), strconv.Itoa(closeCode)}
+	}
+	return nil
+}
+
+// CheckStart judges whether a server serves.
+func (c *Case) CheckStart(started bool) *Difference {
+	if want := c.StartResponse.Started; want != started {
+		return &Difference{"started", strconv.FormatBool(want), strconv.FormatBool(started)}
+	}
+	return nil
+}
+
+// CheckValue judges a JSON value by the rules of the case, for cases that are no
+// requests to a server.
+func (c *Case) CheckValue(want, got any) *Difference {
+	j := judge{rules: c.rules}
+	return j.compare(nil, want, got)
+}

@@ -1,0 +1,266 @@
+package transcript
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// rawCase is a case before its transport is known.
+type rawCase struct {
+	Name         string            `json:"name"`
+	Seq          string            `json:"seq"`
+	Config       string            `json:"config"`
+	Note         string            `json:"note"`
+	Quirk        bool              `json:"quirk"`
+	Slow         bool              `json:"slow"`
+	WaitMs       int               `json:"wait_ms"`
+	TimeoutMs    int               `json:"timeout_ms"`
+	EventuallyMs int               `json:"eventually_ms"`
+	Seed         jsontext.Value    `json:"seed"`
+	Request      jsontext.Value    `json:"request"`
+	Response     jsontext.Value    `json:"response"`
+	Capture      map[string]string `json:"capture"`
+	Refs         map[string]string `json:"refs"`
+	Formats      map[string]string `json:"formats"`
+	Volatile     []string          `json:"volatile"`
+	Soft         []string          `json:"soft"`
+	Optional     []string          `json:"optional"`
+	JSONBytes    []string          `json:"jsonBytes"`
+}
+
+// File is a file of cases.
+type File struct {
+	Name  string // the system and the file: osqueue/rest_submit.json
+	Cases []Case
+}
+
+// LoadFile reads a file. The system in its name is the folder that it is in, or
+// the one above testdata.
+func LoadFile(path string) (File, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return File{}, err
+	}
+	f := File{Name: nameOf(path)}
+	f.Cases, err = Load(data)
+	if err != nil {
+		return File{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return f, nil
+}
+
+func nameOf(path string) string {
+	dir := filepath.Dir(path)
+	if abs, err := filepath.Abs(dir); err == nil {
+		dir = abs
+	}
+	for _, folder := range []string{"transcripts", "testdata"} {
+		if filepath.Base(dir) == folder {
+			dir = filepath.Dir(dir)
+		}
+	}
+	return filepath.Base(dir) + "/" + filepath.Base(path)
+}
+
+// Load reads the cases of a file. What it does not understand is an error.
+func Load(data []byte) ([]Case, error) {
+	var raw []rawCase
+	if err := strict(data, &raw); err != nil {
+		return nil, err
+	}
+	if len(raw) == 0 {
+		return nil, errors.New("there are no cases")
+	}
+	cases := make([]Case, len(raw))
+	names := make(map[string]bool)
+	for i := range raw {
+		c, err := raw[i].parse()
+		if err != nil {
+			return nil, fmt.Errorf("case %d, %q: %w", i+1, raw[i].Name, err)
+		}
+		if names[c.Name] {
+			return nil, fmt.Errorf("case %d: the name %q is there twice", i+1, c.Name)
+		}
+		names[c.Name] = true
+		cases[i] = c
+	}
+	return cases, nil
+}
+
+// strict decodes and knows every member.
+func strict(data []byte, into any) error {
+	return json.Unmarshal(data, into, json.RejectUnknownMembers(true))
+}
+
+func (r *rawCase) parse() (Case, error) {
+	c := Case{
+		Name: r.Name, Seq: r.Seq, Config: r.Config, Note: r.Note, Quirk: r.Quirk, Slow: r.Slow,
+		WaitMs: r.WaitMs, TimeoutMs: r.TimeoutMs, EventuallyMs: r.EventuallyMs, Capture: r.Capture,
+	}
+	if c.Config == "" {
+		c.Config = ConfigDefault
+	}
+	var err error
+	if c.rules, err = r.rules(); err != nil {
+		return c, err
+	}
+	if r.Seed != nil {
+		if c.Seed, err = Decode(r.Seed); err != nil {
+			return c, fmt.Errorf("seed: %w", err)
+		}
+	}
+	if err := c.parseExchange(r.Request, r.Response); err != nil {
+		return c, err
+	}
+	return c, c.check()
+}
+
+// parseExchange decodes request and response as their transport has them.
+func (c *Case) parseExchange(request, response jsontext.Value) error {
+	var head struct {
+		Transport string `json:"transport"`
+	}
+	if err := json.Unmarshal(request, &head); err != nil {
+		return fmt.Errorf("request: %w", err)
+	}
+	c.Transport = head.Transport
+	if c.Transport == "" {
+		c.Transport = HTTP
+	}
+	in, out, err := c.exchange()
+	if err != nil {
+		return err
+	}
+	if err := strict(request, in); err != nil {
+		return fmt.Errorf("request: %w", err)
+	}
+	if err := strict(response, out); err != nil {
+		return fmt.Errorf("response: %w", err)
+	}
+	return nil
+}
+
+// exchange makes the pair of the case's transport.
+func (c *Case) exchange() (request, response any, err error) {
+	switch c.Transport {
+	case HTTP:
+		c.HTTPRequest, c.HTTPResponse = new(HTTPRequest), new(HTTPResponse)
+		return c.HTTPRequest, c.HTTPResponse, nil
+	case WS:
+		c.WSRequest, c.WSResponse = new(WSRequest), new(WSResponse)
+		return c.WSRequest, c.WSResponse, nil
+	case Handshake:
+		c.HandshakeRequest, c.HandshakeResponse = new(HandshakeRequest), new(HandshakeResponse)
+		return c.HandshakeRequest, c.HandshakeResponse, nil
+	case Start:
+		c.StartResponse = new(StartResponse)
+		return &struct {
+			Transport string `json:"transport"`
+		}{}, c.StartResponse, nil
+	case Election:
+		c.ElectionRequest, c.ElectionResponse = new(ElectionRequest), new(ElectionResponse)
+		return c.ElectionRequest, c.ElectionResponse, nil
+	case Document:
+		c.DocumentRequest, c.DocumentResponse = new(DocumentRequest), new(DocumentResponse)
+		return c.DocumentRequest, c.DocumentResponse, nil
+	case Client:
+		c.ClientRequest, c.ClientResponse = new(ClientRequest), new(ClientResponse)
+		return c.ClientRequest, c.ClientResponse, nil
+	case Raft:
+		c.RaftRequest, c.RaftResponse = new(RaftRequest), new(RaftResponse)
+		return c.RaftRequest, c.RaftResponse, nil
+	case Timeline, ElectionRace:
+		// What happened by itself: for people, and in a form of its own each time.
+		return new(map[string]any), new(map[string]any), nil
+	}
+	return nil, nil, fmt.Errorf("the transport %q is not known", c.Transport)
+}
+
+var configs = []string{ConfigDefault, ConfigShortExpiry, ConfigSeeded, ConfigThrottled, ConfigStorageFail}
+
+// check refuses what could not be played as it is meant.
+func (c *Case) check() error {
+	switch {
+	case c.Name == "":
+		return errors.New("it has no name")
+	case !slices.Contains(configs, c.Config):
+		return fmt.Errorf("the config %q is not known", c.Config)
+	case c.Played() && c.Seq == "":
+		return errors.New("it belongs to no sequence")
+	case c.Seed != nil && c.Transport != Start:
+		return errors.New("only a start has a seed")
+	case min(c.WaitMs, c.TimeoutMs, c.EventuallyMs) < 0:
+		return errors.New("a time is negative")
+	}
+	switch c.Transport {
+	case HTTP:
+		return errors.Join(c.HTTPRequest.check(), c.HTTPResponse.check())
+	case WS:
+		return errors.Join(c.WSRequest.check(), c.WSResponse.check(c.WSRequest))
+	}
+	return nil
+}
+
+func (r *HTTPRequest) check() error {
+	bodies := count(r.Body != nil, r.BodyText != nil, r.BodyBase64 != nil && r.Proto == nil, r.BodyGen != nil, r.Proto != nil)
+	switch {
+	case r.Method == "" || r.Path == "":
+		return errors.New("the request has no method or no path")
+	case bodies > 1:
+		return errors.New("the request has several bodies")
+	case r.Target != "" && r.Target != TargetFollower:
+		return fmt.Errorf("the target %q is not known", r.Target)
+	case r.Envelope && r.Proto == nil:
+		return errors.New("the request has an envelope and no message")
+	case r.Proto != nil:
+		_, err := messageType(r.Proto.Message)
+		return err
+	}
+	return nil
+}
+
+func (r *HTTPResponse) check() error {
+	bodies := count(r.Body != nil, r.BodyText != nil, r.BodyBase64 != nil && r.Proto == nil, r.Proto != nil)
+	switch {
+	case (r.Status == 0) == (r.Parallel == nil):
+		return errors.New("the response has to have either a status or several")
+	case bodies > 1:
+		return errors.New("the response has several bodies")
+	case r.GRPCStatus != nil && !r.Envelope, r.Envelope && r.Proto == nil:
+		return errors.New("the response has only a part of what gRPC-Web answers")
+	case r.Proto != nil:
+		_, err := messageType(r.Proto.Message)
+		return err
+	}
+	return nil
+}
+
+func (r *WSRequest) check() error {
+	if n := count(r.Message != nil, r.MessageText != nil, r.MessageBase64 != nil, r.MessageGen != nil, r.Messages != nil); n != 1 {
+		return fmt.Errorf("the request has %d messages", n)
+	}
+	return nil
+}
+
+func (r *WSResponse) check(q *WSRequest) error {
+	if (r.Messages != nil) != (q.Messages != nil) || (r.Message != nil) == (r.Messages != nil) {
+		return errors.New("there has to be an answer to each message")
+	}
+	return nil
+}
+
+func count(there ...bool) int {
+	n := 0
+	for _, t := range there {
+		if t {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,75 @@
+package transcript
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// What the recorded systems know, at the places of an answer where the native
+// interface may have more. The clients skip other members there.
+var (
+	knownAnswer = []string{
+		"jobId", "payload", "type",
+		"total", "unclaimed", "inProgress", "completedTotal", "brokerAddress", "jobs",
+		"broker", "brokerHeartbeat",
+	}
+	knownJob = []string{
+		"id", "status", "payload", "type", "workerId", "createdAt", "attempts", "maxAttempts", "heartbeat",
+	}
+	knownStatus = []string{
+		"node_id", "state", "term", "leader", "log_length", "commit_index", "tasks", "workers",
+	}
+	knownTasks = []string{"total", "pending", "processing", "completed"}
+	knownError = []string{"message", "error", "statusCode"} // an untagged one may get a tag
+)
+
+// The routes of older systems that are native ones, too.
+const (
+	routeStatus = "/status"
+	routeState  = "/state"
+	routeHealth = "/healthz"
+	nativeRoot  = "/v1/"
+)
+
+// superset returns which members may stand in an answer beside the recorded ones;
+// nil: none.
+func superset(r *HTTPRequest, recorded *HTTPResponse) func(path, string) bool {
+	switch {
+	case recorded.Proto != nil || strings.HasPrefix(r.Path, "/"+protoPackage+".") && recorded.Status != http.StatusNotFound:
+		return nil
+	case recorded.Status >= http.StatusBadRequest && isTagged(recorded):
+		return func(at path, name string) bool { return len(at) == 0 && !slices.Contains(knownError, name) }
+	case recorded.Status >= http.StatusBadRequest:
+		return nil
+	case r.Path == routeStatus:
+		return places(map[string][]string{"$": knownStatus, "$.tasks": knownTasks})
+	case r.Path == routeState, r.Path == routeHealth, strings.HasPrefix(r.Path, nativeRoot):
+		return places(map[string][]string{"$": knownAnswer, "$.jobs[*]": knownJob})
+	default:
+		return nil
+	}
+}
+
+// isTagged tells errors of osqueue, which are native ones as well, from those of
+// dtq.
+func isTagged(recorded *HTTPResponse) bool {
+	v, err := Decode(recorded.Body)
+	if err != nil {
+		return false
+	}
+	object, _ := v.(map[string]any)
+	return object["_tag"] != nil || object["statusCode"] != nil
+}
+
+// places allows members that are not known, at places.
+func places(known map[string][]string) func(path, string) bool {
+	return func(at path, name string) bool {
+		for text, names := range known {
+			if p, err := parsePath(text); err == nil && p.covers(at) {
+				return !slices.Contains(names, name)
+			}
+		}
+		return false
+	}
+}

@@ -1,0 +1,227 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"osqueue/storage/storagetest"
+	"osqueue/tests/replay/player"
+	"osqueue/tests/replay/transcript"
+)
+
+var shrink = flag.Bool("shrink", false, "take the cases that pass out of "+pendingFile)
+
+// TestMain knows of a goroutine that a library of the GCS client starts on import.
+func TestMain(m *testing.M) {
+	storagetest.SetS3Credentials()
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
+}
+
+// recordings are all files of the project.
+func recordings(t *testing.T) []transcript.File {
+	t.Helper()
+	paths, err := filepath.Glob("../../compat/*/testdata/transcripts/*.json")
+	if err != nil || len(paths) < 35 {
+		t.Fatalf("%d transcripts: %v", len(paths), err)
+	}
+	var files []transcript.File
+	for _, path := range paths {
+		f, err := transcript.LoadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, f)
+	}
+	return files
+}
+
+// journal is what became of all cases, by who was asked and name.
+type journal struct {
+	mu      sync.Mutex
+	results map[string]player.Result
+}
+
+func (j *journal) add(m mode, results []player.Result) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, r := range results {
+		j.results[string(m)+" "+r.Name()] = r
+	}
+}
+
+// TestTranscripts plays every recorded exchange against three nodes: the leader, and
+// then through a follower. What fails must be in pending.txt, and what is there must
+// fail.
+func TestTranscripts(t *testing.T) {
+	files := recordings(t)
+	pending, err := readPending(pendingFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := &journal{results: make(map[string]player.Result)}
+	t.Run("play", func(t *testing.T) {
+		for _, s := range setups {
+			t.Run(s.name, func(t *testing.T) {
+				t.Parallel()
+				s.play(t, files, pending, j)
+			})
+		}
+	})
+	if t.Failed() {
+		return
+	}
+	checkComplete(t, files, j)
+	checkPending(t, pending, j)
+}
+
+// pendingPatience is how long a case is repeated that most probably fails.
+const pendingPatience = 300 * time.Millisecond
+
+func (s *setup) play(t *testing.T, files []transcript.File, pending []string, j *journal) {
+	o := player.Options{NoSlow: testing.Short()}
+	patience := func(m mode) func(string, *transcript.Case) time.Duration {
+		return func(file string, c *transcript.Case) time.Duration {
+			if slices.Contains(pending, string(m)+" "+file+" "+c.Name) {
+				return pendingPatience
+			}
+			return time.Duration(c.EventuallyMs) * time.Millisecond
+		}
+	}
+	if s.start == nil {
+		for _, m := range modes {
+			o.Patience = patience(m)
+			o.Start = (&seeder{t: t, mode: m}).start
+			s.playAs(t, m, o, files, j)
+		}
+		return
+	}
+	c := s.start(t)
+	for _, m := range modes {
+		o.Servers, o.Patience = servers(c, m), patience(m)
+		s.playAs(t, m, o, files, j)
+	}
+}
+
+func (s *setup) playAs(t *testing.T, m mode, o player.Options, files []transcript.File, j *journal) {
+	t.Helper()
+	p := player.New(o)
+	defer p.Close()
+	for _, f := range files {
+		results, err := p.Play(context.Background(), f, s.keep)
+		j.add(m, results)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// checkComplete looks whether every case that is a request was played.
+func checkComplete(t *testing.T, files []transcript.File, j *journal) {
+	t.Helper()
+	for _, f := range files {
+		for i := range f.Cases {
+			c := &f.Cases[i]
+			for _, m := range modes {
+				r, played := j.results[string(m)+" "+f.Name+" "+c.Name]
+				if played != c.Played() {
+					t.Errorf("%s %s, asked of the %s: played is %v", f.Name, c.Name, m, played)
+				}
+				if r.Outcome == player.Skipped && !testing.Short() {
+					t.Errorf("%s was skipped: %s", r.Name(), r.Why)
+				}
+			}
+		}
+	}
+}
+
+// checkPending holds the results against the lists of what may, and must, fail.
+func checkPending(t *testing.T, pending []string, j *journal) {
+	t.Helper()
+	verdicts := judge(j.results, pending, differs)
+	if *shrink {
+		if err := shrinkPending(pendingFile, verdicts.passing); err != nil {
+			t.Fatal(err)
+		}
+		verdicts.passing = nil
+	}
+	for _, name := range verdicts.failing {
+		var text strings.Builder
+		r := j.results[name]
+		describe(&text, &r)
+		t.Errorf("failed: %s\n%s", name, text.String())
+	}
+	for _, name := range verdicts.passing {
+		t.Errorf("passes, and is to be taken out of %s (-shrink does it): %s", pendingFile, name)
+	}
+	for _, name := range verdicts.agreeing {
+		t.Errorf("agrees with the recording, and is to be taken out of the table of those that differ: %s", name)
+	}
+	for _, name := range verdicts.unknown {
+		t.Errorf("is listed, and there is no such case: %s", name)
+	}
+	if testing.Verbose() {
+		logPending(t, pending, j)
+	}
+	t.Logf("%d results, %d of them pending", len(j.results), len(pending))
+}
+
+// logPending says why each case is pending.
+func logPending(t *testing.T, pending []string, j *journal) {
+	t.Helper()
+	for _, name := range pending {
+		if r := j.results[name]; r.Diff != nil {
+			var text strings.Builder
+			describe(&text, &r)
+			t.Logf("pending: %s\n%s", name, text.String())
+		}
+	}
+}
+
+// verdicts are the cases that are not where they belong.
+type verdicts struct {
+	failing  []string // and in no list
+	passing  []string // and pending
+	agreeing []string // and in the table of those that differ
+	unknown  []string // in a list, and not played
+}
+
+func judge(results map[string]player.Result, pending []string, differs map[string]string) verdicts {
+	var v verdicts
+	seen := make(map[string]bool)
+	for name, r := range results {
+		seen[r.Name()] = true
+		_, differing := differs[r.Name()]
+		listed := slices.Contains(pending, name)
+		switch right := r.Outcome == player.Pass || r.Outcome == player.Quirk; {
+		case r.Outcome == player.Skipped:
+		case differing && right:
+			v.agreeing = append(v.agreeing, name)
+		case listed && right:
+			v.passing = append(v.passing, name)
+		case !differing && !listed && !right:
+			v.failing = append(v.failing, name)
+		}
+	}
+	for _, name := range pending {
+		if _, ok := results[name]; !ok && !isNeed(name) {
+			v.unknown = append(v.unknown, name)
+		}
+	}
+	for name := range differs {
+		if !seen[name] {
+			v.unknown = append(v.unknown, name)
+		}
+	}
+	for _, list := range [][]string{v.failing, v.passing, v.agreeing, v.unknown} {
+		slices.Sort(list)
+	}
+	return v
+}
