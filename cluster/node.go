@@ -26,7 +26,7 @@ type Node struct {
 	log     hclog.Logger
 	id      raft.ServerID
 	raft    *raft.Raft
-	net     *raft.NetworkTransport
+	net     transport
 	stores  *stores
 	replica *replica
 	ready   *readyHub
@@ -63,6 +63,9 @@ func Open(cfg Config) (*Node, error) {
 	}
 	if cfg.Client == nil {
 		cfg.Client = &http.Client{Timeout: 2 * time.Second}
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = time.Now
 	}
 	n := &Node{
 		cfg:     cfg,
@@ -114,7 +117,7 @@ func (n *Node) openRaft() (err error) {
 		return errors.Join(err, n.stores.close())
 	}
 	votes := newBallots(n.net)
-	n.raft, err = raft.NewRaft(n.raftConfig(), n.replica, n.stores.log, n.stores.stable, n.stores.snapshots, votes)
+	n.raft, err = raft.NewRaft(n.raftConfig(), n.stateMachine(), n.stores.log, n.stores.stable, n.stores.snapshots, votes)
 	if err != nil {
 		return errors.Join(fmt.Errorf("start raft: %w", err), n.net.Close(), n.stores.close())
 	}
@@ -132,7 +135,10 @@ const (
 	raftConnPool    = 3
 )
 
-func (n *Node) listen() (*raft.NetworkTransport, error) {
+func (n *Node) listen() (transport, error) {
+	if g := n.cfg.ground; g != nil {
+		return g.net, nil
+	}
 	stream, err := listenStream(n.cfg.RaftAddr, n.cfg.raftAdvertise())
 	if err != nil {
 		return nil, err
