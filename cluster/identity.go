@@ -27,6 +27,9 @@ func (c *Config) HasRun() bool {
 }
 
 func loadServerID(cfg *Config) (raft.ServerID, error) {
+	if cfg.ground != nil {
+		return cfg.ground.id, nil
+	}
 	if cfg.RaftLog == RaftLogMemory {
 		return serverID(cfg.Name, randomID()), nil
 	}

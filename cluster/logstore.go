@@ -34,6 +34,9 @@ const (
 
 // openStores opens the log, guarded by a watchdog, and the snapshots.
 func openStores(cfg *Config, dog *watchdog, o snapshot.Options) (*stores, error) {
+	if cfg.ground != nil {
+		return cfg.ground.stores(dog)
+	}
 	if cfg.RaftLog == RaftLogMemory {
 		mem := raft.NewInmemStore()
 		return &stores{log: mem, stable: mem, snapshots: raft.NewInmemSnapshotStore(), close: func() error { return nil }}, nil
@@ -42,19 +45,29 @@ func openStores(cfg *Config, dog *watchdog, o snapshot.Options) (*stores, error)
 	if err != nil {
 		return nil, err
 	}
-	guarded := &guardedLog{LogStore: db, StableStore: db, dog: dog}
-	cached, err := raft.NewLogCache(logCacheEntries, guarded)
+	s, err := guard(db, dog)
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	snapshots, err := snapshot.New(o)
+	s.kept, err = snapshot.New(o)
 	if err == nil {
-		err = prepare(snapshots, cached)
+		err = prepare(s.kept, s.log)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open the snapshots under %s: %w", cfg.DataDir, err), db.Close())
 	}
-	return &stores{log: cached, stable: guarded, snapshots: snapshots, kept: snapshots, close: db.Close}, nil
+	s.snapshots = s.kept
+	return s, nil
+}
+
+// guard puts the cache and the watchdog before a log.
+func guard(db diskLog, dog *watchdog) (*stores, error) {
+	guarded := &guardedLog{LogStore: db, StableStore: db, dog: dog}
+	cached, err := raft.NewLogCache(logCacheEntries, guarded)
+	if err != nil {
+		return nil, err
+	}
+	return &stores{log: cached, stable: guarded, close: db.Close}, nil
 }
 
 // prepareTimeout bounds how long a node with a damaged snapshot looks for another

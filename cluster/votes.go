@@ -16,12 +16,12 @@ import (
 // ballots is raft's transport without the requests for votes that this node
 // must not answer.
 type ballots struct {
-	*raft.NetworkTransport
+	transport
 	passed chan raft.RPC
 }
 
-func newBallots(t *raft.NetworkTransport) *ballots {
-	return &ballots{NetworkTransport: t, passed: make(chan raft.RPC)}
+func newBallots(t transport) *ballots {
+	return &ballots{transport: t, passed: make(chan raft.RPC)}
 }
 
 // Consumer implements raft.Transport.
@@ -33,7 +33,7 @@ var errNoVote = errors.New("this node has no vote: it is not in its own configur
 func (b *ballots) relay(mayVote func() bool, stop <-chan struct{}) {
 	for {
 		select {
-		case rpc := <-b.NetworkTransport.Consumer():
+		case rpc := <-b.transport.Consumer():
 			if asksForVote(rpc) && !mayVote() {
 				rpc.Respond(nil, errNoVote)
 				continue

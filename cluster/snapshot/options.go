@@ -41,8 +41,7 @@ type Options struct {
 	// runs; nil for nobody. The node should have raft make a new one. It is
 	// called on raft's goroutines: it must not block.
 	Damaged func(error)
-	Clock   func() time.Time // the wall clock, by which uploads are dated; nil: time.Now
-	Logger  hclog.Logger     // nil logs nothing
+	Logger  hclog.Logger // nil logs nothing
 
 	partBytes int // of the objects of an upload; for tests
 }
@@ -56,9 +55,6 @@ func (o *Options) complete() error {
 	}
 	if o.Slack == 0 {
 		o.Slack = DefaultSlack
-	}
-	if o.Clock == nil {
-		o.Clock = time.Now
 	}
 	if o.Logger == nil {
 		o.Logger = hclog.NewNullLogger()
