@@ -5,16 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
-	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
-	wal "github.com/hashicorp/raft-wal"
-	"go.etcd.io/bbolt"
 
+	"osqueue/cluster/raftlog"
 	"osqueue/cluster/snapshot"
 )
 
@@ -27,10 +23,7 @@ type stores struct {
 	close     func() error
 }
 
-const (
-	logCacheEntries = 1024
-	boltLockTimeout = 2 * time.Second
-)
+const logCacheEntries = 1024
 
 // openStores opens the log, guarded by a watchdog, and the snapshots.
 func openStores(cfg *Config, dog *watchdog, o snapshot.Options) (*stores, error) {
@@ -81,41 +74,18 @@ func prepare(s *snapshot.Store, logs raft.LogStore) error {
 	return s.Prepare(ctx, logs)
 }
 
-// logDB is what both raft-boltdb and raft-wal are.
+// logDB is what raft keeps beside its snapshots.
 type logDB interface {
 	raft.LogStore
 	raft.StableStore
 	io.Closer
 }
 
-func openLog(cfg *Config) (logDB, error) {
+func openLog(cfg *Config) (*raftlog.Log, error) {
 	if cfg.RaftLog == RaftLogWAL {
-		dir := filepath.Join(cfg.DataDir, "wal")
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return nil, fmt.Errorf("make the log directory: %w", err)
-		}
-		db, err := wal.Open(dir, wal.WithLogger(cfg.Logger.Named("wal")))
-		if err != nil {
-			return nil, fmt.Errorf("open the raft log %s: %w", dir, err)
-		}
-		return db, nil
+		return raftlog.OpenWAL(cfg.DataDir, cfg.Logger.Named("wal"))
 	}
-	path := filepath.Join(cfg.DataDir, "raft.db")
-	db, err := raftboltdb.New(raftboltdb.Options{
-		Path: path,
-		BoltOptions: &bbolt.Options{
-			Timeout:        boltLockTimeout,
-			NoFreelistSync: true,
-			FreelistType:   bbolt.FreelistMapType,
-		},
-	})
-	if errors.Is(err, bbolt.ErrTimeout) {
-		return nil, fmt.Errorf("the raft log %s is in use: does another node run on this data directory?", path)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("open the raft log %s: %w", path, err)
-	}
-	return db, nil
+	return raftlog.OpenBolt(cfg.DataDir)
 }
 
 // guardedLog reports to the watchdog what raft would live with: a write that
@@ -132,6 +102,16 @@ type guardedLog struct {
 func (g *guardedLog) IsMonotonic() bool {
 	m, ok := g.LogStore.(raft.MonotonicLogStore)
 	return ok && m.IsMonotonic()
+}
+
+// GetLog implements raft.LogStore. What cannot be read as it was written must not be
+// applied, nor sent to others, and does not get better by trying again.
+func (g *guardedLog) GetLog(index uint64, l *raft.Log) error {
+	err := g.LogStore.GetLog(index, l)
+	if errors.Is(err, raftlog.ErrDamaged) {
+		g.dog.bite(err)
+	}
+	return err
 }
 
 // StoreLog implements raft.LogStore.
