@@ -27,6 +27,9 @@ var _ Backend = (*cluster.Node)(nil)
 type Writer interface {
 	// Propose commits one mutation.
 	Propose(ctx context.Context, m *fsmpb.Mutation) (fsm.Result, fsm.LSN, error)
+	// Refusal is the error that any write would get now, or nil if writes are taken,
+	// or this node does not lead.
+	Refusal() error
 	// Now is the leader's clock, in ms.
 	Now() int64
 }

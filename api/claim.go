@@ -135,8 +135,12 @@ func (s *Server) readTypes(types []string, w *wish) error {
 }
 
 // fulfil claims as soon as there is something to claim. It writes nothing
-// while there is not.
+// while there is not. While no write is taken it does not say that there is nothing:
+// nobody could get it.
 func (s *Server) fulfil(c *call, w *wish) ([]*fsm.Job, error) {
+	if err := s.b.Refusal(); err != nil {
+		return nil, err
+	}
 	until := time.Now().Add(w.wait)
 	if w.wait > 0 {
 		c.holdOff(w.wait)

@@ -206,3 +206,18 @@ func TestClaimFails(t *testing.T) {
 		t.Fatalf("committed %q", p.Committed)
 	}
 }
+
+// That there is nothing is not said while nobody could get it.
+func TestClaimWhileWritesAreRefused(t *testing.T) {
+	g := newRig(t)
+	lag := &cluster.FlushLagError{Lag: time.Hour, Max: time.Minute}
+	g.node.set(func(f *fakeNode) { f.proposeErr = lag })
+	for _, body := range []string{`{}`, `{"types":[""]}`, `{"types":["t"],"waitMs":60000}`, `{"workerId":"w","requestId":"r"}`} {
+		p := refused(t, g.do("POST", "/v1/jobs/claim", body), http.StatusServiceUnavailable, v1.TagFlushLag)
+		if p.Detail != lag.Error() || p.Committed != v1.CommittedNo {
+			t.Errorf("%s: %+v", body, p)
+		}
+	}
+	g.node.set(func(f *fakeNode) { f.proposeErr = nil })
+	sameJSON(t, g.do("POST", "/v1/jobs/claim", `{}`).body, `{}`)
+}

@@ -3,6 +3,7 @@ package api
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -101,6 +102,15 @@ func (f *fakeNode) Propose(ctx context.Context, m *fsmpb.Mutation) (fsm.Result, 
 		return fsm.Result{}, fsm.LSN{}, err
 	}
 	return res[0], lsn, nil
+}
+
+func (f *fakeNode) Refusal() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if errors.Is(f.proposeErr, cluster.ErrFlushLag) {
+		return f.proposeErr
+	}
+	return nil
 }
 
 func (f *fakeNode) Now() int64 {

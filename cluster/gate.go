@@ -30,6 +30,16 @@ func (g *gate) refusal() error {
 	return nil
 }
 
+// Refusal is why this node takes no writes now though it leads: nil, or an
+// ErrFlushLag. Propose looks for itself; this is for who would write only if there
+// were something to write.
+func (n *Node) Refusal() error {
+	if r := n.reign.Load(); r != nil {
+		return r.gate.refusal()
+	}
+	return nil
+}
+
 // lag is the age of the oldest write that the bucket does not have.
 func (r *reign) lag() time.Duration {
 	at := r.node.journal.OldestMs()

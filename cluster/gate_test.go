@@ -40,6 +40,17 @@ func TestWritesAreRefusedWhenTheBucketIsTooFarBehind(t *testing.T) {
 	if refused.Lag < n.cfg.MaxFlushLag || refused.Cause == "" || !errors.Is(refused, ErrFlushLag) {
 		t.Fatalf("refused with %+v", refused)
 	}
+	if err := n.Refusal(); !errors.Is(err, ErrFlushLag) {
+		t.Fatalf("the node says that it refuses with %v", err)
+	}
+	for range 3 {
+		if _, _, err := n.Propose(t.Context(), claimOf("w", 1)); !errors.Is(err, ErrFlushLag) {
+			t.Fatalf("a claim got %v", err)
+		}
+	}
+	if j := n.Job("while-it-is-away"); j.Status != fsm.Unclaimed || j.Attempts != 0 {
+		t.Fatalf("the job is %s though all claims were refused", j.Status)
+	}
 	if s := n.Status(); s.Refusing == "" || s.LagMs < 3000 || s.LagEntries == 0 || s.LagBytes == 0 || s.FlushError == "" {
 		t.Fatalf("status: %+v", s)
 	}
@@ -55,6 +66,9 @@ func TestWritesAreRefusedWhenTheBucketIsTooFarBehind(t *testing.T) {
 		_, _, err := n.Propose(t.Context(), heartbeatOf(job))
 		return err == nil
 	})
+	if err := n.Refusal(); err != nil {
+		t.Fatalf("the node still says that it refuses: %v", err)
+	}
 	if j := n.Job(job.ID); j.Status != fsm.InProgress || j.Token != job.Token {
 		t.Fatalf("the job is %s with token %d after the outage", j.Status, j.Token)
 	}

@@ -35,9 +35,11 @@
 // StorageBackendError, CASConflictError). Faults of the client are answered with
 // the 4xx that fits, where the original answered 500 to everything; its own
 // client does not tell them apart. What cannot be answered now (no leader, too
-// much to do, a bucket too far behind) is 503, and the old clients' loops try
-// again. One table, in fault.go, serves all transports; what can only come of
-// things that the original does not have stays in the API's words.
+// much to do) is 503, and the old clients' loops try again. A bucket that is too far
+// behind for writes is the original's storage failure, and told like it: 500, with
+// nothing done; its clients try again all the same. One table, in fault.go, serves
+// all transports; what can only come of things that the original does not have stays
+// in the API's words.
 //
 // # Failure stance
 //

@@ -1,6 +1,7 @@
 package osqueue
 
 import (
+	"cmp"
 	"net/http"
 
 	"connectrpc.com/connect"
@@ -27,6 +28,9 @@ func (f *fault) Error() string { return f.message }
 type meaning struct {
 	tag  string
 	code connect.Code
+	// status of REST; 0: the API's. The original has one for everything; a client
+	// may go by it where the fault is one that the original has, too.
+	status int
 	// ours: REST tells it in the API's words, since it comes of what the original
 	// does not have.
 	ours bool
@@ -44,7 +48,7 @@ var meanings = map[string]meaning{
 	v1.TagNoLeader:       {tag: storageError, code: connect.CodeUnavailable},
 	v1.TagLeaderGone:     {tag: storageError, code: connect.CodeUnavailable},
 	v1.TagOverloaded:     {tag: storageError, code: connect.CodeUnavailable},
-	v1.TagFlushLag:       {tag: storageError, code: connect.CodeUnavailable},
+	v1.TagFlushLag:       {tag: storageError, code: connect.CodeInternal, status: http.StatusInternalServerError},
 	v1.TagUnknownOutcome: {tag: storageError, code: connect.CodeUnavailable},
 	v1.TagClosing:        {tag: storageError, code: connect.CodeUnavailable},
 	v1.TagTimeout:        {tag: storageError, code: connect.CodeUnavailable},
@@ -67,15 +71,15 @@ func (f *fault) meaning() meaning {
 	return meaning{tag: storageError, code: connect.CodeInternal}
 }
 
-// restTag is the _tag of an answer of REST with that status; "" if it has none of
-// the contract's.
-func restTag(native string, status int) string {
-	if native == v1.TagTimeout && status == http.StatusRequestTimeout {
-		return protocolError // it was the request that took too long
+// inREST is how REST answers to a refusal that the API gives that status: with
+// that _tag, which is "" if the contract has none for it.
+func inREST(native string, given int) (tag string, status int) {
+	if native == v1.TagTimeout && given == http.StatusRequestTimeout {
+		return protocolError, given // it was the request that took too long
 	}
 	m := meanings[native]
 	if m.ours {
-		return ""
+		return "", given
 	}
-	return m.tag
+	return m.tag, cmp.Or(m.status, given)
 }

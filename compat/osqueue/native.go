@@ -108,10 +108,11 @@ func (n *native) complete(c caller, id, worker string) error {
 // idMax is the longest id that a path can have.
 const idMax = 1024
 
-// report reports on a job. There is none with an id that no path can have.
+// report reports on a job. There is none with an id that no path can have, nor with
+// one that is made here; but whether reports are taken at all is for the API to say.
 func (n *native) report(c caller, id, action string, in any) error {
 	if id == "" || len(id) > idMax {
-		return nil
+		id = newID()
 	}
 	return n.post(c, v1.PathJobs+"/"+url.PathEscape(id)+"/"+action, in, nil)
 }

@@ -138,8 +138,9 @@ func (a *answer) finish() {
 		a.send(http.StatusNotFound, routeNotFound(a.r))
 		return
 	}
-	if body := translated(a.body.Bytes(), a.status); body != nil {
-		a.send(a.status, body)
+	_, original := isOriginal(a.r.Method, a.r.URL.EscapedPath())
+	if body, status := translated(a.body.Bytes(), a.status, original); body != nil {
+		a.send(status, body)
 		return
 	}
 	a.ResponseWriter.WriteHeader(a.status)
@@ -182,21 +183,25 @@ func tagOf(problem []byte) string {
 	return p.Tag
 }
 
-// translated is a problem with the _tag of the contract; nil if that has none for
-// it.
-func translated(problem []byte, status int) []byte {
+// translated is a problem with the _tag of the contract, and with its status if the
+// route is one of the original's; nil if the contract has none for it.
+func translated(problem []byte, given int, original bool) (body []byte, status int) {
 	var p v1.Problem
 	if err := json.Unmarshal(problem, &p, lenient); err != nil {
-		return nil
+		return nil, given
 	}
-	if p.Tag = restTag(p.Tag, status); p.Tag == "" {
-		return nil
+	if p.Tag, status = inREST(p.Tag, given); p.Tag == "" {
+		return nil, given
+	}
+	p.Status = given
+	if original {
+		p.Status = status
 	}
 	body, err := json.Marshal(&p, lenient)
 	if err != nil {
-		return nil
+		return nil, given
 	}
-	return body
+	return body, p.Status
 }
 
 // targetMax bounds what the answer repeats of an unknown path.

@@ -100,28 +100,26 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestJudge holds results against both lists.
+// TestJudge holds results against the list.
 func TestJudge(t *testing.T) {
 	results := make(map[string]player.Result)
 	for name, outcome := range map[string]player.Outcome{
 		"good": player.Pass, "bad": player.Fail, "odd": player.Quirk,
 		"known": player.Fail, "mended": player.Pass, "calm": player.Quirk, "left out": player.Skipped,
-		"designed": player.Fail, "agreeing": player.Pass,
 	} {
 		results["leader f.json "+name] = player.Result{File: "f.json", Case: &transcript.Case{Name: name}, Outcome: outcome}
 	}
 	pending := []string{
 		"leader f.json known", "leader f.json mended", "leader f.json calm", "leader f.json left out", "leader f.json gone", "leader needs rest submit",
 	}
-	v := judge(results, pending, map[string]string{"f.json designed": "", "f.json agreeing": "", "f.json lost": ""})
+	v := judge(results, pending)
 	for _, c := range []struct {
 		got  []string
 		want string
 	}{
 		{v.failing, "leader f.json bad"},
 		{v.passing, "leader f.json calm;leader f.json mended"},
-		{v.agreeing, "leader f.json agreeing"},
-		{v.unknown, "f.json lost;leader f.json gone"},
+		{v.unknown, "leader f.json gone"},
 	} {
 		if got := strings.Join(c.got, ";"); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)

@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
 	v1 "osqueue/api/v1"
+	"osqueue/client"
 	"osqueue/storage"
 	"osqueue/storage/bucketurl"
 	"osqueue/tests/cluster"
@@ -68,12 +70,26 @@ var setups = []setup{
 	{transcript.ConfigSeeded, config(transcript.ConfigSeeded), nil},
 }
 
-// startFailing starts a cluster whose bucket refuses every write from then on.
+// startFailing starts a cluster whose bucket refuses every write from then on, and
+// waits until it does so, too. That takes a write that the bucket does not get, and
+// the queue is to stay empty: it is the name of a worker.
 func startFailing(t *testing.T) *cluster.Cluster {
 	s := store.StartKind(t, store.GoFakeS3)
-	c := cluster.Start(t, cluster.Options{Bucket: s.URL(), Flags: calm})
+	c := cluster.Start(t, cluster.Options{
+		Bucket: s.URL(), Flags: append([]string{"--broker-heartbeat", "500ms", "--max-flush-lag", "500ms"}, calm...),
+	})
 	const forEver = 1 << 30
 	s.Proxy(t).Inject(store.Error, store.Writes, forEver)
+	if err := c.Client.RegisterWorker(c.Context(cluster.LeaderTimeout), client.WorkerInfo{Name: "unflushed"}); err != nil {
+		t.Fatal(err)
+	}
+	c.Eventually(cluster.LeaderTimeout, "writes to be refused", func() error {
+		status, err := c.WaitLeader().Status()
+		if err == nil && status.Refusing == "" {
+			err = errors.New("they are taken")
+		}
+		return err
+	})
 	return c
 }
 

@@ -142,10 +142,10 @@ func checkComplete(t *testing.T, files []transcript.File, j *journal) {
 	}
 }
 
-// checkPending holds the results against the lists of what may, and must, fail.
+// checkPending holds the results against the list of what may, and must, fail.
 func checkPending(t *testing.T, pending []string, j *journal) {
 	t.Helper()
-	verdicts := judge(j.results, pending, differs)
+	verdicts := judge(j.results, pending)
 	if *shrink {
 		if err := shrinkPending(pendingFile, verdicts.passing); err != nil {
 			t.Fatal(err)
@@ -160,9 +160,6 @@ func checkPending(t *testing.T, pending []string, j *journal) {
 	}
 	for _, name := range verdicts.passing {
 		t.Errorf("passes, and is to be taken out of %s (-shrink does it): %s", pendingFile, name)
-	}
-	for _, name := range verdicts.agreeing {
-		t.Errorf("agrees with the recording, and is to be taken out of the table of those that differ: %s", name)
 	}
 	for _, name := range verdicts.unknown {
 		t.Errorf("is listed, and there is no such case: %s", name)
@@ -187,26 +184,20 @@ func logPending(t *testing.T, pending []string, j *journal) {
 
 // verdicts are the cases that are not where they belong.
 type verdicts struct {
-	failing  []string // and in no list
-	passing  []string // and pending
-	agreeing []string // and in the table of those that differ
-	unknown  []string // in a list, and not played
+	failing []string // and not pending
+	passing []string // and pending
+	unknown []string // pending, and not played
 }
 
-func judge(results map[string]player.Result, pending []string, differs map[string]string) verdicts {
+func judge(results map[string]player.Result, pending []string) verdicts {
 	var v verdicts
-	seen := make(map[string]bool)
 	for name, r := range results {
-		seen[r.Name()] = true
-		_, differing := differs[r.Name()]
 		listed := slices.Contains(pending, name)
 		switch right := r.Outcome == player.Pass || r.Outcome == player.Quirk; {
 		case r.Outcome == player.Skipped:
-		case differing && right:
-			v.agreeing = append(v.agreeing, name)
 		case listed && right:
 			v.passing = append(v.passing, name)
-		case !differing && !listed && !right:
+		case !listed && !right:
 			v.failing = append(v.failing, name)
 		}
 	}
@@ -215,12 +206,7 @@ func judge(results map[string]player.Result, pending []string, differs map[strin
 			v.unknown = append(v.unknown, name)
 		}
 	}
-	for name := range differs {
-		if !seen[name] {
-			v.unknown = append(v.unknown, name)
-		}
-	}
-	for _, list := range [][]string{v.failing, v.passing, v.agreeing, v.unknown} {
+	for _, list := range [][]string{v.failing, v.passing, v.unknown} {
 		slices.Sort(list)
 	}
 	return v

@@ -1,0 +1,82 @@
+package osqueue
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+
+	v1 "osqueue/api/v1"
+)
+
+// refusing is an API that takes no writes because of the bucket.
+func refusing(w http.ResponseWriter, r *http.Request) {
+	body, _ := json.Marshal(&v1.Problem{
+		Type: v1.ProblemTypePrefix + v1.TagFlushLag, Status: http.StatusServiceUnavailable, Tag: v1.TagFlushLag,
+		Detail: "the bucket says boom", Message: "the bucket says boom", Committed: v1.CommittedNo, RetryAfterMs: 2000,
+	})
+	w.Header().Set("Content-Type", v1.MediaTypeProblem)
+	w.Header().Set("Retry-After", "2")
+	w.WriteHeader(http.StatusServiceUnavailable)
+	_, _ = w.Write(body)
+}
+
+// A bucket that is too far behind is the contract's storage failure, on each
+// transport; who knows the API gets the API's words.
+func TestWritesRefused(t *testing.T) {
+	api := http.HandlerFunc(refusing)
+	h := New(Config{Native: api, Calls: api})
+	server := httptest.NewServer(h)
+	defer func() { h.Close(); server.Close() }()
+	at := strings.TrimPrefix(server.URL, "http://")
+
+	const long = "/v1/jobs/abc/"
+	for name, test := range map[string]struct {
+		path    string
+		headers []string
+		status  int
+		want    string
+	}{
+		"submit":        {v1.PathJobs, nil, 500, `"_tag":"StorageBackendError"`},
+		"claim":         {v1.PathClaim, nil, 500, `"_tag":"StorageBackendError"`},
+		"heartbeat":     {long + "heartbeat", nil, 500, `"_tag":"StorageBackendError"`},
+		"complete":      {long + "complete", nil, 500, `"_tag":"StorageBackendError"`},
+		"problem":       {v1.PathJobs, []string{"Accept", v1.MediaTypeProblem}, 503, `"_tag":"flush_lag"`},
+		"other route":   {v1.PathJobsBatch, nil, 503, `"_tag":"StorageBackendError"`},
+		"SubmitJob":     {rpcPrefix + "SubmitJob", nil, 500, `"code":"internal"`},
+		"ClaimJob":      {rpcPrefix + "ClaimJob", nil, 500, `"code":"internal"`},
+		"Heartbeat":     {rpcPrefix + "Heartbeat", nil, 500, `"code":"internal"`},
+		"Heartbeat, {}": {rpcPrefix + "Heartbeat", nil, 500, `"code":"internal"`},
+	} {
+		body := `{"payload":"MQ==","jobId":"abc","workerId":"w"}`
+		if strings.HasSuffix(name, "{}") {
+			body = `{}` // the job without a name is not there, and is written all the same
+		}
+		got := request(t, "POST", at, test.path, body, test.headers...)
+		if got.status != test.status || !strings.Contains(got.body, test.want) || !strings.Contains(got.body, `"message":"the bucket says boom"`) {
+			t.Errorf("%s: %d %s", name, got.status, got.body)
+		}
+		if rest := test.want == `"_tag":"StorageBackendError"`; rest && got.header.Get("Content-Type") != jsonType {
+			t.Errorf("%s: %v", name, got.header)
+		}
+		var p v1.Problem
+		if err := json.Unmarshal([]byte(got.body), &p, lenient); err != nil || p.Status != 0 && p.Status != test.status {
+			t.Errorf("%s: the status is %d, and %d in %s (%v)", name, test.status, p.Status, got.body, err)
+		}
+	}
+
+	p := dial(t, at)
+	defer p.close()
+	for _, call := range []string{
+		`{"method":"submitJob"}`, `{"method":"claimJob"}`, `{"method":"heartbeat","params":{"jobId":"abc","workerId":"w"}}`,
+		`{"method":"completeJob","params":{"jobId":"abc"}}`, `{"method":"heartbeat"}`, `{"method":"completeJob"}`,
+		`{"method":"heartbeat","params":{"jobId":"` + strings.Repeat("j", idMax+1) + `"}}`,
+	} {
+		p.send(call)
+		if in := p.receive(); in.OK || in.Error == nil || in.Error.Tag != storageError || in.Error.Message != "the bucket says boom" {
+			t.Errorf("%s: %+v %+v", call, in, in.Error)
+		}
+	}
+}
