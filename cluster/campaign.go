@@ -61,7 +61,7 @@ func (n *Node) campaign(ctx context.Context, adopted *storage.Version) (*reign, 
 }
 
 // nowMs is the time, but never before that of the machine.
-func (n *Node) nowMs() int64 { return max(time.Now().UnixMilli(), n.replica.meta().Now) }
+func (n *Node) nowMs() int64 { return max(n.cfg.Clock().UnixMilli(), n.replica.meta().Now) }
 
 func (n *Node) readDocument(ctx context.Context) (election.Observed, error) {
 	ctx, cancel := context.WithTimeout(ctx, bucketTimeout)
@@ -175,7 +175,7 @@ func (n *Node) adopt(ctx context.Context, term uint64, doc *queuefile.Document) 
 	}
 	// An original broker has no successors to extend its leases for: what ran
 	// out while it was dead goes back to the queue, as it would under itself.
-	_, err = n.applyNow(ctx, newLeaderClock(time.Now, m.Meta().Now).now())
+	_, err = n.applyNow(ctx, newLeaderClock(n.cfg.Clock, m.Meta().Now).now())
 	return err
 }
 

@@ -10,19 +10,27 @@ import (
 // slewed towards the wall clock by at most a tenth: a wall clock that jumps
 // neither expires a lease nor freezes time. Safe for concurrent use.
 type leaderClock struct {
-	source func() time.Time // time.Now, whose readings carry both clocks
+	// Two sources, since a time.Time whose wall clock was moved has had its
+	// monotonic clock moved with it: elapsed time is never taken from wall.
+	wall, mono func() time.Time
 
 	mu      sync.Mutex
-	last    time.Time
-	reading int64 // ns since 1970
+	last    time.Time // of mono
+	reading int64     // ns since 1970
 }
 
-func newLeaderClock(source func() time.Time, machineMs int64) *leaderClock {
-	now := source()
+// newLeaderClock makes a clock that is slewed towards wall; machineMs is the
+// machine's clock.
+func newLeaderClock(wall func() time.Time, machineMs int64) *leaderClock {
+	return startLeaderClock(wall, time.Now, machineMs)
+}
+
+func startLeaderClock(wall, mono func() time.Time, machineMs int64) *leaderClock {
 	return &leaderClock{
-		source:  source,
-		last:    now,
-		reading: max(machineMs*int64(time.Millisecond), now.UnixNano()),
+		wall:    wall,
+		mono:    mono,
+		last:    mono(),
+		reading: max(machineMs*int64(time.Millisecond), wall().UnixNano()),
 	}
 }
 
@@ -30,8 +38,8 @@ func newLeaderClock(source func() time.Time, machineMs int64) *leaderClock {
 func (c *leaderClock) now() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	t := c.source()
-	c.reading = slew(c.reading, t.Sub(c.last), t.UnixNano())
+	t := c.mono()
+	c.reading = slew(c.reading, t.Sub(c.last), c.wall().UnixNano())
 	c.last = t
 	return c.reading / int64(time.Millisecond)
 }

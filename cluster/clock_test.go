@@ -26,14 +26,52 @@ func TestSlew(t *testing.T) {
 	}
 }
 
+// handClock is both clocks of a computer, moved by hand.
+type handClock struct{ at, since time.Time }
+
+func (h *handClock) wall() time.Time { return h.at }
+func (h *handClock) mono() time.Time { return h.since }
+
+func (h *handClock) pass(d time.Duration) { h.at, h.since = h.at.Add(d), h.since.Add(d) }
+
 func TestLeaderClockStartsAtTheMachine(t *testing.T) {
-	at := time.UnixMilli(5_000)
-	c := newLeaderClock(func() time.Time { return at }, 9_000)
+	h := &handClock{at: time.UnixMilli(5_000)}
+	c := startLeaderClock(h.wall, h.mono, 9_000)
 	if got := c.now(); got != 9_000 {
 		t.Fatalf("clock starts at %d, want the machine's 9000", got)
 	}
-	at = at.Add(time.Second)
+	h.pass(time.Second)
 	if got := c.now(); got != 9_900 {
 		t.Fatalf("after a second: %d, want 9900 (slewed back by a tenth)", got)
+	}
+}
+
+func TestLeaderClockOutlivesJumpsOfTheWallClock(t *testing.T) {
+	for _, jump := range []time.Duration{time.Hour, -time.Hour} {
+		h := &handClock{at: time.UnixMilli(1_000_000_000)}
+		c := startLeaderClock(h.wall, h.mono, 0)
+		h.at = h.at.Add(jump)
+		if got := c.now(); got != 1_000_000_000 {
+			t.Errorf("a jump by %v alone moved the clock by %d ms", jump, got-1_000_000_000)
+		}
+		h.pass(10 * time.Second)
+		want := int64(1_000_000_000 + 11_000)
+		if jump < 0 {
+			want = 1_000_000_000 + 9_000
+		}
+		if got := c.now(); got != want {
+			t.Errorf("ten seconds after a jump by %v: %d, want %d", jump, got, want)
+		}
+	}
+}
+
+// A clock made as a node makes it measures what passes by itself, not by the
+// wall clock that it was given.
+func TestLeaderClockOfAStandingWallClock(t *testing.T) {
+	wall := time.UnixMilli(1_000)
+	c := newLeaderClock(func() time.Time { return wall }, 0)
+	time.Sleep(50 * time.Millisecond)
+	if got := c.now(); got < 1_000+40 {
+		t.Errorf("50 ms after its start the clock stands at %d, having begun at 1000", got)
 	}
 }

@@ -105,6 +105,11 @@ type Config struct {
 	// would take over.
 	LogStallLimit time.Duration
 
+	// Clock is the wall clock, nil: time.Now. What the queue's times follow and
+	// by which another broker is taken for dead is read from it; how long
+	// something took or may take is not. It may jump. Safe for concurrent use.
+	Clock func() time.Time
+
 	Settings fsm.Settings // in force while this node is the active leader
 	Version  string       // of the program, for Status
 	Logger   hclog.Logger

@@ -64,6 +64,9 @@ func Open(cfg Config) (*Node, error) {
 	if cfg.Client == nil {
 		cfg.Client = &http.Client{Timeout: 2 * time.Second}
 	}
+	if cfg.Clock == nil {
+		cfg.Clock = time.Now
+	}
 	n := &Node{
 		cfg:     cfg,
 		log:     cfg.Logger,

@@ -132,7 +132,7 @@ func (n *Node) inaugurate(
 	r := &reign{
 		node:    n,
 		term:    term,
-		clock:   newLeaderClock(time.Now, meta.Now),
+		clock:   newLeaderClock(n.cfg.Clock, meta.Now),
 		fence:   fence,
 		log:     n.log.Named("reign"),
 		over:    make(chan struct{}),

@@ -80,6 +80,7 @@ func (n *Node) snapshotOptions() snapshot.Options {
 		Cluster:        func() string { return n.replica.meta().Cluster },
 		UploadInterval: n.cfg.UploadInterval,
 		Slack:          n.cfg.TrailingLogs,
+		Clock:          n.cfg.Clock,
 		Logger:         n.log.Named("snapshot"),
 		Damaged: func(error) {
 			select {

@@ -41,7 +41,8 @@ type Options struct {
 	// runs; nil for nobody. The node should have raft make a new one. It is
 	// called on raft's goroutines: it must not block.
 	Damaged func(error)
-	Logger  hclog.Logger // nil logs nothing
+	Clock   func() time.Time // the wall clock, by which uploads are dated; nil: time.Now
+	Logger  hclog.Logger     // nil logs nothing
 
 	partBytes int // of the objects of an upload; for tests
 }
@@ -55,6 +56,9 @@ func (o *Options) complete() error {
 	}
 	if o.Slack == 0 {
 		o.Slack = DefaultSlack
+	}
+	if o.Clock == nil {
+		o.Clock = time.Now
 	}
 	if o.Logger == nil {
 		o.Logger = hclog.NewNullLogger()

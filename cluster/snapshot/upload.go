@@ -110,7 +110,7 @@ func (s *Store) upload(ctx context.Context, c *copyOnDisk) error {
 		return fmt.Errorf("read the local snapshot %s: %w", c.id, err)
 	}
 	defer rc.Close()
-	u := upload{cluster: cluster, node: s.opts.Node, point: c.point, at: time.Now().UnixMilli(), id: rand.Text()}
+	u := upload{cluster: cluster, node: s.opts.Node, point: c.point, at: s.opts.Clock().UnixMilli(), id: rand.Text()}
 	r.Cluster, r.Node = u.cluster, u.node
 	up := uploader{bucket: s.opts.Bucket, partBytes: s.opts.partBytes, note: s.failing}
 	if err := up.write(ctx, u, &r, rc); err != nil {

@@ -148,6 +148,7 @@ func (o *serveOptions) complete(g *globals) error {
 	}
 	c.Logger = hclog.New(&hclog.LoggerOptions{Name: c.Name, Level: level, Output: g.stderr, JSONFormat: o.logJSON})
 	c.Version = version
+	c.Clock = nodeClock(c.Logger, g.getenv)
 	for _, notice := range o.notices {
 		c.Logger.Warn(notice)
 	}

@@ -1,0 +1,121 @@
+package raftlog
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
+	wal "github.com/hashicorp/raft-wal"
+	"github.com/hashicorp/raft-wal/metadb"
+	"go.etcd.io/bbolt"
+)
+
+// ErrDamaged is wrapped by every error that says that the disk gives back something
+// else than was written.
+var ErrDamaged = errors.New("the raft log is damaged: " +
+	"stop this node, delete its data directory and start it again; it gets everything from the others")
+
+// store is what both raft-boltdb and raft-wal are.
+type store interface {
+	raft.LogStore
+	raft.StableStore
+	io.Closer
+}
+
+// Log is a raft log with votes and terms on the disk. It implements raft.LogStore,
+// raft.StableStore and raft.MonotonicLogStore; its calls are as safe for concurrent
+// use as those of the store below.
+type Log struct{ store }
+
+// OpenBolt opens the raft-boltdb of a data directory, and makes it if there is none.
+func OpenBolt(dir string) (*Log, error) {
+	path := filepath.Join(dir, "raft.db")
+	return inspected(path, func() (store, error) { return openBolt(path) })
+}
+
+// OpenWAL opens the raft-wal of a data directory, and makes it if there is none.
+func OpenWAL(dir string, log hclog.Logger) (*Log, error) {
+	path := filepath.Join(dir, "wal")
+	return inspected(path, func() (store, error) {
+		if err := os.MkdirAll(path, 0o700); err != nil {
+			return nil, err
+		}
+		if err := checkBolt(filepath.Join(path, metadb.FileName)); err != nil {
+			return nil, boltError(err)
+		}
+		return wal.Open(path, wal.WithLogger(log))
+	})
+}
+
+const boltLockTimeout = 2 * time.Second
+
+func openBolt(path string) (store, error) {
+	if err := checkBolt(path); err != nil {
+		return nil, boltError(err)
+	}
+	return raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: boltOptions(false)})
+}
+
+func boltOptions(readOnly bool) *bbolt.Options {
+	return &bbolt.Options{
+		Timeout:        boltLockTimeout,
+		NoFreelistSync: true,
+		FreelistType:   bbolt.FreelistMapType,
+		ReadOnly:       readOnly,
+	}
+}
+
+// boltError says what to do about an error of bolt's: what neither the lock nor the
+// system has refused is in the file.
+func boltError(err error) error {
+	var system *fs.PathError
+	switch {
+	case errors.Is(err, bbolt.ErrTimeout):
+		return errors.New("it is in use: does another node run on this data directory?")
+	case errors.Is(err, ErrDamaged), errors.As(err, &system):
+		return err
+	}
+	return fmt.Errorf("%w: %w", err, ErrDamaged)
+}
+
+// inspected opens a store and reads all of it once.
+func inspected(path string, open func() (store, error)) (*Log, error) {
+	var db store
+	err := shielded(func() (err error) {
+		db, err = open()
+		if err != nil {
+			return err
+		}
+		l := &Log{db}
+		return errors.Join(l.readEntries(), l.readVotes())
+	})
+	if err == nil {
+		return &Log{db}, nil
+	}
+	err = fmt.Errorf("open the raft log %s: %w", path, err)
+	if db != nil {
+		// A damaged store may not even close; the process ends anyway.
+		err = errors.Join(err, shielded(db.Close))
+	}
+	return nil, err
+}
+
+// shielded turns a panic into ErrDamaged: that is how bolt, and the memory into which
+// it maps a file that has become shorter, meet pages that make no sense.
+func shielded(fn func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w (%v)", ErrDamaged, p)
+		}
+	}()
+	return fn()
+}

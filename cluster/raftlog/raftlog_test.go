@@ -1,0 +1,285 @@
+package raftlog
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(reopen); dir != "" {
+		os.Exit(reopened(dir))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+type kind struct {
+	name string
+	open func(dir string) (*Log, error)
+}
+
+var kinds = []kind{
+	{"bolt", OpenBolt},
+	{"wal", func(dir string) (*Log, error) { return OpenWAL(dir, hclog.NewNullLogger()) }},
+}
+
+func each(t *testing.T, test func(t *testing.T, k kind, dir string)) {
+	for _, k := range kinds {
+		t.Run(k.name, func(t *testing.T) { test(t, k, t.TempDir()) })
+	}
+}
+
+func mustOpen(t *testing.T, k kind, dir string) *Log {
+	t.Helper()
+	l, err := k.open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func must(t *testing.T, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// entry is a command that can be told from every other.
+func entry(i uint64) *raft.Log {
+	return &raft.Log{Index: i, Term: 1 + i/10, Type: raft.LogCommand, Data: fmt.Appendf(nil, "command %d %s", i, bytes.Repeat([]byte{byte(i)}, 100))}
+}
+
+// fill writes n entries, votes and a term, in the order in which raft would.
+func fill(t *testing.T, l *Log, n uint64) {
+	t.Helper()
+	must(t, l.SetUint64([]byte("CurrentTerm"), 6), l.SetUint64([]byte("CurrentTerm"), 7),
+		l.SetUint64([]byte("LastVoteTerm"), 7), l.Set([]byte("LastVoteCand"), []byte("n2")))
+	for i := uint64(1); i <= n; i++ {
+		must(t, l.StoreLog(entry(i)))
+	}
+}
+
+// holds checks that the log has what fill wrote, and nothing else.
+func holds(t *testing.T, l *Log, n uint64) {
+	t.Helper()
+	must(t, asFilled(l, n))
+}
+
+func asFilled(l *Log, n uint64) error {
+	for i := uint64(1); i <= n; i++ {
+		var got raft.Log
+		if err := l.GetLog(i, &got); err != nil {
+			return err
+		}
+		want := entry(i)
+		if got.Index != want.Index || got.Term != want.Term || got.Type != want.Type || !bytes.Equal(got.Data, want.Data) || got.Extensions != nil {
+			return fmt.Errorf("entry %d: %+v", i, got)
+		}
+	}
+	term, err := l.GetUint64([]byte("CurrentTerm"))
+	vote, errVote := l.Get([]byte("LastVoteCand"))
+	if term != 7 || string(vote) != "n2" {
+		return errors.Join(fmt.Errorf("term %d, vote %q", term, vote), err, errVote)
+	}
+	return nil
+}
+
+func TestWhatIsWrittenIsRead(t *testing.T) {
+	each(t, func(t *testing.T, k kind, dir string) {
+		l := mustOpen(t, k, dir)
+		fill(t, l, 30)
+		holds(t, l, 30)
+		must(t, l.Close())
+		l = mustOpen(t, k, dir)
+		holds(t, l, 30)
+		must(t, l.Close())
+	})
+}
+
+func TestRaftsOwnEntriesStayAsTheyAre(t *testing.T) {
+	l := mustOpen(t, kinds[0], t.TempDir())
+	e := entry(1)
+	must(t, l.StoreLog(e))
+	if e.Extensions != nil {
+		t.Fatal("the seal would be sent to other nodes")
+	}
+	must(t, l.Close())
+}
+
+func TestAnEmptyLogHasNoVotes(t *testing.T) {
+	each(t, func(t *testing.T, k kind, dir string) {
+		l := mustOpen(t, k, dir)
+		if term, err := l.GetUint64([]byte("CurrentTerm")); term != 0 || err != nil && !notFound(err) {
+			t.Fatal(term, err)
+		}
+		must(t, l.Close())
+	})
+}
+
+// A log of an older version has no seals.
+func TestLogsOfOlderVersionsAreRead(t *testing.T) {
+	dir := t.TempDir()
+	db, err := raftboltdb.NewBoltStore(filepath.Join(dir, "raft.db"))
+	must(t, err)
+	must(t, db.StoreLogs([]*raft.Log{entry(1), entry(2)}),
+		db.SetUint64([]byte("CurrentTerm"), 7), db.Set([]byte("LastVoteCand"), []byte("n2")), db.Close())
+	l := mustOpen(t, kinds[0], dir)
+	holds(t, l, 2)
+	must(t, l.StoreLog(entry(3)), l.SetUint64([]byte("CurrentTerm"), 7))
+	holds(t, l, 3)
+	must(t, l.Close())
+}
+
+// A node may die between the seal of a vote and the vote.
+func TestAVoteThatWasCutInTheMiddle(t *testing.T) {
+	each(t, func(t *testing.T, k kind, dir string) {
+		l := mustOpen(t, k, dir)
+		term, cand := []byte("CurrentTerm"), []byte("LastVoteCand")
+		must(t, l.seal(term, number(1), number(0)), l.seal(cand, []byte("n1"), nil), l.Close())
+		l = mustOpen(t, k, dir)
+		must(t, l.SetUint64(term, 7), l.Set(cand, []byte("n2")))
+		must(t, l.seal(term, number(8), number(7)), l.seal(cand, []byte("n3"), []byte("n2")), l.Close())
+		l = mustOpen(t, k, dir)
+		holds(t, l, 0)
+		must(t, l.Close())
+	})
+}
+
+func TestAWrongVoteIsNoticed(t *testing.T) {
+	each(t, func(t *testing.T, k kind, dir string) {
+		l := mustOpen(t, k, dir)
+		fill(t, l, 3)
+		must(t, l.store.SetUint64([]byte("CurrentTerm"), 3))
+		if _, err := l.GetUint64([]byte("CurrentTerm")); !errors.Is(err, ErrDamaged) {
+			t.Fatal(err)
+		}
+		must(t, l.Close())
+		if _, err := k.open(dir); !errors.Is(err, ErrDamaged) {
+			t.Fatalf("it opens: %v", err)
+		}
+	})
+}
+
+func TestAWrongEntryIsNoticed(t *testing.T) {
+	for name, spoil := range map[string]func(*raft.Log){
+		"data":  func(e *raft.Log) { e.Data[3] ^= 4 },
+		"term":  func(e *raft.Log) { e.Term++ },
+		"type":  func(e *raft.Log) { e.Type = raft.LogNoop },
+		"index": func(e *raft.Log) { e.Index = 1 },
+		"seal":  func(e *raft.Log) { e.Extensions[0]++ },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			l := mustOpen(t, kinds[0], dir)
+			fill(t, l, 1)
+			e := entry(2)
+			e.Extensions = sealOf(e)
+			spoil(e)
+			store := l.store
+			must(t, store.StoreLogs([]*raft.Log{e}))
+			if name == "index" { // it has gone over the first one
+				e = entry(1)
+				e.Extensions = sealOf(entry(2))
+				must(t, store.StoreLogs([]*raft.Log{e}))
+			}
+			at := e.Index
+			if err := l.GetLog(at, new(raft.Log)); !errors.Is(err, ErrDamaged) {
+				t.Fatal(err)
+			}
+			must(t, l.Close())
+			if _, err := OpenBolt(dir); !errors.Is(err, ErrDamaged) {
+				t.Fatalf("it opens: %v", err)
+			}
+		})
+	}
+}
+
+// reopen is in the environment of a process that only opens a log: bolt meets some
+// damage in a goroutine of its own and takes the process with it.
+const reopen = "OSQUEUE_TEST_REOPEN"
+
+// How that process ends.
+const (
+	allThere  = 0
+	panicked  = 2 // Go's exit status of a panic
+	refused   = 10
+	shortened = 11
+	wrong     = 12
+)
+
+const written = 40
+
+// reopened opens the log of a directory and says what is in it.
+func reopened(dir string) int {
+	l, err := OpenBolt(dir)
+	if errors.Is(err, ErrDamaged) {
+		return refused
+	}
+	if err == nil {
+		var last uint64
+		if last, err = l.LastIndex(); err == nil {
+			err = asFilled(l, last)
+		}
+		if err == nil && last < written {
+			return shortened
+		}
+	}
+	if err != nil {
+		fmt.Println(err)
+		return wrong
+	}
+	return allThere
+}
+
+// TestDamagedFiles damages the file of a closed log, one place at a time: it is
+// refused, or has all that was written, or has lost the newest entries as a whole.
+// It never has an entry, a vote or a term that was not written.
+func TestDamagedFiles(t *testing.T) {
+	dir := t.TempDir()
+	l := mustOpen(t, kinds[0], dir)
+	fill(t, l, written)
+	must(t, l.Close())
+	whole, err := os.ReadFile(filepath.Join(dir, "raft.db"))
+	must(t, err)
+	dice, ends := rand.New(rand.NewPCG(3, 2)), map[int]int{}
+	for range 150 {
+		data := bytes.Clone(whole)
+		if dice.IntN(4) == 0 {
+			data = data[:1+dice.IntN(len(data)-1)]
+		} else {
+			data[dice.IntN(len(data))] ^= 1 << dice.IntN(8)
+		}
+		damaged := t.TempDir()
+		must(t, os.WriteFile(filepath.Join(damaged, "raft.db"), data, 0o600))
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), reopen+"="+damaged)
+		out, _ := cmd.CombinedOutput()
+		end := cmd.ProcessState.ExitCode()
+		ends[end]++
+		switch end {
+		case allThere, refused, shortened:
+		case panicked:
+			if !bytes.Contains(out, []byte("bbolt")) {
+				t.Errorf("%s", out)
+			}
+		default:
+			t.Errorf("exit status %d: %s", end, out)
+		}
+	}
+	t.Logf("of 150 damaged files %d were refused by us, %d by bolt's panic, %d had lost their newest entries, of %d no page in use was hit",
+		ends[refused], ends[panicked], ends[shortened], ends[allThere])
+	if ends[refused] == 0 {
+		t.Error("no damage was noticed")
+	}
+}

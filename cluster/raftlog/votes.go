@@ -1,0 +1,104 @@
+package raftlog
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+)
+
+// sealKey is where the checksums of a value are. There are two, of the value that is
+// to be written and of the one that stands: a node that dies between the two writes
+// finds either.
+func sealKey(key []byte) []byte { return append([]byte("seal/"), key...) }
+
+func sumOf(key, val []byte) uint32 {
+	return crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, val)
+}
+
+// notFound reports whether the store below said that there is no such key. The stores
+// share no error value; raft itself compares the text.
+func notFound(err error) bool { return err != nil && err.Error() == "not found" }
+
+// Set implements raft.StableStore.
+func (s *Log) Set(key, val []byte) error {
+	old, err := s.Get(key)
+	if err != nil && !notFound(err) {
+		return err
+	}
+	if err := s.seal(key, val, old); err != nil {
+		return err
+	}
+	return s.store.Set(key, val)
+}
+
+// Get implements raft.StableStore. A value that is not one that was set is ErrDamaged,
+// and so is none where one was set.
+func (s *Log) Get(key []byte) ([]byte, error) {
+	val, err := s.store.Get(key)
+	if err != nil && !notFound(err) {
+		return nil, err
+	}
+	return val, cmp.Or(s.check(key, val), err)
+}
+
+// SetUint64 implements raft.StableStore. The stores below write numbers each in their
+// own way; the checksum is of one form.
+func (s *Log) SetUint64(key []byte, val uint64) error {
+	old, err := s.GetUint64(key)
+	if err != nil && !notFound(err) {
+		return err
+	}
+	if err := s.seal(key, number(val), number(old)); err != nil {
+		return err
+	}
+	return s.store.SetUint64(key, val)
+}
+
+// GetUint64 implements raft.StableStore. A number that is not one that was set is
+// ErrDamaged.
+func (s *Log) GetUint64(key []byte) (uint64, error) {
+	val, err := s.store.GetUint64(key)
+	if err != nil && !notFound(err) {
+		return 0, err
+	}
+	return val, cmp.Or(s.check(key, number(val)), err)
+}
+
+func number(val uint64) []byte { return binary.BigEndian.AppendUint64(nil, val) }
+
+func (s *Log) seal(key, val, old []byte) error {
+	sums := binary.LittleEndian.AppendUint32(nil, sumOf(key, val))
+	sums = binary.LittleEndian.AppendUint32(sums, sumOf(key, old))
+	return s.store.Set(sealKey(key), sums)
+}
+
+func (s *Log) check(key, val []byte) error {
+	sums, err := s.store.Get(sealKey(key))
+	if notFound(err) || err == nil && sums == nil {
+		return nil // by an older version
+	}
+	if err != nil {
+		return err
+	}
+	sum := sumOf(key, val)
+	for ; len(sums) >= sealSize; sums = sums[sealSize:] {
+		if binary.LittleEndian.Uint32(sums) == sum {
+			return nil
+		}
+	}
+	return fmt.Errorf("the checksum of %s does not match: %w", key, ErrDamaged)
+}
+
+// readVotes reads what raft keeps beside the log once.
+func (s *Log) readVotes() error {
+	_, term := s.GetUint64([]byte("CurrentTerm"))
+	_, voteTerm := s.GetUint64([]byte("LastVoteTerm"))
+	_, vote := s.Get([]byte("LastVoteCand"))
+	for _, err := range []error{term, voteTerm, vote} {
+		if err != nil && !notFound(err) {
+			return err
+		}
+	}
+	return nil
+}

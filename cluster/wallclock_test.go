@@ -1,0 +1,46 @@
+package cluster
+
+import (
+	"testing"
+	"time"
+)
+
+// ahead is a wall clock that is wrong by d.
+func ahead(d time.Duration) func(*Config) {
+	return func(c *Config) { c.Clock = func() time.Time { return time.Now().Add(d) } }
+}
+
+// A leader takes the time from its configuration, for the machine and for the
+// heartbeat in the document.
+func TestLeaderFollowsTheConfiguredClock(t *testing.T) {
+	l := newLab(t)
+	n := l.leader(l.start("n", 1, ahead(24*time.Hour))...)
+	l.enqueue(n, "a")
+	least := time.Now().Add(23 * time.Hour).UnixMilli()
+	if got := n.Now(); got < least {
+		t.Errorf("the leader's clock stands at %v", time.UnixMilli(got))
+	}
+	if got := n.Job("a").CreatedAt; got < least {
+		t.Errorf("the job was made at %v", time.UnixMilli(got))
+	}
+	if got := l.document().BrokerHeartbeat; got < least {
+		t.Errorf("the document's heartbeat is of %v", time.UnixMilli(got))
+	}
+}
+
+// A node whose wall clock is an hour ahead takes a living broker for dead, as it
+// would by the original's rule; the fence then ends the other's reign.
+func TestStalenessIsReadFromTheConfiguredClock(t *testing.T) {
+	l := newLab(t)
+	first := l.leader(l.start("a", 1, nil)...)
+	l.enqueue(first, "x")
+	second := l.start("b", 1, ahead(time.Hour))
+	l.eventually("the second cluster to take over", func() bool {
+		_, self := second[0].Leader()
+		return self
+	})
+	l.eventually("the first cluster to notice", func() bool {
+		_, self := first.Leader()
+		return !self
+	})
+}

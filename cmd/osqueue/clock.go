@@ -1,0 +1,13 @@
+//go:build !faultclock
+
+package main
+
+import (
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+)
+
+// nodeClock is the wall clock of a node: the computer's. Tests of clocks that
+// jump build the program with the tag faultclock.
+func nodeClock(hclog.Logger, func(string) string) func() time.Time { return nil }

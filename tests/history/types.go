@@ -1,0 +1,239 @@
+package history
+
+import (
+	"time"
+
+	"osqueue/fsm"
+)
+
+// Time is nanoseconds since the start of the run, or the length of something.
+type Time int64
+
+// Never is the return of what has not returned.
+const Never = Time(1<<63 - 1)
+
+// Millisecond is what the machine's clock counts in.
+const Millisecond = Time(time.Millisecond)
+
+// Seconds is t in seconds, for people.
+func (t Time) Seconds() float64 { return time.Duration(t).Seconds() }
+
+// LSN is a place in the log, as term-index. The zero value is none.
+type LSN struct{ fsm.LSN }
+
+// MarshalText implements encoding.TextMarshaler.
+func (l LSN) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (l *LSN) UnmarshalText(text []byte) error {
+	parsed, err := fsm.ParseLSN(string(text))
+	if err != nil {
+		return err
+	}
+	l.LSN = parsed
+	return nil
+}
+
+// ParseLSN reads the LSN of an answer; "" is the zero LSN.
+func ParseLSN(text string) (LSN, error) {
+	if text == "" {
+		return LSN{}, nil
+	}
+	var l LSN
+	return l, l.UnmarshalText([]byte(text))
+}
+
+// History is a whole record.
+type History struct {
+	Run       Run
+	Ops       []Op
+	Faults    []Fault
+	Applied   []Applied
+	Documents []Document
+	States    []State
+	Finals    []Final
+}
+
+// Run says what was run.
+type Run struct {
+	Name    string    `json:"name,omitzero"` // of the test
+	Seed    uint64    `json:"seed"`
+	Nodes   int       `json:"nodes"`
+	Store   string    `json:"store,omitzero"` // the kind of bucket
+	Lease   Time      `json:"lease,omitzero"` // that workers ask for
+	Start   time.Time `json:"start"`
+	Version string    `json:"version,omitzero"` // of the program under test
+}
+
+// Outcome is what a client knows of an operation.
+type Outcome string
+
+// The outcomes.
+const (
+	OK      Outcome = "ok"
+	Refused Outcome = "refused" // nothing happened, for certain
+	Unknown Outcome = "unknown"
+)
+
+// Kind is what a client asked for.
+type Kind string
+
+// The kinds of operations. Those of log entries are the same as far as clients
+// cause them.
+const (
+	Enqueue   Kind = "enqueue"
+	Claim     Kind = "claim"
+	Heartbeat Kind = "heartbeat"
+	Complete  Kind = "complete"
+	Fail      Kind = "fail"
+	Release   Kind = "release"
+	Cancel    Kind = "cancel"
+	GetJob    Kind = "read" // of one job
+	Stats     Kind = "stats"
+)
+
+// Op is one call of a client with all its repetitions.
+type Op struct {
+	ID      int     `json:"id"` // from 1, in the order of calls
+	Client  string  `json:"client"`
+	Kind    Kind    `json:"kind"`
+	Call    Time    `json:"call"`
+	Return  Time    `json:"return"` // also of an unknown outcome: when the client gave up
+	Outcome Outcome `json:"outcome"`
+	Error   string  `json:"error,omitzero"`
+	Tag     string  `json:"tag,omitzero"` // the server's name for the refusal
+
+	Request   string `json:"request,omitzero"`   // the idempotency key
+	Ack       string `json:"ack,omitzero"`       // the level that was asked for
+	Committed string `json:"committed,omitzero"` // the level that was reached
+	LSN       LSN    `json:"lsn,omitzero"`       // of the answer
+
+	// Of enqueue.
+	Type        string `json:"type,omitzero"`
+	Priority    int32  `json:"priority,omitzero"`
+	Delay       Time   `json:"delay,omitzero"`
+	Backoff     Time   `json:"backoff,omitzero"`     // the least delay after a failed attempt
+	MaxAttempts int    `json:"maxAttempts,omitzero"` // 0: the server's default
+	Payload     string `json:"payload,omitzero"`
+
+	// Of claim: what was asked for, and what was handed out.
+	Worker string   `json:"worker,omitzero"` // also of reports
+	Types  []string `json:"types,omitzero"`
+	Max    int      `json:"max,omitzero"`
+	Lease  Time     `json:"lease,omitzero"`
+	Jobs   []Held   `json:"jobs,omitzero"`
+
+	// Of all that are about one job. Of a read, Status, Token, Attempts and
+	// Result are what it showed; of a cancellation, Status is what it led to.
+	Job      string `json:"job,omitzero"`
+	Token    uint64 `json:"token,omitzero"`
+	Status   string `json:"status,omitzero"`
+	Attempts int    `json:"attempts,omitzero"`
+	Result   string `json:"result,omitzero"`
+	// Stopping: the cancelled job runs, and ends as cancelled unless its worker
+	// completes it first. Of a heartbeat: the worker was told so.
+	Stopping bool `json:"stopping,omitzero"`
+	// Permanent: the failed job is not to be tried again.
+	Permanent bool `json:"permanent,omitzero"`
+
+	// Of reads: the LSN that the answer had to show at least, and who was asked,
+	// if it was one node.
+	MinLSN LSN    `json:"minLsn,omitzero"`
+	Node   string `json:"node,omitzero"`
+}
+
+// Held is a job that a claim handed out.
+type Held struct {
+	Job      string `json:"job"`
+	Token    uint64 `json:"token"`
+	Attempt  int    `json:"attempt"` // from 1
+	Type     string `json:"type,omitzero"`
+	Priority int32  `json:"priority,omitzero"`
+	Lease    Time   `json:"lease,omitzero"`
+	Payload  string `json:"payload,omitzero"`
+}
+
+// Fault is something that was done to the cluster or to a client.
+type Fault struct {
+	Name   string `json:"name"`
+	Target string `json:"target,omitzero"`
+	Begin  Time   `json:"begin"`
+	End    Time   `json:"end"`
+	Hit    bool   `json:"hit"`            // there was a sign that it took effect
+	Proof  string `json:"proof,omitzero"` // the sign
+	// Loses: what was not in the bucket may be gone after it.
+	Loses bool `json:"loses,omitzero"`
+}
+
+// WorkerDead is the name of the fault in which a worker (the target) falls silent
+// for ever while it holds jobs.
+const WorkerDead = "worker-dead"
+
+// Applied is one mutation as a node's log has it, or what time brought about in an
+// entry.
+type Applied struct {
+	Node    string `json:"node"`
+	LSN     LSN    `json:"lsn"`
+	Now     int64  `json:"now"` // the machine's clock, ms
+	Kind    Kind   `json:"kind"`
+	Request string `json:"request,omitzero"` // the idempotency key
+	Worker  string `json:"worker,omitzero"`
+	Code    string `json:"code"` // "ok", "duplicate", or why not
+	Jobs    []Item `json:"jobs,omitzero"`
+	Epoch   uint64 `json:"epoch,omitzero"` // of a broker
+}
+
+// The kinds of Applied that no client asked for.
+const (
+	Passed   Kind = "time"     // leases ran out, schedules fell due
+	Broker   Kind = "broker"   // a leader became active
+	Snapshot Kind = "snapshot" // the log begins with a state; its jobs are all that are in it
+	Other    Kind = "other"    // a mutation that this package has no name for
+)
+
+// Item is one job of an Applied, as it is after it.
+type Item struct {
+	Job      string `json:"job"`
+	Code     string `json:"code,omitzero"` // of this one, where they differ
+	Status   string `json:"status,omitzero"`
+	From     string `json:"from,omitzero"` // of what time brought about: the status before
+	Token    uint64 `json:"token,omitzero"`
+	Attempts int    `json:"attempts,omitzero"`
+	Type     string `json:"type,omitzero"`
+	Priority int32  `json:"priority,omitzero"`
+	Lease    Time   `json:"lease,omitzero"` // of a job that runs
+	End      string `json:"end,omitzero"`   // how the last attempt ended
+	Result   string `json:"result,omitzero"`
+}
+
+// Document is a version of the document that the bucket has accepted.
+type Document struct {
+	Version int    `json:"version"` // from 1, in the order of acceptance
+	At      Time   `json:"at,omitzero"`
+	LSN     LSN    `json:"lsn"`
+	Epoch   uint64 `json:"epoch"`
+	Node    string `json:"node"`
+	Cluster string `json:"cluster,omitzero"`
+	Lineage string `json:"lineage,omitzero"`
+	Hash    string `json:"hash"`              // of the state that it has
+	Replay  string `json:"replayed,omitzero"` // of the machine at that LSN; "": no log has it
+}
+
+// State is the hash of a node's state at an LSN.
+type State struct {
+	Node   string `json:"node"`
+	Source string `json:"source,omitzero"` // "log" (replayed) or "snapshot" (its file)
+	LSN    LSN    `json:"lsn"`
+	Hash   string `json:"hash"`
+}
+
+// Final is a job as the cluster has it at the end, all faults being healed.
+type Final struct {
+	Job      string `json:"job"`
+	Status   string `json:"status"`
+	Type     string `json:"type,omitzero"`
+	Payload  string `json:"payload,omitzero"`
+	Result   string `json:"result,omitzero"`
+	Token    uint64 `json:"token,omitzero"`
+	Attempts int    `json:"attempts,omitzero"`
+}
