@@ -163,7 +163,7 @@ func (p *plan) note(i int, n *fsmpb.NewJob) {
 		}
 		p.keys[holder{jobType: n.Type, key: key}] = i
 	}
-	size := int64(len(n.Payload))
+	size := newSize(n)
 	p.added.jobs++
 	p.added.bytes += size
 	if q := p.m.queues[n.Type]; q != nil && q.settings != nil {
@@ -178,7 +178,7 @@ func (p *plan) note(i int, n *fsmpb.NewJob) {
 // checkQuotas makes each check for the type, then overall: what waiting cannot
 // mend comes first.
 func (p *plan) checkQuotas(n *fsmpb.NewJob) Code {
-	m, size := p.m, int64(len(n.Payload))
+	m, size := p.m, newSize(n)
 	s := &m.meta.Settings
 	limits := [2]quota{1: {
 		jobsMax: s.MaxJobs, bytesMax: s.MaxBytes, payloadMax: s.MaxPayload,
@@ -192,7 +192,7 @@ func (p *plan) checkQuotas(n *fsmpb.NewJob) Code {
 		}
 	}
 	switch {
-	case limits[0].tooLarge(size) || limits[1].tooLarge(size):
+	case limits[0].tooLarge(len(n.Payload)) || limits[1].tooLarge(len(n.Payload)):
 		return PayloadTooLarge
 	case limits[0].tooMany() || limits[1].tooMany():
 		return TooManyJobs
@@ -208,9 +208,12 @@ type quota struct {
 	jobs, bytes                   int64
 }
 
-func (q *quota) tooLarge(size int64) bool { return q.payloadMax > 0 && size > q.payloadMax }
-func (q *quota) tooMany() bool            { return q.jobsMax > 0 && q.jobs >= q.jobsMax }
-func (q *quota) tooFull(size int64) bool  { return q.bytesMax > 0 && q.bytes > q.bytesMax-size }
+func (q *quota) tooLarge(payload int) bool { return q.payloadMax > 0 && int64(payload) > q.payloadMax }
+func (q *quota) tooMany() bool             { return q.jobsMax > 0 && q.jobs >= q.jobsMax }
+func (q *quota) tooFull(size int64) bool   { return q.bytesMax > 0 && q.bytes > q.bytesMax-size }
+
+// newSize is the size of the job that n becomes.
+func newSize(n *fsmpb.NewJob) int64 { return int64(len(n.Payload) + len(n.Extra)) }
 
 // checkAfters looks at what the jobs wait for.
 func (p *plan) checkAfters() (Code, int) {
@@ -325,8 +328,12 @@ func (m *Machine) newJob(n *fsmpb.NewJob, cron string) *Job {
 	if n.MaxAttempts != nil {
 		j.MaxAttempts = *n.MaxAttempts
 	}
-	if waits := m.waitsOf(n.After); len(waits) > 0 {
-		j.Status, j.Det = Blocked, &Details{Waits: waits}
+	waits := m.waitsOf(n.After)
+	if len(waits) > 0 || n.Extra != "" {
+		j.Det = &Details{Waits: waits, Extra: strings.Clone(n.Extra)}
+	}
+	if len(waits) > 0 {
+		j.Status = Blocked
 	} else {
 		j.Status = m.readyStatus(j)
 	}

@@ -10,7 +10,7 @@ import (
 // EntryVersion is the version of log entries that this machine writes and the
 // newest one that it applies. Every new field, and every new meaning of an old
 // one, raises it.
-const EntryVersion = 4
+const EntryVersion = 5
 
 // ErrEntry is wrapped by DecodeEntry. A node that meets such an entry must
 // stop: skipping it would make its state differ from the others'.
@@ -114,6 +114,11 @@ func checkRare(m *fsmpb.Mutation) error {
 	case *fsmpb.Mutation_Announce:
 		known := op.Announce.GetKind() > 0 && op.Announce.GetKind() < numAnnounces
 		return need(known, errNewValue)
+	case *fsmpb.Mutation_SetExtra:
+		if op.SetExtra == nil {
+			return errNoOp
+		}
+		return checkExtra(op.SetExtra.Extra)
 	}
 	return checkCron(m)
 }
@@ -127,7 +132,7 @@ func checkCron(m *fsmpb.Mutation) error {
 		if op.PutCron.Overlap >= numOverlaps || op.PutCron.Missed >= numMissed {
 			return errNewValue
 		}
-		return checkNewJob(op.PutCron.Job)
+		return checkTemplate(op.PutCron.Job)
 	case *fsmpb.Mutation_PauseCron:
 		return need(op.PauseCron != nil, errNoOp)
 	case *fsmpb.Mutation_DeleteCron:
@@ -153,7 +158,7 @@ func checkEnqueue(op *fsmpb.Enqueue) error {
 		if b.CallbackOn >= numCallbacks {
 			return errNewValue
 		}
-		return checkNewJob(b.Callback)
+		return checkTemplate(b.Callback)
 	}
 	return nil
 }
@@ -161,7 +166,18 @@ func checkEnqueue(op *fsmpb.Enqueue) error {
 func checkNewJob(n *fsmpb.NewJob) error {
 	known := n.GetBackoff().GetKind() < numBackoffs && n.GetUnique().GetScope() < numScopes &&
 		n.GetAfterFailure() < numAfters
-	return need(known, errNewValue)
+	if !known {
+		return errNewValue
+	}
+	return checkExtra(n.GetExtra())
+}
+
+// checkTemplate is checkNewJob for a job of which many may be made.
+func checkTemplate(n *fsmpb.NewJob) error {
+	if n.GetExtra() != "" {
+		return errNewValue
+	}
+	return checkNewJob(n)
 }
 
 func checkChange(op *fsmpb.Change) error {

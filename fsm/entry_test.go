@@ -30,6 +30,7 @@ func everyKind(t testing.TB) *fsmpb.Batch {
 		{Op: &fsmpb.Mutation_Group{Group: &fsmpb.Group{Mutations: []*fsmpb.Mutation{release("w", "a", 1)}}}},
 		announce(fsm.AnnounceBucketAway, "PUT queue.json: timeout"),
 		forceComplete("full", "43"),
+		setExtra("full", `{"note":[1,null],"é":"\ud800"}`),
 	}}
 	b.Mutations[0].Request = &fsmpb.Request{Key: "k", Fingerprint: []byte("f")}
 	b.Mutations[0].GetEnqueue().NewBatch = &fsmpb.NewBatch{Id: "b", Callback: fullJob("callback", "")}
@@ -210,6 +211,15 @@ func TestEncodeEntryRefusesWhatDecodeEntryWould(t *testing.T) {
 		{Op: &fsmpb.Mutation_RegisterBroker{}},
 		{Op: &fsmpb.Mutation_Announce{}},
 		{Op: &fsmpb.Mutation_ForceComplete{}},
+		{Op: &fsmpb.Mutation_SetExtra{}},
+		setExtra("a", `{"a": 1}`),
+		setExtra("a", `{"a":1`),
+		setExtra("a", `{}`),
+		setExtra("a", `[1]`),
+		setExtra("", `{"a":"`+strings.Repeat("x", fsm.ExtraMax)+`"}`),
+		setExtra("", "{\"a\":\"\xff\"}"),
+		{Op: &fsmpb.Mutation_Enqueue{Enqueue: &fsmpb.Enqueue{Jobs: []*fsmpb.NewJob{{Id: "a", Extra: "5"}}}}},
+		{Op: &fsmpb.Mutation_PutCron{PutCron: &fsmpb.PutCron{Name: "c", Job: &fsmpb.NewJob{Extra: `{"a":1}`}}}},
 		announce(0, "nothing"),
 		announce(fsm.AnnounceWritesAccepted+1, "of the future"),
 	} {

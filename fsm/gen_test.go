@@ -149,7 +149,7 @@ type drawn = func(*rapid.T) *fsmpb.Mutation
 func (w *workload) mutation(t *rapid.T) *fsmpb.Mutation {
 	often := []drawn{w.enqueue, w.claim, w.complete, w.fail, w.heartbeat, w.release, w.claim, w.complete, w.enqueue}
 	sometimes := []drawn{w.change, w.change, w.setQueue, w.putCron, w.fireCron, w.fireCron, w.triggerCron, w.group, w.forceComplete}
-	rarely := []drawn{w.registerWorker, w.workerDead, w.registerBroker, w.pauseCron, w.deleteCron, w.announce}
+	rarely := []drawn{w.registerWorker, w.workerDead, w.registerBroker, w.pauseCron, w.deleteCron, w.announce, w.setExtra}
 	switch kind := roll(t, 24, "kind"); {
 	case kind == 23 || kind == 22:
 		return pick(t, rarely, "rare")(t)

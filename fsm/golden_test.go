@@ -52,6 +52,7 @@ func undump(t *testing.T, dump []byte) []byte {
 func TestEntryFormat(t *testing.T) {
 	b := everyKind(t)
 	b.Mutations[0].GetEnqueue().Jobs = append(b.Mutations[0].GetEnqueue().Jobs,
+		&fsmpb.NewJob{Id: "extra", Extra: `{"a":1}`},
 		&fsmpb.NewJob{Id: "full", Priority: -3, MaxAttempts: new(int32), LeaseMs: 9},
 		&fsmpb.NewJob{Id: "no payload", Payload: nil},
 		&fsmpb.NewJob{Id: "empty payload", Payload: []byte{}})
@@ -59,7 +60,7 @@ func TestEntryFormat(t *testing.T) {
 	delay := int64(11)
 	b.Mutations[4].GetFail().RetryDelayMs = &delay
 	data := entry(t, b)
-	want := golden(t, "testdata/entry-4.hex", data)
+	want := golden(t, "testdata/entry-5.hex", data)
 	if !bytes.Equal(data, want) {
 		t.Fatalf("an entry is encoded in another way:\n%s", hex.Dump(data))
 	}
@@ -77,6 +78,7 @@ func TestOldEntries(t *testing.T) {
 		"testdata/entry-1.hex": "ok ok ok stale_token stale_token stale_token ok ok ok",
 		"testdata/entry-2.hex": "id_taken ok ok stale_token stale_token stale_token ok ok ok ok ok ok ok not_found not_due ok ok",
 		"testdata/entry-3.hex": "id_taken ok ok stale_token stale_token stale_token ok ok ok ok ok ok ok not_found not_due ok ok ok",
+		"testdata/entry-4.hex": "id_taken ok ok stale_token stale_token stale_token ok ok ok ok ok ok ok not_found not_due ok ok ok not_found",
 	} {
 		dump, err := os.ReadFile(path)
 		if err != nil {

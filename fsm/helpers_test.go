@@ -60,6 +60,10 @@ func complete(worker, id string, token uint64) *fsmpb.Mutation {
 	}}}
 }
 
+func setExtra(id, extra string) *fsmpb.Mutation {
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_SetExtra{SetExtra: &fsmpb.SetExtra{JobId: id, Extra: extra}}}
+}
+
 func forceComplete(id, result string) *fsmpb.Mutation {
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_ForceComplete{ForceComplete: &fsmpb.ForceComplete{
 		JobId: id, Result: []byte(result),

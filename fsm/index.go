@@ -138,6 +138,25 @@ func (m *Machine) putEndedAgain(old, j *Job) {
 	m.events = append(m.events, Event{Job: j, From: old.Status})
 }
 
+// putInPlace stores j in place of old, from which it differs in nothing that
+// jobs stand in an order by.
+func (m *Machine) putInPlace(old, j *Job) {
+	m.ids[j.ID] = j
+	q := m.queues[j.Type]
+	m.addBytes(q, j.size()-old.size())
+	m.replace(old, j)
+	switch j.Status {
+	case Unclaimed:
+		g := q.groups[j.group()]
+		g.ready.Set(j)
+		m.refresh(q, g)
+	case Completed, Cancelled:
+		if _, there := q.retained.Get(j); there { // it is not while others wait for it
+			q.retained.Set(j)
+		}
+	}
+}
+
 // replace stores j in place of old, which has the same status.
 func (m *Machine) replace(old, j *Job) {
 	m.jobs.Set(j)
@@ -236,7 +255,10 @@ func (m *Machine) unindexRunning(q *queue, j *Job) {
 	m.countRunning(q, j.group(), -1)
 }
 
-func (j *Job) size() int64 { return int64(len(j.Payload) + len(j.Result)) }
+// size is what a job counts for in quotas.
+func (j *Job) size() int64 {
+	return int64(len(j.Payload)+len(j.Result)) + int64(len(j.Details().Extra))
+}
 
 func (j *Job) group() string {
 	if j.Opt == nil {

@@ -63,6 +63,7 @@ type Meta struct {
 	Lineage        string // made with the document; "" before the first broker
 	Broker         Broker
 	Settings       Settings
+	Extra          string // of the document, as Details.Extra
 }
 
 // Result is the machine's answer to one mutation.
@@ -233,6 +234,8 @@ func (m *Machine) decide(mut *fsmpb.Mutation) Result {
 		return m.group(op.Group)
 	case *fsmpb.Mutation_Announce:
 		return m.announce(op.Announce)
+	case *fsmpb.Mutation_SetExtra:
+		return m.setExtra(op.SetExtra)
 	}
 	return m.decideCron(mut)
 }

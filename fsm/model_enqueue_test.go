@@ -112,6 +112,9 @@ func (m *model) fresh(n *fsmpb.NewJob, cron string) *fsm.Job {
 			details(j, func(d *fsm.Details) { d.Waits = append(d.Waits, id) })
 		}
 	}
+	if n.Extra != "" {
+		details(j, func(d *fsm.Details) { d.Extra = n.Extra })
+	}
 	j.Status = fsm.Blocked
 	if len(j.Details().Waits) == 0 {
 		j.Status = m.ready(j)
@@ -202,12 +205,12 @@ func holds(j *fsm.Job) bool {
 
 func (m *model) overQuota(j *fsm.Job) fsm.Code {
 	q, s := m.settingsOf(j.Type), m.meta.Settings
-	size := int64(len(j.Payload))
+	payload, size := int64(len(j.Payload)), sizeOf(j)
 	typeJobs, typeBytes := m.load(func(o *fsm.Job) bool { return o.Type == j.Type })
 	allJobs, allBytes := m.load(func(*fsm.Job) bool { return true })
 	over := func(limit, n int64) bool { return limit > 0 && n > limit }
 	switch {
-	case over(q.MaxPayload, size) || over(s.MaxPayload, size):
+	case over(q.MaxPayload, payload) || over(s.MaxPayload, payload):
 		return fsm.PayloadTooLarge
 	case over(q.MaxJobs, typeJobs+1) || over(s.MaxJobs, allJobs+1):
 		return fsm.TooManyJobs
@@ -217,13 +220,16 @@ func (m *model) overQuota(j *fsm.Job) fsm.Code {
 	return fsm.OK
 }
 
+// sizeOf is what a job counts for.
+func sizeOf(j *fsm.Job) int64 { return int64(len(j.Payload) + len(j.Result) + len(j.Details().Extra)) }
+
 // load is how many jobs have not ended, and the bytes of all.
 func (m *model) load(counts func(*fsm.Job) bool) (jobs, bytes int64) {
 	for _, j := range m.jobs {
 		if !counts(j) {
 			continue
 		}
-		bytes += int64(len(j.Payload) + len(j.Result))
+		bytes += sizeOf(j)
 		if !hasEnded(j.Status) {
 			jobs++
 		}

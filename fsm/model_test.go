@@ -123,6 +123,8 @@ func (m *model) effect(mut *fsmpb.Mutation) fsm.Result {
 		return m.announce(op.Announce)
 	case *fsmpb.Mutation_ForceComplete:
 		return m.forceComplete(op.ForceComplete)
+	case *fsmpb.Mutation_SetExtra:
+		return m.setExtra(op.SetExtra)
 	}
 	panic("a mutation that the model does not know")
 }
@@ -432,6 +434,20 @@ func (m *model) announce(op *fsmpb.Announce) fsm.Result {
 	kind := kinds[fsm.AnnounceKind(op.Kind)]
 	m.events = append(m.events, event{kind: kind, name: m.meta.Broker.Node, text: text})
 	return fsm.Result{}
+}
+
+// setExtra replaces the members that are not ours, in whatever status a job is.
+func (m *model) setExtra(op *fsmpb.SetExtra) fsm.Result {
+	if op.JobId == "" {
+		m.meta.Extra = op.Extra
+		return fsm.Result{}
+	}
+	old := m.job(op.JobId)
+	if old == nil {
+		return fsm.Result{Code: fsm.NotFound}
+	}
+	j := m.change(old, func(j *fsm.Job) { details(j, func(d *fsm.Details) { d.Extra = op.Extra }) })
+	return fsm.Result{Jobs: []*fsm.Job{j}}
 }
 
 func (m *model) workerAt(name string) int {

@@ -377,8 +377,8 @@ var mutants = []mutant{
 	// 12. Quotas.
 	{
 		"results are not counted", "quota", "index.go",
-		`return int64(len(j.Payload) + len(j.Result))`,
-		`return int64(len(j.Payload))`,
+		`return int64(len(j.Payload)+len(j.Result)) + int64(len(j.Details().Extra))`,
+		`return int64(len(j.Payload)) + int64(len(j.Details().Extra))`,
 	},
 	{
 		"ended jobs count", "quota", "machine.go",
@@ -435,6 +435,48 @@ var mutants = []mutant{
 		`Text:`,
 	},
 
+	// 15. Members that are not ours.
+	{
+		"nobody's members are not counted", "extra", "index.go",
+		`int64(len(j.Payload)+len(j.Result)) + int64(len(j.Details().Extra))`,
+		`int64(len(j.Payload) + len(j.Result))`,
+	},
+	{
+		"a change of them is not counted", "extra", "index.go",
+		"m.addBytes(q, j.size()-old.size())\n",
+		"",
+	},
+	{
+		"claims get the job as it was", "extra", "index.go",
+		"g.ready.Set(j)\n\t\tm.refresh(q, g)\n",
+		"m.refresh(q, g)\n",
+	},
+	{
+		"retention knows the job as it was", "extra", "index.go",
+		"if _, there := q.retained.Get(j); there {",
+		"if _, there := q.retained.Get(j); there && false {",
+	},
+	{
+		"job with nothing else loses them", "extra", "after.go",
+		` && d.TimeoutMs == 0 && d.Extra == ""`,
+		` && d.TimeoutMs == 0`,
+	},
+	{
+		"snapshots lose those of the document", "extra", "pb.go",
+		"Extra:          p.Extra,",
+		"",
+	},
+	{
+		"an enqueue brings none", "extra", "enqueue.go",
+		"Extra: strings.Clone(n.Extra)}",
+		"}",
+	},
+	{
+		"they count as payload", "extra", "enqueue.go",
+		`case limits[0].tooLarge(len(n.Payload)) || limits[1].tooLarge(len(n.Payload)):`,
+		`case limits[0].tooLarge(int(size)) || limits[1].tooLarge(int(size)):`,
+	},
+
 	// Snapshots and listings.
 	{
 		"a restored machine gives new turns", "snapshot", "queue.go",
@@ -448,8 +490,8 @@ var mutants = []mutant{
 	},
 	{
 		"snapshots lose the request to cancel", "snapshot", "pbrecords.go",
-		`ProgressAt: p.ProgressAtMs, Waits: p.Waits, CancelAt: p.CancelAtMs, TimeoutMs: p.TimeoutMs,`,
-		`ProgressAt: p.ProgressAtMs, Waits: p.Waits, TimeoutMs: p.TimeoutMs,`,
+		`ProgressAt: p.ProgressAtMs, Waits: p.Waits, CancelAt: p.CancelAtMs, TimeoutMs: p.TimeoutMs, Extra: p.Extra,`,
+		`ProgressAt: p.ProgressAtMs, Waits: p.Waits, TimeoutMs: p.TimeoutMs, Extra: p.Extra,`,
 	},
 	{
 		"jobs listed under a tag are old", "views", "index.go",

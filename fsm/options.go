@@ -115,6 +115,9 @@ type Details struct {
 	Waits      []string // ids of the jobs that it still waits for
 	CancelAt   int64    // ms; when its cancellation was requested while it ran
 	TimeoutMs  int64    // of the attempt that runs, or the last; 0: none
+	// Extra has members of queue.json that are not ours: a JSON object without white
+	// space, at most ExtraMax bytes, or "".
+	Extra string
 
 	timerAt int64 // where the timeout's timer stands; derived, not encoded
 }

@@ -69,6 +69,7 @@ func (v *View) metaToPB() *fsmpb.Meta {
 		Batches:        uint64(v.batches.Len()),
 		Holds:          uint64(v.holds.Len()),
 		Requests:       uint64(v.requests.Len()),
+		Extra:          m.Extra,
 	}
 }
 
@@ -88,6 +89,7 @@ func metaFromPB(p *fsmpb.Meta) Meta {
 		Lineage:        p.Lineage,
 		Broker:         Broker{Node: p.BrokerNode, Address: p.BrokerAddress, Epoch: p.Epoch},
 		Settings:       settingsFromPB(p.Settings),
+		Extra:          p.Extra,
 	}
 }
 

@@ -18,7 +18,7 @@ func checkJobs(t *rapid.T, m *fsm.Machine, v *fsm.View, naive *model) {
 	perType := map[string]fsm.TypeStats{}
 	for _, want := range naive.jobs {
 		counts[want.Status]++
-		size := int64(len(want.Payload) + len(want.Result))
+		size := sizeOf(want)
 		bytes += size
 		c := perType[want.Type]
 		c.Counts[want.Status]++

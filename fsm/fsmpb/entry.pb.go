@@ -140,6 +140,7 @@ type Mutation struct {
 	//	*Mutation_Group
 	//	*Mutation_Announce
 	//	*Mutation_ForceComplete
+	//	*Mutation_SetExtra
 	Op isMutation_Op `protobuf_oneof:"op"`
 	// Makes the mutation take effect once, however often it is sent.
 	Request       *Request `protobuf:"bytes,30,opt,name=request,proto3" json:"request,omitempty"`
@@ -355,6 +356,15 @@ func (x *Mutation) GetForceComplete() *ForceComplete {
 	return nil
 }
 
+func (x *Mutation) GetSetExtra() *SetExtra {
+	if x != nil {
+		if x, ok := x.Op.(*Mutation_SetExtra); ok {
+			return x.SetExtra
+		}
+	}
+	return nil
+}
+
 func (x *Mutation) GetRequest() *Request {
 	if x != nil {
 		return x.Request
@@ -442,6 +452,10 @@ type Mutation_ForceComplete struct {
 	ForceComplete *ForceComplete `protobuf:"bytes,19,opt,name=force_complete,json=forceComplete,proto3,oneof"`
 }
 
+type Mutation_SetExtra struct {
+	SetExtra *SetExtra `protobuf:"bytes,20,opt,name=set_extra,json=setExtra,proto3,oneof"`
+}
+
 func (*Mutation_Enqueue) isMutation_Op() {}
 
 func (*Mutation_Claim) isMutation_Op() {}
@@ -479,6 +493,8 @@ func (*Mutation_Group) isMutation_Op() {}
 func (*Mutation_Announce) isMutation_Op() {}
 
 func (*Mutation_ForceComplete) isMutation_Op() {}
+
+func (*Mutation_SetExtra) isMutation_Op() {}
 
 // Request is the caller's name for a write, and what it was for.
 type Request struct {
@@ -659,7 +675,9 @@ type NewJob struct {
 	// fsm.AfterFailure.
 	AfterFailure uint32 `protobuf:"varint,14,opt,name=after_failure,json=afterFailure,proto3" json:"after_failure,omitempty"`
 	// Id of the batch that the job belongs to.
-	Batch         string `protobuf:"bytes,15,opt,name=batch,proto3" json:"batch,omitempty"`
+	Batch string `protobuf:"bytes,15,opt,name=batch,proto3" json:"batch,omitempty"`
+	// As in SetExtra. Neither schedules nor callbacks have any.
+	Extra         string `protobuf:"bytes,16,opt,name=extra,proto3" json:"extra,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -795,6 +813,13 @@ func (x *NewJob) GetAfterFailure() uint32 {
 func (x *NewJob) GetBatch() string {
 	if x != nil {
 		return x.Batch
+	}
+	return ""
+}
+
+func (x *NewJob) GetExtra() string {
+	if x != nil {
+		return x.Extra
 	}
 	return ""
 }
@@ -1357,6 +1382,62 @@ func (x *ForceComplete) GetResult() []byte {
 	return nil
 }
 
+// SetExtra replaces the members of queue.json that are not ours: those of a job,
+// or of the document, as somebody wrote them into it by hand.
+type SetExtra struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of which job; empty: of the document.
+	JobId string `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	// One JSON object without white space; empty: there are none any more.
+	Extra         string `protobuf:"bytes,2,opt,name=extra,proto3" json:"extra,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetExtra) Reset() {
+	*x = SetExtra{}
+	mi := &file_entry_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetExtra) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetExtra) ProtoMessage() {}
+
+func (x *SetExtra) ProtoReflect() protoreflect.Message {
+	mi := &file_entry_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetExtra.ProtoReflect.Descriptor instead.
+func (*SetExtra) Descriptor() ([]byte, []int) {
+	return file_entry_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *SetExtra) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+func (x *SetExtra) GetExtra() string {
+	if x != nil {
+		return x.Extra
+	}
+	return ""
+}
+
 type Fail struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Worker string                 `protobuf:"bytes,1,opt,name=worker,proto3" json:"worker,omitempty"`
@@ -1372,7 +1453,7 @@ type Fail struct {
 
 func (x *Fail) Reset() {
 	*x = Fail{}
-	mi := &file_entry_proto_msgTypes[15]
+	mi := &file_entry_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1384,7 +1465,7 @@ func (x *Fail) String() string {
 func (*Fail) ProtoMessage() {}
 
 func (x *Fail) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[15]
+	mi := &file_entry_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1397,7 +1478,7 @@ func (x *Fail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fail.ProtoReflect.Descriptor instead.
 func (*Fail) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{15}
+	return file_entry_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Fail) GetWorker() string {
@@ -1447,7 +1528,7 @@ type Release struct {
 
 func (x *Release) Reset() {
 	*x = Release{}
-	mi := &file_entry_proto_msgTypes[16]
+	mi := &file_entry_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1459,7 +1540,7 @@ func (x *Release) String() string {
 func (*Release) ProtoMessage() {}
 
 func (x *Release) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[16]
+	mi := &file_entry_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1472,7 +1553,7 @@ func (x *Release) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Release.ProtoReflect.Descriptor instead.
 func (*Release) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{16}
+	return file_entry_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Release) GetWorker() string {
@@ -1501,7 +1582,7 @@ type RegisterWorker struct {
 
 func (x *RegisterWorker) Reset() {
 	*x = RegisterWorker{}
-	mi := &file_entry_proto_msgTypes[17]
+	mi := &file_entry_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1513,7 +1594,7 @@ func (x *RegisterWorker) String() string {
 func (*RegisterWorker) ProtoMessage() {}
 
 func (x *RegisterWorker) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[17]
+	mi := &file_entry_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1526,7 +1607,7 @@ func (x *RegisterWorker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterWorker.ProtoReflect.Descriptor instead.
 func (*RegisterWorker) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{17}
+	return file_entry_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RegisterWorker) GetName() string {
@@ -1566,7 +1647,7 @@ type WorkerDead struct {
 
 func (x *WorkerDead) Reset() {
 	*x = WorkerDead{}
-	mi := &file_entry_proto_msgTypes[18]
+	mi := &file_entry_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1578,7 +1659,7 @@ func (x *WorkerDead) String() string {
 func (*WorkerDead) ProtoMessage() {}
 
 func (x *WorkerDead) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[18]
+	mi := &file_entry_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1591,7 +1672,7 @@ func (x *WorkerDead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerDead.ProtoReflect.Descriptor instead.
 func (*WorkerDead) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{18}
+	return file_entry_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *WorkerDead) GetName() string {
@@ -1617,7 +1698,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_entry_proto_msgTypes[19]
+	mi := &file_entry_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1629,7 +1710,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[19]
+	mi := &file_entry_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1642,7 +1723,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{19}
+	return file_entry_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Change) GetKind() uint32 {
@@ -1695,7 +1776,7 @@ type Filter struct {
 
 func (x *Filter) Reset() {
 	*x = Filter{}
-	mi := &file_entry_proto_msgTypes[20]
+	mi := &file_entry_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1707,7 +1788,7 @@ func (x *Filter) String() string {
 func (*Filter) ProtoMessage() {}
 
 func (x *Filter) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[20]
+	mi := &file_entry_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1720,7 +1801,7 @@ func (x *Filter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Filter.ProtoReflect.Descriptor instead.
 func (*Filter) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{20}
+	return file_entry_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Filter) GetStatuses() []uint32 {
@@ -1822,7 +1903,7 @@ type SetQueue struct {
 
 func (x *SetQueue) Reset() {
 	*x = SetQueue{}
-	mi := &file_entry_proto_msgTypes[21]
+	mi := &file_entry_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1834,7 +1915,7 @@ func (x *SetQueue) String() string {
 func (*SetQueue) ProtoMessage() {}
 
 func (x *SetQueue) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[21]
+	mi := &file_entry_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1847,7 +1928,7 @@ func (x *SetQueue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetQueue.ProtoReflect.Descriptor instead.
 func (*SetQueue) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{21}
+	return file_entry_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *SetQueue) GetName() string {
@@ -1982,7 +2063,7 @@ type PutCron struct {
 
 func (x *PutCron) Reset() {
 	*x = PutCron{}
-	mi := &file_entry_proto_msgTypes[22]
+	mi := &file_entry_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1994,7 +2075,7 @@ func (x *PutCron) String() string {
 func (*PutCron) ProtoMessage() {}
 
 func (x *PutCron) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[22]
+	mi := &file_entry_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2007,7 +2088,7 @@ func (x *PutCron) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutCron.ProtoReflect.Descriptor instead.
 func (*PutCron) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{22}
+	return file_entry_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *PutCron) GetName() string {
@@ -2081,7 +2162,7 @@ type PauseCron struct {
 
 func (x *PauseCron) Reset() {
 	*x = PauseCron{}
-	mi := &file_entry_proto_msgTypes[23]
+	mi := &file_entry_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2093,7 +2174,7 @@ func (x *PauseCron) String() string {
 func (*PauseCron) ProtoMessage() {}
 
 func (x *PauseCron) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[23]
+	mi := &file_entry_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2106,7 +2187,7 @@ func (x *PauseCron) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseCron.ProtoReflect.Descriptor instead.
 func (*PauseCron) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{23}
+	return file_entry_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *PauseCron) GetName() string {
@@ -2153,7 +2234,7 @@ type DeleteCron struct {
 
 func (x *DeleteCron) Reset() {
 	*x = DeleteCron{}
-	mi := &file_entry_proto_msgTypes[24]
+	mi := &file_entry_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2165,7 +2246,7 @@ func (x *DeleteCron) String() string {
 func (*DeleteCron) ProtoMessage() {}
 
 func (x *DeleteCron) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[24]
+	mi := &file_entry_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2178,7 +2259,7 @@ func (x *DeleteCron) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteCron.ProtoReflect.Descriptor instead.
 func (*DeleteCron) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{24}
+	return file_entry_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *DeleteCron) GetName() string {
@@ -2209,7 +2290,7 @@ type FireCron struct {
 
 func (x *FireCron) Reset() {
 	*x = FireCron{}
-	mi := &file_entry_proto_msgTypes[25]
+	mi := &file_entry_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2221,7 +2302,7 @@ func (x *FireCron) String() string {
 func (*FireCron) ProtoMessage() {}
 
 func (x *FireCron) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[25]
+	mi := &file_entry_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2234,7 +2315,7 @@ func (x *FireCron) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FireCron.ProtoReflect.Descriptor instead.
 func (*FireCron) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{25}
+	return file_entry_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *FireCron) GetName() string {
@@ -2304,7 +2385,7 @@ type TriggerCron struct {
 
 func (x *TriggerCron) Reset() {
 	*x = TriggerCron{}
-	mi := &file_entry_proto_msgTypes[26]
+	mi := &file_entry_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2316,7 +2397,7 @@ func (x *TriggerCron) String() string {
 func (*TriggerCron) ProtoMessage() {}
 
 func (x *TriggerCron) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[26]
+	mi := &file_entry_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2329,7 +2410,7 @@ func (x *TriggerCron) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TriggerCron.ProtoReflect.Descriptor instead.
 func (*TriggerCron) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{26}
+	return file_entry_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *TriggerCron) GetName() string {
@@ -2360,7 +2441,7 @@ type Announce struct {
 
 func (x *Announce) Reset() {
 	*x = Announce{}
-	mi := &file_entry_proto_msgTypes[27]
+	mi := &file_entry_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2372,7 +2453,7 @@ func (x *Announce) String() string {
 func (*Announce) ProtoMessage() {}
 
 func (x *Announce) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[27]
+	mi := &file_entry_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2385,7 +2466,7 @@ func (x *Announce) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Announce.ProtoReflect.Descriptor instead.
 func (*Announce) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{27}
+	return file_entry_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Announce) GetKind() uint32 {
@@ -2418,7 +2499,7 @@ type RegisterBroker struct {
 
 func (x *RegisterBroker) Reset() {
 	*x = RegisterBroker{}
-	mi := &file_entry_proto_msgTypes[28]
+	mi := &file_entry_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2430,7 +2511,7 @@ func (x *RegisterBroker) String() string {
 func (*RegisterBroker) ProtoMessage() {}
 
 func (x *RegisterBroker) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[28]
+	mi := &file_entry_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2443,7 +2524,7 @@ func (x *RegisterBroker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterBroker.ProtoReflect.Descriptor instead.
 func (*RegisterBroker) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{28}
+	return file_entry_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *RegisterBroker) GetNode() string {
@@ -2510,7 +2591,7 @@ type Settings struct {
 
 func (x *Settings) Reset() {
 	*x = Settings{}
-	mi := &file_entry_proto_msgTypes[29]
+	mi := &file_entry_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2522,7 +2603,7 @@ func (x *Settings) String() string {
 func (*Settings) ProtoMessage() {}
 
 func (x *Settings) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[29]
+	mi := &file_entry_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2535,7 +2616,7 @@ func (x *Settings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Settings.ProtoReflect.Descriptor instead.
 func (*Settings) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{29}
+	return file_entry_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Settings) GetMaxAttempts() int32 {
@@ -2619,7 +2700,7 @@ const file_entry_proto_rawDesc = "" +
 	"\tmutations\x18\x03 \x03(\v2\x18.osqueue.fsm.v1.MutationR\tmutations\x12\x16\n" +
 	"\x06random\x18\x04 \x01(\x06R\x06random\x12!\n" +
 	"\fflushed_term\x18\x05 \x01(\x04R\vflushedTerm\x12#\n" +
-	"\rflushed_index\x18\x06 \x01(\x04R\fflushedIndex\"\x96\t\n" +
+	"\rflushed_index\x18\x06 \x01(\x04R\fflushedIndex\"\xcf\t\n" +
 	"\bMutation\x123\n" +
 	"\aenqueue\x18\x01 \x01(\v2\x17.osqueue.fsm.v1.EnqueueH\x00R\aenqueue\x12-\n" +
 	"\x05claim\x18\x02 \x01(\v2\x15.osqueue.fsm.v1.ClaimH\x00R\x05claim\x129\n" +
@@ -2643,7 +2724,8 @@ const file_entry_proto_rawDesc = "" +
 	"\ftrigger_cron\x18\x10 \x01(\v2\x1b.osqueue.fsm.v1.TriggerCronH\x00R\vtriggerCron\x12-\n" +
 	"\x05group\x18\x11 \x01(\v2\x15.osqueue.fsm.v1.GroupH\x00R\x05group\x126\n" +
 	"\bannounce\x18\x12 \x01(\v2\x18.osqueue.fsm.v1.AnnounceH\x00R\bannounce\x12F\n" +
-	"\x0eforce_complete\x18\x13 \x01(\v2\x1d.osqueue.fsm.v1.ForceCompleteH\x00R\rforceComplete\x121\n" +
+	"\x0eforce_complete\x18\x13 \x01(\v2\x1d.osqueue.fsm.v1.ForceCompleteH\x00R\rforceComplete\x127\n" +
+	"\tset_extra\x18\x14 \x01(\v2\x18.osqueue.fsm.v1.SetExtraH\x00R\bsetExtra\x121\n" +
 	"\arequest\x18\x1e \x01(\v2\x17.osqueue.fsm.v1.RequestR\arequestB\x04\n" +
 	"\x02op\"=\n" +
 	"\aRequest\x12\x10\n" +
@@ -2653,7 +2735,7 @@ const file_entry_proto_rawDesc = "" +
 	"\tmutations\x18\x01 \x03(\v2\x18.osqueue.fsm.v1.MutationR\tmutations\"l\n" +
 	"\aEnqueue\x12*\n" +
 	"\x04jobs\x18\x01 \x03(\v2\x16.osqueue.fsm.v1.NewJobR\x04jobs\x125\n" +
-	"\tnew_batch\x18\x02 \x01(\v2\x18.osqueue.fsm.v1.NewBatchR\bnewBatch\"\xe0\x03\n" +
+	"\tnew_batch\x18\x02 \x01(\v2\x18.osqueue.fsm.v1.NewBatchR\bnewBatch\"\xf6\x03\n" +
 	"\x06NewJob\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x1d\n" +
@@ -2671,7 +2753,8 @@ const file_entry_proto_rawDesc = "" +
 	"\x06unique\x18\f \x01(\v2\x16.osqueue.fsm.v1.UniqueR\x06unique\x12\x14\n" +
 	"\x05after\x18\r \x03(\tR\x05after\x12#\n" +
 	"\rafter_failure\x18\x0e \x01(\rR\fafterFailure\x12\x14\n" +
-	"\x05batch\x18\x0f \x01(\tR\x05batchB\n" +
+	"\x05batch\x18\x0f \x01(\tR\x05batch\x12\x14\n" +
+	"\x05extra\x18\x10 \x01(\tR\x05extraB\n" +
 	"\n" +
 	"\b_payloadB\x0f\n" +
 	"\r_max_attempts\"t\n" +
@@ -2714,7 +2797,10 @@ const file_entry_proto_rawDesc = "" +
 	"\rForceComplete\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x1b\n" +
 	"\x06result\x18\x02 \x01(\fH\x00R\x06result\x88\x01\x01B\t\n" +
-	"\a_result\"\xbd\x01\n" +
+	"\a_result\"7\n" +
+	"\bSetExtra\x12\x15\n" +
+	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x14\n" +
+	"\x05extra\x18\x02 \x01(\tR\x05extra\"\xbd\x01\n" +
 	"\x04Fail\x12\x16\n" +
 	"\x06worker\x18\x01 \x01(\tR\x06worker\x12+\n" +
 	"\x05lease\x18\x02 \x01(\v2\x15.osqueue.fsm.v1.LeaseR\x05lease\x12\x14\n" +
@@ -2864,7 +2950,7 @@ func file_entry_proto_rawDescGZIP() []byte {
 	return file_entry_proto_rawDescData
 }
 
-var file_entry_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_entry_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_entry_proto_goTypes = []any{
 	(*Batch)(nil),          // 0: osqueue.fsm.v1.Batch
 	(*Mutation)(nil),       // 1: osqueue.fsm.v1.Mutation
@@ -2881,21 +2967,22 @@ var file_entry_proto_goTypes = []any{
 	(*Heartbeat)(nil),      // 12: osqueue.fsm.v1.Heartbeat
 	(*Complete)(nil),       // 13: osqueue.fsm.v1.Complete
 	(*ForceComplete)(nil),  // 14: osqueue.fsm.v1.ForceComplete
-	(*Fail)(nil),           // 15: osqueue.fsm.v1.Fail
-	(*Release)(nil),        // 16: osqueue.fsm.v1.Release
-	(*RegisterWorker)(nil), // 17: osqueue.fsm.v1.RegisterWorker
-	(*WorkerDead)(nil),     // 18: osqueue.fsm.v1.WorkerDead
-	(*Change)(nil),         // 19: osqueue.fsm.v1.Change
-	(*Filter)(nil),         // 20: osqueue.fsm.v1.Filter
-	(*SetQueue)(nil),       // 21: osqueue.fsm.v1.SetQueue
-	(*PutCron)(nil),        // 22: osqueue.fsm.v1.PutCron
-	(*PauseCron)(nil),      // 23: osqueue.fsm.v1.PauseCron
-	(*DeleteCron)(nil),     // 24: osqueue.fsm.v1.DeleteCron
-	(*FireCron)(nil),       // 25: osqueue.fsm.v1.FireCron
-	(*TriggerCron)(nil),    // 26: osqueue.fsm.v1.TriggerCron
-	(*Announce)(nil),       // 27: osqueue.fsm.v1.Announce
-	(*RegisterBroker)(nil), // 28: osqueue.fsm.v1.RegisterBroker
-	(*Settings)(nil),       // 29: osqueue.fsm.v1.Settings
+	(*SetExtra)(nil),       // 15: osqueue.fsm.v1.SetExtra
+	(*Fail)(nil),           // 16: osqueue.fsm.v1.Fail
+	(*Release)(nil),        // 17: osqueue.fsm.v1.Release
+	(*RegisterWorker)(nil), // 18: osqueue.fsm.v1.RegisterWorker
+	(*WorkerDead)(nil),     // 19: osqueue.fsm.v1.WorkerDead
+	(*Change)(nil),         // 20: osqueue.fsm.v1.Change
+	(*Filter)(nil),         // 21: osqueue.fsm.v1.Filter
+	(*SetQueue)(nil),       // 22: osqueue.fsm.v1.SetQueue
+	(*PutCron)(nil),        // 23: osqueue.fsm.v1.PutCron
+	(*PauseCron)(nil),      // 24: osqueue.fsm.v1.PauseCron
+	(*DeleteCron)(nil),     // 25: osqueue.fsm.v1.DeleteCron
+	(*FireCron)(nil),       // 26: osqueue.fsm.v1.FireCron
+	(*TriggerCron)(nil),    // 27: osqueue.fsm.v1.TriggerCron
+	(*Announce)(nil),       // 28: osqueue.fsm.v1.Announce
+	(*RegisterBroker)(nil), // 29: osqueue.fsm.v1.RegisterBroker
+	(*Settings)(nil),       // 30: osqueue.fsm.v1.Settings
 }
 var file_entry_proto_depIdxs = []int32{
 	1,  // 0: osqueue.fsm.v1.Batch.mutations:type_name -> osqueue.fsm.v1.Mutation
@@ -2903,42 +2990,43 @@ var file_entry_proto_depIdxs = []int32{
 	9,  // 2: osqueue.fsm.v1.Mutation.claim:type_name -> osqueue.fsm.v1.Claim
 	12, // 3: osqueue.fsm.v1.Mutation.heartbeat:type_name -> osqueue.fsm.v1.Heartbeat
 	13, // 4: osqueue.fsm.v1.Mutation.complete:type_name -> osqueue.fsm.v1.Complete
-	15, // 5: osqueue.fsm.v1.Mutation.fail:type_name -> osqueue.fsm.v1.Fail
-	16, // 6: osqueue.fsm.v1.Mutation.release:type_name -> osqueue.fsm.v1.Release
-	17, // 7: osqueue.fsm.v1.Mutation.register_worker:type_name -> osqueue.fsm.v1.RegisterWorker
-	18, // 8: osqueue.fsm.v1.Mutation.worker_dead:type_name -> osqueue.fsm.v1.WorkerDead
-	28, // 9: osqueue.fsm.v1.Mutation.register_broker:type_name -> osqueue.fsm.v1.RegisterBroker
-	19, // 10: osqueue.fsm.v1.Mutation.change:type_name -> osqueue.fsm.v1.Change
-	21, // 11: osqueue.fsm.v1.Mutation.set_queue:type_name -> osqueue.fsm.v1.SetQueue
-	22, // 12: osqueue.fsm.v1.Mutation.put_cron:type_name -> osqueue.fsm.v1.PutCron
-	23, // 13: osqueue.fsm.v1.Mutation.pause_cron:type_name -> osqueue.fsm.v1.PauseCron
-	24, // 14: osqueue.fsm.v1.Mutation.delete_cron:type_name -> osqueue.fsm.v1.DeleteCron
-	25, // 15: osqueue.fsm.v1.Mutation.fire_cron:type_name -> osqueue.fsm.v1.FireCron
-	26, // 16: osqueue.fsm.v1.Mutation.trigger_cron:type_name -> osqueue.fsm.v1.TriggerCron
+	16, // 5: osqueue.fsm.v1.Mutation.fail:type_name -> osqueue.fsm.v1.Fail
+	17, // 6: osqueue.fsm.v1.Mutation.release:type_name -> osqueue.fsm.v1.Release
+	18, // 7: osqueue.fsm.v1.Mutation.register_worker:type_name -> osqueue.fsm.v1.RegisterWorker
+	19, // 8: osqueue.fsm.v1.Mutation.worker_dead:type_name -> osqueue.fsm.v1.WorkerDead
+	29, // 9: osqueue.fsm.v1.Mutation.register_broker:type_name -> osqueue.fsm.v1.RegisterBroker
+	20, // 10: osqueue.fsm.v1.Mutation.change:type_name -> osqueue.fsm.v1.Change
+	22, // 11: osqueue.fsm.v1.Mutation.set_queue:type_name -> osqueue.fsm.v1.SetQueue
+	23, // 12: osqueue.fsm.v1.Mutation.put_cron:type_name -> osqueue.fsm.v1.PutCron
+	24, // 13: osqueue.fsm.v1.Mutation.pause_cron:type_name -> osqueue.fsm.v1.PauseCron
+	25, // 14: osqueue.fsm.v1.Mutation.delete_cron:type_name -> osqueue.fsm.v1.DeleteCron
+	26, // 15: osqueue.fsm.v1.Mutation.fire_cron:type_name -> osqueue.fsm.v1.FireCron
+	27, // 16: osqueue.fsm.v1.Mutation.trigger_cron:type_name -> osqueue.fsm.v1.TriggerCron
 	3,  // 17: osqueue.fsm.v1.Mutation.group:type_name -> osqueue.fsm.v1.Group
-	27, // 18: osqueue.fsm.v1.Mutation.announce:type_name -> osqueue.fsm.v1.Announce
+	28, // 18: osqueue.fsm.v1.Mutation.announce:type_name -> osqueue.fsm.v1.Announce
 	14, // 19: osqueue.fsm.v1.Mutation.force_complete:type_name -> osqueue.fsm.v1.ForceComplete
-	2,  // 20: osqueue.fsm.v1.Mutation.request:type_name -> osqueue.fsm.v1.Request
-	1,  // 21: osqueue.fsm.v1.Group.mutations:type_name -> osqueue.fsm.v1.Mutation
-	5,  // 22: osqueue.fsm.v1.Enqueue.jobs:type_name -> osqueue.fsm.v1.NewJob
-	8,  // 23: osqueue.fsm.v1.Enqueue.new_batch:type_name -> osqueue.fsm.v1.NewBatch
-	6,  // 24: osqueue.fsm.v1.NewJob.backoff:type_name -> osqueue.fsm.v1.Backoff
-	7,  // 25: osqueue.fsm.v1.NewJob.unique:type_name -> osqueue.fsm.v1.Unique
-	5,  // 26: osqueue.fsm.v1.NewBatch.callback:type_name -> osqueue.fsm.v1.NewJob
-	11, // 27: osqueue.fsm.v1.Lease.progress:type_name -> osqueue.fsm.v1.Progress
-	10, // 28: osqueue.fsm.v1.Heartbeat.leases:type_name -> osqueue.fsm.v1.Lease
-	10, // 29: osqueue.fsm.v1.Complete.lease:type_name -> osqueue.fsm.v1.Lease
-	10, // 30: osqueue.fsm.v1.Fail.lease:type_name -> osqueue.fsm.v1.Lease
-	10, // 31: osqueue.fsm.v1.Release.lease:type_name -> osqueue.fsm.v1.Lease
-	20, // 32: osqueue.fsm.v1.Change.filter:type_name -> osqueue.fsm.v1.Filter
-	6,  // 33: osqueue.fsm.v1.SetQueue.backoff:type_name -> osqueue.fsm.v1.Backoff
-	5,  // 34: osqueue.fsm.v1.PutCron.job:type_name -> osqueue.fsm.v1.NewJob
-	29, // 35: osqueue.fsm.v1.RegisterBroker.settings:type_name -> osqueue.fsm.v1.Settings
-	36, // [36:36] is the sub-list for method output_type
-	36, // [36:36] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	15, // 20: osqueue.fsm.v1.Mutation.set_extra:type_name -> osqueue.fsm.v1.SetExtra
+	2,  // 21: osqueue.fsm.v1.Mutation.request:type_name -> osqueue.fsm.v1.Request
+	1,  // 22: osqueue.fsm.v1.Group.mutations:type_name -> osqueue.fsm.v1.Mutation
+	5,  // 23: osqueue.fsm.v1.Enqueue.jobs:type_name -> osqueue.fsm.v1.NewJob
+	8,  // 24: osqueue.fsm.v1.Enqueue.new_batch:type_name -> osqueue.fsm.v1.NewBatch
+	6,  // 25: osqueue.fsm.v1.NewJob.backoff:type_name -> osqueue.fsm.v1.Backoff
+	7,  // 26: osqueue.fsm.v1.NewJob.unique:type_name -> osqueue.fsm.v1.Unique
+	5,  // 27: osqueue.fsm.v1.NewBatch.callback:type_name -> osqueue.fsm.v1.NewJob
+	11, // 28: osqueue.fsm.v1.Lease.progress:type_name -> osqueue.fsm.v1.Progress
+	10, // 29: osqueue.fsm.v1.Heartbeat.leases:type_name -> osqueue.fsm.v1.Lease
+	10, // 30: osqueue.fsm.v1.Complete.lease:type_name -> osqueue.fsm.v1.Lease
+	10, // 31: osqueue.fsm.v1.Fail.lease:type_name -> osqueue.fsm.v1.Lease
+	10, // 32: osqueue.fsm.v1.Release.lease:type_name -> osqueue.fsm.v1.Lease
+	21, // 33: osqueue.fsm.v1.Change.filter:type_name -> osqueue.fsm.v1.Filter
+	6,  // 34: osqueue.fsm.v1.SetQueue.backoff:type_name -> osqueue.fsm.v1.Backoff
+	5,  // 35: osqueue.fsm.v1.PutCron.job:type_name -> osqueue.fsm.v1.NewJob
+	30, // 36: osqueue.fsm.v1.RegisterBroker.settings:type_name -> osqueue.fsm.v1.Settings
+	37, // [37:37] is the sub-list for method output_type
+	37, // [37:37] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_entry_proto_init() }
@@ -2966,22 +3054,23 @@ func file_entry_proto_init() {
 		(*Mutation_Group)(nil),
 		(*Mutation_Announce)(nil),
 		(*Mutation_ForceComplete)(nil),
+		(*Mutation_SetExtra)(nil),
 	}
 	file_entry_proto_msgTypes[5].OneofWrappers = []any{}
 	file_entry_proto_msgTypes[13].OneofWrappers = []any{}
 	file_entry_proto_msgTypes[14].OneofWrappers = []any{}
-	file_entry_proto_msgTypes[15].OneofWrappers = []any{}
-	file_entry_proto_msgTypes[20].OneofWrappers = []any{}
+	file_entry_proto_msgTypes[16].OneofWrappers = []any{}
 	file_entry_proto_msgTypes[21].OneofWrappers = []any{}
-	file_entry_proto_msgTypes[23].OneofWrappers = []any{}
-	file_entry_proto_msgTypes[25].OneofWrappers = []any{}
+	file_entry_proto_msgTypes[22].OneofWrappers = []any{}
+	file_entry_proto_msgTypes[24].OneofWrappers = []any{}
+	file_entry_proto_msgTypes[26].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_entry_proto_rawDesc), len(file_entry_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   30,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -52,8 +52,10 @@ type Meta struct {
 	Requests       uint64 `protobuf:"varint,24,opt,name=requests,proto3" json:"requests,omitempty"`
 	LastTurn       uint64 `protobuf:"varint,25,opt,name=last_turn,json=lastTurn,proto3" json:"last_turn,omitempty"`
 	CancelledTotal uint64 `protobuf:"varint,26,opt,name=cancelled_total,json=cancelledTotal,proto3" json:"cancelled_total,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// As in SetExtra.
+	Extra         string `protobuf:"bytes,27,opt,name=extra,proto3" json:"extra,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Meta) Reset() {
@@ -266,6 +268,13 @@ func (x *Meta) GetCancelledTotal() uint64 {
 		return x.CancelledTotal
 	}
 	return 0
+}
+
+func (x *Meta) GetExtra() string {
+	if x != nil {
+		return x.Extra
+	}
+	return ""
 }
 
 type Job struct {
@@ -598,7 +607,9 @@ type Details struct {
 	Waits        []string               `protobuf:"bytes,4,rep,name=waits,proto3" json:"waits,omitempty"`
 	CancelAtMs   int64                  `protobuf:"varint,5,opt,name=cancel_at_ms,json=cancelAtMs,proto3" json:"cancel_at_ms,omitempty"`
 	// The timeout of the attempt that runs.
-	TimeoutMs     int64 `protobuf:"varint,6,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
+	TimeoutMs int64 `protobuf:"varint,6,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
+	// As in SetExtra.
+	Extra         string `protobuf:"bytes,7,opt,name=extra,proto3" json:"extra,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -673,6 +684,13 @@ func (x *Details) GetTimeoutMs() int64 {
 		return x.TimeoutMs
 	}
 	return 0
+}
+
+func (x *Details) GetExtra() string {
+	if x != nil {
+		return x.Extra
+	}
+	return ""
 }
 
 type Attempt struct {
@@ -1524,7 +1542,7 @@ var File_snapshot_proto protoreflect.FileDescriptor
 
 const file_snapshot_proto_rawDesc = "" +
 	"\n" +
-	"\x0esnapshot.proto\x12\x0eosqueue.fsm.v1\x1a\ventry.proto\"\xf0\x05\n" +
+	"\x0esnapshot.proto\x12\x0eosqueue.fsm.v1\x1a\ventry.proto\"\x86\x06\n" +
 	"\x04Meta\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x04R\x05index\x12\x1b\n" +
@@ -1555,7 +1573,8 @@ const file_snapshot_proto_rawDesc = "" +
 	"\x05holds\x18\x17 \x01(\x04R\x05holds\x12\x1a\n" +
 	"\brequests\x18\x18 \x01(\x04R\brequests\x12\x1b\n" +
 	"\tlast_turn\x18\x19 \x01(\x04R\blastTurn\x12'\n" +
-	"\x0fcancelled_total\x18\x1a \x01(\x04R\x0ecancelledTotal\"\xcc\x05\n" +
+	"\x0fcancelled_total\x18\x1a \x01(\x04R\x0ecancelledTotal\x12\x14\n" +
+	"\x05extra\x18\x1b \x01(\tR\x05extra\"\xcc\x05\n" +
 	"\x03Job\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x12\n" +
@@ -1596,7 +1615,7 @@ const file_snapshot_proto_rawDesc = "" +
 	"\x05after\x18\x06 \x03(\tR\x05after\x12#\n" +
 	"\rafter_failure\x18\a \x01(\rR\fafterFailure\x12\x14\n" +
 	"\x05batch\x18\b \x01(\tR\x05batch\x12\x12\n" +
-	"\x04cron\x18\t \x01(\tR\x04cron\"\xef\x01\n" +
+	"\x04cron\x18\t \x01(\tR\x04cron\"\x85\x02\n" +
 	"\aDetails\x121\n" +
 	"\ahistory\x18\x01 \x03(\v2\x17.osqueue.fsm.v1.AttemptR\ahistory\x124\n" +
 	"\bprogress\x18\x02 \x01(\v2\x18.osqueue.fsm.v1.ProgressR\bprogress\x12$\n" +
@@ -1605,7 +1624,8 @@ const file_snapshot_proto_rawDesc = "" +
 	"\fcancel_at_ms\x18\x05 \x01(\x03R\n" +
 	"cancelAtMs\x12\x1d\n" +
 	"\n" +
-	"timeout_ms\x18\x06 \x01(\x03R\ttimeoutMs\"\xa5\x01\n" +
+	"timeout_ms\x18\x06 \x01(\x03R\ttimeoutMs\x12\x14\n" +
+	"\x05extra\x18\a \x01(\tR\x05extra\"\xa5\x01\n" +
 	"\aAttempt\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x05R\x06number\x12\"\n" +
 	"\rstarted_at_ms\x18\x02 \x01(\x03R\vstartedAtMs\x12\x1e\n" +
