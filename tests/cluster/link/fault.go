@@ -1,0 +1,54 @@
+package link
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Fault is a condition that was imposed on links. Safe for concurrent use.
+type Fault struct {
+	net   *Net
+	cond  Condition
+	links []Link
+
+	// Under the lock of net.
+	before map[*lane]Count // of lanes that there were when it began
+	healed *Count          // what it had done when it ended
+}
+
+// Heal ends it; others may go on. It may be called again.
+func (f *Fault) Heal() {
+	f.net.mu.Lock()
+	defer f.net.mu.Unlock()
+	f.net.healLocked(f)
+}
+
+// Count is what has happened on its links since it was imposed, and until it was
+// healed.
+func (f *Fault) Count() Count {
+	f.net.mu.Lock()
+	defer f.net.mu.Unlock()
+	return f.countLocked()
+}
+
+func (f *Fault) countLocked() Count {
+	if f.healed != nil {
+		return *f.healed
+	}
+	var sum Count
+	for link, l := range f.net.lanes {
+		if anyCovers(f.links, link) {
+			sum = sum.plus(l.read().Minus(f.before[l]))
+		}
+	}
+	return sum
+}
+
+// String says what it does to whom.
+func (f *Fault) String() string {
+	names := make([]string, len(f.links))
+	for i, l := range f.links {
+		names[i] = l.String()
+	}
+	return fmt.Sprintf("%v: %s", f.cond, strings.Join(names, ", "))
+}
