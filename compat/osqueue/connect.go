@@ -1,8 +1,11 @@
 package osqueue
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"errors"
+	"io"
 	"math"
 	"mime"
 	"net/http"
@@ -58,8 +61,28 @@ func (h *Handler) serveRPC(method http.Handler, w http.ResponseWriter, r *http.R
 	sits := &seat{room: h.room}
 	atEnd(ctx, sits.rise)
 	r = r.WithContext(context.WithValue(ctx, seatKey{}, sits))
+	if r.Header.Get("Content-Type") == "application/json" && !isPacked(r.Header) {
+		r.Body = &unmarked{ReadCloser: r.Body}
+	}
 	r.Body = &seatedBody{ReadCloser: r.Body, ctx: ctx, seat: sits, packed: isPacked(r.Header)}
 	method.ServeHTTP(w, r)
+}
+
+// unmarked is a body of JSON without the byte order mark that may stand before it.
+type unmarked struct {
+	io.ReadCloser
+	rest *bufio.Reader // of the body; nil before the first read
+}
+
+// Read implements io.Reader.
+func (u *unmarked) Read(into []byte) (int, error) {
+	if u.rest == nil {
+		u.rest = bufio.NewReaderSize(u.ReadCloser, 0) // as small as there is: what follows passes it by
+		if mark, err := u.rest.Peek(len(byteOrderMark)); err == nil && bytes.Equal(mark, byteOrderMark) {
+			_, _ = u.rest.Discard(len(mark)) // it is there
+		}
+	}
+	return u.rest.Read(into)
 }
 
 // plainMediaType takes the parameters off the type of a JSON body, so that the
@@ -96,7 +119,11 @@ func (s *service) SubmitJob(ctx context.Context, r *connect.Request[queuev1.Subm
 
 // ClaimJob implements queuev1.QueueServiceHandler.
 func (s *service) ClaimJob(ctx context.Context, r *connect.Request[queuev1.ClaimJobRequest]) (*connect.Response[queuev1.ClaimJobResponse], error) {
-	job, err := s.native.claim(callerOf(ctx, r), r.Msg.GetWorkerId(), r.Msg.GetTypes())
+	var types filter
+	for _, name := range r.Msg.GetTypes() {
+		types.add(name)
+	}
+	job, err := s.native.claim(callerOf(ctx, r), r.Msg.GetWorkerId(), types.all())
 	out := &queuev1.ClaimJobResponse{}
 	if job != nil {
 		out.JobId, out.Payload, out.Type = &job.JobID, job.Payload, job.Type

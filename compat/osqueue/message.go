@@ -60,7 +60,7 @@ func parseMessage(raw []byte) (message, error) {
 		m.id = e.ID
 	}
 	if e.Method != nil {
-		m.method, m.named = clip(textOf(e.Method)), e.Method.Kind() == jsontext.KindString
+		m.method, m.named = clip(textOf(e.Method, methodMax)), e.Method.Kind() == jsontext.KindString
 	}
 	if e.Params.Kind() == jsontext.KindBeginObject {
 		if err := json.Unmarshal(e.Params, &m.params, lenient); err != nil {
@@ -88,7 +88,7 @@ func clip(s string) string {
 func (p *params) submission() submission {
 	in := submission{payload: p.Payload}
 	if p.Type.Kind() == jsontext.KindString {
-		in.jobType = textOf(p.Type)
+		in.jobType = unquoted(p.Type)
 	}
 	if p.MaxAttempts.Kind() == jsontext.KindNumber {
 		// A number that is too large is infinite, which is what is wanted.
@@ -103,59 +103,94 @@ func (p *params) filter() []string {
 	if p.Types.Kind() != jsontext.KindBeginArray {
 		return nil
 	}
-	var entries []jsontext.Value
-	if err := json.Unmarshal(p.Types, &entries, lenient); err != nil {
-		return nil
-	}
-	types := make([]string, len(entries))
-	for i, e := range entries {
-		types[i] = nameOf(e)
-	}
-	return types
+	var f filter
+	eachItem(p.Types, func(item jsontext.Value) { f.add(nameOf(item, nameBytes)) })
+	return f.all()
 }
 
-// nameOf is a name: what is absent or null has the empty one.
-func nameOf(v jsontext.Value) string {
+// nameOf is a name: what is absent or null has the empty one. Of one that is longer
+// than most bytes only that counts: it can be cut anywhere behind them.
+func nameOf(v jsontext.Value, most int) string {
 	if len(v) == 0 || v.Kind() == jsontext.KindNull {
 		return ""
 	}
-	return textOf(v)
+	return textOf(v, most)
 }
 
-// textOf is a value as JavaScript makes text of it.
-func textOf(v jsontext.Value) string {
-	var b strings.Builder
-	writeText(&b, v, false)
-	return b.String()
+// textOf is a value, which is valid, as JavaScript makes text of it. Of text that is
+// longer than most bytes it is the beginning, some more than these.
+func textOf(v jsontext.Value, most int) string {
+	if v.Kind() == jsontext.KindString {
+		return unquoted(v)
+	}
+	w := textWriter{dec: jsontext.NewDecoder(bytes.NewBuffer(v), lenient), most: most}
+	w.value(false)
+	return w.text.String()
 }
 
-// writeText writes the text of a value. Within a list null is nothing.
-func writeText(b *strings.Builder, v jsontext.Value, inList bool) {
+func unquoted(v jsontext.Value) string {
+	text, _ := jsontext.AppendUnquote(nil, v) // halves of pairs are replaced
+	return string(text)
+}
+
+// textWriter writes the text of a value in one go, however deep it is.
+type textWriter struct {
+	dec  *jsontext.Decoder
+	text strings.Builder
+	most int
+}
+
+// value writes the next value, and reports whether to go on. Within a list null is
+// nothing.
+func (w *textWriter) value(inList bool) bool {
+	switch w.dec.PeekKind() {
+	case jsontext.KindBeginArray:
+		if !w.list() {
+			return false
+		}
+	case jsontext.KindBeginObject:
+		if w.dec.SkipValue() != nil {
+			return false
+		}
+		w.text.WriteString("[object Object]")
+	default:
+		v, err := w.dec.ReadValue()
+		if err != nil {
+			return false
+		}
+		w.scalar(v, inList)
+	}
+	return w.text.Len() <= w.most
+}
+
+func (w *textWriter) list() bool {
+	_, err := w.dec.ReadToken()
+	for first := true; err == nil && w.dec.PeekKind() != jsontext.KindEndArray; first = false {
+		if !first {
+			w.text.WriteByte(',')
+		}
+		if !w.value(true) {
+			return false
+		}
+	}
+	if err == nil {
+		_, err = w.dec.ReadToken()
+	}
+	return err == nil
+}
+
+func (w *textWriter) scalar(v jsontext.Value, inList bool) {
 	switch v.Kind() {
 	case jsontext.KindString:
-		text, _ := jsontext.AppendUnquote(nil, v) // halves of pairs are replaced
-		b.Write(text)
+		w.text.WriteString(unquoted(v))
 	case jsontext.KindNumber:
-		b.WriteString(numberText(v))
-	case jsontext.KindBeginObject:
-		b.WriteString("[object Object]")
-	case jsontext.KindBeginArray:
-		var items []jsontext.Value
-		if err := json.Unmarshal(v, &items, lenient); err != nil {
-			return
-		}
-		for i, item := range items {
-			if i > 0 {
-				b.WriteByte(',')
-			}
-			writeText(b, item, true)
-		}
+		w.text.WriteString(numberText(v))
 	case jsontext.KindNull:
 		if !inList {
-			b.WriteString("null")
+			w.text.WriteString("null")
 		}
 	default: // true and false
-		b.Write(bytes.TrimSpace(v))
+		w.text.Write(v)
 	}
 }
 

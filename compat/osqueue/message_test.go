@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -40,9 +41,28 @@ func TestTextOf(t *testing.T) {
 		`[1,"a",[2,[3]],null,{},true]`: "1,a,2,3,,[object Object],true",
 		`[null]`:                       "",
 	} {
-		if got := textOf(jsontext.Value(in)); got != want {
+		if got := textOf(jsontext.Value(in), 100); got != want {
 			t.Errorf("%s is %q, want %q", in, got, want)
 		}
+	}
+}
+
+// What is longer than anybody asks for is not written out, and what is deep takes no
+// longer than what is not.
+func TestTextOfIsBounded(t *testing.T) {
+	many := jsontext.Value("[" + strings.Repeat("{},", 1<<18) + "{}]")
+	if got := textOf(many, 100); len(got) < 100 || len(got) > 200 {
+		t.Errorf("%d bytes", len(got))
+	}
+	const depth = 9000
+	deep := jsontext.Value(strings.Repeat("[", depth) + strings.Repeat(`"",`, 1<<18) + `"x"` + strings.Repeat("]", depth))
+	began := time.Now()
+	if got := textOf(deep, len(deep)); got != strings.Repeat(",", 1<<18)+"x" {
+		t.Errorf("%d bytes", len(got))
+	}
+	// Reading the rest again at each level took minutes.
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("it took %s", took)
 	}
 }
 
@@ -143,13 +163,15 @@ func TestNamesAndFiltersAreCoerced(t *testing.T) {
 		`{"workerId":[1,2]}`: "1,2", `{"workerId":{}}`: "[object Object]", `{"workerId":"w"}`: "w",
 	} {
 		p := paramsOf(t, in)
-		if got := nameOf(p.WorkerID); got != want {
+		if got := nameOf(p.WorkerID, nameBytes); got != want {
 			t.Errorf("%s: %q, want %q", in, got, want)
 		}
 	}
 	for in, want := range map[string][]string{
 		`{}`: nil, `{"types":null}`: nil, `{"types":{}}`: nil, `{"types":{"length":1}}`: nil, `{"types":"mail"}`: nil, `{"types":5}`: nil,
-		`{"types":[]}`: {}, `{"types":["a","a",""]}`: {"a", "a", ""}, `{"types":[1,true,null,["x"]]}`: {"1", "true", "", "x"},
+		`{"types":[]}`: nil, `{"types":["a","a",""]}`: {"a"}, `{"types":[1,true,null,["x"],1.0]}`: {"1", "true", "x"},
+		`{"types":[""]}`: nobody, `{"types":[null]}`: nobody, `{"types":["a\u0000"]}`: nobody,
+		`{"types":["` + strings.Repeat("x", nameBytes+1) + `","b"]}`: {"b"},
 	} {
 		p := paramsOf(t, in)
 		if got := p.filter(); !reflect.DeepEqual(got, want) {
@@ -197,7 +219,7 @@ func FuzzMessage(f *testing.F) {
 		if in := p.submission(); in.maxAttempts != nil && *attempts(in.maxAttempts) < 0 {
 			t.Fatalf("%q: %v attempts", raw, *attempts(in.maxAttempts))
 		}
-		_, _, _ = nameOf(p.WorkerID), nameOf(p.JobID), p.filter()
+		_, _, _ = nameOf(p.WorkerID, nameBytes), nameOf(p.JobID, idMax), p.filter()
 		var answer struct {
 			ID    jsontext.Value `json:"id"`
 			OK    *bool          `json:"ok"`

@@ -85,6 +85,10 @@ func attempts(limit *float64) *int32 {
 
 // claim gets a job, or nil if there is none.
 func (n *native) claim(c caller, worker string, types []string) (*v1.ClaimedJob, error) {
+	types, err := n.narrow(c, types)
+	if err != nil {
+		return nil, err
+	}
 	var out v1.ClaimedJob
 	if err := n.post(c, v1.PathClaim, &v1.Claim{WorkerID: &worker, Types: types}, &out); err != nil {
 		return nil, err
@@ -97,23 +101,27 @@ func (n *native) claim(c caller, worker string, types []string) (*v1.ClaimedJob,
 
 // heartbeat renews the worker's lease of a job, if it has one.
 func (n *native) heartbeat(c caller, id, worker string) error {
+	id, worker = known(id, worker)
 	return n.report(c, id, v1.ActionHeartbeat, &v1.Heartbeat{WorkerID: &worker})
 }
 
 // complete ends a job well, if the worker holds it.
 func (n *native) complete(c caller, id, worker string) error {
+	id, worker = known(id, worker)
 	return n.report(c, id, v1.ActionComplete, &v1.Complete{WorkerID: &worker})
 }
 
-// idMax is the longest id that a path can have.
-const idMax = 1024
-
-// report reports on a job. There is none with an id that no path can have, nor with
-// one that is made here; but whether reports are taken at all is for the API to say.
-func (n *native) report(c caller, id, action string, in any) error {
-	if id == "" || len(id) > idMax {
-		id = newID()
+// known is a report that the API takes: if no job, or no worker, can have that name it
+// is one on a job that is not there. Whether reports are taken at all, and who leads,
+// is for the API to say.
+func known(id, worker string) (string, string) {
+	if canBeID(id) && canBeName(worker) {
+		return id, worker
 	}
+	return newID(), ""
+}
+
+func (n *native) report(c caller, id, action string, in any) error {
 	return n.post(c, v1.PathJobs+"/"+url.PathEscape(id)+"/"+action, in, nil)
 }
 

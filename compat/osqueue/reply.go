@@ -1,6 +1,8 @@
 package osqueue
 
 import (
+	"fmt"
+
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -97,21 +99,24 @@ func (n *native) run(c caller, m *message) (result any, release func(), err erro
 		return nil, release, unsupported(m)
 	}
 	p := &m.params
+	if size := len(p.Types) + len(p.WorkerID) + len(p.JobID); size > shortBytes {
+		return nil, release, &fault{v1.TagTooLarge, fmt.Sprintf("workerId, jobId and types are longer than %d bytes together", shortBytes)}
+	}
 	switch m.method {
 	case "submitJob":
 		var out accepted
 		out.JobID, err = n.submit(c, p.submission())
 		return out, release, err
 	case "claimJob":
-		job, err := n.claim(c, nameOf(p.WorkerID), p.filter())
+		job, err := n.claim(c, nameOf(p.WorkerID, nameBytes), p.filter())
 		if job == nil {
 			return nothing{}, release, err
 		}
 		return claimed{job.JobID, job.Payload, job.Type}, release, err
 	case "heartbeat":
-		return nothing{}, release, n.heartbeat(c, nameOf(p.JobID), nameOf(p.WorkerID))
+		return nothing{}, release, n.heartbeat(c, nameOf(p.JobID, idMax), nameOf(p.WorkerID, nameBytes))
 	case "completeJob":
-		return nothing{}, release, n.complete(c, nameOf(p.JobID), nameOf(p.WorkerID))
+		return nothing{}, release, n.complete(c, nameOf(p.JobID, idMax), nameOf(p.WorkerID, nameBytes))
 	case "getStats":
 		s, err := n.stats(c)
 		return figuresOf(&s), release, err

@@ -20,10 +20,16 @@ import (
 func (h *Handler) serveREST(w http.ResponseWriter, r *http.Request) {
 	r = withoutForeignQuery(r)
 	api := h.cfg.Native
+	_, allowed := isOriginal(r.Method, r.URL.EscapedPath())
 	switch {
-	case r.Method == http.MethodPost && r.URL.Path == v1.PathJobs:
-		if h.name(r) {
-			api = h.cfg.Calls // the id makes the body longer
+	case r.Method == http.MethodPost && allowed:
+		read, err := h.reread(r)
+		if err != nil {
+			sendFault(w, faultOf(err))
+			return
+		}
+		if read {
+			api = h.cfg.Calls // the body may have become longer
 		}
 	case r.Method == http.MethodGet && r.URL.Path == v1.PathJobs && r.URL.RawQuery == "":
 		h.listREST(w, r)
@@ -168,11 +174,15 @@ func (a *answer) noRoute() bool {
 		return false
 	}
 	// As it was written, as the API's router reads it: an id may hold a slash.
-	known, allowed := isOriginal(a.r.Method, a.r.URL.EscapedPath())
+	path := a.r.URL.EscapedPath()
+	known, allowed := isOriginal(a.r.Method, path)
 	if known {
 		return !allowed
 	}
-	return a.status == http.StatusNotFound && tagOf(a.body.Bytes()) == v1.TagNoRoute
+	if a.status == http.StatusMethodNotAllowed {
+		return strings.HasPrefix(path, v1.PathJobs+"/")
+	}
+	return tagOf(a.body.Bytes()) == v1.TagNoRoute
 }
 
 func tagOf(problem []byte) string {
@@ -289,43 +299,6 @@ type tagged struct {
 	Tag     string `json:"_tag"`
 	Message string `json:"message"`
 }
-
-// name gives a job that is submitted without an id one of the form that the
-// original gives. A key makes the answer to a repetition that to the first, whose
-// body must be the same; who sends one knows the API. It reports whether the body is
-// read, and within the limit.
-func (h *Handler) name(r *http.Request) (read bool) {
-	if r.Body == nil || r.Header.Get(v1.HeaderIdempotencyKey) != "" {
-		return false
-	}
-	limit := h.cfg.MaxBody
-	var in bytes.Buffer
-	in.Grow(int(max(0, min(r.ContentLength, limit))) + bytes.MinRead)
-	_, err := in.ReadFrom(io.LimitReader(r.Body, limit+1))
-	body := in.Bytes()
-	switch {
-	case err != nil:
-		r.Body = reader{io.MultiReader(bytes.NewReader(body), failing{err}), r.Body}
-	case int64(len(body)) > limit:
-		r.Body = reader{io.MultiReader(bytes.NewReader(body), r.Body), r.Body}
-	default:
-		body = withID(body, newID())
-		r.Body = reader{bytes.NewReader(body), r.Body}
-		r.ContentLength, r.TransferEncoding = int64(len(body)), nil
-		return true
-	}
-	return false
-}
-
-type reader struct {
-	io.Reader
-	io.Closer
-}
-
-type failing struct{ err error }
-
-// Read implements io.Reader.
-func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
 // ofListed are members that no submission has, but a job in a list. Who submits
 // such a thing again wants a new job: the id in it is that of the old one.

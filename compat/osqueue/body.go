@@ -1,0 +1,289 @@
+package osqueue
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	v1 "osqueue/api/v1"
+)
+
+// The API reads bodies more strictly than the original did: that refuses nothing that
+// JavaScript can read. So the bodies of the original's routes are read here before,
+// and what the two read in different ways is written as the API wants it. A body that
+// is right for the API stays as it is, byte for byte, and one that neither can read
+// stays for the API to refuse. What the original took by accident (numbers for names,
+// text for numbers) is refused, too.
+
+// reread makes the body of a request one that the API reads as the original did. It
+// reports whether the body has been read, and is within the limit. A key makes the
+// answer to a repetition that to the first, whose body must be the same: who sends
+// one, or wants to be told of mistakes, knows the API.
+func (h *Handler) reread(r *http.Request) (read bool, err error) {
+	if r.Body == nil || r.Header.Get(v1.HeaderIdempotencyKey) != "" || slices.Contains(r.Header["Prefer"], v1.PreferStrict) {
+		return false, nil
+	}
+	body, whole := wholeBody(r, h.cfg.MaxBody)
+	if !whole {
+		return false, nil
+	}
+	if body, err = h.translate(r, body); err != nil {
+		return false, err
+	}
+	r.Body = reader{bytes.NewReader(body), r.Body}
+	r.ContentLength, r.TransferEncoding = int64(len(body)), nil
+	return true, nil
+}
+
+// wholeBody reads the body of a request. If it breaks off, or is longer than the limit,
+// it stands before who reads the request next, as it came.
+func wholeBody(r *http.Request, limit int64) (body []byte, whole bool) {
+	var in bytes.Buffer
+	in.Grow(int(max(0, min(r.ContentLength, limit))) + bytes.MinRead)
+	_, err := in.ReadFrom(io.LimitReader(r.Body, limit+1))
+	body = in.Bytes()
+	switch {
+	case err != nil:
+		r.Body = reader{io.MultiReader(bytes.NewReader(body), failing{err}), r.Body}
+	case int64(len(body)) > limit:
+		r.Body = reader{io.MultiReader(bytes.NewReader(body), r.Body), r.Body}
+	default:
+		return body, true
+	}
+	return nil, false
+}
+
+type reader struct {
+	io.Reader
+	io.Closer
+}
+
+type failing struct{ err error }
+
+// Read implements io.Reader.
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+// byteOrderMark is what the original skips before a body.
+var byteOrderMark = []byte("\ufeff")
+
+// translate is the body for the API. An error is one of asking it.
+func (h *Handler) translate(r *http.Request, body []byte) ([]byte, error) {
+	body = validText(bytes.TrimPrefix(body, byteOrderMark))
+	var edit edits
+	if found, ok := membersOf(body); ok {
+		edit = edits{members: found}
+		edit.onlyLast()
+	}
+	switch r.URL.Path {
+	case v1.PathJobs:
+		edit.each("maxAttempts", wholeAttempts)
+		return withID(edit.apply(body), newID()), nil
+	case v1.PathClaim:
+		var wide []string
+		edit.each("types", func(v jsontext.Value) jsontext.Value {
+			plain, types := plainTypes(v)
+			if len(types) > claimTypes {
+				wide = types
+			}
+			return plain
+		})
+		if wide == nil {
+			return edit.apply(body), nil
+		}
+		types, err := h.native.narrow(caller{ctx: r.Context(), remote: r.RemoteAddr}, wide)
+		if err != nil {
+			return nil, err
+		}
+		edit.each("types", func(jsontext.Value) jsontext.Value { return textList(types) })
+		return edit.apply(body), nil
+	}
+	if edit.has("token") {
+		return edit.apply(body), nil // of somebody who knows the API
+	}
+	stranger := false
+	edit.each("workerId", func(v jsontext.Value) jsontext.Value {
+		if stranger = v.Kind() == jsontext.KindString && !canBeName(textOf(v, nameBytes+1)); stranger {
+			return jsontext.Value(`""`)
+		}
+		return v
+	})
+	if stranger || !namesJob(r.URL) {
+		nowhere(r)
+	}
+	return edit.apply(body), nil
+}
+
+// namesJob reports whether a job can have the id in the path of a report.
+func namesJob(u *url.URL) bool {
+	id, _, _ := strings.Cut(strings.TrimPrefix(u.EscapedPath(), v1.PathJobs+"/"), "/")
+	id, err := url.PathUnescape(id)
+	return err != nil || len(id) <= idMax
+}
+
+// nowhere makes the report of a request one on a job that is not there.
+func nowhere(r *http.Request) {
+	path := r.URL.EscapedPath()
+	target := *r.URL
+	target.Path, target.RawPath = v1.PathJobs+"/"+newID()+path[strings.LastIndexByte(path, '/'):], ""
+	r.URL, r.RequestURI = &target, target.RequestURI()
+}
+
+// wholeAttempts is a limit of attempts as the API reads it: any number will do.
+func wholeAttempts(v jsontext.Value) jsontext.Value {
+	if v.Kind() != jsontext.KindNumber {
+		return v
+	}
+	if _, err := strconv.ParseInt(string(v), 10, 32); err == nil && v[0] != '-' {
+		return v
+	}
+	limit, _ := strconv.ParseFloat(string(v), 64) // one that is too large is infinite
+	return strconv.AppendInt(nil, int64(*attempts(&limit)), 10)
+}
+
+// plainTypes is a list of types as the API reads it, and what is in it. Entries that
+// are no text match no job.
+func plainTypes(v jsontext.Value) (plain jsontext.Value, types []string) {
+	if v.Kind() != jsontext.KindBeginArray {
+		return v, nil
+	}
+	var f filter
+	same := true
+	eachItem(v, func(item jsontext.Value) {
+		name := ""
+		if item.Kind() == jsontext.KindString {
+			name = textOf(item, nameBytes+1)
+		}
+		same = f.add(name) && same
+	})
+	if same {
+		return v, f.types
+	}
+	return textList(f.all()), f.types
+}
+
+// eachItem calls fn with the items of a list that is valid.
+func eachItem(list jsontext.Value, fn func(jsontext.Value)) {
+	dec := jsontext.NewDecoder(bytes.NewBuffer(list), lenient)
+	_, err := dec.ReadToken()
+	for err == nil && dec.PeekKind() != jsontext.KindEndArray {
+		var item jsontext.Value
+		if item, err = dec.ReadValue(); err == nil {
+			fn(item)
+		}
+	}
+}
+
+func textList(texts []string) jsontext.Value {
+	list, err := json.Marshal(texts, lenient)
+	if err != nil { // texts can be written
+		return jsontext.Value("[]")
+	}
+	return list
+}
+
+// member is a member of a body.
+type member struct {
+	name       string
+	raw, value jsontext.Value // raw is the name as it is written
+}
+
+// membersOf are the members of an object, in order. False: it is none, or not JSON.
+func membersOf(body []byte) (found []member, ok bool) {
+	dec := jsontext.NewDecoder(bytes.NewBuffer(body), lenient)
+	token, err := dec.ReadToken()
+	if err != nil || token.Kind() != jsontext.KindBeginObject {
+		return nil, false
+	}
+	for dec.PeekKind() == jsontext.KindString {
+		var m member
+		if m.raw, err = place(dec, body); err != nil {
+			return nil, false
+		}
+		if m.value, err = place(dec, body); err != nil {
+			return nil, false
+		}
+		m.name = textOf(m.raw, len(m.raw))
+		found = append(found, m)
+	}
+	if token, err = dec.ReadToken(); err != nil || token.Kind() != jsontext.KindEndObject {
+		return nil, false
+	}
+	_, err = dec.ReadToken()
+	return found, err == io.EOF //nolint:errorlint // the decoder returns it as it is
+}
+
+// place is where the next value stands in the body: what the decoder returns is
+// overwritten.
+func place(dec *jsontext.Decoder, body []byte) (jsontext.Value, error) {
+	v, err := dec.ReadValue()
+	end := dec.InputOffset()
+	return jsontext.Value(body[end-int64(len(v)) : end]), err
+}
+
+// edits are members that may have been changed.
+type edits struct {
+	members []member
+	made    bool
+}
+
+// onlyLast leaves the last of the members that have one name, which is what counts
+// for JavaScript.
+func (e *edits) onlyLast() {
+	if len(e.members) < 2 {
+		return
+	}
+	last := make(map[string]int, len(e.members))
+	for i := range e.members {
+		last[e.members[i].name] = i
+	}
+	if len(last) == len(e.members) {
+		return
+	}
+	var kept []member
+	for i := range e.members {
+		if m := e.members[i]; last[m.name] == i {
+			kept = append(kept, m)
+		}
+	}
+	e.members, e.made = kept, true
+}
+
+// has reports whether there is a member with that name.
+func (e *edits) has(name string) bool {
+	return slices.ContainsFunc(e.members, func(m member) bool { return m.name == name })
+}
+
+// each replaces the values of members with that name.
+func (e *edits) each(name string, by func(jsontext.Value) jsontext.Value) {
+	for i := range e.members {
+		m := &e.members[i]
+		if m.name != name {
+			continue
+		}
+		if v := by(m.value); !bytes.Equal(v, m.value) {
+			m.value, e.made = v, true
+		}
+	}
+}
+
+// apply is the body with the edits.
+func (e *edits) apply(body []byte) []byte {
+	if !e.made {
+		return body
+	}
+	out := append(make([]byte, 0, len(body)), '{')
+	for i := range e.members {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(append(append(out, e.members[i].raw...), ':'), e.members[i].value...)
+	}
+	return append(out, '}')
+}
