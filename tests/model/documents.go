@@ -23,7 +23,7 @@ type State struct {
 // name is read from the bucket, where it must still be.
 func Read(ctx context.Context, bucket storage.Bucket, versions [][]byte) ([]State, error) {
 	states := make([]State, 0, len(versions))
-	kept := &kept{Bucket: bucket, objects: make(map[string]storage.Object)}
+	kept := &keptObjects{Bucket: bucket, objects: make(map[string]storage.Object)}
 	for i, data := range versions {
 		doc, err := queuefile.Decode(data)
 		if err == nil && doc.Header == nil {
@@ -41,15 +41,15 @@ func Read(ctx context.Context, bucket storage.Bucket, versions [][]byte) ([]Stat
 	return states, nil
 }
 
-// kept is a bucket of which every object is read once: what documents name never
+// keptObjects is a bucket of which every object is read once: what documents name never
 // changes.
-type kept struct {
+type keptObjects struct {
 	storage.Bucket
 	objects map[string]storage.Object
 }
 
 // Get implements storage.Bucket.
-func (k *kept) Get(ctx context.Context, key string) (storage.Object, error) {
+func (k *keptObjects) Get(ctx context.Context, key string) (storage.Object, error) {
 	if o, ok := k.objects[key]; ok {
 		return o, nil
 	}

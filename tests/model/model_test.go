@@ -12,22 +12,22 @@ import (
 	"osqueue/tests/model"
 )
 
-// history is a log, and the document after each of its entries.
-type history struct {
+// docHistory is a log, and the document after each of its entries.
+type docHistory struct {
 	t       *testing.T
 	machine *fsm.Machine
 	log     []model.Entry
 	header  queuefile.Header
 }
 
-func newHistory(t *testing.T) *history {
-	return &history{t: t, machine: fsm.New(), header: queuefile.Header{
+func newDocHistory(t *testing.T) *docHistory {
+	return &docHistory{t: t, machine: fsm.New(), header: queuefile.Header{
 		Format: queuefile.Format, Lineage: "l", Cluster: "c", Epoch: 1, Node: "n1", Address: "192.0.2.1:80", Write: "w",
 	}}
 }
 
 // enqueue appends an entry and returns the document after it.
-func (h *history) enqueue(id string) []byte {
+func (h *docHistory) enqueue(id string) []byte {
 	h.t.Helper()
 	index := uint64(len(h.log) + 1)
 	data, err := fsm.EncodeEntry(&fsmpb.Batch{NowMs: 1000, Mutations: []*fsmpb.Mutation{
@@ -45,7 +45,7 @@ func (h *history) enqueue(id string) []byte {
 	return h.document()
 }
 
-func (h *history) document() []byte {
+func (h *docHistory) document() []byte {
 	h.t.Helper()
 	lsn := h.machine.Meta().LSN
 	h.header.Term, h.header.Index = lsn.Term, lsn.Index
@@ -78,7 +78,7 @@ func wantError(t *testing.T, err error, part string) {
 }
 
 func TestDocumentsAndReplayAcceptTheTruth(t *testing.T) {
-	h := newHistory(t)
+	h := newDocHistory(t)
 	versions := [][]byte{h.document(), h.enqueue("a"), h.enqueue("b"), h.document()}
 	if err := documents(versions); err != nil {
 		t.Error(err)
@@ -89,7 +89,7 @@ func TestDocumentsAndReplayAcceptTheTruth(t *testing.T) {
 }
 
 func TestDocumentsCatch(t *testing.T) {
-	h := newHistory(t)
+	h := newDocHistory(t)
 	a, b := h.enqueue("a"), h.enqueue("b")
 	wantError(t, documents(nil), "no version")
 	wantError(t, documents([][]byte{b, a}), "LSN goes back")
@@ -103,15 +103,15 @@ func TestDocumentsCatch(t *testing.T) {
 	h.header.Lineage = "other"
 	wantError(t, documents([][]byte{b, h.document()}), "lineage changes")
 	h.header.Lineage = "l"
-	other := newHistory(t)
+	other := newDocHistory(t)
 	other.enqueue("a")
 	wantError(t, documents([][]byte{b, other.enqueue("c")}), "two states")
 }
 
 func TestReplayCatches(t *testing.T) {
-	h := newHistory(t)
+	h := newDocHistory(t)
 	a := h.enqueue("a")
-	other := newHistory(t)
+	other := newDocHistory(t)
 	other.enqueue("x")
 	_, err := replay(other.log, [][]byte{a})
 	wantError(t, err, "not the machine's state")

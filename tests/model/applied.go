@@ -1,0 +1,271 @@
+package model
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+	"osqueue/tests/history"
+)
+
+// stateEvery is how many indexes of the log lie between two hashes of a replay, so
+// that any two nodes' replays can be compared.
+const stateEvery = 256
+
+// Where a history.State comes from.
+const (
+	FromLog      = "log"
+	FromSnapshot = "snapshot"
+)
+
+// Applied replays a node's log and notes what each mutation did, and what time did
+// between them. It hashes the machine at the LSNs given, which are those of the
+// documents and of other nodes' snapshots, at every 256th index, and at the end.
+//
+// A log may end with entries that were never committed. So take logs of nodes that
+// were stopped after everything was healed.
+func Applied(node string, log Log, at ...fsm.LSN) ([]history.Applied, []history.State, error) {
+	m, err := log.machine()
+	if err != nil {
+		return nil, nil, err
+	}
+	r := &replay{node: node, m: m, at: make(map[fsm.LSN]bool)}
+	for _, lsn := range at {
+		r.at[lsn] = true
+	}
+	if log.Snapshot != nil {
+		r.snapshot()
+		r.hash(FromSnapshot)
+	}
+	for i, e := range log.Entries {
+		batch, err := fsm.DecodeEntry(e.Data)
+		if err != nil {
+			return nil, nil, fmt.Errorf("log entry %d of %s: %w", e.Index, node, err)
+		}
+		r.entry(e, batch)
+		if r.at[m.Meta().LSN] || e.Index%stateEvery == 0 || i == len(log.Entries)-1 {
+			r.hash(FromLog)
+		}
+	}
+	return r.lines, r.states, nil
+}
+
+// SnapshotState is the state that a node's snapshot file has.
+func SnapshotState(node string, file []byte) (history.State, error) {
+	if len(file) == 0 {
+		return history.State{}, errors.New("the snapshot is empty")
+	}
+	m, err := Log{Snapshot: file}.machine()
+	if err != nil {
+		return history.State{}, err
+	}
+	r := &replay{node: node, m: m}
+	r.hash(FromSnapshot)
+	return r.states[0], nil
+}
+
+// Versions are the document's versions as lines of a history, numbered from 1.
+// Replay of each is the hash that the states of one node have at its LSN; "" if
+// they have none.
+func Versions(states []State, replayed []history.State) []history.Document {
+	at := make(map[fsm.LSN]string)
+	for _, s := range replayed {
+		if s.Source == FromLog {
+			at[s.LSN.LSN] = s.Hash
+		}
+	}
+	docs := make([]history.Document, len(states))
+	for i, s := range states {
+		h := s.Header
+		docs[i] = history.Document{
+			Version: i + 1, LSN: history.LSN{LSN: h.LSN()}, Epoch: h.Epoch, Node: h.Node, Cluster: h.Cluster,
+			Lineage: h.Lineage, Hash: hex.EncodeToString(s.Hash[:]), Replay: at[h.LSN()],
+		}
+	}
+	return docs
+}
+
+// replay is one replay of a log.
+type replay struct {
+	node   string
+	m      *fsm.Machine
+	at     map[fsm.LSN]bool
+	lines  []history.Applied
+	states []history.State
+}
+
+func (r *replay) hash(source string) {
+	h := r.m.View().Hash()
+	r.states = append(r.states, history.State{
+		Node: r.node, Source: source, LSN: history.LSN{LSN: r.m.Meta().LSN}, Hash: hex.EncodeToString(h[:]),
+	})
+}
+
+// line is what all lines of the entry just applied have.
+func (r *replay) line(kind history.Kind) history.Applied {
+	meta := r.m.Meta()
+	return history.Applied{Node: r.node, LSN: history.LSN{LSN: meta.LSN}, Now: meta.Now, Kind: kind, Code: fsm.OK.String()}
+}
+
+func (r *replay) snapshot() {
+	l := r.line(history.Snapshot)
+	var all []fsm.Status
+	for s := fsm.Scheduled; s.String() != ""; s++ {
+		all = append(all, s)
+	}
+	r.m.View().Merged(all, 0, func(j *fsm.Job) bool {
+		l.Jobs = append(l.Jobs, item(j))
+		return true
+	})
+	r.lines = append(r.lines, l)
+}
+
+// entry applies an entry. A takeover comes before time advances.
+func (r *replay) entry(e Entry, b *fsmpb.Batch) {
+	results := r.m.Apply(e.Index, e.Term, b)
+	passed := r.passed()
+	first := len(b.Mutations) > 0 && b.Mutations[0].GetRegisterBroker() != nil && results[0].Code.Done()
+	if passed != nil && !first {
+		r.lines = append(r.lines, *passed)
+	}
+	for i, mut := range b.Mutations {
+		r.mutation(mut, &results[i])
+		if i == 0 && first && passed != nil {
+			r.lines = append(r.lines, *passed)
+		}
+	}
+}
+
+// passed is what time did in the entry just applied, nil if nothing.
+func (r *replay) passed() *history.Applied {
+	l := r.line(history.Passed)
+	for _, e := range r.m.Events() {
+		if e.Job == nil || !byTime(&e) {
+			continue
+		}
+		it := item(e.Job)
+		it.From = e.From.String()
+		if e.Removed {
+			it.Status = Gone
+		}
+		l.Jobs = append(l.Jobs, it)
+	}
+	if len(l.Jobs) == 0 {
+		return nil
+	}
+	return &l
+}
+
+// Gone is the status of a job that has left the state.
+const Gone = "gone"
+
+// byTime tells what time does from what mutations do.
+func byTime(e *fsm.Event) bool {
+	switch {
+	case e.Kind == fsm.JobRemoved:
+		return true
+	case e.Kind != fsm.JobChanged:
+		return false
+	case e.From == fsm.InProgress:
+		return e.Job.AttemptEnd == fsm.EndLease || e.Job.AttemptEnd == fsm.EndTimeout
+	}
+	return e.From == fsm.Scheduled && e.Job.Status == fsm.Unclaimed
+}
+
+// mutation notes what one mutation did, and each one of a group for itself.
+func (r *replay) mutation(mut *fsmpb.Mutation, res *fsm.Result) {
+	group := mut.GetGroup()
+	if group == nil {
+		r.lines = append(r.lines, r.describe(mut, res))
+		return
+	}
+	for i, part := range group.Mutations {
+		one := fsm.Result{Code: res.Code, LSN: res.LSN}
+		if i < len(res.Codes) {
+			one.Code = res.Codes[i]
+		}
+		if i < len(res.Jobs) && res.Jobs[i] != nil {
+			one.Jobs = res.Jobs[i : i+1]
+		}
+		l := r.describe(part, &one)
+		l.Request = mut.GetRequest().GetKey()
+		r.lines = append(r.lines, l)
+	}
+}
+
+func (r *replay) describe(mut *fsmpb.Mutation, res *fsm.Result) history.Applied {
+	kind, worker := named(mut)
+	l := r.line(kind)
+	l.Worker, l.Request, l.Code = worker, mut.GetRequest().GetKey(), res.Code.String()
+	if c := mut.GetClaim(); c != nil && l.Request == "" {
+		l.Request = c.RequestId
+	}
+	if b := mut.GetRegisterBroker(); b != nil {
+		l.Epoch, l.Worker = b.Epoch, b.Node
+	}
+	repeated := !res.LSN.IsZero() // the jobs are then as they were told, not as they are
+	for i, j := range res.Jobs {
+		if j == nil || repeated {
+			continue
+		}
+		it := item(j)
+		if i < len(res.Codes) {
+			it.Code = res.Codes[i].String()
+		}
+		l.Jobs = append(l.Jobs, it)
+	}
+	if len(l.Jobs) == 0 {
+		l.Jobs = missing(mut)
+	}
+	l.Jobs = slices.Clip(l.Jobs)
+	return l
+}
+
+// missing names the job of a report about one that is not there.
+func missing(mut *fsmpb.Mutation) []history.Item {
+	for _, l := range []*fsmpb.Lease{mut.GetComplete().GetLease(), mut.GetFail().GetLease(), mut.GetRelease().GetLease()} {
+		if l != nil {
+			return []history.Item{{Job: l.JobId, Token: l.Token}}
+		}
+	}
+	return nil
+}
+
+// named is the kind of a mutation, and the worker that sent it.
+func named(mut *fsmpb.Mutation) (history.Kind, string) {
+	switch op := mut.Op.(type) {
+	case *fsmpb.Mutation_Enqueue:
+		return history.Enqueue, ""
+	case *fsmpb.Mutation_Claim:
+		return history.Claim, op.Claim.Worker
+	case *fsmpb.Mutation_Heartbeat:
+		return history.Heartbeat, op.Heartbeat.Worker
+	case *fsmpb.Mutation_Complete:
+		return history.Complete, op.Complete.Worker
+	case *fsmpb.Mutation_Fail:
+		return history.Fail, op.Fail.Worker
+	case *fsmpb.Mutation_Release:
+		return history.Release, op.Release.Worker
+	case *fsmpb.Mutation_RegisterBroker:
+		return history.Broker, ""
+	case *fsmpb.Mutation_Change:
+		if fsm.ChangeKind(op.Change.Kind) == fsm.CancelJobs {
+			return history.Cancel, ""
+		}
+	}
+	return history.Other, ""
+}
+
+func item(j *fsm.Job) history.Item {
+	it := history.Item{
+		Job: j.ID, Status: j.Status.String(), Token: j.Token, Attempts: int(j.Attempts), Type: j.Type,
+		Priority: j.Priority, End: j.AttemptEnd.String(), Result: string(j.Result),
+	}
+	if j.Status == fsm.InProgress {
+		it.Lease = history.Time(j.HeldMs) * history.Millisecond
+	}
+	return it
+}

@@ -1,0 +1,146 @@
+package model
+
+import (
+	"slices"
+	"time"
+
+	"osqueue/tests/history"
+)
+
+// reassignWithin is by when a job is to be handed out again, after its lease.
+const reassignWithin = history.Time(time.Second)
+
+// How far the effects of a fault reach, before it was noted and after it was over.
+const (
+	faultBefore = history.Time(time.Second)
+	faultAfter  = history.Time(5 * time.Second)
+)
+
+// reassigned: what a silent worker held goes back when its lease is over, at its old
+// place, and does not wait while others ask. The time of a takeover does not count.
+func reassigned(f *facts, v *Verdict) {
+	f.backInTime(v)
+	f.backInOrder(v)
+	f.notKeptFromClaims(v)
+}
+
+// backInTime: by the log, no lease outlives its end by more than a second.
+func (f *facts) backInTime(v *Verdict) {
+	s := &leaseLog{v: new(Verdict), live: make(map[string]live)}
+	for _, l := range f.log {
+		if l.Code != okCode {
+			continue
+		}
+		if l.Kind == history.Broker {
+			s.broker = max(s.broker, l.Now)
+		}
+		for _, it := range l.Jobs {
+			if !didItem(it) {
+				continue
+			}
+			now, is := s.live[it.Job]
+			if l.Kind == history.Passed && it.End == leaseEnd && is && now.since >= 0 {
+				v.Checked++
+				end := now.until(s.broker)
+				if late := l.Now - end; late > int64(reassignWithin/history.Millisecond) && !f.disturbed(f.ofMachine(end), f.ofMachine(l.Now)) {
+					v.broken(f.opsOf(it.Job), "log %s: the lease of job %s was over at %d ms, and it went back %d ms later", l.LSN, it.Job, end, late)
+				}
+			}
+			s.step(l, it)
+		}
+	}
+}
+
+// backInOrder: what went back is handed out before what came after it.
+func (f *facts) backInOrder(v *Verdict) {
+	q := newLineup()
+	for _, l := range f.log {
+		q.step(l, func(p *place) {
+			if !p.waits {
+				return
+			}
+			v.Checked++
+			if first := q.before(q.back, p); first != nil {
+				v.broken(f.opsOf(first.job, p.job), "log %s: job %s is handed out while %s waits, which came before it and whose lease ran out",
+					l.LSN, p.job, first.job)
+			}
+		})
+	}
+}
+
+// ofMachine is a reading of the machine's clock as a time of the run. The machine's
+// is that of the leader's, and so near this process's unless a fault says otherwise.
+func (f *facts) ofMachine(ms int64) history.Time {
+	return history.Time(ms-f.h.Run.Start.UnixMilli()) * history.Millisecond
+}
+
+// disturbed reports whether there was a fault, or a takeover, in that time.
+func (f *facts) disturbed(from, to history.Time) bool {
+	for _, fault := range f.h.Faults {
+		if fault.Name != history.WorkerDead && fault.Begin-faultBefore <= to && fault.End+faultAfter >= from {
+			return true
+		}
+	}
+	return slices.ContainsFunc(f.log, func(l *history.Applied) bool {
+		at := f.ofMachine(l.Now)
+		return l.Kind == history.Broker && at >= from-faultBefore && at <= to+faultBefore
+	})
+}
+
+// notKeptFromClaims: after a lease and a second, nobody who asks for the type goes
+// away with less than he asked for, as long as the job has not been handed out.
+func (f *facts) notKeptFromClaims(v *Verdict) {
+	cancels := make(map[string]bool)
+	for _, op := range f.ops {
+		cancels[op.Job] = cancels[op.Job] || op.Kind == history.Cancel
+	}
+	all := f.terms()
+	for i, t := range all {
+		e := f.enqueue[t.job]
+		if t.gaveUp || f.foreignJob[t.job] || e == nil || e.Backoff > 0 || cancels[t.job] || f.lastAttempt(t, e) || t.lease == 0 {
+			continue
+		}
+		next := history.Never
+		if i+1 < len(all) && all[i+1].job == t.job {
+			next = all[i+1].claim.Call
+		} else if !f.endsWaiting(t) {
+			continue // somebody had it of whom nobody knows
+		}
+		over := t.sign.Return + t.lease + t.lease/slewShare + reassignWithin
+		v.Checked++
+		if op := f.emptyClaim(e.Type, over, next); op != nil && !f.disturbed(t.sign.Call, op.Return) {
+			v.broken([]int{t.claim.ID, op.ID}, "job %s: the lease of %s under token %d was over by %.3f s, and claim %d of %s got nothing until %.3f s",
+				t.job, t.claim.Client, t.token, (over - reassignWithin).Seconds(), op.ID, op.Client, op.Return.Seconds())
+		}
+	}
+}
+
+// lastAttempt: the lease's end is the job's.
+func (f *facts) lastAttempt(t *term, e *history.Op) bool {
+	for _, held := range t.claim.Jobs {
+		if held.Job == t.job && held.Token == t.token {
+			return held.Attempt >= attemptsOf(e)
+		}
+	}
+	return true
+}
+
+// endsWaiting: nobody was given the job later, as far as the end tells.
+func (f *facts) endsWaiting(t *term) bool {
+	last := f.final[t.job]
+	return last != nil && last.Token == t.token && !hasEnded(last.Status)
+}
+
+// emptyClaim is a claim of that type which returned in that time, and was called
+// before its end, with less than it asked for.
+func (f *facts) emptyClaim(kind string, from, to history.Time) *history.Op {
+	for _, op := range f.ops {
+		if op.Kind != history.Claim || op.Outcome != history.OK || op.Return < from || op.Return >= to {
+			continue
+		}
+		if len(op.Jobs) == 0 && (len(op.Types) == 0 || slices.Contains(op.Types, kind)) {
+			return op
+		}
+	}
+	return nil
+}

@@ -1,0 +1,328 @@
+package model_test
+
+import (
+	"encoding/hex"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+	"osqueue/tests/history"
+	"osqueue/tests/model"
+)
+
+// sim is a run of clients against one machine, in simulated time: a history that is
+// true, because each operation takes effect at one moment between its call and its
+// return.
+type sim struct {
+	dice    *rand.Rand
+	m       *fsm.Machine
+	log     []model.Entry
+	at      history.Time // when the last entry was applied
+	epoch   uint64
+	term    uint64
+	clients []*simClient
+	known   []string // jobs of acknowledged enqueues
+	lsns    []history.LSN
+	h       history.History
+	lastID  int
+	faults  bool // answers are lost, calls are refused, leaders change
+}
+
+type simClient struct {
+	name string
+	free history.Time
+	held []history.Held
+	act  func(*simClient)
+}
+
+const simLease = 300 * history.Millisecond
+
+var simStart = time.UnixMilli(1_700_000_000_000).UTC()
+
+// simulate makes a history of about n operations.
+func simulate(seed uint64, n int, faults bool) *history.History {
+	s := &sim{dice: rand.New(rand.NewPCG(seed, 1)), m: fsm.New(), term: 1, faults: faults}
+	s.h.Run = history.Run{Seed: seed, Nodes: 3, Start: simStart, Lease: simLease}
+	s.takeover()
+	for i := range 2 {
+		s.clients = append(s.clients, &simClient{name: fmt.Sprint("p", i), act: s.produce}, &simClient{name: fmt.Sprint("w", i), act: s.work})
+	}
+	s.clients = append(s.clients, &simClient{name: "w2", act: s.work}, &simClient{name: "c0", act: s.cancel}, &simClient{name: "r0", act: s.read})
+	for range n {
+		c := s.clients[s.dice.IntN(len(s.clients))]
+		c.act(c)
+		if s.faults && s.dice.IntN(60) == 0 {
+			s.takeover()
+		}
+	}
+	s.drain()
+	return s.finish()
+}
+
+// apply appends an entry some time later.
+func (s *sim) apply(muts ...*fsmpb.Mutation) []fsm.Result {
+	s.at += history.Time(1+s.dice.IntN(20)) * history.Millisecond
+	data, err := fsm.EncodeEntry(&fsmpb.Batch{NowMs: simStart.UnixMilli() + int64(s.at/history.Millisecond), Mutations: muts})
+	if err != nil {
+		panic(err)
+	}
+	e := model.Entry{Index: uint64(len(s.log) + 1), Term: s.term, Data: data}
+	s.log = append(s.log, e)
+	b, err := fsm.DecodeEntry(data)
+	if err != nil {
+		panic(err)
+	}
+	res := s.m.Apply(e.Index, e.Term, b)
+	if s.dice.IntN(4) == 0 {
+		s.document()
+	}
+	return res
+}
+
+// pass lets time pass, in which the leader proposes empty entries.
+func (s *sim) pass(until history.Time) {
+	for s.at < until {
+		s.at = min(until, s.at+simLease)
+		s.apply()
+	}
+}
+
+func (s *sim) takeover() {
+	s.epoch++
+	s.term++
+	s.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_RegisterBroker{RegisterBroker: &fsmpb.RegisterBroker{
+		Node: fmt.Sprint("n", s.epoch%3), Epoch: s.epoch, Cluster: "c", Lineage: "l",
+	}}})
+}
+
+// document is a version of the document, accepted at once.
+func (s *sim) document() {
+	h := s.m.View().Hash()
+	s.h.Documents = append(s.h.Documents, history.Document{
+		Version: len(s.h.Documents) + 1, At: s.at, LSN: s.lsn(), Epoch: s.epoch, Node: fmt.Sprint("n", s.epoch%3),
+		Cluster: "c", Lineage: "l", Hash: hex.EncodeToString(h[:]),
+	})
+}
+
+func (s *sim) lsn() history.LSN { return history.LSN{LSN: s.m.Meta().LSN} }
+
+// do makes one operation of a client: it is applied between its call and its
+// return, unless it fails before. done reads the answer.
+func (s *sim) do(c *simClient, op history.Op, mut *fsmpb.Mutation, done func(*history.Op, fsm.Result)) {
+	s.lastID++
+	op.ID, op.Client, op.Request = s.lastID, c.name, fmt.Sprint("k", s.lastID)
+	luck := 99
+	if s.faults {
+		luck = s.dice.IntN(100)
+	}
+	if luck < 4 || luck >= 4 && luck < 8 {
+		op.Call = max(c.free, s.at)
+		op.Return = op.Call + history.Time(s.dice.IntN(100))*history.Millisecond
+		op.Outcome, op.Tag = history.Refused, "no_leader"
+		if luck < 4 {
+			op.Outcome, op.Tag = history.Unknown, ""
+		}
+		c.free = op.Return + 1
+		s.h.Ops = append(s.h.Ops, op)
+		return
+	}
+	s.pass(c.free) // its call comes after its last return
+	mut.Request = &fsmpb.Request{Key: op.Request, Fingerprint: []byte(op.Request)}
+	from := s.at
+	res := s.apply(mut)[0]
+	op.Call = max(c.free, from-history.Time(s.dice.IntN(40))*history.Millisecond)
+	op.Return = s.at + history.Time(s.dice.IntN(40))*history.Millisecond
+	c.free = op.Return + 1
+	op.Outcome, op.LSN = history.OK, s.lsn()
+	code := res.Code
+	if len(res.Codes) == 1 {
+		code = res.Codes[0]
+	}
+	if !code.Done() {
+		op.Outcome, op.Tag, op.LSN = history.Refused, code.String(), history.LSN{}
+	}
+	if luck < 18 { // the answer is lost
+		op.Outcome, op.Tag, op.LSN = history.Unknown, "", history.LSN{}
+		s.h.Ops = append(s.h.Ops, op)
+		return
+	}
+	if op.Outcome == history.OK {
+		s.lsns = append(s.lsns, op.LSN)
+		if n := len(s.h.Documents); n > 0 && s.h.Documents[n-1].LSN == op.LSN {
+			op.Committed = "object"
+		}
+	}
+	done(&op, res)
+	s.h.Ops = append(s.h.Ops, op)
+}
+
+func (s *sim) produce(c *simClient) {
+	job := fmt.Sprint("j", s.lastID+1)
+	op := history.Op{
+		Kind: history.Enqueue, Job: job, Type: []string{"a", "b"}[s.dice.IntN(2)], Priority: int32(s.dice.IntN(2)),
+		MaxAttempts: 1 + s.dice.IntN(3), Payload: fmt.Sprintf(`"%s"`, job),
+	}
+	n := &fsmpb.NewJob{Id: job, Type: op.Type, Priority: op.Priority, Payload: []byte(op.Payload), MaxAttempts: new(int32(op.MaxAttempts))}
+	if s.dice.IntN(5) == 0 {
+		op.Delay = history.Time(s.dice.IntN(200)+1) * history.Millisecond
+		n.RunAtMs = simStart.UnixMilli() + int64((s.at+op.Delay)/history.Millisecond)
+	}
+	s.do(c, op, &fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: &fsmpb.Enqueue{Jobs: []*fsmpb.NewJob{n}}}},
+		func(*history.Op, fsm.Result) { s.known = append(s.known, job) })
+}
+
+func (s *sim) work(c *simClient) {
+	if len(c.held) == 0 {
+		s.claim(c)
+		return
+	}
+	held := c.held[0]
+	op := history.Op{Job: held.Job, Token: held.Token, Worker: c.name}
+	lease := &fsmpb.Lease{JobId: held.Job, Token: held.Token}
+	drop := true
+	var mut fsmpb.Mutation
+	switch n := s.dice.IntN(20); {
+	case n < 6:
+		op.Kind, drop = history.Heartbeat, false
+		mut.Op = &fsmpb.Mutation_Heartbeat{Heartbeat: &fsmpb.Heartbeat{Worker: c.name, Leases: []*fsmpb.Lease{lease}}}
+	case n < 13:
+		op.Kind, op.Result = history.Complete, fmt.Sprintf(`"%d"`, held.Token)
+		mut.Op = &fsmpb.Mutation_Complete{Complete: &fsmpb.Complete{Worker: c.name, Lease: lease, Result: []byte(op.Result)}}
+	case n < 16:
+		op.Kind, op.Permanent = history.Fail, s.dice.IntN(4) == 0
+		mut.Op = &fsmpb.Mutation_Fail{Fail: &fsmpb.Fail{Worker: c.name, Lease: lease, Permanent: op.Permanent}}
+	case n < 18:
+		op.Kind = history.Release
+		mut.Op = &fsmpb.Mutation_Release{Release: &fsmpb.Release{Worker: c.name, Lease: lease}}
+	default: // it falls asleep, and goes on later
+		c.free = max(c.free, s.at) + simLease + simLease/2
+		return
+	}
+	s.do(c, op, &mut, func(op *history.Op, res fsm.Result) {
+		if op.Outcome == history.OK && op.Kind == history.Heartbeat {
+			op.Stopping = res.Jobs[0].Details().CancelAt != 0
+		}
+		drop = drop || op.Outcome == history.Refused
+	})
+	if drop {
+		c.held = c.held[1:]
+	}
+}
+
+func (s *sim) claim(c *simClient) {
+	op := history.Op{Kind: history.Claim, Worker: c.name, Lease: simLease, Max: 1 + s.dice.IntN(2)}
+	if s.dice.IntN(2) == 0 {
+		op.Types = []string{"a"}
+	}
+	s.do(c, op, &fsmpb.Mutation{Op: &fsmpb.Mutation_Claim{Claim: &fsmpb.Claim{
+		Worker: c.name, Types: op.Types, Max: uint32(op.Max), LeaseMs: int64(simLease / history.Millisecond),
+	}}}, func(op *history.Op, res fsm.Result) {
+		for _, j := range res.Jobs {
+			op.Jobs = append(op.Jobs, history.Held{
+				Job: j.ID, Token: j.Token, Attempt: int(j.Attempts), Type: j.Type, Priority: j.Priority, Lease: simLease, Payload: string(j.Payload),
+			})
+		}
+		c.held = slices.Clone(op.Jobs)
+	})
+}
+
+func (s *sim) cancel(c *simClient) {
+	if len(s.known) == 0 || s.dice.IntN(3) > 0 {
+		return
+	}
+	job := s.known[s.dice.IntN(len(s.known))]
+	s.do(c, history.Op{Kind: history.Cancel, Job: job}, &fsmpb.Mutation{Op: &fsmpb.Mutation_Change{Change: &fsmpb.Change{
+		Kind: uint32(fsm.CancelJobs), Ids: []string{job},
+	}}}, func(op *history.Op, res fsm.Result) {
+		if op.Outcome == history.OK {
+			op.Status = res.Jobs[0].Status.String()
+			op.Stopping = res.Jobs[0].Status == fsm.InProgress
+		}
+	})
+}
+
+func (s *sim) read(c *simClient) {
+	if len(s.known) == 0 {
+		return
+	}
+	s.lastID++
+	op := history.Op{ID: s.lastID, Client: c.name, Kind: history.GetJob, Job: s.known[s.dice.IntN(len(s.known))], Outcome: history.OK}
+	s.pass(c.free)
+	op.Call = max(c.free, s.at-history.Time(s.dice.IntN(30))*history.Millisecond)
+	op.Return = s.at + history.Time(s.dice.IntN(30))*history.Millisecond
+	c.free = op.Return + 1
+	switch s.dice.IntN(3) {
+	case 0:
+		op.MinLSN, op.Node = s.lsns[s.dice.IntN(len(s.lsns))], "n2"
+	case 1:
+		op.Kind, op.Job = history.Stats, ""
+		op.MinLSN, op.Node, op.LSN = s.lsns[s.dice.IntN(len(s.lsns))], "n1", s.lsn()
+	}
+	if op.Kind == history.GetJob {
+		j := s.m.Job(op.Job)
+		op.Status, op.Token, op.Attempts, op.Result = j.Status.String(), j.Token, int(j.Attempts), string(j.Result)
+	}
+	s.h.Ops = append(s.h.Ops, op)
+}
+
+// drain lets a worker who never errs end everything.
+func (s *sim) drain() {
+	s.faults = false
+	c := &simClient{name: "last"}
+	for range 10_000 {
+		s.pass(max(c.free, s.at+simLease/4))
+		n := s.m.Counts()
+		if n[fsm.Scheduled]+n[fsm.Unclaimed]+n[fsm.InProgress] == 0 {
+			return
+		}
+		if len(c.held) == 0 {
+			s.claim(c)
+			continue
+		}
+		held := c.held[0]
+		c.held = c.held[1:]
+		result := fmt.Sprintf(`"%d"`, held.Token)
+		s.do(c, history.Op{Kind: history.Complete, Job: held.Job, Token: held.Token, Worker: c.name, Result: result},
+			&fsmpb.Mutation{Op: &fsmpb.Mutation_Complete{Complete: &fsmpb.Complete{
+				Worker: c.name, Lease: &fsmpb.Lease{JobId: held.Job, Token: held.Token}, Result: []byte(result),
+			}}}, func(*history.Op, fsm.Result) {})
+	}
+	panic("the simulation does not end")
+}
+
+// finish reads what is there at the end, and the logs of two nodes.
+func (s *sim) finish() *history.History {
+	s.m.View().Merged([]fsm.Status{fsm.Completed, fsm.Dead, fsm.Cancelled}, 0, func(j *fsm.Job) bool {
+		s.h.Finals = append(s.h.Finals, history.Final{
+			Job: j.ID, Status: j.Status.String(), Type: j.Type, Payload: string(j.Payload), Result: string(j.Result),
+			Token: j.Token, Attempts: int(j.Attempts),
+		})
+		return true
+	})
+	var at []fsm.LSN
+	for _, d := range s.h.Documents {
+		at = append(at, d.LSN.LSN)
+	}
+	for i, node := range []string{"n1", "n2"} {
+		lines, states, err := model.Applied(node, model.Log{Entries: s.log}, at...)
+		if err != nil {
+			panic(err)
+		}
+		s.h.States = append(s.h.States, states...)
+		if i > 0 {
+			continue
+		}
+		s.h.Applied = lines
+		by := make(map[history.LSN]string)
+		for _, st := range states {
+			by[st.LSN] = st.Hash
+		}
+		for i := range s.h.Documents {
+			s.h.Documents[i].Replay = by[s.h.Documents[i].LSN]
+		}
+	}
+	return &s.h
+}
