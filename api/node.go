@@ -30,15 +30,34 @@ func (s *Server) healthy(c *call) error {
 	return c.sendJSON(v1.Health{Status: "ok"})
 }
 
-// ready is GET /readyz: requests sent here find a leader.
+// readyPatience bounds how long a leader elsewhere is waited for: who checks nodes
+// looks at the next one.
+const readyPatience = 2 * time.Second
+
+// ready is GET /readyz: requests sent here find a leader that answers them. Only the
+// leader can say so: the others know whom raft has elected, not whether the bucket
+// lets it be active.
 func (s *Server) ready(c *call) error {
 	if err := s.interrupted(c); err != nil {
 		return err
 	}
 	if leader, self := s.b.Leader(); leader == "" && !self {
-		return noLeaderKnown(c)
+		return s.notReady(c)
+	}
+	done, err := s.passOn(c, min(readyPatience-s.cfg.Timeouts.Forward, 0))
+	if done || err != nil {
+		return err
 	}
 	return s.healthy(c)
+}
+
+// notReady says why there is no leader, as far as this node knows.
+func (s *Server) notReady(c *call) error {
+	st := s.b.Status()
+	if st.Fence == cluster.FenceFollower || st.FenceReason == "" {
+		return noLeaderKnown(c)
+	}
+	return fail(noLeader, "raft has elected %s, which does not answer requests, it is %s: %s", st.Node, st.Fence, st.FenceReason)
 }
 
 // showStatus is GET /status.

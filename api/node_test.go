@@ -3,6 +3,7 @@ package api
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -136,8 +137,13 @@ func TestHealth(t *testing.T) {
 	if a.header.Get("Retry-After") == "" {
 		t.Fatal("no Retry-After")
 	}
-	g.node.set(func(f *fakeNode) { f.leader = "x:1" })
-	sameJSON(t, g.do("GET", "/readyz", "").body, `{"status":"ok"}`)
+	g.node.set(func(f *fakeNode) {
+		f.status = func(st *cluster.Status) { st.Fence, st.FenceReason = cluster.FenceStandby, "another broker is alive" }
+	})
+	p := refused(t, g.do("GET", "/readyz", ""), http.StatusServiceUnavailable, v1.TagNoLeader)
+	if p.Detail != "raft has elected n1, which does not answer requests, it is standby: another broker is alive" {
+		t.Fatalf("detail %q", p.Detail)
+	}
 	g.end()
 	refused(t, g.do("GET", "/readyz", ""), http.StatusServiceUnavailable, v1.TagClosing)
 }
@@ -169,4 +175,46 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("missing %s in\n%s", want, a.body)
 		}
 	}
+}
+
+// A follower is ready when the leader that it would ask says that it is.
+func TestReadyThroughTheLeader(t *testing.T) {
+	p := newPair(t)
+	for _, method := range []string{"GET", "HEAD"} {
+		if a := p.follower.do(method, "/readyz", ""); a.status != http.StatusOK || method == "GET" && string(a.body) != `{"status":"ok"}` {
+			t.Fatalf("%s: answered %d %s", method, a.status, a.body)
+		}
+	}
+	p.leader.node.set(func(f *fakeNode) {
+		f.leader, f.lead = "", false
+		f.status = func(st *cluster.Status) { st.Fence, st.FenceReason = cluster.FenceStandby, "another broker is alive" }
+	})
+	problem := refused(t, p.follower.do("GET", "/readyz", ""), http.StatusServiceUnavailable, v1.TagNoLeader)
+	if !strings.Contains(problem.Detail, "standby: another broker is alive") {
+		t.Fatalf("detail %q", problem.Detail)
+	}
+	sameJSON(t, p.follower.do("GET", "/healthz", "").body, `{"status":"ok"}`)
+	// It leads no more, and knows of another: nobody is asked twice.
+	p.leader.node.set(func(f *fakeNode) { f.leader = "10.9.9.9:1" })
+	refused(t, p.follower.do("GET", "/readyz", ""), http.StatusServiceUnavailable, v1.TagNotLeader)
+	p.leader.node.set(func(f *fakeNode) { f.leader, f.lead = "10.0.0.1:8080", true })
+	sameJSON(t, p.follower.do("GET", "/readyz", "").body, `{"status":"ok"}`)
+}
+
+// A leader that hangs, or is gone, is none for long.
+func TestReadyWithALeaderThatIsSilent(t *testing.T) {
+	release := make(chan struct{})
+	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
+	defer srv.Close()
+	defer close(release)
+	g := newFollower(t, srv.Listener.Addr().String())
+	began := time.Now()
+	p := refused(t, g.do("GET", "/readyz", ""), http.StatusServiceUnavailable, v1.TagLeaderGone)
+	if took := time.Since(began); took < readyPatience || took > 3*readyPatience || !strings.Contains(p.Detail, "within 2s") {
+		t.Errorf("after %s: %q", took, p.Detail)
+	}
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	g = newFollower(t, gone.Listener.Addr().String())
+	refused(t, g.do("GET", "/readyz", ""), http.StatusServiceUnavailable, v1.TagLeaderGone)
 }

@@ -120,9 +120,21 @@ func (s *seeder) start(ctx context.Context, seed []byte) (started bool, at playe
 		n.Start()
 	}
 	if !serves(c) {
+		s.refuseReady(c)
 		return false, at, nil
 	}
 	return true, servers(c, s.mode), nil
+}
+
+// refuseReady wants every node to say that requests find no leader: raft's is none as
+// long as somebody else's broker lives.
+func (s *seeder) refuseReady(c *cluster.Cluster) {
+	s.t.Helper()
+	for _, n := range c.Nodes {
+		if err := c.Client.Ready(c.Context(cluster.LeaderTimeout), n.HTTP); err == nil {
+			s.t.Errorf("%s is ready, and no broker of this cluster is active", n.Name)
+		}
+	}
 }
 
 func put(ctx context.Context, url string, data []byte) error {
