@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"sync/atomic"
 	"time"
 
@@ -72,13 +71,6 @@ func prepare(s *snapshot.Store, logs raft.LogStore) error {
 	ctx, cancel := context.WithTimeout(context.Background(), prepareTimeout)
 	defer cancel()
 	return s.Prepare(ctx, logs)
-}
-
-// logDB is what raft keeps beside its snapshots.
-type logDB interface {
-	raft.LogStore
-	raft.StableStore
-	io.Closer
 }
 
 func openLog(cfg *Config) (*raftlog.Log, error) {
