@@ -53,7 +53,3 @@ func (m *Machine) setExtra(op *fsmpb.SetExtra) Result {
 	m.putInPlace(old, &j)
 	return Result{Jobs: one(&j)}
 }
-
-// SetDocumentExtra is SetExtra for the document, outside of the log: for a state that
-// is read from a document in which somebody has edited them. extra comes from there.
-func (m *Machine) SetDocumentExtra(extra string) { m.meta.Extra = extra }

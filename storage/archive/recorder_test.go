@@ -92,7 +92,7 @@ func (r *recorder) after(lsn fsm.LSN) []Entry {
 
 func (r *recorder) mutation(t *rapid.T) *fsmpb.Mutation {
 	worker := pick(t, []string{"w1", "w2", fsm.Anonymous}, "worker")
-	switch rapid.IntRange(0, 11).Draw(t, "kind") {
+	switch rapid.IntRange(0, 12).Draw(t, "kind") {
 	case 0, 1, 2:
 		return enqueue(r.newJob(t), r.newJob(t))
 	case 3, 4:
@@ -122,6 +122,8 @@ func (r *recorder) mutation(t *rapid.T) *fsmpb.Mutation {
 		mut := enqueue(r.newJob(t))
 		mut.Request = &fsmpb.Request{Key: fmt.Sprint("q", r.roll(t, 4)), Fingerprint: []byte("f")}
 		return mut
+	case 11:
+		return r.setExtra(t)
 	default:
 		return r.register(r.m.Meta().Broker.Epoch + 1)
 	}
@@ -131,6 +133,15 @@ func (r *recorder) register(epoch uint64) *fsmpb.Mutation {
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_RegisterBroker{RegisterBroker: &fsmpb.RegisterBroker{
 		Node: "n1", Address: "h:8080", Epoch: epoch, Cluster: "c1", Lineage: lineage,
 	}}}
+}
+
+// setExtra is for the document, or for a job that may be there.
+func (r *recorder) setExtra(t *rapid.T) *fsmpb.Mutation {
+	op := &fsmpb.SetExtra{Extra: pick(t, []string{"", `{"note":1}`, `{"é":{"a":[]}}`}, "extra")}
+	if r.roll(t, 3) > 0 {
+		op.JobId = fmt.Sprint("j", 1+r.roll(t, r.ids+1))
+	}
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_SetExtra{SetExtra: op}}
 }
 
 func (r *recorder) newJob(t *rapid.T) *fsmpb.NewJob {

@@ -266,10 +266,15 @@ func (v *verifier) advance(ctx context.Context, m *fsm.Machine, to fsm.LSN) (*fs
 func (v *verifier) root(doc *queuefile.Document, m *fsm.Machine) {
 	reached := m != nil && m.Meta().LSN == doc.Meta.LSN
 	if doc.Large {
+		var meta fsm.Meta
+		if reached {
+			meta = m.Meta()
+			meta.Extra = doc.Meta.Extra // which people may edit there
+		}
 		switch {
 		case !reached && len(v.report.Problems) == 0:
 			v.note(v.report.Key, fmt.Errorf("%w: nothing leads to its state %s", ErrDamaged, doc.Meta.LSN))
-		case reached && (m.Meta() != doc.Meta || m.Counts() != doc.Counts):
+		case reached && (meta != doc.Meta || m.Counts() != doc.Counts):
 			v.note(v.report.Key, fmt.Errorf("%w: it describes another state than the one that its log leads to", ErrDamaged))
 		}
 		return

@@ -1,9 +1,11 @@
 package queuefile_test
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"os"
 	"reflect"
@@ -216,21 +218,55 @@ func membersOf(t *testing.T, document []byte) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// TestOriginalUnknownMembers says what becomes of members that neither system knows.
-// An original broker carries them along; the machine has no place for them, so they
-// end with the takeover of an original's own document.
+// TestOriginalUnknownMembers takes over what the recordings have of members that neither
+// system knows. An original broker carries them along, and so do we, but for one that is
+// named like a member of ours: the tags of a job.
 func TestOriginalUnknownMembers(t *testing.T) {
-	text := recordedTexts(t)["document/18 a document with unknown members, after a broker started: they are kept"]
-	_, m := machine(t, text)
-	out := queuefile.Encode(queuefile.Inline(m.View()), header, "a:1", 1)
-	before, after := membersOf(t, text), membersOf(t, out)
-	var lost []string
-	for _, name := range before {
-		if !slices.Contains(after, name) {
-			lost = append(lost, name)
+	texts := recordedTexts(t)
+	for name, want := range map[string]struct {
+		top, job []string
+		lost     int
+	}{
+		"document/18 a document with unknown members, after a broker started: they are kept": {top: []string{"schema", "extra"}, lost: 1},
+		"election/30 unknown members are kept":                                               {top: []string{"version", "meta"}, job: []string{"note"}},
+	} {
+		text := texts[name]
+		doc, m := machine(t, text)
+		if doc.Lost != want.lost {
+			t.Errorf("%s: %d are lost, want %d", name, doc.Lost, want.lost)
+		}
+		out := queuefile.Encode(queuefile.Inline(m.View()), header, "a:1", 1)
+		sameMembers(t, name, text, out, want.top)
+		sameMembers(t, name, firstJob(t, text), firstJob(t, out), want.job)
+		if len(want.job) == 0 && bytes.Contains(firstJob(t, out), []byte("tags")) {
+			t.Errorf("%s: somebody else's tags mean something: %s", name, out)
 		}
 	}
-	if want := []string{"extra", "schema"}; !slices.Equal(lost, want) {
-		t.Errorf("lost are %v, doc.go and this test say %v", lost, want)
+}
+
+// sameMembers compares members of two objects byte for byte, without white space.
+func sameMembers(t *testing.T, what string, before, after []byte, names []string) {
+	t.Helper()
+	var was, is map[string]json.RawMessage
+	if err := errors.Join(json.Unmarshal(before, &was), json.Unmarshal(after, &is)); err != nil {
+		t.Fatal(err)
 	}
+	for _, name := range names {
+		var want bytes.Buffer
+		if err := json.Compact(&want, was[name]); err != nil {
+			t.Fatal(err)
+		}
+		if string(is[name]) != want.String() {
+			t.Errorf("%s: the member %s is %s, was %s", what, name, is[name], want.String())
+		}
+	}
+}
+
+func firstJob(t *testing.T, document []byte) []byte {
+	t.Helper()
+	var d struct{ Jobs []json.RawMessage }
+	if err := json.Unmarshal(document, &d); err != nil || len(d.Jobs) == 0 {
+		t.Fatalf("%v, or no job in %s", err, document)
+	}
+	return d.Jobs[0]
 }

@@ -19,6 +19,7 @@ const maxExact = 1<<53 - 1
 type appender struct {
 	buf   []byte
 	limit int // length of buf beyond which nobody needs the rest
+	known *vocabulary
 }
 
 func (a *appender) open(c byte)  { a.buf = append(a.buf, c) }

@@ -18,6 +18,7 @@ func (d *decoder) document() (*Document, error) {
 	doc.Overtaken = doc.Header != nil &&
 		(doc.BrokerAddress() != d.header.Address || doc.BrokerHeartbeat != d.header.Heartbeat)
 	doc.Meta = d.meta()
+	d.dropLater()
 	doc.OurSeq = doc.Meta.LastSeq
 	if !d.state.present {
 		doc.OurSeq = math.MaxUint64
@@ -77,7 +78,9 @@ func (d *decoder) meta() fsm.Meta {
 			Epoch:   h.Epoch,
 		},
 		Settings: s.Settings,
+		Extra:    d.extra.text(),
 	}
+	d.doc.Lost += d.extra.lost
 	if s.Epoch != nil {
 		m.Broker.Epoch = *s.Epoch
 	}

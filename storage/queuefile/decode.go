@@ -33,7 +33,6 @@ func decodeFrom(w writer, data []byte) (doc *Document, header bool, err error) {
 	d := &decoder{
 		reader: newReader(data),
 		writer: w,
-		seen:   make(map[string]bool),
 		state:  state{Settings: fsm.DefaultSettings()},
 	}
 	d.loose = w == original
@@ -42,7 +41,7 @@ func decodeFrom(w writer, data []byte) (doc *Document, header bool, err error) {
 }
 
 func (d *decoder) decode() (*Document, error) {
-	if err := d.object(d.top); err != nil {
+	if err := d.objectAnd(d.top, &d.extra); err != nil {
 		return nil, err
 	}
 	if err := d.finish(); err != nil {
@@ -54,10 +53,11 @@ func (d *decoder) decode() (*Document, error) {
 // decoder collects the members of a document, in whatever order they come.
 type decoder struct {
 	*reader
-	writer writer          // who is taken to have written it
-	seen   map[string]bool // members at the top, for duplicates
+	writer writer // who is taken to have written it
 
 	doc            Document
+	extra          extras   // members at the top that are not known
+	later          []string // names of members that are those of a later version
 	header         Header
 	state          state
 	completedTotal uint64
@@ -102,16 +102,23 @@ func (d *decoder) top(name string) any {
 	case "osqueue":
 		return d.once(name, d.readHeader)
 	}
-	if d.writer == original {
-		return nil // whose members of these names are somebody else's
-	}
-	if item := d.beside(name); item != nil {
+	item, read := d.beside(name), d.archiveMember(name)
+	switch {
+	case item == nil && read == nil:
+		return nil
+	case d.writer == original:
+		return passed{&d.doc.Lost} // members of these names are somebody else's
+	case item != nil:
 		return d.once(name, func() error { return d.list(item) })
-	}
-	if read := d.archiveMember(name); read != nil {
+	default:
 		return d.once(name, read)
 	}
-	return nil
+}
+
+// isBeside reports whether a member at the top has a name that the original does not
+// know, and is no list of jobs.
+func (d *decoder) isBeside(name string) bool {
+	return d.beside(name) != nil || d.archiveMember(name) != nil
 }
 
 // ownList is list, but in a loose reading passes over what is no array.
@@ -122,15 +129,7 @@ func (d *decoder) ownList(item func() error) error {
 	return d.list(item)
 }
 
-// once is dst, or an error for a member that was there before: two lists of
-// jobs, of which only one would count, must not pass for a document.
-func (d *decoder) once(name string, dst any) any {
-	if d.seen[name] {
-		return fmt.Errorf("the member %q occurs twice", name)
-	}
-	d.seen[name] = true
-	return dst
-}
+func (d *decoder) once(name string, dst any) any { return single{name, dst} }
 
 func (d *decoder) readHeader() error {
 	d.doc.Header = &d.header
@@ -170,6 +169,8 @@ func (d *decoder) headerMember(name string) any {
 		return &h.Writes
 	case "heartbeat":
 		return &h.Heartbeat
+	case "members":
+		return &d.later
 	case "state":
 		return d.readState
 	}

@@ -243,11 +243,14 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"broker":"b","jobs":[{"id":"a","seq":"9e9","type":5,"typeBase64":5},null],"osqueue":{"format":1,"state":{"lastSeq":3}}}`))
 	f.Add([]byte(`{"jobs":[{"id":"a","status":"unclaimed","payloadBase64":"AA==","seq":"9007199254740993"}]}`))
 	f.Add([]byte(`{"broker":"b","jobs":[{"idBase64":"/w==","status":"in_progress","workerIdBase64":"/w=="}],"osqueue":{"format":1}}`))
+	f.Add([]byte(`{"schema":3,"broker":"b","a":{"b" : "\ud800"},"jobs":[{"id":"a","status":"unclaimed","note":1,"note":[2],"typeBase64":5,` +
+		`"xBase64":null},{"id":"b","status":"in_progress","\ufffd":{}}],"osqueue":{"format":1,"members":["note"]},"jobsBase64":7,"dead":[{"x":1}]}`))
 	past := queuefile.Inline(rich(f).View())
 	past.Archive = archive()
 	f.Add(queuefile.Encode(past, header, "10.0.0.1:8080", 1_706_000_003_000))
 	past.InlineMax = 1
 	f.Add(queuefile.Encode(past, header, "10.0.0.1:8080", 1_706_000_003_000))
+	f.Add(bytes.Replace(queuefile.Encode(past, header, "10.0.0.1:8080", 1_706_000_003_000), []byte(`"counts":`), []byte(`"note":{"a":[]},"counts":`), 1))
 	f.Add([]byte(`{"broker":"b","jobs":[7],"osqueue":{"format":2,"term":1,"index":4},"base":{"key":"b","lsn":"1-3"},` +
 		`"tail":{"after":"1-3","last":"1-4","entries":1,"zstd":"AA=="}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -11,6 +11,7 @@ type jobFields struct {
 	options           fsm.Options
 	details           fsm.Details
 	heldMs, claimedAt *int64
+	extra             extras
 }
 
 // jobInto returns a reader of one job that appends it to list.
@@ -30,7 +31,7 @@ func (d *decoder) job() (*fsm.Job, error) {
 		return d.noJob()
 	}
 	d.scratch = jobFields{Job: fsm.Job{MaxAttempts: fsm.MaxAttemptsUnset}}
-	if err := d.object(d.jobMember); err != nil {
+	if err := d.objectAnd(d.jobMember, &d.scratch.extra); err != nil {
 		return nil, err
 	}
 	if !d.loose {
@@ -38,7 +39,9 @@ func (d *decoder) job() (*fsm.Job, error) {
 			return nil, err
 		}
 	}
-	return d.scratch.job(), nil
+	j := d.scratch.job()
+	d.doc.Lost += d.scratch.extra.lost
+	return j, nil
 }
 
 func (d *decoder) checkJob() error {
@@ -142,6 +145,7 @@ func (f *jobFields) job() *fsm.Job {
 	case running:
 		j.ClaimedAt = j.Heartbeat
 	}
+	f.details.Extra = f.extra.text()
 	j.Opt, j.Det = optionsOrNil(&f.options), detailsOrNil(&f.details)
 	return &j
 }

@@ -48,6 +48,27 @@
 // for a period; requests are the answers that belong to request keys, with only
 // the Base64 of their fingerprints.
 //
+// # Members that are not ours
+//
+// An original broker writes back what it does not know, and so do we: members of the
+// document and of jobs that are not named in this package stand behind ours, at the same
+// level, with the white space gone and else byte for byte. They are part of the state
+// (fsm.Meta.Extra, fsm.Details.Extra), each text of at most fsm.ExtraMax bytes. Of equal
+// names the last one counts, at the place of the first. Objects within the header, the
+// lists beside jobs, and the members of a job are ours: what is not known in these is
+// skipped.
+//
+// Names of ours win. What an original's document has under one of them, in jobs that
+// wait or run and at the top, is not kept; nor is what is past the bound. Document.Lost
+// counts both. They count as they stand in the document, whoever wrote it last; in a large
+// one only those at its top are there, and who takes it over has to put them into the state,
+// as the archive has those of before. A name that a later version gives a meaning to is not written from an older
+// one's state.
+//
+// A version that adds members names them in its header ("members"), unless they only
+// stand within others: older versions then skip them, as they always did. They would
+// otherwise carry them along as somebody else's, and bring them back grown old.
+//
 // # Archive
 //
 // Behind all that, and beside it, can stand the names of objects from which
@@ -141,7 +162,7 @@
 // # Failure stance
 //
 // In what we wrote, a member that has the wrong type is an error with its
-// place. Members that are not known are skipped. A top-level member that occurs
+// place. A top-level member that occurs
 // twice is an error, whoever wrote it; within a job the last of equal names
 // counts, as in the original. Nothing that was read is trusted to be consistent:
 // Machine checks it in full. Decode checks that an archive is linked, named and

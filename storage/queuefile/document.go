@@ -49,6 +49,9 @@ type Document struct {
 	// reaches. Then Jobs are jobs that somebody has added, which are to be
 	// enqueued, and the lists behind it are empty.
 	Large bool
+	// Lost is how many members that are not ours, or jobs with such, cannot be kept:
+	// they are past fsm.ExtraMax, or named like ones of ours.
+	Lost int
 
 	Meta    fsm.Meta
 	Counts  fsm.Counts // of a large document as its writer gave them

@@ -72,6 +72,7 @@ func (a *appender) inline(c *Content, h Header) bool {
 	a.jobs("finished", v, finished)
 	a.jobs("dead", v, dead)
 	a.beside(v)
+	a.documentExtra(&m)
 	if len(a.buf)+len("}") > a.limit {
 		return false
 	}
@@ -85,7 +86,8 @@ func (a *appender) inline(c *Content, h Header) bool {
 // jobLeast is less than what any job takes without its payload and result.
 const jobLeast = 60
 
-// least is a lower bound, without a look at any job, of what v takes inline.
+// least is a lower bound, without a look at any job, of what v takes inline: but
+// for members that are not ours and have got a name of ours since.
 func least(v *fsm.View) int64 {
 	jobs := 0
 	for _, n := range v.Counts() {
@@ -108,6 +110,7 @@ func (a *appender) large(c *Content, h Header) {
 	a.unsigned("completedTotal", m.CompletedTotal)
 	a.header(FormatLarge, &h, &m)
 	a.counts(counts)
+	a.documentExtra(&m)
 	a.archive(c.Archive)
 	a.close('}')
 }
@@ -138,6 +141,7 @@ func (a *appender) header(format int, h *Header, m *fsm.Meta) {
 	a.text("write", h.Write)
 	a.texts("writes", h.Writes)
 	a.plain("heartbeat", h.Heartbeat)
+	a.texts("members", laterMembers)
 	a.state(h, m)
 	a.close('}')
 }

@@ -80,6 +80,7 @@ func (a *appender) job(j *fsm.Job) {
 	}
 	if j.Det != nil {
 		a.details(j.Det)
+		a.jobExtra(j.Det)
 	}
 	a.close('}')
 }

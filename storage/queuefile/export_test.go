@@ -11,3 +11,6 @@ func TryInline(c *Content, h Header, broker string, heartbeatMs int64) (appended
 	fits = a.inline(c, h)
 	return len(a.buf), fits
 }
+
+// LaterMembers are the names of which headers speak.
+func LaterMembers() []string { return laterMembers }

@@ -16,16 +16,34 @@ func (d *decoder) adoptOriginal() {
 	d.doc.Workers, d.doc.Claims = nil, nil
 	d.doc.Queues, d.doc.Turns, d.doc.Crons = nil, nil, nil
 	d.doc.Batches, d.doc.Holds, d.doc.Requests = nil, nil, nil
+	for name := range d.seen {
+		if d.isBeside(name) {
+			d.doc.Lost++
+		}
+	}
 	for _, j := range slices.Concat(d.waiting, d.others) {
 		if j.Status == fsm.Unclaimed || j.Status == fsm.InProgress {
+			if hasOurs(j) {
+				d.doc.Lost++
+			}
 			*j = fsm.Job{
 				ID: j.ID, Status: j.Status, Payload: j.Payload, Type: j.Type, CreatedAt: j.CreatedAt,
 				Attempts: j.Attempts, MaxAttempts: j.MaxAttempts, Worker: j.Worker, Heartbeat: j.Heartbeat,
+				Det: detailsOrNil(&fsm.Details{Extra: j.Details().Extra}),
 			}
 		}
 		j.Seq = 0
 		voidClaim(j)
 	}
+}
+
+// hasOurs reports whether a job has members that the original does not know and
+// that are named like ours.
+func hasOurs(j *fsm.Job) bool {
+	det := *j.Details()
+	det.Extra = ""
+	return j.Opt != nil || detailsOrNil(&det) != nil || j.Seq != 0 || j.Priority != 0 || j.RunAt != 0 || j.Token != 0 ||
+		j.LeaseMs != 0 || j.AttemptEnd != fsm.NoEnd || j.FinishedAt != 0 || j.Result != nil || j.LastError != ""
 }
 
 // overtake voids what an original broker does not keep up.

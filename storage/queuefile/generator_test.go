@@ -185,7 +185,11 @@ func (g *generator) lifeOp() *fsmpb.Mutation {
 	w := workerGen.Draw(g.T, "worker")
 	switch rapid.IntRange(0, 7).Draw(g.T, "kind") {
 	case 0, 1:
-		return enqueue(g.newJob(), g.newJob())
+		a, b := g.newJob(), g.newJob()
+		if rapid.IntRange(0, 3).Draw(g.T, "extra") == 0 {
+			a.Extra = extraGen.Draw(g.T, "extra of a new job")
+		}
+		return enqueue(a, b)
 	case 2, 3:
 		return claim(w, textGen.Draw(g.T, "request"), rapid.Uint32Range(0, 3).Draw(g.T, "max"))
 	case 4:
@@ -207,7 +211,9 @@ func (g *generator) lifeOp() *fsmpb.Mutation {
 
 func (g *generator) rareOp() *fsmpb.Mutation {
 	w := workerGen.Draw(g.T, "worker")
-	switch rapid.IntRange(0, 4).Draw(g.T, "rare") {
+	switch rapid.IntRange(0, 5).Draw(g.T, "rare") {
+	case 5:
+		return g.setExtra()
 	case 0:
 		return registerWorker(w, rapid.SliceOfN(textGen, 0, 3).Draw(g.T, "types")...)
 	case 1:
@@ -215,6 +221,15 @@ func (g *generator) rareOp() *fsmpb.Mutation {
 	default:
 		return g.setQueue()
 	}
+}
+
+// setExtra is for the document, or a job.
+func (g *generator) setExtra() *fsmpb.Mutation {
+	id := ""
+	if ids := g.someJobs(); len(ids) > 0 && rapid.Bool().Draw(g.T, "of a job") {
+		id = ids[0]
+	}
+	return setExtra(id, extraGen.Draw(g.T, "extra"))
 }
 
 func (g *generator) takeover() *fsmpb.Mutation {

@@ -128,18 +128,34 @@ func (b *oldBroker) expire() {
 	b.doc["jobs"] = append([]any{}, rest...)
 }
 
+// byHand is somebody who writes a member into the document, or one of its jobs, that
+// nobody knows, or takes it out again.
+func (b *oldBroker) byHand() {
+	o := b.doc
+	if jobs := b.jobs(); len(jobs) > 0 && rapid.Bool().Draw(b.T, "into a job") {
+		o = rapid.SampledFrom(jobs).Draw(b.T, "job").(map[string]any)
+	}
+	if o["byHand"] != nil {
+		delete(o, "byHand")
+		return
+	}
+	o["byHand"] = rapid.SampledFrom([]any{"x", true, map[string]any{"a": []any{}}}).Draw(b.T, "value")
+}
+
 // reign is some time of the old broker in charge.
 func (b *oldBroker) reign() {
 	for range rapid.IntRange(0, 30).Draw(b.T, "steps") {
 		b.now += rapid.SampledFrom([]int64{0, 1, 3000, 31_000}).Draw(b.T, "pass")
 		b.expire()
-		switch rapid.IntRange(0, 3).Draw(b.T, "step") {
+		switch rapid.IntRange(0, 4).Draw(b.T, "step") {
 		case 0:
 			b.submit()
 		case 1:
 			b.claim()
 		case 2:
 			b.complete()
+		case 3:
+			b.byHand()
 		}
 		b.beat()
 	}
@@ -159,6 +175,11 @@ func TestOvertaken(t *testing.T) {
 			t.Fatalf("overtaken %v, lineage %q, broker %q", doc.Overtaken, doc.Lineage(), doc.BrokerAddress())
 		}
 		checkJobs(t, old, before, m)
+		if got, _ := json.Marshal(parseAny(t, data)["byHand"]); m.Meta().Extra == "" && string(got) != "null" ||
+			m.Meta().Extra != "" && string(got) != string(byHandIn(t, m.Meta().Extra)) ||
+			members(t, m.Meta().Extra) != members(t, before.Meta().Extra) {
+			t.Fatalf("of the document is left %s, it had %s and by hand %s", m.Meta().Extra, before.Meta().Extra, got)
+		}
 		checkHidden(t, before, m)
 		checkTokens(t, before, m)
 		checkBeside(t, before.View(), m.View())
@@ -170,6 +191,12 @@ func TestOvertaken(t *testing.T) {
 		}
 		goOn(t, m)
 	})
+}
+
+// byHandIn is what a person has written into a text of members.
+func byHandIn(t tester, extra string) []byte {
+	data, _ := json.Marshal(parseAny(t, []byte(extra))["byHand"])
+	return data
 }
 
 // goOn lets a restored machine live.
@@ -248,14 +275,17 @@ func replaced(quoted []byte) (s string) {
 	return s
 }
 
-// checkKept: of a waiting or running job its options, its history and the wish to
-// cancel it are kept, and nothing else that the old broker does not know.
+// checkKept: of a waiting or running job its options, its history, the wish to
+// cancel it and what is nobody's are kept, and nothing else that the old broker does
+// not know.
 func checkKept(t *rapid.T, was, is *fsm.Job) {
 	if was == nil || was.Status == fsm.Blocked {
 		return
 	}
-	want := fsm.Details{History: was.Details().History, CancelAt: was.Details().CancelAt}
-	if fmt.Sprintf("%+v", *was.Options()) != fmt.Sprintf("%+v", *is.Options()) || fmt.Sprintf("%+v", want) != fmt.Sprintf("%+v", *is.Details()) {
+	want := fsm.Details{History: was.Details().History, CancelAt: was.Details().CancelAt, Extra: members(t, was.Details().Extra)}
+	got := *is.Details()
+	got.Extra = members(t, got.Extra)
+	if fmt.Sprintf("%+v", *was.Options()) != fmt.Sprintf("%+v", *is.Options()) || fmt.Sprintf("%+v", want) != fmt.Sprintf("%+v", got) {
 		t.Fatalf("job %s has %+v\nand %+v,\nhad %+v\nand %+v", is.ID, is.Options(), is.Details(), was.Options(), was.Details())
 	}
 }
@@ -265,7 +295,7 @@ func known(job any) []byte {
 	o := maps.Clone(job.(map[string]any))
 	maps.DeleteFunc(o, func(name string, v any) bool {
 		switch name {
-		case "id", "status", "payload", "payloadBase64", "createdAt", "attempts", "maxAttempts", "workerId", "heartbeat":
+		case "id", "status", "payload", "payloadBase64", "createdAt", "attempts", "maxAttempts", "workerId", "heartbeat", "byHand":
 			return false
 		case "type":
 			return v == ""
@@ -280,8 +310,8 @@ func known(job any) []byte {
 func checkHidden(t *rapid.T, before, after *fsm.Machine) {
 	for _, s := range []fsm.Status{fsm.Scheduled, fsm.Completed, fsm.Dead, fsm.Cancelled} {
 		before.View().Jobs(s, 0, func(was *fsm.Job) bool {
-			if is := after.Job(was.ID); is == nil || public(is) != public(was) {
-				t.Fatalf("%s job\n%s\nwas\n%s", s, public(is), public(was))
+			if is := after.Job(was.ID); is == nil || public(t, is) != public(t, was) {
+				t.Fatalf("%s job\n%s\nwas\n%s", s, public(t, is), public(t, was))
 			}
 			return true
 		})
@@ -325,8 +355,20 @@ func rewritten(payload []byte) []byte {
 	return again
 }
 
+// members are those of a text that nobody knows, but for what the old broker's
+// person wrote, as it makes them: by name, and written anew.
+func members(t tester, extra string) string {
+	if extra == "" {
+		return "{}"
+	}
+	o := parseAny(t, []byte(extra))
+	delete(o, "byHand")
+	data, _ := json.Marshal(o)
+	return string(data)
+}
+
 // public is the job without what a machine derives.
-func public(j *fsm.Job) string {
+func public(t tester, j *fsm.Job) string {
 	if j == nil {
 		return "gone"
 	}
@@ -339,6 +381,7 @@ func public(j *fsm.Job) string {
 	}
 	return fmt.Sprintf("%+v %+v %+v", c, *j.Options(), fsm.Details{
 		History: d.History, Progress: d.Progress, ProgressAt: d.ProgressAt, Waits: d.Waits, CancelAt: d.CancelAt, TimeoutMs: d.TimeoutMs,
+		Extra: members(t, d.Extra),
 	})
 }
 

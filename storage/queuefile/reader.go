@@ -16,13 +16,14 @@ var ErrFormat = errors.New("queue document cannot be read")
 
 // reader walks through a document. An object is described by a function from a
 // member's name to where its value goes: a pointer to one of the types in
-// scalar, or a func() error that reads the value itself; an error for a member
-// that must not be there; nil for one that is not known, which is skipped, or
-// is the twin of one that is.
+// scalar, or a func() error that reads the value itself; a single for a member that
+// must not be there twice; nil for one that is not known, which is skipped or kept, or
+// is the twin of one that is. It has no effect.
 type reader struct {
 	dec   *jsontext.Decoder
 	names map[string]string
-	loose bool // loose.go says how values are read then
+	seen  map[string]bool // members at the top, for duplicates
+	loose bool            // loose.go says how values are read then
 }
 
 type members func(name string) any
@@ -32,11 +33,16 @@ func newReader(data []byte) *reader {
 		// The decoder reads a bytes.Buffer in place and never writes to it.
 		dec:   jsontext.NewDecoder(bytes.NewBuffer(data), anyJSON...),
 		names: make(map[string]string),
+		seen:  make(map[string]bool),
 	}
 }
 
-// object reads an object.
-func (r *reader) object(find members) error {
+// object reads an object, without the members that are not known.
+func (r *reader) object(find members) error { return r.objectAnd(find, nil) }
+
+// objectAnd reads an object, and keeps the members that are not known in rest if it is
+// not nil.
+func (r *reader) objectAnd(find members, rest *extras) error {
 	if err := r.begin('{', "an object"); err != nil {
 		return err
 	}
@@ -46,7 +52,7 @@ func (r *reader) object(find members) error {
 		if err != nil {
 			return r.syntax(err)
 		}
-		if err := r.member(r.name(raw), find, &twins); err != nil {
+		if err := r.member(r.name(raw), find, &twins, rest); err != nil {
 			return err
 		}
 	}
@@ -113,18 +119,44 @@ func (r *reader) name(raw jsontext.Value) string {
 	return name
 }
 
-func (r *reader) member(name string, find members, twins *[]twin) error {
+// single is where a member goes that must not be there twice: two lists of jobs, of
+// which only one would count, must not pass for a document.
+type single struct {
+	name string
+	dst  any
+}
+
+// first is where the value of s goes, if it is the first one.
+func (r *reader) first(s single) (dst any, err error) {
+	if r.seen[s.name] {
+		return nil, r.fail(fmt.Sprintf("the member %q occurs twice", s.name), nil)
+	}
+	r.seen[s.name] = true
+	return s.dst, nil
+}
+
+func (r *reader) member(name string, find members, twins *[]twin, rest *extras) error {
 	dst := find(name)
 	if base, ok := strings.CutSuffix(name, base64Suffix); ok && dst == nil {
 		if other := find(base); hasTwin(other) {
 			dst = twin{dst: other}
 		}
 	}
+	if s, ok := dst.(single); ok {
+		var err error
+		if dst, err = r.first(s); err != nil {
+			return err
+		}
+	}
 	switch p := dst.(type) {
 	case nil:
+		if rest != nil {
+			return r.extra(name, rest)
+		}
 		return r.syntax(r.dec.SkipValue())
-	case error:
-		return r.fail(p.Error(), nil)
+	case passed:
+		*p.lost++
+		return r.syntax(r.dec.SkipValue())
 	case *[]byte:
 		return r.json(p)
 	case twin:

@@ -50,7 +50,7 @@ func voidDetails(j *fsm.Job) {
 	if j.Det == nil || !isWaiting(j) {
 		return
 	}
-	j.Det = detailsOrNil(&fsm.Details{History: j.Det.History, CancelAt: j.Det.CancelAt})
+	j.Det = detailsOrNil(&fsm.Details{History: j.Det.History, CancelAt: j.Det.CancelAt, Extra: j.Det.Extra})
 }
 
 // cancelAsked cancels the jobs that were to be as soon as their attempt ended,
