@@ -1,0 +1,274 @@
+package cluster
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// simDisk is what a node keeps over a crash: its identity, raft's log and votes, and
+// its snapshots. A write takes some time, and is there for good once it has
+// returned; before that it is not there at all. A disk can be full.
+type simDisk struct {
+	id raft.ServerID
+
+	mu        sync.Mutex
+	r         *rand.Rand
+	logs      map[uint64]*raft.Log
+	low, high uint64
+	kv        map[string][]byte
+	numbers   map[string]uint64
+	snapshots []*simSnapshot // whole ones, newest last
+	made      int            // snapshots ever
+	full      bool
+	refused   int // writes, since it is full
+}
+
+var (
+	_ diskLog            = (*simDisk)(nil)
+	_ raft.SnapshotStore = (*simDisk)(nil)
+
+	errSimFull     = errors.New("no space left on device")
+	errSimNotThere = errors.New("not found") // raft knows this text
+)
+
+func newSimDisk(name string, r *rand.Rand) *simDisk {
+	return &simDisk{
+		id: serverID(name, fmt.Sprintf("%016x", r.Uint64())), r: rand.New(rand.NewPCG(r.Uint64(), 0)),
+		logs: make(map[uint64]*raft.Log), kv: make(map[string][]byte), numbers: make(map[string]uint64),
+	}
+}
+
+// image is the disk as it is now. What is still written to the other goes nowhere:
+// this is how a crash looks like to the next life. A disk that lies about being synced
+// forgets its newest entries.
+func (d *simDisk) image(forgets uint64) *simDisk {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	next := &simDisk{
+		id: d.id, r: rand.New(rand.NewPCG(d.r.Uint64(), 0)), logs: maps.Clone(d.logs), low: d.low, high: d.high,
+		kv: maps.Clone(d.kv), numbers: maps.Clone(d.numbers), snapshots: slices.Clone(d.snapshots), made: d.made,
+	}
+	for ; forgets > 0 && next.high > next.low; forgets-- {
+		delete(next.logs, next.high)
+		next.high--
+	}
+	return next
+}
+
+func (d *simDisk) setFull(full bool) (refused int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.full = full
+	refused, d.refused = d.refused, 0
+	return refused
+}
+
+// write is one that is synced.
+func (d *simDisk) write(fn func()) error {
+	d.mu.Lock()
+	full, took := d.full, time.Duration(d.r.Int64N(int64(2*time.Millisecond)))
+	if full {
+		d.refused++
+	}
+	d.mu.Unlock()
+	if full {
+		return errSimFull
+	}
+	time.Sleep(took)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	fn()
+	return nil
+}
+
+// FirstIndex implements raft.LogStore.
+func (d *simDisk) FirstIndex() (uint64, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.low, nil
+}
+
+// LastIndex implements raft.LogStore.
+func (d *simDisk) LastIndex() (uint64, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.high, nil
+}
+
+// GetLog implements raft.LogStore.
+func (d *simDisk) GetLog(index uint64, l *raft.Log) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	got, ok := d.logs[index]
+	if !ok {
+		return raft.ErrLogNotFound
+	}
+	*l = *got
+	return nil
+}
+
+// StoreLog implements raft.LogStore.
+func (d *simDisk) StoreLog(l *raft.Log) error { return d.StoreLogs([]*raft.Log{l}) }
+
+// StoreLogs implements raft.LogStore.
+func (d *simDisk) StoreLogs(logs []*raft.Log) error {
+	own := make([]*raft.Log, len(logs))
+	for i, l := range logs {
+		c := *l
+		own[i] = &c
+	}
+	return d.write(func() {
+		for _, l := range own {
+			d.logs[l.Index] = l
+			if d.low == 0 {
+				d.low = l.Index
+			}
+			d.high = max(d.high, l.Index)
+		}
+	})
+}
+
+// DeleteRange implements raft.LogStore.
+func (d *simDisk) DeleteRange(from, to uint64) error {
+	return d.write(func() {
+		for i := from; i <= to; i++ {
+			delete(d.logs, i)
+		}
+		if from <= d.low {
+			d.low = to + 1
+		}
+		if to >= d.high {
+			d.high = from - 1
+		}
+		if d.low > d.high {
+			d.low, d.high = 0, 0
+		}
+	})
+}
+
+// Set implements raft.StableStore.
+func (d *simDisk) Set(key, val []byte) error {
+	val = bytes.Clone(val)
+	return d.write(func() { d.kv[string(key)] = val })
+}
+
+// Get implements raft.StableStore.
+func (d *simDisk) Get(key []byte) ([]byte, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if v, ok := d.kv[string(key)]; ok {
+		return bytes.Clone(v), nil
+	}
+	return nil, errSimNotThere
+}
+
+// SetUint64 implements raft.StableStore. A full disk takes it: raft ends the whole
+// process if it does not, which is right, and would be the end of the test.
+func (d *simDisk) SetUint64(key []byte, val uint64) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.numbers[string(key)] = val
+	return nil
+}
+
+// GetUint64 implements raft.StableStore.
+func (d *simDisk) GetUint64(key []byte) (uint64, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.numbers[string(key)], nil
+}
+
+// Close implements io.Closer.
+func (d *simDisk) Close() error { return nil }
+
+// simSnapshot is one that is whole.
+type simSnapshot struct {
+	meta raft.SnapshotMeta
+	data []byte
+}
+
+const simSnapshotsKept = 2
+
+// Create implements raft.SnapshotStore.
+func (d *simDisk) Create(
+	version raft.SnapshotVersion, index, term uint64, c raft.Configuration, cIndex uint64, _ raft.Transport,
+) (raft.SnapshotSink, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.full {
+		d.refused++
+		return nil, errSimFull
+	}
+	d.made++
+	return &simSink{disk: d, snapshot: simSnapshot{meta: raft.SnapshotMeta{
+		Version: version, ID: fmt.Sprintf("%d-%d-%d", term, index, d.made), Index: index, Term: term,
+		Configuration: c.Clone(), ConfigurationIndex: cIndex,
+	}}}, nil
+}
+
+// List implements raft.SnapshotStore.
+func (d *simDisk) List() ([]*raft.SnapshotMeta, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var metas []*raft.SnapshotMeta
+	for _, s := range slices.Backward(d.snapshots) {
+		m := s.meta
+		metas = append(metas, &m)
+	}
+	return metas, nil
+}
+
+// Open implements raft.SnapshotStore.
+func (d *simDisk) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, s := range d.snapshots {
+		if s.meta.ID == id {
+			m := s.meta
+			return &m, io.NopCloser(bytes.NewReader(s.data)), nil
+		}
+	}
+	return nil, nil, errSimNotThere
+}
+
+// simSink is a snapshot that is being written; it is there when it is whole.
+type simSink struct {
+	disk     *simDisk
+	snapshot simSnapshot
+}
+
+// Write implements io.Writer.
+func (s *simSink) Write(p []byte) (int, error) {
+	s.snapshot.data = append(s.snapshot.data, p...)
+	return len(p), nil
+}
+
+// ID implements raft.SnapshotSink.
+func (s *simSink) ID() string { return s.snapshot.meta.ID }
+
+// Cancel implements raft.SnapshotSink.
+func (s *simSink) Cancel() error { return nil }
+
+// Close implements io.Closer.
+func (s *simSink) Close() error {
+	s.snapshot.meta.Size = int64(len(s.snapshot.data))
+	return s.disk.write(func() {
+		all := append(s.disk.snapshots, &s.snapshot)
+		slices.SortStableFunc(all, func(a, b *simSnapshot) int {
+			if a.meta.Term != b.meta.Term {
+				return int(a.meta.Term) - int(b.meta.Term)
+			}
+			return int(a.meta.Index) - int(b.meta.Index)
+		})
+		s.disk.snapshots = slices.Clone(all[max(0, len(all)-simSnapshotsKept):])
+	})
+}

@@ -1,0 +1,244 @@
+package cluster
+
+import (
+	"time"
+
+	"osqueue/fsm"
+)
+
+// simLedger is one line of history: what became of each job on it, as the entries say,
+// in the order of commitment. A cluster that takes its state from the document begins a
+// new one, which has what the document has. All methods are called under world.mu.
+//
+// It knows nothing of how the machine decides. It knows what may not happen.
+type simLedger struct {
+	world   *simWorld
+	cluster string
+	base    fsm.LSN // where it begins
+	jobs    map[string]*simJob
+	token   uint64 // the last that was given
+	last    fsm.LSN
+	// end, if it is set, is where the line was left: what came after it was lost
+	// with the disks, or to another cluster. What the bucket had is before it.
+	end *fsm.LSN
+}
+
+// simJob is what happened to a job.
+type simJob struct {
+	enqueued  fsm.LSN
+	status    fsm.Status
+	token     uint64 // of its last claim
+	ended     fsm.LSN
+	completed fsm.LSN // zero: it is not
+	removed   bool
+	result    string
+
+	// What clients know.
+	acked   bool      // its producer was told that it is there
+	safe    bool      // and in the bucket
+	renewed time.Time // before that, by true time, the lease with the token was given or renewed
+	held    time.Duration
+	leased  uint64 // that token
+	done    bool   // its worker was told that it is completed
+	doneLSN fsm.LSN
+	kept    bool // and that this is in the bucket
+}
+
+func newSimLedger(w *simWorld, cluster string) *simLedger {
+	return &simLedger{world: w, cluster: cluster, jobs: make(map[string]*simJob)}
+}
+
+// note takes in an entry.
+func (l *simLedger) note(v *fsm.View, events []fsm.Event) {
+	lsn := v.LSN()
+	if lsn.Compare(l.last) <= 0 {
+		l.world.failLocked("%s was applied after %s", lsn, l.last)
+	}
+	l.last = lsn
+	for i := range events {
+		if e := &events[i]; e.Job != nil {
+			l.change(lsn, e)
+		}
+	}
+}
+
+func ended(s fsm.Status) bool { return s == fsm.Completed || s == fsm.Dead || s == fsm.Cancelled }
+
+func (l *simLedger) change(lsn fsm.LSN, e *fsm.Event) {
+	w, id := l.world, e.Job.ID
+	j := l.jobs[id]
+	switch {
+	case e.Removed:
+		if j == nil || !ended(j.status) {
+			w.failLocked("job %s was removed at %s before it had ended", id, lsn)
+			return
+		}
+		j.removed = true
+		return
+	case e.Kind != fsm.JobChanged:
+		return
+	case e.From == 0:
+		l.enter(lsn, e.Job, j)
+		return
+	case j == nil || j.removed:
+		w.failLocked("job %s, which is not there, becomes %s at %s", id, e.Job.Status, lsn)
+		return
+	case j.status != e.From:
+		w.failLocked("job %s was %s, and becomes %s from %s at %s", id, j.status, e.Job.Status, e.From, lsn)
+	}
+	l.move(lsn, id, j, e)
+}
+
+func (l *simLedger) enter(lsn fsm.LSN, job *fsm.Job, j *simJob) {
+	w := l.world
+	if j != nil && !j.removed {
+		w.failLocked("job %s is enqueued a second time at %s", job.ID, lsn)
+	}
+	if !w.asked[job.ID] {
+		w.failLocked("job %s at %s was invented", job.ID, lsn)
+	}
+	w.tally.one("check: job not invented")
+	l.jobs[job.ID] = &simJob{enqueued: lsn, status: job.Status}
+}
+
+func (l *simLedger) move(lsn fsm.LSN, id string, j *simJob, e *fsm.Event) {
+	w, job := l.world, e.Job
+	if ended(j.status) {
+		w.failLocked("job %s, which is %s, becomes %s at %s", id, j.status, job.Status, lsn)
+	}
+	was := j.status
+	j.status = job.Status
+	switch {
+	case job.Status == fsm.InProgress:
+		l.claimed(lsn, id, j, job)
+	case was == fsm.InProgress && job.AttemptEnd == fsm.EndLease:
+		l.expired(lsn, id, j)
+	}
+	if ended(job.Status) {
+		j.ended = lsn
+		w.tally.one("job " + job.Status.String())
+	}
+	if job.Status == fsm.Completed {
+		j.completed, j.result = lsn, string(job.Result)
+		w.tally.one("check: completed once")
+		if job.Token != j.token {
+			w.failLocked("job %s is completed at %s with token %d, and was claimed with %d", id, lsn, job.Token, j.token)
+		}
+	}
+}
+
+// claimed: tokens are never given twice, and grow.
+func (l *simLedger) claimed(lsn fsm.LSN, id string, j *simJob, job *fsm.Job) {
+	w := l.world
+	w.tally.one("check: token")
+	if job.Token <= l.token || job.Token <= j.token {
+		w.failLocked("job %s is claimed with token %d at %s after %d", id, job.Token, lsn, l.token)
+	}
+	if other, ok := w.tokens[job.Token]; ok {
+		w.failLocked("job %s is claimed at %s with token %d, which job %s had", id, lsn, job.Token, other)
+	}
+	w.tokens[job.Token] = id
+	l.token, j.token = job.Token, job.Token
+}
+
+// simSlack is for the rounding of times to milliseconds.
+const simSlack = 5 * time.Millisecond
+
+// expired: a leader's clock may be slewed by a tenth, whatever happens to wall clocks,
+// so no lease is shorter than ten elevenths of what was promised.
+func (l *simLedger) expired(lsn fsm.LSN, id string, j *simJob) {
+	w := l.world
+	w.tally.one("lease expired")
+	if j.leased != j.token || j.held == 0 {
+		return // nobody was told of this lease
+	}
+	w.tally.one("check: lease in full")
+	least := j.held*10/11 - simSlack
+	if got := time.Since(j.renewed); got < least {
+		w.failLocked("the lease of job %s with token %d ended at %s after %v, of %v", id, j.token, lsn, got, j.held)
+	}
+}
+
+// fork begins the line of a cluster that has taken over the state at from.
+func (l *simLedger) fork(cluster string, from fsm.LSN, v *fsm.View) *simLedger {
+	w := l.world
+	next := newSimLedger(w, cluster)
+	next.base, next.last = v.LSN(), v.LSN()
+	next.token = v.Meta().Token
+	live := make(map[string]*fsm.Job)
+	for _, s := range []fsm.Status{fsm.Scheduled, fsm.Unclaimed, fsm.InProgress, fsm.Completed, fsm.Dead, fsm.Cancelled, fsm.Blocked} {
+		v.Jobs(s, 0, func(j *fsm.Job) bool {
+			live[j.ID] = j
+			return true
+		})
+	}
+	for id, j := range l.jobs {
+		l.inherit(next, id, j, live[id], from)
+	}
+	for id := range live {
+		if next.jobs[id] == nil {
+			w.failLocked("job %s came out of the document of %s, and nobody had it there", id, from)
+		}
+	}
+	l.superseded(from)
+	return next
+}
+
+// inherit brings what is known of a job to the next line.
+func (l *simLedger) inherit(next *simLedger, id string, j *simJob, now *fsm.Job, from fsm.LSN) {
+	w := l.world
+	if j.enqueued.Compare(from) > 0 {
+		w.tally.one("job lost with the disks")
+		if j.safe {
+			w.failLocked("job %s was acknowledged at %s as being in the bucket, and is not in the document of %s", id, j.enqueued, from)
+		}
+		return
+	}
+	c := *j
+	if c.done && c.completed.Compare(from) > 0 {
+		if c.kept {
+			w.failLocked("the end of job %s was acknowledged as being in the bucket, and is not in the document of %s", id, from)
+		}
+		c.done, c.kept, c.completed = false, false, fsm.LSN{}
+	}
+	switch {
+	case now != nil:
+		c.status, c.token, c.removed = now.Status, now.Token, false
+		if !ended(c.status) {
+			c.ended, c.completed = fsm.LSN{}, fsm.LSN{}
+		}
+	case !j.removed || j.ended.IsZero() || j.ended.Compare(from) > 0:
+		w.failLocked("job %s, which is %s, is not in the document of %s", id, j.status, from)
+		return
+	}
+	next.jobs[id] = &c
+}
+
+// superseded notes that the line was left at an LSN.
+func (l *simLedger) superseded(at fsm.LSN) {
+	if l.end == nil || at.Compare(*l.end) < 0 {
+		l.end = &at
+	}
+}
+
+// finish checks, when all is done, what clients were told. This is the line that is
+// left of all.
+func (l *simLedger) finish() {
+	w := l.world
+	for _, other := range w.lines {
+		if other != l && other.end == nil && len(other.jobs) > 0 {
+			w.failLocked("there is a line of history up to %s that nobody has gone on with", other.last)
+		}
+	}
+	for id, j := range l.jobs {
+		if !ended(j.status) {
+			w.failLocked("job %s is %s in the end", id, j.status)
+		}
+		if j.acked {
+			w.tally.one("check: acknowledged job is there")
+		}
+		if j.done && (j.status != fsm.Completed || j.completed != j.doneLSN) {
+			w.failLocked("job %s was acknowledged as completed at %s, and is %s of %s", id, j.doneLSN, j.status, j.completed)
+		}
+	}
+}

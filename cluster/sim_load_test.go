@@ -1,0 +1,322 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+)
+
+// simUsers are producers and workers. They can reach every node, also one that is cut
+// off from the others, and repeat what they ask until they get an answer.
+type simUsers struct {
+	world    *simWorld
+	clusters func() []*simCluster
+	produce  chan struct{} // closed when producers are to end
+	work     chan struct{} // closed when workers are to end
+	wg       sync.WaitGroup
+}
+
+const (
+	simProducers = 3
+	simWorkers   = 4
+)
+
+func newSimUsers(w *simWorld, clusters func() []*simCluster) *simUsers {
+	u := &simUsers{world: w, clusters: clusters, produce: make(chan struct{}), work: make(chan struct{})}
+	for i := range simProducers {
+		c := &simClient{simUsers: u, name: fmt.Sprintf("p%d", i+1), r: w.rand(), over: u.produce}
+		u.wg.Go(c.produceJobs)
+	}
+	for i := range simWorkers {
+		c := &simClient{simUsers: u, name: fmt.Sprintf("w%d", i+1), r: w.rand(), over: u.work}
+		u.wg.Go(c.workOnJobs)
+	}
+	return u
+}
+
+// simClient is one of them.
+type simClient struct {
+	*simUsers
+	name string
+	r    *rand.Rand
+	over <-chan struct{}
+	n    int // of names given so far
+}
+
+func (c *simClient) rest(d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-c.over:
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+func (c *simClient) ms(n int) time.Duration { return time.Duration(1+c.r.IntN(n)) * time.Millisecond }
+
+// node is one that says that it answers writes, if there is any.
+func (c *simClient) node() *simLife {
+	var all []*simLife
+	for _, cl := range c.clusters() {
+		all = append(all, cl.lives()...)
+	}
+	c.r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	for _, l := range all {
+		if _, self := l.Leader(); self {
+			return l
+		}
+	}
+	return nil
+}
+
+// simAnswer is an answer that somebody has got.
+type simAnswer struct {
+	fsm.Result
+	lsn  fsm.LSN
+	from *simLife
+}
+
+// do has a mutation committed. It repeats it, with the same names, until there is an
+// answer, or the client's time is over.
+func (c *simClient) do(what func() *fsmpb.Mutation) (a simAnswer, ok bool) {
+	for {
+		if l := c.node(); l != nil {
+			ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond+c.ms(4000))
+			res, lsn, err := l.Propose(ctx, what())
+			cancel()
+			if err == nil {
+				return simAnswer{res, lsn, l}, true
+			}
+			c.excuse(err)
+		}
+		if !c.rest(20*time.Millisecond + c.ms(400)) {
+			return a, false
+		}
+	}
+}
+
+// excuse counts why there was no answer.
+func (c *simClient) excuse(err error) {
+	switch {
+	case errors.Is(err, ErrUnknown):
+		c.world.tally.one("answer: unknown")
+	case errors.Is(err, ErrNotLeader):
+		c.world.tally.one("answer: not the leader")
+	case errors.Is(err, ErrFlushLag):
+		c.world.tally.one("answer: the bucket lags")
+	case errors.Is(err, context.DeadlineExceeded):
+		c.world.tally.one("answer: none in time")
+	default:
+		c.world.failf("%s got %v", c.name, err)
+	}
+}
+
+func (c *simClient) id(kind string) string {
+	c.n++
+	return fmt.Sprintf("%s-%s%d", c.name, kind, c.n)
+}
+
+func (c *simClient) produceJobs() {
+	for c.rest(c.ms(2500)) {
+		if c.r.IntN(12) == 0 {
+			c.cancelOne()
+			continue
+		}
+		c.enqueue()
+	}
+}
+
+func (c *simClient) enqueue() {
+	var jobs []*fsmpb.NewJob
+	for range 1 + c.r.IntN(3)/2 {
+		j := &fsmpb.NewJob{Id: c.id("j"), Type: "t", Payload: fmt.Appendf(nil, `{"n":%d}`, c.n), Priority: int32(c.r.IntN(3))}
+		if c.r.IntN(8) == 0 {
+			j.Payload = fmt.Appendf(nil, `"%0*d"`, c.r.IntN(4000), 7)
+		}
+		c.world.ask(j.Id)
+		jobs = append(jobs, j)
+	}
+	a, ok := c.do(func() *fsmpb.Mutation {
+		return &fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: &fsmpb.Enqueue{Jobs: jobs}}}
+	})
+	if !ok {
+		return
+	}
+	if !a.Code.Done() {
+		c.world.failf("%s may not enqueue: %s", c.name, a.Code)
+		return
+	}
+	for _, j := range jobs {
+		c.world.acknowledged(j.Id, a.lsn, c.safe(a))
+	}
+}
+
+// safe waits, now and then, until an answer is in the bucket.
+func (c *simClient) safe(a simAnswer) bool {
+	if c.r.IntN(3) > 0 {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	ok := a.from.WaitFlushed(ctx, a.lsn) == nil
+	if ok {
+		c.world.tally.one("acknowledged as in the bucket")
+	}
+	return ok
+}
+
+func (c *simClient) cancelOne() {
+	if c.n == 0 {
+		return
+	}
+	id := fmt.Sprintf("%s-j%d", c.name, 1+c.r.IntN(c.n))
+	a, ok := c.do(func() *fsmpb.Mutation {
+		return &fsmpb.Mutation{Op: &fsmpb.Mutation_Change{Change: &fsmpb.Change{Kind: uint32(fsm.CancelJobs), Ids: []string{id}}}}
+	})
+	if ok && a.Code.Done() {
+		c.world.tally.one("cancel answered")
+	}
+}
+
+// workOnJobs claims and works, well or badly.
+func (c *simClient) workOnJobs() {
+	for c.rest(c.ms(300)) {
+		start, request := time.Now(), c.id("r")
+		a, ok := c.do(func() *fsmpb.Mutation {
+			return &fsmpb.Mutation{Op: &fsmpb.Mutation_Claim{Claim: &fsmpb.Claim{
+				Worker: c.name, Max: 2, RequestId: request,
+			}}}
+		})
+		if !ok {
+			return
+		}
+		for _, j := range a.Jobs {
+			c.world.leased(j, a.lsn, start)
+		}
+		for _, j := range a.Jobs {
+			c.workOn(j)
+		}
+	}
+}
+
+func (c *simClient) workOn(j *fsm.Job) {
+	c.rest(c.ms(800))
+	lease := func() *fsmpb.Lease { return &fsmpb.Lease{JobId: j.ID, Token: j.Token} }
+	switch n := c.r.IntN(20); {
+	case n == 0:
+		return // it is never heard of again
+	case n == 1:
+		c.rest(simLease * 3 / 2) // its lease ends meanwhile
+	case n < 5:
+		c.hold(j, lease)
+	case n == 5:
+		c.do(func() *fsmpb.Mutation {
+			return &fsmpb.Mutation{Op: &fsmpb.Mutation_Fail{Fail: &fsmpb.Fail{Worker: c.name, Lease: lease(), Error: "boom"}}}
+		})
+		return
+	case n == 6:
+		c.do(func() *fsmpb.Mutation {
+			return &fsmpb.Mutation{Op: &fsmpb.Mutation_Release{Release: &fsmpb.Release{Worker: c.name, Lease: lease()}}}
+		})
+		return
+	}
+	c.complete(j, lease)
+}
+
+// hold works for longer than a lease lasts.
+func (c *simClient) hold(j *fsm.Job, lease func() *fsmpb.Lease) {
+	for range 5 {
+		if !c.rest(simLease / 3) {
+			return
+		}
+		start := time.Now()
+		a, ok := c.do(func() *fsmpb.Mutation {
+			return &fsmpb.Mutation{Op: &fsmpb.Mutation_Heartbeat{Heartbeat: &fsmpb.Heartbeat{Worker: c.name, Leases: []*fsmpb.Lease{lease()}}}}
+		})
+		if !ok || len(a.Codes) != 1 || !a.Codes[0].Done() {
+			return
+		}
+		c.world.tally.one("heartbeat answered")
+		c.world.leased(j, a.lsn, start)
+	}
+}
+
+func (c *simClient) complete(j *fsm.Job, lease func() *fsmpb.Lease) {
+	a, ok := c.do(func() *fsmpb.Mutation {
+		return &fsmpb.Mutation{Op: &fsmpb.Mutation_Complete{Complete: &fsmpb.Complete{Worker: c.name, Lease: lease(), Result: []byte("1")}}}
+	})
+	switch {
+	case !ok:
+	case a.Code.Done():
+		c.world.completed(j, a, c.safe(a))
+	default:
+		c.world.tally.one("completion refused: " + a.Code.String())
+	}
+}
+
+// acknowledged notes that a producer was told that its job is there.
+func (w *simWorld) acknowledged(id string, lsn fsm.LSN, safe bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.tally.one("check: acknowledged job is in the log")
+	s := w.states[lsn]
+	if s == nil {
+		w.failLocked("job %s was acknowledged at %s, which no node has applied", id, lsn)
+		return
+	}
+	j := s.ledger.jobs[id]
+	if j == nil || j.enqueued.Compare(lsn) > 0 {
+		w.failLocked("job %s was acknowledged at %s, and is not there", id, lsn)
+		return
+	}
+	j.acked, j.safe = true, j.safe || safe
+}
+
+// leased notes that a worker was told that it has a lease.
+func (w *simWorld) leased(job *fsm.Job, lsn fsm.LSN, asked time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := w.states[lsn]
+	if s == nil {
+		w.failLocked("job %s was given at %s, which no node has applied", job.ID, lsn)
+		return
+	}
+	j := s.ledger.jobs[job.ID]
+	if w.tokens[job.Token] != job.ID || j == nil {
+		w.failLocked("job %s was given with token %d, which no entry has given", job.ID, job.Token)
+		return
+	}
+	if j.leased != job.Token || asked.After(j.renewed) {
+		j.leased, j.renewed, j.held = job.Token, asked, time.Duration(job.HeldMs)*time.Millisecond
+	}
+}
+
+// completed notes that a worker was told that its job is completed.
+func (w *simWorld) completed(job *fsm.Job, a simAnswer, safe bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := w.states[a.lsn]
+	if s == nil {
+		w.failLocked("job %s was acknowledged as completed at %s, which no node has applied", job.ID, a.lsn)
+		return
+	}
+	j := s.ledger.jobs[job.ID]
+	if j == nil || j.completed.IsZero() || j.completed.Compare(a.lsn) > 0 {
+		w.failLocked("job %s was acknowledged as completed at %s, and it is not", job.ID, a.lsn)
+		return
+	}
+	if j.token != job.Token {
+		w.failLocked("job %s was completed with token %d, and so was it acknowledged with %d", job.ID, j.token, job.Token)
+		return
+	}
+	w.tally.one("check: acknowledged completion")
+	j.done, j.doneLSN, j.kept = true, j.completed, j.kept || safe
+}

@@ -1,0 +1,399 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// simNet is the network of a simulation. Between any two nodes there are two links,
+// one for each way. A link that is cut swallows what is sent, like a firewall that
+// drops packets: it arrives when the link is mended, if the sender still waits, as
+// TCP would send it again. Or it refuses, like a host that is not there.
+type simNet struct {
+	mu    sync.Mutex
+	r     *rand.Rand
+	ends  map[string]*simEnd // by node name; nil or missing: it is down
+	cuts  map[simLink]*simCut
+	slow  time.Duration // added to each way, up to
+	flaky float64       // chance that a connection breaks
+	bad   int           // messages that were slowed down or broken
+}
+
+// simLink is one way between two nodes.
+type simLink struct{ from, to string }
+
+// simCut is why a link is cut. Several links share one.
+type simCut struct {
+	refuse   bool
+	mended   chan struct{}
+	withheld int // messages; under simNet.mu
+}
+
+var (
+	errSimCut     = errors.New("connection refused")
+	errSimTimeout = errors.New("i/o timeout")
+	errSimDown    = errors.New("the node is down")
+	errSimReset   = errors.New("connection reset by peer")
+)
+
+func newSimNet(r *rand.Rand) *simNet {
+	return &simNet{r: r, ends: make(map[string]*simEnd), cuts: make(map[simLink]*simCut)}
+}
+
+// cut cuts links. The returned function mends those of them that nobody has cut anew
+// or mended, and says how many messages were withheld.
+func (n *simNet) cut(refuse bool, links ...simLink) (mend func() int) {
+	c := &simCut{refuse: refuse, mended: make(chan struct{})}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, l := range links {
+		if old := n.cuts[l]; old != nil && old.refuse == refuse {
+			continue // it stays with who has cut it
+		}
+		n.cuts[l] = c
+	}
+	return sync.OnceValue(func() int {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		for l, by := range n.cuts {
+			if by == c {
+				delete(n.cuts, l)
+			}
+		}
+		close(c.mended)
+		return c.withheld
+	})
+}
+
+func (n *simNet) setWeather(slow time.Duration, flaky float64) (affected int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.slow, n.flaky = slow, flaky
+	affected, n.bad = n.bad, 0
+	return affected
+}
+
+// end is the endpoint of a node that is up.
+func (n *simNet) end(name string) *simEnd {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.ends[name]
+}
+
+// pass brings a message over a link, as long as its sender lives and waits.
+func (n *simNet) pass(l simLink, gone <-chan struct{}, timeout <-chan time.Time) error {
+	for {
+		c, delay, broken := n.fate(l)
+		switch {
+		case c == nil && broken:
+			return errSimReset
+		case c == nil:
+			return simWait(delay, gone, timeout)
+		case c.refuse:
+			return errSimCut
+		}
+		select {
+		case <-c.mended:
+		case <-gone:
+			return errSimDown
+		case <-timeout:
+			return errSimTimeout
+		}
+	}
+}
+
+func (n *simNet) fate(l simLink) (c *simCut, delay time.Duration, broken bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if c = n.cuts[l]; c != nil {
+		c.withheld++
+		return c, 0, false
+	}
+	delay = 100*time.Microsecond + time.Duration(n.r.Int64N(int64(900*time.Microsecond)))
+	if n.slow > 0 {
+		n.bad++
+		delay += time.Duration(n.r.Int64N(int64(n.slow)))
+	}
+	broken = n.flaky > 0 && n.r.Float64() < n.flaky
+	if broken {
+		n.bad++
+	}
+	return nil, delay, broken
+}
+
+func simWait(d time.Duration, gone <-chan struct{}, timeout <-chan time.Time) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-gone:
+		return errSimDown
+	case <-timeout:
+		return errSimTimeout
+	}
+}
+
+// simEnd is a node's end of the network: raft's transport, and what answers to its
+// peers. It behaves as raft's TCP transport does with one request in flight.
+type simEnd struct {
+	net  *simNet
+	name string
+	in   chan raft.RPC
+	dead chan struct{} // closed when the node is gone
+
+	mu        sync.Mutex
+	heartbeat func(raft.RPC)
+	peers     http.Handler
+}
+
+var _ transport = (*simEnd)(nil)
+
+// plug makes a new end for a node.
+func (n *simNet) plug(name string) *simEnd {
+	e := &simEnd{net: n, name: name, in: make(chan raft.RPC), dead: make(chan struct{})}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.ends[name] = e
+	return e
+}
+
+// kill ends everything that goes on here, from one moment to the next.
+func (e *simEnd) kill() {
+	e.net.mu.Lock()
+	defer e.net.mu.Unlock()
+	select {
+	case <-e.dead:
+		return
+	default:
+	}
+	close(e.dead)
+	if e.net.ends[e.name] == e {
+		delete(e.net.ends, e.name)
+	}
+}
+
+func simRaftAddr(name string) string { return name + ":7080" }
+
+func simHTTPAddr(name string) string { return name + ":8080" }
+
+func simHost(addr string) string {
+	host, _, _ := strings.Cut(addr, ":")
+	return host
+}
+
+// Consumer implements raft.Transport.
+func (e *simEnd) Consumer() <-chan raft.RPC { return e.in }
+
+// LocalAddr implements raft.Transport.
+func (e *simEnd) LocalAddr() raft.ServerAddress { return raft.ServerAddress(simRaftAddr(e.name)) }
+
+// EncodePeer implements raft.Transport.
+func (e *simEnd) EncodePeer(_ raft.ServerID, a raft.ServerAddress) []byte { return []byte(a) }
+
+// DecodePeer implements raft.Transport.
+func (e *simEnd) DecodePeer(b []byte) raft.ServerAddress { return raft.ServerAddress(b) }
+
+// SetHeartbeatHandler implements raft.Transport.
+func (e *simEnd) SetHeartbeatHandler(h func(raft.RPC)) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.heartbeat = h
+}
+
+// AppendEntriesPipeline implements raft.Transport.
+func (e *simEnd) AppendEntriesPipeline(raft.ServerID, raft.ServerAddress) (raft.AppendPipeline, error) {
+	return nil, raft.ErrPipelineReplicationNotSupported
+}
+
+// AppendEntries implements raft.Transport.
+func (e *simEnd) AppendEntries(
+	_ raft.ServerID, to raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse,
+) error {
+	return simCall(e, to, args, resp, nil, raftConnTimeout)
+}
+
+// RequestVote implements raft.Transport.
+func (e *simEnd) RequestVote(
+	_ raft.ServerID, to raft.ServerAddress, args *raft.RequestVoteRequest, resp *raft.RequestVoteResponse,
+) error {
+	return simCall(e, to, args, resp, nil, raftConnTimeout)
+}
+
+// RequestPreVote implements raft.WithPreVote.
+func (e *simEnd) RequestPreVote(
+	_ raft.ServerID, to raft.ServerAddress, args *raft.RequestPreVoteRequest, resp *raft.RequestPreVoteResponse,
+) error {
+	return simCall(e, to, args, resp, nil, raftConnTimeout)
+}
+
+// TimeoutNow implements raft.Transport.
+func (e *simEnd) TimeoutNow(
+	_ raft.ServerID, to raft.ServerAddress, args *raft.TimeoutNowRequest, resp *raft.TimeoutNowResponse,
+) error {
+	return simCall(e, to, args, resp, nil, raftConnTimeout)
+}
+
+// InstallSnapshot implements raft.Transport.
+func (e *simEnd) InstallSnapshot(
+	_ raft.ServerID, to raft.ServerAddress, args *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader,
+) error {
+	r := &simStream{Reader: data, link: simLink{e.name, simHost(string(to))}, net: e.net, gone: e.dead}
+	return simCall(e, to, args, resp, r, 10*raftConnTimeout)
+}
+
+// simStream breaks off when its link is cut or its sender gone.
+type simStream struct {
+	io.Reader
+	link simLink
+	net  *simNet
+	gone <-chan struct{}
+}
+
+// Read implements io.Reader.
+func (s *simStream) Read(p []byte) (int, error) {
+	if err := s.net.pass(s.link, s.gone, time.After(raftConnTimeout)); err != nil {
+		return 0, err
+	}
+	return s.Reader.Read(p)
+}
+
+// simCall is a request and its answer, either of which may get lost.
+func simCall[T any](e *simEnd, to raft.ServerAddress, cmd any, answer *T, data io.Reader, limit time.Duration) error {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	there := simHost(string(to))
+	if err := e.net.pass(simLink{e.name, there}, e.dead, timer.C); err != nil {
+		return err
+	}
+	peer := e.net.end(there)
+	if peer == nil {
+		return errSimCut
+	}
+	reply := make(chan raft.RPCResponse, 1)
+	if err := peer.take(raft.RPC{Command: cmd, Reader: data, RespChan: reply}, e.dead, timer.C); err != nil {
+		return err
+	}
+	select {
+	case r := <-reply:
+		if err := e.net.pass(simLink{there, e.name}, e.dead, timer.C); err != nil {
+			return err
+		}
+		if got, ok := r.Response.(*T); ok {
+			*answer = *got
+		}
+		return r.Error
+	case <-peer.dead:
+		return errSimReset
+	case <-e.dead:
+		return errSimDown
+	case <-timer.C:
+		return errSimTimeout
+	}
+}
+
+// take hands a request to this node's raft.
+func (e *simEnd) take(rpc raft.RPC, gone <-chan struct{}, timeout <-chan time.Time) error {
+	if h := e.heartbeatHandler(); h != nil && isHeartbeat(rpc.Command) {
+		h(rpc)
+		return nil
+	}
+	select {
+	case e.in <- rpc:
+		return nil
+	case <-e.dead:
+		return errSimReset
+	case <-gone:
+		return errSimDown
+	case <-timeout:
+		return errSimTimeout
+	}
+}
+
+func (e *simEnd) heartbeatHandler() func(raft.RPC) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.heartbeat
+}
+
+// isHeartbeat is how raft's TCP transport tells them.
+func isHeartbeat(cmd any) bool {
+	a, ok := cmd.(*raft.AppendEntriesRequest)
+	return ok && a.Term != 0 && len(a.Addr) > 0 && a.PrevLogEntry == 0 && a.PrevLogTerm == 0 &&
+		len(a.Entries) == 0 && a.LeaderCommitIndex == 0
+}
+
+// CloseStreams implements transport. There is no stream to close: each request
+// stands for itself.
+func (e *simEnd) CloseStreams() {}
+
+// Close implements transport.
+func (e *simEnd) Close() error {
+	e.kill()
+	return nil
+}
+
+// serve sets what answers to the peers.
+func (e *simEnd) serve(h http.Handler) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.peers = h
+}
+
+// RoundTrip implements http.RoundTripper: what nodes ask each other.
+func (e *simEnd) RoundTrip(req *http.Request) (*http.Response, error) {
+	there := simHost(req.URL.Host)
+	ctx, cancel := context.WithCancel(req.Context())
+	defer cancel()
+	gone := simEither(ctx, e.dead)
+	if err := e.net.pass(simLink{e.name, there}, gone, nil); err != nil {
+		return nil, err
+	}
+	peer := e.net.end(there)
+	if peer == nil {
+		return nil, errSimCut
+	}
+	peer.mu.Lock()
+	h := peer.peers
+	peer.mu.Unlock()
+	if h == nil {
+		return nil, errSimCut
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, req.WithContext(ctx))
+	select {
+	case <-peer.dead:
+		return nil, errSimReset
+	default:
+	}
+	if err := e.net.pass(simLink{there, e.name}, gone, nil); err != nil {
+		return nil, err
+	}
+	resp := w.Result()
+	resp.Request = req
+	resp.Body = io.NopCloser(bytes.NewReader(w.Body.Bytes()))
+	return resp, nil
+}
+
+// simEither is closed when ctx ends or dead is closed. ctx must end some time.
+func simEither(ctx context.Context, dead <-chan struct{}) <-chan struct{} {
+	both := make(chan struct{})
+	go func() {
+		defer close(both)
+		select {
+		case <-ctx.Done():
+		case <-dead:
+		}
+	}()
+	return both
+}

@@ -1,0 +1,358 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+
+	"osqueue/cluster/flush"
+	"osqueue/fsm"
+	"osqueue/storage"
+)
+
+// simNode is a place for a node: its name, its disk and its clock outlive the node's
+// process.
+type simNode struct {
+	cluster *simCluster
+	name    string
+	clock   simClock
+	forgets uint64 // entries that its disk loses at a crash
+
+	mu   sync.Mutex
+	disk *simDisk
+	life *simLife // nil: it is down
+}
+
+// simLife is one process of a node.
+type simLife struct {
+	*Node
+	place  *simNode
+	end    *simEnd
+	gate   *simGate
+	doomed bool // it may die of what is done to it; under place.mu
+}
+
+// simClock is a wall clock that jumps and drifts.
+type simClock struct {
+	mu     sync.Mutex
+	from   time.Time     // when it was set last
+	offset time.Duration // at that time
+	drift  float64       // seconds a second
+	reads  int           // since it was set last
+}
+
+func (c *simClock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reads++
+	return c.readLocked()
+}
+
+func (c *simClock) readLocked() time.Time {
+	t := time.Now()
+	d := c.offset
+	if !c.from.IsZero() {
+		d += time.Duration(c.drift * float64(t.Sub(c.from)))
+	}
+	return t.Round(0).Add(d)
+}
+
+// set moves the clock by d and has it drift from there.
+func (c *simClock) set(offset time.Duration, drift float64) (reads int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.from, c.offset, c.drift = time.Now(), offset, drift
+	reads, c.reads = c.reads, 0
+	return reads
+}
+
+// simCluster is some nodes that form a cluster, and their network.
+type simCluster struct {
+	world  *simWorld
+	name   string
+	r      *rand.Rand
+	net    *simNet
+	bucket storage.Bucket // with faults
+	nodes  []*simNode
+	peers  []PeerAddr
+	tune   func(*Config)
+
+	ending sync.WaitGroup // processes that end
+}
+
+func newSimCluster(w *simWorld, name string, n int, bucket storage.Bucket) *simCluster {
+	r := w.rand()
+	c := &simCluster{world: w, name: name, r: r, net: newSimNet(w.rand()), bucket: bucket, tune: func(*Config) {}}
+	for i := range n {
+		name := fmt.Sprintf("%s%d", name, i+1)
+		c.nodes = append(c.nodes, &simNode{cluster: c, name: name, disk: newSimDisk(name, r)})
+		c.peers = append(c.peers, PeerAddr{Name: name, HTTP: simHTTPAddr(name)})
+	}
+	return c
+}
+
+// simConfig has every mechanism happen within minutes.
+func simConfig() Config {
+	cfg := DefaultConfig()
+	cfg.RaftLog = RaftLogMemory // the ground has the log; nothing else is on a disk
+	cfg.SnapshotThreshold, cfg.SnapshotInterval, cfg.TrailingLogs = 128, 5*time.Second, 64
+	cfg.MaxFlushLag, cfg.CollectInterval, cfg.PITRWindow = 20*time.Second, 15*time.Second, 30*time.Second
+	cfg.JournalBytes = 64 << 10
+	cfg.EventsKept = 64
+	f := flush.DefaultConfig()
+	f.Interval = 100 * time.Millisecond
+	f.InlineMax, f.TailMax, f.TailMin = 24<<10, 4<<10, 512
+	f.SegmentRaw, f.StepBytes, f.FoldAt, f.RefsMax, f.BaseMin = 8<<10, 32<<10, 4, 12, 16<<10
+	cfg.Flush = f
+	s := fsm.DefaultSettings()
+	s.LeaseMs = simLease.Milliseconds()
+	s.RetainCompletedMs, s.RetainCompletedCount = 5000, 8
+	s.RequestMs, s.RequestCount = 5000, 20
+	cfg.Settings = s
+	return cfg
+}
+
+const simLease = 3 * time.Second
+
+// start starts the node's process, if it is down. Only one goroutine calls it.
+func (n *simNode) start() {
+	if n.alive() != nil {
+		return
+	}
+	c := n.cluster
+	disk := n.mark(false)
+	l := &simLife{place: n, end: c.net.plug(n.name)}
+	l.gate = newSimGate(c.bucket, l.end.dead, c.r)
+	cfg := simConfig()
+	cfg.Name, cfg.Peers = n.name, c.peers
+	cfg.RaftAddr, cfg.HTTPAdvertise, cfg.InsecureRaft = simRaftAddr(n.name), simHTTPAddr(n.name), true
+	cfg.Bucket = l.gate
+	cfg.Clock = n.clock.now
+	cfg.Client = &http.Client{Timeout: 2 * time.Second, Transport: l.end}
+	cfg.Logger = hclog.New(&hclog.LoggerOptions{
+		Name: n.name, Level: hclog.Warn, Output: c.world.trace, DisableTime: true,
+	})
+	cfg.ground = &ground{id: disk.id, log: disk, snapshots: disk, net: l.end, observe: func(r *replica) raft.FSM {
+		return &simObserver{replica: r, life: l}
+	}}
+	c.tune(&cfg)
+	node, err := Open(cfg)
+	if err != nil {
+		c.world.failf("%s does not start: %v", n.name, err)
+		l.end.kill()
+		return
+	}
+	l.Node = node
+	n.mu.Lock()
+	n.life = l
+	n.mu.Unlock()
+	l.end.serve(node.PeerHandler())
+	c.ending.Go(func() { l.watch() })
+	c.world.trace.printf("%s started", n.name)
+}
+
+// watch ends the process when the node says that it must end.
+func (l *simLife) watch() {
+	select {
+	case err := <-l.Fatal():
+		l.place.mu.Lock()
+		doomed := l.doomed
+		l.place.mu.Unlock()
+		if !doomed {
+			l.place.cluster.world.failf("%s had to end: %v", l.place.name, err)
+		}
+		l.place.crash()
+	case <-l.end.dead:
+	}
+}
+
+// crash ends the process from one moment to the next. The disk has what it has.
+func (n *simNode) crash() (was *simLife) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	l := n.life
+	if l == nil {
+		return nil
+	}
+	l.end.kill()
+	n.disk = n.disk.image(n.forgets)
+	n.life = nil
+	n.cluster.world.trace.printf("%s crashed", n.name)
+	n.cluster.ending.Go(func() { n.cluster.world.closeNode(l) })
+	return l
+}
+
+// stop ends the process in good order.
+func (n *simNode) stop() {
+	l := n.alive()
+	if l == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	l.StepDown(ctx)
+	if !n.leave(l) {
+		return // it has crashed meanwhile
+	}
+	n.cluster.world.closeNode(l)
+	l.end.kill()
+	n.cluster.world.trace.printf("%s stopped", n.name)
+}
+
+func (n *simNode) leave(l *simLife) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.life != l {
+		return false
+	}
+	n.life = nil
+	return true
+}
+
+// wipe takes the disk of a node that is down.
+func (n *simNode) wipe() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.disk = newSimDisk(n.name, n.cluster.r)
+}
+
+// alive is the node's process, or nil.
+func (n *simNode) alive() *simLife {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.life
+}
+
+func (n *simNode) mark(doomed bool) (d *simDisk) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.life != nil {
+		n.life.doomed = doomed
+	}
+	return n.disk
+}
+
+func (c *simCluster) startAll() {
+	for _, n := range c.nodes {
+		n.start()
+	}
+}
+
+// end ends all processes and waits for them.
+func (c *simCluster) end() {
+	for _, n := range c.nodes {
+		n.crash()
+	}
+	c.ending.Wait()
+}
+
+// lives are the processes that run.
+func (c *simCluster) lives() (all []*simLife) {
+	for _, n := range c.nodes {
+		if l := n.alive(); l != nil {
+			all = append(all, l)
+		}
+	}
+	return all
+}
+
+// active is the node that answers writes; if two think so, the one of the later term.
+func (c *simCluster) active() (lead *simLife) {
+	for _, l := range c.lives() {
+		if _, self := l.Leader(); self && (lead == nil || l.raft.CurrentTerm() > lead.raft.CurrentTerm()) {
+			lead = l
+		}
+	}
+	return lead
+}
+
+// whole says what is missing for the cluster to be in order; "" if it is.
+func (c *simCluster) whole() string {
+	lead := c.active()
+	if lead == nil {
+		return "no active leader"
+	}
+	config := lead.raft.GetConfiguration().Configuration()
+	if len(config.Servers) != len(c.nodes) {
+		return fmt.Sprintf("%d servers are configured", len(config.Servers))
+	}
+	for _, n := range c.nodes {
+		switch l := n.alive(); {
+		case l == nil:
+			return n.name + " is down"
+		case !voter(config, l.id):
+			return n.name + " has no vote"
+		case l.raft.CurrentTerm() != lead.raft.CurrentTerm():
+			return n.name + " is in another term"
+		case l.raft.AppliedIndex()+catchUpSlack < lead.raft.CommitIndex():
+			return n.name + " lags"
+		}
+	}
+	return ""
+}
+
+var errSimLate = errors.New("waited in vain")
+
+// simAwait waits until cond returns "", which says what is missing otherwise.
+func simAwait(limit time.Duration, cond func() string) error {
+	var missing string
+	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if missing = cond(); missing == "" {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w %v: %s", errSimLate, limit, missing)
+}
+
+// simObserver sees what a node applies.
+type simObserver struct {
+	*replica
+	life *simLife
+}
+
+// Apply implements raft.FSM.
+func (o *simObserver) Apply(l *raft.Log) any {
+	a := o.replica.apply(l)
+	o.applied(a)
+	return a
+}
+
+// ApplyBatch implements raft.BatchingFSM.
+func (o *simObserver) ApplyBatch(logs []*raft.Log) []any {
+	answers := make([]any, len(logs))
+	for i, l := range logs {
+		if l.Type == raft.LogCommand {
+			a := o.replica.apply(l)
+			o.applied(a)
+			answers[i] = a
+		}
+	}
+	return answers
+}
+
+func (o *simObserver) applied(a *applied) {
+	w := o.life.place.cluster.world
+	if a.err != nil {
+		w.failf("%s cannot apply an entry: %v", o.life.place.name, a.err)
+		return
+	}
+	view := o.replica.freeze()
+	o.replica.read(func(m *fsm.Machine) { w.applied(o.life.place, view, m.Events()) })
+}
+
+// Restore implements raft.FSM.
+func (o *simObserver) Restore(rc io.ReadCloser) error {
+	if err := o.replica.Restore(rc); err != nil {
+		return err
+	}
+	o.life.place.cluster.world.restored(o.life, o.replica.freeze())
+	return nil
+}

@@ -1,0 +1,238 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"osqueue/fsm"
+	"osqueue/storage"
+	"osqueue/storage/archive"
+	"osqueue/storage/fault"
+)
+
+// simRun is one run: a cluster, its users, and what is done to it, all from a seed.
+type simRun struct {
+	*simWorld
+	r        *rand.Rand // of the schedule
+	a        *simCluster
+	faults   *fault.Bucket
+	users    *simUsers
+	farJumps bool
+	hits     int // faults that have hit
+	begun    time.Time
+	lasted   time.Duration
+
+	rivalMu sync.Mutex
+	b       *simCluster // the rival, while there is one
+}
+
+// newSimRun begins a run with n nodes. spoil puts something before the store.
+func newSimRun(seed uint64, n int, tally *simTally, spoil ...func(storage.Bucket) storage.Bucket) *simRun {
+	w := newSimWorld(seed, tally)
+	var below storage.Bucket = w.record
+	for _, f := range spoil {
+		below = f(below)
+	}
+	s := &simRun{simWorld: w, r: w.rand(), faults: fault.New(below, w.r.Uint64()), begun: time.Now()}
+	s.farJumps = seed%3 == 0
+	s.a = newSimCluster(w, "a", n, s.faults)
+	s.a.startAll()
+	return s
+}
+
+func (s *simRun) setRival(b *simCluster) {
+	s.rivalMu.Lock()
+	defer s.rivalMu.Unlock()
+	s.b = b
+}
+
+func (s *simRun) clusters() []*simCluster {
+	s.rivalMu.Lock()
+	defer s.rivalMu.Unlock()
+	if s.b == nil {
+		return []*simCluster{s.a}
+	}
+	return []*simCluster{s.a, s.b}
+}
+
+// calmWait bounds how long a cluster without faults takes to be in order.
+const calmWait = 90 * time.Second
+
+// calm waits until the cluster is in order. Nothing is to be wrong any more.
+func (s *simRun) calm() bool {
+	s.a.startAll()
+	if err := simAwait(calmWait, s.a.whole); err != nil {
+		s.failf("without faults: %v", err)
+		return false
+	}
+	s.tally.one("check: in order after healing")
+	return true
+}
+
+// play deals out all faults to a cluster that its users use.
+func (s *simRun) play(deck []simFault) {
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() { s.tend(stop) })
+	s.users = newSimUsers(s.simWorld, s.clusters)
+	if s.calm() {
+		for len(deck) > 0 && len(s.failed()) == 0 {
+			deck = s.round(deck)
+		}
+	}
+	s.finish()
+	close(stop)
+	wg.Wait()
+}
+
+// round is one fault, or two that overlap, and some rest. It returns the faults that are
+// left.
+func (s *simRun) round(deck []simFault) (rest []simFault) {
+	f, rest := deck[0], deck[1:]
+	if f.alone {
+		if f.loses && s.farJumps || !s.calm() {
+			return rest
+		}
+		s.suffer(f, nil)
+		return rest
+	}
+	var second *simFault
+	if len(rest) > 0 && !rest[0].alone && s.r.IntN(3) == 0 {
+		second, rest = &rest[0], rest[1:]
+	}
+	s.suffer(f, second)
+	if s.r.IntN(4) == 0 {
+		s.calm()
+	}
+	return rest
+}
+
+// suffer has a fault begin and end.
+func (s *simRun) suffer(f simFault, second *simFault) {
+	s.allowAdoption(f.loses)
+	s.trace.printf("FAULT %s", f.name)
+	end := f.begin(s)
+	s.pass(12)
+	if second != nil {
+		s.suffer(*second, nil)
+	}
+	s.conclude(f.name, end)
+	s.a.startAll()
+	s.pass(5)
+}
+
+// conclude ends a fault, and counts what became of it.
+func (s *simRun) conclude(name string, end func() string) {
+	if end == nil {
+		s.tally.one("fault not possible: " + name)
+		return
+	}
+	proof := end()
+	s.trace.printf("END %s: %s", name, proof)
+	if proof == "" {
+		s.tally.one("fault void: " + name)
+		return
+	}
+	s.tally.one("fault: " + name)
+	s.hits++
+}
+
+func (s *simRun) allowAdoption(may bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mayAdopt = may
+}
+
+// pass lets some seconds pass, mostly few.
+func (s *simRun) pass(most float64) {
+	time.Sleep(time.Duration(most * s.r.Float64() * s.r.Float64() * float64(time.Second)))
+}
+
+// drainWait bounds how long workers take for what is left.
+const drainWait = 5 * time.Minute
+
+// finish ends the users, the producers first, and looks at what is left.
+func (s *simRun) finish() {
+	defer func() {
+		s.a.end()
+		_ = s.faults.Close()
+	}()
+	calm := len(s.failed()) == 0 && s.calm()
+	close(s.users.produce)
+	if calm {
+		if err := simAwait(drainWait, s.drained); err != nil {
+			s.failf("after healing not everything ends: %v", err)
+		}
+	}
+	close(s.users.work)
+	s.users.wg.Wait()
+	if calm && len(s.failed()) == 0 {
+		s.inspect()
+	}
+	s.lasted = time.Since(s.begun)
+}
+
+func (s *simRun) drained() string {
+	l := s.a.active()
+	if l == nil {
+		return "no active leader"
+	}
+	c := l.View().Counts()
+	left := c[fsm.Unclaimed] + c[fsm.Scheduled] + c[fsm.InProgress] + c[fsm.Blocked]
+	if left > 0 {
+		return fmt.Sprintf("%d jobs have not ended", left)
+	}
+	return ""
+}
+
+// inspect looks at nodes, bucket and history when everything is over.
+func (s *simRun) inspect() {
+	if err := simAwait(calmWait, s.agree); err != nil {
+		s.failf("in the end: %v", err)
+		return
+	}
+	s.tally.one("check: all nodes equal in the end")
+	s.checkDocuments()
+	report, err := archive.Verify(context.Background(), s.store, DocumentKey, archive.VerifyOptions{})
+	if err != nil {
+		s.failf("verify the bucket: %v", err)
+		return
+	}
+	for _, p := range report.Problems {
+		s.failf("in the bucket: %s", p)
+	}
+	s.tally.one("check: archive verified")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l := s.ledgers[s.a.name]; l != nil {
+		l.finish()
+	} else {
+		s.failLocked("nothing was applied")
+	}
+}
+
+// agree says in what the nodes and the bucket differ; "" if in nothing.
+func (s *simRun) agree() string {
+	lead := s.a.active()
+	if lead == nil {
+		return "no active leader"
+	}
+	v := lead.View()
+	sum := v.Hash()
+	for _, l := range s.a.lives() {
+		o := l.View()
+		if o.LSN() != v.LSN() {
+			return fmt.Sprintf("%s is at %s, the leader at %s", l.place.name, o.LSN(), v.LSN())
+		}
+		if o.Hash() != sum {
+			s.failf("%s and %s differ at %s", l.place.name, lead.place.name, v.LSN())
+		}
+	}
+	if f := lead.reign.Load(); f == nil || f.flusher.Flushed() != v.LSN() {
+		return "the bucket is behind"
+	}
+	return ""
+}

@@ -1,0 +1,155 @@
+package cluster
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Whole nodes in simulated time.
+//
+// Each run is a cluster of three to five nodes as Open makes them, with raft, the
+// machine, group commit, the flusher and the fence, under testing/synctest: time
+// passes when everybody waits, and not otherwise. Only what a node stands on is
+// simulated (type ground): its disk, its network, its clock, and the bucket. A deck of
+// faults is dealt out from a seed, while producers and workers use the queue.
+//
+//	sim_net_test.go     links that can be cut, one way or both; raft's transport
+//	sim_disk_test.go    what survives a crash; disks that are full, or lost
+//	sim_bucket_test.go  a node's way to the bucket
+//	sim_node_test.go    processes, which crash, stop, start; what they apply
+//	sim_faults_test.go  faults, each with the sign by which it is known to have hit
+//	sim_load_test.go    users, and what they were told
+//	sim_ledger_test.go  what became of every job, by the log
+//	sim_world_test.go   states and documents: what must be equal, and not go back
+//	sim_run_test.go     one run
+//	sim_links_test.go   cuts for which the outcome is known
+//	sim_checks_test.go  that the checks find what they are to find
+//
+// What is checked is under which names the tally counts it ("check: …").
+//
+// A seed decides what is done, when, and to whom. It does not decide in which order
+// goroutines run that are ready at one moment, nor raft's own dice: two runs of a seed
+// are alike, and not the same. A violation may take some runs of its seed to appear
+// again.
+//
+// Not simulated: processes that are stopped (a node that reaches nobody stands for
+// them), writes that a disk loses after it has confirmed them, and the store of
+// snapshots in the bucket, which works on files.
+//
+//	OSQUEUE_SIM=10h   runs for so long, by simulated time, from a fresh seed
+//	OSQUEUE_SEED=17   begins with that seed; alone it is the only one
+
+// simShort is how long the simulation lasts if nobody asks for more.
+const simShort = 31 * time.Minute
+
+func TestSimulation(t *testing.T) {
+	want, seed, err := simWish(os.Getenv("OSQUEUE_SIM"), os.Getenv("OSQUEUE_SEED"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tally := newSimTally()
+	begun, lasted, runs, hits := time.Now(), time.Duration(0), 0, 0
+	for ; lasted < want; seed++ {
+		s := simulate(t, seed, tally)
+		lasted += s.lasted
+		hits += s.hits
+		runs++
+		if t.Failed() {
+			return
+		}
+	}
+	t.Logf("%d runs, %v of simulated time in %v; %d faults have hit", runs, lasted.Round(time.Second), time.Since(begun).Round(time.Second), hits)
+	counts := tally.counts()
+	for _, what := range slices.Sorted(maps.Keys(counts)) {
+		t.Logf("%8d %s", counts[what], what)
+	}
+	if want >= simShort {
+		simDemand(t, tally)
+	}
+}
+
+// simWish is how long is to be simulated and from which seed on.
+func simWish(long, first string) (want time.Duration, seed uint64, err error) {
+	want, seed = simShort, 1
+	if long != "" {
+		seed = rand.Uint64N(1 << 32)
+		if want, err = time.ParseDuration(long); err != nil {
+			return 0, 0, fmt.Errorf("OSQUEUE_SIM: %w", err)
+		}
+	}
+	if first != "" {
+		if seed, err = strconv.ParseUint(first, 10, 64); err != nil {
+			return 0, 0, fmt.Errorf("OSQUEUE_SEED: %w", err)
+		}
+		if long == "" {
+			want = 1
+		}
+	}
+	return want, seed, nil
+}
+
+// simSizes are the sizes of clusters, by seed.
+var simSizes = []int{5, 3, 4, 3}
+
+// simulate is one run of a seed.
+func simulate(t *testing.T, seed uint64, tally *simTally) (s *simRun) {
+	t.Helper()
+	begun := time.Now()
+	synctest.Test(t, func(*testing.T) {
+		s = newSimRun(seed, simSizes[seed%uint64(len(simSizes))], tally)
+		s.play(deal(s.r))
+	})
+	t.Logf("seed %d: %v of simulated time in %v, %d faults have hit", seed, s.lasted.Round(time.Second), time.Since(begun).Round(time.Millisecond), s.hits)
+	if f := s.failed(); len(f) > 0 {
+		s.report(t, seed, f)
+	} else if s.hits == 0 {
+		t.Errorf("seed %d: void: no fault has hit", seed)
+	}
+	return s
+}
+
+// simShown is how much of a trace is in the test's own output.
+const simShown = 80
+
+// report keeps what is known of a failed run.
+func (s *simRun) report(t *testing.T, seed uint64, failures []string) {
+	t.Helper()
+	file := filepath.Join(t.ArtifactDir(), fmt.Sprintf("simulation-%d.txt", seed))
+	trace := s.trace.last(simTraceLines)
+	if err := os.WriteFile(file, []byte(strings.Join(trace, "\n")+"\n"), 0o600); err != nil {
+		t.Error(err)
+	}
+	t.Logf("the end of the trace, which is in %s:\n%s", file, strings.Join(trace[max(0, len(trace)-simShown):], "\n"))
+	t.Errorf("seed %d (OSQUEUE_SEED=%d repeats it):\n%s", seed, seed, strings.Join(failures, "\n"))
+}
+
+// simDemand fails the test if a fault has never hit, or a check had nothing to check.
+func simDemand(t *testing.T, tally *simTally) {
+	t.Helper()
+	wanted := []string{
+		"adoption", "job lost with the disks", "snapshot restored", "large document", "lease expired", "heartbeat answered",
+		"job completed", "job cancelled", "job dead", "acknowledged as in the bucket", "cancel answered",
+		"answer: unknown", "answer: not the leader", "completion refused: stale_token",
+		"check: equal states", "check: document in order", "check: document is a state", "check: job not invented",
+		"check: completed once", "check: token", "check: lease in full", "check: standby",
+		"check: acknowledged job is in the log", "check: acknowledged completion", "check: acknowledged job is there",
+		"check: in order after healing", "check: all nodes equal in the end", "check: archive verified",
+	}
+	for _, f := range simFaults() {
+		wanted = append(wanted, "fault: "+f.name)
+	}
+	for _, what := range wanted {
+		if tally.count(what) == 0 {
+			t.Errorf("%s: not once", what)
+		}
+	}
+}

@@ -1,0 +1,373 @@
+package cluster
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"math/rand/v2"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+
+	"osqueue/fsm"
+	"osqueue/storage/archive"
+	"osqueue/storage/mem"
+	"osqueue/storage/queuefile"
+	"osqueue/storage/recording"
+)
+
+// simWorld is a bucket, what is known of the states of all nodes that ever used it,
+// and what is wrong. Its methods are safe for concurrent use.
+type simWorld struct {
+	trace  *simTrace
+	tally  *simTally
+	store  *mem.Bucket
+	record *recording.Bucket
+	r      *rand.Rand // of the goroutine that sets things up
+
+	mu       sync.Mutex
+	states   map[fsm.LSN]*simState
+	views    []fsm.LSN             // of the states whose view is still held, oldest first
+	ledgers  map[string]*simLedger // by cluster, the line that it is on
+	lines    []*simLedger          // all that ever were
+	tokens   map[uint64]string     // job by token, ever
+	asked    map[string]bool       // ids of jobs that producers have asked for
+	accepted [][]byte              // versions of the document that are to be checked
+	header   *queuefile.Header     // of the last that was checked
+	versions int
+	// What may have happened: whether state may be taken from the bucket.
+	mayAdopt  bool
+	failures  []string
+	adoptions int
+}
+
+// simState is the state at one LSN.
+type simState struct {
+	view   *fsm.View // nil: not held any more
+	hashed bool
+	hash   [sha256.Size]byte
+	ledger *simLedger // of the line of history that it is on
+}
+
+func newSimWorld(seed uint64, tally *simTally) *simWorld {
+	w := &simWorld{
+		trace: newSimTrace(), tally: tally, store: mem.New(), r: rand.New(rand.NewPCG(seed, 1)),
+		states: make(map[fsm.LSN]*simState), ledgers: make(map[string]*simLedger),
+		tokens: make(map[uint64]string), asked: make(map[string]bool),
+	}
+	// A document that is made for a new cluster is of no entry yet.
+	w.states[fsm.LSN{}] = &simState{view: fsm.New().View(), ledger: newSimLedger(w, "")}
+	w.record = recording.New(w.store, func(e recording.Entry) {
+		if e.Key == DocumentKey {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if e.How == recording.Deleted {
+				w.failLocked("the document was removed")
+				return
+			}
+			w.accepted = append(w.accepted, e.Data)
+		}
+	})
+	return w
+}
+
+func (w *simWorld) rand() *rand.Rand { return rand.New(rand.NewPCG(w.r.Uint64(), 2)) }
+
+// failf notes that a promise is broken.
+func (w *simWorld) failf(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.failLocked(format, args...)
+}
+
+const simFailuresMax = 20
+
+func (w *simWorld) failLocked(format string, args ...any) {
+	f := fmt.Sprintf(format, args...)
+	w.trace.printf("VIOLATION %s", f)
+	if len(w.failures) < simFailuresMax {
+		w.failures = append(w.failures, fmt.Sprintf("%s %s", w.trace.at(), f))
+	}
+}
+
+func (w *simWorld) failed() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.failures
+}
+
+// closeNode ends a process that is cut off from everything, or has stepped down.
+func (w *simWorld) closeNode(l *simLife) {
+	defer func() {
+		if p := recover(); p != nil {
+			w.failf("%s panics at its end: %v\n%s", l.place.name, p, debug.Stack())
+		}
+	}()
+	if err := l.Close(); err != nil {
+		w.trace.printf("%s closed with %v", l.place.name, err)
+	}
+}
+
+// simViews is of how many states the view is held, for documents to be compared with.
+const simViews = 1500
+
+// simSample is of how many states one is compared between all nodes.
+const simSample = 8
+
+// applied is told of an entry that a node has applied, with the events of it.
+func (w *simWorld) applied(n *simNode, v *fsm.View, events []fsm.Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	lsn := v.LSN()
+	if s := w.states[lsn]; s != nil {
+		w.compareLocked(n.name, s, v)
+		return
+	}
+	ledger := w.ledgers[n.cluster.name]
+	if ledger == nil {
+		ledger = newSimLedger(w, n.cluster.name)
+		w.ledgers[n.cluster.name] = ledger
+		w.lines = append(w.lines, ledger)
+	}
+	w.keepLocked(v, ledger)
+	w.tally.one("entry applied")
+	ledger.note(v, events)
+}
+
+func (w *simWorld) keepLocked(v *fsm.View, l *simLedger) {
+	w.states[v.LSN()] = &simState{view: v, ledger: l}
+	w.views = append(w.views, v.LSN())
+	if len(w.views) > simViews {
+		w.states[w.views[0]].view = nil
+		w.views = w.views[1:]
+	}
+}
+
+// sumLocked is the state's hash, if it can still be known.
+func (s *simState) sumLocked() (sum [sha256.Size]byte, ok bool) {
+	if !s.hashed && s.view != nil {
+		s.hash, s.hashed = s.view.Hash(), true
+	}
+	return s.hash, s.hashed
+}
+
+// compareLocked compares what two nodes are at one LSN.
+func (w *simWorld) compareLocked(who string, s *simState, v *fsm.View) {
+	if v.LSN().Index%simSample != 0 {
+		return
+	}
+	sum, ok := s.sumLocked()
+	if !ok {
+		return
+	}
+	w.tally.one("check: equal states")
+	if sum != v.Hash() {
+		w.failLocked("%s has another state at %s than the node before it", who, v.LSN())
+	}
+}
+
+// restored is told of a state that a node has got all at once: a snapshot of its
+// cluster's, or the state of the document.
+func (w *simWorld) restored(l *simLife, v *fsm.View) {
+	w.checkDocuments()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	name, lsn := l.place.name, v.LSN()
+	if s := w.states[lsn]; s != nil {
+		sum, ok := s.sumLocked()
+		w.tally.one("snapshot restored")
+		if ok && sum != v.Hash() {
+			w.failLocked("%s has restored another state at %s than there was", name, lsn)
+		}
+		return
+	}
+	from := l.gate.lastSeen()
+	old := w.states[from]
+	w.adoptions++
+	w.tally.one("adoption")
+	w.trace.printf("%s adopts the document of %s as %s", name, from, lsn)
+	switch {
+	case old == nil:
+		w.failLocked("%s adopts a document of %s, where nobody was", name, from)
+		return
+	case !w.mayAdopt:
+		w.failLocked("%s adopts a document of %s though nothing was lost", name, from)
+	}
+	own, line := w.ledgers[l.place.cluster.name], old.ledger
+	if from.IsZero() && len(w.lines) > 0 {
+		line = w.lines[0] // which began with that document
+	}
+	next := line.fork(l.place.cluster.name, from, v)
+	if own != nil && own.end == nil && len(own.jobs) > 0 {
+		w.failLocked("%s leaves a line of history that nobody has gone on with", name)
+	}
+	w.ledgers[l.place.cluster.name] = next
+	w.lines = append(w.lines, next)
+	w.keepLocked(v, next)
+}
+
+// simDocSample is of how many versions of the document one is read as a state.
+const simDocSample = 6
+
+// checkDocuments checks the versions of the document that were accepted since.
+func (w *simWorld) checkDocuments() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := w.accepted
+	w.accepted = nil
+	for _, data := range all {
+		w.checkDocumentLocked(data)
+	}
+}
+
+func (w *simWorld) checkDocumentLocked(data []byte) {
+	doc, err := queuefile.Decode(data)
+	if err != nil || doc.Header == nil {
+		w.failLocked("a version of the document cannot be read: %v", err)
+		return
+	}
+	h, last := doc.Header, w.header
+	w.header = h
+	w.versions++
+	w.tally.one("check: document in order")
+	if doc.Large {
+		w.tally.one("large document")
+	}
+	s := w.states[h.LSN()]
+	if s == nil {
+		w.failLocked("the document is at %s, where nobody was", h.LSN())
+		return
+	}
+	fresh := last == nil || last.Epoch != h.Epoch
+	if last != nil && (h.LSN().Compare(last.LSN()) < 0 || h.Epoch < last.Epoch || h.Lineage != last.Lineage) {
+		w.failLocked("the document went back: %s of epoch %d after %s of epoch %d", h.LSN(), h.Epoch, last.LSN(), last.Epoch)
+	}
+	if !fresh && last.Node != h.Node {
+		w.failLocked("%s wrote the document in the epoch of %s", h.Node, last.Node)
+	}
+	if !fresh && w.versions%simDocSample != 0 {
+		return
+	}
+	w.openDocumentLocked(doc, s)
+}
+
+// openDocumentLocked reads the state of a document and compares it with that of the
+// nodes.
+func (w *simWorld) openDocumentLocked(doc *queuefile.Document, s *simState) {
+	sum, ok := s.sumLocked()
+	if !ok {
+		w.tally.one("document too old to compare")
+		return
+	}
+	m, err := archive.Machine(context.Background(), w.store, doc)
+	switch {
+	case err != nil:
+		w.failLocked("the document at %s cannot be read: %v", doc.Header.LSN(), err)
+	case m.Meta().LSN != doc.Header.LSN() || m.View().Hash() != sum:
+		w.failLocked("the document at %s is not the state of the nodes there", doc.Header.LSN())
+	default:
+		w.tally.one("check: document is a state")
+	}
+}
+
+// ask notes that a producer is about to ask for a job.
+func (w *simWorld) ask(id string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.asked[id] = true
+}
+
+// tend looks at what is to be checked, until stop is closed.
+func (w *simWorld) tend(stop <-chan struct{}) {
+	t := time.NewTicker(50 * time.Millisecond)
+	defer t.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-t.C:
+			w.checkDocuments()
+		}
+	}
+}
+
+// simTrace keeps the last events of a run, by simulated time.
+type simTrace struct {
+	start time.Time
+
+	mu    sync.Mutex
+	lines []string
+	n     int
+}
+
+const simTraceLines = 20_000
+
+func newSimTrace() *simTrace { return &simTrace{start: time.Now(), lines: make([]string, 0, 1024)} }
+
+func (t *simTrace) at() string { return fmt.Sprintf("%10.3f", time.Since(t.start).Seconds()) }
+
+func (t *simTrace) printf(format string, args ...any) {
+	line := t.at() + " " + fmt.Sprintf(format, args...)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.lines) < simTraceLines {
+		t.lines = append(t.lines, line)
+	} else {
+		t.lines[t.n%simTraceLines] = line
+	}
+	t.n++
+}
+
+// Write implements io.Writer: the nodes log to it.
+func (t *simTrace) Write(p []byte) (int, error) {
+	if line := string(p); !strings.Contains(line, ".raft: failed to") { // these are too many
+		t.printf("%s", strings.TrimSpace(line))
+	}
+	return len(p), nil
+}
+
+// last returns the last lines, oldest first.
+func (t *simTrace) last(n int) []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := t.lines
+	if t.n > simTraceLines {
+		at := t.n % simTraceLines
+		all = append(append([]string{}, t.lines[at:]...), t.lines[:at]...)
+	}
+	return append([]string{}, all[max(0, len(all)-n):]...)
+}
+
+// simTally counts what happened, over all runs of a test.
+type simTally struct {
+	mu sync.Mutex
+	n  map[string]int
+}
+
+func newSimTally() *simTally { return &simTally{n: make(map[string]int)} }
+
+func (c *simTally) add(what string, n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.n[what] += n
+}
+
+func (c *simTally) one(what string) { c.add(what, 1) }
+
+func (c *simTally) count(what string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.n[what]
+}
+
+// counts is all of it, as of now.
+func (c *simTally) counts() map[string]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := make(map[string]int, len(c.n))
+	for k, v := range c.n {
+		all[k] = v
+	}
+	return all
+}
