@@ -1,0 +1,63 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"net"
+	"time"
+)
+
+// Config says how much load there is. The zero value is a modest one: about 120
+// operations a second in total, which two cores carry beside a cluster.
+type Config struct {
+	Seed  uint64
+	Lease time.Duration // that consumers ask for; 0: 3 s
+
+	Producers  int // 0: 3, as below; negative: none
+	Consumers  int // 0: 4
+	Cancellers int // 0: 1
+	Readers    int // 0: 2
+
+	// Each is of all clients of the kind together, a second.
+	JobRate    float64 // 0: 30
+	CancelRate float64 // 0: 1.5
+	ReadRate   float64 // 0: 15
+
+	// Patience is for how long a call is repeated; 0: 10 s.
+	Patience time.Duration
+	// Dial makes the connections; nil: the network's.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+var errRate = errors.New("workload: a rate is negative")
+
+// filled is the configuration with its defaults.
+func (c Config) filled() (Config, error) {
+	if c.JobRate < 0 || c.CancelRate < 0 || c.ReadRate < 0 {
+		return c, errRate
+	}
+	for _, d := range []struct {
+		n   *int
+		def int
+	}{{&c.Producers, 3}, {&c.Consumers, 4}, {&c.Cancellers, 1}, {&c.Readers, 2}} {
+		if *d.n == 0 {
+			*d.n = d.def
+		}
+		*d.n = max(*d.n, 0)
+	}
+	for _, d := range []struct {
+		r   *float64
+		def float64
+	}{{&c.JobRate, 30}, {&c.CancelRate, 1.5}, {&c.ReadRate, 15}} {
+		if *d.r == 0 {
+			*d.r = d.def
+		}
+	}
+	if c.Lease == 0 {
+		c.Lease = 3 * time.Second
+	}
+	if c.Patience == 0 {
+		c.Patience = 10 * time.Second
+	}
+	return c, nil
+}

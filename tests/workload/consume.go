@@ -1,0 +1,155 @@
+package workload
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"osqueue/client"
+	"osqueue/tests/history"
+)
+
+// claimWait is how long a claim waits for its first job.
+const claimWait = 300 * time.Millisecond
+
+// late is a job whose report waits until its lease is over.
+type late struct {
+	lease client.Lease
+	at    time.Time
+}
+
+// consume claims once and works on what it gets.
+func (l *Load) consume(ctx context.Context, a *actor) {
+	l.reportLate(ctx, a)
+	op := history.Op{Kind: history.Claim, Worker: a.worker(), Max: 1 + a.dice.IntN(3), Lease: history.Time(l.cfg.Lease)}
+	if a.chance(30) && !l.calm.Load() {
+		op.Types = []string{types[a.dice.IntN(len(types))]}
+	}
+	var jobs []client.ClaimedJob
+	op = l.write(ctx, a, op, func(ctx context.Context, op *history.Op) error {
+		var err error
+		jobs, err = a.client.Claim(ctx, client.ClaimOptions{
+			Worker: op.Worker, Types: op.Types, Max: op.Max, Wait: claimWait, Lease: l.cfg.Lease, RequestID: op.Request,
+		})
+		for _, j := range jobs {
+			op.Jobs = append(op.Jobs, history.Held{
+				Job: j.ID, Token: j.Token, Attempt: j.Attempt, Type: j.Type, Priority: j.Priority,
+				Lease: history.Time(j.Length), Payload: string(j.Payload),
+			})
+		}
+		return err
+	})
+	if op.Outcome != history.OK {
+		pause(ctx, 20*time.Millisecond)
+		return
+	}
+	for i, j := range jobs {
+		if !l.calm.Load() && a.dice.IntN(300) == 0 {
+			l.die(a, jobs[i:])
+			return
+		}
+		l.work(ctx, a, client.Lease{JobID: j.ID, Worker: op.Worker, Token: j.Token})
+	}
+}
+
+// die falls silent for ever, and goes on as another worker.
+func (l *Load) die(a *actor, holding []client.ClaimedJob) {
+	f := l.rec.Fault(history.WorkerDead, a.worker())
+	f.Hit(fmt.Sprintf("it stopped while it held %d jobs, of which one is %s", len(holding), holding[0].ID))
+	f.End()
+	a.lives++
+	a.late = nil
+}
+
+// work does one job, well or badly.
+func (l *Load) work(ctx context.Context, a *actor, lease client.Lease) {
+	pause(ctx, time.Duration(a.dice.IntN(20))*time.Millisecond)
+	if l.calm.Load() {
+		l.complete(ctx, a, lease)
+		return
+	}
+	for a.chance(20) {
+		if stopping := l.heartbeat(ctx, a, lease); stopping {
+			l.fail(ctx, a, lease)
+			return
+		}
+		pause(ctx, time.Duration(a.dice.IntN(20))*time.Millisecond)
+	}
+	switch n := a.dice.IntN(100); {
+	case n < 1:
+		over := l.cfg.Lease + time.Duration(a.dice.Int64N(int64(l.cfg.Lease)))
+		a.late = append(a.late, late{lease, time.Now().Add(over)})
+	case n < 8:
+		l.fail(ctx, a, lease)
+	case n < 11:
+		l.release(ctx, a, lease)
+	default:
+		l.complete(ctx, a, lease)
+		if a.chance(2) { // and again, as one who has forgotten
+			l.complete(ctx, a, lease)
+		}
+	}
+}
+
+// reportLate makes the reports whose leases are over by now: with a token that has
+// been given to nobody else they would be heard.
+func (l *Load) reportLate(ctx context.Context, a *actor) {
+	now := time.Now()
+	for len(a.late) > 0 && a.late[0].at.Before(now) {
+		lease := a.late[0].lease
+		a.late = a.late[1:]
+		switch a.dice.IntN(3) {
+		case 0:
+			l.heartbeat(ctx, a, lease)
+		case 1:
+			l.fail(ctx, a, lease)
+		default:
+			l.complete(ctx, a, lease)
+		}
+	}
+}
+
+func (l *Load) heartbeat(ctx context.Context, a *actor, lease client.Lease) (stopping bool) {
+	op := report(history.Heartbeat, lease)
+	op = l.write(ctx, a, op, func(ctx context.Context, op *history.Op) error {
+		beats, err := a.client.Heartbeat(ctx, lease.Worker, []client.Lease{lease})
+		if err != nil || len(beats) != 1 {
+			return err
+		}
+		if beats[0].Tag != "" {
+			return &client.Error{Op: "heartbeat", Tag: beats[0].Tag, Message: beats[0].Tag, Status: 409, Committed: client.CommittedNo}
+		}
+		op.Stopping = beats[0].Cancel
+		return nil
+	})
+	return op.Stopping
+}
+
+func (l *Load) complete(ctx context.Context, a *actor, lease client.Lease) {
+	op := report(history.Complete, lease)
+	op.Result = fmt.Sprintf(`{"by":%q,"token":%d}`, lease.Worker, lease.Token)
+	if a.chance(15) {
+		op.Ack = string(client.AckObject)
+	}
+	l.write(ctx, a, op, func(ctx context.Context, op *history.Op) error {
+		return a.client.Complete(ctx, lease, []byte(op.Result))
+	})
+}
+
+func (l *Load) fail(ctx context.Context, a *actor, lease client.Lease) {
+	op := report(history.Fail, lease)
+	op.Permanent = a.chance(20)
+	l.write(ctx, a, op, func(ctx context.Context, op *history.Op) error {
+		return a.client.Fail(ctx, lease, client.Failure{Error: "bad luck", Permanent: op.Permanent})
+	})
+}
+
+func (l *Load) release(ctx context.Context, a *actor, lease client.Lease) {
+	l.write(ctx, a, report(history.Release, lease), func(ctx context.Context, _ *history.Op) error {
+		return a.client.Release(ctx, lease)
+	})
+}
+
+func report(kind history.Kind, lease client.Lease) history.Op {
+	return history.Op{Kind: kind, Job: lease.JobID, Token: lease.Token, Worker: lease.Worker}
+}

@@ -1,0 +1,239 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	v1 "osqueue/api/v1"
+	"osqueue/client"
+	"osqueue/tests/history"
+)
+
+// Load is clients at work. Its methods are safe for concurrent use.
+type Load struct {
+	cfg     Config
+	servers []string
+	rec     *history.Recorder
+	control *client.Client
+	clients []*client.Client
+	http    *http.Client // of the readers
+	known   known
+
+	stop, quit context.CancelFunc // of those who ask for work, and of those who do it
+	asking     sync.WaitGroup
+	working    sync.WaitGroup
+	calm       atomic.Bool // consumers only complete
+	answered   atomic.Int64
+
+	mu  sync.Mutex
+	err error
+}
+
+// attemptTimeout bounds one request: a frozen node must not hold a client for long.
+const attemptTimeout = 2 * time.Second
+
+// ackWait is how long a client waits for the bucket.
+const ackWait = 2 * time.Second
+
+// Start starts the clients. servers are the addresses of the nodes, or of what
+// stands before them. Close ends them.
+func Start(cfg Config, servers []string, rec *history.Recorder) (*Load, error) {
+	cfg, err := cfg.filled()
+	if err != nil {
+		return nil, err
+	}
+	l := &Load{cfg: cfg, servers: servers, rec: rec}
+	l.known.jobs = make([]string, 0, knownMax)
+	l.http = &http.Client{Transport: &http.Transport{DialContext: cfg.Dial}, Timeout: attemptTimeout}
+	if l.control, err = l.newClient(servers); err != nil {
+		return nil, err
+	}
+	asking, stop := context.WithCancel(context.Background())
+	working, quit := context.WithCancel(context.Background())
+	l.stop, l.quit = stop, quit
+	for _, k := range l.kinds() {
+		ctx, wg := asking, &l.asking
+		if k.works {
+			ctx, wg = working, &l.working
+		}
+		for i := range k.n {
+			if err := l.run(ctx, wg, k, i); err != nil {
+				l.Close()
+				return nil, err
+			}
+		}
+	}
+	return l, nil
+}
+
+// kind is a kind of clients.
+type kind struct {
+	name  string
+	n     int
+	every time.Duration // between two turns of one client, on average; 0: at once
+	works bool          // it is there until the end
+	turn  func(context.Context, *actor)
+}
+
+func (l *Load) kinds() []kind {
+	every := func(n int, rate float64) time.Duration {
+		return time.Duration(float64(n) / rate * float64(time.Second))
+	}
+	c := l.cfg
+	return []kind{
+		{"w", c.Consumers, 0, true, l.consume},
+		{"p", c.Producers, every(c.Producers, c.JobRate), false, l.produce},
+		{"c", c.Cancellers, every(c.Cancellers, c.CancelRate), false, l.cancel},
+		{"r", c.Readers, every(c.Readers, c.ReadRate), false, l.read},
+	}
+}
+
+// actor is one client. One goroutine uses it.
+type actor struct {
+	name   string // in the history
+	client *client.Client
+	dice   *rand.Rand
+
+	// Of a consumer.
+	lives int    // how often it has fallen silent
+	late  []late // reports that are made when their lease is over
+}
+
+// worker is the name under which a consumer claims.
+func (a *actor) worker() string {
+	if a.lives == 0 {
+		return a.name
+	}
+	return fmt.Sprintf("%s.%d", a.name, a.lives)
+}
+
+// run starts one client.
+func (l *Load) run(ctx context.Context, wg *sync.WaitGroup, k kind, i int) error {
+	number := uint64(len(l.clients))
+	a := &actor{name: fmt.Sprint(k.name, i+1), dice: rand.New(rand.NewPCG(l.cfg.Seed, number))}
+	order := slices.Clone(l.servers)
+	a.dice.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+	var err error
+	if a.client, err = l.newClient(order); err != nil {
+		return err
+	}
+	l.clients = append(l.clients, a.client)
+	wg.Go(func() {
+		for ctx.Err() == nil {
+			k.turn(ctx, a)
+			if k.every > 0 {
+				pause(ctx, k.every/2+time.Duration(a.dice.Int64N(int64(k.every))))
+			}
+		}
+	})
+	return nil
+}
+
+func (l *Load) newClient(servers []string) (*client.Client, error) {
+	cfg := client.Config{Servers: servers, AttemptTimeout: attemptTimeout, RetryFor: l.cfg.Patience, AckWait: ackWait}
+	if l.cfg.Dial != nil {
+		cfg.Transport = &http.Transport{DialContext: l.cfg.Dial}
+	}
+	return client.New(cfg)
+}
+
+// Sent is how many operations have been answered.
+func (l *Load) Sent() int64 { return l.answered.Load() }
+
+// Err is the first answer that no correct client can be given; nil if there was none.
+func (l *Load) Err() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
+func (l *Load) fault(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err == nil {
+		l.err = err
+	}
+}
+
+// StopProducing ends everybody but the consumers, and waits for them.
+func (l *Load) StopProducing() {
+	l.stop()
+	l.asking.Wait()
+}
+
+// Drain stops the producers, waits until no job waits or runs, for as long as ctx
+// lasts, and then ends the consumers. Meanwhile these do nothing wrong any more.
+func (l *Load) Drain(ctx context.Context) error {
+	l.StopProducing()
+	l.calm.Store(true)
+	err := l.empty(ctx)
+	l.quit()
+	l.working.Wait()
+	return errors.Join(err, l.Err())
+}
+
+// empty waits until every job has ended.
+func (l *Load) empty(ctx context.Context) error {
+	last := errors.New("nobody was asked")
+	for ctx.Err() == nil {
+		s, err := l.control.Stats(ctx)
+		left := s.Unclaimed + s.InProgress + s.Scheduled + s.Blocked
+		if err == nil && left == 0 {
+			return nil
+		}
+		if last = err; err == nil {
+			last = fmt.Errorf("%d jobs wait, %d run, %d are scheduled, %d blocked", s.Unclaimed, s.InProgress, s.Scheduled, s.Blocked)
+		}
+		pause(ctx, 100*time.Millisecond)
+	}
+	return fmt.Errorf("workload: not everything has ended: %w", last)
+}
+
+// finalsPage is how many jobs one request reads at the end.
+const finalsPage = 500
+
+// Finals reads all jobs that the cluster has and notes them as the end of the run.
+func (l *Load) Finals(ctx context.Context) error {
+	var all []history.Final
+	for j, err := range l.control.Jobs(ctx, client.ListOptions{Statuses: []string{v1.StatusAll}, PageSize: finalsPage}) {
+		if err != nil {
+			return fmt.Errorf("workload: read the jobs at the end: %w", err)
+		}
+		all = append(all, history.Final{
+			Job: j.ID, Status: j.Status, Type: j.Type, Payload: string(j.Payload), Result: string(j.Result),
+			Token: j.Token, Attempts: int(j.Attempts),
+		})
+	}
+	l.rec.Final(all...)
+	return nil
+}
+
+// Close ends all clients at once, and the calls that they are making. It may be
+// called more than once.
+func (l *Load) Close() {
+	l.stop()
+	l.quit()
+	l.asking.Wait()
+	l.working.Wait()
+	for _, c := range l.clients {
+		c.Close()
+	}
+	l.control.Close()
+	l.http.CloseIdleConnections()
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

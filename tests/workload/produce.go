@@ -1,0 +1,72 @@
+package workload
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	v1 "osqueue/api/v1"
+	"osqueue/client"
+	"osqueue/tests/history"
+)
+
+var types = []string{"mail", "image", "report"}
+
+// chance reports whether what happens in so many of a hundred cases does.
+func (a *actor) chance(percent int) bool { return a.dice.IntN(100) < percent }
+
+// produce enqueues one job.
+func (l *Load) produce(ctx context.Context, a *actor) {
+	op := history.Op{
+		Kind: history.Enqueue, Job: client.NewID(), Type: types[a.dice.IntN(len(types))],
+		Priority: int32(a.dice.IntN(3) - 1), MaxAttempts: 2 + a.dice.IntN(4),
+	}
+	op.Payload = fmt.Sprintf(`{"of":%q,"n":%d}`, a.name, a.dice.IntN(1_000_000))
+	attempts := int32(op.MaxAttempts)
+	job := client.NewJob{
+		ID: op.Job, Type: op.Type, Priority: op.Priority, Payload: []byte(op.Payload), MaxAttempts: &attempts,
+	}
+	if a.chance(10) {
+		job.Delay = time.Duration(50+a.dice.IntN(1500)) * time.Millisecond
+		op.Delay = history.Time(job.Delay)
+	}
+	if a.chance(30) {
+		job.Backoff = &client.Backoff{Kind: v1.BackoffExponential, Base: 50 * time.Millisecond, Cap: time.Second}
+		op.Backoff = history.Time(job.Backoff.Base)
+	}
+	if a.chance(15) {
+		op.Ack = string(client.AckObject)
+	}
+	op = l.write(ctx, a, op, func(ctx context.Context, _ *history.Op) error {
+		_, err := l.enqueue(ctx, a, job)
+		return err
+	})
+	if op.Outcome == history.OK {
+		l.known.job(op.Job)
+	}
+}
+
+func (l *Load) enqueue(ctx context.Context, a *actor, job client.NewJob) (client.Enqueued, error) {
+	e, err := a.client.Enqueue(ctx, job)
+	if err == nil && e.JobID != job.ID {
+		l.fault(fmt.Errorf("job %s was enqueued as %s", job.ID, e.JobID))
+	}
+	return e, err
+}
+
+// cancel takes a job back that somebody has enqueued: mostly the youngest one, which
+// may not have ended yet.
+func (l *Load) cancel(ctx context.Context, a *actor) {
+	job, _, ok := l.known.any(a)
+	if !ok {
+		return
+	}
+	if a.chance(80) {
+		job = l.known.youngest()
+	}
+	l.write(ctx, a, history.Op{Kind: history.Cancel, Job: job}, func(ctx context.Context, op *history.Op) error {
+		c, err := a.client.Cancel(ctx, job)
+		op.Status, op.Stopping = c.Status, c.Stopping
+		return err
+	})
+}
