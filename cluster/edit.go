@@ -13,63 +13,85 @@ import (
 )
 
 // adoptEdit takes over what somebody wrote into our document by hand: it keeps
-// a copy under conflicts/, enqueues the jobs that are new, through the log, and
-// rebases the fence, so that the next flush replaces the edit with a state that
-// contains it. Done twice it changes nothing more: ids are recognised.
+// a copy under conflicts/, enqueues the jobs that are new, through the log, takes the
+// members that are not ours as they are now, and rebases the fence, so that the next
+// flush replaces the edit with a state that contains it. Done twice it changes nothing more: ids are recognised.
 func (r *reign) adoptEdit(ctx context.Context, edit *election.ExternalEditError) error {
 	if edit.Doc == nil {
 		r.log.Warn("the document was removed by somebody else; it is written anew")
 		r.fence.Rebase(edit.Observed)
 		return nil
 	}
-	if err := r.node.keepCopy(ctx, edit.Raw); err != nil {
+	if err := r.node.keepCopy(ctx, edit.Raw, editedByHand); err != nil {
 		return err
 	}
 	if err := r.takeInJobs(ctx, edit.Doc.Jobs); err != nil {
+		return err
+	}
+	if err := r.takeInExtra(ctx, edit.Doc); err != nil {
 		return err
 	}
 	r.fence.Rebase(edit.Observed)
 	return nil
 }
 
-// keepAdded keeps a copy of a large document to which somebody has added jobs,
-// before it is taken over.
+// Why a copy of a document is kept.
+const (
+	editedByHand = "the document was changed by somebody else; new jobs, and members that are not ours, are taken over, the rest is replaced"
+	hasForeign   = "the document has members that are not ours and cannot be kept: they are too long, or named like ours"
+)
+
+// keepAdded keeps a copy of a document, before it is taken over, to which somebody has
+// added jobs, if it is a large one; which has other members that are not ours than
+// this cluster knows; or which has some that cannot be kept.
 func (n *Node) keepAdded(ctx context.Context, doc *queuefile.Document, raw []byte) error {
-	if !hasAdded(doc) {
+	switch {
+	case doc != nil && doc.Lost > 0:
+		return n.keepCopy(ctx, raw, hasForeign)
+	case hasAdded(doc) || len(n.editedExtra(doc)) > 0:
+		return n.keepCopy(ctx, raw, editedByHand)
+	default:
 		return nil
 	}
-	return n.keepCopy(ctx, raw)
 }
 
-// takeIn takes over what somebody has added to a large document before it was
-// taken over: such a document has no jobs of its own.
+// takeIn takes over what somebody has changed in a document before it was taken over:
+// the jobs of a large one, which has none of its own, and members that are not ours.
 func (r *reign) takeIn(ctx context.Context, doc *queuefile.Document) error {
-	if !hasAdded(doc) {
-		return nil
+	if hasAdded(doc) {
+		if err := r.takeInJobs(ctx, doc.Jobs); err != nil {
+			return err
+		}
 	}
-	return r.takeInJobs(ctx, doc.Jobs)
+	return r.takeInExtra(ctx, doc)
 }
 
 func hasAdded(doc *queuefile.Document) bool { return doc != nil && doc.Large && len(doc.Jobs) > 0 }
 
-// keepCopy puts a document aside.
-func (n *Node) keepCopy(ctx context.Context, raw []byte) error {
+// keepCopy puts a document aside, and says why.
+func (n *Node) keepCopy(ctx context.Context, raw []byte, why string) error {
 	key := fmt.Sprintf("conflicts/%s-%s.json", n.replica.meta().LSN, randomID())
 	if w := n.cfg.Bucket.PutIfAbsent(ctx, key, raw); w.Outcome != storage.Committed {
 		return fmt.Errorf("keep a copy as %s: %s: %w", key, w.Outcome, w.Err)
 	}
-	n.log.Warn("the document was changed by somebody else; new jobs are taken over, the rest is replaced", "copy", key)
+	n.log.Warn(why, "copy", key)
 	return nil
 }
 
+// beforeEdit comes before the entries that take an edit over, if there are any. While
+// writes are refused, leases start afresh first: the entries let time pass.
+func (r *reign) beforeEdit(ctx context.Context, entries int) error {
+	if entries == 0 || r.gate.refusal() == nil {
+		return nil
+	}
+	return r.register(ctx)
+}
+
 // takeInJobs enqueues, through the log, those jobs that this cluster does not know.
-// While writes are refused, leases start afresh first: the entries let time pass.
 func (r *reign) takeInJobs(ctx context.Context, edited []*fsm.Job) error {
 	jobs := r.newJobs(edited)
-	if len(jobs) > 0 && r.gate.refusal() != nil {
-		if err := r.register(ctx); err != nil {
-			return err
-		}
+	if err := r.beforeEdit(ctx, len(jobs)); err != nil {
+		return err
 	}
 	for batch := range slices.Chunk(jobs, editBatch) {
 		c, err := r.proposals.Do(ctx, oneByOne(batch))
@@ -120,6 +142,7 @@ func newJobOf(j *fsm.Job) *fsmpb.NewJob {
 	n := &fsmpb.NewJob{
 		Id: j.ID, Type: j.Type, Payload: j.Payload, Priority: j.Priority, RunAtMs: j.RunAt, LeaseMs: j.LeaseMs,
 		TimeoutMs: o.TimeoutMs, Group: o.Group, Tags: o.Tags, After: o.After, AfterFailure: uint32(o.AfterFailure), Batch: o.Batch,
+		Extra: j.Details().Extra,
 	}
 	if j.MaxAttempts != fsm.MaxAttemptsUnset {
 		n.MaxAttempts = &j.MaxAttempts
