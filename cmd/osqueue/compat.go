@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 
 	v1 "osqueue/api/v1"
@@ -42,7 +43,7 @@ func (o *compatOptions) complete() (err error) {
 }
 
 // wrap puts the contracts of older systems around the HTTP API.
-func (s *server) wrap(o *serveOptions) func(native, calls http.Handler) http.Handler {
+func (s *server) wrap(o *serveOptions, metrics prometheus.Registerer) func(native, calls http.Handler) http.Handler {
 	return func(native, calls http.Handler) http.Handler {
 		s.original = osqueue.New(osqueue.Config{
 			Native:  native,
@@ -50,6 +51,7 @@ func (s *server) wrap(o *serveOptions) func(native, calls http.Handler) http.Han
 			MaxBody: o.bodyLimit,
 			Origins: o.compat.allowed,
 			Logger:  s.log.Named("compat"),
+			Metrics: metrics,
 			Limits:  osqueue.Limits{Connections: o.compat.sockets, MessageBytes: o.compat.messageLimit},
 		})
 		return dtq.New(dtq.Config{

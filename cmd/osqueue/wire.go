@@ -76,7 +76,7 @@ func assemble(ctx context.Context, o *serveOptions) (*server, error) {
 		Logger:   s.log.Named("http"),
 		Internal: map[string]http.Handler{cluster.PeerPath: s.node.PeerHandler()},
 		Throttle: s.throttleStats(o),
-		Wrap:     s.wrap(o),
+		Wrap:     s.wrap(o, metrics),
 	})
 	return s, nil
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Config says what a Handler serves, and within which bounds. Native and Calls
@@ -21,6 +22,9 @@ type Config struct {
 	Origins Origins
 	// Logger gets what goes wrong with connections, at level debug.
 	Logger hclog.Logger
+	// Metrics gets the figures of WebSockets; nil: nobody does. It must not have those
+	// of another Handler.
+	Metrics prometheus.Registerer
 
 	Limits Limits
 }

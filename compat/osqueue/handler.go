@@ -18,7 +18,8 @@ type Handler struct {
 	room    *room
 }
 
-// New makes a handler. It panics without Native and Calls.
+// New makes a handler. It panics without Native and Calls, and if Metrics has the
+// figures of another one.
 func New(cfg Config) *Handler {
 	if cfg.Native == nil || cfg.Calls == nil {
 		panic("osqueue: no HTTP API given")

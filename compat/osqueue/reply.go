@@ -17,7 +17,24 @@ type reply struct {
 	Error  *tagged        `json:"error,omitzero"`
 }
 
-const methodList = "listJobs"
+// The methods of WebSockets.
+const (
+	methodSubmit    = "submitJob"
+	methodClaim     = "claimJob"
+	methodHeartbeat = "heartbeat"
+	methodComplete  = "completeJob"
+	methodStats     = "getStats"
+	methodList      = "listJobs"
+)
+
+// isMethod reports whether there is a method of that name.
+func isMethod(name string) bool {
+	switch name {
+	case methodSubmit, methodClaim, methodHeartbeat, methodComplete, methodStats, methodList:
+		return true
+	}
+	return false
+}
 
 // Results of the methods.
 type (
@@ -103,21 +120,21 @@ func (n *native) run(c caller, m *message) (result any, release func(), err erro
 		return nil, release, &fault{v1.TagTooLarge, fmt.Sprintf("workerId, jobId and types are longer than %d bytes together", shortBytes)}
 	}
 	switch m.method {
-	case "submitJob":
+	case methodSubmit:
 		var out accepted
 		out.JobID, err = n.submit(c, p.submission())
 		return out, release, err
-	case "claimJob":
+	case methodClaim:
 		job, err := n.claim(c, nameOf(p.WorkerID, nameBytes), p.filter())
 		if job == nil {
 			return nothing{}, release, err
 		}
 		return claimed{job.JobID, job.Payload, job.Type}, release, err
-	case "heartbeat":
+	case methodHeartbeat:
 		return nothing{}, release, n.heartbeat(c, nameOf(p.JobID, idMax), nameOf(p.WorkerID, nameBytes))
-	case "completeJob":
+	case methodComplete:
 		return nothing{}, release, n.complete(c, nameOf(p.JobID, idMax), nameOf(p.WorkerID, nameBytes))
-	case "getStats":
+	case methodStats:
 		s, err := n.stats(c)
 		return figuresOf(&s), release, err
 	case methodList:

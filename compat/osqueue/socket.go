@@ -3,6 +3,7 @@ package osqueue
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"runtime/debug"
@@ -30,6 +31,7 @@ type socket struct {
 	running sync.WaitGroup // calls
 	wake    chan struct{}  // there is something in the queue, or it has ended
 	written chan struct{}  // closed when nothing is written any more
+	counted sync.Once      // that it was cut
 
 	mu       sync.Mutex
 	conn     *websocket.Conn // nil: it is not open yet
@@ -99,6 +101,7 @@ func (s *socket) read(ctx context.Context) error {
 			return err
 		}
 		m, err := parseMessage(raw)
+		s.sockets.metrics.message(m.method, m.named)
 		if err != nil {
 			done()
 			s.push(refusal(null, protocolError, err.Error()))
@@ -164,7 +167,7 @@ func (s *socket) next(ctx context.Context, sits *seat) ([]byte, error) {
 
 // receive reads what has begun to arrive.
 func (s *socket) receive(into *bytes.Buffer, from io.Reader) (int64, error) {
-	late := time.AfterFunc(s.limits.Read, s.cut)
+	late := time.AfterFunc(s.limits.Read, func() { s.cutFor(cutSilent) })
 	defer late.Stop()
 	return into.ReadFrom(from)
 }
@@ -192,7 +195,7 @@ func (s *socket) push(answer []byte) {
 	if full || !s.sockets.reserve(len(answer)) {
 		s.sockets.cfg.Logger.Debug("a WebSocket does not read its answers and is cut", "client", s.remote, "answers", len(s.queue))
 		s.dropLocked()
-		s.cut()
+		s.cutFor(cutUnread)
 		return
 	}
 	s.queue = append(s.queue, answer)
@@ -242,6 +245,9 @@ func (s *socket) write() {
 				s.mu.Lock()
 				s.dropLocked()
 				s.mu.Unlock()
+				if errors.Is(err, context.DeadlineExceeded) {
+					s.cutFor(cutUnread)
+				}
 				s.cut()
 				return
 			}
@@ -279,6 +285,12 @@ func (s *socket) writeOne(answer []byte) error {
 // and write, as a websocket.Conn does: it makes them end.
 func (s *socket) cut() { _ = s.tcp.Close() } // it may be closed already
 
+// cutFor is cut, and counts why, once.
+func (s *socket) cutFor(reason string) {
+	s.counted.Do(func() { s.sockets.metrics.cut.WithLabelValues(reason).Inc() })
+	s.cut()
+}
+
 // keepWatch asks a client that says nothing for a sign of life, every now and then.
 func (s *socket) keepWatch(ctx context.Context) {
 	s.mu.Lock()
@@ -294,6 +306,9 @@ func (s *socket) keepWatch(ctx context.Context) {
 			asked, cancel := context.WithTimeout(ctx, s.limits.Pong)
 			defer cancel()
 			if err := s.conn.Ping(asked); err != nil {
+				if asked.Err() != nil && ctx.Err() == nil { // the client has not gone, nor the node
+					s.cutFor(cutSilent)
+				}
 				s.cut()
 				return
 			}

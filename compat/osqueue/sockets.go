@@ -16,11 +16,12 @@ import (
 
 // sockets are the WebSockets that are open. It is safe for concurrent use.
 type sockets struct {
-	cfg    *Config
-	native *native
-	room   *room  // for messages
-	calls  places // under way, but for lists
-	queued atomic.Int64
+	cfg     *Config
+	native  *native
+	room    *room // for messages
+	metrics *metrics
+	calls   places // under way, but for lists
+	queued  atomic.Int64
 
 	// ends when calls under way are to be given up.
 	ctx    context.Context
@@ -34,7 +35,7 @@ type sockets struct {
 
 func newSockets(cfg *Config, n *native, r *room) *sockets {
 	s := &sockets{
-		cfg: cfg, native: n, room: r,
+		cfg: cfg, native: n, room: r, metrics: newMetrics(cfg.Metrics),
 		calls: make(places, cfg.Limits.Calls),
 		open:  make(map[*socket]struct{}),
 	}
@@ -112,9 +113,11 @@ func (s *sockets) admit(one *socket) *fault {
 	case s.closed:
 		return &fault{v1.TagClosing, "this node is shutting down; ask another one"}
 	case len(s.open) >= s.cfg.Limits.Connections:
+		s.metrics.refused.Inc()
 		return &fault{v1.TagOverloaded, "there are too many WebSockets on this node; ask another one"}
 	}
 	s.open[one] = struct{}{}
+	s.metrics.open.Inc()
 	s.served.Add(1)
 	return nil
 }
@@ -122,6 +125,7 @@ func (s *sockets) admit(one *socket) *fault {
 func (s *sockets) leave(one *socket) {
 	s.mu.Lock()
 	delete(s.open, one)
+	s.metrics.open.Dec()
 	s.mu.Unlock()
 	s.served.Done()
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/coder/websocket"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/prometheus/client_golang/prometheus"
 
 	v1 "osqueue/api/v1"
 	"osqueue/compat/internal/inprocess"
@@ -272,12 +273,33 @@ type apiServer struct {
 	address      string
 	handler      *Handler
 	inside, most atomic.Int64
+	figures      *prometheus.Registry
 	stop         func()
+}
+
+// figure is the sum of a metric, of all labels that have that value; "" is any.
+func (s *apiServer) figure(t testing.TB, name, label string) (sum float64) {
+	t.Helper()
+	families, err := s.figures.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() != name {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			if label == "" || m.GetLabel()[0].GetValue() == label {
+				sum += m.GetGauge().GetValue() + m.GetCounter().GetValue()
+			}
+		}
+	}
+	return sum
 }
 
 func serveAPI(t *testing.T, limits Limits, api http.HandlerFunc) *apiServer {
 	t.Helper()
-	s := new(apiServer)
+	s := &apiServer{figures: prometheus.NewRegistry()}
 	counted := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n := s.inside.Add(1)
 		for m := s.most.Load(); n > m; m = s.most.Load() {
@@ -288,7 +310,7 @@ func serveAPI(t *testing.T, limits Limits, api http.HandlerFunc) *apiServer {
 		defer s.inside.Add(-1)
 		api(w, r)
 	})
-	s.handler = New(Config{Native: counted, Calls: counted, Limits: limits})
+	s.handler = New(Config{Native: counted, Calls: counted, Limits: limits, Metrics: s.figures})
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -438,6 +460,13 @@ func TestSlowReaders(t *testing.T) {
 	if cut.Load() != clients {
 		t.Errorf("%d of %d were cut", cut.Load(), clients)
 	}
+	waitFor(t, "end of all that were cut", func() bool { return h.figure(t, "osqueue_ws_connections", "") == 1 })
+	if got := h.figure(t, "osqueue_ws_cut_total", cutUnread); got != clients {
+		t.Errorf("the figure of those that were cut is %v", got)
+	}
+	if got := h.figure(t, "osqueue_ws_messages_total", methodStats); got != float64(served) {
+		t.Errorf("%v messages of %d", got, served)
+	}
 	// The queues, eight lists in the making (read, parsed, written), garbage of as much
 	// again.
 	if grown := most - before; grown > 128<<20 {
@@ -502,6 +531,41 @@ func TestSignsOfLife(t *testing.T) {
 	}
 	alive.close()
 	<-heard
+	waitFor(t, "end of both", func() bool { return h.figure(t, "osqueue_ws_connections", "") == 0 })
+	if silent, all := h.figure(t, "osqueue_ws_cut_total", cutSilent), h.figure(t, "osqueue_ws_cut_total", ""); silent != 1 || all != 1 {
+		t.Errorf("%v were silent, of %v", silent, all)
+	}
+}
+
+// Every message is counted, by a method that there is.
+func TestMessagesAreCounted(t *testing.T) {
+	h := serveAPI(t, Limits{}, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{}`) })
+	p := dial(t, h.address)
+	for method, text := range map[string]string{
+		methodSubmit: `{"method":"submitJob"}`, methodClaim: `{"method":"claimJob"}`, methodHeartbeat: `{"method":"heartbeat"}`,
+		methodComplete: `{"method":"completeJob"}`, methodStats: `{"method":"getStats"}`, methodList: `{"method":"listJobs"}`,
+	} {
+		p.send(text)
+		p.receive()
+		if got := h.figure(t, "osqueue_ws_messages_total", method); got != 1 {
+			t.Errorf("%s: %v", method, got)
+		}
+	}
+	for _, text := range []string{`{"method":"nope"}`, `{"method":["getStats"]}`, `{`, `null`, `{}`} {
+		p.send(text)
+		p.receive()
+	}
+	if got := h.figure(t, "osqueue_ws_messages_total", otherMethod); got != 5 {
+		t.Errorf("others: %v", got)
+	}
+	if got := h.figure(t, "osqueue_ws_connections", ""); got != 1 {
+		t.Errorf("%v are open", got)
+	}
+	p.close()
+	waitFor(t, "end", func() bool { return h.figure(t, "osqueue_ws_connections", "") == 0 })
+	if got := h.figure(t, "osqueue_ws_cut_total", ""); got != 0 {
+		t.Errorf("%v were cut", got)
+	}
 }
 
 // A message that does not go on is not waited for.
@@ -515,6 +579,9 @@ func TestMessageThatStops(t *testing.T) {
 	_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second))
 	if _, err := io.Copy(io.Discard, conn); err != nil {
 		t.Errorf("it is waited for: %v", err)
+	}
+	if got := h.figure(t, "osqueue_ws_cut_total", cutSilent); got != 1 {
+		t.Errorf("%v were cut", got)
 	}
 }
 
@@ -553,6 +620,9 @@ func TestTooManyWebSockets(t *testing.T) {
 	}
 	if got := handshake(); got != http.StatusServiceUnavailable {
 		t.Errorf("one too many is answered %d", got)
+	}
+	if got := h.figure(t, "osqueue_ws_refused_total", ""); got != 1 {
+		t.Errorf("%v were refused", got)
 	}
 	first.close()
 	waitFor(t, "place", func() bool { return handshake() == http.StatusSwitchingProtocols })
