@@ -1,0 +1,177 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"osqueue/tests/check/timeline"
+	"osqueue/tests/history"
+	"osqueue/tests/model"
+)
+
+// The exit codes.
+const (
+	exitOK         = 0
+	exitViolation  = 1
+	exitUnreadable = 2
+	exitUndecided  = 3
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+// options are what the command line decides.
+type options struct {
+	files    []string
+	timeline string
+	around   int
+	window   time.Duration
+	patience time.Duration
+	most     int
+}
+
+func parse(args []string, errs io.Writer) (options, error) {
+	var o options
+	flags := pflag.NewFlagSet("osqueue-check", pflag.ContinueOnError)
+	flags.SetOutput(errs)
+	flags.StringVar(&o.timeline, "timeline", "", "draw the history into this HTML file")
+	flags.IntVar(&o.around, "around", 0, "draw the time around this operation only")
+	flags.DurationVar(&o.window, "window", 5*time.Second, "how much to draw before and after --around")
+	flags.DurationVar(&o.patience, "patience", time.Minute, "how long the search for a linear order may take, for each file")
+	flags.IntVar(&o.most, "most", 10, "how many violations of a checker to print")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	o.files = flags.Args()
+	switch {
+	case len(o.files) == 0:
+		return o, errors.New("name the history files to check")
+	case o.timeline != "" && len(o.files) != 1:
+		return o, errors.New("--timeline takes one file")
+	case o.around != 0 && o.timeline == "":
+		return o, errors.New("--around is for --timeline")
+	}
+	return o, nil
+}
+
+// run does everything but the exit.
+func run(args []string, out, errs io.Writer) int {
+	o, err := parse(args, errs)
+	if errors.Is(err, pflag.ErrHelp) {
+		return exitOK
+	}
+	if err != nil {
+		fmt.Fprintln(errs, "osqueue-check:", err)
+		return exitUnreadable
+	}
+	worst := exitOK
+	for _, name := range o.files {
+		code, err := check(name, o, out)
+		if err != nil {
+			fmt.Fprintf(errs, "osqueue-check: %s: %v\n", name, err)
+			code = exitUnreadable
+		}
+		worst = worse(worst, code)
+	}
+	return worst
+}
+
+// worse is the exit code that counts.
+func worse(a, b int) int {
+	order := []int{exitOK, exitUndecided, exitViolation, exitUnreadable}
+	return order[max(slices.Index(order, a), slices.Index(order, b))]
+}
+
+// check reads, checks and draws one file.
+func check(name string, o options, out io.Writer) (code int, err error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return 0, err
+	}
+	defer file.Close()
+	h, err := history.Read(file)
+	if err != nil {
+		return 0, err
+	}
+	verdicts := model.Check(h, model.Options{Patience: o.patience})
+	if err := report(out, name, h, verdicts, o.most); err != nil {
+		return 0, err
+	}
+	if o.timeline != "" {
+		if err := draw(o, h, verdicts); err != nil {
+			return 0, err
+		}
+	}
+	return exitOf(h, verdicts), nil
+}
+
+func exitOf(h *history.History, verdicts []model.Verdict) int {
+	code := exitOK
+	for _, v := range verdicts {
+		switch v.Result {
+		case model.Violated:
+			code = worse(code, exitViolation)
+		case model.TimedOut:
+			code = worse(code, exitUndecided)
+		}
+	}
+	if hit, all := model.Hits(h); hit == 0 && all > 0 {
+		code = worse(code, exitUndecided)
+	}
+	return code
+}
+
+func draw(o options, h *history.History, verdicts []model.Verdict) (err error) {
+	file, err := os.Create(o.timeline)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	return timeline.Write(file, h, timeline.Options{Around: o.around, Window: o.window, Verdicts: verdicts})
+}
+
+// report prints one file's table.
+func report(out io.Writer, name string, h *history.History, verdicts []model.Verdict, most int) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	hit, all := model.Hits(h)
+	fmt.Fprintf(w, "%s: %s seed %d, %d operations (%s), %d of %d faults hit\n",
+		filepath.Base(name), h.Run.Name, h.Run.Seed, len(h.Ops), outcomes(h), hit, all)
+	for _, f := range h.Faults {
+		if !f.Hit {
+			fmt.Fprintf(w, "  has not hit: %s %s: %s\n", f.Name, f.Target, f.Proof)
+		}
+	}
+	for _, v := range verdicts {
+		fmt.Fprintf(w, "  %s\t%s\t%d checked\t%s\n", v.Checker, v.Result, v.Checked, v.Note)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for _, v := range verdicts {
+		for i, x := range v.Violations {
+			if i == most {
+				fmt.Fprintf(out, "%s: and %d more\n", v.Checker, len(v.Violations)-most+v.More)
+				break
+			}
+			fmt.Fprintf(out, "%s: %s (operations %s)\n", v.Checker, x.Text, strings.Trim(fmt.Sprint(x.Ops), "[]"))
+		}
+	}
+	return nil
+}
+
+// outcomes counts the operations by outcome.
+func outcomes(h *history.History) string {
+	n := make(map[history.Outcome]int)
+	for _, op := range h.Ops {
+		n[op.Outcome]++
+	}
+	return fmt.Sprintf("%d ok, %d refused, %d unknown", n[history.OK], n[history.Refused], n[history.Unknown])
+}
