@@ -54,7 +54,8 @@
 // Events comes from any node and outlives it: what follows the last event seen
 // is asked of the next one. Where events are missing in between it says so with
 // an event of the kind v1.EventGap. WaitJob and Claim let the server wait; their
-// requests are cut, and made again, when another leader shows up.
+// requests are cut, and made again, when another leader shows up. A Watch waits
+// for many jobs at once, over one such stream and with one read for each end.
 //
 // # Failure stance
 //
