@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -31,9 +32,11 @@ type store interface {
 }
 
 // Log is a raft log with votes and terms on the disk. It implements raft.LogStore,
-// raft.StableStore and raft.MonotonicLogStore; its calls are as safe for concurrent
-// use as those of the store below.
-type Log struct{ store }
+// raft.StableStore and raft.MonotonicLogStore, and is safe for concurrent use.
+type Log struct {
+	store
+	votes sync.Mutex // a value and its seal belong together
+}
 
 // OpenBolt opens the raft-boltdb of a data directory, and makes it if there is none.
 func OpenBolt(dir string) (*Log, error) {
@@ -94,11 +97,11 @@ func inspected(path string, open func() (store, error)) (*Log, error) {
 		if err != nil {
 			return err
 		}
-		l := &Log{db}
+		l := &Log{store: db}
 		return errors.Join(l.readEntries(), l.readVotes())
 	})
 	if err == nil {
-		return &Log{db}, nil
+		return &Log{store: db}, nil
 	}
 	err = fmt.Errorf("open the raft log %s: %w", path, err)
 	if db != nil {

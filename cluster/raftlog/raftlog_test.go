@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 	"go.uber.org/goleak"
+	"golang.org/x/sync/errgroup"
 )
 
 func TestMain(m *testing.M) {
@@ -139,6 +140,32 @@ func TestLogsOfOlderVersionsAreRead(t *testing.T) {
 	must(t, l.StoreLog(entry(3)), l.SetUint64([]byte("CurrentTerm"), 7))
 	holds(t, l, 3)
 	must(t, l.Close())
+}
+
+// Raft's main loop and its taker of heartbeats both set the term.
+func TestVotesOfManyGoroutines(t *testing.T) {
+	each(t, func(t *testing.T, k kind, dir string) {
+		l := mustOpen(t, k, dir)
+		term, cand := []byte("CurrentTerm"), []byte("LastVoteCand")
+		var group errgroup.Group
+		for g := range uint64(4) {
+			group.Go(func() error {
+				for i := range uint64(25) {
+					_, errTerm := l.GetUint64(term)
+					_, errCand := l.Get(cand)
+					if notFound(errTerm) || notFound(errCand) {
+						errTerm, errCand = nil, nil
+					}
+					if err := errors.Join(errTerm, errCand, l.SetUint64(term, 100*g+i), l.Set(cand, number(100*g+i))); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+		must(t, group.Wait(), l.Close())
+		must(t, mustOpen(t, k, dir).Close())
+	})
 }
 
 // A node may die between the seal of a vote and the vote.

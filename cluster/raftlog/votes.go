@@ -20,9 +20,12 @@ func sumOf(key, val []byte) uint32 {
 // share no error value; raft itself compares the text.
 func notFound(err error) bool { return err != nil && err.Error() == "not found" }
 
-// Set implements raft.StableStore.
+// Set implements raft.StableStore. Raft sets its term from the goroutine that takes
+// heartbeats, too.
 func (s *Log) Set(key, val []byte) error {
-	old, err := s.Get(key)
+	s.votes.Lock()
+	defer s.votes.Unlock()
+	old, err := s.get(key)
 	if err != nil && !notFound(err) {
 		return err
 	}
@@ -35,6 +38,12 @@ func (s *Log) Set(key, val []byte) error {
 // Get implements raft.StableStore. A value that is not one that was set is ErrDamaged,
 // and so is none where one was set.
 func (s *Log) Get(key []byte) ([]byte, error) {
+	s.votes.Lock()
+	defer s.votes.Unlock()
+	return s.get(key)
+}
+
+func (s *Log) get(key []byte) ([]byte, error) {
 	val, err := s.store.Get(key)
 	if err != nil && !notFound(err) {
 		return nil, err
@@ -45,7 +54,9 @@ func (s *Log) Get(key []byte) ([]byte, error) {
 // SetUint64 implements raft.StableStore. The stores below write numbers each in their
 // own way; the checksum is of one form.
 func (s *Log) SetUint64(key []byte, val uint64) error {
-	old, err := s.GetUint64(key)
+	s.votes.Lock()
+	defer s.votes.Unlock()
+	old, err := s.getUint64(key)
 	if err != nil && !notFound(err) {
 		return err
 	}
@@ -58,6 +69,12 @@ func (s *Log) SetUint64(key []byte, val uint64) error {
 // GetUint64 implements raft.StableStore. A number that is not one that was set is
 // ErrDamaged.
 func (s *Log) GetUint64(key []byte) (uint64, error) {
+	s.votes.Lock()
+	defer s.votes.Unlock()
+	return s.getUint64(key)
+}
+
+func (s *Log) getUint64(key []byte) (uint64, error) {
 	val, err := s.store.GetUint64(key)
 	if err != nil && !notFound(err) {
 		return 0, err
