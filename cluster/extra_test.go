@@ -106,6 +106,7 @@ const (
 // Members that nobody knows stay where they are through all that becomes of a queue: an
 // adoption, a job's life, a restart from the disk, and one from the bucket alone.
 func TestExtraSurvives(t *testing.T) {
+	t.Parallel()
 	for form, inlineMax := range map[string]int{"inline": 1 << 20, "large": 2} {
 		t.Run(form, func(t *testing.T) {
 			t.Parallel()
@@ -198,6 +199,7 @@ func TestExtraIsEdited(t *testing.T) {
 
 // The same while nobody leads, in a document of either form.
 func TestExtraIsEditedBetweenReigns(t *testing.T) {
+	t.Parallel()
 	for form, inlineMax := range map[string]int{"inline": 1 << 20, "large": 2} {
 		t.Run(form, func(t *testing.T) {
 			t.Parallel()

@@ -1,0 +1,195 @@
+package original
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"osqueue/storage"
+	"osqueue/storage/queuefile"
+	"osqueue/tests/cluster"
+)
+
+// nobodys are members that neither generation knows, as JavaScript writes them.
+const (
+	onTop  = `"nobodys":{"a":[1,null]},"schema":3`
+	onJob  = `"nobodys":"of a job","when":{"by":["x"]}`
+	marker = "nobodys"
+)
+
+// Members that neither generation knows survive a tenure of each, again and again, and
+// what a person makes of them in between counts, whoever is in charge.
+func TestUnknownMembers(t *testing.T) {
+	t.Parallel()
+	for _, disks := range []string{"kept", "lost"} {
+		t.Run("disks="+disks, func(t *testing.T) {
+			t.Parallel()
+			b := begin(t)
+			b.plant(fmt.Sprintf(`{%s,"broker":"192.0.2.1:1","brokerHeartbeat":%d,"jobs":[`+
+				`{"id":"first","status":"unclaimed","payload":1,"createdAt":1,"attempts":0,%s},`+
+				`{"id":"second","status":"unclaimed","payload":2,"createdAt":2,"attempts":0,%s}],"completedTotal":7,"last":true}`,
+				onTop, time.Now().Add(-time.Minute).UnixMilli(), onJob, onJob))
+			var third string
+			b.reigns(func(at caller) {
+				third = at.submit(fields{"payload": 3})
+				if id := at.claim(fields{"workerId": "w"}); id != "first" {
+					t.Errorf("claimed %s", id)
+				}
+			})
+			b.has(`"last":true`, onTop, nil, map[string]string{"first": onJob, "second": onJob, third: ""})
+
+			c := b.ours(1, "--raft-log", "wal")
+			start(c)
+			c.WaitLeader()
+			b.flushed(c)
+			b.has(`"last":true`, onTop, nil, map[string]string{"first": onJob, "second": onJob, third: ""})
+			at := caller{t, c.Nodes[0].HTTP}
+			at.complete("first", fields{"workerId": "w"})
+			if id := at.claim(fields{"workerId": "w"}); id != "second" {
+				t.Errorf("claimed %s", id)
+			}
+			b.answers(c)
+			b.edit(c, `"last":true`, `"last":[false]`, `"payload":3,`, `"payload":3,"`+marker+`":4,`)
+			later := map[string]string{"second": onJob, third: `"` + marker + `":4`}
+			b.has(`"last":[false]`, onTop, []string{"first"}, later)
+			b.stop(c)
+
+			b.reigns(func(at caller) { at.beat("second", fields{"workerId": "w"}) })
+			b.has(`"last":[false]`, onTop, []string{"first"}, later)
+			b.replace(`,"when":{"by":["x"]}`, ``) // of both jobs that have it
+			later["second"] = `"` + marker + `":"of a job"`
+			if disks == "lost" {
+				for _, n := range c.Nodes {
+					n.Wipe()
+				}
+			}
+			start(c)
+			c.WaitLeader()
+			b.flushed(c)
+			b.has(`"last":[false]`, onTop, nil, later)
+			if s := b.document(); s.Lost != 0 || s.Meta.CompletedTotal != 8 {
+				t.Errorf("%d are lost, %d completed", s.Lost, s.Meta.CompletedTotal)
+			}
+		})
+	}
+}
+
+// plant puts the document there before anybody has started.
+func (b *together) plant(text string) {
+	b.Helper()
+	if w := b.store.Bucket().PutIfAbsent(b.Context(), key, []byte(text)); w.Outcome != storage.Committed {
+		b.Fatalf("put the document: %v", w.Err)
+	}
+}
+
+// reigns is the tenure of an original broker, which begins when the one before it is
+// taken for dead.
+func (b *together) reigns(work func(at caller)) {
+	b.Helper()
+	old := b.original(patient)
+	old.WaitServing()
+	work(caller{b.T, old.Address})
+	old.Kill()
+	b.store.Settle()
+}
+
+// replace edits the document: one text for another, wherever it stands. It returns what
+// it has made of it.
+func (b *together) replace(pairs ...string) (edited []byte) {
+	b.Helper()
+	err := cluster.Poll(10*time.Second, func() error {
+		o, err := b.store.Bucket().Get(b.Context(), key)
+		if err != nil {
+			return err
+		}
+		for i := 0; i < len(pairs); i += 2 {
+			if !strings.Contains(string(o.Data), pairs[i]) {
+				return fmt.Errorf("no %s in %s", pairs[i], o.Data)
+			}
+		}
+		edited = []byte(strings.NewReplacer(pairs...).Replace(string(o.Data)))
+		return b.store.Bucket().PutIfMatch(b.Context(), key, edited, o.Version).Err
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return edited
+}
+
+// edit is replace while ours are in charge, until they have taken it over.
+func (b *together) edit(c *cluster.Cluster, pairs ...string) {
+	b.Helper()
+	edited, err := queuefile.Decode(b.replace(pairs...))
+	if err != nil {
+		b.Fatal(err)
+	}
+	c.Eventually(10*time.Second, "the edit to be taken over", func() error {
+		if b.document().Header.Write == edited.Header.Write {
+			return errors.New("nobody has written since")
+		}
+		return nil
+	})
+}
+
+// has checks the members of the document, and of those jobs that it has in any list.
+func (b *together) has(last, top string, ended []string, jobs map[string]string) {
+	b.Helper()
+	var document map[string]json.RawMessage
+	if err := json.Unmarshal(b.text(), &document); err != nil {
+		b.Fatal(err)
+	}
+	b.subset("the document", document, top+","+last)
+	there := make(map[string]map[string]json.RawMessage)
+	for _, list := range []string{"jobs", "finished", "dead"} {
+		var in []map[string]json.RawMessage
+		if text := document[list]; text != nil && json.Unmarshal(text, &in) != nil {
+			b.Fatalf("the list %s is %s", list, text)
+		}
+		for _, j := range in {
+			there[strings.Trim(string(j["id"]), `"`)] = j
+		}
+	}
+	for _, id := range ended {
+		b.subset("the ended job "+id, there[id], onJob)
+	}
+	for id, members := range jobs {
+		b.subset("job "+id, there[id], members)
+		for _, name := range []string{marker, "when"} {
+			if _, has := there[id][name]; has != strings.Contains(members, `"`+name+`":`) {
+				b.Errorf("job %s has %s: %v", id, name, has)
+			}
+		}
+	}
+}
+
+func (b *together) subset(what string, got map[string]json.RawMessage, members string) {
+	b.Helper()
+	var want map[string]json.RawMessage
+	if err := json.Unmarshal([]byte("{"+members+"}"), &want); err != nil {
+		b.Fatal(err)
+	}
+	for name, value := range want {
+		if string(got[name]) != string(value) {
+			b.Errorf("%s has %s as %s, want %s", what, name, got[name], value)
+		}
+	}
+}
+
+// answers checks that ours show the document with all that is in it at /state, as the
+// original does, and nobody's members nowhere else.
+func (b *together) answers(c *cluster.Cluster) {
+	b.Helper()
+	for path, want := range map[string]bool{"/state": true, "/v1/jobs": false, "/v1/jobs/second": false, "/v1/stats": false} {
+		var text json.RawMessage
+		if err := Call(b.Context(), http.MethodGet, c.Nodes[0].HTTP, path, nil, &text); err != nil {
+			b.Fatal(err)
+		}
+		if has := strings.Contains(string(text), marker); has != want {
+			b.Errorf("GET %s shows nobody's members: %v\n%s", path, has, text)
+		}
+	}
+}
