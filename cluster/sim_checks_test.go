@@ -56,6 +56,9 @@ func TestSimChecksFind(t *testing.T) {
 			j := l.jobs["j"]
 			j.leased, j.held, j.renewed = 7, lease, time.Now().Add(-lease*8/10)
 		}, found: "the lease of job j"},
+		"lease ended while writes are refused": {events: []fsm.Event{enqueued, claimed, expired}, know: func(w *simWorld, _ *simLedger) {
+			w.refusedAt = time.Now().Add(-2 * time.Second)
+		}, found: "nobody could renew"},
 		"lease in full": {events: []fsm.Event{enqueued, claimed, expired}, know: func(_ *simWorld, l *simLedger) {
 			j := l.jobs["j"]
 			j.leased, j.held, j.renewed = 7, lease, time.Now().Add(-lease)
@@ -106,6 +109,29 @@ func TestSimFindsAnotherState(t *testing.T) {
 	m.Apply(simSample, 1, &fsmpb.Batch{})
 	w.applied(n, m.View(), nil)
 	mustFind(t, w.failures, "has another state")
+}
+
+func TestSimFindsAScheduleThatFiresTwice(t *testing.T) {
+	w := newSimWorld(1, newSimTally())
+	l := newSimLedger(w, "a")
+	l.fire(fsm.LSN{}, &fsm.Cron{Name: "c", LastAt: 1000})
+	if len(w.failures) > 0 {
+		t.Fatal(w.failures)
+	}
+	l.fire(fsm.LSN{}, &fsm.Cron{Name: "c", LastAt: 1000})
+	mustFind(t, w.failures, "has fired for 1000")
+}
+
+func TestSimFindsAStaleRead(t *testing.T) {
+	var s *simRun
+	synctest.Test(t, func(*testing.T) {
+		s = newSimRun(1, 3, newSimTally())
+		s.use(func() {
+			s.answered("a", fsm.LSN{Term: 1 << 40})
+			time.Sleep(5 * time.Second)
+		})
+	})
+	mustFind(t, s.failed(), "reads at")
 }
 
 // simDocument is a document of a state.

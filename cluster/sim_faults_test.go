@@ -56,6 +56,7 @@ func simFaults() []simFault {
 		bucketFault(fault.Garble, 1),
 		bucketFault(fault.Truncate, 1),
 		{name: "bucket away", times: 1, begin: (*simRun).bucketAway},
+		{name: "bucket away for long", times: 1, begin: (*simRun).bucketAwayForLong},
 		{name: "disk lost", times: 1, alone: true, begin: (*simRun).loseDisk},
 		{name: "all disks lost", times: 1, alone: true, loses: true, begin: (*simRun).loseAllDisks},
 		{name: "rival cluster", times: 1, alone: true, loses: true, begin: (*simRun).rival},
@@ -384,6 +385,24 @@ func (s *simRun) inject(rule fault.Rule) func() string {
 
 func (s *simRun) bucketAway() func() string {
 	return s.inject(fault.Rule{Kind: fault.LoseRequest, Delay: time.Duration(s.r.IntN(3000)) * time.Millisecond})
+}
+
+// bucketAwayForLong: until writes are refused, and some time longer.
+func (s *simRun) bucketAwayForLong() func() string {
+	refused := func() int { return s.tally.count("answer: the bucket lags") }
+	before := refused()
+	end := s.inject(fault.Rule{Kind: fault.LoseRequest, Delay: time.Duration(s.r.IntN(3000)) * time.Millisecond})
+	for limit := time.Now().Add(time.Minute); refused() == before && time.Now().Before(limit); {
+		time.Sleep(100 * time.Millisecond)
+	}
+	s.pass(8)
+	return func() string {
+		n := refused() - before
+		if hits := end(); n == 0 || hits == "" {
+			return ""
+		}
+		return fmt.Sprintf("%d writes refused", n)
+	}
 }
 
 // loseDisk: a node comes back with an empty disk, and has to join.

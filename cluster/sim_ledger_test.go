@@ -18,6 +18,7 @@ type simLedger struct {
 	jobs    map[string]*simJob
 	token   uint64 // the last that was given
 	last    fsm.LSN
+	fired   map[string]int64 // by schedule, the last time for which it has fired
 	// end, if it is set, is where the line was left: what came after it was lost
 	// with the disks, or to another cluster. What the bucket had is before it.
 	end *fsm.LSN
@@ -45,7 +46,7 @@ type simJob struct {
 }
 
 func newSimLedger(w *simWorld, cluster string) *simLedger {
-	return &simLedger{world: w, cluster: cluster, jobs: make(map[string]*simJob)}
+	return &simLedger{world: w, cluster: cluster, jobs: make(map[string]*simJob), fired: make(map[string]int64)}
 }
 
 // note takes in an entry.
@@ -56,10 +57,24 @@ func (l *simLedger) note(v *fsm.View, events []fsm.Event) {
 	}
 	l.last = lsn
 	for i := range events {
-		if e := &events[i]; e.Job != nil {
+		e := &events[i]
+		if e.Kind == fsm.CronFired {
+			l.fire(lsn, v.Cron(e.Name))
+		}
+		if e.Job != nil {
 			l.change(lsn, e)
 		}
 	}
+}
+
+// fire: each time of a schedule counts once.
+func (l *simLedger) fire(lsn fsm.LSN, c *fsm.Cron) {
+	w := l.world
+	w.tally.one("check: schedule fires once")
+	if c.LastAt <= l.fired[c.Name] {
+		w.failLocked("schedule %s fires at %s for %d, and has fired for %d", c.Name, lsn, c.LastAt, l.fired[c.Name])
+	}
+	l.fired[c.Name] = c.LastAt
 }
 
 func ended(s fsm.Status) bool { return s == fsm.Completed || s == fsm.Dead || s == fsm.Cancelled }
@@ -94,7 +109,7 @@ func (l *simLedger) enter(lsn fsm.LSN, job *fsm.Job, j *simJob) {
 	if j != nil && !j.removed {
 		w.failLocked("job %s is enqueued a second time at %s", job.ID, lsn)
 	}
-	if !w.asked[job.ID] {
+	if !w.asked[job.ID] && job.Type != simTick {
 		w.failLocked("job %s at %s was invented", job.ID, lsn)
 	}
 	w.tally.one("check: job not invented")
@@ -144,11 +159,18 @@ func (l *simLedger) claimed(lsn fsm.LSN, id string, j *simJob, job *fsm.Job) {
 // simSlack is for the rounding of times to milliseconds.
 const simSlack = 5 * time.Millisecond
 
+// simInFlight is for how long entries may still be on their way that were proposed
+// before writes were refused.
+const simInFlight = time.Second
+
 // expired: a leader's clock may be slewed by a tenth, whatever happens to wall clocks,
 // so no lease is shorter than ten elevenths of what was promised.
 func (l *simLedger) expired(lsn fsm.LSN, id string, j *simJob) {
 	w := l.world
 	w.tally.one("lease expired")
+	if since := time.Since(w.refusedAt); since > simInFlight && since < simLease*10/11-simSlack {
+		w.failLocked("the lease of job %s ended at %s, %v after nobody could renew it", id, lsn, since)
+	}
 	if j.leased != j.token || j.held == 0 {
 		return // nobody was told of this lease
 	}
@@ -165,6 +187,10 @@ func (l *simLedger) fork(cluster string, from fsm.LSN, v *fsm.View) *simLedger {
 	next := newSimLedger(w, cluster)
 	next.base, next.last = v.LSN(), v.LSN()
 	next.token = v.Meta().Token
+	v.Crons("", func(c *fsm.Cron) bool {
+		next.fired[c.Name] = c.LastAt
+		return true
+	})
 	live := make(map[string]*fsm.Job)
 	for _, s := range []fsm.Status{fsm.Scheduled, fsm.Unclaimed, fsm.InProgress, fsm.Completed, fsm.Dead, fsm.Cancelled, fsm.Blocked} {
 		v.Jobs(s, 0, func(j *fsm.Job) bool {

@@ -33,6 +33,8 @@ func newSimUsers(w *simWorld, clusters func() []*simCluster) *simUsers {
 		c := &simClient{simUsers: u, name: fmt.Sprintf("p%d", i+1), r: w.rand(), over: u.produce}
 		u.wg.Go(c.produceJobs)
 	}
+	reader := &simClient{simUsers: u, name: "r", r: w.rand(), over: u.work}
+	u.wg.Go(reader.readJobs)
 	for i := range simWorkers {
 		c := &simClient{simUsers: u, name: fmt.Sprintf("w%d", i+1), r: w.rand(), over: u.work}
 		u.wg.Go(c.workOnJobs)
@@ -93,6 +95,7 @@ func (c *simClient) do(what func() *fsmpb.Mutation) (a simAnswer, ok bool) {
 			res, lsn, err := l.Propose(ctx, what())
 			cancel()
 			if err == nil {
+				c.world.answered(l.place.cluster.name, lsn)
 				return simAnswer{res, lsn, l}, true
 			}
 			c.excuse(err)
@@ -112,6 +115,7 @@ func (c *simClient) excuse(err error) {
 		c.world.tally.one("answer: not the leader")
 	case errors.Is(err, ErrFlushLag):
 		c.world.tally.one("answer: the bucket lags")
+		c.world.refused()
 	case errors.Is(err, context.DeadlineExceeded):
 		c.world.tally.one("answer: none in time")
 	default:
@@ -124,7 +128,38 @@ func (c *simClient) id(kind string) string {
 	return fmt.Sprintf("%s-%s%d", c.name, kind, c.n)
 }
 
+// simTick is the type of the jobs that a schedule makes.
+const simTick = "tick"
+
+// putSchedule makes one that fires every seven seconds.
+func (c *simClient) putSchedule() {
+	const spec = "*/7 * * * * *"
+	c.do(func() *fsmpb.Mutation {
+		next, err := NextTime(spec, "UTC", time.Now().UnixMilli())
+		if err != nil {
+			c.world.failf("schedule: %v", err)
+		}
+		return &fsmpb.Mutation{Op: &fsmpb.Mutation_PutCron{PutCron: &fsmpb.PutCron{
+			Name: c.name, Spec: spec, TimeZone: "UTC", NextMs: next, Job: &fsmpb.NewJob{Type: simTick},
+		}}}
+	})
+}
+
+// dropSchedule ends it.
+func (u *simUsers) dropSchedule() {
+	c := &simClient{simUsers: u, name: "admin", r: u.world.rand(), over: u.work}
+	c.do(func() *fsmpb.Mutation {
+		return &fsmpb.Mutation{Op: &fsmpb.Mutation_DeleteCron{DeleteCron: &fsmpb.DeleteCron{Name: simScheduler}}}
+	})
+}
+
+// simScheduler is the producer that has a schedule, too.
+const simScheduler = "p1"
+
 func (c *simClient) produceJobs() {
+	if c.name == simScheduler {
+		c.putSchedule()
+	}
 	for c.rest(c.ms(2500)) {
 		if c.r.IntN(12) == 0 {
 			c.cancelOne()
@@ -260,6 +295,51 @@ func (c *simClient) complete(j *fsm.Job, lease func() *fsmpb.Lease) {
 	default:
 		c.world.tally.one("completion refused: " + a.Code.String())
 	}
+}
+
+// readJobs reads from whoever says that it leads: a read must not miss what anybody was
+// told before it began.
+func (c *simClient) readJobs() {
+	for c.rest(c.ms(500)) {
+		l := c.node()
+		if l == nil {
+			continue
+		}
+		told := c.world.newest(l.place.cluster.name)
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		err := l.Linearize(ctx)
+		cancel()
+		if err != nil {
+			c.world.tally.one("read refused")
+			continue
+		}
+		c.world.tally.one("check: fresh read")
+		if got := l.View().LSN(); got.Compare(told) < 0 {
+			c.world.failf("%s reads at %s what is at %s", l.place.name, got, told)
+		}
+	}
+}
+
+// answered notes up to where a cluster has answered.
+func (w *simWorld) answered(cluster string, lsn fsm.LSN) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if lsn.Compare(w.told[cluster]) > 0 {
+		w.told[cluster] = lsn
+	}
+}
+
+func (w *simWorld) newest(cluster string) fsm.LSN {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.told[cluster]
+}
+
+// refused notes that a write was refused because the bucket lags.
+func (w *simWorld) refused() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.refusedAt = time.Now()
 }
 
 // acknowledged notes that a producer was told that its job is there.

@@ -74,14 +74,22 @@ func (s *simRun) calm() bool {
 
 // play deals out all faults to a cluster that its users use.
 func (s *simRun) play(deck []simFault) {
+	s.use(func() {
+		for len(deck) > 0 && len(s.failed()) == 0 {
+			deck = s.round(deck)
+		}
+	})
+}
+
+// use has users use the cluster, while something is done to it, and looks at what is
+// left in the end.
+func (s *simRun) use(act func()) {
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() { s.tend(stop) })
 	s.users = newSimUsers(s.simWorld, s.clusters)
 	if s.calm() {
-		for len(deck) > 0 && len(s.failed()) == 0 {
-			deck = s.round(deck)
-		}
+		act()
 	}
 	s.finish()
 	close(stop)
@@ -163,6 +171,7 @@ func (s *simRun) finish() {
 	calm := len(s.failed()) == 0 && s.calm()
 	close(s.users.produce)
 	if calm {
+		s.users.dropSchedule()
 		if err := simAwait(drainWait, s.drained); err != nil {
 			s.failf("after healing not everything ends: %v", err)
 		}

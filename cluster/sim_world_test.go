@@ -26,16 +26,18 @@ type simWorld struct {
 	record *recording.Bucket
 	r      *rand.Rand // of the goroutine that sets things up
 
-	mu       sync.Mutex
-	states   map[fsm.LSN]*simState
-	views    []fsm.LSN             // of the states whose view is still held, oldest first
-	ledgers  map[string]*simLedger // by cluster, the line that it is on
-	lines    []*simLedger          // all that ever were
-	tokens   map[uint64]string     // job by token, ever
-	asked    map[string]bool       // ids of jobs that producers have asked for
-	accepted [][]byte              // versions of the document that are to be checked
-	header   *queuefile.Header     // of the last that was checked
-	versions int
+	mu        sync.Mutex
+	states    map[fsm.LSN]*simState
+	views     []fsm.LSN             // of the states whose view is still held, oldest first
+	ledgers   map[string]*simLedger // by cluster, the line that it is on
+	lines     []*simLedger          // all that ever were
+	tokens    map[uint64]string     // job by token, ever
+	asked     map[string]bool       // ids of jobs that producers have asked for
+	accepted  [][]byte              // versions of the document that are to be checked
+	header    *queuefile.Header     // of the last that was checked
+	told      map[string]fsm.LSN    // by cluster, the newest that anybody was told
+	refusedAt time.Time             // when a write was last refused because the bucket lags
+	versions  int
 	// What may have happened: whether state may be taken from the bucket.
 	mayAdopt  bool
 	failures  []string
@@ -54,7 +56,7 @@ func newSimWorld(seed uint64, tally *simTally) *simWorld {
 	w := &simWorld{
 		trace: newSimTrace(), tally: tally, store: mem.New(), r: rand.New(rand.NewPCG(seed, 1)),
 		states: make(map[fsm.LSN]*simState), ledgers: make(map[string]*simLedger),
-		tokens: make(map[uint64]string), asked: make(map[string]bool),
+		tokens: make(map[uint64]string), asked: make(map[string]bool), told: make(map[string]fsm.LSN),
 	}
 	// A document that is made for a new cluster is of no entry yet.
 	w.states[fsm.LSN{}] = &simState{view: fsm.New().View(), ledger: newSimLedger(w, "")}
