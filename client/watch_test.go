@@ -310,6 +310,9 @@ func TestWatchReadsAllWhenEventsAreMissing(t *testing.T) {
 				t.Fatal(err)
 			}
 			completeOne(ctx, c, "t", `1`)
+			if _, err := c.Enqueue(ctx, client.NewJob{Type: "later"}); err != nil { // the end of a is not the newest event
+				t.Fatal(err)
+			}
 			release.Close()
 			if job := next(ctx, t, w); job.ID != "a" {
 				t.Fatalf("%+v", job)
