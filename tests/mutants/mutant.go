@@ -1,0 +1,64 @@
+// Package mutants seeds deliberate defects, so that it is known what the tests are
+// worth: a check that lets a queue without its fence pass is no check.
+//
+// A Mutant is a snippet of a source file and what stands in its place. The compiler
+// is given the changed file as an overlay, so the tree itself is never touched and
+// several can be built at once.
+package mutants
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Mutant is one deliberate defect.
+type Mutant struct {
+	Name string // what was done wrong, in words
+	File string // from the top of the tree
+	Old  string // occurs once in the file
+	Bug  string // stands in its place
+	// Import is a package that Bug needs and the file has not; "": none.
+	Import string
+}
+
+// Mutated is the file under root with the defect in it. It is an error if the snippet
+// is not there exactly once: then the code has moved on, and the table has not.
+func (m Mutant) Mutated(root string) ([]byte, error) {
+	data, err := os.ReadFile(filepath.Join(root, m.File))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", m.Name, err)
+	}
+	if n := strings.Count(string(data), m.Old); n != 1 || m.Old == m.Bug {
+		return nil, fmt.Errorf("%s: %d times in %s, want once:\n%s", m.Name, n, m.File, m.Old)
+	}
+	text := strings.Replace(string(data), m.Old, m.Bug, 1)
+	if m.Import != "" {
+		text = strings.Replace(text, "import (\n", "import (\n\t\""+m.Import+"\"\n", 1)
+	}
+	return []byte(text), nil
+}
+
+// Overlay writes the changed file, and the list that `go build -overlay` takes, into
+// dir, and returns the list's path.
+func (m Mutant) Overlay(root, dir string) (string, error) {
+	data, err := m.Mutated(root)
+	if err != nil {
+		return "", err
+	}
+	original, err := filepath.Abs(filepath.Join(root, m.File))
+	if err != nil {
+		return "", err
+	}
+	copied, path := filepath.Join(dir, filepath.Base(m.File)), filepath.Join(dir, "overlay.json")
+	list, err := json.Marshal(map[string]map[string]string{"Replace": {original: copied}})
+	if err != nil {
+		return "", err
+	}
+	if err := os.WriteFile(copied, data, 0o600); err != nil {
+		return "", err
+	}
+	return path, os.WriteFile(path, list, 0o600)
+}

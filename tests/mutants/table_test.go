@@ -1,0 +1,190 @@
+package mutants_test
+
+import "osqueue/tests/mutants"
+
+// check is a test that has to notice.
+type check struct {
+	pkg  string   // from the top of the tree
+	test string   // its name
+	env  []string // further environment
+	real bool     // it runs the program itself, which is built with the defect, too
+}
+
+var (
+	fenceChaos = check{pkg: "election", test: "TestChaos"}
+	fenceEdit  = check{pkg: "election", test: "TestExternalEdit"}
+	decide     = check{pkg: "election", test: "TestDecide"}
+	unknown    = check{pkg: "election", test: "TestAnswerLost"}
+	history    = check{pkg: "election", test: "TestLandedUnderSuccessor"}
+	losses     = check{pkg: "cluster/flush", test: "TestLossOfEverything"}
+	garbage    = check{pkg: "storage/archive", test: "TestGarbage"}
+	model      = check{pkg: "fsm", test: "TestMachineAgreesWithModel"}
+	replicas   = check{pkg: "fsm", test: "TestReplicasStayEqual"}
+	damage     = check{pkg: "cluster", test: "TestNodeWithADamagedLogDoesNotStart"}
+	gate       = check{pkg: "cluster", test: "TestNoLeaseRunsOutWhenTheBucketFailsLate"}
+	simulation = check{pkg: "cluster", test: "TestSimulation"}
+)
+
+// defect is a mutant and the check that catches it.
+type defect struct {
+	promise string // what it breaks
+	mutants.Mutant
+	by check
+}
+
+// defects are in the order of the architecture: the machine, group commit, the fence,
+// adoption, flushes, raft.
+var defects = []defect{
+	// The machine.
+	{"determinism", mutants.Mutant{
+		Name: "the machine reads a clock", File: "fsm/machine.go",
+		Old: "\tm.advance(b.NowMs)\n",
+		Bug: "\tm.advance(max(b.NowMs, time.Now().UnixMilli()))\n", Import: "time",
+	}, replicas},
+	{"token", mutants.Mutant{
+		Name: "a report's token is not compared", File: "fsm/report.go",
+		Old: "case l.Token != j.Token:\n",
+		Bug: "case l.Token == 0:\n",
+	}, model},
+	{"token", mutants.Mutant{
+		Name: "a claim reuses the last token", File: "fsm/claim.go",
+		Old: "\tm.meta.Token++\n",
+		Bug: "",
+	}, model},
+	{"idempotency", mutants.Mutant{
+		Name: "repeated claims are not recognised", File: "fsm/claim.go",
+		Old: "if r.RequestID == requestID {",
+		Bug: "if r.RequestID == requestID && false {",
+	}, model},
+	{"lease", mutants.Mutant{
+		Name: "a takeover does not extend the leases", File: "fsm/machine.go",
+		Old: "m.meta.LeasesFrom = max(m.meta.LeasesFrom, m.meta.Now, b.NowMs)",
+		Bug: "m.meta.LeasesFrom += 0 * b.NowMs",
+	}, model},
+
+	// Group commit and reads.
+	{"committed", mutants.Mutant{
+		Name: "an unknown outcome is told as none", File: "cluster/propose.go",
+		Old: `return fmt.Errorf("%w: %w", ErrUnknown, err)
+	}
+}
+
+// proposalError`,
+		Bug: `return ErrNotLeader
+	}
+}
+
+// proposalError`,
+	}, simulation},
+	{"committed", mutants.Mutant{
+		Name: "an entry is answered though raft has refused it", File: "cluster/propose.go",
+		Old: "\t\ta, err := outcome(ctx, future)\n",
+		Bug: "\t\ta, err := outcome(ctx, future)\n\t\tif err != nil {\n\t\t\ta, err = &applied{results: make([]fsm.Result, len(entry.Mutations)), lsn: n.replica.meta().LSN}, nil\n\t\t}\n",
+	}, simulation},
+	{"fresh reads", mutants.Mutant{
+		Name: "a read does not confirm the leadership", File: "cluster/read.go",
+		Old: "if err := waitFuture(ctx, future); err != nil {",
+		Bug: "_ = future\n\t\tif err := ctx.Err(); err != nil {",
+	}, simulation},
+
+	// Becoming active.
+	{"barrier", mutants.Mutant{
+		Name: "a new leader does not wait for its log", File: "cluster/reign.go",
+		Old: "if err := waitFuture(ctx, n.raft.Barrier(0)); err != nil {",
+		Bug: "if err := ctx.Err(); err != nil {",
+	}, simulation},
+	{"fence", mutants.Mutant{
+		Name: "a living broker's document is taken over", File: "election/decide.go",
+		Old: "case d.Broker != nil && fresh(d.BrokerHeartbeat, nowMs, timeoutMs):",
+		Bug: "case d.Broker != nil && fresh(d.BrokerHeartbeat, nowMs, timeoutMs) && false:",
+	}, decide},
+	{"fence", mutants.Mutant{
+		Name: "a document of a later term is taken over", File: "election/decide.go",
+		Old: "case h.Term > me.LSN.Term:",
+		Bug: "case h.Term > me.LSN.Term && false:",
+	}, decide},
+	{"fence", mutants.Mutant{
+		Name: "a takeover does not raise the epoch", File: "election/fence.go",
+		Old: "\tf.epoch++\n",
+		Bug: "",
+	}, fenceChaos},
+	{"fence", mutants.Mutant{
+		Name: "a write goes over whatever is there", File: "election/settle.go",
+		Old: "\tif version == \"\" {\n\t\treturn b.PutIfAbsent(ctx, key, data)\n\t}\n",
+		Bug: "\tif o, err := b.Get(ctx, key); err == nil {\n\t\tversion = o.Version\n\t} else {\n\t\treturn b.PutIfAbsent(ctx, key, data)\n\t}\n",
+	}, fenceChaos},
+	{"fence", mutants.Mutant{
+		Name: "a fenced leader takes a takeover for an edit", File: "election/commit.go",
+		Old: "if f.fenced = f.successor(seen); f.fenced != nil {",
+		Bug: "if f.fenced = f.successor(seen); f.fenced != nil && false {",
+	}, fenceChaos},
+	{"fence", mutants.Mutant{
+		Name: "somebody's edit is written over", File: "election/commit.go",
+		Old: "\treturn &ExternalEditError{Observed: seen}\n",
+		Bug: "\tf.version = o.Version\n\treturn nil\n",
+	}, fenceEdit},
+	{"lost answers", mutants.Mutant{
+		Name: "a write without an answer counts as failed", File: "election/commit.go",
+		Old: "case f.recognise(o):",
+		Bug: "case f.recognise(o) && false:",
+	}, unknown},
+	{"lost answers", mutants.Mutant{
+		Name: "a successor's document is not searched for ours", File: "election/commit.go",
+		Old: "\tf.noteHistory(seen.Doc.Header)\n",
+		Bug: "",
+	}, history},
+	{"adoption", mutants.Mutant{
+		Name: "nodes that lost data write over the document", File: "election/decide.go",
+		Old: "\tcase me.has(o):\n\t\treturn Decision{Action: TakeOver, Reason: \"the document's state is adopted\"}",
+		Bug: "\tcase h != nil:\n\t\treturn Decision{Action: TakeOver}\n\tcase me.has(o):\n\t\treturn Decision{Action: TakeOver}",
+	}, decide},
+
+	// Flushes.
+	{"object acks", mutants.Mutant{
+		Name: "acked as in the bucket when the write was sent", File: "election/draft.go",
+		Old: "\tf.newest = later(f.newest, d.lsn)\n",
+		Bug: "\tf.newest = later(f.newest, d.lsn)\n\tf.flushed = f.newest\n",
+	}, losses},
+	{"bounded flushes", mutants.Mutant{
+		Name: "the log in the bucket has a gap", File: "cluster/flush/journal.go",
+		Old: "if after.Compare(j.after) < 0 {",
+		Bug: "if after.Compare(j.after) < 0 && false {",
+	}, check{pkg: "cluster/flush", test: "TestOutageBeyondTheJournal"}},
+	{"garbage", mutants.Mutant{
+		Name: "what the document names is collected", File: "storage/archive/garbage.go",
+		Old: "return c < 0 || c == 0 && isLog",
+		Bug: "return c < 0 || c == 0 || isLog && false",
+	}, garbage},
+	{"garbage", mutants.Mutant{
+		Name: "a sleeper collects when it wakes", File: "storage/archive/garbage.go",
+		Old: "if still != nil && len(old) > 0 {",
+		Bug: "if still != nil && len(old) > 0 && false {",
+	}, check{pkg: "storage/archive", test: "TestCollectDuringARepair"}},
+	{"outage", mutants.Mutant{
+		Name: "leases run out while writes are refused", File: "cluster/reign.go",
+		Old: "if r.gate.refusal() != nil {\n\t\t\tdue = nil",
+		Bug: "if r.gate.refusal() != nil && false {\n\t\t\tdue = nil",
+	}, gate},
+
+	// Raft and its disk.
+	{"disk", mutants.Mutant{
+		Name: "a damaged entry is applied", File: "cluster/raftlog/seal.go",
+		Old: "if len(seal) > 0 && !bytes.Equal(seal, sealOf(l)) {",
+		Bug: "if len(seal) > 0 && !bytes.Equal(seal, sealOf(l)) && false {",
+	}, damage},
+	{"votes", mutants.Mutant{
+		Name: "a node that lost its disk votes at once", File: "cluster/votes.go",
+		Old: "if asksForVote(rpc) && !mayVote() {",
+		Bug: "if asksForVote(rpc) && !mayVote() && false {",
+	}, check{pkg: "cluster", test: "TestWipedNodeDoesNotVote"}},
+	{"stability", mutants.Mutant{
+		Name: "no pre-vote: who returns deposes the leader", File: "cluster/node.go",
+		Old: "\tc.BatchApplyCh = true\n",
+		Bug: "\tc.BatchApplyCh = true\n\tc.PreVoteDisabled = true\n",
+	}, simulation},
+	{"clock", mutants.Mutant{
+		Name: "the leader's clock follows jumps of the wall clock", File: "cluster/clock.go",
+		Old: "return ahead + min(max(wall-ahead, -limit), limit)",
+		Bug: "return wall + 0*(ahead+limit)",
+	}, check{pkg: "cluster", test: "TestLeaderClockOutlivesJumpsOfTheWallClock"}},
+}
