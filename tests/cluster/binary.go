@@ -20,19 +20,29 @@ var Binary = sync.OnceValues(func() (string, error) {
 	} else if path != "" {
 		return filepath.Join(Root(), path), nil
 	}
+	return buildProgram("osqueue")
+})
+
+// FaultBinary returns the program with a wall clock that tests set, built from this
+// tree.
+var FaultBinary = sync.OnceValues(func() (string, error) { return buildProgram("osqueue-faultclock", "-tags", "faultclock") })
+
+// buildProgram builds the program under that name.
+func buildProgram(name string, flags ...string) (string, error) {
 	// One place for each tree, and a name of its own while it is built: several
 	// test processes may be at it.
 	dir := filepath.Join(os.TempDir(), fmt.Sprintf("osqueue-test-%x", sha256.Sum256([]byte(Root())))[:32])
-	path := filepath.Join(dir, "osqueue")
+	path := filepath.Join(dir, name)
 	fresh := fmt.Sprintf("%s.%d", path, os.Getpid())
-	build := exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-ldflags", "-s -w", "-o", fresh, "./cmd/osqueue")
+	args := append([]string{"build", "-buildvcs=false", "-trimpath", "-ldflags", "-s -w", "-o", fresh}, flags...)
+	build := exec.Command("go", append(args, "./cmd/osqueue")...)
 	build.Dir = Root()
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build osqueue: %w\n%s", err, out)
 	}
 	return path, os.Rename(fresh, path)
-})
+}
 
 // Root is the top of the source tree.
 func Root() string {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"osqueue/client"
+	"osqueue/tests/cluster/link"
 )
 
 // TB is what the harness needs of a *testing.T. Programs that measure clusters
@@ -31,7 +32,13 @@ type Options struct {
 	Prefix string   // of the nodes' names; "" is n
 	Bucket string   // URL; "" is a directory of the test's own
 	Flags  []string // further flags of serve, for every node
-	Env    []string // further environment, for every node
+	Env    []string // further environment, for every process
+
+	// Links puts a proxy on every link: of the nodes with each other, of clients
+	// and workers with them, and of all with a bucket that is reached over HTTP.
+	Links bool
+	// FaultClock runs a program whose nodes' wall clocks can be set (SetClock).
+	FaultClock bool
 }
 
 // Cluster is a set of node processes with one bucket.
@@ -40,8 +47,13 @@ type Cluster struct {
 	dir    string
 	opt    Options
 	net    string // the first three bytes of its addresses
+	binary string
 	Nodes  []*Node
 	Client *client.Client
+
+	links      *link.Net // nil: there are none
+	nodeBucket string    // the bucket's URL as nodes have it
+	workers    []*Worker
 }
 
 // nets numbers what has addresses of its own in this process.
@@ -74,28 +86,49 @@ func New(tb TB, opt Options) *Cluster {
 	if opt.Prefix == "" {
 		opt.Prefix = "n"
 	}
-	binary, err := Binary()
+	build := Binary
+	if opt.FaultClock {
+		build = FaultBinary
+	}
+	binary, err := build()
 	if err != nil {
 		tb.Fatal(err)
 	}
-	c := &Cluster{tb: tb, dir: tb.TempDir(), opt: opt, net: FreshNet()}
+	c := &Cluster{tb: tb, dir: tb.TempDir(), opt: opt, net: FreshNet(), binary: binary}
 	if c.opt.Bucket == "" {
 		c.opt.Bucket = "file://" + filepath.Join(c.dir, "bucket")
 	}
+	c.nodeBucket = c.opt.Bucket
 	for i := range opt.Nodes {
-		name := fmt.Sprintf("%s%d", opt.Prefix, i+1)
-		c.Nodes = append(c.Nodes, &Node{
-			cluster: c, binary: binary,
-			Name: name,
-			HTTP: fmt.Sprintf("%s.%d:%d", c.net, i+1, httpPort),
-			Raft: fmt.Sprintf("%s.%d:%d", c.net, i+1, raftPort),
-			Dir:  filepath.Join(c.dir, name),
-		})
+		c.Nodes = append(c.Nodes, c.newNode(i+1))
+	}
+	if opt.Links {
+		c.openLinks()
+	}
+	if opt.FaultClock {
+		for _, n := range c.Nodes {
+			n.writeClock(clockFault{})
+		}
 	}
 	c.Client = c.NewClient()
 	tb.Cleanup(c.cleanUp)
 	return c
 }
+
+// newNode makes the place for the i-th node.
+func (c *Cluster) newNode(i int) *Node {
+	name := fmt.Sprintf("%s%d", c.opt.Prefix, i)
+	n := &Node{
+		process: process{cluster: c, Name: name, Dir: filepath.Join(c.dir, name)},
+		HTTP:    c.address(i, httpPort),
+		Raft:    c.address(i, raftPort),
+	}
+	n.httpBind, n.raftBind = n.HTTP, n.Raft
+	return n
+}
+
+// address is one of the cluster's own.
+func (c *Cluster) address(host, port int) string { return fmt.Sprintf("%s.%d:%d", c.net, host, port) }
 
 // FreshNet returns the first three bytes of loopback addresses that nobody else on
 // this machine uses: the process id and a counter are in them.
@@ -106,12 +139,26 @@ func FreshNet() string {
 
 func (c *Cluster) cleanUp() {
 	c.Client.Close()
+	for _, w := range c.workers {
+		w.Kill()
+	}
 	for _, n := range c.Nodes {
 		n.Kill()
+	}
+	if c.links != nil {
+		c.links.Close()
 	}
 	if c.tb.Failed() {
 		for _, n := range c.Nodes {
 			c.tb.Logf("log of %s:\n%s", n.Name, n.LogTail(60))
+		}
+		for _, w := range c.workers {
+			c.tb.Logf("log of %s:\n%s", w.Name, w.LogTail(20))
+		}
+	}
+	for _, n := range c.Nodes {
+		if err := n.unmount(); err != nil {
+			c.tb.Logf("%v", err)
 		}
 	}
 }
@@ -134,7 +181,7 @@ func (c *Cluster) Servers() []string {
 	return all
 }
 
-// Bucket is the cluster's bucket URL.
+// Bucket is the cluster's bucket URL, past all links.
 func (c *Cluster) Bucket() string { return c.opt.Bucket }
 
 // LeaderTimeout bounds every wait for a leader.

@@ -7,57 +7,29 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
-	"syscall"
 	"time"
 
 	v1 "osqueue/api/v1"
 )
 
-// Node is one process, or the place for one.
+// Node is a process of `osqueue serve`, or the place for one.
 type Node struct {
-	Name string
-	HTTP string
+	process
+	HTTP string // where others find it: on the node itself, or on the port of its link
 	Raft string
-	Dir  string
 
-	cluster *Cluster
-	binary  string
+	httpBind, raftBind string // where it listens
 
-	mu   sync.Mutex
-	cmd  *exec.Cmd
-	done chan struct{}
-	err  error // how the process ended
+	clockSerial int64  // of the last SetClock
+	disk        string // where a file system of its own is mounted; "": none is
 }
 
 // Start runs the node. Its data directory is the one of the last time.
 func (n *Node) Start(extra ...string) {
-	c := n.cluster
-	c.tb.Helper()
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.cmd != nil {
-		c.tb.Fatalf("%s is running", n.Name)
-	}
-	if err := os.MkdirAll(n.Dir, 0o700); err != nil {
-		c.tb.Fatal(err)
-	}
-	log, err := os.OpenFile(n.logPath(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		c.tb.Fatal(err)
-	}
-	defer log.Close()
-	cmd := exec.Command(n.binary, append(n.args(), extra...)...)
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.Env = append(os.Environ(), c.opt.Env...)
-	if err := cmd.Start(); err != nil {
-		c.tb.Fatal(err)
-	}
-	n.cmd, n.done = cmd, make(chan struct{})
-	go n.wait(cmd, n.done)
+	n.cluster.tb.Helper()
+	n.launch(n.cluster.binary, append(n.args(), extra...)...)
 }
 
 func (n *Node) args() []string {
@@ -69,80 +41,30 @@ func (n *Node) args() []string {
 	return append([]string{
 		"serve",
 		"--name", n.Name,
-		"--data", filepath.Join(n.Dir, "data"),
-		"--bucket", c.opt.Bucket,
-		"--http-addr", n.HTTP,
-		"--raft-addr", n.Raft,
+		"--data", n.data(),
+		"--bucket", c.nodeBucket,
+		"--http-addr", n.httpBind,
+		"--http-advertise", n.HTTP,
+		"--raft-addr", n.raftBind,
+		"--raft-advertise", n.Raft,
 		"--peers", strings.Join(peers, ","),
 		"--flush-interval", "50ms", // whatever the store: tests have no bill
 	}, c.opt.Flags...)
 }
 
-func (n *Node) wait(cmd *exec.Cmd, done chan struct{}) {
-	err := cmd.Wait()
-	n.mu.Lock()
-	n.cmd, n.err = nil, err
-	n.mu.Unlock()
-	close(done)
-}
+// data is the node's data directory.
+func (n *Node) data() string { return filepath.Join(n.Dir, "data") }
 
-// Running reports whether the process lives.
-func (n *Node) Running() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.cmd != nil
-}
-
-// Pid is the process id, 0 if none runs.
-func (n *Node) Pid() int {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.cmd == nil {
-		return 0
-	}
-	return n.cmd.Process.Pid
-}
-
-// Kill ends the process with SIGKILL and waits for its end.
-func (n *Node) Kill() { n.signalAndWait(syscall.SIGKILL) }
-
-// Stop ends the process with SIGTERM and waits for its end. It returns how it
-// ended.
-func (n *Node) Stop() error {
-	n.signalAndWait(syscall.SIGTERM)
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.err
-}
-
-// Wipe deletes the data directory of a node that has ended. What it logged stays.
+// Wipe empties the data directory of a node that has ended. What it logged stays.
 func (n *Node) Wipe() {
-	if err := os.RemoveAll(filepath.Join(n.Dir, "data")); err != nil {
+	entries, err := os.ReadDir(n.data())
+	if err != nil && !os.IsNotExist(err) {
 		n.cluster.tb.Fatal(err)
 	}
-}
-
-// Pause stops the process with SIGSTOP: it lives, and does nothing.
-func (n *Node) Pause() { n.signal(syscall.SIGSTOP) }
-
-// Continue wakes a paused process.
-func (n *Node) Continue() { n.signal(syscall.SIGCONT) }
-
-func (n *Node) signal(s syscall.Signal) (done chan struct{}) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.cmd == nil {
-		return nil
-	}
-	if err := n.cmd.Process.Signal(s); err != nil {
-		n.cluster.tb.Logf("signal %v to %s: %v", s, n.Name, err)
-	}
-	return n.done
-}
-
-func (n *Node) signalAndWait(s syscall.Signal) {
-	if done := n.signal(s); done != nil {
-		<-done
+	for _, e := range entries {
+		if err := os.RemoveAll(filepath.Join(n.data(), e.Name())); err != nil {
+			n.cluster.tb.Fatal(err)
+		}
 	}
 }
 
@@ -178,22 +100,5 @@ func (n *Node) GetJSON(ctx context.Context, path string, into any) error {
 // plain keeps no connections: a node that was killed must not be remembered.
 var plain = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
-func (n *Node) logPath() string { return filepath.Join(n.Dir, "log") }
-
-// Log is everything that the node has logged.
-func (n *Node) Log() string {
-	data, err := os.ReadFile(n.logPath())
-	if err != nil {
-		return err.Error()
-	}
-	return string(data)
-}
-
-// LogTail is the end of the node's log.
-func (n *Node) LogTail(lines int) string {
-	all := strings.Split(strings.TrimSpace(n.Log()), "\n")
-	return strings.Join(all[max(0, len(all)-lines):], "\n")
-}
-
 // RaftDB is the file of the node's raft log, for reading after its end.
-func (n *Node) RaftDB() string { return filepath.Join(n.Dir, "data", "raft.db") }
+func (n *Node) RaftDB() string { return filepath.Join(n.data(), "raft.db") }

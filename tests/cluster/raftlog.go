@@ -1,9 +1,10 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
+	"slices"
 
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
@@ -11,62 +12,52 @@ import (
 	"osqueue/tests/model"
 )
 
-// RaftLog reads the commands in a stopped node's raft log, and the state that they
-// go on from, which is that of its newest snapshot: a cluster that has adopted a
-// document begins with one. It must not have cut its log since.
-func (n *Node) RaftLog() (model.Log, error) {
-	log, from, err := n.newestSnapshot()
-	if err != nil {
-		return log, err
-	}
+// RaftLog reads the commands in a stopped node's raft log, as far back as it goes: to
+// the beginning of the cluster, or to the oldest of the node's snapshots that the log
+// goes on from without a gap. A node that has joined late, or adopted a document, has
+// no more.
+func (n *Node) RaftLog() (log model.Log, err error) {
 	db, err := raftboltdb.NewBoltStore(n.RaftDB())
 	if err != nil {
 		return log, fmt.Errorf("open the raft log of %s: %w", n.Name, err)
 	}
 	defer db.Close()
-	first, err := db.FirstIndex()
-	if err != nil {
-		return log, err
-	}
-	if first > from+1 {
-		return log, fmt.Errorf("the raft log of %s begins at %d, behind %d: raise --raft-snapshot-threshold", n.Name, first, from)
-	}
 	last, err := db.LastIndex()
 	if err != nil {
 		return log, err
 	}
-	for i := max(first, from+1); i <= last; i++ {
+	first := last + 1 // of the entries without a gap
+	for ; first > 1; first-- {
 		var l raft.Log
-		if err := db.GetLog(i, &l); err != nil {
-			return log, fmt.Errorf("entry %d of %s: %w", i, n.Name, err)
+		if err := db.GetLog(first-1, &l); errors.Is(err, raft.ErrLogNotFound) {
+			break
+		} else if err != nil {
+			return log, fmt.Errorf("entry %d of %s: %w", first-1, n.Name, err)
 		}
 		if l.Type == raft.LogCommand {
 			log.Entries = append(log.Entries, model.Entry{Index: l.Index, Term: l.Term, Data: l.Data})
 		}
 	}
-	return log, nil
+	slices.Reverse(log.Entries)
+	if first > 1 {
+		err = n.base(&log, first)
+	}
+	return log, err
 }
 
-// newestSnapshot reads the state of the node's newest snapshot, and raft's index of
-// it. There may be none.
-func (n *Node) newestSnapshot() (log model.Log, index uint64, err error) {
-	names, err := filepath.Glob(filepath.Join(n.Dir, "data", "snapshots", "*", "state.bin"))
+// base lets a log begin with the oldest snapshot that its entries, from first on, go on
+// from.
+func (n *Node) base(log *model.Log, first uint64) error {
+	all, err := n.snapshots() // the newest first
 	if err != nil {
-		return log, 0, err
+		return err
 	}
-	newest := ""
-	for _, name := range names {
-		var term, at, ms uint64
-		if _, err := fmt.Sscanf(filepath.Base(filepath.Dir(name)), "%d-%d-%d", &term, &at, &ms); err != nil {
-			return log, 0, fmt.Errorf("snapshot %s of %s: %w", name, n.Name, err)
-		}
-		if at > index && filepath.Ext(filepath.Dir(name)) == "" {
-			newest, index = name, at
-		}
+	all = slices.DeleteFunc(all, func(s snapshot) bool { return s.index+1 < first })
+	if len(all) == 0 {
+		return fmt.Errorf("the raft log of %s begins at %d, behind every snapshot: raise --raft-trailing-logs", n.Name, first)
 	}
-	if newest == "" {
-		return log, 0, nil
-	}
-	log.Snapshot, err = os.ReadFile(newest)
-	return log, index, err
+	oldest := all[len(all)-1]
+	log.Entries = slices.DeleteFunc(log.Entries, func(e model.Entry) bool { return e.Index <= oldest.index })
+	log.Snapshot, err = os.ReadFile(oldest.path)
+	return err
 }

@@ -1,0 +1,99 @@
+package cluster
+
+import (
+	"net/url"
+
+	"osqueue/tests/cluster/link"
+)
+
+// Behind links the ports have the addresses by which nodes are known, and the nodes
+// listen on others.
+const (
+	privateHosts = 100 // on top of the node's number
+	storeHost    = 90
+	storePort    = 9000
+)
+
+func (c *Cluster) openLinks() {
+	c.links = link.New()
+	for i, n := range c.Nodes {
+		n.httpBind = c.address(privateHosts+i+1, httpPort)
+		n.raftBind = c.address(privateHosts+i+1, raftPort)
+		c.listen(n.Name, link.HTTP, n.HTTP, n.httpBind)
+		c.listen(n.Name, link.Raft, n.Raft, n.raftBind)
+	}
+	c.linkBucket()
+}
+
+func (c *Cluster) listen(owner string, s link.Service, at, target string) {
+	if err := c.links.Listen(owner, s, at, target); err != nil {
+		c.links.Close()
+		c.tb.Fatal(err)
+	}
+}
+
+// linkBucket puts a port before the endpoint that the bucket's URL names. A bucket
+// that is a directory has no link. The requests stay as they are: their Host is the
+// port, and that is what they are signed for.
+func (c *Cluster) linkBucket() {
+	u, err := url.Parse(c.opt.Bucket)
+	if err != nil {
+		c.tb.Fatal(err)
+	}
+	query := u.Query()
+	endpoint, err := url.Parse(query.Get("endpoint"))
+	if err != nil {
+		c.tb.Fatal(err)
+	}
+	if endpoint.Scheme != "http" {
+		return
+	}
+	port := c.address(storeHost, storePort)
+	c.listen(link.Store, link.Bucket, port, endpoint.Host)
+	endpoint.Host = port
+	query.Set("endpoint", endpoint.String())
+	u.RawQuery = query.Encode()
+	c.nodeBucket = u.String()
+}
+
+// Net is the network of a cluster with Options.Links. In it the nodes and workers
+// have their names, the test and its clients are link.Client, and the bucket is
+// link.Store, if it is reached over HTTP.
+func (c *Cluster) Net() *link.Net {
+	c.tb.Helper()
+	if c.links == nil {
+		c.tb.Fatal("the cluster was started without links")
+	}
+	return c.links
+}
+
+// Partition cuts the links between nodes of different groups, both ways. Clients,
+// and all nodes the bucket, still reach everybody.
+func (c *Cluster) Partition(groups ...[]*Node) *link.Fault {
+	c.tb.Helper()
+	names := make([][]string, len(groups))
+	for i, g := range groups {
+		for _, n := range g {
+			names[i] = append(names[i], n.Name)
+		}
+	}
+	return c.Net().Impose(link.Condition{Cut: true}, link.Between(names...)...)
+}
+
+// Isolate cuts a node off from the other nodes, both ways, and from nobody else.
+func (c *Cluster) Isolate(n *Node) *link.Fault {
+	c.tb.Helper()
+	var others []*Node
+	for _, o := range c.Nodes {
+		if o != n {
+			others = append(others, o)
+		}
+	}
+	return c.Partition([]*Node{n}, others)
+}
+
+// Heal heals all faults of the links.
+func (c *Cluster) Heal() {
+	c.tb.Helper()
+	c.Net().Heal()
+}

@@ -1,0 +1,136 @@
+package cluster
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+// process is one that can be started again after its end, and its log. Safe for
+// concurrent use.
+type process struct {
+	Name string
+	Dir  string // its own; the log is in there
+
+	cluster *Cluster
+
+	mu   sync.Mutex
+	cmd  *exec.Cmd
+	done chan struct{}
+	err  error // how the last one ended
+}
+
+// launch runs a program.
+func (p *process) launch(binary string, args ...string) {
+	c := p.cluster
+	c.tb.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cmd != nil {
+		c.tb.Fatalf("%s is running", p.Name)
+	}
+	if err := os.MkdirAll(p.Dir, 0o700); err != nil {
+		c.tb.Fatal(err)
+	}
+	log, err := os.OpenFile(p.logPath(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		c.tb.Fatal(err)
+	}
+	defer log.Close()
+	cmd := exec.Command(binary, args...)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Env = append(os.Environ(), c.opt.Env...)
+	if c.opt.FaultClock {
+		cmd.Env = append(cmd.Env, faultClockEnv+"="+p.clockPath())
+	}
+	start := cmd.Start
+	if c.links != nil {
+		start = func() error { return c.links.Start(p.Name, cmd) }
+	}
+	if err := start(); err != nil {
+		c.tb.Fatal(err)
+	}
+	p.cmd, p.done = cmd, make(chan struct{})
+	go p.wait(cmd, p.done)
+}
+
+func (p *process) wait(cmd *exec.Cmd, done chan struct{}) {
+	err := cmd.Wait()
+	p.mu.Lock()
+	p.cmd, p.err = nil, err
+	p.mu.Unlock()
+	close(done)
+}
+
+// Running reports whether the process lives.
+func (p *process) Running() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cmd != nil
+}
+
+// Pid is the process id, 0 if none runs.
+func (p *process) Pid() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cmd == nil {
+		return 0
+	}
+	return p.cmd.Process.Pid
+}
+
+// Kill ends the process with SIGKILL and waits for its end.
+func (p *process) Kill() { p.signalAndWait(syscall.SIGKILL) }
+
+// Stop ends the process with SIGTERM and waits for its end. It returns how it
+// ended.
+func (p *process) Stop() error {
+	p.signalAndWait(syscall.SIGTERM)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.err
+}
+
+// Pause stops the process with SIGSTOP: it lives, and does nothing.
+func (p *process) Pause() { p.signal(syscall.SIGSTOP) }
+
+// Continue wakes a paused process.
+func (p *process) Continue() { p.signal(syscall.SIGCONT) }
+
+func (p *process) signal(s syscall.Signal) (done chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cmd == nil {
+		return nil
+	}
+	if err := p.cmd.Process.Signal(s); err != nil {
+		p.cluster.tb.Logf("signal %v to %s: %v", s, p.Name, err)
+	}
+	return p.done
+}
+
+func (p *process) signalAndWait(s syscall.Signal) {
+	if done := p.signal(s); done != nil {
+		<-done
+	}
+}
+
+func (p *process) logPath() string { return filepath.Join(p.Dir, "log") }
+
+// Log is everything that the process has logged.
+func (p *process) Log() string {
+	data, err := os.ReadFile(p.logPath())
+	if err != nil {
+		return err.Error()
+	}
+	return string(data)
+}
+
+// LogTail is the end of the log.
+func (p *process) LogTail(lines int) string {
+	all := strings.Split(strings.TrimSpace(p.Log()), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}
