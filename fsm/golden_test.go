@@ -95,9 +95,18 @@ func TestOldEntries(t *testing.T) {
 }
 
 func TestSnapshotFormat(t *testing.T) {
-	m := lived(t)
+	t.Run("plain", func(t *testing.T) { checkSnapshotFormat(t, lived(t), "testdata/snapshot-1.hex") })
+	t.Run("extra", func(t *testing.T) {
+		m := lived(t)
+		apply(t, m, 1004, setExtra("later", `{"note":[1,null]}`), setExtra("a", `{"x":{}}`), setExtra("", `{"schema":3}`))
+		checkSnapshotFormat(t, m, "testdata/snapshot-1-extra.hex")
+	})
+}
+
+func checkSnapshotFormat(t *testing.T, m *fsm.Machine, path string) {
+	t.Helper()
 	data := snapshot(t, m)
-	want := golden(t, "testdata/snapshot-1.hex", data)
+	want := golden(t, path, data)
 	if !bytes.Equal(data, want) {
 		t.Fatalf("a snapshot is encoded in another way:\n%s", hex.Dump(data))
 	}

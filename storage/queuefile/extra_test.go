@@ -91,6 +91,17 @@ func TestExtraOfAnOriginal(t *testing.T) {
 	}
 }
 
+// TestExtraGolden pins the form of a document with such members.
+func TestExtraGolden(t *testing.T) {
+	m := rich(t)
+	apply(t, m, 3, m.Meta().Now, setExtra("", `{"schema":3,"extra":{"a":[1.0,null]},"é":"\ud800"}`),
+		setExtra("j1", `{"note":"n","seqBase64":1}`), setExtra("j7", `{"note":{"deep":{"id":[]}}}`))
+	want := golden(t, "testdata/extra.json", queuefile.Inline(m.View()))
+	if _, back := machine(t, want); back.View().Hash() != m.View().Hash() {
+		t.Error("the state changed on its way")
+	}
+}
+
 // TestExtraReading has what is odd about members that nobody knows.
 func TestExtraReading(t *testing.T) {
 	deep := strings.Repeat("[", 5000) + strings.Repeat("]", 5000)
