@@ -1,6 +1,7 @@
 package dtq
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"mime"
@@ -66,9 +67,13 @@ var (
 	errNotObject = errors.New("the body must be a JSON object")
 )
 
+// byteOrderMark is what the original skips before a body.
+var byteOrderMark = []byte("\ufeff")
+
 // decode reads a JSON object. Of a member that is there several times the last one
 // counts. What is absent is null.
 func decode(data []byte) (*body, error) {
+	data = bytes.TrimPrefix(data, byteOrderMark)
 	if !utf8.Valid(data) {
 		return nil, errNotJSON
 	}

@@ -26,7 +26,10 @@ func TestDecode(t *testing.T) {
 			t.Errorf("%s is %s, want %s", name, c.got, c.want)
 		}
 	}
-	for _, bad := range []string{"", " ", `{"a":`, "null", "[]", `"x"`, "7", "{} {}", "{}x", "{\"a\":\"\xff\"}", `{a:1}`, `{"payload":NaN}`} {
+	if in, err := decode([]byte("\ufeff{\"payload\":1}")); err != nil || string(in.Payload) != "1" {
+		t.Errorf("after a byte order mark: %+v, %v", in, err)
+	}
+	for _, bad := range []string{"\ufeff", "\ufeff\ufeff{}", "", " ", `{"a":`, "null", "[]", `"x"`, "7", "{} {}", "{}x", "{\"a\":\"\xff\"}", `{a:1}`, `{"payload":NaN}`} {
 		if in, err := decode([]byte(bad)); err == nil {
 			t.Errorf("%q was read as %+v", bad, in)
 		}

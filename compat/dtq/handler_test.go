@@ -354,11 +354,12 @@ func TestSignsOfLife(t *testing.T) {
 	g.called("GET /v1/workers/json:null", `POST /v1/workers {"name":"json:null"}`, "GET /v1/workers/json:null")
 }
 
-// A sign of life is taken whatever the others do; only a name that none can have
-// is refused.
+// A sign of life is taken whatever the others do, and whoever gives it: also of one
+// with a name that none can have.
 func TestSignsOfLifeWithoutLeader(t *testing.T) {
 	for name, does := range map[string]http.HandlerFunc{
 		"no leader": refuse(503, v1.TagNoLeader), "unknown": refuse(503, v1.TagUnknownOutcome), "silent": silent, "broken": say("nonsense"),
+		"bad name": refuse(400, v1.TagBadRequest), "bucket": refuse(503, v1.TagFlushLag),
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := newRig(t)
@@ -368,10 +369,12 @@ func TestSignsOfLifeWithoutLeader(t *testing.T) {
 			g.expect(g.post("/heartbeat", `{"worker_id":"w"}`), 200, `{"message":"OK"}`)
 		})
 	}
+}
+
+// No task has an id that a path cannot hold.
+func TestTaskWithALongID(t *testing.T) {
 	g := newRig(t)
-	g.on("POST /v1/workers", refuse(400, v1.TagBadRequest))
-	g.expect(g.post("/register_worker", `{"worker_id":"w"}`), 400, `{"error":"so says bad_request"}`)
-	g.expect(g.post("/heartbeat", `{"worker_id":"w"}`), 400, `{"error":"so says bad_request"}`)
+	g.expect(g.do("GET", "/task/"+strings.Repeat("x", idMax+1), ""), 404, `{"error":"Task not found"}`)
 }
 
 // A name is remembered if a worker can have it: others can be as long as a body.

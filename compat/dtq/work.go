@@ -82,12 +82,17 @@ const idMax = 1024
 
 func canBeID(id string) bool { return id != "" && len(id) <= idMax }
 
+const noTask = "Task not found"
+
 // show is GET /task/{id}, on every node. If the leader does not tell how the task
 // stands, this node tells what it knows.
 func (h *Handler) show(c *call) *reply {
 	id := strings.TrimPrefix(c.r.URL.Path, taskPrefix)
-	if !canBeID(id) || strings.Contains(id, "/") {
+	switch {
+	case id == "" || strings.Contains(id, "/"):
 		return refusal(http.StatusNotFound, "The requested URL was not found on the server")
+	case !canBeID(id):
+		return refusal(http.StatusNotFound, noTask)
 	}
 	ctx, cancel := context.WithTimeout(c.r.Context(), h.cfg.Timeouts.Fresh)
 	defer cancel()
@@ -97,7 +102,7 @@ func (h *Handler) show(c *call) *reply {
 	}
 	switch {
 	case isTag(err, v1.TagNotFound):
-		return refusal(http.StatusNotFound, "Task not found")
+		return refusal(http.StatusNotFound, noTask)
 	case err != nil:
 		return h.failed(err)
 	}

@@ -60,14 +60,11 @@ func (h *Handler) beat(ctx context.Context, c *call, name string) error {
 }
 
 // sign answers a sign of life. It is taken by every node of the original, whatever
-// the others do: if it did not come to the leader, the next one will. Only a name
-// that none can have is refused.
+// the others do: if it did not come to the leader, the next one will. One with a name
+// that no worker can have here, since it would get no task, is taken like any other.
 func (h *Handler) sign(err error, text string) *reply {
-	if isTag(err, v1.TagBadRequest) {
-		return h.failed(err)
-	}
 	if err != nil {
-		h.cfg.Logger.Debug("a sign of life did not come to the leader", "error", err)
+		h.cfg.Logger.Debug("a sign of life has no effect", "error", err)
 	}
 	return message(http.StatusOK, text)
 }
