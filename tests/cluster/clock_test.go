@@ -101,17 +101,22 @@ func heartbeat(t *testing.T, c *cluster.Cluster, next *cluster.Node) (at time.Ti
 	return at
 }
 
-// A clock is set before the start, too.
+// A clock is set before the start, too, and drifts from then on.
 func TestStartWithAWrongClock(t *testing.T) {
 	c := cluster.New(t, cluster.Options{Nodes: 1, FaultClock: true})
 	n := c.Nodes[0]
-	if _, err := n.SetClock(-time.Hour, 0); err != nil {
+	const drift = -1000 // more than a quarter of an hour in a second
+	if _, err := n.SetClock(-time.Hour, drift); err != nil {
 		t.Fatal(err)
 	}
+	set := time.Now()
+	time.Sleep(500 * time.Millisecond)
 	n.Start()
 	c.WaitLeader()
-	if at := heartbeat(t, c, n); time.Since(at) < 50*time.Minute {
-		t.Errorf("the heartbeat is of %v", at)
+	behind := time.Since(heartbeat(t, c, n))
+	most := time.Hour - drift*time.Since(set) + time.Minute
+	if behind < time.Hour-drift*500*time.Millisecond || behind > most {
+		t.Errorf("the heartbeat is %v behind; want an hour, and %d times what has passed", behind, -drift)
 	}
 }
 
