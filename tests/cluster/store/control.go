@@ -41,12 +41,17 @@ func (c *control) decide(q request) decision {
 	switch {
 	case c.away != nil:
 		d.away = c.away
+		c.hits[Hanging]++
 		return d
 	case c.down:
+		c.hits[Down]++
 		return d
 	case c.hold != nil && Document(q):
 		d.held, c.hold = c.hold, nil
 		return d
+	}
+	if d.slow > 0 {
+		c.hits[Slow]++
 	}
 	if b, ok := c.takeLocked(q); ok {
 		d.blow = &b

@@ -24,6 +24,12 @@ const (
 	Slow           Fault = "slow"            // a while passes first
 )
 
+// What a whole store that is away does to a request, for Hits.
+const (
+	Down    Fault = "down"    // SetDown
+	Hanging Fault = "hanging" // SetAway(Hangs)
+)
+
 // Target says which requests a fault is for.
 type Target func(request) bool
 

@@ -1,0 +1,107 @@
+package nemesis
+
+import (
+	"fmt"
+	"time"
+
+	"osqueue/tests/cluster"
+	"osqueue/tests/cluster/store"
+	"osqueue/tests/history"
+)
+
+// bucketFaults are those of the object store.
+var bucketFaults = []Fault{
+	{Name: "bucket-down", Needs: NeedProxy, Hold: 4 * time.Second, Begin: struck(store.Down, func(w *World) { w.Proxy.SetDown(true) })},
+	{Name: "bucket-refusing", Needs: NeedProxy, Hold: 3 * time.Second, Begin: bucketRefuses},
+	{Name: "bucket-hanging", Needs: NeedProxy, Hold: 4 * time.Second, Begin: struck(store.Hanging, func(w *World) { w.Proxy.SetAway(store.Hangs) })},
+	{Name: "bucket-slow", Needs: NeedProxy, Hold: 4 * time.Second, Begin: struck(store.Slow, func(w *World) {
+		w.Proxy.SetSlow(time.Duration(100+w.Dice.IntN(900)) * time.Millisecond)
+	})},
+	{Name: "bucket-misbehaving", Needs: NeedProxy, Hold: 4 * time.Second, Begin: misbehave},
+	{Name: "bucket-losing-answers", Needs: NeedProxy, Hold: 2 * time.Second, Begin: struck(store.LostAnswer, func(w *World) {
+		w.Proxy.LoseAnswers(1 + w.Dice.IntN(5))
+	})},
+	{Name: "late-put", Needs: NeedProxy, Begin: latePut, Alone: true},
+}
+
+// struck begins a fault of the whole store and counts the requests that it met.
+func struck(as store.Fault, begin func(*World)) func(*World, *history.FaultSpan) func() {
+	return func(w *World, s *history.FaultSpan) func() {
+		before := w.Proxy.Hits()[as]
+		begin(w)
+		return func() {
+			n := w.Proxy.Hits()[as] - before
+			w.Proxy.Behave()
+			if n == 0 {
+				s.Missed("no request met it")
+				return
+			}
+			s.Hit(fmt.Sprintf("%d requests: %s", n, as))
+		}
+	}
+}
+
+// bucketRefuses has nobody listen at the store's address. The sign is a leader that
+// says so.
+func bucketRefuses(w *World, s *history.FaultSpan) func() {
+	w.Proxy.SetAway(store.Refuses)
+	err := cluster.Poll(3*time.Second, func() error {
+		leader, err := w.Cluster.Leader()
+		if err != nil {
+			return err
+		}
+		st, err := leader.Status()
+		if err == nil && st.FlushError == "" {
+			err = fmt.Errorf("%s flushes", leader.Name)
+		}
+		if err == nil {
+			s.Hit(leader.Name + " cannot flush: " + st.FlushError)
+		}
+		return err
+	})
+	if err != nil {
+		s.Missed(err.Error())
+	}
+	return w.Proxy.Behave
+}
+
+// misbehave has dice befall each request.
+func misbehave(w *World, s *history.FaultSpan) func() {
+	before := w.Proxy.Hits()
+	w.Proxy.Misbehave(w.Dice.Uint64(), 0.3)
+	return func() {
+		w.Proxy.Behave()
+		n := 0
+		for fault, hits := range w.Proxy.Hits() {
+			n += hits - before[fault]
+		}
+		if n == 0 {
+			s.Missed("the dice befell no request")
+			return
+		}
+		s.Hit(fmt.Sprintf("%d requests", n))
+	}
+}
+
+// latePut kills the leader with a write of the document under way, which comes in when
+// another leads. It must be refused.
+func latePut(w *World, s *history.FaultSpan) func() {
+	old, late := w.Cluster.WaitLeader(), w.Proxy.HoldNext()
+	select {
+	case <-late.Arrived():
+	case <-w.T.Context().Done():
+		return w.Proxy.Behave
+	case <-time.After(cluster.LeaderTimeout):
+		s.Missed("no write of the document came in")
+		return w.Proxy.Behave
+	}
+	restart := w.kill(s, old)
+	w.Cluster.WaitOtherLeader(old)
+	if late.Release() {
+		s.Hit("the late PUT was refused")
+		w.stalePuts++
+	} else {
+		w.T.Error("the late write of the dead leader was accepted")
+	}
+	return restart
+}

@@ -1,0 +1,84 @@
+package nemesis
+
+import (
+	"fmt"
+	"time"
+
+	"osqueue/tests/history"
+)
+
+// Fault is something that can befall a cluster.
+type Fault struct {
+	Name string
+	// Nodes is how many the cluster must have at least; 0: three.
+	Nodes int
+	// Needs are what the world must have for it.
+	Needs Need
+	// Hold is how long it lasts, at most.
+	Hold time.Duration
+	// Begin strikes. What it returns heals and says whether it has hit; it is
+	// called once. A fault that is over at once returns a function that brings back
+	// what is gone.
+	Begin func(w *World, s *history.FaultSpan) (heal func())
+	// Alone says that no other fault may overlap: both need all nodes, say.
+	Alone bool
+}
+
+// Need is what a fault needs of the world.
+type Need uint8
+
+// What can be needed.
+const (
+	NeedProxy   Need = 1 << iota // a proxy before the bucket
+	NeedLinks                    // links between all
+	NeedClock                    // a clock that can be moved
+	NeedDisk                     // a small file system for each node
+	NeedWorkers                  // worker processes
+)
+
+func (n Need) String() string {
+	names := []string{"a proxy before the bucket", "links", "a clock to move", "small disks", "worker processes"}
+	text := ""
+	for i, name := range names {
+		if n&(1<<i) == 0 {
+			continue
+		}
+		if text != "" {
+			text += ", "
+		}
+		text += name
+	}
+	return text
+}
+
+// possible says why a fault cannot be done in a world; "" if it can.
+func (f *Fault) possible(w *World) string {
+	if n := max(f.Nodes, 3); len(w.Cluster.Nodes) < n {
+		return fmt.Sprintf("it takes %d nodes", n)
+	}
+	if missing := f.Needs &^ w.has; missing != 0 {
+		return "it takes " + missing.String()
+	}
+	return ""
+}
+
+// All are the faults that a round draws from.
+func All() []Fault {
+	var all []Fault
+	for _, group := range [][]Fault{
+		processFaults, linkFaults, bucketFaults, clockFaults, diskFaults, rivalFaults, workerFaults,
+	} {
+		all = append(all, group...)
+	}
+	return all
+}
+
+// named finds a fault by its name.
+func named(name string) Fault {
+	for _, f := range All() {
+		if f.Name == name {
+			return f
+		}
+	}
+	panic("there is no fault " + name)
+}

@@ -1,0 +1,218 @@
+package nemesis
+
+import (
+	"fmt"
+	"time"
+
+	"osqueue/tests/cluster"
+	"osqueue/tests/cluster/link"
+	"osqueue/tests/history"
+)
+
+// linkFaults are faults of the network.
+var linkFaults = []Fault{
+	{Name: "leader-isolated", Needs: NeedLinks, Hold: 4 * time.Second, Begin: isolateLeader},
+	{Name: "follower-isolated", Needs: NeedLinks, Hold: 4 * time.Second, Begin: isolateFollower, Alone: true},
+	{Name: "halves", Needs: NeedLinks, Nodes: 4, Hold: 4 * time.Second, Begin: halves, Alone: true},
+	{Name: "bridge", Needs: NeedLinks, Nodes: 5, Hold: 5 * time.Second, Begin: bridge, Alone: true},
+	{Name: "ring", Needs: NeedLinks, Nodes: 5, Hold: 5 * time.Second, Begin: ring, Alone: true},
+	{Name: "one-way-out", Needs: NeedLinks, Hold: 4 * time.Second, Begin: oneWay(func(n string) link.Link { return link.Link{From: n} })},
+	{Name: "one-way-in", Needs: NeedLinks, Hold: 4 * time.Second, Begin: oneWay(func(n string) link.Link { return link.Link{To: n} })},
+	{Name: "link-cut", Needs: NeedLinks, Nodes: 4, Hold: 5 * time.Second, Begin: cutLink, Alone: true},
+	{Name: "links-slow", Needs: NeedLinks, Hold: 4 * time.Second, Begin: slowLinks},
+	{Name: "links-narrow", Needs: NeedLinks, Hold: 4 * time.Second, Begin: narrowLinks},
+	{Name: "links-reset", Needs: NeedLinks, Begin: resetLinks},
+	{Name: "leader-without-bucket", Needs: NeedLinks, Hold: 4 * time.Second, Begin: withoutBucket},
+}
+
+// impose puts a condition on links. Healing it says what it has held up.
+func (w *World) impose(s *history.FaultSpan, c link.Condition, links ...link.Link) (heal func()) {
+	f := w.Cluster.Net().Impose(c, links...)
+	return func() {
+		n := f.Count()
+		f.Heal()
+		if n.Harmed() {
+			s.Hit(n.String())
+		} else {
+			s.Missed("nothing went over the links: " + f.String())
+		}
+	}
+}
+
+var cut = link.Condition{Cut: true}
+
+// around are the links between one node and all others, and clients.
+func (w *World) around(n *cluster.Node) []link.Link {
+	links := link.Both(n.Name, link.Client)
+	for _, o := range w.Cluster.Nodes {
+		if o != n {
+			links = append(links, link.Both(n.Name, o.Name)...)
+		}
+	}
+	return links
+}
+
+// isolateLeader leaves it the bucket, half of the time: then the fence has to hold.
+func isolateLeader(w *World, s *history.FaultSpan) func() {
+	leader := w.Cluster.WaitLeader()
+	links := w.around(leader)
+	if w.Dice.IntN(2) == 0 {
+		links = append(links, link.Both(leader.Name, link.Store)...)
+	}
+	heal := w.impose(s, cut, links...)
+	w.Cluster.WaitOtherLeader(leader)
+	return heal
+}
+
+// isolateFollower also looks whether its return disturbs the others (BlazingMQ's
+// first case).
+func isolateFollower(w *World, s *history.FaultSpan) func() {
+	leader, follower := w.Cluster.WaitLeader(), w.follower()
+	before := w.term(leader)
+	heal := w.impose(s, cut, w.around(follower)...)
+	w.sleep(3 * time.Second) // several elections' time: it asks for votes again and again
+	return func() {
+		heal()
+		w.serves(follower)
+		w.sleep(2 * time.Second)
+		w.steady(s, before, "an isolated follower came back")
+	}
+}
+
+// steady demands that leadership has moved once at most since a term. Without
+// pre-votes it would move with every timeout of whoever hears nothing.
+func (w *World) steady(s *history.FaultSpan, before uint64, since string) {
+	after := w.term(w.Cluster.WaitLeader())
+	if after > before+1 {
+		w.T.Errorf("%s, and the term went from %d to %d", since, before, after)
+	}
+	s.Hit(fmt.Sprintf("term %d, before %d", after, before))
+}
+
+// term is a node's raft term.
+func (w *World) term(n *cluster.Node) (term uint64) {
+	w.Cluster.Eventually(cluster.LeaderTimeout, n.Name+" to say its term", func() error {
+		st, err := n.Status()
+		term = st.Term
+		return err
+	})
+	return term
+}
+
+// names are those of nodes.
+func names(nodes []*cluster.Node) []string {
+	all := make([]string, len(nodes))
+	for i, n := range nodes {
+		all[i] = n.Name
+	}
+	return all
+}
+
+// leaderFirst are all nodes, the leader first.
+func (w *World) leaderFirst() []*cluster.Node {
+	leader := w.Cluster.WaitLeader()
+	nodes := []*cluster.Node{leader}
+	for _, n := range w.Cluster.Nodes {
+		if n != leader {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}
+
+// halves leaves the leader with the smaller part, or with one of two equal ones.
+func halves(w *World, s *history.FaultSpan) func() {
+	nodes := names(w.leaderFirst())
+	at := len(nodes) / 2
+	return w.impose(s, cut, link.Between(nodes[:at], nodes[at:])...)
+}
+
+// bridge leaves two halves that only one node hears both of.
+func bridge(w *World, s *history.FaultSpan) func() {
+	nodes := names(w.leaderFirst())
+	at := (len(nodes) - 1) / 2 // the last one is the bridge
+	return w.impose(s, cut, link.Between(nodes[:at], nodes[at:len(nodes)-1])...)
+}
+
+// ring leaves each node its two neighbours.
+func ring(w *World, s *history.FaultSpan) func() {
+	nodes := names(w.leaderFirst())
+	var links []link.Link
+	for i, a := range nodes {
+		for j := i + 2; j < len(nodes); j++ {
+			if i == 0 && j == len(nodes)-1 {
+				continue
+			}
+			links = append(links, link.Both(a, nodes[j])...)
+		}
+	}
+	return w.impose(s, cut, links...)
+}
+
+// oneWay cuts one direction between the leader and the other nodes.
+func oneWay(way func(leader string) link.Link) func(*World, *history.FaultSpan) func() {
+	return func(w *World, s *history.FaultSpan) func() {
+		leader := w.Cluster.WaitLeader()
+		var links []link.Link
+		for _, n := range w.Cluster.Nodes {
+			if n == leader {
+				continue
+			}
+			l := way(leader.Name)
+			if l.From == "" {
+				l.From = n.Name
+			} else {
+				l.To = n.Name
+			}
+			links = append(links, l)
+		}
+		return w.impose(s, cut, links...)
+	}
+}
+
+// cutLink keeps the leader and one follower from each other, while both see the rest
+// (BlazingMQ's second case): leadership must not go back and forth.
+func cutLink(w *World, s *history.FaultSpan) func() {
+	nodes := w.leaderFirst()
+	before := w.term(nodes[0])
+	heal := w.impose(s, cut, link.Both(nodes[0].Name, nodes[1].Name)...)
+	w.sleep(4 * time.Second)
+	return func() {
+		w.steady(s, before, "the leader and one follower could not talk for seconds")
+		heal()
+	}
+}
+
+// between are the links between all nodes.
+func (w *World) between() []link.Link {
+	var groups [][]string
+	for _, name := range names(w.Cluster.Nodes) {
+		groups = append(groups, []string{name})
+	}
+	return link.Between(groups...)
+}
+
+func slowLinks(w *World, s *history.FaultSpan) func() {
+	late := time.Duration(10+w.Dice.IntN(40)) * time.Millisecond
+	return w.impose(s, link.Condition{Delay: late, Jitter: late}, w.between()...)
+}
+
+func narrowLinks(w *World, s *history.FaultSpan) func() {
+	n := w.Cluster.Nodes[w.Dice.IntN(len(w.Cluster.Nodes))]
+	return w.impose(s, link.Condition{Rate: 16 << 10}, w.around(n)...)
+}
+
+func resetLinks(w *World, s *history.FaultSpan) func() {
+	for range 5 {
+		n := w.Cluster.Nodes[w.Dice.IntN(len(w.Cluster.Nodes))]
+		heal := w.impose(s, link.Condition{Reset: true}, w.around(n)...)
+		w.sleep(200 * time.Millisecond)
+		heal()
+		w.sleep(300 * time.Millisecond)
+	}
+	return func() {}
+}
+
+func withoutBucket(w *World, s *history.FaultSpan) func() {
+	return w.impose(s, cut, link.Both(w.Cluster.WaitLeader().Name, link.Store)...)
+}

@@ -1,0 +1,176 @@
+package nemesis
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"osqueue/tests/history"
+	"osqueue/tests/model"
+)
+
+// Outcome is what a round has shown.
+type Outcome struct {
+	Round    Round
+	Ops      int
+	Jobs     int
+	Faults   []history.Fault
+	Verdicts []model.Verdict
+	Refused  int    // PUTs of queue.json that the store refused by their condition
+	Void     string // why it has shown nothing; "" if it has
+}
+
+// Hit is how many of its faults have hit.
+func (o *Outcome) Hit() int {
+	n := 0
+	for _, f := range o.Faults {
+		if f.Hit {
+			n++
+		}
+	}
+	return n
+}
+
+// Run plays one round. What is wrong fails the test.
+func Run(t *testing.T, r Round) Outcome {
+	t.Helper()
+	w := newWorld(t, r)
+	for _, pair := range w.plan() {
+		w.strike(pair)
+	}
+	return w.finish()
+}
+
+// plan is what is to befall the cluster: one fault after the other, or two at a time.
+func (w *World) plan() [][]Fault {
+	var all [][]Fault
+	if len(w.round.Script) > 0 {
+		for _, name := range w.round.Script {
+			all = append(all, []Fault{named(name)})
+		}
+		return all
+	}
+	var able []Fault
+	for _, f := range All() {
+		if f.possible(w) == "" {
+			able = append(able, f)
+		}
+	}
+	for len(all) < w.round.Draw {
+		strike := []Fault{able[w.Dice.IntN(len(able))]}
+		if second := able[w.Dice.IntN(len(able))]; w.round.Overlap && len(all)%2 == 1 &&
+			!strike[0].Alone && !second.Alone && second.Name != strike[0].Name {
+			strike = append(strike, second)
+		}
+		all = append(all, strike)
+	}
+	return all
+}
+
+// strike begins faults one after the other, and heals them in that order.
+func (w *World) strike(faults []Fault) {
+	w.T.Helper()
+	var heals []func()
+	for i := range faults {
+		heals = append(heals, w.begin(&faults[i]))
+	}
+	for _, heal := range heals {
+		heal()
+	}
+	w.Cluster.WaitLeader()
+	w.goesOn(60)
+}
+
+// notPossible begins the reason of a fault that the world does not allow.
+const notPossible = "not possible here: "
+
+// excused says whether a fault that has not hit could not.
+func excused(why string) bool { return strings.HasPrefix(why, notPossible) }
+
+// begin strikes, lets the fault last, and returns what ends it.
+func (w *World) begin(f *Fault) (end func()) {
+	w.T.Helper()
+	span := w.Rec.Fault(f.Name, "")
+	if why := f.possible(w); why != "" {
+		span.Missed(notPossible + why)
+		span.End()
+		return func() {}
+	}
+	heal := f.Begin(w, span)
+	w.while(f.Hold)
+	return func() {
+		heal()
+		span.End()
+	}
+}
+
+// drainTimeout bounds the time in which everything has to end after healing.
+const drainTimeout = 90 * time.Second
+
+// finish heals, drains, stops and checks.
+func (w *World) finish() Outcome {
+	w.T.Helper()
+	w.heal()
+	if err := w.Load.Drain(w.Cluster.Context(drainTimeout)); err != nil {
+		w.T.Errorf("after healing not everything has ended: %v", err)
+	}
+	w.endWorkers()
+	if err := w.Load.Finals(w.Cluster.Context(time.Minute)); err != nil {
+		w.T.Error(err)
+	}
+	w.Load.Close()
+	w.noteStores()
+	if err := w.Rec.Close(); err != nil {
+		w.T.Fatal(err)
+	}
+	if err := w.file.Close(); err != nil {
+		w.T.Fatal(err)
+	}
+	return w.judge(w.Rec.History())
+}
+
+// heal ends whatever is still wrong.
+func (w *World) heal() {
+	w.Cluster.Net().Heal()
+	if w.Proxy != nil {
+		w.Proxy.Behave()
+	}
+	for _, n := range w.Cluster.Nodes {
+		n.Continue()
+	}
+	w.start(w.Cluster.Nodes...)
+	w.Cluster.WaitLeader()
+}
+
+// judge runs the checkers.
+func (w *World) judge(h *history.History) Outcome {
+	o := Outcome{Round: w.round, Ops: len(h.Ops), Jobs: len(h.Finals), Faults: h.Faults, Verdicts: model.Check(h, model.Options{})}
+	if w.Proxy != nil {
+		o.Refused = w.Proxy.Refused()
+	}
+	for _, v := range o.Verdicts {
+		switch v.Result {
+		case model.Violated:
+			for i, x := range v.Violations {
+				if i == 5 {
+					w.T.Errorf("%s: and %d more", v.Checker, len(v.Violations)-i+v.More)
+					break
+				}
+				w.T.Errorf("%s: %s (operations %v)", v.Checker, x.Text, x.Ops)
+			}
+		case model.TimedOut:
+			w.T.Errorf("%s: %s", v.Checker, v.Note)
+		}
+	}
+	for _, f := range h.Faults {
+		w.T.Logf("%-26s hit=%-5v %6.1f s  %s", f.Name, f.Hit, (f.End - f.Begin).Seconds(), f.Proof)
+	}
+	if len(h.Faults) > 0 && o.Hit() == 0 {
+		o.Void = "no fault has hit"
+	}
+	w.T.Logf("%s seed %d: %d operations, %d jobs, %d of %d faults hit", w.round.Name, w.round.Seed, o.Ops, o.Jobs, o.Hit(), len(o.Faults))
+	for _, v := range o.Verdicts {
+		w.T.Logf("  %-13s %-10s %6d checked %s", v.Checker, v.Result, v.Checked, v.Note)
+	}
+	return o
+}

@@ -1,0 +1,66 @@
+package nemesis
+
+import (
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"osqueue/storage/storagetest"
+)
+
+// TestMain knows of a goroutine that a library of the GCS client starts on import.
+func TestMain(m *testing.M) {
+	storagetest.SetS3Credentials()
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
+}
+
+// TestFaults is what every test run sees of each group of faults. The soak has the
+// whole list, and their combinations.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
+	for _, r := range []Round{
+		{Name: "processes", Script: []string{"leader-killed", "leader-paused-past-fence", "leadership-transfer", "all-killed"}},
+		{Name: "links", Script: []string{"leader-isolated", "one-way-in", "follower-isolated", "links-reset"}},
+		{Name: "bucket", Inline: smallInline, Script: []string{"late-put", "bucket-misbehaving", "leader-without-bucket", "rival"}},
+		{Name: "four nodes", Nodes: 4, Script: []string{"link-cut", "halves"}},
+		{Name: "disks", SmallDisk: true, Script: []string{"log-flipped", "disk-full", "node-wiped-leader-killed"}},
+		{Name: "clocks and workers", Clock: true, Workers: 2, Script: []string{"clock-jump", "worker-killed", "worker-paused"}},
+	} {
+		t.Run(r.Name, func(t *testing.T) {
+			t.Parallel()
+			r.Seed = freshSeed(t)
+			o := Run(t, r)
+			if o.Void != "" {
+				t.Errorf("the round is void: %s", o.Void)
+			}
+			for _, f := range o.Faults {
+				if !f.Hit && !excused(f.Proof) {
+					t.Errorf("%s has missed: %s", f.Name, f.Proof)
+				}
+			}
+		})
+	}
+}
+
+// smallInline makes a document large, with a base and a log, within a round.
+const smallInline = 4 << 10
+
+// freshSeed is OSQUEUE_SEED, or another one each time.
+func freshSeed(t *testing.T) uint64 {
+	t.Helper()
+	s := os.Getenv("OSQUEUE_SEED")
+	if s == "" {
+		return uint64(time.Now().UnixNano())
+	}
+	seed, err := strconv.ParseUint(s, 10, 64)
+	if err != nil {
+		t.Fatalf("OSQUEUE_SEED: %v", err)
+	}
+	return seed
+}

@@ -1,0 +1,120 @@
+package nemesis
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"osqueue/tests/model"
+)
+
+// TestSoak plays rounds on fresh clusters, one after the other, for as long as
+// OSQUEUE_SOAK says, and prints what they have come to. Each has another cluster and
+// draws of all faults, two at a time now and then. OSQUEUE_SEED repeats a round.
+func TestSoak(t *testing.T) {
+	s := os.Getenv("OSQUEUE_SOAK")
+	if s == "" {
+		t.Skip("takes as long as OSQUEUE_SOAK says")
+	}
+	lasts, err := time.ParseDuration(s)
+	if err != nil {
+		t.Fatalf("OSQUEUE_SOAK: %v", err)
+	}
+	sum, begin := newTally(), time.Now()
+	for seed := freshSeed(t); time.Since(begin) < lasts; seed++ {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			t.Cleanup(func() { sum.rounds++; sum.note(t.Failed()) })
+			sum.add(Run(t, drawRound(seed)))
+		})
+		if os.Getenv("OSQUEUE_SEED") != "" {
+			break
+		}
+	}
+	t.Logf("%s\n%s", time.Since(begin).Round(time.Second), sum)
+}
+
+// drawRound draws a cluster and how it is to be treated.
+func drawRound(seed uint64) Round {
+	dice := rand.New(rand.NewPCG(seed, 1))
+	return Round{
+		Name: "soak", Seed: seed,
+		Nodes:     []int{3, 3, 3, 4, 5}[dice.IntN(5)],
+		Draw:      10,
+		Overlap:   true,
+		Clock:     dice.IntN(2) == 0,
+		SmallDisk: dice.IntN(2) == 0,
+		Workers:   2 * dice.IntN(2),
+		Inline:    []int{0, smallInline}[dice.IntN(2)],
+	}
+}
+
+// tally is what rounds have come to.
+type tally struct {
+	rounds, failed, void, ops, jobs, refused int
+	hit, missed                              map[string]int
+	why                                      map[string]string // a fault missed, the last time
+	checked                                  map[string]int
+	violated                                 map[string]int
+}
+
+func newTally() *tally {
+	return &tally{
+		hit: map[string]int{}, missed: map[string]int{}, why: map[string]string{},
+		checked: map[string]int{}, violated: map[string]int{},
+	}
+}
+
+func (s *tally) note(failed bool) {
+	if failed {
+		s.failed++
+	}
+}
+
+func (s *tally) add(o Outcome) {
+	s.ops += o.Ops
+	s.jobs += o.Jobs
+	s.refused += o.Refused
+	if o.Void != "" {
+		s.void++
+	}
+	for _, f := range o.Faults {
+		if f.Hit {
+			s.hit[f.Name]++
+		} else {
+			s.missed[f.Name]++
+			s.why[f.Name] = f.Proof
+		}
+	}
+	for _, v := range o.Verdicts {
+		s.checked[v.Checker] += v.Checked
+		if v.Result == model.Violated {
+			s.violated[v.Checker] += len(v.Violations) + v.More
+		}
+	}
+}
+
+func (s *tally) String() string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
+	fmt.Fprintf(w, "%d rounds, %d failed, %d void; %d operations, %d jobs, %d stale PUTs refused\n",
+		s.rounds, s.failed, s.void, s.ops, s.jobs, s.refused)
+	fmt.Fprintln(w, "\nfault\thit\tmissed\t")
+	all := maps.Clone(s.hit)
+	maps.Copy(all, s.missed)
+	for _, name := range slices.SortedFunc(maps.Keys(all), func(a, b string) int { return cmp.Compare(a, b) }) {
+		fmt.Fprintf(w, "%s\t%d\t%d\t%s\n", name, s.hit[name], s.missed[name], s.why[name])
+	}
+	fmt.Fprintln(w, "\nchecker\tchecked\tviolations")
+	for _, name := range slices.Sorted(maps.Keys(s.checked)) {
+		fmt.Fprintf(w, "%s\t%d\t%d\n", name, s.checked[name], s.violated[name])
+	}
+	_ = w.Flush()
+	return b.String()
+}

@@ -1,0 +1,154 @@
+package nemesis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	v1 "osqueue/api/v1"
+	"osqueue/client"
+	"osqueue/tests/cluster"
+	"osqueue/tests/history"
+)
+
+// workerFaults befall processes of `osqueue worker` while they hold a job.
+var workerFaults = []Fault{
+	{Name: "worker-killed", Needs: NeedWorkers, Begin: killWorker},
+	{Name: "worker-paused", Needs: NeedWorkers, Begin: pauseWorker},
+}
+
+// Jobs of worker processes take a while, and longer than their lease if their worker
+// is stopped.
+const (
+	slowType   = "slow"
+	slowTime   = time.Second
+	slowLease  = 2 * time.Second
+	heldWithin = 20 * time.Second
+)
+
+// startWorkers starts n of them.
+func (w *World) startWorkers(n int) {
+	for i := range n {
+		w.Workers = append(w.Workers, w.Cluster.StartWorker(fmt.Sprintf("process-%d", i+1),
+			"--lease", slowLease.String(), "--concurrency", "2", "--poll-wait", "1s",
+			"--exec", fmt.Sprintf("%s=sleep %g", slowType, slowTime.Seconds())))
+	}
+	if n > 0 {
+		w.has |= NeedWorkers
+	}
+}
+
+// endWorkers ends all worker processes, when they have nothing left to do.
+func (w *World) endWorkers() {
+	for _, p := range w.Workers {
+		p.Continue()
+		p.Kill()
+	}
+	w.Workers = nil
+}
+
+// enqueueSlow adds a job for worker processes, and notes it.
+func (w *World) enqueueSlow() (id string) {
+	id = uuid.NewString()
+	key := uuid.NewString()
+	op := w.Rec.Begin(history.Op{Client: "nemesis", Kind: history.Enqueue, Job: id, Type: slowType, Request: key, MaxAttempts: 10})
+	attempts := int32(10)
+	ctx := client.WithIdempotencyKey(w.Cluster.Context(heldWithin), key)
+	e, err := w.Cluster.Client.Enqueue(ctx, client.NewJob{ID: id, Type: slowType, MaxAttempts: &attempts})
+	op.Outcome = history.OK
+	if err != nil {
+		op.Outcome, op.Error = history.Unknown, err.Error()
+	} else if op.LSN, err = history.ParseLSN(e.LSN); err != nil {
+		w.T.Fatal(err)
+	}
+	w.Rec.Op(op)
+	return id
+}
+
+// holder enqueues a job and returns the worker process that has taken it.
+func (w *World) holder() (p *cluster.Worker, job v1.Job, err error) {
+	id := w.enqueueSlow()
+	err = cluster.Poll(heldWithin, func() error {
+		j, err := w.job(id)
+		if err != nil {
+			return err
+		}
+		if j.Status != "in_progress" || j.WorkerID == nil {
+			return fmt.Errorf("job %s is %s", id, j.Status)
+		}
+		for _, q := range w.Workers {
+			if q.Name == *j.WorkerID {
+				p, job = q, j
+				return nil
+			}
+		}
+		return fmt.Errorf("job %s is held by %s", id, *j.WorkerID)
+	})
+	return p, job, err
+}
+
+func (w *World) job(id string) (v1.Job, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	return w.Cluster.Client.Job(ctx, id)
+}
+
+// again waits until a job has been handed out under a later token, or has ended.
+func (w *World) again(s *history.FaultSpan, job v1.Job) {
+	err := cluster.Poll(heldWithin, func() error {
+		j, err := w.job(job.ID)
+		switch {
+		case err != nil:
+			return err
+		case j.Token == job.Token && j.Status == "completed":
+			return nil // it had been quicker
+		case j.Token == job.Token:
+			return errors.New("its lease still stands")
+		}
+		s.Hit(fmt.Sprintf("job %s went to another claim: token %d, then %d", j.ID, job.Token, j.Token))
+		return nil
+	})
+	if err != nil {
+		w.T.Errorf("job %s was not handed out again: %v", job.ID, err)
+	}
+}
+
+func killWorker(w *World, s *history.FaultSpan) func() {
+	p, job, err := w.holder()
+	if err != nil {
+		s.Missed(err.Error())
+		return func() {}
+	}
+	dead := w.Rec.Fault(history.WorkerDead, p.Name)
+	sign := fmt.Sprintf("process %d ended by SIGKILL while it held job %s", p.Pid(), job.ID)
+	p.Kill()
+	dead.Hit(sign)
+	s.Hit(sign)
+	return func() {
+		w.again(s, job)
+		dead.End()
+		p.Start()
+	}
+}
+
+// pauseWorker stops a worker for longer than its lease. When it wakes it reports with
+// a token that has passed.
+func pauseWorker(w *World, s *history.FaultSpan) func() {
+	p, job, err := w.holder()
+	if err != nil {
+		s.Missed(err.Error())
+		return func() {}
+	}
+	p.Pause()
+	if state, err := processState(p.Pid()); err == nil {
+		s.Hit(fmt.Sprintf("process %d in state %s while it held job %s", p.Pid(), state, job.ID))
+	}
+	w.sleep(slowLease + 500*time.Millisecond)
+	return func() {
+		w.again(s, job)
+		p.Continue()
+	}
+}

@@ -1,0 +1,165 @@
+package nemesis
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"osqueue/tests/cluster"
+	"osqueue/tests/cluster/store"
+	"osqueue/tests/history"
+	"osqueue/tests/workload"
+)
+
+// World is a cluster under load, and what can be done to it. One goroutine uses it.
+type World struct {
+	T       *testing.T
+	Dice    *rand.Rand
+	Cluster *cluster.Cluster
+	Store   *store.Store
+	Proxy   *store.Proxy // nil if nothing stands before the store
+	Rec     *history.Recorder
+	Load    *workload.Load
+	Workers []*cluster.Worker
+
+	has       Need
+	round     Round
+	stalePuts int // that were known to come, and were refused
+	evidence  string
+	file      *os.File // the history
+}
+
+// Round says what is to be done to which cluster.
+type Round struct {
+	Name  string
+	Seed  uint64
+	Nodes int // 0: three
+
+	// Script are the names of faults, in their order; empty: Draw of them by the seed.
+	Script []string
+	Draw   int
+	// Overlap lets every other drawn fault begin before the last one is over.
+	Overlap bool
+
+	Clock     bool // the nodes' wall clocks can be moved
+	SmallDisk bool // the nodes' disks are small file systems
+	Workers   int  // worker processes beside the load
+	// Inline is up to how many bytes the document holds the state; 0: the default.
+	Inline int
+}
+
+// lease is what workers of the load ask for.
+const lease = 3 * time.Second
+
+// timing are flags of serve that make faults show within seconds.
+func (w *World) timing() []string {
+	return []string{"--broker-timeout", "4s", "--broker-heartbeat", "1s"}
+}
+
+// newWorld starts a cluster and its load.
+func newWorld(t *testing.T, r Round) *World {
+	t.Helper()
+	w := &World{T: t, Dice: rand.New(rand.NewPCG(r.Seed, 0)), round: r, has: NeedLinks}
+	w.Store = store.Start(t)
+	if w.Store.HasProxy() {
+		w.Proxy, w.has = w.Store.Proxy(t), w.has|NeedProxy
+	}
+	opt := cluster.Options{
+		Nodes: r.Nodes, Bucket: w.Store.URL(), Links: true, FaultClock: r.Clock,
+		// The log stays whole, to be replayed, and the states that nodes write out
+		// meanwhile are held against it.
+		Flags: append(w.timing(), "--raft-snapshot-threshold", "400", "--raft-trailing-logs", "1000000"),
+	}
+	if r.Inline > 0 {
+		opt.Flags = append(opt.Flags, "--inline-max", fmt.Sprint(r.Inline))
+	}
+	if r.Clock {
+		w.has |= NeedClock
+	}
+	w.Cluster = cluster.New(t, opt)
+	if r.SmallDisk {
+		w.smallDisks()
+	}
+	for _, n := range w.Cluster.Nodes {
+		n.Start()
+	}
+	w.Cluster.WaitLeader()
+	w.record()
+	w.startLoad()
+	w.startWorkers(r.Workers)
+	return w
+}
+
+// record begins the history, in a directory that outlives a failed test.
+func (w *World) record() {
+	dir, err := os.MkdirTemp("", "osqueue-nemesis-")
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	w.evidence = dir
+	w.T.Cleanup(w.keepEvidence)
+	if w.file, err = os.Create(filepath.Join(dir, historyFile)); err != nil {
+		w.T.Fatal(err)
+	}
+	w.Rec = history.NewRecorder(w.file, history.Run{
+		Name: w.T.Name(), Seed: w.round.Seed, Nodes: len(w.Cluster.Nodes), Store: string(w.Store.Kind),
+		Lease: history.Time(lease), Start: time.Now().UTC(),
+	})
+}
+
+func (w *World) startLoad() {
+	load, err := workload.Start(workload.Config{Lease: lease, Seed: w.round.Seed}, w.Cluster.Servers(), w.Rec)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	w.Load = load
+	w.T.Cleanup(load.Close)
+}
+
+// follower is a running node that does not lead, by the dice.
+func (w *World) follower() *cluster.Node {
+	leader := w.Cluster.WaitLeader()
+	var all []*cluster.Node
+	for _, n := range w.Cluster.Nodes {
+		if n != leader && n.Running() {
+			all = append(all, n)
+		}
+	}
+	if len(all) == 0 {
+		w.T.Fatal("no follower is running")
+	}
+	return all[w.Dice.IntN(len(all))]
+}
+
+func (w *World) sleep(d time.Duration) { time.Sleep(d) }
+
+// while lets a fault last for a random time.
+func (w *World) while(longest time.Duration) {
+	if longest > 0 {
+		w.sleep(longest/4 + time.Duration(w.Dice.Int64N(int64(longest))*3/4))
+	}
+}
+
+// serves waits until a node answers.
+func (w *World) serves(n *cluster.Node) {
+	w.T.Helper()
+	w.Cluster.Eventually(cluster.LeaderTimeout, n.Name+" to serve", func() error {
+		_, err := n.Status()
+		return err
+	})
+}
+
+// goesOn waits until the load has had n more answers.
+func (w *World) goesOn(n int64) {
+	w.T.Helper()
+	goal := w.Load.Sent() + n
+	w.Cluster.Eventually(cluster.LeaderTimeout, "the load to go on", func() error {
+		if got := w.Load.Sent(); got < goal {
+			return fmt.Errorf("%d of %d", got, goal)
+		}
+		return nil
+	})
+}
