@@ -1,0 +1,136 @@
+/** What may be said of a job when it is enqueued: NewJob of the HTTP API. Times are in milliseconds. */
+export interface JobMembers {
+  /** Made by the client if absent. The same job under the same id may be enqueued again. */
+  id?: string;
+  /** Higher first. */
+  priority?: number;
+  delayMs?: number;
+  /** Since 1970. */
+  runAt?: number;
+  maxAttempts?: number;
+  leaseMs?: number;
+  /** How long an attempt may run. */
+  timeoutMs?: number;
+  backoff?: { kind: "none" | "fixed" | "linear" | "exponential"; baseMs?: number; capMs?: number; jitter?: number };
+  group?: string;
+  tags?: string[];
+  uniqueKey?: string;
+  uniqueScope?: "waiting" | "active" | "period";
+  uniqueMs?: number;
+  /** Ids of jobs that must complete first. */
+  after?: string[];
+  afterFailure?: "block" | "cancel" | "run";
+  batchId?: string;
+}
+
+export interface NewJob extends JobMembers {
+  type: string;
+  payload?: unknown;
+}
+
+/** Recognises a call that is made again within 24 h, also by another process. */
+export interface Keyed {
+  key?: string;
+}
+
+export type Status = "blocked" | "scheduled" | "unclaimed" | "in_progress" | "completed" | "dead" | "cancelled";
+
+/** A job as `get` and `wait` return it; the HTTP API has the other members. */
+export interface JobState {
+  id: string;
+  type?: string;
+  status: Status;
+  payload?: any;
+  result?: any;
+  attempts: number;
+  maxAttempts: number;
+  lastError?: string;
+  [member: string]: any;
+}
+
+/** A call that failed. */
+export class QueueError extends Error {
+  constructor(message: string, status?: number, tag?: string, committed?: "no" | "unknown");
+  /** HTTP status of the last answer; 0: there was none. */
+  status: number;
+  /** The server's name for its refusal; "" if it gave none. */
+  tag: string;
+  /** "no": the write certainly did not take place. "unknown": send the same again, with its id or key. */
+  committed: "no" | "unknown";
+  /** The caller does not hold the job, or not any more. */
+  leaseLost: boolean;
+  /** The request is at fault: sent again it would be refused again. */
+  refused: boolean;
+}
+
+/** Thrown by a handler to say how the attempt fails. Other errors fail it, too. */
+export class Failure extends Error {
+  /** Not retryable: the job is dead at once. delayMs: the time before the next attempt, instead of the backoff. */
+  constructor(text: string, how?: { retryable?: boolean; delayMs?: number });
+  how: { retryable?: boolean; delayMs?: number };
+}
+
+/** The nodes of one cluster. Make one and share it. */
+export class Client {
+  /** @param servers host:port or URL of all nodes; without it those that OSQUEUE_SERVERS names */
+  constructor(servers?: string[], options?: { attemptTimeoutMs?: number; retryForMs?: number });
+  /** Enqueues a job and returns its id; under a uniqueKey that another job holds, that job's. */
+  submit(type: string, payload?: unknown, options?: JobMembers & Keyed): Promise<string>;
+  /** Enqueues jobs and returns their ids. Up to 1000 of them, or 1 MB, go in all or none; more are cut in half. */
+  submitMany(jobs: Iterable<NewJob>, options?: Keyed): Promise<string[]>;
+  get(id: string): Promise<JobState>;
+  /** Waits until the job has ended. A QueueError with the tag "timeout": it has not, in that time. */
+  wait(id: string, timeoutMs?: number): Promise<JobState>;
+  stats(options?: { types?: boolean }): Promise<{ [figure: string]: any }>;
+  /** A job that runs is cancelled when its worker has ended the attempt. */
+  cancel(id: string, options?: Keyed): Promise<Status>;
+  /** Leases jobs to the worker of that name. Within a minute the same `request` gets the same jobs again. */
+  claim(worker: string, options?: {
+    types?: string[]; max?: number; waitMs?: number; leaseMs?: number; request?: string; withinMs?: number;
+  }): Promise<Job[]>;
+  /** Renews leases of one worker; the answers are in the order of the jobs. */
+  heartbeat(worker: string, jobs: Job[], options?: { withinMs?: number }):
+    Promise<{ jobId: string; status: string; cancel?: boolean }[]>;
+  /** Ends a claim; when it is lost there is a QueueError with leaseLost. */
+  report(job: Job, action: "complete", body?: { result?: unknown }): Promise<unknown>;
+  report(job: Job, action: "fail", body?: { error?: string; retryable?: boolean; delayMs?: number }): Promise<unknown>;
+  report(job: Job, action: "release"): Promise<unknown>;
+}
+
+/** A claimed job. */
+export class Job {
+  constructor(worker: string, raw: { [member: string]: any });
+  worker: string;
+  /** All that the server said. */
+  raw: { [member: string]: any };
+  id: string;
+  type: string;
+  payload: any;
+  attempts: number;
+  leaseMs: number;
+  /** It grows with each claim: hand it on where the job changes something, and refuse lower ones there. */
+  token: number;
+  /** Is aborted when the handler is to end. */
+  signal: AbortSignal;
+  /** Why. "lost": another worker may run the job. */
+  why: "" | "cancelled" | "stopping" | "lost";
+  /** Tells how far the job is. The next heartbeat takes it along, so it costs nothing. */
+  progress(percent: number, message?: string): void;
+  end(why: "cancelled" | "stopping" | "lost"): void;
+}
+
+/** Runs jobs, keeps their leases alive, and reports exactly one outcome of each. It runs once. */
+export class Worker {
+  constructor(client: Client, options?: {
+    concurrency?: number; name?: string; leaseMs?: number; pollWaitMs?: number; stopTimeoutMs?: number;
+  });
+  name: string;
+  /** Gets a line for each job and each failed call; standard error unless replaced. */
+  log: (line: string) => void;
+  /** Has jobs of the type run by the handler. What it returns, JSON, is the result. */
+  handle(type: string, handler: (job: Job) => unknown): void;
+  /** Claims nothing more: `run` ends when the running jobs are done or, after stopTimeoutMs, given back. */
+  stop(): void;
+  /** Works until `stop`, SIGINT or SIGTERM, a second one of which ends the program. */
+  run(): Promise<number>;
+}

@@ -1,0 +1,299 @@
+#!/usr/bin/env node
+/**
+ * A client and a worker for osqueue, in one file that needs nothing but Node 18 or newer. As a program:
+ *
+ *     osqueue.mjs submit TYPE [JSON] | get ID | wait ID | cancel ID | stats | worker TYPE=FILE...
+ *
+ * where FILE exports the handler as default. OSQUEUE_SERVERS names the nodes. Times are in milliseconds. Jobs have
+ * the members that the HTTP API gives them. The types, with more to say about each, are in osqueue.d.mts. */
+import { randomUUID } from "node:crypto";
+import { realpathSync } from "node:fs";
+import { hostname } from "node:os";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { inspect } from "node:util";
+
+const SERVERS = "127.0.0.1:8080,127.0.0.1:8081,127.0.0.1:8082"; // without OSQUEUE_SERVERS
+const LOST = ["not_found", "not_running", "wrong_worker", "stale_token", "lease_expired", "timed_out"];
+const UNSENT = ["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH", "UND_ERR_CONNECT_TIMEOUT"];
+const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
+
+/** A call that failed; `committed` tells "no", the write certainly did not take place, from "unknown". */
+export class QueueError extends Error {
+  constructor(message, status = 0, tag = "", committed = "no") {
+    super(message);
+    Object.assign(this, { name: "QueueError", status, tag, committed, leaseLost: LOST.includes(tag) });
+    this.refused = tag.startsWith("too_many_") || (status >= 400 && status < 500 && ![408, 425, 429].includes(status));
+  }
+}
+
+/** Thrown by a handler to say how the attempt fails: { retryable: false } is for good, { delayMs } before the next. */
+export class Failure extends Error {
+  constructor(text, how = {}) { super(text); this.how = how; }
+}
+
+/**
+ * The nodes of a cluster. It finds the leader, and repeats calls for up to `retryForMs`; what makes that harmless goes
+ * along: an id, a request id, a token or an idempotency key.
+ */
+export class Client {
+  #servers; #attemptTimeoutMs; #retryForMs; #leader = ""; #search = null;
+  constructor(servers, { attemptTimeoutMs = 5000, retryForMs = 30000 } = {}) {
+    servers ??= (process.env.OSQUEUE_SERVERS ?? SERVERS).split(",");
+    this.#servers = servers.map((s) => (s.includes("://") ? s : `http://${s.trim()}`).replace(/\/+$/, ""));
+    [this.#attemptTimeoutMs, this.#retryForMs] = [attemptTimeoutMs, retryForMs];
+  }
+
+  /** Enqueues a job and returns its id. The same call with the same `key` within 24 h is one call. */
+  async submit(type, payload, { key, ...members } = {}) {
+    return (await this.#call(["jobs"], { body: withId({ ...members, type, payload }, key), key })).jobId;
+  }
+
+  /** Enqueues jobs and returns their ids. Up to 1000, or 1 MB, go in all or none; more are cut in half. */
+  async submitMany(jobs, { key } = {}) {
+    jobs = Array.from(jobs, (j) => withId(j, key));
+    if (jobs.length === 0) return [];
+    if (jobs.length > 1000 || (jobs.length > 1 && Buffer.byteLength(JSON.stringify(jobs)) > 1000000)) {
+      const half = jobs.length >> 1;
+      const first = await this.submitMany(jobs.slice(0, half), { key: key && `${key}.0` });
+      return first.concat(await this.submitMany(jobs.slice(half), { key: key && `${key}.1` }));
+    }
+    return (await this.#call(["jobs", "batch"], { body: { jobs }, key })).jobIds;
+  }
+
+  /** The job as it is now. */
+  get(id) { return this.#call(["jobs", id]); }
+
+  /** Waits until the job has ended, and returns it. A QueueError with the tag "timeout": it has not, in that time. */
+  async wait(id, timeoutMs = Infinity) {
+    const end = Date.now() + timeoutMs;
+    for (;;) {
+      const hold = Math.floor(Math.max(0, Math.min(15000, end - Date.now())));
+      const how = { query: `?waitMs=${hold}`, waitMs: hold, withinMs: end - Date.now() + 5000 };
+      const job = await this.#call(["jobs", id], how);
+      if (["completed", "dead", "cancelled"].includes(job.status)) return job;
+      if (Date.now() >= end) throw new QueueError(`job ${id} is ${job.status}`, 0, "timeout");
+      await sleep(20); // should a server answer at once
+    }
+  }
+
+  /** The figures of the queue; with { types: true } also those of each type. */
+  stats({ types = false } = {}) { return this.#call(["stats"], { query: types ? "?types=true" : "" }); }
+
+  /** Takes a job back and returns its status: one that runs is cancelled when its worker has ended the attempt. */
+  async cancel(id, { key = randomUUID() } = {}) {
+    return (await this.#call(["jobs", id, "cancel"], { body: {}, key })).status;
+  }
+
+  /** Leases up to `max` Jobs to the worker of that name. For a minute the same `request` gets the same jobs again. */
+  async claim(worker, { types = [], max = 1, waitMs = 0, leaseMs = 0, request = randomUUID(), withinMs } = {}) {
+    const body = { workerId: worker, types, max, waitMs, leaseMs, requestId: request };
+    return (await this.#call(["jobs", "claim"], { body, waitMs, withinMs })).jobs.map((j) => new Job(worker, j));
+  }
+
+  /** Renews leases of one worker; the answers, with `status` and `cancel`, are in the order of the jobs. */
+  async heartbeat(worker, jobs, { withinMs } = {}) {
+    const body = { workerId: worker, jobs: jobs.map((j) => ({ jobId: j.id, token: j.token, progress: j.note })) };
+    return (await this.#call(["jobs", "heartbeat"], { body, withinMs })).results;
+  }
+
+  /** Ends a claim: "complete" with result, "fail" with error, retryable, delayMs, or "release". It counts once. */
+  report(job, action, body = {}) {
+    return this.#call(["jobs", job.id, action], { body: { ...body, workerId: job.worker, token: job.token } });
+  }
+
+  async #call(parts, { query = "", body, key, waitMs = 0, withinMs = Infinity } = {}) {
+    const path = `/v1/${parts.map(encodeURIComponent).join("/")}${query}`;
+    const headers = { Accept: "application/json, application/problem+json", ...(key && { "Idempotency-Key": key }) };
+    if (body) headers["Content-Type"] = "application/json";
+    const request = { method: body ? "POST" : "GET", headers, body: JSON.stringify(body), redirect: "manual" };
+    const end = Date.now() + Math.min(withinMs, waitMs + this.#retryForMs);
+    for (let pause = 50, unknown = false; ; pause = Math.min(pause * 2, 1000)) {
+      const server = await this.#pick();
+      let status = 0, answer = {}, message;
+      try {
+        const limit = Math.ceil(Math.max(50, Math.min(this.#attemptTimeoutMs + waitMs, end - Date.now())));
+        const response = await fetch(server + path, { ...request, signal: AbortSignal.timeout(limit) });
+        status = response.status;
+        const text = await response.text();
+        answer = text || status >= 300 ? JSON.parse(text) : {};
+        if (status < 300) return answer;
+        message = answer.detail ?? answer.message ?? `answered ${status}`;
+      } catch (e) { // no answer, or not a node's
+        message = `${server}: ${status || ""} ${e.cause?.message || e.message}`;
+        unknown ||= status < 300 && !UNSENT.includes(e.cause?.code);
+      }
+      const tag = answer._tag ?? "";
+      unknown ||= answer.committed === "unknown" || (answer.committed !== "no" && status >= 500);
+      const error = new QueueError(`${path}: ${message}`, status, tag, unknown && body ? "unknown" : "no");
+      if (this.#leader === server) this.#leader = "";
+      const nap = Math.max(pause * (0.5 + Math.random()), Math.min(60000, answer.retryAfterMs ?? 0));
+      const foreign = !tag && [404, 405, 421].includes(status); // not from a node: something else is there
+      const final = (error.refused && !foreign) || ([500, 501, 505].includes(status) && answer.committed === "no");
+      if (final || Date.now() + nap > end) throw error;
+      await sleep(nap);
+    }
+  }
+
+  /** The leader; while there is none, any node: they forward. All are asked at once, one may hang. */
+  async #pick() {
+    const view = (server) => fetch(`${server}/status`, { signal: AbortSignal.timeout(1000) })
+      .then((answer) => answer.json()).then(({ state, term }) => [state === "leader" ? term : -1, server])
+      .catch(() => [-1, server]);
+    if (!this.#leader) {
+      this.#search ??= Promise.all(this.#servers.map(view)).finally(() => { this.#search = null; });
+      const [term, server] = (await this.#search).reduce((a, b) => (b[0] > a[0] ? b : a)); // lower: deposed, maybe
+      if (term >= 0) this.#leader = server;
+    }
+    return this.#leader || this.#servers[Math.floor(Math.random() * this.#servers.length)];
+  }
+}
+
+/** The id is made here, unless the caller's key makes it safe to send the job again. */
+const withId = (job, key) => (key ? job : { ...job, id: job.id ?? randomUUID() });
+
+/** A claimed job. When `signal` is aborted the handler is to end; `why` is cancelled, stopping, or lost. */
+export class Job {
+  #stop = new AbortController();
+  constructor(worker, raw) {
+    if (!Number.isSafeInteger(raw.token)) throw new Error(`the token ${raw.token} is too large for JavaScript`);
+    const { jobId: id, type = "", payload, attempts, leaseMs, token } = raw;
+    Object.assign(this, { worker, raw, id, type, payload, attempts, leaseMs, token, signal: this.#stop.signal });
+    Object.assign(this, { why: "", settled: false, renewed: Date.now(), due: Date.now() + leaseMs / 3 });
+  }
+
+  /** Tells how far the job is. The next heartbeat takes it along, so it costs nothing. */
+  progress(percent, message = "") {
+    this.note = { percent: Math.max(0, Math.min(100, Math.trunc(percent))), message };
+  }
+
+  /** Tells the handler to end; the first reason stays. */
+  end(why) {
+    this.why ||= why;
+    this.#stop.abort(new Error(this.why));
+  }
+}
+
+/**
+ * Runs jobs, `concurrency` at once, keeps their leases alive, and reports exactly one outcome of each: the handler's
+ * result, its error with the stack, or that the job is given back. A handler that keeps the event loop busy stops the
+ * heartbeats, too: such work belongs into a worker thread or a process of its own.
+ */
+export class Worker {
+  #handlers = new Map(); #held = new Set(); #stopping = false; #over = false; #refusal = null;
+  constructor(client, { concurrency = 4, name, leaseMs = 0, pollWaitMs = 2000, stopTimeoutMs = 30000 } = {}) {
+    name ??= `${hostname()}-${process.pid}-${randomUUID().slice(0, 6)}`;
+    Object.assign(this, { client, concurrency: Math.min(concurrency, 1000), name, leaseMs, pollWaitMs, stopTimeoutMs });
+    this.log = (line) => console.error(line); // replace it to have the lines elsewhere
+  }
+
+  /** Has jobs of the type run by handler(job), which may be async. What it returns, JSON, is the result. */
+  handle(type, handler) { this.#handlers.set(type, handler); }
+
+  /** Claims nothing more: `run` ends when the running jobs are done or, after stopTimeoutMs, given back. */
+  stop() { this.#stopping = true; }
+
+  /** Works until `stop`, SIGINT, SIGTERM; returns how many jobs could not be reported. Fails if claims are refused.*/
+  async run() {
+    process.once("SIGINT", () => this.stop()).once("SIGTERM", () => this.stop());
+    this.#keepLeases();
+    let working = this.concurrency;
+    for (let i = 0; i < this.concurrency; i++) this.#work().finally(() => { working--; });
+    while (!this.#stopping) await sleep(50);
+    const [tell, release] = [(job) => job.end("stopping"), (job) => void this.#report(job, "release", {})];
+    for (const [ms, step] of [[this.stopTimeoutMs, tell], [4000, release], [4000, () => {}]]) {
+      for (const end = Date.now() + ms; working > 0 && Date.now() < end;) await sleep(20);
+      this.#held.forEach(step);
+    }
+    this.#over = true;
+    if (this.#refusal) throw this.#refusal;
+    return this.#held.size;
+  }
+
+  async #work() {
+    let request; // of a claim that may have got a job that we do not know of
+    while (!this.#stopping) {
+      request ??= randomUUID();
+      const how = { types: [...this.#handlers.keys()], waitMs: this.pollWaitMs, withinMs: this.pollWaitMs + 5000 };
+      const jobs = await this.client.claim(this.name, { ...how, leaseMs: this.leaseMs, request }).catch((e) => {
+        this.log(e.message);
+        if (e.refused) [this.#refusal, this.#stopping] = [e, true];
+      });
+      if (jobs) request = undefined;
+      for (const job of jobs ?? []) {
+        this.#held.add(job);
+        await (this.#stopping ? this.#report(job, "release", {}) : this.#run(job));
+      }
+    }
+  }
+
+  async #run(job) {
+    let action = "complete", body;
+    try {
+      body = { result: await this.#handlers.get(job.type)(job) };
+      JSON.stringify(body);
+    } catch (e) {
+      action = ["stopping", "lost"].includes(job.why) ? "release" : "fail";
+      body = { ...e?.how, error: job.why === "cancelled" ? job.why : inspect(e).slice(0, 8000) };
+    }
+    await this.#report(job, action, body);
+  }
+
+  async #report(job, action, body) {
+    const mine = !job.settled; // who comes first reports, until the cluster accepts or refuses
+    job.settled = true;
+    while (mine && this.#held.has(job)) {
+      try {
+        await this.client.report(job, action, body);
+        this.log(`job ${job.id}: ${action}`);
+        this.#held.delete(job);
+      } catch (e) {
+        this.log(`job ${job.id}: ${e.message}`);
+        if (e.leaseLost) this.#held.delete(job);
+        else if (e.refused && action === "complete")
+          [action, body] = ["fail", { error: `the result was refused: ${e.message}`, retryable: false }];
+        else if (e.refused || this.#over) return;
+        else await sleep(500);
+      }
+    }
+  }
+
+  async #keepLeases() {
+    for (; !this.#over; await sleep(100)) {
+      const jobs = [...this.#held], sent = Date.now();
+      if (!jobs.some((j) => j.due <= sent)) continue;
+      const how = { withinMs: Math.min(...jobs.map((j) => j.leaseMs)) / 3 };
+      const answers = await this.client.heartbeat(this.name, jobs, how).catch((e) => this.log(e.message));
+      jobs.forEach((job, i) => {
+        const { status, cancel } = answers?.[i] ?? {};
+        job.due = Date.now() + 500;
+        if (status === "ok") [job.renewed, job.due] = [sent, sent + job.leaseMs / 3];
+        if (cancel) job.end("cancelled");
+        if (LOST.includes(status) && !job.settled) { // if it is being reported, that may be the reason
+          job.settled = true;
+          this.#held.delete(job);
+          job.end("lost");
+        }
+        if (Date.now() - job.renewed > job.leaseMs) job.end("lost"); // nobody says so, but it may be
+      });
+    }
+  }
+}
+
+async function main(command, ...args) {
+  if (["submit", "get", "wait", "cancel", "stats"].includes(command)) {
+    if (args.length > 1) args[1] = JSON.parse(args[1]);
+    const out = await new Client()[command](...args);
+    return void console.log(typeof out === "string" ? out : JSON.stringify(out));
+  }
+  if (command !== "worker" || args.length === 0) throw new Error("give submit, get, wait, cancel, stats or worker");
+  const worker = new Worker(new Client());
+  for (const [type, file] of args.map((arg) => arg.split("="))) {
+    worker.handle(type, (await import(pathToFileURL(file))).default);
+  }
+  return (await worker.run()) > 0 ? 1 : 0;
+}
+
+if (process.argv[1] && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {
+  const code = await main(...process.argv.slice(2)).catch((e) => (console.error(`osqueue: ${e.message}`), 1));
+  process.exit(code);
+}

@@ -1,0 +1,299 @@
+#!/usr/bin/env python3
+"""A client and a worker for osqueue, in one file that needs nothing but Python 3.8 or newer. As a program:
+
+    osqueue.py submit TYPE [JSON] | get ID | wait ID | cancel ID | stats | worker TYPE=MODULE:FUNCTION...
+
+OSQUEUE_SERVERS names the nodes. Times are in seconds. Jobs have the members that the HTTP API gives them, also in
+snake case: delay_ms is delayMs."""
+import contextlib, importlib, json, logging, os, random, re, signal, socket, sys, threading, time, traceback, uuid
+from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from urllib.parse import quote, urlsplit
+
+SERVERS = "127.0.0.1:8080,127.0.0.1:8081,127.0.0.1:8082"  # without OSQUEUE_SERVERS
+LOST = ("not_found", "not_running", "wrong_worker", "stale_token", "lease_expired", "timed_out")
+log, now, EVER = logging.getLogger("osqueue"), time.monotonic, float("inf")
+
+
+class Error(Exception):
+    """A call that failed. `status` is that of the last answer (0: there was none), `tag` the server's name for its
+    refusal. `committed` is "no" if the write certainly did not take place, else "unknown": send the same again."""
+    def __init__(self, message, status=0, tag="", committed="no"):
+        super().__init__(message)
+        self.status, self.tag, self.committed = status, tag, committed
+        self.lease_lost = tag in LOST  # the caller does not hold the job, or not any more
+        self.refused = tag.startswith("too_many_") or 400 <= status < 500 and status not in (408, 425, 429)
+
+
+class Failure(Exception):
+    """Failure(text, retryable=False) raised by a handler makes the job dead at once; Failure(text, delayMs=5000) says
+    when the next attempt comes, instead of the job's backoff. Other exceptions fail the attempt, too."""
+    def __init__(self, text, **how):
+        super().__init__(text)
+        self.how = how
+
+
+class Client:
+    """The nodes of a cluster. It finds the leader, and repeats calls for up to `retry_for`; what makes that
+    harmless goes along: an id, a request id, a token or an idempotency key. Threads may share it."""
+    def __init__(self, servers=None, attempt_timeout=5.0, retry_for=30.0):
+        servers = servers or os.environ.get("OSQUEUE_SERVERS", SERVERS).split(",")
+        self._servers = [(s if "://" in s else "http://" + s).rstrip("/") for s in map(str.strip, servers)]
+        self._attempt_timeout, self._retry_for = attempt_timeout, retry_for
+        self._lock, self._leader = threading.Lock(), None
+
+    def submit(self, type, payload=None, key=None, **members):
+        """Enqueues a job and returns its id; under a `unique_key` that another job holds, that job's. The same call
+        with the same `key` within 24 h, also by another process, is one call."""
+        return self._call("jobs", body=_job(dict(members, type=type, payload=payload), key), key=key)["jobId"]
+
+    def submit_many(self, jobs, key=None):
+        """Enqueues jobs, dicts with the arguments of `submit`, and returns their ids. Up to 1000 of them, or 1 MB, are
+        enqueued all or none; more are cut in half. Jobs with ids, or all with the key, may be sent again."""
+        jobs = [_job(j, key) for j in jobs]
+        if len(jobs) > 1000 or len(jobs) > 1 and len(json.dumps(jobs)) > 1000000:
+            half = len(jobs) // 2
+            return self.submit_many(jobs[:half], key and key + ".0") + self.submit_many(jobs[half:], key and key + ".1")
+        return self._call("jobs", "batch", body={"jobs": jobs}, key=key)["jobIds"] if jobs else []
+
+    def get(self, id):
+        """The job as it is now, a dict."""
+        return self._call("jobs", id)
+
+    def wait(self, id, timeout=EVER):
+        """Waits until the job has ended, and returns it. TimeoutError: it has not, in that time."""
+        end = now() + timeout
+        while True:
+            hold = max(0.0, min(15.0, end - now()))
+            job = self._call("jobs", id, query="?waitMs=%d" % (hold * 1000), wait=hold, within=end - now() + 5)
+            if job["status"] in ("completed", "dead", "cancelled"):
+                return job
+            if now() >= end:
+                raise TimeoutError("job %s is %s" % (id, job["status"]))
+            time.sleep(0.02)  # should a server answer at once
+
+    def stats(self, types=False):
+        """The figures of the queue, a dict; with `types` also those of each type."""
+        return self._call("stats", query="?types=true" if types else "")
+
+    def cancel(self, id, key=None):
+        """Takes a job back and returns its status: one that runs is cancelled when its worker has ended the attempt."""
+        return self._call("jobs", id, "cancel", body={}, key=key or str(uuid.uuid4()))["status"]
+
+    def claim(self, worker, types=(), max=1, wait=0.0, lease=0.0, request=None, within=EVER):
+        """Leases up to `max` Jobs to the worker of that name, waiting for the first. Within a minute the same
+        `request` gets the same jobs again."""
+        body = {"workerId": worker, "types": list(types), "max": max, "waitMs": int(wait * 1000),
+                "leaseMs": int(lease * 1000), "requestId": request or str(uuid.uuid4())}
+        return [Job(worker, j) for j in self._call("jobs", "claim", body=body, wait=wait, within=within)["jobs"]]
+
+    def heartbeat(self, worker, jobs, within=EVER):
+        """Renews leases of one worker; the answers, with `status` and `cancel`, are in the order of the jobs."""
+        leases = [dict({"progress": j.note} if j.note else {}, jobId=j.id, token=j.token) for j in jobs]
+        return self._call("jobs", "heartbeat", body={"workerId": worker, "jobs": leases}, within=within)["results"]
+
+    def report(self, job, action, **body):
+        """Ends a claim. The action is "complete" (with result), "fail" (error, retryable, delayMs) or "release". Its
+        token makes it count once; when the claim is lost there is an Error with lease_lost."""
+        return self._call("jobs", job.id, action, body=dict(body, workerId=job.worker, token=job.token))
+
+    def _call(self, *path, query="", body=None, key=None, wait=0.0, within=EVER):
+        path = "/v1/" + "/".join(quote(p, safe="") for p in path) + query
+        data = None if body is None else json.dumps(body, allow_nan=False).encode()
+        headers = {"Accept": "application/json, application/problem+json", "Content-Type": "application/json"}
+        headers.update({"Idempotency-Key": key} if key else {})
+        pause, end, unknown = 0.05, now() + min(within, wait + self._retry_for), False
+        while True:
+            status, answer, server = 0, {}, self._pick()
+            try:
+                limit = max(0.05, min(self._attempt_timeout + wait, end - now()))
+                status, text = _exchange(server, path, data, headers, limit)
+                answer = json.loads(text) if text or status >= 300 else {}
+                if status < 300:
+                    return answer
+                message = answer.get("detail") or answer.get("message") or "answered %d" % status
+            except (OSError, HTTPException, ValueError, AttributeError) as e:  # no answer, or not a node's
+                answer, message = {}, "%s: %s %s" % (server, status or "", e or type(e).__name__)
+                unknown |= status < 300 and not isinstance(e, (ConnectionRefusedError, socket.gaierror))
+            tag, committed = answer.get("_tag", ""), answer.get("committed")
+            unknown |= committed == "unknown" or committed != "no" and status >= 500
+            error = Error("%s: %s" % (path, message), status, tag, "unknown" if unknown and data else "no")
+            final = error.refused and (tag or status not in (404, 405, 421))  # without a tag: not from a node
+            self._leader = None if self._leader == server else self._leader
+            nap = max(pause * random.uniform(0.5, 1.5), min(60.0, answer.get("retryAfterMs", 0) / 1000))
+            if final or status in (500, 501, 505) and committed == "no" or now() + nap > end:
+                raise error
+            time.sleep(nap)
+            pause = min(pause * 2, 1.0)
+
+    def _pick(self):
+        """The leader; while there is none, any node: they forward. All are asked at once, one may hang."""
+        def view(server):
+            try:
+                status = json.loads(_exchange(server, "/status", None, {}, 1.0)[1])
+                return (status["term"], server) if status["state"] == "leader" else (-1, "")
+            except Exception:
+                return -1, ""
+        with self._lock:
+            if not self._leader:
+                with ThreadPoolExecutor(len(self._servers)) as pool:  # a lower term may be deposed and not know it
+                    self._leader = max(pool.map(view, self._servers))[1]
+            return self._leader or random.choice(self._servers)
+
+
+def _exchange(server, path, data, headers, limit):
+    """One request and its answer: status and body."""
+    url = urlsplit(server)
+    kind = HTTPSConnection if url.scheme == "https" else HTTPConnection
+    with contextlib.closing(kind(url.netloc, timeout=limit)) as conn:
+        conn.request("GET" if data is None else "POST", url.path + path, data, headers)
+        answer = conn.getresponse()
+        return answer.status, answer.read()
+
+
+def _job(members, key):
+    """A job for the wire. Its id is made here, unless the caller's key makes it safe to send it again."""
+    job = {re.sub("_(.)", lambda m: m.group(1).upper(), k): v for k, v in members.items() if v is not None}
+    return job if key else dict(job, id=job.get("id") or str(uuid.uuid4()))
+
+
+class Job:
+    """A claimed job: id, type, payload, attempts, lease, token (it grows with each claim: let others refuse lower
+    ones), and `raw`, all that the server said. When the Event `stop` is set the handler is to end; `why` is
+    "cancelled", "stopping", or "lost": then another worker may run the job."""
+    def __init__(self, worker, raw):
+        self.worker, self.raw, self.id, self.token = worker, raw, raw["jobId"], raw["token"]
+        self.type, self.payload, self.attempts = raw.get("type", ""), raw.get("payload"), raw["attempts"]
+        self.lease, self.note, self.why, self.stop = raw["leaseMs"] / 1000, None, "", threading.Event()
+        self.right, self.renewed, self.due = threading.Lock(), now(), now() + self.lease / 3  # who has it reports
+
+    def progress(self, percent, message=""):
+        """Tells how far the job is. The next heartbeat takes it along, so it costs nothing."""
+        self.note = {"percent": max(0, min(100, int(percent))), "message": message}
+
+    def end(self, why="stopping"):
+        """Tells the handler to end; the first reason stays."""
+        self.why = self.why or why
+        self.stop.set()
+
+
+class Worker:
+    """Runs jobs, `concurrency` at once in threads of their own, keeps their leases alive, and reports exactly one
+    outcome of each: the handler's result, its exception with the traceback, or that the job is given back."""
+    def __init__(self, client, concurrency=4, name=None, lease=0.0, poll_wait=2.0, stop_timeout=30.0):
+        self.client, self.concurrency, self.lease, self.poll_wait = client, min(concurrency, 1000), lease, poll_wait
+        self.name = name or "%s-%d-%s" % (socket.gethostname(), os.getpid(), uuid.uuid4().hex[:6])
+        self.stop_timeout, self._handlers, self._held, self._refusal = stop_timeout, {}, set(), None
+        self._stopping, self._over = threading.Event(), threading.Event()
+
+    def handle(self, type, handler):
+        """Has jobs of the type run by handler(job). What it returns, JSON, is the result."""
+        self._handlers[type] = handler
+
+    def stop(self, signum=0, *_):
+        """Claims nothing more: `run` returns when the running jobs are done or, after stop_timeout, given back."""
+        signum and signal.signal(signum, signal.SIG_DFL)  # a second one ends the program
+        threading.Thread(target=self._stopping.set).start()  # a signal's handler must not take locks
+
+    def run(self):
+        """Works until `stop`; in the main thread also until SIGINT or SIGTERM. Returns how many jobs could not be
+        reported (they come back when their leases end). Raises an Error if the cluster refuses the claims."""
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, self.stop), signal.signal(signal.SIGTERM, self.stop)
+        slots = [threading.Thread(target=self._work, daemon=True) for _ in range(self.concurrency)]
+        for t in slots + [threading.Thread(target=self._keep_leases, daemon=True)]:
+            t.start()
+        self._stopping.wait()
+        release = lambda job: threading.Thread(target=self._report, args=(job, "release", {}), daemon=True).start()
+        for seconds, step in ((self.stop_timeout, Job.end), (4.0, release), (4.0, str)):
+            end = now() + seconds
+            for t in slots:
+                t.join(max(0.0, end - now()))
+            list(map(step, list(self._held)))
+        self._over.set()
+        if self._refusal:
+            raise self._refusal
+        return len(self._held)
+
+    def _work(self):
+        request = None  # of a claim that may have got a job that we do not know of
+        while not self._stopping.is_set():
+            request, wait = request or str(uuid.uuid4()), self.poll_wait
+            try:
+                jobs = self.client.claim(self.name, self._handlers, 1, wait, self.lease, request, within=wait + 5)
+            except Error as e:
+                log.warning("%s", e)
+                if e.refused:
+                    self._refusal = self.stop() or e
+                continue
+            request = None
+            for job in jobs:
+                self._held.add(job)
+                self._report(job, "release", {}) if self._stopping.is_set() else self._run(job)
+
+    def _run(self, job):
+        try:
+            action, body = "complete", {"result": self._handlers[job.type](job)}
+            json.dumps(body, allow_nan=False)
+        except BaseException as e:  # SystemExit, too
+            text = traceback.format_exc().encode(errors="replace")[-8000:].decode(errors="replace")
+            action = "release" if job.why in ("stopping", "lost") else "fail"
+            body = dict(getattr(e, "how", {}), error=job.why if job.why == "cancelled" else text)
+        self._report(job, action, body)
+
+    def _report(self, job, action, body):
+        mine = job.right.acquire(blocking=False)
+        while mine and job in self._held:  # until the cluster accepts or refuses; the lease is renewed meanwhile
+            try:
+                self.client.report(job, action, **body)
+                log.info("job %s: %s", job.id, action)
+                self._held.discard(job)
+            except Error as e:
+                log.warning("job %s: %s", job.id, e)
+                if e.lease_lost:
+                    self._held.discard(job)
+                elif e.refused and action == "complete":
+                    action, body = "fail", {"error": "the result was refused: %s" % e, "retryable": False}
+                elif e.refused or self._over.wait(0.5):
+                    return
+
+    def _keep_leases(self):
+        while not self._over.wait(0.1):
+            jobs, answers, sent = list(self._held), [], now()
+            if not any(j.due <= sent for j in jobs):
+                continue
+            try:
+                answers = self.client.heartbeat(self.name, jobs, within=min(j.lease for j in jobs) / 3)
+            except Error as e:
+                log.warning("%s", e)
+            for job, answer in zip(jobs, answers or [{}] * len(jobs)):
+                job.due = now() + 0.5
+                if answer.get("status") == "ok":
+                    job.renewed, job.due = sent, sent + job.lease / 3
+                    job.end("cancelled") if answer.get("cancel") else None
+                elif answer.get("status") in LOST and job.right.acquire(blocking=False):
+                    self._held.discard(job)  # if it is being reported, that may be the reason
+                    job.end("lost")
+                if now() - job.renewed > job.lease:
+                    job.end("lost")  # nobody says so, but it may be
+
+
+def main(command="", *args):
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    if command in ("submit", "get", "wait", "cancel", "stats"):
+        out = getattr(Client(), command)(*args[:1], *map(json.loads, args[1:]))
+        return print(out if isinstance(out, str) else json.dumps(out))
+    if command != "worker" or not args:
+        return __doc__
+    sys.path.insert(0, os.getcwd())
+    worker = Worker(Client())
+    for name, _, place in (a.partition("=") for a in args):
+        worker.handle(name, getattr(importlib.import_module(place.split(":")[0]), place.split(":")[1]))
+    return 1 if worker.run() else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(*sys.argv[1:]))
+    except Error as e:
+        sys.exit("osqueue: %s" % e)

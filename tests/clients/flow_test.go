@@ -1,0 +1,55 @@
+package clients
+
+import (
+	"encoding/json"
+	"reflect"
+	"testing"
+
+	"osqueue/tests/cluster"
+)
+
+// flowWanted is what both programs print.
+const flowWanted = `{
+	"sameId": true,
+	"idTaken": {"tag": "id_taken", "status": 409, "committed": "no", "leaseLost": false},
+	"got": {"type": "flow", "status": "unclaimed", "payload": {"n": 1}, "priority": 5, "maxAttempts": 4, "tags": ["a"]},
+	"sameKey": true, "otherKey": true,
+	"keyConflict": {"tag": "request_conflict", "status": 409, "committed": "no", "leaseLost": false},
+	"many": 2500, "manyAgain": true, "big": true, "none": [],
+	"oddId": "a/b?c=%2F",
+	"unknownJob": {"tag": "not_found", "status": 404, "committed": "no", "leaseLost": true},
+	"claimedAgain": true, "emptyClaim": 0, "beat": "ok", "progress": 40,
+	"released": "unclaimed", "tokenGrows": true,
+	"late": {"tag": "stale_token", "status": 409, "committed": "no", "leaseLost": true},
+	"completed": "completed", "completedTwice": "completed", "lateBeat": "stale_token",
+	"result": {"by": "w2"},
+	"waitEnds": true, "cancelled": "cancelled", "cancelledJob": "cancelled", "stats": 2500,
+	"away": {"tag": "", "status": 0, "committed": "no", "leaseLost": false}
+}`
+
+// Every call of a client does what it says, late reports are refused by their
+// token, and what is sent twice takes effect once.
+func TestFlow(t *testing.T) {
+	eachLanguage(t, func(t *testing.T, l language) {
+		c := cluster.Start(t, cluster.Options{})
+		out := run(t, l.desk(t), []string{servers(c)}, l.interpreter, "flow"+l.extension)
+		got, want := object(t, out), object(t, flowWanted)
+		for name := range want {
+			if !reflect.DeepEqual(got[name], want[name]) {
+				t.Errorf("%s is %v, want %v", name, got[name], want[name])
+			}
+		}
+		if len(got) != len(want) {
+			t.Errorf("%d figures, want %d: %s", len(got), len(want), out)
+		}
+	})
+}
+
+func object(t *testing.T, text string) map[string]any {
+	t.Helper()
+	var m map[string]any
+	if err := json.Unmarshal([]byte(text), &m); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	return m
+}

@@ -1,0 +1,35 @@
+// A worker for the tests. Each handler notes in the file LEDGER that it has begun: type, id, attempt, token.
+import { appendFileSync, existsSync } from "node:fs";
+import { Client, Failure, Worker } from "./osqueue.mjs";
+
+const { env } = process;
+const w = new Worker(new Client(), {
+  concurrency: Number(env.CONCURRENCY ?? 4), name: env.NAME, leaseMs: Number(env.LEASE_MS ?? 0),
+  stopTimeoutMs: Number(env.STOP_MS ?? 20000),
+});
+const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
+const handle = (type, handler) => w.handle(type, (job) => {
+  appendFileSync(env.LEDGER, `${w.name} ${type} ${job.id} ${job.attempts} ${job.token}\n`);
+  return handler(job);
+});
+
+handle("square", async (job) => {
+  await sleep(20);
+  return { n: job.payload, square: job.payload ** 2 };
+});
+handle("gate", async (job) => {
+  job.progress(50, "at the gate");
+  while (!existsSync(job.payload)) await sleep(20);
+  return { by: w.name, why: job.why };
+});
+handle("until-stopped", async (job) => {
+  await new Promise((done) => job.signal.addEventListener("abort", done));
+  throw new Error(`ended, ${job.why}`);
+});
+handle("broken", (job) => { throw new TypeError(`no such luck: ${job.payload}`); });
+handle("hopeless", () => { throw new Failure("never again", { retryable: false }); });
+handle("later", () => { throw new Failure("in an hour", { delayMs: 3600000 }); });
+handle("no-json", () => 1n);
+handle("too-much", () => "x".repeat(5000000));
+console.log("ready");
+process.exit((await w.run()) > 0 ? 1 : 0);

@@ -1,0 +1,5 @@
+package clients
+
+import "errors"
+
+var errNotYet = errors.New("not yet")
