@@ -27,7 +27,7 @@ import (
 // answer to a repetition that to the first, whose body must be the same: who sends
 // one, or wants to be told of mistakes, knows the API.
 func (h *Handler) reread(r *http.Request) (read bool, err error) {
-	if r.Body == nil || r.Header.Get(v1.HeaderIdempotencyKey) != "" || slices.Contains(r.Header["Prefer"], v1.PreferStrict) {
+	if r.Body == nil || r.Header.Get(v1.HeaderIdempotencyKey) != "" || slices.ContainsFunc(r.Header["Prefer"], isStrict) {
 		return false, nil
 	}
 	body, whole := wholeBody(r, h.cfg.MaxBody)
@@ -41,6 +41,9 @@ func (h *Handler) reread(r *http.Request) (read bool, err error) {
 	r.ContentLength, r.TransferEncoding = int64(len(body)), nil
 	return true, nil
 }
+
+// isStrict reports whether mistakes are to be told.
+func isStrict(prefer string) bool { return strings.Contains(strings.ToLower(prefer), v1.PreferStrict) }
 
 // wholeBody reads the body of a request. If it breaks off, or is longer than the limit,
 // it stands before who reads the request next, as it came.
@@ -94,7 +97,8 @@ func (h *Handler) translate(r *http.Request, body []byte) ([]byte, error) {
 			}
 			return plain
 		})
-		if wide == nil {
+		// Who waits, waits for jobs of types that have none yet.
+		if wide == nil || edit.has("waitMs") {
 			return edit.apply(body), nil
 		}
 		types, err := h.native.narrow(caller{ctx: r.Context(), remote: r.RemoteAddr}, wide)

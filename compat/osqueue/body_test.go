@@ -288,6 +288,32 @@ func TestClaimOfManyTypes(t *testing.T) {
 	}
 }
 
+// Who knows the API is told of mistakes.
+func TestMistakesAreTold(t *testing.T) {
+	c := start(t, 2, Limits{})
+	var many []string
+	for i := range claimTypes + 1 {
+		many = append(many, fmt.Sprint(i))
+	}
+	for who, n := range c.asked() {
+		for _, test := range []struct {
+			path, body string
+			headers    []string
+		}{
+			{v1.PathJobs, `{"maxAttempts":-1}`, []string{"Accept", "application/json, application/problem+json"}},
+			{v1.PathJobs, `{"maxAttempts":1.5}`, []string{"Prefer", "wait=5, Handling=Strict"}},
+			{v1.PathJobs, `{"payload":1,"payload":2}`, []string{"Idempotency-Key", "k"}},
+			{v1.PathClaim, `{"types":["` + strings.Repeat("x", longName) + `"]}`, []string{"Prefer", v1.PreferStrict}},
+			{v1.PathClaim, `{"types":["` + strings.Join(many, `","`) + `"],"waitMs":1}`, nil},
+			{v1.PathJobs + "/abc/heartbeat", `{"workerId":"` + strings.Repeat("w", longName) + `"}`, []string{"Prefer", v1.PreferStrict}},
+		} {
+			if got := request(t, "POST", n.address, test.path, test.body, test.headers...); got.status != 400 {
+				t.Errorf("%s: %.40s %.40s %v: %d %.100s", who, test.path, test.body, test.headers, got.status, got.body)
+			}
+		}
+	}
+}
+
 // The first thousand that have jobs, with those first that wait.
 func TestNarrow(t *testing.T) {
 	stats := v1.Stats{Types: map[string]v1.TypeStats{
