@@ -20,6 +20,7 @@ MODEL_CHECKS ?= 20000
 BENCH ?= go run -buildvcs=false ./tests/bench
 STORES ?= gofakes3 versitygw gcs file
 SOAK ?= 10m
+SIM ?= 10h
 DEMO ?= go run -buildvcs=false ./tests/e2e/demo
 
 # Compose is a plugin of docker here and a program of its own there.
@@ -73,7 +74,8 @@ model: ## Hold the machine against the naive model over MODEL_CHECKS (default 20
 	go test ./fsm -run '^TestMachineAgreesWithModel$$' -rapid.checks=$(MODEL_CHECKS) -timeout 30m
 
 .PHONY: mutants
-mutants: ## Seed the bugs of fsm/mutants_test.go, one at a time, and check that each is caught
+mutants: build ## Seed the defects of tests/mutants and of fsm/mutants_test.go, and check that each is caught
+	go test ./tests/mutants -run '^TestMutants$$' -mutants -v -timeout 120m
 	go test ./fsm -run '^TestMutants$$' -mutants -v -timeout 60m
 
 .PHONY: lint
@@ -118,8 +120,9 @@ bench: build ## Measure three processes on loopback, beside the bare raft commit
 	OSQUEUE_BIN=bin/osqueue $(BENCH) $(BENCH_FLAGS)
 
 .PHONY: soak
-soak: build ## Run clusters under load and faults for SOAK (default 10m)
-	OSQUEUE_BIN=bin/osqueue OSQUEUE_SOAK=$(SOAK) go test ./tests/e2e -run '^TestSoak$$' -v -timeout 0
+soak: build ## Run clusters under load and all faults for SOAK (default 10m), and whole nodes in simulated time
+	OSQUEUE_BIN=bin/osqueue OSQUEUE_SOAK=$(SOAK) go test ./tests/nemesis -run '^TestSoak$$' -v -timeout 0
+	OSQUEUE_SIM=$(SIM) go test ./cluster -run '^TestSimulation$$' -v -timeout 0
 
 .PHONY: demo
 demo: build ## Count the words of Go's standard library, and kill the leader meanwhile

@@ -9,7 +9,7 @@ import (
 
 // failover kills the leader again and again. Each time it measures how long it
 // takes until a job is committed again, whichever of the other nodes it is
-// given to.
+// given to. -kills says how often; the distribution is printed.
 func (b *bench) failover() error {
 	return b.withBrokers("failover", func(br *brokers) error {
 		var took samples
@@ -24,6 +24,9 @@ func (b *bench) failover() error {
 		b.report.add(figure{Section: "failover", Name: name + "min", Value: ms(took.at(0)), Unit: "ms"})
 		median := figure{Section: "failover", Name: name + "median", Value: ms(took.at(50)), Unit: "ms"}
 		b.report.add(median.atMost(1200, "ms", median.Value))
+		for _, p := range []float64{10, 25, 75, 90, 95} {
+			b.report.add(figure{Section: "failover", Name: fmt.Sprintf("%sp%g", name, p), Value: ms(took.at(p)), Unit: "ms"})
+		}
 		longest := figure{Section: "failover", Name: name + "max", Value: ms(took.at(100)), Unit: "ms"}
 		b.report.add(longest.atMost(2500, "ms", longest.Value))
 		return nil
