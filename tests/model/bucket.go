@@ -65,6 +65,9 @@ const inBucket = "object"
 // safe: what was acknowledged as in the bucket is in a version that was accepted
 // before the answer, and is there when nothing but the bucket is left.
 func safe(f *facts, v *Verdict) {
+	if !slices.ContainsFunc(f.h.Documents, func(d history.Document) bool { return d.At > 0 }) && len(f.h.Documents) > 0 {
+		v.Note = "the versions bear no times: it was not seen which of them came before an answer"
+	}
 	for _, op := range f.ops {
 		if op.Outcome != history.OK || op.Committed != inBucket || op.LSN.IsZero() {
 			continue

@@ -505,6 +505,17 @@ var liesOfBuckets = []lie{
 		}
 		return op != nil
 	}},
+	{"acknowledged and in no version", "Safe", func(h *history.History) bool {
+		op := opWhere(h, func(op *history.Op) bool { return op.Committed == "object" })
+		if op == nil {
+			return false
+		}
+		h.Documents = slices.DeleteFunc(h.Documents, func(d history.Document) bool { return d.LSN.Compare(op.LSN.LSN) >= 0 })
+		for i := range h.Documents {
+			h.Documents[i].At = 0
+		}
+		return len(h.Documents) > 0
+	}},
 	{"lost with the nodes", "Safe", func(h *history.History) bool {
 		op := opWhere(h, func(op *history.Op) bool { return op.Committed == "object" && op.Kind == history.Enqueue })
 		if op == nil {
