@@ -20,6 +20,9 @@ import (
 // TestLoadThroughAFailover lets the load run through the death of a leader. All
 // checkers accept what it notes, and each kind of operation is in it.
 func TestLoadThroughAFailover(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
 	c := cluster.Start(t, cluster.Options{Flags: []string{"--raft-snapshot-threshold", "1000000"}})
 	var out bytes.Buffer
 	rec := history.NewRecorder(&out, history.Run{Seed: 1, Nodes: 3, Lease: history.Time(time.Second)})
