@@ -58,6 +58,7 @@ func simFaults() []simFault {
 		{name: "bucket away", times: 1, begin: (*simRun).bucketAway},
 		{name: "bucket away for long", times: 1, begin: (*simRun).bucketAwayForLong},
 		{name: "disk lost", times: 1, alone: true, begin: (*simRun).loseDisk},
+		{name: "disk lost, another lags", times: 1, alone: true, begin: (*simRun).loseDiskOfTwo},
 		{name: "all disks lost", times: 1, alone: true, loses: true, begin: (*simRun).loseAllDisks},
 		{name: "rival cluster", times: 1, alone: true, loses: true, begin: (*simRun).rival},
 	}
@@ -423,6 +424,39 @@ func (s *simRun) loseDisk() func() string {
 			return ""
 		}
 		return n.name + " has a new identity and a vote"
+	}
+}
+
+// loseDiskOfTwo: of three nodes, one lags and one comes back with an empty disk. What
+// was acknowledged since is on the third, so the two must wait for it.
+func (s *simRun) loseDiskOfTwo() func() string {
+	lead, lagging := s.leader(), s.follower()
+	if lead == nil || len(s.a.nodes) != 3 {
+		return nil
+	}
+	lagging.crash()
+	s.pass(6)
+	var lost *simNode
+	for _, n := range s.a.nodes {
+		if n != lagging && n != lead {
+			lost = n
+		}
+	}
+	lead.crash()
+	lost.crash()
+	lost.wipe()
+	lagging.start()
+	lost.start()
+	time.Sleep(3 * time.Second)
+	return func() string {
+		if s.a.active() != nil {
+			s.failf("%s and %s lead without the only node that has everything", lagging.name, lost.name)
+		}
+		lead.start()
+		if !s.calm() {
+			return ""
+		}
+		return "the two waited for " + lead.name
 	}
 }
 

@@ -168,8 +168,8 @@ const simInFlight = time.Second
 func (l *simLedger) expired(lsn fsm.LSN, id string, j *simJob) {
 	w := l.world
 	w.tally.one("lease expired")
-	if since := time.Since(w.refusedAt); since > simInFlight && since < simLease*10/11-simSlack {
-		w.failLocked("the lease of job %s ended at %s, %v after nobody could renew it", id, lsn, since)
+	if w.refused.spares(time.Now()) {
+		w.failLocked("the lease of job %s ended at %s, and nobody could renew it", id, lsn)
 	}
 	if j.leased != j.token || j.held == 0 {
 		return // nobody was told of this lease

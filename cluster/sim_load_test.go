@@ -115,7 +115,7 @@ func (c *simClient) excuse(err error) {
 		c.world.tally.one("answer: not the leader")
 	case errors.Is(err, ErrFlushLag):
 		c.world.tally.one("answer: the bucket lags")
-		c.world.refused()
+		c.world.noteRefusal()
 	case errors.Is(err, context.DeadlineExceeded):
 		c.world.tally.one("answer: none in time")
 	default:
@@ -335,11 +335,11 @@ func (w *simWorld) newest(cluster string) fsm.LSN {
 	return w.told[cluster]
 }
 
-// refused notes that a write was refused because the bucket lags.
-func (w *simWorld) refused() {
+// noteRefusal notes that a write was refused because the bucket lags.
+func (w *simWorld) noteRefusal() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.refusedAt = time.Now()
+	w.refused.note(time.Now())
 }
 
 // acknowledged notes that a producer was told that its job is there.

@@ -26,22 +26,42 @@ type simWorld struct {
 	record *recording.Bucket
 	r      *rand.Rand // of the goroutine that sets things up
 
-	mu        sync.Mutex
-	states    map[fsm.LSN]*simState
-	views     []fsm.LSN             // of the states whose view is still held, oldest first
-	ledgers   map[string]*simLedger // by cluster, the line that it is on
-	lines     []*simLedger          // all that ever were
-	tokens    map[uint64]string     // job by token, ever
-	asked     map[string]bool       // ids of jobs that producers have asked for
-	accepted  [][]byte              // versions of the document that are to be checked
-	header    *queuefile.Header     // of the last that was checked
-	told      map[string]fsm.LSN    // by cluster, the newest that anybody was told
-	refusedAt time.Time             // when a write was last refused because the bucket lags
-	versions  int
+	mu       sync.Mutex
+	states   map[fsm.LSN]*simState
+	views    []fsm.LSN             // of the states whose view is still held, oldest first
+	ledgers  map[string]*simLedger // by cluster, the line that it is on
+	lines    []*simLedger          // all that ever were
+	tokens   map[uint64]string     // job by token, ever
+	asked    map[string]bool       // ids of jobs that producers have asked for
+	accepted [][]byte              // versions of the document that are to be checked
+	header   *queuefile.Header     // of the last that was checked
+	told     map[string]fsm.LSN    // by cluster, the newest that anybody was told
+	refused  simRefusal            // of writes, because the bucket lags
+	versions int
 	// What may have happened: whether state may be taken from the bucket.
 	mayAdopt  bool
 	failures  []string
 	adoptions int
+}
+
+// simRefusal is a time in which writes were refused.
+type simRefusal struct{ first, last time.Time }
+
+// simRefusalGap ends one: users ask several times a second.
+const simRefusalGap = 2 * time.Second
+
+// note takes in that a write was refused now.
+func (r *simRefusal) note(now time.Time) {
+	if now.Sub(r.last) > simRefusalGap {
+		r.first = now
+	}
+	r.last = now
+}
+
+// spares reports whether no lease may end now: nobody could renew one until a moment
+// ago, and what was proposed before that has been committed since.
+func (r *simRefusal) spares(now time.Time) bool {
+	return now.Sub(r.first) > simInFlight && now.Sub(r.last) < simLease*10/11-simSlack
 }
 
 // simState is the state at one LSN.
