@@ -24,7 +24,7 @@ func verdictOf(h *history.History, name string) model.Verdict {
 func TestCheckersAcceptTheTruth(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		faults := rapid.Bool().Draw(t, "faults")
-		h := simulate(rapid.Uint64().Draw(t, "seed"), rapid.IntRange(20, 400).Draw(t, "operations"), faults)
+		h := simulate(rapid.Uint64().Draw(t, "seed"), rapid.IntRange(20, 250).Draw(t, "operations"), faults)
 		if rapid.IntRange(0, 3).Draw(t, "log") == 0 {
 			h.Applied, h.Documents, h.States = nil, nil, nil
 		}
@@ -42,7 +42,7 @@ func TestCheckersAcceptTheTruth(t *testing.T) {
 
 // TestCheckersLookAtSomething: a long enough run leaves none without work.
 func TestCheckersLookAtSomething(t *testing.T) {
-	for _, v := range model.Check(simulate(7, 2000, true), model.Options{}) {
+	for _, v := range model.Check(simulate(7, 1000, true), model.Options{}) {
 		if v.Result != model.OK || v.Checked == 0 {
 			t.Errorf("%s: %s, %d checked, %s", v.Checker, v.Result, v.Checked, v.Note)
 		}
@@ -52,7 +52,7 @@ func TestCheckersLookAtSomething(t *testing.T) {
 // TestUnseenClients: what clients outside of the history did is in the log only, and
 // breaks no promise.
 func TestUnseenClients(t *testing.T) {
-	h := simulate(3, 600, true)
+	h := simulate(3, 400, true)
 	h.Ops = slices.DeleteFunc(h.Ops, func(op history.Op) bool { return op.Client == "w1" })
 	for _, v := range model.Check(h, model.Options{}) {
 		if v.Result != model.OK {

@@ -76,7 +76,7 @@ func (s *sim) apply(muts ...*fsmpb.Mutation) []fsm.Result {
 		panic(err)
 	}
 	res := s.m.Apply(e.Index, e.Term, b)
-	if s.dice.IntN(4) == 0 {
+	if s.dice.IntN(8) == 0 {
 		s.document()
 	}
 	return res
