@@ -33,13 +33,14 @@ func (n *Node) campaign(ctx context.Context, adopted *storage.Version) (*reign, 
 	}
 	n.setFence(FenceStandby, "reading the document in the bucket")
 	for {
+		asked := time.Now()
 		seen, err := n.readDocument(ctx)
 		if err != nil {
 			n.setFence(FenceStandby, err.Error())
 			return nil, time.Second, fmt.Errorf("read the document: %w", err)
 		}
 		me := n.candidacy(*adopted)
-		now := n.nowMs()
+		now := n.silence.judge(seen, asked, n.nowMs(), n.cfg.BrokerTimeout)
 		d := election.Decide(seen, me, now, n.cfg.BrokerTimeout.Milliseconds())
 		switch d.Action {
 		case election.Create, election.TakeOver:

@@ -38,6 +38,8 @@ type Node struct {
 	reads   *groupcommit.Batcher[struct{}, struct{}]
 	started time.Time
 
+	silence silence // of the document; the candidate's
+
 	kept  atomic.Pointer[fsm.LSN]    // up to where no leader needs the log for the bucket
 	named atomic.Bool                // a peer's configuration has this server
 	reign atomic.Pointer[reign]      // set while this node answers writes

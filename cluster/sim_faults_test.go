@@ -321,9 +321,9 @@ func (s *simRun) diskFull() func() string {
 	}
 }
 
-// jump is how far a clock jumps. In worlds where a cluster starts anew from the
-// bucket it stays small: a new cluster takes a broker whose heartbeat lies ahead for
-// alive, until its own clock is there.
+// jump is how far a clock jumps. In worlds with a second cluster it stays below the
+// broker timeout: a standby whose clock is further ahead takes a living broker for dead,
+// which is the rule of the original, and they would take the document from each other.
 func (s *simRun) jump() time.Duration {
 	most := 5 * time.Second
 	if s.farJumps {

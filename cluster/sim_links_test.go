@@ -261,3 +261,40 @@ func TestSimFailoverTime(t *testing.T) {
 		t.Errorf("%d leaders died: median %v, at most %v", len(took), median, worst)
 	}
 }
+
+// A clock that is an hour ahead while its node takes over, and is put right again,
+// leaves its traces in the document. When all disks are lost then, nobody must wait
+// for an hour until the heartbeat in there is stale.
+func TestSimClockThatWasAhead(t *testing.T) {
+	simScene(t, 3, func(s *simRun) {
+		s.allowAdoption(true)
+		clocks := func(offset time.Duration) {
+			for _, n := range s.a.nodes {
+				n.clock.set(offset, 0)
+			}
+		}
+		clocks(time.Hour)
+		s.leader().crash()
+		time.Sleep(5 * time.Second)
+		clocks(0)
+		if !s.calm() {
+			return
+		}
+		for _, n := range s.a.nodes {
+			n.crash()
+			n.wipe()
+		}
+		s.a.startAll()
+		if err := simAwait(rivalWait, func() string {
+			if s.a.active() == nil {
+				return "nobody leads"
+			}
+			return ""
+		}); err != nil {
+			s.failf("%v", err)
+		}
+		if s.adopted() == 0 {
+			s.failf("nothing was adopted: nothing was tried")
+		}
+	})
+}
