@@ -73,8 +73,7 @@ func (c *conn) connect(target string) (*net.TCPConn, bool) {
 	var d net.Dialer
 	t, err := d.DialContext(ctx, "tcp", target)
 	if err != nil {
-		c.up.lane.refused.Add(1)
-		c.down.lane.refused.Add(1)
+		c.up.lane.absent.Add(1)
 		return nil, false
 	}
 	tcp := t.(*net.TCPConn)

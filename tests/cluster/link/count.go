@@ -13,7 +13,8 @@ type Count struct {
 	Delayed  int64 // bytes that a delay or a rate held up
 	Held     int64 // connections that could not be made during a cut
 	Reset    int64 // connections that a reset ended
-	Refused  int64 // connections that a reset, or a target that is not there, refused
+	Refused  int64 // connections that a reset refused
+	Absent   int64 // connections to a target that was not there: no link's fault
 }
 
 // Minus is what came since older.
@@ -25,26 +26,27 @@ func (c Count) Minus(older Count) Count {
 		Held:     c.Held - older.Held,
 		Reset:    c.Reset - older.Reset,
 		Refused:  c.Refused - older.Refused,
+		Absent:   c.Absent - older.Absent,
 	}
 }
 
 func (c Count) plus(o Count) Count { return c.Minus(Count{}.Minus(o)) }
 
-// Harmed says whether anything was held up or broken.
+// Harmed says whether a condition has held up or broken anything.
 func (c Count) Harmed() bool {
-	c.Passed = 0
+	c.Passed, c.Absent = 0, 0
 	return c != Count{}
 }
 
 // String is for reports.
 func (c Count) String() string {
-	return fmt.Sprintf("bytes: %d passed, %d withheld, %d delayed; connections: %d held, %d reset, %d refused",
-		c.Passed, c.Withheld, c.Delayed, c.Held, c.Reset, c.Refused)
+	return fmt.Sprintf("bytes: %d passed, %d withheld, %d delayed; connections: %d held, %d reset, %d refused, %d in vain",
+		c.Passed, c.Withheld, c.Delayed, c.Held, c.Reset, c.Refused, c.Absent)
 }
 
 // counters count for one lane.
 type counters struct {
-	passed, withheld, delayed, held, reset, refused atomic.Int64
+	passed, withheld, delayed, held, reset, refused, absent atomic.Int64
 }
 
 func (c *counters) read() Count {
@@ -55,5 +57,6 @@ func (c *counters) read() Count {
 		Held:     c.held.Load(),
 		Reset:    c.reset.Load(),
 		Refused:  c.refused.Load(),
+		Absent:   c.absent.Load(),
 	}
 }

@@ -23,6 +23,7 @@
 //	…
 //	f.Heal()
 //	proof := f.Count()                      // what became of its links meanwhile
+//	if !f.Hit() { … }                       // nothing went there: it was no fault
 //
 // # Conditions
 //

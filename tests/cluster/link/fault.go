@@ -31,6 +31,15 @@ func (f *Fault) Count() Count {
 	return f.countLocked()
 }
 
+// Hit says whether it has done what it is for to anything, so far: not what other
+// faults on the same links have done, unless they are of the same kind.
+func (f *Fault) Hit() bool {
+	n := f.Count()
+	return f.cond.Cut && n.Withheld+n.Held > 0 ||
+		(f.cond.Delay > 0 || f.cond.Jitter > 0 || f.cond.Rate > 0) && n.Delayed > 0 ||
+		f.cond.Reset && n.Reset+n.Refused > 0
+}
+
 func (f *Fault) countLocked() Count {
 	if f.healed != nil {
 		return *f.healed

@@ -426,8 +426,8 @@ func TestATargetThatIsNotThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	dialInVain(t, base+".1:7000")
-	if got := n.Count(Link{To: "gone"}); got.Refused != 1 {
-		t.Errorf("%v; want one refused", got)
+	if got := n.Count(); got != (Count{Absent: 1}) || got.Harmed() {
+		t.Errorf("%v; want one in vain, and no harm by the links", got)
 	}
 }
 
@@ -440,6 +440,36 @@ func TestTheEndOfAProcessIsSeen(t *testing.T) {
 	_ = w.n2.cmd.Process.Kill()
 	if got := w.n1.tell("receive a 5s"); got != over && got != broken {
 		t.Errorf("after the other's end: %q", got)
+	}
+}
+
+// A fault has not hit because another has.
+func TestAFaultHitsByItself(t *testing.T) {
+	n := newNet(t)
+	c := dial(t, here(t, n))
+	slow := n.Impose(Condition{Delay: time.Hour}, fromHere)
+	cut := n.Impose(Condition{Cut: true}, toHere)
+	reset := n.Impose(Condition{Reset: true}, Link{Service: Raft})
+	say(t, c, "x")
+	eventually(t, "the cut to hit", cut.Hit)
+	if slow.Hit() || reset.Hit() {
+		t.Errorf("%v: %v; %v: %v", slow, slow.Count(), reset, reset.Count())
+	}
+}
+
+func TestConditionsAddUp(t *testing.T) {
+	for _, c := range []struct{ a, b, want Condition }{
+		{Condition{Cut: true}, Condition{Delay: 1}, Condition{Cut: true, Delay: 1}},
+		{Condition{Reset: true}, Condition{Rate: 2}, Condition{Reset: true, Rate: 2}},
+		{Condition{Rate: 3}, Condition{Rate: 2}, Condition{Rate: 2}},
+		{Condition{Delay: 1, Jitter: 2}, Condition{Delay: 3, Jitter: 4}, Condition{Delay: 4, Jitter: 6}},
+	} {
+		if got := c.a.and(c.b); got != c.want {
+			t.Errorf("%v and %v: %v, want %v", c.a, c.b, got, c.want)
+		}
+		if got := c.b.and(c.a); got != c.want {
+			t.Errorf("%v and %v: %v, want %v", c.b, c.a, got, c.want)
+		}
 	}
 }
 
