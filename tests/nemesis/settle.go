@@ -41,7 +41,11 @@ func (w *World) noteStores() {
 			longest = states
 		}
 	}
-	for _, d := range model.Versions(versions, longest) {
+	times := w.Store.VersionTimes()
+	for i, d := range model.Versions(versions, longest) {
+		if i < len(times) {
+			d.At = w.Rec.At(times[i])
+		}
 		w.Rec.Document(d)
 	}
 }

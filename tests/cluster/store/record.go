@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"slices"
 	"sync"
+	"time"
 )
 
-// record is the versions of the document, in order.
+// record is the versions of the document, in order, and when each was seen.
 type record struct {
 	mu       sync.Mutex
 	versions [][]byte
+	times    []time.Time
 }
 
 // add notes a version, unless it is the last one.
@@ -18,6 +20,7 @@ func (r *record) add(data []byte) {
 	defer r.mu.Unlock()
 	if n := len(r.versions); n == 0 || !bytes.Equal(r.versions[n-1], data) {
 		r.versions = append(r.versions, data)
+		r.times = append(r.times, time.Now())
 	}
 }
 
@@ -25,4 +28,10 @@ func (r *record) all() [][]byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.versions)
+}
+
+func (r *record) when() []time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.times)
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"testing"
+	"time"
 
 	"osqueue/storage"
 	"osqueue/storage/bucketurl"
@@ -103,4 +104,13 @@ func (s *Store) Versions() [][]byte {
 	}
 	s.watch.look()
 	return s.watch.record.all()
+}
+
+// VersionTimes are when the store had accepted each of Versions: before whoever wrote
+// it was answered. A directory has none, as nothing stands between it and its writers.
+func (s *Store) VersionTimes() []time.Time {
+	if s.proxy == nil {
+		return nil
+	}
+	return s.proxy.record.when()
 }
