@@ -142,11 +142,11 @@ class Client:
 
 
 def _exchange(server, path, data, headers, limit):
-    """One request and its answer: status and body."""
     url = urlsplit(server)
     kind = HTTPSConnection if url.scheme == "https" else HTTPConnection
     with contextlib.closing(kind(url.netloc, timeout=limit)) as conn:
-        conn.request("GET" if data is None else "POST", url.path + path, data, headers)
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # an answer may have come before: too large
+            conn.request("GET" if data is None else "POST", url.path + path, data, headers)
         answer = conn.getresponse()
         return answer.status, answer.read()
 
@@ -203,7 +203,7 @@ class Worker:
         slots = [threading.Thread(target=self._work, daemon=True) for _ in range(self.concurrency)]
         for t in slots + [threading.Thread(target=self._keep_leases, daemon=True)]:
             t.start()
-        self._stopping.wait()
+        while not self._stopping.wait(0.2): pass  # a signal does not always wake the main thread
         release = lambda job: threading.Thread(target=self._report, args=(job, "release", {}), daemon=True).start()
         for seconds, step in ((self.stop_timeout, Job.end), (4.0, release), (4.0, str)):
             end = now() + seconds

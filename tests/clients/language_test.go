@@ -49,7 +49,11 @@ func (l language) need(t *testing.T) {
 func (l language) desk(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	for _, file := range []string{fromRoot(l.client), filepath.Join("testdata", "flow"+l.extension), filepath.Join("testdata", "worker"+l.extension)} {
+	files, err := filepath.Glob(filepath.Join("testdata", "*"+l.extension))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range append(files, fromRoot(l.client)) {
 		data, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

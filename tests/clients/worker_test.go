@@ -1,5 +1,266 @@
 package clients
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	v1 "osqueue/api/v1"
+	"osqueue/client"
+	"osqueue/tests/cluster"
+)
 
 var errNotYet = errors.New("not yet")
+
+// enqueue adds a job of the type and returns its id.
+func enqueue(t *testing.T, c *cluster.Cluster, job client.NewJob) string {
+	t.Helper()
+	got, err := c.Client.Enqueue(c.Context(30*time.Second), job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got.JobID
+}
+
+// ending waits for the end of a job.
+func ending(t *testing.T, c *cluster.Cluster, id string) v1.Job {
+	t.Helper()
+	job, err := c.Client.WaitJob(c.Context(time.Minute), id, 30*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return job
+}
+
+// text is a payload that is a string.
+func text(s string) jsontext.Value {
+	v, err := jsontext.AppendQuote(nil, s)
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// gated enqueues a job that runs until the returned function is called.
+func gated(t *testing.T, c *cluster.Cluster) (id string, open func()) {
+	t.Helper()
+	gate := filepath.Join(t.TempDir(), "gate")
+	return enqueue(t, c, client.NewJob{Type: "gate", Payload: text(gate)}), func() {
+		if err := os.WriteFile(gate, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// mustResult checks how a job has ended.
+func mustResult(t *testing.T, job v1.Job, want string) {
+	t.Helper()
+	if job.Status != v1.StatusCompleted || string(job.Result) != want {
+		t.Errorf("job %s is %s with %s, want %s", job.ID, job.Status, job.Result, want)
+	}
+}
+
+// byWorker is the result of the handler gate.
+func (l language) byWorker(name string) string {
+	if l.name == "js" {
+		return fmt.Sprintf(`{"by":%q,"why":""}`, name)
+	}
+	return fmt.Sprintf(`{"by": %q, "why": ""}`, name)
+}
+
+// A worker dies with a job in its hands, and another gets the job when the
+// lease has ended, not before.
+func TestWorkerKilled(t *testing.T) {
+	eachLanguage(t, func(t *testing.T, l language) {
+		c := cluster.Start(t, cluster.Options{})
+		id, open := gated(t, c)
+		first := l.workerOf(t, c, "first", "LEASE_MS=3000")
+		held := first.mustBegin(id)
+		first.kill()
+		killed := time.Now()
+		second := l.workerOf(t, c, "second")
+		again := second.mustBegin(id)
+		// The last heartbeat was at most a third of the lease before the kill.
+		if after := time.Since(killed); after < 1500*time.Millisecond {
+			t.Errorf("the job was claimed again %v after the kill, within its lease", after)
+		}
+		if again.token <= held.token || again.attempt != 2 {
+			t.Errorf("attempt %d with token %d follows token %d", again.attempt, again.token, held.token)
+		}
+		open()
+		mustResult(t, ending(t, c, id), l.byWorker("second"))
+	})
+}
+
+// A worker that was frozen for longer than its lease has lost its job: what it
+// says afterwards does not count.
+func TestFrozenWorker(t *testing.T) {
+	eachLanguage(t, func(t *testing.T, l language) {
+		c := cluster.Start(t, cluster.Options{})
+		id, open := gated(t, c)
+		// It must not have a claim at the server while it is frozen, which would get the job again.
+		first := l.workerOf(t, c, "first", "LEASE_MS=2000", "CONCURRENCY=1")
+		first.mustBegin(id)
+		first.signal(syscall.SIGSTOP)
+		second := l.workerOf(t, c, "second")
+		second.mustBegin(id)
+		open()
+		mustResult(t, ending(t, c, id), l.byWorker("second"))
+		first.signal(syscall.SIGCONT)
+		first.signal(syscall.SIGTERM)
+		first.ended(20 * time.Second)
+		mustResult(t, ending(t, c, id), l.byWorker("second"))
+		if n := len(first.begun()) + len(second.begun()); n != 2 {
+			t.Errorf("the job was begun %d times, want once by each", n)
+		}
+		if strings.Contains(first.out.String(), "job "+id+": complete") {
+			t.Errorf("the frozen worker believes that it has completed the job:\n%s", first.out.String())
+		}
+	})
+}
+
+// Heartbeats keep a job for several times its lease, and carry its progress.
+func TestHeartbeats(t *testing.T) {
+	eachLanguage(t, func(t *testing.T, l language) {
+		c := cluster.Start(t, cluster.Options{})
+		id, open := gated(t, c)
+		w := l.workerOf(t, c, "w", "LEASE_MS=1500")
+		began := w.mustBegin(id)
+		time.Sleep(time.Until(time.Now().Add(4500 * time.Millisecond))) // three leases
+		job, err := c.Client.Job(c.Context(10*time.Second), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if job.Status != v1.StatusInProgress || job.Token != began.token {
+			t.Errorf("the job is %s with token %d, claimed with %d", job.Status, job.Token, began.token)
+		}
+		if job.Progress == nil || job.Progress.Percent != 50 || job.Progress.Message != "at the gate" {
+			t.Errorf("progress %+v", job.Progress)
+		}
+		open()
+		if job := ending(t, c, id); job.Attempts != 1 {
+			t.Errorf("%d attempts", job.Attempts)
+		}
+	})
+}
+
+// What a handler throws fails the attempt, with the place where it happened.
+func TestFailures(t *testing.T) {
+	eachLanguage(t, func(t *testing.T, l language) {
+		c := cluster.Start(t, cluster.Options{})
+		l.workerOf(t, c, "w")
+		two := int32(2)
+		add := func(kind string) string {
+			return enqueue(t, c, client.NewJob{Type: kind, Payload: text("alas"), MaxAttempts: &two})
+		}
+		broken, hopeless, noJSON, tooMuch, later := add("broken"), add("hopeless"), add("no-json"), add("too-much"), add("later")
+		for _, want := range []struct {
+			id       string
+			attempts int32
+			errors   []string
+		}{
+			{id: broken, attempts: 2, errors: []string{"no such luck: alas", l.trace, "worker" + l.extension}},
+			{id: hopeless, attempts: 1, errors: []string{"never again"}},
+			{id: noJSON, attempts: 2, errors: []string{"TypeError"}},
+			{id: tooMuch, attempts: 1, errors: []string{"the result was refused"}},
+		} {
+			job := ending(t, c, want.id)
+			if job.Status != v1.StatusDead || job.Attempts != want.attempts {
+				t.Errorf("%s job is %s after %d attempts, want it dead after %d", job.Type, job.Status, job.Attempts, want.attempts)
+			}
+			for _, part := range want.errors {
+				if !strings.Contains(job.LastError, part) {
+					t.Errorf("%s job: error without %q:\n%s", job.Type, part, job.LastError)
+				}
+			}
+		}
+		eventually(t, "the delayed attempt", func() error {
+			job, err := c.Client.Job(c.Context(10*time.Second), later)
+			if err != nil {
+				return err
+			}
+			if wait := time.Until(time.UnixMilli(job.RunAt)); job.Status != v1.StatusScheduled || wait < 50*time.Minute {
+				return fmt.Errorf("it is %s, for %v", job.Status, wait)
+			}
+			return nil
+		})
+	})
+}
+
+// A running job that somebody cancels has its handler told.
+func TestCancelled(t *testing.T) {
+	eachLanguage(t, func(t *testing.T, l language) {
+		c := cluster.Start(t, cluster.Options{})
+		w := l.workerOf(t, c, "w", "LEASE_MS=1500")
+		id := enqueue(t, c, client.NewJob{Type: "until-stopped"})
+		w.mustBegin(id)
+		if _, err := c.Client.Cancel(c.Context(10*time.Second), id); err != nil {
+			t.Fatal(err)
+		}
+		if job := ending(t, c, id); job.Status != v1.StatusCancelled || job.LastError != "cancelled" {
+			t.Errorf("the job is %s: %s", job.Status, job.LastError)
+		}
+	})
+}
+
+// An idle worker that is told to stop ends soon.
+func TestStopIdle(t *testing.T) {
+	eachLanguage(t, func(t *testing.T, l language) {
+		c := cluster.Start(t, cluster.Options{})
+		w := l.workerOf(t, c, "w")
+		ending(t, c, enqueue(t, c, client.NewJob{Type: "square", Payload: jsontext.Value("3")})) // it is at work
+		w.signal(syscall.SIGTERM)
+		w.ended(10 * time.Second)
+	})
+}
+
+// A worker that is told to stop finishes what it can, gives back what it
+// cannot, and claims nothing more.
+func TestStop(t *testing.T) {
+	eachLanguage(t, func(t *testing.T, l language) {
+		c := cluster.Start(t, cluster.Options{})
+		short, open := gated(t, c)
+		stubborn, _ := gated(t, c) // its handler does not look whether it is to end
+		long := enqueue(t, c, client.NewJob{Type: "until-stopped"})
+		w := l.workerOf(t, c, "w", "STOP_MS=3000")
+		for _, id := range []string{short, stubborn, long} {
+			w.mustBegin(id)
+		}
+		w.signal(syscall.SIGTERM)
+		open()
+		mustResult(t, ending(t, c, short), l.byWorker("w"))
+		// Two slots are free from now on, and the worker knows that it is to stop.
+		eventually(t, "the long job to be given back", func() error {
+			if !strings.Contains(w.out.String(), "job "+long+": release") {
+				return errNotYet
+			}
+			return nil
+		})
+		after := enqueue(t, c, client.NewJob{Type: "square", Payload: jsontext.Value("3")})
+		w.ended(30 * time.Second)
+		for _, id := range []string{stubborn, long} {
+			job, err := c.Client.Job(c.Context(10*time.Second), id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// The attempt of a job that was given back does not count.
+			if job.Status != v1.StatusUnclaimed || job.Attempts != 0 {
+				t.Errorf("%s is %s after %d attempts, want it given back", id, job.Status, job.Attempts)
+			}
+		}
+		job, err := c.Client.Job(c.Context(10*time.Second), after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if job.Status != v1.StatusUnclaimed {
+			t.Errorf("a job that came while the worker was stopping is %s", job.Status)
+		}
+	})
+}

@@ -1,9 +1,11 @@
 """A worker for the tests. Each handler notes in the file LEDGER that it has begun: type, id, attempt, token."""
+import logging
 import os
 import time
 
 from osqueue import Client, Failure, Worker
 
+logging.basicConfig(level=logging.INFO, format="%(message)s")
 w = Worker(Client(), int(os.environ.get("CONCURRENCY", 4)), os.environ["NAME"],
            float(os.environ.get("LEASE_MS", 0)) / 1000, stop_timeout=float(os.environ.get("STOP_MS", 20000)) / 1000)
 
