@@ -1,0 +1,39 @@
+//go:build unix
+
+package sandbox
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+// group is the cell of None: a process group.
+type group struct{ cmd *exec.Cmd }
+
+func (g *group) prepare(program string, c Command) (*exec.Cmd, error) {
+	cmd := exec.Command(program, c.Args[1:]...)
+	cmd.Args[0] = c.Args[0]
+	cmd.Env = append(cmd.Environ(), c.Env...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	g.cmd = cmd
+	return cmd, nil
+}
+
+func (g *group) start(cmd *exec.Cmd) error { return cmd.Start() }
+
+func (g *group) terminate() { signalGroup(g.cmd, syscall.SIGTERM) }
+func (g *group) kill()      { signalGroup(g.cmd, syscall.SIGKILL) }
+
+// sweep leaves alone what the program has left behind: at this level that is
+// the operator's wish, unless it holds the output.
+func (g *group) sweep() bool             { return false }
+func (g *group) explain(*exec.Cmd) error { return nil }
+func (g *group) close() error            { return nil }
+
+// signalGroup signals the group that cmd leads. While a member lives the system
+// gives its number to nobody else.
+func signalGroup(cmd *exec.Cmd, sig syscall.Signal) {
+	if cmd != nil && cmd.Process != nil {
+		_ = syscall.Kill(-cmd.Process.Pid, sig) // an error says that nobody is left
+	}
+}

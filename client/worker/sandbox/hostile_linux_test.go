@@ -1,0 +1,203 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// small limits: what a hostile command may waste here is little.
+var small = Limits{
+	Timeout: 15 * time.Second, CPU: 3 * time.Second, Memory: 256 << 20, Files: 64, Processes: 24, FileSize: 2 << 20, Disk: 8 << 20,
+}
+
+// bench is a box of a level with a directory of its own, and checks at the end
+// of the test that nothing of its commands remains.
+func bench(t *testing.T, level Level, limits Limits) *Box {
+	t.Helper()
+	if level == Namespace {
+		needBwrap(t)
+	}
+	dir := t.TempDir()
+	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	b, err := New(t.Context(), Config{Level: level, Limits: limits, Dir: dir, UIDs: UIDRange{First: 1_910_000_000, Count: 64}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		checkNothingRemains(t, b, dir)
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+func needBwrap(t *testing.T) {
+	t.Helper()
+	if _, err := exec.LookPath("bwrap"); err == nil {
+		return
+	}
+	if os.Getenv("OSQUEUE_TEST_SANDBOX") == "require" {
+		t.Fatal("OSQUEUE_TEST_SANDBOX=require, but bubblewrap is not installed (apt-get install bubblewrap)")
+	}
+	t.Skip("bubblewrap is not installed")
+}
+
+func checkNothingRemains(t *testing.T, b *Box, dir string) {
+	t.Helper()
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
+		t.Errorf("in the directory remain %v, %v", entries, err)
+	}
+	all, err := processes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range all {
+		ours := p.uid >= 1_910_000_000 && p.uid < 1_910_000_064
+		if ours || b.uids == nil && p.ppid == os.Getpid() && p.noPrivs {
+			t.Errorf("a process remains: %+v", p)
+		}
+	}
+	for _, shared := range sharedDirs {
+		entries, _ := os.ReadDir(shared)
+		for _, e := range entries {
+			if info, err := e.Info(); err == nil {
+				if uid := info.Sys().(*syscall.Stat_t).Uid; uid >= 1_910_000_000 && uid < 1_910_000_064 {
+					t.Errorf("%s remains in %s", e.Name(), shared)
+				}
+			}
+		}
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil || strings.Contains(string(mounts), dir) {
+		t.Errorf("a mount remains: %v", err)
+	}
+	if b.groups != nil {
+		if left, err := filepath.Glob(b.groups.parent + "/*/cgroup.procs"); err != nil || len(left) > 0 {
+			t.Errorf("control groups remain: %v, %v", left, err)
+		}
+	}
+}
+
+var confinedLevels = []Level{Process, Namespace}
+
+func sh(script string) Command { return Command{Args: []string{"/bin/sh", "-c", script}} }
+
+func py(script string) Command { return Command{Args: []string{"/usr/bin/python3", "-Ic", script}} }
+
+func limited(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// Each hostile command fails for a reason that is told, a good neighbour that
+// runs meanwhile does not, and the box goes on.
+func TestHostileCommandsFail(t *testing.T) {
+	type hostile struct {
+		name string
+		cmd  Command
+		is   error  // the reason, or
+		says string // what the error, or the end of stderr, says
+		only Level  // "": both
+	}
+	cases := []hostile{
+		{name: "fork bomb in a shell", cmd: sh(`bomb() { bomb & bomb; }; bomb`), says: "exit status"},
+		{name: "fork bomb that does not give up", is: ErrTimeout,
+			cmd: py("import os\nwhile True:\n  try: os.fork()\n  except OSError: pass")},
+		{name: "memory hog", cmd: py("x = bytearray(1 << 30)"), says: "MemoryError"},
+		{name: "endless loop", cmd: sh(`while :; do :; done`), is: ErrCPU},
+		{name: "one large file", cmd: sh(`exec dd if=/dev/zero of=big bs=1M count=100`), is: ErrFileSize},
+		{name: "many files", is: ErrDisk, only: Process,
+			cmd: sh(`i=0; while :; do head -c 1000000 /dev/zero >f$i || exit 9; i=$((i+1)); done`)},
+		{name: "many files", says: "No space left", only: Namespace,
+			cmd: sh(`i=0; while :; do head -c 1000000 /dev/zero >f$i || exit 9; i=$((i+1)); done`)},
+		{name: "many files in shared memory", says: "No space left", only: Namespace,
+			cmd: sh(`i=0; while :; do head -c 1000000 /dev/zero >/dev/shm/f$i || exit 9; i=$((i+1)); done`)},
+		{name: "many empty files", is: ErrDisk, only: Process,
+			cmd: py("i=0\nwhile True:\n  open(f'f{i}','w').close(); i+=1")},
+		{name: "endless output", cmd: sh(`exec cat /dev/zero`), is: ErrOutput},
+		{name: "1 GB to stderr", cmd: sh(`head -c 1000000000 /dev/zero | tr '\0' x >&2; printf end >&2; exit 7`), says: "xend"},
+		{name: "ignores SIGTERM", cmd: sh(`trap '' TERM; sleep 600 & while :; do wait; done`), is: ErrTimeout},
+		{name: "leaves a daemon", cmd: sh(`setsid sleep 600 </dev/null >/dev/null 2>&1 & exit 0`), is: ErrLeftBehind, only: Process},
+		{name: "leaves one that hides", is: ErrLeftBehind, only: Process, cmd: py(hidingDaemon)},
+		{name: "leaves one that holds the output", cmd: sh(`setsid sleep 600 & exit 0`), is: ErrLeftBehind, only: Process},
+		{name: "kills all that it may", cmd: sh(`kill -9 -1; exit 3`), says: "exit status 3"},
+		{name: "too many descriptors", cmd: py("import os\nwhile True: os.dup(0)"), says: "Too many open files"},
+	}
+	for _, level := range confinedLevels {
+		t.Run(string(level), func(t *testing.T) {
+			b := bench(t, level, small)
+			for _, c := range cases {
+				if c.only != "" && c.only != level {
+					continue
+				}
+				if strings.HasPrefix(c.cmd.Args[2], `kill`) && os.Geteuid() != 0 && level == Process {
+					continue // it kills the worker: this is what the package comment says of this level
+				}
+				t.Run(c.name, func(t *testing.T) {
+					limits := small
+					if errors.Is(c.is, ErrTimeout) {
+						limits.Timeout = 2 * time.Second
+						limits.CPU = 10 * time.Second
+					} else {
+						limits.Timeout = 50 * time.Second // a loaded machine takes its time
+					}
+					hostileBeside(t, b, limits, c.cmd, c.is, c.says)
+				})
+			}
+		})
+	}
+}
+
+// hidingDaemon forks twice, leaves its session, wipes its environment and makes
+// itself unreadable.
+const hidingDaemon = `
+import os, ctypes, time
+if os.fork() == 0:
+  os.setsid()
+  if os.fork() == 0:
+    for fd in (0, 1, 2): os.close(fd)
+    os.execve("/usr/bin/python3", ["[kworker/0:1]", "-Ic",
+      "import ctypes, time; ctypes.CDLL(None).prctl(4, 0, 0, 0, 0); time.sleep(600)"], {})
+  os._exit(0)
+os.wait()
+time.sleep(0.5)
+`
+
+func hostileBeside(t *testing.T, b *Box, limits Limits, cmd Command, is error, says string) {
+	t.Helper()
+	ctx := limited(t)
+	neighbour := make(chan error, 1)
+	go func() {
+		res, err := b.Run(ctx, sh(`sleep 1; echo fine`))
+		if err == nil && string(res.Stdout) != "fine\n" {
+			err = errors.New("the neighbour said " + string(res.Stdout))
+		}
+		neighbour <- err
+	}()
+	hostile := &Box{cfg: b.cfg, platform: b.platform} // the same, with limits of its own
+	hostile.cfg.Limits, _ = limits.withDefaults()
+	began := time.Now()
+	res, err := hostile.Run(ctx, cmd)
+	t.Logf("after %v: %v; %.200s", time.Since(began).Round(time.Millisecond), err, res.Log)
+	if err == nil || is != nil && !errors.Is(err, is) || !strings.Contains(err.Error()+res.Log, says) {
+		t.Errorf("got %v; log %s", err, res.Log)
+	}
+	if len(res.Log) > 5<<10 || len(res.Stdout) > 512<<10 {
+		t.Errorf("%d bytes of log, %d of output were kept", len(res.Log), len(res.Stdout))
+	}
+	if err := <-neighbour; err != nil {
+		t.Errorf("the neighbour: %v", err)
+	}
+}

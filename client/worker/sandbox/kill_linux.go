@@ -1,0 +1,174 @@
+package sandbox
+
+import (
+	"os"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// crowd are the processes of one command.
+type crowd struct {
+	uid     int    // its own; 0: that of the worker, and members are found by descent
+	leader  int    // its first process; 0: it has not started
+	mark    string // in its environment
+	running *roster
+}
+
+// members are the crowd's processes at the moment, zombies among them, but not
+// the zombie of the leader, which os/exec waits for.
+func (c *crowd) members() []proc {
+	all, err := processes()
+	if err != nil {
+		return nil // /proc is gone: nothing that could be done
+	}
+	if c.uid == 0 {
+		all = c.byDescent(all)
+	}
+	var list []proc
+	for _, p := range all {
+		if (c.uid == 0 || p.uid == c.uid) && !(p.zombie && p.pid == c.leader) {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// byDescent finds the members of a crowd that has no user id of its own.
+func (c *crowd) byDescent(all []proc) []proc {
+	self := os.Getpid()
+	me, _ := readProc(self)
+	others := c.running.others(c.mark)
+	in := make(map[int]bool)
+	for _, p := range all {
+		if c.leader != 0 && (p.pid == c.leader || p.sid == c.leader) || c.adopted(p, me, others) {
+			in[p.pid] = true
+		}
+	}
+	for grown := true; grown; {
+		grown = false
+		for _, p := range all {
+			if in[p.ppid] && !in[p.pid] {
+				in[p.pid], grown = true, true
+			}
+		}
+	}
+	var list []proc
+	for _, p := range all {
+		if in[p.pid] {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// adopted says whether an orphan that the kernel has given to the worker is the
+// crowd's, or nobody's. Children that the worker has started in other ways do
+// not have no_new_privs, unless it has it itself.
+func (c *crowd) adopted(p, me proc, others map[string]bool) bool {
+	if p.ppid != me.pid || c.running.leads(p.pid) {
+		return false
+	}
+	mark := markOf(p.pid)
+	if mark == c.mark {
+		return true
+	}
+	return p.noPrivs && !me.noPrivs && !others[mark]
+}
+
+// alive are the members that are not zombies.
+func (c *crowd) alive() []proc {
+	var list []proc
+	for _, p := range c.members() {
+		if !p.zombie {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// signal sends sig to every member.
+func (c *crowd) signal(sig unix.Signal, except func(proc) bool) {
+	for _, p := range c.alive() {
+		if except == nil || !except(p) {
+			c.send(p, sig)
+		}
+	}
+}
+
+// send signals one process, if its number still means the same one.
+func (c *crowd) send(p proc, sig unix.Signal) {
+	fd, err := unix.PidfdOpen(p.pid, 0)
+	if err != nil {
+		return // gone
+	}
+	defer unix.Close(fd)
+	if now, ok := readProc(p.pid); !ok || now.uid != p.uid || now.sid != p.sid {
+		return
+	}
+	_ = unix.PidfdSendSignal(fd, sig, nil, 0) // an error says that it has ended
+}
+
+// rounds bound the walks of kill. Each takes from everybody found the right to
+// fork, so few are needed, whatever a program does.
+const rounds = 200
+
+// kill ends all members: first nobody may fork any more, then nobody lives.
+func (c *crowd) kill() {
+	barren := make(map[int]bool)
+	for range rounds {
+		able := false
+		for _, p := range c.alive() {
+			if barren[p.pid] || p.stopped {
+				continue
+			}
+			able = true
+			// Root without CAP_SYS_RESOURCE may not: the signal has to do.
+			barren[p.pid] = unix.Prlimit(p.pid, unix.RLIMIT_NPROC, &unix.Rlimit{}, nil) == nil
+			c.send(p, unix.SIGSTOP)
+		}
+		if !able {
+			break
+		}
+	}
+	for i := range rounds {
+		list := c.alive()
+		if len(list) == 0 {
+			break
+		}
+		for _, p := range list {
+			c.send(p, unix.SIGKILL)
+		}
+		time.Sleep(min(time.Duration(i+1)*time.Millisecond, 50*time.Millisecond)) // the system takes its time to end them
+	}
+	c.reap()
+}
+
+// reap frees the zombies that the kernel has given to the worker.
+func (c *crowd) reap() {
+	self := os.Getpid()
+	for _, p := range c.members() {
+		if p.zombie && p.ppid == self && !c.running.leads(p.pid) {
+			_, _ = unix.Wait4(p.pid, nil, unix.WNOHANG, nil) // an error says that it is gone
+		}
+	}
+}
+
+// linger is what processes get that are about to end by themselves, as the
+// first ones of a pipe.
+const linger = 200 * time.Millisecond
+
+// settle waits for the members to end, and says whether some did not.
+func (c *crowd) settle() (left bool) {
+	deadline := time.Now().Add(linger)
+	for pause := time.Millisecond; len(c.alive()) > 0; pause *= 2 {
+		if time.Now().After(deadline) {
+			return true
+		}
+		time.Sleep(pause)
+	}
+	return false
+}
+
+func taskDir(pid int) string { return "/proc/" + strconv.Itoa(pid) + "/task" }

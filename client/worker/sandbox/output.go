@@ -1,0 +1,62 @@
+package sandbox
+
+import (
+	"bytes"
+	"strings"
+)
+
+// head keeps the first limit bytes. What goes beyond is dropped, and full is
+// called once. It is written by one goroutine only. The buffer is not embedded:
+// its ReadFrom would get round the limit.
+type head struct {
+	buf   bytes.Buffer
+	limit int
+	full  func()
+	over  bool
+}
+
+func (b *head) Write(p []byte) (int, error) {
+	keep := min(len(p), b.limit-b.buf.Len())
+	b.buf.Write(p[:keep])
+	if keep < len(p) && !b.over {
+		b.over = true
+		b.full()
+	}
+	return len(p), nil
+}
+
+// tail keeps the last limit bytes, or up to twice as many for a while.
+type tail struct {
+	buf   []byte
+	limit int
+	cut   bool
+}
+
+func (b *tail) Write(p []byte) (int, error) {
+	n := len(p)
+	if len(p) > b.limit {
+		p, b.cut = p[len(p)-b.limit:], true
+	}
+	b.buf = append(b.buf, p...)
+	if len(b.buf) > 2*b.limit {
+		b.trim()
+	}
+	return n, nil
+}
+
+func (b *tail) trim() {
+	if over := len(b.buf) - b.limit; over > 0 {
+		b.buf = append(b.buf[:0], b.buf[over:]...)
+		b.cut = true
+	}
+}
+
+// text is the tail as text, marked when something is missing before it.
+func (b *tail) text() string {
+	b.trim()
+	text := strings.TrimSpace(strings.ToValidUTF8(string(b.buf), "\uFFFD"))
+	if b.cut {
+		return "…" + text
+	}
+	return text
+}

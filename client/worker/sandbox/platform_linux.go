@@ -1,0 +1,144 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// platform is what the levels above None need.
+type platform struct {
+	launcher *launcher
+	uids     *uidPool // nil: the worker is not root, commands have its own
+	running  *roster
+	bwrap    string // the program
+	groups   *cgroups
+}
+
+// setUp prepares a level above None.
+func (b *Box) setUp() error {
+	b.running = newRoster()
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("become a subreaper: %w", err)
+	}
+	if err := b.setUpUser(); err != nil {
+		return err
+	}
+	var err error
+	if b.launcher, err = newLauncher(); err != nil {
+		return err
+	}
+	if b.cfg.Level == Namespace {
+		return b.setUpNamespace()
+	}
+	return nil
+}
+
+func (b *Box) setUpUser() error {
+	if os.Geteuid() == 0 {
+		b.facts = append(b.facts, fmt.Sprintf("user ids %d to %d", b.cfg.UIDs.First, b.cfg.UIDs.First+b.cfg.UIDs.Count-1))
+		var err error
+		b.uids, err = newUIDPool(lockDir, b.cfg.UIDs)
+		return err
+	}
+	b.facts = append(b.facts, "commands run as the worker's own user")
+	// Its environment and memory are not to be read by what it runs.
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return fmt.Errorf("become undumpable: %w", err)
+	}
+	return nil
+}
+
+func (b *Box) setUpNamespace() error {
+	var err error
+	if b.bwrap, err = exec.LookPath("bwrap"); err != nil {
+		return errors.New("bubblewrap (the program bwrap) is not installed; install it (Debian: apt-get install bubblewrap)")
+	}
+	if _, err := filter(); err != nil {
+		return fmt.Errorf("make the filter of system calls: %w", err)
+	}
+	b.facts = append(b.facts, "system calls filtered")
+	if b.cfg.NoCgroup {
+		return nil
+	}
+	var fact string
+	b.groups, fact = findCgroups()
+	b.facts = append(b.facts, fact)
+	return nil
+}
+
+// advice names what keeps a level from working, as far as the system tells.
+func (b *Box) advice() string {
+	if b.cfg.Level != Namespace {
+		return "; it needs ptrace(2), and as root the right to use the user ids of its range"
+	}
+	return "; it needs unprivileged user namespaces (sysctls kernel.unprivileged_userns_clone, user.max_user_namespaces," +
+		" kernel.apparmor_restrict_unprivileged_userns; in a container its seccomp profile)"
+}
+
+func (b *Box) open() (cell, error) {
+	if b.cfg.Level == None {
+		return &group{}, nil
+	}
+	return b.openConfined()
+}
+
+// Close frees what the box holds. No command may be running.
+func (b *Box) Close() error {
+	if b.launcher != nil {
+		b.launcher.close()
+		b.launcher = nil
+	}
+	if b.groups != nil {
+		defer func() { b.groups = nil }()
+		return b.groups.close()
+	}
+	return nil
+}
+
+// roster knows the first processes of the commands under way, in all boxes of
+// one process. What has none of their marks belongs to nobody.
+type roster struct {
+	mu      sync.Mutex
+	leaders map[int]string // pid to mark
+}
+
+var everyRunning = &roster{leaders: make(map[int]string)}
+
+func newRoster() *roster { return everyRunning }
+
+func (r *roster) add(pid int, mark string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.leaders[pid] = mark
+}
+
+func (r *roster) remove(pid int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.leaders, pid)
+}
+
+// others are the marks of running commands but one's own.
+func (r *roster) others(own string) map[string]bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	marks := make(map[string]bool, len(r.leaders))
+	for _, mark := range r.leaders {
+		if mark != own {
+			marks[mark] = true
+		}
+	}
+	return marks
+}
+
+func (r *roster) leads(pid int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, ok := r.leaders[pid]
+	return ok
+}
