@@ -72,6 +72,11 @@ func (c *Client) EnqueueBatch(ctx context.Context, jobs []NewJob) (BatchEnqueued
 	return BatchEnqueued{JobIDs: out.JobIDs, LSN: out.LSN, Duplicates: out.Duplicates, Committed: r.Committed()}, err
 }
 
+// WithIDs returns a copy of the jobs in which each has an id: those that
+// EnqueueBatch would give them under the same ctx, for callers that want to know
+// the ids before.
+func WithIDs(ctx context.Context, jobs []NewJob) []NewJob { return withIDs(jobs, newMaker(ctx)) }
+
 // withIDs is a copy of the jobs in which each has an id: made here, it is the
 // same in every repetition.
 func withIDs(jobs []NewJob, ids *maker) []NewJob {

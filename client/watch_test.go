@@ -378,3 +378,20 @@ func (b *breaking) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	return b.next.RoundTrip(r)
 }
+
+// The ids that callers learn beforehand are those that the jobs get.
+func TestWithIDs(t *testing.T) {
+	_, c, _ := watching(t, 1)
+	ctx := client.WithIdempotencyKey(bounded(t), "k")
+	jobs := []client.NewJob{{Type: "t"}, {ID: "mine"}, {Type: "t"}}
+	named := client.WithIDs(ctx, jobs)
+	got, err := c.EnqueueBatch(ctx, jobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, id := range got.JobIDs {
+		if named[i].ID != id || (jobs[i].ID != "" && jobs[i].ID != id) {
+			t.Errorf("job %d is %s, and not %s", i, id, named[i].ID)
+		}
+	}
+}

@@ -10,10 +10,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json"
 
 	v1 "osqueue/api/v1"
+	"osqueue/client"
 )
 
 // queueFake is one node of a cluster with just enough of a queue for the
@@ -66,6 +68,10 @@ func newQueueFake(t *testing.T) *queueFake {
 		answer(w, v1.Health{Status: "ok"})
 	})
 	q.srv = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == v1.PathEvents && strings.Contains(r.URL.Query().Get(v1.ParamKind), v1.EventRemoved) {
+			q.watched(w, r)
+			return
+		}
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		if q.refuse != nil {
@@ -151,6 +157,10 @@ func (q *queueFake) enqueueBatch(w http.ResponseWriter, r *http.Request) {
 	q.batches = append(q.batches, len(in.Jobs))
 	out := v1.BatchEnqueued{LSN: "3-1"}
 	for _, j := range in.Jobs {
+		if j.UniqueKey == "held" {
+			out.JobIDs, out.Duplicates = append(out.JobIDs, "holder"), append(out.Duplicates, "holder")
+			continue
+		}
 		out.JobIDs = append(out.JobIDs, j.ID)
 		if q.add(j) {
 			out.Duplicates = append(out.Duplicates, j.ID)
@@ -257,6 +267,43 @@ func (q *queueFake) list(w http.ResponseWriter, r *http.Request) {
 		out.NextCursor = fmt.Sprint(i)
 	}
 	answer(w, out)
+}
+
+// watched sends the ends of all jobs, also of those that ended before, as long as
+// the reader stays. It is the only request that does not hold the lock.
+func (q *queueFake) watched(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	fmt.Fprint(w, "id: 0-0.0\n\n")
+	told := make(map[string]bool)
+	ticks := time.NewTicker(5 * time.Millisecond)
+	defer ticks.Stop()
+	for n := 0; r.Context().Err() == nil; {
+		for _, j := range q.all() {
+			if told[j.ID] || !client.Finished(j.Status) {
+				continue
+			}
+			told[j.ID] = true
+			n++
+			text, _ := json.Marshal(v1.Event{ID: fmt.Sprintf("3-%d.1", n), Kind: "job." + j.Status, JobID: j.ID, Status: j.Status})
+			fmt.Fprintf(w, "id: 3-%d.1\nevent: job.%s\ndata: %s\n\n", n, j.Status, text)
+		}
+		w.(http.Flusher).Flush()
+		select {
+		case <-ticks.C:
+		case <-r.Context().Done():
+		}
+	}
+}
+
+// endAll ends all jobs that have not ended.
+func (q *queueFake) endAll(status string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, j := range q.jobs {
+		if !client.Finished(j.Status) {
+			j.Status = status
+		}
+	}
 }
 
 func (q *queueFake) all() []v1.Job {

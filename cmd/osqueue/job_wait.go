@@ -94,9 +94,13 @@ func (g *globals) writeFinished(r finishedJob) error {
 	if g.json {
 		return g.writeJSON(r.job)
 	}
-	outcome := string(r.job.Result)
-	if r.job.Status != v1.StatusCompleted {
-		outcome = firstLine(r.job.LastError)
+	return g.printf("%s\t%s\t%s\n", r.id, r.job.Status, outcomeOf(r.job))
+}
+
+// outcomeOf is a job's result, or why there is none, in a line.
+func outcomeOf(job v1.Job) string {
+	if job.Status != v1.StatusCompleted {
+		return firstLine(job.LastError)
 	}
-	return g.printf("%s\t%s\t%s\n", r.id, r.job.Status, outcome)
+	return string(job.Result)
 }

@@ -174,11 +174,14 @@ func (silentError) Error() string { return "failed" }
 // exitCode is the exit status that err stands for.
 func exitCode(err error) int {
 	var usage *usageError
+	var status *exitError
 	switch {
 	case err == nil:
 		return exitOK
 	case errors.As(err, &usage):
 		return exitUsage
+	case errors.As(err, &status):
+		return status.code
 	}
 	return exitFailure
 }

@@ -70,7 +70,7 @@ snapshots none on the leader's disk; raft's 2-70 of n2 in the bucket, 1h0m0s old
 	} {
 		tc.s.State = v1.StateLeader
 		var lines []string
-		for _, row := range bucketRows([]client.NodeStatus{{Err: errStopped}, {Status: v1.Status{State: v1.StateFollower}}, {Status: tc.s}}, now) {
+		for _, row := range bucketRows([]client.NodeStatus{{Err: client.ErrClosed}, {Status: v1.Status{State: v1.StateFollower}}, {Status: tc.s}}, now) {
 			lines = append(lines, strings.Join(row, " "))
 		}
 		if got := strings.Join(lines, "\n"); got != tc.want {

@@ -37,6 +37,8 @@ type submitFlags struct {
 	file         string
 	wait         bool
 	waitFor      time.Duration
+	keepOrder    bool
+	quiet        bool
 }
 
 func newSubmitCommand(g *globals) *cobra.Command {
@@ -55,8 +57,12 @@ at a time; each batch is enqueued as a whole or not at all. With --id ID the job
 of line N gets the id ID-N: a file sent again under the same ID adds nothing
 twice.
 
-With --wait the results are printed instead of the ids, in the order of the
-jobs; the exit status is 1 if a job did not complete.
+With --wait the results are printed instead of the ids. Those of a file come as
+the jobs end, or in the order of the lines with --keep-order: number of the line,
+id, status, and the result or the error; with --json the job, with its line. The
+progress is on stderr. The exit status is 1 if a job did not complete. Ctrl-C
+ends the waiting, not the jobs, says how to wait for them again, and makes the
+exit status 130.
 
 With --after ID the job waits until that job has completed; --after-failure says
 what happens if it dies or is cancelled: block (wait on: a retry may save it),
@@ -88,6 +94,8 @@ The same command with the same --idempotency-key, or --id, adds its jobs once.
 	flags.StringVar(&f.file, "file", "", "enqueue the lines of a file; - is stdin")
 	flags.BoolVar(&f.wait, "wait", false, "wait for the results")
 	flags.DurationVar(&f.waitFor, "wait-for", time.Hour, "how long to wait for one result")
+	flags.BoolVar(&f.keepOrder, "keep-order", false, "print the results of a file in the order of its lines")
+	flags.BoolVarP(&f.quiet, "quiet", "q", false, "do not tell on stderr how far the jobs of a file are")
 	complete(cmd, "after-failure", afterFailures...)
 	return cmd
 }
@@ -205,6 +213,9 @@ func (g *globals) noteHolder(e client.Enqueued) error {
 // waitOne waits for a job that was just enqueued.
 func waitOne(ctx context.Context, g *globals, c *client.Client, f *submitFlags, id string) error {
 	err := waitFinished(ctx, g, c, f.waitFor, id)
+	if err != nil && ctx.Err() != nil {
+		return interrupted(fmt.Sprintf("job %s goes on; wait for it again with: osqueue job wait %s", id, shellWord(id)))
+	}
 	if errors.Is(err, client.ErrNotFinished) || errors.As(err, new(*client.Error)) {
 		return fmt.Errorf("job %s is enqueued, but: %w", id, err)
 	}

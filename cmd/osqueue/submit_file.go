@@ -15,10 +15,10 @@ import (
 
 const (
 	batchesInFlight = 4
-	// waitsInFlight bounds the jobs whose results are waited for at once. The
-	// order of the output is that of the jobs, so a slow one holds up those
-	// behind it, and with them the reading of the file.
+	// waitsInFlight bounds the long polls for jobs that are named one by one.
 	waitsInFlight = 64
+	// submitWindow bounds the jobs of a file that were sent and have not ended.
+	submitWindow = 100_000
 )
 
 // sent is a batch and what became of it.
@@ -45,6 +45,7 @@ type fileSubmit struct {
 	submitted  int
 	duplicates int
 	failed     int // did not complete
+	progress   *progress
 }
 
 func submitFile(ctx context.Context, g *globals, c *client.Client, f *submitFlags) error {
@@ -59,8 +60,8 @@ func submitFile(ctx context.Context, g *globals, c *client.Client, f *submitFlag
 	} else {
 		err = s.enqueue(ctx, in, s.writeIDs)
 	}
-	if fault := s.summary(); err == nil {
-		err = fault
+	if fault := s.summary(); err == nil || errors.As(err, new(silentError)) {
+		err = errors.Join(err, fault)
 	}
 	return err
 }
@@ -129,44 +130,74 @@ func (s *fileSubmit) writeIDs(ids []string) error {
 	return nil
 }
 
-var errStopped = errors.New("stopped")
-
-// withResults sends the file and writes the results, in order.
+// withResults sends the file and writes the results.
 func (s *fileSubmit) withResults(ctx context.Context, in io.Reader) error {
-	ids := func(yield func(string, error) bool) {
-		stopped := false
-		err := s.enqueue(ctx, in, func(ids []string) error {
-			for _, id := range ids {
-				if stopped = stopped || !yield(id, nil); stopped {
-					return errStopped
-				}
-			}
-			return nil
-		})
-		if err != nil && !stopped {
-			yield("", err)
-		}
+	if s.flags.id == "" && s.flags.key == "" {
+		s.flags.id = client.NewID() // so that the same jobs can be waited for again
 	}
-	wait := func(ctx context.Context, id string) finishedJob {
-		job, err := s.c.WaitJob(ctx, id, s.flags.waitFor)
-		return finishedJob{id: id, job: job, err: err}
+	watch, err := s.c.Watch(ctx, "")
+	if err != nil {
+		return err
 	}
-	return inOrder(ctx, waitsInFlight, ids, wait, s.writeResult)
+	defer watch.Close()
+	s.progress = s.g.newProgress(s.flags.quiet)
+	defer s.progress.close()
+	s.progress.count(s.flags.file)
+	cfg := flightConfig{
+		c: s.c, watch: watch, progress: s.progress, window: submitWindow, keepOrder: s.flags.keepOrder, waitFor: s.flags.waitFor,
+		failed: didNotComplete, tell: s.tell, each: s.writeResult,
+	}
+	if s.flags.key != "" {
+		cfg.keyOf = s.flags.keyOf
+	}
+	f := newFlight(cfg)
+	err = f.run(ctx, readBatches(newLineReader(in, s.flags)))
+	s.progress.close()
+	figures := s.progress.figures()
+	s.submitted, s.failed, s.duplicates = figures.sent, figures.failed, f.known()
+	if err != nil && ctx.Err() != nil {
+		return interrupted(fmt.Sprintf("%s; wait for them again with the same command and %s", goOn(f.waiting()), s.again()))
+	}
+	return err
 }
 
-func (s *fileSubmit) writeResult(r finishedJob) error {
-	if r.err != nil {
-		return fmt.Errorf("job %s is enqueued, but: %w", r.id, r.err)
+func didNotComplete(job v1.Job) bool { return job.Status != v1.StatusCompleted }
+
+// again is the flag that makes the same command wait for the same jobs.
+func (s *fileSubmit) again() string {
+	if s.flags.key != "" {
+		return "--idempotency-key " + shellWord(s.flags.key)
 	}
-	if r.job.Status != v1.StatusCompleted {
-		s.failed++
+	return "--id " + shellWord(s.flags.id)
+}
+
+// tell says at once what will fail the command when the jobs have ended.
+func (s *fileSubmit) tell(err error) {
+	_ = s.progress.around(func() error {
+		s.g.printError(err)
+		return nil
+	})
+}
+
+// lineResult is the result of a line for programs.
+type lineResult struct {
+	Line int    `json:"line"`
+	Job  v1.Job `json:",embed"`
+}
+
+func (s *fileSubmit) writeResult(r landed) error {
+	if s.g.json {
+		return s.g.writeJSON(lineResult{Line: r.line, Job: r.job})
 	}
-	return s.g.writeFinished(r)
+	return s.g.printf("%d\t%s\t%s\t%s\n", r.line, r.job.ID, orDash(r.job.Status), outcomeOf(r.job))
 }
 
 // summary says on stderr how much there was; jobs that did not complete are an
 // error.
 func (s *fileSubmit) summary() error {
+	if s.flags.quiet {
+		return s.outcome()
+	}
 	took := time.Since(s.began)
 	rate := float64(s.submitted) / took.Seconds()
 	text := fmt.Sprintf("submitted %d jobs in %s (%.0f jobs/s)", s.submitted, short(took), rate)
@@ -179,6 +210,11 @@ func (s *fileSubmit) summary() error {
 	if err := write(s.g.stderr, text+"\n"); err != nil {
 		return err
 	}
+	return s.outcome()
+}
+
+// outcome fails the command if a job did not complete.
+func (s *fileSubmit) outcome() error {
 	if s.failed > 0 {
 		return silentError{}
 	}

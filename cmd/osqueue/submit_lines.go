@@ -17,6 +17,28 @@ import (
 type batch struct {
 	first, last int // numbers of the lines, from 1
 	jobs        []client.NewJob
+	lines       []int    // number of each job's line
+	inputs      []string // the lines; nil: nobody wants to know
+}
+
+// head is the first n jobs, tail the others.
+func (b batch) head(n int) batch {
+	part := batch{first: b.first, last: b.lines[n-1], jobs: b.jobs[:n], lines: b.lines[:n]}
+	if b.inputs != nil {
+		part.inputs = b.inputs[:n]
+	}
+	return part
+}
+
+func (b batch) tail(n int) batch {
+	if n == len(b.jobs) {
+		return batch{}
+	}
+	part := batch{first: b.lines[n], last: b.last, jobs: b.jobs[n:], lines: b.lines[n:]}
+	if b.inputs != nil {
+		part.inputs = b.inputs[n:]
+	}
+	return part
 }
 
 func (b batch) String() string {
@@ -62,7 +84,7 @@ func (r *lineReader) next() (batch, error) {
 			b.last = r.number - 1
 			return b, nil
 		}
-		b.jobs = append(b.jobs, *job)
+		b.jobs, b.lines = append(b.jobs, *job), append(b.lines, r.number)
 		b.last = r.number
 	}
 	return b, nil

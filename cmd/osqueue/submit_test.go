@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"pgregory.net/rapid"
@@ -200,19 +202,28 @@ func TestSubmitFileNamesTheBatchThatFailed(t *testing.T) {
 
 func TestSubmitFileWait(t *testing.T) {
 	q := newQueueFake(t)
-	got := osq(t, q, numbered(1500), "submit", "good", "--file", "-", "--wait")
+	got := osq(t, q, numbered(1500), "submit", "good", "--file", "-", "--wait", "--keep-order")
 	lines := strings.Split(strings.TrimSpace(got.out), "\n")
 	if got.code != exitOK || len(lines) != 1500 {
 		t.Fatalf("%d lines, %s", len(lines), got.err)
 	}
 	for i, line := range lines {
-		if !strings.HasSuffix(line, fmt.Sprintf("\tcompleted\t%d", i)) {
+		if !strings.HasPrefix(line, fmt.Sprintf("%d\t", i+1)) || !strings.HasSuffix(line, fmt.Sprintf("\tcompleted\t%d", i)) {
 			t.Fatalf("line %d: %s", i, line)
 		}
 	}
-	got = osq(t, q, "1\n2\n", "submit", "bad", "--file", "-", "--wait", "--json")
+	got = osq(t, q, numbered(1500), "submit", "good", "--file", "-", "--wait", "--quiet")
+	lines = strings.Split(strings.TrimSpace(got.out), "\n")
+	slices.Sort(lines)
+	if got.code != exitOK || len(slices.Compact(lines)) != 1500 || got.err != "" {
+		t.Errorf("%d lines, %s", len(lines), got.err)
+	}
+	got = osq(t, q, "1\n\n2\n", "submit", "bad", "--file", "-", "--wait", "--json", "--keep-order")
 	if got.code != exitFailure || !strings.Contains(got.err, "2 did not complete") || strings.Count(got.out, `"lastError"`) != 2 {
 		t.Errorf("%+v", got)
+	}
+	if rows := strings.Split(got.out, "\n"); !strings.HasPrefix(rows[0], `{"line":1,"id":`) || !strings.HasPrefix(rows[1], `{"line":3,"id":`) {
+		t.Errorf("%s", got.out)
 	}
 	got = osq(t, q, "1\n2\n", "submit", "wait", "--file", "-", "--wait", "--wait-for", "50ms")
 	if got.code != exitFailure || !strings.Contains(got.err, "is enqueued, but") {
@@ -220,6 +231,88 @@ func TestSubmitFileWait(t *testing.T) {
 	}
 	got = osq(t, q, "1\nx\n", "submit", "good", "--file", "-", "--wait")
 	if got.code != exitFailure || !strings.Contains(got.err, "line 2 ") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Two lines are one job, by their id or by a key: both get its result.
+func TestSubmitFileWaitForTheSameJobTwice(t *testing.T) {
+	q := newQueueFake(t)
+	q.add(v1.NewJob{ID: "holder", Type: "good", Payload: []byte("7")})
+	lines := `{"id":"a","payload":1}` + "\n" + `{"id":"a","payload":1}` + "\n" + `{"uniqueKey":"held","type":"good"}` + "\n" + `{"uniqueKey":"held","type":"good"}`
+	got := osq(t, q, lines, "submit", "--file", "-", "--wait", "--keep-order")
+	if want := "1\ta\tcompleted\t1\n2\ta\tcompleted\t1\n3\tholder\tcompleted\t7\n4\tholder\tcompleted\t7\n"; got.code != exitOK || got.out != want {
+		t.Errorf("%+v", got)
+	}
+}
+
+// One batch is refused: it is told, and those before it are waited for.
+func TestSubmitFileWaitWithAFault(t *testing.T) {
+	for _, order := range []string{"--keep-order", "--keep-order=false"} {
+		q := newQueueFake(t)
+		n := 0
+		q.refuse = func(r *http.Request) *v1.Problem {
+			if r.URL.Path != v1.PathJobsBatch {
+				return nil
+			}
+			if n++; n != 2 {
+				return nil
+			}
+			return &v1.Problem{Status: 409, Tag: v1.TagIDTaken, Detail: "taken", Committed: v1.CommittedNo}
+		}
+		got := osq(t, q, numbered(20_000), "submit", "a", "--file", "-", "--wait", order)
+		if got.code != exitFailure || strings.Count(got.err, "were not enqueued: enqueue batch: taken") != 1 {
+			t.Errorf("%s", got.err)
+		}
+		if rows, jobs := strings.Count(got.out, "\n"), len(q.all()); rows != jobs || jobs < 1000 || jobs > 19_000 {
+			t.Errorf("%s: %d lines for %d jobs", order, rows, jobs)
+		}
+	}
+}
+
+// Ctrl-C ends the waiting, and the command that it names goes on with it.
+func TestSubmitFileWaitInterrupted(t *testing.T) {
+	for _, flags := range []string{"", "--idempotency-key k"} {
+		q := newQueueFake(t)
+		line := append([]string{"submit", "wait", "--file", "-", "--wait"}, strings.Fields(flags)...)
+		got := interruptedAt(t, q, 3, "1\n2\n3\n", line...)
+		if got.code != exitInterrupted || !strings.Contains(got.err, "3 jobs go on") {
+			t.Fatalf("%+v", got)
+		}
+		_, again, found := strings.Cut(got.err, "osqueue: 3 jobs go on; wait for them again with the same command and ")
+		if !found {
+			t.Fatalf("%s", got.err)
+		}
+		q.endAll(v1.StatusCompleted)
+		got = osq(t, q, "1\n2\n3\n", append([]string{"submit", "wait", "--file", "-", "--wait"}, strings.Fields(again)...)...)
+		if n := len(q.all()); got.code != exitOK || n != 3 || strings.Count(got.out, "completed") != 3 {
+			t.Errorf("%d jobs, %+v", n, got)
+		}
+	}
+}
+
+// interruptedAt runs a command line that is interrupted when the fake has so many
+// jobs.
+func interruptedAt(t *testing.T, q *queueFake, jobs int, stdin string, args ...string) ended {
+	t.Helper()
+	c := newCommand(t, q.srv.URL)
+	ctx, stop := context.WithCancel(c.ctx)
+	c.ctx = ctx
+	if stdin != "" {
+		c.stdin = strings.NewReader(stdin)
+	}
+	go func() {
+		defer stop()
+		for len(q.all()) < jobs && ctx.Err() == nil {
+			<-time.After(time.Millisecond)
+		}
+	}()
+	return c.run(args...)
+}
+
+func TestSubmitWaitInterrupted(t *testing.T) {
+	got := interruptedAt(t, newQueueFake(t), 1, "", "submit", "wait", "1", "--id", "j", "--wait")
+	if got.code != exitInterrupted || got.err != "osqueue: job j goes on; wait for it again with: osqueue job wait j\n" {
 		t.Errorf("%+v", got)
 	}
 }

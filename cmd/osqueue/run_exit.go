@@ -1,0 +1,33 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+)
+
+// The exit statuses of commands that run commands, as env(1), xargs(1) and
+// shells have them.
+const (
+	exitInterrupted = 130 // by Ctrl-C
+)
+
+// exitError gives the command an exit status of its own. Err says more; a
+// silentError is for what has been said.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string { return e.err.Error() }
+func (e *exitError) Unwrap() error { return e.err }
+
+// interrupted is the end by Ctrl-C; text says what goes on.
+func interrupted(text string) error { return &exitError{code: exitInterrupted, err: errors.New(text)} }
+
+// goOn says that so many jobs are left to themselves.
+func goOn(jobs int) string {
+	if jobs == 1 {
+		return "1 job goes on"
+	}
+	return fmt.Sprintf("%d jobs go on", jobs)
+}
