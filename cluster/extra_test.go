@@ -111,7 +111,7 @@ func TestExtraSurvives(t *testing.T) {
 		t.Run(form, func(t *testing.T) {
 			t.Parallel()
 			l := newLab(t)
-			adjust := func(c *Config) { c.Flush.InlineMax, c.RaftLog = inlineMax, RaftLogWAL }
+			adjust := func(c *Config) { c.Flush.InlineMax = inlineMax }
 			l.put(odd(time.Minute))
 			all := l.start("n", 3, adjust)
 			n := l.leader(all...)
@@ -204,7 +204,7 @@ func TestExtraIsEditedBetweenReigns(t *testing.T) {
 		t.Run(form, func(t *testing.T) {
 			t.Parallel()
 			l := newLab(t)
-			adjust := func(c *Config) { c.Flush.InlineMax, c.RaftLog = inlineMax, RaftLogWAL }
+			adjust := func(c *Config) { c.Flush.InlineMax = inlineMax }
 			l.put(odd(time.Minute))
 			n := l.leader(l.start("n", 1, adjust)...)
 			l.eventually("our document", func() bool { d := l.document(); return d.Header != nil && d.Counts[fsm.Unclaimed] == 2 })

@@ -22,8 +22,9 @@
 //
 // # What is not noticed
 //
-// Damage that makes the newest entries vanish as a whole, as if they had never been
-// written, looks like a shorter log.
+// Damage that makes entries vanish as a whole, as if they had never been written, looks
+// like a shorter log, or like the hole that raft leaves where it was given a state from
+// elsewhere. Raft stops when it misses one that it needs.
 //
 // # Failure stance
 //

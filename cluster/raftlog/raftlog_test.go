@@ -128,6 +128,18 @@ func TestAnEmptyLogHasNoVotes(t *testing.T) {
 	})
 }
 
+// Raft leaves a hole where a state was restored.
+func TestALogWithAHole(t *testing.T) {
+	dir := t.TempDir()
+	l := mustOpen(t, kinds[0], dir)
+	must(t, l.StoreLogs([]*raft.Log{entry(1), entry(2), entry(4), entry(5)}), l.Close())
+	l = mustOpen(t, kinds[0], dir)
+	if err := l.GetLog(3, new(raft.Log)); !errors.Is(err, raft.ErrLogNotFound) {
+		t.Fatal(err)
+	}
+	must(t, l.Close())
+}
+
 // A log of an older version has no seals.
 func TestLogsOfOlderVersionsAreRead(t *testing.T) {
 	dir := t.TempDir()

@@ -3,6 +3,7 @@ package raftlog
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 
@@ -65,7 +66,8 @@ func (s *Log) IsMonotonic() bool {
 	return ok && m.IsMonotonic()
 }
 
-// readEntries reads every entry once.
+// readEntries reads every entry once. There may be a hole: raft leaves one where it was
+// given a state from elsewhere (Restore), and begins anew behind it.
 func (s *Log) readEntries() error {
 	first, err := s.FirstIndex()
 	if err != nil {
@@ -75,13 +77,14 @@ func (s *Log) readEntries() error {
 	if err != nil || last == 0 {
 		return err
 	}
-	if first == 0 || first > last {
-		return fmt.Errorf("it says that it has the entries %d to %d: %w", first, last, ErrDamaged)
+	for _, end := range []uint64{first, last} { // both are there, or they are not what they say
+		if err := s.GetLog(end, new(raft.Log)); err != nil {
+			return fmt.Errorf("entry %d, an end of the log from %d to %d: %w: %w", end, first, last, err, ErrDamaged)
+		}
 	}
-	var l raft.Log
 	for i := first; i <= last; i++ {
-		l = raft.Log{}
-		if err := s.GetLog(i, &l); err != nil {
+		err := s.GetLog(i, new(raft.Log))
+		if err != nil && !errors.Is(err, raft.ErrLogNotFound) {
 			return fmt.Errorf("entry %d of %d to %d: %w: %w", i, first, last, err, ErrDamaged)
 		}
 	}

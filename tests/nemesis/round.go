@@ -35,6 +35,7 @@ func (o *Outcome) Hit() int {
 func Run(t *testing.T, r Round) Outcome {
 	t.Helper()
 	w := newWorld(t, r)
+	w.goesOn(150) // so that there is something to lose
 	for _, pair := range w.plan() {
 		w.strike(pair)
 	}
