@@ -33,16 +33,22 @@ func TestFlow(t *testing.T) {
 	eachLanguage(t, func(t *testing.T, l language) {
 		c := cluster.Start(t, cluster.Options{})
 		out := run(t, l.desk(t), []string{servers(c)}, l.interpreter, "flow"+l.extension)
-		got, want := object(t, out), object(t, flowWanted)
-		for name := range want {
-			if !reflect.DeepEqual(got[name], want[name]) {
-				t.Errorf("%s is %v, want %v", name, got[name], want[name])
-			}
-		}
-		if len(got) != len(want) {
-			t.Errorf("%d figures, want %d: %s", len(got), len(want), out)
-		}
+		checkFlow(t, out, flowWanted)
 	})
+}
+
+// checkFlow compares what a program flow has printed with what was wanted.
+func checkFlow(t *testing.T, out, wanted string) {
+	t.Helper()
+	got, want := object(t, out), object(t, wanted)
+	for name := range want {
+		if !reflect.DeepEqual(got[name], want[name]) {
+			t.Errorf("%s is %v, want %v", name, got[name], want[name])
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("%d figures, want %d: %s", len(got), len(want), out)
+	}
 }
 
 func object(t *testing.T, text string) map[string]any {

@@ -1,0 +1,80 @@
+package clients
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+
+	"osqueue/tests/cluster"
+)
+
+// forgetful stands before a node and loses the first answer to each write: the
+// node does what it is asked, and the client sees its connection break. A write
+// is known by its path, its body and its key, so that one that is not repeated
+// as it was never gets an answer.
+type forgetful struct {
+	node *httputil.ReverseProxy
+	t    *testing.T
+
+	mu   sync.Mutex
+	seen map[string]bool
+	lost int
+}
+
+func (f *forgetful) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return // the client has gone
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	if r.Method == http.MethodGet || f.known(r.URL.Path+"\n"+r.Header.Get("Idempotency-Key")+"\n"+string(body)) {
+		f.node.ServeHTTP(w, r)
+		return
+	}
+	f.node.ServeHTTP(httptest.NewRecorder(), r)
+	conn, _, err := w.(http.Hijacker).Hijack()
+	if err != nil {
+		f.t.Error(err)
+		return
+	}
+	conn.Close()
+}
+
+// known reports whether the write has come before.
+func (f *forgetful) known(write string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.seen[write] {
+		return true
+	}
+	f.seen[write] = true
+	f.lost++
+	return false
+}
+
+// The answer to each write is lost once. All is as it was without that.
+func TestLostAnswers(t *testing.T) {
+	eachLanguage(t, func(t *testing.T, l language) {
+		c := cluster.Start(t, cluster.Options{})
+		node := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: c.WaitLeader().HTTP})
+		transport := &http.Transport{}
+		defer transport.CloseIdleConnections()
+		node.Transport = transport
+		f := &forgetful{node: node, t: t, seen: map[string]bool{}}
+		server := httptest.NewServer(f)
+		defer server.Close()
+		out := run(t, l.desk(t), []string{"OSQUEUE_SERVERS=" + server.URL}, l.interpreter, "flow"+l.extension)
+		// Whether a write took place whose first answer was lost is not known, though
+		// it was refused when it was sent again.
+		checkFlow(t, out, strings.ReplaceAll(flowWanted, `409, "committed": "no"`, `409, "committed": "unknown"`))
+		if f.lost < 20 {
+			t.Errorf("only %d answers were lost", f.lost)
+		}
+	})
+}
