@@ -17,6 +17,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"osqueue/client"
+	"osqueue/client/worker/sandbox"
 )
 
 func mustCommand(t *testing.T, line string) HandlerFunc {
@@ -93,14 +94,14 @@ func TestCommandFailureQuotesOnlyTheEndOfStderr(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "line 2999") || strings.Contains(err.Error(), "line 1000\n") {
 		t.Fatalf("got %v", err)
 	}
-	if len(err.Error()) > commandErrorTail+100 {
+	if len(err.Error()) > sandbox.DefaultLimits().Log+100 {
 		t.Fatalf("the error has %d bytes", len(err.Error()))
 	}
 }
 
 func TestCommandOutputIsBounded(t *testing.T) {
 	_, err := mustCommand(t, "cat /dev/zero")(bounded(t), Job{})
-	if !errors.Is(err, errOutput) {
+	if !errors.Is(err, sandbox.ErrOutput) {
 		t.Fatalf("got %v", err)
 	}
 }

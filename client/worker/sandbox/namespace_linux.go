@@ -3,10 +3,12 @@ package sandbox
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -14,8 +16,8 @@ import (
 // namespace is the cell of Namespace: bubblewrap in a confined cell.
 type namespace struct {
 	*confined
-	filter *os.File // what bwrap reads the filter from
-	group  *cgroup  // nil: there is none
+	files []*os.File // filterFD and argsFD
+	group *cgroup    // nil: there is none
 }
 
 func (b *Box) openNamespace(c *confined) (cell, error) {
@@ -39,40 +41,53 @@ var etc = []string{
 // theirHome is cwd, HOME and TMPDIR of a command.
 const theirHome = "/tmp"
 
-// filterFD is the number of the filter's descriptor in bwrap: the first after
-// stderr.
-const filterFD = 3
+// The numbers of bwrap's descriptors: the first after stderr.
+const (
+	filterFD = 3
+	argsFD   = 4
+)
 
+// prepare hands the environment over with bwrap's other arguments: in its own
+// it would act on bwrap itself, outside of the namespaces (LD_PRELOAD), and on
+// its command line everybody could read it.
 func (n *namespace) prepare(program string, c Command) (*exec.Cmd, error) {
-	args := append(n.box.bwrapArgs(), "--seccomp", strconv.Itoa(filterFD), "--", program)
+	if err := n.openFiles(append(c.Env, markVariable+"="+n.mark)); err != nil {
+		return nil, err
+	}
+	args := []string{"--args", strconv.Itoa(argsFD), "--", program}
 	cmd := exec.Command(n.box.bwrap, append(args, c.Args[1:]...)...)
 	cmd.Dir = "/"
-	cmd.Env = n.box.cleanEnv(theirHome, append(c.Env, markVariable+"="+n.mark))
+	cmd.Env = []string{"PATH=" + standardPath, markVariable + "=" + n.mark}
 	cmd.SysProcAttr = n.attributes()
 	if n.group != nil {
 		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(n.group.dir.Fd())
 	}
-	if err := n.openFilter(); err != nil {
-		return nil, err
-	}
-	cmd.ExtraFiles = []*os.File{n.filter}
+	cmd.ExtraFiles = n.files
 	return cmd, nil
 }
 
-// openFilter makes a pipe that holds the filter: it is smaller than any pipe.
-func (n *namespace) openFilter() error {
+// openFiles makes what bwrap reads: the filter of system calls and arguments.
+func (n *namespace) openFiles(env []string) error {
 	program, err := filter()
 	if err != nil {
 		return err
 	}
-	r, w, err := os.Pipe()
-	if err != nil {
-		return fmt.Errorf("make a pipe for the filter of system calls: %w", err)
+	args := append(n.box.bwrapArgs(), "--seccomp", strconv.Itoa(filterFD), "--clearenv")
+	for _, v := range n.box.cleanEnv(theirHome, env) {
+		name, value, _ := strings.Cut(v, "=")
+		args = append(args, "--setenv", name, value)
 	}
-	defer w.Close()
-	n.filter = r
-	if _, err := w.Write(program); err != nil {
-		return fmt.Errorf("hand over the filter of system calls: %w", err)
+	for _, content := range []string{string(program), strings.Join(args, "\x00") + "\x00"} {
+		fd, err := unix.MemfdCreate("osqueue", unix.MFD_CLOEXEC)
+		if err != nil {
+			return fmt.Errorf("make a file for bwrap: %w", err)
+		}
+		file := os.NewFile(uintptr(fd), "bwrap's")
+		n.files = append(n.files, file)
+		_, err = file.WriteString(content)
+		if _, seek := file.Seek(0, io.SeekStart); err != nil || seek != nil {
+			return fmt.Errorf("write a file for bwrap: %w", errors.Join(err, seek))
+		}
 	}
 	return nil
 }
@@ -106,7 +121,7 @@ func (b *Box) bwrapArgs() []string {
 }
 
 func (n *namespace) start(cmd *exec.Cmd) error {
-	defer n.filter.Close()
+	defer n.closeFiles()
 	return n.confined.start(cmd)
 }
 
@@ -142,11 +157,15 @@ func (n *namespace) explain(cmd *exec.Cmd) error {
 	return n.confined.explain(cmd)
 }
 
+func (n *namespace) closeFiles() {
+	for _, f := range n.files {
+		f.Close()
+	}
+}
+
 func (n *namespace) close() error {
 	var err error
-	if n.filter != nil {
-		n.filter.Close()
-	}
+	n.closeFiles()
 	if n.group != nil {
 		err = n.group.close()
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strconv"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -25,6 +26,9 @@ func (b *Box) setUp() error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become a subreaper: %w", err)
 	}
+	if err := closeOnExec(); err != nil {
+		return err
+	}
 	if err := b.setUpUser(); err != nil {
 		return err
 	}
@@ -34,6 +38,21 @@ func (b *Box) setUp() error {
 	}
 	if b.cfg.Level == Namespace {
 		return b.setUpNamespace()
+	}
+	return nil
+}
+
+// closeOnExec keeps descriptors that the worker itself was started with from its
+// commands; those that Go opens are marked already.
+func closeOnExec() error {
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return fmt.Errorf("list the open descriptors: %w", err)
+	}
+	for _, e := range entries {
+		if fd, err := strconv.Atoi(e.Name()); err == nil && fd > 2 {
+			unix.CloseOnExec(fd)
+		}
 	}
 	return nil
 }

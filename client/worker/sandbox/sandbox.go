@@ -190,3 +190,14 @@ func (b *Box) Level() Level { return b.cfg.Level }
 
 // errLimit says how large the limit is that was reached.
 func errLimit(err error, limit any) error { return fmt.Errorf("%w (%v)", err, limit) }
+
+// IsLimit says whether a command failed because it has reached a limit or left
+// a process behind, rather than by a decision of its own.
+func IsLimit(err error) bool {
+	for _, limit := range []error{ErrTimeout, ErrOutput, ErrDisk, ErrCPU, ErrFileSize, ErrMemory, ErrLeftBehind} {
+		if errors.Is(err, limit) {
+			return true
+		}
+	}
+	return false
+}

@@ -55,7 +55,9 @@ const newNamespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID 
 // x32Bit marks the numbers of a second table of calls, on amd64.
 const x32Bit = 0x40000000
 
-func answer(errno unix.Errno) bpf.Instruction { return bpf.RetConstant{Val: answerErrno | uint32(errno)} }
+func answer(errno unix.Errno) bpf.Instruction {
+	return bpf.RetConstant{Val: answerErrno | uint32(errno)}
+}
 
 // filter is the program that bwrap installs: an array of struct sock_filter.
 func filter() ([]byte, error) {

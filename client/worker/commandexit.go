@@ -1,0 +1,105 @@
+package worker
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+
+	"osqueue/client/worker/sandbox"
+)
+
+// AnyExit stands in an ExitPolicy for every status that it does not name.
+const AnyExit = -1
+
+// tempFail is EX_TEMPFAIL of sysexits.h: try again later.
+const tempFail = 75
+
+// ExitAction is what follows on an exit status. The zero value is a failed
+// attempt, and another one, by the job's backoff, while there are attempts left.
+type ExitAction struct {
+	Dead  bool          // no other attempt can help
+	Retry bool          // another attempt after Delay, whatever the job's backoff is
+	Delay time.Duration // 0: at once
+}
+
+// ExitPolicy maps exit statuses to what follows on them.
+type ExitPolicy map[int]ExitAction
+
+// DefaultExits makes 75 (EX_TEMPFAIL) another attempt after ten seconds.
+func DefaultExits() ExitPolicy { return ExitPolicy{tempFail: {Retry: true, Delay: startPause}} }
+
+// ParseExits reads rules CODE=ACTION above the default ones. CODE is a status
+// from 1 to 255, or * for all others; ACTION is fail, dead, retry or
+// retry:DURATION.
+func ParseExits(rules []string) (ExitPolicy, error) {
+	policy := maps.Clone(DefaultExits())
+	for _, rule := range rules {
+		code, action, err := parseExit(rule)
+		if err != nil {
+			return nil, err
+		}
+		policy[code] = action
+	}
+	return policy, nil
+}
+
+func parseExit(rule string) (code int, action ExitAction, err error) {
+	left, right, found := strings.Cut(rule, "=")
+	code = AnyExit
+	if left != "*" {
+		if code, err = strconv.Atoi(left); err != nil || code < 1 || code > 255 {
+			found = false
+		}
+	}
+	name, delay, delayed := strings.Cut(right, ":")
+	switch name {
+	case "fail":
+	case "dead":
+		action.Dead = true
+	case "retry":
+		action.Retry = true
+		if delayed {
+			if action.Delay, err = time.ParseDuration(delay); err != nil || action.Delay < 0 {
+				found = false
+			}
+		}
+	default:
+		found = false
+	}
+	if !found || delayed && name != "retry" {
+		return 0, action, fmt.Errorf("exit rule %q: write CODE=fail, CODE=dead, CODE=retry or CODE=retry:30s, with a CODE from 1 to 255 or *", rule)
+	}
+	return code, action, nil
+}
+
+func (p ExitPolicy) action(code int) ExitAction {
+	if action, ok := p[code]; ok {
+		return action
+	}
+	return p[AnyExit]
+}
+
+// failure is the handler's error for a command that did not end well.
+func (p ExitPolicy) failure(res sandbox.Result, err error) error {
+	told := withLog(err, res.Log)
+	var ended *exec.ExitError
+	switch {
+	case cannotStart(err):
+		return RetryAfter(startPause, told)
+	case malformed(err):
+		return Permanent(told)
+	case !errors.As(err, &ended), res.Exit < 0:
+		return told
+	}
+	switch action := p.action(res.Exit); {
+	case action.Dead:
+		return Permanent(told)
+	case action.Retry:
+		return RetryAfter(action.Delay, told)
+	}
+	return told
+}

@@ -1,0 +1,174 @@
+package worker
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"text/template"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"mvdan.cc/sh/v3/expand"
+	"mvdan.cc/sh/v3/syntax"
+
+	"osqueue/client/worker/sandbox"
+)
+
+// commandLine is a command line in its words. Nothing of a job is ever parsed:
+// neither as a line nor as a template.
+type commandLine []lineWord
+
+// lineWord is either a template, which is one argument, or a word whose
+// variables are expanded for each job.
+type lineWord struct {
+	template *template.Template
+	word     *syntax.Word
+}
+
+// parseLine splits a command line. What only a shell can do is an error.
+func parseLine(line string, box *sandbox.Box) (commandLine, error) {
+	var parsed commandLine
+	for w, err := range syntax.NewParser(syntax.Variant(syntax.LangPOSIX)).WordsSeq(strings.NewReader(line)) {
+		if err != nil {
+			return nil, fmt.Errorf("command %q cannot be split into words (%w); quote it, or write sh -c '…'", line, err)
+		}
+		word, err := parseWord(w)
+		if err != nil {
+			return nil, fmt.Errorf("command %q: %w", line, err)
+		}
+		parsed = append(parsed, word)
+	}
+	if len(parsed) == 0 {
+		return nil, errors.New("the command is empty")
+	}
+	if parsed[0].template != nil {
+		return nil, fmt.Errorf("command %q: which program runs must not depend on the payload", line)
+	}
+	if program := parsed[0].word.Lit(); program != "" {
+		if err := box.Look(program); err != nil {
+			return nil, fmt.Errorf("command %q: %w", line, err)
+		}
+	}
+	return parsed, nil
+}
+
+func parseWord(w *syntax.Word) (lineWord, error) {
+	fields, err := expandWord(w, os.Environ())
+	if err != nil {
+		return lineWord{}, err
+	}
+	var source strings.Builder
+	if err := syntax.NewPrinter().Print(&source, w); err != nil {
+		return lineWord{}, err
+	}
+	if !strings.Contains(source.String(), "{{") {
+		return lineWord{word: w}, nil
+	}
+	if len(fields) != 1 {
+		return lineWord{}, fmt.Errorf("template %s must be one word: quote its variables", source.String())
+	}
+	t, err := template.New("argument").Option("missingkey=error").Parse(fields[0])
+	if err != nil {
+		return lineWord{}, fmt.Errorf("template %s: %w", source.String(), err)
+	}
+	return lineWord{template: t}, nil
+}
+
+func expandWord(w *syntax.Word, env []string) ([]string, error) {
+	args, err := expand.Fields(&expand.Config{Env: expand.ListEnviron(env...)}, w)
+	if err != nil {
+		return nil, fmt.Errorf("expand (for $(…) write sh -c '…'): %w", err)
+	}
+	return args, nil
+}
+
+// args are the program and its arguments for a job.
+func (l commandLine) args(job Job) ([]string, error) {
+	env := append(os.Environ(), jobEnv(job)...)
+	var args []string
+	var dot any
+	for _, w := range l {
+		if w.template == nil {
+			fields, err := expandWord(w.word, env)
+			if err != nil {
+				return nil, err
+			}
+			args = append(args, fields...)
+			continue
+		}
+		if dot == nil {
+			var err error
+			if dot, err = templateDot(job.Payload); err != nil {
+				return nil, err
+			}
+		}
+		var text strings.Builder
+		if err := w.template.Execute(&text, dot); err != nil {
+			return nil, fmt.Errorf("the payload does not fit the command: %w", err)
+		}
+		args = append(args, text.String())
+	}
+	if len(args) == 0 {
+		return nil, errors.New("nothing is left of the command after its variables were expanded")
+	}
+	return args, nil
+}
+
+// The values of a payload in templates: strings as they are, numbers as they are
+// written, objects and lists as JSON.
+type (
+	templateNumber string
+	templateObject map[string]any
+	templateList   []any
+)
+
+func (o templateObject) String() string { return jsonText(map[string]any(o)) }
+func (l templateList) String() string   { return jsonText([]any(l)) }
+
+// MarshalJSON writes the number as it was read.
+func (n templateNumber) MarshalJSON() ([]byte, error) { return []byte(n), nil }
+
+func jsonText(v any) string {
+	text, err := json.Marshal(v, json.Deterministic(true))
+	if err != nil {
+		return "" // not reached: it was JSON
+	}
+	return string(text)
+}
+
+// templateDot reads a payload; none is null.
+func templateDot(payload jsontext.Value) (any, error) {
+	if len(payload) == 0 {
+		payload = jsontext.Value("null")
+	}
+	var v any
+	numbers := json.UnmarshalFromFunc(func(d *jsontext.Decoder, out *any) error {
+		if d.PeekKind() != '0' {
+			return errors.ErrUnsupported
+		}
+		text, err := d.ReadValue()
+		*out = templateNumber(text)
+		return err
+	})
+	if err := json.Unmarshal(payload, &v, json.WithUnmarshalers(numbers)); err != nil {
+		return nil, fmt.Errorf("read the payload: %w", err)
+	}
+	return templateValue(v), nil
+}
+
+func templateValue(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for name, value := range v {
+			v[name] = templateValue(value)
+		}
+		return templateObject(v)
+	case []any:
+		for i, value := range v {
+			v[i] = templateValue(value)
+		}
+		return templateList(v)
+	}
+	return v
+}

@@ -1,0 +1,105 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"osqueue/client/worker/sandbox"
+)
+
+// CommandPayload is the payload of a job that says itself what to run.
+type CommandPayload struct {
+	Argv  []string          `json:"argv"` // the program and its arguments; there is no shell
+	Stdin string            `json:"stdin,omitzero"`
+	Env   map[string]string `json:"env,omitzero"` // above that of the box
+}
+
+// CommandResult is the result of such a job.
+type CommandResult struct {
+	Exit   int    `json:"exit"` // the exit status; 128 and the signal's number if a signal ended it
+	Stdout string `json:"stdout"`
+	Stderr string `json:"stderr"` // its end, if it is long
+}
+
+// As a shell answers.
+const (
+	exitNotExecutable = 126
+	exitNotFound      = 127
+)
+
+// Commands returns a handler that runs what the payload, a CommandPayload, says:
+// whoever may enqueue such a job runs programs here. A program that has ended,
+// however, completes the job, with a CommandResult; one that could not be found
+// or executed does so with 127 or 126, as in a shell. One that was ended because
+// of a limit fails it.
+func Commands(box *sandbox.Box) HandlerFunc {
+	return func(ctx context.Context, job Job) (jsontext.Value, error) {
+		var p CommandPayload
+		if err := json.Unmarshal(job.Payload, &p); err != nil {
+			return nil, Permanent(fmt.Errorf("read the payload: %w", err))
+		}
+		cmd, err := p.command(job)
+		if err != nil {
+			return nil, Permanent(err)
+		}
+		res, err := box.Run(ctx, cmd)
+		result, err := commandsEnd(res, err)
+		if err != nil {
+			return nil, err
+		}
+		out, err := json.Marshal(result, jsontext.AllowInvalidUTF8(true))
+		if err != nil {
+			return nil, Permanent(fmt.Errorf("write the result: %w", err))
+		}
+		return out, nil
+	}
+}
+
+var errArgv = errors.New(`the payload has no "argv"`)
+
+func (p CommandPayload) command(job Job) (sandbox.Command, error) {
+	if len(p.Argv) == 0 || p.Argv[0] == "" {
+		return sandbox.Command{}, errArgv
+	}
+	if slices.ContainsFunc(p.Argv, func(a string) bool { return strings.ContainsRune(a, 0) }) {
+		return sandbox.Command{}, errors.New("an argument holds a NUL")
+	}
+	env := make([]string, 0, len(p.Env))
+	for name, value := range p.Env {
+		if name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(value, 0) {
+			return sandbox.Command{}, fmt.Errorf("%q is no variable of an environment", name)
+		}
+		env = append(env, name+"="+value)
+	}
+	slices.Sort(env)
+	return sandbox.Command{Args: p.Argv, Env: append(env, jobEnv(job)...), Stdin: []byte(p.Stdin)}, nil
+}
+
+// commandsEnd is the result of a program that has ended by itself.
+func commandsEnd(res sandbox.Result, err error) (CommandResult, error) {
+	out := CommandResult{Exit: res.Exit, Stdout: string(res.Stdout), Stderr: res.Log}
+	var ended *exec.ExitError
+	switch {
+	case err == nil:
+		return out, nil
+	case sandbox.IsLimit(err):
+		return out, withLog(err, res.Log)
+	case errors.As(err, &ended):
+		out.Exit = exitStatus(ended)
+		return out, nil
+	case errors.Is(err, exec.ErrNotFound):
+		return CommandResult{Exit: exitNotFound, Stderr: err.Error()}, nil
+	case cannotStart(err):
+		return CommandResult{Exit: exitNotExecutable, Stderr: err.Error()}, nil
+	case malformed(err):
+		return out, Permanent(err)
+	}
+	return out, withLog(err, res.Log)
+}

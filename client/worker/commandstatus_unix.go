@@ -1,0 +1,16 @@
+//go:build unix
+
+package worker
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+// exitStatus is the status that a shell would tell.
+func exitStatus(err *exec.ExitError) int {
+	if status, ok := err.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return 128 + int(status.Signal())
+	}
+	return err.ExitCode()
+}

@@ -1,0 +1,74 @@
+package worker
+
+import (
+	"context"
+	_ "embed" // the program that runs the code
+	"errors"
+	"fmt"
+	"os/exec"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"osqueue/client/worker/sandbox"
+)
+
+//go:embed python_exec.py
+var pythonProgram string
+
+// pythonRefused is python_exec.py's status for a job that no attempt can help:
+// EX_DATAERR of sysexits.h.
+const pythonRefused = 65
+
+// Python returns a handler for jobs of the type python_exec: the payload has
+// "code", Python source, and the name of a "function" in it, which is called with
+// "args", a list, and "kwargs", an object. What it returns, as JSON, is the
+// result; the traceback of an exception fails the attempt. What the code prints
+// goes to the log. The interpreter, "" is python3, is isolated (-I): it has
+// neither the worker's directory nor its variables.
+func Python(box *sandbox.Box, interpreter string) (HandlerFunc, error) {
+	if interpreter == "" {
+		interpreter = "python3"
+	}
+	if err := box.Look(interpreter); err != nil {
+		return nil, fmt.Errorf("python: %w", err)
+	}
+	args := []string{interpreter, "-I", "-c", pythonProgram}
+	return func(ctx context.Context, job Job) (jsontext.Value, error) {
+		if err := checkPython(job.Payload); err != nil {
+			return nil, Permanent(err)
+		}
+		res, err := box.Run(ctx, sandbox.Command{Args: args, Env: jobEnv(job), Stdin: job.Payload})
+		var ended *exec.ExitError
+		switch {
+		case err == nil:
+			return commandResult(res.Stdout), nil
+		case cannotStart(err):
+			return nil, RetryAfter(startPause, withLog(err, res.Log))
+		case errors.As(err, &ended) && res.Exit == pythonRefused:
+			return nil, Permanent(errors.New(res.Log))
+		case errors.As(err, &ended) && res.Exit == 1 && res.Log != "":
+			return nil, errors.New(res.Log) // the traceback says it all
+		}
+		return nil, withLog(err, res.Log)
+	}, nil
+}
+
+// pythonPayload is what a payload must look like.
+type pythonPayload struct {
+	Code     *string                   `json:"code"`
+	Function string                    `json:"function"`
+	Args     []jsontext.Value          `json:"args"`
+	Kwargs   map[string]jsontext.Value `json:"kwargs"`
+}
+
+func checkPython(payload jsontext.Value) error {
+	var p pythonPayload
+	if err := json.Unmarshal(payload, &p); err != nil {
+		return fmt.Errorf("read the payload: %w", err)
+	}
+	if p.Code == nil || p.Function == "" {
+		return errors.New(`the payload needs "code" and "function"`)
+	}
+	return nil
+}
