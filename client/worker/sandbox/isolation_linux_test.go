@@ -1,0 +1,258 @@
+package sandbox
+
+import (
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func output(t *testing.T, b *Box, c Command) string {
+	t.Helper()
+	res, err := b.Run(limited(t), c)
+	if err != nil {
+		t.Fatalf("%v; %s", err, res.Log)
+	}
+	return string(res.Stdout)
+}
+
+// A command sees the variables that it was given, and no others.
+func TestEnvironmentIsClean(t *testing.T) {
+	t.Setenv("OSQUEUE_TEST_SECRET", "hunter2")
+	t.Setenv("OSQUEUE_TEST_PASSED", "yes")
+	for _, level := range confinedLevels {
+		t.Run(string(level), func(t *testing.T) {
+			b := bench(t, level, small)
+			b.cfg.Env = []string{"OSQUEUE_TEST_PASSED"}
+			c := sh("env | sort")
+			c.Env = []string{"A=1 2", "LANG=xx"}
+			got := output(t, b, c)
+			names := ""
+			for line := range strings.Lines(got) {
+				name, _, _ := strings.Cut(line, "=")
+				names += name + " "
+			}
+			if names != "A HOME LANG OSQUEUE_SANDBOX OSQUEUE_TEST_PASSED PATH PWD TMPDIR " {
+				t.Errorf("%s", got)
+			}
+			if !strings.Contains(got, "A=1 2\n") || !strings.Contains(got, "LANG=xx\n") || strings.Contains(got, "hunter2") {
+				t.Errorf("%s", got)
+			}
+		})
+	}
+}
+
+// Neither the environment nor the memory nor descriptors of the worker can be
+// had, by its number in /proc.
+func TestWorkerCannotBeRead(t *testing.T) {
+	t.Setenv("OSQUEUE_TEST_SECRET", "hunter2")
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("hunter3"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	held, err := os.Open(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	// One that is not marked, as a shell leaves them to what it starts.
+	inherited, err := syscall.Dup(int(held.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(inherited)
+	self := strconv.Itoa(os.Getpid())
+	for _, level := range confinedLevels {
+		t.Run(string(level), func(t *testing.T) {
+			b := bench(t, level, small)
+			got := output(t, b, sh(`cat /proc/`+self+`/environ /proc/`+self+`/fd/* /proc/$PPID/environ `+secret+` 2>&1; ls -l /proc/`+self+`/fd 2>&1; true`))
+			if strings.Contains(got, "hunter") && (os.Geteuid() == 0 || level == Namespace || strings.Contains(got, "hunter2")) {
+				t.Errorf("%.2000s", got)
+			}
+			fds := output(t, b, sh(`exec ls /proc/self/fd`)) // the last is ls's own
+			if fds != "0\n1\n2\n3\n" {
+				t.Errorf("descriptors %q", fds)
+			}
+			kill, err := b.Run(limited(t), sh(`kill -0 `+self))
+			if (os.Geteuid() == 0 || level == Namespace) && err == nil {
+				t.Errorf("the worker could be signalled: %+v", kill)
+			}
+		})
+	}
+}
+
+func TestOwnUserAndDirectory(t *testing.T) {
+	for _, level := range confinedLevels {
+		t.Run(string(level), func(t *testing.T) {
+			b := bench(t, level, small)
+			got := strings.Fields(output(t, b, sh(`echo x > file; pwd; echo $HOME; echo $TMPDIR; ls; id -u; grep NoNewPrivs /proc/self/status`)))
+			if got[0] != got[1] || got[1] != got[2] || got[3] != "file" || got[6] != "1" {
+				t.Errorf("%q", got)
+			}
+			if got[4] == "0" {
+				t.Error("the command ran as root")
+			}
+		})
+	}
+}
+
+// What the machine serves cannot be reached from a namespace: neither on
+// loopback, nor by an abstract socket, nor elsewhere.
+func TestNamespaceHasNoNetwork(t *testing.T) {
+	b := bench(t, Namespace, small)
+	tcp, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tcp.Close()
+	abstract, err := net.Listen("unix", "@osqueue-sandbox-test-"+strconv.Itoa(os.Getpid()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer abstract.Close()
+	script := `
+import socket, sys
+def reach(family, address):
+  try:
+    with socket.socket(family, socket.SOCK_STREAM) as s:
+      s.settimeout(3); s.connect(address)
+      return "reached"
+  except OSError as e: return "refused"
+print(reach(socket.AF_INET, ("127.0.0.1", ` + strconv.Itoa(tcp.Addr().(*net.TCPAddr).Port) + `)),
+  reach(socket.AF_UNIX, "\0` + abstract.Addr().String()[1:] + `"), reach(socket.AF_INET, ("192.0.2.1", 80)))
+for family in (socket.AF_NETLINK, socket.AF_PACKET, socket.AF_VSOCK, socket.AF_ALG):
+  try: socket.socket(family, socket.SOCK_RAW if family == socket.AF_PACKET else socket.SOCK_DGRAM); print("family", family)
+  except OSError: pass
+`
+	if got := output(t, b, py(script)); got != "refused refused refused\n" {
+		t.Errorf("%s", got)
+	}
+	// The test can fail: at the level below the machine is reached.
+	if got := output(t, bench(t, Process, small), py(script)); !strings.HasPrefix(got, "reached reached") {
+		t.Errorf("without namespace: %s", got)
+	}
+}
+
+// Of the file system only what programs need is there, and none of it can be
+// changed.
+func TestNamespaceShowsNoForeignFile(t *testing.T) {
+	b := bench(t, Namespace, small)
+	for _, dir := range []string{"/home", "/root", "/var", "/run", "/srv", "/opt", "/sys", "/boot", "/etc/passwd", "/etc/shadow", "/etc/hostname", "/etc/hosts"} {
+		if got := output(t, b, sh(`ls -d `+dir+` 2>/dev/null; true`)); got != "" {
+			t.Errorf("%s is there", dir)
+		}
+	}
+	if got := output(t, b, sh(`ls -A /tmp /dev/shm; ls /proc | grep -c '^[0-9]'; hostname`)); !strings.HasSuffix(got, "osqueue\n") {
+		t.Errorf("%s", got)
+	}
+	script := `for d in / /usr /usr/bin /etc /dev /proc /lib /bin; do if echo x > $d/osqueue-test; then echo "wrote to $d"; fi; done 2>/dev/null; ps=$(ls /proc | grep -c '^[0-9]'); [ $ps -lt 8 ] || echo "$ps processes"; true`
+	if got := output(t, b, sh(script)); got != "" {
+		t.Errorf("%s", got)
+	}
+}
+
+func TestNamespaceShowsWhatItIsTold(t *testing.T) {
+	b := bench(t, Namespace, small)
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "data"), []byte("told"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for d := dir; d != os.TempDir() && d != "/"; d = filepath.Dir(d) {
+		if err := os.Chmod(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.cfg.ReadOnly = []string{dir}
+	if got := output(t, b, sh(`cat `+dir+`/data; echo x > `+dir+`/data 2>/dev/null || echo -kept`)); got != "told-kept\n" {
+		t.Errorf("%q", got)
+	}
+}
+
+// The filter refuses what it names, and lets threads and pipes be.
+func TestFilterRefuses(t *testing.T) {
+	b := bench(t, Namespace, small)
+	script := `
+import ctypes, threading, subprocess, errno
+libc = ctypes.CDLL(None, use_errno=True)
+def call(*args):
+  ctypes.set_errno(0)
+  return "ok" if libc.syscall(*args) >= 0 else errno.errorcode[ctypes.get_errno()]
+import platform
+n = {"x86_64": dict(unshare=272, ptrace=101, bpf=321, keyctl=250, mount=165, clone3=435, iouring=425),
+     "aarch64": dict(unshare=97, ptrace=117, bpf=280, keyctl=219, mount=40, clone3=435, iouring=425)}[platform.machine()]
+print(*(call(n[name], 0x10000000 if name == "unshare" else 0, 0, 0, 0, 0) for name in n))
+done = []
+t = threading.Thread(target=lambda: done.append(1)); t.start(); t.join()
+print(done, subprocess.run(["sh", "-c", "echo a | cat"], capture_output=True).stdout)
+import fcntl
+try: fcntl.ioctl(0, 0x5412, b"x"); print("pushed")
+except OSError as e: print(errno.errorcode[e.errno])
+`
+	if got := output(t, b, py(script)); got != "EPERM EPERM EPERM EPERM EPERM ENOSYS EPERM\n[1] b'a\\n'\nEPERM\n" {
+		t.Errorf("%s", got)
+	}
+}
+
+// Variables of a command do not act on bwrap, which runs outside.
+func TestVariablesDoNotReachBwrap(t *testing.T) {
+	b := bench(t, Namespace, small)
+	c := sh(`echo $LD_DEBUG`)
+	c.Env = []string{"LD_DEBUG=libs"}
+	res, err := b.Run(limited(t), c)
+	if err != nil || string(res.Stdout) != "libs\n" || strings.Contains(res.Log, "bwrap") {
+		t.Errorf("%v, %+v", err, res)
+	}
+}
+
+// Many commands at once, each with a user of its own, and one after the other
+// that end at once: nothing is used up.
+func TestManyThatEndAtOnce(t *testing.T) {
+	for level, n := range map[Level]int{Process: 10_000, Namespace: 500} {
+		t.Run(string(level), func(t *testing.T) {
+			if os.Getenv("OSQUEUE_TEST_SANDBOX") != "require" {
+				n /= 20 // where all is to be checked there is time for it
+			}
+			b := bench(t, level, small)
+			before := descriptors(t)
+			began := time.Now()
+			errs := make(chan error)
+			for range 4 {
+				go func() {
+					var err error
+					for i := 0; i < n/4 && err == nil; i++ {
+						var res Result
+						if res, err = b.Run(t.Context(), sh("exit 3")); res.Exit == 3 {
+							err = nil
+						} else {
+							err = errors.Join(err, errors.New("exit "+strconv.Itoa(res.Exit)))
+						}
+					}
+					errs <- err
+				}()
+			}
+			for range 4 {
+				if err := <-errs; err != nil {
+					t.Error(err)
+				}
+			}
+			t.Logf("%d commands, %v each", n, time.Since(began)/time.Duration(n))
+			if after := descriptors(t); after > before {
+				t.Errorf("%d descriptors before, %d after", before, after)
+			}
+		})
+	}
+}
+
+func descriptors(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(entries)
+}
