@@ -112,8 +112,39 @@ func (q *queueFake) read(w http.ResponseWriter, r *http.Request, v any) bool {
 	return true
 }
 
+// runFake is a worker with a few commands: "wait" is never done, "die" kills it.
+func runFake(j *v1.Job) {
+	var p commandPayload
+	if err := json.Unmarshal(j.Payload, &p, json.RejectUnknownMembers(true)); err != nil {
+		panic(err)
+	}
+	var exit int
+	r := commandResult{Exit: &exit}
+	switch p.Argv[0] {
+	case "echo":
+		r.Stdout = strings.Join(p.Argv[1:], " ")
+	case "cat":
+		r.Stdout = p.Stdin
+	case "env":
+		r.Stdout = p.Env[p.Argv[1]] + "\n"
+	case "exit":
+		fmt.Sscan(p.Argv[1], &exit)
+		r.Stderr = "exiting"
+	case "wait":
+		j.Status, j.Result, j.Attempts = v1.StatusUnclaimed, nil, 0
+		return
+	case "die":
+		j.Status, j.Result, j.LastError = v1.StatusDead, nil, "the worker is gone"
+		return
+	case "odd":
+		j.Result = []byte("[1]")
+		return
+	}
+	j.Result, _ = json.Marshal(r)
+}
+
 // add keeps a job. Those of type "bad" are dead at once, those of type "wait"
-// wait, all others have completed with their payload as result.
+// wait, those of type "command" are run by runFake, all others have completed with their payload as result.
 func (q *queueFake) add(in v1.NewJob) (duplicate bool) {
 	for _, j := range q.jobs {
 		if j.ID == in.ID {
@@ -132,6 +163,8 @@ func (q *queueFake) add(in v1.NewJob) (duplicate bool) {
 		j.Status, j.Result, j.LastError = v1.StatusDead, nil, "no luck\nat all"
 	case "wait":
 		j.Status, j.Result, j.Attempts = v1.StatusUnclaimed, nil, 0
+	case commandType:
+		runFake(j)
 	}
 	q.jobs = append(q.jobs, j)
 	return false

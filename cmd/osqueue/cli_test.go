@@ -142,6 +142,9 @@ func TestWrongUse(t *testing.T) {
 		"events --kind job.nonsense", "events --limit -1", "events extra", "stats extra", "worker ls extra", "worker show",
 		"inspect file:///x --list nonsense", "inspect file:///x id --list jobs",
 		"status a b", "status --servers ftp://x", "status ?",
+		"run", "run --type x", "run --env =x -- true", "run --wait-for -1s -- true", "run --attempts -1 -- true",
+		"map", "map x", "map -", "map - --", "map -- true", "map a b -- true", "map - true", "map - -n 0 -- true",
+		"map - --wait-for -1s -- true", "map - --unique k -- true", "map - --env = -- true",
 		"worker", "worker --exec wc", "worker --exec =wc", "worker --exec a=", "worker --exec a=no-such-program-here",
 		"worker --exec a=true --exec a=true", "worker --exec a=true --concurrency -1", "worker --exec a=true --lease -1s",
 	} {
@@ -187,7 +190,14 @@ func TestHelpTellsTheExitStatus(t *testing.T) {
 		line := strings.Fields(cmd.CommandPath())[1:]
 		got := newCommand(t, "127.0.0.1:1").run(append(line, "--help")...)
 		silent := cmd.Name() == "version" || cmd.CommandPath() == "osqueue dev restart"
-		if !silent && !strings.Contains(got.out, exitHelp) {
+		exit := exitHelp
+		switch cmd.Name() { // those that run commands have more of them
+		case "run":
+			exit = runExitHelp
+		case "map":
+			exit = mapExitHelp
+		}
+		if !silent && !strings.Contains(got.out, exit) {
 			t.Errorf("%s: %s", line, got.out)
 		}
 		for _, text := range strings.Split(got.out, "\n") {
@@ -220,7 +230,7 @@ func TestFailedOutputIsAFailure(t *testing.T) {
 	q := newQueueFake(t)
 	q.add(v1.NewJob{ID: "j", Payload: []byte("1")})
 	for _, line := range []string{
-		"submit a 1", "submit a 1 --json", "submit a --file -", "submit a 1 --wait", "submit a --file - --wait", "job list", "job list --json", "job list --all", "status", "status --json",
+		"submit a 1", "submit a 1 --json", "submit a --file -", "submit a 1 --wait", "submit a --file - --wait", "run -- echo x", "run --json -- echo x", "map - -- echo x", "map - --json -- echo x", "job list", "job list --json", "job list --all", "status", "status --json",
 		"job wait j", "job wait j j", "job delete j", "job cancel --all --yes", "queue ls", "queue pause a", "cron ls", "cron trigger a", "batch ls", "batch create", "stats", "worker ls", "events --limit 1",
 	} {
 		g := &globals{stdin: strings.NewReader("1\n"), stdout: brokenPipe{}, stderr: io.Discard, getenv: func(string) string { return q.srv.URL }}

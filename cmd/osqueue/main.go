@@ -65,6 +65,8 @@ func commands(g *globals) []*cobra.Command {
 		newServeCommand(g),
 		newWorkerCommand(g),
 		newSubmitCommand(g),
+		newRunCommand(g),
+		newMapCommand(g),
 		newDropCommand(g),
 		newJobCommand(g),
 		newDeadCommand(g),

@@ -8,6 +8,8 @@ import (
 // The exit statuses of commands that run commands, as env(1), xargs(1) and
 // shells have them.
 const (
+	exitSomeFailed  = 123 // of many
+	exitNotRun      = 125 // it was not the command that failed
 	exitInterrupted = 130 // by Ctrl-C
 )
 
@@ -20,6 +22,14 @@ type exitError struct {
 
 func (e *exitError) Error() string { return e.err.Error() }
 func (e *exitError) Unwrap() error { return e.err }
+
+// notRun is err as a failure that is not the command's.
+func notRun(err error) error {
+	if err == nil || errors.As(err, new(*exitError)) || exitCode(err) == exitUsage {
+		return err
+	}
+	return &exitError{code: exitNotRun, err: err}
+}
 
 // interrupted is the end by Ctrl-C; text says what goes on.
 func interrupted(text string) error { return &exitError{code: exitInterrupted, err: errors.New(text)} }

@@ -260,11 +260,11 @@ func TestSubmitFileWaitWithAFault(t *testing.T) {
 			}
 			return &v1.Problem{Status: 409, Tag: v1.TagIDTaken, Detail: "taken", Committed: v1.CommittedNo}
 		}
-		got := osq(t, q, numbered(20_000), "submit", "a", "--file", "-", "--wait", order)
+		got := osq(t, q, numbered(6_000), "submit", "a", "--file", "-", "--wait", order)
 		if got.code != exitFailure || strings.Count(got.err, "were not enqueued: enqueue batch: taken") != 1 {
 			t.Errorf("%s", got.err)
 		}
-		if rows, jobs := strings.Count(got.out, "\n"), len(q.all()); rows != jobs || jobs < 1000 || jobs > 19_000 {
+		if rows, jobs := strings.Count(got.out, "\n"), len(q.all()); rows != jobs || jobs < 1000 || jobs > 5_000 {
 			t.Errorf("%s: %d lines for %d jobs", order, rows, jobs)
 		}
 	}

@@ -1,0 +1,275 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	v1 "osqueue/api/v1"
+	"osqueue/client"
+)
+
+// mapExitHelp ends the help of "osqueue map".
+const mapExitHelp = `Exit status: 0 if all commands ended with 0; 123 if some did not, or were not run to
+their end; 125 if osqueue failed; 130 after Ctrl-C; 2 if it was used wrongly.`
+
+// mapFlags are the flags of "osqueue map".
+type mapFlags struct {
+	commandFlags
+	file      string
+	name      string
+	inFlight  int
+	keepOrder bool
+	waitFor   time.Duration
+}
+
+func newMapCommand(g *globals) *cobra.Command {
+	f := &mapFlags{}
+	cmd := &cobra.Command{
+		Use:   "map FILE -- COMMAND [ARGUMENT]…",
+		Short: "Run a command on the workers for each line of a file",
+		Long: `Runs a command for each line of FILE that is not blank, as a job; FILE may be -
+for stdin. {} in an argument stands for the line; without any the line is the last
+argument. Arguments are passed as they are: for pipes and variables write sh -c
+'… "$1" …' sh {}.
+
+What the commands write comes as they end, each in one piece, or in the order of
+the lines with --keep-order. With --json each is a line: line, input, id, status,
+exit, stdout, stderr, and error if it was not run to its end. The progress is on
+stderr.
+
+` + commandHelp + `
+
+At most --in-flight lines are jobs at a time. Each job has the id NAME-LINE and the
+tag NAME, for the NAME of --name: the same command with the same name does not run
+again what has been run, as long as the queue keeps these jobs, but takes their
+results. Ctrl-C leaves the jobs that are there, and says with which name to go on.
+
+` + backoffHelp + "\n\n" + mapExitHelp,
+		Example: `  osqueue map urls.txt -- curl -fsS -o /srv/pages/{} https://example.com/{}
+  find /srv/video -name '*.avi' | osqueue map - -n 20 --name avi -- ffmpeg -i {} {}.mp4
+  seq 100 | osqueue map - --keep-order -- expr {} '*' {}`,
+		Args: usageArgs(cobra.MinimumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.ArgsLenAtDash() != 1 || len(args) < 2 {
+				return usagef("write FILE -- COMMAND\nUsage: %s", cmd.UseLine())
+			}
+			f.file = args[0]
+			return notRun(runMap(cmd.Context(), g, f, args[1:]))
+		},
+	}
+	flags := cmd.Flags()
+	f.bind(g, flags)
+	flags.StringVar(&f.name, "name", "", "name of this run, to take it up again (default: a fresh one)")
+	flags.IntVarP(&f.inFlight, "in-flight", "n", 1000, "how many lines may be jobs at a time")
+	flags.BoolVar(&f.keepOrder, "keep-order", false, "output in the order of the lines")
+	flags.DurationVar(&f.waitFor, "wait-for", 0, "how long to wait for the end of one job (default: as long as it takes)")
+	return cmd
+}
+
+func (f *mapFlags) check() error {
+	switch {
+	case f.inFlight < 1:
+		return usagef("--in-flight %d: must be at least 1", f.inFlight)
+	case f.waitFor < 0:
+		return usagef("--wait-for %v: must not be negative", f.waitFor)
+	case f.unique.text != "":
+		return usagef("--unique is for one job; osqueue run has it")
+	case len(f.name) > maxTag:
+		return usagef("--name has %d bytes, more than the %d of a tag", len(f.name), maxTag)
+	}
+	return f.jobFlags.check()
+}
+
+// maxTag is how long a tag may be, in bytes.
+const maxTag = 100
+
+// mapRun is one "osqueue map".
+type mapRun struct {
+	g        *globals
+	flags    *mapFlags
+	argv     []string
+	env      map[string]string
+	progress *progress
+	began    time.Time
+	failed   int
+}
+
+func runMap(ctx context.Context, g *globals, f *mapFlags, argv []string) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	env, err := f.environment(g.getenv)
+	if err != nil {
+		return err
+	}
+	in, err := g.open(f.file)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	c, err := g.client()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if f.name == "" {
+		f.name = client.NewID()
+	}
+	m := &mapRun{g: g, flags: f, argv: argv, env: env, began: time.Now()}
+	return g.acked(ctx, func(ctx context.Context) error {
+		return m.run(ctx, c, newLineReader(in, nil))
+	})
+}
+
+func (m *mapRun) run(ctx context.Context, c *client.Client, lines *lineReader) error {
+	f := m.flags
+	watch, err := c.Watch(ctx, f.kind)
+	if err != nil {
+		return err
+	}
+	defer watch.Close()
+	m.progress = m.g.newProgress(f.quiet)
+	defer m.progress.close()
+	m.progress.count(f.file)
+	endHint := m.hint(ctx, c)
+	defer endHint()
+	flight := newFlight(flightConfig{
+		c: c, watch: watch, progress: m.progress, window: int64(f.inFlight), keepOrder: f.keepOrder, waitFor: f.waitFor,
+		failed: func(job v1.Job) bool { return outcomeOfCommand(job).status != exitOK },
+		tell:   m.tell, each: m.write,
+	})
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
+	err = flight.run(ctx, whatIsThere(reading, m.items(lines)))
+	m.progress.close()
+	if err := m.summary(flight.known()); err != nil {
+		return err
+	}
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return interrupted(fmt.Sprintf("%s; take the run up again with the same command and --name %s, or end it with: osqueue job cancel --tag %s --yes",
+			goOn(flight.waiting()), shellWord(f.name), shellWord(f.name)))
+	case err == nil && m.failed > 0:
+		return &exitError{code: exitSomeFailed, err: silentError{}}
+	}
+	return err
+}
+
+// hint says after some time that there is no worker, if so.
+func (m *mapRun) hint(ctx context.Context, c *client.Client) (stop func()) {
+	if m.flags.quiet {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		timer := time.NewTimer(idleNotice)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return
+		}
+		if now := m.progress.figures(); now.sent == 0 || now.ended > 0 {
+			return
+		}
+		if text := noWorker(ctx, c, m.flags.kind); text != "" {
+			_ = m.progress.around(func() error { return write(m.g.stderr, text) })
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+// job is the job of a line.
+func (m *mapRun) job(number int, line string) (client.NewJob, error) {
+	job, err := m.flags.job(commandPayload{Argv: withLine(m.argv, line), Env: m.env})
+	if err != nil {
+		return job, fmt.Errorf("line %d: %w", number, err)
+	}
+	job.ID = fmt.Sprintf("%s-%d", m.flags.name, number)
+	job.Tags = append(job.Tags[:len(job.Tags):len(job.Tags)], m.flags.name)
+	return job, nil
+}
+
+// placeholder stands for the line in arguments.
+const placeholder = "{}"
+
+// withLine is a command line for one line. A line is never more than a part of
+// one argument, whatever is in it.
+func withLine(argv []string, line string) []string {
+	out := make([]string, len(argv), len(argv)+1)
+	found := false
+	for i, arg := range argv {
+		found = found || strings.Contains(arg, placeholder)
+		out[i] = strings.ReplaceAll(arg, placeholder, line)
+	}
+	if !found {
+		out = append(out, line)
+	}
+	return out
+}
+
+// tell says at once what will fail the command when the jobs have ended.
+func (m *mapRun) tell(err error) {
+	if client.HasTag(err, v1.TagIDTaken) {
+		err = fmt.Errorf("%w; a line of the run %s was another command before: give this one a --name of its own", err, m.flags.name)
+	}
+	_ = m.progress.around(func() error {
+		m.g.printError(err)
+		return nil
+	})
+}
+
+// write passes on what the command of a line has left.
+func (m *mapRun) write(r landed) error {
+	o := outcomeOfCommand(r.job)
+	if o.status != exitOK {
+		m.failed++
+	}
+	if m.g.json {
+		return m.g.writeJSON(o.line(r))
+	}
+	if err := errors.Join(write(m.g.stdout, wholeLines(o.Stdout)), write(m.g.stderr, wholeLines(o.Stderr))); err != nil {
+		return err
+	}
+	switch {
+	case m.flags.quiet || o.status == exitOK:
+		return nil
+	case o.fault != nil:
+		return write(m.g.stderr, fmt.Sprintf("line %d: %s\n", r.line, firstLine(o.fault.Error())))
+	}
+	return write(m.g.stderr, fmt.Sprintf("line %d: exit status %d\n", r.line, *o.Exit))
+}
+
+// wholeLines keeps the outputs of two commands out of one line.
+func wholeLines(text string) string {
+	if text == "" || strings.HasSuffix(text, "\n") {
+		return text
+	}
+	return text + "\n"
+}
+
+// summary says on stderr how much there was.
+func (m *mapRun) summary(known int) error {
+	if m.flags.quiet {
+		return nil
+	}
+	now := m.progress.figures()
+	text := fmt.Sprintf("%d of %d commands have ended in %s", now.ended, now.sent, short(time.Since(m.began)))
+	if known > 0 {
+		text += fmt.Sprintf(", %d of them were there already", known)
+	}
+	if now.failed > 0 {
+		text += fmt.Sprintf("; %d failed", now.failed)
+	}
+	return write(m.g.stderr, text+"\n")
+}

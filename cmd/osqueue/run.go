@@ -1,0 +1,219 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	v1 "osqueue/api/v1"
+	"osqueue/client"
+)
+
+// runExitHelp ends the help of "osqueue run".
+const runExitHelp = `Exit status: that of the command; 125 if it could not be run to its end; 130 after
+Ctrl-C; 2 if osqueue was used wrongly.`
+
+// runFlags are the flags of "osqueue run".
+type runFlags struct {
+	commandFlags
+	id      string
+	noStdin bool
+	waitFor time.Duration
+}
+
+func newRunCommand(g *globals) *cobra.Command {
+	f := &runFlags{}
+	cmd := &cobra.Command{
+		Use:   "run -- COMMAND [ARGUMENT]…",
+		Short: "Run a command on a worker, as if it were here",
+		Long: `Submits a command line as a job, waits for its end, and passes on its stdout, its
+stderr and its exit status. Its arguments are passed as they are: for pipes and
+variables write sh -c '…'. What is piped to osqueue is its stdin, up to 1 MiB of
+text. The output comes when the command has ended.
+
+` + commandHelp + `
+
+Ctrl-C cancels the job, and waits until its worker has ended the command; a second
+one does not wait. With --id the same command is taken up where it is: it is not
+run twice.
+
+` + uniqueHelp + "\n\n" + backoffHelp + "\n\n" + runExitHelp,
+		Example: `  osqueue run -- uname -a
+  osqueue run --timeout 1h --env TERM -- make -C /srv/site test
+  pg_dump shop | osqueue run -- sh -c 'gzip | wc -c'
+  osqueue run --id nightly-2026-12-24 --attempts 1 -- /usr/local/bin/nightly`,
+		Args: usageArgs(cobra.MinimumNArgs(1)),
+		RunE: func(cmd *cobra.Command, argv []string) error {
+			return notRun(runRun(cmd.Context(), g, f, argv))
+		},
+	}
+	flags := cmd.Flags()
+	flags.SetInterspersed(false) // what follows the command is its own
+	f.bind(g, flags)
+	flags.StringVar(&f.id, "id", "", "id of the job (default: a fresh UUID)")
+	flags.BoolVar(&f.noStdin, "no-stdin", false, "do not read stdin")
+	flags.DurationVar(&f.waitFor, "wait-for", 0, "how long to wait for its end (default: as long as it takes)")
+	return cmd
+}
+
+func runRun(ctx context.Context, g *globals, f *runFlags, argv []string) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	if f.waitFor < 0 {
+		return usagef("--wait-for %v: must not be negative", f.waitFor)
+	}
+	job, err := f.newJob(g, argv)
+	if err != nil {
+		return err
+	}
+	c, err := g.client()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return g.acked(ctx, func(ctx context.Context) error {
+		r := &commandRun{g: g, c: c, flags: f}
+		return r.run(ctx, job)
+	})
+}
+
+func (f *runFlags) newJob(g *globals, argv []string) (client.NewJob, error) {
+	env, err := f.environment(g.getenv)
+	if err != nil {
+		return client.NewJob{}, err
+	}
+	payload := commandPayload{Argv: argv, Env: env}
+	if !f.noStdin {
+		if payload.Stdin, err = g.commandStdin(); err != nil {
+			return client.NewJob{}, err
+		}
+	}
+	job, err := f.job(payload)
+	job.ID = textOr(f.id, client.NewID())
+	return job, err
+}
+
+// commandRun is one "osqueue run".
+type commandRun struct {
+	g     *globals
+	c     *client.Client
+	flags *runFlags
+	id    string
+	ours  bool // it is not another job, that holds the unique key
+}
+
+func (r *commandRun) run(ctx context.Context, job client.NewJob) error {
+	twice := context.AfterFunc(ctx, func() {
+		signal.Reset(os.Interrupt, syscall.SIGTERM) // a second one ends the process
+	})
+	defer twice()
+	// An enqueue that is broken off may take place all the same: its answer is
+	// awaited, and then it can be cancelled.
+	enqueue, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.g.timeout)
+	defer cancel()
+	got, err := r.c.Enqueue(enqueue, job)
+	if err == nil {
+		err = r.g.noteHolder(got)
+	}
+	if err != nil {
+		return err
+	}
+	r.id, r.ours = got.JobID, got.Holder == ""
+	ended, err := r.wait(ctx)
+	switch {
+	case err == nil:
+		return r.finish(ended)
+	case ctx.Err() != nil:
+		return r.cancel(ctx)
+	case errors.Is(err, client.ErrNotFinished), errors.As(err, new(*client.Error)):
+		return fmt.Errorf("%w\nthe job goes on; wait for it again with: osqueue job wait %s", err, shellWord(r.id))
+	}
+	return err
+}
+
+// wait waits for the job's end, and says so if nobody seems to be there to run
+// it.
+func (r *commandRun) wait(ctx context.Context) (v1.Job, error) {
+	limit := r.flags.waitFor
+	if r.flags.quiet || (limit > 0 && limit < idleNotice) {
+		return r.c.WaitJob(ctx, r.id, limit)
+	}
+	job, err := r.c.WaitJob(ctx, r.id, idleNotice)
+	if !errors.Is(err, client.ErrNotFinished) {
+		return job, err
+	}
+	if job.Status == v1.StatusUnclaimed {
+		_ = write(r.g.stderr, noWorker(ctx, r.c, job.Type))
+	}
+	if limit > 0 {
+		limit = max(limit-idleNotice, time.Millisecond)
+	}
+	return r.c.WaitJob(ctx, r.id, limit)
+}
+
+// noWorker is a hint if no worker takes jobs of a type; else, or if that cannot be
+// found out, it is "".
+func noWorker(ctx context.Context, c *client.Client, jobType string) string {
+	workers, err := c.Workers(ctx)
+	if err != nil || slices.ContainsFunc(workers, func(w v1.Worker) bool {
+		return len(w.Types) == 0 || slices.Contains(w.Types, jobType)
+	}) {
+		return ""
+	}
+	return fmt.Sprintf("no worker takes jobs of type %s yet; start one with: osqueue worker --commands %s\n", jobType, shellWord(jobType))
+}
+
+// finish passes on what the command has left.
+func (r *commandRun) finish(job v1.Job) error {
+	o := outcomeOfCommand(job)
+	if r.g.json {
+		if err := r.g.writeJSON(o.line(landed{job: job})); err != nil {
+			return err
+		}
+	} else if err := errors.Join(write(r.g.stdout, o.Stdout), write(r.g.stderr, o.Stderr)); err != nil {
+		return err
+	}
+	switch {
+	case o.fault != nil:
+		return o.fault
+	case o.status != exitOK:
+		return &exitError{code: o.status, err: silentError{}}
+	}
+	return nil
+}
+
+// cancelWait is how long the end of a cancelled command is awaited: its worker
+// hears of it with the next heartbeat.
+const cancelWait = 30 * time.Second
+
+// cancel is what Ctrl-C does.
+func (r *commandRun) cancel(ctx context.Context) error {
+	leave := interrupted(fmt.Sprintf("job %s goes on; cancel it with: osqueue job cancel %s", r.id, shellWord(r.id)))
+	if !r.ours {
+		return leave
+	}
+	if !r.flags.quiet {
+		_ = write(r.g.stderr, fmt.Sprintf("cancelling job %s; Ctrl-C again to not wait for it\n", r.id))
+	}
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), r.g.timeout+cancelWait)
+	defer stop()
+	if _, err := r.c.Cancel(ctx, r.id); err != nil && !client.HasTag(err, v1.TagWrongStatus) {
+		return errors.Join(leave, err)
+	}
+	job, err := r.c.WaitJob(ctx, r.id, cancelWait)
+	switch {
+	case err != nil:
+		return interrupted(fmt.Sprintf("job %s is to be cancelled, but its worker has not ended it yet: %v", r.id, err))
+	case job.Status == v1.StatusCompleted: // it was faster
+		return r.finish(job)
+	}
+	return interrupted(fmt.Sprintf("job %s is %s", r.id, job.Status))
+}

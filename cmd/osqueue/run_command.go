@@ -1,0 +1,165 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/spf13/pflag"
+
+	v1 "osqueue/api/v1"
+	"osqueue/client"
+)
+
+// commandType is the type of the jobs of run and map.
+const commandType = "command"
+
+// commandHelp says in run and map who runs the commands.
+const commandHelp = `The commands are run by workers that were started with
+
+  osqueue worker --commands command
+
+with their directory and environment; what --env names is added. A command that
+ends is not tried again, whatever its exit status; one whose worker is lost is,
+up to --attempts times.`
+
+// commandFlags are the flags for how a command is to be run.
+type commandFlags struct {
+	jobFlags
+	kind  string
+	env   []string
+	quiet bool
+}
+
+func (f *commandFlags) bind(g *globals, flags *pflag.FlagSet) {
+	f.jobFlags.bind(g, flags)
+	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if name == "max-attempts" {
+			name = "attempts" // the long name is that of the other commands; both work
+		}
+		return pflag.NormalizedName(name)
+	})
+	flags.StringVar(&f.kind, "type", commandType, "type of the jobs: that of the workers' --commands")
+	flags.StringArrayVar(&f.env, "env", nil, "NAME=VALUE in the command's environment, or NAME with its value here; may be given several times")
+	flags.BoolVarP(&f.quiet, "quiet", "q", false, "nothing on stderr but what the commands write, and errors")
+}
+
+// commandPayload is the payload of a job that runs a command.
+type commandPayload struct {
+	Argv  []string          `json:"argv"`
+	Stdin string            `json:"stdin,omitzero"`
+	Env   map[string]string `json:"env,omitempty"`
+}
+
+// commandResult is the result of such a job.
+type commandResult struct {
+	Exit   *int   `json:"exit"`
+	Stdout string `json:"stdout"`
+	Stderr string `json:"stderr"`
+}
+
+// environment is what --env says.
+func (f *commandFlags) environment(getenv func(string) string) (map[string]string, error) {
+	env := make(map[string]string)
+	for _, e := range f.env {
+		name, value, given := strings.Cut(e, "=")
+		if name == "" {
+			return nil, usagef("--env %q: write NAME=VALUE, or NAME", e)
+		}
+		if !given {
+			value = getenv(name)
+		}
+		env[name] = value
+	}
+	return env, nil
+}
+
+// job is a job that runs a command.
+func (f *commandFlags) job(p commandPayload) (client.NewJob, error) {
+	payload, err := json.Marshal(p, json.Deterministic(true))
+	if err != nil {
+		return client.NewJob{}, fmt.Errorf("the command cannot be sent, it has to be UTF-8: %w", err)
+	}
+	if len(payload) > maxPayload {
+		return client.NewJob{}, fmt.Errorf("the command takes %d bytes as a job, more than %d", len(payload), maxPayload)
+	}
+	job := f.jobFlags.job()
+	job.Type, job.Payload = f.kind, payload
+	return job, nil
+}
+
+var errNotText = errors.New("stdin is not UTF-8 text; store it elsewhere, and let the command fetch it")
+
+// commandStdin is what is piped to this process.
+func (g *globals) commandStdin() (string, error) {
+	if !piped(g.stdin) {
+		return "", nil
+	}
+	text, err := io.ReadAll(io.LimitReader(g.stdin, maxPayload+1))
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("read stdin: %w", err)
+	case len(text) > maxPayload:
+		return "", fmt.Errorf("stdin has more than %d bytes; store it elsewhere, and let the command fetch it", maxPayload)
+	case !utf8.Valid(text):
+		return "", errNotText
+	}
+	return string(text), nil
+}
+
+// outcome is how a command ended.
+type commandOutcome struct {
+	commandResult
+	status int   // for the exit status of this process
+	fault  error // it was not run to its end; nil: it was
+}
+
+func outcomeOfCommand(job v1.Job) commandOutcome {
+	if job.Status != v1.StatusCompleted {
+		return commandOutcome{status: exitNotRun, fault: fmt.Errorf("job %s is %s: %s", job.ID, textOr(job.Status, "gone"), orDash(job.LastError))}
+	}
+	var o commandOutcome
+	err := json.Unmarshal(job.Result, &o.commandResult, jsontext.AllowInvalidUTF8(true))
+	switch {
+	case job.Result == nil:
+		err = errors.New("its result is not kept any more")
+	case err == nil && o.Exit == nil:
+		err = errors.New("its result is not that of a command")
+	}
+	if err != nil {
+		o.status, o.fault = exitNotRun, fmt.Errorf("job %s has completed, but: %w", job.ID, err)
+		return o
+	}
+	if o.status = *o.Exit; o.status < 0 || o.status > 255 {
+		o.status = 255
+	}
+	return o
+}
+
+// commandLine is the outcome for programs.
+type commandLine struct {
+	Line   int    `json:"line,omitzero"`
+	Input  string `json:"input,omitzero"`
+	ID     string `json:"id"`
+	Status string `json:"status,omitzero"`
+	Exit   *int   `json:"exit,omitzero"`
+	Stdout string `json:"stdout"`
+	Stderr string `json:"stderr"`
+	Error  string `json:"error,omitzero"`
+}
+
+func (o commandOutcome) line(r landed) commandLine {
+	l := commandLine{Line: r.line, Input: r.input, ID: r.job.ID, Status: r.job.Status, Exit: o.Exit, Stdout: o.Stdout, Stderr: o.Stderr}
+	if o.fault != nil {
+		l.Error = o.fault.Error()
+	}
+	return l
+}
+
+// idleNotice is after which time without a worker it is said that there is none.
+const idleNotice = 2 * time.Second

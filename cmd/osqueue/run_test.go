@@ -1,0 +1,284 @@
+package main
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	v1 "osqueue/api/v1"
+)
+
+func TestRun(t *testing.T) {
+	for line, want := range map[string]ended{
+		"run -- echo a -b":               {out: "a -b"},
+		"run echo --json -- {}":          {out: "--json -- {}"}, // what follows the command is its own
+		"run -- exit 7":                  {err: "exiting", code: 7},
+		"run -- exit 1":                  {err: "exiting", code: 1},
+		"run -- exit 2":                  {err: "exiting", code: 2},
+		"run -- exit 300":                {err: "exiting", code: 255},
+		"run -- exit -1":                 {err: "exiting", code: 255},
+		"run --env A=b=c -- env A":       {out: "b=c\n"},
+		"run --env HERE -- env HERE":     {out: "here\n"},
+		"run -- cat":                     {out: "piped\nin"},
+		"run --no-stdin -- cat":          {},
+		"run --id j --json -- exit 3":    {out: `{"id":"j","status":"completed","exit":3,"stdout":"","stderr":"exiting"}` + "\n", code: 3},
+		"run --id j --json -- die":       {out: `{"id":"j","status":"dead","stdout":"","stderr":"","error":"job j is dead: the worker is gone"}` + "\n", err: `{"error":"job j is dead: the worker is gone"}` + "\n", code: exitNotRun},
+		"run --id j -- die":              {err: "osqueue: job j is dead: the worker is gone\n", code: exitNotRun},
+		"run --id j -- odd":              {err: "osqueue: job j has completed, but: ", code: exitNotRun},
+		"run --id j --wait-for 1ms wait": {err: "osqueue: wait for job j, last seen unclaimed: ", code: exitNotRun},
+	} {
+		q := newQueueFake(t)
+		c := newCommand(t, q.srv.URL)
+		c.env["HERE"] = "here"
+		c.stdin = strings.NewReader("piped\nin")
+		got := c.run(strings.Fields(line)...)
+		if got.code != want.code || got.out != want.out || !strings.HasPrefix(got.err, want.err) || (want.err == "" && got.err != "") {
+			t.Errorf("%s: %+v", line, got)
+		}
+	}
+}
+
+func TestRunFlags(t *testing.T) {
+	q := newQueueFake(t)
+	got := osq(t, q, "", strings.Fields("run --type cmd --timeout 5s --attempts 1 --priority 3 --tag x --id j --wait-for 1s -- true {}")...)
+	j := q.all()[0]
+	if j.Type != "cmd" || string(j.Payload) != `{"argv":["true","{}"]}` || j.MaxAttempts != 1 || j.Priority != 3 || !slices.Equal(j.Tags, []string{"x"}) {
+		t.Errorf("%+v, %+v", j, got)
+	}
+	if osq(t, q, "", strings.Fields("run --max-attempts 2 --id k -- true")...); q.all()[1].MaxAttempts != 2 {
+		t.Errorf("%+v", q.all()[1])
+	}
+}
+
+func TestRunStdinIsBounded(t *testing.T) {
+	for stdin, want := range map[string]string{strings.Repeat("x", maxPayload+1): "more than", strings.Repeat("\x01", maxPayload/2): "more than", "\xff": "not UTF-8"} {
+		q := newQueueFake(t)
+		if got := osq(t, q, stdin, "run", "--", "cat"); got.code != exitNotRun || !strings.Contains(got.err, want) || len(q.all()) != 0 {
+			t.Errorf("%+v", got)
+		}
+	}
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	q := newQueueFake(t)
+	c := newCommand(t, q.srv.URL)
+	c.stdin = null
+	if got := c.run("run", "--", "cat"); got.code != exitOK || got.out != "" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// The same command with the same id is not run again.
+func TestRunIsTakenUp(t *testing.T) {
+	q := newQueueFake(t)
+	for range 2 {
+		if got := osq(t, q, "", "run", "--id", "j", "--", "exit", "4"); got.code != 4 {
+			t.Errorf("%+v", got)
+		}
+	}
+	if n := len(q.all()); n != 1 {
+		t.Errorf("%d jobs", n)
+	}
+}
+
+// Ctrl-C cancels the job, and its worker ends it.
+func TestRunInterrupted(t *testing.T) {
+	q := newQueueFake(t)
+	got := interruptedAt(t, q, 1, "", "run", "--id", "j", "--", "wait")
+	if got.code != exitInterrupted || !strings.HasSuffix(got.err, "osqueue: job j is cancelled\n") || q.all()[0].Status != v1.StatusCancelled {
+		t.Errorf("%+v, %+v", got, q.all()[0])
+	}
+}
+
+func TestRunSaysThatThereIsNoWorker(t *testing.T) {
+	q := newQueueFake(t)
+	got := osq(t, q, "", "run", "--wait-for", "2500ms", "--", "wait")
+	if !strings.Contains(got.err, "no worker takes jobs of type command yet; start one with: osqueue worker --commands command\n") {
+		t.Errorf("%+v", got)
+	}
+	if got := osq(t, q, "a", "map", "-", "--wait-for", "2500ms", "--", "wait"); !strings.Contains(got.err, "no worker takes jobs") {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestMap(t *testing.T) {
+	for line, want := range map[string]ended{
+		"map - --keep-order --quiet -- echo":           {out: "a b\n$x; 'y\nlast\n"},
+		"map - --keep-order -q -- echo <{}|{}>":        {out: "<a b|a b>\n<$x; 'y|$x; 'y>\n<last|last>\n"},
+		"map - --keep-order -q -n 1 -- echo {} --json": {out: "a b --json\n$x; 'y --json\nlast --json\n"},
+		"map - --keep-order -q --env A=1 -- env A {}":  {out: "1\n1\n1\n"},
+		"map - -q -- exit 3 {}":                        {err: "exiting\nexiting\nexiting\n", code: exitSomeFailed},
+		"map - -q -- die":                              {code: exitSomeFailed},
+	} {
+		q := newQueueFake(t)
+		got := osq(t, q, "a b\n\n$x; 'y\n  \nlast", strings.Fields(line)...)
+		if got != want {
+			t.Errorf("%s: %+v", line, got)
+		}
+	}
+}
+
+func TestMapSaysWhichLinesFailed(t *testing.T) {
+	q := newQueueFake(t)
+	got := osq(t, q, "0\n\n5\n", "map", "-", "--keep-order", "--", "exit")
+	if got.code != exitSomeFailed || !strings.Contains(got.err, "line 3: exit status 5\n") || !strings.Contains(got.err, "2 of 2 commands have ended in") || !strings.Contains(got.err, "; 1 failed") {
+		t.Errorf("%+v", got)
+	}
+	if got := osq(t, q, "x", "map", "-", "--", "die"); !strings.Contains(got.err, "is dead: the worker is gone") {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestMapJSON(t *testing.T) {
+	q := newQueueFake(t)
+	got := osq(t, q, "0\n\n5\n", "map", "-", "--name", "n", "--keep-order", "--json", "--", "exit")
+	want := `{"line":1,"input":"0","id":"n-1","status":"completed","exit":0,"stdout":"","stderr":"exiting"}` + "\n" +
+		`{"line":3,"input":"5","id":"n-3","status":"completed","exit":5,"stdout":"","stderr":"exiting"}` + "\n"
+	if got.out != want || got.code != exitSomeFailed {
+		t.Errorf("%+v", got)
+	}
+	for _, j := range q.all() {
+		if !slices.Equal(j.Tags, []string{"n"}) {
+			t.Errorf("%s: tags %v", j.ID, j.Tags)
+		}
+	}
+}
+
+// The same name takes up the same run: what was run is not run again.
+func TestMapIsTakenUp(t *testing.T) {
+	q := newQueueFake(t)
+	got := interruptedAt(t, q, 2, "1\n2\n3\n4\n", "map", "-", "--name", "n", "-n", "2", "--", "wait")
+	if got.code != exitInterrupted || !strings.Contains(got.err, "2 jobs go on; take the run up again with the same command and --name n, or end it with: osqueue job cancel --tag n --yes") {
+		t.Fatalf("%+v", got)
+	}
+	q.mu.Lock()
+	for _, j := range q.jobs {
+		zero := 0
+		j.Status = v1.StatusCompleted
+		j.Result, _ = json.Marshal(commandResult{Exit: &zero, Stdout: "done before"})
+	}
+	q.mu.Unlock()
+	c := newCommand(t, q.srv.URL)
+	c.stdin = strings.NewReader("1\n2\n3\n4\n")
+	go func() {
+		for len(q.all()) < 4 && c.ctx.Err() == nil {
+			<-time.After(time.Millisecond)
+		}
+		q.endAll(v1.StatusCancelled)
+	}()
+	got = c.run("map", "-", "--name", "n", "-n", "2", "--", "wait")
+	if n := len(q.all()); n != 4 || got.out != "done before\ndone before\n" || got.code != exitSomeFailed || !strings.Contains(got.err, "2 of them were there already") {
+		t.Errorf("%d jobs, %+v", n, got)
+	}
+}
+
+// There are never more jobs than --in-flight says, and a slow source does not
+// make its first line wait.
+func TestMapInFlight(t *testing.T) {
+	q := newQueueFake(t)
+	c := newCommand(t, q.srv.URL)
+	lines, source, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lines.Close()
+	c.stdin = lines
+	ran := make(chan ended, 1)
+	go func() { ran <- c.run("map", "-", "-n", "3", "--name", "n", "--", "wait") }()
+	wait := func(n int) {
+		t.Helper()
+		for len(q.all()) < n && c.ctx.Err() == nil {
+			<-time.After(time.Millisecond)
+		}
+		if got := len(q.all()); got != n {
+			t.Errorf("%d jobs, not %d", got, n)
+		}
+	}
+	source.WriteString("1\n")
+	wait(1)
+	source.WriteString("2\n3\n4\n5\n6\n7\n")
+	wait(3)
+	for n := 6; n <= 7; n++ {
+		if open := unended(q); open > 3 {
+			t.Errorf("%d at a time", open)
+		}
+		q.endAll(v1.StatusCancelled)
+		wait(n)
+	}
+	q.endAll(v1.StatusCancelled)
+	source.Close()
+	if got := <-ran; got.code != exitSomeFailed || !strings.Contains(got.err, "7 of 7 commands have ended") {
+		t.Errorf("%+v", got)
+	}
+}
+
+func unended(q *queueFake) (n int) {
+	for _, j := range q.all() {
+		if j.Status == v1.StatusUnclaimed {
+			n++
+		}
+	}
+	return n
+}
+
+// Thousands of lines go in a few requests.
+func TestMapManyLines(t *testing.T) {
+	q := newQueueFake(t)
+	const n = 3000
+	got := osq(t, q, numbered(n), "map", "-", "--keep-order", "--", "echo")
+	if got.code != exitOK || got.out != numbered(n) {
+		t.Fatalf("%d lines, %s", strings.Count(got.out, "\n"), got.err)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.batches) > n/10 {
+		t.Errorf("%d requests for %d lines", len(q.batches), n)
+	}
+}
+
+func TestMapNamesTheBadLine(t *testing.T) {
+	q := newQueueFake(t)
+	got := osq(t, q, "1\n\xff\n3\n", "map", "-", "--", "echo")
+	if got.code != exitNotRun || !strings.Contains(got.err, "line 2: the command cannot be sent, it has to be UTF-8") || got.out != "1\n" {
+		t.Errorf("%+v", got)
+	}
+	if got := osq(t, q, "", "map", "/no/such/file", "--", "echo"); got.code != exitNotRun {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Another command under the same name is refused, with what to do.
+func TestMapNameOfAnotherRun(t *testing.T) {
+	q := newQueueFake(t)
+	q.refuse = func(r *http.Request) *v1.Problem {
+		if r.URL.Path != v1.PathJobsBatch {
+			return nil
+		}
+		return &v1.Problem{Status: 409, Tag: v1.TagIDTaken, Detail: "taken", Committed: v1.CommittedNo}
+	}
+	got := osq(t, q, "1", "map", "-", "--name", "n", "--", "echo")
+	if got.code != exitNotRun || !strings.Contains(got.err, "give this one a --name of its own") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// The source of lines ends with the flight, also while it is full.
+func TestWhatIsThereEnds(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	m := &mapRun{flags: &mapFlags{}, argv: []string{"echo"}}
+	for b, err := range whatIsThere(ctx, m.items(newLineReader(strings.NewReader(numbered(10*itemsAhead)), nil))) {
+		if err != nil || len(b.jobs) == 0 || b.first != 1 {
+			t.Fatalf("%+v, %v", b, err)
+		}
+		break
+	}
+	cancel() // goleak finds what is left
+}
