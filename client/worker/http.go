@@ -1,0 +1,217 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// The defaults of HTTPConfig, and the headers of its requests.
+const (
+	DefaultHTTPTimeout = time.Minute
+	DefaultHTTPAnswer  = 512 << 10
+
+	HeaderJobID   = "Osqueue-Job-Id"
+	HeaderJobType = "Osqueue-Job-Type" // percent-encoded, as a segment of a path
+	HeaderAttempt = "Osqueue-Attempt"
+	HeaderToken   = "Osqueue-Token" // the fencing token of the claim
+)
+
+// maxRetryAfter bounds what a service may ask for.
+const maxRetryAfter = 24 * time.Hour
+
+// httpErrorBody is how many bytes of an answer a failure quotes.
+const httpErrorBody = 1 << 10
+
+// HTTPConfig says how a service is called. The zero value works.
+type HTTPConfig struct {
+	// Timeout of a request with its answer. Default: one minute.
+	Timeout time.Duration
+	// MaxAnswer is how many bytes of an answer are taken. Default: 512 KiB, which
+	// fits into a request of 1 MiB also as a JSON string.
+	MaxAnswer int64
+	// Allow are networks that may be called though they are not public. Loopback
+	// always may be.
+	Allow []netip.Prefix
+}
+
+// HTTP returns a handler that posts each job's payload to a service, with headers
+// that tell the job's id, type, attempt and token. The answer's body is the
+// result, in the way of Command.
+//
+// A status of 2xx completes the job. 408, 425, 429 and 5xx, and no answer, fail
+// the attempt; a Retry-After counts then, up to a day. Any other status, as a
+// redirect, which is not followed, makes the job dead.
+//
+// Addresses that are private, link-local (as the services of clouds that hand
+// out credentials), shared or reserved are refused unless Allow has them. What is
+// checked is the address that is dialed, so a name that changes its address
+// meanwhile gains nothing. Proxies of the environment are not used: they would
+// get round this.
+func HTTP(target string, cfg HTTPConfig) (HandlerFunc, error) {
+	u, err := url.Parse(target)
+	if err != nil {
+		return nil, fmt.Errorf("URL of a service: %w", err)
+	}
+	if (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+		return nil, fmt.Errorf("URL of a service %q: must begin with http:// or https://", target)
+	}
+	if cfg.Timeout < 0 || cfg.MaxAnswer < 0 {
+		return nil, fmt.Errorf("service %s: %w", target, errNegative)
+	}
+	cfg.Timeout = orDefault(cfg.Timeout, DefaultHTTPTimeout)
+	if cfg.MaxAnswer == 0 {
+		cfg.MaxAnswer = DefaultHTTPAnswer
+	}
+	s := &service{url: target, cfg: cfg, client: newServiceClient(cfg)}
+	return s.do, nil
+}
+
+type service struct {
+	url    string
+	cfg    HTTPConfig
+	client *http.Client
+}
+
+func newServiceClient(cfg HTTPConfig) *http.Client {
+	dialer := &net.Dialer{Timeout: 10 * time.Second, Control: func(_, address string, _ syscall.RawConn) error {
+		return checkDialed(address, cfg.Allow)
+	}}
+	return &http.Client{
+		Transport: &http.Transport{
+			DialContext:           dialer.DialContext,
+			ForceAttemptHTTP2:     true,
+			TLSHandshakeTimeout:   10 * time.Second,
+			MaxIdleConnsPerHost:   16,
+			IdleConnTimeout:       10 * time.Second,
+			ResponseHeaderTimeout: cfg.Timeout,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// reserved are networks that no public service has and that package netip does
+// not name. The last two carry addresses of version 4 in those of version 6.
+var reserved = []netip.Prefix{
+	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("192.0.0.0/24"),
+	netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("240.0.0.0/4"), netip.MustParsePrefix("fec0::/10"),
+	netip.MustParsePrefix("64:ff9b::/96"), netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("2002::/16"),
+}
+
+// errRefusedAddress is no *net.OpError to look into: it is told as it is.
+var errRefusedAddress = errors.New("is not public; --http-allow admits it")
+
+// checkDialed decides about the address that a connection is about to go to.
+func checkDialed(address string, allow []netip.Prefix) error {
+	to, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return fmt.Errorf("address %q: %w", address, err)
+	}
+	ip := to.Addr().Unmap().WithZone("")
+	has := func(p netip.Prefix) bool { return p.Contains(ip) }
+	switch {
+	case ip.IsLoopback(), slices.ContainsFunc(allow, has):
+		return nil
+	case ip.IsPrivate(), ip.IsUnspecified(), !ip.IsGlobalUnicast(), slices.ContainsFunc(reserved, has):
+		return fmt.Errorf("address %s %w", ip, errRefusedAddress)
+	}
+	return nil
+}
+
+func (s *service) do(ctx context.Context, job Job) (jsontext.Value, error) {
+	limited, cancel := context.WithTimeoutCause(ctx, s.cfg.Timeout, errServiceSlow)
+	defer cancel()
+	req, err := s.request(limited, job)
+	if err != nil {
+		return nil, Permanent(err)
+	}
+	resp, err := s.client.Do(req)
+	if err != nil {
+		return nil, endedOr(limited, err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, s.cfg.MaxAnswer+1))
+	if resp.StatusCode/100 != 2 {
+		return nil, statusError(resp, body)
+	}
+	switch {
+	case err != nil:
+		return nil, endedOr(limited, fmt.Errorf("the service answered %s, but its body broke off: %w", resp.Status, err))
+	case int64(len(body)) > s.cfg.MaxAnswer:
+		return nil, Permanent(fmt.Errorf("the service's answer is larger than %d bytes; store large results elsewhere", s.cfg.MaxAnswer))
+	}
+	return commandResult(body), nil
+}
+
+var errServiceSlow = errors.New("the service did not answer in time")
+
+// endedOr is why a request ended: for its context, or by itself.
+func endedOr(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return fmt.Errorf("the request was ended: %w", cause)
+	}
+	return err
+}
+
+func (s *service) request(ctx context.Context, job Job) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url, bytes.NewReader(job.Payload))
+	if err != nil {
+		return nil, fmt.Errorf("make the request: %w", err)
+	}
+	if len(job.Payload) > 0 {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	req.Header.Set("User-Agent", "osqueue-worker")
+	req.Header.Set(HeaderJobID, url.PathEscape(job.ID))
+	req.Header.Set(HeaderJobType, url.PathEscape(job.Type))
+	req.Header.Set(HeaderAttempt, strconv.Itoa(job.Attempt))
+	req.Header.Set(HeaderToken, strconv.FormatUint(job.Token, 10))
+	return req, nil
+}
+
+// statusError is the failure for a status that is not 2xx.
+func statusError(resp *http.Response, body []byte) error {
+	err := fmt.Errorf("the service answered %s", resp.Status)
+	if text := strings.TrimSpace(string(body[:min(len(body), httpErrorBody)])); text != "" {
+		err = fmt.Errorf("%w: %s", err, text)
+	}
+	if !worthRepeating(resp.StatusCode) {
+		return Permanent(err)
+	}
+	if after, ok := retryAfter(resp.Header.Get("Retry-After"), time.Now()); ok {
+		return RetryAfter(after, err)
+	}
+	return err
+}
+
+func worthRepeating(status int) bool {
+	switch status {
+	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+		return true
+	}
+	return status >= 500
+}
+
+// retryAfter reads the header of that name: seconds or a date.
+func retryAfter(text string, now time.Time) (time.Duration, bool) {
+	if seconds, err := strconv.ParseInt(text, 10, 64); err == nil && seconds >= 0 {
+		return time.Duration(min(seconds, int64(maxRetryAfter/time.Second))) * time.Second, true
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return min(max(at.Sub(now), 0), maxRetryAfter), true
+	}
+	return 0, false
+}
