@@ -4,81 +4,71 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
-	"golang.org/x/sync/errgroup"
 
 	"osqueue/client"
 )
 
-const (
-	// claimMax bounds one claim; the rest of the free slots claim next.
-	claimMax = 1000
-	// giveBackTimeout bounds the asking for, and giving back of, what a claim
-	// of unknown outcome holds.
-	giveBackTimeout = 5 * time.Second
-)
+// giveBackTimeout bounds the asking for, and giving back of, what a claim of
+// unknown outcome holds.
+const giveBackTimeout = 5 * time.Second
 
-// slots are tokens for the jobs that may run at once.
-type slots chan struct{}
-
-func newSlots(n int) slots {
-	s := make(slots, n)
-	s.give(n)
-	return s
-}
-
-// take waits for a free slot and takes it, and up to limit-1 others that are
-// free. It returns 0 if ctx ended.
-func (s slots) take(ctx context.Context, limit int) int {
-	if ctx.Err() != nil {
-		return 0
-	}
-	select {
-	case <-s:
-	case <-ctx.Done():
-		return 0
-	}
-	for n := 1; n < limit; n++ {
-		select {
-		case <-s:
-		default:
-			return n
-		}
-	}
-	return limit
-}
-
-func (s slots) give(n int) {
-	for range n {
-		s <- struct{}{}
-	}
-}
-
-// claimJobs fills free slots until ctx ends, or a claim is refused. A claim
-// that failed keeps its request id: it may hold jobs, and there are never fewer
-// free slots the next time.
+// claimJobs claims what there is room for until ctx ends, or a claim is
+// refused. When it returns no claim is under way, and no job waits.
 func (s *shift) claimJobs(ctx context.Context) error {
-	pauses := newPauses()
-	request := client.NewID()
-	for {
-		free := s.slots.take(ctx, claimMax)
-		if free == 0 {
-			return nil
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	var claims sync.WaitGroup
+	for ctx.Err() == nil {
+		if a, ok := s.room.ask(time.Now(), max(s.cfg.PollWait, 0)); ok {
+			claims.Go(func() {
+				if err := s.claim(ctx, a); err != nil {
+					fail(err)
+				}
+			})
+			continue
 		}
-		n, err := s.claimOnce(ctx, free, request)
-		s.slots.give(free - n)
+		select {
+		case <-s.room.wake:
+		case <-ctx.Done():
+		}
+	}
+	s.returnWaiting()
+	claims.Wait()
+	if err := context.Cause(ctx); errors.Is(err, errClaimsRefused) {
+		return err
+	}
+	return nil
+}
+
+var errClaimsRefused = errors.New("the cluster refuses the claims of this worker")
+
+// claim makes a claim until it is answered, and starts what it brings. The
+// claim keeps its request id while its outcome is unknown: it may hold jobs.
+func (s *shift) claim(ctx context.Context, a *ask) error {
+	var jobs []client.ClaimedJob
+	defer func() { s.takeIn(a, jobs) }()
+	opts := client.ClaimOptions{
+		Worker: s.cfg.Name, Types: a.types, Max: a.max, Wait: a.wait, Lease: s.cfg.Lease, RequestID: client.NewID(),
+	}
+	for pauses := newPauses(); ; {
+		got, err := s.queue.Claim(ctx, opts)
 		switch {
+		case ctx.Err() != nil:
+			s.giveBack(opts, got, err)
+			return nil
 		case err == nil:
-			pauses.Reset()
-			request = client.NewID()
-		case ctx.Err() == nil && refused(err):
-			return fmt.Errorf("the cluster refuses the claims of this worker: %w", err)
-		case ctx.Err() == nil:
-			s.log.Warn("claim failed", "error", err)
-			pause(ctx, pauses.NextBackOff())
+			jobs = got
+			return nil
+		case refused(err):
+			return fmt.Errorf("%w: %w", errClaimsRefused, err)
 		}
+		s.log.Warn("claim failed", "error", err)
+		pause(ctx, pauses.NextBackOff())
 	}
 }
 
@@ -91,28 +81,45 @@ func newPauses() *backoff.ExponentialBackOff {
 	}
 }
 
-// claimOnce claims up to free jobs and starts them. It returns how many.
-func (s *shift) claimOnce(ctx context.Context, free int, request string) (int, error) {
-	opts := client.ClaimOptions{
-		Worker:    s.cfg.Name,
-		Types:     s.worker.types(),
-		Max:       free,
-		Wait:      max(s.cfg.PollWait, 0),
-		Lease:     s.cfg.Lease,
-		RequestID: request,
-	}
-	jobs, err := s.queue.Claim(ctx, opts)
-	if ctx.Err() != nil {
-		s.giveBack(opts, jobs, err)
-		return 0, err
-	}
+// takeIn starts what a claim has brought, or keeps it until a slot is free.
+func (s *shift) takeIn(a *ask, jobs []client.ClaimedJob) {
 	if len(jobs) > 0 {
 		s.seen()
 	}
-	for _, job := range jobs {
-		s.begin(job)
+	held := make([]*hold, len(jobs))
+	for i, job := range jobs {
+		held[i] = s.newHold(job)
+		s.holds.add(held[i])
 	}
-	return len(jobs), err
+	start, ok := s.room.granted(a, held)
+	if !ok {
+		s.returnAll(held)
+		return
+	}
+	s.startAll(start)
+	for _, h := range held {
+		if h.ctx.Err() != nil { // before it waited
+			s.skip(h)
+		}
+	}
+}
+
+// skip settles a job whose context has ended, if it still waits: it is lost,
+// cancelled, out of time, or perhaps not ours any more, and must not start.
+func (s *shift) skip(h *hold) {
+	if s.room.drop(h) {
+		s.running.Go(func() { s.settle(h, nil, context.Cause(h.ctx)) })
+	}
+}
+
+// returnWaiting gives back what was not started, and lets nothing start.
+func (s *shift) returnWaiting() { s.returnAll(s.room.stop()) }
+
+func (s *shift) returnAll(jobs []*hold) {
+	for _, h := range jobs {
+		h.cancel(ErrStopping)
+		s.running.Go(func() { s.settle(h, nil, context.Cause(h.ctx)) })
+	}
 }
 
 // giveBack returns what a claim got after the worker was told to stop. If its
@@ -130,20 +137,23 @@ func (s *shift) giveBack(opts client.ClaimOptions, jobs []client.ClaimedJob, err
 	s.releaseAll(ctx, jobs)
 }
 
-// releaseAll gives jobs back, several at once.
+// releaseAll gives jobs back that nothing was begun with.
 func (s *shift) releaseAll(ctx context.Context, jobs []client.ClaimedJob) {
-	var group errgroup.Group
-	group.SetLimit(16)
-	for _, job := range jobs {
-		group.Go(func() error {
-			if err := s.queue.Release(ctx, job.Lease()); err != nil && !client.IsLeaseLost(err) {
-				s.log.Warn("job not given back", "job", job.ID, "error", err)
+	leases := make([]client.Lease, len(jobs))
+	for i, job := range jobs {
+		leases[i] = job.Lease()
+	}
+	for part := range slices.Chunk(leases, client.MaxBatchJobs) {
+		errs := deliver(part, func(part []client.Lease) ([]client.Beat, error) {
+			return s.queue.ReleaseBatch(ctx, s.cfg.Name, part)
+		})
+		for i, err := range errs {
+			if err != nil && !client.IsLeaseLost(err) {
+				s.log.Warn("job not given back", "job", part[i].JobID, "error", err)
 				s.unreported.Add(1)
 			}
-			return nil
-		})
+		}
 	}
-	_ = group.Wait() // its functions return no errors
 }
 
 // refused reports whether the cluster has answered that the request itself is

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"runtime"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/hashicorp/go-hclog"
 
 	"osqueue/client"
@@ -24,10 +24,12 @@ type Queue interface {
 	// Heartbeat renews leases of one worker, and tells the progress of the jobs;
 	// the answers are in their order.
 	Heartbeat(ctx context.Context, worker string, leases []client.Lease) ([]client.Beat, error)
-	// Complete, Fail and Release end a claim. Repeated, they succeed again.
-	Complete(ctx context.Context, lease client.Lease, result jsontext.Value) error
-	Fail(ctx context.Context, lease client.Lease, f client.Failure) error
-	Release(ctx context.Context, lease client.Lease) error
+	// CompleteBatch, FailBatch and ReleaseBatch end claims of one worker, each
+	// decided for itself; the answers are in their order. Repeated, they succeed
+	// again.
+	CompleteBatch(ctx context.Context, worker string, jobs []client.Completion) ([]client.Beat, error)
+	FailBatch(ctx context.Context, worker string, jobs []client.FailedJob) ([]client.Beat, error)
+	ReleaseBatch(ctx context.Context, worker string, leases []client.Lease) ([]client.Beat, error)
 	// RegisterWorker is also the sign of life of an idle worker.
 	RegisterWorker(ctx context.Context, info client.WorkerInfo) error
 	// RemoveWorker takes the worker from the list, and its jobs back.
@@ -48,6 +50,15 @@ type Config struct {
 	Name string
 	// Concurrency is how many jobs run at once. Default: GOMAXPROCS.
 	Concurrency int
+	// Prefetch is how many jobs may be held beyond Concurrency: claimed ahead, or
+	// done and about to be reported. For many short jobs it should cover what
+	// ends within a few round trips. Jobs that wait here wait for this worker
+	// alone, and their timeouts run. Default: 0, nothing is claimed ahead.
+	Prefetch int
+	// PerType bounds how many jobs of a type run at once, within Concurrency. A
+	// type without an entry has no bound of its own. It cannot be used together
+	// with HandleAny: a claim of all types cannot leave one out.
+	PerType map[string]int
 	// Lease is asked for with each claim; 0 takes the job's wish, then the
 	// server's default.
 	Lease time.Duration
@@ -75,6 +86,15 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Concurrency < 0 {
 		return c, fmt.Errorf("worker concurrency %d: %w", c.Concurrency, errNegative)
 	}
+	if c.Prefetch < 0 {
+		return c, fmt.Errorf("worker prefetch %d: %w", c.Prefetch, errNegative)
+	}
+	for t, n := range c.PerType {
+		if n < 1 {
+			return c, fmt.Errorf("worker concurrency %d of type %q: must be at least 1", n, t)
+		}
+	}
+	c.PerType = maps.Clone(c.PerType)
 	if c.Lease < 0 {
 		return c, fmt.Errorf("worker lease %v: %w", c.Lease, errNegative)
 	}

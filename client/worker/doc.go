@@ -18,7 +18,9 @@
 //
 // # States of a job held here
 //
-//	         handler returns
+//	waiting ─── the context ends: never started ──┐
+//	  │ a slot is free                             │
+//	  ▼      handler returns                       ▼
 //	running ────────────────▶ settling ─── accepted ──▶ done
 //	  │  │                       ▲  │
 //	  │  │ lease not renewed     │  └── refused: lease lost ──▶ lost
@@ -34,6 +36,54 @@
 // The handler's goroutine settles its job. If a handler ignores that its
 // context has ended while the worker stops, Run settles in its place; who comes
 // first has the right, so there are never two reports.
+//
+// # Claiming ahead
+//
+// A job has a slot, of Config.Concurrency, while its handler runs, and a place,
+// of these and Config.Prefetch more, from its claim until its report was
+// answered. So with prefetch handlers do not wait for round trips: the next jobs
+// are here already, and the last ones are being reported. Without it a slot is
+// used again only after the report.
+//
+// What waits is in order, and its leases are renewed. A job that is lost,
+// cancelled or out of time meanwhile, or whose lease is unsure, is settled at once
+// and never starts. What waits here cannot run elsewhere, so prefetch is for jobs
+// that are short beside their lease and their timeout, which runs from the claim.
+//
+// A claim asks for all free places. While every slot is in use it is put off until
+// half of the prefetch is free: many small claims would cost more than they bring.
+//
+// # Concurrency per type
+//
+// Config.PerType bounds how many jobs of a type run at once. A claim names only
+// types with room, and asks for no more than the least room among them, so that
+// whatever it brings fits. A type that gets room while a claim waits at the
+// cluster is asked for by a second claim that ends together with the first. A
+// claim that a small limit has made small is followed by one without such types.
+// Rejected: cancelling the waiting claim, because it may just have been granted;
+// claiming more than may run and giving it back, because others could run it.
+//
+// # Reports
+//
+// A report that finds no other under way is sent at once; those that come while
+// it is go together with the next: up to 1000 jobs and half of the server's
+// request. Completions, failures and releases are calls of their own. Each job
+// has its own answer. If the cluster refuses a whole call, its halves are sent on
+// their own, down to the one that is at fault. A call whose outcome is unknown is
+// repeated; the fencing tokens make that harmless.
+//
+// # Middleware
+//
+// Worker.Use puts functions around all handlers, the first one outermost:
+// Use(a, b) is a(b(handler)). They run in the handler's slot, their panics are the
+// handler's.
+//
+// # The fencing token
+//
+// Job.Token grows with every claim of any job. A handler that changes things
+// elsewhere hands it on, and the other side refuses a token that is smaller than
+// one it has seen: so an attempt whose lease has ended without its knowing, as
+// that of a process that was stopped for a while, cannot undo a later one.
 //
 // # Leases
 //
@@ -66,7 +116,8 @@
 //
 // # Stopping
 //
-// When Run's context ends, nothing more is claimed. A claim in flight may have
+// When Run's context ends, nothing more is claimed or started. What waits is given
+// back first. A claim in flight may have
 // been granted without our knowing: it is asked for once more under its request
 // id, and what it holds is given back. Handlers then have Config.StopTimeout to
 // finish; what still runs has its context ended, and is given back.

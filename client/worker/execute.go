@@ -19,22 +19,46 @@ const (
 	maxProgressText = 1 << 10  // of a progress
 )
 
-// begin runs a job in a goroutine of its own, in a slot that was taken for it.
-func (s *shift) begin(job client.ClaimedJob) {
-	h := newHold(s.jobs, job)
+// newHold takes in a claimed job.
+func (s *shift) newHold(job client.ClaimedJob) *hold {
+	h := newHold(s.jobs, job, s.skip)
 	h.teller.send = func(ctx context.Context, p client.Progress) error { return s.tell(ctx, h, p) }
-	s.holds.add(h)
-	s.running.Go(func() {
-		defer s.slots.give(1)
-		defer s.holds.remove(h)
-		s.execute(h)
-	})
+	return h
 }
 
-// execute runs the handler and settles the job.
+// startAll runs jobs, each in a goroutine of its own, in slots that were taken
+// for them.
+func (s *shift) startAll(jobs []*hold) {
+	for _, h := range jobs {
+		s.running.Go(func() { s.execute(h) })
+	}
+}
+
+// execute runs the handler, unless the job is not to be done any more, gives
+// the slot to another job, and settles this one.
 func (s *shift) execute(h *hold) {
-	result, err := call(h.ctx, s.worker.handler(h.job.Type), h.job)
-	f := Finished{Job: h.job, Took: time.Since(h.began)}
+	var result jsontext.Value
+	err := context.Cause(h.ctx)
+	if err == nil {
+		began := time.Now()
+		result, err = call(h.ctx, s.worker.handler(h.job.Type), h.job)
+		h.took = time.Since(began)
+	}
+	s.startAll(s.room.ended(h))
+	s.settle(h, result, err)
+}
+
+// letGo ends the holding of a job, once.
+func (s *shift) letGo(h *hold) {
+	if s.holds.remove(h) {
+		s.room.gone(h)
+	}
+}
+
+// settle reports what became of a job, and lets it go.
+func (s *shift) settle(h *hold, result jsontext.Value, err error) {
+	defer s.letGo(h)
+	f := Finished{Job: h.job, Took: h.took}
 	if !h.settle() {
 		if h.isLost() {
 			f.Outcome, f.Err = lostAs(context.Cause(h.ctx))

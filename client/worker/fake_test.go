@@ -3,12 +3,11 @@ package worker
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	v1 "osqueue/api/v1"
 	"osqueue/client"
@@ -31,6 +30,7 @@ type fakeJob struct {
 	cancel   bool // cancellation was requested
 	told     []client.Progress
 	accepted int // completions that counted
+	released int // releases that counted
 }
 
 // fakeQueue is a cluster in one struct, with leases, tokens, and faults.
@@ -46,7 +46,11 @@ type fakeQueue struct {
 	// or lose the answer of what was done.
 	fault func(op string) (before, after error)
 
+	spoilt map[string]bool // jobs whose completion makes its call be refused
+
 	calls     map[string]int
+	batches   map[string][]int // how many items each call with reports had
+	claims    []client.ClaimOptions
 	beatSizes []int
 	seen      []client.WorkerInfo
 	seenAt    []time.Time
@@ -59,6 +63,8 @@ func newFake(lease time.Duration) *fakeQueue {
 		requests: make(map[string][]client.ClaimedJob),
 		added:    make(chan struct{}),
 		calls:    make(map[string]int),
+		batches:  make(map[string][]int),
+		spoilt:   make(map[string]bool),
 	}
 }
 
@@ -119,6 +125,9 @@ func (q *fakeQueue) Claim(ctx context.Context, o client.ClaimOptions) ([]client.
 	if before != nil {
 		return nil, before
 	}
+	q.mu.Lock()
+	q.claims = append(q.claims, o)
+	q.mu.Unlock()
 	end := time.NewTimer(o.Wait)
 	defer end.Stop()
 	for {
@@ -216,49 +225,65 @@ func (q *fakeQueue) Heartbeat(_ context.Context, _ string, leases []client.Lease
 	return beats, nil
 }
 
-func (q *fakeQueue) end(op, ended string, l client.Lease, change func(*fakeJob)) error {
+// endEach ends claims, each decided for itself.
+func endEach[T any](q *fakeQueue, op, ended string, items []T, lease func(T) client.Lease, change func(*fakeJob, T)) ([]client.Beat, error) {
 	before, after := q.enter(op)
 	if before != nil {
-		return before
+		return nil, before
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	j, tag := q.held(l, ended)
-	if tag != "" {
-		return refusal(tag)
+	q.batches[op] = append(q.batches[op], len(items))
+	beats := make([]client.Beat, len(items))
+	for _, item := range items {
+		l := lease(item)
+		if op == "complete" && q.spoilt[l.JobID] {
+			return nil, &client.Error{Op: op, Status: http.StatusRequestEntityTooLarge, Committed: client.CommittedNo, Message: "too large"}
+		}
 	}
-	if j != nil {
-		j.ended = ended
-		change(j)
-		q.wakeLocked()
+	for i, item := range items {
+		l := lease(item)
+		j, tag := q.held(l, ended)
+		beats[i] = client.Beat{JobID: l.JobID, Tag: tag}
+		if j != nil {
+			j.ended = ended
+			change(j, item)
+			q.wakeLocked()
+		}
 	}
-	return after
+	if after != nil {
+		return nil, after
+	}
+	return beats, nil
 }
 
-func (q *fakeQueue) Complete(_ context.Context, l client.Lease, result jsontext.Value) error {
-	return q.end("complete", "completed", l, func(j *fakeJob) {
-		j.status, j.result = "completed", string(result)
+func (q *fakeQueue) CompleteBatch(_ context.Context, _ string, jobs []client.Completion) ([]client.Beat, error) {
+	lease := func(c client.Completion) client.Lease { return c.Lease }
+	return endEach(q, "complete", "completed", jobs, lease, func(j *fakeJob, c client.Completion) {
+		j.status, j.result = "completed", string(c.Result)
 		j.accepted++
 	})
 }
 
-func (q *fakeQueue) Fail(_ context.Context, l client.Lease, f client.Failure) error {
-	return q.end("fail", "failed", l, func(j *fakeJob) {
-		j.status, j.failure = "unclaimed", f
-		if j.cancel {
+func (q *fakeQueue) FailBatch(_ context.Context, _ string, jobs []client.FailedJob) ([]client.Beat, error) {
+	lease := func(f client.FailedJob) client.Lease { return f.Lease }
+	return endEach(q, "fail", "failed", jobs, lease, func(j *fakeJob, f client.FailedJob) {
+		j.status, j.failure = "unclaimed", f.Failure
+		switch {
+		case j.cancel:
 			j.status = "cancelled"
-			return
-		}
-		if f.Permanent || j.attempts >= 3 {
+		case f.Failure.Permanent || j.attempts >= 3:
 			j.status = "dead"
 		}
 	})
 }
 
-func (q *fakeQueue) Release(_ context.Context, l client.Lease) error {
-	return q.end("release", "released", l, func(j *fakeJob) {
+func (q *fakeQueue) ReleaseBatch(_ context.Context, _ string, leases []client.Lease) ([]client.Beat, error) {
+	lease := func(l client.Lease) client.Lease { return l }
+	return endEach(q, "release", "released", leases, lease, func(j *fakeJob, _ client.Lease) {
 		j.status = "unclaimed"
 		j.attempts--
+		j.released++
 	})
 }
 
@@ -306,6 +331,32 @@ func (q *fakeQueue) called(op string) int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.calls[op]
+}
+
+// counts returns a copy of the counts of calls.
+func (q *fakeQueue) counts() map[string]int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return maps.Clone(q.calls)
+}
+
+// calledWith returns how many reports each call of that kind had.
+func (q *fakeQueue) calledWith(op string) []int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.Clone(q.batches[op])
+}
+
+// runningOf is how many jobs of a type are held by workers.
+func (q *fakeQueue) runningOf(jobType string) (n int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, j := range q.jobs {
+		if j.jobType == jobType && j.status == "in_progress" {
+			n++
+		}
+	}
+	return n
 }
 
 func (q *fakeQueue) setFault(f func(op string) (before, after error)) {

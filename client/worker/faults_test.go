@@ -21,8 +21,12 @@ func TestEachJobIsCompletedOnceWhateverFails(t *testing.T) {
 		seed := rapid.Uint64().Draw(rt, "seed")
 		faults := rapid.IntRange(0, 40).Draw(rt, "percent of calls that fail")
 		workers := rapid.IntRange(1, 3).Draw(rt, "workers")
+		cfg := Config{Concurrency: rapid.IntRange(1, 6).Draw(rt, "concurrency"), Prefetch: rapid.IntRange(0, 8).Draw(rt, "prefetch")}
+		if rapid.Bool().Draw(rt, "limited") {
+			cfg.PerType = map[string]int{"a": 2}
+		}
 		var err error
-		synctest.Test(t, func(t *testing.T) { err = faultyRun(t, seed, faults, workers) })
+		synctest.Test(t, func(t *testing.T) { err = faultyRun(t, seed, faults, workers, cfg) })
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -31,7 +35,7 @@ func TestEachJobIsCompletedOnceWhateverFails(t *testing.T) {
 
 const faultyJobs = 20
 
-func faultyRun(t *testing.T, seed uint64, faults, workers int) error {
+func faultyRun(t *testing.T, seed uint64, faults, workers int, cfg Config) error {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	var mu sync.Mutex
 	roll := func(n int) int {
@@ -66,7 +70,8 @@ func faultyRun(t *testing.T, seed uint64, faults, workers int) error {
 	}
 	benches := make([]*bench, workers)
 	for i := range benches {
-		b := newBench(t, q, Config{Name: fmt.Sprintf("w%d", i), Concurrency: 4})
+		cfg.Name = fmt.Sprintf("w%d", i)
+		b := newBench(t, q, cfg)
 		b.worker.Handle("a", handler)
 		b.start()
 		benches[i] = b

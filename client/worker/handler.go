@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -23,6 +24,22 @@ type Job struct {
 // lost, the job cancelled or out of time, or the worker stops. context.Cause
 // tells which.
 type HandlerFunc func(ctx context.Context, job Job) (jsontext.Value, error)
+
+// Middleware makes a handler of a handler, to do something around each job. It
+// is called once for each handler, when Run begins. What it returns is a
+// handler in every respect: it may change the context, the job and the outcome,
+// not call the handler at all, and panic.
+type Middleware func(HandlerFunc) HandlerFunc
+
+// wrap puts middleware around fn, the first one outermost.
+func wrap(fn HandlerFunc, around []Middleware) HandlerFunc {
+	for _, m := range slices.Backward(around) {
+		if fn = m(fn); fn == nil {
+			panic("worker: a middleware returned no handler")
+		}
+	}
+	return fn
+}
 
 // The causes of a handler's context.
 var (

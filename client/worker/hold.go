@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"container/list"
 	"context"
 	"sync"
 	"time"
@@ -24,12 +25,16 @@ const (
 type hold struct {
 	job    Job
 	length time.Duration // of the lease
-	began  time.Time
+	began  time.Time     // when it was claimed
+	took   time.Duration // the handler; set by the goroutine that ran it
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	unsure *time.Timer // ends ctx when the lease has not been renewed in time
 	late   *time.Timer // ends ctx when the attempt has run for too long; nil: it may
 	teller *teller
+	ended  func(*hold) // called, once at least, after ctx has ended with a cause
+
+	place *list.Element // in the room, while it waits; guarded by the room
 
 	mu    sync.Mutex
 	phase phase
@@ -37,19 +42,25 @@ type hold struct {
 	asked time.Time // when the last renewal that was answered was sent
 }
 
-func newHold(ctx context.Context, job client.ClaimedJob) *hold {
+func newHold(ctx context.Context, job client.ClaimedJob, ended func(*hold)) *hold {
 	now := time.Now()
-	h := &hold{length: job.Length, began: now, asked: now, teller: &teller{}}
+	h := &hold{length: job.Length, began: now, asked: now, teller: &teller{}, ended: ended}
 	h.job = Job{ClaimedJob: job, teller: h.teller}
 	if h.length <= 0 {
 		h.length = defaultLease
 	}
 	h.ctx, h.cancel = context.WithCancelCause(ctx)
-	h.unsure = time.AfterFunc(h.length, func() { h.cancel(ErrLeaseUnsure) })
+	h.unsure = time.AfterFunc(h.length, func() { h.interrupt(ErrLeaseUnsure) })
 	if job.Timeout > 0 {
-		h.late = time.AfterFunc(job.Timeout, func() { h.cancel(ErrTimeout) })
+		h.late = time.AfterFunc(job.Timeout, func() { h.interrupt(ErrTimeout) })
 	}
 	return h
+}
+
+// interrupt ends the context, with the cause.
+func (h *hold) interrupt(cause error) {
+	h.cancel(cause)
+	h.ended(h)
 }
 
 // end frees what the hold owns.
@@ -83,13 +94,13 @@ func (h *hold) lose(why error) {
 	h.over = true
 	if h.phase == running {
 		h.phase = lost
-		h.cancel(why)
+		h.interrupt(why)
 	}
 }
 
 // cancelled notes that somebody has asked for the job's cancellation. The lease
 // goes on until the attempt has ended.
-func (h *hold) cancelled() { h.cancel(ErrCancelled) }
+func (h *hold) cancelled() { h.interrupt(ErrCancelled) }
 
 // answered notes the answer to a renewal that was sent at that time. One that
 // was sent before another that has been answered says nothing new.
@@ -154,17 +165,19 @@ func (hs *holds) add(h *hold) {
 	}
 }
 
-func (hs *holds) remove(h *hold) {
+// remove reports whether the job was there.
+func (hs *holds) remove(h *hold) bool {
 	h.end()
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
 	if _, ok := hs.jobs[h]; !ok {
-		return
+		return false
 	}
 	delete(hs.jobs, h)
 	if len(hs.jobs) == 0 {
 		close(hs.none)
 	}
+	return true
 }
 
 // empty returns a channel that is closed when no job is held.

@@ -11,7 +11,7 @@ import (
 )
 
 func TestOnlyOneMaySettle(t *testing.T) {
-	h := newHold(t.Context(), client.ClaimedJob{ID: "j"})
+	h := newHold(t.Context(), client.ClaimedJob{ID: "j"}, func(*hold) {})
 	defer h.end()
 	if !h.settle() || h.settle() {
 		t.Error("not exactly one got the right")
@@ -20,7 +20,7 @@ func TestOnlyOneMaySettle(t *testing.T) {
 	if h.isLost() || h.ctx.Err() != nil {
 		t.Error("a job being reported was lost to a heartbeat")
 	}
-	other := newHold(t.Context(), client.ClaimedJob{ID: "k"})
+	other := newHold(t.Context(), client.ClaimedJob{ID: "k"}, func(*hold) {})
 	defer other.end()
 	other.lose(ErrLeaseLost)
 	if other.settle() || !errors.Is(context.Cause(other.ctx), ErrLeaseLost) {
@@ -37,7 +37,7 @@ func TestIdleMissesNoJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hs := newHolds()
 		hs.idle(t.Context(), time.Now().Add(time.Second))
-		h := newHold(t.Context(), client.ClaimedJob{Length: time.Hour})
+		h := newHold(t.Context(), client.ClaimedJob{Length: time.Hour}, func(*hold) {})
 		hs.add(h)
 		defer hs.remove(h)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -54,12 +54,12 @@ func TestIdleIsNotWokenForWhatCanWait(t *testing.T) {
 		hs := newHolds()
 		began := time.Now()
 		time.AfterFunc(time.Second, func() {
-			h := newHold(t.Context(), client.ClaimedJob{Length: time.Hour})
+			h := newHold(t.Context(), client.ClaimedJob{Length: time.Hour}, func(*hold) {})
 			hs.add(h)
 			hs.remove(h)
 		})
 		time.AfterFunc(2*time.Second, func() {
-			h := newHold(t.Context(), client.ClaimedJob{Length: time.Minute})
+			h := newHold(t.Context(), client.ClaimedJob{Length: time.Minute}, func(*hold) {})
 			hs.add(h)
 			hs.remove(h)
 		})
@@ -100,7 +100,7 @@ func TestNoHeartbeatsForWhatIsOver(t *testing.T) {
 // An answer that says neither yes nor no is asked for again at the next beat.
 func TestOddAnswerToAHeartbeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHold(t.Context(), client.ClaimedJob{Length: 30 * time.Second})
+		h := newHold(t.Context(), client.ClaimedJob{Length: 30 * time.Second}, func(*hold) {})
 		defer h.end()
 		time.Sleep(10 * time.Second)
 		h.answered(time.Now(), false)

@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -39,10 +38,9 @@ func (s *shift) report(rep report, f *Finished) {
 	f.Outcome, f.Result, f.Err = rep.outcome, rep.result, rep.err
 	pauses := newPauses()
 	for {
-		err := s.send(s.reports, f.Job.Lease(), rep)
+		err := s.send(f.Job.Lease(), rep)
 		switch {
 		case err == nil:
-			s.seen()
 			return
 		case client.HasTag(err, v1.TagTimedOut):
 			f.Outcome, f.Result, f.Err = TimedOut, nil, err
@@ -58,20 +56,61 @@ func (s *shift) report(rep report, f *Finished) {
 			f.Outcome, f.Err = Unreported, err
 			return
 		}
-		s.log.Warn("report failed; it will be repeated", "job", f.Job.ID, "outcome", rep.outcome, "error", err)
 		pause(s.reports, pauses.NextBackOff())
 	}
 }
 
-func (s *shift) send(ctx context.Context, lease client.Lease, rep report) error {
+// send makes the report, together with those of other jobs.
+func (s *shift) send(lease client.Lease, rep report) error {
 	switch rep.outcome {
 	case Completed:
-		return s.queue.Complete(ctx, lease, rep.result)
+		return s.completions.do(client.Completion{Lease: lease, Result: rep.result})
 	case Released:
-		return s.queue.Release(ctx, lease)
+		return s.releases.do(lease)
 	default:
-		return s.queue.Fail(ctx, lease, rep.failure)
+		return s.failures.do(client.FailedJob{Lease: lease, Failure: rep.failure})
 	}
+}
+
+// reportBytes is about what a report takes in a request, without the texts of
+// the job and of its handler: names of members and the token.
+const reportBytes = 64
+
+func (s *shift) prepareReports() {
+	s.completions = &batcher[client.Completion]{
+		size: func(c client.Completion) int { return reportBytes + len(c.Lease.JobID) + len(c.Result) },
+		send: func(jobs []client.Completion) ([]client.Beat, error) {
+			beats, err := s.queue.CompleteBatch(s.reports, s.cfg.Name, jobs)
+			return beats, s.noteReports("complete", len(jobs), err)
+		},
+	}
+	s.failures = &batcher[client.FailedJob]{
+		size: func(f client.FailedJob) int { return reportBytes + len(f.Lease.JobID) + len(f.Failure.Error) },
+		send: func(jobs []client.FailedJob) ([]client.Beat, error) {
+			beats, err := s.queue.FailBatch(s.reports, s.cfg.Name, jobs)
+			return beats, s.noteReports("fail", len(jobs), err)
+		},
+	}
+	s.releases = &batcher[client.Lease]{
+		size: func(l client.Lease) int { return reportBytes + len(l.JobID) },
+		send: func(leases []client.Lease) ([]client.Beat, error) {
+			beats, err := s.queue.ReleaseBatch(s.reports, s.cfg.Name, leases)
+			return beats, s.noteReports("release", len(leases), err)
+		},
+	}
+}
+
+// noteReports says once for all jobs of a call why it failed. It returns err.
+func (s *shift) noteReports(what string, jobs int, err error) error {
+	switch {
+	case err == nil:
+		s.seen()
+	case refused(err) && jobs > 1:
+		s.log.Debug("reports are refused together; they are sent apart", "report", what, "jobs", jobs, "error", err)
+	case s.reports.Err() == nil:
+		s.log.Warn("reports failed; what can be repeated will be", "report", what, "jobs", jobs, "error", err)
+	}
+	return err
 }
 
 func (s *shift) finished(f Finished) {

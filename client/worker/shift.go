@@ -29,7 +29,7 @@ type shift struct {
 	cfg    Config
 	queue  Queue
 	log    hclog.Logger
-	slots  slots
+	room   *room
 	holds  *holds
 
 	jobs        context.Context // of the handlers; ends with ErrStopping
@@ -37,9 +37,14 @@ type shift struct {
 	reports     context.Context // of calls to the cluster; outlives jobs
 	stopReports context.CancelFunc
 
-	helpers    sync.WaitGroup // keepLeases and keepRegistered
-	running    sync.WaitGroup // the goroutines of jobs
-	lastSeen   atomic.Int64   // ns; when the cluster last heard from us
+	helpers sync.WaitGroup // keepLeases and keepRegistered
+	running sync.WaitGroup // the goroutines of jobs
+
+	completions *batcher[client.Completion]
+	failures    *batcher[client.FailedJob]
+	releases    *batcher[client.Lease]
+
+	lastSeen   atomic.Int64 // ns; when the cluster last heard from us
 	unreported atomic.Int64
 }
 
@@ -51,12 +56,13 @@ func newShift(ctx context.Context, w *Worker) *shift {
 		cfg:    w.cfg,
 		queue:  w.queue,
 		log:    w.cfg.Logger,
-		slots:  newSlots(w.cfg.Concurrency),
+		room:   newRoom(w.cfg, w.types()),
 		holds:  newHolds(),
 	}
 	detached := context.WithoutCancel(ctx)
 	s.jobs, s.stopJobs = context.WithCancelCause(detached)
 	s.reports, s.stopReports = context.WithCancel(detached)
+	s.prepareReports()
 	return s
 }
 
@@ -105,7 +111,7 @@ func (s *shift) abandon() {
 			s.log.Warn("a handler goes on although its context has ended", "job", h.job.ID, "type", h.job.Type)
 			s.running.Go(func() { s.seize(h) })
 		case h.isLost():
-			s.holds.remove(h)
+			s.letGo(h)
 		}
 	}
 	if !s.drained(reportGrace) {
@@ -116,7 +122,7 @@ func (s *shift) abandon() {
 
 // seize settles a job in place of its handler's goroutine.
 func (s *shift) seize(h *hold) {
-	defer s.holds.remove(h)
+	defer s.letGo(h)
 	f := Finished{Job: h.job, Took: time.Since(h.began)}
 	s.report(report{outcome: Released, err: ErrStopping}, &f)
 	s.finished(f)

@@ -112,8 +112,12 @@ func TestStopGivesBackAClaimInFlight(t *testing.T) {
 				if err := w.Run(ctx); err != nil {
 					t.Fatal(err)
 				}
-				if q.count("unclaimed") != 8 || q.called("release") != 5 || q.called("complete") != 0 {
-					t.Fatalf("%d waiting, %d given back", q.count("unclaimed"), q.called("release"))
+				released := 0
+				for i := range 8 {
+					released += q.job(i + 1).released
+				}
+				if q.count("unclaimed") != 8 || released != 5 || q.called("complete") != 0 {
+					t.Fatalf("%d waiting, %d given back", q.count("unclaimed"), released)
 				}
 			})
 		})

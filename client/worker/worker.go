@@ -17,6 +17,7 @@ type Worker struct {
 	queue    Queue
 	handlers map[string]HandlerFunc
 	any      HandlerFunc // for types without handler; nil: they are not claimed
+	around   []Middleware
 	started  atomic.Bool
 }
 
@@ -56,6 +57,26 @@ func (w *Worker) HandleAny(fn HandlerFunc) {
 	w.any = fn
 }
 
+// Use puts middleware around the handlers of all types, also around those that
+// are added later. The first one is the outermost: it sees a job first, and its
+// outcome last. A call after Run is a mistake in the program, and panics.
+func (w *Worker) Use(around ...Middleware) {
+	if w.started.Load() || slices.ContainsFunc(around, func(m Middleware) bool { return m == nil }) {
+		panic("worker: Use takes functions, before Run")
+	}
+	w.around = append(w.around, around...)
+}
+
+// wrapAll puts the middleware around the handlers.
+func (w *Worker) wrapAll() {
+	for t, fn := range w.handlers {
+		w.handlers[t] = wrap(fn, w.around)
+	}
+	if w.any != nil {
+		w.any = wrap(w.any, w.around)
+	}
+}
+
 // types are what the worker claims; none stands for any.
 func (w *Worker) types() []string {
 	if w.any != nil {
@@ -85,7 +106,17 @@ func (w *Worker) handler(jobType string) HandlerFunc {
 var (
 	ErrNoHandler = errors.New("the worker has no handler; call Handle first")
 	ErrRunTwice  = errors.New("a worker runs only once; make a new one")
+	ErrPerType   = errors.New("Config.PerType names a type that has no handler of its own, or is used with HandleAny")
 )
+
+func (w *Worker) checkPerType() error {
+	for t := range w.cfg.PerType {
+		if w.any != nil || w.handlers[t] == nil {
+			return fmt.Errorf("%w: %q", ErrPerType, t)
+		}
+	}
+	return nil
+}
 
 // Run works until ctx ends, then stops gracefully: it finishes the running
 // jobs within Config.StopTimeout and gives the others back. It returns nil if
@@ -95,9 +126,13 @@ func (w *Worker) Run(ctx context.Context) error {
 	if w.any == nil && len(w.handlers) == 0 {
 		return ErrNoHandler
 	}
+	if err := w.checkPerType(); err != nil {
+		return err
+	}
 	if w.started.Swap(true) {
 		return ErrRunTwice
 	}
+	w.wrapAll()
 	s := newShift(ctx, w)
 	s.start()
 	err := s.claimJobs(ctx)

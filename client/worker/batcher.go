@@ -1,0 +1,127 @@
+package worker
+
+import (
+	"fmt"
+	"net/http"
+	"sync"
+
+	"osqueue/client"
+)
+
+// The bounds of one call with reports. The server takes a body of 1 MiB; what
+// is between is for the members around a result, and for its escapes.
+const (
+	batchJobs  = client.MaxBatchJobs
+	batchBytes = 512 << 10
+)
+
+// batcher gathers the reports of many goroutines into few calls: a report that
+// finds no call under way is sent at once, those that come meanwhile go
+// together with the next one. There is no goroutine of its own: of those who
+// wait, the first makes the next call for all.
+type batcher[T any] struct {
+	send func(items []T) ([]client.Beat, error) // answers in their order
+	size func(T) int                            // about how many bytes an item takes
+
+	mu      sync.Mutex
+	busy    bool // somebody makes a call, or is about to
+	waiting []*batched[T]
+}
+
+// batched is an item on its way.
+type batched[T any] struct {
+	item T
+	err  error
+	turn chan bool // true: make the next call; false: answered
+}
+
+// do sends an item, together with others, and returns what became of it.
+func (b *batcher[T]) do(item T) error {
+	e := &batched[T]{item: item, turn: make(chan bool, 1)}
+	b.mu.Lock()
+	b.waiting = append(b.waiting, e)
+	if !b.busy {
+		b.busy = true
+		e.turn <- true
+	}
+	b.mu.Unlock()
+	if <-e.turn {
+		b.lead()
+	}
+	return e.err
+}
+
+// lead makes one call for those who wait, of whom the first is the caller, and
+// hands over to the first of those who came meanwhile.
+func (b *batcher[T]) lead() {
+	batch := b.next()
+	items := make([]T, len(batch))
+	for i, e := range batch {
+		items[i] = e.item
+	}
+	errs := deliver(items, b.send)
+	b.mu.Lock()
+	if len(b.waiting) > 0 {
+		b.waiting[0].turn <- true
+	} else {
+		b.busy = false
+	}
+	b.mu.Unlock()
+	for i, e := range batch {
+		e.err = errs[i]
+		if i > 0 {
+			e.turn <- false
+		}
+	}
+}
+
+// next takes as many as one call can hold, and one at least.
+func (b *batcher[T]) next() []*batched[T] {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n, bytes := 0, 0
+	for ; n < min(len(b.waiting), batchJobs); n++ {
+		if bytes += b.size(b.waiting[n].item); bytes > batchBytes && n > 0 {
+			break
+		}
+	}
+	batch := b.waiting[:n:n]
+	b.waiting = b.waiting[n:]
+	return batch
+}
+
+// deliver sends items and returns what became of each. If the cluster refuses
+// the call, the fault may be that of one item: the halves are sent on their
+// own, so that it does not spoil the others.
+func deliver[T any](items []T, send func([]T) ([]client.Beat, error)) []error {
+	errs := make([]error, len(items))
+	beats, err := send(items)
+	if err == nil && len(beats) != len(items) {
+		err = fmt.Errorf("%d answers to %d reports", len(beats), len(items))
+	}
+	switch {
+	case err == nil:
+		for i, b := range beats {
+			errs[i] = refusalOf(b)
+		}
+	case len(items) > 1 && refused(err):
+		half := len(items) / 2
+		copy(errs, deliver(items[:half], send))
+		copy(errs[half:], deliver(items[half:], send))
+	default:
+		for i := range errs {
+			errs[i] = err
+		}
+	}
+	return errs
+}
+
+// refusalOf is the error that the answer to one of many reports stands for.
+func refusalOf(b client.Beat) error {
+	if b.Tag == "" {
+		return nil
+	}
+	return &client.Error{
+		Op: "report", Status: http.StatusConflict, Tag: b.Tag, Committed: client.CommittedNo, Message: b.Tag,
+	}
+}

@@ -1,0 +1,161 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"osqueue/client"
+)
+
+// slowQueue answers completions and releases after a round trip.
+type slowQueue struct {
+	*fakeQueue
+	roundTrip time.Duration
+}
+
+func (q slowQueue) CompleteBatch(ctx context.Context, worker string, jobs []client.Completion) ([]client.Beat, error) {
+	pause(ctx, q.roundTrip)
+	return q.fakeQueue.CompleteBatch(ctx, worker, jobs)
+}
+
+func (q slowQueue) ReleaseBatch(ctx context.Context, worker string, leases []client.Lease) ([]client.Beat, error) {
+	pause(ctx, q.roundTrip)
+	return q.fakeQueue.ReleaseBatch(ctx, worker, leases)
+}
+
+// While one call is under way the reports of all other jobs gather for the
+// next.
+func TestReportsAreGathered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newFake(30 * time.Second)
+		q.add("a", 64)
+		w, err := New(slowQueue{q, 100 * time.Millisecond}, Config{Concurrency: 64})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Handle("a", takes(time.Second))
+		ctx, stop := context.WithTimeout(t.Context(), 2*time.Second)
+		defer stop()
+		if err := w.Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if q.count("completed") != 64 || len(q.calledWith("complete")) != 2 {
+			t.Errorf("%d completed by calls of %v", q.count("completed"), q.calledWith("complete"))
+		}
+	})
+}
+
+// A result that the cluster refuses fails its own job, and no other.
+func TestOneBadResultDoesNotSpoilTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newFake(30 * time.Second)
+		q.add("a", 64)
+		q.spoilt["j7"], q.spoilt["j50"] = true, true
+		b := newBench(t, q, Config{Concurrency: 64})
+		b.worker.queue = slowQueue{q, 100 * time.Millisecond}
+		b.worker.Handle("a", takes(time.Second))
+		b.start()
+		time.Sleep(10 * time.Second)
+		b.mustFinish()
+		if q.count("completed") != 62 || q.count("dead") != 2 {
+			t.Fatalf("%d completed, %d dead", q.count("completed"), q.count("dead"))
+		}
+		for _, i := range []int{7, 50} {
+			if j := q.job(i); !j.failure.Permanent || !strings.Contains(j.failure.Error, "too large") || j.attempts != 1 {
+				t.Errorf("%+v", j)
+			}
+		}
+		if n := len(q.calledWith("complete")); n > 30 {
+			t.Errorf("%d calls", n)
+		}
+	})
+}
+
+// Each item is in one call and gets its own answer; there is one call at a time.
+func TestBatcher(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var calls [][]int
+		under := 0
+		b := &batcher[int]{
+			size: func(n int) int { return n },
+			send: func(items []int) ([]client.Beat, error) {
+				if under++; under != 1 {
+					t.Error("two calls at once")
+				}
+				time.Sleep(time.Second)
+				under--
+				calls = append(calls, slices.Clone(items))
+				beats := make([]client.Beat, len(items))
+				for i, n := range items {
+					if n%2 == 1 {
+						beats[i].Tag = fmt.Sprint(n)
+					}
+				}
+				return beats, nil
+			},
+		}
+		var wg sync.WaitGroup
+		const most = batchBytes / 100
+		for i := range 300 {
+			wg.Go(func() {
+				err := b.do(most + i)
+				var e *client.Error
+				if odd := (most+i)%2 == 1; odd != (err != nil) || odd && (!errors.As(err, &e) || e.Tag != fmt.Sprint(most+i)) {
+					t.Errorf("%d: %v", most+i, err)
+				}
+			})
+		}
+		wg.Wait()
+		all := slices.Concat(calls...)
+		slices.Sort(all)
+		if len(all) != 300 || len(slices.Compact(all)) != 300 {
+			t.Errorf("%d items, %d different", len(all), len(slices.Compact(all)))
+		}
+		for _, c := range calls {
+			bytes := 0
+			for _, n := range c {
+				bytes += n
+			}
+			if bytes > batchBytes && len(c) > 1 {
+				t.Errorf("a call of %d bytes", bytes)
+			}
+		}
+		if len(calls) > 8 {
+			t.Errorf("%d calls", len(calls))
+		}
+		if b.busy || len(b.waiting) != 0 {
+			t.Error("somebody still waits")
+		}
+		if err := b.do(2 * batchBytes); err != nil { // more than a call should have, and yet sent
+			t.Error(err)
+		}
+	})
+}
+
+func TestBatcherHoldsNoMoreJobsThanACall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newFake(30 * time.Second)
+		q.add("a", 2500)
+		b := newBench(t, q, Config{Concurrency: 2500})
+		b.worker.queue = slowQueue{q, time.Second}
+		b.worker.Handle("a", func(context.Context, Job) (jsontext.Value, error) { return nil, nil })
+		b.start()
+		time.Sleep(time.Minute)
+		b.mustFinish()
+		if q.count("completed") != 2500 {
+			t.Errorf("%d completed", q.count("completed"))
+		}
+		if n := slices.Max(q.calledWith("complete")); n > client.MaxBatchJobs {
+			t.Errorf("a call of %d", n)
+		}
+	})
+}

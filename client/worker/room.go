@@ -1,0 +1,245 @@
+package worker
+
+import (
+	"container/list"
+	"slices"
+	"sync"
+	"time"
+)
+
+// claimMax bounds one claim; the rest of the room is for the next.
+const claimMax = 1000
+
+// room decides what is claimed and what is started. It knows of no cluster, no
+// handler and no clock; it is safe for concurrent use.
+//
+// A job has its place here from its claim until its report was answered, and a
+// slot while its handler runs. A claim under way has its places reserved, so
+// that there are never more than concurrency + prefetch jobs.
+type room struct {
+	concurrency int
+	prefetch    int
+	types       []string // to be claimed; none: any
+	limits      map[string]int
+
+	wake chan struct{} // has a token after a change that may allow a claim
+
+	mu       sync.Mutex
+	held     int
+	running  int
+	reserved int               // by claims under way
+	shares   map[string]*share // of the types that have a limit
+	waiting  *list.List        // of *hold: claimed and not started, oldest first
+	asks     []*ask            // under way
+	roundEnd time.Time         // when all claims under way end, if nothing comes
+	wide     bool              // the next claim leaves the narrow types out
+	stopped  bool
+}
+
+// share is what a type with a limit has of the room.
+type share struct{ held, running int }
+
+// ask is a claim that there is room for.
+type ask struct {
+	types  []string // none: any
+	max    int
+	wait   time.Duration
+	narrow bool // max is less than there is room for, because of a type's limit
+}
+
+func newRoom(cfg Config, types []string) *room {
+	r := &room{
+		concurrency: cfg.Concurrency,
+		prefetch:    cfg.Prefetch,
+		types:       types,
+		limits:      cfg.PerType,
+		wake:        make(chan struct{}, 1),
+		shares:      make(map[string]*share),
+		waiting:     list.New(),
+	}
+	for t := range r.limits {
+		r.shares[t] = new(share)
+	}
+	return r
+}
+
+// ask returns the next claim, if there is to be one now, and reserves its
+// places until granted. A type is in one claim at a time. Claims that start
+// while another waits at the server wait no longer than that: so that they end
+// together and the next is one for all types again.
+func (r *room) ask(now time.Time, pollWait time.Duration) (*ask, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	free := min(r.concurrency+r.prefetch-r.held-r.reserved, claimMax)
+	if r.stopped || free <= 0 || !r.worthAskingLocked(free) {
+		return nil, false
+	}
+	if len(r.asks) == 0 {
+		r.roundEnd = now.Add(pollWait)
+	}
+	a := &ask{max: free, wait: max(r.roundEnd.Sub(now), 0)}
+	if len(r.asks) > 0 && a.wait == 0 || !r.nameLocked(a, free) {
+		return nil, false
+	}
+	r.asks = append(r.asks, a)
+	r.reserved += a.max
+	return a, true
+}
+
+// worthAskingLocked: while all slots are taken, half of what may wait beside
+// them is a claim's worth. Smaller ones would only cost more calls.
+func (r *room) worthAskingLocked(free int) bool {
+	return r.running < r.concurrency || 2*free >= r.prefetch
+}
+
+// nameLocked chooses the claim's types. All have room for all that it may
+// bring, whichever types these are of. So that a type with little room does not
+// make all claims small, each one that it has made small is followed by one
+// without such types.
+func (r *room) nameLocked(a *ask, free int) bool {
+	if len(r.limits) == 0 {
+		a.types = r.types
+		return len(r.asks) == 0
+	}
+	var narrow, wide []string
+	least := free
+	for _, t := range r.types {
+		switch n := r.roomOfLocked(t, free); {
+		case n <= 0 || r.askedLocked(t):
+		case n < free:
+			narrow, least = append(narrow, t), min(least, n)
+		default:
+			wide = append(wide, t)
+		}
+	}
+	if r.wide && len(wide) > 0 && len(narrow) > 0 {
+		r.wide = false
+		a.types, a.wait = wide, 0
+		return true
+	}
+	a.types, a.max, a.narrow = append(wide, narrow...), least, least < free && len(wide) > 0
+	slices.Sort(a.types)
+	return len(a.types) > 0
+}
+
+// roomOfLocked is how many more jobs of a type may be held. Of what may wait, a
+// type has as great a part as of the slots.
+func (r *room) roomOfLocked(t string, free int) int {
+	s := r.shares[t]
+	if s == nil {
+		return free
+	}
+	limit := min(r.limits[t], r.concurrency)
+	return limit + r.prefetch*limit/r.concurrency - s.held
+}
+
+func (r *room) askedLocked(t string) bool {
+	return slices.ContainsFunc(r.asks, func(a *ask) bool { return slices.Contains(a.types, t) })
+}
+
+// granted takes in what a claim has brought, and returns the jobs to start now.
+// False: nothing is to be started any more, the jobs were not taken in.
+func (r *room) granted(a *ask, jobs []*hold) (start []*hold, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	defer r.wakeUp()
+	r.asks = slices.DeleteFunc(r.asks, func(b *ask) bool { return a == b })
+	r.reserved -= a.max
+	r.held += len(jobs)
+	for _, h := range jobs {
+		if s := r.shares[h.job.Type]; s != nil {
+			s.held++
+		}
+	}
+	if r.stopped {
+		return nil, len(jobs) == 0
+	}
+	if a.narrow && len(jobs) == a.max {
+		r.wide = true
+	}
+	for _, h := range jobs {
+		h.place = r.waiting.PushBack(h)
+	}
+	return r.startLocked(), true
+}
+
+// startLocked takes the jobs off the waiting ones that get a slot now.
+func (r *room) startLocked() (start []*hold) {
+	for e := r.waiting.Front(); e != nil && r.running < r.concurrency; {
+		h, next := e.Value.(*hold), e.Next() //nolint:forcetypeassert // it has nothing else
+		s := r.shares[h.job.Type]
+		if s == nil || s.running < r.limits[h.job.Type] {
+			r.takeLocked(h)
+			r.running++
+			if s != nil {
+				s.running++
+			}
+			start = append(start, h)
+		}
+		e = next
+	}
+	return start
+}
+
+func (r *room) takeLocked(h *hold) {
+	r.waiting.Remove(h.place)
+	h.place = nil
+}
+
+// ended frees the slot of a job whose handler has returned, and returns the
+// jobs to start now.
+func (r *room) ended(h *hold) (start []*hold) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.running--
+	if s := r.shares[h.job.Type]; s != nil {
+		s.running--
+	}
+	start = r.startLocked()
+	if len(start) == 0 { // or gone will tell
+		r.wakeUp()
+	}
+	return start
+}
+
+// gone frees the place of a job that was reported, or is lost.
+func (r *room) gone(h *hold) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.held--
+	if s := r.shares[h.job.Type]; s != nil {
+		s.held--
+	}
+	r.wakeUp()
+}
+
+// drop takes a job out that waits. False: it does not wait any more.
+func (r *room) drop(h *hold) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if h.place == nil {
+		return false
+	}
+	r.takeLocked(h)
+	return true
+}
+
+// stop lets nothing be claimed or started any more, and returns what waits.
+func (r *room) stop() (waiting []*hold) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stopped = true
+	for e := r.waiting.Front(); e != nil; e = r.waiting.Front() {
+		h := e.Value.(*hold) //nolint:forcetypeassert // it has nothing else
+		r.takeLocked(h)
+		waiting = append(waiting, h)
+	}
+	return waiting
+}
+
+func (r *room) wakeUp() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
