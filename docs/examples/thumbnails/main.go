@@ -36,9 +36,7 @@ type picture struct {
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, os.Args[1:]); err != nil {
+	if err := run(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "thumbnails:", err)
 		os.Exit(1) //nolint:forbidigo // a program of its own, to be copied
 	}
@@ -46,7 +44,9 @@ func main() {
 
 var errUsage = errors.New("use: thumbnails worker | thumbnails submit PICTURES THUMBNAILS")
 
-func run(ctx context.Context, args []string) error {
+func run(args []string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	servers := os.Getenv("OSQUEUE_SERVERS")
 	if servers == "" {
 		servers = "127.0.0.1:8080,127.0.0.1:8081,127.0.0.1:8082"
@@ -96,7 +96,9 @@ func submit(ctx context.Context, c *client.Client, from, to string) error {
 		if job.LastError != "" {
 			failed = errors.Join(failed, fmt.Errorf("%s: %s", job.Payload, job.LastError))
 		}
-		fmt.Fprintln(os.Stdout, job.Status, string(job.Result))
+		if _, err := fmt.Fprintln(os.Stdout, job.Status, string(job.Result)); err != nil {
+			return err
+		}
 	}
 	return failed
 }
