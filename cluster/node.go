@@ -118,12 +118,13 @@ func (n *Node) openRaft() (err error) {
 	if n.net, err = n.listen(); err != nil {
 		return errors.Join(err, n.stores.close())
 	}
-	votes := newBallots(n.net)
-	n.raft, err = raft.NewRaft(n.raftConfig(), n.stateMachine(), n.stores.log, n.stores.stable, n.stores.snapshots, votes)
+	in := newInbound(n.net, n.ctx.Done())
+	n.raft, err = raft.NewRaft(n.raftConfig(), n.stateMachine(), n.stores.log, n.stores.stable, n.stores.snapshots, in)
 	if err != nil {
 		return errors.Join(fmt.Errorf("start raft: %w", err), n.net.Close(), n.stores.close())
 	}
-	n.wg.Go(func() { votes.relay(n.mayVote, n.ctx.Done()) })
+	in.serve(n.raft)
+	n.wg.Go(func() { in.relay(n.mayVote) })
 	n.wg.Go(func() { dog.run(n.ctx.Done()) })
 	if s := n.stores.kept; s != nil {
 		n.wg.Go(func() { s.Run(n.ctx) })

@@ -13,41 +13,7 @@ import (
 // commit. It may follow and store, but it votes only under a configuration with
 // its own id, which the leader writes when it joins (membership.go).
 
-// ballots is raft's transport without the requests for votes that this node
-// must not answer.
-type ballots struct {
-	transport
-	passed chan raft.RPC
-}
-
-func newBallots(t transport) *ballots {
-	return &ballots{transport: t, passed: make(chan raft.RPC)}
-}
-
-// Consumer implements raft.Transport.
-func (b *ballots) Consumer() <-chan raft.RPC { return b.passed }
-
 var errNoVote = errors.New("this node has no vote: it is not in its own configuration; it lost its disk and has not rejoined, or was removed")
-
-// relay hands requests on to raft until stop is closed.
-func (b *ballots) relay(mayVote func() bool, stop <-chan struct{}) {
-	for {
-		select {
-		case rpc := <-b.transport.Consumer():
-			if asksForVote(rpc) && !mayVote() {
-				rpc.Respond(nil, errNoVote)
-				continue
-			}
-			select {
-			case b.passed <- rpc:
-			case <-stop:
-				return
-			}
-		case <-stop:
-			return
-		}
-	}
-}
 
 func asksForVote(rpc raft.RPC) bool {
 	switch rpc.Command.(type) {

@@ -173,10 +173,15 @@ var defects = []defect{
 		Bug: "if len(seal) > 0 && !bytes.Equal(seal, sealOf(l)) && false {",
 	}, damage},
 	{"votes", mutants.Mutant{
-		Name: "a node that lost its disk votes at once", File: "cluster/votes.go",
+		Name: "a node that lost its disk votes at once", File: "cluster/inbound.go",
 		Old: "if asksForVote(rpc) && !mayVote() {",
 		Bug: "if asksForVote(rpc) && !mayVote() && false {",
 	}, check{pkg: "cluster", test: "TestWipedNodeDoesNotVote"}},
+	{"log matching", mutants.Mutant{
+		Name: "raft gets heartbeats in the middle of leading", File: "cluster/inbound.go",
+		Old: "func (b *inbound) SetHeartbeatHandler(func(raft.RPC)) {}",
+		Bug: "func (b *inbound) SetHeartbeatHandler(h func(raft.RPC)) { b.transport.SetHeartbeatHandler(h) }",
+	}, check{pkg: "cluster", test: "TestNoEntryUnderASuccessorsTerm"}},
 	{"stability", mutants.Mutant{
 		Name: "no pre-vote: who returns deposes the leader", File: "cluster/node.go",
 		Old: "\tc.BatchApplyCh = true\n",
