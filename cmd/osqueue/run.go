@@ -14,6 +14,7 @@ import (
 
 	v1 "osqueue/api/v1"
 	"osqueue/client"
+	"osqueue/client/worker"
 )
 
 // runExitHelp ends the help of "osqueue run".
@@ -90,7 +91,7 @@ func (f *runFlags) newJob(g *globals, argv []string) (client.NewJob, error) {
 	if err != nil {
 		return client.NewJob{}, err
 	}
-	payload := commandPayload{Argv: argv, Env: env}
+	payload := worker.CommandPayload{Argv: argv, Env: env}
 	if !f.noStdin {
 		if payload.Stdin, err = g.commandStdin(); err != nil {
 			return client.NewJob{}, err
@@ -178,7 +179,7 @@ func (r *commandRun) finish(job v1.Job) error {
 		if err := r.g.writeJSON(o.line(landed{job: job})); err != nil {
 			return err
 		}
-	} else if err := errors.Join(write(r.g.stdout, o.Stdout), write(r.g.stderr, o.Stderr)); err != nil {
+	} else if err := errors.Join(write(r.g.stdout, o.Stdout), write(r.g.stderr, wholeLines(o.Stderr))); err != nil {
 		return err
 	}
 	switch {

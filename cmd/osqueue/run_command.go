@@ -14,6 +14,7 @@ import (
 
 	v1 "osqueue/api/v1"
 	"osqueue/client"
+	"osqueue/client/worker"
 )
 
 // commandType is the type of the jobs of run and map.
@@ -24,9 +25,9 @@ const commandHelp = `The commands are run by workers that were started with
 
   osqueue worker --commands command
 
-with their directory and environment; what --env names is added. A command that
-ends is not tried again, whatever its exit status; one whose worker is lost is,
-up to --attempts times.`
+which decides where and with what limits they run; its --help says how. A command
+that ends is not tried again, whatever its exit status; one whose worker is lost,
+or that ran longer than --timeout, is, up to --attempts times.`
 
 // commandFlags are the flags for how a command is to be run.
 type commandFlags struct {
@@ -49,14 +50,7 @@ func (f *commandFlags) bind(g *globals, flags *pflag.FlagSet) {
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "nothing on stderr but what the commands write, and errors")
 }
 
-// commandPayload is the payload of a job that runs a command.
-type commandPayload struct {
-	Argv  []string          `json:"argv"`
-	Stdin string            `json:"stdin,omitzero"`
-	Env   map[string]string `json:"env,omitempty"`
-}
-
-// commandResult is the result of such a job.
+// commandResult is a worker.CommandResult that need not be one.
 type commandResult struct {
 	Exit   *int   `json:"exit"`
 	Stdout string `json:"stdout"`
@@ -65,7 +59,7 @@ type commandResult struct {
 
 // environment is what --env says.
 func (f *commandFlags) environment(getenv func(string) string) (map[string]string, error) {
-	env := make(map[string]string)
+	var env map[string]string
 	for _, e := range f.env {
 		name, value, given := strings.Cut(e, "=")
 		if name == "" {
@@ -74,13 +68,16 @@ func (f *commandFlags) environment(getenv func(string) string) (map[string]strin
 		if !given {
 			value = getenv(name)
 		}
+		if env == nil {
+			env = make(map[string]string)
+		}
 		env[name] = value
 	}
 	return env, nil
 }
 
 // job is a job that runs a command.
-func (f *commandFlags) job(p commandPayload) (client.NewJob, error) {
+func (f *commandFlags) job(p worker.CommandPayload) (client.NewJob, error) {
 	payload, err := json.Marshal(p, json.Deterministic(true))
 	if err != nil {
 		return client.NewJob{}, fmt.Errorf("the command cannot be sent, it has to be UTF-8: %w", err)

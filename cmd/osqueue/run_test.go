@@ -242,6 +242,7 @@ func TestMapManyLines(t *testing.T) {
 	if len(q.batches) > n/10 {
 		t.Errorf("%d requests for %d lines", len(q.batches), n)
 	}
+	t.Logf("%d requests for %d lines", len(q.batches), n)
 }
 
 func TestMapNamesTheBadLine(t *testing.T) {

@@ -157,13 +157,16 @@ func (f *flight) sendParts(ctx, reading context.Context, requests *errgroup.Grou
 	return reading.Err() == nil
 }
 
-// takeRoom waits for room for at least one job, or for all if a batch must not
-// be cut, and says for how many it got it; 0: reading is over.
+// roomShare of the window is what a request waits for: if each job that ends made
+// room for one request, there would be one for each.
+const roomShare = 16
+
+// takeRoom waits for room for some jobs, or for all if a batch must not be cut, and
+// says for how many it got it; 0: reading is over.
 func (f *flight) takeRoom(reading context.Context, jobs int) (n int) {
-	if f.keyOf != nil {
-		n = jobs
-	} else {
-		n = 1
+	n = jobs
+	if f.keyOf == nil {
+		n = min(jobs, max(1, int(f.window/roomShare)))
 	}
 	if f.room.Acquire(reading, int64(n)) != nil {
 		return 0
