@@ -122,7 +122,9 @@ func cannotStart(err error) bool {
 
 // malformed says whether the system cannot take the arguments at all: they are
 // too long, or hold a NUL.
-func malformed(err error) bool { return errors.Is(err, syscall.E2BIG) || errors.Is(err, syscall.EINVAL) }
+func malformed(err error) bool {
+	return errors.Is(err, syscall.E2BIG) || errors.Is(err, syscall.EINVAL)
+}
 
 // withLog adds the end of stderr to an error.
 func withLog(err error, log string) error {

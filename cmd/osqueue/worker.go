@@ -16,33 +16,36 @@ import (
 	"osqueue/client/worker"
 )
 
-// workerFlags are the flags of "osqueue worker".
-type workerFlags struct {
-	exec        []string
-	concurrency int
-	name        string
-	lease       time.Duration
-	pollWait    time.Duration
-	stopTimeout time.Duration
-	quiet       bool
-	verbose     bool
-}
-
 func newWorkerCommand(g *globals) *cobra.Command {
 	f := &workerFlags{}
 	cmd := &cobra.Command{
-		Use:   "worker --exec 'TYPE=COMMAND'…",
-		Short: "Run jobs by running commands",
-		Long: `Claims jobs and runs a command for each: the payload is on the command's stdin,
-its stdout is the result (JSON as it is, other text as a JSON string), a
-non-zero exit status a failure that quotes the end of its stderr.
+		Use:   "worker {--exec 'TYPE=COMMAND' | --http TYPE=URL | --python TYPE | --commands TYPE | --config FILE}…",
+		Short: "Run jobs: commands, HTTP services, Python functions",
+		Long: `Claims jobs and does each in the way given for its type. TYPE is the type of the
+jobs; * takes those of all types that have no way of their own, also those
+without type.
 
-TYPE is the type of the jobs; * takes those of all types that have no command of
-their own, also those without type. COMMAND is split into words, and its
-variables expanded, as a shell would; for pipes and redirections write
-TYPE=sh -c '…'. Its environment has OSQUEUE_JOB_ID, OSQUEUE_JOB_TYPE,
-OSQUEUE_ATTEMPT and OSQUEUE_TOKEN, a number that grows with every claim, to
-fence what the command writes elsewhere.
+--exec runs a command: the payload is on its stdin, its stdout the result (JSON
+as it is, other text as a JSON string), a non-zero exit status a failure that
+quotes the end of its stderr. COMMAND is split into words, and its variables
+expanded, as a shell would; for pipes and redirections write TYPE=sh -c '…'.
+{{.name}} in a word is the payload's value of that name, always within one
+argument. Its environment has OSQUEUE_JOB_ID, OSQUEUE_JOB_TYPE, OSQUEUE_ATTEMPT
+and OSQUEUE_TOKEN, a number that grows with every claim, to fence what the
+command writes elsewhere. On exit status 75 the job is tried again after 10 s;
+--on-exit changes what follows on a status.
+
+--http posts the payload to a service, whose answer is the result. --python
+calls the function of a payload {"code","function","args","kwargs"}. --commands
+runs the program of a payload {"argv","stdin","env"}, with the result
+{"exit","stdout","stderr"}: whoever may enqueue such jobs, as "osqueue run"
+does, runs programs here.
+
+--sandbox keeps commands in: none (a process group), process (limits, a user and
+a directory of its own, a clean environment) or namespace (also no network, and
+no files but the system's; needs bubblewrap). Without it --exec runs in none,
+--python and --commands in process. A level that this machine cannot give is an
+error at the start. docs/worker.md says what each level prevents.
 
 A command whose job is cancelled, runs out of its time, or is taken back, is
 ended, with all that it has started: SIGTERM, and SIGKILL two seconds later.
@@ -53,32 +56,33 @@ once. osqueue worker ls shows which workers there are.
 
 ` + exitHelp,
 		Example: `  osqueue worker --exec 'wc=wc -w'
-  osqueue worker --exec "thumb=sh -c 'jq -r .url | xargs curl -s | convert - -resize 64 png:- | base64'" --concurrency 4`,
+  osqueue worker --exec "thumb=convert -resize 64 -- {{.file}} png:-" --on-exit 3=dead --concurrency 4
+  osqueue worker --http notify=http://localhost:9000/notify
+  osqueue worker --commands command --sandbox namespace --limit-memory 512MiB`,
 		Args: usageArgs(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error { return runWorker(cmd.Context(), g, f) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.readFile(cmd.Flags()); err != nil {
+				return &usageError{err: err}
+			}
+			return runWorker(cmd.Context(), g, f)
+		},
 	}
-	flags := cmd.Flags()
-	flags.StringArrayVar(&f.exec, "exec", nil, "TYPE=COMMAND; may be given several times")
-	flags.IntVar(&f.concurrency, "concurrency", 0, "how many jobs run at once (default: number of CPUs)")
-	flags.StringVar(&f.name, "name", "", "name of the worker, its own (default: host, process and a random part)")
-	flags.DurationVar(&f.lease, "lease", 0, "how long a claim lasts without heartbeat (default: the job's wish, then the server's)")
-	flags.DurationVar(&f.pollWait, "poll-wait", worker.DefaultPollWait, "how long a claim waits at the server for a job")
-	flags.DurationVar(&f.stopTimeout, "stop-timeout", worker.DefaultStopTimeout, "how long running jobs may go on after Ctrl-C")
-	flags.BoolVarP(&f.quiet, "quiet", "q", false, "do not write a line for each job")
-	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log also what is repeated")
+	f.bind(cmd.Flags())
 	cmd.AddCommand(newWorkerListCommand(g), newWorkerShowCommand(g))
 	return cmd
 }
 
-func runWorker(ctx context.Context, g *globals, f *workerFlags) error {
+func runWorker(ctx context.Context, g *globals, f *workerFlags) (err error) {
 	log := hclog.New(&hclog.LoggerOptions{Name: "worker", Level: logLevel(f.verbose), Output: g.stderr})
 	c, err := g.clientWith(func(cfg *client.Config) { cfg.Logger = log.Named("client") })
 	if err != nil {
 		return err
 	}
 	defer c.Close()
+	boxes := &workerBoxes{base: f.sandbox, log: log}
+	defer func() { err = errors.Join(err, boxes.close()) }()
 	lines := newJobLines(g, f.quiet)
-	w, err := newExecWorker(c, f, log, lines)
+	w, err := newJobWorker(ctx, c, f, boxes, log, lines)
 	if err != nil {
 		return err
 	}
@@ -87,7 +91,7 @@ func runWorker(ctx context.Context, g *globals, f *workerFlags) error {
 		log.Info("stopping; the running jobs are finished first")
 	})
 	defer awaitSignal()
-	log.Info("started", "name", w.Name(), "exec", strings.Join(f.exec, "; "), "servers", strings.Join(c.Servers(), ","))
+	log.Info("started", "name", w.Name(), "jobs", describeJobs(f.jobs), "servers", strings.Join(c.Servers(), ","))
 	return errors.Join(w.Run(ctx), lines.fault())
 }
 
@@ -98,25 +102,33 @@ func logLevel(verbose bool) hclog.Level {
 	return hclog.Info
 }
 
-// newExecWorker makes a worker whose handlers are the commands of --exec.
-func newExecWorker(q worker.Queue, f *workerFlags, log hclog.Logger, lines *jobLines) (*worker.Worker, error) {
-	if len(f.exec) == 0 {
-		return nil, usagef("nothing to run: give --exec 'TYPE=COMMAND', for example --exec 'wc=wc -w'")
+// newJobWorker makes a worker whose handlers are those of the flags.
+func newJobWorker(ctx context.Context, q worker.Queue, f *workerFlags, boxes *workerBoxes, log hclog.Logger, lines *jobLines) (*worker.Worker, error) {
+	if len(f.jobs) == 0 {
+		return nil, usagef("nothing to run: give --exec 'TYPE=COMMAND', for example --exec 'wc=wc -w', or --http, --python, --commands, --config")
 	}
-	w, err := worker.New(q, worker.Config{
-		Name:        f.name,
-		Concurrency: f.concurrency,
-		Lease:       f.lease,
-		PollWait:    f.pollWait,
-		StopTimeout: orNegative(f.stopTimeout),
-		Version:     version,
-		Finished:    lines.finished,
-		Logger:      log,
-	})
+	w, err := worker.New(q, f.config(lines.finished, log))
 	if err != nil {
 		return nil, &usageError{err: err}
 	}
-	return w, addCommands(w, f.exec, lines)
+	taken := make(map[string]bool)
+	for _, job := range f.jobs {
+		if taken[job.Type] {
+			return nil, usagef("%s: type %s is given twice", job, job.Type)
+		}
+		taken[job.Type] = true
+		handler, err := job.handler(ctx, boxes)
+		if err != nil {
+			return nil, usagef("%s: %w", job, err)
+		}
+		handler = lines.noteStart(handler)
+		if job.Type == "*" {
+			w.HandleAny(handler)
+		} else {
+			w.Handle(job.Type, handler)
+		}
+	}
+	return w, nil
 }
 
 // orNegative makes 0, which Config takes for its default, mean none.
@@ -125,29 +137,4 @@ func orNegative(d time.Duration) time.Duration {
 		return -1
 	}
 	return d
-}
-
-func addCommands(w *worker.Worker, specs []string, lines *jobLines) error {
-	taken := make(map[string]bool)
-	for _, spec := range specs {
-		jobType, line, found := strings.Cut(spec, "=")
-		switch {
-		case !found || jobType == "":
-			return usagef("--exec %q: write TYPE=COMMAND, with * for all types", spec)
-		case taken[jobType]:
-			return usagef("--exec %q: type %s has a command already", spec, jobType)
-		}
-		taken[jobType] = true
-		handler, err := worker.Command(line)
-		if err != nil {
-			return usagef("--exec %q: %w", spec, err)
-		}
-		handler = lines.noteStart(handler)
-		if jobType == "*" {
-			w.HandleAny(handler)
-		} else {
-			w.Handle(jobType, handler)
-		}
-	}
-	return nil
 }

@@ -12,5 +12,8 @@ func (b *Box) open() (cell, error) { return &group{}, nil }
 
 func (b *Box) advice() string { return "" }
 
-// Close frees what the box holds.
-func (b *Box) Close() error { return nil }
+// Close waits for the commands under way.
+func (b *Box) Close() error {
+	b.under.Wait()
+	return nil
+}

@@ -106,8 +106,10 @@ func (b *Box) open() (cell, error) {
 	return b.openConfined()
 }
 
-// Close frees what the box holds. No command may be running.
+// Close waits for the commands under way and frees what the box holds. Their
+// contexts should have ended; no command may be run any more.
 func (b *Box) Close() error {
+	b.under.Wait()
 	if b.launcher != nil {
 		b.launcher.close()
 		b.launcher = nil

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -37,8 +38,9 @@ type cell interface {
 // Box runs commands. Its methods are safe for concurrent use.
 type Box struct {
 	cfg      Config
-	facts    []string // for Describe
-	platform          // what the system's levels need
+	facts    []string       // for Describe
+	under    sync.WaitGroup // commands under way
+	platform                // what the system's levels need
 }
 
 // New makes a box, and for a level above None runs a trivial command in it. An
@@ -81,6 +83,8 @@ func (b *Box) probe(ctx context.Context) error {
 // *exec.ExitError; the end of ctx an error that wraps its cause. The result is
 // there as well with an error.
 func (b *Box) Run(ctx context.Context, c Command) (res Result, err error) {
+	b.under.Add(1)
+	defer b.under.Done()
 	res.Exit = -1
 	program, err := b.look(c)
 	if err != nil {

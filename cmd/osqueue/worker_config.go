@@ -1,0 +1,92 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
+
+	"osqueue/client/worker/sandbox"
+)
+
+// workerFile is what --config names; docs/examples/worker.yaml explains it.
+type workerFile struct {
+	Name        string         `yaml:"name"`
+	Concurrency int            `yaml:"concurrency"`
+	Lease       time.Duration  `yaml:"lease"`
+	PollWait    *time.Duration `yaml:"poll-wait"`
+	StopTimeout *time.Duration `yaml:"stop-timeout"`
+
+	Sandbox         string     `yaml:"sandbox"`
+	SandboxUIDs     string     `yaml:"sandbox-uids"`
+	SandboxDir      string     `yaml:"sandbox-dir"`
+	SandboxEnv      []string   `yaml:"sandbox-env"`
+	SandboxReadOnly []string   `yaml:"sandbox-ro"`
+	NoCgroup        bool       `yaml:"no-cgroup"`
+	Limits          limitFlags `yaml:"limits"`
+
+	Jobs []workerJob `yaml:"jobs"`
+}
+
+// readFile reads --config, if given, and then gathers all jobs. What flags
+// say comes before the file; lists of both count.
+func (f *workerFlags) readFile(flags *pflag.FlagSet) error {
+	if f.configFile == "" {
+		return f.gather()
+	}
+	text, err := os.ReadFile(f.configFile)
+	if err != nil {
+		return err
+	}
+	file, err := parseWorkerFile(text)
+	if err != nil {
+		return fmt.Errorf("%s: %w", f.configFile, err)
+	}
+	file.applyTo(f, flags)
+	return f.gather()
+}
+
+func parseWorkerFile(text []byte) (workerFile, error) {
+	var file workerFile
+	dec := yaml.NewDecoder(bytes.NewReader(text))
+	dec.KnownFields(true)
+	if err := dec.Decode(&file); err != nil && !errors.Is(err, io.EOF) {
+		return file, err
+	}
+	for i, job := range file.Jobs {
+		if err := job.check(); err != nil {
+			return file, fmt.Errorf("job %d: %w", i+1, err)
+		}
+		if job.Sandbox != "" {
+			if _, err := sandbox.ParseLevel(job.Sandbox); err != nil {
+				return file, fmt.Errorf("job %d: %w", i+1, err)
+			}
+		}
+	}
+	return file, nil
+}
+
+func (file workerFile) applyTo(f *workerFlags, flags *pflag.FlagSet) {
+	f.name = orElse(f.name, file.Name)
+	f.concurrency = orElse(f.concurrency, file.Concurrency)
+	f.lease = orElse(f.lease, file.Lease)
+	if file.PollWait != nil && !flags.Changed("poll-wait") {
+		f.pollWait = *file.PollWait
+	}
+	if file.StopTimeout != nil && !flags.Changed("stop-timeout") {
+		f.stopTimeout = *file.StopTimeout
+	}
+	f.level = orElse(f.level, file.Sandbox)
+	f.uids = orElse(f.uids, file.SandboxUIDs)
+	f.sandbox.Dir = orElse(f.sandbox.Dir, file.SandboxDir)
+	f.sandbox.Env = append(f.sandbox.Env, file.SandboxEnv...)
+	f.sandbox.ReadOnly = append(f.sandbox.ReadOnly, file.SandboxReadOnly...)
+	f.sandbox.NoCgroup = f.sandbox.NoCgroup || file.NoCgroup
+	f.limits = f.limits.above(file.Limits)
+	f.jobs = append(f.jobs, file.Jobs...)
+}

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/spf13/pflag"
+
+	"osqueue/client/worker"
+	"osqueue/client/worker/sandbox"
+)
+
+// workerFlags are the flags of "osqueue worker".
+type workerFlags struct {
+	exec, http, python, commands []string // TYPE=… or TYPE
+	onExit                       []string
+	httpAllow                    []string
+	httpTimeout                  time.Duration
+	configFile                   string
+
+	concurrency int
+	name        string
+	lease       time.Duration
+	pollWait    time.Duration
+	stopTimeout time.Duration
+	quiet       bool
+	verbose     bool
+
+	level   string // of all jobs; "": what suits each kind
+	uids    string
+	limits  limitFlags
+	sandbox sandbox.Config // without level
+	jobs    []workerJob    // of the flags and the file
+}
+
+// limitFlags are sandbox.Limits in the notation of flags and files.
+type limitFlags struct {
+	Time      time.Duration `yaml:"time"`
+	CPU       time.Duration `yaml:"cpu"`
+	Memory    sizeFlag      `yaml:"memory"`
+	Files     int64         `yaml:"files"`
+	Processes int64         `yaml:"processes"`
+	FileSize  sizeFlag      `yaml:"file-size"`
+	Disk      sizeFlag      `yaml:"disk"`
+	Output    sizeFlag      `yaml:"output"`
+	Log       sizeFlag      `yaml:"log"`
+}
+
+func (l limitFlags) limits() sandbox.Limits {
+	return sandbox.Limits{
+		Timeout: l.Time, CPU: l.CPU, Memory: int64(l.Memory), Files: l.Files, Processes: l.Processes,
+		FileSize: int64(l.FileSize), Disk: int64(l.Disk), Output: int(l.Output), Log: int(l.Log),
+	}
+}
+
+// UnmarshalText lets files say sizes as flags do.
+func (s *sizeFlag) UnmarshalText(text []byte) error { return s.Set(string(text)) }
+
+func (f *workerFlags) bind(flags *pflag.FlagSet) {
+	flags.StringArrayVar(&f.exec, "exec", nil, "TYPE=COMMAND; may be given several times")
+	flags.StringArrayVar(&f.http, "http", nil, "TYPE=URL of a service; may be given several times")
+	flags.StringArrayVar(&f.python, "python", nil, "TYPE of jobs that are Python functions; may be given several times")
+	flags.StringArrayVar(&f.commands, "commands", nil, "TYPE of jobs that say themselves what to run; may be given several times")
+	flags.StringArrayVar(&f.onExit, "on-exit", nil, "CODE=fail, dead, retry or retry:DELAY: what follows on an exit status of --exec; * is all others")
+	flags.StringArrayVar(&f.httpAllow, "http-allow", nil, "network (CIDR) of services that may be called though it is not public")
+	flags.DurationVar(&f.httpTimeout, "http-timeout", worker.DefaultHTTPTimeout, "how long a service may take for a job")
+	flags.StringVar(&f.configFile, "config", "", "file (YAML) with jobs and settings; flags come before its settings")
+	flags.IntVar(&f.concurrency, "concurrency", 0, "how many jobs run at once (default: number of CPUs)")
+	flags.StringVar(&f.name, "name", "", "name of the worker, its own (default: host, process and a random part)")
+	flags.DurationVar(&f.lease, "lease", 0, "how long a claim lasts without heartbeat (default: the job's wish, then the server's)")
+	flags.DurationVar(&f.pollWait, "poll-wait", worker.DefaultPollWait, "how long a claim waits at the server for a job")
+	flags.DurationVar(&f.stopTimeout, "stop-timeout", worker.DefaultStopTimeout, "how long running jobs may go on after Ctrl-C")
+	flags.BoolVarP(&f.quiet, "quiet", "q", false, "do not write a line for each job")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log also what is repeated")
+	f.bindSandbox(flags)
+}
+
+func (f *workerFlags) bindSandbox(flags *pflag.FlagSet) {
+	d := sandbox.DefaultLimits()
+	size := func(n int64) string { return " (default: " + sizeText(n) + ")" }
+	flags.StringVar(&f.level, "sandbox", "", "none, process or namespace (default: none for --exec, process for --python and --commands)")
+	flags.StringVar(&f.uids, "sandbox-uids", "", "FIRST-LAST, user ids that nobody has, for commands of a worker that is root (default: 1900000000-1900001023)")
+	flags.StringVar(&f.sandbox.Dir, "sandbox-dir", "", "where the directories of commands are made (default: that for temporary files)")
+	flags.StringArrayVar(&f.sandbox.Env, "sandbox-env", nil, "variable that commands in a sandbox get too; may be given several times")
+	flags.StringArrayVar(&f.sandbox.ReadOnly, "sandbox-ro", nil, "file or directory that commands in namespaces see too, read-only; may be given several times")
+	flags.BoolVar(&f.sandbox.NoCgroup, "no-cgroup", false, "make no control groups")
+	flags.DurationVar(&f.limits.Time, "limit-time", 0, "how long a command may run (default: as long as its job)")
+	flags.DurationVar(&f.limits.CPU, "limit-cpu", 0, "CPU time of a process (default: "+d.CPU.String()+")")
+	flags.Var(&f.limits.Memory, "limit-memory", "memory of a process; with a control group of all of a command"+size(d.Memory))
+	flags.Int64Var(&f.limits.Files, "limit-files", 0, "open files of a process (default: "+strconv.FormatInt(d.Files, 10)+")")
+	flags.Int64Var(&f.limits.Processes, "limit-processes", 0, "processes and threads of a command (default: "+strconv.FormatInt(d.Processes, 10)+")")
+	flags.Var(&f.limits.FileSize, "limit-file-size", "one file"+size(d.FileSize))
+	flags.Var(&f.limits.Disk, "limit-disk", "the directory of a command"+size(d.Disk))
+	flags.Var(&f.limits.Output, "limit-output", "stdout of a command; more ends it"+size(int64(d.Output)))
+	flags.Var(&f.limits.Log, "limit-log", "what is kept of the end of stderr"+size(int64(d.Log)))
+}
+
+func (f *workerFlags) config(finished func(worker.Finished), log hclog.Logger) worker.Config {
+	return worker.Config{
+		Name:        f.name,
+		Concurrency: f.concurrency,
+		Lease:       f.lease,
+		PollWait:    f.pollWait,
+		StopTimeout: orNegative(f.stopTimeout),
+		Version:     version,
+		Finished:    finished,
+		Logger:      log,
+	}
+}
+
+// gather turns the flags of jobs into jobs, after those of the file, and the
+// notations of the sandbox into its configuration.
+func (f *workerFlags) gather() error {
+	for _, kind := range []struct {
+		name  string
+		specs []string
+		set   func(job *workerJob, rest string)
+	}{
+		{"exec", f.exec, func(j *workerJob, rest string) { j.Exec, j.OnExit = rest, f.onExit }},
+		{"http", f.http, func(j *workerJob, rest string) { j.HTTP = rest }},
+		{"python", f.python, func(j *workerJob, _ string) { j.Python = true }},
+		{"commands", f.commands, func(j *workerJob, _ string) { j.Commands = true }},
+	} {
+		for _, spec := range kind.specs {
+			jobType, rest, found := strings.Cut(spec, "=")
+			wants := kind.name == "exec" || kind.name == "http"
+			if jobType == "" || found != wants {
+				form := "TYPE"
+				if wants {
+					form = "TYPE=" + map[string]string{"exec": "COMMAND", "http": "URL"}[kind.name]
+				}
+				return fmt.Errorf("--%s %q: write %s, with * for all types", kind.name, spec, form)
+			}
+			job := workerJob{Type: jobType}
+			kind.set(&job, rest)
+			f.jobs = append(f.jobs, job)
+		}
+	}
+	for i := range f.jobs {
+		f.jobs[i].inherit(f)
+	}
+	return f.gatherSandbox()
+}
+
+func (f *workerFlags) gatherSandbox() error {
+	if f.level != "" {
+		if _, err := sandbox.ParseLevel(f.level); err != nil {
+			return err
+		}
+	}
+	if f.uids == "" {
+		return nil
+	}
+	first, last, _ := strings.Cut(f.uids, "-")
+	from, err := strconv.Atoi(first)
+	to, err2 := strconv.Atoi(last)
+	if err != nil || err2 != nil || to < from {
+		return fmt.Errorf("--sandbox-uids %q: write FIRST-LAST", f.uids)
+	}
+	f.sandbox.UIDs = sandbox.UIDRange{First: from, Count: to - from + 1}
+	return nil
+}
+
+func parseNetworks(texts []string) ([]netip.Prefix, error) {
+	var list []netip.Prefix
+	for _, text := range texts {
+		p, err := netip.ParsePrefix(text)
+		if err != nil {
+			return nil, fmt.Errorf("network %q: write it as in 10.0.0.0/8", text)
+		}
+		list = append(list, p)
+	}
+	return list, nil
+}

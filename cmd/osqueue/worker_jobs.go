@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"osqueue/client/worker"
+	"osqueue/client/worker/sandbox"
+)
+
+// workerJob is how jobs of one type are done. Exactly one of Exec, HTTP, Python
+// and Commands is given.
+type workerJob struct {
+	Type     string `yaml:"type"`
+	Exec     string `yaml:"exec"`
+	HTTP     string `yaml:"http"`
+	Python   bool   `yaml:"python"`
+	Commands bool   `yaml:"commands"`
+
+	OnExit  []string      `yaml:"on-exit"` // of Exec
+	Allow   []string      `yaml:"allow"`   // of HTTP: networks
+	Timeout time.Duration `yaml:"timeout"` // of HTTP
+	Sandbox string        `yaml:"sandbox"`
+	Limits  limitFlags    `yaml:"limits"`
+}
+
+// String names a job in messages.
+func (j workerJob) String() string {
+	switch {
+	case j.Exec != "":
+		return "exec " + j.Type + "=" + j.Exec
+	case j.HTTP != "":
+		return "http " + j.Type + "=" + j.HTTP
+	case j.Python:
+		return "python " + j.Type
+	}
+	return "commands " + j.Type
+}
+
+func describeJobs(jobs []workerJob) string {
+	texts := make([]string, len(jobs))
+	for i, j := range jobs {
+		texts[i] = j.String()
+	}
+	return strings.Join(texts, "; ")
+}
+
+// inherit takes over what is given for all jobs, where the job says nothing.
+func (j *workerJob) inherit(f *workerFlags) {
+	if j.Sandbox == "" {
+		j.Sandbox = f.level
+	}
+	if j.Sandbox == "" {
+		j.Sandbox = string(sandbox.None)
+		if j.Python || j.Commands {
+			j.Sandbox = string(sandbox.Process) // what it runs was not written by the operator
+		}
+	}
+	if j.Timeout == 0 {
+		j.Timeout = f.httpTimeout
+	}
+	if len(j.Allow) == 0 {
+		j.Allow = f.httpAllow
+	}
+	j.Limits = j.Limits.above(f.limits)
+}
+
+// above are limits where those that are not given are taken from others.
+func (l limitFlags) above(others limitFlags) limitFlags {
+	return limitFlags{
+		Time: orElse(l.Time, others.Time), CPU: orElse(l.CPU, others.CPU), Memory: orElse(l.Memory, others.Memory),
+		Files: orElse(l.Files, others.Files), Processes: orElse(l.Processes, others.Processes),
+		FileSize: orElse(l.FileSize, others.FileSize), Disk: orElse(l.Disk, others.Disk),
+		Output: orElse(l.Output, others.Output), Log: orElse(l.Log, others.Log),
+	}
+}
+
+func orElse[T comparable](v, otherwise T) T {
+	var none T
+	if v == none {
+		return otherwise
+	}
+	return v
+}
+
+var errJobKind = errors.New("a job needs exactly one of exec, http, python and commands, and a type")
+
+func (j workerJob) check() error {
+	kinds := 0
+	for _, given := range []bool{j.Exec != "", j.HTTP != "", j.Python, j.Commands} {
+		if given {
+			kinds++
+		}
+	}
+	if kinds != 1 || j.Type == "" {
+		return errJobKind
+	}
+	if j.Exec == "" && len(j.OnExit) > 0 || j.HTTP == "" && (len(j.Allow) > 0 || j.Timeout != 0) {
+		return fmt.Errorf("%s: on-exit belongs to exec, allow and timeout to http", j)
+	}
+	return nil
+}
+
+// handler makes the handler, and the box that it needs.
+func (j workerJob) handler(ctx context.Context, boxes *workerBoxes) (worker.HandlerFunc, error) {
+	if j.HTTP != "" {
+		allow, err := parseNetworks(j.Allow)
+		if err != nil {
+			return nil, err
+		}
+		return worker.HTTP(j.HTTP, worker.HTTPConfig{Timeout: j.Timeout, Allow: allow})
+	}
+	box, err := boxes.get(ctx, sandbox.Level(j.Sandbox), j.Limits.limits())
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case j.Python:
+		return worker.Python(box, "")
+	case j.Commands:
+		return worker.Commands(box), nil
+	}
+	exits, err := worker.ParseExits(j.OnExit)
+	if err != nil {
+		return nil, err
+	}
+	return worker.CommandWith(worker.CommandConfig{Box: box, OnExit: exits}, j.Exec)
+}
+
+// workerBoxes makes each box once. It is used by one goroutine.
+type workerBoxes struct {
+	base  sandbox.Config
+	log   hclog.Logger
+	boxes map[boxKey]*sandbox.Box
+}
+
+type boxKey struct {
+	level  sandbox.Level
+	limits sandbox.Limits
+}
+
+func (b *workerBoxes) get(ctx context.Context, level sandbox.Level, limits sandbox.Limits) (*sandbox.Box, error) {
+	key := boxKey{level, limits}
+	if box := b.boxes[key]; box != nil {
+		return box, nil
+	}
+	cfg := b.base
+	cfg.Level, cfg.Limits = level, limits
+	box, err := sandbox.New(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	if b.boxes == nil {
+		b.boxes = make(map[boxKey]*sandbox.Box)
+	}
+	b.boxes[key] = box
+	if level != sandbox.None {
+		b.log.Info("sandbox", "level", box.Describe())
+	}
+	return box, nil
+}
+
+func (b *workerBoxes) close() error {
+	var errs []error
+	for _, box := range b.boxes {
+		errs = append(errs, box.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	v1 "osqueue/api/v1"
+	"osqueue/client/worker/sandbox"
+)
+
+func TestWorkerDoesEachKind(t *testing.T) {
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = w.Write([]byte(`{"attempt":` + r.Header.Get("Osqueue-Attempt") + `}`))
+	}))
+	defer service.Close()
+	q := newQueueFake(t)
+	q.add(v1.NewJob{ID: "j1", Type: "fill", Payload: []byte(`{"a":"x y"}`)})
+	q.add(v1.NewJob{ID: "j2", Type: "call", Payload: []byte(`1`)})
+	q.add(v1.NewJob{ID: "j3", Type: "py", Payload: []byte(`{"code":"def f(a): return a + 1","function":"f","args":[1]}`)})
+	q.add(v1.NewJob{ID: "j4", Type: "argv", Payload: []byte(`{"argv":["sh","-c","echo out; exit 3"]}`)})
+	for _, j := range q.jobs {
+		j.Status = v1.StatusUnclaimed
+	}
+	got := runUntil(t, q, allEnded, "--exec", `fill=printf '[%s]' {{.a}}`, "--http", "call="+service.URL,
+		"--python", "py", "--commands", "argv", "--sandbox", "none")
+	var results []string
+	for _, j := range q.all() {
+		results = append(results, string(j.Result))
+	}
+	want := []string{`"[x y]"`, `{"attempt":2}`, `2`, `{"exit":3,"stdout":"out\n","stderr":""}`}
+	if got.code != exitOK || !strings.Contains(results[1], "attempt") {
+		t.Fatalf("%+v", got)
+	}
+	results[1] = want[1] // the fake's count of attempts is its own
+	if !reflect.DeepEqual(results, want) {
+		t.Errorf("%q", results)
+	}
+}
+
+func TestWorkerUsage(t *testing.T) {
+	q := newQueueFake(t)
+	for _, args := range [][]string{
+		{}, {"--exec", "wc"}, {"--exec", "=wc"}, {"--http", "a"}, {"--http", "a=ftp://b"}, {"--python", "a=b"}, {"--commands", ""},
+		{"--exec", "a=true", "--commands", "a"}, {"--exec", "a=true", "--sandbox", "some"}, {"--exec", "a=true", "--on-exit", "x"},
+		{"--exec", "a=true", "--limit-memory", "much"}, {"--http", "a=http://b", "--http-allow", "10.0.0.1"},
+		{"--exec", "a=true", "--sandbox-uids", "9"}, {"--exec", "a=true", "--sandbox-uids", "0-5", "--sandbox", "process"},
+		{"--exec", "a=true", "--limit-files", "-1"}, {"--config", "/nonexistent"}, {"--exec", "a=echo {{.b"},
+	} {
+		if got := newCommand(t, q.srv.URL).run(append([]string{"worker"}, args...)...); got.code != exitUsage {
+			t.Errorf("%q: %+v", args, got)
+		}
+	}
+}
+
+// A level that the machine cannot give is an error before anything is claimed.
+func TestWorkerWithoutBubblewrap(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	q := newQueueFake(t)
+	got := newCommand(t, q.srv.URL).run("worker", "--exec", "a=/bin/true", "--sandbox", "namespace")
+	if got.code == exitOK || !strings.Contains(got.err, "bubblewrap") && !strings.Contains(got.err, "needs Linux") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// The example says everything that there is, and the program takes it.
+func TestWorkerExample(t *testing.T) {
+	text, err := os.ReadFile("../../docs/examples/worker.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := parseWorkerFile(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	zero := func(v any, but ...string) {
+		value := reflect.ValueOf(v)
+		for i := range value.NumField() {
+			if name := value.Type().Field(i).Name; value.Field(i).IsZero() && !slices.Contains(but, name) {
+				t.Errorf("the example does not show %s of %T", name, v)
+			}
+		}
+	}
+	zero(file, "NoCgroup")
+	zero(file.Limits)
+	f := &workerFlags{}
+	cmd := newWorkerCommand(&globals{})
+	file.applyTo(f, cmd.Flags())
+	if err := f.gather(); err != nil {
+		t.Fatal(err)
+	}
+	if f.sandbox.UIDs != (sandbox.UIDRange{First: 1_900_000_000, Count: 1024}) || f.stopTimeout != 30*time.Second || f.limits.Memory != 1<<30 {
+		t.Errorf("%+v", f)
+	}
+	thumb := f.jobs[1]
+	if thumb.Limits.Memory != 256<<20 || thumb.Limits.Processes != 64 || thumb.Sandbox != "process" || f.jobs[0].Sandbox != "none" {
+		t.Errorf("%+v", thumb)
+	}
+	boxes := &workerBoxes{log: hclog.NewNullLogger()}
+	for _, job := range f.jobs {
+		job.Sandbox = "none" // not every machine has the others
+		if _, err := job.handler(t.Context(), boxes); err != nil {
+			t.Errorf("%s: %v", job, err)
+		}
+	}
+}
+
+func TestWorkerConfigFile(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "worker.yaml")
+	write := func(text string) {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	q := newQueueFake(t)
+	q.add(v1.NewJob{ID: "j1", Type: "wait"})
+	write("name: from-file\njobs:\n- {type: wait, exec: echo 7}\n")
+	if got := runUntil(t, q, allEnded, "--config", path, "--name", "w9"); got.code != exitOK || string(q.all()[0].Result) != "7" || *q.all()[0].WorkerID != "w9" {
+		t.Errorf("%+v, %+v", got, q.all())
+	}
+	for _, text := range []string{
+		"jobz: []", "jobs: [{type: a}]", "jobs: [{exec: a}]", "jobs: [{type: a, exec: a, python: true}]", "jobs: [{type: a, python: true, on-exit: [1=dead]}]",
+		"jobs: [{type: a, exec: a, sandbox: some}]", "limits: {memory: lots}", "jobs: [{type: a, exec: a, limits: {ram: 1}}]", "", "jobs: [{type: a, exec: a, timeout: 3s}]",
+	} {
+		write(text)
+		if got := newCommand(t, q.srv.URL).run("worker", "--config", path); got.code != exitUsage {
+			t.Errorf("%q: %+v", text, got)
+		}
+	}
+}
