@@ -108,6 +108,7 @@ func (o *serveOptions) bind(f *pflag.FlagSet) {
 	f.DurationVar(&c.ElectionTimeout, "raft-election", c.ElectionTimeout, "how long an election may take before the next one")
 	f.DurationVar(&c.LeaseTimeout, "raft-lease", c.LeaseTimeout, "how long a leader without a majority stays leader")
 	f.Uint64Var(&c.SnapshotThreshold, "raft-snapshot-threshold", c.SnapshotThreshold, "entries after which the raft log is cut")
+	f.DurationVar(&c.SnapshotInterval, "raft-snapshot-interval", c.SnapshotInterval, "how often it is looked whether it is to be cut, up to twice that at random")
 	f.Uint64Var(&c.TrailingLogs, "raft-trailing-logs", c.TrailingLogs, "entries kept behind a cut for followers that lag")
 	o.pace.bind(f, c)
 	o.compat.bind(f)

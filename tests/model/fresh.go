@@ -32,7 +32,9 @@ func fresh(f *facts, v *Verdict) {
 		if op.Kind != history.GetJob {
 			continue
 		}
-		showsWrites(v, op, acked[op.Job])
+		if !f.loses { // what was not in the bucket may be gone, and its LSN with it
+			showsWrites(v, op, acked[op.Job])
+		}
 		if f.whole && !seen(past[op.Job], op) {
 			v.broken([]int{op.ID}, "read %d asked %s for %s, and job %s was never %q under token %d since",
 				op.ID, op.Node, op.MinLSN, op.Job, op.Status, op.Token)

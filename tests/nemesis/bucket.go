@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"osqueue/tests/cluster"
+	"osqueue/tests/cluster/link"
 	"osqueue/tests/cluster/store"
 	"osqueue/tests/history"
 )
@@ -12,7 +13,7 @@ import (
 // bucketFaults are those of the object store.
 var bucketFaults = []Fault{
 	{Name: "bucket-down", Needs: NeedProxy, Hold: 4 * time.Second, Begin: struck(store.Down, func(w *World) { w.Proxy.SetDown(true) })},
-	{Name: "bucket-refusing", Needs: NeedProxy, Hold: 3 * time.Second, Begin: bucketRefuses},
+	{Name: "bucket-refusing", Needs: NeedProxy | NeedLinks, Hold: 3 * time.Second, Begin: bucketRefuses},
 	{Name: "bucket-hanging", Needs: NeedProxy, Hold: 4 * time.Second, Begin: struck(store.Hanging, func(w *World) { w.Proxy.SetAway(store.Hangs) })},
 	{Name: "bucket-slow", Needs: NeedProxy, Hold: 4 * time.Second, Begin: struck(store.Slow, func(w *World) {
 		w.Proxy.SetSlow(time.Duration(100+w.Dice.IntN(900)) * time.Millisecond)
@@ -41,28 +42,21 @@ func struck(as store.Fault, begin func(*World)) func(*World, *history.FaultSpan)
 	}
 }
 
-// bucketRefuses has nobody listen at the store's address. The sign is a leader that
-// says so.
+// bucketRefuses has nobody listen at the store's address. The sign are connections
+// that were made in vain.
 func bucketRefuses(w *World, s *history.FaultSpan) func() {
+	toStore := link.Link{To: link.Store}
+	before := w.Cluster.Net().Count(toStore)
 	w.Proxy.SetAway(store.Refuses)
-	err := cluster.Poll(3*time.Second, func() error {
-		leader, err := w.Cluster.Leader()
-		if err != nil {
-			return err
+	return func() {
+		n := w.Cluster.Net().Count(toStore).Minus(before).Absent
+		w.Proxy.Behave()
+		if n == 0 {
+			s.Missed("nobody has tried to reach it")
+			return
 		}
-		st, err := leader.Status()
-		if err == nil && st.FlushError == "" {
-			err = fmt.Errorf("%s flushes", leader.Name)
-		}
-		if err == nil {
-			s.Hit(leader.Name + " cannot flush: " + st.FlushError)
-		}
-		return err
-	})
-	if err != nil {
-		s.Missed(err.Error())
+		s.Hit(fmt.Sprintf("%d connections in vain", n))
 	}
-	return w.Proxy.Behave
 }
 
 // misbehave has dice befall each request.

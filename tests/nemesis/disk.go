@@ -173,7 +173,31 @@ func flipSnapshot(w *World, s *history.FaultSpan) func() {
 		w.T.Fatal(err)
 	}
 	s.Hit(d.String())
-	return func() { w.start(n) }
+	return func() { w.startOrReplace(s, n) }
+}
+
+// startOrReplace starts a node with a damaged snapshot. It may refuse, if there is
+// nothing to put in its place, and says so; then it is brought back without its data.
+func (w *World) startOrReplace(s *history.FaultSpan, n *cluster.Node) {
+	n.Start()
+	refused := false
+	w.Cluster.Eventually(cluster.LeaderTimeout, n.Name+" to serve or to refuse", func() error {
+		refused = !n.Running()
+		if refused {
+			return nil
+		}
+		_, err := n.Status()
+		return err
+	})
+	if !refused {
+		return
+	}
+	why := lastLine(n, "damaged")
+	if why == "" {
+		w.T.Errorf("%s has ended without saying that its snapshot is damaged:\n%s", n.Name, n.LogTail(5))
+	}
+	s.Hit(why)
+	w.replace(n)
 }
 
 // serverID is what a node calls itself since it has its disk.

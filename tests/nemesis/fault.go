@@ -20,6 +20,9 @@ type Fault struct {
 	// called once. A fault that is over at once returns a function that brings back
 	// what is gone.
 	Begin func(w *World, s *history.FaultSpan) (heal func())
+	// Takes is how many nodes it takes out of the cluster while it lasts. Faults
+	// overlap only if they leave a majority.
+	Takes int
 	// Alone says that no other fault may overlap: both need all nodes, say.
 	Alone bool
 }

@@ -11,17 +11,17 @@ import (
 
 // linkFaults are faults of the network.
 var linkFaults = []Fault{
-	{Name: "leader-isolated", Needs: NeedLinks, Hold: 4 * time.Second, Begin: isolateLeader},
+	{Name: "leader-isolated", Needs: NeedLinks, Takes: 1, Hold: 4 * time.Second, Begin: isolateLeader},
 	{Name: "follower-isolated", Needs: NeedLinks, Hold: 4 * time.Second, Begin: isolateFollower, Alone: true},
 	{Name: "halves", Needs: NeedLinks, Nodes: 4, Hold: 4 * time.Second, Begin: halves, Alone: true},
 	{Name: "bridge", Needs: NeedLinks, Nodes: 5, Hold: 5 * time.Second, Begin: bridge, Alone: true},
 	{Name: "ring", Needs: NeedLinks, Nodes: 5, Hold: 5 * time.Second, Begin: ring, Alone: true},
-	{Name: "one-way-out", Needs: NeedLinks, Hold: 4 * time.Second, Begin: oneWay(func(n string) link.Link { return link.Link{From: n} })},
-	{Name: "one-way-in", Needs: NeedLinks, Hold: 4 * time.Second, Begin: oneWay(func(n string) link.Link { return link.Link{To: n} })},
+	{Name: "one-way-out", Needs: NeedLinks, Takes: 1, Hold: 4 * time.Second, Begin: oneWay(func(n string) link.Link { return link.Link{From: n} })},
+	{Name: "one-way-in", Needs: NeedLinks, Takes: 1, Hold: 4 * time.Second, Begin: oneWay(func(n string) link.Link { return link.Link{To: n} })},
 	{Name: "link-cut", Needs: NeedLinks, Nodes: 4, Hold: 5 * time.Second, Begin: cutLink, Alone: true},
 	{Name: "links-slow", Needs: NeedLinks, Hold: 4 * time.Second, Begin: slowLinks},
-	{Name: "links-narrow", Needs: NeedLinks, Hold: 4 * time.Second, Begin: narrowLinks},
-	{Name: "links-reset", Needs: NeedLinks, Begin: resetLinks},
+	{Name: "links-narrow", Needs: NeedLinks, Takes: 1, Hold: 4 * time.Second, Begin: narrowLinks},
+	{Name: "links-reset", Needs: NeedLinks, Takes: 1, Begin: resetLinks},
 	{Name: "leader-without-bucket", Needs: NeedLinks, Hold: 4 * time.Second, Begin: withoutBucket},
 }
 
@@ -29,9 +29,9 @@ var linkFaults = []Fault{
 func (w *World) impose(s *history.FaultSpan, c link.Condition, links ...link.Link) (heal func()) {
 	f := w.Cluster.Net().Impose(c, links...)
 	return func() {
-		n := f.Count()
 		f.Heal()
-		if n.Harmed() {
+		n := f.Count()
+		if f.Hit() {
 			s.Hit(n.String())
 		} else {
 			s.Missed("nothing went over the links: " + f.String())

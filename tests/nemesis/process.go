@@ -12,16 +12,16 @@ import (
 
 // processFaults end, stop and restart node processes.
 var processFaults = []Fault{
-	{Name: "leader-killed", Hold: 2 * time.Second, Begin: killLeader},
-	{Name: "follower-killed", Hold: 2 * time.Second, Begin: killFollower},
+	{Name: "leader-killed", Takes: 1, Hold: 2 * time.Second, Begin: killLeader},
+	{Name: "follower-killed", Takes: 1, Hold: 2 * time.Second, Begin: killFollower},
 	{Name: "majority-killed", Hold: 2 * time.Second, Begin: killMajority, Alone: true},
 	{Name: "all-killed", Hold: 500 * time.Millisecond, Begin: killAll, Alone: true},
-	{Name: "leader-paused", Hold: 4 * time.Second, Begin: pauseLeader},
+	{Name: "leader-paused", Takes: 1, Hold: 4 * time.Second, Begin: pauseLeader},
 	{Name: "leader-paused-past-fence", Begin: pausePastFence, Alone: true},
-	{Name: "follower-paused", Hold: 4 * time.Second, Begin: pauseFollower},
+	{Name: "follower-paused", Takes: 1, Hold: 4 * time.Second, Begin: pauseFollower},
 	{Name: "restart-storm", Begin: storm, Alone: true},
 	{Name: "graceful-roll", Begin: roll, Alone: true},
-	{Name: "leadership-transfer", Hold: time.Second, Begin: transfer},
+	{Name: "leadership-transfer", Takes: 1, Hold: time.Second, Begin: transfer},
 }
 
 // kill ends nodes with SIGKILL and says so, and returns what starts them again.

@@ -60,12 +60,17 @@ func (w *World) plan() [][]Fault {
 	for len(all) < w.round.Draw {
 		strike := []Fault{able[w.Dice.IntN(len(able))]}
 		if second := able[w.Dice.IntN(len(able))]; w.round.Overlap && len(all)%2 == 1 &&
-			!strike[0].Alone && !second.Alone && second.Name != strike[0].Name {
+			w.together(strike[0], second) {
 			strike = append(strike, second)
 		}
 		all = append(all, strike)
 	}
 	return all
+}
+
+// together reports whether two faults may overlap.
+func (w *World) together(a, b Fault) bool {
+	return !a.Alone && !b.Alone && a.Name != b.Name && a.Takes+b.Takes <= (len(w.Cluster.Nodes)-1)/2
 }
 
 // strike begins faults one after the other, and heals them in that order.

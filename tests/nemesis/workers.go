@@ -24,7 +24,7 @@ var workerFaults = []Fault{
 // is stopped.
 const (
 	slowType   = "slow"
-	slowTime   = time.Second
+	slowTime   = 3 * time.Second
 	slowLease  = 2 * time.Second
 	heldWithin = 20 * time.Second
 )

@@ -71,7 +71,8 @@ func newWorld(t *testing.T, r Round) *World {
 		Nodes: r.Nodes, Bucket: w.Store.URL(), Links: true, FaultClock: r.Clock,
 		// The log stays whole, to be replayed, and the states that nodes write out
 		// meanwhile are held against it.
-		Flags: append(w.timing(), "--raft-snapshot-threshold", "400", "--raft-trailing-logs", "1000000"),
+		Flags: append(w.timing(), "--raft-snapshot-threshold", "200", "--raft-snapshot-interval", "2s",
+			"--raft-trailing-logs", "1000000"),
 	}
 	if r.Inline > 0 {
 		opt.Flags = append(opt.Flags, "--inline-max", fmt.Sprint(r.Inline))
