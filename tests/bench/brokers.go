@@ -13,8 +13,23 @@ type brokers struct {
 	leader *cluster.Node // when the section began
 }
 
-// withBrokers runs measure on a fresh cluster of three, and ends it.
+// withBrokers runs measure on a fresh cluster of three, and ends it. It profiles
+// the brokers from the beginning.
 func (b *bench) withBrokers(section string, measure func(*brokers) error) error {
+	return b.withCluster(func(br *brokers) error {
+		endProfiles, err := b.startProfiles(section, br)
+		if err != nil {
+			return err
+		}
+		err = measure(br)
+		endProfiles()
+		return err
+	})
+}
+
+// withCluster is withBrokers for sections that profile by themselves, because
+// they have something to prepare.
+func (b *bench) withCluster(measure func(*brokers) error) error {
 	dir, err := os.MkdirTemp("", "osqueue-bench-")
 	if err != nil {
 		return err
@@ -30,12 +45,7 @@ func (b *bench) withBrokers(section string, measure func(*brokers) error) error 
 		}
 		c := cluster.Start(p, cluster.Options{Bucket: b.bucket, Flags: flags})
 		br := &brokers{Cluster: c, leader: c.WaitLeader()}
-		endProfiles, err := b.startProfiles(section, br)
-		if err != nil {
-			return err
-		}
-		err = measure(br)
-		endProfiles()
+		err := measure(br)
 		if err != nil {
 			p.failure = err.Error() // the harness then says what the brokers logged
 		}

@@ -12,6 +12,8 @@
 //	single      64 clients enqueue one job a call
 //	batch       4 clients enqueue 100 jobs a call
 //	lifecycle   4 clients enqueue, claim and complete 100 jobs a call
+//	worker      a Go worker with 64 slots, jobs that do nothing; commands beside the
+//	            bare start of the same program
 //	depth       enqueue and claim at 1 000 and at 1 000 000 queued jobs
 //	recovery    restart of one node and of all, restore of an earlier state, and the
 //	            way back from the bucket alone, with 1 000 000 queued jobs

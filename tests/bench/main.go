@@ -36,6 +36,7 @@ var sections = []section{
 	{"single", (*bench).single},
 	{"batch", (*bench).batch},
 	{"lifecycle", (*bench).lifecycle},
+	{"worker", (*bench).worker},
 	{"depth", (*bench).depth},
 	{"recovery", (*bench).recovery},
 	{"failover", (*bench).failover},
