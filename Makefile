@@ -102,6 +102,7 @@ fmt-check: bin/gofumpt
 .PHONY: vet
 vet:
 	go vet $(PKGS)
+	go vet -tags faultclock ./cmd/osqueue
 
 .PHONY: golangci
 golangci: bin/golangci-lint
