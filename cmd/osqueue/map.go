@@ -48,7 +48,8 @@ stderr.
 At most --in-flight lines are jobs at a time. Each job has the id NAME-LINE and the
 tag NAME, for the NAME of --name: the same command with the same name does not run
 again what has been run, as long as the queue keeps these jobs, but takes their
-results. Ctrl-C leaves the jobs that are there, and says with which name to go on.
+results, bad ones too: to run a line again, delete its job before. Ctrl-C leaves
+the jobs that are there, and says with which name to go on.
 
 ` + backoffHelp + "\n\n" + mapExitHelp,
 		Example: `  osqueue map urls.txt -- curl -fsS -o /srv/pages/{} https://example.com/{}

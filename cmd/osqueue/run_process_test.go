@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -21,34 +20,7 @@ import (
 
 	v1 "osqueue/api/v1"
 	"osqueue/client"
-	"osqueue/client/worker"
-	"osqueue/client/worker/sandbox"
 )
-
-// commandWorker runs the commands of jobs until the test ends.
-func (d *devProcess) commandWorker() {
-	d.t.Helper()
-	box, err := sandbox.New(d.t.Context(), sandbox.Config{})
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	w, err := worker.New(d.client, worker.Config{Name: "w1", Concurrency: 4, PollWait: time.Second, StopTimeout: time.Second})
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	w.Handle(commandType, worker.Commands(box))
-	ctx, stop := context.WithCancel(context.Background())
-	var done sync.WaitGroup
-	done.Go(func() {
-		if err := w.Run(ctx); err != nil {
-			d.t.Errorf("worker: %v", err)
-		}
-	})
-	d.t.Cleanup(func() {
-		stop()
-		done.Wait()
-	})
-}
 
 // result runs a command line with stdin, and says what became of it.
 func (d *devProcess) result(stdin string, args ...string) ended {
@@ -70,7 +42,7 @@ func (d *devProcess) result(stdin string, args ...string) ended {
 func TestCommandsOnACluster(t *testing.T) {
 	d := newDevProcess(t)
 	d.start()
-	d.commandWorker()
+	d.worker("--commands", commandType, "--sandbox", "none")
 	t.Run("run", d.walkRun)
 	t.Run("run, and Ctrl-C", d.walkRunInterrupted)
 	t.Run("map", d.walkMap)

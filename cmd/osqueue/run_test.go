@@ -239,7 +239,7 @@ func TestMapManyLines(t *testing.T) {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.batches) > n/10 {
+	if len(q.batches) > n/30 {
 		t.Errorf("%d requests for %d lines", len(q.batches), n)
 	}
 	t.Logf("%d requests for %d lines", len(q.batches), n)
