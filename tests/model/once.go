@@ -1,6 +1,8 @@
 package model
 
 import (
+	"slices"
+
 	"osqueue/tests/history"
 )
 
@@ -25,12 +27,24 @@ func (f *facts) completesOnce(v *Verdict) {
 			continue
 		}
 		v.Checked++
-		if other := first[op.Job]; other == nil {
+		if other := first[op.Job]; other == nil || f.mayBeLost(other, op) {
 			first[op.Job] = op
 		} else if other.Token != op.Token {
 			v.broken([]int{other.ID, op.ID}, "job %s was completed by two claims: tokens %d and %d", op.Job, other.Token, op.Token)
 		}
 	}
+}
+
+// mayBeLost reports whether what an operation did, and was answered for, may have been
+// gone again when a later one came: everything else was lost between them, and it was
+// not said to be in the bucket.
+func (f *facts) mayBeLost(op, later *history.Op) bool {
+	if op.Committed == inBucket {
+		return false
+	}
+	return slices.ContainsFunc(f.h.Faults, func(x history.Fault) bool {
+		return x.Loses && x.Hit && op.Call < x.End && x.Begin < later.Return
+	})
 }
 
 func (f *facts) tokensOnce(v *Verdict) {

@@ -75,7 +75,7 @@ var defects = []defect{
 }
 
 // proposalError`,
-	}, simulation},
+	}, check{pkg: "cluster", test: "TestWhatMayHaveHappenedIsUnknown"}},
 	{"committed", mutants.Mutant{
 		Name: "an entry is answered though raft has refused it", File: "cluster/propose.go",
 		Old: "\t\ta, err := outcome(ctx, future)\n",
@@ -85,7 +85,7 @@ var defects = []defect{
 		Name: "a read does not confirm the leadership", File: "cluster/read.go",
 		Old: "if err := waitFuture(ctx, future); err != nil {",
 		Bug: "_ = future\n\t\tif err := ctx.Err(); err != nil {",
-	}, simulation},
+	}, check{pkg: "cluster", test: "TestLinearizeAsksTheOthers"}},
 
 	// Becoming active.
 	{"barrier", mutants.Mutant{
@@ -186,7 +186,7 @@ var defects = []defect{
 		Name: "no pre-vote: who returns deposes the leader", File: "cluster/node.go",
 		Old: "\tc.BatchApplyCh = true\n",
 		Bug: "\tc.BatchApplyCh = true\n\tc.PreVoteDisabled = true\n",
-	}, simulation},
+	}, check{pkg: "cluster", test: "TestSimIsolatedNodeReturns"}},
 	{"clock", mutants.Mutant{
 		Name: "the leader's clock follows jumps of the wall clock", File: "cluster/clock.go",
 		Old: "return ahead + min(max(wall-ahead, -limit), limit)",
