@@ -116,10 +116,6 @@ func lostAnswer() error {
 	return &client.Error{Op: "test", Committed: client.CommittedUnknown, Message: "the answer was lost"}
 }
 
-func refusal(tag string) error {
-	return &client.Error{Op: "test", Status: http.StatusConflict, Tag: tag, Committed: client.CommittedNo}
-}
-
 func (q *fakeQueue) Claim(ctx context.Context, o client.ClaimOptions) ([]client.ClaimedJob, error) {
 	before, after := q.enter("claim")
 	if before != nil {

@@ -117,7 +117,7 @@ func (r *room) nameLocked(a *ask, free int) bool {
 		a.types, a.wait = wide, 0
 		return true
 	}
-	a.types, a.max, a.narrow = append(wide, narrow...), least, least < free && len(wide) > 0
+	a.types, a.max, a.narrow = slices.Concat(wide, narrow), least, least < free && len(wide) > 0
 	slices.Sort(a.types)
 	return len(a.types) > 0
 }
