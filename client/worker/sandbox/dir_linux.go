@@ -35,7 +35,7 @@ func removeDir(dir string) error {
 			}
 			return nil
 		})
-		root.Close()
+		_ = root.Close() // it was only read
 	}
 	if err := os.RemoveAll(dir); err != nil {
 		return fmt.Errorf("remove the command's directory: %w", err)
@@ -54,20 +54,23 @@ func overFull(dir string, limit int64) bool {
 	if err != nil {
 		return false // the command has taken its rights, and can fill it no more
 	}
-	defer root.Close()
+	defer func() { _ = root.Close() }() // it was only read
 	var sum int64
 	_ = fs.WalkDir(root.FS(), ".", func(_ string, e fs.DirEntry, err error) error {
-		if err != nil || e == nil {
-			return nil // it has just been removed
+		if e == nil {
+			return err
 		}
 		sum += entryCost
-		if info, err := e.Info(); err == nil {
+		if info, gone := e.Info(); gone == nil {
 			if st, ok := info.Sys().(*syscall.Stat_t); ok {
 				sum += st.Blocks * 512
 			}
 		}
 		if sum > limit {
 			return fs.SkipAll
+		}
+		if err != nil {
+			return fs.SkipDir // it has just been removed, or cannot be read
 		}
 		return nil
 	})

@@ -33,8 +33,10 @@
 //     The worker makes itself undumpable, so that its environment and memory
 //     cannot be read. Daemons are found as children that the kernel gives to
 //     the worker (subreaper); one that takes care to look like a part of another
-//     running command (it copies that one's mark) lives until no command runs.
-//     The limit on processes counts all of the user's.
+//     running command (it copies that one's mark) lives until no command runs; if
+//     the worker itself was started with no_new_privs, one that wipes its mark
+//     lives on. The limit on processes counts all of the user's, so that while a
+//     fork bomb goes off other commands may be unable to fork, in Namespace too.
 //
 // At this level a hostile command can still: use the network; read every file
 // that is readable by all; fill directories that are writable by all while it

@@ -162,7 +162,7 @@ func TestNamespaceShowsWhatItIsTold(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "data"), []byte("told"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for d := dir; d != os.TempDir() && d != "/"; d = filepath.Dir(d) {
+	for _, d := range []string{dir, filepath.Dir(dir)} {
 		if err := os.Chmod(d, 0o755); err != nil {
 			t.Fatal(err)
 		}

@@ -28,7 +28,8 @@ func (c *crowd) members() []proc {
 	}
 	var list []proc
 	for _, p := range all {
-		if (c.uid == 0 || p.uid == c.uid) && !(p.zombie && p.pid == c.leader) {
+		ours := c.uid == 0 || p.uid == c.uid
+		if ours && (!p.zombie || p.pid != c.leader) {
 			list = append(list, p)
 		}
 	}
@@ -38,11 +39,10 @@ func (c *crowd) members() []proc {
 // byDescent finds the members of a crowd that has no user id of its own.
 func (c *crowd) byDescent(all []proc) []proc {
 	self := os.Getpid()
-	me, _ := readProc(self)
 	others := c.running.others(c.mark)
 	in := make(map[int]bool)
 	for _, p := range all {
-		if c.leader != 0 && (p.pid == c.leader || p.sid == c.leader) || c.adopted(p, me, others) {
+		if c.leader != 0 && (p.pid == c.leader || p.sid == c.leader) || c.adopted(p, self, others) {
 			in[p.pid] = true
 		}
 	}
@@ -66,15 +66,15 @@ func (c *crowd) byDescent(all []proc) []proc {
 // adopted says whether an orphan that the kernel has given to the worker is the
 // crowd's, or nobody's. Children that the worker has started in other ways do
 // not have no_new_privs, unless it has it itself.
-func (c *crowd) adopted(p, me proc, others map[string]bool) bool {
-	if p.ppid != me.pid || c.running.leads(p.pid) {
+func (c *crowd) adopted(p proc, self int, others map[string]bool) bool {
+	if p.ppid != self || c.running.leads(p.pid) {
 		return false
 	}
 	mark := markOf(p.pid)
 	if mark == c.mark {
 		return true
 	}
-	return p.noPrivs && !me.noPrivs && !others[mark]
+	return p.noPrivs && !workerHasNoPrivs() && !others[mark]
 }
 
 // alive are the members that are not zombies.
@@ -103,7 +103,7 @@ func (c *crowd) send(p proc, sig unix.Signal) {
 	if err != nil {
 		return // gone
 	}
-	defer unix.Close(fd)
+	defer func() { _ = unix.Close(fd) }() // nothing was written
 	if now, ok := readProc(p.pid); !ok || now.uid != p.uid || now.sid != p.sid {
 		return
 	}

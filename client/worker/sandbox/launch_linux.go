@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os/exec"
 	"runtime"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -29,7 +30,16 @@ type limit struct {
 	soft, hard uint64
 }
 
+// workerHasNoPrivs says whether the worker was started with no_new_privs. It is
+// asked before a launcher sets it for its thread, which may be the one that /proc
+// shows for the whole process.
+var workerHasNoPrivs = sync.OnceValue(func() bool {
+	set, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0)
+	return err == nil && set == 1
+})
+
 func newLauncher() (*launcher, error) {
+	workerHasNoPrivs()
 	l := &launcher{requests: make(chan launch), ended: make(chan struct{})}
 	ready := make(chan error, 1)
 	go l.run(ready)

@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -108,7 +107,7 @@ func (b *Box) bwrapArgs() []string {
 		}
 	}
 	for _, name := range etc {
-		path := filepath.Join("/etc", name)
+		path := "/etc/" + name
 		args = append(args, "--ro-bind-try", path, path)
 	}
 	args = append(args,

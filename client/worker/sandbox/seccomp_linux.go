@@ -78,8 +78,9 @@ func filter() ([]byte, error) {
 	}
 	// The flags of clone3 are behind a pointer, out of sight; without it libc
 	// takes clone.
-	prog = append(prog, bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: unix.SYS_CLONE3, SkipTrue: 1}, answer(unix.ENOSYS))
 	prog = append(prog,
+		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: unix.SYS_CLONE3, SkipTrue: 1},
+		answer(unix.ENOSYS),
 		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: unix.SYS_CLONE, SkipTrue: 4},
 		bpf.LoadAbsolute{Off: atArg0, Size: 4},
 		bpf.JumpIf{Cond: bpf.JumpBitsNotSet, Val: newNamespaces, SkipTrue: 1},

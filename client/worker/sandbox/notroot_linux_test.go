@@ -1,0 +1,191 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const (
+	// plainUser is who TestNotRoot becomes: nobody else on the machine.
+	plainUser = 1_920_000_001
+	// asPlainUser marks a test process that has become that.
+	asPlainUser = "OSQUEUE_TEST_NOT_ROOT"
+)
+
+// runAs runs a test of this binary as plainUser, from a copy that it can read.
+func runAs(t *testing.T, test string, env ...string) *exec.Cmd {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can become another user; as another user the tests run themselves")
+	}
+	dir := t.TempDir()
+	for _, d := range []string{dir, filepath.Dir(dir)} {
+		if err := os.Chmod(d, 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	src, err := os.Open(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer src.Close()
+	dst, err := os.OpenFile(filepath.Join(dir, "sandbox.test"), os.O_CREATE|os.O_WRONLY, 0o755)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(dst, src); err != nil {
+		t.Fatal(err)
+	}
+	if err := dst.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, dst.Name(), "-test.run", test, "-test.v")
+	cmd.Dir = dir
+	cmd.Env = append(append(os.Environ(), "TMPDIR="+dir, asPlainUser+"=1"), env...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: plainUser, Gid: plainUser}}
+	return cmd
+}
+
+// The levels hold what they promise for a worker that is not root.
+func TestNotRoot(t *testing.T) {
+	cmd := runAs(t, "^(TestHostileCommandsFail|TestEnvironmentIsClean|TestWorkerCannotBeRead|TestOwnUserAndDirectory|TestNamespace.*|TestOthersAreLeftAlone)$/^process$")
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "--- PASS: TestWorkerCannotBeRead") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	all, err := processes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range all {
+		if p.uid == plainUser {
+			t.Errorf("a process remains: %+v", p)
+		}
+	}
+}
+
+// Children that the worker has started in other ways, and other commands with
+// what they have started, do not end with a command.
+func TestOthersAreLeftAlone(t *testing.T) {
+	b := bench(t, Process, small)
+	child := exec.Command("sleep", "60")
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- child.Wait() }()
+	other := make(chan error, 1)
+	go func() {
+		res, err := b.Run(limited(t), sh(`(setsid sleep 1.5; echo back) & wait; echo front`))
+		if err == nil && string(res.Stdout) != "back\nfront\n" {
+			err = errors.New(string(res.Stdout))
+		}
+		other <- err
+	}()
+	for range 5 {
+		if _, err := b.Run(limited(t), sh(`setsid sleep 600 >/dev/null 2>&1 & exit 0`)); !errors.Is(err, ErrLeftBehind) {
+			t.Errorf("got %v", err)
+		}
+	}
+	if err := <-other; err != nil {
+		t.Errorf("another command: %v", err)
+	}
+	select {
+	case err := <-ended:
+		t.Errorf("a child of the worker was ended: %v", err)
+	default:
+		child.Process.Kill()
+		<-ended
+	}
+}
+
+// A worker that is killed takes the first process of each command with it; the
+// rest ends when the user id is used next.
+func TestKilledWorker(t *testing.T) {
+	if os.Getenv("OSQUEUE_TEST_VICTIM") != "" {
+		victim(t)
+		return
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("without user ids what is left by a killed worker is not found")
+	}
+	dir := t.TempDir()
+	for _, d := range []string{dir, filepath.Dir(dir)} {
+		if err := os.Chmod(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(limited(t), self, "-test.run", "^TestKilledWorker$")
+	cmd.Env = append(os.Environ(), "OSQUEUE_TEST_VICTIM="+dir)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "two processes of the command", func() bool { return len(ofUID(t, victimUID)) == 2 })
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // it was killed
+	await(t, "the end of the first process", func() bool { return len(ofUID(t, victimUID)) == 1 })
+	b, err := New(t.Context(), Config{Level: Process, Limits: small, Dir: t.TempDir(), UIDs: UIDRange{First: victimUID, Count: 1}})
+	if err == nil {
+		err = b.Close()
+	}
+	// Its directory may not be reachable for the user; the id was used all the same.
+	if left := ofUID(t, victimUID); len(left) > 0 {
+		t.Errorf("%+v remain; %v", left, err)
+	}
+}
+
+const victimUID = 1_910_100_000
+
+func victim(t *testing.T) {
+	b, err := New(t.Context(), Config{
+		Level: Process, Limits: small, Dir: os.Getenv("OSQUEUE_TEST_VICTIM"), UIDs: UIDRange{First: victimUID, Count: 1},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// One process that dies with the worker, and one that has left its session.
+	_, _ = b.Run(t.Context(), Command{Args: []string{"/bin/sh", "-c", `setsid sleep 300 >/dev/null 2>&1 & exec sleep 300`}})
+}
+
+func ofUID(t *testing.T, uid int) (list []proc) {
+	t.Helper()
+	all, err := processes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range all {
+		if p.uid == uid && !p.zombie {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+func await(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
