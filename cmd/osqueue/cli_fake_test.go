@@ -56,6 +56,7 @@ func newQueueFake(t *testing.T) *queueFake {
 	mux.HandleFunc("POST /v1/jobs/{id}/{action}", q.report)
 	mux.HandleFunc("DELETE /v1/jobs/{id}", q.report)
 	q.administer(mux)
+	q.reports(mux)
 	mux.HandleFunc("GET /v1/jobs", q.list)
 	mux.HandleFunc("GET /v1/jobs/{id}", q.get)
 	mux.HandleFunc("POST /v1/workers", func(w http.ResponseWriter, _ *http.Request) { answer(w, v1.WorkerAnswer{LSN: "3-1"}) })

@@ -18,6 +18,7 @@ import (
 type workerFile struct {
 	Name        string         `yaml:"name"`
 	Concurrency int            `yaml:"concurrency"`
+	Prefetch    int            `yaml:"prefetch"`
 	Lease       time.Duration  `yaml:"lease"`
 	PollWait    *time.Duration `yaml:"poll-wait"`
 	StopTimeout *time.Duration `yaml:"stop-timeout"`
@@ -74,6 +75,7 @@ func parseWorkerFile(text []byte) (workerFile, error) {
 func (file workerFile) applyTo(f *workerFlags, flags *pflag.FlagSet) {
 	f.name = orElse(f.name, file.Name)
 	f.concurrency = orElse(f.concurrency, file.Concurrency)
+	f.prefetch = orElse(f.prefetch, file.Prefetch)
 	f.lease = orElse(f.lease, file.Lease)
 	if file.PollWait != nil && !flags.Changed("poll-wait") {
 		f.pollWait = *file.PollWait

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,6 +25,8 @@ type workerFlags struct {
 	configFile                   string
 
 	concurrency int
+	prefetch    int
+	perType     []string // TYPE=N
 	name        string
 	lease       time.Duration
 	pollWait    time.Duration
@@ -70,6 +74,8 @@ func (f *workerFlags) bind(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.httpTimeout, "http-timeout", worker.DefaultHTTPTimeout, "how long a service may take for a job")
 	flags.StringVar(&f.configFile, "config", "", "file (YAML) with jobs and settings; flags come before its settings")
 	flags.IntVar(&f.concurrency, "concurrency", 0, "how many jobs run at once (default: number of CPUs)")
+	flags.StringArrayVar(&f.perType, "per-type", nil, "TYPE=N: how many jobs of a type run at once, within --concurrency; may be given several times")
+	flags.IntVar(&f.prefetch, "prefetch", 0, "how many jobs are claimed ahead; for many short ones")
 	flags.StringVar(&f.name, "name", "", "name of the worker, its own (default: host, process and a random part)")
 	flags.DurationVar(&f.lease, "lease", 0, "how long a claim lasts without heartbeat (default: the job's wish, then the server's)")
 	flags.DurationVar(&f.pollWait, "poll-wait", worker.DefaultPollWait, "how long a claim waits at the server for a job")
@@ -103,6 +109,8 @@ func (f *workerFlags) config(finished func(worker.Finished), log hclog.Logger) w
 	return worker.Config{
 		Name:        f.name,
 		Concurrency: f.concurrency,
+		Prefetch:    f.prefetch,
+		PerType:     f.bounds(),
 		Lease:       f.lease,
 		PollWait:    f.pollWait,
 		StopTimeout: orNegative(f.stopTimeout),
@@ -143,7 +151,38 @@ func (f *workerFlags) gather() error {
 	for i := range f.jobs {
 		f.jobs[i].inherit(f)
 	}
+	if err := f.gatherBounds(); err != nil {
+		return err
+	}
 	return f.gatherSandbox()
+}
+
+// gatherBounds gives the bounds of --per-type to their jobs.
+func (f *workerFlags) gatherBounds() error {
+	all := slices.ContainsFunc(f.jobs, func(j workerJob) bool { return j.Type == "*" })
+	if all && (len(f.perType) > 0 || len(f.bounds()) > 0) {
+		return errors.New("a type cannot have a bound of its own beside *: a claim of all types cannot leave one out")
+	}
+	for _, spec := range f.perType {
+		jobType, number, _ := strings.Cut(spec, "=")
+		n, err := strconv.Atoi(number)
+		i := slices.IndexFunc(f.jobs, func(j workerJob) bool { return j.Type == jobType })
+		if err != nil || n < 1 || i < 0 || jobType == "*" {
+			return fmt.Errorf("--per-type %q: write TYPE=N, with a TYPE that is given otherwise, and not *", spec)
+		}
+		f.jobs[i].Concurrency = n
+	}
+	return nil
+}
+
+func (f *workerFlags) bounds() map[string]int {
+	bounds := make(map[string]int)
+	for _, j := range f.jobs {
+		if j.Concurrency > 0 {
+			bounds[j.Type] = j.Concurrency
+		}
+	}
+	return bounds
 }
 
 func (f *workerFlags) gatherSandbox() error {

@@ -22,6 +22,8 @@ type workerJob struct {
 	Python   bool   `yaml:"python"`
 	Commands bool   `yaml:"commands"`
 
+	Concurrency int `yaml:"concurrency"` // jobs of the type at once; 0: no bound of its own
+
 	OnExit  []string      `yaml:"on-exit"` // of Exec
 	Allow   []string      `yaml:"allow"`   // of HTTP: networks
 	Timeout time.Duration `yaml:"timeout"` // of HTTP
@@ -99,6 +101,9 @@ func (j workerJob) check() error {
 	}
 	if kinds != 1 || j.Type == "" {
 		return errJobKind
+	}
+	if j.Concurrency < 0 || j.Concurrency > 0 && j.Type == "*" {
+		return fmt.Errorf("%s: concurrency must be at least 1, and * can have none of its own", j)
 	}
 	if j.Exec == "" && len(j.OnExit) > 0 || j.HTTP == "" && (len(j.Allow) > 0 || j.Timeout != 0) {
 		return fmt.Errorf("%s: on-exit belongs to exec, allow and timeout to http", j)

@@ -49,11 +49,27 @@ func TestWorkerDoesEachKind(t *testing.T) {
 func TestWorkerUsage(t *testing.T) {
 	q := newQueueFake(t)
 	for _, args := range [][]string{
-		{}, {"--exec", "wc"}, {"--exec", "=wc"}, {"--http", "a"}, {"--http", "a=ftp://b"}, {"--python", "a=b"}, {"--commands", ""},
-		{"--exec", "a=true", "--commands", "a"}, {"--exec", "a=true", "--sandbox", "some"}, {"--exec", "a=true", "--on-exit", "x"},
-		{"--exec", "a=true", "--limit-memory", "much"}, {"--http", "a=http://b", "--http-allow", "10.0.0.1"},
-		{"--exec", "a=true", "--sandbox-uids", "9"}, {"--exec", "a=true", "--sandbox-uids", "0-5", "--sandbox", "process"},
-		{"--exec", "a=true", "--limit-files", "-1"}, {"--config", "/nonexistent"}, {"--exec", "a=echo {{.b"},
+		{},
+		{"--exec", "wc"},
+		{"--exec", "=wc"},
+		{"--http", "a"},
+		{"--http", "a=ftp://b"},
+		{"--python", "a=b"},
+		{"--commands", ""},
+		{"--exec", "a=true", "--commands", "a"},
+		{"--exec", "a=true", "--sandbox", "some"},
+		{"--exec", "a=true", "--on-exit", "x"},
+		{"--exec", "a=true", "--limit-memory", "much"},
+		{"--http", "a=http://b", "--http-allow", "10.0.0.1"},
+		{"--exec", "a=true", "--sandbox-uids", "9"},
+		{"--exec", "a=true", "--sandbox-uids", "0-5", "--sandbox", "process"},
+		{"--exec", "a=true", "--per-type", "b=1"},
+		{"--exec", "a=true", "--per-type", "a=0"},
+		{"--exec", "*=true", "--per-type", "*=1"},
+		{"--exec", "a=true", "--exec", "*=true", "--per-type", "a=1"},
+		{"--exec", "a=true", "--limit-files", "-1"},
+		{"--config", "/nonexistent"},
+		{"--exec", "a=echo {{.b"},
 	} {
 		if got := newCommand(t, q.srv.URL).run(append([]string{"worker"}, args...)...); got.code != exitUsage {
 			t.Errorf("%q: %+v", args, got)
@@ -100,6 +116,9 @@ func TestWorkerExample(t *testing.T) {
 	if f.sandbox.UIDs != (sandbox.UIDRange{First: 1_900_000_000, Count: 1024}) || f.stopTimeout != 30*time.Second || f.limits.Memory != 1<<30 {
 		t.Errorf("%+v", f)
 	}
+	if got := f.bounds(); len(got) != 1 || got["thumb"] != 2 || f.prefetch != 16 {
+		t.Errorf("%v", got)
+	}
 	thumb := f.jobs[1]
 	if thumb.Limits.Memory != 256<<20 || thumb.Limits.Processes != 64 || thumb.Sandbox != "process" || f.jobs[0].Sandbox != "none" {
 		t.Errorf("%+v", thumb)
@@ -110,6 +129,23 @@ func TestWorkerExample(t *testing.T) {
 		if _, err := job.handler(t.Context(), boxes); err != nil {
 			t.Errorf("%s: %v", job, err)
 		}
+	}
+}
+
+// A type's own bound holds though there is room for more.
+func TestWorkerPerType(t *testing.T) {
+	q := newQueueFake(t)
+	dir := t.TempDir()
+	for _, id := range []string{"j1", "j2", "j3"} {
+		q.add(v1.NewJob{ID: id, Type: "one"})
+	}
+	for _, j := range q.jobs {
+		j.Status = v1.StatusUnclaimed
+	}
+	// mkdir fails if another one runs.
+	got := runUntil(t, q, allEnded, "--exec", "one=sh -c 'mkdir "+dir+"/lock && sleep 0.2 && rmdir "+dir+"/lock'", "--concurrency", "3", "--per-type", "one=1")
+	if got.code != exitOK || strings.Count(got.out, "completed") != 3 {
+		t.Errorf("%+v", got)
 	}
 }
 

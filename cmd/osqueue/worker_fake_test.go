@@ -1,0 +1,46 @@
+package main
+
+import (
+	"net/http"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	v1 "osqueue/api/v1"
+)
+
+// reports adds the reports of workers, which come in batches.
+func (q *queueFake) reports(mux *http.ServeMux) {
+	batch := func(change func(j *v1.Job, result jsontext.Value, reason string)) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			var in struct {
+				WorkerID *string `json:"workerId"`
+				Jobs     []struct {
+					v1.CompleteLease
+					Error     string `json:"error"`
+					Retryable *bool  `json:"retryable"`
+					DelayMs   *int64 `json:"delayMs"`
+				} `json:"jobs"`
+			}
+			if !q.read(w, r, &in) {
+				return
+			}
+			out := v1.ReportedBatch{LSN: "3-1"}
+			for _, item := range in.Jobs {
+				status := v1.TagNotFound
+				if j := q.find(item.JobID); j != nil {
+					change(j, item.Result, item.Error)
+					status = v1.ItemOK
+				}
+				out.Results = append(out.Results, v1.ReportedItem{JobID: item.JobID, Status: status})
+			}
+			answer(w, out)
+		}
+	}
+	mux.HandleFunc("POST /v1/jobs/complete", batch(func(j *v1.Job, result jsontext.Value, _ string) {
+		j.Status, j.Result = v1.StatusCompleted, result
+	}))
+	mux.HandleFunc("POST /v1/jobs/fail", batch(func(j *v1.Job, _ jsontext.Value, reason string) {
+		j.Status, j.LastError = v1.StatusDead, reason
+	}))
+	mux.HandleFunc("POST /v1/jobs/release", batch(func(j *v1.Job, _ jsontext.Value, _ string) { j.Status = v1.StatusUnclaimed }))
+}
