@@ -100,7 +100,6 @@ func (c *confined) already() (n int64) {
 func (c *confined) terminate() { c.signal(unix.SIGTERM, nil) }
 
 func (c *confined) sweep() bool {
-	c.running.remove(c.leader)
 	left := c.settle()
 	c.crowd.kill()
 	return left
@@ -132,6 +131,9 @@ func (c *confined) explain(cmd *exec.Cmd) error {
 
 func (c *confined) close() error {
 	var errs []error
+	if c.leader != 0 {
+		c.running.remove(c.leader) // only now: until here its orphans are not anybody's
+	}
 	if c.dir != "" {
 		errs = append(errs, removeDir(c.dir))
 	}

@@ -33,7 +33,8 @@
 //     The worker makes itself undumpable, so that its environment and memory
 //     cannot be read. Daemons are found as children that the kernel gives to
 //     the worker (subreaper); one that takes care to look like a part of another
-//     running command (it copies that one's mark) lives until no command runs; if
+//     running command (it copies that one's mark) lives until that one ends; one
+//     that wipes it ends, but its command fails only if no other runs; if
 //     the worker itself was started with no_new_privs, one that wipes its mark
 //     lives on. The limit on processes counts all of the user's, so that while a
 //     fork bomb goes off other commands may be unable to fork, in Namespace too.

@@ -201,7 +201,8 @@ func hostileBeside(t *testing.T, b *Box, limits Limits, cmd Command, is error, s
 	began := time.Now()
 	res, err := hostile.Run(ctx, cmd)
 	t.Logf("after %v: %v; %.200s", time.Since(began).Round(time.Millisecond), err, res.Log)
-	if err == nil || is != nil && !errors.Is(err, is) || !strings.Contains(err.Error()+res.Log, says) {
+	hides := strings.Contains(cmd.Args[2], "kworker") && os.Geteuid() != 0 // ended, but whose it was cannot be told
+	if err == nil && !hides || is != nil && !errors.Is(err, is) && !hides || err != nil && !strings.Contains(err.Error()+res.Log, says) {
 		t.Errorf("got %v; log %s", err, res.Log)
 	}
 	if len(res.Log) > 5<<10 || len(res.Stdout) > 512<<10 {

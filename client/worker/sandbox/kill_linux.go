@@ -17,14 +17,15 @@ type crowd struct {
 }
 
 // members are the crowd's processes at the moment, zombies among them, but not
-// the zombie of the leader, which os/exec waits for.
-func (c *crowd) members() []proc {
+// the zombie of the leader, which os/exec waits for. With strays also what may
+// be of any command, but of none that is under way.
+func (c *crowd) members(strays bool) []proc {
 	all, err := processes()
 	if err != nil {
 		return nil // /proc is gone: nothing that could be done
 	}
 	if c.uid == 0 {
-		all = c.byDescent(all)
+		all = c.byDescent(all, strays)
 	}
 	var list []proc
 	for _, p := range all {
@@ -37,12 +38,12 @@ func (c *crowd) members() []proc {
 }
 
 // byDescent finds the members of a crowd that has no user id of its own.
-func (c *crowd) byDescent(all []proc) []proc {
+func (c *crowd) byDescent(all []proc, strays bool) []proc {
 	self := os.Getpid()
 	others := c.running.others(c.mark)
 	in := make(map[int]bool)
 	for _, p := range all {
-		if c.leader != 0 && (p.pid == c.leader || p.sid == c.leader) || c.adopted(p, self, others) {
+		if c.leader != 0 && (p.pid == c.leader || p.sid == c.leader) || c.adopted(p, self, others, strays) {
 			in[p.pid] = true
 		}
 	}
@@ -66,7 +67,7 @@ func (c *crowd) byDescent(all []proc) []proc {
 // adopted says whether an orphan that the kernel has given to the worker is the
 // crowd's, or nobody's. Children that the worker has started in other ways do
 // not have no_new_privs, unless it has it itself.
-func (c *crowd) adopted(p proc, self int, others map[string]bool) bool {
+func (c *crowd) adopted(p proc, self int, others map[string]bool, strays bool) bool {
 	if p.ppid != self || c.running.leads(p.pid) {
 		return false
 	}
@@ -74,13 +75,13 @@ func (c *crowd) adopted(p proc, self int, others map[string]bool) bool {
 	if mark == c.mark {
 		return true
 	}
-	return p.noPrivs && !workerHasNoPrivs() && !others[mark]
+	return strays && p.noPrivs && !workerHasNoPrivs() && !others[mark]
 }
 
 // alive are the members that are not zombies.
-func (c *crowd) alive() []proc {
+func (c *crowd) alive(strays bool) []proc {
 	var list []proc
-	for _, p := range c.members() {
+	for _, p := range c.members(strays) {
 		if !p.zombie {
 			list = append(list, p)
 		}
@@ -90,7 +91,7 @@ func (c *crowd) alive() []proc {
 
 // signal sends sig to every member.
 func (c *crowd) signal(sig unix.Signal, except func(proc) bool) {
-	for _, p := range c.alive() {
+	for _, p := range c.alive(false) {
 		if except == nil || !except(p) {
 			c.send(p, sig)
 		}
@@ -119,7 +120,7 @@ func (c *crowd) kill() {
 	barren := make(map[int]bool)
 	for range rounds {
 		able := false
-		for _, p := range c.alive() {
+		for _, p := range c.alive(true) {
 			if barren[p.pid] || p.stopped {
 				continue
 			}
@@ -133,7 +134,7 @@ func (c *crowd) kill() {
 		}
 	}
 	for i := range rounds {
-		list := c.alive()
+		list := c.alive(true)
 		if len(list) == 0 {
 			break
 		}
@@ -148,7 +149,7 @@ func (c *crowd) kill() {
 // reap frees the zombies that the kernel has given to the worker.
 func (c *crowd) reap() {
 	self := os.Getpid()
-	for _, p := range c.members() {
+	for _, p := range c.members(true) {
 		if p.zombie && p.ppid == self && !c.running.leads(p.pid) {
 			_, _ = unix.Wait4(p.pid, nil, unix.WNOHANG, nil) // an error says that it is gone
 		}
@@ -159,10 +160,11 @@ func (c *crowd) reap() {
 // first ones of a pipe.
 const linger = 200 * time.Millisecond
 
-// settle waits for the members to end, and says whether some did not.
+// settle waits for the members to end, and says whether some did not. A stray is
+// held against a command only if it alone is under way.
 func (c *crowd) settle() (left bool) {
 	deadline := time.Now().Add(linger)
-	for pause := time.Millisecond; len(c.alive()) > 0; pause *= 2 {
+	for pause := time.Millisecond; len(c.alive(len(c.running.others(c.mark)) == 0)) > 0; pause *= 2 {
 		if time.Now().After(deadline) {
 			return true
 		}

@@ -138,7 +138,6 @@ func (n *namespace) kill() {
 
 // sweep waits for the kernel to end the namespace's processes, and helps.
 func (n *namespace) sweep() bool {
-	n.running.remove(n.leader)
 	if n.group != nil {
 		n.group.kill()
 	}
