@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"osqueue/client"
 )
 
 // starts notes which claims were started.
@@ -207,4 +209,40 @@ func TestWhatAnIdleWorkerCosts(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A job whose context ends between the moment it gets a slot and the start of
+// its goroutine does not start either.
+func TestEndedJobIsNotStartedInItsSlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newFake(30 * time.Second)
+		q.add("a", 1)
+		w, err := New(q, Config{Name: "w", Concurrency: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Handle("a", func(context.Context, Job) (jsontext.Value, error) {
+			t.Error("started")
+			return nil, nil
+		})
+		s := newShift(t.Context(), w)
+		a, ok := s.room.ask(time.Now(), time.Second)
+		jobs, _ := q.Claim(t.Context(), client.ClaimOptions{Worker: "w", Max: 1, RequestID: "r"})
+		if !ok || len(jobs) != 1 {
+			t.Fatal("nothing to do")
+		}
+		h := s.newHold(jobs[0])
+		s.holds.add(h)
+		if start, _ := s.room.granted(a, []*hold{h}); len(start) != 1 {
+			t.Fatal("no slot")
+		}
+		h.cancelled()
+		s.execute(h)
+		if j := q.job(1); j.ended != "failed" || j.failure.Error != ErrCancelled.Error() {
+			t.Errorf("%+v", j)
+		}
+		if len(s.holds.all()) != 0 || s.room.held != 0 || s.room.running != 0 {
+			t.Error("something is still held")
+		}
+	})
 }
