@@ -27,7 +27,7 @@ const (
 	HeaderJobID   = "Osqueue-Job-Id"
 	HeaderJobType = "Osqueue-Job-Type" // percent-encoded, as a segment of a path
 	HeaderAttempt = "Osqueue-Attempt"
-	HeaderToken   = "Osqueue-Token" // the fencing token of the claim
+	HeaderFence   = "Osqueue-Token" // the fencing token of the claim
 )
 
 // maxRetryAfter bounds what a service may ask for.
@@ -92,12 +92,11 @@ func newServiceClient(cfg HTTPConfig) *http.Client {
 	}}
 	return &http.Client{
 		Transport: &http.Transport{
-			DialContext:           dialer.DialContext,
-			ForceAttemptHTTP2:     true,
-			TLSHandshakeTimeout:   10 * time.Second,
-			MaxIdleConnsPerHost:   16,
-			IdleConnTimeout:       10 * time.Second,
-			ResponseHeaderTimeout: cfg.Timeout,
+			DialContext:         dialer.DialContext,
+			ForceAttemptHTTP2:   true,
+			TLSHandshakeTimeout: 10 * time.Second,
+			MaxIdleConnsPerHost: 16,
+			IdleConnTimeout:     10 * time.Second,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
@@ -178,7 +177,7 @@ func (s *service) request(ctx context.Context, job Job) (*http.Request, error) {
 	req.Header.Set(HeaderJobID, url.PathEscape(job.ID))
 	req.Header.Set(HeaderJobType, url.PathEscape(job.Type))
 	req.Header.Set(HeaderAttempt, strconv.Itoa(job.Attempt))
-	req.Header.Set(HeaderToken, strconv.FormatUint(job.Token, 10))
+	req.Header.Set(HeaderFence, strconv.FormatUint(job.Token, 10))
 	return req, nil
 }
 

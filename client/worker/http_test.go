@@ -40,7 +40,7 @@ func TestHTTPPostsThePayload(t *testing.T) {
 	target := answering(t, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		fmt.Fprintf(w, `["%s %s", %s, "%s %s %s %s", "%s"]`, r.Method, r.URL.Path, body, r.Header.Get(HeaderJobID),
-			r.Header.Get(HeaderJobType), r.Header.Get(HeaderAttempt), r.Header.Get(HeaderToken), r.Header.Get("Content-Type"))
+			r.Header.Get(HeaderJobType), r.Header.Get(HeaderAttempt), r.Header.Get(HeaderFence), r.Header.Get("Content-Type"))
 	})
 	job := Job{ClaimedJob: client.ClaimedJob{ID: "j1", Type: "a\ntype", Attempt: 2, Token: 4294967297, Payload: jsontext.Value(`{"a":1}`)}}
 	got, err := mustHTTP(t, target+"/run", HTTPConfig{})(bounded(t), job)
