@@ -70,6 +70,11 @@ func encodeWith(v any, name string, raw jsontext.Value) ([]byte, error) {
 
 // local is the error of a call that was never sent.
 func local(op string, err error) error {
+	return &Error{Op: op, Message: err.Error(), Committed: CommittedNo, Err: err, invalid: true}
+}
+
+// odd is the error of a call whose answer is none of osqueue's.
+func odd(op string, err error) error {
 	return &Error{Op: op, Message: err.Error(), Committed: CommittedNo, Err: err}
 }
 

@@ -34,6 +34,8 @@ type Error struct {
 	RetryAfter time.Duration // when the server thinks a repetition makes sense; 0: it did not say
 	Tried      []Try         // the last failure of each server, in the order of the first ones
 	Err        error         // the cause, if it is not an answer: context, connection, decoding
+
+	invalid bool
 }
 
 // Try is the last failure of one server.
@@ -95,6 +97,10 @@ func (e *Error) Refused() bool {
 	}
 	return e.Status >= 400 && e.Status < 500
 }
+
+// Invalid reports whether the client itself has found the request at fault, and has
+// sent nothing: called again it would not be sent either.
+func (e *Error) Invalid() bool { return e.invalid }
 
 // IsNotFound reports whether err says that there is no such thing:
 // job, worker, batch, queue or cron.

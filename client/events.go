@@ -207,7 +207,7 @@ func (s *stream) read(f *frames) error {
 		one, err := f.next()
 		s.call.after = f.id
 		if errors.Is(err, errLongEvent) {
-			return local(s.call.op, err)
+			return odd(s.call.op, err)
 		}
 		if err != nil {
 			return fmt.Errorf("%w: %w", errStream, err)
@@ -215,7 +215,7 @@ func (s *stream) read(f *frames) error {
 		s.alive()
 		ev, err := event(one, f.id)
 		if err != nil {
-			return local(s.call.op, err)
+			return odd(s.call.op, err)
 		}
 		if !s.yield(ev, nil) {
 			return errEnough

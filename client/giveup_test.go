@@ -130,7 +130,7 @@ func TestContextEndsTheCall(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	_, err = cl.Enqueue(canceled, NewJob{})
-	if e := failed(t, err); !errors.Is(err, context.Canceled) || e.Committed != CommittedNo {
+	if e := failed(t, err); !errors.Is(err, context.Canceled) || e.Committed != CommittedNo || e.Invalid() {
 		t.Errorf("never sent: %v", err)
 	}
 	if took := time.Since(began); took > 2*time.Second {
@@ -205,7 +205,7 @@ func TestWhatIsWrongBeforeSending(t *testing.T) {
 		"bad server": func() error { return cl.Ready(ctx, "ftp://x") },
 	}
 	for name, call := range calls {
-		if e := failed(t, call()); e.Committed != CommittedNo || e.Status != 0 || e.Unreachable() {
+		if e := failed(t, call()); e.Committed != CommittedNo || e.Status != 0 || e.Unreachable() || !e.Invalid() {
 			t.Errorf("%s: %+v", name, e)
 		}
 	}

@@ -66,7 +66,7 @@ func onePage[P, T any](
 	}
 	items, next = part(page)
 	if next != "" && next == query.Get(v1.ParamCursor) {
-		return nil, "", local(l.op, errCursor)
+		return nil, "", odd(l.op, errCursor)
 	}
 	return items, next, nil
 }

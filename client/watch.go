@@ -87,7 +87,7 @@ func (w *Watch) Enqueue(ctx context.Context, jobs []NewJob) (BatchEnqueued, erro
 	added := w.expect(jobs)
 	got, err := w.c.EnqueueBatch(ctx, jobs)
 	if err == nil && len(got.JobIDs) != len(jobs) {
-		err = local("enqueue batch", fmt.Errorf("%d ids for %d jobs", len(got.JobIDs), len(jobs)))
+		err = odd("enqueue batch", fmt.Errorf("%d ids for %d jobs", len(got.JobIDs), len(jobs)))
 	}
 	if err != nil {
 		w.forget(added)

@@ -55,11 +55,13 @@ func (s *shift) claim(ctx context.Context, a *ask) error {
 	opts := client.ClaimOptions{
 		Worker: s.cfg.Name, Types: a.types, Max: a.max, Wait: a.wait, Lease: s.cfg.Lease, RequestID: client.NewID(),
 	}
+	lost := false // an answer that may have brought jobs
 	for pauses := newPauses(); ; {
 		got, err := s.queue.Claim(ctx, opts)
+		lost = err != nil && (lost || unknown(err))
 		switch {
 		case ctx.Err() != nil:
-			s.giveBack(opts, got, err)
+			s.giveBack(opts, got, lost)
 			return nil
 		case err == nil:
 			jobs = got
@@ -123,11 +125,12 @@ func (s *shift) returnAll(jobs []*hold) {
 }
 
 // giveBack returns what a claim got after the worker was told to stop. If its
-// outcome is unknown it is asked for again, under the same request id.
-func (s *shift) giveBack(opts client.ClaimOptions, jobs []client.ClaimedJob, err error) {
+// answer was lost it is asked for again, under the same request id.
+func (s *shift) giveBack(opts client.ClaimOptions, jobs []client.ClaimedJob, lost bool) {
 	ctx, cancel := context.WithTimeout(s.reports, giveBackTimeout)
 	defer cancel()
-	if err != nil && unknown(err) {
+	if lost {
+		var err error
 		opts.Wait = 0
 		jobs, err = s.queue.Claim(ctx, opts)
 		if err != nil {
@@ -156,11 +159,11 @@ func (s *shift) releaseAll(ctx context.Context, jobs []client.ClaimedJob) {
 	}
 }
 
-// refused reports whether the cluster has answered that the request itself is
-// at fault.
+// refused reports whether the request itself is at fault, as the cluster has
+// answered, or the client has found before it was sent.
 func refused(err error) bool {
 	var e *client.Error
-	return errors.As(err, &e) && e.Refused()
+	return errors.As(err, &e) && (e.Refused() || e.Invalid())
 }
 
 func unknown(err error) bool {

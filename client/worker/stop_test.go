@@ -124,6 +124,50 @@ func TestStopGivesBackAClaimInFlight(t *testing.T) {
 	}
 }
 
+// pausingQueue stops the worker while it waits to repeat a claim whose answer was lost.
+// As a client does, it sends nothing once the context has ended, and says so.
+type pausingQueue struct {
+	*fakeQueue
+	once sync.Once
+	stop func()
+}
+
+func (q *pausingQueue) Claim(ctx context.Context, o client.ClaimOptions) ([]client.ClaimedJob, error) {
+	if ctx.Err() != nil {
+		return nil, &client.Error{Op: "claim", Committed: client.CommittedNo, Err: ctx.Err()}
+	}
+	jobs, err := q.fakeQueue.Claim(ctx, o)
+	q.once.Do(func() {
+		jobs, err = nil, lostAnswer()
+		time.AfterFunc(50*time.Millisecond, q.stop)
+	})
+	return jobs, err
+}
+
+func TestStopGivesBackAClaimThatWasToBeRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := &pausingQueue{fakeQueue: newFake(30 * time.Second)}
+		q.add("a", 8)
+		ctx, stop := context.WithCancel(t.Context())
+		q.stop = stop
+		w, err := New(q, Config{Concurrency: 5})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Handle("a", takes(time.Second))
+		if err := w.Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+		released := 0
+		for i := range 8 {
+			released += q.job(i + 1).released
+		}
+		if released != 5 || q.count("unclaimed") != 8 {
+			t.Errorf("%d given back, %d waiting", released, q.count("unclaimed"))
+		}
+	})
+}
+
 func TestStopWithoutClusterSaysWhatItLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newFake(30 * time.Second)

@@ -1,0 +1,90 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	v1 "osqueue/api/v1"
+	"osqueue/client"
+)
+
+// clientQueue makes completions the way a real client does, and then those of the
+// fake.
+type clientQueue struct {
+	*fakeQueue
+	client *client.Client
+}
+
+func (q clientQueue) CompleteBatch(ctx context.Context, worker string, jobs []client.Completion) ([]client.Beat, error) {
+	if _, err := q.client.CompleteBatch(ctx, worker, jobs); err != nil {
+		return nil, err
+	}
+	return q.fakeQueue.CompleteBatch(ctx, worker, jobs)
+}
+
+// accepting answers every completion with yes, and says nothing of itself.
+type accepting struct{}
+
+func (accepting) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Body == nil {
+		return nil, errors.New("no answer")
+	}
+	defer r.Body.Close()
+	var in v1.CompleteBatch
+	if err := json.UnmarshalRead(r.Body, &in); err != nil {
+		return nil, err
+	}
+	out := v1.ReportedBatch{Results: make([]v1.ReportedItem, len(in.Jobs))}
+	for i, j := range in.Jobs {
+		out.Results[i] = v1.ReportedItem{JobID: j.JobID, Status: v1.ItemOK}
+	}
+	body, err := json.Marshal(out)
+	return &http.Response{
+		StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Request: r,
+		Body: io.NopCloser(bytes.NewReader(body)),
+	}, err
+}
+
+// A result that is JSON, but lies too deep for a request around it, cannot even be
+// sent. It fails its own job, and holds up no other.
+func TestAResultThatCannotBeSentFailsItsOwnJob(t *testing.T) {
+	c, err := client.New(client.Config{Servers: []string{"http://127.0.0.1:1"}, Transport: accepting{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	q := newFake(30 * time.Second)
+	q.add("deep", 1)
+	q.add("plain", 20)
+	b := newBench(t, q, Config{Concurrency: 21})
+	b.worker.queue = clientQueue{q, c}
+	b.worker.Handle("plain", takes(time.Millisecond))
+	b.worker.Handle("deep", func(context.Context, Job) (jsontext.Value, error) {
+		return jsontext.Value(strings.Repeat("[", 9_999) + strings.Repeat("]", 9_999)), nil
+	})
+	b.start()
+	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); pause(t.Context(), time.Millisecond) {
+		if q.count("completed")+q.count("dead") == 21 {
+			break
+		}
+	}
+	b.stop()
+	if n := q.count("completed"); n != 20 {
+		t.Errorf("%d of 20 others are completed", n)
+	}
+	if j := q.job(1); j.status != "dead" || !j.failure.Permanent || j.attempts != 1 {
+		t.Errorf("%s after %d attempts: %.100s", j.status, j.attempts, j.failure.Error)
+	}
+	if !t.Failed() {
+		b.mustFinish()
+	}
+}
