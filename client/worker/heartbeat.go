@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	v1 "osqueue/api/v1"
@@ -35,20 +34,21 @@ func (s *shift) keepLeases(ctx context.Context) {
 // renewAll renews list with one heartbeat, or as few as can hold it. It returns
 // false if one of them got no answer within patience.
 func (s *shift) renewAll(ctx context.Context, list []*hold, patience time.Duration) bool {
-	for part := range slices.Chunk(list, client.MaxBatchJobs) {
-		if !s.renew(ctx, part, patience) {
+	for len(list) > 0 {
+		named := leases(list)
+		if !s.renew(ctx, list[:len(named)], named, patience) {
 			return false
 		}
+		list = list[len(named):]
 	}
 	return true
 }
 
-// renew sends one heartbeat for all of list.
-func (s *shift) renew(ctx context.Context, list []*hold, patience time.Duration) bool {
+// renew sends one heartbeat for all of list, whose leases are named.
+func (s *shift) renew(ctx context.Context, list []*hold, named []client.Lease, patience time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	sent := time.Now()
-	named := leases(list)
 	beats, err := s.queue.Heartbeat(ctx, s.cfg.Name, named)
 	if err != nil {
 		untold(list, named)

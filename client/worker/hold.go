@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"osqueue/client"
 )
 
@@ -241,14 +243,37 @@ func (hs *holds) setPlan(then time.Time) {
 }
 
 // leases names the claims of holds, in their order, with the progress that is
-// to be told.
+// to be told: of as many, from the first on, as one call can hold, and of one at
+// least.
 func leases(list []*hold) []client.Lease {
-	out := make([]client.Lease, len(list))
-	for i, h := range list {
-		out[i] = h.job.Lease()
-		out[i].Progress = h.teller.take()
+	out := make([]client.Lease, 0, min(len(list), batchJobs))
+	bytes := 0
+	for _, h := range list[:cap(out)] {
+		l := h.job.Lease()
+		l.Progress = h.teller.take()
+		if bytes += leaseBytes(l); bytes > batchBytes && len(out) > 0 {
+			h.teller.restore(l.Progress)
+			break
+		}
+		out = append(out, l)
 	}
 	return out
+}
+
+// leaseBytes is about what a lease takes in a request. Unlike the report of a
+// failure, a heartbeat that is too large is not sent again in halves, so escapes
+// count.
+func leaseBytes(l client.Lease) int {
+	n := reportBytes + quotedBytes(l.JobID)
+	if l.Progress != nil {
+		n += quotedBytes(l.Progress.Message)
+	}
+	return n
+}
+
+func quotedBytes(text string) int {
+	quoted, _ := jsontext.AppendQuote(nil, text) // its error is only that it is not UTF-8
+	return len(quoted)
 }
 
 // untold takes the progress back of leases that were not sent.

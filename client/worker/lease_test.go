@@ -11,8 +11,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	v1 "osqueue/api/v1"
 	"osqueue/client"
 )
 
@@ -242,4 +244,63 @@ func TestResultThatIsRefusedFailsTheJob(t *testing.T) {
 			t.Fatalf("%+v, %+v", ends, j)
 		}
 	})
+}
+
+// strictQueue takes no request with heartbeats that is larger than the server's bound.
+type strictQueue struct{ *fakeQueue }
+
+func (q strictQueue) Heartbeat(ctx context.Context, worker string, leases []client.Lease) ([]client.Beat, error) {
+	in := v1.HeartbeatBatch{WorkerID: &worker, Jobs: make([]v1.Lease, len(leases))}
+	for i, l := range leases {
+		in.Jobs[i] = v1.Lease{JobID: l.JobID, Token: l.Token}
+		if p := l.Progress; p != nil {
+			in.Jobs[i].Progress = &v1.Progress{Percent: uint8(p.Percent), Message: p.Message}
+		}
+	}
+	body, err := json.Marshal(in)
+	if err != nil {
+		return nil, err
+	}
+	if len(body) > 1<<20 {
+		return nil, &client.Error{Op: "heartbeat", Status: http.StatusRequestEntityTooLarge, Committed: client.CommittedNo}
+	}
+	return q.fakeQueue.Heartbeat(ctx, worker, leases)
+}
+
+// Many jobs tell much at once: their leases are renewed all the same, in as few calls
+// as can hold it.
+func TestMuchProgressCostsNoLease(t *testing.T) {
+	for name, message := range map[string]string{
+		"text":    strings.Repeat("x", maxProgressText),
+		"escapes": strings.Repeat("\x01", maxProgressText),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const jobs = 1000
+				q := newFake(30 * time.Second)
+				q.add("a", jobs)
+				b := newBench(t, q, Config{Concurrency: jobs})
+				b.worker.queue = strictQueue{q}
+				b.worker.Handle("a", func(ctx context.Context, job Job) (jsontext.Value, error) {
+					job.Progress(50, message)
+					return takes(45*time.Second)(ctx, job)
+				})
+				b.start()
+				time.Sleep(2 * time.Minute)
+				b.mustFinish()
+				again := 0
+				for i := range jobs {
+					if j := q.job(i + 1); j.attempts != 1 || len(j.told) != 1 || j.told[0].Message != message {
+						again++
+					}
+				}
+				if again > 0 {
+					t.Errorf("%d jobs were lost, or their progress was", again)
+				}
+				if n := q.called("heartbeat"); n > 20 {
+					t.Errorf("%d calls", n)
+				}
+			})
+		})
+	}
 }
