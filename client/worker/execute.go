@@ -55,16 +55,18 @@ func (s *shift) letGo(h *hold) {
 	}
 }
 
-// settle reports what became of a job, and lets it go.
+// settle reports what became of a job, and lets it go, unless somebody else does.
 func (s *shift) settle(h *hold, result jsontext.Value, err error) {
-	defer s.letGo(h)
 	f := Finished{Job: h.job, Took: h.took}
-	if !h.settle() {
-		if h.isLost() {
-			f.Outcome, f.Err = lostAs(context.Cause(h.ctx))
-			s.log.Warn("a job was lost", "job", h.job.ID, "type", h.job.Type, "why", f.Err)
-			s.finished(f)
-		}
+	mine := h.settle()
+	if !mine && !h.isLost() {
+		return // whoever settles it lets it go, when its report was answered
+	}
+	defer s.letGo(h)
+	if !mine {
+		f.Outcome, f.Err = lostAs(context.Cause(h.ctx))
+		s.log.Warn("a job was lost", "job", h.job.ID, "type", h.job.Type, "why", f.Err)
+		s.finished(f)
 		return
 	}
 	s.report(decide(context.Cause(h.ctx), result, err), &f)

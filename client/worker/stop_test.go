@@ -186,3 +186,39 @@ func TestStopWithoutClusterSaysWhatItLeaves(t *testing.T) {
 		}
 	})
 }
+
+// slowRelease gives jobs back after a second, unless the call ends before.
+type slowRelease struct{ *fakeQueue }
+
+func (q slowRelease) ReleaseBatch(ctx context.Context, worker string, leases []client.Lease) ([]client.Beat, error) {
+	pause(ctx, time.Second)
+	if ctx.Err() != nil {
+		return nil, &client.Error{Op: "release", Committed: client.CommittedNo, Err: ctx.Err()}
+	}
+	return q.fakeQueue.ReleaseBatch(ctx, worker, leases)
+}
+
+// A handler that has not returned in time returns while its job is being given back:
+// that call is not cut off.
+func TestAnAbandonedHandlerThatReturnsDoesNotEndItsReport(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newFake(30 * time.Second)
+		q.add("a", 1)
+		b := newBench(t, q, Config{StopTimeout: -1})
+		b.worker.queue = slowRelease{q}
+		stopped := make(chan struct{})
+		b.worker.Handle("a", func(ctx context.Context, _ Job) (jsontext.Value, error) {
+			<-stopped
+			time.Sleep(handlerGrace + 500*time.Millisecond)
+			return nil, nil
+		})
+		b.start()
+		time.Sleep(time.Second)
+		close(stopped)
+		ends := b.mustFinish()
+		if len(ends) != 1 || ends[0].Outcome != Released || q.job(1).released != 1 {
+			t.Errorf("%+v, %d given back", ends, q.job(1).released)
+		}
+		synctest.Wait()
+	})
+}
