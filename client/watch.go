@@ -36,6 +36,8 @@ type Watch struct {
 
 // watched is a job that has not been handed out.
 type watched struct {
+	calls   int    // of Enqueue that are under way and name it
+	wanted  bool   // one of them was answered, or it was added: it stays until it has ended
 	known   bool   // it is enqueued: that there is no such job means it is gone
 	waiting bool   // for its turn to be read
 	reading bool   // just now
@@ -84,16 +86,16 @@ func (w *Watch) Close() {
 // it, if its end is wanted, too.
 func (w *Watch) Enqueue(ctx context.Context, jobs []NewJob) (BatchEnqueued, error) {
 	jobs = withIDs(jobs, newMaker(ctx))
-	added := w.expect(jobs)
+	expected := w.expect(jobs)
 	got, err := w.c.EnqueueBatch(ctx, jobs)
 	if err == nil && len(got.JobIDs) != len(jobs) {
 		err = odd("enqueue batch", fmt.Errorf("%d ids for %d jobs", len(got.JobIDs), len(jobs)))
 	}
 	if err != nil {
-		w.forget(added)
+		w.forget(jobs, expected)
 		return got, err
 	}
-	w.confirm(jobs, got, keyOf(ctx) != "")
+	w.confirm(jobs, expected, got, keyOf(ctx) != "")
 	return got, nil
 }
 
@@ -107,7 +109,7 @@ func (w *Watch) Add(ids ...string) {
 			j = new(watched)
 			w.jobs[id] = j
 		}
-		j.known = true
+		j.wanted, j.known = true, true
 		w.push(id, j)
 	}
 }
@@ -128,23 +130,36 @@ func (w *Watch) Next(ctx context.Context) (v1.Job, error) {
 }
 
 // expect watches jobs that are about to be enqueued: they can end before the
-// answer is here. It returns the ids that were not watched.
-func (w *Watch) expect(jobs []NewJob) (added []string) {
+// answer is here. It returns what it has of each.
+func (w *Watch) expect(jobs []NewJob) []*watched {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, job := range jobs {
-		if w.jobs[job.ID] == nil {
-			w.jobs[job.ID] = new(watched)
-			added = append(added, job.ID)
+	expected := make([]*watched, len(jobs))
+	for i, job := range jobs {
+		j := w.jobs[job.ID]
+		if j == nil {
+			j = new(watched)
+			w.jobs[job.ID] = j
 		}
+		j.calls++
+		expected[i] = j
 	}
-	return added
+	return expected
 }
 
-func (w *Watch) forget(ids []string) {
+// forget takes back what a call that failed has expected.
+func (w *Watch) forget(jobs []NewJob, expected []*watched) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, id := range ids {
+	for i, j := range expected {
+		w.drop(jobs[i].ID, j)
+	}
+}
+
+// drop ends a call's interest in a job. Others may watch it, too. The caller holds
+// the lock.
+func (w *Watch) drop(id string, j *watched) {
+	if j.calls--; j.calls == 0 && !j.wanted && w.jobs[id] == j {
 		delete(w.jobs, id)
 	}
 }
@@ -152,7 +167,7 @@ func (w *Watch) forget(ids []string) {
 // confirm notes what has become of jobs that were expected. What was there before
 // may have ended before; so may all of it, if this was the answer to an earlier
 // call.
-func (w *Watch) confirm(jobs []NewJob, got BatchEnqueued, replay bool) {
+func (w *Watch) confirm(jobs []NewJob, expected []*watched, got BatchEnqueued, replay bool) {
 	old := make(map[string]bool, len(got.Duplicates))
 	for _, id := range got.Duplicates {
 		old[id] = true
@@ -161,15 +176,16 @@ func (w *Watch) confirm(jobs []NewJob, got BatchEnqueued, replay bool) {
 	defer w.mu.Unlock()
 	for i, id := range got.JobIDs {
 		if id != jobs[i].ID {
-			delete(w.jobs, jobs[i].ID) // it was not added: another one holds its key
+			w.drop(jobs[i].ID, expected[i]) // it was not added: another one holds its key
 			continue
 		}
-		j := w.jobs[id]
-		if j == nil {
+		j := expected[i]
+		j.calls--
+		if w.jobs[id] != j {
 			continue // it has ended since the call began, and was handed out
 		}
 		missed := !j.known && j.again
-		j.known = true
+		j.wanted, j.known = true, true
 		if replay || old[id] || missed {
 			w.push(id, j)
 		}

@@ -29,6 +29,13 @@ type counted struct {
 }
 
 func (c *counted) RoundTrip(r *http.Request) (*http.Response, error) {
+	if held, ok := r.Context().Value(heldName{}).(heldBack); ok {
+		select {
+		case held.sent <- struct{}{}:
+		default: // it is repeated
+		}
+		<-held.goOn
+	}
 	switch {
 	case r.URL.Path == v1.PathEvents:
 		n := c.events.Add(1)
@@ -393,5 +400,55 @@ func TestWithIDs(t *testing.T) {
 		if named[i].ID != id || (jobs[i].ID != "" && jobs[i].ID != id) {
 			t.Errorf("job %d is %s, and not %s", i, id, named[i].ID)
 		}
+	}
+}
+
+// heldBack, as the value of a context, keeps what is sent under it until it may go on.
+type heldBack struct{ sent, goOn chan struct{} }
+
+type heldName struct{}
+
+// Several calls watch one job: that one of them is refused takes it from no other.
+func TestWatchRefusedEnqueueTakesNoJobFromOthers(t *testing.T) {
+	_, c, _ := watching(t, 1)
+	ctx := bounded(t)
+	for id, watch := range map[string]func(*client.Watch) error{
+		"added": func(w *client.Watch) error {
+			w.Add("added")
+			return nil
+		},
+		"enqueued": func(w *client.Watch) error {
+			_, err := w.Enqueue(ctx, []client.NewJob{{ID: "enqueued", Type: "t"}})
+			return err
+		},
+	} {
+		t.Run(id, func(t *testing.T) {
+			if _, err := c.Enqueue(ctx, client.NewJob{ID: id, Type: "t"}); err != nil {
+				t.Fatal(err)
+			}
+			w := newWatch(ctx, t, c, "")
+			held := heldBack{make(chan struct{}, 1), make(chan struct{})}
+			var refused sync.WaitGroup
+			refused.Go(func() {
+				late := context.WithValue(ctx, heldName{}, held)
+				if _, err := w.Enqueue(late, []client.NewJob{{ID: id, Type: "other"}}); !client.HasTag(err, v1.TagIDTaken) {
+					t.Errorf("%v", err)
+				}
+			})
+			<-held.sent
+			if err := watch(w); err != nil {
+				t.Error(err)
+			}
+			close(held.goOn)
+			refused.Wait()
+			if _, err := c.Cancel(ctx, id); err != nil {
+				t.Fatal(err)
+			}
+			short, cancel := context.WithTimeout(ctx, 3*time.Second)
+			defer cancel()
+			if job := next(short, t, w); job.ID != id || job.Status != v1.StatusCancelled {
+				t.Errorf("%+v", job)
+			}
+		})
 	}
 }
