@@ -209,3 +209,15 @@ func TestJobsAddedToALargeDocument(t *testing.T) {
 		t.Errorf("the node is %s", next.Status().Fence)
 	}
 }
+
+// A broker whose clock was ahead is dead: that its heartbeat lies in the future keeps
+// nobody out for longer than the broker timeout, also once its time is the machine's.
+func TestAHeartbeatThatLiesAheadIsAdopted(t *testing.T) {
+	l := newLab(t)
+	ahead := time.Now().Add(time.Hour).UnixMilli()
+	l.put(fmt.Sprintf(`{"broker":"192.0.2.7:80","brokerHeartbeat":%d,"completedTotal":5,"jobs":[]}`, ahead))
+	n := l.leader(l.start("n", 1, func(c *Config) { c.StandbyRetry = 500 * time.Millisecond })...)
+	if got := n.View().Meta().CompletedTotal; got != 5 {
+		t.Errorf("completed %d in total, want 5", got)
+	}
+}

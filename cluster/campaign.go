@@ -40,7 +40,10 @@ func (n *Node) campaign(ctx context.Context, adopted *storage.Version) (*reign, 
 			return nil, time.Second, fmt.Errorf("read the document: %w", err)
 		}
 		me := n.candidacy(*adopted)
-		now := n.silence.judge(seen, asked, n.nowMs(), n.cfg.BrokerTimeout)
+		// Whether a heartbeat lies ahead the clock says. A state that was adopted has the
+		// heartbeat's time as its own, and would have the broker live for ever.
+		clock := n.cfg.Clock().UnixMilli()
+		now := max(n.silence.judge(seen, asked, clock, n.cfg.BrokerTimeout), n.nowMs())
 		d := election.Decide(seen, me, now, n.cfg.BrokerTimeout.Milliseconds())
 		switch d.Action {
 		case election.Create, election.TakeOver:

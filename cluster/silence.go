@@ -22,7 +22,8 @@ type silence struct {
 
 // judge returns the time, in ms, by which the heartbeat of a document that was read is
 // to be judged: now, or, if the heartbeat lies ahead of that and has been silent for
-// the timeout, one at which it is stale. asked is when the read had begun.
+// the timeout, one at which it is stale. asked is when the read had begun; now is by
+// the clock.
 func (s *silence) judge(seen election.Observed, asked time.Time, now int64, timeout time.Duration) int64 {
 	if seen.Doc == nil || seen.Version != s.version {
 		s.version, s.since = seen.Version, time.Now()
