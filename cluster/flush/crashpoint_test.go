@@ -209,10 +209,10 @@ func (s *story) settle(r *reign) *reign {
 	for range 3 {
 		lsn := s.frozen(r.mb).LSN()
 		ctx, cancel := context.WithTimeout(s.Context(), 3*time.Minute)
-		own := r.mb.gate.died // a node that comes back gets another gate
+		all, own := s.gate.died, r.mb.gate.died // who comes back gets another gate
 		go func() {
 			select {
-			case <-s.gate.died:
+			case <-all:
 			case <-own:
 			case <-ctx.Done():
 			}

@@ -292,7 +292,7 @@ func TestDamagedFiles(t *testing.T) {
 	whole, err := os.ReadFile(filepath.Join(dir, "raft.db"))
 	must(t, err)
 	dice, ends := rand.New(rand.NewPCG(3, 2)), map[int]int{}
-	for range 150 {
+	for range 60 {
 		data := bytes.Clone(whole)
 		if dice.IntN(4) == 0 {
 			data = data[:1+dice.IntN(len(data)-1)]
@@ -316,7 +316,7 @@ func TestDamagedFiles(t *testing.T) {
 			t.Errorf("exit status %d: %s", end, out)
 		}
 	}
-	t.Logf("of 150 damaged files %d were refused by us, %d by bolt's panic, %d had lost their newest entries, of %d no page in use was hit",
+	t.Logf("of 60 damaged files %d were refused by us, %d by bolt's panic, %d had lost their newest entries, of %d no page in use was hit",
 		ends[refused], ends[panicked], ends[shortened], ends[allThere])
 	if ends[refused] == 0 {
 		t.Error("no damage was noticed")
