@@ -21,7 +21,8 @@ func TestWhatMayHaveHappenedIsUnknown(t *testing.T) {
 		{context.DeadlineExceeded, ErrUnknown},
 		{errors.New("something new"), ErrUnknown},
 	} {
-		if got := raftError(c.raft); !errors.Is(got, c.want) || errors.Is(got, ErrNotLeader) != (c.want == ErrNotLeader) {
+		got := raftError(c.raft)
+		if !errors.Is(got, c.want) || errors.Is(got, ErrNotLeader) != errors.Is(c.want, ErrNotLeader) {
 			t.Errorf("%v: got %v, want %v", c.raft, got, c.want)
 		}
 	}
