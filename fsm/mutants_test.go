@@ -1,16 +1,16 @@
 package fsm_test
 
 import (
-	"encoding/json"
 	"flag"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"text/tabwriter"
 	"time"
+
+	defects "osqueue/tests/mutants"
 )
 
 // The tests are only worth what they catch. Each mutant below is a bug that
@@ -40,22 +40,15 @@ func TestMutantsFit(t *testing.T) {
 			t.Errorf("%s is there twice", m.name)
 		}
 		names[m.name] = true
-		if _, err := m.mutated(); err != nil {
+		if _, err := m.seeded().Mutated(".."); err != nil {
 			t.Error(err)
 		}
 	}
 }
 
-// mutated is the file with the bug in it.
-func (m mutant) mutated() ([]byte, error) {
-	data, err := os.ReadFile(m.file)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", m.name, err)
-	}
-	if n := strings.Count(string(data), m.old); n != 1 || m.old == m.bug {
-		return nil, fmt.Errorf("%s: %d times in %s, want once:\n%s", m.name, n, m.file, m.old)
-	}
-	return []byte(strings.Replace(string(data), m.old, m.bug, 1)), nil
+// seeded is the bug as a defect of the whole tree.
+func (m mutant) seeded() defects.Mutant {
+	return defects.Mutant{Name: m.name, File: "fsm/" + m.file, Old: m.old, Bug: m.bug}
 }
 
 func TestMutants(t *testing.T) {
@@ -112,34 +105,14 @@ func (m mutant) build(t *testing.T, dir string) string {
 	program := filepath.Join(dir, "fsm.test")
 	args := []string{"test", "-c", "-vet=off", "-o", program}
 	if m.old != "" {
-		args = append(args, "-overlay", m.overlay(t, dir))
+		list, err := m.seeded().Overlay("..", dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, "-overlay", list)
 	}
 	if out, err := exec.Command("go", append(args, ".")...).CombinedOutput(); err != nil {
 		t.Fatalf("%s does not build: %v:\n%s", m.name, err, out)
 	}
 	return program
-}
-
-// overlay puts the file with the bug, and the list of it for the compiler, into
-// dir.
-func (m mutant) overlay(t *testing.T, dir string) string {
-	data, err := m.mutated()
-	if err != nil {
-		t.Fatal(err)
-	}
-	original, err := filepath.Abs(m.file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	copied, path := filepath.Join(dir, m.file), filepath.Join(dir, "overlay.json")
-	list, err := json.Marshal(map[string]map[string]string{"Replace": {original: copied}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for path, content := range map[string][]byte{copied: data, path: list} {
-		if err := os.WriteFile(path, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return path
 }
