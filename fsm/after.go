@@ -208,7 +208,7 @@ func (j *Job) changeDetails(how func(*Details)) {
 
 func (d *Details) zero() bool {
 	return len(d.History) == 0 && d.Progress == (Progress{}) && d.ProgressAt == 0 &&
-		len(d.Waits) == 0 && d.CancelAt == 0 && d.TimeoutMs == 0 && d.Extra == ""
+		len(d.Waits) == 0 && d.CancelAt == 0 && d.TimeoutMs == 0 && d.Extra == "" && d.Log == ""
 }
 
 // cycle returns the index of the first job that waits, directly or not, for a

@@ -76,6 +76,9 @@ func tallyAnswer(met map[string]int, mut *fsmpb.Mutation, r fsm.Result) {
 	}
 	met[kind+" "+r.Code.String()]++
 	tallyExtra(met, mut, r)
+	if mut.GetComplete().GetLog() != "" {
+		met["log "+r.Code.String()]++
+	}
 	if mut.GetHeartbeat() == nil && mut.GetChange() == nil && mut.GetGroup() == nil {
 		return
 	}
@@ -109,6 +112,9 @@ func tallyExtra(met map[string]int, mut *fsmpb.Mutation, r fsm.Result) {
 
 func tallyJobs(met map[string]int, jobs []*fsm.Job) {
 	for _, j := range jobs {
+		if j.Details().Log != "" && string(j.Result) == forcedResult {
+			met["forced, with a log"]++
+		}
 		for _, a := range j.Details().History {
 			met["history "+a.End.String()]++
 		}
@@ -135,6 +141,9 @@ Claim ok
 Claim duplicate
 again Claim duplicate
 Complete ok
+log ok
+log duplicate
+forced, with a log
 Complete timed_out
 Complete lease_expired
 Fail ok

@@ -3,6 +3,7 @@ package fsm
 import (
 	"errors"
 	"fmt"
+	"unicode/utf8"
 
 	"osqueue/fsm/fsmpb"
 )
@@ -10,7 +11,7 @@ import (
 // EntryVersion is the version of log entries that this machine writes and the
 // newest one that it applies. Every new field, and every new meaning of an old
 // one, raises it.
-const EntryVersion = 5
+const EntryVersion = 6
 
 // ErrEntry is wrapped by DecodeEntry. A node that meets such an entry must
 // stop: skipping it would make its state differ from the others'.
@@ -57,6 +58,7 @@ var (
 	errNoOp      = errors.New("its kind is missing or not known here; upgrade this node")
 	errNoLease   = errors.New("its lease is missing")
 	errNewValue  = errors.New("it has a value that is missing or not known here; upgrade this node")
+	errLog       = errors.New("its log is not UTF-8, or too long")
 	errNested    = errors.New("a group stands in a group, or one of its parts has a request of its own")
 )
 
@@ -86,7 +88,7 @@ func checkMutation(m *fsmpb.Mutation) error {
 	case *fsmpb.Mutation_Heartbeat:
 		return need(op.Heartbeat != nil, errNoOp)
 	case *fsmpb.Mutation_Complete:
-		return need(op.Complete.GetLease() != nil, errNoLease)
+		return checkComplete(op.Complete)
 	case *fsmpb.Mutation_Fail:
 		return need(op.Fail.GetLease() != nil, errNoLease)
 	case *fsmpb.Mutation_Release:
@@ -95,6 +97,13 @@ func checkMutation(m *fsmpb.Mutation) error {
 		return need(op.ForceComplete != nil, errNoOp)
 	}
 	return checkRare(m)
+}
+
+func checkComplete(op *fsmpb.Complete) error {
+	if op.GetLease() == nil {
+		return errNoLease
+	}
+	return need(len(op.Log) <= LogMax && utf8.ValidString(op.Log), errLog)
 }
 
 func checkRare(m *fsmpb.Mutation) error {

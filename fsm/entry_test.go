@@ -31,6 +31,7 @@ func everyKind(t testing.TB) *fsmpb.Batch {
 		announce(fsm.AnnounceBucketAway, "PUT queue.json: timeout"),
 		forceComplete("full", "43"),
 		setExtra("full", `{"note":[1,null],"é":"\ud800"}`),
+		completeWithLog("w", "full", 1, "line\n"),
 	}}
 	b.Mutations[0].Request = &fsmpb.Request{Key: "k", Fingerprint: []byte("f")}
 	b.Mutations[0].GetEnqueue().NewBatch = &fsmpb.NewBatch{Id: "b", Callback: fullJob("callback", "")}
@@ -211,6 +212,8 @@ func TestEncodeEntryRefusesWhatDecodeEntryWould(t *testing.T) {
 		{Op: &fsmpb.Mutation_RegisterBroker{}},
 		{Op: &fsmpb.Mutation_Announce{}},
 		{Op: &fsmpb.Mutation_ForceComplete{}},
+		completeWithLog("w", "a", 1, strings.Repeat("x", fsm.LogMax+1)),
+		completeWithLog("w", "a", 1, "\xff"),
 		{Op: &fsmpb.Mutation_SetExtra{}},
 		setExtra("a", `{"a": 1}`),
 		setExtra("a", `{"a":1`),

@@ -61,7 +61,7 @@ var codeTexts = [...]string{
 	"no such batch, or it has ended",
 	"the payload is larger than the quota allows",
 	"the queue is full: too many jobs have not ended; try again when some have",
-	"the queue is full: its payloads and results take up too many bytes; delete jobs or raise the quota",
+	"the queue is full: its payloads, results and logs take up too many bytes; delete jobs or raise the quota",
 	"too many types have settings; remove some",
 	"too many schedules; delete some",
 	"the schedule is not due",

@@ -56,7 +56,7 @@ func eventfulPast() []*fsmpb.Batch {
 			enqueueAt(90_000, "later"), uniques()),
 		batch(1002, requested("k2", claimAs("w", "request 1", 6)), claim(fsm.Anonymous, 2)),
 		batch(1003, waitersOf("a"), progress("w", "b", 50), changeOf(fsm.CancelJobs, "b", "later"),
-			complete("w", "a", 0), fail("w", "c", 0, "too bad", true), fail("w", "d", 0, "once more", false),
+			completeWithLog("w", "a", 0, "said"), fail("w", "c", 0, "too bad", true), fail("w", "d", 0, "once more", false),
 			complete("w", "o", 0), complete("w", "a", 0)),
 		batch(2000,
 			&fsmpb.Mutation{Op: &fsmpb.Mutation_FireCron{FireCron: &fsmpb.FireCron{

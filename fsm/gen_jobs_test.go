@@ -226,6 +226,9 @@ func (w *workload) complete(t *rapid.T) *fsmpb.Mutation {
 	worker, l := w.report(t)
 	op := &fsmpb.Complete{Worker: worker, Lease: l}
 	op.Result = rapid.SampledFrom([][]byte{nil, {}, []byte("1")}).Draw(t, "result")
+	if once(t, 3, "log") {
+		op.Log = pick(t, []string{"said", "said more than any quota of the tests has room for"}, "text")
+	}
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Complete{Complete: op}}
 }
 
@@ -240,10 +243,13 @@ func (w *workload) setExtra(t *rapid.T) *fsmpb.Mutation {
 	return setExtra(id, pick(t, extras, "extra"))
 }
 
+// forcedResult is one that only ForceComplete gives.
+const forcedResult = "22"
+
 // forceComplete is mostly of a job that is there, in whatever status.
 func (w *workload) forceComplete(t *rapid.T) *fsmpb.Mutation {
 	op := &fsmpb.ForceComplete{JobId: w.someJob(t, nil)}
-	op.Result = rapid.SampledFrom([][]byte{nil, {}, []byte("1"), []byte("22")}).Draw(t, "result")
+	op.Result = rapid.SampledFrom([][]byte{nil, {}, []byte("1"), []byte(forcedResult)}).Draw(t, "result")
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_ForceComplete{ForceComplete: op}}
 }
 

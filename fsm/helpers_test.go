@@ -60,6 +60,12 @@ func complete(worker, id string, token uint64) *fsmpb.Mutation {
 	}}}
 }
 
+func completeWithLog(worker, id string, token uint64, log string) *fsmpb.Mutation {
+	m := complete(worker, id, token)
+	m.GetComplete().Log = log
+	return m
+}
+
 func setExtra(id, extra string) *fsmpb.Mutation {
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_SetExtra{SetExtra: &fsmpb.SetExtra{JobId: id, Extra: extra}}}
 }

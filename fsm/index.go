@@ -257,7 +257,8 @@ func (m *Machine) unindexRunning(q *queue, j *Job) {
 
 // size is what a job counts for in quotas.
 func (j *Job) size() int64 {
-	return int64(len(j.Payload)+len(j.Result)) + int64(len(j.Details().Extra))
+	d := j.Details()
+	return int64(len(j.Payload)+len(j.Result)) + int64(len(d.Extra)+len(d.Log))
 }
 
 func (j *Job) group() string {

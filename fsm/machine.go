@@ -19,7 +19,7 @@ type Settings struct {
 	RequestMs            int64 // how long request keys are remembered
 	RequestCount         int64 // how many request keys are remembered
 	MaxJobs              int64 // that have not ended; 0: no limit, as below
-	MaxBytes             int64 // of payloads and results
+	MaxBytes             int64 // of payloads, results and logs
 	MaxPayload           int64 // bytes of one payload
 }
 
@@ -288,7 +288,7 @@ func (m *Machine) WorkerCount() int { return m.workers.Len() }
 // TypeStats are the figures of one type.
 type TypeStats struct {
 	Counts Counts
-	Bytes  int64 // of payloads and results
+	Bytes  int64 // of payloads, results and logs
 }
 
 // TypeStats returns the figures of one type.

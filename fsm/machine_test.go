@@ -182,6 +182,19 @@ func TestRestoredStateWithoutAnEnd(t *testing.T) {
 	}
 }
 
+// A state that a person has edited may have a log where none was made.
+func TestCompletionReplacesAnOlderLog(t *testing.T) {
+	b := fsm.NewBuilder(fsm.Meta{LastSeq: 1, Settings: fsm.DefaultSettings()})
+	err := b.AddJob(&fsm.Job{Seq: 1, ID: "a", Status: fsm.Unclaimed, MaxAttempts: 1, Det: &fsm.Details{Log: "of old"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := apply(t, b.Machine(), 1, claim("w", 1), complete("w", "a", 0))
+	if j := r[1].Jobs[0]; j.Status != fsm.Completed || j.Details().Log != "" {
+		t.Fatalf("the job is %v with the log %q", j.Status, j.Details().Log)
+	}
+}
+
 func TestBuilderRefusesContradictions(t *testing.T) {
 	job := func(change func(*fsm.Job)) func(*fsm.Builder) error {
 		return func(b *fsm.Builder) error {

@@ -221,7 +221,10 @@ func (m *model) overQuota(j *fsm.Job) fsm.Code {
 }
 
 // sizeOf is what a job counts for.
-func sizeOf(j *fsm.Job) int64 { return int64(len(j.Payload) + len(j.Result) + len(j.Details().Extra)) }
+func sizeOf(j *fsm.Job) int64 {
+	d := j.Details()
+	return int64(len(j.Payload) + len(j.Result) + len(d.Extra) + len(d.Log))
+}
 
 // load is how many jobs have not ended, and the bytes of all.
 func (m *model) load(counts func(*fsm.Job) bool) (jobs, bytes int64) {

@@ -56,6 +56,7 @@ func (m *model) complete(op *fsmpb.Complete) fsm.Result {
 	return m.report(op.Worker, op.Lease, fsm.EndOK, func(j *fsm.Job) {
 		m.finish(j, fsm.Completed, fsm.EndOK)
 		j.Result = op.Result
+		details(j, func(d *fsm.Details) { d.Log = op.Log })
 	})
 }
 

@@ -212,6 +212,27 @@ var mutants = []mutant{
 		`if from.ended() && j.Status.ended() && false {`,
 	},
 
+	{
+		"logs are not counted", "log", "index.go",
+		`int64(len(d.Extra)+len(d.Log))`,
+		`int64(len(d.Extra))`,
+	},
+	{
+		"a completion loses its log", "log", "report.go",
+		`if op.Log != j.Details().Log {`,
+		`if op.Log == "" {`,
+	},
+	{
+		"a log with nothing else is dropped", "log", "after.go",
+		` && d.Extra == "" && d.Log == ""`,
+		` && d.Extra == ""`,
+	},
+	{
+		"snapshots lose logs", "log", "pbrecords.go",
+		`TimeoutMs: p.TimeoutMs, Extra: p.Extra, Log: p.Log,`,
+		`TimeoutMs: p.TimeoutMs, Extra: p.Extra,`,
+	},
+
 	// 6. Change.
 	{
 		"cancelled twice is ok twice", "cancel", "change.go",
@@ -377,8 +398,8 @@ var mutants = []mutant{
 	// 12. Quotas.
 	{
 		"results are not counted", "quota", "index.go",
-		`return int64(len(j.Payload)+len(j.Result)) + int64(len(j.Details().Extra))`,
-		`return int64(len(j.Payload)) + int64(len(j.Details().Extra))`,
+		`return int64(len(j.Payload)+len(j.Result)) + int64(len(d.Extra)+len(d.Log))`,
+		`return int64(len(j.Payload)) + int64(len(d.Extra)+len(d.Log))`,
 	},
 	{
 		"ended jobs count", "quota", "machine.go",
@@ -438,8 +459,8 @@ var mutants = []mutant{
 	// 15. Members that are not ours.
 	{
 		"nobody's members are not counted", "extra", "index.go",
-		`int64(len(j.Payload)+len(j.Result)) + int64(len(j.Details().Extra))`,
-		`int64(len(j.Payload) + len(j.Result))`,
+		`int64(len(d.Extra)+len(d.Log))`,
+		`int64(len(d.Log))`,
 	},
 	{
 		"a change of them is not counted", "extra", "index.go",

@@ -118,9 +118,15 @@ type Details struct {
 	// Extra has members of queue.json that are not ours: a JSON object without white
 	// space, at most ExtraMax bytes, or "".
 	Extra string
+	// Log is what the attempt that completed the job had to say beside its result, at
+	// most LogMax bytes; "": nothing.
+	Log string
 
 	timerAt int64 // where the timeout's timer stands; derived, not encoded
 }
+
+// LogMax bounds the log of an attempt, in bytes.
+const LogMax = 16 << 10
 
 // Progress is how far a worker says it has come.
 type Progress struct {

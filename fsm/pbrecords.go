@@ -61,7 +61,7 @@ func detailsToPB(d *Details) *fsmpb.Details {
 		return nil
 	}
 	p := &fsmpb.Details{
-		ProgressAtMs: d.ProgressAt, Waits: d.Waits, CancelAtMs: d.CancelAt, TimeoutMs: d.TimeoutMs, Extra: d.Extra,
+		ProgressAtMs: d.ProgressAt, Waits: d.Waits, CancelAtMs: d.CancelAt, TimeoutMs: d.TimeoutMs, Extra: d.Extra, Log: d.Log,
 	}
 	if d.Progress != (Progress{}) {
 		p.Progress = &fsmpb.Progress{Percent: uint32(d.Progress.Percent), Message: d.Progress.Message}
@@ -81,7 +81,7 @@ func detailsFromPB(p *fsmpb.Details) *Details {
 	}
 	d := &Details{
 		Progress:   Progress{Percent: narrow[uint8](p.Progress.GetPercent()), Message: p.Progress.GetMessage()},
-		ProgressAt: p.ProgressAtMs, Waits: p.Waits, CancelAt: p.CancelAtMs, TimeoutMs: p.TimeoutMs, Extra: p.Extra,
+		ProgressAt: p.ProgressAtMs, Waits: p.Waits, CancelAt: p.CancelAtMs, TimeoutMs: p.TimeoutMs, Extra: p.Extra, Log: p.Log,
 	}
 	for _, a := range p.History {
 		d.History = append(d.History, Attempt{

@@ -51,7 +51,7 @@ func bareJob(j *fsm.Job) *fsm.Job {
 	o.Tags, o.After = someOrNil(o.Tags), someOrNil(withoutRepetitions(o.After))
 	d := fsm.Details{
 		History: someOrNil(full.History), Progress: full.Progress, ProgressAt: full.ProgressAt,
-		Waits: someOrNil(full.Waits), CancelAt: full.CancelAt, TimeoutMs: full.TimeoutMs, Extra: full.Extra,
+		Waits: someOrNil(full.Waits), CancelAt: full.CancelAt, TimeoutMs: full.TimeoutMs, Extra: full.Extra, Log: full.Log,
 	}
 	bare.Opt, bare.Det = &o, &d
 	if reflect.ValueOf(o).IsZero() {

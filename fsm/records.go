@@ -23,7 +23,7 @@ type QueueSettings struct {
 	RetainMs           int64 // of completed jobs; Unset takes the default
 	RetainCount        int64 // of completed jobs; Unset takes the default
 	MaxJobs            int64 // that have not ended
-	MaxBytes           int64 // of payloads and results
+	MaxBytes           int64 // of payloads, results and logs
 	MaxPayload         int64 // bytes of one payload
 
 	Level   int64 // permits left at LevelAt, in millionths

@@ -80,6 +80,9 @@ func (m *Machine) complete(op *fsmpb.Complete) Result {
 	j := *old
 	j.Status, j.AttemptEnd = Completed, EndOK
 	j.Result = cloneBytes(op.Result)
+	if op.Log != j.Details().Log {
+		j.changeDetails(func(d *Details) { d.Log = strings.Clone(op.Log) })
+	}
 	j.FinishedAt = m.meta.Now
 	m.meta.CompletedTotal++
 	m.put(old, &j)

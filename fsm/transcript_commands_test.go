@@ -77,7 +77,7 @@ func (p *player) report(t *testing.T, c command) *fsmpb.Mutation {
 		return p.heartbeatCommand(t, c)
 	case "complete":
 		m := complete(c.worker(), c.id(0), p.token(t, c, c.id(0)))
-		m.GetComplete().Result = []byte(c.text("result"))
+		m.GetComplete().Result, m.GetComplete().Log = []byte(c.text("result")), c.text("log")
 		return m
 	case "fail":
 		m := fail(c.worker(), c.id(0), p.token(t, c, c.id(0)), c.text("error"), slices.Contains(c.ids, "permanent"))

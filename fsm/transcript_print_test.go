@@ -218,6 +218,7 @@ func (s *sheet) details(d *fsm.Details) {
 	s.add("progress", fmt.Sprintf("%d%%@%d", d.Progress.Percent, d.ProgressAt), d.ProgressAt != 0)
 	s.text("message", d.Progress.Message)
 	s.text("extra", d.Extra)
+	s.text("log", d.Log)
 }
 
 func attemptLine(a fsm.Attempt) string {

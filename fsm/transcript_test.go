@@ -17,7 +17,7 @@ import (
 //	enqueue ID… [JOB] [newbatch=B [callback=ID [calltype=T] [callkey=K] [on=ended|completed]]]
 //	claim worker=W [max=N] [types=(T,…)] [request=R] [lease=MS]
 //	heartbeat worker=W ID… [percent=N] [message=TEXT]
-//	complete worker=W ID [result=TEXT]
+//	complete worker=W ID [result=TEXT] [log=TEXT]
 //	fail worker=W ID [permanent] [delay=MS] [error=TEXT]      release worker=W ID
 //	force ID [result=TEXT]
 //	register worker=W           dead worker=W

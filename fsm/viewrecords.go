@@ -61,7 +61,7 @@ func (v *View) runningBefore(worker string) int {
 	return low
 }
 
-// Bytes is the size of all payloads and results.
+// Bytes is the size of all payloads, results and logs.
 func (v *View) Bytes() int64 { return v.bytes }
 
 // Worker returns the registered worker of that name, or nil.

@@ -1269,10 +1269,12 @@ func (x *Heartbeat) GetLeases() []*Lease {
 }
 
 type Complete struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Worker        string                 `protobuf:"bytes,1,opt,name=worker,proto3" json:"worker,omitempty"`
-	Lease         *Lease                 `protobuf:"bytes,2,opt,name=lease,proto3" json:"lease,omitempty"`
-	Result        []byte                 `protobuf:"bytes,3,opt,name=result,proto3,oneof" json:"result,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Worker string                 `protobuf:"bytes,1,opt,name=worker,proto3" json:"worker,omitempty"`
+	Lease  *Lease                 `protobuf:"bytes,2,opt,name=lease,proto3" json:"lease,omitempty"`
+	Result []byte                 `protobuf:"bytes,3,opt,name=result,proto3,oneof" json:"result,omitempty"`
+	// What the attempt had to say beside its result.
+	Log           string `protobuf:"bytes,4,opt,name=log,proto3" json:"log,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1326,6 +1328,13 @@ func (x *Complete) GetResult() []byte {
 		return x.Result
 	}
 	return nil
+}
+
+func (x *Complete) GetLog() string {
+	if x != nil {
+		return x.Log
+	}
+	return ""
 }
 
 // ForceComplete completes a job in whatever status it is, and whoever holds it.
@@ -2788,11 +2797,12 @@ const file_entry_proto_rawDesc = "" +
 	"\amessage\x18\x02 \x01(\tR\amessage\"R\n" +
 	"\tHeartbeat\x12\x16\n" +
 	"\x06worker\x18\x01 \x01(\tR\x06worker\x12-\n" +
-	"\x06leases\x18\x02 \x03(\v2\x15.osqueue.fsm.v1.LeaseR\x06leases\"w\n" +
+	"\x06leases\x18\x02 \x03(\v2\x15.osqueue.fsm.v1.LeaseR\x06leases\"\x89\x01\n" +
 	"\bComplete\x12\x16\n" +
 	"\x06worker\x18\x01 \x01(\tR\x06worker\x12+\n" +
 	"\x05lease\x18\x02 \x01(\v2\x15.osqueue.fsm.v1.LeaseR\x05lease\x12\x1b\n" +
-	"\x06result\x18\x03 \x01(\fH\x00R\x06result\x88\x01\x01B\t\n" +
+	"\x06result\x18\x03 \x01(\fH\x00R\x06result\x88\x01\x01\x12\x10\n" +
+	"\x03log\x18\x04 \x01(\tR\x03logB\t\n" +
 	"\a_result\"N\n" +
 	"\rForceComplete\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x1b\n" +

@@ -609,7 +609,9 @@ type Details struct {
 	// The timeout of the attempt that runs.
 	TimeoutMs int64 `protobuf:"varint,6,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
 	// As in SetExtra.
-	Extra         string `protobuf:"bytes,7,opt,name=extra,proto3" json:"extra,omitempty"`
+	Extra string `protobuf:"bytes,7,opt,name=extra,proto3" json:"extra,omitempty"`
+	// Of the attempt that completed the job.
+	Log           string `protobuf:"bytes,8,opt,name=log,proto3" json:"log,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -689,6 +691,13 @@ func (x *Details) GetTimeoutMs() int64 {
 func (x *Details) GetExtra() string {
 	if x != nil {
 		return x.Extra
+	}
+	return ""
+}
+
+func (x *Details) GetLog() string {
+	if x != nil {
+		return x.Log
 	}
 	return ""
 }
@@ -1615,7 +1624,7 @@ const file_snapshot_proto_rawDesc = "" +
 	"\x05after\x18\x06 \x03(\tR\x05after\x12#\n" +
 	"\rafter_failure\x18\a \x01(\rR\fafterFailure\x12\x14\n" +
 	"\x05batch\x18\b \x01(\tR\x05batch\x12\x12\n" +
-	"\x04cron\x18\t \x01(\tR\x04cron\"\x85\x02\n" +
+	"\x04cron\x18\t \x01(\tR\x04cron\"\x97\x02\n" +
 	"\aDetails\x121\n" +
 	"\ahistory\x18\x01 \x03(\v2\x17.osqueue.fsm.v1.AttemptR\ahistory\x124\n" +
 	"\bprogress\x18\x02 \x01(\v2\x18.osqueue.fsm.v1.ProgressR\bprogress\x12$\n" +
@@ -1625,7 +1634,8 @@ const file_snapshot_proto_rawDesc = "" +
 	"cancelAtMs\x12\x1d\n" +
 	"\n" +
 	"timeout_ms\x18\x06 \x01(\x03R\ttimeoutMs\x12\x14\n" +
-	"\x05extra\x18\a \x01(\tR\x05extra\"\xa5\x01\n" +
+	"\x05extra\x18\a \x01(\tR\x05extra\x12\x10\n" +
+	"\x03log\x18\b \x01(\tR\x03log\"\xa5\x01\n" +
 	"\aAttempt\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x05R\x06number\x12\"\n" +
 	"\rstarted_at_ms\x18\x02 \x01(\x03R\vstartedAtMs\x12\x1e\n" +

@@ -101,7 +101,7 @@ func (r *recorder) mutation(t *rapid.T) *fsmpb.Mutation {
 		}}}
 	case 5:
 		return &fsmpb.Mutation{Op: &fsmpb.Mutation_Complete{Complete: &fsmpb.Complete{
-			Worker: worker, Lease: r.lease(t), Result: []byte("42"),
+			Worker: worker, Lease: r.lease(t), Result: []byte("42"), Log: pick(t, []string{"", "said"}, "log"),
 		}}}
 	case 6:
 		return &fsmpb.Mutation{Op: &fsmpb.Mutation_Fail{Fail: &fsmpb.Fail{

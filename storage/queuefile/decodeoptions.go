@@ -73,6 +73,8 @@ func (r *reader) detailMember(d *fsm.Details, name string) any {
 		})
 	case "history":
 		return r.history(&d.History)
+	case "attemptLog":
+		return &d.Log
 	}
 	return nil
 }
@@ -161,7 +163,7 @@ func optionsOrNil(o *fsm.Options) *fsm.Options {
 // detailsOrNil is d, or nil if all of it is zero.
 func detailsOrNil(d *fsm.Details) *fsm.Details {
 	rest := d.Progress == (fsm.Progress{}) && d.ProgressAt == 0 && d.CancelAt == 0 && d.TimeoutMs == 0
-	if rest && len(d.History) == 0 && len(d.Waits) == 0 && d.Extra == "" {
+	if rest && len(d.History) == 0 && len(d.Waits) == 0 && d.Extra == "" && d.Log == "" {
 		return nil
 	}
 	c := *d

@@ -36,8 +36,9 @@
 // that enqueued it (cron), and what became of it: seq, token, claimedAt, heldMs
 // and attemptTimeoutMs of the last claim, attemptEnd, finishedAt, result,
 // lastError, waitsFor (what is left of after), cancelAt, progress {percent,
-// message, at}, and history, the attempts that ended badly {number, startedAt,
-// endedAt, workerId, error, end}.
+// message, at}, history, the attempts that ended badly {number, startedAt,
+// endedAt, workerId, error, end}, and attemptLog, the log of the attempt that
+// ended well.
 //
 // blocked has the jobs that wait for others. queues has the settings of types,
 // with rateMilli in claims per 1000 s and the permits left at levelAt, in

@@ -47,6 +47,7 @@ func (a *appender) details(d *fsm.Details) {
 		a.close('}')
 	}
 	a.history(d.History)
+	a.optional("attemptLog", d.Log)
 }
 
 func (a *appender) history(attempts []fsm.Attempt) {

@@ -187,4 +187,4 @@ func (a *appender) vocabulary() *vocabulary {
 // laterMembers are the names, at the top and in jobs, of members of ours that came
 // after version 5 of log entries, the first to keep those that are not ours. A document
 // names them in its header. Each new name goes in here.
-var laterMembers []string
+var laterMembers = []string{"attemptLog"}

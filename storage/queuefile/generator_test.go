@@ -2,6 +2,7 @@ package queuefile_test
 
 import (
 	"fmt"
+	"strings"
 
 	"pgregory.net/rapid"
 
@@ -193,7 +194,9 @@ func (g *generator) lifeOp() *fsmpb.Mutation {
 	case 2, 3:
 		return claim(w, textGen.Draw(g.T, "request"), rapid.Uint32Range(0, 3).Draw(g.T, "max"))
 	case 4:
-		return complete(w, g.lease(), g.payload("result"))
+		mut := complete(w, g.lease(), g.payload("result"))
+		mut.GetComplete().Log = strings.ToValidUTF8(textGen.Draw(g.T, "log"), "?")
+		return mut
 	case 5:
 		mut := fail(w, g.lease(), textGen.Draw(g.T, "error"), rapid.Bool().Draw(g.T, "permanent"), durationGen.Draw(g.T, "delay"))
 		if rapid.Bool().Draw(g.T, "by backoff") {

@@ -99,6 +99,12 @@ func machine(t tester, data []byte) (*queuefile.Document, *fsm.Machine) {
 // rich is a state that has something of everything.
 func rich(t testing.TB) *fsm.Machine {
 	t.Helper()
+	return richWith(t, true)
+}
+
+// richWith is rich, with or without what came after version 5 of log entries.
+func richWith(t testing.TB, logged bool) *fsm.Machine {
+	t.Helper()
 	m := fsm.New()
 	two := int32(2)
 	zero := int32(0)
@@ -120,8 +126,12 @@ func rich(t testing.TB) *fsm.Machine {
 	l := func(r, i int) *fsmpb.Lease {
 		return &fsmpb.Lease{JobId: jobs[r].Jobs[i].ID, Token: jobs[r].Jobs[i].Token}
 	}
+	done := complete("w1", l(0, 1), []byte("[1, 2]"))
+	if logged {
+		done.GetComplete().Log = "sent\nto 2\n"
+	}
 	apply(t, m, 2, 1_706_000_000_030,
-		complete("w1", l(0, 1), []byte("[1, 2]")),
+		done,
 		fail("w2", l(2, 0), "disk\nfull", true, 0),
 		fail("w2", l(2, 1), "try later", false, 5000))
 	enrich(t, m)

@@ -196,19 +196,36 @@ func TestGolden(t *testing.T) {
 	checkRich(t, string(want))
 }
 
+// TestGoldenOfTheFirstVersion: what an older version has written reads as ever, and the
+// header alone would be another.
+func TestGoldenOfTheFirstVersion(t *testing.T) {
+	old, err := os.ReadFile("testdata/rich-5.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := richWith(t, false)
+	if _, m := machine(t, old); m.View().Hash() != want.View().Hash() {
+		t.Error("the state changed on its way")
+	}
+	now := queuefile.Encode(queuefile.Inline(want.View()), header, "10.0.0.1:8080", 1_706_000_003_000)
+	if got := strings.Replace(string(now), `"members":["attemptLog"],`, "", 1) + "\n"; got != string(old) {
+		t.Errorf("it would be\n%s\nnow, and was\n%s", got, old)
+	}
+}
+
 // checkRich holds the rich document to having every member there is.
 func checkRich(t *testing.T, text string) {
 	t.Helper()
 	for _, members := range []string{
 		"broker brokerHeartbeat jobs completedTotal osqueue scheduled blocked finished dead workers claims",
 		"queues turns crons batches holds requests",
-		"format lineage cluster epoch node address term index write writes heartbeat state",
+		"format lineage cluster epoch node address term index write writes heartbeat members state",
 		"now lastSeq lastToken leasesFrom lastTurn deadTotal cancelledTotal termBase settings",
 		"maxAttempts leaseMs workerTimeoutMs retainCompletedMs retainCompletedCount requestMs requestCount maxJobs maxBytes maxPayload",
 		"id status payload payloadBase64 type createdAt attempts workerId seq priority runAt token claimedAt heldMs attemptEnd",
 		"finishedAt result lastError backoff kind baseMs capMs jitter timeoutMs group tags tagsBase64 uniqueKey uniqueScope uniqueMs",
 		"after afterFailure batchId cron waitsFor attemptTimeoutMs cancelAt progress percent message at",
-		"history number startedAt endedAt error end",
+		"history number startedAt endedAt error end attemptLog",
 		"name types version registeredAt lastSeen worker requestId leases job",
 		"paused maxRunning maxRunningPerGroup rateMilli burst retainMs retainCount level levelAt turn",
 		"spec timeZone overlap missed nextAt updatedAt lastAt lastJobId fired skipped missedCount",

@@ -381,7 +381,7 @@ func public(t tester, j *fsm.Job) string {
 	}
 	return fmt.Sprintf("%+v %+v %+v", c, *j.Options(), fsm.Details{
 		History: d.History, Progress: d.Progress, ProgressAt: d.ProgressAt, Waits: d.Waits, CancelAt: d.CancelAt, TimeoutMs: d.TimeoutMs,
-		Extra: members(t, d.Extra),
+		Extra: members(t, d.Extra), Log: d.Log,
 	})
 }
 
