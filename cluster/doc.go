@@ -38,8 +38,8 @@
 //
 // Only the active leader has proposed entries since its Barrier, and each was
 // applied here before it was answered. So a read is linearizable once raft has
-// confirmed the leadership after the read came in (Linearize); readers that
-// wait share one confirmation. Any node can answer a read that names the LSN
+// confirmed the leadership after the read came in (Linearize), by answers to
+// what was asked after it; readers that wait share one confirmation. Any node can answer a read that names the LSN
 // it must see (WaitApplied).
 //
 // # Schedules

@@ -111,7 +111,7 @@ func (b *inbound) heartbeat(rpc raft.RPC) {
 // answer is what raft would say to a heartbeat that changes nothing; not ok, if it is
 // not certain that it changes nothing. The term is read before anything is said: a
 // vote for another leader raises it first, so whoever hears the answer was the leader
-// when it was given.
+// when it was given (outbound sees to it that this was late enough).
 func (b *inbound) answer(rpc raft.RPC) (*raft.AppendEntriesResponse, bool) {
 	beat, isBeat := rpc.Command.(*raft.AppendEntriesRequest)
 	f := b.raft.Load()

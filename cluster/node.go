@@ -27,6 +27,7 @@ type Node struct {
 	id      raft.ServerID
 	raft    *raft.Raft
 	net     transport
+	out     *outbound
 	stores  *stores
 	replica *replica
 	ready   *readyHub
@@ -118,7 +119,8 @@ func (n *Node) openRaft() (err error) {
 	if n.net, err = n.listen(); err != nil {
 		return errors.Join(err, n.stores.close())
 	}
-	in := newInbound(n.net, n.ctx.Done())
+	n.out = newOutbound(n.net)
+	in := newInbound(n.out, n.ctx.Done())
 	n.raft, err = raft.NewRaft(n.raftConfig(), n.stateMachine(), n.stores.log, n.stores.stable, n.stores.snapshots, in)
 	if err != nil {
 		return errors.Join(fmt.Errorf("start raft: %w", err), n.net.Close(), n.stores.close())

@@ -40,14 +40,22 @@ func readError(err error) error {
 	}
 }
 
-// verifyLeader is one round to a majority on behalf of all readers that wait.
+// verifyLeader is one round to a majority on behalf of all readers that wait. Raft may
+// take answers for it that were under way before (outbound); then it is asked again,
+// at most as often as answers can be under way.
 func (n *Node) verifyLeader(ctx context.Context, _ []struct{}) groupcommit.Wait[struct{}] {
+	round := n.out.ask()
 	future := n.raft.VerifyLeader()
 	return func() ([]struct{}, error) {
-		if err := waitFuture(ctx, future); err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrNotLeader, err)
+		for {
+			if err := waitFuture(ctx, future); err != nil {
+				return nil, fmt.Errorf("%w: %w", ErrNotLeader, err)
+			}
+			if n.out.majority(round, n.id, n.raft.GetConfiguration().Configuration()) {
+				return nil, nil
+			}
+			future = n.raft.VerifyLeader()
 		}
-		return nil, nil
 	}
 }
 

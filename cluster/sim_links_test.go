@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -297,4 +298,82 @@ func TestSimClockThatWasAhead(t *testing.T) {
 			s.failf("nothing was adopted: nothing was tried")
 		}
 	})
+}
+
+// Answers that were under way when a read came in say who led before it. They must not
+// confirm it: the others may have elected meanwhile.
+func TestSimOldAnswersConfirmNothing(t *testing.T) {
+	for _, n := range []int{3, 5} {
+		simScene(t, n, func(s *simRun) {
+			lead := s.a.active()
+			if lead == nil {
+				s.failf("nobody leads")
+				return
+			}
+			var there, back []simLink
+			for _, o := range s.without(s.leader()) {
+				there = append(there, simLink{lead.place.name, o.name})
+				back = append(back, simLink{o.name, lead.place.name})
+			}
+			// Every heartbeat that arrives until then is answered, and no answer comes home.
+			deliver := s.a.net.cut(false, back...)
+			time.Sleep(lead.cfg.HeartbeatTimeout / 4)
+			defer s.a.net.cut(false, there...)()
+			read := make(chan error, 1)
+			go func() {
+				ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+				defer cancel()
+				read <- lead.Linearize(ctx)
+			}()
+			time.Sleep(time.Millisecond)
+			if deliver() == 0 {
+				s.failf("no answer was under way: nothing was tried")
+			}
+			if err := <-read; err == nil {
+				s.failf("%s is certain that it leads, and has heard nobody since it was asked", lead.place.name)
+			}
+		})
+	}
+}
+
+// A new leader whose machine is behind its own log must not compare that machine with
+// the document: it would take the document's state for newer, and lose what is in the
+// log alone.
+func TestSimNewLeaderWaitsForItsMachine(t *testing.T) {
+	for _, n := range []int{3, 5} {
+		simScene(t, n, func(s *simRun) {
+			lead, adopted := s.leader(), s.adopted()
+			var releases []func()
+			for _, o := range s.without(lead) {
+				releases = append(releases, o.alive().hold())
+			}
+			begun := s.tally.count("entry applied")
+			time.Sleep(500 * time.Millisecond) // the document goes on
+			defer s.a.active().gate.block()()
+			time.Sleep(300 * time.Millisecond) // what is committed now is in no document
+			if s.tally.count("entry applied") < begun+10 {
+				s.failf("next to nothing was committed meanwhile")
+			}
+			lead.crash()
+			for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+				if l := s.a.active(); l != nil {
+					s.failf("%s answers before its machine has applied its log", l.place.name)
+				}
+			}
+			for _, release := range releases {
+				release()
+			}
+			if err := simAwait(10*time.Second, func() string {
+				if s.a.active() == nil {
+					return "nobody leads"
+				}
+				return ""
+			}); err != nil {
+				s.failf("%v", err)
+			}
+			if s.adopted() != adopted {
+				s.failf("the document was adopted, though the log had all of it and more")
+			}
+		})
+	}
 }

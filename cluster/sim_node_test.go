@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -38,6 +39,25 @@ type simLife struct {
 	end    *simEnd
 	gate   *simGate
 	doomed bool // it may die of what is done to it; under place.mu
+
+	held atomic.Pointer[chan struct{}] // nothing is applied until it is closed; nil: nothing is held
+}
+
+// hold keeps the node from applying what is committed, as a long entry or a slow
+// machine does, until the returned function is called.
+func (l *simLife) hold() (release func()) {
+	released := make(chan struct{})
+	l.held.Store(&released)
+	return func() { close(released) }
+}
+
+func (l *simLife) awaitRelease() {
+	if held := l.held.Load(); held != nil {
+		select {
+		case <-*held:
+		case <-l.end.dead:
+		}
+	}
 }
 
 // simClock is a wall clock that jumps and drifts.
@@ -320,6 +340,7 @@ type simObserver struct {
 
 // Apply implements raft.FSM.
 func (o *simObserver) Apply(l *raft.Log) any {
+	o.life.awaitRelease()
 	a := o.replica.apply(l)
 	o.applied(a)
 	return a
@@ -327,6 +348,7 @@ func (o *simObserver) Apply(l *raft.Log) any {
 
 // ApplyBatch implements raft.BatchingFSM.
 func (o *simObserver) ApplyBatch(logs []*raft.Log) []any {
+	o.life.awaitRelease()
 	answers := make([]any, len(logs))
 	for i, l := range logs {
 		if l.Type == raft.LogCommand {

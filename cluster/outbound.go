@@ -1,0 +1,70 @@
+package cluster
+
+import (
+	"sync"
+
+	"github.com/hashicorp/raft"
+)
+
+// outbound stands between raft and the transport, and notes which followers have
+// confirmed this node's leadership, and since when.
+//
+// Raft cannot say that. Its VerifyLeader counts the next answer that comes in of each
+// node, also one to a request that was under way before: a leader that has stood still,
+// with such an answer in a buffer of the kernel, would confirm to itself what was true
+// before another was elected, and readers would miss what that one has committed.
+type outbound struct {
+	transport
+
+	mu        sync.Mutex
+	round     uint64                   // of questions
+	confirmed map[raft.ServerID]uint64 // the newest round that each has answered
+}
+
+func newOutbound(t transport) *outbound {
+	return &outbound{transport: t, confirmed: make(map[raft.ServerID]uint64)}
+}
+
+// ask begins a round: what is sent after it, and answered, counts for it.
+func (o *outbound) ask() (round uint64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.round++
+	return o.round
+}
+
+// AppendEntries implements raft.Transport. A heartbeat is one without entries.
+func (o *outbound) AppendEntries(
+	id raft.ServerID, to raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse,
+) error {
+	o.mu.Lock()
+	round := o.round
+	o.mu.Unlock()
+	if err := o.transport.AppendEntries(id, to, args, resp); err != nil {
+		return err
+	}
+	if resp.Success && resp.Term == args.Term {
+		o.mu.Lock()
+		o.confirmed[id] = max(o.confirmed[id], round)
+		o.mu.Unlock()
+	}
+	return nil
+}
+
+// majority tells whether more than half of the voters have confirmed in a round that
+// this node, one of them, leads.
+func (o *outbound) majority(round uint64, self raft.ServerID, voters raft.Configuration) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	all, yes := 0, 0
+	for _, s := range voters.Servers {
+		if s.Suffrage != raft.Voter {
+			continue
+		}
+		all++
+		if s.ID == self || o.confirmed[s.ID] >= round {
+			yes++
+		}
+	}
+	return yes > all/2
+}

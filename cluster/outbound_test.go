@@ -1,0 +1,80 @@
+package cluster
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/hashicorp/raft"
+)
+
+// peers answers appends as the test says.
+type peers struct {
+	transport
+	answer func(*raft.AppendEntriesResponse) error
+}
+
+func (p *peers) AppendEntries(
+	_ raft.ServerID, _ raft.ServerAddress, _ *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse,
+) error {
+	return p.answer(resp)
+}
+
+func TestOnlyAnswersOfTheRoundConfirm(t *testing.T) {
+	const term = 7
+	voters := raft.Configuration{Servers: []raft.Server{{ID: "a"}, {ID: "b"}, {ID: "c"}, {ID: "d", Suffrage: raft.Nonvoter}}}
+	for name, c := range map[string]struct {
+		from     raft.ServerID
+		term     uint64
+		success  bool
+		err      error
+		overtake bool // the round begins while the request is under way
+		want     bool
+	}{
+		"a follower":                 {from: "b", term: term, success: true, want: true},
+		"asked before":               {from: "b", term: term, success: true, overtake: true},
+		"of a later term":            {from: "b", term: term + 1},
+		"that lacks entries":         {from: "b", term: term},
+		"a broken connection":        {from: "b", err: errors.New("reset")},
+		"that may not vote":          {from: "d", term: term, success: true},
+		"that is no member any more": {from: "e", term: term, success: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var round uint64
+			p := &peers{}
+			o := newOutbound(p)
+			p.answer = func(resp *raft.AppendEntriesResponse) error {
+				if c.overtake {
+					round = o.ask()
+				}
+				resp.Term, resp.Success = c.term, c.success
+				return c.err
+			}
+			round = o.ask()
+			var resp raft.AppendEntriesResponse
+			err := o.AppendEntries(c.from, "", &raft.AppendEntriesRequest{Term: term}, &resp)
+			if !errors.Is(err, c.err) {
+				t.Fatal(err)
+			}
+			if got := o.majority(round, "a", voters); got != c.want {
+				t.Fatalf("confirmed: %v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
+func TestMajorityOfVoters(t *testing.T) {
+	o := newOutbound(nil)
+	one := raft.Configuration{Servers: []raft.Server{{ID: "a"}}}
+	if !o.majority(o.ask(), "a", one) {
+		t.Error("a node that is alone is not its own majority")
+	}
+	if o.majority(o.ask(), "b", one) {
+		t.Error("a node that does not vote confirms itself")
+	}
+	four := raft.Configuration{Servers: []raft.Server{{ID: "a"}, {ID: "b"}, {ID: "c"}, {ID: "d"}}}
+	round := o.ask()
+	o.confirmed["b"] = round
+	if o.majority(round, "a", four) {
+		t.Error("two of four are a majority")
+	}
+}
