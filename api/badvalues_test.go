@@ -31,6 +31,7 @@ var (
 	badObjects   = []string{`"a"`, `7`, `true`, `[]`}
 	badWords     = []string{`"nope"`, `"ACTIVE"`, `"x\u0000"`, `7`, `true`, `[]`, `{}`}
 	anyText      = []string{`7`, `true`, `[]`, `{}`}
+	badLogs      = append([]string{`"` + strings.Repeat("x", 16<<10+1) + `"`, `"` + strings.Repeat(`\ud800`, 6000) + `"`}, anyText...)
 )
 
 func items(values []string) []string {
@@ -65,7 +66,7 @@ var badMembers = map[reflect.Type]map[string][]string{
 	reflect.TypeFor[v1.Progress](): {
 		"percent": {`-1`, `101`, `255`, `256`, `1.5`, `"1"`, `true`, `[]`, `NaN`}, "message": anyText, "at": badIntegers,
 	},
-	reflect.TypeFor[v1.Complete](): {"workerId": badLookups, "token": badTokens, "result": {`NaN`, `{`}},
+	reflect.TypeFor[v1.Complete](): {"workerId": badLookups, "token": badTokens, "result": {`NaN`, `{`}, "log": badLogs},
 	reflect.TypeFor[v1.Fail](): {
 		"workerId": badLookups, "token": badTokens, "error": anyText, "retryable": badFlags, "delayMs": badDurations,
 	},
@@ -75,7 +76,7 @@ var badMembers = map[reflect.Type]map[string][]string{
 	reflect.TypeFor[v1.FailBatch]():      {"workerId": badLookups, "jobs": badLists},
 	reflect.TypeFor[v1.ReleaseBatch]():   {"workerId": badLookups, "jobs": badLists},
 	reflect.TypeFor[v1.Lease]():          {"jobId": badJobIDs, "token": badTokens, "progress": badObjects},
-	reflect.TypeFor[v1.CompleteLease]():  {"jobId": badJobIDs, "token": badTokens, "result": {`NaN`}},
+	reflect.TypeFor[v1.CompleteLease]():  {"jobId": badJobIDs, "token": badTokens, "result": {`NaN`}, "log": badLogs},
 	reflect.TypeFor[v1.FailLease](): {
 		"jobId": badJobIDs, "token": badTokens, "error": anyText, "retryable": badFlags, "delayMs": badDurations,
 	},

@@ -117,6 +117,11 @@ const lengthFrom = 2048
 // send answers 200 with c.out.
 func (c *call) send() error {
 	c.settle()
+	return c.sendSettled()
+}
+
+// sendSettled is send after settle, for answers that tell the time.
+func (c *call) sendSettled() error {
 	h := c.Header()
 	h["Content-Type"] = jsonType
 	if len(c.out) >= lengthFrom {

@@ -24,6 +24,8 @@ type wish struct {
 	wait time.Duration
 	// nothing: it names types, but none that a job can have.
 	nothing bool
+	// again: it is a repeated one, whose leases may be old.
+	again bool
 }
 
 // claim is POST /v1/jobs/claim.
@@ -40,31 +42,42 @@ func (s *Server) claim(c *call) error {
 	if err != nil {
 		return err
 	}
-	if in.Max == nil {
-		c.out = appendOne(c.out[:0], jobs, c.lsn)
-	} else {
-		c.out = appendMany(c.out[:0], jobs, c.lsn)
+	c.settle()
+	at := moment{now: s.b.Now()}
+	if w.again && len(jobs) > 0 { // a takeover may have begun the leases anew
+		at.leasesFrom = s.b.View().Meta().LeasesFrom
 	}
-	return c.send()
+	if in.Max == nil {
+		c.out = appendOne(c.out[:0], jobs, at, c.lsn)
+	} else {
+		c.out = appendMany(c.out[:0], jobs, at, c.lsn)
+	}
+	return c.sendSettled()
 }
 
+// moment is when a claim is answered, and since when leases count.
+type moment struct{ now, leasesFrom int64 }
+
+// leaseAge is how much of a job's lease has passed.
+func (m moment) leaseAge(j *fsm.Job) int64 { return max(m.now-max(j.Heartbeat, m.leasesFrom), 0) }
+
 // appendOne appends a v1.ClaimedJob with its LSN, or {} if there is none.
-func appendOne(b []byte, jobs []*fsm.Job, lsn fsm.LSN) []byte {
+func appendOne(b []byte, jobs []*fsm.Job, at moment, lsn fsm.LSN) []byte {
 	if len(jobs) == 0 {
 		return append(b, '{', '}')
 	}
-	b = appendClaimed(b, jobs[0])
+	b = appendClaimed(b, jobs[0], at)
 	return append(lsnText(b, lsn), '}')
 }
 
 // appendMany appends a v1.Claimed.
-func appendMany(b []byte, jobs []*fsm.Job, lsn fsm.LSN) []byte {
+func appendMany(b []byte, jobs []*fsm.Job, at moment, lsn fsm.LSN) []byte {
 	b = append(b, `{"jobs":[`...)
 	for i, j := range jobs {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(appendClaimed(b, j), '}')
+		b = append(appendClaimed(b, j, at), '}')
 	}
 	b = append(b, ']')
 	if !lsn.IsZero() {
@@ -153,7 +166,8 @@ func (s *Server) fulfil(c *call, w *wish) ([]*fsm.Job, error) {
 		if try {
 			res, err := s.propose(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_Claim{Claim: &w.op}})
 			// A repeated claim that holds nothing any more stays that way.
-			if err != nil || len(res.Jobs) > 0 || res.Code == fsm.Duplicate || c.replayed {
+			w.again = res.Code == fsm.Duplicate || c.replayed
+			if err != nil || len(res.Jobs) > 0 || w.again {
 				return res.Jobs, err
 			}
 			c.lsn = fsm.LSN{} // of an entry that changed nothing

@@ -103,6 +103,60 @@ func TestClaimAgain(t *testing.T) {
 	refused(t, g.do("POST", "/v1/jobs/claim", `{"requestId":"r1"}`), http.StatusBadRequest, v1.TagBadRequest)
 }
 
+// A repeated claim tells how old its leases are: since the claim, the last
+// heartbeat, or a takeover, which gives them their full length again.
+func TestAgeOfLeases(t *testing.T) {
+	g := newRig(t)
+	g.submit("a", "t")
+	const body = `{"workerId":"w","requestId":"r1","max":5,"leaseMs":10000}`
+	again := func(want int64) {
+		t.Helper()
+		jobs := ok[v1.Claimed](t, g.do("POST", v1.PathClaim, body)).Jobs
+		if len(jobs) != 1 || jobs[0].LeaseAgeMs != want || jobs[0].LeaseMs != 10000 {
+			t.Errorf("%+v, want it %d ms old", jobs, want)
+		}
+	}
+	again(0)
+	g.node.tick(4 * time.Second)
+	again(4000)
+	if a := g.do("POST", "/v1/jobs/a/heartbeat", `{"workerId":"w"}`); a.status != http.StatusNoContent {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	again(0)
+	g.node.tick(3 * time.Second)
+	again(3000)
+	g.useSettings(g.node.View().Meta().Settings) // a takeover
+	again(0)
+	g.node.tick(2 * time.Second)
+	again(2000)
+	g.node.tick(10 * time.Second) // the lease has ended
+	if jobs := ok[v1.Claimed](t, g.do("POST", v1.PathClaim, body)).Jobs; len(jobs) != 0 {
+		t.Errorf("%+v", jobs)
+	}
+}
+
+// The age counts when the answer is sent, not before the wait for the bucket, and
+// also for a claim that is repeated by its idempotency key.
+func TestAgeOfLeasesInTheEnd(t *testing.T) {
+	g := newRig(t)
+	g.submit("a", "t")
+	const path, body = v1.PathClaim + "?ack=object", `{"max":5,"leaseMs":60000}`
+	claim := func() answer { return g.do("POST", path, body, v1.HeaderIdempotencyKey, "k") }
+	out := make(chan answer, 1)
+	go func() { out <- claim() }()
+	eventually(t, "the wait for the bucket", g.flushing(1))
+	g.node.tick(1500 * time.Millisecond)
+	g.node.flush()
+	first := <-out
+	g.node.tick(1500 * time.Millisecond)
+	for want, a := range map[int64]answer{1500: first, 3000: claim()} {
+		jobs := ok[v1.Claimed](t, a).Jobs
+		if len(jobs) != 1 || jobs[0].LeaseAgeMs != want {
+			t.Errorf("%+v, want it %d ms old", jobs, want)
+		}
+	}
+}
+
 // claimLater claims in the background.
 func (g *rig) claimLater(ctx context.Context, body string) <-chan answer {
 	out := make(chan answer, 1)

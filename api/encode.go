@@ -64,7 +64,7 @@ func lsnText(b []byte, lsn fsm.LSN) []byte {
 
 // appendClaimed appends the members of a v1.ClaimedJob, without the end of the
 // object.
-func appendClaimed(b []byte, j *fsm.Job) []byte {
+func appendClaimed(b []byte, j *fsm.Job, at moment) []byte {
 	b = append(b, '{')
 	b = text(b, "jobId", j.ID)
 	b = textIf(b, "type", j.Type)
@@ -76,6 +76,7 @@ func appendClaimed(b []byte, j *fsm.Job) []byte {
 	}
 	b = strconv.AppendUint(key(b, "token"), j.Token, 10)
 	b = number(b, "leaseMs", j.HeldMs)
+	b = numberIf(b, "leaseAgeMs", at.leaseAge(j))
 	b = number(b, "createdAt", j.CreatedAt)
 	b = numberIf(b, "timeoutMs", j.Details().TimeoutMs)
 	if j.Opt != nil {
@@ -171,7 +172,8 @@ func appendDetails(b []byte, d *fsm.Details) []byte {
 		}
 		b = append(b, ']')
 	}
-	return numberIf(b, "cancelAt", d.CancelAt)
+	b = numberIf(b, "cancelAt", d.CancelAt)
+	return textIf(b, "log", d.Log)
 }
 
 // appendAttempt appends a v1.Attempt.

@@ -74,6 +74,7 @@ func drawDetails(t *rapid.T) *fsm.Details {
 	d := &fsm.Details{
 		Progress:   fsm.Progress{Percent: rapid.Uint8Range(0, 100).Draw(t, "percent"), Message: names.Draw(t, "message")},
 		ProgressAt: times.Draw(t, "progress at"), Waits: texts.Draw(t, "waits"), CancelAt: times.Draw(t, "cancel"), TimeoutMs: times.Draw(t, "limit"),
+		Log: names.Draw(t, "log"),
 	}
 	for range rapid.IntRange(0, 2).Draw(t, "attempts before") {
 		d.History = append(d.History, fsm.Attempt{
@@ -107,7 +108,7 @@ func wireOptions(out *v1.Job, o *fsm.Options) {
 }
 
 func wireDetails(out *v1.Job, d *fsm.Details) {
-	out.WaitsFor, out.CancelAt = listOf(d.Waits), d.CancelAt
+	out.WaitsFor, out.CancelAt, out.Log = listOf(d.Waits), d.CancelAt, d.Log
 	if d.ProgressAt != 0 {
 		out.Progress = &v1.Progress{Percent: d.Progress.Percent, Message: d.Progress.Message, At: d.ProgressAt}
 	}
@@ -159,10 +160,11 @@ func TestClaimedJobsAreWrittenAsTheWireTypeSays(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		j := drawJob(rt)
 		lsn := fsm.LSN{Term: rapid.Uint64().Draw(rt, "term"), Index: 1}
-		body := appendOne(nil, []*fsm.Job{j}, lsn)
+		at := moment{now: rapid.Int64().Draw(rt, "now"), leasesFrom: rapid.Int64Min(0).Draw(rt, "from")}
+		body := appendOne(nil, []*fsm.Job{j}, at, lsn)
 		want := v1.ClaimedJob{
 			JobID: j.ID, Type: j.Type, Payload: j.Payload, Priority: j.Priority, Attempts: j.Attempts,
-			Token: j.Token, LeaseMs: j.HeldMs, CreatedAt: j.CreatedAt, LSN: lsn.String(), LastError: j.LastError,
+			Token: j.Token, LeaseMs: j.HeldMs, LeaseAgeMs: at.leaseAge(j), CreatedAt: j.CreatedAt, LSN: lsn.String(), LastError: j.LastError,
 			TimeoutMs: j.Details().TimeoutMs, Group: j.Options().Group, Tags: listOf(j.Options().Tags),
 			BatchID: j.Options().Batch, Cron: j.Options().Cron,
 		}
@@ -172,7 +174,7 @@ func TestClaimedJobsAreWrittenAsTheWireTypeSays(t *testing.T) {
 		if got := strictly[v1.ClaimedJob](t, body); !reflect.DeepEqual(got, want) {
 			rt.Fatalf("%s\nread %+v\nwant %+v", body, got, want)
 		}
-		many := strictly[v1.Claimed](t, appendMany(nil, []*fsm.Job{j, j}, lsn))
+		many := strictly[v1.Claimed](t, appendMany(nil, []*fsm.Job{j, j}, at, lsn))
 		want.LSN = ""
 		if many.LSN != lsn.String() || !reflect.DeepEqual(many.Jobs, []v1.ClaimedJob{want, want}) {
 			rt.Fatalf("read %+v", many)
@@ -192,17 +194,17 @@ func TestNoMemberIsForgotten(t *testing.T) {
 		},
 		Det: &fsm.Details{
 			History: []fsm.Attempt{{Worker: "w", Error: "e", End: fsm.EndFail}}, Progress: fsm.Progress{Percent: 1, Message: "m"}, ProgressAt: 1,
-			Waits: []string{"a"}, CancelAt: 1, TimeoutMs: 1,
+			Waits: []string{"a"}, CancelAt: 1, TimeoutMs: 1, Log: "l",
 		},
 	}
-	lsn := fsm.LSN{Term: 1, Index: 2}
+	lsn, at := fsm.LSN{Term: 1, Index: 2}, moment{now: j.Heartbeat + 1}
 	for _, tc := range []struct {
 		of   any
 		body []byte
 	}{
 		{v1.Job{}, appendJob(nil, j)},
-		{v1.ClaimedJob{}, appendOne(nil, []*fsm.Job{j}, lsn)},
-		{v1.Claimed{}, appendMany(nil, []*fsm.Job{j}, lsn)},
+		{v1.ClaimedJob{}, appendOne(nil, []*fsm.Job{j}, at, lsn)},
+		{v1.Claimed{}, appendMany(nil, []*fsm.Job{j}, at, lsn)},
 	} {
 		shown := membersOf(tc.body)
 		typ := reflect.TypeOf(tc.of)

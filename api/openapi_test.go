@@ -9,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	v1 "osqueue/api/v1"
+	"osqueue/fsm"
 )
 
 // document is the part of openapi.yaml that is held against the code.
@@ -223,6 +224,8 @@ func TestDocumentHasTheLimits(t *testing.T) {
 		"types of a claim":     {s["Claim"].Properties["types"].MaxItems, l.ClaimTypes},
 		"jobs of a claim":      {1000, l.ClaimJobs},
 		"bytes of an error":    {8 << 10, l.ErrorBytes},
+		"bytes of a log":       {s["Complete"].Properties["log"].MaxLength, fsm.LogMax},
+		"bytes of each log":    {s["CompleteLease"].Properties["log"].MaxLength, fsm.LogMax},
 	} {
 		if pair[0] != pair[1] {
 			t.Errorf("%s: %d in the document, %d in the code", what, pair[0], pair[1])

@@ -28,14 +28,21 @@ func (s *Server) complete(c *call) error {
 	if err != nil {
 		return err
 	}
-	res, err := s.propose(c, completeOf(worker, lease, in.Result))
+	op, err := completeOf(worker, lease, in.Result, in.Log)
+	if err != nil {
+		return err
+	}
+	res, err := s.propose(c, op)
 	return answerReport(c, res, err, in.Token != 0)
 }
 
-func completeOf(worker string, lease *fsmpb.Lease, result []byte) *fsmpb.Mutation {
+func completeOf(worker string, lease *fsmpb.Lease, result []byte, log string) (*fsmpb.Mutation, error) {
+	if len(log) > fsm.LogMax {
+		return nil, bad("log", "has %d bytes; at most %d are possible: send its end", len(log), fsm.LogMax)
+	}
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Complete{
-		Complete: &fsmpb.Complete{Worker: worker, Lease: lease, Result: result},
-	}}
+		Complete: &fsmpb.Complete{Worker: worker, Lease: lease, Result: result, Log: log},
+	}}, nil
 }
 
 // forceComplete is POST /v1/jobs/{id}/force-complete. It is a route of its own:

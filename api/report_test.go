@@ -96,6 +96,49 @@ func TestForceComplete(t *testing.T) {
 	}
 }
 
+// The log of an attempt comes with its completion, alone or among others, and is
+// shown with the job: a repeated report does not change it.
+func TestLogOfACompletion(t *testing.T) {
+	g := newRig(t)
+	complete := map[string]func(token uint64, log string){
+		"a": func(token uint64, log string) {
+			ok[v1.Reported](t, g.do("POST", "/v1/jobs/a/complete", fmt.Sprintf(`{"token":%d,"result":1,"log":%s}`, token, log)))
+		},
+		"b": func(token uint64, log string) {
+			ok[v1.ReportedBatch](t, g.do("POST", v1.PathComplete, fmt.Sprintf(`{"jobs":[{"jobId":"b","token":%d,"log":%s}]}`, token, log)))
+		},
+	}
+	const said, longest = `"one\nt\u0000wo \ud83d\ude00"`, fsm.LogMax
+	for id, report := range complete {
+		g.submit(id, "t")
+		token := g.claim1().Token
+		report(token, said)
+		report(token, `"another"`)
+		if j := ok[v1.Job](t, g.do("GET", "/v1/jobs/"+id, "")); j.Log != "one\nt\x00wo 😀" || j.Status != v1.StatusCompleted {
+			t.Errorf("job %s is %s with the log %q", id, j.Status, j.Log)
+		}
+	}
+	for _, j := range ok[v1.JobList](t, g.do("GET", "/v1/jobs?status=completed", "")).Jobs {
+		if j.Log == "" {
+			t.Errorf("in the list, job %s has no log", j.ID)
+		}
+	}
+	g.submit("c", "t")
+	g.claim1()
+	g.do("POST", "/v1/jobs/c/complete", `{"workerId":"w","log":"`+strings.Repeat("x", longest)+`"}`)
+	if j := g.node.Job("c"); j.Status != fsm.Completed || len(j.Details().Log) != longest {
+		t.Errorf("job c is %s, with %d bytes", j.Status, len(j.Details().Log))
+	}
+	// What is no text gets into no log, and so into no entry, which would be refused.
+	g.submit("d", "t")
+	g.claim1()
+	g.do("POST", "/v1/jobs/d/complete", `{"workerId":"w","log":"\ud800"}`)
+	if j := g.node.Job("d"); j.Details().Log != "\uFFFD" {
+		t.Errorf("job d is %s with the log %q", j.Status, j.Details().Log)
+	}
+	refused(t, g.do("POST", "/v1/jobs/d/complete", "{\"workerId\":\"w\",\"log\":\"\xff\"}"), http.StatusBadRequest, v1.TagBadRequest)
+}
+
 func TestReportAfterTheLease(t *testing.T) {
 	g := newRig(t)
 	g.submit("a", "t")

@@ -26,7 +26,7 @@ func (s *Server) completeBatch(c *call) error {
 	id := func(i int) string { return in.Jobs[i].JobID }
 	return s.reportGroup(c, in.WorkerID, len(in.Jobs), id, func(worker string, i int) (*fsmpb.Mutation, error) {
 		j := &in.Jobs[i]
-		return completeOf(worker, &fsmpb.Lease{JobId: j.JobID, Token: j.Token}, j.Result), nil
+		return completeOf(worker, &fsmpb.Lease{JobId: j.JobID, Token: j.Token}, j.Result, j.Log)
 	})
 }
 

@@ -60,8 +60,10 @@ func (c *Client) exchange(ctx context.Context, server string, k call, accept fun
 	defer resp.Body.Close()
 	defer drain(resp.Body)
 	o := outcome{status: resp.StatusCode, header: resp.Header}
-	body, err := readBody(resp, c.cfg.MaxAnswerBytes)
+	body, err := readBody(resp, c.answerLimit(k))
 	switch {
+	case errors.Is(err, errLarge):
+		o.err = err
 	case err != nil:
 		o.err = fmt.Errorf("answered %d, but its body broke off: %w", o.status, err)
 	case o.status/100 != 2:
@@ -108,6 +110,16 @@ func (c *Client) request(ctx context.Context, server string, k call) (*http.Requ
 	return req, nil
 }
 
+// answerLimit bounds the answer to k. Those to claims have bounds of the server,
+// and are read all the same: nobody would do, or give back, the jobs of one that
+// was not.
+func (c *Client) answerLimit(k call) int64 {
+	if k.leases {
+		return max(c.cfg.MaxAnswerBytes, DefaultMaxAnswerBytes)
+	}
+	return c.cfg.MaxAnswerBytes
+}
+
 // readBody reads the whole body, up to limit.
 func readBody(resp *http.Response, limit int64) ([]byte, error) {
 	var buf bytes.Buffer
@@ -116,7 +128,7 @@ func readBody(resp *http.Response, limit int64) ([]byte, error) {
 	}
 	n, err := buf.ReadFrom(io.LimitReader(resp.Body, limit+1))
 	if err == nil && n > limit {
-		err = errLarge
+		err = fmt.Errorf("%w (%d)", errLarge, limit)
 	}
 	return buf.Bytes(), err
 }

@@ -36,6 +36,13 @@ func firstText(texts ...string) string {
 	return ""
 }
 
+// decode reads an answer. The payloads and results in it may hold what RFC 7493
+// forbids: names that occur twice, and escaped halves of surrogate pairs. Older
+// producers write both, and JavaScript still does when it cuts a text.
+func decode(body []byte, out any) error {
+	return json.Unmarshal(body, out, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+}
+
 // encode makes a request's body.
 func encode(v any) ([]byte, error) {
 	body, err := json.Marshal(v, jsontext.PreserveRawStrings(true))
@@ -73,9 +80,14 @@ func local(op string, err error) error {
 	return &Error{Op: op, Message: err.Error(), Committed: CommittedNo, Err: err, invalid: true}
 }
 
-// odd is the error of a call whose answer is none of osqueue's.
+// odd is the error of a read whose answer is none of osqueue's.
 func odd(op string, err error) error {
 	return &Error{Op: op, Message: err.Error(), Committed: CommittedNo, Err: err}
+}
+
+// oddWrite is odd for a write: who answered success may have done something.
+func oddWrite(op string, err error) error {
+	return &Error{Op: op, Message: err.Error(), Committed: CommittedUnknown, Err: err}
 }
 
 var (

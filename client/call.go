@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
-	"github.com/go-json-experiment/json"
 
 	v1 "osqueue/api/v1"
 )
@@ -25,6 +24,7 @@ type call struct {
 	key      string        // its idempotency key; "": the context's, if any
 	once     bool          // nothing makes a repetition harmless
 	wait     time.Duration // how long the server may hold the request
+	leases   bool          // its answer leases jobs to the caller
 	passing  bool          // a claim or sign of life: what is lost of it is done again
 	patient  bool          // that the server has waited in vain is an answer
 	stream   bool          // the answer is a stream of events
@@ -41,7 +41,7 @@ func send[T any](ctx context.Context, c *Client, k call) (T, error) {
 	var out T
 	err := c.do(ctx, k, func(body []byte) error {
 		out = *new(T)
-		return json.Unmarshal(body, &out)
+		return decode(body, &out)
 	})
 	return out, err
 }
@@ -54,7 +54,7 @@ func sendMaybe[T any](ctx context.Context, c *Client, k call) (T, error) {
 		if len(body) == 0 {
 			return nil
 		}
-		return json.Unmarshal(body, &out)
+		return decode(body, &out)
 	})
 	return out, err
 }
@@ -208,6 +208,7 @@ func (t *trial) fail(cause error) error {
 		RetryAfter: t.verdict.after,
 		Tried:      t.tried,
 		Err:        t.outcome.err,
+		again:      t.verdict.again,
 	}
 	if t.unknown && t.call.write {
 		e.Committed = CommittedUnknown

@@ -95,7 +95,7 @@ func (c *Client) changeMany(ctx context.Context, op, path string, ids []string) 
 			return changes, err
 		}
 		if len(out.Results) != len(part) {
-			return changes, odd(op, fmt.Errorf("%d results for %d jobs", len(out.Results), len(part)))
+			return changes, oddWrite(op, fmt.Errorf("%d results for %d jobs", len(out.Results), len(part)))
 		}
 		for _, r := range out.Results {
 			one := Change{JobID: r.JobID, Tag: refusalOf(r), Duplicate: r.Status == v1.ItemDuplicate, Stopping: r.Cancel}
@@ -190,7 +190,7 @@ func (c *Client) changeWhere(ctx context.Context, op, path string, f Filter) (ui
 		case out.NextCursor == "", f.Limit > 0 && total >= uint64(f.Limit):
 			return total, nil
 		case out.NextCursor == in.Cursor:
-			return total, odd(op, errCursor)
+			return total, oddWrite(op, errCursor)
 		}
 		in.Cursor = out.NextCursor
 	}

@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"sync"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	v1 "osqueue/api/v1"
@@ -70,7 +69,7 @@ func (c *Client) Ready(ctx context.Context, server string) error {
 func (c *Client) statusOf(ctx context.Context, server string) (v1.Status, error) {
 	var status v1.Status
 	k := call{op: "status", method: http.MethodGet, path: v1.PathStatus}
-	err := c.askOnce(ctx, server, k, func(body []byte) error { return json.Unmarshal(body, &status) })
+	err := c.askOnce(ctx, server, k, func(body []byte) error { return decode(body, &status) })
 	return status, err
 }
 

@@ -55,7 +55,9 @@ type Config struct {
 	AckWait time.Duration
 	// Reads says how fresh the answers to reads are.
 	Reads Freshness
-	// MaxAnswerBytes bounds the answers that are read into memory.
+	// MaxAnswerBytes bounds the answers that are read into memory. Those to
+	// claims, whose payloads the server bounds by 16 MiB and a job, are read up to
+	// DefaultMaxAnswerBytes at least: the jobs are leased by then.
 	MaxAnswerBytes int64
 	// UserAgent is sent with each request.
 	UserAgent string

@@ -69,6 +69,9 @@ func (c *Client) EnqueueBatch(ctx context.Context, jobs []NewJob) (BatchEnqueued
 	out, err := send[v1.BatchEnqueued](ctx, c, call{
 		op: op, method: http.MethodPost, path: v1.PathJobsBatch, body: body, write: true, key: keyOf(ctx), own: &r,
 	})
+	if err == nil && len(out.JobIDs) != len(jobs) {
+		err = oddWrite(op, fmt.Errorf("%d ids for %d jobs", len(out.JobIDs), len(jobs)))
+	}
 	return BatchEnqueued{JobIDs: out.JobIDs, LSN: out.LSN, Duplicates: out.Duplicates, Committed: r.Committed()}, err
 }
 

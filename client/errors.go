@@ -36,6 +36,7 @@ type Error struct {
 	Err        error         // the cause, if it is not an answer: context, connection, decoding
 
 	invalid bool
+	again   bool // the same request may be answered otherwise
 }
 
 // Try is the last failure of one server.
@@ -60,6 +61,8 @@ func (e *Error) reason() string {
 	switch {
 	case e.Message != "":
 		return e.Message
+	case e.Status/100 == 2 && e.Err != nil:
+		return e.Err.Error() // success was not what failed
 	case e.Status != 0:
 		return fmt.Sprintf("the server answered %d %s", e.Status, http.StatusText(e.Status))
 	case len(e.Tried) > 0:
@@ -86,10 +89,14 @@ func (e *Error) Unwrap() error { return e.Err }
 func (e *Error) Unreachable() bool { return e.Status == 0 && len(e.Tried) > 0 }
 
 // Refused reports whether a server has answered that the request itself is at
-// fault: sent again it would be refused again.
+// fault: sent again it would be refused again. A 404 that is not from a node is no
+// refusal: a proxy may say so while its nodes are away.
 func (e *Error) Refused() bool {
 	if overQuota(e.Tag) {
 		return true
+	}
+	if e.again {
+		return false
 	}
 	switch e.Status {
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
-
 	v1 "osqueue/api/v1"
 )
 
@@ -227,7 +225,7 @@ func (s *stream) read(f *frames) error {
 func event(one frame, id string) (v1.Event, error) {
 	var ev v1.Event
 	if one.data != "" {
-		if err := json.Unmarshal([]byte(one.data), &ev); err != nil {
+		if err := decode([]byte(one.data), &ev); err != nil {
 			return ev, fmt.Errorf("%w: %w", errNoEvent, err)
 		}
 	}

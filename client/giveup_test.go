@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -102,6 +103,23 @@ func TestRefusalsAreFinal(t *testing.T) {
 	}
 }
 
+// Who answers so is something else that listens there, as a proxy while its nodes
+// are away: it cannot refuse.
+func TestOthersRefuseNothing(t *testing.T) {
+	for _, status := range []int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusMisdirectedRequest} {
+		c := newCluster(t)
+		cl := c.client(func(cfg *Config) { cfg.RetryFor = 100 * time.Millisecond })
+		c.faultFor(v1.PathJobs, -1, func(_ *node, w http.ResponseWriter, _ *http.Request, _ func(http.ResponseWriter)) {
+			w.WriteHeader(status)
+			io.WriteString(w, "nothing here")
+		})
+		_, err := cl.Enqueue(bounded(t), NewJob{})
+		if e := failed(t, err); e.Status != status || e.Refused() || e.Committed != CommittedNo {
+			t.Errorf("%d: refused %v, committed %q: %v", status, e.Refused(), e.Committed, err)
+		}
+	}
+}
+
 func TestNoRetriesOnDemand(t *testing.T) {
 	c := newCluster(t)
 	cl := c.client(func(cfg *Config) { cfg.RetryFor = -1 })
@@ -181,8 +199,20 @@ func TestAnswersAreBounded(t *testing.T) {
 	cl := c.client(func(cfg *Config) { cfg.MaxAnswerBytes = 1000 })
 	c.answers[v1.PathState] = `"` + strings.Repeat("x", 2000) + `"`
 	_, err := cl.State(bounded(t))
-	if !errors.Is(err, errLarge) || len(c.requests()) != 1 {
+	if !errors.Is(err, errLarge) || len(c.requests()) != 1 || !strings.Contains(fmt.Sprint(err), "MaxAnswerBytes (1000)") {
 		t.Errorf("%v, sent %d times", err, len(c.requests()))
+	}
+}
+
+// The jobs of a claim are leased: an answer that was not read would cost each of
+// them an attempt.
+func TestAnswersToClaimsAreReadWhole(t *testing.T) {
+	c := newCluster(t)
+	cl := c.client(func(cfg *Config) { cfg.MaxAnswerBytes = 1000 })
+	c.script("POST "+v1.PathClaim, `{"jobs":[{"jobId":"j","token":7,"payload":"`+strings.Repeat("x", 2000)+`"}]}`)
+	jobs, err := cl.Claim(bounded(t), ClaimOptions{Worker: "w"})
+	if err != nil || len(jobs) != 1 || jobs[0].Token != 7 {
+		t.Errorf("%v, %v", jobs, err)
 	}
 }
 

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -205,7 +208,7 @@ func TestReportsOfMany(t *testing.T) {
 	beats := map[string]func() ([]client.Beat, error){
 		"release": func() ([]client.Beat, error) { return c.ReleaseBatch(ctx, "w", []client.Lease{lease(0), stale}) },
 		"complete": func() ([]client.Beat, error) {
-			return c.CompleteBatch(ctx, "w", []client.Completion{{Lease: lease(1)}, {Lease: stale}})
+			return c.CompleteBatch(ctx, "w", []client.Completion{{Lease: lease(1), Log: "said"}, {Lease: stale}})
 		},
 		"fail": func() ([]client.Beat, error) {
 			return c.FailBatch(ctx, "w", []client.FailedJob{{lease(2), client.Failure{Permanent: true}}, {stale, client.Failure{}}})
@@ -226,6 +229,9 @@ func TestReportsOfMany(t *testing.T) {
 		if job, err := c.Job(ctx, id); err != nil || job.Status != want {
 			t.Errorf("%s: %+v, %v", id, job, err)
 		}
+	}
+	if job, err := c.Job(ctx, "b"); err != nil || job.Log != "said" {
+		t.Errorf("%+v, %v", job, err)
 	}
 	if job, err := c.Job(ctx, "d"); err != nil || job.Progress == nil || job.Progress.Percent != 30 {
 		t.Errorf("%+v, %v", job, err)
@@ -262,5 +268,44 @@ func TestObjectAcksOverAFailover(t *testing.T) {
 		if at, err := c.WaitLSN(ctx, got.LSN, client.AckObject); err != nil || at.FlushedLSN == "0-0" {
 			t.Errorf("%s: %+v, %v", got.JobID, at, err)
 		}
+	}
+}
+
+// Whatever JSON other producers and workers have written, calls of this client go on:
+// names that occur twice, and halves of characters.
+func TestJSONOfOthers(t *testing.T) {
+	cluster, c := start(t, 1)
+	ctx := bounded(t)
+	const odd = `{"a":"\ud800","a":2}`
+	post := func(path, body string) {
+		t.Helper()
+		resp, err := http.Post("http://"+cluster.Servers()[0]+path, "application/json", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if text, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode >= 300 {
+			t.Fatalf("%s: %s %s, %v", path, resp.Status, text, err)
+		}
+	}
+	for _, id := range []string{"one", "two"} {
+		post("/v1/jobs", `{"id":"`+id+`","type":"t","payload":`+odd+`}`)
+	}
+	jobs, err := c.Claim(ctx, client.ClaimOptions{Worker: "w", Types: []string{"t"}, Max: 2})
+	if err != nil || len(jobs) != 2 || string(jobs[0].Payload) != odd {
+		t.Fatalf("%+v, %v", jobs, err)
+	}
+	post("/v1/jobs/one/complete", fmt.Sprintf(`{"workerId":"w","token":%d,"result":%s}`, jobs[0].Token, odd))
+	if job, err := c.WaitJob(ctx, "one", 0); err != nil || string(job.Payload) != odd || string(job.Result) != odd {
+		t.Errorf("%s, %s, %v", job.Payload, job.Result, err)
+	}
+	n := 0
+	for job, err := range c.Jobs(ctx, client.ListOptions{Statuses: []string{v1.StatusAll}}) {
+		if n++; err != nil || string(job.Payload) != odd {
+			t.Errorf("%s, %v", job.Payload, err)
+		}
+	}
+	if n != 2 {
+		t.Errorf("%d jobs are listed", n)
 	}
 }

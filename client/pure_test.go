@@ -172,6 +172,8 @@ func TestErrorTexts(t *testing.T) {
 		want string
 	}{
 		{Error{Op: "claim", Status: 502}, "claim: the server answered 502 Bad Gateway"},
+		{Error{Op: "claim", Status: 502, Err: errSlow}, "claim: the server answered 502 Bad Gateway"},
+		{Error{Op: "claim", Status: 200, Err: errSlow}, "claim: no answer in time"},
 		{Error{Op: "claim", Status: 400, Message: "no"}, "claim: no"},
 		{Error{Op: "claim", Err: errSlow}, "claim: no answer in time"},
 		{Error{Op: "claim"}, "claim: failed"},

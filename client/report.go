@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	v1 "osqueue/api/v1"
@@ -93,5 +92,5 @@ func acknowledged[T any](body []byte) error {
 	if len(body) == 0 {
 		return nil
 	}
-	return json.Unmarshal(body, new(T))
+	return decode(body, new(T))
 }

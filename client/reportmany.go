@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	v1 "osqueue/api/v1"
@@ -32,6 +31,7 @@ func (c *Client) Heartbeat(ctx context.Context, worker string, leases []Lease) (
 type Completion struct {
 	Lease  Lease
 	Result jsontext.Value // nil: none
+	Log    string         // what the attempt had to say beside its result: UTF-8, at most 16 KiB
 }
 
 // CompleteBatch ends claims of one worker well. Each is decided for itself:
@@ -44,7 +44,7 @@ func (c *Client) CompleteBatch(ctx context.Context, worker string, jobs []Comple
 	in := v1.CompleteBatch{WorkerID: optional(worker), Jobs: make([]v1.CompleteLease, len(jobs))}
 	k := call{op: op, method: http.MethodPost, path: v1.PathComplete, write: true}
 	for i, j := range jobs {
-		in.Jobs[i] = v1.CompleteLease{JobID: j.Lease.JobID, Token: j.Lease.Token, Result: j.Result}
+		in.Jobs[i] = v1.CompleteLease{JobID: j.Lease.JobID, Token: j.Lease.Token, Result: j.Result, Log: j.Log}
 	}
 	if slices.ContainsFunc(jobs, func(j Completion) bool { return j.Lease.Token == 0 }) {
 		k.key = ownKey(ctx)
@@ -110,7 +110,7 @@ func (c *Client) reportMany(ctx context.Context, k call, in any, n int) ([]Beat,
 	var out v1.ReportedBatch
 	err = c.do(ctx, k, func(body []byte) error {
 		out = v1.ReportedBatch{}
-		if err := json.Unmarshal(body, &out); err != nil {
+		if err := decode(body, &out); err != nil {
 			return err
 		}
 		if len(out.Results) != n {

@@ -141,6 +141,7 @@ type ClaimedJob struct {
 	Attempt  int           // counts from 1
 	Token    uint64        // grows with every claim; hand it on to fence side effects
 	Length   time.Duration // of the lease
+	Age      time.Duration // of the lease, when the server answered: of a repeated claim it is older
 	Worker   string
 
 	MaxAttempts int // 0: the server did not say

@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"sync"
 	"time"
@@ -88,9 +87,6 @@ func (w *Watch) Enqueue(ctx context.Context, jobs []NewJob) (BatchEnqueued, erro
 	jobs = withIDs(jobs, newMaker(ctx))
 	expected := w.expect(jobs)
 	got, err := w.c.EnqueueBatch(ctx, jobs)
-	if err == nil && len(got.JobIDs) != len(jobs) {
-		err = odd("enqueue batch", fmt.Errorf("%d ids for %d jobs", len(got.JobIDs), len(jobs)))
-	}
 	if err != nil {
 		w.forget(jobs, expected)
 		return got, err

@@ -38,9 +38,12 @@ type ClaimedJob struct {
 	MaxAttempts *int32         `json:"maxAttempts,omitzero"`
 	// Token is the fencing token of this claim: greater than that of any claim
 	// before. It goes into heartbeats and reports.
-	Token     uint64 `json:"token"`
-	LeaseMs   int64  `json:"leaseMs"`
-	CreatedAt int64  `json:"createdAt"`
+	Token   uint64 `json:"token"`
+	LeaseMs int64  `json:"leaseMs"`
+	// LeaseAgeMs is how much of the lease had passed when this was answered: a
+	// claim that is repeated gets the lease that it got first.
+	LeaseAgeMs int64 `json:"leaseAgeMs,omitzero"`
+	CreatedAt  int64 `json:"createdAt"`
 	// TimeoutMs is how long the attempt may run, whatever its heartbeats.
 	TimeoutMs int64    `json:"timeoutMs,omitzero"`
 	Group     string   `json:"group,omitzero"`

@@ -192,6 +192,8 @@ type Job struct {
 	Token     uint64         `json:"token,omitzero"` // of the last claim
 	Result    jsontext.Value `json:"result,omitzero"`
 	LastError string         `json:"lastError,omitzero"`
+	// Log is what the attempt that completed the job had to say beside its result.
+	Log string `json:"log,omitzero"`
 
 	Backoff      *Backoff `json:"backoff,omitzero"`
 	TimeoutMs    int64    `json:"timeoutMs,omitzero"` // of the attempt that runs, or else the producer's wish

@@ -48,7 +48,7 @@ type QueueSettings struct {
 	RetainMs           *int64   `json:"retainMs,omitzero"`    // of completed and cancelled jobs
 	RetainCount        *int64   `json:"retainCount,omitzero"` // of completed and cancelled jobs
 	MaxJobs            int64    `json:"maxJobs,omitzero"`     // that have not ended
-	MaxBytes           int64    `json:"maxBytes,omitzero"`    // of payloads and results
+	MaxBytes           int64    `json:"maxBytes,omitzero"`    // of payloads, results and logs
 	MaxPayload         int64    `json:"maxPayload,omitzero"`  // bytes of one payload
 }
 

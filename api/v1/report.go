@@ -17,6 +17,8 @@ type Complete struct {
 	WorkerID *string        `json:"workerId,omitzero"`
 	Token    uint64         `json:"token,omitzero"`
 	Result   jsontext.Value `json:"result,omitzero"` // any JSON
+	// Log is what the attempt had to say beside its result, at most 16 KiB.
+	Log string `json:"log,omitzero"`
 }
 
 // ForceComplete ends a job well in whatever status it is, and whoever holds it:
@@ -105,6 +107,7 @@ type CompleteLease struct {
 	JobID  string         `json:"jobId"`
 	Token  uint64         `json:"token,omitzero"`
 	Result jsontext.Value `json:"result,omitzero"`
+	Log    string         `json:"log,omitzero"` // as in Complete
 }
 
 // ReportedBatch is the answer to a batch of reports, in its order. It is 200

@@ -14,7 +14,7 @@ type Stats struct {
 	Blocked        int    `json:"blocked"`
 	DeadTotal      uint64 `json:"deadTotal"`      // ever
 	CancelledTotal uint64 `json:"cancelledTotal"` // ever
-	Bytes          int64  `json:"bytes"`          // of all payloads and results
+	Bytes          int64  `json:"bytes"`          // of all payloads, results and logs
 	Workers        int    `json:"workers"`        // registered
 	LSN            string `json:"lsn"`            // of the state shown
 	// Types are the counts by type, when asked for.
@@ -30,7 +30,7 @@ type TypeStats struct {
 	Dead       int `json:"dead"`
 	Cancelled  int `json:"cancelled"`
 	Blocked    int `json:"blocked"`
-	// Bytes is the size of the type's payloads and results.
+	// Bytes is the size of the type's payloads, results and logs.
 	Bytes int64 `json:"bytes"`
 }
 
