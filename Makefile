@@ -78,6 +78,10 @@ mutants: build ## Seed the defects of tests/mutants and of fsm/mutants_test.go, 
 	go test ./tests/mutants -run '^TestMutants$$' -mutants -v -timeout 120m
 	go test ./fsm -run '^TestMutants$$' -mutants -v -timeout 60m
 
+.PHONY: vm
+vm: ## Run the sandbox's tests in a virtual machine that has control groups of version 2
+	go run -buildvcs=false ./tests/vm $(VM_FLAGS)
+
 .PHONY: lint
 lint: fmt-check vet golangci ## Check formatting, go vet and the linters (import rules are among them)
 

@@ -14,8 +14,10 @@ import (
 
 // cgroups makes a control group for each command, below that of the worker.
 type cgroups struct {
-	parent       string // a directory without processes of its own
-	memory, pids bool   // can be bounded
+	parent       string   // a directory without processes of its own
+	held         *os.File // says that it is in use; see hold
+	memory, pids bool     // can be bounded
+	lacks        error    // why not, if that is known
 }
 
 // cgroupRoots are where version 2 is mounted, alone or beside version 1.
@@ -26,11 +28,17 @@ func findCgroups() (g *cgroups, fact string) {
 	g, err := openCgroups()
 	switch {
 	case err != nil:
-		return nil, fmt.Sprintf("no control groups (%v): memory and processes are bounded for each process only", err)
+		return nil, withoutGroups(err)
+	case (!g.memory || !g.pids) && g.lacks != nil:
+		return g, fmt.Sprintf("control groups without the controllers memory and pids (%v): memory is bounded for each process only, not in sum", g.lacks)
 	case !g.memory || !g.pids:
-		return g, "control groups without the controllers of memory and pids: these are bounded for each process only"
+		return g, "control groups without the controllers memory and pids: memory is bounded for each process only, not in sum"
 	}
 	return g, "control groups"
+}
+
+func withoutGroups(why error) string {
+	return fmt.Sprintf("no control groups (%v): memory is bounded for each process only, not in sum", why)
 }
 
 func openCgroups() (*cgroups, error) {
@@ -61,33 +69,36 @@ func newCgroups(own string) (*cgroups, error) {
 	if os.Geteuid() != 0 {
 		return nil, errors.New("the worker is not root")
 	}
-	_ = delegate(own) // what is not delegated is not found below
-	g := &cgroups{parent: filepath.Join(own, "osqueue-"+strconv.Itoa(os.Getpid())+"-"+strconv.FormatInt(time.Now().UnixNano(), 36))}
-	if err := os.Mkdir(g.parent, 0o755); err != nil {
-		return nil, err
+	g := &cgroups{}
+	own, g.lacks = everyHome.take(own)
+	removeLeft(own)
+	var err error
+	if g.parent, g.held, err = makeHeldGroup(own); err != nil {
+		return nil, errors.Join(err, everyHome.give())
 	}
-	_ = delegate(g.parent)
+	_ = delegate(g.parent) // what is not delegated is not found below
 	have, err := words(filepath.Join(g.parent, "cgroup.subtree_control"))
 	if err != nil {
-		return nil, errors.Join(err, os.Remove(g.parent))
+		return nil, errors.Join(err, g.close())
 	}
 	g.memory, g.pids = have["memory"], have["pids"]
 	return g, nil
 }
 
-// delegate lets groups below dir bound memory and processes.
+var errNoControllers = errors.New("they are not on version 2 there")
+
+// delegate lets groups below dir bound memory and processes: both at once or
+// neither. A group with processes takes pids alone, and then nothing can be
+// started in those below it ("domain invalid").
 func delegate(dir string) error {
 	have, err := words(filepath.Join(dir, "cgroup.controllers"))
 	if err != nil {
 		return err
 	}
-	var errs []error
-	for _, name := range []string{"memory", "pids"} {
-		if have[name] {
-			errs = append(errs, os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+"+name), 0))
-		}
+	if !have["memory"] || !have["pids"] {
+		return errNoControllers
 	}
-	return errors.Join(errs...)
+	return os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+"+strings.Join(bounding, " +")), 0)
 }
 
 func words(file string) (map[string]bool, error) {
@@ -103,14 +114,20 @@ func words(file string) (map[string]bool, error) {
 }
 
 // close removes the group of groups.
-func (g *cgroups) close() error { return removeGroup(g.parent) }
+func (g *cgroups) close() error {
+	defer g.held.Close()
+	return errors.Join(removeGroup(g.parent), everyHome.give())
+}
 
 // cgroup is that of one command.
 type cgroup struct {
-	dir *os.File
+	dir    *os.File
+	counts bool // its processes
 }
 
-func (g *cgroups) open(name string, l Limits) (*cgroup, error) {
+// open makes the group of a command. Of its processes the first ones, which are
+// ours, are not counted.
+func (g *cgroups) open(name string, l Limits, ours int64) (*cgroup, error) {
 	path := filepath.Join(g.parent, name)
 	if err := os.Mkdir(path, 0o755); err != nil {
 		return nil, fmt.Errorf("make a control group: %w", err)
@@ -119,15 +136,13 @@ func (g *cgroups) open(name string, l Limits) (*cgroup, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the control group: %w", errors.Join(err, os.Remove(path)))
 	}
-	c := &cgroup{dir: dir}
+	l.Processes += ours
+	c := &cgroup{dir: dir, counts: g.pids}
 	if err := c.bound(g, l); err != nil {
 		return nil, errors.Join(err, c.close())
 	}
 	return c, nil
 }
-
-// ourProcesses are those of bwrap, which the command's limit does not count.
-const ourProcesses = 2
 
 func (c *cgroup) bound(g *cgroups, l Limits) error {
 	if g.memory {
@@ -142,7 +157,7 @@ func (c *cgroup) bound(g *cgroups, l Limits) error {
 		}
 	}
 	if g.pids {
-		return c.set("pids.max", l.Processes+ourProcesses)
+		return c.set("pids.max", l.Processes)
 	}
 	return nil
 }
@@ -164,14 +179,25 @@ func (c *cgroup) kill() {
 	_ = c.set("cgroup.kill", 1) // kernels before 5.14 have none; the walk of /proc follows
 }
 
-// outOfMemory says whether the kernel has ended a process of the group for it.
-func (c *cgroup) outOfMemory() bool {
-	text, err := os.ReadFile(filepath.Join(c.dir.Name(), "memory.events"))
+// exceeded tells of a limit of the group that was reached; nil: none.
+func (c *cgroup) exceeded(l Limits) error {
+	switch {
+	case c.event("memory.events", "oom_kill"): // the kernel has ended a process for it
+		return errLimit(ErrMemory, l.Memory)
+	case c.event("pids.events", "max"): // it has refused one
+		return errLimit(ErrProcesses, l.Processes)
+	}
+	return nil
+}
+
+// event says whether something has happened that the kernel counts in a file.
+func (c *cgroup) event(file, name string) bool {
+	text, err := os.ReadFile(filepath.Join(c.dir.Name(), file))
 	if err != nil {
 		return false // no controller
 	}
 	for line := range strings.Lines(string(text)) {
-		if n, ok := strings.CutPrefix(strings.TrimSpace(line), "oom_kill "); ok && n != "0" {
+		if n, ok := strings.CutPrefix(strings.TrimSpace(line), name+" "); ok && n != "0" {
 			return true
 		}
 	}

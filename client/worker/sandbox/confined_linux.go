@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"math"
@@ -14,29 +15,47 @@ import (
 
 // confined is the cell of Process; that of Namespace is built on it.
 type confined struct {
-	box  *Box
-	loan *uidLoan // nil: no user id of its own
-	dir  string   // "": it has none on the machine
+	box *Box
+	dir string // "": it has none on the machine
 	crowd
+	group *cgroup // nil: there is none
 }
 
-func (b *Box) openConfined() (cell, error) {
+// ourProcesses are those of bwrap, which the command's limit does not count.
+const ourProcesses = 2
+
+func (b *Box) openConfined(ctx context.Context) (cell, error) {
 	c := &confined{box: b, crowd: crowd{mark: rand.Text(), running: b.running}}
 	if b.uids != nil {
-		loan, err := b.uids.take()
+		loan, err := b.uids.take(ctx)
 		if err != nil {
 			return nil, err
 		}
-		c.loan, c.uid = loan, loan.uid
+		c.loan = loan
+	}
+	if err := c.openGroup(); err != nil {
+		return nil, errors.Join(err, c.close())
 	}
 	if b.cfg.Level == Namespace {
-		return b.openNamespace(c)
+		return &namespace{confined: c}, nil
 	}
 	var err error
-	if c.dir, err = newDir(b.cfg.Dir, c.uid); err != nil {
+	if c.dir, err = b.place.newDir(c.loan); err != nil {
 		return nil, errors.Join(err, c.close())
 	}
 	return c, nil
+}
+
+func (c *confined) openGroup() (err error) {
+	if c.box.groups == nil {
+		return nil
+	}
+	var ours int64
+	if c.box.cfg.Level == Namespace {
+		ours = ourProcesses
+	}
+	c.group, err = c.box.groups.open(c.mark, c.box.cfg.Limits, ours)
+	return err
 }
 
 func (c *confined) prepare(program string, cmd Command) (*exec.Cmd, error) {
@@ -51,16 +70,37 @@ func (c *confined) prepare(program string, cmd Command) (*exec.Cmd, error) {
 func (c *confined) attributes() *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{Setsid: true}
 	if c.loan != nil {
-		attr.Credential = &syscall.Credential{Uid: uint32(c.uid), Gid: uint32(c.uid)}
+		attr.Credential = &syscall.Credential{Uid: uint32(c.loan.uid), Gid: uint32(c.loan.uid)}
+	}
+	if c.group != nil {
+		attr.UseCgroupFD, attr.CgroupFD = true, int(c.group.dir.Fd())
 	}
 	return attr
 }
 
 func (c *confined) start(cmd *exec.Cmd) error {
-	return c.box.launcher.start(cmd, c.limits(), func(pid int) {
-		c.leader = pid
-		c.running.add(pid, c.mark)
+	c.running.starts.RLock()
+	defer c.running.starts.RUnlock()
+	return c.box.launcher.start(launch{
+		cmd:    cmd,
+		limits: c.limits(),
+		before: c.begin,
+		hold:   c.box.cfg.Level == Namespace,
 	})
+}
+
+var errHidden = errors.New("/proc does not show the worker what its commands run (mount option hidepid, ProtectProc= of systemd): " +
+	"that takes the capability CAP_SYS_PTRACE")
+
+// begin notes the first process, before its first instruction. Zombies that the worker
+// could not see it could not free, and their user ids neither.
+func (c *confined) begin(pid int) error {
+	if _, ok := readProc(pid); !ok {
+		return errHidden
+	}
+	c.leader = pid
+	c.running.add(pid, c.mark)
+	return nil
 }
 
 func (c *confined) limits() []limit {
@@ -71,10 +111,22 @@ func (c *confined) limits() []limit {
 		{unix.RLIMIT_CPU, cpu, cpu + 1}, // SIGXCPU first, then SIGKILL
 		same(unix.RLIMIT_AS, l.Memory),
 		same(unix.RLIMIT_NOFILE, l.Files),
-		same(unix.RLIMIT_NPROC, l.Processes+c.already()),
+		same(unix.RLIMIT_NPROC, c.processes()),
 		same(unix.RLIMIT_FSIZE, l.FileSize),
 		same(unix.RLIMIT_CORE, 0),
 	}
+}
+
+// processes is the limit for all of the user's. A control group that counts has
+// to be the first to refuse, as it tells of it: so there is room for every
+// process to be starting another one, which the system counts for the user
+// before the group is asked.
+func (c *confined) processes() int64 {
+	n := c.box.cfg.Limits.Processes
+	if c.group != nil && c.group.counts {
+		n = 2 * (n + ourProcesses)
+	}
+	return n + c.already()
 }
 
 // already is how many threads the user has whose number is limited.
@@ -97,19 +149,36 @@ func (c *confined) already() (n int64) {
 	return n
 }
 
+func (c *confined) wait(cmd *exec.Cmd) error { return cmd.Wait() }
+
 func (c *confined) terminate() { c.signal(unix.SIGTERM, nil) }
+
+// kill has the group's end first, as that is the end of all at once.
+func (c *confined) kill() {
+	if c.group != nil {
+		c.group.kill()
+	}
+	c.crowd.kill()
+}
 
 func (c *confined) sweep() bool {
 	left := c.settle()
-	c.crowd.kill()
+	c.kill()
 	return left
 }
 
-func (c *confined) overDisk() bool { return overFull(c.dir, c.box.cfg.Limits.Disk) }
+func (c *confined) overDisk(done <-chan struct{}) error {
+	return overFull(c.dir, c.box.cfg.Limits.Disk, done)
+}
 
 // explain knows a limit by the signal that the system sends, also when a shell
 // tells of it by its exit status.
 func (c *confined) explain(cmd *exec.Cmd) error {
+	if c.group != nil {
+		if err := c.group.exceeded(c.box.cfg.Limits); err != nil {
+			return err
+		}
+	}
 	status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
 	if !ok {
 		return nil
@@ -131,6 +200,9 @@ func (c *confined) explain(cmd *exec.Cmd) error {
 
 func (c *confined) close() error {
 	var errs []error
+	if c.group != nil {
+		errs = append(errs, c.group.close())
+	}
 	if c.leader != 0 {
 		c.running.remove(c.leader) // only now: until here its orphans are not anybody's
 	}

@@ -15,6 +15,7 @@ func (g *group) prepare(program string, c Command) (*exec.Cmd, error) {
 }
 
 func (g *group) start(cmd *exec.Cmd) error { return cmd.Start() }
+func (g *group) wait(cmd *exec.Cmd) error  { return cmd.Wait() }
 
 func (g *group) terminate() { g.kill() }
 

@@ -3,6 +3,7 @@
 package sandbox
 
 import (
+	"os"
 	"os/exec"
 	"syscall"
 )
@@ -13,13 +14,14 @@ type group struct{ cmd *exec.Cmd }
 func (g *group) prepare(program string, c Command) (*exec.Cmd, error) {
 	cmd := exec.Command(program, c.Args[1:]...)
 	cmd.Args[0] = c.Args[0]
-	cmd.Env = append(cmd.Environ(), c.Env...)
+	cmd.Env = append(os.Environ(), c.Env...) // os/exec drops what is there twice
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	g.cmd = cmd
 	return cmd, nil
 }
 
 func (g *group) start(cmd *exec.Cmd) error { return cmd.Start() }
+func (g *group) wait(cmd *exec.Cmd) error  { return cmd.Wait() }
 
 func (g *group) terminate() { signalGroup(g.cmd, syscall.SIGTERM) }
 func (g *group) kill()      { signalGroup(g.cmd, syscall.SIGKILL) }

@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -9,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 func output(t *testing.T, b *Box, c Command) string {
@@ -207,52 +205,4 @@ func TestVariablesDoNotReachBwrap(t *testing.T) {
 	if err != nil || string(res.Stdout) != "libs\n" || strings.Contains(res.Log, "bwrap") {
 		t.Errorf("%v, %+v", err, res)
 	}
-}
-
-// Many commands at once, each with a user of its own, and one after the other
-// that end at once: nothing is used up.
-func TestManyThatEndAtOnce(t *testing.T) {
-	for level, n := range map[Level]int{Process: 10_000, Namespace: 500} {
-		t.Run(string(level), func(t *testing.T) {
-			if os.Getenv("OSQUEUE_TEST_SANDBOX") != "require" {
-				n /= 20 // where all is to be checked there is time for it
-			}
-			b := bench(t, level, small)
-			before := descriptors(t)
-			began := time.Now()
-			errs := make(chan error)
-			for range 4 {
-				go func() {
-					var err error
-					for i := 0; i < n/4 && err == nil; i++ {
-						var res Result
-						if res, err = b.Run(t.Context(), sh("exit 3")); res.Exit == 3 {
-							err = nil
-						} else {
-							err = errors.Join(err, errors.New("exit "+strconv.Itoa(res.Exit)))
-						}
-					}
-					errs <- err
-				}()
-			}
-			for range 4 {
-				if err := <-errs; err != nil {
-					t.Error(err)
-				}
-			}
-			t.Logf("%d commands, %v each", n, time.Since(began)/time.Duration(n))
-			if after := descriptors(t); after > before {
-				t.Errorf("%d descriptors before, %d after", before, after)
-			}
-		})
-	}
-}
-
-func descriptors(t *testing.T) int {
-	t.Helper()
-	entries, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return len(entries)
 }

@@ -10,9 +10,9 @@ import (
 
 // crowd are the processes of one command.
 type crowd struct {
-	uid     int    // its own; 0: that of the worker, and members are found by descent
-	leader  int    // its first process; 0: it has not started
-	mark    string // in its environment
+	loan    *uidLoan // nil: it has no user id of its own, and members are found by descent
+	leader  int      // its first process; 0: it has not started
+	mark    string   // in its environment
 	running *roster
 }
 
@@ -20,21 +20,31 @@ type crowd struct {
 // the zombie of the leader, which os/exec waits for. With strays also what may
 // be of any command, but of none that is under way.
 func (c *crowd) members(strays bool) []proc {
-	all, err := processes()
+	all, err := c.visible()
 	if err != nil {
 		return nil // /proc is gone: nothing that could be done
 	}
-	if c.uid == 0 {
+	if c.loan == nil {
 		all = c.byDescent(all, strays)
 	}
 	var list []proc
 	for _, p := range all {
-		ours := c.uid == 0 || p.uid == c.uid
+		ours := c.loan == nil || p.uid == c.loan.uid
 		if ours && (!p.zombie || p.pid != c.leader) {
 			list = append(list, p)
 		}
 	}
 	return list
+}
+
+// visible are all processes, at a moment at which no command is being started if
+// members are found by descent.
+func (c *crowd) visible() ([]proc, error) {
+	if c.loan == nil {
+		c.running.starts.Lock()
+		defer c.running.starts.Unlock()
+	}
+	return processes()
 }
 
 // byDescent finds the members of a crowd that has no user id of its own.
@@ -117,42 +127,58 @@ const rounds = 200
 
 // kill ends all members: first nobody may fork any more, then nobody lives.
 func (c *crowd) kill() {
+	if c.loan != nil && !hasProcesses(c.loan.uid) {
+		return
+	}
+	barren := c.loan != nil && c.loan.pool.killAll(c.loan.uid) == nil
+	if !barren {
+		c.stop()
+	}
+	for i := range rounds {
+		living := false
+		for _, p := range c.members(true) {
+			if p.zombie {
+				c.reap(p)
+				continue
+			}
+			living = true
+			c.send(p, unix.SIGKILL)
+		}
+		if !living && (barren || c.loan == nil || !hasProcesses(c.loan.uid)) {
+			return
+		}
+		time.Sleep(min(time.Duration(i+1)*time.Millisecond, 50*time.Millisecond)) // the system takes its time to end them
+	}
+}
+
+// stop takes the right to fork from every member that a walk finds, and stops it.
+func (c *crowd) stop() {
 	barren := make(map[int]bool)
 	for range rounds {
 		able := false
 		for _, p := range c.alive(true) {
-			if barren[p.pid] || p.stopped {
+			if barren[p.pid] {
+				continue
+			}
+			// Root without CAP_SYS_RESOURCE may not: the signal has to do. It is asked also
+			// for one that is stopped: a debugger may have stopped its first thread alone.
+			barren[p.pid] = unix.Prlimit(p.pid, unix.RLIMIT_NPROC, &unix.Rlimit{}, nil) == nil
+			if p.stopped && !barren[p.pid] {
 				continue
 			}
 			able = true
-			// Root without CAP_SYS_RESOURCE may not: the signal has to do.
-			barren[p.pid] = unix.Prlimit(p.pid, unix.RLIMIT_NPROC, &unix.Rlimit{}, nil) == nil
 			c.send(p, unix.SIGSTOP)
 		}
 		if !able {
-			break
+			return
 		}
 	}
-	for i := range rounds {
-		list := c.alive(true)
-		if len(list) == 0 {
-			break
-		}
-		for _, p := range list {
-			c.send(p, unix.SIGKILL)
-		}
-		time.Sleep(min(time.Duration(i+1)*time.Millisecond, 50*time.Millisecond)) // the system takes its time to end them
-	}
-	c.reap()
 }
 
-// reap frees the zombies that the kernel has given to the worker.
-func (c *crowd) reap() {
-	self := os.Getpid()
-	for _, p := range c.members(true) {
-		if p.zombie && p.ppid == self && !c.running.leads(p.pid) {
-			_, _ = unix.Wait4(p.pid, nil, unix.WNOHANG, nil) // an error says that it is gone
-		}
+// reap frees a zombie that the kernel has given to the worker.
+func (c *crowd) reap(p proc) {
+	if p.ppid == os.Getpid() && !c.running.leads(p.pid) {
+		_, _ = unix.Wait4(p.pid, nil, unix.WNOHANG, nil) // an error says that it is gone
 	}
 }
 
@@ -161,16 +187,33 @@ func (c *crowd) reap() {
 const linger = 200 * time.Millisecond
 
 // settle waits for the members to end, and says whether some did not. A stray is
-// held against a command only if it alone is under way.
+// held against a command only if it alone is under way. The user id had no processes
+// before the command.
 func (c *crowd) settle() (left bool) {
 	deadline := time.Now().Add(linger)
-	for pause := time.Millisecond; len(c.alive(len(c.running.others(c.mark)) == 0)) > 0; pause *= 2 {
+	for pause := time.Millisecond; c.goesOn(); pause *= 2 {
 		if time.Now().After(deadline) {
 			return true
 		}
 		time.Sleep(pause)
 	}
 	return false
+}
+
+func (c *crowd) goesOn() bool {
+	if c.loan == nil {
+		return len(c.alive(len(c.running.others(c.mark)) == 0)) > 0
+	}
+	if !hasProcesses(c.loan.uid) {
+		return false
+	}
+	for _, p := range c.members(false) {
+		if !p.zombie {
+			return true
+		}
+		c.reap(p)
+	}
+	return hasProcesses(c.loan.uid)
 }
 
 func taskDir(pid int) string { return "/proc/" + strconv.Itoa(pid) + "/task" }

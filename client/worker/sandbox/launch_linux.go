@@ -13,15 +13,15 @@ import (
 
 // launcher starts programs from a thread of its own; see the package comment.
 type launcher struct {
-	requests chan launch
+	requests chan func()
 	ended    chan struct{}
 }
 
 type launch struct {
-	cmd     *exec.Cmd
-	limits  []limit
-	before  func(pid int) // called before the program's first instruction
-	started chan error
+	cmd    *exec.Cmd
+	limits []limit
+	before func(pid int) error // called before the program's first instruction
+	hold   bool                // stop the program at its exit; see awaitEnd
 }
 
 // limit is one of setrlimit(2).
@@ -40,7 +40,7 @@ var workerHasNoPrivs = sync.OnceValue(func() bool {
 
 func newLauncher() (*launcher, error) {
 	workerHasNoPrivs()
-	l := &launcher{requests: make(chan launch), ended: make(chan struct{})}
+	l := &launcher{requests: make(chan func()), ended: make(chan struct{})}
 	ready := make(chan error, 1)
 	go l.run(ready)
 	if err := <-ready; err != nil {
@@ -59,7 +59,7 @@ func (l *launcher) run(ready chan<- error) {
 	}
 	ready <- nil
 	for req := range l.requests {
-		req.started <- startTraced(req)
+		req()
 	}
 }
 
@@ -69,11 +69,20 @@ func (l *launcher) close() {
 	<-l.ended
 }
 
+// do calls f on the launcher's thread.
+func (l *launcher) do(f func()) {
+	done := make(chan struct{})
+	l.requests <- func() {
+		defer close(done)
+		f()
+	}
+	<-done
+}
+
 // start starts a program with limits in force.
-func (l *launcher) start(cmd *exec.Cmd, limits []limit, before func(pid int)) error {
-	req := launch{cmd: cmd, limits: limits, before: before, started: make(chan error, 1)}
-	l.requests <- req
-	return <-req.started
+func (l *launcher) start(req launch) (err error) {
+	l.do(func() { err = startTraced(req) })
+	return err
 }
 
 var errNotStopped = errors.New("the program did not stop at its start")
@@ -88,8 +97,10 @@ func startTraced(req launch) error {
 	}
 	err := confine(req)
 	if err != nil {
-		_ = req.cmd.Process.Kill() // an error says that it has ended
-		_ = req.cmd.Wait()         // what counts is why it was killed
+		// Without CAP_KILL root may not signal another user, but a tracer may.
+		_ = unix.PtraceCont(req.cmd.Process.Pid, int(unix.SIGKILL)) // an error says that it is not stopped
+		_ = req.cmd.Process.Kill()                                  // an error says that it has ended
+		_ = req.cmd.Wait()                                          // what counts is why it was killed
 	}
 	return err
 }
@@ -113,11 +124,23 @@ func confine(req launch) error {
 	if err := setLimits(pid, req); err != nil {
 		return err
 	}
-	req.before(pid)
-	if err := unix.PtraceDetach(pid); err != nil {
+	if err := req.before(pid); err != nil {
+		return err
+	}
+	if err := letGo(pid, req.hold); err != nil {
 		return fmt.Errorf("let the program go: %w", err)
 	}
 	return nil
+}
+
+func letGo(pid int, hold bool) error {
+	if !hold {
+		return unix.PtraceDetach(pid)
+	}
+	if err := unix.PtraceSetOptions(pid, unix.PTRACE_O_TRACEEXIT); err != nil {
+		return err
+	}
+	return unix.PtraceCont(pid, 0)
 }
 
 // setLimits sets them on the stopped program. For that one must have its real

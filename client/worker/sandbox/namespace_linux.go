@@ -16,18 +16,7 @@ import (
 type namespace struct {
 	*confined
 	files []*os.File // filterFD and argsFD
-	group *cgroup    // nil: there is none
-}
-
-func (b *Box) openNamespace(c *confined) (cell, error) {
-	n := &namespace{confined: c}
-	if b.groups != nil {
-		var err error
-		if n.group, err = b.groups.open(c.mark, b.cfg.Limits); err != nil {
-			return nil, errors.Join(err, n.close())
-		}
-	}
-	return n, nil
+	left  bool       // whether the command has left processes behind
 }
 
 // etc is what programs need of /etc to start, and nothing that tells of the
@@ -58,9 +47,6 @@ func (n *namespace) prepare(program string, c Command) (*exec.Cmd, error) {
 	cmd.Dir = "/"
 	cmd.Env = []string{"PATH=" + standardPath, markVariable + "=" + n.mark}
 	cmd.SysProcAttr = n.attributes()
-	if n.group != nil {
-		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(n.group.dir.Fd())
-	}
 	cmd.ExtraFiles = n.files
 	return cmd, nil
 }
@@ -124,36 +110,24 @@ func (n *namespace) start(cmd *exec.Cmd) error {
 	return n.confined.start(cmd)
 }
 
+func (n *namespace) wait(cmd *exec.Cmd) error {
+	n.left = n.box.launcher.awaitEnd(n.leader)
+	return cmd.Wait()
+}
+
 // terminate spares bwrap's own two processes: their end is the end of all.
 func (n *namespace) terminate() {
 	n.signal(unix.SIGTERM, func(p proc) bool { return p.pid == n.leader || p.ppid == n.leader })
 }
 
-func (n *namespace) kill() {
-	if n.group != nil {
-		n.group.kill()
-	}
-	n.confined.kill()
-}
-
 // sweep waits for the kernel to end the namespace's processes, and helps.
 func (n *namespace) sweep() bool {
-	if n.group != nil {
-		n.group.kill()
-	}
-	n.confined.kill()
-	return false
+	n.kill()
+	return n.left
 }
 
 // overDisk: the size is that of the file system.
-func (n *namespace) overDisk() bool { return false }
-
-func (n *namespace) explain(cmd *exec.Cmd) error {
-	if n.group != nil && n.group.outOfMemory() {
-		return errLimit(ErrMemory, n.box.cfg.Limits.Memory)
-	}
-	return n.confined.explain(cmd)
-}
+func (n *namespace) overDisk(<-chan struct{}) error { return nil }
 
 func (n *namespace) closeFiles() {
 	for _, f := range n.files {
@@ -162,10 +136,6 @@ func (n *namespace) closeFiles() {
 }
 
 func (n *namespace) close() error {
-	var err error
 	n.closeFiles()
-	if n.group != nil {
-		err = n.group.close()
-	}
-	return errors.Join(err, n.confined.close())
+	return n.confined.close()
 }

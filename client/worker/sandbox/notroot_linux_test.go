@@ -78,6 +78,19 @@ func TestNotRoot(t *testing.T) {
 	}
 }
 
+// Commands that end while others are being started take none of them for a
+// process that was left behind.
+func TestManyAtOnceNotRoot(t *testing.T) {
+	if os.Getenv(asPlainUser) == "" {
+		out, err := runAs(t, "^TestManyAtOnceNotRoot$").CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "--- PASS") {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return
+	}
+	failAtOnce(t, bench(t, Process, small), 200)
+}
+
 // Children that the worker has started in other ways, and other commands with
 // what they have started, do not end with a command.
 func TestOthersAreLeftAlone(t *testing.T) {
@@ -144,14 +157,17 @@ func TestKilledWorker(t *testing.T) {
 	}
 	_ = cmd.Wait() // it was killed
 	await(t, "the end of the first process", func() bool { return len(ofUID(t, victimUID)) == 1 })
-	b, err := New(t.Context(), Config{Level: Process, Limits: small, Dir: t.TempDir(), UIDs: UIDRange{First: victimUID, Count: 1}})
-	if err == nil {
-		err = b.Close()
+	b, err := New(t.Context(), Config{Level: Process, Limits: small, Dir: dir, UIDs: UIDRange{First: victimUID, Count: 1}})
+	if err != nil {
+		t.Fatal(err)
 	}
-	// Its directory may not be reachable for the user; the id was used all the same.
+	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
 	if left := ofUID(t, victimUID); len(left) > 0 {
-		t.Errorf("%+v remain; %v", left, err)
+		t.Errorf("%+v remain", left)
 	}
+	checkEmpty(t, dir)
 }
 
 const victimUID = 1_910_100_000

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -16,8 +17,9 @@ type platform struct {
 	launcher *launcher
 	uids     *uidPool // nil: the worker is not root, commands have its own
 	running  *roster
-	bwrap    string // the program
-	groups   *cgroups
+	bwrap    string   // the program
+	place    *place   // nil: commands have no directory on the machine
+	groups   *cgroups // nil: there are none
 }
 
 // setUp prepares a level above None.
@@ -37,9 +39,34 @@ func (b *Box) setUp() error {
 		return err
 	}
 	if b.cfg.Level == Namespace {
-		return b.setUpNamespace()
+		if err := b.setUpNamespace(); err != nil {
+			return err
+		}
+	}
+	if b.cfg.Level == Process {
+		if b.place, err = openPlace(b.cfg.Dir); err != nil {
+			return err
+		}
+	}
+	if !b.cfg.NoCgroup {
+		var fact string
+		b.groups, fact = findCgroups()
+		b.facts = append(b.facts, fact)
 	}
 	return nil
+}
+
+// leaveGroups goes on without control groups, if there were any, as nothing can be
+// run in them: a kernel before 5.7, or a filter of the container, cannot start a
+// process in one.
+func (b *Box) leaveGroups(why error) bool {
+	if b.groups == nil {
+		return false
+	}
+	err := b.groups.close()
+	b.groups = nil
+	b.facts[len(b.facts)-1] = withoutGroups(errors.Join(why, err))
+	return true
 }
 
 // closeOnExec keeps descriptors that the worker itself was started with from its
@@ -81,17 +108,16 @@ func (b *Box) setUpNamespace() error {
 		return fmt.Errorf("make the filter of system calls: %w", err)
 	}
 	b.facts = append(b.facts, "system calls filtered")
-	if b.cfg.NoCgroup {
-		return nil
-	}
-	var fact string
-	b.groups, fact = findCgroups()
-	b.facts = append(b.facts, fact)
 	return nil
 }
 
 // advice names what keeps a level from working, as far as the system tells.
 func (b *Box) advice() string {
+	if b.cfg.Level == Process && b.uids != nil {
+		if err := checkReach(b.cfg.Dir); err != nil {
+			return "; " + err.Error()
+		}
+	}
 	if b.cfg.Level != Namespace {
 		return "; it needs ptrace(2), and as root the right to use the user ids of its range"
 	}
@@ -99,11 +125,11 @@ func (b *Box) advice() string {
 		" kernel.apparmor_restrict_unprivileged_userns; in a container its seccomp profile)"
 }
 
-func (b *Box) open() (cell, error) {
+func (b *Box) open(ctx context.Context) (cell, error) {
 	if b.cfg.Level == None {
 		return &group{}, nil
 	}
-	return b.openConfined()
+	return b.openConfined(ctx)
 }
 
 // Close waits for the commands under way and frees what the box holds. Their
@@ -114,11 +140,16 @@ func (b *Box) Close() error {
 		b.launcher.close()
 		b.launcher = nil
 	}
+	var errs []error
 	if b.groups != nil {
-		defer func() { b.groups = nil }()
-		return b.groups.close()
+		errs = append(errs, b.groups.close())
+		b.groups = nil
 	}
-	return nil
+	if b.place != nil {
+		errs = append(errs, b.place.close())
+		b.place = nil
+	}
+	return errors.Join(errs...)
 }
 
 // roster knows the first processes of the commands under way, in all boxes of
@@ -126,6 +157,9 @@ func (b *Box) Close() error {
 type roster struct {
 	mu      sync.Mutex
 	leaders map[int]string // pid to mark
+	// starts is held for reading while a first process is there and not yet in
+	// leaders: who looked for strays then would take it for one, and kill it.
+	starts sync.RWMutex
 }
 
 var everyRunning = &roster{leaders: make(map[int]string)}

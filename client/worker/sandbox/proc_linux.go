@@ -6,6 +6,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // proc is what /proc says of a process.
@@ -41,7 +42,8 @@ func processes() ([]proc, error) {
 
 // readProc reads a process; false: it is gone. The real user id is taken from
 // status: the owner of the directory is root for a process that has made itself
-// undumpable.
+// undumpable. The state is that of the first thread: when that one alone has ended,
+// the process is no zombie.
 func readProc(pid int) (proc, bool) {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
 	if err != nil {
@@ -55,7 +57,9 @@ func readProc(pid int) (proc, bool) {
 		switch name {
 		case "State":
 			p.zombie = strings.HasPrefix(field, "Z") || strings.HasPrefix(field, "X")
-			p.stopped = strings.HasPrefix(field, "T")
+			p.stopped = strings.HasPrefix(field, "T") || strings.HasPrefix(field, "t") // by a signal, or traced
+		case "Threads":
+			p.zombie = p.zombie && number <= 1 // the state stands before it
 		case "PPid":
 			p.ppid = number
 		case "Uid":
@@ -69,19 +73,50 @@ func readProc(pid int) (proc, bool) {
 	return p, true
 }
 
+// ending says whether a process has begun to end, by itself or killed, or is gone.
+func ending(pid int) bool {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return true
+	}
+	const (
+		flags   = 6   // the field, counted behind the name, which may hold blanks and brackets
+		exiting = 0x4 // PF_EXITING of the kernel
+	)
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	if len(fields) <= flags {
+		return false
+	}
+	n, err := strconv.ParseUint(fields[flags], 10, 64)
+	return err == nil && n&exiting != 0
+}
+
 // markVariable tells the processes of commands apart.
 const markVariable = "OSQUEUE_SANDBOX"
 
-// markOf is the mark in a process's environment, if there is one to be read.
+// markOf is the mark in a process's environment, if there is one to be read. While a
+// process executes a program it has no environment for some moments, and before them
+// no command line. So that there is none counts only if it stays so for a while.
 func markOf(pid int) string {
-	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
-	if err != nil {
-		return ""
-	}
-	for _, v := range bytes.Split(env, []byte{0}) {
-		if mark, ok := bytes.CutPrefix(v, []byte(markVariable+"=")); ok {
-			return string(mark)
+	dir := "/proc/" + strconv.Itoa(pid)
+	none := 0 // how often there was a command line and no environment
+	for pause := 50 * time.Microsecond; pause < 20*time.Millisecond; pause *= 2 {
+		env, err := os.ReadFile(dir + "/environ")
+		if err != nil {
+			return ""
 		}
+		for _, v := range bytes.Split(env, []byte{0}) {
+			if mark, ok := bytes.CutPrefix(v, []byte(markVariable+"=")); ok {
+				return string(mark)
+			}
+		}
+		if len(env) > 0 || none > 5 || ending(pid) {
+			return ""
+		}
+		if line, err := os.ReadFile(dir + "/cmdline"); err != nil || len(line) > 0 {
+			none++
+		}
+		time.Sleep(pause)
 	}
 	return ""
 }

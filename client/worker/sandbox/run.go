@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -17,12 +15,14 @@ import (
 const KillDelay = 2 * time.Second
 
 // cell is where one command runs. Its methods are called by one goroutine; only
-// terminate and kill are called while the program runs.
+// terminate and kill are called while the program runs, and wait waits for it.
 type cell interface {
 	// prepare makes the program's call, without its streams.
 	prepare(program string, c Command) (*exec.Cmd, error)
 	// start starts it with all limits in force.
 	start(cmd *exec.Cmd) error
+	// wait waits for its end.
+	wait(cmd *exec.Cmd) error
 	// terminate asks all processes to end; kill ends them.
 	terminate()
 	kill()
@@ -40,6 +40,7 @@ type Box struct {
 	cfg      Config
 	facts    []string       // for Describe
 	under    sync.WaitGroup // commands under way
+	programs sync.Map       // where they were found: name to path
 	platform                // what the system's levels need
 }
 
@@ -57,7 +58,7 @@ func New(ctx context.Context, cfg Config) (*Box, error) {
 	if err := b.setUp(); err != nil {
 		return nil, errors.Join(fmt.Errorf("sandbox level %s is not possible here: %w", cfg.Level, err), b.Close())
 	}
-	if err := b.probe(ctx); err != nil {
+	if err := b.prove(ctx); err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
 	return b, nil
@@ -65,17 +66,31 @@ func New(ctx context.Context, cfg Config) (*Box, error) {
 
 const probeTime = 20 * time.Second
 
+// prove runs a trivial command, and again without control groups if it fails in
+// one: they are no part of what a level promises.
+func (b *Box) prove(ctx context.Context) error {
+	err := b.probe(ctx)
+	if err != nil && b.leaveGroups(err) {
+		err = b.probe(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("sandbox level %s is not possible here: %w%s", b.cfg.Level, err, b.advice())
+	}
+	return nil
+}
+
 func (b *Box) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
-	res, err := b.Run(ctx, Command{Args: []string{"/bin/sh", "-c", "echo works"}})
+	// What it leaves in its directory the worker has to be able to remove.
+	res, err := b.Run(ctx, Command{Args: []string{"/bin/sh", "-c", ": >f && echo works"}})
 	if err == nil && strings.TrimSpace(string(res.Stdout)) != "works" {
 		err = fmt.Errorf("a trivial command wrote %q", res.Stdout)
 	}
-	if err != nil {
-		return fmt.Errorf("sandbox level %s is not possible here: %w: %s%s", b.cfg.Level, err, res.Log, b.advice())
+	if err != nil && res.Log != "" {
+		err = fmt.Errorf("%w: %s", err, res.Log)
 	}
-	return nil
+	return err
 }
 
 // Run runs a command and returns when it, and in the levels above None every
@@ -90,7 +105,7 @@ func (b *Box) Run(ctx context.Context, c Command) (res Result, err error) {
 	if err != nil {
 		return res, err
 	}
-	place, err := b.open()
+	place, err := b.open(ctx)
 	if err != nil {
 		return res, err
 	}
@@ -107,13 +122,31 @@ func (b *Box) Run(ctx context.Context, c Command) (res Result, err error) {
 	return r.do(ctx, c.Stdin)
 }
 
-// look finds the program of a command.
+// look finds the program of a command. Where one was found on the path it is not
+// looked for again, as in a shell, unless it has gone.
 func (b *Box) look(c Command) (string, error) {
 	if len(c.Args) == 0 || c.Args[0] == "" {
 		return "", errors.New("the command is empty")
 	}
 	name := c.Args[0]
-	if b.cfg.Level == None || strings.Contains(name, "/") {
+	if strings.Contains(name, "/") {
+		return exec.LookPath(name)
+	}
+	if known, ok := b.programs.Load(name); ok {
+		if path, err := exec.LookPath(known.(string)); err == nil { //nolint:forcetypeassert // it has nothing else
+			return path, nil
+		}
+	}
+	path, err := b.find(name)
+	if err == nil {
+		b.programs.Store(name, path)
+	}
+	return path, err
+}
+
+// find goes through the directories of the path.
+func (b *Box) find(name string) (string, error) {
+	if b.cfg.Level == None {
 		return exec.LookPath(name)
 	}
 	for _, dir := range filepath.SplitList(b.path()) {
@@ -207,7 +240,9 @@ func (r *run) launch(stdin []byte) error {
 // watch observes what no limit of the system bounds, until the returned
 // function is called.
 func (r *run) watch(stop context.CancelCauseFunc) func() {
-	w, ok := r.cell.(interface{ overDisk() bool })
+	w, ok := r.cell.(interface {
+		overDisk(done <-chan struct{}) error
+	})
 	if !ok {
 		return func() {}
 	}
@@ -224,8 +259,8 @@ func (r *run) watch(stop context.CancelCauseFunc) func() {
 				return
 			}
 			began := time.Now()
-			if w.overDisk() {
-				stop(fmt.Errorf("%w, %d bytes", ErrDisk, r.limits.Disk))
+			if err := w.overDisk(done); err != nil {
+				stop(err)
 				return
 			}
 			pause = max(200*time.Millisecond, 10*time.Since(began)) // a tenth of a CPU at most
@@ -240,7 +275,7 @@ func (r *run) watch(stop context.CancelCauseFunc) func() {
 // wait waits for the program's end, which it brings about when ctx ends.
 func (r *run) wait(ctx context.Context) error {
 	ended := make(chan error, 1)
-	go func() { ended <- r.cmd.Wait() }()
+	go func() { ended <- r.cell.wait(r.cmd) }()
 	select {
 	case err := <-ended:
 		return err
@@ -258,78 +293,4 @@ func (r *run) wait(ctx context.Context) error {
 	}
 	r.kill()
 	return <-ended
-}
-
-// streams are the pipes to a program. They are ours rather than os/exec's, whose
-// Wait waits for everybody who holds them.
-type streams struct {
-	ours, theirs []*os.File
-	done         chan struct{}
-}
-
-func (s *streams) open(cmd *exec.Cmd) error {
-	s.done = make(chan struct{}, 3)
-	for i, end := range []any{&cmd.Stdin, &cmd.Stdout, &cmd.Stderr} {
-		r, w, err := os.Pipe()
-		if err != nil {
-			s.closeTheirs()
-			s.cut()
-			return fmt.Errorf("make a pipe: %w", err)
-		}
-		if i == 0 {
-			r, w = w, r
-		}
-		s.ours, s.theirs = append(s.ours, r), append(s.theirs, w)
-		switch end := end.(type) {
-		case *io.Reader:
-			*end = w
-		case *io.Writer:
-			*end = w
-		}
-	}
-	return nil
-}
-
-func (s *streams) pump(stdin []byte, out, log io.Writer) {
-	go func() {
-		_, _ = s.ours[0].Write(stdin) // a program need not read it
-		s.ours[0].Close()
-	}()
-	for i, dst := range []io.Writer{out, log} {
-		go func() {
-			_, _ = io.Copy(dst, s.ours[i+1])
-			s.done <- struct{}{}
-		}()
-	}
-}
-
-// await waits until all is read; false: somebody still holds a pipe after d.
-func (s *streams) await(d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	for n := range 2 {
-		select {
-		case <-s.done:
-		case <-timer.C:
-			s.cut()
-			for range 2 - n {
-				<-s.done
-			}
-			return false
-		}
-	}
-	s.cut()
-	return true
-}
-
-func (s *streams) closeTheirs() {
-	for _, f := range s.theirs {
-		f.Close()
-	}
-}
-
-func (s *streams) cut() {
-	for _, f := range s.ours {
-		f.Close()
-	}
 }

@@ -63,6 +63,10 @@ func orDefault[T int | int64 | time.Duration](v *T, otherwise T) {
 	}
 }
 
+// maxProcesses is half of what Linux can have: bwrap's own are added to a limit,
+// and its double must be a number of processes too.
+const maxProcesses = 2 << 20
+
 func (l Limits) withDefaults() (Limits, error) {
 	d := DefaultLimits()
 	orDefault(&l.CPU, d.CPU)
@@ -75,6 +79,9 @@ func (l Limits) withDefaults() (Limits, error) {
 	orDefault(&l.Log, d.Log)
 	if min(l.Memory, l.Files, l.Processes, l.FileSize, l.Disk, int64(l.Output), int64(l.Log), int64(l.Timeout)) < 0 {
 		return l, errors.New("a limit must not be negative")
+	}
+	if l.Processes > maxProcesses {
+		return l, fmt.Errorf("limit of processes %d: must be at most %d", l.Processes, maxProcesses)
 	}
 	if l.CPU < time.Second {
 		return l, fmt.Errorf("limit of CPU time %v: must be 1s or more", l.CPU)
@@ -153,6 +160,7 @@ var (
 	ErrCPU        = errors.New("the command used more CPU time than its limit")
 	ErrFileSize   = errors.New("the command made a file larger than the limit")
 	ErrMemory     = errors.New("the command used more memory than its limit")
+	ErrProcesses  = errors.New("the command started more processes than its limit")
 	ErrLeftBehind = errors.New("the command has ended, but a process that it started went on; let it wait for that process")
 )
 
@@ -194,7 +202,7 @@ func errLimit(err error, limit any) error { return fmt.Errorf("%w (%v)", err, li
 // IsLimit says whether a command failed because it has reached a limit or left
 // a process behind, rather than by a decision of its own.
 func IsLimit(err error) bool {
-	for _, limit := range []error{ErrTimeout, ErrOutput, ErrDisk, ErrCPU, ErrFileSize, ErrMemory, ErrLeftBehind} {
+	for _, limit := range []error{ErrTimeout, ErrOutput, ErrDisk, ErrCPU, ErrFileSize, ErrMemory, ErrProcesses, ErrLeftBehind} {
 		if errors.Is(err, limit) {
 			return true
 		}

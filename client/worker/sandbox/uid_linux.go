@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -9,6 +10,7 @@ import (
 	"strconv"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -30,9 +32,13 @@ type uidPool struct {
 type uidLoan struct {
 	uid  int
 	file *os.File
+	pool *uidPool
 }
 
 func newUIDPool(dir string, within UIDRange) (*uidPool, error) {
+	if err := canCount(); err != nil {
+		return nil, err
+	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the directory of user ids in use: %w", err)
 	}
@@ -48,20 +54,70 @@ func newUIDPool(dir string, within UIDRange) (*uidPool, error) {
 	return p, nil
 }
 
-var errNoUID = errors.New("all user ids of the range are in use; give a larger one")
+var (
+	errNoUID   = errors.New("all user ids of the range are in use; give a larger one")
+	errForeign = errors.New("all user ids of the range have processes that are no worker's, or that cannot be ended; give another one")
+)
 
-func (p *uidPool) take() (*uidLoan, error) {
-	for range p.within.Count {
-		uid := p.within.First + int(p.next.Add(1)%int64(p.within.Count))
-		loan, err := p.tryTake(uid)
-		if err != nil || loan != nil {
+// take lends an id that has no processes. While all are in use it waits: commands that
+// wait do no harm, and one that has to be ended takes a second id for a moment.
+func (p *uidPool) take(ctx context.Context) (*uidLoan, error) {
+	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
+		loan, err := p.tryTake()
+		if !errors.Is(err, errNoUID) {
 			return loan, err
 		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, fmt.Errorf("%w: %w", errNoUID, context.Cause(ctx))
+		}
+	}
+}
+
+func (p *uidPool) tryTake() (*uidLoan, error) {
+	none := errForeign
+	for range p.within.Count {
+		loan, err := p.lockNext()
+		if err != nil {
+			return nil, err
+		}
+		if loan == nil {
+			none = errNoUID
+			continue
+		}
+		if ok, err := loan.begin(); ok {
+			return loan, nil
+		} else if loan.file.Close(); err != nil {
+			return nil, err
+		}
+	}
+	return nil, none
+}
+
+// spare locks an id that has no processes, and will have none until its file is closed.
+func (p *uidPool) spare() (*uidLoan, error) {
+	for range p.within.Count {
+		loan, err := p.lockNext()
+		if err != nil {
+			return nil, err
+		}
+		if loan == nil {
+			continue
+		}
+		if !hasProcesses(loan.uid) {
+			return loan, nil
+		}
+		loan.file.Close()
 	}
 	return nil, errNoUID
 }
 
-func (p *uidPool) tryTake(uid int) (*uidLoan, error) {
+// lockNext locks the next id of the range; nil: it is in use.
+func (p *uidPool) lockNext() (*uidLoan, error) {
+	uid := p.within.First + int(p.next.Add(1)%int64(p.within.Count))
 	file, err := os.OpenFile(filepath.Join(p.dir, strconv.Itoa(uid)), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock a user id: %w", err)
@@ -73,36 +129,41 @@ func (p *uidPool) tryTake(uid int) (*uidLoan, error) {
 		}
 		return nil, fmt.Errorf("lock a user id: %w", err)
 	}
-	loan := &uidLoan{uid: uid, file: file}
-	if err := loan.begin(); err != nil {
-		file.Close()
-		return nil, err
-	}
-	return loan, nil
+	return &uidLoan{uid: uid, file: file, pool: p}, nil
 }
 
-// begin clears what a killed worker has left, and notes the use.
-func (l *uidLoan) begin() error {
+// begin clears what a killed worker has left, and notes the use. It is not ok while the
+// id has processes: some cannot be ended, and if no worker has noted it they are of
+// somebody who has the id, too.
+func (l *uidLoan) begin() (ok bool, err error) {
 	info, err := l.file.Stat()
 	if err != nil {
-		return fmt.Errorf("lock a user id: %w", err)
+		return false, fmt.Errorf("lock a user id: %w", err)
 	}
 	if info.Size() > 0 {
-		(&crowd{uid: l.uid, running: everyRunning}).kill()
+		(&crowd{loan: l, running: everyRunning}).kill()
 		removeOwned(l.uid)
 	}
-	if _, err := l.file.WriteAt([]byte("in use\n"), 0); err != nil {
-		return fmt.Errorf("lock a user id: %w", err)
+	if hasProcesses(l.uid) {
+		return false, nil
 	}
-	return nil
+	if _, err := l.file.WriteAt([]byte("in use\n"), 0); err != nil {
+		return false, fmt.Errorf("lock a user id: %w", err)
+	}
+	return true, nil
 }
 
-// end gives the id back. All its processes have ended.
+var errNotEnded = errors.New("a process of the command could not be ended")
+
+// end gives the id back. If it has processes yet, it stays noted, and the next one who
+// takes it tries to end them.
 func (l *uidLoan) end() error {
+	defer l.file.Close()
 	removeOwned(l.uid)
-	err := l.file.Truncate(0)
-	l.file.Close()
-	return err
+	if hasProcesses(l.uid) {
+		return errNotEnded
+	}
+	return l.file.Truncate(0)
 }
 
 // sharedDirs are those that all may write to, on most machines.
@@ -121,7 +182,7 @@ func removeOwned(uid int) {
 				continue // somebody else removed it
 			}
 			if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Uid) == uid {
-				os.RemoveAll(filepath.Join(dir, e.Name()))
+				_ = removeDir(filepath.Join(dir, e.Name())) // what it may not remove is not ours
 			}
 		}
 	}

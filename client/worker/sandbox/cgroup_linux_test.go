@@ -1,0 +1,201 @@
+package sandbox
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// needCgroups skips a test where no group can bound memory and processes. In
+// `make vm` there is no excuse.
+func needCgroups(t *testing.T) {
+	t.Helper()
+	g, fact := findCgroups()
+	if g != nil {
+		if err := g.close(); err != nil {
+			t.Fatal(err)
+		}
+		if g.memory && g.pids {
+			return
+		}
+	}
+	if os.Getenv("OSQUEUE_TEST_CGROUPS") == "require" {
+		t.Fatal("OSQUEUE_TEST_CGROUPS=require, but: " + fact)
+	}
+	t.Skip(fact + "; `make vm` has them")
+}
+
+// grouped is a bench whose commands have groups, and checks at the end that
+// those of the box are gone as well.
+func grouped(t *testing.T, level Level) *Box {
+	t.Helper()
+	needCgroups(t)
+	var parent string
+	t.Cleanup(func() { // after the bench has closed it
+		if _, err := os.Stat(parent); parent != "" && !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the control group of the worker remains: %v", err)
+		}
+	})
+	b := bench(t, level, small)
+	parent = b.groups.parent
+	return b
+}
+
+func TestGroupsAreToldOf(t *testing.T) {
+	for _, level := range confinedLevels {
+		t.Run(string(level), func(t *testing.T) {
+			b := grouped(t, level)
+			if told := b.Describe(); !strings.HasSuffix(told, ", control groups") {
+				t.Errorf("it says %s", told)
+			}
+		})
+	}
+}
+
+// Of these processes each one stays well below the limit.
+const severalHogs = `
+import os, time
+for i in range(4):
+  if os.fork() == 0:
+    x = bytearray(b"x") * (90 << 20)
+    time.sleep(600)
+while True: os.wait()
+`
+
+func TestMemoryInSum(t *testing.T) {
+	for _, level := range confinedLevels {
+		t.Run(string(level), func(t *testing.T) {
+			b := grouped(t, level)
+			hostileBeside(t, b, patient, py(severalHogs), ErrMemory, "more memory than its limit (268435456)")
+			if got := output(t, b, sh("echo goes on")); got != "goes on\n" {
+				t.Errorf("afterwards: %q", got)
+			}
+		})
+	}
+}
+
+// patient limits leave time: it is another one that has to end the command.
+var patient = func() Limits {
+	l := small
+	l.Timeout, l.CPU = probeTime*5/2, probeTime*5/2
+	return l
+}()
+
+// What is in memory as a file counts too.
+func TestFilesInMemoryCount(t *testing.T) {
+	b := grouped(t, Namespace)
+	limits := patient
+	limits.Memory, limits.Disk, limits.FileSize = 64<<20, 1<<30, 1<<30
+	hostileBeside(t, b, limits, sh(`exec head -c 200000000 /dev/zero >f`), ErrMemory, "(67108864)")
+}
+
+func TestForkBombEndsAtTheGroupsLimit(t *testing.T) {
+	for _, level := range confinedLevels {
+		t.Run(string(level), func(t *testing.T) {
+			b := grouped(t, level)
+			hostileBeside(t, b, patient, sh(`bomb() { bomb & bomb; }; bomb`), ErrProcesses, "more processes than its limit (24)")
+			if got := output(t, b, sh("echo goes on")); got != "goes on\n" {
+				t.Errorf("afterwards: %q", got)
+			}
+		})
+	}
+}
+
+const countsItsForks = `
+import os, signal, time
+pids = []
+try:
+  while True:
+    pid = os.fork()
+    if pid == 0: time.sleep(600)
+    pids.append(pid)
+except OSError: print(1 + len(pids))
+for pid in pids:
+  os.kill(pid, signal.SIGKILL)
+  os.waitpid(pid, 0)
+`
+
+// A command has as many processes as it was promised, and those that the
+// sandbox needs are not among them. One that bears it to be refused more has
+// not failed.
+func TestAllProcessesOfTheLimitCanBeHad(t *testing.T) {
+	for _, level := range confinedLevels {
+		t.Run(string(level), func(t *testing.T) {
+			if got := output(t, grouped(t, level), py(countsItsForks)); got != "24\n" {
+				t.Errorf("it had %s", got)
+			}
+		})
+	}
+}
+
+// groupVictims are the user ids of killed workers' commands. What they leave becomes
+// zombies of this process, which nobody waits for: an id that has some is not lent.
+var groupVictims = map[Level]int{Process: 1_910_200_000, Namespace: 1_910_200_001}
+
+// The groups of a killed worker, and what runs in them, end when the next one
+// starts; those of a living one do not.
+func TestGroupsOfAKilledWorkerAreRemoved(t *testing.T) {
+	if level := os.Getenv("OSQUEUE_TEST_GROUP_VICTIM"); level != "" {
+		groupVictim(t, Level(level))
+		return
+	}
+	for _, level := range confinedLevels {
+		t.Run(string(level), func(t *testing.T) {
+			if level == Namespace {
+				needBwrap(t)
+			}
+			living := grouped(t, Process)
+			cmd := exec.CommandContext(limited(t), "/proc/self/exe", "-test.run", "^TestGroupsOfAKilledWorkerAreRemoved$")
+			cmd.Env = append(os.Environ(), "OSQUEUE_TEST_GROUP_VICTIM="+string(level))
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			theirs := filepath.Join(filepath.Dir(living.groups.parent), groupPrefix+strconv.Itoa(cmd.Process.Pid)+"-*")
+			// Those of bwrap come first.
+			await(t, "the command's processes", func() bool { return running(t, theirs+"/*/cgroup.procs") >= 2 })
+			if err := cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			_ = cmd.Wait() // it was killed
+			if left, err := filepath.Glob(theirs); err != nil || len(left) != 1 {
+				t.Errorf("before the next worker: %v, %v", left, err)
+			}
+			next := grouped(t, level)
+			if left, err := filepath.Glob(theirs); err != nil || len(left) > 0 {
+				t.Errorf("remain: %v, %v", left, err)
+			}
+			if left := ofUID(t, groupVictims[level]); len(left) > 0 {
+				t.Errorf("remain: %+v", left)
+			}
+			for _, b := range []*Box{living, next} {
+				output(t, b, sh("true"))
+			}
+		})
+	}
+}
+
+func groupVictim(t *testing.T, level Level) {
+	b, err := New(t.Context(), Config{Level: level, Limits: small, UIDs: UIDRange{First: groupVictims[level], Count: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = b.Run(t.Context(), sh(`setsid sleep 300 >/dev/null 2>&1 & exec sleep 300`))
+}
+
+// running counts the processes in files of the kernel.
+func running(t *testing.T, pattern string) (n int) {
+	t.Helper()
+	files, err := filepath.Glob(pattern)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		text, _ := os.ReadFile(file) // it may have just been removed
+		n += strings.Count(string(text), "\n")
+	}
+	return n
+}

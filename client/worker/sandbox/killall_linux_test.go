@@ -1,0 +1,200 @@
+package sandbox
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// startAs starts a script as a user and waits for its first line.
+func startAs(t *testing.T, uid int, script string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command("/usr/bin/python3", "-Ic", script)
+	cmd.Dir = "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	return cmd
+}
+
+func needRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can become another user")
+	}
+}
+
+// All of a user id end, also one that is in no walk of /proc, and nobody else's. The
+// worker's threads are root's before and after.
+func TestKillAll(t *testing.T) {
+	needRoot(t)
+	const victims, bystanders = 1_910_000_040, 1_910_000_041
+	pool, err := newUIDPool(t.TempDir(), UIDRange{First: 1_910_000_042, Count: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := startAs(t, bystanders, "import time; print(flush=True); time.sleep(600)")
+	own := startAs(t, 0, "import time; print(flush=True); time.sleep(600)")
+	first := startAs(t, victims, "import os\nprint(flush=True)\n"+hoppingDaemon)
+	_ = first.Wait() // what goes on is another process
+	if !hasProcesses(victims) {
+		t.Fatal("nobody is there to be killed")
+	}
+	if err := pool.killAll(victims); err != nil {
+		t.Fatal(err)
+	}
+	rest := &crowd{loan: &uidLoan{uid: victims}, running: everyRunning}
+	await(t, "the end of all", func() bool { return !rest.goesOn() })
+	for name, cmd := range map[string]*exec.Cmd{"another user's": other, "the worker's": own} {
+		if p, ok := readProc(cmd.Process.Pid); !ok || p.zombie {
+			t.Errorf("%s process was ended, too", name)
+		}
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // it was killed
+	}
+	tasks, err := filepath.Glob("/proc/self/task/*/status")
+	if err != nil || len(tasks) == 0 {
+		t.Fatal(tasks, err)
+	}
+	for _, task := range tasks {
+		text, err := os.ReadFile(task)
+		if err == nil && !strings.Contains(string(text), "\nUid:\t0\t0\t0\t0\n") {
+			t.Errorf("a thread has another user:\n%s", text)
+		}
+	}
+}
+
+// A thread that may signal others is found out.
+func TestThreadThatMaySignalOthers(t *testing.T) {
+	needRoot(t)
+	for _, c := range []struct{ uid, nobody int }{{0, 0}, {1_910_000_040, 0}, {0, 1_910_000_041}} {
+		if err := onlyOwn(c.uid, c.nobody); err == nil {
+			t.Errorf("root may signal %d and %d only", c.uid, c.nobody)
+		}
+	}
+}
+
+// An id that somebody else has is not lent, and its processes are left alone; one whose
+// processes cannot be found to have ended stays noted as in use.
+func TestUserIDsOfOthers(t *testing.T) {
+	needRoot(t)
+	pool, err := newUIDPool(t.TempDir(), UIDRange{First: 1_910_000_044, Count: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := startAs(t, 1_910_000_044, "import time; print(flush=True); time.sleep(600)")
+	for range 3 {
+		loan, err := pool.take(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if loan.uid != 1_910_000_045 {
+			t.Errorf("%d was lent", loan.uid)
+		}
+		ended, end := context.WithCancel(t.Context())
+		end()
+		if _, err := pool.take(ended); !errors.Is(err, errNoUID) || !errors.Is(err, context.Canceled) {
+			t.Errorf("an id in use was lent, or: %v", err)
+		}
+		if err := loan.end(); err != nil {
+			t.Error(err)
+		}
+	}
+	if p, ok := readProc(cmd.Process.Pid); !ok || p.zombie {
+		t.Error("a process of somebody else was ended")
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait() // it was killed
+
+	loan, err := pool.take(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd = startAs(t, loan.uid, "import time; print(flush=True); time.sleep(600)")
+	if err := loan.end(); err == nil {
+		t.Error("the id was given back though it has a process")
+	}
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	for range 2 { // the next one who takes it ends what is left
+		loan, err := pool.take(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer loan.file.Close()
+	}
+	if err := <-done; err == nil {
+		t.Error("it ended well")
+	}
+}
+
+// Of a range that is others' nobody waits for an id.
+func TestRangeOfOthers(t *testing.T) {
+	needRoot(t)
+	const first = 1_910_000_052
+	pool, err := newUIDPool(t.TempDir(), UIDRange{First: first, Count: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := startAs(t, first, "import time; print(flush=True); time.sleep(600)")
+	if _, err := pool.take(limited(t)); !errors.Is(err, errForeign) {
+		t.Errorf("got %v", err)
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait() // it was killed
+}
+
+// Where there are no more ids than commands at once, or fewer, commands wait for one:
+// none fails because others have to be ended.
+func TestFewUserIDs(t *testing.T) {
+	needRoot(t)
+	dir := t.TempDir()
+	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, ids := range []int{1, 4} {
+		b, err := New(t.Context(), Config{Level: Process, Limits: small, Dir: dir, UIDs: UIDRange{First: 1_910_000_054, Count: ids}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error)
+		for lane := range 4 {
+			go func() {
+				var failed error
+				for range 5 {
+					script, want := "exit 0", error(nil)
+					if lane == 0 {
+						script, want = "setsid sleep 600 >/dev/null 2>&1 & exit 0", ErrLeftBehind
+					}
+					if _, err := b.Run(limited(t), sh(script)); !errors.Is(err, want) {
+						failed = fmt.Errorf("%s: got %w", script, err)
+					}
+				}
+				ended <- failed
+			}()
+		}
+		for range 4 {
+			if err := <-ended; err != nil {
+				t.Errorf("with %d: %v", ids, err)
+			}
+		}
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,42 @@
+package sandbox
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// checkReach says which directory keeps the user of commands from theirs, which
+// are made below dir. The start of a command itself fails with no more than
+// "permission denied".
+func checkReach(dir string) error {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return fmt.Errorf("find the directory for commands: %w", err)
+	}
+	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+		return fmt.Errorf("the directory for commands: %w", err)
+	}
+	var path []string // from the root
+	for at := dir; ; at = filepath.Dir(at) {
+		path = append([]string{at}, path...)
+		if at == filepath.Dir(at) {
+			break
+		}
+	}
+	for _, at := range path {
+		info, err := os.Stat(at)
+		if err != nil {
+			return fmt.Errorf("the directory for commands: %w", err)
+		}
+		if !info.IsDir() {
+			return fmt.Errorf("the directory for commands: %w", &os.PathError{Op: "open", Path: at, Err: syscall.ENOTDIR})
+		}
+		if info.Mode().Perm()&0o001 == 0 {
+			return fmt.Errorf("the directories of commands are made in %s, but the users that commands run as may not pass %s (%v): "+
+				"name another directory (--sandbox-dir), or chmod o+x %s", dir, at, info.Mode(), at)
+		}
+	}
+	return nil
+}

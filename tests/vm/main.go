@@ -1,0 +1,61 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+func main() {
+	accel := flag.String("accel", "auto", "how the machine runs: kvm, tcg (emulation), or auto, the first that works")
+	dir := flag.String("dir", "bin/vm", "where downloads are kept")
+	limit := flag.Duration("limit", 10*time.Minute, "how long the tests may take")
+	flag.Parse()
+	status, err := run(*accel, *dir, *limit)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "vm:", err)
+		status = 1
+	}
+	os.Exit(status)
+}
+
+func run(accel, dir string, limit time.Duration) (status int, err error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if runtime.GOARCH != "amd64" {
+		return 0, fmt.Errorf("the virtual machine is for amd64, and this is %s", runtime.GOARCH)
+	}
+	for _, tool := range []string{"qemu-system-x86_64", "apt-get", "dpkg-deb"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			return 0, fmt.Errorf("%w; install it (Debian: apt-get install qemu-system-x86)", err)
+		}
+	}
+	dir, err = filepath.Abs(dir) // apt takes others for its own
+	if err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	d, err := ensureDebian(ctx, dir)
+	if err != nil {
+		return 0, fmt.Errorf("fetch a kernel and programs: %w", err)
+	}
+	tests, err := buildTests(ctx, dir, thePlan(limit))
+	if err != nil {
+		return 0, fmt.Errorf("build the tests: %w", err)
+	}
+	fmt.Printf("vm: made in %v\n", time.Since(began).Round(time.Second/10))
+	// The machine itself counts the time of the tests; this is for one that hangs.
+	ctx, cancel := context.WithTimeout(ctx, limit+2*time.Minute)
+	defer cancel()
+	m := machine{kernel: d.kernel, archives: []string{d.root, tests}, out: os.Stdout, kvm: "/dev/kvm", patience: bootTime}
+	return m.boot(ctx, accel)
+}

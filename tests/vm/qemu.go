@@ -1,0 +1,151 @@
+//go:build linux
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"osqueue/tests/vm/plan"
+)
+
+// machine is what boots.
+type machine struct {
+	kernel   string
+	archives []string
+	out      io.Writer     // gets what it prints
+	kvm      string        // the device
+	patience time.Duration // how long a machine under KVM may say nothing
+}
+
+// bootTime is a patience: such a machine boots in about two seconds.
+const bootTime = 15 * time.Second
+
+var errSilent = errors.New("the machine did not say a word")
+
+// boot runs the machine to its end. accel is kvm, tcg (emulation), or auto, which
+// is the first that works.
+func (m machine) boot(ctx context.Context, accel string) (status int, err error) {
+	if accel != "auto" {
+		return m.run(ctx, accel, 0)
+	}
+	if kvm, err := os.OpenFile(m.kvm, os.O_RDWR, 0); err == nil {
+		kvm.Close()
+		status, err = m.run(ctx, "kvm", m.patience)
+		if !errors.Is(err, errSilent) {
+			return status, err
+		}
+		fmt.Fprintf(m.out, "vm: %s runs no plain kernel here (%v); now in emulation\n", m.kvm, err)
+	}
+	return m.run(ctx, "tcg", 0)
+}
+
+// run boots once. A patience above 0 bounds the time to the first word.
+func (m machine) run(ctx context.Context, accel string, patience time.Duration) (status int, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	initrd, forget, err := join(m.archives)
+	if err != nil {
+		return 0, err
+	}
+	defer forget()
+	// The machine dies with the thread that started it.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	cmd := exec.CommandContext(ctx, "qemu-system-x86_64", arguments(accel, m.kernel, initrd)...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	var told strings.Builder
+	cmd.Stderr = &told
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return 0, err
+	}
+	if err := cmd.Start(); err != nil {
+		return 0, fmt.Errorf("start the machine (Debian: apt-get install qemu-system-x86): %w", err)
+	}
+	booted := func() {}
+	if patience > 0 {
+		timer := time.AfterFunc(patience, func() { cancel(fmt.Errorf("%w for %v", errSilent, patience)) })
+		booted = func() { timer.Stop() }
+		defer booted()
+	}
+	status, ended := m.follow(out, booted)
+	err = cmd.Wait()
+	switch {
+	case ctx.Err() != nil:
+		return 0, context.Cause(ctx)
+	case err != nil:
+		return 0, fmt.Errorf("the machine: %w; %s", err, told.String())
+	case !ended:
+		return 0, errors.New("the machine stopped before it had said how the tests ended")
+	}
+	return status, nil
+}
+
+// follow copies what the machine prints until it ends.
+func (m machine) follow(out io.Reader, booted func()) (status int, ended bool) {
+	lines := bufio.NewScanner(out)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		line := strings.TrimSuffix(lines.Text(), "\r")
+		fmt.Fprintln(m.out, line)
+		if strings.HasSuffix(line, plan.Booted) {
+			booted()
+		}
+		if n, ok := plan.ParseExit(line); ok {
+			status, ended = n, true
+		}
+	}
+	_, _ = io.Copy(io.Discard, out) // after a line that is too long; the machine must not wait for us
+	return status, ended
+}
+
+// arguments are those of qemu.
+func arguments(accel, kernel, initrd string) []string {
+	cpu := "max"
+	if accel == "kvm" {
+		cpu = "host"
+	}
+	return []string{
+		"-accel", accel, "-cpu", cpu, "-smp", "2", "-m", "2048", "-nodefaults", "-display", "none", "-serial", "stdio", "-no-reboot",
+		"-kernel", kernel, "-initrd", initrd, "-append", "console=ttyS0 panic=-1 quiet",
+	}
+}
+
+// join puts archives one behind the other, as the kernel takes them.
+func join(archives []string) (file string, forget func(), err error) {
+	all, err := os.CreateTemp("", "osqueue-vm-*.cpio")
+	if err != nil {
+		return "", nil, err
+	}
+	forget = func() { os.Remove(all.Name()) }
+	for _, name := range archives {
+		if err = appendFile(all, name); err != nil {
+			break
+		}
+	}
+	if err = errors.Join(err, all.Close()); err != nil {
+		forget()
+		return "", nil, fmt.Errorf("join the archives: %w", err)
+	}
+	return all.Name(), forget, nil
+}
+
+func appendFile(dst io.Writer, name string) error {
+	src, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	_, err = io.Copy(dst, src)
+	return err
+}

@@ -1,0 +1,91 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"osqueue/tests/vm/plan"
+)
+
+// pretend puts a script in qemu's place, and returns a machine that it runs.
+func pretend(t *testing.T, script string) (machine, *strings.Builder) {
+	t.Helper()
+	dir := t.TempDir()
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	t.Setenv("TMPDIR", dir)
+	for name, content := range map[string]string{"qemu-system-x86_64": "#!/bin/sh\n" + script, "kvm": "", "a.cpio": "a"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out strings.Builder
+	return machine{
+		kernel: "kernel", archives: []string{filepath.Join(dir, "a.cpio")}, out: &out,
+		kvm: filepath.Join(dir, "kvm"), patience: time.Minute,
+	}, &out
+}
+
+func TestTheMachinesWordCounts(t *testing.T) {
+	for _, c := range []struct {
+		name, script string
+		status       int
+		fails        string
+	}{
+		{name: "all is well", script: `printf 'vm: booted\r\ntalk\r\nvm: exit 0\r\n'`},
+		{name: "tests failed", script: `echo vm: booted; echo vm: exit 7`, status: 7},
+		{name: "a panic", script: `echo vm: booted; echo Kernel panic`, fails: "stopped before"},
+		{name: "qemu fails", script: `echo vm: booted; echo no memory >&2; exit 1`, fails: "no memory"},
+		{name: "qemu fails late", script: `echo vm: exit 0; exit 1`, fails: "exit status 1"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m, _ := pretend(t, c.script)
+			status, err := m.boot(t.Context(), "auto")
+			if status != c.status || (err == nil) != (c.fails == "") || err != nil && !strings.Contains(err.Error(), c.fails) {
+				t.Errorf("status %d, %v", status, err)
+			}
+			if left, err := filepath.Glob(os.Getenv("TMPDIR") + "/osqueue-vm-*"); err != nil || len(left) > 0 {
+				t.Errorf("remain: %v, %v", left, err)
+			}
+		})
+	}
+}
+
+// A silent machine is taken for one that KVM cannot run.
+func TestEmulationWhereKVMDoesNotRun(t *testing.T) {
+	m, out := pretend(t, `case "$*" in *"-accel kvm"*) exec sleep 600;; esac; echo vm: booted; echo vm: exit 0`)
+	m.patience = 50 * time.Millisecond
+	if status, err := m.boot(t.Context(), "auto"); status != 0 || err != nil {
+		t.Errorf("status %d, %v", status, err)
+	}
+	if !strings.Contains(out.String(), "now in emulation") {
+		t.Errorf("it said %s", out)
+	}
+}
+
+// One that hangs ends with the time that it has.
+func TestHangingMachineIsEnded(t *testing.T) {
+	m, _ := pretend(t, `echo vm: booted; exec sleep 600`)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := m.boot(ctx, "tcg"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestExitLineIsReadBack(t *testing.T) {
+	if n, ok := plan.ParseExit(plan.ExitLine(3) + "\r"); n != 3 || !ok {
+		t.Errorf("%d, %v", n, ok)
+	}
+	for _, line := range []string{"", "vm: exit", "vm: exit x", "a vm: exit 0", plan.Booted} {
+		if n, ok := plan.ParseExit(line); ok {
+			t.Errorf("%q is %d", line, n)
+		}
+	}
+}
