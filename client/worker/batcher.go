@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"time"
 
 	"osqueue/client"
 )
@@ -22,6 +23,9 @@ const (
 type batcher[T any] struct {
 	send func(items []T) ([]client.Beat, error) // answers in their order
 	size func(T) int                            // about how many bytes an item takes
+	gap  func() time.Duration                   // how far the starts of two calls are to be apart now; nil: no matter
+
+	began time.Time // the last call; of whoever makes the next
 
 	mu      sync.Mutex
 	busy    bool // somebody makes a call, or is about to
@@ -54,6 +58,7 @@ func (b *batcher[T]) do(item T) error {
 // lead makes one call for those who wait, of whom the first is the caller, and
 // hands over to the first of those who came meanwhile.
 func (b *batcher[T]) lead() {
+	b.keepApart()
 	batch := b.next()
 	items := make([]T, len(batch))
 	for i, e := range batch {
@@ -64,7 +69,7 @@ func (b *batcher[T]) lead() {
 	if len(b.waiting) > 0 {
 		b.waiting[0].turn <- true
 	} else {
-		b.busy = false
+		b.busy, b.waiting = false, nil // or its array would keep the last reports
 	}
 	b.mu.Unlock()
 	for i, e := range batch {
@@ -73,6 +78,18 @@ func (b *batcher[T]) lead() {
 			e.turn <- false
 		}
 	}
+}
+
+// keepApart waits until the gap to the call before is over, or is not wanted any
+// more.
+func (b *batcher[T]) keepApart() {
+	if b.gap == nil {
+		return
+	}
+	for left := b.gap() - time.Since(b.began); left > 0; left = b.gap() - time.Since(b.began) {
+		time.Sleep(min(left, time.Millisecond))
+	}
+	b.began = time.Now()
 }
 
 // next takes as many as one call can hold, and one at least.

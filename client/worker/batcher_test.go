@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -52,6 +54,57 @@ func TestReportsAreGathered(t *testing.T) {
 			t.Errorf("%d completed by calls of %v", q.count("completed"), q.calledWith("complete"))
 		}
 	})
+}
+
+// While jobs wait for a slot reports are not in a hurry; as soon as none does,
+// each is sent at once.
+func TestReportsOfABusyWorkerArePaced(t *testing.T) {
+	for _, c := range []struct{ prefetch, atLeast, atMost int }{{0, 100, 100}, {200, 5, 7}} {
+		t.Run(fmt.Sprintf("prefetch %d", c.prefetch), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := newFake(30 * time.Second)
+				q.add("a", 100)
+				b := newBench(t, q, Config{Concurrency: 1, Prefetch: c.prefetch})
+				b.worker.Handle("a", takes(time.Millisecond))
+				b.start()
+				time.Sleep(time.Second)
+				b.mustFinish()
+				calls := len(q.calledWith("complete"))
+				if q.count("completed") != 100 || calls < c.atLeast || calls > c.atMost {
+					t.Errorf("%d completed by %d calls, want %d to %d", q.count("completed"), calls, c.atLeast, c.atMost)
+				}
+			})
+		})
+	}
+}
+
+// A report that is held back goes as soon as there is no job left to do meanwhile, or
+// none that the free slots may take: places for the next jobs may depend on it.
+func TestPacedReportsKeepNoSlotEmpty(t *testing.T) {
+	for name, c := range map[string]struct {
+		cfg  Config
+		long int // jobs that take for ever, of a type with one slot
+	}{
+		"few places":            {cfg: Config{Concurrency: 1, Prefetch: 10}},
+		"what waits may not go": {cfg: Config{Concurrency: 2, Prefetch: 4, PerType: map[string]int{"long": 1}}, long: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := newFake(30 * time.Second)
+				q.add("long", c.long)
+				q.add("a", 100)
+				b := newBench(t, q, c.cfg)
+				b.worker.Handle("a", takes(100*time.Microsecond))
+				b.worker.Handle("long", takes(time.Second))
+				b.start()
+				time.Sleep(50 * time.Millisecond)
+				if n := q.count("completed"); n != 100 {
+					t.Errorf("%d of 100 jobs, 10 ms of work, are completed", n)
+				}
+				b.mustFinish()
+			})
+		})
+	}
 }
 
 // A result that the cluster refuses fails its own job, and no other.
@@ -158,4 +211,23 @@ func TestBatcherHoldsNoMoreJobsThanACall(t *testing.T) {
 			t.Errorf("a call of %d", n)
 		}
 	})
+}
+
+// Results may be large: an idle worker keeps none of those that it has reported.
+func TestBatcherKeepsNothing(t *testing.T) {
+	type large [1 << 20]byte
+	b := &batcher[*large]{
+		size: func(*large) int { return 1 },
+		send: func(items []*large) ([]client.Beat, error) { return make([]client.Beat, len(items)), nil },
+	}
+	item := new(large)
+	left := weak.Make(item)
+	if err := b.do(item); err != nil {
+		t.Fatal(err)
+	}
+	runtime.GC()
+	if left.Value() != nil {
+		t.Error("what was reported is still there")
+	}
+	runtime.KeepAlive(b)
 }

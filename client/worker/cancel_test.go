@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"testing"
 	"testing/synctest"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"osqueue/api"
 	"osqueue/client"
 )
 
@@ -178,5 +180,13 @@ func TestRetryAtOnce(t *testing.T) {
 	plain := failure(errors.New("x")).failure
 	if !at.AtOnce || later.AtOnce || later.Delay != time.Second || plain.AtOnce || plain.Delay != 0 {
 		t.Errorf("%+v, %+v, %+v", at, later, plain)
+	}
+}
+
+// The server would refuse a longer one, and with it the whole report.
+func TestDelaysAreBounded(t *testing.T) {
+	f := failure(RetryAfter(math.MaxInt64, errors.New("x"))).failure
+	if limit := api.DefaultLimits().Delay; f.Delay > limit || f.Delay < time.Hour || f.AtOnce {
+		t.Errorf("kept back for %v, the server takes %v", f.Delay, limit)
 	}
 }

@@ -17,6 +17,11 @@ import (
 // unknown outcome holds.
 const giveBackTimeout = 5 * time.Second
 
+// earlyPause is the least that a claim takes that was to wait for longer, and
+// brings nothing: if answers come too early, claims do not follow each other
+// without end.
+const earlyPause = 100 * time.Millisecond
+
 // claimJobs claims what there is room for until ctx ends, or a claim is
 // refused. When it returns no claim is under way, and no job waits.
 func (s *shift) claimJobs(ctx context.Context) error {
@@ -24,7 +29,7 @@ func (s *shift) claimJobs(ctx context.Context) error {
 	defer fail(nil)
 	var claims sync.WaitGroup
 	for ctx.Err() == nil {
-		if a, ok := s.room.ask(time.Now(), max(s.cfg.PollWait, 0)); ok {
+		if a, ok := s.room.ask(time.Now(), s.cfg.PollWait); ok {
 			claims.Go(func() {
 				if err := s.claim(ctx, a); err != nil {
 					fail(err)
@@ -37,7 +42,7 @@ func (s *shift) claimJobs(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	}
-	s.returnWaiting()
+	s.endClaiming()
 	claims.Wait()
 	if err := context.Cause(ctx); errors.Is(err, errClaimsRefused) {
 		return err
@@ -57,11 +62,15 @@ func (s *shift) claim(ctx context.Context, a *ask) error {
 	}
 	lost := false // an answer that may have brought jobs
 	for pauses := newPauses(); ; {
+		asked := time.Now()
 		got, err := s.queue.Claim(ctx, opts)
 		lost = err != nil && (lost || unknown(err))
 		switch {
 		case ctx.Err() != nil:
 			s.giveBack(opts, got, lost)
+			return nil
+		case err == nil && len(got) == 0:
+			pause(ctx, min(a.wait, earlyPause)-time.Since(asked))
 			return nil
 		case err == nil:
 			jobs = got

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"strconv"
@@ -49,9 +48,10 @@ func Command(line string) (HandlerFunc, error) { return CommandWith(CommandConfi
 // CommandWith returns a handler that runs a program for each job: the payload on
 // its stdin, its stdout the result. Stdout that is JSON becomes the result as
 // it is, other text a JSON string without its last line break, nothing no
-// result. An exit status other than 0 is a failure that quotes the end of
-// stderr. When the context ends, the program and what it has started (in the
-// level None: its process group) get SIGTERM, and SIGKILL two seconds later.
+// result. The end of stderr becomes the log of the attempt. An exit status other
+// than 0 is a failure that quotes it instead. When the context ends, the program
+// and what it has started (in the level None: its process group) get SIGTERM,
+// and SIGKILL two seconds later.
 //
 // The line is split into words, and its variables expanded, as a POSIX shell
 // would; there is no shell, so no pipes and no redirections: for these write
@@ -82,6 +82,7 @@ func CommandWith(cfg CommandConfig, line string) (HandlerFunc, error) {
 		if err != nil {
 			return nil, cfg.OnExit.failure(res, err)
 		}
+		job.Log(res.Log)
 		return commandResult(res.Stdout), nil
 	}, nil
 }
@@ -131,5 +132,5 @@ func withLog(err error, log string) error {
 	if log == "" {
 		return err
 	}
-	return fmt.Errorf("%w: %s", err, log)
+	return &loggedError{err, log}
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -59,6 +60,34 @@ func TestCommandResult(t *testing.T) {
 	}
 }
 
+// What a command that ended well has written to stderr is the attempt's log; of one
+// that failed it stands in the error already.
+func TestCommandLog(t *testing.T) {
+	python, err := Python(plainBox(t), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	prints := jsontext.Value(`{"code":"def f(): print('by print')","function":"f"}`)
+	for name, c := range map[string]struct {
+		fn      HandlerFunc
+		payload jsontext.Value
+		want    string
+	}{
+		"command":        {mustCommand(t, `sh -c 'echo 1; echo warned >&2'`), nil, "warned"},
+		"silent command": {mustCommand(t, `true`), nil, ""},
+		"failed command": {mustCommand(t, `sh -c 'echo warned >&2; exit 1'`), nil, ""},
+		"Python":         {python, prints, "by print"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			job := Job{ClaimedJob: client.ClaimedJob{Payload: c.payload}, log: new(attemptLog)}
+			_, err := c.fn(bounded(t), job)
+			if got := job.log.text(); got != c.want || (err != nil) != (name == "failed command") {
+				t.Errorf("%q, %v", got, err)
+			}
+		})
+	}
+}
+
 func TestCommandEnvironment(t *testing.T) {
 	job := Job{ClaimedJob: client.ClaimedJob{ID: "j1", Type: "a type", Attempt: 2, Token: 4294967297}}
 	t.Setenv("OSQUEUE_TEST_OWN", "own")
@@ -71,6 +100,84 @@ func TestCommandEnvironment(t *testing.T) {
 		if want := `"j1|a type|2|4294967297|own"`; err != nil || string(got) != want {
 			t.Fatalf("%s: got %s, %v; want %s", line, got, err, want)
 		}
+	}
+}
+
+// An attempt that is ended from outside says so, and then what its command had to say.
+func TestLogOfACommandThatIsEnded(t *testing.T) {
+	python, err := Python(plainBox(t), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		fn      HandlerFunc
+		payload string
+	}{
+		"command":  {mustCommand(t, `sh -c 'echo warned >&2; touch "$1"; sleep 100' sh {{.file}}`), `{"file":%q}`},
+		"commands": {Commands(plainBox(t)), `{"argv":["sh","-c","echo warned >&2; touch \"$0\"; sleep 100",%q]}`},
+		"Python": {python, `{"code":"def f(p):\n print('warned', flush=True)\n open(p, 'w')\n ` +
+			`import time; time.sleep(100)","function":"f","args":[%q]}`},
+	} {
+		for _, cause := range []error{ErrCancelled, ErrTimeout} {
+			t.Run(name+" "+cause.Error(), func(t *testing.T) {
+				ctx, end := context.WithCancelCause(bounded(t))
+				file := filepath.Join(t.TempDir(), "began")
+				var ended sync.WaitGroup
+				ended.Go(func() {
+					for ctx.Err() == nil {
+						if _, err := os.Stat(file); err == nil {
+							end(cause)
+						}
+						pause(ctx, time.Millisecond)
+					}
+				})
+				_, err := c.fn(ctx, payloadJob(fmt.Sprintf(c.payload, file)))
+				end(nil)
+				ended.Wait()
+				if got := decide(context.Cause(ctx), nil, err).failure.Error; got != cause.Error()+": warned" {
+					t.Errorf("the cluster is told %q", got)
+				}
+			})
+		}
+	}
+}
+
+// Variables are those of the moment in which the job runs; none is not the same
+// as an empty one.
+func TestCommandVariables(t *testing.T) {
+	t.Setenv("OSQUEUE_TEST_OWN", "first")
+	run, err := Command(`printf '[%s]' fixed ${OSQUEUE_TEST_OWN-none} ${OSQUEUE_TEST_NONE-none} "$OSQUEUE_TEST_OWN x"`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for value, want := range map[string]string{
+		"second": `"[fixed][second][none][second x]"`,
+		"":       `"[fixed][none][ x]"`,
+		"a b":    `"[fixed][a][b][none][a b x]"`,
+	} {
+		t.Setenv("OSQUEUE_TEST_OWN", value)
+		if got, err := run(t.Context(), payloadJob(`{}`)); err != nil || string(got) != want {
+			t.Errorf("with %q: %s %v, want %s", value, got, err, want)
+		}
+	}
+}
+
+// A program that has moved to another directory of the path is found there.
+func TestCommandFindsAProgramThatMoved(t *testing.T) {
+	one, two := t.TempDir(), t.TempDir()
+	t.Setenv("PATH", one+":"+two+":"+os.Getenv("PATH"))
+	if err := os.WriteFile(filepath.Join(one, "osq-moves"), []byte("#!/bin/sh\necho \"$0\"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	run, err := Command("osq-moves")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{one, two} {
+		if got, err := run(t.Context(), payloadJob(`{}`)); err != nil || string(got) != `"`+dir+`/osq-moves"` {
+			t.Errorf("%s %v, want that in %s", got, err, dir)
+		}
+		_ = os.Rename(filepath.Join(one, "osq-moves"), filepath.Join(two, "osq-moves"))
 	}
 }
 

@@ -36,6 +36,8 @@ func TestCommandTemplates(t *testing.T) {
 		{"within a word", `printf '[%s]' --size={{.w}}x{{.h}}`, `{"w":10000000,"h":1.50}`, `"[--size=10000000x1.50]"`},
 		{"with blanks", `printf '[%s]' '{{ .a }}'`, `{"a":"x"}`, `"[x]"`},
 		{"object and list", `printf '%s' {{.o}}`, `{"o":{"b":[1,2.0],"a":null}}`, `{"a":null,"b":[1,2.0]}`},
+		{"null", `printf '[%s]' {{.a}} '{{or .a "x"}}' '{{range .a}}y{{end}}'`, `{"a":null}`, `"[null][x][]"`},
+		{"JSON of others", `printf '[%s]' {{.a}} {{.b}}`, `{"a":"x","a":"y","b":"\ud800!"}`, "\"[y][\ufffd!]\""},
 		{"empty", `printf '[%s]' {{.a}}`, `{"a":""}`, `[]`},
 		{"condition", `printf '%s' '{{if .a}}1{{else}}2{{end}}'`, `{"a":false}`, `2`},
 		{"the worker's variable", `printf '%s' "$OSQUEUE_TEST_OWN-{{.a}}"`, `{"a":"$HOME"}`, `"own-$HOME"`},

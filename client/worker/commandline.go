@@ -19,11 +19,12 @@ import (
 // neither as a line nor as a template.
 type commandLine []lineWord
 
-// lineWord is either a template, which is one argument, or a word whose
-// variables are expanded for each job.
+// lineWord is either a template, which is one argument; or a word whose variables
+// are expanded for each job; or one without any, and its arguments are known.
 type lineWord struct {
 	template *template.Template
 	word     *syntax.Word
+	fixed    []string
 }
 
 // parseLine splits a command line. What only a shell can do is an error.
@@ -54,7 +55,8 @@ func parseLine(line string, box *sandbox.Box) (commandLine, error) {
 }
 
 func parseWord(w *syntax.Word) (lineWord, error) {
-	fields, err := expandWord(w, os.Environ())
+	env := &environ{}
+	fields, err := expandWord(w, env)
 	if err != nil {
 		return lineWord{}, err
 	}
@@ -63,7 +65,10 @@ func parseWord(w *syntax.Word) (lineWord, error) {
 		return lineWord{}, err
 	}
 	if !strings.Contains(source.String(), "{{") {
-		return lineWord{word: w}, nil
+		if env.asked {
+			fields = nil
+		}
+		return lineWord{word: w, fixed: fields}, nil
 	}
 	if len(fields) != 1 {
 		return lineWord{}, fmt.Errorf("template %s must be one word: quote its variables", source.String())
@@ -75,22 +80,50 @@ func parseWord(w *syntax.Word) (lineWord, error) {
 	return lineWord{template: t}, nil
 }
 
-func expandWord(w *syntax.Word, env []string) ([]string, error) {
-	args, err := expand.Fields(&expand.Config{Env: expand.ListEnviron(env...)}, w)
+func expandWord(w *syntax.Word, env *environ) ([]string, error) {
+	args, err := expand.Fields(&expand.Config{Env: env}, w)
 	if err != nil {
 		return nil, fmt.Errorf("expand (for $(…) write sh -c '…'): %w", err)
 	}
 	return args, nil
 }
 
+// environ is what the variables of a line stand for: those of the job, and of the
+// worker. It implements expand.Environ.
+type environ struct {
+	job   []string
+	asked bool // for a variable; IFS, which every expansion reads, does not count
+}
+
+// Get returns the variable of that name.
+func (e *environ) Get(name string) expand.Variable {
+	e.asked = e.asked || name != "IFS"
+	for _, v := range e.job {
+		if value, ok := strings.CutPrefix(v, name+"="); ok {
+			return expand.Variable{Set: true, Exported: true, Kind: expand.String, Str: value}
+		}
+	}
+	value, set := os.LookupEnv(name)
+	if !set {
+		return expand.Variable{}
+	}
+	return expand.Variable{Set: true, Exported: true, Kind: expand.String, Str: value}
+}
+
+// Each calls fn for no variable: only ${!prefix*} asks, which POSIX does not have.
+func (e *environ) Each(func(name string, v expand.Variable) bool) {}
+
 // args are the program and its arguments for a job.
 func (l commandLine) args(job Job) ([]string, error) {
-	env := append(os.Environ(), jobEnv(job)...)
 	var args []string
 	var dot any
 	for _, w := range l {
+		if w.fixed != nil {
+			args = append(args, w.fixed...)
+			continue
+		}
 		if w.template == nil {
-			fields, err := expandWord(w.word, env)
+			fields, err := expandWord(w.word, &environ{job: jobEnv(job)})
 			if err != nil {
 				return nil, err
 			}
@@ -116,15 +149,21 @@ func (l commandLine) args(job Job) ([]string, error) {
 }
 
 // The values of a payload in templates: strings as they are, numbers as they are
-// written, objects and lists as JSON.
+// written, objects, lists and null as JSON. Null is a list without items: false, and
+// nothing to range over.
 type (
 	templateNumber string
 	templateObject map[string]any
 	templateList   []any
+	templateNull   []any
 )
 
 func (o templateObject) String() string { return jsonText(map[string]any(o)) }
 func (l templateList) String() string   { return jsonText([]any(l)) }
+func (templateNull) String() string     { return "null" }
+
+// MarshalJSON is for a null within an object or a list.
+func (templateNull) MarshalJSON() ([]byte, error) { return []byte("null"), nil }
 
 // MarshalJSON writes the number as it was read.
 func (n templateNumber) MarshalJSON() ([]byte, error) { return []byte(n), nil }
@@ -151,8 +190,8 @@ func templateDot(payload jsontext.Value) (any, error) {
 		*out = templateNumber(text)
 		return err
 	})
-	if err := json.Unmarshal(payload, &v, json.WithUnmarshalers(numbers)); err != nil {
-		return nil, fmt.Errorf("read the payload: %w", err)
+	if err := readPayload(payload, &v, json.WithUnmarshalers(numbers)); err != nil {
+		return nil, err
 	}
 	return templateValue(v), nil
 }
@@ -169,6 +208,8 @@ func templateValue(v any) any {
 			v[i] = templateValue(value)
 		}
 		return templateList(v)
+	case nil:
+		return templateNull(nil)
 	}
 	return v
 }

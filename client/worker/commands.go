@@ -38,12 +38,12 @@ const (
 // whoever may enqueue such a job runs programs here. A program that has ended,
 // however, completes the job, with a CommandResult; one that could not be found
 // or executed does so with 127 or 126, as in a shell. One that was ended because
-// of a limit fails it.
+// of a limit fails it. The stderr is in the result, so there is no log.
 func Commands(box *sandbox.Box) HandlerFunc {
 	return func(ctx context.Context, job Job) (jsontext.Value, error) {
 		var p CommandPayload
-		if err := json.Unmarshal(job.Payload, &p); err != nil {
-			return nil, Permanent(fmt.Errorf("read the payload: %w", err))
+		if err := readPayload(job.Payload, &p); err != nil {
+			return nil, Permanent(err)
 		}
 		cmd, err := p.command(job)
 		if err != nil {

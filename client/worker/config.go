@@ -19,7 +19,8 @@ import (
 // and repeat by themselves what can be repeated. Errors that are refusals are
 // *client.Error.
 type Queue interface {
-	// Claim leases jobs to the worker. The same request id gets the same jobs.
+	// Claim leases jobs to the worker. The same request id gets the same jobs,
+	// with the age that their leases have by then.
 	Claim(ctx context.Context, opts client.ClaimOptions) ([]client.ClaimedJob, error)
 	// Heartbeat renews leases of one worker, and tells the progress of the jobs;
 	// the answers are in their order.
@@ -43,6 +44,13 @@ const (
 	DefaultStopTimeout = 30 * time.Second
 )
 
+const (
+	// leastTime is the least of the times after which something is repeated.
+	leastTime = 10 * time.Millisecond
+	// mostJobs is far beyond what a worker can hold; sums stay within an int.
+	mostJobs = 1_000_000
+)
+
 // Config sets a worker up. The zero value works.
 type Config struct {
 	// Name must be the worker's own: a second one of that name would share
@@ -62,7 +70,8 @@ type Config struct {
 	// Lease is asked for with each claim; 0 takes the job's wish, then the
 	// server's default.
 	Lease time.Duration
-	// PollWait is how long a claim waits at the server for a job.
+	// PollWait is how long a claim waits at the server for a job; 0 is the
+	// default, and none is not possible: idle workers would never be silent.
 	PollWait time.Duration
 	// KeepAlive is the longest silence towards the cluster. It declares a
 	// worker dead after 30 s.
@@ -82,22 +91,35 @@ type Config struct {
 
 var errNegative = errors.New("must not be negative")
 
-func (c Config) withDefaults() (Config, error) {
-	if c.Concurrency < 0 {
-		return c, fmt.Errorf("worker concurrency %d: %w", c.Concurrency, errNegative)
-	}
-	if c.Prefetch < 0 {
-		return c, fmt.Errorf("worker prefetch %d: %w", c.Prefetch, errNegative)
+// check refuses what cannot be meant, and what would make the worker ask the
+// cluster all the time.
+func (c Config) check() error {
+	for name, n := range map[string]int{"concurrency": c.Concurrency, "prefetch": c.Prefetch} {
+		if n < 0 {
+			return fmt.Errorf("worker %s %d: %w", name, n, errNegative)
+		}
+		if n > mostJobs {
+			return fmt.Errorf("worker %s %d: must be at most %d", name, n, mostJobs)
+		}
 	}
 	for t, n := range c.PerType {
 		if n < 1 {
-			return c, fmt.Errorf("worker concurrency %d of type %q: must be at least 1", n, t)
+			return fmt.Errorf("worker concurrency %d of type %q: must be at least 1", n, t)
 		}
 	}
-	c.PerType = maps.Clone(c.PerType)
-	if c.Lease < 0 {
-		return c, fmt.Errorf("worker lease %v: %w", c.Lease, errNegative)
+	for name, d := range map[string]time.Duration{"lease": c.Lease, "poll wait": c.PollWait, "keep-alive": c.KeepAlive} {
+		if d != 0 && d < leastTime {
+			return fmt.Errorf("worker %s %v: must be at least %v, or 0 for the default", name, d, leastTime)
+		}
 	}
+	return nil
+}
+
+func (c Config) withDefaults() (Config, error) {
+	if err := c.check(); err != nil {
+		return c, err
+	}
+	c.PerType = maps.Clone(c.PerType)
 	if c.Name == "" {
 		c.Name = defaultName()
 	}

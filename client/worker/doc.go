@@ -94,9 +94,16 @@
 // same. The fencing token lets the cluster decide whether it still counts: a
 // new leader gives every lease its full length again, so it often does.
 //
+// A handler that returns an error then has its job given back; but if the lease was
+// shorter than a second its attempt fails. It may never be renewed in time, and
+// the job would be claimed and given back for ever.
+//
+// A claim whose answer was lost gets, when it is repeated, the leases that were
+// granted first. The answer tells their age, and they count from there.
+//
 // A report is repeated, over failovers, until it is accepted or refused, and
 // the lease renewed meanwhile. A result that the cluster cannot store fails the
-// job for good, with the reason.
+// job for good, with the reason; if there is a log, it is left out first.
 //
 // # Cancellation, timeouts, progress
 //
@@ -114,13 +121,16 @@
 // loop costs the cluster nothing; Job.ProgressNow sends it at once, and learns of
 // a cancellation by the way.
 //
+// Job.Log adds to the log of the attempt, which its report takes along: beside the
+// result, or behind the error.
+//
 // # Stopping
 //
 // When Run's context ends, nothing more is claimed or started. What waits is given
-// back first. A claim in flight may have
-// been granted without our knowing: it is asked for once more under its request
-// id, and what it holds is given back. Handlers then have Config.StopTimeout to
-// finish; what still runs has its context ended, and is given back.
+// back first. A claim in flight may have been granted without our knowing: it is
+// asked for once more under its request id, and what it holds is given back.
+// Meanwhile Config.StopTimeout passes, which handlers have to finish; what still
+// runs then has its context ended, and is given back.
 //
 // # Failure stance
 //

@@ -15,13 +15,17 @@ import (
 
 // What a job tells the cluster is bounded, in bytes.
 const (
-	maxErrorText    = 16 << 10 // of a failure
-	maxProgressText = 1 << 10  // of a progress
+	maxErrorText    = 8 << 10 // of a failure; the server cuts it there
+	maxProgressText = 1 << 10 // of a progress
 )
+
+// maxDelay is how long an attempt can be kept back; the server refuses more.
+const maxDelay = 10 * 366 * 24 * time.Hour
 
 // newHold takes in a claimed job.
 func (s *shift) newHold(job client.ClaimedJob) *hold {
 	h := newHold(s.jobs, job, s.skip)
+	h.job.log = new(attemptLog)
 	h.teller.send = func(ctx context.Context, p client.Progress) error { return s.tell(ctx, h, p) }
 	return h
 }
@@ -57,19 +61,25 @@ func (s *shift) letGo(h *hold) {
 
 // settle reports what became of a job, and lets it go, unless somebody else does.
 func (s *shift) settle(h *hold, result jsontext.Value, err error) {
+	if !h.settle() {
+		s.tellLost(h, h.took)
+		return
+	}
+	defer s.letGo(h)
 	f := Finished{Job: h.job, Took: h.took}
-	mine := h.settle()
-	if !mine && !h.isLost() {
+	s.report(decide(context.Cause(h.ctx), result, err).with(h.job.log.text()), &f)
+	s.finished(f)
+}
+
+// tellLost lets a job go if it is lost, and nobody has told so yet.
+func (s *shift) tellLost(h *hold, took time.Duration) {
+	if !h.bury() {
 		return // whoever settles it lets it go, when its report was answered
 	}
 	defer s.letGo(h)
-	if !mine {
-		f.Outcome, f.Err = lostAs(context.Cause(h.ctx))
-		s.log.Warn("a job was lost", "job", h.job.ID, "type", h.job.Type, "why", f.Err)
-		s.finished(f)
-		return
-	}
-	s.report(decide(context.Cause(h.ctx), result, err), &f)
+	f := Finished{Job: h.job, Took: took}
+	f.Outcome, f.Err = lostAs(context.Cause(h.ctx))
+	s.log.Warn("a job was lost", "job", h.job.ID, "type", h.job.Type, "why", f.Err)
 	s.finished(f)
 }
 
@@ -97,6 +107,9 @@ func call(ctx context.Context, fn HandlerFunc, job Job) (jsontext.Value, error) 
 			}
 		}()
 		a.result, a.err = fn(ctx, job)
+		if a.err != nil {
+			failure(a.err) // if it panics, as a nil pointer that is an error may, then here
+		}
 	}()
 	a := <-answers
 	return a.result, a.err
@@ -108,6 +121,7 @@ var errExit = errors.New("the handler ended its goroutine")
 type report struct {
 	outcome Outcome // Completed, Failed, Cancelled, TimedOut or Released
 	result  jsontext.Value
+	log     string // of the attempt, if Completed
 	failure client.Failure
 	err     error // of the handler
 }
@@ -120,6 +134,8 @@ func decide(cause error, result jsontext.Value, err error) report {
 		return report{outcome: Completed, result: result}
 	case err == nil:
 		return failure(Permanent(errNotJSON))
+	case errors.Is(cause, errShortLease):
+		return failure(cause)
 	case errors.Is(cause, ErrStopping), errors.Is(cause, ErrLeaseUnsure):
 		return report{outcome: Released, err: err}
 	case errors.Is(cause, ErrCancelled):
@@ -132,15 +148,18 @@ func decide(cause error, result jsontext.Value, err error) report {
 
 // ended is the report of a handler that gave up because its context ended with
 // cause: a failure that says so first, and then what the handler said, if that
-// is more.
+// is more, or what its command had to say.
 func ended(outcome Outcome, cause, err error) report {
 	rep := failure(err)
 	rep.outcome = outcome
+	said := ": " + err.Error()
 	if errors.Is(err, cause) || errors.Is(err, context.Canceled) {
-		rep.failure.Error = cause.Error()
-		return rep
+		said = ""
+		if logged := new(loggedError); errors.As(err, &logged) {
+			said = ": " + logged.log
+		}
 	}
-	rep.failure.Error = clip(cause.Error() + ": " + err.Error())
+	rep.failure.Error = clip(cause.Error() + said)
 	return rep
 }
 
@@ -150,7 +169,7 @@ func failure(err error) report {
 	f := client.Failure{Error: clip(err.Error())}
 	var v *verdictError
 	if errors.As(err, &v) {
-		f.Permanent, f.Delay, f.AtOnce = v.permanent, v.delay, v.atOnce
+		f.Permanent, f.Delay, f.AtOnce = v.permanent, min(v.delay, maxDelay), v.atOnce
 	}
 	return report{outcome: Failed, failure: f, err: err}
 }

@@ -148,7 +148,7 @@ func (q *fakeQueue) take(o client.ClaimOptions) ([]client.ClaimedJob, chan struc
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if jobs, ok := q.requests[o.RequestID]; ok {
-		return jobs, q.added
+		return q.againLocked(jobs), q.added
 	}
 	var jobs []client.ClaimedJob
 	for _, j := range q.jobs {
@@ -163,6 +163,18 @@ func (q *fakeQueue) take(o client.ClaimOptions) ([]client.ClaimedJob, chan struc
 		q.requests[o.RequestID] = jobs
 	}
 	return jobs, q.added
+}
+
+// againLocked is what a repeated claim gets: the leases that still stand.
+func (q *fakeQueue) againLocked(jobs []client.ClaimedJob) []client.ClaimedJob {
+	var still []client.ClaimedJob
+	for _, job := range jobs {
+		if j, tag := q.held(job.Lease(), ""); tag == "" {
+			job.Age = time.Since(j.claimed)
+			still = append(still, job)
+		}
+	}
+	return still
 }
 
 func (q *fakeQueue) leaseLocked(j *fakeJob, worker string) client.ClaimedJob {
@@ -341,6 +353,14 @@ func (q *fakeQueue) calledWith(op string) []int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return slices.Clone(q.batches[op])
+}
+
+// released is how often the first n jobs were given back, in sum.
+func (q *fakeQueue) released(n int) (sum int) {
+	for i := range n {
+		sum += q.job(i + 1).released
+	}
+	return sum
 }
 
 // runningOf is how many jobs of a type are held by workers.

@@ -16,7 +16,8 @@ import (
 // Job is a job that the worker holds while its handler runs.
 type Job struct {
 	client.ClaimedJob
-	teller *teller // nil: nobody listens to its progress
+	teller *teller     // nil: nobody listens to its progress
+	log    *attemptLog // nil: nobody listens to what it says
 }
 
 // HandlerFunc does a job. Its result, JSON or nil, completes the job; an error
@@ -62,13 +63,15 @@ var (
 )
 
 // JSON makes a handler of a function with types of its own. A payload that
-// does not fit In fails the job for good; an absent one is a zero In.
+// does not fit In fails the job for good; an absent one is a zero In. As with
+// encoding/json, of a name that occurs twice the last one counts, and what is not
+// Unicode becomes U+FFFD.
 func JSON[In, Out any](fn func(ctx context.Context, job Job, in In) (Out, error)) HandlerFunc {
 	return func(ctx context.Context, job Job) (jsontext.Value, error) {
 		var in In
 		if job.Payload != nil {
-			if err := json.Unmarshal(job.Payload, &in); err != nil {
-				return nil, Permanent(fmt.Errorf("read the payload: %w", err))
+			if err := readPayload(job.Payload, &in); err != nil {
+				return nil, Permanent(err)
 			}
 		}
 		out, err := fn(ctx, job, in)
@@ -81,6 +84,15 @@ func JSON[In, Out any](fn func(ctx context.Context, job Job, in In) (Out, error)
 		}
 		return result, nil
 	}
+}
+
+// readPayload reads what the cluster has let through: any producer's JSON.
+func readPayload(payload jsontext.Value, out any, more ...json.Options) error {
+	more = append(more, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	if err := json.Unmarshal(payload, out, more...); err != nil {
+		return fmt.Errorf("read the payload: %w", err)
+	}
+	return nil
 }
 
 // verdictError is a handler's error that also says what is to follow.

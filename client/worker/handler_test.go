@@ -14,6 +14,11 @@ import (
 	"osqueue/client"
 )
 
+// textError is an error whose nil pointer is one, too, until it is asked for its text.
+type textError struct{ text string }
+
+func (e *textError) Error() string { return e.text }
+
 func TestHowHandlersFail(t *testing.T) {
 	boom := errors.New("boom")
 	cases := map[string]struct {
@@ -27,8 +32,12 @@ func TestHowHandlersFail(t *testing.T) {
 		"retry after": {fn: func(context.Context, Job) (jsontext.Value, error) {
 			return nil, fmt.Errorf("x: %w", RetryAfter(time.Hour, boom))
 		}, text: "x: boom", delay: time.Hour},
-		"panic":    {fn: func(context.Context, Job) (jsontext.Value, error) { panic("at the disco") }, text: "handler_test.go"},
-		"exit":     {fn: func(context.Context, Job) (jsontext.Value, error) { runtime.Goexit(); return nil, nil }, text: errExit.Error()},
+		"panic": {fn: func(context.Context, Job) (jsontext.Value, error) { panic("at the disco") }, text: "handler_test.go"},
+		"exit":  {fn: func(context.Context, Job) (jsontext.Value, error) { runtime.Goexit(); return nil, nil }, text: errExit.Error()},
+		"nil pointer": {
+			fn:   func(context.Context, Job) (jsontext.Value, error) { return nil, (*textError)(nil) },
+			text: "nil pointer",
+		},
 		"not JSON": {fn: func(context.Context, Job) (jsontext.Value, error) { return jsontext.Value("{"), nil }, text: "JSON", permanent: true},
 		"payload": {
 			fn:   JSON(func(_ context.Context, _ Job, in struct{ N int }) (int, error) { return in.N, nil }),

@@ -12,6 +12,10 @@ import (
 // failed. The queue has repeated it by itself already.
 const beatPause = 500 * time.Millisecond
 
+// leastPatience is what a heartbeat call has at least, however short a lease is: the
+// other leases are in it, too.
+const leastPatience = 500 * time.Millisecond
+
 // keepLeases renews the leases of all jobs held, until ctx ends.
 func (s *shift) keepLeases(ctx context.Context) {
 	var earliest time.Time // after a failure
@@ -25,7 +29,7 @@ func (s *shift) keepLeases(ctx context.Context) {
 			s.holds.idle(ctx, time.Time{})
 		case due.After(time.Now()):
 			s.holds.idle(ctx, due)
-		case !s.renewAll(ctx, list, shortest/3):
+		case !s.renewAll(ctx, list, max(shortest/3, leastPatience)):
 			earliest = time.Now().Add(beatPause)
 		}
 	}

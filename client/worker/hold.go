@@ -3,6 +3,7 @@ package worker
 import (
 	"container/list"
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -14,6 +15,13 @@ import (
 // defaultLease is the server's, for an answer that does not tell the length.
 const defaultLease = 30 * time.Second
 
+// shortLease is below what a renewal may need though nothing is wrong.
+const shortLease = time.Second
+
+// errShortLease: what a job with such a lease would be given back for fails its
+// attempt, or it would be claimed and given back for ever.
+var errShortLease = fmt.Errorf("%w, because it is too short", ErrLeaseUnsure)
+
 // phase is where a held job stands; doc.go draws it.
 type phase uint8
 
@@ -21,6 +29,7 @@ const (
 	running  phase = iota
 	settling       // somebody has the right to report its outcome
 	lost           // the cluster has taken it back
+	buried         // that has been told, or is about to be
 )
 
 // hold is a job that this worker has claimed.
@@ -45,16 +54,20 @@ type hold struct {
 }
 
 func newHold(ctx context.Context, job client.ClaimedJob, ended func(*hold)) *hold {
-	now := time.Now()
-	h := &hold{length: job.Length, began: now, asked: now, teller: &teller{}, ended: ended}
+	claimed := time.Now().Add(-job.Age)
+	h := &hold{length: job.Length, began: claimed, asked: claimed, teller: &teller{}, ended: ended}
 	h.job = Job{ClaimedJob: job, teller: h.teller}
 	if h.length <= 0 {
 		h.length = defaultLease
 	}
 	h.ctx, h.cancel = context.WithCancelCause(ctx)
-	h.unsure = time.AfterFunc(h.length, func() { h.interrupt(ErrLeaseUnsure) })
+	why := ErrLeaseUnsure
+	if h.length < shortLease {
+		why = fmt.Errorf("%w: %v", errShortLease, h.length)
+	}
+	h.unsure = time.AfterFunc(h.length-job.Age, func() { h.interrupt(why) })
 	if job.Timeout > 0 {
-		h.late = time.AfterFunc(job.Timeout, func() { h.interrupt(ErrTimeout) })
+		h.late = time.AfterFunc(job.Timeout-job.Age, func() { h.interrupt(ErrTimeout) })
 	}
 	return h
 }
@@ -65,8 +78,12 @@ func (h *hold) interrupt(cause error) {
 	h.ended(h)
 }
 
-// end frees what the hold owns.
+// end frees what the hold owns. The answer to a renewal that is under way changes
+// nothing any more.
 func (h *hold) end() {
+	h.mu.Lock()
+	h.over = true
+	h.mu.Unlock()
 	h.unsure.Stop()
 	if h.late != nil {
 		h.late.Stop()
@@ -113,7 +130,7 @@ func (h *hold) answered(sent time.Time, renewed bool) {
 		return
 	}
 	h.asked = sent
-	if renewed {
+	if renewed && !h.over {
 		h.unsure.Reset(time.Until(sent.Add(h.length)))
 	}
 }
@@ -125,10 +142,15 @@ func (h *hold) due() (at time.Time, ok bool) {
 	return h.asked.Add(h.length / 3), !h.over
 }
 
-func (h *hold) isLost() bool {
+// bury takes the right to tell that the job is lost. Only the first call gets it.
+func (h *hold) bury() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.phase == lost
+	if h.phase != lost {
+		return false
+	}
+	h.phase = buried
+	return true
 }
 
 // holds are the jobs held at the moment.

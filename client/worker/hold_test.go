@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"osqueue/client"
 )
 
@@ -17,7 +19,7 @@ func TestOnlyOneMaySettle(t *testing.T) {
 		t.Error("not exactly one got the right")
 	}
 	h.lose(ErrLeaseLost)
-	if h.isLost() || h.ctx.Err() != nil {
+	if h.bury() || h.ctx.Err() != nil {
 		t.Error("a job being reported was lost to a heartbeat")
 	}
 	other := newHold(t.Context(), client.ClaimedJob{ID: "k"}, func(*hold) {})
@@ -26,9 +28,97 @@ func TestOnlyOneMaySettle(t *testing.T) {
 	if other.settle() || !errors.Is(context.Cause(other.ctx), ErrLeaseLost) {
 		t.Error("a lost job may be reported")
 	}
+	if !other.bury() || other.bury() {
+		t.Error("not exactly one may tell that it is lost")
+	}
 	if _, ok := other.due(); ok {
 		t.Error("a lost job is renewed")
 	}
+}
+
+// The answer to a heartbeat comes after the job's end: nothing of it is kept for
+// the rest of a lease.
+func TestALateAnswerStartsNoTimer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHold(t.Context(), client.ClaimedJob{Length: time.Hour}, func(*hold) {})
+		sent := time.Now()
+		h.end()
+		h.answered(sent, true)
+		if h.unsure.Stop() {
+			t.Error("the timer of the lease runs")
+		}
+	})
+}
+
+// The lease and the time of a job that a repeated claim has brought count from
+// the first one.
+func TestLeaseOfARepeatedClaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		claimed := func(age, timeout time.Duration) *hold {
+			job := client.ClaimedJob{Length: 30 * time.Second, Age: age, Timeout: timeout}
+			return newHold(t.Context(), job, func(*hold) {})
+		}
+		for _, c := range []struct {
+			age, timeout, lives time.Duration
+			why                 error
+		}{
+			{lives: 30 * time.Second, why: ErrLeaseUnsure},
+			{age: 25 * time.Second, lives: 5 * time.Second, why: ErrLeaseUnsure},
+			{age: 10 * time.Second, timeout: 12 * time.Second, lives: 2 * time.Second, why: ErrTimeout},
+			{age: time.Hour, why: ErrLeaseUnsure},
+		} {
+			began := time.Now()
+			h := claimed(c.age, c.timeout)
+			if at, ok := h.due(); !ok || at.Sub(began) != 10*time.Second-c.age {
+				t.Errorf("age %v: due after %v", c.age, at.Sub(began))
+			}
+			<-h.ctx.Done()
+			if lived := time.Since(began); lived != c.lives || !errors.Is(context.Cause(h.ctx), c.why) {
+				t.Errorf("age %v: ended after %v: %v", c.age, lived, context.Cause(h.ctx))
+			}
+			h.end()
+		}
+	})
+}
+
+// The answers to a claim are lost, and then the heartbeats: the handler ends with
+// the lease, which has not begun with the answer.
+func TestHandlerOfARepeatedClaimEndsWithItsLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const lease = 10 * time.Second
+		q := newFake(lease)
+		q.add("a", 1)
+		began := time.Now()
+		q.setFault(func(op string) (before, after error) {
+			switch {
+			case op == "claim" && time.Since(began) < time.Second:
+				return nil, lostAnswer()
+			case op == "heartbeat":
+				return unreachable(), nil
+			}
+			return nil, nil
+		})
+		var ended time.Duration
+		b := newBench(t, q, Config{Concurrency: 1})
+		b.worker.Handle("a", func(ctx context.Context, _ Job) (jsontext.Value, error) {
+			<-ctx.Done()
+			ended = time.Since(began)
+			return nil, ctx.Err()
+		})
+		b.start()
+		time.Sleep(lease + 1)
+		synctest.Wait()
+		if ended != lease {
+			t.Errorf("the handler ended after %v, its lease %v after the claim", ended, lease)
+		}
+		q.setFault(func(op string) (before, after error) {
+			if op == "claim" {
+				return unreachable(), nil
+			}
+			return nil, nil
+		})
+		b.mustFinish()
+	})
 }
 
 // A job that is added while nobody waits must end the next wait, however far

@@ -246,6 +246,69 @@ func TestResultThatIsRefusedFailsTheJob(t *testing.T) {
 	})
 }
 
+// farQueue is a round trip away, and says of jobs of the type "short" that their leases
+// are shorter than that.
+type farQueue struct{ *fakeQueue }
+
+const farTrip = 100 * time.Millisecond
+
+func (q farQueue) Claim(ctx context.Context, o client.ClaimOptions) ([]client.ClaimedJob, error) {
+	jobs, err := q.fakeQueue.Claim(ctx, o)
+	for i := range jobs {
+		if jobs[i].Type == "short" {
+			jobs[i].Length = farTrip / 2
+		}
+	}
+	return jobs, err
+}
+
+func (q farQueue) Heartbeat(ctx context.Context, worker string, leases []client.Lease) ([]client.Beat, error) {
+	if pause(ctx, farTrip); ctx.Err() != nil {
+		return nil, unreachable()
+	}
+	return q.fakeQueue.Heartbeat(ctx, worker, leases)
+}
+
+// Whoever enqueues a job chooses its lease: one that nobody could keep costs no other
+// job its own.
+func TestATinyLeaseCostsNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newFake(30 * time.Second)
+		q.add("long", 1)
+		q.add("short", 1)
+		b := newBench(t, q, Config{Concurrency: 2})
+		b.worker.queue = farQueue{q}
+		b.worker.Handle("long", takes(2*time.Minute))
+		b.worker.Handle("short", func(context.Context, Job) (jsontext.Value, error) {
+			time.Sleep(2 * time.Minute)
+			return nil, nil
+		})
+		b.start()
+		time.Sleep(3 * time.Minute)
+		b.mustFinish()
+		if j := q.job(1); j.status != "completed" || j.attempts != 1 {
+			t.Errorf("%s after %d attempts", j.status, j.attempts)
+		}
+	})
+}
+
+// Nor is such a job claimed and given back for ever: its attempts count, and say why.
+func TestATinyLeaseFailsItsJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newFake(30 * time.Second)
+		q.add("short", 1)
+		b := newBench(t, q, Config{Concurrency: 2})
+		b.worker.queue = farQueue{q}
+		b.worker.Handle("short", takes(time.Second))
+		b.start()
+		time.Sleep(time.Minute)
+		b.mustFinish()
+		if j := q.job(1); j.status != "dead" || j.attempts != 3 || !strings.Contains(j.failure.Error, "50ms") {
+			t.Errorf("%s after %d attempts and %d claims: %q", j.status, j.attempts, j.token, j.failure.Error)
+		}
+	})
+}
+
 // strictQueue takes no request with heartbeats that is larger than the server's bound.
 type strictQueue struct{ *fakeQueue }
 

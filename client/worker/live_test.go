@@ -46,6 +46,7 @@ func TestLeaderIsKilledUnderWorkers(t *testing.T) {
 		}
 		w.Handle("t", func(ctx context.Context, job worker.Job) (jsontext.Value, error) {
 			job.Progress(50, "half")
+			job.Log("did " + job.ID)
 			select {
 			case <-time.After(50 * time.Millisecond):
 				return jsontext.Value(`1`), nil
@@ -75,6 +76,9 @@ func TestLeaderIsKilledUnderWorkers(t *testing.T) {
 		}
 		if job.Status != v1.StatusCompleted || job.Attempts != 1 {
 			t.Errorf("%s is %s after %d attempts: %s", job.ID, job.Status, job.Attempts, job.LastError)
+		}
+		if job.Log != "did "+job.ID {
+			t.Errorf("%s has the log %q", job.ID, job.Log)
 		}
 	}
 }

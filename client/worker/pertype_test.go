@@ -104,14 +104,6 @@ func TestRoomIsUsedAtOnce(t *testing.T) {
 
 func TestLimitsNeedTypes(t *testing.T) {
 	q := newFake(time.Second)
-	for _, n := range []int{0, -1} {
-		if _, err := New(q, Config{PerType: map[string]int{"a": n}}); err == nil {
-			t.Errorf("limit %d was taken", n)
-		}
-	}
-	if _, err := New(q, Config{Prefetch: -1}); err == nil {
-		t.Error("negative prefetch was taken")
-	}
 	for name, prepare := range map[string]func(w *Worker){
 		"no handler": func(w *Worker) { w.Handle("b", takes(0)) },
 		"any":        func(w *Worker) { w.Handle("a", takes(0)); w.HandleAny(takes(0)) },

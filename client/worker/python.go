@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os/exec"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"osqueue/client/worker/sandbox"
@@ -24,8 +23,8 @@ const pythonRefused = 65
 // "code", Python source, and the name of a "function" in it, which is called with
 // "args", a list, and "kwargs", an object. What it returns, as JSON, is the
 // result; the traceback of an exception fails the attempt. What the code prints
-// goes to the log. The interpreter, "" is python3, is isolated (-I): it has
-// neither the worker's directory nor its variables.
+// goes to the attempt's log. The interpreter, "" is python3, is isolated (-I): it
+// has neither the worker's directory nor its variables.
 func Python(box *sandbox.Box, interpreter string) (HandlerFunc, error) {
 	if interpreter == "" {
 		interpreter = "python3"
@@ -42,6 +41,7 @@ func Python(box *sandbox.Box, interpreter string) (HandlerFunc, error) {
 		var ended *exec.ExitError
 		switch {
 		case err == nil:
+			job.Log(res.Log)
 			return commandResult(res.Stdout), nil
 		case cannotStart(err):
 			return nil, RetryAfter(startPause, withLog(err, res.Log))
@@ -64,8 +64,8 @@ type pythonPayload struct {
 
 func checkPython(payload jsontext.Value) error {
 	var p pythonPayload
-	if err := json.Unmarshal(payload, &p); err != nil {
-		return fmt.Errorf("read the payload: %w", err)
+	if err := readPayload(payload, &p); err != nil {
+		return err
 	}
 	if p.Code == nil || p.Function == "" {
 		return errors.New(`the payload needs "code" and "function"`)

@@ -22,7 +22,7 @@ func (s *shift) keepRegistered(ctx context.Context) {
 	var registered time.Time
 	for ctx.Err() == nil {
 		now := time.Now()
-		due := registerDue(registered, time.Unix(0, s.lastSeen.Load()), s.cfg.KeepAlive)
+		due := registerDue(registered, s.heard(), s.cfg.KeepAlive)
 		switch {
 		case due.After(now):
 			pause(ctx, due.Sub(now))

@@ -213,6 +213,14 @@ func (r *room) gone(h *hold) {
 	r.wakeUp()
 }
 
+// ahead says whether jobs wait here for a slot, and none is free: then no slot
+// waits for the report of a job.
+func (r *room) ahead() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.waiting.Len() > 0 && r.running >= r.concurrency
+}
+
 // drop takes a job out that waits. False: it does not wait any more.
 func (r *room) drop(h *hold) bool {
 	r.mu.Lock()

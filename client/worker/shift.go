@@ -34,6 +34,7 @@ type shift struct {
 
 	jobs        context.Context // of the handlers; ends with ErrStopping
 	stopJobs    context.CancelCauseFunc
+	patience    *time.Timer     // ends jobs when the worker has been stopping for long enough
 	reports     context.Context // of calls to the cluster; outlives jobs
 	stopReports context.CancelFunc
 
@@ -44,7 +45,8 @@ type shift struct {
 	failures    *batcher[client.FailedJob]
 	releases    *batcher[client.Lease]
 
-	lastSeen   atomic.Int64 // ns; when the cluster last heard from us
+	began      time.Time
+	lastSeen   atomic.Int64 // ns after began; when the cluster last heard from us
 	unreported atomic.Int64
 }
 
@@ -58,6 +60,7 @@ func newShift(ctx context.Context, w *Worker) *shift {
 		log:    w.cfg.Logger,
 		room:   newRoom(w.cfg, w.types()),
 		holds:  newHolds(),
+		began:  time.Now(),
 	}
 	detached := context.WithoutCancel(ctx)
 	s.jobs, s.stopJobs = context.WithCancelCause(detached)
@@ -71,12 +74,24 @@ func (s *shift) start() {
 	s.helpers.Go(func() { s.keepRegistered(s.reports) })
 }
 
+// endClaiming gives back what waits. From now on Config.StopTimeout passes, also
+// while the last claims are given back.
+func (s *shift) endClaiming() {
+	s.returnWaiting()
+	s.patience = time.AfterFunc(max(s.cfg.StopTimeout, 0), func() { s.stopJobs(ErrStopping) })
+}
+
 // stop ends what claimJobs has begun, in the order that doc.go gives.
 func (s *shift) stop() error {
-	if !s.drained(s.cfg.StopTimeout) {
-		s.log.Info("ending the jobs that still run, to give them back", "jobs", len(s.holds.all()))
+	select {
+	case <-s.holds.empty():
+	case <-s.jobs.Done():
 	}
+	s.patience.Stop()
 	s.stopJobs(ErrStopping)
+	if n := len(s.holds.all()); n > 0 {
+		s.log.Info("ending the jobs that still run, to give them back", "jobs", n)
+	}
 	if s.drained(handlerGrace) {
 		s.running.Wait()
 	} else {
@@ -106,13 +121,12 @@ func (s *shift) leave() {
 // reports that do not get through.
 func (s *shift) abandon() {
 	for _, h := range s.holds.all() {
-		switch {
-		case h.settle():
-			s.log.Warn("a handler goes on although its context has ended", "job", h.job.ID, "type", h.job.Type)
-			s.running.Go(func() { s.seize(h) })
-		case h.isLost():
-			s.letGo(h)
+		if !h.settle() {
+			s.running.Go(func() { s.tellLost(h, time.Since(h.began)) })
+			continue
 		}
+		s.log.Warn("a handler goes on although its context has ended", "job", h.job.ID, "type", h.job.Type)
+		s.running.Go(func() { s.seize(h) })
 	}
 	if !s.drained(reportGrace) {
 		s.stopReports()
@@ -141,4 +155,8 @@ func (s *shift) drained(d time.Duration) bool {
 }
 
 // seen notes that the cluster has just heard from this worker.
-func (s *shift) seen() { s.lastSeen.Store(time.Now().UnixNano()) }
+func (s *shift) seen() { s.lastSeen.Store(int64(time.Since(s.began))) }
+
+// heard is when that was, on the monotonic clock: when the other one is set back
+// the worker must not fall silent until it has caught up.
+func (s *shift) heard() time.Time { return s.began.Add(time.Duration(s.lastSeen.Load())) }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -112,10 +113,7 @@ func TestStopGivesBackAClaimInFlight(t *testing.T) {
 				if err := w.Run(ctx); err != nil {
 					t.Fatal(err)
 				}
-				released := 0
-				for i := range 8 {
-					released += q.job(i + 1).released
-				}
+				released := q.released(8)
 				if q.count("unclaimed") != 8 || released != 5 || q.called("complete") != 0 {
 					t.Fatalf("%d waiting, %d given back", q.count("unclaimed"), released)
 				}
@@ -158,10 +156,7 @@ func TestStopGivesBackAClaimThatWasToBeRepeated(t *testing.T) {
 		if err := w.Run(ctx); err != nil {
 			t.Fatal(err)
 		}
-		released := 0
-		for i := range 8 {
-			released += q.job(i + 1).released
-		}
+		released := q.released(8)
 		if released != 5 || q.count("unclaimed") != 8 {
 			t.Errorf("%d given back, %d waiting", released, q.count("unclaimed"))
 		}
@@ -185,6 +180,48 @@ func TestStopWithoutClusterSaysWhatItLeaves(t *testing.T) {
 			t.Fatalf("%+v", ends)
 		}
 	})
+}
+
+// hungQueue answers no claim but the first.
+type hungQueue struct {
+	*fakeQueue
+	claims atomic.Int32
+}
+
+func (q *hungQueue) Claim(ctx context.Context, o client.ClaimOptions) ([]client.ClaimedJob, error) {
+	if q.claims.Add(1) == 1 {
+		return q.fakeQueue.Claim(ctx, o)
+	}
+	<-ctx.Done()
+	return nil, lostAnswer()
+}
+
+// The time of the handlers passes also while a claim is asked for that may hold jobs.
+func TestStopTimeoutBeginsWithTheStop(t *testing.T) {
+	for _, timeout := range []time.Duration{-1, 2 * time.Second, 8 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			q := &hungQueue{fakeQueue: newFake(30 * time.Second)}
+			q.add("a", 1)
+			b := newBench(t, q.fakeQueue, Config{Concurrency: 2, StopTimeout: timeout})
+			b.worker.queue = q
+			var ended time.Time
+			b.worker.Handle("a", func(ctx context.Context, _ Job) (jsontext.Value, error) {
+				<-ctx.Done()
+				ended = time.Now()
+				return nil, context.Cause(ctx)
+			})
+			b.start()
+			time.Sleep(time.Second)
+			began := time.Now()
+			ends := b.mustFinish()
+			if took := ended.Sub(began); took != max(timeout, 0) {
+				t.Errorf("the handler was ended after %v, want %v", took, timeout)
+			}
+			if len(ends) != 1 || ends[0].Outcome != Released {
+				t.Errorf("%+v", ends)
+			}
+		})
+	}
 }
 
 // slowRelease gives jobs back after a second, unless the call ends before.
@@ -220,5 +257,33 @@ func TestAnAbandonedHandlerThatReturnsDoesNotEndItsReport(t *testing.T) {
 			t.Errorf("%+v, %d given back", ends, q.job(1).released)
 		}
 		synctest.Wait()
+	})
+}
+
+// A handler does not notice that its job is lost. Whoever asked to be told is told
+// before Run returns, and not again when the handler does.
+func TestALostJobIsToldOfBeforeTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newFake(30 * time.Second)
+		q.add("a", 1)
+		b := newBench(t, q, Config{Concurrency: 1, StopTimeout: -1})
+		deaf := make(chan struct{})
+		b.worker.Handle("a", func(context.Context, Job) (jsontext.Value, error) {
+			<-deaf
+			return nil, nil
+		})
+		b.start()
+		time.Sleep(time.Second)
+		q.steal(1)
+		time.Sleep(15 * time.Second)
+		ends := b.mustFinish()
+		if len(ends) != 1 || ends[0].Outcome != Lost || ends[0].Took < 15*time.Second {
+			t.Errorf("%+v", ends)
+		}
+		close(deaf)
+		synctest.Wait()
+		if len(b.ends) != 1 {
+			t.Errorf("told of %d times", len(b.ends))
+		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -86,5 +87,50 @@ func TestAResultThatCannotBeSentFailsItsOwnJob(t *testing.T) {
 	}
 	if !t.Failed() {
 		b.mustFinish()
+	}
+}
+
+// strayed answers the first completions as a proxy does that has no node behind it.
+type strayed struct {
+	accepting
+	left atomic.Int32
+}
+
+func (s *strayed) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Body == nil || s.left.Add(-1) < 0 {
+		return s.accepting.RoundTrip(r)
+	}
+	defer r.Body.Close()
+	return &http.Response{
+		StatusCode: http.StatusNotFound, Header: http.Header{}, Request: r, Body: io.NopCloser(strings.NewReader("nothing here")),
+	}, nil
+}
+
+// That no node is found is no refusal of the result: it waits for one.
+func TestAStrayAnswerCostsNoResult(t *testing.T) {
+	s := new(strayed)
+	s.left.Store(2)
+	c, err := client.New(client.Config{Servers: []string{"http://127.0.0.1:1"}, Transport: s, RetryFor: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	q := newFake(30 * time.Second)
+	q.add("a", 1)
+	b := newBench(t, q, Config{Concurrency: 1})
+	b.worker.queue = clientQueue{q, c}
+	b.worker.Handle("a", func(_ context.Context, job Job) (jsontext.Value, error) {
+		job.Log("done")
+		return jsontext.Value("1"), nil
+	})
+	b.start()
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); pause(t.Context(), time.Millisecond) {
+		if q.count("completed")+q.count("dead") == 1 {
+			break
+		}
+	}
+	b.mustFinish()
+	if j := q.job(1); j.status != "completed" || j.result != "1" {
+		t.Errorf("%s: %s", j.status, j.failure.Error)
 	}
 }

@@ -91,8 +91,12 @@ export class Client {
   /** Renews leases of one worker; the answers are in the order of the jobs. */
   heartbeat(worker: string, jobs: Job[], options?: { withinMs?: number }):
     Promise<{ jobId: string; status: string; cancel?: boolean }[]>;
+  /** Lists the worker. From then on it has to be heard of every 30 s, by any call, or its jobs go back. */
+  register(worker: string, types: string[], withinMs?: number): Promise<unknown>;
+  /** Takes the worker from the list, and its jobs back. */
+  leave(worker: string, withinMs?: number): Promise<unknown>;
   /** Ends a claim; when it is lost there is a QueueError with leaseLost. */
-  report(job: Job, action: "complete", body?: { result?: unknown }): Promise<unknown>;
+  report(job: Job, action: "complete", body?: { result?: unknown; log?: string }): Promise<unknown>;
   report(job: Job, action: "fail", body?: { error?: string; retryable?: boolean; delayMs?: number }): Promise<unknown>;
   report(job: Job, action: "release"): Promise<unknown>;
 }
@@ -114,7 +118,7 @@ export class Job {
   signal: AbortSignal;
   /** Why. "lost": another worker may run the job. */
   why: "" | "cancelled" | "stopping" | "lost";
-  /** Tells how far the job is. The next heartbeat takes it along, so it costs nothing. */
+  /** Tells how far the job is, in up to 500 characters. The next heartbeat takes it along, so it costs nothing. */
   progress(percent: number, message?: string): void;
   end(why: "cancelled" | "stopping" | "lost"): void;
 }

@@ -3,7 +3,6 @@
  * A client and a worker for osqueue, in one file that needs nothing but Node 18 or newer. As a program:
  *
  *     osqueue.mjs submit TYPE [JSON] | get ID | wait ID | cancel ID | stats | worker TYPE=FILE...
- *
  * where FILE exports the handler as default. OSQUEUE_SERVERS names the nodes. Times are in milliseconds. Jobs have
  * the members that the HTTP API gives them. The types, with more to say about each, are in osqueue.d.mts. */
 import { randomUUID } from "node:crypto";
@@ -15,7 +14,7 @@ import { inspect } from "node:util";
 const SERVERS = "127.0.0.1:8080,127.0.0.1:8081,127.0.0.1:8082"; // without OSQUEUE_SERVERS
 const LOST = ["not_found", "not_running", "wrong_worker", "stale_token", "lease_expired", "timed_out"];
 const UNSENT = ["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH", "UND_ERR_CONNECT_TIMEOUT"];
-const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
+const sleep = (ms) => new Promise((done) => setTimeout(done, ms)), now = () => performance.now(); // nobody sets it
 
 /** A call that failed; `committed` tells "no", the write certainly did not take place, from "unknown". */
 export class QueueError extends Error {
@@ -31,14 +30,12 @@ export class Failure extends Error {
   constructor(text, how = {}) { super(text); this.how = how; }
 }
 
-/**
- * The nodes of a cluster. It finds the leader, and repeats calls for up to `retryForMs`; what makes that harmless goes
- * along: an id, a request id, a token or an idempotency key.
- */
+/** The nodes of a cluster. It finds the leader, and repeats calls for up to `retryForMs`; what makes that harmless
+ *  goes along: an id, a request id, a token or an idempotency key. */
 export class Client {
   #servers; #attemptTimeoutMs; #retryForMs; #leader = ""; #search = null;
   constructor(servers, { attemptTimeoutMs = 5000, retryForMs = 30000 } = {}) {
-    servers ??= (process.env.OSQUEUE_SERVERS ?? SERVERS).split(",");
+    servers ??= (process.env.OSQUEUE_SERVERS || SERVERS).split(/[\s,]+/).filter(Boolean);
     this.#servers = servers.map((s) => (s.includes("://") ? s : `http://${s.trim()}`).replace(/\/+$/, ""));
     [this.#attemptTimeoutMs, this.#retryForMs] = [attemptTimeoutMs, retryForMs];
   }
@@ -51,13 +48,12 @@ export class Client {
   /** Enqueues jobs and returns their ids. Up to 1000, or 1 MB, go in all or none; more are cut in half. */
   async submitMany(jobs, { key } = {}) {
     jobs = Array.from(jobs, (j) => withId(j, key));
-    if (jobs.length === 0) return [];
     if (jobs.length > 1000 || (jobs.length > 1 && Buffer.byteLength(JSON.stringify(jobs)) > 1000000)) {
       const half = jobs.length >> 1;
       const first = await this.submitMany(jobs.slice(0, half), { key: key && `${key}.0` });
       return first.concat(await this.submitMany(jobs.slice(half), { key: key && `${key}.1` }));
     }
-    return (await this.#call(["jobs", "batch"], { body: { jobs }, key })).jobIds;
+    return jobs.length === 0 ? [] : (await this.#call(["jobs", "batch"], { body: { jobs }, key })).jobIds;
   }
 
   /** The job as it is now. */
@@ -65,13 +61,12 @@ export class Client {
 
   /** Waits until the job has ended, and returns it. A QueueError with the tag "timeout": it has not, in that time. */
   async wait(id, timeoutMs = Infinity) {
-    const end = Date.now() + timeoutMs;
+    const end = now() + timeoutMs;
     for (;;) {
-      const hold = Math.floor(Math.max(0, Math.min(15000, end - Date.now())));
-      const how = { query: `?waitMs=${hold}`, waitMs: hold, withinMs: end - Date.now() + 5000 };
-      const job = await this.#call(["jobs", id], how);
+      const waitMs = Math.floor(Math.max(0, Math.min(15000, end - now())));
+      const job = await this.#call(["jobs", id], { query: `?waitMs=${waitMs}`, waitMs, withinMs: end - now() + 5000 });
       if (["completed", "dead", "cancelled"].includes(job.status)) return job;
-      if (Date.now() >= end) throw new QueueError(`job ${id} is ${job.status}`, 0, "timeout");
+      if (now() >= end) throw new QueueError(`job ${id} is ${job.status}`, 0, "timeout");
       await sleep(20); // should a server answer at once
     }
   }
@@ -96,22 +91,28 @@ export class Client {
     return (await this.#call(["jobs", "heartbeat"], { body, withinMs })).results;
   }
 
-  /** Ends a claim: "complete" with result, "fail" with error, retryable, delayMs, or "release". It counts once. */
+  /** Ends a claim: "complete" with result, log, "fail" with error, retryable, delayMs, or "release". It counts once. */
   report(job, action, body = {}) {
     return this.#call(["jobs", job.id, action], { body: { ...body, workerId: job.worker, token: job.token } });
   }
 
-  async #call(parts, { query = "", body, key, waitMs = 0, withinMs = Infinity } = {}) {
+  /** Lists the worker. From then on it has to be heard of every 30 s, by any call, or its jobs go back. */
+  register(worker, types, withinMs) { return this.#call(["workers"], { body: { name: worker, types }, withinMs }); }
+
+  /** Takes the worker from the list, and its jobs back. */
+  leave(worker, withinMs) { return this.#call(["workers", worker], { method: "DELETE", body: {}, withinMs }); }
+
+  async #call(parts, { query = "", body, method = body ? "POST" : "GET", key, waitMs = 0, withinMs = Infinity } = {}) {
     const path = `/v1/${parts.map(encodeURIComponent).join("/")}${query}`;
     const headers = { Accept: "application/json, application/problem+json", ...(key && { "Idempotency-Key": key }) };
     if (body) headers["Content-Type"] = "application/json";
-    const request = { method: body ? "POST" : "GET", headers, body: JSON.stringify(body), redirect: "manual" };
-    const end = Date.now() + Math.min(withinMs, waitMs + this.#retryForMs);
+    const request = { method, headers, body: JSON.stringify(body), redirect: "manual" };
+    const end = now() + Math.min(withinMs, waitMs + this.#retryForMs);
     for (let pause = 50, unknown = false; ; pause = Math.min(pause * 2, 1000)) {
       const server = await this.#pick();
       let status = 0, answer = {}, message;
       try {
-        const limit = Math.ceil(Math.max(50, Math.min(this.#attemptTimeoutMs + waitMs, end - Date.now())));
+        const limit = Math.ceil(Math.max(50, Math.min(this.#attemptTimeoutMs + waitMs, end - now())));
         const response = await fetch(server + path, { ...request, signal: AbortSignal.timeout(limit) });
         status = response.status;
         const text = await response.text();
@@ -119,7 +120,7 @@ export class Client {
         if (status < 300) return answer;
         message = answer.detail ?? answer.message ?? `answered ${status}`;
       } catch (e) { // no answer, or not a node's
-        message = `${server}: ${status || ""} ${e.cause?.message || e.message}`;
+        [answer, message] = [{}, `${server}: ${status || ""} ${e.cause?.message || e.message}`];
         unknown ||= status < 300 && !UNSENT.includes(e.cause?.code);
       }
       const tag = answer._tag ?? "";
@@ -127,9 +128,9 @@ export class Client {
       const error = new QueueError(`${path}: ${message}`, status, tag, unknown && body ? "unknown" : "no");
       if (this.#leader === server) this.#leader = "";
       const nap = Math.max(pause * (0.5 + Math.random()), Math.min(60000, answer.retryAfterMs ?? 0));
-      const foreign = !tag && [404, 405, 421].includes(status); // not from a node: something else is there
-      const final = (error.refused && !foreign) || ([500, 501, 505].includes(status) && answer.committed === "no");
-      if (final || Date.now() + nap > end) throw error;
+      error.refused &&= tag !== "" || ![404, 405, 421].includes(status); // without a tag: not from a node
+      const final = error.refused || ([500, 501, 505].includes(status) && answer.committed === "no");
+      if (final || now() + nap > end) throw error;
       await sleep(nap);
     }
   }
@@ -156,28 +157,23 @@ export class Job {
   #stop = new AbortController();
   constructor(worker, raw) {
     if (!Number.isSafeInteger(raw.token)) throw new Error(`the token ${raw.token} is too large for JavaScript`);
-    const { jobId: id, type = "", payload, attempts, leaseMs, token } = raw;
+    const { jobId: id, type = "", payload, attempts, leaseMs, leaseAgeMs: age = 0, token } = raw;
     Object.assign(this, { worker, raw, id, type, payload, attempts, leaseMs, token, signal: this.#stop.signal });
-    Object.assign(this, { why: "", settled: false, renewed: Date.now(), due: Date.now() + leaseMs / 3 });
+    Object.assign(this, { why: "", settled: false, renewed: now() - age, due: now() - age + leaseMs / 3 });
   }
 
-  /** Tells how far the job is. The next heartbeat takes it along, so it costs nothing. */
+  /** Tells how far the job is, in up to 500 characters. The next heartbeat takes it along, so it costs nothing. */
   progress(percent, message = "") {
-    this.note = { percent: Math.max(0, Math.min(100, Math.trunc(percent))), message };
+    this.note = { percent: Math.max(0, Math.min(100, Math.trunc(percent))), message: String(message).slice(0, 500) };
   }
 
   /** Tells the handler to end; the first reason stays. */
-  end(why) {
-    this.why ||= why;
-    this.#stop.abort(new Error(this.why));
-  }
+  end(why) { this.#stop.abort(new Error(this.why ||= why)); }
 }
 
-/**
- * Runs jobs, `concurrency` at once, keeps their leases alive, and reports exactly one outcome of each: the handler's
- * result, its error with the stack, or that the job is given back. A handler that keeps the event loop busy stops the
- * heartbeats, too: such work belongs into a worker thread or a process of its own.
- */
+/** Runs jobs, `concurrency` at once, keeps their leases alive, and reports exactly one outcome of each: the handler's
+ *  result, its error with the stack, or that the job is given back. A handler that keeps the event loop busy stops the
+ *  heartbeats, too: such work belongs into a worker thread or a process of its own. */
 export class Worker {
   #handlers = new Map(); #held = new Set(); #stopping = false; #over = false; #refusal = null;
   constructor(client, { concurrency = 4, name, leaseMs = 0, pollWaitMs = 2000, stopTimeoutMs = 30000 } = {}) {
@@ -194,31 +190,31 @@ export class Worker {
 
   /** Works until `stop`, SIGINT, SIGTERM; returns how many jobs could not be reported. Fails if claims are refused.*/
   async run() {
+    if (this.#handlers.size === 0) throw new Error("a worker needs a handler: claiming no types would be claiming all");
     process.once("SIGINT", () => this.stop()).once("SIGTERM", () => this.stop());
-    this.#keepLeases();
-    let working = this.concurrency;
-    for (let i = 0; i < this.concurrency; i++) this.#work().finally(() => { working--; });
+    const [, listed] = [this.#keepLeases(), this.#stayListed()];
+    let working = Array.from({ length: this.concurrency }, () => this.#work().finally(() => { working--; })).length;
     while (!this.#stopping) await sleep(50);
     const [tell, release] = [(job) => job.end("stopping"), (job) => void this.#report(job, "release", {})];
     for (const [ms, step] of [[this.stopTimeoutMs, tell], [4000, release], [4000, () => {}]]) {
-      for (const end = Date.now() + ms; working > 0 && Date.now() < end;) await sleep(20);
+      for (const end = now() + ms; working > 0 && now() < end;) await sleep(20);
       this.#held.forEach(step);
     }
     this.#over = true;
+    await listed;
     if (this.#refusal) throw this.#refusal;
     return this.#held.size;
   }
 
   async #work() {
-    let request; // of a claim that may have got a job that we do not know of
-    while (!this.#stopping) {
-      request ??= randomUUID();
+    for (let request; !this.#stopping;) {
+      request ??= randomUUID(); // else it is of a claim that may have got a job that we do not know of
       const how = { types: [...this.#handlers.keys()], waitMs: this.pollWaitMs, withinMs: this.pollWaitMs + 5000 };
       const jobs = await this.client.claim(this.name, { ...how, leaseMs: this.leaseMs, request }).catch((e) => {
         this.log(e.message);
         if (e.refused) [this.#refusal, this.#stopping] = [e, true];
       });
-      if (jobs) request = undefined;
+      if (jobs) request = undefined; else await sleep(500);
       for (const job of jobs ?? []) {
         this.#held.add(job);
         await (this.#stopping ? this.#report(job, "release", {}) : this.#run(job));
@@ -229,18 +225,18 @@ export class Worker {
   async #run(job) {
     let action = "complete", body;
     try {
-      body = { result: await this.#handlers.get(job.type)(job) };
-      JSON.stringify(body);
+      JSON.stringify(body = { result: await this.#handlers.get(job.type)(job) });
     } catch (e) {
       action = ["stopping", "lost"].includes(job.why) ? "release" : "fail";
-      body = { ...e?.how, error: job.why === "cancelled" ? job.why : inspect(e).slice(0, 8000) };
+      const { retryable = true, delayMs } = e?.how ?? {};
+      body = { error: job.why === "cancelled" ? job.why : inspect(e).slice(0, 8000), retryable: Boolean(retryable) };
+      if (delayMs != null) body.delayMs = Math.max(0, Math.round(Number(delayMs)));
     }
     await this.#report(job, action, body);
   }
 
   async #report(job, action, body) {
-    const mine = !job.settled; // who comes first reports, until the cluster accepts or refuses
-    job.settled = true;
+    const mine = !job.settled && (job.settled = true); // who comes first reports, until it is accepted or refused
     while (mine && this.#held.has(job)) {
       try {
         await this.client.report(job, action, body);
@@ -248,10 +244,10 @@ export class Worker {
         this.#held.delete(job);
       } catch (e) {
         this.log(`job ${job.id}: ${e.message}`);
-        if (e.leaseLost) this.#held.delete(job);
-        else if (e.refused && action === "complete")
+        if (e.refused && !e.leaseLost && action === "complete")
           [action, body] = ["fail", { error: `the result was refused: ${e.message}`, retryable: false }];
-        else if (e.refused || this.#over) return;
+        else if (e.refused && !(body.delayMs && delete body.delayMs)) this.#held.delete(job); // its lease will end
+        else if (this.#over) return;
         else await sleep(500);
       }
     }
@@ -259,23 +255,30 @@ export class Worker {
 
   async #keepLeases() {
     for (; !this.#over; await sleep(100)) {
-      const jobs = [...this.#held], sent = Date.now();
+      const jobs = [...this.#held], sent = now();
       if (!jobs.some((j) => j.due <= sent)) continue;
-      const how = { withinMs: Math.min(...jobs.map((j) => j.leaseMs)) / 3 };
+      const ends = jobs.flatMap((j) => [j.leaseMs / 3, j.why ? Infinity : j.renewed + j.leaseMs - sent]);
+      const how = { withinMs: Math.min(...ends) };
       const answers = await this.client.heartbeat(this.name, jobs, how).catch((e) => this.log(e.message));
       jobs.forEach((job, i) => {
         const { status, cancel } = answers?.[i] ?? {};
-        job.due = Date.now() + 500;
+        job.due = now() + 500;
         if (status === "ok") [job.renewed, job.due] = [sent, sent + job.leaseMs / 3];
         if (cancel) job.end("cancelled");
-        if (LOST.includes(status) && !job.settled) { // if it is being reported, that may be the reason
-          job.settled = true;
-          this.#held.delete(job);
-          job.end("lost");
-        }
-        if (Date.now() - job.renewed > job.leaseMs) job.end("lost"); // nobody says so, but it may be
+        if (LOST.includes(status) && !job.settled) // if it is being reported, that may be the reason
+          (job.settled = this.#held.delete(job)) && job.end("lost");
+        if (now() - job.renewed > job.leaseMs) job.end("lost"); // nobody says so, but it may be
       });
     }
+  }
+
+  async #stayListed() {
+    for (let due = 0; !this.#over; await sleep(100)) {
+      if (now() < due) continue;
+      const listed = this.client.register(this.name, [...this.#handlers.keys()], 5000).then(() => 10000);
+      due = await listed.catch((e) => (this.log(e.message), 1000)) + now();
+    }
+    await this.client.leave(this.name, 2000).catch(() => {}); // left undone it does no harm: the silence will tell
   }
 }
 
@@ -287,13 +290,10 @@ async function main(command, ...args) {
   }
   if (command !== "worker" || args.length === 0) throw new Error("give submit, get, wait, cancel, stats or worker");
   const worker = new Worker(new Client());
-  for (const [type, file] of args.map((arg) => arg.split("="))) {
+  for (const [type, file] of args.map((arg) => arg.split("=")))
     worker.handle(type, (await import(pathToFileURL(file))).default);
-  }
   return (await worker.run()) > 0 ? 1 : 0;
 }
 
-if (process.argv[1] && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {
-  const code = await main(...process.argv.slice(2)).catch((e) => (console.error(`osqueue: ${e.message}`), 1));
-  process.exit(code);
-}
+if (process.argv[1] && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url))
+  process.exit(await main(...process.argv.slice(2)).catch((e) => (console.error(`osqueue: ${e.message}`), 1)));

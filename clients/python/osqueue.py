@@ -7,7 +7,7 @@ OSQUEUE_SERVERS names the nodes. Times are in seconds. Jobs have the members tha
 snake case: delay_ms is delayMs."""
 import contextlib, importlib, json, logging, os, random, re, signal, socket, sys, threading, time, traceback, uuid
 from concurrent.futures import ThreadPoolExecutor
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from http.client import HTTPConnection, HTTPSConnection
 from urllib.parse import quote, urlsplit
 
 SERVERS = "127.0.0.1:8080,127.0.0.1:8081,127.0.0.1:8082"  # without OSQUEUE_SERVERS
@@ -28,24 +28,24 @@ class Error(Exception):
 class Failure(Exception):
     """Failure(text, retryable=False) raised by a handler makes the job dead at once; Failure(text, delayMs=5000) says
     when the next attempt comes, instead of the job's backoff. Other exceptions fail the attempt, too."""
-    def __init__(self, text, **how):
+    def __init__(self, text, retryable=True, delayMs=None):
         super().__init__(text)
-        self.how = how
+        self.how = dict({} if delayMs is None else {"delayMs": max(0, round(delayMs))}, retryable=bool(retryable))
 
 
 class Client:
     """The nodes of a cluster. It finds the leader, and repeats calls for up to `retry_for`; what makes that
     harmless goes along: an id, a request id, a token or an idempotency key. Threads may share it."""
     def __init__(self, servers=None, attempt_timeout=5.0, retry_for=30.0):
-        servers = servers or os.environ.get("OSQUEUE_SERVERS", SERVERS).split(",")
-        self._servers = [(s if "://" in s else "http://" + s).rstrip("/") for s in map(str.strip, servers)]
+        servers = servers or (os.environ.get("OSQUEUE_SERVERS") or SERVERS).split(",")
+        self._servers = [(s if "://" in s else "http://" + s).rstrip("/") for s in map(str.strip, servers) if s]
         self._attempt_timeout, self._retry_for = attempt_timeout, retry_for
         self._lock, self._leader = threading.Lock(), None
 
     def submit(self, type, payload=None, key=None, **members):
         """Enqueues a job and returns its id; under a `unique_key` that another job holds, that job's. The same call
         with the same `key` within 24 h, also by another process, is one call."""
-        return self._call("jobs", body=_job(dict(members, type=type, payload=payload), key), key=key)["jobId"]
+        return self._call("jobs", want="jobId", body=_job(dict(members, type=type, payload=payload), key), key=key)
 
     def submit_many(self, jobs, key=None):
         """Enqueues jobs, dicts with the arguments of `submit`, and returns their ids. Up to 1000 of them, or 1 MB, are
@@ -54,7 +54,7 @@ class Client:
         if len(jobs) > 1000 or len(jobs) > 1 and len(json.dumps(jobs)) > 1000000:
             half = len(jobs) // 2
             return self.submit_many(jobs[:half], key and key + ".0") + self.submit_many(jobs[half:], key and key + ".1")
-        return self._call("jobs", "batch", body={"jobs": jobs}, key=key)["jobIds"] if jobs else []
+        return self._call("jobs", "batch", want="jobIds", body={"jobs": jobs}, key=key) if jobs else []
 
     def get(self, id):
         """The job as it is now, a dict."""
@@ -66,10 +66,8 @@ class Client:
         while True:
             hold = max(0.0, min(15.0, end - now()))
             job = self._call("jobs", id, query="?waitMs=%d" % (hold * 1000), wait=hold, within=end - now() + 5)
-            if job["status"] in ("completed", "dead", "cancelled"):
-                return job
-            if now() >= end:
-                raise TimeoutError("job %s is %s" % (id, job["status"]))
+            if job["status"] in ("completed", "dead", "cancelled"): return job
+            if now() >= end: raise TimeoutError("job %s is %s" % (id, job["status"]))
             time.sleep(0.02)  # should a server answer at once
 
     def stats(self, types=False):
@@ -78,26 +76,33 @@ class Client:
 
     def cancel(self, id, key=None):
         """Takes a job back and returns its status: one that runs is cancelled when its worker has ended the attempt."""
-        return self._call("jobs", id, "cancel", body={}, key=key or str(uuid.uuid4()))["status"]
+        return self._call("jobs", id, "cancel", want="status", body={}, key=key or str(uuid.uuid4()))
 
     def claim(self, worker, types=(), max=1, wait=0.0, lease=0.0, request=None, within=EVER):
-        """Leases up to `max` Jobs to the worker of that name, waiting for the first. Within a minute the same
-        `request` gets the same jobs again."""
+        """Leases up to `max` Jobs to a worker, waiting for one. For a minute the same `request` gets the same jobs."""
         body = {"workerId": worker, "types": list(types), "max": max, "waitMs": int(wait * 1000),
                 "leaseMs": int(lease * 1000), "requestId": request or str(uuid.uuid4())}
-        return [Job(worker, j) for j in self._call("jobs", "claim", body=body, wait=wait, within=within)["jobs"]]
+        return [Job(worker, j) for j in self._call("jobs", "claim", want="jobs", body=body, wait=wait, within=within)]
 
     def heartbeat(self, worker, jobs, within=EVER):
         """Renews leases of one worker; the answers, with `status` and `cancel`, are in the order of the jobs."""
         leases = [dict({"progress": j.note} if j.note else {}, jobId=j.id, token=j.token) for j in jobs]
-        return self._call("jobs", "heartbeat", body={"workerId": worker, "jobs": leases}, within=within)["results"]
+        return self._call("jobs", "heartbeat", want="results", body={"workerId": worker, "jobs": leases}, within=within)
 
     def report(self, job, action, **body):
-        """Ends a claim. The action is "complete" (with result), "fail" (error, retryable, delayMs) or "release". Its
+        """Ends a claim. The action is "complete" (result, log), "fail" (error, retryable, delayMs) or "release". Its
         token makes it count once; when the claim is lost there is an Error with lease_lost."""
         return self._call("jobs", job.id, action, body=dict(body, workerId=job.worker, token=job.token))
 
-    def _call(self, *path, query="", body=None, key=None, wait=0.0, within=EVER):
+    def register(self, worker, types, within=EVER):
+        """Lists the worker. From then on it has to be heard of every 30 s, by any call, or its jobs go back."""
+        self._call("workers", body={"name": worker, "types": list(types)}, within=within)
+
+    def leave(self, worker, within=EVER):
+        """Takes the worker from the list, and its jobs back."""
+        self._call("workers", worker, body={}, method="DELETE", within=within)
+
+    def _call(self, *path, want=None, query="", body=None, method="POST", key=None, wait=0.0, within=EVER):
         path = "/v1/" + "/".join(quote(p, safe="") for p in path) + query
         data = None if body is None else json.dumps(body, allow_nan=False).encode()
         headers = {"Accept": "application/json, application/problem+json", "Content-Type": "application/json"}
@@ -107,24 +112,21 @@ class Client:
             status, answer, server = 0, {}, self._pick()
             try:
                 limit = max(0.05, min(self._attempt_timeout + wait, end - now()))
-                status, text = _exchange(server, path, data, headers, limit)
+                status, text = _exchange(server, path, data, headers, limit, method)
                 answer = json.loads(text) if text or status >= 300 else {}
-                if status < 300:
-                    return answer
+                if status < 300: return answer[want] if want else answer
                 message = answer.get("detail") or answer.get("message") or "answered %d" % status
-            except (OSError, HTTPException, ValueError, AttributeError) as e:  # no answer, or not a node's
+            except Exception as e:  # no answer, or not a node's
                 answer, message = {}, "%s: %s %s" % (server, status or "", e or type(e).__name__)
                 unknown |= status < 300 and not isinstance(e, (ConnectionRefusedError, socket.gaierror))
             tag, committed = answer.get("_tag", ""), answer.get("committed")
             unknown |= committed == "unknown" or committed != "no" and status >= 500
             error = Error("%s: %s" % (path, message), status, tag, "unknown" if unknown and data else "no")
-            final = error.refused and (tag or status not in (404, 405, 421))  # without a tag: not from a node
+            error.refused &= bool(tag) or status not in (404, 405, 421)  # without a tag: not from a node
             self._leader = None if self._leader == server else self._leader
             nap = max(pause * random.uniform(0.5, 1.5), min(60.0, answer.get("retryAfterMs", 0) / 1000))
-            if final or status in (500, 501, 505) and committed == "no" or now() + nap > end:
-                raise error
-            time.sleep(nap)
-            pause = min(pause * 2, 1.0)
+            if error.refused or status in (500, 501, 505) and committed == "no" or now() + nap > end: raise error
+            pause = time.sleep(nap) or min(pause * 2, 1.0)
 
     def _pick(self):
         """The leader; while there is none, any node: they forward. All are asked at once, one may hang."""
@@ -132,8 +134,7 @@ class Client:
             try:
                 status = json.loads(_exchange(server, "/status", None, {}, 1.0)[1])
                 return (status["term"], server) if status["state"] == "leader" else (-1, "")
-            except Exception:
-                return -1, ""
+            except Exception: return -1, ""
         with self._lock:
             if not self._leader:
                 with ThreadPoolExecutor(len(self._servers)) as pool:  # a lower term may be deposed and not know it
@@ -141,12 +142,12 @@ class Client:
             return self._leader or random.choice(self._servers)
 
 
-def _exchange(server, path, data, headers, limit):
+def _exchange(server, path, data, headers, limit, method="POST"):
     url = urlsplit(server)
     kind = HTTPSConnection if url.scheme == "https" else HTTPConnection
     with contextlib.closing(kind(url.netloc, timeout=limit)) as conn:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # an answer may have come before: too large
-            conn.request("GET" if data is None else "POST", url.path + path, data, headers)
+            conn.request("GET" if data is None else method, url.path + path, data, headers)
         answer = conn.getresponse()
         return answer.status, answer.read()
 
@@ -165,11 +166,12 @@ class Job:
         self.worker, self.raw, self.id, self.token = worker, raw, raw["jobId"], raw["token"]
         self.type, self.payload, self.attempts = raw.get("type", ""), raw.get("payload"), raw["attempts"]
         self.lease, self.note, self.why, self.stop = raw["leaseMs"] / 1000, None, "", threading.Event()
-        self.right, self.renewed, self.due = threading.Lock(), now(), now() + self.lease / 3  # who has it reports
+        self.right, self.renewed = threading.Lock(), now() - raw.get("leaseAgeMs", 0) / 1000  # who has it reports
+        self.due = self.renewed + self.lease / 3
 
     def progress(self, percent, message=""):
-        """Tells how far the job is. The next heartbeat takes it along, so it costs nothing."""
-        self.note = {"percent": max(0, min(100, int(percent))), "message": message}
+        """Tells how far the job is, in up to 500 characters. The next heartbeat takes it along, so it costs nothing."""
+        self.note = {"percent": max(0, min(100, int(percent))), "message": str(message)[:500]}
 
     def end(self, why="stopping"):
         """Tells the handler to end; the first reason stays."""
@@ -197,22 +199,22 @@ class Worker:
 
     def run(self):
         """Works until `stop`; in the main thread also until SIGINT or SIGTERM. Returns how many jobs could not be
-        reported (they come back when their leases end). Raises an Error if the cluster refuses the claims."""
+        reported (they go back then, or when nothing is heard). Raises an Error if the cluster refuses the claims."""
+        if not self._handlers: raise ValueError("a worker needs a handler: claiming no types would be claiming all")
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, self.stop), signal.signal(signal.SIGTERM, self.stop)
         slots = [threading.Thread(target=self._work, daemon=True) for _ in range(self.concurrency)]
-        for t in slots + [threading.Thread(target=self._keep_leases, daemon=True)]:
-            t.start()
+        keepers = [threading.Thread(target=t, daemon=True) for t in (self._keep_leases, self._stay_listed)]
+        for t in slots + keepers: t.start()
         while not self._stopping.wait(0.2): pass  # a signal does not always wake the main thread
         release = lambda job: threading.Thread(target=self._report, args=(job, "release", {}), daemon=True).start()
         for seconds, step in ((self.stop_timeout, Job.end), (4.0, release), (4.0, str)):
             end = now() + seconds
-            for t in slots:
-                t.join(max(0.0, end - now()))
+            for t in slots: t.join(max(0.0, end - now()))
             list(map(step, list(self._held)))
         self._over.set()
-        if self._refusal:
-            raise self._refusal
+        keepers[1].join(7.0)
+        if self._refusal: raise self._refusal
         return len(self._held)
 
     def _work(self):
@@ -223,8 +225,7 @@ class Worker:
                 jobs = self.client.claim(self.name, self._handlers, 1, wait, self.lease, request, within=wait + 5)
             except Error as e:
                 log.warning("%s", e)
-                if e.refused:
-                    self._refusal = self.stop() or e
+                if e.refused: self._refusal = self.stop() or e
                 continue
             request = None
             for job in jobs:
@@ -250,22 +251,18 @@ class Worker:
                 self._held.discard(job)
             except Error as e:
                 log.warning("job %s: %s", job.id, e)
-                if e.lease_lost:
-                    self._held.discard(job)
-                elif e.refused and action == "complete":
+                if e.refused and not e.lease_lost and action == "complete":
                     action, body = "fail", {"error": "the result was refused: %s" % e, "retryable": False}
-                elif e.refused or self._over.wait(0.5):
-                    return
+                elif e.refused and not body.pop("delayMs", 0): self._held.discard(job)  # its lease will end
+                elif self._over.wait(0.5): return
 
     def _keep_leases(self):
         while not self._over.wait(0.1):
             jobs, answers, sent = list(self._held), [], now()
-            if not any(j.due <= sent for j in jobs):
-                continue
-            try:
-                answers = self.client.heartbeat(self.name, jobs, within=min(j.lease for j in jobs) / 3)
-            except Error as e:
-                log.warning("%s", e)
+            if not any(j.due <= sent for j in jobs): continue
+            ends = [min(j.lease / 3, EVER if j.why else j.renewed + j.lease - sent) for j in jobs]
+            try: answers = self.client.heartbeat(self.name, jobs, within=min(ends))
+            except Error as e: log.warning("%s", e)
             for job, answer in zip(jobs, answers or [{}] * len(jobs)):
                 job.due = now() + 0.5
                 if answer.get("status") == "ok":
@@ -274,8 +271,14 @@ class Worker:
                 elif answer.get("status") in LOST and job.right.acquire(blocking=False):
                     self._held.discard(job)  # if it is being reported, that may be the reason
                     job.end("lost")
-                if now() - job.renewed > job.lease:
-                    job.end("lost")  # nobody says so, but it may be
+                if now() - job.renewed > job.lease: job.end("lost")  # nobody says so, but it may be
+
+    def _stay_listed(self):
+        pause = 0.0
+        while not self._over.wait(pause):
+            try: pause = self.client.register(self.name, self._handlers, within=5.0) or 10.0
+            except Error as e: pause = log.warning("%s", e) or 1.0
+        with contextlib.suppress(Error): self.client.leave(self.name, within=2.0)  # or the silence will tell
 
 
 def main(command="", *args):
@@ -283,8 +286,7 @@ def main(command="", *args):
     if command in ("submit", "get", "wait", "cancel", "stats"):
         out = getattr(Client(), command)(*args[:1], *map(json.loads, args[1:]))
         return print(out if isinstance(out, str) else json.dumps(out))
-    if command != "worker" or not args:
-        return __doc__
+    if command != "worker" or not args: return __doc__
     sys.path.insert(0, os.getcwd())
     worker = Worker(Client())
     for name, _, place in (a.partition("=") for a in args):
@@ -293,7 +295,5 @@ def main(command="", *args):
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main(*sys.argv[1:]))
-    except Error as e:
-        sys.exit("osqueue: %s" % e)
+    try: sys.exit(main(*sys.argv[1:]))
+    except (Error, TimeoutError, json.JSONDecodeError) as e: sys.exit("osqueue: %s" % e)

@@ -64,14 +64,14 @@ func (b *bench) noopJobs(br *brokers, prefetch int) error {
 	return nil
 }
 
-// commandJobs measures jobs that start a program, and the bare start of it,
-// while the cluster is there and idle.
+// commandJobs measures jobs that start a program, and before and after them the
+// bare start of it, while the cluster is there and idle.
 func (b *bench) commandJobs(br *brokers) error {
 	run, err := worker.Command(command)
 	if err != nil {
 		return err
 	}
-	bare, err := b.bareCommands()
+	before, err := b.bareCommands()
 	if err != nil {
 		return err
 	}
@@ -80,6 +80,11 @@ func (b *bench) commandJobs(br *brokers) error {
 	if err != nil {
 		return err
 	}
+	after, err := b.bareCommands()
+	if err != nil {
+		return err
+	}
+	bare := (before + after) / 2
 	b.report.add(figure{Section: "worker", Name: "bare start of a program", Value: bare, Unit: "starts/s"})
 	f := figure{
 		Section: "worker", Name: "commands", Value: rate, Unit: "jobs/s", Beside: times(rate/bare) + " the bare start",

@@ -9,8 +9,14 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
+	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
+	"osqueue/client"
 	"osqueue/tests/cluster"
 )
 
@@ -76,5 +82,37 @@ func TestLostAnswers(t *testing.T) {
 		if f.lost < 20 {
 			t.Errorf("only %d answers were lost", f.lost)
 		}
+	})
+}
+
+// What stands before the nodes knows none of them for a while. Its 404 is not the
+// cluster's refusal: the worker goes on when they are there.
+func TestNodesAreNotThere(t *testing.T) {
+	eachLanguage(t, func(t *testing.T, l language) {
+		c := cluster.Start(t, cluster.Options{})
+		node := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: c.WaitLeader().HTTP})
+		transport := &http.Transport{}
+		defer transport.CloseIdleConnections()
+		node.Transport = transport
+		var there atomic.Bool
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if there.Load() {
+				node.ServeHTTP(w, r)
+				return
+			}
+			http.NotFound(w, r)
+		}))
+		defer server.Close()
+		w := l.workerOf(t, c, "w", "OSQUEUE_SERVERS="+server.URL)
+		eventually(t, "a claim to fail", func() error {
+			if !strings.Contains(w.out.String(), "/v1/jobs/claim: ") {
+				return errNotYet
+			}
+			return nil
+		})
+		there.Store(true)
+		ending(t, c, enqueue(t, c, client.NewJob{Type: "square", Payload: jsontext.Value("3")}))
+		w.signal(syscall.SIGTERM)
+		w.ended(20 * time.Second)
 	})
 }

@@ -194,6 +194,44 @@ func TestFailures(t *testing.T) {
 	})
 }
 
+// A delay that the cluster does not take is made one that it takes, or left out: the
+// attempt ends all the same, and the job is not held for ever.
+func TestOddDelays(t *testing.T) {
+	eachLanguage(t, func(t *testing.T, l language) {
+		c := cluster.Start(t, cluster.Options{})
+		l.workerOf(t, c, "w", "CONCURRENCY=1")
+		for _, delay := range []string{"2.5", "-1", "1e18", `"soon"`} {
+			two := int32(2)
+			id := enqueue(t, c, client.NewJob{Type: "odd", Payload: jsontext.Value(delay), MaxAttempts: &two})
+			if job := ending(t, c, id); job.Status != v1.StatusDead || !strings.Contains(job.LastError, "worker"+l.extension) {
+				t.Errorf("delay %s: the job is %s: %s", delay, job.Status, job.LastError)
+			}
+		}
+	})
+}
+
+// A message that is no text, and as long as a book, does not cost the worker its
+// leases.
+func TestOddProgress(t *testing.T) {
+	eachLanguage(t, func(t *testing.T, l language) {
+		c := cluster.Start(t, cluster.Options{})
+		file := filepath.Join(t.TempDir(), "gate")
+		id := enqueue(t, c, client.NewJob{Type: "babble", Payload: text(file)})
+		l.workerOf(t, c, "w", "LEASE_MS=1500").mustBegin(id)
+		eventually(t, "the progress", func() error {
+			job, err := c.Client.Job(c.Context(10*time.Second), id)
+			if err == nil && (job.Progress == nil || job.Progress.Message == "") {
+				err = errNotYet
+			}
+			return err
+		})
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		mustResult(t, ending(t, c, id), l.byWorker("w"))
+	})
+}
+
 // A running job that somebody cancels has its handler told.
 func TestCancelled(t *testing.T) {
 	eachLanguage(t, func(t *testing.T, l language) {
@@ -261,6 +299,26 @@ func TestStop(t *testing.T) {
 		}
 		if job.Status != v1.StatusUnclaimed {
 			t.Errorf("a job that came while the worker was stopping is %s", job.Status)
+		}
+	})
+}
+
+// A worker without a handler must not claim: no types would stand for all jobs, and it
+// would fail them.
+func TestWorkerWithoutTypes(t *testing.T) {
+	eachLanguage(t, func(t *testing.T, l language) {
+		command := []string{"python3", "-c", `
+from osqueue import Client, Worker
+try: Worker(Client(["127.0.0.1:1"])).run()
+except ValueError as e: print(e)`}
+		if l.name == "js" {
+			command = []string{"node", "--input-type=module", "-e", `
+import { Client, Worker } from "./osqueue.mjs";
+await new Worker(new Client(["127.0.0.1:1"])).run().catch((e) => console.log(e.message));`}
+		}
+		const want = "a worker needs a handler: claiming no types would be claiming all\n"
+		if out := run(t, l.desk(t), nil, command...); out != want {
+			t.Errorf("%q, want %q", out, want)
 		}
 	})
 }

@@ -17,10 +17,17 @@ handle("square", async (job) => {
   await sleep(20);
   return { n: job.payload, square: job.payload ** 2 };
 });
-handle("gate", async (job) => {
-  job.progress(50, "at the gate");
+const gate = async (job) => {
   while (!existsSync(job.payload)) await sleep(20);
   return { by: w.name, why: job.why };
+};
+handle("gate", (job) => {
+  job.progress(50, "at the gate");
+  return gate(job);
+});
+handle("babble", (job) => {
+  job.progress(50, { far: "x".repeat(100000) });
+  return gate(job);
 });
 handle("until-stopped", async (job) => {
   await new Promise((done) => job.signal.addEventListener("abort", done));
@@ -29,6 +36,7 @@ handle("until-stopped", async (job) => {
 handle("broken", (job) => { throw new TypeError(`no such luck: ${job.payload}`); });
 handle("hopeless", () => { throw new Failure("never again", { retryable: false }); });
 handle("later", () => { throw new Failure("in an hour", { delayMs: 3600000 }); });
+handle("odd", (job) => { throw new Failure("an odd delay", { delayMs: job.payload }); });
 handle("no-json", () => 1n);
 handle("too-much", () => "x".repeat(5000000));
 console.log("ready");

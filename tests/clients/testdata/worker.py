@@ -23,8 +23,8 @@ def square(job):
     return {"n": job.payload, "square": job.payload ** 2}
 
 
-def gate(job):
-    job.progress(50, "at the gate")
+def gate(job, told=False):
+    told or job.progress(50, "at the gate")
     while not os.path.exists(job.payload):
         time.sleep(0.02)
     return {"by": w.name, "why": job.why}
@@ -47,12 +47,23 @@ def later(job):
     raise Failure("in an hour", delayMs=3600000)
 
 
+def odd(job):
+    raise Failure("an odd delay", delayMs=job.payload)
+
+
+def babble(job):
+    job.progress(50, {"far": "x" * 100000})
+    return gate(job, told=True)
+
+
 handle("square", square)
 handle("gate", gate)
 handle("until-stopped", until_stopped)
 handle("broken", broken)
 handle("hopeless", hopeless)
 handle("later", later)
+handle("odd", odd)
+handle("babble", babble)
 handle("no-json", lambda job: object())
 handle("too-much", lambda job: "x" * 5000000)
 print("ready", flush=True)

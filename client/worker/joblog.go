@@ -1,0 +1,89 @@
+package worker
+
+import (
+	"strings"
+	"sync"
+)
+
+// maxLogText bounds what is kept of an attempt's log, in bytes; the server
+// refuses more.
+const maxLogText = 16 << 10
+
+// leastLogText is for how many bytes it is worth to begin quoting a log.
+const leastLogText = 64
+
+// attemptLog is the end of what a handler has said.
+type attemptLog struct {
+	mu  sync.Mutex
+	buf []byte // up to twice as much as is kept
+	cut bool   // something is missing before it
+}
+
+// Log adds a line, or several, to the log of the attempt. Of a log of more than
+// 16 KiB the end is kept. It goes to the cluster with the attempt's end: with
+// the result, or behind the text of the error; if the job is given back it is
+// dropped. It may be called by many goroutines at once; what comes after the
+// handler has returned is lost.
+func (j Job) Log(text string) {
+	if j.log != nil {
+		j.log.add(text)
+	}
+}
+
+func (l *attemptLog) add(text string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if over := len(text) - maxLogText; over > 0 {
+		text, l.cut = text[over:], true
+	}
+	if len(l.buf) > 0 {
+		l.buf = append(l.buf, '\n')
+	}
+	l.buf = append(l.buf, text...)
+	if over := len(l.buf) - maxLogText; over > maxLogText {
+		l.buf, l.cut = append(l.buf[:0], l.buf[over:]...), true
+	}
+}
+
+func (l *attemptLog) text() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return endOf(string(l.buf), maxLogText, l.cut)
+}
+
+// endOf is the end of a text, at most limit bytes, as text that JSON can carry.
+// It is marked when something is missing before it, or cut says so.
+func endOf(text string, limit int, cut bool) string {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	if len(text) <= limit && !cut {
+		return text
+	}
+	const mark = "…"
+	text = text[max(len(text)-limit+len(mark), 0):]
+	return mark + strings.ToValidUTF8(text, "") // without the rest of a rune
+}
+
+// loggedError is an error with what the attempt had to say behind it.
+type loggedError struct {
+	err error
+	log string
+}
+
+func (e *loggedError) Error() string { return e.err.Error() + ": " + e.log }
+func (e *loggedError) Unwrap() error { return e.err }
+
+// with adds the log of the attempt to its report. A failure has it behind the
+// text of the error, as far as there is room.
+func (r report) with(log string) report {
+	switch {
+	case log == "" || r.outcome == Released:
+	case r.outcome == Completed:
+		r.log = log
+	default:
+		const between = ": "
+		if room := maxErrorText - len(r.failure.Error) - len(between); room >= leastLogText {
+			r.failure.Error += between + endOf(log, room, false)
+		}
+	}
+	return r
+}
