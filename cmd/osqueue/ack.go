@@ -41,7 +41,7 @@ func (g *globals) acked(ctx context.Context, do func(context.Context) error) err
 	if g.ack != client.AckObject || g.receipt.Committed() != client.AckQuorum {
 		return nil
 	}
-	return write(g.stderr, fmt.Sprintf("it is done, but not in the bucket yet (LSN %s); osqueue status shows how far the bucket is\n", g.receipt.LSN()))
+	return writePlain(g.stderr, fmt.Sprintf("it is done, but not in the bucket yet (LSN %s); osqueue status shows how far the bucket is\n", g.receipt.LSN()))
 }
 
 // writeWritten writes the answer to a write as JSON, with what it and those

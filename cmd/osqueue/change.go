@@ -233,7 +233,7 @@ func (r *changeRun) ask(ctx context.Context, c *client.Client, statuses []string
 	if count.total == 0 {
 		return false, r.nothing()
 	}
-	sure, err := r.g.confirm(fmt.Sprintf("%s %s?", capital(r.change.verb), count))
+	sure, err := r.g.confirm(ctx, fmt.Sprintf("%s %s?", capital(r.change.verb), count))
 	if err == nil && !sure {
 		err = errors.New("nothing was changed")
 	}

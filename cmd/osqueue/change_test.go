@@ -178,7 +178,7 @@ func TestDeadList(t *testing.T) {
 	if lines := strings.Split(strings.TrimSpace(got.out), "\n"); len(lines) != 3 || !strings.Contains(lines[1], "no luck") || strings.Contains(lines[1], "at all") {
 		t.Errorf("%+v", got)
 	}
-	if got := osq(t, q, "", "dead", "show", "d0"); !strings.Contains(got.out, "no luck\nat all") {
+	if got := osq(t, q, "", "dead", "show", "d0"); !strings.Contains(got.out, "no luck\n            at all") {
 		t.Errorf("%+v", got)
 	}
 }

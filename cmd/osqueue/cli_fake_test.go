@@ -125,6 +125,8 @@ func runFake(j *v1.Job) {
 	switch p.Argv[0] {
 	case "echo":
 		r.Stdout = strings.Join(p.Argv[1:], " ")
+	case "warn":
+		r.Stderr = strings.Join(p.Argv[1:], " ")
 	case "cat":
 		r.Stdout = p.Stdin
 	case "env":
@@ -137,6 +139,9 @@ func runFake(j *v1.Job) {
 		return
 	case "die":
 		j.Status, j.Result, j.LastError = v1.StatusDead, nil, "the worker is gone"
+		return
+	case "fail":
+		j.Status, j.Result, j.LastError = v1.StatusDead, nil, strings.Join(p.Argv[1:], " ")
 		return
 	case "odd":
 		j.Result = []byte("[1]")

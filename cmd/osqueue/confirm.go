@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -39,11 +40,11 @@ func isTerminal(stdin io.Reader) bool {
 
 // confirm asks a question on stderr. Only y and yes mean yes; the end of stdin
 // is no.
-func (g *globals) confirm(question string) (bool, error) {
-	if err := write(g.stderr, question+" [y/N] "); err != nil {
+func (g *globals) confirm(ctx context.Context, question string) (bool, error) {
+	if err := writePlain(g.stderr, question+" [y/N] "); err != nil {
 		return false, err
 	}
-	answer, err := bufio.NewReader(io.LimitReader(g.stdin, 1024)).ReadString('\n')
+	answer, err := bufio.NewReader(io.LimitReader(g.reader(ctx), 1024)).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return false, fmt.Errorf("read the answer: %w", err)
 	}

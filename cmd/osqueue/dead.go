@@ -61,7 +61,7 @@ func deadRow(j v1.Job, now time.Time) []string {
 	if died != "-" {
 		died += " ago"
 	}
-	return []string{j.ID, orDash(j.Type), attempts(j), died, workerName(j), orDash(clip(firstLine(j.LastError)))}
+	return []string{j.ID, orDash(j.Type), attempts(j), died, workerName(j), orDash(clip(plainLine(firstLine(j.LastError))))}
 }
 
 // clip cuts a text that would break a table's lines.

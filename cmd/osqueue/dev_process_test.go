@@ -96,9 +96,11 @@ func (d *devProcess) launch() {
 	}
 	cmd := d.cmd
 	d.t.Cleanup(func() {
-		if cmd.ProcessState == nil {
-			_ = cmd.Process.Kill() // its nodes notice
+		if cmd.ProcessState == nil { // asked to, it ends when its nodes have: they write until then
+			_ = cmd.Process.Signal(os.Interrupt)
+			limit := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
 			_ = cmd.Wait()
+			limit.Stop()
 		}
 		if d.t.Failed() {
 			d.t.Logf("dev said:\n%s", d.out.String())

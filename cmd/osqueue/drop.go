@@ -92,7 +92,7 @@ func runDrop(ctx context.Context, g *globals, f *dropFlags, args []string) error
 		}
 		f.id = id.String()
 	}
-	body, err := f.body(g, argument)
+	body, err := f.body(ctx, g, argument)
 	if err != nil {
 		return err
 	}
@@ -125,8 +125,8 @@ func (f *dropFlags) checkBucket() error {
 }
 
 // body is the file that is put, which the queue must be able to read.
-func (f *dropFlags) body(g *globals, argument *string) ([]byte, error) {
-	text, present, err := g.payload(argument)
+func (f *dropFlags) body(ctx context.Context, g *globals, argument *string) ([]byte, error) {
+	text, present, err := g.payload(ctx, argument)
 	if err != nil {
 		return nil, err
 	}

@@ -142,7 +142,7 @@ func (g *globals) showEvent(e v1.Event) error {
 		return g.printf("%s: events are missing here; the state tells how it ended\n", e.Kind)
 	}
 	at := time.UnixMilli(e.At).Local().Format("15:04:05.000")
-	return g.printf("%s\n", strings.TrimRight(fmt.Sprintf("%s  %-17s  %s", at, e.Kind, eventText(e)), " "))
+	return g.printf("%s\n", strings.TrimRight(fmt.Sprintf("%s  %-17s  %s", at, e.Kind, plainLine(eventText(e))), " "))
 }
 
 // eventText is what an event is about.

@@ -109,7 +109,7 @@ func (in *inspection) show(ctx context.Context, b *buckets) error {
 		return in.g.showState(s, in.now)
 	}
 	stamp := s.stamp(in.now)
-	if err := write(in.g.stderr, stamp.text(in.now)); err != nil {
+	if err := writePlain(in.g.stderr, stamp.text(in.now)); err != nil {
 		return err
 	}
 	if in.id != "" {

@@ -61,7 +61,7 @@ func (in *inspection) showHistory(ctx context.Context, bucket storage.Bucket) er
 	if err != nil {
 		return err
 	}
-	return write(in.g.stderr, usageText(u))
+	return writePlain(in.g.stderr, usageText(u))
 }
 
 // usageText says what a history takes in the bucket.

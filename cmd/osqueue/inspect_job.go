@@ -20,7 +20,7 @@ func jobOfState(j *fsm.Job) v1.Job {
 		Priority: j.Priority, RunAt: j.RunAt, ClaimedAt: j.ClaimedAt, FinishedAt: j.FinishedAt,
 		LeaseMs: j.LeaseMs, Token: j.Token, LastError: j.LastError,
 		Backoff: storedBackoff(o.Backoff), TimeoutMs: o.TimeoutMs, Group: o.Group, Tags: o.Tags,
-		After: o.After, WaitsFor: d.Waits, BatchID: o.Batch, Cron: o.Cron, CancelAt: d.CancelAt,
+		After: o.After, WaitsFor: d.Waits, BatchID: o.Batch, Cron: o.Cron, CancelAt: d.CancelAt, Log: d.Log,
 	}
 	if j.Status == fsm.InProgress {
 		out.LeaseMs, out.TimeoutMs = j.HeldMs, d.TimeoutMs

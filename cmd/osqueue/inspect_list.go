@@ -40,7 +40,7 @@ func listOf[T, V any](in *inspection, columns []string, each func(fn func(T) boo
 		err = t.end()
 	}
 	if err == nil && more {
-		err = write(in.g.stderr, fmt.Sprintf("There are more than %d; see --limit and --all.\n", in.filter.limit))
+		err = writePlain(in.g.stderr, fmt.Sprintf("There are more than %d; see --limit and --all.\n", in.filter.limit))
 	}
 	return err
 }

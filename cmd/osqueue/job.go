@@ -29,8 +29,8 @@ func newJobShowCommand(g *globals) *cobra.Command {
 		Use:     "show ID",
 		Aliases: []string{"get"},
 		Short:   "Show a job",
-		Long: `Shows a job: where it stands, its payload, its result, and the attempts that
-failed.
+		Long: `Shows a job: where it stands, its payload, its result, the log of the attempt
+that completed it, and the attempts that failed.
 
 ` + exitHelp,
 		Example: `  osqueue job show 0190a8c2-5f0c-7b52-9f3a-3a7c1d1f6b11`,
@@ -77,6 +77,7 @@ func (g *globals) showJob(j v1.Job) error {
 		[]string{"backoff", backoffText(j.Backoff)},
 		[]string{"payload", string(j.Payload)},
 		[]string{"result", string(j.Result)},
+		[]string{"log", strings.TrimSpace(j.Log)},
 		[]string{"last error", strings.TrimSpace(j.LastError)},
 	)...)
 	for _, a := range j.History {
@@ -123,7 +124,7 @@ func afterText(j v1.Job) string {
 func attemptText(a v1.Attempt) string {
 	text := fmt.Sprintf("%s after %s", a.End, short(time.Duration(a.EndedAt-a.StartedAt)*time.Millisecond))
 	if a.WorkerID != nil {
-		text += " on " + orDash(*a.WorkerID)
+		text += " on " + orDash(plainLine(*a.WorkerID))
 	}
 	if a.Error != "" {
 		text += ": " + strings.TrimSpace(a.Error)
@@ -222,7 +223,7 @@ func (t *longTable) add(item any, row func() []string) error {
 	if t.g.json {
 		return t.g.writeJSON(item)
 	}
-	t.rows = append(t.rows, row())
+	t.rows = append(t.rows, plainCells(row()))
 	if len(t.rows) < pageRows {
 		return nil
 	}
@@ -259,5 +260,5 @@ func workerName(j v1.Job) string {
 	if j.WorkerID == nil {
 		return "-"
 	}
-	return orDash(*j.WorkerID)
+	return orDash(plainLine(*j.WorkerID))
 }

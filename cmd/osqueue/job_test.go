@@ -7,13 +7,14 @@ import (
 	"time"
 
 	v1 "osqueue/api/v1"
+	"osqueue/fsm"
 )
 
 func TestJobGet(t *testing.T) {
 	q := newQueueFake(t)
 	q.add(v1.NewJob{ID: "x", Type: "bad", Payload: []byte(`{"a":1}`)})
 	got := osq(t, q, "", "job", "get", "x")
-	for _, want := range []string{"id          x\n", "type        bad\n", "status      dead\n", "2023-11-14 22:13:20.000 UTC", "payload     {\"a\":1}\n", "no luck\nat all"} {
+	for _, want := range []string{"id          x\n", "type        bad\n", "status      dead\n", "2023-11-14 22:13:20.000 UTC", "payload     {\"a\":1}\n", "no luck\n            at all"} {
 		if !strings.Contains(got.out, want) {
 			t.Errorf("%q is missing:\n%s", want, got.out)
 		}
@@ -26,6 +27,23 @@ func TestJobGet(t *testing.T) {
 	}
 	if got := osq(t, q, "", "job", "get", "y"); got.code != exitFailure || !strings.Contains(got.err, "no such job") {
 		t.Errorf("%+v", got)
+	}
+}
+
+// The log of the attempt that completed a job stands behind its result, here as in
+// what is read from the bucket alone.
+func TestJobLog(t *testing.T) {
+	q := newQueueFake(t)
+	q.add(v1.NewJob{ID: "x", Payload: []byte("7")})
+	q.jobs[0].Log = "one\nresult  \t8\n"
+	if got := osq(t, q, "", "job", "show", "x"); !strings.HasSuffix(got.out, "result    7\nlog       one\n          result      8\n") {
+		t.Errorf("%+v", got)
+	}
+	if got := osq(t, q, "", "job", "show", "x", "--json"); !strings.Contains(got.out, `"log":"one\nresult  \t8\n"`) {
+		t.Errorf("%+v", got)
+	}
+	if j := jobOfState(&fsm.Job{ID: "x", Det: &fsm.Details{Log: "one"}}); j.Log != "one" {
+		t.Errorf("%+v", j)
 	}
 }
 

@@ -94,13 +94,13 @@ func (g *globals) writeFinished(r finishedJob) error {
 	if g.json {
 		return g.writeJSON(r.job)
 	}
-	return g.printf("%s\t%s\t%s\n", r.id, r.job.Status, outcomeOf(r.job))
+	return write(g.stdout, fmt.Sprintf("%s\t%s\t%s\n", plainLine(r.id), r.job.Status, outcomeOf(r.job)))
 }
 
-// outcomeOf is a job's result, or why there is none, in a line.
+// outcomeOf is a job's result, as it is, or why there is none, in a line.
 func outcomeOf(job v1.Job) string {
 	if job.Status != v1.StatusCompleted {
-		return firstLine(job.LastError)
+		return plainLine(firstLine(job.LastError))
 	}
 	return string(job.Result)
 }

@@ -152,14 +152,11 @@ func (m *mapRun) run(ctx context.Context, c *client.Client, lines *lineReader) e
 	if err := m.summary(flight.known()); err != nil {
 		return err
 	}
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return interrupted(fmt.Sprintf("%s; take the run up again with the same command and --name %s, or end it with: osqueue job cancel --tag %s --yes",
-			goOn(flight.waiting()), shellWord(f.name), shellWord(f.name)))
-	case err == nil && m.failed > 0:
+	if err == nil && m.failed > 0 {
 		return &exitError{code: exitSomeFailed, err: silentError{}}
 	}
-	return err
+	return leaving(ctx, err, flight.waiting(), fmt.Sprintf("take the run up again with the same command and --name %s, or end it with: osqueue job cancel --tag %s --yes",
+		shellWord(f.name), shellWord(f.name)))
 }
 
 // hint says after some time that there is no worker, if so.
@@ -182,7 +179,7 @@ func (m *mapRun) hint(ctx context.Context, c *client.Client) (stop func()) {
 			return
 		}
 		if text := noWorker(ctx, c, m.flags.kind); text != "" {
-			_ = m.progress.around(func() error { return write(m.g.stderr, text) })
+			_ = m.progress.around(func() error { return writePlain(m.g.stderr, text) })
 		}
 	}()
 	return func() {
@@ -247,9 +244,9 @@ func (m *mapRun) write(r landed) error {
 	case m.flags.quiet || o.status == exitOK:
 		return nil
 	case o.fault != nil:
-		return write(m.g.stderr, fmt.Sprintf("line %d: %s\n", r.line, firstLine(o.fault.Error())))
+		return writePlain(m.g.stderr, fmt.Sprintf("line %d: %s\n", r.line, firstLine(o.fault.Error())))
 	}
-	return write(m.g.stderr, fmt.Sprintf("line %d: exit status %d\n", r.line, *o.Exit))
+	return writePlain(m.g.stderr, fmt.Sprintf("line %d: exit status %d\n", r.line, *o.Exit))
 }
 
 // wholeLines keeps the outputs of two commands out of one line.
@@ -273,5 +270,5 @@ func (m *mapRun) summary(known int) error {
 	if now.failed > 0 {
 		text += fmt.Sprintf("; %d failed", now.failed)
 	}
-	return write(m.g.stderr, text+"\n")
+	return writePlain(m.g.stderr, text+"\n")
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -109,18 +110,22 @@ func (g *globals) withClient(ctx context.Context, fn func(context.Context, *clie
 
 // writeJSON writes v as one line.
 func (g *globals) writeJSON(v any) error {
-	line, err := json.Marshal(v, jsontext.AllowInvalidUTF8(true), json.Deterministic(true))
+	line, err := json.Marshal(v, jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true), json.Deterministic(true))
 	if err != nil {
 		return fmt.Errorf("write as JSON: %w", err)
 	}
 	return write(g.stdout, string(line)+"\n")
 }
 
-// printf writes to stdout.
+// printf writes to stdout, for people.
 func (g *globals) printf(format string, args ...any) error {
-	return write(g.stdout, fmt.Sprintf(format, args...))
+	return writePlain(g.stdout, fmt.Sprintf(format, args...))
 }
 
+// writePlain writes a text for people.
+func writePlain(w io.Writer, text string) error { return write(w, plain(text)) }
+
+// write writes a text as it is.
 func write(w io.Writer, text string) error {
 	if _, err := io.WriteString(w, text); err != nil {
 		return fmt.Errorf("write the output: %w", err)
@@ -128,11 +133,16 @@ func write(w io.Writer, text string) error {
 	return nil
 }
 
-// table writes rows of cells, aligned, to stdout.
+// table writes rows of cells, aligned, to stdout. The last cell of a row may have
+// several lines; all are in its column, so that none can be taken for a row.
 func (g *globals) table(rows [][]string) error {
 	w := tabwriter.NewWriter(g.stdout, 0, 0, 2, ' ', 0)
 	for _, cells := range rows {
-		if err := write(w, strings.Join(cells, "\t")+"\n"); err != nil {
+		end := len(cells) - 1
+		last := strings.ReplaceAll(cells[end], "\t", "    ") // no cells of its own
+		last = strings.ReplaceAll(last, "\n", "\n"+strings.Repeat("\t", end))
+		row := append(slices.Clone(cells[:end]), last)
+		if err := writePlain(w, strings.Join(row, "\t")+"\n"); err != nil {
 			return err
 		}
 	}
@@ -204,7 +214,7 @@ func (g *globals) printError(err error) {
 	if err == nil || errors.As(err, new(silentError)) {
 		return
 	}
-	text := "osqueue: " + explain(err, g.timeout)
+	text := plain("osqueue: " + explain(err, g.timeout))
 	if g.json {
 		text = errorJSON(err)
 	}

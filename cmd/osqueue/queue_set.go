@@ -88,7 +88,7 @@ func bindPatch(flags *pflag.FlagSet, p *client.QueuePatch) {
 	bindSetting(flags, &p.RetainFor, parseSpan, "duration", "retain", "how long completed and cancelled jobs are kept")
 	bindSetting(flags, &p.RetainCount, notNegative, "number", "retain-count", "how many completed and cancelled jobs are kept")
 	bindSetting(flags, &p.MaxJobs, positive, "number", "max-jobs", "how many jobs that have not ended there may be")
-	bindSetting(flags, &p.MaxBytes, positiveSize, "size", "max-bytes", "how much all payloads and results may take, as in 64MiB")
+	bindSetting(flags, &p.MaxBytes, positiveSize, "size", "max-bytes", "how much all payloads, results and logs may take, as in 64MiB")
 	bindSetting(flags, &p.MaxPayload, positiveSize, "size", "max-payload", "how large one payload may be, as in 64KiB")
 }
 

@@ -159,7 +159,7 @@ func (r *restoration) source(ctx context.Context, b *buckets) (*archive.History,
 		return nil, readError(r.from, err)
 	}
 	if d := h.Document(); d.Large && len(d.Jobs) > 0 {
-		err = write(r.g.stderr, fmt.Sprintf("%d jobs that somebody has written into %s by hand are in none of its states, and left out\n",
+		err = writePlain(r.g.stderr, fmt.Sprintf("%d jobs that somebody has written into %s by hand are in none of its states, and left out\n",
 			len(d.Jobs), r.document))
 	}
 	return h, err

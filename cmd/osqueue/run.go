@@ -71,7 +71,7 @@ func runRun(ctx context.Context, g *globals, f *runFlags, argv []string) error {
 	if f.waitFor < 0 {
 		return usagef("--wait-for %v: must not be negative", f.waitFor)
 	}
-	job, err := f.newJob(g, argv)
+	job, err := f.newJob(ctx, g, argv)
 	if err != nil {
 		return err
 	}
@@ -86,14 +86,14 @@ func runRun(ctx context.Context, g *globals, f *runFlags, argv []string) error {
 	})
 }
 
-func (f *runFlags) newJob(g *globals, argv []string) (client.NewJob, error) {
+func (f *runFlags) newJob(ctx context.Context, g *globals, argv []string) (client.NewJob, error) {
 	env, err := f.environment(g.getenv)
 	if err != nil {
 		return client.NewJob{}, err
 	}
 	payload := worker.CommandPayload{Argv: argv, Env: env}
 	if !f.noStdin {
-		if payload.Stdin, err = g.commandStdin(); err != nil {
+		if payload.Stdin, err = g.commandStdin(ctx); err != nil {
 			return client.NewJob{}, err
 		}
 	}
@@ -148,11 +148,12 @@ func (r *commandRun) wait(ctx context.Context) (v1.Job, error) {
 		return r.c.WaitJob(ctx, r.id, limit)
 	}
 	job, err := r.c.WaitJob(ctx, r.id, idleNotice)
-	if !errors.Is(err, client.ErrNotFinished) {
+	if err == nil || ctx.Err() != nil {
 		return job, err
 	}
-	if job.Status == v1.StatusUnclaimed {
-		_ = write(r.g.stderr, noWorker(ctx, r.c, job.Type))
+	// Another failure is not the last word: so short a wait ends in a failover.
+	if errors.Is(err, client.ErrNotFinished) && job.Status == v1.StatusUnclaimed {
+		_ = writePlain(r.g.stderr, noWorker(ctx, r.c, job.Type))
 	}
 	if limit > 0 {
 		limit = max(limit-idleNotice, time.Millisecond)
@@ -202,7 +203,7 @@ func (r *commandRun) cancel(ctx context.Context) error {
 		return leave
 	}
 	if !r.flags.quiet {
-		_ = write(r.g.stderr, fmt.Sprintf("cancelling job %s; Ctrl-C again to not wait for it\n", r.id))
+		_ = writePlain(r.g.stderr, fmt.Sprintf("cancelling job %s; Ctrl-C again to not wait for it\n", r.id))
 	}
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), r.g.timeout+cancelWait)
 	defer stop()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -93,11 +94,11 @@ func (f *commandFlags) job(p worker.CommandPayload) (client.NewJob, error) {
 var errNotText = errors.New("stdin is not UTF-8 text; store it elsewhere, and let the command fetch it")
 
 // commandStdin is what is piped to this process.
-func (g *globals) commandStdin() (string, error) {
+func (g *globals) commandStdin(ctx context.Context) (string, error) {
 	if !piped(g.stdin) {
 		return "", nil
 	}
-	text, err := io.ReadAll(io.LimitReader(g.stdin, maxPayload+1))
+	text, err := io.ReadAll(io.LimitReader(g.reader(ctx), maxPayload+1))
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("read stdin: %w", err)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 )
@@ -33,6 +34,19 @@ func notRun(err error) error {
 
 // interrupted is the end by Ctrl-C; text says what goes on.
 func interrupted(text string) error { return &exitError{code: exitInterrupted, err: errors.New(text)} }
+
+// leaving is the end of a command that waits for jobs, which go on without it; how
+// says how to get back to them.
+func leaving(ctx context.Context, err error, jobs int, how string) error {
+	text := goOn(jobs) + "; " + how
+	switch {
+	case err == nil || ctx.Err() == nil && jobs == 0:
+		return err
+	case ctx.Err() != nil:
+		return interrupted(text)
+	}
+	return fmt.Errorf("%w\n%s", err, text)
+}
 
 // goOn says that so many jobs are left to themselves.
 func goOn(jobs int) string {

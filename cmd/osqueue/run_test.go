@@ -109,6 +109,21 @@ func TestRunSaysThatThereIsNoWorker(t *testing.T) {
 	}
 }
 
+// A failover at the time when it is to be said that there is no worker.
+func TestRunWithoutLeader(t *testing.T) {
+	q := newQueueFake(t)
+	back := time.Now().Add(idleNotice + time.Second)
+	q.refuse = func(r *http.Request) *v1.Problem {
+		if r.Method != http.MethodGet || time.Now().After(back) {
+			return nil
+		}
+		return &v1.Problem{Status: 503, Tag: v1.TagNoLeader, Detail: "no leader", Committed: v1.CommittedNo}
+	}
+	if got := osq(t, q, "", "run", "--", "echo", "x"); got.code != exitOK || got.out != "x" {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestMap(t *testing.T) {
 	for line, want := range map[string]ended{
 		"map - --keep-order --quiet -- echo":           {out: "a b\n$x; 'y\nlast\n"},

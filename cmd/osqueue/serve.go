@@ -126,7 +126,7 @@ func (o *serveOptions) bind(f *pflag.FlagSet) {
 	f.DurationVar(&o.retainCompleted, "retain-completed", msToDuration(c.Settings.RetainCompletedMs), "how long completed and cancelled jobs, and batches that have ended, are kept, unless the type says otherwise")
 	f.Int64Var(&c.Settings.RetainCompletedCount, "retain-completed-count", c.Settings.RetainCompletedCount, "how many completed and cancelled jobs of a type are kept, unless the type says otherwise")
 	f.Int64Var(&c.Settings.MaxJobs, "max-jobs", c.Settings.MaxJobs, "how many jobs that have not ended there may be; 0 is no limit")
-	f.Var((*sizeFlag)(&c.Settings.MaxBytes), "max-bytes", "how much all payloads and results may take, as in 256MiB; 0 is no limit")
+	f.Var((*sizeFlag)(&c.Settings.MaxBytes), "max-bytes", "how much all payloads, results and logs may take, as in 256MiB; 0 is no limit")
 	f.Var((*sizeFlag)(&c.Settings.MaxPayload), "max-payload", "how large one payload may be, as in 64KiB; 0 is no limit but --body-limit")
 	f.DurationVar(&o.requestWindow, "idempotency-window", msToDuration(c.Settings.RequestMs), "how long idempotency keys are remembered")
 	f.Int64Var(&c.Settings.RequestCount, "idempotency-keys", c.Settings.RequestCount, "how many idempotency keys are remembered")

@@ -40,7 +40,7 @@ func (g *globals) showStats(s v1.Stats) error {
 	}
 	rows := [][]string{{"TYPE", "WAITING", "RUNNING", "SCHEDULED", "BLOCKED", "DONE", "DEAD", "CANCELLED", "BYTES"}}
 	for _, kind := range slices.Sorted(maps.Keys(s.Types)) {
-		rows = append(rows, statsRow(orDash(kind), s.Types[kind]))
+		rows = append(rows, statsRow(orDash(plainLine(kind)), s.Types[kind]))
 	}
 	rows = append(rows, statsRow("(all)", all))
 	if err := g.table(rows); err != nil {

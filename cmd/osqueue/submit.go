@@ -171,7 +171,7 @@ func (f *submitFlags) job(payload jsontext.Value) client.NewJob {
 }
 
 func submitOne(ctx context.Context, g *globals, c *client.Client, f *submitFlags, argument *string) error {
-	text, present, err := g.payload(argument)
+	text, present, err := g.payload(ctx, argument)
 	if err != nil {
 		return err
 	}
@@ -207,7 +207,7 @@ func (g *globals) noteHolder(e client.Enqueued) error {
 	if e.Holder == "" {
 		return nil
 	}
-	return write(g.stderr, fmt.Sprintf("nothing was added: job %s holds the unique key\n", e.Holder))
+	return writePlain(g.stderr, fmt.Sprintf("nothing was added: job %s holds the unique key\n", e.Holder))
 }
 
 // waitOne waits for a job that was just enqueued.
@@ -231,7 +231,7 @@ func waitFinished(ctx context.Context, g *globals, c *client.Client, atMost time
 	if g.json {
 		err = g.writeJSON(job)
 	} else if job.Result != nil {
-		err = g.printf("%s\n", job.Result)
+		err = write(g.stdout, string(job.Result)+"\n") // as it is: it is for programs
 	}
 	if err == nil && job.Status != v1.StatusCompleted {
 		err = fmt.Errorf("job %s is %s: %s", id, job.Status, orDash(job.LastError))
@@ -240,14 +240,14 @@ func waitFinished(ctx context.Context, g *globals, c *client.Client, atMost time
 }
 
 // payload is the argument, or what stdin has.
-func (g *globals) payload(argument *string) (text []byte, present bool, err error) {
+func (g *globals) payload(ctx context.Context, argument *string) (text []byte, present bool, err error) {
 	if argument != nil && *argument != "-" {
 		return []byte(*argument), true, nil
 	}
 	if argument == nil && !piped(g.stdin) {
 		return nil, false, nil
 	}
-	text, err = io.ReadAll(io.LimitReader(g.stdin, maxPayload+1))
+	text, err = io.ReadAll(io.LimitReader(g.reader(ctx), maxPayload+1))
 	switch {
 	case err != nil:
 		return nil, false, fmt.Errorf("read the payload from stdin: %w", err)

@@ -58,7 +58,7 @@ func submitFile(ctx context.Context, g *globals, c *client.Client, f *submitFlag
 	if f.wait {
 		err = s.withResults(ctx, in)
 	} else {
-		err = s.enqueue(ctx, in, s.writeIDs)
+		err = s.enqueue(ctx, &interruptible{ctx: ctx, in: in}, s.writeIDs)
 	}
 	if fault := s.summary(); err == nil || errors.As(err, new(silentError)) {
 		err = errors.Join(err, fault)
@@ -155,10 +155,7 @@ func (s *fileSubmit) withResults(ctx context.Context, in io.Reader) error {
 	s.progress.close()
 	figures := s.progress.figures()
 	s.submitted, s.failed, s.duplicates = figures.sent, figures.failed, f.known()
-	if err != nil && ctx.Err() != nil {
-		return interrupted(fmt.Sprintf("%s; wait for them again with the same command and %s", goOn(f.waiting()), s.again()))
-	}
-	return err
+	return leaving(ctx, err, f.waiting(), "wait for them again with the same command and "+s.again())
 }
 
 func didNotComplete(job v1.Job) bool { return job.Status != v1.StatusCompleted }
@@ -189,7 +186,7 @@ func (s *fileSubmit) writeResult(r landed) error {
 	if s.g.json {
 		return s.g.writeJSON(lineResult{Line: r.line, Job: r.job})
 	}
-	return s.g.printf("%d\t%s\t%s\t%s\n", r.line, r.job.ID, orDash(r.job.Status), outcomeOf(r.job))
+	return write(s.g.stdout, fmt.Sprintf("%d\t%s\t%s\t%s\n", r.line, plainLine(r.job.ID), orDash(r.job.Status), outcomeOf(r.job)))
 }
 
 // summary says on stderr how much there was; jobs that did not complete are an
@@ -207,7 +204,7 @@ func (s *fileSubmit) summary() error {
 	if s.failed > 0 {
 		text += fmt.Sprintf("; %d did not complete", s.failed)
 	}
-	if err := write(s.g.stderr, text+"\n"); err != nil {
+	if err := writePlain(s.g.stderr, text+"\n"); err != nil {
 		return err
 	}
 	return s.outcome()

@@ -291,21 +291,48 @@ func TestSubmitFileWaitInterrupted(t *testing.T) {
 	}
 }
 
+// When the cluster is away for too long, jobs go on all the same, and it is said how
+// to get back to them.
+func TestManyJobsOfALostCluster(t *testing.T) {
+	for line, want := range map[string]string{
+		"submit wait --file - --wait --answer-timeout 300ms": "3 jobs go on; wait for them again with the same command and --id ",
+		"map - --name n --answer-timeout 300ms -- wait":      "3 jobs go on; take the run up again with the same command and --name n, or end it with: ",
+	} {
+		q := newQueueFake(t)
+		lose := func(context.CancelFunc) {
+			q.srv.Listener.Close()
+			q.srv.CloseClientConnections()
+		}
+		got := atJobs(t, q, 3, lose, "1\n2\n3\n", strings.Fields(line)...)
+		if got.code == exitOK || got.code == exitInterrupted || !strings.Contains(got.err, "no server could be reached") || !strings.Contains(got.err, "\n"+want) {
+			t.Errorf("%+v", got)
+		}
+	}
+}
+
 // interruptedAt runs a command line that is interrupted when the fake has so many
 // jobs.
 func interruptedAt(t *testing.T, q *queueFake, jobs int, stdin string, args ...string) ended {
 	t.Helper()
+	return atJobs(t, q, jobs, func(stop context.CancelFunc) { stop() }, stdin, args...)
+}
+
+// atJobs runs a command line. When the fake has so many jobs it calls then, with
+// what interrupts the command.
+func atJobs(t *testing.T, q *queueFake, jobs int, then func(context.CancelFunc), stdin string, args ...string) ended {
+	t.Helper()
 	c := newCommand(t, q.srv.URL)
 	ctx, stop := context.WithCancel(c.ctx)
+	defer stop()
 	c.ctx = ctx
 	if stdin != "" {
 		c.stdin = strings.NewReader(stdin)
 	}
 	go func() {
-		defer stop()
 		for len(q.all()) < jobs && ctx.Err() == nil {
 			<-time.After(time.Millisecond)
 		}
+		then(stop)
 	}()
 	return c.run(args...)
 }

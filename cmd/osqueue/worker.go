@@ -27,7 +27,8 @@ without type.
 
 --exec runs a command: the payload is on its stdin, its stdout the result (JSON
 as it is, other text as a JSON string), a non-zero exit status a failure that
-quotes the end of its stderr. COMMAND is split into words, and its variables
+quotes the end of its stderr; of a command that ends well that is the log of the
+attempt, which "osqueue job show" prints. COMMAND is split into words, and its variables
 expanded, as a shell would; for pipes and redirections write TYPE=sh -c '…'.
 {{.name}} in a word is the payload's value of that name, always within one
 argument. Its environment has OSQUEUE_JOB_ID, OSQUEUE_JOB_TYPE, OSQUEUE_ATTEMPT

@@ -59,6 +59,9 @@ func parseWorkerFile(text []byte) (workerFile, error) {
 	if err := dec.Decode(&file); err != nil && !errors.Is(err, io.EOF) {
 		return file, err
 	}
+	if err := dec.Decode(new(workerFile)); !errors.Is(err, io.EOF) {
+		return file, errors.New("there is more than one document in it")
+	}
 	for i, job := range file.Jobs {
 		if err := job.check(); err != nil {
 			return file, fmt.Errorf("job %d: %w", i+1, err)
@@ -75,7 +78,9 @@ func parseWorkerFile(text []byte) (workerFile, error) {
 func (file workerFile) applyTo(f *workerFlags, flags *pflag.FlagSet) {
 	f.name = orElse(f.name, file.Name)
 	f.concurrency = orElse(f.concurrency, file.Concurrency)
-	f.prefetch = orElse(f.prefetch, file.Prefetch)
+	if !flags.Changed("prefetch") { // 0 is a wish
+		f.prefetch = file.Prefetch
+	}
 	f.lease = orElse(f.lease, file.Lease)
 	if file.PollWait != nil && !flags.Changed("poll-wait") {
 		f.pollWait = *file.PollWait

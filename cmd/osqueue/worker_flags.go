@@ -78,7 +78,7 @@ func (f *workerFlags) bind(flags *pflag.FlagSet) {
 	flags.IntVar(&f.prefetch, "prefetch", 0, "how many jobs are claimed ahead; for many short ones")
 	flags.StringVar(&f.name, "name", "", "name of the worker, its own (default: host, process and a random part)")
 	flags.DurationVar(&f.lease, "lease", 0, "how long a claim lasts without heartbeat (default: the job's wish, then the server's)")
-	flags.DurationVar(&f.pollWait, "poll-wait", worker.DefaultPollWait, "how long a claim waits at the server for a job")
+	flags.DurationVar(&f.pollWait, "poll-wait", worker.DefaultPollWait, "how long a claim waits at the server for a job; 0 is the default")
 	flags.DurationVar(&f.stopTimeout, "stop-timeout", worker.DefaultStopTimeout, "how long running jobs may go on after Ctrl-C")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "do not write a line for each job")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log also what is repeated")
@@ -136,7 +136,7 @@ func (f *workerFlags) gather() error {
 		for _, spec := range kind.specs {
 			jobType, rest, found := strings.Cut(spec, "=")
 			wants := kind.name == "exec" || kind.name == "http"
-			if jobType == "" || found != wants {
+			if jobType == "" || found != wants || wants && rest == "" {
 				form := "TYPE"
 				if wants {
 					form = "TYPE=" + map[string]string{"exec": "COMMAND", "http": "URL"}[kind.name]
@@ -154,7 +154,10 @@ func (f *workerFlags) gather() error {
 	if err := f.gatherBounds(); err != nil {
 		return err
 	}
-	return f.gatherSandbox()
+	if err := f.gatherSandbox(); err != nil {
+		return err
+	}
+	return f.check()
 }
 
 // gatherBounds gives the bounds of --per-type to their jobs.

@@ -77,6 +77,49 @@ func TestWorkerUsage(t *testing.T) {
 	}
 }
 
+// Numbers and texts without sense are refused, by name, in the flags and in the file.
+func TestWorkerRefusesByName(t *testing.T) {
+	q := newQueueFake(t)
+	refused := func(want string, args ...string) {
+		t.Helper()
+		got := newCommand(t, q.srv.URL).run(append([]string{"worker"}, args...)...)
+		if got.code != exitUsage || !strings.Contains(got.err, want) {
+			t.Errorf("%q: %+v, want it to say %q", args, got, want)
+		}
+	}
+	for _, flag := range []string{"concurrency", "prefetch", "limit-files", "limit-processes"} {
+		refused(flag+" -1: must not be negative", "--exec", "a=true", "--"+flag, "-1")
+	}
+	for _, flag := range []string{"stop-timeout", "http-timeout", "limit-time", "limit-cpu"} {
+		refused(flag+" -1s: must not be negative", "--http", "a=http://b", "--"+flag, "-1s")
+	}
+	refused(`--exec "a=": write TYPE=COMMAND`, "--exec", "a=")
+	refused(`--http "a=": write TYPE=URL`, "--http", "a=")
+	refused("lease -1s: must be at least", "--exec", "a=true", "--lease", "-1s")
+	refused("poll wait -1s: must be at least", "--exec", "a=true", "--poll-wait", "-1s")
+	for line, want := range map[string]string{
+		"concurrency: -1":         "concurrency -1",
+		"prefetch: -1":            "prefetch -1",
+		"lease: -1s":              "lease -1s",
+		"poll-wait: -1s":          "poll wait -1s",
+		"stop-timeout: -1s":       "stop-timeout -1s",
+		"limits: {time: -1s}":     "limit-time -1s",
+		"limits: {cpu: -1s}":      "limit-cpu -1s",
+		"limits: {files: -1}":     "limit-files -1",
+		"limits: {processes: -1}": "limit-processes -1",
+		"limits: {memory: -1}":    "is no size",
+		"jobs: [{type: b, http: \"http://b\", timeout: -1s}]":    "http b=http://b: timeout -1s",
+		"jobs: [{type: b, exec: \"true\", limits: {time: -1s}}]": "exec b=true: limit-time -1s",
+		"jobs: [{type: b, exec: \"true\", concurrency: -1}]":     "concurrency must be at least 1",
+	} {
+		file := filepath.Join(t.TempDir(), "worker.yaml")
+		if err := os.WriteFile(file, []byte(line+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		refused(want, "--exec", "a=true", "--config", file)
+	}
+}
+
 // A level that the machine cannot give is an error before anything is claimed.
 func TestWorkerWithoutBubblewrap(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
@@ -118,6 +161,13 @@ func TestWorkerExample(t *testing.T) {
 	}
 	if got := f.bounds(); len(got) != 1 || got["thumb"] != 2 || f.prefetch != 16 {
 		t.Errorf("%v", got)
+	}
+	if err := cmd.ParseFlags([]string{"--prefetch", "0"}); err != nil {
+		t.Fatal(err)
+	}
+	none := &workerFlags{}
+	if file.applyTo(none, cmd.Flags()); none.prefetch != 0 {
+		t.Errorf("a prefetch of 0 became %d", none.prefetch)
 	}
 	thumb := f.jobs[1]
 	if thumb.Limits.Memory != 256<<20 || thumb.Limits.Processes != 64 || thumb.Sandbox != "process" || f.jobs[0].Sandbox != "none" {
@@ -164,7 +214,7 @@ func TestWorkerConfigFile(t *testing.T) {
 		t.Errorf("%+v, %+v", got, q.all())
 	}
 	for _, text := range []string{
-		"jobz: []", "jobs: [{type: a}]", "jobs: [{exec: a}]", "jobs: [{type: a, exec: a, python: true}]", "jobs: [{type: a, python: true, on-exit: [1=dead]}]",
+		"jobz: []", "jobs: [{type: a}]", "jobs: [{type: a, exec: echo}]\n---\njobs: [{type: b, exec: echo}]", "jobs: [{exec: a}]", "jobs: [{type: a, exec: a, python: true}]", "jobs: [{type: a, python: true, on-exit: [1=dead]}]",
 		"jobs: [{type: a, exec: a, sandbox: some}]", "limits: {memory: lots}", "jobs: [{type: a, exec: a, limits: {ram: 1}}]", "", "jobs: [{type: a, exec: a, timeout: 3s}]",
 	} {
 		write(text)

@@ -91,5 +91,5 @@ func (l *jobLines) write(f worker.Finished, started, ended time.Time) error {
 	if reason != "" {
 		line += "  " + firstLine(reason)
 	}
-	return write(l.g.stdout, line+"\n")
+	return write(l.g.stdout, plainLine(line)+"\n")
 }

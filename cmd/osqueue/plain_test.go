@@ -1,0 +1,209 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/hashicorp/go-hclog"
+
+	v1 "osqueue/api/v1"
+)
+
+func TestPlain(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                    "",
+		"one\ttwo\nthree":     "one\ttwo\nthree",
+		`C:\new "quoted" 'x'`: `C:\new "quoted" 'x'`,
+		"é 漢字 العربية 👩\u200d💻\u00a0\ufffd": "é 漢字 العربية 👩\u200d💻\u00a0\ufffd",
+		"\x1b]0;mine\a":                   `\x1b]0;mine\a`,
+		"10%\r20%":                        `10%\r20%`,
+		"a\b\v\f\x7f":                     `a\b\v\f\x7f`,
+		"\u0085\u009b2J":                  `\u0085\u009b2J`,
+		"\x9b2J \xff \xc3é":               `\x9b2J \xff \xc3é`,
+		"\u2028\u2029":                    `\u2028\u2029`,
+		"a\u202e\u202a\u2066\u2069\u200f": `a\u202e\u202a\u2066\u2069\u200f`,
+		"\x00\x00\x00\x00":                `\x00\x00\x00\x00`,
+		"a" + strings.Repeat("\x00", 4096) + "b" + strings.Repeat("\x1b", 5): `a\x00(×4096)b\x1b(×5)`,
+		strings.Repeat("\xc3", 6) + "\xc3\xa9":                               `\xc3(×6)é`,
+		"\n\n\n\n\n\n":                                                       "\n\n\n\n\n\n",
+	} {
+		got := plain(text)
+		if got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+		if again := plain(got); again != got {
+			t.Errorf("%q is not plain: %q", got, again)
+		}
+	}
+	if got := plainLine("a\n\tb\x1b"); got != `a\n\tb\x1b` {
+		t.Errorf("%q", got)
+	}
+}
+
+// evil clears the screen, sets a title in two ways, and turns the order round.
+const evil = "\x1b[2Jevil\u009b1m\u202e\a"
+
+const evilShown = `\x1b[2Jevil\u009b1m\u202e\a`
+
+// harmless fails the test if a text has what commands a terminal.
+func harmless(t *testing.T, where, text string) {
+	t.Helper()
+	for i, r := range text {
+		if r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)) {
+			t.Errorf("%s: %q at %d of\n%q", where, r, i, text)
+			return
+		}
+	}
+}
+
+// evilJob is a job whose every text is evil, as jobs of other protocols may be.
+func evilJob(id, status string) *v1.Job {
+	worker := "w\n" + evil
+	return &v1.Job{
+		ID: id, Type: "t\t" + evil, Status: status, Attempts: 1, WorkerID: &worker, Group: evil, Tags: []string{evil},
+		UniqueKey: evil, Cron: evil, BatchID: evil, Payload: []byte("\"\u009b1m\""), Result: []byte("\"\u009b2m\""),
+		Progress: &v1.Progress{Percent: 7, Message: "progress " + evil}, Log: "log " + evil + "\nsecond line",
+		LastError: "error " + evil + strings.Repeat("\x00", 4096) + "end\nstack " + evil,
+		History:   []v1.Attempt{{Number: 1, End: "failed", WorkerID: &worker, Error: "attempt " + evil}},
+	}
+}
+
+func TestJobsDoNotCommandTheTerminal(t *testing.T) {
+	q := newQueueFake(t)
+	q.jobs = []*v1.Job{evilJob("d", v1.StatusDead), evilJob("c", v1.StatusCompleted), evilJob("r", v1.StatusInProgress)}
+	for line, want := range map[string][]string{
+		"job show d": {
+			"log " + evilShown + "\n            second line\n", "7% progress " + evilShown, "error " + evilShown + `\x00(×4096)end` + "\n            stack " + evilShown,
+			`on w\n` + evilShown + ": attempt " + evilShown, `"\u009b1m"`, `"\u009b2m"`,
+		},
+		"dead ls":             {`w\n` + evilShown, "error " + evilShown + `\x00(×4096)end`, `t\t` + evilShown},
+		"job ls --status all": {"in_progress 7%", `w\n` + evilShown, `t\t` + evilShown},
+		"job wait d c":        {"d\tdead\terror " + evilShown + `\x00(×4096)end` + "\n"},
+		"job wait d":          {"job d is dead: error " + evilShown},
+		"job cancel d c":      {"c  not cancelled"},
+	} {
+		got := osq(t, q, "", strings.Fields(line)...)
+		passedOn := "\"\u009b2m\"" // the result, to programs
+		if !strings.HasPrefix(line, "job wait") {
+			passedOn = "there is none"
+		}
+		harmless(t, line, strings.ReplaceAll(got.out, passedOn, "")+got.err)
+		for _, text := range want {
+			if !strings.Contains(got.out+got.err, text) {
+				t.Errorf("%s: %q is missing:\n%s%s", line, text, got.out, got.err)
+			}
+		}
+	}
+	if got := osq(t, q, "", "job", "ls", "--status", "all"); strings.Count(got.out, "\n") != 4 {
+		t.Errorf("a name makes a line:\n%s", got.out)
+	}
+}
+
+// What goes to programs stays as it is: results, outputs of commands, and JSON.
+func TestProgramsGetWhatProgramsWrote(t *testing.T) {
+	q := newQueueFake(t)
+	q.jobs = []*v1.Job{evilJob("c", v1.StatusCompleted), evilJob("c2", v1.StatusCompleted)}
+	result := string(q.jobs[0].Result)
+	for line, want := range map[string]string{
+		"job wait c":                             result + "\n",
+		"job wait c c2":                          "c\tcompleted\t" + result + "\nc2\tcompleted\t" + result + "\n",
+		"submit good \"\u009b2m\" --wait --id x": result + "\n",
+	} {
+		if got := osq(t, q, "", strings.Fields(line)...); got.out != want {
+			t.Errorf("%s: %q, want %q; %s", line, got.out, want, got.err)
+		}
+	}
+	if got := osq(t, q, result+"\n", "submit", "good", "--file", "-", "--wait", "--id", "y"); !strings.HasSuffix(got.out, "\tcompleted\t"+result+"\n") {
+		t.Errorf("%q", got.out)
+	}
+	if got := osq(t, q, "", "run", "--", "echo", evil+"\x00"); got.out != evil+"\x00" {
+		t.Errorf("%q; %s", got.out, got.err)
+	}
+	if got := osq(t, q, "x\n", "map", "-", "--", "echo", evil); got.out != evil+" x\n" {
+		t.Errorf("%q; %s", got.out, got.err)
+	}
+	if got := osq(t, q, "", "run", "--", "warn", evil); got.err != evil+"\n" {
+		t.Errorf("%q", got.err)
+	}
+	if got := osq(t, q, "x\n", "map", "-", "--", "warn", evil); !strings.HasPrefix(got.err, evil+" x\n") {
+		t.Errorf("%q", got.err)
+	}
+	if got := osq(t, q, "", "job", "show", "c", "--json"); !strings.Contains(got.out, "evil\u009b1m\u202e") || !strings.Contains(got.out, result) {
+		t.Errorf("%q", got.out)
+	}
+}
+
+// The lines of the worker are for people; the cluster gets the error as it was.
+func TestWorkerLinesDoNotCommandTheTerminal(t *testing.T) {
+	q := newQueueFake(t)
+	q.add(v1.NewJob{ID: "j1", Type: "wait"})
+	q.add(v1.NewJob{ID: "j2", Type: "title"})
+	q.jobs[1].Status = v1.StatusUnclaimed
+	got := runUntil(t, q, allEnded, "--exec", `wait=sh -c 'head -c 1000 /dev/zero >&2; printf end >&2; exit 4'`,
+		"--exec", `title=sh -c 'printf "\033]0;mine\007 \302\233" >&2; exit 4'`)
+	harmless(t, "worker", got.out+got.err)
+	for _, want := range []string{`exit status 4: \x00(×1000)end` + "\n", `exit status 4: \x1b]0;mine\a \u009b` + "\n"} {
+		if !strings.Contains(got.out, want) {
+			t.Errorf("%q is missing:\n%s", want, got.out)
+		}
+	}
+	if reason := q.all()[1].LastError; !strings.Contains(reason, "\x1b]0;mine\a \u009b") {
+		t.Errorf("%q", reason)
+	}
+}
+
+// The log of a worker quotes errors of jobs; hclog shows their controls itself.
+func TestLogLinesDoNotCommandTheTerminal(t *testing.T) {
+	var out bytes.Buffer
+	log := hclog.New(&hclog.LoggerOptions{Name: "worker", Output: &out})
+	log.Warn("refused", "job", evil, "error", fmt.Errorf("%s\nsecond %s", evil, evil), "jobs", []string{evil})
+	harmless(t, "log", out.String())
+	if !strings.Contains(out.String(), `\x1b[2Jevil`) {
+		t.Errorf("%s", out.String())
+	}
+}
+
+// What the command has not written itself is for people, also where its output is
+// passed on.
+func TestFailuresDoNotCommandTheTerminal(t *testing.T) {
+	q := newQueueFake(t)
+	for _, got := range []ended{
+		osq(t, q, "", "run", "--", "fail", evil), osq(t, q, "x\n", "map", "-", "--", "fail", evil),
+		osq(t, q, "", "job", "cancel", evil, "k"),
+	} {
+		harmless(t, "failure", got.out+got.err)
+		if !strings.Contains(got.out+got.err, evilShown) {
+			t.Errorf("%+v", got)
+		}
+	}
+}
+
+func TestEventsDoNotCommandTheTerminal(t *testing.T) {
+	var out, none bytes.Buffer
+	g := &globals{stdout: &out, stderr: &none}
+	worker := "w" + evil
+	for _, e := range []v1.Event{
+		{Kind: v1.EventProgress, JobID: "j", Message: "half\n12:00:00.000  job.completed  " + evil},
+		{Kind: v1.EventClaimed, JobID: evil, Type: evil, WorkerID: &worker, Error: evil, Name: evil},
+	} {
+		if err := g.showEvent(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	harmless(t, "events", out.String())
+	if strings.Count(out.String(), "\n") != 2 || !strings.Contains(out.String(), `half\n12:00`) || !strings.Contains(out.String(), "on w"+evilShown) {
+		t.Errorf("%s", out.String())
+	}
+}
+
+// The cluster keeps payloads as they are, also with a name that occurs twice.
+func TestJSONOfOddPayloads(t *testing.T) {
+	var out strings.Builder
+	g := &globals{stdout: &out}
+	if err := g.writeJSON(v1.Job{ID: "j", Payload: []byte(`{"a":1,"a":2}`)}); err != nil || !strings.Contains(out.String(), `"payload":{"a":1,"a":2}`) {
+		t.Errorf("%s, %v", out.String(), err)
+	}
+}
