@@ -83,16 +83,21 @@ var defects = []defect{
 	}, simulation},
 	{"fresh reads", mutants.Mutant{
 		Name: "a read does not confirm the leadership", File: "cluster/read.go",
-		Old: "if err := waitFuture(ctx, future); err != nil {",
-		Bug: "_ = future\n\t\tif err := ctx.Err(); err != nil {",
+		Old: "if _, err := n.reads.Do(ctx, struct{}{}); err != nil {",
+		Bug: "if err := ctx.Err(); err != nil {",
 	}, check{pkg: "cluster", test: "TestLinearizeAsksTheOthers"}},
+	{"fresh reads", mutants.Mutant{
+		Name: "a read is confirmed by answers from before it", File: "cluster/read.go",
+		Old: "round := n.out.ask()\n",
+		Bug: "round := uint64(0)\n",
+	}, check{pkg: "cluster", test: "TestSimOldAnswersConfirmNothing"}},
 
 	// Becoming active.
 	{"barrier", mutants.Mutant{
 		Name: "a new leader does not wait for its log", File: "cluster/reign.go",
 		Old: "if err := waitFuture(ctx, n.raft.Barrier(0)); err != nil {",
 		Bug: "if err := ctx.Err(); err != nil {",
-	}, simulation},
+	}, check{pkg: "cluster", test: "TestSimNewLeaderWaitsForItsMachine"}},
 	{"fence", mutants.Mutant{
 		Name: "a living broker's document is taken over", File: "election/decide.go",
 		Old: "case d.Broker != nil && fresh(d.BrokerHeartbeat, nowMs, timeoutMs):",
