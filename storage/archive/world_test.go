@@ -279,10 +279,15 @@ func (w *world) step(t *rapid.T) {
 			w.succeed(t)
 		}
 	default:
-		if len(w.stalled) > 0 && !once(t, 4, "the leader") { // the interesting ones
-			some = pick(t, w.stalled, "collector")
+		switch {
+		case once(t, 3, "replaced while it collects"):
+			w.succeed(t)
+			w.collect(t, l)
+		case len(w.stalled) > 0 && !once(t, 4, "the leader"): // the interesting ones
+			w.collect(t, pick(t, w.stalled, "collector"))
+		default:
+			w.collect(t, l)
 		}
-		w.collect(t, some)
 	}
 }
 
@@ -297,10 +302,13 @@ func (w *world) collect(t *rapid.T, l *leader) {
 	}
 	deleted, err := Collect(w.ctx, w.bucket, l.root, before, rapid.IntRange(1, 12).Draw(t, "most"), nil)
 	must(err)
+	if deleted == 0 {
+		return
+	}
 	if l == w.leader {
-		w.tally["collected"] += deleted
+		w.tally["collected"]++
 	} else {
-		w.tally["collected by a stalled leader"] += deleted
+		w.tally["collected by a stalled leader"]++
 	}
 }
 
