@@ -45,9 +45,7 @@ func (p *uidPool) killAll(uid int) error {
 		return err
 	}
 	defer spare.file.Close()
-	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread()
+	return onLaterThread(func() (bool, error) {
 		err := setUser(spare.uid, uid)
 		if err == nil {
 			err = onlyOwn(uid, spare.uid)
@@ -55,7 +53,24 @@ func (p *uidPool) killAll(uid int) error {
 		if err == nil {
 			err = unix.Kill(-1, unix.SIGKILL)
 		}
-		if setUser(0, 0) == nil { // else the thread ends with this goroutine
+		return setUser(0, 0) == nil, err
+	})
+}
+
+// onLaterThread runs f on a thread of its own that is not the process's first. A change
+// of ids clears a thread's parent-death signal, and what others mean by that of the
+// worker is that of its first thread. f says whether the thread can be used further.
+func onLaterThread(f func() (reusable bool, err error)) error {
+	done := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		if unix.Gettid() == unix.Getpid() {
+			done <- onLaterThread(f) // which cannot be this one
+			runtime.UnlockOSThread()
+			return
+		}
+		reusable, err := f()
+		if reusable { // else the thread ends with this goroutine
 			runtime.UnlockOSThread()
 		}
 		done <- err

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // startAs starts a script as a user and waits for its first line.
@@ -195,6 +197,21 @@ func TestFewUserIDs(t *testing.T) {
 		}
 		if err := b.Close(); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// The first thread is left alone, also if it is free when somebody is to be killed.
+func TestOnLaterThread(t *testing.T) {
+	for range 2000 {
+		err := onLaterThread(func() (bool, error) {
+			if unix.Gettid() == unix.Getpid() {
+				return true, errors.New("on the first thread")
+			}
+			return true, nil
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
 	}
 }
