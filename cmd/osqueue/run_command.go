@@ -28,7 +28,7 @@ const commandHelp = `The commands are run by workers that were started with
 
 which decides where and with what limits they run; its --help says how. A command
 that ends is not tried again, whatever its exit status; one whose worker is lost,
-or that ran longer than --timeout, is, up to --attempts times.`
+or that ran longer than --timeout, is, up to --max-attempts times.`
 
 // commandFlags are the flags for how a command is to be run.
 type commandFlags struct {
@@ -41,8 +41,8 @@ type commandFlags struct {
 func (f *commandFlags) bind(g *globals, flags *pflag.FlagSet) {
 	f.jobFlags.bind(g, flags)
 	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-		if name == "max-attempts" {
-			name = "attempts" // the long name is that of the other commands; both work
+		if name == "attempts" {
+			name = "max-attempts" // the name before it was that of the other commands
 		}
 		return pflag.NormalizedName(name)
 	})

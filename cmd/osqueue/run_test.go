@@ -46,13 +46,38 @@ func TestRun(t *testing.T) {
 
 func TestRunFlags(t *testing.T) {
 	q := newQueueFake(t)
-	got := osq(t, q, "", strings.Fields("run --type cmd --timeout 5s --attempts 1 --priority 3 --tag x --id j --wait-for 1s -- true {}")...)
+	got := osq(t, q, "", strings.Fields("run --type cmd --timeout 5s --max-attempts 1 --priority 3 --tag x --id j --wait-for 1s -- true {}")...)
 	j := q.all()[0]
 	if j.Type != "cmd" || string(j.Payload) != `{"argv":["true","{}"]}` || j.MaxAttempts != 1 || j.Priority != 3 || !slices.Equal(j.Tags, []string{"x"}) {
 		t.Errorf("%+v, %+v", j, got)
 	}
-	if osq(t, q, "", strings.Fields("run --max-attempts 2 --id k -- true")...); q.all()[1].MaxAttempts != 2 {
-		t.Errorf("%+v", q.all()[1])
+}
+
+// Run and map had --attempts once, which still works but is not offered.
+func TestMaxAttemptsHasOneName(t *testing.T) {
+	for _, command := range []string{"run", "map"} {
+		q := newQueueFake(t)
+		help := osq(t, q, "", command, "--help")
+		if !strings.Contains(help.out, "--max-attempts int32") || strings.Contains(help.out, "--attempts") {
+			t.Errorf("%s --help: %s", command, help.out)
+		}
+		if got := osq(t, q, "", command, "--attempts", "x"); got.code != exitUsage || !strings.Contains(got.err, `"--max-attempts"`) {
+			t.Errorf("%+v", got)
+		}
+	}
+	q := newQueueFake(t)
+	for _, line := range []string{"run --attempts 2 -- true", "map --attempts=2 - -- true"} {
+		if got := osq(t, q, "x", strings.Fields(line)...); got.code != exitOK {
+			t.Errorf("%s: %+v", line, got)
+		}
+	}
+	for _, j := range q.all() {
+		if j.MaxAttempts != 2 {
+			t.Errorf("%+v", j)
+		}
+	}
+	if n := len(q.all()); n != 2 {
+		t.Errorf("%d jobs", n)
 	}
 }
 
