@@ -42,8 +42,10 @@ type fileSubmit struct {
 	flags *submitFlags
 
 	began      time.Time
+	answered   time.Time // when the last of the batches was
 	submitted  int
 	duplicates int
+	ended      int // of those that were waited for
 	failed     int // did not complete
 	progress   *progress
 }
@@ -89,6 +91,7 @@ func (s *fileSubmit) enqueue(ctx context.Context, in io.Reader, done func(ids []
 		if r.err != nil {
 			return fmt.Errorf("%s were not enqueued: %w", r.batch, r.err)
 		}
+		s.answered = time.Now()
 		s.submitted += len(r.got.JobIDs)
 		s.duplicates += len(r.got.Duplicates)
 		return done(r.got.JobIDs)
@@ -154,7 +157,8 @@ func (s *fileSubmit) withResults(ctx context.Context, in io.Reader) error {
 	err = f.run(ctx, readBatches(newLineReader(in, s.flags)))
 	s.progress.close()
 	figures := s.progress.figures()
-	s.submitted, s.failed, s.duplicates = figures.sent, figures.failed, f.known()
+	s.submitted, s.ended, s.failed = figures.sent, figures.ended, figures.failed
+	s.answered, s.duplicates = f.lastAnswered(), f.known()
 	return leaving(ctx, err, f.waiting(), "wait for them again with the same command and "+s.again())
 }
 
@@ -195,11 +199,16 @@ func (s *fileSubmit) summary() error {
 	if s.flags.quiet {
 		return s.outcome()
 	}
-	took := time.Since(s.began)
-	rate := float64(s.submitted) / took.Seconds()
-	text := fmt.Sprintf("submitted %d jobs in %s (%.0f jobs/s)", s.submitted, short(took), rate)
+	text := fmt.Sprintf("submitted %d jobs", s.submitted)
+	if !s.answered.IsZero() {
+		took := s.answered.Sub(s.began) // the waiting for results is no part of the rate
+		text += fmt.Sprintf(" in %s (%.0f jobs/s)", short(took), float64(s.submitted)/took.Seconds())
+	}
 	if s.duplicates > 0 {
 		text += fmt.Sprintf(", %d of them were there already", s.duplicates)
+	}
+	if s.flags.wait {
+		text += fmt.Sprintf("; %d ended within %s", s.ended, short(time.Since(s.began)))
 	}
 	if s.failed > 0 {
 		text += fmt.Sprintf("; %d did not complete", s.failed)

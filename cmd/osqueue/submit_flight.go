@@ -51,9 +51,10 @@ type flight struct {
 	boarded    int                     // how many passengers there have been
 	next       int                     // to be handed out, if they are in order
 	duplicates int
-	allRead    bool  // and sent
-	fault      error // the first one of reading and sending
-	stopped    bool  // run has returned
+	answered   time.Time // when the last of the batches was
+	allRead    bool      // and sent
+	fault      error     // the first one of reading and sending
+	stopped    bool      // run has returned
 	noMore     context.CancelFunc
 	allEnded   context.CancelCauseFunc
 }
@@ -111,6 +112,13 @@ func (f *flight) known() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.duplicates
+}
+
+// lastAnswered is when the last of the batches was enqueued.
+func (f *flight) lastAnswered() time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.answered
 }
 
 // sendAll sends until there is no more to read, or a fault.
@@ -214,6 +222,7 @@ func (f *flight) send(ctx context.Context, b batch, people []*passenger) {
 func (f *flight) noteAnswer(people []*passenger, got client.BatchEnqueued) (holders []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.answered = time.Now()
 	f.duplicates += len(got.Duplicates)
 	for i, id := range got.JobIDs {
 		if p := people[i]; id != p.id && !p.down {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -107,6 +108,25 @@ func numbered(n int) string {
 		fmt.Fprintln(&b, i)
 	}
 	return b.String()
+}
+
+// The rate of a submission is not that of the workers.
+func TestSubmitRateIsThatOfTheSubmission(t *testing.T) {
+	q := newQueueFake(t)
+	const wait = 2 * time.Second
+	got := osq(t, q, "1\n2\n", "submit", "wait", "--file", "-", "--wait", "--wait-for", wait.String())
+	found := regexp.MustCompile(`submitted 2 jobs in (\S+) \(\d+ jobs/s\); 0 ended within (\S+)\n`).FindStringSubmatch(got.err)
+	if got.code != exitFailure || found == nil {
+		t.Fatalf("%+v", got)
+	}
+	submitted, err := time.ParseDuration(found[1])
+	all, err2 := time.ParseDuration(found[2])
+	if err != nil || err2 != nil || submitted >= wait/2 || all < wait {
+		t.Errorf("%+v", got)
+	}
+	if got := osq(t, q, "\n", "submit", "wait", "--file", "-"); got.err != "submitted 0 jobs\n" {
+		t.Errorf("%+v", got)
+	}
 }
 
 func TestSubmitFileInBatches(t *testing.T) {
