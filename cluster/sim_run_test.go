@@ -21,7 +21,8 @@ type simRun struct {
 	faults   *fault.Bucket
 	users    *simUsers
 	farJumps bool
-	hits     int // faults that have hit
+	hits     int        // faults that have hit
+	missed   []simFault // those that have not, or were not possible
 	begun    time.Time
 	lasted   time.Duration
 
@@ -72,11 +73,18 @@ func (s *simRun) calm() bool {
 	return true
 }
 
-// play deals out all faults to a cluster that its users use.
+// simTries is how often a fault is dealt until it hits.
+const simTries = 3
+
+// play deals out all faults to a cluster that its users use, and those again that have
+// missed: some hit only what is seldom under way.
 func (s *simRun) play(deck []simFault) {
 	s.use(func() {
-		for len(deck) > 0 && len(s.failed()) == 0 {
-			deck = s.round(deck)
+		for range simTries {
+			for len(deck) > 0 && len(s.failed()) == 0 {
+				deck = s.round(deck)
+			}
+			deck, s.missed = s.missed, nil
 		}
 	})
 }
@@ -127,25 +135,28 @@ func (s *simRun) suffer(f simFault, second *simFault) {
 	if second != nil {
 		s.suffer(*second, nil)
 	}
-	s.conclude(f.name, end)
+	if !s.conclude(f.name, end) {
+		s.missed = append(s.missed, f)
+	}
 	s.a.startAll()
 	s.pass(5)
 }
 
 // conclude ends a fault, and counts what became of it.
-func (s *simRun) conclude(name string, end func() string) {
+func (s *simRun) conclude(name string, end func() string) (hit bool) {
 	if end == nil {
 		s.tally.one("fault not possible: " + name)
-		return
+		return false
 	}
 	proof := end()
 	s.trace.printf("END %s: %s", name, proof)
 	if proof == "" {
 		s.tally.one("fault void: " + name)
-		return
+		return false
 	}
 	s.tally.one("fault: " + name)
 	s.hits++
+	return true
 }
 
 func (s *simRun) allowAdoption(may bool) {
