@@ -144,7 +144,7 @@ func (l *life) run() (asleep *life) {
 			l.step()
 		}
 	}
-	if l.leader != nil && l.r.IntN(4) == 0 {
+	if l.leader != nil && l.r.IntN(2) == 0 {
 		l.gate.pause()
 		l.meet()
 		return l
@@ -266,11 +266,14 @@ func (l *life) succeed() {
 	old := l.leader
 	l.leader = nil
 	if len(l.stalled) > 0 || l.r.IntN(2) == 0 {
-		old.stop(l.r.IntN(2) == 0)
+		old.stop(l.r.IntN(3) > 0)
 	} else {
 		l.one("stalled")
 		l.cut(old.mb)
 		l.stalled = append(l.stalled, old)
+		if l.r.IntN(2) == 0 {
+			l.collectAs(old) // it is replaced meanwhile
+		}
 	}
 	l.stand()
 }
@@ -305,16 +308,24 @@ func (l *life) collect() {
 	r := l.leader
 	if len(l.stalled) > 0 && l.r.IntN(4) > 0 {
 		r = l.stalled[0]
+	}
+	done := l.collectAs(r)
+	if l.r.IntN(2) == 0 {
+		<-done
+	}
+}
+
+// collectAs has a leader begin to collect, whether it still is one or not.
+func (l *life) collectAs(r *reign) (done chan struct{}) {
+	if r != l.leader {
 		l.one("collected by a stalled leader")
 	}
-	done := make(chan struct{})
+	done = make(chan struct{})
 	l.waits.Go(func() {
 		_ = r.collect(l.Context()) // the bucket may be in trouble
 		close(done)
 	})
-	if l.r.IntN(2) == 0 {
-		<-done
-	}
+	return done
 }
 
 // outage keeps the bucket away while the queue goes on.
