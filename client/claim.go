@@ -29,7 +29,7 @@ func (c *Client) Claim(ctx context.Context, o ClaimOptions) ([]ClaimedJob, error
 	}
 	out, err := send[v1.Claimed](ctx, c, call{
 		op: op, method: http.MethodPost, path: v1.PathClaim, body: body,
-		write: true, leases: true, passing: true, once: o.Worker == "", wait: max(o.Wait, 0),
+		write: true, leases: true, passing: true, once: o.Worker == "", wait: min(max(o.Wait, 0), endless),
 	})
 	if err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ func claimedJob(j v1.ClaimedJob, worker string) ClaimedJob {
 		Attempt:  int(j.Attempts),
 		Token:    j.Token,
 		Length:   milliseconds(j.LeaseMs),
-		Age:      milliseconds(j.LeaseAgeMs),
+		Age:      milliseconds(max(j.LeaseAgeMs, 0)),
 		Worker:   worker,
 
 		CreatedAt: time.UnixMilli(j.CreatedAt),

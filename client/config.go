@@ -3,6 +3,7 @@ package client
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/url"
 	"slices"
@@ -67,6 +68,13 @@ type Config struct {
 	Logger hclog.Logger
 }
 
+// endless stands for times that are longer, and that bytes for more: sums of a few
+// of them stay what they are.
+const (
+	endless      = 10 * 366 * 24 * time.Hour
+	endlessBytes = math.MaxInt64 / 2
+)
+
 // withDefaults fills what is unset and refuses what cannot work.
 func (c Config) withDefaults() (Config, error) {
 	servers, err := baseURLs(c.Servers)
@@ -74,15 +82,15 @@ func (c Config) withDefaults() (Config, error) {
 		return c, err
 	}
 	c.Servers = servers
-	c.AttemptTimeout = positiveOr(c.AttemptTimeout, DefaultAttemptTimeout)
+	c.AttemptTimeout = min(positiveOr(c.AttemptTimeout, DefaultAttemptTimeout), endless)
 	if c.RetryFor == 0 {
 		c.RetryFor = DefaultRetryFor
 	}
 	if err := checkAck(c.Ack); err != nil {
 		return c, err
 	}
-	c.AckWait = positiveOr(c.AckWait, DefaultAckWait)
-	c.MaxAnswerBytes = positiveOr(c.MaxAnswerBytes, DefaultMaxAnswerBytes)
+	c.AckWait = min(positiveOr(c.AckWait, DefaultAckWait), endless)
+	c.MaxAnswerBytes = min(positiveOr(c.MaxAnswerBytes, DefaultMaxAnswerBytes), endlessBytes)
 	if c.UserAgent == "" {
 		c.UserAgent = "osqueue-go"
 	}
