@@ -17,6 +17,7 @@ import (
 const (
 	maxErrorText    = 8 << 10 // of a failure; the server cuts it there
 	maxProgressText = 1 << 10 // of a progress
+	maxPanicText    = 2 << 10 // of what a handler panicked with, so that the stack has room behind it
 )
 
 // maxDelay is how long an attempt can be kept back; the server refuses more.
@@ -99,17 +100,21 @@ func call(ctx context.Context, fn HandlerFunc, job Job) (jsontext.Value, error) 
 	}
 	answers := make(chan answer, 1)
 	go func() {
-		a := answer{err: errExit}
+		var a answer
+		returned := false
 		defer func() { answers <- a }()
 		defer func() {
 			if p := recover(); p != nil {
-				a.err = fmt.Errorf("the handler panicked: %v\n%s", p, debug.Stack())
+				a.err = fmt.Errorf("the handler panicked: %s\n%s", clipTo(fmt.Sprint(p), maxPanicText), debug.Stack())
+			} else if !returned {
+				a.err = fmt.Errorf("%w\n%s", errExit, debug.Stack())
 			}
 		}()
 		a.result, a.err = fn(ctx, job)
 		if a.err != nil {
 			failure(a.err) // if it panics, as a nil pointer that is an error may, then here
 		}
+		returned = true
 	}()
 	a := <-answers
 	return a.result, a.err

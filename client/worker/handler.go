@@ -65,7 +65,8 @@ var (
 // JSON makes a handler of a function with types of its own. A payload that
 // does not fit In fails the job for good; an absent one is a zero In. As with
 // encoding/json, of a name that occurs twice the last one counts, and what is not
-// Unicode becomes U+FFFD.
+// Unicode becomes U+FFFD, also in the result. A result that cannot be written
+// fails the job for good.
 func JSON[In, Out any](fn func(ctx context.Context, job Job, in In) (Out, error)) HandlerFunc {
 	return func(ctx context.Context, job Job) (jsontext.Value, error) {
 		var in In
@@ -78,7 +79,7 @@ func JSON[In, Out any](fn func(ctx context.Context, job Job, in In) (Out, error)
 		if err != nil {
 			return nil, err
 		}
-		result, err := json.Marshal(out)
+		result, err := json.Marshal(out, jsontext.AllowInvalidUTF8(true))
 		if err != nil {
 			return nil, Permanent(fmt.Errorf("write the result: %w", err))
 		}

@@ -32,8 +32,10 @@ func TestHowHandlersFail(t *testing.T) {
 		"retry after": {fn: func(context.Context, Job) (jsontext.Value, error) {
 			return nil, fmt.Errorf("x: %w", RetryAfter(time.Hour, boom))
 		}, text: "x: boom", delay: time.Hour},
-		"panic": {fn: func(context.Context, Job) (jsontext.Value, error) { panic("at the disco") }, text: "handler_test.go"},
-		"exit":  {fn: func(context.Context, Job) (jsontext.Value, error) { runtime.Goexit(); return nil, nil }, text: errExit.Error()},
+		"panic":      {fn: func(context.Context, Job) (jsontext.Value, error) { panic("at the disco") }, text: "handler_test.go"},
+		"long panic": {fn: func(context.Context, Job) (jsontext.Value, error) { panic(strings.Repeat("x", 1<<20)) }, text: "handler_test.go"},
+		"exit":       {fn: func(context.Context, Job) (jsontext.Value, error) { runtime.Goexit(); return nil, nil }, text: errExit.Error()},
+		"exit at":    {fn: func(context.Context, Job) (jsontext.Value, error) { runtime.Goexit(); return nil, nil }, text: "handler_test.go"},
 		"nil pointer": {
 			fn:   func(context.Context, Job) (jsontext.Value, error) { return nil, (*textError)(nil) },
 			text: "nil pointer",
@@ -77,5 +79,15 @@ func TestTypedHandler(t *testing.T) {
 	got, err := fn(t.Context(), Job{ClaimedJob: client.ClaimedJob{Payload: jsontext.Value(`{"A":1,"B":2}`)}})
 	if err != nil || string(got) != `{"sum":3}` {
 		t.Fatalf("%s, %v", got, err)
+	}
+}
+
+// What is not Unicode becomes U+FFFD, in a payload and in a result: the work is
+// done, and must not be lost for it.
+func TestTypedHandlerOfOddText(t *testing.T) {
+	fn := JSON(func(_ context.Context, _ Job, x string) ([]string, error) { return []string{x, "a\xffb"}, nil })
+	got, err := fn(t.Context(), Job{ClaimedJob: client.ClaimedJob{Payload: jsontext.Value(`"\ud800"`)}})
+	if want := "[\"\ufffd\",\"a\ufffdb\"]"; err != nil || string(got) != want || !got.IsValid() {
+		t.Errorf("%s, %v, want %s", got, err, want)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/netip"
@@ -76,6 +77,7 @@ func HTTP(target string, cfg HTTPConfig) (HandlerFunc, error) {
 	if cfg.MaxAnswer == 0 {
 		cfg.MaxAnswer = DefaultHTTPAnswer
 	}
+	cfg.MaxAnswer = min(cfg.MaxAnswer, math.MaxInt64-1) // one byte more is read
 	s := &service{url: target, cfg: cfg, client: newServiceClient(cfg)}
 	return s.do, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -116,6 +117,15 @@ func TestHTTPAnswerIsBounded(t *testing.T) {
 	_, err := mustHTTP(t, target, HTTPConfig{MaxAnswer: 1000})(bounded(t), Job{})
 	if err == nil || !strings.Contains(err.Error(), "larger than 1000 bytes") || !failure(err).failure.Permanent {
 		t.Errorf("got %v", err)
+	}
+}
+
+// The largest number stands for no bound.
+func TestHTTPAnswerWithoutBound(t *testing.T) {
+	target := answering(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, `{"b":2}`) })
+	got, err := mustHTTP(t, target, HTTPConfig{MaxAnswer: math.MaxInt64})(bounded(t), Job{})
+	if err != nil || string(got) != `{"b":2}` {
+		t.Errorf("got %s, %v", got, err)
 	}
 }
 
