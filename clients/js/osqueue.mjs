@@ -1,7 +1,6 @@
 #!/usr/bin/env node
 /**
  * A client and a worker for osqueue, in one file that needs nothing but Node 18 or newer. As a program:
- *
  *     osqueue.mjs submit TYPE [JSON] | get ID | wait ID | cancel ID | stats | worker TYPE=FILE...
  * where FILE exports the handler as default. OSQUEUE_SERVERS names the nodes. Times are in milliseconds. Jobs have
  * the members that the HTTP API gives them. The types, with more to say about each, are in osqueue.d.mts. */
@@ -26,9 +25,7 @@ export class QueueError extends Error {
 }
 
 /** Thrown by a handler to say how the attempt fails: { retryable: false } is for good, { delayMs } before the next. */
-export class Failure extends Error {
-  constructor(text, how = {}) { super(text); this.how = how; }
-}
+export class Failure extends Error { constructor(text, how = {}) { super(text); this.how = how; } }
 
 /** The nodes of a cluster. It finds the leader, and repeats calls for up to `retryForMs`; what makes that harmless
  *  goes along: an id, a request id, a token or an idempotency key. */
@@ -49,8 +46,7 @@ export class Client {
   async submitMany(jobs, { key } = {}) {
     jobs = Array.from(jobs, (j) => withId(j, key));
     if (jobs.length > 1000 || (jobs.length > 1 && Buffer.byteLength(JSON.stringify(jobs)) > 1000000)) {
-      const half = jobs.length >> 1;
-      const first = await this.submitMany(jobs.slice(0, half), { key: key && `${key}.0` });
+      const half = jobs.length >> 1, first = await this.submitMany(jobs.slice(0, half), { key: key && `${key}.0` });
       return first.concat(await this.submitMany(jobs.slice(half), { key: key && `${key}.1` }));
     }
     return jobs.length === 0 ? [] : (await this.#call(["jobs", "batch"], { body: { jobs }, key })).jobIds;
@@ -224,9 +220,7 @@ export class Worker {
 
   async #run(job) {
     let action = "complete", body;
-    try {
-      JSON.stringify(body = { result: await this.#handlers.get(job.type)(job) });
-    } catch (e) {
+    try { JSON.stringify(body = { result: await this.#handlers.get(job.type)(job) }); } catch (e) {
       action = ["stopping", "lost"].includes(job.why) ? "release" : "fail";
       const { retryable = true, delayMs } = e?.how ?? {};
       body = { error: job.why === "cancelled" ? job.why : inspect(e).slice(0, 8000), retryable: Boolean(retryable) };
@@ -247,8 +241,7 @@ export class Worker {
         if (e.refused && !e.leaseLost && action === "complete")
           [action, body] = ["fail", { error: `the result was refused: ${e.message}`, retryable: false }];
         else if (e.refused && !(body.delayMs && delete body.delayMs)) this.#held.delete(job); // its lease will end
-        else if (this.#over) return;
-        else await sleep(500);
+        else if (!this.#over) await sleep(500); else return;
       }
     }
   }
@@ -283,17 +276,24 @@ export class Worker {
 }
 
 async function main(command, ...args) {
-  if (["submit", "get", "wait", "cancel", "stats"].includes(command)) {
-    if (args.length > 1) args[1] = JSON.parse(args[1]);
-    const out = await new Client()[command](...args);
-    return void console.log(typeof out === "string" ? out : JSON.stringify(out));
-  }
-  if (command !== "worker" || args.length === 0) throw new Error("give submit, get, wait, cancel, stats or worker");
+  const most = { submit: 2, get: 1, wait: 2, cancel: 1, stats: 0, worker: 1000 }[command] ?? -1;
+  const usage = "submit TYPE [JSON] | get ID | wait ID [MS] | cancel ID | stats | worker TYPE=FILE...";
+  if (args.length > most || args.length < Math.min(most, 1)) return console.error(`usage: osqueue.mjs ${usage}`), 2;
   const worker = new Worker(new Client());
-  for (const [type, file] of args.map((arg) => arg.split("=")))
-    worker.handle(type, (await import(pathToFileURL(file))).default);
+  if (command !== "worker") {
+    if (args.length > 1) args[1] = JSON.parse(args[1]);
+    const out = await worker.client[command](...args);
+    console.log(typeof out === "string" ? out : JSON.stringify(out));
+    if (command !== "wait" || out.status === "completed") return 0;
+    throw new Error(`job ${out.id} is ${out.status}: ${out.lastError ?? "-"}`); // as "osqueue job wait" ends
+  }
+  for (const [type, file] of args.map((arg) => arg.split("="))) {
+    const handler = file && (await import(pathToFileURL(file))).default;
+    if (typeof handler !== "function") throw new Error(`${type}=${file}: a handler must be the file's default export`);
+    worker.handle(type, handler);
+  }
   return (await worker.run()) > 0 ? 1 : 0;
 }
 
 if (process.argv[1] && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url))
-  process.exit(await main(...process.argv.slice(2)).catch((e) => (console.error(`osqueue: ${e.message}`), 1)));
+  main(...process.argv.slice(2)).catch((e) => (console.error(`osqueue: ${e.message}`), 1)).then(process.exit);

@@ -2,9 +2,7 @@
 """A client and a worker for osqueue, in one file that needs nothing but Python 3.8 or newer. As a program:
 
     osqueue.py submit TYPE [JSON] | get ID | wait ID | cancel ID | stats | worker TYPE=MODULE:FUNCTION...
-
-OSQUEUE_SERVERS names the nodes. Times are in seconds. Jobs have the members that the HTTP API gives them, also in
-snake case: delay_ms is delayMs."""
+OSQUEUE_SERVERS names the nodes. Times are in seconds. Members of jobs may be in snake case: delay_ms is delayMs."""
 import contextlib, importlib, json, logging, os, random, re, signal, socket, sys, threading, time, traceback, uuid
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection, HTTPSConnection
@@ -20,8 +18,7 @@ class Error(Exception):
     refusal. `committed` is "no" if the write certainly did not take place, else "unknown": send the same again."""
     def __init__(self, message, status=0, tag="", committed="no"):
         super().__init__(message)
-        self.status, self.tag, self.committed = status, tag, committed
-        self.lease_lost = tag in LOST  # the caller does not hold the job, or not any more
+        self.status, self.tag, self.committed, self.lease_lost = status, tag, committed, tag in LOST  # by the caller
         self.refused = tag.startswith("too_many_") or 400 <= status < 500 and status not in (408, 425, 429)
 
 
@@ -159,9 +156,8 @@ def _job(members, key):
 
 
 class Job:
-    """A claimed job: id, type, payload, attempts, lease, token (it grows with each claim: let others refuse lower
-    ones), and `raw`, all that the server said. When the Event `stop` is set the handler is to end; `why` is
-    "cancelled", "stopping", or "lost": then another worker may run the job."""
+    """A claimed job: id, type, payload, attempts, lease, token (let others refuse lower ones), and `raw`, all that was
+    said. When the Event `stop` is set it is to end; `why` is "cancelled", "stopping", or "lost": another may run it."""
     def __init__(self, worker, raw):
         self.worker, self.raw, self.id, self.token = worker, raw, raw["jobId"], raw["token"]
         self.type, self.payload, self.attempts = raw.get("type", ""), raw.get("payload"), raw["attempts"]
@@ -283,17 +279,21 @@ class Worker:
 
 def main(command="", *args):
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
-    if command in ("submit", "get", "wait", "cancel", "stats"):
-        out = getattr(Client(), command)(*args[:1], *map(json.loads, args[1:]))
-        return print(out if isinstance(out, str) else json.dumps(out))
-    if command != "worker" or not args: return __doc__
-    sys.path.insert(0, os.getcwd())
-    worker = Worker(Client())
-    for name, _, place in (a.partition("=") for a in args):
-        worker.handle(name, getattr(importlib.import_module(place.split(":")[0]), place.split(":")[1]))
-    return 1 if worker.run() else 0
+    most = {"submit": 2, "get": 1, "wait": 2, "cancel": 1, "stats": 0, "worker": 1000}.get(command, -1)
+    if not min(most, 1) <= len(args) <= most: return print(__doc__, file=sys.stderr) or 2
+    if command == "worker":
+        worker = sys.path.insert(0, os.getcwd()) or Worker(Client())
+        for name, _, place in (a.partition("=") for a in args):
+            try: worker.handle(name, getattr(importlib.import_module(place.split(":")[0]), place.partition(":")[2]))
+            except (ImportError, AttributeError, ValueError) as e: return "osqueue: %s=%s: %s" % (name, place, e)
+        return 1 if worker.run() else 0
+    out = getattr(Client(), command)(*args[:1], *map(json.loads, args[1:]))
+    print(out if isinstance(out, str) else json.dumps(out))
+    if command == "wait" and out["status"] != "completed":
+        return "osqueue: job %s is %s: %s" % (out["id"], out["status"], out.get("lastError", "-"))
 
 
 if __name__ == "__main__":
     try: sys.exit(main(*sys.argv[1:]))
-    except (Error, TimeoutError, json.JSONDecodeError) as e: sys.exit("osqueue: %s" % e)
+    except json.JSONDecodeError as e: sys.exit("osqueue: %r is not JSON, where text has quotes: %s" % (e.doc, e))
+    except (Error, TimeoutError, KeyboardInterrupt) as e: sys.exit("osqueue: %s" % (str(e) or "interrupted"))

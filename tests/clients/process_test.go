@@ -99,20 +99,28 @@ func (p *process) ended(d time.Duration) {
 // run runs a program to its good end and returns what it wrote to stdout.
 func run(t *testing.T, dir string, env []string, command ...string) string {
 	t.Helper()
-	var stdout strings.Builder
+	stdout, stderr, err := attempt(t, dir, env, command...)
+	if err != nil {
+		t.Fatalf("%s: %v\n%s%s", strings.Join(command, " "), err, stdout, stderr)
+	}
+	return stdout
+}
+
+// attempt runs a program to whatever end; err is that of exec.Cmd.Wait.
+func attempt(t *testing.T, dir string, env []string, command ...string) (stdout, stderr string, err error) {
+	t.Helper()
+	var out strings.Builder
 	cmd := exec.Command(command[0], command[1:]...)
-	var stderr output
-	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = dir, append(os.Environ(), env...), &stdout, &stderr
+	var errors output
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = dir, append(os.Environ(), env...), &out, &errors
 	cmd.WaitDelay = 5 * time.Second
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	timer := time.AfterFunc(limit, func() { _ = cmd.Process.Kill() })
 	defer timer.Stop()
-	if err := cmd.Wait(); err != nil {
-		t.Fatalf("%s: %v\n%s%s", strings.Join(command, " "), err, stdout.String(), stderr.String())
-	}
-	return stdout.String()
+	err = cmd.Wait()
+	return out.String(), errors.String(), err
 }
 
 // servers is the environment that names the nodes of c.
