@@ -97,10 +97,13 @@ func (s *shift) takeIn(a *ask, jobs []client.ClaimedJob) {
 	if len(jobs) > 0 {
 		s.seen()
 	}
-	held := make([]*hold, len(jobs))
-	for i, job := range jobs {
-		held[i] = s.newHold(job)
-		s.holds.add(held[i])
+	held := make([]*hold, 0, len(jobs))
+	for _, job := range jobs {
+		if h := s.newHold(job); s.holds.add(h) {
+			held = append(held, h)
+			continue
+		}
+		s.log.Error("a claim has a job that is held already", "job", job.ID, "token", job.Token)
 	}
 	start, ok := s.room.granted(a, held)
 	if !ok {
@@ -168,11 +171,12 @@ func (s *shift) releaseAll(ctx context.Context, jobs []client.ClaimedJob) {
 	}
 }
 
-// refused reports whether the request itself is at fault, as the cluster has
-// answered, or the client has found before it was sent.
+// refused reports whether it does not help to ask again: the request itself is at
+// fault, as the cluster has answered, or the client has found before it was sent; or
+// the client is closed.
 func refused(err error) bool {
 	var e *client.Error
-	return errors.As(err, &e) && (e.Refused() || e.Invalid())
+	return errors.As(err, &e) && (e.Refused() || e.Invalid()) || errors.Is(err, client.ErrClosed)
 }
 
 func unknown(err error) bool {

@@ -136,5 +136,6 @@
 //
 // A handler that panics, or calls runtime.Goexit, fails its attempt with the
 // stack. A cluster out of reach is waited for, for ever. A claim that the
-// cluster refuses ends Run: repeating it would not help.
+// cluster refuses ends Run: repeating it would not help. So does a client that was
+// closed. A claim that is told of twice is held once.
 package worker

@@ -153,10 +153,18 @@ func (h *hold) bury() bool {
 	return true
 }
 
+// claimKey names a claim of a job.
+type claimKey struct {
+	job   string
+	token uint64
+}
+
+func (h *hold) key() claimKey { return claimKey{h.job.ID, h.job.Token} }
+
 // holds are the jobs held at the moment.
 type holds struct {
 	mu   sync.Mutex
-	jobs map[*hold]struct{}
+	jobs map[claimKey]*hold
 	none chan struct{} // closed while there are none
 	plan time.Time     // when idle returns; zero: it must be woken
 	wake chan struct{} // has a token when that is too late for a new job
@@ -164,7 +172,7 @@ type holds struct {
 
 func newHolds() *holds {
 	hs := &holds{
-		jobs: make(map[*hold]struct{}),
+		jobs: make(map[claimKey]*hold),
 		none: make(chan struct{}),
 		wake: make(chan struct{}, 1),
 	}
@@ -172,12 +180,18 @@ func newHolds() *holds {
 	return hs
 }
 
-func (hs *holds) add(h *hold) {
+// add reports whether the claim is new; if it is held already, h is ended.
+func (hs *holds) add(h *hold) bool {
 	hs.mu.Lock()
+	if hs.jobs[h.key()] != nil {
+		hs.mu.Unlock()
+		h.end()
+		return false
+	}
 	if len(hs.jobs) == 0 {
 		hs.none = make(chan struct{})
 	}
-	hs.jobs[h] = struct{}{}
+	hs.jobs[h.key()] = h
 	due, _ := h.due()
 	late := hs.plan.IsZero() || due.Before(hs.plan)
 	hs.mu.Unlock()
@@ -187,6 +201,7 @@ func (hs *holds) add(h *hold) {
 		default:
 		}
 	}
+	return true
 }
 
 // remove reports whether the job was there.
@@ -194,10 +209,10 @@ func (hs *holds) remove(h *hold) bool {
 	h.end()
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
-	if _, ok := hs.jobs[h]; !ok {
+	if hs.jobs[h.key()] != h {
 		return false
 	}
-	delete(hs.jobs, h)
+	delete(hs.jobs, h.key())
 	if len(hs.jobs) == 0 {
 		close(hs.none)
 	}
@@ -215,7 +230,7 @@ func (hs *holds) all() []*hold {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
 	list := make([]*hold, 0, len(hs.jobs))
-	for h := range hs.jobs {
+	for _, h := range hs.jobs {
 		list = append(list, h)
 	}
 	return list
