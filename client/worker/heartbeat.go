@@ -48,13 +48,26 @@ func (s *shift) renewAll(ctx context.Context, list []*hold, patience time.Durati
 	return true
 }
 
-// renew sends one heartbeat for all of list, whose leases are named.
+// renew sends one heartbeat for all of list, whose leases are named. If the cluster
+// refuses it, as it may have less room for requests than is usual, the halves are
+// sent on their own.
 func (s *shift) renew(ctx context.Context, list []*hold, named []client.Lease, patience time.Duration) bool {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	sent := time.Now()
-	beats, err := s.queue.Heartbeat(ctx, s.cfg.Name, named)
-	if err != nil {
+	beats, err := s.queue.Heartbeat(limited, s.cfg.Name, named)
+	switch {
+	case refused(err) && len(list) > 1:
+		untold(list, named)
+		s.log.Debug("a heartbeat is refused; it is sent in parts", "jobs", len(list), "error", err)
+		half := len(list) / 2
+		first := s.renewAll(ctx, list[:half], patience)
+		return s.renewAll(ctx, list[half:], patience) && first
+	case refused(err):
+		s.log.Warn("a lease cannot be renewed", "job", list[0].job.ID, "error", err)
+		list[0].answered(sent, false) // the next heartbeat goes without the progress, which may be at fault
+		return true
+	case err != nil:
 		untold(list, named)
 		s.log.Warn("heartbeat failed", "jobs", len(list), "error", err)
 		return false

@@ -297,9 +297,7 @@ func leases(list []*hold) []client.Lease {
 	return out
 }
 
-// leaseBytes is about what a lease takes in a request. Unlike the report of a
-// failure, a heartbeat that is too large is not sent again in halves, so escapes
-// count.
+// leaseBytes is about what a lease takes in a request, with its escapes.
 func leaseBytes(l client.Lease) int {
 	n := reportBytes + quotedBytes(l.JobID)
 	if l.Progress != nil {

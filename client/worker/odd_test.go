@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"net/http"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -77,4 +78,48 @@ func TestAClosedClientEndsTheRun(t *testing.T) {
 	if err := w.Run(ctx); ctx.Err() != nil || !errors.Is(err, client.ErrClosed) {
 		t.Errorf("%v; the context ended: %v", err, ctx.Err())
 	}
+}
+
+// choosyQueue refuses heartbeats that are too large for it, or name a certain job.
+type choosyQueue struct {
+	*fakeQueue
+	most  int
+	spoil string
+}
+
+func (q choosyQueue) Heartbeat(ctx context.Context, worker string, leases []client.Lease) ([]client.Beat, error) {
+	spoilt := slices.ContainsFunc(leases, func(l client.Lease) bool { return l.JobID == q.spoil })
+	if spoilt || len(leases) > q.most {
+		q.enter("refused")
+		return nil, &client.Error{Op: "heartbeat", Status: http.StatusRequestEntityTooLarge, Committed: client.CommittedNo}
+	}
+	return q.fakeQueue.Heartbeat(ctx, worker, leases)
+}
+
+// A heartbeat that is refused is sent in parts: what is wrong with one lease, or
+// with so many, costs no other.
+func TestARefusedHeartbeatCostsNoOtherLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newFake(30 * time.Second)
+		q.add("a", 20)
+		b := newBench(t, q, Config{Concurrency: 20})
+		b.worker.queue = choosyQueue{fakeQueue: q, most: 6, spoil: "j3"}
+		b.worker.Handle("a", func(ctx context.Context, job Job) (jsontext.Value, error) {
+			job.Progress(50, "half")
+			return takes(100*time.Second)(ctx, job)
+		})
+		b.start()
+		time.Sleep(99 * time.Second)
+		refused := q.called("refused")
+		time.Sleep(10 * time.Second)
+		b.mustFinish()
+		for i := range 20 {
+			if j := q.job(i + 1); j.id != "j3" && (j.status != "completed" || j.attempts != 1 || len(j.told) != 1) {
+				t.Errorf("%s is %s after %d attempts; progress was told %d times", j.id, j.status, j.attempts, len(j.told))
+			}
+		}
+		if refused > 200 {
+			t.Errorf("%d heartbeats were refused in 99 s", refused)
+		}
+	})
 }
