@@ -77,13 +77,16 @@ type Config struct {
 	// worker dead after 30 s.
 	KeepAlive time.Duration
 	// StopTimeout is how long handlers may go on after Run's context ended.
-	// Negative: not at all.
+	// Negative: not at all. Handlers then have 4 s to return, and what is left is
+	// given back: with a cluster out of reach Run ends 12 s after StopTimeout, which
+	// counts as 5 s at least. Who kills the process must wait for longer.
 	StopTimeout time.Duration
 	// Version and Address are shown in the list of workers.
 	Version string
 	Address string
 	// Finished is called after each job, from several goroutines at once. It
-	// should return soon: it holds a slot.
+	// should return soon: the job keeps its place meanwhile. A panic in it is not
+	// caught.
 	Finished func(Finished)
 	// Logger: nil is no log.
 	Logger hclog.Logger

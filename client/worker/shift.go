@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -19,6 +20,8 @@ const (
 	handlerGrace = 4 * time.Second
 	// reportGrace is what the last reports get.
 	reportGrace = 5 * time.Second
+	// finishedGrace is what Config.Finished gets to return.
+	finishedGrace = time.Second
 	// leaveTimeout bounds the worker's farewell.
 	leaveTimeout = 2 * time.Second
 )
@@ -98,10 +101,18 @@ func (s *shift) stop() error {
 		s.abandon()
 	}
 	s.leave()
+	return errors.Join(s.unfinished()...)
+}
+
+// unfinished are what stop could not bring to an end.
+func (s *shift) unfinished() (errs []error) {
 	if n := s.unreported.Load(); n > 0 {
-		return fmt.Errorf("%d jobs could not be reported or given back; they come back when their leases end", n)
+		errs = append(errs, fmt.Errorf("%d jobs could not be reported or given back; they come back when their leases end", n))
 	}
-	return nil
+	if n := len(s.holds.all()); n > 0 {
+		errs = append(errs, fmt.Errorf("%d jobs were not waited for any longer, as Config.Finished does not return", n))
+	}
+	return errs
 }
 
 // leave takes the worker from the cluster's list. It also gets back what
@@ -130,7 +141,7 @@ func (s *shift) abandon() {
 	}
 	if !s.drained(reportGrace) {
 		s.stopReports()
-		<-s.holds.empty()
+		s.drained(finishedGrace)
 	}
 }
 

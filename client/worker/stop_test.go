@@ -260,6 +260,31 @@ func TestAnAbandonedHandlerThatReturnsDoesNotEndItsReport(t *testing.T) {
 	})
 }
 
+// Whoever is told of the jobs does not listen any more. Run ends all the same, says
+// so, and the jobs are reported.
+func TestStopEndsThoughNobodyListens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newFake(30 * time.Second)
+		q.add("a", 3)
+		b := newBench(t, q, Config{Concurrency: 2, StopTimeout: 5 * time.Second})
+		deaf := make(chan struct{})
+		b.worker.cfg.Finished = func(Finished) { <-deaf }
+		b.worker.Handle("a", takes(2*time.Second))
+		b.start()
+		time.Sleep(time.Second)
+		began := time.Now()
+		_, err := b.finish()
+		if took := time.Since(began); took > 5*time.Second+handlerGrace+reportGrace+finishedGrace+leaveTimeout {
+			t.Errorf("took %v", took)
+		}
+		if err == nil || !strings.Contains(err.Error(), "Finished") || q.count("completed") != 2 || len(q.removed) != 1 {
+			t.Errorf("%v; %d completed, left the list %d times", err, q.count("completed"), len(q.removed))
+		}
+		close(deaf)
+		synctest.Wait()
+	})
+}
+
 // A handler does not notice that its job is lost. Whoever asked to be told is told
 // before Run returns, and not again when the handler does.
 func TestALostJobIsToldOfBeforeTheEnd(t *testing.T) {
