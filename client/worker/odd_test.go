@@ -123,3 +123,31 @@ func TestARefusedHeartbeatCostsNoOtherLease(t *testing.T) {
 		}
 	})
 }
+
+// closedQueue takes no reports any more, as a client that was closed meanwhile.
+type closedQueue struct{ *fakeQueue }
+
+func (q closedQueue) CompleteBatch(context.Context, string, []client.Completion) ([]client.Beat, error) {
+	q.enter("complete")
+	return nil, &client.Error{Op: "complete batch", Committed: client.CommittedNo, Err: client.ErrClosed}
+}
+
+// That the client is closed is no fault of a result.
+func TestAClosedClientFailsNoJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newFake(30 * time.Second)
+		q.add("a", 1)
+		b := newBench(t, q, Config{})
+		b.worker.queue = closedQueue{q}
+		b.worker.Handle("a", takes(time.Second))
+		b.start()
+		time.Sleep(5 * time.Second)
+		ends, err := b.finish()
+		if err == nil || len(ends) != 1 || ends[0].Outcome != Unreported || !errors.Is(ends[0].Err, client.ErrClosed) {
+			t.Errorf("%v, %+v", err, ends)
+		}
+		if q.called("complete") != 1 || q.called("fail") != 0 {
+			t.Errorf("%v", q.counts())
+		}
+	})
+}

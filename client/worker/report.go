@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -50,6 +51,9 @@ func (s *shift) report(rep report, f *Finished) {
 			return
 		case client.IsLeaseLost(err):
 			f.Outcome, f.Result, f.Err = Lost, nil, err
+			return
+		case errors.Is(err, client.ErrClosed):
+			f.Outcome, f.Result, f.Err = Unreported, nil, err
 			return
 		case refused(err) && rep.log != "":
 			s.log.Warn("a completion is refused; it is sent without its log", "job", f.Job.ID, "error", err)
