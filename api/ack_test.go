@@ -161,9 +161,9 @@ func TestObjectAckEndsWithItsConnection(t *testing.T) {
 
 // The wait outlives the timeout of the answer.
 func TestObjectAckOutlivesTheTimeouts(t *testing.T) {
-	s := newServed(t, func(c *Config) { c.Timeouts.Body, c.Timeouts.Answer = 50*time.Millisecond, 50*time.Millisecond })
+	s := newServed(t, func(c *Config) { c.Timeouts.Body, c.Timeouts.Answer = time.Second, time.Second })
 	conn := s.dial()
-	post(conn, "/v1/jobs?ack=object&ackWaitMs=300", `{"id":"a"}`)
+	post(conn, "/v1/jobs?ack=object&ackWaitMs=1200", `{"id":"a"}`)
 	committed(t, s.read(conn), v1.AckQuorum)
 }
 
@@ -218,16 +218,18 @@ func TestBadAcks(t *testing.T) {
 
 // The node that passes the write on is as patient as the leader.
 func TestForwardedAcks(t *testing.T) {
-	p := newPair(t, func(c *Config) { c.Timeouts.Forward = 100 * time.Millisecond })
-	committed(t, p.follower.do("POST", "/v1/jobs?ack=object&ackWaitMs=300", `{}`), v1.AckQuorum)
-	committed(t, p.follower.do("POST", "/v1/jobs?ack=object", `{}`, "Prefer", "wait=1"), v1.AckQuorum)
-	waiting := make(chan answer, 1)
-	go func() { waiting <- p.follower.do("POST", "/v1/jobs?ack=object", `{"id":"a"}`) }()
-	eventually(t, "the write waits for the bucket", p.leader.flushing(1))
-	p.leader.node.flush()
-	committed(t, <-waiting, v1.AckObject)
-	committed(t, p.follower.do("POST", "/v1/jobs/claim", `{"workerId":"w"}`), v1.AckQuorum)
-	refused(t, p.follower.do("POST", "/v1/jobs?ack=much", `{}`), http.StatusBadRequest, v1.TagBadRequest)
+	synctest.Test(t, func(t *testing.T) {
+		p := newNearPair(t, func(c *Config) { c.Timeouts.Forward = 100 * time.Millisecond })
+		committed(t, p.follower.do("POST", "/v1/jobs?ack=object&ackWaitMs=300", `{}`), v1.AckQuorum)
+		committed(t, p.follower.do("POST", "/v1/jobs?ack=object", `{}`, "Prefer", "wait=1"), v1.AckQuorum)
+		waiting := make(chan answer, 1)
+		go func() { waiting <- p.follower.do("POST", "/v1/jobs?ack=object", `{"id":"a"}`) }()
+		eventually(t, "the write waits for the bucket", p.leader.flushing(1))
+		p.leader.node.flush()
+		committed(t, <-waiting, v1.AckObject)
+		committed(t, p.follower.do("POST", "/v1/jobs/claim", `{"workerId":"w"}`), v1.AckQuorum)
+		refused(t, p.follower.do("POST", "/v1/jobs?ack=much", `{}`), http.StatusBadRequest, v1.TagBadRequest)
+	})
 }
 
 // A follower that ends does not make the outcome of a write unknown that the

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	v1 "osqueue/api/v1"
@@ -13,9 +14,11 @@ import (
 // A claim that waits longer than the leader may be silent is no failure, also
 // if the leader only finds out that it has nothing.
 func TestForwardedClaimMayWait(t *testing.T) {
-	p := newPair(t, func(c *Config) { c.Timeouts.Forward = 100 * time.Millisecond })
-	sameJSON(t, p.follower.do("POST", "/v1/jobs/claim", `{"waitMs":300}`).body, `{}`)
-	sameJSON(t, p.follower.do("POST", "/v1/jobs/claim", `{"waitMs":300,"max":2}`).body, `{"jobs":[]}`)
+	synctest.Test(t, func(t *testing.T) {
+		p := newNearPair(t, func(c *Config) { c.Timeouts.Forward = 100 * time.Millisecond })
+		sameJSON(t, p.follower.do("POST", "/v1/jobs/claim", `{"waitMs":300}`).body, `{}`)
+		sameJSON(t, p.follower.do("POST", "/v1/jobs/claim", `{"waitMs":300,"max":2}`).body, `{"jobs":[]}`)
+	})
 }
 
 // tracedTransport reports the steps of a request as net/http does, and fails.

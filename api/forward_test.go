@@ -34,6 +34,33 @@ func newPair(t *testing.T, change ...func(*Config)) *pair {
 	return p
 }
 
+// newNearPair has no network between the two, so that a bubble's time passes while
+// one waits for the other.
+func newNearPair(t *testing.T, change ...func(*Config)) *pair {
+	t.Helper()
+	p := &pair{leader: newRig(t)}
+	p.follower = newFollower(t, "leader:1", append(change, func(c *Config) { c.Transport = nearTransport{p.leader.s} })...)
+	return p
+}
+
+// nearTransport has a handler answer in this process.
+type nearTransport struct{ http.Handler }
+
+func (n nearTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	w, done := httptest.NewRecorder(), make(chan struct{})
+	go func() {
+		defer close(done)
+		n.ServeHTTP(w, r)
+	}()
+	select {
+	case <-done:
+		return w.Result(), nil
+	case <-r.Context().Done():
+		<-done
+		return nil, r.Context().Err()
+	}
+}
+
 // newFollower is a node that knows a leader elsewhere.
 func newFollower(t *testing.T, leader string, change ...func(*Config)) *rig {
 	t.Helper()
