@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	v1 "osqueue/api/v1"
@@ -220,15 +222,7 @@ func TestWaitLSN(t *testing.T) {
 	if query, _ := c.asked(); !strings.HasPrefix(query, "level=quorum&waitMs=") {
 		t.Errorf("asked %q", query)
 	}
-	c.faultFor(v1.PathLSN, -1, late)
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	_, err = cl.WaitLSN(ctx, "3-7", AckObject)
-	e := failed(t, err)
-	if !errors.Is(err, context.DeadlineExceeded) || e.Tag != v1.TagTimeout || !strings.Contains(err.Error(), "3-5") || e.Committed != CommittedNo {
-		t.Errorf("%+v", e)
-	}
-	c.setFault(nil)
+	waitLSNInVain(t, late)
 	before := len(c.requests())
 	for _, bad := range []func() error{
 		func() error { _, err := cl.WaitLSN(bounded(t), "3", AckObject); return err },
@@ -243,6 +237,29 @@ func TestWaitLSN(t *testing.T) {
 	if len(c.requests()) != before {
 		t.Error("something was sent")
 	}
+}
+
+// waitLSNInVain: who has waited in vain knows for what. On a simulated clock requests
+// take no time, so that it ends between two of them.
+func waitLSNInVain(t *testing.T, late fault) {
+	synctest.Test(t, func(t *testing.T) {
+		cl, err := New(Config{Servers: []string{"http://a"}, Transport: roundTrips(func(r *http.Request) (*http.Response, error) {
+			w := httptest.NewRecorder()
+			late(nil, w, r, nil)
+			return w.Result(), nil
+		})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer cl.Close()
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		_, err = cl.WaitLSN(ctx, "3-7", AckObject)
+		e := failed(t, err)
+		if !errors.Is(err, context.DeadlineExceeded) || e.Tag != v1.TagTimeout || !strings.Contains(err.Error(), "3-5") || e.Committed != CommittedNo {
+			t.Errorf("%+v", e)
+		}
+	})
 }
 
 // An LSN of a cluster that was lost is no LSN to wait for, and no write to count on.

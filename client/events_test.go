@@ -274,7 +274,7 @@ func TestEventsThatAreRefused(t *testing.T) {
 		})
 	}
 	c := newCluster(t)
-	cl := c.client(func(cfg *Config) { cfg.RetryFor = 100 * time.Millisecond })
+	cl := c.client(func(cfg *Config) { cfg.RetryFor = time.Second })
 	c.faultFor(v1.PathEvents, -1, func(_ *node, w http.ResponseWriter, _ *http.Request, _ func(http.ResponseWriter)) {
 		io.WriteString(w, "<html>")
 	})

@@ -20,7 +20,7 @@ func TestNobodyThere(t *testing.T) {
 	for i := range c.nodes {
 		c.kill(i)
 	}
-	cl := c.client(func(cfg *Config) { cfg.RetryFor = 300 * time.Millisecond })
+	cl := c.client(func(cfg *Config) { cfg.RetryFor = 2 * time.Second }) // for each node once, at least
 	_, err := cl.Enqueue(bounded(t), NewJob{})
 	e := failed(t, err)
 	if !e.Unreachable() || e.Committed != CommittedNo || e.Status != 0 || len(e.Tried) != 3 {
@@ -58,6 +58,7 @@ func TestWhatIsKnownWhenPatienceEnds(t *testing.T) {
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
 			c := newCluster(t)
 			n := 0
 			c.setFault(func(_ *node, r *http.Request) fault {
@@ -67,7 +68,7 @@ func TestWhatIsKnownWhenPatienceEnds(t *testing.T) {
 				n++
 				return tc.faults[min(n, len(tc.faults))-1]
 			})
-			cl := c.client(func(cfg *Config) { cfg.RetryFor = 200 * time.Millisecond })
+			cl := c.client(func(cfg *Config) { cfg.RetryFor = time.Second })
 			_, err := cl.Enqueue(bounded(t), NewJob{})
 			e := failed(t, err)
 			if e.Committed != tc.want || e.Status != tc.status {
