@@ -62,10 +62,8 @@ func sendMaybe[T any](ctx context.Context, c *Client, k call) (T, error) {
 // do repeats attempts until one succeeds, one is final, or patience ends.
 // accept reads the body of a 2xx answer; an error makes it no answer.
 func (c *Client) do(ctx context.Context, k call, accept func([]byte) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	open := context.AfterFunc(c.base, func() { cancel(ErrClosed) })
-	defer open()
+	ctx, cancel := c.whileOpen(ctx)
+	defer cancel()
 	if k.write && k.key == "" {
 		k.key = keyOf(ctx)
 	}

@@ -50,6 +50,20 @@ func (c *Client) Close() {
 	})
 }
 
+// whileOpen returns a context that also ends, with ErrClosed, when the client is
+// closed.
+func (c *Client) whileOpen(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(c.base, func() { cancel(ErrClosed) })
+	if c.base.Err() != nil {
+		cancel(ErrClosed) // at once: what is sent would go before AfterFunc comes
+	}
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
 // ask is one node's word on who leads.
 func (c *Client) ask(ctx context.Context, server string) view {
 	st, err := c.statusOf(ctx, server)

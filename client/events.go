@@ -57,10 +57,8 @@ var (
 // so: look at the state again then.
 func (c *Client) Events(ctx context.Context, o EventOptions) iter.Seq2[v1.Event, error] {
 	return func(yield func(v1.Event, error) bool) {
-		ctx, cancel := context.WithCancelCause(ctx)
-		defer cancel(nil)
-		open := context.AfterFunc(c.base, func() { cancel(ErrClosed) })
-		defer open()
+		ctx, cancel := c.whileOpen(ctx)
+		defer cancel()
 		s := &stream{c: c, call: call{
 			op: "events", method: http.MethodGet, path: v1.PathEvents, query: o.query(),
 			anywhere: true, stream: true, after: o.After,
