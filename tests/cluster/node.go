@@ -69,16 +69,25 @@ func (n *Node) Wipe() {
 }
 
 // Status asks the node for its /status.
-func (n *Node) Status() (v1.Status, error) {
+func (n *Node) Status() (v1.Status, error) { return status(n.HTTP) }
+
+// OwnStatus is Status past the node's links, which may be cut.
+func (n *Node) OwnStatus() (v1.Status, error) { return status(n.httpBind) }
+
+func status(addr string) (v1.Status, error) {
 	var s v1.Status
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	return s, n.GetJSON(ctx, "/status", &s)
+	return s, getJSON(ctx, addr, "/status", &s)
 }
 
 // GetJSON reads a JSON answer from this very node.
 func (n *Node) GetJSON(ctx context.Context, path string, into any) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+n.HTTP+path, nil)
+	return getJSON(ctx, n.HTTP, path, into)
+}
+
+func getJSON(ctx context.Context, addr, path string, into any) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+path, nil)
 	if err != nil {
 		return err
 	}
@@ -92,7 +101,7 @@ func (n *Node) GetJSON(ctx context.Context, path string, into any) error {
 		return err
 	}
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s%s: %s: %s", n.HTTP, path, resp.Status, body)
+		return fmt.Errorf("%s%s: %s: %s", addr, path, resp.Status, body)
 	}
 	return json.Unmarshal(body, into)
 }

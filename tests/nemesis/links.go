@@ -2,8 +2,10 @@ package nemesis
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
+	v1 "osqueue/api/v1"
 	"osqueue/tests/cluster"
 	"osqueue/tests/cluster/link"
 	"osqueue/tests/history"
@@ -68,10 +70,15 @@ func isolateLeader(w *World, s *history.FaultSpan) func() {
 // first case).
 func isolateFollower(w *World, s *history.FaultSpan) func() {
 	leader, follower := w.Cluster.WaitLeader(), w.follower()
-	before := w.term(leader)
+	before := w.tenure(leader)
 	heal := w.impose(s, cut, w.around(follower)...)
 	w.sleep(3 * time.Second) // several elections' time: it asks for votes again and again
 	return func() {
+		// With a term of its own it would depose the leader.
+		own, leader := w.term(follower.Name, follower.OwnStatus), w.Cluster.WaitLeader()
+		if others := w.term(leader.Name, leader.Status); own > others {
+			w.T.Errorf("an isolated follower has come to term %d, and the others are in %d", own, others)
+		}
 		heal()
 		w.serves(follower)
 		w.sleep(2 * time.Second)
@@ -79,20 +86,37 @@ func isolateFollower(w *World, s *history.FaultSpan) func() {
 	}
 }
 
-// steady demands that leadership has moved once at most since a term. Without
-// pre-votes it would move with every timeout of whoever hears nothing.
-func (w *World) steady(s *history.FaultSpan, before uint64, since string) {
-	after := w.term(w.Cluster.WaitLeader())
-	if after > before+1 {
-		w.T.Errorf("%s, and the term went from %d to %d", since, before, after)
-	}
-	s.Hit(fmt.Sprintf("term %d, before %d", after, before))
+// tenure is how far leadership has come: its raft term, and how often so far a leader
+// stepped down because it did not hear from a majority.
+type tenure struct {
+	term    uint64
+	unheard int
 }
 
-// term is a node's raft term.
-func (w *World) term(n *cluster.Node) (term uint64) {
-	w.Cluster.Eventually(cluster.LeaderTimeout, n.Name+" to say its term", func() error {
-		st, err := n.Status()
+func (w *World) tenure(leader *cluster.Node) tenure {
+	t := tenure{term: w.term(leader.Name, leader.Status)}
+	for _, n := range w.Cluster.Nodes {
+		t.unheard += strings.Count(n.Log(), "failed to contact quorum of nodes, stepping down")
+	}
+	return t
+}
+
+// steady demands that leadership has moved once at most, but for leaders that this
+// machine was too busy to let them hear the others. Without pre-votes it would move with
+// every timeout of whoever hears nothing.
+func (w *World) steady(s *history.FaultSpan, before tenure, since string) {
+	after := w.tenure(w.Cluster.WaitLeader())
+	unheard := after.unheard - before.unheard
+	if after.term > before.term+1+uint64(unheard) {
+		w.T.Errorf("%s, and the term went from %d to %d (%d leaders heard nothing)", since, before.term, after.term, unheard)
+	}
+	s.Hit(fmt.Sprintf("term %d, before %d", after.term, before.term))
+}
+
+// term is a node's raft term, by its status.
+func (w *World) term(name string, status func() (v1.Status, error)) (term uint64) {
+	w.Cluster.Eventually(cluster.LeaderTimeout, name+" to say its term", func() error {
+		st, err := status()
 		term = st.Term
 		return err
 	})
@@ -174,7 +198,7 @@ func oneWay(way func(leader string) link.Link) func(*World, *history.FaultSpan) 
 // (BlazingMQ's second case): leadership must not go back and forth.
 func cutLink(w *World, s *history.FaultSpan) func() {
 	nodes := w.leaderFirst()
-	before := w.term(nodes[0])
+	before := w.tenure(nodes[0])
 	heal := w.impose(s, cut, link.Both(nodes[0].Name, nodes[1].Name)...)
 	w.sleep(4 * time.Second)
 	return func() {
