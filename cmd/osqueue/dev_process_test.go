@@ -80,16 +80,17 @@ func (d *devProcess) command(args ...string) *exec.Cmd {
 }
 
 // start runs dev until the test ends, and waits for a leader.
-func (d *devProcess) start() {
+func (d *devProcess) start(serveFlags ...string) {
 	d.t.Helper()
-	d.launch()
+	d.launch(serveFlags...)
 	d.eventually("the welcome", func() bool { return strings.Contains(d.out.String(), "Ctrl-C stops everything") })
 }
 
 // launch runs dev until the test ends.
-func (d *devProcess) launch() {
+func (d *devProcess) launch(serveFlags ...string) {
 	d.t.Helper()
-	d.cmd = d.command("dev", "--http-port", strconv.Itoa(d.o.httpPort), "--raft-port", strconv.Itoa(d.o.raftPort), "--dir", filepath.Join(d.dir, "dev"))
+	args := []string{"dev", "--http-port", strconv.Itoa(d.o.httpPort), "--raft-port", strconv.Itoa(d.o.raftPort), "--dir", filepath.Join(d.dir, "dev"), "--"}
+	d.cmd = d.command(append(args, serveFlags...)...)
 	d.cmd.Stdout, d.cmd.Stderr = &d.out, &d.out
 	if err := d.cmd.Start(); err != nil {
 		d.t.Fatal(err)
