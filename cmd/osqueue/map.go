@@ -81,6 +81,8 @@ func (f *mapFlags) check() error {
 		return usagef("--wait-for %v: must not be negative", f.waitFor)
 	case f.unique.text != "":
 		return usagef("--unique is for one job; osqueue run has it")
+	case strings.IndexFunc(f.name, func(r rune) bool { return r <= ' ' || r > '~' }) >= 0:
+		return usagef("--name %q: use visible ASCII characters only, it is a part of the ids of jobs", f.name)
 	case len(f.name) > maxTag:
 		return usagef("--name has %d bytes, more than the %d of a tag", len(f.name), maxTag)
 	}
@@ -135,6 +137,8 @@ func (m *mapRun) run(ctx context.Context, c *client.Client, lines *lineReader) e
 		return err
 	}
 	defer watch.Close()
+	restore := closedPipe()
+	defer restore()
 	m.progress = m.g.newProgress(f.quiet)
 	defer m.progress.close()
 	m.progress.count(f.file)
@@ -152,8 +156,11 @@ func (m *mapRun) run(ctx context.Context, c *client.Client, lines *lineReader) e
 	if err := m.summary(flight.known()); err != nil {
 		return err
 	}
-	if err == nil && m.failed > 0 {
+	switch {
+	case err == nil && m.failed > 0:
 		return &exitError{code: exitSomeFailed, err: silentError{}}
+	case errors.As(err, new(silentError)):
+		return cutShort(m.progress.figures().sent, "--name "+shellWord(f.name))
 	}
 	return leaving(ctx, err, flight.waiting(), fmt.Sprintf("take the run up again with the same command and --name %s, or end it with: osqueue job cancel --tag %s --yes",
 		shellWord(f.name), shellWord(f.name)))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -223,10 +224,20 @@ func (g *globals) printError(err error) {
 
 const startHint = `start a cluster with "osqueue dev", or name its nodes with --servers or OSQUEUE_SERVERS`
 
+// notOfNodes are answers that, without a tag, come from another program.
+var notOfNodes = []int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented}
+
+const otherHint = `is it a node of osqueue that answers there? --servers or OSQUEUE_SERVERS name the nodes`
+
 // explain adds to the errors of the client what a person needs to go on.
 func explain(err error, timeout time.Duration) string {
 	var e *client.Error
-	if !errors.As(err, &e) || !e.Unreachable() {
+	switch {
+	case !errors.As(err, &e):
+		return err.Error()
+	case e.Tag == "" && slices.Contains(notOfNodes, e.Status):
+		return err.Error() + "\n" + otherHint
+	case !e.Unreachable():
 		return err.Error()
 	}
 	if err.Error() != e.Error() { // it says more than the client does

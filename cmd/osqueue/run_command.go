@@ -79,6 +79,9 @@ func (f *commandFlags) environment(getenv func(string) string) (map[string]strin
 
 // job is a job that runs a command.
 func (f *commandFlags) job(p worker.CommandPayload) (client.NewJob, error) {
+	if p.Argv[0] == "" {
+		return client.NewJob{}, usagef("the command is empty")
+	}
 	payload, err := json.Marshal(p, json.Deterministic(true))
 	if err != nil {
 		return client.NewJob{}, fmt.Errorf("the command cannot be sent, it has to be UTF-8: %w", err)

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
 )
 
 // The exit statuses of commands that run commands, as env(1), xargs(1) and
@@ -12,6 +15,7 @@ const (
 	exitSomeFailed  = 123 // of many
 	exitNotRun      = 125 // it was not the command that failed
 	exitInterrupted = 130 // by Ctrl-C
+	exitClosedPipe  = 141 // SIGPIPE
 )
 
 // exitError gives the command an exit status of its own. Err says more; a
@@ -40,12 +44,33 @@ func interrupted(text string) error { return &exitError{code: exitInterrupted, e
 func leaving(ctx context.Context, err error, jobs int, how string) error {
 	text := goOn(jobs) + "; " + how
 	switch {
+	case errors.Is(err, syscall.EPIPE) && jobs == 0:
+		return &exitError{code: exitClosedPipe, err: silentError{}}
+	case errors.Is(err, syscall.EPIPE):
+		return &exitError{code: exitClosedPipe, err: errors.New(text)}
 	case err == nil || ctx.Err() == nil && jobs == 0:
 		return err
 	case ctx.Err() != nil:
 		return interrupted(text)
 	}
 	return fmt.Errorf("%w\n%s", err, text)
+}
+
+// cutShort is the end after a fault that has been told, and kept lines from being
+// sent; how says how to go on with them.
+func cutShort(sent int, how string) error {
+	if sent == 0 {
+		return silentError{}
+	}
+	return errors.New("not all lines were sent; when that is mended, go on with the same command and " + how)
+}
+
+// closedPipe lets writes to a pipe that nobody reads any more fail, instead of
+// ending the process at once, until restore is called: there is more to say then.
+func closedPipe() (restore func()) {
+	pipes := make(chan os.Signal, 1)
+	signal.Notify(pipes, syscall.SIGPIPE)
+	return func() { signal.Stop(pipes) }
 }
 
 // goOn says that so many jobs are left to themselves.

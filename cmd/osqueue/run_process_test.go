@@ -47,6 +47,7 @@ func TestCommandsOnACluster(t *testing.T) {
 	t.Run("run, and Ctrl-C", d.walkRunInterrupted)
 	t.Run("map", d.walkMap)
 	t.Run("map, and Ctrl-C", d.walkMapInterrupted)
+	t.Run("map, and nobody reads its output", d.walkMapUnread)
 	t.Run("submit --wait on a terminal", d.walkBar)
 }
 
@@ -99,6 +100,32 @@ func (d *devProcess) walkRunInterrupted(t *testing.T) {
 	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
 		t.Errorf("the command is left: %v", err)
 	}
+}
+
+// The jobs of a map whose output is closed go on: it says how to get back to them.
+func (d *devProcess) walkMapUnread(t *testing.T) {
+	unread, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	if err := unread.Close(); err != nil {
+		t.Fatal(err)
+	}
+	cmd := d.command("map", "-", "-q", "--keep-order", "--name", "unread", "--", "sh", "-c", `test "$1" = 0 || sleep 600; echo "$1"`, "sh")
+	var errOut safeBuffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(numbered(2)), out, &errOut
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	limit := time.AfterFunc(commandLimit, func() { _ = cmd.Process.Kill() })
+	defer limit.Stop()
+	_ = cmd.Wait()
+	if code := cmd.ProcessState.ExitCode(); code != exitClosedPipe || !strings.Contains(errOut.String(), "osqueue: 1 job goes on; ") ||
+		!strings.Contains(errOut.String(), "--name unread") {
+		t.Errorf("exit status %d: %s", code, errOut.String())
+	}
+	d.run("job", "cancel", "--tag", "unread", "--yes")
 }
 
 func (d *devProcess) walkMap(t *testing.T) {

@@ -75,7 +75,7 @@ func (g *globals) open(name string) (io.ReadCloser, error) {
 	}
 	file, err := os.Open(name)
 	if err != nil {
-		return nil, fmt.Errorf("--file: %w", err)
+		return nil, err
 	}
 	return file, nil
 }
@@ -89,7 +89,7 @@ func (s *fileSubmit) enqueue(ctx context.Context, in io.Reader, done func(ids []
 	}
 	return inOrder(ctx, batchesInFlight, batches, send, func(r sent) error {
 		if r.err != nil {
-			return fmt.Errorf("%s were not enqueued: %w", r.batch, r.err)
+			return r.batch.notEnqueued(r.err)
 		}
 		s.answered = time.Now()
 		s.submitted += len(r.got.JobIDs)
@@ -143,6 +143,8 @@ func (s *fileSubmit) withResults(ctx context.Context, in io.Reader) error {
 		return err
 	}
 	defer watch.Close()
+	restore := closedPipe()
+	defer restore()
 	s.progress = s.g.newProgress(s.flags.quiet)
 	defer s.progress.close()
 	s.progress.count(s.flags.file)
@@ -159,6 +161,9 @@ func (s *fileSubmit) withResults(ctx context.Context, in io.Reader) error {
 	figures := s.progress.figures()
 	s.submitted, s.ended, s.failed = figures.sent, figures.ended, figures.failed
 	s.answered, s.duplicates = f.lastAnswered(), f.known()
+	if errors.As(err, new(silentError)) {
+		return cutShort(s.submitted, s.again())
+	}
 	return leaving(ctx, err, f.waiting(), "wait for them again with the same command and "+s.again())
 }
 

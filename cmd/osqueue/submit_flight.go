@@ -210,7 +210,7 @@ func (f *flight) send(ctx context.Context, b batch, people []*passenger) {
 	if err != nil {
 		f.drop(people)
 		if ctx.Err() == nil {
-			f.fail(fmt.Errorf("%s were not enqueued: %w", b, err))
+			f.fail(b.notEnqueued(err))
 		}
 		return
 	}

@@ -48,6 +48,13 @@ func (b batch) String() string {
 	return fmt.Sprintf("lines %d to %d", b.first, b.last)
 }
 
+func (b batch) notEnqueued(err error) error {
+	if b.first == b.last {
+		return fmt.Errorf("%s was not enqueued: %w", b, err)
+	}
+	return fmt.Errorf("%s were not enqueued: %w", b, err)
+}
+
 // lineReader makes batches of the lines of a file. It holds one at a time.
 type lineReader struct {
 	in     *bufio.Reader

@@ -93,6 +93,7 @@ func runWorker(ctx context.Context, g *globals, f *workerFlags) (err error) {
 	})
 	defer awaitSignal()
 	log.Info("started", "name", w.Name(), "jobs", describeJobs(f.jobs), "servers", strings.Join(c.Servers(), ","))
+	greet(ctx, c, w.Name(), log)
 	return errors.Join(w.Run(ctx), lines.fault())
 }
 

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -57,7 +59,7 @@ func parseWorkerFile(text []byte) (workerFile, error) {
 	dec := yaml.NewDecoder(bytes.NewReader(text))
 	dec.KnownFields(true)
 	if err := dec.Decode(&file); err != nil && !errors.Is(err, io.EOF) {
-		return file, err
+		return file, unknownKeys(err)
 	}
 	if err := dec.Decode(new(workerFile)); !errors.Is(err, io.EOF) {
 		return file, errors.New("there is more than one document in it")
@@ -73,6 +75,22 @@ func parseWorkerFile(text []byte) (workerFile, error) {
 		}
 	}
 	return file, nil
+}
+
+// yamlUnknown is what the decoder says of a key that it does not know.
+var yamlUnknown = regexp.MustCompile(`field (.*) not found in type \S+`)
+
+// unknownKeys says it without the names of types.
+func unknownKeys(err error) error {
+	var faults *yaml.TypeError
+	if !errors.As(err, &faults) {
+		return err
+	}
+	texts := make([]string, len(faults.Errors))
+	for i, text := range faults.Errors {
+		texts[i] = yamlUnknown.ReplaceAllString(text, "there is no setting $1")
+	}
+	return errors.New(strings.Join(texts, "; "))
 }
 
 func (file workerFile) applyTo(f *workerFlags, flags *pflag.FlagSet) {

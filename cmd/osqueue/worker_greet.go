@@ -1,0 +1,31 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	v1 "osqueue/api/v1"
+	"osqueue/client"
+)
+
+// greetWait is how long a first answer is awaited before it is said that there is
+// none: the worker's own calls are repeated for much longer before they fail.
+const greetWait = 3 * time.Second
+
+// greet warns at the start of what is found out late otherwise: no node answers,
+// or another worker has the name.
+func greet(ctx context.Context, c *client.Client, name string, log hclog.Logger) {
+	short, cancel := context.WithTimeout(ctx, greetWait)
+	defer cancel()
+	other, err := c.Worker(short, name)
+	switch {
+	case ctx.Err() != nil || client.HasTag(err, v1.TagNotFound):
+	case err != nil:
+		log.Warn("no node has answered yet; the worker goes on trying", "error", explain(err, greetWait))
+	default:
+		log.Warn("a worker of this name was heard of a moment ago; if it still runs, give each its own --name: when one of them stops, the jobs of the other go back",
+			"name", name, "heard", agoText(other.LastSeen, time.Now())+" ago")
+	}
+}
