@@ -45,8 +45,9 @@ func (c *chain) state() string {
 }
 
 const (
-	chainPadding    = 20_000
-	electionTimeout = 300 * time.Millisecond
+	chainPadding = 20_000
+	// electionTimeout is long: nobody is to lose its leadership on a busy machine.
+	electionTimeout = 3 * time.Second
 )
 
 func (c *chain) Snapshot() (raft.FSMSnapshot, error) {
@@ -137,12 +138,13 @@ type group struct {
 	t        *testing.T
 	bucket   storage.Bucket
 	trailing uint64
+	timeout  time.Duration // of the elections, for whoever starts
 	open     func(*testing.T, string) raftLog
 	peers    []*peer
 }
 
 func newGroup(t *testing.T, trailing uint64) *group {
-	return &group{t: t, bucket: newBucket(t), trailing: trailing, open: openBolt}
+	return &group{t: t, bucket: newBucket(t), trailing: trailing, timeout: electionTimeout, open: openBolt}
 }
 
 // start starts raft on a directory, after Prepare.
@@ -157,7 +159,7 @@ func (g *group) start(id raft.ServerID, dir string) *peer {
 	p.wire = &wire{InmemTransport: inner}
 	c := raft.DefaultConfig()
 	c.LocalID = id
-	c.HeartbeatTimeout, c.ElectionTimeout, c.LeaderLeaseTimeout = electionTimeout, electionTimeout, electionTimeout/2
+	c.HeartbeatTimeout, c.ElectionTimeout, c.LeaderLeaseTimeout = g.timeout, g.timeout, g.timeout/2
 	c.SnapshotInterval = time.Hour
 	c.TrailingLogs = g.trailing
 	c.Logger = hclog.New(&hclog.LoggerOptions{Name: string(id), Level: hclog.Error, Output: testWriter{g.t}})
@@ -165,6 +167,7 @@ func (g *group) start(id raft.ServerID, dir string) *peer {
 	if p.Raft, err = raft.NewRaft(c, p.chain, p.logs, p.logs, p.store, p.wire); err != nil {
 		g.t.Fatal(err)
 	}
+	p.wire.Connect(p.wire.LocalAddr(), inner) // for hurry
 	for _, other := range g.peers {
 		p.wire.Connect(other.wire.LocalAddr(), other.wire.InmemTransport)
 		other.wire.Connect(p.wire.LocalAddr(), p.wire.InmemTransport)
@@ -206,6 +209,7 @@ func (g *group) bootstrap() (leader *peer) {
 
 func (g *group) leader() (leader *peer) {
 	g.t.Helper()
+	g.hurry()
 	g.eventually("a leader", func() bool {
 		for _, p := range g.peers {
 			if p.State() == raft.Leader && p.VerifyLeader().Error() == nil {
@@ -216,6 +220,30 @@ func (g *group) leader() (leader *peer) {
 		return false
 	})
 	return leader
+}
+
+// hurry has the follower with the longest log stand for election at once, if nobody
+// leads.
+func (g *group) hurry() {
+	g.t.Helper()
+	var next *peer
+	for _, p := range g.peers {
+		switch p.State() {
+		case raft.Leader:
+			return
+		case raft.Follower:
+			if next == nil || p.LastIndex() > next.LastIndex() {
+				next = p
+			}
+		}
+	}
+	if next == nil {
+		return
+	}
+	request := &raft.TimeoutNowRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}}
+	if err := next.wire.TimeoutNow(next.id, next.wire.LocalAddr(), request, &raft.TimeoutNowResponse{}); err != nil {
+		g.t.Fatal(err)
+	}
 }
 
 // apply commits so many entries.
@@ -370,6 +398,7 @@ func TestNewNodeWaitsForTheCluster(t *testing.T) {
 	if _, err := Fetch(t.Context(), g.bucket, dir, testCluster, ask(leader)); err != nil {
 		t.Fatal(err)
 	}
+	g.timeout = 300 * time.Millisecond
 	n4 := g.start("n4", dir)
 	changes := make(chan raft.Observation, 16)
 	n4.RegisterObserver(raft.NewObserver(changes, false, func(o *raft.Observation) bool {
@@ -379,7 +408,7 @@ func TestNewNodeWaitsForTheCluster(t *testing.T) {
 	select {
 	case o := <-changes:
 		t.Errorf("its state has changed to %v", o.Data)
-	case <-time.After(5 * electionTimeout):
+	case <-time.After(5 * g.timeout):
 	}
 	if n4.CurrentTerm() != 0 {
 		t.Errorf("it is in term %d", n4.CurrentTerm())
