@@ -37,6 +37,7 @@ func TestNobodyThere(t *testing.T) {
 }
 
 func TestWhatIsKnownWhenPatienceEnds(t *testing.T) {
+	t.Parallel()
 	no := refusing(503, v1.TagNoLeader, v1.CommittedNo, 0)
 	foreign := func(_ *node, w http.ResponseWriter, _ *http.Request, _ func(http.ResponseWriter)) {
 		w.WriteHeader(http.StatusServiceUnavailable)
