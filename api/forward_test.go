@@ -56,7 +56,6 @@ func (n nearTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	case <-done:
 		return w.Result(), nil
 	case <-r.Context().Done():
-		<-done
 		return nil, r.Context().Err()
 	}
 }
