@@ -52,6 +52,8 @@ type Node struct {
 	leave  chan struct{} // closed by StepDown: no new reign
 	gone   chan struct{} // closed when the leadership loop has ended
 	once   sync.Once
+	down   chan struct{} // closed when raft has ended
+	ended  sync.Once
 	fatal  chan error
 }
 
@@ -76,6 +78,7 @@ func Open(cfg Config) (*Node, error) {
 		started: time.Now(),
 		leave:   make(chan struct{}),
 		gone:    make(chan struct{}),
+		down:    make(chan struct{}),
 		fatal:   make(chan error, 1),
 		mend:    make(chan struct{}, 1),
 	}
@@ -221,7 +224,7 @@ func (n *Node) StepDown(ctx context.Context) {
 	if n.raft.State() != raft.Leader {
 		return
 	}
-	if err := waitFuture(ctx, n.raft.LeadershipTransfer()); err != nil {
+	if err := n.waitFuture(ctx, n.raft.LeadershipTransfer()); err != nil {
 		n.log.Info("leadership was not handed over; the others will elect", "reason", err)
 	}
 }
@@ -231,6 +234,7 @@ func (n *Node) Close() error {
 	n.once.Do(func() { close(n.leave) })
 	n.cancel()
 	err := n.raft.Shutdown().Error()
+	n.ended.Do(func() { close(n.down) })
 	n.wg.Wait()
 	n.reads.Close()
 	n.net.CloseStreams()
@@ -262,16 +266,4 @@ func (n *Node) AllTypeStats() map[string]fsm.TypeStats {
 		})
 	})
 	return stats
-}
-
-// waitFuture waits for raft, whose futures know no context.
-func waitFuture(ctx context.Context, f raft.Future) error {
-	done := make(chan error, 1)
-	go func() { done <- f.Error() }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -76,6 +76,7 @@ func (l *lab) open(peers []PeerAddr, i int, listener net.Listener, adjust func(*
 	cfg.RaftAddr, cfg.HTTPAdvertise = "127.0.0.1:0", peers[i].HTTP
 	cfg.Bucket = l.bucket
 	cfg.BrokerTimeout, cfg.Flush.Heartbeat = 2*time.Second, 500*time.Millisecond
+	cfg.LeaseTimeout = cfg.HeartbeatTimeout // so that a busy machine seldom costs a leader its place
 	cfg.Logger = hclog.New(&hclog.LoggerOptions{Name: cfg.Name, Level: hclog.Warn, Output: testWriter{l.t}})
 	cfg.Client = &http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	if adjust != nil {

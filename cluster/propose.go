@@ -90,7 +90,7 @@ func (n *Node) propose(ctx context.Context, clock *leaderClock, batch []proposal
 	}
 	future := n.raft.Apply(data, 0)
 	return func() ([]committed, error) {
-		a, err := outcome(ctx, future)
+		a, err := n.outcome(ctx, future)
 		if err != nil {
 			return nil, err
 		}
@@ -121,8 +121,8 @@ func share(a *applied, batch []proposal) []committed {
 
 // outcome waits for an entry to be applied, or for ctx to end, which leaves
 // the outcome open.
-func outcome(ctx context.Context, future raft.ApplyFuture) (*applied, error) {
-	if err := waitFuture(ctx, future); err != nil {
+func (n *Node) outcome(ctx context.Context, future raft.ApplyFuture) (*applied, error) {
+	if err := n.waitFuture(ctx, future); err != nil {
 		return nil, raftError(err)
 	}
 	a, ok := future.Response().(*applied)
@@ -167,7 +167,7 @@ func (n *Node) applyNow(ctx context.Context, nowMs int64, ms ...*fsmpb.Mutation)
 	}
 	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
 	defer cancel()
-	return outcome(ctx, n.raft.Apply(data, 0))
+	return n.outcome(ctx, n.raft.Apply(data, 0))
 }
 
 const applyTimeout = 10 * time.Second

@@ -48,7 +48,7 @@ func (n *Node) verifyLeader(ctx context.Context, _ []struct{}) groupcommit.Wait[
 	future := n.raft.VerifyLeader()
 	return func() ([]struct{}, error) {
 		for {
-			if err := waitFuture(ctx, future); err != nil {
+			if err := n.waitFuture(ctx, future); err != nil {
 				return nil, fmt.Errorf("%w: %w", ErrNotLeader, err)
 			}
 			if n.out.majority(round, n.id, n.raft.GetConfiguration().Configuration()) {

@@ -114,7 +114,7 @@ func (n *Node) setFence(state, reason string) {
 // applied, and returns the term.
 func (n *Node) caughtUp(ctx context.Context) (term uint64, err error) {
 	term = n.raft.CurrentTerm()
-	if err := waitFuture(ctx, n.raft.Barrier(0)); err != nil {
+	if err := n.waitFuture(ctx, n.raft.Barrier(0)); err != nil {
 		return 0, fmt.Errorf("wait for the log to be applied: %w", err)
 	}
 	if n.raft.CurrentTerm() != term || n.raft.State() != raft.Leader {

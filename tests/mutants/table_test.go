@@ -78,8 +78,8 @@ var defects = []defect{
 	}, check{pkg: "cluster", test: "TestWhatMayHaveHappenedIsUnknown"}},
 	{"committed", mutants.Mutant{
 		Name: "an entry is answered though raft has refused it", File: "cluster/propose.go",
-		Old: "\t\ta, err := outcome(ctx, future)\n",
-		Bug: "\t\ta, err := outcome(ctx, future)\n\t\tif err != nil {\n\t\t\ta, err = &applied{results: make([]fsm.Result, len(entry.Mutations)), lsn: n.replica.meta().LSN}, nil\n\t\t}\n",
+		Old: "\t\ta, err := n.outcome(ctx, future)\n",
+		Bug: "\t\ta, err := n.outcome(ctx, future)\n\t\tif err != nil {\n\t\t\ta, err = &applied{results: make([]fsm.Result, len(entry.Mutations)), lsn: n.replica.meta().LSN}, nil\n\t\t}\n",
 	}, simulation},
 	{"fresh reads", mutants.Mutant{
 		Name: "a read does not confirm the leadership", File: "cluster/read.go",
@@ -95,7 +95,7 @@ var defects = []defect{
 	// Becoming active.
 	{"barrier", mutants.Mutant{
 		Name: "a new leader does not wait for its log", File: "cluster/reign.go",
-		Old: "if err := waitFuture(ctx, n.raft.Barrier(0)); err != nil {",
+		Old: "if err := n.waitFuture(ctx, n.raft.Barrier(0)); err != nil {",
 		Bug: "if err := ctx.Err(); err != nil {",
 	}, check{pkg: "cluster", test: "TestSimNewLeaderWaitsForItsMachine"}},
 	{"fence", mutants.Mutant{
