@@ -43,7 +43,7 @@ func Commands(box *sandbox.Box) HandlerFunc {
 	return func(ctx context.Context, job Job) (jsontext.Value, error) {
 		var p CommandPayload
 		if err := readPayload(job.Payload, &p); err != nil {
-			return nil, Permanent(err)
+			return nil, Permanent(fmt.Errorf(`%w; it takes {"argv": ["PROGRAM", "ARGUMENT"], "env": {}, "stdin": ""}`, err))
 		}
 		cmd, err := p.command(job)
 		if err != nil {
@@ -62,7 +62,7 @@ func Commands(box *sandbox.Box) HandlerFunc {
 	}
 }
 
-var errArgv = errors.New(`the payload has no "argv"`)
+var errArgv = errors.New(`the payload has no "argv", a list of the program and its arguments`)
 
 func (p CommandPayload) command(job Job) (sandbox.Command, error) {
 	if len(p.Argv) == 0 || p.Argv[0] == "" {

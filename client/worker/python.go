@@ -65,7 +65,7 @@ type pythonPayload struct {
 func checkPython(payload jsontext.Value) error {
 	var p pythonPayload
 	if err := readPayload(payload, &p); err != nil {
-		return err
+		return fmt.Errorf(`%w; it takes {"code": "SOURCE", "function": "NAME", "args": [], "kwargs": {}}`, err)
 	}
 	if p.Code == nil || p.Function == "" {
 		return errors.New(`the payload needs "code" and "function"`)

@@ -183,7 +183,7 @@ func (c *cgroup) kill() {
 func (c *cgroup) exceeded(l Limits) error {
 	switch {
 	case c.event("memory.events", "oom_kill"): // the kernel has ended a process for it
-		return errLimit(ErrMemory, l.Memory)
+		return errBytes(ErrMemory, l.Memory)
 	case c.event("pids.events", "max"): // it has refused one
 		return errLimit(ErrProcesses, l.Processes)
 	}

@@ -64,7 +64,7 @@ func TestWhatAGroupHasExceeded(t *testing.T) {
 	for _, c := range []struct{ memory, pids, want string }{
 		{"", "", ""}, // no controllers
 		{"low 0\nhigh 3\nmax 12\noom 2\noom_kill 0\noom_group_kill 0\n", "max 0\n", ""},
-		{"max 12\noom 2\noom_kill 1\n", "max 3\n", "the command used more memory than its limit (7)"},
+		{"max 12\noom 2\noom_kill 1\n", "max 3\n", "the command used more memory than its limit (7 bytes)"},
 		{"oom_kill 0\n", "max 3\n", "the command started more processes than its limit (9)"},
 	} {
 		dir := t.TempDir()

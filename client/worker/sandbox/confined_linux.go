@@ -193,7 +193,7 @@ func (c *confined) explain(cmd *exec.Cmd) error {
 	case sig == syscall.SIGXCPU, sig == syscall.SIGKILL && used >= limits.CPU:
 		return errLimit(ErrCPU, limits.CPU)
 	case sig == syscall.SIGXFSZ:
-		return errLimit(ErrFileSize, limits.FileSize)
+		return errBytes(ErrFileSize, limits.FileSize)
 	}
 	return nil
 }

@@ -184,7 +184,7 @@ func (r *run) do(ctx context.Context, stdin []byte) (Result, error) {
 		timer := time.AfterFunc(r.limits.Timeout, func() { stop(fmt.Errorf("%w, %v", ErrTimeout, r.limits.Timeout)) })
 		defer timer.Stop()
 	}
-	r.out = head{limit: r.limits.Output, full: func() { stop(errLimit(ErrOutput, r.limits.Output)) }}
+	r.out = head{limit: r.limits.Output, full: func() { stop(errBytes(ErrOutput, r.limits.Output)) }}
 	r.log = tail{limit: r.limits.Log}
 	if err := r.launch(stdin); err != nil {
 		return Result{Exit: -1}, err
@@ -207,7 +207,7 @@ func (r *run) do(ctx context.Context, stdin []byte) (Result, error) {
 func (r *run) verdict(cause, err error, left bool) error {
 	switch {
 	case r.out.over:
-		return errLimit(ErrOutput, r.limits.Output)
+		return errBytes(ErrOutput, r.limits.Output)
 	case r.ended:
 		return fmt.Errorf("the command was ended: %w", cause)
 	}

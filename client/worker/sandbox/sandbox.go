@@ -199,6 +199,11 @@ func (b *Box) Level() Level { return b.cfg.Level }
 // errLimit says how large the limit is that was reached.
 func errLimit(err error, limit any) error { return fmt.Errorf("%w (%v)", err, limit) }
 
+// errBytes is errLimit of a number of bytes.
+func errBytes[N int | int64](err error, limit N) error {
+	return fmt.Errorf("%w (%d bytes)", err, limit)
+}
+
 // IsLimit says whether a command failed because it has reached a limit or left
 // a process behind, rather than by a decision of its own.
 func IsLimit(err error) bool {
