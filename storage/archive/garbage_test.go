@@ -143,6 +143,12 @@ func TestLateManifest(t *testing.T) {
 	if report, err = Verify(w.ctx, w.bucket, rootKey, VerifyOptions{Since: time.UnixMilli(w.root.Archive.Base.At)}); err != nil || len(report.Gone) > 0 || report.Bases != 1 {
 		t.Errorf("since the base: %+v, %v", report, err)
 	}
+	h, err := Open(w.ctx, w.bucket, rootKey)
+	must(err)
+	n, _ := parseName(manifest)
+	if _, err := h.At(w.ctx, Target{LSN: n.last}); !errors.Is(err, ErrNotKept) || errors.Is(err, ErrDamaged) {
+		t.Errorf("the state of the late manifest: %v", err)
+	}
 	if n, err := Collect(w.ctx, w.bucket, w.root, farAway, 100, nil); n != 4 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
