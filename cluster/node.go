@@ -51,7 +51,7 @@ type Node struct {
 	wg     sync.WaitGroup
 	leave  chan struct{} // closed by StepDown: no new reign
 	gone   chan struct{} // closed when the leadership loop has ended
-	once   sync.Once
+	left   sync.Once
 	down   chan struct{} // closed when raft has ended
 	ended  sync.Once
 	fatal  chan error
@@ -215,7 +215,7 @@ func (n *Node) Name() string { return n.cfg.Name }
 // to another node, if this one has it. The node goes on as a follower; Close
 // ends it. It takes at most until ctx ends.
 func (n *Node) StepDown(ctx context.Context) {
-	n.once.Do(func() { close(n.leave) })
+	n.left.Do(func() { close(n.leave) })
 	select {
 	case <-n.gone:
 	case <-ctx.Done():
@@ -231,7 +231,7 @@ func (n *Node) StepDown(ctx context.Context) {
 
 // Close ends the node. Call StepDown before it for a graceful stop.
 func (n *Node) Close() error {
-	n.once.Do(func() { close(n.leave) })
+	n.left.Do(func() { close(n.leave) })
 	n.cancel()
 	err := n.raft.Shutdown().Error()
 	n.ended.Do(func() { close(n.down) })
