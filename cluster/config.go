@@ -66,6 +66,11 @@ type Config struct {
 	SnapshotThreshold uint64
 	SnapshotInterval  time.Duration
 	TrailingLogs      uint64
+	// SnapshotBytes and TrailingBytes bound the same in bytes: a snapshot is due
+	// when the entries since the last one are larger than SnapshotBytes and than
+	// that snapshot; of the entries behind it TrailingBytes stay.
+	SnapshotBytes int
+	TrailingBytes int
 
 	Flush flush.Config
 	// InboxInterval is the rest between two looks into the drop box, 0: it is not
@@ -130,6 +135,8 @@ func DefaultConfig() Config {
 		SnapshotThreshold: 16 << 10,
 		SnapshotInterval:  30 * time.Second,
 		TrailingLogs:      4 << 10,
+		SnapshotBytes:     256 << 20,
+		TrailingBytes:     256 << 20,
 		Flush:             flush.DefaultConfig(),
 		MaxFlushLag:       5 * time.Minute,
 		JournalBytes:      64 << 20,

@@ -38,13 +38,10 @@ type ground struct {
 	observe   func(*replica) raft.FSM // puts an observer before the machine
 }
 
-func (g *ground) stores(dog *watchdog) (*stores, error) {
-	s, err := guard(g.log, dog)
-	if err != nil {
-		return nil, err
-	}
+func (g *ground) stores(cfg *Config, dog *watchdog) *stores {
+	s := guard(cfg, g.log, dog)
 	s.snapshots = g.snapshots
-	return s, nil
+	return s
 }
 
 // stateMachine is what raft applies entries to.

@@ -16,31 +16,28 @@ import (
 // stores are what raft keeps on disk.
 type stores struct {
 	log       raft.LogStore
+	bounded   *boundedLog // the same as log
 	stable    raft.StableStore
 	snapshots raft.SnapshotStore
 	kept      *snapshot.Store // the same; nil if nothing is kept on disk
 	close     func() error
 }
 
-const logCacheEntries = 1024
-
 // openStores opens the log, guarded by a watchdog, and the snapshots.
 func openStores(cfg *Config, dog *watchdog, o snapshot.Options) (*stores, error) {
 	if cfg.ground != nil {
-		return cfg.ground.stores(dog)
+		return cfg.ground.stores(cfg, dog), nil
 	}
 	if cfg.RaftLog == RaftLogMemory {
 		mem := raft.NewInmemStore()
-		return &stores{log: mem, stable: mem, snapshots: raft.NewInmemSnapshotStore(), close: func() error { return nil }}, nil
+		bounded := newBoundedLog(mem, cfg.remembered())
+		return &stores{log: bounded, bounded: bounded, stable: mem, snapshots: raft.NewInmemSnapshotStore(), close: func() error { return nil }}, nil
 	}
 	db, err := openLog(cfg)
 	if err != nil {
 		return nil, err
 	}
-	s, err := guard(db, dog)
-	if err != nil {
-		return nil, errors.Join(err, db.Close())
-	}
+	s := guard(cfg, db, dog)
 	s.kept, err = snapshot.New(o)
 	if err == nil {
 		err = prepare(s.kept, s.log)
@@ -53,14 +50,17 @@ func openStores(cfg *Config, dog *watchdog, o snapshot.Options) (*stores, error)
 }
 
 // guard puts the cache and the watchdog before a log.
-func guard(db diskLog, dog *watchdog) (*stores, error) {
+func guard(cfg *Config, db diskLog, dog *watchdog) *stores {
 	guarded := &guardedLog{LogStore: db, StableStore: db, dog: dog}
-	cached, err := raft.NewLogCache(logCacheEntries, guarded)
-	if err != nil {
-		return nil, err
-	}
-	return &stores{log: cached, stable: guarded, close: db.Close}, nil
+	cached := newBoundedLog(guarded, cfg.remembered())
+	return &stores{log: cached, bounded: cached, stable: guarded, close: db.Close}
 }
+
+// remembered is how many of the newest entries' sizes decide when the log is cut.
+func (c *Config) remembered() uint64 { return min(c.SnapshotThreshold+c.TrailingLogs, rememberedMax) }
+
+// rememberedMax bounds the memory for sizes: 16 bytes each.
+const rememberedMax = 1 << 18
 
 // prepareTimeout bounds how long a node with a damaged snapshot looks for another
 // one in the bucket before it gives up.
@@ -108,11 +108,16 @@ func (g *guardedLog) GetLog(index uint64, l *raft.Log) error {
 
 // StoreLog implements raft.LogStore.
 func (g *guardedLog) StoreLog(l *raft.Log) error {
-	return g.dog.watch("append to the raft log", func() error { return g.LogStore.StoreLog(l) })
+	return g.StoreLogs([]*raft.Log{l})
 }
 
 // StoreLogs implements raft.LogStore.
 func (g *guardedLog) StoreLogs(logs []*raft.Log) error {
+	size := 0
+	for _, l := range logs {
+		size += logBytes(l)
+	}
+	g.dog.expect(size)
 	return g.dog.watch("append to the raft log", func() error { return g.LogStore.StoreLogs(logs) })
 }
 
@@ -130,18 +135,26 @@ func (g *guardedLog) SetUint64(key []byte, val uint64) error {
 // instead of reading a clock, so that a process that was itself stopped for a
 // while (SIGSTOP, a suspended machine) does not take that for a slow disk.
 type watchdog struct {
-	limit  time.Duration
+	limit  time.Duration // for appendMaxBytes and less; for more in proportion
 	bite   func(error)
+	size   atomic.Int64  // bytes of the next write, or of the one under way
 	writes atomic.Uint64 // odd while a write is under way
 }
 
 // roundsToBite is how often the same write must be seen under way.
 const roundsToBite = 10
 
+// expect says how large the next write is.
+func (d *watchdog) expect(bytes int) { d.size.Store(int64(bytes)) }
+
+// patience is for how many rounds the write under way may go on.
+func (d *watchdog) patience() int { return roundsToBite * int(1+d.size.Load()/appendMaxBytes) }
+
 // watch runs one write. Raft writes from one goroutine at a time.
 func (d *watchdog) watch(what string, write func() error) error {
 	d.writes.Add(1)
 	err := write()
+	d.size.Store(0)
 	d.writes.Add(1)
 	if err != nil {
 		d.bite(fmt.Errorf("%s: %w", what, err))
@@ -166,7 +179,7 @@ func (d *watchdog) run(stop <-chan struct{}) {
 			seen, rounds = now, 0
 			continue
 		}
-		if rounds++; rounds == roundsToBite {
+		if rounds++; rounds >= d.patience() {
 			d.bite(fmt.Errorf("the disk of the raft log has not answered for %v", d.limit))
 			return
 		}

@@ -131,6 +131,7 @@ func (n *Node) openRaft() (err error) {
 	in.serve(n.raft)
 	n.wg.Go(func() { in.relay(n.mayVote) })
 	n.wg.Go(func() { dog.run(n.ctx.Done()) })
+	n.wg.Go(n.boundLog)
 	if s := n.stores.kept; s != nil {
 		n.wg.Go(func() { s.Run(n.ctx) })
 		n.wg.Go(n.mendSnapshots)
@@ -172,6 +173,7 @@ func (n *Node) raftConfig() *raft.Config {
 	c.SnapshotInterval = n.cfg.SnapshotInterval
 	c.TrailingLogs = n.cfg.TrailingLogs
 	c.BatchApplyCh = true
+	c.MaxAppendEntries = appendMaxEntries
 	c.Logger = n.log.Named("raft")
 	return c
 }

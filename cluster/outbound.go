@@ -33,13 +33,16 @@ func (o *outbound) ask() (round uint64) {
 	return o.round
 }
 
-// AppendEntries implements raft.Transport. A heartbeat is one without entries.
+// AppendEntries implements raft.Transport. A heartbeat is one without entries. Of
+// the entries it sends those that fit into one request, and takes the others out of
+// args: raft goes on after the last entry that is in args when it returns.
 func (o *outbound) AppendEntries(
 	id raft.ServerID, to raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse,
 ) error {
 	o.mu.Lock()
 	round := o.round
 	o.mu.Unlock()
+	args.Entries = cutAppend(args.Entries)
 	if err := o.transport.AppendEntries(id, to, args, resp); err != nil {
 		return err
 	}

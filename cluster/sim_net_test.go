@@ -27,6 +27,8 @@ type simNet struct {
 	slow  time.Duration // added to each way, up to
 	flaky float64       // chance that a connection breaks
 	bad   int           // messages that were slowed down or broken
+	rate  int           // bytes of entries that a link takes a second; 0: any number
+	most  int           // bytes of entries in the largest request
 }
 
 // simLink is one way between two nodes.
@@ -110,6 +112,21 @@ func (n *simNet) pass(l simLink, gone <-chan struct{}, timeout <-chan time.Time)
 			return errSimTimeout
 		}
 	}
+}
+
+// carry is how long a link needs for entries.
+func (n *simNet) carry(entries []*raft.Log) time.Duration {
+	size := 0
+	for _, l := range entries {
+		size += len(l.Data)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.most = max(n.most, size)
+	if n.rate == 0 {
+		return 0
+	}
+	return time.Duration(size) * time.Second / time.Duration(n.rate)
 }
 
 func (n *simNet) fate(l simLink) (c *simCut, delay time.Duration, broken bool) {
@@ -220,6 +237,13 @@ func (e *simEnd) AppendEntriesPipeline(raft.ServerID, raft.ServerAddress) (raft.
 func (e *simEnd) AppendEntries(
 	_ raft.ServerID, to raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse,
 ) error {
+	if d := e.net.carry(args.Entries); d > raftConnTimeout {
+		return errors.Join(simWait(raftConnTimeout, e.dead, nil), errSimTimeout)
+	} else if d > 0 {
+		if err := simWait(d, e.dead, nil); err != nil {
+			return err
+		}
+	}
 	return simCall(e, to, args, resp, nil, raftConnTimeout)
 }
 

@@ -100,5 +100,46 @@ func (s *stream) Addr() net.Addr { return s.advertise }
 
 // Dial implements raft.StreamLayer.
 func (s *stream) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
-	return net.DialTimeout("tcp", string(address), timeout)
+	c, err := net.DialTimeout("tcp", string(address), timeout)
+	if err != nil {
+		return nil, err
+	}
+	return &pacedConn{Conn: c}, nil
+}
+
+// pacedConn is a connection to another node whose deadline moves on while data is
+// taken: a large request has as long as it needs, one that stands still has not.
+// One goroutine uses it at a time.
+type pacedConn struct {
+	net.Conn
+	patience time.Duration // from the last progress; 0: the deadline stays as it is
+}
+
+// pacedBytes must be taken within the connection's patience.
+const pacedBytes = 256 << 10
+
+// SetDeadline implements net.Conn.
+func (c *pacedConn) SetDeadline(t time.Time) error {
+	c.patience = 0
+	if d := time.Until(t); !t.IsZero() && d <= raftConnTimeout { // raft reckons with the size of a snapshot
+		c.patience = max(d, time.Millisecond)
+	}
+	return c.Conn.SetDeadline(t)
+}
+
+// Write implements net.Conn.
+func (c *pacedConn) Write(p []byte) (n int, err error) {
+	for first := true; first || n < len(p); first = false {
+		if c.patience > 0 {
+			if err := c.Conn.SetDeadline(time.Now().Add(c.patience)); err != nil {
+				return n, err
+			}
+		}
+		m, err := c.Conn.Write(p[n:min(len(p), n+pacedBytes)])
+		n += m
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, nil
 }

@@ -1,0 +1,218 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+)
+
+func largeJob(id string, size int) *fsmpb.Mutation {
+	payload := append(append([]byte{'"'}, bytes.Repeat([]byte{'x'}, size)...), '"')
+	op := &fsmpb.Enqueue{Jobs: []*fsmpb.NewJob{{Id: id, Type: "t", Payload: payload}}}
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: op}}
+}
+
+// largeScene runs three nodes in simulated time, without load.
+func largeScene(t *testing.T, tune func(*Config), act func(*simCluster) error) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newSimWorld(1, newSimTally())
+		c := newSimCluster(w, "a", 3, w.record)
+		c.tune = tune
+		c.startAll()
+		err := simAwait(calmWait, c.whole)
+		if err == nil {
+			err = act(c)
+		}
+		c.end()
+		if err != nil {
+			t.Errorf("%v; %v", err, w.failed())
+		}
+	})
+}
+
+func enqueueLarge(lead *simLife, n, size int) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	defer cancel()
+	for i := range n {
+		r, _, err := lead.Propose(ctx, largeJob(fmt.Sprintf("large%d", i), size))
+		if err != nil || r.Code != fsm.OK {
+			return fmt.Errorf("enqueue large%d: %v %w", i, r.Code, err)
+		}
+	}
+	return nil
+}
+
+// A follower was away while large jobs came in. The entries that it lacks are more
+// than its link takes within the deadline of one request; it catches up.
+func TestLaggingFollowerTakesLargeEntries(t *testing.T) {
+	tune := func(cfg *Config) {
+		cfg.SnapshotThreshold, cfg.TrailingLogs = 10_000, 10_000 // it must come back by the log
+	}
+	largeScene(t, tune, func(c *simCluster) error {
+		lead := c.active()
+		var behind *simNode
+		for _, n := range c.nodes {
+			if n != lead.place {
+				behind = n
+			}
+		}
+		var others []*simNode
+		for _, n := range c.nodes {
+			if n != behind {
+				others = append(others, n)
+			}
+		}
+		mend := c.net.cut(true, between([]*simNode{behind}, others)...)
+		if err := enqueueLarge(lead, 40, 1<<20); err != nil {
+			return err
+		}
+		c.net.mu.Lock()
+		c.net.rate = 1 << 20
+		c.net.mu.Unlock()
+		mend()
+		err := simAwait(2*time.Minute, c.whole)
+		c.net.mu.Lock()
+		defer c.net.mu.Unlock()
+		if most := appendMaxBytes + (1 << 20); err == nil && c.net.most > most {
+			err = fmt.Errorf("a request had %d bytes of entries, more than %d", c.net.most, most)
+		}
+		return err
+	})
+}
+
+// Large entries are cut from the log long before SnapshotThreshold entries are there,
+// and what stays behind is bounded in bytes too.
+func TestLargeEntriesAreCutByBytes(t *testing.T) {
+	tune := func(cfg *Config) {
+		cfg.SnapshotThreshold, cfg.TrailingLogs = 10_000, 5_000
+		cfg.SnapshotBytes, cfg.TrailingBytes = 4<<20, 2<<20
+		cfg.Settings.RetainCompletedCount = 0
+	}
+	largeScene(t, tune, func(c *simCluster) error {
+		ctx := context.Background()
+		lead := c.active()
+		for i := range 60 { // each is removed again, so that the state stays small
+			id := fmt.Sprintf("large%d", i)
+			if _, _, err := lead.Propose(ctx, largeJob(id, 512<<10)); err != nil {
+				return err
+			}
+			remove := &fsmpb.Change{Kind: uint32(fsm.DeleteJobs), Ids: []string{id}}
+			if _, _, err := lead.Propose(ctx, &fsmpb.Mutation{Op: &fsmpb.Mutation_Change{Change: remove}}); err != nil {
+				return err
+			}
+			time.Sleep(200 * time.Millisecond)
+		}
+		return simAwait(10*time.Second, func() string {
+			for _, l := range c.lives() {
+				d := l.place.mark(false)
+				d.mu.Lock()
+				size := 0
+				for _, e := range d.logs {
+					size += len(e.Data)
+				}
+				d.mu.Unlock()
+				if size > 9<<20 {
+					return fmt.Sprintf("the log of %s has %d bytes", l.place.name, size)
+				}
+			}
+			return ""
+		})
+	})
+}
+
+func TestLogCacheIsBoundedInBytes(t *testing.T) {
+	b := newBoundedLog(raft.NewInmemStore(), 0)
+	for i := range uint64(100) {
+		if err := b.StoreLog(&raft.Log{Index: i + 1, Data: make([]byte, 1<<20)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	held := 0
+	for _, l := range b.cache {
+		if l != nil {
+			held += logBytes(l)
+		}
+	}
+	if held > logCacheBytes || held != b.cached {
+		t.Errorf("the cache has %d bytes, reckons with %d, and may have %d", held, b.cached, logCacheBytes)
+	}
+	for _, i := range []uint64{1, 100} {
+		var l raft.Log
+		if err := b.GetLog(i, &l); err != nil || l.Index != i {
+			t.Errorf("entry %d: %v %v", i, l.Index, err)
+		}
+	}
+	if got := b.newest(50, 10<<20); got != 9 {
+		t.Errorf("%d of the newest entries have 10 MiB, want 9", got)
+	}
+	if got := b.bytesAfter(90); got != 10*(1<<20+logOverhead) {
+		t.Errorf("%d bytes are after 90", got)
+	}
+	if err := b.DeleteRange(96, 100); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.bytesAfter(90); got != 5*(1<<20+logOverhead) {
+		t.Errorf("%d bytes are after 90 once the end was removed", got)
+	}
+}
+
+// A request that moves on is not cut off by its deadline; one that stands still is.
+func TestPacedConn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		defer near.Close()
+		defer far.Close()
+		c := &pacedConn{Conn: near}
+		if err := c.SetDeadline(time.Now().Add(raftConnTimeout)); err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			buf := make([]byte, pacedBytes)
+			for range 16 {
+				time.Sleep(raftConnTimeout / 2)
+				for n := 0; n < len(buf); {
+					m, err := far.Read(buf[n:])
+					if err != nil {
+						return
+					}
+					n += m
+				}
+			}
+		}()
+		if n, err := c.Write(make([]byte, 16*pacedBytes)); err != nil || n != 16*pacedBytes {
+			t.Errorf("a slow request: %d bytes, %v", n, err)
+		}
+		begun := time.Now()
+		if _, err := c.Write(make([]byte, pacedBytes)); err == nil || time.Since(begun) > raftConnTimeout {
+			t.Errorf("a request that stands still: %v after %v", err, time.Since(begun))
+		}
+	})
+}
+
+// A large write of the log may take longer than a small one.
+func TestWatchdogReckonsWithTheSize(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, bites := watched(t)
+		d.expect(2 * appendMaxBytes)
+		if err := d.watch("append", func() error { time.Sleep(2500 * time.Millisecond); return nil }); err != nil || len(bites) > 0 {
+			t.Fatalf("%v, %d bites", err, len(bites))
+		}
+		release := make(chan struct{})
+		go d.watch("append", func() error { <-release; return nil })
+		time.Sleep(1500 * time.Millisecond)
+		if len(bites) != 1 {
+			t.Error("it did not bite at a small write")
+		}
+		close(release)
+	})
+}
