@@ -110,6 +110,10 @@ type Config struct {
 	// would take over.
 	LogStallLimit time.Duration
 
+	// BeforeLogWrite, if given, is called before each write of the raft log. A test
+	// lets a disk hang with it.
+	BeforeLogWrite func()
+
 	// Clock is the wall clock, nil: time.Now. What the queue's times follow and
 	// by which another broker is taken for dead is read from it; how long
 	// something took or may take is not. It may jump. Safe for concurrent use.
@@ -242,6 +246,10 @@ func (c *Config) validateTimes() error {
 	if c.Flush.Heartbeat >= c.BrokerTimeout {
 		return fmt.Errorf("the broker heartbeat interval %v must be shorter than the broker timeout %v: "+
 			"others would take this broker for dead between two heartbeats", c.Flush.Heartbeat, c.BrokerTimeout)
+	}
+	if c.LogStallLimit < time.Second {
+		return fmt.Errorf("the limit of a write of the raft log, %v (--disk-stall-limit), must be at least 1s: "+
+			"a busy disk takes that long now and then", c.LogStallLimit)
 	}
 	if c.LeaseTimeout > c.HeartbeatTimeout {
 		return fmt.Errorf("raft's lease timeout %v must not be longer than its heartbeat timeout %v", c.LeaseTimeout, c.HeartbeatTimeout)

@@ -47,7 +47,7 @@ func (n *Node) flushInterval() time.Duration {
 // WaitFlushed returns nil once lsn is in the bucket. Only the active leader knows:
 // elsewhere, and when this node ceases to be it, the error is ErrNotLeader.
 func (n *Node) WaitFlushed(ctx context.Context, lsn fsm.LSN) error {
-	r := n.reign.Load()
+	r := n.active()
 	if r == nil {
 		return ErrNotLeader
 	}

@@ -34,7 +34,7 @@ func (g *gate) refusal() error {
 // ErrFlushLag. Propose looks for itself; this is for who would write only if there
 // were something to write.
 func (n *Node) Refusal() error {
-	if r := n.reign.Load(); r != nil {
+	if r := n.active(); r != nil {
 		return r.gate.refusal()
 	}
 	return nil

@@ -138,6 +138,7 @@ type watchdog struct {
 	limit  time.Duration // for appendMaxBytes and less; for more in proportion
 	bite   func(error)
 	size   atomic.Int64  // bytes of the next write, or of the one under way
+	before func()        // called before each write; nil: nothing is
 	writes atomic.Uint64 // odd while a write is under way
 }
 
@@ -153,6 +154,9 @@ func (d *watchdog) patience() int { return roundsToBite * int(1+d.size.Load()/ap
 // watch runs one write. Raft writes from one goroutine at a time.
 func (d *watchdog) watch(what string, write func() error) error {
 	d.writes.Add(1)
+	if d.before != nil {
+		d.before()
+	}
 	err := write()
 	d.size.Store(0)
 	d.writes.Add(1)

@@ -54,6 +54,8 @@ type Node struct {
 	left   sync.Once
 	down   chan struct{} // closed when raft has ended
 	ended  sync.Once
+	cut    chan struct{} // closed by die: the other nodes hear nothing more from this one
+	severs sync.Once
 	fatal  chan error
 }
 
@@ -79,6 +81,7 @@ func Open(cfg Config) (*Node, error) {
 		leave:   make(chan struct{}),
 		gone:    make(chan struct{}),
 		down:    make(chan struct{}),
+		cut:     make(chan struct{}),
 		fatal:   make(chan error, 1),
 		mend:    make(chan struct{}, 1),
 	}
@@ -115,14 +118,14 @@ func (n *Node) openRaft() (err error) {
 	if fresh {
 		n.seed()
 	}
-	dog := &watchdog{limit: n.cfg.LogStallLimit, bite: n.die}
+	dog := &watchdog{limit: n.cfg.LogStallLimit, bite: n.die, before: n.cfg.BeforeLogWrite}
 	if n.stores, err = openStores(&n.cfg, dog, n.snapshotOptions()); err != nil {
 		return err
 	}
 	if n.net, err = n.listen(); err != nil {
 		return errors.Join(err, n.stores.close())
 	}
-	n.out = newOutbound(n.net)
+	n.out = newOutbound(n.net, n.cut)
 	in := newInbound(n.out, n.ctx.Done())
 	n.raft, err = raft.NewRaft(n.raftConfig(), n.stateMachine(), n.stores.log, n.stores.stable, n.stores.snapshots, in)
 	if err != nil {
@@ -130,7 +133,7 @@ func (n *Node) openRaft() (err error) {
 	}
 	in.serve(n.raft)
 	n.wg.Go(func() { in.relay(n.mayVote) })
-	n.wg.Go(func() { dog.run(n.ctx.Done()) })
+	n.wg.Go(func() { dog.run(n.down) })
 	n.wg.Go(n.boundLog)
 	if s := n.stores.kept; s != nil {
 		n.wg.Go(func() { s.Run(n.ctx) })
@@ -198,14 +201,21 @@ func (n *Node) restored(m *fsm.Machine) {
 	}
 }
 
-// die reports what the process must not outlive. The first reason counts.
+// die reports the error for which the process must end; the first one counts. It
+// cuts this node off from the others before anything else: a leader whose disk hangs
+// would go on sending heartbeats, and nobody would elect another one, for as long as
+// the process takes to end.
 func (n *Node) die(err error) {
+	n.sever()
 	select {
 	case n.fatal <- err:
 		n.log.Error("this node must stop", "error", err)
 	default:
 	}
 }
+
+// sever cuts this node off from the others.
+func (n *Node) sever() { n.severs.Do(func() { close(n.cut) }) }
 
 // Fatal delivers the error for which the process must end, if any.
 func (n *Node) Fatal() <-chan error { return n.fatal }
@@ -231,11 +241,18 @@ func (n *Node) StepDown(ctx context.Context) {
 	}
 }
 
-// Close ends the node. Call StepDown before it for a graceful stop.
+// closeLimit is how long raft may take to end before the other nodes hear nothing more
+// from it.
+const closeLimit = time.Second
+
+// Close ends the node. Call StepDown before it for a graceful stop. It does not return
+// while a write of the raft log hangs; the process has to exit then.
 func (n *Node) Close() error {
 	n.left.Do(func() { close(n.leave) })
 	n.cancel()
+	cut := time.AfterFunc(closeLimit, n.sever)
 	err := n.raft.Shutdown().Error()
+	cut.Stop()
 	n.ended.Do(func() { close(n.down) })
 	n.wg.Wait()
 	n.reads.Close()

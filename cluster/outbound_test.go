@@ -41,7 +41,7 @@ func TestOnlyAnswersOfTheRoundConfirm(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var round uint64
 			p := &peers{}
-			o := newOutbound(p)
+			o := newOutbound(p, nil)
 			p.answer = func(resp *raft.AppendEntriesResponse) error {
 				if c.overtake {
 					round = o.ask()
@@ -63,7 +63,7 @@ func TestOnlyAnswersOfTheRoundConfirm(t *testing.T) {
 }
 
 func TestMajorityOfVoters(t *testing.T) {
-	o := newOutbound(nil)
+	o := newOutbound(nil, nil)
 	one := raft.Configuration{Servers: []raft.Server{{ID: "a"}}}
 	if !o.majority(o.ask(), "a", one) {
 		t.Error("a node that is alone is not its own majority")

@@ -40,7 +40,7 @@ func (n *Node) Propose(ctx context.Context, m *fsmpb.Mutation) (fsm.Result, fsm.
 
 // proposeAll commits mutations in one entry.
 func (n *Node) proposeAll(ctx context.Context, ms []*fsmpb.Mutation) ([]fsm.Result, fsm.LSN, error) {
-	r := n.reign.Load()
+	r := n.active()
 	if r == nil {
 		return nil, fsm.LSN{}, ErrNotLeader
 	}

@@ -14,14 +14,14 @@ import (
 // was answered before the call. Only the active leader can say that; elsewhere
 // it is ErrNotLeader.
 func (n *Node) Linearize(ctx context.Context) error {
-	before := n.reign.Load()
+	before := n.active()
 	if before == nil {
 		return ErrNotLeader
 	}
 	if _, err := n.reads.Do(ctx, struct{}{}); err != nil {
 		return readError(err)
 	}
-	if n.reign.Load() != before {
+	if n.active() != before {
 		return ErrNotLeader
 	}
 	return nil

@@ -51,7 +51,7 @@ func newReadyHub(r *replica) *readyHub {
 // any. It returns ErrNotLeader when this node is not, or ceases to be, the
 // active leader.
 func (n *Node) WaitReady(ctx context.Context, types []string) error {
-	r := n.reign.Load()
+	r := n.active()
 	if r == nil {
 		return ErrNotLeader
 	}
@@ -74,7 +74,7 @@ func (n *Node) WaitReady(ctx context.Context, types []string) error {
 // because something has fallen due, a lease or a schedule: an entry lets time pass
 // first, and the one that does so by itself may be on its way still.
 func (n *Node) Ready(types []string) bool {
-	r := n.reign.Load()
+	r := n.active()
 	if r == nil || r.gate.refusal() != nil {
 		return n.holdsReady(types)
 	}

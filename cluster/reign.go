@@ -56,7 +56,9 @@ func (n *Node) lead() {
 		select {
 		case leader := <-n.raft.LeaderCh():
 			// The channel keeps only the latest event: whatever reign there
-			// was, it belongs to an earlier term.
+			// was, it belongs to an earlier term. It answers nothing more from
+			// here on, however long a hung bucket keeps its parts from ending.
+			n.reign.Store(nil)
 			stop()
 			if leader {
 				end = n.startCandidacy()
@@ -103,6 +105,21 @@ func (n *Node) candidate(ctx context.Context) {
 		if !sleep(ctx, wait) {
 			return
 		}
+	}
+}
+
+// active returns the reign that may answer writes and reads now, or nil. Raft knows
+// first that its term is over; the goroutines of the reign end after that.
+func (n *Node) active() *reign {
+	r := n.reign.Load()
+	if r == nil || n.raft.CurrentTerm() != r.term || n.raft.State() != raft.Leader {
+		return nil
+	}
+	select {
+	case <-n.cut:
+		return nil
+	default:
+		return r
 	}
 }
 
@@ -193,7 +210,7 @@ func (r *reign) run(ctx context.Context) error {
 
 	err := r.flusher.Run(ctx)
 
-	n.reign.Store(nil)
+	n.reign.CompareAndSwap(r, nil)
 	cancel()
 	close(r.over)
 	wg.Wait()

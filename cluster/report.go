@@ -11,7 +11,7 @@ import (
 // Leader returns the HTTP address of the active leader, as far as this node
 // knows, and whether it is this node. The address is "" while there is none.
 func (n *Node) Leader() (address string, self bool) {
-	if n.reign.Load() != nil {
+	if n.active() != nil {
 		return n.cfg.HTTPAdvertise, true
 	}
 	_, id := n.raft.LeaderWithID()
@@ -44,7 +44,7 @@ func (n *Node) httpAddress(name string) string {
 // Now is the clock by which the machine's times are to be read: the leader's
 // on the active leader, elsewhere the machine's own.
 func (n *Node) Now() int64 {
-	if r := n.reign.Load(); r != nil {
+	if r := n.active(); r != nil {
 		return r.clock.now()
 	}
 	return n.replica.meta().Now
@@ -85,7 +85,7 @@ func (n *Node) describeFlush(s *Status) {
 	lag := n.journal.Lag()
 	s.LagEntries, s.LagBytes = lag.Entries, lag.Bytes
 	s.MaxFlushLagMs = n.cfg.MaxFlushLag.Milliseconds()
-	r := n.reign.Load()
+	r := n.active()
 	if r == nil {
 		return
 	}
@@ -104,7 +104,7 @@ func (n *Node) describeFlush(s *Status) {
 func (n *Node) describeRaft(s *Status) {
 	state := n.raft.State()
 	s.RaftState = state.String()
-	s.State = wireState(state, n.reign.Load() != nil)
+	s.State = wireState(state, n.active() != nil)
 	_, leader := n.raft.LeaderWithID()
 	s.LeaderNode = nodeName(leader)
 	s.LeaderAddress, _ = n.Leader()

@@ -110,6 +110,7 @@ func (o *serveOptions) bind(f *pflag.FlagSet) {
 	f.Uint64Var(&c.SnapshotThreshold, "raft-snapshot-threshold", c.SnapshotThreshold, "entries after which the raft log is cut")
 	f.DurationVar(&c.SnapshotInterval, "raft-snapshot-interval", c.SnapshotInterval, "how often it is looked whether it is to be cut, up to twice that at random")
 	f.Uint64Var(&c.TrailingLogs, "raft-trailing-logs", c.TrailingLogs, "entries kept behind a cut for followers that lag")
+	f.DurationVar(&c.LogStallLimit, "disk-stall-limit", c.LogStallLimit, "how long one write of the raft log may take before the node ends, so that another one leads")
 	o.pace.bind(f, c)
 	o.compat.bind(f)
 	f.DurationVar(&c.Flush.Heartbeat, "broker-heartbeat", c.Flush.Heartbeat, "most time between two writes to the bucket")
@@ -150,6 +151,7 @@ func (o *serveOptions) complete(g *globals) error {
 	c.Logger = hclog.New(&hclog.LoggerOptions{Name: c.Name, Level: level, Output: g.stderr, JSONFormat: o.logJSON})
 	c.Version = version
 	c.Clock = nodeClock(c.Logger, g.getenv)
+	c.BeforeLogWrite = diskFault(g.getenv)
 	for _, notice := range o.notices {
 		c.Logger.Warn(notice)
 	}

@@ -49,6 +49,7 @@ func TestServeRefusesWhatCannotWork(t *testing.T) {
 		"--bucket mem:// --bucket-writes-per-minute -1":                              "--bucket-writes-per-minute -1: must not be negative",
 		"--bucket mem:// --bucket-writes-per-day -1":                                 "--bucket-writes-per-day -1: must not be negative",
 		"--bucket mem:// --retain-completed-count -1":                                "must not be negative",
+		"--bucket mem:// --disk-stall-limit 10ms":                                    "at least 1s",
 		"--bucket mem:// --log-level loud":                                           "use trace",
 		"--bucket mem:// --cors-origins dash.test":                                   "is no origin",
 		"--bucket mem:// --ws-connections 0":                                         "at least 1",

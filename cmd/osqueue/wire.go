@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -36,6 +37,11 @@ type server struct {
 const (
 	stepDownTimeout = 3 * time.Second
 	httpStopTimeout = 5 * time.Second
+	// stopLimit ends a graceful stop that a hung disk or bucket holds up. It is
+	// shorter than the time that service managers give, see docs/operations.md.
+	stopLimit = 15 * time.Second
+	// fatalLimit is how long a node that must stop may take for an orderly end.
+	fatalLimit = 900 * time.Millisecond
 )
 
 // assemble starts everything but the HTTP server. Its listener is opened
@@ -95,7 +101,8 @@ func (s *server) close() error {
 
 // run serves until ctx ends or the node must not go on, then stops in an order
 // that loses no request: hand leadership over while requests still find a way
-// to the new leader, then let them end, then stop raft.
+// to the new leader, then let them end, then stop raft. A node that must not go on
+// ends within a second, in good order or not: the process exits if a part hangs.
 func (s *server) run(ctx context.Context) error {
 	served := make(chan error, 1)
 	go func() { served <- s.api.Serve(s.listen) }()
@@ -104,19 +111,52 @@ func (s *server) run(ctx context.Context) error {
 	unsafe := s.keepProving(ctx)
 	s.log.Info("serving", "http", s.listen.Addr(), "pid", pid())
 
+	guard := newExitGuard(s.log, os.Exit)
+	defer guard.stop()
+	patience := httpStopTimeout
 	var failure error
 	select {
 	case <-ctx.Done():
 		s.log.Info("stopping")
-		stepDown, cancel := context.WithTimeout(context.Background(), stepDownTimeout)
-		s.node.StepDown(stepDown)
-		cancel()
+		guard.within(stopLimit)
+		failure = s.stepDown()
 	case failure = <-s.node.Fatal():
 	case failure = <-unsafe:
 	case failure = <-served:
 	}
-	stop, cancel := context.WithTimeout(context.Background(), httpStopTimeout)
+	if failure != nil {
+		guard.within(fatalLimit)
+		patience = fatalLimit / 2
+	}
+	ended := make(chan struct{})
+	defer close(ended)
+	go func() { // the disk may begin to hang only now
+		select {
+		case <-s.node.Fatal():
+			guard.within(fatalLimit)
+		case <-ended:
+		}
+	}()
+	stop, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	s.original.Close()
 	return errors.Join(failure, s.api.Shutdown(stop), s.node.Close(), s.bucket.Close())
+}
+
+// stepDown hands leadership over. It returns early, with the error, if the node turns
+// out to have to stop at once.
+func (s *server) stepDown() error {
+	ctx, cancel := context.WithTimeout(context.Background(), stepDownTimeout)
+	defer cancel()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.node.StepDown(ctx)
+	}()
+	select {
+	case <-done:
+		return nil
+	case err := <-s.node.Fatal():
+		return err
+	}
 }

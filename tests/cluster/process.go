@@ -44,7 +44,7 @@ func (p *process) launch(binary string, args ...string) {
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = append(os.Environ(), c.opt.Env...)
 	if c.opt.FaultClock {
-		cmd.Env = append(cmd.Env, faultClockEnv+"="+p.clockPath())
+		cmd.Env = append(cmd.Env, faultClockEnv+"="+p.clockPath(), faultDiskEnv+"="+p.hangPath())
 	}
 	start := cmd.Start
 	if c.links != nil {

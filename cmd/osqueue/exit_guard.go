@@ -1,0 +1,65 @@
+package main
+
+import (
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+)
+
+// exitGuard ends the process if its orderly end takes too long: a hung disk or bucket
+// holds up whoever waits for it, and a process that stays keeps its service manager
+// from starting the next one. It is safe for concurrent use.
+type exitGuard struct {
+	log  hclog.Logger
+	exit func(code int)
+
+	mu    sync.Mutex
+	at    time.Time // of the exit; zero: none is due
+	timer *time.Timer
+}
+
+func newExitGuard(log hclog.Logger, exit func(code int)) *exitGuard {
+	return &exitGuard{log: log, exit: exit}
+}
+
+// within ends the process in d, unless stop is called before. An earlier limit stays.
+func (g *exitGuard) within(d time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	at := time.Now().Add(d)
+	if g.timer != nil {
+		if g.at.Before(at) {
+			return
+		}
+		g.timer.Stop()
+	}
+	g.at = at
+	g.timer = time.AfterFunc(d, func() { g.expire(d) })
+}
+
+// stop says that the end was orderly.
+func (g *exitGuard) stop() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.timer != nil {
+		g.timer.Stop()
+	}
+}
+
+// lastWords bounds the write of the last line of the log, which may be on the disk
+// that hangs.
+const lastWords = 50 * time.Millisecond
+
+func (g *exitGuard) expire(d time.Duration) {
+	logged := make(chan struct{})
+	go func() {
+		defer close(logged)
+		g.log.Error("the node has not ended in good order; the process exits without waiting any longer", "waited", d)
+	}()
+	select {
+	case <-logged:
+	case <-time.After(lastWords):
+	}
+	g.exit(exitFailure)
+}
