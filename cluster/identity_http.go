@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"sync"
 )
 
@@ -94,6 +95,24 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	_ = json.NewEncoder(w).Encode(v) // the peer asks again if it did not arrive
 }
 
+// refusedError is an answer that is not a success.
+type refusedError struct {
+	text   string
+	leader string // HTTP address of the leader as the peer knows it; "" if unknown
+}
+
+// Error implements error.
+func (e *refusedError) Error() string { return e.text }
+
+// refused reads a refusal. A body of another form is shown as it is.
+func refused(host, status string, body []byte) error {
+	var r refusal
+	if err := json.Unmarshal(body, &r); err != nil || r.Message == "" {
+		r.Message = string(bytes.TrimSpace(body))
+	}
+	return &refusedError{text: fmt.Sprintf("%s answers %s: %s", host, status, r.Message), leader: r.Leader}
+}
+
 // askPeers asks every other node for its identity, all at once. It returns
 // those that answered, and an error that names the others.
 func (n *Node) askPeers(ctx context.Context) ([]Identity, error) {
@@ -129,18 +148,25 @@ func (n *Node) ask(ctx context.Context, address string) (id Identity, err error)
 	return id, n.call(req, &id)
 }
 
-// askToJoin asks whoever answers to take this node in.
+// askToJoin asks the peers, and the leader that they name, to take this node in.
 func (n *Node) askToJoin(ctx context.Context, peers []Identity) error {
-	var errs []error
+	var addresses []string
 	for _, p := range peers {
-		if p.Empty {
-			continue
+		if !p.Empty {
+			addresses = append(addresses, p.HTTPAddress)
 		}
-		err := n.join(ctx, p.HTTPAddress)
+	}
+	var errs []error
+	for i := 0; i < len(addresses); i++ {
+		err := n.join(ctx, addresses[i])
 		if err == nil {
 			return nil
 		}
 		errs = append(errs, err)
+		var r *refusedError
+		if errors.As(err, &r) && r.leader != "" && !slices.Contains(addresses, r.leader) && len(addresses) <= len(peers) {
+			addresses = append(addresses, r.leader)
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -169,7 +195,7 @@ func (n *Node) call(req *http.Request, answer any) error {
 		return fmt.Errorf("%s: %w", req.URL.Host, err)
 	}
 	if resp.StatusCode/100 != 2 {
-		return fmt.Errorf("%s answers %s: %s", req.URL.Host, resp.Status, bytes.TrimSpace(body))
+		return refused(req.URL.Host, resp.Status, body)
 	}
 	if answer == nil {
 		return nil

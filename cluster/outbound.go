@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/hashicorp/raft"
 )
@@ -17,6 +18,9 @@ import (
 // before another was elected, and readers would miss what that one has committed.
 //
 // After cut is closed it sends nothing more.
+//
+// It also measures, for the term in which this node leads, when each server answered
+// last, and up to where its log is known to be the leader's.
 type outbound struct {
 	transport
 	cut <-chan struct{}
@@ -24,6 +28,10 @@ type outbound struct {
 	mu        sync.Mutex
 	round     uint64                   // of questions
 	confirmed map[raft.ServerID]uint64 // the newest round that each has answered
+	term      uint64                   // of the requests below
+	began     time.Time                // the first request of the term
+	heard     map[raft.ServerID]time.Time
+	matched   map[raft.ServerID]uint64 // index of the newest entry that each is known to share
 }
 
 func newOutbound(t transport, cut <-chan struct{}) *outbound {
@@ -59,17 +67,24 @@ func (o *outbound) AppendEntries(
 	if err := o.live(); err != nil {
 		return err
 	}
-	o.mu.Lock()
-	round := o.round
-	o.mu.Unlock()
+	round := o.sent(args.Term)
 	args.Entries = cutAppend(args.Entries)
 	if err := o.transport.AppendEntries(id, to, args, resp); err != nil {
 		return err
 	}
-	if resp.Success && resp.Term == args.Term {
-		o.mu.Lock()
+	if resp.Term != args.Term {
+		return nil
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.term == args.Term {
+		o.heard[id] = time.Now()
+	}
+	if resp.Success {
 		o.confirmed[id] = max(o.confirmed[id], round)
-		o.mu.Unlock()
+		if o.term == args.Term {
+			o.matched[id] = max(o.matched[id], lastSent(args))
+		}
 	}
 	return nil
 }
@@ -110,6 +125,49 @@ func (o *outbound) InstallSnapshot(
 		return err
 	}
 	return o.transport.InstallSnapshot(id, to, args, resp, data)
+}
+
+// sent notes a request of a term and returns the round that its answer counts for.
+func (o *outbound) sent(term uint64) (round uint64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if term > o.term {
+		o.term, o.began = term, time.Now()
+		o.heard, o.matched = make(map[raft.ServerID]time.Time), make(map[raft.ServerID]uint64)
+	}
+	return o.round
+}
+
+// lastSent is the index up to which the receiver's log is the sender's if it accepts
+// the request, 0 for a heartbeat, which is accepted unread.
+func lastSent(r *raft.AppendEntriesRequest) uint64 {
+	if len(r.Entries) > 0 {
+		return r.Entries[len(r.Entries)-1].Index
+	}
+	return r.PrevLogEntry
+}
+
+// progress returns when a server answered last in the newest term in which this node
+// led (the zero time: never), and the index up to which it is known to have the log.
+func (o *outbound) progress(id raft.ServerID) (heard time.Time, index uint64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.heard[id], o.matched[id]
+}
+
+// quiet returns how long a server has not answered this leader: at most for as long
+// as it leads, since it did not ask before.
+func (o *outbound) quiet(id raft.ServerID) time.Duration {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	since, ok := o.heard[id]
+	if !ok {
+		since = o.began
+	}
+	if since.IsZero() {
+		return 0
+	}
+	return time.Since(since)
 }
 
 // majority tells whether more than half of the voters have confirmed in a round that

@@ -1,0 +1,144 @@
+package cluster
+
+import (
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+)
+
+// lines keeps what a node logs.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) has(part string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Contains(l.text.String(), part)
+}
+
+// newcomer starts a node with an empty directory at a new address, under a name that
+// is in the others' --peers or not.
+func (l *lab) newcomer(name string, others []PeerAddr, log *lines) *member {
+	l.t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	peers := slices.Clone(others)
+	i := slices.IndexFunc(peers, func(p PeerAddr) bool { return p.Name == name })
+	if i < 0 {
+		i = len(peers)
+		peers = append(peers, PeerAddr{Name: name})
+	}
+	peers[i].HTTP = listener.Addr().String()
+	l.t.Cleanup(func() {
+		if l.t.Failed() {
+			log.mu.Lock()
+			defer log.mu.Unlock()
+			l.t.Logf("log of the new %s:\n%s", name, log.text.String())
+		}
+	})
+	return l.open(peers, i, listener, func(c *Config) { c.Logger = logTo(name, log) })
+}
+
+func logTo(name string, log *lines) hclog.Logger {
+	return hclog.New(&hclog.LoggerOptions{Name: name, Level: hclog.Info, Output: log})
+}
+
+func serverIDs(c raft.Configuration) (ids []raft.ServerID) {
+	for _, s := range c.Servers {
+		ids = append(ids, s.ID)
+	}
+	return ids
+}
+
+// A second node of a living node's name, with a copied configuration on another host,
+// must not take the living one's place: neither a follower's nor the leader's own.
+func TestSecondNodeOfALivingNameIsRefused(t *testing.T) {
+	l := newLab(t)
+	all := l.start("n", 3, nil)
+	leader := l.leader(all...)
+	before := serverIDs(leader.raft.GetConfiguration().Configuration())
+	follower := all[slices.IndexFunc(all, func(m *member) bool { return m != leader })]
+	for _, name := range []string{follower.Name(), leader.Name()} {
+		var log lines
+		second := l.newcomer(name, leader.cfg.Peers, &log)
+		l.eventually("the refusal of a second "+name, func() bool {
+			now := l.leader(all...).raft.GetConfiguration().Configuration()
+			if !slices.Equal(serverIDs(now), before) {
+				t.Fatalf("the servers are %v, and were %v", serverIDs(now), before)
+			}
+			return log.has("node " + name + " is running as " + string(serverOf(before, name)))
+		})
+		second.stop()
+	}
+}
+
+func serverOf(ids []raft.ServerID, name string) raft.ServerID {
+	return ids[slices.IndexFunc(ids, func(id raft.ServerID) bool { return nodeName(id) == name })]
+}
+
+// A name that the leader's --peers lack is a mistake: it would be a voter for ever.
+func TestUnknownNameIsRefused(t *testing.T) {
+	l := newLab(t)
+	all := l.start("n", 3, nil)
+	leader := l.leader(all...)
+	var log lines
+	l.newcomer("n9", leader.cfg.Peers, &log)
+	l.eventually("the refusal", func() bool {
+		if got := serverIDs(leader.raft.GetConfiguration().Configuration()); len(got) != 3 {
+			t.Fatalf("the servers are %v", got)
+		}
+		return log.has("n9 is not in the leader's --peers")
+	})
+}
+
+// A node that is gone is replaced at another address, once the leader has not heard
+// from it for a while.
+func TestReplacementAtAnotherAddress(t *testing.T) {
+	l := newLab(t)
+	all := l.start("n", 3, nil)
+	leader := l.leader(all...)
+	lost := all[slices.IndexFunc(all, func(m *member) bool { return m != leader })]
+	lost.stop()
+	back := l.newcomer(lost.Name(), leader.cfg.Peers, new(lines))
+	l.eventually("its vote", func() bool {
+		config := l.leader(slices.DeleteFunc(slices.Clone(all), func(m *member) bool { return m == lost })...).
+			raft.GetConfiguration().Configuration()
+		return len(config.Servers) == 3 && voter(config, back.id) && !voter(config, lost.id)
+	})
+}
+
+// Who only says that it is a node, and does not answer as one, costs nobody a vote,
+// and gets none.
+func TestJoinOfNobody(t *testing.T) {
+	l := newLab(t)
+	all := l.start("n", 3, nil)
+	leader := l.leader(all...)
+	lost := all[slices.IndexFunc(all, func(m *member) bool { return m != leader })]
+	lost.stop()
+	l.eventually("silence of the node that was stopped", func() bool { return leader.out.quiet(lost.id) > leader.silenceMax() })
+	before := serverIDs(leader.raft.GetConfiguration().Configuration())
+	err := leader.admit(t.Context(), Identity{
+		Name: lost.Name(), ServerID: lost.Name() + "~made-up", RaftAddress: "127.0.0.1:1", HTTPAddress: "127.0.0.1:1",
+	})
+	if err == nil || !strings.Contains(err.Error(), "127.0.0.1:1") {
+		t.Errorf("refused with %v", err)
+	}
+	if got := serverIDs(leader.raft.GetConfiguration().Configuration()); !slices.Equal(got, before) {
+		t.Errorf("the servers are %v, and were %v", got, before)
+	}
+}
