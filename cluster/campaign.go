@@ -47,6 +47,9 @@ func (n *Node) campaign(ctx context.Context, adopted *storage.Version) (*reign, 
 		d := election.Decide(seen, me, now, n.cfg.BrokerTimeout.Milliseconds())
 		switch d.Action {
 		case election.Create, election.TakeOver:
+			if err := n.mayCreate(ctx, d.Action, &me); err != nil {
+				return nil, n.cfg.StandbyRetry, err
+			}
 			return n.takeOver(ctx, term, seen, me)
 		case election.Adopt:
 			if err := n.adopt(ctx, term, seen.Doc); err != nil {

@@ -70,6 +70,10 @@ func Decide(o Observed, me Candidate, nowMs, timeoutMs int64) Decision {
 		return decideWithin(o, me) // the other could do nothing but register
 	case me.has(o):
 		return Decision{Action: TakeOver, Reason: "the document's broker is gone and its state is adopted"}
+	case behind(d, me):
+		return Decision{Action: TakeOver, Reason: fmt.Sprintf(
+			"the document is at %s, which is not after this cluster's state (%s): it was repaired, or an old copy was put back",
+			d.Header.LSN(), me.Applied)}
 	default:
 		return Decision{Action: Adopt, Reason: "the document's broker is gone"}
 	}
@@ -96,6 +100,18 @@ func decideWithin(o Observed, me Candidate) Decision {
 	default:
 		return Decision{Action: TakeOver, Reason: "the document is this cluster's"}
 	}
+}
+
+// behind reports whether adopting the document would take this cluster back: its state
+// has the document's lineage and is not older. A living cluster that takes a document over
+// comes to a higher LSN and a higher epoch. Only a repair, which belongs to no cluster, and
+// an empty state are judged by their LSN alone.
+func behind(d *queuefile.Document, me Candidate) bool {
+	h := d.Header
+	if h == nil || d.Overtaken || !me.Populated || h.Lineage == "" || me.Lineage != h.Lineage {
+		return false
+	}
+	return h.LSN().Compare(me.Applied) <= 0 && (h.Cluster == "" || h.Epoch <= me.Epoch || h.LSN().IsZero())
 }
 
 // has reports whether the candidate's state comes from this very version.

@@ -47,6 +47,8 @@ func TestDecide(t *testing.T) {
 		me.Adopted = v
 		return me
 	}
+	later := ours // its broker was registered after the document was written
+	later.Epoch = 4
 	newer := empty
 	newer.Cluster = ""
 
@@ -82,6 +84,14 @@ func TestDecide(t *testing.T) {
 		{"other cluster, changed since adopted", docOf("b:1", stale, header("B", "L", 99, 999)), having(ours, "u"), election.Adopt, ""},
 		{"other cluster, empty candidate", docOf("b:1", stale, header("B", "M", 1, 1)), empty, election.Adopt, ""},
 		{"other cluster, no broker", docOf("", future, header("B", "M", 1, 1)), empty, election.Adopt, ""},
+
+		{"repaired without its header", docOf("", stale, header("", "L", 0, 0)), ours, election.TakeOver, ""},
+		{"repaired without its header, empty candidate", docOf("", stale, header("", "L", 6, 90)), empty, election.Adopt, ""},
+		{"repaired to a state after ours", docOf("", stale, header("", "L", 8, 90)), ours, election.Adopt, ""},
+		{"large, repaired without its header", large(docOf("", stale, header("", "L", 6, 90))), ours, election.TakeOver, ""},
+		{"other cluster, nothing in it", docOf("b:1", stale, header("B", "L", 0, 0)), ours, election.TakeOver, ""},
+		{"other cluster, a copy from before our epoch", docOf("b:1", stale, header("B", "L", 1, 1)), later, election.TakeOver, ""},
+		{"other cluster, a copy from before our epoch, fresh", docOf("b:1", fresh, header("B", "L", 1, 1)), later, election.Wait, "b:1"},
 
 		{"other lineage, stale", docOf("b:1", stale, header("B", "M", 1, 1)), ours, election.Refuse, ""},
 		{"other lineage, fresh", docOf("b:1", fresh, header("B", "M", 1, 1)), ours, election.Refuse, ""},
@@ -152,14 +162,19 @@ func TestDecideSafety(t *testing.T) {
 		own := d.Header != nil && me.Cluster != "" && d.Header.Cluster == me.Cluster
 		ruled := own && !d.Overtaken // the last word in it is this cluster's
 		alive := d.Broker != nil && d.BrokerHeartbeat >= start-timeout
+		// A state that has the document's lineage and is not older keeps it.
+		kept := d.Header != nil && !d.Overtaken && me.Lineage != "" && me.Lineage == d.Header.Lineage && d.Header.LSN().Compare(me.Applied) <= 0
 		switch got {
 		case election.TakeOver:
-			if me.Adopted != "v" && (!own || d.Overtaken && !d.Large || d.Header.LSN().Compare(me.LSN) > 0 || d.Header.LSN().Compare(me.Applied) > 0) {
+			if !kept && me.Adopted != "v" && (!own || d.Overtaken && !d.Large || d.Header.LSN().Compare(me.LSN) > 0 || d.Header.LSN().Compare(me.Applied) > 0) {
 				t.Fatal("takes over what it does not hold")
 			}
 		case election.Adopt:
 			if me.Lineage != "" && me.Lineage != d.Lineage() {
 				t.Fatal("throws another lineage away")
+			}
+			if kept && !own {
+				t.Fatal("goes back to a state that is not newer")
 			}
 		case election.Create:
 			t.Fatal("creates what is there")

@@ -35,12 +35,17 @@ the log applied, and each state held against what leads to it. Nothing is writte
 and the cluster may run meanwhile. Each defect is told with its object, and with
 what follows from it; then the exit status is 1.
 
---repair makes the newest state that is whole the document, if the document or
-what it names is damaged. It deletes nothing, keeps a copy of the old document
-under conflicts/, and says what was kept and what is lost. A damaged history
-before the newest state cannot be repaired; it goes when it is collected. While
-a leader lives it refuses: stop the nodes first. Nodes that have their disks go
-on from what they have, which may be newer than what is repaired.
+If a node still has its disk, start the nodes instead of repairing: they have the
+newest state. Their leader replaces what is missing in the archive by itself. If
+the document cannot be read, move it away first; the leader writes it again.
+
+--repair is for a queue whose nodes are lost. It makes the newest state that is
+whole the document, if the document is missing, or it or what it names is damaged.
+It deletes nothing, keeps a copy of the old document under conflicts/, and says
+what was kept and what is lost. It refuses to make an empty queue of a damaged
+one. A damaged history before the newest state cannot be repaired; it goes when it
+is collected. While a leader lives it refuses: stop the nodes first. Nodes that
+have a newer state than what is repaired keep it when they start.
 
 ` + exitHelp,
 		Example: `  osqueue verify s3://jobs/prod?region=eu-central-1
@@ -82,7 +87,7 @@ func (v *verification) verify(ctx context.Context, b *buckets) error {
 	}
 	found, err := archive.Verify(ctx, bucket, v.document, archive.VerifyOptions{})
 	if err != nil {
-		return v.explain(err)
+		return v.missing(ctx, bucket, err)
 	}
 	report := v.reportOf(found)
 	if err := v.print(report); err != nil {
@@ -115,14 +120,23 @@ func (v *verification) verifyAndRepair(ctx context.Context, b *buckets) error {
 	}
 	switch {
 	case errors.Is(failed, archive.ErrAlive) && done.From.IsZero():
-		return fmt.Errorf("%s: the document does not tell any more whether a leader lives, so nothing was written\n"+
-			"Make sure that all nodes are stopped, and give --force", v.url)
+		return fmt.Errorf("%s: the document does not tell any more whether a leader lives, so nothing was written\n%s"+
+			"If all disks are lost, make sure that all nodes are stopped, and give --force", v.url, v.wholeDisks(done.Missing))
 	case failed != nil:
 		return v.explain(failed)
 	case !done.Written && !done.Before.OK():
 		return silentError{}
 	}
 	return nil
+}
+
+// wholeDisks says what to do if a node still has its disk; missing says that there is no
+// document.
+func (v *verification) wholeDisks(missing bool) string {
+	if missing {
+		return "If a node still has its disk, do not repair: start the nodes, and the leader writes the document again\n"
+	}
+	return fmt.Sprintf("If a node still has its disk, do not repair: move %s away and start the nodes, and the leader writes it again\n", v.document)
 }
 
 // exists keeps a wrong path from being made a bucket.
@@ -132,7 +146,31 @@ func (v *verification) exists(ctx context.Context, b *buckets) error {
 		return err
 	}
 	_, err = bucket.Get(ctx, v.document)
-	return v.explain(err)
+	if !errors.Is(err, storage.ErrNotFound) {
+		return v.explain(err)
+	}
+	found, failed := archive.HasArchive(ctx, bucket)
+	if failed == nil && found {
+		return nil
+	}
+	return v.explain(errors.Join(err, failed))
+}
+
+// missing explains an error of Verify. If there is no document, it says whether there is an
+// archive to repair it from.
+func (v *verification) missing(ctx context.Context, bucket storage.Bucket, err error) error {
+	if !errors.Is(err, storage.ErrNotFound) || errors.Is(err, archive.ErrDamaged) {
+		return v.explain(err)
+	}
+	found, failed := archive.HasArchive(ctx, bucket)
+	switch {
+	case failed != nil:
+		return v.explain(failed)
+	case !found:
+		return v.explain(err)
+	}
+	return fmt.Errorf("%s has no %s, but an archive of one\n%sIf all disks are lost:\n  osqueue verify %s --repair",
+		v.url, v.document, v.wholeDisks(true), shellWord(v.url))
 }
 
 // explain adds to an error what to do.
@@ -145,7 +183,8 @@ func (v *verification) explain(err error) error {
 	case errors.Is(err, archive.ErrAlive):
 		return fmt.Errorf("%s: %w\nStop all nodes, wait for %s, and try again; --force does it at once", v.url, err, v.silence)
 	case errors.Is(err, archive.ErrNothingGood):
-		return fmt.Errorf("%s: %w\nIf a node has its disk, it has the state: start it. Otherwise see what is under snapshots/ and conflicts/", v.url, err)
+		return fmt.Errorf("%s: %w, and nothing was written\n%sOtherwise see what is under snapshots/ and conflicts/",
+			v.url, err, v.wholeDisks(false))
 	}
 	return fmt.Errorf("%s: %w", v.url, err)
 }

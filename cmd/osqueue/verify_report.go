@@ -198,8 +198,9 @@ func (v *verification) adviceText(p *verifyReport) string {
 	if p.Unreadable {
 		b.WriteString("Nothing else was looked at, because the document does not tell what there is; a repair finds out.\n")
 	}
-	b.WriteString("If the nodes have their disks, these have the newest state. To make the newest whole state in the bucket the\n" +
-		"document, when it is the document or what it names that is damaged:\n")
+	b.WriteString("If a node still has its disk, do not repair: start the nodes, which have the newest state. Their leader replaces\n" +
+		"what is missing; if the document cannot be read, move it away first, and the leader writes it again.\n" +
+		"If all disks are lost, make the newest whole state in the bucket the document:\n")
 	fmt.Fprintf(&b, "  osqueue verify %s --repair\n", url)
 	if n := len(p.Spans); n > 0 {
 		fmt.Fprintf(&b, "To make a new queue of a state that can be restored, and leave this one as it is:\n  osqueue restore --from %s --at %s --to BUCKET-URL\n",
@@ -228,6 +229,9 @@ func (r *repairOutcome) text(p *verifyReport) string {
 	default:
 		b.WriteString("Nothing of the newest state is lost.\n")
 	}
-	fmt.Fprintf(&b, "The old document is kept as %s.\n", r.Copy)
+	if r.Copy != "" {
+		fmt.Fprintf(&b, "The old document is kept as %s.\n", r.Copy)
+	}
+	b.WriteString("Nodes that have a newer state on their disks keep it when they start.\n")
 	return b.String()
 }

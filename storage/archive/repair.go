@@ -17,8 +17,11 @@ import (
 var (
 	// ErrAlive is wrapped if a broker may be writing the document.
 	ErrAlive = errors.New("a broker has the document: stop it, or use force")
-	// ErrNothingGood is wrapped if there is no state that could be kept.
+	// ErrNothingGood is wrapped if there is no state that could be kept. A state in which
+	// nothing has ever been is none.
 	ErrNothingGood = errors.New("no whole state is left")
+	// ErrLegacy is wrapped for a document that only legacy brokers have written.
+	ErrLegacy = errors.New("it is a legacy document, which has no history: have a cluster adopt it")
 )
 
 // RepairNode is the node in the header of a document that Repair has written.
@@ -58,11 +61,12 @@ type Repaired struct {
 	From    fsm.LSN // of the old document, as far as it tells
 	To      fsm.LSN // of the new one
 	Counts  fsm.Counts
-	Copy    string // key of the old document's copy
+	Copy    string // key of the old document's copy; "" if there was no document
+	Missing bool   // there was no document
 }
 
-// Repair verifies, and if something is wrong with the document or with what it
-// names, writes a document with the newest state that is whole: the one in the
+// Repair verifies, and if the document is missing, or something is wrong with it or with
+// what it names, writes a document with the newest state that is whole: the one in the
 // document itself, unless it cannot be read or is not what a good log leads to, or
 // else the one that the good part of the log leads to. That gets a base of its own, with the good history before it, up to
 // the first hole. Nothing is deleted: the old document is copied to conflicts/
@@ -75,10 +79,16 @@ type Repaired struct {
 func Repair(ctx context.Context, bucket storage.Bucket, key string, opts RepairOptions) (*Repaired, error) {
 	opts.fill()
 	o, err := bucket.Get(ctx, key)
+	missing := false
+	if errors.Is(err, storage.ErrNotFound) {
+		if missing, err = HasArchive(ctx, bucket); err == nil && !missing {
+			err = storage.ErrNotFound
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("repair %q: %w", key, err)
 	}
-	r := &repair{bucket: bucket, key: key, opts: opts, old: o}
+	r := &repair{bucket: bucket, key: key, opts: opts, old: o, missing: missing}
 	if err := r.run(ctx); err != nil {
 		return r.result(), fmt.Errorf("repair %q: %w", key, err)
 	}
@@ -92,6 +102,8 @@ type repair struct {
 	opts   RepairOptions
 	old    storage.Object
 
+	missing bool // there is no document
+
 	v     *verifier
 	doc   *queuefile.Document // the old one, or what stands in for it
 	sure  bool                // the header is the old one's
@@ -103,11 +115,11 @@ type repair struct {
 }
 
 func (r *repair) result() *Repaired {
-	out := &Repaired{Written: r.wrote, Copy: r.copy}
+	out := &Repaired{Written: r.wrote, Copy: r.copy, Missing: r.missing}
 	if r.v != nil {
 		out.Before = r.v.report
 	}
-	if r.sure {
+	if r.sure && r.doc.Header != nil {
 		out.From = r.doc.Header.LSN()
 	}
 	if r.m != nil {
@@ -141,6 +153,10 @@ func (r *repair) mayReplace() error {
 	}
 	silence := r.opts.Now.Sub(time.UnixMilli(r.doc.BrokerHeartbeat))
 	switch {
+	case r.missing: // a leader that lives writes the document again, and then ours fails
+		return nil
+	case r.doc.Header == nil:
+		return ErrLegacy
 	case r.doc.Overtaken && r.sure:
 		return fmt.Errorf("it belongs to the broker %q, which is not one of its lineage: have a cluster adopt it", r.doc.BrokerAddress())
 	case r.opts.Force:
@@ -173,14 +189,26 @@ func (r *repair) choose(ctx context.Context) error {
 		return need(r.m) // nothing but the log is under a sum
 	}
 	r.m = own
-	return nil
+	return need(r.m)
 }
 
+// need refuses to make nothing the document: no state, one that no broker has ever
+// registered in, or one that has never had a job. A small queue has hardly more than that
+// in its archive, and what is lost would be found nowhere else.
 func need(m *fsm.Machine) error {
-	if m == nil {
+	if m == nil || m.Meta().Lineage == "" || unused(m.View()) {
 		return ErrNothingGood
 	}
 	return nil
+}
+
+// unused reports whether a state has nothing in it, and never had.
+func unused(v *fsm.View) bool {
+	m, things := v.Meta(), 0
+	v.Queues(func(*fsm.QueueSettings) bool { things++; return false })
+	v.Crons("", func(*fsm.Cron) bool { things++; return false })
+	v.Batches("", func(*fsm.JobBatch) bool { things++; return false })
+	return things == 0 && m.Extra == "" && v.Counts() == fsm.Counts{} && m.LastSeq == 0
 }
 
 // newest returns the newest state that the line leads to, and the base that leads
@@ -230,11 +258,13 @@ func (r *repair) write(ctx context.Context) error {
 		return err
 	}
 	c.Archive = &queuefile.Archive{Base: b, Tail: NewTail(b.LSN).Frame()}
-	copied := fmt.Sprintf("conflicts/%s-%s.json", r.doc.Meta.LSN, rand.Text())
-	if err := Put(ctx, r.bucket, copied, r.old.Data); err != nil {
-		return fmt.Errorf("keep a copy: %w", err)
+	if !r.missing {
+		copied := fmt.Sprintf("conflicts/%s-%s.json", r.doc.Meta.LSN, rand.Text())
+		if err := Put(ctx, r.bucket, copied, r.old.Data); err != nil {
+			return fmt.Errorf("keep a copy: %w", err)
+		}
+		r.copy = copied
 	}
-	r.copy = copied
 	id := rand.Text()
 	data := queuefile.Encode(c, r.header(id), "", r.opts.Now.UnixMilli())
 	if err := putRoot(ctx, r.bucket, r.key, r.old.Version, data, id); err != nil {

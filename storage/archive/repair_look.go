@@ -14,6 +14,14 @@ import (
 
 // look verifies the document, or what can be made of it.
 func (r *repair) look(ctx context.Context) error {
+	if r.missing {
+		w := wreck{}
+		err := r.lookBehind(ctx, &w)
+		if err == nil {
+			r.v.note(r.key, fmt.Errorf("%w: %w", ErrDamaged, storage.ErrNotFound))
+		}
+		return err
+	}
 	doc, err := queuefile.Decode(r.old.Data)
 	if err == nil {
 		r.doc, r.sure, r.v = doc, true, newVerifier(r.bucket, r.key)

@@ -267,3 +267,62 @@ func FuzzSalvage(f *testing.F) {
 		}
 	})
 }
+
+// A repair never makes an empty queue of a damaged one: a small queue has no more in its
+// archive than the state before its first entry, which has no lineage either.
+func TestRepairNeverWritesAnEmptyQueue(t *testing.T) {
+	t.Parallel()
+	for _, damage := range []func([]byte) []byte{
+		func(data []byte) []byte { return data[:len(data)/4] },
+		func([]byte) []byte { return []byte{} },
+	} {
+		w := newWorld(t.Context(), 1_700_000_000_000)
+		base, err := WriteBase(w.ctx, w.bucket, lineage, fsm.LSN{}, fsm.New().View())
+		must(err)
+		w.leader.arc = &queuefile.Archive{Base: base}
+		w.leader.r.apply(enqueue(&fsmpb.NewJob{Id: "x", Payload: []byte("1")}))
+		must(Put(w.ctx, w.bucket, rootKey, []byte(`{"broker":"a:1","jobs":[{"id":"x"`)))
+		w.damage(rootKey, damage)
+		before := w.names()
+		r, err := Repair(w.ctx, w.bucket, rootKey, RepairOptions{Force: true})
+		if !errors.Is(err, ErrNothingGood) || r == nil || r.Written {
+			t.Errorf("%+v, %v", r, err)
+		}
+		if after := w.names(); !slices.Equal(after, before) {
+			t.Errorf("%q after %q", after, before)
+		}
+	}
+}
+
+// A legacy document has no history that could be wrong, and is no document to be repaired.
+func TestRepairOfALegacyDocument(t *testing.T) {
+	t.Parallel()
+	for _, doc := range []string{`{"jobs":[]}`, `{"broker":null,"brokerHeartbeat":1,"completedTotal":42,"jobs":[{"id":"a"}]}`} {
+		w := newWorld(t.Context(), 1_700_000_000_000)
+		must(Put(w.ctx, w.bucket, rootKey, []byte(doc)))
+		if r, err := Repair(w.ctx, w.bucket, rootKey, RepairOptions{Force: true}); err != nil || r.Written {
+			t.Errorf("%s: %+v, %v", doc, r, err)
+		}
+	}
+}
+
+// A document that is gone is made again from what its archive leads to.
+func TestRepairOfAMissingDocument(t *testing.T) {
+	t.Parallel()
+	for _, large := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			w := fixedWorld(t.Context(), large)
+			must(w.bucket.Delete(w.ctx, rootKey))
+			want := w.root.Archive.Tail.After
+			r, err := Repair(w.ctx, w.bucket, rootKey, RepairOptions{})
+			if err != nil || !r.Written || !r.Missing || r.Copy != "" {
+				t.Fatalf("%+v, %v", r, err)
+			}
+			w.checkRepaired(t, r, want)
+		})
+	}
+	w := newWorld(t.Context(), 1_700_000_000_000)
+	if _, err := Repair(w.ctx, w.bucket, rootKey, RepairOptions{}); !errors.Is(err, storage.ErrNotFound) {
+		t.Errorf("an empty bucket: %v", err)
+	}
+}

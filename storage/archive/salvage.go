@@ -170,6 +170,6 @@ func (w *wreck) document(end fsm.LSN) *queuefile.Document {
 type whoseError struct{ lineages []string }
 
 func (e *whoseError) Error() string {
-	return fmt.Sprintf("the document does not tell any more which lineage it is of, and the bucket has %d: say which one of %s",
+	return fmt.Sprintf("the document does not tell any more which lineage it is of, and the bucket has %d: give --lineage with one of %s",
 		len(e.lineages), strings.Join(e.lineages, ", "))
 }

@@ -1,0 +1,71 @@
+package cluster
+
+import (
+	"testing"
+	"time"
+
+	"osqueue/fsm"
+	"osqueue/storage"
+	"osqueue/storage/queuefile"
+)
+
+// A document with an empty state, such as a repair that found no other could leave, does not
+// cost nodes that have their disks their jobs.
+func TestNodesKeepTheirStateOverAnEmptyDocument(t *testing.T) {
+	l := newLab(t)
+	n := l.leader(l.start("n", 1, nil)...)
+	lsn := l.enqueue(n, "a", "b")
+	l.eventually("the flush", func() bool { return l.document().Header.LSN().Compare(lsn) >= 0 })
+	n.stop()
+
+	old := l.document().Header
+	empty := queuefile.Inline(fsm.New().View())
+	l.put(string(queuefile.Encode(empty, queuefile.Header{
+		Lineage: old.Lineage, Epoch: 1 << 10, Node: "repair", Write: "w", Writes: []string{"w"},
+	}, "", time.Now().UnixMilli())))
+	back := l.leader(l.again(n, n.cfg.DataDir, nil))
+	if back.Job("a") == nil || back.Job("b") == nil {
+		t.Fatal("the jobs are gone")
+	}
+	l.eventually("the document to have the jobs again", func() bool {
+		d := l.document()
+		return d.Counts[fsm.Unclaimed] == 2 && d.Header.Lineage == old.Lineage && d.Header.Epoch > 1<<10
+	})
+}
+
+// An empty cluster does not begin a new queue beside the archive of one that has lost its
+// document; it says which command makes the document again.
+func TestAnEmptyClusterIsRefusedBesideAnArchive(t *testing.T) {
+	l := newLab(t)
+	n := l.leader(l.start("n", 1, func(c *Config) { c.Flush.TailMax, c.Flush.TailMin = 64, 16 })...)
+	l.enqueue(n, "a")
+	l.eventually("a segment", func() bool {
+		found := false
+		err := l.bucket.List(t.Context(), "log/", func(storage.Info) bool { found = true; return false })
+		return err == nil && found
+	})
+	n.stop()
+	if err := l.bucket.Delete(t.Context(), DocumentKey); err != nil {
+		t.Fatal(err)
+	}
+
+	empty := l.start("e", 1, nil)[0]
+	l.eventually("the refusal", func() bool {
+		s := empty.Status()
+		return s.Fence == FenceRefused && s.FenceReason == errOrphan.Error()
+	})
+	if _, err := l.bucket.Get(t.Context(), DocumentKey); err == nil {
+		t.Fatal("it has begun a queue")
+	}
+	empty.stop()
+
+	// A node that has its disk writes the document again.
+	back := l.leader(l.again(n, n.cfg.DataDir, nil))
+	if back.Job("a") == nil {
+		t.Fatal("the job is gone")
+	}
+	l.eventually("the document", func() bool {
+		_, err := l.bucket.Get(t.Context(), DocumentKey)
+		return err == nil
+	})
+}
