@@ -28,8 +28,10 @@ const (
 	envGCSPrefix   = "GCS_PREFIX"
 	envGroupCommit = "GROUP_COMMIT_INTERVAL_MS"
 	envHeartbeat   = "BROKER_HEARTBEAT_INTERVAL_MS"
+	envTimeout     = "BROKER_HEARTBEAT_TIMEOUT_MS"
 	envMaxReads    = "S3_MAX_READS_PER_MINUTE"
 	envMaxWrites   = "S3_MAX_WRITES_PER_MINUTE"
+	envDayWrites   = "S3_MAX_WRITES_PER_DAY"
 )
 
 // The values of STORAGE_BACKEND.
@@ -44,9 +46,11 @@ const originalHelp = `The environment of the original broker is understood, too,
 flags and OSQUEUE_ names: BROKER_HOST and BROKER_PORT (--http-addr), STORAGE_BACKEND
 with S3_BUCKET, S3_REGION, S3_PREFIX or GCS_BUCKET, GCS_PREFIX (--bucket),
 GROUP_COMMIT_INTERVAL_MS (--flush-interval), BROKER_HEARTBEAT_INTERVAL_MS
-(--broker-heartbeat), S3_MAX_READS_PER_MINUTE and S3_MAX_WRITES_PER_MINUTE
-(--bucket-reads-per-minute, --bucket-writes-per-minute). A node that takes its bucket
-from there, and has no --peers, answers writes when the bucket has them (--ack object).`
+(--broker-heartbeat), BROKER_HEARTBEAT_TIMEOUT_MS (--broker-timeout),
+S3_MAX_READS_PER_MINUTE, S3_MAX_WRITES_PER_MINUTE and S3_MAX_WRITES_PER_DAY
+(--bucket-reads-per-minute, --bucket-writes-per-minute, --bucket-writes-per-day).
+A node that takes its bucket from there, and has no --peers, answers writes when the
+bucket has them (--ack object).`
 
 // originalEnv turns that environment into flags.
 type originalEnv struct {
@@ -74,8 +78,10 @@ func (e *originalEnv) take() {
 	backend := e.bucket()
 	e.millis(envGroupCommit, "flush-interval")
 	e.millis(envHeartbeat, "broker-heartbeat")
+	e.millis(envTimeout, "broker-timeout")
 	e.count(envMaxReads, "bucket-reads-per-minute")
 	e.count(envMaxWrites, "bucket-writes-per-minute")
+	e.count(envDayWrites, "bucket-writes-per-day")
 	if backend == "" || !alone {
 		return
 	}

@@ -45,10 +45,12 @@ func TestEnvironmentOfTheOriginal(t *testing.T) {
 				"BROKER_HOST": "10.0.0.7", "BROKER_PORT": "9000", "STORAGE_BACKEND": "s3", "S3_BUCKET": "jobs", "S3_REGION": "eu-central-1",
 				"S3_PREFIX": "prod/queue/", "GROUP_COMMIT_INTERVAL_MS": "80", "BROKER_HEARTBEAT_INTERVAL_MS": "2000",
 				"S3_MAX_READS_PER_MINUTE": "600", "S3_MAX_WRITES_PER_MINUTE": "60",
+				"S3_MAX_WRITES_PER_DAY": "5000", "BROKER_HEARTBEAT_TIMEOUT_MS": "20000",
 			},
 			want: env{
 				"bucket": "s3://jobs/prod/queue?region=eu-central-1", "http-addr": "10.0.0.7:9000", "http-advertise": "",
 				"flush-interval": "80ms", "broker-heartbeat": "2s", "bucket-reads-per-minute": "600", "bucket-writes-per-minute": "60",
+				"bucket-writes-per-day": "5000", "broker-timeout": "20s",
 				"ack": "object", "standby-retry": "10s", "peers": "",
 			},
 		},

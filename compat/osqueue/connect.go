@@ -56,6 +56,8 @@ func newRPC(n *native, messageBytes int64) map[string]http.Handler {
 // serveRPC has a method answer.
 func (h *Handler) serveRPC(method http.Handler, w http.ResponseWriter, r *http.Request) {
 	plainMediaType(r.Header)
+	// The legacy broker ignores this header; connect-go refuses any value but "1".
+	r.Header.Del("Connect-Protocol-Version")
 	ctx, end := withEnding(r.Context())
 	defer end.run()
 	sits := &seat{room: h.room}

@@ -241,6 +241,7 @@ func TestConnectOverHTTP(t *testing.T) {
 		"undecodable":           {path: "ClaimJob", media: "application/proto", body: "\x0a\x20ab", status: 400, wantMedia: js, want: `"code":"invalid_argument"`},
 		"error of a binary":     {path: "SubmitJob", media: "application/proto", body: "\x0a\x04nope", status: 500, wantMedia: js, want: `"code":"internal"`},
 		"empty binary":          {path: "ClaimJob", media: "application/proto", headers: []string{"Connect-Protocol-Version", "1"}, status: 200, wantMedia: "application/proto"},
+		"protocol version 9":    {path: "GetStats", body: `{}`, headers: []string{"Connect-Protocol-Version", "9"}, status: 200, wantMedia: js, want: `brokerAddress`},
 		"text":                  {path: "GetStats", media: "text/plain", body: `{}`, status: 415, want: `^$`},
 		"no type":               {path: "GetStats", media: "-", body: `{}`, status: 415, want: `^$`},
 		"streaming":             {path: "GetStats", media: "application/connect+proto", body: "\x00\x00\x00\x00\x00", status: 415, want: `^$`},
