@@ -55,7 +55,11 @@ func TestUnknownMembers(t *testing.T) {
 			b.answers(c)
 			b.edit(c, `"last":true`, `"last":[false]`, `"payload":3,`, `"payload":3,"`+marker+`":4,`)
 			later := map[string]string{"second": onJob, third: `"` + marker + `":4`}
-			b.has(`"last":[false]`, onTop, []string{"first"}, later)
+			// The write after the conflict may still be without the edit, which
+			// comes with the next one.
+			c.Eventually(10*time.Second, "the document to have the edit", func() error {
+				return b.lacks(`"last":[false]`, onTop, []string{"first"}, later)
+			})
 			b.stop(c)
 
 			b.reigns(func(at caller) { at.beat("second", fields{"workerId": "w"}) })
@@ -138,11 +142,20 @@ func (b *together) edit(c *cluster.Cluster, pairs ...string) {
 // has checks the members of the document, and of those jobs that it has in any list.
 func (b *together) has(last, top string, ended []string, jobs map[string]string) {
 	b.Helper()
+	if err := b.lacks(last, top, ended, jobs); err != nil {
+		b.Error(err)
+	}
+}
+
+// lacks returns an error that names each member that has wants and that the document
+// does not have.
+func (b *together) lacks(last, top string, ended []string, jobs map[string]string) error {
+	b.Helper()
 	var document map[string]json.RawMessage
 	if err := json.Unmarshal(b.text(), &document); err != nil {
 		b.Fatal(err)
 	}
-	b.subset("the document", document, top+","+last)
+	wrong := b.subset("the document", document, top+","+last)
 	there := make(map[string]map[string]json.RawMessage)
 	for _, list := range []string{"jobs", "finished", "dead"} {
 		var in []map[string]json.RawMessage
@@ -154,19 +167,20 @@ func (b *together) has(last, top string, ended []string, jobs map[string]string)
 		}
 	}
 	for _, id := range ended {
-		b.subset("the ended job "+id, there[id], onJob)
+		wrong = append(wrong, b.subset("the ended job "+id, there[id], onJob)...)
 	}
 	for id, members := range jobs {
-		b.subset("job "+id, there[id], members)
+		wrong = append(wrong, b.subset("job "+id, there[id], members)...)
 		for _, name := range []string{marker, "when"} {
 			if _, has := there[id][name]; has != strings.Contains(members, `"`+name+`":`) {
-				b.Errorf("job %s has %s: %v", id, name, has)
+				wrong = append(wrong, fmt.Errorf("job %s has %s: %v", id, name, has))
 			}
 		}
 	}
+	return errors.Join(wrong...)
 }
 
-func (b *together) subset(what string, got map[string]json.RawMessage, members string) {
+func (b *together) subset(what string, got map[string]json.RawMessage, members string) (wrong []error) {
 	b.Helper()
 	var want map[string]json.RawMessage
 	if err := json.Unmarshal([]byte("{"+members+"}"), &want); err != nil {
@@ -174,9 +188,10 @@ func (b *together) subset(what string, got map[string]json.RawMessage, members s
 	}
 	for name, value := range want {
 		if string(got[name]) != string(value) {
-			b.Errorf("%s has %s as %s, want %s", what, name, got[name], value)
+			wrong = append(wrong, fmt.Errorf("%s has %s as %s, want %s", what, name, got[name], value))
 		}
 	}
+	return wrong
 }
 
 // answers checks that ours show the document with all that is in it at /state, as the
