@@ -1,6 +1,5 @@
 # `make` lists the targets. Tools are pinned in internal/tools and built into
-# bin/ when a target first needs them; `make build` and `make test` need none
-# but Go.
+# bin/ when a target first needs them; `make build` needs none but Go.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -50,8 +49,8 @@ clean: ## Remove what was built, the tools too
 ##@ Test
 
 .PHONY: test
-test: build versitygw-if-possible ## Run all tests
-	go test $(TEST_FLAGS) $(PKGS)
+test: build versitygw-if-possible bin/gotestsum ## Run all tests, and list the skipped ones with their reasons
+	bin/gotestsum --format standard-quiet -- $(TEST_FLAGS) $(PKGS)
 
 .PHONY: race
 race: build versitygw-if-possible ## Run all tests under the race detector
