@@ -21,21 +21,22 @@ import (
 // in the belief that it still was the old one.
 
 const (
-	formRetry    = 250 * time.Millisecond
-	formLogEvery = 5 * time.Second
+	formRetry = 250 * time.Millisecond
 )
 
 // form runs until this node has a vote in a cluster.
 func (n *Node) form() {
-	var logged time.Time
+	var told repeats
 	for {
 		done, err := n.tryForm(n.ctx)
 		if done || n.ctx.Err() != nil {
 			return
 		}
-		if time.Since(logged) > formLogEvery {
+		if err == nil {
+			err = errors.New("the leader has been asked; waiting for its first entries")
+		}
+		if _, due := told.due(err.Error()); due {
 			n.log.Info("waiting for the cluster to form", "reason", err)
-			logged = time.Now()
 		}
 		if !sleep(n.ctx, formRetry) {
 			return

@@ -162,7 +162,7 @@ func (n *Node) listen() (transport, error) {
 		MaxRPCsInFlight: 1,
 		MaxPool:         raftConnPool,
 		Timeout:         raftConnTimeout,
-		Logger:          n.log.Named("raft-net"),
+		Logger:          newRaftLogger(n.log.Named("raft-net")),
 	}), nil
 }
 
@@ -177,7 +177,7 @@ func (n *Node) raftConfig() *raft.Config {
 	c.TrailingLogs = n.cfg.TrailingLogs
 	c.BatchApplyCh = true
 	c.MaxAppendEntries = appendMaxEntries
-	c.Logger = n.log.Named("raft")
+	c.Logger = newRaftLogger(n.log.Named("raft"))
 	return c
 }
 

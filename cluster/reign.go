@@ -89,6 +89,7 @@ func (n *Node) candidate(ctx context.Context) {
 	defer n.setFence(FenceFollower, "")
 	n.setFence(FenceStandby, "catching up with the log")
 	var adopted storage.Version
+	var told repeats
 	for ctx.Err() == nil {
 		r, wait, err := n.campaign(ctx, &adopted)
 		switch {
@@ -100,7 +101,9 @@ func (n *Node) candidate(ctx context.Context) {
 			}
 			wait = n.cfg.Flush.ConflictBackoff
 		case err != nil && ctx.Err() == nil:
-			n.log.Warn("cannot become the active leader yet; trying again", "reason", err, "in", wait)
+			if skipped, due := told.due(err.Error()); due {
+				n.log.Warn("cannot become the active leader yet; trying again", "reason", err, "in", wait, "skipped", skipped)
+			}
 		}
 		if !sleep(ctx, wait) {
 			return

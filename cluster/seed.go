@@ -28,6 +28,7 @@ func (n *Node) seed() {
 	ctx, cancel := context.WithTimeout(n.ctx, seedTimeout)
 	defer cancel()
 	peers, _ := n.askPeers(ctx) // who does not answer cannot help
+	var errs []error
 	for _, p := range peers {
 		if p.Empty || p.Cluster == "" {
 			continue
@@ -40,7 +41,10 @@ func (n *Node) seed() {
 			n.log.Info("this new node starts from a snapshot in the bucket", "index", meta.Index, "bytes", meta.Size)
 			return
 		}
-		n.log.Info("this new node gets its state from the leader, not from the bucket", "reason", err)
+		errs = append(errs, err)
+	}
+	if len(errs) > 0 {
+		n.log.Info("this new node gets its state from the leader, not from the bucket", "reason", errors.Join(errs...))
 	}
 }
 

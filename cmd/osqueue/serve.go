@@ -116,6 +116,7 @@ func (o *serveOptions) bind(f *pflag.FlagSet) {
 	f.DurationVar(&c.Flush.Heartbeat, "broker-heartbeat", c.Flush.Heartbeat, "most time between two writes to the bucket")
 	f.IntVar(&c.Flush.InlineMax, "inline-max", c.Flush.InlineMax, "bytes up to which queue.json holds the jobs themselves, for everybody to read; larger queues are a base and a log")
 	f.IntVar(&c.Flush.Bandwidth, "flush-bandwidth", c.Flush.Bandwidth, "bytes a second that writing to the bucket may take on average; 0 is no limit")
+	f.DurationVar(&c.Flush.WriteTimeout, "bucket-write-timeout", c.Flush.WriteTimeout, "how long one write of the document may take; on a slow line raise --broker-timeout with it")
 	f.DurationVar(&c.BrokerTimeout, "broker-timeout", c.BrokerTimeout, "silence after which a broker of another cluster is taken for dead")
 	f.DurationVar(&c.StandbyRetry, "standby-retry", c.StandbyRetry, "how often a standby looks whether the other broker is dead")
 	f.IntVar(&o.budget.ReadsPerMinute, "bucket-reads-per-minute", 0, "limit on reads of the bucket; 0 is none")
@@ -200,6 +201,8 @@ func (o *serveOptions) checkBucket() error {
 	switch {
 	case c.Flush.Heartbeat <= 0:
 		return fmt.Errorf("--broker-heartbeat %v: must be positive", c.Flush.Heartbeat)
+	case c.Flush.WriteTimeout <= 0:
+		return fmt.Errorf("--bucket-write-timeout %v: must be positive", c.Flush.WriteTimeout)
 	case c.Flush.InlineMax <= 0:
 		return fmt.Errorf("--inline-max %d: must be positive", c.Flush.InlineMax)
 	case c.Flush.Bandwidth < 0:

@@ -48,6 +48,7 @@ func TestServeRefusesWhatCannotWork(t *testing.T) {
 		"--bucket mem:// --bucket-reads-per-minute -1":                               "--bucket-reads-per-minute -1: must not be negative",
 		"--bucket mem:// --bucket-writes-per-minute -1":                              "--bucket-writes-per-minute -1: must not be negative",
 		"--bucket mem:// --bucket-writes-per-day -1":                                 "--bucket-writes-per-day -1: must not be negative",
+		"--bucket mem:// --bucket-write-timeout 0s":                                  "--bucket-write-timeout 0s: must be positive",
 		"--bucket mem:// --retain-completed-count -1":                                "must not be negative",
 		"--bucket mem:// --disk-stall-limit 10ms":                                    "at least 1s",
 		"--bucket mem:// --log-level loud":                                           "use trace",

@@ -29,7 +29,14 @@ type together struct {
 	store *store.Store
 }
 
-func begin(t *testing.T) *together { return &together{T: t, store: store.Start(t)} }
+func begin(t *testing.T) *together {
+	t.Helper()
+	// Built first: on a busy machine the build outlasts the leases of a test that runs.
+	if _, err := cluster.Binary(); err != nil {
+		t.Fatal(err)
+	}
+	return &together{T: t, store: store.Start(t)}
+}
 
 // original starts a broker of the older system.
 func (b *together) original(shape func(*Config)) *Process {
