@@ -52,6 +52,9 @@ func loadServerID(cfg *Config) (raft.ServerID, error) {
 // newInstance makes the identity durable before raft writes anything.
 func newInstance(cfg *Config, path string) (raft.ServerID, error) {
 	id := serverID(cfg.Name, randomID())
+	if err := writeWitness(filepath.Join(filepath.Dir(path), witnessFile), witnessed{Server: id}); err != nil {
+		return "", err
+	}
 	if err := writeFileSync(path, string(id)+"\n"); err != nil {
 		return "", fmt.Errorf("write the node's identity: %w", err)
 	}

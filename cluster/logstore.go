@@ -20,6 +20,7 @@ type stores struct {
 	stable    raft.StableStore
 	snapshots raft.SnapshotStore
 	kept      *snapshot.Store // the same; nil if nothing is kept on disk
+	guarded   *guardedLog     // below log and stable; nil if nothing is kept on disk
 	close     func() error
 }
 
@@ -53,7 +54,7 @@ func openStores(cfg *Config, dog *watchdog, o snapshot.Options) (*stores, error)
 func guard(cfg *Config, db diskLog, dog *watchdog) *stores {
 	guarded := &guardedLog{LogStore: db, StableStore: db, dog: dog}
 	cached := newBoundedLog(guarded, cfg.remembered())
-	return &stores{log: cached, bounded: cached, stable: guarded, close: db.Close}
+	return &stores{log: cached, bounded: cached, stable: guarded, guarded: guarded, close: db.Close}
 }
 
 // remembered is how many of the newest entries' sizes decide when the log is cut.
@@ -86,7 +87,8 @@ func openLog(cfg *Config) (*raftlog.Log, error) {
 type guardedLog struct {
 	raft.LogStore
 	raft.StableStore
-	dog *watchdog
+	dog     *watchdog
+	witness *witness // of what is stored; nil: there is none
 }
 
 // IsMonotonic implements raft.MonotonicLogStore: raft must know when it has to
@@ -118,7 +120,21 @@ func (g *guardedLog) StoreLogs(logs []*raft.Log) error {
 		size += logBytes(l)
 	}
 	g.dog.expect(size)
-	return g.dog.watch("append to the raft log", func() error { return g.LogStore.StoreLogs(logs) })
+	err := g.dog.watch("append to the raft log", func() error { return g.LogStore.StoreLogs(logs) })
+	if err == nil && g.witness != nil && len(logs) > 0 {
+		g.witness.stored(logs[len(logs)-1].Index)
+	}
+	return err
+}
+
+// DeleteRange implements raft.LogStore.
+func (g *guardedLog) DeleteRange(from, to uint64) error {
+	if w := g.witness; w != nil && to >= w.last.Load() {
+		if err := g.dog.watch("shorten the raft log", func() error { return w.lower(from) }); err != nil {
+			return err
+		}
+	}
+	return g.LogStore.DeleteRange(from, to)
 }
 
 // Set implements raft.StableStore.
@@ -128,7 +144,11 @@ func (g *guardedLog) Set(key, val []byte) error {
 
 // SetUint64 implements raft.StableStore.
 func (g *guardedLog) SetUint64(key []byte, val uint64) error {
-	return g.dog.watch("write raft's term", func() error { return g.StableStore.SetUint64(key, val) })
+	err := g.dog.watch("write raft's term", func() error { return g.StableStore.SetUint64(key, val) })
+	if err == nil && g.witness != nil {
+		g.witness.voted(string(key), val)
+	}
+	return err
 }
 
 // watchdog bites when a disk write fails or hangs. It counts its own rounds

@@ -122,6 +122,13 @@ func (n *Node) openRaft() (err error) {
 	if n.stores, err = openStores(&n.cfg, dog, n.snapshotOptions()); err != nil {
 		return err
 	}
+	var seen *witness
+	if g := n.stores.guarded; g != nil && n.cfg.ground == nil {
+		if seen, n.id, err = openWitness(&n.cfg, n.id, n.stores, n.die); err != nil {
+			return errors.Join(err, n.stores.close())
+		}
+		g.witness = seen
+	}
 	if n.net, err = n.listen(); err != nil {
 		return errors.Join(err, n.stores.close())
 	}
@@ -134,6 +141,9 @@ func (n *Node) openRaft() (err error) {
 	in.serve(n.raft)
 	n.wg.Go(func() { in.relay(n.mayVote) })
 	n.wg.Go(func() { dog.run(n.down) })
+	if seen != nil {
+		n.wg.Go(func() { seen.run(n.down) })
+	}
 	n.wg.Go(n.boundLog)
 	if s := n.stores.kept; s != nil {
 		n.wg.Go(func() { s.Run(n.ctx) })

@@ -10,7 +10,7 @@ import (
 	"osqueue/tests/cluster"
 )
 
-const patience = 30 * time.Second
+const patience = 60 * time.Second
 
 func ended(n *cluster.Node) func() error {
 	return func() error {

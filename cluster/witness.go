@@ -1,0 +1,219 @@
+package cluster
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// A raft log that was deleted, or replaced by an older copy, is a log that raft
+// starts from without a question. The node would vote for candidates that lack
+// entries which it has confirmed, and committed jobs would be lost. So the witness, a
+// file next to the identity, records a term, a vote and an entry that the log has.
+// A node whose log has less does not start.
+//
+// The witness never claims more than is durable in the log: it is written after the
+// log, by a goroutine of its own, at most once a second for entries. Before raft
+// removes the end of its log, the witness is lowered.
+
+const witnessFile = "witness.json"
+
+// witnessInterval is the least time between two writes of the witness for entries.
+const witnessInterval = time.Second
+
+// Raft's keys for its term and the term of its last vote.
+const (
+	keyTerm     = "CurrentTerm"
+	keyVoteTerm = "LastVoteTerm"
+)
+
+// witnessed is what a log is known to have.
+type witnessed struct {
+	Server   raft.ServerID `json:"server"`
+	Term     uint64        `json:"term"`
+	VoteTerm uint64        `json:"voteTerm"`
+	Index    uint64        `json:"index"` // of the newest entry
+}
+
+func (w witnessed) String() string {
+	return fmt.Sprintf("term %d, vote in term %d, entry %d", w.Term, w.VoteTerm, w.Index)
+}
+
+// witness keeps the file. Its methods are safe for concurrent use.
+type witness struct {
+	path string
+	bite func(error) // called if the file cannot be written
+
+	term, vote, last atomic.Uint64 // durable in the log
+	poke             chan struct{} // signals a new term or vote
+
+	mu    sync.Mutex // guards the file
+	known witnessed  // what the file has
+}
+
+// readWitness returns what the file of a data directory has, or nil.
+func readWitness(dir string) (*witnessed, error) {
+	path := filepath.Join(dir, witnessFile)
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	w := new(witnessed)
+	if err == nil {
+		err = json.Unmarshal(data, w)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	return w, nil
+}
+
+func writeWitness(path string, w witnessed) error {
+	data, err := json.Marshal(w)
+	if err == nil {
+		err = writeFileSync(path, string(data)+"\n")
+	}
+	if err != nil {
+		return fmt.Errorf("write the witness of the raft log: %w", err)
+	}
+	return nil
+}
+
+// openWitness holds the log of a data directory against its witness, and begins to
+// keep the witness. It returns the server id of the node, which is a new one if the
+// directory has an identity of an older version and no log: that log may be lost.
+func openWitness(cfg *Config, id raft.ServerID, s *stores, bite func(error)) (*witness, raft.ServerID, error) {
+	has, err := s.has(id)
+	if err != nil {
+		return nil, id, err
+	}
+	said, err := readWitness(cfg.DataDir)
+	switch {
+	case err != nil:
+		return nil, id, fmt.Errorf("%w: %w", err, lostError(cfg.DataDir))
+	case said == nil && has == witnessed{Server: id}:
+		cfg.Logger.Warn("the data directory has an identity and no raft log: this node joins as a new one", "was", id)
+		if id, err = newInstance(cfg, filepath.Join(cfg.DataDir, instanceFile)); err != nil {
+			return nil, id, err
+		}
+		has.Server = id
+	case said == nil:
+	case said.Server != id:
+		return nil, id, fmt.Errorf("the raft log is that of %s, and this node is %s: %w", said.Server, id, lostError(cfg.DataDir))
+	case has.Term < said.Term || has.VoteTerm < said.VoteTerm || max(has.Index, s.snapshotIndex()) < said.Index:
+		return nil, id, fmt.Errorf("the raft log has less than this node has confirmed to the others (it has %s; confirmed are %s): "+
+			"it was deleted, or replaced by an older copy: %w", has, said, lostError(cfg.DataDir))
+	}
+	w := &witness{path: filepath.Join(cfg.DataDir, witnessFile), bite: bite, poke: make(chan struct{}, 1)}
+	w.term.Store(has.Term)
+	w.vote.Store(has.VoteTerm)
+	w.last.Store(has.Index)
+	w.known.Server = id
+	return w, id, w.write()
+}
+
+// lostError says what to do about a log that is not the one that the node wrote.
+func lostError(dir string) error {
+	return fmt.Errorf("this node must not vote with it: delete its data directory %s and start it again; "+
+		"it joins as a new one and gets everything from the others, or from the bucket if it is the only one", dir)
+}
+
+// has is what the log has now.
+func (s *stores) has(id raft.ServerID) (w witnessed, err error) {
+	w.Server = id
+	if w.Index, err = s.log.LastIndex(); err != nil {
+		return w, fmt.Errorf("read the raft log: %w", err)
+	}
+	for key, into := range map[string]*uint64{keyTerm: &w.Term, keyVoteTerm: &w.VoteTerm} {
+		if *into, err = s.stable.GetUint64([]byte(key)); err != nil && err.Error() != "not found" { // as raft does
+			return w, fmt.Errorf("read raft's votes: %w", err)
+		}
+	}
+	return w, nil
+}
+
+// snapshotIndex is the newest entry that a snapshot on the disk has; 0: there is none.
+func (s *stores) snapshotIndex() (newest uint64) {
+	all, err := s.snapshots.List()
+	if err != nil {
+		return 0 // Prepare has read them all
+	}
+	for _, m := range all {
+		newest = max(newest, m.Index)
+	}
+	return newest
+}
+
+// stored says that the log ends with an entry, durably.
+func (w *witness) stored(index uint64) { w.last.Store(index) }
+
+// voted says that a term, or the term of a vote, is durable.
+func (w *witness) voted(key string, term uint64) {
+	switch key {
+	case keyTerm:
+		w.term.Store(term)
+	case keyVoteTerm:
+		w.vote.Store(term)
+	default:
+		return
+	}
+	select {
+	case w.poke <- struct{}{}:
+	default:
+	}
+}
+
+// lower says that the entries from an index on are about to be removed.
+func (w *witness) lower(from uint64) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.last.Store(min(w.last.Load(), from-1))
+	if w.known.Index < from {
+		return nil
+	}
+	return w.writeLocked()
+}
+
+func (w *witness) write() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.writeLocked()
+}
+
+func (w *witness) writeLocked() error {
+	now := witnessed{Server: w.known.Server, Term: w.term.Load(), VoteTerm: w.vote.Load(), Index: w.last.Load()}
+	if now == w.known {
+		return nil
+	}
+	if err := writeWitness(w.path, now); err != nil {
+		return err
+	}
+	w.known = now
+	return nil
+}
+
+// run keeps the file up to date until stop is closed.
+func (w *witness) run(stop <-chan struct{}) {
+	tick := time.NewTicker(witnessInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-w.poke:
+		case <-tick.C:
+		}
+		if err := w.write(); err != nil {
+			w.bite(err)
+			return
+		}
+	}
+}

@@ -1,0 +1,153 @@
+package cluster
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/raft"
+)
+
+// stopped is a follower of three nodes that has confirmed a job and has stopped, its
+// leader, and the file of its log.
+func stoppedFollower(t *testing.T, adjust func(*Config)) (l *lab, leader, n *member, path string) {
+	t.Helper()
+	l = newLab(t)
+	nodes := l.start("n", 3, adjust)
+	leader = l.leader(nodes...)
+	l.enqueue(leader, "a")
+	for _, m := range nodes {
+		if m != leader {
+			n = m
+		}
+	}
+	l.eventually("the follower to have the job", func() bool { return n.Job("a") != nil })
+	return l, leader, n, filepath.Join(n.cfg.DataDir, "raft.db")
+}
+
+func (l *lab) witnessOf(m *member) *witnessed {
+	l.t.Helper()
+	w, err := readWitness(m.cfg.DataDir)
+	if err != nil || w == nil {
+		l.t.Fatalf("the witness is %v: %v", w, err)
+	}
+	return w
+}
+
+// refused demands that a node does not start and says what to do.
+func (l *lab) refused(m *member) {
+	l.t.Helper()
+	again, err := Open(m.cfg)
+	if err == nil {
+		_ = again.Close()
+		l.t.Fatal("it starts")
+	}
+	if !strings.Contains(err.Error(), "delete its data directory") {
+		l.t.Fatalf("the error does not say what to do: %v", err)
+	}
+}
+
+// A node that voted, and confirmed entries, with a log that is gone must not vote with
+// an empty one.
+func TestANodeWhoseLogIsGoneDoesNotStart(t *testing.T) {
+	for name, spoil := range map[string]func(path string) error{
+		"deleted": os.Remove,
+		"emptied": func(path string) error { return os.Truncate(path, 0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, leader, n, path := stoppedFollower(t, nil)
+			l.eventually("the witness", func() bool { return l.witnessOf(n).Term > 0 })
+			n.stop()
+			if err := spoil(path); err != nil {
+				t.Fatal(err)
+			}
+			l.refused(n)
+
+			// What the error says to do helps.
+			back := l.again(n, t.TempDir(), nil)
+			l.eventually("the new member to have the job and a vote", func() bool {
+				return back.Job("a") != nil && voter(leader.raft.GetConfiguration().Configuration(), back.id)
+			})
+		})
+	}
+}
+
+func TestANodeWithAnOlderLogDoesNotStart(t *testing.T) {
+	l, leader, n, path := stoppedFollower(t, nil)
+	n.stop()
+	old, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n = l.again(n, n.cfg.DataDir, nil)
+	before := l.witnessOf(n).Index
+	l.enqueue(leader, "b")
+	l.eventually("the witness of the entry", func() bool { return l.witnessOf(n).Index > before && n.Job("b") != nil })
+	n.stop()
+	if err := os.WriteFile(path, old, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l.refused(n)
+}
+
+// A data directory of a version without witnesses has its log, or starts as a new member.
+func TestADataDirectoryWithoutAWitness(t *testing.T) {
+	l, leader, n, path := stoppedFollower(t, nil)
+	was := n.id
+	for _, lost := range []bool{false, true} {
+		n.stop()
+		err := os.Remove(filepath.Join(n.cfg.DataDir, witnessFile))
+		if lost {
+			err = errors.Join(err, os.Remove(path))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		n = l.again(n, n.cfg.DataDir, nil)
+		if (n.id != was) != lost {
+			t.Fatalf("its log is lost: %v; it was %s and is %s", lost, was, n.id)
+		}
+		l.eventually("a vote", func() bool { return voter(leader.raft.GetConfiguration().Configuration(), n.id) })
+		if l.witnessOf(n).Server != n.id {
+			t.Fatalf("the witness is %v", l.witnessOf(n))
+		}
+	}
+	l.eventually("the job", func() bool { return n.Job("a") != nil })
+}
+
+// A follower's log may become shorter: the witness is lowered before the log is.
+func TestTheWitnessIsLoweredBeforeTheLogIs(t *testing.T) {
+	dir := t.TempDir()
+	mem := raft.NewInmemStore()
+	w := &witness{path: filepath.Join(dir, witnessFile), poke: make(chan struct{}, 1), known: witnessed{Server: "n~1"}}
+	fails := errors.New("the log fails")
+	g := &guardedLog{
+		LogStore: brokenDelete{mem, fails}, StableStore: mem, dog: &watchdog{bite: func(error) {}}, witness: w,
+	}
+	for i := uint64(1); i <= 5; i++ {
+		if err := g.StoreLog(&raft.Log{Index: i, Term: 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(g.SetUint64([]byte(keyTerm), 3), g.SetUint64([]byte(keyVoteTerm), 2), w.write()); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ from, to, want uint64 }{{1, 2, 5}, {4, 5, 3}} {
+		if err := g.DeleteRange(c.from, c.to); !errors.Is(err, fails) {
+			t.Fatal(err)
+		}
+		got, err := readWitness(dir)
+		if want := (witnessed{Server: "n~1", Term: 3, VoteTerm: 2, Index: c.want}); err != nil || *got != want {
+			t.Errorf("entries %d to %d are about to be removed, and the witness says %v: %v", c.from, c.to, got, err)
+		}
+	}
+}
+
+type brokenDelete struct {
+	raft.LogStore
+	err error
+}
+
+func (b brokenDelete) DeleteRange(uint64, uint64) error { return b.err }
