@@ -12,8 +12,9 @@ import (
 // A bucket that is away does not stop the quorum, but what is acked and not in the
 // bucket must not grow for ever. So the gate closes when the oldest of it is
 // older than MaxFlushLag, and opens when the bucket has caught up to half of that.
-// While it is closed time stands still for the machine, since no worker can renew
-// a lease; when it opens, all leases start afresh, as after a takeover.
+// Reports pass it: they bring no new work, and a worker whose lease cannot be renewed
+// would have to abort its jobs. While it is closed no entry lets time pass but those
+// of reports; when it opens, all leases start afresh, as after a takeover.
 type gate struct {
 	refused atomic.Pointer[FlushLagError]
 
@@ -30,7 +31,33 @@ func (g *gate) refusal() error {
 	return nil
 }
 
-// Refusal is why this node takes no writes now though it leads: nil, or an
+// isReport tells whether a mutation is what a worker says of a job that it holds.
+func isReport(m *fsmpb.Mutation) bool {
+	switch op := m.Op.(type) {
+	case *fsmpb.Mutation_Heartbeat, *fsmpb.Mutation_Complete, *fsmpb.Mutation_ForceComplete, *fsmpb.Mutation_Fail, *fsmpb.Mutation_Release:
+		return true
+	case *fsmpb.Mutation_Group:
+		for _, part := range op.Group.Mutations {
+			if !isReport(part) {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// isReport tells whether all of the proposal are reports.
+func (p proposal) isReport() bool {
+	for _, m := range p {
+		if !isReport(m) {
+			return false
+		}
+	}
+	return len(p) > 0
+}
+
+// Refusal is why this node takes no writes but reports now though it leads: nil, or an
 // ErrFlushLag. Propose looks for itself; this is for who would write only if there
 // were something to write.
 func (n *Node) Refusal() error {

@@ -34,9 +34,14 @@ func TestWritesAreRefusedWhenTheBucketIsTooFarBehind(t *testing.T) {
 
 	var refused *FlushLagError
 	l.eventually("writes to be refused", func() bool {
-		_, _, err := n.Propose(t.Context(), heartbeatOf(job)) // the worker lives
-		return errors.As(err, &refused)
+		if _, _, err := n.Propose(t.Context(), heartbeatOf(job)); err != nil { // the worker lives
+			t.Fatal(err)
+		}
+		return errors.As(n.Refusal(), &refused)
 	})
+	if r, _, err := n.Propose(t.Context(), heartbeatOf(job)); err != nil || r.Codes[0] != fsm.OK {
+		t.Fatalf("a heartbeat while writes are refused: %v %v", r.Codes, err)
+	}
 	if refused.Lag < n.cfg.MaxFlushLag || refused.Cause == "" || !errors.Is(refused, ErrFlushLag) {
 		t.Fatalf("refused with %+v", refused)
 	}
@@ -57,14 +62,13 @@ func TestWritesAreRefusedWhenTheBucketIsTooFarBehind(t *testing.T) {
 	if err := waitFor(t, 100*time.Millisecond, func(ctx context.Context) error { return n.WaitFlushed(ctx, n.Status().LSN) }); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("flushed without a bucket: %v", err)
 	}
-	l.never(1200*time.Millisecond, "the lease run out while nobody could renew it", func() bool {
+	l.never(1200*time.Millisecond, "the lease run out while writes were refused", func() bool {
 		return n.Job(job.ID).Status != fsm.InProgress
 	})
 
 	away.Stop()
 	l.eventually("writes to be taken again", func() bool {
-		_, _, err := n.Propose(t.Context(), heartbeatOf(job))
-		return err == nil
+		return n.Refusal() == nil
 	})
 	if err := n.Refusal(); err != nil {
 		t.Fatalf("the node still says that it refuses: %v", err)
@@ -93,7 +97,7 @@ func TestWritesAreRefusedWhenTheBucketIsTooFarBehind(t *testing.T) {
 }
 
 // A bucket that is slow first, and fails only when writes are refused already: no word
-// about that may let time pass, or leases run out that nobody could renew.
+// about that may let time pass, or leases run out.
 func TestNoLeaseRunsOutWhenTheBucketFailsLate(t *testing.T) {
 	l := newLab(t)
 	slow := fault.New(l.bucket, 1)
@@ -110,17 +114,18 @@ func TestNoLeaseRunsOutWhenTheBucketFailsLate(t *testing.T) {
 	stalled := slow.Inject(fault.Rule{Kind: fault.Stall, Ops: []storage.Op{storage.OpPutIfMatch, storage.OpPutIfAbsent, storage.OpGet}})
 	defer stalled.Stop()
 	l.eventually("writes to be refused", func() bool {
-		_, _, err := n.Propose(t.Context(), heartbeatOf(job)) // the worker lives
-		return errors.Is(err, ErrFlushLag)
+		if _, _, err := n.Propose(t.Context(), heartbeatOf(job)); err != nil { // the worker lives
+			t.Fatal(err)
+		}
+		return n.Refusal() != nil
 	})
 	l.eventually("the flush to fail", func() bool { return n.Status().FlushError != "" })
-	l.never(1500*time.Millisecond, "the lease run out while nobody could renew it", func() bool {
+	l.never(1500*time.Millisecond, "the lease run out while writes were refused", func() bool {
 		return n.Job(job.ID).Status != fsm.InProgress
 	})
 	stalled.Stop()
 	l.eventually("writes to be taken again", func() bool {
-		_, _, err := n.Propose(t.Context(), heartbeatOf(job))
-		return err == nil
+		return n.Refusal() == nil
 	})
 	events, _ := n.Events().Since(start, 1000)
 	refusing := false
@@ -156,8 +161,10 @@ func TestNoLeaseRunsOutForAnEdit(t *testing.T) {
 	away := broken.Inject(fault.Rule{Kind: fault.LoseRequest})
 	defer away.Stop()
 	l.eventually("writes to be refused", func() bool {
-		_, _, err := n.Propose(t.Context(), heartbeatOf(job)) // the worker lives
-		return errors.Is(err, ErrFlushLag)
+		if _, _, err := n.Propose(t.Context(), heartbeatOf(job)); err != nil { // the worker lives
+			t.Fatal(err)
+		}
+		return n.Refusal() != nil
 	})
 	l.never(time.Second, "the lease run out", func() bool { return n.Job(job.ID).Status != fsm.InProgress })
 	l.edit("by-hand")
@@ -165,8 +172,7 @@ func TestNoLeaseRunsOutForAnEdit(t *testing.T) {
 	away.Stop()
 	l.eventually("the edited job", func() bool { return n.Job("by-hand") != nil })
 	l.eventually("writes to be taken again", func() bool {
-		_, _, err := n.Propose(t.Context(), heartbeatOf(job))
-		return err == nil
+		return n.Refusal() == nil
 	})
 	events, _ := n.Events().Since(start, 1000)
 	for _, e := range events {
@@ -185,4 +191,53 @@ func waitFor(t *testing.T, d time.Duration, fn func(context.Context) error) erro
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
 	return fn(ctx)
+}
+
+// Workers report while writes are refused: their jobs go on and end as always.
+func TestReportsPassTheGate(t *testing.T) {
+	l := newLab(t)
+	broken := fault.New(l.bucket, 1)
+	n := l.leader(l.start("n", 1, func(c *Config) {
+		c.Bucket = broken
+		c.MaxFlushLag = time.Second
+		c.Flush.WriteTimeout = 200 * time.Millisecond
+	})...)
+	l.enqueue(n, "completed", "failed", "released", "grouped", "forced")
+	held := make(map[string]*fsmpb.Lease)
+	for range 5 {
+		j := l.claim(n, "w")
+		held[j.ID] = &fsmpb.Lease{JobId: j.ID, Token: j.Token}
+	}
+	away := broken.Inject(fault.Rule{Kind: fault.LoseRequest, Ops: []storage.Op{storage.OpPutIfMatch, storage.OpPutIfAbsent, storage.OpGet}})
+	defer away.Stop()
+	l.enqueue(n, "behind")
+	l.eventually("writes to be refused", func() bool { return n.Refusal() != nil })
+
+	complete := func(id string) *fsmpb.Mutation {
+		return &fsmpb.Mutation{Op: &fsmpb.Mutation_Complete{Complete: &fsmpb.Complete{Worker: "w", Lease: held[id]}}}
+	}
+	for what, m := range map[string]*fsmpb.Mutation{
+		"completion": complete("completed"),
+		"failure":    {Op: &fsmpb.Mutation_Fail{Fail: &fsmpb.Fail{Worker: "w", Lease: held["failed"]}}},
+		"release":    {Op: &fsmpb.Mutation_Release{Release: &fsmpb.Release{Worker: "w", Lease: held["released"]}}},
+		"group":      {Op: &fsmpb.Mutation_Group{Group: &fsmpb.Group{Mutations: []*fsmpb.Mutation{complete("grouped")}}}},
+		"forced":     {Op: &fsmpb.Mutation_ForceComplete{ForceComplete: &fsmpb.ForceComplete{JobId: "forced"}}},
+	} {
+		if r, _, err := n.Propose(t.Context(), m); err != nil || !r.Code.Done() {
+			t.Errorf("%s: %v %v", what, r.Code, err)
+		}
+	}
+	for id, want := range map[string]fsm.Status{
+		"completed": fsm.Completed, "failed": fsm.Unclaimed, "released": fsm.Unclaimed, "grouped": fsm.Completed, "forced": fsm.Completed,
+	} {
+		if j := n.Job(id); j.Status != want {
+			t.Errorf("job %s is %s, want it %s", id, j.Status, want)
+		}
+	}
+	mixed := &fsmpb.Mutation{Op: &fsmpb.Mutation_Group{Group: &fsmpb.Group{Mutations: []*fsmpb.Mutation{complete("completed"), claimOf("w", 1)}}}}
+	for what, m := range map[string]*fsmpb.Mutation{"claim": claimOf("w", 1), "group with a claim": mixed, "enqueue": largeJob("late", 1)} {
+		if _, _, err := n.Propose(t.Context(), m); !errors.Is(err, ErrFlushLag) {
+			t.Errorf("%s: %v, want it refused", what, err)
+		}
+	}
 }

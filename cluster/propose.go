@@ -44,7 +44,7 @@ func (n *Node) proposeAll(ctx context.Context, ms []*fsmpb.Mutation) ([]fsm.Resu
 	if r == nil {
 		return nil, fsm.LSN{}, ErrNotLeader
 	}
-	if refused := r.gate.refusal(); refused != nil {
+	if refused := r.gate.refusal(); refused != nil && !proposal(ms).isReport() {
 		return nil, fsm.LSN{}, refused
 	}
 	c, err := r.proposals.Do(ctx, ms)
@@ -60,6 +60,7 @@ func (n *Node) newProposer(clock *leaderClock) *groupcommit.Batcher[proposal, co
 			return n.propose(ctx, clock, batch)
 		},
 		Size:            proposal.size,
+		Urgent:          proposal.isReport,
 		MaxBytes:        n.cfg.MaxEntryBytes,
 		MaxPendingItems: n.cfg.MaxPendingItems,
 		MaxPendingBytes: n.cfg.MaxPendingBytes,

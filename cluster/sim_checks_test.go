@@ -56,9 +56,6 @@ func TestSimChecksFind(t *testing.T) {
 			j := l.jobs["j"]
 			j.leased, j.held, j.renewed = 7, lease, time.Now().Add(-lease*8/10)
 		}, found: "the lease of job j"},
-		"lease ended while writes are refused": {events: []fsm.Event{enqueued, claimed, expired}, know: func(w *simWorld, _ *simLedger) {
-			w.refused = simRefusal{first: time.Now().Add(-9 * time.Second), last: time.Now().Add(-time.Second)}
-		}, found: "nobody could renew"},
 		"lease in full": {events: []fsm.Event{enqueued, claimed, expired}, know: func(_ *simWorld, l *simLedger) {
 			j := l.jobs["j"]
 			j.leased, j.held, j.renewed = 7, lease, time.Now().Add(-lease)

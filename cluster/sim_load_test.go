@@ -92,8 +92,12 @@ func (c *simClient) do(what func() *fsmpb.Mutation) (a simAnswer, ok bool) {
 	for {
 		if l := c.node(); l != nil {
 			ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond+c.ms(4000))
-			res, lsn, err := l.Propose(ctx, what())
+			m := what()
+			res, lsn, err := l.Propose(ctx, m)
 			cancel()
+			if errors.Is(err, ErrFlushLag) && isReport(m) {
+				c.world.failf("%s got %v for a report", c.name, err)
+			}
 			if err == nil {
 				c.world.answered(l.place.cluster.name, lsn)
 				return simAnswer{res, lsn, l}, true
@@ -115,7 +119,6 @@ func (c *simClient) excuse(err error) {
 		c.world.tally.one("answer: not the leader")
 	case errors.Is(err, ErrFlushLag):
 		c.world.tally.one("answer: the bucket lags")
-		c.world.noteRefusal()
 	case errors.Is(err, context.DeadlineExceeded):
 		c.world.tally.one("answer: none in time")
 	default:
@@ -333,13 +336,6 @@ func (w *simWorld) newest(cluster string) fsm.LSN {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.told[cluster]
-}
-
-// noteRefusal notes that a write was refused because the bucket lags.
-func (w *simWorld) noteRefusal() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.refused.note(time.Now())
 }
 
 // acknowledged notes that a producer was told that its job is there.

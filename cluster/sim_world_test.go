@@ -36,32 +36,11 @@ type simWorld struct {
 	accepted [][]byte              // versions of the document that are to be checked
 	header   *queuefile.Header     // of the last that was checked
 	told     map[string]fsm.LSN    // by cluster, the newest that anybody was told
-	refused  simRefusal            // of writes, because the bucket lags
 	versions int
 	// What may have happened: whether state may be taken from the bucket.
 	mayAdopt  bool
 	failures  []string
 	adoptions int
-}
-
-// simRefusal is a time in which writes were refused.
-type simRefusal struct{ first, last time.Time }
-
-// simRefusalGap ends one: users ask several times a second.
-const simRefusalGap = 2 * time.Second
-
-// note takes in that a write was refused now.
-func (r *simRefusal) note(now time.Time) {
-	if now.Sub(r.last) > simRefusalGap {
-		r.first = now
-	}
-	r.last = now
-}
-
-// spares reports whether no lease may end now: nobody could renew one until a moment
-// ago, and what was proposed before that has been committed since.
-func (r *simRefusal) spares(now time.Time) bool {
-	return now.Sub(r.first) > simInFlight && now.Sub(r.last) < simLease*10/11-simSlack
 }
 
 // simState is the state at one LSN.

@@ -5,17 +5,17 @@ package groupcommit
 type batch[T, R any] struct {
 	waiters []*waiter[T, R]
 	items   []T
+	bytes   int
 	wait    Wait[R]
 }
 
-// cut moves as many waiters as one batch may hold from the head of the buffer.
+// cut moves as many waiters from the head of a buffer as the batch still has room for.
 func (ba *batch[T, R]) cut(cfg *Config[T, R], buf *buffer[T, R]) {
-	bytes := 0
 	for w := buf.first; w != nil; w = buf.first {
-		if len(ba.items) > 0 && cfg.batchIsFull(len(ba.items), bytes, w.size) {
+		if len(ba.items) > 0 && cfg.batchIsFull(len(ba.items), ba.bytes, w.size) {
 			return
 		}
-		bytes += w.size
+		ba.bytes += w.size
 		buf.remove(w)
 		ba.waiters = append(ba.waiters, w)
 		ba.items = append(ba.items, w.item)
@@ -43,5 +43,5 @@ func (ba *batch[T, R]) deliver(results []R, err error, recycle func(*waiter[T, R
 func (ba *batch[T, R]) reset() {
 	clear(ba.waiters)
 	clear(ba.items)
-	ba.waiters, ba.items, ba.wait = ba.waiters[:0], ba.items[:0], nil
+	ba.waiters, ba.items, ba.bytes, ba.wait = ba.waiters[:0], ba.items[:0], 0, nil
 }

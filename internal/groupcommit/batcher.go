@@ -26,7 +26,9 @@ type Batcher[T, R any] struct {
 	idle   chan struct{} // closed when the last goroutine has ended
 
 	mu      sync.Mutex
-	buf     buffer[T, R]
+	urgent  buffer[T, R]
+	buf     buffer[T, R] // of what is not urgent
+	cuts    uint64       // batches that were cut
 	closed  bool
 	running int // goroutines
 	stats   Stats
@@ -76,7 +78,7 @@ func (b *Batcher[T, R]) Do(ctx context.Context, item T) (R, error) {
 		return none, withdrawn(err)
 	}
 	w := b.pool.Get().(*waiter[T, R])
-	w.item, w.size = item, b.cfg.Size(item)
+	w.item, w.size, w.urgent = item, b.cfg.Size(item), b.cfg.Urgent(item)
 	if err := b.admit(w); err != nil {
 		b.recycle(w)
 		return none, err
@@ -93,7 +95,19 @@ func (b *Batcher[T, R]) Do(ctx context.Context, item T) (R, error) {
 func (b *Batcher[T, R]) Pending() (items, bytes int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.buf.items, b.buf.bytes
+	return b.pendingLocked()
+}
+
+func (b *Batcher[T, R]) pendingLocked() (items, bytes int) {
+	return b.urgent.items + b.buf.items, b.urgent.bytes + b.buf.bytes
+}
+
+// bufferOf is where a waiter waits.
+func (b *Batcher[T, R]) bufferOf(w *waiter[T, R]) *buffer[T, R] {
+	if w.urgent {
+		return &b.urgent
+	}
+	return &b.buf
 }
 
 // Stats returns the figures of this moment.
@@ -101,7 +115,7 @@ func (b *Batcher[T, R]) Stats() Stats {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := b.stats
-	s.PendingItems, s.PendingBytes = b.buf.items, b.buf.bytes
+	s.PendingItems, s.PendingBytes = b.pendingLocked()
 	return s
 }
 
@@ -112,12 +126,13 @@ func (b *Batcher[T, R]) admit(w *waiter[T, R]) error {
 	if b.closed {
 		return ErrClosed
 	}
-	if b.cfg.bufferIsFull(b.buf.items, b.buf.bytes, w.size) {
+	buf := b.bufferOf(w)
+	if b.cfg.bufferIsFull(buf.items, buf.bytes, w.size) {
 		b.stats.Overloaded++
 		return ErrOverloaded
 	}
-	b.buf.push(w)
-	if b.buf.items == 1 {
+	buf.push(w)
+	if items, _ := b.pendingLocked(); items == 1 {
 		b.signal()
 	}
 	return nil
@@ -161,7 +176,7 @@ func (b *Batcher[T, R]) withdraw(w *waiter[T, R]) bool {
 	if !w.buffered {
 		return false
 	}
-	b.buf.remove(w)
+	b.bufferOf(w).remove(w)
 	b.stats.Withdrawn++
 	return true
 }

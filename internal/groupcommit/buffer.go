@@ -5,8 +5,9 @@ import "sync/atomic"
 // waiter is one call of Do: its item, its place in the buffer, and later its
 // answer. Waiters are pooled, and their channel lives as long as they do.
 type waiter[T, R any] struct {
-	item T
-	size int // bytes
+	item   T
+	size   int // bytes
+	urgent bool
 
 	// Place in the buffer, guarded by Batcher.mu.
 	prev, next *waiter[T, R]
@@ -39,7 +40,7 @@ func (w *waiter[T, R]) reset() {
 		noItem   T
 		noResult R
 	)
-	w.item, w.size = noItem, 0
+	w.item, w.size, w.urgent = noItem, 0, false
 	w.result, w.err = noResult, nil
 	w.settled.Store(false)
 }

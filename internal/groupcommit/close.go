@@ -46,8 +46,10 @@ func (b *Batcher[T, R]) dropBuffered() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var none R
-	for w := b.buf.first; w != nil; w = b.buf.first {
-		b.buf.remove(w)
-		w.settle(none, ErrClosed)
+	for _, buf := range []*buffer[T, R]{&b.urgent, &b.buf} {
+		for w := buf.first; w != nil; w = buf.first {
+			buf.remove(w)
+			w.settle(none, ErrClosed)
+		}
 	}
 }

@@ -43,12 +43,18 @@ type Config[T, R any] struct {
 	// nothing.
 	Size func(item T) int
 
+	// Urgent tells the items that go before others, and that the others cannot
+	// crowd out of the buffer. Every fourth batch begins with the others. Without
+	// it no item is urgent.
+	Urgent func(item T) bool
+
 	// MaxItems and MaxBytes bound one batch; 0 is no bound.
 	MaxItems int
 	MaxBytes int
 
 	// MaxPendingItems and MaxPendingBytes bound the buffer, that is, what is
-	// admitted and not started. 0 means the defaults of this package.
+	// admitted and not started; urgent items have as much again for themselves. 0
+	// means the defaults of this package.
 	MaxPendingItems int
 	MaxPendingBytes int
 
@@ -72,6 +78,9 @@ func (c Config[T, R]) withDefaults() Config[T, R] {
 	}
 	if c.Size == nil {
 		c.Size = func(T) int { return 0 }
+	}
+	if c.Urgent == nil {
+		c.Urgent = func(T) bool { return false }
 	}
 	if c.MaxPendingItems == 0 {
 		c.MaxPendingItems = DefaultMaxPendingItems

@@ -29,7 +29,8 @@
 // A commit has two halves. Start puts a batch in its place in the order and
 // must return soon; the wait that it returns brings the outcome. Starts happen
 // one after the other, in the order in which the items were admitted; the
-// waits of up to Config.MaxInFlight batches overlap. This fits raft, whose
+// waits of up to Config.MaxInFlight batches overlap. Urgent items (Config.Urgent)
+// have an order and a buffer of their own, and go first in three of four batches. This fits raft, whose
 // Apply queues an entry in order and returns a future.
 //
 // Rejected: a single blocking Commit function, called by several goroutines.

@@ -70,6 +70,18 @@ func (j *journal) checkBounds(batch []piece) {
 	}
 }
 
+// overPending: each of the two buffers has a bound, which an item that is alone in it
+// may exceed.
+func (p *plan) overPending(items, bytes int) bool {
+	if p.cfg.Urgent == nil {
+		return items > p.cfg.MaxPendingItems || items > 1 && bytes > p.cfg.MaxPendingBytes
+	}
+	return items > 2*p.cfg.MaxPendingItems || items > 2 && bytes > p.cfg.MaxPendingBytes+max(p.cfg.MaxPendingBytes, pieceMax)
+}
+
+// pieceMax is the size of the largest piece.
+const pieceMax = 30
+
 // verdict is what a caller was told about one piece.
 type verdict struct {
 	piece
@@ -105,12 +117,20 @@ type step struct {
 }
 
 func drawPlan(rt *rapid.T) *plan {
+	p := drawSimple(rt)
+	if rapid.Bool().Draw(rt, "someUrgent") {
+		p.cfg.Urgent = func(p piece) bool { return p.size%5 == 4 }
+	}
+	return p
+}
+
+func drawSimple(rt *rapid.T) *plan {
 	duration := func(hi int) *rapid.Generator[time.Duration] {
 		return rapid.Map(rapid.IntRange(0, hi), func(n int) time.Duration { return time.Duration(n) * ms })
 	}
 	steps := rapid.Custom(func(rt *rapid.T) step {
 		return step{
-			size:     rapid.IntRange(0, 30).Draw(rt, "size"),
+			size:     rapid.IntRange(0, pieceMax).Draw(rt, "size"),
 			pause:    duration(5).Draw(rt, "pause"),
 			deadline: duration(40).Draw(rt, "deadline"),
 		}
@@ -149,7 +169,7 @@ func (p *plan) run(rt *rapid.T) {
 			for seq, s := range steps {
 				pc := piece{caller, seq, s.size}
 				err := p.do(b, pc, s)
-				if n, bytes := b.Pending(); n > p.cfg.MaxPendingItems || n > 1 && bytes > p.cfg.MaxPendingBytes {
+				if n, bytes := b.Pending(); p.overPending(n, bytes) {
 					overPending.Store(true)
 				}
 				mu.Lock()

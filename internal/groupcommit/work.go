@@ -40,10 +40,11 @@ func (b *Batcher[T, R]) start(ba *batch[T, R]) bool {
 func (b *Batcher[T, R]) awaitItems() bool {
 	for {
 		b.mu.Lock()
-		some, closed := b.buf.items > 0, b.closed
+		items, _ := b.pendingLocked()
+		closed := b.closed
 		b.mu.Unlock()
-		if some || closed {
-			return some
+		if items > 0 || closed {
+			return items > 0
 		}
 		<-b.wake
 	}
@@ -69,11 +70,20 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
+// othersFirst: every batch of that number begins with what is not urgent, so that
+// urgent items alone cannot keep the others out.
+const othersFirst = 4
+
 // cut fills the batch from the buffer and reports whether there was anything.
 func (b *Batcher[T, R]) cut(ba *batch[T, R]) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	ba.cut(&b.cfg, &b.buf)
+	first, second := &b.urgent, &b.buf
+	if b.cuts++; b.cuts%othersFirst == 0 {
+		first, second = second, first
+	}
+	ba.cut(&b.cfg, first)
+	ba.cut(&b.cfg, second)
 	if len(ba.items) == 0 {
 		return false
 	}
