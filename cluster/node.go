@@ -134,7 +134,7 @@ func (n *Node) openRaft() (err error) {
 	}
 	n.out = newOutbound(n.net, n.cut)
 	in := newInbound(n.out, n.ctx.Done())
-	n.raft, err = raft.NewRaft(n.raftConfig(), n.stateMachine(), n.stores.log, n.stores.stable, n.stores.snapshots, in)
+	n.raft, err = raft.NewRaft(n.raftConfig(), n.stateMachine(), n.stores.log, n.stores.stable, indexedSnapshots{n.stores.snapshots}, in)
 	if err != nil {
 		return errors.Join(fmt.Errorf("start raft: %w", err), n.net.Close(), n.stores.close())
 	}

@@ -91,9 +91,16 @@ func (r *replica) record(b *fsmpb.Batch, e archive.Entry) {
 	}
 }
 
-// Snapshot implements raft.FSM. It blocks Apply for microseconds.
+// Snapshot implements raft.FSM. It blocks Apply for microseconds. Raft goes on
+// counting entries that the machine could not apply, so a snapshot made after one
+// would hide that they are missing.
 func (r *replica) Snapshot() (raft.FSMSnapshot, error) {
-	return frozen{r.freeze()}, nil
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.broken != nil {
+		return nil, fmt.Errorf("make no snapshot of a state that lacks an entry: %w", r.broken)
+	}
+	return frozen{r.freezeLocked()}, nil
 }
 
 // Restore implements raft.FSM: the new state is read and checked in full
@@ -101,6 +108,9 @@ func (r *replica) Snapshot() (raft.FSMSnapshot, error) {
 func (r *replica) Restore(rc io.ReadCloser) error {
 	defer rc.Close()
 	m, err := fsm.Decode(rc)
+	if err == nil {
+		err = checkRestored(rc, m.Meta().LSN)
+	}
 	if err != nil {
 		return err
 	}
@@ -118,6 +128,10 @@ func (r *replica) Restore(rc io.ReadCloser) error {
 func (r *replica) freeze() *fsm.View {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	return r.freezeLocked()
+}
+
+func (r *replica) freezeLocked() *fsm.View {
 	if r.view == nil {
 		r.view = r.machine.View()
 	}
@@ -168,7 +182,11 @@ type frozen struct{ view *fsm.View }
 
 // Persist implements raft.FSMSnapshot.
 func (f frozen) Persist(sink raft.SnapshotSink) error {
-	if err := f.view.Encode(sink); err != nil {
+	err := checkPersisted(sink, f.view.LSN())
+	if err == nil {
+		err = f.view.Encode(sink)
+	}
+	if err != nil {
 		_ = sink.Cancel() // the snapshot is thrown away; err says why
 		return err
 	}

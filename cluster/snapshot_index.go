@@ -1,0 +1,71 @@
+package cluster
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/hashicorp/raft"
+
+	"osqueue/fsm"
+)
+
+// A snapshot stands for all entries up to raft's index of it, and raft never looks
+// whether the state in it is that of such an index. The machine's index is that of the
+// last command that it applied, so it is at most raft's: what follows it are entries of
+// raft's own.
+
+// indexedSnapshots lets writers and readers of a snapshot know raft's index of it.
+type indexedSnapshots struct{ raft.SnapshotStore }
+
+// Create implements raft.SnapshotStore.
+func (s indexedSnapshots) Create(
+	version raft.SnapshotVersion, index, term uint64, c raft.Configuration, cIndex uint64, trans raft.Transport,
+) (raft.SnapshotSink, error) {
+	sink, err := s.SnapshotStore.Create(version, index, term, c, cIndex, trans)
+	if err != nil {
+		return nil, err
+	}
+	return indexedSink{sink, index}, nil
+}
+
+// Open implements raft.SnapshotStore.
+func (s indexedSnapshots) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
+	m, rc, err := s.SnapshotStore.Open(id)
+	if err != nil {
+		return nil, nil, err
+	}
+	return m, indexedReader{rc, m.Index}, nil
+}
+
+type indexedSink struct {
+	raft.SnapshotSink
+	index uint64
+}
+
+type indexedReader struct {
+	io.ReadCloser
+	index uint64
+}
+
+// checkPersisted refuses a state that is newer than its snapshot says.
+func checkPersisted(sink raft.SnapshotSink, lsn fsm.LSN) error {
+	if s, ok := sink.(indexedSink); ok && lsn.Index > s.index {
+		return snapshotIndexError(s.index, lsn)
+	}
+	return nil
+}
+
+// checkRestored is checkPersisted for a snapshot that is read.
+func checkRestored(rc io.Reader, lsn fsm.LSN) error {
+	if w, ok := rc.(raft.ReadCloserWrapper); ok {
+		rc = w.WrappedReadCloser() // raft counts what is read
+	}
+	if r, ok := rc.(indexedReader); ok && lsn.Index > r.index {
+		return snapshotIndexError(r.index, lsn)
+	}
+	return nil
+}
+
+func snapshotIndexError(index uint64, lsn fsm.LSN) error {
+	return fmt.Errorf("the snapshot of entry %d has the state of LSN %s: it is not a snapshot of this log", index, lsn)
+}

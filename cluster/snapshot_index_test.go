@@ -1,0 +1,98 @@
+package cluster
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"osqueue/cluster/flush"
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+)
+
+// A node that meets an entry that it does not understand makes no snapshot: its state
+// lacks the entry, and raft counts it as applied.
+func TestANodeThatCouldNotApplyAnEntryMakesNoSnapshot(t *testing.T) {
+	l := newLab(t)
+	n := l.leader(l.start("n", 1, nil)...)
+	l.enqueue(n, "a")
+	if err := n.raft.Snapshot().Error(); err != nil {
+		t.Fatal(err)
+	}
+	l.enqueue(n, "b")
+	if err := n.raft.Apply([]byte("an entry of a later version"), 0).Error(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-n.Fatal():
+	case <-time.After(10 * time.Second):
+		t.Fatal("the node does not say that it must stop")
+	}
+	if err := n.raft.Snapshot().Error(); err == nil || !strings.Contains(err.Error(), "lacks an entry") {
+		t.Fatalf("a snapshot without the entry: %v", err)
+	}
+	if _, self := n.Leader(); self {
+		t.Error("it answers as the leader")
+	}
+}
+
+// replicaAt is one that has applied entries up to an index.
+func replicaAt(t *testing.T, index uint64) *replica {
+	t.Helper()
+	r := newReplica(flush.NewJournal(1<<20), func(err error) { t.Error(err) })
+	r.restored = func(*fsm.Machine) {}
+	data, err := fsm.EncodeEntry(&fsmpb.Batch{NowMs: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := uint64(1); i <= index; i++ {
+		r.Apply(&raft.Log{Index: i, Term: 1, Type: raft.LogCommand, Data: data})
+	}
+	return r
+}
+
+// The state in a snapshot is at most as new as the snapshot says.
+func TestSnapshotsOfAnotherIndexAreRefused(t *testing.T) {
+	below := raft.NewInmemSnapshotStore()
+	store := indexedSnapshots{below}
+	write := func(s raft.SnapshotStore, r *replica, index uint64) error {
+		f, err := r.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		sink, err := s.Create(raft.SnapshotVersionMax, index, 1, raft.Configuration{}, 0, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f.Persist(sink)
+	}
+	start := func() error {
+		mem := raft.NewInmemStore()
+		cfg := raft.DefaultConfig()
+		cfg.LocalID, cfg.LogLevel = "n", "off"
+		_, net := raft.NewInmemTransport("n")
+		r, err := raft.NewRaft(cfg, replicaAt(t, 0), mem, mem, store, net)
+		if err == nil {
+			err = r.Shutdown().Error()
+		}
+		return err
+	}
+	r := replicaAt(t, 5)
+	if err := write(store, r, 4); err == nil {
+		t.Error("a state of entry 5 went into a snapshot of entry 4")
+	}
+	if err := write(store, r, 6); err != nil { // the last is one of raft's own
+		t.Error(err)
+	}
+	if err := start(); err != nil {
+		t.Error(err)
+	}
+	if err := write(below, r, 4); err != nil {
+		t.Fatal(err)
+	}
+	if err := start(); err == nil {
+		t.Error("raft starts from a snapshot of entry 4 with the state of entry 5")
+	}
+}
