@@ -24,6 +24,9 @@ const counterMax = 1<<63 - 1
 
 // Check refuses scalars that only a damaged or doctored state has.
 func (m Meta) Check() error {
+	if err := checkLevel(m.Level); err != nil {
+		return fmt.Errorf("%w: %w", ErrState, err)
+	}
 	if max(m.LastSeq, m.LastTurn, m.Token, m.TermBase, m.LSN.Term, m.LSN.Index) > counterMax {
 		return fmt.Errorf("%w: %w", ErrState, errCounter)
 	}
@@ -37,6 +40,7 @@ func (m Meta) Check() error {
 func NewBuilder(meta Meta) *Builder {
 	m := New()
 	m.meta, m.building = meta, true
+	m.meta.Level = max(meta.Level, BaseLevel)
 	m.meta.Token = max(meta.Token, tokenFloor(meta.Broker.Epoch))
 	return &Builder{m: m, seqs: make(map[uint64]uint64)}
 }

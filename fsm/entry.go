@@ -8,20 +8,15 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// EntryVersion is the version of log entries that this machine writes and the
-// newest one that it applies. Every new field, and every new meaning of an old
-// one, raises it.
-const EntryVersion = 6
-
 // ErrEntry is wrapped by DecodeEntry. A node that meets such an entry must
 // stop: skipping it would make its state differ from the others'.
 var ErrEntry = errors.New("log entry cannot be applied")
 
-// EncodeEntry stamps b with the current version and returns its log form. It
-// refuses what DecodeEntry would: such an entry, once committed, stops every
-// node.
+// EncodeEntry sets b.Version to the lowest feature level that describes b, and
+// returns b's log form. It refuses what DecodeEntry would: such an entry, once
+// committed, stops every node.
 func EncodeEntry(b *fsmpb.Batch) ([]byte, error) {
-	b.Version = EntryVersion
+	b.Version = levelOfEntry(b)
 	if err := checkBatch(b); err != nil {
 		return nil, fmt.Errorf("encode log entry: %w", err)
 	}
@@ -39,9 +34,9 @@ func EncodeEntry(b *fsmpb.Batch) ([]byte, error) {
 func DecodeEntry(data []byte) (*fsmpb.Batch, error) {
 	b := new(fsmpb.Batch)
 	err := b.UnmarshalVTUnsafe(data)
-	if b.Version > EntryVersion { // first, as it explains the others
+	if b.Version > MaxLevel { // first, as it explains the others
 		return nil, fmt.Errorf("%w: version %d is not known here (newest known: %d); upgrade this node",
-			ErrEntry, b.Version, EntryVersion)
+			ErrEntry, b.Version, MaxLevel)
 	}
 	if err == nil {
 		err = checkBatch(b)
@@ -123,6 +118,9 @@ func checkRare(m *fsmpb.Mutation) error {
 	case *fsmpb.Mutation_Announce:
 		known := op.Announce.GetKind() > 0 && op.Announce.GetKind() < numAnnounces
 		return need(known, errNewValue)
+	case *fsmpb.Mutation_RaiseLevel:
+		level := op.RaiseLevel.GetLevel()
+		return need(level > BaseLevel && level <= MaxLevel, errNewValue)
 	case *fsmpb.Mutation_SetExtra:
 		if op.SetExtra == nil {
 			return errNoOp

@@ -31,6 +31,7 @@ func everyKind(t testing.TB) *fsmpb.Batch {
 		announce(fsm.AnnounceBucketAway, "PUT queue.json: timeout"),
 		forceComplete("full", "43"),
 		setExtra("full", `{"note":[1,null],"é":"\ud800"}`),
+		raiseLevel(fsm.Level7),
 		completeWithLog("w", "full", 1, "line\n"),
 	}}
 	b.Mutations[0].Request = &fsmpb.Request{Key: "k", Fingerprint: []byte("f")}
@@ -171,7 +172,7 @@ func TestEntriesThatAreRefused(t *testing.T) {
 	mutation := func(m *fsmpb.Mutation) []byte {
 		return encoded(&fsmpb.Batch{Version: 1, Mutations: []*fsmpb.Mutation{m}})
 	}
-	newer := encoded(&fsmpb.Batch{Version: fsm.EntryVersion + 1})
+	newer := encoded(&fsmpb.Batch{Version: fsm.MaxLevel + 1})
 	for name, c := range map[string]struct {
 		data []byte
 		want string
@@ -225,6 +226,9 @@ func TestEncodeEntryRefusesWhatDecodeEntryWould(t *testing.T) {
 		{Op: &fsmpb.Mutation_PutCron{PutCron: &fsmpb.PutCron{Name: "c", Job: &fsmpb.NewJob{Extra: `{"a":1}`}}}},
 		announce(0, "nothing"),
 		announce(fsm.AnnounceWritesAccepted+1, "of the future"),
+		{Op: &fsmpb.Mutation_RaiseLevel{}},
+		raiseLevel(fsm.BaseLevel),
+		raiseLevel(fsm.MaxLevel + 1),
 	} {
 		if data, err := fsm.EncodeEntry(&fsmpb.Batch{Mutations: []*fsmpb.Mutation{m}}); err == nil {
 			t.Errorf("case %d: %v was encoded", i, m)

@@ -105,6 +105,9 @@ func (w *workload) batch(t *rapid.T) *fsmpb.Batch {
 	for range roll(t, 6, "mutations") {
 		b.Mutations = append(b.Mutations, w.requested(t))
 	}
+	if once(t, 30, "raise level") {
+		b.Mutations = append(b.Mutations, raiseLevel(fsm.MaxLevel))
+	}
 	return b
 }
 

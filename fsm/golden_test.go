@@ -60,7 +60,7 @@ func TestEntryFormat(t *testing.T) {
 	delay := int64(11)
 	b.Mutations[4].GetFail().RetryDelayMs = &delay
 	data := entry(t, b)
-	want := golden(t, "testdata/entry-6.hex", data)
+	want := golden(t, "testdata/entry-7.hex", data)
 	if !bytes.Equal(data, want) {
 		t.Fatalf("an entry is encoded in another way:\n%s", hex.Dump(data))
 	}
@@ -80,6 +80,7 @@ func TestOldEntries(t *testing.T) {
 		"testdata/entry-3.hex": "id_taken ok ok stale_token stale_token stale_token ok ok ok ok ok ok ok not_found not_due ok ok ok",
 		"testdata/entry-4.hex": "id_taken ok ok stale_token stale_token stale_token ok ok ok ok ok ok ok not_found not_due ok ok ok not_found",
 		"testdata/entry-5.hex": "id_taken ok ok stale_token stale_token stale_token ok ok ok ok ok ok ok not_found not_due ok ok ok not_found not_found",
+		"testdata/entry-6.hex": "id_taken ok ok stale_token stale_token stale_token ok ok ok ok ok ok ok not_found not_due ok ok ok not_found not_found not_found",
 	} {
 		dump, err := os.ReadFile(path)
 		if err != nil {
@@ -107,6 +108,11 @@ func TestSnapshotFormat(t *testing.T) {
 		apply(t, m, 1004, enqueue("said"), claim("w", 99))
 		apply(t, m, 1005, completeWithLog("w", "said", 0, "line\n"))
 		checkSnapshotFormat(t, m, "testdata/snapshot-1-log.hex")
+	})
+	t.Run("level 7", func(t *testing.T) {
+		m := lived(t)
+		apply(t, m, 1004, raiseLevel(fsm.Level7))
+		checkSnapshotFormat(t, m, "testdata/snapshot-1-level-7.hex")
 	})
 }
 

@@ -110,6 +110,10 @@ func registerBroker(node string, epoch uint64, s fsm.Settings) *fsmpb.Mutation {
 	}}}
 }
 
+func raiseLevel(level uint32) *fsmpb.Mutation {
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_RaiseLevel{RaiseLevel: &fsmpb.RaiseLevel{Level: level}}}
+}
+
 func announce(kind fsm.AnnounceKind, text string) *fsmpb.Mutation {
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Announce{Announce: &fsmpb.Announce{Kind: uint32(kind), Text: text}}}
 }

@@ -64,6 +64,7 @@ type Meta struct {
 	Broker         Broker
 	Settings       Settings
 	Extra          string // of the document, as Details.Extra
+	Level          uint32 // the feature level (level.go); of a state that names none it is BaseLevel
 }
 
 // Result is the machine's answer to one mutation.
@@ -139,7 +140,7 @@ type Machine struct {
 // New returns an empty machine.
 func New() *Machine {
 	return &Machine{
-		meta:      Meta{Settings: DefaultSettings()},
+		meta:      Meta{Settings: DefaultSettings(), Level: BaseLevel},
 		jobs:      newTree(byStatusSeq),
 		workers:   newTree(byName),
 		claims:    newTree(byToken),
@@ -236,6 +237,8 @@ func (m *Machine) decide(mut *fsmpb.Mutation) Result {
 		return m.announce(op.Announce)
 	case *fsmpb.Mutation_SetExtra:
 		return m.setExtra(op.SetExtra)
+	case *fsmpb.Mutation_RaiseLevel:
+		return m.raiseLevel(op.RaiseLevel)
 	}
 	return m.decideCron(mut)
 }

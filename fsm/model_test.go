@@ -47,7 +47,7 @@ type event struct {
 // entry.
 const waitersMax = 10_000
 
-func newModel() *model { return &model{meta: fsm.Meta{Settings: fsm.DefaultSettings()}} }
+func newModel() *model { return &model{meta: fsm.Meta{Settings: fsm.DefaultSettings(), Level: fsm.BaseLevel}} }
 
 // copied is a copy that later changes of m leave alone.
 func (m *model) copied() *model {
@@ -125,6 +125,12 @@ func (m *model) effect(mut *fsmpb.Mutation) fsm.Result {
 		return m.forceComplete(op.ForceComplete)
 	case *fsmpb.Mutation_SetExtra:
 		return m.setExtra(op.SetExtra)
+	case *fsmpb.Mutation_RaiseLevel:
+		if op.RaiseLevel.Level <= m.meta.Level {
+			return fsm.Result{Code: fsm.Duplicate}
+		}
+		m.meta.Level = op.RaiseLevel.Level
+		return fsm.Result{}
 	}
 	panic("a mutation that the model does not know")
 }

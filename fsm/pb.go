@@ -42,7 +42,7 @@ func settingsFromPB(p *fsmpb.Settings) Settings {
 
 func (v *View) metaToPB() *fsmpb.Meta {
 	m := &v.meta
-	return &fsmpb.Meta{
+	p := &fsmpb.Meta{
 		Term:           m.LSN.Term,
 		Index:          m.LSN.Index,
 		TermBase:       m.TermBase,
@@ -71,6 +71,10 @@ func (v *View) metaToPB() *fsmpb.Meta {
 		Requests:       uint64(v.requests.Len()),
 		Extra:          m.Extra,
 	}
+	if m.Level > BaseLevel { // older versions refuse what they do not know
+		p.Level = m.Level
+	}
+	return p
 }
 
 func metaFromPB(p *fsmpb.Meta) Meta {
@@ -90,6 +94,7 @@ func metaFromPB(p *fsmpb.Meta) Meta {
 		Broker:         Broker{Node: p.BrokerNode, Address: p.BrokerAddress, Epoch: p.Epoch},
 		Settings:       settingsFromPB(p.Settings),
 		Extra:          p.Extra,
+		Level:          max(p.Level, BaseLevel),
 	}
 }
 

@@ -3,6 +3,7 @@ package fsm
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -147,7 +148,7 @@ func (d *recordReader) machine() (*Machine, error) {
 	d.sum.Write(magic)
 	p := new(fsmpb.Meta)
 	if err := d.record(p); err != nil {
-		return nil, err
+		return nil, cmp.Or(checkLevel(p.Level), err) // a newer level explains what is not known
 	}
 	meta := metaFromPB(p)
 	if err := meta.Check(); err != nil {

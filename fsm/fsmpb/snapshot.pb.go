@@ -53,7 +53,9 @@ type Meta struct {
 	LastTurn       uint64 `protobuf:"varint,25,opt,name=last_turn,json=lastTurn,proto3" json:"last_turn,omitempty"`
 	CancelledTotal uint64 `protobuf:"varint,26,opt,name=cancelled_total,json=cancelledTotal,proto3" json:"cancelled_total,omitempty"`
 	// As in SetExtra.
-	Extra         string `protobuf:"bytes,27,opt,name=extra,proto3" json:"extra,omitempty"`
+	Extra string `protobuf:"bytes,27,opt,name=extra,proto3" json:"extra,omitempty"`
+	// The feature level; absent up to fsm.BaseLevel, which older nodes can read.
+	Level         uint32 `protobuf:"varint,28,opt,name=level,proto3" json:"level,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -275,6 +277,13 @@ func (x *Meta) GetExtra() string {
 		return x.Extra
 	}
 	return ""
+}
+
+func (x *Meta) GetLevel() uint32 {
+	if x != nil {
+		return x.Level
+	}
+	return 0
 }
 
 type Job struct {
@@ -1551,7 +1560,7 @@ var File_snapshot_proto protoreflect.FileDescriptor
 
 const file_snapshot_proto_rawDesc = "" +
 	"\n" +
-	"\x0esnapshot.proto\x12\x0eosqueue.fsm.v1\x1a\ventry.proto\"\x86\x06\n" +
+	"\x0esnapshot.proto\x12\x0eosqueue.fsm.v1\x1a\ventry.proto\"\x9c\x06\n" +
 	"\x04Meta\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x04R\x05index\x12\x1b\n" +
@@ -1583,7 +1592,8 @@ const file_snapshot_proto_rawDesc = "" +
 	"\brequests\x18\x18 \x01(\x04R\brequests\x12\x1b\n" +
 	"\tlast_turn\x18\x19 \x01(\x04R\blastTurn\x12'\n" +
 	"\x0fcancelled_total\x18\x1a \x01(\x04R\x0ecancelledTotal\x12\x14\n" +
-	"\x05extra\x18\x1b \x01(\tR\x05extra\"\xcc\x05\n" +
+	"\x05extra\x18\x1b \x01(\tR\x05extra\x12\x14\n" +
+	"\x05level\x18\x1c \x01(\rR\x05level\"\xcc\x05\n" +
 	"\x03Job\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x12\n" +

@@ -56,6 +56,8 @@ func (m *Mutation) rareHasUnknown() bool {
 		return len(op.ForceComplete.unknownFields) > 0
 	case *Mutation_SetExtra:
 		return len(op.SetExtra.unknownFields) > 0
+	case *Mutation_RaiseLevel:
+		return len(op.RaiseLevel.unknownFields) > 0
 	case *Mutation_PutCron:
 		return op.PutCron.hasUnknown()
 	case *Mutation_PauseCron:

@@ -273,7 +273,7 @@ func TestVerifyBase(t *testing.T) {
 	w.cut(w.leader)
 	doctored := w.leader.r.clone()
 	lsn := doctored.lsn()
-	batch := &fsmpb.Batch{Version: fsm.EntryVersion, NowMs: doctored.now, Mutations: []*fsmpb.Mutation{enqueue(&fsmpb.NewJob{Id: "x"})}}
+	batch := &fsmpb.Batch{Version: fsm.MaxLevel, NowMs: doctored.now, Mutations: []*fsmpb.Mutation{enqueue(&fsmpb.NewJob{Id: "x"})}}
 	doctored.m.Apply(lsn.Index, lsn.Term, batch)
 	b, err := WriteBase(w.ctx, w.bucket, lineage, lsn, doctored.m.View())
 	must(err)

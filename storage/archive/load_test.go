@@ -91,7 +91,7 @@ func newerEntry(t *testing.T, large bool) *world {
 	w := fixedWorld(t.Context(), large)
 	last := w.root.Archive.Tail.Last
 	must(w.leader.tail.Append(Entry{
-		LSN: fsm.LSN{Term: last.Term, Index: last.Index + 1}, At: w.root.Meta.Now, Data: []byte{8, fsm.EntryVersion + 1},
+		LSN: fsm.LSN{Term: last.Term, Index: last.Index + 1}, At: w.root.Meta.Now, Data: []byte{8, fsm.MaxLevel + 1},
 	}))
 	w.leader.r.work(1)
 	w.flush(large)

@@ -116,7 +116,7 @@ func TestBeginAndResume(t *testing.T) {
 	if err != nil || !slices.Equal(p.Types, []string{"a", "b"}) || p.Crons != nil {
 		t.Fatalf("%+v %v", p, err)
 	}
-	batch := &fsmpb.Batch{Version: fsm.EntryVersion, NowMs: r.now}
+	batch := &fsmpb.Batch{Version: fsm.MaxLevel, NowMs: r.now}
 	for _, name := range p.Types {
 		op := &fsmpb.SetQueue{Name: name, Paused: new(false)}
 		batch.Mutations = append(batch.Mutations, &fsmpb.Mutation{Op: &fsmpb.Mutation_SetQueue{SetQueue: op}})
@@ -148,7 +148,7 @@ func TestBeginUnpaused(t *testing.T) {
 func TestBeginWithMoreTypesThanCanBePaused(t *testing.T) {
 	r := newRecorder(1_700_000_000_000)
 	for i := range 10_001 {
-		r.m.Apply(uint64(i+1), 1, &fsmpb.Batch{Version: fsm.EntryVersion, NowMs: r.now, Mutations: []*fsmpb.Mutation{
+		r.m.Apply(uint64(i+1), 1, &fsmpb.Batch{Version: fsm.MaxLevel, NowMs: r.now, Mutations: []*fsmpb.Mutation{
 			enqueue(&fsmpb.NewJob{Id: fmt.Sprint(i), Type: fmt.Sprint("type", i)}),
 		}})
 	}

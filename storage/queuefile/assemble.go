@@ -11,7 +11,7 @@ import (
 // document puts the parts together by the rules for the document's writer.
 func (d *decoder) document() (*Document, error) {
 	doc := &d.doc
-	doc.Large = doc.Header != nil && d.header.Format == FormatLarge
+	doc.Large = doc.Header != nil && (d.header.Format == FormatLarge || d.header.Format == FormatLarge+formatLevel)
 	if doc.Header != nil && !doc.Large && !d.seen["jobs"] {
 		return nil, fmt.Errorf("%w: it has a header of ours but no jobs: it is cut, or of a newer version", ErrFormat)
 	}
@@ -79,6 +79,7 @@ func (d *decoder) meta() fsm.Meta {
 		},
 		Settings: s.Settings,
 		Extra:    d.extra.text(),
+		Level:    max(uint32(s.Level), fsm.BaseLevel),
 	}
 	d.doc.Lost += d.extra.lost
 	if s.Epoch != nil {

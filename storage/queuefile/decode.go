@@ -77,6 +77,7 @@ type state struct {
 	LastSeq, Token      uint64
 	LastTurn            uint64
 	DeadTotal, TermBase uint64
+	Level               uint64 // checked by readHeader
 	CancelledTotal      uint64
 	Cluster, Lineage    *string
 	Node, Address       *string
@@ -137,9 +138,13 @@ func (d *decoder) readHeader() error {
 	if err := d.object(d.headerMember); err != nil {
 		return err
 	}
-	if f := d.header.Format; f != Format && f != FormatLarge {
-		return fmt.Errorf("%w: its format is %d and this version reads only %d and %d: use the version that wrote it",
-			ErrFormat, f, Format, FormatLarge)
+	if f := d.header.Format; f < Format || f > FormatLarge+formatLevel {
+		return fmt.Errorf("%w: its format is %d and this version reads only %d to %d: use the version that wrote it",
+			ErrFormat, f, Format, FormatLarge+formatLevel)
+	}
+	if level := d.state.Level; level > fsm.MaxLevel {
+		return fmt.Errorf("%w: its feature level is %d and this version knows only up to %d: use the version that wrote it",
+			ErrFormat, level, fsm.MaxLevel)
 	}
 	return nil
 }
@@ -201,6 +206,8 @@ func (d *decoder) stateMember(name string) any {
 		return &s.CancelledTotal
 	case "termBase":
 		return &s.TermBase
+	case "level":
+		return &s.Level
 	case "cluster":
 		return &s.Cluster
 	case "lineage":

@@ -11,6 +11,10 @@ import (
 const (
 	Format      = 1 // the state is inline
 	FormatLarge = 2 // an archive is in its place
+
+	// formatLevel is added for a state above fsm.BaseLevel, so that versions that
+	// know no levels refuse the document. Its level stands in the header.
+	formatLevel = 2
 )
 
 // Header is our own part of the document: who wrote this version, in which

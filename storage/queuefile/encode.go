@@ -130,6 +130,9 @@ func (a *appender) broker(h *Header) {
 func (a *appender) header(format int, h *Header, m *fsm.Meta) {
 	a.key("osqueue")
 	a.open('{')
+	if m.Level > fsm.BaseLevel {
+		format += formatLevel
+	}
 	a.integer("format", int64(format))
 	a.text("lineage", h.Lineage)
 	a.text("cluster", h.Cluster)
@@ -160,6 +163,9 @@ func (a *appender) state(h *Header, m *fsm.Meta) {
 	a.unsigned("deadTotal", m.DeadTotal)
 	a.unsigned("cancelledTotal", m.CancelledTotal)
 	a.unsigned("termBase", m.TermBase)
+	if m.Level > fsm.BaseLevel {
+		a.unsigned("level", uint64(m.Level))
+	}
 	if m.Cluster != h.Cluster {
 		a.text("cluster", m.Cluster)
 	}

@@ -1,0 +1,38 @@
+package queuefile_test
+
+import (
+	"strings"
+	"testing"
+
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+	"osqueue/storage/queuefile"
+)
+
+// TestLevelOfADocument: a document of the base level is one that older versions read;
+// one of a higher level has a format that they refuse, and brings the level back.
+func TestLevelOfADocument(t *testing.T) {
+	for level, format := range map[uint32]string{fsm.BaseLevel: `"format":1,`, fsm.Level7: `"format":3,`} {
+		m, b := fsm.New(), &fsmpb.Batch{Version: level, NowMs: 1}
+		if level > fsm.BaseLevel {
+			b.Mutations = []*fsmpb.Mutation{{Op: &fsmpb.Mutation_RaiseLevel{RaiseLevel: &fsmpb.RaiseLevel{Level: level}}}}
+		}
+		m.Apply(1, 1, b)
+		v := m.View()
+		data := queuefile.Encode(&queuefile.Content{Meta: v.Meta(), State: v}, queuefile.Header{}, "", 0)
+		if !strings.Contains(string(data), format) || strings.Contains(string(data), `"level"`) != (level > fsm.BaseLevel) {
+			t.Errorf("level %d: %s", level, data)
+		}
+		doc, err := queuefile.Decode(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := doc.Machine()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if doc.Large || back.Level() != level || back.View().Hash() != v.Hash() {
+			t.Errorf("level %d came back as %d, large %v", level, back.Level(), doc.Large)
+		}
+	}
+}
