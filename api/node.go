@@ -97,6 +97,7 @@ func statusOf(st *cluster.Status, now int64) v1.Status {
 		Fence:           v1.Fence{State: st.Fence, Reason: st.FenceReason},
 		Lineage:         st.Lineage,
 		Cluster:         st.Cluster,
+		FeatureLevel:    st.Level,
 		Peers:           peersOf(st.Peers),
 		Tasks:           tasksOf(st.Counts, st.CompletedEver),
 		Workers:         st.Workers,

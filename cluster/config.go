@@ -119,6 +119,10 @@ type Config struct {
 	// something took or may take is not. It may jump. Safe for concurrent use.
 	Clock func() time.Time
 
+	// FeatureLevel is the highest feature level to which the cluster may raise its
+	// state while this node is a member; 0 is that of this release.
+	FeatureLevel uint32
+
 	Settings fsm.Settings // in force while this node is the active leader
 	Version  string       // of the program, for Status
 	Logger   hclog.Logger
@@ -174,6 +178,7 @@ func (c *Config) Validate() error {
 		c.validateTimes(),
 		c.validateEvents(),
 		c.validateBucket(),
+		c.validateLevel(),
 	)
 }
 
@@ -189,6 +194,13 @@ func (c *Config) validateBucket() error {
 		return errors.New("the interval and the bounds of flushes must be positive: start from the defaults")
 	case f.TailMin > f.TailMax || f.SegmentRaw > f.StepBytes || f.FoldAt >= f.RefsMax:
 		return errors.New("the bounds of flushes contradict each other: start from the defaults")
+	}
+	return nil
+}
+
+func (c *Config) validateLevel() error {
+	if l := c.FeatureLevel; l != 0 && (l < fsm.BaseLevel || l > fsm.MaxLevel) {
+		return fmt.Errorf("feature level %d: this release knows %d to %d", l, fsm.BaseLevel, fsm.MaxLevel)
 	}
 	return nil
 }

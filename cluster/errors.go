@@ -15,6 +15,9 @@ var (
 	ErrOverloaded = errors.New("too many writes are waiting; retry after a moment")
 	// ErrTooLarge: a mutation exceeds what one log entry may hold.
 	ErrTooLarge = errors.New("the write is too large for one log entry; split it")
+	// ErrLevel: the mutation needs a higher feature level than the cluster has. It is
+	// raised when all nodes run a release that knows it.
+	ErrLevel = errors.New("this write is not possible until all nodes are upgraded")
 	// ErrUnknown: leadership was lost, or time ran out, after the mutation was
 	// handed to raft. It may be committed, now or later. Retry with the same
 	// ids: the machine recognises what it has already done.

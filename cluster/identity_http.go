@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+
+	"osqueue/fsm"
 )
 
 // Identity is what a node tells other nodes of itself.
@@ -22,6 +24,9 @@ type Identity struct {
 	Applied     uint64   `json:"applied"` // raft index
 	Members     []string `json:"members"` // server ids
 	Cluster     string   `json:"cluster"` // as the log has it; "" before the first broker
+
+	KnownLevel uint32 `json:"knownLevel,omitempty"` // highest feature level of the release; 0: it knows none
+	HoldLevel  uint32 `json:"holdLevel,omitempty"`  // Config.FeatureLevel
 }
 
 func (i *Identity) member(serverID string) bool {
@@ -43,6 +48,8 @@ func (n *Node) Identity() Identity {
 		Empty:       n.empty(),
 		Applied:     n.raft.AppliedIndex(),
 		Cluster:     n.replica.meta().Cluster,
+		KnownLevel:  fsm.MaxLevel,
+		HoldLevel:   n.cfg.FeatureLevel,
 	}
 	for _, s := range n.raft.GetConfiguration().Configuration().Servers {
 		id.Members = append(id.Members, string(s.ID))

@@ -20,6 +20,9 @@ func (n *Node) admit(ctx context.Context, who Identity) error {
 	if !namePattern.MatchString(who.Name) || nodeName(raft.ServerID(who.ServerID)) != who.Name || who.RaftAddress == "" {
 		return errors.New("the identity is not complete")
 	}
+	if err := who.knows(n.replica.meta().Level); err != nil {
+		return err
+	}
 	config := n.raft.GetConfiguration().Configuration()
 	if voter(config, raft.ServerID(who.ServerID)) {
 		return nil

@@ -47,6 +47,9 @@ func (n *Node) proposeAll(ctx context.Context, ms []*fsmpb.Mutation) ([]fsm.Resu
 	if refused := r.gate.refusal(); refused != nil && !proposal(ms).isReport() {
 		return nil, fsm.LSN{}, refused
 	}
+	if err := n.checkLevel(ms); err != nil {
+		return nil, fsm.LSN{}, err
+	}
 	c, err := r.proposals.Do(ctx, ms)
 	if err != nil {
 		return nil, fsm.LSN{}, proposalError(err)

@@ -158,7 +158,7 @@ func (n *Node) inaugurate(
 		over:    make(chan struct{}),
 		earlier: make(chan struct{}, 1),
 	}
-	if err := r.register(ctx); err != nil {
+	if err := r.register(ctx, n.firstLevel(ctx)...); err != nil {
 		return nil, err
 	}
 	r.proposals = n.newProposer(r.clock)
@@ -203,6 +203,7 @@ func (r *reign) run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { r.passTime(ctx) })
 	wg.Go(func() { r.collect(ctx) })
+	wg.Go(func() { r.keepLevel(ctx) })
 	if n.inbox != nil {
 		wg.Go(func() { n.inbox.Run(ctx) })
 	}

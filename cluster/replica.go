@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -110,6 +111,9 @@ func (r *replica) Restore(rc io.ReadCloser) error {
 	m, err := fsm.Decode(rc)
 	if err == nil {
 		err = checkRestored(rc, m.Meta().LSN)
+	}
+	if errors.Is(err, fsm.ErrLevel) {
+		r.fatal(err)
 	}
 	if err != nil {
 		return err

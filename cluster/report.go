@@ -57,7 +57,7 @@ func (n *Node) Status() Status {
 		meta := m.Meta()
 		s.LSN, s.Epoch, s.Counts = meta.LSN, meta.Broker.Epoch, m.Counts()
 		s.Lineage, s.Cluster, s.CompletedEver = meta.Lineage, meta.Cluster, meta.CompletedTotal
-		s.Workers = m.WorkerCount()
+		s.Workers, s.Level = m.WorkerCount(), meta.Level
 	})
 	s.Node, s.ServerID = n.cfg.Name, string(n.id)
 	s.Term, s.CommitIndex, s.Applied = n.raft.CurrentTerm(), n.raft.CommitIndex(), n.raft.AppliedIndex()

@@ -59,6 +59,7 @@ type Status struct {
 	FenceReason   string // why, when it is not active or follower
 	Lineage       string
 	Cluster       string
+	Level         uint32 // the feature level of the state
 	Peers         []Peer
 	Counts        fsm.Counts
 	CompletedEver uint64

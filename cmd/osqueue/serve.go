@@ -111,6 +111,7 @@ func (o *serveOptions) bind(f *pflag.FlagSet) {
 	f.DurationVar(&c.SnapshotInterval, "raft-snapshot-interval", c.SnapshotInterval, "how often it is looked whether it is to be cut, up to twice that at random")
 	f.Uint64Var(&c.TrailingLogs, "raft-trailing-logs", c.TrailingLogs, "entries kept behind a cut for followers that lag")
 	f.DurationVar(&c.LogStallLimit, "disk-stall-limit", c.LogStallLimit, "how long one write of the raft log may take before the node ends, so that another one leads")
+	f.Uint32Var(&c.FeatureLevel, "feature-level", 0, "highest feature level that the cluster may take; give it to all nodes to be able to go back to the previous release (default: the highest that all nodes know)")
 	o.pace.bind(f, c)
 	o.compat.bind(f)
 	f.DurationVar(&c.Flush.Heartbeat, "broker-heartbeat", c.Flush.Heartbeat, "most time between two writes to the bucket")

@@ -1,0 +1,166 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+)
+
+// The feature level of the state (package fsm) lets two releases run in one
+// cluster. The active leader raises it, through the log, to the highest level that
+// every server of raft's configuration knows and no node holds back
+// (Config.FeatureLevel). The leader asks each server for its identity; a release
+// that knows no levels does not state one there and counts as fsm.BaseLevel. All
+// servers have to answer: a node that is away may come back with an older release.
+
+const (
+	// levelInterval is the time between two attempts to raise the level.
+	levelInterval = 2 * time.Second
+	// levelTimeout bounds one round of questions.
+	levelTimeout = time.Second
+)
+
+// highestLevel is the highest level that this node lets its cluster have.
+func (c *Config) highestLevel() uint32 {
+	if c.FeatureLevel != 0 {
+		return c.FeatureLevel
+	}
+	return fsm.MaxLevel
+}
+
+// highestLevel is the highest level that the node lets its cluster have.
+func (i *Identity) highestLevel() uint32 {
+	known := max(i.KnownLevel, fsm.BaseLevel)
+	if i.HoldLevel != 0 {
+		return min(known, i.HoldLevel)
+	}
+	return known
+}
+
+// knows returns an error if the node's release does not know a level.
+func (i *Identity) knows(level uint32) error {
+	if known := max(i.KnownLevel, fsm.BaseLevel); known < level {
+		return fmt.Errorf("the cluster has feature level %d and node %q knows only up to %d: upgrade it first", level, i.Name, known)
+	}
+	return nil
+}
+
+// commonLevel is the highest level that all servers of raft's configuration allow.
+// The error names a server that did not answer.
+func (n *Node) commonLevel(ctx context.Context) (uint32, error) {
+	ctx, cancel := context.WithTimeout(ctx, levelTimeout)
+	defer cancel()
+	servers := n.raft.GetConfiguration().Configuration().Servers
+	answers := make(chan error, len(servers))
+	levels := make([]uint32, len(servers))
+	for i, s := range servers {
+		go func() {
+			id, err := n.identityOf(ctx, string(s.ID))
+			levels[i] = id.highestLevel()
+			answers <- err
+		}()
+	}
+	var errs []error
+	for range servers {
+		errs = append(errs, <-answers)
+	}
+	level := n.cfg.highestLevel()
+	for _, l := range levels {
+		level = min(level, l)
+	}
+	return level, errors.Join(errs...)
+}
+
+// identityOf asks a server of raft's configuration for its identity. The error
+// says so if another server answers in its place.
+func (n *Node) identityOf(ctx context.Context, serverID string) (Identity, error) {
+	if serverID == string(n.id) {
+		return n.Identity(), nil
+	}
+	address := n.httpAddress(nodeName(raft.ServerID(serverID)))
+	if address == "" {
+		return Identity{}, fmt.Errorf("the address of the HTTP API of %s is not known", serverID)
+	}
+	id, err := n.ask(ctx, address)
+	if err == nil && id.ServerID != serverID {
+		err = fmt.Errorf("%s answers as %s and not as %s", address, id.ServerID, serverID)
+	}
+	return id, err
+}
+
+// keepLevel raises the level as soon as all servers allow it, until ctx ends. It
+// logs why the level stays each time that the reason changes.
+func (r *reign) keepLevel(ctx context.Context) {
+	var reason string
+	for {
+		level := r.node.replica.meta().Level
+		if level >= r.node.cfg.highestLevel() {
+			return // levels are never lowered
+		}
+		why := r.tryRaise(ctx, level)
+		if why != reason && why != "" && ctx.Err() == nil {
+			r.log.Info("the feature level is not raised yet", "level", level, "known", fsm.MaxLevel, "reason", why)
+		}
+		reason = why
+		if !sleep(ctx, levelInterval) {
+			return
+		}
+	}
+}
+
+// tryRaise raises the level if all servers allow a higher one. It returns why it
+// does not.
+func (r *reign) tryRaise(ctx context.Context, level uint32) (why string) {
+	common, err := r.node.commonLevel(ctx)
+	if err != nil {
+		return err.Error()
+	}
+	if common <= level {
+		return "a node of the cluster knows no higher level, or holds it back (--feature-level)"
+	}
+	if _, err := r.proposals.Do(ctx, proposal{raiseLevel(common)}); err != nil {
+		return err.Error()
+	}
+	r.log.Info("the feature level is raised; earlier releases cannot join this cluster any more", "from", level, "to", common)
+	return ""
+}
+
+func raiseLevel(level uint32) *fsmpb.Mutation {
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_RaiseLevel{RaiseLevel: &fsmpb.RaiseLevel{Level: level}}}
+}
+
+// firstLevel raises the level of a cluster that has had no broker yet, so that a new
+// cluster begins with all features. If a server does not answer, keepLevel does it
+// later.
+func (n *Node) firstLevel(ctx context.Context) []*fsmpb.Mutation {
+	meta := n.replica.meta()
+	if meta.Lineage != "" {
+		return nil
+	}
+	level, err := n.commonLevel(ctx)
+	if err != nil || level <= meta.Level {
+		return nil
+	}
+	return []*fsmpb.Mutation{raiseLevel(level)}
+}
+
+// checkLevel refuses mutations that need a higher level than the state has: nodes of
+// an older release could not apply them.
+func (n *Node) checkLevel(ms []*fsmpb.Mutation) error {
+	for _, m := range ms {
+		needed := fsm.LevelOf(m)
+		if needed <= fsm.BaseLevel {
+			continue
+		}
+		if level := n.replica.meta().Level; needed > level {
+			return fmt.Errorf("%w: it needs feature level %d, and the cluster has %d", ErrLevel, needed, level)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,58 @@
+package cluster
+
+import (
+	"errors"
+	"testing"
+
+	"osqueue/fsm"
+)
+
+// TestNewClusterHasTheHighestLevel: a new cluster begins with all features, by the
+// entry that registers its first broker.
+func TestNewClusterHasTheHighestLevel(t *testing.T) {
+	l := newLab(t)
+	nodes := l.start("n", 3, nil)
+	if s := l.leader(nodes...).Status(); s.Level != fsm.MaxLevel {
+		t.Fatalf("the level is %d", s.Level)
+	}
+}
+
+// TestAnyNodeHoldsTheLevel: one node that holds the level back is enough, whoever
+// leads. When it runs without the setting, the leader raises the level.
+func TestAnyNodeHoldsTheLevel(t *testing.T) {
+	l := newLab(t)
+	nodes := l.start("n", 3, func(c *Config) {
+		if c.Name == "n2" {
+			c.FeatureLevel = fsm.BaseLevel
+		}
+	})
+	leader := l.leader(nodes...)
+	level, err := leader.commonLevel(t.Context())
+	if err != nil || level != fsm.BaseLevel || leader.Status().Level != fsm.BaseLevel {
+		t.Fatalf("common level %d (%v), level %d", level, err, leader.Status().Level)
+	}
+	if _, _, err := leader.Propose(t.Context(), raiseLevel(fsm.MaxLevel)); !errors.Is(err, ErrLevel) {
+		t.Fatalf("a mutation of a higher level: %v", err)
+	}
+
+	nodes[1].stop()
+	if _, err := l.leader(nodes[0], nodes[2]).commonLevel(t.Context()); err == nil {
+		t.Fatal("a server that does not answer counts as one that allows every level")
+	}
+	nodes[1] = l.again(nodes[1], nodes[1].cfg.DataDir, nil)
+	for _, n := range nodes {
+		l.eventually("the highest level on "+n.Name(), func() bool { return n.Status().Level == fsm.MaxLevel })
+	}
+}
+
+// TestIdentityWithoutLevels is that of a release that knows none.
+func TestIdentityWithoutLevels(t *testing.T) {
+	old := Identity{Name: "n1"}
+	if old.highestLevel() != fsm.BaseLevel || old.knows(fsm.BaseLevel) != nil || old.knows(fsm.Level7) == nil {
+		t.Fatalf("highest level %d, level 7: %v", old.highestLevel(), old.knows(fsm.Level7))
+	}
+	held := Identity{Name: "n2", KnownLevel: fsm.MaxLevel, HoldLevel: fsm.BaseLevel}
+	if held.highestLevel() != fsm.BaseLevel || held.knows(fsm.Level7) != nil {
+		t.Fatalf("held: highest level %d, level 7: %v", held.highestLevel(), held.knows(fsm.Level7))
+	}
+}
