@@ -47,7 +47,9 @@ type event struct {
 // entry.
 const waitersMax = 10_000
 
-func newModel() *model { return &model{meta: fsm.Meta{Settings: fsm.DefaultSettings(), Level: fsm.BaseLevel}} }
+func newModel() *model {
+	return &model{meta: fsm.Meta{Settings: fsm.DefaultSettings(), Level: fsm.BaseLevel}}
+}
 
 // copied is a copy that later changes of m leave alone.
 func (m *model) copied() *model {
