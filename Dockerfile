@@ -14,6 +14,10 @@ COPY --from=folders --chown=65532:65532 /data /data
 COPY --from=folders --chown=65532:65532 /bucket /bucket
 COPY bin/osqueue /osqueue
 
+LABEL org.opencontainers.image.title="osqueue" \
+	org.opencontainers.image.description="A job queue on three small machines and a bucket" \
+	org.opencontainers.image.licenses="Apache-2.0"
+
 USER 65532:65532
 # HTTP API, raft
 EXPOSE 8080 7080
