@@ -65,6 +65,7 @@ func closed(args []any) bool {
 
 // unreachable are the lines that all say that a peer does not answer.
 var unreachable = map[string]bool{
+	"failed to heartbeat to":                  true,
 	"failed to contact":                       true,
 	"failed to appendEntries to":              true,
 	"failed to pipeline appendEntries":        true,
@@ -81,7 +82,7 @@ func topic(msg string, args []any) string {
 	for _, arg := range args {
 		switch peer := arg.(type) {
 		case raft.Server:
-			return msg + " " + string(peer.ID)
+			return msg + " " + string(peer.Address)
 		case raft.ServerID:
 			return msg + " " + string(peer)
 		case raft.ServerAddress:

@@ -33,7 +33,7 @@ func TestDeadPeerInTheLog(t *testing.T) {
 			t.Errorf("the last line is %s", last)
 		}
 		out.Reset()
-		log.Error("failed to appendEntries to", "peer", raft.Server{ID: "n3~1"}, "error", errors.New("connection refused"))
+		log.Error("failed to appendEntries to", "peer", raft.Server{ID: "n3~1", Address: "b:1"}, "error", errors.New("connection refused"))
 		log.Error("failed to take snapshot", "error", errors.New("full"))
 		if n := strings.Count(out.String(), "\n"); n != 2 {
 			t.Errorf("of another peer and another fault it logs\n%s", out.String())
