@@ -3,13 +3,14 @@ package file
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"osqueue/storage"
@@ -21,13 +22,20 @@ const privateDir = ".osqueue"
 // Bucket is a directory. It is safe for concurrent use, together with any
 // number of other Buckets on the same directory in any number of processes.
 type Bucket struct {
-	root     string
-	versions string
-	temp     string
-	locks    *locks
+	root   string
+	chains string
+	temp   string
+	lock   string // see claim
+	cards  string // of an older release
+
+	mu       sync.Mutex
+	unsynced map[string]bool // directories whose last fsync failed
+
 	// at is called with the name of each step of a write, and fails it by
 	// returning an error. Tests kill the process there; otherwise it is nil.
 	at func(step string) error
+	// sync makes the names in a directory durable. Tests let it fail.
+	sync func(dir string) error
 }
 
 var _ storage.Bucket = (*Bucket)(nil)
@@ -45,9 +53,6 @@ func Open(ctx context.Context, u *url.URL) (*Bucket, error) {
 
 // OpenDir opens the bucket in dir, which is made if it does not exist.
 func OpenDir(_ context.Context, dir string) (*Bucket, error) {
-	if supported != nil {
-		return nil, supported
-	}
 	root, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, fmt.Errorf("open directory bucket %q: %w", dir, err)
@@ -55,11 +60,14 @@ func OpenDir(_ context.Context, dir string) (*Bucket, error) {
 	private := filepath.Join(root, privateDir)
 	b := &Bucket{
 		root:     root,
-		versions: filepath.Join(private, "version"),
+		chains:   filepath.Join(private, "chain"),
 		temp:     filepath.Join(private, "tmp"),
-		locks:    newLocks(filepath.Join(private, "lock")),
+		lock:     filepath.Join(private, "lock"),
+		cards:    filepath.Join(private, "version"),
+		unsynced: map[string]bool{},
+		sync:     syncDir,
 	}
-	for _, d := range []string{b.versions, b.temp, b.locks.dir} {
+	for _, d := range []string{b.chains, b.temp} {
 		if err := os.MkdirAll(d, dirMode); err != nil {
 			return nil, fmt.Errorf("open directory bucket: %w", err)
 		}
@@ -78,88 +86,68 @@ func (b *Bucket) Get(ctx context.Context, key string) (storage.Object, error) {
 	if err := storage.ValidateKey(key); err != nil {
 		return storage.Object{}, err
 	}
-	s, err := b.read(ctx, key)
-	if err != nil {
+	data, sum, _, err := b.read(ctx, key)
+	switch {
+	case absent(err):
+		return storage.Object{}, fmt.Errorf("get %q from %s: %w", key, b.root, storage.ErrNotFound)
+	case err != nil:
 		return storage.Object{}, fmt.Errorf("get %q from %s: %w", key, b.root, err)
 	}
-	if !s.exists {
-		return storage.Object{}, fmt.Errorf("get %q from %s: %w", key, b.root, storage.ErrNotFound)
+	return storage.Object{Data: data, Version: version(sum)}, nil
+}
+
+// version is the version of bytes with this hash.
+func version(sum string) storage.Version { return storage.Version("sha256-" + sum) }
+
+// read returns the object and the hash of its bytes, and the chain as it was
+// before. An object that does not exist is an absent error.
+func (b *Bucket) read(ctx context.Context, key string) ([]byte, string, chain, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, "", chain{}, err
 	}
-	return storage.Object{Data: s.data, Version: s.version}, nil
-}
-
-// state is what is known of an object at one moment.
-type state struct {
-	exists  bool
-	data    []byte
-	sum     [sha256.Size]byte
-	card    card
-	version storage.Version
-}
-
-// read returns the state of key without a lock; doc.go says why that is exact.
-func (b *Bucket) read(ctx context.Context, key string) (state, error) {
-	var before []byte
-	for first := true; ; first = false {
-		if err := ctx.Err(); err != nil {
-			return state{}, err
-		}
-		s, after, err := b.readOnce(key)
-		if err != nil || !s.exists {
-			return s, err
-		}
-		if known, ok := s.card.find(s.sum); ok {
-			s.version = known.version()
-			return s, nil
-		}
-		if !first && bytes.Equal(before, after) {
-			s.version = foreignVersion(s.sum)
-			return s, nil
-		}
-		before = after
+	if err := b.resync(filepath.Dir(b.path(key)), b.chainDir(key)); err != nil {
+		return nil, "", chain{}, err
 	}
-}
-
-// readOnce reads the object first and its card second.
-func (b *Bucket) readOnce(key string) (state, []byte, error) {
-	data, err := readObject(b.path(key))
-	if absent(err) {
-		return state{}, nil, nil
+	c, err := b.settle(key)
+	if errors.Is(err, fs.ErrPermission) || isReadOnly(err) {
+		if data, sum, err := b.unpublished(key); err == nil {
+			return data, sum, c, nil
+		}
+		err = nil // published in the meantime
 	}
 	if err != nil {
-		return state{}, nil, err
+		return nil, "", c, err
 	}
-	s := state{exists: true, data: data, sum: hash(data)}
-	raw, err := os.ReadFile(b.cardPath(key))
-	if err != nil && !absent(err) {
-		return state{}, nil, err
-	}
-	// A damaged card names nothing; the bytes then count as foreign, which is
-	// safe, and the next write puts the card right.
-	s.card, _ = decodeCard(raw)
-	return s, raw, nil
+	data, sum, err := readObject(b.path(key))
+	return data, sum, c, err
 }
 
-func readObject(path string) ([]byte, error) {
+// readObject reads a file and hashes its bytes.
+func readObject(path string) (data []byte, sum string, err error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if info.Size() > storage.MaxObjectBytes {
-		return nil, fmt.Errorf("%s has %d bytes, at most %d are allowed", path, info.Size(), storage.MaxObjectBytes)
+		return nil, "", fmt.Errorf("%s has %d bytes, at most %d are allowed", path, info.Size(), storage.MaxObjectBytes)
 	}
-	data := make([]byte, 0, info.Size()+bytes.MinRead)
-	buf := bytes.NewBuffer(data)
-	_, err = buf.ReadFrom(io.LimitReader(f, storage.MaxObjectBytes))
-	return buf.Bytes(), err
+	buf := bytes.NewBuffer(make([]byte, 0, info.Size()+bytes.MinRead))
+	if _, err = buf.ReadFrom(io.LimitReader(f, storage.MaxObjectBytes)); err != nil {
+		return nil, "", err
+	}
+	return buf.Bytes(), hexSum(hash(buf.Bytes())), nil
 }
 
 func (b *Bucket) path(key string) string { return filepath.Join(b.root, filepath.FromSlash(key)) }
-func (b *Bucket) cardPath(key string) string {
-	return filepath.Join(b.versions, filepath.FromSlash(key))
+
+// chainDir is the directory of a key's chain. Its name begins with a dot, so
+// that it is none of the directories that lead to the chains of longer keys.
+func (b *Bucket) chainDir(key string) string {
+	dir, name := filepath.Split(filepath.FromSlash(key))
+	return filepath.Join(b.chains, dir, "."+name)
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"osqueue/storage"
 )
@@ -17,10 +18,13 @@ import (
 // dieEnv asks a child process to begin a write and to die at one step of it.
 const dieEnv = "OSQUEUE_FILE_TEST_DIE"
 
-var allSteps = []string{stepStaged, stepLocked, stepCardStaged, stepCardPlaced, stepRenamed, stepSynced}
+var (
+	createSteps  = []string{stepStaged, stepTaken, stepSynced}
+	replaceSteps = []string{stepStaged, stepTaken, stepSynced, stepPublished, stepDone}
+)
 
 // committedAt reports whether a write that ended at step has been applied.
-func committedAt(step string) bool { return step == stepRenamed || step == stepSynced }
+func committedAt(step string) bool { return step != stepStaged }
 
 // dieIfAsked is called by TestMain in every process. In a child, it writes
 // "new" under key "k" (by PutIfMatch, or by PutIfAbsent if there is no such
@@ -62,70 +66,69 @@ func die(t *testing.T, step, dir string) {
 }
 
 // TestKilledAtEachStep kills writers at every step and checks that the object
-// is the old version or a new one, and that life goes on.
+// is the old version or the new one, and that others can write it.
 func TestKilledAtEachStep(t *testing.T) {
-	for _, step := range allSteps {
+	for _, step := range replaceSteps {
 		t.Run("replace/"+step, func(t *testing.T) {
 			ctx, b := t.Context(), open(t, t.TempDir())
 			v0 := b.PutIfAbsent(ctx, "k", []byte("older")).Version
-			v1 := b.PutIfMatch(ctx, "k", []byte("old"), v0).Version
+			b.PutIfMatch(ctx, "k", []byte("old"), v0)
 			die(t, step, b.root)
-			o, err := b.Get(ctx, "k")
-			switch {
-			case err != nil:
-				t.Fatal(err)
-			case !committedAt(step) && (string(o.Data) != "old" || o.Version != v1):
-				t.Fatalf("after the kill: %q %q, want old %q", o.Data, o.Version, v1)
-			case committedAt(step) && (string(o.Data) != "new" || !isNewVersion(o.Version, v0, v1)):
-				t.Fatalf("after the kill: %q %q, want new with a version of its own", o.Data, o.Version)
-			}
-			goesOn(t, b, o.Version)
+			holds(t, b, map[bool]string{false: "old", true: "new"}[committedAt(step)])
+			goesOn(t, b)
 		})
+	}
+	for _, step := range createSteps {
 		t.Run("create/"+step, func(t *testing.T) {
 			ctx, b := t.Context(), open(t, t.TempDir())
 			die(t, step, b.root)
-			o, err := b.Get(ctx, "k")
 			if !committedAt(step) {
-				if !errors.Is(err, storage.ErrNotFound) {
+				if o, err := b.Get(ctx, "k"); !errors.Is(err, storage.ErrNotFound) {
 					t.Fatalf("after the kill: %q, %v", o.Data, err)
 				}
-				w := b.PutIfAbsent(ctx, "k", []byte("new"))
-				if w.Outcome != storage.Committed {
+				if w := b.PutIfAbsent(ctx, "k", []byte("new")); w.Outcome != storage.Committed {
 					t.Fatal(w)
 				}
-				o.Version = w.Version
-			} else if err != nil || string(o.Data) != "new" || !isNewVersion(o.Version) {
-				t.Fatalf("after the kill: %q %q, %v", o.Data, o.Version, err)
 			}
-			goesOn(t, b, o.Version)
+			holds(t, b, "new")
+			goesOn(t, b)
 		})
 	}
 }
 
-// goesOn checks that v is the current version, and the only one that counts.
-func goesOn(t *testing.T, b *Bucket, v storage.Version) {
+// holds checks that the object has these bytes, for this program and in its file.
+func holds(t *testing.T, b *Bucket, want string) {
 	t.Helper()
-	w := b.PutIfMatch(t.Context(), "k", []byte("next"), v)
-	if w.Outcome != storage.Committed || !isNewVersion(w.Version, v) {
-		t.Fatalf("write after the kill: %+v", w)
+	o, err := b.Get(t.Context(), "k")
+	if err != nil || string(o.Data) != want {
+		t.Fatalf("get: %q, %v, want %q", o.Data, err, want)
 	}
-	if w := b.PutIfMatch(t.Context(), "k", []byte("stale"), v); w.Outcome != storage.Conflict {
-		t.Fatalf("stale write after the kill: %+v", w)
+	if file, err := os.ReadFile(b.path("k")); err != nil || string(file) != want {
+		t.Fatalf("the file holds %q, %v, want %q", file, err, want)
 	}
 }
 
-func isNewVersion(v storage.Version, others ...storage.Version) bool {
-	for _, o := range others {
-		if v == o {
-			return false
-		}
+// goesOn checks that the current version can be replaced, and only that one.
+func goesOn(t *testing.T, b *Bucket) {
+	t.Helper()
+	o, err := b.Get(t.Context(), "k")
+	if err != nil {
+		t.Fatal(err)
 	}
-	return v != "" && !strings.HasPrefix(string(v), "x-")
+	next := "after " + string(o.Data)
+	w := b.PutIfMatch(t.Context(), "k", []byte(next), o.Version)
+	if w.Outcome != storage.Committed || w.Version == o.Version {
+		t.Fatalf("write of the current version: %+v", w)
+	}
+	if w := b.PutIfMatch(t.Context(), "k", []byte("stale"), o.Version); w.Outcome != storage.Conflict {
+		t.Fatalf("stale write: %+v", w)
+	}
+	holds(t, b, next)
 }
 
 // TestErrorAtEachStep lets each step fail, as a full or broken disk would.
 func TestErrorAtEachStep(t *testing.T) {
-	for _, step := range allSteps {
+	for _, step := range replaceSteps {
 		t.Run(step, func(t *testing.T) {
 			ctx, b := t.Context(), open(t, t.TempDir())
 			v := b.PutIfAbsent(ctx, "k", []byte("old")).Version
@@ -140,14 +143,8 @@ func TestErrorAtEachStep(t *testing.T) {
 				t.Fatalf("write = %+v, want unknown and the disk's error", w)
 			}
 			b.at = nil
-			o, err := b.Get(ctx, "k")
-			if want := map[bool]string{false: "old", true: "new"}[committedAt(step)]; err != nil || string(o.Data) != want {
-				t.Fatalf("after the error: %q, %v, want %q", o.Data, err, want)
-			}
-			if !committedAt(step) && o.Version != v {
-				t.Fatalf("after the error the version is %q, was %q", o.Version, v)
-			}
-			goesOn(t, b, o.Version)
+			holds(t, b, map[bool]string{false: "old", true: "new"}[committedAt(step)])
+			goesOn(t, b)
 			if left, err := os.ReadDir(b.temp); err != nil || len(left) != 0 {
 				t.Errorf("the failed write left %d files in tmp, %v", len(left), err)
 			}
@@ -155,55 +152,140 @@ func TestErrorAtEachStep(t *testing.T) {
 	}
 }
 
-// TestLockedOut checks that a lock held by a dead process is free, and one
-// held by a living one is waited for.
-func TestLockedOut(t *testing.T) {
+// TestDirectorySyncFails lets the fsync of directories fail. What was written
+// meanwhile must not be read, and so be taken for durable, before it is.
+func TestDirectorySyncFails(t *testing.T) {
 	ctx, b := t.Context(), open(t, t.TempDir())
-	other := open(t, b.root)
-	unlock, err := other.locks.lock(ctx, "k")
-	if err != nil {
-		t.Fatal(err)
+	v := b.PutIfAbsent(ctx, "k", []byte("old")).Version
+	b.sync = func(string) error { return syscall.EIO }
+	for what, w := range map[string]storage.Write{
+		"replace": b.PutIfMatch(ctx, "k", []byte("new"), v),
+		"create":  b.PutIfAbsent(ctx, "other", []byte("x")),
+	} {
+		if w.Outcome != storage.Unknown || !errors.Is(w.Err, syscall.EIO) {
+			t.Errorf("%s = %+v, want unknown and the disk's error", what, w)
+		}
 	}
-	short, cancel := context.WithTimeout(ctx, 20e6)
-	defer cancel()
-	w := b.PutIfAbsent(short, "k", []byte("1"))
-	if w.Outcome != storage.Unknown || !errors.Is(w.Err, context.DeadlineExceeded) {
-		t.Fatalf("write against a held lock = %+v", w)
+	if o, err := b.Get(ctx, "other"); err == nil || errors.Is(err, storage.ErrNotFound) {
+		t.Errorf("get = %q, %v, want an error while the directory cannot be synced", o.Data, err)
 	}
-	done := make(chan storage.Write)
-	go func() { done <- b.PutIfAbsent(ctx, "k", []byte("2")) }()
-	if _, err := b.Get(ctx, "k"); !errors.Is(err, storage.ErrNotFound) {
-		t.Fatalf("a held lock stops readers: %v", err)
+	b.sync = syncDir
+	if o, err := b.Get(ctx, "other"); err != nil || string(o.Data) != "x" {
+		t.Errorf("get after the disk has recovered = %q, %v", o.Data, err)
 	}
-	unlock()
-	if w := <-done; w.Outcome != storage.Committed {
-		t.Fatalf("write after the lock was free = %+v", w)
+	goesOn(t, b)
+}
+
+// TestFrozenWriter stops a writer at each step of a replacement and lets it go
+// on after many others have written. It holds nobody up, and it changes nothing
+// when it goes on.
+func TestFrozenWriter(t *testing.T) {
+	for _, step := range replaceSteps {
+		for _, more := range []int{1, kept + 10} {
+			t.Run(fmt.Sprintf("%s/%d", step, more), func(t *testing.T) {
+				ctx, b := t.Context(), open(t, t.TempDir())
+				v := b.PutIfAbsent(ctx, "k", []byte("start")).Version
+				v = b.PutIfMatch(ctx, "k", []byte("old"), v).Version
+				frozen, stopped, cont := open(t, b.root), make(chan struct{}), make(chan struct{})
+				frozen.at = func(s string) error {
+					if s == step {
+						close(stopped)
+						<-cont
+					}
+					return nil
+				}
+				done := make(chan storage.Write)
+				go func() { done <- frozen.PutIfMatch(ctx, "k", []byte("frozen"), v) }()
+				<-stopped
+				last := ""
+				for i := range more {
+					o, err := b.Get(ctx, "k")
+					if err != nil {
+						t.Fatal(err)
+					}
+					last = fmt.Sprint("others ", i)
+					if w := b.PutIfMatch(ctx, "k", []byte(last), o.Version); w.Outcome != storage.Committed {
+						t.Fatalf("write %d beside a frozen writer: %+v", i, w)
+					}
+				}
+				close(cont)
+				w := <-done
+				if committed := w.Outcome == storage.Committed; committed && !committedAt(step) {
+					t.Errorf("a write that others came before: %+v", w)
+				} else if !committed && committedAt(step) && more < kept {
+					t.Errorf("a write that was committed before it froze: %+v", w)
+				}
+				holds(t, b, last)
+				goesOn(t, b)
+			})
+		}
 	}
 }
 
-// TestLockFileReplaced removes a lock file under its holder's feet.
-func TestLockFileReplaced(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "lock")
-	first, err := tryLockFile(path)
+// TestEditBesideAFrozenWriter edits the file while a committed write waits to
+// be published: the edit is the newer one and stays.
+func TestEditBesideAFrozenWriter(t *testing.T) {
+	ctx, b := t.Context(), open(t, t.TempDir())
+	v := b.PutIfAbsent(ctx, "k", []byte("old")).Version
+	b.at = func(s string) error {
+		if s == stepTaken {
+			return os.WriteFile(b.path("k"), []byte("edited"), 0o600)
+		}
+		return nil
+	}
+	if w := b.PutIfMatch(ctx, "k", []byte("new"), v); w.Outcome != storage.Unknown || !errors.Is(w.Err, errEdited) {
+		t.Fatalf("write under an edit: %+v", w)
+	}
+	b.at = nil
+	holds(t, b, "edited")
+	goesOn(t, b)
+}
+
+// TestOlderRelease checks that no process of an older release writes beside a
+// newer one, and that one which holds a lock is named.
+func TestOlderRelease(t *testing.T) {
+	dir := t.TempDir()
+	locks := filepath.Join(dir, privateDir, "lock")
+	if err := errors.Join(os.MkdirAll(locks, 0o700), os.WriteFile(filepath.Join(dir, "k"), []byte("old"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	stripe := filepath.Join(locks, "2a")
+	older, err := waitLock(t.Context(), stripe)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer first.Close()
-	if _, err := tryLockFile(path); !errors.Is(err, errLockHeld) {
-		t.Fatalf("second lock: %v", err)
+	b := open(t, dir)
+	holds(t, b, "old") // reading asks for nothing
+	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	w := b.PutIfAbsent(short, "k2", nil)
+	if w.Outcome != storage.Unknown || !strings.Contains(fmt.Sprint(w.Err), stripe) {
+		t.Fatalf("write while an older process holds a lock: %+v", w)
 	}
-	if err := os.Remove(path); err != nil {
+	older.Close()
+	goesOn(t, b)
+	// What an older release does at its start, and before each write.
+	if err := os.MkdirAll(locks, 0o700); err == nil {
+		t.Error("an older release can open the directory")
+	}
+	if f, err := os.OpenFile(stripe, os.O_RDWR|os.O_CREATE, 0o600); err == nil {
+		f.Close()
+		t.Error("an older release can take a lock")
+	}
+	goesOn(t, open(t, dir))
+}
+
+// TestPrivateFilesRemoved removes all that is not an object under a running
+// process.
+func TestPrivateFilesRemoved(t *testing.T) {
+	ctx, b := t.Context(), open(t, t.TempDir())
+	v := b.PutIfAbsent(ctx, "k", []byte("old")).Version
+	b.PutIfMatch(ctx, "k", []byte("new"), v)
+	if err := os.RemoveAll(filepath.Join(b.root, privateDir)); err != nil {
 		t.Fatal(err)
 	}
-	if isStill(first, path) {
-		t.Fatal("a removed lock file counts as held")
-	}
-	second, err := tryLockFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer second.Close()
-	if isStill(first, path) || !isStill(second, path) {
-		t.Fatal("the holder of the removed file is taken for the one who holds the lock")
+	goesOn(t, b)
+	if w := b.PutIfAbsent(ctx, "k2", nil); w.Outcome != storage.Committed {
+		t.Fatal(w)
 	}
 }

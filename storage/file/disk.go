@@ -2,11 +2,13 @@ package file
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -20,36 +22,62 @@ const (
 
 // stale is the age from which a file in tmp belongs to nobody. Writers touch
 // theirs within seconds; one that was stopped for longer finds its file gone
-// at the rename and fails without harm.
+// and fails without harm.
 const stale = time.Hour
 
-// writeTemp writes data to a new file in dir, syncs it, and returns its path.
-func writeTemp(dir string, data []byte) (path string, err error) {
-	path = filepath.Join(dir, fmt.Sprintf("%d-%s", os.Getpid(), rand.Text()))
+// hashChunk is how much is hashed at a time. Go cannot interrupt the hash of one
+// slice, and all goroutines wait for it whenever the garbage collector wants to
+// begin: 100 MB in one go are a tenth of a second without heartbeats.
+const hashChunk = 256 << 10
+
+func hash(data []byte) (sum [sha256.Size]byte) {
+	h := sha256.New()
+	for part := range slices.Chunk(data, hashChunk) {
+		h.Write(part) // never fails
+	}
+	h.Sum(sum[:0])
+	return sum
+}
+
+// stage writes data to a new file and syncs it. If somebody has removed the
+// private directories of the bucket, it makes them again.
+func (b *Bucket) stage(path string, data []byte) error {
+	err := writeNew(path, data)
+	if absent(err) && filepath.Dir(path) == b.temp {
+		if err := errors.Join(os.MkdirAll(b.temp, dirMode), os.MkdirAll(b.chains, dirMode)); err != nil {
+			return err
+		}
+		err = writeNew(path, data)
+	}
+	return err
+}
+
+// writeNew writes data to a new file and syncs it; nothing is left of a failure.
+func writeNew(path string, data []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
 	if err != nil {
-		return "", err
+		return err
 	}
 	_, err = f.Write(data)
 	if err == nil {
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
-		return "", errors.Join(err, os.Remove(path))
+		return errors.Join(err, os.Remove(path))
 	}
-	return path, nil
+	return nil
 }
 
-// replace renames temp onto path, making path's directories below root. It
-// tries again when a Delete removed a directory that had become empty.
-func replace(root, temp, path string) error {
+// inDirs makes the directories of path below root and calls place. It tries
+// again when a Delete removed a directory that had become empty.
+func (b *Bucket) inDirs(root, path string, place func() error) error {
 	const attempts = 10
 	var err error
 	for range attempts {
-		if err = makeDirs(root, filepath.Dir(path)); err != nil {
+		if err = b.makeDirs(root, filepath.Dir(path)); err != nil {
 			return err
 		}
-		if err = os.Rename(temp, path); !errors.Is(err, fs.ErrNotExist) {
+		if err = place(); !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
@@ -58,20 +86,20 @@ func replace(root, temp, path string) error {
 
 // makeDirs makes dir and its parents below root, each one durable before it
 // is used.
-func makeDirs(root, dir string) error {
-	if dir == root {
-		return nil
-	}
+func (b *Bucket) makeDirs(root, dir string) error {
 	if info, err := os.Stat(dir); err == nil && info.IsDir() {
 		return nil
 	}
-	if err := makeDirs(root, filepath.Dir(dir)); err != nil {
+	if dir == root {
+		return os.MkdirAll(dir, dirMode)
+	}
+	if err := b.makeDirs(root, filepath.Dir(dir)); err != nil {
 		return err
 	}
 	if err := os.Mkdir(dir, dirMode); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return syncDir(filepath.Dir(dir))
+	return b.syncDir(filepath.Dir(dir))
 }
 
 // pruneDirs removes dir and its parents below root as long as they are empty.
@@ -79,6 +107,45 @@ func pruneDirs(root, dir string) {
 	for dir != root && os.Remove(dir) == nil {
 		dir = filepath.Dir(dir)
 	}
+}
+
+// syncDir makes the names in dir durable. If that fails, it remembers the
+// directory: see resync.
+func (b *Bucket) syncDir(dir string) error {
+	err := b.sync(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.unsynced[dir] = true
+	}
+	return err
+}
+
+// resync makes directories durable whose last fsync failed, and fails as long
+// as that does not succeed: what a failed write left there must not be read and
+// then taken for durable. It changes the directory first, because a second
+// fsync alone would report success for names that the kernel has given up.
+func (b *Bucket) resync(dirs ...string) error {
+	for _, dir := range dirs {
+		b.mu.Lock()
+		unsynced := b.unsynced[dir]
+		b.mu.Unlock()
+		if !unsynced {
+			continue
+		}
+		probe := filepath.Join(dir, ".sync-"+rand.Text())
+		err := writeNew(probe, nil)
+		if err == nil {
+			err = errors.Join(b.sync(dir), os.Remove(probe))
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("an earlier write to %s is not durable yet: %w", dir, err)
+		}
+		b.mu.Lock()
+		delete(b.unsynced, dir)
+		b.mu.Unlock()
+	}
+	return nil
 }
 
 // syncDir makes the names in dir durable.
@@ -101,7 +168,7 @@ func removeStale(dir string, now time.Time) error {
 		if err != nil || now.Sub(info.ModTime()) < stale {
 			continue
 		}
-		if err := os.Remove(filepath.Join(dir, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
 			return err
 		}
 	}
@@ -112,4 +179,14 @@ func removeStale(dir string, now time.Time) error {
 // there, or a directory is, or one of its parents is a file.
 func absent(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.EISDIR) || errors.Is(err, syscall.ENOTDIR)
+}
+
+func isReadOnly(err error) bool { return errors.Is(err, syscall.EROFS) }
+
+// linkHelp says what a file system lacks that refuses a link.
+func linkHelp(err error) error {
+	if errors.Is(err, syscall.EPERM) || errors.Is(err, errors.ErrUnsupported) {
+		return fmt.Errorf("%w: a directory bucket needs a file system with hard links and symbolic links", err)
+	}
+	return err
 }

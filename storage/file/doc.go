@@ -1,73 +1,83 @@
 // Package file keeps a bucket in a directory: one file an object, safe for any
-// number of processes on one machine (and on a network file system that does
-// flock and rename properly).
+// number of processes on one machine, and on a network file system that does
+// rename, link and symlink atomically. No process ever waits for another one.
 //
 // # What is on disk
 //
-//	DIR/queue.json                    the object's bytes, and nothing else
-//	DIR/.osqueue/version/queue.json   its version card: which bytes are which version
-//	DIR/.osqueue/lock/00 … 3f         lock files, chosen by a hash of the key
-//	DIR/.osqueue/tmp/                 files being written
+//	DIR/queue.json                       the object's bytes, and nothing else
+//	DIR/.osqueue/chain/.queue.json/      the chain of an object that was replaced
+//	    v00000000000000000007            number 7 is taken (a symbolic link)
+//	    d00000000000000000008-NONCE      bytes that want to be number 8
+//	DIR/.osqueue/tmp/                    files being written, files being removed
+//	DIR/.osqueue/lock                    a file that keeps older releases out
 //
 // An object's file is exactly the object: people read it with jq, and a copy
-// of the directory made by any tool is a copy of the bucket.
+// of the directory made by any tool is a copy of the bucket. Everything below
+// .osqueue may be removed while no process runs.
 //
 // # Versions
 //
-// A version is a counter and a random nonce, so it never comes back, not even
-// when the same bytes do. It cannot live in the object's file without spoiling
-// it, and no file system call replaces two files at once. So the card does not
-// claim what the current version is. It says which version certain bytes have,
-// by their SHA-256, for two sets of bytes: the ones being replaced and the ones
-// replacing them. The object's own bytes then decide.
+// A version is the SHA-256 of the object's bytes. The same bytes bring the same
+// version back, as on S3 (storage.Version). An edit by a person, cp or a
+// restored backup is another version because its bytes are others.
 //
-// A write holds the key's lock and goes:
+// # Writes
 //
-//  1. stage the new bytes in tmp and fsync them (before taking the lock)
-//  2. read the object and its card; stop with Conflict unless the condition holds
-//  3. replace the card by {current, next} (write tmp, fsync, rename)
-//  4. rename the staged file onto the object: this is the commit
-//  5. fsync both directories, and only then report Committed
+// A create gives the staged file its name by link(2), which fails if the name
+// is in use. That is all.
 //
-// A SIGKILL before 4 leaves the old bytes, which the card still names by the
-// old version; one after 4 leaves the new bytes, named by the new version. No
-// line leaves anything to repair. What remains in tmp is removed by a later
-// Open. After a power cut the directories may have kept 3 without 4, or 4
-// without 3; the first is as above, and in the second case the bytes appear
-// as edited from outside (below): their version differs from every version
-// handed out before, which costs a Conflict and loses nothing.
+// A replacement is a compare-and-swap on the chain:
 //
-// Bytes that the card does not name were put there by somebody else: a person
-// with an editor, cp, a restored backup. Their version is x- and their hash.
-// So an edit is always noticed, whether the editor overwrites or renames. Only
-// such foreign bytes can bring the same version back, as on S3. What nobody can
-// prevent is an edit that falls between 2 and 4, some hundred microseconds.
+//  1. read the chain's highest number N, and finish its write if it is not (4)
+//  2. read the object; stop with Conflict unless it has the version; then stage
+//     the new bytes as d<N+1>-NONCE and fsync them
+//  3. make the symbolic link v<N+1> → NONCE and the hash of the replaced bytes.
+//     One of any number of writers can: the others get EEXIST, a Conflict. This
+//     is the commit. fsync the chain's directory
+//  4. publish: rename d<N+1>-NONCE onto the object, fsync its directory, and
+//     report Committed
 //
-// The alternatives: an extended attribute is atomic with the rename, but is
-// missing on many mounts; a version inside the file is seen by every reader of
-// the bucket; modification time and inode number are reused within one tick of
-// the kernel's clock.
+// A writer may be frozen (SIGSTOP, a paused container) or killed after any of
+// these, for any time. After 2 it has left a file that the next write removes.
+// After 3, the next reader or writer finds the staged file and does 4 itself.
+// The number N+2 can only be taken by a writer that has seen to this, so that
+// d<N+1> is gone by then: a writer that goes on late has nothing to rename, and
+// can never put an older version over a newer one.
+//
+// Who publishes checks that the object still has the bytes that are to be
+// replaced. If it has not, another program changed it after the write was
+// committed: the edit stays, the staged file is put aside (x<N+1>), and the
+// writer reports Unknown. The edit that nobody can see falls between that check
+// and the rename, some ten microseconds.
+//
+// Numbers stay taken for 64 more writes, so that a writer which goes on late
+// meets EEXIST. One that goes on later still may get its number; it then finds
+// that the number before is missing, or that the highest is too far ahead, and
+// reports Unknown. Readers look at the highest number only.
+//
+// A Delete moves the chain away and then removes the object; a new chain begins
+// with a number made of the time, so that no number comes back.
 //
 // # Readers
 //
-// Get takes no lock, so a stopped writer does not stop readers. It reads the
-// object, then the card. Every writer replaces the card first, so a card that
-// was read after the object names its bytes, unless more than one write went
-// by in between; then the card has changed as well and Get tries again. When
-// the card is the same before and after, the bytes are foreign.
+// Get does step 1 and reads the object. A reader that may not write reads
+// the staged bytes in place of publishing them.
 //
-// # Locks
+// # Older releases
 //
-// The locks are flock(2) on files that are never removed. Every operation opens
-// its own descriptor, because one descriptor's locks do not exclude its own
-// process. Waiting is a poll, so that a deadline ends it: flock cannot be
-// interrupted otherwise. A process that is stopped (SIGSTOP) while it holds a
-// lock blocks the writers of 1/64 of the keys until it goes on or dies.
+// Releases that locked the keys (flock) wrote version cards below
+// .osqueue/version, which nobody reads any more. The first write of this
+// release takes all of their locks, and puts a file in the place of the
+// directory of the locks. From then on a process of such a release cannot write
+// here and does not start here: its error names DIR/.osqueue/lock and "not a
+// directory". To go back to one, stop all processes and remove .osqueue.
 //
 // # Failure
 //
-// An error before the rename means that nothing was written, one after it that
+// An error before the commit means that nothing was written, one after it that
 // the write may or may not survive a power cut; both are reported as Unknown.
 // A failed fsync is never repeated: the kernel forgets the pages it could not
-// write, and a second fsync would lie.
+// write, and a second fsync would lie. A directory whose fsync failed is
+// remembered: its objects are neither read nor written until a change of it has
+// been synced, so that nobody takes for durable what is not.
 package file

@@ -29,6 +29,7 @@ func open(t *testing.T, dir string) *Bucket {
 func TestConformance(t *testing.T) {
 	storagetest.Run(t,
 		func(t *testing.T) storage.Bucket { return open(t, t.TempDir()) },
+		storagetest.RepeatsVersions(),
 		storagetest.Shared(func(t *testing.T, b storage.Bucket) storage.Bucket { return open(t, b.(*Bucket).root) }),
 	)
 }

@@ -9,9 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// supported is nil where this driver's locks work.
-var supported error
-
 // flock takes the exclusive lock on f's open file description, or returns
 // errLockHeld at once.
 func flock(f *os.File) error {

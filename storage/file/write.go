@@ -2,7 +2,7 @@ package file
 
 import (
 	"context"
-	"crypto/sha256"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,146 +14,229 @@ import (
 
 // The steps of a write, as given to Bucket.at after each is done.
 const (
-	stepStaged     = "staged"      // the new bytes are durable in tmp
-	stepLocked     = "locked"      // the key's lock is held
-	stepCardStaged = "card-staged" // the new card is durable in tmp
-	stepCardPlaced = "card-placed" // the card names old and new bytes
-	stepRenamed    = "renamed"     // the object has the new bytes: committed
-	stepSynced     = "synced"      // … and durable
+	stepStaged    = "staged"    // the new bytes are durable beside the object
+	stepTaken     = "taken"     // the number is taken, or the new object made: committed
+	stepSynced    = "synced"    // … and durable
+	stepPublished = "published" // a replacement is in the place of the object
+	stepDone      = "done"      // … and durable
 )
 
 // errChanged says that the condition of a write did not hold.
 var errChanged = errors.New("the object's version is another one")
 
+// errOvertaken says that a writer stood still for so long that it cannot tell
+// what became of its write.
+var errOvertaken = errors.New("others have written many versions since this write began")
+
+// errEdited says that the object was changed by another program during a write.
+var errEdited = errors.New("another program changed the file during the write")
+
 // PutIfAbsent implements storage.Bucket.
 func (b *Bucket) PutIfAbsent(ctx context.Context, key string, data []byte) storage.Write {
-	return b.put(ctx, key, data, func(s state) bool { return !s.exists })
+	return b.put(ctx, key, data, func(string) error { return b.create(ctx, key, data) })
 }
 
 // PutIfMatch implements storage.Bucket.
 func (b *Bucket) PutIfMatch(ctx context.Context, key string, data []byte, v storage.Version) storage.Write {
-	return b.put(ctx, key, data, func(s state) bool { return s.exists && s.version == v })
+	return b.put(ctx, key, data, func(sum string) error { return b.replace(ctx, key, data, sum, v) })
 }
 
-func (b *Bucket) put(ctx context.Context, key string, data []byte, allowed func(state) bool) storage.Write {
+func (b *Bucket) put(ctx context.Context, key string, data []byte, write func(sum string) error) storage.Write {
 	if err := storage.ValidateWrite(key, data); err != nil {
 		return storage.Write{Err: err}
 	}
-	v, err := b.tryPut(ctx, key, data, allowed)
+	sum := hexSum(hash(data))
+	err := b.claim(ctx)
+	if err == nil {
+		err = write(sum)
+	}
 	switch {
 	case errors.Is(err, errChanged):
 		return storage.Write{Outcome: storage.Conflict}
 	case err != nil:
 		return storage.Write{Err: fmt.Errorf("put %q in %s: %w", key, b.root, err)}
 	}
-	return storage.Write{Outcome: storage.Committed, Version: v}
+	return storage.Write{Outcome: storage.Committed, Version: version(sum)}
 }
 
-func (b *Bucket) tryPut(
-	ctx context.Context, key string, data []byte, allowed func(state) bool,
-) (storage.Version, error) {
-	staged, err := writeTemp(b.temp, data)
-	if err != nil {
-		return "", err
+// create makes the object by giving the staged file its name, which fails if
+// the name is in use.
+func (b *Bucket) create(ctx context.Context, key string, data []byte) error {
+	_, _, _, err := b.read(ctx, key)
+	switch {
+	case err == nil:
+		return errChanged
+	case !absent(err):
+		return err
 	}
-	v, err := b.commit(ctx, key, staged, hash(data), allowed)
-	if err != nil {
-		os.Remove(staged) // gone already if the failure came after the rename
+	staged := filepath.Join(b.temp, rand.Text())
+	if err := b.stage(staged, data); err != nil {
+		return err
 	}
-	return v, err
-}
-
-// commit makes the staged file the object if the condition holds under the lock.
-func (b *Bucket) commit(
-	ctx context.Context, key, staged string, sum [sha256.Size]byte, allowed func(state) bool,
-) (storage.Version, error) {
+	defer os.Remove(staged)
 	if err := b.step(stepStaged); err != nil {
-		return "", err
-	}
-	unlock, err := b.locks.lock(ctx, key)
-	if err != nil {
-		return "", err
-	}
-	defer unlock()
-	if err := b.step(stepLocked); err != nil {
-		return "", err
-	}
-	s, err := b.check(ctx, key, allowed)
-	if err != nil {
-		return "", err
-	}
-	next, c := s.card.next(s.sum, sum)
-	if err := b.placeCard(key, c); err != nil {
-		return "", err
-	}
-	if err := b.placeObject(key, staged); err != nil {
-		return "", err
-	}
-	return next.version(), nil
-}
-
-func (b *Bucket) check(ctx context.Context, key string, allowed func(state) bool) (state, error) {
-	s, err := b.read(ctx, key)
-	if err == nil && !allowed(s) {
-		err = errChanged
-	}
-	return s, err
-}
-
-func (b *Bucket) placeCard(key string, c card) error {
-	temp, err := writeTemp(b.temp, c.encode())
-	if err != nil {
 		return err
 	}
-	err = b.step(stepCardStaged)
-	if err == nil {
-		err = replace(b.versions, temp, b.cardPath(key))
+	path := b.path(key)
+	err = b.inDirs(b.root, path, func() error { return os.Link(staged, path) })
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		if info, err := os.Lstat(path); err == nil && info.IsDir() {
+			return fmt.Errorf("%s is a directory", path)
+		}
+		return errChanged
+	case err != nil:
+		return linkHelp(err)
 	}
-	if err != nil {
-		return errors.Join(err, os.Remove(temp))
-	}
-	return b.step(stepCardPlaced)
-}
-
-// placeObject commits, then makes the object's and the card's name durable.
-func (b *Bucket) placeObject(key, staged string) error {
-	if err := replace(b.root, staged, b.path(key)); err != nil {
+	if err := b.step(stepTaken); err != nil {
 		return err
 	}
-	if err := b.step(stepRenamed); err != nil {
-		return err
-	}
-	if err := syncDir(filepath.Dir(b.path(key))); err != nil {
-		return err
-	}
-	if err := syncDir(filepath.Dir(b.cardPath(key))); err != nil {
+	if err := b.syncDir(filepath.Dir(path)); err != nil {
 		return err
 	}
 	return b.step(stepSynced)
 }
 
-// Delete implements storage.Bucket. The card goes last: one without an object
-// is ignored, and replaced when the key is created again.
+// replaceAttempts bounds how often a replacement begins again because there was
+// no chain: the first one makes it, and a Delete may remove it at the same time.
+const replaceAttempts = 10
+
+func (b *Bucket) replace(ctx context.Context, key string, data []byte, sum string, v storage.Version) error {
+	var err error
+	for range replaceAttempts {
+		if err = b.tryReplace(ctx, key, data, sum, v); !errors.Is(err, errNoChain) {
+			return err
+		}
+	}
+	return err
+}
+
+// errNoChain says that there was no chain, or is none any more.
+var errNoChain = errors.New("the object is deleted at the same time")
+
+func (b *Bucket) tryReplace(ctx context.Context, key string, data []byte, sum string, v storage.Version) error {
+	_, basis, c, err := b.read(ctx, key)
+	switch {
+	case absent(err) || err == nil && version(basis) != v:
+		return errChanged
+	case err != nil:
+		return err
+	}
+	if c.highest == 0 {
+		if err := b.beginChain(key); err != nil {
+			return err
+		}
+		return errNoChain // what was read is older than the chain
+	}
+	dir, n, nonce := b.chainDir(key), c.highest+1, rand.Text()
+	staged := filepath.Join(dir, stagedName(n, nonce))
+	if err := b.stage(staged, data); err != nil {
+		return gone(err)
+	}
+	taken, err := b.take(ctx, dir, n, nonce, basis)
+	if !taken {
+		os.Remove(staged)
+		return err
+	}
+	if err := b.step(stepTaken); err != nil {
+		return err
+	}
+	now, err := readChain(dir)
+	if err == nil && !now.takenInTurn(n) {
+		os.Remove(staged)
+		err = errOvertaken
+	}
+	if err != nil {
+		return err
+	}
+	if err := b.syncDir(dir); err != nil {
+		return err
+	}
+	if err := b.step(stepSynced); err != nil {
+		return err
+	}
+	if err := b.finish(key, n, nonce, basis, sum); err != nil {
+		return err
+	}
+	tidy(dir, now, n)
+	return nil
+}
+
+// take makes the link that commits the write n, unless somebody else has.
+func (b *Bucket) take(ctx context.Context, dir string, n uint64, nonce, basis string) (bool, error) {
+	if err := b.step(stepStaged); err != nil {
+		return false, err
+	}
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	err := os.Symlink(linkTarget(nonce, basis), filepath.Join(dir, chainName(takenPrefix, n)))
+	if errors.Is(err, fs.ErrExist) {
+		err = errChanged
+	}
+	return err == nil, gone(err)
+}
+
+// finish publishes the committed write n, whoever does it, and makes that durable.
+func (b *Bucket) finish(key string, n uint64, nonce, basis, sum string) error {
+	if err := b.publish(key, n, nonce, basis[:basisDigits]); err != nil {
+		return err
+	}
+	if _, err := os.Lstat(filepath.Join(b.chainDir(key), droppedName(n, nonce))); err == nil {
+		return errEdited
+	}
+	if err := b.syncDir(filepath.Dir(b.path(key))); err != nil {
+		return err
+	}
+	return b.step(stepDone)
+}
+
+// gone turns the absence of a chain's directory into errNoChain.
+func gone(err error) error {
+	if absent(err) {
+		return errNoChain
+	}
+	return linkHelp(err)
+}
+
+// Delete implements storage.Bucket. The chain goes first: without one, the
+// object is what its file says.
 func (b *Bucket) Delete(ctx context.Context, key string) error {
 	if err := storage.ValidateKey(key); err != nil {
 		return err
 	}
-	unlock, err := b.locks.lock(ctx, key)
-	if err != nil {
+	if err := errors.Join(ctx.Err(), b.claim(ctx)); err != nil {
 		return fmt.Errorf("delete %q from %s: %w", key, b.root, err)
 	}
-	defer unlock()
-	for _, p := range []struct{ root, path string }{{b.root, b.path(key)}, {b.versions, b.cardPath(key)}} {
-		if err := remove(p.root, p.path); err != nil {
+	for _, remove := range []func() error{
+		func() error { return b.removeChain(key) },
+		func() error { return b.remove(b.root, b.path(key)) },
+		func() error { return b.remove(b.cards, filepath.Join(b.cards, filepath.FromSlash(key))) },
+	} {
+		if err := remove(); err != nil {
 			return fmt.Errorf("delete %q from %s: %w", key, b.root, err)
 		}
 	}
 	return nil
 }
 
+// removeChain moves the chain away as a whole, so that nobody can take a number
+// again that was given up.
+func (b *Bucket) removeChain(key string) error {
+	dir, trash := b.chainDir(key), filepath.Join(b.temp, rand.Text())
+	if err := os.Rename(dir, trash); err != nil {
+		if absent(err) {
+			return nil
+		}
+		return err
+	}
+	pruneDirs(b.chains, filepath.Dir(dir))
+	return os.RemoveAll(trash)
+}
+
 // remove removes the file path durably, and directories below root that this
 // leaves empty. What is not there, or is a directory, is no object: no error.
-func remove(root, path string) error {
+func (b *Bucket) remove(root, path string) error {
 	info, err := os.Lstat(path)
 	if absent(err) || err == nil && info.IsDir() {
 		return nil
@@ -164,7 +247,7 @@ func remove(root, path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := syncDir(filepath.Dir(path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := b.syncDir(filepath.Dir(path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	pruneDirs(root, filepath.Dir(path))
