@@ -99,9 +99,6 @@ func (c chain) takenInTurn(n uint64) bool {
 // time, so that the numbers of a chain that was deleted do not come back.
 func (b *Bucket) beginChain(key string) error {
 	dir := b.chainDir(key)
-	if err := b.makeDirs(b.chains, filepath.Dir(dir)); err != nil {
-		return err
-	}
 	staged := filepath.Join(b.temp, rand.Text())
 	if err := os.Mkdir(staged, dirMode); err != nil {
 		return err
@@ -112,7 +109,8 @@ func (b *Bucket) beginChain(key string) error {
 		return err
 	}
 	// Rename replaces an empty directory only, so that one of several wins.
-	if err := os.Rename(staged, dir); err != nil && !errors.Is(err, fs.ErrExist) {
+	err := b.inDirs(b.chains, dir, func() error { return os.Rename(staged, dir) })
+	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	return b.syncDir(filepath.Dir(dir))

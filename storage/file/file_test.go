@@ -2,6 +2,7 @@ package file
 
 import (
 	"context"
+	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -41,6 +42,27 @@ func TestProcesses(t *testing.T) {
 	}
 	dir := t.TempDir()
 	storagetest.Processes(t, open(t, dir), dir, load)
+}
+
+// TestManyBegin lets several brokers open a new directory and probe it at once.
+// Each deletes what the others have just made directories for.
+func TestManyBegin(t *testing.T) {
+	for range 10 {
+		dir := t.TempDir()
+		var group sync.WaitGroup
+		for range 6 {
+			group.Go(func() {
+				b, err := OpenDir(t.Context(), dir)
+				if err == nil {
+					err = probe.Run(t.Context(), b)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		group.Wait()
+	}
 }
 
 func TestProbe(t *testing.T) {
