@@ -12,7 +12,7 @@ var ackedLines = []string{
 	"submit a 1", "submit a --file -", "job cancel waits", "job retry dead", "job delete done", "job delete done dead",
 	"job cancel --type wait --yes", "dead rm dead", "dead retry --all --yes",
 	"queue pause mail", "queue resume mail", "queue set mail --max-running 1", "queue reset mail", "queue purge mail --yes",
-	"cron put nightly @daily", "cron pause nightly", "cron resume nightly", "cron trigger nightly", "cron rm nightly",
+	"cron put nightly @daily --type report", "cron pause nightly", "cron resume nightly", "cron trigger nightly", "cron rm nightly",
 	"batch create", "batch cancel b1 --yes",
 }
 

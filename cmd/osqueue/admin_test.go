@@ -14,7 +14,7 @@ import (
 func TestFlagsOnTheWire(t *testing.T) {
 	q := newQueueFake(t)
 	for line, want := range map[string]request{
-		"submit a 1 --id x --backoff exponential:1s:1h:20% --timeout 90s --group g --tag t --tag u --unique k:v:period:1d --after p --after q --after-failure run --batch b": {
+		"submit a 1 --id x --backoff exponential:1s:1h:20% --job-timeout 90s --group g --tag t --tag u --unique k:v:period:1d --after p --after q --after-failure run --batch b": {
 			"POST /v1/jobs",
 			`{"id":"x","type":"a","backoff":{"kind":"exponential","baseMs":1000,"capMs":3600000,"jitter":20},"timeoutMs":90000,"group":"g","tags":["t","u"],"uniqueKey":"k:v","uniqueScope":"period","uniqueMs":86400000,"after":["p","q"],"afterFailure":"run","batchId":"b","payload":1}`,
 		},
@@ -22,20 +22,20 @@ func TestFlagsOnTheWire(t *testing.T) {
 			"POST /v1/jobs", `{"id":"x","type":"a","priority":-4,"runAt":1798135200000,"maxAttempts":9,"leaseMs":2000}`,
 		},
 		"submit a --id x --delay 1500ms --unique k": {"POST /v1/jobs", `{"id":"x","type":"a","delayMs":1500,"uniqueKey":"k"}`},
-		"queue set mail --max-running 5 --max-running-per-group 2 --rate 600/m --burst 20 --lease 1m --timeout 2m --max-attempts 10 --backoff none --retain 7d --retain-count 0 --max-jobs 9 --max-bytes 1GiB --max-payload 64KiB": {
+		"queue set mail --max-running 5 --max-running-per-group 2 --rate 600/m --burst 20 --lease 1m --job-timeout 2m --max-attempts 10 --backoff none --retain 7d --retain-count 0 --max-jobs 9 --max-bytes 1GiB --max-payload 64KiB": {
 			"PATCH /v1/queues/mail",
 			`{"maxRunning":5,"maxRunningPerGroup":2,"ratePerSecond":10,"burst":20,"leaseMs":60000,"timeoutMs":120000,"maxAttempts":10,"backoff":{"kind":"none"},"retainMs":604800000,"retainCount":0,"maxJobs":9,"maxBytes":1073741824,"maxPayload":65536}`,
 		},
 		"queue set mail --rate default --backoff default --max-bytes default": {"PATCH /v1/queues/mail", `{"ratePerSecond":null,"backoff":null,"maxBytes":null}`},
-		"queue pause mail":  {"POST /v1/queues/mail/pause", ""},
-		"queue resume a/b":  {"POST /v1/queues/a%2Fb/resume", ""},
-		"queue reset mail":  {"DELETE /v1/queues/mail", ""},
-		"cron rm nightly":   {"DELETE /v1/crons/nightly", ""},
-		"cron pause n":      {"POST /v1/crons/n/pause", ""},
-		"cron resume n":     {"POST /v1/crons/n/resume", ""},
-		"cron trigger n":    {"POST /v1/crons/n/trigger", ""},
-		"cron put n @daily": {"PUT /v1/crons/n", `{"spec":"@daily","job":{}}`},
-		"cron put n @hourly --tz Europe/Berlin --overlap skip --missed one --paused --type a --payload [1] --tag t --timeout 9s": {
+		"queue pause mail":          {"POST /v1/queues/mail/pause", ""},
+		"queue resume a/b":          {"POST /v1/queues/a%2Fb/resume", ""},
+		"queue reset mail":          {"DELETE /v1/queues/mail", ""},
+		"cron rm nightly":           {"DELETE /v1/crons/nightly", ""},
+		"cron pause n":              {"POST /v1/crons/n/pause", ""},
+		"cron resume n":             {"POST /v1/crons/n/resume", ""},
+		"cron trigger n":            {"POST /v1/crons/n/trigger", ""},
+		"cron put n @daily --type=": {"PUT /v1/crons/n", `{"spec":"@daily","job":{}}`},
+		"cron put n @hourly --tz Europe/Berlin --overlap skip --missed one --paused --type a --payload [1] --tag t --job-timeout 9s": {
 			"PUT /v1/crons/n",
 			`{"spec":"@hourly","timeZone":"Europe/Berlin","overlap":"skip","missed":"one","paused":true,"job":{"type":"a","timeoutMs":9000,"tags":["t"],"payload":[1]}}`,
 		},
@@ -76,7 +76,7 @@ func TestSubmitWithAnIdempotencyKey(t *testing.T) {
 func TestSubmitFileOfWholeJobs(t *testing.T) {
 	q := newQueueFake(t)
 	line := `{"id":"x","type":"a","backoff":{"kind":"fixed","baseMs":5},"timeoutMs":7,"group":"g","tags":["t"],"uniqueKey":"k","uniqueScope":"waiting","after":["p"],"afterFailure":"cancel","batchId":"b"}`
-	got := osq(t, q, line, strings.Fields("submit --file - --timeout 1h --group h --tag u --backoff none --after z --batch y")...)
+	got := osq(t, q, line, strings.Fields("submit --file - --job-timeout 1w --group h --tag u --backoff none --after z --batch y")...)
 	if seen := q.writes(); got.code != exitOK || len(seen) != 1 || seen[0].body != `{"jobs":[`+line+`]}` {
 		t.Errorf("%+v\n%v", got, seen)
 	}
@@ -110,19 +110,19 @@ func TestListsAndShows(t *testing.T) {
 	q := newQueueFake(t)
 	next := time.UnixMilli(1_700_000_000_000).Format("2006-01-02 15:04:05 MST")
 	for line, want := range map[string][]string{
-		"queue ls":          {"TYPE", "mail  3 ", "2KiB", "paused, 5 running, 10/s"},
-		"queue show mail":   {"paused        yes", "max-attempts  2", "retain        2ms", "backoff       fixed:1s"},
-		"queue pause mail":  {"mail  paused; 3 waiting"},
-		"queue reset mail":  {"mail  reset"},
-		"cron ls":           {"nightly  0 3 * * *  Europe/Berlin  report  " + next, "idle     @daily     UTC", "paused"},
-		"cron show nightly": {"zone          Europe/Berlin", "next          " + next, "last error    job j has not ended", "unique        n", "overlap       allow"},
-		"cron put n @daily": {"n  next: " + next},
-		"cron trigger n":    {"fired\n"},
-		"batch ls":          {"b1  open   3     1        1          1     0          waits", "b2  ended"},
-		"batch show b1":     {"callback   cb, when all are ended (waits)"},
-		"worker ls":         {"w1    1        ", "mail"},
-		"worker show w1":    {"job         j9", "types       mail"},
-		"stats":             {"-      0        0        0          2", "(all)  3", "1MiB", "ever: 99 completed, 0 dead, 0 cancelled; 1 worker\n"},
+		"queue ls":                   {"TYPE", "mail  3 ", "2KiB", "paused, 5 running, 10/s"},
+		"queue show mail":            {"paused        yes", "max-attempts  2", "retain        2ms", "backoff       fixed:1s"},
+		"queue pause mail":           {"mail  paused; 3 waiting"},
+		"queue reset mail":           {"mail  reset"},
+		"cron ls":                    {"nightly  0 3 * * *  Europe/Berlin  report  " + next, "idle     @daily     UTC", "paused"},
+		"cron show nightly":          {"zone          Europe/Berlin", "next          " + next, "last error    job j has not ended", "unique        n", "overlap       allow"},
+		"cron put n @daily --type a": {"n  next: " + next},
+		"cron trigger n":             {"fired\n"},
+		"batch ls":                   {"b1  open   3     1        1          1     0          waits", "b2  ended"},
+		"batch show b1":              {"callback   cb, when all are ended (waits)"},
+		"worker ls":                  {"w1    1        ", "mail"},
+		"worker show w1":             {"job         j9", "types       mail"},
+		"stats":                      {"-      0        0        0          2", "(all)  3", "1MiB", "ever: 99 completed, 0 dead, 0 cancelled; 1 worker\n"},
 	} {
 		got := osq(t, q, "", strings.Fields(line)...)
 		for _, text := range want {
@@ -134,7 +134,7 @@ func TestListsAndShows(t *testing.T) {
 	for line, want := range map[string]string{
 		"queue ls": `{"type":"mail",`, "cron ls": `{"name":"nightly",`, "batch ls": `{"id":"b1",`, "worker ls": `{"name":"w1",`,
 		"stats": `{"total":0,`, "queue set mail --burst 2": `{"type":"mail"`, "cron rm x": `{"done":"removed","name":"x"}`,
-		"cron put n @daily": `{"nextAt":1700000000000,`, "batch create": `{"batchId":"b1"`, "worker show w1": `{"name":"w1"`,
+		"cron put n @daily --type a": `{"nextAt":1700000000000,`, "batch create": `{"batchId":"b1"`, "worker show w1": `{"name":"w1"`,
 	} {
 		if got := osq(t, q, "", append(strings.Fields(line), "--json")...); got.code != exitOK || !strings.HasPrefix(got.out, want) {
 			t.Errorf("%s: %+v", line, got)
@@ -192,8 +192,8 @@ func TestJobShowsAllThatIsSet(t *testing.T) {
 	})
 	got := osq(t, q, "", "job", "show", "j")
 	for _, want := range []string{
-		"in_progress (cancellation requested at 2023-11-14", "group      g", "tags       t u", "unique     k:period:1m", "after      p (if it fails: run)",
-		"waits for  q", "batch      b", "cron       c", "timeout    1m30s", "backoff    linear:1s:2h:5%", "progress   30% going", "attempt 1  failed after 1s on w1: oh",
+		"in_progress (cancellation requested at 2023-11-14", "group        g", "tags         t u", "unique       k:period:1m", "after        p (if it fails: run)",
+		"waits for    q", "batch        b", "cron         c", "job timeout  1m30s", "backoff      linear:1s:2h:5%", "progress     30% going", "attempt 1    failed after 1s on w1: oh",
 	} {
 		if !strings.Contains(got.out, want) {
 			t.Errorf("%q is missing:\n%s", want, got.out)

@@ -42,7 +42,7 @@ nothing: up to 1000 jobs and 1 MiB. More can be added while the batch is open, t
 until all of its jobs have ended, with osqueue submit --batch ID; a batch without
 FILE waits for them.
 
-With --callback-type, or another --callback flag, a job is enqueued when all have
+With --callback-type a job is enqueued when all have
 ended; with --callback-on completed only if all of them completed.
 
 ` + backoffHelp + "\n\n" + exitHelp,
@@ -72,18 +72,22 @@ ended; with --callback-on completed only if all of them completed.
 
 // callback is the job to enqueue at the end; nil for none.
 func (f *batchFlags) callback() (*client.NewJob, error) {
-	if f.callbackType == "" && f.callbackPayload == "" && f.callbackOn == "" {
+	if !f.flags.Changed("callback-type") && f.callbackPayload == "" && f.callbackOn == "" {
 		return nil, nil
 	}
 	if f.callbackOn != "" && f.callbackOn != v1.CallbackEnded && f.callbackOn != v1.CallbackCompleted {
 		return nil, usagef("--callback-on %q: use %s or %s", f.callbackOn, v1.CallbackEnded, v1.CallbackCompleted)
+	}
+	if !f.flags.Changed("callback-type") {
+		return nil, usagef("--callback-type is missing: give the type of the job, or '' for a job without type")
 	}
 	payload, err := payloadOf("callback-payload", f.callbackPayload, false)
 	return &client.NewJob{Type: f.callbackType, Payload: payload}, err
 }
 
 func runBatchCreate(ctx context.Context, g *globals, f *batchFlags) error {
-	if f.text && f.kind == "" {
+	f.typed = f.flags.Changed("type")
+	if f.text && !f.typed {
 		return usagef("--text needs a --type: the lines are payloads then")
 	}
 	if f.unique.text != "" {

@@ -194,8 +194,8 @@ func TestJobWait(t *testing.T) {
 		{"job wait c0 c1", "c0\tcompleted\t[7]\nc1\tcompleted\t\n", "", exitOK},
 		{"job wait d0", "", "job d0 is dead: no luck", exitFailure},
 		{"job wait c0 d0", "c0\tcompleted\t[7]\nd0\tdead\tno luck\n", "", exitFailure},
-		{"job wait w0 --timeout 50ms", "", "unclaimed", exitFailure},
-		{"job wait c1 w0 --timeout 50ms", "c1\tcompleted\t\n", "job w0: ", exitFailure},
+		{"job wait w0 --wait-for 50ms", "", "unclaimed", exitFailure},
+		{"job wait c1 w0 --wait-for 50ms", "c1\tcompleted\t\n", "job w0: ", exitFailure},
 		{"job wait nobody", "", "no such job", exitFailure},
 		{"job wait c0 --json", `{"id":"c0","status":"completed"`, "", exitOK},
 	} {

@@ -65,8 +65,11 @@ func (c *command) run(args ...string) ended {
 	root.SetFlagErrorFunc(usageFlags)
 	root.AddCommand(commands(g)...)
 	root.SetOut(c.out)
-	root.SetArgs(args)
-	err := root.ExecuteContext(c.ctx)
+	args, err := g.leading(root, args)
+	if err == nil {
+		root.SetArgs(args)
+		err = root.ExecuteContext(c.ctx)
+	}
 	g.printError(err)
 	return ended{out: c.out.String(), err: c.err.String(), code: exitCode(err)}
 }
@@ -127,16 +130,16 @@ func TestWrongUse(t *testing.T) {
 		"submit a --backoff fixed:0s", "submit a --backoff none:1s", "submit a --backoff linear:1s:2s:3s",
 		"submit a --backoff exponential:1s:1h:101%", "submit a --unique :active", "submit a --unique k:period",
 		"submit a --unique k:period:soon", "submit a --unique k --file -", "submit a --after-failure hope",
-		"submit a --timeout -1s", "submit a --max-attempts -1", "submit a --answer-timeout 0",
-		"job wait", "job wait a --timeout 0", "job cancel", "job cancel a --type b", "job cancel a --limit 1",
+		"submit a --job-timeout -1s", "--timeout 0 submit a", "--timeout x submit a", "submit a --max-attempts -1", "submit a --answer-timeout 0",
+		"job wait", "job wait a --wait-for 0", "submit", "submit 1 --type", "submit --text --file -", "submit a --max-attempts 0", "job cancel", "job cancel a --type b", "job cancel a --limit 1",
 		"job cancel --type a", "job cancel --all --type a --yes", "job cancel --status dead --yes",
 		"job retry --status completed --yes", "job delete --status in_progress --yes", "job delete --all --limit -1 --yes",
 		"job ls --created-after yesterday", "dead retry", "dead rm --all", "dead ls --status completed", "dead nonsense",
 		"queue show", "queue set a", "queue set a --rate fast", "queue set a --rate 0/s", "queue set a --max-running 0",
 		"queue set a --max-bytes big", "queue set a --lease 0s", "queue set a --backoff soon", "queue set a --retain -1h",
 		"queue purge a", "queue pause", "queue reset",
-		"cron put a", "cron put a @daily --payload {", "cron put a @daily --overlap maybe", "cron put a @daily --missed all",
-		"cron put a @daily --lease -1s", "cron rm", "cron trigger a b",
+		"cron put a", "cron put a @daily", "batch create --callback-on completed", "cron put a @daily --type a --payload {", "cron put a @daily --type a --overlap maybe", "cron put a @daily --type a --missed all",
+		"cron put a @daily --type a --lease -1s", "cron rm", "cron trigger a b",
 		"batch create a b", "batch create - --text", "batch create - --callback-on never", "batch create - --unique a",
 		"batch create - --callback-type a --callback-payload {", "batch cancel a", "batch show",
 		"events --kind job.nonsense", "events --limit -1", "events extra", "stats extra", "worker ls extra", "worker show",
@@ -146,7 +149,7 @@ func TestWrongUse(t *testing.T) {
 		"map", "map x", "map -", "map - --", "map -- true", "map a b -- true", "map - true", "map - -n 0 -- true",
 		"map - --wait-for -1s -- true", "map - --unique k -- true", "map - --env = -- true",
 		"worker", "worker --exec wc", "worker --exec =wc", "worker --exec a=", "worker --exec a=no-such-program-here",
-		"worker --exec a=true --exec a=true", "worker --exec a=true --concurrency -1", "worker --exec a=true --lease -1s",
+		"worker --exec a=true --exec a=true", "worker --exec a=true --concurrency -1", "worker --exec a=true --concurrency 0", "worker --exec a=true --lease -1s",
 	} {
 		got := osq(t, q, "", strings.Fields(line)...)
 		if got.code != exitUsage || !strings.HasPrefix(got.err, "osqueue: ") || len(got.err) < 20 {

@@ -145,7 +145,7 @@ func newJobRows(j v1.NewJob) [][]string {
 		[]string{"priority", priority},
 		[]string{"max attempts", most},
 		[]string{"lease", msOrNone(j.LeaseMs)},
-		[]string{"timeout", msOrNone(j.TimeoutMs)},
+		[]string{"job timeout", msOrNone(j.TimeoutMs)},
 		[]string{"backoff", backoffText(j.Backoff)},
 		[]string{"group", j.Group},
 		[]string{"tags", strings.Join(j.Tags, " ")},

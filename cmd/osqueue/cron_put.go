@@ -31,7 +31,7 @@ var (
 func newCronPutCommand(g *globals) *cobra.Command {
 	f := &cronFlags{}
 	cmd := &cobra.Command{
-		Use:   "put NAME SPEC",
+		Use:   "put NAME SPEC --type TYPE",
 		Short: "Make or replace a schedule",
 		Long: `Makes a schedule, or replaces the one of that name, and prints its next time.
 SPEC is five fields (minute, hour, day of the month, month, day of the week), six
@@ -44,7 +44,7 @@ could fire: skip, or one job in the place of all of them.
 
 ` + uniqueHelp + "\n\n" + backoffHelp + "\n\n" + exitHelp,
 		Example: `  osqueue cron put cleanup '0 3 * * *' --tz Europe/Berlin --type cleanup --overlap skip --missed one
-  osqueue cron put poll '@every 30s' --type poll --payload '{"url":"http://127.0.0.1/"}' --timeout 20s`,
+  osqueue cron put poll '@every 30s' --type poll --payload '{"url":"http://127.0.0.1/"}' --job-timeout 20s`,
 		Args: usageArgs(cobra.ExactArgs(2)),
 		RunE: func(cmd *cobra.Command, args []string) error { return putCron(cmd.Context(), g, f, args[0], args[1]) },
 	}
@@ -65,6 +65,9 @@ could fire: skip, or one job in the place of all of them.
 func (f *cronFlags) check() error {
 	if err := f.jobFlags.check(); err != nil {
 		return err
+	}
+	if !f.flags.Changed("type") {
+		return usagef("--type is missing: give the type of the jobs, or '' for jobs without type\nUsage: osqueue cron put NAME SPEC --type TYPE [flags]")
 	}
 	if f.overlap != "" && !slices.Contains(overlaps, f.overlap) {
 		return usagef("--overlap %q: use %s", f.overlap, strings.Join(overlaps, " or "))

@@ -62,20 +62,19 @@ KEY; the file is removed all the same, and the leader's log names that job.
 	flags.BoolVar(&f.fresh, "new", false, "put the job even if no cluster has written to the bucket yet")
 	flags.StringVar(&f.kind, "type", "", "type of the job, which is also the name of its queue")
 	flags.StringVar(&f.id, "id", "", "id of the job: letters, digits and . _ ~ = + @ , : - (default: a fresh UUID)")
-	flags.DurationVar(&f.delay, "delay", 0, "do not run it before that time from when it is taken in")
+	spanVar(flags, &f.delay, "delay", 0, "do not run it before that time from when it is taken in")
 	flags.Var(&f.runAt, "run-at", "do not run it before: 2026-12-24T18:00:00Z, '2026-12-24 18:00' (local time), or 90m from now")
 	f.bind(g, flags)
 	flags.StringArrayVar(&f.after, "after", nil, "id of a job that must complete first; may be given several times")
 	flags.StringVar(&f.afterFailure, "after-failure", "", "block, cancel or run, if a job of --after does not complete (default block)")
 	flags.BoolVar(&f.text, "text", false, "the payload is text, not JSON")
 	complete(cmd, "after-failure", afterFailures...)
-	flags.Lookup("answer-timeout").Usage = "how long to try to put it into the bucket"
 	hideGlobals(cmd, "servers", "timeout", "ack")
 	return cmd
 }
 
 func runDrop(ctx context.Context, g *globals, f *dropFlags, args []string) error {
-	argument, err := f.arguments(args)
+	argument, err := f.arguments(args, "osqueue drop --bucket URL TYPE [PAYLOAD]")
 	if err != nil {
 		return err
 	}
@@ -83,7 +82,7 @@ func runDrop(ctx context.Context, g *globals, f *dropFlags, args []string) error
 		return err
 	}
 	if g.timeout <= 0 {
-		return usagef("--answer-timeout %v: must be positive", g.timeout)
+		return usagef("--timeout %v: must be positive", g.timeout)
 	}
 	if f.id == "" {
 		id, err := uuid.NewV7()
@@ -213,7 +212,7 @@ func (f *dropFlags) explain(err error, within time.Duration) error {
 	case errors.Is(err, inbox.ErrTaken):
 		return fmt.Errorf("another job waits in the drop box under the id %s: give this one another --id", f.id)
 	case errors.Is(err, context.DeadlineExceeded):
-		err = fmt.Errorf("the bucket did not take the job within %s (--answer-timeout), or did not say so: %w", short(within), err)
+		err = fmt.Errorf("the bucket did not take the job within %s (--timeout), or did not say so: %w", short(within), err)
 	}
 	return fmt.Errorf("%w\nTo try again without making two jobs of it, add --id %s", err, f.id)
 }

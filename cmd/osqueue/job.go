@@ -73,7 +73,7 @@ func (g *globals) showJob(j v1.Job) error {
 		[]string{"waits for", strings.Join(j.WaitsFor, " ")},
 		[]string{"batch", j.BatchID},
 		[]string{"cron", j.Cron},
-		[]string{"timeout", msOrNone(j.TimeoutMs)},
+		[]string{"job timeout", msOrNone(j.TimeoutMs)},
 		[]string{"backoff", backoffText(j.Backoff)},
 		[]string{"payload", string(j.Payload)},
 		[]string{"result", string(j.Result)},

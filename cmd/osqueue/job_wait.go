@@ -14,6 +14,7 @@ import (
 
 func newJobWaitCommand(g *globals) *cobra.Command {
 	atMost := time.Hour
+	var renamed *renamedTimeout
 	cmd := &cobra.Command{
 		Use:   "wait ID…",
 		Short: "Wait for jobs, and print their results",
@@ -25,19 +26,22 @@ The exit status is 0 if all of them completed, 1 if one is dead or cancelled, or
 did not end in time.
 
 ` + exitHelp,
-		Example: `  osqueue job wait 0190a8c2-5f0c-7b52-9f3a-3a7c1d1f6b11 --timeout 5m
+		Example: `  osqueue job wait 0190a8c2-5f0c-7b52-9f3a-3a7c1d1f6b11 --wait-for 5m
   osqueue job ls --batch nightly --json | jq -r .id | xargs osqueue job wait`,
 		Args: usageArgs(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, ids []string) error {
+			if err := renamed.settle(); err != nil {
+				return err
+			}
 			if atMost <= 0 {
-				return usagef("--timeout %v: must be positive", atMost)
+				return usagef("--wait-for %v: must be positive", atMost)
 			}
 			return runJobWait(cmd.Context(), g, atMost, ids)
 		},
 	}
 	flags := cmd.Flags()
-	flags.DurationVar(&atMost, "timeout", atMost, "how long to wait for all of them")
-	g.bindAnswerTimeout(flags)
+	spanVar(flags, &atMost, "wait-for", atMost, "how long to wait for all of them")
+	renamed = g.renameTimeout(flags, "wait-for")
 	return cmd
 }
 

@@ -14,6 +14,8 @@ import (
 // jobFlags are the flags for how a job is to be run, of all commands that make
 // jobs.
 type jobFlags struct {
+	flags       *pflag.FlagSet
+	renamed     *renamedTimeout
 	priority    int32
 	maxAttempts int32
 	lease       time.Duration
@@ -25,22 +27,23 @@ type jobFlags struct {
 }
 
 func (f *jobFlags) bind(g *globals, flags *pflag.FlagSet) {
+	f.flags = flags
 	flags.Int32Var(&f.priority, "priority", 0, "higher first")
 	flags.Int32Var(&f.maxAttempts, "max-attempts", 0, "how often it may be tried (default: its type's, then the server's)")
-	flags.DurationVar(&f.lease, "lease", 0, "how long a claim of it lasts without heartbeat (default: its type's, then the server's)")
-	flags.Var(&f.timeout, "timeout", "how long one attempt may run, whatever its heartbeats (default: its type's, or no limit)")
+	spanVar(flags, &f.lease, "lease", 0, "how long a claim of it lasts without heartbeat (default: its type's, then the server's)")
+	flags.Var(&f.timeout, "job-timeout", "how long one attempt may run, whatever its heartbeats (default: its type's, or no limit)")
 	flags.Var(&f.backoff, "backoff", "how long to wait after a failed attempt, as in exponential:1s:1h:20% (default: its type's, or not at all)")
 	flags.StringVar(&f.group, "group", "", "tenant, or whatever the workers shall take turns with")
 	flags.StringArrayVar(&f.tags, "tag", nil, "a word to find it by; may be given several times")
 	flags.Var(&f.unique, "unique", "KEY[:SCOPE]: not beside another job of the type with that key; SCOPE is waiting, active or period:LENGTH")
-	g.bindAnswerTimeout(flags)
+	f.renamed = g.renameTimeout(flags, "job-timeout")
 }
 
 func (f *jobFlags) check() error {
-	if f.lease < 0 || f.maxAttempts < 0 {
-		return usagef("--lease and --max-attempts must not be negative")
+	if f.maxAttempts < 1 && f.flags.Changed("max-attempts") {
+		return usagef("--max-attempts %d: must be at least 1", f.maxAttempts)
 	}
-	return nil
+	return f.renamed.settle()
 }
 
 // job is a job with what the flags say.
@@ -53,12 +56,6 @@ func (f *jobFlags) job() client.NewJob {
 		job.MaxAttempts = &f.maxAttempts
 	}
 	return job
-}
-
-// bindAnswerTimeout is for commands whose --timeout is that of a job: the shared
-// flag of that name gets another one.
-func (g *globals) bindAnswerTimeout(flags *pflag.FlagSet) {
-	flags.DurationVar(&g.timeout, "answer-timeout", defaultTimeout, "how long to try to get an answer from the cluster")
 }
 
 // override takes what a job of the wire says over what the flags say.

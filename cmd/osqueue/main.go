@@ -27,10 +27,13 @@ func main() {
 // run executes one command line and returns the exit code.
 func run(ctx context.Context, args []string, g *globals) int {
 	root := newRootCommand(g)
-	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
-	if _, _, unknown := root.Find(args); unknown != nil {
-		err = &usageError{err: unknown}
+	args, err := g.leading(root, args)
+	if err == nil {
+		root.SetArgs(args)
+		err = root.ExecuteContext(ctx)
+		if _, _, unknown := root.Find(args); unknown != nil {
+			err = &usageError{err: unknown}
+		}
 	}
 	g.printError(err)
 	return exitCode(err)

@@ -69,7 +69,7 @@ the jobs that are there, and says with which name to go on.
 	flags.StringVar(&f.name, "name", "", "name of this run, to take it up again (default: a fresh one)")
 	flags.IntVarP(&f.inFlight, "in-flight", "n", 1000, "how many lines may be jobs at a time")
 	flags.BoolVar(&f.keepOrder, "keep-order", false, "output in the order of the lines")
-	flags.DurationVar(&f.waitFor, "wait-for", 0, "how long to wait for the end of one job (default: as long as it takes)")
+	spanVar(flags, &f.waitFor, "wait-for", 0, "how long to wait for the end of one job (default: as long as it takes)")
 	return cmd
 }
 

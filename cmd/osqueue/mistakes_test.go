@@ -142,3 +142,67 @@ func TestWorkerGreets(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestTimeoutIsTheClients: before the command --timeout is never a setting of the job, and behind it the command says
+// what it takes it for.
+func TestTimeoutIsTheClients(t *testing.T) {
+	for _, c := range []struct {
+		line, job, warns string
+	}{
+		{line: "--timeout 5s submit a --id x", job: `{"id":"x","type":"a"}`},
+		{line: "--json --timeout=5s submit a --id x", job: `{"id":"x","type":"a"}`},
+		{line: "submit a --id x --job-timeout 1d", job: `{"id":"x","type":"a","timeoutMs":86400000}`},
+		{line: "submit a --id x --timeout 5s", job: `{"id":"x","type":"a","timeoutMs":5000}`, warns: "write --job-timeout 5s"},
+		{line: "submit a --id x --timeout 5s --job-timeout 1w", job: `{"id":"x","type":"a","timeoutMs":604800000}`},
+	} {
+		q := newQueueFake(t)
+		got := osq(t, q, "", strings.Fields(c.line)...)
+		if seen := q.writes(); got.code != exitOK || len(seen) != 1 || seen[0].body != c.job {
+			t.Errorf("%s: %+v, %v", c.line, got, seen)
+		}
+		if got.err != "" != (c.warns != "") || !strings.Contains(got.err, c.warns) {
+			t.Errorf("%s: %s", c.line, got.err)
+		}
+	}
+	began := time.Now()
+	got := newCommand(t, "127.0.0.1:1").run("--timeout", "200ms", "submit", "a", "1")
+	if took := time.Since(began); got.code != exitFailure || took > 5*time.Second {
+		t.Errorf("%v, %+v", took, got)
+	}
+}
+
+// TestMistakesNameTheArgument: an error of the command line names the argument or flag and says how to write it.
+func TestMistakesNameTheArgument(t *testing.T) {
+	for line, want := range map[string]string{
+		"submit":                            "TYPE is missing",
+		"job show":                          "ID is missing",
+		"job show a b":                      "too many arguments: a b",
+		"queue set":                         "TYPE is missing",
+		"cron put n":                        "SPEC is missing",
+		"cron put n @daily":                 "--type is missing",
+		"submit a --priority high":          `invalid argument "high" for "--priority" flag: write a whole number`,
+		"submit a --max-attempts -1":        "--max-attempts -1: must be at least 1",
+		"submit a --lease soon":             `invalid argument "soon" for "--lease" flag: "soon" is no length of time: write it as in 500ms, 90s, 1h30m, 1d or 1w`,
+		"submit a {\"to\":you}":             `the payload is not valid JSON at byte 6, after "{\"to\":": `,
+		"job ls --created-after yesterday":  "90m (ago)",
+		"worker --exec a=true --lease 1day": `"1day" is no length of time`,
+		"worker --exec a=b --concurrency 0": "concurrency 0: must be at least 1",
+	} {
+		if got := osq(t, newQueueFake(t), "", strings.Fields(line)...); got.code != exitUsage || !strings.Contains(got.err, want) {
+			t.Errorf("%s: %+v", line, got)
+		}
+	}
+}
+
+// TestWorkerFileHasLongSpans: the worker's file has days and weeks as flags do, and names the line of a bad value.
+func TestWorkerFileHasLongSpans(t *testing.T) {
+	file, err := parseWorkerFile([]byte("lease: 1d\nstop-timeout: 1w\nlimits: {time: 1d12h, memory: 1GiB}\njobs: [{type: a, http: http://x, timeout: 2d}]\n"))
+	if err != nil || file.Lease != spanFlag(day) || *file.StopTimeout != spanFlag(7*day) || file.Limits.Time != spanFlag(36*time.Hour) ||
+		file.Limits.Memory != 1<<30 || file.Jobs[0].Timeout != spanFlag(2*day) {
+		t.Errorf("%+v, %v", file, err)
+	}
+	_, err = parseWorkerFile([]byte("name: w\nlease: 1 day\nlimits:\n  memory: big\n"))
+	if err == nil || !strings.Contains(err.Error(), `line 2: "1 day" is no length of time`) || !strings.Contains(err.Error(), `line 4: "big" is no size`) {
+		t.Error(err)
+	}
+}

@@ -53,6 +53,8 @@ func TestTimesAndSizes(t *testing.T) {
 		"2026-12-24":           time.Date(2026, 12, 24, 0, 0, 0, 0, zone),
 		"90m":                  now.Add(90 * time.Minute),
 		"2d":                   now.Add(48 * time.Hour),
+		"1w":                   now.Add(7 * 24 * time.Hour),
+		"1w1d12h":              now.Add((8*24 + 12) * time.Hour),
 	} {
 		if got, err := parseTime(text, false, now); err != nil || !got.Equal(want) {
 			t.Errorf("%s: %v, %v", text, got, err)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"osqueue/storage"
 	"osqueue/storage/bucketurl"
@@ -24,6 +25,7 @@ import (
 type offline struct {
 	g       *globals
 	timeout time.Duration // of one request
+	flags   *pflag.FlagSet
 }
 
 const offlineTimeout = 30 * time.Second
@@ -31,13 +33,17 @@ const offlineTimeout = 30 * time.Second
 // bind adds the flags that such commands share, and hides what means nothing to
 // them.
 func (o *offline) bind(cmd *cobra.Command) {
-	cmd.Flags().DurationVar(&o.timeout, "timeout", offlineTimeout, "how long one request to a bucket may take")
+	o.flags = cmd.Flags()
+	spanVar(o.flags, &o.timeout, "timeout", offlineTimeout, "how long one request to a bucket may take")
 	hideGlobals(cmd, "servers")
 }
 
 // run calls fn with the buckets that it opens. While fn takes long, how far it
 // has come is told on stderr.
 func (o *offline) run(ctx context.Context, fn func(ctx context.Context, b *buckets) error) error {
+	if o.g.patience && !o.flags.Changed("timeout") {
+		o.timeout = o.g.timeout
+	}
 	if o.timeout <= 0 {
 		return usagef("--timeout %v: must be positive", o.timeout)
 	}

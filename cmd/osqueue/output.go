@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -25,6 +26,8 @@ const defaultServers = "127.0.0.1:8080,127.0.0.1:8081,127.0.0.1:8082"
 
 const defaultTimeout = 10 * time.Second
 
+const timeoutHelp = "how long to try to get an answer from the cluster"
+
 // exitHelp ends the help of every command that talks to a cluster.
 const exitHelp = "Exit status: 0 if all went well, 1 if something failed, 2 if the command was used wrongly."
 
@@ -38,11 +41,12 @@ const (
 // globals are the flags that all commands share, and the streams that they
 // use, so that commands can be tested without a process.
 type globals struct {
-	servers []string
-	json    bool
-	timeout time.Duration
-	ack     client.Ack
-	receipt client.Receipt // of the writes of this process
+	servers  []string
+	json     bool
+	timeout  time.Duration
+	patience bool // --timeout was given before the command
+	ack      client.Ack
+	receipt  client.Receipt // of the writes of this process
 
 	stdin  io.Reader
 	stdout io.Writer
@@ -67,7 +71,7 @@ func (g *globals) bind(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&g.servers, "servers", strings.Split(servers, ","),
 		"nodes of the cluster, as host:port or URL (environment: OSQUEUE_SERVERS)")
 	flags.BoolVar(&g.json, "json", false, "write JSON, for programs")
-	flags.DurationVar(&g.timeout, "timeout", defaultTimeout, "how long to try to get an answer from the cluster")
+	spanVar(flags, &g.timeout, "timeout", defaultTimeout, timeoutHelp)
 	flags.Var((*ackFlag)(&g.ack), "ack", "how safe writes are when they are answered: quorum or object (default: the server's choice)")
 }
 
@@ -77,7 +81,7 @@ func (g *globals) client() (*client.Client, error) { return g.clientWith(nil) }
 // clientWith is client with changes to its set-up.
 func (g *globals) clientWith(change func(*client.Config)) (*client.Client, error) {
 	if g.timeout <= 0 {
-		return nil, usagef("the time to try to get an answer for is %v: it must be positive", g.timeout)
+		return nil, usagef("--timeout %v: must be positive", g.timeout)
 	}
 	cfg := client.Config{
 		Servers:        g.servers,
@@ -165,15 +169,49 @@ func usagef(format string, args ...any) error { return &usageError{err: fmt.Erro
 func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {
-			return &usageError{err: fmt.Errorf("%w\nUsage: %s", err, cmd.UseLine())}
+			return &usageError{err: fmt.Errorf("%w\nUsage: %s", argsError(cmd, args, err), cmd.UseLine())}
 		}
 		return nil
 	}
 }
 
+// argsError names the argument that is missing or too much, where cobra only counts them.
+func argsError(cmd *cobra.Command, args []string, err error) error {
+	var wanted []string
+	for _, word := range strings.Fields(cmd.Use)[1:] {
+		if word = strings.TrimSuffix(word, "…"); word != strings.ToUpper(word) || !isLetter(word[0]) {
+			break
+		}
+		wanted = append(wanted, word)
+	}
+	switch {
+	case len(args) < len(wanted):
+		return fmt.Errorf("%s is missing", wanted[len(args)])
+	case strings.HasPrefix(err.Error(), "accepts"):
+		return fmt.Errorf("too many arguments: %s", strings.Join(args, " "))
+	}
+	return err
+}
+
+func isLetter(c byte) bool { return c >= 'A' && c <= 'Z' }
+
+// numberFault is what strconv says of a value.
+var numberFault = regexp.MustCompile(`strconv\.\w+: parsing .*: (invalid syntax|value out of range)`)
+
 // usageFlags is for cobra's SetFlagErrorFunc of the root command.
 func usageFlags(cmd *cobra.Command, err error) error {
-	return &usageError{err: fmt.Errorf("%w\nUsage: %s", err, cmd.UseLine())}
+	text := numberFault.ReplaceAllStringFunc(err.Error(), func(fault string) string {
+		switch {
+		case strings.Contains(fault, "ParseBool"):
+			return "write true or false"
+		case strings.Contains(fault, "ParseFloat"):
+			return "write a number"
+		case strings.Contains(fault, "out of range"):
+			return "the number is too large"
+		}
+		return "write a whole number"
+	})
+	return &usageError{err: fmt.Errorf("%s\nUsage: %s", text, cmd.UseLine())}
 }
 
 // silentError fails the command without a further message: what there is to

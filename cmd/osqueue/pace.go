@@ -69,8 +69,8 @@ func (s *storeSpan) or(d time.Duration) time.Duration {
 func (p *pace) bind(f *pflag.FlagSet, c *cluster.Config) {
 	f.StringVar(&p.ack, "ack", v1.AckQuorum, "when a write is answered that does not say: quorum (a majority of the nodes has it on disk) or object (the bucket has it, too)")
 	f.Var(&p.interval, "flush-interval", "least time between two writes to the bucket (default: 50ms for file and mem, 1s for s3, 1.1s for gs)")
-	f.DurationVar(&c.MaxFlushLag, "max-flush-lag", c.MaxFlushLag, "how far the bucket may be behind before writes are refused; 0 is no limit")
-	f.DurationVar(&c.PITRWindow, "pitr-window", c.PITRWindow, "how far back states can be restored from the bucket")
+	spanVar(f, &c.MaxFlushLag, "max-flush-lag", c.MaxFlushLag, "how far the bucket may be behind before writes are refused; 0 is no limit")
+	spanVar(f, &c.PITRWindow, "pitr-window", c.PITRWindow, "how far back states can be restored from the bucket")
 	f.Var(&p.inbox, "inbox-interval", "how often jobs are taken out of the bucket's inbox/; 0 is never (default: 1s for file and mem, 10s for s3 and gs)")
 	f.StringVar(&p.budget, "bucket-budget", "", "what the bucket's requests may cost a month, as in 5usd; flushes are spread so that it lasts; 0 is no limit")
 	f.StringVar(&p.prices, "bucket-prices", "", "dollars for 1000 requests and for a GB where they differ from the list, as in put=0.005,get=0.0004,list=0.005,delete=0,written=0,read=0")

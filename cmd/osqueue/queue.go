@@ -140,7 +140,7 @@ func settingRows(s v1.QueueSettings) [][]string {
 		[]string{"rate", rateText(s.RatePerSecond)},
 		[]string{"burst", countText(s.Burst)},
 		[]string{"lease", msOrNone(s.LeaseMs)},
-		[]string{"timeout", msOrNone(s.TimeoutMs)},
+		[]string{"job-timeout", msOrNone(s.TimeoutMs)},
 		[]string{"max-attempts", pointed(s.MaxAttempts, countOf)},
 		[]string{"backoff", backoffText(s.Backoff)},
 		[]string{"retain", pointed(s.RetainMs, msText)},

@@ -82,7 +82,7 @@ func bindPatch(flags *pflag.FlagSet, p *client.QueuePatch) {
 	bindSetting(flags, &p.RatePerSecond, parseRate, "rate", "rate", "how many of its jobs are claimed, as in 10/s, 600/m or 5000/h")
 	bindSetting(flags, &p.Burst, positive, "number", "burst", "how many claims the rate may lag behind at once")
 	bindSetting(flags, &p.Lease, positiveSpan, "duration", "lease", "how long a claim lasts without heartbeat, unless the job or its worker says otherwise")
-	bindSetting(flags, &p.Timeout, positiveSpan, "duration", "timeout", "how long one attempt may run, unless the job says otherwise")
+	bindSetting(flags, &p.Timeout, positiveSpan, "duration", "job-timeout", "how long one attempt may run, unless the job says otherwise")
 	bindSetting(flags, &p.MaxAttempts, positive, "number", "max-attempts", "how often a job may be tried, unless it says otherwise")
 	bindSetting(flags, &p.Backoff, parseBackoff, "backoff", "backoff", "how long to wait after a failed attempt, unless the job says otherwise, as in exponential:1s:1h:20%")
 	bindSetting(flags, &p.RetainFor, parseSpan, "duration", "retain", "how long completed and cancelled jobs are kept")
@@ -94,6 +94,7 @@ func bindPatch(flags *pflag.FlagSet, p *client.QueuePatch) {
 
 func newQueueSetCommand(g *globals) *cobra.Command {
 	var patch client.QueuePatch
+	var renamed *renamedTimeout
 	cmd := &cobra.Command{
 		Use:   "set TYPE --SETTING VALUE…",
 		Short: "Change settings of a type",
@@ -103,10 +104,13 @@ enqueue; jobs that run go on as they are.
 
 ` + backoffHelp + "\n\n" + exitHelp,
 		Example: `  osqueue queue set mail --max-running 5 --rate 10/s --burst 20
-  osqueue queue set mail --timeout 2m --max-attempts 10 --backoff exponential:1s:1h:20%
+  osqueue queue set mail --job-timeout 2m --max-attempts 10 --backoff exponential:1s:1h:20%
   osqueue queue set mail --retain 7d --retain-count 100000 --rate default`,
 		Args: usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := renamed.settle(); err != nil {
+				return err
+			}
 			if patch == (client.QueuePatch{}) {
 				return usagef("nothing to set: name settings, as in --max-running 5 (see --help)")
 			}
@@ -120,6 +124,6 @@ enqueue; jobs that run go on as they are.
 		},
 	}
 	bindPatch(cmd.Flags(), &patch)
-	g.bindAnswerTimeout(cmd.Flags())
+	renamed = g.renameTimeout(cmd.Flags(), "job-timeout")
 	return cmd
 }

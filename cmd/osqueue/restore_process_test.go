@@ -53,7 +53,7 @@ func TestRestoreIsAdoptedAndRefused(t *testing.T) {
 	next.start()
 	next.worker("--exec", "mail=wc -w", "--exec", "tick=true")
 	next.eventually("the worker to be listed", func() bool { return strings.Contains(next.run("worker", "ls"), "w1 ") })
-	if _, code := next.try("job", "wait", letter, "--timeout", "2s"); code != exitFailure {
+	if _, code := next.try("job", "wait", letter, "--wait-for", "2s"); code != exitFailure {
 		t.Errorf("a job was done before it was resumed")
 	}
 	if out := next.run("job", "ls", "--status", "in_progress,completed,dead", "--json"); out != "" {
@@ -88,7 +88,7 @@ func TestRestoreIsAdoptedAndRefused(t *testing.T) {
 			t.Errorf("%q does not say %q", reason, text)
 		}
 	}
-	if _, stderr, err := old.output("submit", "mail", "1", "--answer-timeout", "2s"); err == nil {
+	if _, stderr, err := old.output("--timeout", "2s", "submit", "mail", "1"); err == nil {
 		t.Errorf("a write was answered: %s", stderr)
 	}
 }

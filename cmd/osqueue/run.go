@@ -47,7 +47,7 @@ run twice.
 
 ` + uniqueHelp + "\n\n" + backoffHelp + "\n\n" + runExitHelp,
 		Example: `  osqueue run -- uname -a
-  osqueue run --timeout 1h --env TERM -- make -C /srv/site test
+  osqueue run --job-timeout 1h --env TERM -- make -C /srv/site test
   pg_dump shop | osqueue run -- sh -c 'gzip | wc -c'
   osqueue run --id nightly-2026-12-24 --max-attempts 1 -- /usr/local/bin/nightly`,
 		Args: usageArgs(cobra.MinimumNArgs(1)),
@@ -60,7 +60,7 @@ run twice.
 	f.bind(g, flags)
 	flags.StringVar(&f.id, "id", "", "id of the job (default: a fresh UUID)")
 	flags.BoolVar(&f.noStdin, "no-stdin", false, "do not read stdin")
-	flags.DurationVar(&f.waitFor, "wait-for", 0, "how long to wait for its end (default: as long as it takes)")
+	spanVar(flags, &f.waitFor, "wait-for", 0, "how long to wait for its end (default: as long as it takes)")
 	return cmd
 }
 

@@ -28,7 +28,7 @@ const commandHelp = `The commands are run by workers that were started with
 
 which decides where and with what limits they run; its --help says how. A command
 that ends is not tried again, whatever its exit status; one whose worker is lost,
-or that ran longer than --timeout, is, up to --max-attempts times.`
+or that ran longer than --job-timeout, is, up to --max-attempts times.`
 
 // commandFlags are the flags for how a command is to be run.
 type commandFlags struct {

@@ -69,7 +69,7 @@ func (d *devProcess) walkRun(t *testing.T) {
 	if got := d.result("", "run", "--", "no-such-program-here"); got.code != 127 || !strings.Contains(got.err, "no-such-program-here") {
 		t.Errorf("%+v", got)
 	}
-	if got := d.result("", "run", "--timeout", "300ms", "--max-attempts", "1", "--", "sleep", "600"); got.code != exitNotRun || !strings.Contains(got.err, "is dead") {
+	if got := d.result("", "run", "--job-timeout", "300ms", "--max-attempts", "1", "--", "sleep", "600"); got.code != exitNotRun || !strings.Contains(got.err, "is dead") {
 		t.Errorf("%+v", got)
 	}
 }

@@ -46,7 +46,7 @@ func TestRun(t *testing.T) {
 
 func TestRunFlags(t *testing.T) {
 	q := newQueueFake(t)
-	got := osq(t, q, "", strings.Fields("run --type cmd --timeout 5s --max-attempts 1 --priority 3 --tag x --id j --wait-for 1s -- true {}")...)
+	got := osq(t, q, "", strings.Fields("run --type cmd --job-timeout 5s --max-attempts 1 --priority 3 --tag x --id j --wait-for 1s -- true {}")...)
 	j := q.all()[0]
 	if j.Type != "cmd" || string(j.Payload) != `{"argv":["true","{}"]}` || j.MaxAttempts != 1 || j.Priority != 3 || !slices.Equal(j.Tags, []string{"x"}) {
 		t.Errorf("%+v, %+v", j, got)

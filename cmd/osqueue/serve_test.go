@@ -39,9 +39,9 @@ func TestServeRefusesWhatCannotWork(t *testing.T) {
 		"--bucket mem:// --flush-interval 5s":                                        "must not be longer than --broker-heartbeat, 3s",
 		"--bucket mem:// --flush-interval x":                                         "invalid duration",
 		"--bucket mem:// --inbox-interval -1s":                                       "--inbox-interval -1s: must not be negative",
-		"--bucket mem:// --max-flush-lag -1s":                                        "--max-flush-lag -1s: must not be negative",
+		"--bucket mem:// --max-flush-lag -1s":                                        `"--max-flush-lag" flag: "-1s": must not be negative`,
 		"--bucket mem:// --max-flush-lag 2s":                                         "must not be shorter than --broker-heartbeat, 3s",
-		"--bucket mem:// --pitr-window -1s":                                          "--pitr-window -1s: must not be negative",
+		"--bucket mem:// --pitr-window -1s":                                          `"--pitr-window" flag: "-1s": must not be negative`,
 		"--bucket mem:// --inline-max 0":                                             "--inline-max 0: must be positive",
 		"--bucket mem:// --broker-heartbeat 0":                                       "--broker-heartbeat 0s: must be positive",
 		"--bucket mem:// --flush-bandwidth -1":                                       "--flush-bandwidth -1: must not be negative",
@@ -72,7 +72,7 @@ func TestServeRefusesWhatCannotWork(t *testing.T) {
 func TestDevRefusesWhatCannotWork(t *testing.T) {
 	for line, want := range map[string]string{
 		"restrt n1":                         `"restrt" is not known`,
-		"restart":                           "accepts 1 arg",
+		"restart":                           "NODE is missing",
 		"--nodes 0":                         "use 1 to 9",
 		"--http-port 65535":                 "between 1 and 65535",
 		"--http-port 9000 --raft-port 9002": "overlap",

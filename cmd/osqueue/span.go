@@ -2,35 +2,56 @@ package main
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
 )
 
-// parseSpan reads a length of time: Go's notation, and days, as in 7d.
+// longUnit is a number of weeks or days, which Go's notation does not have.
+var longUnit = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?)([wd])`)
+
+const day = 24 * time.Hour
+
+// parseSpan reads a length of time: Go's notation, with weeks and days before it, as in 7d, 1w or 1d12h.
 func parseSpan(text string) (time.Duration, error) {
-	if number, ok := strings.CutSuffix(text, "d"); ok {
-		days, err := strconv.ParseFloat(number, 64)
-		if err != nil || days < 0 || days > maxSpanDays {
-			return 0, fmt.Errorf("%q: write days as in 7d, at most %d", text, maxSpanDays)
+	var long time.Duration
+	rest := text
+	for m := longUnit.FindStringSubmatch(rest); m != nil; m = longUnit.FindStringSubmatch(rest) {
+		unit := day
+		if m[2] == "w" {
+			unit = 7 * day
 		}
-		return time.Duration(days * float64(24*time.Hour)), nil
+		n, err := strconv.ParseFloat(m[1], 64)
+		if err != nil || n*float64(unit)+float64(long) > float64(maxSpanDays*day) {
+			return 0, fmt.Errorf("%q: is longer than %dd, the longest possible", text, maxSpanDays)
+		}
+		long += time.Duration(n * float64(unit))
+		rest = rest[len(m[0]):]
 	}
-	d, err := time.ParseDuration(text)
+	if rest == "" && text != "" {
+		return long, nil
+	}
+	d, err := time.ParseDuration(rest)
 	if err != nil {
-		return 0, fmt.Errorf("%q is no length of time: write it as in 500ms, 90s, 1h30m or 7d", text)
+		return 0, fmt.Errorf("%q is no length of time: write it as in 500ms, 90s, 1h30m, 1d or 1w", text)
 	}
 	if d < 0 {
 		return 0, fmt.Errorf("%q: must not be negative", text)
 	}
-	return d, nil
+	if long > 0 && d > maxSpanDays*day {
+		return 0, fmt.Errorf("%q: is longer than %dd, the longest possible", text, maxSpanDays)
+	}
+	return long + d, nil
 }
 
 const maxSpanDays = 36_500
 
 // spanText is d in the notation that parseSpan reads, without parts that are 0.
 func spanText(d time.Duration) string {
-	const day = 24 * time.Hour
 	if d >= 2*day && d%day == 0 {
 		return fmt.Sprintf("%dd", d/day)
 	}
@@ -46,8 +67,14 @@ func spanText(d time.Duration) string {
 
 func msText(ms int64) string { return spanText(msToDuration(ms)) }
 
-// spanFlag is a flag whose value is a length of time; 0 is none.
+// spanFlag is a length of time in flags and in the worker's file; 0 is none.
 type spanFlag time.Duration
+
+// spanVar binds a flag whose value is a length of time.
+func spanVar(flags *pflag.FlagSet, to *time.Duration, name string, value time.Duration, help string) {
+	*to = value
+	flags.Var((*spanFlag)(to), name, help)
+}
 
 // String implements pflag.Value.
 func (s *spanFlag) String() string {
@@ -66,3 +93,14 @@ func (s *spanFlag) Set(text string) error {
 
 // Type implements pflag.Value.
 func (*spanFlag) Type() string { return "duration" }
+
+// UnmarshalYAML lets files say lengths of time as flags do.
+func (s *spanFlag) UnmarshalYAML(node *yaml.Node) error { return atLine(node, s.Set(node.Value)) }
+
+// atLine adds the place in the file to what is wrong with a value.
+func atLine(node *yaml.Node, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &yaml.TypeError{Errors: []string{fmt.Sprintf("line %d: %v", node.Line, err)}}
+}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
@@ -26,6 +27,7 @@ const maxPayload = 1<<20 - 1024
 type submitFlags struct {
 	jobFlags
 	kind         string
+	typed        bool // a type is given, which may be ''
 	id           string
 	runAt        timeFlag
 	delay        time.Duration
@@ -48,14 +50,14 @@ func newSubmitCommand(g *globals) *cobra.Command {
 		Short: "Enqueue jobs",
 		Long: `Enqueues a job and prints its id. PAYLOAD is JSON, or any text with --text; - or
 a piped stdin stands for what is read there. Without any of these the job has no
-payload.
+payload. The type '' is that of jobs without type.
 
 With --file each line is a job: its payload if a type is given, else an object
-like {"type":"wc","payload":[1,2],"priority":5}, with the members of the HTTP
-API. FILE may be - for stdin. The lines are sent in batches of up to 1000, a few
-at a time; each batch is enqueued as a whole or not at all. With --id ID the job
-of line N gets the id ID-N: a file sent again under the same ID adds nothing
-twice.
+like {"type":"wc","payload":[1,2],"priority":5}, with the fields of the HTTP
+API; a line with an unknown field, or without type, is refused. FILE may be - for
+stdin. The lines are sent in batches of up to 1000, a few at a time; each batch is
+enqueued as a whole or not at all. With --id ID the job of line N gets the id ID-N:
+a file sent again under the same ID adds nothing twice.
 
 With --wait the results are printed instead of the ids. Those of a file come as
 the jobs end, or in the order of the lines with --keep-order: number of the line,
@@ -74,7 +76,7 @@ The same command with the same --idempotency-key, or --id, adds its jobs once.
 		Example: `  osqueue submit wc '"three little words"'
   date | osqueue submit wc --text --wait
   find . -name '*.go' | osqueue submit lint --text --file -
-  osqueue submit report --run-at '2026-12-24 18:00' --timeout 10m --backoff exponential:1s:1h:20%
+  osqueue submit report --run-at '2026-12-24 18:00' --job-timeout 10m --backoff exponential:1s:1h:20%
   osqueue submit mail '{"to":"you"}' --unique mail-7:period:1h --tag newsletter --group customer-7
   osqueue submit pack --after "$(osqueue submit fetch)" --after-failure cancel`,
 		Args: usageArgs(cobra.MaximumNArgs(2)),
@@ -83,7 +85,7 @@ The same command with the same --idempotency-key, or --id, adds its jobs once.
 	flags := cmd.Flags()
 	flags.StringVar(&f.kind, "type", "", "type of the jobs, which is also the name of their queue")
 	flags.StringVar(&f.id, "id", "", "id of the job (default: a fresh UUID)")
-	flags.DurationVar(&f.delay, "delay", 0, "do not run it before that time from now")
+	spanVar(flags, &f.delay, "delay", 0, "do not run it before that time from now")
 	flags.Var(&f.runAt, "run-at", "do not run it before: 2026-12-24T18:00:00Z, '2026-12-24 18:00' (local time), or 90m from now")
 	f.bind(g, flags)
 	flags.StringArrayVar(&f.after, "after", nil, "id of a job that must complete first; may be given several times")
@@ -93,7 +95,7 @@ The same command with the same --idempotency-key, or --id, adds its jobs once.
 	flags.BoolVar(&f.text, "text", false, "payloads are text, not JSON")
 	flags.StringVar(&f.file, "file", "", "enqueue the lines of a file; - is stdin")
 	flags.BoolVar(&f.wait, "wait", false, "wait for the results")
-	flags.DurationVar(&f.waitFor, "wait-for", time.Hour, "how long to wait for one result")
+	spanVar(flags, &f.waitFor, "wait-for", time.Hour, "how long to wait for one result")
 	flags.BoolVar(&f.keepOrder, "keep-order", false, "print the results of a file in the order of its lines")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "do not tell on stderr how far the jobs of a file are")
 	complete(cmd, "after-failure", afterFailures...)
@@ -101,7 +103,7 @@ The same command with the same --idempotency-key, or --id, adds its jobs once.
 }
 
 func runSubmit(ctx context.Context, g *globals, f *submitFlags, args []string) error {
-	payload, err := f.arguments(args)
+	payload, err := f.arguments(args, "osqueue submit TYPE [PAYLOAD]\n       osqueue submit --file FILE")
 	if err != nil {
 		return err
 	}
@@ -121,13 +123,16 @@ func runSubmit(ctx context.Context, g *globals, f *submitFlags, args []string) e
 	})
 }
 
-// arguments sorts TYPE and PAYLOAD out. A nil payload is to be looked for on
+// arguments sorts TYPE and PAYLOAD out; usage is for the error if there is no TYPE. A nil payload is to be looked for on
 // stdin.
-func (f *submitFlags) arguments(args []string) (payload *string, err error) {
-	if f.kind == "" && len(args) > 0 {
-		f.kind, args = args[0], args[1:]
+func (f *submitFlags) arguments(args []string, usage string) (payload *string, err error) {
+	f.typed = f.flags.Changed("type")
+	if !f.typed && len(args) > 0 {
+		f.kind, f.typed, args = args[0], true, args[1:]
 	}
 	switch {
+	case !f.typed && f.file == "":
+		return nil, usagef("TYPE is missing: give the type of the job, or '' for a job without type\nUsage: %s", usage)
 	case len(args) > 1:
 		return nil, usagef("%q and %q: with --type only PAYLOAD may follow", args[0], args[1])
 	case len(args) == 1 && f.file != "":
@@ -153,7 +158,7 @@ func (f *submitFlags) check() error {
 		return usagef("--unique is for one job; in a file of jobs give each line a uniqueKey of its own")
 	case f.waitFor <= 0:
 		return usagef("--wait-for %v: must be positive", f.waitFor)
-	case f.text && f.file != "" && f.kind == "":
+	case f.text && f.file != "" && !f.typed:
 		return usagef("--text with --file needs a type: the lines are payloads then")
 	}
 	return nil
@@ -268,7 +273,29 @@ func piped(stdin io.Reader) bool {
 	return err == nil && info.Mode()&fs.ModeCharDevice == 0
 }
 
-var errNotJSON = errors.New("is not valid JSON; quote text as JSON, or give --text")
+// notJSON says where a payload stops being JSON.
+func notJSON(text []byte) error {
+	var syntax *jsontext.SyntacticError
+	if err := json.Unmarshal(text, new(jsontext.Value)); !errors.As(err, &syntax) {
+		return fmt.Errorf("is not valid JSON (%w); quote text as JSON, or give --text", err)
+	}
+	at := int(syntax.ByteOffset)
+	reason := strings.TrimPrefix(syntax.Err.Error(), "jsontext: ")
+	if errors.Is(syntax.Err, io.ErrUnexpectedEOF) {
+		reason = "it ends too early"
+	}
+	return fmt.Errorf("is not valid JSON at byte %d%s: %s; quote text as JSON, or give --text", at, near(text, at), reason)
+}
+
+// near is what stands in front of a place in a text.
+func near(text []byte, at int) string {
+	const most = 20
+	at = min(at, len(text))
+	if at == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", after %q", text[max(0, at-most):at])
+}
 
 // asJSON is a payload as it was typed, as JSON.
 func asJSON(text []byte, plain bool) (jsontext.Value, error) {
@@ -281,7 +308,7 @@ func asJSON(text []byte, plain bool) (jsontext.Value, error) {
 	}
 	value := jsontext.Value(text)
 	if !value.IsValid() {
-		return nil, errNotJSON
+		return nil, notJSON(text)
 	}
 	return value, nil
 }

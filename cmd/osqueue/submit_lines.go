@@ -151,7 +151,7 @@ func (r *lineReader) parse(line []byte) (*client.NewJob, error) {
 
 // read makes a job of a line: its payload if the type is given, else an object.
 func (r *lineReader) read(line []byte) (*client.NewJob, error) {
-	if r.flags.kind != "" {
+	if r.flags.typed {
 		payload, err := asJSON(line, r.flags.text)
 		if err != nil {
 			return nil, err
@@ -163,6 +163,14 @@ func (r *lineReader) read(line []byte) (*client.NewJob, error) {
 	var in v1.NewJob
 	if err := json.Unmarshal(line, &in, json.RejectUnknownMembers(true)); err != nil {
 		return nil, fmt.Errorf("is not a job, which is a JSON object like {\"type\":\"wc\",\"payload\":1} (for lines that are payloads, give a type): %w", err)
+	}
+	if in.Type == "" {
+		var given struct {
+			Type *string `json:"type"`
+		}
+		if err := json.Unmarshal(line, &given); err != nil || given.Type == nil {
+			return nil, errors.New("has no type; write \"type\":\"\" if a job without type is meant")
+		}
 	}
 	job := override(r.flags.job(nil), in) // the flags count where the line is silent
 	return &job, nil

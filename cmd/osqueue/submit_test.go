@@ -23,7 +23,7 @@ import (
 
 func TestSubmitOne(t *testing.T) {
 	cases := []struct{ line, stdin, payload, kind string }{
-		{`submit`, "", "", ""},
+		{`submit --type=`, "", "", ""},
 		{`submit wc`, "", "", "wc"},
 		{`submit wc {"a":1}`, "", `{"a":1}`, "wc"},
 		{`submit --type wc 5`, "", `5`, "wc"},
@@ -160,7 +160,7 @@ func TestSubmitFileOfJobs(t *testing.T) {
 	q := newQueueFake(t)
 	lines := `{"id":"x","type":"a","payload":{"b": [1]},"priority":3,"maxAttempts":1,"leaseMs":1500}
 
-{"delayMs":5}` + "\r\n" + `{"runAt":99,"payload":null}`
+{"type":"","delayMs":5}` + "\r\n" + `{"type":"b","runAt":99,"payload":null}`
 	got := osq(t, q, lines, "submit", "--file", "-", "--json", "--priority", "7", "--delay", "1h")
 	jobs := q.all()
 	if got.code != exitOK || len(jobs) != 3 || !strings.HasPrefix(got.out, `{"jobId":"x"}`+"\n") {
@@ -181,8 +181,10 @@ func TestSubmitFileNamesTheBadLine(t *testing.T) {
 		want  string
 	}{
 		"not JSON":       {"submit a --file -", "1\n2\n\nx\n5\n", "line 4 is not valid JSON"},
-		"not a job":      {"submit --file -", "{}\n[]\n", "line 2 is not a job"},
-		"unknown member": {"submit --file -", "{}\n{\"pyload\":1}\n", "pyload"},
+		"not a job":      {"submit --file -", "{\"type\":\"a\"}\n[]\n", "line 2 is not a job"},
+		"unknown member": {"submit --file -", "{\"type\":\"a\"}\n{\"type\":\"a\",\"pyload\":1}\n", "pyload"},
+		"no type":        {"submit --file -", "{\"type\":\"a\"}\n{\"typ\":\"a\"}\n{}\n", "line 2 "},
+		"empty job":      {"submit --file -", "{}\n", "line 1 has no type"},
 		"too long":       {"submit a --file -", "1\n" + strings.Repeat("9", maxPayload+1), "line 2 is longer"},
 		"not UTF-8":      {"submit a --text --file -", "a\n\xff\n", "line 2 is not UTF-8"},
 	} {
@@ -259,7 +261,7 @@ func TestSubmitFileWait(t *testing.T) {
 func TestSubmitFileWaitForTheSameJobTwice(t *testing.T) {
 	q := newQueueFake(t)
 	q.add(v1.NewJob{ID: "holder", Type: "good", Payload: []byte("7")})
-	lines := `{"id":"a","payload":1}` + "\n" + `{"id":"a","payload":1}` + "\n" + `{"uniqueKey":"held","type":"good"}` + "\n" + `{"uniqueKey":"held","type":"good"}`
+	lines := `{"id":"a","type":"","payload":1}` + "\n" + `{"id":"a","type":"","payload":1}` + "\n" + `{"uniqueKey":"held","type":"good"}` + "\n" + `{"uniqueKey":"held","type":"good"}`
 	got := osq(t, q, lines, "submit", "--file", "-", "--wait", "--keep-order")
 	if want := "1\ta\tcompleted\t1\n2\ta\tcompleted\t1\n3\tholder\tcompleted\t7\n4\tholder\tcompleted\t7\n"; got.code != exitOK || got.out != want {
 		t.Errorf("%+v", got)
@@ -372,7 +374,7 @@ func TestLinesBecomeBatchesThatFit(t *testing.T) {
 		for _, n := range sizes {
 			want = append(want, strings.Repeat("1", n))
 		}
-		reader := newLineReader(strings.NewReader(strings.Join(want, "\n\n")), &submitFlags{kind: "a"})
+		reader := newLineReader(strings.NewReader(strings.Join(want, "\n\n")), &submitFlags{kind: "a", typed: true})
 		var got []string
 		end := 0
 		for {

@@ -74,7 +74,7 @@ func (v *verification) bind(cmd *cobra.Command) {
 	flags.BoolVar(&v.repair, "repair", false, "make the newest whole state the document")
 	flags.BoolVar(&v.force, "force", false, "repair though the cluster may be alive; it is fenced then")
 	flags.StringVar(&v.lineage, "lineage", "", "repair by the objects of this lineage, if the document does not tell any more which it was")
-	flags.DurationVar(&v.silence, "broker-timeout", defaultBrokerTimeout, "after which silence the cluster counts as dead, as for serve")
+	spanVar(flags, &v.silence, "broker-timeout", defaultBrokerTimeout, "after which silence the cluster counts as dead, as for serve")
 }
 
 func (v *verification) verify(ctx context.Context, b *buckets) error {

@@ -41,7 +41,11 @@ func parseTime(text string, past bool, now time.Time) (time.Time, error) {
 	}
 	span, err := parseSpan(text)
 	if err != nil || strings.TrimSpace(text) == "" {
-		return time.Time{}, fmt.Errorf("%q is no time: write it as in 2026-12-24T18:00:00Z, '2026-12-24 18:00' (local time) or 90m (from now)", text)
+		direction := "from now"
+		if past {
+			direction = "ago"
+		}
+		return time.Time{}, fmt.Errorf("%q is no time: write it as in 2026-12-24T18:00:00Z, '2026-12-24 18:00' (local time) or 90m (%s)", text, direction)
 	}
 	if past {
 		return now.Add(-span), nil

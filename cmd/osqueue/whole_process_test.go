@@ -35,7 +35,7 @@ func (d *devProcess) try(args ...string) (out string, code int) {
 // ended waits for a job to end, and says how.
 func (d *devProcess) ended(id string) (job v1.Job) {
 	d.t.Helper()
-	out, _ := d.try("job", "wait", id, "--timeout", "30s", "--json")
+	out, _ := d.try("job", "wait", id, "--wait-for", "30s", "--json")
 	if err := json.Unmarshal([]byte(out), &job); err != nil {
 		d.t.Fatalf("job %s: %v: %s", id, err, out)
 	}
@@ -146,7 +146,7 @@ func (d *devProcess) walkPause(t *testing.T) {
 		t.Errorf("%s was added beside %s", second, first)
 	}
 	behind := d.run("submit", "wc", `"two words"`, "--after", first)
-	if _, code := d.try("job", "wait", first, "--timeout", "1s"); code != exitFailure {
+	if _, code := d.try("job", "wait", first, "--wait-for", "1s"); code != exitFailure {
 		t.Errorf("a job of a paused type ended: %d", code)
 	}
 	if out := d.run("queue", "ls"); !strings.Contains(out, "paused") {
@@ -208,7 +208,7 @@ func (d *devProcess) walkCancel(t *testing.T, pidFile string) {
 	if job := d.ended(id); job.Status != v1.StatusCancelled || job.Attempts != 1 {
 		t.Errorf("%+v", job)
 	}
-	id = d.run("submit", "slow", "1", "--timeout", "500ms", "--max-attempts", "1")
+	id = d.run("submit", "slow", "1", "--job-timeout", "500ms", "--max-attempts", "1")
 	pid = started()
 	if job := d.ended(id); job.Status != v1.StatusDead || len(job.History) != 1 || job.History[0].End != "timed_out" {
 		t.Errorf("%+v", job)

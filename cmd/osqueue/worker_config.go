@@ -18,12 +18,12 @@ import (
 
 // workerFile is what --config names; docs/examples/worker.yaml explains it.
 type workerFile struct {
-	Name        string         `yaml:"name"`
-	Concurrency int            `yaml:"concurrency"`
-	Prefetch    int            `yaml:"prefetch"`
-	Lease       time.Duration  `yaml:"lease"`
-	PollWait    *time.Duration `yaml:"poll-wait"`
-	StopTimeout *time.Duration `yaml:"stop-timeout"`
+	Name        string    `yaml:"name"`
+	Concurrency *int      `yaml:"concurrency"`
+	Prefetch    int       `yaml:"prefetch"`
+	Lease       spanFlag  `yaml:"lease"`
+	PollWait    *spanFlag `yaml:"poll-wait"`
+	StopTimeout *spanFlag `yaml:"stop-timeout"`
 
 	Sandbox         string     `yaml:"sandbox"`
 	SandboxUIDs     string     `yaml:"sandbox-uids"`
@@ -39,6 +39,7 @@ type workerFile struct {
 // readFile reads --config, if given, and then gathers all jobs. What flags
 // say comes before the file; lists of both count.
 func (f *workerFlags) readFile(flags *pflag.FlagSet) error {
+	f.slotsGiven = flags.Changed("concurrency")
 	if f.configFile == "" {
 		return f.gather()
 	}
@@ -95,16 +96,18 @@ func unknownKeys(err error) error {
 
 func (file workerFile) applyTo(f *workerFlags, flags *pflag.FlagSet) {
 	f.name = orElse(f.name, file.Name)
-	f.concurrency = orElse(f.concurrency, file.Concurrency)
+	if file.Concurrency != nil && !flags.Changed("concurrency") {
+		f.concurrency, f.slotsGiven = *file.Concurrency, true
+	}
 	if !flags.Changed("prefetch") { // 0 is a wish
 		f.prefetch = file.Prefetch
 	}
-	f.lease = orElse(f.lease, file.Lease)
+	f.lease = orElse(f.lease, time.Duration(file.Lease))
 	if file.PollWait != nil && !flags.Changed("poll-wait") {
-		f.pollWait = *file.PollWait
+		f.pollWait = time.Duration(*file.PollWait)
 	}
 	if file.StopTimeout != nil && !flags.Changed("stop-timeout") {
-		f.stopTimeout = *file.StopTimeout
+		f.stopTimeout = time.Duration(*file.StopTimeout)
 	}
 	f.level = orElse(f.level, file.Sandbox)
 	f.uids = orElse(f.uids, file.SandboxUIDs)

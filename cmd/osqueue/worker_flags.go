@@ -11,6 +11,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
 
 	"osqueue/client/worker"
 	"osqueue/client/worker/sandbox"
@@ -25,6 +26,7 @@ type workerFlags struct {
 	configFile                   string
 
 	concurrency int
+	slotsGiven  bool // concurrency is given, by a flag or the file
 	prefetch    int
 	perType     []string // TYPE=N
 	name        string
@@ -43,26 +45,26 @@ type workerFlags struct {
 
 // limitFlags are sandbox.Limits in the notation of flags and files.
 type limitFlags struct {
-	Time      time.Duration `yaml:"time"`
-	CPU       time.Duration `yaml:"cpu"`
-	Memory    sizeFlag      `yaml:"memory"`
-	Files     int64         `yaml:"files"`
-	Processes int64         `yaml:"processes"`
-	FileSize  sizeFlag      `yaml:"file-size"`
-	Disk      sizeFlag      `yaml:"disk"`
-	Output    sizeFlag      `yaml:"output"`
-	Log       sizeFlag      `yaml:"log"`
+	Time      spanFlag `yaml:"time"`
+	CPU       spanFlag `yaml:"cpu"`
+	Memory    sizeFlag `yaml:"memory"`
+	Files     int64    `yaml:"files"`
+	Processes int64    `yaml:"processes"`
+	FileSize  sizeFlag `yaml:"file-size"`
+	Disk      sizeFlag `yaml:"disk"`
+	Output    sizeFlag `yaml:"output"`
+	Log       sizeFlag `yaml:"log"`
 }
 
 func (l limitFlags) limits() sandbox.Limits {
 	return sandbox.Limits{
-		Timeout: l.Time, CPU: l.CPU, Memory: int64(l.Memory), Files: l.Files, Processes: l.Processes,
+		Timeout: time.Duration(l.Time), CPU: time.Duration(l.CPU), Memory: int64(l.Memory), Files: l.Files, Processes: l.Processes,
 		FileSize: int64(l.FileSize), Disk: int64(l.Disk), Output: int(l.Output), Log: int(l.Log),
 	}
 }
 
-// UnmarshalText lets files say sizes as flags do.
-func (s *sizeFlag) UnmarshalText(text []byte) error { return s.Set(string(text)) }
+// UnmarshalYAML lets files say sizes as flags do.
+func (s *sizeFlag) UnmarshalYAML(node *yaml.Node) error { return atLine(node, s.Set(node.Value)) }
 
 func (f *workerFlags) bind(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.exec, "exec", nil, "TYPE=COMMAND; may be given several times")
@@ -71,15 +73,15 @@ func (f *workerFlags) bind(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.commands, "commands", nil, "TYPE of jobs that say themselves what to run; may be given several times")
 	flags.StringArrayVar(&f.onExit, "on-exit", nil, "CODE=fail, dead, retry or retry:DELAY: what follows on an exit status of --exec; * is all others")
 	flags.StringArrayVar(&f.httpAllow, "http-allow", nil, "network (CIDR) of services that may be called though it is not public")
-	flags.DurationVar(&f.httpTimeout, "http-timeout", worker.DefaultHTTPTimeout, "how long a service may take for a job")
+	spanVar(flags, &f.httpTimeout, "http-timeout", worker.DefaultHTTPTimeout, "how long a service may take for a job")
 	flags.StringVar(&f.configFile, "config", "", "file (YAML) with jobs and settings; flags come before its settings")
 	flags.IntVar(&f.concurrency, "concurrency", 0, "how many jobs run at once (default: number of CPUs)")
 	flags.StringArrayVar(&f.perType, "per-type", nil, "TYPE=N: how many jobs of a type run at once, within --concurrency; may be given several times")
 	flags.IntVar(&f.prefetch, "prefetch", 0, "how many jobs are claimed ahead; for many short ones")
 	flags.StringVar(&f.name, "name", "", "name of the worker, its own (default: host, process and a random part)")
-	flags.DurationVar(&f.lease, "lease", 0, "how long a claim lasts without heartbeat (default: the job's wish, then the server's)")
-	flags.DurationVar(&f.pollWait, "poll-wait", worker.DefaultPollWait, "how long a claim waits at the server for a job; 0 is the default")
-	flags.DurationVar(&f.stopTimeout, "stop-timeout", worker.DefaultStopTimeout, "how long running jobs may go on after Ctrl-C")
+	spanVar(flags, &f.lease, "lease", 0, "how long a claim lasts without heartbeat (default: the job's wish, then the server's)")
+	spanVar(flags, &f.pollWait, "poll-wait", worker.DefaultPollWait, "how long a claim waits at the server for a job; 0 is the default")
+	spanVar(flags, &f.stopTimeout, "stop-timeout", worker.DefaultStopTimeout, "how long running jobs may go on after Ctrl-C")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "do not write a line for each job")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log also what is repeated")
 	f.bindSandbox(flags)
@@ -94,8 +96,8 @@ func (f *workerFlags) bindSandbox(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.sandbox.Env, "sandbox-env", nil, "variable that commands in a sandbox get too; may be given several times")
 	flags.StringArrayVar(&f.sandbox.ReadOnly, "sandbox-ro", nil, "file or directory that commands in namespaces see too, read-only; may be given several times")
 	flags.BoolVar(&f.sandbox.NoCgroup, "no-cgroup", false, "make no control groups")
-	flags.DurationVar(&f.limits.Time, "limit-time", 0, "how long a command may run (default: as long as its job)")
-	flags.DurationVar(&f.limits.CPU, "limit-cpu", 0, "CPU time of a process (default: "+d.CPU.String()+")")
+	flags.Var(&f.limits.Time, "limit-time", "how long a command may run (default: as long as its job)")
+	flags.Var(&f.limits.CPU, "limit-cpu", "CPU time of a process (default: "+d.CPU.String()+")")
 	flags.Var(&f.limits.Memory, "limit-memory", "memory of a process; with a control group of all of a command"+size(d.Memory))
 	flags.Int64Var(&f.limits.Files, "limit-files", 0, "open files of a process (default: "+strconv.FormatInt(d.Files, 10)+")")
 	flags.Int64Var(&f.limits.Processes, "limit-processes", 0, "processes and threads of a command (default: "+strconv.FormatInt(d.Processes, 10)+")")

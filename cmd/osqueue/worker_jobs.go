@@ -24,11 +24,11 @@ type workerJob struct {
 
 	Concurrency int `yaml:"concurrency"` // jobs of the type at once; 0: no bound of its own
 
-	OnExit  []string      `yaml:"on-exit"` // of Exec
-	Allow   []string      `yaml:"allow"`   // of HTTP: networks
-	Timeout time.Duration `yaml:"timeout"` // of HTTP
-	Sandbox string        `yaml:"sandbox"`
-	Limits  limitFlags    `yaml:"limits"`
+	OnExit  []string   `yaml:"on-exit"` // of Exec
+	Allow   []string   `yaml:"allow"`   // of HTTP: networks
+	Timeout spanFlag   `yaml:"timeout"` // of HTTP
+	Sandbox string     `yaml:"sandbox"`
+	Limits  limitFlags `yaml:"limits"`
 }
 
 // String names a job in messages.
@@ -64,7 +64,7 @@ func (j *workerJob) inherit(f *workerFlags) {
 		}
 	}
 	if j.Timeout == 0 {
-		j.Timeout = f.httpTimeout
+		j.Timeout = spanFlag(f.httpTimeout)
 	}
 	if len(j.Allow) == 0 {
 		j.Allow = f.httpAllow
@@ -118,7 +118,7 @@ func (j workerJob) handler(ctx context.Context, boxes *workerBoxes) (worker.Hand
 		if err != nil {
 			return nil, err
 		}
-		return worker.HTTP(j.HTTP, worker.HTTPConfig{Timeout: j.Timeout, Allow: allow})
+		return worker.HTTP(j.HTTP, worker.HTTPConfig{Timeout: time.Duration(j.Timeout), Allow: allow})
 	}
 	box, err := boxes.get(ctx, sandbox.Level(j.Sandbox), j.Limits.limits())
 	if err != nil {

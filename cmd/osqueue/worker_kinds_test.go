@@ -87,29 +87,28 @@ func TestWorkerRefusesByName(t *testing.T) {
 			t.Errorf("%q: %+v, want it to say %q", args, got, want)
 		}
 	}
-	for _, flag := range []string{"concurrency", "prefetch", "limit-files", "limit-processes"} {
+	for _, flag := range []string{"prefetch", "limit-files", "limit-processes"} {
 		refused(flag+" -1: must not be negative", "--exec", "a=true", "--"+flag, "-1")
 	}
-	for _, flag := range []string{"stop-timeout", "http-timeout", "limit-time", "limit-cpu"} {
-		refused(flag+" -1s: must not be negative", "--http", "a=http://b", "--"+flag, "-1s")
+	refused("concurrency -1: must be at least 1", "--exec", "a=true", "--concurrency", "-1")
+	for _, flag := range []string{"lease", "poll-wait", "stop-timeout", "http-timeout", "limit-time", "limit-cpu"} {
+		refused(`"--`+flag+`" flag: "-1s": must not be negative`, "--http", "a=http://b", "--"+flag, "-1s")
 	}
 	refused(`--exec "a=": write TYPE=COMMAND`, "--exec", "a=")
 	refused(`--http "a=": write TYPE=URL`, "--http", "a=")
-	refused("lease -1s: must be at least", "--exec", "a=true", "--lease", "-1s")
-	refused("poll wait -1s: must be at least", "--exec", "a=true", "--poll-wait", "-1s")
 	for line, want := range map[string]string{
 		"concurrency: -1":         "concurrency -1",
 		"prefetch: -1":            "prefetch -1",
-		"lease: -1s":              "lease -1s",
-		"poll-wait: -1s":          "poll wait -1s",
-		"stop-timeout: -1s":       "stop-timeout -1s",
-		"limits: {time: -1s}":     "limit-time -1s",
-		"limits: {cpu: -1s}":      "limit-cpu -1s",
+		"lease: -1s":              `line 1: "-1s": must not be negative`,
+		"poll-wait: -1s":          `line 1: "-1s": must not be negative`,
+		"stop-timeout: -1s":       `line 1: "-1s": must not be negative`,
+		"limits: {time: -1s}":     `line 1: "-1s": must not be negative`,
+		"limits: {cpu: -1s}":      `line 1: "-1s": must not be negative`,
 		"limits: {files: -1}":     "limit-files -1",
 		"limits: {processes: -1}": "limit-processes -1",
 		"limits: {memory: -1}":    "is no size",
-		"jobs: [{type: b, http: \"http://b\", timeout: -1s}]":    "http b=http://b: timeout -1s",
-		"jobs: [{type: b, exec: \"true\", limits: {time: -1s}}]": "exec b=true: limit-time -1s",
+		"jobs: [{type: b, http: \"http://b\", timeout: -1s}]":    `line 1: "-1s": must not be negative`,
+		"jobs: [{type: b, exec: \"true\", limits: {time: -1s}}]": `line 1: "-1s": must not be negative`,
 		"jobs: [{type: b, exec: \"true\", concurrency: -1}]":     "concurrency must be at least 1",
 	} {
 		file := filepath.Join(t.TempDir(), "worker.yaml")

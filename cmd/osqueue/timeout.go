@@ -1,0 +1,71 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// renamedTimeout is the flag --timeout of a command where it did not mean the
+// client's timeout until this release. Before the command it now does; behind it,
+// it sets the flag that took its place for one more release, with a warning.
+// If both flags are given, --timeout is the client's.
+type renamedTimeout struct {
+	g     *globals
+	flags *pflag.FlagSet
+	place string // the flag that took its place
+	span  spanFlag
+}
+
+// renameTimeout binds --timeout to a command that has the flag place instead.
+func (g *globals) renameTimeout(flags *pflag.FlagSet, place string) *renamedTimeout {
+	r := &renamedTimeout{g: g, flags: flags, place: place}
+	flags.Var(&r.span, "timeout", fmt.Sprintf("before the command, as in osqueue --timeout 5s …: %s; here it still sets --%s, with a warning", timeoutHelp, place))
+	spanVar(flags, &g.timeout, "answer-timeout", defaultTimeout, "the older name of --timeout")
+	_ = flags.MarkHidden("answer-timeout") // the flag is there
+	return r
+}
+
+// settle gives the value of --timeout to the flag that it stands for. The caller
+// calls it before it uses any of them.
+func (r *renamedTimeout) settle() error {
+	switch {
+	case !r.flags.Changed("timeout"):
+		return nil
+	case r.flags.Changed(r.place):
+		return r.flags.Set("answer-timeout", time.Duration(r.span).String())
+	}
+	err := writePlain(r.g.stderr, fmt.Sprintf(
+		"warning: --timeout behind the command still sets --%s in this release; write --%[1]s %s, or for the client's timeout osqueue --timeout %[2]s …\n",
+		r.place, time.Duration(r.span).String()))
+	if err != nil {
+		return err
+	}
+	return r.flags.Set(r.place, time.Duration(r.span).String())
+}
+
+// leading reads the shared flags that stand before the command and returns the
+// rest: there, --timeout is never a flag of the command.
+func (g *globals) leading(root *cobra.Command, args []string) ([]string, error) {
+	shared := root.PersistentFlags()
+	for len(args) > 0 && strings.HasPrefix(args[0], "--") {
+		name, _, whole := strings.Cut(strings.TrimPrefix(args[0], "--"), "=")
+		flag := shared.Lookup(name)
+		if flag == nil {
+			break
+		}
+		n := 1
+		if !whole && flag.NoOptDefVal == "" {
+			n = min(2, len(args))
+		}
+		if err := shared.Parse(args[:n]); err != nil {
+			return nil, usageFlags(root, err)
+		}
+		args = args[n:]
+	}
+	g.patience = shared.Changed("timeout")
+	return args, nil
+}
