@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
+	"syscall"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -27,6 +29,7 @@ type call struct {
 	leases   bool          // its answer leases jobs to the caller
 	passing  bool          // a claim or sign of life: what is lost of it is done again
 	patient  bool          // that the server has waited in vain is an answer
+	lasting  bool          // a read that outlasts a restart of all nodes
 	stream   bool          // the answer is a stream of events
 	after    string        // the id of the last event seen; "": none
 
@@ -105,7 +108,7 @@ func (c *Client) again(ctx context.Context, t *trial, tgt *target, v verdict) bo
 	if v.moved {
 		c.tracker.giveUp(tgt)
 	}
-	if !v.again || (t.call.once && v.unknown) || ctx.Err() != nil {
+	if !v.again || (t.call.once && v.unknown) || ctx.Err() != nil || c.down(t) {
 		return false
 	}
 	pause := max(t.pauses.NextBackOff(), v.after)
@@ -118,6 +121,17 @@ func (c *Client) again(ctx context.Context, t *trial, tgt *target, v verdict) bo
 		return c.tracker.await(ctx, pause, tgt)
 	}
 	return sleep(ctx, pause)
+}
+
+// down reports whether a read has found that no server accepts connections: the
+// cluster does not run, and a repetition only delays that news. Writes and calls
+// that wait for something outlast a restart.
+func (c *Client) down(t *trial) bool {
+	k := t.call
+	if k.write || k.wait > 0 || k.stream || k.lasting || len(t.tried) < len(c.cfg.Servers) {
+		return false
+	}
+	return !slices.ContainsFunc(t.tried, func(one Try) bool { return !errors.Is(one.Err, syscall.ECONNREFUSED) })
 }
 
 // endsWithin reports whether ctx ends before a pause would.

@@ -230,12 +230,13 @@ func ExampleClient_Retry() {
 	check(err)
 	check(c.Fail(ctx, jobs[0].Lease(), client.Failure{Error: "no such address", Permanent: true}))
 	dead, err := c.WaitJob(ctx, "j", 0)
-	check(err)
+	fmt.Println(err)
 	fmt.Println(dead.Status, dead.LastError, len(dead.History))
 	retried, err := c.Retry(ctx, "j")
 	check(err)
 	fmt.Println(retried.Status)
 	// Output:
+	// job j is dead: no such address
 	// dead no such address 1
 	// unclaimed
 }

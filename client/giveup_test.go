@@ -245,3 +245,28 @@ func TestWhatIsWrongBeforeSending(t *testing.T) {
 		t.Errorf("%d requests were sent", n)
 	}
 }
+
+// TestReadsFailAtOnceWhenNobodyListens: a read does not wait for a cluster that does not run; what waits for something
+// outlasts a restart.
+func TestReadsFailAtOnceWhenNobodyListens(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	for i := range c.nodes {
+		c.kill(i)
+	}
+	cl := c.client(func(cfg *Config) { cfg.RetryFor = 20 * time.Second })
+	began := time.Now()
+	_, err := cl.Stats(bounded(t))
+	if e := failed(t, err); !e.Unreachable() || len(e.Tried) != 3 {
+		t.Errorf("%+v", e)
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	ctx, cancel := context.WithTimeout(bounded(t), 4*time.Second)
+	defer cancel()
+	began = time.Now()
+	if _, err := cl.WaitJob(ctx, "j", 0); err == nil || time.Since(began) < 2*time.Second {
+		t.Errorf("a wait ended after %v: %v", time.Since(began), err)
+	}
+}

@@ -368,3 +368,18 @@ func TestOwnTransport(t *testing.T) {
 type roundTrips func(*http.Request) (*http.Response, error)
 
 func (f roundTrips) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// TestWaitJobThatDidNotComplete: a job that is dead or cancelled is an error, with the job in it.
+func TestWaitJobThatDidNotComplete(t *testing.T) {
+	c := newCluster(t)
+	cl := c.client(nil)
+	c.answers["/v1/jobs/d"] = `{"id":"d","status":"dead","lastError":"no such address"}`
+	c.answers["/v1/jobs/c"] = `{"id":"c","status":"cancelled"}`
+	for id, want := range map[string]string{"d": "job d is dead: no such address", "c": "job c is cancelled"} {
+		job, err := cl.WaitJob(bounded(t), id, 10*time.Second)
+		var ended *JobError
+		if !errors.As(err, &ended) || ended.Job.ID != id || job.ID != id || err.Error() != want {
+			t.Errorf("%+v, %v", job, err)
+		}
+	}
+}

@@ -20,9 +20,24 @@ var ErrNotFinished = errors.New("the job has not finished in time")
 // waitPoll is how long one request of WaitJob lets the server wait.
 const waitPoll = 15 * time.Second
 
+// JobError is the error of WaitJob for a job that has ended without completing.
+type JobError struct {
+	Job v1.Job // dead or cancelled
+}
+
+// Error says how the job ended, and why.
+func (e *JobError) Error() string {
+	text := fmt.Sprintf("job %s is %s", e.Job.ID, e.Job.Status)
+	if e.Job.LastError != "" {
+		text += ": " + e.Job.LastError
+	}
+	return text
+}
+
 // WaitJob waits until the job has finished, for up to atMost (0: as long as ctx
-// lasts), and returns it as last seen. The server holds each request until the
-// job ends; a failover in between is only another request.
+// lasts), and returns it as last seen. For a job that is dead or cancelled the
+// error is a *JobError. The server holds each request until the job ends; a
+// failover in between is only another request.
 func (c *Client) WaitJob(ctx context.Context, id string, atMost time.Duration) (v1.Job, error) {
 	if atMost > 0 {
 		var cancel context.CancelFunc
@@ -40,8 +55,11 @@ func (c *Client) WaitJob(ctx context.Context, id string, atMost time.Duration) (
 		case ctx.Err() == nil:
 			return job, err
 		}
-		if Finished(job.Status) {
+		switch job.Status {
+		case v1.StatusCompleted:
 			return job, nil
+		case v1.StatusDead, v1.StatusCancelled:
+			return job, &JobError{Job: job}
 		}
 		if !sleep(ctx, asks.NextBackOff()-time.Since(began)) {
 			return job, fmt.Errorf("wait for job %s, last seen %s: %w", id, seenAs(job), context.Cause(ctx))

@@ -360,5 +360,5 @@ func (c *Client) jobOfLeader(ctx context.Context, id string) (v1.Job, error) {
 	if err != nil {
 		return v1.Job{}, local(op, err)
 	}
-	return send[v1.Job](ctx, c, call{op: op, method: http.MethodGet, path: path})
+	return send[v1.Job](ctx, c, call{op: op, method: http.MethodGet, path: path, lasting: true})
 }

@@ -69,12 +69,11 @@ func Example() {
 		got, err := c.Enqueue(ctx, client.NewJob{Type: "wc", Payload: jsontext.Value(text)})
 		check(err)
 		job, err := c.WaitJob(ctx, got.JobID, time.Minute)
-		check(err)
-		fmt.Println(job.Status, job.Attempts, string(job.Result), job.LastError)
+		fmt.Println(job.Status, job.Attempts, string(job.Result), job.LastError, errors.As(err, new(*client.JobError)))
 	}
 	// Output:
-	// completed 2 3 miscounted
-	// dead 1  nothing to count
+	// completed 2 3 miscounted false
+	// dead 1  nothing to count true
 }
 
 // A handler tells how far it has come, and stops when the job is cancelled.
@@ -95,7 +94,7 @@ func ExampleJob_ProgressNow() {
 	})
 	end := running(ctx, w)
 	defer end()
-	got, err := c.Enqueue(ctx, client.NewJob{Type: "film"})
+	got, err := c.Enqueue(ctx, client.NewJob{ID: "a-film", Type: "film"})
 	check(err)
 	<-halfway
 	job, err := c.Job(ctx, got.JobID)
@@ -104,12 +103,11 @@ func ExampleJob_ProgressNow() {
 	_, err = c.Cancel(ctx, got.JobID)
 	check(err)
 	job, err = c.WaitJob(ctx, got.JobID, time.Minute)
-	check(err)
-	fmt.Println(job.Status, job.LastError)
+	fmt.Println(job.Status, err)
 	// Output:
 	// in_progress 50 half of the reels
 	// told to stop: cancelled
-	// cancelled cancelled
+	// cancelled job a-film is cancelled: cancelled
 }
 
 // An attempt that runs for too long has its context ended.

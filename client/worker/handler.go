@@ -1,7 +1,9 @@
 package worker
 
 import (
+	"bytes"
 	"context"
+	stdjson "encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -63,31 +65,33 @@ var (
 )
 
 // JSON makes a handler of a function with types of its own. A payload that
-// does not fit In fails the job for good; an absent one is a zero In. As with
-// encoding/json, of a name that occurs twice the last one counts, and what is not
-// Unicode becomes U+FFFD, also in the result. A result that cannot be written
-// fails the job for good.
+// does not fit In fails the job for good; an absent one is a zero In. Both are read
+// and written by encoding/json, with its tags and rules: a field without tag takes a
+// name in any case, of a name that occurs twice the last one counts, and what is not
+// Unicode becomes U+FFFD. A result that cannot be written fails the job for good.
 func JSON[In, Out any](fn func(ctx context.Context, job Job, in In) (Out, error)) HandlerFunc {
 	return func(ctx context.Context, job Job) (jsontext.Value, error) {
 		var in In
 		if job.Payload != nil {
-			if err := readPayload(job.Payload, &in); err != nil {
-				return nil, Permanent(err)
+			if err := stdjson.Unmarshal(job.Payload, &in); err != nil {
+				return nil, Permanent(fmt.Errorf("read the payload: %w", err))
 			}
 		}
 		out, err := fn(ctx, job, in)
 		if err != nil {
 			return nil, err
 		}
-		result, err := json.Marshal(out, jsontext.AllowInvalidUTF8(true))
-		if err != nil {
+		var result bytes.Buffer
+		enc := stdjson.NewEncoder(&result)
+		enc.SetEscapeHTML(false) // results are read by people, too
+		if err := enc.Encode(out); err != nil {
 			return nil, Permanent(fmt.Errorf("write the result: %w", err))
 		}
-		return result, nil
+		return bytes.TrimSuffix(result.Bytes(), []byte("\n")), nil
 	}
 }
 
-// readPayload reads what the cluster has let through: any producer's JSON.
+// readPayload reads, for the handlers of this package, what the cluster has let through: any producer's JSON.
 func readPayload(payload jsontext.Value, out any, more ...json.Options) error {
 	more = append(more, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	if err := json.Unmarshal(payload, out, more...); err != nil {

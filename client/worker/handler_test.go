@@ -82,12 +82,31 @@ func TestTypedHandler(t *testing.T) {
 	}
 }
 
+// TestTypedHandlerReadsAsEncodingJSON: names match in any case, and a nil list is null.
+func TestTypedHandlerReadsAsEncodingJSON(t *testing.T) {
+	type order struct {
+		Order int
+		Mail  string `json:"mail_to"`
+	}
+	type shipped struct {
+		Text string
+		List []int
+	}
+	fn := JSON(func(_ context.Context, _ Job, o order) (shipped, error) {
+		return shipped{Text: fmt.Sprintf("<%d> to %s", o.Order, o.Mail)}, nil
+	})
+	got, err := fn(t.Context(), Job{ClaimedJob: client.ClaimedJob{Payload: jsontext.Value(`{"order": 25626, "Mail_To": "you"}`)}})
+	if want := `{"Text":"<25626> to you","List":null}`; err != nil || string(got) != want {
+		t.Errorf("%s, %v, want %s", got, err, want)
+	}
+}
+
 // What is not Unicode becomes U+FFFD, in a payload and in a result: the work is
 // done, and must not be lost for it.
 func TestTypedHandlerOfOddText(t *testing.T) {
 	fn := JSON(func(_ context.Context, _ Job, x string) ([]string, error) { return []string{x, "a\xffb"}, nil })
 	got, err := fn(t.Context(), Job{ClaimedJob: client.ClaimedJob{Payload: jsontext.Value(`"\ud800"`)}})
-	if want := "[\"\ufffd\",\"a\ufffdb\"]"; err != nil || string(got) != want || !got.IsValid() {
+	if want := "[\"\ufffd\",\"a\\ufffdb\"]"; err != nil || string(got) != want || !got.IsValid() {
 		t.Errorf("%s, %v, want %s", got, err, want)
 	}
 }

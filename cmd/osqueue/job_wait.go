@@ -60,7 +60,7 @@ func runJobWait(ctx context.Context, g *globals, atMost time.Duration, ids []str
 func waitMany(ctx context.Context, g *globals, c *client.Client, atMost time.Duration, ids []string) error {
 	end := time.Now().Add(atMost)
 	wait := func(ctx context.Context, id string) finishedJob {
-		job, err := c.WaitJob(ctx, id, max(time.Until(end), time.Millisecond))
+		job, err := endOf(ctx, c, id, max(time.Until(end), time.Millisecond))
 		return finishedJob{id: id, job: job, err: err}
 	}
 	failed := 0

@@ -185,7 +185,7 @@ func (m *mapRun) hint(ctx context.Context, c *client.Client) (stop func()) {
 		if now := m.progress.figures(); now.sent == 0 || now.ended > 0 {
 			return
 		}
-		if text := noWorker(ctx, c, m.flags.kind); text != "" {
+		if text := noWorker(ctx, c, m.flags.kind, startCommands); text != "" {
 			_ = m.progress.around(func() error { return writePlain(m.g.stderr, text) })
 		}
 	}()

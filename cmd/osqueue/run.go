@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"slices"
 	"syscall"
 	"time"
 
@@ -140,37 +139,9 @@ func (r *commandRun) run(ctx context.Context, job client.NewJob) error {
 	return err
 }
 
-// wait waits for the job's end, and says so if nobody seems to be there to run
-// it.
+// wait waits for the job's end.
 func (r *commandRun) wait(ctx context.Context) (v1.Job, error) {
-	limit := r.flags.waitFor
-	if r.flags.quiet || (limit > 0 && limit < idleNotice) {
-		return r.c.WaitJob(ctx, r.id, limit)
-	}
-	job, err := r.c.WaitJob(ctx, r.id, idleNotice)
-	if err == nil || ctx.Err() != nil {
-		return job, err
-	}
-	// Another failure is not the last word: so short a wait ends in a failover.
-	if errors.Is(err, client.ErrNotFinished) && job.Status == v1.StatusUnclaimed {
-		_ = writePlain(r.g.stderr, noWorker(ctx, r.c, job.Type))
-	}
-	if limit > 0 {
-		limit = max(limit-idleNotice, time.Millisecond)
-	}
-	return r.c.WaitJob(ctx, r.id, limit)
-}
-
-// noWorker is a hint if no worker takes jobs of a type; else, or if that cannot be
-// found out, it is "".
-func noWorker(ctx context.Context, c *client.Client, jobType string) string {
-	workers, err := c.Workers(ctx)
-	if err != nil || slices.ContainsFunc(workers, func(w v1.Worker) bool {
-		return len(w.Types) == 0 || slices.Contains(w.Types, jobType)
-	}) {
-		return ""
-	}
-	return fmt.Sprintf("no worker takes jobs of type %s yet; start one with: osqueue worker --commands %s\n", jobType, shellWord(jobType))
+	return r.g.waitEnd(ctx, r.c, awaited{id: r.id, limit: r.flags.waitFor, quiet: r.flags.quiet, start: startCommands})
 }
 
 // finish passes on what the command has left.
@@ -210,7 +181,7 @@ func (r *commandRun) cancel(ctx context.Context) error {
 	if _, err := r.c.Cancel(ctx, r.id); err != nil && !client.HasTag(err, v1.TagWrongStatus) {
 		return errors.Join(leave, err)
 	}
-	job, err := r.c.WaitJob(ctx, r.id, cancelWait)
+	job, err := endOf(ctx, r.c, r.id, cancelWait)
 	switch {
 	case err != nil:
 		return interrupted(fmt.Sprintf("job %s is to be cancelled, but its worker has not ended it yet: %v", r.id, err))

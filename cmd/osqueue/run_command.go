@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
@@ -161,6 +160,3 @@ func (o commandOutcome) line(r landed) commandLine {
 	}
 	return l
 }
-
-// idleNotice is after which time without a worker it is said that there is none.
-const idleNotice = 2 * time.Second

@@ -229,7 +229,7 @@ func waitOne(ctx context.Context, g *globals, c *client.Client, f *submitFlags, 
 
 // waitFinished prints a job's result, and nothing else.
 func waitFinished(ctx context.Context, g *globals, c *client.Client, atMost time.Duration, id string) error {
-	job, err := c.WaitJob(ctx, id, atMost)
+	job, err := g.waitEnd(ctx, c, awaited{id: id, limit: atMost, start: startExec})
 	if err != nil {
 		return err
 	}

@@ -90,11 +90,10 @@ func submit(ctx context.Context, c *client.Client, from, to string) error {
 	var failed error
 	for _, id := range made.JobIDs {
 		job, err := c.WaitJob(ctx, id, 10*time.Minute)
-		if err != nil {
+		if end := (*client.JobError)(nil); errors.As(err, &end) {
+			failed = errors.Join(failed, fmt.Errorf("%s: %w", job.Payload, end))
+		} else if err != nil {
 			return err
-		}
-		if job.LastError != "" {
-			failed = errors.Join(failed, fmt.Errorf("%s: %s", job.Payload, job.LastError))
 		}
 		if _, err := fmt.Fprintln(os.Stdout, job.Status, string(job.Result)); err != nil {
 			return err

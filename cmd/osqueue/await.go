@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	v1 "osqueue/api/v1"
+	"osqueue/client"
+)
+
+// idleNotice is after which time without a worker the commands that wait say so.
+const idleNotice = 2 * time.Second
+
+// awaited is a job whose end a command waits for.
+type awaited struct {
+	id    string
+	limit time.Duration // 0: none
+	quiet bool          // no notices
+	start string        // how to start a worker for it, up to the type
+}
+
+// waitEnd returns the job when it has ended, however it did. After idleNotice it
+// says on stderr if no worker takes jobs of its type.
+func (g *globals) waitEnd(ctx context.Context, c *client.Client, a awaited) (v1.Job, error) {
+	if a.quiet || (a.limit > 0 && a.limit < idleNotice) {
+		return endOf(ctx, c, a.id, a.limit)
+	}
+	job, err := endOf(ctx, c, a.id, idleNotice)
+	if err == nil || ctx.Err() != nil || client.IsNotFound(err) {
+		return job, err
+	}
+	// Another failure is not the last word: so short a wait ends in a failover.
+	if errors.Is(err, client.ErrNotFinished) && job.Status == v1.StatusUnclaimed {
+		_ = writePlain(g.stderr, noWorker(ctx, c, job.Type, a.start))
+	}
+	if a.limit > 0 {
+		a.limit = max(a.limit-idleNotice, time.Millisecond)
+	}
+	return endOf(ctx, c, a.id, a.limit)
+}
+
+// endOf is WaitJob for callers that look at the status of the job themselves.
+func endOf(ctx context.Context, c *client.Client, id string, atMost time.Duration) (v1.Job, error) {
+	job, err := c.WaitJob(ctx, id, atMost)
+	if errors.As(err, new(*client.JobError)) {
+		err = nil
+	}
+	return job, err
+}
+
+const (
+	startCommands = "osqueue worker --commands "
+	startExec     = "osqueue worker --exec TYPE=COMMAND, with the type "
+)
+
+// noWorker is a hint if no worker takes jobs of a type; else, or if that cannot be
+// found out, it is "".
+func noWorker(ctx context.Context, c *client.Client, jobType, start string) string {
+	workers, err := c.Workers(ctx)
+	if err != nil || slices.ContainsFunc(workers, func(w v1.Worker) bool { return takes(w, jobType) }) {
+		return ""
+	}
+	return fmt.Sprintf("no worker takes jobs of type %s yet; start one with: %s%s\n", shellWord(jobType), start, shellWord(jobType))
+}
+
+// takes reports whether a worker claims jobs of a type.
+func takes(w v1.Worker, jobType string) bool {
+	return len(w.Types) == 0 || slices.Contains(w.Types, jobType)
+}
