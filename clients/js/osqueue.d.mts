@@ -129,7 +129,7 @@ export class Worker {
     concurrency?: number; name?: string; leaseMs?: number; pollWaitMs?: number; stopTimeoutMs?: number;
   });
   name: string;
-  /** Gets a line for each job and each failed call; standard error unless replaced. */
+  /** Gets a line for each failed call; standard error unless replaced. */
   log: (line: string) => void;
   /** Has jobs of the type run by the handler. What it returns, JSON, is the result. */
   handle(type: string, handler: (job: Job) => unknown): void;

@@ -30,7 +30,7 @@ export class Failure extends Error { constructor(text, how = {}) { super(text); 
 /** The nodes of a cluster. It finds the leader, and repeats calls for up to `retryForMs`; what makes that harmless
  *  goes along: an id, a request id, a token or an idempotency key. */
 export class Client {
-  #servers; #attemptTimeoutMs; #retryForMs; #leader = ""; #search = null;
+  #servers; #attemptTimeoutMs; #retryForMs; #leader = ""; #term = 0; #search = null;
   constructor(servers, { attemptTimeoutMs = 5000, retryForMs = 30000 } = {}) {
     servers ??= (process.env.OSQUEUE_SERVERS || SERVERS).split(/[\s,]+/).filter(Boolean);
     this.#servers = servers.map((s) => (s.includes("://") ? s : `http://${s.trim()}`).replace(/\/+$/, ""));
@@ -100,8 +100,8 @@ export class Client {
 
   async #call(parts, { query = "", body, method = body ? "POST" : "GET", key, waitMs = 0, withinMs = Infinity } = {}) {
     const path = `/v1/${parts.map(encodeURIComponent).join("/")}${query}`;
-    const headers = { Accept: "application/json, application/problem+json", ...(key && { "Idempotency-Key": key }) };
-    if (body) headers["Content-Type"] = "application/json";
+    const headers = { Accept: "application/json, application/problem+json", Prefer: "handling=strict" };
+    Object.assign(headers, key && { "Idempotency-Key": key }, body && { "Content-Type": "application/json" });
     const request = { method, headers, body: JSON.stringify(body), redirect: "manual" };
     const end = now() + Math.min(withinMs, waitMs + this.#retryForMs);
     for (let pause = 50, unknown = false; ; pause = Math.min(pause * 2, 1000)) {
@@ -125,7 +125,8 @@ export class Client {
       if (this.#leader === server) this.#leader = "";
       const nap = Math.max(pause * (0.5 + Math.random()), Math.min(60000, answer.retryAfterMs ?? 0));
       error.refused &&= tag !== "" || ![404, 405, 421].includes(status); // without a tag: not from a node
-      const final = error.refused || ([500, 501, 505].includes(status) && answer.committed === "no");
+      const off = this.#term === -2 && !body && !waitMs; // a read that no node accepts; the rest may wait
+      const final = off || error.refused || ([500, 501, 505].includes(status) && answer.committed === "no");
       if (final || now() + nap > end) throw error;
       await sleep(nap);
     }
@@ -135,11 +136,11 @@ export class Client {
   async #pick() {
     const view = (server) => fetch(`${server}/status`, { signal: AbortSignal.timeout(1000) })
       .then((answer) => answer.json()).then(({ state, term }) => [state === "leader" ? term : -1, server])
-      .catch(() => [-1, server]);
+      .catch((e) => [e.cause?.code === "ECONNREFUSED" ? -2 : -1, server]);
     if (!this.#leader) {
       this.#search ??= Promise.all(this.#servers.map(view)).finally(() => { this.#search = null; });
       const [term, server] = (await this.#search).reduce((a, b) => (b[0] > a[0] ? b : a)); // lower: deposed, maybe
-      if (term >= 0) this.#leader = server;
+      if ((this.#term = term) >= 0) this.#leader = server;
     }
     return this.#leader || this.#servers[Math.floor(Math.random() * this.#servers.length)];
   }
@@ -234,7 +235,6 @@ export class Worker {
     while (mine && this.#held.has(job)) {
       try {
         await this.client.report(job, action, body);
-        this.log(`job ${job.id}: ${action}`);
         this.#held.delete(job);
       } catch (e) {
         this.log(`job ${job.id}: ${e.message}`);

@@ -37,7 +37,7 @@ class Client:
         servers = servers or (os.environ.get("OSQUEUE_SERVERS") or SERVERS).split(",")
         self._servers = [(s if "://" in s else "http://" + s).rstrip("/") for s in map(str.strip, servers) if s]
         self._attempt_timeout, self._retry_for = attempt_timeout, retry_for
-        self._lock, self._leader = threading.Lock(), None
+        self._lock, self._leader, self._term = threading.Lock(), None, 0
 
     def submit(self, type, payload=None, key=None, **members):
         """Enqueues a job and returns its id; under a `unique_key` that another job holds, that job's. The same call
@@ -103,7 +103,7 @@ class Client:
         path = "/v1/" + "/".join(quote(p, safe="") for p in path) + query
         data = None if body is None else json.dumps(body, allow_nan=False).encode()
         headers = {"Accept": "application/json, application/problem+json", "Content-Type": "application/json"}
-        headers.update({"Idempotency-Key": key} if key else {})
+        headers.update({"Idempotency-Key": key} if key else {}, Prefer="handling=strict")  # unknown fields are refused
         pause, end, unknown = 0.05, now() + min(within, wait + self._retry_for), False
         while True:
             status, answer, server = 0, {}, self._pick()
@@ -122,7 +122,8 @@ class Client:
             error.refused &= bool(tag) or status not in (404, 405, 421)  # without a tag: not from a node
             self._leader = None if self._leader == server else self._leader
             nap = max(pause * random.uniform(0.5, 1.5), min(60.0, answer.get("retryAfterMs", 0) / 1000))
-            if error.refused or status in (500, 501, 505) and committed == "no" or now() + nap > end: raise error
+            off = self._term == -2 and data is None and not wait  # a read that no node accepts; the rest may wait
+            if off or error.refused or status in (500, 501, 505) and committed == "no" or now() + nap > end: raise error
             pause = time.sleep(nap) or min(pause * 2, 1.0)
 
     def _pick(self):
@@ -131,17 +132,16 @@ class Client:
             try:
                 status = json.loads(_exchange(server, "/status", None, {}, 1.0)[1])
                 return (status["term"], server) if status["state"] == "leader" else (-1, "")
-            except Exception: return -1, ""
+            except Exception as e: return -2 if isinstance(e, ConnectionRefusedError) else -1, ""
         with self._lock:
             if not self._leader:
                 with ThreadPoolExecutor(len(self._servers)) as pool:  # a lower term may be deposed and not know it
-                    self._leader = max(pool.map(view, self._servers))[1]
+                    self._term, self._leader = max(pool.map(view, self._servers))
             return self._leader or random.choice(self._servers)
 
 
 def _exchange(server, path, data, headers, limit, method="POST"):
-    url = urlsplit(server)
-    kind = HTTPSConnection if url.scheme == "https" else HTTPConnection
+    url, kind = urlsplit(server), HTTPSConnection if server.startswith("https:") else HTTPConnection
     with contextlib.closing(kind(url.netloc, timeout=limit)) as conn:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # an answer may have come before: too large
             conn.request("GET" if data is None else method, url.path + path, data, headers)

@@ -24,6 +24,7 @@ const flowWanted = `{
 	"completed": "completed", "completedTwice": "completed", "lateBeat": "stale_token",
 	"result": {"by": "w2"},
 	"waitEnds": true, "cancelled": "cancelled", "cancelledJob": "cancelled", "stats": 2500,
+	"misspelt": "unknown_member", "awayRead": "no",
 	"away": {"tag": "", "status": 0, "committed": "no", "leaseLost": false}
 }`
 

@@ -47,6 +47,10 @@ seen.cancelled = await q.cancel(later);
 seen.cancelledJob = (await q.wait(later)).status;
 seen.stats = (await q.stats({ types: true })).types.many.unclaimed;
 
+seen.misspelt = (await error(() => q.submit("flow", 1, { maxAtempts: 5 }))).tag;
 const away = new Client(["127.0.0.1:2"], { retryForMs: 300 });
 seen.away = await error(() => away.submit("x"));
+const began = performance.now(), patient = new Client(["127.0.0.1:2", "127.0.0.1:3"], { retryForMs: 60000 });
+seen.awayRead = (await error(() => patient.get("x"))).committed;
+if (performance.now() > began + 30000) seen.awayRead = null;
 console.log(JSON.stringify(seen));

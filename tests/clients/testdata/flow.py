@@ -1,5 +1,5 @@
 """Goes through every call of the client once, and prints what came of it as one JSON object."""
-import json
+import json, time
 
 from osqueue import Client, Error
 
@@ -56,6 +56,10 @@ seen["cancelled"] = q.cancel(later)
 seen["cancelledJob"] = q.wait(later)["status"]
 seen["stats"] = q.stats(types=True)["types"]["many"]["unclaimed"]
 
+seen["misspelt"] = error(q.submit, "flow", 1, max_atempts=5)["tag"]
 away = Client(["127.0.0.1:2"], retry_for=0.3)
 seen["away"] = error(away.submit, "x")
+began, away = time.monotonic(), Client(["127.0.0.1:2", "127.0.0.1:3"], retry_for=60.0)
+seen["awayRead"] = error(away.get, "x")["committed"]
+if time.monotonic() > began + 30: seen["awayRead"] = None
 print(json.dumps(seen))
