@@ -42,6 +42,10 @@ func loadServerID(cfg *Config) (raft.ServerID, error) {
 		return "", fmt.Errorf("read the node's identity: %w", err)
 	}
 	id := raft.ServerID(strings.TrimSpace(string(data)))
+	if id == "" || nodeName(id) == string(id) {
+		return "", fmt.Errorf("%s is damaged: it does not hold NAME~INSTANCE; restore the file from a copy, "+
+			"or move the data directory away and start the node empty, and it rejoins the cluster", path)
+	}
 	if nodeName(id) != cfg.Name {
 		return "", fmt.Errorf("the data directory %s belongs to node %q, not to %q: give the right --name or another --data",
 			cfg.DataDir, nodeName(id), cfg.Name)

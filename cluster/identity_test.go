@@ -1,0 +1,21 @@
+package cluster
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// An identity that cannot be read is called damaged, not another node's.
+func TestDamagedIdentity(t *testing.T) {
+	for _, text := range []string{"", "\n", "n1"} {
+		cfg := Config{Name: "n1", DataDir: t.TempDir()}
+		if err := os.WriteFile(filepath.Join(cfg.DataDir, instanceFile), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := loadServerID(&cfg); err == nil || !strings.Contains(err.Error(), "is damaged") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
