@@ -182,7 +182,8 @@ func (n *Node) adopt(ctx context.Context, term uint64, doc *queuefile.Document) 
 	}
 	// An original broker has no successors to extend its leases for: what ran
 	// out while it was dead goes back to the queue, as it would under itself.
-	_, err = n.applyNow(ctx, newLeaderClock(n.cfg.Clock, m.Meta().Now).now())
+	clock, _ := n.startClock(ctx)
+	_, err = n.applyNow(ctx, clock.now())
 	return err
 }
 

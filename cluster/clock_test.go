@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"math"
 	"testing"
 	"time"
 )
@@ -36,7 +37,7 @@ func (h *handClock) pass(d time.Duration) { h.at, h.since = h.at.Add(d), h.since
 
 func TestLeaderClockStartsAtTheMachine(t *testing.T) {
 	h := &handClock{at: time.UnixMilli(5_000)}
-	c := startLeaderClock(h.wall, h.mono, 9_000)
+	c := startLeaderClock(h.wall, h.mono, 9_000, math.MaxInt64)
 	if got := c.now(); got != 9_000 {
 		t.Fatalf("clock starts at %d, want the machine's 9000", got)
 	}
@@ -49,7 +50,7 @@ func TestLeaderClockStartsAtTheMachine(t *testing.T) {
 func TestLeaderClockOutlivesJumpsOfTheWallClock(t *testing.T) {
 	for _, jump := range []time.Duration{time.Hour, -time.Hour} {
 		h := &handClock{at: time.UnixMilli(1_000_000_000)}
-		c := startLeaderClock(h.wall, h.mono, 0)
+		c := startLeaderClock(h.wall, h.mono, 0, math.MaxInt64)
 		h.at = h.at.Add(jump)
 		if got := c.now(); got != 1_000_000_000 {
 			t.Errorf("a jump by %v alone moved the clock by %d ms", jump, got-1_000_000_000)
@@ -69,7 +70,7 @@ func TestLeaderClockOutlivesJumpsOfTheWallClock(t *testing.T) {
 // wall clock that it was given.
 func TestLeaderClockOfAStandingWallClock(t *testing.T) {
 	wall := time.UnixMilli(1_000)
-	c := newLeaderClock(func() time.Time { return wall }, 0)
+	c := newLeaderClock(func() time.Time { return wall }, 0, math.MaxInt64)
 	time.Sleep(50 * time.Millisecond)
 	if got := c.now(); got < 1_000+40 {
 		t.Errorf("50 ms after its start the clock stands at %d, having begun at 1000", got)

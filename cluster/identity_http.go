@@ -27,6 +27,7 @@ type Identity struct {
 
 	KnownLevel uint32 `json:"knownLevel,omitempty"` // highest feature level of the release; 0: it knows none
 	HoldLevel  uint32 `json:"holdLevel,omitempty"`  // Config.FeatureLevel
+	ClockNs    int64  `json:"clockNs"`              // wall clock, since 1970; 0 on nodes that do not say
 }
 
 func (i *Identity) member(serverID string) bool {
@@ -50,6 +51,7 @@ func (n *Node) Identity() Identity {
 		Cluster:     n.replica.meta().Cluster,
 		KnownLevel:  fsm.MaxLevel,
 		HoldLevel:   n.cfg.FeatureLevel,
+		ClockNs:     n.cfg.Clock().UnixNano(),
 	}
 	for _, s := range n.raft.GetConfiguration().Configuration().Servers {
 		id.Members = append(id.Members, string(s.ID))

@@ -126,7 +126,7 @@ func (n *Node) isGone(ctx context.Context, s raft.Server, who Identity) error {
 				s.ID, address, who.ServerID, err)
 		}
 	}
-	if quiet := n.out.quiet(s.ID); string(s.Address) != who.RaftAddress && quiet < n.silenceMax() {
+	if quiet := n.out.quiet(s.ID, n.raft.CurrentTerm()); string(s.Address) != who.RaftAddress && quiet < n.silenceMax() {
 		return running
 	}
 	return nil

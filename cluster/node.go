@@ -39,6 +39,7 @@ type Node struct {
 	reads   *groupcommit.Batcher[struct{}, struct{}]
 	started time.Time
 
+	clocks  clocks  // of the other voters
 	silence silence // of the document; the candidate's
 
 	kept  atomic.Pointer[fsm.LSN]    // up to where no leader needs the log for the bucket
@@ -85,6 +86,7 @@ func Open(cfg Config) (*Node, error) {
 		fatal:   make(chan error, 1),
 		mend:    make(chan struct{}, 1),
 	}
+	n.clocks.seen, n.clocks.alarmed = make(map[raft.ServerID]clockReading), make(map[raft.ServerID]bool)
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.journal = flush.NewJournal(cfg.JournalBytes)
 	n.replica = newReplica(n.journal, n.die)
@@ -101,6 +103,7 @@ func Open(cfg Config) (*Node, error) {
 	n.reads = groupcommit.New(groupcommit.Config[struct{}, struct{}]{Start: n.verifyLeader})
 	n.wg.Go(n.lead)
 	n.wg.Go(n.form)
+	n.wg.Go(n.watchClocks)
 	return n, nil
 }
 

@@ -155,19 +155,18 @@ func (o *outbound) progress(id raft.ServerID) (heard time.Time, index uint64) {
 	return o.heard[id], o.matched[id]
 }
 
-// quiet returns how long a server has not answered this leader: at most for as long
-// as it leads, since it did not ask before.
-func (o *outbound) quiet(id raft.ServerID) time.Duration {
+// quiet returns how long a server has not answered the leader of a term, this node: at
+// most for as long as it leads, since it did not ask before.
+func (o *outbound) quiet(id raft.ServerID, term uint64) time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	since, ok := o.heard[id]
-	if !ok {
-		since = o.began
-	}
-	if since.IsZero() {
+	if o.term != term {
 		return 0
 	}
-	return time.Since(since)
+	if heard, ok := o.heard[id]; ok {
+		return time.Since(heard)
+	}
+	return time.Since(o.began)
 }
 
 // majority tells whether more than half of the voters have confirmed in a round that

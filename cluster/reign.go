@@ -26,9 +26,11 @@ type reign struct {
 	node  *Node
 	term  uint64
 	clock *leaderClock
-	fence *election.Fence
-	log   hclog.Logger
-	over  chan struct{} // closed when the reign has ended
+	// behind is set while the clock waits for a majority of the clocks to agree.
+	behind atomic.Bool
+	fence  *election.Fence
+	log    hclog.Logger
+	over   chan struct{} // closed when the reign has ended
 
 	proposals *groupcommit.Batcher[proposal, committed]
 	flusher   *flush.Flusher
@@ -148,16 +150,17 @@ func (n *Node) caughtUp(ctx context.Context) (term uint64, err error) {
 func (n *Node) inaugurate(
 	ctx context.Context, term uint64, fence *election.Fence, first *queuefile.Content,
 ) (*reign, error) {
-	meta := n.replica.meta()
+	clock, limited := n.startClock(ctx)
 	r := &reign{
 		node:    n,
 		term:    term,
-		clock:   newLeaderClock(n.cfg.Clock, meta.Now),
+		clock:   clock,
 		fence:   fence,
 		log:     n.log.Named("reign"),
 		over:    make(chan struct{}),
 		earlier: make(chan struct{}, 1),
 	}
+	r.behind.Store(limited)
 	if err := r.register(ctx, n.firstLevel(ctx)...); err != nil {
 		return nil, err
 	}
@@ -176,6 +179,11 @@ func (n *Node) inaugurate(
 // register makes this node the broker, through the log. All leases and workers
 // count anew from there.
 func (r *reign) register(ctx context.Context, more ...*fsmpb.Mutation) error {
+	return r.registerAt(ctx, r.clock.now(), more...)
+}
+
+// registerAt is register at a time, in ms.
+func (r *reign) registerAt(ctx context.Context, nowMs int64, more ...*fsmpb.Mutation) error {
 	n := r.node
 	op := &fsmpb.RegisterBroker{
 		Node:     n.cfg.Name,
@@ -186,7 +194,7 @@ func (r *reign) register(ctx context.Context, more ...*fsmpb.Mutation) error {
 		Settings: n.cfg.Settings.ToPB(),
 	}
 	first := &fsmpb.Mutation{Op: &fsmpb.Mutation_RegisterBroker{RegisterBroker: op}}
-	a, err := n.applyNow(ctx, r.clock.now(), append([]*fsmpb.Mutation{first}, more...)...)
+	a, err := n.applyNow(ctx, nowMs, append([]*fsmpb.Mutation{first}, more...)...)
 	if err == nil {
 		err = a.results[0].Code.Err()
 	}
@@ -292,6 +300,7 @@ func (r *reign) passTime(ctx context.Context) {
 		case <-rouse.C:
 			r.node.ready.rouse()
 			r.watchBucket(ctx)
+			r.moveTimeOn(ctx)
 		}
 		stop()
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/hashicorp/raft"
 
@@ -26,6 +27,7 @@ type replica struct {
 	view     *fsm.View           // of the machine as it is, or nil
 	broken   error               // set by an entry that could not be applied
 	waiters  map[*waiter]fsm.LSN // for an LSN to be applied
+	since    time.Time           // when the newest entry was applied, or the state began
 }
 
 type waiter struct{ done chan struct{} }
@@ -38,6 +40,7 @@ func newReplica(journal *flush.Journal, fatal func(error)) *replica {
 		journal:  journal,
 		machine:  fsm.New(),
 		waiters:  make(map[*waiter]fsm.LSN),
+		since:    time.Now(),
 	}
 }
 
@@ -74,6 +77,7 @@ func (r *replica) apply(l *raft.Log) *applied {
 		return &applied{err: r.broken}
 	}
 	results := r.machine.Apply(l.Index, l.Term, batch)
+	r.since = time.Now()
 	r.view = nil
 	r.changed(r.machine)
 	lsn := r.machine.Meta().LSN
@@ -121,6 +125,7 @@ func (r *replica) Restore(rc io.ReadCloser) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.machine, r.view, r.broken = m, nil, nil
+	r.since = time.Now()
 	r.journal.Reset(m.Meta().LSN)
 	r.restored(m)
 	r.wakeLocked(m.Meta().LSN)
@@ -147,6 +152,13 @@ func (r *replica) read(fn func(*fsm.Machine)) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	fn(r.machine)
+}
+
+// idle returns how long the newest entry has been applied for.
+func (r *replica) idle() time.Duration {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return time.Since(r.since)
 }
 
 func (r *replica) meta() (meta fsm.Meta) {

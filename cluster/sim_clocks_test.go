@@ -1,0 +1,112 @@
+package cluster
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// simTimeOff is how far the cluster's time may be from the right one in these scenes.
+const simTimeOff = 4 * time.Second
+
+// timeIs waits until a leader's time is the right one and offset.
+func (s *simRun) timeIs(offset time.Duration) {
+	if err := simAwait(calmWait, func() string {
+		lead := s.a.active()
+		if lead == nil {
+			return "nobody leads"
+		}
+		if off := time.Duration(lead.Now()-time.Now().Add(offset).UnixMilli()) * time.Millisecond; off.Abs() > simTimeOff {
+			return fmt.Sprintf("the time of %s is %v off", lead.place.name, off)
+		}
+		return ""
+	}); err != nil {
+		s.failf("%v", err)
+	}
+}
+
+// timeStays watches for a while that the leader's time is the right one.
+func (s *simRun) timeStays() {
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		if lead := s.a.active(); lead != nil {
+			off := time.Duration(lead.Now()-time.Now().UnixMilli()) * time.Millisecond
+			if off.Abs() > simTimeOff {
+				s.failf("%s moved the cluster's time by %v", lead.place.name, off)
+				return
+			}
+		}
+	}
+}
+
+// passLeadership has a follower lead.
+func (s *simRun) passLeadership(to *simNode) {
+	lead, next := s.a.active(), to.alive()
+	if err := lead.raft.LeadershipTransferToServer(next.id, next.net.LocalAddr()).Error(); err != nil {
+		s.failf("leadership was not passed: %v", err)
+		return
+	}
+	if err := simAwait(calmWait, func() string {
+		if s.a.active() != next {
+			return to.name + " does not lead"
+		}
+		return ""
+	}); err != nil {
+		s.failf("%v", err)
+	}
+}
+
+// One node's clock is a year ahead, and that node is elected: the cluster's time does
+// not follow it, not even by the tenth that a leader's clock may be wrong by.
+func TestSimWrongClockAtElection(t *testing.T) {
+	for _, n := range []int{3, 5} {
+		simScene(t, n, func(s *simRun) {
+			wrong := s.follower()
+			wrong.clock.set(365*24*time.Hour, 0)
+			s.passLeadership(wrong)
+			s.timeStays()
+			wrong.crash()
+			s.timeStays()
+			wrong.clock.set(0, 0)
+		})
+	}
+}
+
+// All nodes were down for hours. The time moves on, since their clocks agree.
+func TestSimTimeAfterADowntime(t *testing.T) {
+	simScene(t, 3, func(s *simRun) {
+		for _, n := range s.a.nodes {
+			n.crash()
+			n.clock.set(3*time.Hour, 0)
+		}
+		s.a.startAll()
+		s.timeIs(3 * time.Hour)
+	})
+}
+
+// After hours two nodes come back whose clocks do not agree: the time does not jump.
+// It moves on as soon as they agree, and costs nobody a lease.
+func TestSimTimeWaitsForAMajorityOfTheClocks(t *testing.T) {
+	simScene(t, 3, func(s *simRun) {
+		for _, n := range s.a.nodes {
+			n.crash()
+		}
+		one, two := s.a.nodes[0], s.a.nodes[1]
+		one.clock.set(3*time.Hour, 0)
+		two.clock.set(5*time.Hour, 0)
+		one.start()
+		two.start()
+		if err := simAwait(calmWait, func() string {
+			if s.a.active() == nil {
+				return "nobody leads"
+			}
+			return ""
+		}); err != nil {
+			s.failf("%v", err)
+			return
+		}
+		s.timeIs(0)
+		two.clock.set(3*time.Hour, 0)
+		s.timeIs(3 * time.Hour)
+		s.a.nodes[2].clock.set(3*time.Hour, 0)
+	})
+}
