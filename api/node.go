@@ -105,6 +105,8 @@ func statusOf(st *cluster.Status, now int64) v1.Status {
 		Version:         st.Version,
 		StartedAt:       st.StartedAt,
 		UptimeMs:        max(now-st.StartedAt, 0),
+		Now:             st.Now,
+		WallClock:       st.WallClock,
 	}
 }
 
@@ -183,6 +185,10 @@ func peersOf(peers []cluster.Peer) []v1.Peer {
 			HTTPAddress: p.HTTPAddress,
 			Voter:       p.Voter,
 			Leader:      p.Leader,
+
+			LastContactMs: p.LastContact,
+			LogIndex:      p.LogIndex,
+			ClockOffsetMs: p.ClockOffset,
 		}
 	}
 	return out

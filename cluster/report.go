@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"os"
+	"time"
 
 	"github.com/hashicorp/raft"
 
@@ -61,6 +62,7 @@ func (n *Node) Status() Status {
 	})
 	s.Node, s.ServerID = n.cfg.Name, string(n.id)
 	s.Term, s.CommitIndex, s.Applied = n.raft.CurrentTerm(), n.raft.CommitIndex(), n.raft.AppliedIndex()
+	s.Now, s.WallClock = n.Now(), n.cfg.Clock().UnixMilli()
 	s.Pid, s.Version, s.StartedAt = os.Getpid(), n.cfg.Version, n.started.UnixMilli()
 	f := n.fence.Load()
 	s.Fence, s.FenceReason = f.state, f.reason
@@ -110,14 +112,34 @@ func (n *Node) describeRaft(s *Status) {
 	s.LeaderAddress, _ = n.Leader()
 	for _, srv := range n.raft.GetConfiguration().Configuration().Servers {
 		name := nodeName(srv.ID)
-		s.Peers = append(s.Peers, Peer{
+		p := Peer{
 			Name:        name,
 			ServerID:    string(srv.ID),
 			RaftAddress: string(srv.Address),
 			HTTPAddress: n.httpAddress(name),
 			Voter:       srv.Suffrage == raft.Voter,
 			Leader:      srv.ID == leader && leader != "",
-		})
+		}
+		if state == raft.Leader && srv.ID != n.id {
+			n.describeProgress(&p, srv.ID)
+		}
+		if offset, ok := n.ClockOffset(srv.ID); ok {
+			ms := offset.Milliseconds()
+			p.ClockOffset = &ms
+		}
+		s.Peers = append(s.Peers, p)
+	}
+}
+
+// describeProgress fills in what this leader has measured of a member.
+func (n *Node) describeProgress(p *Peer, id raft.ServerID) {
+	heard, index := n.out.progress(id)
+	if !heard.IsZero() {
+		ms := time.Since(heard).Milliseconds()
+		p.LastContact = &ms
+	}
+	if index > 0 {
+		p.LogIndex = &index
 	}
 }
 

@@ -67,6 +67,8 @@ type Status struct {
 	Pid           int
 	Version       string
 	StartedAt     int64
+	Now           int64 // the queue's time, as Node.Now
+	WallClock     int64 // of this node
 }
 
 // Peer is a member of the cluster.
@@ -77,4 +79,13 @@ type Peer struct {
 	HTTPAddress string // "" if unknown
 	Voter       bool
 	Leader      bool // raft's leader
+
+	// LastContact is how long ago the member answered this leader last, and LogIndex
+	// the newest entry that it is known to have; nil on nodes that do not lead, and for
+	// the leader itself.
+	LastContact *int64
+	LogIndex    *uint64
+	// ClockOffset is how far the member's wall clock is ahead of this node's; nil if it
+	// is not known.
+	ClockOffset *int64
 }

@@ -46,6 +46,8 @@ type Status struct {
 	Version         string     `json:"version"`
 	StartedAt       int64      `json:"started_at"`
 	UptimeMs        int64      `json:"uptime_ms"`
+	Now             int64      `json:"now,omitzero"`        // the queue's time, ms: the leader's, as far as this node knows it
+	WallClock       int64      `json:"wall_clock,omitzero"` // of this node, ms
 }
 
 // Document is queue.json.
@@ -112,6 +114,15 @@ type Peer struct {
 	HTTPAddress string `json:"http_address,omitzero"`
 	Voter       bool   `json:"voter"`
 	Leader      bool   `json:"leader"` // raft's
+
+	// LastContactMs is how long ago it answered the leader, and LogIndex the newest log
+	// entry that the leader knows it to have. Only raft's leader has them, and not of
+	// itself.
+	LastContactMs *int64  `json:"last_contact_ms,omitzero"`
+	LogIndex      *uint64 `json:"log_index,omitzero"`
+	// ClockOffsetMs is how far its wall clock is ahead of the answering node's; absent
+	// if that was not measured in the last 30 s.
+	ClockOffsetMs *int64 `json:"clock_offset_ms,omitzero"`
 }
 
 // TaskCounts are the numbers of jobs that the node has, by status and, as older

@@ -79,6 +79,7 @@ func commands(g *globals) []*cobra.Command {
 		newEventsCommand(g),
 		newStatsCommand(g),
 		newStatusCommand(g),
+		newClusterCommand(g),
 		newInspectCommand(g),
 		newRestoreCommand(g),
 		newBranchCommand(g),

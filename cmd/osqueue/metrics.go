@@ -65,6 +65,8 @@ type nodeCollector struct {
 	cost, projected, budget              *prometheus.Desc
 
 	files, filesWaiting, inboxFailing *prometheus.Desc
+
+	clockOffset, clockAhead *prometheus.Desc
 }
 
 func newNodeCollector(n *cluster.Node) *nodeCollector {
@@ -103,7 +105,10 @@ func newNodeCollector(n *cluster.Node) *nodeCollector {
 		projected: desc("bucket_cost_projected_usd_month", "What they would cost in 30 days at the rate of the last hour, in US dollars; too little in the first ten minutes."),
 		budget:    desc("bucket_budget_usd_month", "What they may cost in 30 days, in US dollars; not there without a budget."),
 
-		files:        desc("inbox_files_total", "Files that this node has taken out of the drop box: taken as jobs, repeated ones that added nothing, rejected ones.", "outcome"),
+		files:       desc("inbox_files_total", "Files that this node has taken out of the drop box: taken as jobs, repeated ones that added nothing, rejected ones.", "outcome"),
+		clockOffset: desc("clock_offset_seconds", "How far another member's wall clock is ahead of this node's.", "node"),
+		clockAhead:  desc("clock_ahead_seconds", "How far the queue's time is ahead of this node's wall clock (active leader only)."),
+
 		filesWaiting: desc("inbox_files_waiting", "Files in the drop box that can be jobs (active leader only)."),
 		inboxFailing: desc("inbox_failing", "1 while the drop box cannot be emptied (active leader only)."),
 	}
@@ -151,6 +156,11 @@ func (c *nodeCollector) raft(out sender, s *cluster.Status) {
 	out.gauge(c.localIndex, float64(s.Snapshots.Local.Index))
 	out.gauge(c.bucketIndex, float64(s.Snapshots.Bucket.Index))
 	out.flag(c.notUploaded, s.Snapshots.Failing != "")
+	for _, p := range s.Peers {
+		if p.ClockOffset != nil && p.Name != s.Node {
+			out.gauge(c.clockOffset, float64(*p.ClockOffset)/1000, p.Name)
+		}
+	}
 }
 
 // bucket sends what this process has done to the bucket.
@@ -179,6 +189,7 @@ func (c *nodeCollector) flushes(out sender, s *cluster.Status) {
 	out.gauge(c.lagSeconds, float64(s.LagMs)/1000)
 	out.gauge(c.lagBytes, float64(s.LagBytes))
 	out.flag(c.refusing, s.Refusing != "")
+	out.gauge(c.clockAhead, float64(s.Now-s.WallClock)/1000)
 	out.gauge(c.interval, float64(s.FlushIntervalMs)/1000)
 	out.gauge(c.documentBytes, float64(s.DocumentBytes))
 	for _, form := range []string{cluster.FormInline, cluster.FormArchive} {

@@ -24,8 +24,11 @@ func newStatusCommand(g *globals) *cobra.Command {
 		Long: `Asks every node for its status and shows the answers as a table: LSN is the
 newest log entry that the node has; FLUSHED the newest that it knows to be in the
 bucket, and LAG what lies between, as the leader has it. WAITING are the jobs that
-wait for their time or for a worker, BLOCKED those that wait for other jobs. Below
-stands how the bucket is, and what it costs. The exit status is 1 if no node leads.
+wait for their time or for a worker, BLOCKED those that wait for other jobs. The
+second table has the members of the cluster as the leader sees them: CONTACT is how
+long ago each answered it, LOG the newest log entry that it knows to be there, CLOCK
+how far its wall clock is ahead of the leader's. Below stands how the bucket is, and
+what it costs. The exit status is 1 if no node leads.
 
 With --check nothing is shown: the exit status is 0 if SERVER (without it: each
 node of --servers) is ready to serve, else 1. This is for health checks.
@@ -145,6 +148,11 @@ func (g *globals) tableOfNodes(nodes []client.NodeStatus) error {
 	}
 	if err := g.table(rows); err != nil {
 		return err
+	}
+	if rows := memberRows(nodes); len(rows) > 0 {
+		if err := errors.Join(g.printf("\n"), g.table(rows)); err != nil {
+			return err
+		}
 	}
 	if rows := bucketRows(nodes, time.Now()); len(rows) > 0 {
 		if err := errors.Join(g.printf("\n"), g.table(rows)); err != nil {

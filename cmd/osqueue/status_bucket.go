@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,7 +13,7 @@ import (
 
 // bucketRows tell how the bucket is, by the word of the node that writes to it.
 func bucketRows(nodes []client.NodeStatus, now time.Time) [][]string {
-	i := slices.IndexFunc(nodes, func(n client.NodeStatus) bool { return n.Err == nil && n.Status.State == v1.StateLeader })
+	i := leaderIndex(nodes)
 	if i < 0 {
 		return nil
 	}

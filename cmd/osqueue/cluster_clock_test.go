@@ -1,0 +1,67 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	v1 "osqueue/api/v1"
+)
+
+// members gives the fake's status three members as a leader sees them.
+func (q *queueFake) members() {
+	contact, index, offset, own := int64(120), uint64(17), int64(-3_600_000), int64(0)
+	q.status.Peers = []v1.Peer{
+		{Name: "n1", ServerID: "n1~aa", RaftAddress: "10.0.0.1:7080", HTTPAddress: "10.0.0.1:8080", Voter: true, Leader: true, ClockOffsetMs: &own},
+		{Name: "n2", ServerID: "n2~bb", RaftAddress: "10.0.0.2:7080", HTTPAddress: "10.0.0.2:8080", Voter: true, LastContactMs: &contact, LogIndex: &index, ClockOffsetMs: &offset},
+		{Name: "n9", ServerID: "n9~cc", RaftAddress: "10.0.0.9:7080"},
+	}
+}
+
+func TestStatusShowsTheMembers(t *testing.T) {
+	q := newQueueFake(t)
+	q.members()
+	got := osq(t, q, "", "status")
+	for _, want := range []string{
+		"MEMBER INSTANCE VOTE RAFT ADDRESS HTTP ADDRESS CONTACT LOG CLOCK",
+		"n1 aa yes 10.0.0.1:7080 10.0.0.1:8080 - - +0s",
+		"n2 bb yes 10.0.0.2:7080 10.0.0.2:8080 120ms 17 -1h0m0s",
+		"n9 cc no 10.0.0.9:7080 - - - -",
+	} {
+		if !strings.Contains(oneSpaced(got.out), want) {
+			t.Errorf("%q is missing:\n%s", want, got.out)
+		}
+	}
+}
+
+// oneSpaced has one space where a table has several.
+func oneSpaced(s string) string {
+	var lines []string
+	for line := range strings.Lines(s) {
+		lines = append(lines, strings.Join(strings.Fields(line), " "))
+	}
+	return strings.Join(lines, "\n")
+}
+
+func TestClusterClock(t *testing.T) {
+	q := newQueueFake(t)
+	q.members()
+	q.status.NodeID, q.status.Now, q.status.WallClock = "n1", 1_800_000_003_500, 1_800_000_000_000
+	got := osq(t, q, "", "cluster", "clock")
+	for _, want := range []string{
+		"queue's time 2027-01-15 08:00:03.500 UTC (+3.5s against the wall clock of n1, which leads)",
+		"n1 2027-01-15 08:00:00.000 UTC +0s",
+		"n2 - -1h0m0s",
+		"n9 - -",
+	} {
+		if !strings.Contains(oneSpaced(got.out), want) {
+			t.Errorf("%q is missing:\n%s", want, got.out)
+		}
+	}
+	if got := osq(t, q, "", "cluster", "clock", "--json"); !strings.Contains(got.out, `"aheadMs":3500`) || !strings.Contains(got.out, `"offsetMs":-3600000`) {
+		t.Errorf("%+v", got)
+	}
+	q.status.State, q.status.Leader = v1.StateCandidate, nil
+	if got := osq(t, q, "", "cluster", "clock"); got.code != exitFailure || !strings.Contains(got.err, "no leader") {
+		t.Errorf("%+v", got)
+	}
+}

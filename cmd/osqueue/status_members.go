@@ -1,0 +1,68 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	v1 "osqueue/api/v1"
+	"osqueue/client"
+)
+
+// memberRows are the members of the cluster as the leader sees them, or, while nobody
+// leads, as the first node that answers does.
+func memberRows(nodes []client.NodeStatus) [][]string {
+	i := leaderIndex(nodes)
+	if i < 0 {
+		i = slices.IndexFunc(nodes, func(n client.NodeStatus) bool { return n.Err == nil })
+	}
+	if i < 0 || len(nodes[i].Status.Peers) == 0 {
+		return nil
+	}
+	rows := [][]string{{"MEMBER", "INSTANCE", "VOTE", "RAFT ADDRESS", "HTTP ADDRESS", "CONTACT", "LOG", "CLOCK"}}
+	for _, p := range nodes[i].Status.Peers {
+		_, instance, _ := strings.Cut(p.ServerID, "~")
+		vote := "no"
+		if p.Voter {
+			vote = "yes"
+		}
+		rows = append(rows, []string{
+			p.Name, orDash(instance), vote, orDash(p.RaftAddress), orDash(p.HTTPAddress),
+			contactText(p.LastContactMs), indexText(p.LogIndex), offsetText(p.ClockOffsetMs),
+		})
+	}
+	return rows
+}
+
+// leaderIndex is the place of the active leader's answer, -1 if there is none.
+func leaderIndex(nodes []client.NodeStatus) int {
+	return slices.IndexFunc(nodes, func(n client.NodeStatus) bool { return n.Err == nil && n.Status.State == v1.StateLeader })
+}
+
+func contactText(ms *int64) string {
+	if ms == nil {
+		return "-"
+	}
+	return short(time.Duration(*ms) * time.Millisecond)
+}
+
+func indexText(index *uint64) string {
+	if index == nil {
+		return "-"
+	}
+	return strconv.FormatUint(*index, 10)
+}
+
+// offsetText is a difference of clocks with its sign.
+func offsetText(ms *int64) string {
+	if ms == nil {
+		return "-"
+	}
+	sign, d := "+", time.Duration(*ms)*time.Millisecond
+	if d < 0 {
+		sign, d = "-", -d
+	}
+	return fmt.Sprintf("%s%s", sign, d)
+}
