@@ -53,17 +53,30 @@ func (m *Machine) putCron(op *fsmpb.PutCron) Result {
 	case m.crons.Len() >= cronsMax:
 		return Result{Code: TooManyCrons}
 	}
+	next := op.NextMs
+	if old != nil && !op.Paused && m.firedAlready(old, next) {
+		if next = old.NextAt; next == 0 || !reckonedBy(old, &op.Spec, &op.TimeZone) {
+			return Result{Code: NotDue}
+		}
+	}
 	c.Name, c.Spec, c.TimeZone = strings.Clone(op.Name), strings.Clone(op.Spec), strings.Clone(op.TimeZone)
 	c.Job = cloneNewJob(op.Job)
 	c.Job.Id = ""
 	c.Overlap, c.Missed = narrow[OverlapPolicy](op.Overlap), narrow[MissedPolicy](op.Missed)
-	m.setPaused(c, op.Paused, op.NextMs)
+	m.setPaused(c, op.Paused, next)
 	if old != nil && !c.Paused && old.NextAt != 0 && old.NextAt < c.NextAt && reckonedBy(old, &op.Spec, &op.TimeZone) {
 		c.NextAt = old.NextAt // it is due, and the fire is on its way
 	}
 	m.storeCron(old, c)
 	m.events = append(m.events, Event{Kind: CronPut, Name: c.Name})
 	return Result{}
+}
+
+// firedAlready reports whether next, which the leader computed before the entry, is a
+// time for which the schedule has fired since: it must not fire for it again. A last
+// time in the future says nothing: the clock was set back since.
+func (m *Machine) firedAlready(c *Cron, next int64) bool {
+	return m.Level() >= Level7 && next != 0 && c.LastAt != 0 && next <= c.LastAt && c.LastAt <= m.meta.Now
 }
 
 // reckonedBy reports whether a next time that was reckoned by that spec and
@@ -85,6 +98,9 @@ func (m *Machine) pauseCron(op *fsmpb.PauseCron) Result {
 		return Result{Code: NotFound}
 	}
 	if !op.Paused && !reckonedBy(old, op.Spec, op.TimeZone) {
+		return Result{Code: NotDue}
+	}
+	if !op.Paused && m.firedAlready(old, op.NextMs) {
 		return Result{Code: NotDue}
 	}
 	c := *old

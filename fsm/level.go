@@ -14,7 +14,9 @@ import (
 // describes them: until the level is raised, the previous release reads all of them.
 const (
 	BaseLevel = 6 // the level of a state that names none
-	// Level7 has RaiseLevel.
+	// Level7 has RaiseLevel; permits of rates that come in an entry with too much to do
+	// (openPermitted); and schedules that are put in the moment in which they fire
+	// (firedAlready).
 	Level7 = 7
 
 	MaxLevel = Level7 // the newest level that this version knows

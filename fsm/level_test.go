@@ -68,3 +68,60 @@ func TestSnapshotOfANewerLevel(t *testing.T) {
 		t.Fatalf("check: %v", err)
 	}
 }
+
+// TestPermitsDoNotWaitForTimers (R6): with more timers due than an entry may fire, a
+// machine that lived on and one that was restored give a claim the same jobs.
+func TestPermitsDoNotWaitForTimers(t *testing.T) {
+	rate, burst := int64(1000), int64(1)
+	m := fsm.New()
+	m.SetBudgets(10, 2, 10)
+	apply(t, m, 1000, raiseLevel(fsm.Level7),
+		&fsmpb.Mutation{Op: &fsmpb.Mutation_SetQueue{SetQueue: &fsmpb.SetQueue{Name: "a", RateMilli: &rate, Burst: &burst}}},
+		enqueueType("a", "a1", "a2"), claim("w", 1, "a"))
+	for _, id := range []string{"b1", "b2", "b3", "b4"} {
+		apply(t, m, 1000, enqueueAt(1500, id))
+	}
+	apply(t, m, 3000) // fires two of the four; the permit came at 2000
+	restored := copyOf(t, m)
+	for name, m := range map[string]*fsm.Machine{"lived on": m, "restored": restored} {
+		if r := apply(t, m, 3000, claim("w", 1, "a")); len(r[0].Jobs) != 1 {
+			t.Errorf("%s: the claim gets %d jobs, want 1", name, len(r[0].Jobs))
+		}
+	}
+	if m.View().Hash() != restored.View().Hash() {
+		t.Error("the states differ after the same log")
+	}
+}
+
+// TestPutOfAScheduleThatFiresMeanwhile: a PUT whose next time was computed before the
+// schedule fired for it does not make it fire again.
+func TestPutOfAScheduleThatFiresMeanwhile(t *testing.T) {
+	put := func(spec string, next int64) *fsmpb.Mutation {
+		return &fsmpb.Mutation{Op: &fsmpb.Mutation_PutCron{PutCron: &fsmpb.PutCron{Name: "c", Spec: spec, Job: &fsmpb.NewJob{Type: "t"}, NextMs: next}}}
+	}
+	fire := &fsmpb.Mutation{Op: &fsmpb.Mutation_FireCron{FireCron: &fsmpb.FireCron{Name: "c", DueMs: 2000, AtMs: 2000, NextMs: 3000, JobId: "j"}}}
+	for level, want := range map[uint32]struct {
+		next int64
+		code fsm.Code
+	}{fsm.BaseLevel: {2000, fsm.OK}, fsm.Level7: {3000, fsm.OK}} {
+		m := fsm.New()
+		if level > fsm.BaseLevel {
+			apply(t, m, 1000, raiseLevel(level))
+		}
+		apply(t, m, 1000, put("s", 2000))
+		apply(t, m, 2000, fire)
+		r := apply(t, m, 2001, put("s", 2000))
+		if next := nextOf(m); next != want.next || r[0].Code != want.code {
+			t.Errorf("level %d: next time %d, %v", level, next, r[0].Code)
+		}
+		if r := apply(t, m, 2002, put("other", 2000)); level >= fsm.Level7 && r[0].Code != fsm.NotDue {
+			t.Errorf("level %d: another spec by a time that has passed: %v", level, r[0].Code)
+		}
+	}
+}
+
+// nextOf is the next time of the first schedule.
+func nextOf(m *fsm.Machine) (next int64) {
+	next, _ = m.NextDeadline()
+	return next
+}

@@ -124,6 +124,8 @@ type Machine struct {
 	counts    Counts
 	bytes     int64
 
+	max budgets // of each entry
+
 	// Of the entry that is applied.
 	events   []Event
 	random   uint64
@@ -136,6 +138,10 @@ type Machine struct {
 
 	building bool // the state is being restored: what is derived follows, what is decided does not
 }
+
+// budgets bound the work of one entry. They are constants but in tests, where the
+// rules of an exhausted budget have to be reached by short logs.
+type budgets struct{ settle, fire, retire int }
 
 // New returns an empty machine.
 func New() *Machine {
@@ -166,6 +172,7 @@ func New() *Machine {
 		unsettled: newTree(func(a, b string) bool { return a < b }),
 		cronsDue:  newTree(byNext),
 		idle:      newTree(byIdle),
+		max:       budgets{settle: settleMax, fire: fireMax, retire: retireMax},
 	}
 }
 
@@ -189,7 +196,7 @@ func (m *Machine) Apply(index, term uint64, b *fsmpb.Batch) []Result {
 // begin forgets what belongs to the entry before.
 func (m *Machine) begin(b *fsmpb.Batch) {
 	m.forgetEvents()
-	m.random, m.budget, m.firings, m.removals = b.Random, settleMax, fireMax, retireMax
+	m.random, m.budget, m.firings, m.removals = b.Random, m.max.settle, m.max.fire, m.max.retire
 	for _, q := range m.touched {
 		q.arrived, q.touched = 0, false
 	}

@@ -31,18 +31,31 @@ func (m *model) putCron(op *fsmpb.PutCron) fsm.Result {
 	if old == nil {
 		old = &fsm.Cron{Name: op.Name, CreatedAt: m.meta.Now}
 	}
+	next := op.NextMs
+	if m.firedFor(old, op.Paused, next) {
+		next = old.NextAt
+		if next == 0 || otherSpec(old, &op.Spec, &op.TimeZone) {
+			return fsm.Result{Code: fsm.NotDue}
+		}
+	}
 	m.setCron(old, func(c *fsm.Cron) {
 		c.Spec, c.TimeZone, c.Job = op.Spec, op.TimeZone, proto.CloneOf(op.Job)
 		c.Job.Id = ""
 		c.Overlap, c.Missed = fsm.OverlapPolicy(op.Overlap), fsm.MissedPolicy(op.Missed)
-		c.Paused, c.NextAt, c.UpdatedAt = op.Paused, nextTime(op.Paused, op.NextMs), m.meta.Now
+		c.Paused, c.NextAt, c.UpdatedAt = op.Paused, nextTime(op.Paused, next), m.meta.Now
 		same := old.Spec == op.Spec && old.TimeZone == op.TimeZone
-		if same && !op.Paused && old.NextAt != 0 && old.NextAt < op.NextMs {
+		if same && !op.Paused && old.NextAt != 0 && old.NextAt < next {
 			c.NextAt = old.NextAt
 		}
 	})
 	m.happened(fsm.CronPut, op.Name)
 	return fsm.Result{}
+}
+
+// firedFor: at level 7 a schedule does not get a time for which it has fired, but after
+// its clock was set back.
+func (m *model) firedFor(c *fsm.Cron, paused bool, next int64) bool {
+	return m.meta.Level >= fsm.Level7 && !paused && next != 0 && c.LastAt != 0 && c.LastAt >= next && m.meta.Now >= c.LastAt
 }
 
 // otherSpec: the next time was reckoned by what the schedule does not have.
@@ -63,7 +76,7 @@ func (m *model) pauseCron(op *fsmpb.PauseCron) fsm.Result {
 	if old == nil {
 		return fsm.Result{Code: fsm.NotFound}
 	}
-	if !op.Paused && otherSpec(old, op.Spec, op.TimeZone) {
+	if !op.Paused && otherSpec(old, op.Spec, op.TimeZone) || m.firedFor(old, op.Paused, op.NextMs) {
 		return fsm.Result{Code: fsm.NotDue}
 	}
 	m.setCron(old, func(c *fsm.Cron) {
