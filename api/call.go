@@ -13,6 +13,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"osqueue/fsm"
+	"osqueue/internal/inflight"
 )
 
 // call is one request while it is answered. It is the request's
@@ -28,6 +29,7 @@ type call struct {
 	lsn    fsm.LSN    // of the answer; zero: none
 	in     []byte     // the body of the request
 	out    []byte     // the body of the answer
+	held   inflight.Hold
 
 	isRead   bool   // in is the whole body
 	key      string // of the write; "": none
@@ -43,6 +45,7 @@ const keptBytes = 64 << 10
 func newCall(s *Server, rt *route, w http.ResponseWriter, r *http.Request) *call {
 	c := calls.Get().(*call)
 	c.ResponseWriter, c.s, c.r, c.route = w, s, r, rt
+	c.held = s.cfg.Inflight.Hold()
 	return c
 }
 
@@ -122,6 +125,9 @@ func (c *call) send() error {
 
 // sendSettled is send after settle, for answers that tell the time.
 func (c *call) sendSettled() error {
+	if err := c.holdAnswer(); err != nil {
+		return err
+	}
 	h := c.Header()
 	h["Content-Type"] = jsonType
 	if len(c.out) >= lengthFrom {
@@ -131,6 +137,21 @@ func (c *call) sendSettled() error {
 	c.WriteHeader(http.StatusOK)
 	_, _ = c.ResponseWriter.Write(c.out) // the client may have gone; the state has changed all the same
 	return nil
+}
+
+// holdAnswer counts an answer for as long as its reader takes. One that can be asked
+// for again is refused if the budget is used up; that of a write is not, as the write has
+// taken place.
+func (c *call) holdAnswer() error {
+	if c.r.Method != http.MethodGet {
+		c.held.Force(len(c.out))
+		return nil
+	}
+	if c.held.Take(len(c.out)) == nil {
+		return nil
+	}
+	c.out, c.lsn = nil, fsm.LSN{}
+	return fail(overBudget, "too many bytes of requests and answers are under way; retry after a moment, or ask for a smaller page")
 }
 
 // sendNothing answers 204.

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	v1 "osqueue/api/v1"
+	"osqueue/internal/inflight"
 )
 
 // Config says what a Server serves, and within which bounds. Only Backend is
@@ -19,6 +20,9 @@ type Config struct {
 	Metrics *prometheus.Registry
 	// MaxBody bounds the body of a request, in bytes; at most MaxBodyBytes.
 	MaxBody int64
+	// Inflight bounds the bytes of bodies and answers that are in memory; nil: they
+	// are not bounded.
+	Inflight *inflight.Budget
 	// Ack is the ack level of writes that name none: v1.AckQuorum (also "") or
 	// v1.AckObject.
 	Ack string

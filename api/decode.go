@@ -17,6 +17,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	v1 "osqueue/api/v1"
+	"osqueue/internal/inflight"
 )
 
 // What a payload may hold that RFC 7493 forbids: names that occur twice, and
@@ -130,10 +131,10 @@ func (c *call) readBody() error {
 		return bodyTooLarge(limit)
 	}
 	buf := bytes.NewBuffer(c.in[:0])
-	if n := c.r.ContentLength; n > 0 {
-		buf.Grow(int(n) + bytes.MinRead)
+	if n := c.r.ContentLength; n > 0 { // what is announced may never come
+		buf.Grow(int(min(n, firstBytes)) + bytes.MinRead)
 	}
-	n, err := buf.ReadFrom(io.LimitReader(c.r.Body, limit+1))
+	n, err := buf.ReadFrom(io.LimitReader(c.held.Reader(c.r.Body), limit+1))
 	c.in = buf.Bytes()
 	switch {
 	case err != nil:
@@ -144,6 +145,9 @@ func (c *call) readBody() error {
 	c.isRead = true
 	return nil
 }
+
+// firstBytes is how much memory a body gets before any of it is there.
+const firstBytes = 4 << 10
 
 // addedBytes is what whoever passes a body on may have added to it: an id.
 const addedBytes = 1 << 10
@@ -162,6 +166,9 @@ func bodyTooLarge(limit int64) error {
 }
 
 func brokenBody(err error, limit int64) error {
+	if errors.Is(err, inflight.ErrOver) {
+		return fail(overBudget, "too many bytes of requests and answers are under way; retry after a moment")
+	}
 	if tooBig := (*http.MaxBytesError)(nil); errors.As(err, &tooBig) {
 		return bodyTooLarge(limit)
 	}

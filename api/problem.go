@@ -36,6 +36,7 @@ var (
 	notLeader     = kind{status: http.StatusServiceUnavailable, tag: v1.TagNotLeader, title: "Not the leader", retry: 250 * time.Millisecond}
 	unreachable   = kind{status: http.StatusServiceUnavailable, tag: v1.TagLeaderGone, title: "The leader did not answer", retry: time.Second}
 	brokeOff      = kind{status: http.StatusServiceUnavailable, tag: v1.TagLeaderGone, title: "The leader did not answer", retry: time.Second, unknown: true}
+	overBudget    = kind{status: http.StatusServiceUnavailable, tag: v1.TagOverloaded, title: "Too many requests are under way", retry: time.Second}
 	late          = kind{status: http.StatusGatewayTimeout, tag: v1.TagTimeout, title: "It did not come about in time", retry: time.Second}
 	closing       = kind{status: http.StatusServiceUnavailable, tag: v1.TagClosing, title: "The node is shutting down", retry: time.Second}
 	openOutcome   = kind{status: http.StatusServiceUnavailable, tag: v1.TagUnknownOutcome, title: "The outcome is not known", retry: time.Second, unknown: true}

@@ -122,6 +122,7 @@ func (s *Server) handler(rt *route) http.Handler {
 		start, sound := time.Now(), false
 		s.metrics.inFlight.Inc()
 		defer func() {
+			c.held.Release()
 			s.metrics.inFlight.Dec()
 			seen(r.Method, c.status, time.Since(start))
 			if sound { // a handler that panicked may have left c anywhere

@@ -46,20 +46,22 @@ func (o *compatOptions) complete() (err error) {
 func (s *server) wrap(o *serveOptions, metrics prometheus.Registerer) func(native, calls http.Handler) http.Handler {
 	return func(native, calls http.Handler) http.Handler {
 		s.original = osqueue.New(osqueue.Config{
-			Native:  native,
-			Calls:   calls,
-			MaxBody: o.bodyLimit,
-			Origins: o.compat.allowed,
-			Logger:  s.log.Named("compat"),
-			Metrics: metrics,
-			Limits:  osqueue.Limits{Connections: o.compat.sockets, MessageBytes: o.compat.messageLimit},
+			Native:   native,
+			Calls:    calls,
+			MaxBody:  o.bodyLimit,
+			Inflight: s.inflight,
+			Origins:  o.compat.allowed,
+			Logger:   s.log.Named("compat"),
+			Metrics:  metrics,
+			Limits:   osqueue.Limits{Connections: o.compat.sockets, MessageBytes: o.compat.messageLimit},
 		})
 		return dtq.New(dtq.Config{
-			Native:  s.original,
-			Calls:   calls,
-			Leader:  s.dtqLeader,
-			MaxBody: o.bodyLimit,
-			Logger:  s.log.Named("compat"),
+			Native:   s.original,
+			Calls:    calls,
+			Leader:   s.dtqLeader,
+			MaxBody:  o.bodyLimit,
+			Inflight: s.inflight,
+			Logger:   s.log.Named("compat"),
 		})
 	}
 }

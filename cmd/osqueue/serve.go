@@ -15,25 +15,27 @@ import (
 
 	"osqueue/api"
 	"osqueue/cluster"
+	"osqueue/internal/inflight"
 	"osqueue/storage/bucketurl"
 	"osqueue/storage/throttle"
 )
 
 // serveOptions are the flags of serve, before they are checked together.
 type serveOptions struct {
-	node      cluster.Config
-	bucket    string
-	budget    throttle.Config
-	httpAddr  string
-	peers     string
-	bodyLimit int64
-	pprofAddr string
-	logLevel  string
-	logJSON   bool
-	pace      pace
-	compat    compatOptions
-	withStdin bool
-	notices   []string // for the log
+	node          cluster.Config
+	bucket        string
+	budget        throttle.Config
+	httpAddr      string
+	peers         string
+	bodyLimit     int64
+	inflightBytes sizeFlag
+	pprofAddr     string
+	logLevel      string
+	logJSON       bool
+	pace          pace
+	compat        compatOptions
+	withStdin     bool
+	notices       []string // for the log
 
 	leaseTime       time.Duration
 	workerTimeout   time.Duration
@@ -135,6 +137,8 @@ func (o *serveOptions) bind(f *pflag.FlagSet) {
 	f.Int64Var(&c.Settings.RequestCount, "idempotency-keys", c.Settings.RequestCount, "how many idempotency keys are remembered")
 	f.IntVar(&c.EventsKept, "events-kept", c.EventsKept, "how many of the newest events are kept in memory for streams that resume")
 	f.Int64Var(&o.bodyLimit, "body-limit", api.DefaultBodyBytes, fmt.Sprintf("largest request body in bytes, at most %d", api.MaxBodyBytes))
+	o.inflightBytes = inflight.DefaultBytes
+	f.Var(&o.inflightBytes, "inflight-bytes", "how much all request bodies and answers that are under way may take together, as in 256MiB; more is refused with 503")
 	f.StringVar(&o.pprofAddr, "pprof-addr", "", "loopback host:port that serves profiles under /debug/pprof/; port 0 takes a free one (default: none)")
 	f.StringVar(&o.logLevel, "log-level", "info", "trace, debug, info, warn or error")
 	f.BoolVar(&o.withStdin, "stop-with-stdin", false, "stop when standard input ends: for programs that start nodes and must not leave them behind")
@@ -180,6 +184,9 @@ func (o *serveOptions) complete(g *globals) error {
 	}
 	if o.bodyLimit <= 0 || o.bodyLimit > api.MaxBodyBytes {
 		return fmt.Errorf("--body-limit %d: must lie between 1 and %d", o.bodyLimit, api.MaxBodyBytes)
+	}
+	if least := 4 * o.bodyLimit; int64(o.inflightBytes) < least {
+		return fmt.Errorf("--inflight-bytes %d: must be at least %d, four times --body-limit", o.inflightBytes, least)
 	}
 	if err := o.checkBucket(); err != nil {
 		return err

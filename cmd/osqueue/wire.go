@@ -15,6 +15,7 @@ import (
 	"osqueue/cluster"
 	"osqueue/compat/osqueue"
 	"osqueue/fsm/fsmpb"
+	"osqueue/internal/inflight"
 	"osqueue/storage"
 	"osqueue/storage/throttle"
 )
@@ -30,6 +31,7 @@ type server struct {
 	pprof  net.Listener // nil: no profiles are served
 
 	throttle *throttle.Bucket // bucket
+	inflight *inflight.Budget
 	original *osqueue.Handler // around api
 }
 
@@ -48,7 +50,7 @@ const (
 // first: a port in use is the most common mistake, and nothing has happened
 // by then.
 func assemble(ctx context.Context, o *serveOptions) (*server, error) {
-	s := &server{log: o.node.Logger}
+	s := &server{log: o.node.Logger, inflight: inflight.New(int64(o.inflightBytes))}
 	metrics := newRegistry()
 	for _, w := range o.node.Warnings() {
 		s.log.Warn(w)
@@ -78,6 +80,7 @@ func assemble(ctx context.Context, o *serveOptions) (*server, error) {
 		Backend:  s.node,
 		Metrics:  metrics,
 		MaxBody:  o.bodyLimit,
+		Inflight: s.inflight,
 		Ack:      o.pace.ack,
 		Logger:   s.log.Named("http"),
 		Internal: map[string]http.Handler{cluster.PeerPath: s.node.PeerHandler()},

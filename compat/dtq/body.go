@@ -11,13 +11,16 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"osqueue/internal/inflight"
 )
 
 // call is one request of a client.
 type call struct {
-	w   http.ResponseWriter
-	r   *http.Request
-	max int64 // bytes of the body
+	w    http.ResponseWriter
+	r    *http.Request
+	max  int64 // bytes of the body
+	held inflight.Hold
 }
 
 // body is what bodies can have. Nothing is required, everything can be any JSON,
@@ -39,9 +42,12 @@ func (c *call) read() (*body, *reply) {
 	if !isJSON(c.r.Header.Get("Content-Type")) {
 		return nil, refusal(http.StatusBadRequest, "the content type is not JSON; send Content-Type: application/json")
 	}
-	data, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, c.max))
+	data, err := io.ReadAll(c.held.Reader(http.MaxBytesReader(c.w, c.r.Body, c.max)))
 	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
 		return nil, refusal(http.StatusRequestEntityTooLarge, "the body is too large")
+	}
+	if errors.Is(err, inflight.ErrOver) {
+		return nil, refusal(http.StatusServiceUnavailable, err.Error())
 	}
 	if err != nil {
 		return nil, refusal(http.StatusBadRequest, "the body did not arrive")

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+
+	"osqueue/internal/inflight"
 )
 
 // Config says what a Handler serves. Native, Calls and Leader are required; zero
@@ -19,6 +21,9 @@ type Config struct {
 	Leader func() Leader
 	// MaxBody is how large a body may be, in bytes.
 	MaxBody int64
+	// Inflight bounds the bytes of bodies that are in memory; nil: they are not
+	// bounded.
+	Inflight *inflight.Budget
 	// Logger gets what an operator should know.
 	Logger hclog.Logger
 	// Timeouts bound how long answers take.

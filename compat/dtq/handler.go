@@ -67,7 +67,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case rt.handle == nil:
 		h.cfg.Native.ServeHTTP(w, r)
 	default:
-		h.answer(&rt, &call{w: w, r: r, max: h.cfg.MaxBody}).write(w)
+		c := &call{w: w, r: r, max: h.cfg.MaxBody, held: h.cfg.Inflight.Hold()}
+		defer c.held.Release()
+		h.answer(&rt, c).write(w)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	v1 "osqueue/api/v1"
+	"osqueue/internal/inflight"
 )
 
 // The API reads bodies more strictly than the original did: that refuses nothing that
@@ -26,11 +27,11 @@ import (
 // reports whether the body has been read, and is within the limit. A key makes the
 // answer to a repetition that to the first, whose body must be the same: who sends
 // one, or wants to be told of mistakes, knows the API.
-func (h *Handler) reread(r *http.Request) (read bool, err error) {
+func (h *Handler) reread(r *http.Request, held *inflight.Hold) (read bool, err error) {
 	if r.Body == nil || r.Header.Get(v1.HeaderIdempotencyKey) != "" || slices.ContainsFunc(r.Header["Prefer"], isStrict) {
 		return false, nil
 	}
-	body, whole := wholeBody(r, h.cfg.MaxBody)
+	body, whole := wholeBody(r, h.cfg.MaxBody, held)
 	if !whole {
 		return false, nil
 	}
@@ -47,10 +48,9 @@ func isStrict(prefer string) bool { return strings.Contains(strings.ToLower(pref
 
 // wholeBody reads the body of a request. If it breaks off, or is longer than the limit,
 // it stands before who reads the request next, as it came.
-func wholeBody(r *http.Request, limit int64) (body []byte, whole bool) {
-	var in bytes.Buffer
-	in.Grow(int(max(0, min(r.ContentLength, limit))) + bytes.MinRead)
-	_, err := in.ReadFrom(io.LimitReader(r.Body, limit+1))
+func wholeBody(r *http.Request, limit int64, held *inflight.Hold) (body []byte, whole bool) {
+	var in bytes.Buffer // grows with what arrives
+	_, err := in.ReadFrom(io.LimitReader(held.Reader(r.Body), limit+1))
 	body = in.Bytes()
 	switch {
 	case err != nil:

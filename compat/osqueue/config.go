@@ -6,6 +6,8 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"osqueue/internal/inflight"
 )
 
 // Config says what a Handler serves, and within which bounds. Native and Calls
@@ -18,6 +20,9 @@ type Config struct {
 	Calls http.Handler
 	// MaxBody is how large a body Native takes, in bytes.
 	MaxBody int64
+	// Inflight bounds the bytes of bodies that are in memory; nil: they are not
+	// bounded.
+	Inflight *inflight.Budget
 	// Origins are those whose pages may read the answers in a browser.
 	Origins Origins
 	// Logger gets what goes wrong with connections, at level debug.

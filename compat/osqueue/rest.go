@@ -23,7 +23,9 @@ func (h *Handler) serveREST(w http.ResponseWriter, r *http.Request) {
 	_, allowed := isOriginal(r.Method, r.URL.EscapedPath())
 	switch {
 	case r.Method == http.MethodPost && allowed:
-		read, err := h.reread(r)
+		held := h.cfg.Inflight.Hold()
+		defer held.Release()
+		read, err := h.reread(r, &held)
 		if err != nil {
 			sendFault(w, faultOf(err))
 			return

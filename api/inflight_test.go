@@ -1,0 +1,122 @@
+package api
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	v1 "osqueue/api/v1"
+	"osqueue/internal/inflight"
+)
+
+// listen serves the API on a port, and counts the requests that it has.
+func (g *rig) listen(t *testing.T) (at string, open *atomic.Int64) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	open = new(atomic.Int64)
+	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		open.Add(1)
+		defer open.Add(-1)
+		g.s.ServeHTTP(w, r)
+	})}
+	var served sync.WaitGroup
+	served.Go(func() { _ = server.Serve(ln) })
+	t.Cleanup(func() {
+		_ = server.Close()
+		served.Wait()
+		eventually(t, "all requests to end", func() bool { return open.Load() == 0 })
+	})
+	return ln.Addr().String(), open
+}
+
+// dialRaw sends text on a connection of its own.
+func dialRaw(t *testing.T, at, text string) net.Conn {
+	t.Helper()
+	c, err := net.Dial("tcp", at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	if _, err := io.WriteString(c, text); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+const headOfJob = "POST " + v1.PathJobs + " HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+
+// A head that announces a body takes no memory for it.
+func TestAnAnnouncedBodyTakesNoMemory(t *testing.T) {
+	g := newRig(t)
+	at, open := g.listen(t)
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	const n = 200
+	for range n {
+		dialRaw(t, at, fmt.Sprintf(headOfJob, 1_000_000)+"{")
+	}
+	eventually(t, "the requests", func() bool { return open.Load() == n })
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > 32<<20 {
+		t.Errorf("%d requests with one byte of body each take %d MiB", n, grown>>20)
+	}
+}
+
+// Bodies that arrive share one budget: what is over it is refused, certainly not done,
+// and can be sent again; what was taken is given back.
+func TestBodiesShareABudget(t *testing.T) {
+	budget := inflight.New(300 << 10)
+	g := newRig(t, func(c *Config) { c.Inflight = budget })
+	at, _ := g.listen(t)
+	slow := dialRaw(t, at, fmt.Sprintf(headOfJob, 300<<10)+`{"payload":"`+strings.Repeat("x", 200<<10))
+	eventually(t, "the first half", func() bool { return budget.Used() >= 200<<10 })
+	large := `{"payload":"` + strings.Repeat("y", 150<<10) + `"}`
+	p := refused(t, g.do(http.MethodPost, v1.PathJobs, large), http.StatusServiceUnavailable, v1.TagOverloaded)
+	if p.Committed != v1.CommittedNo || p.RetryAfterMs == 0 {
+		t.Errorf("the refusal says committed %q, retry after %d ms", p.Committed, p.RetryAfterMs)
+	}
+	if _, err := io.WriteString(slow, strings.Repeat("x", 100<<10-len(`{"payload":"`)-2)+`"}`); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.ReadResponse(bufio.NewReader(slow), nil)
+	if err != nil || answer.StatusCode >= 300 {
+		t.Fatalf("the slow one: %v %v", answer, err)
+	}
+	_ = answer.Body.Close()
+	eventually(t, "the budget to be free", func() bool { return budget.Used() == 0 })
+	if a := g.do(http.MethodPost, v1.PathJobs, large); a.status >= 300 {
+		t.Errorf("sent again: %d", a.status)
+	}
+}
+
+// Answers that nobody reads count until they are read or cut off.
+func TestAnswersShareTheBudget(t *testing.T) {
+	budget := inflight.New(40 << 20)
+	g := newRig(t, func(c *Config) { c.Inflight, c.MaxBody = budget, MaxBodyBytes })
+	at, _ := g.listen(t)
+	for i := range 8 {
+		g.do(http.MethodPost, v1.PathJobs, fmt.Sprintf(`{"id":"j%d","payload":"%s"}`, i, strings.Repeat("x", 1<<20)))
+	}
+	for i := 0; budget.Used() < 32<<20; i++ {
+		if i == 20 {
+			t.Fatalf("%d connections that do not read hold %d bytes", i, budget.Used())
+		}
+		before := budget.Used()
+		dialRaw(t, at, "GET "+v1.PathJobs+"?status=all&limit=1000 HTTP/1.1\r\nHost: x\r\nAccept: application/problem+json\r\n\r\n")
+		eventually(t, "the answer to be counted", func() bool { return budget.Used() > before })
+	}
+	refused(t, g.do(http.MethodGet, v1.PathJobs+"?status=all&limit=1000", ""), http.StatusServiceUnavailable, v1.TagOverloaded)
+}
