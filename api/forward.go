@@ -69,6 +69,8 @@ func (f *forwarder) close() {
 type hop struct {
 	leader string
 	sent   atomic.Bool // its head was written: the leader may act on it
+	began  atomic.Bool // its answer has begun
+	cut    atomic.Bool // another node leads
 	err    error       // it got no answer
 }
 
@@ -117,7 +119,59 @@ func (s *Server) passOn(c *call, wait time.Duration) (done bool, err error) {
 		f.leader = leader
 		return true, f
 	}
+	err = s.forward.send(c, leader, wait)
+	if c.r.Method != http.MethodGet || !errors.Is(err, errDeposed) {
+		return true, err
+	}
+	switch leader, self = s.b.Leader(); { // a read can be sent again
+	case self:
+		return false, nil
+	case leader == "":
+		return true, noLeaderKnown(c)
+	}
 	return true, s.forward.send(c, leader, wait)
+}
+
+// errDeposed means that another node than the one that a request was passed on to leads.
+var errDeposed = errors.New("another node leads now")
+
+// lookForLeader is how often a request that waits for the leader's answer looks whether
+// that node still leads. It is cut at the second time that it does not: an orderly
+// change of leader leaves the old one time to answer.
+const lookForLeader = 250 * time.Millisecond
+
+// cutWhenDeposed ends h, by calling cancel, when another node than h.leader leads and
+// the answer has not begun. A leader that is frozen, or that the network hides, would
+// keep h waiting for its whole timeout. The caller must call stop.
+func (f *forwarder) cutWhenDeposed(h *hop, cancel context.CancelFunc) (stop func()) {
+	var mu sync.Mutex
+	var timer *time.Timer
+	stopped, before := false, false
+	look := func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if stopped || h.began.Load() {
+			return
+		}
+		leader, self := f.s.b.Leader()
+		deposed := self || leader != "" && leader != h.leader
+		if deposed && before {
+			h.cut.Store(true)
+			cancel()
+			return
+		}
+		before = deposed
+		timer.Reset(lookForLeader)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	timer = time.AfterFunc(lookForLeader, look)
+	return func() {
+		mu.Lock()
+		defer mu.Unlock()
+		stopped = true
+		timer.Stop()
+	}
 }
 
 func noLeaderKnown(c *call) error {
@@ -144,6 +198,8 @@ func (f *forwarder) send(c *call, leader string, wait time.Duration) error {
 	h := &hop{leader: leader}
 	ctx, cancel := f.context(c, timeout, wait > 0, h)
 	defer cancel()
+	stop := f.cutWhenDeposed(h, cancel)
+	defer stop()
 	out := c.r.WithContext(ctx)
 	body := c.in
 	c.in = nil // the transport may read it when the answer is there already
@@ -182,6 +238,8 @@ func (f *forwarder) context(c *call, timeout time.Duration, waits bool, h *hop) 
 		// was written.
 		GetConn:      func(string) { h.sent.Store(false) },
 		WroteHeaders: func() { h.sent.Store(true) },
+
+		GotFirstResponseByte: func() { h.began.Store(true) },
 	}), cancel
 }
 
@@ -198,6 +256,9 @@ func (f *forwarder) outcome(c *call, h *hop, timeout time.Duration) error {
 		end := *failureOf(why)
 		end.unknown = sent
 		out = &end
+	case h.cut.Load():
+		out = fail(brokeOff, "another node than %s leads now; it had not answered", h.leader)
+		out.unknown = sent
 	case !sent:
 		out = fail(unreachable, "the leader at %s could not be reached; nothing was sent to it", h.leader)
 	case errors.Is(h.err, context.DeadlineExceeded):
@@ -206,6 +267,9 @@ func (f *forwarder) outcome(c *call, h *hop, timeout time.Duration) error {
 		out = fail(brokeOff, "the connection to the leader at %s broke before it answered", h.leader)
 	}
 	out.cause = h.err
+	if h.cut.Load() {
+		out.cause = errors.Join(errDeposed, h.err)
+	}
 	f.s.log.Debug("a request was not answered by the leader", "leader", h.leader, "sent", sent, "error", h.err)
 	return out
 }

@@ -226,6 +226,43 @@ func TestLeaderThatIsSilent(t *testing.T) {
 	}
 }
 
+// What waits for a leader that is frozen ends soon after another one is known: a write
+// with an unknown outcome, a read with the answer of the new leader, or of this node.
+func TestForwardsAreCutWhenAnotherLeads(t *testing.T) {
+	arrived, release := make(chan struct{}, 10), make(chan struct{})
+	old := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { arrived <- struct{}{}; <-release }))
+	defer old.Close()
+	defer close(release)
+	frozen := old.Listener.Addr().String()
+	g := newFollower(t, frozen)
+	next := newRig(t)
+	srv := httptest.NewServer(next.s)
+	defer srv.Close()
+	for what, change := range map[string]func(*fakeNode){
+		"another node": func(f *fakeNode) { f.leader = srv.Listener.Addr().String() },
+		"this node":    func(f *fakeNode) { f.leader, f.lead = "self:1", true },
+	} {
+		g.node.set(func(f *fakeNode) { f.leader, f.lead = frozen, false })
+		begun := time.Now()
+		write, read := make(chan answer, 1), make(chan answer, 1)
+		go func() { write <- g.do("POST", "/v1/jobs", `{}`) }()
+		go func() { read <- g.do("GET", "/v1/jobs", "") }()
+		<-arrived
+		<-arrived
+		g.node.set(change)
+		p := refused(t, <-write, http.StatusServiceUnavailable, v1.TagLeaderGone)
+		if p.Committed != v1.CommittedUnknown || !strings.Contains(p.Detail, "leads now") {
+			t.Errorf("%s: problem %+v", what, p)
+		}
+		if a := <-read; a.status != http.StatusOK {
+			t.Errorf("%s: the read got %d %s", what, a.status, a.body)
+		}
+		if took := time.Since(begun); took > 10*time.Second {
+			t.Errorf("%s: took %v", what, took)
+		}
+	}
+}
+
 // Half an answer must not pass for a whole one.
 func TestLeaderThatDiesInItsAnswer(t *testing.T) {
 	g := newFollower(t, handled(t, func(conn net.Conn, _ *http.Request) {
