@@ -50,6 +50,10 @@ func (n *Node) campaign(ctx context.Context, adopted *storage.Version) (*reign, 
 			if err := n.mayCreate(ctx, d.Action, &me); err != nil {
 				return nil, n.cfg.StandbyRetry, err
 			}
+			if n.applySetBack(ctx, term) {
+				*adopted = seen.Version // what is in the bucket is of before
+				continue
+			}
 			return n.takeOver(ctx, term, seen, me)
 		case election.Adopt:
 			if err := n.adopt(ctx, term, seen.Doc); err != nil {

@@ -39,8 +39,9 @@ type Node struct {
 	reads   *groupcommit.Batcher[struct{}, struct{}]
 	started time.Time
 
-	clocks  clocks  // of the other voters
-	silence silence // of the document; the candidate's
+	clocks  clocks                         // of the other voters
+	setBack atomic.Pointer[setBackRequest] // nil: nobody asks for it
+	silence silence                        // of the document; the candidate's
 
 	kept  atomic.Pointer[fsm.LSN]    // up to where no leader needs the log for the bucket
 	named atomic.Bool                // a peer's configuration has this server

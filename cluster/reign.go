@@ -26,6 +26,7 @@ type reign struct {
 	node  *Node
 	term  uint64
 	clock *leaderClock
+	stop  func() // has run end so that the time can be set back
 	// behind is set while the clock waits for a majority of the clocks to agree.
 	behind atomic.Bool
 	fence  *election.Fence
@@ -97,6 +98,9 @@ func (n *Node) candidate(ctx context.Context) {
 		switch {
 		case r != nil:
 			err = r.run(ctx)
+			if errors.Is(err, errSetBack) {
+				continue
+			}
 			if ctx.Err() == nil {
 				n.setFence(FenceFenced, err.Error())
 				n.log.Error("this node is no longer the active leader", "reason", err)
@@ -207,7 +211,10 @@ func (r *reign) registerAt(ctx context.Context, nowMs int64, more ...*fsmpb.Muta
 // run answers writes until ctx ends (nil) or the document is lost (why).
 func (r *reign) run(ctx context.Context) error {
 	n := r.node
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, end := context.WithCancelCause(ctx)
+	r.stop = func() { end(errSetBack) }
+	cancel := func() { end(nil) }
+	defer cancel()
 	var wg sync.WaitGroup
 	wg.Go(func() { r.passTime(ctx) })
 	wg.Go(func() { r.collect(ctx) })
@@ -233,6 +240,9 @@ func (r *reign) run(ctx context.Context) error {
 		return err
 	}
 	r.finish()
+	if errors.Is(context.Cause(ctx), errSetBack) {
+		return errSetBack
+	}
 	return nil
 }
 

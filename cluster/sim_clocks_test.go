@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -109,4 +110,87 @@ func TestSimTimeWaitsForAMajorityOfTheClocks(t *testing.T) {
 		s.timeIs(3 * time.Hour)
 		s.a.nodes[2].clock.set(3*time.Hour, 0)
 	})
+}
+
+// ahead has a wrong clock of all nodes move the queue's time ahead by an hour, and puts
+// the clocks right again.
+func (s *simRun) ahead() {
+	for _, n := range s.a.nodes {
+		n.clock.set(time.Hour, 0)
+	}
+	s.leader().crash()
+	if len(s.a.nodes) == 1 {
+		s.a.startAll()
+	}
+	s.timeIs(time.Hour)
+	for _, n := range s.a.nodes {
+		n.clock.set(0, 0)
+	}
+	s.calm()
+}
+
+func (s *simRun) maySetBack() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mayAdopt, s.setsBack = true, true
+}
+
+// The queue's time, which a wrong clock has moved ahead, is set back by an operator, on
+// every node, and nothing is lost.
+func TestSimSetBack(t *testing.T) {
+	for _, n := range []int{1, 3} {
+		simScene(t, n, func(s *simRun) {
+			s.ahead()
+			s.maySetBack()
+			lead := s.a.active()
+			if lead == nil {
+				s.failf("nobody leads")
+				return
+			}
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			defer cancel()
+			times, err := lead.SetClockBack(ctx)
+			if err != nil || times.Before-times.Now < (50*time.Minute).Milliseconds() {
+				s.failf("set back from %d to %d: %v", times.Before, times.Now, err)
+				return
+			}
+			s.timeIs(0)
+			s.timeStays()
+			if s.adopted() != 1 {
+				s.failf("the state was given to the nodes %d times", s.adopted())
+			}
+		})
+	}
+}
+
+// A leader that ends while the time is set back leaves the state of before or of after.
+func TestSimSetBackIsCut(t *testing.T) {
+	for cut := range 6 {
+		simScene(t, 3, func(s *simRun) {
+			s.ahead()
+			s.maySetBack()
+			lead := s.a.active()
+			if lead == nil {
+				s.failf("nobody leads")
+				return
+			}
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			defer cancel()
+			done := make(chan error, 1)
+			go func() {
+				_, err := lead.SetClockBack(ctx)
+				done <- err
+			}()
+			time.Sleep(time.Duration(cut*cut) * 2 * time.Millisecond)
+			lead.place.crash()
+			cancel()
+			<-done
+			if !s.calm() {
+				return
+			}
+			if off := time.Duration(s.a.active().Now()-time.Now().UnixMilli()) * time.Millisecond; off > 10*time.Second && off < 50*time.Minute {
+				s.failf("the time is %v ahead", off)
+			}
+		})
+	}
 }

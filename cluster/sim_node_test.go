@@ -372,9 +372,10 @@ func (o *simObserver) applied(a *applied) {
 
 // Restore implements raft.FSM.
 func (o *simObserver) Restore(rc io.ReadCloser) error {
+	before := o.replica.meta().LSN
 	if err := o.replica.Restore(rc); err != nil {
 		return err
 	}
-	o.life.place.cluster.world.restored(o.life, o.replica.freeze())
+	o.life.place.cluster.world.restored(o.life, before, o.replica.freeze())
 	return nil
 }

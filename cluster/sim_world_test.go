@@ -39,6 +39,7 @@ type simWorld struct {
 	versions int
 	// What may have happened: whether state may be taken from the bucket.
 	mayAdopt  bool
+	setsBack  bool // the queue's time is set back
 	failures  []string
 	adoptions int
 }
@@ -170,7 +171,7 @@ func (w *simWorld) compareLocked(who string, s *simState, v *fsm.View) {
 
 // restored is told of a state that a node has got all at once: a snapshot of its
 // cluster's, or the state of the document.
-func (w *simWorld) restored(l *simLife, v *fsm.View) {
+func (w *simWorld) restored(l *simLife, before fsm.LSN, v *fsm.View) {
 	w.checkDocuments()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -184,6 +185,9 @@ func (w *simWorld) restored(l *simLife, v *fsm.View) {
 		return
 	}
 	from := l.gate.lastSeen()
+	if w.setsBack { // the state is the node's own, at an earlier time
+		from = before
+	}
 	old := w.states[from]
 	w.adoptions++
 	w.tally.one("adoption")

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"osqueue/client"
+	"osqueue/cluster"
 )
 
 func newClusterCommand(g *globals) *cobra.Command {
@@ -19,25 +21,74 @@ func newClusterCommand(g *globals) *cobra.Command {
 }
 
 func newClusterClockCommand(g *globals) *cobra.Command {
-	return &cobra.Command{
+	back, yes := false, false
+	cmd := &cobra.Command{
 		Use:   "clock",
-		Short: "Show the queue's time and the wall clocks of the nodes",
+		Short: "Show the queue's time and the wall clocks of the nodes, or set the time back",
 		Long: `Shows the queue's time, by which schedules, leases and retention go, and the wall
 clock of each node. OFFSET is how far a node's clock is ahead of the leader's, as the
 leader has measured it in the last 30 s; differences above 1s mean that NTP does not
 work somewhere, and are in the log as well. The exit status is 1 if no node leads.
 
-The leader's clock follows the time that a majority of the clocks agree on by a tenth
-at most, so the queue's time is wrong for a while after a majority had a wrong clock.
+The queue's time follows the time that a majority of the clocks agree on, by a tenth
+at most. If wrong clocks have moved it far ahead, set the clocks right (NTP), then give
+--set-back: the leader ends its term, sets the time of the whole queue back to the time
+that a majority of the clocks agree on, and leads again. For a second or so writes get
+503. No job is lost. What happened in the time that is taken back happened now; leases
+last in full; jobs that were delayed meanwhile, and retries, move back with the clock,
+those with a runAt among them; times that were set before stay. What was due too early,
+or was removed for its age, is not undone. The bucket has to be reached, and has a new
+checkpoint afterwards. If the leader fails in between, look at the time again.
 
 ` + exitHelp,
+		Example: `  osqueue cluster clock
+  osqueue cluster clock --set-back --yes`,
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return g.withClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
-				return g.showClocks(c.StatusAll(ctx))
+				nodes := c.StatusAll(ctx)
+				if !back {
+					return g.showClocks(nodes)
+				}
+				if !yes {
+					return usagef("osqueue cluster clock --set-back changes the time of every job; look at osqueue cluster clock, then give --yes")
+				}
+				return g.setClockBack(cmd.Context(), nodes)
 			})
 		},
 	}
+	cmd.Flags().BoolVar(&back, "set-back", false, "set the queue's time back to the time that a majority of the clocks agree on; needs --yes")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do it")
+	return cmd
+}
+
+// setClockBack waits for as long as the leader takes: a large queue needs more than a
+// request does.
+func (g *globals) setClockBack(ctx context.Context, nodes []client.NodeStatus) error {
+	i := leaderIndex(nodes)
+	if i < 0 {
+		return noLeaderAsked(nodes)
+	}
+	lead := nodes[i].Status
+	if lead.LeaderAddress == nil {
+		return errors.New("the leader does not say its address; try again")
+	}
+	times, err := cluster.AskToSetBack(ctx, http.DefaultClient, *lead.LeaderAddress)
+	if err != nil {
+		return fmt.Errorf("set the time back: %w", err)
+	}
+	if g.json {
+		return g.writeJSON(times)
+	}
+	return g.printf("the queue's time was set back from %s to %s\n", clockTime(times.Before), clockTime(times.Now))
+}
+
+// noLeaderAsked is why no leader is among the answers.
+func noLeaderAsked(nodes []client.NodeStatus) error {
+	if err := leaderless(nodes); err != nil {
+		return err
+	}
+	return errors.New("the leader was not asked: name all nodes with --servers")
 }
 
 // nodeClocks is what the cluster's clock is shown as, in JSON.
@@ -58,10 +109,7 @@ type wallClock struct {
 func (g *globals) showClocks(nodes []client.NodeStatus) error {
 	i := leaderIndex(nodes)
 	if i < 0 {
-		if err := leaderless(nodes); err != nil {
-			return err
-		}
-		return errors.New("the leader was not asked: name all nodes with --servers")
+		return noLeaderAsked(nodes)
 	}
 	lead := nodes[i].Status
 	out := nodeClocks{Leader: lead.NodeID, Now: lead.Now, AheadMs: lead.Now - lead.WallClock}

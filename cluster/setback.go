@@ -1,0 +1,160 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"osqueue/cluster/flush"
+	"osqueue/fsm"
+	"osqueue/internal/crontab"
+)
+
+// The queue's time never runs back by itself. When a wrong clock has moved it ahead,
+// an operator may have it set back to the time that the clocks agree on: the leader
+// ends its term, gives all nodes the state as of that time, in a term of LSNs of its
+// own, as an adoption does, and begins a new term. Until then no write is answered. If
+// the leader ends in between, the cluster has the state of before or of after.
+
+// SetBack is the time of a queue before and after it was set back.
+type SetBack struct {
+	Before int64 `json:"before"` // ms
+	Now    int64 `json:"now"`    // ms
+}
+
+// setBackRequest is one that waits for the leader's term to end. done has room for the
+// answer.
+type setBackRequest struct {
+	ctx  context.Context
+	done chan setBackAnswer
+}
+
+type setBackAnswer struct {
+	times SetBack
+	err   error
+}
+
+// setBackMin is how far ahead the queue's time must be: what is less, the leader's clock
+// loses by itself within a minute.
+const setBackMin = 5 * time.Second
+
+// errSetBack ends a term for the sake of the time.
+var errSetBack = errors.New("the queue's time is set back")
+
+// SetClockBack sets the queue's time back to the time that a majority of the wall clocks
+// agree on, and returns when the leader answers writes again. It returns ErrNotLeader on
+// other nodes, and an error that says what to do if the time cannot be set back.
+func (n *Node) SetClockBack(ctx context.Context) (SetBack, error) {
+	r := n.active()
+	if r == nil {
+		return SetBack{}, ErrNotLeader
+	}
+	n.measureClocks(ctx)
+	if !n.clocksAgree() {
+		return SetBack{}, errors.New("the wall clocks of a majority do not agree within 1s: set them right first (NTP)")
+	}
+	if ahead := time.Duration(r.clock.now()-n.wall().UnixMilli()) * time.Millisecond; ahead < setBackMin {
+		return SetBack{}, fmt.Errorf("the queue's time is ahead by %v only: the leader's clock loses that by itself", ahead)
+	}
+	if failing := r.flusher.Failing(); failing != "" {
+		return SetBack{}, fmt.Errorf("the bucket has to be reached for that, and the last flush failed: %s", failing)
+	}
+	req := &setBackRequest{ctx: ctx, done: make(chan setBackAnswer, 1)}
+	if !n.setBack.CompareAndSwap(nil, req) {
+		return SetBack{}, errors.New("the time is being set back already")
+	}
+	defer n.setBack.CompareAndSwap(req, nil)
+	r.stop()
+	select {
+	case a := <-req.done:
+		return a.times, a.err
+	case <-ctx.Done():
+		return SetBack{}, fmt.Errorf("%w: whether the time was set back: %w", ErrUnknown, ctx.Err())
+	}
+}
+
+// applySetBack gives all nodes the state at the right time, if that was asked for. It
+// reports whether it has. Nobody proposes anything meanwhile.
+func (n *Node) applySetBack(ctx context.Context, term uint64) (done bool) {
+	req := n.setBack.Swap(nil)
+	if req == nil || req.ctx.Err() != nil {
+		return false
+	}
+	var a setBackAnswer
+	a.times, a.err = n.restoreEarlier(ctx, term)
+	if a.err != nil {
+		n.log.Error("the queue's time was not set back", "reason", a.err)
+	} else {
+		n.log.Warn("the queue's time was set back", "from", time.UnixMilli(a.times.Before).UTC(), "to", time.UnixMilli(a.times.Now).UTC())
+	}
+	req.done <- a
+	return a.err == nil
+}
+
+// restoreEarlier is O(queue): it makes the whole state anew.
+func (n *Node) restoreEarlier(ctx context.Context, term uint64) (SetBack, error) {
+	v := n.replica.freeze()
+	times := SetBack{Before: v.Meta().Now, Now: n.wall().UnixMilli()}
+	if times.Now >= times.Before {
+		return times, errors.New("the queue's time is not ahead")
+	}
+	m, err := fsm.SetBack(v, times.Now, func(c *fsm.Cron) int64 { return nextOf(c, times.Now) })
+	if err != nil {
+		return times, err
+	}
+	flush.Adopt(m, n.clusterID(), term, v.LSN())
+	return times, n.restore(ctx, m.View(), term)
+}
+
+// nextOf is a schedule's next time. One that this version cannot read keeps its own.
+func nextOf(c *fsm.Cron, now int64) int64 {
+	s, err := crontab.Parse(c.Spec, c.TimeZone)
+	if err != nil {
+		return c.NextAt
+	}
+	return s.Next(now)
+}
+
+// setBackPatience bounds one request: a large state takes its time.
+const setBackPatience = 5 * time.Minute
+
+// serveSetBack answers POST clock/back of an operator's tool.
+func (n *Node) serveSetBack(w http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, io.LimitReader(r.Body, identityMax)) // there is nothing to say
+	ctx, cancel := context.WithTimeout(r.Context(), setBackPatience)
+	defer cancel()
+	times, err := n.SetClockBack(ctx)
+	switch {
+	case err == nil:
+		writeJSON(w, http.StatusOK, times)
+	case errors.Is(err, ErrNotLeader):
+		writeJSON(w, http.StatusMisdirectedRequest, refusal{Message: err.Error(), Leader: n.leaderHTTP()})
+	default:
+		writeJSON(w, http.StatusConflict, refusal{Message: err.Error()})
+	}
+}
+
+// AskToSetBack has the node at an HTTP address, the leader, set the queue's time back.
+func AskToSetBack(ctx context.Context, client *http.Client, address string) (times SetBack, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+address+PeerPath+"clock/back", nil)
+	if err != nil {
+		return times, err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return times, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, identityMax))
+	switch {
+	case err != nil:
+		return times, err
+	case resp.StatusCode != http.StatusOK:
+		return times, refused(address, resp.Status, body)
+	}
+	return times, json.Unmarshal(body, &times)
+}

@@ -1,0 +1,73 @@
+package fsm_test
+
+import (
+	"testing"
+
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+)
+
+// A clock that was a year ahead is set back: leases last in full, what was set while it
+// was wrong moves back with it, what was set before stays, and nothing lies ahead.
+func TestSetBack(t *testing.T) {
+	const (
+		right = int64(1_800_000_000_000)
+		ahead = int64(365 * 24 * 3600 * 1000)
+		wrong = right + ahead
+		day   = int64(24 * 3600 * 1000)
+	)
+	m := fsm.New()
+	put := &fsmpb.Mutation{Op: &fsmpb.Mutation_PutCron{PutCron: &fsmpb.PutCron{
+		Name: "nightly", Spec: "0 3 * * *", Job: &fsmpb.NewJob{Type: "t"}, NextMs: right + day,
+	}}}
+	apply(t, m, right-1000, enqueueAt(right+400*day, "before"), put)
+	apply(t, m, wrong-60_000, enqueue("held"), enqueue("done"), enqueue("failed"))
+	claims := apply(t, m, wrong-60_000, claim("w", 3))
+	held := claims[0].Jobs
+	if len(held) != 3 {
+		t.Fatalf("claimed %d jobs", len(held))
+	}
+	apply(t, m, wrong-50_000, complete("w", "done", held[1].Token), failAfter("w", "failed", held[2].Token, 100_000), enqueueAt(wrong+day, "delayed"))
+	apply(t, m, wrong-40_000, heartbeat("w", "held", held[0].Token))
+	frozen := m.View()
+	before := frozen.Hash()
+
+	now := right
+	by := frozen.Meta().Now - now
+	back, err := fsm.SetBack(frozen, now, func(c *fsm.Cron) int64 { return now + 7 })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if frozen.Hash() != before {
+		t.Error("the view was changed")
+	}
+	if got := back.Meta(); got.Now != now || got.LeasesFrom != now || got.LSN != frozen.LSN() {
+		t.Errorf("now %d, leases from %d, LSN %s", got.Now, got.LeasesFrom, got.LSN)
+	}
+	for id, want := range map[string]int64{
+		"before": right + 400*day, "delayed": wrong + day - by, "failed": wrong + 50_000 - by,
+	} {
+		if got := back.Job(id); got.Status != fsm.Scheduled || got.RunAt != want {
+			t.Errorf("%s is %s for %d, want %d", id, got.Status, got.RunAt-now, want-now)
+		}
+	}
+	if got := back.Job("done"); got.Status != fsm.Completed || got.FinishedAt != now || got.CreatedAt != now {
+		t.Errorf("the job that was done: %+v", got)
+	}
+	if got := copyOf(t, back); got.View().Hash() != back.View().Hash() {
+		t.Error("the state does not survive its encoding")
+	}
+	lease := back.Job("held").HeldMs
+	apply(t, back, now+lease)
+	if got := back.Job("held").Status; got != fsm.InProgress {
+		t.Errorf("within its lease the job is %s", got)
+	}
+	apply(t, back, now+lease+1)
+	if got := back.Job("held").Status; got != fsm.Unclaimed {
+		t.Errorf("after its lease the job is %s", got)
+	}
+	apply(t, back, now+day+60_000)
+	if got := back.Job("delayed").Status; got != fsm.Unclaimed {
+		t.Errorf("a day later the job that was delayed by a day is %s", got)
+	}
+}
