@@ -56,6 +56,21 @@
 // nodes share (History); a state that is restored from a snapshot has none, and
 // says so.
 //
+// # Time
+//
+// Every node measures how far the wall clocks of the others are ahead of its own
+// (clocks.go). A leader's clock (clock.go) starts where the machine's is, moves on by
+// what has passed since, and is slewed towards the time that a majority of the clocks
+// agree on; it steps only at a takeover, and only to such a time. An operator can have
+// the time set back (setback.go).
+//
+// # Members
+//
+// A node joins if the leader's --peers, or its configuration, have its name, and takes
+// the place of an older server of that name only if that one is gone (membership.go).
+// When a member answered last, and how much of the log it has, the leader measures by
+// its own requests (outbound.go).
+//
 // # Failure stance
 //
 // A node that cannot write its log, or meets an entry that it does not
