@@ -1,6 +1,7 @@
 package nemesis
 
 import (
+	"fmt"
 	"time"
 
 	"osqueue/tests/cluster"
@@ -11,6 +12,7 @@ import (
 var clockFaults = []Fault{
 	{Name: "clock-jump", Needs: NeedClock, Hold: 5 * time.Second, Begin: jump},
 	{Name: "clock-drift", Needs: NeedClock, Hold: 5 * time.Second, Begin: drift},
+	{Name: "clock-wrong-at-election", Needs: NeedClock, Hold: 3 * time.Second, Begin: wrongAtElection, Alone: true},
 }
 
 // setClock makes a node's clock wrong, and returns what puts it right.
@@ -45,4 +47,51 @@ func drift(w *World, s *history.FaultSpan) func() {
 		rate = -rate
 	}
 	return w.setClock(s, w.Cluster.WaitLeader(), 0, rate)
+}
+
+// timeMax is how far the queue's time may be from the right one after an election,
+// other clock faults of the round included: a leader's clock loses a tenth.
+const timeMax = 10 * time.Minute
+
+// wrongAtElection kills the leader while the clocks of all others are wrong by years,
+// each by another number of them: whoever is elected must not move the queue's time.
+func wrongAtElection(w *World, s *history.FaultSpan) func() {
+	const year = 365 * 24 * time.Hour
+	old := w.Cluster.WaitLeader()
+	before, err := old.Status()
+	if err != nil {
+		s.Missed(err.Error())
+		return func() {}
+	}
+	var wrong []*cluster.Node
+	for i, n := range w.Cluster.Nodes {
+		if n == old || !n.Running() {
+			continue
+		}
+		wrong = append(wrong, n)
+		if _, err := n.SetClock(time.Duration(i+1)*year, 0); err != nil {
+			s.Missed(err.Error())
+		}
+	}
+	pid := old.Pid()
+	old.Kill()
+	next := w.Cluster.WaitOtherLeader(old)
+	now, err := next.Status()
+	switch moved := time.Duration(now.Now-before.Now) * time.Millisecond; {
+	case err != nil:
+		s.Missed(err.Error())
+	case moved > timeMax:
+		w.T.Errorf("%s, whose clock is wrong, was elected and moved the queue's time by %v", next.Name, moved)
+		fallthrough
+	default:
+		s.Hit(fmt.Sprintf("process %d of %s was killed; %s leads, whose clock is of %v", pid, old.Name, next.Name, time.UnixMilli(now.WallClock).UTC()))
+	}
+	return func() {
+		for _, n := range wrong {
+			if _, err := n.SetClock(0, 0); err != nil {
+				w.T.Logf("%s has its right clock when it goes on: %v", n.Name, err)
+			}
+		}
+		w.start(old)
+	}
 }

@@ -46,6 +46,7 @@
 //	late-put                  a PUT of a killed leader comes later       it was refused
 //	rival                     a second cluster on the bucket             it stands by
 //	clock-jump, clock-drift   the wall clock of the leader               its offset in use
+//	clock-wrong-at-election   those of all others; the leader is killed  one of them leads, whose clock is wrong
 //	disk-full                 a node's file system has no room           what it logged
 //	log-flipped, log-torn     a stopped node's raft.db is damaged        checksum of the file
 //	snapshot-flipped          a stopped node's snapshot is damaged       checksum of the file

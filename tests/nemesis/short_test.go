@@ -30,7 +30,7 @@ func TestFaults(t *testing.T) {
 		{Name: "bucket", Inline: smallInline, Script: []string{"late-put", "bucket-misbehaving", "leader-without-bucket", "rival"}},
 		{Name: "four nodes", Nodes: 4, Script: []string{"link-cut", "halves"}},
 		{Name: "disks", SmallDisk: true, Script: []string{"log-flipped", "disk-full", "node-wiped-leader-killed"}},
-		{Name: "clocks and workers", Clock: true, Workers: 2, Script: []string{"clock-jump", "worker-killed", "worker-paused"}},
+		{Name: "clocks and workers", Clock: true, Workers: 2, Script: []string{"clock-jump", "clock-wrong-at-election", "worker-killed", "worker-paused"}},
 	} {
 		t.Run(r.Name, func(t *testing.T) {
 			t.Parallel()
