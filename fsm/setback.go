@@ -7,97 +7,66 @@ package fsm
 // were set before stay. next returns a schedule's next time after nowMs, in ms, 0 for
 // never. The state keeps its LSN. v is not changed.
 func SetBack(v *View, nowMs int64, next func(*Cron) int64) (*Machine, error) {
-	s := setBack{now: nowMs, by: v.meta.Now - nowMs}
+	s := setBack{now: nowMs, by: v.meta.Now - nowMs, next: next, created: make(map[string]int64)}
 	meta := v.meta
 	meta.Now, meta.LeasesFrom = nowMs, nowMs
 	b := NewBuilder(meta)
-	err := error(nil)
-	add := func(e error) bool {
-		err = e
-		return e == nil
-	}
-	created := make(map[string]int64) // of the jobs that hold unique keys for a period
-	v.jobs.Scan(func(j *Job) bool {
-		if j.Options().Unique.Scope == UniquePeriod {
-			created[j.ID] = j.CreatedAt
-		}
-		return add(b.AddJob(s.job(j)))
-	})
-	scan(&err, v.workers.Scan, func(w *Worker) bool {
-		c := *w
-		s.past(&c.RegisteredAt, &c.LastSeen)
-		return add(b.AddWorker(&c))
-	})
-	scan(&err, v.claims.Scan, func(r *ClaimRecord) bool {
-		c := *r
-		s.past(&c.ClaimedAt)
-		return add(b.AddClaim(&c))
-	})
-	scan(&err, v.queues.Scan, func(q *QueueSettings) bool {
-		c := *q
-		s.past(&c.LevelAt)
-		return add(b.AddQueue(&c))
-	})
-	scan(&err, v.turns.Scan, func(t *Turn) bool { return add(b.AddTurn(t)) })
-	scan(&err, v.crons.Scan, func(c *Cron) bool {
-		n := *c
-		s.past(&n.CreatedAt, &n.UpdatedAt, &n.LastAt)
-		if !n.Paused && n.NextAt > nowMs {
-			n.NextAt = next(c)
-		}
-		return add(b.AddCron(&n))
-	})
-	scan(&err, v.batches.Scan, func(p *JobBatch) bool {
-		c := *p
-		s.past(&c.CreatedAt, &c.EndedAt)
-		return add(b.AddBatch(&c))
-	})
-	scan(&err, v.holds.Scan, func(h *Hold) bool {
-		c := *h
-		if created[h.JobID] > nowMs {
-			c.Until = s.later(c.Until)
-		}
-		return add(b.AddHold(&c))
-	})
-	scan(&err, v.requests.Scan, func(r *RequestRecord) bool {
-		c := *r
-		s.past(&c.At)
-		return add(b.AddRequest(&c))
-	})
+	var err error
+	rebuild(&err, v.jobs.Scan, s.job, b.AddJob)
+	rebuild(&err, v.workers.Scan, s.worker, b.AddWorker)
+	rebuild(&err, v.claims.Scan, s.claim, b.AddClaim)
+	rebuild(&err, v.queues.Scan, s.queue, b.AddQueue)
+	rebuild(&err, v.turns.Scan, func(t *Turn) *Turn { return t }, b.AddTurn)
+	rebuild(&err, v.crons.Scan, s.cron, b.AddCron)
+	rebuild(&err, v.batches.Scan, s.batch, b.AddBatch)
+	rebuild(&err, v.holds.Scan, s.hold, b.AddHold)
+	rebuild(&err, v.requests.Scan, s.request, b.AddRequest)
 	if err != nil {
 		return nil, err
 	}
 	return b.Machine(), nil
 }
 
-// scan walks a collection, unless an earlier one has failed.
-func scan[T any](err *error, walk func(func(T) bool), fn func(T) bool) {
-	if *err == nil {
-		walk(fn)
+// rebuild adds a collection, changed, to another state. After an error it does nothing.
+func rebuild[T any](err *error, walk func(func(T) bool), change func(T) T, add func(T) error) {
+	if *err != nil {
+		return
 	}
+	walk(func(t T) bool {
+		*err = add(change(t))
+		return *err == nil
+	})
 }
 
-// setBack moves times back to now, by as much as the clock.
-type setBack struct{ now, by int64 }
+// setBack makes copies of records whose times are moved back to now, by as much as the
+// clock.
+type setBack struct {
+	now, by int64
+	next    func(*Cron) int64
+	created map[string]int64 // when the jobs that hold a unique key for a period were made
+}
 
 // past has times that lie ahead be now.
-func (s setBack) past(times ...*int64) {
+func (s *setBack) past(times ...*int64) {
 	for _, t := range times {
 		*t = min(*t, s.now)
 	}
 }
 
 // later is a time that was set while the clock was ahead.
-func (s setBack) later(at int64) int64 { return max(s.now, at-s.by) }
+func (s *setBack) later(at int64) int64 { return max(s.now, at-s.by) }
 
-func (s setBack) job(old *Job) *Job {
+func (s *setBack) job(old *Job) *Job {
+	if old.Options().Unique.Scope == UniquePeriod {
+		s.created[old.ID] = old.CreatedAt
+	}
 	j := *old
+	since := old.CreatedAt // when RunAt was set
 	if old.Det != nil {
 		j.Det = s.details(old.Det)
-	}
-	since := old.CreatedAt // when RunAt was set
-	if h := old.Details().History; len(h) > 0 && old.AttemptEnd != NoEnd {
-		since = max(since, h[len(h)-1].EndedAt)
+		if n := len(old.Det.History); n > 0 {
+			since = max(since, old.Det.History[n-1].EndedAt)
+		}
 	}
 	if since > s.now && j.RunAt > s.now {
 		j.RunAt = s.later(j.RunAt)
@@ -106,16 +75,60 @@ func (s setBack) job(old *Job) *Job {
 	return &j
 }
 
-func (s setBack) details(old *Details) *Details {
+func (s *setBack) details(old *Details) *Details {
 	d := *old
 	s.past(&d.ProgressAt, &d.CancelAt)
-	d.History = make([]Attempt, len(old.History))
-	for i, a := range old.History {
+	d.History = nil
+	for _, a := range old.History {
 		s.past(&a.StartedAt, &a.EndedAt)
-		d.History[i] = a
-	}
-	if len(d.History) == 0 {
-		d.History = nil
+		d.History = append(d.History, a)
 	}
 	return &d
+}
+
+func (s *setBack) worker(old *Worker) *Worker {
+	w := *old
+	s.past(&w.RegisteredAt, &w.LastSeen)
+	return &w
+}
+
+func (s *setBack) claim(old *ClaimRecord) *ClaimRecord {
+	r := *old
+	s.past(&r.ClaimedAt)
+	return &r
+}
+
+func (s *setBack) queue(old *QueueSettings) *QueueSettings {
+	q := *old
+	s.past(&q.LevelAt)
+	return &q
+}
+
+func (s *setBack) cron(old *Cron) *Cron {
+	c := *old
+	s.past(&c.CreatedAt, &c.UpdatedAt, &c.LastAt)
+	if c.NextAt > s.now {
+		c.NextAt = s.next(old)
+	}
+	return &c
+}
+
+func (s *setBack) batch(old *JobBatch) *JobBatch {
+	b := *old
+	s.past(&b.CreatedAt, &b.EndedAt)
+	return &b
+}
+
+func (s *setBack) hold(old *Hold) *Hold {
+	h := *old
+	if s.created[h.JobID] > s.now {
+		h.Until = s.later(h.Until)
+	}
+	return &h
+}
+
+func (s *setBack) request(old *RequestRecord) *RequestRecord {
+	r := *old
+	s.past(&r.At)
+	return &r
 }
