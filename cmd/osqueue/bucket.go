@@ -11,6 +11,7 @@ import (
 	"osqueue/storage"
 	"osqueue/storage/bucketurl"
 	"osqueue/storage/cost"
+	"osqueue/storage/detach"
 	"osqueue/storage/metered"
 	"osqueue/storage/probe"
 	"osqueue/storage/throttle"
@@ -33,7 +34,7 @@ func (s *server) openBucket(ctx context.Context, o *serveOptions, metrics *prome
 	if err != nil {
 		return fmt.Errorf("--bucket: %w", err)
 	}
-	counted := metered.New(b, observers{newStorageMetrics(metrics), o.account()})
+	counted := metered.New(detach.New(b), observers{newStorageMetrics(metrics), o.account()})
 	throttled, err := throttle.New(counted, o.budget)
 	if err != nil {
 		return errors.Join(err, b.Close())

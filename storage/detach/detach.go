@@ -1,0 +1,160 @@
+// Package detach is a decorator that returns every call on a bucket when the call's
+// context ends, even if the driver does not.
+//
+// # Problem
+//
+// A system call on a file system that hangs (NFS, a network volume) knows no context.
+// Whoever waits for it waits for as long as the file system hangs, and with it what
+// must happen in time: the end of a leader's term, or of the process.
+//
+// # How
+//
+// The driver is called on a goroutine of its own. If the context ends first, the call
+// returns the context's error, and the goroutine stays behind until the driver
+// returns. A driver that obeys its context has Grace to return an error of its own. A
+// write that is left behind may still be applied, which is what
+// storage.Unknown means. At most Max calls are left behind: while so many hang, further
+// calls are refused at once.
+package detach
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"osqueue/storage"
+)
+
+// Max is how many calls may be left behind at a time.
+const Max = 64
+
+// Bucket returns in time from another bucket. It is safe for concurrent use.
+type Bucket struct {
+	inner  storage.Bucket
+	behind atomic.Int64 // calls that were left behind and have not returned
+}
+
+var _ storage.Bucket = (*Bucket)(nil)
+
+// New decorates inner.
+func New(inner storage.Bucket) *Bucket { return &Bucket{inner: inner} }
+
+// Grace is how long a driver that obeys contexts has to return its own error.
+const Grace = 50 * time.Millisecond
+
+// The states of a call.
+const (
+	under  = iota // way
+	ended         // the driver has returned
+	behind        // the caller has returned before
+)
+
+// call runs do, which puts its result where the caller finds it once call has returned
+// nil. Otherwise do may run for longer.
+func (b *Bucket) call(ctx context.Context, do func()) error {
+	if ctx.Done() == nil {
+		do()
+		return nil
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if b.behind.Load() >= Max {
+		// Wrapped, because it was not applied and never will be.
+		return fmt.Errorf("%d calls on the bucket hang: it is not called before one of them returns: %w", Max, storage.ErrThrottled)
+	}
+	var state atomic.Int32
+	done := make(chan struct{})
+	go func() {
+		do()
+		close(done)
+		if !state.CompareAndSwap(under, ended) {
+			b.behind.Add(-1)
+		}
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+	}
+	grace := time.NewTimer(Grace)
+	defer grace.Stop()
+	select {
+	case <-done:
+		return nil
+	case <-grace.C:
+	}
+	b.behind.Add(1)
+	if !state.CompareAndSwap(under, behind) { // it has just returned
+		b.behind.Add(-1)
+		<-done
+		return nil
+	}
+	return fmt.Errorf("the bucket has not answered in time: %w", ctx.Err())
+}
+
+// Get implements storage.Bucket.
+func (b *Bucket) Get(ctx context.Context, key string) (storage.Object, error) {
+	type answer struct {
+		object storage.Object
+		err    error
+	}
+	a := new(answer)
+	if err := b.call(ctx, func() { a.object, a.err = b.inner.Get(ctx, key) }); err != nil {
+		return storage.Object{}, fmt.Errorf("get %q: %w", key, err)
+	}
+	return a.object, a.err
+}
+
+// PutIfAbsent implements storage.Bucket.
+func (b *Bucket) PutIfAbsent(ctx context.Context, key string, data []byte) storage.Write {
+	return b.put(ctx, key, func() storage.Write { return b.inner.PutIfAbsent(ctx, key, data) })
+}
+
+// PutIfMatch implements storage.Bucket.
+func (b *Bucket) PutIfMatch(ctx context.Context, key string, data []byte, v storage.Version) storage.Write {
+	return b.put(ctx, key, func() storage.Write { return b.inner.PutIfMatch(ctx, key, data, v) })
+}
+
+func (b *Bucket) put(ctx context.Context, key string, do func() storage.Write) storage.Write {
+	w := new(storage.Write)
+	if err := b.call(ctx, func() { *w = do() }); err != nil {
+		return storage.Write{Outcome: storage.Unknown, Err: fmt.Errorf("put %q: %w", key, err)}
+	}
+	return *w
+}
+
+// List implements storage.Bucket. It does not call fn after it has returned.
+func (b *Bucket) List(ctx context.Context, prefix string, fn func(storage.Info) bool) error {
+	var mu sync.Mutex // held while fn runs
+	over := false
+	err := new(error)
+	left := b.call(ctx, func() {
+		*err = b.inner.List(ctx, prefix, func(i storage.Info) bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return !over && fn(i)
+		})
+	})
+	if left != nil {
+		mu.Lock()
+		defer mu.Unlock()
+		over = true
+		return fmt.Errorf("list %q: %w", prefix, left)
+	}
+	return *err
+}
+
+// Delete implements storage.Bucket.
+func (b *Bucket) Delete(ctx context.Context, key string) error {
+	err := new(error)
+	if left := b.call(ctx, func() { *err = b.inner.Delete(ctx, key) }); left != nil {
+		return fmt.Errorf("delete %q: %w", key, left)
+	}
+	return *err
+}
+
+// Close implements storage.Bucket. It does not wait for calls that were left behind.
+func (b *Bucket) Close() error { return b.inner.Close() }
