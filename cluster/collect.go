@@ -6,11 +6,17 @@ import (
 
 	"osqueue/cluster/snapshot"
 	"osqueue/storage/archive"
+	"osqueue/storage/probe"
 	"osqueue/storage/queuefile"
 )
 
-// collectMost bounds how many objects one round removes.
-const collectMost = 1000
+// collectMost bounds how many objects one round removes of each kind. A round also
+// ends after Config.CollectInterval.
+const collectMost = 1_000_000
+
+// otherClusterKept is how long after its last upload the snapshots of another
+// cluster are removed.
+const otherClusterKept = 7 * 24 * time.Hour
 
 // snapshotsKept is how many of raft's snapshots the bucket keeps for nodes to come.
 const snapshotsKept = 2
@@ -18,9 +24,14 @@ const snapshotsKept = 2
 // collect removes from the bucket, now and then, what nobody can need any more.
 // Which that is follows from the document as it stands there.
 func (r *reign) collect(ctx context.Context) {
+	var probes map[string]bool
 	for sleep(ctx, r.node.cfg.CollectInterval) {
 		if r.flusher.Failing() != "" {
 			continue
+		}
+		var err error
+		if probes, err = probe.Collect(ctx, r.node.cfg.Bucket, probes); err != nil && ctx.Err() == nil {
+			r.log.Warn("the bucket could not be cleaned up; it is tried again", "error", err)
 		}
 		if err := r.collectOnce(ctx); err != nil && ctx.Err() == nil {
 			r.log.Warn("the bucket could not be cleaned up; it is tried again", "error", err)
@@ -43,7 +54,11 @@ func (r *reign) collectOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = snapshot.Collect(ctx, r.node.cfg.Bucket, r.node.clusterID(), snapshotsKept, collectMost)
+	if _, err = snapshot.Collect(ctx, r.node.cfg.Bucket, r.node.clusterID(), snapshotsKept, collectMost); err != nil {
+		return err
+	}
+	gone := r.clock.now() - max(otherClusterKept, r.node.cfg.PITRWindow).Milliseconds()
+	_, err = snapshot.CollectOthers(ctx, r.node.cfg.Bucket, r.node.clusterID(), gone, collectMost)
 	return err
 }
 

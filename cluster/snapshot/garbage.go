@@ -21,7 +21,7 @@ const underWay = time.Hour
 // the newest keep, at least one. Of those without a manifest it spares what may
 // still be under way: all that are newer than the newest complete one, or began
 // less than an hour before the last complete one. Keys that it does not know are never garbage,
-// nor are those of other clusters.
+// nor are those of other clusters, which CollectOthers removes.
 func Garbage(keys []string, cluster string, keep int) []string {
 	all := survey(keys, cluster)
 	whole := completed(all)
@@ -61,4 +61,51 @@ func Collect(ctx context.Context, b storage.Bucket, cluster string, keep, most i
 		deleted++
 	}
 	return deleted, nil
+}
+
+// CollectOthers deletes the snapshots of all clusters but this one that began
+// their newest upload before a time (ms of a node's clock): clusters that lost all
+// their nodes, or were taken over. A cluster that stands by uploads a snapshot now and then;
+// without one, its new nodes get their state from its leader. It deletes at most so
+// many objects and returns how many.
+func CollectOthers(ctx context.Context, b storage.Bucket, cluster string, before int64, most int) (deleted int, err error) {
+	newest := make(map[string]int64)
+	keys := make(map[string][]string)
+	err = b.List(ctx, root, func(i storage.Info) bool {
+		if u, ok := parseKey(i.Key); ok && u.cluster != cluster {
+			newest[u.cluster] = max(newest[u.cluster], u.at)
+			keys[u.cluster] = append(keys[u.cluster], i.Key)
+		}
+		return true
+	})
+	if err != nil {
+		return 0, fmt.Errorf("list %q: %w", root, err)
+	}
+	for other, at := range newest {
+		if at >= before {
+			continue
+		}
+		for _, key := range manifestsFirst(keys[other]) {
+			if deleted >= most {
+				return deleted, nil
+			}
+			if err := b.Delete(ctx, key); err != nil {
+				return deleted, fmt.Errorf("delete a snapshot of a cluster that is gone: %w", err)
+			}
+			deleted++
+		}
+	}
+	return deleted, nil
+}
+
+// manifestsFirst sorts keys of snapshots so that none looks complete that is not.
+func manifestsFirst(keys []string) []string {
+	isManifest := func(key string) int {
+		if u, ok := parseKey(key); ok && key == u.manifest() {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(keys, func(a, b string) int { return cmp.Compare(isManifest(a), isManifest(b)) })
+	return keys
 }

@@ -8,7 +8,9 @@ import (
 
 	"pgregory.net/rapid"
 
+	"osqueue/storage"
 	"osqueue/storage/fault"
+	"osqueue/storage/mem"
 )
 
 func TestGarbage(t *testing.T) {
@@ -116,5 +118,35 @@ func TestCollect(t *testing.T) {
 func TestUnderWayIsLongerThanAnUploadWaits(t *testing.T) {
 	if underWay < 2*(longPause+findLimit) || underWay < 10*time.Minute {
 		t.Error("an upload that waits for the bucket would be taken for given up")
+	}
+}
+
+// The snapshots of a cluster that has not uploaded any for long are removed, and
+// those of this one and of one that stands by are not.
+func TestCollectOthers(t *testing.T) {
+	ctx, b := t.Context(), mem.New()
+	put := func(cluster string, at int64) (keys []string) {
+		u := upload{cluster: cluster, node: "n1", point: point{1, uint64(at)}, at: at, id: "X"}
+		for _, key := range []string{u.prefix() + "/000000.part", u.manifest()} {
+			if w := b.PutIfAbsent(ctx, key, nil); w.Err != nil {
+				t.Fatal(w.Err)
+			}
+			keys = append(keys, key)
+		}
+		return keys
+	}
+	kept := slices.Concat(put("ours", 1), put("standby", 2), put("standby", 200))
+	put("gone", 3)
+	put("gone", 99)
+	if n, err := CollectOthers(ctx, b, "ours", 100, 1); n != 1 || err != nil {
+		t.Fatalf("%d deleted, %v", n, err)
+	}
+	if n, err := CollectOthers(ctx, b, "ours", 100, 10); n != 3 || err != nil {
+		t.Fatalf("%d deleted, %v", n, err)
+	}
+	var left []string
+	b.List(ctx, "", func(i storage.Info) bool { left = append(left, i.Key); return true })
+	if slices.Sort(kept); !slices.Equal(left, kept) {
+		t.Errorf("%q is left, want %q", left, kept)
 	}
 }

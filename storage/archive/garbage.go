@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"osqueue/storage"
 	"osqueue/storage/queuefile"
@@ -18,20 +21,25 @@ import (
 // was the current one at some time; before is the oldest time, by the machine's
 // clock, for which the state has to be kept. doc.go says why this is safe.
 //
+// Within the time that is kept, it is all bases older than an hour but for one an
+// hour, as long as the log leads from one to the next.
+//
 // Nothing is garbage while an object is missing that the root names.
 func Garbage(lineage string, names []string, root *queuefile.Document, before time.Time) []string {
 	if root == nil || root.Archive == nil || root.Lineage() != lineage || !allNamed(names, root.Archive) {
 		return nil
 	}
 	to := limit{root.Archive.Base.LSN, before.UnixMilli()}
-	oldest, ok := newLine(lineage, names, root).baseUpTo(to)
+	l := newLine(lineage, names, root)
+	oldest, ok := l.baseUpTo(to)
 	if !ok {
 		return nil
 	}
+	thin := l.redundant(oldest, root.Meta.Now)
 	var old []name
 	for _, key := range names {
 		n, ok := parseName(key)
-		if ok && n.lineage == lineage && n.needless(oldest) {
+		if ok && n.lineage == lineage && (n.needless(oldest) || n.kind.ofBase() && thin[n.directory()]) {
 			old = append(old, n)
 		}
 	}
@@ -52,6 +60,32 @@ func (n name) needless(oldest point) bool {
 	c := n.last.Compare(oldest.lsn)
 	isLog := n.kind == segmentKind || n.kind == chapterKind
 	return c < 0 || c == 0 && isLog
+}
+
+// Bases are thinned: of those that are older than thinAfter, one in thinEvery is
+// kept. Both are milliseconds of the machine's clock.
+const (
+	thinAfter = int64(time.Hour / time.Millisecond)
+	thinEvery = int64(time.Hour / time.Millisecond)
+)
+
+// redundant returns the directories of the bases after oldest that are not needed
+// to restore any state, because the log leads on from an earlier base that is kept.
+// The root's base, and a base that bridges a hole of the log, are needed.
+func (l *line) redundant(oldest point, now int64) map[string]bool {
+	thin := make(map[string]bool)
+	_, end := l.cover(oldest.lsn, everything.lsn)
+	kept := oldest.at
+	for _, p := range l.bases {
+		switch {
+		case p.lsn.Compare(oldest.lsn) <= 0:
+		case p.named == nil && p.prev == p.lsn && p.lsn.Compare(end) <= 0 && p.at <= now-thinAfter && p.at < kept+thinEvery:
+			thin[strings.TrimSuffix(p.key, manifestSuffix)] = true
+		default:
+			kept = p.at
+		}
+	}
+	return thin
 }
 
 // allNamed reports whether all objects are listed that a names.
@@ -83,14 +117,21 @@ func List(ctx context.Context, bucket storage.Bucket, lineage string) ([]string,
 	return names, nil
 }
 
+// deleteParallel is how many objects are deleted at a time, and stillEvery after
+// how many Collect asks again whether it may go on.
+const (
+	deleteParallel = 8
+	stillEvery     = 1000
+)
+
 // Collect deletes at most so many of the objects that are Garbage in the bucket.
 // It returns how many it deleted, also with an error; the rest is found by the
 // next call. Only the active leader calls it.
 //
-// still is asked when it is known what is there, and before anything is deleted:
-// whether the document is still root, or a later one of the same leader's. nil does
-// not ask. A successor needs nothing that is old by root; but who has put the document
-// back to an earlier state (Repair) does.
+// still is asked when it is known what is there, before anything is deleted and
+// after every 1000 objects: whether the document is still root, or a later one of the
+// same leader's. nil does not ask. A successor needs nothing that is old by root; but
+// who has put the document back to an earlier state (Repair) does.
 func Collect(
 	ctx context.Context, bucket storage.Bucket, root *queuefile.Document, before time.Time, most int,
 	still func(context.Context) (bool, error),
@@ -103,19 +144,52 @@ func Collect(
 		return 0, fmt.Errorf("collect garbage: %w", err)
 	}
 	old := Garbage(root.Lineage(), names, root, before)
-	if still != nil && len(old) > 0 {
-		if ok, err := still(ctx); !ok || err != nil {
-			return 0, err
+	for old = old[:min(len(old), most)]; len(old) > 0; {
+		if still != nil && len(old) > 0 {
+			if ok, err := still(ctx); !ok || err != nil {
+				return deleted, err
+			}
 		}
+		n := min(len(old), stillEvery)
+		done, err := remove(ctx, bucket, old[:n])
+		deleted += done
+		if err != nil {
+			return deleted, fmt.Errorf("collect garbage: %w", err)
+		}
+		old = old[n:]
 	}
-	for _, key := range old {
-		if deleted == most {
-			break
+	return deleted, nil
+}
+
+// remove deletes objects, several at a time. A manifest is deleted when all before
+// it are gone, and before all after it: a base without manifest is none, whatever
+// is left of it.
+func remove(ctx context.Context, bucket storage.Bucket, keys []string) (deleted int, err error) {
+	for len(keys) > 0 {
+		n := 1
+		if !strings.HasSuffix(keys[0], manifestSuffix) {
+			for n < len(keys) && !strings.HasSuffix(keys[n], manifestSuffix) {
+				n++
+			}
 		}
-		if err := bucket.Delete(ctx, key); err != nil {
-			return deleted, fmt.Errorf("collect garbage: delete %q: %w", key, err)
+		var done atomic.Int64
+		g, ctx := errgroup.WithContext(ctx)
+		g.SetLimit(deleteParallel)
+		for _, key := range keys[:n] {
+			g.Go(func() error {
+				if err := bucket.Delete(ctx, key); err != nil {
+					return fmt.Errorf("delete %q: %w", key, err)
+				}
+				done.Add(1)
+				return nil
+			})
 		}
-		deleted++
+		err := g.Wait()
+		deleted += int(done.Load())
+		if err != nil {
+			return deleted, err
+		}
+		keys = keys[n:]
 	}
 	return deleted, nil
 }

@@ -24,6 +24,9 @@ const (
 	partKind          // of a base
 )
 
+// ofBase reports whether objects of that kind belong to a base.
+func (k kind) ofBase() bool { return k == manifestKind || k == partKind }
+
 // suffixes of the kinds; parts are numbered.
 const (
 	segmentSuffix  = ".seg"

@@ -10,7 +10,7 @@ type Counts struct {
 	Gets     uint64
 	Creates  uint64 // PutIfAbsent
 	Replaces uint64 // PutIfMatch
-	Lists    uint64
+	Lists    uint64 // pages of listings
 	Deletes  uint64
 
 	BytesRead    uint64
@@ -28,6 +28,10 @@ func (c Counts) ByOp() map[string]uint64 {
 	}
 }
 
+// listPage is how many objects S3 and GCS return in one page of a listing, each
+// of which is a request.
+const listPage = 1000
+
 // add counts one operation. How it ended does not matter: conditions that do not
 // hold are charged, and a request without an answer may have arrived.
 func (c *Counts) add(o metered.Observation) {
@@ -43,7 +47,7 @@ func (c *Counts) add(o metered.Observation) {
 		c.Replaces++
 		c.BytesWritten += n
 	case storage.OpList:
-		c.Lists++
+		c.Lists += 1 + uint64(max(o.Listed-1, 0))/listPage
 	case storage.OpDelete:
 		c.Deletes++
 	}

@@ -32,14 +32,20 @@
 // or more, flushes go at full speed; below, the interval is stretched, evenly on a
 // logarithmic scale, until with no credit left it is the one that spends what
 // accrues; and on, in debt, to the longest interval, which is the heartbeat of the
-// broker. A process starts with six hours' worth. So a month costs at most the
-// budget and twelve hours' worth more (1.7 %), as long as the heartbeats and the
-// other fixed requests alone keep within it, which Plan.Check sees to at the start.
+// broker. A process starts with six hours' worth.
+//
+// Everything that the Meter counts is paid from the credit: the document, segments
+// of the log, checkpoints, listings, reads. The interval is all that the Governor
+// controls, though, and it ends at the heartbeat. As long as what an interval of
+// the heartbeat's length costs keeps within the budget, a month costs at most the
+// budget and twelve hours' worth more (1.7 %). Plan.Check sees at the start that the
+// heartbeats and the looks into the drop box do. The segments and checkpoints of a
+// busy queue come on top: they follow from how much is written, and a budget that
+// they alone exceed is exceeded. The cost report says so while it happens.
 //
 // # What is not seen
 //
 // The counts are those of one process since its start. What a driver's SDK
-// repeats by itself (reads only) and the pages of a long listing after its first
-// are not counted; storage and traffic out of the region are not, unless the
+// repeats by itself (reads only) is not counted; storage and traffic out of the region are not, unless the
 // prices have them. A request that got no answer is counted.
 package cost

@@ -173,3 +173,14 @@ func TestClockThatRunsBack(t *testing.T) {
 		t.Fatalf("%+v", s)
 	}
 }
+
+// A listing is charged by the page.
+func TestPagesOfAListing(t *testing.T) {
+	for listed, want := range map[int]uint64{0: 1, 1: 1, 1000: 1, 1001: 2, 100_000: 100} {
+		var c Counts
+		c.add(metered.Observation{Op: storage.OpList, Listed: listed})
+		if c.Lists != want {
+			t.Errorf("%d objects are %d pages, want %d", listed, c.Lists, want)
+		}
+	}
+}

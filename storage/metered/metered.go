@@ -32,6 +32,8 @@ type Observation struct {
 	Op     storage.Op
 	Key    string // for a listing: the prefix
 	Result Result
+	// Listed is how many objects a listing called back for.
+	Listed int
 	// Bytes is how many bytes of object were read, or offered for writing.
 	Bytes    int
 	Duration time.Duration
@@ -91,8 +93,14 @@ func (b *Bucket) PutIfMatch(ctx context.Context, key string, data []byte, v stor
 // List implements storage.Bucket. The duration includes the callbacks.
 func (b *Bucket) List(ctx context.Context, prefix string, fn func(storage.Info) bool) error {
 	start := time.Now()
-	err := b.inner.List(ctx, prefix, fn)
-	b.report(storage.OpList, prefix, start, 0, err)
+	listed := 0
+	err := b.inner.List(ctx, prefix, func(i storage.Info) bool {
+		listed++
+		return fn(i)
+	})
+	b.observer.ObserveStorage(Observation{
+		Op: storage.OpList, Key: prefix, Result: resultOf(err, Failed), Listed: listed, Duration: time.Since(start), Err: err,
+	})
 	return err
 }
 

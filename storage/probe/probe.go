@@ -37,6 +37,34 @@ const Prefix = "probe/"
 // be tried again.
 var ErrUnsafe = errors.New("the bucket is not safe to use")
 
+// Collect deletes the probe objects that an earlier call has seen as well, and
+// returns those that it has seen now. A late write of a probe that had ended leaves
+// one behind. There must be minutes between two calls.
+func Collect(ctx context.Context, b storage.Bucket, earlier map[string]bool) (map[string]bool, error) {
+	seen := make(map[string]bool)
+	var old []string
+	err := b.List(ctx, Prefix, func(i storage.Info) bool {
+		if earlier[i.Key] {
+			old = append(old, i.Key)
+		} else {
+			seen[i.Key] = true
+		}
+		return len(seen)+len(old) < collectMost
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list %q: %w", Prefix, err)
+	}
+	for _, key := range old {
+		if err := b.Delete(ctx, key); err != nil {
+			return seen, fmt.Errorf("delete the old probe object %q: %w", key, err)
+		}
+	}
+	return seen, nil
+}
+
+// collectMost bounds how many objects one Collect looks at.
+const collectMost = 1000
+
 const (
 	racers         = 4
 	cleanupTimeout = 10 * time.Second

@@ -187,3 +187,23 @@ func mustBeEmpty(t *testing.T, b storage.Bucket) {
 		t.Fatal(err)
 	}
 }
+
+// What a late write of a probe has left is removed when it is seen again.
+func TestCollect(t *testing.T) {
+	ctx, b := t.Context(), mem.New()
+	b.PutIfAbsent(ctx, probe.Prefix+"LATE", nil)
+	seen, err := probe.Collect(ctx, b, nil)
+	if err != nil || len(seen) != 1 {
+		t.Fatal(seen, err)
+	}
+	b.PutIfAbsent(ctx, probe.Prefix+"FRESH", nil)
+	if seen, err = probe.Collect(ctx, b, seen); err != nil || len(seen) != 1 || !seen[probe.Prefix+"FRESH"] {
+		t.Fatal(seen, err)
+	}
+	if _, err := b.Get(ctx, probe.Prefix+"LATE"); !errors.Is(err, storage.ErrNotFound) {
+		t.Errorf("the old probe object is there: %v", err)
+	}
+	if _, err := b.Get(ctx, probe.Prefix+"FRESH"); err != nil {
+		t.Error(err)
+	}
+}
