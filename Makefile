@@ -35,6 +35,15 @@ build: bin/osqueue ## Build the static binary bin/osqueue
 bin/osqueue: | bin
 	$(GO_BUILD) -ldflags '-s -w -X main.version=$(VERSION)' -o $@ ./cmd/osqueue
 
+# The release before feature levels, for tests of mixed clusters.
+RELEASE_6 := d4a3524
+
+bin/osqueue-6: | bin
+	@rm -rf bin/release-6 && mkdir bin/release-6
+	@git archive $(RELEASE_6) | tar -x -C bin/release-6
+	@cd bin/release-6 && $(GO_BUILD) -ldflags '-s -w -X main.version=release-6' -o ../osqueue-6 ./cmd/osqueue
+	@rm -rf bin/release-6
+
 .PHONY: generate
 generate: bin/buf bin/protoc-gen-go bin/protoc-gen-go-vtproto bin/protoc-gen-connect-go ## Generate code from the .proto files
 	@for dir in $(GEN_DIRS); do \
@@ -49,7 +58,7 @@ clean: ## Remove what was built, the tools too
 ##@ Test
 
 .PHONY: test
-test: build versitygw-if-possible bin/gotestsum ## Run all tests, and list the skipped ones with their reasons
+test: build versitygw-if-possible osqueue-6-if-possible bin/gotestsum ## Run all tests, and list the skipped ones with their reasons
 	OSQUEUE_BIN=bin/osqueue bin/gotestsum --format standard-quiet -- $(TEST_FLAGS) $(PKGS)
 
 .PHONY: race
@@ -112,6 +121,11 @@ golangci: bin/golangci-lint
 	bin/golangci-lint run $(PKGS)
 
 # A real S3 server for the storage tests. They are skipped without it.
+.PHONY: osqueue-6-if-possible
+osqueue-6-if-possible:
+	@timeout 600 $(MAKE) bin/osqueue-6 \
+		|| echo 'the release before could not be built: the tests of mixed clusters will be skipped'
+
 .PHONY: versitygw-if-possible
 versitygw-if-possible:
 	@timeout 600 $(MAKE) bin/versitygw \

@@ -44,6 +44,16 @@ func buildProgram(name string, flags ...string) (string, error) {
 	return path, os.Rename(fresh, path)
 }
 
+// Release6 returns the program of the release before feature levels, or why there is
+// none: it is built from the history of the tree (make bin/osqueue-6).
+func Release6() (path string, err error) {
+	path = filepath.Join(Root(), "bin", "osqueue-6")
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("the program of the release before is not there: run make bin/osqueue-6 in a clone with history: %w", err)
+	}
+	return path, nil
+}
+
 // Root is the top of the source tree.
 func Root() string {
 	_, file, _, _ := runtime.Caller(0)

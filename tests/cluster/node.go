@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -20,6 +21,9 @@ type Node struct {
 	HTTP string // where others find it: on the node itself, or on the port of its link
 	Raft string
 
+	// Binary is the program that Start runs; "" is the cluster's.
+	Binary string
+
 	httpBind, raftBind string // where it listens
 
 	clockSerial int64  // of the last SetClock
@@ -29,7 +33,7 @@ type Node struct {
 // Start runs the node. Its data directory is the one of the last time.
 func (n *Node) Start(extra ...string) {
 	n.cluster.tb.Helper()
-	n.launch(n.cluster.binary, append(n.args(), extra...)...)
+	n.launch(cmp.Or(n.Binary, n.cluster.binary), append(n.args(), extra...)...)
 }
 
 func (n *Node) args() []string {
