@@ -192,6 +192,12 @@ func TestUnknownMembers(t *testing.T) {
 	if ok[v1.Enqueued](t, a); a.header.Get("Preference-Applied") != v1.PreferStrict {
 		t.Fatalf("Preference-Applied %q", a.header.Get("Preference-Applied"))
 	}
+	// Routes that no older client calls refuse without being asked, unless they are asked not to.
+	p = refused(t, g.do("POST", "/v1/jobs/batch", `{"jobs":[{"typ":"a"}]}`), http.StatusBadRequest, v1.TagUnknownMember)
+	if strings.Join(p.Members, " ") != "/jobs/0/typ" {
+		t.Errorf("members %q", p.Members)
+	}
+	ok[v1.BatchEnqueued](t, g.do("POST", "/v1/jobs/batch", `{"jobs":[{"typ":"a"}]}`, "Prefer", "handling=lenient"))
 	// There is a limit to what is named.
 	many := `{` + strings.Repeat(`"u":1,`, 500) + `"v":1}`
 	p = refused(t, g.do("POST", "/v1/jobs", many, "Prefer", v1.PreferStrict), http.StatusBadRequest, v1.TagUnknownMember)

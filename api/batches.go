@@ -39,7 +39,7 @@ func (s *Server) createBatch(c *call) error {
 		return err
 	}
 	if !res.Code.Done() {
-		return refusedNewBatch(res)
+		return s.refusedNewBatch(res, op.Jobs)
 	}
 	c.out = text(append(c.out[:0], '{'), "batchId", op.NewBatch.Id)
 	c.out = textIf(c.out, "callbackId", s.callbackID(c, op.NewBatch))
@@ -48,8 +48,8 @@ func (s *Server) createBatch(c *call) error {
 }
 
 // refusedNewBatch: where no job is to blame, the batch itself is.
-func refusedNewBatch(res fsm.Result) error {
-	err := refusedBatch(res)
+func (s *Server) refusedNewBatch(res fsm.Result, jobs []*fsmpb.NewJob) error {
+	err := s.refusedBatch(res, jobs)
 	f := *failureOf(err)
 	if f.index != nil || res.Code != fsm.IDTaken {
 		return err

@@ -200,7 +200,7 @@ func filterStatuses(names []string) ([]uint32, error) {
 	}
 	var out []uint32
 	for i, name := range names {
-		st, known := fsm.ParseStatus(name)
+		st, known := fsm.ParseStatus(v1.StatusOf(name))
 		if !known {
 			return nil, unknownValue(fmt.Sprintf("filter.statuses[%d]", i), name, statusNames()...)
 		}

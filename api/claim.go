@@ -14,7 +14,7 @@ import (
 
 func (s *Server) claimRoutes() []route {
 	return []route{
-		{method: http.MethodPost, path: v1.PathClaim, at: leaderOnly, waits: true, handle: s.claim},
+		{method: http.MethodPost, path: v1.PathClaim, at: leaderOnly, waits: true, lenient: true, handle: s.claim},
 	}
 }
 

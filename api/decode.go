@@ -55,18 +55,28 @@ func (c *call) parse(v any) error {
 		return named(memberAt(body, at), "has more than %d objects and lists within each other (at %s)",
 			c.s.cfg.Limits.Depth, place(body, at))
 	}
-	err := json.Unmarshal(body, v, namesOnce, json.RejectUnknownMembers(c.strict))
+	known := json.RejectUnknownMembers(c.refusesUnknown())
+	err := json.Unmarshal(body, v, namesOnce, known)
 	if errors.Is(err, jsontext.ErrDuplicateName) {
 		if err := repeatedMembers(body, reflect.TypeOf(v)); err != nil {
 			return err
 		}
 		reflect.ValueOf(v).Elem().SetZero()
-		err = json.Unmarshal(body, v, lenient, json.RejectUnknownMembers(c.strict))
+		err = json.Unmarshal(body, v, lenient, known)
 	}
 	if err != nil {
 		return badJSON(body, v, err)
 	}
 	return nil
+}
+
+// refusesUnknown reports whether a body must not have fields that the API does not
+// know.
+func (c *call) refusesUnknown() bool {
+	if c.strict || c.route == nil {
+		return c.strict
+	}
+	return !c.route.lenient && !strings.EqualFold(preference(c.r.Header, "handling"), "lenient")
 }
 
 // tooDeep is where a body gets deeper than the limit; -1 if it does not. The

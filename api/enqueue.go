@@ -2,6 +2,9 @@ package api
 
 import (
 	"net/http"
+	"slices"
+	"strconv"
+	"strings"
 
 	v1 "osqueue/api/v1"
 	"osqueue/fsm"
@@ -10,7 +13,7 @@ import (
 
 func (s *Server) enqueueRoutes() []route {
 	return []route{
-		{method: http.MethodPost, path: v1.PathJobs, at: leaderOnly, handle: s.enqueue},
+		{method: http.MethodPost, path: v1.PathJobs, at: leaderOnly, lenient: true, handle: s.enqueue},
 		{method: http.MethodPost, path: v1.PathJobsBatch, at: leaderOnly, handle: s.enqueueBatch},
 	}
 }
@@ -30,7 +33,7 @@ func (s *Server) enqueue(c *call) error {
 		return err
 	}
 	if err := res.Code.Err(); err != nil {
-		return err
+		return s.nameMissing(err, job, nil)
 	}
 	c.out = append(c.out[:0], '{')
 	c.out = text(c.out, "jobId", enqueuedID(res, 0, job))
@@ -58,20 +61,41 @@ func (s *Server) enqueueBatch(c *call) error {
 		return err
 	}
 	if !res.Code.Done() {
-		return refusedBatch(res)
+		return s.refusedBatch(res, jobs)
 	}
 	c.out = append(appendEnqueued(append(c.out[:0], '{'), jobs, res, c.lsn), '}')
 	return c.send()
 }
 
 // refusedBatch says which job of a batch was refused, and why.
-func refusedBatch(res fsm.Result) error {
+func (s *Server) refusedBatch(res fsm.Result, jobs []*fsmpb.NewJob) error {
 	for i, code := range res.Codes {
-		if !code.Done() {
-			return blame(code.Err(), i)
+		if !code.Done() && i < len(jobs) {
+			return blame(s.nameMissing(code.Err(), jobs[i], jobs), i)
 		}
 	}
 	return res.Code.Err()
+}
+
+// nameMissing adds to a refusal which jobs, of those that a job is to wait for, do
+// not exist. Those of its batch do.
+func (s *Server) nameMissing(err error, job *fsmpb.NewJob, batch []*fsmpb.NewJob) error {
+	f := *failureOf(err)
+	if f.tag != v1.TagNoSuchJob {
+		return err
+	}
+	var missing []string
+	for _, id := range job.GetAfter() {
+		inBatch := slices.ContainsFunc(batch, func(j *fsmpb.NewJob) bool { return j.GetId() == id })
+		if !inBatch && s.b.Job(id) == nil && len(missing) < unknownMax {
+			missing = append(missing, strconv.Quote(clip(id)))
+		}
+	}
+	if len(missing) == 0 {
+		return err // it has come to be since
+	}
+	f.detail += ": " + strings.Join(missing, ", ")
+	return &f
 }
 
 // enqueuedID is the id of item i: that of the job, or of the holder of its

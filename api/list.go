@@ -24,7 +24,7 @@ var listParams = []string{
 type page struct {
 	statuses []fsm.Status
 	jobType  string
-	tag      string
+	tags     []string // the jobs have all of them
 	group    string
 	worker   string
 	batch    string
@@ -40,7 +40,7 @@ func (p *page) matches(j *fsm.Job) bool {
 	o := j.Options()
 	switch {
 	case p.jobType != "" && j.Type != p.jobType,
-		p.tag != "" && !slices.Contains(o.Tags, p.tag),
+		slices.ContainsFunc(p.tags, func(tag string) bool { return !slices.Contains(o.Tags, tag) }),
 		p.group != "" && o.Group != p.group,
 		p.worker != "" && j.Worker != p.worker,
 		p.batch != "" && o.Batch != p.batch,
@@ -58,8 +58,8 @@ func (p *page) matches(j *fsm.Job) bool {
 // a Seq: so a cursor stays valid.
 func (p *page) scan(v *fsm.View, fn func(*fsm.Job) bool) {
 	switch {
-	case p.tag != "":
-		v.MergedTagged(p.tag, p.statuses, p.after, fn)
+	case len(p.tags) > 0:
+		v.MergedTagged(p.tags[0], p.statuses, p.after, fn)
 	case p.batch != "":
 		v.MergedOfBatch(p.batch, p.statuses, p.after, fn)
 	case p.worker != "" && onlyRunning(p.statuses):
@@ -139,13 +139,18 @@ var allStatuses = []fsm.Status{
 
 func (s *Server) readPage(q url.Values) (page, error) {
 	p := page{
-		statuses: defaultStatuses, jobType: q.Get(v1.ParamType), tag: q.Get(v1.ParamTag), group: q.Get(v1.ParamGroup),
+		statuses: defaultStatuses, jobType: q.Get(v1.ParamType), tags: slices.DeleteFunc(slices.Clone(q[v1.ParamTag]), isEmpty), group: q.Get(v1.ParamGroup),
 		worker: q.Get(v1.ParamWorker), batch: q.Get(v1.ParamBatch), cron: q.Get(v1.ParamCron),
 	}
 	for _, name := range []string{v1.ParamType, v1.ParamTag, v1.ParamGroup, v1.ParamWorker, v1.ParamBatch, v1.ParamCron} {
-		if err := checkParam(name, q.Get(name)); err != nil {
-			return p, err
+		for _, value := range q[name] {
+			if err := checkParam(name, value); err != nil {
+				return p, err
+			}
 		}
+	}
+	if len(p.tags) > tagsMax {
+		return p, fail(badRequest, "%s is there %d times in the query; at most %d tags are possible", v1.ParamTag, len(p.tags), tagsMax)
 	}
 	var err error
 	if names := q.Get(v1.ParamStatus); names != "" {
@@ -169,6 +174,11 @@ func (s *Server) readPage(q url.Values) (page, error) {
 	}
 	return p, nil
 }
+
+// tagsMax bounds what each job of a list is looked at for.
+const tagsMax = 20
+
+func isEmpty(text string) bool { return text == "" }
 
 func badCursor(given string) error {
 	return fail(badRequest, "%s is %q; only a nextCursor of an earlier answer is possible", v1.ParamCursor, clip(given))
@@ -228,7 +238,7 @@ func readStatuses(names string) ([]fsm.Status, error) {
 	}
 	var statuses []fsm.Status
 	for name := range strings.SplitSeq(names, ",") {
-		st, ok := fsm.ParseStatus(strings.TrimSpace(name))
+		st, ok := fsm.ParseStatus(v1.StatusOf(strings.TrimSpace(name)))
 		if !ok {
 			return nil, fail(badRequest, "status %q is not known; %s and %s are, with commas between", clip(name),
 				v1.StatusAll, strings.Join(statusNames(), ", "))

@@ -96,6 +96,9 @@ func drawQuery(rt *rapid.T) url.Values {
 			q.Set(name, rapid.SampledFrom(values).Draw(rt, name))
 		}
 	}
+	if q.Has(v1.ParamTag) && rapid.Bool().Draw(rt, "two tags") {
+		q.Add(v1.ParamTag, "every")
+	}
 	q.Set(v1.ParamLimit, strconv.Itoa(rapid.IntRange(1, 30).Draw(rt, "limit")))
 	return q
 }
@@ -112,10 +115,10 @@ func matchesQuery(j *v1.Job, q url.Values) bool {
 	if j.WorkerID != nil {
 		worker = *j.WorkerID
 	}
-	tag := q.Get(v1.ParamTag)
+	lacks := func(tag string) bool { return !slices.Contains(j.Tags, tag) }
 	return slices.Contains(strings.Split(q.Get(v1.ParamStatus), ","), j.Status) && is(v1.ParamType, j.Type) &&
 		is(v1.ParamGroup, j.Group) && is(v1.ParamBatch, j.BatchID) && is(v1.ParamWorker, worker) && is(v1.ParamCron, j.Cron) &&
-		(tag == "" || slices.Contains(j.Tags, tag)) &&
+		!slices.ContainsFunc(q[v1.ParamTag], lacks) &&
 		j.CreatedAt >= at(v1.ParamCreatedFrom, 0) && j.CreatedAt < at(v1.ParamCreatedBefore, startMs*2)
 }
 
@@ -147,7 +150,7 @@ func TestBadListQueries(t *testing.T) {
 		"batch=" + long: "batch is longer", "cron=" + long: "cron is longer",
 		"createdFrom=x": "createdFrom is", "createdFrom=-1": "createdFrom is", "createdFrom=1700000000": "createdFrom is",
 		"createdFrom=1.5": "createdFrom is", "createdBefore=99999999999999999999": "createdBefore is", "createdBefore=NaN": "createdBefore is",
-		"status=running": "status \"running\" is not known; all and scheduled, unclaimed, in_progress, completed, dead, cancelled, blocked are",
+		"status=waiting": "status \"waiting\" is not known; all and scheduled, unclaimed, in_progress, completed, dead, cancelled, blocked are",
 		"limit=1e3":      "limit is", "limit=99999999999999999999": "limit is", "cursor=AwEF": "cursor is",
 	} {
 		p := refused(t, g.do("GET", "/v1/jobs?"+query, ""), http.StatusBadRequest, v1.TagBadRequest)

@@ -184,7 +184,7 @@ func TestBadQueueSettings(t *testing.T) {
 		t.Error("it was written all the same")
 	}
 	g.patch("t", `{}`)
-	ok[v1.Queue](t, g.do("PATCH", "/v1/queues/t", `{"nope":1}`))
+	ok[v1.Queue](t, g.do("PATCH", "/v1/queues/t", `{"nope":1}`, "Prefer", "handling=lenient"))
 	ok[v1.Queue](t, g.do("PATCH", "/v1/queues/t", `{"burst":2}`, "Content-Type", "application/merge-patch+json"))
 	refused(t, g.do("PATCH", "/v1/queues/t", `{}`, "Content-Type", "application/json-patch+json"),
 		http.StatusUnsupportedMediaType, v1.TagMediaType)

@@ -44,6 +44,9 @@ func (c *call) checkOnce(values url.Values) error {
 		return nil
 	}
 	for name, all := range values {
+		if name == v1.ParamTag && c.route.at == upToDate && c.route.knows(name) {
+			continue // the jobs of a list have all of them
+		}
 		// What a write does not know it has always ignored.
 		if len(all) > 1 && (c.route.at != leaderOnly || c.strict || c.route.knows(name)) {
 			return bad(clip(name), "is there %d times in the query; give one value", len(all))

@@ -12,8 +12,8 @@ import (
 func (s *Server) reportRoutes() []route {
 	const job = v1.PathJobs + "/{id}/"
 	return []route{
-		{method: http.MethodPost, path: job + v1.ActionComplete, at: leaderOnly, handle: s.complete},
-		{method: http.MethodPost, path: job + v1.ActionHeartbeat, at: leaderOnly, handle: s.heartbeat},
+		{method: http.MethodPost, path: job + v1.ActionComplete, at: leaderOnly, lenient: true, handle: s.complete},
+		{method: http.MethodPost, path: job + v1.ActionHeartbeat, at: leaderOnly, lenient: true, handle: s.heartbeat},
 		{method: http.MethodPost, path: job + v1.ActionFail, at: leaderOnly, handle: s.fail},
 		{method: http.MethodPost, path: job + v1.ActionRelease, at: leaderOnly, handle: s.release},
 		{method: http.MethodPost, path: job + v1.ActionProgress, at: leaderOnly, handle: s.progress},

@@ -19,8 +19,11 @@ type route struct {
 	// awaitsEnd: waitMs is how long to wait for the end of a job, not how long
 	// to wait for a state that is fresh enough.
 	awaitsEnd bool
-	params    []string // of the query, beside those of every read or write
-	handle    func(*call) error
+	// lenient: older clients of a legacy contract call it, whose unknown fields are
+	// ignored unless they ask for strict handling. Elsewhere they are refused.
+	lenient bool
+	params  []string // of the query, beside those of every read or write
+	handle  func(*call) error
 }
 
 // locus says where a request can be handled.

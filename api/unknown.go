@@ -15,7 +15,7 @@ const unknownMax = 20
 // to a struct, does not. The decoder stops at the first; this names them all.
 func unknownMembers(body []byte, t reflect.Type) error {
 	found := walk(body, t).found
-	f := fail(unknownMember, "unknown members: %s; leave them out, or the header Prefer: handling=strict", listed(found))
+	f := fail(unknownMember, "unknown members: %s; leave them out, or send the header Prefer: handling=lenient", listed(found))
 	f.members = found
 	return f
 }

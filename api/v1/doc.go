@@ -9,8 +9,9 @@
 // JSON: absent is nil here, null is the four bytes "null". Elsewhere null
 // counts as absent.
 //
-// Requests ignore members that are not named here, unless they are sent with
-// "Prefer: handling=strict". Answers may get more members over time: readers
+// Requests with fields that are not named here are refused. Four routes of older
+// contracts (enqueue, claim, complete and heartbeat of one job) ignore such fields,
+// unless they are sent with "Prefer: handling=strict". Answers may get more members over time: readers
 // must ignore what they do not know.
 package v1
 

@@ -77,7 +77,7 @@ const (
 	TagRequestConflict = "request_conflict"  // 409: the idempotency key was used for another request
 
 	TagBadRequest     = "bad_request"        // 400: the body or the query is wrong; detail says where
-	TagUnknownMember  = "unknown_member"     // 400: only under Prefer: handling=strict
+	TagUnknownMember  = "unknown_member"     // 400: a field or parameter that is not known
 	TagTooLarge       = "too_large"          // 413
 	TagMediaType      = "unsupported_media"  // 415
 	TagNoRoute        = "route_not_found"    // 404
