@@ -82,7 +82,7 @@ func (c *Client) Batch(ctx context.Context, id string) (v1.BatchInfo, error) {
 	if err != nil {
 		return v1.BatchInfo{}, local(op, err)
 	}
-	return send[v1.BatchInfo](ctx, c, c.read(op, path, nil))
+	return send[v1.BatchInfo](ctx, c, c.read(op, path, nil).about(id))
 }
 
 // Batches lists the batches that are kept, by id. An error ends the sequence.

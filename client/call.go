@@ -17,6 +17,7 @@ import (
 // call is one request to the cluster, however many attempts it takes.
 type call struct {
 	op       string // for errors
+	name     string // for errors: what it is about; "": no single thing
 	method   string
 	path     string
 	query    url.Values
@@ -213,6 +214,7 @@ func (o outcome) failure() error {
 func (t *trial) fail(cause error) error {
 	e := &Error{
 		Op:         t.call.op,
+		Name:       t.call.name,
 		Status:     t.outcome.status,
 		Tag:        t.outcome.problem.tag,
 		Message:    t.outcome.problem.message,

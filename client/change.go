@@ -130,7 +130,7 @@ var errFilter = errors.New("the filter names nothing, and so all jobs; set All i
 
 func (f Filter) wire() (*v1.Filter, error) {
 	out := &v1.Filter{
-		Statuses:      f.Statuses,
+		Statuses:      wireStatuses(f.Statuses),
 		Type:          optional(f.Type),
 		Tag:           f.Tag,
 		Group:         optional(f.Group),
@@ -144,6 +144,15 @@ func (f Filter) wire() (*v1.Filter, error) {
 	}
 	out.All = f.All
 	return out, nil
+}
+
+// wireStatuses are the statuses that the words of a filter mean.
+func wireStatuses(words []string) []string {
+	var out []string
+	for _, word := range words {
+		out = append(out, v1.StatusOf(word))
+	}
+	return out
 }
 
 // unbounded reports whether the filter names nothing.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -38,7 +39,8 @@ const (
 // Config says which cluster to talk to, and how patiently. Only Servers is
 // required.
 type Config struct {
-	// Servers are the nodes of one cluster, as host:port or as URL. Name all
+	// Servers are the nodes of one cluster, as host:port, as a host with the port
+	// 8080, or as URL. Name all
 	// of them: a node that is not listed is never asked.
 	Servers []string
 	// AttemptTimeout bounds one request, without the time that a long poll
@@ -130,12 +132,19 @@ func baseURLs(servers []string) ([]string, error) {
 	return out, nil
 }
 
+// defaultPort is the port of a server that is given as a host alone.
+const defaultPort = "8080"
+
 func baseURL(server string) (string, error) {
 	full := server
-	if !strings.Contains(full, "://") {
+	plain := !strings.Contains(full, "://")
+	if plain {
 		full = "http://" + full
 	}
 	u, err := url.Parse(full)
+	if err == nil && plain && u.Host != "" && u.Port() == "" {
+		u.Host = net.JoinHostPort(u.Hostname(), defaultPort)
+	}
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("server %q is not host:port or a URL: %w", server, err)

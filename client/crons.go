@@ -69,7 +69,7 @@ func (c *Client) Cron(ctx context.Context, name string) (v1.Cron, error) {
 	if err != nil {
 		return v1.Cron{}, local(op, err)
 	}
-	return send[v1.Cron](ctx, c, c.read(op, path, nil))
+	return send[v1.Cron](ctx, c, c.read(op, path, nil).about(name))
 }
 
 // Crons lists the schedules, by name. An error ends the sequence.

@@ -22,6 +22,7 @@ const (
 // Enqueue adds a job.
 func (c *Client) Enqueue(ctx context.Context, job NewJob) (Enqueued, error) {
 	const op = "enqueue"
+	given := job.ID
 	if job.ID == "" {
 		job.ID = newMaker(ctx).id()
 	}
@@ -31,7 +32,7 @@ func (c *Client) Enqueue(ctx context.Context, job NewJob) (Enqueued, error) {
 	}
 	var r Receipt
 	out, err := send[v1.Enqueued](ctx, c, call{
-		op: op, method: http.MethodPost, path: v1.PathJobs, body: body, write: true, key: keyOf(ctx), own: &r,
+		op: op, name: given, method: http.MethodPost, path: v1.PathJobs, body: body, write: true, key: keyOf(ctx), own: &r,
 	})
 	return enqueued(out, job.ID, &r), err
 }

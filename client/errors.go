@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -27,6 +28,7 @@ var ErrClosed = errors.New("the client is closed")
 // Error is a call that failed.
 type Error struct {
 	Op         string        // the method that was called, for example "enqueue"
+	Name       string        // what it was called for: an id or a name; "" if it is about no single thing
 	Status     int           // HTTP status of the last answer; 0 if no server answered
 	Tag        string        // the server's name for the refusal; "" if it gave none
 	Message    string        // for people
@@ -49,6 +51,9 @@ type Try struct {
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString(e.Op)
+	if e.Name != "" {
+		b.WriteString(" " + strconv.Quote(e.Name))
+	}
 	b.WriteString(": ")
 	b.WriteString(e.reason())
 	if e.Committed == CommittedUnknown {

@@ -19,19 +19,21 @@ func (c *Client) Job(ctx context.Context, id string) (v1.Job, error) {
 	if err != nil {
 		return v1.Job{}, local(op, err)
 	}
-	return send[v1.Job](ctx, c, c.read(op, path, nil))
+	return send[v1.Job](ctx, c, c.read(op, path, nil).about(id))
 }
 
 // ListOptions choose jobs. The zero value lists all that have not ended.
 type ListOptions struct {
-	// Statuses to list; v1.StatusAll is every one.
+	// Statuses to list, as v1.StatusUnclaimed or v1.WordAvailable; v1.StatusAll is
+	// every one.
 	Statuses []string
-	Type     string // "": any
-	Tag      string // "": any
-	Group    string // "": any
-	Worker   string // who holds the job, or ended it; "": anyone
-	BatchID  string // "": any, or none
-	Cron     string // the schedule that enqueued it; "": any, or none
+	Type     string   // "": any
+	Tag      string   // "": any
+	Tags     []string // in addition to Tag: the jobs have all of them
+	Group    string   // "": any
+	Worker   string   // who holds the job, or ended it; "": anyone
+	BatchID  string   // "": any, or none
+	Cron     string   // the schedule that enqueued it; "": any, or none
 	// CreatedFrom is inclusive, CreatedBefore is not. Zero: no bound.
 	CreatedFrom   time.Time
 	CreatedBefore time.Time
@@ -42,15 +44,20 @@ type ListOptions struct {
 func (o ListOptions) query() url.Values {
 	q := url.Values{}
 	if len(o.Statuses) > 0 {
-		q.Set(v1.ParamStatus, strings.Join(o.Statuses, ","))
+		q.Set(v1.ParamStatus, strings.Join(wireStatuses(o.Statuses), ","))
 	}
 	for name, value := range map[string]string{
-		v1.ParamType: o.Type, v1.ParamTag: o.Tag, v1.ParamGroup: o.Group, v1.ParamWorker: o.Worker,
+		v1.ParamType: o.Type, v1.ParamGroup: o.Group, v1.ParamWorker: o.Worker,
 		v1.ParamBatch: o.BatchID, v1.ParamCron: o.Cron,
 		v1.ParamCreatedFrom: unixText(o.CreatedFrom), v1.ParamCreatedBefore: unixText(o.CreatedBefore),
 	} {
 		if value != "" {
 			q.Set(name, value)
+		}
+	}
+	for _, tag := range append([]string{o.Tag}, o.Tags...) {
+		if tag != "" {
+			q.Add(v1.ParamTag, tag)
 		}
 	}
 	size := o.PageSize
@@ -102,6 +109,12 @@ func (c *Client) JobPage(ctx context.Context, o ListOptions, cursor string) (v1.
 // Finished reports whether a job of that status will not run again by itself.
 func Finished(status string) bool {
 	return status == v1.StatusCompleted || status == v1.StatusDead || status == v1.StatusCancelled
+}
+
+// about is the call with the name of what it is about, for errors.
+func (k call) about(name string) call {
+	k.name = name
+	return k
 }
 
 // read is a call that changes nothing.

@@ -135,7 +135,7 @@ func (c *Client) pollJob(ctx context.Context, id string, wait time.Duration) (v1
 	if err != nil {
 		return v1.Job{}, local(op, err)
 	}
-	k := c.read(op, path, nil)
+	k := c.read(op, path, nil).about(id)
 	k.query.Set(v1.ParamWaitMs, strconv.FormatInt(inMilliseconds(wait), 10))
 	k.wait = wait
 	return send[v1.Job](ctx, c, k)
@@ -145,5 +145,5 @@ func seenAs(j v1.Job) string {
 	if j.Status == "" {
 		return "never"
 	}
-	return j.Status
+	return v1.StatusWord(j.Status)
 }

@@ -20,7 +20,7 @@ func (c *Client) Worker(ctx context.Context, name string) (v1.Worker, error) {
 	if err != nil {
 		return v1.Worker{}, local(op, err)
 	}
-	return send[v1.Worker](ctx, c, c.read(op, path, nil))
+	return send[v1.Worker](ctx, c, c.read(op, path, nil).about(name))
 }
 
 // RegisterWorker registers a worker or shows that it lives.

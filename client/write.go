@@ -24,7 +24,7 @@ func writeName[T any](ctx context.Context, c *Client, w named) (T, error) {
 		method = http.MethodPost
 	}
 	k := c.write(ctx, w.op, method, path, w.body)
-	k.own = w.own
+	k.own, k.name = w.own, w.name
 	return sendMaybe[T](ctx, c, k)
 }
 
