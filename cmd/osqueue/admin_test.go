@@ -112,17 +112,17 @@ func TestListsAndShows(t *testing.T) {
 	for line, want := range map[string][]string{
 		"queue ls":                   {"TYPE", "mail  3 ", "2KiB", "paused, 5 running, 10/s"},
 		"queue show mail":            {"paused        yes", "max-attempts  2", "retain        2ms", "backoff       fixed:1s"},
-		"queue pause mail":           {"mail  paused; 3 waiting"},
+		"queue pause mail":           {"mail  paused; 3 available"},
 		"queue reset mail":           {"mail  reset"},
 		"cron ls":                    {"nightly  0 3 * * *  Europe/Berlin  report  " + next, "idle     @daily     UTC", "paused"},
 		"cron show nightly":          {"zone          Europe/Berlin", "next          " + next, "last error    job j has not ended", "unique        n", "overlap       allow"},
-		"cron put n @daily --type a": {"n  next: " + next},
+		"cron put n @daily --type a": {"n  replaced; next: " + next},
 		"cron trigger n":             {"fired\n"},
 		"batch ls":                   {"b1  open   3     1        1          1     0          waits", "b2  ended"},
 		"batch show b1":              {"callback   cb, when all are ended (waits)"},
 		"worker ls":                  {"w1    1        ", "mail"},
 		"worker show w1":             {"job         j9", "types       mail"},
-		"stats":                      {"-      0        0        0          2", "(all)  3", "1MiB", "ever: 99 completed, 0 dead, 0 cancelled; 1 worker\n"},
+		"stats":                      {"-      0          0        0          2", "(all)  3", "1MiB", "ever: 99 completed, 0 dead, 0 cancelled; 1 worker\n"},
 	} {
 		got := osq(t, q, "", strings.Fields(line)...)
 		for _, text := range want {
@@ -151,7 +151,7 @@ func TestEvents(t *testing.T) {
 	}
 	for i, want := range []string{
 		"cron.fired         nightly  job=j1&kind=job.claimed%2Ccron.fired&type=mail after 0-0.0",
-		"job.claimed        j1  mail  unclaimed → in_progress  on w1  attempt 1",
+		"job.claimed        j1  mail  available → running  on w1  attempt 1",
 		"job.progress       j1  40%  half way", "gap: events are missing",
 	} {
 		if !strings.Contains(lines[i], want) {
@@ -192,14 +192,14 @@ func TestJobShowsAllThatIsSet(t *testing.T) {
 	})
 	got := osq(t, q, "", "job", "show", "j")
 	for _, want := range []string{
-		"in_progress (cancellation requested at 2023-11-14", "group        g", "tags         t u", "unique       k:period:1m", "after        p (if it fails: run)",
+		"running (cancellation requested at 2023-11-14", "group        g", "tags         t u", "unique       k:period:1m", "after        p (if it fails: run)",
 		"waits for    q", "batch        b", "cron         c", "job timeout  1m30s", "backoff      linear:1s:2h:5%", "progress     30% going", "attempt 1    failed after 1s on w1: oh",
 	} {
 		if !strings.Contains(got.out, want) {
 			t.Errorf("%q is missing:\n%s", want, got.out)
 		}
 	}
-	if got := osq(t, q, "", "job", "ls"); !strings.Contains(got.out, "in_progress 30%") {
+	if got := osq(t, q, "", "job", "ls"); !strings.Contains(got.out, "running 30%") {
 		t.Errorf("%s", got.out)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	v1 "osqueue/api/v1"
@@ -19,7 +20,7 @@ type awaited struct {
 	id    string
 	limit time.Duration // 0: none
 	quiet bool          // no notices
-	start string        // how to start a worker for it, up to the type
+	start string        // how to start a worker for it, with %s for the type
 }
 
 // waitEnd returns the job when it has ended, however it did. After idleNotice it
@@ -52,8 +53,8 @@ func endOf(ctx context.Context, c *client.Client, id string, atMost time.Duratio
 }
 
 const (
-	startCommands = "osqueue worker --commands "
-	startExec     = "osqueue worker --exec TYPE=COMMAND, with the type "
+	startCommands = "osqueue worker --commands %s"
+	startExec     = "osqueue worker --exec %s=COMMAND"
 )
 
 // noWorker is a hint if no worker takes jobs of a type; else, or if that cannot be
@@ -63,7 +64,7 @@ func noWorker(ctx context.Context, c *client.Client, jobType, start string) stri
 	if err != nil || slices.ContainsFunc(workers, func(w v1.Worker) bool { return takes(w, jobType) }) {
 		return ""
 	}
-	return fmt.Sprintf("no worker takes jobs of type %s yet; start one with: %s%s\n", shellWord(jobType), start, shellWord(jobType))
+	return fmt.Sprintf("no worker takes jobs of type %s yet; start one with: %s\n", shellWord(jobType), strings.Replace(start, "%s", shellWord(jobType), 1))
 }
 
 // takes reports whether a worker claims jobs of a type.

@@ -139,7 +139,7 @@ func (r *changeRun) checkOnly(ctx context.Context, c *client.Client, ids []strin
 			return err
 		}
 		if job.Status != r.only {
-			return fmt.Errorf("job %s is %s, not %s; nothing was changed (see osqueue job %s)", id, job.Status, r.only, r.change.verb)
+			return fmt.Errorf("job %s is %s, not %s; nothing was changed (see osqueue job %s)", id, v1.StatusWord(job.Status), r.only, r.change.verb)
 		}
 	}
 	return nil
@@ -184,6 +184,9 @@ func (r *changeRun) byFilter(ctx context.Context, c *client.Client) error {
 		return errNoTerminal(r.command)
 	}
 	statuses, err := r.statuses()
+	if err == nil {
+		err = r.filter.checkNamed(ctx, c)
+	}
 	if err != nil {
 		return err
 	}
@@ -193,7 +196,7 @@ func (r *changeRun) byFilter(ctx context.Context, c *client.Client) error {
 			return err
 		}
 	}
-	n, err := r.change.where(c, ctx, r.filter.change(statuses))
+	n, err := r.where(ctx, c, statuses)
 	if err != nil && n > 0 {
 		err = fmt.Errorf("%w\n%d jobs had been %s before", err, n, r.change.done)
 	}
@@ -204,6 +207,38 @@ func (r *changeRun) byFilter(ctx context.Context, c *client.Client) error {
 		return writeWritten(r.g, map[string]uint64{"count": n})
 	}
 	return r.g.printf("%s %s\n", plural(n, "job"), r.change.done)
+}
+
+// where changes the jobs of the filter and returns how many these were. The cluster's
+// filter has one tag; with several, the jobs are listed and changed by their ids.
+func (r *changeRun) where(ctx context.Context, c *client.Client, statuses []string) (n uint64, err error) {
+	if len(r.filter.tags) < 2 {
+		return r.change.where(c, ctx, r.filter.change(statuses))
+	}
+	list := r.filter.list()
+	list.Statuses, list.Limit, list.PageSize = statuses, r.filter.limit, client.MaxBatchJobs
+	var ids []string
+	send := func() error {
+		changes, err := r.change.many(c, ctx, ids)
+		for _, one := range changes {
+			if one.Tag == "" {
+				n++
+			}
+		}
+		ids = ids[:0]
+		return err
+	}
+	for job, err := range c.Jobs(ctx, list) {
+		if err != nil {
+			return n, err
+		}
+		if ids = append(ids, job.ID); len(ids) == client.MaxBatchJobs {
+			if err := send(); err != nil {
+				return n, err
+			}
+		}
+	}
+	return n, send()
 }
 
 // statuses are those of the jobs that are meant.
@@ -218,7 +253,7 @@ func (r *changeRun) statuses() ([]string, error) {
 	}
 	for _, s := range r.filter.status {
 		if !slices.Contains(r.change.applies, s) {
-			return nil, usagef("--status %s: %s is for jobs that are %s", s, r.change.verb, strings.Join(r.change.applies, ", "))
+			return nil, usagef("--status %s: %s is for jobs that are %s", v1.StatusWord(s), r.change.verb, strings.Join(words(r.change.applies), ", "))
 		}
 	}
 	return r.filter.status, nil
@@ -279,12 +314,12 @@ func (r *changeRun) count(ctx context.Context, c *client.Client, statuses []stri
 	return n, nil
 }
 
-// String is as in "more than 1200 jobs (1000 unclaimed, 200 dead)".
+// String is as in "more than 1200 jobs (1000 available, 200 dead)".
 func (n jobCount) String() string {
 	var parts []string
 	for _, s := range allStatuses {
 		if n.byStatus[s] > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n.byStatus[s], s))
+			parts = append(parts, fmt.Sprintf("%d %s", n.byStatus[s], v1.StatusWord(s)))
 		}
 	}
 	text := fmt.Sprintf("%s (%s)", plural(uint64(n.total), "job"), strings.Join(parts, ", "))

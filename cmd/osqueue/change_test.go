@@ -75,7 +75,7 @@ func TestChangeByFilterAsks(t *testing.T) {
 	q := withJobs(t, 4, 3, 2)
 	for _, answer := range []string{"", "\n", "n\n", "no\n", "yesterday\n"} {
 		got := run(q, answer, "job delete --all")
-		if got.code != exitFailure || !strings.Contains(got.err, "Delete 9 jobs (4 unclaimed, 3 completed, 2 dead)? [y/N]") || !strings.Contains(got.err, "nothing was changed") {
+		if got.code != exitFailure || !strings.Contains(got.err, "Delete 9 jobs (4 available, 3 completed, 2 dead)? [y/N]") || !strings.Contains(got.err, "nothing was changed") {
 			t.Errorf("%q: %+v", answer, got)
 		}
 	}
@@ -194,7 +194,7 @@ func TestJobWait(t *testing.T) {
 		{"job wait c0 c1", "c0\tcompleted\t[7]\nc1\tcompleted\t\n", "", exitOK},
 		{"job wait d0", "", "job d0 is dead: no luck", exitFailure},
 		{"job wait c0 d0", "c0\tcompleted\t[7]\nd0\tdead\tno luck\n", "", exitFailure},
-		{"job wait w0 --wait-for 50ms", "", "unclaimed", exitFailure},
+		{"job wait w0 --wait-for 50ms", "", "available", exitFailure},
 		{"job wait c1 w0 --wait-for 50ms", "c1\tcompleted\t\n", "job w0: ", exitFailure},
 		{"job wait nobody", "", "no such job", exitFailure},
 		{"job wait c0 --json", `{"id":"c0","status":"completed"`, "", exitOK},

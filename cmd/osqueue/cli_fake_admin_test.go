@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 
@@ -22,7 +23,14 @@ func (q *queueFake) administer(mux *http.ServeMux) {
 		Paused: true, MaxRunning: 5, RatePerSecond: 10, MaxAttempts: &limit, RetainMs: &limit, Backoff: &v1.Backoff{Kind: "fixed", BaseMs: 1000},
 	}}
 	always(mux, "GET /v1/queues", v1.QueueList{Queues: []v1.Queue{queue}})
-	for _, route := range []string{"GET /v1/queues/{type}", "PATCH /v1/queues/{type}", "POST /v1/queues/{type}/{action}"} {
+	mux.HandleFunc("GET /v1/queues/{type}", func(w http.ResponseWriter, r *http.Request) {
+		if name := r.PathValue("type"); strings.HasPrefix(name, "no") {
+			answer(w, v1.Queue{Type: name})
+			return
+		}
+		answer(w, queue)
+	})
+	for _, route := range []string{"PATCH /v1/queues/{type}", "POST /v1/queues/{type}/{action}"} {
 		always(mux, route, queue)
 	}
 	always(mux, "DELETE /v1/queues/{type}", v1.Done{LSN: "3-2"})
@@ -39,7 +47,13 @@ func (q *queueFake) administer(mux *http.ServeMux) {
 	always(mux, "DELETE /v1/crons/{name}", v1.Done{LSN: "3-2"})
 	batch := v1.BatchInfo{ID: "b1", Total: 3, Pending: 1, Completed: 1, Dead: 1, CallbackID: "cb", CreatedAt: 1_700_000_000_000}
 	always(mux, "GET /v1/batches", v1.BatchList{Batches: []v1.BatchInfo{batch, {ID: "b2", EndedAt: 5}}})
-	always(mux, "GET /v1/batches/{id}", batch)
+	mux.HandleFunc("GET /v1/batches/{id}", func(w http.ResponseWriter, r *http.Request) {
+		if r.PathValue("id") == "nope" {
+			problem(w, &v1.Problem{Status: 404, Tag: v1.TagNotFound, Detail: "there is no such batch"})
+			return
+		}
+		answer(w, batch)
+	})
 	always(mux, "POST /v1/batches", v1.BatchCreated{BatchID: "b1", JobIDs: []string{"x"}, LSN: "3-2"})
 	worker := v1.Worker{Name: "w1", Types: []string{"mail"}, Running: 1, RegisteredAt: 1_700_000_000_000, LastSeen: 1_700_000_000_000, JobIDs: []string{"j9"}}
 	always(mux, "GET /v1/workers", v1.WorkerList{Workers: []v1.Worker{worker}})

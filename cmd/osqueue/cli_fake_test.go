@@ -297,9 +297,9 @@ func (q *queueFake) list(w http.ResponseWriter, r *http.Request) {
 	for ; i < len(q.jobs) && len(out.Jobs) < limit; i++ {
 		j := q.jobs[i]
 		status, kind := query.Get(v1.ParamStatus), query.Get(v1.ParamType)
-		tag := query.Get(v1.ParamTag)
+		lacks := func(tag string) bool { return !slices.Contains(j.Tags, tag) }
 		if (status == "" || status == v1.StatusAll || strings.Contains(status, j.Status)) && (kind == "" || kind == j.Type) &&
-			(tag == "" || slices.Contains(j.Tags, tag)) {
+			!slices.ContainsFunc(query[v1.ParamTag], lacks) {
 			out.Jobs = append(out.Jobs, *j)
 		}
 	}

@@ -176,7 +176,7 @@ func newCronResumeCommand(g *globals) *cobra.Command {
 				for _, name := range args {
 					put, err := c.ResumeCron(ctx, name)
 					if err == nil {
-						err = g.showCronPut(name, put, false)
+						err = g.showCronPut(name, "resumed", put, false)
 					}
 					if err != nil {
 						return err
@@ -188,11 +188,11 @@ func newCronResumeCommand(g *globals) *cobra.Command {
 	}
 }
 
-func (g *globals) showCronPut(name string, put v1.CronPut, paused bool) error {
+func (g *globals) showCronPut(name, done string, put v1.CronPut, paused bool) error {
 	if g.json {
 		return writeWritten(g, put)
 	}
-	return g.printf("%s  next: %s\n", name, nextText(paused, put.NextAt))
+	return g.printf("%s  %s; next: %s\n", name, done, nextText(paused, put.NextAt))
 }
 
 func newCronTriggerCommand(g *globals) *cobra.Command {

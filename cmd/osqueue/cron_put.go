@@ -89,12 +89,18 @@ func putCron(ctx context.Context, g *globals, f *cronFlags, name, spec string) e
 	job := f.job()
 	job.Type, job.Payload = f.kind, payload
 	return g.withClient(ctx, func(ctx context.Context, c *client.Client) error {
+		done := "replaced"
+		if _, err := c.Cron(ctx, name); client.IsNotFound(err) {
+			done = "created"
+		} else if err != nil {
+			return err
+		}
 		put, err := c.PutCron(ctx, name, client.NewCron{
 			Spec: spec, TimeZone: f.zone, Job: job, Overlap: f.overlap, Missed: f.missed, Paused: f.paused,
 		})
 		if err != nil {
 			return err
 		}
-		return g.showCronPut(name, put, f.paused)
+		return g.showCronPut(name, done, put, f.paused)
 	})
 }

@@ -145,6 +145,8 @@ func (o *devOptions) serveArgs(i int) []string {
 		"--http-addr", o.http(i),
 		"--raft-addr", o.raft(i),
 		"--peers", strings.Join(peers, ","),
+		// A laptop is busy with other things, too: no election because of that.
+		"--raft-heartbeat", "1s", "--raft-election", "1s", "--raft-lease", "500ms",
 	}, o.serve...)
 }
 

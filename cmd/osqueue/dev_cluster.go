@@ -191,6 +191,7 @@ func (d *devCluster) welcome(leader string) {
 		rows += fmt.Sprintf("  %s  http://%s  pid %d%s\n", d.o.name(i), d.o.http(i), n.cmd.Process.Pid, mark)
 	}
 	d.mu.Unlock()
+	self := d.g.self()
 	d.say(`a cluster of %d nodes is up
 
 %s
@@ -198,15 +199,38 @@ func (d *devCluster) welcome(leader string) {
   logs    %s/n*/log
 
 Try, in another terminal:
-%s  osqueue submit hello '{"name":"you"}'
-  osqueue worker --exec 'hello=cat'
-  osqueue status
-  osqueue inspect %s
-  kill -9 %d              # the leader dies; nothing is lost
-  osqueue dev restart %s%s
+%[5]s  %[6]s submit hello '{"name":"you"}'
+  %[6]s worker --exec 'hello=cat'
+  %[6]s status
+  %[6]s inspect %[7]s
+  kill -9 %[8]d              # the leader dies; %[9]s
+  %[6]s dev restart %[10]s%[11]s
 
 Ctrl-C stops everything.
-`, d.o.nodes, rows, d.o.bucket, d.o.dir, d.serversHint(), shellWord(d.o.bucket), pid, leader, d.portFlag())
+`, d.o.nodes, rows, d.o.bucket, d.o.dir, d.serversHint(), self, shellWord(d.o.bucket), pid, d.afterDeath(), leader, d.portFlag())
+}
+
+// afterDeath is what the death of one node means.
+func (d *devCluster) afterDeath() string {
+	if d.o.nodes < 3 {
+		return "the queue stops until the node is back"
+	}
+	return "nothing is lost"
+}
+
+// self is how this program was called, for commands that people paste: its name if
+// that finds it, else its path.
+func (g *globals) self() string {
+	found, err := exec.LookPath("osqueue")
+	own, fault := os.Executable()
+	if err == nil && fault == nil {
+		if a, err := os.Stat(found); err == nil {
+			if b, err := os.Stat(own); err == nil && os.SameFile(a, b) {
+				return "osqueue"
+			}
+		}
+	}
+	return shellWord(os.Args[0])
 }
 
 // serversHint is what other commands need to find a cluster on other ports.

@@ -177,7 +177,7 @@ func transition(e v1.Event) string {
 		return ""
 	}
 	if e.From == "" {
-		return e.Status
+		return v1.StatusWord(e.Status)
 	}
-	return e.From + " → " + e.Status
+	return v1.StatusWord(e.From) + " → " + v1.StatusWord(e.Status)
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,11 +17,52 @@ var allStatuses = []string{
 	v1.StatusCompleted, v1.StatusDead, v1.StatusCancelled,
 }
 
+// words are statuses as people read them.
+func words(statuses []string) []string {
+	out := make([]string, len(statuses))
+	for i, s := range statuses {
+		out[i] = v1.StatusWord(s)
+	}
+	return out
+}
+
+// statusFlag is a flag whose value is a list of statuses. It takes the names of the
+// wire, too, and holds them.
+type statusFlag struct {
+	to    *[]string
+	known []string
+}
+
+// bindStatuses binds --status with the statuses that the command knows.
+func bindStatuses(cmd *cobra.Command, to *[]string, known []string) {
+	names := words(known)
+	cmd.Flags().Var(&statusFlag{to: to, known: known}, "status", "only "+strings.Join(names, ", ")+", several with commas, or all")
+	complete(cmd, "status", append([]string{v1.StatusAll}, names...)...)
+}
+
+// String implements pflag.Value.
+func (f *statusFlag) String() string { return strings.Join(words(*f.to), ",") }
+
+// Set implements pflag.Value.
+func (f *statusFlag) Set(text string) error {
+	for word := range strings.SplitSeq(text, ",") {
+		status := v1.StatusOf(strings.TrimSpace(word))
+		if status != v1.StatusAll && !slices.Contains(f.known, status) {
+			return fmt.Errorf("%q is no status here: use %s, or all", word, strings.Join(words(f.known), ", "))
+		}
+		*f.to = append(*f.to, status)
+	}
+	return nil
+}
+
+// Type implements pflag.Value.
+func (*statusFlag) Type() string { return "statuses" }
+
 // filterFlags choose jobs, for lists and for changes.
 type filterFlags struct {
 	status  []string
 	kind    string
-	tag     string
+	tags    []string // jobs have all of them
 	group   string
 	worker  string
 	batch   string
@@ -33,11 +76,10 @@ func (f *filterFlags) bind(cmd *cobra.Command, withStatus bool) {
 	flags := cmd.Flags()
 	f.created.after.past, f.created.before.past = true, true
 	if withStatus {
-		flags.StringSliceVar(&f.status, "status", nil, "only "+strings.Join(allStatuses, ", ")+", several with commas, or all")
-		complete(cmd, "status", append([]string{v1.StatusAll}, allStatuses...)...)
+		bindStatuses(cmd, &f.status, allStatuses)
 	}
 	flags.StringVar(&f.kind, "type", "", "only jobs of this type")
-	flags.StringVar(&f.tag, "tag", "", "only jobs with this tag")
+	flags.StringArrayVar(&f.tags, "tag", nil, "only jobs with this tag; several tags: only jobs with all of them")
 	flags.StringVar(&f.group, "group", "", "only jobs of this group")
 	flags.StringVar(&f.worker, "worker", "", "only jobs that this worker holds, or has ended")
 	flags.StringVar(&f.batch, "batch", "", "only jobs of this batch")
@@ -47,22 +89,27 @@ func (f *filterFlags) bind(cmd *cobra.Command, withStatus bool) {
 
 // named reports whether the filter names something beside statuses.
 func (f *filterFlags) named() bool {
-	return f.kind+f.tag+f.group+f.worker+f.batch+f.created.after.text+f.created.before.text != ""
+	return len(f.tags) > 0 || f.kind+f.group+f.worker+f.batch+f.created.after.text+f.created.before.text != ""
 }
 
 // list is the filter for a list.
 func (f *filterFlags) list() client.ListOptions {
 	return client.ListOptions{
-		Statuses: f.status, Type: f.kind, Tag: f.tag, Group: f.group, Worker: f.worker, BatchID: f.batch,
+		Statuses: f.status, Type: f.kind, Tags: f.tags, Group: f.group, Worker: f.worker, BatchID: f.batch,
 		CreatedFrom: f.created.after.at, CreatedBefore: f.created.before.at,
 	}
 }
 
 // change is the filter for a change of the jobs of these statuses. They are
-// always named, so that All is not needed.
+// always named, so that All is not needed. It holds one tag at most: for several,
+// see changeRun.byTags.
 func (f *filterFlags) change(statuses []string) client.Filter {
+	tag := ""
+	if len(f.tags) == 1 {
+		tag = f.tags[0]
+	}
 	return client.Filter{
-		Statuses: statuses, Type: f.kind, Tag: f.tag, Group: f.group, BatchID: f.batch, Worker: f.worker,
+		Statuses: statuses, Type: f.kind, Tag: tag, Group: f.group, BatchID: f.batch, Worker: f.worker,
 		CreatedFrom: f.created.after.at, CreatedBefore: f.created.before.at, Limit: f.limit,
 	}
 }

@@ -124,7 +124,7 @@ func (in *inspection) showJob(s *storedState) error {
 		return fmt.Errorf("the state has no job %q; it may be younger than the last flush, or past its retention", in.id)
 	}
 	if !in.g.json {
-		return in.g.showJob(jobOfState(j))
+		return in.g.showJob(jobOfState(j), false)
 	}
 	return in.g.writeJSON(struct {
 		v1.Job

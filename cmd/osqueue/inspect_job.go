@@ -85,7 +85,7 @@ func (f *filterFlags) matches(j *fsm.Job) bool {
 		(f.group == "" || o.Group == f.group) &&
 		(f.batch == "" || o.Batch == f.batch) &&
 		(f.worker == "" || j.Worker == f.worker) &&
-		(f.tag == "" || slices.Contains(o.Tags, f.tag)) &&
+		!slices.ContainsFunc(f.tags, func(tag string) bool { return !slices.Contains(o.Tags, tag) }) &&
 		(after.text == "" || j.CreatedAt >= after.at.UnixMilli()) &&
 		(before.text == "" || j.CreatedAt < before.at.UnixMilli())
 }

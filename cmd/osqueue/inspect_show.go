@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	v1 "osqueue/api/v1"
 	"osqueue/fsm"
 	"osqueue/storage/queuefile"
 )
@@ -115,6 +116,9 @@ func (g *globals) showState(s *storedState, now time.Time) error {
 		if s.past {
 			lsn += " (the newest is " + sum.Newest + ")"
 		}
+		if sum.LSN == noLSN {
+			lsn += ", the beginning: there was no queue before"
+		}
 		rows = append(rows,
 			[]string{"lsn", lsn},
 			[]string{"clock", pointText(sum.Clock, now)},
@@ -126,7 +130,7 @@ func (g *globals) showState(s *storedState, now time.Time) error {
 	rows = append(rows, archiveRows(&sum)...)
 	rows = append(rows, []string{"completed ever", fmt.Sprint(sum.Completed)})
 	for _, st := range allStatuses {
-		rows = append(rows, []string{st, fmt.Sprint(sum.Jobs[st])})
+		rows = append(rows, []string{v1.StatusWord(st), fmt.Sprint(sum.Jobs[st])})
 	}
 	return g.table(append(rows,
 		[]string{"workers", fmt.Sprint(sum.Workers)},

@@ -132,14 +132,11 @@ func (s *stateStamp) text(now time.Time) string {
 	if s.Newest != "" {
 		line += "; the newest is " + s.Newest
 	}
-	return fmt.Sprintf("%s; %s wrote %s ago\n", line, brokerText(s.Broker), short(max(time.Duration(s.AgeMs)*time.Millisecond, 0)))
-}
-
-func brokerText(address string) string {
-	if address == "" {
-		return "no broker"
+	age := short(max(time.Duration(s.AgeMs)*time.Millisecond, 0))
+	if s.Broker == "" {
+		return fmt.Sprintf("%s; written %s ago, not by a broker\n", line, age)
 	}
-	return "broker " + address
+	return fmt.Sprintf("%s; broker %s wrote %s ago\n", line, s.Broker, age)
 }
 
 // pointText is a time, and how long ago it was.

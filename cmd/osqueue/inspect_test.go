@@ -86,8 +86,8 @@ archive         base 2-1 and 11 entries behind it, 2 objects of log; 1.4KiB
 completed ever  2
 blocked         0
 scheduled       0
-unclaimed       4
-in_progress     0
+available       4
+running         0
 completed       2
 dead            0
 cancelled       0
@@ -121,9 +121,9 @@ func TestInspectAtAnEarlierPoint(t *testing.T) {
 	r := story(t, true)
 	says(t, `
 ID  TYPE  STATUS     ATTEMPTS  AGE  WORKER
-m2  mail  unclaimed  0         1d   -
-m3  mail  unclaimed  0         1d   -
-w1  wc    unclaimed  0         1d   -`, "inspect", r.url(), "--list", "jobs", "--at", "2-7")
+m2  mail  available  0         1d   -
+m3  mail  available  0         1d   -
+w1  wc    available  0         1d   -`, "inspect", r.url(), "--list", "jobs", "--at", "2-7")
 	for at, want := range map[string]string{
 		"2-7":                  "state 2-7 of 2026-03-01 12:00:07 UTC (AGE); the newest is 2-12; broker 127.0.0.1:1 wrote AGE",
 		"2026-03-01T12:00:07Z": "state 2-7 of 2026-03-01 12:00:07 UTC (AGE); the newest is 2-12; broker 127.0.0.1:1 wrote AGE",
@@ -172,7 +172,7 @@ func TestInspectChoosesJobs(t *testing.T) {
 		"":                                     "m2 m3 n1 n2",
 		"--status all":                         "m1 m2 m3 w1 n1 n2",
 		"--status completed":                   "m1 w1",
-		"--status completed,unclaimed":         "m1 m2 m3 w1 n1 n2",
+		"--status completed,available":         "m1 m2 m3 w1 n1 n2",
 		"--type mail":                          "m2 m3",
 		"--tag t-m3":                           "m3",
 		"--worker w1 --status all":             "m1 w1",
@@ -236,7 +236,7 @@ func TestInspectRefusesWhatCannotBeMeant(t *testing.T) {
 		"--list history --at 2-7":      "leave --at out",
 		"--type mail":                  "with --list jobs only",
 		"--list crons --type mail":     "with --list jobs only",
-		"--list jobs --status lost":    `--status "lost"`,
+		"--list jobs --status lost":    "is no status here",
 		"--list blocked --status dead": "use --list jobs",
 		"--list jobs --limit 0":        "at least 1",
 		"--at soon":                    `"soon" is neither an LSN nor a time`,

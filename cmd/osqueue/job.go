@@ -41,20 +41,26 @@ that completed it, and the attempts that failed.
 				if err != nil {
 					return err
 				}
-				return g.showJob(job)
+				return g.showJob(job, job.Status == v1.StatusUnclaimed && (&workerless{c: c}).waits(ctx, v1.Queue{
+					Type: job.Type, TypeStats: v1.TypeStats{Unclaimed: 1},
+				}))
 			})
 		},
 	}
 }
 
-func (g *globals) showJob(j v1.Job) error {
+func (g *globals) showJob(j v1.Job, noWorker bool) error {
 	if g.json {
 		return g.writeJSON(j)
+	}
+	status := statusText(j)
+	if noWorker {
+		status += " (no worker takes this type)"
 	}
 	rows := [][]string{
 		{"id", j.ID},
 		{"type", orDash(j.Type)},
-		{"status", statusText(j)},
+		{"status", status},
 		{"attempts", attempts(j)},
 		{"priority", strconv.Itoa(int(j.Priority))},
 		{"created", clockTime(j.CreatedAt)},
@@ -101,9 +107,9 @@ func msOrNone(ms int64) string {
 // statusText is a job's status, with what is about to change it.
 func statusText(j v1.Job) string {
 	if j.CancelAt != 0 && j.Status == v1.StatusInProgress {
-		return j.Status + " (cancellation requested at " + clockTime(j.CancelAt) + ")"
+		return v1.StatusWord(j.Status) + " (cancellation requested at " + clockTime(j.CancelAt) + ")"
 	}
-	return j.Status
+	return v1.StatusWord(j.Status)
 }
 
 func progressText(p *v1.Progress) string {
@@ -242,7 +248,7 @@ func (t *longTable) end() error {
 var jobColumns = []string{"ID", "TYPE", "STATUS", "ATTEMPTS", "AGE", "WORKER"}
 
 func jobRow(j v1.Job, now time.Time) []string {
-	status := j.Status
+	status := v1.StatusWord(j.Status)
 	if p := j.Progress; p != nil && j.Status == v1.StatusInProgress {
 		status += fmt.Sprintf(" %d%%", p.Percent)
 	}

@@ -206,3 +206,59 @@ func TestWorkerFileHasLongSpans(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestWhatDoesNotExistIsNamed: a misspelt type or batch is neither changed nor shown as an empty one.
+func TestWhatDoesNotExistIsNamed(t *testing.T) {
+	for line, want := range map[string]string{
+		"queue pause nosuch":             `type "nosuch" does not exist`,
+		"queue resume nosuch":            `type "nosuch" does not exist`,
+		"queue show nosuch":              `type "nosuch" does not exist`,
+		"queue reset nosuch":             `type "nosuch" does not exist`,
+		"queue purge nosuch --yes":       `type "nosuch" does not exist`,
+		"job cancel --type nosuch --yes": `type "nosuch" does not exist`,
+		"batch cancel nope --yes":        "there is no such batch",
+		"job delete --batch nope --yes":  "there is no such batch",
+	} {
+		q := newQueueFake(t)
+		got := osq(t, q, "", strings.Fields(line)...)
+		if got.code != exitFailure || got.out != "" || !strings.Contains(got.err, want) || len(q.writes()) != 0 {
+			t.Errorf("%s: %+v", line, got)
+		}
+	}
+	q := newQueueFake(t)
+	if got := osq(t, q, "", "queue", "pause", "nosuch", "--new"); got.code != exitOK || len(q.writes()) != 1 {
+		t.Errorf("%+v", got)
+	}
+	if got := osq(t, q, "", "queue", "set", "*", "--max-running", "3"); got.code != exitUsage || len(q.writes()) != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestStatusesByTheirWords: filters take the words of the tables, and the older names of the wire.
+func TestStatusesByTheirWords(t *testing.T) {
+	q := newQueueFake(t)
+	q.add(v1.NewJob{ID: "w", Type: "wait"})
+	for _, name := range []string{"available", "unclaimed", "running,available"} {
+		got := osq(t, q, "", "job", "ls", "--status", name)
+		if got.code != exitOK || !strings.Contains(got.out, "w   wait  available") {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	if got := osq(t, q, "", "job", "ls", "--status", "waiting"); got.code != exitUsage || !strings.Contains(got.err, "available, running") {
+		t.Errorf("%+v", got)
+	}
+	if got := osq(t, q, "", "job", "show", "w"); !strings.Contains(got.out, "available (no worker takes this type)") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestSeveralTagsCount: a change by several tags is one of the jobs that have all of them.
+func TestSeveralTagsCount(t *testing.T) {
+	q := newQueueFake(t)
+	q.add(v1.NewJob{ID: "both", Type: "wait", Tags: []string{"a", "b"}})
+	q.add(v1.NewJob{ID: "one", Type: "wait", Tags: []string{"a"}})
+	got := osq(t, q, "", strings.Fields("job cancel --tag a --tag b --yes")...)
+	if got.code != exitOK || got.out != "1 job cancelled\n" || q.find("both").Status != v1.StatusCancelled || q.find("one").Status != v1.StatusUnclaimed {
+		t.Errorf("%+v", got)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	v1 "osqueue/api/v1"
 	"osqueue/client"
 )
 
@@ -267,6 +269,8 @@ var notOfNodes = []int{http.StatusNotFound, http.StatusMethodNotAllowed, http.St
 
 const otherHint = `is it a node of osqueue that answers there? --servers or OSQUEUE_SERVERS name the nodes`
 
+const pathHint = `the node does not have that path: leave paths out of --servers and OSQUEUE_SERVERS; if there is none, the node is older than this command`
+
 // explain adds to the errors of the client what a person needs to go on.
 func explain(err error, timeout time.Duration) string {
 	var e *client.Error
@@ -275,6 +279,8 @@ func explain(err error, timeout time.Duration) string {
 		return err.Error()
 	case e.Tag == "" && slices.Contains(notOfNodes, e.Status):
 		return err.Error() + "\n" + otherHint
+	case e.Tag == v1.TagNoRoute:
+		return err.Error() + "\n" + pathHint
 	case !e.Unreachable():
 		return err.Error()
 	}
@@ -282,7 +288,7 @@ func explain(err error, timeout time.Duration) string {
 		return err.Error() + "\n" + startHint
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: no server could be reached within %v:\n", e.Op, timeout)
+	fmt.Fprintf(&b, "%s: %s:\n", e.Op, unreached(e, timeout))
 	for _, t := range e.Tried {
 		fmt.Fprintf(&b, "  %s  %v\n", t.Server, t.Err)
 	}
@@ -291,6 +297,14 @@ func explain(err error, timeout time.Duration) string {
 	}
 	b.WriteString(startHint)
 	return b.String()
+}
+
+// unreached says how no server could be reached.
+func unreached(e *client.Error, timeout time.Duration) string {
+	if slices.ContainsFunc(e.Tried, func(t client.Try) bool { return !errors.Is(t.Err, syscall.ECONNREFUSED) }) {
+		return fmt.Sprintf("no server could be reached within %v", timeout)
+	}
+	return "no server accepts connections"
 }
 
 // errorJSON is err for programs.

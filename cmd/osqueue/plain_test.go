@@ -80,7 +80,7 @@ func TestJobsDoNotCommandTheTerminal(t *testing.T) {
 			`on w\n` + evilShown + ": attempt " + evilShown, `"\u009b1m"`, `"\u009b2m"`,
 		},
 		"dead ls":             {`w\n` + evilShown, "error " + evilShown + `\x00(×4096)end`, `t\t` + evilShown},
-		"job ls --status all": {"in_progress 7%", `w\n` + evilShown, `t\t` + evilShown},
+		"job ls --status all": {"running 7%", `w\n` + evilShown, `t\t` + evilShown},
 		"job wait d c":        {"d\tdead\terror " + evilShown + `\x00(×4096)end` + "\n"},
 		"job wait d":          {"job d is dead: error " + evilShown},
 		"job cancel d c":      {"c  not cancelled"},

@@ -30,8 +30,8 @@ func newQueueListCommand(g *globals) *cobra.Command {
 		Aliases: []string{"list"},
 		Short:   "List the types that have jobs or settings",
 		Long: `Lists the types that have jobs or settings. OLDEST is the age of the oldest job
-that waits for a worker; LIMITS are the settings that hold claims back. With
---json each line is one type.
+that waits for a worker; LIMITS are what holds claims back: settings, or that no
+worker takes the type. With --json each line is one type.
 
 ` + exitHelp,
 		Args: usageArgs(cobra.NoArgs),
@@ -41,12 +41,13 @@ that waits for a worker; LIMITS are the settings that hold claims back. With
 				return err
 			}
 			defer c.Close()
-			t := &longTable{g: g, rows: [][]string{{"TYPE", "WAITING", "RUNNING", "SCHEDULED", "BLOCKED", "DONE", "DEAD", "CANCELLED", "OLDEST", "BYTES", "LIMITS"}}}
+			t := &longTable{g: g, rows: [][]string{{"TYPE", "AVAILABLE", "RUNNING", "SCHEDULED", "BLOCKED", "COMPLETED", "DEAD", "CANCELLED", "OLDEST", "BYTES", "LIMITS"}}}
+			idle := &workerless{c: c}
 			for q, err := range c.Queues(cmd.Context()) {
 				if err != nil {
 					return err
 				}
-				if err := t.add(q, func() []string { return queueRow(q, time.Now()) }); err != nil {
+				if err := t.add(q, func() []string { return queueRow(q, idle.waits(cmd.Context(), q), time.Now()) }); err != nil {
 					return err
 				}
 			}
@@ -55,17 +56,20 @@ that waits for a worker; LIMITS are the settings that hold claims back. With
 	}
 }
 
-func queueRow(q v1.Queue, now time.Time) []string {
+func queueRow(q v1.Queue, noWorker bool, now time.Time) []string {
 	return []string{
 		orDash(q.Type), strconv.Itoa(q.Unclaimed), strconv.Itoa(q.InProgress), strconv.Itoa(q.Scheduled), strconv.Itoa(q.Blocked),
 		strconv.Itoa(q.Completed), strconv.Itoa(q.Dead), strconv.Itoa(q.Cancelled),
-		agoText(q.OldestAt, now), sizeText(q.Bytes), limitsText(q.Settings),
+		agoText(q.OldestAt, now), sizeText(q.Bytes), limitsText(q.Settings, noWorker),
 	}
 }
 
 // limitsText is what holds claims of a type back, in short.
-func limitsText(s v1.QueueSettings) string {
+func limitsText(s v1.QueueSettings, noWorker bool) string {
 	var parts []string
+	if noWorker {
+		parts = append(parts, "no worker")
+	}
 	if s.Paused {
 		parts = append(parts, "paused")
 	}
@@ -89,31 +93,37 @@ func newQueueShowCommand(g *globals) *cobra.Command {
 		Args:  usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return g.withClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
+				if err := checkType(ctx, c, args[0]); err != nil {
+					return err
+				}
 				q, err := c.Queue(ctx, args[0])
 				if err != nil {
 					return err
 				}
-				return g.showQueue(q)
+				return g.showQueue(q, (&workerless{c: c}).waits(ctx, q))
 			})
 		},
 	}
 }
 
-func (g *globals) showQueue(q v1.Queue) error {
+func (g *globals) showQueue(q v1.Queue, noWorker bool) error {
 	if g.json {
 		return g.writeJSON(q)
 	}
 	rows := [][]string{
 		{"type", orDash(q.Type)},
-		{"waiting", strconv.Itoa(q.Unclaimed)},
+		{"available", strconv.Itoa(q.Unclaimed)},
 		{"running", strconv.Itoa(q.InProgress)},
 		{"scheduled", strconv.Itoa(q.Scheduled)},
 		{"blocked", strconv.Itoa(q.Blocked)},
-		{"done", strconv.Itoa(q.Completed)},
+		{"completed", strconv.Itoa(q.Completed)},
 		{"dead", strconv.Itoa(q.Dead)},
 		{"cancelled", strconv.Itoa(q.Cancelled)},
 		{"oldest", agoText(q.OldestAt, time.Now())},
 		{"bytes", sizeText(q.Bytes)},
+	}
+	if noWorker {
+		rows = append(rows, []string{"workers", "no worker takes this type"})
 	}
 	return g.table(append(rows, settingRows(q.Settings)...))
 }
@@ -176,12 +186,29 @@ func pointed(n *int64, text func(int64) string) string {
 }
 
 func newQueuePauseCommand(g *globals) *cobra.Command {
-	return newQueueSwitch(g, "pause", "Let no more jobs of types be claimed",
-		"Lets no more jobs of the types be claimed. Those that run go on.", (*client.Client).PauseQueue)
+	ahead := false
+	cmd := newQueueSwitch(g, "pause", "Let no more jobs of types be claimed",
+		"Lets no more jobs of the types be claimed. Those that run go on. A type that has\nno jobs, no settings and no worker is paused with --new only.",
+		func(c *client.Client, ctx context.Context, name string) (v1.Queue, error) {
+			if !ahead {
+				if err := checkType(ctx, c, name); err != nil {
+					return v1.Queue{}, err
+				}
+			}
+			return c.PauseQueue(ctx, name)
+		})
+	cmd.Flags().BoolVar(&ahead, "new", false, "pause types that do not exist yet, too")
+	return cmd
 }
 
 func newQueueResumeCommand(g *globals) *cobra.Command {
-	return newQueueSwitch(g, "resume", "End the pause of types", "Ends the pause of the types.", (*client.Client).ResumeQueue)
+	return newQueueSwitch(g, "resume", "End the pause of types", "Ends the pause of the types.",
+		func(c *client.Client, ctx context.Context, name string) (v1.Queue, error) {
+			if err := checkType(ctx, c, name); err != nil {
+				return v1.Queue{}, err
+			}
+			return c.ResumeQueue(ctx, name)
+		})
 }
 
 func newQueueSwitch(g *globals, verb, short, long string,
@@ -218,7 +245,7 @@ func (g *globals) queueLine(q v1.Queue) error {
 	if q.Settings.Paused {
 		state = "paused"
 	}
-	return g.printf("%s  %s; %d waiting, %d running\n", orDash(q.Type), state, q.Unclaimed, q.InProgress)
+	return g.printf("%s  %s; %d available, %d running\n", orDash(q.Type), state, q.Unclaimed, q.InProgress)
 }
 
 func newQueueResetCommand(g *globals) *cobra.Command {
@@ -228,7 +255,12 @@ func newQueueResetCommand(g *globals) *cobra.Command {
 		Long:  "Sets all settings of the types back to their defaults, also the pause. Their jobs\nstay.\n\n" + exitHelp,
 		Args:  usageArgs(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return g.eachName(cmd.Context(), args, "reset", (*client.Client).RemoveQueue)
+			return g.eachName(cmd.Context(), args, "reset", func(c *client.Client, ctx context.Context, name string) error {
+				if err := checkType(ctx, c, name); err != nil {
+					return err
+				}
+				return c.RemoveQueue(ctx, name)
+			})
 		},
 	}
 }
@@ -240,7 +272,7 @@ func (g *globals) eachName(ctx context.Context, names []string, done string,
 	return g.withClient(ctx, func(ctx context.Context, c *client.Client) error {
 		for _, name := range names {
 			if err := do(c, ctx, name); err != nil {
-				return fmt.Errorf("%s: %w", orDash(name), err)
+				return err
 			}
 			if err := g.nameDone(name, done); err != nil {
 				return err
@@ -265,7 +297,7 @@ func newQueuePurgeCommand(g *globals) *cobra.Command {
 		Use:   "purge TYPE",
 		Short: "Remove the jobs of a type that wait",
 		Long: `Removes the jobs of a type that wait: those that are blocked, scheduled or
-unclaimed. --status names others; all is every one that does not run. They are
+available. --status names others; all is every one that does not run. They are
 counted, and you are asked; --yes answers that beforehand, and is needed when
 stdin is no terminal.
 
@@ -282,8 +314,7 @@ stdin is no terminal.
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringSliceVar(&r.filter.status, "status", nil, "only "+strings.Join(ch.applies, ", ")+", several with commas, or all")
 	flags.BoolVarP(&r.yes, "yes", "y", false, "do not ask")
-	complete(cmd, "status", append([]string{v1.StatusAll}, ch.applies...)...)
+	bindStatuses(cmd, &r.filter.status, ch.applies)
 	return cmd
 }

@@ -111,6 +111,9 @@ enqueue; jobs that run go on as they are.
 			if err := renamed.settle(); err != nil {
 				return err
 			}
+			if args[0] == "*" {
+				return usagef("%q is no pattern: settings belong to one type each; name it", args[0])
+			}
 			if patch == (client.QueuePatch{}) {
 				return usagef("nothing to set: name settings, as in --max-running 5 (see --help)")
 			}
@@ -118,6 +121,11 @@ enqueue; jobs that run go on as they are.
 				q, err := c.SetQueue(ctx, args[0], patch)
 				if err != nil {
 					return err
+				}
+				if q.Settings.Burst > 0 && q.Settings.RatePerSecond == 0 {
+					if err := writePlain(g.stderr, "burst has no effect until the type has a rate: give --rate, too\n"); err != nil {
+						return err
+					}
 				}
 				return g.showSettings(q)
 			})

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	v1 "osqueue/api/v1"
 	"osqueue/fsm"
 )
 
@@ -197,7 +198,7 @@ func (p *restoreReport) tableRow(r *restoreRow) []string {
 	case r.change() != 0:
 		change = fmt.Sprintf("%+d", r.change())
 	}
-	row := []string{orDash(r.Type), orDash(r.Status), newest, strconv.Itoa(r.Restored), change}
+	row := []string{orDash(r.Type), orDash(v1.StatusWord(r.Status)), newest, strconv.Itoa(r.Restored), change}
 	if p.There != nil {
 		row = append(row, strconv.Itoa(r.There))
 	}
@@ -214,14 +215,14 @@ func (p *restoreReport) effectsText() string {
 	for _, name := range append(slices.Clone(allStatuses), removed) {
 		if n := e.Again[name]; n > 0 {
 			total += n
-			how = append(how, fmt.Sprintf("%d %s", n, name))
+			how = append(how, fmt.Sprintf("%d %s", n, v1.StatusWord(name)))
 		}
 	}
 	var b strings.Builder
 	b.WriteString("\n")
 	if total > 0 {
-		fmt.Fprintf(&b, "%s not ended in what is restored, but %s ended since (%s): once resumed, they run again.\n",
-			jobsHave(total), have(total), strings.Join(how, ", "))
+		fmt.Fprintf(&b, "%s not ended in what is restored, but %s ended since (%s): once resumed, %s again.\n",
+			jobsHave(total), have(total), strings.Join(how, ", "), runs(total))
 	}
 	if n := e.MissingWaiting + e.MissingEnded; n > 0 {
 		fmt.Fprintf(&b, "%s been added since, and %s missing in what is restored; not ended: %d.\n",
@@ -231,6 +232,13 @@ func (p *restoreReport) effectsText() string {
 		b.WriteString("\n")
 	}
 	return b.String()
+}
+
+func runs(n int) string {
+	if n == 1 {
+		return "it runs"
+	}
+	return "they run"
 }
 
 func jobsHave(n int) string {

@@ -65,14 +65,14 @@ restored                   2-7 of 2026-03-01 12:00:07 UTC (1d ago)
 to        ` + to + `       nothing is there
 
 TYPE         STATE      NEWEST  RESTORED  CHANGE
-mail         unclaimed  2       2         -
+mail         available  2       2         -
 mail         completed  1       1         -
-new          unclaimed  2       0         -2
-wc           unclaimed  0       1         +1
+new          available  2       0         -2
+wc           available  0       1         +1
 wc           completed  1       0         -1
 (schedules)  -          1       1         -
 
-1 job has not ended in what is restored, but has ended since (1 completed): once resumed, they run again.
+1 job has not ended in what is restored, but has ended since (1 completed): once resumed, it runs again.
 2 jobs have been added since, and are missing in what is restored; not ended: 2.
 
 Nothing was written: this is a dry run.`

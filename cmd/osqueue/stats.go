@@ -38,7 +38,7 @@ func (g *globals) showStats(s v1.Stats) error {
 		Scheduled: s.Scheduled, Unclaimed: s.Unclaimed, InProgress: s.InProgress, Completed: s.Completed,
 		Dead: s.Dead, Cancelled: s.Cancelled, Blocked: s.Blocked, Bytes: s.Bytes,
 	}
-	rows := [][]string{{"TYPE", "WAITING", "RUNNING", "SCHEDULED", "BLOCKED", "DONE", "DEAD", "CANCELLED", "BYTES"}}
+	rows := [][]string{{"TYPE", "AVAILABLE", "RUNNING", "SCHEDULED", "BLOCKED", "COMPLETED", "DEAD", "CANCELLED", "BYTES"}}
 	for _, kind := range slices.Sorted(maps.Keys(s.Types)) {
 		rows = append(rows, statsRow(orDash(plainLine(kind)), s.Types[kind]))
 	}

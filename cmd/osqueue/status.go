@@ -23,7 +23,7 @@ func newStatusCommand(g *globals) *cobra.Command {
 		Short: "Show the nodes of the cluster",
 		Long: `Asks every node for its status and shows the answers as a table: LSN is the
 newest log entry that the node has; FLUSHED the newest that it knows to be in the
-bucket, and LAG what lies between, as the leader has it. WAITING are the jobs that
+bucket, and LAG what lies between, as the leader has it. PENDING are the jobs that
 wait for their time or for a worker, BLOCKED those that wait for other jobs. The
 second table has the members of the cluster as the leader sees them: CONTACT is how
 long ago each answered it, LOG the newest log entry that it knows to be there, CLOCK
@@ -140,7 +140,7 @@ func (g *globals) writeNodes(nodes []client.NodeStatus) error {
 }
 
 func (g *globals) tableOfNodes(nodes []client.NodeStatus) error {
-	rows := [][]string{{"SERVER", "NODE", "STATE", "TERM", "LEADER", "LSN", "FLUSHED", "LAG", "FENCE", "WAITING", "BLOCKED", "RUNNING", "DONE", "DEAD", "WORKERS"}}
+	rows := [][]string{{"SERVER", "NODE", "STATE", "TERM", "LEADER", "LSN", "FLUSHED", "LAG", "FENCE", "PENDING", "BLOCKED", "RUNNING", "COMPLETED", "DEAD", "WORKERS"}}
 	var notes []string
 	for _, n := range nodes {
 		rows = append(rows, nodeRow(n))

@@ -97,7 +97,7 @@ func TestSubmitWait(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	got = osq(t, q, "", "submit", "wait", "1", "--wait", "--wait-for", "50ms")
-	if got.code != exitFailure || !strings.Contains(got.err, "is enqueued") || !strings.Contains(got.err, "unclaimed") {
+	if got.code != exitFailure || !strings.Contains(got.err, "is enqueued") || !strings.Contains(got.err, "available") {
 		t.Errorf("%+v", got)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	v1 "osqueue/api/v1"
 	"osqueue/fsm"
 	"osqueue/storage/archive"
 	"osqueue/storage/queuefile"
@@ -213,7 +214,7 @@ func (r *repairOutcome) text(p *verifyReport) string {
 	var jobs []string
 	for _, status := range allStatuses {
 		if n := r.Jobs[status]; n > 0 {
-			jobs = append(jobs, fmt.Sprintf("%d %s", n, status))
+			jobs = append(jobs, fmt.Sprintf("%d %s", n, v1.StatusWord(status)))
 		}
 	}
 	if jobs == nil {

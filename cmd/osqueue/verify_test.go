@@ -127,7 +127,7 @@ func TestVerifyRepairs(t *testing.T) {
 	before := treeOf(t, r.dir)
 	got := offlineRun(t, "verify", r.url(), "--repair")
 	for _, text := range []string{
-		"Repaired: the state of queue.json is 2-4 now. Jobs: 4 unclaimed.", "It was 2-12: what came after 2-4 is lost", "is kept as conflicts/2-12-",
+		"Repaired: the state of queue.json is 2-4 now. Jobs: 4 available.", "It was 2-12: what came after 2-4 is lost", "is kept as conflicts/2-12-",
 	} {
 		if !strings.Contains(got.out, text) {
 			t.Errorf("%q is missing in\n%+v", text, got)
