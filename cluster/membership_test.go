@@ -9,6 +9,8 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
+
+	"osqueue/fsm"
 )
 
 // lines keeps what a node logs.
@@ -133,7 +135,7 @@ func TestJoinOfNobody(t *testing.T) {
 	l.eventually("silence of the node that was stopped", func() bool { return leader.out.quiet(lost.id, leader.raft.CurrentTerm()) > leader.silenceMax() })
 	before := serverIDs(leader.raft.GetConfiguration().Configuration())
 	err := leader.admit(t.Context(), Identity{
-		Name: lost.Name(), ServerID: lost.Name() + "~made-up", RaftAddress: "127.0.0.1:1", HTTPAddress: "127.0.0.1:1",
+		Name: lost.Name(), ServerID: lost.Name() + "~made-up", RaftAddress: "127.0.0.1:1", HTTPAddress: "127.0.0.1:1", KnownLevel: fsm.MaxLevel,
 	})
 	if err == nil || !strings.Contains(err.Error(), "127.0.0.1:1") {
 		t.Errorf("refused with %v", err)

@@ -3,6 +3,7 @@ package cluster
 import (
 	"errors"
 	"fmt"
+	"net"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
@@ -53,10 +54,11 @@ func (l *raftLogger) log(at func(string, ...any), msg string, args []any) {
 	at(msg, args...)
 }
 
-// closed reports whether a line says only that this node has closed its transport.
+// closed reports whether a line says only that this node has closed its transport or
+// a connection.
 func closed(args []any) bool {
 	for _, arg := range args {
-		if err, ok := arg.(error); ok && errors.Is(err, raft.ErrTransportShutdown) {
+		if err, ok := arg.(error); ok && (errors.Is(err, raft.ErrTransportShutdown) || errors.Is(err, net.ErrClosed)) {
 			return true
 		}
 	}
