@@ -195,10 +195,23 @@ func (s *Server) silence() time.Duration {
 // minSilence keeps a short timeout of workers from making claims that wait busy.
 const minSilence = 500 * time.Millisecond
 
-// signOfLife keeps a registered worker registered while it waits. If it fails
-// the worker shows itself with its next claim.
+// heardOf reports whether a registered worker was heard of so lately that a keepalive
+// from it need not be written.
+func (s *Server) heardOf(view *fsm.View, w *fsm.Worker) bool {
+	return s.b.Now()-w.LastSeen < view.Meta().Settings.WorkerTimeoutMs/2
+}
+
+// signOfLife keeps a registered worker registered while it waits. Each one is a log
+// entry, so there is none while the worker was heard of lately, and one at a time. If it
+// fails the worker shows itself with its next claim.
 func (s *Server) signOfLife(c *call, w *wish) {
-	if s.b.View().Worker(w.op.Worker) == nil {
+	name := w.op.Worker
+	if _, underWay := s.signs.LoadOrStore(name, struct{}{}); underWay {
+		return
+	}
+	defer s.signs.Delete(name)
+	view := s.b.View()
+	if known := view.Worker(name); known == nil || s.heardOf(view, known) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(c.context(), s.cfg.Timeouts.Commit)

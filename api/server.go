@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -31,6 +32,7 @@ type Server struct {
 	forward *forwarder
 	http    *http.Server
 	fresh   freshConns
+	signs   sync.Map        // names of workers, while a keepalive is written
 	streams atomic.Int64    // of events that are open
 	closing context.Context // ends when the server does
 	shut    context.CancelFunc

@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"net/http"
+	"slices"
 
 	v1 "osqueue/api/v1"
 	"osqueue/fsm"
@@ -30,13 +31,29 @@ func (s *Server) registerWorker(c *call) error {
 	if err := s.checkWorker(&in); err != nil {
 		return err
 	}
-	res, err := s.propose(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_RegisterWorker{RegisterWorker: &fsmpb.RegisterWorker{
+	register := &fsmpb.Mutation{Op: &fsmpb.Mutation_RegisterWorker{RegisterWorker: &fsmpb.RegisterWorker{
 		Name:    in.Name,
 		Types:   in.Types,
 		Version: in.Version,
 		Address: in.Address,
-	}}})
+	}}}
+	view := s.b.View()
+	if known := view.Worker(in.Name); c.key == "" && known != nil && isSame(known, &in) {
+		if s.heardOf(view, known) {
+			c.lsn = view.Meta().LSN
+			return answerWorker(c, fsm.Result{}, nil)
+		}
+		register = heartbeatOf(in.Name, nil)
+	}
+	res, err := s.propose(c, register)
 	return answerWorker(c, res, err)
+}
+
+// isSame reports whether a registration would change nothing but when the worker was
+// heard of: workers repeat theirs every few seconds, and each would be a log entry and a
+// write to the bucket.
+func isSame(known *fsm.Worker, in *v1.WorkerInfo) bool {
+	return known.Version == in.Version && known.Address == in.Address && slices.Equal(known.Types, in.Types)
 }
 
 func (s *Server) checkWorker(in *v1.WorkerInfo) error {

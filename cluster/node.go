@@ -197,12 +197,12 @@ func (n *Node) raftConfig() *raft.Config {
 
 // changed looks at what an entry has brought. It runs on raft's goroutine,
 // under the replica's lock.
-func (n *Node) changed(m *fsm.Machine) {
+func (n *Node) changed(m *fsm.Machine, idle bool) {
 	n.ready.changed(m)
 	n.ends.changed(m.Events())
 	n.events.Applied(m)
 	if r := n.reign.Load(); r != nil {
-		r.changed(m)
+		r.changed(m, idle)
 	}
 }
 
@@ -211,7 +211,7 @@ func (n *Node) restored(m *fsm.Machine) {
 	n.ends.restored(m)
 	n.events.Restored(m)
 	if r := n.reign.Load(); r != nil {
-		r.changed(m)
+		r.changed(m, false)
 	}
 }
 

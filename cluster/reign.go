@@ -269,8 +269,10 @@ func (r *reign) finish() {
 const finalFlushTimeout = time.Second
 
 // changed is told of every applied entry, under the replica's lock.
-func (r *reign) changed(m *fsm.Machine) {
-	r.flusher.Changed()
+func (r *reign) changed(m *fsm.Machine, idle bool) {
+	if !idle { // the next heartbeat of the document has it
+		r.flusher.Changed()
+	}
 	if at, ok := m.NextDeadline(); ok && at < r.deadline.Load() {
 		select {
 		case r.earlier <- struct{}{}:

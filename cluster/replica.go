@@ -18,16 +18,16 @@ import (
 // replica is raft's view of the machine: a thin adapter that serialises
 // access. Apply runs on raft's goroutine, readers on theirs.
 type replica struct {
-	fatal    func(error)         // ends the node; it must not go on applying
-	changed  func(*fsm.Machine)  // told of each entry, under the lock: must be quick
-	restored func(*fsm.Machine)  // told of a new state, under the lock
-	journal  *flush.Journal      // of what is applied
-	mu       sync.RWMutex        // guards all below
-	machine  *fsm.Machine        //
-	view     *fsm.View           // of the machine as it is, or nil
-	broken   error               // set by an entry that could not be applied
-	waiters  map[*waiter]fsm.LSN // for an LSN to be applied
-	since    time.Time           // when the newest entry was applied, or the state began
+	fatal    func(error)                     // ends the node; it must not go on applying
+	changed  func(m *fsm.Machine, idle bool) // told of each entry, and whether it only kept idle workers registered, under the lock: must be quick
+	restored func(*fsm.Machine)              // told of a new state, under the lock
+	journal  *flush.Journal                  // of what is applied
+	mu       sync.RWMutex                    // guards all below
+	machine  *fsm.Machine                    //
+	view     *fsm.View                       // of the machine as it is, or nil
+	broken   error                           // set by an entry that could not be applied
+	waiters  map[*waiter]fsm.LSN             // for an LSN to be applied
+	since    time.Time                       // when the newest entry was applied, or the state began
 }
 
 type waiter struct{ done chan struct{} }
@@ -35,7 +35,7 @@ type waiter struct{ done chan struct{} }
 func newReplica(journal *flush.Journal, fatal func(error)) *replica {
 	return &replica{
 		fatal:    fatal,
-		changed:  func(*fsm.Machine) {},
+		changed:  func(*fsm.Machine, bool) {},
 		restored: func(*fsm.Machine) {},
 		journal:  journal,
 		machine:  fsm.New(),
@@ -79,11 +79,21 @@ func (r *replica) apply(l *raft.Log) *applied {
 	results := r.machine.Apply(l.Index, l.Term, batch)
 	r.since = time.Now()
 	r.view = nil
-	r.changed(r.machine)
+	r.changed(r.machine, isKeepalive(batch) && len(r.machine.Events()) == 0)
 	lsn := r.machine.Meta().LSN
 	r.record(batch, archive.Entry{LSN: lsn, At: r.machine.Meta().Now, Data: l.Data})
 	r.wakeLocked(lsn)
 	return &applied{results: results, lsn: lsn}
+}
+
+// isKeepalive reports whether an entry is made of keepalives of workers without jobs.
+func isKeepalive(b *fsmpb.Batch) bool {
+	for _, m := range b.Mutations {
+		if h := m.GetHeartbeat(); h == nil || len(h.Leases) > 0 {
+			return false
+		}
+	}
+	return len(b.Mutations) > 0
 }
 
 // record keeps an entry until it is certain to be in the bucket.

@@ -127,7 +127,7 @@ func (o *serveOptions) bind(f *pflag.FlagSet) {
 	f.IntVar(&o.budget.WritesPerDay, "bucket-writes-per-day", 0, "limit on writes to the bucket a day; 0 is none")
 	f.Int32Var(&c.Settings.MaxAttempts, "max-attempts", c.Settings.MaxAttempts, "attempts of a job that names no number")
 	spanVar(f, &o.leaseTime, "lease", msToDuration(c.Settings.LeaseMs), "how long a job is leased between two heartbeats, unless the job or its worker says otherwise")
-	spanVar(f, &o.workerTimeout, "worker-timeout", msToDuration(c.Settings.WorkerTimeoutMs), "silence after which a registered worker is dead")
+	spanVar(f, &o.workerTimeout, "worker-timeout", time.Minute, "silence after which a registered worker is dead")
 	spanVar(f, &o.retainCompleted, "retain-completed", msToDuration(c.Settings.RetainCompletedMs), "how long completed and cancelled jobs, and batches that have ended, are kept, unless the type says otherwise")
 	f.Int64Var(&c.Settings.RetainCompletedCount, "retain-completed-count", c.Settings.RetainCompletedCount, "how many completed and cancelled jobs of a type are kept, unless the type says otherwise")
 	f.Int64Var(&c.Settings.MaxJobs, "max-jobs", c.Settings.MaxJobs, "how many jobs that have not ended there may be; 0 is no limit")
