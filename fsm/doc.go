@@ -81,6 +81,14 @@
 // gets the first answer again, with code Duplicate, and changes nothing. A
 // mutation with a request key gets its first answer for a day.
 //
+// # Feature levels
+//
+// A rule that changes asks for the level of the state (level.go), which all nodes
+// share and the leader raises when all of them know the rule. Entries, snapshots and
+// documents carry the lowest level that describes them, so that the release before
+// reads them until the level is raised. A new kind of mutation, or a new field in one,
+// has a case in LevelOf.
+//
 // # Cost
 //
 // Every mutation is O(log n) in the number of jobs, types, groups, leases and

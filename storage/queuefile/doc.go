@@ -98,6 +98,12 @@
 // an empty queue. If no archive reaches the state, it is written inline whatever
 // its size.
 //
+// # Feature levels
+//
+// A state whose feature level (package fsm) is above fsm.BaseLevel has the format 3 in
+// place of 1, and 4 in place of 2, so that versions that know no levels refuse it. The
+// level is a scalar of the state. A version refuses a level that it does not know.
+//
 // # Three writers
 //
 // A document comes from one of three hands:
