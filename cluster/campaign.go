@@ -36,15 +36,17 @@ func (n *Node) campaign(ctx context.Context, adopted *storage.Version) (*reign, 
 		asked := time.Now()
 		seen, err := n.readDocument(ctx)
 		if err != nil {
+			n.watch.Missed()
 			n.setFence(FenceStandby, err.Error())
 			return nil, time.Second, fmt.Errorf("read the document: %w", err)
 		}
 		me := n.candidacy(*adopted)
-		// Whether a heartbeat lies ahead the clock says. A state that was adopted has the
-		// heartbeat's time as its own, and would have the broker live for ever.
-		clock := n.cfg.Clock().UnixMilli()
-		now := max(n.silence.judge(seen, asked, clock, n.cfg.BrokerTimeout), n.nowMs())
-		d := election.Decide(seen, me, now, n.cfg.BrokerTimeout.Milliseconds())
+		heard := election.Silence{
+			For:     n.watch.Saw(seen, asked, n.cfg.BrokerTimeout/2),
+			Timeout: n.cfg.BrokerTimeout,
+			Now:     n.cfg.Clock(),
+		}
+		d := election.Decide(seen, me, heard)
 		switch d.Action {
 		case election.Create, election.TakeOver:
 			if err := n.mayCreate(ctx, d.Action, &me); err != nil {
@@ -64,9 +66,17 @@ func (n *Node) campaign(ctx context.Context, adopted *storage.Version) (*reign, 
 		case election.Refuse:
 			n.setFence(FenceRefused, d.Reason)
 			return nil, n.cfg.StandbyRetry, errors.New(d.Reason)
+		case election.StepDown:
+			// A majority that follows a later term ends this leadership here. If it
+			// does not, then no node of this cluster wrote the document.
+			if err := n.waitFuture(ctx, n.raft.VerifyLeader()); err != nil {
+				return nil, n.cfg.Flush.ConflictBackoff, fmt.Errorf("%s; give up raft's leadership: %w", d.Reason, err)
+			}
+			d.Reason += ": " + election.CopyWarning(seen.Doc.Header.Node, d.Leader)
+			fallthrough
 		default:
 			n.setFence(FenceStandby, d.Reason)
-			return nil, n.standbyWait(seen, now), errors.New(d.Reason)
+			return nil, n.standbyWait(seen, heard), errors.New(d.Reason)
 		}
 	}
 }
@@ -110,11 +120,13 @@ func (n *Node) clusterID() string {
 func (n *Node) takeOver(ctx context.Context, term uint64, seen election.Observed, me election.Candidate) (*reign, time.Duration, error) {
 	backoff := n.cfg.Flush.ConflictBackoff
 	if err := n.keepAdded(ctx, seen.Doc, seen.Raw); err != nil {
+		n.watch.Missed()
 		n.setFence(FenceStandby, err.Error())
 		return nil, time.Second, err
 	}
 	first, err := n.firstContent(ctx, seen, me)
 	if err != nil {
+		n.watch.Missed()
 		n.setFence(FenceStandby, err.Error())
 		return nil, time.Second, err
 	}
@@ -126,6 +138,7 @@ func (n *Node) takeOver(ctx context.Context, term uint64, seen election.Observed
 		return nil, backoff, err
 	}
 	if err != nil {
+		n.watch.Missed()
 		n.setFence(FenceStandby, err.Error())
 		return nil, time.Second, fmt.Errorf("take the document over: %w", err)
 	}
@@ -153,14 +166,23 @@ func (n *Node) firstContent(ctx context.Context, seen election.Observed, me elec
 	return flush.First(ctx, n.cfg.Flush, n.cfg.Bucket, lineage, seen.Doc, n.replica.freeze(), adopted)
 }
 
-// standbyWait is how long a standby sleeps: until the other's heartbeat would
-// be stale, but never longer than StandbyRetry.
-func (n *Node) standbyWait(seen election.Observed, now int64) time.Duration {
-	if seen.Doc == nil {
-		return time.Second
+// standbyPolls is how often a standby looks at the document in a broker timeout: an
+// outage of the bucket that is shorter than the time between two looks goes unnoticed.
+const standbyPolls = 4
+
+// standbyWaitMin is the least time between two looks of a standby.
+const standbyWaitMin = 100 * time.Millisecond
+
+// standbyWait is how long a standby sleeps until its next look at the document.
+func (n *Node) standbyWait(seen election.Observed, heard election.Silence) time.Duration {
+	wait := min(heard.Timeout-heard.For, heard.Timeout/standbyPolls, n.cfg.StandbyRetry)
+	if seen.Doc != nil && seen.Doc.Overtaken { // its broker may follow the wall clock
+		stale := time.UnixMilli(seen.Doc.BrokerHeartbeat).Add(heard.Timeout + 10*time.Millisecond).Sub(heard.Now)
+		if stale > 0 {
+			wait = min(wait, stale)
+		}
 	}
-	stale := time.Duration(seen.Doc.BrokerHeartbeat-now)*time.Millisecond + n.cfg.BrokerTimeout + 10*time.Millisecond
-	return min(max(stale, n.cfg.Flush.ConflictBackoff), n.cfg.StandbyRetry)
+	return max(wait, standbyWaitMin)
 }
 
 // adopt replaces the cluster's state by the document's, on every node, through

@@ -15,6 +15,7 @@ import (
 
 	"osqueue/cluster/flush"
 	"osqueue/cluster/inbox"
+	"osqueue/election"
 	"osqueue/fsm"
 	"osqueue/internal/groupcommit"
 )
@@ -41,7 +42,7 @@ type Node struct {
 
 	clocks  clocks                         // of the other voters
 	setBack atomic.Pointer[setBackRequest] // nil: nobody asks for it
-	silence silence                        // of the document; the candidate's
+	watch   election.Watch                 // of the document; the candidate's
 
 	kept  atomic.Pointer[fsm.LSN]    // up to where no leader needs the log for the bucket
 	named atomic.Bool                // a peer's configuration has this server

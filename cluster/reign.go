@@ -102,6 +102,7 @@ func (n *Node) candidate(ctx context.Context) {
 				continue
 			}
 			if ctx.Err() == nil {
+				err = n.nameCopy(ctx, err)
 				n.setFence(FenceFenced, err.Error())
 				n.log.Error("this node is no longer the active leader", "reason", err)
 			}
@@ -130,6 +131,21 @@ func (n *Node) active() *reign {
 	default:
 		return r
 	}
+}
+
+// nameCopy adds to a fencing by this cluster's own id that a second cluster has it, if
+// raft's leadership holds: then no other node of this cluster can have taken over.
+func (n *Node) nameCopy(ctx context.Context, why error) error {
+	var f *election.FencedError
+	if !errors.As(why, &f) || f.Node == "" || f.Cluster != n.clusterID() {
+		return why
+	}
+	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
+	defer cancel()
+	if n.waitFuture(ctx, n.raft.VerifyLeader()) != nil || ctx.Err() != nil {
+		return why
+	}
+	return fmt.Errorf("%w: %s", why, election.CopyWarning(f.Node, f.Address))
 }
 
 func (n *Node) setFence(state, reason string) {

@@ -142,7 +142,7 @@ func (c *ensemble) candidacy(ctx context.Context, i int) (*election.Fence, *fsm.
 		if err != nil {
 			return nil, nil
 		}
-		switch d := election.Decide(seen, me, time.Now().UnixMilli(), timeout); d.Action {
+		switch d := election.Decide(seen, me, heard(seen.Doc, time.Now().UnixMilli())); d.Action {
 		case election.Create, election.TakeOver:
 			content := inline(v)
 			if seen.Doc != nil && seen.Doc.Large { // carried over as it is, to catch up later

@@ -36,7 +36,7 @@ const (
 	Create                 // there is no document: Acquire makes one
 	TakeOver               // Acquire writes over the document
 	Adopt                  // take the document's state over first, then decide again
-	StepDown               // this node is the stale one: give raft's leadership up
+	StepDown               // a later term wrote the document: check raft's leadership, then as Wait
 	Refuse                 // only a person can decide; Reason says how
 )
 
@@ -53,9 +53,9 @@ type Decision struct {
 }
 
 // Decide compares the document with the candidate. It is the whole policy of
-// the fence and has no effects. A heartbeat counts as alive up to timeoutMs
-// before nowMs, and when it lies in the future.
-func Decide(o Observed, me Candidate, nowMs, timeoutMs int64) Decision {
+// the fence and has no effects. A broker counts as alive until the candidate has
+// itself seen the document unchanged for the broker timeout.
+func Decide(o Observed, me Candidate, s Silence) Decision {
 	d := o.Doc
 	switch {
 	case d == nil:
@@ -63,11 +63,11 @@ func Decide(o Observed, me Candidate, nowMs, timeoutMs int64) Decision {
 	case foreignLineage(d, me):
 		return refuse(d, me)
 	case sameCluster(d, me) && !d.Overtaken:
-		return decideWithin(o, me)
-	case d.Broker != nil && fresh(d.BrokerHeartbeat, nowMs, timeoutMs):
+		return decideWithin(o, me, s.dead())
+	case d.Broker != nil && !s.dead() && !onlyRegistered(d, me, s):
 		return Decision{Action: Wait, Leader: *d.Broker, Reason: "the document belongs to another broker, which is alive"}
 	case sameCluster(d, me) && d.Large:
-		return decideWithin(o, me) // the other could do nothing but register
+		return decideWithin(o, me, true) // the other could do nothing but register
 	case me.has(o):
 		return Decision{Action: TakeOver, Reason: "the document's broker is gone and its state is adopted"}
 	case behind(d, me):
@@ -79,27 +79,57 @@ func Decide(o Observed, me Candidate, nowMs, timeoutMs int64) Decision {
 	}
 }
 
-// decideWithin is Decide for a document of the candidate's own cluster. Raft's
-// quorum has spoken already, so no heartbeat is waited for.
-func decideWithin(o Observed, me Candidate) Decision {
+// onlyRegistered reports whether a legacy broker has registered in a large document
+// of the candidate's cluster, whose state it cannot read, and has not renewed its
+// heartbeat since. One that is started again and again registers once in a broker
+// timeout, so the document never stays unchanged for that long. Both clocks must agree:
+// the heartbeat is stale, and this node saw no other for half of the timeout.
+func onlyRegistered(d *queuefile.Document, me Candidate, s Silence) bool {
+	return sameCluster(d, me) && d.Large && s.For >= s.Timeout/2 && s.stale(d.BrokerHeartbeat)
+}
+
+// decideWithin is Decide for a document of the candidate's own cluster. Raft's quorum
+// has decided already who leads, so a document whose whole history is in the
+// candidate's log is taken over without waiting for its broker to be dead. If the
+// document knows more than the log, then the nodes have lost data, or another cluster
+// runs on a copy of their disks and is perhaps alive.
+func decideWithin(o Observed, me Candidate, dead bool) Decision {
 	h := o.Doc.Header
-	switch {
-	case h.Term > me.LSN.Term:
-		return Decision{Action: StepDown, Leader: o.Doc.BrokerAddress(), Reason: fmt.Sprintf(
-			"node %s wrote the document in term %d, after ours (%d)", h.Node, h.Term, me.LSN.Term)}
-	case me.has(o):
+	if me.has(o) {
 		return Decision{Action: TakeOver, Reason: "the document's state is adopted"}
+	}
+	var unknown string
+	ahead := h.Term > me.LSN.Term
+	switch registered := o.Doc.Meta.Broker.Epoch; {
+	case ahead:
+		unknown = fmt.Sprintf("node %s wrote the document in term %d, after ours (%d)", h.Node, h.Term, me.LSN.Term)
 	case h.Index > me.LSN.Index:
-		return Decision{Action: Adopt, Reason: fmt.Sprintf(
-			"the document is at log index %d and this cluster has only %d: its nodes have lost data", h.Index, me.LSN.Index)}
+		unknown = fmt.Sprintf("the document is at log index %d and this cluster has only %d", h.Index, me.LSN.Index)
 	case h.LSN().Compare(me.Applied) > 0:
 		// A majority was lost, and the rest recovered with other entries in these
 		// places: more of them prove nothing.
-		return Decision{Action: Adopt, Reason: fmt.Sprintf(
-			"the document is at %s and this cluster at %s, which is of an older term: its nodes have lost data", h.LSN(), me.Applied)}
+		unknown = fmt.Sprintf("the document is at %s and this cluster at %s, which is of an older term", h.LSN(), me.Applied)
+	case registered > me.Epoch:
+		unknown = fmt.Sprintf("the document's broker registered with epoch %d, the last one of this cluster with %d", registered, me.Epoch)
 	default:
 		return Decision{Action: TakeOver, Reason: "the document is this cluster's"}
 	}
+	switch {
+	case dead:
+		return Decision{Action: Adopt, Reason: unknown + ": its nodes have lost data, or a copy of their disks was in use"}
+	case ahead:
+		return Decision{Action: StepDown, Leader: o.Doc.BrokerAddress(), Reason: unknown}
+	default:
+		return Decision{Action: Wait, Leader: o.Doc.BrokerAddress(), Reason: unknown + ": " + CopyWarning(h.Node, o.Doc.BrokerAddress())}
+	}
+}
+
+// CopyWarning says that another cluster has this one's identity, for people. node and
+// address are those of its leader.
+func CopyWarning(node, address string) string {
+	return fmt.Sprintf("if node %s at %s is not of this cluster, then a second cluster runs on a copy of its disks: "+
+		"stop one of the two and wipe the data directories of the copy; "+
+		"else the nodes have lost data and adopt the document once it is silent for the broker timeout", node, address)
 }
 
 // behind reports whether adopting the document would take this cluster back: its state

@@ -6,6 +6,7 @@ import (
 	"os"
 	"reflect"
 	"testing"
+	"time"
 
 	"osqueue/election"
 	"osqueue/fsm"
@@ -106,7 +107,7 @@ func playGolden(t *testing.T, c *recorded, me election.Candidate) {
 		checkUntouched(t, e, before)
 		return
 	}
-	d := election.Decide(o, me, c.Request.Now, c.Request.TimeoutMs)
+	d := election.Decide(o, me, goldenSilence(c, o))
 	switch want := outcome(t, c); want {
 	case "already_leader":
 		wantDecision(t, d, election.Wait, c.Request.Address)
@@ -119,6 +120,16 @@ func playGolden(t *testing.T, c *recorded, me election.Candidate) {
 		t.Fatalf("outcome %s", want)
 	}
 	checkUntouched(t, e, before)
+}
+
+// goldenSilence is what a candidate has heard of a document that it has seen since its
+// heartbeat.
+func goldenSilence(c *recorded, o election.Observed) election.Silence {
+	s := election.Silence{Timeout: time.Duration(c.Request.TimeoutMs) * time.Millisecond, Now: time.UnixMilli(c.Request.Now)}
+	if o.Doc != nil && c.Request.Now-o.Doc.BrokerHeartbeat > c.Request.TimeoutMs {
+		s.For = s.Timeout
+	}
+	return s
 }
 
 // acquireGolden goes the way to the first write.
@@ -140,7 +151,7 @@ func acquireGolden(t *testing.T, e *env, c *recorded, o election.Observed, d ele
 		}
 		me.Adopted = o.Version
 		me.Populated = m.Counts() != fsm.Counts{}
-		wantDecision(t, election.Decide(o, me, c.Request.Now, c.Request.TimeoutMs), election.TakeOver, "")
+		wantDecision(t, election.Decide(o, me, goldenSilence(c, o)), election.TakeOver, "")
 	}
 	_, err := election.Acquire(short(t), e, key, o, me, queuefile.Inline(m.View()), c.Request.Now)
 	switch want := outcome(t, c); {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -32,13 +33,17 @@ func TestDecide(t *testing.T) {
 		d.Overtaken = true
 		return d
 	}
+	registered := func(d *queuefile.Document, epoch uint64) *queuefile.Document {
+		d.Meta.Broker.Epoch = epoch
+		return d
+	}
 	large := func(d *queuefile.Document) *queuefile.Document {
 		d.Large = true
 		return d
 	}
 	empty := election.Candidate{Node: "n1", Address: "n1:1", Cluster: "A", LSN: fsm.LSN{Term: 7, Index: 100}, Applied: fsm.LSN{Term: 7, Index: 100}}
 	ours := empty
-	ours.Lineage, ours.Populated = "L", true
+	ours.Lineage, ours.Populated, ours.Epoch = "L", true, 4
 	survivor := ours // of a majority that had gone on from entry 80 in term 6
 	survivor.Applied = fsm.LSN{Term: 5, Index: 100}
 	jobsOnly := empty
@@ -65,15 +70,20 @@ func TestDecide(t *testing.T) {
 		{"own cluster, older term", docOf("n9:1", fresh, header("A", "L", 6, 90)), ours, election.TakeOver, ""},
 		{"own cluster, same term, same index", docOf("n9:1", fresh, header("A", "L", 7, 100)), ours, election.TakeOver, ""},
 		{"own cluster, before the first registration", docOf("n9:1", fresh, header("A", "L", 6, 90)), empty, election.TakeOver, ""},
-		{"own cluster, later term", docOf("n9:1", stale, header("A", "L", 8, 90)), ours, election.StepDown, "n9:1"},
-		{"own cluster, later term, adopted", docOf("n9:1", stale, header("A", "L", 8, 90)), having(ours, "v"), election.StepDown, "n9:1"},
-		{"own cluster, we lost data", docOf("n9:1", fresh, header("A", "L", 7, 101)), ours, election.Adopt, ""},
+		{"own cluster, later term", docOf("n9:1", fresh, header("A", "L", 8, 90)), ours, election.StepDown, "n9:1"},
+		{"own cluster, later term, silent", docOf("n9:1", stale, header("A", "L", 8, 90)), ours, election.Adopt, ""},
+		{"own cluster, later term, adopted", docOf("n9:1", stale, header("A", "L", 8, 90)), having(ours, "v"), election.TakeOver, ""},
+		{"own cluster, we lost data", docOf("n9:1", stale, header("A", "L", 7, 101)), ours, election.Adopt, ""},
+		{"own cluster, we lost data, or it is a copy", docOf("n9:1", fresh, header("A", "L", 7, 101)), ours, election.Wait, "n9:1"},
 		{"own cluster, we lost data and have it back", docOf("n9:1", fresh, header("A", "L", 7, 101)), having(ours, "v"), election.TakeOver, ""},
-		{"own cluster, another version adopted", docOf("n9:1", fresh, header("A", "L", 7, 101)), having(ours, "u"), election.Adopt, ""},
-		{"own cluster, recovered with another history", docOf("n9:1", fresh, header("A", "L", 6, 90)), survivor, election.Adopt, ""},
+		{"own cluster, another version adopted", docOf("n9:1", stale, header("A", "L", 7, 101)), having(ours, "u"), election.Adopt, ""},
+		{"own cluster, recovered with another history", docOf("n9:1", stale, header("A", "L", 6, 90)), survivor, election.Adopt, ""},
 		{"own cluster, recovered with an older history", docOf("n9:1", fresh, header("A", "L", 5, 90)), survivor, election.TakeOver, ""},
 		{"own cluster, recovered and adopted", docOf("n9:1", fresh, header("A", "L", 6, 90)), having(survivor, "v"), election.TakeOver, ""},
-		{"large, recovered with another history", large(docOf("n9:1", fresh, header("A", "L", 6, 90))), survivor, election.Adopt, ""},
+		{"large, recovered with another history", large(docOf("n9:1", stale, header("A", "L", 6, 90))), survivor, election.Adopt, ""},
+		{"own cluster, registered by a copy", registered(docOf("n9:1", fresh, header("A", "L", 7, 90)), 5), ours, election.Wait, "n9:1"},
+		{"own cluster, registered by a copy, silent", registered(docOf("n9:1", stale, header("A", "L", 7, 90)), 5), ours, election.Adopt, ""},
+		{"own cluster, the last to register", registered(docOf("n9:1", fresh, header("A", "L", 7, 90)), 4), ours, election.TakeOver, ""},
 		{"no cluster ids", docOf("n9:1", fresh, header("", "L", 6, 90)), newer, election.Wait, "n9:1"},
 
 		{"other cluster, fresh", docOf("b:1", fresh, header("B", "L", 99, 999)), ours, election.Wait, "b:1"},
@@ -113,20 +123,20 @@ func TestDecide(t *testing.T) {
 		{"ours, overtaken, adopted", overtaken(docOf("o:1", stale, header("A", "L", 6, 90))), having(ours, "v"), election.TakeOver, ""},
 
 		{"large", large(docOf("n9:1", fresh, header("A", "L", 6, 90))), ours, election.TakeOver, ""},
-		{"large, we lost data", large(docOf("n9:1", fresh, header("A", "L", 7, 101))), ours, election.Adopt, ""},
+		{"large, we lost data", large(docOf("n9:1", stale, header("A", "L", 7, 101))), ours, election.Adopt, ""},
 		{"large, other cluster, stale", large(docOf("b:1", stale, header("B", "L", 1, 1))), ours, election.Adopt, ""},
 		{"large, overtaken, fresh", large(overtaken(docOf("o:1", fresh, header("A", "L", 6, 90)))), ours, election.Wait, "o:1"},
 		{"large, overtaken, stale", large(overtaken(docOf("o:1", stale, header("A", "L", 6, 90)))), ours, election.TakeOver, ""},
 		{"large, overtaken, broker removed", large(overtaken(docOf("", fresh, header("A", "L", 6, 90)))), ours, election.TakeOver, ""},
 		{"large, overtaken, we lost data", large(overtaken(docOf("o:1", stale, header("A", "L", 7, 101)))), ours, election.Adopt, ""},
-		{"large, overtaken, later term", large(overtaken(docOf("o:1", stale, header("A", "L", 8, 90)))), ours, election.StepDown, "o:1"},
+		{"large, overtaken, later term", large(overtaken(docOf("o:1", stale, header("A", "L", 8, 90)))), ours, election.Adopt, ""},
 		{"large, overtaken, other cluster", large(overtaken(docOf("o:1", stale, header("B", "L", 6, 90)))), ours, election.Adopt, ""},
 		{"large, overtaken, other lineage", large(overtaken(docOf("o:1", stale, header("B", "M", 6, 90)))), ours, election.Refuse, ""},
 
 		{"other lineage, overtaken", overtaken(docOf("o:1", stale, header("B", "M", 6, 90))), ours, election.Refuse, ""},
 	}
 	for _, c := range cases {
-		d := election.Decide(election.Observed{Doc: c.doc, Version: "v"}, c.me, start, timeout)
+		d := election.Decide(election.Observed{Doc: c.doc, Version: "v"}, c.me, heard(c.doc, start))
 		if d.Action != c.want || d.Leader != c.leader || d.Reason == "" {
 			t.Errorf("%s: %s of %q because %q, want %s of %q", c.name, d.Action, d.Leader, d.Reason, c.want, c.leader)
 		}
@@ -156,17 +166,27 @@ func TestDecideSafety(t *testing.T) {
 			Adopted: storage.Version(rapid.SampledFrom([]string{"", "u", "v"}).Draw(t, "adopted")),
 		}
 		me.Applied.Index = me.LSN.Index
+		me.Epoch = number.Draw(t, "my epoch")
+		d.Meta.Broker.Epoch = number.Draw(t, "registered epoch")
+		silence := election.Silence{
+			For: time.Duration(rapid.Int64Range(0, 4).Draw(t, "silent for")) * timeout / 4 * time.Millisecond, Timeout: timeout * time.Millisecond,
+			Now: time.UnixMilli(start),
+		}
 		me.Populated = me.Lineage != "" || rapid.Bool().Draw(t, "jobs")
-		got := election.Decide(election.Observed{Doc: d, Version: "v"}, me, start, timeout).Action
+		got := election.Decide(election.Observed{Doc: d, Version: "v"}, me, silence).Action
 
 		own := d.Header != nil && me.Cluster != "" && d.Header.Cluster == me.Cluster
 		ruled := own && !d.Overtaken // the last word in it is this cluster's
-		alive := d.Broker != nil && d.BrokerHeartbeat >= start-timeout
+		alive := d.Broker != nil && silence.For < silence.Timeout
+		if own && d.Overtaken && d.Large && silence.For >= silence.Timeout/2 && d.BrokerHeartbeat < start-timeout {
+			alive = false // it has registered and done no more
+		}
+		behind := own && (d.Header.LSN().Compare(me.LSN) > 0 || d.Header.LSN().Compare(me.Applied) > 0 || d.Meta.Broker.Epoch > me.Epoch)
 		// A state that has the document's lineage and is not older keeps it.
 		kept := d.Header != nil && !d.Overtaken && me.Lineage != "" && me.Lineage == d.Header.Lineage && d.Header.LSN().Compare(me.Applied) <= 0
 		switch got {
 		case election.TakeOver:
-			if !kept && me.Adopted != "v" && (!own || d.Overtaken && !d.Large || d.Header.LSN().Compare(me.LSN) > 0 || d.Header.LSN().Compare(me.Applied) > 0) {
+			if !kept && me.Adopted != "v" && (!own || d.Overtaken && !d.Large || behind) {
 				t.Fatal("takes over what it does not hold")
 			}
 		case election.Adopt:
@@ -175,6 +195,9 @@ func TestDecideSafety(t *testing.T) {
 			}
 			if kept && !own {
 				t.Fatal("goes back to a state that is not newer")
+			}
+			if ruled && silence.For < silence.Timeout {
+				t.Fatal("adopts the document of a living leader of its own cluster")
 			}
 		case election.Create:
 			t.Fatal("creates what is there")

@@ -314,3 +314,13 @@ func (e *env) jobs() string {
 	}
 	return ids
 }
+
+// heard is what a candidate knows at nowMs that has seen the document since its last
+// heartbeat.
+func heard(d *queuefile.Document, nowMs int64) election.Silence {
+	s := election.Silence{Timeout: timeout * time.Millisecond, Now: time.UnixMilli(nowMs)}
+	if d != nil && nowMs-d.BrokerHeartbeat > timeout {
+		s.For = s.Timeout
+	}
+	return s
+}

@@ -197,13 +197,13 @@ func TestFencedByOriginal(t *testing.T) {
 	o := e.read()
 	me := n.candidate()
 	later := int64(start + 3*timeout)
-	if d := election.Decide(o, me, later, timeout); d.Action != election.Adopt {
+	if d := election.Decide(o, me, heard(o.Doc, later)); d.Action != election.Adopt {
 		t.Fatalf("%+v", d)
 	}
 	n.Machine = adopt(t, n, o.Doc)
 	me = n.candidate()
 	me.Adopted = o.Version
-	if d := election.Decide(o, me, later, timeout); d.Action != election.TakeOver {
+	if d := election.Decide(o, me, heard(o.Doc, later)); d.Action != election.TakeOver {
 		t.Fatalf("%+v", d)
 	}
 	g, err := election.Acquire(t.Context(), e, key, o, me, inline(n.View()), later)

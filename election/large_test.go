@@ -151,11 +151,11 @@ func TestLargeFencedByOriginal(t *testing.T) {
 		t.Fatalf("write: %v", err)
 	}
 	o := e.read()
-	if d := election.Decide(o, n.candidate(), start+timeout+2, timeout); d.Action != election.Wait || !o.Doc.Overtaken {
+	if d := election.Decide(o, n.candidate(), heard(o.Doc, start+timeout+2)); d.Action != election.Wait || !o.Doc.Overtaken {
 		t.Fatalf("%+v", d)
 	}
 	later := int64(start + 3*timeout)
-	if d := election.Decide(o, n.candidate(), later, timeout); d.Action != election.TakeOver {
+	if d := election.Decide(o, n.candidate(), heard(o.Doc, later)); d.Action != election.TakeOver {
 		t.Fatalf("%+v", d)
 	}
 	g, err := election.Acquire(t.Context(), e, key, o, n.candidate(), e.content(n.View()), later)

@@ -469,7 +469,7 @@ func TestAcquireUnknown(t *testing.T) {
 			t.Fatalf("over what had landed: %v", err)
 		}
 		seen := s.read()
-		if d := election.Decide(seen, s.n.candidate(), start, timeout); d.Action != election.TakeOver {
+		if d := election.Decide(seen, s.n.candidate(), heard(seen.Doc, start)); d.Action != election.TakeOver {
 			t.Fatalf("%+v", d)
 		}
 		if f := s.acquire(s.n); f.Epoch() != 2 {

@@ -207,6 +207,15 @@ type reign struct {
 	err     error
 }
 
+// heard is what a candidate knows that has seen the document since its last heartbeat.
+func heard(seen election.Observed) election.Silence {
+	s := election.Silence{Timeout: brokerTimeout, Now: time.Now()}
+	if seen.Doc != nil && now()-seen.Doc.BrokerHeartbeat > brokerTimeout.Milliseconds() {
+		s.For = s.Timeout
+	}
+	return s
+}
+
 // campaign makes a node the active leader, if it can be now.
 func (c *ensemble) campaign(ctx context.Context, mb *member) (*reign, error) {
 	var adopted storage.Version
@@ -216,7 +225,7 @@ func (c *ensemble) campaign(ctx context.Context, mb *member) (*reign, error) {
 			return nil, err
 		}
 		me := c.candidate(mb, adopted)
-		switch d := election.Decide(seen, me, now(), brokerTimeout.Milliseconds()); d.Action {
+		switch d := election.Decide(seen, me, heard(seen)); d.Action {
 		case election.Create, election.TakeOver:
 			return c.takeOver(ctx, mb, seen, me)
 		case election.Adopt:

@@ -122,17 +122,17 @@ func TestRestoreAnEarlierState(t *testing.T) {
 
 func adoptable(t *testing.T, doc *queuefile.Document) {
 	t.Helper()
-	now := time.Now().UnixMilli()
+	silent := election.Silence{For: 10 * time.Second, Timeout: 10 * time.Second, Now: time.Now()}
 	seen := election.Observed{Doc: doc, Version: "v"}
 	fresh := election.Candidate{Node: "x1", Cluster: "c2", LSN: fsm.LSN{Term: 2, Index: 4}}
-	if d := election.Decide(seen, fresh, now, 10_000); d.Action != election.Adopt {
+	if d := election.Decide(seen, fresh, silent); d.Action != election.Adopt {
 		t.Errorf("an empty cluster: %+v", d)
 	}
 	for _, lineage := range []string{recordedLineage, "another", ""} {
 		old := election.Candidate{
 			Node: "n1", Cluster: "c1", Lineage: lineage, Epoch: 1, LSN: fsm.LSN{Term: 9, Index: 99}, Populated: true,
 		}
-		if d := election.Decide(seen, old, now, 10_000); d.Action != election.Refuse || !strings.Contains(d.Reason, "osqueue restore") {
+		if d := election.Decide(seen, old, silent); d.Action != election.Refuse || !strings.Contains(d.Reason, "osqueue restore") {
 			t.Errorf("a cluster of lineage %q: %+v", lineage, d)
 		}
 	}
