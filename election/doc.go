@@ -22,7 +22,7 @@
 // A raft leader goes further. It reads the document (Read), and Decide says
 // what that means for this candidate:
 //
-//	        ┌────────── Wait, StepDown, Refuse: not now, not I, not without a command
+//	        ┌────────── Wait, StepDown, Refuse: not now, not without a command
 //	Read ──▶ Decide ─── Adopt: take the document's state over, then read again
 //	  ▲      └───────── Create, TakeOver ──▶ Acquire ──▶ *Fence, active
 //	  └───────────────────── ErrConflict ───────┘          │
@@ -34,6 +34,22 @@
 // What it writes is a Content (package queuefile): a state, or the archive in
 // which it is. A candidate may write over a large document what is in it already,
 // the archive, and catch up by the first write of its reign.
+//
+// # When a broker is dead
+//
+// A broker of another cluster, or a legacy one, is dead when the candidate has itself
+// read the same version of the document for the whole broker timeout, by its own
+// monotonic clock (Watch). A failed read, a failed write, or a pause of the candidate
+// starts the count again. So neither a wall clock nor an outage of the bucket makes a
+// living broker look dead, and a takeover comes one broker timeout after the
+// candidate's first look at the earliest.
+//
+// A document of the candidate's own cluster is taken over at once if the log contains
+// its history. If the document knows a term, an index or a registered epoch that the
+// log does not know, the nodes have lost data, or a second cluster runs on a copy of
+// their disks. The candidate waits until the document is silent, and adopts it then.
+// StepDown asks the caller to check raft's leadership first: if it holds, no node of
+// this cluster is in the later term.
 //
 // # Lost answers
 //

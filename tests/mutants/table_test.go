@@ -100,14 +100,19 @@ var defects = []defect{
 	}, check{pkg: "cluster", test: "TestSimNewLeaderWaitsForItsMachine"}},
 	{"fence", mutants.Mutant{
 		Name: "a living broker's document is taken over", File: "election/decide.go",
-		Old: "case d.Broker != nil && fresh(d.BrokerHeartbeat, nowMs, timeoutMs):",
-		Bug: "case d.Broker != nil && fresh(d.BrokerHeartbeat, nowMs, timeoutMs) && false:",
+		Old: "case d.Broker != nil && !s.dead() && !onlyRegistered(d, me, s):",
+		Bug: "case d.Broker != nil && !s.dead() && !onlyRegistered(d, me, s) && false:",
 	}, decide},
 	{"fence", mutants.Mutant{
 		Name: "a document of a later term is taken over", File: "election/decide.go",
-		Old: "case h.Term > me.LSN.Term:",
-		Bug: "case h.Term > me.LSN.Term && false:",
+		Old: "ahead := h.Term > me.LSN.Term\n",
+		Bug: "ahead := h.Term > me.LSN.Term && false\n",
 	}, decide},
+	{"fence", mutants.Mutant{
+		Name: "a failed read does not interrupt the silence of a broker", File: "election/silence.go",
+		Old: "func (w *Watch) Missed() { w.since = time.Time{} }",
+		Bug: "func (w *Watch) Missed() {}",
+	}, check{pkg: "election", test: "TestWatch"}},
 	{"fence", mutants.Mutant{
 		Name: "a takeover does not raise the epoch", File: "election/fence.go",
 		Old: "\tf.epoch++\n",
@@ -140,8 +145,8 @@ var defects = []defect{
 	}, history},
 	{"adoption", mutants.Mutant{
 		Name: "nodes that lost data write over the document", File: "election/decide.go",
-		Old: "\tcase me.has(o):\n\t\treturn Decision{Action: TakeOver, Reason: \"the document's state is adopted\"}",
-		Bug: "\tcase h != nil:\n\t\treturn Decision{Action: TakeOver}\n\tcase me.has(o):\n\t\treturn Decision{Action: TakeOver}",
+		Old: "\tif me.has(o) {\n\t\treturn Decision{Action: TakeOver, Reason: \"the document's state is adopted\"}",
+		Bug: "\tif h != nil {\n\t\treturn Decision{Action: TakeOver}",
 	}, decide},
 
 	// Flushes.

@@ -1,0 +1,77 @@
+package cluster
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// copyOf copies the data directory of a member that is stopped or idle.
+func (l *lab) copyOf(dir string) string {
+	l.t.Helper()
+	to := filepath.Join(l.t.TempDir(), "copy")
+	if err := os.CopyFS(to, os.DirFS(dir)); err != nil {
+		l.t.Fatal(err)
+	}
+	return to
+}
+
+// Disks that were put back to an older state are behind the document in terms, by
+// more than any election makes up for. When the document is silent, the node adopts it.
+func TestOlderDisksAdoptTheDocument(t *testing.T) {
+	l := newLab(t)
+	n := l.leader(l.start("n", 1, nil)...)
+	l.enqueue(n, "before")
+	n.stop()
+	older := l.copyOf(n.cfg.DataDir)
+	for range 3 {
+		n = l.leader(l.again(n, n.cfg.DataDir, nil))
+		n.stop()
+	}
+	n = l.leader(l.again(n, n.cfg.DataDir, nil))
+	lsn := l.enqueue(n, "after")
+	l.eventually("the flush", func() bool { return l.document().Header.LSN().Compare(lsn) >= 0 })
+	n.stop()
+
+	n = l.leader(l.again(n, older, nil))
+	if n.Job("before") == nil || n.Job("after") == nil {
+		t.Fatalf("jobs: before %v, after %v", n.Job("before"), n.Job("after"))
+	}
+}
+
+// A copy of a cluster's disks that runs on the same bucket has its identity. The
+// cluster that loses the document to it names it, does not take the document back while
+// the copy is alive, and goes on when the copy has stopped.
+func TestCopiedDisksAreNamed(t *testing.T) {
+	l := newLab(t)
+	first := l.leader(l.start("n", 1, nil)...)
+	before := l.enqueue(first, "before")
+	l.eventually("the flush of the first", func() bool { return l.document().Header.LSN().Compare(before) >= 0 })
+	copied := l.copyOf(first.cfg.DataDir) // it is idle
+
+	elsewhere := l.start("n", 1, func(c *Config) {
+		c.DataDir = copied
+		// A server's own address is in raft's configuration, and the other one runs.
+		c.RaftAdvertise = string(first.net.LocalAddr())
+	})[0]
+	second := l.leader(elsewhere)
+	l.eventually("the first to be fenced", func() bool {
+		_, self := first.Leader()
+		return !self && strings.Contains(first.Status().FenceReason, "a copy of its disks")
+	})
+	lsn := l.enqueue(second, "of the copy")
+	l.eventually("the flush", func() bool { return l.document().Header.LSN().Compare(lsn) >= 0 })
+	epoch := l.document().Header.Epoch
+	for end := time.Now().Add(2 * first.cfg.BrokerTimeout); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if got := l.document().Header.Epoch; got != epoch {
+			t.Fatalf("the document went from epoch %d to %d", epoch, got)
+		}
+	}
+	second.stop()
+	first = l.leader(first)
+	if first.Job("before") == nil || first.Job("of the copy") == nil {
+		t.Fatalf("jobs: before %v, of the copy %v", first.Job("before"), first.Job("of the copy"))
+	}
+}
