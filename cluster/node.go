@@ -104,7 +104,10 @@ func Open(cfg Config) (*Node, error) {
 	}
 	n.reads = groupcommit.New(groupcommit.Config[struct{}, struct{}]{Start: n.verifyLeader})
 	n.wg.Go(n.lead)
-	n.wg.Go(n.form)
+	n.wg.Go(func() {
+		n.form()
+		n.watchMembership()
+	})
 	n.wg.Go(n.watchClocks)
 	return n, nil
 }

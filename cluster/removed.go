@@ -1,0 +1,81 @@
+package cluster
+
+import (
+	"errors"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// A server that was removed from the configuration hears nothing of it if it was down
+// meanwhile, and raft just stops if it led. Such a node would run for ever, with
+// neither a leader nor a vote, so it ends.
+
+const (
+	removedLook  = time.Second
+	removedLooks = 3 // in a row that must find this node removed: a removal may not be committed yet
+)
+
+var errRemoved = errors.New("this node was removed from the cluster: if another node has taken its place, leave it stopped; " +
+	"to have it join again, delete its data directory and start it again")
+
+// watchMembership ends the node once it is no member any more. It starts when the node
+// has a vote.
+func (n *Node) watchMembership() {
+	found, member := 0, n.configured(n.raft.GetConfiguration().Configuration())
+	for sleep(n.ctx, removedLook) {
+		switch in, known := n.ownMembership(); {
+		case n.ctx.Err() != nil:
+			return
+		case n.raft.State() == raft.Shutdown: // of a leader that is not in the configuration
+			n.die(errRemoved)
+			return
+		case known && in:
+			found, member = 0, true
+		case known && member:
+			found++
+		}
+		if found == removedLooks {
+			n.die(errRemoved)
+			return
+		}
+	}
+}
+
+// ownMembership reports whether this server is in the configuration, by its own log
+// or, without a leader, by peers that have applied all of its log; not known, if there
+// is neither.
+func (n *Node) ownMembership() (in, known bool) {
+	config := n.raft.GetConfiguration().Configuration()
+	if len(config.Servers) == 0 {
+		return false, false
+	}
+	if !n.configured(config) {
+		return false, true
+	}
+	if _, leader := n.raft.LeaderWithID(); leader != "" {
+		return true, true
+	}
+	last, cluster := n.raft.LastIndex(), n.clusterID()
+	peers, _ := n.askPeers(n.ctx) // those that do not answer know nothing
+	removed := false
+	for _, p := range peers {
+		switch {
+		case p.Empty || p.Cluster != cluster:
+		case p.member(string(n.id)):
+			return true, true
+		case p.Applied >= last:
+			removed = true
+		}
+	}
+	return !removed, true
+}
+
+func (n *Node) configured(c raft.Configuration) bool {
+	for _, s := range c.Servers {
+		if s.ID == n.id {
+			return true
+		}
+	}
+	return false
+}
