@@ -34,6 +34,9 @@ func (s *server) openBucket(ctx context.Context, o *serveOptions, metrics *prome
 	if err != nil {
 		return fmt.Errorf("--bucket: %w", err)
 	}
+	if p := &o.pace; p.priceGuess {
+		s.log.Info("the prices of the bucket's requests are a guess; give them with --bucket-prices", "prices", p.plan.Prices, "list", p.priceList)
+	}
 	counted := metered.New(detach.New(b), observers{newStorageMetrics(metrics), o.account()})
 	throttled, err := throttle.New(counted, o.budget)
 	if err != nil {

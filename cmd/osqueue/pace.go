@@ -21,7 +21,9 @@ type pace struct {
 	budget   string
 	prices   string
 
-	plan cost.Plan // what follows from the flags
+	plan       cost.Plan // what follows from the flags
+	priceList  string    // which list the prices are of
+	priceGuess bool      // the store's own prices are not known
 }
 
 // paces are the defaults by kind of store: GCS takes one write a second of an
@@ -93,9 +95,11 @@ func (p *pace) complete(bucket string, c *cluster.Config) (err error) {
 			return fmt.Errorf("--bucket-budget: %w", err)
 		}
 	}
-	if p.plan.Prices, err = cost.ParsePrices(p.prices, cost.DefaultPrices(scheme)); err != nil {
+	listed, source, known := cost.PricesOf(bucket)
+	if p.plan.Prices, err = cost.ParsePrices(p.prices, listed); err != nil {
 		return fmt.Errorf("--bucket-prices: %w", err)
 	}
+	p.priceList, p.priceGuess = source, !known && p.prices == ""
 	if err := p.plan.Check(); err != nil {
 		return fmt.Errorf("--bucket-budget: %w", err)
 	}
