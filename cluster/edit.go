@@ -25,7 +25,7 @@ func (r *reign) adoptEdit(ctx context.Context, edit *election.ExternalEditError)
 	if err := r.node.keepCopy(ctx, edit.Raw, editedByHand); err != nil {
 		return err
 	}
-	if err := r.takeInJobs(ctx, edit.Doc.Jobs); err != nil {
+	if err := r.takeInJobs(ctx, edit.Doc); err != nil {
 		return err
 	}
 	if err := r.takeInExtra(ctx, edit.Doc); err != nil {
@@ -38,35 +38,64 @@ func (r *reign) adoptEdit(ctx context.Context, edit *election.ExternalEditError)
 // Why a copy of a document is kept.
 const (
 	editedByHand = "the document was changed by somebody else; new jobs, and members that are not ours, are taken over, the rest is replaced"
+	oldCopy      = "the document is an old copy that was put back; it is replaced by this cluster's state"
 	hasForeign   = "the document has members that are not ours and cannot be kept: they are too long, or named like ours"
 )
 
-// keepAdded keeps a copy of a document, before it is taken over, to which somebody has
-// added jobs, if it is a large one; which has other members that are not ours than
-// this cluster knows; or which has some that cannot be kept.
+// keepAdded keeps a copy of a document, before it is taken over, that somebody has changed
+// while nobody led: which has jobs that this cluster does not know, other members that are
+// not ours than it knows, or another state at the same LSN; or which has members that cannot
+// be kept, or is a copy from before a leader that this cluster has had.
 func (n *Node) keepAdded(ctx context.Context, doc *queuefile.Document, raw []byte) error {
 	switch {
 	case doc != nil && doc.Lost > 0:
 		return n.keepCopy(ctx, raw, hasForeign)
-	case hasAdded(doc) || len(n.editedExtra(doc)) > 0:
+	case doc == nil || doc.Header == nil:
+		return nil
+	case len(n.addedJobs(doc)) > 0 || len(n.editedExtra(doc)) > 0 || n.differs(doc):
 		return n.keepCopy(ctx, raw, editedByHand)
+	case doc.Header.Epoch < n.replica.meta().Broker.Epoch:
+		return n.keepCopy(ctx, raw, oldCopy)
 	default:
 		return nil
 	}
 }
 
-// takeIn takes over what somebody has changed in a document before it was taken over:
-// the jobs of a large one, which has none of its own, and members that are not ours.
+// takeIn takes over what somebody has changed in a document before it was taken over: jobs
+// that were added, and members that are not ours.
 func (r *reign) takeIn(ctx context.Context, doc *queuefile.Document) error {
-	if hasAdded(doc) {
-		if err := r.takeInJobs(ctx, doc.Jobs); err != nil {
+	if len(r.node.addedJobs(doc)) > 0 {
+		if err := r.takeInJobs(ctx, doc); err != nil {
 			return err
 		}
 	}
 	return r.takeInExtra(ctx, doc)
 }
 
-func hasAdded(doc *queuefile.Document) bool { return doc != nil && doc.Large && len(doc.Jobs) > 0 }
+// addedJobs are the waiting jobs that somebody has put into a document, and that this
+// cluster does not have.
+func (n *Node) addedJobs(doc *queuefile.Document) []*fsm.Job {
+	if doc == nil || doc.Header == nil {
+		return nil
+	}
+	return n.unknown(doc.NewJobs(n.replica.meta().LastSeq))
+}
+
+// unknown are the jobs that this cluster does not have.
+func (n *Node) unknown(jobs []*fsm.Job) []*fsm.Job {
+	return slices.DeleteFunc(jobs, func(j *fsm.Job) bool { return n.Job(j.ID) != nil })
+}
+
+// differs reports whether an inline document has another state than this cluster, at the
+// same LSN. Of a document that is behind it is not known what it should have.
+func (n *Node) differs(doc *queuefile.Document) bool {
+	v := n.replica.freeze()
+	if doc.Large || doc.Overtaken || doc.Meta.LSN != v.LSN() {
+		return false
+	}
+	m, err := doc.Machine()
+	return err != nil || m.View().Hash() != v.Hash()
+}
 
 // keepCopy puts a document aside, and says why.
 func (n *Node) keepCopy(ctx context.Context, raw []byte, why string) error {
@@ -87,9 +116,14 @@ func (r *reign) beforeEdit(ctx context.Context, entries int) error {
 	return r.register(ctx)
 }
 
-// takeInJobs enqueues, through the log, those jobs that this cluster does not know.
-func (r *reign) takeInJobs(ctx context.Context, edited []*fsm.Job) error {
-	jobs := r.newJobs(edited)
+// takeInJobs enqueues, through the log, the jobs of an edited document that this cluster
+// does not know. Jobs that it knew once have ended, and are not run again.
+func (r *reign) takeInJobs(ctx context.Context, doc *queuefile.Document) error {
+	added := r.node.unknown(doc.NewJobs(r.node.replica.meta().LastSeq))
+	jobs := make([]*fsmpb.NewJob, len(added))
+	for i, j := range added {
+		jobs[i] = newJobOf(j)
+	}
 	if err := r.beforeEdit(ctx, len(jobs)); err != nil {
 		return err
 	}
@@ -122,18 +156,6 @@ func oneByOne(jobs []*fsmpb.NewJob) proposal {
 
 // editBatch is how many jobs of an edit go into one log entry.
 const editBatch = 100
-
-// newJobs are the waiting jobs of the edit that this cluster does not know.
-func (r *reign) newJobs(edited []*fsm.Job) []*fsmpb.NewJob {
-	var jobs []*fsmpb.NewJob
-	for _, j := range edited {
-		waiting := j.Status == fsm.Unclaimed || j.Status == fsm.Scheduled || j.Status == fsm.Blocked
-		if waiting && r.node.Job(j.ID) == nil {
-			jobs = append(jobs, newJobOf(j))
-		}
-	}
-	return jobs
-}
 
 // newJobOf asks for a job like j. What it waits for, and its batch, must be
 // there, or it is refused.

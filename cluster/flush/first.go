@@ -3,7 +3,7 @@ package flush
 import (
 	"context"
 	"fmt"
-	"slices"
+	"math"
 
 	"osqueue/fsm"
 	"osqueue/storage"
@@ -53,9 +53,7 @@ func Added(doc *queuefile.Document) []*fsm.Job {
 	if doc == nil || !doc.Large {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(doc.Jobs), func(j *fsm.Job) bool {
-		return j.Status != fsm.Unclaimed && j.Status != fsm.Scheduled && j.Status != fsm.Blocked
-	})
+	return doc.NewJobs(math.MaxUint64)
 }
 
 // bridge is where the line before an adopted document's state ended. The

@@ -26,8 +26,11 @@ func (d *decoder) document() (*Document, error) {
 	if err := d.takeArchive(); err != nil {
 		return nil, err
 	}
+	given := d.givenPlaces()
 	if doc.Large {
-		return d.large(), nil
+		d.large()
+		doc.given = placesOf(doc.Jobs, given)
+		return doc, nil
 	}
 	switch doc.writer() {
 	case original:
@@ -49,6 +52,7 @@ func (d *decoder) document() (*Document, error) {
 		d.reconcile()
 	}
 	doc.Jobs = slices.Concat(d.waiting, d.others)
+	doc.given = placesOf(doc.Jobs, given)
 	for _, j := range doc.Jobs {
 		doc.Meta.Token = max(doc.Meta.Token, j.Token)
 	}

@@ -168,7 +168,7 @@ func (d *decoder) takeArchive() error {
 
 // large makes the document of which nothing but the header, the archive and
 // jobs to adopt count.
-func (d *decoder) large() *Document {
+func (d *decoder) large() {
 	doc := &d.doc
 	doc.Workers, doc.Claims = nil, nil
 	doc.Queues, doc.Turns, doc.Crons = nil, nil, nil
@@ -184,7 +184,6 @@ func (d *decoder) large() *Document {
 		}
 		voidClaim(j)
 	}
-	return doc
 }
 
 func countOf(jobs []*fsm.Job) (counts fsm.Counts) {

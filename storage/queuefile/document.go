@@ -61,6 +61,7 @@ type Document struct {
 	Counts  fsm.Counts // of a large document as its writer gave them
 	Archive *Archive   // of which an inline document is the state or a later one; nil: none
 	Jobs    []*fsm.Job // of all statuses; those that wait or run come first, in order
+	given   []uint64   // the places of Jobs as they were read; 0: none
 	Workers []*fsm.Worker
 	Claims  []*fsm.ClaimRecord
 

@@ -1,0 +1,97 @@
+package cluster
+
+import (
+	"strings"
+	"testing"
+
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+)
+
+// stored is the document as it stands in the bucket.
+func (l *lab) stored() string {
+	l.t.Helper()
+	obj, err := l.bucket.Get(l.t.Context(), DocumentKey)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return string(obj.Data)
+}
+
+// byHand is a document with one more job, at the beginning of its list.
+func byHand(data, id string) string {
+	return strings.Replace(data, `"jobs":[`, `"jobs":[{"id":"`+id+`","status":"unclaimed","payload":7,"createdAt":1,"attempts":0},`, 1)
+}
+
+// What somebody writes into the document while nobody leads is taken in, and a copy is kept.
+func TestEditsBetweenLeadersAreTakenIn(t *testing.T) {
+	l := newLab(t)
+	n := l.leader(l.start("n", 1, nil)...)
+	lsn := l.enqueue(n, "a", "b")
+	l.eventually("the flush", func() bool { return l.document().Header.LSN().Compare(lsn) >= 0 })
+	n.stop()
+	l.put(byHand(l.stored(), "by-hand"))
+	n = l.leader(l.again(n, n.cfg.DataDir, nil))
+	l.eventually("the job", func() bool { return n.Job("by-hand") != nil })
+	if n.Job("a") == nil || l.copies() != 1 {
+		t.Errorf("job a %v, %d copies", n.Job("a"), l.copies())
+	}
+	l.eventually("the flush", func() bool { return len(l.document().Jobs) == 3 })
+
+	// Other changes are replaced, and stand in the copy.
+	n.stop()
+	l.put(strings.Replace(l.stored(), `"id":"b"`, `"id":"b","priority":5`, 1))
+	n = l.leader(l.again(n, n.cfg.DataDir, nil))
+	if j := n.Job("b"); j == nil || j.Priority != 0 || l.copies() != 2 {
+		t.Errorf("job b %+v, %d copies", j, l.copies())
+	}
+
+	// Without an edit there is no copy.
+	l.eventually("the flush", func() bool { return l.document().Header.LSN() == n.View().LSN() })
+	n.stop()
+	n = l.leader(l.again(n, n.cfg.DataDir, nil))
+	if l.copies() != 2 {
+		t.Errorf("%d copies after a restart", l.copies())
+	}
+}
+
+// A job of an old copy that has ended since does not run again, whether a leader lives or not.
+func TestAnOldCopyDoesNotRunEndedJobs(t *testing.T) {
+	l := newLab(t)
+	forget := func(c *Config) { c.Settings.RetainCompletedCount = 0 }
+	n := l.leader(l.start("n", 1, forget)...)
+	lsn := l.enqueue(n, "ended", "stays")
+	l.eventually("the flush", func() bool { return l.document().Header.LSN().Compare(lsn) >= 0 })
+	old := l.stored()
+
+	j := l.claim(n, "w")
+	if j.ID != "ended" {
+		t.Fatalf("claimed %s", j.ID)
+	}
+	_, _, err := n.Propose(t.Context(), &fsmpb.Mutation{Op: &fsmpb.Mutation_Complete{Complete: &fsmpb.Complete{
+		Worker: "w", Lease: &fsmpb.Lease{JobId: j.ID, Token: j.Token},
+	}}})
+	if err != nil || n.Job("ended") != nil {
+		t.Fatalf("%v, %+v", err, n.Job("ended"))
+	}
+	l.eventually("the flush", func() bool { return l.document().Counts == fsm.Counts{fsm.Unclaimed: 1} })
+
+	l.put(byHand(old, "first"))
+	l.eventually("the edit", func() bool { return n.Job("first") != nil })
+	if n.Job("ended") != nil || n.Job("stays") == nil {
+		t.Error("a job that has ended is there again")
+	}
+	l.eventually("the flush", func() bool { return l.document().Counts == fsm.Counts{fsm.Unclaimed: 2} })
+
+	n.stop()
+	copies := l.copies()
+	l.put(byHand(old, "second"))
+	n = l.leader(l.again(n, n.cfg.DataDir, forget))
+	l.eventually("the edit", func() bool { return n.Job("second") != nil })
+	if n.Job("ended") != nil || n.Job("stays") == nil || n.Job("first") == nil {
+		t.Error("a job that has ended is there again, or another one is gone")
+	}
+	if l.copies() != copies+1 {
+		t.Errorf("%d copies, before %d", l.copies(), copies)
+	}
+}
