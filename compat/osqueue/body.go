@@ -24,23 +24,33 @@ import (
 // text for numbers) is refused, too.
 
 // reread makes the body of a request one that the API reads as the original did. It
-// reports whether the body has been read, and is within the limit. A key makes the
+// reports whether the body has been read, and is within the limit, and whether the caller
+// knows the API. A key makes the
 // answer to a repetition that to the first, whose body must be the same: who sends
 // one, or wants to be told of mistakes, knows the API.
-func (h *Handler) reread(r *http.Request, held *inflight.Hold) (read bool, err error) {
-	if r.Body == nil || r.Header.Get(v1.HeaderIdempotencyKey) != "" || slices.ContainsFunc(r.Header["Prefer"], isStrict) {
-		return false, nil
+func (h *Handler) reread(r *http.Request, held *inflight.Hold) (read, native bool, err error) {
+	if r.Header.Get(v1.HeaderIdempotencyKey) != "" || slices.ContainsFunc(r.Header["Prefer"], isStrict) {
+		return false, true, nil
+	}
+	if r.Body == nil {
+		return false, false, nil
 	}
 	body, whole := wholeBody(r, h.cfg.MaxBody, held)
 	if !whole {
-		return false, nil
+		return false, false, nil
 	}
-	if body, err = h.translate(r, body); err != nil {
-		return false, err
+	if body, native, err = h.translate(r, body); err != nil {
+		return false, native, err
 	}
 	r.Body = reader{bytes.NewReader(body), r.Body}
 	r.ContentLength, r.TransferEncoding = int64(len(body)), nil
-	return true, nil
+	return true, native, nil
+}
+
+// nativeMembers are the members of bodies that the API has and the original does not.
+var nativeMembers = []string{
+	"id", "priority", "runAt", "delayMs", "leaseMs", "backoff", "timeoutMs", "group", "tags", "uniqueKey", "uniqueScope",
+	"uniqueMs", "after", "afterFailure", "batchId", "waitMs", "token",
 }
 
 // isStrict reports whether mistakes are to be told.
@@ -76,14 +86,22 @@ func (f failing) Read([]byte) (int, error) { return 0, f.err }
 // byteOrderMark is what the original skips before a body.
 var byteOrderMark = []byte("\ufeff")
 
-// translate is the body for the API. An error is one of asking it.
-func (h *Handler) translate(r *http.Request, body []byte) ([]byte, error) {
+// translate is the body for the API, and whether it has members that only the API knows. An
+// error is one of asking it.
+func (h *Handler) translate(r *http.Request, body []byte) (out []byte, native bool, err error) {
 	body = validText(bytes.TrimPrefix(body, byteOrderMark))
 	var edit edits
 	if found, ok := membersOf(body); ok {
 		edit = edits{members: found}
 		edit.onlyLast()
 	}
+	native = slices.ContainsFunc(nativeMembers, edit.has)
+	out, err = h.edited(r, body, &edit)
+	return out, native, err
+}
+
+// edited is the body with the edits that the route needs.
+func (h *Handler) edited(r *http.Request, body []byte, edit *edits) ([]byte, error) {
 	switch r.URL.Path {
 	case v1.PathJobs:
 		edit.each("maxAttempts", wholeAttempts)

@@ -29,7 +29,7 @@ func reread(t testing.TB, path, body string) (target, got string) {
 	cfg := Config{}.withDefaults()
 	h := &Handler{cfg: cfg}
 	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
-	out, err := h.translate(r, []byte(body))
+	out, _, err := h.translate(r, []byte(body))
 	if err != nil {
 		t.Fatal(err)
 	}

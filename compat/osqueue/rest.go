@@ -21,11 +21,14 @@ func (h *Handler) serveREST(w http.ResponseWriter, r *http.Request) {
 	r = withoutForeignQuery(r)
 	api := h.cfg.Native
 	_, allowed := isOriginal(r.Method, r.URL.EscapedPath())
+	native := false
 	switch {
 	case r.Method == http.MethodPost && allowed:
 		held := h.cfg.Inflight.Hold()
 		defer held.Release()
-		read, err := h.reread(r, &held)
+		var read bool
+		var err error
+		read, native, err = h.reread(r, &held)
 		if err != nil {
 			sendFault(w, faultOf(err))
 			return
@@ -37,7 +40,7 @@ func (h *Handler) serveREST(w http.ResponseWriter, r *http.Request) {
 		h.listREST(w, r)
 		return
 	}
-	a := &answer{ResponseWriter: w, r: r}
+	a := &answer{ResponseWriter: w, r: r, native: native}
 	api.ServeHTTP(a, r)
 	a.finish()
 }
@@ -109,6 +112,7 @@ type answer struct {
 	r      *http.Request
 	status int // of the error that is held back; 0: none is
 	passed bool
+	native bool // the caller knows the API: its statuses are kept
 	body   bytes.Buffer
 }
 
@@ -147,7 +151,7 @@ func (a *answer) finish() {
 		return
 	}
 	_, original := isOriginal(a.r.Method, a.r.URL.EscapedPath())
-	if body, status := translated(a.body.Bytes(), a.status, original); body != nil {
+	if body, status := translated(a.body.Bytes(), a.status, original && !a.native); body != nil {
 		a.send(status, body)
 		return
 	}

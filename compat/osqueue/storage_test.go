@@ -44,6 +44,8 @@ func TestWritesRefused(t *testing.T) {
 		"heartbeat":     {long + "heartbeat", nil, 500, `"_tag":"StorageBackendError"`},
 		"complete":      {long + "complete", nil, 500, `"_tag":"StorageBackendError"`},
 		"problem":       {v1.PathJobs, []string{"Accept", v1.MediaTypeProblem}, 503, `"_tag":"flush_lag"`},
+		"native member": {v1.PathJobs, nil, 503, `"_tag":"StorageBackendError"`},
+		"a key":         {v1.PathJobs, []string{v1.HeaderIdempotencyKey, "k"}, 503, `"_tag":"StorageBackendError"`},
 		"other route":   {v1.PathJobsBatch, nil, 503, `"_tag":"StorageBackendError"`},
 		"SubmitJob":     {rpcPrefix + "SubmitJob", nil, 500, `"code":"internal"`},
 		"ClaimJob":      {rpcPrefix + "ClaimJob", nil, 500, `"code":"internal"`},
@@ -51,6 +53,9 @@ func TestWritesRefused(t *testing.T) {
 		"Heartbeat, {}": {rpcPrefix + "Heartbeat", nil, 500, `"code":"internal"`},
 	} {
 		body := `{"payload":"MQ==","jobId":"abc","workerId":"w"}`
+		if name == "native member" {
+			body = `{"payload":1,"priority":3}`
+		}
 		if strings.HasSuffix(name, "{}") {
 			body = `{}` // the job without a name is not there, and is written all the same
 		}
