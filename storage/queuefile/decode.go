@@ -2,6 +2,7 @@ package queuefile
 
 import (
 	"fmt"
+	"slices"
 
 	"osqueue/fsm"
 )
@@ -47,7 +48,17 @@ func (d *decoder) decode() (*Document, error) {
 	if err := d.finish(); err != nil {
 		return nil, err
 	}
+	if d.isForeign() {
+		return nil, fmt.Errorf("%w: it is JSON, but no queue: it has none of the members jobs, broker, brokerHeartbeat and completedTotal", ErrFormat)
+	}
 	return d.document()
+}
+
+// isForeign reports whether what was read is of another kind: it has members, and none that
+// a broker writes. An object without members is a queue to the legacy broker.
+func (d *decoder) isForeign() bool {
+	known := []string{"osqueue", "jobs", "broker", "brokerHeartbeat", "completedTotal"}
+	return len(d.extra.members)+d.extra.lost > 0 && !slices.ContainsFunc(known, func(name string) bool { return d.seen[name] })
 }
 
 // decoder collects the members of a document, in whatever order they come.

@@ -297,3 +297,17 @@ func checkLarge(t *testing.T, doc *queuefile.Document) {
 		t.Fatalf("it came back as\n%+v\nand was\n%+v\n%v", again, doc, err)
 	}
 }
+
+// JSON of another kind is no queue without jobs.
+func TestForeignJSONIsRefused(t *testing.T) {
+	for _, text := range []string{`{"hello":1}`, `{"name":"package","version":"1.0.0","scripts":{}}`} {
+		if doc, err := queuefile.Decode([]byte(text)); !errors.Is(err, queuefile.ErrFormat) || !strings.Contains(err.Error(), "no queue") {
+			t.Errorf("%s: %+v, %v", text, doc, err)
+		}
+	}
+	for _, text := range []string{`{}`, `{"jobs":[]}`, `{"broker":null,"hello":1}`} {
+		if _, err := queuefile.Decode([]byte(text)); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
