@@ -22,6 +22,7 @@ type restoration struct {
 	branch   bool          // it is a branch: for staging
 	silence  time.Duration // after which a broker counts as dead
 	now      time.Time
+	changed  bool // the document at --to changed while it was watched
 }
 
 func newRestoreCommand(g *globals) *cobra.Command {

@@ -55,11 +55,56 @@ func (r *restoration) refusal(o *occupant) string {
 	case !r.replace:
 		return fmt.Sprintf("%s holds a queue already (%s): choose another bucket or prefix, or give --replace to keep a copy of it and replace it",
 			r.to, o.name())
-	case o.doc != nil && o.doc.Broker != nil && r.silentFor(o.doc) < r.silence:
+	case r.changed:
+		return fmt.Sprintf("the cluster at %s is alive: its document changed while it was watched; stop all of its nodes, and try again after %s",
+			r.to, r.silence)
+	case o.doc != nil && o.doc.Broker != nil && r.silentFor(o.doc) >= 0 && r.silentFor(o.doc) < r.silence:
 		return fmt.Sprintf("the cluster at %s is alive: broker %s wrote %s ago; stop all of its nodes, and try again after %s",
-			r.to, *o.doc.Broker, short(max(r.silentFor(o.doc), 0)), r.silence)
+			r.to, *o.doc.Broker, short(r.silentFor(o.doc)), r.silence)
 	}
 	return ""
+}
+
+// clocksApart bounds how far the clocks of this machine and of a cluster may be apart.
+const clocksApart = 24 * time.Hour
+
+// listen reads the document that is to be replaced again, for some time, if its heartbeat may
+// say nothing because a clock is wrong: one that lies ahead, for the whole time after which
+// a silent broker is dead, and one that looks old for longer than a heartbeat.
+func (r *restoration) listen(ctx context.Context, seen *place) error {
+	if !r.replace || seen.doc == nil || seen.doc.Broker == nil {
+		return nil
+	}
+	watch := r.silence
+	switch silent := r.silentFor(seen.doc); {
+	case silent >= clocksApart || silent >= 0 && silent < r.silence:
+		return nil
+	case silent >= 0:
+		watch = r.silence * 2 / 5
+	}
+	for end := time.Now().Add(watch); time.Now().Before(end) && !r.changed; {
+		if !pause(ctx, min(watch, time.Second)) {
+			return ctx.Err()
+		}
+		again, err := look(ctx, seen.bucket)
+		if err != nil {
+			return fmt.Errorf("read %s: %w", r.to, err)
+		}
+		r.changed = !bytes.Equal(again.object.Data, seen.object.Data)
+	}
+	return nil
+}
+
+// pause waits for d, and reports whether ctx lives.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
 }
 
 func (r *restoration) silentFor(d *queuefile.Document) time.Duration {
@@ -81,6 +126,9 @@ func (o *occupant) name() string {
 func (r *restoration) restore(ctx context.Context, b *buckets) error {
 	seen, err := r.lookAt(ctx, b)
 	if err != nil {
+		return err
+	}
+	if err := r.listen(ctx, &seen); err != nil {
 		return err
 	}
 	refused := r.refusal(&seen.occupant)

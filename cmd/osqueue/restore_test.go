@@ -203,6 +203,48 @@ func TestRestoreLargeState(t *testing.T) {
 	adoptable(t, doc)
 }
 
+// A heartbeat says nothing if a clock is wrong: a cluster is dead if its document does not
+// change for the broker timeout.
+func TestRestoreListensBeforeItReplaces(t *testing.T) {
+	for _, ahead := range []time.Duration{365 * 24 * time.Hour, -time.Minute} {
+		r, other := story(t, true), story(t, false)
+		other.flush(false, time.Now().Add(ahead))
+		path := filepath.Join(other.dir, "queue.json")
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		args := []string{"restore", "--from", r.url(), "--to", other.url(), "--replace", "--broker-timeout"}
+		stop, done := make(chan struct{}), make(chan error, 1)
+		go func() { // a broker that lives
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					done <- nil
+					return
+				case <-time.After(20 * time.Millisecond):
+				}
+				if err := os.WriteFile(path+".new", append(bytes.Clone(data), strings.Repeat(" ", i)...), 0o600); err != nil {
+					done <- err
+					return
+				}
+				if err := os.Rename(path+".new", path); err != nil {
+					done <- err
+					return
+				}
+			}
+		}()
+		fails(t, append(args, "5s"), "changed while it was watched", "stop all of its nodes")
+		close(stop)
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		if got := offlineRun(t, append(args, "300ms")...); got.code != exitOK {
+			t.Errorf("%v ahead: %+v", ahead, got)
+		}
+	}
+}
+
 // A queue is written over only if that is asked for, and its cluster is dead; and
 // a copy of it is kept, from which it comes back.
 func TestRestoreReplaces(t *testing.T) {
