@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"net/url"
 	"slices"
 	"strconv"
@@ -8,6 +9,8 @@ import (
 	"time"
 
 	v1 "osqueue/api/v1"
+	"osqueue/cluster"
+	"osqueue/fsm"
 )
 
 // Ack levels: a write is answered when a majority of the nodes has it on disk, or
@@ -50,6 +53,12 @@ func (c *call) readAck() (err error) {
 		}
 	}
 	c.ack.object = level == v1.AckObject
+	if c.ack.object && c.route.at == leaderOnly {
+		// The zero LSN is in every bucket, unless none could be relied on.
+		if err := c.s.b.WaitFlushed(c.context(), fsm.LSN{}); errors.Is(err, cluster.ErrArchive) {
+			return err
+		}
+	}
 	c.ack.wait, err = c.readAckWait(values)
 	return err
 }

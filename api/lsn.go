@@ -1,10 +1,12 @@
 package api
 
 import (
+	"errors"
 	"net/http"
 	"time"
 
 	v1 "osqueue/api/v1"
+	"osqueue/cluster"
 	"osqueue/fsm"
 )
 
@@ -113,6 +115,12 @@ func (s *Server) readLSNWish(c *call) (w lsnWish, err error) {
 // reach waits until this node knows that the LSN has reached its level.
 func (s *Server) reach(c *call, w lsnWish) error {
 	if w.reachedAt(s.positions()) {
+		// What is flushed is in the bucket, unless the leader knows that it is damaged.
+		if w.object {
+			if err := s.b.WaitFlushed(c.context(), fsm.LSN{}); errors.Is(err, cluster.ErrArchive) {
+				return err
+			}
+		}
 		return nil
 	}
 	wait := s.b.WaitApplied

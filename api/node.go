@@ -88,6 +88,7 @@ func statusOf(st *cluster.Status, now int64) v1.Status {
 		MaxFlushLagMs:   st.MaxFlushLagMs,
 		Refusing:        st.Refusing,
 		FlushError:      st.FlushError,
+		ArchiveError:    st.ArchiveError,
 		FlushIntervalMs: st.FlushIntervalMs,
 		Document:        documentOf(st),
 		Bucket:          bucketOf(st),

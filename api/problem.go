@@ -79,6 +79,7 @@ var table = []struct {
 	{when: cluster.ErrOverloaded, kind: kind{status: http.StatusServiceUnavailable, tag: v1.TagOverloaded, title: "Too many writes are waiting", retry: time.Second}},
 	{when: cluster.ErrTooLarge, kind: tooLarge},
 	{when: cluster.ErrFlushLag, kind: kind{status: http.StatusServiceUnavailable, tag: v1.TagFlushLag, title: "The bucket is too far behind", retry: 2 * time.Second}},
+	{when: cluster.ErrArchive, kind: kind{status: http.StatusServiceUnavailable, tag: v1.TagArchive, title: "The archive is damaged", retry: 2 * time.Second}},
 	{when: cluster.ErrClosed, kind: closing},
 	// After ErrUnknown, which wraps it where the write had begun.
 	{when: context.DeadlineExceeded, kind: late, detail: "it took too long, and was given up before it began"},
@@ -118,8 +119,11 @@ func failureOf(err error) *failure {
 	return &failure{kind: internal, detail: "the node failed to answer; its log says why", cause: err}
 }
 
-// withLag adds the figures of a write that was refused because of the bucket.
+// withLag adds what is known of a request that was refused because of the bucket.
 func withLag(f *failure) *failure {
+	if e := (*cluster.ArchiveError)(nil); errors.As(f.cause, &e) {
+		f.detail = e.Error()
+	}
 	if f.tag == v1.TagFlushLag && errors.As(f.cause, &f.lag) {
 		f.detail = f.lag.Error()
 	}

@@ -89,6 +89,8 @@ type Config struct {
 	PITRWindow      time.Duration // how far back states can be restored
 	UploadInterval  time.Duration // least time between two uploads of raft's snapshots
 	CollectInterval time.Duration // between two looks for what nobody needs any more
+	ArchiveCheck    time.Duration // between two listings of what the document names; 0: none
+	ArchiveRead     time.Duration // in which all that it names is read once; 0: never
 	BrokerTimeout   time.Duration // silence after which a broker of another cluster is dead
 	StandbyRetry    time.Duration // how often a standby looks again
 
@@ -151,6 +153,8 @@ func DefaultConfig() Config {
 		PITRWindow:        24 * time.Hour,
 		UploadInterval:    snapshot.DefaultUploadInterval,
 		CollectInterval:   10 * time.Minute,
+		ArchiveCheck:      time.Minute,
+		ArchiveRead:       24 * time.Hour,
 		BrokerTimeout:     10 * time.Second,
 		StandbyRetry:      10 * time.Second,
 		MaxEntryBytes:     512 << 10,
@@ -188,6 +192,8 @@ func (c *Config) validateBucket() error {
 		return errors.New("the drop box needs an interval that is not negative, and a reader of jobs")
 	case c.MaxFlushLag < 0 || c.PITRWindow < 0:
 		return errors.New("the largest lag of the bucket and the window of restores must not be negative")
+	case c.ArchiveCheck < 0 || c.ArchiveRead < 0:
+		return errors.New("the intervals at which the archive is checked and read must not be negative")
 	case min(c.CollectInterval, c.UploadInterval) <= 0 || c.JournalBytes <= 0:
 		return errors.New("the intervals of collection and of uploads, and the size of the journal, must be positive")
 	case f.Interval <= 0 || min(f.InlineMax, f.TailMax, f.TailMin, f.TailRent, f.SegmentRaw, f.StepBytes, f.FoldAt, f.RefsMax) <= 0 || f.BaseMin < 0:

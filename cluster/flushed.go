@@ -7,6 +7,7 @@ import (
 
 	"osqueue/cluster/flush"
 	"osqueue/fsm"
+	"osqueue/storage/queuefile"
 )
 
 // written is what the document has become.
@@ -15,6 +16,7 @@ type written struct {
 	form          string
 	base, archive fsm.LSN
 	log           int64
+	root          *queuefile.Archive // what it names; nil: nothing
 }
 
 // wrote notes what is in the document, and what need not be kept for it any more.
@@ -28,7 +30,7 @@ func (r *reign) wrote(w flush.Written) {
 		d.form = FormArchive
 	}
 	if a := w.Content.Archive; a != nil {
-		d.base, d.archive = a.Base.LSN, a.LSN()
+		d.base, d.archive, d.root = a.Base.LSN, a.LSN(), a
 		for i := range a.Log {
 			d.log += a.Log[i].Stored
 		}
@@ -45,13 +47,21 @@ func (n *Node) flushInterval() time.Duration {
 }
 
 // WaitFlushed returns nil once lsn is in the bucket. Only the active leader knows:
-// elsewhere, and when this node ceases to be it, the error is ErrNotLeader.
+// elsewhere, and when this node ceases to be it, the error is ErrNotLeader. While the leader
+// knows that the document could not bring the state back, it is an ErrArchive, for the zero
+// LSN, too.
 func (n *Node) WaitFlushed(ctx context.Context, lsn fsm.LSN) error {
 	r := n.active()
 	if r == nil {
 		return ErrNotLeader
 	}
+	if err := r.damaged(); err != nil {
+		return err
+	}
 	err := r.flusher.WaitFlushed(ctx, lsn)
+	if err == nil {
+		err = r.damaged()
+	}
 	if errors.Is(err, flush.ErrOver) {
 		return ErrNotLeader
 	}

@@ -38,6 +38,8 @@ type reign struct {
 	drafter   *flush.Drafter
 	written   atomic.Pointer[written]
 	gate      gate
+	damage    atomic.Pointer[ArchiveError] // that the audit has found; nil: none
+	unread    float64                      // objects that the audit is to read; its own
 
 	deadline atomic.Int64  // what the ticker waits for, ms
 	earlier  chan struct{} // signals that the deadline moved nearer
@@ -235,6 +237,7 @@ func (r *reign) run(ctx context.Context) error {
 	wg.Go(func() { r.passTime(ctx) })
 	wg.Go(func() { r.collect(ctx) })
 	wg.Go(func() { r.keepLevel(ctx) })
+	wg.Go(func() { r.audit(ctx) })
 	if n.inbox != nil {
 		wg.Go(func() { n.inbox.Run(ctx) })
 	}

@@ -93,6 +93,9 @@ func (n *Node) describeFlush(s *Status) {
 	}
 	s.LagMs = r.lag().Milliseconds()
 	s.FlushError = r.flusher.Failing()
+	if e := r.damage.Load(); e != nil {
+		s.ArchiveError = e.Error()
+	}
 	if refused := r.gate.refusal(); refused != nil {
 		s.Refusing = refused.Error()
 	}

@@ -40,6 +40,7 @@ type Status struct {
 	LagBytes      int64   // of these entries
 	LagMs         int64   // age of the oldest entry that is not flushed
 	FlushError    string  // why the last flush did not succeed; "" when it did
+	ArchiveError  string  // what is missing or damaged in the archive; "" when nothing is known
 	MaxFlushLagMs int64   // lag from which writes are refused; 0: none
 	Refusing      string  // why writes are refused; "" when they are not
 

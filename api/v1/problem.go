@@ -86,6 +86,7 @@ const (
 	TagNotLeader      = "not_leader"         // 503: the node is not the leader any more
 	TagLeaderGone     = "leader_unreachable" // 503: the leader did not answer the node that was asked
 	TagOverloaded     = "overloaded"         // 503: too many writes are waiting
+	TagArchive        = "archive_damaged"    // 503: the bucket lacks an object that it needs, so ack=object is not answered
 	TagFlushLag       = "flush_lag"          // 503: the bucket is too far behind, so no writes are taken
 	TagUnknownOutcome = "outcome_unknown"    // 503
 	TagClosing        = "shutting_down"      // 503

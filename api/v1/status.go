@@ -10,30 +10,32 @@ const (
 // Status is a node's view of itself and of its cluster: GET /status. It is
 // always the asked node's own.
 type Status struct {
-	NodeID          string     `json:"node_id"`
-	ServerID        string     `json:"server_id"`
-	State           string     `json:"state"`
-	RaftState       string     `json:"raft_state"`
-	Term            uint64     `json:"term"`
-	Leader          *string    `json:"leader"`         // its node_id; null if unknown
-	LeaderAddress   *string    `json:"leader_address"` // host:port of the active leader's HTTP API; null if there is none
-	LogLength       uint64     `json:"log_length"`     // entries committed so far, snapshots included
-	CommitIndex     uint64     `json:"commit_index"`
-	Applied         uint64     `json:"applied"`
-	LSN             string     `json:"lsn"`
-	FlushedLSN      string     `json:"flushed_lsn"` // the newest known to be in queue.json
-	LagEntries      uint64     `json:"lag_entries"` // that are not in queue.json yet, as are their bytes, and the age of the oldest
-	LagBytes        int64      `json:"lag_bytes"`
-	LagMs           int64      `json:"lag_ms"`
-	MaxFlushLagMs   int64      `json:"max_flush_lag_ms"`     // lag from which writes are refused; 0: none
-	Refusing        string     `json:"refusing,omitzero"`    // why writes are refused; absent when they are not
-	FlushError      string     `json:"flush_error,omitzero"` // why the last flush did not succeed
-	FlushIntervalMs int64      `json:"flush_interval_ms"`    // least time between two flushes, now; 0: this node does not flush
-	Ack             string     `json:"ack"`                  // ack level of writes that name none
-	Document        *Document  `json:"document,omitzero"`    // as this node wrote it last; absent if it has not
-	Bucket          *Bucket    `json:"bucket,omitzero"`      // absent if this node does not count
-	Snapshots       *Snapshots `json:"snapshots,omitzero"`   // of raft; absent if there is none
-	Inbox           *Inbox     `json:"inbox,omitzero"`       // the drop box; absent if this node has not met anything in it
+	NodeID        string  `json:"node_id"`
+	ServerID      string  `json:"server_id"`
+	State         string  `json:"state"`
+	RaftState     string  `json:"raft_state"`
+	Term          uint64  `json:"term"`
+	Leader        *string `json:"leader"`         // its node_id; null if unknown
+	LeaderAddress *string `json:"leader_address"` // host:port of the active leader's HTTP API; null if there is none
+	LogLength     uint64  `json:"log_length"`     // entries committed so far, snapshots included
+	CommitIndex   uint64  `json:"commit_index"`
+	Applied       uint64  `json:"applied"`
+	LSN           string  `json:"lsn"`
+	FlushedLSN    string  `json:"flushed_lsn"` // the newest known to be in queue.json
+	LagEntries    uint64  `json:"lag_entries"` // that are not in queue.json yet, as are their bytes, and the age of the oldest
+	LagBytes      int64   `json:"lag_bytes"`
+	LagMs         int64   `json:"lag_ms"`
+	MaxFlushLagMs int64   `json:"max_flush_lag_ms"`     // lag from which writes are refused; 0: none
+	Refusing      string  `json:"refusing,omitzero"`    // why writes are refused; absent when they are not
+	FlushError    string  `json:"flush_error,omitzero"` // why the last flush did not succeed
+	// ArchiveError is what is missing or damaged in the archive, on the active leader.
+	ArchiveError    string     `json:"archive_error,omitzero"`
+	FlushIntervalMs int64      `json:"flush_interval_ms"`  // least time between two flushes, now; 0: this node does not flush
+	Ack             string     `json:"ack"`                // ack level of writes that name none
+	Document        *Document  `json:"document,omitzero"`  // as this node wrote it last; absent if it has not
+	Bucket          *Bucket    `json:"bucket,omitzero"`    // absent if this node does not count
+	Snapshots       *Snapshots `json:"snapshots,omitzero"` // of raft; absent if there is none
+	Inbox           *Inbox     `json:"inbox,omitzero"`     // the drop box; absent if this node has not met anything in it
 	Epoch           uint64     `json:"epoch"`
 	Fence           Fence      `json:"fence"`
 	Lineage         string     `json:"lineage"`

@@ -11,18 +11,19 @@ import (
 // baseRetry is how long after a failed attempt the next base may be begun.
 const baseRetry = 2 * time.Second
 
-// compact begins a base if the log has outgrown the last one. v is where the line
+// compact begins a base if the log has outgrown the last one, or it is to be renewed. v is where the line
 // ends.
 func (d *Drafter) compact(ctx context.Context, v *fsm.View) {
 	l := d.line
 	if d.base != nil || l.base == nil || time.Now().Before(d.rest) ||
-		!d.cfg.baseDue(l.base.Stored, l.stored(), len(l.refs)) {
+		!d.renew.Load() && !d.cfg.baseDue(l.base.Stored, l.stored(), len(l.refs)) {
 		return
 	}
 	if err := d.cutTail(ctx); err != nil {
 		d.log.Debug("the base has to wait", "error", err)
 		return
 	}
+	d.renew.Store(false)
 	d.writeBase(v, v.LSN())
 }
 
@@ -82,6 +83,7 @@ func (d *Drafter) takeBase() {
 	case p.err != nil:
 		d.log.Warn("a base could not be written; trying again", "error", p.err)
 		d.rest = time.Now().Add(baseRetry)
+		d.renew.Store(true)
 		if d.line != nil && d.line.base == nil {
 			d.line = nil
 		}

@@ -27,6 +27,7 @@ type Drafter struct {
 	journal *Journal
 	view    func() *fsm.View
 	wake    atomic.Pointer[func()] // asks for a draft: a base is there
+	renew   atomic.Bool            // a new base is due, whatever the log has
 	log     hclog.Logger
 
 	last   *queuefile.Content // the newest draft
@@ -90,6 +91,10 @@ func (d *Drafter) Close() {
 
 // Notify implements Draft.
 func (d *Drafter) Notify(wake func()) { d.wake.Store(&wake) }
+
+// Renew has the next draft begin a new base, which takes the place of all that the document
+// names now: something of it is damaged. It is safe for concurrent use.
+func (d *Drafter) Renew() { d.renew.Store(true) }
 
 // Last is the newest content drafted: written again, it renews the heartbeat.
 func (d *Drafter) Last() *queuefile.Content { return d.last }

@@ -73,6 +73,7 @@ type Flusher struct {
 	log   hclog.Logger
 
 	poke     chan struct{}
+	forced   atomic.Bool // the next draft is written, also if nothing has changed
 	failing  atomic.Pointer[string]
 	failures int // in a row
 	wroteAt  time.Time
@@ -100,6 +101,12 @@ func (f *Flusher) Changed() {
 	case f.poke <- struct{}{}:
 	default:
 	}
+}
+
+// Rewrite has the document drafted and written though nothing has changed. It never blocks.
+func (f *Flusher) Rewrite() {
+	f.forced.Store(true)
+	f.Changed()
 }
 
 // Flushed is the newest LSN known to be in the bucket.
@@ -188,7 +195,7 @@ func (f *Flusher) Run(ctx context.Context) error {
 			return nil
 		case <-next.C:
 		case <-f.poke:
-			if !f.dirty() {
+			if !f.dirty() && !f.forced.Load() {
 				continue
 			}
 			if !sleep(ctx, f.pause()-time.Since(last)) {
@@ -269,7 +276,7 @@ func (f *Flusher) write(ctx context.Context) error {
 		switch {
 		case err != nil:
 			return errors.Join(err, f.renew(ctx))
-		case c.LSN() != f.doc.Flushed() || f.failures > 0 || f.heartbeatDue():
+		case f.forced.Swap(false) || c.LSN() != f.doc.Flushed() || f.failures > 0 || f.heartbeatDue():
 			if err := f.put(ctx, c); err != nil {
 				return err
 			}

@@ -60,6 +60,7 @@ type nodeCollector struct {
 	active, lagEntries, lagSeconds, up *prometheus.Desc
 
 	lagBytes, refusing, interval         *prometheus.Desc
+	archiveDamaged                       *prometheus.Desc
 	documentBytes, form, logBytes        *prometheus.Desc
 	localIndex, bucketIndex, notUploaded *prometheus.Desc
 	cost, projected, budget              *prometheus.Desc
@@ -89,7 +90,9 @@ func newNodeCollector(n *cluster.Node) *nodeCollector {
 		lagSeconds: desc("flush_lag_seconds", "Age of the oldest entry that the bucket does not have (active leader only)."),
 		up:         desc("build_info", "Always 1; the label is the version.", "version"),
 
-		lagBytes: desc("flush_lag_bytes", "Size of the entries that the bucket does not have (active leader only)."),
+		lagBytes:       desc("flush_lag_bytes", "Size of the entries that the bucket does not have (active leader only)."),
+		archiveDamaged: desc("archive_damaged", "1 while an object that the document needs is known to be missing or damaged (active leader only)."),
+
 		refusing: desc("writes_refused", "1 while writes are refused because the bucket is too far behind (active leader only)."),
 		interval: desc("flush_interval_seconds", "Least time between two flushes, as a budget stretches it (active leader only)."),
 
@@ -190,6 +193,7 @@ func (c *nodeCollector) flushes(out sender, s *cluster.Status) {
 	out.gauge(c.lagBytes, float64(s.LagBytes))
 	out.flag(c.refusing, s.Refusing != "")
 	out.gauge(c.clockAhead, float64(s.Now-s.WallClock)/1000)
+	out.flag(c.archiveDamaged, s.ArchiveError != "")
 	out.gauge(c.interval, float64(s.FlushIntervalMs)/1000)
 	out.gauge(c.documentBytes, float64(s.DocumentBytes))
 	for _, form := range []string{cluster.FormInline, cluster.FormArchive} {

@@ -120,6 +120,8 @@ func (o *serveOptions) bind(f *pflag.FlagSet) {
 	f.IntVar(&c.Flush.InlineMax, "inline-max", c.Flush.InlineMax, "bytes up to which queue.json holds the jobs themselves, for everybody to read; larger queues are a base and a log")
 	f.IntVar(&c.Flush.Bandwidth, "flush-bandwidth", c.Flush.Bandwidth, "bytes a second that writing to the bucket may take on average; 0 is no limit")
 	spanVar(f, &c.Flush.WriteTimeout, "bucket-write-timeout", c.Flush.WriteTimeout, "how long one write of the document may take; on a slow line raise --broker-timeout with it")
+	spanVar(f, &c.ArchiveCheck, "archive-check", c.ArchiveCheck, "how often the leader looks by a listing whether all that queue.json names is there; 0 is never")
+	spanVar(f, &c.ArchiveRead, "archive-read", c.ArchiveRead, "in which time the leader reads once all that queue.json names, and compares checksums; 0 is never")
 	spanVar(f, &c.BrokerTimeout, "broker-timeout", c.BrokerTimeout, "time without a change of the document after which a standby takes the broker of another cluster for dead")
 	spanVar(f, &c.StandbyRetry, "standby-retry", c.StandbyRetry, "how often a standby looks whether the other broker is dead; at least four times in a broker timeout")
 	f.IntVar(&o.budget.ReadsPerMinute, "bucket-reads-per-minute", 0, "limit on reads of the bucket; 0 is none")

@@ -64,6 +64,9 @@ func bucketNotes(s v1.Status) (notes []string) {
 	if e := s.FlushError; e != "" && !strings.Contains(s.Refusing, e) {
 		notes = append(notes, "the last flush failed: "+e)
 	}
+	if e := s.ArchiveError; e != "" {
+		notes = append(notes, e)
+	}
 	if snaps := s.Snapshots; snaps != nil && snaps.Failing != "" {
 		notes = append(notes, "a snapshot cannot be uploaded: "+snaps.Failing)
 	}

@@ -1,0 +1,88 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"osqueue/fsm"
+	"osqueue/storage"
+	"osqueue/storage/archive"
+	"osqueue/storage/fault"
+)
+
+// An object that the document needs and that is removed, or damaged, is found by the leader,
+// shown, and healed by a new checkpoint. Until then a write is not said to be in the bucket.
+func TestALeaderHealsADamagedArchive(t *testing.T) {
+	for name, damage := range map[string]func(l *lab, key string){
+		"removed": func(l *lab, key string) {
+			if err := l.bucket.Delete(l.t.Context(), key); err != nil {
+				l.t.Fatal(err)
+			}
+		},
+		"a bit": func(l *lab, key string) {
+			o, err := l.bucket.Get(l.t.Context(), key)
+			if err != nil {
+				l.t.Fatal(err)
+			}
+			flipped := append([]byte(nil), o.Data...)
+			flipped[len(flipped)/2] ^= 1
+			if w := l.bucket.PutIfMatch(l.t.Context(), key, flipped, o.Version); w.Outcome != storage.Committed {
+				l.t.Fatalf("%+v", w)
+			}
+		},
+	} {
+		for _, kind := range []string{".seg", "manifest.json", ".part"} {
+			t.Run(name+" "+kind, func(t *testing.T) {
+				t.Parallel()
+				newLab(t).heals(kind, damage)
+			})
+		}
+	}
+}
+
+func (l *lab) heals(kind string, damage func(l *lab, key string)) {
+	faults := fault.New(l.bucket, 1)
+	n := l.leader(l.start("n", 1, func(c *Config) {
+		c.Bucket = faults
+		c.Flush.InlineMax, c.Flush.TailMax, c.Flush.TailMin = 1, 64, 16
+		c.ArchiveCheck, c.ArchiveRead = 20*time.Millisecond, 20*time.Millisecond
+	})...)
+	for _, id := range []string{"a", "b", "c"} {
+		l.flushed(n, l.enqueue(n, id))
+	}
+	l.eventually("a document with a log", func() bool {
+		d := l.document()
+		return d.Large && len(d.Archive.Log) > 0
+	})
+	stalled := faults.Inject(fault.Rule{Kind: fault.Stall, KeyPrefix: "base/", Ops: []storage.Op{storage.OpPutIfAbsent}})
+	root := l.document().Archive
+	key := root.Log[0].Key
+	if kind != ".seg" {
+		key = strings.TrimSuffix(root.Base.Key, "manifest.json") + map[string]string{"manifest.json": "manifest.json", ".part": "000000.part"}[kind]
+	}
+	damage(l, key)
+	l.eventually("the finding", func() bool { return strings.Contains(n.Status().ArchiveError, key) })
+	if err := n.WaitFlushed(l.t.Context(), fsm.LSN{}); !errors.Is(err, ErrArchive) {
+		l.t.Errorf("a wait for the bucket: %v", err)
+	}
+	stalled.Stop()
+	l.eventually("the cure", func() bool { return n.Status().ArchiveError == "" })
+	l.flushed(n, l.enqueue(n, "d"))
+	m, err := archive.Machine(l.t.Context(), l.bucket, l.document())
+	if err != nil || m.Counts().Of(fsm.Unclaimed) != 4 {
+		l.t.Errorf("the state in the bucket: %v", err)
+	}
+}
+
+// flushed waits until the bucket has an LSN.
+func (l *lab) flushed(n *member, lsn fsm.LSN) {
+	l.t.Helper()
+	ctx, cancel := context.WithTimeout(l.t.Context(), 15*time.Second)
+	defer cancel()
+	if err := n.WaitFlushed(ctx, lsn); err != nil {
+		l.t.Fatal(err)
+	}
+}

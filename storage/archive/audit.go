@@ -1,0 +1,214 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"osqueue/storage"
+	"osqueue/storage/blob"
+	"osqueue/storage/queuefile"
+)
+
+// Audit looks for objects that a document needs and that are missing or damaged, while a
+// leader goes on writing. It remembers what the immutable objects name, so that a round
+// costs a listing or two. One goroutine uses it.
+type Audit struct {
+	bucket   storage.Bucket
+	base     *blob.Manifest // of the checkpoint that was looked at last
+	chapters map[string][]queuefile.Ref
+	last     string // key of the object that was read last
+}
+
+// NewAudit makes an audit of a bucket.
+func NewAudit(bucket storage.Bucket) *Audit {
+	return &Audit{bucket: bucket, chapters: make(map[string][]queuefile.Ref)}
+}
+
+// Finding is an object that a document needs and that is missing or damaged.
+type Finding struct {
+	Named string // the key in the document that leads to the object
+	Key   string // of the object
+	Err   error  // wraps ErrDamaged
+}
+
+// needed is an object that a document needs.
+type needed struct {
+	named, key string
+	check      func(ctx context.Context) error // reads and compares it
+}
+
+// listMost bounds the names that one round lists. What lies behind is found by reading.
+const listMost = 5000
+
+// Missing looks by listings for objects that root needs and that are gone. It returns nil
+// if none is, as far as it has looked. An error is the store's.
+func (a *Audit) Missing(ctx context.Context, root *queuefile.Archive) (*Finding, error) {
+	all, found, err := a.needs(ctx, root)
+	if found != nil || err != nil {
+		return found, err
+	}
+	var base, log []needed
+	for _, n := range all {
+		if strings.HasPrefix(n.key, basePrefix) {
+			base = append(base, n)
+		} else {
+			log = append(log, n)
+		}
+	}
+	for _, group := range [][]needed{base, log} {
+		if found, err := a.list(ctx, group); found != nil || err != nil {
+			return found, err
+		}
+	}
+	return nil, nil
+}
+
+// Read reads up to n of the objects that root needs, behind those that the last call has
+// read, and compares their checksums. It returns the first one that is damaged or missing.
+func (a *Audit) Read(ctx context.Context, root *queuefile.Archive, n int) (*Finding, error) {
+	all, found, err := a.needs(ctx, root)
+	if found != nil || err != nil {
+		return found, err
+	}
+	at := slices.IndexFunc(all, func(o needed) bool { return o.key > a.last })
+	for range min(n, len(all)) {
+		if at < 0 || at == len(all) {
+			at = 0
+		}
+		if found, err := all[at].read(ctx); found != nil || err != nil {
+			return found, err
+		}
+		a.last = all[at].key
+		at++
+	}
+	return nil, nil
+}
+
+// Objects is how many objects root needs, by what the last call has learnt.
+func (a *Audit) Objects(root *queuefile.Archive) int {
+	n := 1 + len(root.Log)
+	if a.base != nil {
+		n += len(a.base.Parts)
+	}
+	for _, refs := range a.chapters {
+		n += len(refs)
+	}
+	return n
+}
+
+// read checks an object. A finding is about the object, an error is the store's.
+func (n *needed) read(ctx context.Context) (*Finding, error) {
+	err := asDamage(n.check(ctx))
+	if errors.Is(err, ErrDamaged) {
+		return &Finding{Named: n.named, Key: n.key, Err: err}, nil
+	}
+	return nil, err
+}
+
+// needs returns all that root needs, by key. It reads the manifest of a checkpoint, and
+// chapters, when it meets them for the first time.
+func (a *Audit) needs(ctx context.Context, root *queuefile.Archive) (all []needed, found *Finding, err error) {
+	if found, err = a.readBase(ctx, &root.Base); found != nil || err != nil {
+		return nil, found, err
+	}
+	key, m := root.Base.Key, a.base
+	all = append(all, needed{key, key, func(ctx context.Context) error {
+		_, err := blob.Stat(ctx, a.bucket, key, &root.Base.Sum)
+		return err
+	}})
+	for i, part := range m.PartKeys() {
+		all = append(all, needed{key, part, func(ctx context.Context) error { return m.CheckPart(ctx, a.bucket, i) }})
+	}
+	chapters := make(map[string][]queuefile.Ref)
+	for i := range root.Log {
+		ref := &root.Log[i]
+		all = append(all, needed{ref.Key, ref.Key, func(ctx context.Context) error { return a.checkLog(ctx, ref) }})
+		if !IsChapter(ref.Key) {
+			continue
+		}
+		refs, found, err := a.chapter(ctx, ref)
+		if found != nil || err != nil {
+			return nil, found, err
+		}
+		chapters[ref.Key] = refs
+		for j := range refs {
+			all = append(all, needed{ref.Key, refs[j].Key, func(ctx context.Context) error { return a.checkLog(ctx, &refs[j]) }})
+		}
+	}
+	a.chapters = chapters
+	slices.SortFunc(all, func(x, y needed) int { return strings.Compare(x.key, y.key) })
+	return all, nil, nil
+}
+
+func (a *Audit) readBase(ctx context.Context, b *queuefile.Base) (*Finding, error) {
+	if a.base != nil && a.base.Key == b.Key {
+		return nil, nil
+	}
+	n := needed{b.Key, b.Key, func(ctx context.Context) (err error) {
+		a.base, err = blob.Stat(ctx, a.bucket, b.Key, &b.Sum)
+		return err
+	}}
+	found, err := n.read(ctx)
+	if found != nil || err != nil {
+		a.base = nil
+		return found, err
+	}
+	a.base.Key = b.Key
+	return nil, nil
+}
+
+// chapter returns the segments that a chapter names.
+func (a *Audit) chapter(ctx context.Context, ref *queuefile.Ref) (refs []queuefile.Ref, found *Finding, err error) {
+	if refs, ok := a.chapters[ref.Key]; ok {
+		return refs, nil, nil
+	}
+	n := needed{ref.Key, ref.Key, func(ctx context.Context) (err error) {
+		refs, err = fetch(ctx, a.bucket, ref.Key, func(object []byte) ([]queuefile.Ref, error) { return openChapter(object, ref.Key, ref) })
+		return err
+	}}
+	found, err = n.read(ctx)
+	return refs, found, err
+}
+
+// checkLog reads a segment or a chapter.
+func (a *Audit) checkLog(ctx context.Context, ref *queuefile.Ref) error {
+	_, err := fetch(ctx, a.bucket, ref.Key, func(object []byte) (struct{}, error) { return struct{}{}, checkObject(object, ref) })
+	return err
+}
+
+// list looks for objects among the names that begin as theirs do. What is not listed is read
+// before it is said to be missing.
+func (a *Audit) list(ctx context.Context, all []needed) (*Finding, error) {
+	if len(all) == 0 {
+		return nil, nil
+	}
+	last, listed, names, end := all[len(all)-1].key, make(map[string]bool), 0, ""
+	err := a.bucket.List(ctx, commonPrefix(all[0].key, last), func(i storage.Info) bool {
+		names, end = names+1, i.Key
+		listed[i.Key] = true
+		return i.Key < last && names < listMost
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		n := &all[i]
+		if listed[n.key] || names >= listMost && n.key > end {
+			continue
+		}
+		if found, err := n.read(ctx); found != nil || err != nil {
+			return found, err
+		}
+	}
+	return nil, nil
+}
+
+func commonPrefix(a, b string) string {
+	n := 0
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return a[:n]
+}
