@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"osqueue/fsm/fsmpb"
@@ -201,11 +202,13 @@ func wholeRoot(t *testing.T, bucket storage.Bucket) string {
 
 // When the context ends it is said that it is not known.
 func TestWriteBeginningGivesUp(t *testing.T) {
-	bucket := fault.New(mem.New(), 1)
-	bucket.Inject(fault.Rule{Kind: fault.LoseRequest})
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	if _, err := WriteBeginning(ctx, bucket, rootKey, "", beginning(t, 1, 0)); !errors.Is(err, fault.ErrInjected) || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("%v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		bucket := fault.New(mem.New(), 1)
+		bucket.Inject(fault.Rule{Kind: fault.LoseRequest})
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		if _, err := WriteBeginning(ctx, bucket, rootKey, "", beginning(t, 1, 0)); !errors.Is(err, fault.ErrInjected) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v", err)
+		}
+	})
 }
