@@ -32,7 +32,7 @@ func TestDropBox(t *testing.T) {
 	if !found {
 		t.Error("the file is gone and the document does not have the job")
 	}
-	if l.absent("inbox/rejected/bad.json") {
+	if l.absent("inbox-rejected/bad.json") {
 		t.Error("the bad one was not kept")
 	}
 	if s := n.Status().Inbox; s.Taken != 1 || s.Rejected != 1 {

@@ -73,7 +73,7 @@ type Box struct {
 type Stats struct {
 	Taken    uint64 // jobs added to the queue
 	Repeated uint64 // files that added nothing: their job was there, or its unique key
-	Rejected uint64 // files moved to inbox/rejected
+	Rejected uint64 // files moved to inbox-rejected/
 	// Waiting is how many files that can be jobs were in the box when it was last
 	// looked at, and are still; the least that it can be, if there were very many.
 	// 0 while the node does not lead.
@@ -118,7 +118,11 @@ func (b *Box) Run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		b.note(err)
+		alarm := err
+		if alarm == nil {
+			alarm = r.stuckError()
+		}
+		b.note(alarm)
 		if err == nil {
 			failures = 0
 		} else {

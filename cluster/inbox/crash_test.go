@@ -136,7 +136,7 @@ func mixed(t *testing.T) *world {
 	w.drop("a", "b", "c")
 	w.put("bad.json", "{")
 	w.put("worse.json", "[")
-	w.put("rejected/worse.json", "another one")
+	w.rejected("worse.json", "another one")
 	m, _ := parse("used", []byte(`{"type":"t"}`))
 	w.do(m)
 	w.flush()

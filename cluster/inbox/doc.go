@@ -11,7 +11,7 @@
 //	        ▼                                                 │
 //	listed ─▶ read ─▶ proposed ─▶ in the machine ─▶ flushed ─▶ removed
 //	           │         │
-//	           └─────────┴─▶ bad ─▶ copied to inbox/rejected/ ─▶ removed
+//	           └─────────┴─▶ bad ─▶ copied to inbox-rejected/ ─▶ removed
 //
 // # Exactly once
 //
@@ -24,7 +24,7 @@
 // What a leader remembers (which files are in the machine and not yet removed, and
 // which were refused for now) lives as long as its reign; a new one looks at the
 // files again. A leader that was replaced and does not know it cannot propose; what
-// it still removes is in a flushed document, or in inbox/rejected.
+// it still removes is in a flushed document, or in inbox-rejected.
 //
 // # An id is used once
 //
@@ -38,7 +38,7 @@
 // # Rejection
 //
 // What will not get better is moved, not dropped: bad JSON, an id that is none, a
-// job that the machine refuses. inbox/rejected/<id>.json has the bytes,
+// job that the machine refuses. inbox-rejected/<id>.json has the bytes,
 // <id>.reason.json the reason. If that name holds other bytes already, <id> gets a
 // suffix that depends on the bytes only, so that a crash half-way leaves no second
 // copy. A full queue, and writes that are refused as a whole, are no reason to

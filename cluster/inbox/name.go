@@ -10,10 +10,15 @@ import (
 )
 
 // Prefix begins the keys of all that is in the box, and RejectedPrefix of what was
-// rejected.
+// rejected: it is not in the listing of the box, whose cost would grow with every file that
+// nobody removes. takenPrefix begins the keys of marks: such a file is in the queue and could
+// not be removed.
 const (
 	Prefix         = "inbox/"
-	RejectedPrefix = Prefix + "rejected/"
+	RejectedPrefix = "inbox-rejected/"
+	takenPrefix    = "inbox-taken/"
+
+	oldRejectedPrefix = Prefix + "rejected/" // of earlier versions
 )
 
 const (
@@ -46,7 +51,8 @@ func idOf(key string) (id string, ok bool) {
 	return id, true
 }
 
-func isRejected(key string) bool { return strings.HasPrefix(key, RejectedPrefix) }
+// isOldRejected reports whether an earlier version has rejected a file.
+func isOldRejected(key string) bool { return strings.HasPrefix(key, oldRejectedPrefix) }
 
 // stemMax bounds the part of an id that a rejected file's name repeats: with its
 // suffixes it must fit into a segment of a key.

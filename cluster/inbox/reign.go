@@ -20,6 +20,8 @@ type reign struct {
 	queue []file               // of held, in the order in which they are looked at again
 	probe int                  // of them, to look at in the next round
 	alien map[string]struct{}  // names that are left alone and have been logged
+	stuck map[string]struct{}  // by id: taken and flushed, and not to be removed; nil: the marks are not read yet
+	old   []string             // keys of files that an earlier version has rejected
 }
 
 // file is a job in the box.
@@ -44,10 +46,15 @@ func newReign(b *Box) *reign {
 // round looks into the box once and takes in what it can. It returns how long to
 // rest before the next one.
 func (r *reign) round(ctx context.Context) (rest time.Duration, err error) {
+	if err := r.readMarks(ctx); err != nil {
+		return 0, err
+	}
 	l, err := r.look(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("list the drop box: %w", err)
 	}
+	r.unstick(ctx, &l)
+	r.moveOld(ctx)
 	probes := r.queue[:min(r.probe, len(r.queue))]
 	r.queue = slices.Clone(r.queue[len(probes):])
 	got, err := r.takeAll(ctx, slices.Concat(probes, l.fresh))
@@ -61,18 +68,23 @@ func (r *reign) round(ctx context.Context) (rest time.Duration, err error) {
 
 // look is a listing.
 type look struct {
-	fresh []file // new ones
-	more  bool   // there may be more of them
-	pages int    // that it took
+	fresh []file          // new ones
+	stuck map[string]bool // those of stuck that are still there
+	more  bool            // there may be more of them
+	pages int             // that it took
 }
 
 func (r *reign) look(ctx context.Context) (look, error) {
 	var l look
 	names, waiting := 0, 0
-	room := min(r.bounds.files, r.bounds.held-len(r.held))
+	room := min(r.bounds.files, r.bounds.held-len(r.held)-len(r.stuck))
+	l.stuck, r.old = make(map[string]bool), r.old[:0]
 	err := r.cfg.Bucket.List(ctx, Prefix, func(o storage.Info) bool {
 		names++
-		if isRejected(o.Key) {
+		if isOldRejected(o.Key) {
+			if len(r.old) < oldMost {
+				r.old = append(r.old, o.Key)
+			}
 			return true
 		}
 		id, ok := idOf(o.Key)
@@ -81,6 +93,10 @@ func (r *reign) look(ctx context.Context) (look, error) {
 			return true
 		}
 		waiting++
+		if _, stuck := r.stuck[id]; stuck {
+			l.stuck[id] = true
+			return true
+		}
 		if r.knows(id) {
 			return true
 		}

@@ -16,7 +16,7 @@ type rejection struct {
 	reason error
 }
 
-// Reason is what inbox/rejected/<id>.reason.json holds.
+// Reason is what inbox-rejected/<id>.reason.json holds.
 type Reason struct {
 	Reason string `json:"reason"`
 	At     int64  `json:"at"`  // when it was rejected, ms

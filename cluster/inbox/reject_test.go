@@ -75,7 +75,7 @@ func TestRejectedAgain(t *testing.T) {
 		w.wantRejected("a", "{", "JSON")
 		w.wantRejected(rejectedStem("a", []byte("["), true), "[", "JSON")
 		w.wantRejected(rejectedStem("a", []byte("}"), true), "}", "JSON")
-		if n := len(w.keys(Prefix)); n != 6 {
+		if n := len(w.keys(RejectedPrefix)); n != 6 || len(w.keys(Prefix)) > 0 {
 			t.Errorf("%d names", n)
 		}
 	})

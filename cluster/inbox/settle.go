@@ -2,9 +2,11 @@ package inbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -12,8 +14,7 @@ import (
 )
 
 // settle waits until the jobs that were taken are in the bucket, and removes their
-// files. A file whose removal failed is looked at anew: it may be another one by
-// then, or may go a little later.
+// files. A file that cannot be removed is marked: no leader takes it again.
 func (r *reign) settle(ctx context.Context) error {
 	if len(r.taken) == 0 {
 		return nil
@@ -24,8 +25,18 @@ func (r *reign) settle(ctx context.Context) error {
 	}
 	var group errgroup.Group
 	group.SetLimit(r.bounds.parallel)
+	var mu sync.Mutex
 	for id := range r.taken {
-		group.Go(func() error { return r.remove(ctx, file{id: id}) })
+		group.Go(func() error {
+			err := r.remove(ctx, file{id: id})
+			if err == nil {
+				return nil
+			}
+			mu.Lock()
+			r.stuck[id] = struct{}{}
+			mu.Unlock()
+			return errors.Join(err, r.mark(ctx, id))
+		})
 	}
 	clear(r.taken)
 	return group.Wait()

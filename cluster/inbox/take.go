@@ -94,10 +94,11 @@ func (r *reign) take(ctx context.Context, batch []file) (outcome, error) {
 	return all, nil
 }
 
-// requestOf names the write, so that it takes effect once.
+// requestOf names the write, so that it takes effect once. The space keeps the name apart
+// from those that clients of the API may give: these are visible characters.
 func requestOf(l letter) *fsmpb.Request {
 	sum := sha256.Sum256(l.data)
-	return &fsmpb.Request{Key: "inbox:" + l.id, Fingerprint: sum[:]}
+	return &fsmpb.Request{Key: "inbox " + l.id, Fingerprint: sum[:]}
 }
 
 // read reads the files of a batch that are still there.

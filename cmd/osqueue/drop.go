@@ -40,7 +40,7 @@ func newDropCommand(g *globals) *cobra.Command {
 		Long: `Puts a job into the bucket, as inbox/<id>.json, and prints its id. No node is
 needed, and none must be reachable: the active leader takes the job into the queue
 when it next looks, exactly once, and removes the file. A job that it does not take
-is moved to inbox/rejected/, with the reason beside it.
+is moved to inbox-rejected/, with the reason beside it.
 
 PAYLOAD is JSON, or any text with --text; - or a piped stdin stands for what is read
 there. --delay counts from the moment at which the leader takes the job in.

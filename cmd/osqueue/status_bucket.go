@@ -51,7 +51,7 @@ func inboxText(b *v1.Inbox) string {
 	}
 	rejected := fmt.Sprintf("%d rejected", b.Rejected)
 	if b.Rejected > 0 {
-		rejected += " (see inbox/rejected/ in the bucket)"
+		rejected += " (see inbox-rejected/ in the bucket)"
 	}
 	return fmt.Sprintf("%s taken, %d repeated, %s, %d waiting", plural(b.Taken, "job"), b.Repeated, rejected, b.Waiting)
 }

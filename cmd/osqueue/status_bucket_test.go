@@ -59,7 +59,7 @@ cost $0.000296 so far, a month's cost is known after 10m, of a budget of $5.00 a
 			},
 			`behind nothing
 snapshots raft's 2-70 on the leader's disk, 1m0s old; none in the bucket
-drop box 1 job taken, 2 repeated, 3 rejected (see inbox/rejected/ in the bucket), 4 waiting`,
+drop box 1 job taken, 2 repeated, 3 rejected (see inbox-rejected/ in the bucket), 4 waiting`,
 		},
 		"bucket only": {
 			v1.Status{Snapshots: &v1.Snapshots{Bucket: &v1.SnapshotPoint{Term: 2, Index: 70, At: now.Add(-time.Hour).UnixMilli()}, BucketNode: "n2"}},

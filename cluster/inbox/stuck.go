@@ -1,0 +1,105 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"osqueue/storage"
+)
+
+// A file that is in the queue and cannot be removed must not be taken again, also not when
+// the machine has forgotten its request and its job. So a leader remembers it, and puts a
+// mark into the bucket for the leaders to come. A mark goes when its file has gone.
+
+const (
+	// stuckTries is how many of the files that could not be removed are tried again in a round.
+	stuckTries = 10
+	// oldMost is how many files that an earlier version has rejected are moved in a round.
+	oldMost = 50
+)
+
+func markKey(id string) string { return takenPrefix + id + suffix }
+
+// mark puts the mark of a file.
+func (r *reign) mark(ctx context.Context, id string) error {
+	_, err := put(ctx, r.cfg.Bucket, markKey(id), []byte("{}\n"), backoff.WithMaxTries(rejectTries))
+	if err != nil {
+		return fmt.Errorf("mark %s as taken: %w", file{id: id}.key(), err)
+	}
+	return nil
+}
+
+// readMarks reads the marks, once in a reign.
+func (r *reign) readMarks(ctx context.Context) error {
+	if r.stuck != nil {
+		return nil
+	}
+	stuck := make(map[string]struct{})
+	err := r.cfg.Bucket.List(ctx, takenPrefix, func(o storage.Info) bool {
+		if id, ok := strings.CutSuffix(strings.TrimPrefix(o.Key, takenPrefix), suffix); ok {
+			stuck[id] = struct{}{}
+		}
+		return true
+	})
+	if err != nil {
+		return fmt.Errorf("list the marks of the drop box: %w", err)
+	}
+	r.stuck = stuck
+	return nil
+}
+
+// unstick tries to remove some of the files that could not be removed, and forgets those
+// that are not there any more.
+func (r *reign) unstick(ctx context.Context, l *look) {
+	tries := stuckTries
+	for id := range r.stuck {
+		switch {
+		case l.stuck[id] && tries == 0, !l.stuck[id] && l.more:
+			continue
+		case l.stuck[id]:
+			tries--
+			if r.remove(ctx, file{id: id}) != nil {
+				continue
+			}
+		}
+		if r.cfg.Bucket.Delete(ctx, markKey(id)) == nil {
+			delete(r.stuck, id)
+		}
+	}
+}
+
+// stuckError says that files could not be removed; nil: there are none.
+func (r *reign) stuckError() error {
+	for id := range r.stuck {
+		return fmt.Errorf("%d files whose jobs are in the queue cannot be removed, such as %s: allow the nodes to delete below %s",
+			len(r.stuck), file{id: id}.key(), Prefix)
+	}
+	return nil
+}
+
+// moveOld moves some of the files that an earlier version has rejected out of the listing.
+// What fails is tried again in the next round.
+func (r *reign) moveOld(ctx context.Context) {
+	for _, key := range r.old {
+		o, err := r.cfg.Bucket.Get(ctx, key)
+		if err == nil {
+			name := strings.TrimPrefix(key, oldRejectedPrefix)
+			_, err = put(ctx, r.cfg.Bucket, RejectedPrefix+name, o.Data, backoff.WithMaxTries(1))
+			if errors.Is(err, ErrTaken) {
+				other := rejectedStem(strings.TrimSuffix(name, suffix), o.Data, true) + suffix
+				_, err = put(ctx, r.cfg.Bucket, RejectedPrefix+other, o.Data, backoff.WithMaxTries(1))
+			}
+		}
+		if err == nil {
+			err = r.cfg.Bucket.Delete(ctx, key)
+		}
+		if err != nil {
+			r.cfg.Log.Debug("a rejected file stays where an earlier version has put it", "key", key, "error", err)
+			return
+		}
+	}
+}
