@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -124,13 +125,20 @@ func (r *reign) takeInJobs(ctx context.Context, doc *queuefile.Document) error {
 	for i, j := range added {
 		jobs[i] = newJobOf(j)
 	}
-	if err := r.beforeEdit(ctx, len(jobs)); err != nil {
+	found := len(jobs)
+	if err := r.beforeEdit(ctx, found); err != nil {
 		return err
 	}
-	for batch := range slices.Chunk(jobs, editBatch) {
+	for len(jobs) > 0 {
+		batch := editBatch(jobs)
+		jobs = jobs[len(batch):]
 		c, err := r.proposals.Do(ctx, oneByOne(batch))
+		if err = proposalError(err); errors.Is(err, ErrTooLarge) && len(batch) == 1 {
+			r.log.Error("a job that was put into the document by hand is too large; it is in the copy", "job", batch[0].Id)
+			continue
+		}
 		if err != nil {
-			return proposalError(err)
+			return err
 		}
 		for i, res := range c.results {
 			if err := res.Code.Err(); err != nil {
@@ -139,7 +147,7 @@ func (r *reign) takeInJobs(ctx context.Context, doc *queuefile.Document) error {
 			}
 		}
 	}
-	r.log.Warn("jobs of a document that was changed by hand are in the queue", "new_jobs", len(jobs))
+	r.log.Warn("jobs of a document that was changed by hand are in the queue", "new_jobs", found)
 	return nil
 }
 
@@ -154,8 +162,22 @@ func oneByOne(jobs []*fsmpb.NewJob) proposal {
 	return p
 }
 
-// editBatch is how many jobs of an edit go into one log entry.
-const editBatch = 100
+// Bounds of the jobs of an edit that go into one log entry; one larger job travels alone.
+const (
+	editJobs  = 100
+	editBytes = 512 << 10
+)
+
+// editBatch returns the first jobs, at least one, that go into one log entry.
+func editBatch(jobs []*fsmpb.NewJob) []*fsmpb.NewJob {
+	size := 0
+	for i, j := range jobs {
+		if size += j.SizeVT(); i > 0 && (i == editJobs || size > editBytes) {
+			return jobs[:i]
+		}
+	}
+	return jobs
+}
 
 // newJobOf asks for a job like j. What it waits for, and its batch, must be
 // there, or it is refused.
