@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	v1 "osqueue/api/v1"
 	"osqueue/client"
@@ -102,19 +104,23 @@ type seeder struct {
 
 const docKey = "queue.json"
 
-// longAlive gives a busy machine time to elect a leader while the broker in the seed
-// still counts as alive. Those that are dead have been so for a minute.
-var longAlive = []string{"--broker-timeout", "30s"}
+// silence is for how long a cluster must see no write of the broker in the seed before it
+// takes that broker for dead. A broker whose heartbeat in the seed is younger lives.
+const silence = 5 * time.Second
+
+var seededFlags = []string{"--broker-timeout", silence.String(), "--broker-heartbeat", "1s"}
 
 func (s *seeder) start(ctx context.Context, seed []byte) (started bool, at player.Servers, err error) {
 	if s.last != nil {
 		s.last.KillAll()
 	}
 	url := "file://" + s.t.TempDir()
-	if err := put(ctx, url, seed); err != nil {
+	stop, err := plant(ctx, url, seed)
+	if err != nil {
 		return false, at, err
 	}
-	c := cluster.New(s.t, cluster.Options{Bucket: url, Flags: longAlive})
+	defer stop()
+	c := cluster.New(s.t, cluster.Options{Bucket: url, Flags: seededFlags})
 	s.last = c
 	for _, n := range c.Nodes {
 		n.Start()
@@ -137,21 +143,51 @@ func (s *seeder) refuseReady(c *cluster.Cluster) {
 	}
 }
 
-func put(ctx context.Context, url string, data []byte) error {
+// plant puts the seed into the bucket. If the broker in it lives, it renews its heartbeat
+// until stop is called.
+func plant(ctx context.Context, url string, seed []byte) (stop func(), err error) {
 	b, err := bucketurl.Open(ctx, url)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer b.Close()
-	if w := b.PutIfAbsent(ctx, docKey, data); w.Outcome != storage.Committed {
-		return fmt.Errorf("put the seed: %s: %w", w.Outcome, w.Err)
+	w := b.PutIfAbsent(ctx, docKey, seed)
+	if w.Outcome != storage.Committed {
+		return nil, errors.Join(fmt.Errorf("put the seed: %s: %w", w.Outcome, w.Err), b.Close())
 	}
-	return nil
+	var document map[string]any
+	if err := json.Unmarshal(seed, &document); err != nil {
+		return nil, errors.Join(err, b.Close())
+	}
+	heartbeat, _ := document["brokerHeartbeat"].(float64)
+	if time.Since(time.UnixMilli(int64(heartbeat))) > silence {
+		return func() { _ = b.Close() }, nil
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(silence / 10)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			document["brokerHeartbeat"] = time.Now().UnixMilli()
+			text, _ := json.Marshal(document) // it was JSON
+			if w = b.PutIfMatch(ctx, docKey, text, w.Version); w.Outcome != storage.Committed {
+				return // this broker is fenced, or the test is over
+			}
+		}
+	}()
+	return func() { cancel(); <-done; _ = b.Close() }, nil
 }
 
 // serves waits until the cluster has an active leader, or one of raft that the
-// document keeps out: somebody else's broker lives.
+// document keeps out for longer than a silent broker could: that one lives.
 func serves(c *cluster.Cluster) (active bool) {
+	var since time.Time // when a standby was seen first
 	c.Eventually(cluster.LeaderTimeout, "a leader, or a standby", func() error {
 		var reasons []string
 		for _, n := range c.Nodes {
@@ -163,7 +199,13 @@ func serves(c *cluster.Cluster) (active bool) {
 				active = true
 				return nil
 			case s.Fence.State == "standby" && strings.Contains(s.Fence.Reason, "another broker"):
-				return nil
+				if since.IsZero() {
+					since = time.Now()
+				}
+				if time.Since(since) > 3*silence {
+					return nil
+				}
+				reasons = append(reasons, "a standby, for "+time.Since(since).String())
 			default:
 				reasons = append(reasons, s.Fence.State+" "+s.Fence.Reason)
 			}
