@@ -15,9 +15,11 @@ func TestPricesOf(t *testing.T) {
 		"s3://jobs?region=mars-north-1":      {"put=0.005,get=0.0004,list=0.005", "S3 Standard in us-east-1", false},
 		"s3://jobs":                          {"put=0.005,get=0.0004,list=0.005", "S3 Standard in us-east-1", false},
 		"s3://jobs?region=auto&endpoint=https://x.r2.cloudflarestorage.com": {
-			"put=0.0045,get=0.00036,list=0.0045", "Cloudflare R2", true},
+			"put=0.0045,get=0.00036,list=0.0045", "Cloudflare R2", true,
+		},
 		"s3://jobs?region=us-east-1&endpoint=http://127.0.0.1:9000": {
-			"put=0.005,get=0.0004,list=0.005", "S3 Standard in us-east-1", false},
+			"put=0.005,get=0.0004,list=0.005", "S3 Standard in us-east-1", false,
+		},
 		"gs://jobs":     {"put=0.005,get=0.0004,list=0.005", "GCS Standard", true},
 		"file:///b":     {"put=0.00,get=0.00,list=0.00", "no price", true},
 		"mem://":        {"put=0.00,get=0.00,list=0.00", "no price", true},
