@@ -16,6 +16,7 @@ import (
 // An object that the document needs and that is removed, or damaged, is found by the leader,
 // shown, and healed by a new checkpoint. Until then a write is not said to be in the bucket.
 func TestALeaderHealsADamagedArchive(t *testing.T) {
+	t.Parallel()
 	for name, damage := range map[string]func(l *lab, key string){
 		"removed": func(l *lab, key string) {
 			if err := l.bucket.Delete(l.t.Context(), key); err != nil {

@@ -170,8 +170,8 @@ func (n *Node) firstContent(ctx context.Context, seen election.Observed, me elec
 // outage of the bucket that is shorter than the time between two looks goes unnoticed.
 const standbyPolls = 4
 
-// standbyWaitMin is the least time between two looks of a standby.
-const standbyWaitMin = 100 * time.Millisecond
+// standbyWaitFloor is the least time between two looks of a standby.
+const standbyWaitFloor = 100 * time.Millisecond
 
 // standbyWait is how long a standby sleeps until its next look at the document.
 func (n *Node) standbyWait(seen election.Observed, heard election.Silence) time.Duration {
@@ -182,7 +182,7 @@ func (n *Node) standbyWait(seen election.Observed, heard election.Silence) time.
 			wait = min(wait, stale)
 		}
 	}
-	return max(wait, standbyWaitMin)
+	return max(wait, standbyWaitFloor)
 }
 
 // adopt replaces the cluster's state by the document's, on every node, through

@@ -38,9 +38,9 @@ type setBackAnswer struct {
 	err   error
 }
 
-// setBackMin is how far ahead the queue's time must be: what is less, the leader's clock
+// setBackFloor is how far ahead the queue's time must be: what is less, the leader's clock
 // loses by itself within a minute.
-const setBackMin = 5 * time.Second
+const setBackFloor = 5 * time.Second
 
 // errSetBack ends a term for the sake of the time.
 var errSetBack = errors.New("the queue's time is set back")
@@ -57,7 +57,7 @@ func (n *Node) SetClockBack(ctx context.Context) (SetBack, error) {
 	if !n.clocksAgree() {
 		return SetBack{}, errors.New("the wall clocks of a majority do not agree within 1s: set them right first (NTP)")
 	}
-	if ahead := time.Duration(r.clock.now()-n.wall().UnixMilli()) * time.Millisecond; ahead < setBackMin {
+	if ahead := time.Duration(r.clock.now()-n.wall().UnixMilli()) * time.Millisecond; ahead < setBackFloor {
 		return SetBack{}, fmt.Errorf("the queue's time is ahead by %v only: the leader's clock loses that by itself", ahead)
 	}
 	if failing := r.flusher.Failing(); failing != "" {

@@ -116,17 +116,7 @@ func (o *serveOptions) bind(f *pflag.FlagSet) {
 	f.Uint32Var(&c.FeatureLevel, "feature-level", 0, "highest feature level that the cluster may take; give it to all nodes to be able to go back to the previous release (default: the highest that all nodes know)")
 	o.pace.bind(f, c)
 	o.compat.bind(f)
-	spanVar(f, &c.Flush.Heartbeat, "broker-heartbeat", c.Flush.Heartbeat, "most time between two writes to the bucket")
-	f.IntVar(&c.Flush.InlineMax, "inline-max", c.Flush.InlineMax, "bytes up to which queue.json holds the jobs themselves, for everybody to read; larger queues are a base and a log")
-	f.IntVar(&c.Flush.Bandwidth, "flush-bandwidth", c.Flush.Bandwidth, "bytes a second that writing to the bucket may take on average; 0 is no limit")
-	spanVar(f, &c.Flush.WriteTimeout, "bucket-write-timeout", c.Flush.WriteTimeout, "how long one write of the document may take; on a slow line raise --broker-timeout with it")
-	spanVar(f, &c.ArchiveCheck, "archive-check", c.ArchiveCheck, "how often the leader looks by a listing whether all that queue.json names is there; 0 is never")
-	spanVar(f, &c.ArchiveRead, "archive-read", c.ArchiveRead, "in which time the leader reads once all that queue.json names, and compares checksums; 0 is never")
-	spanVar(f, &c.BrokerTimeout, "broker-timeout", c.BrokerTimeout, "time without a change of the document after which a standby takes the broker of another cluster for dead")
-	spanVar(f, &c.StandbyRetry, "standby-retry", c.StandbyRetry, "how often a standby looks whether the other broker is dead; at least four times in a broker timeout")
-	f.IntVar(&o.budget.ReadsPerMinute, "bucket-reads-per-minute", 0, "limit on reads of the bucket; 0 is none")
-	f.IntVar(&o.budget.WritesPerMinute, "bucket-writes-per-minute", 0, "limit on writes to the bucket; 0 is none")
-	f.IntVar(&o.budget.WritesPerDay, "bucket-writes-per-day", 0, "limit on writes to the bucket a day; 0 is none")
+	o.bindBucket(f)
 	f.Int32Var(&c.Settings.MaxAttempts, "max-attempts", c.Settings.MaxAttempts, "attempts of a job that names no number")
 	spanVar(f, &o.leaseTime, "lease", msToDuration(c.Settings.LeaseMs), "how long a job is leased between two heartbeats, unless the job or its worker says otherwise")
 	spanVar(f, &o.workerTimeout, "worker-timeout", time.Minute, "silence after which a registered worker is dead")
@@ -145,6 +135,23 @@ func (o *serveOptions) bind(f *pflag.FlagSet) {
 	f.StringVar(&o.logLevel, "log-level", "info", "trace, debug, info, warn or error")
 	f.BoolVar(&o.withStdin, "stop-with-stdin", false, "stop when standard input ends: for programs that start nodes and must not leave them behind")
 	f.BoolVar(&o.logJSON, "log-json", false, "write the log as JSON lines")
+}
+
+// bindBucket binds the flags that pace and bound what is written to the bucket and read
+// from it.
+func (o *serveOptions) bindBucket(f *pflag.FlagSet) {
+	c := &o.node
+	spanVar(f, &c.Flush.Heartbeat, "broker-heartbeat", c.Flush.Heartbeat, "most time between two writes to the bucket")
+	f.IntVar(&c.Flush.InlineMax, "inline-max", c.Flush.InlineMax, "bytes up to which queue.json holds the jobs themselves, for everybody to read; larger queues are a base and a log")
+	f.IntVar(&c.Flush.Bandwidth, "flush-bandwidth", c.Flush.Bandwidth, "bytes a second that writing to the bucket may take on average; 0 is no limit")
+	spanVar(f, &c.Flush.WriteTimeout, "bucket-write-timeout", c.Flush.WriteTimeout, "how long one write of the document may take; on a slow line raise --broker-timeout with it")
+	spanVar(f, &c.ArchiveCheck, "archive-check", c.ArchiveCheck, "how often the leader looks by a listing whether all that queue.json names is there; 0 is never")
+	spanVar(f, &c.ArchiveRead, "archive-read", c.ArchiveRead, "in which time the leader reads once all that queue.json names, and compares checksums; 0 is never")
+	spanVar(f, &c.BrokerTimeout, "broker-timeout", c.BrokerTimeout, "time without a change of the document after which a standby takes the broker of another cluster for dead")
+	spanVar(f, &c.StandbyRetry, "standby-retry", c.StandbyRetry, "how often a standby looks whether the other broker is dead; at least four times in a broker timeout")
+	f.IntVar(&o.budget.ReadsPerMinute, "bucket-reads-per-minute", 0, "limit on reads of the bucket; 0 is none")
+	f.IntVar(&o.budget.WritesPerMinute, "bucket-writes-per-minute", 0, "limit on writes to the bucket; 0 is none")
+	f.IntVar(&o.budget.WritesPerDay, "bucket-writes-per-day", 0, "limit on writes to the bucket a day; 0 is none")
 }
 
 func msToDuration(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }

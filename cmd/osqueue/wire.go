@@ -135,7 +135,8 @@ func (s *server) run(ctx context.Context) error {
 	defer close(ended)
 	go func() { // the disk may begin to hang only now
 		select {
-		case <-s.node.Fatal():
+		case err := <-s.node.Fatal():
+			s.log.Error("this node must stop at once", "error", err)
 			guard.within(fatalLimit)
 		case <-ended:
 		}

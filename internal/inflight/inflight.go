@@ -23,12 +23,12 @@ const DefaultBytes = 256 << 20
 // Budget is a number of bytes that may be in memory. Its methods are safe for concurrent
 // use. A nil Budget has no bound.
 type Budget struct {
-	max  int64
-	used atomic.Int64
+	limit int64
+	used  atomic.Int64
 }
 
-// New returns a budget of max bytes.
-func New(max int64) *Budget { return &Budget{max: max} }
+// New returns a budget of limit bytes.
+func New(limit int64) *Budget { return &Budget{limit: limit} }
 
 // Used returns how many bytes are taken.
 func (b *Budget) Used() int64 {
@@ -53,7 +53,7 @@ func (h *Hold) Take(n int) error {
 	if h.budget == nil {
 		return nil
 	}
-	if h.budget.used.Add(int64(n)) > h.budget.max {
+	if h.budget.used.Add(int64(n)) > h.budget.limit {
 		h.budget.used.Add(-int64(n))
 		return ErrOver
 	}

@@ -33,22 +33,21 @@ var errEdited = errors.New("another program changed the file during the write")
 
 // PutIfAbsent implements storage.Bucket.
 func (b *Bucket) PutIfAbsent(ctx context.Context, key string, data []byte) storage.Write {
-	return b.put(ctx, key, data, func(string) error { return b.create(ctx, key, data) })
+	return b.put(ctx, key, data, func() error { return b.create(ctx, key, data) })
 }
 
 // PutIfMatch implements storage.Bucket.
 func (b *Bucket) PutIfMatch(ctx context.Context, key string, data []byte, v storage.Version) storage.Write {
-	return b.put(ctx, key, data, func(sum string) error { return b.replace(ctx, key, data, sum, v) })
+	return b.put(ctx, key, data, func() error { return b.replace(ctx, key, data, v) })
 }
 
-func (b *Bucket) put(ctx context.Context, key string, data []byte, write func(sum string) error) storage.Write {
+func (b *Bucket) put(ctx context.Context, key string, data []byte, write func() error) storage.Write {
 	if err := storage.ValidateWrite(key, data); err != nil {
 		return storage.Write{Err: err}
 	}
-	sum := hexSum(hash(data))
 	err := b.claim(ctx)
 	if err == nil {
-		err = write(sum)
+		err = write()
 	}
 	switch {
 	case errors.Is(err, errChanged):
@@ -56,7 +55,7 @@ func (b *Bucket) put(ctx context.Context, key string, data []byte, write func(su
 	case err != nil:
 		return storage.Write{Err: fmt.Errorf("put %q in %s: %w", key, b.root, err)}
 	}
-	return storage.Write{Outcome: storage.Committed, Version: version(sum)}
+	return storage.Write{Outcome: storage.Committed, Version: version(hexSum(hash(data)))}
 }
 
 // create makes the object by giving the staged file its name, which fails if
@@ -101,10 +100,10 @@ func (b *Bucket) create(ctx context.Context, key string, data []byte) error {
 // no chain: the first one makes it, and a Delete may remove it at the same time.
 const replaceAttempts = 10
 
-func (b *Bucket) replace(ctx context.Context, key string, data []byte, sum string, v storage.Version) error {
+func (b *Bucket) replace(ctx context.Context, key string, data []byte, v storage.Version) error {
 	var err error
 	for range replaceAttempts {
-		if err = b.tryReplace(ctx, key, data, sum, v); !errors.Is(err, errNoChain) {
+		if err = b.tryReplace(ctx, key, data, v); !errors.Is(err, errNoChain) {
 			return err
 		}
 	}
@@ -114,7 +113,7 @@ func (b *Bucket) replace(ctx context.Context, key string, data []byte, sum strin
 // errNoChain says that there was no chain, or is none any more.
 var errNoChain = errors.New("the object is deleted at the same time")
 
-func (b *Bucket) tryReplace(ctx context.Context, key string, data []byte, sum string, v storage.Version) error {
+func (b *Bucket) tryReplace(ctx context.Context, key string, data []byte, v storage.Version) error {
 	_, basis, c, err := b.read(ctx, key)
 	switch {
 	case absent(err) || err == nil && version(basis) != v:
@@ -155,7 +154,7 @@ func (b *Bucket) tryReplace(ctx context.Context, key string, data []byte, sum st
 	if err := b.step(stepSynced); err != nil {
 		return err
 	}
-	if err := b.finish(key, n, nonce, basis, sum); err != nil {
+	if err := b.finish(key, n, nonce, basis); err != nil {
 		return err
 	}
 	tidy(dir, now, n)
@@ -178,7 +177,7 @@ func (b *Bucket) take(ctx context.Context, dir string, n uint64, nonce, basis st
 }
 
 // finish publishes the committed write n, whoever does it, and makes that durable.
-func (b *Bucket) finish(key string, n uint64, nonce, basis, sum string) error {
+func (b *Bucket) finish(key string, n uint64, nonce, basis string) error {
 	if err := b.publish(key, n, nonce, basis[:basisDigits]); err != nil {
 		return err
 	}

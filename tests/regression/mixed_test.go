@@ -210,5 +210,5 @@ func levelIs(c *cluster.Cluster, want uint32) error {
 // stored is the number of jobs that the leader has.
 func stored(c *cluster.Cluster) (int, error) {
 	s, err := c.WaitLeader().Status()
-	return int(s.Tasks.Total), err
+	return s.Tasks.Total, err
 }
