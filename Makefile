@@ -59,7 +59,7 @@ clean: ## Remove what was built, the tools too
 
 .PHONY: test
 test: build versitygw-if-possible osqueue-6-if-possible bin/gotestsum ## Run all tests, and list the skipped ones with their reasons
-	OSQUEUE_BIN=bin/osqueue bin/gotestsum --format standard-quiet -- $(TEST_FLAGS) $(PKGS)
+	OSQUEUE_BIN=bin/osqueue bin/gotestsum --format pkgname-and-test-fails -- $(TEST_FLAGS) $(PKGS)
 
 .PHONY: race
 race: build versitygw-if-possible ## Run all tests under the race detector

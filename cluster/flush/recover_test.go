@@ -63,6 +63,7 @@ func TestRecoveryFromAMinority(t *testing.T) {
 			o.waits.Wait()
 
 			o.fork(behind, term, 60)
+			time.Sleep(brokerTimeout + time.Second) // the document could be a living copy's
 			if o.leader, err = o.campaign(t.Context(), o.members[2]); err != nil {
 				t.Fatal(err)
 			}
