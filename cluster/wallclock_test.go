@@ -27,20 +27,3 @@ func TestLeaderFollowsTheConfiguredClock(t *testing.T) {
 		t.Errorf("the document's heartbeat is of %v", time.UnixMilli(got))
 	}
 }
-
-// A node whose wall clock is an hour ahead takes a living broker for dead, as it
-// would by the original's rule; the fence then ends the other's reign.
-func TestStalenessIsReadFromTheConfiguredClock(t *testing.T) {
-	l := newLab(t)
-	first := l.leader(l.start("a", 1, nil)...)
-	l.enqueue(first, "x")
-	second := l.start("b", 1, ahead(time.Hour))
-	l.eventually("the second cluster to take over", func() bool {
-		_, self := second[0].Leader()
-		return self
-	})
-	l.eventually("the first cluster to notice", func() bool {
-		_, self := first.Leader()
-		return !self
-	})
-}
