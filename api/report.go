@@ -15,7 +15,8 @@ func (s *Server) reportRoutes() []route {
 		{method: http.MethodPost, path: job + v1.ActionComplete, at: leaderOnly, lenient: true, handle: s.complete},
 		{method: http.MethodPost, path: job + v1.ActionHeartbeat, at: leaderOnly, lenient: true, handle: s.heartbeat},
 		{method: http.MethodPost, path: job + v1.ActionFail, at: leaderOnly, handle: s.fail},
-		{method: http.MethodPost, path: job + v1.ActionRelease, at: leaderOnly, handle: s.release},
+		// The first Python and JavaScript clients sent the error of the handler with it.
+		{method: http.MethodPost, path: job + v1.ActionRelease, at: leaderOnly, lenient: true, handle: s.release},
 		{method: http.MethodPost, path: job + v1.ActionProgress, at: leaderOnly, handle: s.progress},
 		{method: http.MethodPost, path: job + v1.ActionForceComplete, at: leaderOnly, handle: s.forceComplete},
 	}

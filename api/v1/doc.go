@@ -10,7 +10,7 @@
 // counts as absent.
 //
 // Requests with fields that are not named here are refused. Four routes of older
-// contracts (enqueue, claim, complete and heartbeat of one job) ignore such fields,
+// contracts (enqueue, claim, complete, heartbeat and release of one job) ignore such fields,
 // unless they are sent with "Prefer: handling=strict". Answers may get more members over time: readers
 // must ignore what they do not know.
 package v1

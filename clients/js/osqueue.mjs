@@ -227,7 +227,7 @@ export class Worker {
       body = { error: job.why === "cancelled" ? job.why : inspect(e).slice(0, 8000), retryable: Boolean(retryable) };
       if (delayMs != null) body.delayMs = Math.max(0, Math.round(Number(delayMs)));
     }
-    await this.#report(job, action, body);
+    await this.#report(job, action, action === "release" ? {} : body);
   }
 
   async #report(job, action, body) {

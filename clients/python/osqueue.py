@@ -234,8 +234,8 @@ class Worker:
             json.dumps(body, allow_nan=False)
         except BaseException as e:  # SystemExit, too
             text = traceback.format_exc().encode(errors="replace")[-8000:].decode(errors="replace")
-            action = "release" if job.why in ("stopping", "lost") else "fail"
-            body = dict(getattr(e, "how", {}), error=job.why if job.why == "cancelled" else text)
+            action, body = "fail", dict(getattr(e, "how", {}), error=job.why if job.why == "cancelled" else text)
+            action, body = ("release", {}) if job.why in ("stopping", "lost") else (action, body)
         self._report(job, action, body)
 
     def _report(self, job, action, body):

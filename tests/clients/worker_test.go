@@ -276,10 +276,11 @@ func TestStop(t *testing.T) {
 		mustResult(t, ending(t, c, short), l.byWorker("w"))
 		// Two slots are free from now on, and the worker knows that it is to stop.
 		eventually(t, "the long job to be given back", func() error {
-			if !strings.Contains(w.out.String(), "job "+long+": release") {
-				return errNotYet
+			job, err := c.Client.Job(c.Context(10*time.Second), long)
+			if err == nil && job.Status != v1.StatusUnclaimed {
+				err = errNotYet
 			}
-			return nil
+			return err
 		})
 		after := enqueue(t, c, client.NewJob{Type: "square", Payload: jsontext.Value("3")})
 		w.ended(30 * time.Second)
