@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"osqueue/fsm"
 	"osqueue/storage"
 	"osqueue/storage/queuefile"
 )
@@ -35,7 +36,7 @@ func Garbage(lineage string, names []string, root *queuefile.Document, before ti
 	if !ok {
 		return nil
 	}
-	thin := l.redundant(oldest, root.Meta.Now)
+	thin := l.redundant(oldest, root.Archive.Base.LSN, root.Meta.Now)
 	var old []name
 	for _, key := range names {
 		n, ok := parseName(key)
@@ -71,14 +72,15 @@ const (
 
 // redundant returns the directories of the bases after oldest that are not needed
 // to restore any state, because the log leads on from an earlier base that is kept.
-// The root's base, and a base that bridges a hole of the log, are needed.
-func (l *line) redundant(oldest point, now int64) map[string]bool {
+// The root's base, and a base that bridges a hole of the log, are needed. A base after
+// the root's may be named by a document that is newer than the root.
+func (l *line) redundant(oldest point, root fsm.LSN, now int64) map[string]bool {
 	thin := make(map[string]bool)
 	_, end := l.cover(oldest.lsn, everything.lsn)
 	kept := oldest.at
 	for _, p := range l.bases {
 		switch {
-		case p.lsn.Compare(oldest.lsn) <= 0:
+		case p.lsn.Compare(oldest.lsn) <= 0 || p.lsn.Compare(root) >= 0:
 		case p.named == nil && p.prev == p.lsn && p.lsn.Compare(end) <= 0 && p.at <= now-thinAfter && p.at < kept+thinEvery:
 			thin[strings.TrimSuffix(p.key, manifestSuffix)] = true
 		default:

@@ -250,6 +250,13 @@ func TestBasesAreThinned(t *testing.T) {
 	if got, want := left(names), []int{0, 6, 12, 18, 24, 25, 26, 27, 28, 29, 30}; !slices.Equal(got, want) {
 		t.Errorf("the bases %v are kept, want %v", got, want)
 	}
+	// A newer document may name a base after this one's.
+	newest := *root.Archive
+	root.Archive.Base.Key, root.Archive.Base.LSN = bases[8], fsm.LSN{Term: 1, Index: 9}
+	if got := left(names); !slices.Equal(got, append([]int{0, 6}, fromTo(8, 30)...)) {
+		t.Errorf("with a root at 8, the bases %v are kept", got)
+	}
+	*root.Archive = newest
 	// A hole in the log, which the base behind it bridges.
 	bases[10] = newName(manifestKind, lineage, fsm.LSN{Term: 1, Index: 10}, fsm.LSN{Term: 1, Index: 11}, 10*600_000).key()
 	hole := slices.Concat(bases, logs[:9], logs[10:])
