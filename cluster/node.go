@@ -132,7 +132,7 @@ func (n *Node) openRaft() (err error) {
 	}
 	var seen *witness
 	if g := n.stores.guarded; g != nil && n.cfg.ground == nil {
-		if seen, n.id, err = openWitness(&n.cfg, n.id, n.stores, n.die); err != nil {
+		if seen, n.id, err = openWitness(&n.cfg, n.id, n.stores); err != nil {
 			return errors.Join(err, n.stores.close())
 		}
 		g.witness = seen

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 )
 
@@ -50,7 +51,7 @@ func (w witnessed) String() string {
 // witness keeps the file. Its methods are safe for concurrent use.
 type witness struct {
 	path string
-	bite func(error) // called if the file cannot be written
+	log  hclog.Logger
 
 	term, vote, last atomic.Uint64 // durable in the log
 	poke             chan struct{} // signals a new term or vote
@@ -90,7 +91,7 @@ func writeWitness(path string, w witnessed) error {
 // openWitness holds the log of a data directory against its witness, and begins to
 // keep the witness. It returns the server id of the node, which is a new one if the
 // directory has an identity of an older version and no log: that log may be lost.
-func openWitness(cfg *Config, id raft.ServerID, s *stores, bite func(error)) (*witness, raft.ServerID, error) {
+func openWitness(cfg *Config, id raft.ServerID, s *stores) (*witness, raft.ServerID, error) {
 	has, err := s.has(id)
 	if err != nil {
 		return nil, id, err
@@ -108,11 +109,14 @@ func openWitness(cfg *Config, id raft.ServerID, s *stores, bite func(error)) (*w
 	case said == nil:
 	case said.Server != id:
 		return nil, id, fmt.Errorf("the raft log is that of %s, and this node is %s: %w", said.Server, id, lostError(cfg.DataDir))
-	case has.Term < said.Term || has.VoteTerm < said.VoteTerm || max(has.Index, s.snapshotIndex()) < said.Index:
+	// Terms are stored beside the log: if they are higher than the witness says, then
+	// this is no older copy, but a log that an earlier release, which keeps no witness, cut.
+	case has.Term < said.Term || has.VoteTerm < said.VoteTerm ||
+		has.Term == said.Term && max(has.Index, s.snapshotIndex()) < said.Index:
 		return nil, id, fmt.Errorf("the raft log has less than this node has confirmed to the others (it has %s; confirmed are %s): "+
 			"it was deleted, or replaced by an older copy: %w", has, said, lostError(cfg.DataDir))
 	}
-	w := &witness{path: filepath.Join(cfg.DataDir, witnessFile), bite: bite, poke: make(chan struct{}, 1)}
+	w := &witness{path: filepath.Join(cfg.DataDir, witnessFile), log: cfg.Logger, poke: make(chan struct{}, 1)}
 	w.term.Store(has.Term)
 	w.vote.Store(has.VoteTerm)
 	w.last.Store(has.Index)
@@ -204,6 +208,7 @@ func (w *witness) writeLocked() error {
 func (w *witness) run(stop <-chan struct{}) {
 	tick := time.NewTicker(witnessInterval)
 	defer tick.Stop()
+	failing := false
 	for {
 		select {
 		case <-stop:
@@ -211,9 +216,13 @@ func (w *witness) run(stop <-chan struct{}) {
 		case <-w.poke:
 		case <-tick.C:
 		}
-		if err := w.write(); err != nil {
-			w.bite(err)
-			return
+		// A witness that is out of date claims less than is durable, which harms nobody.
+		switch err := w.write(); {
+		case err == nil:
+			failing = false
+		case !failing:
+			w.log.Warn("cannot update the witness of the raft log; trying again", "error", err)
+			failing = true
 		}
 	}
 }

@@ -92,6 +92,21 @@ func TestANodeWithAnOlderLogDoesNotStart(t *testing.T) {
 	l.refused(n)
 }
 
+// A release without witnesses, to which a node was taken back, may have cut its log and
+// gone to a later term: that is no older copy.
+func TestALogThatAnEarlierReleaseCutIsTaken(t *testing.T) {
+	l, leader, n, _ := stoppedFollower(t, nil)
+	n.stop()
+	w := l.witnessOf(n)
+	w.Term, w.VoteTerm, w.Index = w.Term-1, min(w.VoteTerm, w.Term-1), w.Index+1000
+	if err := writeWitness(filepath.Join(n.cfg.DataDir, witnessFile), *w); err != nil {
+		t.Fatal(err)
+	}
+	n = l.again(n, n.cfg.DataDir, nil)
+	l.eventually("a vote", func() bool { return voter(leader.raft.GetConfiguration().Configuration(), n.id) })
+	l.eventually("the job", func() bool { return n.Job("a") != nil })
+}
+
 // A data directory of a version without witnesses has its log, or starts as a new member.
 func TestADataDirectoryWithoutAWitness(t *testing.T) {
 	l, leader, n, path := stoppedFollower(t, nil)
