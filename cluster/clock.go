@@ -109,3 +109,13 @@ func slew(reading int64, elapsed time.Duration, wall int64) int64 {
 	limit := int64(elapsed) / 10
 	return ahead + min(max(wall-ahead, -limit), limit)
 }
+
+// heartbeatMs is the time that the document's heartbeat says. While the queue's time is
+// behind the clocks, it is the wall clock's: legacy brokers and earlier releases take a
+// broker for dead by the age of its heartbeat alone.
+func (r *reign) heartbeatMs() int64 {
+	if r.behind.Load() {
+		return max(r.clock.now(), r.node.nowMs())
+	}
+	return r.clock.now()
+}

@@ -190,7 +190,7 @@ func (n *Node) inaugurate(
 	r.drafter = flush.NewDrafter(n.cfg.Flush, n.cfg.Bucket, fence.Lineage(), first, n.journal, n.replica.freeze, r.log)
 	r.flusher = flush.New(n.cfg.Flush, fence, r.drafter, flush.Effects{
 		LSN:      func() fsm.LSN { return n.replica.meta().LSN },
-		NowMs:    r.clock.now,
+		NowMs:    r.heartbeatMs,
 		Interval: n.flushInterval,
 		Adopt:    r.adoptEdit,
 		Wrote:    r.wrote,
