@@ -68,7 +68,9 @@ func (o *outbound) AppendEntries(
 		return err
 	}
 	round := o.sent(args.Term)
-	args.Entries = cutAppend(args.Entries)
+	if cut := cutAppend(args.Entries); len(cut) < len(args.Entries) {
+		args.Entries = cut // raft sends one heartbeat many times, which must not change
+	}
 	if err := o.transport.AppendEntries(id, to, args, resp); err != nil {
 		return err
 	}
