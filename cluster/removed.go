@@ -42,18 +42,17 @@ func (n *Node) watchMembership() {
 	}
 }
 
-// ownMembership reports whether this server is in the configuration, by its own log
-// or, without a leader, by peers that have applied all of its log; not known, if there
-// is neither.
+// ownMembership reports whether this server is in the configuration: by its own log if
+// a leader fills it, and else by peers that have applied all of it. Its own log alone
+// does not prove a removal: raft takes the configuration of a snapshot that it installs,
+// which may be older than the entries that follow. known is false if no peer can tell.
 func (n *Node) ownMembership() (in, known bool) {
 	config := n.raft.GetConfiguration().Configuration()
 	if len(config.Servers) == 0 {
 		return false, false
 	}
-	if !n.configured(config) {
-		return false, true
-	}
-	if _, leader := n.raft.LeaderWithID(); leader != "" {
+	configured := n.configured(config)
+	if _, leader := n.raft.LeaderWithID(); leader != "" && configured {
 		return true, true
 	}
 	last, cluster := n.raft.LastIndex(), n.clusterID()
@@ -68,7 +67,7 @@ func (n *Node) ownMembership() (in, known bool) {
 			removed = true
 		}
 	}
-	return !removed, true
+	return configured && !removed, configured || removed
 }
 
 func (n *Node) configured(c raft.Configuration) bool {
