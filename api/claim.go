@@ -201,17 +201,25 @@ func (s *Server) heardOf(view *fsm.View, w *fsm.Worker) bool {
 	return s.b.Now()-w.LastSeen < view.Meta().Settings.WorkerTimeoutMs/2
 }
 
-// signOfLife keeps a registered worker registered while it waits. Each one is a log
-// entry, so there is none while the worker was heard of lately, and one at a time. If it
-// fails the worker shows itself with its next claim.
-func (s *Server) signOfLife(c *call, w *wish) {
-	name := w.op.Worker
+// beginKeepalive reports whether a keepalive of a worker is due: the worker is
+// registered, was not heard of lately, and no other request writes one. Each keepalive is
+// a log entry. The caller calls done after the write.
+func (s *Server) beginKeepalive(name string) (done func(), due bool) {
 	if _, underWay := s.signs.LoadOrStore(name, struct{}{}); underWay {
-		return
+		return func() {}, false
 	}
-	defer s.signs.Delete(name)
-	view := s.b.View()
-	if known := view.Worker(name); known == nil || s.heardOf(view, known) {
+	done = func() { s.signs.Delete(name) }
+	view := s.b.View() // newer than the last keepalive
+	known := view.Worker(name)
+	return done, known != nil && !s.heardOf(view, known)
+}
+
+// signOfLife keeps a registered worker registered while it waits. If it fails, the
+// worker's next claim does it.
+func (s *Server) signOfLife(c *call, w *wish) {
+	done, due := s.beginKeepalive(w.op.Worker)
+	defer done()
+	if !due {
 		return
 	}
 	ctx, cancel := context.WithTimeout(c.context(), s.cfg.Timeouts.Commit)

@@ -23,6 +23,9 @@ type Config struct {
 	// Inflight bounds the bytes of bodies and answers that are in memory; nil: they
 	// are not bounded.
 	Inflight *inflight.Budget
+	// MaxConnections bounds the open connections of a listener that Serve is given; 0:
+	// DefaultConnections.
+	MaxConnections int
 	// Ack is the ack level of writes that name none: v1.AckQuorum (also "") or
 	// v1.AckObject.
 	Ack string
@@ -155,6 +158,7 @@ func (c Config) withDefaults() Config {
 	if c.Ack == "" {
 		c.Ack = v1.AckQuorum
 	}
+	c.MaxConnections = or(c.MaxConnections, DefaultConnections)
 	c.MaxBody = or(c.MaxBody, DefaultBodyBytes)
 	if c.MaxBody > MaxBodyBytes {
 		c.Logger.Warn("the body limit is more than a log entry takes; lowered", "asked", c.MaxBody, "limit", MaxBodyBytes)

@@ -162,8 +162,10 @@ const firstBytes = 4 << 10
 // addedBytes is what whoever passes a body on may have added to it: an id.
 const addedBytes = 1 << 10
 
-// bodyLimit is how large the body may be. What another node passes on is within
-// that node's limit.
+// bodyLimit returns the size of the largest body in bytes. A request that another node
+// forwards is within that node's limit, which is larger for the messages of legacy
+// transports. Any client can send the header of a forwarded request: Config.Inflight
+// bounds the memory of all bodies together.
 func (c *call) bodyLimit() int64 {
 	if len(c.r.Header[v1.HeaderForwarded]) > 0 || c.context().Value(withinKey{}) != nil {
 		return MaxBodyBytes + addedBytes

@@ -6,6 +6,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"osqueue/fsm"
+	"osqueue/internal/cronid"
 )
 
 // Answers on the hot path, and those with opaque JSON in them, are written
@@ -83,7 +84,7 @@ func appendClaimed(b []byte, j *fsm.Job, at moment) []byte {
 		b = textIf(b, "group", j.Opt.Group)
 		b = textsIf(b, "tags", j.Opt.Tags)
 		b = textIf(b, "batchId", j.Opt.Batch)
-		b = textIf(b, "cron", j.Opt.Cron)
+		b = appendCronOf(b, j)
 	}
 	return textIf(b, "lastError", j.LastError)
 }
@@ -117,7 +118,7 @@ func appendJobMembers(b []byte, j *fsm.Job) []byte {
 	b = textIf(b, "lastError", j.LastError)
 	b = numberIf(b, "timeoutMs", timeoutShown(j))
 	if j.Opt != nil {
-		b = appendOptions(b, j.Opt)
+		b = appendCronOf(appendOptions(b, j.Opt), j)
 	}
 	if j.Det != nil {
 		b = appendDetails(b, j.Det)
@@ -141,8 +142,16 @@ func appendOptions(b []byte, o *fsm.Options) []byte {
 		b = textsIf(b, "after", o.After)
 		b = text(b, "afterFailure", o.AfterFailure.String())
 	}
-	b = textIf(b, "batchId", o.Batch)
-	return textIf(b, "cron", o.Cron)
+	return textIf(b, "batchId", o.Batch)
+}
+
+// appendCronOf appends the schedule that enqueued a job, and the time for which.
+func appendCronOf(b []byte, j *fsm.Job) []byte {
+	b = textIf(b, "cron", j.Opt.Cron)
+	if at, ok := cronid.Time(j.ID); ok && j.Opt.Cron != "" {
+		b = number(b, "cronAt", at)
+	}
+	return b
 }
 
 // appendBackoff appends a v1.Backoff.

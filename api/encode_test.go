@@ -185,7 +185,7 @@ func TestClaimedJobsAreWrittenAsTheWireTypeSays(t *testing.T) {
 // A job that has everything shows every member of the wire type.
 func TestNoMemberIsForgotten(t *testing.T) {
 	j := &fsm.Job{
-		Seq: 1, ID: "i", Type: "t", Payload: []byte("1"), Result: []byte("2"), LastError: "e", Worker: "w", Status: fsm.InProgress,
+		Seq: 1, ID: "01a1fe7e-df69-8e8f-8989-a164e3cc47c5", Type: "t", Payload: []byte("1"), Result: []byte("2"), LastError: "e", Worker: "w", Status: fsm.InProgress,
 		Priority: 3, Attempts: 4, MaxAttempts: 5, CreatedAt: 6, RunAt: 7, ClaimedAt: 8, Heartbeat: 9, FinishedAt: 10,
 		LeaseMs: 11, HeldMs: 12, Token: 13,
 		Opt: &fsm.Options{

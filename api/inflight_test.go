@@ -25,7 +25,16 @@ func (g *rig) listen(t *testing.T) (at string, open *atomic.Int64) {
 		t.Fatal(err)
 	}
 	open = new(atomic.Int64)
-	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	var conns atomic.Int64 // net/http waits half a second before it closes one whose body it has not read
+	state := func(_ net.Conn, s http.ConnState) {
+		switch s {
+		case http.StateNew:
+			conns.Add(1)
+		case http.StateClosed:
+			conns.Add(-1)
+		}
+	}
+	server := &http.Server{ReadHeaderTimeout: time.Minute, ConnState: state, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		open.Add(1)
 		defer open.Add(-1)
 		g.s.ServeHTTP(w, r)
@@ -35,7 +44,7 @@ func (g *rig) listen(t *testing.T) (at string, open *atomic.Int64) {
 	t.Cleanup(func() {
 		_ = server.Close()
 		served.Wait()
-		eventually(t, "all requests to end", func() bool { return open.Load() == 0 })
+		eventually(t, "all connections to end", func() bool { return conns.Load() == 0 })
 	})
 	return ln.Addr().String(), open
 }

@@ -46,7 +46,7 @@ func (s *Server) waitLSN(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := s.mustBeOurs(w); err != nil {
+	if err := s.mustBeOurs(w.lsn); err != nil {
 		return err
 	}
 	if w.object && !w.reachedAt(s.positions()) {
@@ -57,7 +57,7 @@ func (s *Server) waitLSN(c *call) error {
 	if err := s.reach(c, w); err != nil {
 		return err
 	}
-	if err := s.mustBeOurs(w); err != nil { // there may have been an adoption meanwhile
+	if err := s.mustBeOurs(w.lsn); err != nil { // there may have been an adoption meanwhile
 		return err
 	}
 	at := s.positions()
@@ -69,13 +69,13 @@ func (s *Server) waitLSN(c *call) error {
 // mustBeOurs refuses an LSN that a cluster before this one has given out. All that comes
 // after an adoption has higher LSNs, also than what was lost by then: that the bucket
 // is past such an LSN does not say that it has the write.
-func (s *Server) mustBeOurs(w lsnWish) error {
-	if w.lsn.IsZero() || w.lsn.Term > s.b.View().Meta().TermBase {
+func (s *Server) mustBeOurs(lsn fsm.LSN) error {
+	if lsn.IsZero() || lsn.Term > s.b.View().Meta().TermBase {
 		return nil
 	}
 	at := s.positions()
 	f := fail(lsnGone, "%s was given out before the cluster adopted the document from the bucket, and may be lost; "+
-		"look at what was written, or send it again", w.lsn)
+		"look at what was written, or send it again", lsn)
 	f.reached = &at
 	return f
 }

@@ -72,6 +72,19 @@ func TestWaitForAnLSNOfALostCluster(t *testing.T) {
 	}
 }
 
+// A read that names an LSN of a lost cluster must not be answered as if the node had it.
+func TestReadAtAnLSNOfALostCluster(t *testing.T) {
+	g := newRig(t)
+	g.submit("a", "t")
+	waiting := g.later(t.Context(), "GET", "/v1/jobs/a?waitMs=60000&minLsn=5-9")
+	g.node.rouse(func(f *fakeNode) { f.m.Transplant("other", 3, 900) })
+	g.submit("b", "t") // in the new term
+	refused(t, <-waiting, http.StatusGone, v1.TagLSNGone)
+	refused(t, g.do("GET", "/v1/jobs/a?minLsn=5-9", ""), http.StatusGone, v1.TagLSNGone)
+	ok[v1.Job](t, g.do("GET", "/v1/jobs/a?minLsn=900-2", ""))
+	ok[v1.Job](t, g.do("GET", "/v1/jobs/a?minLsn=0-0", ""))
+}
+
 func TestBadWaitsForAnLSN(t *testing.T) {
 	g := newRig(t)
 	for _, path := range []string{

@@ -69,7 +69,7 @@ func (s *Server) showStatus(c *call) error {
 }
 
 func statusOf(st *cluster.Status, now int64) v1.Status {
-	return v1.Status{
+	s := v1.Status{
 		NodeID:          st.Node,
 		ServerID:        st.ServerID,
 		State:           st.State,
@@ -89,6 +89,9 @@ func statusOf(st *cluster.Status, now int64) v1.Status {
 		Refusing:        st.Refusing,
 		FlushError:      st.FlushError,
 		ArchiveError:    st.ArchiveError,
+		Standby:         st.Standby,
+		Carried:         carriedOf(st.Carried),
+		StateError:      st.StateError,
 		FlushIntervalMs: st.FlushIntervalMs,
 		Document:        documentOf(st),
 		Bucket:          bucketOf(st),
@@ -109,6 +112,10 @@ func statusOf(st *cluster.Status, now int64) v1.Status {
 		Now:             st.Now,
 		WallClock:       st.WallClock,
 	}
+	if !st.CheckedLSN.IsZero() {
+		s.StateCheckedLSN = st.CheckedLSN.String()
+	}
+	return s
 }
 
 // known is nil for what is not.
@@ -117,6 +124,13 @@ func known(s string) *string {
 		return nil
 	}
 	return &s
+}
+
+func carriedOf(c cluster.Carried) *v1.Carried {
+	if c == (cluster.Carried{}) {
+		return nil
+	}
+	return &v1.Carried{Jobs: c.Jobs, Ended: c.Ended, Kept: c.Kept, Copy: c.Copy}
 }
 
 // documentOf is nil on a node that has not written the document.

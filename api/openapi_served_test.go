@@ -244,7 +244,9 @@ func (s *sample) provokeLimits(g *rig, status string) []answer {
 		g.node.rouse(func(f *fakeNode) { f.m.Transplant("other", 3, 900) })
 		old := *s
 		old.target += "?lastEventId=3-2.1"
-		return []answer{s.try(g), old.try(g, "Prefer", v1.PreferStrict)}
+		lost := *s
+		lost.target += "?minLsn=5-9"
+		return []answer{s.try(g), old.try(g, "Prefer", v1.PreferStrict), lost.try(g)}
 	case "429":
 		settings.MaxJobs = 1
 		g.useSettings(settings)

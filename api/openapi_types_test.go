@@ -51,7 +51,7 @@ var wireTypes = map[string]reflect.Type{
 	"Event": reflect.TypeFor[v1.Event](), "LSNReached": reflect.TypeFor[v1.LSNReached](),
 	"Document": reflect.TypeFor[v1.Document](), "Bucket": reflect.TypeFor[v1.Bucket](),
 	"Snapshots": reflect.TypeFor[v1.Snapshots](), "SnapshotPoint": reflect.TypeFor[v1.SnapshotPoint](),
-	"Inbox": reflect.TypeFor[v1.Inbox](),
+	"Inbox": reflect.TypeFor[v1.Inbox](), "Carried": reflect.TypeFor[v1.Carried](),
 }
 
 // declared reads the source of package v1: its structs, and its constants whose

@@ -25,22 +25,23 @@ type kind struct {
 }
 
 var (
-	badRequest    = kind{status: http.StatusBadRequest, tag: v1.TagBadRequest, title: "The request is not valid"}
-	unknownMember = kind{status: http.StatusBadRequest, tag: v1.TagUnknownMember, title: "The request has unknown members"}
-	slowRequest   = kind{status: http.StatusRequestTimeout, tag: v1.TagTimeout, title: "The request did not arrive in time", retry: time.Second}
-	tooLarge      = kind{status: http.StatusRequestEntityTooLarge, tag: v1.TagTooLarge, title: "The request is too large"}
-	mediaType     = kind{status: http.StatusUnsupportedMediaType, tag: v1.TagMediaType, title: "The body has the wrong type"}
-	noRoute       = kind{status: http.StatusNotFound, tag: v1.TagNoRoute, title: "Not Found"}
-	wrongMethod   = kind{status: http.StatusMethodNotAllowed, tag: v1.TagMethod, title: "Method Not Allowed"}
-	noLeader      = kind{status: http.StatusServiceUnavailable, tag: v1.TagNoLeader, title: "There is no active leader", retry: time.Second}
-	notLeader     = kind{status: http.StatusServiceUnavailable, tag: v1.TagNotLeader, title: "Not the leader", retry: 250 * time.Millisecond}
-	unreachable   = kind{status: http.StatusServiceUnavailable, tag: v1.TagLeaderGone, title: "The leader did not answer", retry: time.Second}
-	brokeOff      = kind{status: http.StatusServiceUnavailable, tag: v1.TagLeaderGone, title: "The leader did not answer", retry: time.Second, unknown: true}
-	overBudget    = kind{status: http.StatusServiceUnavailable, tag: v1.TagOverloaded, title: "Too many requests are under way", retry: time.Second}
-	late          = kind{status: http.StatusGatewayTimeout, tag: v1.TagTimeout, title: "It did not come about in time", retry: time.Second}
-	closing       = kind{status: http.StatusServiceUnavailable, tag: v1.TagClosing, title: "The node is shutting down", retry: time.Second}
-	openOutcome   = kind{status: http.StatusServiceUnavailable, tag: v1.TagUnknownOutcome, title: "The outcome is not known", retry: time.Second, unknown: true}
-	internal      = kind{status: http.StatusInternalServerError, tag: v1.TagInternal, title: "Internal error", unknown: true}
+	badRequest      = kind{status: http.StatusBadRequest, tag: v1.TagBadRequest, title: "The request is not valid"}
+	unknownMember   = kind{status: http.StatusBadRequest, tag: v1.TagUnknownMember, title: "The request has unknown members"}
+	slowRequest     = kind{status: http.StatusRequestTimeout, tag: v1.TagTimeout, title: "The request did not arrive in time", retry: time.Second}
+	tooLarge        = kind{status: http.StatusRequestEntityTooLarge, tag: v1.TagTooLarge, title: "The request is too large"}
+	mediaType       = kind{status: http.StatusUnsupportedMediaType, tag: v1.TagMediaType, title: "The body has the wrong type"}
+	noRoute         = kind{status: http.StatusNotFound, tag: v1.TagNoRoute, title: "Not Found"}
+	wrongMethod     = kind{status: http.StatusMethodNotAllowed, tag: v1.TagMethod, title: "Method Not Allowed"}
+	noLeader        = kind{status: http.StatusServiceUnavailable, tag: v1.TagNoLeader, title: "There is no active leader", retry: time.Second}
+	notLeader       = kind{status: http.StatusServiceUnavailable, tag: v1.TagNotLeader, title: "Not the leader", retry: 250 * time.Millisecond}
+	unreachable     = kind{status: http.StatusServiceUnavailable, tag: v1.TagLeaderGone, title: "The leader did not answer", retry: time.Second}
+	brokeOff        = kind{status: http.StatusServiceUnavailable, tag: v1.TagLeaderGone, title: "The leader did not answer", retry: time.Second, unknown: true}
+	overConnections = kind{status: http.StatusServiceUnavailable, tag: v1.TagOverloaded, title: "Too many connections are open", retry: time.Second}
+	overBudget      = kind{status: http.StatusServiceUnavailable, tag: v1.TagOverloaded, title: "Too many requests are under way", retry: time.Second}
+	late            = kind{status: http.StatusGatewayTimeout, tag: v1.TagTimeout, title: "It did not come about in time", retry: time.Second}
+	closing         = kind{status: http.StatusServiceUnavailable, tag: v1.TagClosing, title: "The node is shutting down", retry: time.Second}
+	openOutcome     = kind{status: http.StatusServiceUnavailable, tag: v1.TagUnknownOutcome, title: "The outcome is not known", retry: time.Second, unknown: true}
+	internal        = kind{status: http.StatusInternalServerError, tag: v1.TagInternal, title: "Internal error", unknown: true}
 	// clientGone is for the metrics; nobody reads the answer.
 	clientGone = kind{status: 499, tag: "client_gone", title: "The client has gone"}
 )
@@ -122,6 +123,9 @@ func failureOf(err error) *failure {
 // withLag adds what is known of a request that was refused because of the bucket.
 func withLag(f *failure) *failure {
 	if e := (*cluster.ArchiveError)(nil); errors.As(f.cause, &e) {
+		f.detail = e.Error()
+	}
+	if e := (*cluster.RivalError)(nil); errors.As(f.cause, &e) {
 		f.detail = e.Error()
 	}
 	if f.tag == v1.TagFlushLag && errors.As(f.cause, &f.lag) {

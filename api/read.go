@@ -130,9 +130,13 @@ func (s *Server) freshen(c *call) (done bool, err error) {
 		}
 	}
 	if !q.min.IsZero() {
+		if err := s.mustBeOurs(q.min); err != nil {
+			return false, err
+		}
 		if err := s.b.WaitApplied(ctx, q.min); err != nil {
 			return false, s.stale(ctx, c, err, q)
 		}
+		return false, s.mustBeOurs(q.min) // there may have been an adoption meanwhile
 	}
 	return false, nil
 }

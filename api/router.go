@@ -85,6 +85,9 @@ func (s *Server) buildRouter() {
 const targetMax = 1024
 
 func noSuchRoute(c *call) error {
+	if wantsPage(c.r) {
+		return c.showPage()
+	}
 	target := c.r.URL.RequestURI()
 	if len(target) > targetMax {
 		target = target[:targetMax]

@@ -59,7 +59,7 @@ func New(cfg Config) *Server {
 	s.buildRouter()
 	t := &cfg.Timeouts
 	s.http = &http.Server{
-		Handler:           s.wrapped(),
+		Handler:           s.withinBound(s.wrapped()),
 		Protocols:         protocols(),
 		ReadHeaderTimeout: t.Header,
 		ReadTimeout:       t.Body,
@@ -67,6 +67,7 @@ func New(cfg Config) *Server {
 		IdleTimeout:       t.Idle,
 		MaxHeaderBytes:    headerBytesMax,
 		ConnState:         s.fresh.track,
+		ConnContext:       markSpare,
 		ErrorLog:          s.log.StandardLogger(&hclog.StandardLoggerOptions{InferLevels: true}),
 	}
 	return s
@@ -97,7 +98,7 @@ type withinKey struct{}
 // Serve answers requests on ln, which it closes, until Shutdown. It returns nil
 // as soon as that begins, an error if ln fails.
 func (s *Server) Serve(ln net.Listener) error {
-	err := s.http.Serve(ln)
+	err := s.http.Serve(&boundedListener{Listener: ln, max: int64(s.cfg.MaxConnections)})
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}

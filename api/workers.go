@@ -39,7 +39,9 @@ func (s *Server) registerWorker(c *call) error {
 	}}}
 	view := s.b.View()
 	if known := view.Worker(in.Name); c.key == "" && known != nil && isSame(known, &in) {
-		if s.heardOf(view, known) {
+		done, due := s.beginKeepalive(in.Name)
+		defer done()
+		if !due {
 			c.lsn = view.Meta().LSN
 			return answerWorker(c, fsm.Result{}, nil)
 		}

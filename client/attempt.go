@@ -67,7 +67,9 @@ func (c *Client) exchange(ctx context.Context, server string, k call, accept fun
 	case err != nil:
 		o.err = fmt.Errorf("answered %d, but its body broke off: %w", o.status, err)
 	case o.status/100 != 2:
-		o.problem = readProblem(body)
+		if o.problem = readProblem(body); o.problem.tag == v1.TagLSNGone {
+			c.lsn.forget(k.query.Get(v1.ParamMinLSN)) // only the next read can be answered
+		}
 	default:
 		if err := accept(body); err != nil {
 			o.err = fmt.Errorf("answered %d with what is not an answer of osqueue: %w", o.status, err)

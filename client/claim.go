@@ -41,6 +41,14 @@ func (c *Client) Claim(ctx context.Context, o ClaimOptions) ([]ClaimedJob, error
 	return jobs, nil
 }
 
+// cronTime is the time of a schedule; zero if there is none.
+func cronTime(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms)
+}
+
 func claimedJob(j v1.ClaimedJob, worker string) ClaimedJob {
 	job := ClaimedJob{
 		ID:       j.JobID,
@@ -59,6 +67,7 @@ func claimedJob(j v1.ClaimedJob, worker string) ClaimedJob {
 		Tags:      j.Tags,
 		BatchID:   j.BatchID,
 		Cron:      j.Cron,
+		CronAt:    cronTime(j.CronAt),
 		LastError: j.LastError,
 	}
 	if j.MaxAttempts != nil {

@@ -27,6 +27,16 @@ func (m *lsnMark) note(text string) {
 	}
 }
 
+// forget drops the mark, unless it is newer than text: the cluster does not know it.
+func (m *lsnMark) forget(text string) {
+	term, index, ok := parseLSN(text)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if ok && m.term == term && m.index == index {
+		m.term, m.index = 0, 0
+	}
+}
+
 // String is the mark in the form of the wire; "" if there is none.
 func (m *lsnMark) String() string {
 	m.mu.Lock()

@@ -151,7 +151,10 @@ type ClaimedJob struct {
 	Tags        []string
 	BatchID     string
 	Cron        string // the schedule that enqueued it
-	LastError   string // of the attempt before
+	// CronAt is the time of the schedule for which the job was enqueued; zero if it was
+	// triggered by hand.
+	CronAt    time.Time
+	LastError string // of the attempt before
 }
 
 // Lease names the claim.

@@ -62,7 +62,7 @@ func (c *Client) WaitJob(ctx context.Context, id string, atMost time.Duration) (
 			return job, &JobError{Job: job}
 		}
 		if !sleep(ctx, asks.NextBackOff()-time.Since(began)) {
-			return job, fmt.Errorf("wait for job %s, last seen %s: %w", id, seenAs(job), context.Cause(ctx))
+			return job, fmt.Errorf("wait for job %s%s: %w", id, seenAs(job), context.Cause(ctx))
 		}
 	}
 }
@@ -141,9 +141,10 @@ func (c *Client) pollJob(ctx context.Context, id string, wait time.Duration) (v1
 	return send[v1.Job](ctx, c, k)
 }
 
+// seenAs says how a job was last seen; "" if no answer came.
 func seenAs(j v1.Job) string {
 	if j.Status == "" {
-		return "never"
+		return ""
 	}
-	return v1.StatusWord(j.Status)
+	return ", which is " + v1.StatusWord(j.Status)
 }

@@ -38,18 +38,22 @@ func TestALeaderHealsADamagedArchive(t *testing.T) {
 		for _, kind := range []string{".seg", "manifest.json", ".part"} {
 			t.Run(name+" "+kind, func(t *testing.T) {
 				t.Parallel()
-				newLab(t).heals(kind, damage)
+				read := 20 * time.Millisecond
+				if name == "removed" {
+					read = time.Hour // the listing finds it
+				}
+				newLab(t).heals(kind, damage, read)
 			})
 		}
 	}
 }
 
-func (l *lab) heals(kind string, damage func(l *lab, key string)) {
+func (l *lab) heals(kind string, damage func(l *lab, key string), read time.Duration) {
 	faults := fault.New(l.bucket, 1)
 	n := l.leader(l.start("n", 1, func(c *Config) {
 		c.Bucket = faults
 		c.Flush.InlineMax, c.Flush.TailMax, c.Flush.TailMin = 1, 64, 16
-		c.ArchiveCheck, c.ArchiveRead = 20*time.Millisecond, 20*time.Millisecond
+		c.ArchiveCheck, c.ArchiveRead = 20*time.Millisecond, read
 	})...)
 	for _, id := range []string{"a", "b", "c"} {
 		l.flushed(n, l.enqueue(n, id))
@@ -70,6 +74,7 @@ func (l *lab) heals(kind string, damage func(l *lab, key string)) {
 		l.t.Errorf("a wait for the bucket: %v", err)
 	}
 	stalled.Stop()
+	stalled.Release(l.t.Context()) // the write that waits
 	l.eventually("the cure", func() bool { return n.Status().ArchiveError == "" })
 	l.flushed(n, l.enqueue(n, "d"))
 	m, err := archive.Machine(l.t.Context(), l.bucket, l.document())

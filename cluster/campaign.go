@@ -76,6 +76,7 @@ func (n *Node) campaign(ctx context.Context, adopted *storage.Version) (*reign, 
 			fallthrough
 		default:
 			n.setFence(FenceStandby, d.Reason)
+			n.announce(ctx)
 			return nil, n.standbyWait(seen, heard), errors.New(d.Reason)
 		}
 	}
@@ -124,6 +125,10 @@ func (n *Node) takeOver(ctx context.Context, term uint64, seen election.Observed
 		n.setFence(FenceStandby, err.Error())
 		return nil, time.Second, err
 	}
+	clock, limited := n.startClock(ctx) // before takeIn's entries, which count as time that has passed
+	if err := n.takeIn(ctx, seen.Doc, n.proposeEarly); err != nil {
+		return nil, backoff, fmt.Errorf("take in what was changed in the document by hand: %w", err)
+	}
 	first, err := n.firstContent(ctx, seen, me)
 	if err != nil {
 		n.watch.Missed()
@@ -142,13 +147,11 @@ func (n *Node) takeOver(ctx context.Context, term uint64, seen election.Observed
 		n.setFence(FenceStandby, err.Error())
 		return nil, time.Second, fmt.Errorf("take the document over: %w", err)
 	}
-	r, err := n.inaugurate(ctx, term, fence, first)
-	if err == nil {
-		err = r.takeIn(ctx, seen.Doc)
-	}
+	r, err := n.inaugurate(ctx, term, fence, first, clock)
 	if err != nil {
 		return nil, backoff, err
 	}
+	r.behind.Store(limited)
 	return r, 0, nil
 }
 
@@ -188,21 +191,24 @@ func (n *Node) standbyWait(seen election.Observed, heard election.Silence) time.
 // adopt replaces the cluster's state by the document's, on every node, through
 // raft. The adoption is a step of its own in the lineage's history, in a term of
 // its own: entries that the document's cluster had committed and nobody has any
-// more must not share an LSN with what comes now.
+// more must not share an LSN with what comes now. What this cluster has acknowledged, and
+// the document does not have, is carried over (carry.go).
 func (n *Node) adopt(ctx context.Context, term uint64, doc *queuefile.Document) error {
 	n.log.Info("adopting the document in the bucket", "lsn", doc.Meta.LSN, "large", doc.Large, "lineage", doc.Meta.Lineage)
 	m, err := archive.Machine(ctx, n.cfg.Bucket, doc)
 	if err != nil {
 		return err
 	}
-	if jobs := n.unflushed(doc); len(jobs) > 0 {
-		refused := carryOver(m, jobs)
-		n.log.Warn("jobs that the bucket never got are taken along", "jobs", len(jobs), "refused", refused)
+	c := carry(m, doc, n.replica.freeze(), n.clusterID())
+	copied, err := n.keepJobs(ctx, c.kept)
+	if err != nil {
+		return err
 	}
 	flush.Adopt(m, n.clusterID(), term, n.replica.meta().LSN)
 	if err := n.restore(ctx, m.View(), term); err != nil {
 		return err
 	}
+	n.noteCarried(c, copied)
 	if doc.Header != nil && !doc.Overtaken {
 		return nil
 	}
@@ -238,6 +244,11 @@ func (n *Node) restore(ctx context.Context, v *fsm.View, term uint64) error {
 	timeout := restoreTimeout
 	if deadline, ok := ctx.Deadline(); ok {
 		timeout = time.Until(deadline)
+	}
+	n.restoring.Lock()
+	defer n.restoring.Unlock()
+	if n.ctx.Err() != nil {
+		return ErrClosed
 	}
 	return n.raft.Restore(meta, r, timeout)
 }

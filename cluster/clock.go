@@ -51,7 +51,8 @@ func (n *Node) startClock(ctx context.Context) (c *leaderClock, limited bool) {
 	meta := n.replica.meta()
 	const always = math.MaxInt64
 	latest := meta.Now + (n.replica.idle() + takeoverSlack).Milliseconds()
-	if n.wall().UnixMilli() <= latest {
+	// The readings of other clocks may be from before all of them jumped.
+	if max(n.nowMs(), n.wall().UnixMilli()) <= latest {
 		return newLeaderClock(n.wall, meta.Now, always), false
 	}
 	n.measureClocks(ctx)

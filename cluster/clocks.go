@@ -26,34 +26,54 @@ const (
 	clockTripMax = time.Second
 )
 
-// clocks has the newest offsets of the other voters. Safe for concurrent use.
+// clocks has the newest readings of the other voters' clocks. Safe for concurrent use.
 type clocks struct {
 	mu      sync.Mutex
 	seen    map[raft.ServerID]clockReading
 	alarmed map[raft.ServerID]bool
-	offset  time.Duration // of the time that a majority agrees on, 0 if none does
-	agreed  bool
+	self    bool // this node is a voter
+	voters  int
 }
 
-// clockReading is what one measurement has found.
+// A clockReading is one measurement of another node's wall clock. It runs on with this
+// node's monotonic clock: an offset from this node's wall clock would become wrong when
+// that one jumps.
 type clockReading struct {
-	offset time.Duration // ahead of this node's clock, or behind if negative
-	at     time.Time     // of the monotonic clock
+	wall time.Time
+	at   time.Time // of the monotonic clock
 }
 
-// wall is this node's wall clock, set right by what a majority of the clocks say if
-// they agree on another time.
+// offset returns how far the other clock is ahead of own, this node's wall clock now.
+func (r clockReading) offset(own time.Time) time.Duration {
+	return time.Duration(r.wall.UnixNano()-own.UnixNano()) + time.Since(r.at)
+}
+
+// wall returns this node's wall clock, corrected if a majority of the clocks agree on
+// another time.
 func (n *Node) wall() time.Time {
-	n.clocks.mu.Lock()
-	defer n.clocks.mu.Unlock()
-	return n.cfg.Clock().Add(n.clocks.offset)
+	own := n.cfg.Clock()
+	offset, _ := n.clocks.agreement(own)
+	return own.Add(offset)
 }
 
 // clocksAgree reports whether a majority of the voters' clocks agree on wall.
 func (n *Node) clocksAgree() bool {
-	n.clocks.mu.Lock()
-	defer n.clocks.mu.Unlock()
-	return n.clocks.agreed
+	_, ok := n.clocks.agreement(n.cfg.Clock())
+	return ok
+}
+
+// agreement returns how far the time that a majority of the voters agree on is ahead of
+// own, this node's wall clock; 0 if no majority agrees.
+func (c *clocks) agreement(own time.Time) (offset time.Duration, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	offsets := make([]time.Duration, 0, 8)
+	for _, r := range c.seen {
+		if time.Since(r.at) < clockFresh {
+			offsets = append(offsets, r.offset(own))
+		}
+	}
+	return agreement(offsets, c.self, c.voters)
 }
 
 // ClockOffset returns how far a member's wall clock is ahead of this node's, if that
@@ -65,7 +85,10 @@ func (n *Node) ClockOffset(id raft.ServerID) (offset time.Duration, ok bool) {
 	n.clocks.mu.Lock()
 	defer n.clocks.mu.Unlock()
 	r, ok := n.clocks.seen[id]
-	return r.offset, ok && time.Since(r.at) < clockFresh
+	if !ok || time.Since(r.at) >= clockFresh {
+		return 0, false
+	}
+	return r.offset(n.cfg.Clock()), true
 }
 
 // watchClocks measures the clocks until the node is closed.
@@ -82,12 +105,13 @@ func (n *Node) watchClocks() {
 	}
 }
 
-// measureClocks asks all other voters for their time, at once. A node that does not
-// answer in time has no vote.
+// measureClocks asks all other voters for their time, at once. If a node does not answer
+// in time, its last reading counts until it is no longer fresh.
 func (n *Node) measureClocks(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, clockPatience)
 	defer cancel()
 	config := n.raft.GetConfiguration().Configuration()
+	n.setVoters(config)
 	var wg sync.WaitGroup
 	for _, s := range config.Servers {
 		address := n.httpAddress(nodeName(s.ID))
@@ -101,11 +125,10 @@ func (n *Node) measureClocks(ctx context.Context) {
 		})
 	}
 	wg.Wait()
-	n.agreeOnTime(config)
 }
 
-// readClock asks a node for its time and compares it with this node's at the middle of
-// the round trip.
+// readClock asks a node for its time, which counts as that of the middle of the round
+// trip.
 func (n *Node) readClock(ctx context.Context, id raft.ServerID, address string) (r clockReading, ok bool) {
 	asked := time.Now()
 	who, err := n.ask(ctx, address)
@@ -113,45 +136,39 @@ func (n *Node) readClock(ctx context.Context, id raft.ServerID, address string) 
 	if err != nil || who.ServerID != string(id) || who.ClockNs == 0 || trip > clockTripMax {
 		return r, false
 	}
-	here := n.cfg.Clock().Add(-trip / 2)
-	return clockReading{offset: time.Duration(who.ClockNs - here.UnixNano()), at: asked}, true
+	return clockReading{wall: time.Unix(0, who.ClockNs), at: asked.Add(trip / 2)}, true
 }
 
 // noteClock keeps a reading, and logs when a clock goes wrong or right.
 func (n *Node) noteClock(id raft.ServerID, r clockReading) {
+	offset := r.offset(n.cfg.Clock())
 	n.clocks.mu.Lock()
 	n.clocks.seen[id] = r
-	wrong := r.offset.Abs() > clockBound
+	wrong := offset.Abs() > clockBound
 	changed := wrong != n.clocks.alarmed[id]
 	n.clocks.alarmed[id] = wrong
 	n.clocks.mu.Unlock()
 	switch {
 	case changed && wrong:
-		n.log.Error("the wall clocks of two nodes differ: check NTP on both", "other", nodeName(id), "other_ahead_by", r.offset.Round(time.Millisecond))
+		n.log.Error("the wall clocks of two nodes differ: check NTP on both", "other", nodeName(id), "other_ahead_by", offset.Round(time.Millisecond))
 	case changed:
-		n.log.Info("the wall clocks of two nodes agree again", "other", nodeName(id), "other_ahead_by", r.offset.Round(time.Millisecond))
+		n.log.Info("the wall clocks of two nodes agree again", "other", nodeName(id), "other_ahead_by", offset.Round(time.Millisecond))
 	}
 }
 
-// agreeOnTime looks for the time that a majority of the voters agree on, and forgets
-// who is no voter any more.
-func (n *Node) agreeOnTime(config raft.Configuration) {
+// setVoters counts the voters, and drops the readings of nodes that are none.
+func (n *Node) setVoters(config raft.Configuration) {
 	n.clocks.mu.Lock()
 	defer n.clocks.mu.Unlock()
-	var offsets []time.Duration
-	self, voters := false, 0
+	n.clocks.self, n.clocks.voters = false, 0
 	members := make(map[raft.ServerID]bool)
 	for _, s := range config.Servers {
 		if s.Suffrage != raft.Voter {
 			continue
 		}
-		voters++
+		n.clocks.voters++
 		members[s.ID] = true
-		if s.ID == n.id {
-			self = true
-		} else if r, ok := n.clocks.seen[s.ID]; ok && time.Since(r.at) < clockFresh {
-			offsets = append(offsets, r.offset)
-		}
+		n.clocks.self = n.clocks.self || s.ID == n.id
 	}
 	for id := range n.clocks.seen {
 		if !members[id] {
@@ -159,7 +176,6 @@ func (n *Node) agreeOnTime(config raft.Configuration) {
 			delete(n.clocks.alarmed, id)
 		}
 	}
-	n.clocks.offset, n.clocks.agreed = agreement(offsets, self, voters)
 }
 
 // agreement returns the offset that a majority of voters agree on within clockBound:

@@ -25,6 +25,7 @@ const snapshotsKept = 2
 // Which that is follows from the document as it stands there.
 func (r *reign) collect(ctx context.Context) {
 	var probes map[string]bool
+	var copies archive.Copies
 	for sleep(ctx, r.node.cfg.CollectInterval) {
 		if r.flusher.Failing() != "" {
 			continue
@@ -33,13 +34,13 @@ func (r *reign) collect(ctx context.Context) {
 		if probes, err = probe.Collect(ctx, r.node.cfg.Bucket, probes); err != nil && ctx.Err() == nil {
 			r.log.Warn("the bucket could not be cleaned up; it is tried again", "error", err)
 		}
-		if err := r.collectOnce(ctx); err != nil && ctx.Err() == nil {
+		if err := r.collectOnce(ctx, &copies); err != nil && ctx.Err() == nil {
 			r.log.Warn("the bucket could not be cleaned up; it is tried again", "error", err)
 		}
 	}
 }
 
-func (r *reign) collectOnce(ctx context.Context) error {
+func (r *reign) collectOnce(ctx context.Context, copies *archive.Copies) error {
 	ctx, cancel := context.WithTimeout(ctx, r.node.cfg.CollectInterval)
 	defer cancel()
 	seen, err := r.node.readDocument(ctx)
@@ -47,7 +48,15 @@ func (r *reign) collectOnce(ctx context.Context) error {
 		return err // the next flush finds out what that means
 	}
 	before := time.UnixMilli(r.clock.now()).Add(-r.node.cfg.PITRWindow)
-	deleted, err := archive.Collect(ctx, r.node.cfg.Bucket, seen.Doc, before, collectMost, r.stillAlive)
+	kept, more, err := copies.Read(ctx, r.node.cfg.Bucket)
+	if err != nil {
+		return err
+	}
+	if more {
+		r.log.Warn("there are too many copies of documents: the objects of some are removed when they are past the window; "+
+			"remove copies that you do not need", "prefix", archive.CopyPrefix)
+	}
+	deleted, err := archive.Collect(ctx, r.node.cfg.Bucket, seen.Doc, before, collectMost, r.stillAlive, kept...)
 	if deleted > 0 {
 		r.log.Debug("removed objects that are past the window", "objects", deleted, "before", before)
 	}

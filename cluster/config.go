@@ -74,10 +74,11 @@ type Config struct {
 
 	Flush flush.Config
 	// InboxInterval is the rest between two looks into the drop box, 0: it is not
-	// looked at. ReadJob makes the function that reads what is in there, by the
-	// leader's clock.
-	InboxInterval time.Duration
-	ReadJob       func(nowMs func() int64) func(id string, data []byte) (*fsmpb.Mutation, error)
+	// looked at. It grows up to InboxIdleInterval while nothing arrives. ReadJob makes
+	// the function that reads what is in there, by the leader's clock.
+	InboxInterval     time.Duration
+	InboxIdleInterval time.Duration
+	ReadJob           func(nowMs func() int64) func(id string, data []byte) (*fsmpb.Mutation, error)
 
 	// Account, if given, is what the bucket has cost so far, for Status.
 	Account func() cost.Sheet
@@ -91,8 +92,12 @@ type Config struct {
 	CollectInterval time.Duration // between two looks for what nobody needs any more
 	ArchiveCheck    time.Duration // between two listings of what the document names; 0: none
 	ArchiveRead     time.Duration // in which all that it names is read once; 0: never
+	StateCheck      time.Duration // between two comparisons of the nodes' states; 0: none
 	BrokerTimeout   time.Duration // silence after which a broker of another cluster is dead
 	StandbyRetry    time.Duration // how often a standby looks again
+	StandbyInterval time.Duration // how often a standby announces itself, and a leader looks for one
+	// RivalPolicy is RivalRefuse or RivalContinue.
+	RivalPolicy string
 
 	// Bounds of the write path.
 	MaxEntryBytes   int // aim for one log entry; one larger mutation travels alone
@@ -152,11 +157,14 @@ func DefaultConfig() Config {
 		JournalBytes:      64 << 20,
 		PITRWindow:        24 * time.Hour,
 		UploadInterval:    snapshot.DefaultUploadInterval,
-		CollectInterval:   10 * time.Minute,
+		CollectInterval:   time.Hour, // it lists: six requests or more, which are charged
 		ArchiveCheck:      time.Minute,
 		ArchiveRead:       24 * time.Hour,
+		StateCheck:        10 * time.Minute,
 		BrokerTimeout:     10 * time.Second,
 		StandbyRetry:      10 * time.Second,
+		StandbyInterval:   30 * time.Second,
+		RivalPolicy:       RivalRefuse,
 		MaxEntryBytes:     512 << 10,
 		MaxPendingItems:   32 << 10,
 		MaxPendingBytes:   64 << 20,
@@ -190,6 +198,10 @@ func (c *Config) validateBucket() error {
 	switch f := &c.Flush; {
 	case c.InboxInterval < 0 || c.InboxInterval > 0 && c.ReadJob == nil:
 		return errors.New("the drop box needs an interval that is not negative, and a reader of jobs")
+	case c.RivalPolicy != RivalRefuse && c.RivalPolicy != RivalContinue:
+		return fmt.Errorf("rival policy %q: use %s or %s", c.RivalPolicy, RivalRefuse, RivalContinue)
+	case c.StandbyInterval <= 0:
+		return errors.New("the interval of a standby's announcements must be positive")
 	case c.MaxFlushLag < 0 || c.PITRWindow < 0:
 		return errors.New("the largest lag of the bucket and the window of restores must not be negative")
 	case c.ArchiveCheck < 0 || c.ArchiveRead < 0:
@@ -264,6 +276,9 @@ func (c *Config) validateTimes() error {
 	if c.Flush.Heartbeat >= c.BrokerTimeout {
 		return fmt.Errorf("the broker heartbeat interval %v must be shorter than the broker timeout %v: "+
 			"others would take this broker for dead between two heartbeats", c.Flush.Heartbeat, c.BrokerTimeout)
+	}
+	if c.StateCheck < 0 {
+		return fmt.Errorf("the interval at which the states of the nodes are compared, %v, must not be negative (0: never)", c.StateCheck)
 	}
 	if c.LogStallLimit < time.Second {
 		return fmt.Errorf("the limit of a write of the raft log, %v (--disk-stall-limit), must be at least 1s: "+

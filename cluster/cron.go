@@ -3,10 +3,9 @@ package cluster
 import (
 	"fmt"
 
-	"github.com/google/uuid"
-
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/internal/cronid"
 	"osqueue/internal/crontab"
 )
 
@@ -51,36 +50,49 @@ func (f *fires) due(now int64) (proposal, error) {
 	var crons []*fsm.Cron
 	f.reign.node.replica.read(func(m *fsm.Machine) {
 		m.DueCrons(now, func(c *fsm.Cron) bool {
+			if f.reign.unreadable(c) {
+				return true
+			}
 			crons = append(crons, c)
 			return len(crons) < firesMax
 		})
 	})
 	var p proposal
 	for _, c := range crons {
-		id, err := uuid.NewV7()
+		fire := f.fire(c, now)
+		if fire == nil {
+			continue
+		}
+		id, err := cronid.New(fire.AtMs)
 		if err != nil {
 			return nil, fmt.Errorf("make an id for the job of schedule %q: %w", c.Name, err)
 		}
-		fire := f.fire(c, now)
-		fire.JobId = id.String()
+		fire.JobId = id
 		p = append(p, &fsmpb.Mutation{Op: &fsmpb.Mutation_FireCron{FireCron: fire}})
 	}
 	return p, nil
 }
 
-// fire reckons the times. A spec that this version cannot read fires for the
-// time that is due, and then no more, until it is put anew.
+// fire computes the times. A schedule that this version cannot read, because a newer
+// release put it, is left to a leader that can: the result is nil.
 func (f *fires) fire(c *fsm.Cron, now int64) *fsmpb.FireCron {
-	fire := &fsmpb.FireCron{Name: c.Name, DueMs: c.NextAt, AtMs: c.NextAt, Spec: &c.Spec, TimeZone: &c.TimeZone}
 	s, err := f.schedule(c.Spec, c.TimeZone)
 	if err != nil {
-		f.reign.log.Error("a schedule cannot be read by this version of the program; it fires once more and then not until it is put again",
+		f.reign.strange.Store([2]string{c.Spec, c.TimeZone}, struct{}{})
+		f.reign.log.Error("this version of the program cannot read a schedule; it fires when a node that can read it leads, or when it is put again",
 			"schedule", c.Name, "spec", c.Spec, "zone", c.TimeZone, "reason", err)
-		return fire
+		return nil
 	}
+	fire := &fsmpb.FireCron{Name: c.Name, DueMs: c.NextAt, Spec: &c.Spec, TimeZone: &c.TimeZone}
 	fire.AtMs, fire.Missed = s.Latest(c.NextAt, now)
 	fire.NextMs = s.Next(fire.AtMs)
 	return fire
+}
+
+// unreadable reports whether fire has found that this version cannot read the schedule.
+func (r *reign) unreadable(c *fsm.Cron) bool {
+	_, found := r.strange.Load([2]string{c.Spec, c.TimeZone})
+	return found
 }
 
 func (f *fires) schedule(spec, zone string) (*crontab.Schedule, error) {

@@ -24,6 +24,17 @@
 // every goroutine that only a leader needs: the proposer, the flusher, the
 // ticker that lets idle time pass.
 //
+// # Two clusters
+//
+// A cluster whose document was taken over by another one, and that adopts the document when the
+// other is gone, carries over what it had acknowledged and the document does not have
+// (carry.go). The document says where the history of each cluster ends in it (handovers in its header), so that
+// no job runs again that the other cluster has finished and forgotten. What cannot be
+// carried over is kept under conflicts/ before the state is replaced.
+//
+// A standby announces itself in the bucket. A leader that knows of one, and cannot renew its
+// heartbeat for the broker timeout, acknowledges only heartbeats (standby.go).
+//
 // # Write path
 //
 //	Propose ─▶ group commit ─▶ one raft entry ─▶ quorum ─▶ machine ─▶ answer
@@ -63,6 +74,17 @@
 // what has passed since, and is slewed towards the time that a majority of the clocks
 // agree on; it steps only at a takeover, and only to such a time. An operator can have
 // the time set back (setback.go).
+//
+// # State checks
+//
+// All nodes must have the same state. Every Config.StateCheck the leader puts a
+// CheckState into the log; each node freezes its state there and computes the checksum
+// in the background (statesum.go). The leader asks for the checksums (Identity) and puts
+// that of a majority of the voters into the log (statecheck.go). A node with another one
+// ends and marks its data directory; without a majority the leader only says so. A
+// difference after a replay leaves no mark: another release may replay rightly. What a
+// diverged node has left in the bucket is replaced: its snapshots are deleted, and the
+// leader writes a new checkpoint.
 //
 // # Members
 //

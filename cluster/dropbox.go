@@ -1,6 +1,10 @@
 package cluster
 
-import "osqueue/cluster/inbox"
+import (
+	"osqueue/cluster/inbox"
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+)
 
 // openInbox makes the drop box, which is emptied while this node is the active
 // leader.
@@ -10,10 +14,14 @@ func (n *Node) openInbox() {
 	}
 	n.inbox = inbox.New(inbox.Config{
 		Bucket:   n.cfg.Bucket,
-		Interval: n.cfg.InboxInterval,
-		Parse:    n.cfg.ReadJob(n.Now),
-		Propose:  n.proposeAll,
-		Flushed:  n.WaitFlushed,
-		Log:      n.log.Named("inbox"),
+		Interval: n.cfg.InboxInterval, IdleInterval: n.cfg.InboxIdleInterval,
+		Parse:   n.cfg.ReadJob(n.Now),
+		Propose: n.proposeAll,
+		Requested: func(req *fsmpb.Request) (known bool) {
+			n.replica.read(func(m *fsm.Machine) { known = m.Requested(req) })
+			return known
+		},
+		Flushed: n.WaitFlushed,
+		Log:     n.log.Named("inbox"),
 	})
 }

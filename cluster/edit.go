@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 	"osqueue/storage"
+	"osqueue/storage/archive"
 	"osqueue/storage/queuefile"
 )
 
@@ -26,10 +28,7 @@ func (r *reign) adoptEdit(ctx context.Context, edit *election.ExternalEditError)
 	if err := r.node.keepCopy(ctx, edit.Raw, editedByHand); err != nil {
 		return err
 	}
-	if err := r.takeInJobs(ctx, edit.Doc); err != nil {
-		return err
-	}
-	if err := r.takeInExtra(ctx, edit.Doc); err != nil {
+	if err := r.node.takeIn(ctx, edit.Doc, r.proposeEdit); err != nil {
 		return err
 	}
 	r.fence.Rebase(edit.Observed)
@@ -62,15 +61,43 @@ func (n *Node) keepAdded(ctx context.Context, doc *queuefile.Document, raw []byt
 	}
 }
 
-// takeIn takes over what somebody has changed in a document before it was taken over: jobs
-// that were added, and members that are not ours.
-func (r *reign) takeIn(ctx context.Context, doc *queuefile.Document) error {
-	if len(r.node.addedJobs(doc)) > 0 {
-		if err := r.takeInJobs(ctx, doc); err != nil {
-			return err
+// takeIn brings into the queue, through the log, what somebody has changed in a document:
+// jobs that were added, and fields that are not ours. Done twice it changes nothing more.
+func (n *Node) takeIn(ctx context.Context, doc *queuefile.Document, propose proposeEdit) error {
+	if err := n.takeInJobs(ctx, doc, propose); err != nil {
+		return err
+	}
+	return n.takeInExtra(ctx, doc, propose)
+}
+
+// proposeEdit commits changes of an edited document as one log entry.
+type proposeEdit func(context.Context, proposal) ([]fsm.Result, error)
+
+// proposeEdit commits changes of a document that was edited while this leader is active. While
+// writes are refused, leases start afresh first: the entry lets time pass.
+func (r *reign) proposeEdit(ctx context.Context, p proposal) ([]fsm.Result, error) {
+	if r.gate.refusal() != nil {
+		if err := r.register(ctx); err != nil {
+			return nil, err
 		}
 	}
-	return r.takeInExtra(ctx, doc)
+	c, err := r.proposals.Do(ctx, p)
+	return c.results, proposalError(err)
+}
+
+// proposeEarly commits changes of a document that was edited while nobody led, before this
+// leader replaces the document. The machine's time stands still: no broker is registered
+// yet, and no lease may expire.
+func (n *Node) proposeEarly(ctx context.Context, p proposal) ([]fsm.Result, error) {
+	now := n.replica.meta().Now
+	if now == 0 {
+		now = n.nowMs()
+	}
+	a, err := n.applyNow(ctx, now, p...)
+	if err != nil {
+		return nil, err
+	}
+	return a.results, nil
 }
 
 // addedJobs are the waiting jobs that somebody has put into a document, and that this
@@ -98,56 +125,55 @@ func (n *Node) differs(doc *queuefile.Document) bool {
 	return err != nil || m.View().Hash() != v.Hash()
 }
 
-// keepCopy puts a document aside, and says why.
+// keepCopy puts a document aside, and says why. It does so once: what follows the copy may
+// fail and be tried again many times.
 func (n *Node) keepCopy(ctx context.Context, raw []byte, why string) error {
-	key := fmt.Sprintf("conflicts/%s-%s.json", n.replica.meta().LSN, randomID())
+	sum := sha256.Sum256(raw)
+	if last := n.copied.Load(); last != nil && *last == sum {
+		return nil
+	}
+	key := fmt.Sprintf(archive.CopyPrefix+"%s-%s.json", n.replica.meta().LSN, randomID())
 	if w := n.cfg.Bucket.PutIfAbsent(ctx, key, raw); w.Outcome != storage.Committed {
 		return fmt.Errorf("keep a copy as %s: %s: %w", key, w.Outcome, w.Err)
 	}
 	n.log.Warn(why, "copy", key)
+	n.copied.Store(&sum)
 	return nil
 }
 
-// beforeEdit comes before the entries that take an edit over, if there are any. While
-// writes are refused, leases start afresh first: the entries let time pass.
-func (r *reign) beforeEdit(ctx context.Context, entries int) error {
-	if entries == 0 || r.gate.refusal() == nil {
+// takeInJobs enqueues the jobs of an edited document that this cluster does not know. Jobs
+// that it knew once have ended, and are not run again.
+func (n *Node) takeInJobs(ctx context.Context, doc *queuefile.Document, propose proposeEdit) error {
+	if doc == nil {
 		return nil
 	}
-	return r.register(ctx)
-}
-
-// takeInJobs enqueues, through the log, the jobs of an edited document that this cluster
-// does not know. Jobs that it knew once have ended, and are not run again.
-func (r *reign) takeInJobs(ctx context.Context, doc *queuefile.Document) error {
-	added := r.node.unknown(doc.NewJobs(r.node.replica.meta().LastSeq))
+	added := n.unknown(doc.NewJobs(n.replica.meta().LastSeq))
+	if len(added) == 0 {
+		return nil
+	}
 	jobs := make([]*fsmpb.NewJob, len(added))
 	for i, j := range added {
 		jobs[i] = newJobOf(j)
 	}
-	found := len(jobs)
-	if err := r.beforeEdit(ctx, found); err != nil {
-		return err
-	}
 	for len(jobs) > 0 {
 		batch := editBatch(jobs)
 		jobs = jobs[len(batch):]
-		c, err := r.proposals.Do(ctx, oneByOne(batch))
-		if err = proposalError(err); errors.Is(err, ErrTooLarge) && len(batch) == 1 {
-			r.log.Error("a job that was put into the document by hand is too large; it is in the copy", "job", batch[0].Id)
+		results, err := propose(ctx, oneByOne(batch))
+		if errors.Is(err, ErrTooLarge) && len(batch) == 1 {
+			n.log.Error("a job that was put into the document by hand is too large; it is in the copy", "job", batch[0].Id)
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		for i, res := range c.results {
+		for i, res := range results {
 			if err := res.Code.Err(); err != nil {
-				r.log.Error("a job that was put into the document by hand is refused; it is in the copy",
+				n.log.Error("a job that was put into the document by hand is refused; it is in the copy",
 					"job", batch[i].Id, "reason", err)
 			}
 		}
 	}
-	r.log.Warn("jobs of a document that was changed by hand are in the queue", "new_jobs", found)
+	n.log.Warn("jobs of a document that was changed by hand are in the queue", "new_jobs", len(added))
 	return nil
 }
 

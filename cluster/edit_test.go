@@ -1,11 +1,14 @@
 package cluster
 
 import (
+	"context"
 	"strings"
+	"sync"
 	"testing"
 
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/storage"
 )
 
 // stored is the document as it stands in the bucket.
@@ -36,7 +39,10 @@ func TestEditsBetweenLeadersAreTakenIn(t *testing.T) {
 	if n.Job("a") == nil || l.copies() != 1 {
 		t.Errorf("job a %v, %d copies", n.Job("a"), l.copies())
 	}
-	l.eventually("the flush", func() bool { return len(l.document().Jobs) == 3 })
+	l.eventually("the flush", func() bool {
+		d := l.document()
+		return len(d.Jobs) == 3 && d.Header.LSN() == n.View().LSN()
+	})
 
 	// Other changes are replaced, and stand in the copy.
 	n.stop()
@@ -93,5 +99,50 @@ func TestAnOldCopyDoesNotRunEndedJobs(t *testing.T) {
 	}
 	if l.copies() != copies+1 {
 		t.Errorf("%d copies, before %d", l.copies(), copies)
+	}
+}
+
+// versions is a bucket that keeps what replaces the document.
+type versions struct {
+	storage.Bucket
+	mu   sync.Mutex
+	kept []string
+}
+
+func (b *versions) PutIfMatch(ctx context.Context, key string, data []byte, v storage.Version) storage.Write {
+	w := b.Bucket.PutIfMatch(ctx, key, data, v)
+	if key == DocumentKey && w.Outcome == storage.Committed {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.kept = append(b.kept, string(data))
+	}
+	return w
+}
+
+// What somebody writes into the document while nobody leads stands in the first version that a
+// new leader writes: the leader can die after any write.
+func TestNoVersionIsWithoutAnEditBetweenLeaders(t *testing.T) {
+	l := newLab(t)
+	b := &versions{Bucket: l.bucket}
+	l.bucket = b
+	n := l.leader(l.start("n", 1, nil)...)
+	lsn := l.enqueue(n, "a")
+	l.eventually("the flush", func() bool { return l.document().Header.LSN().Compare(lsn) >= 0 })
+	n.stop()
+	l.put(strings.Replace(byHand(l.stored(), "by-hand"), `{"`, `{"team":"blue","`, 1))
+	b.mu.Lock()
+	b.kept = nil
+	b.mu.Unlock()
+	n = l.leader(l.again(n, n.cfg.DataDir, nil))
+	n.stop()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.kept) == 0 {
+		t.Fatal("the new leader wrote no version")
+	}
+	for i, version := range b.kept {
+		if !strings.Contains(version, `"by-hand"`) || !strings.Contains(version, `"team":"blue"`) {
+			t.Errorf("version %d of %d lacks the edit: %s", i+1, len(b.kept), version)
+		}
 	}
 }

@@ -44,26 +44,23 @@ func setExtra(job, extra string) *fsmpb.Mutation {
 // log entry.
 const extraBatch = 8
 
-// takeInExtra brings the members of an edited document into the state, through the log.
-func (r *reign) takeInExtra(ctx context.Context, doc *queuefile.Document) error {
-	changes := r.node.editedExtra(doc)
-	if err := r.beforeEdit(ctx, len(changes)); err != nil {
-		return err
-	}
+// takeInExtra brings the fields of an edited document that are not ours into the state.
+func (n *Node) takeInExtra(ctx context.Context, doc *queuefile.Document, propose proposeEdit) error {
+	changes := n.editedExtra(doc)
 	for batch := range slices.Chunk(changes, extraBatch) {
-		c, err := r.proposals.Do(ctx, batch)
+		results, err := propose(ctx, batch)
 		if err != nil {
-			return proposalError(err)
+			return err
 		}
-		for i, res := range c.results {
+		for i, res := range results {
 			if res.Code != fsm.OK { // the job has gone in between
-				r.log.Info("members of a job that were changed by hand are not kept; they are in the copy",
+				n.log.Info("fields of a job that were changed by hand are not kept; they are in the copy",
 					"job", batch[i].GetSetExtra().GetJobId(), "reason", res.Code)
 			}
 		}
 	}
 	if len(changes) > 0 {
-		r.log.Warn("members of a document that were changed by hand, and are not ours, are kept with it", "changes", len(changes))
+		n.log.Warn("fields of a document that were changed by hand, and are not ours, are kept with it", "changes", len(changes))
 	}
 	return nil
 }

@@ -249,8 +249,10 @@ func TestExtraThatCannotBeKept(t *testing.T) {
 // A job that never reached the bucket is carried over with what it has.
 func TestExtraIsCarriedOver(t *testing.T) {
 	j := &fsm.Job{ID: "a", MaxAttempts: fsm.MaxAttemptsUnset, Det: &fsm.Details{Extra: extraOfA}}
-	m := fsm.New()
-	if refused := carryOver(m, []*fsmpb.NewJob{newJobOf(j)}); refused != 0 || m.Job("a").Details().Extra != extraOfA {
-		t.Fatalf("%d refused, %+v", refused, m.Job("a"))
+	c := &carried{m: fsm.New(), ids: make(map[string]struct{})}
+	c.add(j, fork{})
+	c.enqueue()
+	if len(c.kept) != 0 || c.m.Job("a").Details().Extra != extraOfA {
+		t.Fatalf("%d refused, %+v", len(c.kept), c.m.Job("a"))
 	}
 }

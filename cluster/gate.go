@@ -13,10 +13,11 @@ import (
 // bucket must not grow for ever. So the gate closes when the oldest of it is
 // older than MaxFlushLag, and opens when the bucket has caught up to half of that.
 // Reports pass it: they bring no new work, and a worker whose lease cannot be renewed
-// would have to abort its jobs. While it is closed no entry lets time pass but those
+// would have to abort its jobs. It closes, too, while a standby cluster may have taken the
+// document over; only heartbeats pass it then (standby.go). While it is closed no entry lets time pass but those
 // of reports; when it opens, all leases start afresh, as after a takeover.
 type gate struct {
-	refused atomic.Pointer[FlushLagError]
+	refused atomic.Pointer[error] // an ErrFlushLag
 
 	// Of the watcher's goroutine.
 	awaySince time.Time // when the flusher began to fail; zero: it does not
@@ -26,7 +27,7 @@ type gate struct {
 // refusal is why writes are refused now, or nil.
 func (g *gate) refusal() error {
 	if e := g.refused.Load(); e != nil {
-		return e
+		return *e
 	}
 	return nil
 }
@@ -84,9 +85,11 @@ func (r *reign) watchBucket(ctx context.Context) {
 
 func (r *reign) watchGate(ctx context.Context) {
 	lag, most := r.lag(), r.node.cfg.MaxFlushLag
-	closed := r.gate.refused.Load() != nil
+	closed, rival := r.gate.refused.Load() != nil, r.rival()
 	switch {
-	case closed && lag <= most/2:
+	case rival != nil:
+		r.refuse(ctx, rival)
+	case closed && (most == 0 || lag <= most/2):
 		if err := r.register(ctx, announce(fsm.AnnounceWritesAccepted, "")); err != nil {
 			r.log.Warn("cannot take writes again yet", "error", err)
 			return
@@ -94,12 +97,15 @@ func (r *reign) watchGate(ctx context.Context) {
 		r.gate.refused.Store(nil)
 		r.log.Info("the bucket has caught up; writes are taken again")
 	case most > 0 && lag > most:
-		e := &FlushLagError{Lag: lag, Max: most, Cause: r.flusher.Failing()}
-		r.gate.refused.Store(e)
-		if !closed {
-			r.log.Error("writes are refused", "reason", e)
-			r.tell(ctx, fsm.AnnounceWritesRefused, e.Error())
-		}
+		r.refuse(ctx, &FlushLagError{Lag: lag, Max: most, Cause: r.flusher.Failing()})
+	}
+}
+
+// refuse closes the gate, or renews the reason why it is closed.
+func (r *reign) refuse(ctx context.Context, why error) {
+	if r.gate.refused.Swap(&why) == nil {
+		r.log.Error("writes are refused", "reason", why)
+		r.tell(ctx, fsm.AnnounceWritesRefused, why.Error())
 	}
 }
 

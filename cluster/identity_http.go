@@ -28,6 +28,8 @@ type Identity struct {
 	KnownLevel uint32 `json:"knownLevel,omitempty"` // highest feature level of the release; 0: it knows none
 	HoldLevel  uint32 `json:"holdLevel,omitempty"`  // Config.FeatureLevel
 	ClockNs    int64  `json:"clockNs"`              // wall clock, since 1970; 0 on nodes that do not say
+
+	State *SumText `json:"state,omitempty"` // the newest checksum of its state; nil: none
 }
 
 func (i *Identity) member(serverID string) bool {
@@ -52,6 +54,7 @@ func (n *Node) Identity() Identity {
 		KnownLevel:  fsm.MaxLevel,
 		HoldLevel:   n.cfg.FeatureLevel,
 		ClockNs:     n.cfg.Clock().UnixNano(),
+		State:       sumText(n.sums.latest()),
 	}
 	for _, s := range n.raft.GetConfiguration().Configuration().Servers {
 		id.Members = append(id.Members, string(s.ID))

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/http"
@@ -31,6 +32,7 @@ type Node struct {
 	out     *outbound
 	stores  *stores
 	replica *replica
+	sums    *stateSums // the replica's
 	ready   *readyHub
 	ends    *endHub
 	events  *History
@@ -39,10 +41,17 @@ type Node struct {
 	mend    chan struct{} // signals that a snapshot on the disk is damaged
 	reads   *groupcommit.Batcher[struct{}, struct{}]
 	started time.Time
+	// replayed is the newest entry that the log had when the node started.
+	replayed uint64
 
-	clocks  clocks                         // of the other voters
-	setBack atomic.Pointer[setBackRequest] // nil: nobody asks for it
-	watch   election.Watch                 // of the document; the candidate's
+	clocks    clocks                            // of the other voters
+	restoring sync.Mutex                        // held while raft gives all nodes a new state
+	setBack   atomic.Pointer[setBackRequest]    // nil: nobody asks for it
+	watch     election.Watch                    // of the document; the candidate's
+	carried   atomic.Pointer[Carried]           // nil: nothing
+	copied    atomic.Pointer[[sha256.Size]byte] // of the document that was kept as a copy last; nil: none
+
+	announcer announcer // the candidate's
 
 	kept  atomic.Pointer[fsm.LSN]    // up to where no leader needs the log for the bucket
 	named atomic.Bool                // a peer's configuration has this server
@@ -92,6 +101,7 @@ func Open(cfg Config) (*Node, error) {
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.journal = flush.NewJournal(cfg.JournalBytes)
 	n.replica = newReplica(n.journal, n.die)
+	n.sums = n.replica.sums
 	n.ready = newReadyHub(n.replica)
 	n.ends = newEndHub()
 	n.events = NewHistory(cfg.EventsKept)
@@ -109,6 +119,7 @@ func Open(cfg Config) (*Node, error) {
 		n.watchMembership()
 	})
 	n.wg.Go(n.watchClocks)
+	n.wg.Go(n.sumStates)
 	return n, nil
 }
 
@@ -118,6 +129,9 @@ func (n *Node) openRaft() (err error) {
 		if err := os.MkdirAll(n.cfg.DataDir, 0o700); err != nil {
 			return fmt.Errorf("make the data directory: %w", err)
 		}
+	}
+	if err := n.checkNotDiverged(); err != nil {
+		return err
 	}
 	fresh := !n.cfg.HasRun()
 	if n.id, err = loadServerID(&n.cfg); err != nil {
@@ -139,6 +153,9 @@ func (n *Node) openRaft() (err error) {
 	}
 	if n.net, err = n.listen(); err != nil {
 		return errors.Join(err, n.stores.close())
+	}
+	if n.replayed, err = n.stores.log.LastIndex(); err != nil {
+		return errors.Join(fmt.Errorf("read the raft log: %w", err), n.net.Close(), n.stores.close())
 	}
 	n.out = newOutbound(n.net, n.cut)
 	in := newInbound(n.out, n.ctx.Done())
@@ -269,7 +286,9 @@ func (n *Node) Close() error {
 	n.left.Do(func() { close(n.leave) })
 	n.cancel()
 	cut := time.AfterFunc(closeLimit, n.sever)
+	n.restoring.Lock() // raft panics if it is shut down while this node restores its own state
 	err := n.raft.Shutdown().Error()
+	n.restoring.Unlock()
 	cut.Stop()
 	n.ended.Do(func() { close(n.down) })
 	n.wg.Wait()

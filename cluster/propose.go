@@ -44,8 +44,8 @@ func (n *Node) proposeAll(ctx context.Context, ms []*fsmpb.Mutation) ([]fsm.Resu
 	if r == nil {
 		return nil, fsm.LSN{}, ErrNotLeader
 	}
-	if refused := r.gate.refusal(); refused != nil && !proposal(ms).isReport() {
-		return nil, fsm.LSN{}, refused
+	if err := r.refuses(ms); err != nil {
+		return nil, fsm.LSN{}, err
 	}
 	if err := n.checkLevel(ms); err != nil {
 		return nil, fsm.LSN{}, err
@@ -166,6 +166,9 @@ func (n *Node) applyNow(ctx context.Context, nowMs int64, ms ...*fsmpb.Mutation)
 	entry := n.newEntry(nowMs)
 	entry.Mutations = ms
 	data, err := fsm.EncodeEntry(entry)
+	if err == nil && len(data) > entryMax {
+		err = ErrTooLarge
+	}
 	if err != nil {
 		return nil, err
 	}

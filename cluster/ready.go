@@ -81,7 +81,7 @@ func (n *Node) Ready(types []string) bool {
 	now := r.clock.now()
 	var ready bool
 	n.replica.read(func(m *fsm.Machine) {
-		at, ok := m.NextDeadline()
+		at, ok := m.NextDeadline(r.unreadable)
 		ready = m.Ready(types) || ok && at <= now
 	})
 	return ready

@@ -38,9 +38,11 @@ type reign struct {
 	drafter   *flush.Drafter
 	written   atomic.Pointer[written]
 	gate      gate
+	standby   atomic.Pointer[Standby]      // that is known to be alive; nil: none
 	damage    atomic.Pointer[ArchiveError] // that the audit has found; nil: none
 	unread    float64                      // objects that the audit is to read; its own
 
+	strange  sync.Map      // specs and zones of schedules that this version cannot read, [2]string
 	deadline atomic.Int64  // what the ticker waits for, ms
 	earlier  chan struct{} // signals that the deadline moved nearer
 }
@@ -170,9 +172,8 @@ func (n *Node) caughtUp(ctx context.Context) (term uint64, err error) {
 // inaugurate starts a reign: it registers the broker through the log, which
 // extends all leases, and opens the write path.
 func (n *Node) inaugurate(
-	ctx context.Context, term uint64, fence *election.Fence, first *queuefile.Content,
+	ctx context.Context, term uint64, fence *election.Fence, first *queuefile.Content, clock *leaderClock,
 ) (*reign, error) {
-	clock, limited := n.startClock(ctx)
 	r := &reign{
 		node:    n,
 		term:    term,
@@ -182,7 +183,6 @@ func (n *Node) inaugurate(
 		over:    make(chan struct{}),
 		earlier: make(chan struct{}, 1),
 	}
-	r.behind.Store(limited)
 	if err := r.register(ctx, n.firstLevel(ctx)...); err != nil {
 		return nil, err
 	}
@@ -238,6 +238,8 @@ func (r *reign) run(ctx context.Context) error {
 	wg.Go(func() { r.collect(ctx) })
 	wg.Go(func() { r.keepLevel(ctx) })
 	wg.Go(func() { r.audit(ctx) })
+	wg.Go(func() { r.checkStates(ctx) })
+	wg.Go(func() { r.watchStandby(ctx) })
 	if n.inbox != nil {
 		wg.Go(func() { n.inbox.Run(ctx) })
 	}
@@ -292,7 +294,7 @@ func (r *reign) changed(m *fsm.Machine, idle bool) {
 	if !idle { // the next heartbeat of the document has it
 		r.flusher.Changed()
 	}
-	if at, ok := m.NextDeadline(); ok && at < r.deadline.Load() {
+	if at, ok := m.NextDeadline(r.unreadable); ok && at < r.deadline.Load() {
 		select {
 		case r.earlier <- struct{}{}:
 		default:
@@ -362,7 +364,7 @@ func (r *reign) nextDeadline() (due <-chan time.Time, stop func()) {
 	r.deadline.Store(noDeadline)
 	var at int64
 	var ok bool
-	r.node.replica.read(func(m *fsm.Machine) { at, ok = m.NextDeadline() })
+	r.node.replica.read(func(m *fsm.Machine) { at, ok = m.NextDeadline(r.unreadable) })
 	if !ok {
 		return nil, func() {}
 	}

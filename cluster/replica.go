@@ -22,6 +22,7 @@ type replica struct {
 	changed  func(m *fsm.Machine, idle bool) // told of each entry, and whether it only kept idle workers registered, under the lock: must be quick
 	restored func(*fsm.Machine)              // told of a new state, under the lock
 	journal  *flush.Journal                  // of what is applied
+	sums     *stateSums                      // told of what is applied
 	mu       sync.RWMutex                    // guards all below
 	machine  *fsm.Machine                    //
 	view     *fsm.View                       // of the machine as it is, or nil
@@ -38,6 +39,7 @@ func newReplica(journal *flush.Journal, fatal func(error)) *replica {
 		changed:  func(*fsm.Machine, bool) {},
 		restored: func(*fsm.Machine) {},
 		journal:  journal,
+		sums:     newStateSums(),
 		machine:  fsm.New(),
 		waiters:  make(map[*waiter]fsm.LSN),
 		since:    time.Now(),
@@ -80,15 +82,30 @@ func (r *replica) apply(l *raft.Log) *applied {
 	r.since = time.Now()
 	r.view = nil
 	r.changed(r.machine, isKeepalive(batch) && len(r.machine.Events()) == 0)
+	r.sums.applied(batch, r.freezeLocked)
 	lsn := r.machine.Meta().LSN
 	r.record(batch, archive.Entry{LSN: lsn, At: r.machine.Meta().Now, Data: l.Data})
 	r.wakeLocked(lsn)
 	return &applied{results: results, lsn: lsn}
 }
 
-// isKeepalive reports whether an entry is made of keepalives of workers without jobs.
+// fail ends the node: it applies nothing more, and makes no snapshot.
+func (r *replica) fail(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.broken == nil {
+		r.broken = err
+		r.fatal(err)
+	}
+}
+
+// isKeepalive reports whether an entry is made of keepalives of workers without jobs, and
+// of checks of the state.
 func isKeepalive(b *fsmpb.Batch) bool {
 	for _, m := range b.Mutations {
+		if m.GetCheckState() != nil || m.GetStateChecked() != nil {
+			continue
+		}
 		if h := m.GetHeartbeat(); h == nil || len(h.Leases) > 0 {
 			return false
 		}
@@ -136,6 +153,7 @@ func (r *replica) Restore(rc io.ReadCloser) error {
 	defer r.mu.Unlock()
 	r.machine, r.view, r.broken = m, nil, nil
 	r.since = time.Now()
+	r.sums.restored()
 	r.journal.Reset(m.Meta().LSN)
 	r.restored(m)
 	r.wakeLocked(m.Meta().LSN)

@@ -64,8 +64,12 @@ func (n *Node) Status() Status {
 	s.Term, s.CommitIndex, s.Applied = n.raft.CurrentTerm(), n.raft.CommitIndex(), n.raft.AppliedIndex()
 	s.Now, s.WallClock = n.Now(), n.cfg.Clock().UnixMilli()
 	s.Pid, s.Version, s.StartedAt = os.Getpid(), n.cfg.Version, n.started.UnixMilli()
+	s.CheckedLSN, s.StateError = n.sums.status()
 	f := n.fence.Load()
 	s.Fence, s.FenceReason = f.state, f.reason
+	if c := n.carried.Load(); c != nil {
+		s.Carried = *c
+	}
 	n.describeFlush(&s)
 	n.describeRaft(&s)
 	if n.stores.kept != nil {
@@ -95,6 +99,9 @@ func (n *Node) describeFlush(s *Status) {
 	s.FlushError = r.flusher.Failing()
 	if e := r.damage.Load(); e != nil {
 		s.ArchiveError = e.Error()
+	}
+	if standby := r.standby.Load(); standby != nil {
+		s.Standby = standby.String()
 	}
 	if refused := r.gate.refusal(); refused != nil {
 		s.Refusing = refused.Error()

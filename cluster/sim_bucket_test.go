@@ -22,6 +22,7 @@ type simGate struct {
 	r        *rand.Rand
 	cut      chan struct{} // closed when the way is free again; nil: it is
 	withheld int
+	deaf     bool    // operations do not end with their context while cut is set
 	seen     fsm.LSN // of the document when it was last read
 }
 
@@ -39,8 +40,20 @@ func newSimGate(b storage.Bucket, dead <-chan struct{}, r *rand.Rand) *simGate {
 func (g *simGate) block() (unblock func() int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	return g.blockLocked(false)
+}
+
+// hang is block for a bucket on a file system that hangs: operations do not end with
+// their context.
+func (g *simGate) hang() (unblock func() int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.blockLocked(true)
+}
+
+func (g *simGate) blockLocked(deaf bool) (unblock func() int) {
 	free := make(chan struct{})
-	g.cut, g.withheld = free, 0
+	g.cut, g.withheld, g.deaf = free, 0, deaf
 	return sync.OnceValue(func() int {
 		g.mu.Lock()
 		defer g.mu.Unlock()
@@ -57,8 +70,12 @@ func (g *simGate) way(ctx context.Context) error {
 	g.mu.Lock()
 	cut := g.cut
 	delay := 2*time.Millisecond + time.Duration(g.r.Int64N(int64(8*time.Millisecond)))
+	done := ctx.Done()
 	if cut != nil {
 		g.withheld++
+		if g.deaf {
+			done = nil
+		}
 	}
 	g.mu.Unlock()
 	if cut != nil {
@@ -66,7 +83,7 @@ func (g *simGate) way(ctx context.Context) error {
 		case <-cut:
 		case <-g.dead:
 			return errSimGone
-		case <-ctx.Done():
+		case <-done:
 			return ctx.Err()
 		}
 	}

@@ -194,7 +194,7 @@ func TestSimFindsWhatTheBucketHasLost(t *testing.T) {
 			w := newSimWorld(1, newSimTally())
 			l := newSimLedger(w, "a")
 			l.jobs["z"] = j
-			l.fork("a", old.LSN(), adopted)
+			l.fork("a", old.LSN(), adopted, nil)
 			mustFind(t, w.failures, "is not in the document")
 		})
 	}

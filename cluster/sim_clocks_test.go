@@ -76,6 +76,26 @@ func TestSimWrongClockAtElection(t *testing.T) {
 	}
 }
 
+// The leader dies at the moment in which the clocks of all others jump by years. Readings
+// from before that do not count as if they had been made with the new clocks.
+func TestSimClocksJumpAtAnElection(t *testing.T) {
+	simScene(t, 3, func(s *simRun) {
+		time.Sleep(2 * clockInterval) // each node has measured the others
+		old := s.leader()
+		for i, n := range s.a.nodes {
+			if n != old {
+				n.clock.set(time.Duration(i+1)*365*24*time.Hour, 0)
+			}
+		}
+		old.crash()
+		s.timeStays()
+		for _, n := range s.a.nodes {
+			n.clock.set(0, 0)
+		}
+		s.calm()
+	})
+}
+
 // All nodes were down for hours. The time moves on, since their clocks agree.
 func TestSimTimeAfterADowntime(t *testing.T) {
 	simScene(t, 3, func(s *simRun) {

@@ -16,7 +16,7 @@ import (
 
 // simDisk is what a node keeps over a crash: its identity, raft's log and votes, and
 // its snapshots. A write takes some time, and is there for good once it has
-// returned; before that it is not there at all. A disk can be full.
+// returned; before that it is not there at all. A disk can be full, and it can hang.
 type simDisk struct {
 	id raft.ServerID
 
@@ -29,7 +29,9 @@ type simDisk struct {
 	snapshots []*simSnapshot // whole ones, newest last
 	made      int            // snapshots ever
 	full      bool
-	refused   int // writes, since it is full
+	refused   int           // writes, since it is full
+	hangs     chan struct{} // closed when it goes on; nil: it does not hang
+	hung      int           // writes, since it hangs
 }
 
 var (
@@ -72,8 +74,38 @@ func (d *simDisk) setFull(full bool) (refused int) {
 	return refused
 }
 
+// hang keeps all writes from ending until goOn.
+func (d *simDisk) hang() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.hangs, d.hung = make(chan struct{}), 0
+}
+
+// goOn ends hang, and returns how many writes hung.
+func (d *simDisk) goOn() (hung int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	close(d.hangs)
+	d.hangs = nil
+	return d.hung
+}
+
+// await waits while the disk hangs.
+func (d *simDisk) await() {
+	d.mu.Lock()
+	hangs := d.hangs
+	if hangs != nil {
+		d.hung++
+	}
+	d.mu.Unlock()
+	if hangs != nil {
+		<-hangs
+	}
+}
+
 // write is one that is synced.
 func (d *simDisk) write(fn func()) error {
+	d.await()
 	d.mu.Lock()
 	full, took := d.full, time.Duration(d.r.Int64N(int64(2*time.Millisecond)))
 	if full {
@@ -174,6 +206,7 @@ func (d *simDisk) Get(key []byte) ([]byte, error) {
 // SetUint64 implements raft.StableStore. A full disk takes it: raft ends the whole
 // process if it does not, which is right, and would be the end of the test.
 func (d *simDisk) SetUint64(key []byte, val uint64) error {
+	d.await()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.numbers[string(key)] = val

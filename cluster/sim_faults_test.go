@@ -25,7 +25,7 @@ type simFault struct {
 
 // simFaults are all there are.
 func simFaults() []simFault {
-	return []simFault{
+	return append(hungFaults(), []simFault{
 		{name: "leader crashed", times: 2, begin: (*simRun).crashLeader},
 		{name: "follower crashed", times: 1, begin: (*simRun).crashFollower},
 		{name: "all crashed", times: 1, begin: (*simRun).crashAll},
@@ -61,7 +61,7 @@ func simFaults() []simFault {
 		{name: "disk lost, another lags", times: 1, alone: true, begin: (*simRun).loseDiskOfTwo},
 		{name: "all disks lost", times: 1, alone: true, loses: true, begin: (*simRun).loseAllDisks},
 		{name: "rival cluster", times: 1, alone: true, loses: true, begin: (*simRun).rival},
-	}
+	}...)
 }
 
 // leader and others are the nodes by their part.

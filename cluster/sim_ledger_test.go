@@ -174,8 +174,10 @@ func (l *simLedger) expired(lsn fsm.LSN, id string, j *simJob) {
 	}
 }
 
-// fork begins the line of a cluster that has taken over the state at from.
-func (l *simLedger) fork(cluster string, from fsm.LSN, v *fsm.View) *simLedger {
+// fork begins the line of a cluster that has taken over the state at from. own is the line
+// that it leaves; nil: it has none. What was acknowledged there and is not in the document
+// may be carried over.
+func (l *simLedger) fork(cluster string, from fsm.LSN, v *fsm.View, own *simLedger) *simLedger {
 	w := l.world
 	next := newSimLedger(w, cluster)
 	next.base, next.last = v.LSN(), v.LSN()
@@ -192,10 +194,15 @@ func (l *simLedger) fork(cluster string, from fsm.LSN, v *fsm.View) *simLedger {
 		})
 	}
 	for id, j := range l.jobs {
-		l.inherit(next, id, j, live[id], from)
+		l.inherit(next, id, j, live[id], from, own != nil)
 	}
-	for id := range live {
-		if next.jobs[id] == nil {
+	for id, now := range live {
+		switch {
+		case next.jobs[id] != nil:
+		case own != nil && own.jobs[id] != nil:
+			next.jobs[id] = own.jobs[id].carried(now)
+			w.tally.one("job carried over")
+		default:
 			w.failLocked("job %s came out of the document of %s, and nobody had it there", id, from)
 		}
 	}
@@ -203,8 +210,20 @@ func (l *simLedger) fork(cluster string, from fsm.LSN, v *fsm.View) *simLedger {
 	return next
 }
 
-// inherit brings what is known of a job to the next line.
-func (l *simLedger) inherit(next *simLedger, id string, j *simJob, now *fsm.Job, from fsm.LSN) {
+// carried is what is known of a job that came into an adopted state from the line that was
+// left, as now.
+func (j *simJob) carried(now *fsm.Job) *simJob {
+	c := *j
+	c.status, c.token, c.removed = now.Status, now.Token, false
+	if !ended(c.status) {
+		c.ended, c.completed, c.done, c.kept = fsm.LSN{}, fsm.LSN{}, false, false
+	}
+	return &c
+}
+
+// inherit brings what is known of a job to the next line. carries says that jobs may have
+// been carried over, and have pushed out ended ones.
+func (l *simLedger) inherit(next *simLedger, id string, j *simJob, now *fsm.Job, from fsm.LSN, carries bool) {
 	w := l.world
 	if j.enqueued.Compare(from) > 0 {
 		w.tally.one("job lost with the disks")
@@ -223,11 +242,14 @@ func (l *simLedger) inherit(next *simLedger, id string, j *simJob, now *fsm.Job,
 	switch {
 	case now != nil:
 		c.status, c.token, c.removed = now.Status, now.Token, false
-		if !ended(c.status) {
+		switch {
+		case !ended(c.status):
 			c.ended, c.completed = fsm.LSN{}, fsm.LSN{}
+		case c.ended.IsZero(): // its end was carried over
+			c.ended = next.base
 		}
-	case !j.removed || j.ended.IsZero() || j.ended.Compare(from) > 0:
-		w.failLocked("job %s, which is %s, is not in the document of %s", id, j.status, from)
+	case !j.removed && !carries || j.ended.IsZero() || j.ended.Compare(from) > 0:
+		w.failLocked("job %s, which is %s (enqueued %s, ended %s, removed %v), is not in the document of %s", id, j.status, j.enqueued, j.ended, j.removed, from)
 		return
 	}
 	next.jobs[id] = &c

@@ -85,6 +85,15 @@ func (n *simNet) setWeather(slow time.Duration, flaky float64) (affected int) {
 	return affected
 }
 
+// setRate limits the bytes of entries a second on each link; 0 is no limit. It returns how
+// many bytes of entries a request had at most since the last call.
+func (n *simNet) setRate(rate int) (most int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	most, n.rate, n.most = n.most, rate, 0
+	return most
+}
+
 // end is the endpoint of a node that is up.
 func (n *simNet) end(name string) *simEnd {
 	n.mu.Lock()

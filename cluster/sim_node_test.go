@@ -27,6 +27,8 @@ type simNode struct {
 	clock   simClock
 	forgets uint64 // entries that its disk loses at a crash
 
+	upgraded bool // it does not hold the feature level any more
+
 	mu   sync.Mutex
 	disk *simDisk
 	life *simLife // nil: it is down
@@ -105,6 +107,8 @@ type simCluster struct {
 	peers  []PeerAddr
 	tune   func(*Config)
 
+	holdsLevel bool // nodes keep the feature level down until they are upgraded
+
 	ending sync.WaitGroup // processes that end
 }
 
@@ -126,7 +130,9 @@ func simConfig() Config {
 	cfg.SnapshotThreshold, cfg.SnapshotInterval, cfg.TrailingLogs = 128, 5*time.Second, 64
 	cfg.MaxFlushLag, cfg.CollectInterval, cfg.PITRWindow = 20*time.Second, 15*time.Second, 30*time.Second
 	cfg.JournalBytes = 64 << 10
+	cfg.ArchiveCheck, cfg.ArchiveRead = 5*time.Second, time.Minute
 	cfg.EventsKept = 64
+	cfg.StateCheck = 2 * time.Second
 	f := flush.DefaultConfig()
 	f.Interval = 100 * time.Millisecond
 	f.InlineMax, f.TailMax, f.TailMin = 24<<10, 4<<10, 512
@@ -163,6 +169,9 @@ func (n *simNode) start() {
 	cfg.ground = &ground{id: disk.id, log: disk, snapshots: disk, net: l.end, observe: func(r *replica) raft.FSM {
 		return &simObserver{replica: r, life: l}
 	}}
+	if c.holdsLevel && !n.upgraded {
+		cfg.FeatureLevel = fsm.BaseLevel
+	}
 	c.tune(&cfg)
 	node, err := Open(cfg)
 	if err != nil {

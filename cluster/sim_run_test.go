@@ -18,6 +18,7 @@ type simRun struct {
 	*simWorld
 	r        *rand.Rand // of the schedule
 	a        *simCluster
+	hidden   *simHidden
 	faults   *fault.Bucket
 	users    *simUsers
 	farJumps bool
@@ -37,9 +38,11 @@ func newSimRun(seed uint64, n int, tally *simTally, spoil ...func(storage.Bucket
 	for _, f := range spoil {
 		below = f(below)
 	}
-	s := &simRun{simWorld: w, r: w.rand(), faults: fault.New(below, w.r.Uint64()), begun: time.Now()}
+	hidden := &simHidden{Bucket: below, keys: make(map[string]bool)}
+	s := &simRun{simWorld: w, r: w.rand(), hidden: hidden, faults: fault.New(hidden, w.r.Uint64()), begun: time.Now()}
 	s.farJumps = seed%3 == 0
 	s.a = newSimCluster(w, "a", n, s.faults)
+	s.a.holdsLevel = seed%2 == 0
 	s.a.startAll()
 	return s
 }

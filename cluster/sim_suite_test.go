@@ -27,6 +27,7 @@ import (
 //	sim_bucket_test.go  a node's way to the bucket
 //	sim_node_test.go    processes, which crash, stop, start; what they apply
 //	sim_faults_test.go  faults, each with the sign by which it is known to have hit
+//	sim_hung_test.go    disks and buckets that hang; standbys, removed objects, upgrades
 //	sim_load_test.go    users, and what they were told
 //	sim_ledger_test.go  what became of every job, by the log
 //	sim_world_test.go   states and documents: what must be equal, and not go back

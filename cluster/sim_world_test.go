@@ -203,7 +203,7 @@ func (w *simWorld) restored(l *simLife, before fsm.LSN, v *fsm.View) {
 	if from.IsZero() && len(w.lines) > 0 {
 		line = w.lines[0] // which began with that document
 	}
-	next := line.fork(l.place.cluster.name, from, v)
+	next := line.fork(l.place.cluster.name, from, v, own)
 	if own != nil && own.end == nil && len(own.jobs) > 0 {
 		w.failLocked("%s leaves a line of history that nobody has gone on with", name)
 	}

@@ -43,6 +43,8 @@ type Status struct {
 	ArchiveError  string  // what is missing or damaged in the archive; "" when nothing is known
 	MaxFlushLagMs int64   // lag from which writes are refused; 0: none
 	Refusing      string  // why writes are refused; "" when they are not
+	Standby       string  // the standby cluster that the active leader knows of; "" for none
+	Carried       Carried // jobs that an adopted document did not have
 
 	// Of the document, as this node wrote it; only on the active leader.
 	FlushIntervalMs int64           // least time between two flushes, now
@@ -54,13 +56,17 @@ type Status struct {
 	Snapshots       snapshot.Status // of raft
 	Inbox           inbox.Stats     // of the drop box
 
-	Bucket        cost.Sheet // requests and what they cost, since this process started
-	Epoch         uint64
-	Fence         string // one of the Fence constants
-	FenceReason   string // why, when it is not active or follower
-	Lineage       string
-	Cluster       string
-	Level         uint32 // the feature level of the state
+	Bucket      cost.Sheet // requests and what they cost, since this process started
+	Epoch       uint64
+	Fence       string // one of the Fence constants
+	FenceReason string // why, when it is not active or follower
+	Lineage     string
+	Cluster     string
+	Level       uint32 // the feature level of the state
+	// CheckedLSN is the newest entry after which a majority of the nodes were known to
+	// have the same state, StateError what the last comparison found, "": nothing.
+	CheckedLSN    fsm.LSN
+	StateError    string
 	Peers         []Peer
 	Counts        fsm.Counts
 	CompletedEver uint64

@@ -134,14 +134,16 @@ func CopyWarning(node, address string) string {
 
 // behind reports whether adopting the document would take this cluster back: its state
 // has the document's lineage and is not older. A living cluster that takes a document over
-// comes to a higher LSN and a higher epoch. Only a repair, which belongs to no cluster, and
-// an empty state are judged by their LSN alone.
+// comes to a higher LSN and a higher epoch. A state that was adopted from the document of a
+// living cluster has its epoch, and an LSN far ahead, until the next broker registers: the
+// document is adopted again, as that cluster may have gone on. Only a repair, which belongs
+// to no cluster, and an empty state are judged by their LSN alone.
 func behind(d *queuefile.Document, me Candidate) bool {
 	h := d.Header
 	if h == nil || d.Overtaken || !me.Populated || h.Lineage == "" || me.Lineage != h.Lineage {
 		return false
 	}
-	return h.LSN().Compare(me.Applied) <= 0 && (h.Cluster == "" || h.Epoch <= me.Epoch || h.LSN().IsZero())
+	return h.LSN().Compare(me.Applied) <= 0 && (h.Cluster == "" || h.Epoch < me.Epoch || h.LSN().IsZero())
 }
 
 // has reports whether the candidate's state comes from this very version.

@@ -53,7 +53,9 @@ func TestDecide(t *testing.T) {
 		return me
 	}
 	later := ours // its broker was registered after the document was written
-	later.Epoch = 4
+	later.Epoch = 5
+	adopted := ours // from a document of that epoch; no broker has registered since
+	adopted.Epoch = 4
 	newer := empty
 	newer.Cluster = ""
 
@@ -101,6 +103,7 @@ func TestDecide(t *testing.T) {
 		{"large, repaired without its header", large(docOf("", stale, header("", "L", 6, 90))), ours, election.TakeOver, ""},
 		{"other cluster, nothing in it", docOf("b:1", stale, header("B", "L", 0, 0)), ours, election.TakeOver, ""},
 		{"other cluster, a copy from before our epoch", docOf("b:1", stale, header("B", "L", 1, 1)), later, election.TakeOver, ""},
+		{"other cluster, adopted before a crash", docOf("b:1", stale, header("B", "L", 1, 1)), adopted, election.Adopt, ""},
 		{"other cluster, a copy from before our epoch, fresh", docOf("b:1", fresh, header("B", "L", 1, 1)), later, election.Wait, "b:1"},
 
 		{"other lineage, stale", docOf("b:1", stale, header("B", "M", 1, 1)), ours, election.Refuse, ""},

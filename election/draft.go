@@ -43,12 +43,13 @@ func (f *Fence) draft(c *queuefile.Content, nowMs int64) *draft {
 	// it is appended to would hold up everything else.
 	room := slices.Grow(f.spare[:0], f.size+f.size/8)
 	data, large := queuefile.AppendTo(room, c, queuefile.Header{
-		Lineage: f.lineage,
-		Cluster: f.me.Cluster,
-		Epoch:   f.epoch,
-		Node:    f.me.Node,
-		Write:   id,
-		Writes:  f.writes,
+		Lineage:   f.lineage,
+		Cluster:   f.me.Cluster,
+		Epoch:     f.epoch,
+		Node:      f.me.Node,
+		Write:     id,
+		Writes:    f.writes,
+		Handovers: f.passed,
 	}, f.me.Address, nowMs)
 	f.spare = nil // until the store is certain to be done with it
 	d := &draft{

@@ -21,11 +21,12 @@ type Fence struct {
 	epoch   uint64
 	lineage string
 
-	version storage.Version // what the next write replaces; "" creates
-	sent    []sent          // the base, if it is ours, and what was sent over it since
-	writes  []string        // ids of the last writes, oldest first
-	newest  fsm.LSN         // of all that was ever sent
-	flushed fsm.LSN         // of what is known to be, or have been, in the document
+	version storage.Version      // what the next write replaces; "" creates
+	sent    []sent               // the base, if it is ours, and what was sent over it since
+	writes  []string             // ids of the last writes, oldest first
+	passed  []queuefile.Handover // where the parts of other clusters end
+	newest  fsm.LSN              // of all that was ever sent
+	flushed fsm.LSN              // of what is known to be, or have been, in the document
 	size    int
 	large   bool
 	spare   []byte // a buffer to encode into
@@ -80,6 +81,7 @@ func (f *Fence) succeed(doc *queuefile.Document, c *queuefile.Content) error {
 		}
 		f.epoch, f.lineage = max(f.epoch, h.Epoch), h.Lineage
 		f.writes = lastWrites(h.Writes)
+		f.passed = doc.HandedOver(f.me.Cluster)
 	}
 	f.epoch++
 	if f.lineage == "" {

@@ -45,6 +45,57 @@ func TestReign(t *testing.T) {
 	e.checkHistory()
 }
 
+// The document says where the part of each other cluster ends, until that one has the
+// document again.
+func TestHandovers(t *testing.T) {
+	e := newEnv(t)
+	n := newNode("n1", "A")
+	e.write(e.acquire(n), n.enqueue("a"))
+	want := func(clusters ...string) {
+		t.Helper()
+		var got []string
+		for _, o := range e.doc().Header.Handovers {
+			got = append(got, o.Cluster)
+		}
+		if fmt.Sprint(got) != fmt.Sprint(clusters) {
+			t.Errorf("handovers of %v, want %v", got, clusters)
+		}
+	}
+	want()
+	takeOver := func(node, cluster string) {
+		t.Helper()
+		next := newNode(node, cluster)
+		next.Machine, next.term = n.Machine, n.term
+		f := e.acquire(next)
+		e.write(f, next.enqueue("of "+node))
+	}
+	takeOver("n2", "A")
+	want()
+	before := e.doc()
+	takeOver("n3", "B")
+	want("A")
+	o, ok := e.doc().Header.Handover("A")
+	wanted := queuefile.Handover{
+		Cluster: "A", Epoch: before.Header.Epoch, Term: before.Header.Term, Index: before.Header.Index,
+		LastSeq: before.Meta.LastSeq, Token: before.Meta.Token, Now: start,
+	}
+	if !ok || o != wanted {
+		t.Errorf("handover %+v, want %+v", o, wanted)
+	}
+	takeOver("n4", "B")
+	want("A")
+	takeOver("n5", "C")
+	want("A", "B")
+	takeOver("n6", "A")
+	want("B", "C")
+	for i := range 2 * queuefile.HandoversMax {
+		takeOver("n7", fmt.Sprint(i))
+	}
+	if got := len(e.doc().Header.Handovers); got != queuefile.HandoversMax {
+		t.Errorf("%d handovers", got)
+	}
+}
+
 // TestRemovedBeforeAcquire keeps epoch and lineage of the machine when the
 // document is gone.
 func TestRemovedBeforeAcquire(t *testing.T) {

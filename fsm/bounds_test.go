@@ -77,7 +77,7 @@ func TestWaitersAreSettledOverSeveralEntries(t *testing.T) {
 	if c := m.Counts(); c.Of(fsm.Blocked) != 0 || c.Of(fsm.Unclaimed) != 2*each || m.Job("b") != nil {
 		t.Fatalf("after the second entry: %v", c)
 	}
-	if at, ok := m.NextDeadline(); ok {
+	if at, ok := m.NextDeadline(nil); ok {
 		t.Fatalf("next deadline %d, want none", at)
 	}
 }
@@ -130,7 +130,7 @@ func crowd(t *testing.T, m *fsm.Machine, n int, at int64) {
 func wantsMore(t *testing.T, m *fsm.Machine) {
 	t.Helper()
 	for _, m := range []*fsm.Machine{m, copyOf(t, m)} {
-		if at, ok := m.NextDeadline(); !ok || at > m.Meta().Now {
+		if at, ok := m.NextDeadline(nil); !ok || at > m.Meta().Now {
 			t.Fatalf("at %d the next deadline is %d (%v), want now", m.Meta().Now, at, ok)
 		}
 	}

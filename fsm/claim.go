@@ -12,7 +12,8 @@ import (
 // seconds; more would only make the state larger.
 const (
 	claimMemoryMs      = 60_000
-	claimsPerWorkerMax = 16
+	claimsPerWorkerMax = 256 // many processes may share one name
+	claimsPerWorkerOld = 16  // below Level8
 	claimsMax          = 65_536
 )
 
@@ -201,7 +202,11 @@ func (m *Machine) dropClaim(r *ClaimRecord) {
 
 // boundClaims drops the oldest records of worker, and of all, over the limits.
 func (m *Machine) boundClaims(worker string) {
-	if own := m.byWorker[worker]; len(own) > claimsPerWorkerMax {
+	limit := claimsPerWorkerMax
+	if m.Level() < Level8 {
+		limit = claimsPerWorkerOld
+	}
+	if own := m.byWorker[worker]; len(own) > limit {
 		m.dropClaim(own[0])
 	}
 	if m.claims.Len() > claimsMax {

@@ -94,6 +94,11 @@ func (p *plan) checkOne(i int, n *fsmpb.NewJob) Code {
 		p.fates[i].job = old
 		return p.repeats(sameContent(old, n))
 	}
+	if old := p.m.removedJob(n.Id); old != nil {
+		p.fates[i].job = jobOfRecord(old)
+		p.fates[i].job.Type = strings.Clone(n.Type)
+		return p.repeats(old.Fingerprint == contentOfNew(n))
+	}
 	if k, ok := p.ids[n.Id]; ok {
 		p.fates[i].twin = k + 1
 		return p.repeats(sameRequest(p.jobs[k], n))

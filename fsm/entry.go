@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"unicode/utf8"
@@ -121,6 +122,10 @@ func checkRare(m *fsmpb.Mutation) error {
 	case *fsmpb.Mutation_RaiseLevel:
 		level := op.RaiseLevel.GetLevel()
 		return need(level > BaseLevel && level <= MaxLevel, errNewValue)
+	case *fsmpb.Mutation_CheckState:
+		return need(op.CheckState != nil, errNoOp)
+	case *fsmpb.Mutation_StateChecked:
+		return need(len(op.StateChecked.GetSum()) == sha256.Size, errNewValue)
 	case *fsmpb.Mutation_SetExtra:
 		if op.SetExtra == nil {
 			return errNoOp

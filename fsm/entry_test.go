@@ -31,7 +31,7 @@ func everyKind(t testing.TB) *fsmpb.Batch {
 		announce(fsm.AnnounceBucketAway, "PUT queue.json: timeout"),
 		forceComplete("full", "43"),
 		setExtra("full", `{"note":[1,null],"é":"\ud800"}`),
-		raiseLevel(fsm.Level7),
+		raiseLevel(fsm.Level7), checkState(), stateChecked(fsm.LSN{Term: 1, Index: 7}, [32]byte{1}, "n3~x"),
 		completeWithLog("w", "full", 1, "line\n"),
 	}}
 	b.Mutations[0].Request = &fsmpb.Request{Key: "k", Fingerprint: []byte("f")}
@@ -229,6 +229,9 @@ func TestEncodeEntryRefusesWhatDecodeEntryWould(t *testing.T) {
 		{Op: &fsmpb.Mutation_RaiseLevel{}},
 		raiseLevel(fsm.BaseLevel),
 		raiseLevel(fsm.MaxLevel + 1),
+		{Op: &fsmpb.Mutation_CheckState{}},
+		{Op: &fsmpb.Mutation_StateChecked{}},
+		{Op: &fsmpb.Mutation_StateChecked{StateChecked: &fsmpb.StateChecked{Sum: []byte("short")}}},
 	} {
 		if data, err := fsm.EncodeEntry(&fsmpb.Batch{Mutations: []*fsmpb.Mutation{m}}); err == nil {
 			t.Errorf("case %d: %v was encoded", i, m)

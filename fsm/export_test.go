@@ -14,6 +14,7 @@ import (
 const (
 	ClaimMemoryMs      = claimMemoryMs
 	ClaimsPerWorkerMax = claimsPerWorkerMax
+	ClaimsPerWorkerOld = claimsPerWorkerOld
 	ClaimsMax          = claimsMax
 	ClaimJobsMax       = claimJobsMax
 	ClaimBytesMax      = claimBytesMax
@@ -22,6 +23,13 @@ const (
 	CounterMax         = counterMax
 	NumCodes           = numCodes
 )
+
+// ContentOf is the content of j as the machine remembers it.
+func ContentOf(j *Job) string {
+	o := *j.Options()
+	o.After, o.Tags = distinct(o.After), distinct(o.Tags)
+	return contentOf(j.Type, j.Priority, j.MaxAttempts, j.LeaseMs, j.Payload, &o)
+}
 
 // Bare is j without what is derived: two machines in the same state may differ
 // in where a lazily moved timer stands.
@@ -94,7 +102,7 @@ func addAll[T any](tree *btree.BTreeG[T], add func(T) error) (err error) {
 func (m *Machine) derived() []string {
 	var lines []string
 	note := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
-	note("counts %v, %d bytes", m.counts, m.bytes)
+	note("counts %v, %d bytes, requests of weight %d", m.counts, m.bytes, m.requestWeight)
 	m.heads.Scan(func(q *queue) bool { note("head %q: %s", q.name, q.best.ID); return true })
 	m.running.Scan(func(j *Job) bool { note("running %q: %s", j.Worker, j.ID); return true })
 	m.typed.Scan(func(j *Job) bool { note("typed %q %v: %s", j.Type, j.Status, j.ID); return true })

@@ -139,7 +139,7 @@ func readAll(m *fsm.Machine) {
 		_ = jobLine(j)
 	}
 	m.DueCrons(m.Meta().Now, func(c *fsm.Cron) bool { _ = cronLine(c); return true })
-	m.NextDeadline()
+	m.NextDeadline(nil)
 	for _, scan := range []string{
 		linesOf(v.Queues, queueLine), linesOf(v.Turns, turnLine), linesOf(v.Holds, holdLine),
 		linesOf(v.Requests, requestLine), linesOf(v.Claims, claimLine), linesOf(v.Workers, workerLine),

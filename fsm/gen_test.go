@@ -106,7 +106,7 @@ func (w *workload) batch(t *rapid.T) *fsmpb.Batch {
 		b.Mutations = append(b.Mutations, w.requested(t))
 	}
 	if once(t, 30, "raise level") {
-		b.Mutations = append(b.Mutations, raiseLevel(fsm.MaxLevel))
+		b.Mutations = append(b.Mutations, raiseLevel(fsm.MaxLevel), checkState())
 	}
 	return b
 }
@@ -240,7 +240,7 @@ func (w *workload) settings(t *rapid.T) *fsmpb.Settings {
 		WorkerTimeoutMs:      odd(t, rapid.Int64Range(0, 300), "worker timeout"),
 		RetainCompletedMs:    odd(t, rapid.SampledFrom([]int64{3000, 300, 50, 0}), "retain"),
 		RetainCompletedCount: odd(t, rapid.SampledFrom([]int64{100, 6, 2, 0}), "retain count"),
-		RequestMs:            odd(t, rapid.SampledFrom([]int64{5000, 500, 50, 0}), "request time"),
+		RequestMs:            odd(t, rapid.SampledFrom([]int64{5000, 500, 50, 0, 400_000}), "request time"),
 		RequestCount:         odd(t, rapid.SampledFrom([]int64{100, 6, 2, 0}), "request count"),
 	}
 	if once(t, 3, "quotas") {

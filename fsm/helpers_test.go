@@ -117,3 +117,13 @@ func raiseLevel(level uint32) *fsmpb.Mutation {
 func announce(kind fsm.AnnounceKind, text string) *fsmpb.Mutation {
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Announce{Announce: &fsmpb.Announce{Kind: uint32(kind), Text: text}}}
 }
+
+func checkState() *fsmpb.Mutation {
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_CheckState{CheckState: &fsmpb.CheckState{}}}
+}
+
+func stateChecked(at fsm.LSN, sum [32]byte, diverged ...string) *fsmpb.Mutation {
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_StateChecked{StateChecked: &fsmpb.StateChecked{
+		Term: at.Term, Index: at.Index, Sum: sum[:], Diverged: diverged,
+	}}}
+}

@@ -18,8 +18,12 @@ const (
 	// (openPermitted); and schedules that are put in the moment in which they fire
 	// (firedAlready).
 	Level7 = 7
+	// Level8 has CheckState and StateChecked; requests that count by their items
+	// (RequestRecord.weight); records of the jobs that retention removes (removed.go); and
+	// more remembered claims of a worker.
+	Level8 = 8
 
-	MaxLevel = Level7 // the newest level that this version knows
+	MaxLevel = Level8 // the newest level that this version knows
 )
 
 // ErrLevel is wrapped by Meta.Check for a state of a level that this version does
@@ -52,6 +56,8 @@ func LevelOf(m *fsmpb.Mutation) uint32 {
 	switch op := m.GetOp().(type) {
 	case *fsmpb.Mutation_RaiseLevel:
 		return op.RaiseLevel.GetLevel()
+	case *fsmpb.Mutation_CheckState, *fsmpb.Mutation_StateChecked:
+		return Level8
 	case *fsmpb.Mutation_Group:
 		level := uint32(BaseLevel)
 		for _, part := range op.Group.GetMutations() {

@@ -17,6 +17,9 @@ func TestEntriesHaveTheLowestVersion(t *testing.T) {
 		if m.GetRaiseLevel() != nil {
 			want = fsm.Level7
 		}
+		if m.GetCheckState() != nil || m.GetStateChecked() != nil {
+			want = fsm.Level8
+		}
 		group := &fsmpb.Mutation{Op: &fsmpb.Mutation_Group{Group: &fsmpb.Group{Mutations: []*fsmpb.Mutation{announce(1, ""), m}}}}
 		batches := []*fsmpb.Batch{{Mutations: []*fsmpb.Mutation{announce(1, ""), m}}}
 		if m.GetGroup() == nil && m.Request == nil {
@@ -122,6 +125,6 @@ func TestPutOfAScheduleThatFiresMeanwhile(t *testing.T) {
 
 // nextOf is the next time of the first schedule.
 func nextOf(m *fsm.Machine) (next int64) {
-	next, _ = m.NextDeadline()
+	next, _ = m.NextDeadline(nil)
 	return next
 }

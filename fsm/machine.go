@@ -124,6 +124,8 @@ type Machine struct {
 	counts    Counts
 	bytes     int64
 
+	requestWeight int64 // of all requests
+
 	max budgets // of each entry
 
 	// Of the entry that is applied.
@@ -246,6 +248,8 @@ func (m *Machine) decide(mut *fsmpb.Mutation) Result {
 		return m.setExtra(op.SetExtra)
 	case *fsmpb.Mutation_RaiseLevel:
 		return m.raiseLevel(op.RaiseLevel)
+	case *fsmpb.Mutation_CheckState, *fsmpb.Mutation_StateChecked:
+		return Result{} // for the nodes; the state stays as it is
 	}
 	return m.decideCron(mut)
 }

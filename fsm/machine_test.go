@@ -16,6 +16,7 @@ import (
 // gets the answers of all of them.
 func TestClaimsAreRememberedUpToTheBound(t *testing.T) {
 	m := fsm.New()
+	apply(t, m, 1000, raiseLevel(fsm.Level8))
 	for i := range fsm.ClaimsPerWorkerMax + 1 {
 		apply(t, m, 1000, enqueue(fmt.Sprint("j", i)), claimAs("w", fmt.Sprint("r", i), 1))
 	}
@@ -293,7 +294,7 @@ func TestAbsurdTimesAreTheEndOfTime(t *testing.T) {
 				t.Fatalf("at %d job %s is %+v, want %v", now, id, got, want)
 			}
 		}
-		if at, ok := m.NextDeadline(); !ok || at != math.MaxInt64 {
+		if at, ok := m.NextDeadline(nil); !ok || at != math.MaxInt64 {
 			t.Fatalf("at %d the next deadline is %d: an idle leader would not sleep", now, at)
 		}
 	}

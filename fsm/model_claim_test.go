@@ -173,7 +173,11 @@ func (m *model) remember(op *fsmpb.Claim, jobs []*fsm.Job) {
 			n++
 		}
 	}
-	if n > fsm.ClaimsPerWorkerMax {
+	limit := fsm.ClaimsPerWorkerMax
+	if m.meta.Level < fsm.Level8 {
+		limit = fsm.ClaimsPerWorkerOld
+	}
+	if n > limit {
 		i := slices.IndexFunc(m.claims, own)
 		m.claims = slices.Delete(slices.Clone(m.claims), i, i+1)
 	}

@@ -65,6 +65,13 @@ func (m *model) addOne(n *fsmpb.NewJob, cron string) (j *fsm.Job, isNew bool, co
 		}
 		return old, false, fsm.Duplicate
 	}
+	if old, content := m.removed(n.Id); old != nil {
+		if content != fsm.ContentOf(j) {
+			return nil, false, fsm.IDTaken
+		}
+		old.Type = n.Type
+		return old, false, fsm.Duplicate
+	}
 	if holder := m.holder(j, nil); holder != nil {
 		return holder, false, fsm.Duplicate
 	}

@@ -120,6 +120,7 @@ func (m *model) retireOne(typ string) bool {
 		return false
 	}
 	m.remove(oldest)
+	m.rememberRemoved(oldest)
 	return true
 }
 

@@ -43,6 +43,9 @@ func (m *model) report(worker string, l *fsmpb.Lease, end fsm.End, effect func(*
 	m.seen(worker)
 	j := m.job(l.JobId)
 	res := fsm.Result{Code: verdict(j, worker, l.Token, end)}
+	if old, _ := m.removed(l.JobId); j == nil && old != nil && l.Token == old.Token && end == old.AttemptEnd && l.Token != 0 && end != fsm.NoEnd {
+		j, res.Code = old, fsm.Duplicate
+	}
 	if res.Code == fsm.OK {
 		j = m.change(j, effect)
 	}

@@ -44,8 +44,51 @@ func byTimeAndKey(a, b *fsm.RequestRecord) int {
 
 // boundRequests forgets the oldest beyond the number that is remembered.
 func (m *model) boundRequests() {
-	over := int64(len(m.requests)) - max(m.meta.Settings.RequestCount, 0)
-	m.requests = m.requests[max(over, 0):]
+	for m.requestWeight() > max(m.meta.Settings.RequestCount, 0) {
+		m.requests = m.requests[1:]
+	}
+}
+
+// requestWeight is the number of requests, of which each counts once more for every ten
+// of its items from level 8 on.
+func (m *model) requestWeight() (sum int64) {
+	for _, r := range m.requests {
+		sum++
+		if m.meta.Level >= fsm.Level8 {
+			sum += int64(len(r.Items)) / 10
+		}
+	}
+	return sum
+}
+
+// The request that stands for a removed job, for five minutes after the job's end.
+const (
+	removedKey = "\x00removed:"
+	removedMs  = 300_000
+)
+
+// rememberRemoved keeps what is needed to know a job again that retention removed.
+func (m *model) rememberRemoved(j *fsm.Job) {
+	if m.meta.Level < fsm.Level8 || sum(j.FinishedAt, removedMs) < m.meta.Now {
+		return
+	}
+	key := removedKey + j.ID
+	m.requests = slices.DeleteFunc(slices.Clone(m.requests), func(r *fsm.RequestRecord) bool { return r.Key == key })
+	m.requests = put(m.requests, &fsm.RequestRecord{
+		Key: key, Fingerprint: fsm.ContentOf(j), LSN: m.meta.LSN, Count: uint64(j.AttemptEnd),
+		At:    min(m.meta.Now, sum(j.FinishedAt, removedMs-max(m.meta.Settings.RequestMs, 0))),
+		Items: []fsm.RequestItem{{JobID: j.ID, Token: j.Token, Status: j.Status}},
+	}, byTimeAndKey)
+	m.boundRequests()
+}
+
+// removed is what is known of a removed job; nil: nothing.
+func (m *model) removed(id string) (j *fsm.Job, content string) {
+	r := found(m.requests, func(r *fsm.RequestRecord) bool { return r.Key == removedKey+id })
+	if r == nil || m.meta.Level < fsm.Level8 {
+		return nil, ""
+	}
+	return &fsm.Job{ID: id, Token: r.Items[0].Token, Status: r.Items[0].Status, AttemptEnd: fsm.End(r.Count)}, r.Fingerprint
 }
 
 func (m *model) recordOf(key, fingerprint string, res fsm.Result) *fsm.RequestRecord {

@@ -133,6 +133,8 @@ func (m *model) effect(mut *fsmpb.Mutation) fsm.Result {
 		}
 		m.meta.Level = op.RaiseLevel.Level
 		return fsm.Result{}
+	case *fsmpb.Mutation_CheckState, *fsmpb.Mutation_StateChecked:
+		return fsm.Result{}
 	}
 	panic("a mutation that the model does not know")
 }

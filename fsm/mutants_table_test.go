@@ -439,6 +439,27 @@ var mutants = []mutant{
 		"res.Codes[i] = r.Code\n\t\tif !r.Code.Done() {\n\t\t\tbreak\n\t\t}\n",
 	},
 
+	{
+		"requests of many jobs count once", "requests", "request.go",
+		`return 1 + int64(len(r.Items)/requestItems)`,
+		`return 1`,
+	},
+	{
+		"removed jobs are added again with other content", "requests", "enqueue.go",
+		`return p.repeats(old.Fingerprint == contentOfNew(n))`,
+		`return p.repeats(true)`,
+	},
+	{
+		"a removed job takes any report", "requests", "removed.go",
+		`j.Token == l.Token && j.AttemptEnd == end`,
+		`j.Token == l.Token`,
+	},
+	{
+		"removed jobs are known for a request's time", "requests", "removed.go",
+		`repeatMs-max(m.meta.Settings.RequestMs, 0)))`,
+		`0))`,
+	},
+
 	// 14. Announcements.
 	{
 		"announcements of any length", "announce", "announce.go",

@@ -153,7 +153,7 @@ func (p *pair) restart(t *rapid.T) {
 // idle is what a leader does that nobody asks for anything: at the deadline it
 // proposes what fell due.
 func (p *pair) idle(t *rapid.T) {
-	at, ok := p.machine.NextDeadline()
+	at, ok := p.machine.NextDeadline(nil)
 	if !ok || at > sum(p.machine.Meta().Now, 1000) {
 		return
 	}
@@ -169,7 +169,7 @@ func (p *pair) idle(t *rapid.T) {
 	if d, ok := p.naive.wakes(); ok && d <= now {
 		return // a schedule that is due again, or jobs that still wait to hear of an end
 	}
-	if next, ok := p.machine.NextDeadline(); ok && next <= now && next < math.MaxInt64 {
+	if next, ok := p.machine.NextDeadline(nil); ok && next <= now && next < math.MaxInt64 {
 		t.Fatalf("at %d the deadline %d is not past", now, next)
 	}
 }
@@ -283,7 +283,7 @@ func checkDueCrons(t *rapid.T, m *fsm.Machine, naive *model) {
 // ever.
 func checkDeadline(t *rapid.T, m *fsm.Machine, naive *model) {
 	want, exact := naive.wakes()
-	at, ok := m.NextDeadline()
+	at, ok := m.NextDeadline(nil)
 	if exact && want < math.MaxInt64 && (!ok || at > max(want, naive.meta.Now)) {
 		t.Fatalf("next deadline %d (%v), must not be after %d", at, ok, want)
 	}

@@ -13,6 +13,9 @@ func (m *Machine) held(worker string, l *fsmpb.Lease, end End) (*Job, Code) {
 	j := m.ids[l.JobId]
 	switch {
 	case j == nil:
+		if j = m.endedAlready(l, end); j != nil {
+			return j, Duplicate
+		}
 		return nil, NotFound
 	case l.Token == 0:
 		return j, heldByName(j, worker)

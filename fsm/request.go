@@ -34,6 +34,12 @@ func (m *Machine) once(mut *fsmpb.Mutation) Result {
 	return res
 }
 
+// Requested reports whether a request with this key and fingerprint took effect and is remembered.
+func (m *Machine) Requested(req *fsmpb.Request) bool {
+	r := m.byKey[req.Key]
+	return r != nil && r.Fingerprint == string(req.Fingerprint)
+}
+
 // tookEffect reports whether something was done: a mutation of several items of
 // which none was is like one that was refused.
 func (r *Result) tookEffect() bool {
@@ -88,16 +94,31 @@ func (m *Machine) rememberRequest(req *fsmpb.Request, res *Result) {
 func (m *Machine) addRequest(r *RequestRecord) {
 	m.requests.Set(r)
 	m.byKey[r.Key] = r
+	m.requestWeight += r.weight()
 }
 
 func (m *Machine) dropRequest(r *RequestRecord) {
 	m.requests.Delete(r)
 	delete(m.byKey, r.Key)
+	m.requestWeight -= r.weight()
 }
+
+// requestItems is how many items of a request weigh as much as a request: one request
+// may name a thousand jobs, and the limit is to bound the memory of all.
+const requestItems = 10
+
+// weight is as how many requests the record counts, from Level8 on.
+func (r *RequestRecord) weight() int64 { return 1 + int64(len(r.Items)/requestItems) }
 
 // boundRequests forgets the oldest requests over the limit.
 func (m *Machine) boundRequests() {
-	for int64(m.requests.Len()) > max(m.meta.Settings.RequestCount, 0) {
+	weight := func() int64 {
+		if m.Level() < Level8 {
+			return int64(m.requests.Len())
+		}
+		return m.requestWeight
+	}
+	for weight() > max(m.meta.Settings.RequestCount, 0) {
 		r, _ := m.requests.Min()
 		m.dropRequest(r)
 	}

@@ -49,6 +49,7 @@ func (m *Machine) retireOf(q *queue) {
 			break
 		}
 		m.remove(j)
+		m.rememberRemoved(j)
 	}
 	m.timeRetention(q)
 }

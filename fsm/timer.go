@@ -150,8 +150,9 @@ func (m *Machine) checkTimeout(old *Job, t timer) {
 // NextDeadline is the machine time, in ms, at which it has something to do
 // without being asked; ok is false if there is nothing to wait for. It may be
 // early. The leader proposes an empty batch then, or FireCron for the schedules
-// that are due (see DueCrons).
-func (m *Machine) NextDeadline() (at int64, ok bool) {
+// that are due (see DueCrons). Schedules for which without (nil: none) returns true do
+// not count.
+func (m *Machine) NextDeadline(without func(*Cron) bool) (at int64, ok bool) {
 	consider := func(t int64) {
 		if !ok || t < at {
 			at, ok = t, true
@@ -169,9 +170,13 @@ func (m *Machine) NextDeadline() (at int64, ok bool) {
 	if b, found := m.idle.Min(); found {
 		consider(m.batchEnd(b))
 	}
-	if c, found := m.cronsDue.Min(); found {
+	m.cronsDue.Scan(func(c *Cron) bool {
+		if without != nil && without(c) {
+			return true
+		}
 		consider(c.NextAt)
-	}
+		return false
+	})
 	return at, ok
 }
 

@@ -127,7 +127,7 @@ func eventLine(e fsm.Event) string {
 // wakeUp prints when m wants to be woken. A lazily moved timer may want it
 // too early, which a restored machine does not.
 func wakeUp(m *fsm.Machine) string {
-	at, ok := m.NextDeadline()
+	at, ok := m.NextDeadline(nil)
 	if !ok {
 		return "\n"
 	}

@@ -50,6 +50,7 @@ type ClaimedJob struct {
 	Tags      []string `json:"tags,omitzero"`
 	BatchID   string   `json:"batchId,omitzero"`
 	Cron      string   `json:"cron,omitzero"`
+	CronAt    int64    `json:"cronAt,omitzero"`    // as in Job
 	LastError string   `json:"lastError,omitzero"` // of the attempt before
 	// LSN is there in the answer to a Claim without Max.
 	LSN string `json:"lsn,omitzero"`

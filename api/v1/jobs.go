@@ -207,6 +207,9 @@ type Job struct {
 	WaitsFor     []string `json:"waitsFor,omitzero"` // what is left of After
 	BatchID      string   `json:"batchId,omitzero"`
 	Cron         string   `json:"cron,omitzero"` // the schedule that enqueued it
+	// CronAt is the time of the schedule for which it was enqueued, which may have
+	// passed by then. It is absent if the schedule was triggered by hand.
+	CronAt int64 `json:"cronAt,omitzero"`
 	// Progress is what the worker said last.
 	Progress *Progress `json:"progress,omitzero"`
 	// History are the last attempts that ended badly, oldest first.

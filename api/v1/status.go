@@ -29,7 +29,13 @@ type Status struct {
 	Refusing      string  `json:"refusing,omitzero"`    // why writes are refused; absent when they are not
 	FlushError    string  `json:"flush_error,omitzero"` // why the last flush did not succeed
 	// ArchiveError is what is missing or damaged in the archive, on the active leader.
-	ArchiveError    string     `json:"archive_error,omitzero"`
+	ArchiveError string `json:"archive_error,omitzero"`
+	// StateError is what the last comparison of the nodes' states found.
+	StateError      string `json:"state_error,omitzero"`
+	StateCheckedLSN string `json:"state_checked_lsn,omitzero"` // the newest after which a majority was known to have the same state
+	// Standby is the standby cluster that the active leader knows of.
+	Standby         string     `json:"standby,omitzero"`
+	Carried         *Carried   `json:"carried,omitzero"`   // absent if there was nothing to carry over
 	FlushIntervalMs int64      `json:"flush_interval_ms"`  // least time between two flushes, now; 0: this node does not flush
 	Ack             string     `json:"ack"`                // ack level of writes that name none
 	Document        *Document  `json:"document,omitzero"`  // as this node wrote it last; absent if it has not
@@ -50,6 +56,15 @@ type Status struct {
 	UptimeMs        int64      `json:"uptime_ms"`
 	Now             int64      `json:"now,omitzero"`        // the queue's time, ms: the leader's, as far as this node knows it
 	WallClock       int64      `json:"wall_clock,omitzero"` // of this node, ms
+}
+
+// Carried counts, since the node started, the jobs that its cluster had acknowledged and
+// that a document which it adopted did not have.
+type Carried struct {
+	Jobs  int    `json:"jobs"`          // in the queue again
+	Ended int    `json:"ended"`         // jobs of the document that had ended in this cluster, and so have now
+	Kept  int    `json:"kept"`          // not carried over
+	Copy  string `json:"copy,omitzero"` // the object of the bucket that has the newest of these
 }
 
 // Document is queue.json.

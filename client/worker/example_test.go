@@ -135,3 +135,21 @@ func ExampleErrTimeout() {
 	// true
 	// completed 2 "quicker this time"
 }
+
+// A test of a handler needs no cluster.
+func ExampleTry() {
+	count := worker.JSON(func(_ context.Context, job worker.Job, text string) (int, error) {
+		job.Log("counting")
+		if text == "" {
+			return 0, worker.Permanent(errors.New("nothing to count"))
+		}
+		return len(strings.Fields(text)), nil
+	})
+	for _, payload := range []string{`"three little words"`, `""`} {
+		got := worker.Try(context.Background(), count, client.ClaimedJob{Payload: jsontext.Value(payload)})
+		fmt.Printf("%s %s %q %q\n", got.Outcome, got.Result, got.Log, got.Failure.Error)
+	}
+	// Output:
+	// completed 3 "counting" ""
+	// failed null "" "nothing to count: counting"
+}

@@ -160,8 +160,8 @@ func ended(outcome Outcome, cause, err error) report {
 	said := ": " + err.Error()
 	if errors.Is(err, cause) || errors.Is(err, context.Canceled) {
 		said = ""
-		if logged := new(loggedError); errors.As(err, &logged) {
-			said = ": " + logged.log
+		if logged := new(LoggedError); errors.As(err, &logged) {
+			said = ": " + logged.Log
 		}
 	}
 	rep.failure.Error = clip(cause.Error() + said)

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"osqueue/client"
@@ -89,15 +88,6 @@ func JSON[In, Out any](fn func(ctx context.Context, job Job, in In) (Out, error)
 		}
 		return bytes.TrimSuffix(result.Bytes(), []byte("\n")), nil
 	}
-}
-
-// readPayload reads, for the handlers of this package, what the cluster has let through: any producer's JSON.
-func readPayload(payload jsontext.Value, out any, more ...json.Options) error {
-	more = append(more, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	if err := json.Unmarshal(payload, out, more...); err != nil {
-		return fmt.Errorf("read the payload: %w", err)
-	}
-	return nil
 }
 
 // verdictError is a handler's error that also says what is to follow.

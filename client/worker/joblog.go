@@ -63,14 +63,19 @@ func endOf(text string, limit int, cut bool) string {
 	return mark + strings.ToValidUTF8(text, "") // without the rest of a rune
 }
 
-// loggedError is an error with what the attempt had to say behind it.
-type loggedError struct {
-	err error
-	log string
+// A LoggedError is an error of a handler with the end of a log that explains it, such as
+// the stderr of a command. If the worker has ended the attempt, the failure quotes the
+// log and not the error that followed from the end.
+type LoggedError struct {
+	Err error
+	Log string
 }
 
-func (e *loggedError) Error() string { return e.err.Error() + ": " + e.log }
-func (e *loggedError) Unwrap() error { return e.err }
+// Error returns the text of the error and the log.
+func (e *LoggedError) Error() string { return e.Err.Error() + ": " + e.Log }
+
+// Unwrap returns Err.
+func (e *LoggedError) Unwrap() error { return e.Err }
 
 // with adds the log of the attempt to its report. A failure has it behind the
 // text of the error, as far as there is room.

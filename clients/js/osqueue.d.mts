@@ -63,6 +63,12 @@ export class QueueError extends Error {
   refused: boolean;
 }
 
+/** The error of `wait` for a job that is dead or cancelled. */
+export class JobError extends QueueError {
+  constructor(job: JobState);
+  job: JobState;
+}
+
 /** Thrown by a handler to say how the attempt fails. Other errors fail it, too. */
 export class Failure extends Error {
   /** Not retryable: the job is dead at once. delayMs: the time before the next attempt, instead of the backoff. */
@@ -72,14 +78,15 @@ export class Failure extends Error {
 
 /** The nodes of one cluster. Make one and share it. */
 export class Client {
-  /** @param servers host:port or URL of all nodes; without it those that OSQUEUE_SERVERS names */
+  /** @param servers all nodes, as host:port, host (port 8080) or URL; without it those that OSQUEUE_SERVERS names */
   constructor(servers?: string[], options?: { attemptTimeoutMs?: number; retryForMs?: number });
   /** Enqueues a job and returns its id; under a uniqueKey that another job holds, that job's. */
   submit(type: string, payload?: unknown, options?: JobMembers & Keyed): Promise<string>;
   /** Enqueues jobs and returns their ids. Up to 1000 of them, or 1 MB, go in all or none; more are cut in half. */
   submitMany(jobs: Iterable<NewJob>, options?: Keyed): Promise<string[]>;
   get(id: string): Promise<JobState>;
-  /** Waits until the job has ended. A QueueError with the tag "timeout": it has not, in that time. */
+  /** Waits until the job has completed. A JobError: it is dead or cancelled. A QueueError with the tag "timeout": it
+   *  has not ended in that time. */
   wait(id: string, timeoutMs?: number): Promise<JobState>;
   stats(options?: { types?: boolean }): Promise<{ [figure: string]: any }>;
   /** A job that runs is cancelled when its worker has ended the attempt. */

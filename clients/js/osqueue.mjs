@@ -24,6 +24,14 @@ export class QueueError extends Error {
   }
 }
 
+/** The error of `wait` for a job that is dead or cancelled; `job` is the job, its status is the tag. */
+export class JobError extends QueueError {
+  constructor(job) {
+    super([`job ${job.id} is ${job.status}`, job.lastError].filter(Boolean).join(": "), 0, job.status);
+    Object.assign(this, { name: "JobError", job });
+  }
+}
+
 /** Thrown by a handler to say how the attempt fails: { retryable: false } is for good, { delayMs } before the next. */
 export class Failure extends Error { constructor(text, how = {}) { super(text); this.how = how; } }
 
@@ -33,7 +41,8 @@ export class Client {
   #servers; #attemptTimeoutMs; #retryForMs; #leader = ""; #term = 0; #search = null;
   constructor(servers, { attemptTimeoutMs = 5000, retryForMs = 30000 } = {}) {
     servers ??= (process.env.OSQUEUE_SERVERS || SERVERS).split(/[\s,]+/).filter(Boolean);
-    this.#servers = servers.map((s) => (s.includes("://") ? s : `http://${s.trim()}`).replace(/\/+$/, ""));
+    const named = servers.map((s) => s.trim().replace(/^([^/:]+|\[[^\]/]+\])(?=\/|$)/, "$1:8080"));
+    this.#servers = named.map((s) => (s.includes("://") ? s : `http://${s}`).replace(/\/+$/, ""));
     [this.#attemptTimeoutMs, this.#retryForMs] = [attemptTimeoutMs, retryForMs];
   }
 
@@ -55,13 +64,15 @@ export class Client {
   /** The job as it is now. */
   get(id) { return this.#call(["jobs", id]); }
 
-  /** Waits until the job has ended, and returns it. A QueueError with the tag "timeout": it has not, in that time. */
+  /** Waits until the job has completed, and returns it. A JobError: it is dead or cancelled. A QueueError with the tag
+   *  "timeout": it has not ended in that time. */
   async wait(id, timeoutMs = Infinity) {
     const end = now() + timeoutMs;
     for (;;) {
       const waitMs = Math.floor(Math.max(0, Math.min(15000, end - now())));
       const job = await this.#call(["jobs", id], { query: `?waitMs=${waitMs}`, waitMs, withinMs: end - now() + 5000 });
-      if (["completed", "dead", "cancelled"].includes(job.status)) return job;
+      if (job.status === "completed") return job;
+      if (["dead", "cancelled"].includes(job.status)) throw new JobError(job);
       if (now() >= end) throw new QueueError(`job ${id} is ${job.status}`, 0, "timeout");
       await sleep(20); // should a server answer at once
     }
@@ -168,11 +179,12 @@ export class Job {
   end(why) { this.#stop.abort(new Error(this.why ||= why)); }
 }
 
-/** Runs jobs, `concurrency` at once, keeps their leases alive, and reports exactly one outcome of each: the handler's
- *  result, its error with the stack, or that the job is given back. A handler that keeps the event loop busy stops the
- *  heartbeats, too: such work belongs into a worker thread or a process of its own. */
+/** Runs jobs, `concurrency` at once. It claims as many jobs as there are free slots, renews all leases together, and
+ *  sends one report for each job: the result, the error with the stack, or a release. A handler that keeps the event
+ *  loop busy stops the heartbeats, too: such work belongs into a worker thread or a process of its own. */
 export class Worker {
-  #handlers = new Map(); #held = new Set(); #stopping = false; #over = false; #refusal = null;
+  #handlers = new Map(); #held = new Set(); #busy = 0; #freed = () => {}; // #freed wakes the claimer
+  #stopping = false; #over = false; #refusal = null;
   constructor(client, { concurrency = 4, name, leaseMs = 0, pollWaitMs = 2000, stopTimeoutMs = 30000 } = {}) {
     name ??= `${hostname()}-${process.pid}-${randomUUID().slice(0, 6)}`;
     Object.assign(this, { client, concurrency: Math.min(concurrency, 1000), name, leaseMs, pollWaitMs, stopTimeoutMs });
@@ -183,18 +195,22 @@ export class Worker {
   handle(type, handler) { this.#handlers.set(type, handler); }
 
   /** Claims nothing more: `run` ends when the running jobs are done or, after stopTimeoutMs, given back. */
-  stop() { this.#stopping = true; }
+  stop() {
+    this.#stopping = true;
+    this.#freed();
+  }
 
   /** Works until `stop`, SIGINT, SIGTERM; returns how many jobs could not be reported. Fails if claims are refused.*/
   async run() {
     if (this.#handlers.size === 0) throw new Error("a worker needs a handler: claiming no types would be claiming all");
     process.once("SIGINT", () => this.stop()).once("SIGTERM", () => this.stop());
     const [, listed] = [this.#keepLeases(), this.#stayListed()];
-    let working = Array.from({ length: this.concurrency }, () => this.#work().finally(() => { working--; })).length;
+    let claiming = true;
+    this.#claim().finally(() => { claiming = false; });
     while (!this.#stopping) await sleep(50);
     const [tell, release] = [(job) => job.end("stopping"), (job) => void this.#report(job, "release", {})];
     for (const [ms, step] of [[this.stopTimeoutMs, tell], [4000, release], [4000, () => {}]]) {
-      for (const end = now() + ms; working > 0 && now() < end;) await sleep(20);
+      for (const end = now() + ms; (claiming || this.#busy > 0) && now() < end;) await sleep(20);
       this.#held.forEach(step);
     }
     this.#over = true;
@@ -203,23 +219,28 @@ export class Worker {
     return this.#held.size;
   }
 
-  async #work() {
-    for (let request; !this.#stopping;) {
-      request ??= randomUUID(); // else it is of a claim that may have got a job that we do not know of
+  async #claim() {
+    for (let request, max; !this.#stopping;) {
+      if (!request && this.#busy >= this.concurrency) {
+        await new Promise((freed) => { this.#freed = freed; });
+        continue;
+      }
+      if (!request) [request, max] = [randomUUID(), this.concurrency - this.#busy]; // else a claim failed: repeat it
       const how = { types: [...this.#handlers.keys()], waitMs: this.pollWaitMs, withinMs: this.pollWaitMs + 5000 };
-      const jobs = await this.client.claim(this.name, { ...how, leaseMs: this.leaseMs, request }).catch((e) => {
+      const jobs = await this.client.claim(this.name, { ...how, max, leaseMs: this.leaseMs, request }).catch((e) => {
         this.log(e.message);
         if (e.refused) [this.#refusal, this.#stopping] = [e, true];
       });
-      if (jobs) request = undefined; else await sleep(500);
-      for (const job of jobs ?? []) {
-        this.#held.add(job);
-        await (this.#stopping ? this.#report(job, "release", {}) : this.#run(job));
-      }
+      if (!jobs) { await sleep(500); continue; }
+      request = undefined;
+      this.#busy += jobs.length;
+      for (const job of jobs) this.#run(job).finally(() => { this.#busy--; this.#freed(); });
     }
   }
 
   async #run(job) {
+    this.#held.add(job);
+    if (this.#stopping) return this.#report(job, "release", {});
     let action = "complete", body;
     try { JSON.stringify(body = { result: await this.#handlers.get(job.type)(job) }); } catch (e) {
       action = ["stopping", "lost"].includes(job.why) ? "release" : "fail";
@@ -282,10 +303,12 @@ async function main(command, ...args) {
   const worker = new Worker(new Client());
   if (command !== "worker") {
     if (args.length > 1) args[1] = JSON.parse(args[1]);
-    const out = await worker.client[command](...args);
+    const out = await worker.client[command](...args).catch((e) => {
+      if (e.job) console.log(JSON.stringify(e.job)); // as "osqueue job wait" does
+      throw e;
+    });
     console.log(typeof out === "string" ? out : JSON.stringify(out));
-    if (command !== "wait" || out.status === "completed") return 0;
-    throw new Error(`job ${out.id} is ${out.status}: ${out.lastError ?? "-"}`); // as "osqueue job wait" ends
+    return 0;
   }
   for (const [type, file] of args.map((arg) => arg.split("="))) {
     const handler = file && (await import(pathToFileURL(file))).default;

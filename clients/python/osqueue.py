@@ -30,12 +30,21 @@ class Failure(Exception):
         self.how = dict({} if delayMs is None else {"delayMs": max(0, round(delayMs))}, retryable=bool(retryable))
 
 
+class JobError(Error):
+    """Raised by `wait`: `job`, a dict, is dead or cancelled."""
+    def __init__(self, job):
+        text = "job %s is %s" % (job["id"], job["status"])
+        super().__init__(": ".join(filter(None, (text, job.get("lastError")))), tag=job["status"])
+        self.job = job
+
+
 class Client:
     """The nodes of a cluster. It finds the leader, and repeats calls for up to `retry_for`; what makes that
     harmless goes along: an id, a request id, a token or an idempotency key. Threads may share it."""
     def __init__(self, servers=None, attempt_timeout=5.0, retry_for=30.0):
         servers = servers or (os.environ.get("OSQUEUE_SERVERS") or SERVERS).split(",")
-        self._servers = [(s if "://" in s else "http://" + s).rstrip("/") for s in map(str.strip, servers) if s]
+        named = [re.sub(r"^([^/:]+|\[[^]/]+\])(?=/|$)", r"\1:8080", s.strip()) for s in servers if s.strip()]
+        self._servers = [(s if "://" in s else "http://" + s).rstrip("/") for s in named]
         self._attempt_timeout, self._retry_for = attempt_timeout, retry_for
         self._lock, self._leader, self._term = threading.Lock(), None, 0
 
@@ -58,12 +67,14 @@ class Client:
         return self._call("jobs", id)
 
     def wait(self, id, timeout=EVER):
-        """Waits until the job has ended, and returns it. TimeoutError: it has not, in that time."""
+        """Waits until the job has completed, and returns it. JobError: it is dead or cancelled. TimeoutError: it has
+        not ended in that time."""
         end = now() + timeout
         while True:
             hold = max(0.0, min(15.0, end - now()))
             job = self._call("jobs", id, query="?waitMs=%d" % (hold * 1000), wait=hold, within=end - now() + 5)
-            if job["status"] in ("completed", "dead", "cancelled"): return job
+            if job["status"] == "completed": return job
+            if job["status"] in ("dead", "cancelled"): raise JobError(job)
             if now() >= end: raise TimeoutError("job %s is %s" % (id, job["status"]))
             time.sleep(0.02)  # should a server answer at once
 
@@ -149,6 +160,11 @@ def _exchange(server, path, data, headers, limit, method="POST"):
         return answer.status, answer.read()
 
 
+def _start(target, *args):
+    thread = threading.Thread(target=target, args=args, daemon=True)
+    return thread.start() or thread
+
+
 def _job(members, key):
     """A job for the wire. Its id is made here, unless the caller's key makes it safe to send it again."""
     job = {re.sub("_(.)", lambda m: m.group(1).upper(), k): v for k, v in members.items() if v is not None}
@@ -176,13 +192,13 @@ class Job:
 
 
 class Worker:
-    """Runs jobs, `concurrency` at once in threads of their own, keeps their leases alive, and reports exactly one
-    outcome of each: the handler's result, its exception with the traceback, or that the job is given back."""
+    """Runs jobs, `concurrency` at once, each in a thread. One thread claims as many jobs as there are free slots, one
+    renews all leases. Each job gets one report: its result, its exception with the traceback, or a release."""
     def __init__(self, client, concurrency=4, name=None, lease=0.0, poll_wait=2.0, stop_timeout=30.0):
         self.client, self.concurrency, self.lease, self.poll_wait = client, min(concurrency, 1000), lease, poll_wait
         self.name = name or "%s-%d-%s" % (socket.gethostname(), os.getpid(), uuid.uuid4().hex[:6])
-        self.stop_timeout, self._handlers, self._held, self._refusal = stop_timeout, {}, set(), None
-        self._stopping, self._over = threading.Event(), threading.Event()
+        self.stop_timeout, self._handlers, self._held, self._busy, self._refusal = stop_timeout, {}, set(), 0, None
+        self._stopping, self._over, self._freed = threading.Event(), threading.Event(), threading.Condition()
 
     def handle(self, type, handler):
         """Has jobs of the type run by handler(job). What it returns, JSON, is the result."""
@@ -199,44 +215,51 @@ class Worker:
         if not self._handlers: raise ValueError("a worker needs a handler: claiming no types would be claiming all")
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, self.stop), signal.signal(signal.SIGTERM, self.stop)
-        slots = [threading.Thread(target=self._work, daemon=True) for _ in range(self.concurrency)]
-        keepers = [threading.Thread(target=t, daemon=True) for t in (self._keep_leases, self._stay_listed)]
-        for t in slots + keepers: t.start()
+        claimer, _, lister = map(_start, (self._claim, self._keep_leases, self._stay_listed))
         while not self._stopping.wait(0.2): pass  # a signal does not always wake the main thread
-        release = lambda job: threading.Thread(target=self._report, args=(job, "release", {}), daemon=True).start()
+        release = lambda job: _start(self._report, job, "release", {})
         for seconds, step in ((self.stop_timeout, Job.end), (4.0, release), (4.0, str)):
             end = now() + seconds
-            for t in slots: t.join(max(0.0, end - now()))
+            claimer.join(seconds)
+            with self._freed: self._freed.wait_for(lambda: not self._busy, max(0.0, end - now()))
             list(map(step, list(self._held)))
         self._over.set()
-        keepers[1].join(7.0)
+        lister.join(7.0)
         if self._refusal: raise self._refusal
         return len(self._held)
 
-    def _work(self):
-        request = None  # of a claim that may have got a job that we do not know of
+    def _claim(self):
+        request = None  # of a claim that failed and may have got jobs: it is repeated as it was
         while not self._stopping.is_set():
-            request, wait = request or str(uuid.uuid4()), self.poll_wait
+            with self._freed:
+                free = self._freed.wait_for(lambda: self.concurrency - self._busy, 0.2)
+            if not request and not free: continue
+            if not request: request, most = str(uuid.uuid4()), free
             try:
-                jobs = self.client.claim(self.name, self._handlers, 1, wait, self.lease, request, within=wait + 5)
+                jobs = self.client.claim(self.name, self._handlers, most, self.poll_wait, self.lease, request,
+                                         within=self.poll_wait + 5)
             except Error as e:
                 log.warning("%s", e)
                 if e.refused: self._refusal = self.stop() or e
                 continue
             request = None
-            for job in jobs:
-                self._held.add(job)
-                self._report(job, "release", {}) if self._stopping.is_set() else self._run(job)
+            with self._freed: self._busy += len(jobs)
+            self._held.update(jobs)
+            for job in jobs: _start(self._run, job)
 
     def _run(self, job):
+        action, body = "release", {}  # of a job that came while the worker stopped
         try:
-            action, body = "complete", {"result": self._handlers[job.type](job)}
+            if not self._stopping.is_set(): action, body = "complete", {"result": self._handlers[job.type](job)}
             json.dumps(body, allow_nan=False)
         except BaseException as e:  # SystemExit, too
             text = traceback.format_exc().encode(errors="replace")[-8000:].decode(errors="replace")
             action, body = "fail", dict(getattr(e, "how", {}), error=job.why if job.why == "cancelled" else text)
             action, body = ("release", {}) if job.why in ("stopping", "lost") else (action, body)
         self._report(job, action, body)
+        with self._freed:
+            self._busy -= 1
+            self._freed.notify_all()
 
     def _report(self, job, action, body):
         mine = job.right.acquire(blocking=False)
@@ -289,11 +312,10 @@ def main(command="", *args):
         return 1 if worker.run() else 0
     out = getattr(Client(), command)(*args[:1], *map(json.loads, args[1:]))
     print(out if isinstance(out, str) else json.dumps(out))
-    if command == "wait" and out["status"] != "completed":
-        return "osqueue: job %s is %s: %s" % (out["id"], out["status"], out.get("lastError", "-"))
 
 
 if __name__ == "__main__":
     try: sys.exit(main(*sys.argv[1:]))
     except json.JSONDecodeError as e: sys.exit("osqueue: %r is not JSON, where text has quotes: %s" % (e.doc, e))
+    except JobError as e: sys.exit(print(json.dumps(e.job)) or "osqueue: %s" % e)
     except (Error, TimeoutError, KeyboardInterrupt) as e: sys.exit("osqueue: %s" % (str(e) or "interrupted"))

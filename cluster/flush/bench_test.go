@@ -75,7 +75,7 @@ func (d *drain) total() (all map[string]int64) {
 
 // busy is a queue of some depth, at which it stays, and its flusher's parts.
 type busy struct {
-	b       *testing.B
+	b       testing.TB
 	m       *fsm.Machine
 	payload func(r *rand.Rand, i int) []byte
 	r       *rand.Rand
@@ -103,7 +103,7 @@ func mailPayload(r *rand.Rand, i int) []byte {
 
 func noisePayload(r *rand.Rand, _ int) []byte { return noise(r, 198) }
 
-func newBusy(b *testing.B, depth int, payload func(*rand.Rand, int) []byte) *busy {
+func newBusy(b testing.TB, depth int, payload func(*rand.Rand, int) []byte) *busy {
 	b.Helper()
 	q := &busy{
 		b: b, m: fsm.New(), payload: payload, r: rand.New(rand.NewPCG(1, 2)), now: 1_700_000_000_000,
@@ -121,8 +121,8 @@ func newBusy(b *testing.B, depth int, payload func(*rand.Rand, int) []byte) *bus
 }
 
 // acquire makes it a leader's.
-func (q *busy) acquire() {
-	ctx, cfg := q.b.Context(), DefaultConfig()
+func (q *busy) acquire(cfg Config) {
+	ctx := q.b.Context()
 	first, err := First(ctx, cfg, q.bucket, "l", nil, q.m.View(), false)
 	if err != nil {
 		q.b.Fatal(err)
@@ -216,6 +216,37 @@ func (q *busy) flush() {
 	}
 }
 
+// TestMostFlushesAreOneWrite: at 1000 jobs a second and a flush each second, nine of ten
+// flushes are the document alone.
+func TestMostFlushesAreOneWrite(t *testing.T) {
+	cfg := DefaultConfig()
+	cfg.SaveRequests()
+	q := newBusy(t, 100, textPayload)
+	q.acquire(cfg)
+	const flushes = 120
+	several, objects := 0, 0
+	for range flushes {
+		for range 14 {
+			q.mutate()
+		}
+		q.flush()
+		q.drafter.wg.Wait()
+		if n := q.drafter.Objects(); n > 0 {
+			several, objects = several+1, objects+n
+		}
+	}
+	t.Logf("%d flushes: %d wrote objects, %d of them; %d bytes of entries; %v", flushes, several, objects, q.written, q.bucket.total())
+	if several > flushes/10 {
+		t.Errorf("%d of %d flushes wrote more than the document", several, flushes)
+	}
+}
+
+// textPayload is JSON of 130 bytes.
+func textPayload(r *rand.Rand, i int) []byte {
+	return fmt.Appendf(nil, `{"text":"send mail to customer %5d about order %8d, thumbnail %4d in the warehouse, and update the search index of the region"}`,
+		r.IntN(10000), i, r.IntN(1000))
+}
+
 // BenchmarkFlush measures flushes of about 210 mutations each, in queues of
 // several depths. What a flush costs must not grow with the depth: of the large
 // ones, none is to take more than twice the bytes or the time of another. B/mutB
@@ -242,7 +273,7 @@ func BenchmarkFlush(b *testing.B) {
 }
 
 func benchFlush(b *testing.B, q *busy) {
-	q.acquire()
+	q.acquire(DefaultConfig())
 	q.mutate()
 	q.flush() // the first one may wait for a base
 	q.drafter.wg.Wait()

@@ -10,9 +10,11 @@ type Config struct {
 	ConflictRetries int           // conflicts in a row before it waits for the next round
 	WriteTimeout    time.Duration // of one write, with its settling
 	Bandwidth       int           // bytes a second that writing may take on average; 0 is no limit
+	CountObjects    bool          // an object counts as a write: the next one waits an interval more
 
 	InlineMax  int   // bytes of a document that holds the state itself
 	TailMax    int   // bytes of a tail, compressed
+	TailRaw    int   // bytes of entries that the tail takes at once; more become segments
 	TailMin    int   // bytes from which a tail may be cut before it is full
 	TailRent   int   // it is then cut when it has been written so many times over
 	SegmentRaw int   // bytes of entries in a segment of a backlog
@@ -34,6 +36,7 @@ func DefaultConfig() Config {
 
 		InlineMax:  256 << 10,
 		TailMax:    96 << 10,
+		TailRaw:    1 << 20,
 		TailMin:    8 << 10,
 		TailRent:   8,
 		SegmentRaw: 1 << 20,
@@ -42,6 +45,23 @@ func DefaultConfig() Config {
 		RefsMax:    96,
 		BaseMin:    4 << 20,
 	}
+}
+
+// SaveRequests adapts c to a store that charges for each request and little for bytes: most
+// flushes are one write, and the writes of all kinds together keep to the interval.
+func (c *Config) SaveRequests() {
+	c.CountObjects = true
+	c.TailMax, c.TailRent = 768<<10, 32
+	c.SegmentRaw = c.StepBytes
+	c.BaseMin = 8 << 20
+}
+
+// spread is the pause after a flush that has written so many objects beside the document.
+func (c *Config) spread(pause time.Duration, objects int) time.Duration {
+	if !c.CountObjects {
+		return pause
+	}
+	return min(pause*time.Duration(1+objects), max(pause, c.Heartbeat))
 }
 
 // pause is how long after the start of a write of so many bytes the next one

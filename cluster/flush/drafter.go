@@ -22,7 +22,7 @@ import (
 // by another one, which the drafter owns.
 type Drafter struct {
 	cfg     Config
-	bucket  storage.Bucket
+	bucket  *counting
 	lineage string
 	journal *Journal
 	view    func() *fsm.View
@@ -58,7 +58,7 @@ func NewDrafter(
 	journal *Journal, view func() *fsm.View, log hclog.Logger,
 ) *Drafter {
 	d := &Drafter{
-		cfg: cfg, bucket: bucket, lineage: lineage, journal: journal, view: view, log: log,
+		cfg: cfg, bucket: &counting{Bucket: bucket}, lineage: lineage, journal: journal, view: view, log: log,
 		last: renewal(first), from: first.LSN(), step: cfg.StepBytes,
 	}
 	if first.Archive == nil {
@@ -88,6 +88,21 @@ func (d *Drafter) Close() {
 	d.cancel()
 	d.wg.Wait()
 }
+
+// counting counts the objects that are written.
+type counting struct {
+	storage.Bucket
+	objects atomic.Int64
+}
+
+// PutIfAbsent implements storage.Bucket.
+func (c *counting) PutIfAbsent(ctx context.Context, key string, data []byte) storage.Write {
+	c.objects.Add(1)
+	return c.Bucket.PutIfAbsent(ctx, key, data)
+}
+
+// Objects implements Draft.
+func (d *Drafter) Objects() int { return int(d.bucket.objects.Swap(0)) }
 
 // Notify implements Draft.
 func (d *Drafter) Notify(wake func()) { d.wake.Store(&wake) }
@@ -187,7 +202,7 @@ func (d *Drafter) extend(ctx context.Context, upTo fsm.LSN) (behind bool, err er
 	switch {
 	case !ok:
 		return false, errGap
-	case more || takeBytes(entries, d.cfg.SegmentRaw) < len(entries):
+	case more || takeBytes(entries, min(d.cfg.TailRaw, d.cfg.SegmentRaw)) < len(entries):
 		err := d.extendBy(ctx, entries)
 		d.resize(err)
 		return more, err

@@ -36,6 +36,8 @@ type Draft interface {
 	// Wrote says that c is in the document. kept is up to where the entries are
 	// not needed to continue the archive.
 	Wrote(c *queuefile.Content) (kept fsm.LSN)
+	// Objects returns how many objects were written since its last call.
+	Objects() int
 	// Notify has wake called, from any goroutine, when what the next content waited
 	// for has come.
 	Notify(wake func())
@@ -76,7 +78,9 @@ type Flusher struct {
 	forced   atomic.Bool // the next draft is written, also if nothing has changed
 	failing  atomic.Pointer[string]
 	failures int // in a row
+	objects  int // written with the last flush, and since the one before
 	wroteAt  time.Time
+	renewed  atomic.Pointer[time.Time] // when the last write that succeeded began
 
 	mu      sync.Mutex
 	flushed fsm.LSN
@@ -88,6 +92,8 @@ type Flusher struct {
 func New(cfg Config, doc Document, draft Draft, fx Effects, log hclog.Logger) *Flusher {
 	f := &Flusher{cfg: cfg, doc: doc, draft: draft, fx: fx, log: log, poke: make(chan struct{}, 1), wroteAt: time.Now()}
 	f.flushed = doc.Flushed()
+	began := f.wroteAt
+	f.renewed.Store(&began)
 	if f.fx.Interval == nil {
 		f.fx.Interval = func() time.Duration { return cfg.Interval }
 	}
@@ -175,6 +181,9 @@ func (f *Flusher) noteFlushed() {
 	}
 }
 
+// Renewed is when the last write of the document that succeeded began.
+func (f *Flusher) Renewed() time.Time { return *f.renewed.Load() }
+
 // Failing says why the last write did not succeed; "" when it did.
 func (f *Flusher) Failing() string {
 	if s := f.failing.Load(); s != nil {
@@ -198,7 +207,7 @@ func (f *Flusher) Run(ctx context.Context) error {
 			if !f.dirty() && !f.forced.Load() {
 				continue
 			}
-			if !sleep(ctx, f.pause()-time.Since(last)) {
+			if !sleep(ctx, f.cfg.spread(f.pause(), f.objects)-time.Since(last)) {
 				return nil
 			}
 		}
@@ -206,6 +215,7 @@ func (f *Flusher) Run(ctx context.Context) error {
 		if err := f.flush(ctx); err != nil {
 			return err
 		}
+		f.objects = f.draft.Objects()
 		next.Reset(f.cfg.Heartbeat - time.Since(f.wroteAt))
 		if f.Failing() != "" {
 			next.Reset(f.cfg.Heartbeat)
@@ -311,8 +321,10 @@ func (f *Flusher) put(ctx context.Context, c *queuefile.Content) error {
 	defer cancel()
 	defer f.noteFlushed() // also an earlier write may turn out to have landed
 	for attempt := 1; ; attempt++ {
+		began := time.Now()
 		err := f.doc.Write(ctx, c, f.fx.NowMs())
 		if err == nil {
+			f.renewed.Store(&began)
 			f.wroteAt = time.Now()
 			kept := f.draft.Wrote(c)
 			f.fx.Wrote(Written{Content: c, Large: f.doc.Large(), Bytes: f.doc.Size(), Kept: kept})

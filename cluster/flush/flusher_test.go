@@ -39,6 +39,7 @@ type desk struct {
 	steps   int   // drafts before the content is up to date
 	stuck   bool  // there is no newer content for now
 	broken  error // what Draft answers
+	pieces  int   // objects that a draft writes
 }
 
 // run starts a flusher in the bubble that the caller runs in. Its interval has
@@ -103,6 +104,9 @@ func (d *desk) lastLocked() *queuefile.Content {
 
 // Wrote implements Draft.
 func (d *desk) Wrote(c *queuefile.Content) fsm.LSN { return c.LSN() }
+
+// Objects implements Draft.
+func (d *desk) Objects() int { return d.pieces }
 
 // Notify implements Draft.
 func (d *desk) Notify(func()) {}
@@ -201,6 +205,31 @@ func TestFirstChangeIsWrittenAtOnceTheNextTogether(t *testing.T) {
 		}
 		d.pass(time.Second)
 		d.wrote() // nothing changed
+	})
+}
+
+// Where requests are charged, a segment counts as a write: the document waits for an interval
+// more, but never past the heartbeat.
+func TestObjectsCountAsWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := DefaultConfig()
+		cfg.Interval = time.Second
+		cfg.SaveRequests()
+		d := run(t, cfg)
+		busy := func(objects int, times ...time.Duration) {
+			t.Helper()
+			for _, at := range times {
+				d.script(func() { d.pieces = objects })
+				d.change()
+				d.pass(at - time.Since(d.start))
+				d.wrote(at)
+			}
+		}
+		d.pass(time.Second)
+		busy(0, 1000*ms, 2000*ms)
+		busy(1, 3000*ms)
+		busy(5, 5000*ms)
+		busy(0, 8000*ms, 9000*ms)
 	})
 }
 

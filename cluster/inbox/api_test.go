@@ -37,7 +37,8 @@ func TestWithTheRulesOfTheAPI(t *testing.T) {
 				res := m.Apply(index, 1, &fsmpb.Batch{NowMs: time.Now().UnixMilli(), Mutations: ms})
 				return res, m.Meta().LSN, nil
 			},
-			Flushed: func(context.Context, fsm.LSN) error { return nil },
+			Requested: func(*fsmpb.Request) bool { return false },
+			Flushed:   func(context.Context, fsm.LSN) error { return nil },
 		})
 		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		defer cancel()

@@ -17,12 +17,17 @@ import (
 type Config struct {
 	Bucket   storage.Bucket
 	Interval time.Duration // rest between two looks into the box; 0: it is not looked at
+	// IdleInterval is the longest rest while no file arrives; less than Interval: it is
+	// always Interval.
+	IdleInterval time.Duration
 	// Parse makes an enqueue of one job, with that id, of a file's bytes. An error
 	// says what is wrong with the file, and rejects it.
 	Parse func(id string, data []byte) (*fsmpb.Mutation, error)
 	// Propose commits mutations in one log entry, and returns the machine's answer to
 	// each. An error leaves open whether they were committed; they are proposed again.
 	Propose func(ctx context.Context, ms []*fsmpb.Mutation) ([]fsm.Result, fsm.LSN, error)
+	// Requested reports whether the machine remembers a request with this key and fingerprint.
+	Requested func(*fsmpb.Request) bool
 	// Flushed returns nil once the document in the bucket has that LSN.
 	Flushed func(ctx context.Context, lsn fsm.LSN) error
 
@@ -37,6 +42,7 @@ type bounds struct {
 	batchBytes int64         // in one log entry, unless one file alone has more
 	parallel   int           // requests to the bucket at once
 	held       int           // files that are refused for now
+	stuck      int           // files that are in the queue and cannot be removed
 	probe      int           // of them, looked at in a round at first
 	page       int           // names that one request lists
 	moved      int64         // a larger file is left where it is
@@ -51,6 +57,7 @@ func defaultBounds() bounds {
 		batchBytes: 512 << 10,
 		parallel:   4,
 		held:       10_000,
+		stuck:      10_000,
 		probe:      10,
 		page:       1000,
 		moved:      64 << 20,

@@ -47,6 +47,37 @@ func TestFilesThatComeLater(t *testing.T) {
 	})
 }
 
+// TestAnIdleBoxIsListedRarely counts the listings of a box that nothing comes to, and shows
+// that one file brings the interval back.
+func TestAnIdleBoxIsListedRarely(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		b := w.leader().box()
+		b.cfg.IdleInterval = 5 * time.Minute
+		go run(b, 25*time.Hour)
+		time.Sleep(24 * time.Hour)
+		if n := w.lists.Load(); n > 24*12+30 {
+			t.Errorf("%d listings in a day without a file", n)
+		}
+		w.drop("a")
+		for range 5*60 + 1 {
+			if time.Sleep(time.Second); w.job("a") != nil {
+				break
+			}
+		}
+		w.wantOnce("a")
+		w.drop("b")
+		time.Sleep(interval + time.Second)
+		w.wantOnce("b")
+		before := w.lists.Load()
+		time.Sleep(time.Minute)
+		if n := w.lists.Load() - before; n != 6 {
+			t.Errorf("%d listings in the minute after a file", n)
+		}
+		time.Sleep(24 * time.Hour)
+	})
+}
+
 func TestIntervalOfZeroIsOff(t *testing.T) {
 	w := newWorld(t)
 	w.drop("a")

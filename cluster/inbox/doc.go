@@ -16,7 +16,7 @@
 // # Exactly once
 //
 // The id of the file is that of the job, and the mutation has the request key
-// inbox:<id> with a fingerprint of the bytes. So a file that is seen twice, by the
+// "inbox <id>" with a fingerprint of the bytes. So a file that is seen twice, by the
 // same leader or by its successor, is recognised by the machine. It is removed only
 // after the flush that holds its job: if every node is lost in between, the file is
 // still there and the job is not, or both are.
@@ -25,6 +25,9 @@
 // which were refused for now) lives as long as its reign; a new one looks at the
 // files again. A leader that was replaced and does not know it cannot propose; what
 // it still removes is in a flushed document, or in inbox-rejected.
+//
+// A file that is in the queue and cannot be removed is remembered, by a mark in the bucket
+// also for later leaders, and shown in Stats; 10 000 of them at most, then the box takes no more.
 //
 // # An id is used once
 //
@@ -50,7 +53,9 @@
 //
 // # Cost
 //
-// One listing each interval, and one read a file. A listing of several pages is
+// One listing every interval, and one read a file. While no file arrives the rest between
+// two listings is an eighth of the time since the last one did, up to IdleInterval; a new
+// file, or a new leader, brings it back to the interval. A listing of several pages is
 // followed by as many intervals of rest, so that a box full of what cannot be taken
 // does not cost more. Of files that were refused for now only a few are read in each
 // round, and more as soon as these are taken. A full box is taken in round after

@@ -22,6 +22,7 @@ type reign struct {
 	alien map[string]struct{}  // names that are left alone and have been logged
 	stuck map[string]struct{}  // by id: taken and flushed, and not to be removed; nil: the marks are not read yet
 	old   []string             // keys of files that an earlier version has rejected
+	quiet time.Time            // since then no file has arrived
 }
 
 // file is a job in the box.
@@ -40,6 +41,7 @@ func newReign(b *Box) *reign {
 		held:  make(map[string]time.Time),
 		probe: b.bounds.probe,
 		alien: make(map[string]struct{}),
+		quiet: b.cfg.Now(),
 	}
 }
 
@@ -63,7 +65,20 @@ func (r *reign) round(ctx context.Context) (rest time.Duration, err error) {
 	if err == nil && got.done > 0 && (l.more || len(r.queue) > 0 && !got.refused) {
 		return 0, nil
 	}
-	return r.cfg.Interval * time.Duration(max(1, l.pages)), err
+	return r.rest(&l) * time.Duration(max(1, l.pages)), err
+}
+
+// quietPart is the part of the time without a new file that the next rest lasts.
+const quietPart = 8
+
+// rest returns the rest after a listing of one page: Interval while files arrive or wait, and
+// longer and longer, up to IdleInterval, the longer none has.
+func (r *reign) rest(l *look) time.Duration {
+	now := r.cfg.Now()
+	if len(l.fresh) > 0 || len(r.queue) > 0 {
+		r.quiet = now
+	}
+	return max(r.cfg.Interval, min(now.Sub(r.quiet)/quietPart, r.cfg.IdleInterval))
 }
 
 // look is a listing.
@@ -77,7 +92,7 @@ type look struct {
 func (r *reign) look(ctx context.Context) (look, error) {
 	var l look
 	names, waiting := 0, 0
-	room := min(r.bounds.files, r.bounds.held-len(r.held)-len(r.stuck))
+	room := min(r.bounds.files, r.bounds.held-len(r.held), r.bounds.stuck-len(r.stuck))
 	l.stuck, r.old = make(map[string]bool), r.old[:0]
 	err := r.cfg.Bucket.List(ctx, Prefix, func(o storage.Info) bool {
 		names++

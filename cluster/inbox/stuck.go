@@ -13,7 +13,8 @@ import (
 
 // A file that is in the queue and cannot be removed must not be taken again, also not when
 // the machine has forgotten its request and its job. So a leader remembers it, and puts a
-// mark into the bucket for the leaders to come. A mark goes when its file has gone.
+// mark into the bucket for the leaders to come. A mark goes when its file has gone. If there are
+// too many of them to remember, the box takes no more files: that is the safe side.
 
 const (
 	// stuckTries is how many of the files that could not be removed are tried again in a round.
@@ -75,8 +76,12 @@ func (r *reign) unstick(ctx context.Context, l *look) {
 // stuckError says that files could not be removed; nil: there are none.
 func (r *reign) stuckError() error {
 	for id := range r.stuck {
-		return fmt.Errorf("%d files whose jobs are in the queue cannot be removed, such as %s: allow the nodes to delete below %s",
+		err := fmt.Errorf("%d files whose jobs are in the queue cannot be removed, such as %s: allow the nodes to delete below %s",
 			len(r.stuck), file{id: id}.key(), Prefix)
+		if len(r.stuck) >= r.bounds.stuck {
+			err = fmt.Errorf("no more files are taken: %w", err)
+		}
+		return err
 	}
 	return nil
 }

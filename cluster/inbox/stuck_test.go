@@ -1,11 +1,14 @@
 package inbox
 
 import (
+	"crypto/sha256"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
 	"osqueue/storage"
 	"osqueue/storage/fault"
 )
@@ -57,5 +60,68 @@ func TestOldRejectedFilesLeaveTheBox(t *testing.T) {
 		if len(w.keys(Prefix)) > 0 || len(w.keys(RejectedPrefix)) != 4 || w.read(RejectedPrefix+"x.json") != "[" {
 			t.Errorf("%v, %v", w.keys(Prefix), w.keys(RejectedPrefix))
 		}
+	})
+}
+
+// A file that a release of level 6 has taken, and could not remove, is not taken again after an
+// upgrade: the machine remembers its request under another name.
+func TestAFileOfAnOlderReleaseIsTakenOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(s *fsm.Settings) { s.RetainCompletedCount = 0 })
+		w.drop("a")
+		data := []byte(w.read(file{id: "a"}.key()))
+		sum := sha256.Sum256(data)
+		m, err := parse("a", data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Request = &fsmpb.Request{Key: "inbox:a", Fingerprint: sum[:]}
+		w.do(m)
+		w.complete("a")
+		// A client of the API has used such a key for something else.
+		other, err := parse("x", []byte("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		other.Request = &fsmpb.Request{Key: "inbox:b"}
+		w.do(other)
+		w.drop("b")
+
+		run(w.leader().box(), time.Minute)
+		if n := w.enqueued("a"); n != 1 || w.job("a") != nil {
+			t.Errorf("the job of the older release is enqueued %d times", n)
+		}
+		if w.job("b") == nil || len(w.files()) > 0 {
+			t.Errorf("job %v, files %v", w.job("b"), w.files())
+		}
+	})
+}
+
+// Files that cannot be removed leave the room of those that are refused for now alone. If there
+// are too many to remember, no more are taken, and that is said.
+func TestTooManyFilesThatCannotBeRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.bucket.Inject(fault.Rule{Kind: fault.LoseRequest, Ops: []storage.Op{storage.OpDelete}, KeyPrefix: Prefix})
+		b := w.leader().box()
+		b.bounds.stuck, b.bounds.held = 3, 2
+		w.drop("a", "b")
+		run(b, time.Minute)
+		w.drop("c")
+		b2 := w.leader().box()
+		b2.bounds = b.bounds
+		run(b2, time.Minute)
+		if w.job("c") == nil {
+			t.Error("a file waits while there is room")
+		}
+		w.drop("d")
+		b3 := w.leader().box()
+		b3.bounds = b.bounds
+		go run(b3, time.Minute)
+		time.Sleep(50 * time.Second)
+		if w.job("d") != nil || !strings.Contains(b3.Stats().Failing, "no more files are taken: 3 files") {
+			t.Errorf("job %v, %q", w.job("d"), b3.Stats().Failing)
+		}
+		time.Sleep(time.Minute)
 	})
 }

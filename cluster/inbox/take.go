@@ -81,7 +81,7 @@ func (r *reign) take(ctx context.Context, batch []file) (outcome, error) {
 			rejects = append(rejects, rejection{letter: l, reason: err})
 			continue
 		}
-		m.Request = requestOf(l)
+		m.Request = r.requestOf(l)
 		l.mutation = m
 		good = append(good, l)
 	}
@@ -95,10 +95,15 @@ func (r *reign) take(ctx context.Context, batch []file) (outcome, error) {
 }
 
 // requestOf names the write, so that it takes effect once. The space keeps the name apart
-// from those that clients of the API may give: these are visible characters.
-func requestOf(l letter) *fsmpb.Request {
+// from those that clients of the API may give: these are visible characters. Up to level 6 the
+// name had a colon: a file that such a release has taken and could not remove keeps it.
+func (r *reign) requestOf(l letter) *fsmpb.Request {
 	sum := sha256.Sum256(l.data)
-	return &fsmpb.Request{Key: "inbox " + l.id, Fingerprint: sum[:]}
+	req := &fsmpb.Request{Key: "inbox:" + l.id, Fingerprint: sum[:]}
+	if !r.cfg.Requested(req) {
+		req.Key = "inbox " + l.id
+	}
+	return req
 }
 
 // read reads the files of a batch that are still there.

@@ -169,7 +169,16 @@ const interval = 10 * time.Second
 
 // box is a box of this leader.
 func (l *leader) box() *Box {
-	return New(Config{Bucket: &watched{l.bucket, l.world}, Interval: interval, Parse: parse, Propose: l.propose, Flushed: l.isFlushed})
+	return New(Config{
+		Bucket: &watched{l.bucket, l.world}, Interval: interval, Parse: parse,
+		Propose: l.propose, Requested: l.requested, Flushed: l.isFlushed,
+	})
+}
+
+func (w *world) requested(req *fsmpb.Request) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.machine.Requested(req)
 }
 
 // parse stands for that of package api.

@@ -63,6 +63,24 @@ func Collect(ctx context.Context, b storage.Bucket, cluster string, keep, most i
 	return deleted, nil
 }
 
+// Forget deletes the snapshots of a cluster that one of its nodes has uploaded: its state
+// turned out to be wrong.
+func Forget(ctx context.Context, b storage.Bucket, cluster, node string) error {
+	keys, err := listKeys(ctx, b, cluster)
+	if err != nil {
+		return err
+	}
+	for _, key := range manifestsFirst(keys) {
+		if u, ok := parseKey(key); !ok || u.node != node {
+			continue
+		}
+		if err := b.Delete(ctx, key); err != nil {
+			return fmt.Errorf("delete a snapshot of %q from the bucket: %w", node, err)
+		}
+	}
+	return nil
+}
+
 // CollectOthers deletes the snapshots of all clusters but this one that began
 // their newest upload before a time (ms of a node's clock): clusters that lost all
 // their nodes, or were taken over. A cluster that stands by uploads a snapshot now and then;

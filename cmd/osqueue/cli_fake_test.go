@@ -16,7 +16,7 @@ import (
 
 	v1 "osqueue/api/v1"
 	"osqueue/client"
-	"osqueue/client/worker"
+	"osqueue/internal/runner"
 )
 
 // queueFake is one node of a cluster with just enough of a queue for the
@@ -116,7 +116,7 @@ func (q *queueFake) read(w http.ResponseWriter, r *http.Request, v any) bool {
 
 // runFake is a worker with a few commands: "wait" is never done, "die" kills it.
 func runFake(j *v1.Job) {
-	var p worker.CommandPayload
+	var p runner.CommandPayload
 	if err := json.Unmarshal(j.Payload, &p, json.RejectUnknownMembers(true)); err != nil {
 		panic(err)
 	}

@@ -60,18 +60,8 @@ func (c *command) run(args ...string) ended {
 	c.t.Helper()
 	g := &globals{stdin: c.stdin, stdout: c.out, stderr: c.err, getenv: func(name string) string { return c.env[name] }}
 	g.terminal = func() bool { return c.tty }
-	root := &cobra.Command{Use: "osqueue", SilenceErrors: true, SilenceUsage: true}
-	g.bind(root.PersistentFlags())
-	root.SetFlagErrorFunc(usageFlags)
-	root.AddCommand(commands(g)...)
-	root.SetOut(c.out)
-	args, err := g.leading(root, args)
-	if err == nil {
-		root.SetArgs(args)
-		err = root.ExecuteContext(c.ctx)
-	}
-	g.printError(err)
-	return ended{out: c.out.String(), err: c.err.String(), code: exitCode(err)}
+	code := run(c.ctx, args, g)
+	return ended{out: c.out.String(), err: c.err.String(), code: code}
 }
 
 // osq runs a command line with a short stdin.

@@ -95,6 +95,9 @@ func runDrop(ctx context.Context, g *globals, f *dropFlags, args []string) error
 	if err != nil {
 		return err
 	}
+	if err := g.notePast(f.runAt); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, g.timeout)
 	defer cancel()
 	if err := f.put(ctx, g, body); err != nil {

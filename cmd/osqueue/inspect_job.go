@@ -9,6 +9,7 @@ import (
 
 	v1 "osqueue/api/v1"
 	"osqueue/fsm"
+	"osqueue/internal/cronid"
 )
 
 // jobOfState is a job as the API would show it.
@@ -21,6 +22,9 @@ func jobOfState(j *fsm.Job) v1.Job {
 		LeaseMs: j.LeaseMs, Token: j.Token, LastError: j.LastError,
 		Backoff: storedBackoff(o.Backoff), TimeoutMs: o.TimeoutMs, Group: o.Group, Tags: o.Tags,
 		After: o.After, WaitsFor: d.Waits, BatchID: o.Batch, Cron: o.Cron, CancelAt: d.CancelAt, Log: d.Log,
+	}
+	if at, ok := cronid.Time(j.ID); ok && o.Cron != "" {
+		out.CronAt = at
 	}
 	if j.Status == fsm.InProgress {
 		out.LeaseMs, out.TimeoutMs = j.HeldMs, d.TimeoutMs

@@ -79,6 +79,7 @@ func (g *globals) showJob(j v1.Job, noWorker bool) error {
 		[]string{"waits for", strings.Join(j.WaitsFor, " ")},
 		[]string{"batch", j.BatchID},
 		[]string{"cron", j.Cron},
+		[]string{"cron time", clockTime(j.CronAt)},
 		[]string{"job timeout", msOrNone(j.TimeoutMs)},
 		[]string{"backoff", backoffText(j.Backoff)},
 		[]string{"payload", string(j.Payload)},

@@ -6,6 +6,7 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -29,6 +30,9 @@ func run(ctx context.Context, args []string, g *globals) int {
 	root := newRootCommand(g)
 	args, err := g.leading(root, args)
 	if err == nil {
+		err = unknownTopic(root, args)
+	}
+	if err == nil {
 		root.SetArgs(args)
 		err = root.ExecuteContext(ctx)
 		if _, _, unknown := root.Find(args); unknown != nil {
@@ -50,9 +54,13 @@ which everything can be rebuilt.
 Try it with "osqueue dev".
 
 ` + exitHelp,
+		Version:       version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
+
+		SuggestionsMinimumDistance: 1,
 	}
+	root.SetVersionTemplate("osqueue {{.Version}}\n")
 	root.SetIn(g.stdin)
 	root.SetOut(g.stdout)
 	root.SetErr(g.stderr)
@@ -60,6 +68,27 @@ Try it with "osqueue dev".
 	root.SetFlagErrorFunc(usageFlags)
 	root.AddCommand(commands(g)...)
 	return root
+}
+
+// unknownTopic is the error for help about a command that does not exist, and for a
+// shell that completion does not know: cobra would print help and report no error.
+func unknownTopic(root *cobra.Command, args []string) error {
+	if len(args) < 2 || args[0] != "help" && args[0] != "completion" {
+		return nil
+	}
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	if args[0] == "help" {
+		args = args[1:]
+	}
+	cmd, rest, err := root.Find(args)
+	switch {
+	case err != nil:
+		return &usageError{err: err}
+	case cmd.HasSubCommands() && len(rest) > 0 && !strings.HasPrefix(rest[0], "-"):
+		return usagef("unknown command %q for %q", rest[0], cmd.CommandPath())
+	}
+	return nil
 }
 
 func commands(g *globals) []*cobra.Command {

@@ -11,7 +11,7 @@ import (
 
 	v1 "osqueue/api/v1"
 	"osqueue/client"
-	"osqueue/client/worker"
+	"osqueue/internal/runner"
 )
 
 // mapExitHelp ends the help of "osqueue map".
@@ -197,7 +197,7 @@ func (m *mapRun) hint(ctx context.Context, c *client.Client) (stop func()) {
 
 // job is the job of a line.
 func (m *mapRun) job(number int, line string) (client.NewJob, error) {
-	job, err := m.flags.job(worker.CommandPayload{Argv: withLine(m.argv, line), Env: m.env})
+	job, err := m.flags.job(runner.CommandPayload{Argv: withLine(m.argv, line), Env: m.env})
 	if err != nil {
 		return job, fmt.Errorf("line %d: %w", number, err)
 	}

@@ -60,7 +60,8 @@ type nodeCollector struct {
 	active, lagEntries, lagSeconds, up *prometheus.Desc
 
 	lagBytes, refusing, interval         *prometheus.Desc
-	archiveDamaged                       *prometheus.Desc
+	archiveDamaged, carried, standby     *prometheus.Desc
+	stateDiverged                        *prometheus.Desc
 	documentBytes, form, logBytes        *prometheus.Desc
 	localIndex, bucketIndex, notUploaded *prometheus.Desc
 	cost, projected, budget              *prometheus.Desc
@@ -92,6 +93,9 @@ func newNodeCollector(n *cluster.Node) *nodeCollector {
 
 		lagBytes:       desc("flush_lag_bytes", "Size of the entries that the bucket does not have (active leader only)."),
 		archiveDamaged: desc("archive_damaged", "1 while an object that the document needs is known to be missing or damaged (active leader only)."),
+		standby:        desc("standby_known", "1 while a standby cluster announces itself in the bucket (active leader only)."),
+		carried:        desc("carried_jobs_total", "Jobs that the cluster had acknowledged and that a document which this node adopted did not have, by outcome: carried over, ended in the adopted state as in the cluster, or kept only as a copy.", "outcome"),
+		stateDiverged:  desc("state_diverged", "1 if the last comparison found nodes with different states."),
 
 		refusing: desc("writes_refused", "1 while writes are refused because the bucket is too far behind (active leader only)."),
 		interval: desc("flush_interval_seconds", "Least time between two flushes, as a budget stretches it (active leader only)."),
@@ -177,6 +181,9 @@ func (c *nodeCollector) bucket(out sender, s *cluster.Status) {
 
 // inbox sends what became of the files in the drop box.
 func (c *nodeCollector) inbox(out sender, s *cluster.Status) {
+	out.counter(c.carried, float64(s.Carried.Jobs), "carried_over")
+	out.counter(c.carried, float64(s.Carried.Ended), "ended")
+	out.counter(c.carried, float64(s.Carried.Kept), "kept")
 	out.counter(c.files, float64(s.Inbox.Taken), "taken")
 	out.counter(c.files, float64(s.Inbox.Repeated), "repeated")
 	out.counter(c.files, float64(s.Inbox.Rejected), "rejected")
@@ -193,7 +200,9 @@ func (c *nodeCollector) flushes(out sender, s *cluster.Status) {
 	out.gauge(c.lagBytes, float64(s.LagBytes))
 	out.flag(c.refusing, s.Refusing != "")
 	out.gauge(c.clockAhead, float64(s.Now-s.WallClock)/1000)
+	out.flag(c.standby, s.Standby != "")
 	out.flag(c.archiveDamaged, s.ArchiveError != "")
+	out.flag(c.stateDiverged, s.StateError != "")
 	out.gauge(c.interval, float64(s.FlushIntervalMs)/1000)
 	out.gauge(c.documentBytes, float64(s.DocumentBytes))
 	for _, form := range []string{cluster.FormInline, cluster.FormArchive} {

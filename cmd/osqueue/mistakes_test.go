@@ -177,6 +177,10 @@ func TestMistakesNameTheArgument(t *testing.T) {
 		"submit":                            "TYPE is missing",
 		"job show":                          "ID is missing",
 		"job show a b":                      "too many arguments: a b",
+		"restore file:///b":                 "too many arguments: file:///b",
+		"help nope":                         `unknown command "nope" for "osqueue"`,
+		"help job nope":                     `unknown command "nope" for "osqueue job"`,
+		"completion csh":                    `unknown command "csh" for "osqueue completion"`,
 		"queue set":                         "TYPE is missing",
 		"cron put n":                        "SPEC is missing",
 		"cron put n @daily":                 "--type is missing",
@@ -190,6 +194,35 @@ func TestMistakesNameTheArgument(t *testing.T) {
 	} {
 		if got := osq(t, newQueueFake(t), "", strings.Fields(line)...); got.code != exitUsage || !strings.Contains(got.err, want) {
 			t.Errorf("%s: %+v", line, got)
+		}
+	}
+}
+
+// TestHelpOfWhatExists: help, completion and --version of what exists are no mistakes.
+func TestHelpOfWhatExists(t *testing.T) {
+	for _, line := range []string{"help", "help job", "help job show", "help completion bash", "completion bash", "completion", "--version"} {
+		if got := osq(t, newQueueFake(t), "", strings.Fields(line)...); got.code != exitOK || got.out == "" || got.err != "" {
+			t.Errorf("%s: %+v", line, got)
+		}
+	}
+}
+
+// TestRunAtInThePastWarns: a job whose time is over is taken, and runs at once; the
+// command says so.
+func TestRunAtInThePastWarns(t *testing.T) {
+	q := newQueueFake(t)
+	for _, c := range []struct {
+		at   string
+		want string
+	}{
+		{"2020-01-01 00:00", "warning: --run-at 2020-01-01 00:00 is in the past (2020-01-01 00:00:00 "},
+		{"90m", ""},
+	} {
+		drop := osq(t, q, "", "drop", "--new", "--bucket", "file://"+t.TempDir(), "a", "--run-at", c.at)
+		for _, got := range []ended{drop, osq(t, q, "", "submit", "a", "--run-at", c.at)} {
+			if got.code != exitOK || got.out == "" || c.want == "" && got.err != "" || !strings.HasPrefix(got.err, c.want) {
+				t.Errorf("%s: %+v", c.at, got)
+			}
 		}
 	}
 }

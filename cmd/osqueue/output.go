@@ -189,7 +189,7 @@ func argsError(cmd *cobra.Command, args []string, err error) error {
 	switch {
 	case len(args) < len(wanted):
 		return fmt.Errorf("%s is missing", wanted[len(args)])
-	case strings.HasPrefix(err.Error(), "accepts"):
+	case strings.HasPrefix(err.Error(), "accepts"), !cmd.HasSubCommands() && strings.HasPrefix(err.Error(), "unknown command"):
 		return fmt.Errorf("too many arguments: %s", strings.Join(args, " "))
 	}
 	return err

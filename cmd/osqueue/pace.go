@@ -18,6 +18,7 @@ type pace struct {
 	ack      string
 	interval storeSpan
 	inbox    storeSpan
+	idle     storeSpan
 	budget   string
 	prices   string
 
@@ -28,11 +29,11 @@ type pace struct {
 
 // paces are the defaults by kind of store: GCS takes one write a second of an
 // object, S3 charges for each, and directories are quick and free.
-var paces = map[string]struct{ flush, inbox time.Duration }{
-	"mem":  {flush: 50 * time.Millisecond, inbox: time.Second},
-	"file": {flush: 50 * time.Millisecond, inbox: time.Second},
-	"s3":   {flush: time.Second, inbox: 10 * time.Second},
-	"gs":   {flush: 1100 * time.Millisecond, inbox: 10 * time.Second},
+var paces = map[string]struct{ flush, inbox, idle time.Duration }{
+	"mem":  {flush: 50 * time.Millisecond, inbox: time.Second, idle: time.Second},
+	"file": {flush: 50 * time.Millisecond, inbox: time.Second, idle: time.Second},
+	"s3":   {flush: time.Second, inbox: 10 * time.Second, idle: 5 * time.Minute},
+	"gs":   {flush: 1100 * time.Millisecond, inbox: 10 * time.Second, idle: 5 * time.Minute},
 }
 
 // storeSpan is a flag whose value is a length of time, and whose default is that of
@@ -74,6 +75,7 @@ func (p *pace) bind(f *pflag.FlagSet, c *cluster.Config) {
 	spanVar(f, &c.MaxFlushLag, "max-flush-lag", c.MaxFlushLag, "how far the bucket may be behind before writes are refused; 0 is no limit")
 	spanVar(f, &c.PITRWindow, "pitr-window", c.PITRWindow, "how far back states can be restored from the bucket")
 	f.Var(&p.inbox, "inbox-interval", "how often jobs are taken out of the bucket's inbox/; 0 is never (default: 1s for file and mem, 10s for s3 and gs)")
+	f.Var(&p.idle, "inbox-idle-interval", "the same while nothing arrives there: an eighth of the time since the last file, at most so long (default: --inbox-interval if that is given, or else 1s for file and mem, 5m for s3 and gs)")
 	f.StringVar(&p.budget, "bucket-budget", "", "what the bucket's requests may cost a month, as in 5usd; flushes are spread so that it lasts; 0 is no limit")
 	f.StringVar(&p.prices, "bucket-prices", "", "dollars for 1000 requests and for a GB where they differ from the list, as in put=0.005,get=0.0004,list=0.005,delete=0,written=0,read=0")
 }
@@ -86,10 +88,11 @@ func (p *pace) complete(bucket string, c *cluster.Config) (err error) {
 	scheme, _, _ := strings.Cut(bucket, "://")
 	own := paces[scheme]
 	c.Flush.Interval, c.InboxInterval = p.interval.or(own.flush), p.inbox.or(own.inbox)
+	c.InboxIdleInterval = p.idleInbox(own.idle)
 	if err := p.checkTimes(c); err != nil {
 		return err
 	}
-	p.plan = cost.Plan{Heartbeat: c.Flush.Heartbeat, BrokerTimeout: c.BrokerTimeout, Inbox: c.InboxInterval}
+	p.plan = cost.Plan{Heartbeat: c.Flush.Heartbeat, BrokerTimeout: c.BrokerTimeout, Inbox: c.InboxIdleInterval}
 	if p.budget != "" {
 		if p.plan.Budget, err = cost.ParseMoney(p.budget); err != nil {
 			return fmt.Errorf("--bucket-budget: %w", err)
@@ -100,10 +103,25 @@ func (p *pace) complete(bucket string, c *cluster.Config) (err error) {
 		return fmt.Errorf("--bucket-prices: %w", err)
 	}
 	p.priceList, p.priceGuess = source, !known && p.prices == ""
+	if p.plan.Prices.Put > 0 {
+		c.Flush.SaveRequests()
+	}
 	if err := p.plan.Check(); err != nil {
 		return fmt.Errorf("--bucket-budget: %w", err)
 	}
 	return nil
+}
+
+// idleInbox returns the longest rest between two looks into the drop box. An interval that
+// was given is kept while nothing arrives, unless the other one was given, too.
+func (p *pace) idleInbox(own time.Duration) time.Duration {
+	switch {
+	case p.inbox.given && p.inbox.d <= 0:
+		return 0
+	case p.inbox.given && !p.idle.given:
+		return p.inbox.d
+	}
+	return p.idle.or(own)
 }
 
 // checkTimes holds the times against each other. A flush that may come later than
@@ -119,6 +137,8 @@ func (p *pace) checkTimes(c *cluster.Config) error {
 			c.Flush.Interval, heartbeat)
 	case c.InboxInterval < 0:
 		return fmt.Errorf("--inbox-interval %v: must not be negative; 0 is never", c.InboxInterval)
+	case c.InboxIdleInterval < c.InboxInterval && c.InboxInterval > 0:
+		return fmt.Errorf("--inbox-idle-interval %v: must not be shorter than --inbox-interval, %v", c.InboxIdleInterval, c.InboxInterval)
 	case c.MaxFlushLag < 0:
 		return fmt.Errorf("--max-flush-lag %v: must not be negative; 0 is no limit", c.MaxFlushLag)
 	case c.MaxFlushLag > 0 && c.MaxFlushLag < heartbeat:

@@ -443,7 +443,7 @@ func TestRestoreRefusesWhatCannotBeMeant(t *testing.T) {
 		"--from file:///x --to /y":                "has no scheme",
 		"--from file:///x --to file:///x":         "rewound in place",
 		"--from file:///x --dry-run --at soon":    "neither an LSN nor a time",
-		"--from file:///x --dry-run extra":        "unknown command",
+		"--from file:///x --dry-run extra":        "too many arguments: extra",
 		"--from file:///x --dry-run --timeout 0s": "must be positive",
 	} {
 		got := offlineRun(t, append([]string{"restore"}, strings.Fields(line)...)...)

@@ -13,7 +13,7 @@ import (
 
 	v1 "osqueue/api/v1"
 	"osqueue/client"
-	"osqueue/client/worker"
+	"osqueue/internal/runner"
 )
 
 // runExitHelp ends the help of "osqueue run".
@@ -90,7 +90,7 @@ func (f *runFlags) newJob(ctx context.Context, g *globals, argv []string) (clien
 	if err != nil {
 		return client.NewJob{}, err
 	}
-	payload := worker.CommandPayload{Argv: argv, Env: env}
+	payload := runner.CommandPayload{Argv: argv, Env: env}
 	if !f.noStdin {
 		if payload.Stdin, err = g.commandStdin(ctx); err != nil {
 			return client.NewJob{}, err

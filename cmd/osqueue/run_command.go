@@ -14,7 +14,7 @@ import (
 
 	v1 "osqueue/api/v1"
 	"osqueue/client"
-	"osqueue/client/worker"
+	"osqueue/internal/runner"
 )
 
 // commandType is the type of the jobs of run and map.
@@ -50,7 +50,7 @@ func (f *commandFlags) bind(g *globals, flags *pflag.FlagSet) {
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "nothing on stderr but what the commands write, and errors")
 }
 
-// commandResult is a worker.CommandResult that need not be one.
+// commandResult is a runner.CommandResult that need not be one.
 type commandResult struct {
 	Exit   *int   `json:"exit"`
 	Stdout string `json:"stdout"`
@@ -77,7 +77,7 @@ func (f *commandFlags) environment(getenv func(string) string) (map[string]strin
 }
 
 // job is a job that runs a command.
-func (f *commandFlags) job(p worker.CommandPayload) (client.NewJob, error) {
+func (f *commandFlags) job(p runner.CommandPayload) (client.NewJob, error) {
 	if p.Argv[0] == "" {
 		return client.NewJob{}, usagef("the command is empty")
 	}
@@ -121,7 +121,7 @@ type commandOutcome struct {
 
 func outcomeOfCommand(job v1.Job) commandOutcome {
 	if job.Status != v1.StatusCompleted {
-		return commandOutcome{status: exitNotRun, fault: fmt.Errorf("job %s is %s: %s", job.ID, textOr(job.Status, "gone"), orDash(job.LastError))}
+		return commandOutcome{status: exitNotRun, fault: fmt.Errorf("job %s is %s: %s", job.ID, textOr(job.Status, "gone"), textOr(job.LastError, "no reason is known"))}
 	}
 	var o commandOutcome
 	err := json.Unmarshal(job.Result, &o.commandResult, jsontext.AllowInvalidUTF8(true))

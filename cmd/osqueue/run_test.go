@@ -31,7 +31,7 @@ func TestRun(t *testing.T) {
 		"run --id j --json -- die":       {out: `{"id":"j","status":"dead","stdout":"","stderr":"","error":"job j is dead: the worker is gone"}` + "\n", err: `{"error":"job j is dead: the worker is gone"}` + "\n", code: exitNotRun},
 		"run --id j -- die":              {err: "osqueue: job j is dead: the worker is gone\n", code: exitNotRun},
 		"run --id j -- odd":              {err: "osqueue: job j has completed, but: ", code: exitNotRun},
-		"run --id j --wait-for 1ms wait": {err: "osqueue: wait for job j, last seen available: ", code: exitNotRun},
+		"run --id j --wait-for 1ms wait": {err: "osqueue: wait for job j, which is available: ", code: exitNotRun},
 	} {
 		q := newQueueFake(t)
 		c := newCommand(t, q.srv.URL)

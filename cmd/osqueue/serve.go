@@ -22,20 +22,21 @@ import (
 
 // serveOptions are the flags of serve, before they are checked together.
 type serveOptions struct {
-	node          cluster.Config
-	bucket        string
-	budget        throttle.Config
-	httpAddr      string
-	peers         string
-	bodyLimit     int64
-	inflightBytes sizeFlag
-	pprofAddr     string
-	logLevel      string
-	logJSON       bool
-	pace          pace
-	compat        compatOptions
-	withStdin     bool
-	notices       []string // for the log
+	node           cluster.Config
+	bucket         string
+	budget         throttle.Config
+	httpAddr       string
+	peers          string
+	bodyLimit      int64
+	inflightBytes  sizeFlag
+	maxConnections int
+	pprofAddr      string
+	logLevel       string
+	logJSON        bool
+	pace           pace
+	compat         compatOptions
+	withStdin      bool
+	notices        []string // for the log
 
 	leaseTime       time.Duration
 	workerTimeout   time.Duration
@@ -113,6 +114,7 @@ func (o *serveOptions) bind(f *pflag.FlagSet) {
 	spanVar(f, &c.SnapshotInterval, "raft-snapshot-interval", c.SnapshotInterval, "how often it is looked whether it is to be cut, up to twice that at random")
 	f.Uint64Var(&c.TrailingLogs, "raft-trailing-logs", c.TrailingLogs, "entries kept behind a cut for followers that lag")
 	spanVar(f, &c.LogStallLimit, "disk-stall-limit", c.LogStallLimit, "how long one write of the raft log may take before the node ends, so that another one leads")
+	spanVar(f, &c.StateCheck, "state-check-interval", c.StateCheck, "how often the leader has the nodes compare their states; a node with another state than the majority ends; 0 is never")
 	f.Uint32Var(&c.FeatureLevel, "feature-level", 0, "highest feature level that the cluster may take; give it to all nodes to be able to go back to the previous release (default: the highest that all nodes know)")
 	o.pace.bind(f, c)
 	o.compat.bind(f)
@@ -126,11 +128,12 @@ func (o *serveOptions) bind(f *pflag.FlagSet) {
 	f.Var((*sizeFlag)(&c.Settings.MaxBytes), "max-bytes", "how much all payloads, results and logs may take, as in 256MiB; 0 is no limit")
 	f.Var((*sizeFlag)(&c.Settings.MaxPayload), "max-payload", "how large one payload may be, as in 64KiB; 0 is no limit but --body-limit")
 	spanVar(f, &o.requestWindow, "idempotency-window", msToDuration(c.Settings.RequestMs), "how long idempotency keys are remembered")
-	f.Int64Var(&c.Settings.RequestCount, "idempotency-keys", c.Settings.RequestCount, "how many idempotency keys are remembered")
+	f.Int64Var(&c.Settings.RequestCount, "idempotency-keys", c.Settings.RequestCount, "how many idempotency keys are remembered; one whose request named many jobs counts once more for every 10 of them")
 	f.IntVar(&c.EventsKept, "events-kept", c.EventsKept, "how many of the newest events are kept in memory for streams that resume")
 	f.Int64Var(&o.bodyLimit, "body-limit", api.DefaultBodyBytes, fmt.Sprintf("largest request body in bytes, at most %d", api.MaxBodyBytes))
 	o.inflightBytes = inflight.DefaultBytes
 	f.Var(&o.inflightBytes, "inflight-bytes", "how much all request bodies and answers that are under way may take together, as in 256MiB; more is refused with 503")
+	f.IntVar(&o.maxConnections, "max-connections", api.DefaultConnections, "how many HTTP connections may be open; requests on further ones are refused with 503, but for health checks and metrics")
 	f.StringVar(&o.pprofAddr, "pprof-addr", "", "loopback host:port that serves profiles under /debug/pprof/; port 0 takes a free one (default: none)")
 	f.StringVar(&o.logLevel, "log-level", "info", "trace, debug, info, warn or error")
 	f.BoolVar(&o.withStdin, "stop-with-stdin", false, "stop when standard input ends: for programs that start nodes and must not leave them behind")
@@ -148,6 +151,8 @@ func (o *serveOptions) bindBucket(f *pflag.FlagSet) {
 	spanVar(f, &c.ArchiveCheck, "archive-check", c.ArchiveCheck, "how often the leader looks by a listing whether all that queue.json names is there; 0 is never")
 	spanVar(f, &c.ArchiveRead, "archive-read", c.ArchiveRead, "in which time the leader reads once all that queue.json names, and compares checksums; 0 is never")
 	spanVar(f, &c.BrokerTimeout, "broker-timeout", c.BrokerTimeout, "time without a change of the document after which a standby takes the broker of another cluster for dead")
+	spanVar(f, &c.StandbyInterval, "standby-interval", c.StandbyInterval, "how often a standby cluster announces itself in the bucket, and the active leader looks for one")
+	f.StringVar(&c.RivalPolicy, "rival-policy", c.RivalPolicy, "what the active leader does when it cannot reach the bucket for the broker timeout and a standby cluster is known: refuse (answer nothing that a takeover would lose) or continue")
 	spanVar(f, &c.StandbyRetry, "standby-retry", c.StandbyRetry, "how often a standby looks whether the other broker is dead; at least four times in a broker timeout")
 	f.IntVar(&o.budget.ReadsPerMinute, "bucket-reads-per-minute", 0, "limit on reads of the bucket; 0 is none")
 	f.IntVar(&o.budget.WritesPerMinute, "bucket-writes-per-minute", 0, "limit on writes to the bucket; 0 is none")
@@ -193,6 +198,9 @@ func (o *serveOptions) complete(g *globals) error {
 	}
 	if o.bodyLimit <= 0 || o.bodyLimit > api.MaxBodyBytes {
 		return fmt.Errorf("--body-limit %d: must lie between 1 and %d", o.bodyLimit, api.MaxBodyBytes)
+	}
+	if o.maxConnections < 1 {
+		return fmt.Errorf("--max-connections %d: must be at least 1", o.maxConnections)
 	}
 	if least := 4 * o.bodyLimit; int64(o.inflightBytes) < least {
 		return fmt.Errorf("--inflight-bytes %d: must be at least %d, four times --body-limit", o.inflightBytes, least)

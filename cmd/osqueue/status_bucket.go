@@ -56,7 +56,7 @@ func inboxText(b *v1.Inbox) string {
 	return fmt.Sprintf("%s taken, %d repeated, %s, %d waiting", plural(b.Taken, "job"), b.Repeated, rejected, b.Waiting)
 }
 
-// bucketNotes are what fails there.
+// bucketNotes are what fails there, and what is wrong with the state.
 func bucketNotes(s v1.Status) (notes []string) {
 	if r := s.Refusing; r != "" {
 		notes = append(notes, "writes are refused: "+strings.Replace(r, "; writes are refused until it catches up", "", 1))
@@ -65,6 +65,20 @@ func bucketNotes(s v1.Status) (notes []string) {
 		notes = append(notes, "the last flush failed: "+e)
 	}
 	if e := s.ArchiveError; e != "" {
+		notes = append(notes, e)
+	}
+	if s.Standby != "" {
+		notes = append(notes, "a standby cluster waits for the bucket: "+s.Standby)
+	}
+	if c := s.Carried; c != nil {
+		text := fmt.Sprintf("the document that was adopted did not have all that this cluster had acknowledged: %s carried over, %d ended as here",
+			plural(uint64(c.Jobs), "job"), c.Ended)
+		if c.Kept > 0 {
+			text += fmt.Sprintf(", %d only in the copy %s", c.Kept, c.Copy)
+		}
+		notes = append(notes, text)
+	}
+	if e := s.StateError; e != "" {
 		notes = append(notes, e)
 	}
 	if snaps := s.Snapshots; snaps != nil && snaps.Failing != "" {

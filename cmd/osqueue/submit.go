@@ -107,7 +107,7 @@ func runSubmit(ctx context.Context, g *globals, f *submitFlags, args []string) e
 	if err != nil {
 		return err
 	}
-	if err := f.check(); err != nil {
+	if err := errors.Join(f.check(), g.notePast(f.runAt)); err != nil {
 		return err
 	}
 	c, err := g.client()
@@ -239,7 +239,7 @@ func waitFinished(ctx context.Context, g *globals, c *client.Client, atMost time
 		err = write(g.stdout, string(job.Result)+"\n") // as it is: it is for programs
 	}
 	if err == nil && job.Status != v1.StatusCompleted {
-		err = fmt.Errorf("job %s is %s: %s", id, job.Status, orDash(job.LastError))
+		err = &client.JobError{Job: job}
 	}
 	return err
 }

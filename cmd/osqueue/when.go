@@ -30,6 +30,15 @@ func (f *timeFlag) Set(text string) error {
 // Type implements pflag.Value.
 func (*timeFlag) Type() string { return "time" }
 
+// notePast warns of a time to run that is over: such a job runs at once.
+func (g *globals) notePast(runAt timeFlag) error {
+	if runAt.text == "" || !runAt.at.Before(time.Now().Add(-time.Second)) {
+		return nil
+	}
+	return writePlain(g.stderr, fmt.Sprintf("warning: --run-at %s is in the past (%s): the job runs at once\n",
+		runAt.text, localTime(runAt.at.UnixMilli())))
+}
+
 func parseTime(text string, past bool, now time.Time) (time.Time, error) {
 	if at, err := time.Parse(time.RFC3339, text); err == nil {
 		return at, nil

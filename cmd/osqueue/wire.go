@@ -77,15 +77,16 @@ func assemble(ctx context.Context, o *serveOptions) (*server, error) {
 	}
 	metrics.MustRegister(newNodeCollector(s.node))
 	s.api = api.New(api.Config{
-		Backend:  s.node,
-		Metrics:  metrics,
-		MaxBody:  o.bodyLimit,
-		Inflight: s.inflight,
-		Ack:      o.pace.ack,
-		Logger:   s.log.Named("http"),
-		Internal: map[string]http.Handler{cluster.PeerPath: s.node.PeerHandler()},
-		Throttle: s.throttleStats(o),
-		Wrap:     s.wrap(o, metrics),
+		Backend:        s.node,
+		Metrics:        metrics,
+		MaxBody:        o.bodyLimit,
+		Inflight:       s.inflight,
+		MaxConnections: o.maxConnections,
+		Ack:            o.pace.ack,
+		Logger:         s.log.Named("http"),
+		Internal:       map[string]http.Handler{cluster.PeerPath: s.node.PeerHandler()},
+		Throttle:       s.throttleStats(o),
+		Wrap:           s.wrap(o, metrics),
 	})
 	return s, nil
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 
-	"osqueue/client/worker/sandbox"
+	"osqueue/internal/sandbox"
 )
 
 // workerFile is what --config names; docs/examples/worker.yaml explains it.

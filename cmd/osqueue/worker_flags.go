@@ -14,7 +14,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"osqueue/client/worker"
-	"osqueue/client/worker/sandbox"
+	"osqueue/internal/runner"
+	"osqueue/internal/sandbox"
 )
 
 // workerFlags are the flags of "osqueue worker".
@@ -73,7 +74,7 @@ func (f *workerFlags) bind(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.commands, "commands", nil, "TYPE of jobs that say themselves what to run; may be given several times")
 	flags.StringArrayVar(&f.onExit, "on-exit", nil, "CODE=fail, dead, retry or retry:DELAY: what follows on an exit status of --exec; * is all others")
 	flags.StringArrayVar(&f.httpAllow, "http-allow", nil, "network (CIDR) of services that may be called though it is not public")
-	spanVar(flags, &f.httpTimeout, "http-timeout", worker.DefaultHTTPTimeout, "how long a service may take for a job")
+	spanVar(flags, &f.httpTimeout, "http-timeout", runner.DefaultHTTPTimeout, "how long a service may take for a job")
 	flags.StringVar(&f.configFile, "config", "", "file (YAML) with jobs and settings; flags come before its settings")
 	flags.IntVar(&f.concurrency, "concurrency", 0, "how many jobs run at once (default: number of CPUs)")
 	flags.StringArrayVar(&f.perType, "per-type", nil, "TYPE=N: how many jobs of a type run at once, within --concurrency; may be given several times")

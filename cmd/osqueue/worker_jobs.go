@@ -10,7 +10,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"osqueue/client/worker"
-	"osqueue/client/worker/sandbox"
+	"osqueue/internal/runner"
+	"osqueue/internal/sandbox"
 )
 
 // workerJob is how jobs of one type are done. Exactly one of Exec, HTTP, Python
@@ -118,7 +119,7 @@ func (j workerJob) handler(ctx context.Context, boxes *workerBoxes) (worker.Hand
 		if err != nil {
 			return nil, err
 		}
-		return worker.HTTP(j.HTTP, worker.HTTPConfig{Timeout: time.Duration(j.Timeout), Allow: allow})
+		return runner.HTTP(j.HTTP, runner.HTTPConfig{Timeout: time.Duration(j.Timeout), Allow: allow})
 	}
 	box, err := boxes.get(ctx, sandbox.Level(j.Sandbox), j.Limits.limits())
 	if err != nil {
@@ -126,15 +127,15 @@ func (j workerJob) handler(ctx context.Context, boxes *workerBoxes) (worker.Hand
 	}
 	switch {
 	case j.Python:
-		return worker.Python(box, "")
+		return runner.Python(box, "")
 	case j.Commands:
-		return worker.Commands(box), nil
+		return runner.Commands(box), nil
 	}
-	exits, err := worker.ParseExits(j.OnExit)
+	exits, err := runner.ParseExits(j.OnExit)
 	if err != nil {
 		return nil, err
 	}
-	return worker.CommandWith(worker.CommandConfig{Box: box, OnExit: exits}, j.Exec)
+	return runner.CommandWith(runner.CommandConfig{Box: box, OnExit: exits}, j.Exec)
 }
 
 // workerBoxes makes each box once. It is used by one goroutine.

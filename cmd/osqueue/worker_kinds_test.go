@@ -14,7 +14,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	v1 "osqueue/api/v1"
-	"osqueue/client/worker/sandbox"
+	"osqueue/internal/sandbox"
 )
 
 func TestWorkerDoesEachKind(t *testing.T) {

@@ -23,21 +23,21 @@ type call struct {
 	held inflight.Hold
 }
 
-// body is what bodies can have. Nothing is required, everything can be any JSON,
-// and what a route does not know is ignored.
+// body has the fields of all request bodies. No field is required, each can be any
+// JSON value, and a route ignores the fields that it does not use.
 type body struct {
 	TaskType jsontext.Value `json:"task_type"`
 	Payload  jsontext.Value `json:"payload"`
 	TaskID   jsontext.Value `json:"task_id"`
 	Result   jsontext.Value `json:"result"`
 	WorkerID jsontext.Value `json:"worker_id"`
-	// Of raft_message.
+	// The fields of raft_message.
 	Type      jsontext.Value `json:"type"`
 	Candidate jsontext.Value `json:"candidate_id"`
 	Leader    jsontext.Value `json:"leader_id"`
 }
 
-// read reads the body of the request, or says why it is refused.
+// read reads the body of the request. It returns either the body or a refusal.
 func (c *call) read() (*body, *reply) {
 	if !isJSON(c.r.Header.Get("Content-Type")) {
 		return nil, refusal(http.StatusBadRequest, "the content type is not JSON; send Content-Type: application/json")
@@ -59,7 +59,8 @@ func (c *call) read() (*body, *reply) {
 	return in, nil
 }
 
-// isJSON is for application/json and what is built on it, whatever the parameters.
+// isJSON reports whether a content type is application/json or ends in +json. It
+// ignores parameters.
 func isJSON(contentType string) bool {
 	media, _, err := mime.ParseMediaType(contentType)
 	if err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter) {
@@ -73,11 +74,11 @@ var (
 	errNotObject = errors.New("the body must be a JSON object")
 )
 
-// byteOrderMark is what the original skips before a body.
+// byteOrderMark may precede a body; dtq skips it too.
 var byteOrderMark = []byte("\ufeff")
 
-// decode reads a JSON object. Of a member that is there several times the last one
-// counts. What is absent is null.
+// decode reads a JSON object. If a field occurs several times, the last one counts. An
+// absent field is null.
 func decode(data []byte) (*body, error) {
 	data = bytes.TrimPrefix(data, byteOrderMark)
 	if !utf8.Valid(data) {
@@ -103,7 +104,7 @@ func decode(data []byte) (*body, error) {
 	return in, nil
 }
 
-// textOf is a value that is text.
+// textOf returns the text of a JSON string, and false for any other value.
 func textOf(v jsontext.Value) (text string, ok bool) {
 	if v.Kind() != '"' {
 		return "", false

@@ -73,8 +73,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// FuzzDecode: what is read is JSON, and can be written in an answer, with the
-// members in order.
+// A decoded body is JSON and can be encoded in an answer, with its fields in order.
 func FuzzDecode(f *testing.F) {
 	for _, seed := range []string{`{}`, `{"payload":{"b":1,"a":2}}`, `{"payload":1,"payload":2}`, `{"payload":"\ud800"}`, `null`, `{"result":[{}]} `, `{"worker_id":{"a":{"b":null}}}`} {
 		f.Add([]byte(seed))

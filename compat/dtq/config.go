@@ -9,44 +9,44 @@ import (
 	"osqueue/internal/inflight"
 )
 
-// Config says what a Handler serves. Native, Calls and Leader are required; zero
-// values of all others take their defaults.
+// Config configures a Handler. Native, Calls and Leader are required; the zero values
+// of all other fields take their defaults.
 type Config struct {
-	// Native gets all requests that are not dtq's.
+	// Native serves all requests that are not dtq's.
 	Native http.Handler
-	// Calls is the node's HTTP API for the requests that the Handler makes of its
-	// own. It passes on to the leader what is the leader's.
+	// Calls is the node's HTTP API, for the requests that the Handler makes itself. It
+	// forwards to the leader when necessary.
 	Calls http.Handler
-	// Leader says who leads. It is asked at each request, so it must be cheap.
+	// Leader returns the leader. The Handler calls it for every request, so it must be
+	// cheap.
 	Leader func() Leader
-	// MaxBody is how large a body may be, in bytes.
+	// MaxBody is the largest size of a body in bytes.
 	MaxBody int64
-	// Inflight bounds the bytes of bodies that are in memory; nil: they are not
-	// bounded.
+	// Inflight bounds the bytes of bodies in memory; nil means no bound.
 	Inflight *inflight.Budget
-	// Logger gets what an operator should know.
+	// Logger receives events for an operator.
 	Logger hclog.Logger
-	// Timeouts bound how long answers take.
+	// Timeouts bound the duration of answers.
 	Timeouts Timeouts
 }
 
-// Leader is who leads, as far as this node knows.
+// A Leader is the active leader as this node knows it.
 type Leader struct {
-	Self bool
+	Self bool // this node is the active leader
 	// Node is the name of the active leader, URL the base of its HTTP API; "" if
 	// none is known.
 	Node, URL string
 }
 
-// Timeouts bound how long answers take. Where none is named here it is the HTTP
-// API's own.
+// Timeouts bound the duration of answers. Calls without a field here have the timeout
+// of the HTTP API.
 type Timeouts struct {
-	// Commit is for a majority to have an assignment or a result.
+	// Commit is the timeout for a majority to store an assignment or a result.
 	Commit time.Duration
-	// Sign is for a registration or a heartbeat to come to the leader.
+	// Sign is the timeout for a registration or a heartbeat to reach the leader.
 	Sign time.Duration
-	// Fresh is for the leader's word on a task; after it the node tells what it
-	// has.
+	// Fresh is the timeout for a read from the leader. After it the node answers from
+	// its own state.
 	Fresh time.Duration
 }
 
@@ -55,7 +55,7 @@ func DefaultTimeouts() Timeouts {
 	return Timeouts{Commit: 3 * time.Second, Sign: time.Second, Fresh: time.Second}
 }
 
-// defaultMaxBody is that of the HTTP API. The original has none.
+// defaultMaxBody is the default of the HTTP API. dtq has no limit.
 const defaultMaxBody = 1 << 20
 
 func (c Config) withDefaults() Config {

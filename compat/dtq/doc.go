@@ -4,56 +4,56 @@
 //
 // # Problem
 //
-// dtq calls a job a task, knows neither leases nor tokens, gives a task out as it
-// was before, and answers 200 to whatever a worker says. Its clients look for the
-// leader themselves: everybody else answers 503 with the leader's name and
-// address.
+// dtq calls a job a task. It has neither leases nor tokens, it returns a claimed task
+// in the state from before the claim, and it answers 200 to every report of a worker.
+// Its clients find the leader themselves: every other node answers 503 with the
+// leader's name and address.
 //
-// # The way of a call
+// # The path of a call
 //
 //	submit, get, complete ──▶ this node leads? ── no ──▶ 503, leader, redirect_to
 //	                             │ yes
 //	register, heartbeat, task ───┴─▶ translated to calls of the node's HTTP API, in
-//	                                 the process, which passes them on to the leader
+//	                                 the process, which forwards them to the leader
 //
-// Leadership is looked at before the body, as the original does it. A task is a
-// job: its type the task_type, its payload the payload; what is absent is null.
-// Tasks and jobs of other clients are one queue: dtq's workers get the oldest job
-// of any type. Types and workers can be any JSON in dtq; name.go says how they are
-// written as the text that they are in the queue.
+// The handler checks leadership before it reads the body, as dtq does. A task is a
+// job: the job's type is the task_type, its payload the payload, and an absent field
+// is null. Tasks and jobs of other clients share one queue: dtq's workers get the
+// oldest job of any type. In dtq a type or a worker's name can be any JSON; name.go
+// describes how the handler encodes them as text.
 //
-// A task that waits, for whatever reason, is pending. One that is out of attempts
-// is dead, and one that was cancelled is cancelled: statuses that dtq does not
-// have, and that its clients cannot bring about.
+// A task that waits for any reason is pending. A task without attempts left is dead,
+// and a cancelled task is cancelled: dtq does not have these two statuses, and its
+// clients cannot cause them.
 //
 // # Leases
 //
-// A task is claimed with the queue's lease. A worker's heartbeat renews what it
-// works on, through any node; a worker that is silent for as long as a lease loses
-// its tasks to others. handouts.go says what "works on" means, as a heartbeat
-// names no task.
+// A task is claimed with the queue's lease. A worker's heartbeat, sent to any node,
+// renews the leases of the tasks that the worker runs; if a worker is silent for one
+// lease, its tasks return to the queue. A heartbeat names no task: handouts.go decides
+// which tasks the worker runs.
 //
-// A result is taken from anybody at any time: the task is completed by force, as
-// the HTTP API calls it. So a worker that comes too late has not worked for
-// nothing, and the second result overwrites the first.
+// The handler accepts a result from any client at any time and completes the task by
+// force (ActionForceComplete of the HTTP API). The result of a late worker is not
+// lost, and a second result overwrites the first.
 //
-// # Where it is better than the original
+// # Where it is better than dtq
 //
-// A task goes to one worker. Acknowledged tasks survive: the answer is given when a
-// majority has them. A task is read as the leader has it, as long as there is one.
+// A task goes to one worker. An acknowledged task survives: the handler answers after
+// a majority has stored it. Reads show the leader's state while a leader exists.
 //
-// # Where it is not the original
+// # Where it differs from dtq
 //
-// Faults of the client that are 500 there (JSON that is no object) are 400. The
-// limits of the HTTP API count: the size of a body, the length of names. A completed
-// task is kept for as long as the queue keeps completed jobs, a day by default, and
-// a task whose workers were silent as often as a job has attempts is dead. Errors are
-// JSON, where the original has pages. POST /raft_message, of its brokers, is taken
-// and has no effect: raft.go says why.
+// Client errors that dtq answers with 500 (JSON that is not an object) are 400. The
+// limits of the HTTP API apply: the size of a body, the length of names. The queue
+// keeps a completed task as long as a completed job, one day by default, and a task
+// that was lost by as many workers as a job has attempts is dead. Errors are JSON,
+// where dtq sends HTML pages. POST /raft_message, which dtq's brokers send, is
+// accepted and has no effect; raft.go explains why.
 //
 // # Failure stance
 //
-// Nothing here keeps tasks, retries writes, or runs by itself. What was not
-// answered may have taken place: the client polls on, and what it was given in an
-// answer that got lost goes back when the lease ends.
+// This package stores no task, retries no write and starts no goroutine. A call
+// without an answer may have taken effect: the client polls again, and a task that was
+// claimed in a lost answer returns to the queue when its lease expires.
 package dtq

@@ -12,9 +12,9 @@ import (
 	"osqueue/tests/cluster"
 )
 
-// worker does what the worker of dtq does, in its order, but for its pauses, which
-// are shorter: it looks for the leader, registers, sends heartbeats all the time,
-// and asks, works, reports. It reports once: what comes of that it does not look at.
+// worker imitates dtq's worker with shorter pauses: it finds the leader, registers,
+// sends heartbeats, and claims, runs and reports tasks in a loop. It reports once and
+// ignores the answer.
 type worker struct {
 	t    testing.TB
 	c    *cluster.Cluster
@@ -52,7 +52,7 @@ func (w *worker) run(done <-chan struct{}) {
 	wg.Wait()
 }
 
-// wait reports whether there is more to do after the time.
+// wait waits and reports whether the worker continues after it.
 func wait(done <-chan struct{}, d time.Duration) bool {
 	if d == 0 {
 		select {
@@ -102,9 +102,9 @@ func (w *worker) step(done <-chan struct{}) {
 	}
 }
 
-// The leader is killed while workers work and producers submit, twice. What was
-// acknowledged is there, and everything is completed in the end, although workers
-// do not repeat a report: no task stays with a worker that does not know of it.
+// The leader is killed twice while workers run tasks and producers submit them. No
+// acknowledged task is lost, and all are completed in the end although workers do not
+// repeat a report: no task stays leased by a worker that does not run it.
 func TestFailoverUnderWork(t *testing.T) {
 	c := start(t)
 	c.WaitLeader()
@@ -164,8 +164,8 @@ func TestFailoverUnderWork(t *testing.T) {
 	}
 }
 
-// submitSomewhere tries each node once, as a producer does that got a 503 or lost
-// its connection.
+// submitSomewhere tries each node once, like a producer after a 503 or a lost
+// connection.
 func submitSomewhere(t testing.TB, c *cluster.Cluster, payload int) (id string, ok bool) {
 	for _, n := range c.Nodes {
 		a := post(t, n, "/submit_task", object{"task_type": "t", "payload": payload})
@@ -179,8 +179,8 @@ func submitSomewhere(t testing.TB, c *cluster.Cluster, payload int) (id string, 
 	return "", false
 }
 
-// The leader is killed between a worker's two calls. It finds the new one and
-// reports there; what it got before is still its own.
+// The leader is killed between a worker's claim and its report. The worker finds the new
+// leader, which knows the claim.
 func TestLeaderIsKilledBetweenGetAndComplete(t *testing.T) {
 	c := start(t)
 	leader := c.WaitLeader()
@@ -216,15 +216,15 @@ func TestLeaderIsKilledBetweenGetAndComplete(t *testing.T) {
 	}
 }
 
-// A worker gets a task from a leader that dies with the answer. It goes on with the
-// new one, with heartbeats all the time: the task comes back to it.
+// The leader dies before a worker reads the answer to its claim. The worker sends
+// heartbeats to the new leader all the time, and gets the task again.
 func TestAnswerIsLostWithTheLeader(t *testing.T) {
 	c := start(t)
 	leader := c.WaitLeader()
 	name := object{"worker_id": "w"}
 	want(t, post(t, leader, "/register_worker", name), 200)
 	id := submit(t, leader, 7)
-	want(t, ask(t, leader, "w"), 200) // and nobody reads the answer
+	want(t, ask(t, leader, "w"), 200) // and the worker does not read the answer
 	leader.Kill()
 	next := c.WaitOtherLeader(leader)
 	want(t, post(t, next, "/register_worker", name), 200)

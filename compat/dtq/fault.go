@@ -10,8 +10,8 @@ import (
 
 const commitTimeout = "Commit timeout"
 
-// failed answers for an operation that the HTTP API has refused, or of which
-// nobody knows what became.
+// failed returns the answer for an operation that the HTTP API refused, or whose
+// outcome is unknown.
 func (h *Handler) failed(err error) *reply {
 	var p *problem
 	switch {
@@ -31,7 +31,8 @@ func (h *Handler) failed(err error) *reply {
 	return refusal(p.status, p.detail)
 }
 
-// leaderName is the leader's name as the original's text has it.
+// leaderName returns the leader's name for dtq's error text, "None" if no leader is
+// known.
 func (h *Handler) leaderName() string {
 	if name := h.cfg.Leader().Node; name != "" {
 		return name
@@ -39,7 +40,7 @@ func (h *Handler) leaderName() string {
 	return "None"
 }
 
-// isTag reports whether err is a refusal of that kind.
+// isTag reports whether err is a refusal with the tag.
 func isTag(err error, tag string) bool {
 	var p *problem
 	return errors.As(err, &p) && p.tag == tag

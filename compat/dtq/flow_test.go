@@ -14,8 +14,8 @@ import (
 	"osqueue/tests/cluster"
 )
 
-// lease is that of these clusters: short enough to wait for, long beside the pauses
-// of a busy machine.
+// lease is the lease in these clusters: short enough to wait for, and longer than the
+// pauses of a busy machine.
 const lease = 3 * time.Second
 
 func start(t *testing.T, flags ...string) *cluster.Cluster {
@@ -29,14 +29,14 @@ func start(t *testing.T, flags ...string) *cluster.Cluster {
 // httpClient keeps no connections, so that none outlives a test.
 var httpClient = &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 
-// answer is what a node of dtq says.
+// An answer is the JSON that a node of dtq answers.
 type answer struct {
 	status int // 0: the connection broke
 	text   string
 	task
 }
 
-// task is a task, and what else answers have.
+// A task has the fields of a task and of other answers.
 type task struct {
 	TaskID     string          `json:"task_id"`
 	Status     string          `json:"status"`
@@ -109,7 +109,7 @@ func ask(t testing.TB, n *cluster.Node, worker string) answer {
 	return post(t, n, "/get_pending_task", object{"worker_id": worker})
 }
 
-// becomes waits until a task has a status.
+// becomes waits until the task has the status.
 func becomes(t testing.TB, c *cluster.Cluster, n *cluster.Node, id, status string, within time.Duration) answer {
 	t.Helper()
 	var a answer
@@ -122,11 +122,11 @@ func becomes(t testing.TB, c *cluster.Cluster, n *cluster.Node, id, status strin
 	return a
 }
 
-// patience is for what takes no lease to come about.
+// patience is the time limit of a condition that does not wait for a lease.
 const patience = 20 * time.Second
 
-// A task goes to one of those who ask at the same moment, on whatever node it can
-// be seen, and nobody but the leader gives it out.
+// A task goes to one of several workers that claim at the same moment. Every node shows
+// it, and only the leader assigns it.
 func TestOneTaskForOneWorker(t *testing.T) {
 	c := start(t)
 	leader, follower := c.WaitLeader(), c.Follower()
@@ -160,8 +160,7 @@ func TestOneTaskForOneWorker(t *testing.T) {
 	}
 }
 
-// A worker that says nothing loses its task to others; its result is taken all the
-// same.
+// A silent worker loses its task to another one; its late result is accepted.
 func TestSilentWorker(t *testing.T) {
 	c := start(t)
 	leader := c.WaitLeader()
@@ -183,8 +182,8 @@ func TestSilentWorker(t *testing.T) {
 	}
 }
 
-// Heartbeats keep all that a worker works on, through whatever node, until it
-// begins anew.
+// Heartbeats through any node keep the tasks that a worker runs, until it registers
+// again.
 func TestHeartbeats(t *testing.T) {
 	c := start(t)
 	leader, follower := c.WaitLeader(), c.Follower()
@@ -220,8 +219,8 @@ func TestHeartbeats(t *testing.T) {
 	}
 }
 
-// Without a majority nothing is acknowledged, a task can still be read, and signs
-// of life are taken.
+// Without a majority no write is acknowledged, a task can still be read, and heartbeats
+// are accepted.
 func TestNoMajority(t *testing.T) {
 	c := start(t)
 	leader := c.WaitLeader()

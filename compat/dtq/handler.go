@@ -8,20 +8,20 @@ import (
 	v1 "osqueue/api/v1"
 )
 
-// Handler answers the clients of dtq, and has the node's HTTP API answer everybody
-// else. It is safe for concurrent use. Make it with New; it needs no end.
+// Handler answers the clients of dtq and passes every other request to the node's HTTP
+// API. It is safe for concurrent use. New makes it; it needs no Close.
 type Handler struct {
 	cfg    Config
 	native native
 	routes map[string]route // by path
 	task   route            // of /task/{id}
 	held   *handouts
-	deaf   sync.Once // it was said that brokers of dtq are not listened to
+	deaf   sync.Once // logs once that messages of dtq's brokers are ignored
 }
 
-// route is what is at one path.
+// A route handles the requests of one path.
 type route struct {
-	allow  string // the methods, as the original lists them
+	allow  string // the methods, in dtq's order
 	leader bool   // only the leader answers
 	handle func(*call) *reply
 }
@@ -46,7 +46,7 @@ func New(cfg Config) *Handler {
 		"/register_worker":  {allow: allowPost, handle: h.register},
 		"/heartbeat":        {allow: allowPost, handle: h.heartbeat},
 		"/raft_message":     {allow: allowPost, handle: h.raftMessage},
-		v1.PathStatus:       {allow: allowGet}, // the HTTP API has all that dtq has
+		v1.PathStatus:       {allow: allowGet}, // the HTTP API's answer includes dtq's fields
 	}
 	h.task = route{allow: allowGet, handle: h.show}
 	return h
@@ -83,7 +83,7 @@ func (h *Handler) route(path string) (rt route, ours bool) {
 	return route{}, false
 }
 
-// isPreflight: a browser asks whether a page may send something.
+// isPreflight reports whether r is the preflight request of a browser (CORS).
 func isPreflight(r *http.Request) bool {
 	return r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != ""
 }
@@ -97,8 +97,8 @@ func allows(list, method string) bool {
 	return false
 }
 
-// answer handles the call if this node may. Who leads is looked at before the
-// body.
+// answer handles the call if this node may answer it. It checks leadership before the
+// handler reads the body.
 func (h *Handler) answer(rt *route, c *call) *reply {
 	if rt.leader {
 		if l := h.cfg.Leader(); !l.Self {
@@ -108,8 +108,8 @@ func (h *Handler) answer(rt *route, c *call) *reply {
 	return rt.handle(c)
 }
 
-// notLeading sends the client to the leader, in the original's way: it is no
-// redirect of HTTP.
+// notLeading names the leader to the client as dtq does, in the body of a 503 and not
+// by an HTTP redirect.
 func notLeading(l Leader) *reply {
 	return jsonReply(http.StatusServiceUnavailable, struct {
 		Error      string  `json:"error"`
@@ -118,7 +118,7 @@ func notLeading(l Leader) *reply {
 	}{"Not the leader", known(l.Node), known(l.URL)})
 }
 
-// known is nil for what is not.
+// known returns a pointer to s, nil if s is empty.
 func known(s string) *string {
 	if s == "" {
 		return nil

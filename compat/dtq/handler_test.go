@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// rig is a handler around an HTTP API that says what the test wants.
+// A rig is a handler around an HTTP API whose answers the test sets.
 type rig struct {
 	t      *testing.T
 	h      *Handler
@@ -57,7 +57,7 @@ func (g *rig) native(w http.ResponseWriter, r *http.Request) {
 	does(w, r)
 }
 
-// on lets the HTTP API answer like that.
+// on sets the HTTP API's answer.
 func (g *rig) on(call string, does http.HandlerFunc) { g.script[call] = does }
 
 func say(body string) http.HandlerFunc {
@@ -71,7 +71,7 @@ func refuse(status int, tag string) http.HandlerFunc {
 	}
 }
 
-// silent answers when the caller does not wait any more.
+// silent answers only after the caller has given up.
 func silent(_ http.ResponseWriter, r *http.Request) {
 	<-r.Context().Done()
 	panic(http.ErrAbortHandler)
@@ -105,7 +105,7 @@ func (g *rig) expect(r result, status int, body string) {
 	}
 }
 
-// called compares the calls since the last time.
+// called compares the calls since its last use with the wanted ones.
 func (g *rig) called(want ...string) {
 	g.t.Helper()
 	g.mu.Lock()
@@ -155,7 +155,7 @@ func TestRoutes(t *testing.T) {
 	g.called()
 }
 
-// What a browser asks is answered by those who know of browsers.
+// The HTTP API answers the preflight requests of browsers.
 func TestPreflight(t *testing.T) {
 	g := newRig(t)
 	r := httptest.NewRequest(http.MethodOptions, "/submit_task", nil)
@@ -176,7 +176,7 @@ func TestNotTheLeader(t *testing.T) {
 	g.leader = Leader{}
 	g.expect(g.post("/submit_task", `{}`), 503, `{"error":"Not the leader","leader":null,"redirect_to":null}`)
 	g.called()
-	// Everything else every node does.
+	// Every node answers the other routes.
 	g.on("POST /v1/workers", say(`{"lsn":"1-1"}`))
 	g.expect(g.post("/register_worker", `{"worker_id":"w"}`), 200, `{"message":"Registered"}`)
 	g.expect(g.do(http.MethodGet, "/task/x", ""), 404, `{"error":"Task not found"}`)
@@ -206,7 +206,7 @@ func TestSubmit(t *testing.T) {
 	}
 }
 
-// Each refusal of the HTTP API has its answer.
+// Each refusal of the HTTP API is translated.
 func TestRefusals(t *testing.T) {
 	for tag, c := range map[string]struct {
 		status, answered int
@@ -235,7 +235,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// What is not answered in time, or not as a whole, may have taken place.
+// A call without a complete answer in time may have taken effect.
 func TestNoAnswer(t *testing.T) {
 	half := func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `{"jobId`)
@@ -260,8 +260,8 @@ func TestNoAnswer(t *testing.T) {
 	g.expect(g.post("/get_pending_task", `{}`), 500, `{"error":"the node failed to answer"}`)
 }
 
-// A bug must not look like an answer.
-func TestPanicsGoOn(t *testing.T) {
+// A panic of the HTTP API is not turned into an answer.
+func TestPanicsPropagate(t *testing.T) {
 	g := newRig(t)
 	g.on("POST /v1/jobs", func(http.ResponseWriter, *http.Request) { panic("boom") })
 	defer func() {
@@ -320,7 +320,7 @@ func TestShow(t *testing.T) {
 	g.expect(g.do(http.MethodGet, "/task/j", ""), 404, `{"error":"Task not found"}`)
 }
 
-func TestSignsOfLife(t *testing.T) {
+func TestHeartbeatCalls(t *testing.T) {
 	g := newRig(t)
 	const (
 		register = `POST /v1/workers {"name":"w"}`
@@ -331,32 +331,32 @@ func TestSignsOfLife(t *testing.T) {
 	g.on("POST /v1/jobs/heartbeat", say(`{"results":[],"lsn":"1-2"}`))
 	g.expect(g.post("/register_worker", `{"worker_id":"w"}`), 200, `{"message":"Registered"}`)
 	g.called(register)
-	// Unknown: it is registered.
+	// An unknown worker is registered.
 	g.expect(g.post("/heartbeat", `{"worker_id":"w"}`), 200, ok)
 	g.called(look, register, look)
-	// It has nothing to do.
+	// The worker runs no task.
 	g.on(look, say(`{"name":"w","registeredAt":1,"lastSeen":1,"running":0}`))
 	g.expect(g.post("/heartbeat", `{"worker_id":"w"}`), 200, ok)
 	g.called(look, register)
-	// It works.
+	// The worker runs tasks.
 	g.on(look, say(`{"name":"w","registeredAt":1,"lastSeen":1,"running":2,"jobIds":["a","b"]}`))
 	g.expect(g.post("/heartbeat", `{"worker_id":"w"}`), 200, ok)
 	g.called(look, `POST /v1/jobs/heartbeat {"workerId":"w","jobs":[{"jobId":"a"},{"jobId":"b"}]}`)
-	// On more than its entry names.
+	// The worker runs more tasks than its entry names.
 	g.on(look, say(`{"name":"w","registeredAt":1,"lastSeen":1,"running":3,"jobIds":["a"]}`))
 	g.on("GET /v1/jobs?status=in_progress&worker=w", say(`{"jobs":[{"id":"a"},{"id":"b"}],"nextCursor":"n"}`))
 	g.on("GET /v1/jobs?cursor=n&status=in_progress&worker=w", say(`{"jobs":[{"id":"c"}]}`))
 	g.expect(g.post("/heartbeat", `{"worker_id":"w"}`), 200, ok)
 	g.called(look, "GET /v1/jobs?status=in_progress&worker=w", "GET /v1/jobs?cursor=n&status=in_progress&worker=w",
 		`POST /v1/jobs/heartbeat {"workerId":"w","jobs":[{"jobId":"a"},{"jobId":"b"},{"jobId":"c"}]}`)
-	// Without a name it is the worker without one.
+	// A missing name is the name null.
 	g.expect(g.post("/heartbeat", `{}`), 200, ok)
 	g.called("GET /v1/workers/json:null", `POST /v1/workers {"name":"json:null"}`, "GET /v1/workers/json:null")
 }
 
-// A sign of life is taken whatever the others do, and whoever gives it: also of one
-// with a name that none can have.
-func TestSignsOfLifeWithoutLeader(t *testing.T) {
+// A node without a leader accepts a heartbeat, also with a name that no worker can
+// have.
+func TestHeartbeatsWithoutLeader(t *testing.T) {
 	for name, does := range map[string]http.HandlerFunc{
 		"no leader": refuse(503, v1.TagNoLeader), "unknown": refuse(503, v1.TagUnknownOutcome), "silent": silent, "broken": say("nonsense"),
 		"bad name": refuse(400, v1.TagBadRequest), "bucket": refuse(503, v1.TagFlushLag),
@@ -371,13 +371,13 @@ func TestSignsOfLifeWithoutLeader(t *testing.T) {
 	}
 }
 
-// No task has an id that a path cannot hold.
+// A task with an id that is too long for a path does not exist.
 func TestTaskWithALongID(t *testing.T) {
 	g := newRig(t)
 	g.expect(g.do("GET", "/task/"+strings.Repeat("x", idMax+1), ""), 404, `{"error":"Task not found"}`)
 }
 
-// A name is remembered if a worker can have it: others can be as long as a body.
+// Only names that a worker can have are recorded: others can be as long as a body.
 func TestNamesThatAreRemembered(t *testing.T) {
 	for name, does := range map[string]http.HandlerFunc{
 		"taken": say(`{"lsn":"1-1"}`), "refused": refuse(400, v1.TagBadRequest), "no leader": refuse(503, v1.TagNoLeader),
@@ -397,7 +397,7 @@ func TestNamesThatAreRemembered(t *testing.T) {
 	}
 }
 
-// What a worker cannot have got, or has forgotten, is not renewed.
+// The lease of a task that a worker never received, or has forgotten, is not renewed.
 func TestHeartbeatsRenewWhatIsWorkedOn(t *testing.T) {
 	g := newRig(t)
 	holds := func(ids string) {
@@ -428,7 +428,7 @@ func TestHeartbeatsRenewWhatIsWorkedOn(t *testing.T) {
 	give("b")
 	holds(`"a","b"`)
 	renewed(`{"jobId":"a"},{"jobId":"b"}`)
-	// A claim whose answer does not come: the next poll shows it.
+	// The answer to a claim is lost: the next claim reveals it.
 	g.on("POST /v1/jobs/claim", refuse(503, v1.TagUnknownOutcome))
 	g.post("/get_pending_task", `{"worker_id":"w"}`)
 	holds(`"a","b","lost"`)
@@ -436,7 +436,7 @@ func TestHeartbeatsRenewWhatIsWorkedOn(t *testing.T) {
 	g.on("POST /v1/jobs/claim", say(`{}`))
 	g.post("/get_pending_task", `{"worker_id":"w"}`)
 	renewed(`{"jobId":"a"},{"jobId":"b"}`)
-	// So does one whose client has gone by then.
+	// The same if the client has gone before the answer.
 	r := httptest.NewRequest(http.MethodPost, "/get_pending_task", strings.NewReader(`{"worker_id":"w"}`))
 	ctx, hangUp := context.WithCancel(r.Context())
 	g.on("POST /v1/jobs/claim", func(w http.ResponseWriter, _ *http.Request) { hangUp(); fmt.Fprint(w, `{"jobId":"late"}`) })
@@ -447,12 +447,12 @@ func TestHeartbeatsRenewWhatIsWorkedOn(t *testing.T) {
 	g.on("POST /v1/jobs/claim", say(`{}`))
 	g.post("/get_pending_task", `{"worker_id":"w"}`)
 	renewed(`{"jobId":"b"}`)
-	// Started again: it knows of nothing.
+	// A restarted worker runs no task.
 	g.post("/register_worker", `{"worker_id":"w"}`)
 	renewed(`{"jobId":"b"}`)
 	g.post("/get_pending_task", `{"worker_id":"w"}`)
 	renewed(``)
-	// Its report came to nothing.
+	// Its report failed.
 	give("c")
 	holds(`"c"`)
 	g.on("POST /v1/jobs/c/force-complete", refuse(503, v1.TagUnknownOutcome))

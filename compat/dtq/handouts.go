@@ -5,34 +5,35 @@ import (
 	"time"
 )
 
-// handouts remembers which tasks this node, as the leader, has given to which
-// worker, so that heartbeats renew the leases of the tasks that a worker works on
-// and of no others.
+// handouts records which tasks this node, as the leader, has assigned to which worker,
+// so that a heartbeat renews the leases of the tasks that the worker runs and no
+// others.
 //
-// A heartbeat names no task, and renewing all that a worker holds would keep two
-// kinds of tasks for as long as the worker lives: those that it was given in an
-// answer that got lost, and those that it got before it was started again. Both
-// show when the worker asks for another task: what it holds by then, but was not
-// given by this node since it registered, is lost on it. Its lease is not renewed
-// any more, and it goes back when that ends.
+// A heartbeat names no task. Renewing every lease of a worker would keep two kinds of
+// tasks forever: tasks that were assigned in a lost answer, and tasks that the worker
+// received before it was restarted. Both become visible when the worker requests
+// another task: a task that it leases at that moment, and that this node has not
+// assigned to it since it registered, is lost. Its lease is not renewed any more, and
+// the task returns to the queue when the lease expires.
 //
-// It is a memory of this process, and may be wrong in one way only: after a change
-// of leader the tasks of a worker that does several at once are taken for lost when
-// it asks for one more. They go back, should they take longer than a lease; what
-// is given twice is done twice, and nothing is lost. It is safe for concurrent use.
+// The record lives in this process and can be wrong in one way: after a change of
+// leader, the tasks of a worker that runs several at a time count as lost when it
+// requests one more. If they run longer than a lease they return to the queue and are
+// run twice; no task is lost. It is safe for concurrent use.
 type handouts struct {
 	mu    sync.Mutex
-	tasks recent[handout]   // given out, by id
-	lost  recent[string]    // worker, by id of the task
-	began recent[time.Time] // by worker: when it registered last
+	tasks recent[handout]   // assigned tasks by id
+	lost  recent[string]    // workers by the id of the task that they lost
+	began recent[time.Time] // last registration by worker
 }
 
+// A handout is the assignment of one task.
 type handout struct {
 	worker string
 	at     time.Time
 }
 
-// handoutsMax is about how many tasks, and how many workers, are remembered.
+// handoutsMax bounds the number of tasks and of workers on record.
 const handoutsMax = 1 << 16
 
 func newHandouts() *handouts {
@@ -43,7 +44,7 @@ func newHandouts() *handouts {
 	}
 }
 
-// given: the answer with the task goes to the worker.
+// given records that the answer with the task is sent to the worker.
 func (h *handouts) given(task, worker string, at time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -51,21 +52,23 @@ func (h *handouts) given(task, worker string, at time.Time) {
 	h.lost.drop(task)
 }
 
-// over: the worker has reported. Should that come to nothing, it is lost.
+// over records that the worker has reported the task. If the report fails, the task
+// counts as lost.
 func (h *handouts) over(task string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.tasks.drop(task)
 }
 
-// beginsAnew: the worker knows of no task.
-func (h *handouts) beginsAnew(worker string, at time.Time) {
+// registered records that the worker has registered and runs no task.
+func (h *handouts) registered(worker string, at time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.began.put(worker, at)
 }
 
-// review is for a worker that asks for a task and holds these.
+// review marks as lost the tasks that the worker leases and cannot run, when it requests
+// another one.
 func (h *handouts) review(worker string, held []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -78,7 +81,7 @@ func (h *handouts) review(worker string, held []string) {
 	}
 }
 
-// renewable are those of the worker's tasks that are not lost on it.
+// renewable returns the tasks of the worker that are not lost.
 func (h *handouts) renewable(worker string, held []string) (ids []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -90,9 +93,8 @@ func (h *handouts) renewable(worker string, held []string) (ids []string) {
 	return ids
 }
 
-// recent is a map that forgets what has not been asked for, or put, for long: when
-// it has so many new entries, those that were not among the last so many are
-// dropped.
+// recent is a map that keeps between size and 2·size of the entries used last. It has
+// two generations: when the young one is full, it replaces the old one.
 type recent[V any] struct {
 	size       int
 	young, old map[string]V

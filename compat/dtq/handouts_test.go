@@ -18,17 +18,17 @@ func TestHandouts(t *testing.T) {
 		"never asked here":    {func(*handouts) {}, all},
 		"given, and one more": {func(h *handouts) { h.given("a", "w", now); h.review("w", all[:1]); h.given("b", "w", later(1)) }, all},
 		"b's answer was lost": {func(h *handouts) { h.given("a", "w", now); h.review("w", all) }, []string{"a"}},
-		"began anew":          {func(h *handouts) { h.given("a", "w", now); h.given("b", "w", now); h.beginsAnew("w", later(1)) }, all},
+		"began anew":          {func(h *handouts) { h.given("a", "w", now); h.given("b", "w", now); h.registered("w", later(1)) }, all},
 		"began anew, and asked": {func(h *handouts) {
 			h.given("a", "w", now)
-			h.beginsAnew("w", later(1))
+			h.registered("w", later(1))
 			h.given("b", "w", later(2))
 			h.review("w", all)
 		}, []string{"b"}},
 		"another began anew": {func(h *handouts) {
 			h.given("a", "w", now)
 			h.given("b", "w", now)
-			h.beginsAnew("x", later(1))
+			h.registered("x", later(1))
 			h.review("w", all)
 		}, all},
 		"the report failed":     {func(h *handouts) { h.given("a", "w", now); h.given("b", "w", now); h.over("a"); h.review("w", all) }, []string{"b"}},

@@ -10,14 +10,14 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Types of tasks and names of workers are any JSON in dtq; types and workers of
-// the queue are text that people can read and a path can hold. Text that is such
-// text stands for itself, so that clients of both kinds mean the same. Everything
-// else is written as JSON behind a prefix, and read back from there.
+// In dtq the type of a task and the name of a worker can be any JSON value; in the queue
+// they are printable text that fits into a path. Printable text is kept as it is, so
+// that clients of both systems use the same name. Any other value is encoded as JSON
+// behind a prefix and decoded from there.
 
 const jsonName = "json:"
 
-// nameOf is the queue's name for v.
+// nameOf returns the queue's name for v.
 func nameOf(v jsontext.Value) string {
 	if text, ok := textOf(v); ok {
 		if standsForItself(text) {
@@ -27,7 +27,7 @@ func nameOf(v jsontext.Value) string {
 	}
 	compact := v.Clone()
 	if err := compact.Compact(lenient); err != nil {
-		return jsonName + "null" // it was read as JSON, so it is
+		return jsonName + "null" // cannot happen: v was decoded as JSON
 	}
 	return jsonName + ascii(string(compact))
 }
@@ -35,13 +35,12 @@ func nameOf(v jsontext.Value) string {
 func quote(text string) jsontext.Value {
 	v, err := json.Marshal(text, lenient)
 	if err != nil {
-		return jsontext.Value(`""`) // texts of any bytes can be written leniently
+		return jsontext.Value(`""`) // cannot happen: lenient accepts any bytes
 	}
 	return v
 }
 
-// valueOf is what nameOf made the name of. A name that it cannot have made is
-// text.
+// valueOf is the inverse of nameOf. A name that nameOf cannot have returned is text.
 func valueOf(name string) jsontext.Value {
 	if rest, ok := strings.CutPrefix(name, jsonName); ok {
 		if v := jsontext.Value(rest); v.IsValid(lenient) && nameOf(v) == name {
@@ -51,7 +50,7 @@ func valueOf(name string) jsontext.Value {
 	return quote(name)
 }
 
-// typeOf is the queue's type for a task_type. That of a task without one is none.
+// typeOf returns the queue's type for a task_type, "" if it is null.
 func typeOf(v jsontext.Value) string {
 	if v.Kind() == 'n' {
 		return ""
@@ -75,8 +74,8 @@ func standsForItself(text string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool { return r == utf8.RuneError || unicode.IsControl(r) })
 }
 
-// ascii is JSON with everything escaped that is not ASCII. It can only stand in
-// texts.
+// ascii escapes all characters of a JSON text that are not ASCII. Valid JSON has them
+// only inside strings.
 func ascii(text string) string {
 	const lastASCII = 0x7e
 	if strings.IndexFunc(text, func(r rune) bool { return r > lastASCII }) < 0 {

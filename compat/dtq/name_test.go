@@ -44,7 +44,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// sameValue compares by the canonical forms.
+// sameValue compares the canonical forms of two values.
 func sameValue(a, b jsontext.Value) bool {
 	a, b = a.Clone(), b.Clone()
 	if a.Canonicalize(lenient) != nil || b.Canonicalize(lenient) != nil {
@@ -53,7 +53,7 @@ func sameValue(a, b jsontext.Value) bool {
 	return string(a) == string(b)
 }
 
-// Names that clients of others gave are text, whatever they look like.
+// Names that other clients gave are text, even if they look encoded.
 func TestNamesOfOthers(t *testing.T) {
 	for name, want := range map[string]string{
 		"json:":        `"json:"`,
@@ -77,8 +77,8 @@ func TestTypes(t *testing.T) {
 	}
 }
 
-// FuzzName: names are such as the HTTP API takes, but for their length, and what
-// they are made of is read back from them.
+// The HTTP API accepts every encoded name, unless it is too long, and valueOf decodes
+// it.
 func FuzzName(f *testing.F) {
 	for _, seed := range []string{`"email"`, `null`, `5`, `"json:5"`, `{"a":[1,"\u0000"]}`, `"\ud83d\ude80"`, `""`, `"."`, `{"a":1,"a":2}`} {
 		f.Add([]byte(seed))

@@ -13,11 +13,10 @@ import (
 	"osqueue/compat/internal/inprocess"
 )
 
-// native does the operations, as a client of the node's HTTP API within the
-// process.
+// native calls the node's HTTP API within the process.
 type native struct{ api http.Handler }
 
-// problem is a refusal by the HTTP API, or by nobody: a call that took too long.
+// A problem is a refusal by the HTTP API, or an answer that broke off.
 type problem struct {
 	status int
 	tag    string
@@ -30,14 +29,14 @@ func (n native) enqueue(ctx context.Context, c *call, job *v1.NewJob) error {
 	return n.do(ctx, c, http.MethodPost, v1.PathJobs, job, nil)
 }
 
-// claim gets a job, or nil if there is none.
+// claim claims one job. It returns nil if no job is available.
 func (n native) claim(ctx context.Context, c *call, worker string) (*v1.ClaimedJob, error) {
 	var out v1.ClaimedJob
 	if err := n.do(ctx, c, http.MethodPost, v1.PathClaim, &v1.Claim{WorkerID: &worker}, &out); err != nil {
 		return nil, err
 	}
 	if out.JobID == "" {
-		return nil, nil //nolint:nilnil // that there is none is no error
+		return nil, nil //nolint:nilnil // an empty queue is not an error
 	}
 	return &out, nil
 }
@@ -46,7 +45,7 @@ func (n native) forceComplete(ctx context.Context, c *call, id string, in *v1.Fo
 	return n.do(ctx, c, http.MethodPost, v1.PathJobs+"/"+url.PathEscape(id)+"/"+v1.ActionForceComplete, in, nil)
 }
 
-// job reads a job; local is what this node has.
+// job reads a job, from this node's own state if local is set.
 func (n native) job(ctx context.Context, c *call, id string, local bool) (*v1.Job, error) {
 	var out v1.Job
 	if err := n.do(ctx, c, http.MethodGet, freshness(v1.PathJobs+"/"+url.PathEscape(id), local), nil, &out); err != nil {
@@ -55,8 +54,8 @@ func (n native) job(ctx context.Context, c *call, id string, local bool) (*v1.Jo
 	return &out, nil
 }
 
-// freshness is the target of a read of what the leader has, or of what this node
-// has.
+// freshness returns the URL of a read from the leader, or from this node's own state if
+// local is set.
 func freshness(path string, local bool) string {
 	if local {
 		return path + "?" + v1.ParamConsistency + "=" + v1.ConsistencyLocal
@@ -68,8 +67,8 @@ func (n native) register(ctx context.Context, c *call, worker string) error {
 	return n.do(ctx, c, http.MethodPost, v1.PathWorkers, &v1.WorkerInfo{Name: worker}, nil)
 }
 
-// worker reads the registry's entry, with the jobs that the worker holds; local is
-// what this node has.
+// worker reads a worker's entry with the jobs that it leases, from this node's own
+// state if local is set.
 func (n native) worker(ctx context.Context, c *call, name string, local bool) (*v1.Worker, error) {
 	var out v1.Worker
 	if err := n.do(ctx, c, http.MethodGet, freshness(v1.PathWorkers+"/"+url.PathEscape(name), local), nil, &out); err != nil {
@@ -79,15 +78,15 @@ func (n native) worker(ctx context.Context, c *call, name string, local bool) (*
 		return &out, nil
 	}
 	var err error
-	out.JobIDs, err = n.heldBy(ctx, c, name)
+	out.JobIDs, err = n.leasedBy(ctx, c, name)
 	return &out, err
 }
 
-// pagesMax bounds how many pages of a worker's jobs are read.
+// pagesMax bounds the pages of a worker's jobs that heldBy reads.
 const pagesMax = 100
 
-// heldBy lists the jobs of a worker that has more than its entry names.
-func (n native) heldBy(ctx context.Context, c *call, name string) (ids []string, err error) {
+// leasedBy lists the jobs of a worker that leases more than its entry names.
+func (n native) leasedBy(ctx context.Context, c *call, name string) (ids []string, err error) {
 	q := url.Values{v1.ParamStatus: {v1.StatusInProgress}, v1.ParamWorker: {name}}
 	for range pagesMax {
 		var page v1.JobList
@@ -105,10 +104,10 @@ func (n native) heldBy(ctx context.Context, c *call, name string) (ids []string,
 	return ids, nil
 }
 
-// beatsMax is how many leases one call renews.
+// beatsMax is the largest number of leases that one call renews.
 const beatsMax = 1000
 
-// beat renews the leases of jobs, if the worker holds them.
+// beat renews the leases of those jobs that the worker leases.
 func (n native) beat(ctx context.Context, c *call, worker string, ids []string) error {
 	for len(ids) > 0 {
 		in := v1.HeartbeatBatch{WorkerID: &worker}
@@ -123,7 +122,7 @@ func (n native) beat(ctx context.Context, c *call, worker string, ids []string) 
 	return nil
 }
 
-// do makes one call for a client. The answer is read into out, unless that is nil.
+// do makes one call for a client and decodes the answer into out, unless out is nil.
 func (n native) do(ctx context.Context, c *call, method, target string, in, out any) error {
 	var body []byte
 	if in != nil {

@@ -2,16 +2,15 @@ package dtq
 
 import "net/http"
 
-// clipMax bounds what the log shows of a name.
+// clipMax is the largest number of bytes of a name in the log.
 const clipMax = 64
 
 func clip(v []byte) string { return string(v[:min(len(v), clipMax)]) }
 
-// raftMessage is POST /raft_message, by which the original's brokers speak to each
-// other. Nothing comes of it here. It is answered as it is there, which says
-// nothing: votes and confirmations are messages of their own, and none is sent. So
-// to such a broker this node is one that cannot be heard, and nothing is won or
-// committed by it.
+// raftMessage serves POST /raft_message, which dtq's brokers send to each other. The
+// message has no effect. The answer carries no information in dtq either: a broker
+// sends its votes and confirmations as messages of their own, and this node sends none.
+// To such a broker this node is unreachable, and counts for no majority.
 func (h *Handler) raftMessage(c *call) *reply {
 	in, refused := c.read()
 	if refused != nil {

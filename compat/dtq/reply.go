@@ -7,23 +7,23 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// reply is an answer that is ready to be written.
+// A reply is an answer that is ready to be written.
 type reply struct {
 	status int
-	body   []byte // JSON; nil: none
+	body   []byte // JSON; nil for no body
 }
 
-// What payloads may hold, in and out; see the HTTP API's own reading of them.
+// lenient accepts the JSON that the HTTP API accepts in payloads.
 var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
-// sorted writes objects as the original does, with their members in order.
+// sorted encodes objects with their fields in the order of their names, as dtq does.
 var sorted = json.JoinOptions(lenient, json.Deterministic(true), jsontext.ReorderRawObjects(true))
 
-// jsonReply answers with v. The members of structs stand in the order of their
-// names already.
+// jsonReply answers with v. The fields of structs must stand in the order of their
+// names.
 func jsonReply(status int, v any) *reply {
 	body, err := json.Marshal(v, sorted)
-	if err != nil { // of what the node itself has stored
+	if err != nil { // a payload that the node has stored cannot be encoded
 		return &reply{http.StatusInternalServerError, []byte(`{"error":"the node failed to answer"}`)}
 	}
 	return &reply{status, body}
@@ -50,5 +50,5 @@ func (a *reply) write(w http.ResponseWriter) {
 	}
 	w.Header()["Content-Type"] = []string{"application/json"}
 	w.WriteHeader(a.status)
-	_, _ = w.Write(append(a.body, '\n')) // the client may have gone; the state has changed all the same
+	_, _ = w.Write(append(a.body, '\n')) // if the client has gone, the state has changed nevertheless
 }

@@ -8,20 +8,19 @@ import (
 	v1 "osqueue/api/v1"
 )
 
-// The statuses of a task. One that is out of attempts, or was cancelled, which
-// dtq's clients cannot do, has the job's.
+// The statuses of a task. A dead or cancelled task has the status of the job.
 const (
 	statusPending    = "pending"
 	statusProcessing = "processing"
 	statusCompleted  = "completed"
 )
 
-// task is a task as dtq shows it, with its members in order. Those of later
-// statuses are absent in earlier ones.
+// A task is a task in dtq's JSON, with its fields in order. The fields of a later
+// status are absent in an earlier one.
 type task struct {
 	CompletedAt string         `json:"completed_at,omitzero"`
 	CreatedAt   string         `json:"created_at"`
-	Error       string         `json:"error,omitzero"` // of one that ended in another way
+	Error       string         `json:"error,omitzero"` // of a dead or cancelled task
 	Payload     jsontext.Value `json:"payload"`
 	Result      jsontext.Value `json:"result,omitzero"`
 	StartedAt   string         `json:"started_at,omitzero"`
@@ -31,8 +30,7 @@ type task struct {
 	WorkerID    jsontext.Value `json:"worker_id,omitzero"`
 }
 
-// handedOut is the task as it was before it was claimed: that is how dtq gives it
-// out.
+// handedOut returns the task in the state from before the claim, as dtq's claims do.
 func handedOut(j *v1.ClaimedJob) task {
 	return task{
 		CreatedAt: localTime(j.CreatedAt), Payload: orNull(j.Payload), Status: statusPending,
@@ -40,7 +38,7 @@ func handedOut(j *v1.ClaimedJob) task {
 	}
 }
 
-// taskOf is the task that a job is.
+// taskOf converts a job to a task.
 func taskOf(j *v1.Job) task {
 	t := task{
 		CreatedAt: localTime(j.CreatedAt), Payload: orNull(j.Payload), TaskID: j.ID, TaskType: taskTypeOf(j.Type),
@@ -62,8 +60,8 @@ func taskOf(j *v1.Job) task {
 	return t
 }
 
-// workerOf is who has, or had, the job. One that was silent for too long and came
-// with the result all the same is only known from the history.
+// workerOf returns the worker that has or had the job. Only the history names a worker
+// that lost its lease and reported the result later.
 func workerOf(j *v1.Job) jsontext.Value {
 	if j.WorkerID != nil {
 		return valueOf(*j.WorkerID)
@@ -81,8 +79,8 @@ func orNull(v jsontext.Value) jsontext.Value {
 	return v
 }
 
-// localTime is a time as dtq writes it: that of the node's zone, without saying
-// which, in microseconds.
+// localTime formats a time as dtq does: in the node's time zone, without naming it,
+// with microseconds. ms is the Unix time in milliseconds.
 func localTime(ms int64) string {
 	return time.UnixMilli(ms).Format("2006-01-02T15:04:05.000000")
 }

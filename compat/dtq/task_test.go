@@ -74,7 +74,7 @@ func TestTasks(t *testing.T) {
 	}
 }
 
-// A second has six digits behind it, also when it is whole.
+// A time always has six digits of microseconds.
 func TestTimes(t *testing.T) {
 	for _, ms := range []int64{1_795_255_612_000, 1_795_255_612_007} {
 		if got := localTime(ms); !regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.00[07]000$`).MatchString(got) {

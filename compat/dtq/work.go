@@ -11,8 +11,8 @@ import (
 	v1 "osqueue/api/v1"
 )
 
-// submit is POST /submit_task. The original answers before a majority has the
-// task; here it is answered when it cannot get lost any more.
+// submit serves POST /submit_task. dtq answers before a majority has stored the task;
+// this handler answers after.
 func (h *Handler) submit(c *call) *reply {
 	in, refused := c.read()
 	if refused != nil {
@@ -28,7 +28,7 @@ func (h *Handler) submit(c *call) *reply {
 	}{"accepted", job.ID})
 }
 
-// assign is POST /get_pending_task.
+// assign serves POST /get_pending_task.
 func (h *Handler) assign(c *call) *reply {
 	in, refused := c.read()
 	if refused != nil {
@@ -44,22 +44,21 @@ func (h *Handler) assign(c *call) *reply {
 		return h.failed(err)
 	case j == nil:
 		return message(http.StatusNotFound, "No pending tasks")
-	case c.r.Context().Err() == nil: // somebody is there to get it
+	case c.r.Context().Err() == nil: // the client still waits for the answer
 		h.held.given(j.JobID, worker, asked)
 	}
 	return jsonReply(http.StatusOK, handedOut(j))
 }
 
-// reviewHeld notes which of the tasks that a worker holds cannot have reached it,
-// or are forgotten by it: it asks for another one.
+// reviewHeld marks the worker's leased tasks that it cannot run as lost; see handouts.
 func (h *Handler) reviewHeld(ctx context.Context, c *call, worker string) {
 	if w, err := h.native.worker(ctx, c, worker, true); err == nil && len(w.JobIDs) > 0 {
 		h.held.review(worker, w.JobIDs)
 	}
 }
 
-// complete is POST /complete_task. Whoever says it, and whatever has become of the
-// task: it is completed. There is nothing to do for one that is not there.
+// complete serves POST /complete_task. It completes the task whatever its state is and
+// whichever client reports it. For a task that does not exist it does nothing.
 func (h *Handler) complete(c *call) *reply {
 	in, refused := c.read()
 	if refused != nil {
@@ -77,15 +76,15 @@ func (h *Handler) complete(c *call) *reply {
 	return message(http.StatusOK, "Task completed")
 }
 
-// idMax is the longest id that is looked for.
+// idMax is the length in bytes of the longest id that a task can have.
 const idMax = 1024
 
 func canBeID(id string) bool { return id != "" && len(id) <= idMax }
 
 const noTask = "Task not found"
 
-// show is GET /task/{id}, on every node. If the leader does not tell how the task
-// stands, this node tells what it knows.
+// show serves GET /task/{id} on every node. If the leader does not answer, the node
+// answers from its own state.
 func (h *Handler) show(c *call) *reply {
 	id := strings.TrimPrefix(c.r.URL.Path, taskPrefix)
 	switch {

@@ -8,8 +8,8 @@ import (
 	v1 "osqueue/api/v1"
 )
 
-// register is POST /register_worker. The worker begins anew: it is not said any
-// more that it works on what it got before.
+// register serves POST /register_worker. After it the worker runs none of the tasks
+// that it received before.
 func (h *Handler) register(c *call) *reply {
 	in, refused := c.read()
 	if refused != nil {
@@ -19,14 +19,15 @@ func (h *Handler) register(c *call) *reply {
 	ctx, cancel := context.WithTimeout(c.r.Context(), h.cfg.Timeouts.Sign)
 	defer cancel()
 	err := h.native.register(ctx, c, worker)
-	// Without a leader nobody says that a name cannot be, and it may be as long as a body.
+	// Without a leader no node has checked the name, which may be as long as a body.
 	if len(worker) <= idMax && !isTag(err, v1.TagBadRequest) {
-		h.held.beginsAnew(worker, asked)
+		h.held.registered(worker, asked)
 	}
 	return h.sign(err, "Registered")
 }
 
-// heartbeat is POST /heartbeat. It renews the leases of what the worker works on.
+// heartbeat serves POST /heartbeat. It renews the leases of the tasks that the worker
+// runs.
 func (h *Handler) heartbeat(c *call) *reply {
 	in, refused := c.read()
 	if refused != nil {
@@ -37,7 +38,7 @@ func (h *Handler) heartbeat(c *call) *reply {
 	return h.sign(h.beat(ctx, c, nameOf(in.WorkerID)), "OK")
 }
 
-// beat is a sign of life of a worker, which may be a new one.
+// beat processes a heartbeat. It registers a worker that is not known.
 func (h *Handler) beat(ctx context.Context, c *call, name string) error {
 	w, err := h.native.worker(ctx, c, name, false)
 	fresh := isTag(err, v1.TagNotFound)
@@ -59,12 +60,12 @@ func (h *Handler) beat(ctx context.Context, c *call, name string) error {
 	return h.native.register(ctx, c, name)
 }
 
-// sign answers a sign of life. It is taken by every node of the original, whatever
-// the others do: if it did not come to the leader, the next one will. One with a name
-// that no worker can have here, since it would get no task, is taken like any other.
+// sign answers a registration or a heartbeat. As in dtq every node accepts it, also if
+// it did not reach the leader: the next one will. A name that no worker can have is
+// accepted too, since such a worker gets no task.
 func (h *Handler) sign(err error, text string) *reply {
 	if err != nil {
-		h.cfg.Logger.Debug("a sign of life has no effect", "error", err)
+		h.cfg.Logger.Debug("heartbeat has no effect", "error", err)
 	}
 	return message(http.StatusOK, text)
 }

@@ -16,18 +16,18 @@ import (
 	"osqueue/internal/inflight"
 )
 
-// The API reads bodies more strictly than the original did: that refuses nothing that
-// JavaScript can read. So the bodies of the original's routes are read here before,
-// and what the two read in different ways is written as the API wants it. A body that
-// is right for the API stays as it is, byte for byte, and one that neither can read
-// stays for the API to refuse. What the original took by accident (numbers for names,
-// text for numbers) is refused, too.
+// The HTTP API parses bodies more strictly than the legacy broker, which accepts
+// whatever JavaScript parses. This file parses the bodies of the legacy routes first and
+// rewrites the fields that the two read differently. A body that the API accepts stays
+// as it is, byte for byte; a body that neither can parse stays for the API to refuse.
+// Values that the legacy broker accepted by accident (numbers for names, text for
+// numbers) are refused.
 
-// reread makes the body of a request one that the API reads as the original did. It
-// reports whether the body has been read, and is within the limit, and whether the caller
-// knows the API. A key makes the
-// answer to a repetition that to the first, whose body must be the same: who sends
-// one, or wants to be told of mistakes, knows the API.
+// reread replaces the body of a request by one that the API reads as the legacy broker
+// did. read reports that the body was parsed and is within the limit; native reports
+// that the caller uses features of the API. A request with an idempotency key or with
+// strict handling is native, and its body stays as it is: a repetition must have the
+// same bytes.
 func (h *Handler) reread(r *http.Request, held *inflight.Hold) (read, native bool, err error) {
 	if r.Header.Get(v1.HeaderIdempotencyKey) != "" || slices.ContainsFunc(r.Header["Prefer"], isStrict) {
 		return false, true, nil
@@ -47,17 +47,17 @@ func (h *Handler) reread(r *http.Request, held *inflight.Hold) (read, native boo
 	return true, native, nil
 }
 
-// nativeMembers are the members of bodies that the API has and the original does not.
+// nativeMembers are the fields of bodies that only the API has.
 var nativeMembers = []string{
 	"id", "priority", "runAt", "delayMs", "leaseMs", "backoff", "timeoutMs", "group", "tags", "uniqueKey", "uniqueScope",
 	"uniqueMs", "after", "afterFailure", "batchId", "waitMs", "token",
 }
 
-// isStrict reports whether mistakes are to be told.
+// isStrict reports whether a Prefer header asks for strict handling.
 func isStrict(prefer string) bool { return strings.Contains(strings.ToLower(prefer), v1.PreferStrict) }
 
-// wholeBody reads the body of a request. If it breaks off, or is longer than the limit,
-// it stands before who reads the request next, as it came.
+// wholeBody reads the body of a request. If the body breaks off or exceeds the limit, it
+// puts the bytes back in front of the request's body and returns false.
 func wholeBody(r *http.Request, limit int64, held *inflight.Hold) (body []byte, whole bool) {
 	var in bytes.Buffer // grows with what arrives
 	_, err := in.ReadFrom(io.LimitReader(held.Reader(r.Body), limit+1))
@@ -73,21 +73,23 @@ func wholeBody(r *http.Request, limit int64, held *inflight.Hold) (body []byte, 
 	return nil, false
 }
 
+// A reader reads from one source and closes another.
 type reader struct {
 	io.Reader
 	io.Closer
 }
 
+// failing is a reader that returns err.
 type failing struct{ err error }
 
 // Read implements io.Reader.
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
-// byteOrderMark is what the original skips before a body.
+// byteOrderMark may precede a body; the legacy broker skips it.
 var byteOrderMark = []byte("\ufeff")
 
-// translate is the body for the API, and whether it has members that only the API knows. An
-// error is one of asking it.
+// translate returns the body for the API, and whether it has fields that only the API
+// knows. An error comes from a call of the API.
 func (h *Handler) translate(r *http.Request, body []byte) (out []byte, native bool, err error) {
 	body = validText(bytes.TrimPrefix(body, byteOrderMark))
 	var edit edits
@@ -100,7 +102,7 @@ func (h *Handler) translate(r *http.Request, body []byte) (out []byte, native bo
 	return out, native, err
 }
 
-// edited is the body with the edits that the route needs.
+// edited returns the body with the changes that the route needs.
 func (h *Handler) edited(r *http.Request, body []byte, edit *edits) ([]byte, error) {
 	switch r.URL.Path {
 	case v1.PathJobs:
@@ -115,7 +117,7 @@ func (h *Handler) edited(r *http.Request, body []byte, edit *edits) ([]byte, err
 			}
 			return plain
 		})
-		// Who waits, waits for jobs of types that have none yet.
+		// A claim that waits may wait for jobs of types that have none yet.
 		if wide == nil || edit.has("waitMs") {
 			return edit.apply(body), nil
 		}
@@ -127,7 +129,7 @@ func (h *Handler) edited(r *http.Request, body []byte, edit *edits) ([]byte, err
 		return edit.apply(body), nil
 	}
 	if edit.has("token") {
-		return edit.apply(body), nil // of somebody who knows the API
+		return edit.apply(body), nil // the caller uses the API's features
 	}
 	stranger := false
 	edit.each("workerId", func(v jsontext.Value) jsontext.Value {
@@ -149,7 +151,7 @@ func namesJob(u *url.URL) bool {
 	return err != nil || len(id) <= idMax
 }
 
-// nowhere makes the report of a request one on a job that is not there.
+// nowhere redirects a report to a job that does not exist.
 func nowhere(r *http.Request) {
 	path := r.URL.EscapedPath()
 	target := *r.URL
@@ -157,7 +159,7 @@ func nowhere(r *http.Request) {
 	r.URL, r.RequestURI = &target, target.RequestURI()
 }
 
-// wholeAttempts is a limit of attempts as the API reads it: any number will do.
+// wholeAttempts converts any number to a limit of attempts that the API accepts.
 func wholeAttempts(v jsontext.Value) jsontext.Value {
 	if v.Kind() != jsontext.KindNumber {
 		return v
@@ -165,12 +167,12 @@ func wholeAttempts(v jsontext.Value) jsontext.Value {
 	if _, err := strconv.ParseInt(string(v), 10, 32); err == nil && v[0] != '-' {
 		return v
 	}
-	limit, _ := strconv.ParseFloat(string(v), 64) // one that is too large is infinite
+	limit, _ := strconv.ParseFloat(string(v), 64) // a number that is too large becomes infinite
 	return strconv.AppendInt(nil, int64(*attempts(&limit)), 10)
 }
 
-// plainTypes is a list of types as the API reads it, and what is in it. Entries that
-// are no text match no job.
+// plainTypes converts a list of types for the API and returns its entries. An entry
+// that is not text matches no job.
 func plainTypes(v jsontext.Value) (plain jsontext.Value, types []string) {
 	if v.Kind() != jsontext.KindBeginArray {
 		return v, nil
@@ -190,7 +192,7 @@ func plainTypes(v jsontext.Value) (plain jsontext.Value, types []string) {
 	return textList(f.all()), f.types
 }
 
-// eachItem calls fn with the items of a list that is valid.
+// eachItem calls fn with each item of a valid list.
 func eachItem(list jsontext.Value, fn func(jsontext.Value)) {
 	dec := jsontext.NewDecoder(bytes.NewBuffer(list), lenient)
 	_, err := dec.ReadToken()
@@ -204,19 +206,20 @@ func eachItem(list jsontext.Value, fn func(jsontext.Value)) {
 
 func textList(texts []string) jsontext.Value {
 	list, err := json.Marshal(texts, lenient)
-	if err != nil { // texts can be written
+	if err != nil { // cannot happen: any text can be encoded
 		return jsontext.Value("[]")
 	}
 	return list
 }
 
-// member is a member of a body.
+// A member is one field of a body.
 type member struct {
 	name       string
-	raw, value jsontext.Value // raw is the name as it is written
+	raw, value jsontext.Value // raw is the name as it was sent
 }
 
-// membersOf are the members of an object, in order. False: it is none, or not JSON.
+// membersOf returns the fields of a JSON object in order, and false if body is anything
+// else.
 func membersOf(body []byte) (found []member, ok bool) {
 	dec := jsontext.NewDecoder(bytes.NewBuffer(body), lenient)
 	token, err := dec.ReadToken()
@@ -241,22 +244,21 @@ func membersOf(body []byte) (found []member, ok bool) {
 	return found, err == io.EOF //nolint:errorlint // the decoder returns it as it is
 }
 
-// place is where the next value stands in the body: what the decoder returns is
-// overwritten.
+// place returns the bytes of the next value in body. The decoder's own result is
+// overwritten by the next call.
 func place(dec *jsontext.Decoder, body []byte) (jsontext.Value, error) {
 	v, err := dec.ReadValue()
 	end := dec.InputOffset()
 	return jsontext.Value(body[end-int64(len(v)) : end]), err
 }
 
-// edits are members that may have been changed.
+// edits are the fields of a body and the changes to them.
 type edits struct {
 	members []member
-	made    bool
+	made    bool // at least one field has changed
 }
 
-// onlyLast leaves the last of the members that have one name, which is what counts
-// for JavaScript.
+// onlyLast keeps the last of several fields with one name, as JavaScript does.
 func (e *edits) onlyLast() {
 	if len(e.members) < 2 {
 		return
@@ -277,12 +279,12 @@ func (e *edits) onlyLast() {
 	e.members, e.made = kept, true
 }
 
-// has reports whether there is a member with that name.
+// has reports whether a field with the name exists.
 func (e *edits) has(name string) bool {
 	return slices.ContainsFunc(e.members, func(m member) bool { return m.name == name })
 }
 
-// each replaces the values of members with that name.
+// each replaces the values of the fields with the name.
 func (e *edits) each(name string, by func(jsontext.Value) jsontext.Value) {
 	for i := range e.members {
 		m := &e.members[i]
@@ -295,7 +297,7 @@ func (e *edits) each(name string, by func(jsontext.Value) jsontext.Value) {
 	}
 }
 
-// apply is the body with the edits.
+// apply returns the body with the changes.
 func (e *edits) apply(body []byte) []byte {
 	if !e.made {
 		return body

@@ -23,7 +23,7 @@ func TestLimitsAreTheAPIs(t *testing.T) {
 	}
 }
 
-// reread is what the API gets of a request with that body.
+// reread returns the body that the API gets for a request with the body.
 func reread(t testing.TB, path, body string) (target, got string) {
 	t.Helper()
 	cfg := Config{}.withDefaults()
@@ -44,7 +44,7 @@ const (
 func TestBodiesAreReadAsTheOriginalDid(t *testing.T) {
 	long := strings.Repeat("x", longName)
 	for _, test := range []struct{ path, body, want string }{
-		// What the API reads stays, also how it is written.
+		// A body that the API accepts keeps its bytes.
 		{v1.PathClaim, ` { "workerId" : "w", "types":["a" , "b"],"waitMs":5 } `, ` { "workerId" : "w", "types":["a" , "b"],"waitMs":5 } `},
 		{v1.PathClaim, `{"types":[]}`, `{"types":[]}`},
 		{v1.PathClaim, `{"types":null}`, `{"types":null}`},
@@ -110,7 +110,7 @@ func TestSubmissionsAreReadAsTheOriginalDid(t *testing.T) {
 	}
 }
 
-// A report that nobody can mean is one on a job that is not there.
+// A report with an impossible name goes to a job that does not exist.
 func TestReportsOfStrangers(t *testing.T) {
 	long := strings.Repeat("x", longName)
 	for _, test := range []struct {
@@ -132,7 +132,7 @@ func TestReportsOfStrangers(t *testing.T) {
 	}
 }
 
-// What the API gets means what JavaScript reads, and what JavaScript does not read
+// The API gets the values that JavaScript parses; a body that JavaScript does not parse
 // stays for the API to refuse.
 func FuzzBodies(f *testing.F) {
 	for _, seed := range []string{
@@ -166,8 +166,7 @@ func FuzzBodies(f *testing.F) {
 	})
 }
 
-// namesOnce refuses members of the body that are there twice; those of payloads are
-// their own business.
+// namesOnce refuses a field that occurs twice in the body, but not in a payload.
 var namesOnce = json.WithUnmarshalers(json.UnmarshalFromFunc(func(dec *jsontext.Decoder, into *map[string]jsontext.Value) error {
 	raw, err := dec.ReadValue()
 	if err != nil {
@@ -183,7 +182,7 @@ var namesOnce = json.WithUnmarshalers(json.UnmarshalFromFunc(func(dec *jsontext.
 	return nil
 }))
 
-// Names that nothing can have are no mistake, and match nothing; so on each transport.
+// Names that nothing can have are no error and match nothing, on each transport.
 func TestNamesThatNothingHas(t *testing.T) {
 	c := start(t, 2, Limits{})
 	long := strings.Repeat("x", longName)
@@ -233,7 +232,7 @@ func TestNamesThatNothingHas(t *testing.T) {
 	}
 }
 
-// A claim may name as many types as a body holds.
+// A claim may name as many types as fit into a body.
 func TestClaimOfManyTypes(t *testing.T) {
 	c := start(t, 2, Limits{})
 	var names []string
@@ -288,8 +287,8 @@ func TestClaimOfManyTypes(t *testing.T) {
 	}
 }
 
-// Who knows the API is told of mistakes.
-func TestMistakesAreTold(t *testing.T) {
+// A client that uses the API's features gets its errors.
+func TestMistakesAreReported(t *testing.T) {
 	c := start(t, 2, Limits{})
 	var many []string
 	for i := range claimTypes + 1 {
@@ -314,7 +313,7 @@ func TestMistakesAreTold(t *testing.T) {
 	}
 }
 
-// The first thousand that have jobs, with those first that wait.
+// A claim keeps the first thousand types with jobs, those with available jobs first.
 func TestNarrow(t *testing.T) {
 	stats := v1.Stats{Types: map[string]v1.TypeStats{
 		"ended": {Completed: 5, Dead: 1}, "runs": {InProgress: 1}, "later": {Scheduled: 1}, "waits": {Unclaimed: 7}, "other": {Unclaimed: 1},
@@ -343,7 +342,7 @@ func TestNarrow(t *testing.T) {
 	if got := ask("ended", "runs", "later", "waits"); !reflect.DeepEqual(got, []string{"waits", "runs", "later"}) {
 		t.Errorf("%q", got)
 	}
-	if got := ask("ended"); !reflect.DeepEqual(got, nobody) {
+	if got := ask("ended"); !reflect.DeepEqual(got, matchesNone) {
 		t.Errorf("%q", got)
 	}
 	var all []string
@@ -358,7 +357,7 @@ func TestNarrow(t *testing.T) {
 	}
 }
 
-// A body of Connect may begin with a mark, as TextDecoder skips it.
+// A body of Connect may begin with a byte order mark, which TextDecoder skips.
 func TestMarkBeforeConnect(t *testing.T) {
 	c := start(t, 1, Limits{})
 	at := c.leader().address

@@ -23,8 +23,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// nodes is a cluster in this process: real nodes with raft, and a handler around
-// the HTTP API of each.
+// nodes is a cluster in this process: real nodes with raft, each with a handler around
+// its HTTP API.
 type nodes struct {
 	t      *testing.T
 	bucket *mem.Bucket
@@ -41,10 +41,10 @@ type node struct {
 	dead    bool
 }
 
-// pageJobs is how many jobs a page of the API has in these tests.
+// pageJobs is the number of jobs in a page of the API in these tests.
 const pageJobs = 50
 
-// start starts a cluster of n nodes, and waits until one of them leads.
+// start starts a cluster of n nodes and waits until one of them leads.
 func start(t *testing.T, n int, limits Limits) *nodes {
 	t.Helper()
 	c := &nodes{t: t, bucket: mem.New()}
@@ -94,7 +94,7 @@ func (c *nodes) open(i int, limits Limits) {
 	go func() { n.served <- n.api.Serve(n.listen) }()
 }
 
-// leader is the node that leads.
+// leader returns the node that leads.
 func (c *nodes) leader() *node {
 	c.t.Helper()
 	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
@@ -108,7 +108,7 @@ func (c *nodes) leader() *node {
 	return nil
 }
 
-// follower is one that does not, and knows who does.
+// follower returns a node that knows another one as the leader.
 func (c *nodes) follower() *node {
 	c.t.Helper()
 	leader := c.leader()
@@ -142,12 +142,12 @@ func (c *nodes) stop() {
 	_ = c.bucket.Close()
 }
 
-// asked are the nodes that each flow is to be played against.
+// asked returns the nodes that each flow runs against.
 func (c *nodes) asked() map[string]*node {
 	return map[string]*node{"leader": c.leader(), "follower": c.follower()}
 }
 
-// reset takes all jobs out of the queue.
+// reset removes all jobs from the queue.
 func (c *nodes) reset() {
 	c.t.Helper()
 	for {
@@ -169,14 +169,14 @@ func (c *nodes) reset() {
 	}
 }
 
-// result is an answer over HTTP.
+// A result is an answer over HTTP.
 type result struct {
 	status int
 	header http.Header
 	body   string
 }
 
-// web makes a connection for each request, so that none is left over.
+// web opens a connection for each request, so that none outlives a test.
 var web = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 20 * time.Second}
 
 // request sends a request with a JSON body; headers come in pairs.

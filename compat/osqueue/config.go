@@ -10,63 +10,62 @@ import (
 	"osqueue/internal/inflight"
 )
 
-// Config says what a Handler serves, and within which bounds. Native and Calls
-// are required; zero values of all others take their defaults.
+// Config configures a Handler. Native and Calls are required; the zero values of all
+// other fields take their defaults.
 type Config struct {
 	// Native is the node's HTTP API, for requests from outside.
 	Native http.Handler
-	// Calls is the same API for the requests that the Handler makes of its own,
-	// which may be larger.
+	// Calls is the same API for the requests that the Handler makes itself, which may be
+	// larger.
 	Calls http.Handler
-	// MaxBody is how large a body Native takes, in bytes.
+	// MaxBody is the size of the largest body that Native accepts, in bytes.
 	MaxBody int64
-	// Inflight bounds the bytes of bodies that are in memory; nil: they are not
-	// bounded.
+	// Inflight bounds the bytes of bodies in memory; nil means no bound.
 	Inflight *inflight.Budget
-	// Origins are those whose pages may read the answers in a browser.
+	// Origins are the web origins whose pages may read answers in a browser.
 	Origins Origins
-	// Logger gets what goes wrong with connections, at level debug.
+	// Logger receives the errors of connections at level debug.
 	Logger hclog.Logger
-	// Metrics gets the figures of WebSockets; nil: nobody does. It must not have those
+	// Metrics registers the metrics of WebSockets unless it is nil. It must not have those
 	// of another Handler.
 	Metrics prometheus.Registerer
 
 	Limits Limits
 }
 
-// Limits bound what clients can make grow, and how long they may take.
+// Limits bound the memory that clients can occupy and the time that they may take.
 type Limits struct {
-	Connections  int   // WebSockets at once
+	Connections  int   // open WebSockets
 	MessageBytes int64 // of one message, also of Connect and gRPC
 
-	// Calls of one connection that are under way; the next message is read when
-	// one has ended.
+	// ConnectionCalls is the number of calls in flight on one connection. The next
+	// message is read when one of them has ended.
 	ConnectionCalls int
-	// Calls of all connections that are under way; lists are counted apart.
+	// Calls is the number of calls in flight on all connections, without lists.
 	Calls int
-	// MediumMessages is how many messages of more than 16 KiB there are at once, from
-	// the time they are read to the answer, and LargeMessages how many of more than
-	// 256 KiB. Others wait.
+	// MediumMessages is the number of messages of more than 16 KiB in memory, from
+	// reading to the answer, and LargeMessages the number of those of more than 256 KiB.
+	// Further messages wait.
 	MediumMessages int
 	LargeMessages  int
-	// Lists is how many lists of jobs there are at once; others wait. ListBytes is
-	// where a list ends: no further page is added to one that is larger.
+	// Lists is the number of lists of jobs in memory; further lists wait. A list of more
+	// than ListBytes gets no further page.
 	Lists     int
 	ListBytes int
 
-	// Queue is how many answers of one connection wait to be read by the client, and
-	// QueueBytes how many bytes they may have if they are more than one. With more
-	// the connection is cut.
+	// Queue is the number of answers of one connection that wait for the client, and
+	// QueueBytes their size if they are more than one. If a limit is exceeded, the
+	// connection is cut.
 	Queue      int
 	QueueBytes int
-	// AllQueueBytes bounds the answers that wait on all connections.
+	// AllQueueBytes is the size of the answers that wait on all connections.
 	AllQueueBytes int64
 
-	Write time.Duration // for one answer to be taken by the client
-	Read  time.Duration // for a message that has begun to arrive
-	Ping  time.Duration // after so much silence the client is asked for a sign of life
-	Pong  time.Duration // and has so long for it
-	// Grace is how long calls under way may take when the Handler is closed.
+	Write time.Duration // time limit of writing one answer, without its size
+	Read  time.Duration // time limit of a message that has begun to arrive
+	Ping  time.Duration // interval of pings
+	Pong  time.Duration // time limit of the answer to a ping
+	// Grace is the time limit of calls in flight when the Handler is closed.
 	Grace time.Duration
 }
 
@@ -92,7 +91,7 @@ func DefaultLimits() Limits {
 	}
 }
 
-// defaultMaxBody is the limit of the original.
+// defaultMaxBody is the limit of the legacy broker.
 const defaultMaxBody = 1 << 20
 
 func (c Config) withDefaults() Config {
@@ -126,7 +125,7 @@ func (l Limits) withDefaults() Limits {
 	}
 }
 
-// or is v, or the default if v is not positive.
+// or returns v if it is positive, else otherwise.
 func or[T int | int64 | time.Duration](v, otherwise T) T {
 	if v > 0 {
 		return v

@@ -17,19 +17,19 @@ import (
 	"osqueue/compat/osqueue/queuev1"
 )
 
-// rpcPrefix is where the methods of the service are.
+// rpcPrefix is the prefix of the paths of all methods.
 const rpcPrefix = "/" + queuev1.QueueServiceName + "/"
 
-// compressFrom is the size from which answers are compressed, for those who take
-// that.
+// compressFrom is the size in bytes from which answers are compressed, if the client
+// accepts it.
 const compressFrom = 1 << 10
 
-// shortBytes is the longest message of methods that take no payload: a long list of
-// short texts takes many times its length to read.
+// shortBytes is the size of the longest message of a method without payload: decoding a
+// long list of short texts takes many times its size.
 const shortBytes = 1 << 20
 
-// newRPC is the service, by the paths of its methods. It speaks Connect, gRPC and
-// gRPC-Web.
+// newRPC returns the handlers of the service by the paths of its methods. They speak
+// Connect, gRPC and gRPC-Web.
 func newRPC(n *native, messageBytes int64) map[string]http.Handler {
 	s := &service{native: n}
 	_, all := queuev1.NewQueueServiceHandler(s,
@@ -53,42 +53,42 @@ func newRPC(n *native, messageBytes int64) map[string]http.Handler {
 	return methods
 }
 
-// serveRPC has a method answer.
+// serveRPC serves one call of a method.
 func (h *Handler) serveRPC(method http.Handler, w http.ResponseWriter, r *http.Request) {
 	plainMediaType(r.Header)
 	// The legacy broker ignores this header; connect-go refuses any value but "1".
 	r.Header.Del("Connect-Protocol-Version")
 	ctx, end := withEnding(r.Context())
 	defer end.run()
-	sits := &seat{room: h.room}
-	atEnd(ctx, sits.rise)
-	r = r.WithContext(context.WithValue(ctx, seatKey{}, sits))
+	slots := &reservation{capacity: h.capacity}
+	atEnd(ctx, slots.release)
+	r = r.WithContext(context.WithValue(ctx, reservationKey{}, slots))
 	if r.Header.Get("Content-Type") == "application/json" && !isPacked(r.Header) {
 		r.Body = &unmarked{ReadCloser: r.Body}
 	}
-	r.Body = &seatedBody{ReadCloser: r.Body, ctx: ctx, seat: sits, packed: isPacked(r.Header)}
+	r.Body = &slottedBody{ReadCloser: r.Body, ctx: ctx, slots: slots, packed: isPacked(r.Header)}
 	method.ServeHTTP(w, r)
 }
 
-// unmarked is a body of JSON without the byte order mark that may stand before it.
+// An unmarked is a JSON body without the byte order mark that may precede it.
 type unmarked struct {
 	io.ReadCloser
-	rest *bufio.Reader // of the body; nil before the first read
+	rest *bufio.Reader // reads the body; nil before the first Read
 }
 
 // Read implements io.Reader.
 func (u *unmarked) Read(into []byte) (int, error) {
 	if u.rest == nil {
-		u.rest = bufio.NewReaderSize(u.ReadCloser, 0) // as small as there is: what follows passes it by
+		u.rest = bufio.NewReaderSize(u.ReadCloser, 0) // the smallest buffer: later reads bypass it
 		if mark, err := u.rest.Peek(len(byteOrderMark)); err == nil && bytes.Equal(mark, byteOrderMark) {
-			_, _ = u.rest.Discard(len(mark)) // it is there
+			_, _ = u.rest.Discard(len(mark)) // cannot fail: Peek has read it
 		}
 	}
 	return u.rest.Read(into)
 }
 
-// plainMediaType takes the parameters off the type of a JSON body, so that the
-// answer has the plain type, too.
+// plainMediaType removes the parameters of a JSON content type, so that the answer has
+// the plain type too.
 func plainMediaType(h http.Header) {
 	given := h.Get("Content-Type")
 	if media, _, err := mime.ParseMediaType(given); err == nil && media == "application/json" {
@@ -101,12 +101,12 @@ type service struct{ native *native }
 
 var _ queuev1.QueueServiceHandler = (*service)(nil)
 
-// errNotJSON is the original's answer to a payload that it cannot read.
+// errNotJSON is the legacy broker's answer to a payload that it cannot parse.
 var errNotJSON = errors.New("the payload is not JSON")
 
 // SubmitJob implements queuev1.QueueServiceHandler.
 func (s *service) SubmitJob(ctx context.Context, r *connect.Request[queuev1.SubmitJobRequest]) (*connect.Response[queuev1.SubmitJobResponse], error) {
-	payload, ok := writtenAnew(r.Msg.GetPayload())
+	payload, ok := compacted(r.Msg.GetPayload())
 	if !ok {
 		return nil, connect.NewError(connect.CodeInternal, errNotJSON)
 	}
@@ -197,14 +197,14 @@ func infoOf(j *v1.Job) *queuev1.JobInfo {
 	return info
 }
 
-// whole is a count as the messages have it.
+// whole converts a count to the type of the messages; it saturates.
 func whole[T int | uint64](n T) int32 { return int32(min(n, math.MaxInt32)) }
 
 func callerOf(ctx context.Context, r connect.AnyRequest) caller {
 	return caller{ctx: ctx, remote: r.Peer().Addr}
 }
 
-// respond is the answer of a method: out, unless there is an error.
+// respond returns out as the answer of a method, or err as an error of Connect.
 func respond[T any](out *T, err error) (*connect.Response[T], error) {
 	if err != nil {
 		if errors.Is(err, context.DeadlineExceeded) {
@@ -216,8 +216,8 @@ func respond[T any](out *T, err error) (*connect.Response[T], error) {
 	return connect.NewResponse(out), nil
 }
 
-// writtenAnew is a payload without white space. False: it is not JSON.
-func writtenAnew(payload []byte) (jsontext.Value, bool) {
+// compacted returns a payload without white space, and false if it is not JSON.
+func compacted(payload []byte) (jsontext.Value, bool) {
 	v := jsontext.Value(validText(payload))
 	return v, v.Compact(lenient) == nil && len(v) > 0
 }

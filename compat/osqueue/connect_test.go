@@ -22,7 +22,7 @@ func http2() *http.Transport {
 	return &http.Transport{Protocols: p}
 }
 
-// protocols are those that the clients speak.
+// protocols are the protocols of the clients.
 var protocols = map[string]struct {
 	transport func() *http.Transport
 	options   []connect.ClientOption
@@ -196,7 +196,7 @@ func TestLargeMessages(t *testing.T) {
 
 const rpc = rpcPrefix
 
-// What clients of no library may send, and what they get.
+// Requests that a client without a library may send, and their answers.
 func TestConnectOverHTTP(t *testing.T) {
 	c := start(t, 1, Limits{})
 	at := c.leader().address

@@ -8,21 +8,21 @@ import (
 	"strings"
 )
 
-// Origins are those whose pages may read the answers in a browser, and open
-// WebSockets. The zero value is any, as with the original.
+// Origins are the web origins whose pages may read answers in a browser and open
+// WebSockets. The zero value allows any origin, as the legacy broker does.
 type Origins struct {
 	none bool
 	only []string
 }
 
-// Values of ParseOrigins that are no origins.
+// The values of ParseOrigins that are not origins.
 const (
 	OriginsAny  = "any"
 	OriginsNone = "none"
 )
 
-// ParseOrigins reads "any", "none", or origins with commas between, as browsers
-// write them: https://dash.example.test:8443.
+// ParseOrigins parses "any", "none", or origins separated by commas, as browsers send
+// them: https://dash.example.test:8443.
 func ParseOrigins(text string) (Origins, error) {
 	switch text {
 	case OriginsAny, "*":
@@ -35,7 +35,7 @@ func ParseOrigins(text string) (Origins, error) {
 		one = strings.ToLower(strings.TrimSpace(one))
 		u, err := url.Parse(one)
 		if err != nil || u.Scheme == "" || u.Host == "" || one != u.Scheme+"://"+u.Host {
-			return o, fmt.Errorf("%q is no origin: write %s, %s, or a list like https://dash.example.test:8443,http://localhost:3000",
+			return o, fmt.Errorf("%q is not an origin: write %s, %s, or a list like https://dash.example.test:8443,http://localhost:3000",
 				one, OriginsAny, OriginsNone)
 		}
 		o.only = append(o.only, one)
@@ -43,19 +43,19 @@ func ParseOrigins(text string) (Origins, error) {
 	return o, nil
 }
 
-// allows reports whether pages of that origin may read answers.
+// allows reports whether pages of the origin may read answers.
 func (o *Origins) allows(origin string) bool {
 	return !o.none && (len(o.only) == 0 || slices.Contains(o.only, strings.ToLower(origin)))
 }
 
-// What every answer says to browsers, the same whatever was asked.
+// The values of the CORS headers, the same for every request.
 const (
 	exposedHeaders = "Connect-Protocol-Version"
 	allowedMethods = "GET, POST, OPTIONS"
 	allowedHeaders = "Content-Type, Connect-Protocol-Version, Connect-Timeout-Ms"
 )
 
-// mark puts on an answer what lets pages read it.
+// mark sets the headers that let pages read the answer.
 func (o *Origins) mark(w http.ResponseWriter, r *http.Request) {
 	if o.none {
 		return
@@ -68,8 +68,7 @@ func (o *Origins) mark(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// preflight answers the question of a browser whether it may send a request.
-// Which route it asks for makes no difference.
+// preflight answers a browser's preflight request, in the same way for every route.
 func (o *Origins) preflight(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	if r.Header.Get("Origin") == "" || r.Header.Get("Access-Control-Request-Method") == "" {

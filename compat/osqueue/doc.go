@@ -1,52 +1,48 @@
-// Package osqueue lets the clients of the original osqueue, a broker written in
-// TypeScript, work against a cluster of ours without a change: Connect RPC,
-// WebSocket, what REST has in another shape, CORS, and names of the environment.
+// Package osqueue lets the clients of the legacy broker, written in TypeScript, work
+// against a cluster without a change. It serves Connect RPC, WebSockets, the REST routes
+// whose JSON differs from the HTTP API's, and CORS.
 //
 // # Problem
 //
 // Four transports carry the same six operations: submit, claim, heartbeat,
-// complete, stats, list. Each has habits of its own (what is coerced, what is
-// left out, what an error looks like), but what a job is and what becomes of it
-// must be decided in one place, and an old client must find the leader's answer
-// on whatever node it was pointed at.
+// complete, stats, list. They differ in the values that they coerce, in the fields that
+// they leave out and in their errors. The rules of the queue must stand in one place
+// nevertheless, and a legacy client must get the leader's answer from any node.
 //
-// # The way of a call
+// # The path of a call
 //
 //	Connect, gRPC, gRPC-Web ──▶ connect.go ─┐
 //	WebSocket ────────────────▶ socket.go ──┼─▶ native.go ──▶ the node's HTTP API, in the process
-//	REST ─────────────────────▶ rest.go ────┘                  └─ passes it on to the leader
+//	REST ─────────────────────▶ rest.go ────┘                  └─ forwards it to the leader
 //
-// The operations are those of the HTTP API: native.go is a client of the handler
-// that the node serves, without a socket between them. So there is one
-// implementation of each operation, of waiting, of limits and of passing on, and
-// a translation only knows the two shapes. Routes of REST that have the same
-// shape in both are not translated at all, and neither is anything for those who
-// ask for the API's own errors, or what another node passes on.
+// native.go calls the HTTP API's handler in the process. Each operation, each wait,
+// each limit and the forwarding thus has one implementation, and a translation knows
+// only the two shapes. The handler does not translate REST routes with the same shape in
+// both, requests that accept the API's own errors, and requests that another node
+// forwards.
 //
 // # Leniency by contract, safety by token
 //
-// Old clients know no fencing token. Without one, a heartbeat or a completion of
-// somebody who does not hold the job changes nothing, and is a success all the
-// same; that is what their contract says. With one, the call is strict.
+// Legacy clients send no fencing token. Without a token, a heartbeat or a completion by a
+// worker that does not lease the job changes nothing and succeeds; their contract
+// requires it. With a token the call is strict.
 //
 // # Errors
 //
-// Errors have the member _tag of the original (BrokerProtocolError,
-// StorageBackendError, CASConflictError). Faults of the client are answered with
-// the 4xx that fits, where the original answered 500 to everything; its own
-// client does not tell them apart. What cannot be answered now (no leader, too
-// much to do) is 503, and the old clients' loops try again. A bucket that is too far
-// behind for writes is the original's storage failure, and told like it: 500, with
-// nothing done; its clients try again all the same. One table, in fault.go, serves
-// all transports; what can only come of things that the original does not have stays
-// in the API's words.
+// Errors have the legacy broker's field _tag (BrokerProtocolError, StorageBackendError,
+// CASConflictError). A client error has the fitting 4xx status where the legacy broker
+// answered 500 to everything; its client does not distinguish them. If no leader is
+// known, or the node is overloaded, the status is 503 and legacy clients retry. A bucket
+// that lags too far behind for writes is the legacy storage failure: 500 without effect;
+// legacy clients retry it too. One table, in fault.go, serves all transports. Errors of
+// features that the legacy broker does not have keep the API's words.
 //
 // # Failure stance
 //
-// The state of a connection is worth nothing: an old client reconnects to
-// any node and goes on. A WebSocket that does not read is cut when its queue of
-// answers is full (Limits), so that a thousand of them cost a bounded amount of
-// memory. Connections, messages, lists and the calls under way are bounded. What was
-// received is carried out, whether its client is still there or not. Nothing here
-// keeps jobs or repeats writes, and the only clocks are those of connections.
+// A connection has no state worth keeping: a legacy client reconnects to any node. A
+// WebSocket whose client does not read is cut when its queue of answers is full
+// (Limits), so that the memory of a thousand such clients is bounded. Connections,
+// messages, lists and calls in flight are bounded. A received call is executed even if
+// its client has gone. This package stores no job and retries no write; its only timers
+// are those of connections.
 package osqueue

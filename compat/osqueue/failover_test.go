@@ -19,7 +19,7 @@ import (
 	"osqueue/compat/osqueue/queuev1"
 )
 
-// kill ends a node like a process that is killed: requests are cut.
+// kill ends a node like a killed process: requests are cut.
 func (c *nodes) kill(n *node) {
 	n.handler.sockets.cancel()
 	n.handler.Close()
@@ -32,8 +32,8 @@ func (c *nodes) kill(n *node) {
 	n.dead = true
 }
 
-// oldClient is a client of the original, over one of its transports. An error of any
-// sort makes its user connect to another node and go on.
+// An oldClient is a legacy client on one of its transports. After any error its user
+// connects to another node.
 type oldClient interface {
 	submit(ctx context.Context, jobType string) (id string, err error)
 	claim(ctx context.Context, jobType string) (id string, err error)
@@ -156,7 +156,7 @@ func (c *socketClient) complete(ctx context.Context, id string) error {
 
 func (c *socketClient) close() { _ = c.conn.CloseNow() }
 
-// user runs jobs over a client, and connects to the next node after each error.
+// A user runs jobs through a client and connects to the next node after each error.
 type user struct {
 	t         *testing.T
 	transport string
@@ -190,8 +190,8 @@ func (u *user) persist(call func(context.Context, oldClient) error) bool {
 	return false
 }
 
-// run submits, claims and completes a job, and returns the id of the one that was
-// submitted and of the one that was completed.
+// run submits, claims and completes a job. It returns the ids of the submitted and of
+// the completed job.
 func (u *user) run() (submitted, completed string) {
 	u.persist(func(ctx context.Context, c oldClient) (err error) {
 		submitted, err = c.submit(ctx, u.transport)
@@ -207,9 +207,9 @@ func (u *user) run() (submitted, completed string) {
 	return submitted, completed
 }
 
-// The leader is killed in the middle of what clients of each transport do. They
-// connect to another node, and all ends as it would have: no job is lost that a client
-// was told of, and none is completed that a client was not told of.
+// The leader is killed while clients of each transport run jobs. They connect to another
+// node: no acknowledged job is lost, and no job is completed without an answer to a
+// client.
 func TestFailoverInTheMiddle(t *testing.T) {
 	const runs = 40
 	c := start(t, 3, Limits{})

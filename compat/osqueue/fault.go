@@ -9,14 +9,14 @@ import (
 	v1 "osqueue/api/v1"
 )
 
-// The errors of the original, by the member _tag.
+// The errors of the legacy broker, by the field _tag.
 const (
 	protocolError = "BrokerProtocolError" // the client's fault
-	storageError  = "StorageBackendError" // it cannot be stored, or looked up, now
+	storageError  = "StorageBackendError" // the job cannot be stored or read now
 	conflictError = "CASConflictError"    // another broker has taken over
 )
 
-// fault is a refusal of the HTTP API.
+// A fault is a refusal by the HTTP API.
 type fault struct {
 	native  string // a v1.Tag…
 	message string
@@ -24,21 +24,21 @@ type fault struct {
 
 func (f *fault) Error() string { return f.message }
 
-// meaning is what a fault is called in the contract.
+// A meaning is the form of a fault in the contract.
 type meaning struct {
 	tag  string
 	code connect.Code
-	// status of REST; 0: the API's. The original has one for everything; a client
-	// may go by it where the fault is one that the original has, too.
+	// status is the status of REST; 0 means the API's. It is set for faults that the
+	// legacy broker has too, since a client may test its status.
 	status int
-	// ours: REST tells it in the API's words, since it comes of what the original
-	// does not have.
+	// ours means that REST keeps the API's words, since the legacy broker does not have
+	// the feature.
 	ours bool
 }
 
-// meanings say how refusals are told to clients of the original. What is missing
-// comes only of what they do not send (tokens, unique keys, …), and is told in the
-// API's words.
+// meanings maps the refusals of the API to the contract. A refusal that is missing here
+// comes from a feature that legacy clients do not use (tokens, unique keys, …) and keeps
+// the API's words.
 var meanings = map[string]meaning{
 	v1.TagBadRequest: {tag: protocolError, code: connect.CodeInvalidArgument},
 	v1.TagNoID:       {tag: protocolError, code: connect.CodeInvalidArgument},
@@ -63,7 +63,7 @@ var meanings = map[string]meaning{
 	v1.TagTooManyQueues:   {tag: storageError, code: connect.CodeResourceExhausted, ours: true},
 }
 
-// meaning is that of a fault that must be told in the contract's words.
+// meaning returns the form of the fault in the contract.
 func (f *fault) meaning() meaning {
 	if m, ok := meanings[f.native]; ok {
 		return m
@@ -71,11 +71,11 @@ func (f *fault) meaning() meaning {
 	return meaning{tag: storageError, code: connect.CodeInternal}
 }
 
-// inREST is how REST answers to a refusal that the API gives that status: with
-// that _tag, which is "" if the contract has none for it.
+// inREST returns the _tag and the status of a refusal in REST. given is the API's
+// status; tag is "" if the contract has no word for the refusal.
 func inREST(native string, given int) (tag string, status int) {
 	if native == v1.TagTimeout && given == http.StatusRequestTimeout {
-		return protocolError, given // it was the request that took too long
+		return protocolError, given // the client sent the request too slowly
 	}
 	m := meanings[native]
 	if m.ours {

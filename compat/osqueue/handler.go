@@ -7,36 +7,35 @@ import (
 	v1 "osqueue/api/v1"
 )
 
-// Handler answers the clients of the original, and has the node's HTTP API answer
-// everybody else. It is safe for concurrent use. Make it with New, end it with
-// Close.
+// Handler answers legacy clients and passes every other request to the node's HTTP API.
+// It is safe for concurrent use. New makes it, Close ends it.
 type Handler struct {
-	cfg     Config
-	native  *native
-	rpc     map[string]http.Handler // by path
-	sockets *sockets
-	room    *room
+	cfg      Config
+	native   *native
+	rpc      map[string]http.Handler // by path
+	sockets  *sockets
+	capacity *capacity
 }
 
-// New makes a handler. It panics without Native and Calls, and if Metrics has the
-// figures of another one.
+// New makes a handler. It panics without Native and Calls, and if the metrics of another
+// Handler are registered in Metrics.
 func New(cfg Config) *Handler {
 	if cfg.Native == nil || cfg.Calls == nil {
 		panic("osqueue: no HTTP API given")
 	}
 	cfg = cfg.withDefaults()
-	h := &Handler{cfg: cfg, native: newNative(&cfg), room: newRoom(&cfg.Limits)}
+	h := &Handler{cfg: cfg, native: newNative(&cfg), capacity: newCapacity(&cfg.Limits)}
 	h.rpc = newRPC(h.native, cfg.Limits.MessageBytes)
-	h.sockets = newSockets(&h.cfg, h.native, h.room)
+	h.sockets = newSockets(&h.cfg, h.native, h.capacity)
 	return h
 }
 
-// socketPath is where WebSockets are opened.
+// socketPath is the path of WebSockets.
 const socketPath = "/v1/ws"
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	// What another node passes on has been through here there.
+	// Another node has already translated the request that it forwards.
 	if len(r.Header[v1.HeaderForwarded]) > 0 {
 		h.cfg.Native.ServeHTTP(w, r)
 		return
@@ -64,6 +63,6 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.serveREST(w, r)
 }
 
-// Close ends the WebSockets: what is under way has a short time to be answered.
-// The server that the handler is of does not know of them any more.
+// Close closes the WebSockets after their calls in flight have been answered or
+// Limits.Grace has passed. http.Server does not close hijacked connections.
 func (h *Handler) Close() { h.sockets.close() }

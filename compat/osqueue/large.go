@@ -9,19 +9,18 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Messages up to smallBytes are only bounded by how many calls there may be. One that
-// turns out to be longer needs a place of a sort that there are fewer of, and one that
-// is longer than mediumBytes a place of the other sort, too.
+// A message of up to smallBytes is bounded by the number of calls only. A longer one
+// needs a medium slot, and one of more than mediumBytes a large slot in addition.
 const (
 	smallBytes  = 16 << 10
 	mediumBytes = 256 << 10
 )
 
-// places are for what is large: there are only so many.
-type places chan struct{}
+// slots is a semaphore: its capacity is the number of slots.
+type slots chan struct{}
 
-// take waits for a place.
-func (p places) take(ctx context.Context) (release func(), err error) {
+// take waits for a free slot.
+func (p slots) take(ctx context.Context) (release func(), err error) {
 	select {
 	case p <- struct{}{}:
 		return func() { <-p }, nil
@@ -30,25 +29,26 @@ func (p places) take(ctx context.Context) (release func(), err error) {
 	}
 }
 
-// room is where messages find a place.
-type room struct{ medium, large places }
+// capacity is the number of longer messages that may be in memory.
+type capacity struct{ medium, large slots }
 
-func newRoom(l *Limits) *room {
-	return &room{medium: make(places, l.MediumMessages), large: make(places, l.LargeMessages)}
+func newCapacity(l *Limits) *capacity {
+	return &capacity{medium: make(slots, l.MediumMessages), large: make(slots, l.LargeMessages)}
 }
 
-// seat is the room that one message takes.
-type seat struct {
-	room  *room
-	taken []func()
+// A reservation is the set of slots that one message occupies. It is not safe for
+// concurrent use.
+type reservation struct {
+	capacity *capacity
+	taken    []func() // release the slots, the medium one first
 }
 
-// grow waits until there is room for a message of which so much has been read.
-func (s *seat) grow(ctx context.Context, read int) error {
+// grow waits for the slots that a message needs of which read bytes have arrived.
+func (s *reservation) grow(ctx context.Context, read int) error {
 	for (len(s.taken) == 0 && read >= smallBytes) || (len(s.taken) == 1 && read >= mediumBytes) {
-		sort := s.room.medium
+		sort := s.capacity.medium
 		if len(s.taken) == 1 {
-			sort = s.room.large
+			sort = s.capacity.large
 		}
 		release, err := sort.take(ctx)
 		if err != nil {
@@ -59,8 +59,8 @@ func (s *seat) grow(ctx context.Context, read int) error {
 	return nil
 }
 
-// settle gives back the room that a message of that length does not need.
-func (s *seat) settle(size int) {
+// settle releases the slots that a message of size bytes does not need.
+func (s *reservation) settle(size int) {
 	needed := 0
 	if size >= smallBytes {
 		needed++
@@ -74,22 +74,22 @@ func (s *seat) settle(size int) {
 	}
 }
 
-// rise gives the room back.
-func (s *seat) rise() { s.settle(0) }
+// release releases all slots.
+func (s *reservation) release() { s.settle(0) }
 
-// ending is what is to be done when a request has been answered.
+// An ending is the list of functions to call after a request has been answered.
 type ending struct{ steps []func() }
 
 type endingKey struct{}
 
-// withEnding returns a context for a request, and its ending.
+// withEnding returns a context for a request and its ending.
 func withEnding(ctx context.Context) (context.Context, *ending) {
 	e := new(ending)
 	return context.WithValue(ctx, endingKey{}, e), e
 }
 
-// atEnd has f called when the request of ctx has been answered. It is for the
-// goroutine of the request.
+// atEnd registers f to be called after the request of ctx has been answered. Only the
+// goroutine of the request may call it.
 func atEnd(ctx context.Context, f func()) {
 	e := ctx.Value(endingKey{}).(*ending)
 	e.steps = append(e.steps, f)
@@ -101,26 +101,26 @@ func (e *ending) run() {
 	}
 }
 
-// seatedBody is the body of a request, which needs room as it gets longer. Nobody
-// knows how long a packed one will be: a few KiB of gzip can be megabytes. It needs
-// the room of the longest until it has been unpacked, which settled is for.
-type seatedBody struct {
+// A slottedBody is the body of a request that takes slots as it grows. The length of a
+// compressed body is unknown until it is decompressed, and a few KiB of gzip can be
+// megabytes: it takes the slots of the longest message until settled releases them.
+type slottedBody struct {
 	io.ReadCloser
 	ctx    context.Context
-	seat   *seat
+	slots  *reservation
 	packed bool
 	read   int
 }
 
 // Read implements io.Reader.
-func (b *seatedBody) Read(into []byte) (int, error) {
-	if err := b.seat.grow(b.ctx, b.read); err != nil {
+func (b *slottedBody) Read(into []byte) (int, error) {
+	if err := b.slots.grow(b.ctx, b.read); err != nil {
 		return 0, err
 	}
 	n, err := b.ReadCloser.Read(into)
 	b.read += n
 	if b.packed && n > 0 {
-		if err := b.seat.grow(b.ctx, mediumBytes); err != nil {
+		if err := b.slots.grow(b.ctx, mediumBytes); err != nil {
 			return 0, err
 		}
 	}
@@ -137,13 +137,13 @@ func isPacked(h http.Header) bool {
 	return false
 }
 
-type seatKey struct{}
+type reservationKey struct{}
 
-// settled gives back the room that a message does not need, now that it is known.
+// settled releases the slots that a message does not need once its size is known.
 func settled(method connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, r connect.AnyRequest) (connect.AnyResponse, error) {
 		if m, ok := r.Any().(proto.Message); ok {
-			ctx.Value(seatKey{}).(*seat).settle(proto.Size(m))
+			ctx.Value(reservationKey{}).(*reservation).settle(proto.Size(m))
 		}
 		return method(ctx, r)
 	}

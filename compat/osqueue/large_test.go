@@ -15,7 +15,7 @@ import (
 	"osqueue/compat/osqueue/queuev1"
 )
 
-// inHand counts calls that are under way, and holds them.
+// inHand counts calls in flight and blocks them.
 type inHand struct {
 	arrived chan int64 // length of the body
 	goOn    chan struct{}
@@ -28,9 +28,8 @@ func (h *inHand) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte(`{"jobId":"x"}`))
 }
 
-// What is small as it is sent may be large when it is unpacked: there is no more room
-// for it than for what is sent as it is. What turns out to be small takes none.
-func TestPackedMessagesNeedRoom(t *testing.T) {
+// A compressed message takes the slots of its decompressed size; a small one takes none.
+func TestPackedMessagesTakeSlots(t *testing.T) {
 	calls := &inHand{arrived: make(chan int64, 16), goOn: make(chan struct{}, 16)}
 	h := New(Config{Native: calls, Calls: calls, Limits: Limits{LargeMessages: 1}})
 	t.Cleanup(h.Close)
@@ -95,7 +94,7 @@ func TestPackedMessagesNeedRoom(t *testing.T) {
 	}
 }
 
-// Unpacking stops at the limit of a message, and the room is given back.
+// Decompression stops at the limit of a message and releases its slots.
 func TestBombs(t *testing.T) {
 	c := start(t, 1, Limits{MessageBytes: 1 << 20, LargeMessages: 1})
 	var bomb bytes.Buffer
@@ -114,7 +113,7 @@ func TestBombs(t *testing.T) {
 	}
 }
 
-// Only jobs are large.
+// Only submissions may be large.
 func TestMessagesWithoutPayloadAreShort(t *testing.T) {
 	c := start(t, 1, Limits{})
 	list := `{"types":["` + strings.Repeat(`t","`, shortBytes/4) + `"]}`

@@ -10,15 +10,15 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// message is a request on a WebSocket, as far as it has been read.
+// A message is a parsed request on a WebSocket.
 type message struct {
-	id     jsontext.Value // as it was sent; null if it was not
-	method string         // its name, as text
-	named  bool           // the name was text when it was sent
+	id     jsontext.Value // as it was sent; null if it is missing
+	method string         // the name as text
+	named  bool           // the name was sent as a JSON string
 	params params
 }
 
-// params of all methods. What was not sent is nil.
+// params are the parameters of all methods. A missing one is nil.
 type params struct {
 	Payload     jsontext.Value `json:"payload"`
 	Type        jsontext.Value `json:"type"`
@@ -28,7 +28,7 @@ type params struct {
 	JobID       jsontext.Value `json:"jobId"`
 }
 
-// envelope is how a request looks.
+// An envelope is the JSON of a request.
 type envelope struct {
 	ID     jsontext.Value `json:"id"`
 	Method jsontext.Value `json:"method"`
@@ -40,8 +40,8 @@ var (
 	null           = jsontext.Value("null")
 )
 
-// parseMessage reads a request. Only what is not JSON is an error: the original
-// looks for members in whatever it gets, and does not find them.
+// parseMessage parses a request. Only invalid JSON is an error: the legacy broker looks
+// for the fields in any value.
 func parseMessage(raw []byte) (message, error) {
 	m := message{id: null, method: undefined}
 	raw = validText(raw)
@@ -70,10 +70,10 @@ func parseMessage(raw []byte) (message, error) {
 	return m, nil
 }
 
-// undefined is the text of a method that was not sent.
+// undefined is the text of a missing method in JavaScript.
 const undefined = "undefined"
 
-// methodMax bounds what an answer repeats of the name of a method.
+// methodMax is the largest number of bytes of a method's name in an answer.
 const methodMax = 1024
 
 func clip(s string) string {
@@ -83,22 +83,21 @@ func clip(s string) string {
 	return strings.ToValidUTF8(s[:methodMax], "")
 }
 
-// submission is the job that submitJob is about. What has the wrong type is left
-// out.
+// submission returns the job of submitJob. A field of the wrong type is left out.
 func (p *params) submission() submission {
 	in := submission{payload: p.Payload}
 	if p.Type.Kind() == jsontext.KindString {
 		in.jobType = unquoted(p.Type)
 	}
 	if p.MaxAttempts.Kind() == jsontext.KindNumber {
-		// A number that is too large is infinite, which is what is wanted.
+		// A number that is too large becomes infinite, as in JavaScript.
 		limit, _ := strconv.ParseFloat(string(p.MaxAttempts), 64)
 		in.maxAttempts = &limit
 	}
 	return in
 }
 
-// filter are the types that claimJob asks for; none is any.
+// filter returns the types of claimJob; nil means any type.
 func (p *params) filter() []string {
 	if p.Types.Kind() != jsontext.KindBeginArray {
 		return nil
@@ -108,8 +107,8 @@ func (p *params) filter() []string {
 	return f.all()
 }
 
-// nameOf is a name: what is absent or null has the empty one. Of one that is longer
-// than most bytes only that counts: it can be cut anywhere behind them.
+// nameOf returns the text of a name, "" if it is missing or null. A name of more than
+// most bytes may be cut anywhere behind them.
 func nameOf(v jsontext.Value, most int) string {
 	if len(v) == 0 || v.Kind() == jsontext.KindNull {
 		return ""
@@ -117,8 +116,8 @@ func nameOf(v jsontext.Value, most int) string {
 	return textOf(v, most)
 }
 
-// textOf is a value, which is valid, as JavaScript makes text of it. Of text that is
-// longer than most bytes it is the beginning, some more than these.
+// textOf converts a valid value to text as JavaScript's String() does. It may cut a text
+// of more than most bytes anywhere behind them.
 func textOf(v jsontext.Value, most int) string {
 	if v.Kind() == jsontext.KindString {
 		return unquoted(v)
@@ -129,19 +128,19 @@ func textOf(v jsontext.Value, most int) string {
 }
 
 func unquoted(v jsontext.Value) string {
-	text, _ := jsontext.AppendUnquote(nil, v) // halves of pairs are replaced
+	text, _ := jsontext.AppendUnquote(nil, v) // lone surrogates are replaced
 	return string(text)
 }
 
-// textWriter writes the text of a value in one go, however deep it is.
+// A textWriter writes the text of a value in one pass, whatever its depth.
 type textWriter struct {
 	dec  *jsontext.Decoder
 	text strings.Builder
 	most int
 }
 
-// value writes the next value, and reports whether to go on. Within a list null is
-// nothing.
+// value writes the next value and reports whether to continue. In a list null is
+// empty.
 func (w *textWriter) value(inList bool) bool {
 	switch w.dec.PeekKind() {
 	case jsontext.KindBeginArray:
@@ -194,8 +193,7 @@ func (w *textWriter) scalar(v jsontext.Value, inList bool) {
 	}
 }
 
-// numberText is a number as ECMAScript writes it, which is the canonical form of
-// RFC 8785.
+// numberText formats a number as ECMAScript does, in the canonical form of RFC 8785.
 func numberText(v jsontext.Value) string {
 	f, err := strconv.ParseFloat(string(v), 64)
 	switch {

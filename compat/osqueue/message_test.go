@@ -12,7 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Texts as JavaScript's String() makes them.
+// textOf formats values as JavaScript's String() does.
 func TestTextOf(t *testing.T) {
 	for in, want := range map[string]string{
 		`"text"`:                       "text",
@@ -47,8 +47,8 @@ func TestTextOf(t *testing.T) {
 	}
 }
 
-// What is longer than anybody asks for is not written out, and what is deep takes no
-// longer than what is not.
+// A text beyond the limit is not written out, and a deep value takes no longer than a
+// flat one.
 func TestTextOfIsBounded(t *testing.T) {
 	many := jsontext.Value("[" + strings.Repeat("{},", 1<<18) + "{}]")
 	if got := textOf(many, 100); len(got) < 100 || len(got) > 200 {
@@ -106,7 +106,7 @@ func TestParseMessage(t *testing.T) {
 	}
 }
 
-// Only a name that was sent as text names a method.
+// Only a JSON string names a method.
 func TestMethodMustBeText(t *testing.T) {
 	m, err := parseMessage([]byte(`{"method":["getStats"]}`))
 	if err != nil || m.named {
@@ -170,7 +170,7 @@ func TestNamesAndFiltersAreCoerced(t *testing.T) {
 	for in, want := range map[string][]string{
 		`{}`: nil, `{"types":null}`: nil, `{"types":{}}`: nil, `{"types":{"length":1}}`: nil, `{"types":"mail"}`: nil, `{"types":5}`: nil,
 		`{"types":[]}`: nil, `{"types":["a","a",""]}`: {"a"}, `{"types":[1,true,null,["x"],1.0]}`: {"1", "true", "x"},
-		`{"types":[""]}`: nobody, `{"types":[null]}`: nobody, `{"types":["a\u0000"]}`: nobody,
+		`{"types":[""]}`: matchesNone, `{"types":[null]}`: matchesNone, `{"types":["a\u0000"]}`: matchesNone,
 		`{"types":["` + strings.Repeat("x", nameBytes+1) + `","b"]}`: {"b"},
 	} {
 		p := paramsOf(t, in)
@@ -180,8 +180,7 @@ func TestNamesAndFiltersAreCoerced(t *testing.T) {
 	}
 }
 
-// A job may have as many attempts as without rounding: it is dropped when it has
-// had as many as the limit, or more.
+// Rounding does not change the number of attempts that a job may have.
 func TestAttempts(t *testing.T) {
 	for in, want := range map[float64]int32{3: 3, 0: 0, 1.5: 2, 0.1: 1, -1: 0, -1.5: 0, 2147483647: 2147483647, 2147483648: 2147483647, 1e300: 2147483647} {
 		if got := attempts(&in); *got != want {
@@ -193,7 +192,7 @@ func TestAttempts(t *testing.T) {
 	}
 }
 
-// Whatever arrives, the answer is JSON and has the id that was sent.
+// The answer to any input is JSON with the id of the request.
 func FuzzMessage(f *testing.F) {
 	for _, seed := range []string{
 		`{"id":"1","method":"submitJob","params":{"payload":{"a":1},"type":"t","maxAttempts":3}}`,

@@ -9,32 +9,32 @@ import (
 	v1 "osqueue/api/v1"
 )
 
-// The original takes names of any length and looks for them; the API refuses those
-// that it cannot have given to anything. So a report with such a name is one on a job
-// that is not there, and a filter does without them.
+// The legacy broker looks up names of any length; the API refuses a name that cannot
+// exist. A report with such a name thus goes to a job that does not exist, and a filter
+// leaves it out.
 
-// Limits of the HTTP API.
+// The limits of the HTTP API.
 const (
 	nameBytes  = 256  // of the name of a worker or a type
 	idMax      = 1024 // bytes of an id in a path
 	claimTypes = 1000 // types of a claim
 )
 
-// canBeName reports whether a worker or a type can have that name.
+// canBeName reports whether a worker or a type can have the name.
 func canBeName(name string) bool { return len(name) <= nameBytes && strings.IndexByte(name, 0) < 0 }
 
-// canBeID reports whether a path can have that id.
+// canBeID reports whether a path can contain the id.
 func canBeID(id string) bool { return id != "" && len(id) <= idMax }
 
-// filter collects the types that a claim names: each once, and only those that a job
-// can have. The zero value is empty.
+// A filter collects the types of a claim: each once, and only types that a job can have.
+// The zero value is empty.
 type filter struct {
 	types []string
 	seen  map[string]struct{}
-	names bool // there was something to collect
+	names bool // at least one name was added
 }
 
-// add adds a name, and reports whether it is one that is not there yet.
+// add adds a name and reports whether it is new and valid.
 func (f *filter) add(name string) bool {
 	f.names = true
 	if name == "" || !canBeName(name) {
@@ -51,20 +51,19 @@ func (f *filter) add(name string) bool {
 	return true
 }
 
-// nobody is a filter that no job passes: the API knows no other that is not empty.
-var nobody = []string{""}
+// matchesNone is a filter that no job passes: no job has the type "" in a filter.
+var matchesNone = []string{""}
 
-// all is the filter for the API: empty if nothing was collected.
+// all returns the filter for the API, empty if no name was added.
 func (f *filter) all() []string {
 	if f.names && len(f.types) == 0 {
-		return nobody
+		return matchesNone
 	}
 	return f.types
 }
 
-// narrow makes a filter out of one that names more types than a claim may: those of
-// them that have jobs, with jobs that wait first. Only if these are too many, too, the
-// claim does not see all of them.
+// narrow shortens a filter with more types than a claim may name to the types that have
+// jobs, types with available jobs first. If these are too many, the claim misses some.
 func (n *native) narrow(c caller, types []string) ([]string, error) {
 	if len(types) <= claimTypes {
 		return types, nil
@@ -76,13 +75,13 @@ func (n *native) narrow(c caller, types []string) ([]string, error) {
 	waiting := func(name string) int { return min(stats.Types[name].Unclaimed, 1) }
 	var kept []string
 	for _, name := range types {
-		// What runs may be given back, and what is scheduled fall due, in this very claim.
+		// Running jobs may be released, and scheduled jobs become due, during this claim.
 		if s, has := stats.Types[name]; has && s.Unclaimed+s.InProgress+s.Scheduled > 0 {
 			kept = append(kept, name)
 		}
 	}
 	if len(kept) == 0 {
-		return nobody, nil
+		return matchesNone, nil
 	}
 	slices.SortStableFunc(kept, func(a, b string) int { return cmp.Compare(waiting(b), waiting(a)) })
 	return kept[:min(len(kept), claimTypes)], nil

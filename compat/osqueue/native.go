@@ -18,35 +18,34 @@ import (
 	"osqueue/compat/internal/inprocess"
 )
 
-// native does the operations, as a client of the node's HTTP API within the
-// process. It is safe for concurrent use.
+// native calls the node's HTTP API within the process. It is safe for concurrent use.
 type native struct {
 	api       http.Handler
-	lists     places
+	lists     slots
 	listBytes int
 }
 
 func newNative(cfg *Config) *native {
 	return &native{
 		api:       cfg.Calls,
-		lists:     make(places, cfg.Limits.Lists),
+		lists:     make(slots, cfg.Limits.Lists),
 		listBytes: cfg.Limits.ListBytes,
 	}
 }
 
-// caller is on whose behalf an operation is done.
+// A caller is the client on whose behalf an operation runs.
 type caller struct {
 	ctx    context.Context
 	remote string // host:port
 }
 
-// What payloads may hold, as the API reads them. Texts in them stay as they are
-// written: halves of surrogate pairs can only be escaped.
+// lenient accepts the payloads that the API accepts. It keeps strings as they were sent:
+// lone surrogates exist only as escapes.
 var lenient = json.JoinOptions(
 	jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(true),
 )
 
-// validText is text in which every byte that is not UTF-8 has been replaced.
+// validText replaces every byte that is not UTF-8.
 func validText(b []byte) []byte {
 	if utf8.Valid(b) {
 		return b
@@ -54,11 +53,11 @@ func validText(b []byte) []byte {
 	return []byte(string([]rune(string(b))))
 }
 
-// submission is a job in the terms of the contract.
+// A submission is a job in the terms of the contract.
 type submission struct {
-	payload     jsontext.Value // nil: none
-	jobType     string         // "": none
-	maxAttempts *float64       // nil: none
+	payload     jsontext.Value // nil if missing
+	jobType     string         // "" if missing
+	maxAttempts *float64       // nil if missing
 }
 
 // submit enqueues a job.
@@ -69,12 +68,11 @@ func (n *native) submit(c caller, in submission) (id string, err error) {
 	return out.JobID, err
 }
 
-// newID makes the id of a job, of the form that the original gives.
+// newID makes the id of a job in the legacy broker's form.
 func newID() string { return uuid.NewString() }
 
-// attempts is a limit as the machine has it. A job is dropped when it has had as
-// many attempts as the limit, or more; so fractions are rounded up, and all
-// limits below zero are alike.
+// attempts converts a limit to a whole number. A job fails for good when it has had at
+// least that many attempts: fractions are rounded up, and negative limits are 0.
 func attempts(limit *float64) *int32 {
 	if limit == nil {
 		return nil
@@ -83,7 +81,7 @@ func attempts(limit *float64) *int32 {
 	return &whole
 }
 
-// claim gets a job, or nil if there is none.
+// claim claims one job. It returns nil if no job is available.
 func (n *native) claim(c caller, worker string, types []string) (*v1.ClaimedJob, error) {
 	types, err := n.narrow(c, types)
 	if err != nil {
@@ -94,26 +92,26 @@ func (n *native) claim(c caller, worker string, types []string) (*v1.ClaimedJob,
 		return nil, err
 	}
 	if out.JobID == "" {
-		return nil, nil //nolint:nilnil // that there is none is no error
+		return nil, nil //nolint:nilnil // an empty queue is not an error
 	}
 	return &out, nil
 }
 
-// heartbeat renews the worker's lease of a job, if it has one.
+// heartbeat renews the worker's lease of a job if it has one.
 func (n *native) heartbeat(c caller, id, worker string) error {
 	id, worker = known(id, worker)
 	return n.report(c, id, v1.ActionHeartbeat, &v1.Heartbeat{WorkerID: &worker})
 }
 
-// complete ends a job well, if the worker holds it.
+// complete completes a job if the worker leases it.
 func (n *native) complete(c caller, id, worker string) error {
 	id, worker = known(id, worker)
 	return n.report(c, id, v1.ActionComplete, &v1.Complete{WorkerID: &worker})
 }
 
-// known is a report that the API takes: if no job, or no worker, can have that name it
-// is one on a job that is not there. Whether reports are taken at all, and who leads,
-// is for the API to say.
+// known returns the id and the worker of a report that the API accepts. If no job or no
+// worker can have the name, it returns an id that does not exist: the API still decides
+// whether it accepts reports at all.
 func known(id, worker string) (string, string) {
 	if canBeID(id) && canBeName(worker) {
 		return id, worker
@@ -125,19 +123,18 @@ func (n *native) report(c caller, id, action string, in any) error {
 	return n.post(c, v1.PathJobs+"/"+url.PathEscape(id)+"/"+action, in, nil)
 }
 
-// stats are the figures of the queue.
+// stats reads the counts of the queue.
 func (n *native) stats(c caller) (v1.Stats, error) {
 	var out v1.Stats
 	err := n.do(c, http.MethodGet, v1.PathStats, nil, &out)
 	return out, err
 }
 
-// pagesMax bounds how many pages a list is made of, should they be small.
+// pagesMax is the largest number of pages that a list is made of.
 const pagesMax = 1000
 
-// list is the jobs of the queue: as many as there is room for. Lists are large, so
-// there are only some at once; release is to be called when this one is not needed
-// any more.
+// list reads the jobs of the queue up to Limits.ListBytes. The number of lists in memory
+// is bounded: the caller calls release when it no longer needs the list.
 func (n *native) list(c caller) (all *v1.JobList, release func(), err error) {
 	if release, err = n.lists.take(c.ctx); err != nil {
 		return nil, nil, err
@@ -157,8 +154,8 @@ func (n *native) list(c caller) (all *v1.JobList, release func(), err error) {
 	return all, release, nil
 }
 
-// follow gives add the pages from a cursor on, while there is room, and add returns
-// the cursor of the next; size is what there is already, in bytes.
+// follow passes the pages from a cursor on to add, which returns the cursor of the next
+// page, until the list has Limits.ListBytes. size is the size so far in bytes.
 func follow[T any](n *native, c caller, size int, cursor string, add func(*T) (next string)) error {
 	for range pagesMax {
 		if cursor == "" || size >= n.listBytes {
@@ -191,7 +188,7 @@ func (n *native) post(c caller, path string, in, out any) error {
 	return n.do(c, http.MethodPost, path, in, out)
 }
 
-// do makes one call. The answer is read into out, unless that is nil.
+// do makes one call and decodes the answer into out, unless out is nil.
 func (n *native) do(c caller, method, target string, in, out any) error {
 	var body []byte
 	if in != nil {
@@ -207,7 +204,7 @@ func (n *native) do(c caller, method, target string, in, out any) error {
 	return read(a, out)
 }
 
-// answer makes one call and returns its answer if it is a success.
+// answer makes one call and returns a successful answer; a refusal is an error.
 func (n *native) answer(c caller, method, target string, body []byte) (*inprocess.Answer, error) {
 	r, err := http.NewRequestWithContext(c.ctx, method, target, bytes.NewReader(body))
 	if err != nil {
@@ -237,7 +234,7 @@ func read(a *inprocess.Answer, into any) error {
 	return nil
 }
 
-// fault is the refusal that the answer is.
+// faultIn decodes the refusal in an answer.
 func faultIn(a *inprocess.Answer) *fault {
 	var p v1.Problem
 	if err := json.Unmarshal(a.Body.Bytes(), &p, lenient); err != nil || p.Tag == "" {
@@ -246,14 +243,14 @@ func faultIn(a *inprocess.Answer) *fault {
 	return &fault{p.Tag, p.Detail}
 }
 
-// faultOf is what the contract calls err.
+// faultOf converts err to a refusal of the contract.
 func faultOf(err error) *fault {
 	var f *fault
 	switch {
 	case errors.As(err, &f):
 		return f
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return &fault{v1.TagTimeout, "it took too long"}
+		return &fault{v1.TagTimeout, "the call took too long"}
 	}
 	return &fault{v1.TagInternal, "the node failed to answer"}
 }

@@ -9,7 +9,7 @@ import (
 	v1 "osqueue/api/v1"
 )
 
-// reply is an answer on a WebSocket: a result, or an error.
+// A reply is an answer on a WebSocket: a result or an error.
 type reply struct {
 	ID     jsontext.Value `json:"id"`
 	OK     bool           `json:"ok"`
@@ -27,7 +27,7 @@ const (
 	methodList      = "listJobs"
 )
 
-// isMethod reports whether there is a method of that name.
+// isMethod reports whether a method with the name exists.
 func isMethod(name string) bool {
 	switch name {
 	case methodSubmit, methodClaim, methodHeartbeat, methodComplete, methodStats, methodList:
@@ -36,7 +36,7 @@ func isMethod(name string) bool {
 	return false
 }
 
-// Results of the methods.
+// The results of the methods.
 type (
 	accepted struct {
 		JobID string `json:"jobId"`
@@ -84,7 +84,7 @@ func listingOf(l *v1.JobList) *listing {
 	return out
 }
 
-// answerTo does what a message asks for, and returns the answer.
+// answerTo executes a message and returns the answer.
 func (n *native) answerTo(c caller, m *message) []byte {
 	result, release, err := n.run(c, m)
 	defer release()
@@ -99,17 +99,16 @@ func (n *native) answerTo(c caller, m *message) []byte {
 	return answer
 }
 
-// refusal is an answer that is an error.
+// refusal returns an answer with an error.
 func refusal(id jsontext.Value, tag, text string) []byte {
 	answer, err := json.Marshal(&reply{ID: id, Error: &tagged{tag, text}}, lenient)
-	if err != nil { // not with an id that was JSON before
+	if err != nil { // cannot happen: the id was decoded as JSON
 		return refusal(null, tag, text)
 	}
 	return answer
 }
 
-// run does what a message asks for. The result is to be released when it is not
-// needed any more.
+// run executes a message. The caller calls release when it no longer needs the result.
 func (n *native) run(c caller, m *message) (result any, release func(), err error) {
 	release = func() {}
 	if !m.named {

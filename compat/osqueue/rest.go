@@ -15,8 +15,8 @@ import (
 	"osqueue/compat/internal/inprocess"
 )
 
-// serveREST has the HTTP API answer, in the form of the contract where the two
-// differ.
+// serveREST passes the request to the HTTP API and translates the answer where the
+// contract differs.
 func (h *Handler) serveREST(w http.ResponseWriter, r *http.Request) {
 	r = withoutForeignQuery(r)
 	api := h.cfg.Native
@@ -45,15 +45,15 @@ func (h *Handler) serveREST(w http.ResponseWriter, r *http.Request) {
 	a.finish()
 }
 
-// nativeParams are the parameters that mean something to the API.
+// nativeParams are the query parameters of the API.
 var nativeParams = []string{
 	v1.ParamAck, v1.ParamAckWaitMs, v1.ParamConsistency, v1.ParamMinLSN, v1.ParamWaitMs, v1.ParamTypes,
 	v1.ParamStatus, v1.ParamType, v1.ParamTag, v1.ParamGroup, v1.ParamWorker, v1.ParamBatch, v1.ParamCron,
 	v1.ParamCreatedFrom, v1.ParamCreatedBefore, v1.ParamLimit, v1.ParamCursor,
 }
 
-// withoutForeignQuery is a request without its query, if nothing in that means
-// anything: the original reads none, so its clients may have put anything there.
+// withoutForeignQuery removes the query of a request if the API knows none of its
+// parameters: the legacy broker ignores the query, so its clients may send anything.
 func withoutForeignQuery(r *http.Request) *http.Request {
 	if r.URL.RawQuery == "" {
 		return r
@@ -61,7 +61,7 @@ func withoutForeignQuery(r *http.Request) *http.Request {
 	if _, allowed := isOriginal(r.Method, r.URL.Path); !allowed {
 		return r
 	}
-	given, _ := url.ParseQuery(r.URL.RawQuery) // it is lenient: what can be read is there
+	given, _ := url.ParseQuery(r.URL.RawQuery) // the readable part is enough
 	for _, name := range nativeParams {
 		if given.Has(name) {
 			return r
@@ -73,7 +73,8 @@ func withoutForeignQuery(r *http.Request) *http.Request {
 	return &plain
 }
 
-// wantsProblems: who asks for the API's own errors knows the API.
+// wantsProblems reports whether the client accepts the API's own errors, and so knows
+// the API.
 func wantsProblems(r *http.Request) bool {
 	for _, accepted := range r.Header["Accept"] {
 		if strings.Contains(accepted, v1.MediaTypeProblem) {
@@ -83,8 +84,8 @@ func wantsProblems(r *http.Request) bool {
 	return false
 }
 
-// isOriginal reports whether the original has a route with that path, and with
-// that method.
+// isOriginal reports whether the legacy broker has a route with the path, and whether
+// the route allows the method.
 func isOriginal(method, path string) (known, allowed bool) {
 	const get, post = http.MethodGet, http.MethodPost
 	var has string
@@ -106,13 +107,14 @@ func isOriginal(method, path string) (known, allowed bool) {
 	return true, method == has || has == get && method == http.MethodHead
 }
 
-// answer translates the errors among the answers. It is for one request.
+// An answer is the http.ResponseWriter of one request. It holds an error of the API back
+// and translates it.
 type answer struct {
 	http.ResponseWriter
 	r      *http.Request
-	status int // of the error that is held back; 0: none is
+	status int // of the error that is held back; 0 for none
 	passed bool
-	native bool // the caller knows the API: its statuses are kept
+	native bool // the caller knows the API and gets its statuses
 	body   bytes.Buffer
 }
 
@@ -137,10 +139,10 @@ func (a *answer) Write(b []byte) (int, error) {
 	return a.ResponseWriter.Write(b)
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap lets http.ResponseController reach the connection.
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// finish writes what was held back.
+// finish writes the error that was held back.
 func (a *answer) finish() {
 	if a.status == 0 {
 		return
@@ -166,20 +168,19 @@ func (a *answer) send(status int, body []byte) {
 // sendJSON answers with the content type of the contract.
 func sendJSON(w http.ResponseWriter, status int, body []byte) {
 	h := w.Header()
-	h.Del("Content-Length") // of what was translated
+	h.Del("Content-Length") // the length of the API's answer
 	h.Set("Content-Type", "application/json; charset=utf-8")
 	w.WriteHeader(status)
 	_, _ = w.Write(body) // the client may have gone
 }
 
-// noRoute reports whether the original knows no such route. It has no 405, and
-// what the API has beside it under the original's paths means nothing to its
-// clients.
+// noRoute reports whether the legacy broker has no such route. It answers 404 and never
+// 405, also for methods that only the API has on its paths.
 func (a *answer) noRoute() bool {
 	if a.status != http.StatusNotFound && a.status != http.StatusMethodNotAllowed {
 		return false
 	}
-	// As it was written, as the API's router reads it: an id may hold a slash.
+	// The API's router matches the escaped path, since an id may contain a slash.
 	path := a.r.URL.EscapedPath()
 	known, allowed := isOriginal(a.r.Method, path)
 	if known {
@@ -199,8 +200,8 @@ func tagOf(problem []byte) string {
 	return p.Tag
 }
 
-// translated is a problem with the _tag of the contract, and with its status if the
-// route is one of the original's; nil if the contract has none for it.
+// translated gives a problem the _tag of the contract, and its status if the route is the
+// legacy broker's. It returns nil if the contract has no word for the problem.
 func translated(problem []byte, given int, original bool) (body []byte, status int) {
 	var p v1.Problem
 	if err := json.Unmarshal(problem, &p, lenient); err != nil {
@@ -220,14 +221,14 @@ func translated(problem []byte, given int, original bool) (body []byte, status i
 	return body, p.Status
 }
 
-// targetMax bounds what the answer repeats of an unknown path.
+// targetMax is the largest number of bytes of an unknown path in an answer.
 const targetMax = 1024
 
-// routeNotFound is the body of the 404 for a route that does not exist.
+// routeNotFound returns the body of the 404 for a route that does not exist.
 func routeNotFound(r *http.Request) []byte {
 	target := r.URL.RequestURI()
 	target = strings.ToValidUTF8(target[:min(len(target), targetMax)], "")
-	body, _ := json.Marshal(struct { // it is text and a number
+	body, _ := json.Marshal(struct { // text and a number always encode
 		Message    string `json:"message"`
 		Error      string `json:"error"`
 		StatusCode int    `json:"statusCode"`
@@ -235,12 +236,12 @@ func routeNotFound(r *http.Request) []byte {
 	return body
 }
 
-// listREST answers with the whole list where the API has pages. What the API
-// answers is passed on as it is if it is all.
+// listREST answers with the whole list where the API has pages. If the API's first page
+// is the whole list, it is the answer.
 func (h *Handler) listREST(w http.ResponseWriter, r *http.Request) {
 	first := inprocess.NewAnswer(w.Header())
 	if !first.Of(h.cfg.Native, r) {
-		panic(http.ErrAbortHandler) // half an answer must not look like a whole one
+		panic(http.ErrAbortHandler) // an answer that breaks off must not look complete
 	}
 	body := first.Body.Bytes()
 	switch {
@@ -258,14 +259,14 @@ func (h *Handler) listREST(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body) // the client may have gone
 }
 
-// cursorTail is how far from the end of a list the last member begins at most.
+// cursorTail is the largest distance in bytes of the cursor from the end of a page.
 const cursorTail = 64
 
-// rawList is a v1.JobList of which only the pages matter.
+// A rawList is a v1.JobList whose jobs stay encoded.
 type rawList struct {
 	Figures    jsontext.Value   `json:",embed"`
 	Jobs       []jsontext.Value `json:"jobs"`
-	NextCursor string           `json:"nextCursor,omitzero"` // there is more than there is room for
+	NextCursor string           `json:"nextCursor,omitzero"` // set if the list is incomplete
 }
 
 // wholeList adds the other pages to the first.
@@ -294,25 +295,24 @@ func (h *Handler) wholeList(w http.ResponseWriter, r *http.Request, first []byte
 	sendJSON(w, http.StatusOK, body)
 }
 
-// sendFault answers with an error of the contract.
+// sendFault answers 503 with an error of the contract.
 func sendFault(w http.ResponseWriter, f *fault) {
-	body, _ := json.Marshal(tagged{f.meaning().tag, f.message}, lenient) // it is text
+	body, _ := json.Marshal(tagged{f.meaning().tag, f.message}, lenient) // text always encodes
 	sendJSON(w, http.StatusServiceUnavailable, body)
 }
 
-// tagged is an error as clients read it.
+// A tagged is an error as legacy clients read it.
 type tagged struct {
 	Tag     string `json:"_tag"`
 	Message string `json:"message"`
 }
 
-// ofListed are members that no submission has, but a job in a list. Who submits
-// such a thing again wants a new job: the id in it is that of the old one.
+// ofListed are the fields that a listed job has and a submission does not. A client that
+// submits a listed job wants a new job: the id in the body is the old job's.
 var ofListed = []string{"status", "attempts", "createdAt", "heartbeat"}
 
-// withID adds an id to the body of a submission. The bytes before stay where they
-// are, since errors name their place. A body that is not as it should be is
-// returned as it is.
+// withID adds an id at the end of the body of a submission, so that the positions in
+// errors stay right. It returns an invalid body unchanged.
 func withID(body []byte, id string) []byte {
 	found := scanSubmission(body)
 	if found.end < 0 {
@@ -332,16 +332,16 @@ func withID(body []byte, id string) []byte {
 	return slices.Concat(body[:found.end], []byte(member), body[found.end:])
 }
 
-// submitted is what matters of the body of a submission.
+// A submitted is the result of scanning the body of a submission.
 type submitted struct {
-	end            int // where the object ends; -1: it is none
+	end            int // offset of the object's end; -1 if the body is not an object
 	members        int
-	idStart, idEnd int  // the value of the member id; idEnd 0: there is none
-	given          bool // it names an id
-	listed         bool // it is a job as lists show them
+	idStart, idEnd int  // the value of the field id; idEnd is 0 if it is missing
+	given          bool // the id is a text that is not empty
+	listed         bool // the body has fields of a listed job
 }
 
-// scanSubmission goes through the members of the object.
+// scanSubmission scans the fields of the object.
 func scanSubmission(body []byte) submitted {
 	dec := jsontext.NewDecoder(bytes.NewReader(body), lenient)
 	none := submitted{end: -1}
@@ -364,7 +364,7 @@ func scanSubmission(body []byte) submitted {
 			continue
 		}
 		value, err := dec.ReadValue()
-		if err != nil || found.idEnd > 0 { // two of a name are the API's to refuse
+		if err != nil || found.idEnd > 0 { // the API refuses a second field id
 			return none
 		}
 		found.idEnd = int(dec.InputOffset())

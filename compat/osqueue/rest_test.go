@@ -69,7 +69,7 @@ func FuzzWithID(f *testing.F) {
 
 const jsonType = "application/json; charset=utf-8"
 
-// errorCases are requests that the original answers with an error.
+// errorCases are requests that the legacy broker answers with an error.
 var errorCases = map[string]struct {
 	method, path, body string
 	headers            []string
@@ -129,8 +129,7 @@ func TestErrorsOfREST(t *testing.T) {
 	}
 }
 
-// Who asks for the API's problems, or uses what the original does not have, gets
-// the API's answers.
+// A client that accepts the API's problems, or uses its features, gets its answers.
 func TestNativeAnswersStay(t *testing.T) {
 	c := start(t, 2, Limits{})
 	for who, n := range c.asked() {
@@ -189,7 +188,7 @@ func TestIDsOfSubmissions(t *testing.T) {
 	}
 }
 
-// Clients of the original know no pages.
+// Legacy clients get a list in one answer.
 func TestListIsWhole(t *testing.T) {
 	c := start(t, 2, Limits{})
 	const jobs = 2*pageJobs + 7
@@ -238,7 +237,7 @@ func TestListIsWhole(t *testing.T) {
 	}
 }
 
-// A list that is larger than there is room for ends, and says so.
+// A list that exceeds the limit ends and is marked as incomplete.
 func TestListIsBounded(t *testing.T) {
 	c := start(t, 1, Limits{ListBytes: 1})
 	at := c.leader().address
@@ -313,7 +312,7 @@ func TestCORS(t *testing.T) {
 	}
 }
 
-// An answer that another node gave only in part is no answer.
+// An answer of another node that breaks off is an error.
 func TestHalfAnAnswer(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -13,13 +13,13 @@ import (
 	"github.com/coder/websocket"
 )
 
-// socket is one WebSocket. The goroutine of its request reads messages, another one
+// A socket is one WebSocket. The goroutine of its request reads messages, a second one
 // writes answers, and each call has its own:
 //
-//	read ──▶ (a place among the calls) ──▶ call ──▶ queue ──▶ write
+//	read ──▶ (slot of a call) ──▶ call ──▶ queue ──▶ write
 //
-// When all places are taken nothing is read. When the queue is full the client
-// does not read, and the socket is cut. All goroutines have ended when serve
+// While all slots are taken the socket does not read. When the queue is full the client
+// does not read its answers, and the socket is cut. All goroutines have ended when serve
 // returns.
 type socket struct {
 	sockets *sockets
@@ -27,18 +27,18 @@ type socket struct {
 	remote  string
 	tcp     net.Conn // below conn
 
-	own     places         // calls of this socket
-	running sync.WaitGroup // calls
-	wake    chan struct{}  // there is something in the queue, or it has ended
-	written chan struct{}  // closed when nothing is written any more
-	counted sync.Once      // that it was cut
+	own     slots          // of the calls of this socket
+	running sync.WaitGroup // the calls in flight
+	wake    chan struct{}  // signals that the queue has an answer or has ended
+	written chan struct{}  // closed when the writing goroutine has ended
+	counted sync.Once      // counts the cut in the metrics
 
 	mu       sync.Mutex
-	conn     *websocket.Conn // nil: it is not open yet
+	conn     *websocket.Conn // nil before the handshake
 	queue    [][]byte
-	waiting  int  // bytes of the queue
-	ended    bool // nothing is queued any more
-	retiring bool // the node is going: nothing new is begun
+	waiting  int  // bytes in the queue
+	ended    bool // the queue accepts no answer any more
+	retiring bool // the node shuts down: no call starts any more
 	watch    *time.Timer
 	watching sync.WaitGroup
 }
@@ -47,21 +47,21 @@ func newSocket(all *sockets, remote string) *socket {
 	limits := &all.cfg.Limits
 	return &socket{
 		sockets: all, limits: limits, remote: remote,
-		own:     make(places, limits.ConnectionCalls),
+		own:     make(slots, limits.ConnectionCalls),
 		wake:    make(chan struct{}, 1),
 		written: make(chan struct{}),
 	}
 }
 
-// kernelBytes is what the system may keep of answers that a client does not read.
+// kernelBytes is the size of the kernel's buffer for answers that a client has not read.
 const kernelBytes = 256 << 10
 
-// serve serves the socket until the client goes, or the node.
+// serve serves the socket until the client disconnects or the node shuts down.
 func (s *socket) serve(ctx context.Context, conn *websocket.Conn, tcp net.Conn) {
 	s.tcp = tcp
 	conn.SetReadLimit(s.limits.MessageBytes)
 	if b, ok := tcp.(interface{ SetWriteBuffer(bytes int) error }); ok {
-		_ = b.SetWriteBuffer(kernelBytes) // it is the system's business otherwise
+		_ = b.SetWriteBuffer(kernelBytes) // without it the kernel's default applies
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -72,30 +72,30 @@ func (s *socket) serve(ctx context.Context, conn *websocket.Conn, tcp net.Conn) 
 	retiring := s.retiring
 	s.mu.Unlock()
 	if retiring {
-		s.sayGoodbye()
+		s.closeGracefully()
 		return
 	}
 	go s.write()
 	s.keepWatch(ctx)
 	err := s.read(ctx)
 	s.sockets.cfg.Logger.Debug("a WebSocket ends", "client", s.remote, "reason", err)
-	s.running.Wait() // what was received is carried out, whether the client stays or not
+	s.running.Wait() // a received call is executed even if the client has gone
 	s.end()
 	<-s.written
 	s.endWatch()
 	_ = conn.CloseNow() // it may be closed already
 }
 
-// read begins a call for each message.
+// read starts a call for each message.
 func (s *socket) read(ctx context.Context) error {
 	for {
 		release, err := s.own.take(ctx)
 		if err != nil {
 			return err
 		}
-		sits := &seat{room: s.sockets.room}
-		done := func() { sits.rise(); release() }
-		raw, err := s.next(ctx, sits)
+		slots := &reservation{capacity: s.sockets.capacity}
+		done := func() { slots.release(); release() }
+		raw, err := s.next(ctx, slots)
 		if err != nil {
 			done()
 			return err
@@ -112,7 +112,7 @@ func (s *socket) read(ctx context.Context) error {
 			done()
 			return err
 		}
-		if !s.begin() { // what is left to read is the client's goodbye
+		if !s.begin() { // continue reading: the client's close frame is still to come
 			free()
 			done()
 			continue
@@ -126,8 +126,8 @@ func (s *socket) read(ctx context.Context) error {
 	}
 }
 
-// admit waits for a place among the calls of all. Lists wait for places of their own,
-// and take none from calls that are quick.
+// admit waits for a slot among the calls of all sockets. Lists have slots of their own,
+// so that they do not delay short calls.
 func (s *socket) admit(ctx context.Context, m *message) (free func(), err error) {
 	if m.method == methodList {
 		return func() {}, nil
@@ -135,7 +135,7 @@ func (s *socket) admit(ctx context.Context, m *message) (free func(), err error)
 	return s.sockets.calls.take(ctx)
 }
 
-// begin counts a call, unless the node is going.
+// begin counts a call. It returns false if the node shuts down.
 func (s *socket) begin() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,8 +146,8 @@ func (s *socket) begin() bool {
 	return true
 }
 
-// next reads a message. It needs room as it gets longer.
-func (s *socket) next(ctx context.Context, sits *seat) ([]byte, error) {
+// next reads a message and takes slots as it grows.
+func (s *socket) next(ctx context.Context, slots *reservation) ([]byte, error) {
 	_, from, err := s.conn.Reader(ctx)
 	if err != nil {
 		return nil, err
@@ -158,21 +158,21 @@ func (s *socket) next(ctx context.Context, sits *seat) ([]byte, error) {
 		if err != nil || n < limit {
 			return in.Bytes(), err
 		}
-		if err := sits.grow(ctx, in.Len()); err != nil {
+		if err := slots.grow(ctx, in.Len()); err != nil {
 			return nil, err
 		}
 	}
 	return in.Bytes(), nil
 }
 
-// receive reads what has begun to arrive.
+// receive reads a message that has begun to arrive, within Limits.Read.
 func (s *socket) receive(into *bytes.Buffer, from io.Reader) (int64, error) {
 	late := time.AfterFunc(s.limits.Read, func() { s.cutFor(cutSilent) })
 	defer late.Stop()
 	return into.ReadFrom(from)
 }
 
-// call does what a message asks for.
+// call executes a message and queues the answer.
 func (s *socket) call(ctx context.Context, m *message) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -183,8 +183,8 @@ func (s *socket) call(ctx context.Context, m *message) {
 	s.push(s.sockets.native.answerTo(caller{ctx: ctx, remote: s.remote}, m))
 }
 
-// push queues an answer. If the client has not read those before it is cut off:
-// nobody can tell it any more what became of its calls.
+// push queues an answer. If the client has not read the earlier ones, it cuts the
+// socket: the answers could not be delivered.
 func (s *socket) push(answer []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -200,30 +200,31 @@ func (s *socket) push(answer []byte) {
 	}
 	s.queue = append(s.queue, answer)
 	s.waiting += len(answer)
-	s.rouse()
+	s.wakeWriter()
 }
 
-// dropLocked ends the queue and forgets what is in it.
+// dropLocked ends the queue and drops its answers. The caller holds mu.
 func (s *socket) dropLocked() {
 	for _, answer := range s.queue {
 		s.sockets.free(len(answer))
 	}
 	s.queue, s.waiting, s.ended = nil, 0, true
-	s.rouse()
+	s.wakeWriter()
 }
 
-// end ends the queue: what is in it is written.
+// end ends the queue after its last answer.
 func (s *socket) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ended = true
-	s.rouse()
+	s.wakeWriter()
 }
 
-func (s *socket) rouse() {
+// wakeWriter wakes the writing goroutine. It never blocks.
+func (s *socket) wakeWriter() {
 	select {
 	case s.wake <- struct{}{}:
-	default: // it is awake
+	default: // a signal is pending
 	}
 }
 
@@ -255,8 +256,8 @@ func (s *socket) write() {
 	}
 }
 
-// pop takes the next answer; nil: there is none now. Without more there will be
-// none.
+// pop removes the next answer, nil if the queue is empty. more is false when the queue is
+// empty and has ended.
 func (s *socket) pop() (answer []byte, more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -270,8 +271,7 @@ func (s *socket) pop() (answer []byte, more bool) {
 	return answer, true
 }
 
-// slowest is how fast a client must be able to read a long answer, in bytes a
-// second.
+// slowest is the rate at which a client must read a long answer, in bytes per second.
 const slowest = 256 << 10
 
 func (s *socket) writeOne(answer []byte) error {
@@ -281,17 +281,18 @@ func (s *socket) writeOne(answer []byte) error {
 	return s.conn.Write(ctx, websocket.MessageText, answer)
 }
 
-// cut closes the connection without a word. It does not wait for those who read
-// and write, as a websocket.Conn does: it makes them end.
+// cut closes the connection without a close frame. Unlike websocket.Conn it does not
+// wait for readers and writers; it makes them fail.
 func (s *socket) cut() { _ = s.tcp.Close() } // it may be closed already
 
-// cutFor is cut, and counts why, once.
+// cutFor cuts the socket and counts the reason, once.
 func (s *socket) cutFor(reason string) {
 	s.counted.Do(func() { s.sockets.metrics.cut.WithLabelValues(reason).Inc() })
 	s.cut()
 }
 
-// keepWatch asks a client that says nothing for a sign of life, every now and then.
+// keepWatch pings the client every Limits.Ping and cuts the socket if no answer comes
+// within Limits.Pong.
 func (s *socket) keepWatch(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -301,12 +302,12 @@ func (s *socket) keepWatch(ctx context.Context) {
 	s.watching.Add(1)
 	s.watch = time.AfterFunc(s.limits.Ping, func() {
 		defer s.watching.Done()
-		// Without a reader, as long as all places are taken, no answer would be heard.
+		// While all slots are taken the socket does not read, and would miss the answer.
 		if len(s.own) <= 1 {
 			asked, cancel := context.WithTimeout(ctx, s.limits.Pong)
 			defer cancel()
 			if err := s.conn.Ping(asked); err != nil {
-				if asked.Err() != nil && ctx.Err() == nil { // the client has not gone, nor the node
+				if asked.Err() != nil && ctx.Err() == nil { // neither the client nor the node has closed
 					s.cutFor(cutSilent)
 				}
 				s.cut()
@@ -317,7 +318,7 @@ func (s *socket) keepWatch(ctx context.Context) {
 	})
 }
 
-// endWatch is for after end.
+// endWatch stops the pings and waits for the last one. end must have been called.
 func (s *socket) endWatch() {
 	s.mu.Lock()
 	if s.watch != nil && s.watch.Stop() {
@@ -327,18 +328,18 @@ func (s *socket) endWatch() {
 	s.watching.Wait()
 }
 
-// goodbyeTime is how long the client may take to answer a goodbye.
-const goodbyeTime = 250 * time.Millisecond
+// closeTime is the time limit of the client's answer to a close frame.
+const closeTime = 250 * time.Millisecond
 
-// retire ends the socket because the node goes. Calls under way may end and be
-// answered in the time of grace.
+// retire closes the socket because the node shuts down. Calls in flight may end and be
+// answered within Limits.Grace.
 func (s *socket) retire() {
 	s.mu.Lock()
 	s.retiring = true
 	opened := s.conn != nil
 	s.mu.Unlock()
 	if !opened {
-		return // serve will see it
+		return // serve closes it after the handshake
 	}
 	done := make(chan struct{})
 	go func() {
@@ -353,12 +354,13 @@ func (s *socket) retire() {
 	case <-done:
 	case <-grace.C:
 	}
-	s.sayGoodbye()
+	s.closeGracefully()
 }
 
-// sayGoodbye tells the client why the connection ends.
-func (s *socket) sayGoodbye() {
-	impatience := time.AfterFunc(goodbyeTime, s.cut)
-	defer impatience.Stop()
+// closeGracefully sends a close frame with the reason, and cuts the socket if the client
+// does not answer it.
+func (s *socket) closeGracefully() {
+	late := time.AfterFunc(closeTime, s.cut)
+	defer late.Stop()
 	_ = s.conn.Close(websocket.StatusGoingAway, "this node is shutting down") // the client may have gone
 }

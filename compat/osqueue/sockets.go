@@ -14,16 +14,16 @@ import (
 	v1 "osqueue/api/v1"
 )
 
-// sockets are the WebSockets that are open. It is safe for concurrent use.
+// sockets is the set of open WebSockets. It is safe for concurrent use.
 type sockets struct {
-	cfg     *Config
-	native  *native
-	room    *room // for messages
-	metrics *metrics
-	calls   places // under way, but for lists
-	queued  atomic.Int64
+	cfg      *Config
+	native   *native
+	capacity *capacity // of messages
+	metrics  *metrics
+	calls    slots // of calls in flight, without lists
+	queued   atomic.Int64
 
-	// ends when calls under way are to be given up.
+	// ctx is cancelled when close gives the calls in flight up.
 	ctx    context.Context
 	cancel context.CancelFunc
 
@@ -33,17 +33,17 @@ type sockets struct {
 	served sync.WaitGroup
 }
 
-func newSockets(cfg *Config, n *native, r *room) *sockets {
+func newSockets(cfg *Config, n *native, c *capacity) *sockets {
 	s := &sockets{
-		cfg: cfg, native: n, room: r, metrics: newMetrics(cfg.Metrics),
-		calls: make(places, cfg.Limits.Calls),
+		cfg: cfg, native: n, capacity: c, metrics: newMetrics(cfg.Metrics),
+		calls: make(slots, cfg.Limits.Calls),
 		open:  make(map[*socket]struct{}),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
 }
 
-// serveSocket opens a WebSocket and serves it to its end.
+// serveSocket opens a WebSocket and serves it until it is closed.
 func (h *Handler) serveSocket(w http.ResponseWriter, r *http.Request) {
 	if !isHandshake(r) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -65,17 +65,17 @@ func (h *Handler) serveSocket(w http.ResponseWriter, r *http.Request) {
 	defer h.sockets.leave(s)
 	taken := &hijacked{ResponseWriter: w}
 	conn, err := websocket.Accept(taken, r, &websocket.AcceptOptions{
-		InsecureSkipVerify: true, // it has been looked at
+		InsecureSkipVerify: true, // the origin has been checked
 		CompressionMode:    websocket.CompressionDisabled,
 	})
-	if err != nil { // and answered
+	if err != nil { // Accept has answered
 		h.cfg.Logger.Debug("a WebSocket was not opened", "client", r.RemoteAddr, "error", err)
 		return
 	}
 	s.serve(r.Context(), conn, taken.tcp)
 }
 
-// hijacked keeps the connection that is taken over.
+// hijacked records the connection that Accept takes over.
 type hijacked struct {
 	http.ResponseWriter
 	tcp net.Conn
@@ -93,7 +93,7 @@ func isHandshake(r *http.Request) bool {
 	return r.Method == http.MethodGet && has(r.Header, "Connection", "upgrade") && has(r.Header, "Upgrade", "websocket")
 }
 
-// has reports whether a header, which is a list, has an element.
+// has reports whether a header that is a list has an element.
 func has(h http.Header, name, element string) bool {
 	for _, line := range h[name] {
 		for one := range strings.SplitSeq(line, ",") {
@@ -105,16 +105,16 @@ func has(h http.Header, name, element string) bool {
 	return false
 }
 
-// admit counts a WebSocket, or says why there can be none.
+// admit counts a new WebSocket, or returns the reason why it is refused.
 func (s *sockets) admit(one *socket) *fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.closed:
-		return &fault{v1.TagClosing, "this node is shutting down; ask another one"}
+		return &fault{v1.TagClosing, "this node is shutting down; use another one"}
 	case len(s.open) >= s.cfg.Limits.Connections:
 		s.metrics.refused.Inc()
-		return &fault{v1.TagOverloaded, "there are too many WebSockets on this node; ask another one"}
+		return &fault{v1.TagOverloaded, "too many WebSockets are open on this node; use another one"}
 	}
 	s.open[one] = struct{}{}
 	s.metrics.open.Inc()
@@ -130,7 +130,7 @@ func (s *sockets) leave(one *socket) {
 	s.served.Done()
 }
 
-// close ends all WebSockets and returns when they are served no more.
+// close closes all WebSockets and returns when their goroutines have ended.
 func (s *sockets) close() {
 	s.mu.Lock()
 	s.closed = true
@@ -148,7 +148,8 @@ func (s *sockets) close() {
 	s.served.Wait()
 }
 
-// reserve counts bytes that wait for a client, unless there is no room for them.
+// reserve counts n bytes that wait for a client. It returns false if they exceed the
+// limit.
 func (s *sockets) reserve(n int) bool {
 	if s.queued.Add(int64(n)) <= s.cfg.Limits.AllQueueBytes {
 		return true

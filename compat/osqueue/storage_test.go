@@ -11,7 +11,7 @@ import (
 	v1 "osqueue/api/v1"
 )
 
-// refusing is an API that takes no writes because of the bucket.
+// refusing is an API that refuses writes because the bucket lags.
 func refusing(w http.ResponseWriter, r *http.Request) {
 	body, _ := json.Marshal(&v1.Problem{
 		Type: v1.ProblemTypePrefix + v1.TagFlushLag, Status: http.StatusServiceUnavailable, Tag: v1.TagFlushLag,
@@ -23,8 +23,8 @@ func refusing(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body)
 }
 
-// A bucket that is too far behind is the contract's storage failure, on each
-// transport; who knows the API gets the API's words.
+// A bucket that lags too far behind is the contract's storage failure on each transport;
+// a client that knows the API gets the API's words.
 func TestWritesRefused(t *testing.T) {
 	api := http.HandlerFunc(refusing)
 	h := New(Config{Native: api, Calls: api})
@@ -57,7 +57,7 @@ func TestWritesRefused(t *testing.T) {
 			body = `{"payload":1,"priority":3}`
 		}
 		if strings.HasSuffix(name, "{}") {
-			body = `{}` // the job without a name is not there, and is written all the same
+			body = `{}` // the job without a name is not there, and is written nevertheless
 		}
 		got := request(t, "POST", at, test.path, body, test.headers...)
 		if got.status != test.status || !strings.Contains(got.body, test.want) || !strings.Contains(got.body, `"message":"the bucket says boom"`) {

@@ -26,7 +26,7 @@ import (
 	"osqueue/compat/internal/inprocess"
 )
 
-// peer is a client of a WebSocket that makes one call at a time.
+// A peer is a client of a WebSocket that makes one call at a time.
 type peer struct {
 	t    testing.TB
 	conn *websocket.Conn
@@ -49,7 +49,7 @@ func dial(t testing.TB, address string) *peer {
 
 func (p *peer) close() { _ = p.conn.CloseNow() }
 
-// incoming is an answer as clients read it.
+// An incoming is an answer as clients parse it.
 type incoming struct {
 	ID     jsontext.Value `json:"id"`
 	OK     bool           `json:"ok"`
@@ -81,8 +81,8 @@ func (p *peer) receive() incoming {
 	return in
 }
 
-// call wants a result, and reads it into out. While there is no leader it asks again,
-// as clients do: on a machine that is busy nodes lose sight of each other.
+// call makes a call and decodes its result into out. While no leader is known it retries
+// as clients do: on a busy machine a cluster may lose its leader.
 func (p *peer) call(method, params string, out any) {
 	p.t.Helper()
 	var in incoming
@@ -193,7 +193,7 @@ func TestErrorsOfWebSocket(t *testing.T) {
 	}
 }
 
-// Handshakes that fail, and what is none.
+// Handshakes that fail, and requests that are none.
 func TestHandshake(t *testing.T) {
 	c := start(t, 1, Limits{})
 	at := c.leader().address
@@ -236,7 +236,7 @@ func TestOriginsOfWebSockets(t *testing.T) {
 	}
 }
 
-// Calls of one connection run beside each other: a slow one holds up no other.
+// The calls of one connection run concurrently: a slow one delays no other.
 func TestCallsRunConcurrently(t *testing.T) {
 	release := make(chan struct{})
 	h := serveAPI(t, Limits{ConnectionCalls: 4}, func(w http.ResponseWriter, r *http.Request) {
@@ -254,7 +254,7 @@ func TestCallsRunConcurrently(t *testing.T) {
 	if got := p.receive(); string(got.ID) != `"fast"` {
 		t.Errorf("answered first: %s", got.ID)
 	}
-	// One place is free: the fifth call waits for none, the sixth does.
+	// One slot is free: the fifth call takes it, the sixth waits.
 	p.send(`{"id":4,"method":"claimJob"}`)
 	p.send(`{"id":"waits","method":"getStats"}`)
 	waitFor(t, "four calls", func() bool { return h.inside.Load() == 4 })
@@ -268,7 +268,7 @@ func TestCallsRunConcurrently(t *testing.T) {
 	}
 }
 
-// apiServer is a Handler around an HTTP API of the test's own.
+// apiServer serves a Handler around the test's own HTTP API.
 type apiServer struct {
 	address      string
 	handler      *Handler
@@ -277,7 +277,7 @@ type apiServer struct {
 	stop         func()
 }
 
-// figure is the sum of a metric, of all labels that have that value; "" is any.
+// figure returns the sum of a metric over all series with the label's value; "" is any.
 func (s *apiServer) figure(t testing.TB, name, label string) (sum float64) {
 	t.Helper()
 	families, err := s.figures.Gather()
@@ -339,7 +339,7 @@ func waitFor(t testing.TB, what string, is func() bool) {
 	}
 }
 
-// heapBytes is what is in use.
+// heapBytes returns the bytes of the heap in use.
 func heapBytes() uint64 {
 	var m runtime.MemStats
 	runtime.GC()
@@ -348,7 +348,7 @@ func heapBytes() uint64 {
 	return m.HeapAlloc
 }
 
-// count is for tests.
+// count returns the number of open sockets.
 func (s *sockets) count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -357,8 +357,7 @@ func (s *sockets) count() int {
 
 const manySockets = 1000
 
-// A thousand connections, half of them through a follower, each with the life of a
-// job.
+// A thousand connections, half of them through a follower, each run one job.
 func TestThousandWebSockets(t *testing.T) {
 	c := start(t, 3, Limits{})
 	at := []string{c.leader().address, c.follower().address}
@@ -405,8 +404,8 @@ func TestThousandWebSockets(t *testing.T) {
 	}
 }
 
-// Clients that ask and do not read are cut, and do not take more memory than the
-// limits say. Others are served meanwhile.
+// Clients that do not read their answers are cut and occupy no more memory than the
+// limits allow. Other clients are served meanwhile.
 func TestSlowReaders(t *testing.T) {
 	const jobBytes, clients, queue = 256 << 10, 100, 16 << 20
 	list := `{"jobs":[{"id":"j","payload":"` + strings.Repeat("a", jobBytes) + `"}]}`
@@ -460,22 +459,22 @@ func TestSlowReaders(t *testing.T) {
 	if cut.Load() != clients {
 		t.Errorf("%d of %d were cut", cut.Load(), clients)
 	}
-	// On a machine that is busy for long some are found to be silent, too, before that.
+	// On a busy machine some are cut as silent first.
 	if unread, all := h.figure(t, "osqueue_ws_cut_total", cutUnread), h.figure(t, "osqueue_ws_cut_total", ""); all != clients || unread == 0 {
 		t.Errorf("the figure of those that were cut is %v, of these %v unread", all, unread)
 	}
 	if got := h.figure(t, "osqueue_ws_messages_total", methodStats); got != float64(served) {
 		t.Errorf("%v messages of %d", got, served)
 	}
-	// The queues, eight lists in the making (read, parsed, written), garbage of as much
-	// again.
+	// The queues, eight lists in memory three times (read, parsed, encoded), and as much
+	// garbage.
 	if grown := most - before; grown > 128<<20 {
 		t.Errorf("the heap grew by %d MiB", grown>>20)
 	}
 	waitFor(t, "empty queue", func() bool { return h.handler.sockets.queued.Load() == 0 })
 }
 
-// openSocket opens a WebSocket by hand: the connection does what it is told only.
+// openSocket opens a WebSocket without a library, so that the test controls every byte.
 func openSocket(t testing.TB, address string) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
@@ -491,7 +490,7 @@ func openSocket(t testing.TB, address string) net.Conn {
 	return conn
 }
 
-// oneByte keeps a buffer from reading more than is asked for.
+// oneByte keeps a buffer from reading ahead.
 type oneByte struct{ io.Reader }
 
 func (r oneByte) Read(b []byte) (int, error) { return r.Reader.Read(b[:1]) }
@@ -499,13 +498,13 @@ func (r oneByte) Read(b []byte) (int, error) { return r.Reader.Read(b[:1]) }
 // frameBytes is the size of a frame in TestSlowReaders.
 var frameBytes = len(frame(`{"id":1,"method":"listJobs"}`))
 
-// frame is a short text as a client sends it.
+// frame encodes a short text as a client does.
 func frame(text string) []byte {
 	return append([]byte{0x81, 0x80 | byte(len(text)), 0, 0, 0, 0}, text...)
 }
 
-// Who does not answer when asked for a sign of life is cut; who does stays.
-func TestSignsOfLife(t *testing.T) {
+// A client that does not answer a ping is cut; one that does stays.
+func TestPings(t *testing.T) {
 	const patience = 2 * time.Second
 	h := serveAPI(t, Limits{Ping: 30 * time.Millisecond, Pong: patience}, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{}`) })
 	alive := dial(t, h.address)
@@ -530,7 +529,8 @@ func TestSignsOfLife(t *testing.T) {
 		t.Errorf("who answers was cut: %v", err)
 	default:
 	}
-	// While the other one is there: who goes just when it is asked gives no sign either.
+	// Meanwhile the other client is connected: one that disconnects during a ping is not
+	// counted as silent.
 	waitFor(t, "end of one", func() bool { return h.figure(t, "osqueue_ws_connections", "") == 1 })
 	if silent, all := h.figure(t, "osqueue_ws_cut_total", cutSilent), h.figure(t, "osqueue_ws_cut_total", ""); silent != 1 || all != 1 {
 		t.Errorf("%v were silent, of %v", silent, all)
@@ -540,7 +540,7 @@ func TestSignsOfLife(t *testing.T) {
 	waitFor(t, "end of both", func() bool { return h.figure(t, "osqueue_ws_connections", "") == 0 })
 }
 
-// Every message is counted, by a method that there is.
+// Every message is counted under a known method or other.
 func TestMessagesAreCounted(t *testing.T) {
 	h := serveAPI(t, Limits{}, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{}`) })
 	p := dial(t, h.address)
@@ -571,7 +571,7 @@ func TestMessagesAreCounted(t *testing.T) {
 	}
 }
 
-// A message that does not go on is not waited for.
+// A socket whose client stops within a message is cut.
 func TestMessageThatStops(t *testing.T) {
 	h := serveAPI(t, Limits{Read: 100 * time.Millisecond, MessageBytes: 1 << 20}, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{}`) })
 	conn := openSocket(t, h.address)
@@ -631,9 +631,9 @@ func TestTooManyWebSockets(t *testing.T) {
 	waitFor(t, "place", func() bool { return handshake() == http.StatusSwitchingProtocols })
 }
 
-// At the end of the node calls under way are answered, and all clients are told,
-// those too that do not listen.
-func TestEndOfWebSockets(t *testing.T) {
+// At the end of a node the calls in flight are answered, and all clients get a close
+// frame or are cut.
+func TestCloseOfWebSockets(t *testing.T) {
 	entered, release := make(chan struct{}), make(chan struct{})
 	h := serveAPI(t, Limits{Grace: 2 * time.Second}, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == v1.PathClaim {
@@ -673,8 +673,8 @@ func TestEndOfWebSockets(t *testing.T) {
 	}
 }
 
-// A call that does not end does not hold up the end of the node.
-func TestEndDoesNotWait(t *testing.T) {
+// A call that does not end does not delay the end of the node.
+func TestCloseDoesNotWait(t *testing.T) {
 	entered := make(chan struct{})
 	h := serveAPI(t, Limits{Grace: 50 * time.Millisecond}, func(_ http.ResponseWriter, r *http.Request) {
 		close(entered)
@@ -694,8 +694,8 @@ func TestEndDoesNotWait(t *testing.T) {
 	}
 }
 
-// What a client sent is carried out although it has gone.
-func TestClientThatGoes(t *testing.T) {
+// A received call is executed although its client has gone.
+func TestClientThatDisconnects(t *testing.T) {
 	entered, release, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	h := serveAPI(t, Limits{}, func(_ http.ResponseWriter, r *http.Request) {
 		close(entered)

@@ -58,6 +58,10 @@ func (m *Mutation) rareHasUnknown() bool {
 		return len(op.SetExtra.unknownFields) > 0
 	case *Mutation_RaiseLevel:
 		return len(op.RaiseLevel.unknownFields) > 0
+	case *Mutation_CheckState:
+		return len(op.CheckState.unknownFields) > 0
+	case *Mutation_StateChecked:
+		return len(op.StateChecked.unknownFields) > 0
 	case *Mutation_PutCron:
 		return op.PutCron.hasUnknown()
 	case *Mutation_PauseCron:

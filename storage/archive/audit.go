@@ -3,6 +3,7 @@ package archive
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 
@@ -121,7 +122,7 @@ func (a *Audit) needs(ctx context.Context, root *queuefile.Archive) (all []neede
 	for i, part := range m.PartKeys() {
 		all = append(all, needed{key, part, func(ctx context.Context) error { return m.CheckPart(ctx, a.bucket, i) }})
 	}
-	chapters := make(map[string][]queuefile.Ref)
+	named := make(map[string]bool)
 	for i := range root.Log {
 		ref := &root.Log[i]
 		all = append(all, needed{ref.Key, ref.Key, func(ctx context.Context) error { return a.checkLog(ctx, ref) }})
@@ -132,12 +133,13 @@ func (a *Audit) needs(ctx context.Context, root *queuefile.Archive) (all []neede
 		if found != nil || err != nil {
 			return nil, found, err
 		}
-		chapters[ref.Key] = refs
+		// Kept at once: a pass that ends early goes on from here.
+		named[ref.Key], a.chapters[ref.Key] = true, refs
 		for j := range refs {
 			all = append(all, needed{ref.Key, refs[j].Key, func(ctx context.Context) error { return a.checkLog(ctx, &refs[j]) }})
 		}
 	}
-	a.chapters = chapters
+	maps.DeleteFunc(a.chapters, func(key string, _ []queuefile.Ref) bool { return !named[key] })
 	slices.SortFunc(all, func(x, y needed) int { return strings.Compare(x.key, y.key) })
 	return all, nil, nil
 }

@@ -82,6 +82,8 @@
 //
 // Reading trusts nothing: hashes, links and the entries' own LSNs are checked,
 // and what is damaged is an error that names the object, never a shorter state.
+// The log has checksums of states now and then (package fsm): a replay that leads to
+// another state fails, and neither Verify nor Repair takes that for damage.
 // What looks damaged is read once more before that is said. Sizes that are not
 // under a sum bound what is decompressed.
 //

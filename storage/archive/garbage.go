@@ -6,10 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"osqueue/fsm"
 	"osqueue/storage"
@@ -25,8 +22,9 @@ import (
 // Within the time that is kept, it is all bases older than an hour but for one an
 // hour, as long as the log leads from one to the next.
 //
-// Nothing is garbage while an object is missing that the root names.
-func Garbage(lineage string, names []string, root *queuefile.Document, before time.Time) []string {
+// Nothing is garbage while an object is missing that the root names, nor is what one of the
+// copies needs.
+func Garbage(lineage string, names []string, root *queuefile.Document, before time.Time, copies ...Copy) []string {
 	if root == nil || root.Archive == nil || root.Lineage() != lineage || !allNamed(names, root.Archive) {
 		return nil
 	}
@@ -40,7 +38,7 @@ func Garbage(lineage string, names []string, root *queuefile.Document, before ti
 	var old []name
 	for _, key := range names {
 		n, ok := parseName(key)
-		if ok && n.lineage == lineage && (n.needless(oldest) || n.kind.ofBase() && thin[n.directory()]) {
+		if ok && n.lineage == lineage && (n.needless(oldest) || n.kind.ofBase() && thin[n.directory()]) && !isNeeded(copies, n) {
 			old = append(old, n)
 		}
 	}
@@ -119,12 +117,8 @@ func List(ctx context.Context, bucket storage.Bucket, lineage string) ([]string,
 	return names, nil
 }
 
-// deleteParallel is how many objects are deleted at a time, and stillEvery after
-// how many Collect asks again whether it may go on.
-const (
-	deleteParallel = 8
-	stillEvery     = 1000
-)
+// stillEvery is after how many objects Collect asks again whether it may go on.
+const stillEvery = storage.MaxBatch
 
 // Collect deletes at most so many of the objects that are Garbage in the bucket.
 // It returns how many it deleted, also with an error; the rest is found by the
@@ -136,7 +130,7 @@ const (
 // who has put the document back to an earlier state (Repair) does.
 func Collect(
 	ctx context.Context, bucket storage.Bucket, root *queuefile.Document, before time.Time, most int,
-	still func(context.Context) (bool, error),
+	still func(context.Context) (bool, error), copies ...Copy,
 ) (deleted int, err error) {
 	if root == nil || root.Archive == nil {
 		return 0, nil
@@ -145,7 +139,7 @@ func Collect(
 	if err != nil {
 		return 0, fmt.Errorf("collect garbage: %w", err)
 	}
-	old := Garbage(root.Lineage(), names, root, before)
+	old := Garbage(root.Lineage(), names, root, before, copies...)
 	for old = old[:min(len(old), most)]; len(old) > 0; {
 		if still != nil && len(old) > 0 {
 			if ok, err := still(ctx); !ok || err != nil {
@@ -163,35 +157,23 @@ func Collect(
 	return deleted, nil
 }
 
-// remove deletes objects, several at a time. A manifest is deleted when all before
-// it are gone, and before all after it: a base without manifest is none, whatever
-// is left of it.
+// remove deletes objects. The manifests go first: a base without manifest is none, whatever is left
+// of it.
 func remove(ctx context.Context, bucket storage.Bucket, keys []string) (deleted int, err error) {
-	for len(keys) > 0 {
-		n := 1
-		if !strings.HasSuffix(keys[0], manifestSuffix) {
-			for n < len(keys) && !strings.HasSuffix(keys[n], manifestSuffix) {
-				n++
-			}
+	var manifests, rest []string
+	for _, key := range keys {
+		if strings.HasSuffix(key, manifestSuffix) {
+			manifests = append(manifests, key)
+		} else {
+			rest = append(rest, key)
 		}
-		var done atomic.Int64
-		g, ctx := errgroup.WithContext(ctx)
-		g.SetLimit(deleteParallel)
-		for _, key := range keys[:n] {
-			g.Go(func() error {
-				if err := bucket.Delete(ctx, key); err != nil {
-					return fmt.Errorf("delete %q: %w", key, err)
-				}
-				done.Add(1)
-				return nil
-			})
+	}
+	for _, group := range [][]string{manifests, rest} {
+		failed := storage.DeleteAll(ctx, bucket, group)
+		deleted += len(group) - len(failed)
+		for key, err := range failed {
+			return deleted, fmt.Errorf("delete %q, one of %d: %w", key, len(failed), err)
 		}
-		err := g.Wait()
-		deleted += int(done.Load())
-		if err != nil {
-			return deleted, err
-		}
-		keys = keys[n:]
 	}
 	return deleted, nil
 }

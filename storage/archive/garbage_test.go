@@ -80,6 +80,56 @@ func TestNoGarbage(t *testing.T) {
 	}
 }
 
+// TestCopiesKeepTheirObjects: the state of a copy of a large document can be read after all that
+// is past the window was collected, and its objects go when the copy has gone.
+func TestCopiesKeepTheirObjects(t *testing.T) {
+	t.Parallel()
+	w := fixedWorld(t.Context(), true)
+	data, err := w.bucket.Get(w.ctx, rootKey)
+	must(err)
+	at := w.root.Archive.LSN()
+	const kept = CopyPrefix + "1-1-a.json"
+	must(Put(w.ctx, w.bucket, kept, data.Data))
+	must(Put(w.ctx, w.bucket, CopyPrefix+"1-1-b.json", []byte("no document")))
+	w.record(5)
+	w.cut(w.leader)
+	w.record(5)
+	w.base(w.leader)
+	w.record(5)
+	w.cut(w.leader)
+	w.flush(true)
+
+	var copies Copies
+	collect := func() (deleted int) {
+		t.Helper()
+		needed, more, err := copies.Read(w.ctx, w.bucket)
+		if err != nil || more {
+			t.Fatal(more, err)
+		}
+		deleted, err = Collect(w.ctx, w.bucket, w.root, farAway, 100, nil, needed...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return deleted
+	}
+	if n := collect(); n == 0 {
+		t.Error("what no copy needs is kept")
+	}
+	h, err := Open(w.ctx, w.bucket, kept)
+	must(err)
+	if m, err := h.At(w.ctx, Target{}); err != nil || m.Meta().LSN != at {
+		t.Errorf("the state of the copy: %v", err)
+	}
+	must(w.bucket.Delete(w.ctx, kept))
+	if n := collect(); n < 5 {
+		t.Errorf("%d objects collected after the copy has gone", n)
+	}
+	report, err := Verify(w.ctx, w.bucket, rootKey, VerifyOptions{})
+	if err != nil || !report.OK() {
+		t.Errorf("%+v, %v", report, err)
+	}
+}
+
 // TestCollectEndsAnywhere: whatever is left is whole.
 func TestCollectEndsAnywhere(t *testing.T) {
 	t.Parallel()

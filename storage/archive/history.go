@@ -93,7 +93,38 @@ func (h *History) At(ctx context.Context, t Target) (*fsm.Machine, error) {
 	if err := replay(ctx, h.bucket, m, path, to); err != nil {
 		return nil, err
 	}
+	if meta := m.Meta(); !t.Time.IsZero() && meta.Now == 0 {
+		return nil, h.beforeFirst(ctx, path, meta.LSN)
+	}
 	return m, nil
+}
+
+// beforeFirst is the error for a time before the first entry of the queue, which comes after
+// lsn; path leads on from there.
+func (h *History) beforeFirst(ctx context.Context, path []source, lsn fsm.LSN) error {
+	none := fmt.Errorf("%w: the queue did not exist", ErrNotKept)
+	path, err := expand(ctx, h.bucket, path, lsn, everything.lsn)
+	if err != nil || len(path) == 0 {
+		return none
+	}
+	o, err := readSource(ctx, h.bucket, path[0])
+	if err != nil {
+		return none
+	}
+	var first Entry
+	var r replayer
+	_ = r.source(&o, func(e Entry) error { // errStop, or there is no first entry
+		if e.LSN.Compare(lsn) <= 0 {
+			return nil
+		}
+		first = e
+		return errStop
+	})
+	if first.At == 0 {
+		return none
+	}
+	return fmt.Errorf("%w; its first state is of %s (LSN %s)", none,
+		time.UnixMilli(first.At).UTC().Format("2006-01-02T15:04:05.000Z07:00"), first.LSN)
 }
 
 // isNewest reports whether the state of the document is the one wanted. To an

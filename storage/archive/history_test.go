@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -204,4 +205,29 @@ func sourcesOf(names []string) (all []source) {
 	}
 	slices.SortFunc(all, func(a, b source) int { return a.after.Compare(b.after) })
 	return all
+}
+
+// TestBeforeTheFirstEntry: a time at which there was no queue is refused, with the first one
+// that can be given.
+func TestBeforeTheFirstEntry(t *testing.T) {
+	t.Parallel()
+	for _, large := range []bool{false, true} {
+		w := newWorld(t.Context(), 1_700_000_000_000)
+		b, err := WriteBase(w.ctx, w.bucket, lineage, fsm.LSN{}, fsm.New().View()) // as a new cluster begins
+		must(err)
+		w.leader.arc, w.leader.tail = &queuefile.Archive{Base: b}, NewTail(b.LSN)
+		must(w.leader.tail.Append(w.leader.r.entries...))
+		w.record(5)
+		w.cut(w.leader)
+		w.flush(large)
+		h, err := Open(w.ctx, w.bucket, rootKey)
+		must(err)
+		if m, err := h.At(w.ctx, Target{Time: time.UnixMilli(5)}); !errors.Is(err, ErrNotKept) ||
+			!strings.Contains(err.Error(), "its first state is of 2023-11-14T22:13:20") {
+			t.Errorf("large: %v: %v, %v", large, m, err)
+		}
+		if _, err := h.At(w.ctx, Target{LSN: h.Spans()[0].From}); err != nil {
+			t.Errorf("large: %v: the state before the first entry, by LSN: %v", large, err)
+		}
+	}
 }

@@ -12,7 +12,7 @@ import (
 // Machine returns the state that a document is of, whichever form it has. Jobs
 // that somebody has put into a large document (Document.Jobs) are not in it. An
 // error wraps ErrDamaged if what the document names is not what was written,
-// fsm.ErrState if its own state contradicts itself, and is the store's otherwise.
+// fsm.ErrDiverged if the log leads to another state than it says itself, fsm.ErrState if its own state contradicts itself, and is the store's otherwise.
 func Machine(ctx context.Context, bucket storage.Bucket, doc *queuefile.Document) (*fsm.Machine, error) {
 	if !doc.Large {
 		return doc.Machine()

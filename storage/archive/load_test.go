@@ -173,3 +173,31 @@ func TestWriteBaseRefuses(t *testing.T) {
 		t.Error("something was written")
 	}
 }
+
+// TestReplayThatLeadsToAnotherState is an error, and no damage that a repair cuts away:
+// the release that wrote the log may read it rightly.
+func TestReplayThatLeadsToAnotherState(t *testing.T) {
+	t.Parallel()
+	for _, large := range []bool{true, false} {
+		w := fixedWorld(t.Context(), large)
+		r := w.leader.r
+		first := len(r.entries)
+		r.asked = fsm.LSN{}
+		r.apply(r.checkState())
+		r.sums[r.lsn()] = [32]byte{1} // what another release would have said
+		r.apply(r.checkState())
+		must(w.leader.tail.Append(r.entries[first:]...))
+		w.flush(large)
+		if _, err := Machine(w.ctx, w.bucket, w.root); errors.Is(err, fsm.ErrDiverged) != large || errors.Is(err, ErrDamaged) {
+			t.Errorf("load, large %v: %v", large, err)
+		}
+		report, err := Verify(w.ctx, w.bucket, rootKey, VerifyOptions{})
+		if err != nil || len(report.Problems) != 1 || !errors.Is(report.Problems[0].Err, fsm.ErrDiverged) {
+			t.Errorf("verify, large %v: %+v, %v", large, report, err)
+		}
+		repaired, err := Repair(w.ctx, w.bucket, rootKey, RepairOptions{Force: true})
+		if large && (!errors.Is(err, fsm.ErrDiverged) || repaired.Written) {
+			t.Errorf("repair: %+v, %v", repaired, err)
+		}
+	}
+}

@@ -24,6 +24,7 @@ type recorder struct {
 	origin  fsm.LSN // where it has begun: all entries since then are known
 	entries []Entry
 	sums    map[fsm.LSN][sha256.Size]byte // of the state after each entry
+	asked   fsm.LSN                       // for a checksum; zero: not since the last one was said
 }
 
 func newRecorder(now int64) *recorder {
@@ -92,7 +93,7 @@ func (r *recorder) after(lsn fsm.LSN) []Entry {
 
 func (r *recorder) mutation(t *rapid.T) *fsmpb.Mutation {
 	worker := pick(t, []string{"w1", "w2", fsm.Anonymous}, "worker")
-	switch rapid.IntRange(0, 12).Draw(t, "kind") {
+	switch rapid.IntRange(0, 13).Draw(t, "kind") {
 	case 0, 1, 2:
 		return enqueue(r.newJob(t), r.newJob(t))
 	case 3, 4:
@@ -124,9 +125,23 @@ func (r *recorder) mutation(t *rapid.T) *fsmpb.Mutation {
 		return mut
 	case 11:
 		return r.setExtra(t)
+	case 12:
+		return r.checkState()
 	default:
 		return r.register(r.m.Meta().Broker.Epoch + 1)
 	}
+}
+
+// checkState asks for a checksum, or says which one the recorder had when it asked last.
+func (r *recorder) checkState() *fsmpb.Mutation {
+	sum, ok := r.sums[r.asked]
+	if !ok || r.asked.IsZero() {
+		r.asked = fsm.LSN{Term: r.term, Index: r.lsn().Index + 1}
+		return &fsmpb.Mutation{Op: &fsmpb.Mutation_CheckState{CheckState: &fsmpb.CheckState{}}}
+	}
+	op := &fsmpb.StateChecked{Term: r.asked.Term, Index: r.asked.Index, Sum: sum[:]}
+	r.asked = fsm.LSN{}
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_StateChecked{StateChecked: op}}
 }
 
 func (r *recorder) register(epoch uint64) *fsmpb.Mutation {

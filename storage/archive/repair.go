@@ -147,7 +147,7 @@ func (r *repair) run(ctx context.Context) error {
 // mayReplace refuses what a person has to think about first.
 func (r *repair) mayReplace() error {
 	for _, p := range r.v.report.Problems {
-		if errors.Is(p.Err, fsm.ErrEntry) {
+		if errors.Is(p.Err, fsm.ErrEntry) || errors.Is(p.Err, fsm.ErrDiverged) {
 			return fmt.Errorf("%w: it would be lost", p.Err)
 		}
 	}
@@ -259,7 +259,7 @@ func (r *repair) write(ctx context.Context) error {
 	}
 	c.Archive = &queuefile.Archive{Base: b, Tail: NewTail(b.LSN).Frame()}
 	if !r.missing {
-		copied := fmt.Sprintf("conflicts/%s-%s.json", r.doc.Meta.LSN, rand.Text())
+		copied := fmt.Sprintf(CopyPrefix+"%s-%s.json", r.doc.Meta.LSN, rand.Text())
 		if err := Put(ctx, r.bucket, copied, r.old.Data); err != nil {
 			return fmt.Errorf("keep a copy: %w", err)
 		}
@@ -289,6 +289,7 @@ func (r *repair) header(id string) queuefile.Header {
 	}
 	if r.sure {
 		h.Cluster, h.Epoch = r.doc.Header.Cluster, max(r.doc.Header.Epoch, m.Broker.Epoch)+1
+		h.Handovers = r.doc.Header.Handovers
 	}
 	return h
 }

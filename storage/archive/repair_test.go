@@ -207,7 +207,14 @@ func TestRepairRefuses(t *testing.T) {
 		}, "adopt"},
 		{"a newer version", func(w *world) RepairOptions {
 			w.damage(rootKey, func(data []byte) []byte {
-				return bytes.Replace(data, []byte(`"format":2`), []byte(`"format":3`), 1)
+				return bytes.Replace(data, []byte(`"format":2`), fmt.Appendf(nil, `"format":%d`, queuefile.FormatMax+1), 1)
+			})
+			return RepairOptions{Force: true}
+		}, "newer"},
+		{"a higher feature level", func(w *world) RepairOptions {
+			w.damage(rootKey, func(data []byte) []byte {
+				data = bytes.Replace(data, []byte(`"format":2`), []byte(`"format":4`), 1)
+				return bytes.Replace(data, []byte(`"state":{`), fmt.Appendf(nil, `"state":{"level":%d,`, fsm.MaxLevel+1), 1)
 			})
 			return RepairOptions{Force: true}
 		}, "newer"},
@@ -324,5 +331,18 @@ func TestRepairOfAMissingDocument(t *testing.T) {
 	w := newWorld(t.Context(), 1_700_000_000_000)
 	if _, err := Repair(w.ctx, w.bucket, rootKey, RepairOptions{}); !errors.Is(err, storage.ErrNotFound) {
 		t.Errorf("an empty bucket: %v", err)
+	}
+}
+
+// What is left of a document is read in each format that this version writes; only those
+// of later versions are refused.
+func TestSalvageReadsEachFormat(t *testing.T) {
+	const cut = `{"broker":null,"brokerHeartbeat":1,"osqueue":{"format":%d,"lineage":"L","cluster":"c","epoch":1,"node":"n","term":1,"index":1},"jobs":[{"id`
+	for format := queuefile.Format; format <= queuefile.FormatMax+1; format++ {
+		w, err := salvage(fmt.Appendf(nil, cut, format))
+		newer := format > queuefile.FormatMax
+		if newer != errors.Is(err, errNewer) || !newer && (w.header == nil || w.header.Lineage != "L") {
+			t.Errorf("format %d: %+v, %v", format, w.header, err)
+		}
 	}
 }

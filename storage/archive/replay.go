@@ -31,7 +31,7 @@ func replay(ctx context.Context, bucket storage.Bucket, m *fsm.Machine, sources 
 		return err
 	}
 	read := func(ctx context.Context, s source) (opened, error) { return readSource(ctx, bucket, s) }
-	var r runReader
+	var r replayer
 	for o, err := range ahead(ctx, sources, read) {
 		if err != nil {
 			return err
@@ -44,9 +44,15 @@ func replay(ctx context.Context, bucket storage.Bucket, m *fsm.Machine, sources 
 	return nil
 }
 
+// replayer applies sources to a state, and compares it with the checksums in the log.
+type replayer struct {
+	runReader
+	sums fsm.SumCheck
+}
+
 // apply applies what a source has after the state of m. done says that the limit
 // was met.
-func (r *runReader) apply(m *fsm.Machine, o *opened, to limit) (done bool, err error) {
+func (r *replayer) apply(m *fsm.Machine, o *opened, to limit) (done bool, err error) {
 	if lsn := m.Meta().LSN; o.after.Compare(lsn) > 0 {
 		err := fmt.Errorf("%w: it goes on from %s, and the state before it is of %s", ErrDamaged, o.after, lsn)
 		return false, &ObjectError{o.key, err}
@@ -60,7 +66,7 @@ func (r *runReader) apply(m *fsm.Machine, o *opened, to limit) (done bool, err e
 			done = true
 			return errStop
 		}
-		refused = applyEntry(m, &e)
+		refused = r.entry(m, &e)
 		return refused
 	})
 	if refused != nil { // its bytes are what was written: it is no damage of the object
@@ -73,14 +79,21 @@ func (r *runReader) apply(m *fsm.Machine, o *opened, to limit) (done bool, err e
 // did not.
 var errDiverged = errors.New("the entry does not belong to this state")
 
-// applyEntry applies an entry as its leader did, and checks that the machine is
-// where the leader's was.
-func applyEntry(m *fsm.Machine, e *Entry) error {
+// entry applies an entry as its leader did, and checks that the machine is where the
+// leader's was.
+func (r *replayer) entry(m *fsm.Machine, e *Entry) error {
 	batch, err := fsm.DecodeEntry(e.Data)
 	if err != nil {
 		return fmt.Errorf("entry %s: %w", e.LSN, err)
 	}
-	return applyBatch(m, e.LSN, e.At, batch)
+	if err := applyBatch(m, e.LSN, e.At, batch); err != nil {
+		return err
+	}
+	if err := r.sums.Applied(m, batch); err != nil {
+		return fmt.Errorf("entry %s: %w; this release applies the log in another way than the one that wrote it, "+
+			"or the checkpoint before it is wrong: use the release that wrote it, and report this", e.LSN, err)
+	}
+	return nil
 }
 
 func applyBatch(m *fsm.Machine, lsn fsm.LSN, at int64, batch *fsmpb.Batch) error {

@@ -38,7 +38,7 @@ func salvage(data []byte) (wreck, error) {
 	_ = json.Unmarshal(members["brokerHeartbeat"], &w.beat)
 	var h headerJSON
 	if json.Unmarshal(members["osqueue"], &h) == nil && h.Format > 0 && h.Lineage != "" {
-		if h.Format > queuefile.FormatLarge {
+		if h.Format > queuefile.FormatMax || h.State.Level > fsm.MaxLevel {
 			return w, errNewer
 		}
 		w.header = &queuefile.Header{
@@ -63,6 +63,9 @@ type headerJSON struct {
 	Index   natural  `json:"index"`
 	Write   string   `json:"write"`
 	Writes  []string `json:"writes"`
+	State   struct {
+		Level natural `json:"level"`
+	} `json:"state"`
 }
 
 // natural is a number that stands in quotes if it is large.
@@ -102,7 +105,7 @@ func topLevel(data []byte) (members map[string]jsontext.Value, whole bool) {
 // behind them; or of one that has its state inline, without the tail of its
 // archive, or without all of that. It is nil if that is none either.
 func mended(members map[string]jsontext.Value, format int) *queuefile.Document {
-	if doc := assembled(members); doc != nil || format != queuefile.Format {
+	if doc := assembled(members); doc != nil || queuefile.IsLarge(format) {
 		return doc
 	}
 	delete(members, "tail")

@@ -63,7 +63,7 @@ func (v *verifier) object(err error) error {
 	if err == nil {
 		return nil
 	}
-	if !errors.As(err, &about) || !errors.Is(err, ErrDamaged) && !errors.Is(err, fsm.ErrEntry) {
+	if !errors.As(err, &about) || !errors.Is(err, ErrDamaged) && !errors.Is(err, fsm.ErrEntry) && !errors.Is(err, fsm.ErrDiverged) {
 		return err
 	}
 	v.bad[about.Key] = true

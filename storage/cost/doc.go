@@ -39,9 +39,11 @@
 // controls, though, and it ends at the heartbeat. As long as what an interval of
 // the heartbeat's length costs keeps within the budget, a month costs at most the
 // budget and twelve hours' worth more (1.7 %). Plan.Check sees at the start that the
-// heartbeats and the looks into the drop box do. The segments and checkpoints of a
-// busy queue come on top: they follow from how much is written, and a budget that
-// they alone exceed is exceeded. The cost report says so while it happens.
+// heartbeats and the looks into the drop box do. Where requests are charged, an object
+// counts as a flush (flush.Config.CountObjects), so that segments and checkpoints stretch
+// the interval, too. At the longest interval they come on top: they follow from how much
+// is written, and a budget that they exceed there is exceeded. The cost report says so
+// while it happens.
 //
 // # What is not seen
 //

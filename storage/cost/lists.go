@@ -5,21 +5,24 @@ import (
 	"strings"
 )
 
-// listsDate is when the prices below were the published ones.
-const listsDate = "2025"
+// listsDate is when the prices below were looked at: eu-central-1 in Amazon's price list of
+// 2026-09-28, R2 and GCS in the vendors' pricing pages, us-east-1, eu-west-1, eu-west-3 and
+// ap-southeast-1 in bills and tables of others. The further regions are as published in 2025.
+const listsDate = "November 2026"
 
 // s3Standard are the prices of S3 Standard by region, for 1000 requests, without
 // traffic out of the region.
 var s3Standard = map[string]Prices{
-	"us-east-1":    requests(5_000_000, 400_000),
-	"us-east-2":    requests(5_000_000, 400_000),
-	"us-west-1":    requests(5_500_000, 440_000),
-	"us-west-2":    requests(5_000_000, 400_000),
-	"eu-central-1": requests(5_400_000, 430_000),
-	"eu-north-1":   requests(5_000_000, 400_000),
-	"eu-west-1":    requests(5_000_000, 400_000),
-	"eu-west-2":    requests(5_300_000, 420_000),
-	"eu-west-3":    requests(5_300_000, 420_000),
+	"us-east-1":      requests(5_000_000, 400_000),
+	"us-east-2":      requests(5_000_000, 400_000),
+	"us-west-1":      requests(5_500_000, 440_000),
+	"us-west-2":      requests(5_000_000, 400_000),
+	"ap-southeast-1": requests(5_000_000, 400_000),
+	"eu-central-1":   requests(5_400_000, 430_000),
+	"eu-north-1":     requests(5_000_000, 400_000),
+	"eu-west-1":      requests(5_000_000, 400_000),
+	"eu-west-2":      requests(5_300_000, 420_000),
+	"eu-west-3":      requests(5_300_000, 420_000),
 }
 
 // r2 are the prices of Cloudflare R2, without its monthly allowance.

@@ -13,7 +13,7 @@ type Plan struct {
 	Prices        Prices
 	Heartbeat     time.Duration // most time between two writes of the document
 	BrokerTimeout time.Duration // which the heartbeat must be shorter than
-	Inbox         time.Duration // time between two listings of the drop box; 0: it is off
+	Inbox         time.Duration // time between two listings of an idle drop box; 0: it is off
 }
 
 // Fixed is what a month costs in which nothing happens: the heartbeats, and looking
@@ -64,7 +64,7 @@ func (p *Plan) ways(fixed Money) []string {
 		ways = append(ways, p.heartbeatOf(every))
 	}
 	if every, ok := fits(p.Budget-p.heartbeats(p.Heartbeat), p.listings); ok && p.Inbox > 0 {
-		ways = append(ways, "--inbox-interval "+every.String())
+		ways = append(ways, "--inbox-idle-interval "+every.String())
 	}
 	return ways
 }

@@ -37,7 +37,7 @@ func TestBudgetThatDoesNotLast(t *testing.T) {
 	if got, want := p.Check().Error(), "a bucket budget of $5.00 a month is less than an idle month costs, $5.616: "+
 		"a heartbeat each 3s makes 864000 writes in 30 days, at $0.005 for 1000 $4.32; "+
 		"a look into the drop box each 10s makes 259200 listings, at $0.005 for 1000 $1.296. "+
-		"Give --bucket-budget 5.62usd, or --broker-heartbeat 3.5s, or --inbox-interval 19.1s"; got != want {
+		"Give --bucket-budget 5.62usd, or --broker-heartbeat 3.5s, or --inbox-idle-interval 19.1s"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	p = s3Plan(1)
@@ -46,7 +46,7 @@ func TestBudgetThatDoesNotLast(t *testing.T) {
 	}
 }
 
-var ways = regexp.MustCompile(`--(bucket-budget|broker-heartbeat|inbox-interval) ([0-9a-z.]+)`)
+var ways = regexp.MustCompile(`--(bucket-budget|broker-heartbeat|inbox-idle-interval) ([0-9a-z.]+)`)
 
 // TestAdviceHelps follows each advice of a refusal alone.
 func TestAdviceHelps(t *testing.T) {

@@ -20,6 +20,7 @@ package detach
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -154,6 +155,24 @@ func (b *Bucket) Delete(ctx context.Context, key string) error {
 		return fmt.Errorf("delete %q: %w", key, left)
 	}
 	return *err
+}
+
+// DeleteBatch implements storage.BatchDeleter.
+func (b *Bucket) DeleteBatch(ctx context.Context, keys []string) map[string]error {
+	batches, ok := b.inner.(storage.BatchDeleter)
+	if !ok {
+		return storage.DeleteEach(ctx, b, keys)
+	}
+	type answer struct{ failed map[string]error }
+	a, keys := new(answer), slices.Clone(keys)
+	if err := b.call(ctx, func() { a.failed = batches.DeleteBatch(ctx, keys) }); err != nil {
+		failed := make(map[string]error, len(keys))
+		for _, key := range keys {
+			failed[key] = fmt.Errorf("delete %q: %w", key, err)
+		}
+		return failed
+	}
+	return a.failed
 }
 
 // Close implements storage.Bucket. It does not wait for calls that were left behind.

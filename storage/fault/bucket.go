@@ -89,7 +89,7 @@ func (b *Bucket) write(
 	}
 	switch i.rule.Kind {
 	case LoseAnswer:
-		w := put(ctx, data)
+		w := put(context.WithoutCancel(ctx), data) // it reaches the store, whatever becomes of the caller
 		return storage.Write{Err: fmt.Errorf("%w (the store had answered %s)", i.lost(ctx, op, key), w.Outcome)}
 	case DeliverLate:
 		b.hold(i, data, put)

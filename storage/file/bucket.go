@@ -30,6 +30,7 @@ type Bucket struct {
 
 	mu       sync.Mutex
 	unsynced map[string]bool // directories whose last fsync failed
+	own      map[string]bool // see isOwn
 
 	// at is called with the name of each step of a write, and fails it by
 	// returning an error. Tests kill the process there; otherwise it is nil.
@@ -65,12 +66,11 @@ func OpenDir(_ context.Context, dir string) (*Bucket, error) {
 		lock:     filepath.Join(private, "lock"),
 		cards:    filepath.Join(private, "version"),
 		unsynced: map[string]bool{},
+		own:      map[string]bool{},
 		sync:     syncDir,
 	}
-	for _, d := range []string{b.chains, b.temp} {
-		if err := os.MkdirAll(d, dirMode); err != nil {
-			return nil, fmt.Errorf("open directory bucket: %w", err)
-		}
+	if err := b.makePrivate(); err != nil {
+		return nil, fmt.Errorf("open directory bucket: %w", err)
 	}
 	if err := errors.Join(syncDir(private), syncDir(root), removeStale(b.temp, time.Now())); err != nil {
 		return nil, fmt.Errorf("open directory bucket: %w", err)

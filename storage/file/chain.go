@@ -81,7 +81,8 @@ func readChain(dir string) (chain, error) {
 	c := chain{names: make(map[string]bool, len(entries))}
 	for _, e := range entries {
 		c.names[e.Name()] = true
-		if prefix, n, ok := numberOf(e.Name()); ok && prefix == takenPrefix {
+		// A copy of the directory can have files in the place of links.
+		if prefix, n, ok := numberOf(e.Name()); ok && prefix == takenPrefix && e.Type()&fs.ModeSymlink != 0 {
 			c.highest = max(c.highest, n)
 		}
 	}
@@ -100,7 +101,13 @@ func (c chain) takenInTurn(n uint64) bool {
 func (b *Bucket) beginChain(key string) error {
 	dir := b.chainDir(key)
 	staged := filepath.Join(b.temp, rand.Text())
-	if err := os.Mkdir(staged, dirMode); err != nil {
+	err := os.Mkdir(staged, dirMode)
+	if absent(err) {
+		if err = b.makePrivate(); err == nil {
+			err = os.Mkdir(staged, dirMode)
+		}
+	}
+	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(staged) // gone already if it was placed
@@ -109,11 +116,35 @@ func (b *Bucket) beginChain(key string) error {
 		return err
 	}
 	// Rename replaces an empty directory only, so that one of several wins.
-	err := b.inDirs(b.chains, dir, func() error { return os.Rename(staged, dir) })
-	if err != nil && !errors.Is(err, fs.ErrExist) {
+	err = b.inDirs(b.chains, dir, func() error { return os.Rename(staged, dir) })
+	if errors.Is(err, fs.ErrExist) {
+		return b.restartChain(dir)
+	}
+	if err != nil {
 		return err
 	}
 	return b.syncDir(filepath.Dir(dir))
+}
+
+// restartChain makes a first link in a chain's directory that has none, if that is so: the
+// directory was copied without its symbolic links. Several processes may do so at once. All
+// numbers are new, so that none collides with what else was copied.
+func (b *Bucket) restartChain(dir string) error {
+	c, err := readChain(dir)
+	if err != nil || c.highest > 0 {
+		return err
+	}
+	first := uint64(max(time.Now().UnixNano(), 1))
+	for name := range c.names {
+		if _, n, ok := numberOf(name); ok {
+			first = max(first, n+1)
+		}
+	}
+	err = os.Symlink(base, filepath.Join(dir, chainName(takenPrefix, first)))
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return b.syncDir(dir)
 }
 
 // settle finishes the newest write of a key if its writer has not: it puts the
@@ -159,6 +190,9 @@ func (b *Bucket) publish(key string, n uint64, nonce, basis string) error {
 	to := b.path(key)
 	if err != nil || !strings.HasPrefix(sum, basis) {
 		to = filepath.Join(dir, droppedName(n, nonce))
+	}
+	if err := b.step(stepChecked); err != nil {
+		return err
 	}
 	if err := os.Rename(staged, to); err != nil {
 		if absent(err) {

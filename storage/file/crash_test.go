@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"osqueue/storage"
+	"osqueue/storage/probe"
 )
 
 // dieEnv asks a child process to begin a write and to die at one step of it.
@@ -241,31 +243,43 @@ func TestEditBesideAFrozenWriter(t *testing.T) {
 	goesOn(t, b)
 }
 
-// TestOlderRelease checks that no process of an older release writes beside a
-// newer one, and that one which holds a lock is named.
-func TestOlderRelease(t *testing.T) {
-	dir := t.TempDir()
+// olderBucket is a directory that a process of an older release has written, and its lock of key.
+func olderBucket(t *testing.T, key string) (dir, stripe string) {
+	t.Helper()
+	dir = t.TempDir()
 	locks := filepath.Join(dir, privateDir, "lock")
 	if err := errors.Join(os.MkdirAll(locks, 0o700), os.WriteFile(filepath.Join(dir, "k"), []byte("old"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	stripe := filepath.Join(locks, "2a")
+	h := fnv.New32a()
+	h.Write([]byte(key))
+	return dir, filepath.Join(locks, fmt.Sprintf("%02x", h.Sum32()%64))
+}
+
+// TestOlderRelease checks that no process of an older release writes after a
+// newer one has replaced its object, and that one which holds a lock is named.
+func TestOlderRelease(t *testing.T) {
+	dir, stripe := olderBucket(t, "k")
 	older, err := waitLock(t.Context(), stripe)
 	if err != nil {
 		t.Fatal(err)
 	}
 	b := open(t, dir)
 	holds(t, b, "old") // reading asks for nothing
+	o, err := b.Get(t.Context(), "k")
+	if err != nil {
+		t.Fatal(err)
+	}
 	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	w := b.PutIfAbsent(short, "k2", nil)
+	w := b.PutIfMatch(short, "k", nil, o.Version)
 	if w.Outcome != storage.Unknown || !strings.Contains(fmt.Sprint(w.Err), stripe) {
 		t.Fatalf("write while an older process holds a lock: %+v", w)
 	}
 	older.Close()
 	goesOn(t, b)
 	// What an older release does at its start, and before each write.
-	if err := os.MkdirAll(locks, 0o700); err == nil {
+	if err := os.MkdirAll(filepath.Dir(stripe), 0o700); err == nil {
 		t.Error("an older release can open the directory")
 	}
 	if f, err := os.OpenFile(stripe, os.O_RDWR|os.O_CREATE, 0o600); err == nil {
@@ -273,6 +287,133 @@ func TestOlderRelease(t *testing.T) {
 		t.Error("an older release can take a lock")
 	}
 	goesOn(t, open(t, dir))
+}
+
+// TestStartBesideAnOlderRelease probes a bucket, and creates and deletes objects, while an
+// older release leads: it can write until this one replaces its document.
+func TestStartBesideAnOlderRelease(t *testing.T) {
+	dir, stripe := olderBucket(t, "snapshots/s")
+	b := open(t, dir)
+	if err := probe.Run(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	older, err := waitLock(t.Context(), stripe)
+	if err != nil {
+		t.Fatalf("the older release cannot write any more: %v", err)
+	}
+	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if w := b.PutIfAbsent(short, "snapshots/s", nil); w.Outcome != storage.Unknown {
+		t.Errorf("created without the key's lock: %+v", w)
+	}
+	older.Close()
+	if w := b.PutIfAbsent(t.Context(), "snapshots/s", nil); w.Outcome != storage.Committed {
+		t.Errorf("create: %+v", w)
+	}
+	if w := b.PutIfMatch(t.Context(), "k", nil, "other"); w.Outcome != storage.Conflict || b.claimed() {
+		t.Errorf("a write that changes nothing: %+v, claimed: %v", w, b.claimed())
+	}
+	goesOn(t, b)
+	if !b.claimed() {
+		t.Error("an older release can write beside the leader")
+	}
+}
+
+// TestLocksOfTwoDirectories: a process has taken all locks, and then another one moves their
+// directory away. The first one removes neither the file that shuts older releases out, nor
+// a directory of locks in use that a process of such a release has made since.
+func TestLocksOfTwoDirectories(t *testing.T) {
+	for _, then := range []string{"file", "directory"} {
+		t.Run(then, func(t *testing.T) {
+			dir, stripe := olderBucket(t, "k")
+			b := open(t, dir)
+			held, err := takeLocks(t.Context(), b.lock)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer release(held)
+			if err := os.Rename(b.lock, filepath.Join(b.temp, "moved")); err != nil {
+				t.Fatal(err)
+			}
+			if then == "file" {
+				if err := b.placeNotice(); err != nil {
+					t.Fatal(err)
+				}
+				if err := b.moveLocks(t.Context(), held); err != nil || !b.claimed() {
+					t.Errorf("claimed: %v, %v", b.claimed(), err)
+				}
+				return
+			}
+			if err := os.Mkdir(b.lock, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			older, err := waitLock(t.Context(), stripe)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer older.Close()
+			short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			if err := b.moveLocks(short, held); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("while an older process holds a lock: %v", err)
+			}
+		})
+	}
+}
+
+// TestDeleteBesideAReplacement removes an object while a replacement is about to put its
+// bytes there: nothing is there in the end.
+func TestDeleteBesideAReplacement(t *testing.T) {
+	ctx, b := t.Context(), open(t, t.TempDir())
+	v := b.PutIfAbsent(ctx, "k", []byte("old")).Version
+	writer, stopped, cont := open(t, b.root), make(chan struct{}), make(chan struct{})
+	writer.at = func(s string) error {
+		if s == stepChecked {
+			close(stopped)
+			<-cont
+		}
+		return nil
+	}
+	done := make(chan storage.Write)
+	deleter, began := open(t, b.root), false
+	deleter.at = func(s string) error {
+		if s == stepUnchained && !began {
+			began = true
+			go func() { done <- writer.PutIfMatch(ctx, "k", []byte("new"), v) }()
+			<-stopped
+		}
+		return nil
+	}
+	if err := deleter.Delete(ctx, "k"); err != nil {
+		t.Fatal(err)
+	}
+	close(cont)
+	<-done
+	if o, err := b.Get(ctx, "k"); !errors.Is(err, storage.ErrNotFound) {
+		t.Errorf("after the delete: %q, %v", o.Data, err)
+	}
+	if w := b.PutIfAbsent(ctx, "k", []byte("again")); w.Outcome != storage.Committed {
+		t.Errorf("create: %+v", w)
+	}
+	goesOn(t, b)
+}
+
+// TestDirectoryOfAnObjectIsSyncedAgain: the name of a directory that a failed write has made
+// is not durable before its parent's fsync has succeeded.
+func TestDirectoryOfAnObjectIsSyncedAgain(t *testing.T) {
+	ctx, b := t.Context(), open(t, t.TempDir())
+	synced := make(map[string]int)
+	b.sync = func(string) error { return syscall.EIO }
+	if w := b.PutIfAbsent(ctx, "a/b/k", nil); w.Outcome != storage.Unknown {
+		t.Fatalf("write = %+v", w)
+	}
+	b.sync = func(dir string) error {
+		synced[dir]++
+		return syncDir(dir)
+	}
+	if w := b.PutIfAbsent(ctx, "a/b/k", nil); w.Outcome != storage.Committed || synced[b.root] == 0 {
+		t.Errorf("write = %+v, fsyncs: %v", w, synced)
+	}
 }
 
 // TestPrivateFilesRemoved removes all that is not an object under a running

@@ -44,12 +44,17 @@ func hash(data []byte) (sum [sha256.Size]byte) {
 func (b *Bucket) stage(path string, data []byte) error {
 	err := writeNew(path, data)
 	if absent(err) && filepath.Dir(path) == b.temp {
-		if err := errors.Join(os.MkdirAll(b.temp, dirMode), os.MkdirAll(b.chains, dirMode)); err != nil {
+		if err := b.makePrivate(); err != nil {
 			return err
 		}
 		err = writeNew(path, data)
 	}
 	return err
+}
+
+// makePrivate makes the private directories of the bucket.
+func (b *Bucket) makePrivate() error {
+	return errors.Join(os.MkdirAll(b.temp, dirMode), os.MkdirAll(b.chains, dirMode))
 }
 
 // writeNew writes data to a new file and syncs it; nothing is left of a failure.
@@ -87,19 +92,21 @@ func (b *Bucket) inDirs(root, path string, place func() error) error {
 // makeDirs makes dir and its parents below root, each one durable before it
 // is used.
 func (b *Bucket) makeDirs(root, dir string) error {
-	if info, err := os.Stat(dir); err == nil && info.IsDir() {
-		return nil
-	}
 	if dir == root {
 		return os.MkdirAll(dir, dirMode)
 	}
-	if err := b.makeDirs(root, filepath.Dir(dir)); err != nil {
+	parent := filepath.Dir(dir)
+	if err := b.makeDirs(root, parent); err != nil {
 		return err
 	}
-	if err := os.Mkdir(dir, dirMode); err != nil && !errors.Is(err, fs.ErrExist) {
+	err := os.Mkdir(dir, dirMode)
+	if errors.Is(err, fs.ErrExist) {
+		return b.resync(parent) // the fsync after an earlier Mkdir may have failed
+	}
+	if err != nil {
 		return err
 	}
-	return b.syncDir(filepath.Dir(dir))
+	return b.syncDir(parent)
 }
 
 // pruneDirs removes dir and its parents below root as long as they are empty.

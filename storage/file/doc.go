@@ -56,7 +56,12 @@
 // reports Unknown. Readers look at the highest number only.
 //
 // A Delete moves the chain away and then removes the object; a new chain begins
-// with a number made of the time, so that no number comes back.
+// with a number made of the time, so that no number comes back. The Delete repeats both
+// until there is no chain after it: a replacement that begins at the same time cannot put
+// its bytes in the place of an object that was removed.
+//
+// A chain's directory without symbolic links (a copy made without them) has no committed
+// writes: the next replacement makes a first link in it. Files named like links are none.
 //
 // # Readers
 //
@@ -67,8 +72,12 @@
 //
 // Releases that locked the keys (flock) wrote version cards below
 // .osqueue/version, which nobody reads any more. The first write of this
-// release takes all of their locks, and puts a file in the place of the
-// directory of the locks. From then on a process of such a release cannot write
+// release that replaces an object which this Bucket has not created itself (a
+// node's first write as the active leader, a repair) takes all of their locks, and puts a
+// file in the place of the directory of the locks. Until then this release creates and
+// deletes objects, and replaces its own, under the older release's lock of the key: a node
+// that starts (storage/probe) or stores a snapshot does not stop a leader of an older
+// release. From then on a process of such a release cannot write
 // here and does not start here: its error names DIR/.osqueue/lock and "not a
 // directory". To go back to one, stop all processes and remove .osqueue.
 //

@@ -103,6 +103,39 @@ func TestCopiedBucket(t *testing.T) {
 	}
 }
 
+// TestChainWithoutLinks checks that a bucket can be written whose chains were copied without
+// their symbolic links, while a write was under way or with files in the place of the links.
+func TestChainWithoutLinks(t *testing.T) {
+	for _, with := range []string{"staged bytes", "files"} {
+		t.Run(with, func(t *testing.T) {
+			ctx, b := t.Context(), open(t, t.TempDir())
+			v := b.PutIfAbsent(ctx, "k", []byte("old")).Version
+			b.PutIfMatch(ctx, "k", []byte("new"), v)
+			die(t, stepStaged, b.root)
+			dir := b.chainDir("k")
+			entries, err := os.ReadDir(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range entries {
+				if e.Type()&os.ModeSymlink == 0 {
+					continue
+				}
+				err := os.Remove(filepath.Join(dir, e.Name()))
+				if with == "files" {
+					err = errors.Join(err, os.WriteFile(filepath.Join(dir, e.Name()), nil, 0o600))
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			holds(t, b, "new")
+			goesOn(t, b)
+			goesOn(t, open(t, b.root))
+		})
+	}
+}
+
 func TestListLeavesOutWhatIsNoObject(t *testing.T) {
 	ctx, b := t.Context(), open(t, t.TempDir())
 	b.PutIfAbsent(ctx, "queue.json", nil)

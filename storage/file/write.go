@@ -19,6 +19,9 @@ const (
 	stepSynced    = "synced"    // … and durable
 	stepPublished = "published" // a replacement is in the place of the object
 	stepDone      = "done"      // … and durable
+
+	stepChecked   = "checked"   // who publishes has seen that the object is still the one to be replaced
+	stepUnchained = "unchained" // a Delete has removed the chain, and goes on with the object
 )
 
 // errChanged says that the condition of a write did not hold.
@@ -33,22 +36,40 @@ var errEdited = errors.New("another program changed the file during the write")
 
 // PutIfAbsent implements storage.Bucket.
 func (b *Bucket) PutIfAbsent(ctx context.Context, key string, data []byte) storage.Write {
-	return b.put(ctx, key, data, func() error { return b.create(ctx, key, data) })
+	return b.put(key, data, func() error {
+		err := b.beside(ctx, key, func() error { return b.create(ctx, key, data) })
+		if err == nil && !b.claimed() {
+			b.setOwn(key, true)
+		}
+		return err
+	})
 }
 
 // PutIfMatch implements storage.Bucket.
 func (b *Bucket) PutIfMatch(ctx context.Context, key string, data []byte, v storage.Version) storage.Write {
-	return b.put(ctx, key, data, func() error { return b.replace(ctx, key, data, v) })
+	return b.put(key, data, func() error {
+		replace := func() error { return b.replace(ctx, key, data, v) }
+		if b.claimed() {
+			return replace()
+		}
+		if b.isOwn(key) {
+			return b.beside(ctx, key, replace)
+		}
+		if _, sum, _, err := b.read(ctx, key); absent(err) || err == nil && version(sum) != v {
+			return errChanged // it takes no claim to see that
+		}
+		if err := b.claim(ctx); err != nil {
+			return err
+		}
+		return replace()
+	})
 }
 
-func (b *Bucket) put(ctx context.Context, key string, data []byte, write func() error) storage.Write {
+func (b *Bucket) put(key string, data []byte, write func() error) storage.Write {
 	if err := storage.ValidateWrite(key, data); err != nil {
 		return storage.Write{Err: err}
 	}
-	err := b.claim(ctx)
-	if err == nil {
-		err = write()
-	}
+	err := write()
 	switch {
 	case errors.Is(err, errChanged):
 		return storage.Write{Outcome: storage.Conflict}
@@ -56,6 +77,25 @@ func (b *Bucket) put(ctx context.Context, key string, data []byte, write func() 
 		return storage.Write{Err: fmt.Errorf("put %q in %s: %w", key, b.root, err)}
 	}
 	return storage.Write{Outcome: storage.Committed, Version: version(hexSum(hash(data)))}
+}
+
+// isOwn reports whether this Bucket has created the object before older releases were shut
+// out. Nobody else replaces such an object: its key has a random part.
+func (b *Bucket) isOwn(key string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.own[key]
+}
+
+// setOwn remembers that this Bucket has created an object, or that it is deleted.
+func (b *Bucket) setOwn(key string, own bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if own {
+		b.own[key] = true
+	} else {
+		delete(b.own, key)
+	}
 }
 
 // create makes the object by giving the staged file its name, which fails if
@@ -199,38 +239,53 @@ func gone(err error) error {
 }
 
 // Delete implements storage.Bucket. The chain goes first: without one, the
-// object is what its file says.
+// object is what its file says. A replacement that begins a chain at the same time, and puts
+// its bytes in the place of the object after that was removed, is removed in the next round.
 func (b *Bucket) Delete(ctx context.Context, key string) error {
 	if err := storage.ValidateKey(key); err != nil {
 		return err
 	}
-	if err := errors.Join(ctx.Err(), b.claim(ctx)); err != nil {
+	err := ctx.Err()
+	if err == nil {
+		err = b.beside(ctx, key, func() error { return b.deleteAll(key) })
+	}
+	if err != nil {
 		return fmt.Errorf("delete %q from %s: %w", key, b.root, err)
 	}
-	for _, remove := range []func() error{
-		func() error { return b.removeChain(key) },
-		func() error { return b.remove(b.root, b.path(key)) },
-		func() error { return b.remove(b.cards, filepath.Join(b.cards, filepath.FromSlash(key))) },
-	} {
-		if err := remove(); err != nil {
-			return fmt.Errorf("delete %q from %s: %w", key, b.root, err)
-		}
-	}
+	b.setOwn(key, false)
 	return nil
 }
 
+func (b *Bucket) deleteAll(key string) error {
+	for round := 0; ; round++ {
+		had, err := b.removeChain(key)
+		if err != nil || round > 0 && !had {
+			return err
+		}
+		if err := b.step(stepUnchained); err != nil {
+			return err
+		}
+		if err := b.remove(b.root, b.path(key)); err != nil {
+			return err
+		}
+		if err := b.remove(b.cards, filepath.Join(b.cards, filepath.FromSlash(key))); err != nil {
+			return err
+		}
+	}
+}
+
 // removeChain moves the chain away as a whole, so that nobody can take a number
-// again that was given up.
-func (b *Bucket) removeChain(key string) error {
+// again that was given up. It reports whether there was one.
+func (b *Bucket) removeChain(key string) (had bool, err error) {
 	dir, trash := b.chainDir(key), filepath.Join(b.temp, rand.Text())
 	if err := os.Rename(dir, trash); err != nil {
 		if absent(err) {
-			return nil
+			return false, nil
 		}
-		return err
+		return false, err
 	}
 	pruneDirs(b.chains, filepath.Dir(dir))
-	return os.RemoveAll(trash)
+	return true, os.RemoveAll(trash)
 }
 
 // remove removes the file path durably, and directories below root that this

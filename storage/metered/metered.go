@@ -112,6 +112,22 @@ func (b *Bucket) Delete(ctx context.Context, key string) error {
 	return err
 }
 
+// DeleteBatch implements storage.BatchDeleter. A batch is one operation, whose key is its first.
+func (b *Bucket) DeleteBatch(ctx context.Context, keys []string) map[string]error {
+	batches, ok := b.inner.(storage.BatchDeleter)
+	if !ok || len(keys) == 0 {
+		return storage.DeleteEach(ctx, b, keys)
+	}
+	start := time.Now()
+	failed := batches.DeleteBatch(ctx, keys)
+	var err error
+	for _, err = range failed {
+		break
+	}
+	b.report(storage.OpDelete, keys[0], start, 0, err)
+	return failed
+}
+
 // Close implements storage.Bucket.
 func (b *Bucket) Close() error { return b.inner.Close() }
 

@@ -11,7 +11,7 @@ import (
 // document puts the parts together by the rules for the document's writer.
 func (d *decoder) document() (*Document, error) {
 	doc := &d.doc
-	doc.Large = doc.Header != nil && (d.header.Format == FormatLarge || d.header.Format == FormatLarge+formatLevel)
+	doc.Large = doc.Header != nil && IsLarge(d.header.Format)
 	if doc.Header != nil && !doc.Large && !d.seen["jobs"] {
 		return nil, fmt.Errorf("%w: it has a header of ours but no jobs: it is cut, or of a newer version", ErrFormat)
 	}

@@ -185,10 +185,32 @@ func (d *decoder) headerMember(name string) any {
 		return &h.Writes
 	case "heartbeat":
 		return &h.Heartbeat
+	case "handovers":
+		return listPart(d.reader, &h.Handovers, handoverMember)
 	case "members":
 		return &d.later
 	case "state":
 		return d.readState
+	}
+	return nil
+}
+
+func handoverMember(o *Handover, name string) any {
+	switch name {
+	case "cluster":
+		return &o.Cluster
+	case "epoch":
+		return &o.Epoch
+	case "term":
+		return &o.Term
+	case "index":
+		return &o.Index
+	case "lastSeq":
+		return &o.LastSeq
+	case "lastToken":
+		return &o.Token
+	case "now":
+		return &o.Now
 	}
 	return nil
 }

@@ -70,6 +70,15 @@
 // stand within others: older versions then skip them, as they always did. They would
 // otherwise carry them along as somebody else's, and bring them back grown old.
 //
+// # Handovers
+//
+// When a cluster takes over the document of another one, its header says where the
+// other's part of the history ends: "handovers":[{"cluster","epoch","term","index",
+// "lastSeq","lastToken","now"},…]. A cluster that adopts the document later finds its own
+// entry there, and knows which of its jobs the document has never had: those with a seq
+// above lastSeq. The entry of a cluster is removed when it has the document again. Earlier
+// releases skip the list, and do not write it again.
+//
 // # Archive
 //
 // Behind all that, and beside it, can stand the names of objects from which

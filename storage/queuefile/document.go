@@ -3,6 +3,8 @@ package queuefile
 import (
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 
 	"osqueue/fsm"
 )
@@ -15,7 +17,12 @@ const (
 	// formatLevel is added for a state above fsm.BaseLevel, so that versions that
 	// know no levels refuse the document. Its level stands in the header.
 	formatLevel = 2
+
+	FormatMax = FormatLarge + formatLevel // the newest that this version reads
 )
+
+// IsLarge reports whether a document of that format has an archive in place of the state.
+func IsLarge(format int) bool { return format == FormatLarge || format == FormatLarge+formatLevel }
 
 // Header is our own part of the document: who wrote this version, in which
 // place of the lineage's history.
@@ -32,6 +39,54 @@ type Header struct {
 	Writes  []string // ids of the last PUTs, oldest first, this one included
 	// Heartbeat is brokerHeartbeat as it was when the header was written, ms.
 	Heartbeat int64
+	// Handovers says where the parts of the history end that other clusters wrote, oldest
+	// first: at most HandoversMax, and one for each cluster.
+	Handovers []Handover
+}
+
+// HandoversMax is how many handovers a document carries.
+const HandoversMax = 16
+
+// Handover is the last point of a cluster's history that a document contains: another
+// cluster took the document over there. What the first cluster acknowledged after it, the
+// document does not have.
+type Handover struct {
+	Cluster string // that had the document
+	Epoch   uint64 // of its last leader in the document
+	Term    uint64 // with Index: the entry that the document was the state after
+	Index   uint64
+	LastSeq uint64 // of the youngest job
+	Token   uint64 // the last fencing token given
+	Now     int64  // the queue's time, ms
+}
+
+// LSN is the entry that the document was the state after.
+func (o *Handover) LSN() fsm.LSN { return fsm.LSN{Term: o.Term, Index: o.Index} }
+
+// Handover returns the last point of a cluster's history that the document contains.
+func (h *Header) Handover(cluster string) (Handover, bool) {
+	for _, o := range h.Handovers {
+		if o.Cluster == cluster {
+			return o, true
+		}
+	}
+	return Handover{}, false
+}
+
+// HandedOver returns the handovers of the document once a cluster has taken it over.
+func (d *Document) HandedOver(to string) []Handover {
+	h := d.Header
+	if h == nil {
+		return nil
+	}
+	list := slices.DeleteFunc(slices.Clone(h.Handovers), func(o Handover) bool { return o.Cluster == to || o.Cluster == h.Cluster })
+	if h.Cluster != "" && h.Cluster != to && d.OurSeq != math.MaxUint64 {
+		list = append(list, Handover{
+			Cluster: h.Cluster, Epoch: h.Epoch, Term: h.Term, Index: h.Index,
+			LastSeq: d.OurSeq, Token: d.Meta.Token, Now: d.Meta.Now,
+		})
+	}
+	return list[max(0, len(list)-HandoversMax):]
 }
 
 // LSN is the log entry that the document is the state after.

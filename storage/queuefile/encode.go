@@ -15,6 +15,23 @@ func Encode(c *Content, h Header, broker string, heartbeatMs int64) []byte {
 	return data
 }
 
+// EncodeJobs returns a document that has only jobs, and a text for people. Decode reads it
+// as one of a legacy broker.
+func EncodeJobs(jobs []*fsm.Job, reason string) []byte {
+	a := appender{limit: math.MaxInt}
+	a.open('{')
+	a.text("reason", reason)
+	a.key("jobs")
+	a.open('[')
+	for _, j := range jobs {
+		a.next()
+		a.job(j)
+	}
+	a.close(']')
+	a.close('}')
+	return a.buf
+}
+
 // AppendTo is Encode into a buffer that may be used again. large says that the
 // document has the archive in place of the state. A state that is too long for
 // the document is found out by work in proportion to InlineMax, not to its size.
@@ -145,8 +162,32 @@ func (a *appender) header(format int, h *Header, m *fsm.Meta) {
 	a.texts("writes", h.Writes)
 	a.plain("heartbeat", h.Heartbeat)
 	a.texts("members", laterMembers)
+	a.handovers(h.Handovers)
 	a.state(h, m)
 	a.close('}')
+}
+
+// handovers appends where the parts of other clusters end; nothing if there are none.
+func (a *appender) handovers(list []Handover) {
+	if len(list) == 0 {
+		return
+	}
+	a.key("handovers")
+	a.open('[')
+	for i := range list {
+		o := &list[i]
+		a.next()
+		a.open('{')
+		a.text("cluster", o.Cluster)
+		a.unsigned("epoch", o.Epoch)
+		a.unsigned("term", o.Term)
+		a.unsigned("index", o.Index)
+		a.unsigned("lastSeq", o.LastSeq)
+		a.unsigned("lastToken", o.Token)
+		a.integer("now", o.Now)
+		a.close('}')
+	}
+	a.close(']')
 }
 
 // state appends the scalars that no other member carries. Cluster, lineage and

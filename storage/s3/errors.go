@@ -49,8 +49,18 @@ func (a answer) throttled() bool {
 		return true
 	}
 	_, known := retry.DefaultThrottleErrorCodes[a.code]
-	return known && a.status >= 400 ||
+	return known && (a.status >= 400 || a.status == 0) ||
 		slices.Contains([]string{"SlowDownWrite", "SlowDownRead", "TooManyRequests"}, a.code)
+}
+
+// noSuchOperation reports whether the store does not know an operation, or not in this form.
+func (a answer) noSuchOperation() bool {
+	switch a.status {
+	case http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusLengthRequired, http.StatusNotImplemented:
+		return !a.throttled()
+	default:
+		return false
+	}
 }
 
 // explain adds to err what its reader should know.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"sync/atomic"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
@@ -29,9 +30,14 @@ type Bucket struct {
 	client   *s3.Client
 	http     *http.Client
 	pageSize int32
+
+	noBatches atomic.Bool // the store does not know DeleteObjects
 }
 
-var _ storage.Bucket = (*Bucket)(nil)
+var (
+	_ storage.Bucket       = (*Bucket)(nil)
+	_ storage.BatchDeleter = (*Bucket)(nil)
+)
 
 // Open opens the bucket that an s3:// URL stands for; doc.go describes the URL.
 // It reads the SDK's configuration and sends nothing to the store.

@@ -7,6 +7,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+	smithy "github.com/aws/smithy-go"
 
 	"osqueue/storage"
 	"osqueue/storage/internal/remote"
@@ -87,4 +89,47 @@ func (b *Bucket) Delete(ctx context.Context, key string) error {
 		return b.explain("delete", key, err)
 	}
 	return nil
+}
+
+// DeleteBatch implements storage.BatchDeleter. A store that does not know DeleteObjects, or wants
+// another checksum than the SDK's, gets a request for each key.
+func (b *Bucket) DeleteBatch(ctx context.Context, keys []string) map[string]error {
+	if len(keys) == 0 || b.noBatches.Load() {
+		return storage.DeleteEach(ctx, b, keys)
+	}
+	failed := make(map[string]error)
+	objects := make([]types.ObjectIdentifier, 0, len(keys))
+	for _, key := range keys {
+		if err := storage.ValidateKey(key); err != nil {
+			failed[key] = err
+			continue
+		}
+		objects = append(objects, types.ObjectIdentifier{Key: aws.String(b.location.Name(key))})
+	}
+	if len(objects) == 0 {
+		return failed
+	}
+	limited, cancel := context.WithTimeout(ctx, remote.WriteTimeout(0))
+	defer cancel()
+	out, err := b.client.DeleteObjects(limited, &s3.DeleteObjectsInput{
+		Bucket: aws.String(b.location.Bucket),
+		Delete: &types.Delete{Objects: objects, Quiet: aws.Bool(true)},
+	})
+	if unsupported := answerOf(err).noSuchOperation(); err != nil && unsupported {
+		b.noBatches.Store(true)
+		return storage.DeleteEach(ctx, b, keys)
+	}
+	if err != nil {
+		for _, key := range keys {
+			failed[key] = b.explain("delete", key, err)
+		}
+		return failed
+	}
+	for _, e := range out.Errors {
+		key, ok := b.location.Key(aws.ToString(e.Key))
+		if code := aws.ToString(e.Code); ok && code != "NoSuchKey" {
+			failed[key] = b.explain("delete", key, &smithy.GenericAPIError{Code: code, Message: aws.ToString(e.Message)})
+		}
+	}
+	return failed
 }

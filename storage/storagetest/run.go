@@ -51,6 +51,7 @@ func Run(t *testing.T, open func(*testing.T) storage.Bucket, options ...Option) 
 		{"BadKeys", s.badKeys},
 		{"Delete", s.deleteObject},
 		{"DeleteThenCreate", s.deleteThenCreate},
+		{"DeleteMany", s.deleteMany},
 		{"List", s.list},
 		{"ListOrder", s.listOrder},
 		{"ListStops", s.listStops},

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -227,5 +228,31 @@ func (s *suite) endedContext(t *testing.T, b storage.Bucket) {
 	}
 	if o := mustGet(ctx, t, b, "k"); !bytes.Equal(o.Data, []byte("1")) {
 		t.Errorf("an operation under an ended context changed the object to %q", o.Data)
+	}
+}
+
+// deleteMany removes more than a batch, with absent and invalid keys among it.
+func (s *suite) deleteMany(t *testing.T, b storage.Bucket) {
+	ctx := bounded(t)
+	var keys []string
+	for i := range s.objects {
+		key := fmt.Sprintf("many/%04d=+@", i)
+		mustCommit(t, b.PutIfAbsent(ctx, key, []byte("x")))
+		keys = append(keys, key)
+	}
+	mustCommit(t, b.PutIfAbsent(ctx, "many-kept", []byte("x")))
+	for i := range storage.MaxBatch {
+		keys = append(keys, fmt.Sprintf("many/absent-%d", i))
+	}
+	const bad = "many//bad"
+	failed := storage.DeleteAll(ctx, b, append(keys, bad))
+	if len(failed) != 1 || !errors.Is(failed[bad], storage.ErrInvalidKey) {
+		t.Errorf("failed: %v, want only %q", failed, bad)
+	}
+	if left := mustKeys(ctx, t, s.second(t, b), "many"); len(left) != 1 || left[0] != "many-kept" {
+		t.Errorf("left are %q", left)
+	}
+	if failed := storage.DeleteAll(ctx, b, nil); len(failed) > 0 {
+		t.Errorf("of no keys: %v", failed)
 	}
 }

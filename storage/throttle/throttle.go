@@ -122,6 +122,11 @@ func (b *Bucket) List(ctx context.Context, prefix string, fn func(storage.Info) 
 // Delete implements storage.Bucket.
 func (b *Bucket) Delete(ctx context.Context, key string) error { return b.inner.Delete(ctx, key) }
 
+// DeleteBatch implements storage.BatchDeleter.
+func (b *Bucket) DeleteBatch(ctx context.Context, keys []string) map[string]error {
+	return storage.DeleteAll(ctx, b.inner, keys)
+}
+
 // Close implements storage.Bucket.
 func (b *Bucket) Close() error { return b.inner.Close() }
 

@@ -18,6 +18,8 @@
 //	recovery    restart of one node and of all, restore of an earlier state, and the
 //	            way back from the bucket alone, with 1 000 000 queued jobs
 //	failover    SIGKILL of the leader until another node has committed a job
+//	cost        what the bucket's requests cost in a month on S3, idle and under load: a
+//	            directory at the pace of S3, whose requests all nodes count
 //
 // Clients speak HTTP/1.1 with requests encoded beforehand and answers read no
 // further than needed (conn.go), so that the machine's time goes to what is

@@ -1,11 +1,5 @@
 package main
 
-import (
-	"fmt"
-
-	"github.com/go-json-experiment/json"
-)
-
 // lifecycle takes jobs from enqueue over claim to completion, 100 a call.
 func (b *bench) lifecycle() error {
 	return b.withBrokers("lifecycle", func(br *brokers) error {
@@ -41,31 +35,10 @@ type completedJob struct {
 
 func throughLife(host string) step {
 	enqueue := enqueueBatch(host, jobsInBatch)
-	claim := post(host, "/v1/jobs/claim", fmt.Appendf(nil, `{"workerId":"bench","max":%d}`, jobsInBatch))
 	return func(c *conn) (int, error) {
 		if _, err := enqueue(c); err != nil {
 			return 0, err
 		}
-		answer, err := c.do(claim)
-		if err != nil {
-			return 0, err
-		}
-		var got taken
-		if err := json.Unmarshal(answer, &got); err != nil {
-			return 0, err
-		}
-		if len(got.Jobs) == 0 {
-			return 0, nil // others were quicker
-		}
-		done := completion{WorkerID: "bench"}
-		for _, j := range got.Jobs {
-			done.Jobs = append(done.Jobs, completedJob{JobID: j.ID, Token: j.Token})
-		}
-		body, err := json.Marshal(done)
-		if err != nil {
-			return 0, err
-		}
-		_, err = c.do(post(host, "/v1/jobs/complete", body))
-		return len(done.Jobs), err
+		return claimAndComplete(c, jobsInBatch)
 	}
 }

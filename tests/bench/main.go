@@ -15,6 +15,7 @@ import (
 type options struct {
 	only     []string
 	duration time.Duration // of each measurement under load
+	span     time.Duration // for which the bucket's requests are counted
 	deep     int           // jobs of the deep queue
 	kills    int
 	profile  string // directory for CPU profiles
@@ -40,6 +41,7 @@ var sections = []section{
 	{"depth", (*bench).depth},
 	{"recovery", (*bench).recovery},
 	{"failover", (*bench).failover},
+	{"cost", (*bench).bill},
 }
 
 func main() {
@@ -70,6 +72,7 @@ func parse(args []string) (options, error) {
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.StringVar(&only, "only", "", "sections to run, comma separated (default: all): "+strings.Join(sectionNames(), ", "))
 	f.DurationVar(&o.duration, "duration", 5*time.Second, "length of each measurement under load")
+	f.DurationVar(&o.span, "span", time.Minute, "how long the requests to the bucket are counted")
 	f.IntVar(&o.deep, "deep", 1_000_000, "jobs of the deep queue")
 	f.IntVar(&o.kills, "kills", 10, "how often the leader is killed")
 	f.StringVar(&o.profile, "profile", "", "directory for CPU profiles of the leader and a follower, two a section")
@@ -94,19 +97,22 @@ func parse(args []string) (options, error) {
 			return o, fmt.Errorf("there is no section %q: use %s", name, strings.Join(sectionNames(), ", "))
 		}
 	}
-	if o.duration <= 0 || o.deep <= shallow || o.kills < 1 {
-		return o, fmt.Errorf("--duration and --kills must be positive, --deep above %d", shallow)
+	if o.duration <= 0 || o.span <= 0 || o.deep <= shallow || o.kills < 1 {
+		return o, fmt.Errorf("--duration, --span and --kills must be positive, --deep above %d", shallow)
 	}
 	return o, nil
 }
 
 // beQuick shortens what was not given on the command line.
 func (o *options) beQuick(given *flag.FlagSet) {
-	short := options{duration: time.Second, deep: 20_000, kills: 2}
+	short := options{duration: time.Second, span: 10 * time.Second, deep: 20_000, kills: 2}
 	asked := make(map[string]bool)
 	given.Visit(func(f *flag.Flag) { asked[f.Name] = true })
 	if !asked["duration"] {
 		o.duration = short.duration
+	}
+	if !asked["span"] {
+		o.span = short.span
 	}
 	if !asked["deep"] {
 		o.deep = short.deep

@@ -16,6 +16,7 @@ import (
 
 	"osqueue/client"
 	"osqueue/client/worker"
+	"osqueue/internal/runner"
 )
 
 const (
@@ -67,7 +68,7 @@ func (b *bench) noopJobs(br *brokers, prefetch int) error {
 // commandJobs measures jobs that start a program, and before and after them the
 // bare start of it, while the cluster is there and idle.
 func (b *bench) commandJobs(br *brokers) error {
-	run, err := worker.Command(command)
+	run, err := runner.Command(command)
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,10 @@ const flowWanted = `{
 	"late": {"tag": "stale_token", "status": 409, "committed": "no", "leaseLost": true},
 	"completed": "completed", "completedTwice": "completed", "lateBeat": "stale_token",
 	"result": {"by": "w2"},
-	"waitEnds": true, "cancelled": "cancelled", "cancelledJob": "cancelled", "stats": 2500,
+	"waitEnds": true, "cancelled": "cancelled", "stats": 2500,
+	"cancelledJob": ["cancelled", true, "job X is cancelled"],
+	"deadJob": ["dead", true, "job X is dead: hopeless"],
+	"bareHost": true, "url": false,
 	"misspelt": "unknown_member", "awayRead": "no",
 	"away": {"tag": "", "status": 0, "committed": "no", "leaseLost": false}
 }`

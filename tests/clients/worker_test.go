@@ -120,7 +120,14 @@ func TestFrozenWorker(t *testing.T) {
 		if n := len(first.begun()) + len(second.begun()); n != 2 {
 			t.Errorf("the job was begun %d times, want once by each", n)
 		}
-		if strings.Contains(first.out.String(), "job "+id+": complete") {
+		completed := "job " + id + ": complete"
+		eventually(t, "the second worker to log the end of the job", func() error {
+			if !strings.Contains(second.out.String(), completed) {
+				return errNotYet
+			}
+			return nil
+		})
+		if strings.Contains(first.out.String(), completed) {
 			t.Errorf("the frozen worker believes that it has completed the job:\n%s", first.out.String())
 		}
 	})

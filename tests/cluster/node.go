@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,6 +24,8 @@ type Node struct {
 
 	// Binary is the program that Start runs; "" is the cluster's.
 	Binary string
+	// Flags are further flags of this node, after those of the cluster.
+	Flags []string
 
 	httpBind, raftBind string // where it listens
 
@@ -53,7 +56,7 @@ func (n *Node) args() []string {
 		"--raft-advertise", n.Raft,
 		"--peers", strings.Join(peers, ","),
 		"--flush-interval", "50ms", // whatever the store: tests have no bill
-	}, c.opt.Flags...)
+	}, slices.Concat(c.opt.Flags, n.Flags)...)
 }
 
 // data is the node's data directory.

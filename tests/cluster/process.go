@@ -94,6 +94,9 @@ func (p *process) Stop() error {
 	return p.err
 }
 
+// Terminate sends SIGTERM and does not wait for the end.
+func (p *process) Terminate() { p.signal(syscall.SIGTERM) }
+
 // Pause stops the process with SIGSTOP: it lives, and does nothing.
 func (p *process) Pause() { p.signal(syscall.SIGSTOP) }
 

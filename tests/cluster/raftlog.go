@@ -9,6 +9,8 @@ import (
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
 	"osqueue/tests/model"
 )
 
@@ -60,4 +62,51 @@ func (n *Node) base(log *model.Log, first uint64) error {
 	log.Entries = slices.DeleteFunc(log.Entries, func(e model.Entry) bool { return e.Index <= oldest.index })
 	log.Snapshot, err = os.ReadFile(oldest.path)
 	return err
+}
+
+// ChangeJob gives a job another payload in the raft log of a stopped node, in the entry
+// that enqueued it: replayed, the log leads to another state than the other nodes have.
+func (n *Node) ChangeJob(id string, payload []byte) error {
+	if n.Running() {
+		return fmt.Errorf("%s is running", n.Name)
+	}
+	log, err := n.RaftLog()
+	if err != nil {
+		return err
+	}
+	db, err := raftboltdb.NewBoltStore(n.RaftDB())
+	if err != nil {
+		return fmt.Errorf("open the raft log of %s: %w", n.Name, err)
+	}
+	defer db.Close()
+	for _, e := range log.Entries {
+		batch, err := fsm.DecodeEntry(e.Data)
+		if err != nil {
+			return err
+		}
+		for _, m := range batch.Mutations {
+			for _, j := range m.GetEnqueue().GetJobs() {
+				if j.Id == id {
+					j.Payload = payload
+					return rewrite(db, e.Index, batch)
+				}
+			}
+		}
+	}
+	return fmt.Errorf("the raft log of %s has no job %q", n.Name, id)
+}
+
+// rewrite puts a batch in the place of that of an entry, without a seal, as releases wrote
+// it that had none.
+func rewrite(db *raftboltdb.BoltStore, index uint64, batch *fsmpb.Batch) error {
+	var l raft.Log
+	err := db.GetLog(index, &l)
+	if err != nil {
+		return err
+	}
+	if l.Data, err = fsm.EncodeEntry(batch); err != nil {
+		return err
+	}
+	l.Extensions = nil
+	return db.StoreLog(&l)
 }

@@ -20,9 +20,13 @@ type Mutant struct {
 	File string // from the top of the tree
 	Old  string // occurs once in the file
 	Bug  string // stands in its place
+	Also []Edit // further changes of the file, for what is guarded twice
 	// Import is a package that Bug needs and the file has not; "": none.
 	Import string
 }
+
+// Edit is a further change of a Mutant's file: Old occurs once.
+type Edit struct{ Old, Bug string }
 
 // Mutated is the file under root with the defect in it. It is an error if the snippet
 // is not there exactly once: then the code has moved on, and the table has not.
@@ -31,10 +35,13 @@ func (m Mutant) Mutated(root string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", m.Name, err)
 	}
-	if n := strings.Count(string(data), m.Old); n != 1 || m.Old == m.Bug {
-		return nil, fmt.Errorf("%s: %d times in %s, want once:\n%s", m.Name, n, m.File, m.Old)
+	text := string(data)
+	for _, e := range append([]Edit{{m.Old, m.Bug}}, m.Also...) {
+		if n := strings.Count(text, e.Old); n != 1 || e.Old == e.Bug {
+			return nil, fmt.Errorf("%s: %d times in %s, want once:\n%s", m.Name, n, m.File, e.Old)
+		}
+		text = strings.Replace(text, e.Old, e.Bug, 1)
 	}
-	text := strings.Replace(string(data), m.Old, m.Bug, 1)
 	if m.Import != "" {
 		text = strings.Replace(text, "import (\n", "import (\n\t\""+m.Import+"\"\n", 1)
 	}

@@ -12,9 +12,9 @@ import (
 
 // bucketFaults are those of the object store.
 var bucketFaults = []Fault{
-	{Name: "bucket-down", Needs: NeedProxy, Hold: 4 * time.Second, Begin: struck(store.Down, func(w *World) { w.Proxy.SetDown(true) })},
-	{Name: "bucket-refusing", Needs: NeedProxy | NeedLinks, Hold: 3 * time.Second, Begin: bucketRefuses},
-	{Name: "bucket-hanging", Needs: NeedProxy, Hold: 4 * time.Second, Begin: struck(store.Hanging, func(w *World) { w.Proxy.SetAway(store.Hangs) })},
+	{Name: "bucket-down", NoBucket: true, Needs: NeedProxy, Hold: 4 * time.Second, Begin: struck(store.Down, func(w *World) { w.Proxy.SetDown(true) })},
+	{Name: "bucket-refusing", NoBucket: true, Needs: NeedProxy | NeedLinks, Hold: 3 * time.Second, Begin: bucketRefuses},
+	{Name: "bucket-hanging", NoBucket: true, Needs: NeedProxy, Hold: 4 * time.Second, Begin: struck(store.Hanging, func(w *World) { w.Proxy.SetAway(store.Hangs) })},
 	{Name: "bucket-slow", Needs: NeedProxy, Hold: 4 * time.Second, Begin: struck(store.Slow, func(w *World) {
 		w.Proxy.SetSlow(time.Duration(100+w.Dice.IntN(900)) * time.Millisecond)
 	})},

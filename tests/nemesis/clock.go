@@ -76,6 +76,7 @@ func wrongAtElection(w *World, s *history.FaultSpan) func() {
 	pid := old.Pid()
 	old.Kill()
 	next := w.Cluster.WaitOtherLeader(old)
+	w.goesOn(10) // the time moves with the entries
 	now, err := next.Status()
 	switch moved := time.Duration(now.Now-before.Now) * time.Millisecond; {
 	case err != nil:

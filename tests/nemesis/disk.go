@@ -19,7 +19,7 @@ var diskFaults = []Fault{
 	{Name: "snapshot-flipped", Begin: flipSnapshot, Alone: true},
 	{Name: "node-wiped", Hold: time.Second, Begin: wipe, Alone: true},
 	{Name: "node-wiped-leader-killed", Begin: wipeAndKill, Alone: true},
-	{Name: "all-disks-lost", Begin: loseDisks, Alone: true},
+	{Name: "all-disks-lost", Loses: true, Begin: loseDisks, Alone: true},
 }
 
 // diskBytes is the size of a small disk: enough for the log of a round.
@@ -85,9 +85,11 @@ func (w *World) appends(n *cluster.Node) bool {
 }
 
 // lastLine is the last line of a node's log that has a text in it.
-func lastLine(n *cluster.Node, text string) string {
+func lastLine(n *cluster.Node, text string) string { return lastLineOf(n.Log(), text) }
+
+func lastLineOf(log, text string) string {
 	found := ""
-	for line := range strings.Lines(n.Log()) {
+	for line := range strings.Lines(log) {
 		if strings.Contains(line, text) {
 			found = strings.TrimSpace(line)
 		}

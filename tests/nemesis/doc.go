@@ -44,12 +44,33 @@
 //	bucket-down, -refusing, -hanging, -slow, -misbehaving, -losing-answers
 //	                          see cluster/store                          requests struck
 //	late-put                  a PUT of a killed leader comes later       it was refused
+//	leader-frozen-in-write    SIGSTOP in a write to a bucket that is     state T with a staged file; another leads
+//	                          a directory
+//	mixed-leaders             each node of two releases leads in turn    their terms; nobody has ended
+//	node-swapped              a node runs the other release              exit status 0; its program
+//	object-removed, -damaged  an object that queue.json needs            the leader says so; queue.json names it no more
+//	lists-failing, -hung      listings of the bucket fail or hang        listings struck
+//	edited-between-leaders    a job is written into queue.json           the job is in the queue; a copy under conflicts/
+//	lagging-large             a follower lacks more than a slow link     bytes delayed; it has caught up
+//	                          carries within raft's timeout
+//	standby-without-bucket    a standby loses the bucket                 bytes withheld; it stands by
+//	standby-outage            it and the leader lose the bucket          requests struck; it stands by
+//	standby-takes-over        only the leader's cluster loses it         bytes withheld; the standby leads
 //	rival                     a second cluster on the bucket             it stands by
 //	clock-jump, clock-drift   the wall clock of the leader               its offset in use
 //	clock-wrong-at-election   those of all others; the leader is killed  one of them leads, whose clock is wrong
 //	disk-full                 a node's file system has no room           what it logged
+//	disk-hung                 each write of a node's log hangs           the node ends meanwhile, and says why
+//	bucket-hung               requests hang; the leader is isolated      requests struck; it does not lead; its end
+//	                          or gets SIGTERM
+//	bucket-disk-hung          both hang                                  as for disk-hung
 //	log-flipped, log-torn     a stopped node's raft.db is damaged        checksum of the file
 //	snapshot-flipped          a stopped node's snapshot is damaged       checksum of the file
+//	log-lost, log-older       raft.db is removed, emptied, or an older   the node refuses to start
+//	                          copy, beside the identity
+//	log-lost-another-lags     the same, and the third node lags          the same; nobody leads meanwhile
+//	disks-restored            all disks are older than queue.json        a leader adopts the document
+//	disks-copied              a copy of a single node's disk runs        one of the two names the copy
 //	node-wiped                a node comes back with an empty disk       another server id
 //	all-disks-lost            all nodes lose their disks                 other server ids
 //	worker-killed             SIGKILL of a worker process in mid-job     its end while it held a job

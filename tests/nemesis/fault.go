@@ -2,6 +2,7 @@ package nemesis
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"osqueue/tests/history"
@@ -12,6 +13,8 @@ type Fault struct {
 	Name string
 	// Nodes is how many the cluster must have at least; 0: three.
 	Nodes int
+	// Single says that the cluster must have one node.
+	Single bool
 	// Needs are what the world must have for it.
 	Needs Need
 	// Hold is how long it lasts, at most.
@@ -25,6 +28,12 @@ type Fault struct {
 	Takes int
 	// Alone says that no other fault may overlap: both need all nodes, say.
 	Alone bool
+	// Elects says that it waits for a leader, NoBucket that nobody can become one while
+	// it lasts. The two do not overlap.
+	Elects, NoBucket bool
+	// Loses says that what is not in the bucket may be gone: most checkers have nothing
+	// to judge by then.
+	Loses bool
 }
 
 // Need is what a fault needs of the world.
@@ -34,13 +43,15 @@ type Need uint8
 const (
 	NeedProxy   Need = 1 << iota // a proxy before the bucket
 	NeedLinks                    // links between all
-	NeedClock                    // a clock that can be moved
+	NeedClock                    // a program whose clock and disk a test breaks
 	NeedDisk                     // a small file system for each node
 	NeedWorkers                  // worker processes
+	NeedFile                     // a bucket that is a directory
+	NeedMixed                    // nodes of two releases
 )
 
 func (n Need) String() string {
-	names := []string{"a proxy before the bucket", "links", "a clock to move", "small disks", "worker processes"}
+	names := []string{"a proxy before the bucket", "links", "a program whose clock and disk can be broken", "small disks", "worker processes", "a bucket that is a directory", "nodes of two releases"}
 	text := ""
 	for i, name := range names {
 		if n&(1<<i) == 0 {
@@ -56,8 +67,15 @@ func (n Need) String() string {
 
 // possible says why a fault cannot be done in a world; "" if it can.
 func (f *Fault) possible(w *World) string {
-	if n := max(f.Nodes, 3); len(w.Cluster.Nodes) < n {
-		return fmt.Sprintf("it takes %d nodes", n)
+	if f.Single && len(w.Cluster.Nodes) != 1 {
+		return "it takes a single node"
+	}
+	least := max(f.Nodes, 3)
+	if slices.Contains(singlePool, f.Name) {
+		least = 1
+	}
+	if len(w.Cluster.Nodes) < least {
+		return fmt.Sprintf("it takes %d nodes", least)
 	}
 	if missing := f.Needs &^ w.has; missing != 0 {
 		return "it takes " + missing.String()
@@ -69,7 +87,8 @@ func (f *Fault) possible(w *World) string {
 func All() []Fault {
 	var all []Fault
 	for _, group := range [][]Fault{
-		processFaults, linkFaults, bucketFaults, clockFaults, diskFaults, rivalFaults, workerFaults,
+		processFaults, linkFaults, bucketFaults, clockFaults, diskFaults, lostFaults, hungFaults, frozenFaults,
+		mixedFaults, archiveFaults, laggingFaults, rivalFaults, standbyFaults, workerFaults,
 	} {
 		all = append(all, group...)
 	}

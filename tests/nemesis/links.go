@@ -13,7 +13,7 @@ import (
 
 // linkFaults are faults of the network.
 var linkFaults = []Fault{
-	{Name: "leader-isolated", Needs: NeedLinks, Takes: 1, Hold: 4 * time.Second, Begin: isolateLeader},
+	{Name: "leader-isolated", Elects: true, Needs: NeedLinks, Takes: 1, Hold: 4 * time.Second, Begin: isolateLeader},
 	{Name: "follower-isolated", Needs: NeedLinks, Hold: 4 * time.Second, Begin: isolateFollower, Alone: true},
 	{Name: "halves", Needs: NeedLinks, Nodes: 4, Hold: 4 * time.Second, Begin: halves, Alone: true},
 	{Name: "bridge", Needs: NeedLinks, Nodes: 5, Hold: 5 * time.Second, Begin: bridge, Alone: true},

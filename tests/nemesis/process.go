@@ -21,7 +21,7 @@ var processFaults = []Fault{
 	{Name: "follower-paused", Takes: 1, Hold: 4 * time.Second, Begin: pauseFollower},
 	{Name: "restart-storm", Begin: storm, Alone: true},
 	{Name: "graceful-roll", Begin: roll, Alone: true},
-	{Name: "leadership-transfer", Takes: 1, Hold: time.Second, Begin: transfer},
+	{Name: "leadership-transfer", Elects: true, Takes: 1, Hold: time.Second, Begin: transfer},
 }
 
 // kill ends nodes with SIGKILL and says so, and returns what starts them again.

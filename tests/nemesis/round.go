@@ -1,6 +1,7 @@
 package nemesis
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -36,40 +37,40 @@ func Run(t *testing.T, r Round) Outcome {
 	t.Helper()
 	w := newWorld(t, r)
 	w.goesOn(150) // so that there is something to lose
-	for _, pair := range w.plan() {
-		w.strike(pair)
+	for _, name := range r.Script {
+		w.strike([]Fault{named(name)})
+	}
+	pool, end := w.pool(), time.Now().Add(r.Lasts)
+	for i := 0; len(r.Script) == 0 && time.Now().Before(end); i++ {
+		w.strike(w.draw(pool, i))
 	}
 	return w.finish()
 }
 
-// plan is what is to befall the cluster: one fault after the other, or two at a time.
-func (w *World) plan() [][]Fault {
-	var all [][]Fault
-	if len(w.round.Script) > 0 {
-		for _, name := range w.round.Script {
-			all = append(all, []Fault{named(name)})
-		}
-		return all
-	}
-	var able []Fault
+// pool are the faults that the world allows.
+func (w *World) pool() (able []Fault) {
 	for _, f := range All() {
-		if f.possible(w) == "" {
+		if f.possible(w) == "" && (!f.Loses || w.round.Loses) && (len(w.round.Pool) == 0 || slices.Contains(w.round.Pool, f.Name)) {
 			able = append(able, f)
 		}
 	}
-	for len(all) < w.round.Draw {
-		strike := []Fault{able[w.Dice.IntN(len(able))]}
-		if second := able[w.Dice.IntN(len(able))]; w.round.Overlap && len(all)%2 == 1 &&
-			w.together(strike[0], second) {
-			strike = append(strike, second)
-		}
-		all = append(all, strike)
+	return able
+}
+
+// draw is the i-th fault, or two at a time.
+func (w *World) draw(pool []Fault, i int) []Fault {
+	strike := []Fault{pool[w.Dice.IntN(len(pool))]}
+	if second := pool[w.Dice.IntN(len(pool))]; w.round.Overlap && i%2 == 1 && w.together(strike[0], second) {
+		strike = append(strike, second)
 	}
-	return all
+	return strike
 }
 
 // together reports whether two faults may overlap.
 func (w *World) together(a, b Fault) bool {
+	if a.Elects && b.NoBucket || a.NoBucket && b.Elects {
+		return false
+	}
 	return !a.Alone && !b.Alone && a.Name != b.Name && a.Takes+b.Takes <= (len(w.Cluster.Nodes)-1)/2
 }
 

@@ -25,11 +25,11 @@ func TestFaults(t *testing.T) {
 		t.Skip("starts processes")
 	}
 	for _, r := range []Round{
-		{Name: "processes", Script: []string{"leader-killed", "leader-paused-past-fence", "leadership-transfer", "all-killed"}},
+		{Name: "processes", Script: []string{"leader-killed", "leader-paused-past-fence", "leadership-transfer", "all-killed", "edited-between-leaders"}},
 		{Name: "links", Script: []string{"leader-isolated", "one-way-in", "follower-isolated", "links-reset"}},
 		{Name: "bucket", Inline: smallInline, Script: []string{"late-put", "bucket-misbehaving", "leader-without-bucket", "rival"}},
 		{Name: "four nodes", Nodes: 4, Script: []string{"link-cut", "halves"}},
-		{Name: "disks", SmallDisk: true, Script: []string{"log-flipped", "disk-full", "node-wiped-leader-killed"}},
+		{Name: "disks", SmallDisk: true, Script: []string{"log-flipped", "log-lost", "disk-full", "node-wiped-leader-killed"}},
 		{Name: "clocks and workers", Clock: true, Workers: 2, Script: []string{"clock-jump", "clock-wrong-at-election", "worker-killed", "worker-paused"}},
 	} {
 		t.Run(r.Name, func(t *testing.T) {

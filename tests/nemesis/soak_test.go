@@ -12,12 +12,46 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"osqueue/tests/cluster"
 	"osqueue/tests/model"
 )
 
+// TestOneFault plays the faults that OSQUEUE_FAULTS names, separated by commas, on a
+// cluster that allows all of them.
+func TestOneFault(t *testing.T) {
+	faults := os.Getenv("OSQUEUE_FAULTS")
+	if faults == "" {
+		t.Skip("plays the faults that OSQUEUE_FAULTS names")
+	}
+	r := Round{Name: "faults", Seed: freshSeed(t), Script: strings.Split(faults, ",")}
+	for _, name := range r.Script {
+		f := named(name)
+		r.Nodes = max(r.Nodes, f.Nodes)
+		if f.Single {
+			r.Nodes = 1
+		}
+		if strings.HasPrefix(name, "object-") {
+			r.Inline = smallInline
+		}
+		r.File = r.File || f.Needs&NeedFile != 0
+		r.Mixed = r.Mixed || f.Needs&NeedMixed != 0
+		r.Clock = r.Clock || f.Needs&NeedClock != 0
+		r.SmallDisk = r.SmallDisk || f.Needs&NeedDisk != 0
+		if f.Needs&NeedWorkers != 0 {
+			r.Workers = 2
+		}
+	}
+	for _, f := range Run(t, r).Faults {
+		if !f.Hit && !excused(f.Proof) {
+			t.Errorf("%s has missed: %s", f.Name, f.Proof)
+		}
+	}
+}
+
 // TestSoak plays rounds on fresh clusters, one after the other, for as long as
 // OSQUEUE_SOAK says, and prints what they have come to. Each has another cluster and
-// draws of all faults, two at a time now and then. OSQUEUE_SEED repeats a round.
+// draws of all faults, two at a time now and then, for OSQUEUE_ROUND (60s).
+// OSQUEUE_SEED repeats a round.
 func TestSoak(t *testing.T) {
 	s := os.Getenv("OSQUEUE_SOAK")
 	if s == "" {
@@ -27,11 +61,17 @@ func TestSoak(t *testing.T) {
 	if err != nil {
 		t.Fatalf("OSQUEUE_SOAK: %v", err)
 	}
+	each := time.Minute
+	if s := os.Getenv("OSQUEUE_ROUND"); s != "" {
+		if each, err = time.ParseDuration(s); err != nil {
+			t.Fatalf("OSQUEUE_ROUND: %v", err)
+		}
+	}
 	sum, begin := newTally(), time.Now()
 	for seed := freshSeed(t); time.Since(begin) < lasts; seed++ {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			t.Cleanup(func() { sum.rounds++; sum.note(t.Failed()) })
-			sum.add(Run(t, drawRound(seed)))
+			sum.add(Run(t, drawRound(seed, each)))
 		})
 		if os.Getenv("OSQUEUE_SEED") != "" {
 			break
@@ -41,18 +81,29 @@ func TestSoak(t *testing.T) {
 }
 
 // drawRound draws a cluster and how it is to be treated.
-func drawRound(seed uint64) Round {
+func drawRound(seed uint64, lasts time.Duration) Round {
 	dice := rand.New(rand.NewPCG(seed, 1))
-	return Round{
-		Name: "soak", Seed: seed,
+	r := Round{
+		Name: "soak", Seed: seed, Lasts: lasts,
 		Nodes:     []int{3, 3, 3, 4, 5}[dice.IntN(5)],
-		Draw:      10,
 		Overlap:   true,
-		Clock:     dice.IntN(2) == 0,
+		Loses:     dice.IntN(3) == 0,
+		Clock:     dice.IntN(3) > 0,
 		SmallDisk: dice.IntN(2) == 0,
 		Workers:   2 * dice.IntN(2),
 		Inline:    []int{0, smallInline}[dice.IntN(2)],
 	}
+	switch dice.IntN(12) {
+	case 0:
+		r.Nodes, r.Pool = 1, singlePool
+	case 1:
+		r.File = true
+	case 2, 3:
+		if _, err := cluster.Release6(); err == nil {
+			r.Mixed, r.Clock, r.Pool = true, false, mixedPool
+		}
+	}
+	return r
 }
 
 // tally is what rounds have come to.

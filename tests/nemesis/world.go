@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -27,7 +28,10 @@ type World struct {
 
 	has       Need
 	round     Round
-	stalePuts int // that were known to come, and were refused
+	stalePuts int    // that were known to come, and were refused
+	release6  string // the program of the release before
+	spoiled   []spoiledObject
+	copies    int // of edited documents that must be kept
 	evidence  string
 	file      *os.File // the history
 }
@@ -38,13 +42,19 @@ type Round struct {
 	Seed  uint64
 	Nodes int // 0: three
 
-	// Script are the names of faults, in their order; empty: Draw of them by the seed.
+	// Script are the names of faults, in their order; empty: the seed draws them.
 	Script []string
-	Draw   int
+	// Lasts is for how long faults are drawn.
+	Lasts time.Duration
+	// Pool are the names of the faults that are drawn from; empty: all.
+	Pool []string
 	// Overlap lets every other drawn fault begin before the last one is over.
 	Overlap bool
 
-	Clock     bool // the nodes' wall clocks can be moved
+	Loses     bool // faults are drawn that lose what is not in the bucket
+	File      bool // the bucket is a directory
+	Mixed     bool // some nodes run the release before
+	Clock     bool // the nodes' clocks and disks can be broken
 	SmallDisk bool // the nodes' disks are small file systems
 	Workers   int  // worker processes beside the load
 	// Inline is up to how many bytes the document holds the state; 0: the default.
@@ -59,11 +69,19 @@ func (w *World) timing() []string {
 	return []string{"--broker-timeout", "4s", "--broker-heartbeat", "1s"}
 }
 
+// stallLimit is how long one write of a node's raft log may take.
+const stallLimit = 3 * time.Second
+
+// own are the flags of nodes of this release.
+func (w *World) own() []string {
+	return slices.Concat([]string{"--disk-stall-limit", stallLimit.String()}, archiveFlags)
+}
+
 // newWorld starts a cluster and its load.
 func newWorld(t *testing.T, r Round) *World {
 	t.Helper()
 	w := &World{T: t, Dice: rand.New(rand.NewPCG(r.Seed, 0)), round: r, has: NeedLinks}
-	w.Store = store.Start(t)
+	w.Store = r.store(t)
 	if w.Store.HasProxy() {
 		w.Proxy, w.has = w.Store.Proxy(t), w.has|NeedProxy
 	}
@@ -80,10 +98,14 @@ func newWorld(t *testing.T, r Round) *World {
 	if r.Clock {
 		w.has |= NeedClock
 	}
+	if w.Store.Kind == store.File {
+		w.has |= NeedFile
+	}
 	w.Cluster = cluster.New(t, opt)
 	if r.SmallDisk {
 		w.smallDisks()
 	}
+	w.setReleases()
 	for _, n := range w.Cluster.Nodes {
 		n.Start()
 	}
@@ -92,6 +114,33 @@ func newWorld(t *testing.T, r Round) *World {
 	w.startLoad()
 	w.startWorkers(r.Workers)
 	return w
+}
+
+// store starts the bucket of a round.
+func (r *Round) store(t *testing.T) *store.Store {
+	if r.File {
+		return store.StartKind(t, store.File)
+	}
+	return store.Start(t)
+}
+
+// setReleases says which nodes run which release. Of a mixed cluster the first runs
+// this one, the second the one before, and the dice decide for the others.
+func (w *World) setReleases() {
+	if !w.round.Mixed {
+		for _, n := range w.Cluster.Nodes {
+			n.Flags = w.own()
+		}
+		return
+	}
+	var err error
+	if w.release6, err = cluster.Release6(); err != nil {
+		w.T.Skip(err)
+	}
+	w.has |= NeedMixed
+	for i, n := range w.Cluster.Nodes {
+		w.setRelease(n, i == 1 || i > 1 && w.Dice.IntN(2) == 0)
+	}
 }
 
 // record begins the history, in a directory that outlives a failed test.

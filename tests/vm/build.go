@@ -61,7 +61,7 @@ func buildTests(ctx context.Context, dir string, p plan.Plan) (file string, err 
 	}
 	for _, args := range [][]string{
 		{"build", "-buildvcs=false", "-o", at("init"), "./tests/vm/init"},
-		{"test", "-c", "-buildvcs=false", "-o", at("sandbox.test"), "./client/worker/sandbox"},
+		{"test", "-c", "-buildvcs=false", "-o", at("sandbox.test"), "./internal/sandbox"},
 	} {
 		if err := command(ctx, "", "env", append([]string{"CGO_ENABLED=0", "go"}, args...)...); err != nil {
 			return "", err

@@ -1,9 +1,11 @@
 // Goes through every call of the client once, and prints what came of it as one JSON object.
-import { Client } from "./osqueue.mjs";
+import { Client, JobError } from "./osqueue.mjs";
 
 const q = new Client(), seen = {};
 const error = (call) => call().then(() => null,
   ({ tag, status, committed, leaseLost }) => ({ tag, status, committed, leaseLost }));
+const ending = (id) => q.wait(id, 30000).then(({ status }) => status,
+  (e) => [e.tag, e instanceof JobError && e.job.id === id, e.message.replace(id, "X")]);
 const range = (n, make) => Array.from({ length: n }, (_, i) => make(i));
 const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 
@@ -44,7 +46,10 @@ seen.result = (await q.wait(id, 5000)).result;
 const later = await q.submit("later", undefined, { delayMs: 3600000 });
 seen.waitEnds = (await error(() => q.wait(later, 300))).tag === "timeout";
 seen.cancelled = await q.cancel(later);
-seen.cancelledJob = (await q.wait(later)).status;
+seen.cancelledJob = await ending(later);
+const dead = await q.submit("dead");
+await q.report((await q.claim("w1", { types: ["dead"] }))[0], "fail", { error: "hopeless", retryable: false });
+seen.deadJob = await ending(dead);
 seen.stats = (await q.stats({ types: true })).types.many.unclaimed;
 
 seen.misspelt = (await error(() => q.submit("flow", 1, { maxAtempts: 5 }))).tag;
@@ -53,4 +58,8 @@ seen.away = await error(() => away.submit("x"));
 const began = performance.now(), patient = new Client(["127.0.0.1:2", "127.0.0.1:3"], { retryForMs: 60000 });
 seen.awayRead = (await error(() => patient.get("x"))).committed;
 if (performance.now() > began + 30000) seen.awayRead = null;
+for (const [name, server] of [["bareHost", "255.255.255.255"], ["url", "http://255.255.255.255"]]) {
+  const { message } = await new Client([server], { retryForMs: 100 }).get("x").catch((e) => e);
+  seen[name] = message.includes("http://255.255.255.255:8080: ");
+}
 console.log(JSON.stringify(seen));

@@ -1,7 +1,7 @@
 """Goes through every call of the client once, and prints what came of it as one JSON object."""
 import json, time
 
-from osqueue import Client, Error
+from osqueue import Client, Error, JobError
 
 q, seen = Client(), {}
 
@@ -12,6 +12,13 @@ def error(call, *args, **kw):
     except Error as e:
         return {"tag": e.tag, "status": e.status, "committed": e.committed, "leaseLost": e.lease_lost}
     return None
+
+
+def ending(id):
+    try:
+        return q.wait(id, 30.0)["status"]
+    except JobError as e:
+        return [e.tag, e.job["id"] == id, str(e).replace(id, "X")]
 
 
 id = q.submit("flow", {"n": 1}, priority=5, max_attempts=4, tags=["a"])
@@ -53,7 +60,10 @@ try:
 except TimeoutError:
     seen["waitEnds"] = True
 seen["cancelled"] = q.cancel(later)
-seen["cancelledJob"] = q.wait(later)["status"]
+seen["cancelledJob"] = ending(later)
+dead = q.submit("dead")
+q.report(q.claim("w1", ["dead"])[0], "fail", error="hopeless", retryable=False)
+seen["deadJob"] = ending(dead)
 seen["stats"] = q.stats(types=True)["types"]["many"]["unclaimed"]
 
 seen["misspelt"] = error(q.submit, "flow", 1, max_atempts=5)["tag"]
@@ -62,4 +72,9 @@ seen["away"] = error(away.submit, "x")
 began, away = time.monotonic(), Client(["127.0.0.1:2", "127.0.0.1:3"], retry_for=60.0)
 seen["awayRead"] = error(away.get, "x")["committed"]
 if time.monotonic() > began + 30: seen["awayRead"] = None
+for name, server in ("bareHost", "255.255.255.255"), ("url", "http://255.255.255.255"):
+    try:
+        Client([server], retry_for=0.1).get("x")
+    except Error as e:
+        seen[name] = "http://255.255.255.255:8080: " in str(e)
 print(json.dumps(seen))

@@ -3,7 +3,12 @@ import { appendFileSync, existsSync } from "node:fs";
 import { Client, Failure, Worker } from "./osqueue.mjs";
 
 const { env } = process;
-const w = new Worker(new Client(), {
+const client = new Client(), { report } = client;
+client.report = async (job, action, body) => {
+  await report.call(client, job, action, body);
+  console.log(`job ${job.id}: ${action}`); // what the Python client logs
+};
+const w = new Worker(client, {
   concurrency: Number(env.CONCURRENCY ?? 4), name: env.NAME, leaseMs: Number(env.LEASE_MS ?? 0),
   stopTimeoutMs: Number(env.STOP_MS ?? 20000),
 });

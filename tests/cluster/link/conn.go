@@ -119,7 +119,7 @@ func (c *conn) shakeHands() bool {
 func (c *conn) read(p *pipe, src *net.TCPConn) {
 	defer close(p.last)
 	buf := make([]byte, pieceMax)
-	for p.queue.room(c.ctx.Done()) {
+	for p.queue.room(p.lane.window, c.ctx.Done()) {
 		n, err := src.Read(buf)
 		it := item{at: time.Now(), luck: rand.Float64()}
 		if n > 0 {

@@ -50,6 +50,18 @@ func (l *lane) piece(n int) int {
 	return min(n, pieceMax)
 }
 
+// windowLeast bounds the window of a lane with a low rate.
+const windowLeast = 64 << 10
+
+// window is how many bytes are under way before the sender has to wait: under a rate,
+// what passes in a second, so that the sender sees how slow the link is.
+func (l *lane) window() int {
+	if rate := l.effect.Load().Rate; rate > 0 {
+		return min(max(rate, windowLeast), queueBytes)
+	}
+	return queueBytes
+}
+
 // await waits until the first n bytes of an item may be written. It returns false
 // if done was closed before.
 func (l *lane) await(it *item, n int, done <-chan struct{}) bool {

@@ -51,11 +51,12 @@ func (q *queue) push(it item) {
 	signal(q.more)
 }
 
-// room waits until something may be pushed; false: done was closed before.
-func (q *queue) room(done <-chan struct{}) bool {
+// room waits until something may be pushed onto a queue of at most window bytes; false:
+// done was closed before.
+func (q *queue) room(window func() int, done <-chan struct{}) bool {
 	for {
 		q.mu.Lock()
-		free := q.bytes < queueBytes && len(q.items) < queueItems
+		free := q.bytes < window() && len(q.items) < queueItems
 		q.mu.Unlock()
 		if free {
 			return true

@@ -11,6 +11,7 @@ type request struct {
 	write       bool // of an object
 	conditional bool
 	document    bool // it is about queue.json
+	list        bool
 }
 
 // dialect is how the clients of a store speak, and how it says no.
@@ -37,6 +38,7 @@ var s3Words = dialect{
 			write:       r.Method == http.MethodPut,
 			conditional: r.Header.Get("If-Match") != "" || r.Header.Get("If-None-Match") != "",
 			document:    r.URL.Path == "/"+bucketName+"/"+docKey,
+			list:        r.Method == http.MethodGet && r.URL.Query().Get("list-type") != "",
 		}
 	},
 	refusal: func(_ int, code string) (string, string) {
@@ -59,6 +61,7 @@ var gcsWords = dialect{
 		return request{
 			write:       upload,
 			conditional: q.Has("ifGenerationMatch"),
+			list:        r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/b/"+bucketName+"/o"),
 			document:    upload && q.Get("name") == docKey || strings.HasSuffix(r.URL.Path, "/b/"+bucketName+"/o/"+docKey),
 		}
 	},

@@ -22,6 +22,7 @@ const (
 	Error          Fault = "error"           // 500 with a page of HTML
 	Truncated      Fault = "truncated"       // the answer breaks off in the middle
 	Slow           Fault = "slow"            // a while passes first
+	Hung           Fault = "hung"            // no answer until the client gives up
 )
 
 // What a whole store that is away does to a request, for Hits.
@@ -38,6 +39,7 @@ var (
 	Document     Target = func(q request) bool { return q.document && q.write } // writes of queue.json
 	Writes       Target = func(q request) bool { return q.write }               // of anything
 	Reads        Target = func(q request) bool { return !q.write }              // everything else
+	Lists        Target = func(q request) bool { return q.list }                // listings
 	DocumentRead Target = func(q request) bool { return q.document && !q.write }
 )
 

@@ -151,6 +151,9 @@ func (p *Proxy) strike(w http.ResponseWriter, l letter, b blow) {
 		errorPage(w)
 	case Truncated:
 		truncate(w, p.apply(l))
+	case Hung:
+		p.until(l, nil)
+		cut()
 	case Slow:
 		if !p.sleep(l, b.wait) {
 			cut()

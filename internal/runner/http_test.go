@@ -1,4 +1,4 @@
-package worker
+package runner
 
 import (
 	"context"
@@ -17,9 +17,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"osqueue/client"
+	"osqueue/client/worker"
 )
 
-func mustHTTP(t *testing.T, target string, cfg HTTPConfig) HandlerFunc {
+func mustHTTP(t *testing.T, target string, cfg HTTPConfig) worker.HandlerFunc {
 	t.Helper()
 	fn, err := HTTP(target, cfg)
 	if err != nil {
@@ -43,7 +44,7 @@ func TestHTTPPostsThePayload(t *testing.T) {
 		fmt.Fprintf(w, `["%s %s", %s, "%s %s %s %s", "%s"]`, r.Method, r.URL.Path, body, r.Header.Get(HeaderJobID),
 			r.Header.Get(HeaderJobType), r.Header.Get(HeaderAttempt), r.Header.Get(HeaderFence), r.Header.Get("Content-Type"))
 	})
-	job := Job{ClaimedJob: client.ClaimedJob{ID: "j1", Type: "a\ntype", Attempt: 2, Token: 4294967297, Payload: jsontext.Value(`{"a":1}`)}}
+	job := worker.Job{ClaimedJob: client.ClaimedJob{ID: "j1", Type: "a\ntype", Attempt: 2, Token: 4294967297, Payload: jsontext.Value(`{"a":1}`)}}
 	got, err := mustHTTP(t, target+"/run", HTTPConfig{})(bounded(t), job)
 	if want := `["POST /run", {"a":1}, "j1 a%0Atype 2 4294967297", "application/json"]`; err != nil || string(got) != want {
 		t.Errorf("got %s, %v; want %s", got, err, want)
@@ -76,12 +77,12 @@ func TestHTTPStatusDecides(t *testing.T) {
 			w.WriteHeader(c.status)
 			fmt.Fprint(w, "because")
 		})
-		_, err := mustHTTP(t, target, HTTPConfig{})(bounded(t), Job{})
+		_, err := mustHTTP(t, target, HTTPConfig{})(bounded(t), worker.Job{})
 		if err == nil || !strings.Contains(err.Error(), "because") || followed {
 			t.Errorf("%d: %v, followed: %v", c.status, err, followed)
 			continue
 		}
-		f := failure(err).failure
+		f := failureOf(err)
 		if f.Permanent != c.permanent || f.Delay != c.delay {
 			t.Errorf("%d, Retry-After %q: %+v", c.status, c.retryAfter, f)
 		}
@@ -100,7 +101,7 @@ func TestRetryAfterIsADate(t *testing.T) {
 func TestHTTPAnswers(t *testing.T) {
 	for body, want := range map[string]string{"": "", `{"b":2}`: `{"b":2}`, "plain\n": `"plain"`} {
 		target := answering(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, body) })
-		if got, err := mustHTTP(t, target, HTTPConfig{})(bounded(t), Job{}); err != nil || string(got) != want {
+		if got, err := mustHTTP(t, target, HTTPConfig{})(bounded(t), worker.Job{}); err != nil || string(got) != want {
 			t.Errorf("%q: got %s, %v", body, got, err)
 		}
 	}
@@ -114,8 +115,8 @@ func TestHTTPAnswerIsBounded(t *testing.T) {
 			}
 		}
 	})
-	_, err := mustHTTP(t, target, HTTPConfig{MaxAnswer: 1000})(bounded(t), Job{})
-	if err == nil || !strings.Contains(err.Error(), "larger than 1000 bytes") || !failure(err).failure.Permanent {
+	_, err := mustHTTP(t, target, HTTPConfig{MaxAnswer: 1000})(bounded(t), worker.Job{})
+	if err == nil || !strings.Contains(err.Error(), "larger than 1000 bytes") || !failureOf(err).Permanent {
 		t.Errorf("got %v", err)
 	}
 }
@@ -123,7 +124,7 @@ func TestHTTPAnswerIsBounded(t *testing.T) {
 // The largest number stands for no bound.
 func TestHTTPAnswerWithoutBound(t *testing.T) {
 	target := answering(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, `{"b":2}`) })
-	got, err := mustHTTP(t, target, HTTPConfig{MaxAnswer: math.MaxInt64})(bounded(t), Job{})
+	got, err := mustHTTP(t, target, HTTPConfig{MaxAnswer: math.MaxInt64})(bounded(t), worker.Job{})
 	if err != nil || string(got) != `{"b":2}` {
 		t.Errorf("got %s, %v", got, err)
 	}
@@ -134,12 +135,12 @@ func TestHTTPIsSlow(t *testing.T) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		<-r.Context().Done()
 	})
-	if _, err := mustHTTP(t, target, HTTPConfig{Timeout: 50 * time.Millisecond})(bounded(t), Job{}); !errors.Is(err, errServiceSlow) {
+	if _, err := mustHTTP(t, target, HTTPConfig{Timeout: 50 * time.Millisecond})(bounded(t), worker.Job{}); !errors.Is(err, errServiceSlow) {
 		t.Errorf("got %v", err)
 	}
 	ctx, cancel := context.WithCancelCause(bounded(t))
-	time.AfterFunc(50*time.Millisecond, func() { cancel(ErrCancelled) })
-	if _, err := mustHTTP(t, target, HTTPConfig{})(ctx, Job{}); !errors.Is(err, ErrCancelled) {
+	time.AfterFunc(50*time.Millisecond, func() { cancel(worker.ErrCancelled) })
+	if _, err := mustHTTP(t, target, HTTPConfig{})(ctx, worker.Job{}); !errors.Is(err, worker.ErrCancelled) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -150,8 +151,8 @@ func TestHTTPNobodyThereIsRetried(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Close()
-	_, err = mustHTTP(t, "http://"+l.Addr().String(), HTTPConfig{})(bounded(t), Job{})
-	if err == nil || failure(err).failure.Permanent {
+	_, err = mustHTTP(t, "http://"+l.Addr().String(), HTTPConfig{})(bounded(t), worker.Job{})
+	if err == nil || failureOf(err).Permanent {
 		t.Errorf("got %v", err)
 	}
 }
@@ -176,7 +177,7 @@ func TestDialedAddresses(t *testing.T) {
 func TestHTTPRefusesPrivateAddresses(t *testing.T) {
 	for _, target := range []string{"http://169.254.169.254/latest/meta-data", "http://10.0.0.1", "http://[::ffff:192.168.0.1]/"} {
 		began := time.Now()
-		_, err := mustHTTP(t, target, HTTPConfig{})(bounded(t), Job{})
+		_, err := mustHTTP(t, target, HTTPConfig{})(bounded(t), worker.Job{})
 		if !errors.Is(err, errRefusedAddress) || time.Since(began) > 5*time.Second {
 			t.Errorf("%s: %v", target, err)
 		}

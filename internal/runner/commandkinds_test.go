@@ -1,6 +1,6 @@
 //go:build unix
 
-package worker
+package runner
 
 import (
 	"os"
@@ -11,11 +11,12 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"osqueue/client"
-	"osqueue/client/worker/sandbox"
+	"osqueue/client/worker"
+	"osqueue/internal/sandbox"
 )
 
-func payloadJob(payload string) Job {
-	return Job{ClaimedJob: client.ClaimedJob{ID: "j1", Token: 9, Payload: jsontext.Value(payload)}}
+func payloadJob(payload string) worker.Job {
+	return worker.Job{ClaimedJob: client.ClaimedJob{ID: "j1", Token: 9, Payload: jsontext.Value(payload)}}
 }
 
 func plainBox(t *testing.T) *sandbox.Box {
@@ -58,7 +59,7 @@ func TestCommandTemplates(t *testing.T) {
 func TestCommandTemplateLacksItsValue(t *testing.T) {
 	for _, payload := range []string{`{}`, `null`, ``, `[1]`, `"a"`, `{"url":null}`} {
 		got, err := mustCommand(t, `printf '%s' {{.url.host}}`)(bounded(t), payloadJob(payload))
-		if err == nil || !failure(err).failure.Permanent {
+		if err == nil || !failureOf(err).Permanent {
 			t.Errorf("%s: got %s, %v", payload, got, err)
 		}
 	}
@@ -85,11 +86,11 @@ func TestExitPolicy(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = fn(bounded(t), Job{})
+		_, err = fn(bounded(t), worker.Job{})
 		if err == nil {
 			t.Fatalf("exit %s is no failure", code)
 		}
-		got := failure(err).failure
+		got := failureOf(err)
 		want.Error = got.Error
 		if got != want || !strings.Contains(got.Error, "exit status "+code) {
 			t.Errorf("exit %s: %+v", code, got)
@@ -132,7 +133,7 @@ func TestCommandsRunWhatThePayloadSays(t *testing.T) {
 		t.Errorf("got %s, %v", got, err)
 	}
 	for _, payload := range []string{``, `{}`, `{"argv":[]}`, `{"argv":["a\u0000"]}`, `{"argv":["a"],"env":{"A=B":"c"}}`, `{"argv":"ls"}`} {
-		if _, err := fn(bounded(t), payloadJob(payload)); err == nil || !failure(err).failure.Permanent {
+		if _, err := fn(bounded(t), payloadJob(payload)); err == nil || !failureOf(err).Permanent {
 			t.Errorf("%s: %v", payload, err)
 		}
 	}
@@ -174,7 +175,7 @@ func TestPython(t *testing.T) {
 			if c.fails == "" && (err != nil || string(got) != c.want) {
 				t.Errorf("got %s, %v; want %s", got, err, c.want)
 			}
-			if c.fails != "" && (err == nil || !strings.Contains(err.Error(), c.fails) || failure(err).failure.Permanent) {
+			if c.fails != "" && (err == nil || !strings.Contains(err.Error(), c.fails) || failureOf(err).Permanent) {
 				t.Errorf("got %s, %v; want %s", got, err, c.fails)
 			}
 		})
@@ -183,7 +184,7 @@ func TestPython(t *testing.T) {
 		`{"code":"def f(:","function":"f"}`: "SyntaxError", `{"code":"","function":"f"}`: "no function", `{"code":"f = 1","function":"f"}`: "no function",
 		`{"function":"f"}`: "needs", `{"code":"x","function":""}`: "needs", `{"code":"x","function":"f","args":{}}`: "payload", ``: "payload",
 	} {
-		if _, err := fn(bounded(t), payloadJob(payload)); err == nil || !failure(err).failure.Permanent || !strings.Contains(err.Error(), says) {
+		if _, err := fn(bounded(t), payloadJob(payload)); err == nil || !failureOf(err).Permanent || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", payload, err)
 		}
 	}

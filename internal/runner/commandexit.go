@@ -1,4 +1,4 @@
-package worker
+package runner
 
 import (
 	"errors"
@@ -9,7 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"osqueue/client/worker/sandbox"
+	"osqueue/client/worker"
+	"osqueue/internal/sandbox"
 )
 
 // AnyExit stands in an ExitPolicy for every status that it does not name.
@@ -89,17 +90,17 @@ func (p ExitPolicy) failure(res sandbox.Result, err error) error {
 	var ended *exec.ExitError
 	switch {
 	case cannotStart(err):
-		return RetryAfter(startPause, told)
+		return worker.RetryAfter(startPause, told)
 	case malformed(err):
-		return Permanent(told)
+		return worker.Permanent(told)
 	case !errors.As(err, &ended), res.Exit < 0:
 		return told
 	}
 	switch action := p.action(res.Exit); {
 	case action.Dead:
-		return Permanent(told)
+		return worker.Permanent(told)
 	case action.Retry:
-		return RetryAfter(action.Delay, told)
+		return worker.RetryAfter(action.Delay, told)
 	}
 	return told
 }

@@ -1,6 +1,6 @@
 //go:build unix
 
-package worker
+package runner
 
 import (
 	"context"
@@ -18,16 +18,31 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"osqueue/client"
-	"osqueue/client/worker/sandbox"
+	"osqueue/client/worker"
+	"osqueue/internal/sandbox"
 )
 
-func mustCommand(t *testing.T, line string) HandlerFunc {
+func mustCommand(t *testing.T, line string) worker.HandlerFunc {
 	t.Helper()
 	fn, err := Command(line)
 	if err != nil {
 		t.Fatalf("Command(%q): %v", line, err)
 	}
 	return fn
+}
+
+// failureOf returns the failure that a worker reports for a handler's error.
+func failureOf(err error) client.Failure {
+	fails := func(context.Context, worker.Job) (jsontext.Value, error) { return nil, err }
+	return worker.Try(context.Background(), fails, client.ClaimedJob{}).Failure
+}
+
+// pause waits for d, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
 }
 
 func bounded(t *testing.T) context.Context {
@@ -52,7 +67,7 @@ func TestCommandResult(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := mustCommand(t, c.line)(bounded(t), Job{ClaimedJob: client.ClaimedJob{Payload: jsontext.Value(c.payload)}})
+			got, err := mustCommand(t, c.line)(bounded(t), worker.Job{ClaimedJob: client.ClaimedJob{Payload: jsontext.Value(c.payload)}})
 			if err != nil || string(got) != c.want {
 				t.Fatalf("got %s, %v; want %s", got, err, c.want)
 			}
@@ -69,7 +84,7 @@ func TestCommandLog(t *testing.T) {
 	}
 	prints := jsontext.Value(`{"code":"def f(): print('by print')","function":"f"}`)
 	for name, c := range map[string]struct {
-		fn      HandlerFunc
+		fn      worker.HandlerFunc
 		payload jsontext.Value
 		want    string
 	}{
@@ -79,17 +94,16 @@ func TestCommandLog(t *testing.T) {
 		"Python":         {python, prints, "by print"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			job := Job{ClaimedJob: client.ClaimedJob{Payload: c.payload}, log: new(attemptLog)}
-			_, err := c.fn(bounded(t), job)
-			if got := job.log.text(); got != c.want || (err != nil) != (name == "failed command") {
-				t.Errorf("%q, %v", got, err)
+			got := worker.Try(bounded(t), c.fn, client.ClaimedJob{Payload: c.payload})
+			if got.Log != c.want || (got.Outcome == worker.Failed) != (name == "failed command") {
+				t.Errorf("%+v", got)
 			}
 		})
 	}
 }
 
 func TestCommandEnvironment(t *testing.T) {
-	job := Job{ClaimedJob: client.ClaimedJob{ID: "j1", Type: "a type", Attempt: 2, Token: 4294967297}}
+	job := worker.Job{ClaimedJob: client.ClaimedJob{ID: "j1", Type: "a type", Attempt: 2, Token: 4294967297}}
 	t.Setenv("OSQUEUE_TEST_OWN", "own")
 	lines := []string{
 		`sh -c 'printf "%s|%s|%s|%s|%s" "$OSQUEUE_JOB_ID" "$OSQUEUE_JOB_TYPE" "$OSQUEUE_ATTEMPT" "$OSQUEUE_TOKEN" "$OSQUEUE_TEST_OWN"'`,
@@ -110,7 +124,7 @@ func TestLogOfACommandThatIsEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
-		fn      HandlerFunc
+		fn      worker.HandlerFunc
 		payload string
 	}{
 		"command":  {mustCommand(t, `sh -c 'echo warned >&2; touch "$1"; sleep 100' sh {{.file}}`), `{"file":%q}`},
@@ -118,7 +132,7 @@ func TestLogOfACommandThatIsEnded(t *testing.T) {
 		"Python": {python, `{"code":"def f(p):\n print('warned', flush=True)\n open(p, 'w')\n ` +
 			`import time; time.sleep(100)","function":"f","args":[%q]}`},
 	} {
-		for _, cause := range []error{ErrCancelled, ErrTimeout} {
+		for _, cause := range []error{worker.ErrCancelled, worker.ErrTimeout} {
 			t.Run(name+" "+cause.Error(), func(t *testing.T) {
 				ctx, end := context.WithCancelCause(bounded(t))
 				file := filepath.Join(t.TempDir(), "began")
@@ -131,11 +145,11 @@ func TestLogOfACommandThatIsEnded(t *testing.T) {
 						pause(ctx, time.Millisecond)
 					}
 				})
-				_, err := c.fn(ctx, payloadJob(fmt.Sprintf(c.payload, file)))
+				got := worker.Try(ctx, c.fn, payloadJob(fmt.Sprintf(c.payload, file)).ClaimedJob)
 				end(nil)
 				ended.Wait()
-				if got := decide(context.Cause(ctx), nil, err).failure.Error; got != cause.Error()+": warned" {
-					t.Errorf("the cluster is told %q", got)
+				if got.Failure.Error != cause.Error()+": warned" {
+					t.Errorf("the failure is %q", got.Failure.Error)
 				}
 			})
 		}
@@ -190,14 +204,14 @@ func TestCommandRefusesWhatNeedsAShell(t *testing.T) {
 }
 
 func TestCommandFailureQuotesStderr(t *testing.T) {
-	_, err := mustCommand(t, `sh -c 'echo out; echo "went wrong" >&2; exit 3'`)(bounded(t), Job{})
+	_, err := mustCommand(t, `sh -c 'echo out; echo "went wrong" >&2; exit 3'`)(bounded(t), worker.Job{})
 	if err == nil || !strings.Contains(err.Error(), "exit status 3") || !strings.Contains(err.Error(), "went wrong") {
 		t.Fatalf("got %v", err)
 	}
 }
 
 func TestCommandFailureQuotesOnlyTheEndOfStderr(t *testing.T) {
-	_, err := mustCommand(t, `sh -c 'i=0; while [ $i -lt 3000 ]; do echo "line $i" >&2; i=$((i+1)); done; exit 1'`)(bounded(t), Job{})
+	_, err := mustCommand(t, `sh -c 'i=0; while [ $i -lt 3000 ]; do echo "line $i" >&2; i=$((i+1)); done; exit 1'`)(bounded(t), worker.Job{})
 	if err == nil || !strings.Contains(err.Error(), "line 2999") || strings.Contains(err.Error(), "line 1000\n") {
 		t.Fatalf("got %v", err)
 	}
@@ -207,7 +221,7 @@ func TestCommandFailureQuotesOnlyTheEndOfStderr(t *testing.T) {
 }
 
 func TestCommandOutputIsBounded(t *testing.T) {
-	_, err := mustCommand(t, "cat /dev/zero")(bounded(t), Job{})
+	_, err := mustCommand(t, "cat /dev/zero")(bounded(t), worker.Job{})
 	if !errors.Is(err, sandbox.ErrOutput) {
 		t.Fatalf("got %v", err)
 	}
@@ -223,12 +237,12 @@ func TestCommandEndTakesTheWholeGroup(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(bounded(t))
 			ended := make(chan error, 1)
 			go func() {
-				_, err := mustCommand(t, line)(ctx, Job{})
+				_, err := mustCommand(t, line)(ctx, worker.Job{})
 				ended <- err
 			}()
 			pids := awaitPids(ctx, t, file)
-			cancel(ErrLeaseLost)
-			if err := <-ended; !errors.Is(err, ErrLeaseLost) {
+			cancel(worker.ErrLeaseLost)
+			if err := <-ended; !errors.Is(err, worker.ErrLeaseLost) {
 				t.Fatalf("got %v", err)
 			}
 			for _, pid := range pids {
@@ -243,7 +257,7 @@ func TestCommandLeftBehindHoldsNothing(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pids")
 	line := fmt.Sprintf(`sh -c 'sleep 600 & echo $! > %s; echo 5'`, file)
 	began := time.Now()
-	_, err := mustCommand(t, line)(bounded(t), Job{})
+	_, err := mustCommand(t, line)(bounded(t), worker.Job{})
 	if err == nil {
 		t.Fatal("a result that may be cut was taken for whole")
 	}

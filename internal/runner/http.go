@@ -1,7 +1,8 @@
-package worker
+package runner
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"osqueue/client/worker"
 )
 
 // The defaults of HTTPConfig, and the headers of its requests.
@@ -62,7 +65,7 @@ type HTTPConfig struct {
 // checked is the address that is dialed, so a name that changes its address
 // meanwhile gains nothing. Proxies of the environment are not used: they would
 // get round this.
-func HTTP(target string, cfg HTTPConfig) (HandlerFunc, error) {
+func HTTP(target string, cfg HTTPConfig) (worker.HandlerFunc, error) {
 	u, err := url.Parse(target)
 	if err != nil {
 		return nil, fmt.Errorf("URL of a service: %w", err)
@@ -71,13 +74,10 @@ func HTTP(target string, cfg HTTPConfig) (HandlerFunc, error) {
 		return nil, fmt.Errorf("URL of a service %q: must begin with http:// or https://", target)
 	}
 	if cfg.Timeout < 0 || cfg.MaxAnswer < 0 {
-		return nil, fmt.Errorf("service %s: %w", target, errNegative)
+		return nil, fmt.Errorf("service %s: Timeout and MaxAnswer must not be negative", target)
 	}
-	cfg.Timeout = orDefault(cfg.Timeout, DefaultHTTPTimeout)
-	if cfg.MaxAnswer == 0 {
-		cfg.MaxAnswer = DefaultHTTPAnswer
-	}
-	cfg.MaxAnswer = min(cfg.MaxAnswer, math.MaxInt64-1) // one byte more is read
+	cfg.Timeout = cmp.Or(cfg.Timeout, DefaultHTTPTimeout)
+	cfg.MaxAnswer = min(cmp.Or(cfg.MaxAnswer, DefaultHTTPAnswer), math.MaxInt64-1) // one byte more is read
 	s := &service{url: target, cfg: cfg, client: newServiceClient(cfg)}
 	return s.do, nil
 }
@@ -132,12 +132,12 @@ func checkDialed(address string, allow []netip.Prefix) error {
 	return nil
 }
 
-func (s *service) do(ctx context.Context, job Job) (jsontext.Value, error) {
+func (s *service) do(ctx context.Context, job worker.Job) (jsontext.Value, error) {
 	limited, cancel := context.WithTimeoutCause(ctx, s.cfg.Timeout, errServiceSlow)
 	defer cancel()
 	req, err := s.request(limited, job)
 	if err != nil {
-		return nil, Permanent(err)
+		return nil, worker.Permanent(err)
 	}
 	resp, err := s.client.Do(req)
 	if err != nil {
@@ -152,7 +152,7 @@ func (s *service) do(ctx context.Context, job Job) (jsontext.Value, error) {
 	case err != nil:
 		return nil, endedOr(limited, fmt.Errorf("the service answered %s, but its body broke off: %w", resp.Status, err))
 	case int64(len(body)) > s.cfg.MaxAnswer:
-		return nil, Permanent(fmt.Errorf("the service's answer is larger than %d bytes; store large results elsewhere", s.cfg.MaxAnswer))
+		return nil, worker.Permanent(fmt.Errorf("the service's answer is larger than %d bytes; store large results elsewhere", s.cfg.MaxAnswer))
 	}
 	return commandResult(body), nil
 }
@@ -167,7 +167,7 @@ func endedOr(ctx context.Context, err error) error {
 	return err
 }
 
-func (s *service) request(ctx context.Context, job Job) (*http.Request, error) {
+func (s *service) request(ctx context.Context, job worker.Job) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url, bytes.NewReader(job.Payload))
 	if err != nil {
 		return nil, fmt.Errorf("make the request: %w", err)
@@ -190,10 +190,10 @@ func statusError(resp *http.Response, body []byte) error {
 		err = fmt.Errorf("%w: %s", err, text)
 	}
 	if !worthRepeating(resp.StatusCode) {
-		return Permanent(err)
+		return worker.Permanent(err)
 	}
 	if after, ok := retryAfter(resp.Header.Get("Retry-After"), time.Now()); ok {
-		return RetryAfter(after, err)
+		return worker.RetryAfter(after, err)
 	}
 	return err
 }

@@ -1,4 +1,4 @@
-package worker
+package runner
 
 import (
 	"context"
@@ -11,7 +11,8 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"osqueue/client/worker/sandbox"
+	"osqueue/client/worker"
+	"osqueue/internal/sandbox"
 )
 
 // CommandPayload is the payload of a job that says itself what to run.
@@ -39,15 +40,15 @@ const (
 // however, completes the job, with a CommandResult; one that could not be found
 // or executed does so with 127 or 126, as in a shell. One that was ended because
 // of a limit fails it. The stderr is in the result, so there is no log.
-func Commands(box *sandbox.Box) HandlerFunc {
-	return func(ctx context.Context, job Job) (jsontext.Value, error) {
+func Commands(box *sandbox.Box) worker.HandlerFunc {
+	return func(ctx context.Context, job worker.Job) (jsontext.Value, error) {
 		var p CommandPayload
 		if err := readPayload(job.Payload, &p); err != nil {
-			return nil, Permanent(fmt.Errorf(`%w; it takes {"argv": ["PROGRAM", "ARGUMENT"], "env": {}, "stdin": ""}`, err))
+			return nil, worker.Permanent(fmt.Errorf(`%w; it takes {"argv": ["PROGRAM", "ARGUMENT"], "env": {}, "stdin": ""}`, err))
 		}
 		cmd, err := p.command(job)
 		if err != nil {
-			return nil, Permanent(err)
+			return nil, worker.Permanent(err)
 		}
 		res, err := box.Run(ctx, cmd)
 		result, err := commandsEnd(res, err)
@@ -56,7 +57,7 @@ func Commands(box *sandbox.Box) HandlerFunc {
 		}
 		out, err := json.Marshal(result, jsontext.AllowInvalidUTF8(true))
 		if err != nil {
-			return nil, Permanent(fmt.Errorf("write the result: %w", err))
+			return nil, worker.Permanent(fmt.Errorf("write the result: %w", err))
 		}
 		return out, nil
 	}
@@ -64,7 +65,7 @@ func Commands(box *sandbox.Box) HandlerFunc {
 
 var errArgv = errors.New(`the payload has no "argv", a list of the program and its arguments`)
 
-func (p CommandPayload) command(job Job) (sandbox.Command, error) {
+func (p CommandPayload) command(job worker.Job) (sandbox.Command, error) {
 	if len(p.Argv) == 0 || p.Argv[0] == "" {
 		return sandbox.Command{}, errArgv
 	}
@@ -99,7 +100,7 @@ func commandsEnd(res sandbox.Result, err error) (CommandResult, error) {
 	case cannotStart(err):
 		return CommandResult{Exit: exitNotExecutable, Stderr: err.Error()}, nil
 	case malformed(err):
-		return out, Permanent(err)
+		return out, worker.Permanent(err)
 	}
 	return out, withLog(err, res.Log)
 }

@@ -1,4 +1,4 @@
-package worker
+package runner
 
 import (
 	"context"
@@ -9,7 +9,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"osqueue/client/worker/sandbox"
+	"osqueue/client/worker"
+	"osqueue/internal/sandbox"
 )
 
 //go:embed python_exec.py
@@ -25,7 +26,7 @@ const pythonRefused = 65
 // result; the traceback of an exception fails the attempt. What the code prints
 // goes to the attempt's log. The interpreter, "" is python3, is isolated (-I): it
 // has neither the worker's directory nor its variables.
-func Python(box *sandbox.Box, interpreter string) (HandlerFunc, error) {
+func Python(box *sandbox.Box, interpreter string) (worker.HandlerFunc, error) {
 	if interpreter == "" {
 		interpreter = "python3"
 	}
@@ -33,9 +34,9 @@ func Python(box *sandbox.Box, interpreter string) (HandlerFunc, error) {
 		return nil, fmt.Errorf("python: %w", err)
 	}
 	args := []string{interpreter, "-I", "-c", pythonProgram}
-	return func(ctx context.Context, job Job) (jsontext.Value, error) {
+	return func(ctx context.Context, job worker.Job) (jsontext.Value, error) {
 		if err := checkPython(job.Payload); err != nil {
-			return nil, Permanent(err)
+			return nil, worker.Permanent(err)
 		}
 		res, err := box.Run(ctx, sandbox.Command{Args: args, Env: jobEnv(job), Stdin: job.Payload})
 		var ended *exec.ExitError
@@ -44,9 +45,9 @@ func Python(box *sandbox.Box, interpreter string) (HandlerFunc, error) {
 			job.Log(res.Log)
 			return commandResult(res.Stdout), nil
 		case cannotStart(err):
-			return nil, RetryAfter(startPause, withLog(err, res.Log))
+			return nil, worker.RetryAfter(startPause, withLog(err, res.Log))
 		case errors.As(err, &ended) && res.Exit == pythonRefused:
-			return nil, Permanent(errors.New(res.Log))
+			return nil, worker.Permanent(errors.New(res.Log))
 		case errors.As(err, &ended) && res.Exit == 1 && res.Log != "":
 			return nil, errors.New(res.Log) // the traceback says it all
 		}

@@ -1,4 +1,4 @@
-package worker
+package runner
 
 import (
 	"errors"
@@ -12,7 +12,8 @@ import (
 	"mvdan.cc/sh/v3/expand"
 	"mvdan.cc/sh/v3/syntax"
 
-	"osqueue/client/worker/sandbox"
+	"osqueue/client/worker"
+	"osqueue/internal/sandbox"
 )
 
 // commandLine is a command line in its words. Nothing of a job is ever parsed:
@@ -114,7 +115,7 @@ func (e *environ) Get(name string) expand.Variable {
 func (e *environ) Each(func(name string, v expand.Variable) bool) {}
 
 // args are the program and its arguments for a job.
-func (l commandLine) args(job Job) ([]string, error) {
+func (l commandLine) args(job worker.Job) ([]string, error) {
 	var args []string
 	var dot any
 	for _, w := range l {

@@ -1,4 +1,4 @@
-package worker
+package runner
 
 import (
 	"bytes"
@@ -13,7 +13,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"osqueue/client/worker/sandbox"
+	"osqueue/client/worker"
+	"osqueue/internal/sandbox"
 )
 
 // startPause keeps a job back whose program this machine does not have, so that
@@ -43,7 +44,7 @@ func (c CommandConfig) withDefaults() (CommandConfig, error) {
 }
 
 // Command is CommandWith of the zero CommandConfig.
-func Command(line string) (HandlerFunc, error) { return CommandWith(CommandConfig{}, line) }
+func Command(line string) (worker.HandlerFunc, error) { return CommandWith(CommandConfig{}, line) }
 
 // CommandWith returns a handler that runs a program for each job: the payload on
 // its stdin, its stdout the result. Stdout that is JSON becomes the result as
@@ -64,7 +65,7 @@ func Command(line string) (HandlerFunc, error) { return CommandWith(CommandConfi
 // The environment is that of the box (in the level None: of the worker) and
 // OSQUEUE_JOB_ID, OSQUEUE_JOB_TYPE, OSQUEUE_ATTEMPT and OSQUEUE_TOKEN (the
 // fencing token of the claim). Variables in the line are the worker's.
-func CommandWith(cfg CommandConfig, line string) (HandlerFunc, error) {
+func CommandWith(cfg CommandConfig, line string) (worker.HandlerFunc, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
@@ -73,10 +74,10 @@ func CommandWith(cfg CommandConfig, line string) (HandlerFunc, error) {
 	if err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context, job Job) (jsontext.Value, error) {
+	return func(ctx context.Context, job worker.Job) (jsontext.Value, error) {
 		args, err := parsed.args(job)
 		if err != nil {
-			return nil, Permanent(err)
+			return nil, worker.Permanent(err)
 		}
 		res, err := cfg.Box.Run(ctx, sandbox.Command{Args: args, Env: jobEnv(job), Stdin: job.Payload})
 		if err != nil {
@@ -87,7 +88,7 @@ func CommandWith(cfg CommandConfig, line string) (HandlerFunc, error) {
 	}, nil
 }
 
-func jobEnv(job Job) []string {
+func jobEnv(job worker.Job) []string {
 	return []string{
 		"OSQUEUE_JOB_ID=" + job.ID,
 		"OSQUEUE_JOB_TYPE=" + job.Type,
@@ -132,5 +133,5 @@ func withLog(err error, log string) error {
 	if log == "" {
 		return err
 	}
-	return &loggedError{err, log}
+	return &worker.LoggedError{Err: err, Log: log}
 }

@@ -1,0 +1,64 @@
+package api
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	v1 "osqueue/api/v1"
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+	"osqueue/internal/cronid"
+)
+
+// A browser gets a page at /; everybody else gets 404, as from the legacy broker.
+func TestStartPage(t *testing.T) {
+	g := newRig(t)
+	get := func(method, path, accept string) *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest(method, path, nil)
+		r.Header.Set("Accept", accept)
+		g.s.ServeHTTP(w, r)
+		return w
+	}
+	const browser = "text/html,application/xhtml+xml,*/*;q=0.8"
+	w := get(http.MethodGet, "/", browser)
+	if w.Code != http.StatusOK || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/html") ||
+		!strings.Contains(w.Body.String(), "<p>Node ") || !strings.Contains(w.Body.String(), `href="/openapi.yaml"`) {
+		t.Errorf("%d %v\n%s", w.Code, w.Header(), w.Body)
+	}
+	for _, c := range [][3]string{{http.MethodGet, "/", "*/*"}, {http.MethodGet, "/ui", browser}, {http.MethodPost, "/", browser}} {
+		if w := get(c[0], c[1], c[2]); w.Code != http.StatusNotFound {
+			t.Errorf("%v: %d, want 404", c, w.Code)
+		}
+	}
+}
+
+// A job of a schedule has the time for which it was enqueued, also for its worker.
+func TestCronAt(t *testing.T) {
+	g := newRig(t)
+	ok[v1.CronPut](t, g.do("PUT", "/v1/crons/c", `{"spec":"@every 1m","job":{"type":"t"}}`))
+	next := g.cron("c").NextAt
+	id, err := cronid.New(next)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, _, err := g.node.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_FireCron{FireCron: &fsmpb.FireCron{
+		Name: "c", DueMs: next, AtMs: next, NextMs: next + 60_000, JobId: id,
+	}}})
+	if err != nil || res[0].Code != fsm.OK {
+		t.Fatal(res, err)
+	}
+	claimed := ok[v1.Claimed](t, g.do("POST", "/v1/jobs/claim", `{"types":["t"],"max":1}`))
+	if len(claimed.Jobs) != 1 || claimed.Jobs[0].CronAt != next || claimed.Jobs[0].Cron != "c" {
+		t.Errorf("claimed %+v, want the time %d", claimed.Jobs, next)
+	}
+	if job := ok[v1.Job](t, g.do("GET", "/v1/jobs/"+id, "")); job.CronAt != next {
+		t.Errorf("%+v, want the time %d", job, next)
+	}
+	g.do("POST", "/v1/jobs", `{"id":"`+strings.Replace(id, id[24:], "000000000001", 1)+`","type":"t"}`)
+	if job := ok[v1.Job](t, g.do("GET", "/v1/jobs/"+strings.Replace(id, id[24:], "000000000001", 1), "")); job.CronAt != 0 {
+		t.Errorf("%+v is of no schedule", job)
+	}
+}

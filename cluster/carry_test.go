@@ -1,0 +1,224 @@
+package cluster
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+	"osqueue/storage"
+	"osqueue/storage/fault"
+	"osqueue/storage/queuefile"
+)
+
+// keptJobs are the jobs of all copies in the bucket.
+func (l *lab) keptJobs() (ids []string) {
+	l.t.Helper()
+	var keys []string
+	if err := l.bucket.List(l.t.Context(), "conflicts/", func(i storage.Info) bool { keys = append(keys, i.Key); return true }); err != nil {
+		l.t.Fatal(err)
+	}
+	for _, key := range keys {
+		obj, err := l.bucket.Get(l.t.Context(), key)
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		doc, err := queuefile.Decode(obj.Data)
+		if err != nil {
+			l.t.Fatalf("the copy %s: %v", key, err)
+		}
+		for _, j := range doc.Jobs {
+			ids = append(ids, j.ID)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// propose applies one mutation, which must be answered with OK.
+func (l *lab) propose(m *member, op *fsmpb.Mutation) fsm.Result {
+	l.t.Helper()
+	r, _, err := m.Propose(l.t.Context(), op)
+	if err != nil || r.Code != fsm.OK {
+		l.t.Fatalf("propose: %v, %v", r.Code, err)
+	}
+	return r
+}
+
+// completed is a job's completion without a worker.
+func completed(id, result string) *fsmpb.Mutation {
+	op := &fsmpb.ForceComplete{JobId: id, Result: []byte(result)}
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_ForceComplete{ForceComplete: op}}
+}
+
+// split has cluster a lose its path to the bucket, and cluster b take the document over.
+// heal gives the path back.
+func (l *lab) split(flushed ...string) (a, b *member, heal func()) {
+	l.t.Helper()
+	path := fault.New(l.bucket, 1)
+	l.t.Cleanup(func() { _ = path.Close() })
+	a = l.leader(l.start("a", 1, func(c *Config) { c.Bucket, c.StandbyRetry = path, 200*time.Millisecond })...)
+	lsn := l.enqueue(a, flushed...)
+	l.eventually("the flush", func() bool { return l.document().Header.LSN().Compare(lsn) >= 0 })
+	cut := path.Inject(fault.Rule{Kind: fault.LoseRequest})
+	b = l.leader(l.start("b", 1, func(c *Config) { c.StandbyRetry = 200 * time.Millisecond })...)
+	return a, b, cut.Stop
+}
+
+// idle waits until a has nothing more to flush.
+func (l *lab) idle(m *member) {
+	l.t.Helper()
+	l.eventually("the flush", func() bool { return l.document().Header.LSN().Compare(m.View().LSN()) >= 0 })
+}
+
+// A cluster that lost the document to another one while it could not reach the bucket,
+// and adopts it later, still has all that it has answered.
+func TestAnsweredJobsAreCarriedOver(t *testing.T) {
+	l := newLab(t)
+	a, b, heal := l.split("ran on both sides", "ends here", "cancelled here", "ends there", "gone there", "waits")
+
+	for _, id := range []string{"ran on both sides", "ends here"} {
+		l.propose(a, completed(id, `"of a"`))
+	}
+	l.propose(a, change(fsm.CancelJobs, "cancelled here"))
+	var answered []string
+	for i := range 26 {
+		answered = append(answered, fmt.Sprintf("answered %d", i))
+	}
+	l.enqueue(a, answered...)
+	l.enqueue(a, "done since")
+	l.propose(a, completed("done since", `"of a"`))
+	fails := &fsmpb.Enqueue{Jobs: []*fsmpb.NewJob{{Id: "dead since", Type: "fails"}}}
+	l.propose(a, &fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: fails}})
+	claimed := l.propose(a, &fsmpb.Mutation{Op: &fsmpb.Mutation_Claim{Claim: &fsmpb.Claim{Worker: "w", Types: []string{"fails"}, Max: 1}}}).Jobs[0]
+	lease := &fsmpb.Lease{JobId: claimed.ID, Token: claimed.Token}
+	l.propose(a, &fsmpb.Mutation{Op: &fsmpb.Mutation_Fail{Fail: &fsmpb.Fail{Worker: "w", Lease: lease, Permanent: true}}})
+
+	if j := l.claim(b, "w"); j.ID != "ran on both sides" {
+		t.Fatalf("claimed %s", j.ID)
+	}
+	l.propose(b, completed("ends there", `"of b"`))
+	l.propose(b, change(fsm.CancelJobs, "gone there"))
+	l.propose(b, change(fsm.DeleteJobs, "gone there"))
+	l.enqueue(b, "of the other", "answered 3")
+	l.idle(b)
+	heal()
+	l.eventually("the first to be fenced", func() bool { _, self := a.Leader(); return !self })
+	b.stop()
+	a = l.leader(a)
+
+	want := map[string]fsm.Status{
+		"ran on both sides": fsm.InProgress, "ends here": fsm.Completed, "cancelled here": fsm.Cancelled,
+		"ends there": fsm.Completed, "waits": fsm.Unclaimed, "of the other": fsm.Unclaimed, "done since": fsm.Completed,
+	}
+	for _, id := range answered {
+		want[id] = fsm.Unclaimed
+	}
+	for id, status := range want {
+		if j := a.Job(id); j == nil || j.Status != status {
+			t.Errorf("job %q is %+v, want it %s", id, j, status)
+		}
+	}
+	for id, result := range map[string]string{"ends here": `"of a"`, "done since": `"of a"`, "ends there": `"of b"`} {
+		if j := a.Job(id); j != nil && string(j.Result) != result {
+			t.Errorf("job %q has the result %s, want %s", id, j.Result, result)
+		}
+	}
+	for _, id := range []string{"gone there", "dead since"} {
+		if j := a.Job(id); j != nil {
+			t.Errorf("job %q is back: %+v", id, j)
+		}
+	}
+	if kept := l.keptJobs(); !slices.Equal(kept, []string{"dead since", "ran on both sides"}) {
+		t.Errorf("the copy has %q", kept)
+	}
+	got := a.Status().Carried
+	if got.Copy == "" || got != (Carried{Jobs: 26, Ended: 2, Kept: 2, Copy: got.Copy}) {
+		t.Errorf("status: %+v", got)
+	}
+}
+
+// A leader that has adopted a document is gone before it could take the document over. The
+// next one adopts it again, with what was carried over.
+func TestAdoptionAgainCarriesOver(t *testing.T) {
+	l := newLab(t)
+	a, b, heal := l.split("flushed")
+	l.enqueue(a, "answered")
+	l.enqueue(b, "of the other")
+	l.idle(b)
+	heal()
+	l.eventually("the first to be fenced", func() bool { _, self := a.Leader(); return !self })
+	if err := a.adopt(t.Context(), a.raft.CurrentTerm(), l.document()); err != nil {
+		t.Fatal(err)
+	}
+	b.stop()
+	a = l.leader(a)
+	for _, id := range []string{"flushed", "answered", "of the other"} {
+		if a.Job(id) == nil {
+			t.Errorf("job %q is gone", id)
+		}
+	}
+}
+
+// The same, but the document's broker is alive and has gone on: the next adoption brings
+// that, does not run again what has ended there since, and keeps the rest as a copy.
+func TestAdoptionAgainOfALaterState(t *testing.T) {
+	l := newLab(t)
+	a, b, heal := l.split("flushed")
+	l.enqueue(a, "answered")
+	l.enqueue(b, "ends later")
+	l.idle(b)
+	heal()
+	l.eventually("the first to be fenced", func() bool { _, self := a.Leader(); return !self })
+	if err := a.adopt(t.Context(), a.raft.CurrentTerm(), l.document()); err != nil {
+		t.Fatal(err)
+	}
+	l.propose(b, change(fsm.CancelJobs, "ends later"))
+	l.propose(b, change(fsm.DeleteJobs, "ends later"))
+	l.enqueue(b, "newer")
+	l.idle(b)
+	b.stop()
+	a = l.leader(a)
+	for id, want := range map[string]bool{"flushed": true, "newer": true, "ends later": false} {
+		if got := a.Job(id) != nil; got != want {
+			t.Errorf("job %q is there: %v, want %v", id, got, want)
+		}
+	}
+	if kept := l.keptJobs(); !slices.Contains(kept, "answered") {
+		t.Errorf("the copy has %q", kept)
+	}
+}
+
+// A document that does not say where this cluster's history ends in it, as one of an
+// earlier release, is adopted with a copy of all that it does not have.
+func TestUnknownForkKeepsACopy(t *testing.T) {
+	l := newLab(t)
+	a, b, heal := l.split("flushed", "gone there")
+	l.enqueue(a, "answered")
+	l.propose(b, change(fsm.CancelJobs, "gone there"))
+	l.propose(b, change(fsm.DeleteJobs, "gone there"))
+	l.idle(b)
+	b.stop()
+	doc := l.document()
+	doc.Header.Handovers = nil
+	m, err := doc.Machine()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.put(string(queuefile.Encode(queuefile.Inline(m.View()), *doc.Header, doc.Header.Address, 1)))
+	heal()
+	l.eventually("the first to be fenced", func() bool { _, self := a.Leader(); return !self })
+	a = l.leader(a)
+	if a.Job("flushed") == nil || a.Job("answered") != nil || a.Job("gone there") != nil {
+		t.Errorf("jobs: flushed %v, answered %v, gone there %v", a.Job("flushed"), a.Job("answered"), a.Job("gone there"))
+	}
+	if kept := l.keptJobs(); !slices.Equal(kept, []string{"answered", "gone there"}) {
+		t.Errorf("the copy has %q", kept)
+	}
+}
+
+func change(kind fsm.ChangeKind, ids ...string) *fsmpb.Mutation {
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Change{Change: &fsmpb.Change{Kind: uint32(kind), Ids: ids}}}
+}

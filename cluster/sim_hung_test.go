@@ -1,0 +1,367 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+	"osqueue/storage"
+	"osqueue/storage/fault"
+	"osqueue/storage/queuefile"
+)
+
+// hungFaults are what hangs and does not fail, and what only shows when nothing fails.
+func hungFaults() []simFault {
+	return []simFault{
+		{name: "disk hangs", times: 2, begin: (*simRun).hangDisk},
+		{name: "bucket hangs", times: 1, begin: (*simRun).hangBucket},
+		{name: "bucket and disk hang", times: 1, begin: (*simRun).hangBoth},
+		{name: "standby without bucket", times: 1, alone: true, begin: (*simRun).standbyAway},
+		{name: "outage for leader and standby", times: 1, alone: true, begin: (*simRun).standbyOutage},
+		{name: "object removed", times: 1, alone: true, begin: (*simRun).removeObject},
+		{name: "follower lags by large entries", times: 1, alone: true, begin: (*simRun).lagLarge},
+		{name: "rolling upgrade", times: 1, alone: true, begin: (*simRun).upgradeAll},
+	}
+}
+
+// hangDisk hangs all writes of a node's log. The node has to end while they hang.
+func (s *simRun) hangDisk() func() string {
+	n := s.leader()
+	if s.r.IntN(3) == 0 {
+		n = s.follower()
+	}
+	if n == nil {
+		return nil
+	}
+	return s.hangDiskOf(n)
+}
+
+// hungEnd bounds how long a node with a hung disk runs on: the limit, and the rounds of
+// the watchdog.
+const hungEnd = 20 * time.Second
+
+func (s *simRun) hangDiskOf(n *simNode) func() string {
+	life := n.alive()
+	if life == nil {
+		return nil
+	}
+	disk := n.mark(true)
+	disk.hang()
+	_ = simAwait(hungEnd, func() string {
+		if n.alive() == life {
+			return "it runs"
+		}
+		return ""
+	})
+	return func() string {
+		ended := n.alive() != life
+		hung := disk.goOn()
+		if hung > 0 && !ended {
+			s.failf("%s goes on though its disk hung for %v", n.name, hungEnd)
+		}
+		n.mark(false)
+		n.start()
+		if hung == 0 {
+			return ""
+		}
+		return fmt.Sprintf("%s ended while %d writes hung", n.name, hung)
+	}
+}
+
+// hangBucket hangs the bucket for all nodes, so that no request ends with its context,
+// and isolates the leader half of the time. It must lose the lead at once.
+func (s *simRun) hangBucket() func() string {
+	lead := s.a.active()
+	if lead == nil {
+		return nil
+	}
+	end := s.hangBucketOfAll()
+	mend := func() int { return 0 }
+	if s.r.IntN(2) == 0 {
+		mend = s.a.net.cut(false, between([]*simNode{lead.place}, s.without(lead.place))...)
+		if err := simAwait(5*time.Second, func() string {
+			if _, self := lead.Leader(); self {
+				return lead.place.name + " says that it leads"
+			}
+			return ""
+		}); err != nil {
+			s.failf("isolated, and the bucket hangs: %v", err)
+		}
+	}
+	return func() string {
+		mend()
+		return end()
+	}
+}
+
+func (s *simRun) hangBucketOfAll() func() string {
+	var ends []func() int
+	for _, l := range s.a.lives() {
+		ends = append(ends, l.gate.hang())
+	}
+	return func() string {
+		hung := 0
+		for _, end := range ends {
+			hung += end()
+		}
+		if hung == 0 {
+			return ""
+		}
+		return fmt.Sprintf("%d operations hung", hung)
+	}
+}
+
+// hangBoth hangs the bucket and the leader's disk.
+func (s *simRun) hangBoth() func() string {
+	n := s.leader()
+	if n == nil {
+		return nil
+	}
+	bucket := s.hangBucketOfAll()
+	disk := s.hangDiskOf(n)
+	return func() string {
+		requests := bucket()
+		if disk == nil {
+			return ""
+		}
+		if writes := disk(); requests != "" && writes != "" {
+			return requests + "; " + writes
+		}
+		return ""
+	}
+}
+
+// withStandby has a second cluster stand by while act runs.
+func (s *simRun) withStandby(act func(b *simCluster) string) func() string {
+	s.tally.one("rival")
+	b := newSimCluster(s.simWorld, fmt.Sprintf("s%d-", s.tally.count("rival")), 1, s.faults)
+	s.setRival(b)
+	b.startAll()
+	proof := ""
+	if s.neverActive(b, 12*time.Second) == "" {
+		proof = act(b)
+	}
+	return func() string {
+		defer s.setRival(nil)
+		b.end()
+		return proof
+	}
+}
+
+// outageTime is longer than a standby waits for a sign of the leader.
+const outageTime = 13 * time.Second
+
+// standbyAway takes the bucket from a standby. It must not take over when it is back.
+func (s *simRun) standbyAway() func() string {
+	return s.withStandby(func(b *simCluster) string {
+		unblock := b.nodes[0].alive().gate.block()
+		bad := s.neverActive(b, outageTime)
+		held := unblock()
+		if bad != "" || s.neverActive(b, outageTime) != "" || held == 0 {
+			return ""
+		}
+		return fmt.Sprintf("%d operations of the standby withheld", held)
+	})
+}
+
+// standbyOutage takes the bucket from both. The leader, which lives, has to keep it.
+func (s *simRun) standbyOutage() func() string {
+	return s.withStandby(func(b *simCluster) string {
+		end := s.inject(fault.Rule{Kind: fault.LoseRequest, Delay: time.Duration(s.r.IntN(3000)) * time.Millisecond})
+		bad := s.neverActive(b, outageTime)
+		proof := end()
+		if bad != "" || s.neverActive(b, outageTime) != "" {
+			return ""
+		}
+		return proof
+	})
+}
+
+// healTime bounds how long the leader takes to find that an object is missing, and to
+// write a new checkpoint.
+const healTime = time.Minute
+
+// removeObject hides an object that the document needs from all nodes. The leader has to
+// find that, and to heal it.
+func (s *simRun) removeObject() func() string {
+	if !s.calm() {
+		return nil
+	}
+	key := s.neededObject()
+	if key == "" {
+		return nil
+	}
+	s.hidden.hide(key)
+	found := ""
+	err := simAwait(healTime, func() string {
+		if l := s.a.active(); l != nil && l.Status().ArchiveError != "" {
+			found = l.Status().ArchiveError
+		}
+		if s.documentNames(key) {
+			return "the document names " + key
+		}
+		return ""
+	})
+	return func() string {
+		if err != nil {
+			s.failf("an object was removed: %v", err)
+			return ""
+		}
+		return found
+	}
+}
+
+// neededObject is a segment or a checkpoint that the document names; "" is none.
+func (s *simRun) neededObject() string {
+	doc := s.document()
+	if doc == nil || !doc.Large {
+		return ""
+	}
+	keys := []string{doc.Archive.Base.Key}
+	for _, ref := range doc.Archive.Log {
+		keys = append(keys, ref.Key)
+	}
+	return keys[s.r.IntN(len(keys))]
+}
+
+func (s *simRun) documentNames(key string) bool {
+	doc := s.document()
+	return doc == nil || doc.Large && (&written{root: doc.Archive}).names(key)
+}
+
+func (s *simRun) document() *queuefile.Document {
+	o, err := s.store.Get(context.Background(), DocumentKey)
+	if err != nil {
+		return nil
+	}
+	doc, err := queuefile.Decode(o.Data)
+	if err != nil {
+		return nil
+	}
+	return doc
+}
+
+// simHidden is a bucket in which some objects cannot be found.
+type simHidden struct {
+	storage.Bucket
+	mu   sync.Mutex
+	keys map[string]bool
+}
+
+func (h *simHidden) hide(key string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.keys[key] = true
+}
+
+func (h *simHidden) isHidden(key string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.keys[key]
+}
+
+// Get implements storage.Bucket.
+func (h *simHidden) Get(ctx context.Context, key string) (storage.Object, error) {
+	if h.isHidden(key) {
+		return storage.Object{}, storage.ErrNotFound
+	}
+	return h.Bucket.Get(ctx, key)
+}
+
+// List implements storage.Bucket.
+func (h *simHidden) List(ctx context.Context, prefix string, fn func(storage.Info) bool) error {
+	return h.Bucket.List(ctx, prefix, func(i storage.Info) bool { return h.isHidden(i.Key) || fn(i) })
+}
+
+// What a follower lacks takes longer over the network than raft waits for an answer.
+const (
+	simLargeJobs  = 10
+	simLargeBytes = 512 << 10
+	simLargeRate  = 512 << 10 // bytes a second
+)
+
+// lagLarge isolates a follower while large jobs come and go. It has to catch up over
+// links that carry little.
+func (s *simRun) lagLarge() func() string {
+	n := s.follower()
+	if n == nil {
+		return nil
+	}
+	mend := s.a.net.cut(true, between([]*simNode{n}, s.without(n))...)
+	c := &simClient{simUsers: s.users, name: "large", r: s.rand(), over: s.users.work, n: s.tally.count("large job")}
+	for range simLargeJobs {
+		c.largeJob()
+		s.tally.one("large job")
+	}
+	s.a.net.setRate(simLargeRate)
+	withheld := mend()
+	err := simAwait(2*time.Minute, s.a.whole)
+	return func() string {
+		most := s.a.net.setRate(0)
+		if err != nil {
+			s.failf("a follower lacks %d entries of %d bytes: %v", simLargeJobs, simLargeBytes, err)
+		}
+		if limit := appendMaxBytes + 1<<20; most > limit {
+			s.failf("a request had %d bytes of entries, more than %d", most, limit)
+		}
+		if withheld == 0 || most < simLargeBytes {
+			return ""
+		}
+		return fmt.Sprintf("%s caught up by requests of up to %d bytes", n.name, most)
+	}
+}
+
+// largeJob enqueues a large job and cancels it.
+func (c *simClient) largeJob() {
+	j := &fsmpb.NewJob{Id: c.id("large"), Type: "large", Payload: fmt.Appendf(nil, `"%0*d"`, simLargeBytes, 7)}
+	c.world.ask(j.Id)
+	a, ok := c.do(func() *fsmpb.Mutation {
+		return &fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: &fsmpb.Enqueue{Jobs: []*fsmpb.NewJob{j}}}}
+	})
+	if !ok {
+		return
+	}
+	c.world.acknowledged(j.Id, a.lsn, false)
+	c.do(func() *fsmpb.Mutation {
+		return &fsmpb.Mutation{Op: &fsmpb.Mutation_Change{Change: &fsmpb.Change{Kind: uint32(fsm.CancelJobs), Ids: []string{j.Id}}}}
+	})
+}
+
+// upgradeAll starts each node again without a limit of the feature level, one after the
+// other. The last one brings the highest level.
+func (s *simRun) upgradeAll() func() string {
+	lead := s.a.active()
+	if lead == nil || lead.View().Meta().Level >= fsm.MaxLevel {
+		return nil
+	}
+	before := lead.View().Meta().Level
+	for _, n := range s.shuffled() {
+		n.stop()
+		n.upgraded = true
+		n.start()
+		s.pass(4)
+		if !s.calm() {
+			return nil
+		}
+	}
+	level := before
+	err := simAwait(time.Minute, func() string {
+		if l := s.a.active(); l != nil {
+			level = l.View().Meta().Level
+		}
+		if level < fsm.MaxLevel {
+			return fmt.Sprintf("the level is %d", level)
+		}
+		return ""
+	})
+	return func() string {
+		if err != nil {
+			s.failf("all nodes are upgraded: %v", err)
+			return ""
+		}
+		return fmt.Sprintf("level %d after %d", level, before)
+	}
+}

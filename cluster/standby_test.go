@@ -1,0 +1,130 @@
+package cluster
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+	"osqueue/storage/fault"
+)
+
+// standby starts an active cluster a, which reaches the bucket by path, and a standby
+// cluster b that a knows of.
+func (l *lab) standby(path *fault.Bucket, adjust func(*Config)) (a, b *member) {
+	l.t.Helper()
+	soon := func(c *Config) {
+		c.StandbyInterval, c.StandbyRetry = 200*time.Millisecond, 100*time.Millisecond
+		c.Flush.WriteTimeout = 300 * time.Millisecond
+	}
+	a = l.leader(l.start("a", 1, func(c *Config) {
+		soon(c)
+		c.Bucket = path
+		if adjust != nil {
+			adjust(c)
+		}
+	})...)
+	b = l.start("b", 1, soon)[0]
+	l.eventually("the leader to know of the standby", func() bool { return a.Status().Standby != "" })
+	return a, b
+}
+
+// rivalOf is why a member refuses a mutation because of a standby, or nil.
+func (l *lab) rivalOf(m *member, op *fsmpb.Mutation) (e *RivalError) {
+	_, _, err := m.Propose(l.t.Context(), op)
+	errors.As(err, &e)
+	return e
+}
+
+func enqueueOf(id string) *fsmpb.Mutation {
+	op := &fsmpb.Enqueue{Jobs: []*fsmpb.NewJob{{Id: id, Type: "t"}}}
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: op}}
+}
+
+// A leader that is cut off from the bucket, and knows of a standby, has stopped answering
+// when the standby takes over. Heartbeats are answered, reports are not.
+func TestCutOffLeaderStopsForAStandby(t *testing.T) {
+	l := newLab(t)
+	path := fault.New(l.bucket, 1)
+	t.Cleanup(func() { _ = path.Close() })
+	a, b := l.standby(path, nil)
+	l.enqueue(a, "held")
+	job := l.claim(a, "w")
+	l.idle(a)
+	cut := path.Inject(fault.Rule{Kind: fault.LoseRequest})
+	l.enqueue(a, "answered before")
+	l.eventually("writes to be refused", func() bool { return l.rivalOf(a, change(fsm.RetryJobs)) != nil })
+	if _, self := b.Leader(); self {
+		t.Error("the standby has taken over before the leader stopped answering")
+	}
+	lease := &fsmpb.Lease{JobId: job.ID, Token: job.Token}
+	done := &fsmpb.Mutation{Op: &fsmpb.Mutation_Complete{Complete: &fsmpb.Complete{Worker: "w", Lease: lease}}}
+	if l.rivalOf(a, done) == nil || l.rivalOf(a, claimOf("w", 1)) == nil {
+		t.Error("a report or a claim is answered")
+	}
+	if r, _, err := a.Propose(t.Context(), heartbeatOf(job)); err != nil || r.Codes[0] != fsm.OK {
+		t.Errorf("a heartbeat: %v %v", r.Codes, err)
+	}
+	l.eventually("the reason in the status", func() bool { return a.Status().Refusing != "" })
+	b = l.leader(b)
+	if l.rivalOf(a, enqueueOf("after")) == nil {
+		t.Error("a write is answered after the takeover")
+	}
+	cut.Stop()
+	l.eventually("the first to be fenced", func() bool { _, self := a.Leader(); return !self })
+	if b.Job("held") == nil || b.Job("answered before") != nil {
+		t.Errorf("jobs of the standby: held %v, answered before %v", b.Job("held"), b.Job("answered before"))
+	}
+	b.stop()
+	a = l.leader(a)
+	if a.Job("held") == nil || a.Job("answered before") == nil || a.Job("after") != nil {
+		t.Errorf("jobs: held %v, answered before %v, after %v", a.Job("held"), a.Job("answered before"), a.Job("after"))
+	}
+}
+
+// When the bucket is back before a standby could take over, writes are answered again, and
+// no lease has run out.
+func TestLeaderAnswersAgainWithoutATakeover(t *testing.T) {
+	l := newLab(t)
+	path := fault.New(l.bucket, 1)
+	t.Cleanup(func() { _ = path.Close() })
+	l.bucket = path // of both clusters
+	a, b := l.standby(path, func(c *Config) { c.Settings.LeaseMs = 3000 })
+	l.enqueue(a, "held")
+	job := l.claim(a, "w")
+	cut := path.Inject(fault.Rule{Kind: fault.LoseRequest})
+	l.eventually("writes to be refused", func() bool { return a.Status().Refusing != "" })
+	l.never(2*time.Second, "the lease run out while writes were refused", func() bool { return a.Job(job.ID).Status != fsm.InProgress })
+	cut.Stop()
+	l.eventually("writes to be answered", func() bool { _, _, err := a.Propose(t.Context(), enqueueOf("again")); return err == nil })
+	if j := a.Job(job.ID); j.Status != fsm.InProgress || j.Token != job.Token {
+		t.Errorf("the job is %+v", j)
+	}
+	b.stop()
+	l.eventually("the standby to be forgotten", func() bool { return a.Status().Standby == "" })
+}
+
+// With the policy "continue", and without a standby, a leader answers on.
+func TestCutOffLeaderContinues(t *testing.T) {
+	for name, known := range map[string]bool{"policy": true, "no standby": false} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t)
+			path := fault.New(l.bucket, 1)
+			t.Cleanup(func() { _ = path.Close() })
+			var a *member
+			if known {
+				a, _ = l.standby(path, func(c *Config) { c.RivalPolicy = RivalContinue })
+			} else {
+				a = l.leader(l.start("a", 1, func(c *Config) { c.Bucket = path })...)
+			}
+			cut := path.Inject(fault.Rule{Kind: fault.LoseRequest})
+			defer cut.Stop()
+			l.never(3*time.Second, "a write refused", func() bool {
+				time.Sleep(50 * time.Millisecond)
+				_, _, err := a.Propose(t.Context(), enqueueOf("j"))
+				return err != nil
+			})
+		})
+	}
+}

@@ -1,0 +1,201 @@
+package cluster
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"osqueue/cluster/snapshot"
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+)
+
+const (
+	// stateCheckLook is how often the leader asks for checksums that are not there yet.
+	stateCheckLook = time.Second
+	// stateCheckPatience bounds how long it waits for the nodes that do not answer.
+	stateCheckPatience = 30 * time.Second
+)
+
+// SumText is a checksum of a state in an Identity.
+type SumText struct {
+	LSN string `json:"lsn"`
+	Sum string `json:"sha256"`
+}
+
+func sumText(s fsm.StateSum) *SumText {
+	if s.LSN.IsZero() {
+		return nil
+	}
+	return &SumText{s.LSN.String(), hex.EncodeToString(s.Sum[:])}
+}
+
+// checkStates has the nodes compare their states every Config.StateCheck, until ctx ends.
+func (r *reign) checkStates(ctx context.Context) {
+	interval := r.node.cfg.StateCheck
+	if interval <= 0 {
+		return
+	}
+	for {
+		if err := r.replaceForked(ctx); err != nil && ctx.Err() == nil {
+			r.log.Warn("what a node with another state has left in the bucket could not be replaced", "error", err)
+		}
+		if !sleep(ctx, max(r.node.sums.due(interval), min(interval, stateCheckLook))) {
+			return
+		}
+		if r.node.replica.meta().Level < fsm.Level8 {
+			continue
+		}
+		if err := r.checkState(ctx); err != nil && ctx.Err() == nil {
+			r.log.Warn("the states of the nodes could not be compared; trying again", "error", err)
+		}
+	}
+}
+
+// checkState makes one comparison.
+func (r *reign) checkState(ctx context.Context) error {
+	c, err := r.proposals.Do(ctx, proposal{{Op: &fsmpb.Mutation_CheckState{CheckState: &fsmpb.CheckState{}}}})
+	if err != nil {
+		return err
+	}
+	v := r.collectSums(ctx, c.lsn).verdict()
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case v.agreed == nil && v.finding == "":
+		return fmt.Errorf("too few nodes have said which state they have after log entry %s", c.lsn)
+	case v.agreed == nil:
+		r.node.sums.find(v.finding)
+		r.log.Error("the nodes have different states, and none has a majority: look for the node that is wrong, "+
+			"delete its data directory and start it again", "lsn", c.lsn, "checksums", v.finding)
+		return nil
+	case len(v.diverged) > 0:
+		r.log.Error("the state of a node differs from that of the majority; it ends", "nodes", v.diverged, "lsn", c.lsn, "checksums", v.finding)
+	}
+	_, err = r.proposals.Do(ctx, proposal{{Op: &fsmpb.Mutation_StateChecked{StateChecked: &fsmpb.StateChecked{
+		Term: c.lsn.Term, Index: c.lsn.Index, Sum: v.agreed, Diverged: v.diverged,
+	}}}})
+	return err
+}
+
+// collected are the checksums that servers have for one state, in hex.
+type collected struct {
+	servers []raft.Server
+	sums    map[raft.ServerID]string
+}
+
+// collectSums asks the servers of the configuration until all have answered, or for
+// stateCheckPatience.
+func (r *reign) collectSums(ctx context.Context, at fsm.LSN) collected {
+	ctx, cancel := context.WithTimeout(ctx, stateCheckPatience)
+	defer cancel()
+	c := collected{sums: make(map[raft.ServerID]string)}
+	wait := stateCheckLook / 20 // a small state is ready at once
+	for {
+		c.servers = r.node.raft.GetConfiguration().Configuration().Servers
+		if silent := r.node.askForSums(ctx, at, &c); silent == 0 || !sleep(ctx, wait) {
+			return c
+		}
+		wait = min(2*wait, stateCheckLook)
+	}
+}
+
+// askForSums asks those that have not answered yet, at once. silent is how many of them
+// still have not.
+func (n *Node) askForSums(ctx context.Context, at fsm.LSN, c *collected) (silent int) {
+	type answer struct {
+		id  raft.ServerID
+		sum string
+	}
+	answers := make(chan answer)
+	for _, s := range c.servers {
+		if c.sums[s.ID] != "" {
+			continue
+		}
+		silent++
+		go func() {
+			a := answer{id: s.ID}
+			if id, err := n.identityOf(ctx, string(s.ID)); err == nil && id.State != nil && id.State.LSN == at.String() {
+				a.sum = id.State.Sum
+			}
+			answers <- a
+		}()
+	}
+	for range silent {
+		if a := <-answers; a.sum != "" {
+			c.sums[a.id] = a.sum
+			silent--
+		}
+	}
+	return silent
+}
+
+// verdict is what the checksums of the servers say.
+type verdict struct {
+	agreed   []byte   // the checksum of a majority of the voters; nil: none has one
+	diverged []string // server ids with another one
+	finding  string   // who has which; "": all that answered have the same
+}
+
+func (c collected) verdict() (v verdict) {
+	voters, votes := 0, make(map[string]int)
+	by := make(map[string][]string)
+	for _, s := range c.servers {
+		sum := c.sums[s.ID]
+		if sum != "" {
+			by[sum] = append(by[sum], string(s.ID))
+		}
+		if s.Suffrage == raft.Voter {
+			voters++
+			votes[sum]++
+		}
+	}
+	for sum, ids := range by {
+		if raw, err := hex.DecodeString(sum); err == nil && votes[sum] > voters/2 {
+			v.agreed = raw
+			continue
+		}
+		v.diverged = append(v.diverged, ids...)
+	}
+	slices.Sort(v.diverged)
+	if len(by) > 1 {
+		v.finding = describeSums(by)
+	}
+	if v.agreed == nil {
+		v.diverged = nil
+	}
+	return v
+}
+
+func describeSums(by map[string][]string) string {
+	var parts []string
+	for sum, ids := range by {
+		slices.Sort(ids)
+		parts = append(parts, fmt.Sprintf("%s: %.16s", strings.Join(ids, ", "), sum))
+	}
+	slices.Sort(parts)
+	return strings.Join(parts, "; ")
+}
+
+// replaceForked replaces what nodes with another state have left in the bucket: their
+// snapshots, from which a new node would start, and the checkpoint, which one of them
+// may have written when it led.
+func (r *reign) replaceForked(ctx context.Context) error {
+	forked := r.node.sums.takeForked()
+	if len(forked) == 0 {
+		return nil
+	}
+	r.drafter.Renew()
+	r.flusher.Rewrite()
+	var errs []error
+	for _, id := range forked {
+		errs = append(errs, snapshot.Forget(ctx, r.node.cfg.Bucket, r.node.clusterID(), nodeName(raft.ServerID(id))))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,224 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+)
+
+// The nodes compare their states. The active leader puts a CheckState into the log
+// every Config.StateCheck; each node freezes its state there and computes the checksum
+// (this file). The leader asks for the checksums and puts into the log which one a
+// majority of the voters has (statecheck.go). A node that has another one ends, and
+// does not start again on that state.
+
+// sumsKept bounds how many checksums a node remembers. One check follows the other, so
+// that more than a few are only there while a log is replayed.
+const sumsKept = 16
+
+// stateSums has the checksums of this node's state, and those that a majority agreed
+// on. Safe for concurrent use.
+type stateSums struct {
+	poke chan struct{} // signals work for Node.sumStates
+
+	mu      sync.Mutex
+	life    int            // counts the states that were replaced as a whole
+	view    *fsm.View      // whose checksum is wanted; the newest only
+	own     []fsm.StateSum // oldest first
+	agreed  []fsm.StateSum // oldest first
+	asked   time.Time      // when the newest CheckState was applied, or the node began
+	finding string         // of the newest check; "": the states are the same
+	forked  []string       // server ids that had another state: what they wrote is to be replaced
+}
+
+func newStateSums() *stateSums {
+	return &stateSums{poke: make(chan struct{}, 1), asked: time.Now()}
+}
+
+// applied looks at an entry that the machine has just applied. freeze is called if the
+// checksum of the state is wanted. It runs under the replica's lock.
+func (s *stateSums) applied(b *fsmpb.Batch, freeze func() *fsm.View) {
+	fsm.AgreedSums(b, func(agreed fsm.StateSum, diverged []string) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.agreed = newest(append(s.agreed, agreed))
+		s.finding = ""
+		if len(diverged) > 0 {
+			s.finding = fmt.Sprintf("the state of %q differed from the others' after log entry %s", diverged, agreed.LSN)
+			s.forked = append(s.forked, diverged...)
+			s.forked = s.forked[max(len(s.forked)-sumsKept, 0):]
+		}
+		s.wake()
+	})
+	if fsm.AsksForSum(b) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.view, s.asked = freeze(), time.Now()
+		s.wake()
+	}
+}
+
+func (s *stateSums) wake() {
+	select {
+	case s.poke <- struct{}{}:
+	default:
+	}
+}
+
+func newest(sums []fsm.StateSum) []fsm.StateSum { return sums[max(len(sums)-sumsKept, 0):] }
+
+// restored forgets the checksums of a state that was replaced as a whole.
+func (s *stateSums) restored() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.view, s.own = nil, nil
+	s.life++
+}
+
+// compute computes the checksum that is wanted, if any, and compares. The error is an
+// fsm.ErrDiverged; lsn is of the entry that it is about.
+func (s *stateSums) compute() (lsn fsm.LSN, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if v, life := s.view, s.life; v != nil {
+		s.view = nil
+		s.mu.Unlock()
+		sum := v.Sum()
+		s.mu.Lock()
+		if s.life == life {
+			s.own = newest(append(s.own, sum))
+		}
+	}
+	for _, own := range s.own {
+		for _, agreed := range s.agreed {
+			if err := own.Compare(agreed); err != nil {
+				return own.LSN, err
+			}
+		}
+	}
+	return fsm.LSN{}, nil
+}
+
+// latest is the newest checksum of this node's state; zero: none.
+func (s *stateSums) latest() (sum fsm.StateSum) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.own) > 0 {
+		sum = s.own[len(s.own)-1]
+	}
+	return sum
+}
+
+// status is the state that a majority agreed on last, and what is wrong.
+func (s *stateSums) status() (agreed fsm.LSN, finding string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.agreed) > 0 {
+		agreed = s.agreed[len(s.agreed)-1].LSN
+	}
+	return agreed, s.finding
+}
+
+func (s *stateSums) find(finding string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.finding = finding
+}
+
+// due is how long it is until the next check.
+func (s *stateSums) due(interval time.Duration) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return interval - time.Since(s.asked)
+}
+
+// takeForked returns the servers that had another state, once.
+func (s *stateSums) takeForked() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	forked := s.forked
+	s.forked = nil
+	return forked
+}
+
+// sumStates computes the checksums of this node's state until the node is closed, and
+// ends the node if the others have another state.
+func (n *Node) sumStates() {
+	for {
+		select {
+		case <-n.sums.poke:
+		case <-n.ctx.Done():
+			return
+		}
+		if lsn, err := n.sums.compute(); err != nil {
+			n.diverge(lsn, err)
+			return
+		}
+	}
+}
+
+const (
+	// divergedFile marks a data directory whose state must not be used any more.
+	divergedFile = "diverged"
+	// divergedWrite bounds how long the end of a diverged node waits for that file.
+	divergedWrite = 500 * time.Millisecond
+)
+
+// errForked ends a node that has another state than the majority.
+var errForked = errors.New("this node has another state than the majority")
+
+// diverge ends this node: its state after an entry is wrong. If the entry was in its log
+// when it started, the replay led there: the state on the disk is that of before, and
+// another release may replay it rightly.
+func (n *Node) diverge(lsn fsm.LSN, why error) {
+	n.sever()
+	if lsn.Index <= n.replayed {
+		err := fmt.Errorf("%w: %w; the log was replayed: if this node was upgraded, start the release before, and report this; "+
+			"else, if the other nodes run, delete its data directory %q and start it again", errForked, why, n.cfg.DataDir)
+		n.replica.fail(err)
+		return
+	}
+	err := fmt.Errorf("%w: %w; %s", errForked, why, divergedAdvice(n.cfg.DataDir))
+	if n.onDisk() {
+		done := make(chan error, 1)
+		go func() { done <- writeFileSync(filepath.Join(n.cfg.DataDir, divergedFile), why.Error()+"\n") }()
+		limit := time.NewTimer(divergedWrite)
+		defer limit.Stop()
+		select {
+		case failed := <-done:
+			err = errors.Join(err, failed)
+		case <-limit.C:
+		}
+	}
+	n.replica.fail(err)
+}
+
+func divergedAdvice(dir string) string {
+	return fmt.Sprintf("keep a copy of its data directory %q for a report, delete the directory, and start the node again: "+
+		"it gets the state from the others", dir)
+}
+
+// onDisk reports whether the node has a data directory that outlives it.
+func (n *Node) onDisk() bool { return n.cfg.ground == nil && n.cfg.RaftLog != RaftLogMemory }
+
+// checkNotDiverged refuses a data directory whose state is known to be wrong.
+func (n *Node) checkNotDiverged() error {
+	if !n.onDisk() {
+		return nil
+	}
+	why, err := os.ReadFile(filepath.Join(n.cfg.DataDir, divergedFile))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("look for a mark that the state is wrong: %w", err)
+	}
+	return fmt.Errorf("this node ended because it has another state than the majority (%.200s): %s", why, divergedAdvice(n.cfg.DataDir))
+}

@@ -1,0 +1,114 @@
+package fsm
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+
+	"osqueue/fsm/fsmpb"
+)
+
+// A producer that lost the answer to an enqueue repeats it, and so does a worker that
+// lost the answer to a report. Retention may have removed the job in the meantime. From
+// Level8 on the machine therefore keeps a record of each job that retention removes
+// soon after its end: its id, its token, how it ended, and a hash of its content. A
+// repetition gets the answer that the job itself would have given. The records are
+// request records under keys that no caller can send. They count in
+// Settings.RequestCount and are the first ones that it removes.
+
+// repeatMs is how long after its end a job is known by its id, whatever its retention.
+const repeatMs = 5 * 60 * 1000
+
+// removedPrefix begins the request keys of removed jobs.
+const removedPrefix = "\x00removed:"
+
+// rememberRemoved keeps the record of a job that retention removes.
+func (m *Machine) rememberRemoved(j *Job) {
+	if m.Level() < Level8 || later(j.FinishedAt, repeatMs) < m.meta.Now {
+		return
+	}
+	r := &RequestRecord{
+		Key:         removedPrefix + j.ID,
+		Fingerprint: contentOf(j.Type, j.Priority, j.MaxAttempts, j.LeaseMs, j.Payload, j.Options()),
+		// It is as old as a request that is forgotten repeatMs after the job's end.
+		At:    min(m.meta.Now, later(j.FinishedAt, repeatMs-max(m.meta.Settings.RequestMs, 0))),
+		LSN:   m.meta.LSN,
+		Items: []RequestItem{{JobID: j.ID, Token: j.Token, Status: j.Status}},
+		Count: uint64(j.AttemptEnd),
+	}
+	if old := m.byKey[r.Key]; old != nil {
+		m.dropRequest(old)
+	}
+	m.addRequest(r)
+	m.boundRequests()
+}
+
+// removedJob returns the record of a removed job, or nil.
+func (m *Machine) removedJob(id string) *RequestRecord {
+	if m.Level() < Level8 {
+		return nil
+	}
+	return m.byKey[removedPrefix+id]
+}
+
+// jobOfRecord is what is known of a removed job: its id, token and status.
+func jobOfRecord(r *RequestRecord) *Job {
+	i := r.Items[0]
+	return &Job{ID: i.JobID, Token: i.Token, Status: i.Status, AttemptEnd: End(r.Count)}
+}
+
+// endedAlready returns the removed job if the lease l ended it that way.
+func (m *Machine) endedAlready(l *fsmpb.Lease, end End) *Job {
+	r := m.removedJob(l.JobId)
+	if r == nil || l.Token == 0 || end == NoEnd {
+		return nil
+	}
+	if j := jobOfRecord(r); j.Token == l.Token && j.AttemptEnd == end {
+		return j
+	}
+	return nil
+}
+
+// contentOfNew is contentOf for a job that is to be added.
+func contentOfNew(n *fsmpb.NewJob) string {
+	limit, o := int32(MaxAttemptsUnset), newOptions(n, "")
+	if n.MaxAttempts != nil {
+		limit = *n.MaxAttempts
+	}
+	if o == nil {
+		o = &noOptions
+	}
+	return contentOf(n.Type, n.Priority, limit, n.LeaseMs, n.Payload, o)
+}
+
+// contentOf is a hash of all that sameContent compares. It stands in the state: it must
+// not change between releases.
+func contentOf(typ string, priority, maxAttempts int32, leaseMs int64, payload []byte, o *Options) string {
+	h := make([]byte, 0, 256+len(payload))
+	text := func(s string) { h = append(binary.AppendUvarint(h, uint64(len(s))), s...) }
+	texts := func(list []string) {
+		h = binary.AppendUvarint(h, uint64(len(list)))
+		for _, s := range list {
+			text(s)
+		}
+	}
+	numbers := func(list ...int64) {
+		for _, n := range list {
+			h = binary.AppendVarint(h, n)
+		}
+	}
+	there := int64(0)
+	if payload != nil {
+		there = 1
+	}
+	numbers(int64(priority), int64(maxAttempts), leaseMs, there, int64(len(payload)))
+	h = append(h, payload...)
+	numbers(int64(o.Backoff.Kind), o.Backoff.BaseMs, o.Backoff.CapMs, int64(o.Backoff.Jitter), o.TimeoutMs,
+		int64(o.Unique.Scope), o.Unique.PeriodMs, int64(o.AfterFailure))
+	for _, s := range []string{typ, o.Group, o.Unique.Key, o.Batch} {
+		text(s)
+	}
+	texts(o.Tags)
+	texts(o.After)
+	sum := sha256.Sum256(h)
+	return string(sum[:16])
+}

@@ -1,0 +1,40 @@
+package archive
+
+import (
+	"testing"
+
+	"osqueue/storage"
+	"osqueue/storage/fault"
+	"osqueue/storage/queuefile"
+)
+
+// TestAuditGoesOn: a check that ends early does not read again what it has read.
+func TestAuditGoesOn(t *testing.T) {
+	t.Parallel()
+	w, other := fixedWorld(t.Context(), true), fixedWorld(t.Context(), true)
+	root := *w.root.Archive
+	first, second := root.Log[0], other.root.Archive.Log[0]
+	o, err := other.bucket.Get(w.ctx, second.Key)
+	must(err)
+	must(Put(w.ctx, w.bucket, second.Key, o.Data))
+	root.Log = []queuefile.Ref{first, second}
+
+	bucket := fault.New(w.bucket, 1)
+	a := NewAudit(bucket)
+	lost := func(key string) *fault.Injection {
+		return bucket.Inject(fault.Rule{Kind: fault.LoseRequest, Ops: []storage.Op{storage.OpGet}, KeyPrefix: key})
+	}
+	rule := lost(second.Key)
+	if _, _, err := a.needs(w.ctx, &root); err == nil || rule.Hits() == 0 {
+		t.Fatalf("the second chapter was read: %v", err)
+	}
+	rule.Stop()
+	rule = lost(first.Key)
+	if all, found, err := a.needs(w.ctx, &root); err != nil || found != nil || len(all) == 0 || rule.Hits() > 0 {
+		t.Errorf("%d objects, %+v, %v; the first chapter was read %d times again", len(all), found, err, rule.Hits())
+	}
+	root.Log = root.Log[1:]
+	if _, _, err := a.needs(w.ctx, &root); err != nil || len(a.chapters) != 1 {
+		t.Errorf("%d chapters are remembered, %v", len(a.chapters), err)
+	}
+}

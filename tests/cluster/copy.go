@@ -1,0 +1,28 @@
+package cluster
+
+import (
+	"os"
+	"path/filepath"
+)
+
+// DiskCopy is a copy of the data directory of a node.
+type DiskCopy struct{ dir string }
+
+// CopyDisk copies the data directory of a node that has ended or is paused.
+func (n *Node) CopyDisk() DiskCopy {
+	n.cluster.tb.Helper()
+	c := DiskCopy{dir: filepath.Join(n.cluster.tb.TempDir(), "data")}
+	if err := os.CopyFS(c.dir, os.DirFS(n.data())); err != nil {
+		n.cluster.tb.Fatal(err)
+	}
+	return c
+}
+
+// RestoreDisk replaces the data directory of a node that does not run by a copy.
+func (n *Node) RestoreDisk(c DiskCopy) {
+	n.cluster.tb.Helper()
+	n.Wipe()
+	if err := os.CopyFS(n.data(), os.DirFS(c.dir)); err != nil {
+		n.cluster.tb.Fatal(err)
+	}
+}

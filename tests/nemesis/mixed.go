@@ -1,0 +1,88 @@
+package nemesis
+
+import (
+	"fmt"
+
+	"osqueue/tests/cluster"
+	"osqueue/tests/history"
+)
+
+// mixedFaults are those of a cluster whose nodes run two releases.
+var mixedFaults = []Fault{
+	{Name: "mixed-leaders", Needs: NeedMixed, Begin: mixedLeaders, Alone: true},
+	{Name: "node-swapped", Needs: NeedMixed, Begin: swapRelease, Alone: true},
+}
+
+// mixedPool are the faults that a cluster with nodes of the release before is to
+// survive: that release has defects which others find.
+var mixedPool = []string{
+	"mixed-leaders", "mixed-leaders", "node-swapped", "node-swapped", "leader-killed", "follower-killed", "all-killed",
+	"leader-paused", "leader-isolated", "leadership-transfer", "graceful-roll", "bucket-down", "late-put", "node-wiped",
+}
+
+// setRelease has a node run this release, or the one before, from its next start on.
+// The feature level is held, so that both can lead.
+func (w *World) setRelease(n *cluster.Node, old bool) {
+	n.Binary, n.Flags = "", append(w.own(), "--feature-level", "6")
+	if old {
+		n.Binary, n.Flags = w.release6, nil
+	}
+}
+
+func (w *World) releaseOf(n *cluster.Node) string {
+	if n.Binary != "" {
+		return "the release before"
+	}
+	return "this release"
+}
+
+// mixedLeaders lets each node lead in turn, in an order that the dice choose. The
+// others, of whichever release, have to run on.
+func mixedLeaders(w *World, s *history.FaultSpan) func() {
+	order := w.Dice.Perm(len(w.Cluster.Nodes))
+	for _, i := range order {
+		n := w.Cluster.Nodes[i]
+		if !w.lead(n) {
+			s.Missed(n.Name + " was not elected")
+			continue
+		}
+		w.goesOn(30)
+		for _, o := range w.Cluster.Nodes {
+			if !o.Running() {
+				w.T.Errorf("%s of %s ended while %s of %s led:\n%s", o.Name, w.releaseOf(o), n.Name, w.releaseOf(n), o.LogTail(5))
+			}
+		}
+		s.Hit(fmt.Sprintf("%s of %s led in term %d", n.Name, w.releaseOf(n), w.term(n.Name, n.Status)))
+	}
+	return func() {}
+}
+
+// leadTries bounds how often the leader is stopped until the wanted one is elected.
+const leadTries = 12
+
+// lead stops leaders until n leads.
+func (w *World) lead(n *cluster.Node) bool {
+	for range leadTries {
+		leader := w.Cluster.WaitLeader()
+		if leader == n {
+			return true
+		}
+		if err := leader.Stop(); err != nil {
+			w.T.Errorf("%s did not stop gracefully: %v", leader.Name, err)
+		}
+		w.start(leader)
+	}
+	return false
+}
+
+// swapRelease upgrades a node, or takes it back to the release before.
+func swapRelease(w *World, s *history.FaultSpan) func() {
+	n := w.Cluster.Nodes[w.Dice.IntN(len(w.Cluster.Nodes))]
+	before := w.releaseOf(n)
+	w.stop(s, n)
+	w.setRelease(n, n.Binary == "")
+	return func() {
+		w.start(n)
+		s.Hit(fmt.Sprintf("%s ran %s and runs %s", n.Name, before, w.releaseOf(n)))
+	}
+}

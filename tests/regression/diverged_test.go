@@ -1,0 +1,56 @@
+package regression
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"osqueue/client"
+	"osqueue/tests/cluster"
+)
+
+// A node whose log leads to another state is found by the first check, ends, and does not
+// start on that state again. The others take jobs all the time, and with an empty data
+// directory the node is one of them again.
+func TestANodeWithAnotherStateEnds(t *testing.T) {
+	c := cluster.Start(t, cluster.Options{Flags: []string{"--state-check-interval", "0"}})
+	c.WaitLeader()
+	if _, err := c.Client.Enqueue(c.Context(patience), client.NewJob{ID: "job", Type: "t", Payload: []byte(`"right"`)}); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range c.Nodes {
+		if err := n.Stop(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wrong := c.Nodes[0]
+	if err := wrong.ChangeJob("job", []byte(`"wrong"`)); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range c.Nodes {
+		n.Start("--state-check-interval", "1s")
+	}
+	c.Eventually(patience, wrong.Name+" to end", ended(wrong))
+	if log := wrong.Log(); !strings.Contains(log, "another state than the majority") {
+		t.Errorf("%s does not say why it ended:\n%s", wrong.Name, wrong.LogTail(5))
+	}
+	if _, err := c.Client.Enqueue(c.Context(patience), client.NewJob{Type: "t"}); err != nil {
+		t.Errorf("the majority takes no job: %v", err)
+	}
+
+	wrong.Start("--state-check-interval", "1s")
+	c.Eventually(patience, wrong.Name+" to refuse its data", ended(wrong))
+	if log := wrong.LogTail(5); !strings.Contains(log, "delete the directory") {
+		t.Errorf("%s does not say what to do:\n%s", wrong.Name, log)
+	}
+	wrong.Wipe()
+	wrong.Start("--state-check-interval", "1s")
+	follows(c, wrong)
+	c.Eventually(patience, "a check with all nodes", func() error {
+		s, err := wrong.Status()
+		if err == nil && (s.StateCheckedLSN == "" || s.StateError != "") {
+			err = fmt.Errorf("checked %q: %s", s.StateCheckedLSN, s.StateError)
+		}
+		return err
+	})
+}
