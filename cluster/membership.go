@@ -34,13 +34,13 @@ func (n *Node) admit(ctx context.Context, who Identity) error {
 		return err
 	}
 	id, address := raft.ServerID(who.ServerID), raft.ServerAddress(who.RaftAddress)
-	if err := n.raft.AddNonvoter(id, address, 0, applyTimeout).Error(); err != nil {
+	if err := n.waitFuture(ctx, n.raft.AddNonvoter(id, address, 0, applyTimeout)); err != nil {
 		return fmt.Errorf("add %s as a non-voter: %w", id, err)
 	}
 	if err := n.awaitCatchUp(ctx, who); err != nil {
 		return err
 	}
-	if err := n.raft.AddVoter(id, address, 0, applyTimeout).Error(); err != nil {
+	if err := n.waitFuture(ctx, n.raft.AddVoter(id, address, 0, applyTimeout)); err != nil {
 		return fmt.Errorf("give %s a vote: %w", id, err)
 	}
 	n.log.Info("a node joined the cluster", "server", id)
@@ -71,7 +71,7 @@ func (n *Node) removePredecessors(ctx context.Context, c raft.Configuration, who
 		before = append(before, s)
 	}
 	for _, s := range before {
-		if err := n.raft.RemoveServer(s.ID, 0, applyTimeout).Error(); err != nil {
+		if err := n.waitFuture(ctx, n.raft.RemoveServer(s.ID, 0, applyTimeout)); err != nil {
 			return fmt.Errorf("remove %s, which %s replaces: %w", s.ID, who.ServerID, err)
 		}
 		n.log.Warn("removed a server that is gone; another one of its name replaces it", "server", s.ID, "by", who.ServerID)
