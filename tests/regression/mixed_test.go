@@ -163,7 +163,7 @@ func (p *producer) more(c *cluster.Cluster) {
 
 // lead kills leaders until n leads. The third node is paused meanwhile: a leader that
 // stops in order hands over to the first node of the configuration that has all entries,
-// so that two nodes could hand leadership to each other for ever.
+// so that two nodes could hand leadership to each other without end.
 func lead(t *testing.T, c *cluster.Cluster, n *cluster.Node) {
 	t.Helper()
 	for range 20 {
