@@ -4,9 +4,8 @@
 // # Problem
 //
 // A bucket takes whole objects, which are held in memory, and a snapshot of a
-// large queue is too long for that. What was written in pieces must come back
-// whole or not at all, whoever died while writing it, and whatever happened to the
-// pieces since.
+// large queue is too long for that. A blob that was written in pieces is read whole or
+// not at all, also if its writer died, and whatever happened to the pieces since.
 //
 // # Objects
 //
@@ -43,7 +42,7 @@
 // same key, and if they are there already that was us. Refusals and lost answers
 // are tried again, with growing pauses, for as long as the context lives.
 //
-// A writer that dies leaves parts without a manifest, which nobody takes for a
+// A writer that dies leaves parts without a manifest, which no reader takes for a
 // blob. Abort removes them, Delete removes a blob, manifest first. Parts whose
 // manifest may still arrive are left alone, since that would name what is gone.
 //

@@ -15,8 +15,8 @@ import (
 // manifest that is none or not the one that was meant.
 var ErrDamaged = errors.New("the blob is damaged")
 
-// fetch reads an object that check has nothing against. What check returns
-// becomes an error that wraps ErrDamaged.
+// fetch reads an object and passes it to check. An error of check becomes one that
+// wraps ErrDamaged.
 func fetch(ctx context.Context, bucket storage.Bucket, key string, check func(data []byte) error) ([]byte, error) {
 	var data []byte
 	bad := 0

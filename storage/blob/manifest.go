@@ -30,7 +30,7 @@ type Part struct {
 	Sum   Sum
 }
 
-// What a manifest says that it is.
+// The format and version that a manifest states.
 const (
 	format      = "osqueue blob"
 	version     = 1
@@ -46,8 +46,8 @@ func partKey(prefix string, i int) string { return fmt.Sprintf("%s/%06d%s", pref
 
 const partSuffix = ".part"
 
-// IsObject reports whether that is the name of one of a blob's objects within its
-// prefix. Others that stand there are somebody else's.
+// IsObject reports whether name is that of one of a blob's objects within its prefix.
+// Other objects below the prefix do not belong to the blob.
 func IsObject(name string) bool { return isPart(name) || "/"+name == manifestName }
 
 // isPart reports whether that is the name of a part within its prefix.

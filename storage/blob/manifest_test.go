@@ -18,7 +18,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 const goldenDir = "testdata/v1"
 
-// goldenStream is what the golden blob holds.
+// goldenStream returns the content of the golden blob.
 func goldenStream() []byte {
 	var b bytes.Buffer
 	for i := range 100 {
@@ -27,7 +27,7 @@ func goldenStream() []byte {
 	return b.Bytes()
 }
 
-// TestGolden reads a blob that was written once, for ever, and pins the form of
+// TestGolden reads a blob that was written once and is kept, and pins the form of
 // manifests.
 func TestGolden(t *testing.T) {
 	b := mem.New()

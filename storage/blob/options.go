@@ -8,7 +8,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Options of a Writer. What is zero is the default.
+// Options of a Writer. A zero field means its default.
 type Options struct {
 	// PartBytes is the size of all parts but the last, compressed; 8 MiB. It
 	// bounds what is held in memory, with Parallel.

@@ -15,8 +15,8 @@ import (
 // content: each attempt to write needs a prefix of its own.
 var ErrTaken = errors.New("another object has that name")
 
-// put writes an object whose name nobody else uses. nil means that it is
-// certain to be there. Otherwise it may be, or come to be, unless the error wraps
+// put writes an object whose name no other writer uses. nil means that the object
+// exists. After an error it may exist, or exist later, unless the error wraps
 // ErrTaken.
 func put(ctx context.Context, bucket storage.Bucket, key string, data []byte) error {
 	foreign := 0

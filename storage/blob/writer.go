@@ -48,10 +48,9 @@ const (
 
 var errClosed = errors.New("it is closed")
 
-// Create begins a blob under a prefix that nobody has used before; it is part of
-// object keys, without a slash at its end. Everything that is wrong is reported
-// by Write or Close. The upload lives as long as ctx, which is all that ends the
-// attempts to reach the store.
+// Create begins a blob under a prefix that was never used before. The prefix is part of
+// object keys and has no slash at its end. Write and Close report all errors. The
+// attempts to reach the store end only with ctx.
 func Create(ctx context.Context, bucket storage.Bucket, prefix string, o Options) *Writer {
 	w := &Writer{bucket: bucket, prefix: prefix, sum: sha256.New()}
 	w.ctx, w.cancel = context.WithCancel(ctx)
@@ -151,7 +150,7 @@ func (w *Writer) Abort() {
 		return
 	}
 	failed := w.cut.group.Wait()
-	if w.state == announced || errors.Is(failed, ErrTaken) { // or somebody else's would go
+	if w.state == announced || errors.Is(failed, ErrTaken) { // or another blob's would be deleted
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), abortTimeout)

@@ -91,7 +91,7 @@ func parse(raw string) (*url.URL, error) {
 	return nil, fmt.Errorf("bucket URL %q: there is no scheme %q; write %s", u.Redacted(), u.Scheme, Forms)
 }
 
-// withoutScheme says what to write instead of a path or a bare name.
+// withoutScheme returns the URL to write instead of a path or a bare name.
 func withoutScheme(raw string) string {
 	if !slices.ContainsFunc([]string{"/", ".", "~"}, func(p string) bool { return strings.HasPrefix(raw, p) }) {
 		return "write " + Forms

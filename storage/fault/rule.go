@@ -15,7 +15,7 @@ import (
 // ErrInjected is wrapped by every error that this package invents.
 var ErrInjected = errors.New("injected fault")
 
-// Kind says what happens to an operation that is hit.
+// Kind selects the fault of an operation that matches a rule.
 type Kind string
 
 // The kinds of faults; doc.go says what each does.
@@ -145,7 +145,7 @@ func (i *Injection) wait(ctx context.Context, doneLocked func() bool) error {
 	}
 }
 
-// Stop ends the rule for later operations. What it holds stays held.
+// Stop ends the rule for later operations. Operations that it holds stay held.
 func (i *Injection) Stop() {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -113,7 +113,7 @@ func (b *Bucket) read(ctx context.Context, key string) ([]byte, string, chain, e
 		if data, sum, err := b.unpublished(key); err == nil {
 			return data, sum, c, nil
 		}
-		err = nil // published in the meantime
+		err = nil // published since
 	}
 	if err != nil {
 		return nil, "", c, err

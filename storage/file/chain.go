@@ -16,8 +16,8 @@ import (
 )
 
 // kept is how many numbers of a chain stay taken behind the highest one. A
-// writer that finds its own number within that distance knows that nobody had
-// removed the number before it took it.
+// writer that finds its own number within that distance knows that the number had
+// not been removed before it took it.
 const kept = 64
 
 // Names in the directory of a chain begin with one of these, followed by the
@@ -36,7 +36,7 @@ const base = "base"
 // basisDigits is how much of a hash a link carries.
 const basisDigits = 16
 
-// chain is what the directory of a chain held when it was read.
+// chain is the content of a chain's directory at the time of a read.
 type chain struct {
 	highest uint64 // 0: there is no chain
 	names   map[string]bool
@@ -54,8 +54,8 @@ func droppedName(number uint64, nonce string) string {
 	return chainName(droppedPrefix, number) + "-" + nonce
 }
 
-// linkTarget is what the link of a committed write says: which staged file has
-// the bytes, and which bytes they replace.
+// linkTarget returns the target of a committed write's link. It names the staged
+// file that has the bytes, and the bytes that they replace.
 func linkTarget(nonce, basis string) string { return nonce + "." + basis[:basisDigits] }
 
 // numberOf reads the number out of a name in a chain.
@@ -196,7 +196,7 @@ func (b *Bucket) publish(key string, n uint64, nonce, basis string) error {
 	}
 	if err := os.Rename(staged, to); err != nil {
 		if absent(err) {
-			return nil // somebody else was first
+			return nil // another writer was first
 		}
 		return err
 	}
@@ -226,7 +226,7 @@ func (b *Bucket) unpublished(key string) ([]byte, string, error) {
 // next write tries again.
 func tidy(dir string, c chain, n uint64) {
 	// In ascending order, since takenInTurn relies on it. A writer that stops here
-	// and goes on later removes only numbers that are given up anyway.
+	// and continues later removes only numbers that are free to remove anyway.
 	for _, name := range slices.Sorted(maps.Keys(c.names)) {
 		prefix, number, ok := numberOf(name)
 		switch {

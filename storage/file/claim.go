@@ -23,8 +23,9 @@ const lockStripes = 64
 const lockPoll = 5 * time.Millisecond
 
 // claim shuts processes of older releases out. Every write that replaces an object of
-// another Bucket calls it first: the first write of an active leader. What only this
-// Bucket writes needs it not (see beside), so that a node which starts stops nobody.
+// another Bucket calls it first: the first write of an active leader. Objects that only
+// this Bucket writes do not need it (see beside), so that the start of a node stops no
+// other process.
 //
 // Older processes hold a lock file below .osqueue/lock from before they read an object
 // until they have replaced it. claim takes all of these locks, so that none of
@@ -169,7 +170,7 @@ func waitLock(ctx context.Context, path string) (*os.File, error) {
 }
 
 // isStill reports whether path names the file f: two processes that hold different files
-// of the same name exclude nobody.
+// of the same name do not exclude each other.
 func isStill(f *os.File, path string) bool {
 	mine, err1 := f.Stat()
 	named, err2 := os.Stat(path)

@@ -154,8 +154,8 @@ func TestErrorAtEachStep(t *testing.T) {
 	}
 }
 
-// TestDirectorySyncFails lets the fsync of directories fail. What was written
-// meanwhile must not be read, and so be taken for durable, before it is.
+// TestDirectorySyncFails lets the fsync of directories fail. A reader must not get data
+// that was written meanwhile, and take it for durable, before it is.
 func TestDirectorySyncFails(t *testing.T) {
 	ctx, b := t.Context(), open(t, t.TempDir())
 	v := b.PutIfAbsent(ctx, "k", []byte("old")).Version
@@ -179,8 +179,8 @@ func TestDirectorySyncFails(t *testing.T) {
 }
 
 // TestFrozenWriter stops a writer at each step of a replacement and lets it go
-// on after many others have written. It holds nobody up, and it changes nothing
-// when it goes on.
+// on after many others have written. It delays no other writer, and it changes nothing
+// when it continues.
 func TestFrozenWriter(t *testing.T) {
 	for _, step := range replaceSteps {
 		for _, more := range []int{1, kept + 10} {

@@ -13,14 +13,14 @@ import (
 	"time"
 )
 
-// Modes before the umask: whoever runs the processes decides with it who may
-// read the bucket.
+// Modes before the umask. The operator decides with the umask which users may read the
+// bucket.
 const (
 	dirMode  = 0o777
 	fileMode = 0o666
 )
 
-// stale is the age from which a file in tmp belongs to nobody. Writers touch
+// stale is the age from which a file in tmp has no writer. Writers touch
 // theirs within seconds; one that was stopped for longer finds its file gone
 // and fails without harm.
 const stale = time.Hour
@@ -39,8 +39,8 @@ func hash(data []byte) (sum [sha256.Size]byte) {
 	return sum
 }
 
-// stage writes data to a new file and syncs it. If somebody has removed the
-// private directories of the bucket, it makes them again.
+// stage writes data to a new file and syncs it. It creates the private directories of
+// the bucket if they were removed.
 func (b *Bucket) stage(path string, data []byte) error {
 	err := writeNew(path, data)
 	if absent(err) && filepath.Dir(path) == b.temp {
@@ -190,7 +190,8 @@ func absent(err error) bool {
 
 func isReadOnly(err error) bool { return errors.Is(err, syscall.EROFS) }
 
-// linkHelp says what a file system lacks that refuses a link.
+// linkHelp adds the requirements of a bucket to the error of a file system that refuses
+// a link.
 func linkHelp(err error) error {
 	if errors.Is(err, syscall.EPERM) || errors.Is(err, errors.ErrUnsupported) {
 		return fmt.Errorf("%w: a directory bucket needs a file system with hard links and symbolic links", err)

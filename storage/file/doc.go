@@ -41,17 +41,17 @@
 // these, for any time. After 2 it has left a file that the next write removes.
 // After 3, the next reader or writer finds the staged file and does 4 itself.
 // The number N+2 can only be taken by a writer that has seen to this, so that
-// d<N+1> is gone by then: a writer that goes on late has nothing to rename, and
+// d<N+1> is gone by then: a writer that continues late has nothing to rename, and
 // can never put an older version over a newer one.
 //
-// Who publishes checks that the object still has the bytes that are to be
+// The publisher first checks that the object still has the bytes that are to be
 // replaced. If it has not, another program changed it after the write was
 // committed: the edit stays, the staged file is put aside (x<N+1>), and the
-// writer reports Unknown. The edit that nobody can see falls between that check
-// and the rename, some ten microseconds.
+// writer reports Unknown. An edit between that check and the rename, some ten
+// microseconds, is not seen.
 //
-// Numbers stay taken for 64 more writes, so that a writer which goes on late
-// meets EEXIST. One that goes on later still may get its number; it then finds
+// Numbers stay taken for 64 more writes, so that a writer that continues late
+// meets EEXIST. One that continues even later may get its number; it then finds
 // that the number before is missing, or that the highest is too far ahead, and
 // reports Unknown. Readers look at the highest number only.
 //
@@ -71,7 +71,7 @@
 // # Older releases
 //
 // Releases that locked the keys (flock) wrote version cards below
-// .osqueue/version, which nobody reads any more. The first write of this
+// .osqueue/version, which this release does not read. The first write of this
 // release that replaces an object which this Bucket has not created itself (a
 // node's first write as the active leader, a repair) takes all of their locks, and puts a
 // file in the place of the directory of the locks. Until then this release creates and
@@ -88,5 +88,5 @@
 // A failed fsync is never repeated: the kernel forgets the pages it could not
 // write, and a second fsync would lie. A directory whose fsync failed is
 // remembered: its objects are neither read nor written until a change of it has
-// been synced, so that nobody takes for durable what is not.
+// been synced, so that no reader takes for durable what is not.
 package file

@@ -21,7 +21,7 @@ const (
 	stepDone      = "done"      // … and durable
 
 	stepChecked   = "checked"   // who publishes has seen that the object is still the one to be replaced
-	stepUnchained = "unchained" // a Delete has removed the chain, and goes on with the object
+	stepUnchained = "unchained" // a Delete has removed the chain, and continues with the object
 )
 
 // errChanged says that the condition of a write did not hold.
@@ -80,7 +80,7 @@ func (b *Bucket) put(key string, data []byte, write func() error) storage.Write 
 }
 
 // isOwn reports whether this Bucket has created the object before older releases were shut
-// out. Nobody else replaces such an object: its key has a random part.
+// out. No other process replaces such an object: its key has a random part.
 func (b *Bucket) isOwn(key string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -201,7 +201,7 @@ func (b *Bucket) tryReplace(ctx context.Context, key string, data []byte, v stor
 	return nil
 }
 
-// take makes the link that commits the write n, unless somebody else has.
+// take makes the link that commits the write n, unless another writer has made it.
 func (b *Bucket) take(ctx context.Context, dir string, n uint64, nonce, basis string) (bool, error) {
 	if err := b.step(stepStaged); err != nil {
 		return false, err
@@ -216,7 +216,8 @@ func (b *Bucket) take(ctx context.Context, dir string, n uint64, nonce, basis st
 	return err == nil, gone(err)
 }
 
-// finish publishes the committed write n, whoever does it, and makes that durable.
+// finish publishes the committed write n and makes that durable. Several processes may
+// call it for the same write.
 func (b *Bucket) finish(key string, n uint64, nonce, basis string) error {
 	if err := b.publish(key, n, nonce, basis[:basisDigits]); err != nil {
 		return err
@@ -274,8 +275,8 @@ func (b *Bucket) deleteAll(key string) error {
 	}
 }
 
-// removeChain moves the chain away as a whole, so that nobody can take a number
-// again that was given up. It reports whether there was one.
+// removeChain moves the chain away as a whole, so that no writer can take an old
+// number again. It reports whether there was one.
 func (b *Bucket) removeChain(key string) (had bool, err error) {
 	dir, trash := b.chainDir(key), filepath.Join(b.temp, rand.Text())
 	if err := os.Rename(dir, trash); err != nil {
@@ -289,7 +290,7 @@ func (b *Bucket) removeChain(key string) (had bool, err error) {
 }
 
 // remove removes the file path durably, and directories below root that this
-// leaves empty. What is not there, or is a directory, is no object: no error.
+// leaves empty. A path that does not exist, or is a directory, is no object and no error.
 func (b *Bucket) remove(root, path string) error {
 	info, err := os.Lstat(path)
 	if absent(err) || err == nil && info.IsDir() {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestEndpointNeedsNoCredentials has them in a pipe that nobody writes into: who
-// looks for them waits.
+// TestEndpointNeedsNoCredentials has the credentials in a pipe without a writer: a
+// program that looks for them waits.
 func TestEndpointNeedsNoCredentials(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "credentials.json")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {

@@ -37,7 +37,7 @@ func fake(t *testing.T) (endpoint string) {
 
 var prefixes atomic.Int64
 
-// open opens a prefix of "bucket" that nobody else uses.
+// open opens a new prefix of "bucket".
 func open(t *testing.T, endpoint string) storage.Bucket {
 	t.Helper()
 	return openURL(t, fmt.Sprintf("gs://bucket/p%d?endpoint=%s", prefixes.Add(1), endpoint))

@@ -139,8 +139,8 @@ func (b *Bucket) Delete(ctx context.Context, key string) error {
 	return nil
 }
 
-// Close implements storage.Bucket. The objects stay, for whoever else holds
-// the same bucket.
+// Close implements storage.Bucket. The objects stay for other holders of the same
+// bucket.
 func (b *Bucket) Close() error { return nil }
 
 func check(ctx context.Context, key string) error {

@@ -7,8 +7,8 @@
 // that commits a write whose condition does not hold.
 //
 // A probe costs at most eight writes, two reads and one delete; any number of
-// nodes may probe the same bucket at once, since each uses a key that nobody
-// else has. The object is deleted in the end, also after a failure.
+// nodes may probe the same bucket at once, since each uses a key of its own. The
+// object is deleted in the end, also after a failure.
 //
 // A write that a store commits against its condition is proof. A refusal is not:
 // stores answer 409 now and then to a conditional write that they have not looked

@@ -188,7 +188,8 @@ func mustBeEmpty(t *testing.T, b storage.Bucket) {
 	}
 }
 
-// What a late write of a probe has left is removed when it is seen again.
+// TestCollect removes an object that a late write of a probe has left, when it is seen
+// again.
 func TestCollect(t *testing.T) {
 	ctx, b := t.Context(), mem.New()
 	b.PutIfAbsent(ctx, probe.Prefix+"LATE", nil)

@@ -5,9 +5,9 @@
 // To make that order certain, operations on the same key wait for each other
 // while they pass through. Put it directly on the store, beneath fault
 // injection: a write whose answer is lost above is then still recorded. When the
-// store itself leaves an outcome unknown, or somebody else writes to it, the
-// version appears once a Get has shown it, marked as Observed; versions that
-// nobody saw are missing.
+// store itself leaves an outcome unknown, or another program writes to it, the
+// version appears after a Get has returned it, marked as Observed; versions that
+// no Get returned are missing.
 package recording
 
 import (
@@ -32,7 +32,7 @@ const (
 	Deleted  How = "deleted"  // a Delete succeeded; no version, no data
 )
 
-// Entry is one version of one object. Nobody changes its Data.
+// Entry is one version of one object. Its Data is never changed.
 type Entry struct {
 	Key     string
 	How     How

@@ -13,7 +13,7 @@ import (
 	"osqueue/storage"
 )
 
-// answer is what an error of the SDK says about the store's answer.
+// answer holds the store's answer as far as an error of the SDK has it.
 type answer struct {
 	status int    // 0: there was no answer
 	code   string // S3's error code; may be empty

@@ -21,7 +21,7 @@ import (
 // S3 gives.
 const defaultPageSize = 1000
 
-// defaultRegion is what stores other than Amazon's expect in signatures.
+// defaultRegion is the region that stores other than Amazon's expect in signatures.
 const defaultRegion = "us-east-1"
 
 // Bucket is a prefix of an S3 bucket.

@@ -19,7 +19,7 @@ const (
 )
 
 // A read whose ETag may be that of another version is made again: a
-// compare-and-swap on it would replace bytes that nobody has seen.
+// compare-and-swap on it would replace bytes that were never read.
 func TestTornReads(t *testing.T) {
 	storagetest.S3Credentials(t)
 	for name, c := range map[string]struct {

@@ -14,10 +14,10 @@ import (
 	"testing"
 )
 
-// Mode is what the proxy does to a request.
+// Mode selects the proxy's treatment of a request.
 type Mode string
 
-// What can happen to a request on its way to the store and back.
+// The faults of a request on its way to the store and back.
 const (
 	ApplyThenDrop   Mode = "apply-then-drop"   // forwarded; the connection breaks instead of an answer
 	ApplyThenAnswer Mode = "apply-then-answer" // forwarded; answered with Status and Body

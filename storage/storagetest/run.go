@@ -11,7 +11,7 @@ import (
 // testTimeout bounds each test of the suite.
 const testTimeout = time.Minute
 
-// Option says what a driver does differently where the contract lets it.
+// Option selects one of the behaviours that the contract permits.
 type Option func(*suite)
 
 // RepeatsVersions is for drivers whose version is a hash of the content.
@@ -81,7 +81,7 @@ type suite struct {
 	objects int
 }
 
-// tb is what the helpers need of testing.T and of rapid.T.
+// tb is the part of testing.T and rapid.T that the helpers use.
 type tb interface {
 	Helper()
 	Fatalf(format string, args ...any)

@@ -91,7 +91,7 @@ func checkEndpoint(raw string) error {
 func (l Location) Name(key string) string { return l.Prefix + key }
 
 // Key is the inverse of Name. It reports false for names that are no keys of
-// this location: somebody else's objects, and directory markers.
+// this location: objects of other programs, and directory markers.
 func (l Location) Key(name string) (string, bool) {
 	key, ok := strings.CutPrefix(name, l.Prefix)
 	return key, ok && storage.ValidateKey(key) == nil
