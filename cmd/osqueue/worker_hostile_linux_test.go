@@ -23,7 +23,7 @@ func TestWorkerOutlivesHostileJobs(t *testing.T) {
 	if got.code != exitOK {
 		t.Fatalf("%+v", got)
 	}
-	for id, want := range map[string]string{"bomb": "limit of time", "output": "too much to stdout", "daemon": "a process that it started went on"} {
+	for id, want := range map[string]string{"bomb": "longer than its timeout", "output": "too much to stdout", "daemon": "a process that it started still ran"} {
 		if j := q.find(id); j.Status != v1.StatusDead || !strings.Contains(j.LastError, want) {
 			t.Errorf("%s is %s: %s %s", id, j.Status, j.Result, j.LastError)
 		}

@@ -144,7 +144,7 @@ func TestCommandsThatAreEndedFail(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := Commands(box)(bounded(t), payloadJob(`{"argv":["sleep","60"]}`)); err == nil || !strings.Contains(err.Error(), "limit of time") {
+	if got, err := Commands(box)(bounded(t), payloadJob(`{"argv":["sleep","60"]}`)); err == nil || !strings.Contains(err.Error(), "longer than its timeout") {
 		t.Errorf("got %s, %v", got, err)
 	}
 	if got, err := Commands(box)(bounded(t), payloadJob(`{"argv":["cat","/dev/zero"]}`)); err == nil {

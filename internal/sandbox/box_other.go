@@ -9,7 +9,7 @@ import (
 
 type platform struct{}
 
-func (b *Box) setUp() error { return errors.New("it needs Linux") }
+func (b *Box) setUp() error { return errors.New("the level needs Linux") }
 
 func (b *Box) leaveGroups(error) bool { return false }
 
@@ -17,7 +17,7 @@ func (b *Box) open(context.Context) (cell, error) { return &group{}, nil }
 
 func (b *Box) advice() string { return "" }
 
-// Close waits for the commands under way.
+// Close waits for the running commands.
 func (b *Box) Close() error {
 	b.under.Wait()
 	return nil

@@ -12,18 +12,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cgroups makes a control group for each command, below that of the worker.
+// cgroups makes a control group for each command, below the worker's own group.
 type cgroups struct {
 	parent       string   // a directory without processes of its own
-	held         *os.File // says that it is in use; see hold
-	memory, pids bool     // can be bounded
-	lacks        error    // why not, if that is known
+	held         *os.File // the lock that marks parent as in use; see hold
+	memory, pids bool     // whether the controller bounds the groups below parent
+	lacks        error    // why a controller is missing, if known
 }
 
-// cgroupRoots are where version 2 is mounted, alone or beside version 1.
+// cgroupRoots are the mount points of version 2, alone or next to version 1.
 var cgroupRoots = []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"}
 
-// findCgroups returns nil if no group can be made; fact tells people.
+// findCgroups returns nil if no group can be made. fact describes the result for
+// Box.Describe.
 func findCgroups() (g *cgroups, fact string) {
 	g, err := openCgroups()
 	switch {
@@ -53,7 +54,7 @@ func openCgroups() (*cgroups, error) {
 		}
 	}
 	if own == "" {
-		return nil, errors.New("the worker is in none of version 2")
+		return nil, errors.New("the worker is in no group of version 2")
 	}
 	for _, root := range cgroupRoots {
 		var st unix.Statfs_t
@@ -64,7 +65,7 @@ func openCgroups() (*cgroups, error) {
 	return nil, errors.New("version 2 is not mounted")
 }
 
-// newCgroups makes a group for groups below own.
+// newCgroups makes the parent of the commands' groups below the group own.
 func newCgroups(own string) (*cgroups, error) {
 	if os.Geteuid() != 0 {
 		return nil, errors.New("the worker is not root")
@@ -76,7 +77,7 @@ func newCgroups(own string) (*cgroups, error) {
 	if g.parent, g.held, err = makeHeldGroup(own); err != nil {
 		return nil, errors.Join(err, everyHome.give())
 	}
-	_ = delegate(g.parent) // what is not delegated is not found below
+	_ = delegate(g.parent) // a controller that was not delegated is missing from the file read next
 	have, err := words(filepath.Join(g.parent, "cgroup.subtree_control"))
 	if err != nil {
 		return nil, errors.Join(err, g.close())
@@ -85,11 +86,11 @@ func newCgroups(own string) (*cgroups, error) {
 	return g, nil
 }
 
-var errNoControllers = errors.New("they are not on version 2 there")
+var errNoControllers = errors.New("version 2 lacks them there")
 
-// delegate lets groups below dir bound memory and processes: both at once or
-// neither. A group with processes takes pids alone, and then nothing can be
-// started in those below it ("domain invalid").
+// delegate lets groups below dir bound memory and processes: both or neither. If a group
+// with processes delegates pids alone, no process can start in the groups below it
+// ("domain invalid").
 func delegate(dir string) error {
 	have, err := words(filepath.Join(dir, "cgroup.controllers"))
 	if err != nil {
@@ -113,20 +114,20 @@ func words(file string) (map[string]bool, error) {
 	return set, nil
 }
 
-// close removes the group of groups.
+// close removes the parent group. All groups below it must be closed.
 func (g *cgroups) close() error {
 	defer g.held.Close()
 	return errors.Join(removeGroup(g.parent), everyHome.give())
 }
 
-// cgroup is that of one command.
+// cgroup is the control group of one command.
 type cgroup struct {
 	dir    *os.File
-	counts bool // its processes
+	counts bool // whether the group bounds the number of its processes
 }
 
-// open makes the group of a command. Of its processes the first ones, which are
-// ours, are not counted.
+// open makes the group of a command. The limit on processes is raised by ours, the
+// number of bwrap's own processes in the group.
 func (g *cgroups) open(name string, l Limits, ours int64) (*cgroup, error) {
 	path := filepath.Join(g.parent, name)
 	if err := os.Mkdir(path, 0o755); err != nil {
@@ -152,7 +153,7 @@ func (c *cgroup) bound(g *cgroups, l Limits) error {
 		if err := c.set("memory.oom.group", 1); err != nil {
 			return err
 		}
-		if err := c.set("memory.swap.max", 0); err != nil && !errors.Is(err, os.ErrNotExist) { // no swap, no file
+		if err := c.set("memory.swap.max", 0); err != nil && !errors.Is(err, os.ErrNotExist) { // a machine without swap has no such file
 			return err
 		}
 	}
@@ -176,25 +177,25 @@ func (c *cgroup) set(file string, value int64) error {
 
 // kill ends all processes of the group at once.
 func (c *cgroup) kill() {
-	_ = c.set("cgroup.kill", 1) // kernels before 5.14 have none; the walk of /proc follows
+	_ = c.set("cgroup.kill", 1) // kernels before 5.14 have no such file; the walk of /proc follows
 }
 
-// exceeded tells of a limit of the group that was reached; nil: none.
+// exceeded returns an error for the limit of the group that was reached, or nil.
 func (c *cgroup) exceeded(l Limits) error {
 	switch {
-	case c.event("memory.events", "oom_kill"): // the kernel has ended a process for it
+	case c.event("memory.events", "oom_kill"): // the kernel killed a process because of the limit
 		return errBytes(ErrMemory, l.Memory)
-	case c.event("pids.events", "max"): // it has refused one
+	case c.event("pids.events", "max"): // the kernel refused a fork because of the limit
 		return errLimit(ErrProcesses, l.Processes)
 	}
 	return nil
 }
 
-// event says whether something has happened that the kernel counts in a file.
+// event reports whether the counter name in the group's file is above 0.
 func (c *cgroup) event(file, name string) bool {
 	text, err := os.ReadFile(filepath.Join(c.dir.Name(), file))
 	if err != nil {
-		return false // no controller
+		return false // the group lacks the controller
 	}
 	for line := range strings.Lines(string(text)) {
 		if n, ok := strings.CutPrefix(strings.TrimSpace(line), name+" "); ok && n != "0" {
@@ -209,8 +210,8 @@ func (c *cgroup) close() error {
 	return removeGroup(c.dir.Name())
 }
 
-// removeGroup removes an empty group. It counts as empty only a moment after
-// its last process has ended.
+// removeGroup removes an empty group. The kernel counts a group as empty only a moment
+// after its last process has ended, so removeGroup retries.
 func removeGroup(path string) error {
 	var err error
 	for i := range rounds {

@@ -56,7 +56,7 @@ func TestGroupsAreToldOf(t *testing.T) {
 	}
 }
 
-// Of these processes each one stays well below the limit.
+// severalHogs starts several processes, each of which stays well below the limit.
 const severalHogs = `
 import os, time
 for i in range(4):
@@ -85,7 +85,7 @@ var patient = func() Limits {
 	return l
 }()
 
-// What is in memory as a file counts too.
+// The limit counts files in memory too.
 func TestFilesInMemoryCount(t *testing.T) {
 	b := grouped(t, Namespace)
 	limits := patient
@@ -132,8 +132,8 @@ func TestAllProcessesOfTheLimitCanBeHad(t *testing.T) {
 	}
 }
 
-// groupVictims are the user ids of killed workers' commands. What they leave becomes
-// zombies of this process, which nobody waits for: an id that has some is not lent.
+// groupVictims are the user ids of killed workers' commands. Their processes become
+// zombies of this test process, which never reaps them. An id with zombies is not lent.
 var groupVictims = map[Level]int{Process: 1_910_200_000, Namespace: 1_910_200_001}
 
 // The groups of a killed worker, and what runs in them, end when the next one

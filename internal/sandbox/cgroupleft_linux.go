@@ -9,16 +9,17 @@ import (
 	"time"
 )
 
-// groupPrefix begins the names of the groups that workers make.
+// groupPrefix is the prefix of the names of all groups that workers make.
 const groupPrefix = "osqueue-"
 
-// Names that others have given begin like ours too, as osqueue-prod.
+// Patterns of the workers' groups. Groups of other programs may have the same prefix,
+// such as osqueue-prod.
 var (
 	commandsName = regexp.MustCompile(`^` + groupPrefix + `\d+-[0-9a-z]+$`)
 	leafName     = regexp.MustCompile(`^` + groupPrefix + `worker-\d+-[0-9a-z]+$`)
 )
 
-// makeHeldGroup makes a group below own.
+// makeHeldGroup makes a locked group below own.
 func makeHeldGroup(own string) (path string, held *os.File, err error) {
 	return makeHeld(func() (string, error) {
 		path := filepath.Join(own, groupPrefix+strconv.Itoa(os.Getpid())+"-"+strconv.FormatInt(time.Now().UnixNano(), 36))
@@ -29,14 +30,14 @@ func makeHeldGroup(own string) (path string, held *os.File, err error) {
 	})
 }
 
-// removeLeft removes the groups below own that killed workers have left. What
-// cannot be removed now is left to the next one. Of a leaf nothing is ended: what
-// is below it belongs to another worker, which was started there.
+// removeLeft removes the groups below own that killed workers have left. If a group
+// cannot be removed now, the next worker tries again. removeLeft ends no process in a
+// leaf: the processes below a leaf belong to another worker, which was started there.
 func removeLeft(own string) {
 	for _, name := range dirsIn(own) {
 		path := filepath.Join(own, name)
 		if leafName.MatchString(name) {
-			_ = os.Remove(path) // one that is in use cannot be
+			_ = os.Remove(path) // fails while the leaf is in use
 		}
 		if !commandsName.MatchString(name) {
 			continue
@@ -48,15 +49,15 @@ func removeLeft(own string) {
 	}
 }
 
-// removeWithAll ends all processes in the groups of commands, and removes these
-// groups and the one that they are in.
+// removeWithAll ends all processes in the commands' groups below path, and removes these
+// groups and path.
 func removeWithAll(path string) {
 	for _, name := range dirsIn(path) {
 		group := filepath.Join(path, name)
 		if dir, err := os.Open(group); err == nil {
 			c := &cgroup{dir: dir}
 			c.kill()
-			_ = c.close() // where something lives on, its group does
+			_ = c.close() // fails while a process of the group lives
 		}
 	}
 	_ = os.Remove(path) // the next worker tries again

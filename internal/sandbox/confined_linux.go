@@ -13,19 +13,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// confined is the cell of Process; that of Namespace is built on it.
+// confined is the cell of the level Process. The cell of Namespace is built on it.
 type confined struct {
 	box *Box
-	dir string // "": it has none on the machine
-	crowd
-	group *cgroup // nil: there is none
+	dir string // "": the command has no directory on the machine
+	family
+	group *cgroup // nil: the command has no control group
 }
 
-// ourProcesses are those of bwrap, which the command's limit does not count.
+// ourProcesses is the number of bwrap's processes, which the command's limit does not
+// count.
 const ourProcesses = 2
 
 func (b *Box) openConfined(ctx context.Context) (cell, error) {
-	c := &confined{box: b, crowd: crowd{mark: rand.Text(), running: b.running}}
+	c := &confined{box: b, family: family{mark: rand.Text(), running: b.running}}
 	if b.uids != nil {
 		loan, err := b.uids.take(ctx)
 		if err != nil {
@@ -92,8 +93,9 @@ func (c *confined) start(cmd *exec.Cmd) error {
 var errHidden = errors.New("/proc does not show the worker what its commands run (mount option hidepid, ProtectProc= of systemd): " +
 	"that takes the capability CAP_SYS_PTRACE")
 
-// begin notes the first process, before its first instruction. Zombies that the worker
-// could not see it could not free, and their user ids neither.
+// begin records the command's first process, before its first instruction. It fails if
+// /proc hides the process: the worker could then neither reap the command's zombies nor
+// free their user id.
 func (c *confined) begin(pid int) error {
 	if _, ok := readProc(pid); !ok {
 		return errHidden
@@ -117,10 +119,10 @@ func (c *confined) limits() []limit {
 	}
 }
 
-// processes is the limit for all of the user's. A control group that counts has
-// to be the first to refuse, as it tells of it: so there is room for every
-// process to be starting another one, which the system counts for the user
-// before the group is asked.
+// processes returns the RLIMIT_NPROC of the command's user. A control group that counts
+// must refuse a fork first, because only the group reports that its limit was reached.
+// The kernel counts a new process for the user before it asks the group, so the user's
+// limit leaves space for one fork in each process.
 func (c *confined) processes() int64 {
 	n := c.box.cfg.Limits.Processes
 	if c.group != nil && c.group.counts {
@@ -129,7 +131,8 @@ func (c *confined) processes() int64 {
 	return n + c.already()
 }
 
-// already is how many threads the user has whose number is limited.
+// already returns the number of threads that count against the user's limit before the
+// command starts: 0 for a user id of the command's own.
 func (c *confined) already() (n int64) {
 	if c.loan != nil {
 		return 0
@@ -153,12 +156,12 @@ func (c *confined) wait(cmd *exec.Cmd) error { return cmd.Wait() }
 
 func (c *confined) terminate() { c.signal(unix.SIGTERM, nil) }
 
-// kill has the group's end first, as that is the end of all at once.
+// kill kills the control group first, because that ends all its processes at once.
 func (c *confined) kill() {
 	if c.group != nil {
 		c.group.kill()
 	}
-	c.crowd.kill()
+	c.family.kill()
 }
 
 func (c *confined) sweep() bool {
@@ -171,8 +174,8 @@ func (c *confined) overDisk(done <-chan struct{}) error {
 	return overFull(c.dir, c.box.cfg.Limits.Disk, done)
 }
 
-// explain knows a limit by the signal that the system sends, also when a shell
-// tells of it by its exit status.
+// explain returns the limit whose signal ended the program. A shell reports the signal
+// as an exit status above 128.
 func (c *confined) explain(cmd *exec.Cmd) error {
 	if c.group != nil {
 		if err := c.group.exceeded(c.box.cfg.Limits); err != nil {
@@ -204,7 +207,7 @@ func (c *confined) close() error {
 		errs = append(errs, c.group.close())
 	}
 	if c.leader != 0 {
-		c.running.remove(c.leader) // only now: until here its orphans are not anybody's
+		c.running.remove(c.leader) // not earlier: until here no other command may adopt its orphans
 	}
 	if c.dir != "" {
 		errs = append(errs, removeDir(c.dir))

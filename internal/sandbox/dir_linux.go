@@ -8,7 +8,8 @@ import (
 	"syscall"
 )
 
-// newDir makes a directory for a command; without an owner it is the worker's.
+// newDir makes a directory for a command below parent. Without an owner it belongs to
+// the worker's user.
 func newDir(parent string, owner *uidLoan) (string, error) {
 	dir, err := os.MkdirTemp(parent, "job-")
 	if err != nil {
@@ -23,24 +24,24 @@ func newDir(parent string, owner *uidLoan) (string, error) {
 	return dir, nil
 }
 
-// entryCost is what a file counts at least, in bytes: many empty ones fill a
+// entryCost is the least number of bytes that a file counts: many empty files fill a
 // disk too.
 const entryCost = 1 << 10
 
-// maxLevels is how deep the directories of a command may be.
+// maxLevels is the maximal depth of the directories of a command.
 const maxLevels = 1024
 
-// overFull says why a directory may not go on: it takes more than limit bytes, or what
-// it takes cannot be told. It never leaves the directory, whatever the command makes of
-// its entries meanwhile. It gives up when done is closed.
+// overFull returns an error if a directory takes more than limit bytes, or if its size
+// cannot be determined. It never leaves the directory, even if the command replaces
+// entries at the same time. It stops early when done is closed.
 func overFull(dir string, limit int64, done <-chan struct{}) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil // the command has taken its rights, and can fill it no more
+		return nil // the command has removed its own access, so it cannot fill the directory
 	}
 	defer func() { _ = root.Close() }() // it was only read
 	m := measure{limit: limit, done: done}
-	_ = m.walk(root, 0) // what it has found is in m
+	_ = m.walk(root, 0) // m keeps the result
 	return m.over
 }
 
@@ -51,11 +52,11 @@ type measure struct {
 	over       error
 }
 
-// stride is how many levels are walked by paths from one open directory: each level of
-// a path is one more directory to be opened for every entry there.
+// stride is the number of levels that walk descends by paths from one open directory.
+// For each entry, the kernel opens every directory of the path.
 const stride = 32
 
-// walk goes through a directory that is some levels below the first.
+// walk adds up the directory root, which is above levels below the first one.
 func (m *measure) walk(root *os.Root, above int) error {
 	return fs.WalkDir(root.FS(), ".", func(path string, e fs.DirEntry, err error) error {
 		if e == nil {
@@ -66,7 +67,7 @@ func (m *measure) walk(root *os.Root, above int) error {
 			return fs.SkipAll
 		}
 		if err != nil {
-			return fs.SkipDir // it has just been removed, or cannot be read
+			return fs.SkipDir // the directory has just been removed, or cannot be read
 		}
 		if e.IsDir() && strings.Count(path, "/") == stride-1 {
 			return m.below(root, path, above+stride)
@@ -75,7 +76,7 @@ func (m *measure) walk(root *os.Root, above int) error {
 	})
 }
 
-// enough counts an entry, and says whether no more have to be.
+// enough counts an entry, and reports whether the walk can stop.
 func (m *measure) enough(e fs.DirEntry) bool {
 	select {
 	case <-m.done:
@@ -94,7 +95,7 @@ func (m *measure) enough(e fs.DirEntry) bool {
 	return m.over != nil
 }
 
-// below walks a directory from itself.
+// below walks a subdirectory that it opens as a root of its own.
 func (m *measure) below(root *os.Root, path string, level int) error {
 	if level >= maxLevels {
 		m.over = fmt.Errorf("%w: directories more than %d levels deep", ErrDisk, maxLevels)
@@ -102,10 +103,10 @@ func (m *measure) below(root *os.Root, path string, level int) error {
 	}
 	sub, err := root.OpenRoot(path)
 	if err != nil {
-		return fs.SkipDir // it has just been removed, or cannot be read
+		return fs.SkipDir // the directory has just been removed, or cannot be read
 	}
 	defer func() { _ = sub.Close() }() // it was only read
-	_ = m.walk(sub, level)             // what it has found is in m
+	_ = m.walk(sub, level)             // m keeps the result
 	if m.over != nil {
 		return fs.SkipAll
 	}

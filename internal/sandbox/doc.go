@@ -3,94 +3,96 @@
 //
 // # Problem
 //
-// A worker runs what others have written, and sometimes what others have sent.
-// Such a program may take all memory, all processes or the whole disk, write
-// without end, ignore being asked to stop, leave processes behind, read the
-// worker's secrets, or talk to machines that it should not know. Each level
-// names what of this it prevents; what it does not is said just as clearly.
+// A worker runs programs that others have written, and sometimes programs that
+// producers have sent. Such a program may use up the memory, the processes or the
+// disk, write without end, ignore SIGTERM, leave processes behind, read the
+// worker's secrets, or connect to internal machines. The description of each level
+// lists the attacks that it prevents, and those that it does not.
 //
 // # Levels
 //
 // None bounds stdout and stderr, and ends the process group of a command that
-// has to stop: SIGTERM, and SIGKILL after KillDelay. Environment, directory,
-// user and descriptors 0 to 2 apart, all is the worker's. It is for commands
-// that the operator has written. It guarantees nothing against a hostile one.
+// must stop: it sends SIGTERM, and SIGKILL after KillDelay. The command shares the
+// worker's environment, directory and user; only descriptors 0 to 2 are its own.
+// The level is for commands that the operator has written. It guarantees nothing
+// against a hostile command.
 //
 // Process (Linux) adds, before the program's first instruction: a session of
 // its own, resource limits (CPU time, address space, open files, processes,
 // file size, no core), no_new_privs (setuid programs gain nothing), a clean
-// environment, a directory of its own as cwd, HOME and TMPDIR, bounded in size
-// and depth by a watch, removed afterwards. When the program has ended, or must, all its
-// processes are ended, daemons too; one that was left running makes the command
-// fail (ErrLeftBehind).
+// environment, and a directory of its own as cwd, HOME and TMPDIR. The worker checks
+// the size and depth of the directory at intervals, and removes it afterwards. When
+// the program has ended, or must end, the worker ends all its processes, daemons
+// included. If a process was left running, the command fails (ErrLeftBehind).
 //
-//   - Worker is root: each command has a user id of its own (Config.UIDs), which
-//     no other process has. It cannot signal, trace or read the worker or other
-//     jobs; daemons are found by it, whatever they do to hide (with two ids more
-//     than commands at once; while all ids are in use, commands wait for one). What the user id owns directly in /tmp, /var/tmp
-//     and /dev/shm is removed.
-//   - Worker is not root: commands run as the worker's user. A hostile one can
-//     kill the worker and other jobs and read and change all files of that user.
-//     The worker makes itself undumpable, so that its environment and memory
-//     cannot be read. Daemons are found as children that the kernel gives to
-//     the worker (subreaper); one that takes care to look like a part of another
-//     running command (it copies that one's mark) lives until that one ends; one
-//     that wipes it ends, but its command fails only if no other runs; if
-//     the worker itself was started with no_new_privs, one that wipes its mark
-//     lives on, and so may one that goes on as a new process all the time. The limit on processes counts all of the user's, so that while a
-//     fork bomb goes off other commands may be unable to fork, in Namespace too.
+//   - The worker is root: each command has a user id of its own (Config.UIDs), which
+//     no other process has. The command cannot signal, trace or read the worker or
+//     other jobs. The worker finds daemons by the user id, so they cannot hide. It
+//     needs two ids more than there are commands at once; while all ids are in use,
+//     commands wait for one. The worker removes all entries of /tmp, /var/tmp and
+//     /dev/shm that the user id owns.
+//   - The worker is not root: commands run as the worker's user. A hostile command
+//     can kill the worker and other jobs, and read and change all files of that user.
+//     The worker makes itself undumpable, so that commands cannot read its environment
+//     and memory. The worker is a subreaper: the kernel makes daemons its children.
+//     A daemon that copies the mark of another running command lives until that
+//     command ends. A daemon that wipes its mark is ended, but its command fails only
+//     if no other command runs. If the worker itself was started with no_new_privs, a
+//     daemon that wipes its mark survives, and so may one that forks in a loop. The
+//     limit on processes counts all processes of the user: during a fork bomb other
+//     commands may be unable to fork, in Namespace too.
 //
 // At this level a hostile command can still: use the network; read every file
-// that is readable by all; fill directories that are writable by all while it
-// runs; without a control group take memory limit × process limit in sum; make
-// the machine slow; use System V memory and leave it behind; attack the kernel
-// by any system call.
+// that all users may read; fill directories that all users may write to while it
+// runs; without a control group use memory limit × process limit in sum; slow the
+// machine down; use System V memory and leave it behind; attack the kernel by any
+// system call.
 //
 // Namespace (Linux, bubblewrap) adds to Process: namespaces for users, mounts,
-// processes, network, IPC and host name. There is no network but an unconnected
-// loopback; of the file system only /usr, the little of /etc that programs need
-// to start, and what Config.ReadOnly names are there, read-only; /tmp and
-// /dev/shm are in memory, bounded, and gone with the command. A filter (seccomp)
-// refuses the system calls that open most of the kernel's surface: mounts, new
-// namespaces, tracing, keys, bpf, io_uring, modules, foreign socket families,
-// pushing characters into terminals. Daemons die with the command, and are
-// noticed before (ErrLeftBehind).
+// processes, network, IPC and host name. The network is an unconnected loopback.
+// The file system shows, read-only, /usr, the few files of /etc that programs need
+// to start, and the paths of Config.ReadOnly. /tmp and /dev/shm are in memory,
+// bounded, and freed with the command. A filter (seccomp) refuses the system calls
+// that expose most of the kernel: mounts, new namespaces, tracing, keys, bpf,
+// io_uring, modules, other socket families, and writing characters into the input of
+// a terminal. Daemons end with the command; the worker detects them before
+// (ErrLeftBehind).
 //
 // At this level a hostile command can still: use its CPU share, read /usr,
 // measure the machine, and attack the kernel through the remaining calls. For
-// code of unknown people use a virtual machine.
+// untrusted code use a virtual machine.
 //
-// Control groups (version 2) add to both, where the worker is root and the
-// controllers memory and pids are its to hand on: memory, files in memory among
-// it, and processes are bounded in sum, and all of a command is killed at once.
+// Control groups (version 2) add to both levels if the worker is root and may
+// delegate the controllers memory and pids. They bound the sum of memory, files in
+// memory included, and the number of processes, and they kill all processes of a
+// command at once.
 //
-// # How limits come before the first instruction
+// # How limits take effect before the first instruction
 //
-// Setting limits in the worker would limit the worker, and a helper program
-// would have to be installed. So the child starts traced, which stops it at its
-// exec; the worker sets the limits on it with prlimit(2) and detaches. All
-// commands start from one thread which has no_new_privs set and lives as long
+// If the worker set the limits on itself, they would limit the worker, and a helper
+// program would have to be installed. So the child starts traced, which stops it at
+// its exec; the worker sets the limits on it with prlimit(2) and detaches. All
+// commands start from one thread that has no_new_privs set and lives as long
 // as the box, so that a command's parent-death signal fires only when the worker
-// has died.
+// has ended.
 //
 // # How all processes are ended
 //
-// Killing while others fork is a race. Those of a user id of their own the kernel
-// counts and kills at one moment. A control group does, too. Otherwise first every
-// process found loses the right to fork (its limit becomes 0, for good) and is
-// stopped, until a walk of /proc finds no more that can fork; only then are they
-// killed, by pidfd, so that a reused number is never hit. The number of processes
-// is limited, so the first phase ends. (Root without CAP_SYS_RESOURCE cannot set
-// the limit of others; stopping has to do then.)
+// Killing processes one by one races with processes that fork. The kernel kills all
+// processes of a user id, or of a control group, at one moment. Without either, the
+// worker first takes the right to fork from every process that it finds (it sets the
+// limit to 0, which the process cannot raise) and stops it. When a walk of /proc finds
+// no process that can fork, the worker kills them by pidfd, so that it never hits a
+// reused number. The number of processes is limited, so the first phase ends. (Root
+// without CAP_SYS_RESOURCE cannot set the limit of others; then it only stops them.)
 //
 // # Failure stance
 //
-// A level that this machine cannot give is an error of New, which runs a
-// trivial command to find out, and says what is missing. There is no silent fall
-// back to a lower one. Box.Describe says what of the optional parts (control
-// groups) is in force. If the worker is killed, the first process of each
-// command dies with it; what else is left is ended when the next box is made, if
-// it had a control group, or else when the user id is used next. The next box
-// in the same Config.Dir removes the directories, unless that is on a file system of
-// several machines.
+// If this machine cannot provide a level, New returns an error that names the missing
+// feature; it runs a trivial command to find out. A box never falls back to a lower
+// level. Box.Describe says whether the optional control groups are in force. If the
+// worker is killed, the kernel kills the first process of each command. Other
+// processes are ended when the next box is made if they had a control group, or else
+// when their user id is used next. The next box in the same Config.Dir removes the
+// directories, unless the file system is shared by several machines.
 package sandbox

@@ -4,8 +4,8 @@ package sandbox
 
 import "os/exec"
 
-// group is the cell of None. There are no process groups here: what the program
-// has started outlives it.
+// group is the cell of None. This system has no process groups: processes that the
+// program has started outlive it.
 type group struct{ cmd *exec.Cmd }
 
 func (g *group) prepare(program string, c Command) (*exec.Cmd, error) {
@@ -21,7 +21,7 @@ func (g *group) terminate() { g.kill() }
 
 func (g *group) kill() {
 	if g.cmd != nil && g.cmd.Process != nil {
-		_ = g.cmd.Process.Kill() // an error says that it has ended
+		_ = g.cmd.Process.Kill() // fails only if the process has ended
 	}
 }
 

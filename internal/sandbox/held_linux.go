@@ -8,19 +8,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A worker that is killed leaves what it has made for its commands: a control group,
-// and a directory. The next one in the same place ends what runs there and removes
-// them. Which are left is told by a lock on the directory, which the kernel frees with
-// the worker; a process number in the name would mean another process in another
-// container. Only the worker's own user can open the directory: where it is root, a
-// command cannot lock it.
+// A killed worker leaves a control group and a directory of its commands behind. The
+// next worker in the same place ends the processes there and removes both. A lock on the
+// directory shows that its worker lives; the kernel frees the lock when the worker ends.
+// A process number in the name would not do: in another container it means another
+// process. Only the worker's own user can open the directory, so if the worker is root,
+// a command cannot lock it.
 
-var errRemovedAsLeft = errors.New("another worker has removed it as one that was left")
+var errRemovedAsLeft = errors.New("another worker has removed it as unused")
 
-// makeHeld makes a directory that counts as in use until held is closed, or the process
+// makeHeld makes a directory that counts as in use until held is closed or the process
 // ends.
 func makeHeld(mk func() (path string, err error)) (path string, held *os.File, err error) {
-	for range 10 { // between making and locking another one may take it for left
+	for range 10 { // another worker may remove the directory before it is locked
 		if path, err = mk(); err != nil {
 			return "", nil, err
 		}
@@ -31,7 +31,7 @@ func makeHeld(mk func() (path string, err error)) (path string, held *os.File, e
 	return "", nil, err
 }
 
-// hold locks a directory that is there and that nobody holds.
+// hold locks an existing directory. It fails if another process holds the lock.
 func hold(path string) (*os.File, error) {
 	dir, err := os.Open(path)
 	if err != nil {
@@ -62,11 +62,11 @@ func stillThere(dir *os.File, path string) error {
 	return nil
 }
 
-// dirsIn names the directories directly in one.
+// dirsIn returns the names of the directories directly below path.
 func dirsIn(path string) (names []string) {
 	entries, err := os.ReadDir(path)
 	if err != nil {
-		return nil // it has just been removed
+		return nil // path has just been removed
 	}
 	for _, e := range entries {
 		if e.IsDir() {

@@ -111,8 +111,8 @@ func limited(t *testing.T) context.Context {
 	return ctx
 }
 
-// Each hostile command fails for a reason that is told, a good neighbour that
-// runs meanwhile does not, and the box goes on.
+// Each hostile command fails for a named reason, a good neighbour that runs at the same
+// time succeeds, and the box still works afterwards.
 func TestHostileCommandsFail(t *testing.T) {
 	type hostile struct {
 		name string
@@ -235,7 +235,7 @@ if os.fork() == 0:
     except OSError: pass
 `
 
-// headlessDaemon goes on in its second thread only.
+// headlessDaemon continues in its second thread only.
 const headlessDaemon = `
 import os, time
 if os.fork() == 0:
@@ -261,7 +261,7 @@ func hostileBeside(t *testing.T, b *Box, limits Limits, cmd Command, is error, s
 	began := time.Now()
 	res, err := hostile.Run(ctx, cmd)
 	t.Logf("after %v: %v; %.200s", time.Since(began).Round(time.Millisecond), err, res.Log)
-	hides := (strings.Contains(cmd.Args[2], "kworker") || cmd.Args[2] == headlessDaemon) && os.Geteuid() != 0 // ended, but whose it was cannot be told
+	hides := (strings.Contains(cmd.Args[2], "kworker") || cmd.Args[2] == headlessDaemon) && os.Geteuid() != 0 // ended, but no command can be blamed for it
 	if err == nil && !hides || is != nil && !errors.Is(err, is) && !hides || err != nil && !strings.Contains(err.Error()+res.Log, says) {
 		t.Errorf("got %v; log %s", err, res.Log)
 	}

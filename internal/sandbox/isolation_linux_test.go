@@ -99,8 +99,8 @@ func TestOwnUserAndDirectory(t *testing.T) {
 	}
 }
 
-// What the machine serves cannot be reached from a namespace: neither on
-// loopback, nor by an abstract socket, nor elsewhere.
+// A namespace cannot reach the machine's services: neither on loopback, nor by an
+// abstract socket, nor elsewhere.
 func TestNamespaceHasNoNetwork(t *testing.T) {
 	b := bench(t, Namespace, small)
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")

@@ -8,21 +8,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// crowd are the processes of one command.
-type crowd struct {
-	loan    *uidLoan // nil: it has no user id of its own, and members are found by descent
-	leader  int      // its first process; 0: it has not started
-	mark    string   // in its environment
-	running *roster
+// family is the set of processes of one command.
+type family struct {
+	loan    *uidLoan // nil: the command has no user id of its own, and members are found by descent
+	leader  int      // the pid of its first process; 0: it has not started
+	mark    string   // the value of markVariable in its environment
+	running *runningSet
 }
 
-// members are the crowd's processes at the moment, zombies among them, but not
-// the zombie of the leader, which os/exec waits for. With strays also what may
-// be of any command, but of none that is under way.
-func (c *crowd) members(strays bool) []proc {
+// members returns the present processes of the command. It includes zombies, except the
+// zombie of the leader, which os/exec reaps. If strays is set, it includes processes
+// that may belong to any command, but to none that runs.
+func (c *family) members(strays bool) []proc {
 	all, err := c.visible()
 	if err != nil {
-		return nil // /proc is gone: nothing that could be done
+		return nil // /proc is gone: nothing can be done
 	}
 	if c.loan == nil {
 		all = c.byDescent(all, strays)
@@ -37,9 +37,9 @@ func (c *crowd) members(strays bool) []proc {
 	return list
 }
 
-// visible are all processes, at a moment at which no command is being started if
-// members are found by descent.
-func (c *crowd) visible() ([]proc, error) {
+// visible returns all processes. If members are found by descent, it waits until no
+// command is being started.
+func (c *family) visible() ([]proc, error) {
 	if c.loan == nil {
 		c.running.starts.Lock()
 		defer c.running.starts.Unlock()
@@ -47,8 +47,8 @@ func (c *crowd) visible() ([]proc, error) {
 	return processes()
 }
 
-// byDescent finds the members of a crowd that has no user id of its own.
-func (c *crowd) byDescent(all []proc, strays bool) []proc {
+// byDescent returns the members of a family that has no user id of its own.
+func (c *family) byDescent(all []proc, strays bool) []proc {
 	self := os.Getpid()
 	others := c.running.others(c.mark)
 	in := make(map[int]bool)
@@ -74,10 +74,10 @@ func (c *crowd) byDescent(all []proc, strays bool) []proc {
 	return list
 }
 
-// adopted says whether an orphan that the kernel has given to the worker is the
-// crowd's, or nobody's. Children that the worker has started in other ways do
-// not have no_new_privs, unless it has it itself.
-func (c *crowd) adopted(p proc, self int, others map[string]bool, strays bool) bool {
+// adopted reports whether an orphan that the kernel has given to the worker belongs to
+// this command or, if strays is set, to no command. Children that the worker has started
+// in other ways lack no_new_privs, unless the worker has it itself.
+func (c *family) adopted(p proc, self int, others map[string]bool, strays bool) bool {
 	if p.ppid != self || c.running.leads(p.pid) {
 		return false
 	}
@@ -88,8 +88,8 @@ func (c *crowd) adopted(p proc, self int, others map[string]bool, strays bool) b
 	return strays && p.noPrivs && !workerHasNoPrivs() && !others[mark]
 }
 
-// alive are the members that are not zombies.
-func (c *crowd) alive(strays bool) []proc {
+// alive returns the members that are not zombies.
+func (c *family) alive(strays bool) []proc {
 	var list []proc
 	for _, p := range c.members(strays) {
 		if !p.zombie {
@@ -100,7 +100,7 @@ func (c *crowd) alive(strays bool) []proc {
 }
 
 // signal sends sig to every member.
-func (c *crowd) signal(sig unix.Signal, except func(proc) bool) {
+func (c *family) signal(sig unix.Signal, except func(proc) bool) {
 	for _, p := range c.alive(false) {
 		if except == nil || !except(p) {
 			c.send(p, sig)
@@ -108,25 +108,26 @@ func (c *crowd) signal(sig unix.Signal, except func(proc) bool) {
 	}
 }
 
-// send signals one process, if its number still means the same one.
-func (c *crowd) send(p proc, sig unix.Signal) {
+// send signals one process, if its number still means the same process.
+func (c *family) send(p proc, sig unix.Signal) {
 	fd, err := unix.PidfdOpen(p.pid, 0)
 	if err != nil {
-		return // gone
+		return // the process is gone
 	}
 	defer func() { _ = unix.Close(fd) }() // nothing was written
 	if now, ok := readProc(p.pid); !ok || now.uid != p.uid || now.sid != p.sid {
 		return
 	}
-	_ = unix.PidfdSendSignal(fd, sig, nil, 0) // an error says that it has ended
+	_ = unix.PidfdSendSignal(fd, sig, nil, 0) // fails only if the process has ended
 }
 
-// rounds bound the walks of kill. Each takes from everybody found the right to
-// fork, so few are needed, whatever a program does.
+// rounds bounds the walks of kill. Each walk takes the right to fork from every process
+// that it finds, so a few walks are enough for every program.
 const rounds = 200
 
-// kill ends all members: first nobody may fork any more, then nobody lives.
-func (c *crowd) kill() {
+// kill ends all members. It first takes the right to fork from all of them, and then
+// kills them.
+func (c *family) kill() {
 	if c.loan != nil && !hasProcesses(c.loan.uid) {
 		return
 	}
@@ -147,12 +148,12 @@ func (c *crowd) kill() {
 		if !living && (barren || c.loan == nil || !hasProcesses(c.loan.uid)) {
 			return
 		}
-		time.Sleep(min(time.Duration(i+1)*time.Millisecond, 50*time.Millisecond)) // the system takes its time to end them
+		time.Sleep(min(time.Duration(i+1)*time.Millisecond, 50*time.Millisecond)) // the kernel takes time to end them
 	}
 }
 
 // stop takes the right to fork from every member that a walk finds, and stops it.
-func (c *crowd) stop() {
+func (c *family) stop() {
 	barren := make(map[int]bool)
 	for range rounds {
 		able := false
@@ -160,8 +161,9 @@ func (c *crowd) stop() {
 			if barren[p.pid] {
 				continue
 			}
-			// Root without CAP_SYS_RESOURCE may not: the signal has to do. It is asked also
-			// for one that is stopped: a debugger may have stopped its first thread alone.
+			// Root without CAP_SYS_RESOURCE may not set the limit; then only the signal
+			// stops it. stop also tries a process that is stopped already: a debugger
+			// may have stopped only its first thread.
 			barren[p.pid] = unix.Prlimit(p.pid, unix.RLIMIT_NPROC, &unix.Rlimit{}, nil) == nil
 			if p.stopped && !barren[p.pid] {
 				continue
@@ -175,21 +177,21 @@ func (c *crowd) stop() {
 	}
 }
 
-// reap frees a zombie that the kernel has given to the worker.
-func (c *crowd) reap(p proc) {
+// reap waits for a zombie that the kernel has given to the worker.
+func (c *family) reap(p proc) {
 	if p.ppid == os.Getpid() && !c.running.leads(p.pid) {
-		_, _ = unix.Wait4(p.pid, nil, unix.WNOHANG, nil) // an error says that it is gone
+		_, _ = unix.Wait4(p.pid, nil, unix.WNOHANG, nil) // fails only if the zombie is gone
 	}
 }
 
-// linger is what processes get that are about to end by themselves, as the
+// linger is the time for processes that are about to end by themselves, such as the
 // first ones of a pipe.
 const linger = 200 * time.Millisecond
 
-// settle waits for the members to end, and says whether some did not. A stray is
-// held against a command only if it alone is under way. The user id had no processes
-// before the command.
-func (c *crowd) settle() (left bool) {
+// settle waits for the members to end, and reports whether some did not. A stray counts
+// against a command only if no other command runs. The user id had no processes before
+// the command.
+func (c *family) settle() (left bool) {
 	deadline := time.Now().Add(linger)
 	for pause := time.Millisecond; c.goesOn(); pause *= 2 {
 		if time.Now().After(deadline) {
@@ -200,7 +202,7 @@ func (c *crowd) settle() (left bool) {
 	return false
 }
 
-func (c *crowd) goesOn() bool {
+func (c *family) goesOn() bool {
 	if c.loan == nil {
 		return len(c.alive(len(c.running.others(c.mark)) == 0)) > 0
 	}

@@ -8,19 +8,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A process that forks all the time, and whose parent ends each time, is in no walk of
-// /proc: when its entry is read it has another number. The kernel can be asked about all
-// processes of a user id at one moment, and told to kill them.
+// A process that forks in a loop, and whose parent ends each time, escapes a walk of
+// /proc: when its entry is read, the process has another number. The kernel can count
+// and kill all processes of a user id at one moment.
 
-// hasProcesses says whether a user id has processes, zombies among them. One that is
-// not mapped into the worker's user namespace has none.
+// hasProcesses reports whether a user id has processes, zombies included. A user id that
+// is not mapped into the worker's user namespace has none.
 func hasProcesses(uid int) bool {
 	_, err := unix.Getpriority(unix.PRIO_USER, uid)
 	return err == nil
 }
 
-// canCount is an error where the kernel does not know which processes a user id has:
-// root has some. That of gVisor says 0 for each.
+// canCount returns an error if the kernel cannot count the processes of a user id. It
+// asks about root, which always has some; gVisor reports 0 for each user id.
 func canCount() error {
 	n, err := unix.Getpriority(unix.PRIO_USER, 0)
 	if err == nil && n == 0 {
@@ -32,13 +32,13 @@ func canCount() error {
 	return nil
 }
 
-// killAll kills all processes of a user id. After it none of them can fork: those that
-// are there are ending.
+// killAll kills all processes of a user id. When it returns, none of them can fork; the
+// remaining ones are ending.
 //
-// kill(2) of everybody reaches whom the caller may signal, so a thread of the worker
-// takes the id for the moment: as its effective one, which counts for whom it may
-// signal. Its real one has to be nobody's, as that counts too; and as the saved one
-// stays 0, no process of either id may signal the thread.
+// kill(2) with the pid -1 reaches all processes that the caller may signal, so a thread
+// of the worker takes the id for the moment. The effective id decides whom the thread
+// may signal. The real id counts too, so it must be an id without processes. The saved
+// id stays 0, so no process of either id may signal the thread.
 func (p *uidPool) killAll(uid int) error {
 	spare, err := p.spare()
 	if err != nil {
@@ -57,20 +57,20 @@ func (p *uidPool) killAll(uid int) error {
 	})
 }
 
-// onLaterThread runs f on a thread of its own that is not the process's first. A change
-// of ids clears a thread's parent-death signal, and what others mean by that of the
-// worker is that of its first thread. f says whether the thread can be used further.
+// onLaterThread runs f on a new thread that is not the first one of the process. A
+// change of ids clears the parent-death signal of a thread, and other programs rely on
+// the signal of the worker's first thread. f reports whether the thread can be reused.
 func onLaterThread(f func() (reusable bool, err error)) error {
 	done := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread()
 		if unix.Gettid() == unix.Getpid() {
-			done <- onLaterThread(f) // which cannot be this one
+			done <- onLaterThread(f) // this goroutine keeps the first thread, so the next one gets another
 			runtime.UnlockOSThread()
 			return
 		}
 		reusable, err := f()
-		if reusable { // else the thread ends with this goroutine
+		if reusable { // otherwise the thread ends with this goroutine
 			runtime.UnlockOSThread()
 		}
 		done <- err
@@ -89,9 +89,9 @@ func setUser(ruid, euid int) error {
 
 var errMaySignalOthers = errors.New("this thread may signal processes of others")
 
-// onlyOwn is an error unless this thread may signal processes of uid and of nobody, which
-// is its real user. One of a process with SECBIT_NO_SETUID_FIXUP keeps its capabilities
-// when it changes its user.
+// onlyOwn returns an error unless this thread may signal only processes of uid and of
+// its real user id. A process with SECBIT_NO_SETUID_FIXUP keeps its capabilities when it
+// changes its user, and could signal others.
 func onlyOwn(uid, nobody int) error {
 	if ruid, euid, _ := unix.Getresuid(); ruid != nobody || euid != uid {
 		return errMaySignalOthers

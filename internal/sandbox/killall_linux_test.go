@@ -41,8 +41,8 @@ func needRoot(t *testing.T) {
 	}
 }
 
-// All of a user id end, also one that is in no walk of /proc, and nobody else's. The
-// worker's threads are root's before and after.
+// killAll ends all processes of a user id, also one that no walk of /proc finds, and no
+// others. The worker's threads belong to root before and after.
 func TestKillAll(t *testing.T) {
 	needRoot(t)
 	const victims, bystanders = 1_910_000_040, 1_910_000_041
@@ -53,14 +53,14 @@ func TestKillAll(t *testing.T) {
 	other := startAs(t, bystanders, "import time; print(flush=True); time.sleep(600)")
 	own := startAs(t, 0, "import time; print(flush=True); time.sleep(600)")
 	first := startAs(t, victims, "import os\nprint(flush=True)\n"+hoppingDaemon)
-	_ = first.Wait() // what goes on is another process
+	_ = first.Wait() // another process continues
 	if !hasProcesses(victims) {
 		t.Fatal("nobody is there to be killed")
 	}
 	if err := pool.killAll(victims); err != nil {
 		t.Fatal(err)
 	}
-	rest := &crowd{loan: &uidLoan{uid: victims}, running: everyRunning}
+	rest := &family{loan: &uidLoan{uid: victims}, running: everyRunning}
 	await(t, "the end of all", func() bool { return !rest.goesOn() })
 	for name, cmd := range map[string]*exec.Cmd{"another user's": other, "the worker's": own} {
 		if p, ok := readProc(cmd.Process.Pid); !ok || p.zombie {
@@ -91,8 +91,8 @@ func TestThreadThatMaySignalOthers(t *testing.T) {
 	}
 }
 
-// An id that somebody else has is not lent, and its processes are left alone; one whose
-// processes cannot be found to have ended stays noted as in use.
+// An id that another program uses is not lent, and its processes stay alive. If an id's
+// processes may still run, the id stays marked as in use.
 func TestUserIDsOfOthers(t *testing.T) {
 	needRoot(t)
 	pool, err := newUIDPool(t.TempDir(), UIDRange{First: 1_910_000_044, Count: 2})
@@ -145,7 +145,7 @@ func TestUserIDsOfOthers(t *testing.T) {
 	}
 }
 
-// Of a range that is others' nobody waits for an id.
+// If other programs use the whole range, take fails at once and does not wait.
 func TestRangeOfOthers(t *testing.T) {
 	needRoot(t)
 	const first = 1_910_000_052
@@ -201,7 +201,7 @@ func TestFewUserIDs(t *testing.T) {
 	}
 }
 
-// The first thread is left alone, also if it is free when somebody is to be killed.
+// onLaterThread leaves the first thread alone, even if that thread is free.
 func TestOnLaterThread(t *testing.T) {
 	for range 2000 {
 		err := onLaterThread(func() (bool, error) {

@@ -12,8 +12,8 @@ import (
 // asLacking marks a test process that lacks something, and names its directory.
 const asLacking = "OSQUEUE_TEST_LACKS"
 
-// What a worker that is root lacks is told at its start, not by its jobs.
-func TestWhatRootLacksIsToldAtTheStart(t *testing.T) {
+// A worker that is root reports a missing feature at its start, not in its jobs.
+func TestMissingFeaturesOfRootFailTheStart(t *testing.T) {
 	if dir := os.Getenv(asLacking); dir != "" {
 		b, err := New(t.Context(), Config{Level: Process, Limits: small, Dir: dir, UIDs: UIDRange{First: 1_910_000_048, Count: 4}})
 		if err != nil {
@@ -40,7 +40,7 @@ func TestWhatRootLacksIsToldAtTheStart(t *testing.T) {
 			if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
 				t.Fatal(err)
 			}
-			script := c.before + ` && exec setpriv --bounding-set=-` + c.without + ` "$0" -test.run=^TestWhatRootLacksIsToldAtTheStart$ -test.v`
+			script := c.before + ` && exec setpriv --bounding-set=-` + c.without + ` "$0" -test.run=^TestMissingFeaturesOfRootFailTheStart$ -test.v`
 			cmd := exec.CommandContext(limited(t), "/bin/sh", "-c", script, os.Args[0])
 			cmd.Env = append(os.Environ(), asLacking+"="+dir)
 			cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}

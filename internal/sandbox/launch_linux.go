@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// launcher starts programs from a thread of its own; see the package comment.
+// launcher starts programs from one locked thread; see the package comment.
 type launcher struct {
 	requests chan func()
 	ended    chan struct{}
@@ -24,15 +24,15 @@ type launch struct {
 	hold   bool                // stop the program at its exit; see awaitEnd
 }
 
-// limit is one of setrlimit(2).
+// limit is one argument of setrlimit(2).
 type limit struct {
 	resource   int
 	soft, hard uint64
 }
 
-// workerHasNoPrivs says whether the worker was started with no_new_privs. It is
-// asked before a launcher sets it for its thread, which may be the one that /proc
-// shows for the whole process.
+// workerHasNoPrivs reports whether the worker was started with no_new_privs. It must be
+// called before a launcher sets the flag for its thread, because /proc may show that
+// thread for the whole process.
 var workerHasNoPrivs = sync.OnceValue(func() bool {
 	set, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0)
 	return err == nil && set == 1
@@ -63,7 +63,8 @@ func (l *launcher) run(ready chan<- error) {
 	}
 }
 
-// close ends the thread, and with it what it has started and still runs.
+// close ends the thread and, with it, all programs that it has started and that still
+// run.
 func (l *launcher) close() {
 	close(l.requests)
 	<-l.ended
@@ -87,8 +88,8 @@ func (l *launcher) start(req launch) (err error) {
 
 var errNotStopped = errors.New("the program did not stop at its start")
 
-// startTraced must run on a locked thread: only the thread that has started a
-// traced program may let go of it.
+// startTraced starts a traced program and detaches from it. It must run on a locked
+// thread: only the thread that has started a traced program may detach from it.
 func startTraced(req launch) error {
 	req.cmd.SysProcAttr.Ptrace = true
 	req.cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
@@ -98,9 +99,9 @@ func startTraced(req launch) error {
 	err := confine(req)
 	if err != nil {
 		// Without CAP_KILL root may not signal another user, but a tracer may.
-		_ = unix.PtraceCont(req.cmd.Process.Pid, int(unix.SIGKILL)) // an error says that it is not stopped
-		_ = req.cmd.Process.Kill()                                  // an error says that it has ended
-		_ = req.cmd.Wait()                                          // what counts is why it was killed
+		_ = unix.PtraceCont(req.cmd.Process.Pid, int(unix.SIGKILL)) // fails only if it is not stopped
+		_ = req.cmd.Process.Kill()                                  // fails only if it has ended
+		_ = req.cmd.Wait()                                          // the reason why it was killed is the error that counts
 	}
 	return err
 }
@@ -143,16 +144,16 @@ func letGo(pid int, hold bool) error {
 	return unix.PtraceCont(pid, 0)
 }
 
-// setLimits sets them on the stopped program. For that one must have its real
-// user id, or a capability that containers often lack. So this thread takes the
-// id for the moment. Nobody else has it, and the program itself stands still, so
-// that nobody can signal this thread by it.
+// setLimits sets the limits on the stopped program. The kernel demands the program's
+// real user id, or a capability that containers often lack, so this thread takes the
+// user id for the moment. No other command has this id, and the program itself is
+// stopped, so no process can signal this thread through it.
 func setLimits(pid int, req launch) error {
 	if cred := req.cmd.SysProcAttr.Credential; cred != nil {
 		if err := setReal(int(cred.Uid), int(cred.Gid)); err != nil {
 			return err
 		}
-		defer func() { _ = setReal(0, 0) }() // the saved ids allow it always
+		defer func() { _ = setReal(0, 0) }() // the saved ids always allow it
 	}
 	for _, l := range req.limits {
 		if err := unix.Prlimit(pid, l.resource, &unix.Rlimit{Cur: l.soft, Max: l.hard}, nil); err != nil {
@@ -162,8 +163,8 @@ func setLimits(pid int, req launch) error {
 	return nil
 }
 
-// setReal changes the real ids of this thread only; the functions of x/sys
-// would change those of all.
+// setReal changes the real ids of this thread only; the functions of x/sys change those
+// of all threads.
 func setReal(uid, gid int) error {
 	const unchanged = ^uintptr(0)
 	if _, _, errno := unix.RawSyscall(unix.SYS_SETRESGID, uintptr(gid), unchanged, unchanged); errno != 0 {

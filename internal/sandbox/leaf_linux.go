@@ -13,30 +13,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A control group bounds those below it only while it has no process itself
-// (cgroup-v2.rst, "No Internal Process Constraint"; the machine's first group
-// alone is exempt). A worker that has its group for itself, as in a container or
-// in a unit with Delegate=yes, therefore goes to a leaf below, and comes back
-// when its last box is closed. With others in the group it stays: they are not
-// the worker's to move.
+// A control group bounds the groups below it only while it has no process itself
+// (cgroup-v2.rst, "No Internal Process Constraint"; the machine's first group is
+// exempt). A worker may have its group for itself, in a container or in a unit with
+// Delegate=yes. It then moves to a leaf below, and returns when its last box is closed.
+// If the group has processes of others, the worker stays: it must not move them.
 
-// bounding are the controllers that bound a command.
+// bounding lists the controllers that bound a command.
 var bounding = []string{"memory", "pids"}
 
-// home is the group below which the boxes of this process make theirs.
+// home is the group below which all boxes of this process make their groups.
 type home struct {
 	mu      sync.Mutex
 	users   int
 	dir     string
 	leaf    string   // "": the worker is in dir itself, or above
-	enabled []string // controllers of dir, for the worker's sake
-	lacks   error    // why dir may not bound what is below
+	enabled []string // controllers of dir that the worker has enabled
+	lacks   error    // why dir cannot bound the groups below it
 }
 
 var everyHome = &home{}
 
-// take returns the group to make groups below, and why it cannot bound them, if
-// that is known. own is that of the worker. Each take needs a give.
+// take returns the group below which the caller makes groups, and why it cannot bound
+// them, if known. own is the worker's group. Each take needs a give.
 func (h *home) take(own string) (dir string, lacks error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -52,8 +51,8 @@ func (h *home) take(own string) (dir string, lacks error) {
 	return h.dir, h.lacks
 }
 
-// give brings the worker back where it was, after the last take. The groups made
-// below are gone.
+// give moves the worker back to its first group after the last take. All groups made
+// below must be removed.
 func (h *home) give() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -63,7 +62,7 @@ func (h *home) give() error {
 	return h.back()
 }
 
-// move takes the worker to a leaf.
+// move moves the worker to a leaf.
 func (h *home) move() error {
 	before, err := words(filepath.Join(h.dir, "cgroup.subtree_control"))
 	if err != nil {
@@ -80,15 +79,16 @@ func (h *home) move() error {
 	return nil
 }
 
-// bound lets the group that the worker has left bound others.
+// bound enables the controllers of the group that the worker has left.
 func (h *home) bound() error {
-	if err := delegate(h.dir); err != nil { // somebody has come to it meanwhile
+	if err := delegate(h.dir); err != nil { // another process has entered the group
 		return errors.Join(err, h.back())
 	}
 	return nil
 }
 
-// back undoes move. A group that bounds others takes no process.
+// back undoes move. It disables the controllers first, because a group that bounds
+// others takes no process.
 func (h *home) back() error {
 	have, err := words(filepath.Join(h.dir, "cgroup.subtree_control"))
 	for _, name := range h.enabled {
@@ -106,8 +106,8 @@ func (h *home) back() error {
 
 var errNotAlone = errors.New("the worker's own has processes of others too")
 
-// enterLeaf moves all processes of own, if they are the worker's, to a new group
-// below it.
+// enterLeaf makes a leaf below own and moves all processes of own there, if all of them
+// are the worker's.
 func enterLeaf(own string, worker int) (leaf string, err error) {
 	pids, err := members(own)
 	if err != nil {
@@ -130,8 +130,8 @@ func enterLeaf(own string, worker int) (leaf string, err error) {
 	return leaf, nil
 }
 
-// descend says whether all of pids are self or what it has started. The number
-// of a process that this machine's namespace does not show is 0.
+// descend reports whether each of pids is self or a descendant of self. A process of
+// another pid namespace has the number 0.
 func descend(pids []int, all []proc, self int) bool {
 	parent := make(map[int]int, len(all))
 	for _, p := range all {
@@ -145,8 +145,9 @@ func descend(pids []int, all []proc, self int) bool {
 	return true
 }
 
-// descends goes up no further than there are processes: what was read while
-// numbers were given anew may lead in a circle.
+// descends reports whether pid descends from self. It bounds its steps by the number of
+// processes: if the kernel reuses numbers during the walk, the parents may form a
+// circle.
 func descends(pid int, parent map[int]int, self int) bool {
 	for range len(parent) + 1 {
 		if pid == self {
@@ -157,7 +158,7 @@ func descends(pid int, parent map[int]int, self int) bool {
 	return false
 }
 
-// moveAll moves the processes of one group to another.
+// moveAll moves the processes of the group from to the group to.
 func moveAll(from, to string) error {
 	pids, err := members(from)
 	if err != nil {
@@ -165,14 +166,14 @@ func moveAll(from, to string) error {
 	}
 	for _, pid := range pids {
 		err := os.WriteFile(filepath.Join(to, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0)
-		if err != nil && !errors.Is(err, unix.ESRCH) { // it has ended
+		if err != nil && !errors.Is(err, unix.ESRCH) { // the process has ended
 			return err
 		}
 	}
 	return nil
 }
 
-// members are the processes of a group.
+// members returns the processes of a group.
 func members(dir string) ([]int, error) {
 	text, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
 	if err != nil {

@@ -22,7 +22,7 @@ func ownGroup(t *testing.T) string {
 		if _, err := members(root); err != nil || os.Mkdir(own, 0o755) != nil {
 			continue
 		}
-		_ = delegate(root) // where it can: the test goes on without controllers
+		_ = delegate(root) // fails on machines without controllers; the test works without them
 		enter(t, own)
 		t.Cleanup(func() {
 			enter(t, root)
@@ -153,7 +153,7 @@ func TestDescend(t *testing.T) {
 		{[]int{5, 9}, false},
 		{[]int{5, 1}, false},
 		{[]int{5, 0}, false},
-		{[]int{5, 20}, false}, // read while a number was given anew
+		{[]int{5, 20}, false}, // read while the kernel reused a number
 		{[]int{5, 77}, false}, // it has just ended, or is not shown
 	} {
 		if got := descend(c.pids, all, 5); got != c.want {

@@ -74,7 +74,7 @@ func descriptors(t *testing.T) int {
 	return len(entries)
 }
 
-// children are those of the test, zombies among them.
+// children returns the number of children of this process, zombies included.
 func children(t *testing.T) (n int) {
 	t.Helper()
 	all, err := processes()

@@ -12,32 +12,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// namespace is the cell of Namespace: bubblewrap in a confined cell.
+// namespace is the cell of Namespace: a confined cell that runs bubblewrap.
 type namespace struct {
 	*confined
 	files []*os.File // filterFD and argsFD
 	left  bool       // whether the command has left processes behind
 }
 
-// etc is what programs need of /etc to start, and nothing that tells of the
+// etc lists the files of /etc that programs need to start. None of them describes the
 // machine.
 var etc = []string{
 	"alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "mime.types", "nsswitch.conf", "protocols",
 	"services", "ssl/certs", "ssl/openssl.cnf", "pki/tls/certs",
 }
 
-// theirHome is cwd, HOME and TMPDIR of a command.
+// theirHome is the cwd, HOME and TMPDIR of a command.
 const theirHome = "/tmp"
 
-// The numbers of bwrap's descriptors: the first after stderr.
+// The numbers of bwrap's extra descriptors: the first ones after stderr.
 const (
 	filterFD = 3
 	argsFD   = 4
 )
 
-// prepare hands the environment over with bwrap's other arguments: in its own
-// it would act on bwrap itself, outside of the namespaces (LD_PRELOAD), and on
-// its command line everybody could read it.
+// prepare passes the command's environment among bwrap's arguments in a file. In bwrap's
+// own environment, variables such as LD_PRELOAD would act on bwrap outside of the
+// namespaces; on its command line, every user could read them.
 func (n *namespace) prepare(program string, c Command) (*exec.Cmd, error) {
 	if err := n.openFiles(append(c.Env, markVariable+"="+n.mark)); err != nil {
 		return nil, err
@@ -51,7 +51,8 @@ func (n *namespace) prepare(program string, c Command) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// openFiles makes what bwrap reads: the filter of system calls and arguments.
+// openFiles makes the files that bwrap reads: the filter of system calls and the
+// arguments.
 func (n *namespace) openFiles(env []string) error {
 	program, err := filter()
 	if err != nil {
@@ -77,7 +78,7 @@ func (n *namespace) openFiles(env []string) error {
 	return nil
 }
 
-// bwrapArgs describe what a command sees.
+// bwrapArgs returns the arguments that describe the command's view of the machine.
 func (b *Box) bwrapArgs() []string {
 	size := strconv.FormatInt(b.cfg.Limits.Disk, 10)
 	args := []string{
@@ -115,7 +116,8 @@ func (n *namespace) wait(cmd *exec.Cmd) error {
 	return cmd.Wait()
 }
 
-// terminate spares bwrap's own two processes: their end is the end of all.
+// terminate signals all processes except bwrap's own two, because their end would kill
+// the command at once.
 func (n *namespace) terminate() {
 	n.signal(unix.SIGTERM, func(p proc) bool { return p.pid == n.leader || p.ppid == n.leader })
 }
@@ -126,7 +128,7 @@ func (n *namespace) sweep() bool {
 	return n.left
 }
 
-// overDisk: the size is that of the file system.
+// overDisk returns nil: the size of the file system bounds the command.
 func (n *namespace) overDisk(<-chan struct{}) error { return nil }
 
 func (n *namespace) closeFiles() {

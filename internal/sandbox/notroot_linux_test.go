@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// plainUser is who TestNotRoot becomes: nobody else on the machine.
+	// plainUser is the user id of TestNotRoot. No other process on the machine has it.
 	plainUser = 1_920_000_001
 	// asPlainUser marks a test process that has become that.
 	asPlainUser = "OSQUEUE_TEST_NOT_ROOT"

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// head keeps the first limit bytes. What goes beyond is dropped, and full is
-// called once. It is written by one goroutine only. The buffer is not embedded:
-// its ReadFrom would get round the limit.
+// head keeps the first limit bytes and drops the rest. It calls full once, at the first
+// byte that it drops. Only one goroutine may write to it. The buffer is not embedded,
+// because its ReadFrom would bypass the limit.
 type head struct {
 	buf   bytes.Buffer
 	limit int
@@ -25,7 +25,7 @@ func (b *head) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// tail keeps the last limit bytes, or up to twice as many for a while.
+// tail keeps the last limit bytes. Its buffer grows up to twice the limit.
 type tail struct {
 	buf   []byte
 	limit int
@@ -51,7 +51,7 @@ func (b *tail) trim() {
 	}
 }
 
-// text is the tail as text, marked when something is missing before it.
+// text returns the tail as text, with a mark if the beginning is missing.
 func (b *tail) text() string {
 	b.trim()
 	text := strings.TrimSpace(strings.ToValidUTF8(string(b.buf), "\uFFFD"))

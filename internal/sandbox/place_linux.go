@@ -13,23 +13,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// place is the directory in which a worker's commands have theirs. It is safe for
-// concurrent use.
+// place is the directory that contains the directories of a worker's commands. It is
+// safe for concurrent use.
 type place struct {
 	parent string
 
 	mu   sync.Mutex
 	path string
-	held *os.File // says that it is in use; see hold. Cleaners (tmpfiles.d(5)) spare it then, too
+	held *os.File // the lock that marks the directory as in use; see hold. It also stops cleaners (tmpfiles.d(5))
 }
 
 const placePrefix = "osqueue-commands-"
 
-// Names that others have given may begin like ours too.
+// placeName matches the workers' directories. Names of other programs may have the same
+// prefix.
 var placeName = regexp.MustCompile(`^` + placePrefix + `\d+$`)
 
-// openPlace makes a place in parent, and removes those that killed workers have left
-// there, if it can tell them from others.
+// openPlace makes a place in parent. It removes the places that killed workers have left
+// there, if the file system shows which ones are in use.
 func openPlace(parent string) (*place, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(parent, &st); err == nil && locksAreSeen(uint32(st.Type)) {
@@ -40,8 +41,8 @@ func openPlace(parent string) (*place, error) {
 	return p, err
 }
 
-// newDir makes a directory for a command. A cleaner of old files may have removed the
-// place of a worker that was long idle.
+// newDir makes a directory for a command. If a cleaner of old files has removed the
+// place of an idle worker, newDir makes another place.
 func (p *place) newDir(owner *uidLoan) (string, error) {
 	p.mu.Lock()
 	path := p.path
@@ -56,7 +57,7 @@ func (p *place) newDir(owner *uidLoan) (string, error) {
 	return newDir(path, owner)
 }
 
-// instead makes another place for one that is gone, unless that was done meanwhile.
+// instead makes another place for one that is gone, unless another call has done so.
 func (p *place) instead(gone string) (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -66,7 +67,7 @@ func (p *place) instead(gone string) (string, error) {
 	path, held, err := makeHeld(func() (string, error) {
 		path, err := os.MkdirTemp(p.parent, placePrefix)
 		if err == nil {
-			err = os.Chmod(path, 0o711) // commands pass it, and can neither read nor lock it
+			err = os.Chmod(path, 0o711) // commands may pass the directory, but neither read nor lock it
 		}
 		if err != nil {
 			return "", fmt.Errorf("make a directory for commands: %w", err)
@@ -83,7 +84,7 @@ func (p *place) instead(gone string) (string, error) {
 	return path, nil
 }
 
-// close removes the place. Its commands have ended.
+// close removes the place. Its commands must have ended.
 func (p *place) close() error {
 	if p.held == nil {
 		return nil
@@ -92,9 +93,9 @@ func (p *place) close() error {
 	return removeDir(p.path)
 }
 
-// locksAreSeen says whether locks of directories are seen by all who use a file system,
-// by its number in statfs(2). On those of several machines each sees its own at most:
-// the places of workers elsewhere would count as left.
+// locksAreSeen reports whether all users of a file system see locks of directories, by
+// its number in statfs(2). On network file systems each machine may see only its own
+// locks: the places of workers on other machines would look unused.
 func locksAreSeen(number uint32) bool {
 	switch number {
 	case unix.NFS_SUPER_MAGIC, unix.SMB_SUPER_MAGIC, unix.SMB2_SUPER_MAGIC, unix.CIFS_SUPER_MAGIC, unix.V9FS_MAGIC,
@@ -105,8 +106,8 @@ func locksAreSeen(number uint32) bool {
 	return true
 }
 
-// removeLeftPlaces removes what nobody holds any more. What cannot be removed now is
-// left to the next worker.
+// removeLeftPlaces removes the places without a lock. If a place cannot be removed now,
+// the next worker tries again.
 func removeLeftPlaces(parent string) {
 	for _, name := range dirsIn(parent) {
 		path := filepath.Join(parent, name)
@@ -115,10 +116,10 @@ func removeLeftPlaces(parent string) {
 		}
 		info, err := os.Lstat(path)
 		if err != nil {
-			continue // it has just been removed
+			continue // the place has just been removed
 		}
 		if st, ok := info.Sys().(*syscall.Stat_t); !ok || int(st.Uid) != os.Geteuid() {
-			continue // somebody else's
+			continue // it belongs to another user
 		}
 		if held, err := hold(path); err == nil {
 			_ = removeDir(path)

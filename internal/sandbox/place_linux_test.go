@@ -54,7 +54,7 @@ func TestLeftPlacesAreRemoved(t *testing.T) {
 	}
 }
 
-// A worker that was idle for so long that its directory was cleaned away goes on.
+// If a cleaner removes the directory of an idle worker, the worker makes another one.
 func TestPlaceIsMadeAgain(t *testing.T) {
 	p, err := openPlace(t.TempDir())
 	if err != nil {

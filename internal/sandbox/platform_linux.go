@@ -12,19 +12,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// platform is what the levels above None need.
+// platform is the part of a Box for the levels above None.
 type platform struct {
 	launcher *launcher
-	uids     *uidPool // nil: the worker is not root, commands have its own
-	running  *roster
+	uids     *uidPool // nil: the worker is not root, and commands run as its user
+	running  *runningSet
 	bwrap    string   // the program
 	place    *place   // nil: commands have no directory on the machine
-	groups   *cgroups // nil: there are none
+	groups   *cgroups // nil: commands have no control groups
 }
 
 // setUp prepares a level above None.
 func (b *Box) setUp() error {
-	b.running = newRoster()
+	b.running = newRunningSet()
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become a subreaper: %w", err)
 	}
@@ -56,9 +56,9 @@ func (b *Box) setUp() error {
 	return nil
 }
 
-// leaveGroups goes on without control groups, if there were any, as nothing can be
-// run in them: a kernel before 5.7, or a filter of the container, cannot start a
-// process in one.
+// leaveGroups disables the control groups, and reports whether there were any. It is
+// called if no command can run in them: a kernel before 5.7, or a filter of the
+// container, cannot start a process in a group.
 func (b *Box) leaveGroups(why error) bool {
 	if b.groups == nil {
 		return false
@@ -69,8 +69,8 @@ func (b *Box) leaveGroups(why error) bool {
 	return true
 }
 
-// closeOnExec keeps descriptors that the worker itself was started with from its
-// commands; those that Go opens are marked already.
+// closeOnExec marks all open descriptors close-on-exec, so that commands do not get
+// descriptors that the worker was started with. Go marks the descriptors that it opens.
 func closeOnExec() error {
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -92,7 +92,7 @@ func (b *Box) setUpUser() error {
 		return err
 	}
 	b.facts = append(b.facts, "commands run as the worker's own user")
-	// Its environment and memory are not to be read by what it runs.
+	// Commands must not read the worker's environment and memory.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("become undumpable: %w", err)
 	}
@@ -111,7 +111,8 @@ func (b *Box) setUpNamespace() error {
 	return nil
 }
 
-// advice names what keeps a level from working, as far as the system tells.
+// advice describes the settings of the system that may prevent a level, as far as the
+// system shows them.
 func (b *Box) advice() string {
 	if b.cfg.Level == Process && b.uids != nil {
 		if err := checkReach(b.cfg.Dir); err != nil {
@@ -132,8 +133,8 @@ func (b *Box) open(ctx context.Context) (cell, error) {
 	return b.openConfined(ctx)
 }
 
-// Close waits for the commands under way and frees what the box holds. Their
-// contexts should have ended; no command may be run any more.
+// Close waits for the running commands and frees the resources of the box. The commands'
+// contexts should have ended. No command may be run after Close.
 func (b *Box) Close() error {
 	b.under.Wait()
 	if b.launcher != nil {
@@ -152,34 +153,34 @@ func (b *Box) Close() error {
 	return errors.Join(errs...)
 }
 
-// roster knows the first processes of the commands under way, in all boxes of
-// one process. What has none of their marks belongs to nobody.
-type roster struct {
+// runningSet records the first processes of the running commands of all boxes of this
+// process. A stray, a process without one of their marks, belongs to no running command.
+type runningSet struct {
 	mu      sync.Mutex
 	leaders map[int]string // pid to mark
-	// starts is held for reading while a first process is there and not yet in
-	// leaders: who looked for strays then would take it for one, and kill it.
+	// starts is held for reading between the start of a first process and its entry in
+	// leaders. Otherwise a search for strays in that time would kill it.
 	starts sync.RWMutex
 }
 
-var everyRunning = &roster{leaders: make(map[int]string)}
+var everyRunning = &runningSet{leaders: make(map[int]string)}
 
-func newRoster() *roster { return everyRunning }
+func newRunningSet() *runningSet { return everyRunning }
 
-func (r *roster) add(pid int, mark string) {
+func (r *runningSet) add(pid int, mark string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.leaders[pid] = mark
 }
 
-func (r *roster) remove(pid int) {
+func (r *runningSet) remove(pid int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.leaders, pid)
 }
 
-// others are the marks of running commands but one's own.
-func (r *roster) others(own string) map[string]bool {
+// others returns the marks of all running commands except own.
+func (r *runningSet) others(own string) map[string]bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	marks := make(map[string]bool, len(r.leaders))
@@ -191,7 +192,7 @@ func (r *roster) others(own string) map[string]bool {
 	return marks
 }
 
-func (r *roster) leads(pid int) bool {
+func (r *runningSet) leads(pid int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	_, ok := r.leaders[pid]

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// proc is what /proc says of a process.
+// proc describes a process by its entry in /proc.
 type proc struct {
 	pid, ppid, sid, uid int
 	zombie, stopped     bool
-	noPrivs             bool // has no_new_privs
+	noPrivs             bool // whether no_new_privs is set
 }
 
-// processes are all that /proc shows.
+// processes returns all processes that /proc shows.
 func processes() ([]proc, error) {
 	dir, err := os.Open("/proc")
 	if err != nil {
@@ -40,10 +40,10 @@ func processes() ([]proc, error) {
 	return list, nil
 }
 
-// readProc reads a process; false: it is gone. The real user id is taken from
-// status: the owner of the directory is root for a process that has made itself
-// undumpable. The state is that of the first thread: when that one alone has ended,
-// the process is no zombie.
+// readProc reads a process. It returns false if the process is gone. The real user id
+// comes from status, because /proc shows root as the owner of an undumpable process. The
+// state is that of the first thread: if only that thread has ended, the process is no
+// zombie.
 func readProc(pid int) (proc, bool) {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
 	if err != nil {
@@ -53,13 +53,13 @@ func readProc(pid int) (proc, bool) {
 	for line := range strings.Lines(string(text)) {
 		name, rest, _ := strings.Cut(line, ":")
 		field, _, _ := strings.Cut(strings.TrimSpace(rest), "\t")
-		number, _ := strconv.Atoi(field) // 0 for what is no number, and is not asked for
+		number, _ := strconv.Atoi(field) // 0 for a field that is no number; its value is not used
 		switch name {
 		case "State":
 			p.zombie = strings.HasPrefix(field, "Z") || strings.HasPrefix(field, "X")
-			p.stopped = strings.HasPrefix(field, "T") || strings.HasPrefix(field, "t") // by a signal, or traced
+			p.stopped = strings.HasPrefix(field, "T") || strings.HasPrefix(field, "t") // by a signal or a tracer
 		case "Threads":
-			p.zombie = p.zombie && number <= 1 // the state stands before it
+			p.zombie = p.zombie && number <= 1 // the line with the state comes before
 		case "PPid":
 			p.ppid = number
 		case "Uid":
@@ -73,14 +73,14 @@ func readProc(pid int) (proc, bool) {
 	return p, true
 }
 
-// ending says whether a process has begun to end, by itself or killed, or is gone.
+// ending reports whether a process has begun to end, or is gone.
 func ending(pid int) bool {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return true
 	}
 	const (
-		flags   = 6   // the field, counted behind the name, which may hold blanks and brackets
+		flags   = 6   // the index of the field after the name, which may contain spaces and brackets
 		exiting = 0x4 // PF_EXITING of the kernel
 	)
 	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
@@ -91,15 +91,15 @@ func ending(pid int) bool {
 	return err == nil && n&exiting != 0
 }
 
-// markVariable tells the processes of commands apart.
+// markVariable is the environment variable that contains the mark of a command.
 const markVariable = "OSQUEUE_SANDBOX"
 
-// markOf is the mark in a process's environment, if there is one to be read. While a
-// process executes a program it has no environment for some moments, and before them
-// no command line. So that there is none counts only if it stays so for a while.
+// markOf returns the mark in a process's environment, or "". A process that executes a
+// program has no environment for some moments, and no command line shortly before. So
+// markOf returns "" only if the environment stays empty for a while.
 func markOf(pid int) string {
 	dir := "/proc/" + strconv.Itoa(pid)
-	none := 0 // how often there was a command line and no environment
+	none := 0 // counts reads with a command line and without environment
 	for pause := 50 * time.Microsecond; pause < 20*time.Millisecond; pause *= 2 {
 		env, err := os.ReadFile(dir + "/environ")
 		if err != nil {

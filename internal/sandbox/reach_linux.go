@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// checkReach says which directory keeps the user of commands from theirs, which
-// are made below dir. The start of a command itself fails with no more than
+// checkReach returns an error that names the directory that the user of commands may not
+// pass on the way to dir. Without this check the start of a command fails with only
 // "permission denied".
 func checkReach(dir string) error {
 	dir, err := filepath.Abs(dir)
@@ -18,7 +18,7 @@ func checkReach(dir string) error {
 	if dir, err = filepath.EvalSymlinks(dir); err != nil {
 		return fmt.Errorf("the directory for commands: %w", err)
 	}
-	var path []string // from the root
+	var path []string // the directories from the root down
 	for at := dir; ; at = filepath.Dir(at) {
 		path = append([]string{at}, path...)
 		if at == filepath.Dir(at) {

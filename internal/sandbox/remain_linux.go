@@ -8,57 +8,59 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bwrap of a namespace is two processes. The inner one is the first of the
-// namespace and goes on as long as any other is there; the kernel protects it
-// from all of them. The outer one ends when the command has, and takes the inner
-// one and whatever is left with it. So what was left can be seen only before the
-// outer one is gone: the kernel stops it at its exit (PTRACE_O_TRACEEXIT). That
-// is outside of the namespace, where no command can forge or prevent it.
+// bwrap runs two processes for a namespace. The inner one is the first process of the
+// namespace. It lives as long as any other process there, and the kernel protects it
+// from all of them. The outer one ends when the command ends, and then the kernel kills
+// the whole namespace. So processes that the command has left can be seen only before
+// the outer process is gone. The kernel therefore stops it at its exit
+// (PTRACE_O_TRACEEXIT), outside of the namespace, where no command can forge or prevent
+// the stop.
 //
-// Bwrap without --die-with-parent would let the namespace be after the command's
-// end, but after the end of a killed worker too.
+// Without --die-with-parent, bwrap would keep the namespace after the command's end, but
+// also after the end of a killed worker.
 
-// awaitEnd returns when the outer process has ended, or will unless somebody has
-// stopped it, and says whether its namespace had processes after the command. The
-// outer process was started to be held at its exit. Nobody may wait for it yet:
-// who does gets such a stop for its end.
+// awaitEnd returns when the outer process has ended, or when only an operator's SIGSTOP
+// delays its end. It reports whether the namespace had processes after the command. The
+// outer process must have been started with launch.hold. No other goroutine may wait for
+// the process yet, because a wait would consume the stop.
 func (l *launcher) awaitEnd(outer int) (left bool) {
 	for {
 		status, ok := nextStop(outer)
 		sig := status.StopSignal()
 		switch {
 		case !ok:
-			return false // it was killed, and so is what it had started
+			return false // a signal killed it, and so all its processes
 		case status.TrapCause() == unix.PTRACE_EVENT_EXIT:
 			left = othersGoOn(outer)
-			l.do(func() { _ = unix.PtraceDetach(outer) }) // an error says that it was killed
+			l.do(func() { _ = unix.PtraceDetach(outer) }) // fails only if a signal killed it
 			return left
-		case sig == unix.SIGSTOP: // of our own kill, or an operator's
+		case sig == unix.SIGSTOP: // from kill, or from an operator
 			l.do(func() { detachStopped(outer) })
-			return false // no command can do this to it
-		case sig == unix.SIGTRAP: // it is a script that has executed bwrap itself
+			return false // no command can cause this
+		case sig == unix.SIGTRAP: // bwrap is a script that has executed the real bwrap
 			sig = 0
 		}
-		l.do(func() { _ = unix.PtraceCont(outer, int(sig)) }) // the same
+		l.do(func() { _ = unix.PtraceCont(outer, int(sig)) }) // fails only if a signal killed it
 	}
 }
 
-// detachStopped lets go of a process that SIGSTOP is about to stop. While it is
-// traced SIGCONT would not let it go on.
+// detachStopped detaches from a process that SIGSTOP is about to stop. While the process
+// is traced, SIGCONT does not resume it.
 func detachStopped(pid int) {
-	// x/sys detaches without a signal only. An error says that it was killed.
+	// x/sys has only a detach without a signal. The call fails only if a signal killed
+	// the process.
 	_, _, _ = unix.RawSyscall6(unix.SYS_PTRACE, unix.PTRACE_DETACH, uintptr(pid), 0, uintptr(unix.SIGSTOP), 0, 0)
 }
 
-// nextStop waits until a traced child is stopped; false: it has ended, which
-// os/exec is left to wait for.
+// nextStop waits until a traced child is stopped. It returns false if the child has
+// ended; os/exec then reaps it.
 func nextStop(pid int) (unix.WaitStatus, bool) {
 	for {
 		info, err := waitid(pid, unix.WSTOPPED|unix.WEXITED|unix.WNOWAIT)
 		if err != nil || info.code == exited || info.code == killed || info.code == dumped {
 			return 0, false
 		}
-		// Being killed it may have left that stop for its next, the one at the exit.
+		// A kill may have moved the child from that stop to the next one, at its exit.
 		info, err = waitid(pid, unix.WSTOPPED|unix.WNOHANG)
 		if err == nil && info.pid != 0 {
 			return unix.WaitStatus(info.status<<8 | 0x7f), true
@@ -66,7 +68,7 @@ func nextStop(pid int) (unix.WaitStatus, bool) {
 	}
 }
 
-// The codes of waitid(2) for an end; x/sys has no names for them.
+// The codes of waitid(2) for an end; x/sys does not name them.
 const (
 	exited = 1
 	killed = 2
@@ -89,14 +91,14 @@ func waitid(pid, options int) (childInfo, error) {
 	}
 }
 
-// othersGoOn gives what is left the time to end, and says whether it did not.
-// The inner process is a child of the outer one, which is stopped: so its number
-// is not given to another. When it is ending itself, nothing is left, but files
-// in memory may take their time to be freed.
+// othersGoOn waits until the processes that are left have ended, and reports whether
+// some did not. The inner process is a child of the outer one, which is stopped, so its
+// number is not reused. If the inner process is ending, no other is left, but the kernel
+// may take time to free files in memory.
 func othersGoOn(outer int) bool {
 	all, err := processes()
 	if err != nil {
-		return false // /proc is gone: nothing that could be done
+		return false // /proc is gone: nothing can be done
 	}
 	deadline := time.Now().Add(linger)
 	for _, p := range all {
@@ -107,11 +109,11 @@ func othersGoOn(outer int) bool {
 	return false
 }
 
-// endsBy waits for the end of a process.
+// endsBy reports whether a process ends before the deadline.
 func endsBy(pid int, deadline time.Time) bool {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
-		return true // gone
+		return true // the process is gone
 	}
 	defer func() { _ = unix.Close(fd) }() // nothing was written
 	for {

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The end of a namespace takes long when there are many files in its memory.
-// That is no process that was left.
+// A namespace with many files in its memory takes long to end. The delay does not count
+// as a process that was left behind.
 func TestManyFilesAreNotLeftBehind(t *testing.T) {
 	limits := small
 	limits.Memory, limits.CPU, limits.Timeout = 1<<30, 50*time.Second, 50*time.Second

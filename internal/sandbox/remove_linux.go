@@ -12,14 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A command may make directories in directories without end. os.RemoveAll has all above
-// one open at once: that would take every descriptor of the worker, and then fail. So
-// what is deep is first moved up.
+// A command may nest directories without bound. os.RemoveAll keeps all directories above
+// the present one open: it would use up every descriptor of the worker, and then fail.
+// So a remover first moves deep directories up.
 
-// openAtOnce is how many directories one removal has open.
+// openAtOnce is the number of directories that one removal keeps open.
 const openAtOnce = 32
 
-// removeDir removes a directory, or a file, whatever modes its entries have.
+// removeDir removes a directory with its entries, or a file, whatever their modes are.
 func removeDir(path string) error {
 	err := os.Remove(path)
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
@@ -41,11 +41,11 @@ func removeDir(path string) error {
 // remover empties the directory top.
 type remover struct {
 	top *os.File
-	err error // the first; later walks may have got on
+	err error // the first error; a later walk may succeed
 }
 
-// empty removes all in a directory until a walk through it gets no further: what is
-// removed while it is read can make the system leave entries out.
+// empty removes all entries of a directory. It repeats its walk until one removes
+// nothing, because removals during a walk can make the kernel skip entries.
 func (r *remover) empty(dir *os.File, level int) {
 	for progress := true; progress; {
 		progress = false
@@ -54,21 +54,22 @@ func (r *remover) empty(dir *os.File, level int) {
 			return
 		}
 		for {
-			const some = 1024 // names that are in memory at once, for each level
+			const some = 1024 // the number of names in memory at once, for each level
 			names, err := dir.Readdirnames(some)
 			for _, name := range names {
 				if r.remove(dir, name, level) {
 					progress = true
 				}
 			}
-			if err != nil { // the end, or one that removing the directory will tell of
+			if err != nil { // the end, or an error that the removal of the directory will report
 				break
 			}
 		}
 	}
 }
 
-// remove removes an entry of a directory, or moves it up; false: it is still there.
+// remove removes an entry of a directory, or moves it up. It returns false if the entry
+// is still there.
 func (r *remover) remove(dir *os.File, name string, level int) bool {
 	at := int(dir.Fd())
 	err := unix.Unlinkat(at, name, 0)
@@ -102,7 +103,8 @@ func (r *remover) note(err error) {
 	}
 }
 
-// openDirAt opens a directory, and no link to one, so that it can be emptied.
+// openDirAt opens a directory, but no link to one, and makes it writable so that it can
+// be emptied.
 func openDirAt(at int, name string) (*os.File, error) {
 	const flags = unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	fd, err := unix.Openat(at, name, flags, 0)
@@ -113,11 +115,11 @@ func openDirAt(at int, name string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	_ = unix.Fchmod(fd, 0o700) // whose it is not may not, and fails to remove its entries
+	_ = unix.Fchmod(fd, 0o700) // fails for another user's directory; then the removal of its entries fails
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// allow gives its owner a directory that cannot even be opened.
+// allow gives the owner access to a directory that cannot be opened.
 func allow(at int, name string) {
 	fd, err := unix.Openat(at, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -11,27 +11,27 @@ import (
 	"time"
 )
 
-// KillDelay is what a command gets between SIGTERM and SIGKILL.
+// KillDelay is the time between SIGTERM and SIGKILL.
 const KillDelay = 2 * time.Second
 
-// cell is where one command runs. Its methods are called by one goroutine; only
-// terminate and kill are called while the program runs, and wait waits for it.
+// cell is the place of one command. One goroutine calls its methods; only terminate and
+// kill may run while wait runs.
 type cell interface {
-	// prepare makes the program's call, without its streams.
+	// prepare returns the call of the program, without its streams.
 	prepare(program string, c Command) (*exec.Cmd, error)
-	// start starts it with all limits in force.
+	// start starts the program with all limits in force.
 	start(cmd *exec.Cmd) error
-	// wait waits for its end.
+	// wait waits for the program's end.
 	wait(cmd *exec.Cmd) error
-	// terminate asks all processes to end; kill ends them.
+	// terminate sends SIGTERM to all processes; kill kills them.
 	terminate()
 	kill()
-	// sweep ends what the program has left behind, and says whether there was
-	// anything. It is called after the program has ended.
+	// sweep ends the processes that the program has left behind, and reports whether
+	// there were any. It is called after the program has ended.
 	sweep() (left bool)
-	// explain tells of a limit that made the program end as it did; nil: none.
+	// explain returns an error for the limit that ended the program, or nil.
 	explain(cmd *exec.Cmd) error
-	// close gives all back that the cell has taken.
+	// close frees all resources of the cell.
 	close() error
 }
 
@@ -39,13 +39,13 @@ type cell interface {
 type Box struct {
 	cfg      Config
 	facts    []string       // for Describe
-	under    sync.WaitGroup // commands under way
-	programs sync.Map       // where they were found: name to path
-	platform                // what the system's levels need
+	under    sync.WaitGroup // running commands
+	programs sync.Map       // the cache of find: name to path
+	platform                // the part for the levels above None
 }
 
-// New makes a box, and for a level above None runs a trivial command in it. An
-// error says what the machine lacks.
+// New returns a box. For a level above None it runs a trivial command in the box first,
+// and fails with an error that names the feature that the machine lacks.
 func New(ctx context.Context, cfg Config) (*Box, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -66,8 +66,8 @@ func New(ctx context.Context, cfg Config) (*Box, error) {
 
 const probeTime = 20 * time.Second
 
-// prove runs a trivial command, and again without control groups if it fails in
-// one: they are no part of what a level promises.
+// prove runs a trivial command. If the command fails in a control group, prove tries
+// again without one, because no level promises control groups.
 func (b *Box) prove(ctx context.Context) error {
 	err := b.probe(ctx)
 	if err != nil && b.leaveGroups(err) {
@@ -82,7 +82,7 @@ func (b *Box) prove(ctx context.Context) error {
 func (b *Box) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
-	// What it leaves in its directory the worker has to be able to remove.
+	// The command makes a file, so prove also checks that the worker can remove it.
 	res, err := b.Run(ctx, Command{Args: []string{"/bin/sh", "-c", ": >f && echo works"}})
 	if err == nil && strings.TrimSpace(string(res.Stdout)) != "works" {
 		err = fmt.Errorf("a trivial command wrote %q", res.Stdout)
@@ -93,10 +93,10 @@ func (b *Box) probe(ctx context.Context) error {
 	return err
 }
 
-// Run runs a command and returns when it, and in the levels above None every
-// process that it has started, has ended. A status other than 0 is an
-// *exec.ExitError; the end of ctx an error that wraps its cause. The result is
-// there as well with an error.
+// Run runs a command. It returns when the command has ended and, in the levels above
+// None, every process that the command has started. A status other than 0 is an
+// *exec.ExitError. If ctx ends, the error wraps its cause. Run returns the result also
+// with an error.
 func (b *Box) Run(ctx context.Context, c Command) (res Result, err error) {
 	b.under.Add(1)
 	defer b.under.Done()
@@ -122,8 +122,8 @@ func (b *Box) Run(ctx context.Context, c Command) (res Result, err error) {
 	return r.do(ctx, c.Stdin)
 }
 
-// look finds the program of a command. Where one was found on the path it is not
-// looked for again, as in a shell, unless it has gone.
+// look finds the program of a command. Like a shell, it remembers the path until the
+// program is gone.
 func (b *Box) look(c Command) (string, error) {
 	if len(c.Args) == 0 || c.Args[0] == "" {
 		return "", errors.New("the command is empty")
@@ -144,14 +144,14 @@ func (b *Box) look(c Command) (string, error) {
 	return path, err
 }
 
-// find goes through the directories of the path.
+// find looks for a program in the directories of the path.
 func (b *Box) find(name string) (string, error) {
 	if b.cfg.Level == None {
 		return exec.LookPath(name)
 	}
 	for _, dir := range filepath.SplitList(b.path()) {
 		if !filepath.IsAbs(dir) {
-			continue // the directory is the command's: nothing of it is a program of ours
+			continue // a relative directory would be the command's own, and must not provide programs
 		}
 		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
 			return path, nil
@@ -160,13 +160,13 @@ func (b *Box) find(name string) (string, error) {
 	return "", &exec.Error{Name: name, Err: exec.ErrNotFound}
 }
 
-// Look says whether a program is there.
+// Look returns an error if the program does not exist.
 func (b *Box) Look(program string) error {
 	_, err := b.look(Command{Args: []string{program}})
 	return err
 }
 
-// run is one command under way.
+// run is one running command.
 type run struct {
 	cell
 	cmd    *exec.Cmd
@@ -174,7 +174,7 @@ type run struct {
 	out    head
 	log    tail
 	ends   streams
-	ended  bool // because its context ended
+	ended  bool // whether it was ended because its context ended
 }
 
 func (r *run) do(ctx context.Context, stdin []byte) (Result, error) {
@@ -203,7 +203,8 @@ func (r *run) do(ctx context.Context, stdin []byte) (Result, error) {
 	return res, r.verdict(cause, err, left)
 }
 
-// verdict says why the command failed, if it did; the first reason counts.
+// verdict returns the error of the command, or nil. If several limits were reached, the
+// first one counts.
 func (r *run) verdict(cause, err error, left bool) error {
 	switch {
 	case r.out.over:
@@ -237,8 +238,8 @@ func (r *run) launch(stdin []byte) error {
 	return nil
 }
 
-// watch observes what no limit of the system bounds, until the returned
-// function is called.
+// watch checks the limits that the kernel does not enforce, until the caller calls the
+// returned function.
 func (r *run) watch(stop context.CancelCauseFunc) func() {
 	w, ok := r.cell.(interface {
 		overDisk(done <-chan struct{}) error
@@ -263,7 +264,7 @@ func (r *run) watch(stop context.CancelCauseFunc) func() {
 				stop(err)
 				return
 			}
-			pause = max(200*time.Millisecond, 10*time.Since(began)) // a tenth of a CPU at most
+			pause = max(200*time.Millisecond, 10*time.Since(began)) // at most a tenth of a CPU
 		}
 	}()
 	return func() {
@@ -272,7 +273,7 @@ func (r *run) watch(stop context.CancelCauseFunc) func() {
 	}
 }
 
-// wait waits for the program's end, which it brings about when ctx ends.
+// wait waits for the program's end. When ctx ends, it ends the program.
 func (r *run) wait(ctx context.Context) error {
 	ended := make(chan error, 1)
 	go func() { ended <- r.cell.wait(r.cmd) }()
@@ -287,7 +288,7 @@ func (r *run) wait(ctx context.Context) error {
 	defer timer.Stop()
 	select {
 	case err := <-ended:
-		r.kill() // what it has started had its time too
+		r.kill() // the other processes had the same delay
 		return err
 	case <-timer.C:
 	}

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Level is how much a command is kept from; the package comment says what each
-// guarantees.
+// Level is the degree of isolation of a command. The package comment lists the
+// guarantees of each level.
 type Level string
 
 // The levels.
@@ -28,22 +28,22 @@ func ParseLevel(text string) (Level, error) {
 	return "", fmt.Errorf("sandbox %q: must be none, process or namespace", text)
 }
 
-// Limits bound one command. In the level None only Timeout, Output and Log
-// count. 0 takes the default.
+// Limits bound one command. A field that is 0 takes its default. The level None applies
+// only Timeout, Output and Log.
 type Limits struct {
-	Timeout   time.Duration // on the wall clock; default: no bound but the job's
-	CPU       time.Duration // time of one process; whole seconds
-	Memory    int64         // bytes: address space of a process, and with a control group the sum
+	Timeout   time.Duration // wall clock; default: no bound except the job's
+	CPU       time.Duration // CPU time of one process, in whole seconds
+	Memory    int64         // bytes of address space of a process; with a control group also of the sum
 	Files     int64         // open descriptors of a process
 	Processes int64         // processes and threads together
 	FileSize  int64         // bytes of one file
 	Disk      int64         // bytes of the directory; in Namespace of /tmp and of /dev/shm each
-	Output    int           // bytes of stdout; more ends the command
-	Log       int           // bytes kept of the end of stderr
+	Output    int           // bytes of stdout; a command that writes more is ended
+	Log       int           // bytes that are kept of the end of stderr
 }
 
-// DefaultLimits are what 0 in Limits stands for. The output fits into a request
-// of 1 MiB also as a JSON string.
+// DefaultLimits returns the values that replace 0 in Limits. The output fits into a
+// request of 1 MiB, even as a JSON string.
 func DefaultLimits() Limits {
 	return Limits{
 		CPU:       10 * time.Minute,
@@ -63,8 +63,8 @@ func orDefault[T int | int64 | time.Duration](v *T, otherwise T) {
 	}
 }
 
-// maxProcesses is half of what Linux can have: bwrap's own are added to a limit,
-// and its double must be a number of processes too.
+// maxProcesses is half of the maximum of Linux: bwrap's own processes are added to a
+// limit, and twice the sum must be a valid number of processes.
 const maxProcesses = 2 << 20
 
 func (l Limits) withDefaults() (Limits, error) {
@@ -89,30 +89,32 @@ func (l Limits) withDefaults() (Limits, error) {
 	return l, nil
 }
 
-// UIDRange are user ids that nobody else on the machine has, of which each
-// command gets one. Workers may share a range: an id in use is locked.
+// UIDRange is a range of user ids that no other program on the machine uses. Each
+// command gets one of them. Workers may share a range: they lock an id while it is in
+// use.
 type UIDRange struct {
 	First, Count int
 }
 
-// defaultUIDs are outside of what distributions give to people, services,
+// defaultUIDs lie outside of the ranges that distributions use for people, services,
 // containers and subordinate ids.
 var defaultUIDs = UIDRange{First: 1_900_000_000, Count: 1024}
 
-// Config sets a box up.
+// Config configures a box.
 type Config struct {
 	Level  Level // default: None
 	Limits Limits
-	// UIDs count for a worker that is root. Default: 1024 from 1900000000.
+	// UIDs applies only if the worker is root. Default: 1024 ids from 1900000000.
 	UIDs UIDRange
-	// Dir is where the directories of commands are made. Default: os.TempDir.
+	// Dir is the parent of the commands' directories. Default: os.TempDir.
 	Dir string
-	// Env names the variables of the worker that commands get too, above those
-	// of the level None, which gets all. PATH is a standard one unless named.
+	// Env names the variables of the worker that commands get in addition. The level
+	// None passes all variables. PATH has a standard value unless it is named.
 	Env []string
-	// ReadOnly are directories and files that Namespace shows too.
+	// ReadOnly lists directories and files that the level Namespace shows in addition,
+	// read-only.
 	ReadOnly []string
-	// NoCgroup leaves control groups alone.
+	// NoCgroup disables control groups.
 	NoCgroup bool
 }
 
@@ -126,7 +128,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.UIDs == (UIDRange{}) {
 		c.UIDs = defaultUIDs
 	}
-	// 65534 and 4294967295 mean nobody and unchanged; below 1000 are services.
+	// 65534 is the overflow user, 4294967295 means unchanged, and ids below 1000 are services.
 	if c.UIDs.First < 1000 || c.UIDs.Count < 1 || c.UIDs.First+c.UIDs.Count > 1<<31-1 {
 		return c, fmt.Errorf("user ids from %d, %d of them: must be from 1000 to 2147483646", c.UIDs.First, c.UIDs.Count)
 	}
@@ -138,36 +140,36 @@ func (c Config) withDefaults() (Config, error) {
 	return c, err
 }
 
-// Command is what to run.
+// Command describes the program to run.
 type Command struct {
 	Args  []string // the program, looked up in PATH, and its arguments
-	Env   []string // NAME=value, above what Config.Env lets through
+	Env   []string // NAME=value, in addition to the variables of Config.Env
 	Stdin []byte
 }
 
-// Result is what a command has left.
+// Result describes an ended command.
 type Result struct {
 	Stdout []byte
 	Log    string // the end of stderr
-	Exit   int    // the exit status; -1: it has none
+	Exit   int    // the exit status; -1: the command has none
 }
 
-// The reasons why a command was ended, or failed.
+// Errors of Run: the limits, and the other reasons why a command fails.
 var (
-	ErrTimeout    = errors.New("the command ran longer than its limit of time")
+	ErrTimeout    = errors.New("the command ran longer than its timeout")
 	ErrOutput     = errors.New("the command wrote too much to stdout; store large results elsewhere")
 	ErrDisk       = errors.New("the command filled its directory beyond the limit")
 	ErrCPU        = errors.New("the command used more CPU time than its limit")
 	ErrFileSize   = errors.New("the command made a file larger than the limit")
 	ErrMemory     = errors.New("the command used more memory than its limit")
 	ErrProcesses  = errors.New("the command started more processes than its limit")
-	ErrLeftBehind = errors.New("the command has ended, but a process that it started went on; let it wait for that process")
+	ErrLeftBehind = errors.New("the command has ended, but a process that it started still ran; let the command wait for that process")
 )
 
-// standardPath is where programs are looked for when PATH is not let through.
+// standardPath is the PATH of commands unless Config.Env names PATH.
 const standardPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// cleanEnv is the environment of a confined command.
+// cleanEnv returns the environment of a confined command.
 func (b *Box) cleanEnv(home string, extra []string) []string {
 	env := []string{
 		"HOME=" + home, "TMPDIR=" + home, "LANG=C.UTF-8", "PATH=" + b.path(),
@@ -187,25 +189,25 @@ func (b *Box) path() string {
 	return standardPath
 }
 
-// Describe says in a line what is in force.
+// Describe returns one line about the level and its parts in force.
 func (b *Box) Describe() string {
 	parts := append([]string{string(b.cfg.Level)}, b.facts...)
 	return strings.Join(parts, ", ")
 }
 
-// Level is the box's level.
+// Level returns the level of the box.
 func (b *Box) Level() Level { return b.cfg.Level }
 
-// errLimit says how large the limit is that was reached.
+// errLimit adds the value of the limit to err.
 func errLimit(err error, limit any) error { return fmt.Errorf("%w (%v)", err, limit) }
 
-// errBytes is errLimit of a number of bytes.
+// errBytes adds the value of a limit in bytes to err.
 func errBytes[N int | int64](err error, limit N) error {
 	return fmt.Errorf("%w (%d bytes)", err, limit)
 }
 
-// IsLimit says whether a command failed because it has reached a limit or left
-// a process behind, rather than by a decision of its own.
+// IsLimit reports whether a command failed because it reached a limit or left a process
+// behind, rather than by its own exit status.
 func IsLimit(err error) bool {
 	for _, limit := range []error{ErrTimeout, ErrOutput, ErrDisk, ErrCPU, ErrFileSize, ErrMemory, ErrProcesses, ErrLeftBehind} {
 		if errors.Is(err, limit) {

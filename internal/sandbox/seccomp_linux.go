@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Offsets in struct seccomp_data; the arguments' lower halves, as both
-// architectures below are little-endian.
+// Offsets in struct seccomp_data. The offsets of arguments point to their lower halves,
+// as both architectures below are little-endian.
 const (
 	atNumber = 0
 	atArch   = 4
@@ -19,19 +19,20 @@ const (
 	atArg1   = 24
 )
 
-// The answers of the filter; x/sys has no names for them.
+// The answers of the filter; x/sys does not name them.
 const (
 	answerAllow = 0x7fff0000
 	answerErrno = 0x00050000
 	answerKill  = 0x80000000
 )
 
-// arches are what the filter knows: a number means another call elsewhere.
+// arches lists the architectures of the filter: a number means different calls on
+// different architectures.
 var arches = map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}
 
-// refused are calls that no job needs and that open much of the kernel. The
-// list is of what is refused, not of what is allowed: the latter breaks programs
-// with each version of libc.
+// refused lists calls that no job needs and that expose much of the kernel. The filter
+// lists the refused calls instead of the allowed ones, because a list of allowed calls
+// breaks programs with each version of libc.
 var refused = []uint32{
 	unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT, unix.SYS_UNSHARE, unix.SYS_SETNS,
 	unix.SYS_OPEN_TREE, unix.SYS_MOVE_MOUNT, unix.SYS_FSOPEN, unix.SYS_FSCONFIG, unix.SYS_FSMOUNT, unix.SYS_FSPICK,
@@ -46,20 +47,20 @@ var refused = []uint32{
 	unix.SYS_MBIND, unix.SYS_SET_MEMPOLICY, unix.SYS_MIGRATE_PAGES, unix.SYS_MOVE_PAGES,
 }
 
-// families of sockets that a program without a network may still have.
+// families lists the socket families that a program without a network may have.
 var families = []uint32{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6}
 
 const newNamespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET |
 	unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
 
-// x32Bit marks the numbers of a second table of calls, on amd64.
+// x32Bit marks the numbers of a second table of calls on amd64.
 const x32Bit = 0x40000000
 
 func answer(errno unix.Errno) bpf.Instruction {
 	return bpf.RetConstant{Val: answerErrno | uint32(errno)}
 }
 
-// filter is the program that bwrap installs: an array of struct sock_filter.
+// filter returns the program that bwrap installs: an array of struct sock_filter.
 func filter() ([]byte, error) {
 	arch, ok := arches[runtime.GOARCH]
 	if !ok {
@@ -76,8 +77,8 @@ func filter() ([]byte, error) {
 	for _, number := range refused {
 		prog = append(prog, bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: number, SkipTrue: 1}, answer(unix.EPERM))
 	}
-	// The flags of clone3 are behind a pointer, out of sight; without it libc
-	// takes clone.
+	// The flags of clone3 are behind a pointer, where a filter cannot read them. If
+	// clone3 is missing, libc uses clone.
 	prog = append(prog,
 		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: unix.SYS_CLONE3, SkipTrue: 1},
 		answer(unix.ENOSYS),

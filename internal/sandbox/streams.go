@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// streams are the pipes to a program. They are ours rather than os/exec's, whose
-// Wait waits for everybody who holds them.
+// streams are the pipes to a program. os/exec's own pipes would not do: its Wait waits
+// for every process that holds them open.
 type streams struct {
 	ours, theirs []*os.File
 	done         chan struct{}
@@ -41,7 +41,7 @@ func (s *streams) open(cmd *exec.Cmd) error {
 
 func (s *streams) pump(stdin []byte, out, log io.Writer) {
 	go func() {
-		_, _ = s.ours[0].Write(stdin) // a program need not read it
+		_, _ = s.ours[0].Write(stdin) // the program need not read it
 		s.ours[0].Close()
 	}()
 	for i, dst := range []io.Writer{out, log} {
@@ -52,11 +52,11 @@ func (s *streams) pump(stdin []byte, out, log io.Writer) {
 	}
 }
 
-// buffers are for drain: with one for each pipe most of what a worker allocates
-// would be buffers that hardly anything was ever read into.
+// buffers pools the buffers of drain. Without the pool, the worker would allocate most
+// of its memory for buffers that hardly receive any bytes.
 var buffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
 
-// drain reads until nobody can write any more, or the pipe is cut.
+// drain copies src to dst until all writers have closed the pipe, or the pipe is cut.
 func drain(dst io.Writer, src io.Reader) {
 	buf := buffers.Get().(*[32 << 10]byte) //nolint:forcetypeassert // it has nothing else
 	defer buffers.Put(buf)
@@ -69,7 +69,8 @@ func drain(dst io.Writer, src io.Reader) {
 	}
 }
 
-// await waits until all is read; false: somebody still holds a pipe after d.
+// await waits until both outputs are read to the end. It returns false if a process
+// still holds a pipe open after d; it has then cut the pipes.
 func (s *streams) await(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

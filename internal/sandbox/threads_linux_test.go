@@ -8,14 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sleepsHeadless is a process whose first thread has ended, and which goes on.
+// sleepsHeadless is a process whose first thread has ended, while another one runs.
 const sleepsHeadless = `
 import ctypes, platform, threading, time
 threading.Thread(target=lambda: time.sleep(600)).start()
 ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[platform.machine()], 0)
 `
 
-// A process goes on while one of its threads does, whatever /proc says of the first.
+// A process lives while one of its threads does, whatever /proc reports about the first.
 func TestNoZombieWhileAThreadGoesOn(t *testing.T) {
 	cmd := exec.Command("/usr/bin/python3", "-Ic", sleepsHeadless)
 	if err := cmd.Start(); err != nil {
@@ -49,7 +49,7 @@ func TestNoStartWithoutRightToKill(t *testing.T) {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &has); err != nil {
 		t.Fatal(err)
 	}
-	c := &confined{crowd: crowd{loan: &uidLoan{uid: 1_910_000_046}}}
+	c := &confined{family: family{loan: &uidLoan{uid: 1_910_000_046}}}
 	cmd := exec.Command("/bin/sleep", "600")
 	cmd.Dir = "/"
 	cmd.SysProcAttr = c.attributes()

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockDir has a file for each user id in use, so that two workers never have
-// the same. It is for root alone.
+// lockDir contains a file for each user id in use, so that two workers never take the
+// same id. Only root may write to it.
 const lockDir = "/run/osqueue-sandbox"
 
 // uidPool lends user ids to commands. It is safe for concurrent use.
@@ -26,9 +26,9 @@ type uidPool struct {
 	next   atomic.Int64
 }
 
-// uidLoan is a user id that nobody else has while its file is locked. The file
-// is not empty while the id is in use: so the next one learns of processes that
-// a killed worker has left.
+// uidLoan is a user id that no other worker takes while its file is locked. The file is
+// not empty while the id is in use. If a killed worker leaves processes behind, the next
+// worker that takes the id learns it from the file.
 type uidLoan struct {
 	uid  int
 	file *os.File
@@ -50,17 +50,17 @@ func newUIDPool(dir string, within UIDRange) (*uidPool, error) {
 		return nil, fmt.Errorf("%s must be a directory that only root can write to", dir)
 	}
 	p := &uidPool{dir: dir, within: within}
-	p.next.Store(rand.Int64N(int64(within.Count))) // so that workers seldom try the same
+	p.next.Store(rand.Int64N(int64(within.Count))) // so that workers seldom try the same ids
 	return p, nil
 }
 
 var (
-	errNoUID   = errors.New("all user ids of the range are in use; give a larger one")
-	errForeign = errors.New("all user ids of the range have processes that are no worker's, or that cannot be ended; give another one")
+	errNoUID   = errors.New("all user ids of the range are in use; use a larger range")
+	errForeign = errors.New("all user ids of the range have processes of other programs, or processes that cannot be ended; use another range")
 )
 
-// take lends an id that has no processes. While all are in use it waits: commands that
-// wait do no harm, and one that has to be ended takes a second id for a moment.
+// take lends an id without processes. While all ids are in use it waits until ctx ends:
+// waiting commands do no harm, and killAll takes a second id for a moment.
 func (p *uidPool) take(ctx context.Context) (*uidLoan, error) {
 	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
 		loan, err := p.tryTake()
@@ -97,7 +97,7 @@ func (p *uidPool) tryTake() (*uidLoan, error) {
 	return nil, none
 }
 
-// spare locks an id that has no processes, and will have none until its file is closed.
+// spare locks an id that has no processes, and gets none until its file is closed.
 func (p *uidPool) spare() (*uidLoan, error) {
 	for range p.within.Count {
 		loan, err := p.lockNext()
@@ -115,7 +115,7 @@ func (p *uidPool) spare() (*uidLoan, error) {
 	return nil, errNoUID
 }
 
-// lockNext locks the next id of the range; nil: it is in use.
+// lockNext locks the next id of the range. It returns nil if the id is in use.
 func (p *uidPool) lockNext() (*uidLoan, error) {
 	uid := p.within.First + int(p.next.Add(1)%int64(p.within.Count))
 	file, err := os.OpenFile(filepath.Join(p.dir, strconv.Itoa(uid)), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
@@ -132,16 +132,16 @@ func (p *uidPool) lockNext() (*uidLoan, error) {
 	return &uidLoan{uid: uid, file: file, pool: p}, nil
 }
 
-// begin clears what a killed worker has left, and notes the use. It is not ok while the
-// id has processes: some cannot be ended, and if no worker has noted it they are of
-// somebody who has the id, too.
+// begin ends the processes that a killed worker has left, and marks the id as in use. It
+// returns false while the id has processes: some cannot be ended, and if no worker has
+// marked the id, they belong to another user of the id.
 func (l *uidLoan) begin() (ok bool, err error) {
 	info, err := l.file.Stat()
 	if err != nil {
 		return false, fmt.Errorf("lock a user id: %w", err)
 	}
 	if info.Size() > 0 {
-		(&crowd{loan: l, running: everyRunning}).kill()
+		(&family{loan: l, running: everyRunning}).kill()
 		removeOwned(l.uid)
 	}
 	if hasProcesses(l.uid) {
@@ -155,8 +155,8 @@ func (l *uidLoan) begin() (ok bool, err error) {
 
 var errNotEnded = errors.New("a process of the command could not be ended")
 
-// end gives the id back. If it has processes yet, it stays noted, and the next one who
-// takes it tries to end them.
+// end returns the id to the pool. If the id still has processes, it stays marked, and
+// the next worker that takes it tries to end them.
 func (l *uidLoan) end() error {
 	defer l.file.Close()
 	removeOwned(l.uid)
@@ -166,23 +166,23 @@ func (l *uidLoan) end() error {
 	return l.file.Truncate(0)
 }
 
-// sharedDirs are those that all may write to, on most machines.
+// sharedDirs lists the directories that all users may write to on most machines.
 var sharedDirs = []string{"/tmp", "/var/tmp", "/dev/shm"}
 
-// removeOwned removes what a user id owns directly in the shared directories.
+// removeOwned removes the entries of the shared directories that a user id owns.
 func removeOwned(uid int) {
 	for _, dir := range sharedDirs {
 		entries, err := os.ReadDir(dir)
 		if err != nil {
-			continue // it is not there
+			continue // the directory does not exist
 		}
 		for _, e := range entries {
 			info, err := e.Info()
 			if err != nil {
-				continue // somebody else removed it
+				continue // another process has removed it
 			}
 			if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Uid) == uid {
-				_ = removeDir(filepath.Join(dir, e.Name())) // what it may not remove is not ours
+				_ = removeDir(filepath.Join(dir, e.Name())) // fails for entries that the worker may not remove
 			}
 		}
 	}
