@@ -17,16 +17,16 @@ import (
 	"osqueue/internal/sandbox"
 )
 
-// startPause keeps a job back whose program this machine does not have, so that
-// it does not use all its attempts here in a moment.
+// startPause delays a job if this machine lacks its program, so that the job does not
+// use up all its attempts here at once.
 const startPause = 10 * time.Second
 
-// CommandConfig says how a command is run. The zero value works.
+// CommandConfig configures how a command runs. The zero value works.
 type CommandConfig struct {
-	// Box is where commands run; the caller closes it after the worker's end.
-	// Default: one of the level None.
+	// Box runs the commands. The caller closes it after the worker's end. Default: a box
+	// of the level None.
 	Box *sandbox.Box
-	// OnExit says what follows on an exit status. Default: DefaultExits.
+	// OnExit maps exit statuses to actions. Default: DefaultExits.
 	OnExit ExitPolicy
 }
 
@@ -43,28 +43,27 @@ func (c CommandConfig) withDefaults() (CommandConfig, error) {
 	return c, nil
 }
 
-// Command is CommandWith of the zero CommandConfig.
+// Command returns a handler as CommandWith does for the zero CommandConfig.
 func Command(line string) (worker.HandlerFunc, error) { return CommandWith(CommandConfig{}, line) }
 
-// CommandWith returns a handler that runs a program for each job: the payload on
-// its stdin, its stdout the result. Stdout that is JSON becomes the result as
-// it is, other text a JSON string without its last line break, nothing no
-// result. The end of stderr becomes the log of the attempt. An exit status other
-// than 0 is a failure that quotes it instead. When the context ends, the program
-// and what it has started (in the level None: its process group) get SIGTERM,
-// and SIGKILL two seconds later.
+// CommandWith returns a handler that runs a program for each job. The program reads the
+// payload from its stdin, and its stdout becomes the result: valid JSON as it is, other
+// text as a JSON string without its last line break, and empty output as no result. The
+// end of stderr becomes the log of the attempt. If the exit status is not 0, the attempt
+// fails, and its error quotes the end of stderr. When the context ends, the program and
+// all processes that it has started (in the level None: its process group) get SIGTERM,
+// and SIGKILL after sandbox.KillDelay.
 //
-// The line is split into words, and its variables expanded, as a POSIX shell
-// would; there is no shell, so no pipes and no redirections: for these write
-// sh -c '…'. A word with {{…}} is a template (text/template) of which the
-// payload is the dot: {{.url}}. Whatever the payload says, such a word is one
-// argument; an object or list in it is JSON. A payload that lacks what a
-// template names fails the job for good. Put -- before an argument that must
-// not be taken for an option.
+// The handler splits the line into words and expands its variables, as a POSIX shell
+// does. There is no shell, and so there are no pipes and no redirections: for these
+// write sh -c '…'. A word with {{…}} is a template (text/template) whose dot is the
+// payload: {{.url}}. The word remains one argument for every payload; an object or list
+// in it is JSON. If a payload lacks a field of a template, the job becomes dead. Put --
+// before an argument that must not become an option.
 //
-// The environment is that of the box (in the level None: of the worker) and
-// OSQUEUE_JOB_ID, OSQUEUE_JOB_TYPE, OSQUEUE_ATTEMPT and OSQUEUE_TOKEN (the
-// fencing token of the claim). Variables in the line are the worker's.
+// The environment consists of the box's variables (in the level None: the worker's) and
+// of OSQUEUE_JOB_ID, OSQUEUE_JOB_TYPE, OSQUEUE_ATTEMPT and OSQUEUE_TOKEN (the fencing
+// token of the claim). Variables in the line expand to the worker's values.
 func CommandWith(cfg CommandConfig, line string) (worker.HandlerFunc, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -97,7 +96,7 @@ func jobEnv(job worker.Job) []string {
 	}
 }
 
-// commandResult makes JSON of what a program wrote.
+// commandResult converts the stdout of a program to JSON.
 func commandResult(out []byte) jsontext.Value {
 	trimmed := jsontext.Value(bytes.TrimSpace(out))
 	switch {
@@ -114,16 +113,16 @@ func commandResult(out []byte) jsontext.Value {
 	return quoted
 }
 
-// cannotStart says whether the program could not be started on this machine,
-// though it may on another.
+// cannotStart reports whether this machine cannot start the program, although another
+// machine may.
 func cannotStart(err error) bool {
 	var ended *exec.ExitError
 	return !errors.As(err, &ended) &&
 		(errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission))
 }
 
-// malformed says whether the system cannot take the arguments at all: they are
-// too long, or hold a NUL.
+// malformed reports whether the system cannot accept the arguments: they are too long,
+// or contain a NUL.
 func malformed(err error) bool {
 	return errors.Is(err, syscall.E2BIG) || errors.Is(err, syscall.EINVAL)
 }

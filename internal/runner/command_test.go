@@ -75,8 +75,8 @@ func TestCommandResult(t *testing.T) {
 	}
 }
 
-// What a command that ended well has written to stderr is the attempt's log; of one
-// that failed it stands in the error already.
+// If a command succeeds, its stderr becomes the attempt's log. If it fails, the error
+// contains the stderr, and the log does not repeat it.
 func TestCommandLog(t *testing.T) {
 	python, err := Python(plainBox(t), "")
 	if err != nil {
@@ -156,8 +156,7 @@ func TestLogOfACommandThatIsEnded(t *testing.T) {
 	}
 }
 
-// Variables are those of the moment in which the job runs; none is not the same
-// as an empty one.
+// Variables are expanded when the job runs. An unset variable differs from an empty one.
 func TestCommandVariables(t *testing.T) {
 	t.Setenv("OSQUEUE_TEST_OWN", "first")
 	run, err := Command(`printf '[%s]' fixed ${OSQUEUE_TEST_OWN-none} ${OSQUEUE_TEST_NONE-none} "$OSQUEUE_TEST_OWN x"`)
@@ -288,8 +287,8 @@ func awaitPids(ctx context.Context, t *testing.T, file string) (pids []int) {
 	return nil
 }
 
-// awaitGone waits until pid has ended. A zombie has: in a container nobody may
-// be there to reap it.
+// awaitGone waits until pid has ended. A zombie counts as ended: in a container, no
+// process may reap it.
 func awaitGone(t *testing.T, pid int) {
 	t.Helper()
 	ctx := bounded(t)

@@ -13,29 +13,29 @@ import (
 	"osqueue/internal/sandbox"
 )
 
-// AnyExit stands in an ExitPolicy for every status that it does not name.
+// AnyExit is the key of an ExitPolicy for every status without a key of its own.
 const AnyExit = -1
 
 // tempFail is EX_TEMPFAIL of sysexits.h: try again later.
 const tempFail = 75
 
-// ExitAction is what follows on an exit status. The zero value is a failed
-// attempt, and another one, by the job's backoff, while there are attempts left.
+// ExitAction is the action after an exit status. The zero value fails the attempt; while
+// attempts are left, another one follows by the job's backoff.
 type ExitAction struct {
-	Dead  bool          // no other attempt can help
-	Retry bool          // another attempt after Delay, whatever the job's backoff is
+	Dead  bool          // the job becomes dead, because no other attempt can help
+	Retry bool          // another attempt follows after Delay, independently of the job's backoff
 	Delay time.Duration // 0: at once
 }
 
-// ExitPolicy maps exit statuses to what follows on them.
+// ExitPolicy maps exit statuses to actions.
 type ExitPolicy map[int]ExitAction
 
-// DefaultExits makes 75 (EX_TEMPFAIL) another attempt after ten seconds.
+// DefaultExits returns the policy that tries again ten seconds after the status 75
+// (EX_TEMPFAIL).
 func DefaultExits() ExitPolicy { return ExitPolicy{tempFail: {Retry: true, Delay: startPause}} }
 
-// ParseExits reads rules CODE=ACTION above the default ones. CODE is a status
-// from 1 to 255, or * for all others; ACTION is fail, dead, retry or
-// retry:DURATION.
+// ParseExits adds rules of the form CODE=ACTION to the default policy. CODE is a status
+// from 1 to 255, or * for all others. ACTION is fail, dead, retry or retry:DURATION.
 func ParseExits(rules []string) (ExitPolicy, error) {
 	policy := maps.Clone(DefaultExits())
 	for _, rule := range rules {
@@ -84,23 +84,23 @@ func (p ExitPolicy) action(code int) ExitAction {
 	return p[AnyExit]
 }
 
-// failure is the handler's error for a command that did not end well.
+// failure returns the handler's error for a command that failed.
 func (p ExitPolicy) failure(res sandbox.Result, err error) error {
-	told := withLog(err, res.Log)
+	failed := withLog(err, res.Log)
 	var ended *exec.ExitError
 	switch {
 	case cannotStart(err):
-		return worker.RetryAfter(startPause, told)
+		return worker.RetryAfter(startPause, failed)
 	case malformed(err):
-		return worker.Permanent(told)
+		return worker.Permanent(failed)
 	case !errors.As(err, &ended), res.Exit < 0:
-		return told
+		return failed
 	}
 	switch action := p.action(res.Exit); {
 	case action.Dead:
-		return worker.Permanent(told)
+		return worker.Permanent(failed)
 	case action.Retry:
-		return worker.RetryAfter(action.Delay, told)
+		return worker.RetryAfter(action.Delay, failed)
 	}
-	return told
+	return failed
 }

@@ -16,19 +16,20 @@ import (
 	"osqueue/internal/sandbox"
 )
 
-// commandLine is a command line in its words. Nothing of a job is ever parsed:
+// commandLine is a command line, split into words. Text from a job is never parsed,
 // neither as a line nor as a template.
 type commandLine []lineWord
 
-// lineWord is either a template, which is one argument; or a word whose variables
-// are expanded for each job; or one without any, and its arguments are known.
+// lineWord is a word of one of three kinds: a template, which becomes one argument; a
+// word with variables, which is expanded for each job; or a word without variables,
+// whose arguments are known.
 type lineWord struct {
 	template *template.Template
 	word     *syntax.Word
 	fixed    []string
 }
 
-// parseLine splits a command line. What only a shell can do is an error.
+// parseLine splits a command line. It returns an error for syntax that needs a shell.
 func parseLine(line string, box *sandbox.Box) (commandLine, error) {
 	var parsed commandLine
 	for w, err := range syntax.NewParser(syntax.Variant(syntax.LangPOSIX)).WordsSeq(strings.NewReader(line)) {
@@ -89,14 +90,14 @@ func expandWord(w *syntax.Word, env *environ) ([]string, error) {
 	return args, nil
 }
 
-// environ is what the variables of a line stand for: those of the job, and of the
-// worker. It implements expand.Environ.
+// environ contains the variables of the job and of the worker. It implements
+// expand.Environ.
 type environ struct {
 	job   []string
-	asked bool // for a variable; IFS, which every expansion reads, does not count
+	asked bool // whether Get was called for a variable other than IFS, which every expansion reads
 }
 
-// Get returns the variable of that name.
+// Get returns the variable name. Variables of the job come first.
 func (e *environ) Get(name string) expand.Variable {
 	e.asked = e.asked || name != "IFS"
 	for _, v := range e.job {
@@ -111,10 +112,10 @@ func (e *environ) Get(name string) expand.Variable {
 	return expand.Variable{Set: true, Exported: true, Kind: expand.String, Str: value}
 }
 
-// Each calls fn for no variable: only ${!prefix*} asks, which POSIX does not have.
+// Each calls fn for no variable: only ${!prefix*}, which POSIX lacks, would need it.
 func (e *environ) Each(func(name string, v expand.Variable) bool) {}
 
-// args are the program and its arguments for a job.
+// args returns the program and its arguments for a job.
 func (l commandLine) args(job worker.Job) ([]string, error) {
 	var args []string
 	var dot any
@@ -149,9 +150,9 @@ func (l commandLine) args(job worker.Job) ([]string, error) {
 	return args, nil
 }
 
-// The values of a payload in templates: strings as they are, numbers as they are
-// written, objects, lists and null as JSON. Null is a list without items: false, and
-// nothing to range over.
+// The values of a payload in templates print strings as they are, numbers as they are
+// written, and objects, lists and null as JSON. Null is a list without items: it counts
+// as false, and a range over it is empty.
 type (
 	templateNumber string
 	templateObject map[string]any
@@ -163,7 +164,7 @@ func (o templateObject) String() string { return jsonText(map[string]any(o)) }
 func (l templateList) String() string   { return jsonText([]any(l)) }
 func (templateNull) String() string     { return "null" }
 
-// MarshalJSON is for a null within an object or a list.
+// MarshalJSON writes a null within an object or a list.
 func (templateNull) MarshalJSON() ([]byte, error) { return []byte("null"), nil }
 
 // MarshalJSON writes the number as it was read.
@@ -177,7 +178,7 @@ func jsonText(v any) string {
 	return string(text)
 }
 
-// templateDot reads a payload; none is null.
+// templateDot decodes a payload. An empty payload is null.
 func templateDot(payload jsontext.Value) (any, error) {
 	if len(payload) == 0 {
 		payload = jsontext.Value("null")

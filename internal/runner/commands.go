@@ -15,31 +15,32 @@ import (
 	"osqueue/internal/sandbox"
 )
 
-// CommandPayload is the payload of a job that says itself what to run.
+// CommandPayload is the payload of a job that names its own command.
 type CommandPayload struct {
 	Argv  []string          `json:"argv"` // the program and its arguments; there is no shell
 	Stdin string            `json:"stdin,omitzero"`
-	Env   map[string]string `json:"env,omitzero"` // above that of the box
+	Env   map[string]string `json:"env,omitzero"` // in addition to the box's variables
 }
 
-// CommandResult is the result of such a job.
+// CommandResult is the result of a job with a CommandPayload.
 type CommandResult struct {
 	Exit   int    `json:"exit"` // the exit status; 128 and the signal's number if a signal ended it
 	Stdout string `json:"stdout"`
-	Stderr string `json:"stderr"` // its end, if it is long
+	Stderr string `json:"stderr"` // only the end if it is long
 }
 
-// As a shell answers.
+// Exit statuses that shells use.
 const (
 	exitNotExecutable = 126
 	exitNotFound      = 127
 )
 
-// Commands returns a handler that runs what the payload, a CommandPayload, says:
-// whoever may enqueue such a job runs programs here. A program that has ended,
-// however, completes the job, with a CommandResult; one that could not be found
-// or executed does so with 127 or 126, as in a shell. One that was ended because
-// of a limit fails it. The stderr is in the result, so there is no log.
+// Commands returns a handler that runs the command in the payload, a CommandPayload.
+// Every producer that may enqueue such a job can run programs on this worker. A program
+// that ends by itself completes the job with a CommandResult, whatever its status. If
+// the program is not found or cannot be executed, the status is 127 or 126, as in a
+// shell. If the worker ends the program because of a limit, the attempt fails. The
+// result contains stderr, so the attempt has no log.
 func Commands(box *sandbox.Box) worker.HandlerFunc {
 	return func(ctx context.Context, job worker.Job) (jsontext.Value, error) {
 		var p CommandPayload
@@ -70,12 +71,12 @@ func (p CommandPayload) command(job worker.Job) (sandbox.Command, error) {
 		return sandbox.Command{}, errArgv
 	}
 	if slices.ContainsFunc(p.Argv, func(a string) bool { return strings.ContainsRune(a, 0) }) {
-		return sandbox.Command{}, errors.New("an argument holds a NUL")
+		return sandbox.Command{}, errors.New("an argument contains a NUL")
 	}
 	env := make([]string, 0, len(p.Env))
 	for name, value := range p.Env {
 		if name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(value, 0) {
-			return sandbox.Command{}, fmt.Errorf("%q is no variable of an environment", name)
+			return sandbox.Command{}, fmt.Errorf("environment variable %q: the name must not be empty or contain = or NUL, and the value must not contain NUL", name)
 		}
 		env = append(env, name+"="+value)
 	}
@@ -83,7 +84,7 @@ func (p CommandPayload) command(job worker.Job) (sandbox.Command, error) {
 	return sandbox.Command{Args: p.Argv, Env: append(env, jobEnv(job)...), Stdin: []byte(p.Stdin)}, nil
 }
 
-// commandsEnd is the result of a program that has ended by itself.
+// commandsEnd returns the result of a program that has ended by itself.
 func commandsEnd(res sandbox.Result, err error) (CommandResult, error) {
 	out := CommandResult{Exit: res.Exit, Stdout: string(res.Stdout), Stderr: res.Log}
 	var ended *exec.ExitError

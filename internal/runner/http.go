@@ -23,7 +23,7 @@ import (
 	"osqueue/client/worker"
 )
 
-// The defaults of HTTPConfig, and the headers of its requests.
+// Defaults of HTTPConfig, and the headers of the requests.
 const (
 	DefaultHTTPTimeout = time.Minute
 	DefaultHTTPAnswer  = 512 << 10
@@ -34,37 +34,37 @@ const (
 	HeaderFence   = "Osqueue-Token" // the fencing token of the claim
 )
 
-// maxRetryAfter bounds what a service may ask for.
+// maxRetryAfter bounds the delay that a service may ask for.
 const maxRetryAfter = 24 * time.Hour
 
-// httpErrorBody is how many bytes of an answer a failure quotes.
+// httpErrorBody is the number of bytes of an answer that a failure quotes.
 const httpErrorBody = 1 << 10
 
-// HTTPConfig says how a service is called. The zero value works.
+// HTTPConfig configures how a service is called. The zero value works.
 type HTTPConfig struct {
-	// Timeout of a request with its answer. Default: one minute.
+	// Timeout bounds a request with its answer. Default: one minute.
 	Timeout time.Duration
-	// MaxAnswer is how many bytes of an answer are taken. Default: 512 KiB, which
-	// fits into a request of 1 MiB also as a JSON string.
+	// MaxAnswer is the maximal size of an answer in bytes. Default: 512 KiB, which fits
+	// into a request of 1 MiB even as a JSON string.
 	MaxAnswer int64
-	// Allow are networks that may be called though they are not public. Loopback
-	// always may be.
+	// Allow lists networks that may be called although they are not public. Loopback is
+	// always allowed.
 	Allow []netip.Prefix
 }
 
-// HTTP returns a handler that posts each job's payload to a service, with headers
-// that tell the job's id, type, attempt and token. The answer's body is the
-// result, in the way of Command.
+// HTTP returns a handler that posts each job's payload to a service, with headers for
+// the job's id, type, attempt and token. The body of the answer becomes the result, in
+// the same way as the stdout of Command.
 //
-// A status of 2xx completes the job. 408, 425, 429 and 5xx, and no answer, fail
-// the attempt; a Retry-After counts then, up to a day. Any other status, as a
-// redirect, which is not followed, makes the job dead.
+// A status of 2xx completes the job. The statuses 408, 425, 429 and 5xx, and a missing
+// answer, fail the attempt; the handler then honours Retry-After, up to a day. Any other
+// status makes the job dead; this includes redirects, which the handler does not follow.
 //
-// Addresses that are private, link-local (as the services of clouds that hand
-// out credentials), shared or reserved are refused unless Allow has them. What is
-// checked is the address that is dialed, so a name that changes its address
-// meanwhile gains nothing. Proxies of the environment are not used: they would
-// get round this.
+// The handler refuses addresses that are private, link-local (such as the services of
+// clouds that issue credentials), shared or reserved, unless Allow contains them. It
+// checks the address that it dials, so a name that changes its address between check and
+// use gains nothing. It ignores proxies of the environment, because they would bypass
+// this check.
 func HTTP(target string, cfg HTTPConfig) (worker.HandlerFunc, error) {
 	u, err := url.Parse(target)
 	if err != nil {
@@ -104,18 +104,18 @@ func newServiceClient(cfg HTTPConfig) *http.Client {
 	}
 }
 
-// reserved are networks that no public service has and that package netip does
-// not name. The last two carry addresses of version 4 in those of version 6.
+// reserved lists networks that no public service has and that package netip does not
+// classify. The last two embed IPv4 addresses in IPv6 addresses.
 var reserved = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("192.0.0.0/24"),
 	netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("240.0.0.0/4"), netip.MustParsePrefix("fec0::/10"),
 	netip.MustParsePrefix("64:ff9b::/96"), netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("2002::/16"),
 }
 
-// errRefusedAddress is no *net.OpError to look into: it is told as it is.
+// errRefusedAddress is reported unchanged; it is not wrapped in a *net.OpError.
 var errRefusedAddress = errors.New("is not public; --http-allow admits it")
 
-// checkDialed decides about the address that a connection is about to go to.
+// checkDialed returns an error if a connection to address is not allowed.
 func checkDialed(address string, allow []netip.Prefix) error {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -159,7 +159,8 @@ func (s *service) do(ctx context.Context, job worker.Job) (jsontext.Value, error
 
 var errServiceSlow = errors.New("the service did not answer in time")
 
-// endedOr is why a request ended: for its context, or by itself.
+// endedOr returns the reason why a request ended: the cause of ctx if it has ended, or
+// else err.
 func endedOr(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return fmt.Errorf("the request was ended: %w", cause)
@@ -183,7 +184,7 @@ func (s *service) request(ctx context.Context, job worker.Job) (*http.Request, e
 	return req, nil
 }
 
-// statusError is the failure for a status that is not 2xx.
+// statusError returns the failure for a status that is not 2xx.
 func statusError(resp *http.Response, body []byte) error {
 	err := fmt.Errorf("the service answered %s", resp.Status)
 	if text := strings.TrimSpace(string(body[:min(len(body), httpErrorBody)])); text != "" {
@@ -206,7 +207,7 @@ func worthRepeating(status int) bool {
 	return status >= 500
 }
 
-// retryAfter reads the header of that name: seconds or a date.
+// retryAfter parses the header Retry-After: seconds or a date.
 func retryAfter(text string, now time.Time) (time.Duration, bool) {
 	if seconds, err := strconv.ParseInt(text, 10, 64); err == nil && seconds >= 0 {
 		return time.Duration(min(seconds, int64(maxRetryAfter/time.Second))) * time.Second, true

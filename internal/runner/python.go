@@ -16,16 +16,16 @@ import (
 //go:embed python_exec.py
 var pythonProgram string
 
-// pythonRefused is python_exec.py's status for a job that no attempt can help:
+// pythonRefused is the status of python_exec.py for a job that no attempt can complete:
 // EX_DATAERR of sysexits.h.
 const pythonRefused = 65
 
-// Python returns a handler for jobs of the type python_exec: the payload has
-// "code", Python source, and the name of a "function" in it, which is called with
-// "args", a list, and "kwargs", an object. What it returns, as JSON, is the
-// result; the traceback of an exception fails the attempt. What the code prints
-// goes to the attempt's log. The interpreter, "" is python3, is isolated (-I): it
-// has neither the worker's directory nor its variables.
+// Python returns a handler for jobs of the type python_exec. The payload contains
+// "code", Python source, and the name of a "function" in it. The handler calls the
+// function with "args", a list, and "kwargs", an object. The function's return value, as
+// JSON, becomes the result; the traceback of an exception fails the attempt. Output that
+// the code prints goes to the attempt's log. The interpreter ("" is python3) runs
+// isolated (-I): it sees neither the worker's directory nor its variables.
 func Python(box *sandbox.Box, interpreter string) (worker.HandlerFunc, error) {
 	if interpreter == "" {
 		interpreter = "python3"
@@ -49,13 +49,13 @@ func Python(box *sandbox.Box, interpreter string) (worker.HandlerFunc, error) {
 		case errors.As(err, &ended) && res.Exit == pythonRefused:
 			return nil, worker.Permanent(errors.New(res.Log))
 		case errors.As(err, &ended) && res.Exit == 1 && res.Log != "":
-			return nil, errors.New(res.Log) // the traceback says it all
+			return nil, errors.New(res.Log) // the traceback contains the whole reason
 		}
 		return nil, withLog(err, res.Log)
 	}, nil
 }
 
-// pythonPayload is what a payload must look like.
+// pythonPayload is the payload of a python_exec job.
 type pythonPayload struct {
 	Code     *string                   `json:"code"`
 	Function string                    `json:"function"`
