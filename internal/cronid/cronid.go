@@ -1,6 +1,6 @@
-// Package cronid makes the ids of the jobs that schedules enqueue. Such an id is a
-// UUID of version 8 (RFC 9562) whose first 48 bits are the time of the schedule for
-// which the job was enqueued: so a job knows that time, also in a later attempt.
+// Package cronid makes the ids of the jobs that schedules enqueue. Such an id is a UUID
+// of version 8 (RFC 9562) whose first 48 bits are the scheduled time of the job. A job
+// therefore knows that time in every attempt.
 package cronid
 
 import (
@@ -9,7 +9,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// New returns a fresh id for the time at, in ms since 1970.
+// New returns a new id for the time at, in ms since 1970.
 func New(at int64) (string, error) {
 	id, err := uuid.NewRandom()
 	if err != nil {
@@ -22,7 +22,7 @@ func New(at int64) (string, error) {
 	return id.String(), nil
 }
 
-// Time returns the time that New has put into id. It is false for another id, as that
+// Time returns the time in an id of New. It returns false for any other id, such as that
 // of a job that was triggered by hand or enqueued by an older release.
 func Time(id string) (at int64, ok bool) {
 	u, err := uuid.Parse(id)

@@ -49,7 +49,7 @@ var (
 	errSpecLong = fmt.Errorf("it is longer than %d bytes", SpecMax)
 	errSpecText = errors.New("use visible ASCII characters and spaces only")
 	errNoSpec   = errors.New("it is empty; write minute, hour, day of month, month and day of week, for example \"30 4 * * 1-5\"")
-	errTZ       = errors.New("it names a time zone; leave that to the member for it")
+	errTZ       = errors.New("it names a time zone; use the separate field for the time zone")
 )
 
 func parse(spec string, loc *time.Location) (*Schedule, error) {
@@ -106,8 +106,8 @@ func parseEvery(given string) (*Schedule, error) {
 
 var fieldNames = [...]string{"second", "minute", "hour", "day of month", "month", "day of week"}
 
-// checkFields looks at each field by itself, to say which one is wrong, and
-// refuses what the parser would take for something that nobody meant.
+// checkFields checks each field by itself, so that the error names the wrong one. It
+// refuses fields that the parser would accept with an unintended meaning.
 func checkFields(spec string) error {
 	if spec[0] == '@' {
 		return nil
@@ -129,8 +129,8 @@ func checkFields(spec string) error {
 }
 
 var (
-	errEmptyPart = errors.New("there is nothing beside a comma")
-	errStarRange = errors.New("* and ? are no beginning of a range")
+	errEmptyPart = errors.New("a comma needs a value on both sides")
+	errStarRange = errors.New("a range cannot begin with * or ?")
 )
 
 func checkField(i int, field string) error {

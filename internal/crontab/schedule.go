@@ -6,17 +6,17 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// Schedule is a spec that has been read. The zero Schedule has no times.
+// Schedule is a parsed spec. The zero Schedule has no times.
 type Schedule struct {
 	every int64 // ms; 0: by clock
 	clock *cron.SpecSchedule
 	zone  *time.Location
 }
 
-// timeMax is the last moment that is reckoned with, in the year 9999.
+// timeMax is the latest supported time, in the year 9999.
 const timeMax = 253_402_300_799_000
 
-// Next is the first time after a moment. It is 0 if there is none within five
+// Next returns the first time after a moment. It returns 0 if there is none within five
 // years. A moment before 1970 counts as 1970.
 func (s *Schedule) Next(afterMs int64) int64 {
 	afterMs = max(afterMs, 0)
@@ -32,19 +32,19 @@ func (s *Schedule) Next(afterMs int64) int64 {
 	return s.nextByClock(afterMs/1000+1) * 1000
 }
 
-// The farthest that Next looks: so many seconds, and so many changes of the
-// zone's clocks, which is far more than any zone has in that time.
+// Bounds of the search of Next: the number of seconds, and the number of changes of the
+// zone's clocks, which is far above that of any zone in that time.
 const (
 	aheadMax  = 5 * 366 * 24 * 3600
 	shiftsMax = 100
 )
 
-// nextByClock is the first time not before a second since 1970, or 0. The
-// parser's own search for it does not end in zones that once left out a day.
-// But between two changes of a zone clocks run evenly, as in UTC: what they show
-// is the moment plus an offset. So each stretch is searched by itself.
+// nextByClock returns the first time that is not before the second from, or 0. The
+// parser's own search does not end in zones that once left out a day. Between two
+// changes of a zone, its clocks show the time in UTC plus an offset, so nextByClock
+// searches each such stretch by itself.
 func (s *Schedule) nextByClock(from int64) int64 {
-	shown := int64(0) // what the clocks have shown before
+	shown := int64(0) // the clocks' last time before the stretch
 	limit := from + aheadMax
 	for range shiftsMax {
 		st := s.stretchAt(from)
@@ -68,14 +68,14 @@ func (s *Schedule) nextByClock(from int64) int64 {
 	return 0
 }
 
-// anyHour is how the parser marks a field that is "*" or "?".
+// anyHour is the parser's mark of a field that is "*" or "?".
 const anyHour = 1 << 63
 
-// stretch is a time during which a zone's offset does not change. All are
+// stretch is a time during which a zone's offset does not change. All fields are
 // seconds.
 type stretch struct {
 	offset int64
-	end    int64 // the first moment behind it
+	end    int64 // the first moment after it
 	shown  int64 // by the clocks when it began, just before they were changed
 }
 
@@ -88,8 +88,8 @@ func (s *Schedule) stretchAt(moment int64) stretch {
 		st.end = end.Unix()
 	}
 	if st.end <= moment {
-		// Package time takes every year for 365 days where it reckons the
-		// bounds by a rule, and errs on the last day of a leap year.
+		// Package time assumes years of 365 days where it computes the bounds by a rule,
+		// and so errs on the last day of a leap year.
 		st.end = moment + 3600
 	}
 	if !start.IsZero() {
@@ -99,13 +99,13 @@ func (s *Schedule) stretchAt(moment int64) stretch {
 	return st
 }
 
-// MissedMax is the most times that Latest counts one by one.
+// MissedMax is the maximal number of times that Latest counts one by one.
 const MissedMax = 1000
 
-// Latest is the latest time that has come by now, counting from due, which is
-// a time of the schedule and has come; and how many there were from due on
-// before it. Of specs other than "@every" no more than MissedMax are counted:
-// then missed means "at least". The latest time is exact in any case.
+// Latest returns the latest time that is not after now, and the number of times from due
+// on before it. due must be a time of the schedule that is not after now. For specs
+// other than "@every", Latest counts at most MissedMax times: missed then means "at
+// least". The latest time is exact in every case.
 func (s *Schedule) Latest(due, now int64) (at int64, missed uint64) {
 	if first := s.Next(due); first == 0 || first > now {
 		return due, 0
@@ -121,9 +121,9 @@ func (s *Schedule) Latest(due, now int64) (at int64, missed uint64) {
 	return at, missed
 }
 
-// lastUntil is the last time in (from, now], in which there is one. Whether a
-// time comes after a moment and not after now is true up to the last one and
-// false from there on, which bisection finds.
+// lastUntil returns the last time in (from, now]. There must be one. It bisects: "a time
+// comes after a moment and not after now" is true up to the last time and false from
+// there on.
 func (s *Schedule) lastUntil(from, now int64) int64 {
 	low, high := from, now // not after the last one; not before it
 	for high-low > 1 {

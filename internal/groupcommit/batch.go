@@ -1,7 +1,7 @@
 package groupcommit
 
-// batch is what one goroutine takes through a commit. It is reused: after the
-// first rounds a commit allocates nothing of its own.
+// batch carries the items of one commit. One goroutine owns it and reuses it: after the
+// first rounds a commit allocates no memory of its own.
 type batch[T, R any] struct {
 	waiters []*waiter[T, R]
 	items   []T

@@ -69,9 +69,9 @@ func New[T, R any](cfg Config[T, R]) *Batcher[T, R] {
 	return b
 }
 
-// Do commits one item and returns its result. It waits until the item's batch
-// is decided or ctx ends. The package comment says how to read its errors;
-// those that come from ctx also match ctx.Err().
+// Do commits one item and returns its result. It waits until the item's batch is decided
+// or ctx ends. The package comment defines its errors; errors that come from ctx also
+// match ctx.Err().
 func (b *Batcher[T, R]) Do(ctx context.Context, item T) (R, error) {
 	var none R
 	if err := ctx.Err(); err != nil {
@@ -91,7 +91,7 @@ func (b *Batcher[T, R]) Do(ctx context.Context, item T) (R, error) {
 	}
 }
 
-// Pending returns what is admitted and not started.
+// Pending returns the number and size of the items that are admitted and not started.
 func (b *Batcher[T, R]) Pending() (items, bytes int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -102,7 +102,7 @@ func (b *Batcher[T, R]) pendingLocked() (items, bytes int) {
 	return b.urgent.items + b.buf.items, b.urgent.bytes + b.buf.bytes
 }
 
-// bufferOf is where a waiter waits.
+// bufferOf returns the buffer of a waiter.
 func (b *Batcher[T, R]) bufferOf(w *waiter[T, R]) *buffer[T, R] {
 	if w.urgent {
 		return &b.urgent
@@ -119,7 +119,7 @@ func (b *Batcher[T, R]) Stats() Stats {
 	return s
 }
 
-// admit puts a waiter into the buffer, or says why not.
+// admit puts a waiter into the buffer, or returns the reason why it cannot.
 func (b *Batcher[T, R]) admit(w *waiter[T, R]) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -138,7 +138,7 @@ func (b *Batcher[T, R]) admit(w *waiter[T, R]) error {
 	return nil
 }
 
-// signal wakes the goroutine that has the turn, or lets it not fall asleep.
+// signal wakes the goroutine that has the turn, or keeps it from falling asleep.
 func (b *Batcher[T, R]) signal() {
 	select {
 	case b.wake <- struct{}{}:
@@ -153,8 +153,8 @@ func (b *Batcher[T, R]) collect(w *waiter[T, R]) (R, error) {
 	return result, err
 }
 
-// giveUp ends a call whose context has ended. An answer that came first wins:
-// the truth is worth more than the deadline.
+// giveUp ends a call whose context has ended. If the answer came first, giveUp returns
+// the answer.
 func (b *Batcher[T, R]) giveUp(w *waiter[T, R], cause error) (R, error) {
 	var none R
 	if b.withdraw(w) {

@@ -13,9 +13,9 @@ type waiter[T, R any] struct {
 	prev, next *waiter[T, R]
 	buffered   bool
 
-	// settled is set by whoever decides how the call ends: the goroutine that
-	// brings the answer or the caller that stops waiting for it. The one that
-	// comes second puts the waiter back into the pool.
+	// settled is set by the side that decides how the call ends: the goroutine that
+	// brings the answer or the caller that stops waiting for it. The side that comes
+	// second puts the waiter back into the pool.
 	settled atomic.Bool
 
 	// result and err are written before done is sent to, and read after.
@@ -24,7 +24,8 @@ type waiter[T, R any] struct {
 	done   chan struct{} // capacity 1: the answering side never blocks
 }
 
-// settle brings the answer, unless the caller has gone; it reports which.
+// settle delivers the answer, unless the caller has stopped waiting. It reports whether
+// it has delivered it.
 func (w *waiter[T, R]) settle(result R, err error) bool {
 	if !w.settled.CompareAndSwap(false, true) {
 		return false

@@ -31,7 +31,7 @@ func (b *Batcher[T, R]) Drain(ctx context.Context) error {
 	}
 }
 
-// refuse lets no more items in, and the goroutines end on an empty buffer.
+// refuse stops the admission of items. The goroutines end when the buffer is empty.
 func (b *Batcher[T, R]) refuse() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -33,7 +33,7 @@ func Blocking[T, R any](commit func(ctx context.Context, batch []T) ([]R, error)
 	}
 }
 
-// Config says what a commit is and bounds everything that waits for one.
+// Config defines the commit and bounds the items that wait for one.
 type Config[T, R any] struct {
 	// Start is the effect. Required.
 	Start Start[T, R]
@@ -43,9 +43,9 @@ type Config[T, R any] struct {
 	// nothing.
 	Size func(item T) int
 
-	// Urgent tells the items that go before others, and that the others cannot
-	// crowd out of the buffer. Every fourth batch begins with the others. Without
-	// it no item is urgent.
+	// Urgent reports whether an item goes before others. Urgent items have a buffer of
+	// their own, so the others cannot fill it. Every fourth batch begins with the
+	// others. Without Urgent no item is urgent.
 	Urgent func(item T) bool
 
 	// MaxItems and MaxBytes bound one batch; 0 is no bound.
@@ -66,8 +66,8 @@ type Config[T, R any] struct {
 	Interval time.Duration
 }
 
-// withDefaults fills what is zero and panics over what can only be a mistake
-// of the programmer: these settings are wired, not read from users.
+// withDefaults fills the fields that are zero. It panics for values that only a mistake
+// of the programmer can cause: users do not set these fields.
 func (c Config[T, R]) withDefaults() Config[T, R] {
 	if c.Start == nil {
 		panic("groupcommit: Config.Start is required")

@@ -3,10 +3,10 @@
 // # Problem
 //
 // A raft entry, a PUT to a bucket and a round of VerifyLeader cost about the
-// same for one mutation as for a thousand. Callers come one by one and each
-// wants its own answer. A Batcher collects what they bring while a commit is
-// on its way, commits the collection as one, and hands every caller its own
-// result. What a commit is, it does not know: the effect is a function.
+// same for one mutation as for a thousand. Callers come one by one, and each
+// needs its own answer. While a commit is in flight, a Batcher collects the items of
+// new callers. It then commits them as one batch and returns to every caller its own
+// result. The effect, a function of the configuration, performs the commit.
 //
 // # States of an item
 //
@@ -19,7 +19,7 @@
 //	ErrNotStarted        ErrNotStarted              ErrUnknown
 //
 // An item that finds the buffer empty and a slot free is started at once: no
-// timer holds it back in the hope of company. Batches form only because a
+// timer delays it to wait for more items. Batches form only because a
 // commit is in flight (or Config.Interval has not passed), so an idle system
 // has the latency of a bare commit and a busy one the throughput of large
 // batches, without a setting to tune between them.
@@ -30,8 +30,8 @@
 // must return soon; the wait that it returns brings the outcome. Starts happen
 // one after the other, in the order in which the items were admitted; the
 // waits of up to Config.MaxInFlight batches overlap. Urgent items (Config.Urgent)
-// have an order and a buffer of their own, and go first in three of four batches. This fits raft, whose
-// Apply queues an entry in order and returns a future.
+// have an order and a buffer of their own, and go first in three of four batches. This
+// fits raft, whose Apply queues an entry in order and returns a future.
 //
 // Rejected: a single blocking Commit function, called by several goroutines.
 // It is simpler to write, but two calls that run at once reach the log in an
@@ -54,9 +54,9 @@
 //
 // Every error of Do says which of three things is true. It matches
 // ErrNotStarted: the effect never saw the item, try again. It matches
-// ErrUnknown: the effect has it, and nobody waited for the end. Otherwise it
-// is the effect's own error, given to every item of the batch; what such an
-// error means is for the effect to say. A Batcher never retries.
+// ErrUnknown: the effect has the item, and its outcome did not become known. Otherwise
+// it is the effect's own error, which every item of the batch gets; the effect defines
+// its meaning. A Batcher never retries.
 //
 // A Batcher is safe for concurrent use. It owns MaxInFlight goroutines, which
 // end with Close or Drain.

@@ -34,8 +34,8 @@ func abandoned(cause error) error {
 	return fmt.Errorf("%w: %w", ErrUnknown, cause)
 }
 
-// miscounted reports an effect that broke its contract. Which result belongs
-// to which item cannot be told, so the outcome of each is unknown.
+// miscounted reports an effect that broke its contract. The results cannot be assigned
+// to items, so the outcome of each item is unknown.
 func miscounted(results, items int) error {
 	return fmt.Errorf("%w: the effect returned %d results for %d items", ErrUnknown, results, items)
 }

@@ -60,7 +60,7 @@ func tenfold(batch []int) []int {
 	return results
 }
 
-// answer is what one call of Do brought.
+// answer is the result of one call of Do.
 type answer struct {
 	item, result int
 	err          error

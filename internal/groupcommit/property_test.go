@@ -17,9 +17,9 @@ import (
 // piece is an item that knows where it comes from.
 type piece struct{ caller, seq, size int }
 
-// journal is the effect of the property test: it checks the bounds while it
+// startLog is the effect of the property test: it checks the bounds while it
 // runs and keeps the order of all starts.
-type journal struct {
+type startLog struct {
 	mu       sync.Mutex
 	order    []piece
 	inFlight int
@@ -30,9 +30,9 @@ type journal struct {
 	fails                           func() bool
 }
 
-var errJournal = errors.New("the journal is full")
+var errLogFull = errors.New("the log is full")
 
-func (j *journal) start(ctx context.Context, batch []piece) groupcommit.Wait[piece] {
+func (j *startLog) start(ctx context.Context, batch []piece) groupcommit.Wait[piece] {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.order = append(j.order, batch...)
@@ -48,13 +48,13 @@ func (j *journal) start(ctx context.Context, batch []piece) groupcommit.Wait[pie
 		defer j.mu.Unlock()
 		j.inFlight--
 		if fails {
-			return nil, errJournal
+			return nil, errLogFull
 		}
 		return append([]piece(nil), batch...), nil
 	}
 }
 
-func (j *journal) checkBounds(batch []piece) {
+func (j *startLog) checkBounds(batch []piece) {
 	bytes := 0
 	for _, p := range batch {
 		bytes += p.size
@@ -82,16 +82,15 @@ func (p *plan) overPending(items, bytes int) bool {
 // pieceMax is the size of the largest piece.
 const pieceMax = 30
 
-// verdict is what a caller was told about one piece.
+// verdict is the answer to a caller about one piece.
 type verdict struct {
 	piece
 	err error
 }
 
-// TestProperties lets callers with random sizes, pauses and deadlines meet an
-// effect with random delays and failures, and a close at a random moment, on a
-// simulated clock. Afterwards the journal has to agree with what every caller
-// was told.
+// TestProperties lets callers with random sizes, pauses and deadlines meet an effect
+// with random delays and failures, and a close at a random moment, on a simulated clock.
+// Afterwards the log of starts has to agree with the answers of all callers.
 func TestProperties(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		p := drawPlan(rt)
@@ -155,7 +154,7 @@ func drawSimple(rt *rapid.T) *plan {
 }
 
 func (p *plan) run(rt *rapid.T) {
-	j := p.journal()
+	j := p.startLog()
 	p.cfg.Start = j.start
 	b := groupcommit.New(p.cfg)
 	var (
@@ -188,21 +187,21 @@ func (p *plan) run(rt *rapid.T) {
 	}
 	checkVerdicts(rt, j.order, verdicts, p.unlimited)
 	if s := b.Stats(); s.PendingItems != 0 || s.PendingBytes != 0 || s.InFlight != 0 || int(s.Items) != len(j.order) {
-		rt.Errorf("stats after the end: %+v, journal of %d items", s, len(j.order))
+		rt.Errorf("stats after the end: %+v, log of %d items", s, len(j.order))
 	}
 }
 
-func (p *plan) journal() *journal {
+func (p *plan) startLog() *startLog {
 	batches := 0
-	return &journal{
+	return &startLog{
 		maxItems: p.cfg.MaxItems, maxBytes: p.cfg.MaxBytes, maxInFlight: p.cfg.MaxInFlight,
 		takes: func() time.Duration { batches++; return p.takes[batches%len(p.takes)] },
 		fails: func() bool { return p.fails[batches%len(p.fails)] },
 	}
 }
 
-// do makes one call and turns a result of somebody else into an error that no
-// check accepts.
+// do makes one call and turns a result of another caller into an error that no check
+// accepts.
 func (p *plan) do(b *groupcommit.Batcher[piece, piece], pc piece, s step) error {
 	time.Sleep(s.pause)
 	ctx := context.Background()
@@ -244,7 +243,7 @@ func checkVerdicts(rt *rapid.T, order []piece, verdicts []verdict, unlimited boo
 	for _, v := range verdicts {
 		times := committed[v.piece]
 		switch {
-		case v.err == nil, errors.Is(v.err, errJournal), errors.Is(v.err, groupcommit.ErrUnknown):
+		case v.err == nil, errors.Is(v.err, errLogFull), errors.Is(v.err, groupcommit.ErrUnknown):
 			if times != 1 {
 				rt.Errorf("%+v was started %d times, its caller was told: %v", v.piece, times, v.err)
 			}

@@ -25,7 +25,7 @@ func (b *Batcher[T, R]) start(ba *batch[T, R]) bool {
 	defer func() { b.turn <- struct{}{} }()
 	for b.awaitItems() {
 		b.awaitInterval()
-		// The callers may have withdrawn everything in the meantime.
+		// The callers may have withdrawn all items during the interval.
 		if b.cut(ba) {
 			b.lastStart = time.Now()
 			ba.wait = b.cfg.Start(b.ctx, ba.items)
@@ -70,8 +70,8 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// othersFirst: every batch of that number begins with what is not urgent, so that
-// urgent items alone cannot keep the others out.
+// othersFirst is the number of batches of which one begins with items that are not
+// urgent, so that urgent items alone cannot keep the others out.
 const othersFirst = 4
 
 // cut fills the batch from the buffer and reports whether there was anything.

@@ -1,10 +1,9 @@
-// Package inflight bounds the bytes of request bodies and answers that are in memory
-// at one time.
+// Package inflight bounds the bytes of request bodies and answers that are in memory at
+// one time.
 //
-// A Budget is shared by all handlers of a process. What a request takes grows with
-// what has arrived: a head that announces a large body takes nothing. A request that
-// does not fit is refused at once, so that nobody waits for others while it holds
-// bytes itself.
+// All handlers of a process share a Budget. A request takes bytes as its body arrives: a
+// head that announces a large body takes none. A request that does not fit is refused at
+// once, so that no request waits for others while it holds bytes itself.
 package inflight
 
 import (
@@ -17,7 +16,7 @@ import (
 // sent again after a moment.
 var ErrOver = errors.New("too many bytes of requests and answers are in memory; retry after a moment")
 
-// DefaultBytes is the budget if nothing else is said.
+// DefaultBytes is the default budget.
 const DefaultBytes = 256 << 20
 
 // Budget is a number of bytes that may be in memory. Its methods are safe for concurrent
@@ -41,8 +40,8 @@ func (b *Budget) Used() int64 {
 // Hold returns a hold on the budget that has taken nothing.
 func (b *Budget) Hold() Hold { return Hold{budget: b} }
 
-// Hold is what one request has taken of a budget. It is for one goroutine at a time. It
-// must be released.
+// Hold counts the bytes that one request has taken of a budget. Only one goroutine may
+// use it at a time. It must be released.
 type Hold struct {
 	budget *Budget
 	taken  int64
@@ -61,8 +60,8 @@ func (h *Hold) Take(n int) error {
 	return nil
 }
 
-// Force takes n bytes more, whether the budget has them or not: for an answer that must
-// be given.
+// Force takes n bytes more, even if the budget does not have them: for an answer that
+// must be sent.
 func (h *Hold) Force(n int) {
 	if h.budget == nil {
 		return
@@ -71,7 +70,7 @@ func (h *Hold) Force(n int) {
 	h.taken += int64(n)
 }
 
-// Release gives back what was taken.
+// Release returns the taken bytes to the budget.
 func (h *Hold) Release() {
 	if h.taken != 0 {
 		h.budget.used.Add(-h.taken)
@@ -79,7 +78,7 @@ func (h *Hold) Release() {
 	}
 }
 
-// Reader returns a reader of r that takes what it has read. It fails with ErrOver when
+// Reader returns a reader of r that takes the bytes that it has read. It fails with ErrOver when
 // the budget is used up.
 func (h *Hold) Reader(r io.Reader) io.Reader { return &reader{hold: h, from: r} }
 

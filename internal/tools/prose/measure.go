@@ -15,7 +15,7 @@ import (
 type kind int
 
 const (
-	opener     kind = iota // a doc comment turns on what, who, those, nobody
+	opener     kind = iota // a doc comment turns on a pronoun such as what, who or those
 	docName                // a doc comment does not start with the identifier
 	word                   // a forbidden word or phrase in a comment
 	identifier             // a forbidden term in an identifier

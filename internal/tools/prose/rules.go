@@ -12,7 +12,8 @@ import (
 var pronounOpener = regexp.MustCompile(
 	`(?:^|[.!?:]\s+)((?:What|Who|Whoever|Whatever|Whose|Nobody|Somebody|Anybody|Nothing that|All that|Those (?:that|who|of)|That (?:is|was|it|they|which))\b[^.]*)`)
 
-// isPronoun matches "X is what …", "X are those that …" as the first sentence.
+// isPronoun matches sentences such as "X is what …" and "X are those that …" at the
+// start of a doc comment.
 var isPronoun = regexp.MustCompile(
 	`^\S+(?:\s+\S+){0,3}?\s+(?:is|are|was|were|says|tells|holds|has)\s+(?:what|who|whom|whose|those|whatever|whoever|nobody|somebody)\b[^.]*`)
 
