@@ -29,7 +29,7 @@
 //	fetch.go  ahead.go  replay.go  load.go                 from objects to a state
 //	line.go  history.go                                    which objects lead to which state
 //	verify.go  repair.go  salvage.go                       when something is wrong
-//	garbage.go                                             what nobody needs
+//	garbage.go  sweep.go  victims.go                       what nobody needs
 //	restore.go  restore_root.go                            a state as the first of another lineage
 //
 // # The line
@@ -77,6 +77,12 @@
 // one line, and manifests go before parts, so that what looks like a base is one.
 // Nothing is collected while an object is missing that the root names: then it is
 // time for Verify, and for everything that is still there.
+//
+// The collector holds some 60 MB at most, however many objects there are. One listing yields the
+// 65,536 oldest names and the newest million of the line's segments; it is repeated while
+// the oldest names are all removed, and while the window has more segments than that. The keys
+// are not in the order of their LSNs (2-100 is listed before 2-9), so that a listing cannot
+// begin in its middle. The document and the copies are read before the first listing.
 //
 // # Failure stance
 //

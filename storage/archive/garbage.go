@@ -1,57 +1,15 @@
 package archive
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
-	"osqueue/fsm"
 	"osqueue/storage"
 	"osqueue/storage/queuefile"
 )
-
-// Garbage returns what of the names nobody needs, in the order in which it is to
-// be deleted, so that whatever is left when that ends early is whole: oldest
-// first, and of a base the manifest first. root is a version of the document that
-// was the current one at some time; before is the oldest time, by the machine's
-// clock, for which the state has to be kept. doc.go says why this is safe.
-//
-// Within the time that is kept, it is all bases older than an hour but for one an
-// hour, as long as the log leads from one to the next.
-//
-// Nothing is garbage while an object is missing that the root names, nor is what one of the
-// copies needs.
-func Garbage(lineage string, names []string, root *queuefile.Document, before time.Time, copies ...Copy) []string {
-	if root == nil || root.Archive == nil || root.Lineage() != lineage || !allNamed(names, root.Archive) {
-		return nil
-	}
-	to := limit{root.Archive.Base.LSN, before.UnixMilli()}
-	l := newLine(lineage, names, root)
-	oldest, ok := l.baseUpTo(to)
-	if !ok {
-		return nil
-	}
-	thin := l.redundant(oldest, root.Archive.Base.LSN, root.Meta.Now)
-	var old []name
-	for _, key := range names {
-		n, ok := parseName(key)
-		if ok && n.lineage == lineage && (n.needless(oldest) || n.kind.ofBase() && thin[n.directory()]) && !isNeeded(copies, n) {
-			old = append(old, n)
-		}
-	}
-	slices.SortFunc(old, func(a, b name) int {
-		return cmp.Or(a.last.Compare(b.last), strings.Compare(a.directory(), b.directory()),
-			cmp.Compare(a.kind, b.kind), strings.Compare(a.part, b.part))
-	})
-	keys := make([]string, len(old))
-	for i := range old {
-		keys[i] = old[i].key()
-	}
-	return keys
-}
 
 // needless reports whether n lies before a base. Another base of the same LSN
 // does not.
@@ -68,93 +26,229 @@ const (
 	thinEvery = int64(time.Hour / time.Millisecond)
 )
 
-// redundant returns the directories of the bases after oldest that are not needed
-// to restore any state, because the log leads on from an earlier base that is kept.
-// The root's base, and a base that bridges a hole of the log, are needed. A base after
-// the root's may be named by a document that is newer than the root.
-func (l *line) redundant(oldest point, root fsm.LSN, now int64) map[string]bool {
-	thin := make(map[string]bool)
-	_, end := l.cover(oldest.lsn, everything.lsn)
-	kept := oldest.at
-	for _, p := range l.bases {
-		switch {
-		case p.lsn.Compare(oldest.lsn) <= 0 || p.lsn.Compare(root) >= 0:
-		case p.named == nil && p.prev == p.lsn && p.lsn.Compare(end) <= 0 && p.at <= now-thinAfter && p.at < kept+thinEvery:
-			thin[strings.TrimSuffix(p.key, manifestSuffix)] = true
-		default:
-			kept = p.at
-		}
-	}
-	return thin
-}
-
-// allNamed reports whether all objects are listed that a names.
-func allNamed(names []string, a *queuefile.Archive) bool {
-	missing := map[string]bool{a.Base.Key: true}
-	for i := range a.Log {
-		missing[a.Log[i].Key] = true
-	}
-	for _, key := range names {
-		delete(missing, key)
-	}
-	return len(missing) == 0
-}
-
 // List returns the keys of all objects that the lineage may have in the bucket,
 // among them those of others.
 func List(ctx context.Context, bucket storage.Bucket, lineage string) ([]string, error) {
 	var names []string
-	for _, prefix := range []string{basePrefix, logPrefix} {
-		prefix += lineage + "/"
-		err := bucket.List(ctx, prefix, func(i storage.Info) bool {
-			names = append(names, i.Key)
-			return true
-		})
-		if err != nil {
-			return nil, fmt.Errorf("list %q: %w", prefix, err)
-		}
+	err := each(ctx, bucket, lineage, func(key string) { names = append(names, key) })
+	if err != nil {
+		return nil, err
 	}
 	return names, nil
 }
 
-// stillEvery is after how many objects Collect asks again whether it may go on.
+// each calls fn with the key of each object that the lineage may have in the bucket.
+func each(ctx context.Context, bucket storage.Bucket, lineage string, fn func(key string)) error {
+	for _, prefix := range []string{basePrefix, logPrefix} {
+		prefix += lineage + "/"
+		err := bucket.List(ctx, prefix, func(i storage.Info) bool {
+			fn(i.Key)
+			return true
+		})
+		if err != nil {
+			return fmt.Errorf("list %q: %w", prefix, err)
+		}
+	}
+	return nil
+}
+
+// stillEvery is the number of objects after which Collect asks again whether it may continue.
 const stillEvery = storage.MaxBatch
 
-// Collect deletes at most so many of the objects that are Garbage in the bucket.
-// It returns how many it deleted, also with an error; the rest is found by the
-// next call. Only the active leader calls it.
+// Collect deletes at most so many of the objects that are not needed, in an order in which
+// the rest is whole when it ends early: oldest first, and of a checkpoint the manifest
+// first. root is a version of the document that was the current one at some time; before is
+// the oldest time, by the machine's clock, for which the state is kept. doc.go says why this
+// is safe. It returns how many it deleted, also with an error; the next call finds
+// the rest. Only the active leader calls it.
 //
-// still is asked when it is known what is there, before anything is deleted and
-// after every 1000 objects: whether the document is still root, or a later one of the
-// same leader's. nil does not ask. A successor needs nothing that is old by root; but
-// who has put the document back to an earlier state (Repair) does.
+// Within the time that is kept, an object is not needed if it belongs to a checkpoint that
+// is older than an hour, unless it is the one that is kept of an hour, as long as the
+// log leads from one to the next.
+//
+// Collect deletes nothing while an object is missing that the root names, and nothing that
+// one of the copies needs.
+//
+// Collect calls still after each listing, before anything is deleted, and after every 1000
+// objects: still reports whether the document is still root, or a later one of the same
+// leader's. nil reports nothing. A successor needs nothing that is old by root, but a
+// writer that put the document back to an earlier state (Repair) does.
+//
+// The memory that Collect holds does not grow with the number of objects. If there are
+// more objects than it holds names of, it lists them again.
 func Collect(
 	ctx context.Context, bucket storage.Bucket, root *queuefile.Document, before time.Time, most int,
 	still func(context.Context) (bool, error), copies ...Copy,
 ) (deleted int, err error) {
+	return collect(ctx, bucket, root, before, most, still, copies, bounds{edges: 1 << 20, victims: 1 << 16, bases: 1 << 14})
+}
+
+func collect(
+	ctx context.Context, bucket storage.Bucket, root *queuefile.Document, before time.Time, most int,
+	still func(context.Context) (bool, error), copies []Copy, size bounds,
+) (deleted int, err error) {
 	if root == nil || root.Archive == nil {
 		return 0, nil
 	}
-	names, err := List(ctx, bucket, root.Lineage())
-	if err != nil {
-		return 0, fmt.Errorf("collect garbage: %w", err)
+	c := collector{bucket: bucket, root: root, before: before.UnixMilli(), still: still, copies: copies, size: size, left: most}
+	err = c.run(ctx)
+	switch {
+	case errors.Is(err, errNoLonger):
+		err = nil
+	case err != nil:
+		err = fmt.Errorf("collect garbage: %w", err)
 	}
-	old := Garbage(root.Lineage(), names, root, before, copies...)
-	for old = old[:min(len(old), most)]; len(old) > 0; {
-		if still != nil && len(old) > 0 {
-			if ok, err := still(ctx); !ok || err != nil {
-				return deleted, err
+	return most - c.left, err
+}
+
+// errNoLonger ends a collection whose document is not the current one any more.
+var errNoLonger = errors.New("the document is not the current one")
+
+// bounds limit what a collection holds in memory.
+type bounds struct {
+	edges   int // segments and checkpoints of the line
+	victims int // names of objects to be deleted; twice as many for a moment
+	bases   int // checkpoints to be thinned
+}
+
+// collector is one call of Collect.
+type collector struct {
+	bucket storage.Bucket
+	root   *queuefile.Document
+	before int64 // the beginning of the window by the machine's clock, ms
+	still  func(context.Context) (bool, error)
+	copies []Copy
+	size   bounds
+	left   int // objects that may still be deleted
+}
+
+func (c *collector) run(ctx context.Context) error {
+	old := victims{most: c.size.victims}
+	line, err := c.survey(ctx, &old)
+	if err != nil || !line.found {
+		return err
+	}
+	for {
+		keys := old.needless(line.oldest)
+		if err := c.delete(ctx, keys); err != nil {
+			return err
+		}
+		if c.left == 0 || !old.cut || len(keys) < len(old.all) {
+			break
+		}
+		old = victims{most: c.size.victims}
+		err := c.list(ctx, func(key string, n name, ours bool) {
+			if ours && n.needless(line.oldest) && !isNeeded(c.copies, n) {
+				old.add(key, n)
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for _, directory := range line.redundant() {
+		if c.left == 0 {
+			break
+		}
+		if err := c.deleteBase(ctx, directory); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// survey finds the checkpoint before which nothing is needed. It gathers the oldest names in the
+// same listing, and lists again only if the window has more objects than it may hold.
+func (c *collector) survey(ctx context.Context, old *victims) (*sweep, error) {
+	s := newSweep(c.root, c.before, c.size)
+	for first := true; !s.over; first = false {
+		missing := namedBy(c.root.Archive)
+		s.begin()
+		err := c.list(ctx, func(key string, n name, ours bool) {
+			delete(missing, key)
+			if !ours {
+				return
+			}
+			s.add(key, n)
+			if first && n.last.Compare(c.root.Archive.Base.LSN) <= 0 && !isNeeded(c.copies, n) {
+				old.add(key, n)
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+		if len(missing) > 0 {
+			s.found = false
+			break
+		}
+		s.run()
+	}
+	return s, nil
+}
+
+// namedBy returns the keys of the objects that a names.
+func namedBy(a *queuefile.Archive) map[string]bool {
+	keys := map[string]bool{a.Base.Key: true}
+	for i := range a.Log {
+		keys[a.Log[i].Key] = true
+	}
+	return keys
+}
+
+// list calls fn for each object that the lineage may have. ours reports whether n is the
+// name of one of them.
+func (c *collector) list(ctx context.Context, fn func(key string, n name, ours bool)) error {
+	lineage := c.root.Lineage()
+	return each(ctx, c.bucket, lineage, func(key string) {
+		n, ok := parseName(key)
+		fn(key, n, ok && n.lineage == lineage)
+	})
+}
+
+// deleteBase deletes the objects of a checkpoint.
+func (c *collector) deleteBase(ctx context.Context, directory string) error {
+	for more := true; more && c.left > 0; {
+		all := victims{most: c.size.victims}
+		err := c.bucket.List(ctx, directory+"/", func(i storage.Info) bool {
+			n, ok := parseName(i.Key)
+			if ok && n.directory() == directory && !isNeeded(c.copies, n) {
+				all.add(i.Key, n)
+			}
+			return true
+		})
+		if err != nil {
+			return fmt.Errorf("list %q: %w", directory, err)
+		}
+		if err := c.delete(ctx, all.keys()); err != nil {
+			return err
+		}
+		more = all.cut
+	}
+	return nil
+}
+
+// delete deletes objects, as many as are left to be deleted.
+func (c *collector) delete(ctx context.Context, keys []string) error {
+	keys = keys[:min(len(keys), c.left)]
+	for len(keys) > 0 {
+		if c.still != nil {
+			ok, err := c.still(ctx)
+			if err != nil {
+				return err
+			}
+			if !ok {
+				return errNoLonger
 			}
 		}
-		n := min(len(old), stillEvery)
-		done, err := remove(ctx, bucket, old[:n])
-		deleted += done
+		n := min(len(keys), stillEvery)
+		done, err := remove(ctx, c.bucket, keys[:n])
+		c.left -= done
 		if err != nil {
-			return deleted, fmt.Errorf("collect garbage: %w", err)
+			return err
 		}
-		old = old[n:]
+		keys = keys[n:]
 	}
-	return deleted, nil
+	return nil
 }
 
 // remove deletes objects. The manifests go first: a base without manifest is none, whatever is left

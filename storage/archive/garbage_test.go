@@ -28,7 +28,7 @@ func TestGarbage(t *testing.T) {
 	w := fixedWorld(t.Context(), true)
 	names := append(w.names(), strangers...)
 	base := w.root.Archive.Base
-	old := Garbage(lineage, names, w.root, farAway)
+	old := garbage(t, lineage, names, w.root, farAway)
 	if len(old) != 5 {
 		t.Fatalf("%q", old)
 	}
@@ -48,7 +48,7 @@ func TestGarbage(t *testing.T) {
 	if manifest < 0 || part < manifest {
 		t.Errorf("parts before their manifest: %q", old)
 	}
-	if got := Garbage(lineage, names, w.root, time.UnixMilli(base.At)); !slices.Equal(got, old) {
+	if got := garbage(t, lineage, names, w.root, time.UnixMilli(base.At)); !slices.Equal(got, old) {
 		t.Errorf("with a base exactly as old as the window: %q", got)
 	}
 }
@@ -62,12 +62,12 @@ func TestNoGarbage(t *testing.T) {
 	}
 	a := w.root.Archive
 	for what, got := range map[string][]string{
-		"within the window":   Garbage(lineage, names, w.root, time.UnixMilli(a.Base.At-1)),
-		"another lineage":     Garbage("other", names, w.root, farAway),
-		"no document":         Garbage(lineage, names, nil, farAway),
-		"without its base":    Garbage(lineage, without(a.Base.Key), w.root, farAway),
-		"without its segment": Garbage(lineage, without(a.Log[1].Key), w.root, farAway),
-		"without its chapter": Garbage(lineage, without(a.Log[0].Key), w.root, farAway),
+		"within the window":   garbage(t, lineage, names, w.root, time.UnixMilli(a.Base.At-1)),
+		"another lineage":     garbage(t, "other", names, w.root, farAway),
+		"no document":         garbage(t, lineage, names, nil, farAway),
+		"without its base":    garbage(t, lineage, without(a.Base.Key), w.root, farAway),
+		"without its segment": garbage(t, lineage, without(a.Log[1].Key), w.root, farAway),
+		"without its chapter": garbage(t, lineage, without(a.Log[0].Key), w.root, farAway),
 	} {
 		if len(got) > 0 {
 			t.Errorf("%s: %q", what, got)
@@ -75,7 +75,7 @@ func TestNoGarbage(t *testing.T) {
 	}
 	inline := *w.root
 	inline.Archive = nil
-	if got := Garbage(lineage, names, &inline, farAway); len(got) > 0 {
+	if got := garbage(t, lineage, names, &inline, farAway); len(got) > 0 {
 		t.Errorf("without an archive: %q", got)
 	}
 }
@@ -285,7 +285,7 @@ func TestBasesAreThinned(t *testing.T) {
 	t.Parallel()
 	bases, logs, root := hourly(31) // 5 h
 	left := func(names []string) (left []int) {
-		gone := Garbage(lineage, names, root, time.UnixMilli(0))
+		gone := garbage(t, lineage, names, root, time.UnixMilli(0))
 		for i, key := range bases {
 			if !slices.Contains(gone, key) {
 				left = append(left, i)

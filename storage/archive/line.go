@@ -59,9 +59,7 @@ func newLine(lineage string, names []string, root *queuefile.Document) *line {
 }
 
 func (l *line) sort() {
-	slices.SortFunc(l.bases, func(a, b point) int {
-		return cmp.Or(a.lsn.Compare(b.lsn), boolCompare(a.named != nil, b.named != nil), strings.Compare(a.key, b.key))
-	})
+	slices.SortFunc(l.bases, comparePoints)
 	slices.SortFunc(l.sources, func(a, b source) int {
 		return cmp.Or(a.after.Compare(b.after), b.last.Compare(a.last),
 			boolCompare(b.ref != nil, a.ref != nil), strings.Compare(a.key, b.key))

@@ -300,8 +300,29 @@ func (w *world) collect(t *rapid.T, l *leader) {
 	if w.wild {
 		before = before.Add(time.Duration(rapid.IntRange(0, 5000).Draw(t, "ahead")) * time.Millisecond)
 	}
-	deleted, err := Collect(w.ctx, w.bucket, l.root, before, rapid.IntRange(1, 12).Draw(t, "most"), nil)
+	most, size := rapid.IntRange(1, 12).Draw(t, "most"), plenty
+	few := rapid.Bool().Draw(t, "little memory")
+	if few {
+		size = bounds{rapid.IntRange(2, 30).Draw(t, "edges"), rapid.IntRange(1, 5).Draw(t, "victims"), 1}
+	}
+	names := w.names()
+	want := garbageOfAll(lineage, names, l.root, before)
+	deleted, err := collect(w.ctx, w.bucket, l.root, before, most, nil, nil, size)
 	must(err)
+	left := w.names()
+	gone := slices.DeleteFunc(names, func(key string) bool { return slices.Contains(left, key) })
+	want = slices.Sorted(slices.Values(want[:min(len(want), most)]))
+	if len(gone) != deleted || !few && !slices.Equal(gone, want) {
+		t.Fatalf("%d objects removed: %q; want %q", deleted, gone, want)
+	}
+	if few && slices.Equal(gone, want) && deleted > 0 {
+		w.tally["collected with little memory"]++
+	}
+	for _, key := range gone {
+		if !slices.Contains(want, key) {
+			t.Fatalf("with little memory, %q is removed", key)
+		}
+	}
 	if deleted == 0 {
 		return
 	}
@@ -411,7 +432,7 @@ func TestWorld(t *testing.T) {
 	})
 	for _, what := range []string{
 		"collected", "collected by a stalled leader", "restored by LSN", "restored by time",
-		"gap", "succession", "adoption", "chapter",
+		"gap", "succession", "adoption", "chapter", "collected with little memory",
 	} {
 		if counts[what] == 0 && !fewChecks() {
 			t.Errorf("%s: not once", what)
