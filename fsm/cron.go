@@ -140,6 +140,8 @@ func (m *Machine) fireCron(op *fsmpb.FireCron) Result {
 	if late := elapsed(op.AtMs, m.meta.Now); c.Missed == MissedSkip && late > lateMs {
 		c.MissedCount++
 		c.LastError = "missed by " + itoa(late) + " ms"
+	} else if m.putAfter(old, op.AtMs) {
+		c.LastError = "the schedule was put " + itoa(elapsed(op.AtMs, old.CreatedAt)) + " ms after this time"
 	} else if c.Overlap == OverlapSkip && m.unended(c.LastJobID) {
 		c.LastError = "job " + c.LastJobID + " has not ended"
 	} else if res = m.enqueueFrom(&c, op.JobId); !res.Code.Done() {
@@ -152,6 +154,13 @@ func (m *Machine) fireCron(op *fsmpb.FireCron) Result {
 	m.storeCron(old, &c)
 	m.events = append(m.events, Event{Kind: CronSkipped, Name: c.Name})
 	return Result{}
+}
+
+// putAfter reports whether at lies before the first PUT of a schedule that has not fired
+// yet: the PUT was committed after the time that the leader computed for it. A creation
+// in the future says nothing: the clock was set back since.
+func (m *Machine) putAfter(c *Cron, at int64) bool {
+	return m.Level() >= Level8 && c.LastAt == 0 && at < c.CreatedAt && c.CreatedAt <= m.meta.Now
 }
 
 func (m *Machine) unended(id string) bool {

@@ -19,8 +19,9 @@ const (
 	// (firedAlready).
 	Level7 = 7
 	// Level8 has CheckState and StateChecked; requests that count by their items
-	// (RequestRecord.weight); records of the jobs that retention removes (removed.go); and
-	// more remembered claims of a worker.
+	// (RequestRecord.weight); records of the jobs that retention removes (removed.go);
+	// more remembered claims of a worker; and schedules that do not fire for a time before
+	// their first PUT (putAfter).
 	Level8 = 8
 
 	MaxLevel = Level8 // the newest level that this version knows

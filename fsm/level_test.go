@@ -123,6 +123,32 @@ func TestPutOfAScheduleThatFiresMeanwhile(t *testing.T) {
 	}
 }
 
+// TestFirstPutOfAScheduleAfterItsTime: a schedule whose first PUT is committed after the
+// time that was computed for it does not fire for that time, but for the next one.
+func TestFirstPutOfAScheduleAfterItsTime(t *testing.T) {
+	fire := func(at int64, id string) *fsmpb.Mutation {
+		return &fsmpb.Mutation{Op: &fsmpb.Mutation_FireCron{FireCron: &fsmpb.FireCron{Name: "c", DueMs: at, AtMs: at, NextMs: at + 1000, JobId: id}}}
+	}
+	for level, want := range map[uint32]struct{ early, fired uint64 }{fsm.Level7: {1, 2}, fsm.Level8: {0, 1}} {
+		m := fsm.New()
+		apply(t, m, 1000, raiseLevel(level))
+		apply(t, m, 2500, &fsmpb.Mutation{Op: &fsmpb.Mutation_PutCron{PutCron: &fsmpb.PutCron{
+			Name: "c", Missed: uint32(fsm.MissedOne), Job: &fsmpb.NewJob{Type: "t"}, NextMs: 2000,
+		}}})
+		if r := apply(t, m, 2501, fire(2000, "early")); r[0].Code != fsm.OK || nextOf(m) != 3000 {
+			t.Fatalf("level %d: fire: %v, next time %d", level, r[0].Code, nextOf(m))
+		}
+		c := m.View().Cron("c")
+		if c.Fired != want.early || c.Fired+c.Skipped != 1 || (c.LastError == "") != (want.early == 1) {
+			t.Errorf("level %d: the time before the PUT: fired %d, skipped %d, last error %q", level, c.Fired, c.Skipped, c.LastError)
+		}
+		apply(t, m, 3000, fire(3000, "next"))
+		if c := m.View().Cron("c"); c.Fired != want.fired || c.LastError != "" || m.Job("next") == nil {
+			t.Errorf("level %d: the time after the PUT: fired %d, last error %q", level, c.Fired, c.LastError)
+		}
+	}
+}
+
 // nextOf is the next time of the first schedule.
 func nextOf(m *fsm.Machine) (next int64) {
 	next, _ = m.NextDeadline(nil)

@@ -130,6 +130,9 @@ func (m *model) fired(c *fsm.Cron, op *fsmpb.FireCron) (job *fsm.Job, why string
 	if sum(op.AtMs, lateMs) < m.meta.Now && c.Missed == fsm.MissedSkip {
 		return nil, "missed by " + decimal(since(m.meta.Now, op.AtMs)) + " ms", true
 	}
+	if m.meta.Level >= fsm.Level8 && c.LastAt == 0 && c.CreatedAt > op.AtMs && m.meta.Now >= c.CreatedAt {
+		return nil, "the schedule was put " + decimal(since(c.CreatedAt, op.AtMs)) + " ms after this time", false
+	}
 	if last := m.job(c.LastJobID); c.Overlap == fsm.OverlapSkip && last != nil && !hasEnded(last.Status) {
 		return nil, "job " + c.LastJobID + " has not ended", false
 	}
