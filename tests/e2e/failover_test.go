@@ -41,9 +41,9 @@ func startOn(t *testing.T, s *store.Store, flags ...string) *cluster.Cluster {
 	return cluster.Start(t, cluster.Options{Bucket: s.URL(), Flags: append(flags, wholeLog...)})
 }
 
-// checkDocuments stops the cluster and holds every accepted version of queue.json
-// against the invariants and against the log of one node, and looks at all that is
-// in the bucket. Nobody may have taken a write of its own for somebody's edit.
+// checkDocuments stops the cluster and compares every accepted version of queue.json
+// with the invariants and with the log of one node, and checks all objects of the
+// bucket. No leader may have taken a write of its own cluster for an edit.
 func checkDocuments(t *testing.T, c *cluster.Cluster, s *store.Store) {
 	t.Helper()
 	c.StopAll()
@@ -280,8 +280,8 @@ func TestFlushAnswersLost(t *testing.T) {
 
 // keptFence checks that leadership was not lost over the document since before. An
 // epoch ends with the term of raft in which it began: without an election there is
-// no new one, and nobody is fenced. Raft may hold elections on a machine that is too
-// busy for its heartbeats, each of which costs one epoch, and whoever led before may
+// no new one, and no leader is fenced. Raft may hold elections on a machine that is too
+// busy for its heartbeats, each of which costs one epoch, and the leader before may
 // learn of it from the document.
 func keptFence(t *testing.T, c *cluster.Cluster, before v1.Status) {
 	t.Helper()
@@ -363,9 +363,9 @@ func TestBucketAwayQuorumGoesOn(t *testing.T) {
 		if err == nil {
 			break
 		}
-		// Nobody comes to lead without the bucket. A machine that is too busy for
-		// raft's heartbeats holds an election all the same: then it was no outage of
-		// the bucket alone.
+		// No node can become leader without the bucket. A machine that is too busy for
+		// raft's heartbeats holds an election even so: then it was no outage of the
+		// bucket alone.
 		after, e := c.WaitLeader().Status()
 		if attempt == 3 || e != nil || after.Term == before.Term {
 			t.Fatal(err, e)
@@ -464,7 +464,7 @@ func submitTo(t *testing.T, c *cluster.Cluster, n int) []string {
 	return ids
 }
 
-// waitFlushed waits until the bucket has everything, whoever leads.
+// waitFlushed waits until the bucket has every write, whichever node leads.
 func waitFlushed(t *testing.T, c *cluster.Cluster) {
 	t.Helper()
 	c.Eventually(30*time.Second, "the bucket to have everything", func() error {

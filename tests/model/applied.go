@@ -104,7 +104,7 @@ func (r *replay) hash(source string) {
 	})
 }
 
-// line is what all lines of the entry just applied have.
+// line returns the fields that all lines of the entry just applied share.
 func (r *replay) line(kind history.Kind) history.Applied {
 	meta := r.m.Meta()
 	return history.Applied{Node: r.node, LSN: history.LSN{LSN: meta.LSN}, Now: meta.Now, Kind: kind, Code: fsm.OK.String()}
@@ -139,7 +139,7 @@ func (r *replay) entry(e Entry, b *fsmpb.Batch) {
 	}
 }
 
-// passed is what time did in the entry just applied, nil if nothing.
+// passed returns the effect of time in the entry just applied, nil if there is none.
 func (r *replay) passed() *history.Applied {
 	l := r.line(history.Passed)
 	for _, e := range r.m.Events() {
@@ -162,7 +162,7 @@ func (r *replay) passed() *history.Applied {
 // Gone is the status of a job that has left the state.
 const Gone = "gone"
 
-// byTime tells what time does from what mutations do.
+// byTime reports whether an event is an effect of time and not of a mutation.
 func byTime(e *fsm.Event) bool {
 	switch {
 	case e.Kind == fsm.JobRemoved:
@@ -206,7 +206,7 @@ func (r *replay) describe(mut *fsmpb.Mutation, res *fsm.Result) history.Applied 
 	if b := mut.GetRegisterBroker(); b != nil {
 		l.Epoch, l.Worker = b.Epoch, b.Node
 	}
-	repeated := !res.LSN.IsZero() // the jobs are then as they were told, not as they are
+	repeated := !res.LSN.IsZero() // the jobs are then as in the first answer, not as they are
 	for i, j := range res.Jobs {
 		if j == nil || repeated {
 			continue

@@ -115,7 +115,7 @@ func TestAppliedSaysWhatEachMutationDid(t *testing.T) {
 
 func lsnOf(index uint64) history.LSN { return history.LSN{LSN: fsm.LSN{Term: 1, Index: index}} }
 
-// TestSnapshotsAgreeWithReplays: a log that goes on from a snapshot comes to the same
+// TestSnapshotsAgreeWithReplays: a log that continues from a snapshot comes to the same
 // states, and the file itself has the state of its LSN.
 func TestSnapshotsAgreeWithReplays(t *testing.T) {
 	log := written(t)

@@ -65,7 +65,7 @@ func TestUnseenClients(t *testing.T) {
 	}
 }
 
-// TestLogsAreJoined: a log that begins late goes on where the whole one ends.
+// TestLogsAreJoined: a log that begins late continues where the whole one ends.
 func TestLogsAreJoined(t *testing.T) {
 	h := simulate(5, 300, true)
 	all := h.Applied

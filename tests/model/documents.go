@@ -13,7 +13,7 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// State is what a version of queue.json stands for.
+// State is the state of the queue in one version of queue.json.
 type State struct {
 	Header queuefile.Header
 	Hash   [sha256.Size]byte // of the machine's state
@@ -98,7 +98,7 @@ type Entry struct {
 	Data        []byte
 }
 
-// Log is what one node applied.
+// Log holds the entries that one node applied.
 type Log struct {
 	Snapshot []byte // the state before the first entry; nil: an empty machine
 	Entries  []Entry

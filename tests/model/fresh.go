@@ -90,7 +90,7 @@ func (m moment) is(read *history.Op) bool {
 	return m.status == read.Status && m.token == read.Token && m.attempts == read.Attempts
 }
 
-// past is what became of each job, by the log.
+// past returns the states of each job, in order, by the log.
 func (f *facts) past() map[string][]moment {
 	all := make(map[string][]moment)
 	for _, l := range f.log {

@@ -18,8 +18,8 @@ func hasEnded(status string) bool {
 	return status == completed || status == dead || status == cancelled
 }
 
-// kept: what clients were told is there at the end, and nothing else; what was
-// acknowledged is in the log, and what was refused is not.
+// kept checks that the end state holds the acknowledged jobs and no others, that every
+// acknowledged write is in the log, and that no refused one is.
 func kept(f *facts, v *Verdict) {
 	if f.loses {
 		v.void("a fault has lost what was not in the bucket: see Safe")

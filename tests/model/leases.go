@@ -14,8 +14,8 @@ const (
 	clockGrain = 5 * history.Millisecond
 )
 
-// leases: while a lease lives nobody else gets the job, and nobody whose lease is
-// over is heard.
+// leases checks that a job is not claimed again while its lease lives, and that no report
+// under an expired lease is accepted.
 func leases(f *facts, v *Verdict) {
 	f.leasesByTime(v)
 	f.leasesByToken(v)
@@ -120,7 +120,7 @@ func reports(k history.Kind) bool {
 // live is a lease as the log has it.
 type live struct {
 	token uint64
-	since int64 // of the last sign of life; -1: before the log begins
+	since int64 // of the last heartbeat; -1: before the log begins
 	ms    int64
 }
 

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Ledger records what clients of one run were told. It is safe for concurrent
+// Ledger records the answers that clients of one run got. It is safe for concurrent
 // use.
 type Ledger struct {
 	mu        sync.Mutex
@@ -116,9 +116,9 @@ func (l *Ledger) Check(jobs map[string]string) error {
 	return l.checkTokens()
 }
 
-// CheckSafe holds what was acknowledged at level object, and only that, against the
-// jobs of a cluster that has nothing but the bucket: no job lost or invented, no
-// completion undone or repeated, no token handed out twice.
+// CheckSafe compares the writes that were acknowledged at level object, and only these,
+// with the jobs of a cluster that has nothing but the bucket: no job lost or invented, no
+// completion undone or repeated, no token given out twice.
 func (l *Ledger) CheckSafe(jobs map[string]string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -115,8 +115,8 @@ func (f *facts) finalRead(job string, at history.Time) *history.Op {
 	return op
 }
 
-// callsOf is one operation as calls on jobs. What certainly did nothing, and tells
-// nothing, is left out.
+// callsOf returns one operation as calls on jobs. It leaves out operations that certainly
+// had no effect and whose answer says nothing about the jobs.
 func (f *facts) callsOf(op *history.Op) []call {
 	switch op.Kind {
 	case history.Claim:

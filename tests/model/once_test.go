@@ -6,7 +6,8 @@ import (
 	"osqueue/tests/history"
 )
 
-// What was not in the bucket is gone with all disks: its job may be done again.
+// TestOnceOverALoss: a job that was not in the bucket is lost with all disks, and may be
+// done again.
 func TestOnceOverALoss(t *testing.T) {
 	for _, c := range []struct {
 		name      string

@@ -26,7 +26,7 @@ type place struct {
 	waits    bool
 }
 
-// lineup is who waits, as the log has it.
+// lineup holds the waiting jobs, by the log.
 type lineup struct {
 	places map[string]*place
 	fresh  map[string]*btree.BTreeG[*place] // by type
@@ -102,7 +102,7 @@ func (q *lineup) leave(p *place) {
 	p.waits, p.fresh = false, false
 }
 
-// before is who waits before p in such a tree, if anybody does.
+// before returns the job that waits before p in such a tree, or nil.
 func (q *lineup) before(all map[string]*btree.BTreeG[*place], p *place) *place {
 	tree := all[p.kind]
 	if tree == nil {

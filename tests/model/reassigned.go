@@ -87,8 +87,8 @@ func (f *facts) disturbed(from, to history.Time) bool {
 	})
 }
 
-// notKeptFromClaims: after a lease and a second, nobody who asks for the type goes
-// away with less than he asked for, as long as the job has not been handed out.
+// notKeptFromClaims checks that no claim of the type, made a second or more after the end
+// of a lease, returns fewer jobs than it asked for while the job has not been given out.
 func (f *facts) notKeptFromClaims(v *Verdict) {
 	cancels := make(map[string]bool)
 	for _, op := range f.ops {
@@ -104,7 +104,7 @@ func (f *facts) notKeptFromClaims(v *Verdict) {
 		if i+1 < len(all) && all[i+1].job == t.job {
 			next = all[i+1].claim.Call
 		} else if !f.endsWaiting(t) {
-			continue // somebody had it of whom nobody knows
+			continue // a worker that is not known had it
 		}
 		over := t.sign.Return + t.lease + t.lease/slewShare + reassignWithin
 		v.Checked++
@@ -125,7 +125,7 @@ func (f *facts) lastAttempt(t *term, e *history.Op) bool {
 	return true
 }
 
-// endsWaiting: nobody was given the job later, as far as the end tells.
+// endsWaiting reports whether the end state shows that the job was not claimed later.
 func (f *facts) endsWaiting(t *term) bool {
 	last := f.final[t.job]
 	return last != nil && last.Token == t.token && !hasEnded(last.Status)

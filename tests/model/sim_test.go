@@ -17,7 +17,7 @@ import (
 // true, because each operation takes effect at one moment between its call and its
 // return.
 type sim struct {
-	dice    *rand.Rand
+	rng     *rand.Rand
 	m       *fsm.Machine
 	log     []model.Entry
 	at      history.Time // when the last entry was applied
@@ -44,7 +44,7 @@ var simStart = time.UnixMilli(1_700_000_000_000).UTC()
 
 // simulate makes a history of about n operations.
 func simulate(seed uint64, n int, faults bool) *history.History {
-	s := &sim{dice: rand.New(rand.NewPCG(seed, 1)), m: fsm.New(), term: 1, faults: faults}
+	s := &sim{rng: rand.New(rand.NewPCG(seed, 1)), m: fsm.New(), term: 1, faults: faults}
 	s.h.Run = history.Run{Seed: seed, Nodes: 3, Start: simStart, Lease: simLease}
 	s.takeover()
 	for i := range 2 {
@@ -52,9 +52,9 @@ func simulate(seed uint64, n int, faults bool) *history.History {
 	}
 	s.clients = append(s.clients, &simClient{name: "w2", act: s.work}, &simClient{name: "c0", act: s.cancel}, &simClient{name: "r0", act: s.read})
 	for range n {
-		c := s.clients[s.dice.IntN(len(s.clients))]
+		c := s.clients[s.rng.IntN(len(s.clients))]
 		c.act(c)
-		if s.faults && s.dice.IntN(60) == 0 {
+		if s.faults && s.rng.IntN(60) == 0 {
 			s.takeover()
 		}
 	}
@@ -64,7 +64,7 @@ func simulate(seed uint64, n int, faults bool) *history.History {
 
 // apply appends an entry some time later.
 func (s *sim) apply(muts ...*fsmpb.Mutation) []fsm.Result {
-	s.at += history.Time(1+s.dice.IntN(20)) * history.Millisecond
+	s.at += history.Time(1+s.rng.IntN(20)) * history.Millisecond
 	data, err := fsm.EncodeEntry(&fsmpb.Batch{NowMs: simStart.UnixMilli() + int64(s.at/history.Millisecond), Mutations: muts})
 	if err != nil {
 		panic(err)
@@ -76,7 +76,7 @@ func (s *sim) apply(muts ...*fsmpb.Mutation) []fsm.Result {
 		panic(err)
 	}
 	res := s.m.Apply(e.Index, e.Term, b)
-	if s.dice.IntN(8) == 0 {
+	if s.rng.IntN(8) == 0 {
 		s.document()
 	}
 	return res
@@ -116,11 +116,11 @@ func (s *sim) do(c *simClient, op history.Op, mut *fsmpb.Mutation, done func(*hi
 	op.ID, op.Client, op.Request = s.lastID, c.name, fmt.Sprint("k", s.lastID)
 	luck := 99
 	if s.faults {
-		luck = s.dice.IntN(100)
+		luck = s.rng.IntN(100)
 	}
 	if luck < 4 || luck >= 4 && luck < 8 {
 		op.Call = max(c.free, s.at)
-		op.Return = op.Call + history.Time(s.dice.IntN(100))*history.Millisecond
+		op.Return = op.Call + history.Time(s.rng.IntN(100))*history.Millisecond
 		op.Outcome, op.Tag = history.Refused, "no_leader"
 		if luck < 4 {
 			op.Outcome, op.Tag = history.Unknown, ""
@@ -133,8 +133,8 @@ func (s *sim) do(c *simClient, op history.Op, mut *fsmpb.Mutation, done func(*hi
 	mut.Request = &fsmpb.Request{Key: op.Request, Fingerprint: []byte(op.Request)}
 	from := s.at
 	res := s.apply(mut)[0]
-	op.Call = max(c.free, from-history.Time(s.dice.IntN(40))*history.Millisecond)
-	op.Return = s.at + history.Time(s.dice.IntN(40))*history.Millisecond
+	op.Call = max(c.free, from-history.Time(s.rng.IntN(40))*history.Millisecond)
+	op.Return = s.at + history.Time(s.rng.IntN(40))*history.Millisecond
 	c.free = op.Return + 1
 	op.Outcome, op.LSN = history.OK, s.lsn()
 	code := res.Code
@@ -162,12 +162,12 @@ func (s *sim) do(c *simClient, op history.Op, mut *fsmpb.Mutation, done func(*hi
 func (s *sim) produce(c *simClient) {
 	job := fmt.Sprint("j", s.lastID+1)
 	op := history.Op{
-		Kind: history.Enqueue, Job: job, Type: []string{"a", "b"}[s.dice.IntN(2)], Priority: int32(s.dice.IntN(2)),
-		MaxAttempts: 1 + s.dice.IntN(3), Payload: fmt.Sprintf(`"%s"`, job),
+		Kind: history.Enqueue, Job: job, Type: []string{"a", "b"}[s.rng.IntN(2)], Priority: int32(s.rng.IntN(2)),
+		MaxAttempts: 1 + s.rng.IntN(3), Payload: fmt.Sprintf(`"%s"`, job),
 	}
 	n := &fsmpb.NewJob{Id: job, Type: op.Type, Priority: op.Priority, Payload: []byte(op.Payload), MaxAttempts: new(int32(op.MaxAttempts))}
-	if s.dice.IntN(5) == 0 {
-		op.Delay = history.Time(s.dice.IntN(200)+1) * history.Millisecond
+	if s.rng.IntN(5) == 0 {
+		op.Delay = history.Time(s.rng.IntN(200)+1) * history.Millisecond
 		n.RunAtMs = simStart.UnixMilli() + int64((s.at+op.Delay)/history.Millisecond)
 	}
 	s.do(c, op, &fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: &fsmpb.Enqueue{Jobs: []*fsmpb.NewJob{n}}}},
@@ -184,7 +184,7 @@ func (s *sim) work(c *simClient) {
 	lease := &fsmpb.Lease{JobId: held.Job, Token: held.Token}
 	drop := true
 	var mut fsmpb.Mutation
-	switch n := s.dice.IntN(20); {
+	switch n := s.rng.IntN(20); {
 	case n < 6:
 		op.Kind, drop = history.Heartbeat, false
 		mut.Op = &fsmpb.Mutation_Heartbeat{Heartbeat: &fsmpb.Heartbeat{Worker: c.name, Leases: []*fsmpb.Lease{lease}}}
@@ -192,12 +192,12 @@ func (s *sim) work(c *simClient) {
 		op.Kind, op.Result = history.Complete, fmt.Sprintf(`"%d"`, held.Token)
 		mut.Op = &fsmpb.Mutation_Complete{Complete: &fsmpb.Complete{Worker: c.name, Lease: lease, Result: []byte(op.Result)}}
 	case n < 16:
-		op.Kind, op.Permanent = history.Fail, s.dice.IntN(4) == 0
+		op.Kind, op.Permanent = history.Fail, s.rng.IntN(4) == 0
 		mut.Op = &fsmpb.Mutation_Fail{Fail: &fsmpb.Fail{Worker: c.name, Lease: lease, Permanent: op.Permanent}}
 	case n < 18:
 		op.Kind = history.Release
 		mut.Op = &fsmpb.Mutation_Release{Release: &fsmpb.Release{Worker: c.name, Lease: lease}}
-	default: // it falls asleep, and goes on later
+	default: // it falls asleep, and continues later
 		c.free = max(c.free, s.at) + simLease + simLease/2
 		return
 	}
@@ -213,8 +213,8 @@ func (s *sim) work(c *simClient) {
 }
 
 func (s *sim) claim(c *simClient) {
-	op := history.Op{Kind: history.Claim, Worker: c.name, Lease: simLease, Max: 1 + s.dice.IntN(2)}
-	if s.dice.IntN(2) == 0 {
+	op := history.Op{Kind: history.Claim, Worker: c.name, Lease: simLease, Max: 1 + s.rng.IntN(2)}
+	if s.rng.IntN(2) == 0 {
 		op.Types = []string{"a"}
 	}
 	s.do(c, op, &fsmpb.Mutation{Op: &fsmpb.Mutation_Claim{Claim: &fsmpb.Claim{
@@ -230,10 +230,10 @@ func (s *sim) claim(c *simClient) {
 }
 
 func (s *sim) cancel(c *simClient) {
-	if len(s.known) == 0 || s.dice.IntN(3) > 0 {
+	if len(s.known) == 0 || s.rng.IntN(3) > 0 {
 		return
 	}
-	job := s.known[s.dice.IntN(len(s.known))]
+	job := s.known[s.rng.IntN(len(s.known))]
 	s.do(c, history.Op{Kind: history.Cancel, Job: job}, &fsmpb.Mutation{Op: &fsmpb.Mutation_Change{Change: &fsmpb.Change{
 		Kind: uint32(fsm.CancelJobs), Ids: []string{job},
 	}}}, func(op *history.Op, res fsm.Result) {
@@ -249,17 +249,17 @@ func (s *sim) read(c *simClient) {
 		return
 	}
 	s.lastID++
-	op := history.Op{ID: s.lastID, Client: c.name, Kind: history.GetJob, Job: s.known[s.dice.IntN(len(s.known))], Outcome: history.OK}
+	op := history.Op{ID: s.lastID, Client: c.name, Kind: history.GetJob, Job: s.known[s.rng.IntN(len(s.known))], Outcome: history.OK}
 	s.pass(c.free)
-	op.Call = max(c.free, s.at-history.Time(s.dice.IntN(30))*history.Millisecond)
-	op.Return = s.at + history.Time(s.dice.IntN(30))*history.Millisecond
+	op.Call = max(c.free, s.at-history.Time(s.rng.IntN(30))*history.Millisecond)
+	op.Return = s.at + history.Time(s.rng.IntN(30))*history.Millisecond
 	c.free = op.Return + 1
-	switch s.dice.IntN(3) {
+	switch s.rng.IntN(3) {
 	case 0:
-		op.MinLSN, op.Node = s.lsns[s.dice.IntN(len(s.lsns))], "n2"
+		op.MinLSN, op.Node = s.lsns[s.rng.IntN(len(s.lsns))], "n2"
 	case 1:
 		op.Kind, op.Job = history.Stats, ""
-		op.MinLSN, op.Node, op.LSN = s.lsns[s.dice.IntN(len(s.lsns))], "n1", s.lsn()
+		op.MinLSN, op.Node, op.LSN = s.lsns[s.rng.IntN(len(s.lsns))], "n1", s.lsn()
 	}
 	if op.Kind == history.GetJob {
 		j := s.m.Job(op.Job)

@@ -9,7 +9,7 @@ import (
 	"osqueue/tests/history"
 )
 
-// Result is what became of a check.
+// Result is the result of a check.
 type Result string
 
 // The results.
@@ -26,7 +26,7 @@ type Violation struct {
 	Ops  []int // ids of the operations that show it
 }
 
-// Verdict is what one checker says about a history.
+// Verdict is the result of one checker on a history.
 type Verdict struct {
 	Checker    string
 	Result     Result
@@ -275,7 +275,7 @@ func (f *facts) handed(op *history.Op) []history.Held {
 	return all
 }
 
-// unseen counts the claims of which nobody knows what they took.
+// unseen counts the claims whose jobs are not known.
 func (f *facts) unseen() int {
 	n := 0
 	for _, op := range f.ops {
@@ -286,7 +286,7 @@ func (f *facts) unseen() int {
 	return n
 }
 
-// certain tells what became of a write: by its answer, else by the log.
+// certain returns the outcome of a write: by its answer, else by the log.
 func (f *facts) certain(op *history.Op) (did, known bool) {
 	switch op.Outcome {
 	case history.OK:

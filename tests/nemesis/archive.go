@@ -22,10 +22,10 @@ var archiveFaults = []Fault{
 	{Name: "edited-between-leaders", Begin: editBetween, Alone: true},
 }
 
-// Nodes look often for what is missing or damaged in the bucket, and for the inbox.
+// archiveFlags let nodes look often for missing and damaged objects, and at the inbox.
 var archiveFlags = []string{"--archive-check", "1s", "--archive-read", "3s", "--inbox-interval", "1s"}
 
-// needed is an object that the document needs now, by the dice; "" if the document has
+// needed is an object that the document needs now, by the rng; "" if the document has
 // everything in itself.
 func (w *World) needed() (key string, o storage.Object) {
 	b, ctx := w.Store.Bucket(), w.Cluster.Context(time.Minute)
@@ -43,8 +43,8 @@ func (w *World) needed() (key string, o storage.Object) {
 		for _, ref := range doc.Archive.Log {
 			keys = append(keys, ref.Key)
 		}
-		key = keys[w.Dice.IntN(len(keys))]
-		if key == doc.Archive.Base.Key && w.Dice.IntN(2) == 0 {
+		key = keys[w.Rand.IntN(len(keys))]
+		if key == doc.Archive.Base.Key && w.Rand.IntN(2) == 0 {
 			key = strings.TrimSuffix(key, "manifest.json") + "000000.part"
 		}
 		o, err = b.Get(ctx, key)
@@ -64,7 +64,7 @@ func removeObject(w *World, s *history.FaultSpan) func() {
 func damageObject(w *World, s *history.FaultSpan) func() {
 	return w.spoil(s, func(key string, o storage.Object) error {
 		data := append([]byte(nil), o.Data...)
-		data[w.Dice.IntN(len(data))] ^= 1 << w.Dice.IntN(8)
+		data[w.Rand.IntN(len(data))] ^= 1 << w.Rand.IntN(8)
 		return w.Store.Bucket().PutIfMatch(w.Cluster.Context(time.Minute), key, data, o.Version).Err
 	})
 }

@@ -10,17 +10,17 @@ import (
 	"osqueue/tests/history"
 )
 
-// bucketFaults are those of the object store.
+// bucketFaults are the faults of the object store.
 var bucketFaults = []Fault{
 	{Name: "bucket-down", NoBucket: true, Needs: NeedProxy, Hold: 4 * time.Second, Begin: struck(store.Down, func(w *World) { w.Proxy.SetDown(true) })},
 	{Name: "bucket-refusing", NoBucket: true, Needs: NeedProxy | NeedLinks, Hold: 3 * time.Second, Begin: bucketRefuses},
 	{Name: "bucket-hanging", NoBucket: true, Needs: NeedProxy, Hold: 4 * time.Second, Begin: struck(store.Hanging, func(w *World) { w.Proxy.SetAway(store.Hangs) })},
 	{Name: "bucket-slow", Needs: NeedProxy, Hold: 4 * time.Second, Begin: struck(store.Slow, func(w *World) {
-		w.Proxy.SetSlow(time.Duration(100+w.Dice.IntN(900)) * time.Millisecond)
+		w.Proxy.SetSlow(time.Duration(100+w.Rand.IntN(900)) * time.Millisecond)
 	})},
 	{Name: "bucket-misbehaving", Needs: NeedProxy, Hold: 4 * time.Second, Begin: misbehave},
 	{Name: "bucket-losing-answers", Needs: NeedProxy, Hold: 2 * time.Second, Begin: struck(store.LostAnswer, func(w *World) {
-		w.Proxy.LoseAnswers(1 + w.Dice.IntN(5))
+		w.Proxy.LoseAnswers(1 + w.Rand.IntN(5))
 	})},
 	{Name: "late-put", Needs: NeedProxy, Begin: latePut, Alone: true},
 }
@@ -42,8 +42,7 @@ func struck(as store.Fault, begin func(*World)) func(*World, *history.FaultSpan)
 	}
 }
 
-// bucketRefuses has nobody listen at the store's address. The sign are connections
-// that were made in vain.
+// bucketRefuses closes the store's address. The sign is a refused connection.
 func bucketRefuses(w *World, s *history.FaultSpan) func() {
 	toStore := link.Link{To: link.Store}
 	before := w.Cluster.Net().Count(toStore)
@@ -59,10 +58,10 @@ func bucketRefuses(w *World, s *history.FaultSpan) func() {
 	}
 }
 
-// misbehave has dice befall each request.
+// misbehave has rng befall each request.
 func misbehave(w *World, s *history.FaultSpan) func() {
 	before := w.Proxy.Hits()
-	w.Proxy.Misbehave(w.Dice.Uint64(), 0.3)
+	w.Proxy.Misbehave(w.Rand.Uint64(), 0.3)
 	return func() {
 		w.Proxy.Behave()
 		n := 0
@@ -70,7 +69,7 @@ func misbehave(w *World, s *history.FaultSpan) func() {
 			n += hits - before[fault]
 		}
 		if n == 0 {
-			s.Missed("the dice befell no request")
+			s.Missed("the rng befell no request")
 			return
 		}
 		s.Hit(fmt.Sprintf("%d requests", n))

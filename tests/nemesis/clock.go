@@ -35,7 +35,7 @@ func (w *World) setClock(s *history.FaultSpan, n *cluster.Node, offset time.Dura
 
 func jump(w *World, s *history.FaultSpan) func() {
 	offset := time.Hour
-	if w.Dice.IntN(2) == 0 {
+	if w.Rand.IntN(2) == 0 {
 		offset = -offset
 	}
 	return w.setClock(s, w.Cluster.WaitLeader(), offset, 0)
@@ -43,7 +43,7 @@ func jump(w *World, s *history.FaultSpan) func() {
 
 func drift(w *World, s *history.FaultSpan) func() {
 	rate := 0.5 // seconds a second
-	if w.Dice.IntN(2) == 0 {
+	if w.Rand.IntN(2) == 0 {
 		rate = -rate
 	}
 	return w.setClock(s, w.Cluster.WaitLeader(), 0, rate)
@@ -54,7 +54,7 @@ func drift(w *World, s *history.FaultSpan) func() {
 const timeMax = 10 * time.Minute
 
 // wrongAtElection kills the leader while the clocks of all others are wrong by years,
-// each by another number of them: whoever is elected must not move the queue's time.
+// each by another number of them: the elected node must not move the queue's time.
 func wrongAtElection(w *World, s *history.FaultSpan) func() {
 	const year = 365 * 24 * time.Hour
 	old := w.Cluster.WaitLeader()

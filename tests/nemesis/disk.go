@@ -45,7 +45,7 @@ func (w *World) smallDisks() {
 // when there is room.
 func fillDisk(w *World, s *history.FaultSpan) func() {
 	n := w.Cluster.WaitLeader()
-	if w.Dice.IntN(2) == 0 {
+	if w.Rand.IntN(2) == 0 {
 		n = w.follower()
 	}
 	space, err := n.FillDisk(0)
@@ -107,7 +107,7 @@ func flipLog(w *World, s *history.FaultSpan) func() {
 		s.Missed(err.Error())
 		return func() { w.start(n) }
 	}
-	d, err := n.FlipBit(n.RaftDB(), at+length/2, uint(w.Dice.IntN(8)))
+	d, err := n.FlipBit(n.RaftDB(), at+length/2, uint(w.Rand.IntN(8)))
 	if err != nil {
 		s.Missed(err.Error())
 		return func() { w.start(n) }
@@ -116,7 +116,7 @@ func flipLog(w *World, s *history.FaultSpan) func() {
 	return func() { w.replace(n) }
 }
 
-// tearLog cuts the end of the log's file off, which may be room that nobody uses yet.
+// tearLog cuts the end of the log's file off, which may be unused space.
 func tearLog(w *World, s *history.FaultSpan) func() {
 	n := w.follower()
 	n.Kill()
@@ -180,7 +180,7 @@ func flipSnapshot(w *World, s *history.FaultSpan) func() {
 		s.Missed(fmt.Sprintf("there is no snapshot: %v", err))
 		return func() { w.start(n) }
 	}
-	d, err := n.FlipBit(files[0], w.Dice.Int64N(w.size(files[0])), uint(w.Dice.IntN(8)))
+	d, err := n.FlipBit(files[0], w.Rand.Int64N(w.size(files[0])), uint(w.Rand.IntN(8)))
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -212,7 +212,7 @@ func (w *World) startOrReplace(s *history.FaultSpan, n *cluster.Node) {
 	w.replace(n)
 }
 
-// serverID is what a node calls itself since it has its disk.
+// serverID returns the server id of a node, which belongs to its disk.
 func (w *World) serverID(n *cluster.Node) (id string) {
 	w.Cluster.Eventually(cluster.LeaderTimeout, n.Name+" to say its id", func() error {
 		st, err := n.Status()
@@ -264,7 +264,7 @@ func wipeAndKill(w *World, s *history.FaultSpan) func() {
 	n.Kill()
 	n.Wipe()
 	n.Start()
-	w.sleep(time.Duration(w.Dice.Int64N(int64(time.Second))))
+	w.sleep(time.Duration(w.Rand.Int64N(int64(time.Second))))
 	restart := w.kill(s, w.Cluster.WaitLeader())
 	w.sleep(time.Second)
 	return func() {

@@ -13,7 +13,7 @@
 //
 //	start ─▶ load ─▶ fault, hold, heal (again and again) ─▶ drain ─▶ stop ─▶ check
 //
-// A Fault begins, lasts while the load goes on, and ends. Its sign is taken from
+// A Fault begins, lasts while the load continues, and ends. Its sign is taken from
 // outside (package history: Hit). A round whose faults have all missed is void: it
 // has shown nothing.
 //
@@ -46,7 +46,7 @@
 //	late-put                  a PUT of a killed leader comes later       it was refused
 //	leader-frozen-in-write    SIGSTOP in a write to a bucket that is     state T with a staged file; another leads
 //	                          a directory
-//	mixed-leaders             each node of two releases leads in turn    their terms; nobody has ended
+//	mixed-leaders             each node of two releases leads in turn    their terms; no node has ended
 //	node-swapped              a node runs the other release              exit status 0; its program
 //	object-removed, -damaged  an object that queue.json needs            the leader says so; queue.json names it no more
 //	lists-failing, -hung      listings of the bucket fail or hang        listings struck
@@ -68,7 +68,7 @@
 //	snapshot-flipped          a stopped node's snapshot is damaged       checksum of the file
 //	log-lost, log-older       raft.db is removed, emptied, or an older   the node refuses to start
 //	                          copy, beside the identity
-//	log-lost-another-lags     the same, and the third node lags          the same; nobody leads meanwhile
+//	log-lost-another-lags     the same, and the third node lags          the same; no node leads meanwhile
 //	disks-restored            all disks are older than queue.json        a leader adopts the document
 //	disks-copied              a copy of a single node's disk runs        one of the two names the copy
 //	node-wiped                a node comes back with an empty disk       another server id

@@ -31,7 +31,7 @@ func editBetween(w *World, s *history.FaultSpan) func() {
 		s.Missed("the document has no list of jobs to edit")
 		return restart
 	}
-	// Nobody acknowledges an edit: its outcome stays unknown.
+	// An edit is never acknowledged: its outcome stays unknown.
 	w.Rec.Op(w.Rec.Begin(history.Op{
 		Client: "nemesis", Kind: history.Enqueue, Job: id, Payload: "7", Outcome: history.Unknown, Error: "written into the document",
 	}))
@@ -54,7 +54,7 @@ func editBetween(w *World, s *history.FaultSpan) func() {
 	}
 }
 
-// conflicts are the keys of the copies of documents that somebody is said to have
+// conflicts returns the keys of the copies of documents that a leader has taken for
 // edited.
 func (w *World) conflicts() (keys []string) {
 	err := w.Store.Bucket().List(w.Cluster.Context(time.Minute), "conflicts/", func(i storage.Info) bool {

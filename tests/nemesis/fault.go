@@ -28,18 +28,18 @@ type Fault struct {
 	Takes int
 	// Alone says that no other fault may overlap: both need all nodes, say.
 	Alone bool
-	// Elects says that it waits for a leader, NoBucket that nobody can become one while
-	// it lasts. The two do not overlap.
+	// Elects is set if the fault waits for a leader, NoBucket if no node can become one
+	// while it lasts. Faults of the two kinds do not overlap.
 	Elects, NoBucket bool
 	// Loses says that what is not in the bucket may be gone: most checkers have nothing
 	// to judge by then.
 	Loses bool
 }
 
-// Need is what a fault needs of the world.
+// Need is a set of the things that a fault needs in the world.
 type Need uint8
 
-// What can be needed.
+// The things that a fault can need.
 const (
 	NeedProxy   Need = 1 << iota // a proxy before the bucket
 	NeedLinks                    // links between all

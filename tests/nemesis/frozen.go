@@ -10,7 +10,7 @@ import (
 	"osqueue/tests/history"
 )
 
-// frozenFaults are those of a bucket that is a directory.
+// frozenFaults are the faults of a bucket that is a directory.
 var frozenFaults = []Fault{
 	{Name: "leader-frozen-in-write", Elects: true, Needs: NeedFile, Takes: 1, Hold: 4 * time.Second, Begin: freezeInWrite},
 }
@@ -41,7 +41,7 @@ func freezeInWrite(w *World, s *history.FaultSpan) func() {
 
 // pauseInWrite freezes a node when a write of queue.json is under way, and returns the
 // file that was still staged then; it tries for five seconds. "" is none: the node is
-// frozen all the same.
+// frozen even so.
 func (w *World) pauseInWrite(n *cluster.Node) string {
 	pattern := filepath.Join(strings.TrimPrefix(w.Cluster.Bucket(), "file://"), ".osqueue", "chain", ".queue.json", "d*")
 	deadline := time.Now().Add(5 * time.Second)

@@ -59,7 +59,7 @@ func (w *World) stalled(s *history.FaultSpan, n *cluster.Node) (restart func()) 
 // hangDisk hangs the disk of the leader or of a follower. The others go on meanwhile.
 func hangDisk(w *World, s *history.FaultSpan) func() {
 	n := w.Cluster.WaitLeader()
-	if w.Dice.IntN(3) == 0 {
+	if w.Rand.IntN(3) == 0 {
 		n = w.follower()
 	}
 	restart := w.stalled(s, n)
@@ -80,7 +80,7 @@ func hangBucket(w *World, s *history.FaultSpan) func() {
 		return nil
 	})
 	after := w.isolatedHanging
-	if w.Dice.IntN(2) == 0 {
+	if w.Rand.IntN(2) == 0 {
 		after = w.stoppedHanging
 	}
 	heal := after(s, leader)

@@ -18,8 +18,8 @@ var laggingFaults = []Fault{
 	{Name: "lagging-large", Needs: NeedLinks, Begin: lagLarge, Alone: true},
 }
 
-// What a lagging follower lacks takes longer over its link than raft waits for the
-// answer to a request (10 s): it comes only if requests are cut.
+// The entries that a lagging follower lacks take longer over its link than raft waits
+// for the answer to a request (10 s): they arrive only if requests are cut.
 const (
 	largeJobs  = 8
 	largeBytes = 200 << 10

@@ -58,7 +58,7 @@ func (w *World) around(n *cluster.Node) []link.Link {
 func isolateLeader(w *World, s *history.FaultSpan) func() {
 	leader := w.Cluster.WaitLeader()
 	links := w.around(leader)
-	if w.Dice.IntN(2) == 0 {
+	if w.Rand.IntN(2) == 0 {
 		links = append(links, link.Both(leader.Name, link.Store)...)
 	}
 	heal := w.impose(s, cut, links...)
@@ -101,9 +101,9 @@ func (w *World) tenure(leader *cluster.Node) tenure {
 	return t
 }
 
-// steady demands that leadership has moved once at most, but for leaders that this
-// machine was too busy to let them hear the others. Without pre-votes it would move with
-// every timeout of whoever hears nothing.
+// steady demands that leadership has moved once at most. Leaders that did not hear the
+// others because this machine was too busy are not counted. Without pre-votes leadership
+// would move with every timeout of the node that hears nothing.
 func (w *World) steady(s *history.FaultSpan, before tenure, since string) {
 	after := w.tenure(w.Cluster.WaitLeader())
 	unheard := after.unheard - before.unheard
@@ -123,7 +123,7 @@ func (w *World) term(name string, status func() (v1.Status, error)) (term uint64
 	return term
 }
 
-// names are those of nodes.
+// names returns the names of nodes.
 func names(nodes []*cluster.Node) []string {
 	all := make([]string, len(nodes))
 	for i, n := range nodes {
@@ -217,18 +217,18 @@ func (w *World) between() []link.Link {
 }
 
 func slowLinks(w *World, s *history.FaultSpan) func() {
-	late := time.Duration(10+w.Dice.IntN(40)) * time.Millisecond
+	late := time.Duration(10+w.Rand.IntN(40)) * time.Millisecond
 	return w.impose(s, link.Condition{Delay: late, Jitter: late}, w.between()...)
 }
 
 func narrowLinks(w *World, s *history.FaultSpan) func() {
-	n := w.Cluster.Nodes[w.Dice.IntN(len(w.Cluster.Nodes))]
+	n := w.Cluster.Nodes[w.Rand.IntN(len(w.Cluster.Nodes))]
 	return w.impose(s, link.Condition{Rate: 16 << 10}, w.around(n)...)
 }
 
 func resetLinks(w *World, s *history.FaultSpan) func() {
 	for range 5 {
-		n := w.Cluster.Nodes[w.Dice.IntN(len(w.Cluster.Nodes))]
+		n := w.Cluster.Nodes[w.Rand.IntN(len(w.Cluster.Nodes))]
 		heal := w.impose(s, link.Condition{Reset: true}, w.around(n)...)
 		w.sleep(200 * time.Millisecond)
 		heal()

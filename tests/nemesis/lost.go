@@ -35,7 +35,7 @@ const witnessTime = 1500 * time.Millisecond
 func (w *World) withoutLog(s *history.FaultSpan, n *cluster.Node) {
 	before := w.size(n.RaftDB())
 	how, err := "removed", os.Remove(n.RaftDB())
-	if err == nil && w.Dice.IntN(2) == 0 {
+	if err == nil && w.Rand.IntN(2) == 0 {
 		how, err = "emptied", os.WriteFile(n.RaftDB(), nil, 0o600)
 	}
 	if err != nil {

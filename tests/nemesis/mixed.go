@@ -7,7 +7,7 @@ import (
 	"osqueue/tests/history"
 )
 
-// mixedFaults are those of a cluster whose nodes run two releases.
+// mixedFaults are the faults of a cluster whose nodes run two releases.
 var mixedFaults = []Fault{
 	{Name: "mixed-leaders", Needs: NeedMixed, Begin: mixedLeaders, Alone: true},
 	{Name: "node-swapped", Needs: NeedMixed, Begin: swapRelease, Alone: true},
@@ -36,10 +36,10 @@ func (w *World) releaseOf(n *cluster.Node) string {
 	return "this release"
 }
 
-// mixedLeaders lets each node lead in turn, in an order that the dice choose. The
+// mixedLeaders lets each node lead in turn, in an order that the rng choose. The
 // others, of whichever release, have to run on.
 func mixedLeaders(w *World, s *history.FaultSpan) func() {
-	order := w.Dice.Perm(len(w.Cluster.Nodes))
+	order := w.Rand.Perm(len(w.Cluster.Nodes))
 	for _, i := range order {
 		n := w.Cluster.Nodes[i]
 		if !w.lead(n) {
@@ -77,7 +77,7 @@ func (w *World) lead(n *cluster.Node) bool {
 
 // swapRelease upgrades a node, or takes it back to the release before.
 func swapRelease(w *World, s *history.FaultSpan) func() {
-	n := w.Cluster.Nodes[w.Dice.IntN(len(w.Cluster.Nodes))]
+	n := w.Cluster.Nodes[w.Rand.IntN(len(w.Cluster.Nodes))]
 	before := w.releaseOf(n)
 	w.stop(s, n)
 	w.setRelease(n, n.Binary == "")

@@ -152,7 +152,7 @@ func pausePastFence(w *World, s *history.FaultSpan) func() {
 // storm kills nodes faster than the rest can elect.
 func storm(w *World, s *history.FaultSpan) func() {
 	for range 6 {
-		n := w.Cluster.Nodes[w.Dice.IntN(len(w.Cluster.Nodes))]
+		n := w.Cluster.Nodes[w.Rand.IntN(len(w.Cluster.Nodes))]
 		w.kill(s, n)
 		w.sleep(300 * time.Millisecond)
 		n.Start()

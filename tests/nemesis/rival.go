@@ -9,7 +9,7 @@ import (
 	"osqueue/tests/history"
 )
 
-// rivalFaults bring somebody else to the bucket.
+// rivalFaults start another cluster on the bucket.
 var rivalFaults = []Fault{
 	{Name: "rival", Hold: 3 * time.Second, Begin: rival, Alone: true},
 }

@@ -10,7 +10,7 @@ import (
 	"osqueue/tests/model"
 )
 
-// Outcome is what a round has shown.
+// Outcome is the result of a round.
 type Outcome struct {
 	Round    Round
 	Ops      int
@@ -32,7 +32,7 @@ func (o *Outcome) Hit() int {
 	return n
 }
 
-// Run plays one round. What is wrong fails the test.
+// Run plays one round. It fails the test if a checker finds a violation.
 func Run(t *testing.T, r Round) Outcome {
 	t.Helper()
 	w := newWorld(t, r)
@@ -59,8 +59,8 @@ func (w *World) pool() (able []Fault) {
 
 // draw is the i-th fault, or two at a time.
 func (w *World) draw(pool []Fault, i int) []Fault {
-	strike := []Fault{pool[w.Dice.IntN(len(pool))]}
-	if second := pool[w.Dice.IntN(len(pool))]; w.round.Overlap && i%2 == 1 && w.together(strike[0], second) {
+	strike := []Fault{pool[w.Rand.IntN(len(pool))]}
+	if second := pool[w.Rand.IntN(len(pool))]; w.round.Overlap && i%2 == 1 && w.together(strike[0], second) {
 		strike = append(strike, second)
 	}
 	return strike

@@ -95,8 +95,8 @@ func (w *World) noteLog(n *cluster.Node, at []fsm.LSN) ([]history.State, error) 
 	return states, err
 }
 
-// verifyBucket looks at everything in the bucket, as `osqueue verify` does, and for
-// copies of documents that somebody is said to have edited: nobody has.
+// verifyBucket checks all objects of the bucket, as `osqueue verify` does, and looks for
+// copies of documents that a leader has taken for edited: none was edited.
 func (w *World) verifyBucket(ctx context.Context) {
 	report, err := archive.Verify(ctx, w.Store.Bucket(), "queue.json", archive.VerifyOptions{})
 	if err != nil {

@@ -17,8 +17,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
 }
 
-// TestFaults is what every test run sees of each group of faults. The soak has the
-// whole list, and their combinations.
+// TestFaults plays some faults of each group in every test run. The soak plays the
+// whole list, and combinations.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

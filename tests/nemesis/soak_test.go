@@ -67,7 +67,7 @@ func TestSoak(t *testing.T) {
 			t.Fatalf("OSQUEUE_ROUND: %v", err)
 		}
 	}
-	sum, begin := newTally(), time.Now()
+	sum, begin := newTotals(), time.Now()
 	for seed := freshSeed(t); time.Since(begin) < lasts; seed++ {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			t.Cleanup(func() { sum.rounds++; sum.note(t.Failed()) })
@@ -82,18 +82,18 @@ func TestSoak(t *testing.T) {
 
 // drawRound draws a cluster and how it is to be treated.
 func drawRound(seed uint64, lasts time.Duration) Round {
-	dice := rand.New(rand.NewPCG(seed, 1))
+	rng := rand.New(rand.NewPCG(seed, 1))
 	r := Round{
 		Name: "soak", Seed: seed, Lasts: lasts,
-		Nodes:     []int{3, 3, 3, 4, 5}[dice.IntN(5)],
+		Nodes:     []int{3, 3, 3, 4, 5}[rng.IntN(5)],
 		Overlap:   true,
-		Loses:     dice.IntN(3) == 0,
-		Clock:     dice.IntN(3) > 0,
-		SmallDisk: dice.IntN(2) == 0,
-		Workers:   2 * dice.IntN(2),
-		Inline:    []int{0, smallInline}[dice.IntN(2)],
+		Loses:     rng.IntN(3) == 0,
+		Clock:     rng.IntN(3) > 0,
+		SmallDisk: rng.IntN(2) == 0,
+		Workers:   2 * rng.IntN(2),
+		Inline:    []int{0, smallInline}[rng.IntN(2)],
 	}
-	switch dice.IntN(12) {
+	switch rng.IntN(12) {
 	case 0:
 		r.Nodes, r.Pool = 1, singlePool
 	case 1:
@@ -106,8 +106,8 @@ func drawRound(seed uint64, lasts time.Duration) Round {
 	return r
 }
 
-// tally is what rounds have come to.
-type tally struct {
+// totals counts the results of rounds.
+type totals struct {
 	rounds, failed, void, ops, jobs, refused int
 	hit, missed                              map[string]int
 	why                                      map[string]string // a fault missed, the last time
@@ -115,20 +115,20 @@ type tally struct {
 	violated                                 map[string]int
 }
 
-func newTally() *tally {
-	return &tally{
+func newTotals() *totals {
+	return &totals{
 		hit: map[string]int{}, missed: map[string]int{}, why: map[string]string{},
 		checked: map[string]int{}, violated: map[string]int{},
 	}
 }
 
-func (s *tally) note(failed bool) {
+func (s *totals) note(failed bool) {
 	if failed {
 		s.failed++
 	}
 }
 
-func (s *tally) add(o Outcome) {
+func (s *totals) add(o Outcome) {
 	s.ops += o.Ops
 	s.jobs += o.Jobs
 	s.refused += o.Refused
@@ -151,7 +151,7 @@ func (s *tally) add(o Outcome) {
 	}
 }
 
-func (s *tally) String() string {
+func (s *totals) String() string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
 	fmt.Fprintf(w, "%d rounds, %d failed, %d void; %d operations, %d jobs, %d stale PUTs refused\n",

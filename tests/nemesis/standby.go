@@ -81,7 +81,7 @@ func standbyAway(w *World, s *history.FaultSpan) func() {
 func standbyOutage(w *World, s *history.FaultSpan) func() {
 	other := w.standby(s)
 	as, begin := store.Down, func() { w.Proxy.SetDown(true) }
-	if w.Dice.IntN(2) == 0 {
+	if w.Rand.IntN(2) == 0 {
 		as, begin = store.Hanging, func() { w.Proxy.SetAway(store.Hangs) }
 	}
 	before := w.Proxy.Hits()[as]

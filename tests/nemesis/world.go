@@ -18,7 +18,7 @@ import (
 // World is a cluster under load, and what can be done to it. One goroutine uses it.
 type World struct {
 	T       *testing.T
-	Dice    *rand.Rand
+	Rand    *rand.Rand
 	Cluster *cluster.Cluster
 	Store   *store.Store
 	Proxy   *store.Proxy // nil if nothing stands before the store
@@ -36,7 +36,7 @@ type World struct {
 	file      *os.File // the history
 }
 
-// Round says what is to be done to which cluster.
+// Round describes a cluster and the faults to play on it.
 type Round struct {
 	Name  string
 	Seed  uint64
@@ -61,7 +61,7 @@ type Round struct {
 	Inline int
 }
 
-// lease is what workers of the load ask for.
+// lease is the lease that workers of the load ask for.
 const lease = 3 * time.Second
 
 // timing are flags of serve that make faults show within seconds.
@@ -80,7 +80,7 @@ func (w *World) own() []string {
 // newWorld starts a cluster and its load.
 func newWorld(t *testing.T, r Round) *World {
 	t.Helper()
-	w := &World{T: t, Dice: rand.New(rand.NewPCG(r.Seed, 0)), round: r, has: NeedLinks}
+	w := &World{T: t, Rand: rand.New(rand.NewPCG(r.Seed, 0)), round: r, has: NeedLinks}
 	w.Store = r.store(t)
 	if w.Store.HasProxy() {
 		w.Proxy, w.has = w.Store.Proxy(t), w.has|NeedProxy
@@ -125,7 +125,7 @@ func (r *Round) store(t *testing.T) *store.Store {
 }
 
 // setReleases says which nodes run which release. Of a mixed cluster the first runs
-// this one, the second the one before, and the dice decide for the others.
+// this one, the second the one before, and the rng decide for the others.
 func (w *World) setReleases() {
 	if !w.round.Mixed {
 		for _, n := range w.Cluster.Nodes {
@@ -139,7 +139,7 @@ func (w *World) setReleases() {
 	}
 	w.has |= NeedMixed
 	for i, n := range w.Cluster.Nodes {
-		w.setRelease(n, i == 1 || i > 1 && w.Dice.IntN(2) == 0)
+		w.setRelease(n, i == 1 || i > 1 && w.Rand.IntN(2) == 0)
 	}
 }
 
@@ -169,7 +169,7 @@ func (w *World) startLoad() {
 	w.T.Cleanup(load.Close)
 }
 
-// follower is a running node that does not lead, by the dice.
+// follower is a running node that does not lead, by the rng.
 func (w *World) follower() *cluster.Node {
 	leader := w.Cluster.WaitLeader()
 	var all []*cluster.Node
@@ -181,7 +181,7 @@ func (w *World) follower() *cluster.Node {
 	if len(all) == 0 {
 		w.T.Fatal("no follower is running")
 	}
-	return all[w.Dice.IntN(len(all))]
+	return all[w.Rand.IntN(len(all))]
 }
 
 func (w *World) sleep(d time.Duration) { time.Sleep(d) }
@@ -189,7 +189,7 @@ func (w *World) sleep(d time.Duration) { time.Sleep(d) }
 // while lets a fault last for a random time.
 func (w *World) while(longest time.Duration) {
 	if longest > 0 {
-		w.sleep(longest/4 + time.Duration(w.Dice.Int64N(int64(longest))*3/4))
+		w.sleep(longest/4 + time.Duration(w.Rand.Int64N(int64(longest))*3/4))
 	}
 }
 

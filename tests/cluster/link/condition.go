@@ -22,7 +22,7 @@ type Condition struct {
 	Reset bool
 }
 
-// and is what both do together.
+// and returns the condition of both together.
 func (c Condition) and(o Condition) Condition {
 	c.Cut = c.Cut || o.Cut
 	c.Reset = c.Reset || o.Reset

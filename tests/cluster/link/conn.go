@@ -142,8 +142,8 @@ func (c *conn) read(p *pipe, src *net.TCPConn) {
 	}
 }
 
-// write brings to dst what has been read, as the lane lets it. It goes on after the
-// sender's end: the other direction may still break.
+// write writes to dst the bytes that were read, as the lane permits. It continues after
+// the sender's end: the other direction may still break.
 func (c *conn) write(p *pipe, dst *net.TCPConn, back *pipe) {
 	for {
 		it, ok := p.queue.pop(c.ctx.Done())
@@ -174,7 +174,7 @@ func (c *conn) write(p *pipe, dst *net.TCPConn, back *pipe) {
 	}
 }
 
-// deliver writes one item. False: there is nobody to write to any more.
+// deliver writes one item. It returns false if the connection is gone.
 func (c *conn) deliver(p *pipe, it *item, dst *net.TCPConn) bool {
 	for data := it.data; len(data) > 0; {
 		n := p.lane.piece(len(data))

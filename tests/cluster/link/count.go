@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// Count is what has become of the bytes and connections of links: the proof that a
-// fault has hit.
+// Count counts the bytes and connections of links by outcome: the proof that a fault has
+// hit.
 type Count struct {
 	Passed   int64 // bytes that arrived
 	Withheld int64 // bytes that a cut held up, whether or not they arrived later
@@ -17,7 +17,7 @@ type Count struct {
 	Absent   int64 // connections to a target that was not there: no link's fault
 }
 
-// Minus is what came since older.
+// Minus returns the difference to older.
 func (c Count) Minus(older Count) Count {
 	return Count{
 		Passed:   c.Passed - older.Passed,

@@ -5,8 +5,8 @@
 // # Problem
 //
 // All processes of a test share one machine, where the network never fails. And a
-// fault that was ordered but hit nothing must not count: somebody has to know which
-// bytes it has held up, between whom.
+// fault that was ordered but hit nothing must not count: the test has to know which
+// bytes were withheld, and between which processes.
 //
 //	n1 ──dials──▶ port of n2 ──▶ n2        the port asks /proc whose socket it is
 //	                │                      that has dialed it, so it knows both ends
@@ -30,12 +30,12 @@
 // Faults add up: a lane is cut if any fault cuts it; delays are summed; the lowest
 // rate counts. Each fault is healed by itself.
 //
-// A cut is of one direction, on every connection between the two, whoever dialed:
-// that is what makes a connection half open. What the sender has sent meanwhile, its
-// end too, is kept, up to 4 MiB a connection, then the sender waits; it arrives after
+// A cut is of one direction, on every connection between the two, whichever side dialed:
+// this makes a connection half open. Bytes that the sender has sent meanwhile, and its
+// end, are kept, up to 4 MiB a connection, then the sender waits; they arrive after
 // healing. A connection that is dialed while either direction is cut is accepted by
-// the port and goes no further, as its handshake would not: nothing flows until
-// healing, and then what was sent flows, unless the dialer has gone, or has ended its
+// the port and not forwarded, as its handshake would not complete: no bytes flow until
+// healing. Then the sent bytes flow, unless the dialer has gone, or has ended its
 // half: there would never have been a connection.
 //
 // What is being written while Impose returns may still pass, one piece a connection.

@@ -23,8 +23,7 @@ func (f *Fault) Heal() {
 	f.net.healLocked(f)
 }
 
-// Count is what has happened on its links since it was imposed, and until it was
-// healed.
+// Count returns the counts of its links since it was imposed, and until it was healed.
 func (f *Fault) Count() Count {
 	f.net.mu.Lock()
 	defer f.net.mu.Unlock()
@@ -53,7 +52,7 @@ func (f *Fault) countLocked() Count {
 	return sum
 }
 
-// String says what it does to whom.
+// String describes the fault and its links.
 func (f *Fault) String() string {
 	names := make([]string, len(f.links))
 	for i, l := range f.links {

@@ -1,6 +1,6 @@
 package link
 
-// Service is what a port leads to.
+// Service is the service behind a port.
 type Service string
 
 // The services of a cluster; "" in a Link is all of them.
@@ -12,13 +12,13 @@ const (
 
 // Names of parties that are no processes of a cluster.
 const (
-	Client = "client" // the test itself, and whoever is unknown
+	Client = "client" // the test itself, and unknown processes
 	Store  = "store"  // customary owner of a Bucket port
 )
 
 // Link is one direction between two parties: the bytes that From sends to To on
-// connections to a port of that service, whoever dialed. What is empty stands for
-// all.
+// connections to a port of that service, whichever side dialed. An empty field stands
+// for all.
 type Link struct {
 	From, To string
 	Service  Service

@@ -47,12 +47,12 @@ func (n *Net) Close() {
 }
 
 // Start starts a process whose connections are known as those of name from its first
-// one. A name may have several processes, one after the other or at once. Those that
+// one. A name may have several processes, one after the other or at once. Processes that
 // the process starts are not known.
 func (n *Net) Start(name string, cmd *exec.Cmd) error { return n.owners.start(name, cmd) }
 
-// Listen opens a port: who dials listen (host:port of IPv4) reaches target, which
-// belongs to owner. Nobody has to listen there yet.
+// Listen opens a port: connections to listen (host:port of IPv4) reach target, which
+// belongs to owner. The target need not be open yet.
 func (n *Net) Listen(owner string, s Service, listen, target string) error {
 	l, err := net.Listen("tcp4", listen)
 	if err != nil {
@@ -138,7 +138,7 @@ func (n *Net) laneLocked(link Link) *lane {
 	return l
 }
 
-// conditionLocked is what all faults together do to a link.
+// conditionLocked returns the condition of a link under all faults together.
 func (n *Net) conditionLocked(link Link) Condition {
 	var c Condition
 	for _, f := range n.faults {
@@ -209,7 +209,7 @@ func (n *Net) refreshLocked() {
 	}
 }
 
-// Count is what has happened on these links, all if none are named, since New.
+// Count returns the counts of these links, all if none are named, since New.
 func (n *Net) Count(links ...Link) Count {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -236,8 +236,8 @@ func TestCutOfOneService(t *testing.T) {
 	hear(t, c, silence)
 }
 
-// What a connection is dialed for must not arrive later, when nobody waits any more:
-// there would never have been a connection.
+// TestDialedDuringACutAndGivenUp: a request must not arrive after its client has given
+// up: there would never have been a connection.
 func TestDialedDuringACutAndGivenUp(t *testing.T) {
 	n := newNet(t)
 	addr := here(t, n)
@@ -398,7 +398,8 @@ func TestFaultsAddUpAndHealByThemselves(t *testing.T) {
 	}
 }
 
-// A sender that nobody reads waits, as it would behind a full window.
+// TestBuffersAreBounded: a sender whose peer does not read waits, as it would behind a
+// full window.
 func TestBuffersAreBounded(t *testing.T) {
 	n := newNet(t)
 	c := dial(t, here(t, n))

@@ -29,8 +29,8 @@ func (o *owners) start(name string, cmd *exec.Cmd) error {
 	return nil
 }
 
-// dialer is the name of who holds the other end of a connection, Client if no
-// process that is known does; false: nobody holds it any more.
+// dialer returns the name of the process at the other end of a connection, Client if the
+// process is not known, and false if the connection is closed.
 func (o *owners) dialer(c net.Conn) (string, bool) {
 	inode, ok := peerInode(c)
 	if !ok {

@@ -9,12 +9,12 @@ import (
 type end int
 
 const (
-	not   end = iota // it goes on: the item has bytes
+	not   end = iota // the stream continues: the item has bytes
 	fin              // the sender sends no more
 	reset            // the connection is broken
 )
 
-// item is what was read at once, or an end.
+// item holds the bytes of one read, or an end.
 type item struct {
 	data     []byte
 	end      end
@@ -29,8 +29,8 @@ const (
 	queueItems = 16 << 10
 )
 
-// queue is what one direction of a connection has under way. One goroutine pops, and
-// one asks for room.
+// queue holds the bytes under way in one direction of a connection. One goroutine pops,
+// and one asks for room.
 type queue struct {
 	mu    sync.Mutex
 	items []item

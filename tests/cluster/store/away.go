@@ -6,7 +6,7 @@ type Away int
 // The ways.
 const (
 	Here    Away = iota
-	Refuses      // nobody listens
+	Refuses      // connections are refused
 	Hangs        // connections are taken, and nothing comes back
 )
 
@@ -27,8 +27,8 @@ func (p *Proxy) open() {
 	}
 }
 
-// Behave ends all faults and forgets what was ordered. What is late may still
-// come; Store.Settle waits for it.
+// Behave ends all faults and forgets the ordered ones. Late requests may still arrive;
+// Store.Settle waits for them.
 func (p *Proxy) Behave() {
 	p.behave()
 	p.open()

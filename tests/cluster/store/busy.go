@@ -2,12 +2,12 @@ package store
 
 import "sync"
 
-// busy counts what is under way. Unlike a WaitGroup it may grow while somebody
+// busy counts requests under way. Unlike a WaitGroup it may grow while a goroutine
 // waits.
 type busy struct {
 	mu   sync.Mutex
 	n    int
-	idle chan struct{} // closed when n is 0 again; nil while nobody waits
+	idle chan struct{} // closed when n is 0 again; nil while no goroutine waits
 }
 
 func (b *busy) begin() {

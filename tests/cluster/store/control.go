@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// control is what a test has told the proxy to do, and how often it was done.
+// control holds the faults that a test has ordered, and how often each was done.
 type control struct {
 	mu      sync.Mutex
 	orders  []*order
 	hold    *Held
-	dice    *dice
+	chance  *chance
 	down    bool
 	away    chan struct{} // closed when the store is back; nil while it is there
 	slow    time.Duration
@@ -20,7 +20,7 @@ type control struct {
 	turn    int
 }
 
-// decision is what becomes of a request.
+// decision is the proxy's treatment of one request.
 type decision struct {
 	away <-chan struct{}
 	down bool
@@ -60,7 +60,7 @@ func (c *control) decide(q request) decision {
 	return d
 }
 
-// takeLocked is the oldest order for such a request, else what the dice say.
+// takeLocked returns the oldest order for such a request, else a fault drawn at random.
 func (c *control) takeLocked(q request) (blow, bool) {
 	for _, o := range c.orders {
 		if o.left > 0 && o.target(q) && o.fault.hits(q) {
@@ -69,10 +69,10 @@ func (c *control) takeLocked(q request) (blow, bool) {
 			return blow{fault: o.fault, turn: c.turn - 1}, true
 		}
 	}
-	if c.dice == nil {
+	if c.chance == nil {
 		return blow{}, false
 	}
-	return c.dice.throw(q)
+	return c.chance.draw(q)
 }
 
 func (c *control) countRefused() {
@@ -116,7 +116,7 @@ func (c *control) SetSlow(d time.Duration) {
 	c.slow = d
 }
 
-// setHanging lets requests come in that nobody answers, or ends that.
+// setHanging begins or ends a state in which requests are accepted and not answered.
 func (c *control) setHanging(hanging bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -129,19 +129,19 @@ func (c *control) setHanging(hanging bool) {
 	}
 }
 
-// Misbehave has dice befall each request with probability p. Behave ends it.
+// Misbehave lets a random fault hit each request with probability p. Behave ends it.
 func (c *control) Misbehave(seed uint64, p float64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.dice = newDice(seed, p)
+	c.chance = newChance(seed, p)
 }
 
-// behave is Behave, but for an address where nobody listens.
+// behave is Behave without the case of a closed address.
 func (c *control) behave() {
 	c.setHanging(false)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.orders, c.hold, c.dice, c.down, c.slow = nil, nil, nil, false, 0
+	c.orders, c.hold, c.chance, c.down, c.slow = nil, nil, nil, false, 0
 }
 
 // Hits is how often each fault has happened.

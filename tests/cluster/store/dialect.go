@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// request is what the proxy has to know of a request.
+// request holds the parts of a request that the proxy needs.
 type request struct {
 	write       bool // of an object
 	conditional bool

@@ -3,11 +3,10 @@
 //
 // # Problem
 //
-// What a cluster promises about its bucket has to hold on every kind of store, and
-// none of those that a test can start ever refuses, throttles, loses an answer or
-// applies a write when nobody waits for it any more. And a test has to know which
-// versions of queue.json there were, in which order, or it cannot say that one of
-// them went back.
+// A cluster's promises about its bucket have to hold on every kind of store. The stores
+// that a test can start never refuse, throttle, lose an answer or apply a write after
+// its client has given up. And a test has to know which versions of queue.json there
+// were, in which order, or it cannot say that one of them went back.
 //
 //	nodes ──▶ Proxy ──▶ store
 //	           │          ▲
@@ -27,7 +26,7 @@
 // # Faults
 //
 // A test orders faults (LoseAnswers, HoldNext, Inject), switches the store off in
-// one of several ways (SetDown, SetAway, SetSlow), or has dice decide (Misbehave).
+// one of several ways (SetDown, SetAway, SetSlow), or leaves it to chance (Misbehave).
 // The same seed brings the same sequence of throws, not the same run: which request
 // meets which throw depends on the order in which they arrive.
 //

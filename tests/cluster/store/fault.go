@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Fault is what can happen to a request on its way to the store and back.
+// Fault is a fault of a request on its way to the store and back.
 type Fault string
 
 // The faults. Only LostAnswer, LateWrite, GarbageApplied and ErrorApplied leave
@@ -25,7 +25,7 @@ const (
 	Hung           Fault = "hung"            // no answer until the client gives up
 )
 
-// What a whole store that is away does to a request, for Hits.
+// The faults of a store that is away as a whole, for Hits.
 const (
 	Down    Fault = "down"    // SetDown
 	Hanging Fault = "hanging" // SetAway(Hangs)
@@ -57,17 +57,17 @@ func (f Fault) hits(q request) bool {
 	}
 }
 
-// random are the faults that dice choose from.
+// random are the faults that chance draws from.
 var random = []Fault{
 	LostAnswer, GarbageApplied, ErrorApplied, LateWrite, Cut, Throttled, Conflicted, Garbage, Error, Truncated, Slow,
 }
 
-// possible are those of random that can happen to such a request.
+// possible returns the faults of random that apply to such a request.
 func possible(q request) []Fault {
 	return slices.DeleteFunc(slices.Clone(random), func(f Fault) bool { return !f.hits(q) })
 }
 
-// How long a late write, or a slow answer, of the dice takes at most.
+// How long a late write, or a slow answer, that is drawn at random takes at most.
 const (
 	longestLate = time.Second
 	longestSlow = 300 * time.Millisecond

@@ -21,8 +21,8 @@ func startFile(t *testing.T) *Store {
 // watchInterval is less than what lies between two flushes.
 const watchInterval = 10 * time.Millisecond
 
-// watch reads the document of a directory again and again: nobody tells of its
-// versions. It sees most of them, and those in order.
+// watch reads the document of a directory again and again, as a directory has no record
+// of its versions. It sees most of them, in order.
 type watch struct {
 	bucket storage.Bucket
 	record record

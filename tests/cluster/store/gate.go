@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// gate is the proxy's address: open, or nobody listens there.
+// gate is the proxy's address: open, or closed so that connections are refused.
 type gate struct {
 	handler http.Handler
 	addr    string
@@ -16,7 +16,7 @@ type gate struct {
 	server *http.Server // nil: closed
 }
 
-// open listens. Nobody else can have taken the port meanwhile: the address is the
+// open listens. No other program can have taken the port meanwhile: the address is the
 // proxy's own.
 func (g *gate) open() error {
 	g.mu.Lock()

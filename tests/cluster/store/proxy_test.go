@@ -266,8 +266,8 @@ func TestAway(t *testing.T) {
 	}
 }
 
-// The dice do everything in time, and what stands in the record is what the store
-// had.
+// TestMisbehave: all kinds of random faults happen in time, and the record has the
+// versions that the store had.
 func TestMisbehave(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, r *rig) {
@@ -307,15 +307,15 @@ func TestMisbehave(t *testing.T) {
 func TestSameSeedSameThrows(t *testing.T) {
 	t.Parallel()
 	q := request{write: true, document: true, conditional: true}
-	a, b, other := newDice(7, 0.5), newDice(7, 0.5), newDice(8, 0.5)
+	a, b, other := newChance(7, 0.5), newChance(7, 0.5), newChance(8, 0.5)
 	differ := false
 	for range 100 {
-		x, hit := a.throw(q)
-		y, again := b.throw(q)
+		x, hit := a.draw(q)
+		y, again := b.draw(q)
 		if x != y || hit != again {
 			t.Fatalf("%v and %v", x, y)
 		}
-		if z, _ := other.throw(q); z != x {
+		if z, _ := other.draw(q); z != x {
 			differ = true
 		}
 	}

@@ -70,13 +70,13 @@ func open(t *testing.T, url string) storage.Bucket {
 	return b
 }
 
-// URL is what --bucket takes.
+// URL returns the value of --bucket for the store.
 func (s *Store) URL() string { return s.url }
 
 // Bucket is the store itself, beside the proxy.
 func (s *Store) Bucket() storage.Bucket { return s.bucket }
 
-// Proxy is what stands in front of the store. The test is skipped if nothing does.
+// Proxy returns the proxy in front of the store. It skips the test if there is none.
 func (s *Store) Proxy(t *testing.T) *Proxy {
 	t.Helper()
 	if s.proxy == nil {
@@ -88,8 +88,8 @@ func (s *Store) Proxy(t *testing.T) *Proxy {
 // HasProxy says whether Proxy will not skip.
 func (s *Store) HasProxy() bool { return s.proxy != nil }
 
-// Settle waits until everything that is on its way has arrived, also what is late,
-// when nobody sends any more.
+// Settle waits until all requests have arrived, late ones too. The senders must have
+// stopped before.
 func (s *Store) Settle() {
 	if s.proxy != nil {
 		s.proxy.busy.wait()
@@ -106,8 +106,8 @@ func (s *Store) Versions() [][]byte {
 	return s.watch.record.all()
 }
 
-// VersionTimes are when the store had accepted each of Versions: before whoever wrote
-// it was answered. A directory has none, as nothing stands between it and its writers.
+// VersionTimes returns the times at which the store had accepted each of Versions, before
+// it answered the writer. A directory has none, as there is no proxy in front of it.
 func (s *Store) VersionTimes() []time.Time {
 	if s.proxy == nil {
 		return nil

@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// dice decide at random what befalls a request.
-type dice struct {
+// chance draws faults at random.
+type chance struct {
 	rand *rand.Rand
 	p    float64
 }
 
-func newDice(seed uint64, p float64) *dice {
-	return &dice{rand: rand.New(rand.NewPCG(seed, 0)), p: p}
+func newChance(seed uint64, p float64) *chance {
+	return &chance{rand: rand.New(rand.NewPCG(seed, 0)), p: p}
 }
 
-// throw returns what befalls such a request, if something does.
-func (d *dice) throw(q request) (blow, bool) {
+// draw returns a fault for a request, if there is one.
+func (d *chance) draw(q request) (blow, bool) {
 	if d.rand.Float64() >= d.p {
 		return blow{}, false
 	}
