@@ -45,6 +45,8 @@ func (n *Node) campaign(ctx context.Context, adopted *storage.Version) (*reign, 
 			For:     n.watch.Saw(seen, asked, n.cfg.BrokerTimeout/2),
 			Timeout: n.cfg.BrokerTimeout,
 			Now:     n.cfg.Clock(),
+
+			Promised: seen.Doc.Promise(),
 		}
 		d := election.Decide(seen, me, heard)
 		switch d.Action {
@@ -178,7 +180,7 @@ const standbyWaitFloor = 100 * time.Millisecond
 
 // standbyWait is how long a standby sleeps until its next look at the document.
 func (n *Node) standbyWait(seen election.Observed, heard election.Silence) time.Duration {
-	wait := min(heard.Timeout-heard.For, heard.Timeout/standbyPolls, n.cfg.StandbyRetry)
+	wait := min(heard.Remaining(), heard.Timeout/standbyPolls, n.cfg.StandbyRetry)
 	if seen.Doc != nil && seen.Doc.Overtaken { // its broker may follow the wall clock
 		stale := time.UnixMilli(seen.Doc.BrokerHeartbeat).Add(heard.Timeout + 10*time.Millisecond).Sub(heard.Now)
 		if stale > 0 {

@@ -75,7 +75,7 @@ func (r *reign) collectOnce(ctx context.Context, copies *archive.Copies) error {
 // takes for that of a dead broker yet.
 func (r *reign) alive(doc *queuefile.Document) bool {
 	return doc != nil && doc.Header != nil && doc.Header.Epoch == r.fence.Epoch() && !doc.Overtaken &&
-		r.clock.now()-doc.BrokerHeartbeat < r.node.cfg.BrokerTimeout.Milliseconds()
+		r.clock.now()-doc.BrokerHeartbeat < (r.node.cfg.BrokerTimeout+doc.Promise()).Milliseconds()
 }
 
 // stillAlive looks at the document again: this node may have stood still for long.

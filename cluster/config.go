@@ -17,6 +17,7 @@ import (
 	"osqueue/fsm/fsmpb"
 	"osqueue/storage"
 	"osqueue/storage/cost"
+	"osqueue/storage/queuefile"
 )
 
 // DocumentKey is the name of the document in the bucket.
@@ -276,6 +277,14 @@ func (c *Config) validateTimes() error {
 	if c.Flush.Heartbeat >= c.BrokerTimeout {
 		return fmt.Errorf("the broker heartbeat interval %v must be shorter than the broker timeout %v: "+
 			"others would take this broker for dead between two heartbeats", c.Flush.Heartbeat, c.BrokerTimeout)
+	}
+	if idle := c.Flush.IdleHeartbeat; idle != 0 && (idle < c.Flush.Heartbeat || idle > queuefile.NextMax) {
+		return fmt.Errorf("the idle heartbeat interval %v must be at least the broker heartbeat interval %v and at most %v (0: the broker heartbeat interval)",
+			idle, c.Flush.Heartbeat, queuefile.NextMax)
+	}
+	if most, idle := c.MaxFlushLag, c.Flush.IdleHeartbeat; most > 0 && idle > 0 && most < idle+c.BrokerTimeout {
+		return fmt.Errorf("the limit of the flush lag %v must be at least the idle heartbeat interval %v and the broker timeout %v together: "+
+			"the bucket may be that far behind when all is well", most, idle, c.BrokerTimeout)
 	}
 	if c.StateCheck < 0 {
 		return fmt.Errorf("the interval at which the states of the nodes are compared, %v, must not be negative (0: never)", c.StateCheck)

@@ -13,17 +13,22 @@ func TestConfigSaysWhatIsWrong(t *testing.T) {
 		spoil func(*Config)
 		want  string
 	}{
-		"nothing":          {func(*Config) {}, ""},
-		"name":             {func(c *Config) { c.Name = "n 1" }, "node name"},
-		"no directory":     {func(c *Config) { c.DataDir = "" }, "data directory"},
-		"none needed":      {func(c *Config) { c.DataDir, c.RaftLog = "", RaftLogMemory }, ""},
-		"no bucket":        {func(c *Config) { c.Bucket = nil }, "no bucket"},
-		"not a peer":       {func(c *Config) { c.Peers = []PeerAddr{{Name: "n2", HTTP: "h:1"}} }, "do not name this node"},
-		"peer twice":       {func(c *Config) { c.Peers = []PeerAddr{{"n1", "h:1"}, {"n1", "h:2"}} }, "twice"},
-		"kind of log":      {func(c *Config) { c.RaftLog = "paper" }, "bolt, wal or memory"},
-		"raft address":     {func(c *Config) { c.RaftAddr = "7080" }, "host:port"},
-		"open raft port":   {func(c *Config) { c.RaftAddr = "10.0.0.1:7080" }, "--insecure-raft"},
-		"allowed":          {func(c *Config) { c.RaftAddr, c.InsecureRaft = "10.0.0.1:7080", true }, ""},
+		"nothing":                 {func(*Config) {}, ""},
+		"name":                    {func(c *Config) { c.Name = "n 1" }, "node name"},
+		"no directory":            {func(c *Config) { c.DataDir = "" }, "data directory"},
+		"none needed":             {func(c *Config) { c.DataDir, c.RaftLog = "", RaftLogMemory }, ""},
+		"no bucket":               {func(c *Config) { c.Bucket = nil }, "no bucket"},
+		"not a peer":              {func(c *Config) { c.Peers = []PeerAddr{{Name: "n2", HTTP: "h:1"}} }, "do not name this node"},
+		"peer twice":              {func(c *Config) { c.Peers = []PeerAddr{{"n1", "h:1"}, {"n1", "h:2"}} }, "twice"},
+		"kind of log":             {func(c *Config) { c.RaftLog = "paper" }, "bolt, wal or memory"},
+		"raft address":            {func(c *Config) { c.RaftAddr = "7080" }, "host:port"},
+		"open raft port":          {func(c *Config) { c.RaftAddr = "10.0.0.1:7080" }, "--insecure-raft"},
+		"allowed":                 {func(c *Config) { c.RaftAddr, c.InsecureRaft = "10.0.0.1:7080", true }, ""},
+		"idle heartbeat is short": {func(c *Config) { c.Flush.IdleHeartbeat = c.Flush.Heartbeat - 1 }, "must be at least"},
+		"idle heartbeat is long":  {func(c *Config) { c.Flush.IdleHeartbeat = 5*time.Minute + 1 }, "at most 5m0s"},
+		"idle heartbeat and lag": {func(c *Config) {
+			c.Flush.IdleHeartbeat, c.MaxFlushLag = time.Minute, time.Minute+c.BrokerTimeout-1
+		}, "the limit of the flush lag"},
 		"heartbeat equals": {func(c *Config) { c.Flush.Heartbeat = c.BrokerTimeout }, "must be shorter"},
 		"raft's lease":     {func(c *Config) { c.LeaseTimeout = time.Second }, "lease timeout"},
 	} {

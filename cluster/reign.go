@@ -39,6 +39,7 @@ type reign struct {
 	written   atomic.Pointer[written]
 	gate      gate
 	standby   atomic.Pointer[Standby]      // that is known to be alive; nil: none
+	alone     atomic.Bool                  // the last look has shown that no standby is alive
 	damage    atomic.Pointer[ArchiveError] // that the audit has found; nil: none
 	unread    float64                      // objects that the audit is to read; its own
 
@@ -192,6 +193,7 @@ func (n *Node) inaugurate(
 		LSN:      func() fsm.LSN { return n.replica.meta().LSN },
 		NowMs:    r.heartbeatMs,
 		Interval: n.flushInterval,
+		Idle:     r.idle,
 		Adopt:    r.adoptEdit,
 		Wrote:    r.wrote,
 	}, r.log)

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"time"
 
+	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 	"osqueue/storage"
+	"osqueue/storage/queuefile"
 )
 
 // A cluster that waits for the document of another one writes standbyKey every
@@ -37,6 +39,9 @@ type Standby struct {
 	Address   string `json:"address"`   // of the node's HTTP API
 	TimeoutMs int64  `json:"timeoutMs"` // the broker timeout of that cluster
 	At        int64  `json:"at"`        // that node's wall clock, for people
+	// Waits says that the standby waits, in addition to its broker timeout, for the
+	// heartbeat that the document promises.
+	Waits bool `json:"waits,omitempty"`
 }
 
 // String names the standby, for people.
@@ -61,6 +66,7 @@ func (n *Node) announce(ctx context.Context) {
 	data, err := json.Marshal(Standby{
 		Cluster: n.clusterID(), Node: n.cfg.Name, Address: n.cfg.HTTPAdvertise,
 		TimeoutMs: n.cfg.BrokerTimeout.Milliseconds(), At: n.cfg.Clock().UnixMilli(),
+		Waits: true,
 	})
 	if err != nil {
 		return // it is text and numbers
@@ -90,8 +96,9 @@ func (r *reign) watchStandby(ctx context.Context) {
 	for {
 		var s Standby
 		o, err := r.readStandby(ctx)
+		readable := err == nil || errors.Is(err, storage.ErrNotFound)
 		switch {
-		case err != nil && !errors.Is(err, storage.ErrNotFound):
+		case !readable:
 			r.log.Debug("the announcement of a standby could not be read", "error", err)
 		case err == nil && o.Version != version:
 			version = o.Version
@@ -103,11 +110,38 @@ func (r *reign) watchStandby(ctx context.Context) {
 		if r.flusher.Renewed().After(changed.Add(kept)) {
 			r.noteStandby(nil)
 		}
-		if !sleep(ctx, r.node.cfg.StandbyInterval) {
+		r.noteAlone(readable && r.standby.Load() == nil)
+		if !sleep(ctx, r.node.cfg.standbyLook()) {
 			return
 		}
 	}
 }
+
+// standbyLook is the time between two looks of the leader for a standby. With an idle
+// heartbeat it is at most half of the broker timeout: a standby that does not know the
+// promise in the document takes over one broker timeout after its first look.
+func (c *Config) standbyLook() time.Duration {
+	if c.Flush.IdleHeartbeat > c.Flush.Heartbeat {
+		return min(c.StandbyInterval, c.BrokerTimeout/2)
+	}
+	return c.StandbyInterval
+}
+
+// noteAlone notes whether the last look has shown that no standby is alive. If it has not,
+// the leader writes at once, and keeps the pace of Flush.Heartbeat.
+func (r *reign) noteAlone(alone bool) {
+	if r.alone.Swap(alone) && !alone && r.node.cfg.Flush.IdleHeartbeat > 0 {
+		r.flusher.Rewrite()
+	}
+}
+
+// idle reports whether the next heartbeat may come as late as Flush.IdleHeartbeat says. A
+// document of promiseLevel is refused by the releases that know neither promises nor
+// announcements.
+func (r *reign) idle() bool { return r.alone.Load() && r.node.replica.meta().Level >= promiseLevel }
+
+// promiseLevel is the feature level from which the document can promise its next heartbeat.
+const promiseLevel = fsm.Level8
 
 func (r *reign) readStandby(ctx context.Context) (storage.Object, error) {
 	ctx, cancel := context.WithTimeout(ctx, bucketTimeout)
@@ -160,8 +194,12 @@ func (r *reign) rival() *RivalError {
 	if theirs := time.Duration(s.TimeoutMs) * time.Millisecond; theirs > 0 {
 		timeout = min(timeout, max(theirs, r.node.cfg.Flush.Heartbeat))
 	}
-	silent := time.Since(r.flusher.Renewed())
-	if silent <= timeout-min(rivalMargin, (timeout-r.node.cfg.Flush.Heartbeat)/2) {
+	began, promised := r.flusher.Promised()
+	silent, allowed := time.Since(began), timeout-min(rivalMargin, (timeout-r.node.cfg.Flush.Heartbeat)/2)
+	if s.Waits {
+		allowed += min(promised, queuefile.NextMax)
+	}
+	if silent <= allowed {
 		return nil
 	}
 	return &RivalError{Silent: silent, Standby: s.String(), Cause: r.flusher.Failing()}

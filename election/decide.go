@@ -54,9 +54,11 @@ type Decision struct {
 
 // Decide compares the document with the candidate. It is the whole policy of
 // the fence and has no effects. A broker counts as alive until the candidate has
-// itself seen the document unchanged for the broker timeout.
+// itself seen the document unchanged for the broker timeout, and for the time in which
+// the document promises the next heartbeat.
 func Decide(o Observed, me Candidate, s Silence) Decision {
 	d := o.Doc
+	s.Promised = d.Promise()
 	switch {
 	case d == nil:
 		return Decision{Action: Create, Reason: "there is no document yet"}

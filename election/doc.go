@@ -51,6 +51,42 @@
 // StepDown asks the caller to check raft's leadership first: if it holds, no node of
 // this cluster is in the later term.
 //
+// # The idle heartbeat
+//
+// A leader that knows of no standby may write its heartbeat rarely. Each such version of
+// the document promises the next one: the header's next is the time until then. A broker
+// that promised is dead one broker timeout after that (Silence.Promised, by the
+// candidate's monotonic clock), and a promise counts for at most queuefile.NextMax.
+//
+//	       the last look found no standby
+//	    ┌───────────────────────────────────┐
+//	  fast                              idle, promises
+//	    └───────────────────────────────────┘
+//	a standby has announced itself, or the look failed: writes at once
+//
+// The pace follows from the last version that was written, not from the state: the pause
+// after a version without a promise is short, also if the leader is idle by now. So no
+// candidate waits less than the leader allows itself. The cases:
+//
+//   - A standby announces itself. The leader looks for one at least twice in a broker
+//     timeout, writes without a promise, and stays fast while the standby is known. A
+//     standby that knows no promises is noticed before its broker timeout is over.
+//   - The announcement is lost, is removed, or cannot be written: the leader stays or
+//     becomes idle, and the standby waits for each promise. It takes over later, not earlier.
+//   - The leader cannot look: it writes at once, and stays fast.
+//   - The leader dies while it is idle. The nodes of its cluster take over as ever, by raft.
+//     Another cluster takes over after the rest of its own wait: the promise and the
+//     broker timeout, from its first look. A leader that is stopped writes its last
+//     version without a promise, unless it has lost the quorum before.
+//   - The writes fail while a standby is known: the leader counts the promise of the last
+//     version that it wrote before it refuses writes, if the standby says that it waits.
+//   - Wall clocks do not matter: the promise is a duration.
+//   - An earlier release of this program knows no promises. It refuses the document, as
+//     a document can promise only above fsm.BaseLevel, at a feature level that it does not
+//     know (cluster.promiseLevel).
+//   - A legacy broker judges the heartbeat by its wall clock, cannot announce itself, and
+//     would depose an idle leader. Therefore the idle heartbeat is off unless it is asked for.
+//
 // # Lost answers
 //
 // A write ends as Committed, Conflict or Unknown. Unless it is Committed, the

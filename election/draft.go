@@ -49,6 +49,7 @@ func (f *Fence) draft(c *queuefile.Content, nowMs int64) *draft {
 		Node:      f.me.Node,
 		Write:     id,
 		Writes:    f.writes,
+		Next:      f.next.Milliseconds(),
 		Handovers: f.passed,
 	}, f.me.Address, nowMs)
 	f.spare = nil // until the store is certain to be done with it

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -29,7 +30,8 @@ type Fence struct {
 	flushed fsm.LSN              // of what is known to be, or have been, in the document
 	size    int
 	large   bool
-	spare   []byte // a buffer to encode into
+	next    time.Duration // promised with the next write
+	spare   []byte        // a buffer to encode into
 	fenced  *FencedError
 }
 
@@ -107,6 +109,10 @@ func (f *Fence) Large() bool { return f.large }
 
 // Version is the version that the next Write will replace.
 func (f *Fence) Version() storage.Version { return f.version }
+
+// Promise makes every following Write promise the next heartbeat within that time. 0, the
+// default, promises none: the next one comes well within the broker timeout.
+func (f *Fence) Promise(next time.Duration) { f.next = next }
 
 // Write makes c the content of the document, with nowMs as the broker's
 // heartbeat. nil means that it is in the document. Otherwise the error is or

@@ -14,12 +14,19 @@ type Silence struct {
 	For time.Duration
 	// Timeout is the broker timeout: how long a broker may be silent.
 	Timeout time.Duration
+	// Promised is the time in which the document promises the next heartbeat
+	// (queuefile.Document.Promise). The broker may be silent for so much longer.
+	Promised time.Duration
 	// Now is the candidate's wall clock. It never decides alone.
 	Now time.Time
 }
 
 // dead reports whether the document's broker counts as dead.
-func (s Silence) dead() bool { return s.For >= s.Timeout }
+func (s Silence) dead() bool { return s.Remaining() <= 0 }
+
+// Remaining returns for how long the document has to stay the same version yet until its
+// broker counts as dead.
+func (s Silence) Remaining() time.Duration { return s.Timeout + s.Promised - s.For }
 
 // stale reports whether the wall clock says that a heartbeat is too old. It is the
 // rule of the legacy brokers.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"osqueue/election"
+	"osqueue/fsm"
 	"osqueue/storage"
 	"osqueue/storage/queuefile"
 )
@@ -58,6 +59,39 @@ func TestClockDoesNotDecide(t *testing.T) {
 			s := election.Silence{For: silent, Timeout: timeout * time.Millisecond, Now: time.UnixMilli(start)}
 			if got := election.Decide(election.Observed{Doc: d, Version: "v"}, me, s); got.Action != want {
 				t.Errorf("a heartbeat off by %v, silent for %v: %s, want %s", off, silent, got.Action, want)
+			}
+		}
+	}
+}
+
+// TestPromisedHeartbeat: the broker of a document that promises its next heartbeat is dead
+// one broker timeout after that, and no promise is longer than NextMax. A broker that
+// overtook the document has promised nothing.
+func TestPromisedHeartbeat(t *testing.T) {
+	const limit = timeout * time.Millisecond
+	me := election.Candidate{Node: "n1", Address: "n1:1", Cluster: "A", LSN: fsm.LSN{Term: 7, Index: 100}}
+	at := func(cluster string, next time.Duration, overtaken bool) *queuefile.Document {
+		h := &queuefile.Header{Cluster: cluster, Lineage: "L", Term: 8, Next: next.Milliseconds()}
+		d := docOf("b:1", start, h)
+		d.Overtaken = overtaken
+		return d
+	}
+	for name, c := range map[string]struct {
+		doc  *queuefile.Document
+		dead time.Duration
+		wait election.Action
+	}{
+		"none":             {at("B", 0, false), limit, election.Wait},
+		"a minute":         {at("B", time.Minute, false), time.Minute + limit, election.Wait},
+		"a year":           {at("B", 8760*time.Hour, false), queuefile.NextMax + limit, election.Wait},
+		"less than none":   {at("B", -time.Minute, false), limit, election.Wait},
+		"of one overtaken": {at("B", time.Minute, true), limit, election.Wait},
+		"of a copy":        {at("A", time.Minute, false), time.Minute + limit, election.StepDown},
+	} {
+		for silent, want := range map[time.Duration]election.Action{0: c.wait, c.dead - 1: c.wait, c.dead: election.Adopt} {
+			s := election.Silence{For: silent, Timeout: limit, Now: time.UnixMilli(start)}
+			if got := election.Decide(election.Observed{Doc: c.doc, Version: "v"}, me, s); got.Action != want {
+				t.Errorf("%s, silent for %v: %s, want %s", name, silent, got.Action, want)
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import "time"
 type Config struct {
 	Interval        time.Duration // least time between the starts of two writes
 	Heartbeat       time.Duration // most time between two writes
+	IdleHeartbeat   time.Duration // the same while Effects.Idle; it is promised in the document. 0: Heartbeat
 	ConflictBackoff time.Duration // pause after the n-th conflict is n times this
 	ConflictRetries int           // conflicts in a row before it waits for the next round
 	WriteTimeout    time.Duration // of one write, with its settling

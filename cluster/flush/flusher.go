@@ -21,6 +21,8 @@ type Document interface {
 	// Write makes c the content of the document, by compare-and-swap. See
 	// election.Fence for its errors.
 	Write(ctx context.Context, c *queuefile.Content, nowMs int64) error
+	// Promise makes the following writes promise the next heartbeat; 0: none.
+	Promise(next time.Duration)
 	// Flushed is the newest LSN known to be in the document.
 	Flushed() fsm.LSN
 	// Size is the number of bytes of the last document written.
@@ -50,6 +52,9 @@ type Effects struct {
 	// Interval is the least time between two writes; nil takes the
 	// configuration's.
 	Interval func() time.Duration
+	// Idle reports whether Config.IdleHeartbeat counts, as no other cluster waits for the
+	// document; nil: never. Rewrite ends it before the next heartbeat is due.
+	Idle func() bool
 	// Adopt takes over what somebody else wrote into our document: it keeps a
 	// copy and proposes what is new. The fence is rebased when it returns nil.
 	Adopt func(ctx context.Context, edit *election.ExternalEditError) error
@@ -80,7 +85,8 @@ type Flusher struct {
 	failures int // in a row
 	objects  int // written with the last flush, and since the one before
 	wroteAt  time.Time
-	renewed  atomic.Pointer[time.Time] // when the last write that succeeded began
+	final    bool // the next write is the last one
+	renewed  atomic.Pointer[heartbeat]
 
 	mu      sync.Mutex
 	flushed fsm.LSN
@@ -88,12 +94,17 @@ type Flusher struct {
 	over    bool
 }
 
+// heartbeat is the last write of the document that succeeded.
+type heartbeat struct {
+	began time.Time
+	next  time.Duration // promised with it; 0: none
+}
+
 // New makes a flusher for a document that has just been acquired.
 func New(cfg Config, doc Document, draft Draft, fx Effects, log hclog.Logger) *Flusher {
 	f := &Flusher{cfg: cfg, doc: doc, draft: draft, fx: fx, log: log, poke: make(chan struct{}, 1), wroteAt: time.Now()}
 	f.flushed = doc.Flushed()
-	began := f.wroteAt
-	f.renewed.Store(&began)
+	f.renewed.Store(&heartbeat{began: f.wroteAt})
 	if f.fx.Interval == nil {
 		f.fx.Interval = func() time.Duration { return cfg.Interval }
 	}
@@ -182,7 +193,28 @@ func (f *Flusher) noteFlushed() {
 }
 
 // Renewed is when the last write of the document that succeeded began.
-func (f *Flusher) Renewed() time.Time { return *f.renewed.Load() }
+func (f *Flusher) Renewed() time.Time { return f.renewed.Load().began }
+
+// Promised returns when the last write of the document that succeeded began, and in which
+// time it promises the next one; 0: it promises none.
+func (f *Flusher) Promised() (began time.Time, next time.Duration) {
+	r := f.renewed.Load()
+	return r.began, r.next
+}
+
+// promise is the time in which the next write promises the one after it.
+func (f *Flusher) promise() time.Duration {
+	if f.cfg.IdleHeartbeat <= f.cfg.Heartbeat || f.final || f.fx.Idle == nil || !f.fx.Idle() {
+		return 0
+	}
+	return f.cfg.IdleHeartbeat
+}
+
+// heartbeat is the most time between the last write that succeeded and the next one. It
+// follows from that write's promise: others have read no later one.
+func (f *Flusher) heartbeat() time.Duration {
+	return max(f.cfg.Heartbeat, f.renewed.Load().next)
+}
 
 // Failing says why the last write did not succeed; "" when it did.
 func (f *Flusher) Failing() string {
@@ -216,7 +248,7 @@ func (f *Flusher) Run(ctx context.Context) error {
 			return err
 		}
 		f.objects = f.draft.Objects()
-		next.Reset(f.cfg.Heartbeat - time.Since(f.wroteAt))
+		next.Reset(f.heartbeat() - time.Since(f.wroteAt))
 		if f.Failing() != "" {
 			next.Reset(f.cfg.Heartbeat)
 			last = time.Now() // a store in trouble gets its rest after the attempt
@@ -234,10 +266,17 @@ func (f *Flusher) pause() time.Duration {
 	return f.cfg.pause(f.fx.Interval(), f.doc.Size())
 }
 
-// Final writes what is not yet in the bucket, once, after Run has returned.
+// Final writes what is not yet in the bucket, once, after Run has returned. It takes a
+// promise back, too: a cluster that takes over from one that was stopped need not wait for
+// a heartbeat that never comes.
 func (f *Flusher) Final(ctx context.Context) error {
-	if !f.dirty() {
+	f.final = true
+	_, next := f.Promised()
+	if !f.dirty() && next == 0 {
 		return nil
+	}
+	if next > 0 {
+		f.forced.Store(true)
 	}
 	return f.write(ctx)
 }
@@ -313,7 +352,7 @@ func (f *Flusher) renew(ctx context.Context) error {
 }
 
 // heartbeatDue: after the next pause it would be late.
-func (f *Flusher) heartbeatDue() bool { return time.Since(f.wroteAt)+f.pause() >= f.cfg.Heartbeat }
+func (f *Flusher) heartbeatDue() bool { return time.Since(f.wroteAt)+f.pause() >= f.heartbeat() }
 
 // put writes one content, edits by others adopted.
 func (f *Flusher) put(ctx context.Context, c *queuefile.Content) error {
@@ -321,10 +360,11 @@ func (f *Flusher) put(ctx context.Context, c *queuefile.Content) error {
 	defer cancel()
 	defer f.noteFlushed() // also an earlier write may turn out to have landed
 	for attempt := 1; ; attempt++ {
-		began := time.Now()
+		began, next := time.Now(), f.promise()
+		f.doc.Promise(next)
 		err := f.doc.Write(ctx, c, f.fx.NowMs())
 		if err == nil {
-			f.renewed.Store(&began)
+			f.renewed.Store(&heartbeat{began: began, next: next})
 			f.wroteAt = time.Now()
 			kept := f.draft.Wrote(c)
 			f.fx.Wrote(Written{Content: c, Large: f.doc.Large(), Bytes: f.doc.Size(), Kept: kept})

@@ -24,8 +24,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type desk struct {
 	t *testing.T
 	*Flusher
-	start time.Time
-	ended chan error
+	start  time.Time
+	ended  chan error
+	cancel context.CancelFunc // ends Run
 
 	mu      sync.Mutex
 	lsn     fsm.LSN
@@ -40,6 +41,8 @@ type desk struct {
 	stuck   bool  // there is no newer content for now
 	broken  error // what Draft answers
 	pieces  int   // objects that a draft writes
+	idle    bool  // what Idle answers
+	next    time.Duration
 }
 
 // run starts a flusher in the bubble that the caller runs in. Its interval has
@@ -50,11 +53,13 @@ func run(t *testing.T, cfg Config) *desk {
 		LSN:   d.current,
 		NowMs: d.sinceStartMs,
 		Adopt: d.adopt,
+		Idle:  func() bool { d.mu.Lock(); defer d.mu.Unlock(); return d.idle },
 		Wrote: func(Written) {},
 	}, hclog.NewNullLogger())
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { d.ended <- d.Run(ctx) }()
 	t.Cleanup(cancel)
+	d.cancel = cancel
 	d.pass(cfg.Interval) // since the write that acquired the document
 	return d
 }
@@ -113,6 +118,19 @@ func (d *desk) Notify(func()) {}
 
 // Large implements Document.
 func (d *desk) Large() bool { return false }
+
+// Promise implements Document.
+func (d *desk) Promise(next time.Duration) { d.script(func() { d.next = next }) }
+
+// promised checks what the last write promised.
+func (d *desk) promised(want time.Duration) {
+	d.t.Helper()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.next != want {
+		d.t.Fatalf("the last write promised %v, want %v", d.next, want)
+	}
+}
 
 // Write implements Document.
 func (d *desk) Write(ctx context.Context, c *queuefile.Content, _ int64) error {
@@ -481,5 +499,63 @@ func TestWaitFlushed(t *testing.T) {
 		if err := d.WaitFlushed(t.Context(), first); err != nil {
 			t.Fatalf("what is flushed stays so: %v", err)
 		}
+	})
+}
+
+// The pace between two writes is that which the first of them promised. Rewrite ends a long
+// one, and a failed write is tried again at the pace of a short one.
+func TestIdleHeartbeat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := DefaultConfig()
+		cfg.IdleHeartbeat = time.Minute
+		d := run(t, cfg)
+		d.script(func() { d.idle = true })
+		d.pass(4 * time.Second)
+		d.wrote(2950 * ms) // due by the pace before
+		d.promised(time.Minute)
+		d.pass(58 * time.Second)
+		d.wrote()
+		d.pass(time.Second)
+		d.wrote(62_950 * ms)
+		d.change()
+		d.wrote(63_000 * ms) // changes are written at once
+		d.promised(time.Minute)
+
+		d.pass(10 * time.Second)
+		d.script(func() { d.idle = false })
+		d.answer(errors.New("the bucket is away"))
+		d.Rewrite()
+		d.pass(time.Second)
+		d.wrote(73_000*ms, 73_050*ms)
+		d.promised(0)
+		if _, next := d.Promised(); next != 0 {
+			t.Errorf("promised %v", next)
+		}
+		d.pass(3 * time.Second)
+		d.wrote(76_050 * ms)
+	})
+}
+
+// The last write of a leader that stops takes its promise back.
+func TestFinalTakesThePromiseBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := DefaultConfig()
+		cfg.IdleHeartbeat = time.Minute
+		d := run(t, cfg)
+		d.script(func() { d.idle = true })
+		d.change()
+		d.promised(time.Minute)
+		d.cancel()
+		if err := <-d.ended; err != nil {
+			t.Fatal(err)
+		}
+		d.script(func() { d.writes = nil })
+		for range 2 { // the second has nothing to do
+			if err := d.Final(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d.wrote(0)
+		d.promised(0)
 	})
 }

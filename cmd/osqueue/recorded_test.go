@@ -29,6 +29,7 @@ type recorded struct {
 	now    int64
 	arc    queuefile.Archive
 	tail   *archive.Tail
+	next   time.Duration // promised with the next flush
 }
 
 // begunAt is the time of the first entry: long ago, so that the text of ages does
@@ -148,6 +149,7 @@ func (r *recorded) flush(large bool, heartbeat time.Time) {
 	id := rand.Text()
 	r.put(queuefile.Encode(c, queuefile.Header{
 		Lineage: recordedLineage, Cluster: "c1", Epoch: 1, Node: "n1", Write: id, Writes: []string{id},
+		Next: r.next.Milliseconds(),
 	}, "127.0.0.1:1", heartbeat.UnixMilli()))
 }
 

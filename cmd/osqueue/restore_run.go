@@ -58,9 +58,9 @@ func (r *restoration) refusal(o *occupant) string {
 	case r.changed:
 		return fmt.Sprintf("the cluster at %s is alive: its document changed while it was watched; stop all of its nodes, and try again after %s",
 			r.to, r.silence)
-	case o.doc != nil && o.doc.Broker != nil && r.silentFor(o.doc) >= 0 && r.silentFor(o.doc) < r.silence:
+	case o.doc != nil && o.doc.Broker != nil && r.silentFor(o.doc) >= 0 && r.silentFor(o.doc) < r.silenceOf(o.doc):
 		return fmt.Sprintf("the cluster at %s is alive: broker %s wrote %s ago; stop all of its nodes, and try again after %s",
-			r.to, *o.doc.Broker, short(r.silentFor(o.doc)), r.silence)
+			r.to, *o.doc.Broker, short(r.silentFor(o.doc)), r.silenceOf(o.doc))
 	}
 	return ""
 }
@@ -75,12 +75,12 @@ func (r *restoration) listen(ctx context.Context, seen *place) error {
 	if !r.replace || seen.doc == nil || seen.doc.Broker == nil {
 		return nil
 	}
-	watch := r.silence
+	watch := r.silenceOf(seen.doc)
 	switch silent := r.silentFor(seen.doc); {
-	case silent >= clocksApart || silent >= 0 && silent < r.silence:
+	case silent >= clocksApart || silent >= 0 && silent < watch:
 		return nil
 	case silent >= 0:
-		watch = r.silence * 2 / 5
+		watch = r.silence*2/5 + seen.doc.Promise()
 	}
 	for end := time.Now().Add(watch); time.Now().Before(end) && !r.changed; {
 		if !pause(ctx, min(watch, time.Second)) {
@@ -106,6 +106,9 @@ func pause(ctx context.Context, d time.Duration) bool {
 		return true
 	}
 }
+
+// silenceOf is the silence after which the document's broker counts as dead.
+func (r *restoration) silenceOf(d *queuefile.Document) time.Duration { return r.silence + d.Promise() }
 
 func (r *restoration) silentFor(d *queuefile.Document) time.Duration {
 	return r.now.Sub(time.UnixMilli(d.BrokerHeartbeat))

@@ -145,6 +145,7 @@ func (o *serveOptions) bind(f *pflag.FlagSet) {
 func (o *serveOptions) bindBucket(f *pflag.FlagSet) {
 	c := &o.node
 	spanVar(f, &c.Flush.Heartbeat, "broker-heartbeat", c.Flush.Heartbeat, "most time between two writes to the bucket")
+	spanVar(f, &c.Flush.IdleHeartbeat, "broker-idle-heartbeat", c.Flush.IdleHeartbeat, "most time between two writes to the bucket while nothing changes and no standby cluster is known, at most 5m; 0 is --broker-heartbeat; leave it out where a legacy broker may be started on the same queue.json: it would take over")
 	f.IntVar(&c.Flush.InlineMax, "inline-max", c.Flush.InlineMax, "bytes up to which queue.json holds the jobs themselves, for everybody to read; larger queues are a base and a log")
 	f.IntVar(&c.Flush.Bandwidth, "flush-bandwidth", c.Flush.Bandwidth, "bytes a second that writing to the bucket may take on average; 0 is no limit")
 	spanVar(f, &c.Flush.WriteTimeout, "bucket-write-timeout", c.Flush.WriteTimeout, "how long one write of the document may take; on a slow line raise --broker-timeout with it")

@@ -185,6 +185,8 @@ func (d *decoder) headerMember(name string) any {
 		return &h.Writes
 	case "heartbeat":
 		return &h.Heartbeat
+	case "next":
+		return &h.Next
 	case "handovers":
 		return listPart(d.reader, &h.Handovers, handoverMember)
 	case "members":

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"osqueue/fsm"
 	"osqueue/storage/queuefile"
@@ -308,6 +309,25 @@ func TestForeignJSONIsRefused(t *testing.T) {
 	for _, text := range []string{`{}`, `{"jobs":[]}`, `{"broker":null,"hello":1}`} {
 		if _, err := queuefile.Decode([]byte(text)); err != nil {
 			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// TestPromise: a document promises its next heartbeat by its header; one without a promise
+// has none in its text.
+func TestPromise(t *testing.T) {
+	for _, next := range []int64{0, 1, 60_000, queuefile.NextMax.Milliseconds(), queuefile.NextMax.Milliseconds() + 1} {
+		data := queuefile.Encode(queuefile.Inline(fsm.New().View()), queuefile.Header{Lineage: "L", Next: next}, "b:1", 1000)
+		doc, err := queuefile.Decode(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := min(time.Duration(next)*time.Millisecond, queuefile.NextMax)
+		if got := doc.Promise(); got != want || doc.Header.Next != next {
+			t.Errorf("next %d: promise %v, want %v", next, got, want)
+		}
+		if strings.Contains(string(data), `"next"`) != (next > 0) {
+			t.Errorf("next %d: %s", next, data)
 		}
 	}
 }

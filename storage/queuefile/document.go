@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"osqueue/fsm"
 )
@@ -39,6 +40,9 @@ type Header struct {
 	Writes  []string // ids of the last PUTs, oldest first, this one included
 	// Heartbeat is brokerHeartbeat as it was when the header was written, ms.
 	Heartbeat int64
+	// Next is the time in which the writer promises its next heartbeat, ms. 0: it promises
+	// none, and writes well within the broker timeout.
+	Next int64
 	// Handovers says where the parts of the history end that other clusters wrote, oldest
 	// first: at most HandoversMax, and one for each cluster.
 	Handovers []Handover
@@ -87,6 +91,20 @@ func (d *Document) HandedOver(to string) []Handover {
 		})
 	}
 	return list[max(0, len(list)-HandoversMax):]
+}
+
+// NextMax is the longest time in which a next heartbeat can be promised. A longer promise
+// counts as one of so long.
+const NextMax = 5 * time.Minute
+
+// Promise returns the time in which the document's broker promises its next heartbeat, or
+// 0 if it promises none. The broker counts as alive for the broker timeout beyond it.
+func (d *Document) Promise() time.Duration {
+	if d == nil || d.Header == nil || d.Overtaken {
+		return 0
+	}
+	ms := min(max(d.Header.Next, 0), NextMax.Milliseconds())
+	return time.Duration(ms) * time.Millisecond
 }
 
 // LSN is the log entry that the document is the state after.

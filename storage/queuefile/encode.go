@@ -161,6 +161,9 @@ func (a *appender) header(format int, h *Header, m *fsm.Meta) {
 	a.text("write", h.Write)
 	a.texts("writes", h.Writes)
 	a.plain("heartbeat", h.Heartbeat)
+	if h.Next > 0 {
+		a.integer("next", h.Next)
+	}
 	a.texts("members", laterMembers)
 	a.handovers(h.Handovers)
 	a.state(h, m)
