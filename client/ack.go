@@ -11,69 +11,71 @@ import (
 	v1 "osqueue/api/v1"
 )
 
-// Ack is how safe a write is: before it is answered, or once it was.
+// Ack is an ack level: how durable a write must be before the server
+// answers it, or how durable it was when the server answered.
 type Ack string
 
 // The ack levels.
 const (
-	// AckDefault leaves it to the server, whose default is AckQuorum.
+	// AckDefault leaves the choice to the server, whose default is AckQuorum.
 	AckDefault Ack = ""
-	// AckQuorum: a majority of the nodes has the write on disk.
+	// AckQuorum means that a majority of the nodes has the write on disk.
 	AckQuorum Ack = v1.AckQuorum
-	// AckObject: the document in the bucket has it, too. It survives the loss of
-	// every node and disk.
+	// AckObject means that the document in the bucket contains the write, too. The
+	// write then survives the loss of every node and disk.
 	AckObject Ack = v1.AckObject
 )
 
 type ackName struct{}
 
-// WithAck returns a context whose writes ask for that ack level.
+// WithAck returns a context whose writes ask for the given ack level.
 //
-// A write that asks for AckObject and does not get it within Config.AckWait, or
-// shortly before ctx ends, succeeds all the same: it is done, and comes into the
-// bucket later. What it has reached is in its result, or in a Receipt; WaitLSN
-// waits on.
+// A write that asks for AckObject and does not reach it within Config.AckWait, or
+// shortly before ctx ends, still succeeds: it is committed and reaches the bucket
+// later. The result of the write, or a Receipt, has the level that it reached.
+// WaitLSN waits for the rest.
 func WithAck(ctx context.Context, level Ack) context.Context {
 	return context.WithValue(ctx, ackName{}, level)
 }
 
-// checkAck finds what no server knows.
+// checkAck returns an error if level is not one of the Ack constants.
 func checkAck(level Ack) error {
 	switch level {
 	case AckDefault, AckQuorum, AckObject:
 		return nil
 	}
-	return fmt.Errorf("%q is no ack level; %s and %s are", string(level), AckQuorum, AckObject)
+	return fmt.Errorf("ack level %q is unknown; use %s or %s", string(level), AckQuorum, AckObject)
 }
 
 type receiptName struct{}
 
-// Receipt tells how safe writes are whose results do not. The zero value is
-// ready; it is safe for concurrent use.
+// Receipt records the LSN and the level of writes whose results do not contain
+// them, for example Complete. Pass it with WithReceipt. The zero value is ready for
+// use. It is safe for concurrent use.
 type Receipt struct {
 	lsn       lsnMark
 	mu        sync.Mutex
 	committed Ack
 }
 
-// WithReceipt returns a context whose writes are noted in r.
+// WithReceipt returns a context whose writes are recorded in r.
 func WithReceipt(ctx context.Context, r *Receipt) context.Context {
 	return context.WithValue(ctx, receiptName{}, r)
 }
 
-// LSN is the newest LSN of the writes that succeeded; "" if there is none.
+// LSN returns the newest LSN of the writes that succeeded, or "" if there is none.
 func (r *Receipt) LSN() string { return r.lsn.String() }
 
-// Committed is what all of the writes that succeeded have reached; AckDefault if
-// there was none.
+// Committed returns the level that all recorded writes have reached, or AckDefault
+// if no write succeeded.
 func (r *Receipt) Committed() Ack {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.committed
 }
 
-// note takes what a write has reached. An answer without LSN wrote nothing; a
-// server that does not know of levels knows one.
+// note records the level of one write. An answer without an LSN wrote nothing. A
+// server that does not name a level has reached AckQuorum.
 func (r *Receipt) note(lsn string, level Ack) {
 	if r == nil || lsn == "" {
 		return
@@ -89,7 +91,7 @@ func (r *Receipt) note(lsn string, level Ack) {
 	}
 }
 
-// askAck settles which ack level a write asks for.
+// askAck sets the ack level of the call.
 func (c *Client) askAck(ctx context.Context, k *call) error {
 	if !k.write {
 		return nil
@@ -105,23 +107,22 @@ func (c *Client) askAck(ctx context.Context, k *call) error {
 	return checkAck(k.ack)
 }
 
-// Bounds of the time that a server is told to wait for the bucket.
+// Bounds of the time that the client asks a server to wait for the bucket.
 const (
-	// answerShare of a time limit is left for the way of the answer, up to
-	// answerTime.
+	// answerShare is the divisor of a time limit: this part of it, at most
+	// answerTime, is left for the transfer of the answer.
 	answerShare = 10
 	answerTime  = 500 * time.Millisecond
 )
 
-// within is a time to wait that ends before the limit does, so that the answer
-// still arrives.
+// within returns a wait that ends before limit does, so that the answer still
+// arrives in time.
 func within(limit time.Duration) time.Duration {
 	return max(limit-min(limit/answerShare, answerTime), 0)
 }
 
-// ackWait is how long the server is to wait for the bucket, if it does. Where
-// the caller leaves the level to the server it must not wait for longer than
-// this client does.
+// ackWait returns how long the server may wait for the bucket. If the caller leaves
+// the level to the server, the server must not wait longer than this client does.
 func (c *Client) ackWait(ctx context.Context, k call) time.Duration {
 	var wait time.Duration
 	switch {
@@ -138,7 +139,7 @@ func (c *Client) ackWait(ctx context.Context, k call) time.Duration {
 	return max(wait, 0)
 }
 
-// ownWait is how much longer than others an attempt may take.
+// ownWait returns how much longer than other attempts this attempt may take.
 func (k call) ownWait() time.Duration {
 	if k.ack == AckObject {
 		return k.bucket
@@ -146,8 +147,9 @@ func (k call) ownWait() time.Duration {
 	return 0
 }
 
-// ackQuery adds what the write asks for to its query. The level is only named
-// when it is not the server's to choose: older servers do not know the word.
+// ackQuery returns the query with the ack parameters of the write. It
+// names a level only if the caller chose one, because older servers do not know the
+// parameter.
 func (k call) ackQuery() url.Values {
 	if k.ack == AckDefault {
 		return k.query
@@ -162,8 +164,8 @@ func (k call) ackQuery() url.Values {
 	return q
 }
 
-// prefer is the header Prefer of the call. Its wait, in whole seconds, bounds
-// what the server's own default can cost.
+// prefer returns the value of the Prefer header. Its wait, in whole seconds, bounds
+// the wait of a server whose default is AckObject.
 func (k call) prefer() string {
 	if !k.write || k.ack != AckDefault {
 		return v1.PreferStrict
@@ -171,8 +173,9 @@ func (k call) prefer() string {
 	return fmt.Sprintf("%s, wait=%d", v1.PreferStrict, k.bucket/time.Second)
 }
 
-// acknowledge notes what a write has reached. If its wait for the bucket was cut
-// short, as by a change of leader, whoever leads now is asked for what is left.
+// acknowledge records the level that a write has reached. If the wait for the
+// bucket was cut short, for example by a change of leader, acknowledge asks the new
+// leader for the rest of it.
 func (c *Client) acknowledge(ctx context.Context, k call, o outcome) {
 	if !k.write {
 		return
@@ -189,5 +192,6 @@ func (c *Client) acknowledge(ctx context.Context, k call, o outcome) {
 	k.given.note(lsn, level)
 }
 
-// worthWaiting is how much has to be left of a wait for it to go on.
+// worthWaiting is the shortest remaining wait for which acknowledge sends another
+// request.
 const worthWaiting = 100 * time.Millisecond

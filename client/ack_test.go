@@ -28,9 +28,9 @@ func (c *fakeCluster) say(level string) {
 	c.level = level
 }
 
-// Writes say how safe they are to be, and how long the server may wait: also
-// where the level is the server's to choose. Claims and signs of life only ask
-// when they are told to.
+// Writes name their ack level and how long the server may wait, also if
+// the server chooses the level. Claims and heartbeats name one only if the caller
+// asks for it.
 func TestWritesAskForAcks(t *testing.T) {
 	const strict = v1.PreferStrict
 	for _, tc := range []struct {
@@ -99,7 +99,7 @@ func TestAcksKeepToTheDeadline(t *testing.T) {
 	}
 }
 
-// An attempt may take as long as the server was told to wait.
+// An attempt may take as long as the wait that the client asked the server for.
 func TestAcksExtendTheAttempt(t *testing.T) {
 	c := newCluster(t)
 	c.say(v1.AckObject)
@@ -176,7 +176,7 @@ func TestReceipt(t *testing.T) {
 	}
 }
 
-// A wait for the bucket that is cut short goes on at whoever leads then.
+// If a wait for the bucket is cut short, the client continues it at the new leader.
 func TestAckGoesOnAfterAChangeOfLeader(t *testing.T) {
 	c := newCluster(t)
 	c.say(v1.AckQuorum)
@@ -190,7 +190,7 @@ func TestAckGoesOnAfterAChangeOfLeader(t *testing.T) {
 	if query, _ := c.asked(); !strings.HasPrefix(query, "level=object&waitMs=") {
 		t.Errorf("%v", c.requests())
 	}
-	// One that has had its time does not begin anew.
+	// A wait whose time is over is not repeated.
 	before := len(c.requests())
 	short := c.client(func(cfg *Config) { cfg.AckWait = 50 * time.Millisecond })
 	if got, err = short.Enqueue(WithAck(bounded(t), AckObject), NewJob{}); err != nil || got.Committed != AckQuorum || len(c.requests()) != before+1 {

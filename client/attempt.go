@@ -20,7 +20,8 @@ var (
 	errLarge = errors.New("the answer is larger than MaxAnswerBytes")
 )
 
-// drainBytes is how much of an unwanted body is read to keep its connection.
+// drainBytes is the most that drain reads of an unwanted body to keep its
+// connection.
 const drainBytes = 64 << 10
 
 // attempt sends the call to tgt once.
@@ -47,7 +48,7 @@ func (c *Client) attempt(ctx context.Context, tgt *target, k call, accept func([
 	return o
 }
 
-// exchange is one request and its answer.
+// exchange sends one request and reads its answer.
 func (c *Client) exchange(ctx context.Context, server string, k call, accept func([]byte) error) outcome {
 	req, err := c.request(ctx, server, k)
 	if err != nil {
@@ -65,14 +66,14 @@ func (c *Client) exchange(ctx context.Context, server string, k call, accept fun
 	case errors.Is(err, errLarge):
 		o.err = err
 	case err != nil:
-		o.err = fmt.Errorf("answered %d, but its body broke off: %w", o.status, err)
+		o.err = fmt.Errorf("answered %d, but the connection broke in its body: %w", o.status, err)
 	case o.status/100 != 2:
 		if o.problem = readProblem(body); o.problem.tag == v1.TagLSNGone {
-			c.lsn.forget(k.query.Get(v1.ParamMinLSN)) // only the next read can be answered
+			c.lsn.forget(k.query.Get(v1.ParamMinLSN)) // only the next read can succeed
 		}
 	default:
 		if err := accept(body); err != nil {
-			o.err = fmt.Errorf("answered %d with what is not an answer of osqueue: %w", o.status, err)
+			o.err = fmt.Errorf("answered %d with a body that is not from an osqueue node: %w", o.status, err)
 			return o
 		}
 		c.lsn.note(resp.Header.Get(v1.HeaderLSN))
@@ -112,9 +113,9 @@ func (c *Client) request(ctx context.Context, server string, k call) (*http.Requ
 	return req, nil
 }
 
-// answerLimit bounds the answer to k. Those to claims have bounds of the server,
-// and are read all the same: nobody would do, or give back, the jobs of one that
-// was not.
+// answerLimit returns the most bytes to read of the answer to k. The server bounds
+// answers to claims, and the client always reads them whole: otherwise the jobs
+// would be leased to a worker that does not know them.
 func (c *Client) answerLimit(k call) int64 {
 	if k.leases {
 		return max(c.cfg.MaxAnswerBytes, DefaultMaxAnswerBytes)
@@ -122,7 +123,8 @@ func (c *Client) answerLimit(k call) int64 {
 	return c.cfg.MaxAnswerBytes
 }
 
-// readBody reads the whole body, up to limit.
+// readBody reads the whole body. It returns errLarge if the body is longer than
+// limit bytes.
 func readBody(resp *http.Response, limit int64) ([]byte, error) {
 	var buf bytes.Buffer
 	if n := resp.ContentLength; n > 0 && n <= limit {
@@ -135,12 +137,13 @@ func readBody(resp *http.Response, limit int64) ([]byte, error) {
 	return buf.Bytes(), err
 }
 
-// drain lets the connection be used again if little is left to read.
+// drain reads the rest of a short body, so that the connection can be used again.
 func drain(body io.Reader) {
-	_, _ = io.CopyN(io.Discard, body, drainBytes) // an error costs the connection only
+	_, _ = io.CopyN(io.Discard, body, drainBytes) // an error costs only the connection
 }
 
-// plain takes off net/http's method and URL, which the caller knows.
+// plain removes the method and the URL that net/http adds to errors. The caller
+// knows them.
 func plain(err error) error {
 	var wrapped interface{ Unwrap() error }
 	if errors.As(err, &wrapped) {

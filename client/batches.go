@@ -10,21 +10,23 @@ import (
 	v1 "osqueue/api/v1"
 )
 
-// NewBatch is a batch of jobs that is watched until all have ended.
+// NewBatch describes a workflow batch to create: jobs that the cluster counts until
+// all of them have ended.
 type NewBatch struct {
-	ID string // "": a fresh one
-	// Jobs belong to the batch: up to MaxBatchJobs. More can be added, by their
-	// BatchID, as long as not all have ended; a batch without jobs waits for
-	// them.
+	ID string // "": the client makes one
+	// Jobs are the first jobs of the batch, at most MaxBatchJobs. You can add more
+	// with NewJob.BatchID until all jobs have ended. A batch without jobs stays
+	// open and waits for them.
 	Jobs []NewJob
-	// Callback is enqueued once when all jobs have ended; nil: none.
+	// Callback is a job that the cluster enqueues once, when all jobs have ended.
+	// Nil means no callback.
 	Callback *NewJob
-	// CallbackOn is v1.CallbackEnded (also ""), or v1.CallbackCompleted: only
-	// when all jobs completed.
+	// CallbackOn is v1.CallbackEnded (the default, also "") or
+	// v1.CallbackCompleted, which enqueues the callback only if all jobs completed.
 	CallbackOn string
 }
 
-// encode makes the batch's JSON.
+// encode returns the JSON of the batch.
 func (b NewBatch) encode() ([]byte, error) {
 	var callback jsontext.Value
 	if b.Callback != nil {
@@ -55,8 +57,8 @@ func (b NewBatch) encode() ([]byte, error) {
 	return checkSize(body)
 }
 
-// CreateBatch makes a batch with its jobs and its callback: all or nothing.
-// Repeated under the same ids it changes nothing.
+// CreateBatch creates a batch with its jobs and its callback in one atomic step.
+// Repeated with the same ids it changes nothing.
 func (c *Client) CreateBatch(ctx context.Context, b NewBatch) (v1.BatchCreated, error) {
 	const op = "create batch"
 	ids := newMaker(ctx)
@@ -75,7 +77,7 @@ func (c *Client) CreateBatch(ctx context.Context, b NewBatch) (v1.BatchCreated, 
 	return send[v1.BatchCreated](ctx, c, c.write(ctx, op, http.MethodPost, v1.PathBatches, body))
 }
 
-// Batch returns a batch as it is now.
+// Batch returns the current state of a batch.
 func (c *Client) Batch(ctx context.Context, id string) (v1.BatchInfo, error) {
 	const op = "get batch"
 	path, err := namePath(v1.PathBatches, id, "")
@@ -85,7 +87,8 @@ func (c *Client) Batch(ctx context.Context, id string) (v1.BatchInfo, error) {
 	return send[v1.BatchInfo](ctx, c, c.read(op, path, nil).about(id))
 }
 
-// Batches lists the batches that are kept, by id. An error ends the sequence.
+// Batches iterates over the batches that the cluster keeps, ordered by id. An error
+// is the last item of the sequence.
 func (c *Client) Batches(ctx context.Context) iter.Seq2[v1.BatchInfo, error] {
 	list := listing{op: "list batches", path: v1.PathBatches}
 	return pages(ctx, c, list, func(p v1.BatchList) ([]v1.BatchInfo, string) { return p.Batches, p.NextCursor })

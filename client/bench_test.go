@@ -12,7 +12,7 @@ import (
 	v1 "osqueue/api/v1"
 )
 
-// BenchmarkEnqueue is what a call costs, server included, next to a bare
+// BenchmarkEnqueue measures the cost of a call, server included, next to a bare
 // net/http client that sends the same bytes.
 func BenchmarkEnqueue(b *testing.B) {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -11,8 +11,8 @@ import (
 	v1 "osqueue/api/v1"
 )
 
-// readProblem reads the body of an answer that is not 2xx. One that is no
-// problem of an osqueue node gives a problem that says nothing.
+// readProblem reads the body of an answer that is not 2xx. It returns an empty
+// problem if the body is not a problem of an osqueue node.
 func readProblem(body []byte) problem {
 	var p v1.Problem
 	if err := json.Unmarshal(body, &p); err != nil || p.Tag == "" {
@@ -36,14 +36,14 @@ func firstText(texts ...string) string {
 	return ""
 }
 
-// decode reads an answer. The payloads and results in it may hold what RFC 7493
-// forbids: names that occur twice, and escaped halves of surrogate pairs. Older
-// producers write both, and JavaScript still does when it cuts a text.
+// decode reads an answer. It accepts JSON that RFC 7493 forbids in payloads and
+// results: duplicate names and escaped surrogate halves. Older producers write
+// both, and JavaScript still does when it cuts a string.
 func decode(body []byte, out any) error {
 	return json.Unmarshal(body, out, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 }
 
-// encode makes a request's body.
+// encode returns the body of a request.
 func encode(v any) ([]byte, error) {
 	body, err := json.Marshal(v, jsontext.PreserveRawStrings(true))
 	if err != nil {
@@ -54,8 +54,8 @@ func encode(v any) ([]byte, error) {
 
 var errRaw = errors.New("is not valid JSON")
 
-// encodeWith is encode, with one more member at the end that is written byte
-// for byte; nil: without it. Marshal would take the white space out of it.
+// encodeWith encodes v and appends the field name with the bytes of raw unchanged,
+// because Marshal would remove white space. If raw is nil, the field is left out.
 func encodeWith(v any, name string, raw jsontext.Value) ([]byte, error) {
 	body, err := encode(v)
 	if err != nil || raw == nil {
@@ -75,27 +75,28 @@ func encodeWith(v any, name string, raw jsontext.Value) ([]byte, error) {
 	return append(body, '}'), nil
 }
 
-// local is the error of a call that was never sent.
+// local returns the error of a call that was never sent.
 func local(op string, err error) error {
 	return &Error{Op: op, Message: err.Error(), Committed: CommittedNo, Err: err, invalid: true}
 }
 
-// odd is the error of a read whose answer is none of osqueue's.
+// odd returns the error of a read whose answer does not come from an osqueue node.
 func odd(op string, err error) error {
 	return &Error{Op: op, Message: err.Error(), Committed: CommittedNo, Err: err}
 }
 
-// oddWrite is odd for a write: who answered success may have done something.
+// oddWrite is like odd, for a write: a server that answered with success may have
+// written something.
 func oddWrite(op string, err error) error {
 	return &Error{Op: op, Message: err.Error(), Committed: CommittedUnknown, Err: err}
 }
 
 var (
-	errNoID   = errors.New("an id is needed")
-	errNoName = errors.New("a name is needed")
+	errNoID   = errors.New("the id is empty; give the id of a job")
+	errNoName = errors.New("the name is empty")
 )
 
-// jobPath is the path of a job, or of an action on it.
+// jobPath returns the path of a job, or of an action on it.
 func jobPath(id string, action string) (string, error) {
 	if id == "" {
 		return "", errNoID
@@ -103,14 +104,14 @@ func jobPath(id string, action string) (string, error) {
 	return namePath(v1.PathJobs, id, action)
 }
 
-// namePath is the path of what bears that name under prefix, or of an action on
+// namePath returns the path of the resource name under prefix, or of an action on
 // it.
 func namePath(prefix, name, action string) (string, error) {
 	switch name {
 	case "":
 		return "", errNoName
 	case ".", "..":
-		return "", fmt.Errorf("%q cannot be a segment of a path", name)
+		return "", fmt.Errorf("the name %q cannot be used in a path", name)
 	}
 	path := prefix + "/" + url.PathEscape(name)
 	if action != "" {
@@ -119,7 +120,7 @@ func namePath(prefix, name, action string) (string, error) {
 	return path, nil
 }
 
-// optional is nil for "", which the wire leaves out.
+// optional returns nil for "", which the wire format leaves out.
 func optional(text string) *string {
 	if text == "" {
 		return nil

@@ -14,30 +14,30 @@ import (
 	v1 "osqueue/api/v1"
 )
 
-// call is one request to the cluster, however many attempts it takes.
+// call is one request to the cluster, with all its attempts.
 type call struct {
-	op       string // for errors
-	name     string // for errors: what it is about; "": no single thing
+	op       string // the method, for error messages
+	name     string // the id or name that the call is about, for error messages; may be ""
 	method   string
 	path     string
 	query    url.Values
 	body     []byte
-	anywhere bool          // any node will do
-	write    bool          // it changes something, so its outcome matters
-	key      string        // its idempotency key; "": the context's, if any
-	once     bool          // nothing makes a repetition harmless
+	anywhere bool          // any node can answer
+	write    bool          // the call changes state, so its outcome matters
+	key      string        // its idempotency key; "": the key of the context, if any
+	once     bool          // nothing makes a repetition safe
 	wait     time.Duration // how long the server may hold the request
-	leases   bool          // its answer leases jobs to the caller
-	passing  bool          // a claim or sign of life: what is lost of it is done again
-	patient  bool          // that the server has waited in vain is an answer
-	lasting  bool          // a read that outlasts a restart of all nodes
+	leases   bool          // the answer leases jobs to the caller
+	passing  bool          // a claim, heartbeat or registration: the caller repeats what is lost
+	patient  bool          // the answer that a wait timed out is final
+	lasting  bool          // a read that continues while all nodes restart
 	stream   bool          // the answer is a stream of events
-	after    string        // the id of the last event seen; "": none
+	after    string        // the id of the last event received; "": none
 
-	ack    Ack           // that the write asks for
-	bucket time.Duration // how long the server may wait for the bucket, in this attempt
-	own    *Receipt      // of the method that makes the call; may be nil, like given
-	given  *Receipt      // of the context
+	ack    Ack           // the level that the write asks for
+	bucket time.Duration // how long the server may wait for the bucket during this attempt
+	own    *Receipt      // the receipt of the calling method; may be nil, like given
+	given  *Receipt      // the receipt of the context
 }
 
 // send makes the call and decodes its answer.
@@ -50,7 +50,7 @@ func send[T any](ctx context.Context, c *Client, k call) (T, error) {
 	return out, err
 }
 
-// sendMaybe is send for answers that may also be empty.
+// sendMaybe is like send, for answers that may be empty.
 func sendMaybe[T any](ctx context.Context, c *Client, k call) (T, error) {
 	var out T
 	err := c.do(ctx, k, func(body []byte) error {
@@ -63,8 +63,9 @@ func sendMaybe[T any](ctx context.Context, c *Client, k call) (T, error) {
 	return out, err
 }
 
-// do repeats attempts until one succeeds, one is final, or patience ends.
-// accept reads the body of a 2xx answer; an error makes it no answer.
+// do repeats attempts until one succeeds, one fails finally, or Config.RetryFor has
+// passed. accept reads the body of a 2xx answer; if it fails, the answer counts as
+// missing.
 func (c *Client) do(ctx context.Context, k call, accept func([]byte) error) error {
 	ctx, cancel := c.whileOpen(ctx)
 	defer cancel()
@@ -96,7 +97,7 @@ func (c *Client) do(ctx context.Context, k call, accept func([]byte) error) erro
 	}
 }
 
-// target is where the next attempt goes.
+// target returns the server for the next attempt.
 func (c *Client) target(ctx context.Context, k call) *target {
 	if k.anywhere {
 		return c.tracker.orAny(nil)
@@ -104,7 +105,8 @@ func (c *Client) target(ctx context.Context, k call) *target {
 	return c.tracker.pick(ctx)
 }
 
-// again pauses before the next attempt; false: there is to be none.
+// again pauses before the next attempt. It returns false if there must be no
+// further attempt.
 func (c *Client) again(ctx context.Context, t *trial, tgt *target, v verdict) bool {
 	if v.moved {
 		c.tracker.giveUp(tgt)
@@ -124,9 +126,9 @@ func (c *Client) again(ctx context.Context, t *trial, tgt *target, v verdict) bo
 	return sleep(ctx, pause)
 }
 
-// down reports whether a read has found that no server accepts connections: the
-// cluster does not run, and a repetition only delays that news. Writes and calls
-// that wait for something outlast a restart.
+// down reports whether a read found that no server accepts connections. The cluster
+// does not run then, and repetitions only delay the error. Writes, and calls that
+// wait for an event, continue during a restart.
 func (c *Client) down(t *trial) bool {
 	k := t.call
 	if k.write || k.wait > 0 || k.stream || k.lasting || len(t.tried) < len(c.cfg.Servers) {
@@ -135,7 +137,7 @@ func (c *Client) down(t *trial) bool {
 	return !slices.ContainsFunc(t.tried, func(one Try) bool { return !errors.Is(one.Err, syscall.ECONNREFUSED) })
 }
 
-// endsWithin reports whether ctx ends before a pause would.
+// endsWithin reports whether ctx ends before a pause of this length does.
 func endsWithin(ctx context.Context, pause time.Duration) bool {
 	end, ok := ctx.Deadline()
 	return ok && time.Until(end) <= pause
@@ -164,15 +166,15 @@ func newPauses() *backoff.ExponentialBackOff {
 	}
 }
 
-// trial is what the attempts of one call have brought so far.
+// trial holds the results of the attempts of one call.
 type trial struct {
 	call     call
 	pauses   *backoff.ExponentialBackOff
 	attempts int
-	first    time.Time // of the failures
+	first    time.Time // time of the first failure
 	unknown  bool
 	last     error
-	outcome  outcome // the last one
+	outcome  outcome // of the last attempt
 	verdict  verdict
 	tried    []Try
 }
@@ -194,12 +196,12 @@ func (t *trial) note(tgt *target, o outcome, v verdict) {
 	t.tried = append(t.tried, Try{Server: tgt.url, Err: t.last})
 }
 
-// overdue reports whether patience ends before the pause does.
+// overdue reports whether the time for repetitions ends before the pause does.
 func (t *trial) overdue(patience, pause time.Duration) bool {
 	return time.Since(t.first)+pause > patience
 }
 
-// failure is the outcome as an error.
+// failure returns the outcome as an error.
 func (o outcome) failure() error {
 	if o.err != nil {
 		return o.err
@@ -210,7 +212,8 @@ func (o outcome) failure() error {
 	return fmt.Errorf("answered %d", o.status)
 }
 
-// fail is the call's error. cause is why its context ended, if it did.
+// fail returns the error of the call. cause is the reason why the context of the
+// call ended, or nil.
 func (t *trial) fail(cause error) error {
 	e := &Error{
 		Op:         t.call.op,

@@ -11,40 +11,39 @@ import (
 	v1 "osqueue/api/v1"
 )
 
-// Change is what became of one job that was to be cancelled, retried or
-// deleted.
+// Change is the result of cancelling, retrying or deleting one job.
 type Change struct {
 	JobID string
-	// Tag is "" if it was done, or had been done before; else why not, for
-	// example v1.TagWrongStatus.
+	// Tag is "" if the change is done, also if it was done before. Otherwise it is
+	// the reason of the refusal, for example v1.TagWrongStatus.
 	Tag string
-	// Duplicate: there was nothing to do any more.
+	// Duplicate is true if there was nothing left to do.
 	Duplicate bool
-	// Stopping: the job runs, and its worker is told to stop. It is cancelled
-	// when the attempt has ended.
+	// Stopping is true if the job is running: its worker gets the request to stop,
+	// and the job is cancelled when the attempt ends.
 	Stopping bool
-	// Status is where the job stands now, or stood when it was deleted. It is
-	// known of single changes only.
+	// Status is the status of the job now, or before it was deleted. Only changes
+	// of single jobs set it.
 	Status string
-	// LSN is the place of the change in the history, Committed how safe it is:
-	// AckQuorum or AckObject. Both are "" if it was refused.
+	// LSN is the position of the change in the log, and Committed its level:
+	// AckQuorum or AckObject. Both are "" if the change was refused.
 	LSN       string
 	Committed Ack
 }
 
-// Cancel takes a job back. One that runs is cancelled when its worker has heard
-// of it and has ended the attempt.
+// Cancel cancels a job. If the job is running, Cancel asks its worker to stop, and
+// the job is cancelled when the attempt ends.
 func (c *Client) Cancel(ctx context.Context, id string) (Change, error) {
 	return c.changeOne(ctx, named{op: "cancel", name: id, action: v1.ActionCancel})
 }
 
-// Retry gives a dead or cancelled job all its attempts again, and lets a
-// scheduled one run at once.
+// Retry makes a dead or cancelled job available with all its attempts. A scheduled
+// job becomes available at once.
 func (c *Client) Retry(ctx context.Context, id string) (Change, error) {
 	return c.changeOne(ctx, named{op: "retry", name: id, action: v1.ActionRetry})
 }
 
-// Delete removes a job that does not run.
+// Delete removes a job that is not running.
 func (c *Client) Delete(ctx context.Context, id string) (Change, error) {
 	return c.changeOne(ctx, named{op: "delete", method: http.MethodDelete, name: id})
 }
@@ -65,19 +64,19 @@ func (c *Client) changeOne(ctx context.Context, w named) (Change, error) {
 	}, nil
 }
 
-// CancelMany cancels jobs; each is decided for itself. The answers are in the
-// order of ids, and a refusal is not an error. After an error the answers are
-// those of the first jobs, up to the request that failed.
+// CancelMany cancels several jobs, each independently of the others. The results
+// are in the order of ids; a refusal is in Change.Tag and is not an error. If a
+// request fails, the results are those of the earlier requests, for the first ids.
 func (c *Client) CancelMany(ctx context.Context, ids []string) ([]Change, error) {
 	return c.changeMany(ctx, "cancel many", v1.PathCancel, ids)
 }
 
-// RetryMany is like CancelMany for Retry.
+// RetryMany is like CancelMany, for Retry.
 func (c *Client) RetryMany(ctx context.Context, ids []string) ([]Change, error) {
 	return c.changeMany(ctx, "retry many", v1.PathRetry, ids)
 }
 
-// DeleteMany is like CancelMany for Delete.
+// DeleteMany is like CancelMany, for Delete.
 func (c *Client) DeleteMany(ctx context.Context, ids []string) ([]Change, error) {
 	return c.changeMany(ctx, "delete many", v1.PathDelete, ids)
 }
@@ -109,24 +108,24 @@ func (c *Client) changeMany(ctx context.Context, op, path string, ids []string) 
 	return changes, nil
 }
 
-// Filter chooses jobs to change: those that have all that it names. To choose
-// every job, say All.
+// Filter selects jobs to change. A job must match every field that is set. To
+// select every job, set All.
 type Filter struct {
 	All      bool
-	Statuses []string // none: all that the change applies to
+	Statuses []string // none: all statuses to which the change applies
 	Type     string   // "": any
 	Tag      string   // "": any
 	Group    string   // "": any
-	BatchID  string   // "": any, or none
-	Worker   string   // who holds the job, or ended it; "": anyone
-	// CreatedFrom is inclusive, CreatedBefore is not. Zero: no bound.
+	BatchID  string   // "": any job, in a batch or not
+	Worker   string   // the worker that runs the job or ended it; "": any
+	// CreatedFrom is inclusive, CreatedBefore is exclusive. Zero means no bound.
 	CreatedFrom   time.Time
 	CreatedBefore time.Time
-	// Limit is the most jobs to change; 0: all.
+	// Limit is the most jobs to change; 0 means all.
 	Limit int
 }
 
-var errFilter = errors.New("the filter names nothing, and so all jobs; set All if that is meant")
+var errFilter = errors.New("the filter is empty and would match all jobs; set All to match all")
 
 func (f Filter) wire() (*v1.Filter, error) {
 	out := &v1.Filter{
@@ -146,7 +145,7 @@ func (f Filter) wire() (*v1.Filter, error) {
 	return out, nil
 }
 
-// wireStatuses are the statuses that the words of a filter mean.
+// wireStatuses returns the statuses of the wire format for the words of a filter.
 func wireStatuses(words []string) []string {
 	var out []string
 	for _, word := range words {
@@ -155,25 +154,25 @@ func wireStatuses(words []string) []string {
 	return out
 }
 
-// unbounded reports whether the filter names nothing.
+// unbounded reports whether the filter sets no field.
 func (f Filter) unbounded() bool {
 	names := f.Type + f.Tag + f.Group + f.BatchID + f.Worker
 	return names == "" && len(f.Statuses) == 0 && f.CreatedFrom.IsZero() && f.CreatedBefore.IsZero()
 }
 
-// CancelWhere cancels all jobs that f chooses, by as many requests as it takes,
-// and returns how many these were, also when it fails on the way: what the error
-// says of the outcome is about the request that failed.
+// CancelWhere cancels all jobs that f selects, with as many requests as needed, and
+// returns the number of jobs. If a request fails, the number counts the jobs of the
+// earlier requests, and Error.Committed is about the failed request only.
 func (c *Client) CancelWhere(ctx context.Context, f Filter) (uint64, error) {
 	return c.changeWhere(ctx, "cancel where", v1.PathCancel, f)
 }
 
-// RetryWhere is like CancelWhere for Retry.
+// RetryWhere is like CancelWhere, for Retry.
 func (c *Client) RetryWhere(ctx context.Context, f Filter) (uint64, error) {
 	return c.changeWhere(ctx, "retry where", v1.PathRetry, f)
 }
 
-// DeleteWhere is like CancelWhere for Delete.
+// DeleteWhere is like CancelWhere, for Delete.
 func (c *Client) DeleteWhere(ctx context.Context, f Filter) (uint64, error) {
 	return c.changeWhere(ctx, "delete where", v1.PathDelete, f)
 }

@@ -8,8 +8,8 @@ import (
 	v1 "osqueue/api/v1"
 )
 
-// Claim leases up to o.Max jobs to o.Worker. It returns none, and no error, if
-// none came within o.Wait.
+// Claim leases up to o.Max jobs to o.Worker. If no job is available within o.Wait,
+// it returns no jobs and no error.
 func (c *Client) Claim(ctx context.Context, o ClaimOptions) ([]ClaimedJob, error) {
 	const op = "claim"
 	n := int32(min(max(o.Max, 1), 1<<30))
@@ -41,7 +41,7 @@ func (c *Client) Claim(ctx context.Context, o ClaimOptions) ([]ClaimedJob, error
 	return jobs, nil
 }
 
-// cronTime is the time of a schedule; zero if there is none.
+// cronTime converts the time of a schedule from milliseconds; 0 is the zero time.
 func cronTime(ms int64) time.Time {
 	if ms == 0 {
 		return time.Time{}

@@ -8,8 +8,8 @@ import (
 	v1 "osqueue/api/v1"
 )
 
-// Client talks to one cluster. Make one with New and share it. It is safe for
-// concurrent use.
+// Client calls the HTTP API of one cluster. Create one with New and share it. It is
+// safe for concurrent use.
 type Client struct {
 	cfg     Config
 	http    *http.Client
@@ -21,7 +21,8 @@ type Client struct {
 	once   sync.Once
 }
 
-// New returns a client of the cluster that cfg names. It does not connect yet.
+// New returns a client for the cluster in cfg. It does not connect yet. It returns
+// an error if cfg is invalid.
 func New(cfg Config) (*Client, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -40,8 +41,8 @@ func New(cfg Config) (*Client, error) {
 // Servers returns the base URLs of the servers, in the order given to New.
 func (c *Client) Servers() []string { return append([]string(nil), c.cfg.Servers...) }
 
-// Close ends the calls that are running, with an error that wraps ErrClosed,
-// and the idle connections. It may be called more than once.
+// Close cancels the running calls, which return an error that wraps ErrClosed, and
+// closes idle connections. You can call it more than once.
 func (c *Client) Close() {
 	c.once.Do(func() {
 		c.cancel(ErrClosed)
@@ -50,13 +51,13 @@ func (c *Client) Close() {
 	})
 }
 
-// whileOpen returns a context that also ends, with ErrClosed, when the client is
-// closed.
+// whileOpen returns a context that also ends, with ErrClosed as its cause, when the
+// client is closed.
 func (c *Client) whileOpen(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(c.base, func() { cancel(ErrClosed) })
 	if c.base.Err() != nil {
-		cancel(ErrClosed) // at once: what is sent would go before AfterFunc comes
+		cancel(ErrClosed) // at once, because AfterFunc would run after the request is sent
 	}
 	return ctx, func() {
 		stop()
@@ -64,7 +65,7 @@ func (c *Client) whileOpen(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// ask is one node's word on who leads.
+// ask asks one node which node leads.
 func (c *Client) ask(ctx context.Context, server string) view {
 	st, err := c.statusOf(ctx, server)
 	if err != nil {

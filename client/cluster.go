@@ -11,38 +11,38 @@ import (
 	v1 "osqueue/api/v1"
 )
 
-// Stats returns the figures of the queue.
+// Stats returns the counters of the queue.
 func (c *Client) Stats(ctx context.Context) (v1.Stats, error) {
 	return send[v1.Stats](ctx, c, c.read("stats", v1.PathStats, nil))
 }
 
-// StatsByType returns the figures of the queue and of every type.
+// StatsByType returns the counters of the queue, in total and by type.
 func (c *Client) StatsByType(ctx context.Context) (v1.Stats, error) {
 	return send[v1.Stats](ctx, c, c.read("stats", v1.PathStats, url.Values{v1.ParamTypes: {"true"}}))
 }
 
-// State returns the queue's document as JSON. It grows with the queue; see
+// State returns the queue's document as JSON. Its size grows with the queue; see
 // Config.MaxAnswerBytes.
 func (c *Client) State(ctx context.Context) (jsontext.Value, error) {
 	return send[jsontext.Value](ctx, c, c.read("state", v1.PathState, nil))
 }
 
-// Status returns the leader's view of the cluster, or any node's if no leader
-// is to be found.
+// Status returns the status of the cluster as the leader sees it. If there is no
+// leader, any node answers.
 func (c *Client) Status(ctx context.Context) (v1.Status, error) {
 	k := call{op: "status", method: http.MethodGet, path: v1.PathStatus}
 	return send[v1.Status](ctx, c, k)
 }
 
-// NodeStatus is what one server said about itself.
+// NodeStatus is the answer of one server to StatusAll.
 type NodeStatus struct {
 	Server string
 	Status v1.Status // valid if Err is nil
 	Err    error
 }
 
-// StatusAll asks every server for its status, at once and once, and returns the
-// answers in the order of the servers.
+// StatusAll asks every server once, all at the same time, for its status. The
+// answers are in the order of Servers.
 func (c *Client) StatusAll(ctx context.Context) []NodeStatus {
 	nodes := make([]NodeStatus, len(c.cfg.Servers))
 	var wg sync.WaitGroup
@@ -56,7 +56,7 @@ func (c *Client) StatusAll(ctx context.Context) []NodeStatus {
 	return nodes
 }
 
-// Ready returns nil if that one server says that it is ready to serve.
+// Ready returns nil if the given server reports that it is ready to serve.
 func (c *Client) Ready(ctx context.Context, server string) error {
 	base, err := baseURL(server)
 	if err != nil {
@@ -73,7 +73,7 @@ func (c *Client) statusOf(ctx context.Context, server string) (v1.Status, error)
 	return status, err
 }
 
-// askOnce is one attempt at one server.
+// askOnce makes one attempt at one server.
 func (c *Client) askOnce(ctx context.Context, server string, k call, accept func([]byte) error) error {
 	tgt := newTarget(server, false, 0)
 	o := c.attempt(ctx, tgt, k, accept)

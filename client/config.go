@@ -14,7 +14,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// The defaults of Config.
+// The defaults of the fields of Config.
 const (
 	DefaultAttemptTimeout = 5 * time.Second
 	DefaultRetryFor       = 30 * time.Second
@@ -22,62 +22,65 @@ const (
 	DefaultMaxAnswerBytes = 64 << 20
 )
 
-// Freshness says how fresh the answers to reads are, and who gives them.
+// Freshness is how recent the answers to reads are, and which nodes answer them.
 type Freshness uint8
 
 // The kinds of freshness.
 const (
-	// ReadLeader shows every write that was answered before, whoever made it.
+	// ReadLeader reads from the leader, and sees every write that was answered
+	// before the read, by any client.
 	ReadLeader Freshness = iota
-	// ReadOwnWrites shows at least what this client has written or seen. Any
-	// node answers, which spares the leader.
+	// ReadOwnWrites reads from any node, and sees at least the writes and reads of
+	// this client. It takes load from the leader.
 	ReadOwnWrites
-	// ReadAny shows what the asked node happens to have.
+	// ReadAny reads from any node, which may be behind the leader.
 	ReadAny
 )
 
-// Config says which cluster to talk to, and how patiently. Only Servers is
-// required.
+// Config describes a cluster and how a client calls it. Only Servers is required;
+// the zero value of every other field selects its default.
 type Config struct {
-	// Servers are the nodes of one cluster, as host:port, as a host with the port
-	// 8080, or as URL. Name all
-	// of them: a node that is not listed is never asked.
+	// Servers are the nodes of one cluster, each as host:port, as a host (port
+	// 8080), or as a URL. List all of them: the client never calls a node that is
+	// not listed.
 	Servers []string
-	// AttemptTimeout bounds one request, without the time that a long poll
-	// asks the server to wait.
+	// AttemptTimeout is the time limit of one request, without the time that a long
+	// poll asks the server to wait.
 	AttemptTimeout time.Duration
-	// RetryFor is for how long after its first failure a call is repeated. The
-	// call's context may end it earlier. Negative: never repeat.
+	// RetryFor is how long the client repeats a call after its first failure. The
+	// context of the call may end it earlier. A negative value means no repetition.
 	RetryFor time.Duration
-	// Ack is how safe writes are to be before they are answered; WithAck says it
-	// for one call. It is not meant for claims and signs of life (heartbeats,
-	// progress, registrations): what is lost of these is done again, so they ask
-	// for nothing, and wait for nothing, without WithAck.
+	// Ack is the ack level of writes; WithAck overrides it for one
+	// call. It does not apply to claims, heartbeats, progress and registrations:
+	// the caller repeats them when they are lost, so without WithAck they ask for
+	// no level and do not wait.
 	Ack Ack
 	// AckWait is how long a write that asks for AckObject waits for the bucket.
 	AckWait time.Duration
-	// Reads says how fresh the answers to reads are.
+	// Reads is the freshness of reads.
 	Reads Freshness
-	// MaxAnswerBytes bounds the answers that are read into memory. Those to
-	// claims, whose payloads the server bounds by 16 MiB and a job, are read up to
-	// DefaultMaxAnswerBytes at least: the jobs are leased by then.
+	// MaxAnswerBytes is the size limit of an answer, which the client reads into
+	// memory. The limit of answers to claims is at least DefaultMaxAnswerBytes,
+	// because the jobs in them are leased by then. The server bounds their payloads
+	// by 16 MiB plus one job.
 	MaxAnswerBytes int64
-	// UserAgent is sent with each request.
+	// UserAgent is the value of the User-Agent header.
 	UserAgent string
-	// Transport replaces the package's own connection pool.
+	// Transport replaces the connection pool of this package.
 	Transport http.RoundTripper
-	// Logger gets retries at level debug. Nil: no log.
+	// Logger receives repetitions of calls at level debug. Nil means no log.
 	Logger hclog.Logger
 }
 
-// endless stands for times that are longer, and that bytes for more: sums of a few
-// of them stay what they are.
+// endless replaces longer times, and endlessBytes larger sizes, so that sums of a
+// few of them do not overflow.
 const (
 	endless      = 10 * 366 * 24 * time.Hour
 	endlessBytes = math.MaxInt64 / 2
 )
 
-// withDefaults fills what is unset and refuses what cannot work.
+// withDefaults sets the defaults of unset fields and returns an error for invalid
+// ones.
 func (c Config) withDefaults() (Config, error) {
 	servers, err := baseURLs(c.Servers)
 	if err != nil {
@@ -111,7 +114,7 @@ func positiveOr[T ~int64](v, otherwise T) T {
 
 var errNoServers = errors.New("no servers given; name the nodes of the cluster as host:port")
 
-// baseURLs brings the servers into one form, without repetitions.
+// baseURLs converts the servers to base URLs without duplicates.
 func baseURLs(servers []string) ([]string, error) {
 	var out []string
 	for _, s := range servers {
@@ -132,7 +135,7 @@ func baseURLs(servers []string) ([]string, error) {
 	return out, nil
 }
 
-// defaultPort is the port of a server that is given as a host alone.
+// defaultPort is the port of a server that is given as a host only.
 const defaultPort = "8080"
 
 func baseURL(server string) (string, error) {

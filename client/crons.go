@@ -11,24 +11,26 @@ import (
 	v1 "osqueue/api/v1"
 )
 
-// NewCron is a schedule to make or to replace.
+// NewCron describes a cron schedule to create or to replace.
 type NewCron struct {
-	// Spec is five fields (minute, hour, day of month, month, day of week), six
-	// with seconds in front, or @every 5m, @hourly, @daily and the like.
+	// Spec has five fields (minute, hour, day of month, month, day of week), or six
+	// with seconds first. It can also be @every 5m, @hourly, @daily and the like.
 	Spec     string
 	TimeZone string // IANA name; "": UTC
-	// Job is what is enqueued. It has no ID, RunAt, After and BatchID.
+	// Job is the job that each fire enqueues. Its ID, RunAt, After and BatchID must
+	// not be set.
 	Job NewJob
-	// Overlap is what happens while the last job has not ended: v1.OverlapAllow
-	// (also "") or v1.OverlapSkip.
+	// Overlap is the policy while the previous job has not ended: v1.OverlapAllow
+	// (the default, also "") or v1.OverlapSkip.
 	Overlap string
-	// Missed is what happens with times that passed while nobody could fire:
-	// v1.MissedSkip (also ""), or v1.MissedOne for one fire in their place.
+	// Missed is the policy for times that passed without a leader: v1.MissedSkip
+	// (the default, also ""), or v1.MissedOne for one fire that replaces all of
+	// them.
 	Missed string
 	Paused bool
 }
 
-// wireCron is v1.NewCron with the job as it is sent.
+// wireCron is v1.NewCron without the job, which encode appends.
 type wireCron struct {
 	Spec     string `json:"spec"`
 	TimeZone string `json:"timeZone,omitzero"`
@@ -37,7 +39,7 @@ type wireCron struct {
 	Paused   bool   `json:"paused,omitzero"`
 }
 
-var errCronJob = errors.New("the job of a cron has no ID, RunAt, After and BatchID of its own; leave them out")
+var errCronJob = errors.New("the job of a cron schedule cannot have ID, RunAt, After or BatchID; leave them out")
 
 func (n NewCron) encode() ([]byte, error) {
 	if n.Job.ID != "" || !n.Job.RunAt.IsZero() || len(n.Job.After) > 0 || n.Job.BatchID != "" {
@@ -52,7 +54,7 @@ func (n NewCron) encode() ([]byte, error) {
 	}, "job", jsontext.Value(job))
 }
 
-// PutCron makes or replaces the schedule of that name.
+// PutCron creates the schedule name, or replaces it.
 func (c *Client) PutCron(ctx context.Context, name string, cron NewCron) (v1.CronPut, error) {
 	const op = "put cron"
 	body, err := cron.encode()
@@ -62,7 +64,7 @@ func (c *Client) PutCron(ctx context.Context, name string, cron NewCron) (v1.Cro
 	return writeName[v1.CronPut](ctx, c, named{op: op, method: http.MethodPut, prefix: v1.PathCrons, name: name, body: body})
 }
 
-// Cron returns a schedule.
+// Cron returns the schedule name.
 func (c *Client) Cron(ctx context.Context, name string) (v1.Cron, error) {
 	const op = "get cron"
 	path, err := namePath(v1.PathCrons, name, "")
@@ -72,24 +74,26 @@ func (c *Client) Cron(ctx context.Context, name string) (v1.Cron, error) {
 	return send[v1.Cron](ctx, c, c.read(op, path, nil).about(name))
 }
 
-// Crons lists the schedules, by name. An error ends the sequence.
+// Crons iterates over the schedules, ordered by name. An error is the last item of
+// the sequence.
 func (c *Client) Crons(ctx context.Context) iter.Seq2[v1.Cron, error] {
 	list := listing{op: "list crons", path: v1.PathCrons}
 	return pages(ctx, c, list, func(p v1.CronList) ([]v1.Cron, string) { return p.Crons, p.NextCursor })
 }
 
-// PauseCron lets the schedule fire no more.
+// PauseCron stops the fires of a schedule until ResumeCron.
 func (c *Client) PauseCron(ctx context.Context, name string) error {
 	return writeDone(ctx, c, named{op: "pause cron", prefix: v1.PathCrons, name: name, action: v1.ActionPause})
 }
 
-// ResumeCron ends a pause. The answer has the next time.
+// ResumeCron ends the pause of a schedule. The answer has the time of the next
+// fire.
 func (c *Client) ResumeCron(ctx context.Context, name string) (v1.CronPut, error) {
 	return writeName[v1.CronPut](ctx, c, named{op: "resume cron", prefix: v1.PathCrons, name: name, action: v1.ActionResume})
 }
 
-// TriggerCron enqueues the schedule's job at once, paused or not. The answer
-// names the job.
+// TriggerCron enqueues the job of a schedule at once, also if the schedule is
+// paused. The answer has the id of the job.
 func (c *Client) TriggerCron(ctx context.Context, name string) (Enqueued, error) {
 	var r Receipt
 	w := named{op: "trigger cron", prefix: v1.PathCrons, name: name, action: v1.ActionTrigger, own: &r}
@@ -101,7 +105,7 @@ func (c *Client) TriggerCron(ctx context.Context, name string) (Enqueued, error)
 	return e, err
 }
 
-// DeleteCron ends a schedule. Its jobs stay.
+// DeleteCron deletes a schedule. The jobs that it enqueued stay.
 func (c *Client) DeleteCron(ctx context.Context, name string) error {
 	return writeDone(ctx, c, named{op: "delete cron", method: http.MethodDelete, prefix: v1.PathCrons, name: name})
 }

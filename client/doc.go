@@ -1,69 +1,67 @@
-// Package client talks to an osqueue cluster: it enqueues, claims, reports and
-// reads, over whichever node leads at the moment.
+// Package client is the Go client of osqueue: it enqueues, claims, reports and
+// reads jobs of one cluster, whichever node leads.
 //
 // # Problem
 //
-// Leaders die in the middle of a request. The caller then holds neither an
-// answer nor the knowledge whether the write took place, and has to find the
-// new leader first. This package does both: it finds the leader, repeats what
-// is safe to repeat until it has an answer, and says exactly what is known
-// when it has to give up.
+// A leader can die during a request. The caller then has no answer, does not
+// know whether the write took place, and must find the new leader. This package
+// finds the leader, repeats a request for as long as that is safe, and states in
+// the error whether the write took place if it has to stop.
 //
 // # Finding the leader
 //
-//	           a node says "leader"
-//	unknown ─────────────────────────▶ known
-//	   ▲                                 │
-//	   └─────────────────────────────────┘
-//	     503, redirect, broken connection, attempt timed out
+//	           a node reports that it leads
+//	unknown ─────────────────────────────▶ known
+//	   ▲                                     │
+//	   └─────────────────────────────────────┘
+//	      503, redirect, broken connection, attempt timed out
 //
-// While unknown, all nodes are asked for /status at once, and the call goes to
-// any node meanwhile, in turns: followers forward. Concurrent callers share
-// one round of questions. An answer that names a lower term than one already
-// seen is believed only if no better one comes. When a round finds another
-// leader of a higher term, calls that still wait for the old one are cut and
-// repeated there, so that a frozen node does not hold a long poll.
+// While the leader is unknown, the client asks all nodes for /status at once,
+// and sends the call to the nodes in turn, because followers forward. Concurrent
+// callers share one round of requests. An answer with a lower term than a known
+// one counts only if no better answer arrives. When a round finds a leader with a
+// higher term, the client cancels calls that still wait for the old leader and
+// repeats them at the new one, so that a frozen node does not hold a long poll.
 //
-// # Repeating
+// # Repetition
 //
-// Every write carries what makes its repetition harmless: an enqueue the ids
-// of its jobs, made here; a claim a request id; a report the token of its
-// claim; everything else an idempotency key, made here or given with
-// WithIdempotencyKey. The cluster recognises what it has done already and gives
-// the first answer again. Only a claim without a worker's name has no such
-// mark, and is repeated only if the first try certainly did nothing.
+// Every write carries an id that makes its repetition safe: an enqueue has the
+// ids of its jobs, which the client makes; a claim has a request id; a report has
+// the token of its claim; all other writes have an idempotency key, from the
+// client or from WithIdempotencyKey. The cluster recognises a repeated write and
+// returns the first answer. Only a claim without the name of a worker has no such
+// id; the client repeats it only if the first attempt certainly did nothing.
 //
-// Repeated are: connections refused or cut, attempts that time out, answers
-// that cannot be read, redirects, 408, 425, 429, and 5xx that are temporary.
-// All other answers are final, also that a quota is used up: when there is room
-// again nobody knows, and IsOverQuota tells the caller. The pauses grow from 50 ms to 1 s with jitter,
-// and are not shorter than Retry-After asks; but as soon as another leader
-// shows up the pause ends.
+// The client repeats a call after a refused or broken connection, a timeout of
+// the attempt, an unreadable answer, a redirect, 408, 425, 429, and a temporary
+// 5xx. All other answers are final, also an exhausted quota: see IsOverQuota. The
+// pauses grow from 50 ms to 1 s with jitter, and are at least as long as
+// Retry-After says. A pause ends when another leader is found.
 //
-// # How safe
+// # Ack levels
 //
 // A write succeeds when a majority of the nodes has it on disk. With AckObject,
-// for one call or for all of a client, it also waits for the bucket, and then
-// survives the loss of every node; but it does not fail when that takes too long,
-// because it is done. So look at Committed, in results or in a Receipt, where it
-// matters. A server may wait for the bucket by default: then each request tells
-// it how patient this client is.
+// for one call (WithAck) or for all calls (Config.Ack), it also waits for the
+// bucket, and then survives the loss of every node. If that wait takes too long,
+// the write does not fail, because it is committed. Check Committed in the result
+// or in a Receipt where the difference matters. A server may wait for the bucket
+// by default; every request names the longest wait that the client accepts.
 //
 // # Streams
 //
-// Events comes from any node and outlives it: what follows the last event seen
-// is asked of the next one. Where events are missing in between it says so with
-// an event of the kind v1.EventGap. WaitJob and Claim let the server wait; their
-// requests are cut, and made again, when another leader shows up. A Watch waits
-// for many jobs at once, over one such stream and with one read for each end.
+// Events reads from any node. When the connection breaks, the client asks the
+// next node for the events after the last one. If events are missing, it yields an
+// event of the kind v1.EventGap. WaitJob and Claim let the server wait; the client
+// cancels and repeats their requests when another leader is found. A Watch waits
+// for many jobs at once, with one stream of events and one read for each job.
 //
-// # Failure stance
+// # Errors
 //
-// Every failed call returns an *Error. Its Committed says "no" if the write
-// certainly did not take place, else "unknown": one attempt with an unknown
-// outcome makes the whole call unknown, whatever later attempts say, unless
-// one succeeds. Error.Tried has the last failure of each server.
+// Every failed call returns an *Error. Its Committed is "no" if the write
+// certainly did not take place, otherwise "unknown": one attempt with an unknown
+// outcome makes the whole call unknown, unless a later attempt succeeds.
+// Error.Tried has the last failure of each server.
 //
-// A Client is safe for concurrent use and meant to be shared. While no call is
-// running it keeps idle connections, and no other goroutines than theirs.
+// A Client is safe for concurrent use; share one. While no call is running it
+// keeps idle connections and their goroutines, and nothing else.
 package client

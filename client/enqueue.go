@@ -13,13 +13,13 @@ import (
 	v1 "osqueue/api/v1"
 )
 
-// The most that one batch may hold. The server refuses more.
+// Limits of one batch. The server refuses larger ones.
 const (
 	MaxBatchJobs  = 1000
-	MaxBatchBytes = 1 << 20 // of the request's body
+	MaxBatchBytes = 1 << 20 // of the body of the request
 )
 
-// Enqueue adds a job.
+// Enqueue adds a job to the queue.
 func (c *Client) Enqueue(ctx context.Context, job NewJob) (Enqueued, error) {
 	const op = "enqueue"
 	given := job.ID
@@ -37,7 +37,7 @@ func (c *Client) Enqueue(ctx context.Context, job NewJob) (Enqueued, error) {
 	return enqueued(out, job.ID, &r), err
 }
 
-// enqueued is the answer to the job that was sent under that id.
+// enqueued returns the result for the job that was sent with the given id.
 func enqueued(out v1.Enqueued, id string, r *Receipt) Enqueued {
 	e := Enqueued{JobID: out.JobID, LSN: out.LSN, Duplicate: out.Duplicate, Committed: r.Committed()}
 	if out.Duplicate && out.JobID != id {
@@ -46,18 +46,18 @@ func enqueued(out v1.Enqueued, id string, r *Receipt) Enqueued {
 	return e
 }
 
-// BatchEnqueued is the answer to a batch.
+// BatchEnqueued is the result of EnqueueBatch.
 type BatchEnqueued struct {
-	// JobIDs are in the order of the jobs. For a job whose unique key another
-	// one holds it is the holder's.
+	// JobIDs are in the order of the jobs. If another job has reserved the unique
+	// key of a job, the id of that other job is in its place.
 	JobIDs     []string
 	LSN        string
-	Duplicates []string // those of JobIDs that were there already
-	Committed  Ack      // how safe it is: AckQuorum or AckObject
+	Duplicates []string // the ids in JobIDs that existed before
+	Committed  Ack      // the level of the write: AckQuorum or AckObject
 }
 
-// EnqueueBatch adds all of the jobs, or none: also none if they are more than
-// a batch may hold.
+// EnqueueBatch adds all of the jobs in one atomic step. It returns an error, and
+// adds none, if they exceed MaxBatchJobs or MaxBatchBytes.
 func (c *Client) EnqueueBatch(ctx context.Context, jobs []NewJob) (BatchEnqueued, error) {
 	const op = "enqueue batch"
 	if len(jobs) == 0 {
@@ -77,13 +77,13 @@ func (c *Client) EnqueueBatch(ctx context.Context, jobs []NewJob) (BatchEnqueued
 	return BatchEnqueued{JobIDs: out.JobIDs, LSN: out.LSN, Duplicates: out.Duplicates, Committed: r.Committed()}, err
 }
 
-// WithIDs returns a copy of the jobs in which each has an id: those that
-// EnqueueBatch would give them under the same ctx, for callers that want to know
-// the ids before.
+// WithIDs returns a copy of the jobs in which every job has an id. EnqueueBatch
+// would choose the same ids with the same idempotency key in ctx. Use it if you
+// need the ids before the call.
 func WithIDs(ctx context.Context, jobs []NewJob) []NewJob { return withIDs(jobs, newMaker(ctx)) }
 
-// withIDs is a copy of the jobs in which each has an id: made here, it is the
-// same in every repetition.
+// withIDs returns a copy of the jobs in which every job has an id. The ids stay the
+// same when the call is repeated.
 func withIDs(jobs []NewJob, ids *maker) []NewJob {
 	out := slices.Clone(jobs)
 	for i := range out {
@@ -110,7 +110,7 @@ func checkSize(body []byte) ([]byte, error) {
 	return body, nil
 }
 
-// encodeJobs makes the JSON array of jobs.
+// encodeJobs returns the JSON array of the jobs.
 func encodeJobs(jobs []NewJob) ([]byte, error) {
 	if len(jobs) > MaxBatchJobs {
 		return nil, fmt.Errorf("%d jobs are more than the %d that fit into a batch; send several", len(jobs), MaxBatchJobs)
@@ -131,8 +131,8 @@ func encodeJobs(jobs []NewJob) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// EncodedSize is about how many bytes the job takes in a batch, for callers
-// that cut batches.
+// EncodedSize returns the approximate number of bytes that the job takes in a
+// batch, for callers that split batches.
 func EncodedSize(job NewJob) int {
 	size := len(job.ID) + len(job.Type) + len(job.Payload) + len(job.Group) + len(job.Unique.Key) + len(job.BatchID) + 400
 	for _, texts := range [][]string{job.Tags, job.After} {
@@ -145,7 +145,7 @@ func EncodedSize(job NewJob) int {
 
 var errTwoTimes = errors.New("RunAt and Delay exclude each other; give one")
 
-// encodeJob makes the JSON of a job.
+// encodeJob returns the JSON of a job.
 func encodeJob(job NewJob) ([]byte, error) {
 	if !job.RunAt.IsZero() && job.Delay > 0 {
 		return nil, errTwoTimes
@@ -174,13 +174,14 @@ func encodeJob(job NewJob) ([]byte, error) {
 	return encodeWith(out, "payload", job.Payload)
 }
 
-// inMilliseconds rounds up, so that a short time does not become none.
+// inMilliseconds converts d to milliseconds and rounds up, so that a short duration
+// does not become 0.
 func inMilliseconds(d time.Duration) int64 {
 	return int64((min(d, math.MaxInt64-time.Millisecond) + time.Millisecond - 1) / time.Millisecond)
 }
 
-// milliseconds makes what is too long for a Duration the longest one, and no time
-// that has turned over.
+// milliseconds converts ms to a Duration. A value that would overflow becomes the
+// longest Duration.
 func milliseconds(ms int64) time.Duration {
 	const most = math.MaxInt64 / int64(time.Millisecond)
 	return time.Duration(min(max(ms, -most), most)) * time.Millisecond

@@ -11,34 +11,36 @@ import (
 	v1 "osqueue/api/v1"
 )
 
-// Committed says what is known about a write that failed.
+// Committed is the knowledge about a write that failed.
 type Committed string
 
-// What can be known about a failed write. Reads are always CommittedNo.
+// The values of Error.Committed. Reads always have CommittedNo.
 const (
-	// CommittedNo: it did not take place and will not.
+	// CommittedNo means that the write did not take place and will not.
 	CommittedNo Committed = v1.CommittedNo
-	// CommittedUnknown: it may have taken place, or may still do so.
+	// CommittedUnknown means that the write may have taken place, or may still do
+	// so.
 	CommittedUnknown Committed = v1.CommittedUnknown
 )
 
 // ErrClosed is wrapped by the errors of calls on a closed Client.
 var ErrClosed = errors.New("the client is closed")
 
-// Error is a call that failed.
+// Error is the error of a call that failed. Every method of Client that sends a
+// request returns it.
 type Error struct {
 	Op         string        // the method that was called, for example "enqueue"
-	Name       string        // what it was called for: an id or a name; "" if it is about no single thing
+	Name       string        // the id or name that the call was about; "" if there is none
 	Status     int           // HTTP status of the last answer; 0 if no server answered
-	Tag        string        // the server's name for the refusal; "" if it gave none
+	Tag        string        // machine-readable reason of the refusal; "" if the server gave none
 	Message    string        // for people
-	Committed  Committed     // what is known about the write
-	RetryAfter time.Duration // when the server thinks a repetition makes sense; 0: it did not say
-	Tried      []Try         // the last failure of each server, in the order of the first ones
-	Err        error         // the cause, if it is not an answer: context, connection, decoding
+	Committed  Committed     // whether the write may have taken place
+	RetryAfter time.Duration // the server's advice when to repeat the call; 0: none
+	Tried      []Try         // the last failure of each server, in the order of their first failures
+	Err        error         // the cause, if it is not an answer: context, connection or decoding
 
 	invalid bool
-	again   bool // the same request may be answered otherwise
+	again   bool // the same request may succeed later
 }
 
 // Try is the last failure of one server.
@@ -47,7 +49,8 @@ type Try struct {
 	Err    error
 }
 
-// Error says what failed, why, and whether the write may have happened.
+// Error returns a sentence that says what failed, why, and whether the write may
+// have taken place.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString(e.Op)
@@ -67,7 +70,7 @@ func (e *Error) reason() string {
 	case e.Message != "":
 		return e.Message
 	case e.Status/100 == 2 && e.Err != nil:
-		return e.Err.Error() // success was not what failed
+		return e.Err.Error() // the status says success; the failure is Err
 	case e.Status != 0:
 		return fmt.Sprintf("the server answered %d %s", e.Status, http.StatusText(e.Status))
 	case len(e.Tried) > 0:
@@ -78,7 +81,7 @@ func (e *Error) reason() string {
 	return "failed"
 }
 
-// triedText lists the servers in one line.
+// triedText lists the servers and their failures in one line.
 func (e *Error) triedText() string {
 	parts := make([]string, len(e.Tried))
 	for i, t := range e.Tried {
@@ -87,15 +90,15 @@ func (e *Error) triedText() string {
 	return "no server could be reached: " + strings.Join(parts, "; ")
 }
 
-// Unwrap returns the cause, so that errors.Is finds a context's error.
+// Unwrap returns the cause, so that errors.Is finds the error of a context.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Unreachable reports whether no server answered at all.
+// Unreachable reports whether no server answered.
 func (e *Error) Unreachable() bool { return e.Status == 0 && len(e.Tried) > 0 }
 
-// Refused reports whether a server has answered that the request itself is at
-// fault: sent again it would be refused again. A 404 that is not from a node is no
-// refusal: a proxy may say so while its nodes are away.
+// Refused reports whether a server answered that the request itself is wrong, so
+// that a repetition would fail in the same way. A 404 that does not come from a
+// node is no refusal: a proxy may answer so while its nodes are down.
 func (e *Error) Refused() bool {
 	if overQuota(e.Tag) {
 		return true
@@ -110,20 +113,20 @@ func (e *Error) Refused() bool {
 	return e.Status >= 400 && e.Status < 500
 }
 
-// Invalid reports whether the client itself has found the request at fault, and has
-// sent nothing: called again it would not be sent either.
+// Invalid reports whether the client found the request invalid and sent nothing. A
+// repetition would fail in the same way.
 func (e *Error) Invalid() bool { return e.invalid }
 
-// IsNotFound reports whether err says that there is no such thing:
-// job, worker, batch, queue or cron.
+// IsNotFound reports whether err says that the job, worker, batch, queue or cron
+// schedule of the call does not exist.
 func IsNotFound(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Tag == v1.TagNotFound
 }
 
-// IsOverQuota reports whether err says that a quota, or another limit to what
-// the cluster keeps, is used up. The client does not repeat such a call: it may
-// take long until there is room.
+// IsOverQuota reports whether err says that a quota, or another limit of the
+// cluster, is used up. The client does not repeat such a call, because it may take
+// long until the usage falls.
 func IsOverQuota(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && overQuota(e.Tag)
@@ -137,21 +140,21 @@ func overQuota(tag string) bool {
 	return false
 }
 
-// HasTag reports whether err is a refusal that the server gave that name, one
-// of the Tag constants of v1.
+// HasTag reports whether err is a refusal with the given tag, one of the Tag
+// constants of package v1.
 func HasTag(err error, tag string) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Tag == tag
 }
 
-// IsLeaseLost reports whether err is a refusal that says that the caller does
-// not hold the job: what it does there is no longer wanted.
+// IsLeaseLost reports whether err says that the caller no longer holds the lease of
+// the job. Stop working on the job: its result would be refused.
 func IsLeaseLost(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && LostLease(e.Tag)
 }
 
-// LostLease reports whether a refusal's tag means that the lease is lost.
+// LostLease reports whether a tag means that the lease is lost.
 func LostLease(tag string) bool {
 	switch tag {
 	case v1.TagNotFound, v1.TagNotRunning, v1.TagWrongWorker, v1.TagStaleToken, v1.TagLeaseExpired,

@@ -13,13 +13,13 @@ import (
 	v1 "osqueue/api/v1"
 )
 
-// EventOptions choose events. The zero value is all, from now on.
+// EventOptions select events. The zero value selects all events from now on.
 type EventOptions struct {
-	Kinds []string // of the Event constants of v1; "job." is all that begin so; none: all
-	Type  string   // of jobs of that type; "": of all
-	JobID string   // of that job; "": of all
-	// After is the id of an event: those behind it follow, as far as they are
-	// still held. "": from now on.
+	Kinds []string // Event constants of package v1; a name that ends in "." selects all that begin with it, such as "job."; none: all
+	Type  string   // events of jobs of this type; "": all
+	JobID string   // events of this job; "": all
+	// After is the id of an event. The stream begins with the event that follows
+	// it, if the nodes still hold that. "" means from now on.
 	After string
 }
 
@@ -35,26 +35,28 @@ func (o EventOptions) query() url.Values {
 	return q
 }
 
-// eventSilence is after how long without a sign of life a stream is given up.
-// Nodes send one every few seconds.
+// eventSilence is the time without any line after which a stream counts as broken.
+// Nodes send a keepalive every few seconds.
 const eventSilence = 45 * time.Second
 
-// eventStable is how long a stream without events must last to count as no
-// failure: a node that takes streams only to drop them is one.
+// eventStable is how long a stream without events must last to count as a success.
+// It bounds the repetitions at a node that accepts streams and then drops them.
 const eventStable = 2 * time.Second
 
 var (
-	errSilent  = errors.New("the stream of events has gone silent")
+	errSilent  = errors.New("the stream of events is silent: no keepalive arrived in time")
 	errStream  = errors.New("the stream of events ended")
-	errNoEvent = errors.New("the stream has what is no event of osqueue")
+	errNoEvent = errors.New("the stream contains data that is not an event of osqueue")
 )
 
-// Events is the stream of what happens in the queue, until ctx ends, the caller
-// goes on no more, or no node could be reached for Config.RetryFor: then its
-// last item is an error. Whichever node sends the stream, when it breaks off the
-// next one is asked for what follows the last event, so that none is missing or
-// there twice. Where that cannot be, an event of the kind v1.EventGap says
-// so: look at the state again then.
+// Events iterates over the events of the queue. The sequence ends when ctx ends,
+// when the loop breaks, or when no node could be reached for Config.RetryFor; the
+// last item is then an error, unless the loop broke.
+//
+// If a connection breaks, the client asks the next node for the events after the
+// last one, so that no event is missing and none comes twice. If the nodes no
+// longer hold the next event, Events yields an event of the kind v1.EventGap. Read
+// the state again when you receive it.
 func (c *Client) Events(ctx context.Context, o EventOptions) iter.Seq2[v1.Event, error] {
 	return func(yield func(v1.Event, error) bool) {
 		ctx, cancel := c.whileOpen(ctx)
@@ -69,20 +71,20 @@ func (c *Client) Events(ctx context.Context, o EventOptions) iter.Seq2[v1.Event,
 	}
 }
 
-// errEnough: the caller does not want more.
+// errEnough means that the caller ended the loop.
 var errEnough = errors.New("enough")
 
-// stream is one sequence of events, over all its connections.
+// stream is one sequence of events over all its connections.
 type stream struct {
 	c      *Client
-	call   call // after is the last event seen
+	call   call // call.after is the id of the last event
 	yield  func(v1.Event, error) bool
-	opened bool   // a node has sent events from some position on
-	gone   int    // how many nodes in a row do not hold what comes next
-	trial  *trial // since the last sign of life
+	opened bool   // a node has accepted the stream, so that events may be missed when it breaks
+	gone   int    // the number of nodes in a row that do not hold the next event
+	trial  *trial // the attempts since the last line of a stream
 }
 
-// run connects until it must not any more.
+// run connects again and again until the caller stops or the attempts fail.
 func (s *stream) run(ctx context.Context) error {
 	s.alive()
 	for {
@@ -111,9 +113,9 @@ func (s *stream) run(ctx context.Context) error {
 	}
 }
 
-// noteGone is for a node that does not hold what comes next. Another one may:
-// how far back a node knows depends on when it was started. Only when as many
-// as there are have said so the stream goes on from now.
+// noteGone handles a node that does not hold the next event. Another node may hold
+// it, because a node remembers events only since its start. After as many such
+// answers as there are servers, the stream continues from now on, with a gap.
 func (s *stream) noteGone() error {
 	if s.gone++; s.gone < len(s.c.cfg.Servers) {
 		return nil
@@ -122,17 +124,17 @@ func (s *stream) noteGone() error {
 	return s.gap()
 }
 
-// final reports whether err is no failure of a connection.
+// final reports whether err ends the stream, rather than one connection.
 func final(err error) bool {
 	var e *Error
 	return errors.Is(err, errEnough) || errors.As(err, &e)
 }
 
-// alive begins a new count of failures.
+// alive starts a new count of failures.
 func (s *stream) alive() { s.trial = &trial{call: s.call, pauses: newPauses()} }
 
-// noteLoss tells of events that nobody can ask for: a stream was open, but no
-// event has told where it stood.
+// noteLoss reports a gap if a stream was open but no event arrived: without an id
+// the client cannot ask for the events that followed.
 func (s *stream) noteLoss() error {
 	if !s.opened || s.call.after != "" {
 		return nil
@@ -140,7 +142,7 @@ func (s *stream) noteLoss() error {
 	return s.gap()
 }
 
-// gap tells that events are missing; what comes next follows from now on.
+// gap yields v1.EventGap. The stream then continues from now on.
 func (s *stream) gap() error {
 	s.call.after, s.opened = "", false
 	if !s.yield(v1.Event{Kind: v1.EventGap}, nil) {
@@ -149,7 +151,7 @@ func (s *stream) gap() error {
 	return nil
 }
 
-// connect reads events from one node, for as long as it sends them.
+// connect reads events from one node until the connection ends.
 func (s *stream) connect(ctx context.Context, tgt *target) outcome {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -165,7 +167,7 @@ func (s *stream) connect(ctx context.Context, tgt *target) outcome {
 	return o
 }
 
-// exchange is one request and its stream.
+// exchange sends one request and reads its stream.
 func (s *stream) exchange(ctx context.Context, tgt *target, heard func()) outcome {
 	req, err := s.c.request(ctx, tgt.url, s.call)
 	if err != nil {
@@ -196,7 +198,7 @@ func (s *stream) exchange(ctx context.Context, tgt *target, heard func()) outcom
 	return o
 }
 
-// read hands the events of one connection on.
+// read yields the events of one connection.
 func (s *stream) read(f *frames) error {
 	f.id = s.call.after
 	for {
@@ -219,7 +221,8 @@ func (s *stream) read(f *frames) error {
 	}
 }
 
-// event reads one event; id is the last one that the stream has given.
+// event decodes one event. id is the last id of the stream; it applies if the event
+// has none.
 func event(one frame, id string) (v1.Event, error) {
 	var ev v1.Event
 	if one.data != "" {

@@ -15,7 +15,7 @@ import (
 	v1 "osqueue/api/v1"
 )
 
-// eventLog is what all nodes of a fake cluster stream.
+// eventLog is the stream that all nodes of a fake cluster send.
 type eventLog struct {
 	mu      sync.Mutex
 	n       int           // events so far; their ids are 1-1.0, 1-2.0, …
@@ -172,8 +172,8 @@ func TestEventsFromNow(t *testing.T) {
 	}
 }
 
-// When no node holds what comes next, a gap says so, and the stream goes on
-// from now.
+// If no node holds the next event, the client yields a gap, and the stream
+// continues from now on.
 func TestEventsThatAreGone(t *testing.T) {
 	c := newCluster(t)
 	cl := c.client(nil)

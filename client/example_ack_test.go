@@ -8,8 +8,8 @@ import (
 	"osqueue/client"
 )
 
-// What must survive the loss of every node is answered when it is in the bucket.
-// If that takes too long the write is done all the same, and can be waited for.
+// A job that must survive the loss of every node is enqueued with AckObject. If the
+// bucket takes too long, the write is committed, and you can wait for it later.
 func ExampleWithAck() {
 	ctx, c, stop := exampleClient()
 	defer stop()
@@ -32,7 +32,7 @@ func ExampleWithReceipt() {
 	// Output: true quorum
 }
 
-// Later somebody wants to be sure that all of it is in the bucket.
+// Wait later until all earlier writes are in the bucket.
 func ExampleClient_WaitLSN() {
 	ctx, c, stop := exampleClient()
 	defer stop()

@@ -156,8 +156,8 @@ func ExampleClient_CreateBatch() {
 	// import pending 0
 }
 
-// With a key of one's own a write takes effect once, also if a process that has
-// been started anew repeats it.
+// With an idempotency key, a write takes effect once, also if a restarted process
+// repeats it.
 func ExampleWithIdempotencyKey() {
 	ctx, c, stop := exampleClient()
 	defer stop()
@@ -171,7 +171,7 @@ func ExampleWithIdempotencyKey() {
 	// Output: true true
 }
 
-// Lists are read page by page as the loop goes on.
+// Jobs requests a page of the list when the loop needs it.
 func ExampleClient_Jobs() {
 	ctx, c, stop := exampleClient()
 	defer stop()

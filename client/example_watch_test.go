@@ -41,7 +41,7 @@ func ExampleClient_PutCron() {
 	// true
 }
 
-// Who works at the moment, and on what.
+// Worker shows a registered worker and its running jobs.
 func ExampleClient_Worker() {
 	ctx, c, stop := exampleClient()
 	defer stop()

@@ -82,7 +82,7 @@ func TestFailoverInTheMiddle(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if n, _, _ := c.tally(); n != callers*each {
+	if n, _, _ := c.counts(); n != callers*each {
 		t.Errorf("%d jobs of %d", n, callers*each)
 	}
 }
@@ -94,24 +94,25 @@ func TestLostAnswersDoNotRepeatTheWrite(t *testing.T) {
 			cl := c.client(nil)
 			c.faultFor(v1.PathJobs, 2, f)
 			got, err := cl.Enqueue(bounded(t), NewJob{Payload: jsontext.Value("1")})
-			if n, _, repeats := c.tally(); err != nil || !got.Duplicate || n != 1 || repeats != 2 {
+			if n, _, repeats := c.counts(); err != nil || !got.Duplicate || n != 1 || repeats != 2 {
 				t.Fatalf("%+v, %v, %d jobs, %d repeats", got, err, n, repeats)
 			}
 			c.faultFor(v1.PathClaim, 1, f)
 			jobs, err := cl.Claim(bounded(t), ClaimOptions{Worker: "w", Max: 3})
-			if _, n, repeats := c.tally(); err != nil || len(jobs) != 1 || n != 1 || repeats != 1 {
+			if _, n, repeats := c.counts(); err != nil || len(jobs) != 1 || n != 1 || repeats != 1 {
 				t.Fatalf("%+v, %v, %d claims, %d repeats", jobs, err, n, repeats)
 			}
 			c.faultFor(v1.PathJobs, 1, f)
 			err = cl.Complete(bounded(t), jobs[0].Lease(), nil)
-			if _, _, repeats := c.tally(); err != nil || repeats != 1 {
+			if _, _, repeats := c.counts(); err != nil || repeats != 1 {
 				t.Fatalf("%v, %d repeats", err, repeats)
 			}
 		})
 	}
 }
 
-// What has no mark of its own gets a key, so that its repetition is recognised.
+// A report without a token gets an idempotency key, so that the server recognises
+// its repetition.
 func TestReportWithoutTokenIsDoneOnce(t *testing.T) {
 	c := newCluster(t)
 	cl := c.client(nil)

@@ -19,7 +19,7 @@ import (
 	v1 "osqueue/api/v1"
 )
 
-// fault is what a node does with a request instead of answering it.
+// fault is a reaction of a node that replaces its answer to a request.
 type fault func(n *node, w http.ResponseWriter, r *http.Request, answer func(http.ResponseWriter))
 
 // fakeCluster is three HTTP servers over one small queue.
@@ -95,7 +95,7 @@ func (c *fakeCluster) kill(i int) {
 	c.nodes[i].srv.CloseClientConnections()
 }
 
-// elect makes node i the leader of a new term; -1: nobody.
+// elect makes node i the leader of a new term; -1 means no leader.
 func (c *fakeCluster) elect(i int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -179,8 +179,8 @@ func (c *fakeCluster) faultOf(n *node, r *http.Request) fault {
 	return c.fault(n, r)
 }
 
-// tally is what has happened so far.
-func (c *fakeCluster) tally() (jobs, claims, repeats int) {
+// counts returns the number of jobs, claims and repeated writes.
+func (c *fakeCluster) counts() (jobs, claims, repeats int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	jobs, claims, repeats = len(c.added), len(c.claims), c.repeats
@@ -200,7 +200,7 @@ func (c *fakeCluster) header(name string) string {
 	return c.last.Get(name)
 }
 
-// requests are those noted so far.
+// requests returns the requests recorded until now.
 func (c *fakeCluster) requests() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -297,7 +297,8 @@ func copyAnswer(w http.ResponseWriter, rec *httptest.ResponseRecorder) {
 	w.Write(rec.Body.Bytes())
 }
 
-// apply does a write. What it has no part for is counted, by method and path.
+// apply performs a write. It counts requests that it does not implement by method
+// and path.
 func (c *fakeCluster) apply(w http.ResponseWriter, r *http.Request, body []byte) {
 	route := r.Method + " " + r.URL.EscapedPath()
 	if a, ok := c.scripts[route]; ok {

@@ -105,8 +105,8 @@ func TestRefusalsAreFinal(t *testing.T) {
 	}
 }
 
-// Who answers so is something else that listens there, as a proxy while its nodes
-// are away: it cannot refuse.
+// A refusal that does not come from a node is not final: a proxy may answer so
+// while its nodes are down.
 func TestOthersRefuseNothing(t *testing.T) {
 	for _, status := range []int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusMisdirectedRequest} {
 		c := newCluster(t)

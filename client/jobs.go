@@ -12,7 +12,7 @@ import (
 	v1 "osqueue/api/v1"
 )
 
-// Job returns a job as it is now.
+// Job returns the current state of a job.
 func (c *Client) Job(ctx context.Context, id string) (v1.Job, error) {
 	const op = "get job"
 	path, err := jobPath(id, "")
@@ -22,23 +22,23 @@ func (c *Client) Job(ctx context.Context, id string) (v1.Job, error) {
 	return send[v1.Job](ctx, c, c.read(op, path, nil).about(id))
 }
 
-// ListOptions choose jobs. The zero value lists all that have not ended.
+// ListOptions select jobs. The zero value selects all jobs that have not ended.
 type ListOptions struct {
-	// Statuses to list, as v1.StatusUnclaimed or v1.WordAvailable; v1.StatusAll is
-	// every one.
+	// Statuses are the statuses to list, for example v1.StatusUnclaimed or
+	// v1.WordAvailable. v1.StatusAll selects every status.
 	Statuses []string
 	Type     string   // "": any
 	Tag      string   // "": any
-	Tags     []string // in addition to Tag: the jobs have all of them
+	Tags     []string // in addition to Tag; a job must have all of them
 	Group    string   // "": any
-	Worker   string   // who holds the job, or ended it; "": anyone
-	BatchID  string   // "": any, or none
-	Cron     string   // the schedule that enqueued it; "": any, or none
-	// CreatedFrom is inclusive, CreatedBefore is not. Zero: no bound.
+	Worker   string   // the worker that runs the job or ended it; "": any
+	BatchID  string   // "": any job, in a batch or not
+	Cron     string   // the schedule that enqueued the job; "": any job
+	// CreatedFrom is inclusive, CreatedBefore is exclusive. Zero means no bound.
 	CreatedFrom   time.Time
 	CreatedBefore time.Time
-	PageSize      int // how many one request asks for; 0: the server's default
-	Limit         int // how many to list; 0: all
+	PageSize      int // jobs per request; 0: the server's default
+	Limit         int // the most jobs to list; 0: all
 }
 
 func (o ListOptions) query() url.Values {
@@ -70,7 +70,7 @@ func (o ListOptions) query() url.Values {
 	return q
 }
 
-// unixText is a time in ms; "" for none.
+// unixText returns t in milliseconds, or "" for the zero time.
 func unixText(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -78,7 +78,7 @@ func unixText(t time.Time) string {
 	return strconv.FormatInt(t.UnixMilli(), 10)
 }
 
-// unixMs is a time in ms; 0 for none.
+// unixMs returns t in milliseconds, or 0 for the zero time.
 func unixMs(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -86,18 +86,18 @@ func unixMs(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// maxPage is the most jobs that a server puts on one page.
+// maxPage is the most jobs on one page of a server.
 const maxPage = 1000
 
-// Jobs lists jobs, first in first out, page by page as the caller goes on. An
-// error ends the sequence.
+// Jobs iterates over jobs in the order in which they were enqueued. It requests a
+// page when the loop needs it. An error is the last item of the sequence.
 func (c *Client) Jobs(ctx context.Context, o ListOptions) iter.Seq2[v1.Job, error] {
 	list := listing{op: "list jobs", path: v1.PathJobs, query: o.query(), limit: o.Limit}
 	return pages(ctx, c, list, func(p v1.JobList) ([]v1.Job, string) { return p.Jobs, p.NextCursor })
 }
 
-// JobPage returns one page of jobs and the figures of the whole queue. "" is
-// the first page's cursor.
+// JobPage returns one page of jobs with the counters of the whole queue. Pass the
+// cursor "" for the first page, then JobList.NextCursor of the page before.
 func (c *Client) JobPage(ctx context.Context, o ListOptions, cursor string) (v1.JobList, error) {
 	query := o.query()
 	if cursor != "" {
@@ -106,18 +106,19 @@ func (c *Client) JobPage(ctx context.Context, o ListOptions, cursor string) (v1.
 	return send[v1.JobList](ctx, c, c.read("list jobs", v1.PathJobs, query))
 }
 
-// Finished reports whether a job of that status will not run again by itself.
+// Finished reports whether a job with this status is completed, dead or cancelled.
+// It runs again only if someone retries it.
 func Finished(status string) bool {
 	return status == v1.StatusCompleted || status == v1.StatusDead || status == v1.StatusCancelled
 }
 
-// about is the call with the name of what it is about, for errors.
+// about returns the call with the id or name that it is about, for error messages.
 func (k call) about(name string) call {
 	k.name = name
 	return k
 }
 
-// read is a call that changes nothing.
+// read returns a call that changes nothing.
 func (c *Client) read(op, path string, query url.Values) call {
 	k := call{op: op, method: http.MethodGet, path: path, query: url.Values{}}
 	for name, values := range query {

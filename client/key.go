@@ -8,28 +8,31 @@ import (
 	"github.com/google/uuid"
 )
 
-// maxKey is the longest idempotency key that a server takes.
+// maxKey is the length of the longest idempotency key that a server accepts, in
+// bytes.
 const maxKey = 256
 
 type keyName struct{}
 
-// WithIdempotencyKey returns a context whose writes carry that key: for 24 h the
-// same write with the same key takes effect once, also if another process
-// repeats it, and gets the first answer. A key belongs to one call; another
-// call with it is refused. Jobs and batches without an id get one that follows
-// from the key. Writes without a key of the caller's carry one of the client's
-// own where nothing else makes their repetition harmless.
+// WithIdempotencyKey returns a context whose writes carry the given idempotency
+// key. For 24 h, a write with the same key takes effect once, also if another
+// process repeats it; every repetition gets the first answer. Use a key for one
+// call only: the server refuses another call with the same key.
+//
+// Jobs and batches without an id get ids that are derived from the key. Without a
+// key of the caller, the client makes one for each write that nothing else makes
+// safe to repeat.
 func WithIdempotencyKey(ctx context.Context, key string) context.Context {
 	return context.WithValue(ctx, keyName{}, key)
 }
 
-// keyOf is the caller's key, or "".
+// keyOf returns the key in the context, or "".
 func keyOf(ctx context.Context) string {
 	key, _ := ctx.Value(keyName{}).(string)
 	return key
 }
 
-// ownKey is the caller's key, or a new one.
+// ownKey returns the key in the context, or a new one.
 func ownKey(ctx context.Context) string {
 	if key := keyOf(ctx); key != "" {
 		return key
@@ -37,8 +40,8 @@ func ownKey(ctx context.Context) string {
 	return NewID()
 }
 
-// partKey is the key of the n-th of the calls, counted from 0, that are made for
-// one of the caller's.
+// partKey returns the key of request n, counted from 0, of a call that needs
+// several requests.
 func partKey(key string, n int) string {
 	if n == 0 {
 		return key
@@ -46,21 +49,21 @@ func partKey(key string, n int) string {
 	return key + "." + strconv.Itoa(n)
 }
 
-// checkKey finds what no server would take.
+// checkKey returns an error if no server would accept the key.
 func checkKey(key string) error {
 	if len(key) > maxKey {
 		return fmt.Errorf("the idempotency key has %d bytes; give 1 to %d", len(key), maxKey)
 	}
 	for _, r := range key {
 		if r <= ' ' || r > '~' {
-			return fmt.Errorf("the idempotency key %q has other than visible ASCII characters", key)
+			return fmt.Errorf("the idempotency key %q contains characters other than visible ASCII", key)
 		}
 	}
 	return nil
 }
 
-// maker makes the ids that a call needs. With the caller's key they follow from
-// it, so that the call made again by another process is the same.
+// maker makes the ids of one call. If the context has a key, the ids are derived
+// from it, so that another process that repeats the call sends the same ids.
 type maker struct {
 	key string
 	n   int

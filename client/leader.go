@@ -8,18 +8,18 @@ import (
 
 const (
 	discoveryTimeout = time.Second
-	// leaderlessFor is for how long a round that found no leader is believed.
-	// It spares a cluster behind one address, whose leader never shows, a
-	// round of questions before each call.
+	// leaderlessFor is how long the result "no leader" stays valid. Without it, a
+	// client of a cluster behind one address, which never shows its leader, would
+	// run a round before every call.
 	leaderlessFor = time.Second
 )
 
-// target is a server that attempts go to.
+// target is a server to which attempts are sent.
 type target struct {
 	url    string
-	leader bool   // it said so; false: it was simply its turn
-	term   uint64 // of the leader
-	// gone ends when a leader of a higher term has been found elsewhere.
+	leader bool   // the server reported that it leads; false: it was next in turn
+	term   uint64 // the raft term of the leader
+	// gone ends when another server is found to lead in a higher term.
 	gone  context.Context
 	leave context.CancelFunc
 }
@@ -29,7 +29,7 @@ func newTarget(url string, leader bool, term uint64) *target {
 	return &target{url: url, leader: leader, term: term, gone: gone, leave: leave}
 }
 
-// view is what a node says about itself.
+// view is the answer of one node to the question which node leads.
 type view struct {
 	server string
 	leader bool
@@ -37,28 +37,29 @@ type view struct {
 	err    error
 }
 
-// tracker knows who leads. It is safe for concurrent use.
+// tracker finds and remembers the leader. It is safe for concurrent use.
 type tracker struct {
 	servers []string
 	ask     func(ctx context.Context, server string) view
 
 	mu     sync.Mutex
-	leader *target // nil: not known
-	latest *target // the last leader known, also after it was given up
+	leader *target // nil: unknown
+	latest *target // the last known leader, also after giveUp
 	turns  []*target
 	turn   int
-	barren time.Time // when the last round that found no leader ended
-	round  *round    // in flight, or nil
+	barren time.Time // the end of the last round that found no leader
+	round  *round    // the running round, or nil
 	closed bool
 	wg     sync.WaitGroup
 	base   context.Context // ends with close
 	cancel context.CancelFunc
 }
 
-// round is one round of questions, shared by all who wait for it.
+// round asks all servers once which of them leads. All callers that need the leader
+// at that time share it.
 type round struct {
 	done   chan struct{}
-	leader *target // valid when done is closed; nil: none found
+	leader *target // valid when done is closed; nil: no leader found
 }
 
 func newTracker(servers []string, ask func(context.Context, string) view) *tracker {
@@ -70,7 +71,7 @@ func newTracker(servers []string, ask func(context.Context, string) view) *track
 	return t
 }
 
-// close ends the round in flight and waits for its goroutines.
+// close ends the running round and waits for its goroutines.
 func (t *tracker) close() {
 	t.mu.Lock()
 	t.closed = true
@@ -79,7 +80,7 @@ func (t *tracker) close() {
 	t.wg.Wait()
 }
 
-// pick returns the leader, or any server when none is to be found.
+// pick returns the leader, or any server if no leader is found.
 func (t *tracker) pick(ctx context.Context) *target {
 	if l, fresh := t.known(); l != nil || fresh {
 		return t.orAny(l)
@@ -87,7 +88,7 @@ func (t *tracker) pick(ctx context.Context) *target {
 	return t.orAny(t.discover(ctx))
 }
 
-// known returns the leader; fresh says that there was none a moment ago.
+// known returns the leader. fresh reports whether a recent round found none.
 func (t *tracker) known() (leader *target, fresh bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -104,8 +105,8 @@ func (t *tracker) orAny(l *target) *target {
 	return t.turns[t.turn%len(t.turns)]
 }
 
-// giveUp forgets that tgt leads. Calls that wait for it go on waiting: it may
-// be just one of them that failed.
+// giveUp forgets that tgt leads. Calls that already wait for tgt keep waiting,
+// because perhaps only one of them failed.
 func (t *tracker) giveUp(tgt *target) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -115,8 +116,8 @@ func (t *tracker) giveUp(tgt *target) {
 	t.barren = time.Time{}
 }
 
-// discover asks all servers who leads, or joins the round in flight. It
-// returns nil if nobody does, or ctx ended first.
+// discover starts a round, or joins the running one. It returns nil if no server
+// leads, or if ctx ends first.
 func (t *tracker) discover(ctx context.Context) *target {
 	r := t.join()
 	if r == nil {
@@ -144,7 +145,7 @@ func (t *tracker) join() *round {
 	return t.round
 }
 
-// run is a round: as soon as the leader is known those who wait get it.
+// run asks all servers. It publishes the leader as soon as one is found.
 func (t *tracker) run(r *round) {
 	ctx, cancel := context.WithTimeout(t.base, discoveryTimeout)
 	views := make(chan view, len(t.servers))
@@ -166,9 +167,10 @@ func (t *tracker) latestTerm() uint64 {
 	return t.latest.term
 }
 
-// bestView reads n views and picks the leader's. One that is not behind
-// anything seen ends the reading; one that is behind may come from a node that
-// has not noticed its deposal yet, and is taken only if all have answered.
+// bestView reads n views and returns the leader's. A view with a term of at least
+// seen ends the reading. A view with a lower term may come from a node that does
+// not know yet that it was deposed, so it counts only after all nodes have
+// answered.
 func bestView(views <-chan view, n int, seen uint64) (best view) {
 	for range n {
 		v := <-views
@@ -186,7 +188,7 @@ func bestView(views <-chan view, n int, seen uint64) (best view) {
 	return best
 }
 
-// settle makes the result of round r known.
+// settle publishes the result of round r.
 func (t *tracker) settle(r *round, best view) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -207,8 +209,8 @@ func (t *tracker) settle(r *round, best view) {
 	}
 }
 
-// await pauses for d, or until another leader than not is known. It returns
-// false if ctx ended.
+// await pauses for d, or until a leader other than not is known. It returns false
+// if ctx ended.
 func (t *tracker) await(ctx context.Context, d time.Duration, not *target) bool {
 	until := time.Now().Add(d)
 	looks := newPauses()

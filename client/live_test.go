@@ -82,8 +82,7 @@ func TestLeaderIsKilled(t *testing.T) {
 	}
 }
 
-// Whoever waits for a job, and whoever follows the events, does not notice that
-// the leader is killed.
+// Waiting for a job, and following the events, survives the death of the leader.
 func TestWaitingAndFollowingOverAFailover(t *testing.T) {
 	cluster, c := start(t, 3)
 	ctx := bounded(t)
@@ -144,7 +143,7 @@ func followJobs(ctx context.Context, c *client.Client, n int) error {
 	return errors.New("the stream ended")
 }
 
-// What does not fit into one call is done by several.
+// A list that is too long for one request is sent in several.
 func TestMoreThanOneCallHolds(t *testing.T) {
 	_, c := start(t, 1)
 	ctx := bounded(t)
@@ -238,8 +237,8 @@ func TestReportsOfMany(t *testing.T) {
 	}
 }
 
-// Whoever asks for the bucket gets it, over the death of the leader, and what
-// the answers say is so.
+// A write with AckObject reaches the bucket although the leader is killed, and the
+// answers report the true level.
 func TestObjectAcksOverAFailover(t *testing.T) {
 	cluster, c := start(t, 3)
 	ctx := client.WithAck(bounded(t), client.AckObject)
@@ -271,8 +270,8 @@ func TestObjectAcksOverAFailover(t *testing.T) {
 	}
 }
 
-// Whatever JSON other producers and workers have written, calls of this client go on:
-// names that occur twice, and halves of characters.
+// Jobs with unusual JSON of other programs can be handled: duplicate names and
+// surrogate halves.
 func TestJSONOfOthers(t *testing.T) {
 	cluster, c := start(t, 1)
 	ctx := bounded(t)

@@ -6,15 +6,15 @@ import (
 	"sync"
 )
 
-// lsnMark remembers the newest LSN of all answers. The zero value has none. It
-// is safe for concurrent use.
+// lsnMark remembers the newest LSN of all answers. Its zero value has none. It is
+// safe for concurrent use.
 type lsnMark struct {
 	mu          sync.Mutex
 	term, index uint64
 }
 
-// note takes the LSN of an answer. What cannot be read is ignored: it serves
-// only to make reads wait.
+// note records the LSN of an answer. It ignores an invalid one, because the mark
+// only makes reads wait.
 func (m *lsnMark) note(text string) {
 	term, index, ok := parseLSN(text)
 	if !ok {
@@ -27,7 +27,8 @@ func (m *lsnMark) note(text string) {
 	}
 }
 
-// forget drops the mark, unless it is newer than text: the cluster does not know it.
+// forget removes the mark, unless it is newer than text. The cluster does not know
+// that LSN any more.
 func (m *lsnMark) forget(text string) {
 	term, index, ok := parseLSN(text)
 	m.mu.Lock()
@@ -37,7 +38,7 @@ func (m *lsnMark) forget(text string) {
 	}
 }
 
-// String is the mark in the form of the wire; "" if there is none.
+// String returns the mark in the wire format, or "" if there is none.
 func (m *lsnMark) String() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -47,7 +48,7 @@ func (m *lsnMark) String() string {
 	return strconv.FormatUint(m.term, 10) + "-" + strconv.FormatUint(m.index, 10)
 }
 
-// parseLSN reads term-index.
+// parseLSN parses an LSN, which is written term-index.
 func parseLSN(text string) (term, index uint64, ok bool) {
 	left, right, found := strings.Cut(text, "-")
 	if !found {

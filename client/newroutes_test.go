@@ -117,7 +117,7 @@ func TestKeyedWritesAreDoneOnce(t *testing.T) {
 			if n := c.done(route); n != 1 {
 				t.Errorf("done %d times", n)
 			}
-			if _, _, repeats := c.tally(); repeats != 2 {
+			if _, _, repeats := c.counts(); repeats != 2 {
 				t.Errorf("%d repetitions were recognised", repeats)
 			}
 		})
@@ -136,7 +136,7 @@ func TestOwnKeys(t *testing.T) {
 	if err != nil || again.JobID != first.JobID || c.header(v1.HeaderIdempotencyKey) != "order-7" {
 		t.Errorf("%+v after %+v, %v", again, first, err)
 	}
-	if n, _, _ := c.tally(); n != 1 {
+	if n, _, _ := c.counts(); n != 1 {
 		t.Errorf("%d jobs", n)
 	}
 	if _, err := cl.Enqueue(mine, NewJob{Type: "b"}); !HasTag(err, v1.TagRequestConflict) {
@@ -396,7 +396,7 @@ func TestNewReads(t *testing.T) {
 	}
 }
 
-// A list whose next page is the same again does not go on for ever.
+// The client stops reading a list whose cursor does not advance.
 func TestCursorThatStandsStill(t *testing.T) {
 	c := newCluster(t)
 	cl := c.client(nil)

@@ -10,19 +10,18 @@ import (
 	v1 "osqueue/api/v1"
 )
 
-// listing is a list to read page by page.
+// listing is a list that is read page by page.
 type listing struct {
 	op    string
 	path  string
-	query url.Values // nil: none
-	limit int        // of items; 0: all
+	query url.Values // may be nil
+	limit int        // the most items to list; 0: all
 }
 
-var errCursor = errors.New("the list does not go on: its next page is the one just read")
+var errCursor = errors.New("the list does not advance: the cursor of the next page is the present one")
 
-// pages reads a list of T whose pages are P, as the caller goes on. part takes
-// the items and the cursor of the next page out of one. An error ends the
-// sequence.
+// pages iterates over a list of T with pages of type P. part returns the items of a
+// page and the cursor of the next one. An error is the last item of the sequence.
 func pages[P, T any](ctx context.Context, c *Client, l listing, part func(P) ([]T, string)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		query, left := maps.Clone(l.query), l.limit
@@ -47,7 +46,7 @@ func pages[P, T any](ctx context.Context, c *Client, l listing, part func(P) ([]
 	}
 }
 
-// hand gives the caller the items; false: it does not want more.
+// hand yields the items. It returns false if the caller ended the loop.
 func hand[T any](items []T, yield func(T, error) bool) bool {
 	for _, item := range items {
 		if !yield(item, nil) {

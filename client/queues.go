@@ -13,15 +13,15 @@ import (
 	v1 "osqueue/api/v1"
 )
 
-// Queues lists the types that have jobs or settings, by type. An error ends the
-// sequence.
+// Queues iterates over the job types that have jobs or settings, ordered by type.
+// An error is the last item of the sequence.
 func (c *Client) Queues(ctx context.Context) iter.Seq2[v1.Queue, error] {
 	list := listing{op: "list queues", path: v1.PathQueues}
 	return pages(ctx, c, list, func(p v1.QueueList) ([]v1.Queue, string) { return p.Queues, p.NextCursor })
 }
 
-// Queue returns the figures and settings of one type. "" are the jobs without
-// type.
+// Queue returns the counters and settings of one type. The type "" stands for jobs
+// without a type.
 func (c *Client) Queue(ctx context.Context, jobType string) (v1.Queue, error) {
 	const op = "get queue"
 	path, err := namePath(v1.PathQueues, v1.QueueName(jobType), "")
@@ -31,8 +31,8 @@ func (c *Client) Queue(ctx context.Context, jobType string) (v1.Queue, error) {
 	return send[v1.Queue](ctx, c, c.read(op, path, nil).about(jobType))
 }
 
-// SetQueue changes the settings that the patch names, and no others. It returns
-// the queue as it is then.
+// SetQueue changes the settings that the patch sets and keeps all others. It
+// returns the queue after the change.
 func (c *Client) SetQueue(ctx context.Context, jobType string, patch QueuePatch) (v1.Queue, error) {
 	const op = "set queue"
 	body, err := patch.encode()
@@ -42,37 +42,39 @@ func (c *Client) SetQueue(ctx context.Context, jobType string, patch QueuePatch)
 	return writeName[v1.Queue](ctx, c, named{op: op, method: http.MethodPatch, prefix: v1.PathQueues, name: v1.QueueName(jobType), body: body})
 }
 
-// PauseQueue lets no more jobs of the type be claimed. Those that run go on.
+// PauseQueue stops claims of jobs of the type until ResumeQueue. Running jobs
+// continue.
 func (c *Client) PauseQueue(ctx context.Context, jobType string) (v1.Queue, error) {
 	return writeName[v1.Queue](ctx, c, named{op: "pause queue", prefix: v1.PathQueues, name: v1.QueueName(jobType), action: v1.ActionPause})
 }
 
-// ResumeQueue ends a pause.
+// ResumeQueue ends the pause of a type.
 func (c *Client) ResumeQueue(ctx context.Context, jobType string) (v1.Queue, error) {
 	return writeName[v1.Queue](ctx, c, named{op: "resume queue", prefix: v1.PathQueues, name: v1.QueueName(jobType), action: v1.ActionResume})
 }
 
-// RemoveQueue sets all settings of the type back to their defaults, also the
-// pause. Its jobs stay.
+// RemoveQueue resets all settings of the type to their defaults and ends its pause.
+// The jobs of the type stay.
 func (c *Client) RemoveQueue(ctx context.Context, jobType string) error {
 	return writeDone(ctx, c, named{op: "remove queue", method: http.MethodDelete, prefix: v1.PathQueues, name: v1.QueueName(jobType)})
 }
 
-// Setting is what becomes of one setting: the zero value leaves it as it is,
-// SetTo gives it a value, Default sets it back.
+// Setting is the change of one setting. The zero value keeps the setting; SetTo
+// assigns a value, and Default resets it.
 type Setting[T any] struct {
 	set     bool
 	reverts bool
 	value   T
 }
 
-// SetTo gives a setting the value v.
+// SetTo returns a change that assigns v to a setting.
 func SetTo[T any](v T) Setting[T] { return Setting[T]{set: true, value: v} }
 
-// Default sets a setting back to its default.
+// Default returns a change that resets a setting to its default.
 func Default[T any]() Setting[T] { return Setting[T]{set: true, reverts: true} }
 
-// wire is the setting's JSON, with its value made by of; nil for none.
+// wire returns the JSON of the setting, whose value of converts. It returns nil if
+// the setting stays.
 func (s Setting[T]) wire(of func(T) any) (jsontext.Value, error) {
 	switch {
 	case !s.set:
@@ -84,8 +86,8 @@ func (s Setting[T]) wire(of func(T) any) (jsontext.Value, error) {
 	return text, err
 }
 
-// QueuePatch is a change of a type's settings; v1.QueueSettings says what they
-// mean.
+// QueuePatch is a change of the settings of a type. v1.QueueSettings documents each
+// of them.
 type QueuePatch struct {
 	Paused             Setting[bool]
 	MaxRunning         Setting[int64]
@@ -103,7 +105,7 @@ type QueuePatch struct {
 	MaxPayload         Setting[int64]
 }
 
-// patchMember is one member of the patch on the wire.
+// patchMember is one field of the patch in the wire format.
 type patchMember struct {
 	name  string
 	value jsontext.Value
@@ -140,7 +142,8 @@ func (p QueuePatch) members() []patchMember {
 	}
 }
 
-// encode makes the JSON of the patch: null is the default, what is absent stays.
+// encode returns the JSON of the patch. A null resets a setting, and an absent
+// field keeps it.
 func (p QueuePatch) encode() ([]byte, error) {
 	body := []byte{'{'}
 	for _, m := range p.members() {

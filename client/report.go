@@ -11,22 +11,23 @@ import (
 	v1 "osqueue/api/v1"
 )
 
-// Complete ends a claim well; a nil result is none. Repeated, it succeeds
-// again.
+// Complete ends a claim with success and stores the result; nil means no result.
+// Repeated, it succeeds again. If the lease is lost, IsLeaseLost(err) is true.
 func (c *Client) Complete(ctx context.Context, l Lease, result jsontext.Value) error {
 	body, err := encodeWith(v1.Complete{WorkerID: optional(l.Worker), Token: l.Token}, "result", result)
 	return c.report(ctx, v1.ActionComplete, l, body, err)
 }
 
-// ForceComplete ends a job well whatever has become of it, and whoever holds it:
-// for repairs by hand. A worker has Complete, which tells it when its claim is
-// lost. A job that is completed already gets the other result.
+// ForceComplete completes a job in any status, without regard to its lease. Use it
+// for repairs by hand. A worker uses Complete, which reports a lost lease. If the
+// job is completed already, its result is replaced.
 func (c *Client) ForceComplete(ctx context.Context, jobID string, result jsontext.Value) error {
 	body, err := encodeWith(v1.ForceComplete{}, "result", result)
 	return c.report(ctx, v1.ActionForceComplete, Lease{JobID: jobID}, body, err)
 }
 
-// Fail ends a claim badly. Repeated, it succeeds again.
+// Fail ends a claim with a failure. The cluster retries the job or marks it dead.
+// Repeated, Fail succeeds again.
 func (c *Client) Fail(ctx context.Context, l Lease, f Failure) error {
 	body, err := encode(v1.Fail{
 		WorkerID: optional(l.Worker), Token: l.Token, Error: f.Error, Retryable: f.retryable(), DelayMs: f.delayMs(),
@@ -34,22 +35,22 @@ func (c *Client) Fail(ctx context.Context, l Lease, f Failure) error {
 	return c.report(ctx, v1.ActionFail, l, body, err)
 }
 
-// Release gives a job back as if it had not been claimed. Repeated, it
-// succeeds again.
+// Release returns a job to the queue; the claim does not count as an attempt.
+// Repeated, it succeeds again.
 func (c *Client) Release(ctx context.Context, l Lease) error {
 	body, err := encode(v1.Release{WorkerID: optional(l.Worker), Token: l.Token})
 	return c.report(ctx, v1.ActionRelease, l, body, err)
 }
 
-// Renew renews one lease. For several, Heartbeat is cheaper; it also tells
-// whether cancellation was asked for.
+// Renew extends one lease. For several leases use Heartbeat: it needs one request,
+// and also reports requested cancellations.
 func (c *Client) Renew(ctx context.Context, l Lease) error {
 	body, err := encode(v1.Heartbeat{WorkerID: optional(l.Worker), Token: l.Token, Progress: l.Progress.wire()})
 	return c.report(ctx, v1.ActionHeartbeat, l, body, err)
 }
 
-// Progress renews one lease and tells how far the job has come. The answer says
-// whether cancellation was asked for; without a token it says nothing.
+// Progress extends one lease and records the progress of the job. The Beat reports
+// whether someone asked to cancel the job; it is empty if l has no token.
 func (c *Client) Progress(ctx context.Context, l Lease, p Progress) (Beat, error) {
 	const op = "progress"
 	if p.Percent < 0 || p.Percent > 100 {
@@ -69,8 +70,8 @@ func (c *Client) Progress(ctx context.Context, l Lease, p Progress) (Beat, error
 
 var errPercent = errors.New("must be from 0 to 100")
 
-// report is a report on one job. Without a token it is answered 204, with one
-// by a v1.Reported, of which nothing is needed.
+// report sends a report on one job. A server answers 204 without a token, and a
+// v1.Reported with one, which is ignored.
 func (c *Client) report(ctx context.Context, action string, l Lease, body []byte, err error) error {
 	if err != nil {
 		return local(action, err)
@@ -86,8 +87,8 @@ func (c *Client) report(ctx context.Context, action string, l Lease, body []byte
 	return c.do(ctx, k, acknowledged[v1.Reported])
 }
 
-// acknowledged accepts an empty answer or one of that type, of which nothing
-// is needed: anything else does not come from a node.
+// acknowledged accepts an empty body or JSON of type T, and ignores its content.
+// Any other body does not come from a node.
 func acknowledged[T any](body []byte) error {
 	if len(body) == 0 {
 		return nil

@@ -11,9 +11,9 @@ import (
 	v1 "osqueue/api/v1"
 )
 
-// Heartbeat renews the leases of one worker, and takes their progress along. The
-// answers are in their order; a lease that could not be renewed is not an
-// error.
+// Heartbeat extends the leases of one worker and sends the progress in them. The
+// results are in the order of leases. A lease that is lost has a Beat.Tag and is
+// not an error.
 func (c *Client) Heartbeat(ctx context.Context, worker string, leases []Lease) ([]Beat, error) {
 	const op = "heartbeat"
 	if len(leases) == 0 {
@@ -30,12 +30,12 @@ func (c *Client) Heartbeat(ctx context.Context, worker string, leases []Lease) (
 // Completion is one job of CompleteBatch.
 type Completion struct {
 	Lease  Lease
-	Result jsontext.Value // nil: none
-	Log    string         // what the attempt had to say beside its result: UTF-8, at most 16 KiB
+	Result jsontext.Value // nil: no result
+	Log    string         // the log of the attempt: UTF-8, at most 16 KiB
 }
 
-// CompleteBatch ends claims of one worker well. Each is decided for itself:
-// the answers are in their order, and a refusal is not an error.
+// CompleteBatch completes jobs of one worker, each independently of the others. The
+// results are in the order of jobs. A refusal is in Beat.Tag and is not an error.
 func (c *Client) CompleteBatch(ctx context.Context, worker string, jobs []Completion) ([]Beat, error) {
 	const op = "complete batch"
 	if len(jobs) == 0 {
@@ -58,8 +58,9 @@ type FailedJob struct {
 	Failure Failure
 }
 
-// FailBatch ends claims of one worker badly. Each is decided for itself: the
-// answers are in their order, and a refusal is not an error.
+// FailBatch reports failures of jobs of one worker, each independently of the
+// others. The results are in the order of jobs. A refusal is in Beat.Tag and is not
+// an error.
 func (c *Client) FailBatch(ctx context.Context, worker string, jobs []FailedJob) ([]Beat, error) {
 	const op = "fail batch"
 	if len(jobs) == 0 {
@@ -79,8 +80,8 @@ func (c *Client) FailBatch(ctx context.Context, worker string, jobs []FailedJob)
 	return c.reportMany(ctx, k, in, len(jobs))
 }
 
-// ReleaseBatch gives jobs of one worker back. Each is decided for itself: the
-// answers are in their order, and a refusal is not an error.
+// ReleaseBatch releases jobs of one worker, each independently of the others. The
+// results are in the order of leases. A refusal is in Beat.Tag and is not an error.
 func (c *Client) ReleaseBatch(ctx context.Context, worker string, leases []Lease) ([]Beat, error) {
 	const op = "release batch"
 	if len(leases) == 0 {
@@ -97,7 +98,7 @@ func (c *Client) ReleaseBatch(ctx context.Context, worker string, leases []Lease
 	return c.reportMany(ctx, k, in, len(leases))
 }
 
-// reportMany makes the call k with the body in, which has n reports.
+// reportMany sends the body in, which has n reports, with the call k.
 func (c *Client) reportMany(ctx context.Context, k call, in any, n int) ([]Beat, error) {
 	if n > MaxBatchJobs {
 		return nil, local(k.op, fmt.Errorf("%d jobs are more than the %d of one call; send several", n, MaxBatchJobs))
@@ -128,7 +129,7 @@ func (c *Client) reportMany(ctx context.Context, k call, in any, n int) ([]Beat,
 	return beats, nil
 }
 
-// refusalOf is why an item was refused; "" if it was not.
+// refusalOf returns the tag of a refused item, or "" if it was accepted.
 func refusalOf(r v1.ReportedItem) string {
 	if r.Status == v1.ItemOK || r.Status == v1.ItemDuplicate {
 		return ""

@@ -257,7 +257,7 @@ func TestWaitJobOverAFailover(t *testing.T) {
 			answer(w)
 		}
 	})
-	go func() { // somebody else's call finds the new leader
+	go func() { // another goroutine's call finds the new leader
 		for t.Context().Err() == nil {
 			cl.tracker.discover(t.Context())
 			if l, _ := cl.tracker.known(); l != nil && l.term > 1 {

@@ -7,7 +7,7 @@ import (
 	v1 "osqueue/api/v1"
 )
 
-// A write that is answered with success, but for another number of jobs, may
+// A write that is answered with success, but with a wrong number of results, may
 // have taken place.
 func TestAnswersOfTheWrongLength(t *testing.T) {
 	c := newCluster(t)

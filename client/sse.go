@@ -9,23 +9,23 @@ import (
 
 const mediaTypeEvents = "text/event-stream"
 
-// maxEventBytes bounds a line of a stream of events, and the data of an event.
+// maxEventBytes is the limit of a line of a stream, and of the data of one event.
 const maxEventBytes = 1 << 20
 
 var errLongEvent = errors.New("an event is larger than 1 MiB")
 
-// frame is one event of a stream, as the format of server-sent events has it.
+// frame is one event in the format of server-sent events.
 type frame struct {
 	name string
 	data string
 }
 
-// frames reads server-sent events. A carriage return alone does not end a line:
-// no node sends that.
+// frames reads server-sent events. A carriage return alone does not end a line,
+// because nodes never send one.
 type frames struct {
 	lines *bufio.Scanner
-	id    string // of the last event that was whole, or of one before
-	heard func() // called for each line
+	id    string // the id of the last complete event
+	heard func() // called for every line
 }
 
 func newFrames(r io.Reader, heard func()) *frames {
@@ -34,8 +34,8 @@ func newFrames(r io.Reader, heard func()) *frames {
 	return &frames{lines: lines, heard: heard}
 }
 
-// next returns the next event that has a name or data. What is not finished
-// when the stream ends is dropped; the error is io.EOF then.
+// next returns the next event that has a name or data. It drops an incomplete event
+// at the end of the stream and returns io.EOF.
 func (f *frames) next() (frame, error) {
 	var out frame
 	var data strings.Builder
@@ -44,7 +44,7 @@ func (f *frames) next() (frame, error) {
 		f.heard()
 		line := f.lines.Text()
 		if line == "" {
-			f.id = id // not before: an event that is cut off must come again
+			f.id = id // only now: an event that is cut off must be sent again
 			out.data = strings.TrimSuffix(data.String(), "\n")
 			if out.name != "" || out.data != "" {
 				return out, nil
@@ -72,7 +72,7 @@ func (f *frames) next() (frame, error) {
 	return frame{}, f.end()
 }
 
-// end is why there are no more lines.
+// end returns the reason why the stream ended.
 func (f *frames) end() error {
 	switch err := f.lines.Err(); {
 	case errors.Is(err, bufio.ErrTooLong):

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// newTransport is a connection pool for many goroutines that talk to very few
-// hosts, where the usual two idle connections a host would mean a new
-// connection for almost every call. HTTP/2 stays off: one connection for all
-// calls makes them wait for one another's lost packets and for one lock.
+// newTransport returns a connection pool for many goroutines and few hosts. With
+// the default of two idle connections per host, almost every call would open a
+// connection. HTTP/2 stays off: calls on one connection would wait for each other's
+// lost packets and for one lock.
 func newTransport() *http.Transport {
 	dialer := &net.Dialer{Timeout: 2 * time.Second, KeepAlive: 15 * time.Second}
 	return &http.Transport{
@@ -25,8 +25,8 @@ func newTransport() *http.Transport {
 	}
 }
 
-// newHTTPClient follows no redirect: a node that sends us elsewhere is not the
-// leader, and whom to ask then is not its decision.
+// newHTTPClient returns an HTTP client that follows no redirects. A node that
+// redirects is not the leader, and the tracker decides which node is asked next.
 func newHTTPClient(rt http.RoundTripper) *http.Client {
 	return &http.Client{
 		Transport:     rt,

@@ -9,53 +9,53 @@ import (
 	v1 "osqueue/api/v1"
 )
 
-// NewJob is a job to enqueue. The zero value is a job without type and
-// payload, to run at once.
+// NewJob describes a job to enqueue. The zero value is a job without type and
+// payload that is available at once.
 type NewJob struct {
-	// ID names the job. "" takes a fresh UUIDv7. Enqueueing the same job under
-	// the same id again changes nothing.
+	// ID identifies the job. "" means a new UUIDv7. Enqueueing a job again with the
+	// same id changes nothing.
 	ID       string
 	Type     string
-	Payload  jsontext.Value // JSON; nil: none
-	Priority int32          // higher first
-	// RunAt, or Delay from now on the server's clock, keeps the job back. Not
-	// both.
+	Payload  jsontext.Value // JSON; nil: no payload
+	Priority int32          // jobs with a higher priority are claimed first
+	// RunAt is the time, and Delay the duration on the server's clock, after which
+	// the job becomes available. Set at most one of them.
 	RunAt time.Time
 	Delay time.Duration
-	// MaxAttempts is how often the job may be claimed; nil takes the server's
+	// MaxAttempts is how often the job may be attempted. Nil means the server's
 	// default.
 	MaxAttempts *int32
-	// Lease is how long a claim lasts without heartbeat; 0 takes the worker's
-	// wish, then the server's default.
+	// Lease is how long a claim lasts without a heartbeat. 0 means the lease that
+	// the worker asks for, or else the server's default.
 	Lease time.Duration
-	// Backoff says how long the job waits after a failed attempt; nil takes its
-	// type's.
+	// Backoff is the wait after a failed attempt. Nil means the backoff of the
+	// type.
 	Backoff *Backoff
-	// Timeout is how long an attempt may run, whatever its heartbeats; 0 takes
-	// the type's.
+	// Timeout is how long an attempt may run, with or without heartbeats. 0 means
+	// the timeout of the type.
 	Timeout time.Duration
-	// Group is the tenant, or whatever claims shall rotate over.
+	// Group is the tenant group. Claims take turns among the groups.
 	Group string
 	Tags  []string
-	// Unique keeps a second job of the type with the same key out.
+	// Unique prevents a second job of the same type with the same key.
 	Unique Unique
-	// After are ids of the jobs that must complete before this one can be
-	// claimed; they exist, or are in the same batch.
+	// After are the ids of jobs that must complete before this job becomes
+	// available. They must exist or be part of the same batch.
 	After []string
-	// AfterFailure is what happens if one of them dies or is cancelled:
-	// v1.AfterBlock (also ""), v1.AfterCancel or v1.AfterRun.
+	// AfterFailure is the policy if a job in After dies or is cancelled:
+	// v1.AfterBlock (the default, also ""), v1.AfterCancel or v1.AfterRun.
 	AfterFailure string
-	// BatchID adds the job to an open batch.
+	// BatchID adds the job to an open workflow batch.
 	BatchID string
 }
 
-// Backoff says how long a job waits after its n-th attempt failed. It is the
-// same as v1.Backoff, with durations.
+// Backoff is the wait of a job after its n-th failed attempt. It is v1.Backoff with
+// durations.
 type Backoff struct {
 	Kind   string // v1.BackoffNone, BackoffFixed, BackoffLinear or BackoffExponential
 	Base   time.Duration
-	Cap    time.Duration // 0: no cap
-	Jitter int           // percent by which the wait is lowered at random, at most
+	Cap    time.Duration // the longest wait; 0: no limit
+	Jitter int           // the wait is shortened at random by up to this many percent
 }
 
 func (b *Backoff) wire() *v1.Backoff {
@@ -67,55 +67,57 @@ func (b *Backoff) wire() *v1.Backoff {
 	}
 }
 
-// Unique is a key that only one job of a type holds at a time. The zero value
-// is none.
+// Unique is a key that only one job of a type can reserve at a time. The zero value
+// reserves no key.
 type Unique struct {
 	Key string
-	// Scope is how long the job holds its key: v1.UniqueWaiting until it is
-	// claimed, v1.UniqueActive (also "") until it has ended, v1.UniquePeriod for
-	// Period.
+	// Scope is how long the job reserves the key: v1.UniqueWaiting until it is
+	// claimed, v1.UniqueActive (the default, also "") until it has ended,
+	// v1.UniquePeriod for Period.
 	Scope  string
 	Period time.Duration
 }
 
-// Enqueued is the answer to one enqueued job.
+// Enqueued is the result of enqueueing one job.
 type Enqueued struct {
-	// JobID is the job's, or the one of the job that holds the unique key.
+	// JobID is the id of the job, or of the other job that has reserved the unique
+	// key.
 	JobID string
 	LSN   string
-	// Committed is how safe it is: AckQuorum or AckObject.
+	// Committed is the level of the write: AckQuorum or AckObject.
 	Committed Ack
-	// Duplicate: nothing was added. The job was there already, or another holds
-	// its unique key.
+	// Duplicate is true if nothing was added, because the job existed already or
+	// another job has reserved its unique key.
 	Duplicate bool
-	// Holder is the job that holds the unique key, if it is another one; else "".
+	// Holder is the id of the other job that has reserved the unique key; "" if
+	// there is none.
 	Holder string
 }
 
-// ClaimOptions say what a worker wants.
+// ClaimOptions describe a claim request of a worker.
 type ClaimOptions struct {
 	Worker string
 	Types  []string // empty: any type
-	Max    int      // at most so many jobs; less than 1 is 1
+	Max    int      // the most jobs to claim; less than 1 means 1
 	// Wait is how long the server may wait for the first job.
 	Wait time.Duration
-	// Lease is how long the claim lasts without heartbeat; 0 takes the job's
-	// wish, then the server's default.
+	// Lease is how long the claim lasts without a heartbeat. 0 means the lease of
+	// the job, or else the server's default.
 	Lease time.Duration
-	// RequestID makes the repeated claim get the same jobs. "" takes a fresh
-	// one; give one to repeat a claim whose outcome is unknown.
+	// RequestID makes a repeated claim return the same jobs. "" means a new id. Set
+	// it to repeat a claim whose outcome is unknown.
 	RequestID string
 }
 
-// Lease names a claim of a job, for heartbeats and reports.
+// Lease identifies a claim of a job, for heartbeats and reports.
 type Lease struct {
 	JobID  string
 	Worker string
-	// Token is the fencing token of the claim. 0: the worker's name alone
-	// decides whether the report is accepted, also if it has claimed the job
-	// again meanwhile.
+	// Token is the fencing token of the claim. With 0 the server checks only the
+	// name of the worker, and also accepts the report if that worker has claimed
+	// the job again.
 	Token uint64
-	// Progress is sent along with a heartbeat. Other reports ignore it.
+	// Progress is sent with a heartbeat. Other reports ignore it.
 	Progress *Progress
 }
 
@@ -132,16 +134,16 @@ func (p *Progress) wire() *v1.Progress {
 	return &v1.Progress{Percent: uint8(min(max(p.Percent, 0), 100)), Message: p.Message}
 }
 
-// ClaimedJob is a job that the caller holds.
+// ClaimedJob is a job that the caller has leased.
 type ClaimedJob struct {
 	ID       string
 	Type     string
-	Payload  jsontext.Value // nil: none
+	Payload  jsontext.Value // nil: no payload
 	Priority int32
 	Attempt  int           // counts from 1
-	Token    uint64        // grows with every claim; hand it on to fence side effects
-	Length   time.Duration // of the lease
-	Age      time.Duration // of the lease, when the server answered: of a repeated claim it is older
+	Token    uint64        // grows with every claim; pass it to other systems to fence side effects
+	Length   time.Duration // how long the lease lasts
+	Age      time.Duration // the age of the lease at the time of the answer; a repeated claim returns an older lease
 	Worker   string
 
 	MaxAttempts int // 0: the server did not say
@@ -150,29 +152,28 @@ type ClaimedJob struct {
 	Group       string
 	Tags        []string
 	BatchID     string
-	Cron        string // the schedule that enqueued it
-	// CronAt is the time of the schedule for which the job was enqueued; zero if it was
-	// triggered by hand.
+	Cron        string // the schedule that enqueued the job
+	// CronAt is the time of the schedule for which the job was enqueued. It is zero
+	// if TriggerCron enqueued it.
 	CronAt    time.Time
-	LastError string // of the attempt before
+	LastError string // the error of the attempt before
 }
 
-// Lease names the claim.
+// Lease returns the lease of the claim, for heartbeats and reports.
 func (j ClaimedJob) Lease() Lease { return Lease{JobID: j.ID, Worker: j.Worker, Token: j.Token} }
 
-// Failure is how an attempt failed.
+// Failure describes a failed attempt.
 type Failure struct {
 	Error string
-	// Permanent: do not try again, whatever attempts are left.
+	// Permanent marks the job dead, whatever attempts are left.
 	Permanent bool
-	// Delay keeps the job back before its next attempt; 0 leaves that to the
-	// job's backoff.
+	// Delay is the wait before the next attempt. 0 means the backoff of the job.
 	Delay time.Duration
-	// AtOnce lets the next attempt follow without Delay and backoff.
+	// AtOnce makes the job available at once, without Delay and backoff.
 	AtOnce bool
 }
 
-// delayMs is absent for "by the backoff".
+// delayMs returns the delay in the wire format, or nil for the backoff of the job.
 func (f Failure) delayMs() *int64 {
 	var ms int64
 	if !f.AtOnce {
@@ -191,19 +192,19 @@ func (f Failure) retryable() *bool {
 	return nil
 }
 
-// Beat is the answer to one lease of a heartbeat, or to one of many reports.
+// Beat is the result for one lease of a heartbeat, or for one report of a batch.
 type Beat struct {
 	JobID string
-	// Tag is "" if the report was accepted, else why not. LostLease tells
-	// whether the job is lost.
+	// Tag is "" if the report was accepted, otherwise the reason of the refusal.
+	// LostLease(Tag) reports whether the lease is lost.
 	Tag string
-	// Cancel: somebody has asked for the job's cancellation. Stop working on it
-	// and report the end of the attempt.
+	// Cancel is true if someone asked to cancel the job. Stop working on it and
+	// report the end of the attempt.
 	Cancel bool
 }
 
-// WorkerInfo is what a worker registers. From then on the cluster takes 30 s of
-// silence for its death.
+// WorkerInfo describes a worker to register. A registered worker that sends nothing
+// for 30 s (the server's setting) is declared dead.
 type WorkerInfo struct {
 	Name    string
 	Types   []string
@@ -211,12 +212,12 @@ type WorkerInfo struct {
 	Address string
 }
 
-// NewID returns an id for a job or a request: a UUIDv7, whose order in time
-// keeps the indexes of the cluster compact.
+// NewID returns a new id for a job or a request. It is a UUIDv7: ids in the order
+// of time keep the indexes of the cluster compact.
 func NewID() string {
 	id, err := uuid.NewV7()
 	if err != nil {
-		id = uuid.New() // panics only if the system has no randomness at all
+		id = uuid.New() // panics only if the system has no source of randomness
 	}
 	return id.String()
 }

@@ -9,36 +9,36 @@ import (
 	v1 "osqueue/api/v1"
 )
 
-// outcome is what one attempt brought.
+// outcome is the result of one attempt.
 type outcome struct {
-	status  int         // 0: no answer
-	header  http.Header // of the answer
-	problem problem     // of an answer that is not 2xx
-	sent    bool        // the request, or a part of it, left for the server
-	err     error       // no answer, or one that cannot be read
+	status  int         // HTTP status; 0: no answer
+	header  http.Header // header of the answer
+	problem problem     // the problem of an answer that is not 2xx
+	sent    bool        // at least a part of the request was sent
+	err     error       // set if there is no answer or an unreadable one
 
-	bucketLeft time.Duration // of the time that the write may wait for the bucket
+	bucketLeft time.Duration // the rest of the time that the write may wait for the bucket
 }
 
-// problem is the part of an error's body that matters here.
+// problem has the fields of an error body that the client uses.
 type problem struct {
 	ours      bool // the body is an error of an osqueue node
 	tag       string
 	message   string
 	committed Committed
-	after     time.Duration // when a repetition makes sense; 0: it did not say
+	after     time.Duration // when to repeat the call; 0: unknown
 }
 
-// verdict is what follows from an outcome.
+// verdict is the decision that follows from an outcome.
 type verdict struct {
 	done    bool          // success
 	again   bool          // a repetition may help
 	unknown bool          // the write may have taken place
-	moved   bool          // the server is not the one to ask; look for the leader
-	after   time.Duration // not before; 0: it did not say
+	moved   bool          // the server does not lead; look for the leader
+	after   time.Duration // the shortest pause before a repetition; 0: unknown
 }
 
-// judge decides about one attempt. It knows nothing of earlier ones.
+// judge decides on one attempt, without regard to earlier ones.
 func judge(o outcome, now time.Time) verdict {
 	if o.err != nil {
 		if errors.Is(o.err, errLarge) {
@@ -59,13 +59,13 @@ func judge(o outcome, now time.Time) verdict {
 	return judgeFailure(o, now)
 }
 
-// judgeRefusal is for 4xx: the request is at fault, and did nothing, but for
-// the statuses that are about the moment or the place.
+// judgeRefusal decides on 4xx: the request is wrong and did nothing. Statuses such
+// as 408 and 429 are exceptions, which depend on the time or the node.
 func judgeRefusal(o outcome, now time.Time) verdict {
 	v := verdict{unknown: o.problem.committed == CommittedUnknown}
 	switch o.status {
 	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusMisdirectedRequest:
-		// Not from a node: something else listens there.
+		// The answer does not come from a node: another program listens there.
 		v.again, v.moved = !o.problem.ours, !o.problem.ours
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
 		v.again = true
@@ -74,8 +74,8 @@ func judgeRefusal(o outcome, now time.Time) verdict {
 	return v
 }
 
-// judgeFailure is for 5xx. What the node does not vouch for is unknown: the
-// answer may come from something between it and us.
+// judgeFailure decides on 5xx. The outcome is unknown unless a node says otherwise,
+// because the answer may come from a proxy.
 func judgeFailure(o outcome, now time.Time) verdict {
 	v := verdict{unknown: !o.problem.ours || o.problem.committed == CommittedUnknown}
 	v.after = o.retryAfter(now)
@@ -84,7 +84,7 @@ func judgeFailure(o outcome, now time.Time) verdict {
 	case http.StatusInternalServerError:
 		v.again = v.unknown
 	case http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusGatewayTimeout:
-		// No other node helps against a bucket that is behind.
+		// Another node cannot help when the bucket is behind.
 		v.again, v.moved = true, o.problem.tag != v1.TagFlushLag
 	default:
 		v.again = true
@@ -92,11 +92,11 @@ func judgeFailure(o outcome, now time.Time) verdict {
 	return v
 }
 
-// retryAfterMax bounds what a server can make us wait.
+// retryAfterMax is the longest pause that a server can ask for.
 const retryAfterMax = time.Minute
 
-// retryAfter is when a repetition makes sense: what the problem says, or else
-// the header of that name, in seconds or as a date.
+// retryAfter returns the pause that the answer asks for: from the problem, or else
+// from the Retry-After header, in seconds or as a date.
 func (o outcome) retryAfter(now time.Time) time.Duration {
 	d := o.problem.after
 	text := o.header.Get("Retry-After")

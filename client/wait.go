@@ -14,18 +14,18 @@ import (
 	v1 "osqueue/api/v1"
 )
 
-// ErrNotFinished is wrapped by the error of WaitJob when its time is over.
+// ErrNotFinished is wrapped by the error of WaitJob when the time is over.
 var ErrNotFinished = errors.New("the job has not finished in time")
 
-// waitPoll is how long one request of WaitJob lets the server wait.
+// waitPoll is how long one request pauses the server to wait.
 const waitPoll = 15 * time.Second
 
-// JobError is the error of WaitJob for a job that has ended without completing.
+// JobError is the error of WaitJob for a job that is dead or cancelled.
 type JobError struct {
 	Job v1.Job // dead or cancelled
 }
 
-// Error says how the job ended, and why.
+// Error returns how the job ended, and its last error.
 func (e *JobError) Error() string {
 	text := fmt.Sprintf("job %s is %s", e.Job.ID, e.Job.Status)
 	if e.Job.LastError != "" {
@@ -34,17 +34,19 @@ func (e *JobError) Error() string {
 	return text
 }
 
-// WaitJob waits until the job has finished, for up to atMost (0: as long as ctx
-// lasts), and returns it as last seen. For a job that is dead or cancelled the
-// error is a *JobError. The server holds each request until the job ends; a
-// failover in between is only another request.
+// WaitJob waits until the job has ended, at most for atMost (0: until ctx ends),
+// and returns its last known state. If the job is dead or cancelled, the error is a
+// *JobError. If the time is over, the error wraps ErrNotFinished.
+//
+// The server holds every request until the job ends. After a failover the client
+// sends the request to the new leader.
 func (c *Client) WaitJob(ctx context.Context, id string, atMost time.Duration) (v1.Job, error) {
 	if atMost > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, atMost, ErrNotFinished)
 		defer cancel()
 	}
-	asks := newAsks()
+	pauses := newPollPauses()
 	var job v1.Job
 	for {
 		began := time.Now()
@@ -61,22 +63,23 @@ func (c *Client) WaitJob(ctx context.Context, id string, atMost time.Duration) (
 		case v1.StatusDead, v1.StatusCancelled:
 			return job, &JobError{Job: job}
 		}
-		if !sleep(ctx, asks.NextBackOff()-time.Since(began)) {
+		if !sleep(ctx, pauses.NextBackOff()-time.Since(began)) {
 			return job, fmt.Errorf("wait for job %s%s: %w", id, seenAs(job), context.Cause(ctx))
 		}
 	}
 }
 
-// WaitLSN waits until the write that was answered with that LSN has reached a
-// level, for as long as ctx lasts: AckObject is in the bucket, AckQuorum (also
-// AckDefault) is applied by the node that leads. The server holds each request
-// until then; a failover in between is only another request. If all nodes were lost
-// meanwhile, and the cluster came back from the bucket, the error has the tag
-// v1.TagLSNGone: the write may be lost, and is to be looked for, or sent again.
+// WaitLSN waits until the write with the given LSN has reached a level, or until
+// ctx ends. AckObject means that the bucket contains the write. AckQuorum and
+// AckDefault mean that the leader has applied it.
+//
+// If the cluster has lost all nodes and was restored from the bucket, the error has
+// the tag v1.TagLSNGone. The write may then be lost: check for it, or send it
+// again.
 func (c *Client) WaitLSN(ctx context.Context, lsn string, level Ack) (v1.LSNReached, error) {
 	const op = "wait for LSN"
 	if _, _, ok := parseLSN(lsn); !ok {
-		return v1.LSNReached{}, local(op, fmt.Errorf("%q is no LSN, which is term-index", lsn))
+		return v1.LSNReached{}, local(op, fmt.Errorf("%q is not an LSN; an LSN is written term-index", lsn))
 	}
 	if err := checkAck(level); err != nil {
 		return v1.LSNReached{}, local(op, err)
@@ -84,7 +87,7 @@ func (c *Client) WaitLSN(ctx context.Context, lsn string, level Ack) (v1.LSNReac
 	if level == AckDefault {
 		level = AckQuorum
 	}
-	asks := newAsks()
+	pauses := newPollPauses()
 	for {
 		began := time.Now()
 		out, err := c.pollLSN(ctx, lsn, level, pollFor(ctx))
@@ -92,14 +95,14 @@ func (c *Client) WaitLSN(ctx context.Context, lsn string, level Ack) (v1.LSNReac
 		if err == nil || !errors.As(err, &late) || late.Tag != v1.TagTimeout {
 			return out, err
 		}
-		if !sleep(ctx, asks.NextBackOff()-time.Since(began)) {
+		if !sleep(ctx, pauses.NextBackOff()-time.Since(began)) {
 			late.Err = context.Cause(ctx)
 			return out, late
 		}
 	}
 }
 
-// pollLSN asks once; the answer may be v1.TagTimeout.
+// pollLSN sends one request. The error may have the tag v1.TagTimeout.
 func (c *Client) pollLSN(ctx context.Context, lsn string, level Ack, wait time.Duration) (v1.LSNReached, error) {
 	query := url.Values{
 		v1.ParamLevel: {string(level)}, v1.ParamWaitMs: {strconv.FormatInt(inMilliseconds(wait), 10)},
@@ -110,16 +113,16 @@ func (c *Client) pollLSN(ctx context.Context, lsn string, level Ack, wait time.D
 	})
 }
 
-// newAsks keeps a server that answers at once, though there is nothing new, from
-// being asked in a tight loop.
-func newAsks() *backoff.ExponentialBackOff {
+// newPollPauses returns the pauses that prevent a tight loop when a server answers
+// at once although nothing has changed.
+func newPollPauses() *backoff.ExponentialBackOff {
 	return &backoff.ExponentialBackOff{
 		InitialInterval: 20 * time.Millisecond, RandomizationFactor: 0.2, Multiplier: 1.5, MaxInterval: time.Second,
 	}
 }
 
-// pollFor is how long the next request may wait at the server. It ends a little
-// before ctx does, so that the last answer arrives.
+// pollFor returns how long the next request may wait at the server. The wait ends
+// shortly before ctx does, so that the last answer arrives.
 func pollFor(ctx context.Context) time.Duration {
 	end, ok := ctx.Deadline()
 	if !ok {
@@ -128,7 +131,7 @@ func pollFor(ctx context.Context) time.Duration {
 	return min(waitPoll, max(within(time.Until(end)), time.Millisecond))
 }
 
-// pollJob returns the job when it has ended, or as it is after wait.
+// pollJob returns the job when it has ended, or its state after wait.
 func (c *Client) pollJob(ctx context.Context, id string, wait time.Duration) (v1.Job, error) {
 	const op = "wait for job"
 	path, err := jobPath(id, "")
@@ -141,7 +144,8 @@ func (c *Client) pollJob(ctx context.Context, id string, wait time.Duration) (v1
 	return send[v1.Job](ctx, c, k)
 }
 
-// seenAs says how a job was last seen; "" if no answer came.
+// seenAs returns the last known status of a job as a clause, or "" if no answer
+// came.
 func seenAs(j v1.Job) string {
 	if j.Status == "" {
 		return ""

@@ -10,53 +10,52 @@ import (
 	v1 "osqueue/api/v1"
 )
 
-// Watch waits for the ends of many jobs at once: over one stream of events, and
-// with one read for each job that has ended. Make it with Client.Watch. It is
-// safe for concurrent use.
+// Watch waits for the ends of many jobs at once. It uses one stream of events and
+// one read for each job that has ended. Create it with Client.Watch. It is safe for
+// concurrent use.
 //
-// What it knows of a job comes from the read: an event only says when to read.
-// The stream begins at a position that was read before the first job was added,
-// so that nothing falls between; when events are missing, all jobs that are
-// watched are read again.
+// An event only triggers a read; the state of a job always comes from the read. The
+// stream begins at a position that was read before the first job was added, so that
+// no end is missed. When events are missing, Watch reads all watched jobs again.
 type Watch struct {
 	c       *Client
 	jobType string // "": any
 
-	ctx    context.Context // ends with Close, or with what broke it as its cause
+	ctx    context.Context // ends with Close, or with the failure as its cause
 	cancel context.CancelCauseFunc
 	tasks  sync.WaitGroup
 	ended  chan v1.Job
-	wake   chan struct{} // has something if readers have to look at the queue
+	wake   chan struct{} // has an item if readers must check the queue
 
 	mu    sync.Mutex
 	jobs  map[string]*watched
-	queue []string // ids to be read; each is in jobs, and here once
+	queue []string // ids to read; each is in jobs, and at most once here
 }
 
-// watched is a job that has not been handed out.
+// watched is the state of a job that Next has not returned yet.
 type watched struct {
-	calls   int    // of Enqueue that are under way and name it
-	wanted  bool   // one of them was answered, or it was added: it stays until it has ended
-	known   bool   // it is enqueued: that there is no such job means it is gone
-	waiting bool   // for its turn to be read
-	reading bool   // just now
-	again   bool   // it is worth another read after that
-	status  string // of the last event about it
-	fault   string // its error
+	calls   int    // running calls of Enqueue that contain the job
+	wanted  bool   // a call succeeded, or Add named the job: it stays until it has ended
+	known   bool   // the job was enqueued, so "not found" means that it was removed
+	waiting bool   // the job is in the queue
+	reading bool   // a reader reads the job now
+	again   bool   // the job must be read again afterwards
+	status  string // status in the last event
+	fault   string // error in the last event
 }
 
-// watchReads is how many reads of one Watch run at once.
+// watchReads is the number of concurrent reads of one Watch.
 const watchReads = 8
 
-// endKinds are the events after which a job is worth a read.
+// endKinds are the events that trigger a read.
 var endKinds = []string{v1.EventCompleted, v1.EventDead, v1.EventCancelled, v1.EventRemoved}
 
 // errWatchClosed is the cause of a Watch that was closed.
 var errWatchClosed = errors.New("the watch is closed")
 
-// Watch begins to watch for the ends of jobs, all of one type, or of any if
-// jobType is "". It goes on until Close, or until no node could be reached for
-// Config.RetryFor, or ctx ends.
+// Watch starts to watch jobs of one type, or of any type if jobType is "". The
+// watch lasts until Close, until ctx ends, or until no node could be reached for
+// Config.RetryFor. Call Close to release its goroutines.
 func (c *Client) Watch(ctx context.Context, jobType string) (*Watch, error) {
 	at, err := c.position(ctx)
 	if err != nil {
@@ -74,15 +73,15 @@ func (c *Client) Watch(ctx context.Context, jobType string) (*Watch, error) {
 	return w, nil
 }
 
-// Close ends the watch. The jobs go on.
+// Close ends the watch and waits for its goroutines. The jobs are not affected.
 func (w *Watch) Close() {
 	w.cancel(errWatchClosed)
 	w.tasks.Wait()
 }
 
-// Enqueue is Client.EnqueueBatch, and watches the jobs, also those that were there
-// already. It does not watch a job that holds the unique key of one of them: Add
-// it, if its end is wanted, too.
+// Enqueue enqueues jobs like Client.EnqueueBatch and watches them, also those that
+// existed before. If another job has reserved the unique key of a job, Enqueue does
+// not watch that other job; call Add to watch it.
 func (w *Watch) Enqueue(ctx context.Context, jobs []NewJob) (BatchEnqueued, error) {
 	jobs = withIDs(jobs, newMaker(ctx))
 	expected := w.expect(jobs)
@@ -95,7 +94,7 @@ func (w *Watch) Enqueue(ctx context.Context, jobs []NewJob) (BatchEnqueued, erro
 	return got, nil
 }
 
-// Add watches jobs that are there already, and may have ended.
+// Add watches jobs that exist already and may have ended.
 func (w *Watch) Add(ids ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -110,10 +109,11 @@ func (w *Watch) Add(ids ...string) {
 	}
 }
 
-// Next returns the next job that has ended, each once for each time that it was
-// added. The order is that of their ends, more or less. A job that was removed
-// before it could be read has no more than its id, and the status and error of
-// its last event; Status is "" if there was none.
+// Next returns the next job that has ended, roughly in the order of their ends.
+// Every job is returned once each time it was added. If a job was removed before
+// the Watch could read it, only the id is set, with the status and error of its
+// last event; Status is "" if there was no event. Next returns an error when ctx or
+// the watch ends.
 func (w *Watch) Next(ctx context.Context) (v1.Job, error) {
 	select {
 	case job := <-w.ended:
@@ -125,8 +125,8 @@ func (w *Watch) Next(ctx context.Context) (v1.Job, error) {
 	}
 }
 
-// expect watches jobs that are about to be enqueued: they can end before the
-// answer is here. It returns what it has of each.
+// expect watches jobs that are about to be enqueued, because they can end before
+// the answer arrives. It returns their entries.
 func (w *Watch) expect(jobs []NewJob) []*watched {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -143,7 +143,7 @@ func (w *Watch) expect(jobs []NewJob) []*watched {
 	return expected
 }
 
-// forget takes back what a call that failed has expected.
+// forget reverts expect after a failed call.
 func (w *Watch) forget(jobs []NewJob, expected []*watched) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -152,17 +152,16 @@ func (w *Watch) forget(jobs []NewJob, expected []*watched) {
 	}
 }
 
-// drop ends a call's interest in a job. Others may watch it, too. The caller holds
-// the lock.
+// drop removes the interest of one call in a job. Other calls may still watch it.
+// The caller holds the lock.
 func (w *Watch) drop(id string, j *watched) {
 	if j.calls--; j.calls == 0 && !j.wanted && w.jobs[id] == j {
 		delete(w.jobs, id)
 	}
 }
 
-// confirm notes what has become of jobs that were expected. What was there before
-// may have ended before; so may all of it, if this was the answer to an earlier
-// call.
+// confirm records the result of a successful call. A job that existed before may
+// have ended before, so confirm reads it; in a replay this applies to every job.
 func (w *Watch) confirm(jobs []NewJob, expected []*watched, got BatchEnqueued, replay bool) {
 	old := make(map[string]bool, len(got.Duplicates))
 	for _, id := range got.Duplicates {
@@ -172,13 +171,13 @@ func (w *Watch) confirm(jobs []NewJob, expected []*watched, got BatchEnqueued, r
 	defer w.mu.Unlock()
 	for i, id := range got.JobIDs {
 		if id != jobs[i].ID {
-			w.drop(jobs[i].ID, expected[i]) // it was not added: another one holds its key
+			w.drop(jobs[i].ID, expected[i]) // not added: another job has reserved its unique key
 			continue
 		}
 		j := expected[i]
 		j.calls--
 		if w.jobs[id] != j {
-			continue // it has ended since the call began, and was handed out
+			continue // the job ended during the call, and Next has returned it
 		}
 		missed := !j.known && j.again
 		j.wanted, j.known = true, true
@@ -188,7 +187,7 @@ func (w *Watch) confirm(jobs []NewJob, expected []*watched, got BatchEnqueued, r
 	}
 }
 
-// push has a job read. The caller holds the lock.
+// push adds a job to the queue of reads. The caller holds the lock.
 func (w *Watch) push(id string, j *watched) {
 	if j.reading {
 		j.again = true
@@ -200,11 +199,11 @@ func (w *Watch) push(id string, j *watched) {
 	w.queue = append(w.queue, id)
 	select {
 	case w.wake <- struct{}{}:
-	default: // as many readers are about to look as there are
+	default: // as many wake-ups are pending as there are readers
 	}
 }
 
-// take returns the next job to read; false: the watch has ended.
+// take returns the next job to read. It returns false if the watch has ended.
 func (w *Watch) take() (id string, ok bool) {
 	for {
 		if id, ok := w.pop(); ok {
@@ -232,7 +231,7 @@ func (w *Watch) pop() (id string, ok bool) {
 	return "", false
 }
 
-// read reads jobs and hands out those that have ended, until the watch ends.
+// read reads jobs and returns the ended ones through Next, until the watch ends.
 func (w *Watch) read() {
 	for {
 		id, ok := w.take()
@@ -250,7 +249,7 @@ func (w *Watch) read() {
 	}
 }
 
-// hand gives a job to Next; false: the watch has ended.
+// hand sends a job to Next. It returns false if the watch has ended.
 func (w *Watch) hand(job v1.Job) bool {
 	select {
 	case w.ended <- job:
@@ -260,14 +259,14 @@ func (w *Watch) hand(job v1.Job) bool {
 	}
 }
 
-// settle decides whether a job that was read is over.
+// settle decides whether a job that was read has ended.
 func (w *Watch) settle(id string, job v1.Job, gone bool) (v1.Job, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	j := w.jobs[id]
 	switch {
 	case j == nil || !j.reading:
-		return job, false // it was forgotten meanwhile
+		return job, false // forgotten during the read
 	case gone && j.known:
 		delete(w.jobs, id)
 		return v1.Job{ID: id, Type: w.jobType, Status: j.status, LastError: j.fault}, true
@@ -282,11 +281,12 @@ func (w *Watch) settle(id string, job v1.Job, gone bool) (v1.Job, bool) {
 	return job, false
 }
 
-// follow reads events, from behind a position on, until the watch ends. Where
-// some are missing it begins anew, from a position that was read before the jobs
-// are: the stream alone would go on from some later one.
+// follow reads events after the position at, until the watch ends. If events are
+// missing, follow reads the current position first and then all jobs, and continues
+// from that position: the stream alone would continue from a later one and miss
+// ends.
 func (w *Watch) follow(at string) {
-	pauses := newAsks()
+	pauses := newPollPauses()
 	for {
 		began := time.Now()
 		for ev, err := range w.c.Events(w.ctx, EventOptions{Kinds: endKinds, Type: w.jobType, After: at}) {
@@ -328,20 +328,20 @@ func (w *Watch) note(ev v1.Event) {
 	w.push(ev.JobID, j)
 }
 
-// readAll has all jobs read.
+// readAll reads all watched jobs again.
 func (w *Watch) readAll() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for id, j := range w.jobs {
 		if !j.known {
-			j.again = true // when it is
+			j.again = true // read it when it is known
 			continue
 		}
 		w.push(id, j)
 	}
 }
 
-// position is the id of an event before all that happens from now on.
+// position returns the id of an event before all later events.
 func (c *Client) position(ctx context.Context) (string, error) {
 	if _, err := send[v1.Stats](ctx, c, call{op: "watch", method: http.MethodGet, path: v1.PathStats}); err != nil {
 		return "", err
@@ -349,11 +349,11 @@ func (c *Client) position(ctx context.Context) (string, error) {
 	if at := c.lsn.String(); at != "" {
 		return at + ".0", nil
 	}
-	return "0-0.0", nil // a node that does not say: all that it holds
+	return "0-0.0", nil // the node sends no LSN: start with the oldest event that it holds
 }
 
-// jobOfLeader returns a job as the leader has it, whatever Config.Reads says: a
-// node that is behind would not know yet that it has ended.
+// jobOfLeader reads a job from the leader, without regard to Config.Reads: a node
+// that is behind may not know yet that the job has ended.
 func (c *Client) jobOfLeader(ctx context.Context, id string) (v1.Job, error) {
 	const op = "get job"
 	path, err := jobPath(id, "")

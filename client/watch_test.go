@@ -19,8 +19,8 @@ import (
 	"osqueue/tests/live"
 )
 
-// counted counts the reads of single jobs, and answers for the stream of events
-// if it is told to.
+// counted counts the reads of single jobs. It can also answer requests for the
+// stream of events.
 type counted struct {
 	next   http.RoundTripper
 	reads  atomic.Int64
@@ -373,7 +373,7 @@ func TestWatchEnds(t *testing.T) {
 	}
 }
 
-// breaking fails when it is told to.
+// breaking fails while its flag is set.
 type breaking struct {
 	next   http.RoundTripper
 	broken atomic.Bool

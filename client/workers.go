@@ -7,13 +7,13 @@ import (
 	v1 "osqueue/api/v1"
 )
 
-// Workers lists the registered workers, by name.
+// Workers returns the registered workers, ordered by name.
 func (c *Client) Workers(ctx context.Context) ([]v1.Worker, error) {
 	list := listing{op: "list workers", path: v1.PathWorkers}
 	return collect(pages(ctx, c, list, func(p v1.WorkerList) ([]v1.Worker, string) { return p.Workers, p.NextCursor }))
 }
 
-// Worker returns a registered worker, and the first of the jobs that it holds.
+// Worker returns a registered worker and the first of its running jobs.
 func (c *Client) Worker(ctx context.Context, name string) (v1.Worker, error) {
 	const op = "get worker"
 	path, err := namePath(v1.PathWorkers, name, "")
@@ -23,7 +23,7 @@ func (c *Client) Worker(ctx context.Context, name string) (v1.Worker, error) {
 	return send[v1.Worker](ctx, c, c.read(op, path, nil).about(name))
 }
 
-// RegisterWorker registers a worker or shows that it lives.
+// RegisterWorker registers a worker, or extends its registration.
 func (c *Client) RegisterWorker(ctx context.Context, info WorkerInfo) error {
 	const op = "register worker"
 	body, err := encode(v1.WorkerInfo{Name: info.Name, Types: info.Types, Version: info.Version, Address: info.Address})
@@ -34,8 +34,8 @@ func (c *Client) RegisterWorker(ctx context.Context, info WorkerInfo) error {
 	return c.do(ctx, k, acknowledged[v1.WorkerAnswer])
 }
 
-// RemoveWorker declares a worker dead: it leaves the list, and the jobs that it
-// holds go back at once.
+// RemoveWorker marks a worker dead: it removes the registration and releases the
+// jobs of the worker at once.
 func (c *Client) RemoveWorker(ctx context.Context, name string) error {
 	const op = "remove worker"
 	path, err := namePath(v1.PathWorkers, name, "")

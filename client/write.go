@@ -7,13 +7,13 @@ import (
 	v1 "osqueue/api/v1"
 )
 
-// write is a write whose repetition only its idempotency key makes harmless.
+// write returns a write that needs an idempotency key to be safe to repeat.
 func (c *Client) write(ctx context.Context, op, method, path string, body []byte) call {
 	return call{op: op, method: method, path: path, body: body, write: true, key: ownKey(ctx)}
 }
 
-// writeName makes a write about what bears that name under prefix. Its answer
-// may be empty.
+// writeName sends a write about the resource w.name under w.prefix. The answer may
+// be empty.
 func writeName[T any](ctx context.Context, c *Client, w named) (T, error) {
 	path, err := namePath(w.prefix, w.name, w.action)
 	if err != nil {
@@ -28,18 +28,18 @@ func writeName[T any](ctx context.Context, c *Client, w named) (T, error) {
 	return sendMaybe[T](ctx, c, k)
 }
 
-// named is a write about one thing with a name.
+// named is a write about one resource that has a name.
 type named struct {
 	op     string
 	method string // "": POST
 	prefix string
 	name   string
-	action string // "": none
+	action string // "": no action
 	body   []byte
 	own    *Receipt // may be nil
 }
 
-// writeDone is writeName for writes that answer nothing of interest.
+// writeDone is like writeName, for writes whose answer is not needed.
 func writeDone(ctx context.Context, c *Client, w named) error {
 	_, err := writeName[v1.Done](ctx, c, w)
 	return err
