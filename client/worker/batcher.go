@@ -16,30 +16,30 @@ const (
 	batchBytes = 512 << 10
 )
 
-// batcher gathers the reports of many goroutines into few calls: a report that
-// finds no call under way is sent at once, those that come meanwhile go
-// together with the next one. There is no goroutine of its own: of those who
-// wait, the first makes the next call for all.
+// batcher combines the reports of many goroutines into few calls. If no call is
+// running, a report is sent at once; reports that arrive during a call are sent
+// together in the next one. The batcher has no goroutine: the first waiting caller
+// sends the next call for all.
 type batcher[T any] struct {
-	send func(items []T) ([]client.Beat, error) // answers in their order
-	size func(T) int                            // about how many bytes an item takes
-	gap  func() time.Duration                   // how far the starts of two calls are to be apart now; nil: no matter
+	send func(items []T) ([]client.Beat, error) // returns the answers in the order of items
+	size func(T) int                            // returns the approximate number of bytes of an item
+	gap  func() time.Duration                   // returns the time between the starts of two calls; nil: none
 
-	began time.Time // the last call; of whoever makes the next
+	began time.Time // start of the last call; owned by the goroutine that sends the next one
 
 	mu      sync.Mutex
-	busy    bool // somebody makes a call, or is about to
+	busy    bool // a goroutine sends a call, or is about to
 	waiting []*batched[T]
 }
 
-// batched is an item on its way.
+// batched is an item that waits for its answer.
 type batched[T any] struct {
 	item T
 	err  error
 	turn chan bool // true: make the next call; false: answered
 }
 
-// do sends an item, together with others, and returns what became of it.
+// do sends an item, together with others, and returns its result.
 func (b *batcher[T]) do(item T) error {
 	e := &batched[T]{item: item, turn: make(chan bool, 1)}
 	b.mu.Lock()

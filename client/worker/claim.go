@@ -13,8 +13,8 @@ import (
 	"osqueue/client"
 )
 
-// giveBackTimeout bounds the asking for, and giving back of, what a claim of
-// unknown outcome holds.
+// giveBackTimeout bounds the time to find and release the jobs of a claim with an
+// unknown outcome.
 const giveBackTimeout = 5 * time.Second
 
 // earlyPause is the least that a claim takes that was to wait for longer, and
@@ -22,8 +22,8 @@ const giveBackTimeout = 5 * time.Second
 // without end.
 const earlyPause = 100 * time.Millisecond
 
-// claimJobs claims what there is room for until ctx ends, or a claim is
-// refused. When it returns no claim is under way, and no job waits.
+// claimJobs claims as many jobs as there are free places, until ctx ends or a claim
+// is refused. When it returns, no claim is running and no job waits.
 func (s *shift) claimJobs(ctx context.Context) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -126,7 +126,8 @@ func (s *shift) skip(h *hold) {
 	}
 }
 
-// returnWaiting gives back what was not started, and lets nothing start.
+// returnWaiting releases the jobs that were not started, and lets no other job
+// start.
 func (s *shift) returnWaiting() { s.returnAll(s.room.stop()) }
 
 func (s *shift) returnAll(jobs []*hold) {
@@ -136,8 +137,8 @@ func (s *shift) returnAll(jobs []*hold) {
 	}
 }
 
-// giveBack returns what a claim got after the worker was told to stop. If its
-// answer was lost it is asked for again, under the same request id.
+// giveBack releases the jobs of a claim that was answered after the stop began. If
+// the answer was lost, giveBack repeats the claim with the same request id.
 func (s *shift) giveBack(opts client.ClaimOptions, jobs []client.ClaimedJob, lost bool) {
 	ctx, cancel := context.WithTimeout(s.reports, giveBackTimeout)
 	defer cancel()
@@ -152,7 +153,7 @@ func (s *shift) giveBack(opts client.ClaimOptions, jobs []client.ClaimedJob, los
 	s.releaseAll(ctx, jobs)
 }
 
-// releaseAll gives jobs back that nothing was begun with.
+// releaseAll releases jobs that were not started.
 func (s *shift) releaseAll(ctx context.Context, jobs []client.ClaimedJob) {
 	leases := make([]client.Lease, len(jobs))
 	for i, job := range jobs {

@@ -14,26 +14,27 @@ import (
 	"osqueue/client"
 )
 
-// Queue is what a worker needs of a cluster; *client.Client is one. All
-// methods are safe for concurrent use, return soon after their context ends,
-// and repeat by themselves what can be repeated. Errors that are refusals are
+// Queue is the part of a cluster's API that a worker uses; *client.Client
+// implements it. All methods are safe for concurrent use, return soon after their
+// context ends, and repeat requests as far as that is safe. A refusal is a
 // *client.Error.
 type Queue interface {
-	// Claim leases jobs to the worker. The same request id gets the same jobs,
-	// with the age that their leases have by then.
+	// Claim leases jobs to the worker. A claim with the same request id returns the
+	// same jobs, with the present age of their leases.
 	Claim(ctx context.Context, opts client.ClaimOptions) ([]client.ClaimedJob, error)
-	// Heartbeat renews leases of one worker, and tells the progress of the jobs;
-	// the answers are in their order.
+	// Heartbeat extends the leases of one worker and sends the progress of the
+	// jobs. The answers are in the order of leases.
 	Heartbeat(ctx context.Context, worker string, leases []client.Lease) ([]client.Beat, error)
 	// CompleteBatch, FailBatch and ReleaseBatch end claims of one worker, each
-	// decided for itself; the answers are in their order. Repeated, they succeed
-	// again.
+	// independently of the others. The answers are in the order of the jobs.
+	// Repeated, they succeed again.
 	CompleteBatch(ctx context.Context, worker string, jobs []client.Completion) ([]client.Beat, error)
 	FailBatch(ctx context.Context, worker string, jobs []client.FailedJob) ([]client.Beat, error)
 	ReleaseBatch(ctx context.Context, worker string, leases []client.Lease) ([]client.Beat, error)
-	// RegisterWorker is also the sign of life of an idle worker.
+	// RegisterWorker registers the worker. It is also the keepalive of an idle
+	// worker.
 	RegisterWorker(ctx context.Context, info client.WorkerInfo) error
-	// RemoveWorker takes the worker from the list, and its jobs back.
+	// RemoveWorker removes the registration and releases the jobs of the worker.
 	RemoveWorker(ctx context.Context, name string) error
 }
 
@@ -51,44 +52,46 @@ const (
 	mostJobs = 1_000_000
 )
 
-// Config sets a worker up. The zero value works.
+// Config configures a worker. The zero value is valid.
 type Config struct {
-	// Name must be the worker's own: a second one of that name would share
-	// its fate. Default: host, process and a random part.
+	// Name identifies the worker. No other running worker may use the same name.
+	// Default: host, process and a random part.
 	Name string
-	// Concurrency is how many jobs run at once. Default: GOMAXPROCS.
+	// Concurrency is the number of jobs that run at once. Default: GOMAXPROCS.
 	Concurrency int
-	// Prefetch is how many jobs may be held beyond Concurrency: claimed ahead, or
-	// done and about to be reported. For many short jobs it should cover what
-	// ends within a few round trips. Jobs that wait here wait for this worker
-	// alone, and their timeouts run. Default: 0, nothing is claimed ahead.
+	// Prefetch is how many jobs the worker may hold in addition to Concurrency:
+	// claimed ahead, or finished and not reported yet. For many short jobs it
+	// should cover the jobs that end within a few round trips. Jobs that wait here
+	// can run only on this worker, and their timeouts run. Default: 0, which claims
+	// nothing ahead.
 	Prefetch int
-	// PerType bounds how many jobs of a type run at once, within Concurrency. A
-	// type without an entry has no bound of its own. It cannot be used together
-	// with HandleAny: a claim of all types cannot leave one out.
+	// PerType limits how many jobs of a type run at once, within Concurrency. A
+	// type without an entry has no limit of its own. PerType cannot be combined
+	// with HandleAny, because a claim of all types cannot leave one out.
 	PerType map[string]int
-	// Lease is asked for with each claim; 0 takes the job's wish, then the
-	// server's default.
+	// Lease is the lease that each claim asks for. 0 means the lease of the job, or
+	// else the server's default.
 	Lease time.Duration
-	// PollWait is how long a claim waits at the server for a job; 0 is the
-	// default, and none is not possible: idle workers would never be silent.
+	// PollWait is how long a claim waits at the server for a job. 0 means the
+	// default: a worker cannot poll without a wait.
 	PollWait time.Duration
-	// KeepAlive is the longest silence towards the cluster. It declares a
-	// worker dead after 30 s.
+	// KeepAlive is the longest time without a request to the cluster, which
+	// declares a worker dead after 30 s.
 	KeepAlive time.Duration
-	// StopTimeout is how long handlers may go on after Run's context ended.
-	// Negative: not at all. Handlers then have 4 s to return, and what is left is
-	// given back: with a cluster out of reach Run ends 12 s after StopTimeout, which
-	// counts as 5 s at least. Who kills the process must wait for longer.
+	// StopTimeout is how long handlers may continue after the context of Run ends.
+	// A negative value ends them at once. Their contexts then end, they have 4 s to
+	// return, and the jobs that are left are released. If the cluster cannot be
+	// reached, Run ends 12 s after StopTimeout (counted as at least 5 s); a
+	// supervisor must wait longer before it kills the process.
 	StopTimeout time.Duration
-	// Version and Address are shown in the list of workers.
+	// Version and Address appear in the list of workers.
 	Version string
 	Address string
-	// Finished is called after each job, from several goroutines at once. It
-	// should return soon: the job keeps its place meanwhile. A panic in it is not
-	// caught.
+	// Finished is called after each job, concurrently from several goroutines. It
+	// should return soon, because the job occupies its place until then. The worker
+	// does not recover a panic in it.
 	Finished func(Finished)
-	// Logger: nil is no log.
+	// Logger receives the log of the worker. Nil means no log.
 	Logger hclog.Logger
 }
 

@@ -14,26 +14,24 @@ import (
 	"osqueue/client"
 )
 
-// Job is a job that the worker holds while its handler runs.
+// Job is the job that a handler runs.
 type Job struct {
 	client.ClaimedJob
 	teller *teller     // nil: nobody listens to its progress
 	log    *attemptLog // nil: nobody listens to what it says
 }
 
-// HandlerFunc does a job. Its result, JSON or nil, completes the job; an error
-// fails the attempt. It must return soon after ctx ends: then the lease is
-// lost, the job cancelled or out of time, or the worker stops. context.Cause
-// tells which.
+// HandlerFunc runs a job. Its result, JSON or nil, completes the job; an error
+// fails the attempt. It must return soon after ctx ends. context.Cause(ctx) is then
+// ErrLeaseLost, ErrLeaseUnsure, ErrCancelled, ErrTimeout or ErrStopping.
 type HandlerFunc func(ctx context.Context, job Job) (jsontext.Value, error)
 
-// Middleware makes a handler of a handler, to do something around each job. It
-// is called once for each handler, when Run begins. What it returns is a
-// handler in every respect: it may change the context, the job and the outcome,
-// not call the handler at all, and panic.
+// Middleware wraps a handler, to add a step around each job. It is called once for
+// each handler, when Run begins. The handler that it returns may change the
+// context, the job and the outcome, may skip the inner handler, and may panic.
 type Middleware func(HandlerFunc) HandlerFunc
 
-// wrap puts middleware around fn, the first one outermost.
+// wrap puts middleware around fn; the first one is the outermost.
 func wrap(fn HandlerFunc, around []Middleware) HandlerFunc {
 	for _, m := range slices.Backward(around) {
 		if fn = m(fn); fn == nil {
@@ -43,22 +41,22 @@ func wrap(fn HandlerFunc, around []Middleware) HandlerFunc {
 	return fn
 }
 
-// The causes of a handler's context.
+// The causes of the end of a handler's context.
 var (
-	// ErrLeaseLost: the cluster has taken the job back. What the handler
-	// returns is dropped.
+	// ErrLeaseLost means that the cluster has revoked the lease. The result of the
+	// handler is dropped.
 	ErrLeaseLost = errors.New("the lease is lost")
-	// ErrLeaseUnsure: no heartbeat got through for the length of the lease, so
-	// another worker may have the job by now.
+	// ErrLeaseUnsure means that no heartbeat was answered for the length of the
+	// lease, so another worker may have the job.
 	ErrLeaseUnsure = errors.New("the lease could not be renewed in time")
-	// ErrStopping: the worker stops and its patience has ended. The job is
-	// given back.
+	// ErrStopping means that the worker stops and StopTimeout has passed. The job
+	// is released.
 	ErrStopping = errors.New("the worker is stopping")
-	// ErrCancelled: somebody has asked for the job's cancellation. It is
-	// cancelled when the handler returns an error, or the worker stops; a
-	// result completes it all the same.
+	// ErrCancelled means that someone asked to cancel the job. The job is cancelled
+	// when the handler returns an error or the worker stops. If the handler returns
+	// a result, the job is completed.
 	ErrCancelled = errors.New("cancelled")
-	// ErrTimeout: the attempt has run for as long as it may. The cluster has
+	// ErrTimeout means that the attempt has reached its timeout. The cluster has
 	// ended it, or is about to.
 	ErrTimeout = errors.New("the attempt has run out of its time")
 )
@@ -101,8 +99,8 @@ type verdictError struct {
 func (e *verdictError) Error() string { return e.err.Error() }
 func (e *verdictError) Unwrap() error { return e.err }
 
-// Permanent marks err as one that no other attempt can help: the job is dead
-// at once. Permanent(nil) is nil.
+// Permanent marks err as an error that no retry can fix: the job is dead at once.
+// Permanent(nil) is nil.
 func Permanent(err error) error {
 	if err == nil {
 		return nil
@@ -110,9 +108,8 @@ func Permanent(err error) error {
 	return &verdictError{err: err, permanent: true}
 }
 
-// RetryAfter marks err as one that is worth another attempt, but not before d;
-// 0 is at once. The job's backoff does not count then. RetryAfter(d, nil) is
-// nil.
+// RetryAfter marks err as an error to retry after d, without the backoff of the
+// job; 0 means at once. RetryAfter(d, nil) is nil.
 func RetryAfter(d time.Duration, err error) error {
 	if err == nil {
 		return nil

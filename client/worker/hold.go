@@ -18,8 +18,8 @@ const defaultLease = 30 * time.Second
 // shortLease is below what a renewal may need though nothing is wrong.
 const shortLease = time.Second
 
-// errShortLease: what a job with such a lease would be given back for fails its
-// attempt, or it would be claimed and given back for ever.
+// errShortLease is the reason for which a job with such a short lease fails its
+// attempt. Without it the job would be claimed and released without end.
 var errShortLease = fmt.Errorf("%w, because it is too short", ErrLeaseUnsure)
 
 // phase is where a held job stands; doc.go draws it.
@@ -27,8 +27,8 @@ type phase uint8
 
 const (
 	running  phase = iota
-	settling       // somebody has the right to report its outcome
-	lost           // the cluster has taken it back
+	settling       // a goroutine has the right to report the outcome
+	lost           // the cluster has revoked the lease
 	buried         // that has been told, or is about to be
 )
 
@@ -117,8 +117,8 @@ func (h *hold) lose(why error) {
 	}
 }
 
-// cancelled notes that somebody has asked for the job's cancellation. The lease
-// goes on until the attempt has ended.
+// cancelled records that someone asked to cancel the job. The lease is extended
+// until the attempt ends.
 func (h *hold) cancelled() { h.interrupt(ErrCancelled) }
 
 // answered notes the answer to a renewal that was sent at that time. One that
@@ -255,8 +255,8 @@ func (hs *holds) renewable() (list []*hold, due time.Time, shortest time.Duratio
 	return list, due, shortest
 }
 
-// idle waits until then (zero: for ever), or until a job is added that is due
-// earlier, or ctx ends.
+// idle waits until the time then (zero: without a limit), until a job with an
+// earlier renewal is added, or until ctx ends.
 func (hs *holds) idle(ctx context.Context, then time.Time) {
 	hs.setPlan(then)
 	defer hs.setPlan(time.Time{}) // a job added from now on must wake the next idle

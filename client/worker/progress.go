@@ -15,18 +15,17 @@ type teller struct {
 	next *client.Progress // what the next heartbeat takes along; nil: nothing new
 }
 
-// Progress tells how far the job has come, in percent, with a message for
-// people. It goes with the next heartbeat; of several calls before that, the
-// last one counts. It costs next to nothing, so that a loop may call it each
-// time. Percent is brought into 0 to 100.
+// Progress reports how far the job has come, in percent, with a message for people.
+// The next heartbeat sends it; of several calls before that, the last one counts.
+// It is cheap enough for every pass of a loop. Percent is limited to 0 to 100.
 func (j Job) Progress(percent int, message string) {
 	if j.teller != nil {
 		j.teller.put(progressOf(percent, message))
 	}
 }
 
-// ProgressNow is Progress that is sent at once. An error is that of the call to
-// the cluster; the job goes on all the same, and so may the handler.
+// ProgressNow is like Progress, but sends the report at once. An error means only
+// that the call failed: the job is not affected, and the handler may continue.
 func (j Job) ProgressNow(ctx context.Context, percent int, message string) error {
 	if j.teller == nil {
 		return nil
@@ -61,7 +60,8 @@ func (t *teller) take() *client.Progress {
 	return p
 }
 
-// restore is for what could not be sent. What was put since counts more.
+// restore keeps a progress that could not be sent, unless the handler has reported
+// a newer one.
 func (t *teller) restore(p *client.Progress) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -11,27 +11,27 @@ import (
 	"osqueue/client"
 )
 
-// Outcome is how a job held by this worker ended.
+// Outcome is how the work of this worker on a job ended.
 type Outcome string
 
 // The outcomes.
 const (
 	Completed  Outcome = "completed"
-	Failed     Outcome = "failed"     // this attempt; others may follow
-	Released   Outcome = "released"   // given back, the attempt does not count
-	Cancelled  Outcome = "cancelled"  // because somebody asked for that
-	TimedOut   Outcome = "timed_out"  // the attempt ran for too long; others may follow
-	Lost       Outcome = "lost"       // the cluster had taken it back
+	Failed     Outcome = "failed"     // this attempt failed; retries may follow
+	Released   Outcome = "released"   // released; the attempt does not count
+	Cancelled  Outcome = "cancelled"  // after a request to cancel the job
+	TimedOut   Outcome = "timed_out"  // the attempt reached its timeout; retries may follow
+	Lost       Outcome = "lost"       // the cluster revoked the lease
 	Unreported Outcome = "unreported" // the worker stopped before the cluster answered
 )
 
-// Finished tells about a job that this worker does not hold any more.
+// Finished describes a job that this worker no longer holds.
 type Finished struct {
 	Job     Job
 	Outcome Outcome
-	Result  jsontext.Value // if Completed
-	Err     error          // if not Completed: why
-	Took    time.Duration  // the handler
+	Result  jsontext.Value // set if Outcome is Completed
+	Err     error          // set if Outcome is not Completed
+	Took    time.Duration  // run time of the handler
 }
 
 // report tells the cluster until it accepts or refuses, or reports end.
@@ -114,9 +114,9 @@ func (s *shift) prepareReports() {
 	}
 }
 
-// reportGap is how far calls with completions are apart. Each costs every node
-// of the cluster an entry of its log, and while there is work here nobody but
-// who waits for the job's end is in a hurry.
+// reportGap returns the least time between calls with completions. Every call costs
+// each node a log entry, and while this worker has other work, a completion is not
+// urgent.
 func (s *shift) reportGap() time.Duration {
 	if s.room.ahead() {
 		return 20 * time.Millisecond

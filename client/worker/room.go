@@ -36,7 +36,7 @@ type room struct {
 	stopped  bool
 }
 
-// share is what a type with a limit has of the room.
+// share counts the jobs of a type with a limit.
 type share struct{ held, running int }
 
 // ask is a claim that there is room for.

@@ -15,14 +15,14 @@ import (
 
 // After the handlers' contexts have ended:
 const (
-	// handlerGrace is what handlers get to return. It covers the two seconds
+	// handlerGrace is how long handlers have to return. It covers the two seconds
 	// between a command's SIGTERM and SIGKILL.
 	handlerGrace = 4 * time.Second
-	// reportGrace is what the last reports get.
+	// reportGrace is how long the last reports may take.
 	reportGrace = 5 * time.Second
-	// finishedGrace is what Config.Finished gets to return.
+	// finishedGrace is how long Config.Finished may take to return.
 	finishedGrace = time.Second
-	// leaveTimeout bounds the worker's farewell.
+	// leaveTimeout bounds the removal of the registration.
 	leaveTimeout = 2 * time.Second
 )
 
@@ -77,8 +77,8 @@ func (s *shift) start() {
 	s.helpers.Go(func() { s.keepRegistered(s.reports) })
 }
 
-// endClaiming gives back what waits. From now on Config.StopTimeout passes, also
-// while the last claims are given back.
+// endClaiming releases the waiting jobs. Config.StopTimeout counts from here, also
+// while the last claims are released.
 func (s *shift) endClaiming() {
 	s.returnWaiting()
 	s.patience = time.AfterFunc(max(s.cfg.StopTimeout, 0), func() { s.stopJobs(ErrStopping) })
@@ -104,7 +104,7 @@ func (s *shift) stop() error {
 	return errors.Join(s.unfinished()...)
 }
 
-// unfinished are what stop could not bring to an end.
+// unfinished returns errors for the jobs that stop could not end.
 func (s *shift) unfinished() (errs []error) {
 	if n := s.unreported.Load(); n > 0 {
 		errs = append(errs, fmt.Errorf("%d jobs could not be reported or given back; they come back when their leases end", n))
@@ -115,9 +115,8 @@ func (s *shift) unfinished() (errs []error) {
 	return errs
 }
 
-// leave takes the worker from the cluster's list. It also gets back what
-// nobody could report, if the cluster is there again. Left undone it does no
-// harm: the silence will tell.
+// leave removes the registration of the worker, which also releases jobs that could
+// not be reported. If it fails, the cluster declares the worker dead later.
 func (s *shift) leave() {
 	s.stopReports()
 	s.helpers.Wait() // or a registration might follow
@@ -128,8 +127,8 @@ func (s *shift) leave() {
 	}
 }
 
-// abandon gives back the jobs whose handlers do not return, and ends the
-// reports that do not get through.
+// abandon releases the jobs whose handlers do not return, and cancels the reports
+// that do not succeed.
 func (s *shift) abandon() {
 	for _, h := range s.holds.all() {
 		if !h.settle() {

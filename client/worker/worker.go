@@ -10,18 +10,18 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Worker runs the jobs of the types that it has handlers for. Make one with
-// New, add handlers, then Run it once.
+// Worker runs jobs of the types for which it has handlers. Create one with New, add
+// handlers, then call Run once.
 type Worker struct {
 	cfg      Config
 	queue    Queue
 	handlers map[string]HandlerFunc
-	any      HandlerFunc // for types without handler; nil: they are not claimed
+	any      HandlerFunc // for types without a handler; nil: such types are not claimed
 	around   []Middleware
 	started  atomic.Bool
 }
 
-// New returns a worker without handlers.
+// New returns a worker without handlers. It returns an error if cfg is invalid.
 func New(queue Queue, cfg Config) (*Worker, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -30,12 +30,11 @@ func New(queue Queue, cfg Config) (*Worker, error) {
 	return &Worker{cfg: cfg, queue: queue, handlers: make(map[string]HandlerFunc)}, nil
 }
 
-// Name returns the name under which the worker claims.
+// Name returns the name with which the worker claims.
 func (w *Worker) Name() string { return w.cfg.Name }
 
-// Handle sets the handler for a type. Like a route given twice, a type given
-// twice or empty is a mistake in the program, and panics; so is a call after
-// Run. For jobs without type use HandleAny.
+// Handle sets the handler of a job type. It panics if the type is empty or has a
+// handler already, or after Run has started. For jobs without a type use HandleAny.
 func (w *Worker) Handle(jobType string, fn HandlerFunc) {
 	switch {
 	case w.started.Load():
@@ -48,8 +47,8 @@ func (w *Worker) Handle(jobType string, fn HandlerFunc) {
 	w.handlers[jobType] = fn
 }
 
-// HandleAny sets the handler for all jobs whose type has none, also for those
-// without type. The worker then claims jobs of every type.
+// HandleAny sets the handler for jobs whose type has no handler, also for those
+// without a type. The worker then claims jobs of every type.
 func (w *Worker) HandleAny(fn HandlerFunc) {
 	if w.started.Load() || fn == nil || w.any != nil {
 		panic("worker: HandleAny takes one function, before Run")
@@ -57,9 +56,9 @@ func (w *Worker) HandleAny(fn HandlerFunc) {
 	w.any = fn
 }
 
-// Use puts middleware around the handlers of all types, also around those that
-// are added later. The first one is the outermost: it sees a job first, and its
-// outcome last. A call after Run is a mistake in the program, and panics.
+// Use puts middleware around the handlers of all types, also around those that are
+// added later. The first one is the outermost: it sees a job first and its outcome
+// last. Use panics after Run has started.
 func (w *Worker) Use(around ...Middleware) {
 	if w.started.Load() || slices.ContainsFunc(around, func(m Middleware) bool { return m == nil }) {
 		panic("worker: Use takes functions, before Run")
@@ -77,7 +76,7 @@ func (w *Worker) wrapAll() {
 	}
 }
 
-// types are what the worker claims; none stands for any.
+// types returns the types to claim, or none for any type.
 func (w *Worker) types() []string {
 	if w.any != nil {
 		return nil
@@ -118,10 +117,10 @@ func (w *Worker) checkPerType() error {
 	return nil
 }
 
-// Run works until ctx ends, then stops gracefully: it finishes the running
-// jobs within Config.StopTimeout and gives the others back. It returns nil if
-// every job held was reported or given back. It fails at once if the cluster
-// refuses the claims of this worker.
+// Run claims and runs jobs until ctx ends, then stops gracefully: it finishes the
+// running jobs within Config.StopTimeout and releases the others. It returns nil if
+// every job was reported or released, and an error at once if the cluster refuses
+// the claims of this worker.
 func (w *Worker) Run(ctx context.Context) error {
 	if w.any == nil && len(w.handlers) == 0 {
 		return ErrNoHandler
