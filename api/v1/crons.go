@@ -12,8 +12,8 @@ type NewCron struct {
 	// Overlap is what happens while the last job has not ended: "allow"
 	// (default) or "skip".
 	Overlap string `json:"overlap,omitzero"`
-	// Missed is what happens with times that passed more than a minute ago
-	// while nobody could fire: "skip" (default), or "one" fire for all of them.
+	// Missed is the policy for times that passed more than a minute ago without a
+	// leader: "skip" (default), or "one" fire for all of them.
 	Missed string `json:"missed,omitzero"`
 	Paused bool   `json:"paused,omitzero"`
 }

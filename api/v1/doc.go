@@ -1,18 +1,19 @@
 // Package v1 is the wire format of osqueue's HTTP API: the JSON bodies of its
 // requests and answers, its paths and its headers. Server and client share it.
 //
-// Names are lowerCamel, but for /status, which is snake_case because older
-// tools read it that way. Times are milliseconds since 1970, durations are
-// milliseconds and their names end in Ms. An LSN is text, "term-index".
+// Names are lowerCamel, except in /status, which is snake_case because older tools
+// read it in that form. Times are milliseconds since 1970. Durations are
+// milliseconds, and their names end in Ms. An LSN is a text of the form
+// "term-index".
 //
-// Absent differs from null only in payloads and results, which are opaque
-// JSON: absent is nil here, null is the four bytes "null". Elsewhere null
-// counts as absent.
+// An absent field differs from null only in payloads and results, which are opaque
+// JSON: absent is nil here, null is the four bytes "null". Elsewhere null counts as
+// absent.
 //
-// Requests with fields that are not named here are refused. Four routes of older
-// contracts (enqueue, claim, complete, heartbeat and release of one job) ignore such fields,
-// unless they are sent with "Prefer: handling=strict". Answers may get more members over time: readers
-// must ignore what they do not know.
+// The server refuses requests with unknown fields. Four routes of older contracts
+// (enqueue, claim, complete, heartbeat and release of one job) ignore such fields,
+// unless the request has the header "Prefer: handling=strict". Answers may get more
+// fields over time: readers must ignore unknown ones.
 package v1
 
 // Paths of the API. A path with a trailing {id} or {name} in the documentation
@@ -80,10 +81,10 @@ const (
 	// The default is the server's, which is AckQuorum unless it was set
 	// otherwise.
 	ParamAck = "ack"
-	// ParamAckWaitMs bounds the wait for AckObject. When it is over the write is
-	// answered all the same: it is done, and HeaderCommitted says that it is not
-	// in the bucket yet. The default is what the header Prefer says by wait=, in
-	// seconds, or else 10000.
+	// ParamAckWaitMs bounds the wait for AckObject. When it is over, the server
+	// answers with success: the write is committed, and HeaderCommitted says that
+	// it is not in the bucket yet. The default is the wait= of the header Prefer,
+	// in seconds, or else 10000.
 	ParamAckWaitMs = "ackWaitMs"
 )
 

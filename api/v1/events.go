@@ -52,8 +52,9 @@ const (
 	EventCronSkipped      = "cron.skipped"
 	EventBatchEnded       = "batch.ended"
 
-	// The bucket: flushes fail, and succeed again; writes are refused because it
-	// is too far behind, and accepted again.
+	// EventBucketAway and EventBucketBack: flushes fail, and succeed again.
+	// EventWritesRefused and EventWritesAccepted: writes are refused because the
+	// bucket is too far behind, and accepted again.
 	EventBucketAway     = "bucket.away"
 	EventBucketBack     = "bucket.back"
 	EventWritesRefused  = "writes.refused"

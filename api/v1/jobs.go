@@ -41,9 +41,9 @@ type NewJob struct {
 	// After are ids of the jobs that must complete before this one can be
 	// claimed; they exist, or are in the same batch.
 	After []string `json:"after,omitzero"`
-	// AfterFailure is what happens if one of them dies or is cancelled: "block"
-	// (default: wait on, a retry may save it), "cancel" this job too, or "run"
-	// it all the same.
+	// AfterFailure is the policy if one of them dies or is cancelled: "block"
+	// (default: keep waiting, because a retry may complete it), "cancel" this job
+	// too, or "run" it.
 	AfterFailure string `json:"afterFailure,omitzero"`
 	// BatchID adds the job to an open batch.
 	BatchID string `json:"batchId,omitzero"`

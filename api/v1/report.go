@@ -21,8 +21,9 @@ type Complete struct {
 	Log string `json:"log,omitzero"`
 }
 
-// ForceComplete ends a job well in whatever status it is, and whoever holds it:
-// POST /v1/jobs/{id}/force-complete. A completed job gets the other result.
+// ForceComplete completes a job in any status, without regard to its lease: POST
+// /v1/jobs/{id}/force-complete. If the job is completed already, its result is
+// replaced.
 type ForceComplete struct {
 	Result jsontext.Value `json:"result,omitzero"` // any JSON
 }
@@ -117,7 +118,7 @@ type ReportedBatch struct {
 	LSN     string         `json:"lsn"`
 }
 
-// ReportedItem is what became of one report.
+// ReportedItem is the result of one report.
 type ReportedItem struct {
 	JobID string `json:"jobId"`
 	// Status is "ok", or "duplicate" if this very report had been made before;

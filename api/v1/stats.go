@@ -34,9 +34,9 @@ type TypeStats struct {
 	Bytes int64 `json:"bytes"`
 }
 
-// ThrottleStats is what the limits on requests to the bucket have done since the
-// node started: GET /v1/throttle-stats, of the leader unless
-// consistency=local asks for the node's own.
+// ThrottleStats counts the effects of the limits on requests to the bucket since
+// the node started: GET /v1/throttle-stats. The leader answers, unless
+// consistency=local asks for the node's own counts.
 type ThrottleStats struct {
 	TotalReads          int64 `json:"totalReads"` // passed on to the bucket
 	TotalWrites         int64 `json:"totalWrites"`

@@ -41,7 +41,7 @@ type Status struct {
 	Document        *Document  `json:"document,omitzero"`  // as this node wrote it last; absent if it has not
 	Bucket          *Bucket    `json:"bucket,omitzero"`    // absent if this node does not count
 	Snapshots       *Snapshots `json:"snapshots,omitzero"` // of raft; absent if there is none
-	Inbox           *Inbox     `json:"inbox,omitzero"`     // the drop box; absent if this node has not met anything in it
+	Inbox           *Inbox     `json:"inbox,omitzero"`     // absent if this node has found nothing in the inbox
 	Epoch           uint64     `json:"epoch"`
 	Fence           Fence      `json:"fence"`
 	Lineage         string     `json:"lineage"`
@@ -78,15 +78,15 @@ type Document struct {
 	LogBytes   int64  `json:"log_bytes"`   // behind the base
 }
 
-// Bucket is what a node has asked of the bucket since it started, and what that
-// costs in US dollars. A month has 30 days.
+// Bucket counts the requests of a node to the bucket since it started, with their
+// cost in US dollars. A month has 30 days.
 type Bucket struct {
 	Since        int64             `json:"since"`
 	Requests     map[string]uint64 `json:"requests"` // by operation
 	BytesRead    uint64            `json:"bytes_read"`
 	BytesWritten uint64            `json:"bytes_written"`
 	CostUSD      float64           `json:"cost_usd"`
-	ProjectedUSD float64           `json:"projected_usd"` // a month, if it goes on like the last hour
+	ProjectedUSD float64           `json:"projected_usd"` // per month, at the rate of the last hour
 	BudgetUSD    float64           `json:"budget_usd"`    // a month; 0: none
 }
 
@@ -107,7 +107,7 @@ type SnapshotPoint struct {
 	At    int64  `json:"at"`
 }
 
-// Inbox is what a node has done with the drop box, as leader, since it started.
+// Inbox counts the node's work on the inbox, as leader, since it started.
 type Inbox struct {
 	Taken    uint64 `json:"taken"`    // jobs added to the queue
 	Repeated uint64 `json:"repeated"` // files whose job was there already

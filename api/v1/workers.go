@@ -1,9 +1,9 @@
 package v1
 
-// WorkerInfo registers a worker, or keeps it alive: POST /v1/workers. From then
-// on it must show a sign of life at least every 30 s (the server's setting);
-// claims and reports count. If it does not, its jobs go back before their
-// leases end.
+// WorkerInfo registers a worker, or extends its registration: POST /v1/workers.
+// From then on the worker must send a request at least every 30 s (the server's
+// setting); claims and reports count. Otherwise the cluster declares it dead and
+// releases its jobs before their leases end.
 type WorkerInfo struct {
 	Name    string   `json:"name"`
 	Types   []string `json:"types,omitzero"`
