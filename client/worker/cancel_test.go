@@ -53,7 +53,8 @@ func TestCancellationEndsTheHandler(t *testing.T) {
 	}
 }
 
-// A handler that finishes although it was told to stop has done the job.
+// A handler that returns a result although its job was being cancelled completes
+// the job.
 func TestCancellationThatComesTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newFake(30 * time.Second)

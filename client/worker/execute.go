@@ -13,7 +13,7 @@ import (
 	"osqueue/client"
 )
 
-// What a job tells the cluster is bounded, in bytes.
+// Limits of the texts in reports, in bytes.
 const (
 	maxErrorText    = 8 << 10 // of a failure; the server cuts it there
 	maxProgressText = 1 << 10 // of a progress
@@ -60,7 +60,8 @@ func (s *shift) letGo(h *hold) {
 	}
 }
 
-// settle reports what became of a job, and lets it go, unless somebody else does.
+// settle reports the outcome of a job and releases its place, unless another
+// goroutine settles it.
 func (s *shift) settle(h *hold, result jsontext.Value, err error) {
 	if !h.settle() {
 		s.tellLost(h, h.took)
@@ -72,10 +73,10 @@ func (s *shift) settle(h *hold, result jsontext.Value, err error) {
 	s.finished(f)
 }
 
-// tellLost lets a job go if it is lost, and nobody has told so yet.
+// tellLost ends a lost job and calls Config.Finished, at most once.
 func (s *shift) tellLost(h *hold, took time.Duration) {
 	if !h.bury() {
-		return // whoever settles it lets it go, when its report was answered
+		return // the goroutine that settles the job ends it when its report is answered
 	}
 	defer s.letGo(h)
 	f := Finished{Job: h.job, Took: took}
@@ -122,7 +123,7 @@ func call(ctx context.Context, fn HandlerFunc, job Job) (jsontext.Value, error) 
 
 var errExit = errors.New("the handler ended its goroutine")
 
-// report is what the cluster is told about a job.
+// report is the outcome of a job as the worker sends it.
 type report struct {
 	outcome Outcome // Completed, Failed, Cancelled, TimedOut or Released
 	result  jsontext.Value

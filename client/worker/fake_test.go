@@ -165,7 +165,8 @@ func (q *fakeQueue) take(o client.ClaimOptions) ([]client.ClaimedJob, chan struc
 	return jobs, q.added
 }
 
-// againLocked is what a repeated claim gets: the leases that still stand.
+// againLocked returns the answer to a repeated claim: the leases that are still
+// valid.
 func (q *fakeQueue) againLocked(jobs []client.ClaimedJob) []client.ClaimedJob {
 	var still []client.ClaimedJob
 	for _, job := range jobs {
@@ -355,7 +356,7 @@ func (q *fakeQueue) calledWith(op string) []int {
 	return slices.Clone(q.batches[op])
 }
 
-// released is how often the first n jobs were given back, in sum.
+// released returns how often the first n jobs were released, in total.
 func (q *fakeQueue) released(n int) (sum int) {
 	for i := range n {
 		sum += q.job(i + 1).released

@@ -14,8 +14,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Whatever calls fail, before or after they took effect, each job is completed
-// exactly once, by handlers of which never two hold a live lease.
+// If calls fail, before or after they took effect, each job is completed exactly
+// once, and never do two handlers hold a live lease on it.
 func TestEachJobIsCompletedOnceWhateverFails(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		seed := rapid.Uint64().Draw(rt, "seed")

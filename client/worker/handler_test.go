@@ -101,8 +101,8 @@ func TestTypedHandlerReadsAsEncodingJSON(t *testing.T) {
 	}
 }
 
-// What is not Unicode becomes U+FFFD, in a payload and in a result: the work is
-// done, and must not be lost for it.
+// Text that is not Unicode becomes U+FFFD, in a payload and in a result, so that
+// finished work is not lost.
 func TestTypedHandlerOfOddText(t *testing.T) {
 	fn := JSON(func(_ context.Context, _ Job, x string) ([]string, error) { return []string{x, "a\xffb"}, nil })
 	got, err := fn(t.Context(), Job{ClaimedJob: client.ClaimedJob{Payload: jsontext.Value(`"\ud800"`)}})

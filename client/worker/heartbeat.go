@@ -12,8 +12,8 @@ import (
 // failed. The queue has repeated it by itself already.
 const beatPause = 500 * time.Millisecond
 
-// leastPatience is what a heartbeat call has at least, however short a lease is: the
-// other leases are in it, too.
+// leastPatience is the least time for a heartbeat call, however short one lease is,
+// because the call also extends the other leases.
 const leastPatience = 500 * time.Millisecond
 
 // keepLeases renews the leases of all jobs held, until ctx ends.

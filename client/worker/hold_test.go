@@ -121,8 +121,8 @@ func TestHandlerOfARepeatedClaimEndsWithItsLease(t *testing.T) {
 	})
 }
 
-// A job that is added while nobody waits must end the next wait, however far
-// its renewal is.
+// A job that is added between two waits must end the next wait, however late its
+// renewal is due.
 func TestIdleMissesNoJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hs := newHolds()

@@ -129,8 +129,8 @@ func TestShortOutage(t *testing.T) {
 	})
 }
 
-// When no heartbeat gets through for a whole lease, the handler is ended, and
-// the job given back as soon as the cluster is there again.
+// If no heartbeat is answered for a whole lease, the worker ends the handler, and
+// releases the job when the cluster can be reached again.
 func TestLongOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newFake(30 * time.Second)
@@ -269,8 +269,7 @@ func (q farQueue) Heartbeat(ctx context.Context, worker string, leases []client.
 	return q.fakeQueue.Heartbeat(ctx, worker, leases)
 }
 
-// Whoever enqueues a job chooses its lease: one that nobody could keep costs no other
-// job its own.
+// A job with a lease that is too short to keep costs no other job its lease.
 func TestATinyLeaseCostsNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newFake(30 * time.Second)
@@ -292,7 +291,8 @@ func TestATinyLeaseCostsNoOther(t *testing.T) {
 	})
 }
 
-// Nor is such a job claimed and given back for ever: its attempts count, and say why.
+// A job with such a lease is not claimed and released without end: its attempts
+// count and have a reason.
 func TestATinyLeaseFailsItsJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newFake(30 * time.Second)
@@ -330,8 +330,8 @@ func (q strictQueue) Heartbeat(ctx context.Context, worker string, leases []clie
 	return q.fakeQueue.Heartbeat(ctx, worker, leases)
 }
 
-// Many jobs tell much at once: their leases are renewed all the same, in as few calls
-// as can hold it.
+// If many jobs report much progress at once, their leases are still renewed, in as
+// few calls as possible.
 func TestMuchProgressCostsNoLease(t *testing.T) {
 	for name, message := range map[string]string{
 		"text":    strings.Repeat("x", maxProgressText),

@@ -42,7 +42,7 @@ func TestOrderOfMiddleware(t *testing.T) {
 	})
 }
 
-// What a middleware does counts as the handler's doing.
+// The effects of a middleware count as effects of the handler.
 func TestMiddlewareIsPartOfTheHandler(t *testing.T) {
 	type key struct{}
 	for name, c := range map[string]struct {

@@ -61,7 +61,8 @@ func TestAJobToldOfTwiceIsHeldOnce(t *testing.T) {
 	})
 }
 
-// A client that is closed stays so: a worker that asked on would do so for ever.
+// A worker stops when its client is closed, instead of repeating its claims without
+// end.
 func TestAClosedClientEndsTheRun(t *testing.T) {
 	c, err := client.New(client.Config{Servers: []string{"http://127.0.0.1:1"}, Transport: accepting{}})
 	if err != nil {

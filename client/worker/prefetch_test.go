@@ -50,7 +50,7 @@ func outcomes(ends []Finished) map[string]Outcome {
 	return m
 }
 
-// What is claimed ahead keeps its lease, however long it waits.
+// A prefetched job keeps its lease, however long it waits.
 func TestPrefetchHoldsAheadAndRenews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newFake(30 * time.Second)
@@ -112,8 +112,8 @@ func TestWhatIsNotToBeDoneNeverStarts(t *testing.T) {
 	})
 }
 
-// A job that waits while no heartbeat gets through for a whole lease may be
-// another worker's: it is given back, not started.
+// If no heartbeat is answered for a whole lease, another worker may have the
+// waiting job: the worker releases it and does not start it.
 func TestUnsureJobNeverStarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newFake(30 * time.Second)
@@ -175,7 +175,7 @@ func TestStopGivesBackWhatWaitsFirst(t *testing.T) {
 	})
 }
 
-// An idle worker costs one long poll, and its sign of life.
+// An idle worker sends one long poll, and its keepalive.
 func TestWhatAnIdleWorkerCosts(t *testing.T) {
 	for name, cfg := range map[string]Config{
 		"plain":    {Concurrency: 8},

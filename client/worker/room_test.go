@@ -32,8 +32,8 @@ func takeOne(t *rapid.T, from *[]*hold) *hold {
 	return h
 }
 
-// Whatever comes and goes, bounds hold, types are in one claim at a time, and
-// nothing waits that could run.
+// In every sequence of claims and ends the bounds hold, a type is in one claim at a
+// time, and no job waits that could run.
 func TestRoomKeepsItsBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		types := []string{"a", "b", "c"}

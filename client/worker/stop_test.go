@@ -235,8 +235,8 @@ func (q slowRelease) ReleaseBatch(ctx context.Context, worker string, leases []c
 	return q.fakeQueue.ReleaseBatch(ctx, worker, leases)
 }
 
-// A handler that has not returned in time returns while its job is being given back:
-// that call is not cut off.
+// If a handler returns while its job is being released, the call that releases it
+// is not cancelled.
 func TestAnAbandonedHandlerThatReturnsDoesNotEndItsReport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newFake(30 * time.Second)
@@ -260,8 +260,8 @@ func TestAnAbandonedHandlerThatReturnsDoesNotEndItsReport(t *testing.T) {
 	})
 }
 
-// Whoever is told of the jobs does not listen any more. Run ends all the same, says
-// so, and the jobs are reported.
+// If Config.Finished does not return, Run ends with an error that says so, and the
+// jobs are reported.
 func TestStopEndsThoughNobodyListens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newFake(30 * time.Second)
@@ -285,8 +285,8 @@ func TestStopEndsThoughNobodyListens(t *testing.T) {
 	})
 }
 
-// A handler does not notice that its job is lost. Whoever asked to be told is told
-// before Run returns, and not again when the handler does.
+// If a handler does not notice that its job is lost, Config.Finished is called
+// before Run returns, and not again when the handler returns.
 func TestALostJobIsToldOfBeforeTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newFake(30 * time.Second)
