@@ -70,7 +70,7 @@ type Reader interface {
 	Document(ctx context.Context) ([]byte, error)
 }
 
-// Flusher tells what is in the bucket.
+// Flusher reports which part of the log the bucket contains.
 type Flusher interface {
 	// WaitFlushed returns nil once the document in the bucket has every entry up
 	// to lsn, the error of ctx, or cluster.ErrNotLeader: only the active leader

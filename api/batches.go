@@ -58,9 +58,9 @@ func (s *Server) refusedNewBatch(res fsm.Result, jobs []*fsmpb.NewJob) error {
 	return &f
 }
 
-// callbackID is the id that the callback has: that of the first request, if
-// this one continues or repeats it. When the batch of a repeated request is gone
-// nobody knows it any more.
+// callbackID returns the id of the callback: that of the first request, if this
+// request continues or repeats it. If the batch of a repeated request is removed,
+// that id is lost.
 func (s *Server) callbackID(c *call, n *fsmpb.NewBatch) string {
 	if n.Callback == nil {
 		return ""

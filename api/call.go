@@ -49,7 +49,7 @@ func newCall(s *Server, rt *route, w http.ResponseWriter, r *http.Request) *call
 	return c
 }
 
-// recycle gives c back. Nobody may use it, or its buffers, afterwards.
+// recycle returns c to the pool. After that c and its buffers must not be used.
 func (c *call) recycle() {
 	in, out := c.in[:0], c.out[:0]
 	if cap(in) > keptBytes {
@@ -135,7 +135,7 @@ func (c *call) sendSettled() error {
 	}
 	c.stamp(h)
 	c.WriteHeader(http.StatusOK)
-	_, _ = c.ResponseWriter.Write(c.out) // the client may have gone; the state has changed all the same
+	_, _ = c.ResponseWriter.Write(c.out) // the client may have disconnected; the state has changed
 	return nil
 }
 

@@ -56,7 +56,8 @@ func wrongStatus(err error, jobs []*fsm.Job) error {
 	return &out
 }
 
-// sendChanged answers with a v1.Reported. A job that runs on was told to stop.
+// sendChanged answers with a v1.Reported. The worker of a running job gets the
+// request to stop with its next heartbeat.
 func sendChanged(c *call, kind fsm.ChangeKind, res fsm.Result) error {
 	job := res.Jobs[0]
 	c.out = lsnText(append(c.out[:0], '{'), c.lsn)
@@ -228,7 +229,7 @@ func (s *Server) checkFilter(in *v1.Filter) error {
 			return err
 		}
 	}
-	// The jobs that nobody has claimed yet have no worker either.
+	// Jobs that were never claimed have no worker either.
 	if in.WorkerID != nil && *in.WorkerID == "" {
 		return bad("filter.workerId", "is empty")
 	}
@@ -251,8 +252,8 @@ func checkPeriod(fromName string, from int64, beforeName string, before int64) e
 	return nil
 }
 
-// A cursor of a change is the place of the last job looked at, behind a byte
-// that tells its form.
+// placeCursorForm is the first byte of a cursor of a change; the place of the last
+// job follows.
 const placeCursorForm = 3
 
 func placeCursorOf(p fsm.Place) string {

@@ -44,7 +44,7 @@ func (s *Server) claim(c *call) error {
 	}
 	c.settle()
 	at := moment{now: s.b.Now()}
-	if w.again && len(jobs) > 0 { // a takeover may have begun the leases anew
+	if w.again && len(jobs) > 0 { // a takeover may have started the leases again
 		at.leasesFrom = s.b.View().Meta().LeasesFrom
 	}
 	if in.Max == nil {
@@ -186,7 +186,7 @@ func (s *Server) fulfil(c *call, w *wish) ([]*fsm.Job, error) {
 	}
 }
 
-// silence is how long a registered worker can wait without a sign of life.
+// silence is how long a registered worker can wait without a keepalive.
 func (s *Server) silence() time.Duration {
 	half := s.b.View().Meta().Settings.WorkerTimeoutMs / 2
 	return time.Duration(max(half, minSilence.Milliseconds())) * time.Millisecond

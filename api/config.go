@@ -11,8 +11,8 @@ import (
 	"osqueue/internal/inflight"
 )
 
-// Config says what a Server serves, and within which bounds. Only Backend is
-// required; zero values of all others take their defaults.
+// Config configures a Server and its limits. Only Backend is required; the zero
+// value of every other field selects its default.
 type Config struct {
 	Backend Backend
 	// Metrics gets the metrics of the server, and is served on /metrics. There

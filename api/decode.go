@@ -20,13 +20,14 @@ import (
 	"osqueue/internal/inflight"
 )
 
-// What a payload may hold that RFC 7493 forbids: names that occur twice, and
-// escaped halves of surrogate pairs, both of which older producers write.
-// Bytes that are not UTF-8 are refused before.
+// lenient accepts JSON that RFC 7493 forbids in payloads: duplicate names and
+// escaped surrogate halves, which older producers write. Bytes that are not UTF-8
+// are refused before.
 var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
-// namesOnce is what a body is read with first. That a name occurs twice is rare
-// enough to read the body again, to find out whether it is in a payload.
+// namesOnce are the options of the first reading of a body. Duplicate names are
+// rare, so the body is read again only then, to find out whether they are in a
+// payload.
 var namesOnce = jsontext.AllowInvalidUTF8(true)
 
 // decode reads the body of the request into v, a pointer to a struct of
@@ -159,7 +160,7 @@ func (c *call) readBody() error {
 // firstBytes is how much memory a body gets before any of it is there.
 const firstBytes = 4 << 10
 
-// addedBytes is what whoever passes a body on may have added to it: an id.
+// addedBytes is the most that a forwarding node may add to a body: an id.
 const addedBytes = 1 << 10
 
 // bodyLimit returns the size of the largest body in bytes. A request that another node
@@ -212,7 +213,7 @@ func (c *call) firstNull(list string) int {
 
 func isNull(v jsontext.Value) bool { return len(v) == 0 || v.Kind() == jsontext.KindNull }
 
-// badJSON says what is wrong with a body, and where.
+// badJSON returns an error that names the mistake in a body, and its place.
 func badJSON(body []byte, v any, err error) error {
 	var syntax *jsontext.SyntacticError
 	var meaning *json.SemanticError

@@ -90,10 +90,10 @@ func (f *forwarder) rewrite(p *httputil.ProxyRequest) {
 	hideKey(p.Out.Header)
 }
 
-// hideKey keeps the idempotency key from the transport, which would take it as
-// leave to send the request again by itself; nobody could tell then whether the
-// first one reached the leader. Only the spelling changes, which means nothing
-// on the wire.
+// hideKey keeps the idempotency key from the transport, which would otherwise
+// repeat the request by itself. It would then be unknown whether the first request
+// reached the leader. Only the case of the name changes, which means nothing in
+// HTTP.
 func hideKey(h http.Header) {
 	h.Del("X-Idempotency-Key")
 	if key, given := h[v1.HeaderIdempotencyKey]; given {
@@ -243,7 +243,7 @@ func (f *forwarder) context(c *call, timeout time.Duration, waits bool, h *hop) 
 	}), cancel
 }
 
-// outcome says what became of a request that got no answer.
+// outcome returns the error of a request that got no answer.
 func (f *forwarder) outcome(c *call, h *hop, timeout time.Duration) error {
 	if h.err == nil {
 		return nil

@@ -101,8 +101,8 @@ func part(h hash.Hash, b []byte) {
 	_, _ = h.Write(b)
 }
 
-// replay turns the machine's answer to a repeated request into the first one.
-// That it is a duplicate is said by a header: the body is the same again.
+// replay turns the machine's answer to a repeated request into the first answer. A
+// header marks it as a duplicate, because the body is the same.
 func (s *Server) replay(c *call, m *fsmpb.Mutation, res *fsm.Result) {
 	c.lsn, c.replayed = res.LSN, true
 	c.Header()[headerReplayed] = yes

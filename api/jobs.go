@@ -66,7 +66,8 @@ func (s *Server) awaitEnd(c *call, id string, wait time.Duration) (*fsm.Job, err
 	}
 }
 
-// ended: nothing happens to the job any more unless somebody asks for it.
+// ended reports whether a job is completed, dead or cancelled. It changes only on
+// request after that.
 func ended(j *fsm.Job) bool {
 	return j.Status == fsm.Completed || j.Status == fsm.Dead || j.Status == fsm.Cancelled
 }

@@ -19,8 +19,8 @@ var listParams = []string{
 	v1.ParamCreatedFrom, v1.ParamCreatedBefore, v1.ParamLimit, v1.ParamCursor,
 }
 
-// page is what part of the jobs is asked for. What is empty or 0 does not
-// count.
+// page is the part of a list that a request asks for. Empty fields and 0 do not
+// restrict it.
 type page struct {
 	statuses []fsm.Status
 	jobType  string
@@ -129,8 +129,8 @@ func (s *Server) appendPage(b []byte, v *fsm.View, p *page) (_ []byte, next uint
 	return b, next
 }
 
-// defaultStatuses are those of a job that has not ended: what older clients
-// know as the whole list.
+// defaultStatuses are the statuses of jobs that have not ended: older clients know
+// these as the whole list.
 var defaultStatuses = []fsm.Status{fsm.Scheduled, fsm.Unclaimed, fsm.InProgress, fsm.Blocked}
 
 var allStatuses = []fsm.Status{
@@ -223,7 +223,7 @@ func (s *Server) readLimit(q url.Values) (int, error) {
 	return min(n, most), nil
 }
 
-// readNamePage is what part of a list by name is asked for.
+// readNamePage reads which part of a list by name a request asks for.
 func (s *Server) readNamePage(q url.Values) (limit int, after afterName, err error) {
 	if limit, err = s.readLimit(q); err != nil {
 		return 0, after, err
@@ -259,8 +259,7 @@ func statusNames() []string {
 	return names
 }
 
-// A cursor is the place of the last job looked at, behind a byte that tells
-// its form.
+// cursorForm is the first byte of a cursor; the place of the last job follows.
 const cursorForm = 1
 
 var errCursor = errors.New("not a cursor")

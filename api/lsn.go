@@ -35,12 +35,12 @@ func (s *Server) positions() positions {
 	return positions{applied: st.LSN, flushed: st.FlushedLSN}
 }
 
-// lsnGone is for an LSN of which nobody can tell whether it was reached.
+// lsnGone is the answer for an LSN of which it is unknown whether it was reached.
 var lsnGone = kind{status: http.StatusGone, tag: v1.TagLSNGone, title: "The LSN is from before an adoption"}
 
-// waitLSN is GET /v1/lsn/{lsn}/wait. What this node has applied it knows itself;
-// what is in the bucket the leader knows first, and is asked unless this node has
-// heard of it.
+// waitLSN is GET /v1/lsn/{lsn}/wait. This node knows what it has applied. The
+// leader knows first what the bucket contains, so this node asks the leader unless
+// it knows already.
 func (s *Server) waitLSN(c *call) error {
 	w, err := s.readLSNWish(c)
 	if err != nil {
@@ -66,9 +66,9 @@ func (s *Server) waitLSN(c *call) error {
 	})
 }
 
-// mustBeOurs refuses an LSN that a cluster before this one has given out. All that comes
-// after an adoption has higher LSNs, also than what was lost by then: that the bucket
-// is past such an LSN does not say that it has the write.
+// mustBeOurs refuses an LSN of an earlier cluster. After an adoption all LSNs are
+// higher, also than those of lost writes: a bucket past such an LSN does not prove
+// that it contains the write.
 func (s *Server) mustBeOurs(lsn fsm.LSN) error {
 	if lsn.IsZero() || lsn.Term > s.b.View().Meta().TermBase {
 		return nil

@@ -7,8 +7,8 @@ import (
 	v1 "osqueue/api/v1"
 )
 
-// A cursor into a list by name is the name of the last one shown, behind a byte
-// that tells its form. What has been removed since does no harm.
+// nameCursorForm is the first byte of a cursor into a list by name; the last name
+// follows. The cursor stays valid if that item is removed.
 const nameCursorForm = 2
 
 func nameCursorOf(last string) string {

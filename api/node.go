@@ -180,7 +180,7 @@ func snapshotsOf(st *cluster.Status) *v1.Snapshots {
 	return &out
 }
 
-// inboxOf is nil while nobody has used the drop box.
+// inboxOf returns nil until the inbox has been used.
 func inboxOf(st *cluster.Status) *v1.Inbox {
 	b := &st.Inbox
 	out := v1.Inbox{Taken: b.Taken, Repeated: b.Repeated, Rejected: b.Rejected, Waiting: b.Waiting, Failing: b.Failing}

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// startPage is what a browser gets at /. It has nothing that GET /status does not have.
+// startPage is the page for browsers at /. It shows nothing beyond GET /status.
 var startPage = template.Must(template.New("page").Parse(`<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>osqueue {{.Node}}</title>
 <h1>osqueue</h1>

@@ -42,7 +42,7 @@ var (
 	closing         = kind{status: http.StatusServiceUnavailable, tag: v1.TagClosing, title: "The node is shutting down", retry: time.Second}
 	openOutcome     = kind{status: http.StatusServiceUnavailable, tag: v1.TagUnknownOutcome, title: "The outcome is not known", retry: time.Second, unknown: true}
 	internal        = kind{status: http.StatusInternalServerError, tag: v1.TagInternal, title: "Internal error", unknown: true}
-	// clientGone is for the metrics; nobody reads the answer.
+	// clientGone is for the metrics; no client reads the answer.
 	clientGone = kind{status: 499, tag: "client_gone", title: "The client has gone"}
 )
 

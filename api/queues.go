@@ -289,7 +289,8 @@ func (p *patch) backoff(member string, l *Limits, in *v1.Backoff) *fsmpb.Backoff
 	return b
 }
 
-// patchOf is what a body that names these members wants changed.
+// patchOf returns the changes of the settings that a body with the given fields
+// asks for.
 func (s *Server) patchOf(in *v1.QueueSettings, given map[string]jsontext.Value) (*fsmpb.SetQueue, error) {
 	l, p := &s.cfg.Limits, patch{given: given}
 	lease, delay := l.Lease.Milliseconds(), l.Delay.Milliseconds()

@@ -46,8 +46,8 @@ func completeOf(worker string, lease *fsmpb.Lease, result []byte, log string) (*
 	}}, nil
 }
 
-// forceComplete is POST /v1/jobs/{id}/force-complete. It is a route of its own:
-// nobody comes here by leaving out a token.
+// forceComplete is POST /v1/jobs/{id}/force-complete. It is a separate route, so
+// that a missing token cannot lead here.
 func (s *Server) forceComplete(c *call) error {
 	id, err := c.segment("id")
 	if err != nil {
@@ -89,8 +89,8 @@ func (s *Server) beat(c *call, mustSay bool) error {
 	return answerReport(c, res, err, mustSay || in.Token != 0)
 }
 
-// readProgress checks a progress; nil is none. A message that is too long is
-// cut: the lease has to be renewed all the same.
+// readProgress checks a progress; nil means none. A message that is too long is
+// cut, because the lease must still be extended.
 func (s *Server) readProgress(in *v1.Progress) (*fsmpb.Progress, error) {
 	if in == nil {
 		return nil, nil
@@ -139,8 +139,8 @@ func (s *Server) failOf(worker string, lease *fsmpb.Lease, reason string, retrya
 	}}}, nil
 }
 
-// cut shortens the text of an error. A failure whose text is too long is a
-// failure all the same, so it is not refused.
+// cut shortens the text of an error. A failure with a long text is still a failure,
+// so it is not refused.
 func cut(s string, limit int) string {
 	if len(s) <= limit {
 		return s

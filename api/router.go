@@ -101,7 +101,8 @@ func (s *Server) noSuchMethod(c *call) error {
 	return fail(wrongMethod, "%s is not possible on %s; possible: %s", c.r.Method, clip(c.r.URL.Path), strings.Join(allowed, ", "))
 }
 
-// knownMethods are those that a route can have, as Allow lists them.
+// knownMethods are the methods that a route can have, in the order of the Allow
+// header.
 var knownMethods = []string{
 	http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
 }

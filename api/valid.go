@@ -27,8 +27,8 @@ var toPointer = strings.NewReplacer(".", "/", "[", "/", "]", "")
 // pointer is the JSON pointer to a member.
 func pointer(member string) string { return "/" + toPointer.Replace(member) }
 
-// checkName is for names by which something is looked up. Those of documents of
-// others may hold anything but NUL.
+// checkName checks a name by which something is looked up. Names from legacy
+// documents may contain any byte except NUL.
 func (l *Limits) checkName(member, value string) error {
 	if len(value) > l.NameBytes {
 		return bad(member, "is longer than %d bytes", l.NameBytes)
