@@ -132,6 +132,7 @@ func (m *model) effect(mut *fsmpb.Mutation) fsm.Result {
 			return fsm.Result{Code: fsm.Duplicate}
 		}
 		m.meta.Level = op.RaiseLevel.Level
+		m.boundRequests()
 		return fsm.Result{}
 	case *fsmpb.Mutation_CheckState, *fsmpb.Mutation_StateChecked:
 		return fsm.Result{}
