@@ -152,7 +152,7 @@ func TestEventKinds(t *testing.T) {
 		v1.EventFailed:    change(fsm.InProgress, fsm.Scheduled, fsm.EndFail),
 		v1.EventExpired:   change(fsm.InProgress, fsm.Unclaimed, fsm.EndLease),
 		v1.EventTimedOut:  change(fsm.InProgress, fsm.Unclaimed, fsm.EndTimeout),
-		v1.EventReleased:  change(fsm.InProgress, fsm.Unclaimed, fsm.EndGiven),
+		v1.EventReleased:  change(fsm.InProgress, fsm.Unclaimed, fsm.EndReleased),
 		v1.EventDead:      change(fsm.InProgress, fsm.Dead, fsm.EndLease),
 		v1.EventCancelled: change(fsm.Blocked, fsm.Cancelled, 0),
 		v1.EventRetried:   change(fsm.Dead, fsm.Unclaimed, 0),

@@ -108,7 +108,7 @@ func endedBadly(from fsm.Status, j *fsm.Job) bool {
 	case from != fsm.InProgress || j.Status == fsm.Completed:
 		return false
 	}
-	return j.AttemptEnd != fsm.EndGiven
+	return j.AttemptEnd != fsm.EndReleased
 }
 
 // cutText is a copy where s is too long, so that the rest can be freed.

@@ -2,22 +2,22 @@ package fsm
 
 import "slices"
 
-// Jobs that wait for others. A job is settled when it has ended, or is gone, and
-// none of those that wait for it is affected any more; unsettled has the ids of
-// the others. All of this follows from the jobs, so that a restored machine goes
-// on in the same way.
+// This file has the jobs that wait for other jobs. A job is settled when it has ended
+// or was removed, and no waiter has to change for it any more. Machine.unsettled has
+// the ids of jobs that are not settled. All of this is derived from the jobs, so a
+// restored machine continues in the same way.
 
-// Bounds: on what one job waits for (checked by the API, too), on those that
-// wait for one job, and on those that are settled in one entry.
+// The limits of dependencies: how many jobs may wait for one job, and how many waiters
+// one entry settles.
 const (
 	waitersMax = 10_000
 	settleMax  = 10_000
 )
 
-// waiter is a blocked job's place among those that wait for the same one.
+// waiter is the place of a blocked job among the waiters of one job.
 type waiter struct {
-	on    string // id
-	stays bool   // the other's death leaves it waiting
+	on    string // id of the job that it waits for
+	stays bool   // it keeps waiting if that job dies
 	seq   uint64
 	id    string
 }
@@ -32,10 +32,10 @@ func byWaited(a, b waiter) bool {
 	return a.seq < b.seq
 }
 
-// waiting counts the jobs that wait for one.
+// waiting counts the waiters of one job.
 type waiting struct {
 	all   int
-	moved int // those that its death does not leave waiting
+	moved int // waiters that stop waiting if the job dies
 }
 
 func (m *Machine) indexWaits(j *Job)   { m.countWaits(j, +1) }
@@ -67,8 +67,8 @@ func (m *Machine) countWait(j *Job, on string, stays bool, n int) {
 	m.considerWaiters(on)
 }
 
-// dropWaits takes out of the index what j, which replaces old, does not wait for
-// any more. The rest stands in the same order.
+// dropWaits removes from the index the jobs that old waited for and its replacement j
+// does not. The remaining ids stand in the same order in both.
 func (m *Machine) dropWaits(old, j *Job) {
 	stays, rest := j.Options().AfterFailure == AfterBlock, j.Details().Waits
 	for _, on := range old.Details().Waits {
@@ -80,8 +80,8 @@ func (m *Machine) dropWaits(old, j *Job) {
 	}
 }
 
-// retainWaited puts a completed or cancelled job among those that retention
-// may remove, or takes it out: it stays while others wait for it.
+// retainWaited offers a completed or cancelled job to retention, or withdraws it:
+// retention does not remove a job while other jobs wait for it.
 func (m *Machine) retainWaited(id string) {
 	j := m.ids[id]
 	if j == nil || j.Status != Completed && j.Status != Cancelled {
@@ -94,10 +94,11 @@ func (m *Machine) retainWaited(id string) {
 		return
 	}
 	q.retained.Set(j)
-	m.soil(q)
+	m.markDirty(q)
 }
 
-// considerWaiters notes whether the job with that id has waiters to settle.
+// considerWaiters records in m.unsettled whether the job with that id has waiters to
+// settle.
 func (m *Machine) considerWaiters(id string) {
 	if len(m.waited) == 0 && m.unsettled.Len() == 0 {
 		return
@@ -120,7 +121,8 @@ func (m *Machine) affects(id string) bool {
 	return false
 }
 
-// settle tells waiting jobs what became of those that they wait for.
+// settle applies the end of jobs to the jobs that wait for them, within the budget of the
+// entry.
 func (m *Machine) settle() {
 	for m.budget > 0 {
 		on, ok := m.unsettled.Min()
@@ -132,7 +134,7 @@ func (m *Machine) settle() {
 	}
 }
 
-// firstAffected is the first job that the end of another does not leave waiting.
+// firstAffected returns the waiter with the lowest Seq that the end of job on changes.
 func (m *Machine) firstAffected(on string) *Job {
 	first := m.firstWaiter(on, false)
 	if other := m.ids[on]; other != nil && other.Status != Completed {
@@ -160,19 +162,19 @@ func (m *Machine) settleOne(on string, old *Job) {
 		m.stopWaiting(old, on)
 		return
 	}
-	fate := "was deleted"
+	outcome := "was deleted"
 	switch {
 	case other != nil && other.Status == Dead:
-		fate = "is dead"
+		outcome = "is dead"
 	case other != nil:
-		fate = "was cancelled"
+		outcome = "was cancelled"
 	}
 	j := *old
-	j.LastError = "job " + on + ", which it waited for, " + fate
+	j.LastError = "job " + on + ", which it waited for, " + outcome
 	m.cancelNow(old, &j)
 }
 
-// stopWaiting takes one job off those that old waits for.
+// stopWaiting removes job on from the jobs that old waits for.
 func (m *Machine) stopWaiting(old *Job, on string) {
 	j := *old
 	j.changeDetails(func(d *Details) {
@@ -187,7 +189,7 @@ func (m *Machine) stopWaiting(old *Job, on string) {
 	m.put(old, &j)
 }
 
-// readyStatus is that of a job that waits for no other.
+// readyStatus returns the status of a job that waits for no other job.
 func (m *Machine) readyStatus(j *Job) Status {
 	if j.RunAt > m.meta.Now {
 		return Scheduled
@@ -195,7 +197,7 @@ func (m *Machine) readyStatus(j *Job) Status {
 	return Unclaimed
 }
 
-// changeDetails gives j details of its own, changed; nil if they are all zero.
+// changeDetails gives j a changed copy of its details, or nil if all of them are zero.
 func (j *Job) changeDetails(how func(*Details)) {
 	d := *j.Details()
 	how(&d)
@@ -211,10 +213,11 @@ func (d *Details) zero() bool {
 		len(d.Waits) == 0 && d.CancelAt == 0 && d.TimeoutMs == 0 && d.Extra == "" && d.Log == ""
 }
 
-// cycle returns the index of the first job that waits, directly or not, for a
-// cycle among the jobs that are added together, or -1.
+// cycle returns the index of the first job that waits, directly or indirectly, for a
+// cycle among the n jobs of one mutation, or -1. edges has the indices of the jobs that
+// each job waits for.
 func cycle(edges map[int][]int, n int) int {
-	left := make([]int, n) // how many each still waits for
+	left := make([]int, n) // the number of jobs that each one still waits for
 	waiters := make(map[int][]int)
 	for i, on := range edges {
 		left[i] = len(on)

@@ -6,16 +6,16 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// AnnounceKind is what the leader announces.
+// AnnounceKind is the condition that the leader announces.
 type AnnounceKind uint8
 
 // The kinds of announcements. The order is that of the log and must not change;
 // 0 is none.
 const (
 	AnnounceBucketAway     AnnounceKind = iota + 1 // flushes fail
-	AnnounceBucketBack                             // they succeed again
+	AnnounceBucketBack                             // flushes succeed again
 	AnnounceWritesRefused                          // the bucket is too far behind
-	AnnounceWritesAccepted                         // it no longer is
+	AnnounceWritesAccepted                         // the bucket has caught up
 
 	numAnnounces = iota + 1
 )
@@ -27,11 +27,11 @@ var announced = [numAnnounces]EventKind{
 	AnnounceWritesAccepted: WritesAccepted,
 }
 
-// announceMax is where the text of an announcement is cut, in bytes.
+// announceMax is the length, in bytes, at which the text of an announcement is cut.
 const announceMax = 256
 
-// announce makes an event about the node in charge, so that all nodes have it
-// at the same place among the others, and changes nothing.
+// announce makes an event about the active broker, so that all nodes have it at the same
+// place among the other events. It changes no state.
 func (m *Machine) announce(op *fsmpb.Announce) Result {
 	m.events = append(m.events, Event{
 		Kind: announced[op.Kind], Name: m.meta.Broker.Node, Text: strings.Clone(cut(op.Text, announceMax)),

@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// backoff is how long a failed job waits for its next attempt, by its own rule
-// or its type's.
+// backoff returns how long, in ms, a failed job waits for its next attempt, by the job's
+// rule or else its type's.
 func (m *Machine) backoff(j *Job) int64 {
 	b := j.Options().Backoff
 	if b.Kind == BackoffUnset {
@@ -19,7 +19,7 @@ func (m *Machine) backoff(j *Job) int64 {
 	return jittered(b.delay(j.Attempts), b.Jitter, mix(m.random, j.Token))
 }
 
-// delay is the wait after n attempts, before jitter.
+// delay returns the wait after n attempts, in ms, before jitter.
 func (b Backoff) delay(n int32) int64 {
 	delay := b.BaseMs
 	switch b.Kind {
@@ -37,7 +37,8 @@ func (b Backoff) delay(n int32) int64 {
 	return max(delay, 0)
 }
 
-// saturatingProduct is a·n, or the largest number; 0 if a is negative.
+// saturatingProduct returns a·n, or the largest int64 if that overflows; 0 if a is
+// negative.
 func saturatingProduct(a int64, n uint64) int64 {
 	if a <= 0 {
 		return 0
@@ -49,20 +50,20 @@ func saturatingProduct(a int64, n uint64) int64 {
 	return int64(low)
 }
 
-// jittered is delay, lowered by a random part of up to percent of it.
-func jittered(delay int64, percent uint8, dice uint64) int64 {
-	p := uint64(min(percent, 100)) * (dice >> 32)
+// jittered returns delay, lowered by a random part of up to percent of it.
+func jittered(delay int64, percent uint8, random uint64) int64 {
+	p := uint64(min(percent, 100)) * (random >> 32)
 	high, low := bits.Mul64(uint64(delay), p)
 	const whole = 100 << 32
 	if high >= whole {
-		return 0 // not reached: p is below whole
+		return 0 // unreachable: p is below whole
 	}
 	taken, _ := bits.Div64(high, low, whole)
 	return delay - int64(taken)
 }
 
-// mix spreads the leader's dice over the jobs of an entry (the finalizer of
-// splitmix64, Steele et al. 2014).
+// mix derives a number for each job of an entry from the leader's random number (the
+// finalizer of splitmix64, Steele et al. 2014).
 func mix(random, token uint64) uint64 {
 	z := random + token*0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9

@@ -16,11 +16,12 @@ func byIdle(a, b *JobBatch) bool {
 	return a.ID < b.ID
 }
 
-// idleSince is when a batch without pending jobs ended, or was made.
+// idleSince returns when a batch without pending jobs ended, or was made if it has not
+// ended, in ms.
 func (b *JobBatch) idleSince() int64 { return cmp.Or(b.EndedAt, b.CreatedAt) }
 
-// checkBatch looks at the new batch of an enqueue. It is nil if there is none to
-// make, as when it has been made before.
+// checkBatch checks the new batch of an enqueue. It returns nil if there is no batch to
+// make, for example because it exists already.
 func (m *Machine) checkBatch(n *fsmpb.NewBatch) (*JobBatch, Code) {
 	if n == nil {
 		return nil, OK
@@ -40,7 +41,8 @@ func (m *Machine) checkBatch(n *fsmpb.NewBatch) (*JobBatch, Code) {
 	}, OK
 }
 
-// sameCallback: the id, which the leader may have made, does not count.
+// sameCallback reports whether two callbacks are the same request. Their ids, which the
+// leader may have made, do not count.
 func sameCallback(a, b *fsmpb.NewJob) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -48,8 +50,8 @@ func sameCallback(a, b *fsmpb.NewJob) bool {
 	return sameRequest(a, b)
 }
 
-// countInBatch keeps the batch of a job that is new (from 0) or has changed its
-// status.
+// countInBatch updates the counters of the batch of j, which has changed its status from
+// from, or is new (0).
 func (m *Machine) countInBatch(j *Job, from Status) {
 	old := m.batchOf(j)
 	if old == nil {
@@ -61,13 +63,13 @@ func (m *Machine) countInBatch(j *Job, from Status) {
 	}
 	b.count(from, -1)
 	b.count(j.Status, +1)
-	if from.ended() && j.Status.ended() { // in another way now: so does the batch
+	if from.ended() && j.Status.ended() { // it ended differently: the batch ends again
 		b.EndedAt = 0
 	}
 	m.putBatch(old, &b)
 }
 
-// countRemoved counts a job that was deleted before its end.
+// countRemoved counts a job that was deleted before its end as cancelled.
 func (m *Machine) countRemoved(j *Job) {
 	old := m.batchOf(j)
 	if old == nil {
@@ -78,8 +80,8 @@ func (m *Machine) countRemoved(j *Job) {
 	m.putBatch(old, &b)
 }
 
-// batchOf is the batch that j belongs to; nil if it is gone. One that is younger
-// than the job is another one.
+// batchOf returns the batch of j, or nil if it was removed. A batch that is younger than
+// the job is a different one with the same id.
 func (m *Machine) batchOf(j *Job) *JobBatch {
 	b, ok := m.batches.Get(&JobBatch{ID: j.Opt.Batch})
 	if !ok || b.CreatedAt > j.CreatedAt {
@@ -88,9 +90,8 @@ func (m *Machine) batchOf(j *Job) *JobBatch {
 	return b
 }
 
-// count counts a job in, or out again, by the status that it has ended in. A
-// document that was edited may have more jobs of the batch than were counted,
-// or fewer.
+// count adds n (1 or -1) to the counter of the status in which a job ended. An edited
+// document may have more or fewer jobs of the batch than were counted.
 func (b *JobBatch) count(s Status, n int) {
 	var c *uint64
 	switch s {
@@ -112,7 +113,7 @@ func (b *JobBatch) count(s Status, n int) {
 	b.Total = max(b.Total, b.Completed+b.Dead+b.Cancelled)
 }
 
-// putBatch stores b, which replaces old, and ends it when its last job has.
+// putBatch stores b, which replaces old, and ends it when its last job has ended.
 func (m *Machine) putBatch(old, b *JobBatch) {
 	if old.Pending() == 0 {
 		m.idle.Delete(old)
@@ -132,7 +133,8 @@ func (m *Machine) putBatch(old, b *JobBatch) {
 	m.callBack(b)
 }
 
-// endEmpty ends a new batch of which all jobs were there already: none will.
+// endEmpty ends a new batch if its mutation named jobs but added none: no other job would
+// end it.
 func (m *Machine) endEmpty(id string) {
 	old, _ := m.batches.Get(&JobBatch{ID: id})
 	if old.Total == 0 {
@@ -141,14 +143,13 @@ func (m *Machine) endEmpty(id string) {
 	}
 }
 
-// storeIdle stores a batch without pending jobs: one that has ended, or one that
-// is open and has none yet.
+// storeIdle stores a batch without pending jobs, ended or open and empty.
 func (m *Machine) storeIdle(b *JobBatch) {
 	m.idle.Set(b)
 	m.batches.Set(b)
 }
 
-// callBack enqueues the callback of a batch that has ended, once.
+// callBack enqueues the callback of a batch that has ended, at most once.
 func (m *Machine) callBack(old *JobBatch) {
 	if old.Callback == nil || old.Called || old.CallbackOn == CallbackCompleted && old.Completed != old.Total {
 		return
@@ -157,22 +158,22 @@ func (m *Machine) callBack(old *JobBatch) {
 	b.Called = true
 	m.storeIdle(&b)
 	n := cloneNewJob(b.Callback)
-	for n.Id == "" || m.ids[n.Id] != nil { // somebody took it: the callback must not be lost
+	for n.Id == "" || m.ids[n.Id] != nil { // the id is taken: the callback must not be lost
 		n.Id += "-" + m.meta.LSN.String()
 	}
 	n.Batch, n.Unique, n.After, n.AfterFailure = "", nil, nil, 0
 	m.add(n, "")
 }
 
-// batchEnd is the first moment at which a batch without pending jobs is too old:
-// never the ms in which it ended, as a later batch of that id must be younger
-// than its jobs.
+// batchEnd returns the first moment, in ms, at which retention removes a batch without
+// pending jobs. It is after the ms in which the batch ended, so that a later batch with
+// that id is younger than all jobs of this one.
 func (m *Machine) batchEnd(b *JobBatch) int64 {
 	return later(b.idleSince(), max(m.meta.Settings.RetainCompletedMs, 0), 1)
 }
 
-// retireBatches removes the batches that have ended, or were left empty, for too
-// long.
+// retireBatches removes the batches that ended, or stayed empty, longer ago than the
+// retention time.
 func (m *Machine) retireBatches() {
 	for {
 		b, ok := m.idle.Min()

@@ -8,22 +8,21 @@ import (
 	"testing"
 )
 
-// BenchmarkDepth measures one mutation of each kind, alone in its entry, beside
-// 1 000, 100 000 and 1 000 000 waiting jobs. It prints a table: ns at each
-// depth, and how much more the deepest costs than the shallowest, of which the
-// aim is 2 at most; and the bytes of memory per waiting job, of which the aim
-// is 700 at most with a payload of 200.
+// BenchmarkDepth measures one mutation of each kind, alone in its entry, with 1 000,
+// 100 000 and 1 000 000 available jobs. It prints a table: ns at each depth; the ratio of
+// the deepest to the shallowest, which should be at most 2; and the bytes of memory per
+// job, which should be at most 700 with a payload of 200.
 //
 //	go test ./fsm -run '^$' -bench Depth -benchtime 20000x
 //
-// In a "plain" queue all jobs are of one type and ask for nothing. In a "mixed"
-// one half of them are in 1 000 types, the others in one with 10 000 groups;
-// all have tags, 100 000 more run, and 100 000 schedules are there.
+// In a "plain" queue all jobs have one type and no options. In a "mixed" queue half of
+// them have 1 000 types, the others one type with 10 000 groups; all have tags, 100 000
+// more jobs run, and there are 100 000 schedules.
 //
-// The garbage collector rests while the clock runs: its work goes by what is
-// allocated, which does not grow with the depth, but where it falls is chance.
-// What is printed is the median of parts of 200 mutations, so that what else
-// the computer does hardly counts.
+// The garbage collector does not run while time is measured: its work depends on the
+// allocations, which do not grow with the depth, but it would run at random moments. The
+// table has the median of parts of 200 mutations, so that other load of the computer
+// hardly counts.
 func BenchmarkDepth(b *testing.B) {
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // the worlds are made faster so
 	for _, shape := range []struct {

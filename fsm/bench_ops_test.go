@@ -15,7 +15,8 @@ type operation struct {
 	run  func(b *testing.B, w *world, n int) time.Duration
 }
 
-// Those that make views come last: after one the machine copies what it changes.
+// The operations. The ones that make views come last, because the machine copies the
+// tree nodes that it changes after a view.
 var (
 	plainOps = []operation{
 		{"enqueue", enqueueOp(func(*fsmpb.NewJob) {})},

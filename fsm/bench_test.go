@@ -22,9 +22,9 @@ var benchPayload = bytes.Repeat([]byte("x"), 200)
 // benchID looks like a UUIDv7: jobs made one after the other share a prefix.
 func benchID(i int) string { return fmt.Sprintf("0193c0de-%04x-7000-8000-%012x", i>>16, i) }
 
-// filled is a machine with n waiting jobs. Machines are not made twice: a
-// benchmark puts back what it takes out, or adds little to it. What making it
-// left behind is collected here, not while the benchmark runs.
+// filled returns a machine with n available jobs. It makes each machine once: a benchmark
+// puts back the jobs that it takes out, or adds few. The garbage of making it is
+// collected here, not while the benchmark runs.
 func filled(b *testing.B, n int) *fsm.Machine {
 	b.Helper()
 	m := fsm.New()

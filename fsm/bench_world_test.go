@@ -24,7 +24,8 @@ type world struct {
 	bytesPerJob float64
 }
 
-// The settings keep a thousand completed jobs, and let attempts and leases last.
+// newWorld returns a world whose settings keep a thousand completed jobs, with attempts
+// and leases that do not end.
 func newWorld(newJob func(i int) *fsmpb.NewJob) *world {
 	w := &world{m: fsm.New(), now: 1, newJob: newJob}
 	s := fsm.DefaultSettings()
@@ -68,7 +69,7 @@ func mixedWorld(b *testing.B, jobs int) *world {
 	return w
 }
 
-// runAlways claims jobs that nobody reports on.
+// runAlways claims jobs that no worker reports on.
 func (w *world) runAlways(jobs int) {
 	const part = 1000
 	for from := 0; from < jobs; from += part {

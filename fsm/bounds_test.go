@@ -72,7 +72,7 @@ func TestWaitersAreSettledOverSeveralEntries(t *testing.T) {
 		t.Fatal("a is settled and not to be kept, b has waiters still")
 	}
 	wantsMore(t, m)
-	m = copyOf(t, m) // a restored machine goes on with it
+	m = copyOf(t, m) // a restored machine continues
 	apply(t, m, 1003)
 	if c := m.Counts(); c.Of(fsm.Blocked) != 0 || c.Of(fsm.Unclaimed) != 2*each || m.Job("b") != nil {
 		t.Fatalf("after the second entry: %v", c)
@@ -111,8 +111,8 @@ func TestChangeByFilterLooksAtABoundedNumberOfJobs(t *testing.T) {
 	}
 }
 
-// crowd enqueues n jobs to run at a time.
-func crowd(t *testing.T, m *fsm.Machine, n int, at int64) {
+// enqueueMany enqueues n jobs to run at a time.
+func enqueueMany(t *testing.T, m *fsm.Machine, n int, at int64) {
 	t.Helper()
 	for from := 0; from < n; from += 1000 {
 		op := &fsmpb.Enqueue{}
@@ -141,7 +141,7 @@ const perEntry = 10_000 // things that fall due, and jobs that retention removes
 func TestWhatFallsDueIsBoundedInAnEntry(t *testing.T) {
 	m := fsm.New()
 	apply(t, m, 1000)
-	crowd(t, m, perEntry+500, 2000)
+	enqueueMany(t, m, perEntry+500, 2000)
 	apply(t, m, 2000)
 	if c := m.Counts(); c.Of(fsm.Unclaimed) != perEntry || c.Of(fsm.Scheduled) != 500 {
 		t.Fatalf("after the first entry: %v", c)
@@ -158,7 +158,7 @@ func TestRetentionIsBoundedInAnEntry(t *testing.T) {
 	keepAll, keepNone := fsm.DefaultSettings(), fsm.DefaultSettings()
 	keepAll.RetainCompletedCount, keepNone.RetainCompletedCount = 2*perEntry, 0
 	apply(t, m, 1000, registerBroker("n1", 1, keepAll))
-	crowd(t, m, perEntry+500, 0)
+	enqueueMany(t, m, perEntry+500, 0)
 	all := &fsmpb.Mutation{Op: &fsmpb.Mutation_Change{Change: &fsmpb.Change{Kind: uint32(fsm.CancelJobs), Filter: &fsmpb.Filter{}}}}
 	for range 11 {
 		apply(t, m, 1000, all)

@@ -8,21 +8,22 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// ErrState is wrapped when a state that is to be restored contradicts itself.
+// ErrState is wrapped by the errors about a stored state that contradicts itself.
 var ErrState = errors.New("state is not valid")
 
-// Builder makes a machine from a stored state, piece by piece. What it is
-// given becomes the machine's own.
+// Builder makes a machine from a stored state, record by record. The machine keeps the
+// records that it is given. It is not safe for concurrent use.
 type Builder struct {
 	m    *Machine
-	seqs map[uint64]uint64 // places that are taken: a bit each, 64 to a word
+	seqs map[uint64]uint64 // the Seqs in use, one bit each, 64 to a word
 }
 
-// counterMax bounds what a restored state may have counted up to. No queue gets
-// there; a counter near its end would start again at zero.
+// counterMax is the largest counter that a restored state may have. No queue reaches it;
+// a counter near the end of uint64 would wrap around.
 const counterMax = 1<<63 - 1
 
-// Check refuses scalars that only a damaged or doctored state has.
+// Check returns an error that wraps ErrState if the scalars are out of range, as only a
+// damaged state has them.
 func (m Meta) Check() error {
 	if err := checkLevel(m.Level); err != nil {
 		return fmt.Errorf("%w: %w", ErrState, err)
@@ -36,7 +37,7 @@ func (m Meta) Check() error {
 	return nil
 }
 
-// NewBuilder starts from the scalars of a state, which have passed Check.
+// NewBuilder returns a builder for a state with these scalars, which have passed Check.
 func NewBuilder(meta Meta) *Builder {
 	m := New()
 	m.meta, m.building = meta, true
@@ -45,7 +46,7 @@ func NewBuilder(meta Meta) *Builder {
 	return &Builder{m: m, seqs: make(map[uint64]uint64)}
 }
 
-// AddJob adds a job with all of its members.
+// AddJob adds a job with all of its fields.
 func (b *Builder) AddJob(j *Job) error {
 	if err := b.checkJob(j); err != nil {
 		return fmt.Errorf("%w: job %q: %w", ErrState, j.ID, err)
@@ -69,7 +70,7 @@ func (b *Builder) AddQueue(s *QueueSettings) error {
 	return nil
 }
 
-// AddTurn adds a group's place in the rotation. It comes after the jobs.
+// AddTurn adds a group's place in the rotation. Call it after the jobs were added.
 func (b *Builder) AddTurn(t *Turn) error {
 	var g *group
 	q := b.m.queues[t.Type]
@@ -117,7 +118,7 @@ func (b *Builder) AddBatch(batch *JobBatch) error {
 	return nil
 }
 
-// AddHold adds a unique key that is held for a period.
+// AddHold adds a unique-key reservation for a period.
 func (b *Builder) AddHold(h *Hold) error {
 	if _, ok := b.m.holds.Get(h); ok {
 		return fmt.Errorf("%w: unique key %q of type %q: %w", ErrState, h.Key, h.Type, errTwice)
@@ -140,20 +141,20 @@ func (b *Builder) AddRequest(r *RequestRecord) error {
 }
 
 var (
-	errCounter  = errors.New("a counter has no room left to count in")
-	errNoID     = errors.New("it has no id")
+	errCounter  = errors.New("a counter is too large")
+	errNoID     = errors.New("the id is empty")
 	errTwice    = errors.New("the id occurs twice")
-	errStatus   = errors.New("the status is not known")
-	errSeq      = errors.New("its place in the order is 0, or beyond the last one given")
-	errPlace    = errors.New("its place in the order is taken")
-	errToken    = errors.New("its token is greater than the last one given")
-	errEnd      = errors.New("the end of its last attempt is not known")
-	errAttempts = errors.New("its number of attempts is negative")
-	errRange    = errors.New("one of its values is not known, or out of range")
-	errWaits    = errors.New("it is blocked but waits for nothing, or the other way round")
-	errNoGroup  = errors.New("the group has no waiting jobs")
-	errNoLeases = errors.New("it names no leases")
-	errOrder    = errors.New("it is not younger than the one before")
+	errStatus   = errors.New("the status is unknown")
+	errSeq      = errors.New("its seq is 0 or greater than the last one given")
+	errPlace    = errors.New("another job has its seq")
+	errToken    = errors.New("the token is greater than the last one given")
+	errEnd      = errors.New("the end of its last attempt is unknown")
+	errAttempts = errors.New("the number of attempts is negative")
+	errRange    = errors.New("a value is unknown or out of range")
+	errWaits    = errors.New("it is blocked and waits for no job, or waits for a job and is not blocked")
+	errNoGroup  = errors.New("the group has no unclaimed jobs")
+	errNoLeases = errors.New("it has no leases")
+	errOrder    = errors.New("its token is not greater than that of the claim before it")
 )
 
 func (b *Builder) checkJob(j *Job) error {
@@ -200,7 +201,7 @@ func (b *Builder) AddWorker(w *Worker) error {
 	return nil
 }
 
-// AddClaim adds a remembered claim. The oldest comes first.
+// AddClaim adds a remembered claim. Add the oldest one first.
 func (b *Builder) AddClaim(r *ClaimRecord) error {
 	if err := b.checkClaim(r); err != nil {
 		return fmt.Errorf("%w: claim %q of worker %q: %w", ErrState, r.RequestID, r.Worker, err)
@@ -222,14 +223,14 @@ func (b *Builder) checkClaim(r *ClaimRecord) error {
 	return nil
 }
 
-// Machine returns the machine. The builder is not used afterwards.
+// Machine returns the machine. Do not use the builder afterwards.
 func (b *Builder) Machine() *Machine {
 	m := b.m
 	for id := range m.waited {
 		m.considerWaiters(id)
 	}
 	for _, q := range m.dirty {
-		q.soiled = false
+		q.dirty = false
 		m.timeRetention(q)
 	}
 	m.dirty = nil

@@ -6,7 +6,7 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// ChangeKind is what a Change does to jobs.
+// ChangeKind is the operation of a Change on jobs.
 type ChangeKind uint32
 
 // The kinds of change. They stand in log entries and must not change.
@@ -18,13 +18,13 @@ const (
 	numChanges = iota
 )
 
-// Bounds of one change by filter.
+// The limits of one change by filter.
 const (
 	changeMax = 1000
 	visitMax  = 10_000
 )
 
-// changeable are the statuses that a filter without statuses stands for.
+// changeable has the statuses that a filter without statuses selects.
 var changeable = map[ChangeKind][]Status{
 	CancelJobs: {Scheduled, Unclaimed, InProgress, Blocked},
 	RetryJobs:  {Dead, Cancelled},
@@ -101,7 +101,8 @@ func (m *Machine) cancel(old *Job) (*Job, Code) {
 	return &j, OK
 }
 
-// requestCancel leaves it to the worker to stop.
+// requestCancel records the request to cancel a running job. Its worker learns it from
+// the next heartbeat.
 func (m *Machine) requestCancel(old *Job) (*Job, Code) {
 	if old.Details().CancelAt != 0 {
 		return old, Duplicate
@@ -113,7 +114,7 @@ func (m *Machine) requestCancel(old *Job) (*Job, Code) {
 	return &j, OK
 }
 
-// cancelNow makes j, a changed copy of old that nobody runs, cancelled.
+// cancelNow makes j, a changed copy of old that is not running, cancelled.
 func (m *Machine) cancelNow(old, j *Job) {
 	j.Status, j.FinishedAt = Cancelled, m.meta.Now
 	j.changeDetails(func(d *Details) { d.Waits = nil })
@@ -135,7 +136,7 @@ func (m *Machine) retry(old *Job) (*Job, Code) {
 	return old, WrongStatus
 }
 
-// revive gives an ended job all of its attempts again.
+// revive makes an ended job ready for a full set of attempts.
 func (m *Machine) revive(old *Job) (*Job, Code) {
 	if u := old.Options().Unique; u.Key != "" && u.Scope != UniqueNone {
 		if h := m.holderOfKey(old.Type, u.Key); h != nil && h.Seq != old.Seq {
@@ -156,12 +157,12 @@ func (m *Machine) deleteJob(j *Job) (*Job, Code) {
 	if j.Status == InProgress || j.Status == Completed && m.waited[j.ID].all > 0 {
 		return j, WrongStatus
 	}
-	m.unhold(j)
+	m.endReservation(j)
 	m.remove(j)
 	return j, OK
 }
 
-// filter is an fsmpb.Filter made ready to visit jobs by.
+// filter is an fsmpb.Filter in the form in which it visits jobs.
 type filter struct {
 	*fsmpb.Filter
 	statuses []Status // in order
@@ -187,8 +188,8 @@ func newFilter(p *fsmpb.Filter, kind ChangeKind) *filter {
 	return f
 }
 
-// visit is the next job behind a place, by status, then Seq, that is worth
-// looking at.
+// visit returns the next job after a place, by status, then Seq, that can match the
+// filter.
 func (m *Machine) visit(f *filter, after Place) *Job {
 	for _, s := range f.statuses {
 		if s < after.Status {
@@ -207,7 +208,7 @@ func (m *Machine) visit(f *filter, after Place) *Job {
 	return nil
 }
 
-// nextIn is the first job of a status with at least that Seq.
+// nextIn returns the first job in status s whose Seq is seq or greater.
 func (m *Machine) nextIn(f *filter, s Status, seq uint64) (found *Job) {
 	from := &Job{Status: s, Seq: seq}
 	take := func(j *Job, same bool) bool {

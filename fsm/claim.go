@@ -7,9 +7,9 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// How long, and how many, answers to claims are remembered. A worker repeats
-// the few claims that it had under way when its broker went away, within
-// seconds; more would only make the state larger.
+// The limits of remembered claims, by time and by number. When its broker goes away, a
+// worker repeats its few open claims within seconds; more records would only make the
+// state larger.
 const (
 	claimMemoryMs      = 60_000
 	claimsPerWorkerMax = 256 // many processes may share one name
@@ -17,14 +17,14 @@ const (
 	claimsMax          = 65_536
 )
 
-// Bounds of the answer to one claim: in jobs, and so of the record of it, and
-// in bytes of payload, which the last job may exceed.
+// The limits of the answer to one claim: the number of jobs, which bounds its record as
+// well, and the bytes of payload, which the last job may exceed.
 const (
 	claimJobsMax  = 16_384
 	claimBytesMax = 16 << 20
 )
 
-// claim leases up to op.Max jobs (0 asks for one).
+// claim leases up to op.Max jobs; 0 asks for one.
 func (m *Machine) claim(op *fsmpb.Claim) Result {
 	m.seen(op.Worker)
 	if r := m.remembered(op.Worker, op.RequestId); r != nil {
@@ -48,15 +48,15 @@ func (m *Machine) claim(op *fsmpb.Claim) Result {
 	return Result{Jobs: jobs}
 }
 
-// candidates are the types that a claim takes jobs of.
+// candidates has the types that a claim takes jobs of.
 type candidates struct {
 	m      *Machine
 	any    bool
 	queues []*queue
 }
 
-// candidates: no types stand for any; a type "" among others matches nothing,
-// as a job without type has none to match.
+// candidates returns the candidates of a claim. An empty list means every type. In a
+// list, the type "" matches no job, not even one without a type.
 func (m *Machine) candidates(types []string) candidates {
 	c := candidates{m: m, any: len(types) == 0}
 	for _, t := range types {
@@ -67,7 +67,7 @@ func (m *Machine) candidates(types []string) candidates {
 	return c
 }
 
-// best is the type whose best job a claim gets; nil if there is none.
+// best returns the type whose best job a claim gets, or nil.
 func (c candidates) best() (best *queue) {
 	if c.any {
 		best, _ = c.m.heads.Min()
@@ -81,7 +81,8 @@ func (c candidates) best() (best *queue) {
 	return best
 }
 
-// Ready reports whether a claim of these types would get a job.
+// Ready reports whether a claim of these types would get a job. Call it from the
+// goroutine that owns the machine.
 func (m *Machine) Ready(types []string) bool {
 	if len(types) == 0 {
 		return m.heads.Len() > 0
@@ -94,7 +95,7 @@ func (m *Machine) Ready(types []string) bool {
 	return false
 }
 
-// lease gives the best job of a type to a worker.
+// lease leases the best job of a type to a worker.
 func (m *Machine) lease(q *queue, worker string, leaseMs int64) *Job {
 	old := q.best
 	m.meta.Token++
@@ -104,11 +105,11 @@ func (m *Machine) lease(q *queue, worker string, leaseMs int64) *Job {
 	j.Worker = worker
 	j.Attempts = min(j.Attempts, math.MaxInt32-1) + 1
 	j.ClaimedAt, j.Heartbeat = m.meta.Now, m.meta.Now
-	wish, timeout := int64(0), int64(0)
+	lease, timeout := int64(0), int64(0)
 	if s := q.settings; s != nil {
-		wish, timeout = s.LeaseMs, s.TimeoutMs
+		lease, timeout = s.LeaseMs, s.TimeoutMs
 	}
-	j.HeldMs = firstPositive(leaseMs, old.LeaseMs, wish, m.meta.Settings.LeaseMs)
+	j.HeldMs = firstPositive(leaseMs, old.LeaseMs, lease, m.meta.Settings.LeaseMs)
 	j.Token = m.meta.Token
 	timeout = firstPositive(old.Options().TimeoutMs, timeout)
 	if timeout > 0 || old.Det != nil {
@@ -138,8 +139,8 @@ func (r *ClaimRecord) firstToken() uint64 {
 	return r.Leases[0].Token
 }
 
-// remembered finds the answer given to an earlier claim with that request id;
-// nil if there is none, as always for "", which names no request.
+// remembered returns the answer to an earlier claim with that request id, or nil. The id
+// "" names no request.
 func (m *Machine) remembered(worker, requestID string) *ClaimRecord {
 	if requestID == "" {
 		return nil
@@ -152,14 +153,14 @@ func (m *Machine) remembered(worker, requestID string) *ClaimRecord {
 	return nil
 }
 
-// Remembers reports whether the answer to that worker's claim is still kept, so
-// that the same request would get it again. A claim that got nothing is not
-// kept. It takes constant time and reads live state, as Job and Ready do.
+// Remembers reports whether the machine still keeps the answer to that worker's claim, so
+// that a repetition gets the same jobs. It does not keep claims that got no job. It takes
+// constant time and reads live state, as Job and Ready do.
 func (m *Machine) Remembers(worker, requestID string) bool {
 	return m.remembered(worker, requestID) != nil
 }
 
-// stillHeld are the jobs of a remembered claim whose leases still stand.
+// stillHeld returns the jobs of a remembered claim whose leases are still valid.
 func (m *Machine) stillHeld(r *ClaimRecord) []*Job {
 	var jobs []*Job
 	for _, l := range r.Leases {
@@ -184,13 +185,13 @@ func (m *Machine) remember(worker, requestID string, jobs []*Job) {
 	m.boundClaims(worker)
 }
 
-// addClaim adds the youngest record.
+// addClaim adds r, the newest record.
 func (m *Machine) addClaim(r *ClaimRecord) {
 	m.claims.Set(r)
 	m.byWorker[r.Worker] = append(m.byWorker[r.Worker], r)
 }
 
-// dropClaim drops the oldest record of its worker.
+// dropClaim removes r, the oldest record of its worker.
 func (m *Machine) dropClaim(r *ClaimRecord) {
 	m.claims.Delete(r)
 	own := m.byWorker[r.Worker]
@@ -200,7 +201,7 @@ func (m *Machine) dropClaim(r *ClaimRecord) {
 	}
 }
 
-// boundClaims drops the oldest records of worker, and of all, over the limits.
+// boundClaims removes the oldest records of worker, and of all workers, above the limits.
 func (m *Machine) boundClaims(worker string) {
 	limit := claimsPerWorkerMax
 	if m.Level() < Level8 {
@@ -215,7 +216,7 @@ func (m *Machine) boundClaims(worker string) {
 	}
 }
 
-// forgetClaims drops what no worker will repeat any more.
+// forgetClaims removes the records that are too old for a worker to repeat.
 func (m *Machine) forgetClaims() {
 	for {
 		r, ok := m.claims.Min()

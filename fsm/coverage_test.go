@@ -24,7 +24,7 @@ func TestWorkloadMeetsEverything(t *testing.T) {
 	met := map[string]int{}
 	missing := unmet(met)
 	for round := 0; round < rounds && len(missing) > 0; round++ {
-		rapid.Check(t, func(t *rapid.T) { tallyLog(t, met) })
+		rapid.Check(t, func(t *rapid.T) { countLog(t, met) })
 		missing = unmet(met)
 	}
 	for _, line := range slices.Sorted(maps.Keys(met)) {
@@ -47,20 +47,20 @@ func unmet(met map[string]int) []string {
 	return missing
 }
 
-// tallyLog applies one random log to the naive model and counts into met.
-func tallyLog(t *rapid.T, met map[string]int) {
+// countLog applies one random log to the naive model and counts into met.
+func countLog(t *rapid.T, met map[string]int) {
 	naive, w, l := newModel(), &workload{now: 1_000_000}, &log{term: 1}
 	apply := func(t *rapid.T, b *fsmpb.Batch) {
 		l.next(t)
 		results := naive.apply(fsm.LSN{Term: l.term, Index: l.index}, decode(t, entry(t, b)))
 		w.learn(b, results)
 		for i, mut := range b.Mutations {
-			tallyAnswer(met, mut, results[i])
+			countAnswer(met, mut, results[i])
 		}
 		for _, e := range naive.events {
 			met[fmt.Sprintf("event %d %v→%v", e.kind, e.from, e.to)]++
 		}
-		tallyJobs(met, naive.jobs)
+		countJobs(met, naive.jobs)
 	}
 	t.Repeat(map[string]func(*rapid.T){
 		"entry":    func(t *rapid.T) { apply(t, w.batch(t)) },
@@ -69,13 +69,13 @@ func tallyLog(t *rapid.T, met map[string]int) {
 	})
 }
 
-func tallyAnswer(met map[string]int, mut *fsmpb.Mutation, r fsm.Result) {
+func countAnswer(met map[string]int, mut *fsmpb.Mutation, r fsm.Result) {
 	kind := strings.TrimPrefix(fmt.Sprintf("%T", mut.Op), "*fsmpb.Mutation_")
 	if mut.Request != nil && r.LSN != (fsm.LSN{}) {
 		kind = "again " + kind
 	}
 	met[kind+" "+r.Code.String()]++
-	tallyExtra(met, mut, r)
+	countExtra(met, mut, r)
 	if mut.GetComplete().GetLog() != "" {
 		met["log "+r.Code.String()]++
 	}
@@ -93,8 +93,8 @@ func tallyAnswer(met map[string]int, mut *fsmpb.Mutation, r fsm.Result) {
 	}
 }
 
-// tallyExtra counts in which statuses jobs get members that are not ours.
-func tallyExtra(met map[string]int, mut *fsmpb.Mutation, r fsm.Result) {
+// countExtra counts the statuses in which jobs get unknown fields.
+func countExtra(met map[string]int, mut *fsmpb.Mutation, r fsm.Result) {
 	for i, n := range mut.GetEnqueue().GetJobs() {
 		if n.Extra != "" && r.LSN == (fsm.LSN{}) && r.Code == fsm.OK && r.Codes[i] == fsm.OK {
 			met["extra at the enqueue"]++
@@ -110,7 +110,7 @@ func tallyExtra(met map[string]int, mut *fsmpb.Mutation, r fsm.Result) {
 	}
 }
 
-func tallyJobs(met map[string]int, jobs []*fsm.Job) {
+func countJobs(met map[string]int, jobs []*fsm.Job) {
 	for _, j := range jobs {
 		if j.Details().Log != "" && string(j.Result) == forcedResult {
 			met["forced, with a log"]++
@@ -127,7 +127,7 @@ func tallyJobs(met map[string]int, jobs []*fsm.Job) {
 	}
 }
 
-// mustMeet is what a few thousand logs must have in them.
+// mustMeet lists the events that a few thousand logs must contain.
 const mustMeet = `Enqueue ok
 Enqueue no_id
 Enqueue id_taken

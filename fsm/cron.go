@@ -6,10 +6,10 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// cronsMax bounds the number of schedules: they are kept until deleted.
+// cronsMax is the largest number of schedules. A schedule is kept until it is deleted.
 const cronsMax = 100_000
 
-// lateMs is how late a fire may be made as if in time.
+// lateMs is the delay, in ms, up to which a fire counts as in time.
 const lateMs = 60_000
 
 func byCron(a, b *Cron) bool { return a.Name < b.Name }
@@ -21,9 +21,8 @@ func byNext(a, b *Cron) bool {
 	return a.Name < b.Name
 }
 
-// DueCrons calls fn for the schedules whose next time is not after now, the
-// earliest first, until fn returns false. The leader proposes a FireCron for
-// each.
+// DueCrons calls fn for the schedules whose next time is now or earlier, earliest first,
+// until fn returns false. The leader proposes a FireCron for each.
 func (m *Machine) DueCrons(now int64, fn func(*Cron) bool) {
 	m.cronsDue.Scan(func(c *Cron) bool { return c.NextAt <= now && fn(c) })
 }
@@ -65,22 +64,22 @@ func (m *Machine) putCron(op *fsmpb.PutCron) Result {
 	c.Overlap, c.Missed = narrow[OverlapPolicy](op.Overlap), narrow[MissedPolicy](op.Missed)
 	m.setPaused(c, op.Paused, next)
 	if old != nil && !c.Paused && old.NextAt != 0 && old.NextAt < c.NextAt && reckonedBy(old, &op.Spec, &op.TimeZone) {
-		c.NextAt = old.NextAt // it is due, and the fire is on its way
+		c.NextAt = old.NextAt // it is due: the leader has proposed the fire
 	}
 	m.storeCron(old, c)
 	m.events = append(m.events, Event{Kind: CronPut, Name: c.Name})
 	return Result{}
 }
 
-// firedAlready reports whether next, which the leader computed before the entry, is a
-// time for which the schedule has fired since: it must not fire for it again. A last
-// time in the future says nothing: the clock was set back since.
+// firedAlready reports whether the schedule has fired for next, a time that the leader
+// computed before this entry: it must not fire for it again. A last time in the future
+// proves nothing, because the clock was set back since.
 func (m *Machine) firedAlready(c *Cron, next int64) bool {
 	return m.Level() >= Level7 && next != 0 && c.LastAt != 0 && next <= c.LastAt && c.LastAt <= m.meta.Now
 }
 
-// reckonedBy reports whether a next time that was reckoned by that spec and
-// time zone (nil: not said) is one of the schedule's.
+// reckonedBy reports whether a next time that was computed from spec and timeZone (nil:
+// not given) is one of the schedule's times.
 func reckonedBy(c *Cron, spec, timeZone *string) bool {
 	return (spec == nil || *spec == c.Spec) && (timeZone == nil || *timeZone == c.TimeZone)
 }
@@ -123,8 +122,8 @@ func (m *Machine) deleteCron(op *fsmpb.DeleteCron) Result {
 	return Result{}
 }
 
-// fireCron lets a schedule fire for its next time, unless that has changed: so
-// it fires once, whoever proposes it and how often.
+// fireCron fires a schedule for its next time. If that time has changed since the
+// proposal, it does nothing, so a schedule fires once however often the fire is proposed.
 func (m *Machine) fireCron(op *fsmpb.FireCron) Result {
 	old := m.cron(op.Name)
 	if old == nil {

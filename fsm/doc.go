@@ -1,112 +1,109 @@
-// Package fsm is the queue itself: the job model and the deterministic machine
-// that applies mutations to it.
+// Package fsm implements the queue: the job model and the deterministic machine that
+// applies mutations to it.
 //
 // # Problem
 //
-// Several nodes apply the same log and must end in the same state, at any
-// time, in any build, replayed from any snapshot. So the machine is a pure
-// function of its log: no clock, no randomness, no I/O, no goroutine. Ids,
-// times and whatever else the log cannot imply are decided by the leader and
-// arrive inside the mutation.
+// Several nodes apply the same log and must reach the same state, at any time, in any
+// build, replayed from any snapshot. So the machine is a pure function of its log: it has
+// no clock, no randomness, no I/O and no goroutine. The leader decides ids, times and
+// everything else that does not follow from the log, and puts them into the mutation.
 //
-// DESIGN.md says what each mutation does, rule by rule; the machine and the
-// naive model of its tests are two readings of it.
+// DESIGN.md specifies each mutation, rule by rule. The machine and the naive model of its
+// tests implement these rules independently.
 //
 // # States of a job
 //
-//	           what it waits        due                claim                 complete
-//	           for is over
+//	           jobs that it         due                claim                 complete
+//	           waits for end
 //	blocked ───────────▶ scheduled ─────▶ unclaimed ─────────▶ in_progress ────────▶ completed
 //	                         ▲               ▲                  │  │  │
 //	                         │               │  release, lease  │  │  │  no attempts left,
-//	                         │               └──────────────────┘  │  │  or failed for good
+//	                         │               └──────────────────┘  │  │  or failed permanently
 //	                         └─────────────────────────────────────┘  └────────────▶ dead
 //	                               failed, with a delay
 //
-// Whatever has not ended can be cancelled: at once, or while it runs when its
-// worker reports or its lease ends. What is dead or cancelled can be retried. By
-// force a job is completed from wherever it is: clients of systems without leases
-// report like that.
+// A job that has not ended can be cancelled. A running job is cancelled when its worker
+// reports or its lease expires, every other job at once. A dead or cancelled job can be
+// retried. ForceComplete completes a job in any status: clients that know no leases
+// report in this way.
 //
-// A job keeps its place in the FIFO order (Seq) over all attempts. Claims take
-// higher priorities first, then rotate over the groups of a type, then take the
-// lowest Seq, over all types that the claim names and whose limits allow it.
+// A job keeps its place in the FIFO order (Seq) over all attempts. A claim takes the
+// highest priority first, then rotates over the groups of a type, then takes the lowest
+// Seq, over all types that the claim names and whose limits allow it.
 //
-// # State and what follows from it
+// # State and derived data
 //
-// The state is what snapshots have: scalars, jobs, and a few kinds of records
-// (records.go). Everything else (who is next, what falls due, who waits for whom)
-// is an index that a restored machine makes anew, and must make equal: a decision
-// may look at the state only, never at how it came about.
+// The state is the content of a snapshot: scalars, jobs, and a few kinds of records
+// (records.go). Everything else (the next job, the timers, the waiters) is an index. A
+// restored machine rebuilds the indexes and must get the same ones, so a decision may
+// depend on the state only, never on its history.
 //
-//	enqueue.go  unique.go  after.go  batch.go    what comes in, and what it waits for
-//	queue.go    rate.go    settings.go claim.go  what may be claimed, in which order
-//	report.go   backoff.go worker.go             how attempts end
-//	change.go   cron.go    request.go retain.go  what people and time do
-//	index.go    timer.go   build.go              how it is kept together
+//	enqueue.go  unique.go  after.go  batch.go    new jobs and their dependencies
+//	queue.go    rate.go    settings.go claim.go  which jobs may be claimed, in which order
+//	report.go   backoff.go worker.go             the ends of attempts
+//	change.go   cron.go    request.go retain.go  changes by requests and by time
+//	index.go    timer.go   build.go              indexes, timers, restored states
 //
 // # Time
 //
-// Every batch carries the leader's clock. Apply first advances the machine's
-// clock to it, never backwards, and does what fell due, then applies the
-// mutations in order. NextDeadline tells the leader when an idle machine needs
-// an (empty) batch.
+// Every log entry (fsmpb.Batch) carries the leader's clock. Apply first advances the
+// machine's clock to it, never backwards, and fires the timers that fell due. Then it
+// applies the mutations in order. NextDeadline returns when an idle machine needs an
+// entry, which may be empty.
 //
 // # Takeover
 //
-// While there is no leader nobody can renew a lease or give a sign of life. So
-// an entry that begins with a RegisterBroker that is accepted is a takeover:
-// before time advances to it, every lease and every worker's time counts from
-// the entry's clock. No job goes back and no worker is declared dead for a
-// gap, however long; those that are gone indeed are found out one full time
-// after it. Scheduled jobs and retention wait for nobody and go by the clock,
-// gap or not.
+// While there is no leader, workers cannot extend leases or send heartbeats. So an entry
+// that begins with an accepted RegisterBroker is a takeover: before the time advances,
+// the times of all leases and workers are set to count from the entry's clock. No lease
+// expires and no worker is declared dead because of a gap, however long; the workers that
+// did die are detected one full timeout later. Scheduled jobs and retention follow the
+// clock, with or without a gap.
 //
-// A RegisterBroker further back in its entry, or one that is refused, comes
-// after time has advanced and saves nothing that has run out by then. So a
-// leader that means to let old leases run out, as when it takes a queue over
-// from a broker of another kind, proposes an empty batch first.
+// A RegisterBroker that is not the first mutation of its entry, or that is refused, comes
+// after the time has advanced: leases that expired by then stay expired. A leader that
+// wants old leases to expire, for example when it takes a queue over from a legacy
+// broker, proposes an empty entry first.
 //
 // # Fencing
 //
-// Each claim gets a token that is greater than every token before it, from any
-// broker of the lineage: epoch·2^32 + counter. A report that carries a token
-// is accepted only for the claim that got it. A report without one (clients of
-// older systems have none) is matched by the worker's name.
+// Each claim gets a token that is greater than every earlier token of any broker of the
+// lineage: epoch·2^32 + counter. A report with a token is accepted only for the claim
+// that got the token. A report without one, from a legacy client, is matched by the
+// worker's name.
 //
 // # Reports whose answer was lost
 //
-// A repeated Enqueue finds its ids, a repeated Claim its request id, a
-// repeated Complete, Fail or Release its token and how the attempt ended. Each
-// gets the first answer again, with code Duplicate, and changes nothing. A
-// mutation with a request key gets its first answer for a day.
+// A repeated Enqueue is recognised by its ids, a repeated Claim by its request id, a
+// repeated Complete, Fail or Release by its token and the end of the attempt. Each gets
+// the first answer again, with code Duplicate, and changes nothing. A repeated mutation
+// with a request key gets its first answer for a day.
 //
 // # Feature levels
 //
-// A rule that changes asks for the level of the state (level.go), which all nodes
-// share and the leader raises when all of them know the rule. Entries, snapshots and
-// documents carry the lowest level that describes them, so that the release before
-// reads them until the level is raised. A new kind of mutation, or a new field in one,
-// has a case in LevelOf.
+// A changed rule checks the feature level of the state (level.go), which all nodes share.
+// The leader raises it when all nodes know the rule. Entries, snapshots and documents
+// carry the lowest level that describes them, so that the previous release reads them
+// until the level is raised. Add a case to LevelOf for each new kind of mutation and for
+// each new field of one.
 //
 // # Cost
 //
-// Every mutation is O(log n) in the number of jobs, types, groups, leases and
-// schedules; a change of a type's settings takes time in the number of its groups.
-// View is O(1): the trees
-// that readers need are copy-on-write. Leases are moved in the timer tree only
-// when their old deadline comes up, so a heartbeat costs two tree writes, and a
-// takeover extends every lease by one assignment. What comes up in its entry
-// are the leases whose old deadline fell into the gap: O(log n) for each, once,
-// in place of its expiry. Registered workers are all set anew.
+// Every mutation is O(log n) in the number of jobs, types, groups, leases and schedules.
+// A change of a type's settings takes time in proportion to the number of its groups.
+// View is O(1), because the trees that readers need are copy-on-write. The timer of a
+// lease moves only when its old deadline comes up, so a heartbeat costs two tree writes,
+// and a takeover extends all leases by one assignment. In the entry of a takeover only
+// the timers whose old deadline is in the gap fire: O(log n) for each, once, in place of
+// the expiry. The timers of all registered workers are set again.
 //
 // # Failure stance
 //
-// An entry that this version does not understand is an error to stop at, not
-// to skip. A snapshot is checked in full before it replaces anything. Apply
-// itself cannot fail: what a mutation may not do is a Code in its Result.
+// A node stops at an entry that this version does not understand; it never skips one. A
+// snapshot is checked completely before it replaces a state. Apply cannot fail: a refused
+// mutation has a Code in its Result.
 //
-// A Machine is not safe for concurrent use. Its owner serialises Apply and
-// View, which are writes, with each other and with the readers of live state.
-// Views and Jobs are immutable and may be shared freely.
+// A Machine is not safe for concurrent use. Its owner serialises Apply and View, which
+// are writes, with each other and with the readers of live state. Views and Jobs are
+// immutable and may be shared.
 package fsm

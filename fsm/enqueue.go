@@ -8,8 +8,7 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// enqueue adds all jobs or none: everything is checked before anything is
-// changed.
+// enqueue adds all jobs or none: it checks everything before it changes anything.
 func (m *Machine) enqueue(op *fsmpb.Enqueue) Result {
 	batch, code := m.checkBatch(op.NewBatch)
 	if code != OK {
@@ -22,10 +21,10 @@ func (m *Machine) enqueue(op *fsmpb.Enqueue) Result {
 	return res
 }
 
-// enqueueJobs adds jobs, and the batch that they may belong to (nil: there is no
-// new one). cron is the schedule that they come from.
+// enqueueJobs adds jobs and their new batch (nil: none). cron is the name of the schedule
+// that they come from, or "".
 func (m *Machine) enqueueJobs(jobs []*fsmpb.NewJob, batch *JobBatch, cron string) Result {
-	p := plan{m: m, jobs: jobs, batch: batch, cron: cron, fates: make([]fate, len(jobs))}
+	p := plan{m: m, jobs: jobs, batch: batch, cron: cron, outcomes: make([]outcome, len(jobs))}
 	if code, i := p.check(); code != OK {
 		return refused(code, i, len(jobs))
 	}
@@ -35,8 +34,8 @@ func (m *Machine) enqueueJobs(jobs []*fsmpb.NewJob, batch *JobBatch, cron string
 	return p.carryOut()
 }
 
-// refused is the answer to n new jobs of which number i was refused (-1: none
-// is to blame), and the others with it. Only Codes[i] is not OK.
+// refused returns the answer to n new jobs that are refused because of job i (-1: none of
+// them is at fault). Only Codes[i] is not OK.
 func refused(code Code, i, n int) Result {
 	res := Result{Code: code, Jobs: make([]*Job, n), Codes: make([]Code, n)}
 	if i >= 0 {
@@ -45,35 +44,35 @@ func refused(code Code, i, n int) Result {
 	return res
 }
 
-// plan is what an enqueue would do.
+// plan has the decisions of an enqueue before it is carried out.
 type plan struct {
-	m     *Machine
-	jobs  []*fsmpb.NewJob
-	batch *JobBatch
-	cron  string
-	fates []fate
+	m        *Machine
+	jobs     []*fsmpb.NewJob
+	batch    *JobBatch
+	cron     string
+	outcomes []outcome
 
-	ids   map[string]int   // jobs that are added, by id; nil for a single job
-	keys  map[holder]int   // jobs that are added, by type and unique key
-	added tally            // overall
-	types map[string]tally // by type, where a type has quotas
+	ids   map[string]int        // jobs that are added, by id; nil for a single job
+	keys  map[holder]int        // jobs that are added, by type and unique key
+	added quotaUsage            // overall
+	types map[string]quotaUsage // by type, where a type has quotas
 }
 
-// fate is what becomes of one job of a plan.
-type fate struct {
-	job  *Job // the one that is there; nil: it is added, or a repetition
-	twin int  // one more than the index of the job that it repeats; 0: none
+// outcome is the decision on one job of a plan.
+type outcome struct {
+	job         *Job // the existing job; nil: the new job is added, or repeats one of the plan
+	duplicateOf int  // 1 + the index of the job of the plan that it repeats; 0: none
 }
 
-func (f fate) added() bool { return f.job == nil && f.twin == 0 }
+func (f outcome) added() bool { return f.job == nil && f.duplicateOf == 0 }
 
-// tally is what a plan adds, for quotas.
-type tally struct {
+// quotaUsage is the number and size of the jobs that a plan adds.
+type quotaUsage struct {
 	jobs  int64
 	bytes int64
 }
 
-// check decides on every job, and returns the first fault and whose it is.
+// check decides on every job. It returns the first fault and the index of its job.
 func (p *plan) check() (Code, int) {
 	if len(p.jobs) > 1 {
 		p.ids = make(map[string]int, len(p.jobs))
@@ -91,16 +90,16 @@ func (p *plan) checkOne(i int, n *fsmpb.NewJob) Code {
 		return NoID
 	}
 	if old := p.m.ids[n.Id]; old != nil {
-		p.fates[i].job = old
+		p.outcomes[i].job = old
 		return p.repeats(sameContent(old, n))
 	}
 	if old := p.m.removedJob(n.Id); old != nil {
-		p.fates[i].job = jobOfRecord(old)
-		p.fates[i].job.Type = strings.Clone(n.Type)
+		p.outcomes[i].job = jobOfRecord(old)
+		p.outcomes[i].job.Type = strings.Clone(n.Type)
 		return p.repeats(old.Fingerprint == contentOfNew(n))
 	}
 	if k, ok := p.ids[n.Id]; ok {
-		p.fates[i].twin = k + 1
+		p.outcomes[i].duplicateOf = k + 1
 		return p.repeats(sameRequest(p.jobs[k], n))
 	}
 	if p.isHeld(i, n) {
@@ -123,24 +122,25 @@ func (p *plan) repeats(same bool) Code {
 	return IDTaken
 }
 
-// isHeld looks for the holder of the job's unique key.
+// isHeld reports whether another job holds the job's unique key, and notes that job as
+// the outcome.
 func (p *plan) isHeld(i int, n *fsmpb.NewJob) bool {
 	key := uniqueKey(n)
 	if key == "" {
 		return false
 	}
 	if j := p.m.holderOfKey(n.Type, key); j != nil {
-		p.fates[i].job = j
+		p.outcomes[i].job = j
 		return true
 	}
 	if k, ok := p.keys[holder{jobType: n.Type, key: key}]; ok {
-		p.fates[i].twin = k + 1
+		p.outcomes[i].duplicateOf = k + 1
 		return true
 	}
 	return false
 }
 
-// uniqueKey is "" for a job that asks for none, or for no scope of it.
+// uniqueKey returns the unique key that n asks for, or "" if it has no key or no scope.
 func uniqueKey(n *fsmpb.NewJob) string {
 	if n.GetUnique().GetScope() == uint32(UniqueNone) {
 		return ""
@@ -156,7 +156,7 @@ func (p *plan) openBatch(id string) bool {
 	return ok && b.EndedAt == 0
 }
 
-// note remembers a job that is added, for those after it.
+// note records job n, which is added, for the checks of the jobs after it.
 func (p *plan) note(i int, n *fsmpb.NewJob) {
 	if p.ids == nil {
 		return
@@ -173,15 +173,15 @@ func (p *plan) note(i int, n *fsmpb.NewJob) {
 	p.added.bytes += size
 	if q := p.m.queues[n.Type]; q != nil && q.settings != nil {
 		if p.types == nil {
-			p.types = make(map[string]tally)
+			p.types = make(map[string]quotaUsage)
 		}
 		t := p.types[n.Type]
-		p.types[n.Type] = tally{t.jobs + 1, t.bytes + size}
+		p.types[n.Type] = quotaUsage{t.jobs + 1, t.bytes + size}
 	}
 }
 
-// checkQuotas makes each check for the type, then overall: what waiting cannot
-// mend comes first.
+// checkQuotas checks each quota of the type, then the overall one. The payload comes
+// first: waiting does not make it smaller.
 func (p *plan) checkQuotas(n *fsmpb.NewJob) Code {
 	m, size := p.m, newSize(n)
 	s := &m.meta.Settings
@@ -207,7 +207,8 @@ func (p *plan) checkQuotas(n *fsmpb.NewJob) Code {
 	return OK
 }
 
-// quota are limits, of which 0 or less is none, and what is there.
+// quota has the limits of a type or of all types (0 or less: no limit) and the present
+// usage.
 type quota struct {
 	jobsMax, bytesMax, payloadMax int64
 	jobs, bytes                   int64
@@ -217,10 +218,10 @@ func (q *quota) tooLarge(payload int) bool { return q.payloadMax > 0 && int64(pa
 func (q *quota) tooMany() bool             { return q.jobsMax > 0 && q.jobs >= q.jobsMax }
 func (q *quota) tooFull(size int64) bool   { return q.bytesMax > 0 && q.bytes > q.bytesMax-size }
 
-// newSize is the size of the job that n becomes.
+// newSize returns the size of the job that n becomes, in bytes.
 func newSize(n *fsmpb.NewJob) int64 { return int64(len(n.Payload) + len(n.Extra)) }
 
-// checkAfters looks at what the jobs wait for.
+// checkAfters checks the dependencies of the jobs.
 func (p *plan) checkAfters() (Code, int) {
 	edges := p.edges()
 	if edges == nil {
@@ -229,7 +230,7 @@ func (p *plan) checkAfters() (Code, int) {
 	first := cycle(edges, len(p.jobs))
 	waiting := make(map[string]int)
 	for i, n := range p.jobs {
-		if !p.fates[i].added() {
+		if !p.outcomes[i].added() {
 			continue
 		}
 		on := distinct(n.After)
@@ -238,19 +239,19 @@ func (p *plan) checkAfters() (Code, int) {
 			return NoSuchJob, i
 		case i == first:
 			return Cycle, i
-		case p.crowded(on, waiting):
+		case p.overWaiters(on, waiting):
 			return TooManyWaiters, i
 		}
 	}
 	return OK, -1
 }
 
-// edges are the indices of the jobs that each job waits for, where these are
-// added with it; nil if no job waits for any.
+// edges returns, for each job, the indices of the jobs of the plan that it waits for, or
+// nil if no job waits for any.
 func (p *plan) edges() map[int][]int {
 	var edges map[int][]int
 	for i, n := range p.jobs {
-		if len(n.After) == 0 || !p.fates[i].added() {
+		if len(n.After) == 0 || !p.outcomes[i].added() {
 			continue
 		}
 		if edges == nil {
@@ -267,7 +268,7 @@ func (p *plan) edges() map[int][]int {
 	return edges
 }
 
-// knows reports whether all of these jobs are there, or are added.
+// knows reports whether each of these jobs exists or is added by the plan.
 func (p *plan) knows(on []string) bool {
 	for _, id := range on {
 		if _, added := p.ids[id]; !added && p.m.ids[id] == nil && (len(p.jobs) > 1 || id != p.jobs[0].Id) {
@@ -277,9 +278,9 @@ func (p *plan) knows(on []string) bool {
 	return true
 }
 
-// crowded counts one more that waits for each of these jobs, and reports
-// whether that is one too many.
-func (p *plan) crowded(on []string, waiting map[string]int) bool {
+// overWaiters counts one more waiter for each of these jobs, and reports whether one of
+// them then has too many.
+func (p *plan) overWaiters(on []string, waiting map[string]int) bool {
 	for _, id := range on {
 		if waiting[id]++; p.m.waited[id].all+waiting[id] > waitersMax {
 			return true
@@ -292,11 +293,11 @@ func (p *plan) crowded(on []string, waiting map[string]int) bool {
 func (p *plan) carryOut() Result {
 	res := Result{Jobs: make([]*Job, len(p.jobs)), Codes: make([]Code, len(p.jobs))}
 	for i, n := range p.jobs {
-		switch f := p.fates[i]; {
+		switch f := p.outcomes[i]; {
 		case f.job != nil:
 			res.Jobs[i], res.Codes[i] = f.job, Duplicate
-		case f.twin > 0:
-			res.Jobs[i], res.Codes[i] = res.Jobs[f.twin-1], Duplicate
+		case f.duplicateOf > 0:
+			res.Jobs[i], res.Codes[i] = res.Jobs[f.duplicateOf-1], Duplicate
 		default:
 			res.Jobs[i] = p.m.add(n, p.cron)
 		}
@@ -309,13 +310,13 @@ func (m *Machine) add(n *fsmpb.NewJob, cron string) *Job {
 	j := m.newJob(n, cron)
 	m.put(nil, j)
 	if j.Opt != nil && j.Opt.Unique.Scope == UniquePeriod && j.Opt.Unique.Key != "" {
-		m.hold(j)
+		m.reserveKey(j)
 	}
 	return j
 }
 
-// newJob copies what it keeps, so that a long-lived job does not hold its
-// whole log entry in memory.
+// newJob makes the job. It copies the fields that it keeps, so that a long-lived job does
+// not keep its whole log entry in memory.
 func (m *Machine) newJob(n *fsmpb.NewJob, cron string) *Job {
 	m.meta.LastSeq++
 	j := &Job{
@@ -345,7 +346,7 @@ func (m *Machine) newJob(n *fsmpb.NewJob, cron string) *Job {
 	return j
 }
 
-// waitsOf are those of the jobs that have not completed.
+// waitsOf returns the ids in after whose jobs have not completed.
 func (m *Machine) waitsOf(after []string) []string {
 	var waits []string
 	for _, on := range distinct(after) {
@@ -356,7 +357,7 @@ func (m *Machine) waitsOf(after []string) []string {
 	return waits
 }
 
-// distinct drops repetitions.
+// distinct returns ids without repetitions.
 func distinct(ids []string) []string {
 	for i, id := range ids {
 		if slices.Contains(ids[:i], id) {
@@ -372,7 +373,7 @@ func distinct(ids []string) []string {
 	return ids
 }
 
-// newOptions is nil if nothing was asked for.
+// newOptions returns the options of a new job, or nil if all are zero.
 func newOptions(n *fsmpb.NewJob, cron string) *Options {
 	if n.Backoff == nil && n.TimeoutMs == 0 && n.Group == "" && len(n.Tags) == 0 && n.Unique == nil &&
 		len(n.After) == 0 && n.AfterFailure == 0 && n.Batch == "" && cron == "" {
@@ -395,9 +396,9 @@ func (o *Options) zero() bool {
 		len(o.After) == 0 && o.AfterFailure == 0 && o.Batch == "" && o.Cron == ""
 }
 
-// sameContent reports whether n is the request that made j. RunAt does not
-// count: it may have been reckoned from a delay, and j's own moves on; nor does
-// the schedule that it comes from.
+// sameContent reports whether n is the request that made j. RunAt does not count, because
+// it may come from a delay and changes at retries. The schedule that enqueued it does not
+// count either.
 func sameContent(j *Job, n *fsmpb.NewJob) bool {
 	limit := int32(MaxAttemptsUnset)
 	if n.MaxAttempts != nil {
@@ -417,7 +418,7 @@ func (o *Options) same(p *Options) bool {
 		o.Batch == p.Batch
 }
 
-// sameRequest is sameContent for two jobs that are not there yet.
+// sameRequest is sameContent for two jobs that are not added yet.
 func sameRequest(a, b *fsmpb.NewJob) bool {
 	limit := func(n *fsmpb.NewJob) int32 {
 		if n.MaxAttempts == nil {
@@ -433,7 +434,7 @@ func sameRequest(a, b *fsmpb.NewJob) bool {
 		(a.Payload == nil) == (b.Payload == nil) && bytes.Equal(a.Payload, b.Payload) && options.same(newOptions(b, ""))
 }
 
-// cloneBytes keeps the difference between absent and empty.
+// cloneBytes copies b. A nil slice stays nil, an empty one stays empty.
 func cloneBytes(b []byte) []byte {
 	if b == nil {
 		return nil

@@ -9,13 +9,14 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// ErrEntry is wrapped by DecodeEntry. A node that meets such an entry must
-// stop: skipping it would make its state differ from the others'.
+// ErrEntry is wrapped by the errors of EncodeEntry and DecodeEntry. A node that meets
+// such an entry must stop: if it skipped the entry, its state would differ from that of
+// the other nodes.
 var ErrEntry = errors.New("log entry cannot be applied")
 
-// EncodeEntry sets b.Version to the lowest feature level that describes b, and
-// returns b's log form. It refuses what DecodeEntry would: such an entry, once
-// committed, stops every node.
+// EncodeEntry sets b.Version to the lowest feature level that describes b, and returns
+// the log form of b. It refuses the entries that DecodeEntry refuses, because such an
+// entry stops every node once it is committed.
 func EncodeEntry(b *fsmpb.Batch) ([]byte, error) {
 	b.Version = levelOfEntry(b)
 	if err := checkBatch(b); err != nil {
@@ -30,13 +31,13 @@ func EncodeEntry(b *fsmpb.Batch) ([]byte, error) {
 
 // DecodeEntry reads a log entry. The batch shares memory with data.
 //
-// What this version does not know is refused, in whatever depth it stands: a
-// newer node would have acted on it.
+// It refuses fields and values that this version does not know, at any depth: a newer
+// node would have acted on them.
 func DecodeEntry(data []byte) (*fsmpb.Batch, error) {
 	b := new(fsmpb.Batch)
 	err := b.UnmarshalVTUnsafe(data)
-	if b.Version > MaxLevel { // first, as it explains the others
-		return nil, fmt.Errorf("%w: version %d is not known here (newest known: %d); upgrade this node",
+	if b.Version > MaxLevel { // checked first: it explains the errors below
+		return nil, fmt.Errorf("%w: version %d is unknown (newest known: %d); upgrade this node",
 			ErrEntry, b.Version, MaxLevel)
 	}
 	if err == nil {
@@ -49,17 +50,17 @@ func DecodeEntry(data []byte) (*fsmpb.Batch, error) {
 }
 
 var (
-	errNoVersion = errors.New("it has no version, so it is no log entry")
-	errUnknown   = errors.New("it has fields that are not known here; upgrade this node")
-	errNoOp      = errors.New("its kind is missing or not known here; upgrade this node")
+	errNoVersion = errors.New("it has no version: not a log entry")
+	errUnknown   = errors.New("it has unknown fields; upgrade this node")
+	errNoOp      = errors.New("its kind is missing or unknown; upgrade this node")
 	errNoLease   = errors.New("its lease is missing")
-	errNewValue  = errors.New("it has a value that is missing or not known here; upgrade this node")
-	errLog       = errors.New("its log is not UTF-8, or too long")
-	errNested    = errors.New("a group stands in a group, or one of its parts has a request of its own")
+	errNewValue  = errors.New("a value is missing or unknown; upgrade this node")
+	errLog       = errors.New("its log is not UTF-8 or is too long")
+	errNested    = errors.New("a group contains another group, or a mutation with its own request key")
 )
 
-// checkBatch makes Apply total: past it no nested message is nil, and nothing
-// is in b that Apply would not look at.
+// checkBatch makes Apply total: in a batch that passes, no nested message is nil, and
+// Apply knows every field.
 func checkBatch(b *fsmpb.Batch) error {
 	if b.Version == 0 {
 		return errNoVersion
@@ -184,7 +185,7 @@ func checkNewJob(n *fsmpb.NewJob) error {
 	return checkExtra(n.GetExtra())
 }
 
-// checkTemplate is checkNewJob for a job of which many may be made.
+// checkTemplate is checkNewJob for a template, from which many jobs may be made.
 func checkTemplate(n *fsmpb.NewJob) error {
 	if n.GetExtra() != "" {
 		return errNewValue
@@ -204,7 +205,8 @@ func checkChange(op *fsmpb.Change) error {
 	return need(op.Kind > 0 && op.Kind <= numChanges, errNewValue)
 }
 
-// checkGroup keeps groups flat: one in another could be as deep as it likes.
+// checkGroup checks a mutation list. It refuses nested lists, whose depth would have no
+// limit.
 func checkGroup(op *fsmpb.Group) error {
 	for _, m := range op.GetMutations() {
 		if m.GetGroup() != nil || m.GetRequest() != nil {

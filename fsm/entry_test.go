@@ -196,7 +196,7 @@ func TestEntriesThatAreRefused(t *testing.T) {
 	}
 }
 
-// What would stop every node must not get into the log.
+// An entry that would stop every node must not get into the log.
 func TestEncodeEntryRefusesWhatDecodeEntryWould(t *testing.T) {
 	for i, m := range []*fsmpb.Mutation{
 		nil,

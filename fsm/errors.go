@@ -1,28 +1,28 @@
 package fsm
 
-// Code says how the machine decided on a mutation, or on one item of it.
+// Code is the decision of the machine on a mutation, or on one item of it.
 type Code uint8
 
-// The decisions. Everything but OK and Duplicate left the job as it was.
+// The decisions. Except for OK and Duplicate, the job is unchanged.
 const (
 	OK           Code = iota
-	Duplicate         // had been done before by the same request: the answer is the same
+	Duplicate         // the same request took effect before: the answer is the same
 	NotFound          // no such job or worker
 	NotRunning        // the job is not in progress
 	WrongWorker       // another worker holds the job
 	StaleToken        // the job was claimed again since: the lease is lost
-	LeaseExpired      // the lease ran out and the job went back
+	LeaseExpired      // the lease expired and the job returned to the queue
 	IDTaken           // the id belongs to a job with other content
 	OldEpoch          // a broker with a newer epoch is registered
-	NoID              // a job without an id cannot be named, so cannot exist
+	NoID              // the job has no id
 
 	TimedOut        // the attempt ran longer than its timeout and was ended
-	WrongStatus     // the job is in a status in which this cannot be done
+	WrongStatus     // the operation does not apply to the status of the job
 	UniqueTaken     // another job holds the unique key
-	NoSuchJob       // a job to wait for is not there
+	NoSuchJob       // a job to wait for does not exist
 	Cycle           // jobs would wait for each other
 	TooManyWaiters  // too many jobs wait for one
-	NoSuchBatch     // the batch is not there, or has ended
+	NoSuchBatch     // the batch does not exist or has ended
 	PayloadTooLarge // over the quota of one payload
 	TooManyJobs     // over the quota of jobs
 	TooManyBytes    // over the quota of bytes
@@ -76,7 +76,7 @@ func (c Code) String() string {
 	return "unknown"
 }
 
-// Done reports whether the mutation took effect, now or before.
+// Done reports whether the mutation took effect, now or at an earlier request.
 func (c Code) Done() bool { return c == OK || c == Duplicate }
 
 // Err returns nil if Done, else an *Error.
@@ -87,10 +87,10 @@ func (c Code) Err() error {
 	return &Error{Code: c}
 }
 
-// Error is a refusal by the machine.
+// Error is the error for a mutation that the machine refused.
 type Error struct{ Code Code }
 
-// Error says why, and what to do about it.
+// Error returns the reason, and what to do about it.
 func (e *Error) Error() string {
 	if int(e.Code) < len(codeTexts) {
 		return codeTexts[e.Code]

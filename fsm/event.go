@@ -1,27 +1,28 @@
 package fsm
 
-// Event is something that an entry made happen, in the order of happening.
+// Event is one effect of an entry. Events stand in the order in which the effects
+// happened.
 type Event struct {
 	Kind EventKind
 	Job  *Job   // after the change; nil for the kinds that have no job
 	From Status // of the job before the change; 0 for a new job
-	// Removed: the job left the state; Job is its last form.
+	// Removed is set if the job left the state; Job is its last form.
 	Removed bool
-	// Name is the worker, type, schedule, batch or node that the other kinds
-	// are about.
+	// Name is the worker, type, schedule, batch or node that an event of one of the
+	// other kinds concerns.
 	Name string
-	// Text is what an announcement says.
+	// Text is the text of an announcement.
 	Text string
 }
 
-// EventKind says what happened.
+// EventKind is the kind of an Event.
 type EventKind uint8
 
-// The kinds of events. Those up to JobRemoved have a job; the others have not,
-// but for CronFired, whose job is the one that it enqueued.
+// The kinds of events. The kinds up to JobRemoved, and CronFired, have a job. The job
+// of CronFired is the one that the schedule enqueued.
 const (
-	// Its status did; From, the status and AttemptEnd tell how. From completed to
-	// completed it is the result that did.
+	// JobChanged is a change of the status, given by From, Job.Status and AttemptEnd.
+	// If both are Completed, only the result changed.
 	JobChanged   EventKind = iota
 	JobProgress            // its worker reported progress
 	JobCancelled           // its cancellation was requested while it runs

@@ -136,7 +136,7 @@ func changeOf(kind fsm.ChangeKind, ids ...string) *fsmpb.Mutation {
 // of the kinds that goesOn has not.
 func goesFurther(t *testing.T, m *fsm.Machine) {
 	t.Helper()
-	twin := copyOf(t, m)
+	restoredCopy := copyOf(t, m)
 	now := sum(m.Meta().Now, 1)
 	for i, muts := range [][]*fsmpb.Mutation{
 		{changeAll(fsm.CancelJobs), changeAll(fsm.RetryJobs)},
@@ -147,13 +147,13 @@ func goesFurther(t *testing.T, m *fsm.Machine) {
 		{changeAll(fsm.DeleteJobs)},
 		nil,
 	} {
-		for _, m := range []*fsm.Machine{m, twin} {
+		for _, m := range []*fsm.Machine{m, restoredCopy} {
 			m.Apply(uint64(i), 1<<41, decode(t, entry(t, &fsmpb.Batch{NowMs: now, Mutations: muts})))
 			if err := m.CheckIndexes(); err != nil {
 				t.Fatalf("step %d: %v", i, err)
 			}
 		}
-		if m.View().Hash() != twin.View().Hash() || wakeups(m) != wakeups(twin) {
+		if m.View().Hash() != restoredCopy.View().Hash() || wakeups(m) != wakeups(restoredCopy) {
 			t.Fatalf("step %d: a restart made a difference", i)
 		}
 		now = sum(now, 40_000)

@@ -10,7 +10,7 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// What the tests of behaviour need to know of the inside.
+// The internal constants that the tests of behaviour use.
 const (
 	ClaimMemoryMs      = claimMemoryMs
 	ClaimsPerWorkerMax = claimsPerWorkerMax
@@ -56,8 +56,8 @@ func (m *Machine) SetBudgets(settle, fire, retire int) {
 	m.max = budgets{settle: settle, fire: fire, retire: retire}
 }
 
-// CheckIndexes compares everything that m derives with what a machine built
-// anew from the same state derives.
+// CheckIndexes compares everything that m derives with the derived fields of a machine
+// rebuilt from the same state.
 func (m *Machine) CheckIndexes() error {
 	fresh, err := m.rebuilt()
 	if err != nil {
@@ -98,7 +98,7 @@ func addAll[T any](tree *btree.BTreeG[T], add func(T) error) (err error) {
 	return err
 }
 
-// derived lists everything that follows from the state, but for timers.
+// derived lists everything that is derived from the state, except for timers.
 func (m *Machine) derived() []string {
 	var lines []string
 	note := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
@@ -108,7 +108,7 @@ func (m *Machine) derived() []string {
 	m.typed.Scan(func(j *Job) bool { note("typed %q %v: %s", j.Type, j.Status, j.ID); return true })
 	m.tagged.Scan(func(t tagged) bool { note("label %v %v: %s", t.label, t.job.Status, t.job.ID); return true })
 	m.holders.Scan(func(h holder) bool { note("holder %+v", h); return true })
-	m.holdEnds.Scan(func(h *Hold) bool { note("hold %+v", *h); return true })
+	m.reservationEnds.Scan(func(h *Hold) bool { note("hold %+v", *h); return true })
 	m.waiters.Scan(func(w waiter) bool { note("waiter %+v", w); return true })
 	m.unsettled.Scan(func(id string) bool { note("unsettled %s", id); return true })
 	m.cronsDue.Scan(func(c *Cron) bool { note("cron %s at %d", c.Name, c.NextAt); return true })

@@ -10,20 +10,20 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// Members of queue.json that are not ours. A person, or a tool beside a broker of
-// the older generation, has put them there, into the document or into a job, and
-// brokers of that generation write them back for ever. The machine carries them as
-// text, Meta.Extra and Details.Extra, and never looks inside: one JSON object without
-// white space, in the order in which it was read; "" if there are none. They come in
-// with a document that is adopted, and by SetExtra when one is edited.
+// This file has the unknown fields of queue.json. A person, or a tool that works with a
+// legacy broker, has put them into the document or into a job, and legacy brokers write
+// them back. The machine keeps them as text, in Meta.Extra and Details.Extra, and never
+// reads it: one JSON object without white space, in the order in which it was read, or
+// "" if there are none. They come from an adopted document, and from SetExtra when a
+// document is edited.
 
-// ExtraMax bounds the text of one job's members, and of the document's, in bytes: so
-// that a log entry has room for some.
+// ExtraMax is the largest size, in bytes, of the unknown fields of one job or of the
+// document, so that a log entry can hold several of them.
 const ExtraMax = 64 << 10
 
-var errExtra = errors.New("its members that are not ours are no JSON object without white space, or too long")
+var errExtra = errors.New("its unknown fields are not a JSON object without white space, or are too long")
 
-// checkExtra refuses what could not be written into a document again.
+// checkExtra refuses text that cannot be written into a document again.
 func checkExtra(extra string) error {
 	if extra == "" {
 		return nil
@@ -38,7 +38,7 @@ func checkExtra(extra string) error {
 	return nil
 }
 
-// setExtra replaces the members of a job, or of the document.
+// setExtra replaces the unknown fields of a job, or of the document.
 func (m *Machine) setExtra(op *fsmpb.SetExtra) Result {
 	if op.JobId == "" {
 		m.meta.Extra = strings.Clone(op.Extra)

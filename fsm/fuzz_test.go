@@ -35,7 +35,7 @@ func FuzzDecodeEntry(f *testing.F) {
 			return
 		}
 		again := sameEntry(t, b)
-		m, twin := restored(t, past), restored(t, past)
+		m, restoredCopy := restored(t, past), restored(t, past)
 		index := m.Meta().LSN.Index + 1
 		if results := m.Apply(index, 1, b); len(results) != len(b.Mutations) {
 			t.Fatalf("%d results for %d mutations", len(results), len(b.Mutations))
@@ -43,8 +43,8 @@ func FuzzDecodeEntry(f *testing.F) {
 		if err := m.CheckIndexes(); err != nil {
 			t.Fatal(err)
 		}
-		twin.Apply(index, 1, again)
-		if m.View().Hash() != twin.View().Hash() {
+		restoredCopy.Apply(index, 1, again)
+		if m.View().Hash() != restoredCopy.View().Hash() {
 			t.Fatal("encoded again, the entry means something else")
 		}
 		goesFurther(t, m)

@@ -189,7 +189,7 @@ func (w *workload) fireCron(t *rapid.T) *fsmpb.Mutation {
 	return w.fire(t, name, due)
 }
 
-// fire is what the leader proposes for a schedule whose next time is due.
+// fire returns the leader's proposal for a schedule whose next time is due.
 func (w *workload) fire(t *rapid.T, name string, due int64) *fsmpb.Mutation {
 	op := &fsmpb.FireCron{Name: name, DueMs: due, AtMs: due, JobId: w.cronJobID(t)}
 	if once(t, 3, "missed some") {

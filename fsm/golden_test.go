@@ -12,10 +12,10 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// The golden files hold an entry and a snapshot as nodes out there have them
-// on their disks. If one of these tests fails, the format has changed: raise
-// the version, keep the old file and the reading of it, and add a new one.
-// Only before the first release may they be written anew: -rewrite.
+// The golden files have an entry and a snapshot as released nodes have them on their
+// disks. If one of these tests fails, the format has changed: raise the version, keep the
+// old file and the code that reads it, and add a new one. The flag -rewrite replaces the
+// files; it is for files that no release has written yet.
 
 func golden(t *testing.T, path string, data []byte) []byte {
 	t.Helper()

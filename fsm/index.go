@@ -7,8 +7,8 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// newTree makes a tree without locks of its own: the machine's owner
-// serialises writes, and copies are never written.
+// newTree returns a tree without locks: the machine's owner serialises writes, and copies
+// are never written.
 func newTree[T any](less func(a, b T) bool) *btree.BTreeG[T] {
 	return btree.NewBTreeGOptions(less, btree.Options{NoLocks: true})
 }
@@ -20,7 +20,7 @@ func byStatusSeq(a, b *Job) bool {
 	return a.Seq < b.Seq
 }
 
-// byClaimOrder is higher priority first, then first in first out.
+// byClaimOrder orders jobs by priority, highest first, then first in, first out.
 func byClaimOrder(a, b *Job) bool {
 	if a.Priority != b.Priority {
 		return a.Priority > b.Priority
@@ -63,7 +63,7 @@ func byTime(a, b timer) bool {
 	return a.key < b.key
 }
 
-// label is a tag, or a batch: what jobs can be found by beside their type.
+// label is a tag or a batch, under which jobs can be listed.
 type label struct {
 	batch bool
 	name  string
@@ -72,7 +72,7 @@ type label struct {
 func tagLabel(tag string) label  { return label{name: tag} }
 func batchLabel(id string) label { return label{batch: true, name: id} }
 
-// tagged is a job's place under one of its labels.
+// tagged is the place of a job under one of its labels.
 type tagged struct {
 	label label
 	job   *Job
@@ -101,7 +101,7 @@ func (j *Job) labels(fn func(label)) {
 	}
 }
 
-// ended: nothing happens to a job any more unless somebody asks for it.
+// ended reports whether a job in status s changes only by a request.
 func (s Status) ended() bool { return s == Completed || s == Dead || s == Cancelled }
 
 // put stores j, which replaces old (nil for a new job), in every index.
@@ -129,8 +129,8 @@ func (m *Machine) put(old, j *Job) {
 	}
 }
 
-// putEndedAgain stores j in place of old, which has ended in the same status, at
-// another time and with another result.
+// putEndedAgain stores j in place of old, which ended in the same status, but at another
+// time and with another result.
 func (m *Machine) putEndedAgain(old, j *Job) {
 	m.unindex(old)
 	m.ids[j.ID] = j
@@ -138,8 +138,8 @@ func (m *Machine) putEndedAgain(old, j *Job) {
 	m.events = append(m.events, Event{Job: j, From: old.Status})
 }
 
-// putInPlace stores j in place of old, from which it differs in nothing that
-// jobs stand in an order by.
+// putInPlace stores j in place of old. The two do not differ in any field that orders
+// jobs.
 func (m *Machine) putInPlace(old, j *Job) {
 	m.ids[j.ID] = j
 	q := m.queues[j.Type]
@@ -151,7 +151,7 @@ func (m *Machine) putInPlace(old, j *Job) {
 		g.ready.Set(j)
 		m.refresh(q, g)
 	case Completed, Cancelled:
-		if _, there := q.retained.Get(j); there { // it is not while others wait for it
+		if _, there := q.retained.Get(j); there { // absent while other jobs wait for it
 			q.retained.Set(j)
 		}
 	}
@@ -170,7 +170,7 @@ func (m *Machine) replace(old, j *Job) {
 	}
 }
 
-// remove takes j out of the state.
+// remove deletes j from the state.
 func (m *Machine) remove(j *Job) {
 	m.unindex(j)
 	delete(m.ids, j.ID)
@@ -202,7 +202,7 @@ func (m *Machine) index(j *Job) {
 	case Completed, Cancelled:
 		if m.waited[j.ID].all == 0 {
 			q.retained.Set(j)
-			m.soil(q)
+			m.markDirty(q)
 		}
 	case Blocked:
 		m.indexWaits(j)
@@ -255,7 +255,7 @@ func (m *Machine) unindexRunning(q *queue, j *Job) {
 	m.countRunning(q, j.group(), -1)
 }
 
-// size is what a job counts for in quotas.
+// size returns the bytes of a job that count in quotas.
 func (j *Job) size() int64 {
 	d := j.Details()
 	return int64(len(j.Payload)+len(j.Result)) + int64(len(d.Extra)+len(d.Log))

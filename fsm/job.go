@@ -1,16 +1,16 @@
 package fsm
 
-// Status is where a job stands. The zero value is no status.
+// Status is the state of a job. The zero value is no status.
 type Status uint8
 
-// The statuses of a job. The order is that of snapshots and must not change.
+// The statuses of a job. Snapshots have these numbers: they must not change.
 const (
-	Scheduled  Status = iota + 1 // not before RunAt
-	Unclaimed                    // waits for a worker
+	Scheduled  Status = iota + 1 // not available before RunAt
+	Unclaimed                    // available: ready to be claimed
 	InProgress                   // leased to a worker
-	Completed                    // ended well; kept for the retention time
-	Dead                         // out of attempts or failed for good; kept
-	Cancelled                    // taken back by its producer
+	Completed                    // succeeded; kept for the retention time
+	Dead                         // out of attempts or failed permanently; kept
+	Cancelled                    // cancelled by a request
 	Blocked                      // waits for other jobs
 
 	numStatuses = iota + 1
@@ -28,7 +28,7 @@ func (s Status) String() string {
 	return ""
 }
 
-// ParseStatus reads what String prints; ok is false for anything else.
+// ParseStatus reads the text of Status.String; ok is false for any other text.
 func ParseStatus(name string) (s Status, ok bool) {
 	for i := Scheduled; i < numStatuses; i++ {
 		if statusNames[i] == name {
@@ -38,18 +38,18 @@ func ParseStatus(name string) (s Status, ok bool) {
 	return 0, false
 }
 
-// End says how the last attempt of a job that is not in progress ended. With
-// the token it lets a worker whose answer was lost repeat its report.
+// End is the way in which the last attempt of a job ended. With the token it lets a
+// worker whose answer was lost repeat its report.
 type End uint8
 
-// The ends of an attempt. The order is that of snapshots and must not change.
+// The ends of an attempt. Snapshots have these numbers: they must not change.
 const (
-	NoEnd      End = iota
-	EndOK          // completed
-	EndFail        // reported as failed
-	EndGiven       // released by its worker
-	EndLease       // the lease ran out, or the worker was declared dead
-	EndTimeout     // it ran longer than its timeout
+	NoEnd       End = iota
+	EndOK           // completed
+	EndFail         // reported as failed
+	EndReleased     // released by its worker
+	EndLease        // the lease expired, or the worker was declared dead
+	EndTimeout      // it ran longer than its timeout
 
 	numEnds = iota
 )
@@ -59,26 +59,26 @@ var endNames = [numEnds]string{"", "completed", "failed", "released", "lease_exp
 // String returns the end's name as used on the wire, "" for NoEnd.
 func (e End) String() string { return nameOf(endNames[:], e) }
 
-// Anonymous is the worker of a claim that named none. It is a worker of its
-// own, not the worker "". Names given by callers must not contain NUL.
+// Anonymous is the worker name of a claim that named none. It is different from the
+// worker "". Names given by callers must not contain NUL.
 const Anonymous = "\x00"
 
-// MaxAttemptsUnset is Job.MaxAttempts of a job whose producer gave none; the
-// default of the settings in force counts then.
+// MaxAttemptsUnset is the value of Job.MaxAttempts if the producer gave none. The default
+// of the current settings applies then.
 const MaxAttemptsUnset = -1
 
-// Job is one unit of work. A *Job handed out by a Machine or View is
-// immutable: every change makes a new one.
+// Job is one unit of work. A *Job from a Machine or View is immutable: every change makes
+// a new one.
 type Job struct {
-	// Seq is the job's place in the FIFO order. It is given at enqueue and
-	// kept over attempts.
+	// Seq is the job's place in the FIFO order. The machine gives it at enqueue and
+	// keeps it over all attempts.
 	Seq         uint64
 	ID          string
 	Type        string // also the queue's name; "" is allowed
 	Payload     []byte // JSON, kept byte for byte; nil when absent
 	Result      []byte // JSON; nil when absent
 	LastError   string
-	Worker      string // who holds it, or ended it; "" is a name like any other
+	Worker      string // the worker that runs it or ended it; "" is a valid name
 	Status      Status
 	AttemptEnd  End
 	Priority    int32 // higher first
@@ -91,7 +91,7 @@ type Job struct {
 	Heartbeat  int64 // ms, of the last claim or heartbeat
 	FinishedAt int64 // ms
 
-	LeaseMs int64 // the producer's wish; 0 takes the worker's or the default
+	LeaseMs int64 // the lease that the producer asked for; 0 takes the worker's or the default
 	HeldMs  int64 // length of the current or last lease
 	// Token is the fencing token of the last claim; it grows with every claim
 	// of any job, also across a takeover by another cluster.
@@ -100,10 +100,10 @@ type Job struct {
 	Opt *Options // nil: all are zero; read it by Options
 	Det *Details // nil: all are zero; read it by Details
 
-	timerAt int64 // where the lease's timer stands; derived, not encoded
+	timerAt int64 // the time of the lease's timer; derived, not encoded
 }
 
-// Worker is an entry of the worker registry. Immutable, like Job.
+// Worker is an entry of the worker registry. It is immutable.
 type Worker struct {
 	Name         string
 	Types        []string
@@ -112,11 +112,11 @@ type Worker struct {
 	RegisteredAt int64 // ms
 	LastSeen     int64 // ms
 
-	timerAt int64 // where the worker's timer stands; derived, not encoded
+	timerAt int64 // the time of the worker's timer; derived, not encoded
 }
 
-// ClaimRecord remembers the answer to a claim for a minute, so that a repeated
-// request gets the same jobs. Immutable, like Job.
+// ClaimRecord remembers the answer to a claim for a minute, so that a repeated request
+// gets the same jobs. It is immutable.
 type ClaimRecord struct {
 	Worker    string
 	RequestID string
@@ -124,8 +124,8 @@ type ClaimRecord struct {
 	Leases    []Lease // at least one
 }
 
-// Lease names a claimed job by its id and the claim's fencing token. Token 0
-// stands for "no token given": the worker's name alone decides then.
+// Lease names a claimed job by its id and the claim's fencing token. Token 0 means that
+// the caller has none: the worker's name alone decides then.
 type Lease struct {
 	JobID string
 	Token uint64

@@ -9,8 +9,8 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// TestEntriesHaveTheLowestVersion: an older node reads every entry that uses nothing
-// that it does not know, whoever wrote it and whatever the level of the state.
+// TestEntriesHaveTheLowestVersion: an older node reads every entry that has no feature
+// that it does not know, from any writer and at any level of the state.
 func TestEntriesHaveTheLowestVersion(t *testing.T) {
 	for _, m := range everyKind(t).Mutations {
 		want := uint32(fsm.BaseLevel)
@@ -55,7 +55,7 @@ func TestLevelIsPartOfTheState(t *testing.T) {
 }
 
 // TestSnapshotOfANewerLevel is refused with the reason, not as one that is damaged,
-// even if it has fields that are not known here.
+// even if it has unknown fields.
 func TestSnapshotOfANewerLevel(t *testing.T) {
 	meta := &fsmpb.Meta{Level: fsm.MaxLevel + 1}
 	meta.ProtoReflect().SetUnknown([]byte{0xa0, 0x1f, 0x01})

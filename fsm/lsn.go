@@ -8,10 +8,9 @@ import (
 	"strings"
 )
 
-// LSN is the log sequence number of an entry: its place in the history of a
-// lineage. LSNs are ordered by term, then by index, and never go back, not
-// even when another cluster takes the lineage over. The zero LSN comes before
-// every entry.
+// LSN is the log sequence number of an entry: its place in the history of a lineage. LSNs
+// are ordered by term, then by index, and never decrease, not even when another cluster
+// takes the lineage over. The zero LSN comes before every entry.
 type LSN struct {
 	Term  uint64
 	Index uint64
@@ -40,7 +39,7 @@ func (l LSN) String() string {
 // ErrBadLSN is wrapped by ParseLSN.
 var ErrBadLSN = errors.New("not an LSN (write term-index, for example 12-90210)")
 
-// ParseLSN reads what String prints.
+// ParseLSN reads the text of LSN.String. Its error wraps ErrBadLSN.
 func ParseLSN(s string) (LSN, error) {
 	term, index, ok := strings.Cut(s, "-")
 	if !ok {

@@ -8,17 +8,17 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// Settings are the server settings that the machine decides by. The leader
-// puts them into RegisterBroker; between two of these they are constant.
+// Settings are the server settings that affect decisions of the machine. The leader puts
+// them into RegisterBroker; they are constant until the next one.
 type Settings struct {
-	MaxAttempts          int32 // of a job that names none
-	LeaseMs              int64 // of a claim and job that name none
+	MaxAttempts          int32 // of a job without its own
+	LeaseMs              int64 // of a claim and job without their own
 	WorkerTimeoutMs      int64 // silence after which a registered worker is dead
 	RetainCompletedMs    int64 // how long completed jobs are kept
 	RetainCompletedCount int64 // how many completed jobs of a type are kept
 	RequestMs            int64 // how long request keys are remembered
 	RequestCount         int64 // how many request keys are remembered
-	MaxJobs              int64 // that have not ended; 0: no limit, as below
+	MaxJobs              int64 // that have not ended; 0: no limit, in all three
 	MaxBytes             int64 // of payloads, results and logs
 	MaxPayload           int64 // bytes of one payload
 }
@@ -46,16 +46,16 @@ type Broker struct {
 // Meta is the part of the state that is not a collection.
 type Meta struct {
 	LSN LSN // of the last applied entry
-	// TermBase is added to raft's terms to make LSN terms. Adoption raises it
-	// so that LSNs go on growing when a cluster with younger terms takes over.
+	// TermBase is added to raft's terms to make LSN terms. Adoption raises it, so that
+	// LSNs keep growing when a cluster with lower terms takes over.
 	TermBase uint64
 	Now      int64  // the machine's clock, ms
 	LastSeq  uint64 // of the youngest job
-	Token    uint64 // the last fencing token given, or the floor of the epoch
-	// LeasesFrom is when the broker registered, ms. A lease or worker older
-	// than that counts from here.
+	Token    uint64 // the last fencing token, or the floor of the epoch
+	// LeasesFrom is when the broker registered, ms. The time of an older lease or worker
+	// counts from here.
 	LeasesFrom     int64
-	LastTurn       uint64 // the last turn given to a group
+	LastTurn       uint64 // the last turn that a group got
 	CompletedTotal uint64 // ever
 	DeadTotal      uint64 // ever
 	CancelledTotal uint64 // ever
@@ -63,32 +63,32 @@ type Meta struct {
 	Lineage        string // made with the document; "" before the first broker
 	Broker         Broker
 	Settings       Settings
-	Extra          string // of the document, as Details.Extra
-	Level          uint32 // the feature level (level.go); of a state that names none it is BaseLevel
+	Extra          string // unknown fields of the document, as in Details.Extra
+	Level          uint32 // the feature level (level.go); BaseLevel in a state without the field
 }
 
 // Result is the machine's answer to one mutation.
 type Result struct {
 	Code Code
-	// Jobs are the jobs enqueued, claimed or reported on, as they are now; for
-	// Enqueue and Heartbeat one for each item, nil where there is none.
+	// Jobs are the jobs enqueued, claimed or reported on, in their present form. For
+	// Enqueue and Heartbeat there is one for each item, nil if it has no job.
 	Jobs []*Job
-	// Codes, where the items of a mutation can end differently (Enqueue,
-	// Heartbeat), has one for each item. A refused Enqueue adds nothing; its
-	// only Code that is not OK points at the item to blame.
+	// Codes has one code for each item of a mutation whose items can end differently
+	// (Enqueue, Heartbeat). A refused Enqueue adds nothing; its only Code that is not OK
+	// marks the item at fault.
 	Codes []Code
-	// Count is the number of jobs that a Change by filter changed, and Next
-	// where to go on if it stopped before the end.
+	// Count is the number of jobs that a Change by filter changed. Next is the place to
+	// continue from if it stopped before the end.
 	Count uint64
 	Next  Place
-	// LSN is that of the first answer, if this one repeats it by its request
-	// key: then Code is Duplicate, and each of Jobs only has its id, token and
-	// status, but for the jobs of a claim, which are those still held.
+	// LSN is the LSN of the first answer if this one repeats it by its request key. Code
+	// is Duplicate then, and Jobs have only their id, token and status. A repeated claim
+	// returns the full jobs whose leases are still valid.
 	LSN LSN
 }
 
-// Machine is the queue's state and the rules that change it. Make one with
-// New, Build or Decode. It is not safe for concurrent use.
+// Machine is the state of the queue with the rules that change it. Make one with New, a
+// Builder or Decode. It is not safe for concurrent use.
 type Machine struct {
 	meta Meta
 
@@ -108,85 +108,85 @@ type Machine struct {
 	requests *btree.BTreeG[*RequestRecord] // by time, then key
 
 	// Derived from the above and never encoded.
-	ids       map[string]*Job
-	queues    map[string]*queue
-	heads     *btree.BTreeG[*queue]     // types that can be claimed from, by their best job
-	byWorker  map[string][]*ClaimRecord // in claim order
-	byKey     map[string]*RequestRecord
-	timers    *btree.BTreeG[timer]
-	holders   *btree.BTreeG[holder]    // unique keys that jobs hold
-	holdEnds  *btree.BTreeG[*Hold]     // by end
-	waiters   *btree.BTreeG[waiter]    // blocked jobs by what they wait for
-	waited    map[string]waiting       // how many of them, by what they wait for
-	unsettled *btree.BTreeG[string]    // ids with waiters that need a decision
-	cronsDue  *btree.BTreeG[*Cron]     // by next time
-	idle      *btree.BTreeG[*JobBatch] // without pending jobs, by the time since when
-	counts    Counts
-	bytes     int64
+	ids             map[string]*Job
+	queues          map[string]*queue
+	heads           *btree.BTreeG[*queue]     // types that a claim can take a job of, by their best job
+	byWorker        map[string][]*ClaimRecord // in claim order
+	byKey           map[string]*RequestRecord
+	timers          *btree.BTreeG[timer]
+	holders         *btree.BTreeG[holder]    // jobs by the unique key that they hold
+	reservationEnds *btree.BTreeG[*Hold]     // by end
+	waiters         *btree.BTreeG[waiter]    // blocked jobs by the job that they wait for
+	waited          map[string]waiting       // their number, by the job that they wait for
+	unsettled       *btree.BTreeG[string]    // ids of jobs with waiters that must change
+	cronsDue        *btree.BTreeG[*Cron]     // by next time
+	idle            *btree.BTreeG[*JobBatch] // batches without pending jobs, by idleSince
+	counts          Counts
+	bytes           int64
 
 	requestWeight int64 // of all requests
 
 	max budgets // of each entry
 
-	// Of the entry that is applied.
+	// The entry that is applied.
 	events   []Event
 	random   uint64
 	budget   int      // waiters that may still be settled
-	firings  int      // timers that may still do something
+	firings  int      // timers that may still fire
 	removals int      // jobs that retention may still remove
 	touched  []*queue // types with jobs that became claimable
-	dirty    []*queue // types whose retention is to be looked at
+	dirty    []*queue // types whose retention must be checked
 	wanted   Worker   // the key of a search
 
-	building bool // the state is being restored: what is derived follows, what is decided does not
+	building bool // the state is being restored: only derived fields change
 }
 
-// budgets bound the work of one entry. They are constants but in tests, where the
-// rules of an exhausted budget have to be reached by short logs.
+// budgets limit the work of one entry. They are constant except in tests, which exhaust
+// them with short logs.
 type budgets struct{ settle, fire, retire int }
 
 // New returns an empty machine.
 func New() *Machine {
 	return &Machine{
-		meta:      Meta{Settings: DefaultSettings(), Level: BaseLevel},
-		jobs:      newTree(byStatusSeq),
-		workers:   newTree(byName),
-		claims:    newTree(byToken),
-		running:   newTree(byHolder),
-		typed:     newTree(byType),
-		tagged:    newTree(byLabel),
-		settings:  newTree(bySettings),
-		turns:     newTree(byTurn),
-		crons:     newTree(byCron),
-		batches:   newTree(byBatch),
-		holds:     newTree(byHold),
-		requests:  newTree(byRequest),
-		ids:       make(map[string]*Job),
-		queues:    make(map[string]*queue),
-		heads:     newTree(byBest),
-		byWorker:  make(map[string][]*ClaimRecord),
-		byKey:     make(map[string]*RequestRecord),
-		timers:    newTree(byTime),
-		holders:   newTree(byKeySeq),
-		holdEnds:  newTree(byUntil),
-		waiters:   newTree(byWaited),
-		waited:    make(map[string]waiting),
-		unsettled: newTree(func(a, b string) bool { return a < b }),
-		cronsDue:  newTree(byNext),
-		idle:      newTree(byIdle),
-		max:       budgets{settle: settleMax, fire: fireMax, retire: retireMax},
+		meta:            Meta{Settings: DefaultSettings(), Level: BaseLevel},
+		jobs:            newTree(byStatusSeq),
+		workers:         newTree(byName),
+		claims:          newTree(byToken),
+		running:         newTree(byHolder),
+		typed:           newTree(byType),
+		tagged:          newTree(byLabel),
+		settings:        newTree(bySettings),
+		turns:           newTree(byTurn),
+		crons:           newTree(byCron),
+		batches:         newTree(byBatch),
+		holds:           newTree(byHold),
+		requests:        newTree(byRequest),
+		ids:             make(map[string]*Job),
+		queues:          make(map[string]*queue),
+		heads:           newTree(byBest),
+		byWorker:        make(map[string][]*ClaimRecord),
+		byKey:           make(map[string]*RequestRecord),
+		timers:          newTree(byTime),
+		holders:         newTree(byKeySeq),
+		reservationEnds: newTree(byUntil),
+		waiters:         newTree(byWaited),
+		waited:          make(map[string]waiting),
+		unsettled:       newTree(func(a, b string) bool { return a < b }),
+		cronsDue:        newTree(byNext),
+		idle:            newTree(byIdle),
+		max:             budgets{settle: settleMax, fire: fireMax, retire: retireMax},
 	}
 }
 
-// Apply applies the log entry at (index, term): first time advances to the
-// batch's clock, then the mutations are applied in order, as are the results.
-// A takeover extends all leases before time advances (see the package's text).
-// b must come from DecodeEntry, which has refused what Apply does not know; the
-// machine keeps no reference to it.
+// Apply applies the log entry at (index, term): it first advances the time to the batch's
+// clock, then applies the mutations in order and returns one result for each. A takeover
+// extends all leases before the time advances (see the package documentation). b must
+// come from DecodeEntry, which refuses entries that Apply does not know. The machine
+// keeps no reference to b.
 func (m *Machine) Apply(index, term uint64, b *fsmpb.Batch) []Result {
 	m.begin(b)
 	m.meta.LSN = LSN{Term: term + m.meta.TermBase, Index: index}
-	m.spareLeases(b)
+	m.extendLeases(b)
 	m.advance(b.NowMs)
 	results := make([]Result, len(b.Mutations))
 	for i, mut := range b.Mutations {
@@ -195,7 +195,7 @@ func (m *Machine) Apply(index, term uint64, b *fsmpb.Batch) []Result {
 	return results
 }
 
-// begin forgets what belongs to the entry before.
+// begin resets the fields of the previous entry.
 func (m *Machine) begin(b *fsmpb.Batch) {
 	m.forgetEvents()
 	m.random, m.budget, m.firings, m.removals = b.Random, m.max.settle, m.max.fire, m.max.retire
@@ -205,7 +205,7 @@ func (m *Machine) begin(b *fsmpb.Batch) {
 	m.touched = m.touched[:0]
 }
 
-// apply applies one mutation, and what follows from it.
+// apply applies one mutation and its consequences.
 func (m *Machine) apply(mut *fsmpb.Mutation) Result {
 	res := m.decide(mut)
 	m.settle()
@@ -249,7 +249,7 @@ func (m *Machine) decide(mut *fsmpb.Mutation) Result {
 	case *fsmpb.Mutation_RaiseLevel:
 		return m.raiseLevel(op.RaiseLevel)
 	case *fsmpb.Mutation_CheckState, *fsmpb.Mutation_StateChecked:
-		return Result{} // for the nodes; the state stays as it is
+		return Result{} // they concern the nodes; the state is unchanged
 	}
 	return m.decideCron(mut)
 }
@@ -270,10 +270,10 @@ func (m *Machine) decideCron(mut *fsmpb.Mutation) Result {
 	panic("fsm: Apply of a batch that DecodeEntry has not checked")
 }
 
-// eventsKept bounds the room that is kept for the events of the next entry.
+// eventsKept is the largest capacity of the event slice that the next entry reuses.
 const eventsKept = 4096
 
-// forgetEvents lets go of the jobs in the events of the last entry.
+// forgetEvents releases the jobs in the events of the last entry.
 func (m *Machine) forgetEvents() {
 	if cap(m.events) > eventsKept {
 		m.events = nil
@@ -283,8 +283,7 @@ func (m *Machine) forgetEvents() {
 	m.events = m.events[:0]
 }
 
-// Events are the status changes that the last Apply made. The slice is valid
-// until the next Apply.
+// Events returns the effects of the last Apply. The slice is valid until the next Apply.
 func (m *Machine) Events() []Event { return m.events }
 
 // Meta returns the state's scalars.
@@ -296,7 +295,7 @@ func (m *Machine) Job(id string) *Job { return m.ids[id] }
 // Counts returns the number of jobs by status.
 func (m *Machine) Counts() Counts { return m.counts }
 
-// WorkerCount is the number of registered workers.
+// WorkerCount returns the number of registered workers.
 func (m *Machine) WorkerCount() int { return m.workers.Len() }
 
 // TypeStats are the figures of one type.
@@ -313,7 +312,7 @@ func (m *Machine) TypeStats(name string) TypeStats {
 	return TypeStats{}
 }
 
-// Types calls fn for every type that has jobs, in no order, until fn returns
+// Types calls fn for every type that has jobs, in no particular order, until fn returns
 // false.
 func (m *Machine) Types(fn func(name string, s TypeStats) bool) {
 	for _, q := range m.queues {
@@ -328,7 +327,7 @@ type Counts [numStatuses]int
 
 func (c Counts) empty() bool { return c == Counts{} }
 
-// notEnded is the number of jobs that have not ended.
+// notEnded returns the number of jobs that have not ended.
 func (c Counts) notEnded() int {
 	return c[Blocked] + c[Scheduled] + c[Unclaimed] + c[InProgress]
 }
@@ -336,14 +335,15 @@ func (c Counts) notEnded() int {
 // Of returns the number of jobs in status s.
 func (c Counts) Of(s Status) int { return c[s] }
 
-// epochMax keeps the floor of an epoch's tokens far from the end of uint64.
+// epochMax keeps the token floor of an epoch far below the largest uint64.
 const epochMax = 1<<31 - 1
 
-// tokenFloor is below every token of the epoch, and above those of older ones.
+// tokenFloor returns a number below every token of the epoch and above every token of
+// older epochs.
 func tokenFloor(epoch uint64) uint64 { return min(epoch, epochMax) << 32 }
 
-// registerBroker puts a new broker in charge. Leases and workers count afresh
-// from now (see LeasesFrom), and tokens go on above the new epoch's floor.
+// registerBroker makes a node the active broker. Leases and workers count from now again
+// (see LeasesFrom), and tokens continue above the floor of the new epoch.
 func (m *Machine) registerBroker(op *fsmpb.RegisterBroker) Result {
 	if !m.mayRegister(op) {
 		return Result{Code: OldEpoch}
@@ -362,16 +362,17 @@ func (m *Machine) registerBroker(op *fsmpb.RegisterBroker) Result {
 	return Result{}
 }
 
-// mayRegister: an older epoch has lost, and two nodes cannot share one.
+// mayRegister reports whether a broker may register: its epoch is not old, and no other
+// node has the same epoch.
 func (m *Machine) mayRegister(op *fsmpb.RegisterBroker) bool {
 	b := &m.meta.Broker
 	return op.Epoch > b.Epoch || (op.Epoch == b.Epoch && op.Node == b.Node)
 }
 
-// spareLeases lets leases and workers count from the takeover that b begins
-// with, if it does, before the time without a leader can cost them anything.
-// It touches none of them: their timers are moved when they come up.
-func (m *Machine) spareLeases(b *fsmpb.Batch) {
+// extendLeases sets LeasesFrom if b begins with a takeover, before the time without a
+// leader can end a lease or a worker. It changes no lease and no worker: their timers
+// move when they come up.
+func (m *Machine) extendLeases(b *fsmpb.Batch) {
 	if len(b.Mutations) == 0 {
 		return
 	}

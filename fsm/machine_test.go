@@ -128,7 +128,7 @@ func TestNoRequestIsNeverRemembered(t *testing.T) {
 	}
 }
 
-// A cluster with younger terms that takes a lineage over goes on from its LSN.
+// A cluster with lower terms that takes a lineage over continues from its LSN.
 func TestTermBaseKeepsLSNsGrowing(t *testing.T) {
 	old := fsm.LSN{Term: 40, Index: 900}
 	b := fsm.NewBuilder(fsm.Meta{LSN: old, TermBase: 39, Settings: fsm.DefaultSettings()})
@@ -142,9 +142,9 @@ func TestTermBaseKeepsLSNsGrowing(t *testing.T) {
 	}
 }
 
-// A state from elsewhere may have signs of life in the future of its own
-// clock. Deadlines must not move back for that: a restarted machine would
-// see them earlier than one that goes on.
+// A state from elsewhere may have heartbeats after its own clock. Deadlines must not move
+// back because of them: a restarted machine would see them earlier than one that was not
+// restarted.
 func TestRestoredStateFromTheFuture(t *testing.T) {
 	b := fsm.NewBuilder(fsm.Meta{Now: 1000, LastSeq: 9, Token: 9, LeasesFrom: 200_000, Settings: fsm.DefaultSettings()})
 	for i, status := range []fsm.Status{

@@ -116,7 +116,7 @@ func (m *model) running(counts func(*fsm.Job) bool) (n int64) {
 	return n
 }
 
-// level is what a rate has come back to by now.
+// level returns the level of a rate now.
 func (m *model) level(q *fsm.QueueSettings) int64 {
 	level := new(big.Int).Sub(big.NewInt(m.meta.Now), big.NewInt(q.LevelAt))
 	level.Mul(level, big.NewInt(q.RateMilli))

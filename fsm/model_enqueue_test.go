@@ -144,7 +144,7 @@ func withoutRepetitions(list []string) (out []string) {
 	return out
 }
 
-// sameContent is whether two jobs are the same request, but for when they run.
+// sameContent reports whether two jobs are the same request, apart from their times.
 func sameContent(a, b *fsm.Job) bool {
 	x, y := *a.Options(), *b.Options()
 	return a.Type == b.Type && a.Priority == b.Priority && a.MaxAttempts == b.MaxAttempts && a.LeaseMs == b.LeaseMs &&
@@ -154,7 +154,7 @@ func sameContent(a, b *fsm.Job) bool {
 		x.AfterFailure == y.AfterFailure && x.Batch == y.Batch
 }
 
-// sameJob is whether two requests, or their absence, mean the same.
+// sameJob reports whether two requests mean the same; both may be absent.
 func (m *model) sameJob(a, b *fsmpb.NewJob) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -162,8 +162,8 @@ func (m *model) sameJob(a, b *fsmpb.NewJob) bool {
 	return a.Id == b.Id && a.RunAtMs == b.RunAtMs && m.sameCallback(a, b)
 }
 
-// sameCallback is whether two callbacks, or their absence, are the same request:
-// when it runs does not count, as ever, nor its id, which the leader gives anew.
+// sameCallback reports whether two callbacks are the same request; both may be absent.
+// Their times and their ids, which the leader gives, do not count.
 func (m *model) sameCallback(a, b *fsmpb.NewJob) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -199,7 +199,7 @@ func (m *model) holder(j, self *fsm.Job) *fsm.Job {
 	return &fsm.Job{ID: h.JobID, Type: h.Type, Seq: h.Seq}
 }
 
-// holds is whether a job holds its unique key by its status.
+// holds reports whether a job holds its unique key by its status.
 func holds(j *fsm.Job) bool {
 	switch j.Options().Unique.Scope {
 	case fsm.UniqueWaiting:
@@ -227,7 +227,7 @@ func (m *model) overQuota(j *fsm.Job) fsm.Code {
 	return fsm.OK
 }
 
-// sizeOf is what a job counts for.
+// sizeOf returns the bytes of a job that count in quotas.
 func sizeOf(j *fsm.Job) int64 {
 	d := j.Details()
 	return int64(len(j.Payload) + len(j.Result) + len(d.Extra) + len(d.Log))

@@ -89,14 +89,14 @@ func (m *model) fail(op *fsmpb.Fail) fsm.Result {
 }
 
 func (m *model) release(op *fsmpb.Release) fsm.Result {
-	return m.report(op.Worker, op.Lease, fsm.EndGiven, func(j *fsm.Job) {
+	return m.report(op.Worker, op.Lease, fsm.EndReleased, func(j *fsm.Job) {
 		j.Attempts = max(j.Attempts-1, 0)
 		if j.Details().CancelAt != 0 {
-			m.finish(j, fsm.Cancelled, fsm.EndGiven)
+			m.finish(j, fsm.Cancelled, fsm.EndReleased)
 			j.LastError = ""
 			return
 		}
-		m.back(j, fsm.EndGiven)
+		m.back(j, fsm.EndReleased)
 	})
 }
 
@@ -211,10 +211,10 @@ func (m *model) backoff(j *fsm.Job) int64 {
 	return ms - off(ms, b.Jitter, mix(m.random, j.Token))
 }
 
-// off is what the dice take from a delay.
-func off(ms int64, percent uint8, dice uint64) int64 {
+// off returns the jitter, which is taken from a delay.
+func off(ms int64, percent uint8, random uint64) int64 {
 	n := new(big.Int).Mul(big.NewInt(ms), big.NewInt(int64(percent)))
-	n.Mul(n, new(big.Int).SetUint64(dice>>32))
+	n.Mul(n, new(big.Int).SetUint64(random>>32))
 	n.Rsh(n.Div(n, big.NewInt(100)), 32)
 	return n.Int64()
 }

@@ -82,7 +82,7 @@ func (m *model) rememberRemoved(j *fsm.Job) {
 	m.boundRequests()
 }
 
-// removed is what is known of a removed job; nil: nothing.
+// removed returns the remembered fields of a removed job, or nil.
 func (m *model) removed(id string) (j *fsm.Job, content string) {
 	r := found(m.requests, func(r *fsm.RequestRecord) bool { return r.Key == removedKey+id })
 	if r == nil || m.meta.Level < fsm.Level8 {

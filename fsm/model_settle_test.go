@@ -19,17 +19,17 @@ func (m *model) waitersFor(id string) (waiters []*fsm.Job) {
 	return waiters
 }
 
-// fate is what the end of a job means for those that wait for it.
-type fate int
+// effect is the effect that the end of a job has on a waiting job.
+type effect int
 
 const (
-	waitsOn fate = iota
+	waitsOn effect = iota
 	proceeds
 	isCancelled
 )
 
-// fateOf is what becomes of a waiter by the job with that id, and why.
-func (m *model) fateOf(waiter *fsm.Job, id string) (f fate, why string) {
+// effectOf returns the effect of the job with that id on a waiter, and the reason.
+func (m *model) effectOf(waiter *fsm.Job, id string) (f effect, why string) {
 	j, policy := m.job(id), waiter.Options().AfterFailure
 	switch {
 	case j == nil:
@@ -62,7 +62,7 @@ func (m *model) unsettled() (lowest string, ok bool) {
 			continue
 		}
 		for _, id := range j.Details().Waits {
-			if f, _ := m.fateOf(j, id); f != waitsOn && (!ok || id < lowest) {
+			if f, _ := m.effectOf(j, id); f != waitsOn && (!ok || id < lowest) {
 				lowest, ok = id, true
 			}
 		}
@@ -79,7 +79,7 @@ func (m *model) settle() {
 			return
 		}
 		for _, waiter := range m.waitersFor(id) {
-			if f, why := m.fateOf(waiter, id); f != waitsOn {
+			if f, why := m.effectOf(waiter, id); f != waitsOn {
 				m.settleOne(waiter, id, f, why)
 				break
 			}
@@ -87,7 +87,7 @@ func (m *model) settle() {
 	}
 }
 
-func (m *model) settleOne(waiter *fsm.Job, id string, f fate, why string) {
+func (m *model) settleOne(waiter *fsm.Job, id string, f effect, why string) {
 	m.change(waiter, func(j *fsm.Job) {
 		if f == isCancelled {
 			m.finish(j, fsm.Cancelled, j.AttemptEnd)

@@ -12,10 +12,10 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// model is the queue as DESIGN.md and doc.go tell it: lists, searched from
-// end to end, and no index that could be wrong. What is in the lists is never
-// changed in place: results keep the old ones, and a refused mutation is undone
-// by putting the old lists back.
+// model is the queue by the rules of DESIGN.md and doc.go: lists, searched from end to
+// end, without indexes that could be wrong. It never changes a record of a list in place:
+// results keep the old records, and a refused mutation is undone by putting the old lists
+// back.
 type model struct {
 	meta     fsm.Meta
 	jobs     []*fsm.Job           // in FIFO order
@@ -29,7 +29,7 @@ type model struct {
 	requests []*fsm.RequestRecord // oldest first
 	events   []event
 
-	random   uint64 // the dice of the entry
+	random   uint64 // the random number of the entry
 	settling int    // how many waiters the entry may still settle
 }
 
@@ -266,7 +266,7 @@ func (m *model) fallsDue(d deadline) {
 	}
 }
 
-// forget drops the claims and requests that nobody will repeat.
+// forget drops the claims and requests that are too old to be repeated.
 func (m *model) forget() {
 	m.claims = slices.DeleteFunc(slices.Clone(m.claims), func(r *fsm.ClaimRecord) bool {
 		return sum(r.ClaimedAt, fsm.ClaimMemoryMs) < m.meta.Now
@@ -321,7 +321,7 @@ func (m *model) remove(j *fsm.Job) {
 	m.changed(j, nil)
 }
 
-// changed is what follows from a job that is new (no old), changed, or gone (no
+// changed applies the consequences of a job that is new (no old), changed, or removed (no
 // j): an event, the totals, its group's turn, its batch's counts.
 func (m *model) changed(old, j *fsm.Job) {
 	switch {
@@ -396,9 +396,9 @@ func found[T any](list []*T, belongs func(*T) bool) *T {
 	return nil
 }
 
-// firstPositive is the first of several wishes that is one; 0 if none is.
-func firstPositive(wishes ...int64) int64 {
-	for _, w := range wishes {
+// firstPositive returns the first positive value, or 0.
+func firstPositive(values ...int64) int64 {
+	for _, w := range values {
 		if w > 0 {
 			return w
 		}
@@ -447,7 +447,7 @@ func (m *model) announce(op *fsmpb.Announce) fsm.Result {
 	return fsm.Result{}
 }
 
-// setExtra replaces the members that are not ours, in whatever status a job is.
+// setExtra replaces the unknown fields of a job, in any status, or of the document.
 func (m *model) setExtra(op *fsmpb.SetExtra) fsm.Result {
 	if op.JobId == "" {
 		m.meta.Extra = op.Extra

@@ -25,8 +25,8 @@ var mutants = []mutant{
 	},
 	{
 		"nothing settles when time passes", "time", "timer.go",
-		"m.endHolds()\n\tm.settle()\n",
-		"m.endHolds()\n",
+		"m.endReservations()\n\tm.settle()\n",
+		"m.endReservations()\n",
 	},
 
 	// 3. Enqueue.
@@ -99,7 +99,7 @@ var mutants = []mutant{
 	},
 	{
 		"the type's lease before the job's", "claim", "claim.go",
-		`firstPositive(leaseMs, old.LeaseMs, wish,`,
+		`firstPositive(leaseMs, old.LeaseMs, lease,`,
 		`firstPositive(leaseMs, wish, old.LeaseMs,`,
 	},
 	{
@@ -109,14 +109,14 @@ var mutants = []mutant{
 	},
 
 	{
-		"a second permit wakes nobody", "wake-ups", "rate.go",
-		"\tm.arrive(q, int(level/permit-s.Level/permit)) // came while there was one, so no timer told\n",
+		"a second permit wakes no worker", "wake-ups", "rate.go",
+		"\tm.arrive(q, int(level/permit-s.Level/permit)) // new permits, for which no timer was set\n",
 		"",
 	},
 	{
-		"a permit that came beside something else wakes nobody", "wake-ups", "queue.go",
-		`if q.permitAt != 0 { // it came`,
-		`if q.permitAt < 0 { // it came`,
+		"a permit that came with another timer wakes no worker", "wake-ups", "queue.go",
+		`if q.permitAt != 0 { // the permit came`,
+		`if q.permitAt < 0 { // the permit came`,
 	},
 	{
 		"a job that is over wakes nobody for its place", "wake-ups", "queue.go",
@@ -202,12 +202,12 @@ var mutants = []mutant{
 		"case Completed:\n\t\tm.meta.CompletedTotal++\n\t\tm.putEndedAgain",
 	},
 	{
-		"those that wait for a dead job do not hear of its completion", "forced", "index.go",
+		"waiters of a dead job are not settled by its completion", "forced", "index.go",
 		`if from == 0 || from.ended() || j.Status.ended() {`,
 		`if from == 0 || from.ended() != j.Status.ended() {`,
 	},
 	{
-		"a batch with a mended job is not called back", "forced", "batch.go",
+		"a batch with a force-completed job is not called back", "forced", "batch.go",
 		`if from.ended() && j.Status.ended() {`,
 		`if from.ended() && j.Status.ended() && false {`,
 	},
@@ -251,7 +251,7 @@ var mutants = []mutant{
 	},
 	{
 		"deleting leaves the period", "delete", "change.go",
-		"m.unhold(j)\n",
+		"m.endReservation(j)\n",
 		"",
 	},
 	{
@@ -289,7 +289,7 @@ var mutants = []mutant{
 		`if other != nil || old.Options().AfterFailure == AfterRun {`,
 	},
 	{
-		"blocked for ever by a deleted job", "after", "after.go",
+		"a deleted job blocks its waiters", "after", "after.go",
 		"case j == nil, j.Status == Completed:\n\t\treturn w.all > 0",
 		"case j == nil:\n\t\treturn w.moved > 0\n\tcase j.Status == Completed:\n\t\treturn w.all > 0",
 	},
@@ -304,7 +304,7 @@ var mutants = []mutant{
 		`case first >= 0 && i == len(p.jobs)-1:`,
 	},
 	{
-		"completed before the enqueue, waited for all the same", "after", "enqueue.go",
+		"a job waits for one that completed before the enqueue", "after", "enqueue.go",
 		`other == nil || other.Status != Completed {`,
 		`other == nil || other.Status != Unclaimed {`,
 	},
@@ -424,7 +424,7 @@ var mutants = []mutant{
 		`if !claimedNothing(mut, &res) {`,
 	},
 	{
-		"requests live for ever", "requests", "request.go",
+		"requests are never forgotten", "requests", "request.go",
 		`if !ok || later(r.At, m.meta.Settings.RequestMs) >= m.meta.Now {`,
 		`if !ok || later(r.At, m.meta.Settings.RequestMs, 1) >= m.meta.Now {`,
 	},
@@ -472,19 +472,19 @@ var mutants = []mutant{
 		"AnnounceWritesRefused:  BucketBack,",
 	},
 	{
-		"nobody announces", "announce", "announce.go",
+		"an announcement without a node", "announce", "announce.go",
 		`Name: m.meta.Broker.Node, Text:`,
 		`Text:`,
 	},
 
-	// 15. Members that are not ours.
+	// 15. Unknown fields.
 	{
-		"nobody's members are not counted", "extra", "index.go",
+		"unknown fields are not counted", "extra", "index.go",
 		`int64(len(d.Extra)+len(d.Log))`,
 		`int64(len(d.Log))`,
 	},
 	{
-		"a change of them is not counted", "extra", "index.go",
+		"a change of unknown fields is not counted", "extra", "index.go",
 		"m.addBytes(q, j.size()-old.size())\n",
 		"",
 	},

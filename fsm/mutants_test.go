@@ -13,15 +13,15 @@ import (
 	defects "osqueue/tests/mutants"
 )
 
-// The tests are only worth what they catch. Each mutant below is a bug that
-// somebody could have made; TestMutants builds the machine with it, on a
-// temporary copy of the file, and expects the tests of behaviour to fail:
+// The mutants measure the tests. Each mutant is a plausible bug. TestMutants builds the
+// machine with it, on a temporary copy of the file, and expects the tests of behaviour to
+// fail:
 //
 //	go test ./fsm -run TestMutants -mutants
 //
-// It takes a compile and some seconds for each. -run TestMutants/turn takes
-// those with "turn" in the name. A change of the machine that
-// moves a snippet away makes TestMutantsFit fail: then mend the table.
+// Each one takes a compilation and some seconds. -run TestMutants/turn selects the mutants
+// with "turn" in the name. If a change of the machine alters a quoted snippet,
+// TestMutantsFit fails: then correct the table.
 
 var withMutants = flag.Bool("mutants", false, "build the machine with each seeded bug, and see it caught")
 

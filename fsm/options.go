@@ -1,11 +1,11 @@
 package fsm
 
-// Options are what few producers ask for. They never change once the job is
-// there, so all forms of a job share them.
+// Options has the fields of a job that few producers set. They never change after the
+// enqueue, so all versions of a job share them.
 type Options struct {
 	Backoff      Backoff // kind BackoffUnset takes the type's
-	TimeoutMs    int64   // of an attempt, whatever its heartbeats; 0 takes the type's
-	Group        string  // claims rotate over the groups of a type; "" is a group, too
+	TimeoutMs    int64   // of an attempt, even with heartbeats; 0 takes the type's
+	Group        string  // claims rotate over the groups of a type; "" is a group as well
 	Tags         []string
 	Unique       Unique
 	After        []string // ids of the jobs that it waits for
@@ -14,9 +14,9 @@ type Options struct {
 	Cron         string // name of the schedule that enqueued it
 }
 
-// Backoff says how long a failed job waits for its next attempt. After n
-// attempts a fixed one is base, a linear one base·n, an exponential one
-// base·2^(n-1), cut at the cap and lowered by up to Jitter percent.
+// Backoff is the rule for the wait of a failed job before its next attempt. After n
+// attempts a fixed backoff is base, a linear one base·n, an exponential one base·2^(n-1),
+// at most the cap, lowered by up to Jitter percent.
 type Backoff struct {
 	Kind   BackoffKind
 	BaseMs int64
@@ -24,10 +24,10 @@ type Backoff struct {
 	Jitter uint8 // percent
 }
 
-// BackoffKind is how a delay grows with the attempts.
+// BackoffKind is the growth of a delay with the attempts.
 type BackoffKind uint8
 
-// The kinds of backoff. The order is that of snapshots and must not change.
+// The kinds of backoff. Snapshots have these numbers: they must not change.
 const (
 	BackoffUnset BackoffKind = iota
 	BackoffNone
@@ -43,28 +43,27 @@ var backoffNames = [numBackoffs]string{"", "none", "fixed", "linear", "exponenti
 // String returns the kind's name as used on the wire, "" for BackoffUnset.
 func (k BackoffKind) String() string { return nameOf(backoffNames[:], k) }
 
-// ParseBackoffKind reads what String prints; ok is false for anything else.
+// ParseBackoffKind reads the text of BackoffKind.String; ok is false for any other text.
 func ParseBackoffKind(name string) (k BackoffKind, ok bool) {
 	return parseName[BackoffKind](backoffNames[:], name)
 }
 
-// Unique is a key that only one job of a type may hold at a time. The empty key
-// is none.
+// Unique is a key that only one job of a type may hold at a time. An empty key is no key.
 type Unique struct {
 	Key      string
 	Scope    UniqueScope
 	PeriodMs int64 // of UniquePeriod
 }
 
-// UniqueScope is how long a job holds its unique key.
+// UniqueScope is the period in which a job holds its unique key.
 type UniqueScope uint8
 
-// The scopes. The order is that of snapshots and must not change.
+// The scopes. Snapshots have these numbers: they must not change.
 const (
 	UniqueNone    UniqueScope = iota
-	UniqueWaiting             // until the job is claimed, and again when it comes back
+	UniqueWaiting             // until the job is claimed, and again after it returns to the queue
 	UniqueActive              // until it has ended
-	UniquePeriod              // for PeriodMs from its creation, whatever becomes of it
+	UniquePeriod              // for PeriodMs from its creation, in whatever status
 
 	numScopes = iota
 )
@@ -74,20 +73,20 @@ var scopeNames = [numScopes]string{"", "waiting", "active", "period"}
 // String returns the scope's name as used on the wire, "" for UniqueNone.
 func (s UniqueScope) String() string { return nameOf(scopeNames[:], s) }
 
-// ParseUniqueScope reads what String prints; ok is false for anything else.
+// ParseUniqueScope reads the text of UniqueScope.String; ok is false for any other text.
 func ParseUniqueScope(name string) (s UniqueScope, ok bool) {
 	return parseName[UniqueScope](scopeNames[:], name)
 }
 
-// AfterFailure is what becomes of a job when one that it waits for dies or is
+// AfterFailure is the effect on a waiting job if a job that it waits for dies or is
 // cancelled.
 type AfterFailure uint8
 
-// The choices. The order is that of snapshots and must not change.
+// The choices. Snapshots have these numbers: they must not change.
 const (
-	AfterBlock  AfterFailure = iota // it waits on: a retry may save the other
+	AfterBlock  AfterFailure = iota // it keeps waiting: the other job may be retried
 	AfterCancel                     // it is cancelled
-	AfterRun                        // it does not wait for that one any longer
+	AfterRun                        // it stops waiting for that job
 
 	numAfters = iota
 )
@@ -97,7 +96,8 @@ var afterNames = [numAfters]string{"block", "cancel", "run"}
 // String returns the choice's name as used on the wire.
 func (a AfterFailure) String() string { return nameOf(afterNames[:], a) }
 
-// ParseAfterFailure reads what String prints; ok is false for anything else.
+// ParseAfterFailure reads the text of AfterFailure.String; ok is false for any other
+// text.
 func ParseAfterFailure(name string) (a AfterFailure, ok bool) {
 	for i, n := range afterNames {
 		if n == name {
@@ -107,34 +107,33 @@ func ParseAfterFailure(name string) (a AfterFailure, ok bool) {
 	return 0, false
 }
 
-// Details are what few jobs have while they live. Immutable, like Job.
+// Details has the fields that few jobs have while they live. It is immutable.
 type Details struct {
-	History    []Attempt // that ended badly, oldest first; the last HistoryMax
+	History    []Attempt // the last failed attempts (historyMax), oldest first
 	Progress   Progress
 	ProgressAt int64    // ms; 0: none was reported
 	Waits      []string // ids of the jobs that it still waits for
-	CancelAt   int64    // ms; when its cancellation was requested while it ran
-	TimeoutMs  int64    // of the attempt that runs, or the last; 0: none
-	// Extra has members of queue.json that are not ours: a JSON object without white
+	CancelAt   int64    // ms; when its cancellation was requested while it was running
+	TimeoutMs  int64    // of the running or last attempt; 0: none
+	// Extra has the unknown fields of the job in queue.json: a JSON object without white
 	// space, at most ExtraMax bytes, or "".
 	Extra string
-	// Log is what the attempt that completed the job had to say beside its result, at
-	// most LogMax bytes; "": nothing.
+	// Log is the log of the attempt that completed the job, at most LogMax bytes, or "".
 	Log string
 
-	timerAt int64 // where the timeout's timer stands; derived, not encoded
+	timerAt int64 // the time of the timeout's timer; derived, not encoded
 }
 
-// LogMax bounds the log of an attempt, in bytes.
+// LogMax is the largest log of an attempt, in bytes.
 const LogMax = 16 << 10
 
-// Progress is how far a worker says it has come.
+// Progress is the progress of an attempt, as its worker reported it.
 type Progress struct {
 	Percent uint8
 	Message string
 }
 
-// Attempt is one that ended badly.
+// Attempt is one failed attempt.
 type Attempt struct {
 	Number    int32
 	StartedAt int64 // ms
@@ -149,7 +148,7 @@ var (
 	noDetails Details
 )
 
-// Options returns what the producer asked for; never nil.
+// Options returns the options of the job; never nil.
 func (j *Job) Options() *Options {
 	if j.Opt == nil {
 		return &noOptions
@@ -172,7 +171,7 @@ func nameOf[K ~uint8](names []string, k K) string {
 	return ""
 }
 
-// parseName finds a name behind the first, which stands for none.
+// parseName returns the index of name in names; names[0] stands for none.
 func parseName[K ~uint8](names []string, name string) (K, bool) {
 	for i, n := range names[1:] {
 		if n == name {

@@ -7,9 +7,9 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// The conversions between the state and its snapshot records, side by side.
+// This file converts between the state and its snapshot records.
 
-// ToPB returns the form in which settings travel in RegisterBroker.
+// ToPB returns the form of the settings in a RegisterBroker.
 func (s Settings) ToPB() *fsmpb.Settings {
 	return &fsmpb.Settings{
 		MaxAttempts:          s.MaxAttempts,
@@ -71,7 +71,7 @@ func (v *View) metaToPB() *fsmpb.Meta {
 		Requests:       uint64(v.requests.Len()),
 		Extra:          m.Extra,
 	}
-	if m.Level > BaseLevel { // older versions refuse what they do not know
+	if m.Level > BaseLevel { // older versions refuse fields that they do not know
 		p.Level = m.Level
 	}
 	return p
@@ -131,8 +131,8 @@ func jobFromPB(p *fsmpb.Job) *Job {
 	return j
 }
 
-// narrow keeps what has no place in T out of the range of known values, which
-// the builder checks.
+// narrow converts v to T. A value that does not fit becomes the largest one, which the
+// builder refuses as unknown.
 func narrow[T ~uint8](v uint32) T { return T(min(v, math.MaxUint8)) }
 
 func workerToPB(w *Worker) *fsmpb.Worker {

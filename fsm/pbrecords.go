@@ -6,9 +6,9 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// The conversions of options, details and the records beside jobs, side by
-// side. What is nil or zero on one side is so on the other, so that the
-// encoding of a state is unique.
+// This file converts options, details and the records other than jobs. A value that is
+// nil or zero on one side is nil or zero on the other, so that the encoding of a state
+// is unique.
 
 func optionsToPB(o *Options) *fsmpb.Options {
 	if o == nil {
@@ -191,8 +191,8 @@ func requestFromPB(p *fsmpb.RequestRecord) *RequestRecord {
 	return r
 }
 
-// cloneNewJob copies a job that is kept as a template, so that it does not hold its
-// whole log entry in memory.
+// cloneNewJob copies a job that is kept as a template, so that it does not keep its whole
+// log entry in memory.
 func cloneNewJob(n *fsmpb.NewJob) *fsmpb.NewJob {
 	if n == nil {
 		return nil

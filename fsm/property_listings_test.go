@@ -106,7 +106,7 @@ func checkWorkers(t *rapid.T, m *fsm.Machine, v *fsm.View, naive *model) {
 	}
 }
 
-// collected is what a scan of records calls for.
+// collected returns the records that scan visits.
 func collected[T any](scan func(func(*T) bool)) (list []*T) {
 	scan(func(item *T) bool { list = append(list, item); return true })
 	return list

@@ -43,8 +43,8 @@ func bareJobs(jobs []*fsm.Job) []*fsm.Job {
 	return out
 }
 
-// bareJob is a copy of j without what is derived. What stands for nothing is
-// nil in it, so that it compares by value.
+// bareJob returns a copy of j without derived fields. Empty values are nil in it, so that
+// it compares by value.
 func bareJob(j *fsm.Job) *fsm.Job {
 	bare := j.Bare()
 	o, full := *j.Options(), j.Details()
@@ -150,8 +150,8 @@ func (p *pair) restart(t *rapid.T) {
 	p.check(t)
 }
 
-// idle is what a leader does that nobody asks for anything: at the deadline it
-// proposes what fell due.
+// idle acts as a leader without requests: at the deadline it proposes the work that fell
+// due.
 func (p *pair) idle(t *rapid.T) {
 	at, ok := p.machine.NextDeadline(nil)
 	if !ok || at > sum(p.machine.Meta().Now, 1000) {
@@ -292,7 +292,7 @@ func checkDeadline(t *rapid.T, m *fsm.Machine, naive *model) {
 	}
 }
 
-// wakes is when something happens, or may be done, that nobody asks for.
+// wakes returns the next time at which the model acts without a request.
 func (m *model) wakes() (at int64, ok bool) {
 	consider := func(t int64) {
 		if !ok || t < at {

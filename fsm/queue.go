@@ -6,30 +6,30 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// queue is what the machine keeps for one type. It exists while the type has
-// jobs or settings, and all of it is derived from these.
+// queue has the index of one type. It exists while the type has jobs or settings, and is
+// derived from them.
 //
-// Claims take the best job of all types in O(log n): a type stands among the
-// machine's heads by its best job, if it is open; a group stands in its type's
-// order by its best job and its turn, if it may run one more.
+// Claims take the best job of all types in O(log n). Machine.heads has the open types by
+// their best job; queue.order has the groups that may run one more job by their best job
+// and their turn.
 type queue struct {
 	name     string
 	counts   Counts
 	bytes    int64
-	settings *QueueSettings // nil: all are default
+	settings *QueueSettings // nil: the defaults
 
-	groups  map[string]*group     // those with unclaimed or running jobs
-	waiting *btree.BTreeG[*group] // those with unclaimed jobs, by name
-	order   *btree.BTreeG[*group] // groups that can be claimed from
-	best    *Job                  // by which the type stands among the heads; nil: it does not
+	groups  map[string]*group     // groups with unclaimed or running jobs
+	waiting *btree.BTreeG[*group] // groups with unclaimed jobs, by name
+	order   *btree.BTreeG[*group] // groups that a claim can take a job of
+	best    *Job                  // its job in Machine.heads; nil: it is not in heads
 
 	retained *btree.BTreeG[*Job] // completed or cancelled, by end
 
-	permitAt int64 // where the timer for the next permit stands; 0: there is none
-	retainAt int64 // where the timer of the retention stands; 0: there is none
+	permitAt int64 // the time of the timer for the next permit; 0: no timer
+	retainAt int64 // the time of the timer of the retention; 0: no timer
 	arrived  int   // jobs that became claimable in this entry
 	touched  bool  // it is in Machine.touched
-	soiled   bool  // it is in Machine.dirty
+	dirty    bool  // it is in Machine.dirty
 }
 
 // group holds the unclaimed jobs of one group of a type.
@@ -38,13 +38,14 @@ type group struct {
 	ready   *btree.BTreeG[*Job] // in claim order
 	running int
 	turn    uint64 // 0: none
-	head    *Job   // by which it stands in the order; nil: it does not
+	head    *Job   // its job in queue.order; nil: it is not in the order
 }
 
 // byBest orders types by the job that a claim gets.
 func byBest(a, b *queue) bool { return byClaimOrder(a.best, b.best) }
 
-// byHead orders the groups of a type: the highest priority first, then turns.
+// byHead orders the groups of a type by the priority of their heads, highest first, then
+// by turn.
 func byHead(a, b *group) bool {
 	if a.head.Priority != b.head.Priority {
 		return a.head.Priority > b.head.Priority
@@ -57,8 +58,8 @@ func byHead(a, b *group) bool {
 
 func byGroup(a, b *group) bool { return a.name < b.name }
 
-// queue returns the queue of a type, which it makes when there is none. The
-// queue's name is the one copy of the type's string that its jobs share.
+// queue returns the queue of a type, and makes it if there is none. The queue's name is
+// the only copy of the type's string; all jobs of the type share it.
 func (m *Machine) queue(name string) *queue {
 	q := m.queues[name]
 	if q == nil {
@@ -75,7 +76,7 @@ func (m *Machine) queue(name string) *queue {
 	return q
 }
 
-// dropIdle forgets a type without jobs and settings.
+// dropIdle removes the queue of a type without jobs and settings.
 func (m *Machine) dropIdle(q *queue) {
 	if q.counts.empty() && q.settings == nil {
 		delete(m.queues, q.name)
@@ -97,7 +98,7 @@ func (q *queue) dropGroup(g *group) {
 	}
 }
 
-// beginWait takes an unclaimed job in.
+// beginWait adds an unclaimed job to its group.
 func (m *Machine) beginWait(q *queue, j *Job) {
 	g := q.group(j.group())
 	if g.ready.Len() == 0 {
@@ -111,7 +112,7 @@ func (m *Machine) beginWait(q *queue, j *Job) {
 	m.refresh(q, g)
 }
 
-// endWait lets an unclaimed job go.
+// endWait removes a job that is no longer unclaimed from its group.
 func (m *Machine) endWait(q *queue, j *Job) {
 	g := q.group(j.group())
 	g.ready.Delete(j)
@@ -123,7 +124,7 @@ func (m *Machine) endWait(q *queue, j *Job) {
 	q.dropGroup(g)
 }
 
-// countRunning notes that a group runs one job more or less.
+// countRunning adds n to the number of running jobs of a group.
 func (m *Machine) countRunning(q *queue, name string, n int) {
 	g := q.group(name)
 	g.running += n
@@ -136,11 +137,11 @@ func (m *Machine) countRunning(q *queue, name string, n int) {
 
 func (s *QueueSettings) limitsRunning() bool { return s.MaxRunning > 0 || s.MaxRunningPerGroup > 0 }
 
-// joinRotation puts a group that begins to wait at the end of the rotation. If
-// another has waited alone until now it has no turn yet.
+// joinRotation puts a group that begins to wait at the end of the rotation. If only one
+// other group was waiting, that group has no turn yet and gets one first.
 func (m *Machine) joinRotation(q *queue, g *group) {
 	if m.building {
-		return // turns come with the state
+		return // AddTurn sets the turns of a restored state
 	}
 	if q.waiting.Len() == 2 {
 		if alone := q.alone(g); alone.turn == 0 {
@@ -151,7 +152,7 @@ func (m *Machine) joinRotation(q *queue, g *group) {
 	m.setTurn(q, g, m.nextTurn())
 }
 
-// alone is the one of the two waiting groups that is not g.
+// alone returns the other one of the two waiting groups.
 func (q *queue) alone(g *group) *group {
 	if first, _ := q.waiting.Min(); first != g {
 		return first
@@ -165,7 +166,7 @@ func (m *Machine) nextTurn() uint64 {
 	return m.meta.LastTurn
 }
 
-// setTurn changes a group's place in the rotation; 0 takes it out.
+// setTurn changes a group's turn; 0 removes the group from the rotation.
 func (m *Machine) setTurn(q *queue, g *group, turn uint64) {
 	if g.turn == turn {
 		return
@@ -180,8 +181,8 @@ func (m *Machine) setTurn(q *queue, g *group, turn uint64) {
 	m.turns.Set(t)
 }
 
-// served sends a group from which a job was claimed to the end of the rotation,
-// if others wait.
+// served moves a group from which a job was claimed to the end of the rotation if other
+// groups wait.
 func (m *Machine) served(q *queue, name string) {
 	if q.waiting.Len() < 2 {
 		return
@@ -206,12 +207,12 @@ func (q *queue) takeOut(g *group) {
 	}
 }
 
-// refresh puts a group, and its type, where they belong now.
+// refresh puts a group, and its type, at the right places of the orders after a change.
 func (m *Machine) refresh(q *queue, g *group) {
 	head := q.headOf(g)
 	if head != g.head {
 		if head != nil && g.head != nil && head.Priority == g.head.Priority {
-			g.head = head // its place is the same
+			g.head = head // the same place
 		} else {
 			q.takeOut(g)
 			if g.head = head; head != nil {
@@ -222,7 +223,7 @@ func (m *Machine) refresh(q *queue, g *group) {
 	m.refreshHead(q)
 }
 
-// headOf is the job that a claim gets from the group, nil if it gets none.
+// headOf returns the job that a claim gets from the group, or nil.
 func (q *queue) headOf(g *group) *Job {
 	if s := q.settings; s != nil && s.MaxRunningPerGroup > 0 && g.name != "" && int64(g.running) >= s.MaxRunningPerGroup {
 		return nil
@@ -231,7 +232,7 @@ func (q *queue) headOf(g *group) *Job {
 	return head
 }
 
-// refreshHead puts a type where it belongs among the heads.
+// refreshHead puts a type at the right place of Machine.heads after a change.
 func (m *Machine) refreshHead(q *queue) {
 	var best *Job
 	if first, ok := q.order.Min(); !ok {
@@ -250,8 +251,8 @@ func (m *Machine) refreshHead(q *queue) {
 	}
 }
 
-// open reports whether the type's limits allow one more claim. It sets the timer
-// for the next permit if that is what is missing.
+// open reports whether the limits of the type allow one more claim. If only a permit is
+// missing, it sets the timer for the next one.
 func (m *Machine) open(q *queue) bool {
 	s := q.settings
 	if s == nil {
@@ -263,14 +264,14 @@ func (m *Machine) open(q *queue) bool {
 		return false
 	}
 	if s.RateMilli <= 0 || s.level(m.meta.Now) >= permit {
-		if q.permitAt != 0 { // it came while something else fell due
-			m.arrive(q, min(m.room(q), q.counts[Unclaimed]))
+		if q.permitAt != 0 { // the permit came before its timer fired
+			m.arrive(q, min(m.claimCapacity(q), q.counts[Unclaimed]))
 		}
 		m.timePermit(q, 0)
 		return true
 	}
 	at := s.permitAt()
-	if at <= m.meta.Now { // at the end of time
+	if at <= m.meta.Now { // the time has saturated
 		at = 0
 	}
 	m.timePermit(q, at)
@@ -290,14 +291,14 @@ func (m *Machine) timePermit(q *queue, at int64) {
 	}
 }
 
-// permitCame reopens a type whose rate allows a claim again.
+// permitCame opens a type whose rate allows a claim again.
 func (m *Machine) permitCame(q *queue) {
 	q.permitAt = 0
-	m.arrive(q, min(m.room(q), q.counts[Unclaimed]))
+	m.arrive(q, min(m.claimCapacity(q), q.counts[Unclaimed]))
 	m.refreshHead(q)
 }
 
-// arrive notes that n more jobs of the type may be claimable.
+// arrive records that n more jobs of the type may be claimable.
 func (m *Machine) arrive(q *queue, n int) {
 	q.arrived += n
 	if !q.touched {
@@ -306,18 +307,18 @@ func (m *Machine) arrive(q *queue, n int) {
 	}
 }
 
-// Claimable is how many jobs of a type claims would get now, as far as the type's
-// own limits go.
+// Claimable returns the number of jobs of a type that claims would get now within the
+// limits of the type.
 func (m *Machine) Claimable(jobType string) int {
 	q := m.queues[jobType]
 	if q == nil || q.best == nil {
 		return 0
 	}
-	return min(q.counts[Unclaimed], m.room(q))
+	return min(q.counts[Unclaimed], m.claimCapacity(q))
 }
 
-// NextType is the type of the job that a claim of any type gets; ok is false if
-// it gets none.
+// NextType returns the type of the job that a claim of every type gets; ok is false if it
+// gets none.
 func (m *Machine) NextType() (jobType string, ok bool) {
 	q, ok := m.heads.Min()
 	if !ok {
@@ -326,11 +327,11 @@ func (m *Machine) NextType() (jobType string, ok bool) {
 	return q.name, true
 }
 
-// Wakeups calls fn for each type of which the last entry made jobs claimable,
-// with their number: as many claims are worth waking.
+// Wakeups calls fn for each type in which the last entry made jobs claimable, with the
+// number of waiting claims to wake.
 func (m *Machine) Wakeups(fn func(jobType string, n int)) {
 	for _, q := range m.touched {
-		if n := min(q.arrived, q.counts[Unclaimed], m.room(q)); n > 0 && q.best != nil {
+		if n := min(q.arrived, q.counts[Unclaimed], m.claimCapacity(q)); n > 0 && q.best != nil {
 			fn(q.name, n)
 		}
 	}

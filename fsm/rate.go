@@ -2,18 +2,19 @@ package fsm
 
 import "math"
 
-// The rate of a type is a token bucket, reckoned in integers so that every node
-// gets the same: permits in millionths, of which RateMilli come each ms.
+// The rate of a type is a token bucket. It is computed in integers, so that every node
+// gets the same result: the unit is a millionth of a permit, and RateMilli units are
+// added every ms.
 
 const (
 	permit   = 1_000_000 // millionths
 	burstMax = 1_000_000_000
 )
 
-// full is how much the bucket holds.
+// full returns the capacity of the bucket.
 func (s *QueueSettings) full() int64 { return min(max(s.Burst, 1), burstMax) * permit }
 
-// level is how much is in the bucket at a time.
+// level returns the content of the bucket at the time now.
 func (s *QueueSettings) level(now int64) int64 {
 	missing, elapsed := s.full()-s.Level, now-s.LevelAt
 	if elapsed <= 0 || missing <= 0 {
@@ -25,13 +26,13 @@ func (s *QueueSettings) level(now int64) int64 {
 	return s.Level + elapsed*s.RateMilli
 }
 
-// permitAt is the first moment at which an empty bucket allows a claim again.
+// permitAt returns the first moment, in ms, at which the bucket has a permit again.
 func (s *QueueSettings) permitAt() int64 {
 	missing := permit - s.Level
 	return later(s.LevelAt, (missing-1)/s.RateMilli+1)
 }
 
-// fill makes the bucket full, or nothing if there is no rate.
+// fill fills the bucket. Without a rate it resets the level to 0.
 func (s *QueueSettings) fill(now int64) {
 	s.Level, s.LevelAt = 0, 0
 	if s.RateMilli > 0 {
@@ -39,7 +40,7 @@ func (s *QueueSettings) fill(now int64) {
 	}
 }
 
-// takePermit takes one permit from the type's rate, if it has one.
+// takePermit takes one permit of the rate of the type, if it has a rate.
 func (m *Machine) takePermit(q *queue) {
 	old := q.settings
 	if old == nil || old.RateMilli <= 0 {
@@ -47,15 +48,15 @@ func (m *Machine) takePermit(q *queue) {
 	}
 	s := *old
 	level := s.level(m.meta.Now)
-	m.arrive(q, int(level/permit-s.Level/permit)) // came while there was one, so no timer told
+	m.arrive(q, int(level/permit-s.Level/permit)) // new permits, for which no timer was set
 	s.Level, s.LevelAt = level-permit, m.meta.Now
 	q.settings = &s
 	m.settings.Set(&s)
 	m.refreshHead(q)
 }
 
-// room is how many more claims the type's limits allow at once.
-func (m *Machine) room(q *queue) int {
+// claimCapacity returns how many more claims the limits of the type allow now.
+func (m *Machine) claimCapacity(q *queue) int {
 	s := q.settings
 	if s == nil {
 		return math.MaxInt32

@@ -2,20 +2,20 @@ package fsm
 
 import "osqueue/fsm/fsmpb"
 
-// The records of the state beside jobs, workers and claims. All of them are
-// immutable, like Job.
+// This file has the records of the state other than jobs, workers and claims. All of
+// them are immutable, like Job.
 
-// Unset stands for "the default" in settings where 0 means something.
+// Unset is the value of a setting that takes the default, where 0 has a meaning.
 const Unset = -1
 
-// QueueSettings are the settings of a type, and where its rate stands.
+// QueueSettings has the settings of a type, and the level of its rate.
 type QueueSettings struct {
 	Name               string
 	Paused             bool
-	MaxRunning         int64 // 0: no limit, as everywhere below but where Unset is named
-	MaxRunningPerGroup int64 // of groups with a name
-	RateMilli          int64 // claims a second, in thousandths
-	Burst              int64 // claims that may come at once; at least 1 counts
+	MaxRunning         int64 // 0: no limit, as in all fields below without Unset
+	MaxRunningPerGroup int64 // of each group with a name
+	RateMilli          int64 // claims per second, in thousandths
+	Burst              int64 // claims that may come at once; less than 1 counts as 1
 	LeaseMs            int64 // 0 takes the default
 	TimeoutMs          int64
 	MaxAttempts        int64 // Unset takes the default
@@ -37,12 +37,12 @@ type Turn struct {
 	Turn  uint64
 }
 
-// Cron is a schedule that enqueues a job again and again.
+// Cron is a schedule: it enqueues a job at each of its times.
 type Cron struct {
 	Name      string
-	Spec      string        // what the times are, for the leader to reckon with
+	Spec      string        // the times, which the leader computes
 	TimeZone  string        // IANA name; "" is UTC
-	Job       *fsmpb.NewJob // without id; must not be changed
+	Job       *fsmpb.NewJob // without id; do not change it
 	Overlap   OverlapPolicy
 	Missed    MissedPolicy
 	Paused    bool
@@ -54,14 +54,14 @@ type Cron struct {
 	LastError string // why the last fire enqueued nothing
 	Fired     uint64
 	Skipped   uint64
-	// MissedCount is the number of times that passed while nobody could fire.
+	// MissedCount is the number of times that passed without a leader to fire them.
 	MissedCount uint64
 }
 
-// OverlapPolicy is what a schedule does while its last job has not ended.
+// OverlapPolicy is the behaviour of a schedule while its last job has not ended.
 type OverlapPolicy uint8
 
-// The policies. The order is that of snapshots and must not change.
+// The policies. Snapshots have these numbers: they must not change.
 const (
 	OverlapAllow OverlapPolicy = iota
 	OverlapSkip
@@ -69,14 +69,14 @@ const (
 	numOverlaps = iota
 )
 
-// MissedPolicy is what a schedule does with a time that passed while nobody
-// could fire, more than a minute ago.
+// MissedPolicy is the behaviour of a schedule for a time that passed more than a minute
+// ago without a leader to fire it.
 type MissedPolicy uint8
 
-// The policies. The order is that of snapshots and must not change.
+// The policies. Snapshots have these numbers: they must not change.
 const (
 	MissedSkip MissedPolicy = iota
-	MissedOne               // one fire stands for all that were missed
+	MissedOne               // one fire for all missed times
 
 	numMissed = iota
 )
@@ -92,27 +92,27 @@ func (p OverlapPolicy) String() string { return nameOf(overlapNames[:], p) }
 // String returns the policy's name as used on the wire.
 func (p MissedPolicy) String() string { return nameOf(missedNames[:], p) }
 
-// JobBatch counts jobs that belong together.
+// JobBatch is a batch: it counts jobs that belong together.
 type JobBatch struct {
 	ID         string
 	CreatedAt  int64  // ms
-	Total      uint64 // jobs that were ever added
+	Total      uint64 // jobs ever added
 	Completed  uint64
 	Dead       uint64
 	Cancelled  uint64
 	EndedAt    int64         // ms; 0: it is open
-	Callback   *fsmpb.NewJob // nil: none; must not be changed
+	Callback   *fsmpb.NewJob // nil: none; do not change it
 	CallbackOn CallbackOn
-	Called     bool // the callback's time has come
+	Called     bool // the callback was enqueued
 }
 
-// Pending is the number of jobs that have not ended.
+// Pending returns the number of jobs that have not ended.
 func (b *JobBatch) Pending() uint64 { return b.Total - b.Completed - b.Dead - b.Cancelled }
 
-// CallbackOn is when a batch's callback is enqueued.
+// CallbackOn is the condition for enqueueing a batch's callback.
 type CallbackOn uint8
 
-// The choices. The order is that of snapshots and must not change.
+// The choices. Snapshots have these numbers: they must not change.
 const (
 	CallbackEnded     CallbackOn = iota // all jobs have ended
 	CallbackCompleted                   // all jobs have completed
@@ -125,7 +125,7 @@ var callbackNames = [numCallbacks]string{"ended", "completed"}
 // String returns the choice's name as used on the wire.
 func (c CallbackOn) String() string { return nameOf(callbackNames[:], c) }
 
-// Hold is a unique key that is held for a period.
+// Hold is a unique-key reservation for a period.
 type Hold struct {
 	Type  string
 	Key   string
@@ -146,7 +146,7 @@ type RequestRecord struct {
 	Next        Place
 }
 
-// RequestItem is the answer's part for one job.
+// RequestItem is the part of the answer for one job.
 type RequestItem struct {
 	JobID  string
 	Token  uint64
@@ -154,7 +154,7 @@ type RequestItem struct {
 	Code   Code
 }
 
-// Place is where a Change by filter stopped. The zero Place is the end.
+// Place is the position at which a Change by filter stopped. The zero Place is the end.
 type Place struct {
 	Status Status
 	Seq    uint64

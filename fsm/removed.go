@@ -8,17 +8,17 @@ import (
 )
 
 // A producer that lost the answer to an enqueue repeats it, and so does a worker that
-// lost the answer to a report. Retention may have removed the job in the meantime. From
+// lost the answer to a report. Retention may have removed the job before that. From
 // Level8 on the machine therefore keeps a record of each job that retention removes
 // soon after its end: its id, its token, how it ended, and a hash of its content. A
 // repetition gets the answer that the job itself would have given. The records are
 // request records under keys that no caller can send. They count in
 // Settings.RequestCount and are the first ones that it removes.
 
-// repeatMs is how long after its end a job is known by its id, whatever its retention.
+// repeatMs is how long after its end, in ms, a removed job is known by its id.
 const repeatMs = 5 * 60 * 1000
 
-// removedPrefix begins the request keys of removed jobs.
+// removedPrefix is the prefix of the request keys of removed jobs.
 const removedPrefix = "\x00removed:"
 
 // rememberRemoved keeps the record of a job that retention removes.
@@ -50,13 +50,14 @@ func (m *Machine) removedJob(id string) *RequestRecord {
 	return m.byKey[removedPrefix+id]
 }
 
-// jobOfRecord is what is known of a removed job: its id, token and status.
+// jobOfRecord returns a job with the remembered fields of a removed job: its id, token,
+// status and end.
 func jobOfRecord(r *RequestRecord) *Job {
 	i := r.Items[0]
 	return &Job{ID: i.JobID, Token: i.Token, Status: i.Status, AttemptEnd: End(r.Count)}
 }
 
-// endedAlready returns the removed job if the lease l ended it that way.
+// endedAlready returns the removed job if the lease l ended it in the same way, or nil.
 func (m *Machine) endedAlready(l *fsmpb.Lease, end End) *Job {
 	r := m.removedJob(l.JobId)
 	if r == nil || l.Token == 0 || end == NoEnd {
@@ -80,8 +81,8 @@ func contentOfNew(n *fsmpb.NewJob) string {
 	return contentOf(n.Type, n.Priority, limit, n.LeaseMs, n.Payload, o)
 }
 
-// contentOf is a hash of all that sameContent compares. It stands in the state: it must
-// not change between releases.
+// contentOf returns a hash of the fields that sameContent compares. The state has this
+// hash: it must not change between releases.
 func contentOf(typ string, priority, maxAttempts int32, leaseMs int64, payload []byte, o *Options) string {
 	h := make([]byte, 0, 256+len(payload))
 	text := func(s string) { h = append(binary.AppendUvarint(h, uint64(len(s))), s...) }

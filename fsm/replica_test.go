@@ -101,8 +101,8 @@ type tokens struct {
 	perID map[string][]uint64 // those of the last entry that claimed the job
 }
 
-// check is what a worker may rely on: each claim gets a greater token, and
-// nothing is accepted under one that is not the job's last.
+// check checks the guarantees to workers: each claim gets a greater token, and no report
+// is accepted under a token other than the job's last.
 func (g *tokens) check(t *rapid.T, b *fsmpb.Batch, results []fsm.Result, events []fsm.Event) {
 	if g.perID == nil {
 		g.perID = make(map[string][]uint64)

@@ -7,8 +7,8 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// held finds the job that a worker reports on. OK means it holds the lease;
-// Duplicate that its attempt has ended this way already, by this very lease.
+// held returns the job that a worker reports on. The code is OK if the worker holds the
+// lease, and Duplicate if the attempt of this lease has ended in the same way already.
 func (m *Machine) held(worker string, l *fsmpb.Lease, end End) (*Job, Code) {
 	j := m.ids[l.JobId]
 	switch {
@@ -43,7 +43,7 @@ func heldByName(j *Job, worker string) Code {
 	return OK
 }
 
-// heartbeat renews leases; each item has its own code.
+// heartbeat extends leases; each item has its own code.
 func (m *Machine) heartbeat(op *fsmpb.Heartbeat) Result {
 	m.seen(op.Worker)
 	res := Result{Jobs: make([]*Job, len(op.Leases)), Codes: make([]Code, len(op.Leases))}
@@ -57,7 +57,7 @@ func (m *Machine) heartbeat(op *fsmpb.Heartbeat) Result {
 	return res
 }
 
-// beat renews the lease of a job, and notes its progress if there is news.
+// beat extends the lease of a job, and stores its progress if the report has any.
 func (m *Machine) beat(old *Job, p *fsmpb.Progress) *Job {
 	j := *old
 	j.Heartbeat = max(j.Heartbeat, m.meta.Now)
@@ -92,8 +92,8 @@ func (m *Machine) complete(op *fsmpb.Complete) Result {
 	return Result{Jobs: one(&j)}
 }
 
-// forceComplete completes a job in whatever status it is. How its last attempt
-// ended stays as it was, unless it is this that ends it.
+// forceComplete completes a job in any status. The end of its last attempt stays
+// unchanged, unless the job is running.
 func (m *Machine) forceComplete(op *fsmpb.ForceComplete) Result {
 	old := m.ids[op.JobId]
 	if old == nil {
@@ -129,61 +129,61 @@ func (m *Machine) fail(op *fsmpb.Fail) Result {
 		if old.Details().CancelAt != 0 {
 			m.endCancelled(old, j)
 		} else {
-			m.bury(old, j)
+			m.markDead(old, j)
 		}
 		return Result{Jobs: one(j)}
 	}
 	return Result{Jobs: one(m.endBadly(old, EndFail, reason, op.RetryDelayMs))}
 }
 
-// release gives the job back; the attempt does not count.
+// release returns the job to the queue; the attempt does not count.
 func (m *Machine) release(op *fsmpb.Release) Result {
 	m.seen(op.Worker)
-	old, code := m.held(op.Worker, op.Lease, EndGiven)
+	old, code := m.held(op.Worker, op.Lease, EndReleased)
 	if code != OK {
 		return Result{Code: code, Jobs: one(old)}
 	}
 	j := *old
-	j.AttemptEnd = EndGiven
+	j.AttemptEnd = EndReleased
 	j.Attempts = max(j.Attempts-1, 0) // a restored job may run without a counted attempt
 	if old.Details().CancelAt != 0 {
 		j.LastError = ""
 		m.endCancelled(old, &j)
 	} else {
-		m.giveBack(old, &j, 0)
+		m.requeue(old, &j, 0)
 	}
 	return Result{Jobs: one(&j)}
 }
 
-// expire ends an attempt whose worker has gone silent.
+// expire ends an attempt whose lease expired or whose worker is dead.
 func (m *Machine) expire(old *Job, reason string) {
 	m.endBadly(old, EndLease, reason, nil)
 }
 
-// endBadly ends an attempt. The job is tried again after the delay, if there is
-// one, or else by its backoff, as long as it has attempts left.
+// endBadly ends an attempt as failed. If the job has attempts left, it is tried again
+// after delayMs, or after its backoff if delayMs is nil.
 func (m *Machine) endBadly(old *Job, end End, reason string, delayMs *int64) *Job {
 	j := m.attempted(old, end, reason)
 	switch {
 	case old.Details().CancelAt != 0:
 		m.endCancelled(old, j)
 	case m.exhausted(old):
-		m.bury(old, j)
+		m.markDead(old, j)
 	case delayMs != nil:
-		m.giveBack(old, j, *delayMs)
+		m.requeue(old, j, *delayMs)
 	default:
-		m.giveBack(old, j, m.backoff(old))
+		m.requeue(old, j, m.backoff(old))
 	}
 	return j
 }
 
-// The history of a job: how many attempts, and how much of their errors.
+// The limits of the history of a job: attempts, and bytes of each error.
 const (
 	historyMax      = 20
 	historyErrorMax = 1024
 )
 
-// attempted is a copy of old with the attempt that ended in its history.
+// attempted returns a copy of old whose history has the attempt that ended.
 func (m *Machine) attempted(old *Job, end End, reason string) *Job {
 	j := *old
 	j.AttemptEnd, j.LastError = end, reason
@@ -197,7 +197,7 @@ func (m *Machine) attempted(old *Job, end End, reason string) *Job {
 	return &j
 }
 
-// cut is the beginning of s, at most n bytes, ending with a whole rune.
+// cut returns the beginning of s, at most n bytes, which ends with a whole rune.
 func cut(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -220,7 +220,7 @@ func (m *Machine) exhausted(j *Job) bool {
 	return int64(j.Attempts) >= limit
 }
 
-// settingsOf are those of the job's type, nil if it has none.
+// settingsOf returns the settings of the job's type, or nil if it has none.
 func (m *Machine) settingsOf(j *Job) *QueueSettings {
 	if q := m.queues[j.Type]; q != nil {
 		return q.settings
@@ -228,8 +228,9 @@ func (m *Machine) settingsOf(j *Job) *QueueSettings {
 	return nil
 }
 
-// giveBack lets j, a changed copy of old, wait again at its old place.
-func (m *Machine) giveBack(old, j *Job, delayMs int64) {
+// requeue makes j, a changed copy of old, available again at its old place, after the
+// delay.
+func (m *Machine) requeue(old, j *Job, delayMs int64) {
 	j.Status = Unclaimed
 	j.Worker, j.Heartbeat = "", 0
 	if delayMs > 0 {
@@ -238,14 +239,15 @@ func (m *Machine) giveBack(old, j *Job, delayMs int64) {
 	m.put(old, j)
 }
 
-// bury makes the job dead. It is kept: a queue must not lose jobs silently.
-func (m *Machine) bury(old, j *Job) {
+// markDead makes the job dead. It is kept: a queue must not lose jobs silently.
+func (m *Machine) markDead(old, j *Job) {
 	j.Status, j.FinishedAt = Dead, m.meta.Now
 	m.meta.DeadTotal++
 	m.put(old, j)
 }
 
-// endCancelled ends a job whose cancellation was requested.
+// endCancelled makes a job cancelled whose cancellation was requested while it was
+// running.
 func (m *Machine) endCancelled(old, j *Job) {
 	j.Status, j.FinishedAt = Cancelled, m.meta.Now
 	m.put(old, j)

@@ -14,8 +14,8 @@ func byRequest(a, b *RequestRecord) bool {
 	return a.Key < b.Key
 }
 
-// once applies a mutation, unless it was applied before under the same request
-// key: then the first answer is given again.
+// once applies a mutation, or repeats the first answer if it was applied before under the
+// same request key.
 func (m *Machine) once(mut *fsmpb.Mutation) Result {
 	req := mut.Request
 	if req == nil || req.Key == "" {
@@ -40,18 +40,19 @@ func (m *Machine) Requested(req *fsmpb.Request) bool {
 	return r != nil && r.Fingerprint == string(req.Fingerprint)
 }
 
-// tookEffect reports whether something was done: a mutation of several items of
-// which none was is like one that was refused.
+// tookEffect reports whether the mutation changed something. A mutation of several items
+// counts as refused if all its items were refused.
 func (r *Result) tookEffect() bool {
 	return r.Code.Done() && (len(r.Codes) == 0 || slices.ContainsFunc(r.Codes, Code.Done))
 }
 
-// claimedNothing: such a claim has changed nothing, and may wait and try again.
+// claimedNothing reports whether a claim got no job. Such a claim has changed nothing;
+// the client may wait and repeat it.
 func claimedNothing(mut *fsmpb.Mutation, res *Result) bool {
 	return mut.GetClaim() != nil && len(res.Jobs) == 0
 }
 
-// replay is the first answer again.
+// replay returns the first answer again.
 func (m *Machine) replay(r *RequestRecord, mut *fsmpb.Mutation) Result {
 	res := Result{Code: Duplicate, Count: r.Count, Next: r.Next, LSN: r.LSN}
 	if mut.GetClaim() != nil {
@@ -103,14 +104,15 @@ func (m *Machine) dropRequest(r *RequestRecord) {
 	m.requestWeight -= r.weight()
 }
 
-// requestItems is how many items of a request weigh as much as a request: one request
-// may name a thousand jobs, and the limit is to bound the memory of all.
+// requestItems is the number of items of a request that weigh as much as one more
+// request: one request may name a thousand jobs, and RequestCount must bound the memory
+// of all requests.
 const requestItems = 10
 
-// weight is as how many requests the record counts, from Level8 on.
+// weight returns how many requests the record counts as, from Level8 on.
 func (r *RequestRecord) weight() int64 { return 1 + int64(len(r.Items)/requestItems) }
 
-// boundRequests forgets the oldest requests over the limit.
+// boundRequests removes the oldest requests above the limit.
 func (m *Machine) boundRequests() {
 	weight := func() int64 {
 		if m.Level() < Level8 {
@@ -124,7 +126,7 @@ func (m *Machine) boundRequests() {
 	}
 }
 
-// forgetRequests drops what nobody will repeat any more.
+// forgetRequests removes the requests that are older than Settings.RequestMs.
 func (m *Machine) forgetRequests() {
 	for {
 		r, ok := m.requests.Min()
@@ -135,7 +137,7 @@ func (m *Machine) forgetRequests() {
 	}
 }
 
-// group applies several mutations as one, each for itself.
+// group applies the mutations of a list one after the other; each has its own code.
 func (m *Machine) group(op *fsmpb.Group) Result {
 	res := Result{Jobs: make([]*Job, len(op.Mutations)), Codes: make([]Code, len(op.Mutations))}
 	for i, mut := range op.Mutations {

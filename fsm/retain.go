@@ -5,39 +5,39 @@ import (
 	"strings"
 )
 
-// Retention of completed and cancelled jobs, by type. A type is looked at when
-// one of its jobs has ended, its settings changed, or its oldest is too old.
+// Retention of completed and cancelled jobs works by type. The machine checks a type when
+// one of its jobs ended, when its settings changed, and when its oldest job is too old.
 
-// retireMax bounds the jobs that are removed in one entry; the rest is removed in
-// the next.
+// retireMax is the largest number of jobs that one entry removes; the next entry removes
+// the rest.
 const retireMax = 10_000
 
-// soil has the retention of a type looked at after the mutation.
-func (m *Machine) soil(q *queue) {
-	if !q.soiled {
-		q.soiled = true
+// markDirty schedules the check of the retention of a type after the mutation.
+func (m *Machine) markDirty(q *queue) {
+	if !q.dirty {
+		q.dirty = true
 		m.dirty = append(m.dirty, q)
 	}
 }
 
-// reviewRetention has all types looked at: the settings changed.
+// reviewRetention schedules the check of all types after a change of the settings.
 func (m *Machine) reviewRetention() {
 	for _, q := range m.queues {
 		if q.retained.Len() > 0 {
-			m.soil(q)
+			m.markDirty(q)
 		}
 	}
 }
 
-// retire removes the completed and cancelled jobs that are too old or too many
-// in the types that were soiled, in the order of their names.
+// retire removes the completed and cancelled jobs that are too old or too many in the
+// dirty types, in the order of their names.
 func (m *Machine) retire() {
 	if len(m.dirty) > 1 {
 		slices.SortFunc(m.dirty, func(a, b *queue) int { return strings.Compare(a.name, b.name) })
 	}
 	for i, q := range m.dirty {
 		m.retireOf(q)
-		q.soiled, m.dirty[i] = false, nil
+		q.dirty, m.dirty[i] = false, nil
 	}
 	m.dirty = m.dirty[:0]
 }
@@ -61,7 +61,7 @@ func (m *Machine) retainCount(q *queue) int64 {
 	return m.meta.Settings.RetainCompletedCount
 }
 
-// retainedUntil is the first moment at which a completed job is too old.
+// retainedUntil returns the first moment, in ms, at which a completed job is too old.
 func (m *Machine) retainedUntil(q *queue, j *Job) int64 {
 	keep := m.meta.Settings.RetainCompletedMs
 	if s := q.settings; s != nil && s.RetainMs != Unset {
@@ -70,8 +70,8 @@ func (m *Machine) retainedUntil(q *queue, j *Job) int64 {
 	return later(j.FinishedAt, keep, 1)
 }
 
-// retireAt is when the oldest job of a type is to be removed: it is too old, or
-// there are too many.
+// retireAt returns when the oldest job of a type is to be removed, in ms: when it is too
+// old, or at once if there are too many.
 func (m *Machine) retireAt(q *queue, j *Job) int64 {
 	if int64(q.retained.Len()) > m.retainCount(q) {
 		return j.FinishedAt
@@ -79,7 +79,7 @@ func (m *Machine) retireAt(q *queue, j *Job) int64 {
 	return m.retainedUntil(q, j)
 }
 
-// timeRetention moves the timer of a type's retention to where its oldest job
+// timeRetention moves the timer of a type's retention to the time at which its oldest job
 // is to be removed.
 func (m *Machine) timeRetention(q *queue) {
 	at := int64(0)

@@ -12,8 +12,8 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// still is a state without what moves with every sign of life: the LSN, the
-// clock, and when a worker, a lease or the broker was last heard of.
+// still is a state without the fields that every heartbeat changes: the LSN, the clock,
+// and the last times of workers, leases and the broker.
 type still struct {
 	meta    fsm.Meta
 	jobs    []*fsm.Job
@@ -147,8 +147,8 @@ func repeated(m *fsm.Machine, mut *fsmpb.Mutation, first fsm.Result) (want answe
 		if first.Code == fsm.OK {
 			want.code = fsm.Duplicate
 		}
-		// By name alone a job that was given back is nobody's, and a job that
-		// is not retained is forgotten.
+		// Without a token the machine cannot match a released job, and it forgets a job
+		// that is not retained.
 		return want, l.Token != 0 && (m.Job(l.JobId) != nil || first.Code == fsm.NotFound)
 	}
 	return want, true

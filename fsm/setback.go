@@ -1,11 +1,11 @@
 package fsm
 
-// SetBack makes a machine that has the state v at an earlier time, nowMs, for a queue
-// whose clock was ahead. What has happened since is taken to have happened at nowMs.
-// All leases and workers count anew from there. What was set for a later time since
-// then, delays and retries among it, moves back by as much as the clock; times that
-// were set before stay. next returns a schedule's next time after nowMs, in ms, 0 for
-// never. The state keeps its LSN. v is not changed.
+// SetBack returns a machine with the state v at the earlier time nowMs, for a queue whose
+// clock was ahead. Events after nowMs count as events at nowMs. The times of all leases
+// and workers count from nowMs. A time that was set for later since then, such as a delay
+// or a retry, moves back by as much as the clock; a time that was set before stays. next
+// returns a schedule's next time after nowMs, in ms, or 0 for never. The state keeps its
+// LSN. SetBack does not change v.
 func SetBack(v *View, nowMs int64, next func(*Cron) int64) (*Machine, error) {
 	s := setBack{now: nowMs, by: v.meta.Now - nowMs, next: next, created: make(map[string]int64)}
 	meta := v.meta
@@ -27,7 +27,8 @@ func SetBack(v *View, nowMs int64, next func(*Cron) int64) (*Machine, error) {
 	return b.Machine(), nil
 }
 
-// rebuild adds a collection, changed, to another state. After an error it does nothing.
+// rebuild adds the changed records of a collection to another state. After an error it
+// does nothing.
 func rebuild[T any](err *error, walk func(func(T) bool), change func(T) T, add func(T) error) {
 	if *err != nil {
 		return
@@ -38,22 +39,21 @@ func rebuild[T any](err *error, walk func(func(T) bool), change func(T) T, add f
 	})
 }
 
-// setBack makes copies of records whose times are moved back to now, by as much as the
-// clock.
+// setBack copies records with their times moved back.
 type setBack struct {
 	now, by int64
 	next    func(*Cron) int64
-	created map[string]int64 // when the jobs that hold a unique key for a period were made
+	created map[string]int64 // creation times of the jobs with a unique key for a period
 }
 
-// past has times that lie ahead be now.
+// past sets times after s.now to s.now.
 func (s *setBack) past(times ...*int64) {
 	for _, t := range times {
 		*t = min(*t, s.now)
 	}
 }
 
-// later is a time that was set while the clock was ahead.
+// later returns the new value of a time that was set while the clock was ahead.
 func (s *setBack) later(at int64) int64 { return max(s.now, at-s.by) }
 
 func (s *setBack) job(old *Job) *Job {
@@ -61,7 +61,7 @@ func (s *setBack) job(old *Job) *Job {
 		s.created[old.ID] = old.CreatedAt
 	}
 	j := *old
-	since := old.CreatedAt // when RunAt was set
+	since := old.CreatedAt // the time at which RunAt was set
 	if old.Det != nil {
 		j.Det = s.details(old.Det)
 		if n := len(old.Det.History); n > 0 {

@@ -6,8 +6,8 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// queuesMax bounds the number of types with settings: they are kept until
-// removed.
+// queuesMax is the largest number of types with settings. Settings are kept until they
+// are removed.
 const queuesMax = 10_000
 
 func bySettings(a, b *QueueSettings) bool { return a.Name < b.Name }
@@ -69,19 +69,19 @@ func (m *Machine) changedSettings(old *QueueSettings, op *fsmpb.SetQueue) *Queue
 	return &s
 }
 
-// assign takes a wish over; a negative one is the default.
-func assign(member, wish *int64, otherwise int64) {
+// assign sets a field to value if there is one; a negative value means the default.
+func assign(field, value *int64, otherwise int64) {
 	switch {
-	case wish == nil:
-	case *wish < 0:
-		*member = otherwise
+	case value == nil:
+	case *value < 0:
+		*field = otherwise
 	default:
-		*member = *wish
+		*field = *value
 	}
 }
 
-// useSettings lets a type go by other settings; nil are the default ones. It
-// takes time in the number of the type's groups.
+// useSettings replaces the settings of a type; nil means the defaults. It takes time in
+// proportion to the number of groups of the type.
 func (m *Machine) useSettings(q *queue, s *QueueSettings) {
 	q.settings = s
 	if s != nil {
@@ -91,7 +91,7 @@ func (m *Machine) useSettings(q *queue, s *QueueSettings) {
 		m.refresh(q, g)
 	}
 	m.refreshHead(q)
-	m.arrive(q, min(m.room(q), q.counts[Unclaimed]))
-	m.soil(q)
+	m.arrive(q, min(m.claimCapacity(q), q.counts[Unclaimed]))
+	m.markDirty(q)
 	m.dropIdle(q)
 }

@@ -14,10 +14,11 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// A snapshot is a stream, so that neither end holds more than one record:
+// snapshotMagic is the first line of a snapshot. A snapshot is a stream, so that writer
+// and reader hold one record at a time:
 //
 //	"osqueue snapshot 1\n"
-//	length (uvarint) + fsmpb.Meta, with the numbers of records that follow
+//	length (uvarint) + fsmpb.Meta, with the numbers of the records after it
 //	length + fsmpb.Job, by status, then seq
 //	length + fsmpb.Worker, by name
 //	length + fsmpb.ClaimRecord, by first token
@@ -32,11 +33,12 @@ import (
 // The encoding of a state is unique, so equal states have equal hashes.
 const snapshotMagic = "osqueue snapshot 1\n"
 
-// recordMax bounds a record, so that a reader of a damaged stream knows what
-// cannot be one.
+// recordMax is the largest size of a record, in bytes, so that the reader of a damaged
+// stream recognises an impossible length.
 const recordMax = 64 << 20
 
-// ErrSnapshot is wrapped by Decode for a stream that is not a whole snapshot.
+// ErrSnapshot is wrapped by the errors of Decode for a stream that is not a complete
+// snapshot.
 var ErrSnapshot = errors.New("not a usable snapshot")
 
 // Encode writes the snapshot of v.
@@ -45,9 +47,10 @@ func (v *View) Encode(w io.Writer) error {
 	return err
 }
 
-// Hash is the sha-256 of the snapshot: equal for equal states only.
+// Hash returns the sha-256 of the snapshot. Two states have the same hash only if they
+// are equal.
 func (v *View) Hash() [sha256.Size]byte {
-	sum, _ := v.encode(io.Discard) // io.Discard takes everything
+	sum, _ := v.encode(io.Discard) // io.Discard never fails
 	return sum
 }
 
@@ -79,7 +82,7 @@ func (v *View) encode(w io.Writer) (sum [sha256.Size]byte, err error) {
 	return sum, nil
 }
 
-// message is what the generated code offers for every record.
+// message is the interface of the generated records that snapshots need.
 type message interface {
 	SizeVT() int
 	MarshalToSizedBufferVT(buf []byte) (int, error)
@@ -100,10 +103,10 @@ func (e *recordWriter) raw(p []byte) {
 	_, e.err = e.buf.Write(p)
 }
 
-// record writes one framed message and reports whether to go on.
+// record writes one framed message and reports whether to continue.
 func (e *recordWriter) record(m message) bool {
 	size := m.SizeVT()
-	if size > recordMax && e.err == nil { // better no snapshot than one that cannot be read
+	if size > recordMax && e.err == nil { // Decode could not read it
 		e.err = fmt.Errorf("a record of %d bytes is too large", size)
 	}
 	if e.err != nil {
@@ -140,15 +143,15 @@ type recordReader struct {
 func (d *recordReader) machine() (*Machine, error) {
 	magic, err := d.take(len(snapshotMagic))
 	if err != nil {
-		return nil, fmt.Errorf("it is cut: %w", err)
+		return nil, fmt.Errorf("it is truncated: %w", err)
 	}
 	if string(magic) != snapshotMagic {
-		return nil, errors.New("it does not start as a snapshot of a known version does")
+		return nil, errors.New("its first line is not that of a known snapshot version")
 	}
 	d.sum.Write(magic)
 	p := new(fsmpb.Meta)
 	if err := d.record(p); err != nil {
-		return nil, cmp.Or(checkLevel(p.Level), err) // a newer level explains what is not known
+		return nil, cmp.Or(checkLevel(p.Level), err) // a newer level explains the unknown fields
 	}
 	meta := metaFromPB(p)
 	if err := meta.Check(); err != nil {
@@ -204,8 +207,8 @@ type decodable interface {
 	HasUnknown() bool
 }
 
-// record reads one message; its strings share the record's memory, which is
-// the record's own.
+// record reads one message. Its strings share the memory of the record, which no other
+// record uses.
 func (d *recordReader) record(m decodable) error {
 	size, err := d.size()
 	if err != nil {
@@ -213,7 +216,7 @@ func (d *recordReader) record(m decodable) error {
 	}
 	data, err := d.take(size)
 	if err != nil {
-		return fmt.Errorf("it is cut: %w", err)
+		return fmt.Errorf("it is truncated: %w", err)
 	}
 	d.sum.Write(data)
 	m.Reset()
@@ -228,21 +231,21 @@ func (d *recordReader) record(m decodable) error {
 
 // size reads the length of a record.
 func (d *recordReader) size() (int, error) {
-	head, err := d.in.Peek(binary.MaxVarintLen64) // near the end there is less
+	head, err := d.in.Peek(binary.MaxVarintLen64) // near the end it returns fewer bytes
 	size, n := binary.Uvarint(head)
 	switch {
 	case n <= 0 && err != nil:
-		return 0, fmt.Errorf("it is cut: %w", err)
+		return 0, fmt.Errorf("it is truncated: %w", err)
 	case n <= 0 || size > recordMax:
-		return 0, errors.New("the length of a record is damaged")
+		return 0, errors.New("a record has an invalid length")
 	}
 	d.sum.Write(head[:n])
 	_, err = d.in.Discard(n)
 	return int(size), err
 }
 
-// take reads n bytes. It does not trust n with memory before the bytes are
-// there.
+// take reads n bytes. It allocates memory only for bytes that have arrived, because n
+// may be damaged.
 func (d *recordReader) take(n int) ([]byte, error) {
 	if n <= 1<<20 {
 		data := make([]byte, n)
@@ -260,15 +263,15 @@ func (d *recordReader) trailer() error {
 	var stored, sum [sha256.Size]byte
 	d.sum.Sum(sum[:0])
 	if _, err := io.ReadFull(d.in, stored[:]); err != nil {
-		return fmt.Errorf("it is cut: %w", err)
+		return fmt.Errorf("it is truncated: %w", err)
 	}
 	if stored != sum {
-		return errors.New("its checksum does not match")
+		return errors.New("checksum mismatch")
 	}
 	_, err := d.in.ReadByte()
 	switch {
 	case err == nil:
-		return errors.New("it goes on after its end")
+		return errors.New("trailing data")
 	case errors.Is(err, io.EOF):
 		return nil
 	}

@@ -89,8 +89,8 @@ func TestSnapshotRefusesEveryDamage(t *testing.T) {
 	refused("goes on", len(data), append(bytes.Clone(data), 0))
 }
 
-// A length may be written in more bytes than it needs. That is another stream,
-// which the checksum must not take for the same.
+// A length may be written in more bytes than it needs. The checksum of such a stream must
+// differ.
 func TestSnapshotChecksumCoversLengths(t *testing.T) {
 	data := snapshot(t, lived(t))
 	at := len("osqueue snapshot 1\n")
@@ -145,7 +145,7 @@ func TestSnapshotDamagePastTheChecksum(t *testing.T) {
 // entries.
 func goesOn(t rapid.TB, m *fsm.Machine) {
 	t.Helper()
-	twin := copyOf(t, m)
+	restoredCopy := copyOf(t, m)
 	now := sum(m.Meta().Now, 1)
 	for i, muts := range [][]*fsmpb.Mutation{
 		{claim("w2", 3), enqueue("new 1", "new 2")},
@@ -155,13 +155,13 @@ func goesOn(t rapid.TB, m *fsm.Machine) {
 		{release("w2", "new 1", 0), complete("w2", "new 2", 0)},
 		nil,
 	} {
-		for _, m := range []*fsm.Machine{m, twin} {
+		for _, m := range []*fsm.Machine{m, restoredCopy} {
 			m.Apply(uint64(i), 1<<40, decode(t, entry(t, &fsmpb.Batch{NowMs: now, Mutations: muts})))
 			if err := m.CheckIndexes(); err != nil {
 				t.Fatalf("step %d: %v", i, err)
 			}
 		}
-		if m.View().Hash() != twin.View().Hash() {
+		if m.View().Hash() != restoredCopy.View().Hash() {
 			t.Fatalf("step %d: a restart made a difference", i)
 		}
 		now = sum(now, 31_000)
@@ -216,8 +216,8 @@ func TestSnapshotOfATooLargeRecordFails(t *testing.T) {
 	}
 }
 
-// TestViewsAreReadBesideApply is for the race detector: views are read by
-// others while the machine goes on.
+// TestViewsAreReadBesideApply is for the race detector: other goroutines read views while
+// the machine applies entries.
 func TestViewsAreReadBesideApply(t *testing.T) {
 	m := lived(t)
 	var readers sync.WaitGroup

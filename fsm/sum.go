@@ -8,13 +8,13 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// Two machines that have applied the same log must have the same state. The checksum
-// of a state is that of its snapshot, so it costs Apply nothing: a CheckState in the
-// log names the place, whoever applies it freezes a View there, in O(1), and computes
-// the checksum when it likes. A StateChecked behind it says what most nodes have.
+// Two machines that have applied the same log must have the same state. The checksum of
+// a state is that of its snapshot, so it costs Apply nothing: a CheckState in the log
+// marks the place, each node freezes a View there, in O(1), and computes the checksum
+// later. A StateChecked after it has the checksum of most nodes.
 
-// ErrDiverged is wrapped by the errors about a state that is not the one that the log
-// leads to on most nodes.
+// ErrDiverged is wrapped by the errors about a state that differs from the state of most
+// nodes after the same log.
 var ErrDiverged = errors.New("the state differs from that of the other nodes")
 
 // StateSum is the checksum of the state after a log entry.
@@ -23,10 +23,11 @@ type StateSum struct {
 	Sum [sha256.Size]byte
 }
 
-// Sum returns the checksum of the state, in time in proportion to its size.
+// Sum returns the checksum of the state, in time proportional to its size.
 func (v *View) Sum() StateSum { return StateSum{v.LSN(), v.Hash()} }
 
-// Compare returns an ErrDiverged if s is another checksum of the same state than agreed.
+// Compare returns an error that wraps ErrDiverged if s and agreed are different checksums
+// of the state at the same LSN.
 func (s StateSum) Compare(agreed StateSum) error {
 	if s.LSN != agreed.LSN || s.Sum == agreed.Sum {
 		return nil
@@ -45,8 +46,8 @@ func AsksForSum(b *fsmpb.Batch) bool {
 	return false
 }
 
-// AgreedSums calls fn for the checksums in an entry that most nodes have agreed on, with
-// the server ids of the nodes that have others.
+// AgreedSums calls fn for the checksums in an entry that most nodes agree on, with the
+// server ids of the nodes that have other ones.
 func AgreedSums(b *fsmpb.Batch, fn func(agreed StateSum, diverged []string)) {
 	for _, m := range b.Mutations {
 		if op := m.GetStateChecked(); op != nil { // DecodeEntry has checked its length
@@ -55,13 +56,13 @@ func AgreedSums(b *fsmpb.Batch, fn func(agreed StateSum, diverged []string)) {
 	}
 }
 
-// SumCheck compares the states of a machine that replays a log with the checksums in
-// that log. The zero value is ready.
+// SumCheck compares the states of a machine that replays a log with the checksums in that
+// log. The zero value is ready for use. It is not safe for concurrent use.
 type SumCheck struct {
-	frozen *View // at the newest CheckState, until its checksum has come
+	frozen *View // at the newest CheckState, until its checksum arrives
 }
 
-// Applied looks at an entry that m has just applied. The error is an ErrDiverged.
+// Applied checks an entry that m has just applied. Its error wraps ErrDiverged.
 func (c *SumCheck) Applied(m *Machine, b *fsmpb.Batch) (err error) {
 	AgreedSums(b, func(agreed StateSum, _ []string) {
 		if c.frozen != nil && c.frozen.LSN() == agreed.LSN {

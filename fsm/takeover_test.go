@@ -13,9 +13,9 @@ import (
 )
 
 // TestTakeoverSparesWhatRanOutInTheGap leaves a machine of any past without a
-// leader for a while. At the takeover every lease and every worker is there
-// still; without further signs of life each lasts its full time from there,
-// and not a millisecond more.
+// leader for a while. At the takeover every lease and every worker still exists; without
+// further heartbeats each of them lasts its full time from there, and not a millisecond
+// more.
 func TestTakeoverSparesWhatRanOutInTheGap(t *testing.T) {
 	spared := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -27,7 +27,7 @@ func TestTakeoverSparesWhatRanOutInTheGap(t *testing.T) {
 		held, alive := running(m), workersOf(m)
 		now := before.Now + rapid.Int64Range(0, 500).Draw(t, "gap")
 
-		lone := copyOf(t, m) // the same time passes, but nobody takes over
+		lone := copyOf(t, m) // the same time passes without a takeover
 		apply(t, lone, now)
 		spared += len(held) - len(running(lone)) + len(alive) - len(workersOf(lone))
 
@@ -90,7 +90,7 @@ func lastsItsFullTime(t *rapid.T, m *fsm.Machine, held []*fsm.Job, alive []strin
 	for _, next := range held {
 		ms := next.HeldMs
 		if ms > 1<<40 {
-			return // for ever
+			return // too long to wait for
 		}
 		if from+ms >= m.Meta().Now { // else another lease was as long
 			apply(t, m, from+ms)

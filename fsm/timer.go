@@ -5,13 +5,13 @@ import (
 	"strconv"
 )
 
-// A timer is something that falls due at a time. A lease's or worker's timer
-// may stand earlier than its real deadline, because heartbeats and changes of
-// leader do not move it; when it comes up it is moved to where it belongs now.
-// So what expires is handled in the order of real deadlines, and a machine
-// restored from a snapshot, whose timers are exact, behaves the same. This
-// holds because a deadline only ever moves on: Heartbeat, LastSeen and
-// LeasesFrom never go back, and a shorter WorkerTimeoutMs sets timers anew.
+// A timer is an action that falls due at a time. The timer of a lease or worker may be
+// earlier than the real deadline, because heartbeats and changes of leader do not move
+// it. When it fires early, the machine moves it to the real deadline. So leases expire in
+// the order of their real deadlines, and a machine restored from a snapshot, whose timers
+// are exact, behaves the same. This requires that a deadline never moves back: Heartbeat,
+// LastSeen and LeasesFrom never decrease, and a shorter WorkerTimeoutMs sets all timers
+// of workers again.
 type timer struct {
 	at   int64 // ms
 	kind timerKind
@@ -29,15 +29,15 @@ const (
 	timerRetain // the oldest completed job of a type is too old
 )
 
-// fireMax bounds what falls due in one entry, so that none holds up the others
-// for long; the rest is due in the next. Timers that are only moved do not count:
-// a restored machine has none of these.
+// fireMax is the largest number of timers that one entry fires, so that no entry delays
+// the others for long; the next entry fires the rest. A timer that is only moved does not
+// count, because a restored machine has no such timers.
 const fireMax = 10_000
 
-// advance moves the clock to now, unless that is in the past, and does what
-// has fallen due since.
+// advance moves the clock to now, unless that is in the past, and fires the timers that
+// have fallen due.
 func (m *Machine) advance(now int64) {
-	m.meta.Now = max(m.meta.Now, now, 1) // 0 stands for "not yet" wherever a time may be missing
+	m.meta.Now = max(m.meta.Now, now, 1) // 0 means "not yet" in every field of a time
 	for m.firings > 0 {
 		t, ok := m.timers.Min()
 		if !ok || t.at > m.meta.Now {
@@ -49,7 +49,7 @@ func (m *Machine) advance(now int64) {
 	if m.firings <= 0 && m.Level() >= Level7 {
 		m.openPermitted()
 	}
-	m.endHolds()
+	m.endReservations()
 	m.settle()
 	m.retire()
 	m.retireBatches()
@@ -57,12 +57,12 @@ func (m *Machine) advance(now int64) {
 	m.forgetRequests()
 }
 
-// openPermitted opens the types whose next permit has come, whatever else is still
-// due. A machine that is restored from a snapshot looks at the clock to see which
-// types are open; if a permit could wait for the budget of another entry, the machine
-// that lived on would give fewer jobs than the restored one. It takes time in the
-// number of types with settings, in entries that exhaust the budget only. Below Level7
-// the permit waits, as it does on nodes of the release before.
+// openPermitted opens the types whose next permit has come, even if other timers are
+// still due. A restored machine finds the open types by its clock. If a permit could wait
+// for the budget of another entry, a machine without a restart would give fewer jobs than
+// a restored one. openPermitted takes time in proportion to the number of types with
+// settings, only in entries that exhaust the budget. Below Level7 the permit waits, as on
+// nodes of the previous release.
 func (m *Machine) openPermitted() {
 	m.settings.Scan(func(s *QueueSettings) bool {
 		if q := m.queues[s.Name]; q.permitAt != 0 && q.permitAt <= m.meta.Now {
@@ -88,7 +88,7 @@ func (m *Machine) fire(t timer) {
 	case timerRetain:
 		q := m.queues[t.key]
 		q.retainAt = 0
-		m.soil(q)
+		m.markDirty(q)
 	}
 }
 
@@ -112,8 +112,8 @@ func (m *Machine) checkLease(j *Job, t timer) {
 	m.expire(j, "the lease of worker "+printable(j.Worker)+" ran out")
 }
 
-// leaseEnd is the first moment at which the lease of a running job is over:
-// one past its last full millisecond.
+// leaseEnd returns the first moment, in ms, at which the lease of a running job has
+// expired.
 func (m *Machine) leaseEnd(j *Job) int64 {
 	return later(max(j.Heartbeat, m.meta.LeasesFrom), j.HeldMs, 1)
 }
@@ -126,8 +126,8 @@ func (m *Machine) timeTimeout(j *Job) {
 	m.timers.Set(timer{at: d.timerAt, kind: timerTimeout, key: j.ID})
 }
 
-// timeoutEnd is when a running job's timeout ends. A takeover leaves its worker
-// the time to hear of it.
+// timeoutEnd returns when the timeout of a running job ends, in ms. After a takeover its
+// worker has time to reach the new leader.
 func (m *Machine) timeoutEnd(j *Job) int64 {
 	end := later(j.ClaimedAt, j.Det.TimeoutMs)
 	if m.meta.LeasesFrom > j.ClaimedAt {
@@ -147,11 +147,11 @@ func (m *Machine) checkTimeout(old *Job, t timer) {
 	m.endBadly(old, EndTimeout, "ran longer than "+itoa(old.Det.TimeoutMs)+" ms", nil)
 }
 
-// NextDeadline is the machine time, in ms, at which it has something to do
-// without being asked; ok is false if there is nothing to wait for. It may be
-// early. The leader proposes an empty batch then, or FireCron for the schedules
-// that are due (see DueCrons). Schedules for which without (nil: none) returns true do
-// not count.
+// NextDeadline returns the machine time, in ms, at which the machine has to act without a
+// request; ok is false if there is no such time. The time may be too early, never too
+// late. The leader then proposes an empty batch, or FireCron for the schedules that are
+// due (see DueCrons). Schedules for which without returns true do not count; a nil
+// without excludes none.
 func (m *Machine) NextDeadline(without func(*Cron) bool) (at int64, ok bool) {
 	consider := func(t int64) {
 		if !ok || t < at {
@@ -164,7 +164,7 @@ func (m *Machine) NextDeadline(without func(*Cron) bool) (at int64, ok bool) {
 	if t, found := m.timers.Min(); found {
 		consider(t.at)
 	}
-	if h, found := m.holdEnds.Min(); found {
+	if h, found := m.reservationEnds.Min(); found {
 		consider(h.Until)
 	}
 	if b, found := m.idle.Min(); found {
@@ -180,9 +180,9 @@ func (m *Machine) NextDeadline(without func(*Cron) bool) (at int64, ok bool) {
 	return at, ok
 }
 
-// later adds durations to a time, all in ms. A sum that has no int64 is the
-// end of time in that direction, so that no length of a lease, delay or
-// retention, however foolish, turns the far future into the past.
+// later adds durations to a time, all in ms. A sum outside of int64 saturates, so that no
+// length of a lease, delay or retention, however large, turns the far future into the
+// past.
 func later(at int64, durations ...int64) int64 {
 	for _, d := range durations {
 		sum := at + d
@@ -197,7 +197,7 @@ func later(at int64, durations ...int64) int64 {
 	return at
 }
 
-// elapsed is the time from at to now, which is not negative.
+// elapsed returns the time from at to now, at least 0.
 func elapsed(at, now int64) int64 {
 	if at < 0 && now > math.MaxInt64+at {
 		return math.MaxInt64

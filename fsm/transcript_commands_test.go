@@ -11,7 +11,7 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// mutations are those of one entry.
+// mutations returns the mutations of one entry.
 func (p *player) mutations(t *testing.T, d *datadriven.TestData) (muts []*fsmpb.Mutation) {
 	switch d.Cmd {
 	case "tick":
@@ -38,7 +38,7 @@ func (p *player) mutations(t *testing.T, d *datadriven.TestData) (muts []*fsmpb.
 	return []*fsmpb.Mutation{m}
 }
 
-// mutation is what one line stands for.
+// mutation returns the mutation that one line names.
 func (p *player) mutation(t *testing.T, c command) *fsmpb.Mutation {
 	for _, kind := range []func(*testing.T, command) *fsmpb.Mutation{p.report, admin, change} {
 		if m := kind(t, c); m != nil {

@@ -69,17 +69,17 @@ func (p *player) play(t *testing.T, d *datadriven.TestData) string {
 	if out, ok := p.print(t, d); ok {
 		return out
 	}
-	b := &fsmpb.Batch{NowMs: p.clock(t, d), Random: dice(t, d), Mutations: p.mutations(t, d)}
+	b := &fsmpb.Batch{NowMs: p.clock(t, d), Random: randomOf(t, d), Mutations: p.mutations(t, d)}
 	return p.apply(t, b)
 }
 
 // apply runs the entry on the machine and on a restored copy of it.
 func (p *player) apply(t *testing.T, b *fsmpb.Batch) string {
-	twin := copyOf(t, p.m)
+	restoredCopy := copyOf(t, p.m)
 	data := entry(t, b)
 	out := outcome(p.m, p.m.Apply(p.m.Meta().LSN.Index+1, 1, decode(t, data)))
-	again := outcome(twin, twin.Apply(twin.Meta().LSN.Index+1, 1, decode(t, data)))
-	if again != out || twin.View().Hash() != p.m.View().Hash() || wakeups(twin) != wakeups(p.m) {
+	again := outcome(restoredCopy, restoredCopy.Apply(restoredCopy.Meta().LSN.Index+1, 1, decode(t, data)))
+	if again != out || restoredCopy.View().Hash() != p.m.View().Hash() || wakeups(restoredCopy) != wakeups(p.m) {
 		t.Errorf("a restored machine did something else:\n%s", again)
 	}
 	if err := p.m.CheckIndexes(); err != nil {
@@ -103,8 +103,8 @@ func (p *player) clock(t *testing.T, d *datadriven.TestData) int64 {
 	return now
 }
 
-// dice is the leader's throw for the entry.
-func dice(t *testing.T, d *datadriven.TestData) uint64 {
+// randomOf returns the leader's random number for the entry, the argument dice.
+func randomOf(t *testing.T, d *datadriven.TestData) uint64 {
 	if !d.HasArg("dice") {
 		return 0
 	}

@@ -2,7 +2,7 @@ package fsm
 
 import "strings"
 
-// holder is a job's place among those that hold the same unique key.
+// holder is the place of a job among the jobs with the same unique key.
 type holder struct {
 	jobType string
 	key     string
@@ -34,8 +34,8 @@ func byUntil(a, b *Hold) bool {
 	return byHold(a, b)
 }
 
-// holdsKey reports whether j, by itself, holds its unique key; for a period it
-// is a Hold that does.
+// holdsKey reports whether j holds its unique key by its status. For a period a Hold
+// reserves the key instead.
 func holdsKey(j *Job) bool {
 	if j.Opt == nil || j.Opt.Unique.Key == "" {
 		return false
@@ -53,8 +53,8 @@ func holderOf(j *Job) holder {
 	return holder{jobType: j.Type, key: j.Opt.Unique.Key, seq: j.Seq, id: j.ID}
 }
 
-// holderOfKey is the job that holds a type's key, nil if none does. If only its
-// Hold is left it has no more than id, type and place.
+// holderOfKey returns the job that holds the key of a type, or nil. If the job was
+// removed and only its Hold is left, the result has only id, type and Seq.
 func (m *Machine) holderOfKey(jobType, key string) (found *Job) {
 	m.holders.Ascend(holder{jobType: jobType, key: key}, func(h holder) bool {
 		if h.jobType == jobType && h.key == key {
@@ -75,8 +75,8 @@ func (m *Machine) holderOfKey(jobType, key string) (found *Job) {
 	return &Job{ID: h.JobID, Type: h.Type, Seq: h.Seq}
 }
 
-// hold begins the period of a new job's key.
-func (m *Machine) hold(j *Job) {
+// reserveKey begins the reservation of a new job's key for its period.
+func (m *Machine) reserveKey(j *Job) {
 	m.addHold(&Hold{
 		Type: j.Type, Key: j.Opt.Unique.Key, Seq: j.Seq, JobID: j.ID,
 		Until: later(j.CreatedAt, j.Opt.Unique.PeriodMs),
@@ -85,16 +85,16 @@ func (m *Machine) hold(j *Job) {
 
 func (m *Machine) addHold(h *Hold) {
 	m.holds.Set(h)
-	m.holdEnds.Set(h)
+	m.reservationEnds.Set(h)
 }
 
 func (m *Machine) dropHold(h *Hold) {
 	m.holds.Delete(h)
-	m.holdEnds.Delete(h)
+	m.reservationEnds.Delete(h)
 }
 
-// unhold ends the period of a job that is deleted.
-func (m *Machine) unhold(j *Job) {
+// endReservation ends the reservation of a job that is deleted.
+func (m *Machine) endReservation(j *Job) {
 	if j.Options().Unique.Scope != UniquePeriod {
 		return
 	}
@@ -103,10 +103,10 @@ func (m *Machine) unhold(j *Job) {
 	}
 }
 
-// endHolds ends the periods that are over.
-func (m *Machine) endHolds() {
+// endReservations ends the reservations whose period has passed.
+func (m *Machine) endReservations() {
 	for {
-		h, ok := m.holdEnds.Min()
+		h, ok := m.reservationEnds.Min()
 		if !ok || h.Until > m.meta.Now {
 			return
 		}

@@ -6,8 +6,8 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// View is the machine's state at one LSN, frozen. It is safe for concurrent
-// use and costs nothing to make; holding one keeps the jobs in it alive.
+// View is the frozen state of the machine at one LSN. It is safe for concurrent use and
+// costs nothing to make. A View keeps its jobs in memory.
 type View struct {
 	meta    Meta
 	counts  Counts
@@ -27,8 +27,8 @@ type View struct {
 	requests *btree.BTreeG[*RequestRecord]
 }
 
-// View freezes the current state in O(1). It counts as a write to m: from here on
-// the machine copies the tree nodes that it changes.
+// View returns the current state, frozen, in O(1). It counts as a write to m: the machine
+// copies the tree nodes that it changes afterwards.
 func (m *Machine) View() *View {
 	return &View{
 		meta:    m.meta,
@@ -53,7 +53,7 @@ func (m *Machine) View() *View {
 // Meta returns the state's scalars.
 func (v *View) Meta() Meta { return v.meta }
 
-// LSN returns the log entry that the view is the state after.
+// LSN returns the LSN of the last entry applied to the state.
 func (v *View) LSN() LSN { return v.meta.LSN }
 
 // Counts returns the number of jobs by status.
@@ -63,7 +63,7 @@ func (v *View) Counts() Counts { return v.counts }
 // FIFO order, until fn returns false.
 func (v *View) Jobs(s Status, after uint64, fn func(*Job) bool) {
 	if after == math.MaxUint64 {
-		return // nothing comes after it, and after+1 is the beginning
+		return // no Seq is greater, and after+1 would wrap to 0
 	}
 	v.jobs.Ascend(&Job{Status: s, Seq: after + 1}, func(j *Job) bool {
 		return j.Status == s && fn(j)
@@ -73,7 +73,7 @@ func (v *View) Jobs(s Status, after uint64, fn func(*Job) bool) {
 // Workers calls fn for the registered workers by name until fn returns false.
 func (v *View) Workers(fn func(*Worker) bool) { v.workers.Scan(fn) }
 
-// WorkerCount is the number of registered workers.
+// WorkerCount returns the number of registered workers.
 func (v *View) WorkerCount() int { return v.workers.Len() }
 
 // Claims calls fn for the remembered claims, oldest first, until fn returns

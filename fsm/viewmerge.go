@@ -7,8 +7,7 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// Merged is Jobs over several statuses at once, still in FIFO order. A status
-// that is named twice counts once.
+// Merged is Jobs over several statuses, in one FIFO order. A repeated status counts once.
 func (v *View) Merged(statuses []Status, after uint64, fn func(*Job) bool) {
 	merge(v.jobs, lanesOf(statuses, after, func(s Status, seq uint64) lane[*Job] {
 		return lane[*Job]{
@@ -18,8 +17,8 @@ func (v *View) Merged(statuses []Status, after uint64, fn func(*Job) bool) {
 	}), func(j *Job) *Job { return j }, fn)
 }
 
-// MergedOfType is JobsOfType over several statuses at once, still in FIFO
-// order. A status that is named twice counts once.
+// MergedOfType is JobsOfType over several statuses, in one FIFO order. A repeated status
+// counts once.
 func (v *View) MergedOfType(name string, statuses []Status, after uint64, fn func(*Job) bool) {
 	merge(v.typed, lanesOf(statuses, after, func(s Status, seq uint64) lane[*Job] {
 		return lane[*Job]{
@@ -29,13 +28,12 @@ func (v *View) MergedOfType(name string, statuses []Status, after uint64, fn fun
 	}), func(j *Job) *Job { return j }, fn)
 }
 
-// MergedTagged is JobsTagged over several statuses at once, like MergedOfType.
+// MergedTagged is JobsTagged over several statuses, like MergedOfType.
 func (v *View) MergedTagged(tag string, statuses []Status, after uint64, fn func(*Job) bool) {
 	v.mergeLabel(tagLabel(tag), statuses, after, fn)
 }
 
-// MergedOfBatch is JobsOfBatch over several statuses at once, like
-// MergedOfType.
+// MergedOfBatch is JobsOfBatch over several statuses, like MergedOfType.
 func (v *View) MergedOfBatch(id string, statuses []Status, after uint64, fn func(*Job) bool) {
 	v.mergeLabel(batchLabel(id), statuses, after, fn)
 }
@@ -49,19 +47,20 @@ func (v *View) mergeLabel(l label, statuses []Status, after uint64, fn func(*Job
 	}), func(t tagged) *Job { return t.job }, fn)
 }
 
-// WorkersFrom calls fn for the registered workers from a name on, in the order
-// of names, until fn returns false.
+// WorkersFrom calls fn for the registered workers whose name is name or later, in the
+// order of names, until fn returns false.
 func (v *View) WorkersFrom(name string, fn func(*Worker) bool) {
 	v.workers.Ascend(&Worker{Name: name}, fn)
 }
 
-// lane is a part of an index that is in FIFO order by itself.
+// lane is a part of an index that is in FIFO order.
 type lane[T any] struct {
 	from  T
 	holds func(T) bool
 }
 
-// lanesOf makes the lanes of statuses, behind the job with that Seq.
+// lanesOf returns one lane for each status, with the jobs whose Seq is greater than
+// after.
 func lanesOf[T any](statuses []Status, after uint64, open func(s Status, seq uint64) lane[T]) []lane[T] {
 	var lanes []lane[T]
 	for i, s := range statuses {

@@ -2,7 +2,7 @@ package fsm
 
 import "math"
 
-// JobsOfType is Jobs for one type. No work is done for jobs of other types.
+// JobsOfType is Jobs for one type. It visits no jobs of other types.
 func (v *View) JobsOfType(name string, s Status, after uint64, fn func(*Job) bool) {
 	if after == math.MaxUint64 {
 		return
@@ -12,12 +12,12 @@ func (v *View) JobsOfType(name string, s Status, after uint64, fn func(*Job) boo
 	})
 }
 
-// JobsTagged is Jobs for the jobs with a tag. No work is done for jobs without.
+// JobsTagged is Jobs for the jobs with a tag. It visits no other jobs.
 func (v *View) JobsTagged(tag string, s Status, after uint64, fn func(*Job) bool) {
 	v.label(tagLabel(tag), s, after, fn)
 }
 
-// JobsOfBatch is Jobs for the jobs of a batch. No work is done for others.
+// JobsOfBatch is Jobs for the jobs of a batch. It visits no other jobs.
 func (v *View) JobsOfBatch(id string, s Status, after uint64, fn func(*Job) bool) {
 	v.label(batchLabel(id), s, after, fn)
 }
@@ -31,8 +31,8 @@ func (v *View) label(l label, s Status, after uint64, fn func(*Job) bool) {
 	})
 }
 
-// HeldBy calls fn for the jobs that a worker runs whose Seq is greater than
-// after, in FIFO order, until fn returns false.
+// HeldBy calls fn for the jobs leased to a worker whose Seq is greater than after, in
+// FIFO order, until fn returns false.
 func (v *View) HeldBy(worker string, after uint64, fn func(*Job) bool) {
 	if after == math.MaxUint64 {
 		return
@@ -42,12 +42,12 @@ func (v *View) HeldBy(worker string, after uint64, fn func(*Job) bool) {
 	})
 }
 
-// Held is the number of jobs that a worker runs, in O(log² n).
+// Held returns the number of jobs leased to a worker, in O(log² n).
 func (v *View) Held(worker string) int {
 	return v.runningBefore(worker+"\x00") - v.runningBefore(worker)
 }
 
-// runningBefore is the number of running jobs of workers with lesser names.
+// runningBefore returns the number of running jobs of workers with smaller names.
 func (v *View) runningBefore(worker string) int {
 	low, high := 0, v.running.Len()
 	for low < high {
@@ -61,7 +61,7 @@ func (v *View) runningBefore(worker string) int {
 	return low
 }
 
-// Bytes is the size of all payloads, results and logs.
+// Bytes returns the size of all payloads, results and logs.
 func (v *View) Bytes() int64 { return v.bytes }
 
 // Worker returns the registered worker of that name, or nil.
@@ -90,11 +90,11 @@ func (v *View) Cron(name string) *Cron {
 	return c
 }
 
-// Crons calls fn for the schedules from a name on, in the order of names,
+// Crons calls fn for the schedules whose name is from or later, in the order of names,
 // until fn returns false.
 func (v *View) Crons(from string, fn func(*Cron) bool) { v.crons.Ascend(&Cron{Name: from}, fn) }
 
-// CronCount is the number of schedules.
+// CronCount returns the number of schedules.
 func (v *View) CronCount() int { return v.crons.Len() }
 
 // Batch returns the batch with that id, or nil.
@@ -103,14 +103,14 @@ func (v *View) Batch(id string) *JobBatch {
 	return b
 }
 
-// Batches calls fn for the batches from an id on, in the order of ids, until fn
-// returns false.
+// Batches calls fn for the batches whose id is from or later, in the order of ids, until
+// fn returns false.
 func (v *View) Batches(from string, fn func(*JobBatch) bool) {
 	v.batches.Ascend(&JobBatch{ID: from}, fn)
 }
 
-// Holds calls fn for the unique keys that are held for a period, by type and
-// key, until fn returns false.
+// Holds calls fn for the unique-key reservations for a period, by type and key, until fn
+// returns false.
 func (v *View) Holds(fn func(*Hold) bool) { v.holds.Scan(fn) }
 
 // Requests calls fn for the remembered requests, oldest first, until fn returns

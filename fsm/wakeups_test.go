@@ -9,18 +9,18 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// crew are the workers of one type, as the API holds their claims: asleep until
-// Wakeups says so; awake, with a claim on its way that one of the next entries
-// has; at work, after which they try again before they sleep.
+// crew counts the workers of one type by the state of their claims in the API: asleep
+// until Wakeups names the type; awake, with a claim in one of the next entries; working,
+// after which they claim again before they sleep.
 type crew struct {
 	asleep, awake, working int
 }
 
-// crewSize is how many workers each type has.
+// crewSize is the number of workers of each type.
 const crewSize = 3
 
-// TestNoClaimSleepsOn: while a job can be claimed, and somebody sleeps who waits
-// for one of its type, somebody is awake.
+// TestNoClaimSleepsOn: while a job can be claimed and a worker for its type is asleep,
+// another worker for it is awake.
 func TestNoClaimSleepsOn(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, w, l := fsm.New(), &workload{now: 1_000_000}, &log{term: 1}
@@ -79,7 +79,8 @@ func tightRates(t *rapid.T) (muts []*fsmpb.Mutation) {
 	return muts
 }
 
-// claims are those that get into the next entry. Some who were at work are done.
+// claims returns the claims of the next entry. Some of the working workers finish before
+// it.
 func (c *crew) claims(t *rapid.T, typ string) (muts []*fsmpb.Mutation) {
 	for range c.working {
 		if once(t, 3, "done") {

@@ -6,9 +6,9 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// A registered worker has promised a sign of life at least every
-// WorkerTimeoutMs, idle or not. When it breaks that, its jobs go back before
-// their leases end. A worker that never registered is bound by its leases only.
+// A registered worker must send a heartbeat at least every WorkerTimeoutMs, even when it
+// is idle. If it does not, its jobs return to the queue before their leases end. For a
+// worker that never registered only the leases count.
 
 func (m *Machine) registerWorker(op *fsmpb.RegisterWorker) Result {
 	w := &Worker{
@@ -36,14 +36,14 @@ func (m *Machine) addWorker(w *Worker) {
 	m.workers.Set(w)
 }
 
-// dropWorker takes the worker out of the registry.
+// dropWorker removes the worker from the registry.
 func (m *Machine) dropWorker(w *Worker) {
 	m.timers.Delete(timer{at: w.timerAt, kind: timerWorker, key: w.Name})
 	m.workers.Delete(w)
 }
 
-// retimeWorkers gives every worker its full time under new settings, which may
-// be shorter than what its timer stands at.
+// retimeWorkers sets the timers of all workers for new settings, whose timeout may be
+// shorter.
 func (m *Machine) retimeWorkers() {
 	var all []*Worker
 	m.workers.Scan(func(w *Worker) bool { all = append(all, w); return true })
@@ -54,15 +54,15 @@ func (m *Machine) retimeWorkers() {
 	}
 }
 
-// worker finds a registered worker; nil if there is none.
+// worker returns a registered worker, or nil.
 func (m *Machine) worker(name string) *Worker {
-	m.wanted.Name = name // a key made here would be allocated for every call
+	m.wanted.Name = name // a new key would be allocated at every call
 	w, _ := m.workers.Get(&m.wanted)
 	m.wanted.Name = ""
 	return w
 }
 
-// seen notes a sign of life of a registered worker.
+// seen records a heartbeat or report of a registered worker.
 func (m *Machine) seen(name string) {
 	old := m.worker(name)
 	if old == nil || old.LastSeen >= m.meta.Now {
@@ -73,7 +73,7 @@ func (m *Machine) seen(name string) {
 	m.workers.Set(&w)
 }
 
-// workerEnd is the first moment at which a silent worker counts as dead.
+// workerEnd returns the first moment, in ms, at which a silent worker counts as dead.
 func (m *Machine) workerEnd(w *Worker) int64 {
 	return later(max(w.LastSeen, m.meta.LeasesFrom), m.meta.Settings.WorkerTimeoutMs, 1)
 }
@@ -85,7 +85,7 @@ func (m *Machine) checkWorker(t timer) {
 		m.addWorker(&w)
 		return
 	}
-	m.buryWorker(old)
+	m.markWorkerDead(old)
 }
 
 func (m *Machine) workerDead(op *fsmpb.WorkerDead) Result {
@@ -93,12 +93,12 @@ func (m *Machine) workerDead(op *fsmpb.WorkerDead) Result {
 	if w == nil {
 		return Result{Code: NotFound}
 	}
-	m.buryWorker(w)
+	m.markWorkerDead(w)
 	return Result{}
 }
 
-// buryWorker takes the worker out of the registry and its jobs back.
-func (m *Machine) buryWorker(w *Worker) {
+// markWorkerDead removes the worker from the registry and returns its jobs to the queue.
+func (m *Machine) markWorkerDead(w *Worker) {
 	m.dropWorker(w)
 	m.events = append(m.events, Event{Kind: WorkerDied, Name: w.Name})
 	m.firings--
@@ -108,7 +108,7 @@ func (m *Machine) buryWorker(w *Worker) {
 	}
 }
 
-// heldBy lists the running jobs of a worker, oldest place first.
+// heldBy returns the jobs leased to a worker, lowest Seq first.
 func (m *Machine) heldBy(name string) []*Job {
 	var jobs []*Job
 	m.running.Ascend(&Job{Worker: name}, func(j *Job) bool {

@@ -1,5 +1,5 @@
-// Package fsmpb holds the encoded forms of log entries and of snapshot
-// records. All but this file is generated.
+// Package fsmpb has the encoded forms of log entries and of snapshot records. All other
+// files are generated.
 package fsmpb
 
 import "slices"

@@ -4,11 +4,11 @@ import "osqueue/fsm"
 
 // ends are the names of fsm.End in the document; NoEnd is left out.
 var ends = [...]string{
-	fsm.NoEnd:    "",
-	fsm.EndOK:    "completed",
-	fsm.EndFail:  "failed",
-	fsm.EndGiven: "released",
-	fsm.EndLease: "expired",
+	fsm.NoEnd:       "",
+	fsm.EndOK:       "completed",
+	fsm.EndFail:     "failed",
+	fsm.EndReleased: "released",
+	fsm.EndLease:    "expired",
 
 	fsm.EndTimeout: "timed_out",
 }
