@@ -19,8 +19,8 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// ensemble is what raft would be: one log for its nodes, with one leader at a
-// time who may append to it. Who was deposed keeps what it had seen.
+// ensemble replaces raft: it has one log for its nodes, with one leader at a time that
+// may append to it. A deposed node keeps the state that it had seen.
 type ensemble struct {
 	name  string
 	world *world
@@ -56,7 +56,7 @@ type place struct {
 
 func placeOf(m fsm.Meta) place { return place{m.Cluster, m.LSN} }
 
-// world is what all ensembles share, and what is known of it.
+// world is shared by all ensembles, and has the records of their checks.
 type world struct {
 	*env
 	lock chan struct{} // guards what follows
@@ -64,7 +64,7 @@ type world struct {
 	states  map[place][sha256.Size]byte
 	flushed map[string]bool // jobs in states that a Write has reported as stored
 
-	reigns, fencings, adoptions, carried int
+	terms, fencings, adoptions, carried int
 }
 
 func (w *world) locked(f func()) {
@@ -134,8 +134,8 @@ func (c *ensemble) newJob() *fsmpb.Mutation {
 	}}}
 }
 
-// candidacy is node i's way to a fence, as the cluster goes it.
-func (c *ensemble) candidacy(ctx context.Context, i int) (*election.Fence, *fsm.View) {
+// campaign takes node i to a fence in the way of the cluster.
+func (c *ensemble) campaign(ctx context.Context, i int) (*election.Fence, *fsm.View) {
 	me, v := c.lead(i)
 	for range 4 {
 		seen, err := election.Read(ctx, c.world, key)
@@ -169,9 +169,9 @@ func (c *ensemble) candidacy(ctx context.Context, i int) (*election.Fence, *fsm.
 	return nil, nil
 }
 
-// reign flushes until the document is lost, or for long enough. When node i is
-// deposed it goes on with what it has, as a leader that does not know yet.
-func (c *ensemble) reign(ctx context.Context, i int, f *election.Fence, v *fsm.View, r *rand.Rand) {
+// flushUntilLost flushes until the document is lost, or for long enough. A node that is
+// deposed continues with the state that it has, like a leader that does not know it yet.
+func (c *ensemble) flushUntilLost(ctx context.Context, i int, f *election.Fence, v *fsm.View, r *rand.Rand) {
 	register := &fsmpb.Mutation{Op: &fsmpb.Mutation_RegisterBroker{RegisterBroker: &fsmpb.RegisterBroker{
 		Node: fmt.Sprintf("%s%d", c.name, i), Address: fmt.Sprintf("%s%d:1", c.name, i),
 		Cluster: c.name, Epoch: f.Epoch(), Lineage: f.Lineage(),
@@ -217,9 +217,9 @@ func (w *world) noteFlushed(v *fsm.View) {
 func (c *ensemble) node(ctx context.Context, i int, r *rand.Rand) {
 	for ctx.Err() == nil {
 		c.rest(r, 8*time.Second)
-		if f, v := c.candidacy(ctx, i); f != nil {
-			c.world.locked(func() { c.world.reigns++ })
-			c.reign(ctx, i, f, v, r)
+		if f, v := c.campaign(ctx, i); f != nil {
+			c.world.locked(func() { c.world.terms++ })
+			c.flushUntilLost(ctx, i, f, v, r)
 		}
 	}
 }
@@ -229,7 +229,7 @@ func (c *ensemble) node(ctx context.Context, i int, r *rand.Rand) {
 // Every accepted version must be the state at its LSN, LSN and epoch must not go
 // back, and what was once reported as stored must be there in the end.
 func TestChaos(t *testing.T) {
-	var reigns, fencings, adoptions, carried atomic.Int64
+	var terms, fencings, adoptions, carried atomic.Int64
 	t.Run("worlds", func(t *testing.T) { // ends when all of them have
 		for seed := range uint64(8) {
 			t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -238,7 +238,7 @@ func TestChaos(t *testing.T) {
 					w := newWorld(t, seed)
 					w.fight(seed)
 					w.check()
-					reigns.Add(int64(w.reigns))
+					terms.Add(int64(w.terms))
 					fencings.Add(int64(w.fencings))
 					adoptions.Add(int64(w.adoptions))
 					carried.Add(int64(w.carried))
@@ -246,9 +246,9 @@ func TestChaos(t *testing.T) {
 			})
 		}
 	})
-	t.Logf("%d reigns, %d of them ended by a fence, %d adoptions, %d archives carried over",
-		reigns.Load(), fencings.Load(), adoptions.Load(), carried.Load())
-	if reigns.Load() < 100 || fencings.Load() < 20 || adoptions.Load() < 5 || carried.Load() < 20 {
+	t.Logf("%d terms, %d of them ended by a fence, %d adoptions, %d archives carried over",
+		terms.Load(), fencings.Load(), adoptions.Load(), carried.Load())
+	if terms.Load() < 100 || fencings.Load() < 20 || adoptions.Load() < 5 || carried.Load() < 20 {
 		t.Error("too little happened")
 	}
 }

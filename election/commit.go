@@ -6,18 +6,18 @@ import (
 	"osqueue/storage"
 )
 
-// commit sends d until it is certain what became of it. moved says what to do
-// when the document is neither the base nor a version of ours: an error ends the
-// attempt, nil repeats it on whatever the fence's version then is.
-func (f *Fence) commit(ctx context.Context, d *draft, moved func(o storage.Object, found bool) error) error {
+// commit sends p until its outcome is certain. It calls moved if the document is neither
+// the version that p replaces nor one that this fence has sent: an error from moved ends
+// the attempt; nil repeats it on the version that the fence then has.
+func (f *Fence) commit(ctx context.Context, p *pending, moved func(o storage.Object, found bool) error) error {
 	for attempt := 0; ; attempt++ {
-		w := put(ctx, f.bucket, f.key, f.version, d.data)
+		w := put(ctx, f.bucket, f.key, f.version, p.data)
 		switch {
 		case w.Outcome == storage.Committed:
 			f.version = w.Version
-			f.landed(d.sent)
+			f.landed(p.sent)
 			if attempt == 0 {
-				f.spare = d.data // an attempt that was given up may still be read from it
+				f.spare = p.data // a store may still read from the buffer of a repeated attempt
 			}
 			return nil
 		case attempt == 0 && notApplied(w.Err):
@@ -27,15 +27,15 @@ func (f *Fence) commit(ctx context.Context, d *draft, moved func(o storage.Objec
 		switch {
 		case err != nil:
 			return unknown(w, err)
-		case o.Version == f.version: // also when there still is none
+		case o.Version == f.version: // or there still is no document
 			if !pause(ctx, attempt) {
 				return unknown(w, ctx.Err())
 			}
 		case f.recognise(o):
-			if f.sent[0].id == d.id {
+			if f.sent[0].id == p.id {
 				return nil
 			}
-			f.sent = append(f.sent, d.sent)
+			f.sent = append(f.sent, p.sent)
 		default:
 			if err := moved(o, found); err != nil {
 				return err
@@ -44,8 +44,8 @@ func (f *Fence) commit(ctx context.Context, d *draft, moved func(o storage.Objec
 	}
 }
 
-// recognise makes the document the base if its bytes are ours: a version whose
-// answer was lost, or the base itself, which somebody has copied onto itself.
+// recognise makes the document the version to replace if this fence has sent its bytes: a
+// version whose answer was lost, or the present version, copied onto itself.
 func (f *Fence) recognise(o storage.Object) bool {
 	s, ok := f.find(o.Data)
 	if ok {
@@ -55,7 +55,8 @@ func (f *Fence) recognise(o storage.Object) bool {
 	return ok
 }
 
-// moved tells a takeover from an edit. It never lets a write go on.
+// moved distinguishes a takeover from an external edit. It always returns an error, so
+// the write ends.
 func (f *Fence) moved(o storage.Object, found bool) error {
 	if !found {
 		return &ExternalEditError{}
@@ -71,8 +72,9 @@ func (f *Fence) moved(o storage.Object, found bool) error {
 	return &ExternalEditError{Observed: seen}
 }
 
-// successor is the broker that has the document now, if it is not this one. A
-// document without a broker or a header was edited: a broker leaves both.
+// successor returns the error about the broker that has the document now, or nil if it is
+// still this one. A document without a broker or a header was edited, because every
+// broker writes both.
 func (f *Fence) successor(seen Observed) *FencedError {
 	d, h := seen.Doc, seen.Doc.Header
 	other := d.Broker != nil && *d.Broker != f.me.Address

@@ -14,30 +14,30 @@ type Candidate struct {
 	Address string // of its HTTP API, as it is written into the document
 	Cluster string // made at bootstrap; "" before
 	Lineage string // of its machine; "" before the first broker
-	Epoch   uint64 // of the last broker registered in its machine; 0 before the first
-	// LSN is the term of the candidate's leadership (as LSN terms count) and
-	// the index that it had applied after the barrier.
+	Epoch   uint64 // of the last registered broker; 0 before the first
+	// LSN has the LSN term of the candidate's leadership and the index that it had
+	// applied after the barrier.
 	LSN fsm.LSN
-	// Applied is the newest entry in its machine, of whatever term.
+	// Applied is the newest entry in its machine, of any term.
 	Applied fsm.LSN
-	// Populated says that the machine holds jobs or ever had a lineage.
+	// Populated reports that the machine has jobs or had a lineage at any time.
 	Populated bool
-	// Adopted is the version of the document whose state the candidate has
-	// adopted in this candidacy; "" for none.
+	// Adopted is the version of the document whose state the candidate has adopted
+	// since it became leader; "" for none.
 	Adopted storage.Version
 }
 
-// Action is what a candidate has to do next.
+// Action is the next step of a candidate.
 type Action int
 
-// The actions. The zero value is Wait, which harms nobody.
+// The actions. The zero value is Wait, which has no effect.
 const (
-	Wait     Action = iota // another broker is alive: stay standby, look again later
+	Wait     Action = iota // another broker is alive: stay standby and read the document again later
 	Create                 // there is no document: Acquire makes one
 	TakeOver               // Acquire writes over the document
 	Adopt                  // take the document's state over first, then decide again
-	StepDown               // a later term wrote the document: check raft's leadership, then as Wait
-	Refuse                 // only a person can decide; Reason says how
+	StepDown               // a later term wrote the document: check raft's leadership, then wait
+	Refuse                 // a person must decide; Reason has the commands
 )
 
 // String returns the action's name.
@@ -45,17 +45,17 @@ func (a Action) String() string {
 	return [...]string{"wait", "create", "take over", "adopt", "step down", "refuse"}[a]
 }
 
-// Decision is what a document means for a candidate.
+// Decision is the result of Decide.
 type Decision struct {
 	Action
 	Leader string // the other broker's address, for Wait and StepDown
 	Reason string // for people
 }
 
-// Decide compares the document with the candidate. It is the whole policy of
-// the fence and has no effects. A broker counts as alive until the candidate has
-// itself seen the document unchanged for the broker timeout, and for the time in which
-// the document promises the next heartbeat.
+// Decide compares the document with the candidate. It has the whole policy of the fence
+// and no effects. A broker counts as alive until the candidate itself has seen the
+// document unchanged for the broker timeout, and for the time in which the document
+// promises the next heartbeat.
 func Decide(o Observed, me Candidate, s Silence) Decision {
 	d := o.Doc
 	s.Promised = d.Promise()
@@ -69,7 +69,7 @@ func Decide(o Observed, me Candidate, s Silence) Decision {
 	case d.Broker != nil && !s.dead() && !onlyRegistered(d, me, s):
 		return Decision{Action: Wait, Leader: *d.Broker, Reason: "the document belongs to another broker, which is alive"}
 	case sameCluster(d, me) && d.Large:
-		return decideWithin(o, me, true) // the other could do nothing but register
+		return decideWithin(o, me, true) // the legacy broker could only register
 	case me.has(o):
 		return Decision{Action: TakeOver, Reason: "the document's broker is gone and its state is adopted"}
 	case behind(d, me):
@@ -83,18 +83,18 @@ func Decide(o Observed, me Candidate, s Silence) Decision {
 
 // onlyRegistered reports whether a legacy broker has registered in a large document
 // of the candidate's cluster, whose state it cannot read, and has not renewed its
-// heartbeat since. One that is started again and again registers once in a broker
+// heartbeat since. A legacy broker that is restarted repeatedly registers once per broker
 // timeout, so the document never stays unchanged for that long. Both clocks must agree:
-// the heartbeat is stale, and this node saw no other for half of the timeout.
+// the heartbeat is stale, and this node saw no other version for half of the timeout.
 func onlyRegistered(d *queuefile.Document, me Candidate, s Silence) bool {
 	return sameCluster(d, me) && d.Large && s.For >= s.Timeout/2 && s.stale(d.BrokerHeartbeat)
 }
 
-// decideWithin is Decide for a document of the candidate's own cluster. Raft's quorum
-// has decided already who leads, so a document whose whole history is in the
-// candidate's log is taken over without waiting for its broker to be dead. If the
-// document knows more than the log, then the nodes have lost data, or another cluster
-// runs on a copy of their disks and is perhaps alive.
+// decideWithin is Decide for a document of the candidate's own cluster. Raft's quorum has
+// already elected the leader, so the candidate takes over a document whose whole history
+// is in its log without waiting for the broker's death. If the document is ahead of the
+// log, then the nodes have lost data, or another cluster runs on a copy of their disks
+// and may be alive.
 func decideWithin(o Observed, me Candidate, dead bool) Decision {
 	h := o.Doc.Header
 	if me.has(o) {
@@ -108,8 +108,8 @@ func decideWithin(o Observed, me Candidate, dead bool) Decision {
 	case h.Index > me.LSN.Index:
 		unknown = fmt.Sprintf("the document is at log index %d and this cluster has only %d", h.Index, me.LSN.Index)
 	case h.LSN().Compare(me.Applied) > 0:
-		// A majority was lost, and the rest recovered with other entries in these
-		// places: more of them prove nothing.
+		// A majority was lost, and the remaining nodes recovered with other entries at
+		// these indexes: a higher index proves nothing.
 		unknown = fmt.Sprintf("the document is at %s and this cluster at %s, which is of an older term", h.LSN(), me.Applied)
 	case registered > me.Epoch:
 		unknown = fmt.Sprintf("the document's broker registered with epoch %d, the last one of this cluster with %d", registered, me.Epoch)
@@ -126,20 +126,21 @@ func decideWithin(o Observed, me Candidate, dead bool) Decision {
 	}
 }
 
-// CopyWarning says that another cluster has this one's identity, for people. node and
-// address are those of its leader.
+// CopyWarning returns the text that warns of another cluster with this one's identity.
+// node and address are those of its leader.
 func CopyWarning(node, address string) string {
 	return fmt.Sprintf("if node %s at %s is not of this cluster, then a second cluster runs on a copy of its disks: "+
 		"stop one of the two and wipe the data directories of the copy; "+
 		"else the nodes have lost data and adopt the document once it is silent for the broker timeout", node, address)
 }
 
-// behind reports whether adopting the document would take this cluster back: its state
-// has the document's lineage and is not older. A living cluster that takes a document over
-// comes to a higher LSN and a higher epoch. A state that was adopted from the document of a
-// living cluster has its epoch, and an LSN far ahead, until the next broker registers: the
-// document is adopted again, as that cluster may have gone on. Only a repair, which belongs
-// to no cluster, and an empty state are judged by their LSN alone.
+// behind reports whether adopting the document would set this cluster back: its state has
+// the document's lineage and is not older. A living cluster that takes a document over
+// reaches a higher LSN and a higher epoch. A state adopted from the document of a living
+// cluster has that cluster's epoch, and an LSN far ahead, until the next broker
+// registers; such a document is adopted again, because that cluster may have continued.
+// Only for a repair, which belongs to no cluster, and for an empty state the LSN alone
+// decides.
 func behind(d *queuefile.Document, me Candidate) bool {
 	h := d.Header
 	if h == nil || d.Overtaken || !me.Populated || h.Lineage == "" || me.Lineage != h.Lineage {
@@ -148,22 +149,21 @@ func behind(d *queuefile.Document, me Candidate) bool {
 	return h.LSN().Compare(me.Applied) <= 0 && (h.Cluster == "" || h.Epoch < me.Epoch || h.LSN().IsZero())
 }
 
-// has reports whether the candidate's state comes from this very version.
+// has reports whether the candidate's state comes from this version of the document.
 func (me *Candidate) has(o Observed) bool { return me.Adopted != "" && me.Adopted == o.Version }
 
-// sameCluster reports whether a node of the candidate's cluster was the last of
-// ours to write. If an original broker wrote since, the rule for strangers holds,
-// unless the document is large: the state, which that broker could not even read,
-// is still this cluster's, and adopting it would throw away what was answered but
-// not flushed.
+// sameCluster reports whether a node of the candidate's cluster was the last cluster node
+// to write. If a legacy broker wrote since, the rule for other brokers applies, unless
+// the document is large: the legacy broker cannot read that state, so it is still this
+// cluster's, and adopting it would lose mutations that were answered and not flushed.
 func sameCluster(d *queuefile.Document, me Candidate) bool {
 	return d.Header != nil && me.Cluster != "" && d.Header.Cluster == me.Cluster
 }
 
-// foreignLineage reports whether adopting the document would throw away a
-// state of another history. A state without a lineage has never answered a
-// write. It came out of a document that some broker left; if that was in this
-// candidacy, it may come out of the document's successor as well.
+// foreignLineage reports whether adopting the document would discard a state of another
+// history. A state without a lineage has never answered a write. It was adopted from a
+// document; if that was since the candidate became leader, the state of a later version
+// of the document may replace it.
 func foreignLineage(d *queuefile.Document, me Candidate) bool {
 	if !me.Populated || me.Lineage == d.Lineage() {
 		return false

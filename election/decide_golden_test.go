@@ -122,8 +122,8 @@ func playGolden(t *testing.T, c *recorded, me election.Candidate) {
 	checkUntouched(t, e, before)
 }
 
-// goldenSilence is what a candidate has heard of a document that it has seen since its
-// heartbeat.
+// goldenSilence returns the silence that a candidate measures if it has seen the document
+// since its heartbeat.
 func goldenSilence(c *recorded, o election.Observed) election.Silence {
 	s := election.Silence{Timeout: time.Duration(c.Request.TimeoutMs) * time.Millisecond, Now: time.UnixMilli(c.Request.Now)}
 	if o.Doc != nil && c.Request.Now-o.Doc.BrokerHeartbeat > c.Request.TimeoutMs {

@@ -1,55 +1,52 @@
-// Package election decides who may write queue.json, and guards every write.
+// Package election decides which broker may write queue.json, and guards every write.
 //
 // # Problem
 //
-// The document in the bucket is shared: by the nodes of this cluster, by other
-// clusters on the same bucket, by brokers of the older generation, by people
-// with an editor. All that coordinates them is compare-and-swap on one
-// object. A write must never go over something that its writer has not seen, a
-// leader that was replaced must find out by the first write that it tries, and
-// a write whose answer was lost must be neither reported as failed nor done
-// twice.
+// The document in the bucket is shared: by the nodes of this cluster, by other clusters on
+// the same bucket, by legacy brokers, and by people with an editor. Their only coordination
+// is compare-and-swap on one object. A write must never overwrite a change that its writer
+// has not read. A replaced leader must find out at its first write. A write whose answer
+// was lost must be neither reported as failed nor applied twice.
 //
-// # The original's rule
+// # The rule of the legacy broker
 //
-// TryElect and CheckLeadership are the older brokers' election, on the raw
-// text: whoever finds no broker, or a heartbeat older than the timeout, writes
-// its own address by compare-and-swap. Everything else in the document is kept
-// byte for byte.
+// TryElect and CheckLeadership are the election of the legacy brokers, on the raw text: a
+// broker that finds no broker, or a heartbeat older than the timeout, writes its own
+// address by compare-and-swap. Everything else in the document is kept byte for byte.
 //
 // # The fence
 //
-// A raft leader goes further. It reads the document (Read), and Decide says
-// what that means for this candidate:
+// A raft leader needs more. It reads the document (Read), and Decide returns the next step
+// of this candidate:
 //
-//	        ┌────────── Wait, StepDown, Refuse: not now, not without a command
+//	        ┌────────── Wait, StepDown, Refuse: not now, or not without a command
 //	Read ──▶ Decide ─── Adopt: take the document's state over, then read again
 //	  ▲      └───────── Create, TakeOver ──▶ Acquire ──▶ *Fence, active
 //	  └───────────────────── ErrConflict ───────┘          │
 //	  └──────────────────────────────── FencedError ───────┘
 //
-// Acquire writes the next epoch. From then on the Fence writes every version,
-// each on the condition that the one before it, which is its own, still stands.
+// Acquire writes the next epoch. From then on the Fence writes every version, each on the
+// condition that its previous version is still in the bucket.
 //
-// What it writes is a Content (package queuefile): a state, or the archive in
-// which it is. A candidate may write over a large document what is in it already,
-// the archive, and catch up by the first write of its reign.
+// A write has a Content (package queuefile): a state, or the archive that has the state. A
+// candidate may overwrite a large document with the archive that it has already, and bring
+// the state up to date with the first write of its leader term.
 //
 // # When a broker is dead
 //
-// A broker of another cluster, or a legacy one, is dead when the candidate has itself
-// read the same version of the document for the whole broker timeout, by its own
-// monotonic clock (Watch). A failed read, a failed write, or a pause of the candidate
-// starts the count again. So neither a wall clock nor an outage of the bucket makes a
-// living broker look dead, and a takeover comes one broker timeout after the
-// candidate's first look at the earliest.
+// A broker of another cluster, or a legacy one, is dead when the candidate itself has read
+// the same version of the document for the whole broker timeout, by its own monotonic clock
+// (Watch). A failed read, a failed write, or a pause of the candidate restarts the
+// measurement. So neither a wall clock nor an outage of the bucket makes a living broker
+// look dead, and a takeover comes one broker timeout after the candidate's first read at
+// the earliest.
 //
-// A document of the candidate's own cluster is taken over at once if the log contains
-// its history. If the document knows a term, an index or a registered epoch that the
-// log does not know, the nodes have lost data, or a second cluster runs on a copy of
-// their disks. The candidate waits until the document is silent, and adopts it then.
-// StepDown asks the caller to check raft's leadership first: if it holds, no node of
-// this cluster is in the later term.
+// The candidate takes over a document of its own cluster at once if its log has the
+// document's history. If the document has a term, an index or a registered epoch that the
+// log does not have, the nodes have lost data, or a second cluster runs on a copy of their
+// disks. Then the candidate waits until the document is silent, and adopts it. StepDown
+// asks the caller to check raft's leadership first: if this node is still leader, no node
+// of this cluster is in the later term.
 //
 // # The idle heartbeat
 //
@@ -89,22 +86,21 @@
 //
 // # Lost answers
 //
-// A write ends as Committed, Conflict or Unknown. Unless it is Committed, the
-// fence reads the document: the same version still there means that nothing was
-// applied yet, and the identical bytes are sent again under the same condition,
-// of which at most one can win; our own bytes there mean that it had been applied;
-// anything else is somebody's work. When the context ends before that is
-// certain, the error says that the outcome is unknown, the fence remembers the
-// write, and a later one recognises it should it still arrive. Every write
-// carries a fresh id, so that no two versions are ever the same bytes, and the
-// last 16 of them, so that a write is recognised even underneath a successor's.
+// A write ends as Committed, Conflict or Unknown. Unless it is Committed, the fence reads
+// the document. If the version is unchanged, nothing was applied yet, and the fence sends
+// the identical bytes again under the same condition; at most one of these requests can
+// win. If the document has the fence's own bytes, the write was applied. Any other content
+// was written by another program. If the context ends before the outcome is certain, the
+// error is ErrUnknown, the fence remembers the write, and a later write recognises it if it
+// was applied after all. Every write has a new id, so that no two versions have the same
+// bytes, and the last 16 ids, so that a write is recognised even in the history of a
+// successor's document.
 //
 // # Failure stance
 //
-// A document that cannot be read is an error and is never written over. A
-// change of the document that is not ours is told apart: another
-// broker or epoch means that we are fenced, for good; anything else under our
-// epoch is somebody's edit, which the caller has to adopt before the fence
-// writes again. The LSN of the document never goes back: an older state is
-// refused.
+// A document that cannot be read is an error and is never overwritten. The fence
+// distinguishes two changes by other programs: another broker or epoch means that this
+// broker is fenced, permanently; any other change under the present epoch is an external
+// edit, which the caller must adopt before the fence writes again. The LSN of the document
+// never decreases: an older state is refused.
 package election

@@ -69,7 +69,7 @@ func (e *env) stored() storage.Object {
 	return o
 }
 
-// overwrite is somebody else's write past the faults.
+// overwrite is a write of another program, without faults.
 func (e *env) overwrite(data []byte) {
 	e.Helper()
 	w := e.record.PutIfMatch(e.Context(), key, data, e.stored().Version)
@@ -169,7 +169,7 @@ func (n *node) candidate() election.Candidate {
 
 func inline(v *fsm.View) *queuefile.Content { return queuefile.Inline(v) }
 
-// content is what a leader with state v writes.
+// content returns the content that a leader with state v writes.
 func (e *env) content(v *fsm.View) *queuefile.Content {
 	if !e.large {
 		return inline(v)
@@ -305,7 +305,7 @@ func (h *hashed) PutIfMatch(ctx context.Context, k string, data []byte, v storag
 	return w
 }
 
-// jobs are those that the document, or its archive, holds.
+// jobs lists the jobs of the document, or of its archive.
 func (e *env) jobs() string {
 	e.Helper()
 	ids := ""
@@ -315,8 +315,8 @@ func (e *env) jobs() string {
 	return ids
 }
 
-// heard is what a candidate knows at nowMs that has seen the document since its last
-// heartbeat.
+// heard returns the silence that a candidate measures at nowMs if it has seen the
+// document since its last heartbeat.
 func heard(d *queuefile.Document, nowMs int64) election.Silence {
 	s := election.Silence{Timeout: timeout * time.Millisecond, Now: time.UnixMilli(nowMs)}
 	if d != nil && nowMs-d.BrokerHeartbeat > timeout {

@@ -13,8 +13,8 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// Fence is an active leader's hold on the document. It is used by one goroutine
-// at a time.
+// Fence is the right of an active leader to write the document. It is not safe for
+// concurrent use.
 type Fence struct {
 	bucket  storage.Bucket
 	key     string
@@ -22,12 +22,12 @@ type Fence struct {
 	epoch   uint64
 	lineage string
 
-	version storage.Version      // what the next write replaces; "" creates
-	sent    []sent               // the base, if it is ours, and what was sent over it since
+	version storage.Version      // the version that the next write replaces; "" creates the document
+	sent    []sent               // the present version, if this fence wrote it, and the versions sent since
 	writes  []string             // ids of the last writes, oldest first
-	passed  []queuefile.Handover // where the parts of other clusters end
-	newest  fsm.LSN              // of all that was ever sent
-	flushed fsm.LSN              // of what is known to be, or have been, in the document
+	passed  []queuefile.Handover // the ends of the parts of other clusters
+	newest  fsm.LSN              // of all versions sent
+	flushed fsm.LSN              // of all versions that certainly were in the document
 	size    int
 	large   bool
 	next    time.Duration // promised with the next write
@@ -35,19 +35,19 @@ type Fence struct {
 	fenced  *FencedError
 }
 
-// Acquire writes content c, under a new epoch, over the document observed. It is
-// to be called for Create and TakeOver of a Decision about o. The epoch is one
-// more than any that the document, c or the candidate knows; the lineage is the
-// document's, else that of c, else a fresh one.
+// Acquire overwrites the observed document with content c, under a new epoch. Call it for
+// Create and TakeOver of a Decision about o. The epoch is one more than every epoch of the
+// document, c and the candidate; the lineage is the document's, else that of c, else a new
+// one.
 //
-// c may be what the document holds already: a candidate can carry the archive of
-// a large document over as it is, and catch up by the first Write. Jobs that
-// somebody had added to it (Document.Jobs) are gone then, and are to be enqueued.
+// c may be the present content of the document: a candidate can keep the archive of a
+// large document as it is, and bring the state up to date with the first Write. This
+// removes the jobs that an editor had added to the document (Document.Jobs), so the caller
+// must enqueue them.
 //
-// It fails with ErrConflict if somebody else was first, with ErrOlderState if c
-// lies before the document, with storage.ErrThrottled if the store refused, and
-// with ErrUnknown if ctx ended before the outcome was certain: then read the
-// document again.
+// The error wraps ErrConflict if another writer was first, ErrOlderState if c is older
+// than the document, storage.ErrThrottled if the store refused the request, and ErrUnknown
+// if ctx ended before the outcome was certain: then read the document again.
 func Acquire(
 	ctx context.Context, bucket storage.Bucket, key string, o Observed, me Candidate, c *queuefile.Content, nowMs int64,
 ) (*Fence, error) {
@@ -55,14 +55,14 @@ func Acquire(
 	if err := f.succeed(o.Doc, c); err != nil {
 		return nil, fmt.Errorf("acquire %q: %w", key, err)
 	}
-	err := f.commit(ctx, f.draft(c, nowMs), func(storage.Object, bool) error { return ErrConflict })
+	err := f.commit(ctx, f.prepare(c, nowMs), func(storage.Object, bool) error { return ErrConflict })
 	if err != nil {
 		return nil, fmt.Errorf("acquire %q with epoch %d: %w", key, f.epoch, err)
 	}
 	return f, nil
 }
 
-// succeed takes over from the document what is handed down.
+// succeed takes the epoch, the lineage and the history over from the document.
 func (f *Fence) succeed(doc *queuefile.Document, c *queuefile.Content) error {
 	if f.me.Address == "" || f.me.Node == "" {
 		return errors.New("the candidate has no name or no address")
@@ -92,54 +92,53 @@ func (f *Fence) succeed(doc *queuefile.Document, c *queuefile.Content) error {
 	return nil
 }
 
-// Epoch is the fencing number of this hold.
+// Epoch returns the fencing number of this fence.
 func (f *Fence) Epoch() uint64 { return f.epoch }
 
-// Lineage is the document's lineage.
+// Lineage returns the document's lineage.
 func (f *Fence) Lineage() string { return f.lineage }
 
-// Flushed is the newest LSN that is certain to be in the document.
+// Flushed returns the newest LSN that is certain to be in the document.
 func (f *Fence) Flushed() fsm.LSN { return f.flushed }
 
-// Size is the number of bytes of the last version that is certain to be ours.
+// Size returns the bytes of the last version that this fence certainly wrote.
 func (f *Fence) Size() int { return f.size }
 
 // Large reports whether that version had an archive in place of the state.
 func (f *Fence) Large() bool { return f.large }
 
-// Version is the version that the next Write will replace.
+// Version returns the version that the next Write replaces.
 func (f *Fence) Version() storage.Version { return f.version }
 
-// Promise makes every following Write promise the next heartbeat within that time. 0, the
-// default, promises none: the next one comes well within the broker timeout.
+// Promise makes every following Write promise the next heartbeat within next. 0, the
+// default, promises none: the next heartbeat comes well within the broker timeout.
 func (f *Fence) Promise(next time.Duration) { f.next = next }
 
-// Write makes c the content of the document, with nowMs as the broker's
-// heartbeat. nil means that it is in the document. Otherwise the error is or
-// wraps
+// Write makes c the content of the document, with nowMs as the broker's heartbeat. It
+// returns nil if c is in the document. Otherwise the error is or wraps
 //
-//   - *FencedError: another broker has the document. The fence is at its end.
-//   - *ExternalEditError: somebody edited the document. Adopt, Rebase, Write.
-//   - storage.ErrThrottled: the store refused, nothing was applied.
-//   - ErrOlderState: c lies before what is or may be in the document.
-//   - ErrUnreadable: the document is damaged, and left as it is.
-//   - ErrUnknown: ctx ended first. The write may have been applied or still
-//     be; the next Write copes with either.
+//   - *FencedError: another broker has the document. This fence never writes again.
+//   - *ExternalEditError: another writer edited the document. Adopt, Rebase, Write.
+//   - storage.ErrThrottled: the store refused the request; nothing was applied.
+//   - ErrOlderState: c is older than a state that is, or may be, in the document.
+//   - ErrUnreadable: the document is damaged; it is unchanged.
+//   - ErrUnknown: ctx ended first. The write may have been applied, or may still be; the
+//     next Write handles both.
 //
-// Flushed can have advanced even then, by an earlier write that turned out to
-// have been applied.
+// Flushed can advance even with an error, if an earlier write turns out to have been
+// applied.
 func (f *Fence) Write(ctx context.Context, c *queuefile.Content, nowMs int64) error {
 	if err := f.mayWrite(c); err != nil {
 		return err
 	}
-	err := f.commit(ctx, f.draft(c, nowMs), f.moved)
+	err := f.commit(ctx, f.prepare(c, nowMs), f.moved)
 	if err != nil {
 		return fmt.Errorf("write %q: %w", f.key, err)
 	}
 	return nil
 }
 
-// mayWrite refuses, before anything is sent, what must not reach the document.
+// mayWrite refuses content that must not reach the document, before anything is sent.
 func (f *Fence) mayWrite(c *queuefile.Content) error {
 	m := &c.Meta
 	switch {
@@ -151,10 +150,10 @@ func (f *Fence) mayWrite(c *queuefile.Content) error {
 		}
 		return f.fenced
 	case m.Lineage != "" && m.Lineage != f.lineage:
-		return fmt.Errorf("write %q: the state is of lineage %s, the document of lineage %s: acquire it anew",
+		return fmt.Errorf("write %q: the state is of lineage %s, the document of lineage %s: acquire it again",
 			f.key, m.Lineage, f.lineage)
 	case m.LSN.Compare(f.newest) < 0:
-		return fmt.Errorf("write %q: %w: %s was sent, %s lies before it", f.key, ErrOlderState, f.newest, m.LSN)
+		return fmt.Errorf("write %q: %w: %s was sent, and %s is older", f.key, ErrOlderState, f.newest, m.LSN)
 	}
 	if err := c.Check(); err != nil {
 		return fmt.Errorf("write %q: %w", f.key, err)
@@ -162,6 +161,6 @@ func (f *Fence) mayWrite(c *queuefile.Content) error {
 	return nil
 }
 
-// Rebase accepts an observed version, that of an ExternalEditError, as the one
-// that the next Write replaces.
+// Rebase makes an observed version, that of an ExternalEditError, the version that the
+// next Write replaces.
 func (f *Fence) Rebase(o Observed) { f.version = o.Version }

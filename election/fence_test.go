@@ -15,9 +15,9 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// TestReign is one reign from the first document on: what stands in it, and
-// what is handed down to the successor.
-func TestReign(t *testing.T) {
+// TestLeaderTerm checks one leader term from the first document on: the content of the
+// document, and the values that the successor takes over.
+func TestLeaderTerm(t *testing.T) {
 	e := newEnv(t)
 	n := newNode("n1", "A")
 	n.enqueue("a")
@@ -109,8 +109,8 @@ func TestRemovedBeforeAcquire(t *testing.T) {
 	}
 }
 
-// TestPutBackBeforeAcquire goes on from the machine's epoch when the document
-// is one from a backup.
+// TestPutBackBeforeAcquire continues from the machine's epoch when the document comes
+// from a backup.
 func TestPutBackBeforeAcquire(t *testing.T) {
 	e := newEnv(t)
 	n := newNode("n1", "A")
@@ -266,8 +266,8 @@ func TestFencedByOriginal(t *testing.T) {
 	}
 }
 
-// adopt is what a cluster does with a document: LSNs go on growing, above the
-// document's and above those of what it adopted before.
+// adopt adopts a document as a cluster does: LSNs keep growing, above those of the
+// document and of the documents adopted before.
 func adopt(t testing.TB, n *node, doc *queuefile.Document) *fsm.Machine {
 	t.Helper()
 	if last := max(doc.Meta.LSN.Term, n.Meta().LSN.Term); last >= n.term {
@@ -369,7 +369,7 @@ func TestRemoved(t *testing.T) {
 	f.Rebase(found.Observed)
 	e.write(f, n.View())
 
-	// While it was away, somebody else made a new one.
+	// While it was away, another writer made a new one.
 	e.Delete(t.Context(), key)
 	errors.As(f.Write(t.Context(), inline(n.View()), start), &found)
 	f.Rebase(found.Observed)

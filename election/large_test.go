@@ -9,7 +9,7 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// carried is what the document holds, to be written again as it is.
+// carried returns the content of the document, to be written again unchanged.
 func carried(doc *queuefile.Document) *queuefile.Content {
 	return &queuefile.Content{Meta: doc.Meta, Counts: doc.Counts, Archive: doc.Archive}
 }
@@ -52,9 +52,8 @@ func TestCarriedOver(t *testing.T) {
 	e.checkHistory()
 }
 
-// TestCarriedEpoch goes on from the epoch that the candidate's log has, when
-// neither the document, which was put back from a backup, nor what is carried
-// over knows it.
+// TestCarriedEpoch continues from the epoch in the candidate's log, when neither the
+// document, which comes from a backup, nor the content that is carried over has it.
 func TestCarriedEpoch(t *testing.T) {
 	e := newEnv(t)
 	e.large = true
@@ -133,9 +132,9 @@ func TestFaultyContent(t *testing.T) {
 	e.write(f, n.View())
 }
 
-// TestLargeFencedByOriginal: a broker that registers in a large document can do
-// no more. When it has gone, the cluster goes on from its own state, which is
-// newer than the document's.
+// TestLargeFencedByOriginal: a legacy broker can only register in a large document. When
+// it is gone, the cluster continues from its own state, which is newer than the
+// document's.
 func TestLargeFencedByOriginal(t *testing.T) {
 	e := newEnv(t)
 	e.large = true

@@ -8,16 +8,15 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// Observed is the document as it was read. The zero value means that there is
-// none.
+// Observed is a document that was read. The zero value means that there is no document.
 type Observed struct {
 	Doc     *queuefile.Document
 	Raw     []byte
 	Version storage.Version
 }
 
-// Read reads the document at key. A document that cannot be read is an error
-// that wraps ErrUnreadable; nobody may write over it.
+// Read reads the document at key. If the document cannot be decoded, the error wraps
+// ErrUnreadable, and no writer may overwrite it.
 func Read(ctx context.Context, bucket storage.Bucket, key string) (Observed, error) {
 	o, found, err := get(ctx, bucket, key)
 	if err != nil || !found {

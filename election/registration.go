@@ -10,15 +10,15 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// registration is what the original's election reads of a document, and where
-// it stands in the text.
+// registration has the two fields that the legacy election reads of a document, and their
+// places in the text.
 type registration struct {
 	broker    *string
 	heartbeat int64
 
 	brokerAt, heartbeatAt span
-	end                   int  // where the closing brace stands
-	empty                 bool // there are no members at all
+	end                   int  // the place of the closing brace
+	empty                 bool // the object has no fields
 }
 
 // span is a piece of the text; the zero span is none.
@@ -32,12 +32,12 @@ func firstDocument(address string, nowMs int64) []byte {
 }
 
 func quote(s string) []byte {
-	quoted, _ := jsontext.AppendQuote(nil, s) // what is not UTF-8 is replaced
+	quoted, _ := jsontext.AppendQuote(nil, s) // invalid UTF-8 is replaced
 	return quoted
 }
 
-// readRegistration checks the whole document's syntax and reads two members of
-// it. A heartbeat that is missing is as old as can be.
+// readRegistration checks the syntax of the whole document and reads its two fields. A
+// missing heartbeat counts as 0.
 func readRegistration(data []byte) (registration, error) {
 	var r registration
 	dec := jsontext.NewDecoder(bytes.NewBuffer(data), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
@@ -47,10 +47,10 @@ func readRegistration(data []byte) (registration, error) {
 		}
 		return r, fmt.Errorf("%w: it is not a JSON object", ErrUnreadable)
 	}
-	_, _ = dec.ReadToken() // the brace that PeekKind has seen
+	_, _ = dec.ReadToken() // the brace seen by PeekKind
 	r.empty = true
 	for dec.PeekKind() != '}' {
-		if err := r.member(dec); err != nil {
+		if err := r.field(dec); err != nil {
 			return r, fmt.Errorf("%w: %w", ErrUnreadable, err)
 		}
 		r.empty = false
@@ -58,12 +58,12 @@ func readRegistration(data []byte) (registration, error) {
 	_, _ = dec.ReadToken()
 	r.end = int(dec.InputOffset()) - 1
 	if _, err := dec.ReadToken(); !errors.Is(err, io.EOF) {
-		return r, fmt.Errorf("%w: it goes on after its end (byte %d)", ErrUnreadable, dec.InputOffset())
+		return r, fmt.Errorf("%w: trailing data (byte %d)", ErrUnreadable, dec.InputOffset())
 	}
 	return r, nil
 }
 
-func (r *registration) member(dec *jsontext.Decoder) error {
+func (r *registration) field(dec *jsontext.Decoder) error {
 	name, err := dec.ReadToken()
 	if err != nil {
 		return err
@@ -126,8 +126,8 @@ func value(dec *jsontext.Decoder, before span) (raw jsontext.Value, at span, err
 	return raw, span{from: to - len(raw), to: to}, nil
 }
 
-// replace returns the document with another broker and heartbeat, and nothing
-// else changed. Members that are missing come at the end.
+// replace returns the document with another broker and heartbeat, and nothing else
+// changed. It appends the fields that are missing.
 func (r *registration) replace(data []byte, address string, nowMs int64) []byte {
 	edits := []edit{
 		r.edit("broker", r.brokerAt, quote(address)),
@@ -151,8 +151,8 @@ type edit struct {
 	text []byte
 }
 
-// edit puts text at a member's place, or the whole member before the closing
-// brace.
+// edit returns the change that puts text at the field's place, or a new field before the
+// closing brace.
 func (r *registration) edit(name string, at span, text []byte) edit {
 	if at != (span{}) {
 		return edit{at: at, text: text}

@@ -9,13 +9,13 @@ import (
 	"osqueue/storage"
 )
 
-// Pauses between the attempts to settle one write: they double up to a limit.
+// The pauses between the attempts to settle one write. They double up to longPause.
 const (
 	firstPause = 10 * time.Millisecond
 	longPause  = time.Second
 )
 
-// pause waits before the next attempt and reports whether ctx lives.
+// pause waits before the next attempt. It reports whether ctx is still valid.
 func pause(ctx context.Context, attempt int) bool {
 	t := time.NewTimer(min(firstPause<<min(attempt, 10), longPause))
 	defer t.Stop()
@@ -35,8 +35,7 @@ func put(ctx context.Context, b storage.Bucket, key string, version storage.Vers
 	return b.PutIfMatch(ctx, key, data, version)
 }
 
-// notApplied reports whether a write with that error never was and never will
-// be applied.
+// notApplied reports whether a write with that error was not applied and never will be.
 func notApplied(err error) bool {
 	return errors.Is(err, storage.ErrThrottled) || errors.Is(err, storage.ErrInvalidKey)
 }
@@ -53,7 +52,7 @@ func getSettling(ctx context.Context, b storage.Bucket, key string) (o storage.O
 	}
 }
 
-// unknown is the error for a write that was not settled because of why.
+// unknown returns the error for a write that was not settled because of why.
 func unknown(w storage.Write, why error) error {
 	if w.Err == nil {
 		return fmt.Errorf("%w: %w", ErrUnknown, why)

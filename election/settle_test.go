@@ -314,8 +314,8 @@ func TestLostToSuccessor(t *testing.T) {
 	})
 }
 
-// TestEditedOverLanded loses the answer of a write that was applied, and
-// somebody edits the document before the fence looks.
+// TestEditedOverLanded loses the answer of a write that was applied, and another writer
+// edits the document before the fence reads it.
 func TestEditedOverLanded(t *testing.T) {
 	onStores(t, func(t *testing.T, s *scene) {
 		s.begin()
@@ -381,8 +381,8 @@ func TestThrottled(t *testing.T) {
 	})
 }
 
-// TestSpuriousConflict answers Conflict although nobody wrote, as stores do
-// that see two requests at once.
+// TestSpuriousConflict answers Conflict although no other writer wrote, as stores do that
+// see two requests at once.
 func TestSpuriousConflict(t *testing.T) {
 	onStores(t, func(t *testing.T, s *scene) {
 		s.begin()
@@ -395,8 +395,8 @@ func TestSpuriousConflict(t *testing.T) {
 	})
 }
 
-// TestAcquireSettles loses requests and answers of the first write of a reign,
-// on an empty bucket and over a predecessor.
+// TestAcquireSettles loses requests and answers of the first write of a leader term, on
+// an empty bucket and over a predecessor.
 func TestAcquireSettles(t *testing.T) {
 	for name, rule := range map[string]fault.Rule{
 		"answer lost":    {Kind: fault.LoseAnswer, Times: 1},
@@ -423,7 +423,7 @@ func TestAcquireSettles(t *testing.T) {
 	}
 }
 
-// TestAcquireLoses lets somebody else win at each moment.
+// TestAcquireLoses lets another writer win at each moment.
 func TestAcquireLoses(t *testing.T) {
 	onStores(t, func(t *testing.T, s *scene) {
 		acquire := func(seen election.Observed) error {

@@ -6,13 +6,12 @@ import (
 	"osqueue/storage"
 )
 
-// Silence is what a candidate knows about how long the document's broker has
-// written nothing.
+// Silence is a candidate's measurement of how long the document's broker has not written.
 type Silence struct {
-	// For is how long the document has stayed the same version, by the
+	// For is the time for which the document has had the same version, by the
 	// candidate's monotonic clock and only as far as its own reads show it.
 	For time.Duration
-	// Timeout is the broker timeout: how long a broker may be silent.
+	// Timeout is the broker timeout: the time for which a broker may be silent.
 	Timeout time.Duration
 	// Promised is the time in which the document promises the next heartbeat
 	// (queuefile.Document.Promise). The broker may be silent for so much longer.
@@ -28,26 +27,26 @@ func (s Silence) dead() bool { return s.Remaining() <= 0 }
 // broker counts as dead.
 func (s Silence) Remaining() time.Duration { return s.Timeout + s.Promised - s.For }
 
-// stale reports whether the wall clock says that a heartbeat is too old. It is the
-// rule of the legacy brokers.
+// stale reports whether a heartbeat is too old by the wall clock. It is the rule of the
+// legacy brokers.
 func (s Silence) stale(heartbeatMs int64) bool {
 	return !fresh(heartbeatMs, s.Now.UnixMilli(), s.Timeout.Milliseconds())
 }
 
-// Watch measures how long the document has stayed the same version. The clock of the
-// document's broker and the wall clock of this node do not matter to it, and an outage
-// of the bucket does not look like the death of the broker: the count begins again
-// after a failed read, and after a pause in which this node did not read. The zero
-// value has seen nothing. It is used by one goroutine.
+// Watch measures how long the document has had the same version. It does not depend on
+// the clock of the document's broker or on the wall clock of this node. An outage of the
+// bucket does not look like the death of the broker: the measurement restarts after a
+// failed read, and after a pause in which this node did not read. The zero value is ready
+// for use. It is not safe for concurrent use.
 type Watch struct {
 	version storage.Version
-	since   time.Time // when the first read of this version had ended; zero: count from the next read
-	last    time.Time // when the last read had ended
+	since   time.Time // the end of the first read of this version; zero: count from the next read
+	last    time.Time // the end of the last read
 }
 
-// Saw takes in a successful read that began at asked and returns for how long the
+// Saw records a successful read that began at asked. It returns the time for which the
 // document has been unchanged. pauseMax is the longest time between two reads that does
-// not interrupt the count.
+// not restart the measurement.
 func (w *Watch) Saw(o Observed, asked time.Time, pauseMax time.Duration) time.Duration {
 	now := time.Now()
 	interrupted := w.since.IsZero() || o.Version != w.version || asked.Sub(w.last) > pauseMax
@@ -59,6 +58,6 @@ func (w *Watch) Saw(o Observed, asked time.Time, pauseMax time.Duration) time.Du
 	return asked.Sub(w.since)
 }
 
-// Missed takes in that the document could not be read or written: its broker could
-// perhaps not write it either.
+// Missed records that the document could not be read or written: perhaps its broker could
+// not write it either.
 func (w *Watch) Missed() { w.since = time.Time{} }

@@ -8,7 +8,7 @@ import (
 	"osqueue/storage"
 )
 
-// Status is how TryElect ended.
+// Status is the outcome of TryElect.
 type Status string
 
 // The outcomes of TryElect.
@@ -25,12 +25,11 @@ type Result struct {
 	Leader string // the other leader's address, for OtherLeader
 }
 
-// TryElect is one attempt of address to become the registered broker of the
-// document at key, by the rule of the original: it wins when there is no
-// document, no broker, or a heartbeat older than timeoutMs at nowMs. What else
-// stands in the document is kept byte for byte. A write whose answer was lost is
-// settled before TryElect returns; an error means that it is not elected as
-// far as can be known.
+// TryElect is one attempt of address to become the registered broker of the document at
+// key, by the rule of the legacy broker: it wins if there is no document, no broker, or a
+// heartbeat older than timeoutMs at nowMs. It keeps the rest of the document byte for
+// byte. It settles a write whose answer was lost before it returns. An error means that
+// address was not elected, as far as can be determined.
 func TryElect(
 	ctx context.Context, bucket storage.Bucket, key, address string, nowMs, timeoutMs int64,
 ) (Result, error) {
@@ -66,8 +65,8 @@ func incumbent(broker, address string) Result {
 	return Result{Status: OtherLeader, Leader: broker}
 }
 
-// CheckLeadership reports whether address is the registered broker, however
-// old its heartbeat is. Without a document nobody is.
+// CheckLeadership reports whether address is the registered broker, even with an old
+// heartbeat. Without a document it is not.
 func CheckLeadership(ctx context.Context, bucket storage.Bucket, key, address string) (bool, error) {
 	o, found, err := get(ctx, bucket, key)
 	if err != nil || !found {
@@ -80,8 +79,8 @@ func CheckLeadership(ctx context.Context, bucket storage.Bucket, key, address st
 	return r.broker != nil && *r.broker == address, nil
 }
 
-// stand writes data over version ("" for none) and says how it ended. Only a
-// write that followed a lost answer needs to look whether it was ours that won.
+// stand writes data over version ("" for none) and returns the outcome. Only a write that
+// followed a lost answer has to read the document to find the winner.
 func stand(
 	ctx context.Context, bucket storage.Bucket, key string, version storage.Version, data []byte, us registration,
 ) (Status, error) {
@@ -100,7 +99,7 @@ func stand(
 		case err != nil:
 			return "", unknown(w, err)
 		case !found && version != "":
-			return LostRace, nil // somebody has removed it
+			return LostRace, nil // another writer has removed it
 		case o.Version != version:
 			return whose(o.Data, us)
 		}
@@ -110,7 +109,7 @@ func stand(
 	}
 }
 
-// whose says whether the document names us.
+// whose reports whether the document names us as the broker.
 func whose(data []byte, us registration) (Status, error) {
 	r, err := readRegistration(data)
 	if err != nil {
@@ -122,12 +121,12 @@ func whose(data []byte, us registration) (Status, error) {
 	return LostRace, nil
 }
 
-// fresh reports whether a heartbeat counts as alive. One from the future does.
+// fresh reports whether a heartbeat counts as alive. A heartbeat in the future does.
 func fresh(heartbeat, nowMs, timeoutMs int64) bool {
 	return heartbeat >= nowMs-timeoutMs
 }
 
-// get is a read in which absence is no error.
+// get reads an object. Absence is not an error.
 func get(ctx context.Context, bucket storage.Bucket, key string) (o storage.Object, found bool, err error) {
 	o, err = bucket.Get(ctx, key)
 	switch {

@@ -129,7 +129,7 @@ var defects = []defect{
 		Bug: "if f.fenced = f.successor(seen); f.fenced != nil && false {",
 	}, fenceChaos},
 	{"fence", mutants.Mutant{
-		Name: "somebody's edit is written over", File: "election/commit.go",
+		Name: "an external edit is overwritten", File: "election/commit.go",
 		Old: "\treturn &ExternalEditError{Observed: seen}\n",
 		Bug: "\tf.version = o.Version\n\treturn nil\n",
 	}, fenceEdit},
@@ -151,9 +151,9 @@ var defects = []defect{
 
 	// Flushes.
 	{"object acks", mutants.Mutant{
-		Name: "acked as in the bucket when the write was sent", File: "election/draft.go",
-		Old: "\tf.newest = later(f.newest, d.lsn)\n",
-		Bug: "\tf.newest = later(f.newest, d.lsn)\n\tf.flushed = f.newest\n",
+		Name: "acked as in the bucket when the write was sent", File: "election/pending.go",
+		Old: "\tf.newest = later(f.newest, p.lsn)\n",
+		Bug: "\tf.newest = later(f.newest, p.lsn)\n\tf.flushed = f.newest\n",
 	}, losses},
 	{"bounded flushes", mutants.Mutant{
 		Name: "the log in the bucket has a gap", File: "cluster/flush/journal.go",

@@ -9,14 +9,14 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// writesMax is how many ids of past writes a document carries.
+// writesMax is the number of ids of past writes in a document.
 const writesMax = 16
 
-// doubtMax bounds the writes that are remembered while the bucket is away. One
-// more is made at most every time a Write gives up, seconds apart.
+// doubtMax is the largest number of writes without a known outcome that the fence
+// remembers. Each Write that ends without an answer adds one, seconds apart.
 const doubtMax = 4096
 
-// sent is what the fence remembers of a version that it has sent.
+// sent has the properties of a version that the fence has sent.
 type sent struct {
 	id  string
 	lsn fsm.LSN
@@ -26,21 +26,22 @@ type sent struct {
 	large bool // its state is in an archive
 }
 
-// draft is a version that is being sent.
-type draft struct {
+// pending is a version that the fence is sending.
+type pending struct {
 	sent
 	data []byte
 }
 
-// seed is the process's own, so nobody outside can make two documents collide.
+// seed is secret to the process, so that no other program can make two documents with the
+// same sum.
 var seed = maphash.MakeSeed()
 
-// draft encodes c as the next version, with a fresh id, and remembers it.
-func (f *Fence) draft(c *queuefile.Content, nowMs int64) *draft {
+// prepare encodes c as the next version, with a new id, and remembers it.
+func (f *Fence) prepare(c *queuefile.Content, nowMs int64) *pending {
 	id := rand.Text()
 	f.writes = lastWrites(append(slices.Clone(f.writes), id))
-	// Room for some growth at once: copying a large document again and again as
-	// it is appended to would hold up everything else.
+	// Allocate some spare capacity at once: growing the buffer repeatedly would copy a
+	// large document each time and delay the flush.
 	room := slices.Grow(f.spare[:0], f.size+f.size/8)
 	data, large := queuefile.AppendTo(room, c, queuefile.Header{
 		Lineage:   f.lineage,
@@ -52,20 +53,20 @@ func (f *Fence) draft(c *queuefile.Content, nowMs int64) *draft {
 		Next:      f.next.Milliseconds(),
 		Handovers: f.passed,
 	}, f.me.Address, nowMs)
-	f.spare = nil // until the store is certain to be done with it
-	d := &draft{
+	f.spare = nil // until the store has certainly finished reading it
+	p := &pending{
 		sent: sent{id: id, lsn: c.LSN(), sum: maphash.Bytes(seed, data), len: len(data), large: large},
 		data: data,
 	}
 	if len(f.sent) >= doubtMax {
 		f.sent = slices.Delete(f.sent, 0, 1)
 	}
-	f.sent = append(f.sent, d.sent)
-	f.newest = later(f.newest, d.lsn)
-	return d
+	f.sent = append(f.sent, p.sent)
+	f.newest = later(f.newest, p.lsn)
+	return p
 }
 
-// find returns the version among those remembered that has these bytes.
+// find returns the remembered version with these bytes.
 func (f *Fence) find(data []byte) (sent, bool) {
 	sum := maphash.Bytes(seed, data)
 	for _, s := range f.sent {
@@ -76,17 +77,17 @@ func (f *Fence) find(data []byte) (sent, bool) {
 	return sent{}, false
 }
 
-// landed makes s, at the fence's new version, the base of what follows. Writes
-// that were still in doubt were conditional on the version before and can never
-// be applied any more.
+// landed makes s, at the fence's new version, the version that the next write replaces.
+// Writes without a known outcome were conditional on the previous version, so they can no
+// longer be applied.
 func (f *Fence) landed(s sent) {
 	f.sent = append(f.sent[:0], s)
 	f.size, f.large = s.len, s.large
 	f.flushed = later(f.flushed, s.lsn)
 }
 
-// noteHistory learns from the ids in somebody's document which of the writes
-// in doubt had been applied before.
+// noteHistory finds, from the ids in a document of another writer, the remembered writes
+// that had been applied before it.
 func (f *Fence) noteHistory(h *queuefile.Header) {
 	if h == nil {
 		return
