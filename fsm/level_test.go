@@ -124,7 +124,7 @@ func TestPutOfAScheduleThatFiresMeanwhile(t *testing.T) {
 }
 
 // TestFirstPutOfAScheduleAfterItsTime: a schedule whose first PUT is committed after the
-// time that was computed for it does not fire for that time, but for the next one.
+// time that was computed for it does not fire for that time, only for the next one.
 func TestFirstPutOfAScheduleAfterItsTime(t *testing.T) {
 	fire := func(at int64, id string) *fsmpb.Mutation {
 		return &fsmpb.Mutation{Op: &fsmpb.Mutation_FireCron{FireCron: &fsmpb.FireCron{Name: "c", DueMs: at, AtMs: at, NextMs: at + 1000, JobId: id}}}
