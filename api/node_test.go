@@ -96,7 +96,7 @@ func TestStatusOfTheBucket(t *testing.T) {
 			st.MaxFlushLagMs, st.FlushIntervalMs, st.Refusing, st.FlushError = 300_000, 1000, "too far behind", "timeout"
 			st.DocumentForm, st.DocumentBytes, st.LogBytes = cluster.FormArchive, 7000, 9000
 			st.BaseLSN, st.ArchiveLSN = fsm.LSN{Term: 2, Index: 1}, fsm.LSN{Term: 2, Index: 8}
-			st.Bucket = cost.Sheet{
+			st.Bucket = cost.Report{
 				Since: since, Counts: cost.Counts{Gets: 1, Creates: 2, Replaces: 3, Lists: 4, Deletes: 5, BytesRead: 6, BytesWritten: 7},
 				Cost: cost.Dollar / 4, Projected: 6 * cost.Dollar, Budget: 5 * cost.Dollar,
 			}

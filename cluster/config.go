@@ -82,7 +82,7 @@ type Config struct {
 	ReadJob           func(nowMs func() int64) func(id string, data []byte) (*fsmpb.Mutation, error)
 
 	// Account, if given, is what the bucket has cost so far, for Status.
-	Account func() cost.Sheet
+	Account func() cost.Report
 	// FlushInterval, if given, takes the place of Flush.Interval: a budget, for
 	// example, that is running out.
 	FlushInterval   func() time.Duration

@@ -56,7 +56,7 @@ type Status struct {
 	Snapshots       snapshot.Status // of raft
 	Inbox           inbox.Stats     // of the drop box
 
-	Bucket      cost.Sheet // requests and what they cost, since this process started
+	Bucket      cost.Report // requests and what they cost, since this process started
 	Epoch       uint64
 	Fence       string // one of the Fence constants
 	FenceReason string // why, when it is not active or follower

@@ -61,7 +61,7 @@ func (s *server) openBucket(ctx context.Context, o *serveOptions, metrics *prome
 func (o *serveOptions) account() *cost.Meter {
 	plan, c := &o.pace.plan, &o.node
 	meter := cost.NewMeter(plan.Prices, plan.Budget, nil)
-	c.Account = meter.Sheet
+	c.Account = meter.Report
 	if plan.Budget > 0 {
 		c.FlushInterval = cost.NewPacer(meter, plan.Prices.Flush(0), c.Flush.Interval, c.Flush.Heartbeat).Interval
 	}

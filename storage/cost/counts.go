@@ -5,7 +5,7 @@ import (
 	"osqueue/storage/metered"
 )
 
-// Counts is how much a bucket was used: requests by operation, and bytes.
+// Counts has the use of a bucket: requests by operation, and bytes.
 type Counts struct {
 	Gets     uint64
 	Creates  uint64 // PutIfAbsent
@@ -14,10 +14,10 @@ type Counts struct {
 	Deletes  uint64
 
 	BytesRead    uint64
-	BytesWritten uint64 // offered, whether they were taken or not
+	BytesWritten uint64 // offered, whether the store took them or not
 }
 
-// ByOp are the requests by the name of the operation.
+// ByOp returns the requests by the name of the operation.
 func (c Counts) ByOp() map[string]uint64 {
 	return map[string]uint64{
 		string(storage.OpGet):         c.Gets,
@@ -28,12 +28,12 @@ func (c Counts) ByOp() map[string]uint64 {
 	}
 }
 
-// listPage is how many objects S3 and GCS return in one page of a listing, each
-// of which is a request.
+// listPage is the number of objects in one page of a listing of S3 and GCS. Each page is
+// one request.
 const listPage = 1000
 
-// add counts one operation. How it ended does not matter: conditions that do not
-// hold are charged, and a request without an answer may have arrived.
+// add counts one operation with any outcome: a store charges for failed conditions, and a
+// request without an answer may have arrived.
 func (c *Counts) add(o metered.Observation) {
 	n := uint64(max(o.Bytes, 0))
 	switch o.Op {

@@ -3,51 +3,49 @@
 //
 // # Problem
 //
-// Object stores charge by the request, a failed conditional one too, and a queue
-// that flushes 20 times a second spends $259 a month on what looks like nothing.
-// So the cost is counted where the requests leave, shown while it can still be
-// changed, and, if there is a budget, kept to it by flushing less often.
+// Object stores charge for each request, also for a failed conditional one. A queue that
+// flushes 20 times a second spends $259 a month, even if it has few jobs. So the cost is
+// counted where the requests are sent, and reported while it can still be changed. If there
+// is a budget, the queue flushes less often to keep within it.
 //
-//	requests ──▶ Meter ──▶ Sheet: so far, projected, budget
+//	requests ──▶ Meter ──▶ Report: so far, projected, budget
 //	               │
 //	               ▼
-//	            Governor ──▶ interval between flushes
+//	            Limiter ──▶ interval between flushes
 //
 // # Money
 //
-// Sums are whole nano-dollars: a request costs a few thousand of them, and
-// nothing is rounded away however many there are. A month has 30 days.
+// Sums are whole nano-dollars: a request costs a few thousand of them, and no sum is
+// rounded. A month has 30 days.
 //
 // # Projection
 //
-// The projection is what the requests of the last hour would come to in a month.
-// In the first ten minutes it divides by ten minutes all the same: a process that
-// starts makes a burst of requests, which says nothing about the month. Until
-// then the projection is too low, never absurd.
+// The projection is the cost of a month at the rate of the last hour. In the first ten
+// minutes it divides by ten minutes: a process that starts makes a burst of requests, which
+// is not typical of the month. Until then the projection is too low.
 //
 // # Budget
 //
-// The Governor is a token bucket. Credit accrues at the budget's pace, up to
-// twelve hours' worth, and every request is paid from it. With three hours' worth
-// or more, flushes go at full speed; below, the interval is stretched, evenly on a
-// logarithmic scale, until with no credit left it is the one that spends what
-// accrues; and on, in debt, to the longest interval, which is the heartbeat of the
-// broker. A process starts with six hours' worth.
+// The Limiter is a token bucket. Credit accrues at the rate of the budget, up to the amount
+// of twelve hours, and pays for every request. With the credit of three hours or more the
+// flusher works at full speed. With less credit the interval grows, evenly on a logarithmic
+// scale; without credit it is the interval that spends exactly the accruing credit. With a
+// debt it grows further, up to the longest interval, which is the heartbeat of the broker.
+// A process starts with the credit of six hours.
 //
-// Everything that the Meter counts is paid from the credit: the document, segments
-// of the log, checkpoints, listings, reads. The interval is all that the Governor
-// controls, though, and it ends at the heartbeat. As long as what an interval of
-// the heartbeat's length costs keeps within the budget, a month costs at most the
-// budget and twelve hours' worth more (1.7 %). Plan.Check sees at the start that the
-// heartbeats and the looks into the drop box do. Where requests are charged, an object
-// counts as a flush (flush.Config.CountObjects), so that segments and checkpoints stretch
-// the interval, too. At the longest interval they come on top: they follow from how much
-// is written, and a budget that they exceed there is exceeded. The cost report says so
-// while it happens.
+// The credit pays for every request that the Meter counts: the document, segments of the
+// log, checkpoints, listings, reads. The Limiter controls only the interval, up to the
+// heartbeat. If the cost at that interval is within the budget, a month costs at most the
+// budget and the amount of twelve hours (1.7 %). Plan.Check verifies at the start that the
+// heartbeats and the listings of the inbox are within the budget. Where requests are
+// charged, an object counts as a flush (flush.Config.CountObjects), so that segments and
+// checkpoints lengthen the interval, too. At the longest interval their cost is additional:
+// it depends on the amount of data written, and may exceed the budget. The cost report
+// shows this while it happens.
 //
-// # What is not seen
+// # Limits of the counts
 //
-// The counts are those of one process since its start. What a driver's SDK
-// repeats by itself (reads only) is not counted; storage and traffic out of the region are not, unless the
-// prices have them. A request that got no answer is counted.
+// The counts are those of one process since its start. Repetitions inside a driver's SDK
+// (of reads only) are not counted. Storage and traffic out of the region are not counted
+// unless the prices include them. A request that got no answer is counted.
 package cost

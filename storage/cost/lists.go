@@ -5,13 +5,14 @@ import (
 	"strings"
 )
 
-// listsDate is when the prices below were looked at: eu-central-1 in Amazon's price list of
-// 2026-09-28, R2 and GCS in the vendors' pricing pages, us-east-1, eu-west-1, eu-west-3 and
-// ap-southeast-1 in bills and tables of others. The further regions are as published in 2025.
+// listsDate is the date of the prices below: eu-central-1 from Amazon's price list of
+// 2026-09-28, R2 and GCS from the vendors' pricing pages, us-east-1, eu-west-1, eu-west-3
+// and ap-southeast-1 from published bills and tables. The prices of the other regions are
+// from 2025.
 const listsDate = "November 2026"
 
-// s3Standard are the prices of S3 Standard by region, for 1000 requests, without
-// traffic out of the region.
+// s3Standard has the prices of S3 Standard by region, for 1000 requests, without traffic
+// out of the region.
 var s3Standard = map[string]Prices{
 	"us-east-1":      requests(5_000_000, 400_000),
 	"us-east-2":      requests(5_000_000, 400_000),
@@ -25,22 +26,23 @@ var s3Standard = map[string]Prices{
 	"eu-west-3":      requests(5_300_000, 420_000),
 }
 
-// r2 are the prices of Cloudflare R2, without its monthly allowance.
+// r2 has the prices of Cloudflare R2, without its monthly allowance.
 var r2 = requests(4_500_000, 360_000)
 
-// r2Host ends the host of each R2 endpoint.
+// r2Host is the suffix of the host of each R2 endpoint.
 const r2Host = ".r2.cloudflarestorage.com"
 
-// requests are prices of which writes and listings have one and reads another.
+// requests returns prices with one price for writes and listings and another one for
+// reads.
 func requests(put, get Money) Prices { return Prices{Put: put, List: put, Get: get} }
 
-// PricesOf returns the list prices of the store behind a bucket URL, and says which
-// ones they are. known is false for a store or region that is not in the lists: the
-// prices are then those of S3 Standard in us-east-1.
+// PricesOf returns the list prices of the store behind a bucket URL, and a text that
+// names them. known is false for a store or region that is not in the lists; the prices
+// are then those of S3 Standard in us-east-1.
 func PricesOf(bucketURL string) (p Prices, source string, known bool) {
 	u, err := url.Parse(bucketURL)
 	if err != nil {
-		return Prices{}, "no price", true // whoever opens the bucket says what is wrong
+		return Prices{}, "no price", true // opening the bucket reports the error
 	}
 	region, endpoint := u.Query().Get("region"), u.Query().Get("endpoint")
 	host := endpoint

@@ -7,9 +7,8 @@ import (
 	"osqueue/storage/metered"
 )
 
-// Meter counts the requests to a bucket and what they cost. It is the Observer of
-// a metered bucket; all methods are safe for concurrent use, and observing
-// allocates nothing.
+// Meter counts the requests to a bucket and their cost. It is the Observer of a metered
+// bucket. It is safe for concurrent use, and observing allocates nothing.
 type Meter struct {
 	prices Prices
 	budget Money
@@ -23,8 +22,8 @@ type Meter struct {
 
 var _ metered.Observer = (*Meter)(nil)
 
-// NewMeter starts counting. The budget, of a month, is only for the sheet; 0 is
-// none. A nil clock is time.Now.
+// NewMeter returns a Meter that counts from now. The monthly budget is only for the
+// report; 0 is no budget. A nil clock is time.Now.
 func NewMeter(p Prices, budget Money, now func() time.Time) *Meter {
 	if now == nil {
 		now = time.Now
@@ -40,28 +39,28 @@ func (m *Meter) ObserveStorage(o metered.Observation) {
 	m.recent.slot(m.now().Sub(m.start)).add(o)
 }
 
-// Spent is what all requests since the start have cost.
+// Spent returns the cost of all requests since the start.
 func (m *Meter) Spent() Money {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.prices.Of(m.total)
 }
 
-// Sheet is the account of a bucket at one moment.
-type Sheet struct {
-	Since     time.Time // when counting began
+// Report is a cost report: the use and the cost of a bucket at one moment.
+type Report struct {
+	Since     time.Time // the start of counting
 	Counts    Counts
 	Cost      Money // so far
-	Projected Money // in a month, if it goes on like the last hour
+	Projected Money // in a month, at the rate of the last hour
 	Budget    Money // of a month; 0: none
 }
 
-// Sheet is the account of this moment.
-func (m *Meter) Sheet() Sheet {
+// Report returns the cost report of this moment.
+func (m *Meter) Report() Report {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	recent, span := m.recent.sum(m.now().Sub(m.start))
-	return Sheet{
+	return Report{
 		Since:     m.start,
 		Counts:    m.total,
 		Cost:      m.prices.Of(m.total),
@@ -70,7 +69,7 @@ func (m *Meter) Sheet() Sheet {
 	}
 }
 
-// project is what a month costs at the rate of what was spent in a span.
+// project returns the cost of a month at the rate of spent in span.
 func project(spent Money, span time.Duration) Money {
 	return mulDiv(uint64(spent), uint64(Month), uint64(max(span, LeastSpan)))
 }

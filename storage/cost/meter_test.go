@@ -32,7 +32,7 @@ func TestAMonthOfWrites(t *testing.T) {
 			observe(m, storage.OpPutIfMatch, metered.Committed, 1000)
 		}
 	}
-	s := m.Sheet()
+	s := m.Report()
 	if s.Cost.String() != "$6.48" || s.Counts.Replaces != 1_296_000 || s.Counts.BytesWritten != 1_296_000_000 || s.Budget != 5*Dollar {
 		t.Fatalf("%+v", s)
 	}
@@ -60,7 +60,7 @@ func TestEveryRequestCounts(t *testing.T) {
 		observe(m, storage.OpDelete, r, 0)
 	}
 	want := Counts{Replaces: 5, Creates: 5, Gets: 3, Lists: 3, Deletes: 3, BytesRead: 21, BytesWritten: 55}
-	if s := m.Sheet(); s.Counts != want || s.Cost != 13*5000+3*400 || s.Cost != m.Spent() {
+	if s := m.Report(); s.Counts != want || s.Cost != 13*5000+3*400 || s.Cost != m.Spent() {
 		t.Fatalf("%+v", s)
 	}
 	if got := want.ByOp(); got["put_if_match"] != 5 || got["put_if_absent"] != 5 || got["get"] != 3 || got["list"] != 3 || got["delete"] != 3 {
@@ -78,12 +78,12 @@ func TestStartIsNotProjected(t *testing.T) {
 	}
 	for _, after := range []time.Duration{0, time.Second, 9 * time.Minute} {
 		c.pass(after)
-		if got := m.Sheet().Projected; got.String() != "$0.432" {
+		if got := m.Report().Projected; got.String() != "$0.432" {
 			t.Fatalf("after %v: %s", after, got)
 		}
 	}
 	c.pass(52 * time.Minute) // an hour and two minutes have passed
-	if got := m.Sheet().Projected; got != 0 {
+	if got := m.Report().Projected; got != 0 {
 		t.Fatalf("an hour later: %s", got)
 	}
 }
@@ -101,7 +101,7 @@ func TestProjectionFollowsTheLastHour(t *testing.T) {
 	}
 	about := func(when string, want, tolerance Money) {
 		t.Helper()
-		if got := m.Sheet().Projected; got < want-tolerance || got > want+tolerance {
+		if got := m.Report().Projected; got < want-tolerance || got > want+tolerance {
 			t.Fatalf("%s: projected %s, want about %s", when, got, want)
 		}
 	}
@@ -135,7 +135,7 @@ func TestMeterFromManySides(t *testing.T) {
 		all.Go(func() {
 			for range 1000 {
 				observe(m, storage.OpPutIfMatch, metered.Committed, 1)
-				if m.Sheet().Cost <= 0 || p.Interval() < time.Millisecond {
+				if m.Report().Cost <= 0 || p.Interval() < time.Millisecond {
 					t.Error("a request got lost, or the interval is too short")
 				}
 			}
@@ -159,7 +159,7 @@ func TestMeterOfABucket(t *testing.T) {
 	b.List(t.Context(), "", func(storage.Info) bool { return true })
 	b.Delete(t.Context(), "k")
 	want := Counts{Creates: 2, Replaces: 1, Gets: 2, Lists: 1, Deletes: 1, BytesWritten: 11, BytesRead: 5}
-	if got := m.Sheet().Counts; got != want {
+	if got := m.Report().Counts; got != want {
 		t.Fatalf("counted %+v, want %+v", got, want)
 	}
 }
@@ -169,7 +169,7 @@ func TestClockThatRunsBack(t *testing.T) {
 	m := NewMeter(DefaultPrices("s3"), 0, c.now)
 	c.pass(-time.Hour)
 	observe(m, storage.OpGet, metered.OK, 1)
-	if s := m.Sheet(); s.Counts.Gets != 1 || s.Projected != 400*6*24*30 {
+	if s := m.Report(); s.Counts.Gets != 1 || s.Projected != 400*6*24*30 {
 		t.Fatalf("%+v", s)
 	}
 }

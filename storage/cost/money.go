@@ -15,20 +15,20 @@ type Money int64
 // Dollar is one US dollar.
 const Dollar Money = 1e9
 
-// Month is the month of budgets and projections.
+// Month is the length of a month in budgets and projections.
 const Month = 30 * 24 * time.Hour
 
-// maxDollars bounds what can be written: sums stay far from overflow.
+// maxDollars is the largest amount that can be given: sums stay far from overflow.
 const maxDollars = 1e9
 
-// fractionDigits is how fine Money is.
+// fractionDigits is the number of decimals of Money.
 const fractionDigits = 9
 
-// ParseMoney reads an amount of dollars as people write it: 5usd, $5, 5, 0.75.
+// ParseMoney reads an amount of dollars: 5usd, $5, 5, 0.75.
 func ParseMoney(text string) (Money, error) {
 	m, why := parseDollars(stripUnit(text))
 	if why != "" {
-		return 0, fmt.Errorf("%q is no amount of dollars (%s): write it as in 5usd, $5 or 0.75", text, why)
+		return 0, fmt.Errorf("%q is not an amount of dollars (%s): write it as in 5usd, $5 or 0.75", text, why)
 	}
 	return m, nil
 }
@@ -44,18 +44,18 @@ func stripUnit(text string) string {
 	return text
 }
 
-// parseDollars reads a decimal number exactly; why is "" if it is one.
+// parseDollars reads a decimal number exactly; why is "" if text is one.
 func parseDollars(text string) (m Money, why string) {
 	whole, fraction, point := strings.Cut(text, ".")
 	switch {
 	case !allDigits(whole) || !allDigits(fraction) || whole == "" && fraction == "":
 		return 0, "it must be a plain number that is not negative"
 	case point && fraction == "":
-		return 0, "nothing follows the point"
+		return 0, "digits are missing after the point"
 	}
 	fraction = strings.TrimRight(fraction, "0")
 	if len(fraction) > fractionDigits {
-		return 0, "it is finer than a billionth"
+		return 0, "it has more than 9 decimals"
 	}
 	fraction += strings.Repeat("0", fractionDigits-len(fraction))
 	dollars, err := strconv.ParseInt("0"+whole, 10, 64)
@@ -73,13 +73,13 @@ func allDigits(text string) bool {
 	return strings.Trim(text, "0123456789") == ""
 }
 
-// USD is the amount in dollars, for display and for metrics.
+// USD returns the amount in dollars, for display and for metrics.
 func (m Money) USD() float64 { return float64(m) / float64(Dollar) }
 
-// String is the amount as in $6.48, with as many decimals as it has, two at least.
+// String returns the amount as in $6.48, with all its decimals, at least two.
 func (m Money) String() string { return "$" + m.decimal() }
 
-// flag is the amount as flags take it, as in 6.48usd.
+// flag returns the amount in the form of flags, as in 6.48usd.
 func (m Money) flag() string { return m.decimal() + "usd" }
 
 func (m Money) decimal() string {
@@ -99,8 +99,8 @@ func (m Money) cents() Money {
 	return (m + cent - 1) / cent * cent
 }
 
-// mulDiv is a·b/c without overflow in between; what is too large for the result is
-// the largest amount. c is not zero.
+// mulDiv returns a·b/c without intermediate overflow. A result that is too large becomes
+// the largest amount. c must not be zero.
 func mulDiv(a, b, c uint64) Money {
 	hi, lo := bits.Mul64(a, b)
 	if hi >= c {

@@ -5,31 +5,31 @@ import (
 	"time"
 )
 
-// Pacer pays what a Meter has counted out of a Governor's credit. It is what a
-// flusher asks for its interval; it is safe for concurrent use.
+// Pacer pays for the requests that a Meter has counted from a Limiter's credit, and gives
+// a flusher its interval. It is safe for concurrent use.
 type Pacer struct {
-	meter *Meter
-	gov   *Governor
+	meter   *Meter
+	limiter *Limiter
 
 	mu   sync.Mutex
 	paid Money
 }
 
-// NewPacer makes a governor that pays for everything that the meter counts, and what
-// it has counted before, out of the meter's budget. With no budget the interval is
-// always base. flush is what one flush costs; a flush that costs more is paid for
-// all the same, the interval only finds its place later.
+// NewPacer returns a Pacer that pays for every request that the meter has counted or will
+// count from the meter's budget. Without a budget the interval is always base. flush is
+// the cost of one flush. A flush that costs more is paid for as well; the interval then
+// takes longer to settle.
 func NewPacer(m *Meter, flush Money, base, longest time.Duration) *Pacer {
 	pace := Pace{Budget: m.budget, Flush: flush, Base: base, Max: longest}
-	return &Pacer{meter: m, gov: NewGovernor(pace, m.now())}
+	return &Pacer{meter: m, limiter: NewLimiter(pace, m.now())}
 }
 
-// Interval is the least time from the start of one flush to that of the next.
+// Interval returns the least time from the start of one flush to the start of the next.
 func (p *Pacer) Interval() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	spent := p.meter.Spent()
-	p.gov.Spend(spent - p.paid)
+	p.limiter.Spend(spent - p.paid)
 	p.paid = spent
-	return p.gov.Interval(p.meter.now())
+	return p.limiter.Interval(p.meter.now())
 }

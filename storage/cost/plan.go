@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// Plan is what is known before the start of what a budget has to pay for.
+// Plan has the known costs of a budget before the start.
 type Plan struct {
 	Budget        Money // of a month; 0: none
 	Prices        Prices
-	Heartbeat     time.Duration // most time between two writes of the document
-	BrokerTimeout time.Duration // which the heartbeat must be shorter than
-	Inbox         time.Duration // time between two listings of an idle drop box; 0: it is off
+	Heartbeat     time.Duration // longest time between two writes of the document
+	BrokerTimeout time.Duration // must be longer than the heartbeat
+	Inbox         time.Duration // time between two listings of an idle inbox; 0: no inbox
 }
 
-// Fixed is what a month costs in which nothing happens: the heartbeats, and looking
-// into the drop box.
+// Fixed returns the cost of a month without jobs: the heartbeats and the listings of the
+// inbox.
 func (p *Plan) Fixed() Money { return p.heartbeats(p.Heartbeat) + p.listings(p.Inbox) }
 
 func (p *Plan) heartbeats(every time.Duration) Money {
@@ -28,7 +28,7 @@ func (p *Plan) listings(every time.Duration) Money {
 	return p.Prices.Of(Counts{Lists: perMonth(every)})
 }
 
-// perMonth is how many times something happens in a month that happens so often.
+// perMonth returns how many times per month an action happens that repeats after every.
 func perMonth(every time.Duration) uint64 {
 	if every <= 0 {
 		return 0
@@ -36,28 +36,28 @@ func perMonth(every time.Duration) uint64 {
 	return uint64((Month + every - 1) / every)
 }
 
-// Check refuses a budget that is less than what an idle month costs, with the
-// reckoning, and says what would do instead.
+// Check returns an error if the budget is less than the cost of an idle month. The error
+// has the calculation and the values that would do.
 func (p *Plan) Check() error {
 	fixed := p.Fixed()
 	if p.Budget <= 0 || fixed <= p.Budget {
 		return nil
 	}
 	return fmt.Errorf("a bucket budget of %s a month is less than an idle month costs, %s: %s. Give %s",
-		p.Budget, fixed, p.reckoning(), strings.Join(p.ways(fixed), ", or "))
+		p.Budget, fixed, p.calculation(), strings.Join(p.ways(fixed), ", or "))
 }
 
-func (p *Plan) reckoning() string {
-	text := fmt.Sprintf("a heartbeat each %s makes %d writes in 30 days, at %s for 1000 %s",
+func (p *Plan) calculation() string {
+	text := fmt.Sprintf("a heartbeat every %s makes %d writes in 30 days, at %s for 1000 %s",
 		p.Heartbeat, perMonth(p.Heartbeat), p.Prices.Put, p.heartbeats(p.Heartbeat))
 	if p.Inbox > 0 {
-		text += fmt.Sprintf("; a look into the drop box each %s makes %d listings, at %s for 1000 %s",
+		text += fmt.Sprintf("; a listing of the inbox every %s makes %d listings, at %s for 1000 %s",
 			p.Inbox, perMonth(p.Inbox), p.Prices.List, p.listings(p.Inbox))
 	}
 	return text
 }
 
-// ways are changes of which each one alone makes the budget last.
+// ways returns flag changes. Each one alone makes the budget sufficient.
 func (p *Plan) ways(fixed Money) []string {
 	ways := []string{"--bucket-budget " + fixed.cents().flag()}
 	if every, ok := fits(p.Budget-p.listings(p.Inbox), p.heartbeats); ok {
@@ -77,8 +77,8 @@ func (p *Plan) heartbeatOf(every time.Duration) string {
 	return way
 }
 
-// fits is the shortest time, in whole tenths of a second up to a day, at which
-// something costs no more than that.
+// fits returns the shortest interval, in tenths of a second up to a day, whose cost is at
+// most most.
 func fits(most Money, costs func(every time.Duration) Money) (time.Duration, bool) {
 	const step, steps = 100 * time.Millisecond, 24 * 60 * 60 * 10
 	every := func(i int) time.Duration { return step * time.Duration(i+1) }

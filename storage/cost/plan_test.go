@@ -28,15 +28,15 @@ func TestBudgetThatLasts(t *testing.T) {
 func TestBudgetThatDoesNotLast(t *testing.T) {
 	p := s3Plan(2 * Dollar)
 	if got, want := p.Check().Error(), "a bucket budget of $2.00 a month is less than an idle month costs, $4.32: "+
-		"a heartbeat each 3s makes 864000 writes in 30 days, at $0.005 for 1000 $4.32. "+
+		"a heartbeat every 3s makes 864000 writes in 30 days, at $0.005 for 1000 $4.32. "+
 		"Give --bucket-budget 4.32usd, or --broker-heartbeat 6.5s with --broker-timeout 19.5s"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	p = s3Plan(5 * Dollar)
 	p.Inbox = 10 * time.Second
 	if got, want := p.Check().Error(), "a bucket budget of $5.00 a month is less than an idle month costs, $5.616: "+
-		"a heartbeat each 3s makes 864000 writes in 30 days, at $0.005 for 1000 $4.32; "+
-		"a look into the drop box each 10s makes 259200 listings, at $0.005 for 1000 $1.296. "+
+		"a heartbeat every 3s makes 864000 writes in 30 days, at $0.005 for 1000 $4.32; "+
+		"a listing of the inbox every 10s makes 259200 listings, at $0.005 for 1000 $1.296. "+
 		"Give --bucket-budget 5.62usd, or --broker-heartbeat 3.5s, or --inbox-idle-interval 19.1s"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

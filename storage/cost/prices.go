@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Prices are what a store charges: for 1000 requests of each sort, and for a GB
-// (10^9 bytes) of objects written and read.
+// Prices has the charges of a store: for 1000 requests of each sort, and for a GB (10^9
+// bytes) of objects written and read.
 type Prices struct {
 	Put, Get, List, Delete Money // for 1000 requests
 	Written, Read          Money // for a GB
@@ -18,9 +18,9 @@ const (
 	perBytes    = 1e9
 )
 
-// DefaultPrices are the list prices of the store behind a bucket URL of that
-// scheme, in its cheapest regions and without traffic out of them: S3 Standard,
-// GCS Standard. Directories and memory cost nothing.
+// DefaultPrices returns the list prices of the store behind a bucket URL of that scheme,
+// in its cheapest regions and without traffic out of them: S3 Standard, GCS Standard.
+// Directories and memory cost nothing.
 func DefaultPrices(scheme string) Prices {
 	switch scheme {
 	case "s3", "gs": // class A and B operations of GCS cost the same as S3's
@@ -45,12 +45,12 @@ var priceNames = []price{
 	{"read", func(p *Prices) *Money { return &p.Read }},
 }
 
-// priceMax bounds one price, far above all that is asked anywhere.
+// priceMax is the largest valid price, far above all real ones.
 const priceMax = 1000 * Dollar
 
-// ParsePrices reads prices as in put=0.005,get=0.0004, in dollars for 1000 requests
-// (put, get, list, delete) or for a GB (written, read). Those not named stay what
-// they are in p; the empty text changes nothing.
+// ParsePrices reads prices as in put=0.005,get=0.0004, in dollars for 1000 requests (put,
+// get, list, delete) or for a GB (written, read). Prices that text does not name keep
+// their value in p; an empty text changes nothing.
 func ParsePrices(text string, p Prices) (Prices, error) {
 	if strings.TrimSpace(text) == "" {
 		return p, nil
@@ -80,7 +80,7 @@ func ParsePrices(text string, p Prices) (Prices, error) {
 	return p, nil
 }
 
-// String is what ParsePrices reads, with all prices.
+// String returns all prices in the form that ParsePrices reads.
 func (p Prices) String() string {
 	parts := make([]string, len(priceNames))
 	for i, n := range priceNames {
@@ -89,7 +89,7 @@ func (p Prices) String() string {
 	return strings.Join(parts, ",")
 }
 
-// Of is what so much use costs.
+// Of returns the cost of the use c.
 func (p Prices) Of(c Counts) Money {
 	return times(p.Put, c.Creates+c.Replaces, perRequests) +
 		times(p.Get, c.Gets, perRequests) +
@@ -99,7 +99,7 @@ func (p Prices) Of(c Counts) Money {
 		times(p.Read, c.BytesRead, perBytes)
 }
 
-// Flush is what one write of so many bytes costs.
+// Flush returns the cost of one write of that many bytes.
 func (p Prices) Flush(bytes uint64) Money {
 	return p.Of(Counts{Replaces: 1, BytesWritten: bytes})
 }

@@ -19,7 +19,7 @@ func TestPublishedFigures(t *testing.T) {
 		{"a flush each second", Counts{Replaces: monthSeconds}, "$12.96"},
 		{"a flush each 200 ms", Counts{Replaces: 5 * monthSeconds}, "$64.80"},
 		{"a flush each 50 ms", Counts{Replaces: 20 * monthSeconds}, "$259.20"},
-		{"a heartbeat each 3 s", Counts{Replaces: monthSeconds / 3}, "$4.32"},
+		{"a heartbeat every 3 s", Counts{Replaces: monthSeconds / 3}, "$4.32"},
 		{"one write", Counts{Creates: 1}, "$0.000005"},
 		{"1000 of each", Counts{Gets: 1000, Creates: 1000, Replaces: 1000, Lists: 1000, Deletes: 1000}, "$0.0154"},
 		{"traffic within the region", Counts{BytesRead: 1e15, BytesWritten: 1e15}, "$0.00"},

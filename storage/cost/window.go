@@ -8,20 +8,19 @@ const (
 	slotCount  = 60
 )
 
-// LeastSpan is the least time that a projection divides by. A process that has not
-// run for as long projects too little.
+// LeastSpan is the least time that a projection divides by. The projection of a process
+// that has run for less time is too low.
 const LeastSpan = 10 * time.Minute
 
-// window keeps the counts of the last hour: of as many whole slots as an hour
-// has, and of the one that is not over.
+// window has the counts of the last hour: slotCount whole slots, and the present one.
 type window struct {
 	slots [slotCount + 1]struct {
-		number int64 // since the start; the counts of an older one are void
+		number int64 // since the start; the counts of an older slot are invalid
 		counts Counts
 	}
 }
 
-// slot is the one of a time since the start.
+// slot returns the counts of the slot at a time since the start.
 func (w *window) slot(since time.Duration) *Counts {
 	n := int64(max(since, 0) / slotLength)
 	s := &w.slots[n%int64(len(w.slots))]
@@ -31,8 +30,8 @@ func (w *window) slot(since time.Duration) *Counts {
 	return &s.counts
 }
 
-// sum is what was counted in the window that ends so long after the start, and
-// how long that window is.
+// sum returns the counts of the window that ends at a time since the start, and the
+// length of that window.
 func (w *window) sum(since time.Duration) (Counts, time.Duration) {
 	since = max(since, 0)
 	last := int64(since / slotLength)

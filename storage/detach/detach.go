@@ -3,18 +3,17 @@
 //
 // # Problem
 //
-// A system call on a file system that hangs (NFS, a network volume) knows no context.
-// Whoever waits for it waits for as long as the file system hangs, and with it what
-// must happen in time: the end of a leader's term, or of the process.
+// A system call on a file system that hangs (NFS, a network volume) has no context. A
+// caller waits for as long as the file system hangs, and delays work with a deadline: the
+// end of a leader's term, or of the process.
 //
 // # How
 //
-// The driver is called on a goroutine of its own. If the context ends first, the call
-// returns the context's error, and the goroutine stays behind until the driver
-// returns. A driver that obeys its context has Grace to return an error of its own. A
-// write that is left behind may still be applied, which is what
-// storage.Unknown means. At most Max calls are left behind: while so many hang, further
-// calls are refused at once.
+// The Bucket calls the driver on a new goroutine. If the context ends first, the call
+// returns the context's error, and the goroutine continues until the driver returns. A
+// driver that obeys its context has Grace to return an error of its own. A detached write
+// may still be applied: its outcome is storage.Unknown. At most Max calls are detached;
+// while so many hang, further calls are refused at once.
 package detach
 
 import (
@@ -28,13 +27,14 @@ import (
 	"osqueue/storage"
 )
 
-// Max is how many calls may be left behind at a time.
+// Max is the largest number of detached calls.
 const Max = 64
 
-// Bucket returns in time from another bucket. It is safe for concurrent use.
+// Bucket calls another bucket and returns when the call's context ends. It is safe for
+// concurrent use.
 type Bucket struct {
-	inner  storage.Bucket
-	behind atomic.Int64 // calls that were left behind and have not returned
+	inner storage.Bucket
+	left  atomic.Int64 // detached calls that have not returned
 }
 
 var _ storage.Bucket = (*Bucket)(nil)
@@ -42,14 +42,14 @@ var _ storage.Bucket = (*Bucket)(nil)
 // New decorates inner.
 func New(inner storage.Bucket) *Bucket { return &Bucket{inner: inner} }
 
-// Grace is how long a driver that obeys contexts has to return its own error.
+// Grace is the time in which a driver that obeys contexts can return its own error.
 const Grace = 50 * time.Millisecond
 
 // The states of a call.
 const (
-	under  = iota // way
-	ended         // the driver has returned
-	behind        // the caller has returned before
+	running  = iota
+	ended    // the driver has returned
+	detached // the caller has returned first
 )
 
 // call runs do, which puts its result where the caller finds it once call has returned
@@ -62,7 +62,7 @@ func (b *Bucket) call(ctx context.Context, do func()) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if b.behind.Load() >= Max {
+	if b.left.Load() >= Max {
 		// Wrapped, because it was not applied and never will be.
 		return fmt.Errorf("%d calls on the bucket hang: it is not called before one of them returns: %w", Max, storage.ErrThrottled)
 	}
@@ -71,8 +71,8 @@ func (b *Bucket) call(ctx context.Context, do func()) error {
 	go func() {
 		do()
 		close(done)
-		if !state.CompareAndSwap(under, ended) {
-			b.behind.Add(-1)
+		if !state.CompareAndSwap(running, ended) {
+			b.left.Add(-1)
 		}
 	}()
 	select {
@@ -87,9 +87,9 @@ func (b *Bucket) call(ctx context.Context, do func()) error {
 		return nil
 	case <-grace.C:
 	}
-	b.behind.Add(1)
-	if !state.CompareAndSwap(under, behind) { // it has just returned
-		b.behind.Add(-1)
+	b.left.Add(1)
+	if !state.CompareAndSwap(running, detached) { // it has just returned
+		b.left.Add(-1)
 		<-done
 		return nil
 	}

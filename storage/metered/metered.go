@@ -32,17 +32,17 @@ type Observation struct {
 	Op     storage.Op
 	Key    string // for a listing: the prefix
 	Result Result
-	// Listed is how many objects a listing called back for.
+	// Listed is the number of objects that a listing passed to its callback.
 	Listed int
-	// Bytes is how many bytes of object were read, or offered for writing.
+	// Bytes is the number of bytes of the object that were read, or offered for writing.
 	Bytes    int
 	Duration time.Duration
-	// Err is nil for an operation that went well or met a plain Conflict.
+	// Err is nil for an operation that succeeded or ended in a plain Conflict.
 	Err error
 }
 
-// Observer is told about each operation after it has ended and before its
-// caller has the answer. It must be safe for concurrent use and fast.
+// Observer observes each operation after it has ended and before its caller gets the
+// answer. It must be safe for concurrent use and fast.
 type Observer interface {
 	ObserveStorage(Observation)
 }
@@ -53,7 +53,7 @@ type ObserverFunc func(Observation)
 // ObserveStorage implements Observer.
 func (f ObserverFunc) ObserveStorage(o Observation) { f(o) }
 
-// Bucket reports what passes through it.
+// Bucket reports its operations to an Observer.
 type Bucket struct {
 	inner    storage.Bucket
 	observer Observer

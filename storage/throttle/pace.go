@@ -11,7 +11,7 @@ import (
 	"osqueue/storage"
 )
 
-// pace makes operations of one sort wait for their turn, and counts them.
+// pace delays the operations of one sort until their turn, and counts them.
 type pace struct {
 	what    string
 	limit   int
@@ -19,7 +19,7 @@ type pace struct {
 	limiter *rate.Limiter
 
 	mu        sync.Mutex
-	total     int64 // passed on to the store
+	total     int64 // forwarded to the store
 	throttled int64 // delayed or refused
 	delay     time.Duration
 }
@@ -28,7 +28,7 @@ func newPace(what string, perMinute int, maxWait time.Duration) *pace {
 	return &pace{what: what, limit: perMinute, maxWait: maxWait, limiter: limiter(perMinute)}
 }
 
-// wait returns when the operation may go on, or why it may not.
+// wait returns nil when the operation may continue, or the reason for its refusal.
 func (p *pace) wait(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -80,8 +80,8 @@ func (p *pace) refused() {
 	p.throttled++
 }
 
-// counts returns the operations passed on, those delayed or refused, and the
-// milliseconds that the delays add up to.
+// counts returns the operations forwarded, the operations delayed or refused, and the sum
+// of the delays in ms.
 func (p *pace) counts() (total, throttled, delayMs int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -111,8 +111,8 @@ func (d *day) take(now time.Time) (date string, err error) {
 	return d.date, nil
 }
 
-// giveBack undoes take for a write that was not made.
-func (d *day) giveBack(date string) {
+// untake undoes take for a write that was refused.
+func (d *day) untake(date string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.date == date {

@@ -2,16 +2,16 @@ package throttle
 
 import "time"
 
-// Stats counts what a Bucket has done since it was made. The JSON names are
-// those of the original osqueue's throttle statistics.
+// Stats counts the operations of a Bucket since it was made. The JSON names are those of
+// the throttle statistics of the legacy broker.
 type Stats struct {
-	// TotalReads and TotalWrites count operations passed on to the store.
+	// TotalReads and TotalWrites count operations forwarded to the store.
 	TotalReads  int64 `json:"totalReads"`
 	TotalWrites int64 `json:"totalWrites"`
 	// ThrottledReads and ThrottledWrites count operations delayed or refused.
 	ThrottledReads  int64 `json:"throttledReads"`
 	ThrottledWrites int64 `json:"throttledWrites"`
-	// The delays of all operations that were delayed, added up.
+	// TotalReadDelayMs and TotalWriteDelayMs are the sums of the delays.
 	TotalReadDelayMs  int64 `json:"totalReadDelayMs"`
 	TotalWriteDelayMs int64 `json:"totalWriteDelayMs"`
 	// DailyWriteCount counts today's writes (UTC).

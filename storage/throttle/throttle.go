@@ -1,12 +1,11 @@
-// Package throttle is a decorator that keeps a bucket's request bill within a
-// budget: reads a minute, writes a minute, writes a day.
+// Package throttle is a decorator that keeps the requests to a bucket within a budget:
+// reads per minute, writes per minute, writes per day.
 //
-// The minute rates pace: an operation that comes too early waits for its turn.
-// It is refused with storage.ErrThrottled, at once, when its context would end
-// before its turn, or when the turn is further away than Config.MaxWait, so
-// that the queue of waiters is bounded in time. The budget of the day refuses:
-// when it is spent, every write gets ErrThrottled until the next midnight UTC.
-// Refused operations have not touched the store.
+// The rates per minute delay operations: an operation that comes too early waits for its
+// turn. It is refused at once, with storage.ErrThrottled, if its context would end before
+// its turn, or if the turn is more than Config.MaxWait away, so that the waiting time is
+// bounded. The budget of the day refuses operations: when it is spent, every write gets
+// ErrThrottled until the next midnight UTC. Refused operations do not reach the store.
 //
 // Rates are token buckets of a tenth of the minute's amount: a quiet minute may
 // be followed by a burst of that size, so any 60 seconds see at most 110 % of
@@ -25,7 +24,7 @@ import (
 	"osqueue/storage"
 )
 
-// DefaultMaxWait is how long an operation waits for its turn at most.
+// DefaultMaxWait is the longest time that an operation waits for its turn by default.
 const DefaultMaxWait = 30 * time.Second
 
 // Config is a request budget. Zero means no limit.
@@ -33,11 +32,11 @@ type Config struct {
 	ReadsPerMinute  int
 	WritesPerMinute int
 	WritesPerDay    int
-	// MaxWait bounds the wait for a turn; 0 means DefaultMaxWait.
+	// MaxWait is the longest wait for a turn; 0 means DefaultMaxWait.
 	MaxWait time.Duration
 }
 
-// Validate reports what is wrong with c.
+// Validate returns an error if c has a negative limit.
 func (c Config) Validate() error {
 	if c.ReadsPerMinute < 0 || c.WritesPerMinute < 0 || c.WritesPerDay < 0 || c.MaxWait < 0 {
 		return errors.New("a storage budget cannot be negative: give a positive number, or 0 for no limit")
@@ -45,7 +44,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Bucket passes operations on to another bucket at a limited rate.
+// Bucket forwards operations to another bucket at a limited rate.
 type Bucket struct {
 	inner  storage.Bucket
 	reads  *pace
@@ -96,7 +95,7 @@ func (b *Bucket) PutIfMatch(ctx context.Context, key string, data []byte, v stor
 	return b.inner.PutIfMatch(ctx, key, data, v)
 }
 
-// admitWrite takes one write out of the day's budget and waits for its turn.
+// admitWrite takes one write from the day's budget and waits for its turn.
 func (b *Bucket) admitWrite(ctx context.Context, key string) error {
 	taken, err := b.day.take(time.Now())
 	if err != nil {
@@ -104,14 +103,13 @@ func (b *Bucket) admitWrite(ctx context.Context, key string) error {
 		return fmt.Errorf("put %q: %w", key, err)
 	}
 	if err := b.writes.wait(ctx); err != nil {
-		b.day.giveBack(taken)
+		b.day.untake(taken)
 		return fmt.Errorf("put %q: %w", key, err)
 	}
 	return nil
 }
 
-// List implements storage.Bucket. However many pages it takes, it counts as one
-// read.
+// List implements storage.Bucket. A listing counts as one read, with any number of pages.
 func (b *Bucket) List(ctx context.Context, prefix string, fn func(storage.Info) bool) error {
 	if err := b.reads.wait(ctx); err != nil {
 		return fmt.Errorf("list %q: %w", prefix, err)
@@ -130,7 +128,7 @@ func (b *Bucket) DeleteBatch(ctx context.Context, keys []string) map[string]erro
 // Close implements storage.Bucket.
 func (b *Bucket) Close() error { return b.inner.Close() }
 
-// limiter returns a token bucket for so many operations a minute.
+// limiter returns a token bucket for perMinute operations a minute.
 func limiter(perMinute int) *rate.Limiter {
 	if perMinute == 0 {
 		return rate.NewLimiter(rate.Inf, 0)

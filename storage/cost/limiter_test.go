@@ -12,12 +12,12 @@ import (
 	"osqueue/storage/metered"
 )
 
-// month is a flusher under a governor for 30 simulated days.
+// month is a flusher under a limiter for 30 simulated days.
 type month struct {
-	pace  Pace
-	gov   *Governor
-	now   time.Time
-	spent Money
+	pace    Pace
+	limiter *Limiter
+	now     time.Time
+	spent   Money
 
 	least, most time.Duration // intervals seen
 	stretched   int           // intervals longer than Base
@@ -25,12 +25,12 @@ type month struct {
 
 func newMonth(p Pace) *month {
 	start := time.Unix(1_700_000_000, 0)
-	return &month{pace: p, gov: NewGovernor(p, start), now: start, least: math.MaxInt64}
+	return &month{pace: p, limiter: NewLimiter(p, start), now: start, least: math.MaxInt64}
 }
 
 func (m *month) spend(x Money) {
 	m.spent += x
-	m.gov.Spend(x)
+	m.limiter.Spend(x)
 }
 
 // run lets the flusher work: wait is how long after a flush the next change comes.
@@ -39,7 +39,7 @@ func (m *month) run(wait func() time.Duration) {
 	end := m.now.Add(Month)
 	for m.now.Before(end) {
 		m.spend(m.pace.Flush)
-		interval := m.gov.Interval(m.now)
+		interval := m.limiter.Interval(m.now)
 		m.least, m.most = min(m.least, interval), max(m.most, interval)
 		if interval > m.pace.Base {
 			m.stretched++
@@ -171,7 +171,7 @@ func TestStretchIsSmooth(t *testing.T) {
 
 func TestCreditIsCapped(t *testing.T) {
 	start := time.Unix(0, 0)
-	g := NewGovernor(Pace{Budget: 30 * Dollar, Flush: 1, Base: 1, Max: 2}, start)
+	g := NewLimiter(Pace{Budget: 30 * Dollar, Flush: 1, Base: 1, Max: 2}, start)
 	for _, c := range []struct {
 		after time.Duration
 		want  Money
@@ -200,7 +200,7 @@ func TestNothingAccruesTwiceOrNever(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		start := time.Unix(0, 0)
 		budget := Money(rapid.Int64Range(1, 1e12).Draw(t, "budget"))
-		g, whole := NewGovernor(Pace{Budget: budget}, start), NewGovernor(Pace{Budget: budget}, start)
+		g, whole := NewLimiter(Pace{Budget: budget}, start), NewLimiter(Pace{Budget: budget}, start)
 		now := start
 		for _, step := range rapid.SliceOfN(rapid.Int64Range(1, int64(time.Minute)), 1, 100).Draw(t, "steps") {
 			now = now.Add(time.Duration(step))
@@ -213,12 +213,12 @@ func TestNothingAccruesTwiceOrNever(t *testing.T) {
 }
 
 func TestWithoutBudget(t *testing.T) {
-	g := NewGovernor(Pace{Flush: 5000, Base: time.Second, Max: 3 * time.Second}, time.Unix(0, 0))
+	g := NewLimiter(Pace{Flush: 5000, Base: time.Second, Max: 3 * time.Second}, time.Unix(0, 0))
 	g.Spend(1e6 * Dollar)
 	if got := g.Interval(time.Unix(1, 0)); got != time.Second {
 		t.Fatalf("the interval is %v", got)
 	}
-	free := NewGovernor(Pace{Budget: Dollar, Base: time.Second, Max: 3 * time.Second}, time.Unix(0, 0))
+	free := NewLimiter(Pace{Budget: Dollar, Base: time.Second, Max: 3 * time.Second}, time.Unix(0, 0))
 	if got := free.Interval(time.Unix(1, 0)); got != time.Second {
 		t.Fatalf("of a store without prices: %v", got)
 	}
@@ -241,7 +241,7 @@ func TestPacerPaysForAll(t *testing.T) {
 		observe(m, storage.OpPutIfAbsent, metered.Conflict, 1)
 	}
 	first := p.Interval()
-	if steady := p.gov.pace.steady(); first < steady-10*time.Millisecond || first > steady+10*time.Millisecond {
+	if steady := p.limiter.pace.steady(); first < steady-10*time.Millisecond || first > steady+10*time.Millisecond {
 		t.Fatalf("without credit: %v, want about %v", first, steady)
 	}
 	if again := p.Interval(); again != first {
