@@ -7,7 +7,7 @@ import (
 	"osqueue/client"
 )
 
-// ackFlag is a flag for an ack level.
+// ackFlag is a flag whose value is an ack level.
 type ackFlag client.Ack
 
 // String implements pflag.Value.
@@ -26,14 +26,15 @@ func (f *ackFlag) Set(text string) error {
 // Type implements pflag.Value.
 func (f *ackFlag) Type() string { return "level" }
 
-// written is what a write has answered, and how safe it is, for programs.
+// written is the JSON form of the answer to a write, with the LSNs that show how durable
+// the write is.
 type written[T any] struct {
 	Answer    T          `json:",embed"`
 	Committed client.Ack `json:"committed,omitzero"`
 }
 
-// acked runs what may write, and says so on stderr if that is not as safe as it
-// was to be: no failure, because it is done.
+// acked runs a function that may write. If the write took effect but did not reach the
+// wanted ack level, acked prints a note on stderr and returns no error.
 func (g *globals) acked(ctx context.Context, do func(context.Context) error) error {
 	if err := do(client.WithReceipt(ctx, &g.receipt)); err != nil {
 		return err
@@ -44,8 +45,8 @@ func (g *globals) acked(ctx context.Context, do func(context.Context) error) err
 	return writePlain(g.stderr, fmt.Sprintf("it is done, but not in the bucket yet (LSN %s); osqueue status shows how far the bucket is\n", g.receipt.LSN()))
 }
 
-// writeWritten writes the answer to a write as JSON, with what it and those
-// before it have reached.
+// writeWritten writes the answer to a write as JSON, with the receipt of all writes of
+// this process.
 func writeWritten[T any](g *globals, answer T) error {
 	return g.writeJSON(written[T]{Answer: answer, Committed: g.receipt.Committed()})
 }

@@ -10,7 +10,7 @@ import (
 	v1 "osqueue/api/v1"
 )
 
-// What flags mean on the wire. ID stands for an id that the command makes.
+// Flags become these requests on the wire. ID stands for an id that the command makes.
 func TestFlagsOnTheWire(t *testing.T) {
 	q := newQueueFake(t)
 	for line, want := range map[string]request{

@@ -30,7 +30,7 @@ func (f *atFlag) Set(text string) error {
 // Type implements pflag.Value.
 func (*atFlag) Type() string { return "LSN|time" }
 
-// newest reports whether the newest state is wanted.
+// newest reports whether the flag selects the newest state.
 func (f *atFlag) newest() bool { return f.target == archive.Target{} }
 
 func parseAt(text string, now time.Time) (archive.Target, error) {

@@ -12,10 +12,10 @@ import (
 	"osqueue/client"
 )
 
-// idleNotice is after which time without a worker the commands that wait say so.
+// idleNotice is the time without a worker after which waiting commands print a hint.
 const idleNotice = 2 * time.Second
 
-// awaited is a job whose end a command waits for.
+// awaited describes a job whose end a command waits for.
 type awaited struct {
 	id    string
 	limit time.Duration // 0: none
@@ -23,8 +23,8 @@ type awaited struct {
 	start string        // how to start a worker for it, with %s for the type
 }
 
-// waitEnd returns the job when it has ended, however it did. After idleNotice it
-// says on stderr if no worker takes jobs of its type.
+// waitEnd returns the job when it has ended, with any status. If no worker takes jobs of
+// its type after idleNotice, it prints a hint on stderr.
 func (g *globals) waitEnd(ctx context.Context, c *client.Client, a awaited) (v1.Job, error) {
 	if a.quiet || (a.limit > 0 && a.limit < idleNotice) {
 		return endOf(ctx, c, a.id, a.limit)
@@ -33,7 +33,7 @@ func (g *globals) waitEnd(ctx context.Context, c *client.Client, a awaited) (v1.
 	if err == nil || ctx.Err() != nil || client.IsNotFound(err) {
 		return job, err
 	}
-	// Another failure is not the last word: so short a wait ends in a failover.
+	// Other errors are not final: such a short wait fails during a failover.
 	if errors.Is(err, client.ErrNotFinished) && job.Status == v1.StatusUnclaimed {
 		_ = writePlain(g.stderr, noWorker(ctx, c, job.Type, a.start))
 	}
@@ -43,7 +43,7 @@ func (g *globals) waitEnd(ctx context.Context, c *client.Client, a awaited) (v1.
 	return endOf(ctx, c, a.id, a.limit)
 }
 
-// endOf is WaitJob for callers that look at the status of the job themselves.
+// endOf calls WaitJob for callers that check the job's status themselves.
 func endOf(ctx context.Context, c *client.Client, id string, atMost time.Duration) (v1.Job, error) {
 	job, err := c.WaitJob(ctx, id, atMost)
 	if errors.As(err, new(*client.JobError)) {
@@ -57,8 +57,8 @@ const (
 	startExec     = "osqueue worker --exec %s=COMMAND"
 )
 
-// noWorker is a hint if no worker takes jobs of a type; else, or if that cannot be
-// found out, it is "".
+// noWorker returns a hint if no worker takes jobs of a type. If a worker does, or if the
+// answer is not known, it returns "".
 func noWorker(ctx context.Context, c *client.Client, jobType, start string) string {
 	workers, err := c.Workers(ctx)
 	if err != nil || slices.ContainsFunc(workers, func(w v1.Worker) bool { return takes(w, jobType) }) {

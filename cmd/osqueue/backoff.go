@@ -43,7 +43,7 @@ func parseBackoff(text string) (client.Backoff, error) {
 	return withTimes(b, text, parts)
 }
 
-// withTimes is b with its base and, if there are two texts, its cap.
+// withTimes returns b with the base and, if there are two texts, the cap.
 func withTimes(b client.Backoff, text string, times []string) (client.Backoff, error) {
 	for i, to := range []*time.Duration{&b.Base, &b.Cap}[:len(times)] {
 		d, err := parseSpan(times[i])
@@ -58,7 +58,7 @@ func withTimes(b client.Backoff, text string, times []string) (client.Backoff, e
 	return b, nil
 }
 
-// backoffText is b in the notation that parseBackoff reads; "" for none given.
+// backoffText formats b in the notation of parseBackoff. It returns "" for nil.
 func backoffText(b *v1.Backoff) string {
 	if b == nil {
 		return ""

@@ -70,7 +70,7 @@ ended; with --callback-on completed only if all of them completed.
 	return cmd
 }
 
-// callback is the job to enqueue at the end; nil for none.
+// callback returns the job to enqueue at the end of the batch, or nil.
 func (f *batchFlags) callback() (*client.NewJob, error) {
 	if !f.flags.Changed("callback-type") && f.callbackPayload == "" && f.callbackOn == "" {
 		return nil, nil

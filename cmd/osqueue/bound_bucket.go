@@ -10,9 +10,9 @@ import (
 	"osqueue/storage"
 )
 
-// boundBucket bounds every request to a bucket, and ends the whole command when
-// no request has succeeded for twice that time: whoever retries below knows no
-// end. It is safe for concurrent use.
+// boundBucket bounds every request to a bucket. It ends the whole command when no
+// request has succeeded for twice that time, because the retries of its callers are
+// unbounded. It is safe for concurrent use.
 type boundBucket struct {
 	storage.Bucket
 	name    string
@@ -24,7 +24,7 @@ type boundBucket struct {
 	since time.Time // of the first request that failed, and all after it; zero: the last one did not
 }
 
-// silentBucketError says that a bucket does not answer.
+// silentBucketError reports that a bucket does not answer.
 type silentBucketError struct {
 	name string
 	took time.Duration
@@ -37,8 +37,8 @@ func (e *silentBucketError) Error() string {
 
 func (e *silentBucketError) Unwrap() error { return e.last }
 
-// late says which request it was that took too long, and how long it may take: a
-// driver only says that the time was over.
+// late adds the time limit of the request to a timeout error. The error of a driver only
+// says that the deadline has passed.
 func (b *boundBucket) late(ctx context.Context, err error) error {
 	if err == nil || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return err
@@ -46,7 +46,7 @@ func (b *boundBucket) late(ctx context.Context, err error) error {
 	return fmt.Errorf("no answer within %s (--timeout): %w", short(b.timeout), err)
 }
 
-// heard notes how a request that began at some time ended.
+// heard records how a request that began at began ended.
 func (b *boundBucket) heard(began time.Time, err error) {
 	b.traffic.requests.Add(1)
 	b.mu.Lock()

@@ -17,18 +17,18 @@ import (
 	"osqueue/storage/throttle"
 )
 
-// How long the first probe of the bucket may take. A node that has run before
-// is needed by its quorum, with the bucket or without.
+// Time limits of the first probe of the bucket. A node that has run before gets less
+// time, because the quorum needs it even without the bucket.
 const (
 	probeTimeout      = 20 * time.Second
 	probeTimeoutKnown = 3 * time.Second
 	probeRetry        = 5 * time.Second
 )
 
-// openBucket opens the bucket and makes sure that its conditions hold. A new
-// node does not start before that is certain: a bucket that does not answer is
-// most likely a mistake in its URL. A node that has run before starts all the
-// same, and goes on asking (keepProving).
+// openBucket opens the bucket and checks that its conditional writes work. A new node
+// does not start before the check has succeeded: if the bucket does not answer, its URL
+// is probably wrong. A node that has run before starts anyway, and keepProving continues
+// the check.
 func (s *server) openBucket(ctx context.Context, o *serveOptions, metrics *prometheus.Registry) error {
 	b, err := bucketurl.Open(ctx, o.bucket)
 	if err != nil {
@@ -56,8 +56,8 @@ func (s *server) openBucket(ctx context.Context, o *serveOptions, metrics *prome
 	return nil
 }
 
-// account begins to count what the bucket costs. The node shows it and, if there is a
-// budget, flushes as often as that allows.
+// account starts the accounting of bucket costs. The node shows the costs and, with a
+// budget, limits the rate of flushes to it.
 func (o *serveOptions) account() *cost.Meter {
 	plan, c := &o.pace.plan, &o.node
 	meter := cost.NewMeter(plan.Prices, plan.Budget, nil)
@@ -68,7 +68,7 @@ func (o *serveOptions) account() *cost.Meter {
 	return meter
 }
 
-// observers are told one after the other.
+// observers calls several observers, one after the other.
 type observers []metered.Observer
 
 // ObserveStorage implements metered.Observer.
@@ -87,9 +87,8 @@ func probeBucket(ctx context.Context, b storage.Bucket, url string, patience tim
 	return nil
 }
 
-// keepProving probes a bucket that did not answer at the start until it does,
-// or ctx ends. The channel delivers the reason for which the bucket must not be
-// used, if there is one.
+// keepProving probes a bucket that did not answer at the start until it answers or ctx
+// ends. If the bucket must not be used, the channel delivers the reason.
 func (s *server) keepProving(ctx context.Context) (unsafe <-chan error) {
 	if s.prove == nil {
 		return nil

@@ -48,7 +48,7 @@ var (
 	}
 )
 
-// changeRun is one command that changes jobs.
+// changeRun is one run of a command that changes jobs.
 type changeRun struct {
 	g       *globals
 	change  *change
@@ -66,7 +66,7 @@ func (r *changeRun) bind(cmd *cobra.Command) {
 	flags.BoolVarP(&r.yes, "yes", "y", false, "do not ask before jobs are changed by a filter")
 }
 
-// run changes the jobs of ids, or those of the filter.
+// run changes the jobs with the given ids, or the jobs that match the filter.
 func (r *changeRun) run(ctx context.Context, ids []string) error {
 	if err := r.check(ids); err != nil {
 		return err
@@ -127,8 +127,8 @@ func (r *changeRun) byID(ctx context.Context, c *client.Client, ids []string) er
 	return err
 }
 
-// checkOnly refuses jobs of another status than the one that the command is
-// for: "dead rm" must not delete a job that waits.
+// checkOnly returns an error if a job has another status than the command requires:
+// "dead rm" must not delete a job that is available.
 func (r *changeRun) checkOnly(ctx context.Context, c *client.Client, ids []string) error {
 	if r.only == "" {
 		return nil
@@ -178,7 +178,7 @@ func changeText(ch *change, c client.Change) string {
 	return ch.done
 }
 
-// byFilter counts the jobs, asks, and changes them.
+// byFilter counts the matching jobs, asks for confirmation, and changes them.
 func (r *changeRun) byFilter(ctx context.Context, c *client.Client) error {
 	if !r.yes && !r.g.interactive() {
 		return errNoTerminal(r.command)
@@ -209,8 +209,9 @@ func (r *changeRun) byFilter(ctx context.Context, c *client.Client) error {
 	return r.g.printf("%s %s\n", plural(n, "job"), r.change.done)
 }
 
-// where changes the jobs of the filter and returns how many these were. The cluster's
-// filter has one tag; with several, the jobs are listed and changed by their ids.
+// where changes the jobs that match the filter and returns their number. The cluster's
+// filter takes one tag; with several tags, where lists the jobs and changes them by
+// their ids.
 func (r *changeRun) where(ctx context.Context, c *client.Client, statuses []string) (n uint64, err error) {
 	if len(r.filter.tags) < 2 {
 		return r.change.where(c, ctx, r.filter.change(statuses))
@@ -241,7 +242,7 @@ func (r *changeRun) where(ctx context.Context, c *client.Client, statuses []stri
 	return n, send()
 }
 
-// statuses are those of the jobs that are meant.
+// statuses returns the statuses of the jobs to change.
 func (r *changeRun) statuses() ([]string, error) {
 	switch {
 	case r.only != "":
@@ -259,7 +260,7 @@ func (r *changeRun) statuses() ([]string, error) {
 	return r.filter.status, nil
 }
 
-// ask says how many jobs there are and asks whether to go on.
+// ask prints the number of jobs and asks for confirmation.
 func (r *changeRun) ask(ctx context.Context, c *client.Client, statuses []string) (bool, error) {
 	count, err := r.count(ctx, c, statuses)
 	if err != nil {
@@ -282,10 +283,10 @@ func (r *changeRun) nothing() error {
 	return r.g.printf("no job matches; nothing was changed\n")
 }
 
-// maxCounted bounds how many jobs are looked at before the question.
+// maxCounted bounds the number of jobs that are counted before the question.
 const maxCounted = 20_000
 
-// jobCount is how many jobs of each status a filter matches.
+// jobCount is the number of jobs of each status that match a filter.
 type jobCount struct {
 	total    int
 	byStatus map[string]int
@@ -314,7 +315,8 @@ func (r *changeRun) count(ctx context.Context, c *client.Client, statuses []stri
 	return n, nil
 }
 
-// String is as in "more than 1200 jobs (1000 available, 200 dead)".
+// String formats the count, for example "more than 1200 jobs (1000 available, 200
+// dead)".
 func (n jobCount) String() string {
 	var parts []string
 	for _, s := range allStatuses {

@@ -126,7 +126,7 @@ func TestChangeByFilterWithoutTerminal(t *testing.T) {
 	}
 }
 
-// What a filter's flags mean on the wire.
+// Filter flags become these requests on the wire.
 func TestChangeByFilterOnTheWire(t *testing.T) {
 	q := newQueueFake(t)
 	for line, want := range map[string]request{

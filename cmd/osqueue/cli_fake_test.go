@@ -150,8 +150,9 @@ func runFake(j *v1.Job) {
 	j.Result, _ = json.Marshal(r)
 }
 
-// add keeps a job. Those of type "bad" are dead at once, those of type "wait"
-// wait, those of type "command" are run by runFake, all others have completed with their payload as result.
+// add stores a job. Its type decides its status: "bad" jobs are dead at once, "wait"
+// jobs stay available, and runFake runs "command" jobs. All other jobs are completed,
+// with their payload as the result.
 func (q *queueFake) add(in v1.NewJob) (duplicate bool) {
 	for _, j := range q.jobs {
 		if j.ID == in.ID {
@@ -314,15 +315,15 @@ func (q *queueFake) list(w http.ResponseWriter, r *http.Request) {
 func (q *queueFake) watched(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	fmt.Fprint(w, "id: 0-0.0\n\n")
-	told := make(map[string]bool)
+	sent := make(map[string]bool)
 	ticks := time.NewTicker(5 * time.Millisecond)
 	defer ticks.Stop()
 	for n := 0; r.Context().Err() == nil; {
 		for _, j := range q.all() {
-			if told[j.ID] || !client.Finished(j.Status) {
+			if sent[j.ID] || !client.Finished(j.Status) {
 				continue
 			}
-			told[j.ID] = true
+			sent[j.ID] = true
 			n++
 			text, _ := json.Marshal(v1.Event{ID: fmt.Sprintf("3-%d.1", n), Kind: "job." + j.Status, JobID: j.ID, Status: j.Status})
 			fmt.Fprintf(w, "id: 3-%d.1\nevent: job.%s\ndata: %s\n\n", n, j.Status, text)

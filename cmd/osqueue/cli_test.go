@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// ended is what became of a command line.
+// ended is the outcome of a command line.
 type ended struct {
 	out, err string
 	code     int

@@ -11,17 +11,17 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// A program built with the tag faultclock has a wall clock that a test moves
-// while it runs: a file says how wrong it is. The monotonic clock is left alone.
+// A program built with the tag faultclock has a wall clock that a test changes at run
+// time through a file. The monotonic clock is not affected.
 
-// faultClockEnv names the file. It must be there from the start, and is replaced
-// as a whole; without the variable the clock is right.
+// faultClockEnv is the environment variable that names the file. The file must exist
+// from the start, and is replaced as a whole. Without the variable the clock is right.
 const faultClockEnv = "OSQUEUE_FAULT_CLOCK"
 
-// faultClockLook is how often the file is read.
+// faultClockLook is the interval at which the file is read.
 const faultClockLook = 20 * time.Millisecond
 
-// clockFault is how wrong a clock is.
+// clockFault is the error of a clock.
 type clockFault struct {
 	Serial int64         `json:"serial"` // another one with each change
 	Offset time.Duration `json:"offset"` // ns
@@ -29,15 +29,15 @@ type clockFault struct {
 	Since  int64         `json:"since"`  // ns since 1970, by the right clock
 }
 
-// at is what the wrong clock shows at a time.
+// at returns the time that the wrong clock shows at t.
 func (f *clockFault) at(t time.Time) time.Time {
 	drifted := time.Duration(f.Drift * float64(t.UnixNano()-f.Since))
 	return t.Add(f.Offset + drifted)
 }
 
-// nodeClock is the wall clock of a node, wrong by what the file says. The log
-// tells of every change that has taken effect. The goroutine that looks at the file
-// ends with the process.
+// nodeClock returns the wall clock of a node, changed as the file says. It logs every
+// change that has taken effect. Its goroutine, which reads the file, ends with the
+// process.
 func nodeClock(log hclog.Logger, getenv func(string) string) func() time.Time {
 	path := getenv(faultClockEnv)
 	if path == "" {

@@ -62,8 +62,8 @@ checkpoint afterwards. If the leader fails in between, look at the time again.
 	return cmd
 }
 
-// setClockBack waits for as long as the leader takes: a large queue needs more than a
-// request does.
+// setClockBack sets the queue's clock back. It waits without the usual bound, because
+// the leader needs longer than --timeout for a large queue.
 func (g *globals) setClockBack(ctx context.Context, nodes []client.NodeStatus) error {
 	i := leaderIndex(nodes)
 	if i < 0 {
@@ -83,7 +83,7 @@ func (g *globals) setClockBack(ctx context.Context, nodes []client.NodeStatus) e
 	return g.printf("the queue's time was set back from %s to %s\n", clockTime(times.Before), clockTime(times.Now))
 }
 
-// noLeaderAsked is why no leader is among the answers.
+// noLeaderAsked returns the reason why no answer came from a leader.
 func noLeaderAsked(nodes []client.NodeStatus) error {
 	if err := leaderless(nodes); err != nil {
 		return err
@@ -91,7 +91,7 @@ func noLeaderAsked(nodes []client.NodeStatus) error {
 	return errors.New("the leader was not asked: name all nodes with --servers")
 }
 
-// nodeClocks is what the cluster's clock is shown as, in JSON.
+// nodeClocks is the JSON form of the cluster's clocks.
 type nodeClocks struct {
 	Leader  string      `json:"leader"`
 	Now     int64       `json:"now"`     // ms, the queue's
@@ -99,7 +99,7 @@ type nodeClocks struct {
 	Nodes   []wallClock `json:"nodes"`
 }
 
-// wallClock is a node's.
+// wallClock describes the wall clock of one node.
 type wallClock struct {
 	Node     string `json:"node"`
 	Wall     int64  `json:"wall,omitzero"`     // ms; absent if the node does not say

@@ -12,14 +12,13 @@ import (
 	"osqueue/compat/osqueue"
 )
 
-// compatOptions are the flags of serve that are about clients of older systems and
-// about browsers.
+// compatOptions are the flags of serve for clients of older systems and for browsers.
 type compatOptions struct {
 	origins      string
 	sockets      int
 	messageLimit int64
 
-	allowed osqueue.Origins // what follows from origins
+	allowed osqueue.Origins // parsed from origins
 }
 
 func (o *compatOptions) bind(f *pflag.FlagSet) {
@@ -42,7 +41,7 @@ func (o *compatOptions) complete() (err error) {
 	return nil
 }
 
-// wrap puts the contracts of older systems around the HTTP API.
+// wrap adds the contracts of older systems to the HTTP API.
 func (s *server) wrap(o *serveOptions, metrics prometheus.Registerer) func(native, calls http.Handler) http.Handler {
 	return func(native, calls http.Handler) http.Handler {
 		s.original = osqueue.New(osqueue.Config{
@@ -66,7 +65,7 @@ func (s *server) wrap(o *serveOptions, metrics prometheus.Registerer) func(nativ
 	}
 }
 
-// dtqLeader is the leader as dtq's clients are told of it.
+// dtqLeader describes the leader for clients of dtq.
 func (s *server) dtqLeader() dtq.Leader {
 	address, self := s.node.Leader()
 	if self {
@@ -78,7 +77,7 @@ func (s *server) dtqLeader() dtq.Leader {
 	return dtq.Leader{Node: s.node.Status().LeaderNode, URL: "http://" + address}
 }
 
-// throttleStats is nil without limits on the bucket's requests.
+// throttleStats returns nil if the bucket's requests have no limits.
 func (s *server) throttleStats(o *serveOptions) func() v1.ThrottleStats {
 	if b := &o.budget; b.ReadsPerMinute == 0 && b.WritesPerMinute == 0 && b.WritesPerDay == 0 {
 		return nil

@@ -10,13 +10,12 @@ import (
 	"strings"
 )
 
-// errNoTerminal refuses to go on without a person to ask.
+// errNoTerminal is the error of a command that needs a confirmation and has no terminal.
 func errNoTerminal(command string) error {
 	return usagef("%s changes many jobs at once and asks before, but stdin is no terminal; give --yes if you are sure", command)
 }
 
-// interactive reports whether stdin is a terminal, so that somebody can be
-// asked.
+// interactive reports whether stdin is a terminal, so that the command can ask the user.
 func (g *globals) interactive() bool {
 	if g.terminal != nil {
 		return g.terminal()
@@ -24,7 +23,7 @@ func (g *globals) interactive() bool {
 	return isTerminal(g.stdin)
 }
 
-// isTerminal takes every character device but the null device for a terminal.
+// isTerminal reports whether stdin is a character device other than the null device.
 func isTerminal(stdin io.Reader) bool {
 	file, ok := stdin.(*os.File)
 	if !ok {
@@ -38,8 +37,7 @@ func isTerminal(stdin io.Reader) bool {
 	return err != nil || !os.SameFile(info, null)
 }
 
-// confirm asks a question on stderr. Only y and yes mean yes; the end of stdin
-// is no.
+// confirm asks a question on stderr. Only y and yes mean yes; the end of stdin means no.
 func (g *globals) confirm(ctx context.Context, question string) (bool, error) {
 	if err := writePlain(g.stderr, question+" [y/N] "); err != nil {
 		return false, err

@@ -129,7 +129,7 @@ func textOr(text, otherwise string) string {
 	return text
 }
 
-// newJobRows show a job that is not there yet.
+// newJobRows returns table rows for a job that is not enqueued yet.
 func newJobRows(j v1.NewJob) [][]string {
 	most := ""
 	if j.MaxAttempts != nil {

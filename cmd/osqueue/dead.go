@@ -22,7 +22,7 @@ somebody retries or removes them.`)
 	return cmd
 }
 
-// newGroupCommand is a command that only has others below it.
+// newGroupCommand returns a command that only contains subcommands.
 func newGroupCommand(name, short, long string) *cobra.Command {
 	return &cobra.Command{
 		Use:   name,
@@ -64,7 +64,7 @@ func deadRow(j v1.Job, now time.Time) []string {
 	return []string{j.ID, orDash(j.Type), attempts(j), died, workerName(j), orDash(clip(plainLine(firstLine(j.LastError))))}
 }
 
-// clip cuts a text that would break a table's lines.
+// clip shortens a text that would break the lines of a table.
 func clip(text string) string {
 	const most = 80
 	if runes := []rune(text); len(runes) > most {

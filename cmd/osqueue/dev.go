@@ -97,8 +97,7 @@ func (o *devOptions) validate(g *globals) error {
 	return o.validateServe(g)
 }
 
-// validateServe finds mistakes in the flags for the nodes before there are
-// nodes to fail.
+// validateServe checks the flags for the nodes before any node starts.
 func (o *devOptions) validateServe(g *globals) error {
 	node := serveOptions{node: cluster.DefaultConfig()}
 	flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
@@ -131,7 +130,7 @@ func (o *devOptions) servers() []string {
 	return all
 }
 
-// serveArgs is the command line of a node.
+// serveArgs returns the command line of a node.
 func (o *devOptions) serveArgs(i int) []string {
 	peers := make([]string, o.nodes)
 	for p := range peers {
@@ -145,7 +144,7 @@ func (o *devOptions) serveArgs(i int) []string {
 		"--http-addr", o.http(i),
 		"--raft-addr", o.raft(i),
 		"--peers", strings.Join(peers, ","),
-		// A laptop is busy with other things, too: no election because of that.
+		// Other programs keep a laptop busy; long timeouts avoid needless elections.
 		"--raft-heartbeat", "1s", "--raft-election", "1s", "--raft-lease", "500ms",
 	}, o.serve...)
 }
@@ -187,8 +186,8 @@ func runDev(ctx context.Context, g *globals, o devOptions) (err error) {
 	return d.watch(ctx, c)
 }
 
-// untilHangup ends ctx also when the terminal is closed, unless that is to be
-// ignored, as under nohup.
+// untilHangup ends ctx also when the terminal is closed, unless SIGHUP is ignored, as
+// under nohup.
 func untilHangup(ctx context.Context) (context.Context, context.CancelFunc) {
 	if signal.Ignored(syscall.SIGHUP) {
 		return context.WithCancel(ctx)
@@ -196,14 +195,14 @@ func untilHangup(ctx context.Context) (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(ctx, syscall.SIGHUP)
 }
 
-// makeDir makes the directory, and the bucket in it unless one is given.
+// makeDir makes the directory and, unless --bucket is given, the bucket in it.
 func (o *devOptions) makeDir() (cleanUp func(), err error) {
 	cleanUp = func() {}
 	if o.dir == "" {
 		if o.dir, err = os.MkdirTemp("", "osqueue-dev-"); err != nil {
 			return nil, fmt.Errorf("make a temporary directory: %w", err)
 		}
-		cleanUp = func() { _ = os.RemoveAll(o.dir) } // a leftover in the temporary directory harms nobody
+		cleanUp = func() { _ = os.RemoveAll(o.dir) } // a leftover in the temporary directory does no harm
 	}
 	if o.dir, err = filepath.Abs(o.dir); err != nil {
 		return nil, err
@@ -219,7 +218,7 @@ func (o *devOptions) makeDir() (cleanUp func(), err error) {
 	return cleanUp, nil
 }
 
-// portsFree says which port is taken before any node is started.
+// portsFree returns an error that names the first port in use, before any node starts.
 func (o *devOptions) portsFree() error {
 	for i := range o.nodes {
 		for flag, addr := range map[string]string{"--http-port": o.http(i), "--raft-port": o.raft(i)} {
@@ -227,11 +226,11 @@ func (o *devOptions) portsFree() error {
 			if err != nil {
 				return fmt.Errorf("%s is in use; is another dev cluster running? Choose other ports with %s", addr, flag)
 			}
-			_ = l.Close() // it was only a look
+			_ = l.Close() // the listener only tested the port
 		}
 	}
 	return nil
 }
 
-// devPollInterval is how often dev looks for a change of leader.
+// devPollInterval is the interval at which dev polls for a change of leader.
 const devPollInterval = 300 * time.Millisecond

@@ -54,8 +54,8 @@ func (d *devCluster) start(i int) error {
 	defer log.Close() // the child has its own descriptor
 	cmd := exec.Command(self, d.o.serveArgs(i)...)
 	cmd.Stdout, cmd.Stderr = log, log
-	// A process group of its own, so that Ctrl-C reaches the node only through
-	// stopAll; and a pipe whose end tells it that this process is gone.
+	// The node gets a process group of its own, so that Ctrl-C reaches it only through
+	// stopAll, and a pipe whose end tells it that this process has ended.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	lifeline, err := cmd.StdinPipe()
 	if err != nil {
@@ -70,7 +70,7 @@ func (d *devCluster) start(i int) error {
 	return nil
 }
 
-// wait reaps a node's process and reports its end.
+// wait reaps the process of a node and reports its end.
 func (d *devCluster) wait(i int, n *devNode) {
 	err := n.cmd.Wait()
 	d.mu.Lock()
@@ -89,7 +89,7 @@ func (d *devCluster) wait(i int, n *devNode) {
 		d.o.name(i), n.cmd.Process.Pid, reason, d.o.log(i), d.o.name(i), d.portFlag())
 }
 
-// stopAll ends every node gracefully, and by force what does not end in time.
+// stopAll stops every node gracefully, and kills the nodes that do not stop in time.
 func (d *devCluster) stopAll() {
 	d.mu.Lock()
 	d.quiet = true
@@ -112,10 +112,10 @@ func (d *devCluster) stopAll() {
 	}
 }
 
-// devStopTimeout is how long the nodes have to stop by themselves.
+// devStopTimeout is the time that the nodes have to stop gracefully.
 const devStopTimeout = 10 * time.Second
 
-// restart starts a node by name, for "dev restart".
+// restart starts the node with the given name, for "dev restart".
 func (d *devCluster) restart(name string) error {
 	for i := range d.o.nodes {
 		if d.o.name(i) == name {
@@ -125,7 +125,7 @@ func (d *devCluster) restart(name string) error {
 	return fmt.Errorf("there is no node %q; the nodes are n1 to n%d", name, d.o.nodes)
 }
 
-// watch tells of leaders until ctx ends.
+// watch prints changes of the leader until ctx ends.
 func (d *devCluster) watch(ctx context.Context, c *client.Client) error {
 	tick := time.NewTicker(devPollInterval)
 	defer tick.Stop()
@@ -151,7 +151,7 @@ func (d *devCluster) watch(ctx context.Context, c *client.Client) error {
 	}
 }
 
-// leader is the name of the active leader, "" if there is none.
+// leader returns the name of the active leader, or "" if there is none.
 func (d *devCluster) leader(ctx context.Context, c *client.Client) string {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -175,7 +175,7 @@ func (d *devCluster) running() int {
 	return n
 }
 
-// welcome prints what there is and what to do with it.
+// welcome prints the nodes and example commands.
 func (d *devCluster) welcome(leader string) {
 	pid := 0
 	rows := ""
@@ -210,7 +210,7 @@ Ctrl-C stops everything.
 `, d.o.nodes, rows, d.o.bucket, d.o.dir, d.serversHint(), self, shellWord(d.o.bucket), pid, d.afterDeath(), leader, d.portFlag())
 }
 
-// afterDeath is what the death of one node means.
+// afterDeath describes the effect of one node's death on the cluster.
 func (d *devCluster) afterDeath() string {
 	if d.o.nodes < 3 {
 		return "the queue stops until the node is back"
@@ -218,8 +218,8 @@ func (d *devCluster) afterDeath() string {
 	return "nothing is lost"
 }
 
-// self is how this program was called, for commands that people paste: its name if
-// that finds it, else its path.
+// self returns the command that started this program, for commands that people paste:
+// its name if PATH finds it, or else its path.
 func (g *globals) self() string {
 	found, err := exec.LookPath("osqueue")
 	own, fault := os.Executable()
@@ -233,7 +233,8 @@ func (g *globals) self() string {
 	return shellWord(os.Args[0])
 }
 
-// serversHint is what other commands need to find a cluster on other ports.
+// serversHint returns the flags that other commands need to find a cluster on other
+// ports.
 func (d *devCluster) serversHint() string {
 	if servers := strings.Join(d.o.servers(), ","); servers != defaultServers {
 		return "  export OSQUEUE_SERVERS=" + servers + "\n"

@@ -13,15 +13,15 @@ import (
 	"time"
 )
 
-// The running "osqueue dev" takes orders on a unix socket, so that a restarted
-// node is its child like the others and ends with it.
+// The running "osqueue dev" takes commands on a unix socket, so that a restarted node is
+// its child like the others and ends with it.
 
 func controlPath(httpPort int) string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("osqueue-dev-%d-%d.sock", os.Getuid(), httpPort))
 }
 
-// listenControl opens the socket; closing it removes the file. One that was
-// killed has left its file behind, which has to go first.
+// listenControl opens the socket; closing it removes the file. It first removes the file
+// that a killed process has left behind.
 func listenControl(httpPort int) (net.Listener, error) {
 	path := controlPath(httpPort)
 	if c, err := net.Dial("unix", path); err == nil {
@@ -38,7 +38,7 @@ func listenControl(httpPort int) (net.Listener, error) {
 	return l, nil
 }
 
-// serveControl answers orders until the returned function is called.
+// serveControl answers commands until the returned function is called.
 func (d *devCluster) serveControl(l net.Listener) (stop func()) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /restart/{node}", func(w http.ResponseWriter, r *http.Request) {
@@ -60,7 +60,7 @@ func (d *devCluster) serveControl(l net.Listener) (stop func()) {
 	}
 }
 
-// devRestart orders the running dev cluster to start a node again.
+// devRestart asks the running dev cluster to start a node again.
 func devRestart(ctx context.Context, g *globals, httpPort int, node string) error {
 	path := controlPath(httpPort)
 	hc := http.Client{

@@ -47,8 +47,8 @@ func newDevProcess(t *testing.T) *devProcess {
 	return d
 }
 
-// freePorts finds n ports in a row that nobody listens on, below those that
-// the system gives to outgoing connections.
+// freePorts returns the first of n consecutive free ports, below the range that the
+// system uses for outgoing connections.
 func freePorts(t *testing.T, n int) (first int) {
 	t.Helper()
 	for range 100 {
@@ -146,7 +146,7 @@ func (d *devProcess) eventually(what string, cond func() bool) {
 	}
 }
 
-// statuses are those of the nodes that answer, by name.
+// statuses returns the status of each node that answers, by name.
 func (d *devProcess) statuses() map[string]v1.Status {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()

@@ -13,8 +13,7 @@ import (
 	"osqueue/storage"
 )
 
-// dirBucket is a directory bucket, or a copy of one, that is only read. It is safe
-// for concurrent use.
+// dirBucket reads a directory bucket, or a copy of one. It is safe for concurrent use.
 type dirBucket struct{ root string }
 
 var errReadOnly = errors.New("the bucket is open for reading only")
@@ -46,8 +45,8 @@ func (d dirBucket) List(ctx context.Context, prefix string, fn func(storage.Info
 	return nil
 }
 
-// walk finds the objects below the prefix. What is removed meanwhile is left out,
-// as are files whose names are no keys.
+// walk returns the objects below the prefix. It skips objects that are removed during
+// the walk, and files whose names are not valid keys.
 func (d dirBucket) walk(ctx context.Context, prefix string) (found []storage.Info, err error) {
 	folder := prefix[:strings.LastIndexByte(prefix, '/')+1]
 	start := filepath.Join(d.root, filepath.FromSlash(folder))
@@ -72,7 +71,7 @@ func (d dirBucket) walk(ctx context.Context, prefix string) (found []storage.Inf
 		case err == nil:
 			found = append(found, storage.Info{Key: key, Size: info.Size()})
 		case errors.Is(err, fs.ErrNotExist):
-			return nil // removed since
+			return nil // removed during the walk
 		}
 		return err
 	})

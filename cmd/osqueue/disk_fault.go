@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// faultDiskEnv names a file. While it exists, each write of the raft log hangs, as on
-// a disk that does not answer.
+// faultDiskEnv is the environment variable that names a file. While the file exists,
+// each write of the raft log hangs, as on a disk that does not answer.
 const faultDiskEnv = "OSQUEUE_FAULT_DISK"
 
-// faultDiskLook is how often a write that hangs looks whether the file is still there.
+// faultDiskLook is the interval at which a hanging write checks for the file.
 const faultDiskLook = 20 * time.Millisecond
 
-// diskFault returns what is called before each write of the raft log; nil is nothing.
+// diskFault returns the function that runs before each write of the raft log, or nil.
 func diskFault(getenv func(string) string) func() {
 	path := getenv(faultDiskEnv)
 	if path == "" {

@@ -23,8 +23,8 @@ import (
 	"osqueue/storage/bucketurl"
 )
 
-// dropFlags are the flags of "osqueue drop": those of submit that make sense without
-// a server, and where to put the job.
+// dropFlags are the flags of "osqueue drop": the flags of submit that work without a
+// server, and the place of the job.
 type dropFlags struct {
 	submitFlags
 	bucket string
@@ -126,7 +126,7 @@ func (f *dropFlags) checkBucket() error {
 	return nil
 }
 
-// body is the file that is put, which the queue must be able to read.
+// body returns the content of the file, in a form that the queue accepts.
 func (f *dropFlags) body(ctx context.Context, g *globals, argument *string) ([]byte, error) {
 	text, present, err := g.payload(ctx, argument)
 	if err != nil {
@@ -152,7 +152,7 @@ func (f *dropFlags) body(ctx context.Context, g *globals, argument *string) ([]b
 	return body, nil
 }
 
-// encodeDropped makes the JSON of a job, in which the payload stays as it is.
+// encodeDropped encodes a job as JSON and keeps the payload byte for byte.
 func encodeDropped(job client.NewJob) ([]byte, error) {
 	body, err := json.Marshal(wireOf(job), json.Deterministic(true))
 	if err != nil {
@@ -166,7 +166,7 @@ func encodeDropped(job client.NewJob) ([]byte, error) {
 	return append(body, '}'), nil
 }
 
-// wireOf is a job without its payload as it is sent.
+// wireOf returns the wire form of a job, without its payload.
 func wireOf(job client.NewJob) v1.NewJob {
 	out := v1.NewJob{
 		ID: job.ID, Type: job.Type, Priority: job.Priority, DelayMs: wholeMs(job.Delay), MaxAttempts: job.MaxAttempts,
@@ -183,7 +183,8 @@ func wireOf(job client.NewJob) v1.NewJob {
 	return out
 }
 
-// wholeMs rounds up, so that a short time does not become none.
+// wholeMs converts a duration to ms and rounds up, so that a short time does not become
+// 0.
 func wholeMs(d time.Duration) int64 {
 	return (d + time.Millisecond - 1).Milliseconds()
 }
@@ -207,7 +208,8 @@ func (f *dropFlags) put(ctx context.Context, g *globals, body []byte) error {
 	return errors.Join(err, b.Close())
 }
 
-// explain says what to do about a job that could not be put, or perhaps was.
+// explain adds the next step for the user to the error of a job that was not put, or
+// perhaps was.
 func (f *dropFlags) explain(err error, within time.Duration) error {
 	switch {
 	case err == nil:
@@ -225,8 +227,8 @@ func noQueue(bucket string) error {
 		"Nothing was put; with --new it is put all the same, for a cluster that is yet to start", bucket, cluster.DocumentKey)
 }
 
-// directoryHasQueue looks for the document without the driver, which would make its
-// folders in whatever directory it is given.
+// directoryHasQueue looks for the document without the driver, because the driver would
+// make its folders in any directory.
 func directoryHasQueue(bucket string) error {
 	u, err := url.Parse(bucket)
 	if err == nil && u.Scheme == "file" {
@@ -238,7 +240,7 @@ func directoryHasQueue(bucket string) error {
 	return nil // the driver reports everything else
 }
 
-// bucketHasQueue looks for the document. A producer that may only write cannot tell.
+// bucketHasQueue looks for the document. It passes if the producer may only write.
 func bucketHasQueue(ctx context.Context, b storage.Bucket, bucket string) error {
 	found := false
 	err := b.List(ctx, cluster.DocumentKey, func(o storage.Info) bool {

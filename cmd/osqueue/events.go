@@ -13,7 +13,7 @@ import (
 	"osqueue/client"
 )
 
-// eventKinds are the kinds that can be asked for.
+// eventKinds are the kinds that a filter accepts.
 var eventKinds = []string{
 	v1.EventEnqueued, v1.EventDue, v1.EventUnblocked, v1.EventClaimed, v1.EventCompleted, v1.EventFailed,
 	v1.EventExpired, v1.EventTimedOut, v1.EventReleased, v1.EventDead, v1.EventCancelling, v1.EventCancelled,
@@ -23,8 +23,8 @@ var eventKinds = []string{
 	v1.EventBucketAway, v1.EventBucketBack, v1.EventWritesRefused, v1.EventWritesAccepted,
 }
 
-// sinceStart is the value of --since for all events that are held, and
-// firstEvent an id before all of them.
+// sinceStart is the value of --since for all stored events, and firstEvent an id before
+// all of them.
 const (
 	sinceStart = "start"
 	firstEvent = "0-0.0"
@@ -70,7 +70,7 @@ The kinds are:
 	return cmd
 }
 
-// wrapped are words in lines of at most so many characters, indented.
+// wrapped returns the words in indented lines of at most width characters.
 func wrapped(words []string, width int) string {
 	var lines []string
 	line := " "
@@ -124,7 +124,8 @@ func followEvents(ctx context.Context, g *globals, f *eventFlags) error {
 	return nil
 }
 
-// unlessStopped is err, unless ctx has ended: Ctrl-C is how one stops to follow.
+// unlessStopped returns nil if ctx has ended, because Ctrl-C is the normal way to stop
+// following. Otherwise it returns err.
 func unlessStopped(ctx context.Context, err error) error {
 	select {
 	case <-ctx.Done():
@@ -145,7 +146,7 @@ func (g *globals) showEvent(e v1.Event) error {
 	return g.printf("%s\n", strings.TrimRight(fmt.Sprintf("%s  %-17s  %s", at, e.Kind, plainLine(eventText(e))), " "))
 }
 
-// eventText is what an event is about.
+// eventText describes the subject of an event.
 func eventText(e v1.Event) string {
 	var parts []string
 	add := func(format, text string) {
@@ -171,7 +172,7 @@ func eventText(e v1.Event) string {
 	return strings.Join(parts, "  ")
 }
 
-// transition is the change of a job's status; "" if there is none.
+// transition describes the change of a job's status. It returns "" if there is none.
 func transition(e v1.Event) string {
 	if e.From == e.Status || e.Status == "" {
 		return ""

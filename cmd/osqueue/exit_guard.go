@@ -7,9 +7,9 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// exitGuard ends the process if its orderly end takes too long: a hung disk or bucket
-// holds up whoever waits for it, and a process that stays keeps its service manager
-// from starting the next one. It is safe for concurrent use.
+// exitGuard ends the process if a graceful stop takes too long. A hung disk or bucket
+// would block the stop, and a process that remains keeps its service manager from
+// starting the next one. It is safe for concurrent use.
 type exitGuard struct {
 	log  hclog.Logger
 	exit func(code int)

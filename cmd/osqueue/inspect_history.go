@@ -40,7 +40,7 @@ func beginningOr(ms int64) string {
 
 var spanColumns = []string{"FROM", "TO", "SINCE", "UNTIL", "LENGTH"}
 
-// showHistory tells what can be restored.
+// showHistory prints the states that can be restored.
 func (in *inspection) showHistory(ctx context.Context, bucket storage.Bucket) error {
 	h, err := openHistory(ctx, bucket, in.bucket)
 	if err != nil {
@@ -64,7 +64,7 @@ func (in *inspection) showHistory(ctx context.Context, bucket storage.Bucket) er
 	return writePlain(in.g.stderr, usageText(u))
 }
 
-// usageText says what a history takes in the bucket.
+// usageText describes the size of a history in the bucket.
 func usageText(u archive.Used) string {
 	if u.Bases+u.Log == 0 {
 		return "There is nothing in the bucket but the document.\n"

@@ -55,8 +55,8 @@ func attemptOfState(a *fsm.Attempt) v1.Attempt {
 	return out
 }
 
-// opaque is a payload or result. What an older broker took in need not be JSON;
-// then it is shown as text.
+// opaque converts a payload or result to JSON. Older brokers accepted text that is not
+// JSON; opaque returns such text as a JSON string.
 func opaque(v []byte) jsontext.Value {
 	if len(v) == 0 || jsontext.Value(v).IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) {
 		return v
@@ -65,7 +65,7 @@ func opaque(v []byte) jsontext.Value {
 	return quoted
 }
 
-// statuses are those that a filter names; none: all.
+// statuses returns the statuses of the filter. No status means all.
 func (f *filterFlags) statuses() ([]fsm.Status, error) {
 	var out []fsm.Status
 	for _, name := range f.status {

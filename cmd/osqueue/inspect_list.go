@@ -135,7 +135,7 @@ func (in *inspection) jobs(s *storedState, statuses []fsm.Status) func(fn func(*
 	}
 }
 
-// What is listed if no status is named, and with all.
+// The statuses that are listed if no status is given, and with all.
 var (
 	notEnded    = []fsm.Status{fsm.Blocked, fsm.Scheduled, fsm.Unclaimed, fsm.InProgress}
 	everyStatus = append([]fsm.Status{fsm.Completed, fsm.Dead, fsm.Cancelled}, notEnded...)

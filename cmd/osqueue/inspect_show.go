@@ -9,7 +9,7 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// stateSummary is what inspect tells of a state.
+// stateSummary is the report of inspect about a state.
 type stateSummary struct {
 	stateStamp
 	Epoch     uint64         `json:"epoch,omitzero"`
@@ -29,7 +29,7 @@ type stateSummary struct {
 	Open      int            `json:"openBatches"` // of them
 }
 
-// storedArchive is what a document says of the objects behind it.
+// storedArchive describes the objects that a document refers to.
 type storedArchive struct {
 	BaseLSN string `json:"baseLsn"`
 	BaseAt  int64  `json:"baseAt"`  // the queue's clock, ms

@@ -251,7 +251,8 @@ func TestInspectRefusesWhatCannotBeMeant(t *testing.T) {
 	}
 }
 
-// What is damaged is told, with what to do, and never shown as if it were whole.
+// Damage is reported with the next step for the user. A damaged state is never shown as
+// complete.
 func TestInspectDamaged(t *testing.T) {
 	r := story(t, true)
 	segments, err := filepath.Glob(filepath.Join(r.dir, "log", recordedLineage, "*.seg"))

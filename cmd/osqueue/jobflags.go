@@ -11,8 +11,7 @@ import (
 	"osqueue/client"
 )
 
-// jobFlags are the flags for how a job is to be run, of all commands that make
-// jobs.
+// jobFlags are the flags that configure a job, shared by all commands that make jobs.
 type jobFlags struct {
 	flags       *pflag.FlagSet
 	renamed     *renamedTimeout
@@ -46,7 +45,7 @@ func (f *jobFlags) check() error {
 	return f.renamed.settle()
 }
 
-// job is a job with what the flags say.
+// job returns a job with the values of the flags.
 func (f *jobFlags) job() client.NewJob {
 	job := client.NewJob{
 		Priority: f.priority, Lease: f.lease, Timeout: time.Duration(f.timeout), Backoff: f.backoff.value,
@@ -58,7 +57,7 @@ func (f *jobFlags) job() client.NewJob {
 	return job
 }
 
-// override takes what a job of the wire says over what the flags say.
+// override replaces values of the flags by values of a job on the wire.
 func override(job client.NewJob, in v1.NewJob) client.NewJob {
 	job.ID, job.Type, job.Payload = in.ID, in.Type, in.Payload
 	overrideTimes(&job, in)
@@ -107,7 +106,7 @@ func overrideText(to *string, text string) {
 	}
 }
 
-// payloadOf is the payload that a flag gives; nil if it is not given.
+// payloadOf returns the payload that a flag gives, or nil if the flag is not given.
 func payloadOf(flag, text string, plain bool) (jsontext.Value, error) {
 	if text == "" {
 		return nil, nil
@@ -119,8 +118,8 @@ func payloadOf(flag, text string, plain bool) (jsontext.Value, error) {
 	return payload, nil
 }
 
-// complete offers words for a flag's value.
+// complete adds completions for the value of a flag.
 func complete(cmd *cobra.Command, flag string, words ...string) {
-	// It fails only for a flag that is not there, or has words already.
+	// The call fails only if the flag does not exist, or has completions already.
 	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 }

@@ -1,4 +1,4 @@
-// Command osqueue is the queue: its server, its worker and its tools, in one
+// Command osqueue contains the server, the worker and the tools of the queue in one
 // binary.
 package main
 
@@ -11,11 +11,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	// CA certificates for images that have none.
+	// CA certificates for images without any.
 	_ "golang.org/x/crypto/x509roots/fallback"
 )
 
-// version is stamped by the linker.
+// version is set by the linker.
 var version = "devel"
 
 func main() {
@@ -70,8 +70,8 @@ Try it with "osqueue dev".
 	return root
 }
 
-// unknownTopic is the error for help about a command that does not exist, and for a
-// shell that completion does not know: cobra would print help and report no error.
+// unknownTopic returns an error for help about a command that does not exist, and for an
+// unknown shell of completion: cobra would print help and report no error.
 func unknownTopic(root *cobra.Command, args []string) error {
 	if len(args) < 2 || args[0] != "help" && args[0] != "completion" {
 		return nil

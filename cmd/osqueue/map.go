@@ -92,7 +92,7 @@ func (f *mapFlags) check() error {
 // maxTag is how long a tag may be, in bytes.
 const maxTag = 100
 
-// mapRun is one "osqueue map".
+// mapRun is one run of "osqueue map".
 type mapRun struct {
 	g        *globals
 	flags    *mapFlags
@@ -144,16 +144,16 @@ func (m *mapRun) run(ctx context.Context, c *client.Client, lines *lineReader) e
 	m.progress.count(f.file)
 	endHint := m.hint(ctx, c)
 	defer endHint()
-	flight := newFlight(flightConfig{
+	pl := newPipeline(pipelineConfig{
 		c: c, watch: watch, progress: m.progress, window: int64(f.inFlight), keepOrder: f.keepOrder, waitFor: f.waitFor,
 		failed: func(job v1.Job) bool { return outcomeOfCommand(job).status != exitOK },
 		tell:   m.tell, each: m.write,
 	})
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
-	err = flight.run(ctx, whatIsThere(reading, m.items(lines)))
+	err = pl.run(ctx, availableBatches(reading, m.items(lines)))
 	m.progress.close()
-	if err := m.summary(flight.known()); err != nil {
+	if err := m.summary(pl.known()); err != nil {
 		return err
 	}
 	switch {
@@ -162,11 +162,11 @@ func (m *mapRun) run(ctx context.Context, c *client.Client, lines *lineReader) e
 	case errors.As(err, new(silentError)):
 		return cutShort(m.progress.figures().sent, "--name "+shellWord(f.name))
 	}
-	return leaving(ctx, err, flight.waiting(), fmt.Sprintf("take the run up again with the same command and --name %s, or end it with: osqueue job cancel --tag %s --yes",
+	return leaving(ctx, err, pl.waiting(), fmt.Sprintf("take the run up again with the same command and --name %s, or end it with: osqueue job cancel --tag %s --yes",
 		shellWord(f.name), shellWord(f.name)))
 }
 
-// hint says after some time that there is no worker, if so.
+// hint prints a note after some time if there is no worker.
 func (m *mapRun) hint(ctx context.Context, c *client.Client) (stop func()) {
 	if m.flags.quiet {
 		return func() {}
@@ -195,7 +195,7 @@ func (m *mapRun) hint(ctx context.Context, c *client.Client) (stop func()) {
 	}
 }
 
-// job is the job of a line.
+// job returns the job of a line.
 func (m *mapRun) job(number int, line string) (client.NewJob, error) {
 	job, err := m.flags.job(runner.CommandPayload{Argv: withLine(m.argv, line), Env: m.env})
 	if err != nil {
@@ -209,8 +209,8 @@ func (m *mapRun) job(number int, line string) (client.NewJob, error) {
 // placeholder stands for the line in arguments.
 const placeholder = "{}"
 
-// withLine is a command line for one line. A line is never more than a part of
-// one argument, whatever is in it.
+// withLine inserts one line into a command line. The line always stays within one
+// argument.
 func withLine(argv []string, line string) []string {
 	out := make([]string, len(argv), len(argv)+1)
 	found := false
@@ -224,7 +224,7 @@ func withLine(argv []string, line string) []string {
 	return out
 }
 
-// tell says at once what will fail the command when the jobs have ended.
+// tell prints at once an error that will fail the command when all jobs have ended.
 func (m *mapRun) tell(err error) {
 	if client.HasTag(err, v1.TagIDTaken) {
 		err = fmt.Errorf("%w; a line of the run %s was another command before: give this one a --name of its own", err, m.flags.name)
@@ -235,8 +235,8 @@ func (m *mapRun) tell(err error) {
 	})
 }
 
-// write passes on what the command of a line has left.
-func (m *mapRun) write(r landed) error {
+// write prints the output of a line's command.
+func (m *mapRun) write(r endedLine) error {
 	o := outcomeOfCommand(r.job)
 	if o.status != exitOK {
 		m.failed++
@@ -256,7 +256,8 @@ func (m *mapRun) write(r landed) error {
 	return writePlain(m.g.stderr, fmt.Sprintf("line %d: exit status %d\n", r.line, *o.Exit))
 }
 
-// wholeLines keeps the outputs of two commands out of one line.
+// wholeLines ends a text with a line break, so that the outputs of two commands never
+// share a line.
 func wholeLines(text string) string {
 	if text == "" || strings.HasSuffix(text, "\n") {
 		return text
@@ -264,7 +265,7 @@ func wholeLines(text string) string {
 	return text + "\n"
 }
 
-// summary says on stderr how much there was.
+// summary prints the figures on stderr.
 func (m *mapRun) summary(known int) error {
 	if m.flags.quiet {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"osqueue/client"
 )
 
-// mapItem is a line with its job, or why there are no more.
+// mapItem is a line with its job, or the error that ends the input.
 type mapItem struct {
 	number int
 	line   string
@@ -19,7 +19,7 @@ type mapItem struct {
 	err    error
 }
 
-// itemsAhead is how many lines are read ahead of what is sent.
+// itemsAhead is the number of lines that are read ahead of sending.
 const itemsAhead = 256
 
 // items reads the lines that are not blank.
@@ -44,9 +44,9 @@ func (m *mapRun) items(lines *lineReader) iter.Seq[mapItem] {
 	}
 }
 
-// whatIsThere makes batches of the lines that are there: a slow source does not
-// make the first of its lines wait for the others. It ends with ctx.
-func whatIsThere(ctx context.Context, items iter.Seq[mapItem]) iter.Seq2[batch, error] {
+// availableBatches makes batches of the available lines: if the source is slow, its first
+// lines do not wait for the others. The sequence ends with ctx.
+func availableBatches(ctx context.Context, items iter.Seq[mapItem]) iter.Seq2[batch, error] {
 	ahead := make(chan mapItem, itemsAhead)
 	go func() {
 		defer close(ahead)
@@ -75,14 +75,14 @@ func whatIsThere(ctx context.Context, items iter.Seq[mapItem]) iter.Seq2[batch, 
 	}
 }
 
-// gatherer cuts batches.
+// gatherer collects lines into batches.
 type gatherer struct {
 	ahead <-chan mapItem
 	left  *mapItem // did not fit into the batch before
 }
 
-// next waits for a line, and takes those that are there then. An error comes
-// with what was there before it; io.EOF is the end.
+// next waits for a line, and adds the lines that are available then. It returns an error
+// together with the lines before it; io.EOF is the end.
 func (g *gatherer) next(ctx context.Context) (b batch, err error) {
 	size := 0
 	for len(b.jobs) < client.MaxBatchJobs {
@@ -107,10 +107,10 @@ func (g *gatherer) next(ctx context.Context) (b batch, err error) {
 	return b, nil
 }
 
-// errNoneYet: there is no line at the moment.
+// errNoneYet means that no line is available at the moment.
 var errNoneYet = errors.New("there is no line yet")
 
-// item is the next line; if it need not wait, errNoneYet is possible.
+// item returns the next line. If wait is false, it may return errNoneYet.
 func (g *gatherer) item(ctx context.Context, wait bool) (mapItem, error) {
 	if g.left != nil {
 		item := *g.left

@@ -22,7 +22,7 @@ func newRegistry() *prometheus.Registry {
 	return r
 }
 
-// storageMetrics counts what goes to the bucket.
+// storageMetrics counts requests to the bucket and their bytes.
 type storageMetrics struct {
 	seconds *prometheus.HistogramVec
 	bytes   *prometheus.CounterVec
@@ -139,7 +139,7 @@ func (c *nodeCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// queue sends what all nodes have in common.
+// queue sends the figures that all nodes share.
 func (c *nodeCollector) queue(out sender, s *cluster.Status) {
 	for st := fsm.Scheduled; st.String() != ""; st++ {
 		out.gauge(c.jobs, float64(s.Counts.Of(st)), st.String())
@@ -170,7 +170,7 @@ func (c *nodeCollector) raft(out sender, s *cluster.Status) {
 	}
 }
 
-// bucket sends what this process has done to the bucket.
+// bucket sends this process's figures about the bucket.
 func (c *nodeCollector) bucket(out sender, s *cluster.Status) {
 	out.counter(c.cost, s.Bucket.Cost.USD())
 	out.gauge(c.projected, s.Bucket.Projected.USD())
@@ -179,7 +179,7 @@ func (c *nodeCollector) bucket(out sender, s *cluster.Status) {
 	}
 }
 
-// inbox sends what became of the files in the drop box.
+// inbox sends the outcomes of the files in the inbox.
 func (c *nodeCollector) inbox(out sender, s *cluster.Status) {
 	out.counter(c.carried, float64(s.Carried.Jobs), "carried_over")
 	out.counter(c.carried, float64(s.Carried.Ended), "ended")
@@ -193,7 +193,7 @@ func (c *nodeCollector) inbox(out sender, s *cluster.Status) {
 	}
 }
 
-// flushes sends what only the active leader knows.
+// flushes sends the figures that only the active leader knows.
 func (c *nodeCollector) flushes(out sender, s *cluster.Status) {
 	out.gauge(c.lagEntries, float64(s.LagEntries))
 	out.gauge(c.lagSeconds, float64(s.LagMs)/1000)
@@ -211,7 +211,7 @@ func (c *nodeCollector) flushes(out sender, s *cluster.Status) {
 	out.gauge(c.logBytes, float64(s.LogBytes))
 }
 
-// sender sends metrics of one scrape.
+// sender sends the metrics of one scrape.
 type sender struct{ ch chan<- prometheus.Metric }
 
 func (s sender) gauge(d *prometheus.Desc, v float64, labels ...string) {

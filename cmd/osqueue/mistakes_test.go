@@ -17,7 +17,7 @@ import (
 	"osqueue/client"
 )
 
-// What was typed wrongly is named as it was typed, and nothing is enqueued.
+// An error names a wrong argument as the user typed it, and nothing is enqueued.
 func TestMistakesAreNamed(t *testing.T) {
 	for _, c := range []struct {
 		args []string

@@ -85,7 +85,7 @@ func TestTimesAndSizes(t *testing.T) {
 	}
 }
 
-// What is shown can be typed again.
+// Commands accept the durations that they print.
 func TestSpansCanBeTypedAgain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := time.Duration(rapid.Int64Range(0, int64(maxSpanDays)*24*3600*1000).Draw(t, "ms")) * time.Millisecond

@@ -20,8 +20,8 @@ import (
 	"osqueue/storage/bucketurl"
 )
 
-// offline is a command that works on buckets, with no cluster, and for as long as
-// it takes: only its single requests are bounded.
+// offline is the base of commands that work on buckets without a cluster. Such a command
+// may take any time: only its single requests are bounded.
 type offline struct {
 	g       *globals
 	timeout time.Duration // of one request
@@ -30,16 +30,16 @@ type offline struct {
 
 const offlineTimeout = 30 * time.Second
 
-// bind adds the flags that such commands share, and hides what means nothing to
-// them.
+// bind adds the flags that such commands share, and hides global flags without meaning
+// for them.
 func (o *offline) bind(cmd *cobra.Command) {
 	o.flags = cmd.Flags()
 	spanVar(o.flags, &o.timeout, "timeout", offlineTimeout, "how long one request to a bucket may take")
 	hideGlobals(cmd, "servers")
 }
 
-// run calls fn with the buckets that it opens. While fn takes long, how far it
-// has come is told on stderr.
+// run calls fn with the buckets that it opens. While fn runs for long, run prints its
+// progress on stderr.
 func (o *offline) run(ctx context.Context, fn func(ctx context.Context, b *buckets) error) error {
 	if o.g.patience && !o.flags.Changed("timeout") {
 		o.timeout = o.g.timeout
@@ -50,7 +50,7 @@ func (o *offline) run(ctx context.Context, fn func(ctx context.Context, b *bucke
 	ctx, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
 	b := &buckets{timeout: o.timeout, giveUp: giveUp}
-	stop := b.traffic.tell(o.g.stderr, tellAfter)
+	stop := b.traffic.tell(o.g.stderr, progressInterval)
 	err := errors.Join(fn(ctx, b), b.close())
 	stop()
 	var silent *silentBucketError
@@ -60,7 +60,7 @@ func (o *offline) run(ctx context.Context, fn func(ctx context.Context, b *bucke
 	return err
 }
 
-// buckets are those that a command has opened.
+// buckets are the buckets that a command has opened.
 type buckets struct {
 	timeout time.Duration
 	giveUp  context.CancelCauseFunc
@@ -68,9 +68,9 @@ type buckets struct {
 	open    []io.Closer
 }
 
-// read opens a bucket that is only read. A directory is read without its driver,
-// which would make its folders in it: a wrong path must stay as it is, and a copy
-// on a read-only disk be readable.
+// read opens a bucket for reading. It reads a directory without its driver, because the
+// driver would make its folders in it: a wrong path must stay unchanged, and a copy on a
+// read-only disk must be readable.
 func (b *buckets) read(ctx context.Context, bucket string) (storage.Bucket, error) {
 	if dir, ok := directoryOf(bucket); ok {
 		return b.bound(bucket, dirBucket{root: dir}), nil
@@ -78,7 +78,7 @@ func (b *buckets) read(ctx context.Context, bucket string) (storage.Bucket, erro
 	return b.write(ctx, bucket)
 }
 
-// directoryOf is the directory that a bucket's URL names, if it names one.
+// directoryOf returns the directory of a bucket's URL, if it has one.
 func directoryOf(bucket string) (dir string, ok bool) {
 	u, err := url.Parse(bucket)
 	if err != nil || u.Scheme != "file" || u.Host != "" || u.Path == "" || u.RawQuery != "" || u.Fragment != "" {
@@ -87,7 +87,7 @@ func directoryOf(bucket string) (dir string, ok bool) {
 	return filepath.FromSlash(u.Path), true
 }
 
-// write opens a bucket that is also written.
+// write opens a bucket for reading and writing.
 func (b *buckets) write(ctx context.Context, bucket string) (storage.Bucket, error) {
 	if inMemory(bucket) {
 		return nil, usagef("%s: a bucket in memory belongs to one process, and is gone with it", bucket)
@@ -100,11 +100,11 @@ func (b *buckets) write(ctx context.Context, bucket string) (storage.Bucket, err
 	return b.bound(bucket, opened), nil
 }
 
-// inMemory reports whether a bucket ends with the process that opens it.
+// inMemory reports whether a bucket exists only in the process that opens it.
 func inMemory(bucket string) bool { return strings.HasPrefix(bucket, "mem:") }
 
-// openError is why a bucket cannot be opened: most likely its URL is wrong, unless
-// it is a directory that this machine does not let be used.
+// openError explains why a bucket cannot be opened. Usually its URL is wrong, except for
+// a directory without permission.
 func openError(err error) error {
 	if errors.As(err, new(*fs.PathError)) {
 		return err
@@ -124,15 +124,15 @@ func (b *buckets) close() error {
 	return errors.Join(errs...)
 }
 
-// traffic counts what goes to and from buckets. It is safe for concurrent use.
+// traffic counts requests and bytes of buckets. It is safe for concurrent use.
 type traffic struct {
 	requests, read, written atomic.Int64
 }
 
-// How often a command that takes long says how far it is.
-const tellAfter = 5 * time.Second
+// progressInterval is the interval at which a long command prints its progress.
+const progressInterval = 5 * time.Second
 
-// tell writes the figures to w every so often, until stop is called.
+// tell writes the figures to w at the given interval, until stop is called.
 func (t *traffic) tell(w io.Writer, every time.Duration) (stop func()) {
 	var running sync.WaitGroup
 	end := make(chan struct{})
@@ -145,7 +145,7 @@ func (t *traffic) tell(w io.Writer, every time.Duration) (stop func()) {
 			case <-end:
 				return
 			case <-tick.C:
-				_ = write(w, t.line(time.Since(begin))) // it is only for those who watch
+				_ = write(w, t.line(time.Since(begin))) // an error is ignored: the figures only inform
 			}
 		}
 	})

@@ -77,7 +77,7 @@ func newOffline(timeout time.Duration) *offline {
 	return &offline{g: &globals{stdout: &safeBuffer{}, stderr: &safeBuffer{}}, timeout: timeout}
 }
 
-// A write that is tried again for ever ends when the bucket is silent for long.
+// A write that is retried without bound ends when the bucket is silent for long.
 func TestOfflineGivesUpOnASilentBucket(t *testing.T) {
 	for _, kind := range []fault.Kind{fault.LoseRequest, fault.Stall} {
 		b := fault.New(mem.New(), 1)
@@ -92,7 +92,7 @@ func TestOfflineGivesUpOnASilentBucket(t *testing.T) {
 	}
 }
 
-// A request that takes too long is told as that, with the flag that bounds it.
+// The error of a slow request names the flag that bounds it.
 func TestOfflineTellsTheTimeout(t *testing.T) {
 	b := fault.New(mem.New(), 1)
 	b.Inject(fault.Rule{Kind: fault.Stall})

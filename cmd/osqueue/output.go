@@ -40,8 +40,8 @@ const (
 	exitUsage
 )
 
-// globals are the flags that all commands share, and the streams that they
-// use, so that commands can be tested without a process.
+// globals are the flags that all commands share, and the streams that they use, so that
+// tests run commands without a process.
 type globals struct {
 	servers  []string
 	json     bool
@@ -54,7 +54,7 @@ type globals struct {
 	stdout io.Writer
 	stderr io.Writer
 	getenv func(string) string
-	// terminal reports whether stdin is one; nil looks at stdin.
+	// terminal reports whether stdin is a terminal; nil examines stdin.
 	terminal func() bool
 }
 
@@ -80,7 +80,7 @@ func (g *globals) bind(flags *pflag.FlagSet) {
 // client returns a client of the cluster that the flags name.
 func (g *globals) client() (*client.Client, error) { return g.clientWith(nil) }
 
-// clientWith is client with changes to its set-up.
+// clientWith returns a client like client does, with changes to its configuration.
 func (g *globals) clientWith(change func(*client.Config)) (*client.Client, error) {
 	if g.timeout <= 0 {
 		return nil, usagef("--timeout %v: must be positive", g.timeout)
@@ -103,7 +103,7 @@ func (g *globals) clientWith(change func(*client.Config)) (*client.Client, error
 	return c, nil
 }
 
-// withClient runs fn with a client, for at most the time that --timeout gives.
+// withClient runs fn with a client and a context of at most --timeout.
 func (g *globals) withClient(ctx context.Context, fn func(context.Context, *client.Client) error) error {
 	c, err := g.client()
 	if err != nil {
@@ -124,7 +124,7 @@ func (g *globals) writeJSON(v any) error {
 	return write(g.stdout, string(line)+"\n")
 }
 
-// printf writes to stdout, for people.
+// printf writes text for people to stdout.
 func (g *globals) printf(format string, args ...any) error {
 	return writePlain(g.stdout, fmt.Sprintf(format, args...))
 }
@@ -132,7 +132,7 @@ func (g *globals) printf(format string, args ...any) error {
 // writePlain writes a text for people.
 func writePlain(w io.Writer, text string) error { return write(w, plain(text)) }
 
-// write writes a text as it is.
+// write writes a text unchanged.
 func write(w io.Writer, text string) error {
 	if _, err := io.WriteString(w, text); err != nil {
 		return fmt.Errorf("write the output: %w", err)
@@ -140,8 +140,8 @@ func write(w io.Writer, text string) error {
 	return nil
 }
 
-// table writes rows of cells, aligned, to stdout. The last cell of a row may have
-// several lines; all are in its column, so that none can be taken for a row.
+// table writes rows of aligned cells to stdout. The last cell of a row may have several
+// lines; each stays in its column, so that a line never looks like a row.
 func (g *globals) table(rows [][]string) error {
 	w := tabwriter.NewWriter(g.stdout, 0, 0, 2, ' ', 0)
 	for _, cells := range rows {
@@ -159,7 +159,7 @@ func (g *globals) table(rows [][]string) error {
 	return nil
 }
 
-// usageError is a command that was used wrongly.
+// usageError reports that the user called a command wrongly.
 type usageError struct{ err error }
 
 func (e *usageError) Error() string { return e.err.Error() }
@@ -167,7 +167,7 @@ func (e *usageError) Unwrap() error { return e.err }
 
 func usagef(format string, args ...any) error { return &usageError{err: fmt.Errorf(format, args...)} }
 
-// usageArgs makes the complaints of a check of arguments usage errors.
+// usageArgs turns the errors of an argument check into usage errors.
 func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {
@@ -177,7 +177,7 @@ func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// argsError names the argument that is missing or too much, where cobra only counts them.
+// argsError names the argument that is missing or superfluous; cobra only counts them.
 func argsError(cmd *cobra.Command, args []string, err error) error {
 	var wanted []string
 	for _, word := range strings.Fields(cmd.Use)[1:] {
@@ -197,10 +197,10 @@ func argsError(cmd *cobra.Command, args []string, err error) error {
 
 func isLetter(c byte) bool { return c >= 'A' && c <= 'Z' }
 
-// numberFault is what strconv says of a value.
+// numberFault matches the errors of strconv.
 var numberFault = regexp.MustCompile(`strconv\.\w+: parsing .*: (invalid syntax|value out of range)`)
 
-// usageFlags is for cobra's SetFlagErrorFunc of the root command.
+// usageFlags turns flag errors into usage errors, for cobra's SetFlagErrorFunc.
 func usageFlags(cmd *cobra.Command, err error) error {
 	text := numberFault.ReplaceAllStringFunc(err.Error(), func(fault string) string {
 		switch {
@@ -216,13 +216,12 @@ func usageFlags(cmd *cobra.Command, err error) error {
 	return &usageError{err: fmt.Errorf("%s\nUsage: %s", text, cmd.UseLine())}
 }
 
-// silentError fails the command without a further message: what there is to
-// say has been printed.
+// silentError fails the command without a message, because the command has printed one.
 type silentError struct{}
 
 func (silentError) Error() string { return "failed" }
 
-// exitCode is the exit status that err stands for.
+// exitCode returns the exit status for err.
 func exitCode(err error) int {
 	var usage *usageError
 	var status *exitError
@@ -237,20 +236,20 @@ func exitCode(err error) int {
 	return exitFailure
 }
 
-// hideGlobals keeps shared flags that mean nothing to a command out of its
-// help: these, and --ack, which only means something to the cluster's clients.
+// hideGlobals hides the named global flags and --ack from a command's help, because they
+// have no effect on the command.
 func hideGlobals(cmd *cobra.Command, names ...string) {
 	cmd.SetHelpFunc(func(c *cobra.Command, args []string) {
 		for _, name := range append(names, "ack") {
 			if flag := c.InheritedFlags().Lookup(name); flag != nil {
-				flag.Hidden = true // of this process, which prints this help and ends
+				flag.Hidden = true // affects only this process, which prints the help and exits
 			}
 		}
 		c.Root().HelpFunc()(c, args)
 	})
 }
 
-// printError writes err to stderr: what failed, and what to do about it.
+// printError writes err to stderr, with the next step for the user.
 func (g *globals) printError(err error) {
 	if err == nil || errors.As(err, new(silentError)) {
 		return
@@ -259,19 +258,19 @@ func (g *globals) printError(err error) {
 	if g.json {
 		text = errorJSON(err)
 	}
-	_, _ = fmt.Fprintln(g.stderr, text) // there is nowhere left to report it
+	_, _ = fmt.Fprintln(g.stderr, text) // there is no other place to report it
 }
 
 const startHint = `start a cluster with "osqueue dev", or name its nodes with --servers or OSQUEUE_SERVERS`
 
-// notOfNodes are answers that, without a tag, come from another program.
+// notOfNodes lists statuses that come from another program if the answer has no tag.
 var notOfNodes = []int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented}
 
 const otherHint = `is it a node of osqueue that answers there? --servers or OSQUEUE_SERVERS name the nodes`
 
 const pathHint = `the node does not have that path: leave paths out of --servers and OSQUEUE_SERVERS; if there is none, the node is older than this command`
 
-// explain adds to the errors of the client what a person needs to go on.
+// explain adds the next step for the user to errors of the client.
 func explain(err error, timeout time.Duration) string {
 	var e *client.Error
 	switch {
@@ -284,7 +283,7 @@ func explain(err error, timeout time.Duration) string {
 	case !e.Unreachable():
 		return err.Error()
 	}
-	if err.Error() != e.Error() { // it says more than the client does
+	if err.Error() != e.Error() { // the error adds text to the client's
 		return err.Error() + "\n" + startHint
 	}
 	var b strings.Builder
@@ -299,7 +298,7 @@ func explain(err error, timeout time.Duration) string {
 	return b.String()
 }
 
-// unreached says how no server could be reached.
+// unreached describes why no server could be reached.
 func unreached(e *client.Error, timeout time.Duration) string {
 	if slices.ContainsFunc(e.Tried, func(t client.Try) bool { return !errors.Is(t.Err, syscall.ECONNREFUSED) }) {
 		return fmt.Sprintf("no server could be reached within %v", timeout)
@@ -307,7 +306,7 @@ func unreached(e *client.Error, timeout time.Duration) string {
 	return "no server accepts connections"
 }
 
-// errorJSON is err for programs.
+// errorJSON formats err as JSON for programs.
 func errorJSON(err error) string {
 	type tried struct {
 		Server string `json:"server"`
@@ -330,7 +329,7 @@ func errorJSON(err error) string {
 	}
 	line, fault := json.Marshal(out, jsontext.AllowInvalidUTF8(true))
 	if fault != nil {
-		return `{"error":"unprintable"}` // not reached: all members are texts and numbers
+		return `{"error":"unprintable"}` // not reached: all fields are texts and numbers
 	}
 	return string(line)
 }

@@ -12,8 +12,8 @@ import (
 	"osqueue/storage/cost"
 )
 
-// pace has the flags that say how fast the bucket follows, what that may cost, and
-// what happens when it does not.
+// pace contains the flags for the rate of flushes, the budget of the bucket, and the
+// limits when the bucket lags behind.
 type pace struct {
 	ack      string
 	interval storeSpan
@@ -22,13 +22,13 @@ type pace struct {
 	budget   string
 	prices   string
 
-	plan       cost.Plan // what follows from the flags
-	priceList  string    // which list the prices are of
-	priceGuess bool      // the store's own prices are not known
+	plan       cost.Plan // computed from the flags
+	priceList  string    // the store whose price list is used
+	priceGuess bool      // whether the store's own prices are unknown
 }
 
-// paces are the defaults by kind of store: GCS takes one write a second of an
-// object, S3 charges for each, and directories are quick and free.
+// paces are the defaults by kind of store: GCS takes one write a second to an object, S3
+// charges for each request, and directories are fast and free.
 var paces = map[string]struct{ flush, inbox, idle time.Duration }{
 	"mem":  {flush: 50 * time.Millisecond, inbox: time.Second, idle: time.Second},
 	"file": {flush: 50 * time.Millisecond, inbox: time.Second, idle: time.Second},
@@ -36,8 +36,8 @@ var paces = map[string]struct{ flush, inbox, idle time.Duration }{
 	"gs":   {flush: 1100 * time.Millisecond, inbox: 10 * time.Second, idle: 5 * time.Minute},
 }
 
-// storeSpan is a flag whose value is a length of time, and whose default is that of
-// the store: its own zero value stands for that, and is not shown.
+// storeSpan is a flag whose value is a duration. Its zero value selects the default of
+// the store and is not shown.
 type storeSpan struct {
 	given bool
 	d     time.Duration
@@ -61,7 +61,7 @@ func (s *storeSpan) Set(text string) error {
 // Type implements pflag.Value.
 func (*storeSpan) Type() string { return "duration" }
 
-// or is what was given, or else the default.
+// or returns the given value, or else the default.
 func (s *storeSpan) or(d time.Duration) time.Duration {
 	if s.given {
 		return s.d
@@ -80,7 +80,7 @@ func (p *pace) bind(f *pflag.FlagSet, c *cluster.Config) {
 	f.StringVar(&p.prices, "bucket-prices", "", "dollars for 1000 requests and for a GB where they differ from the list, as in put=0.005,get=0.0004,list=0.005,delete=0,written=0,read=0")
 }
 
-// complete checks the flags together, and fills in what follows from the store.
+// complete checks the flags together, and fills in the values that depend on the store.
 func (p *pace) complete(bucket string, c *cluster.Config) (err error) {
 	if p.ack != v1.AckQuorum && p.ack != v1.AckObject {
 		return fmt.Errorf("--ack %q: write %s or %s", p.ack, v1.AckQuorum, v1.AckObject)
@@ -112,8 +112,8 @@ func (p *pace) complete(bucket string, c *cluster.Config) (err error) {
 	return nil
 }
 
-// idleInbox returns the longest rest between two looks into the drop box. An interval that
-// was given is kept while nothing arrives, unless the other one was given, too.
+// idleInbox returns the longest interval between two reads of the inbox. If only the
+// busy interval is given, it is also used while the inbox is empty.
 func (p *pace) idleInbox(own time.Duration) time.Duration {
 	switch {
 	case p.inbox.given && p.inbox.d <= 0:
@@ -124,9 +124,9 @@ func (p *pace) idleInbox(own time.Duration) time.Duration {
 	return p.idle.or(own)
 }
 
-// checkTimes holds the times against each other. A flush that may come later than
-// the heartbeat is one that lets another cluster take this one for dead; and with a
-// lag allowed that is shorter than that, writes would be refused though all is well.
+// checkTimes compares the times. If a flush may come later than the heartbeat, another
+// cluster may consider this one dead. If the allowed lag is shorter than the heartbeat,
+// writes would be refused in normal operation.
 func (p *pace) checkTimes(c *cluster.Config) error {
 	heartbeat := c.Flush.Heartbeat
 	switch {

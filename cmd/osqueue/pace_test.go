@@ -10,7 +10,8 @@ import (
 	"osqueue/cluster"
 )
 
-// TestInboxIntervals shows how often the drop box is looked into, busy and idle, by what was given.
+// TestInboxIntervals checks how often the node reads a busy and an idle inbox, for each
+// combination of flags.
 func TestInboxIntervals(t *testing.T) {
 	for line, want := range map[string][2]time.Duration{
 		"file:///d":                       {time.Second, time.Second},

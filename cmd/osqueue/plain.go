@@ -8,20 +8,20 @@ import (
 	"unicode/utf8"
 )
 
-// Errors, logs, messages and names come from jobs and from workers. What is in
-// them must not command the terminal of who looks at them: repaint it, set its
-// title, turn the order of characters round. So what is written for people shows
-// such characters instead of sending them; JSON, and the results and outputs that
-// are passed on to programs, are left as they are.
+// Jobs and workers supply errors, logs, messages and names. Their text must not control
+// the terminal of the reader: repaint it, set its title, or reverse the order of
+// characters. So text for people shows control characters in a visible form. JSON,
+// results and outputs for programs stay unchanged.
 
-// plain is a text of any lines with its control characters made visible, all but
-// newline and tab. A plain text stays as it is.
+// plain makes the control characters of a text visible, except newline and tab. It
+// returns other text unchanged.
 func plain(text string) string { return visible(text, "\n\t") }
 
-// plainLine is plain for what has to stay one line, and one cell of a table.
+// plainLine does the same as plain for a text that must stay on one line and in one
+// table cell.
 func plainLine(text string) string { return visible(text, "") }
 
-// plainCells are the cells of a row of a list.
+// plainCells applies plainLine to the cells of a row.
 func plainCells(cells []string) []string {
 	out := make([]string, len(cells))
 	for i, cell := range cells {
@@ -30,8 +30,8 @@ func plainCells(cells []string) []string {
 	return out
 }
 
-// repeatsMost is how often a visible control character is written one after the
-// other; of more of them the number is written: /dev/zero fills a log with NULs.
+// repeatsMost bounds the repetitions of one visible control character; a longer run is
+// replaced by its length, because /dev/zero fills a log with NULs.
 const repeatsMost = 4
 
 func visible(text, kept string) string {
@@ -57,10 +57,10 @@ func visible(text, kept string) string {
 	return b.String()
 }
 
-// firstVisible is the first character of a text, and how it is shown. Bytes that
-// are not UTF-8 are characters of their own: terminals may take them for
-// controls, and text/tabwriter takes 0xff for one. strconv.IsGraphic would also
-// hide what emoji and some scripts are joined with.
+// firstVisible returns the first character of a text and its visible form. A byte that
+// is not UTF-8 counts as a character: terminals may treat it as a control, and
+// text/tabwriter treats 0xff as one. strconv.IsGraphic would also hide the joiners of
+// emoji and some scripts.
 func firstVisible(text, kept string) (char, shown string) {
 	r, size := utf8.DecodeRuneInString(text)
 	char = text[:size]

@@ -102,7 +102,7 @@ func TestJobsDoNotCommandTheTerminal(t *testing.T) {
 	}
 }
 
-// What goes to programs stays as it is: results, outputs of commands, and JSON.
+// Output for programs stays unchanged: results, outputs of commands, and JSON.
 func TestProgramsGetWhatProgramsWrote(t *testing.T) {
 	q := newQueueFake(t)
 	q.jobs = []*v1.Job{evilJob("c", v1.StatusCompleted), evilJob("c2", v1.StatusCompleted)}
@@ -166,8 +166,8 @@ func TestLogLinesDoNotCommandTheTerminal(t *testing.T) {
 	}
 }
 
-// What the command has not written itself is for people, also where its output is
-// passed on.
+// Messages for people never contain control characters, even where the output of a job
+// is passed through.
 func TestFailuresDoNotCommandTheTerminal(t *testing.T) {
 	q := newQueueFake(t)
 	for _, got := range []ended{

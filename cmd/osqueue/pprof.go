@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// Profiles show what is in memory and can slow a node down, so they have a
-// listener of their own, which other machines cannot reach.
+// Profiles show the contents of memory and can slow a node down, so they have a listener
+// of their own, which other machines cannot reach.
 
-// loopbackOnly returns an error for an address that is not on loopback. None
-// at all is none.
+// loopbackOnly returns an error for an address that is not on loopback. An empty address
+// is allowed.
 func loopbackOnly(addr string) error {
 	if addr == "" {
 		return nil

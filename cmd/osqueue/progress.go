@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// How a progress shows itself.
+// progressStyle is the way in which a progress is shown.
 type progressStyle int
 
 const (
 	progressSilent progressStyle = iota
-	progressLines                // a line of figures now and then
-	progressBar                  // a line of a terminal that is drawn again and again
+	progressLines                // a line of figures at intervals
+	progressBar                  // a line of a terminal that is redrawn
 )
 
 const (
@@ -27,16 +27,16 @@ const (
 	barCells   = 24
 )
 
-// tally is how far many jobs are.
-type tally struct {
+// jobFigures counts the jobs of a command.
+type jobFigures struct {
 	total  int // 0: not known yet
 	sent   int
 	ended  int
-	failed int // of those that ended
+	failed int // of the ended jobs
 }
 
-// progress tells on stderr how far many jobs are. It is no own library's bar:
-// those are larger than what is wanted here. It is safe for concurrent use.
+// progress prints figures about jobs on stderr. The libraries for progress bars are
+// larger than needed here. It is safe for concurrent use.
 type progress struct {
 	out   io.Writer
 	style progressStyle
@@ -47,13 +47,13 @@ type progress struct {
 	idle sync.WaitGroup
 
 	mu     sync.Mutex
-	tally  tally
-	told   tally // what the last line of figures said
-	drawn  bool  // there is a bar on the terminal
+	jobs   jobFigures
+	shown  jobFigures // the figures of the last line
+	drawn  bool       // whether the terminal shows a bar
 	closed bool
 }
 
-// newProgress begins to show progress, as fits stderr.
+// newProgress starts to show progress, in the style that suits stderr.
 func (g *globals) newProgress(quiet bool) *progress {
 	style := progressLines
 	switch file, ok := g.stderr.(*os.File); {
@@ -74,7 +74,7 @@ func (g *globals) newProgress(quiet bool) *progress {
 	return p
 }
 
-// every shows the figures again and again, until close.
+// every shows the figures at an interval, until close.
 func (p *progress) every(pause time.Duration) {
 	p.idle.Go(func() {
 		ticks := time.NewTicker(pause)
@@ -90,18 +90,19 @@ func (p *progress) every(pause time.Duration) {
 	})
 }
 
-// count finds out how many lines there are to come, if somebody looks at a bar
-// and the file can be read twice.
+// count counts the lines of the file for the bar. It does nothing without a bar, or if
+// the file cannot be read twice.
 func (p *progress) count(file string) {
 	if p.style != progressBar {
 		return
 	}
 	if n := countLines(file); n > 0 {
-		p.update(func(t *tally) { t.total = n })
+		p.update(func(t *jobFigures) { t.total = n })
 	}
 }
 
-// countLines counts the lines of a file that are not blank; 0: it cannot be told.
+// countLines returns the number of lines of a file that are not blank. It returns 0 if
+// the file cannot be read.
 func countLines(name string) (n int) {
 	info, err := os.Stat(name)
 	if err != nil || !info.Mode().IsRegular() {
@@ -130,20 +131,20 @@ func countLines(name string) (n int) {
 }
 
 // update changes the figures.
-func (p *progress) update(change func(*tally)) {
+func (p *progress) update(change func(*jobFigures)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	change(&p.tally)
+	change(&p.jobs)
 }
 
-// figures are those of now.
-func (p *progress) figures() tally {
+// figures returns the present figures.
+func (p *progress) figures() jobFigures {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.tally
+	return p.jobs
 }
 
-// around runs what writes to the terminal, without the bar in its way.
+// around runs a function that writes to the terminal, and removes the bar meanwhile.
 func (p *progress) around(fn func() error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -151,7 +152,7 @@ func (p *progress) around(fn func() error) error {
 	return fn()
 }
 
-// close ends the display; the bar is gone then. It may be called again.
+// close ends the display and removes the bar. It may be called again.
 func (p *progress) close() {
 	p.mu.Lock()
 	closed := p.closed
@@ -167,29 +168,29 @@ func (p *progress) close() {
 	p.wipe()
 }
 
-// show shows the figures. That stderr cannot be written to is no reason to stop.
+// show prints the figures. It ignores errors of stderr.
 func (p *progress) show() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case p.style == progressBar:
 		p.drawn = true
-		_, _ = io.WriteString(p.out, barStart+p.tally.bar(p.now().Sub(p.began))+barEnd)
-	case p.style == progressLines && p.tally != p.told:
-		p.told = p.tally
-		_, _ = io.WriteString(p.out, p.tally.line()+"\n")
+		_, _ = io.WriteString(p.out, barStart+p.jobs.bar(p.now().Sub(p.began))+barEnd)
+	case p.style == progressLines && p.jobs != p.shown:
+		p.shown = p.jobs
+		_, _ = io.WriteString(p.out, p.jobs.line()+"\n")
 	}
 }
 
-// The control sequences around a bar: from the first column on, nothing left of
-// what was there, and cut at the edge of the terminal instead of wrapped.
+// Control sequences around a bar: they return to the first column, erase the line, and
+// clip the bar at the edge of the terminal instead of wrapping it.
 const (
 	barClear = "\r\x1b[K"
 	barStart = barClear + "\x1b[?7l"
 	barEnd   = "\x1b[?7h"
 )
 
-// wipe takes the bar off the terminal. The caller holds the lock.
+// wipe removes the bar from the terminal. The caller holds the lock.
 func (p *progress) wipe() {
 	if p.drawn {
 		_, _ = io.WriteString(p.out, barClear)
@@ -197,8 +198,8 @@ func (p *progress) wipe() {
 	}
 }
 
-// line is the figures for a log.
-func (t tally) line() string {
+// line formats the figures for a log.
+func (t jobFigures) line() string {
 	text := fmt.Sprintf("%d of %d jobs have ended", t.ended, max(t.total, t.sent))
 	if t.total == 0 {
 		text = fmt.Sprintf("%d of %d jobs so far have ended", t.ended, t.sent)
@@ -209,8 +210,8 @@ func (t tally) line() string {
 	return text
 }
 
-// bar is the figures for a terminal, after so much time.
-func (t tally) bar(took time.Duration) string {
+// bar formats the figures for a terminal, after the time took.
+func (t jobFigures) bar(took time.Duration) string {
 	var parts []string
 	if t.total > 0 {
 		cells := min(t.ended*barCells/t.total, barCells)

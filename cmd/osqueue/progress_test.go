@@ -11,19 +11,19 @@ import (
 
 func TestBar(t *testing.T) {
 	for want, c := range map[string]struct {
-		tally tally
-		took  time.Duration
+		figures jobFigures
+		took    time.Duration
 	}{
-		"[........................] 0/10":                           {tally{total: 10, sent: 4}, time.Minute},
-		"[############............] 5/10  1 failed  2.5/s  2s left": {tally{total: 10, sent: 10, ended: 5, failed: 1}, 2 * time.Second},
-		"[########################] 10/10  10/s":                    {tally{total: 10, sent: 10, ended: 10}, time.Second},
-		"[########################] 12/10  12/s":                    {tally{total: 10, sent: 12, ended: 12}, time.Second}, // the file has grown
-		"5 ended, 3 not yet  0.5/s":                                 {tally{sent: 8, ended: 5}, 10 * time.Second},
-		"[##......................] 1234/9876  1198/s  7s left":     {tally{total: 9876, sent: 5000, ended: 1234}, 1030 * time.Millisecond},
-		"[##......................] 12345/98765  412/s  3m30s left": {tally{total: 98765, sent: 50000, ended: 12345}, 30 * time.Second},
-		"0 ended, 0 not yet":                                        {tally{}, time.Hour},
+		"[........................] 0/10":                           {jobFigures{total: 10, sent: 4}, time.Minute},
+		"[############............] 5/10  1 failed  2.5/s  2s left": {jobFigures{total: 10, sent: 10, ended: 5, failed: 1}, 2 * time.Second},
+		"[########################] 10/10  10/s":                    {jobFigures{total: 10, sent: 10, ended: 10}, time.Second},
+		"[########################] 12/10  12/s":                    {jobFigures{total: 10, sent: 12, ended: 12}, time.Second}, // the file has grown
+		"5 ended, 3 not yet  0.5/s":                                 {jobFigures{sent: 8, ended: 5}, 10 * time.Second},
+		"[##......................] 1234/9876  1198/s  7s left":     {jobFigures{total: 9876, sent: 5000, ended: 1234}, 1030 * time.Millisecond},
+		"[##......................] 12345/98765  412/s  3m30s left": {jobFigures{total: 98765, sent: 50000, ended: 12345}, 30 * time.Second},
+		"0 ended, 0 not yet":                                        {jobFigures{}, time.Hour},
 	} {
-		got := c.tally.bar(c.took)
+		got := c.figures.bar(c.took)
 		if got != want {
 			t.Errorf("%q, not %q", got, want)
 		}
@@ -34,7 +34,7 @@ func TestBar(t *testing.T) {
 }
 
 func TestProgressLine(t *testing.T) {
-	for want, c := range map[string]tally{
+	for want, c := range map[string]jobFigures{
 		"5 of 10 jobs have ended":                         {total: 10, sent: 7, ended: 5},
 		"5 of 7 jobs so far have ended, 2 of them failed": {sent: 7, ended: 5, failed: 2},
 	} {
@@ -44,17 +44,17 @@ func TestProgressLine(t *testing.T) {
 	}
 }
 
-// What is written while a bar is shown begins on a clean line, and at the end
-// nothing of the bar is left.
+// Text that is written while a bar is shown starts on a clean line. At the end the bar
+// is removed.
 func TestBarMakesRoomForOutput(t *testing.T) {
 	var out safeBuffer
 	p := &progress{out: &out, style: progressBar, now: time.Now, began: time.Now(), quit: make(chan struct{})}
-	p.update(func(t *tally) { t.total = 2 })
+	p.update(func(t *jobFigures) { t.total = 2 })
 	p.show()
 	if err := p.around(func() error { return write(&out, "result\n") }); err != nil {
 		t.Fatal(err)
 	}
-	p.update(func(t *tally) { t.ended++ })
+	p.update(func(t *jobFigures) { t.ended++ })
 	p.show()
 	p.close()
 	p.close()
@@ -72,7 +72,7 @@ func TestProgressLinesOnlyOnChange(t *testing.T) {
 	var out safeBuffer
 	p := &progress{out: &out, style: progressLines, now: time.Now, quit: make(chan struct{})}
 	p.every(time.Millisecond)
-	p.update(func(t *tally) { t.sent = 3 })
+	p.update(func(t *jobFigures) { t.sent = 3 })
 	for !strings.Contains(out.String(), "0 of 3") && t.Context().Err() == nil {
 		<-time.After(time.Millisecond)
 	}

@@ -64,7 +64,7 @@ func queueRow(q v1.Queue, noWorker bool, now time.Time) []string {
 	}
 }
 
-// limitsText is what holds claims of a type back, in short.
+// limitsText summarises the settings that delay claims of a type.
 func limitsText(s v1.QueueSettings, noWorker bool) string {
 	var parts []string
 	if noWorker {
@@ -128,7 +128,7 @@ func (g *globals) showQueue(q v1.Queue, noWorker bool) error {
 	return g.table(append(rows, settingRows(q.Settings)...))
 }
 
-// showSettings prints what a type's settings are after a change.
+// showSettings prints the settings of a type after a change.
 func (g *globals) showSettings(q v1.Queue) error {
 	if g.json {
 		return writeWritten(g, q)
@@ -136,7 +136,7 @@ func (g *globals) showSettings(q v1.Queue) error {
 	return g.table(append([][]string{{"type", orDash(q.Type)}}, settingRows(q.Settings)...))
 }
 
-// settingRows are the settings that are not the default, by the names of their
+// settingRows returns the settings that differ from the default, by the names of their
 // flags.
 func settingRows(s v1.QueueSettings) [][]string {
 	paused := ""
@@ -163,7 +163,7 @@ func settingRows(s v1.QueueSettings) [][]string {
 
 func countOf(n int64) string { return strconv.FormatInt(n, 10) }
 
-// countText is a limit; "" for none.
+// countText formats a limit. It returns "" for none.
 func countText(n int64) string {
 	if n == 0 {
 		return ""
@@ -236,7 +236,7 @@ func newQueueSwitch(g *globals, verb, short, long string,
 	}
 }
 
-// queueLine says how a type stands after a change.
+// queueLine prints the state of a type after a change.
 func (g *globals) queueLine(q v1.Queue) error {
 	if g.json {
 		return writeWritten(g, q)
@@ -265,7 +265,7 @@ func newQueueResetCommand(g *globals) *cobra.Command {
 	}
 }
 
-// eachName does something to each of the things that are named, and says so.
+// eachName applies a change to each named thing and prints the outcome.
 func (g *globals) eachName(ctx context.Context, names []string, done string,
 	do func(*client.Client, context.Context, string) error,
 ) error {

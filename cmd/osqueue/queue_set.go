@@ -12,7 +12,7 @@ import (
 	"osqueue/client"
 )
 
-// theDefault is the value of a flag that sets a setting back.
+// theDefault is the flag value that resets a setting.
 const theDefault = "default"
 
 // settingFlag is a flag for one setting of a type.

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// parseRate reads how many a second, as in 10/s, 600/m or 5000/h.
+// parseRate parses a rate such as 10/s, 600/m or 5000/h, and returns it per second.
 func parseRate(text string) (float64, error) {
 	number, factor := text, 1.0
 	for unit, seconds := range map[string]float64{"/s": 1, "/m": 60, "/h": 3600} {
@@ -23,7 +23,7 @@ func parseRate(text string) (float64, error) {
 	return rate, nil
 }
 
-// rateText is a rate in the notation that parseRate reads; "" for none.
+// rateText formats a rate in the notation of parseRate. It returns "" for none.
 func rateText(perSecond float64) string {
 	if perSecond == 0 {
 		return ""

@@ -131,7 +131,7 @@ func (r *restoration) check() error {
 	return nil
 }
 
-// inPlace reports whether the queue is to be rewound.
+// inPlace reports whether the restore replaces the source itself.
 func (r *restoration) inPlace() bool {
 	return strings.TrimRight(r.from, "/") == strings.TrimRight(r.to, "/")
 }

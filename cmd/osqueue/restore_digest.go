@@ -6,17 +6,17 @@ import (
 	"osqueue/fsm"
 )
 
-// digest is what is remembered of a state, to be held against another one without
-// both of them in memory.
+// digest is a summary of a state. Two digests can be compared without both states in
+// memory.
 type digest struct {
-	lsn    fsm.LSN
-	clock  int64
-	types  map[string]fsm.Counts
-	beside [numBesides]int
-	fates  map[uint64]fsm.Status // of jobs, by a hash of their ids
+	lsn      fsm.LSN
+	clock    int64
+	types    map[string]fsm.Counts
+	beside   [numBesides]int
+	statuses map[uint64]fsm.Status // by a hash of the job id
 }
 
-// What stands beside the jobs, as far as it is counted.
+// Rows for the parts of a state other than jobs.
 const (
 	besideQueues = iota
 	besideCrons
@@ -28,21 +28,21 @@ const (
 
 var besideNames = [numBesides]string{"(types with settings)", "(schedules)", "(batches)", "(workers)"}
 
-// idSeed is the process's own: hashes of ids are compared within it only. With
-// 64 bits two of a million ids share one once in 10^7 times, and then a figure
-// is wrong by one.
+// idSeed seeds the hashes of job ids. It is random, because hashes are compared only
+// within this process. With 64 bits, two of a million ids collide once in 10^7 runs, and
+// then a figure is wrong by one.
 var idSeed = maphash.MakeSeed()
 
 func digestOf(m *fsm.Machine) *digest {
 	v := m.View()
 	meta := v.Meta()
-	d := &digest{lsn: meta.LSN, clock: meta.Now, types: make(map[string]fsm.Counts), fates: make(map[uint64]fsm.Status)}
+	d := &digest{lsn: meta.LSN, clock: meta.Now, types: make(map[string]fsm.Counts), statuses: make(map[uint64]fsm.Status)}
 	m.Types(func(name string, t fsm.TypeStats) bool {
 		d.types[name] = t.Counts
 		return true
 	})
 	v.Merged(everyStatus, 0, func(j *fsm.Job) bool {
-		d.fates[maphash.String(idSeed, j.ID)] = j.Status
+		d.statuses[maphash.String(idSeed, j.ID)] = j.Status
 		return true
 	})
 	d.beside[besideCrons], d.beside[besideWorkers] = v.CronCount(), v.WorkerCount()
@@ -59,24 +59,25 @@ func digestOf(m *fsm.Machine) *digest {
 
 func hasEnded(s fsm.Status) bool { return s == fsm.Completed || s == fsm.Dead || s == fsm.Cancelled }
 
-// restoreEffects is what a restore does to jobs, beside figures.
+// restoreEffects counts the jobs that a restore changes.
 type restoreEffects struct {
-	// Again are the jobs that have not ended in what is restored, but have since:
-	// by how they ended, or "removed" if they are not even there.
+	// Again counts the jobs that run again: they have not ended in the restored state,
+	// but have ended since. The key is their present status, or "removed" if they no
+	// longer exist.
 	Again map[string]int `json:"again,omitempty"`
-	// Missing are the jobs that were added since, by whether they have ended.
+	// Missing counts the jobs that were added since, by whether they have ended.
 	MissingWaiting int `json:"missingNotEnded,omitzero"`
 	MissingEnded   int `json:"missingEnded,omitzero"`
 }
 
-// removed stands for the status of a job that is not there.
+// removed stands for the status of a job that no longer exists.
 const removed = "removed"
 
 // effects compares two states of one queue.
 func effects(restored, newest *digest) restoreEffects {
 	e := restoreEffects{Again: make(map[string]int)}
-	for id, was := range restored.fates {
-		is, there := newest.fates[id]
+	for id, was := range restored.statuses {
+		is, there := newest.statuses[id]
 		switch {
 		case hasEnded(was):
 		case !there:
@@ -85,8 +86,8 @@ func effects(restored, newest *digest) restoreEffects {
 			e.Again[is.String()]++
 		}
 	}
-	for id, is := range newest.fates {
-		if _, there := restored.fates[id]; there {
+	for id, is := range newest.statuses {
+		if _, there := restored.statuses[id]; there {
 			continue
 		}
 		if hasEnded(is) {

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// namesMost is how many names a command is printed with.
+// namesMost bounds the number of names in a printed command.
 const namesMost = 12
 
-// nextSteps says what was done, and what there is to do now.
+// nextSteps describes the result and the next steps of the user.
 func (r *restoration) nextSteps(p *restoreReport) string {
 	var b strings.Builder
 	w := p.Written
@@ -33,7 +33,7 @@ func (r *restoration) nextSteps(p *restoreReport) string {
 	return b.String()
 }
 
-// startText says how to start a cluster on what was written.
+// startText describes how to start a cluster on the written document.
 func (r *restoration) startText() string {
 	switch {
 	case r.branch:
@@ -47,7 +47,7 @@ func (r *restoration) startText() string {
 		"  osqueue serve --bucket %s --data EMPTY-DIRECTORY …\n\n", shellWord(r.to))
 }
 
-// resumeText says how to end the pause.
+// resumeText describes how to end the pause.
 func resumeText(p *pausedNames) string {
 	if len(p.Types)+len(p.Crons) == 0 {
 		return "There is nothing that had to be paused.\n"

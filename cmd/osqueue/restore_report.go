@@ -12,8 +12,8 @@ import (
 	"osqueue/fsm"
 )
 
-// restoreReport is what restore tells: of the difference before it writes, and of
-// what it wrote.
+// restoreReport is the report of restore: the differences before it writes, and the
+// document that it wrote.
 type restoreReport struct {
 	From     string          `json:"from"`
 	To       string          `json:"to,omitzero"`
@@ -24,15 +24,15 @@ type restoreReport struct {
 	Rows     []restoreRow    `json:"rows"`
 	Effects  *restoreEffects `json:"effects,omitzero"`
 	DryRun   bool            `json:"dryRun,omitzero"`
-	Refused  string          `json:"refused,omitzero"` // why it would not be written
+	Refused  string          `json:"refused,omitzero"` // why restore would refuse to write
 	Paused   pausedNames     `json:"paused"`
 	Written  *restoreWritten `json:"written,omitzero"`
 }
 
-// statePoint is a state, or why it cannot be had.
+// statePoint describes a state, or the error that prevents reading it.
 type statePoint struct {
 	LSN   string `json:"lsn,omitzero"`
-	Clock int64  `json:"clock,omitzero"` // the queue's, ms
+	Clock int64  `json:"clock,omitzero"` // the queue's time, in ms
 	Error string `json:"error,omitzero"`
 
 	digest *digest
@@ -42,8 +42,8 @@ func pointOf(d *digest) statePoint {
 	return statePoint{LSN: d.lsn.String(), Clock: d.clock, digest: d}
 }
 
-// restoreRow has the jobs of a type in a state; of a type in brackets, with no
-// state, what stands beside the jobs.
+// restoreRow counts the jobs of one type and status. A row without a status, whose type
+// is in brackets, counts another part of the state.
 type restoreRow struct {
 	Type     string `json:"type"`
 	Status   string `json:"status,omitzero"`
@@ -54,7 +54,7 @@ type restoreRow struct {
 
 func (r *restoreRow) change() int { return r.Restored - r.Newest }
 
-// pausedNames is what the restore has paused.
+// pausedNames lists the types and schedules that the restore has paused.
 type pausedNames struct {
 	Types []string `json:"types,omitzero"`
 	Crons []string `json:"crons,omitzero"`
@@ -68,10 +68,10 @@ type restoreWritten struct {
 	Jobs      int    `json:"jobs"`
 	Inline    bool   `json:"inline"`
 	BaseBytes int64  `json:"baseBytes,omitzero"`
-	Copy      string `json:"copy,omitzero"` // of what it replaced
+	Copy      string `json:"copy,omitzero"` // the key of the copy of the replaced document
 }
 
-// fill holds the states against each other. newest is nil if it could not be had.
+// fill compares the states. newest is nil if it could not be read.
 func (p *restoreReport) fill(restored, newest *digest) {
 	p.Restored = pointOf(restored)
 	if newest != nil {
@@ -88,7 +88,7 @@ func (p *restoreReport) fill(restored, newest *digest) {
 	p.Rows = restoreRows(restored, newest, there)
 }
 
-// restoreRows are the figures of up to three states, by type and state.
+// restoreRows returns the figures of up to three states, by type and status.
 func restoreRows(restored, newest, there *digest) (rows []restoreRow) {
 	names := make(map[string]bool)
 	for _, d := range []*digest{restored, newest, there} {
@@ -129,7 +129,7 @@ func (d *digest) besides(i int) int {
 	return d.beside[i]
 }
 
-// show prints the difference.
+// show prints the differences.
 func (p *restoreReport) show(g *globals, now time.Time) error {
 	head := [][]string{
 		{"from", p.From, p.Newest.text(now)},
@@ -165,8 +165,8 @@ func (s *statePoint) text(now time.Time) string {
 	return s.LSN + " of " + pointText(s.Clock, now)
 }
 
-// rowsMost is how many rows are shown; where there are more, first those go in
-// which nothing changes.
+// rowsMost bounds the number of rows that are shown. If there are more, rows without a
+// change are left out first.
 const rowsMost = 40
 
 func (p *restoreReport) tableRows() [][]string {
@@ -205,7 +205,7 @@ func (p *restoreReport) tableRow(r *restoreRow) []string {
 	return row
 }
 
-// effectsText says what becomes of jobs.
+// effectsText describes the effects on jobs.
 func (p *restoreReport) effectsText() string {
 	if p.Effects == nil {
 		return "\n"

@@ -17,20 +17,20 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// restoreInlineMax is how long a restored state may be to stand in the document
-// itself.
+// restoreInlineMax is the size in bytes up to which a restored state is stored in the
+// document itself.
 const restoreInlineMax = 256 << 10
 
-// occupant is what stands where a restored queue is to be written.
+// occupant is the document at the place where a restored queue is to be written.
 type occupant struct {
-	object storage.Object // no data: nothing is there
+	object storage.Object // no data: the place is empty
 	doc    *queuefile.Document
-	err    error // why doc is nil though something is there
+	err    error // why doc is nil although there is an object
 }
 
 func (o *occupant) there() bool { return o.object.Data != nil }
 
-// look reads what stands in a bucket.
+// look reads the document of a bucket.
 func look(ctx context.Context, bucket storage.Bucket) (occupant, error) {
 	obj, err := bucket.Get(ctx, cluster.DocumentKey)
 	switch {
@@ -44,8 +44,7 @@ func look(ctx context.Context, bucket storage.Bucket) (occupant, error) {
 	return o, nil
 }
 
-// refusal says why an occupant must not be replaced; "": it may be, or there is
-// none.
+// refusal returns the reason why an occupant must not be replaced, or "".
 func (r *restoration) refusal(o *occupant) string {
 	switch {
 	case !o.there():
@@ -65,12 +64,12 @@ func (r *restoration) refusal(o *occupant) string {
 	return ""
 }
 
-// clocksApart bounds how far the clocks of this machine and of a cluster may be apart.
+// clocksApart bounds the difference between the clocks of this machine and of a cluster.
 const clocksApart = 24 * time.Hour
 
-// listen reads the document that is to be replaced again, for some time, if its heartbeat may
-// say nothing because a clock is wrong: one that lies ahead, for the whole time after which
-// a silent broker is dead, and one that looks old for longer than a heartbeat.
+// listen checks for a living cluster whose clock may be wrong, by reading the document
+// again. If the heartbeat lies in the future, listen waits until a silent broker counts
+// as dead. If the heartbeat looks old, listen waits for longer than one heartbeat.
 func (r *restoration) listen(ctx context.Context, seen *place) error {
 	if !r.replace || seen.doc == nil || seen.doc.Broker == nil {
 		return nil
@@ -95,7 +94,7 @@ func (r *restoration) listen(ctx context.Context, seen *place) error {
 	return nil
 }
 
-// pause waits for d, and reports whether ctx lives.
+// pause waits for d, and reports whether ctx is still active.
 func pause(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -114,7 +113,7 @@ func (r *restoration) silentFor(d *queuefile.Document) time.Duration {
 	return r.now.Sub(time.UnixMilli(d.BrokerHeartbeat))
 }
 
-// name is what is known of an occupant, in short.
+// name describes an occupant in short.
 func (o *occupant) name() string {
 	switch {
 	case o.doc == nil:
@@ -125,7 +124,7 @@ func (o *occupant) name() string {
 	return fmt.Sprintf("lineage %s, LSN %s", o.doc.Header.Lineage, o.doc.Meta.LSN)
 }
 
-// restore does it: it reads and compares, and then writes.
+// restore reads and compares the states, and then writes.
 func (r *restoration) restore(ctx context.Context, b *buckets) error {
 	seen, err := r.lookAt(ctx, b)
 	if err != nil {
@@ -166,7 +165,7 @@ func (r *restoration) restore(ctx context.Context, b *buckets) error {
 	return r.finish(report)
 }
 
-// finish prints what is left to say.
+// finish prints the report and the next steps.
 func (r *restoration) finish(report *restoreReport) error {
 	if r.g.json {
 		return r.g.writeJSON(report)
@@ -174,13 +173,13 @@ func (r *restoration) finish(report *restoreReport) error {
 	return r.g.printf("%s", r.nextSteps(report))
 }
 
-// place is a bucket and what stands in it.
+// place is a bucket and its occupant.
 type place struct {
 	bucket storage.Bucket
 	occupant
 }
 
-// lookAt reads what stands at --to, without making anything there.
+// lookAt reads the document at --to, without making anything there.
 func (r *restoration) lookAt(ctx context.Context, b *buckets) (place, error) {
 	if r.to == "" {
 		return place{}, nil
@@ -216,7 +215,7 @@ func (r *restoration) source(ctx context.Context, b *buckets) (*archive.History,
 	return h, err
 }
 
-// origin comes after all that anybody knows of the two queues.
+// origin returns numbers that are higher than those of both queues.
 func (r *restoration) origin(src *archive.History, seen place) archive.Origin {
 	o := archive.Origin{Lineage: uuid.NewString(), Pause: !r.resume}
 	for _, d := range []*queuefile.Document{src.Document(), seen.doc} {
@@ -231,14 +230,14 @@ func (r *restoration) origin(src *archive.History, seen place) archive.Origin {
 	return o
 }
 
-// compare rebuilds the state to be restored, and holds it against the newest one
-// and what is at --to.
+// compare rebuilds the state to be restored, and compares it with the newest state and
+// with the state at --to.
 func (r *restoration) compare(ctx context.Context, src *archive.History, seen place) (*restoreReport, *fsm.Machine, error) {
 	report := &restoreReport{From: r.from, To: r.to, DryRun: r.dryRun, InPlace: r.inPlace()}
 	var newest *digest
 	if !r.at.newest() {
 		m, err := src.At(ctx, archive.Target{})
-		if err != nil { // all the more reason to restore an older one
+		if err != nil { // the newest state is damaged, which is a reason to restore an older one
 			report.Newest.Error = err.Error()
 		} else {
 			newest = digestOf(m)
@@ -257,8 +256,8 @@ func (r *restoration) compare(ctx context.Context, src *archive.History, seen pl
 	return report, m, nil
 }
 
-// digestThere is what stands at --to; nil if nothing does, or the same as at
-// --from.
+// digestThere returns the state at --to. It returns nil if the place is empty or the
+// same as --from.
 func (r *restoration) digestThere(ctx context.Context, seen place) *statePoint {
 	if !seen.there() || r.inPlace() {
 		return nil
@@ -274,7 +273,7 @@ func (r *restoration) digestThere(ctx context.Context, seen place) *statePoint {
 	return &p
 }
 
-// write writes the new document, and before it a copy of what it replaces.
+// write keeps a copy of the present document and then writes the new one.
 func (r *restoration) write(ctx context.Context, b *buckets, seen place, v *fsm.View) (*restoreWritten, error) {
 	bucket, err := b.write(ctx, r.to)
 	if err != nil {
@@ -283,7 +282,7 @@ func (r *restoration) write(ctx context.Context, b *buckets, seen place, v *fsm.
 	if err := probeBucket(ctx, bucket, r.to, 2*r.timeout); err != nil {
 		return nil, err
 	}
-	now, err := look(ctx, bucket) // by its driver, which knows versions
+	now, err := look(ctx, bucket) // through the driver, which returns versions
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", r.to, err)
 	}
@@ -313,7 +312,7 @@ func (r *restoration) write(ctx context.Context, b *buckets, seen place, v *fsm.
 	return out, nil
 }
 
-// copyKey is where the copy of a document goes that is replaced.
+// copyKey returns the key for the copy of a replaced document.
 func copyKey(d *queuefile.Document) string {
 	name := "unreadable"
 	if d != nil {

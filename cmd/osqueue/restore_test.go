@@ -83,8 +83,8 @@ Nothing was written: this is a dry run.`
 	says(t, strings.Replace(want, "to        "+to+"       nothing is there\n", "", 1), "restore", "--from", r.url(), "--at", "2-7", "--dry-run")
 }
 
-// What is restored is the state of that point, paused, and an empty cluster may
-// adopt it. A cluster that holds the old state, or another one, may not.
+// A restore writes the state of the chosen point, paused, and an empty cluster may adopt
+// it. A cluster with the old state, or another one, may not.
 func TestRestoreAnEarlierState(t *testing.T) {
 	utc(t)
 	r := story(t, true)
@@ -341,7 +341,7 @@ func TestRestoreFromADamagedBucket(t *testing.T) {
 	}
 }
 
-// A queue of many types is told in short, and in full to programs.
+// The output for a queue of many types is short for people and complete for programs.
 func TestRestoreOfManyTypes(t *testing.T) {
 	r := newRecorded(t)
 	for i := range 60 {

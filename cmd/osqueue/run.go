@@ -55,7 +55,7 @@ run twice.
 		},
 	}
 	flags := cmd.Flags()
-	flags.SetInterspersed(false) // what follows the command is its own
+	flags.SetInterspersed(false) // arguments after the command belong to the command
 	f.bind(g, flags)
 	flags.StringVar(&f.id, "id", "", "id of the job (default: a fresh UUID)")
 	flags.BoolVar(&f.noStdin, "no-stdin", false, "do not read stdin")
@@ -101,13 +101,13 @@ func (f *runFlags) newJob(ctx context.Context, g *globals, argv []string) (clien
 	return job, err
 }
 
-// commandRun is one "osqueue run".
+// commandRun is one run of "osqueue run".
 type commandRun struct {
 	g     *globals
 	c     *client.Client
 	flags *runFlags
 	id    string
-	ours  bool // it is not another job, that holds the unique key
+	ours  bool // the job is new, and not another one with the same unique key
 }
 
 func (r *commandRun) run(ctx context.Context, job client.NewJob) error {
@@ -115,8 +115,8 @@ func (r *commandRun) run(ctx context.Context, job client.NewJob) error {
 		signal.Reset(os.Interrupt, syscall.SIGTERM) // a second one ends the process
 	})
 	defer twice()
-	// An enqueue that is broken off may take place all the same: its answer is
-	// awaited, and then it can be cancelled.
+	// An interrupted enqueue may still take effect. So run waits for its answer, and can
+	// cancel the job then.
 	enqueue, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.g.timeout)
 	defer cancel()
 	got, err := r.c.Enqueue(enqueue, job)
@@ -144,11 +144,11 @@ func (r *commandRun) wait(ctx context.Context) (v1.Job, error) {
 	return r.g.waitEnd(ctx, r.c, awaited{id: r.id, limit: r.flags.waitFor, quiet: r.flags.quiet, start: startCommands})
 }
 
-// finish passes on what the command has left.
+// finish prints the command's output.
 func (r *commandRun) finish(job v1.Job) error {
 	o := outcomeOfCommand(job)
 	if r.g.json {
-		if err := r.g.writeJSON(o.line(landed{job: job})); err != nil {
+		if err := r.g.writeJSON(o.line(endedLine{job: job})); err != nil {
 			return err
 		}
 	} else if err := errors.Join(write(r.g.stdout, o.Stdout), write(r.g.stderr, wholeLines(o.Stderr))); err != nil {
@@ -163,11 +163,11 @@ func (r *commandRun) finish(job v1.Job) error {
 	return nil
 }
 
-// cancelWait is how long the end of a cancelled command is awaited: its worker
-// hears of it with the next heartbeat.
+// cancelWait bounds the wait for the end of a cancelled command: its worker learns of
+// the cancellation with the next heartbeat.
 const cancelWait = 30 * time.Second
 
-// cancel is what Ctrl-C does.
+// cancel handles Ctrl-C.
 func (r *commandRun) cancel(ctx context.Context) error {
 	leave := interrupted(fmt.Sprintf("job %s goes on; cancel it with: osqueue job cancel %s", r.id, shellWord(r.id)))
 	if !r.ours {
@@ -185,7 +185,7 @@ func (r *commandRun) cancel(ctx context.Context) error {
 	switch {
 	case err != nil:
 		return interrupted(fmt.Sprintf("job %s is to be cancelled, but its worker has not ended it yet: %v", r.id, err))
-	case job.Status == v1.StatusCompleted: // it was faster
+	case job.Status == v1.StatusCompleted: // it completed before the cancellation
 		return r.finish(job)
 	}
 	return interrupted(fmt.Sprintf("job %s is %s", r.id, job.Status))

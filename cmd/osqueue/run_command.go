@@ -20,7 +20,7 @@ import (
 // commandType is the type of the jobs of run and map.
 const commandType = "command"
 
-// commandHelp says in run and map who runs the commands.
+// commandHelp describes in run and map which workers run the commands.
 const commandHelp = `The commands are run by workers that were started with
 
   osqueue worker --commands command
@@ -29,7 +29,7 @@ which decides where and with what limits they run; its --help says how. A comman
 that ends is not tried again, whatever its exit status; one whose worker is lost,
 or that ran longer than --job-timeout, is, up to --max-attempts times.`
 
-// commandFlags are the flags for how a command is to be run.
+// commandFlags are the flags that configure a command.
 type commandFlags struct {
 	jobFlags
 	kind  string
@@ -41,7 +41,7 @@ func (f *commandFlags) bind(g *globals, flags *pflag.FlagSet) {
 	f.jobFlags.bind(g, flags)
 	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		if name == "attempts" {
-			name = "max-attempts" // the name before it was that of the other commands
+			name = "max-attempts" // earlier releases named the flag attempts here
 		}
 		return pflag.NormalizedName(name)
 	})
@@ -50,14 +50,14 @@ func (f *commandFlags) bind(g *globals, flags *pflag.FlagSet) {
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "nothing on stderr but what the commands write, and errors")
 }
 
-// commandResult is a runner.CommandResult that need not be one.
+// commandResult is a runner.CommandResult whose fields may be missing.
 type commandResult struct {
 	Exit   *int   `json:"exit"`
 	Stdout string `json:"stdout"`
 	Stderr string `json:"stderr"`
 }
 
-// environment is what --env says.
+// environment returns the variables of --env.
 func (f *commandFlags) environment(getenv func(string) string) (map[string]string, error) {
 	var env map[string]string
 	for _, e := range f.env {
@@ -76,7 +76,7 @@ func (f *commandFlags) environment(getenv func(string) string) (map[string]strin
 	return env, nil
 }
 
-// job is a job that runs a command.
+// job returns a job that runs a command.
 func (f *commandFlags) job(p runner.CommandPayload) (client.NewJob, error) {
 	if p.Argv[0] == "" {
 		return client.NewJob{}, usagef("the command is empty")
@@ -95,7 +95,7 @@ func (f *commandFlags) job(p runner.CommandPayload) (client.NewJob, error) {
 
 var errNotText = errors.New("stdin is not UTF-8 text; store it elsewhere, and let the command fetch it")
 
-// commandStdin is what is piped to this process.
+// commandStdin returns the text that is piped to this process.
 func (g *globals) commandStdin(ctx context.Context) (string, error) {
 	if !piped(g.stdin) {
 		return "", nil
@@ -112,11 +112,11 @@ func (g *globals) commandStdin(ctx context.Context) (string, error) {
 	return string(text), nil
 }
 
-// outcome is how a command ended.
+// commandOutcome is the outcome of a command.
 type commandOutcome struct {
 	commandResult
-	status int   // for the exit status of this process
-	fault  error // it was not run to its end; nil: it was
+	status int   // the exit status of this process
+	fault  error // why the command did not end by itself; nil: it did
 }
 
 func outcomeOfCommand(job v1.Job) commandOutcome {
@@ -141,7 +141,7 @@ func outcomeOfCommand(job v1.Job) commandOutcome {
 	return o
 }
 
-// commandLine is the outcome for programs.
+// commandLine is the JSON form of the outcome.
 type commandLine struct {
 	Line   int    `json:"line,omitzero"`
 	Input  string `json:"input,omitzero"`
@@ -153,7 +153,7 @@ type commandLine struct {
 	Error  string `json:"error,omitzero"`
 }
 
-func (o commandOutcome) line(r landed) commandLine {
+func (o commandOutcome) line(r endedLine) commandLine {
 	l := commandLine{Line: r.line, Input: r.input, ID: r.job.ID, Status: r.job.Status, Exit: o.Exit, Stdout: o.Stdout, Stderr: o.Stderr}
 	if o.fault != nil {
 		l.Error = o.fault.Error()

@@ -9,17 +9,16 @@ import (
 	"syscall"
 )
 
-// The exit statuses of commands that run commands, as env(1), xargs(1) and
-// shells have them.
+// Exit statuses of commands that run commands, as in env(1), xargs(1) and shells.
 const (
 	exitSomeFailed  = 123 // of many
-	exitNotRun      = 125 // it was not the command that failed
+	exitNotRun      = 125 // the failure is not the command's
 	exitInterrupted = 130 // by Ctrl-C
 	exitClosedPipe  = 141 // SIGPIPE
 )
 
-// exitError gives the command an exit status of its own. Err says more; a
-// silentError is for what has been said.
+// exitError sets the exit status of the command. Err is the message; a silentError has
+// been printed already.
 type exitError struct {
 	code int
 	err  error
@@ -28,7 +27,7 @@ type exitError struct {
 func (e *exitError) Error() string { return e.err.Error() }
 func (e *exitError) Unwrap() error { return e.err }
 
-// notRun is err as a failure that is not the command's.
+// notRun marks err as a failure that is not the command's.
 func notRun(err error) error {
 	if err == nil || errors.As(err, new(*exitError)) || exitCode(err) == exitUsage {
 		return err
@@ -36,11 +35,12 @@ func notRun(err error) error {
 	return &exitError{code: exitNotRun, err: err}
 }
 
-// interrupted is the end by Ctrl-C; text says what goes on.
+// interrupted returns the error of a command that Ctrl-C has ended. text names the jobs
+// that continue.
 func interrupted(text string) error { return &exitError{code: exitInterrupted, err: errors.New(text)} }
 
-// leaving is the end of a command that waits for jobs, which go on without it; how
-// says how to get back to them.
+// leaving returns the error of a command that stops waiting for jobs. The jobs continue;
+// how describes how to wait for them again.
 func leaving(ctx context.Context, err error, jobs int, how string) error {
 	text := goOn(jobs) + "; " + how
 	switch {
@@ -56,8 +56,8 @@ func leaving(ctx context.Context, err error, jobs int, how string) error {
 	return fmt.Errorf("%w\n%s", err, text)
 }
 
-// cutShort is the end after a fault that has been told, and kept lines from being
-// sent; how says how to go on with them.
+// cutShort returns the error of a command that did not send all lines after a reported
+// fault; how describes how to continue.
 func cutShort(sent int, how string) error {
 	if sent == 0 {
 		return silentError{}
@@ -65,15 +65,15 @@ func cutShort(sent int, how string) error {
 	return errors.New("not all lines were sent; when that is mended, go on with the same command and " + how)
 }
 
-// closedPipe lets writes to a pipe that nobody reads any more fail, instead of
-// ending the process at once, until restore is called: there is more to say then.
+// closedPipe makes writes to a closed pipe fail instead of ending the process, until
+// restore is called, so that the command can still print its advice.
 func closedPipe() (restore func()) {
 	pipes := make(chan os.Signal, 1)
 	signal.Notify(pipes, syscall.SIGPIPE)
 	return func() { signal.Stop(pipes) }
 }
 
-// goOn says that so many jobs are left to themselves.
+// goOn describes the jobs that continue.
 func goOn(jobs int) string {
 	if jobs == 1 {
 		return "1 job goes on"

@@ -102,7 +102,8 @@ func (d *devProcess) walkRunInterrupted(t *testing.T) {
 	}
 }
 
-// The jobs of a map whose output is closed go on: it says how to get back to them.
+// walkMapUnread closes the output of a map: its jobs continue, and it prints how to wait
+// for them again.
 func (d *devProcess) walkMapUnread(t *testing.T) {
 	unread, out, err := os.Pipe()
 	if err != nil {
@@ -155,7 +156,7 @@ func (d *devProcess) walkMap(t *testing.T) {
 	d.run("dev", "restart", old.NodeID, "--http-port", fmt.Sprint(d.o.httpPort))
 }
 
-// What was run before Ctrl-C is not run again.
+// walkMapInterrupted checks that commands that ended before Ctrl-C do not run again.
 func (d *devProcess) walkMapInterrupted(t *testing.T) {
 	file, ready := filepath.Join(d.dir, "runs"), filepath.Join(d.dir, "ready")
 	script := "echo {} >> " + file + "; test {} -lt 20 || until test -e " + ready + "; do sleep 0.05; done; echo {}"

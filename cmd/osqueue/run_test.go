@@ -311,11 +311,11 @@ func TestMapNameOfAnotherRun(t *testing.T) {
 	}
 }
 
-// The source of lines ends with the flight, also while it is full.
+// The source of lines ends with the pipeline, also while it is full.
 func TestWhatIsThereEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	m := &mapRun{flags: &mapFlags{}, argv: []string{"echo"}}
-	for b, err := range whatIsThere(ctx, m.items(newLineReader(strings.NewReader(numbered(10*itemsAhead)), nil))) {
+	for b, err := range availableBatches(ctx, m.items(newLineReader(strings.NewReader(numbered(10*itemsAhead)), nil))) {
 		if err != nil || len(b.jobs) == 0 || b.first != 1 {
 			t.Fatalf("%+v, %v", b, err)
 		}

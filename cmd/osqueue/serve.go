@@ -140,8 +140,7 @@ func (o *serveOptions) bind(f *pflag.FlagSet) {
 	f.BoolVar(&o.logJSON, "log-json", false, "write the log as JSON lines")
 }
 
-// bindBucket binds the flags that pace and bound what is written to the bucket and read
-// from it.
+// bindBucket binds the flags that pace and bound requests to the bucket.
 func (o *serveOptions) bindBucket(f *pflag.FlagSet) {
 	c := &o.node
 	spanVar(f, &c.Flush.Heartbeat, "broker-heartbeat", c.Flush.Heartbeat, "most time between two writes to the bucket")
@@ -162,7 +161,7 @@ func (o *serveOptions) bindBucket(f *pflag.FlagSet) {
 
 func msToDuration(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
 
-// complete checks the flags together and fills in what follows from others.
+// complete checks the flags together and fills in values that depend on others.
 func (o *serveOptions) complete(g *globals) error {
 	c := &o.node
 	level := hclog.LevelFromString(o.logLevel)
@@ -221,7 +220,7 @@ func (o *serveOptions) complete(g *globals) error {
 	return o.completeSettings()
 }
 
-// checkBucket checks what concerns the writing of the bucket.
+// checkBucket checks the flags for writing the bucket.
 func (o *serveOptions) checkBucket() error {
 	c := &o.node
 	switch {
@@ -249,7 +248,7 @@ func (o *serveOptions) checkBucket() error {
 	return nil
 }
 
-// completeSettings checks the times and counts that the machine decides by.
+// completeSettings checks the times and counts of the state machine.
 func (o *serveOptions) completeSettings() error {
 	s := &o.node.Settings
 	for _, f := range []struct {
@@ -288,7 +287,7 @@ func (o *serveOptions) completeSettings() error {
 	return nil
 }
 
-// advertisable refuses an address that tells others nothing.
+// advertisable returns an error for an address that other machines cannot use.
 func advertisable(addr, flag string) error {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -300,8 +299,8 @@ func advertisable(addr, flag string) error {
 	return nil
 }
 
-// flagsFromEnv gives every flag that is not on the command line the value of
-// its environment variable, if there is one.
+// flagsFromEnv sets every flag that is not on the command line to the value of its
+// environment variable, if that is set.
 func flagsFromEnv(f *pflag.FlagSet, getenv func(string) string) error {
 	var errs []error
 	f.VisitAll(func(flag *pflag.Flag) {
@@ -317,17 +316,17 @@ func flagsFromEnv(f *pflag.FlagSet, getenv func(string) string) error {
 	return errors.Join(errs...)
 }
 
-// envOf is the environment variable of a flag.
+// envOf returns the name of a flag's environment variable.
 func envOf(flag string) string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// untilEOF returns a context that ends with r. The reading goroutine cannot be
-// stopped; it ends with the process.
+// untilEOF returns a context that ends with r. Its goroutine cannot be stopped; it ends
+// with the process.
 func untilEOF(ctx context.Context, r io.Reader) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
-		_, _ = io.Copy(io.Discard, r) // an error ends it just as well
+		_, _ = io.Copy(io.Discard, r) // an error ends it as well
 		cancel()
 	}()
 	return ctx, cancel
@@ -344,8 +343,8 @@ func serve(ctx context.Context, o *serveOptions) error {
 	return s.run(ctx)
 }
 
-// notStarted is err, unless the node was told to stop while it started: that
-// is no failure.
+// notStarted returns err, or nil if ctx ended during the start, because a stop is no
+// failure.
 func notStarted(ctx context.Context, log hclog.Logger, err error) error {
 	if ctx.Err() == nil {
 		return err

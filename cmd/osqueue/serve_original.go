@@ -15,8 +15,8 @@ import (
 	v1 "osqueue/api/v1"
 )
 
-// The environment of the original osqueue's broker. Its names have no prefix of
-// their own, so they are worth less than anything that is said to this program.
+// The environment of the legacy broker. Its names have no common prefix, so every
+// setting of this program takes precedence.
 const (
 	envHost        = "BROKER_HOST"
 	envPort        = "BROKER_PORT"
@@ -41,7 +41,7 @@ const (
 	backendGCS    = "gcs"
 )
 
-// originalHelp is the part of serve's help about that environment.
+// originalHelp is the part of serve's help about the legacy environment.
 const originalHelp = `The environment of the original broker is understood, too, and worth less than
 flags and OSQUEUE_ names: BROKER_HOST and BROKER_PORT (--http-addr), STORAGE_BACKEND
 with S3_BUCKET, S3_REGION, S3_PREFIX or GCS_BUCKET, GCS_PREFIX (--bucket),
@@ -52,7 +52,7 @@ S3_MAX_READS_PER_MINUTE, S3_MAX_WRITES_PER_MINUTE and S3_MAX_WRITES_PER_DAY
 A node that takes its bucket from there, and has no --peers, answers writes when the
 bucket has them (--ack object).`
 
-// originalEnv turns that environment into flags.
+// originalEnv converts the legacy environment to flags.
 type originalEnv struct {
 	flags    *pflag.FlagSet
 	getenv   func(string) string
@@ -61,9 +61,8 @@ type originalEnv struct {
 	errs     []error
 }
 
-// originalFromEnv gives flags that are set neither on the command line nor by
-// OSQUEUE_ names the values of the original broker's environment. The notices tell
-// what of it was not taken.
+// originalFromEnv sets flags from the legacy environment if they are set neither on the
+// command line nor by OSQUEUE_ names. The notices list the variables that it ignored.
 func originalFromEnv(f *pflag.FlagSet, getenv func(string) string) (notices []string, err error) {
 	e := &originalEnv{flags: f, getenv: getenv, hostname: os.Hostname}
 	e.take()
@@ -71,7 +70,7 @@ func originalFromEnv(f *pflag.FlagSet, getenv func(string) string) (notices []st
 }
 
 func (e *originalEnv) take() {
-	// Asked first: what comes from here counts as given afterwards.
+	// Read this first: flags that are set from here count as changed afterwards.
 	alone := !e.flags.Changed("peers")
 	acked, paced := e.flags.Changed("ack"), e.flags.Changed("flush-interval")
 	e.address()
@@ -85,7 +84,7 @@ func (e *originalEnv) take() {
 	if backend == "" || !alone {
 		return
 	}
-	if !acked { // as the original does; its broker has no disk to lose, this one may have none that lasts
+	if !acked { // like the legacy broker, which keeps nothing on disk; this node may have no durable disk either
 		e.set(envBackend, "ack", v1.AckObject)
 	}
 	if backend == backendS3 && !paced && e.getenv(envGroupCommit) == "" {
@@ -93,10 +92,10 @@ func (e *originalEnv) take() {
 	}
 }
 
-// originalGroupCommit is the original's default. GCS takes fewer writes of an object.
+// originalGroupCommit is the legacy default. GCS takes fewer writes of an object.
 const originalGroupCommit = 50 * time.Millisecond
 
-// set sets a flag for a name of the environment, unless it is given.
+// set sets a flag from a variable, unless the flag is given.
 func (e *originalEnv) set(name, flag, value string) (taken bool) {
 	f := e.flags.Lookup(flag)
 	if f.Changed {
@@ -115,7 +114,7 @@ func (e *originalEnv) wrong(format string, args ...any) {
 	e.errs = append(e.errs, &usageError{err: fmt.Errorf(format, args...)})
 }
 
-// address is BROKER_HOST and BROKER_PORT.
+// address reads BROKER_HOST and BROKER_PORT.
 func (e *originalEnv) address() {
 	host, port := e.getenv(envHost), e.getenv(envPort)
 	if host == "" && port == "" {
@@ -140,7 +139,7 @@ func (e *originalEnv) address() {
 	if !e.set(name, "http-addr", net.JoinHostPort(host, port)) || e.flags.Changed("http-advertise") {
 		return
 	}
-	// All addresses are none that a client could be told.
+	// Clients cannot connect to the unspecified address.
 	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
 		own, err := e.hostname()
 		if err != nil {
@@ -151,8 +150,7 @@ func (e *originalEnv) address() {
 	}
 }
 
-// bucket is STORAGE_BACKEND and what belongs to it. It returns the backend if it
-// counts.
+// bucket reads STORAGE_BACKEND and its settings. It returns the backend if it is used.
 func (e *originalEnv) bucket() (backend string) {
 	backend = e.backend()
 	var target string
@@ -186,13 +184,13 @@ func (e *originalEnv) bucket() (backend string) {
 	return backend
 }
 
-// backend is what STORAGE_BACKEND says, or which bucket is named.
+// backend returns the value of STORAGE_BACKEND, or the backend whose bucket is named.
 func (e *originalEnv) backend() string {
 	said := strings.ToLower(strings.TrimSpace(e.getenv(envBackend)))
 	s3, gcs := e.getenv(envS3Bucket) != "", e.getenv(envGCSBucket) != ""
 	switch {
 	case e.flags.Changed("bucket") && said == "":
-		return "" // names of buckets in the environment may be somebody else's
+		return "" // other programs may use the same names of variables
 	case said != "":
 		return said
 	case s3 && gcs:
@@ -225,7 +223,7 @@ func (e *originalEnv) unused(backend, name string) {
 	}
 }
 
-// millis is a length of time in ms. None at all is the shortest that there is.
+// millis reads a duration in ms. 0 becomes the shortest duration.
 func (e *originalEnv) millis(name, flag string) {
 	if n, ok := e.number(name); ok {
 		e.set(name, flag, (time.Duration(max(n, 1)) * time.Millisecond).String())
@@ -238,7 +236,7 @@ func (e *originalEnv) count(name, flag string) {
 	}
 }
 
-// number reads a whole number that is not negative, if it is there.
+// number reads a whole number that is not negative, if the variable is set.
 func (e *originalEnv) number(name string) (int, bool) {
 	value := strings.TrimSpace(e.getenv(name))
 	if value == "" {

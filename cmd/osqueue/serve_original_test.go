@@ -34,10 +34,10 @@ func flagsOf(t *testing.T, args string, env map[string]string) (f *pflag.FlagSet
 func TestEnvironmentOfTheOriginal(t *testing.T) {
 	type env = map[string]string
 	for name, test := range map[string]struct {
-		args string
-		env  env
-		want map[string]string // flags
-		told []string          // parts of the notices
+		args  string
+		env   env
+		want  map[string]string // flags
+		noted []string          // parts of the notices
 	}{
 		"nothing": {env: env{}, want: env{"bucket": "", "http-addr": "127.0.0.1:8080", "ack": "quorum", "flush-interval": "", "standby-retry": "10s"}},
 		"all of S3": {
@@ -67,12 +67,12 @@ func TestEnvironmentOfTheOriginal(t *testing.T) {
 		"no limit":         {env: env{"S3_MAX_WRITES_PER_MINUTE": "0"}, want: env{"bucket-writes-per-minute": "0"}},
 		"a flag beats it": {
 			args: "--bucket mem://a --http-addr 127.0.0.1:1", env: env{"STORAGE_BACKEND": "s3", "S3_BUCKET": "jobs", "BROKER_PORT": "9000"},
-			want: env{"bucket": "mem://a", "http-addr": "127.0.0.1:1", "ack": "quorum", "flush-interval": ""},
-			told: []string{"STORAGE_BACKEND is not used: --bucket (or OSQUEUE_BUCKET) says mem://a", "BROKER_PORT is not used: --http-addr"},
+			want:  env{"bucket": "mem://a", "http-addr": "127.0.0.1:1", "ack": "quorum", "flush-interval": ""},
+			noted: []string{"STORAGE_BACKEND is not used: --bucket (or OSQUEUE_BUCKET) says mem://a", "BROKER_PORT is not used: --http-addr"},
 		},
 		"our name beats it": {
 			env:  env{"OSQUEUE_FLUSH_INTERVAL": "2s", "GROUP_COMMIT_INTERVAL_MS": "80"},
-			want: env{"flush-interval": "2s"}, told: []string{"GROUP_COMMIT_INTERVAL_MS is not used: --flush-interval (or OSQUEUE_FLUSH_INTERVAL) says 2s"},
+			want: env{"flush-interval": "2s"}, noted: []string{"GROUP_COMMIT_INTERVAL_MS is not used: --flush-interval (or OSQUEUE_FLUSH_INTERVAL) says 2s"},
 		},
 		"a flag that says the same": {args: "--bucket mem://", env: env{"STORAGE_BACKEND": "memory"}, want: env{"ack": "quorum"}},
 		"somebody else's bucket":    {args: "--bucket mem://a", env: env{"S3_BUCKET": "backups", "S3_REGION": "x"}, want: env{"bucket": "mem://a"}},
@@ -80,11 +80,11 @@ func TestEnvironmentOfTheOriginal(t *testing.T) {
 		"ack as it was said":        {args: "--ack quorum", env: env{"STORAGE_BACKEND": "memory"}, want: env{"ack": "quorum"}},
 		"a bucket of the other kind": {
 			env:  env{"STORAGE_BACKEND": "gcs", "GCS_BUCKET": "g", "S3_BUCKET": "s"},
-			want: env{"bucket": "gs://g"}, told: []string{"S3_BUCKET is not used: STORAGE_BACKEND says gcs"},
+			want: env{"bucket": "gs://g"}, noted: []string{"S3_BUCKET is not used: STORAGE_BACKEND says gcs"},
 		},
 		"buckets, and memory": {
 			env:  env{"STORAGE_BACKEND": "memory", "GCS_BUCKET": "g", "S3_BUCKET": "s"},
-			want: env{"bucket": "mem://"}, told: []string{"S3_BUCKET is not used: STORAGE_BACKEND says memory", "GCS_BUCKET is not used"},
+			want: env{"bucket": "mem://"}, noted: []string{"S3_BUCKET is not used: STORAGE_BACKEND says memory", "GCS_BUCKET is not used"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -97,12 +97,12 @@ func TestEnvironmentOfTheOriginal(t *testing.T) {
 					t.Errorf("--%s is %q, want %q", flag, got, want)
 				}
 			}
-			if len(notices) != len(test.told) {
-				t.Errorf("told %q", notices)
+			if len(notices) != len(test.noted) {
+				t.Errorf("notices %q", notices)
 			}
-			for _, part := range test.told {
+			for _, part := range test.noted {
 				if !slices.ContainsFunc(notices, func(n string) bool { return strings.Contains(n, part) }) {
-					t.Errorf("told %q, and not %q", notices, part)
+					t.Errorf("notices %q, and not %q", notices, part)
 				}
 			}
 		})
@@ -132,7 +132,7 @@ func TestEnvironmentThatContradictsItself(t *testing.T) {
 	}
 }
 
-// What the environment says is held against the rest like flags are.
+// Values from the environment are checked like flags.
 func TestEnvironmentIsChecked(t *testing.T) {
 	for want, env := range map[string]map[string]string{
 		"must not be longer than --broker-heartbeat": {"STORAGE_BACKEND": "memory", "GROUP_COMMIT_INTERVAL_MS": "5000"},

@@ -2,7 +2,7 @@ package main
 
 import "strings"
 
-// shellWord is a text as a word of a shell's command line.
+// shellWord quotes a text for a shell's command line.
 func shellWord(text string) string {
 	plain := func(r rune) bool {
 		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_./:@,+=%", r)
@@ -13,7 +13,7 @@ func shellWord(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-// shellWords are texts as words of a command line.
+// shellWords quotes texts for a shell's command line.
 func shellWords(texts []string) string {
 	words := make([]string, len(texts))
 	for i, text := range texts {

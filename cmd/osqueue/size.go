@@ -24,7 +24,7 @@ var sizeUnits = []struct {
 	{"B", 1},
 }
 
-// parseSize reads a number of bytes, as in 4096, 64KiB or 1.5GB.
+// parseSize parses a number of bytes, such as 4096, 64KiB or 1.5GB.
 func parseSize(text string) (int64, error) {
 	number, factor := text, 1.0
 	for _, u := range sizeUnits {
@@ -41,7 +41,7 @@ func parseSize(text string) (int64, error) {
 	return int64(size), nil
 }
 
-// bytesText is a size for a sentence, where nothing else says what it is.
+// bytesText formats a size with its unit, for a sentence.
 func bytesText(n int64) string {
 	text := sizeText(n)
 	if n < 1024 {
@@ -50,7 +50,7 @@ func bytesText(n int64) string {
 	return text
 }
 
-// sizeText is a size of three figures or so, as parseSize reads it.
+// sizeText formats a size with about three digits, in the notation of parseSize.
 func sizeText(n int64) string {
 	for _, u := range sizeUnits[:4] {
 		if v := float64(n) / u.bytes; v >= 1 {

@@ -193,7 +193,7 @@ func nodeRow(n client.NodeStatus) []string {
 	}
 }
 
-// nodeNotes are what does not fit into a table.
+// nodeNotes returns remarks about a node that do not fit into a table.
 func nodeNotes(n client.NodeStatus) (notes []string) {
 	host := hostOf(n.Server)
 	if n.Err != nil {

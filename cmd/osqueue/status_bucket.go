@@ -56,7 +56,7 @@ func inboxText(b *v1.Inbox) string {
 	return fmt.Sprintf("%s taken, %d repeated, %s, %d waiting", plural(b.Taken, "job"), b.Repeated, rejected, b.Waiting)
 }
 
-// bucketNotes are what fails there, and what is wrong with the state.
+// bucketNotes returns failures of the bucket and defects of the state.
 func bucketNotes(s v1.Status) (notes []string) {
 	if r := s.Refusing; r != "" {
 		notes = append(notes, "writes are refused: "+strings.Replace(r, "; writes are refused until it catches up", "", 1))
@@ -114,7 +114,7 @@ func archiveText(d *v1.Document) string {
 	return fmt.Sprintf("base at %s, %s of log up to %s", base, bytesText(d.LogBytes), d.ArchiveLSN)
 }
 
-// behindText is what is acked and not in the bucket.
+// behindText describes the acknowledged writes that are not in the bucket yet.
 func behindText(s v1.Status) string {
 	text := "nothing"
 	if s.LagEntries > 0 {

@@ -11,8 +11,8 @@ import (
 	"osqueue/client"
 )
 
-// memberRows are the members of the cluster as the leader sees them, or, while nobody
-// leads, as the first node that answers does.
+// memberRows returns the members of the cluster as the leader sees them. Without a
+// leader, it uses the first node that answers.
 func memberRows(nodes []client.NodeStatus) [][]string {
 	i := leaderIndex(nodes)
 	if i < 0 {

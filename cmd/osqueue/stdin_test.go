@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// begunReader tells that somebody has begun to read.
+// begunReader reports when a reader has begun to read.
 type begunReader struct {
 	io.Reader
 	begun chan struct{}
@@ -21,8 +21,8 @@ func (r *begunReader) Read(p []byte) (int, error) {
 	return r.Reader.Read(p)
 }
 
-// Ctrl-C ends a command that waits for a stdin where nothing comes: a terminal, or
-// a pipe that nobody closes.
+// Ctrl-C ends a command that waits for a silent stdin: a terminal, or a pipe that stays
+// open.
 func TestInterruptedWhileReading(t *testing.T) {
 	for _, line := range []string{
 		"run -- cat",

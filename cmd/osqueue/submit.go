@@ -19,8 +19,8 @@ import (
 	"osqueue/client"
 )
 
-// maxPayload bounds what is read for one job: the server takes 1 MiB with all
-// that stands around it.
+// maxPayload bounds the payload of one job: the server takes 1 MiB including the other
+// fields.
 const maxPayload = 1<<20 - 1024
 
 // submitFlags are the flags of "osqueue submit".
@@ -123,8 +123,8 @@ func runSubmit(ctx context.Context, g *globals, f *submitFlags, args []string) e
 	})
 }
 
-// arguments sorts TYPE and PAYLOAD out; usage is for the error if there is no TYPE. A nil payload is to be looked for on
-// stdin.
+// arguments splits TYPE and PAYLOAD; usage is for the error if TYPE is missing. A nil
+// payload means that the payload comes from stdin.
 func (f *submitFlags) arguments(args []string, usage string) (payload *string, err error) {
 	f.typed = f.flags.Changed("type")
 	if !f.typed && len(args) > 0 {
@@ -166,7 +166,7 @@ func (f *submitFlags) check() error {
 
 var afterFailures = []string{v1.AfterBlock, v1.AfterCancel, v1.AfterRun}
 
-// job is a job with what the flags say.
+// job returns a job with the values of the flags.
 func (f *submitFlags) job(payload jsontext.Value) client.NewJob {
 	job := f.jobFlags.job()
 	job.ID, job.Type, job.Payload = f.id, f.kind, payload
@@ -199,7 +199,7 @@ func submitOne(ctx context.Context, g *globals, c *client.Client, f *submitFlags
 	return g.showEnqueued(got)
 }
 
-// withKey gives the writes of ctx an idempotency key, if there is one.
+// withKey adds an idempotency key to the writes of ctx, if there is one.
 func withKey(ctx context.Context, key string) context.Context {
 	if key == "" {
 		return ctx
@@ -207,7 +207,8 @@ func withKey(ctx context.Context, key string) context.Context {
 	return client.WithIdempotencyKey(ctx, key)
 }
 
-// noteHolder says that the id that is printed is that of another job.
+// noteHolder prints a note that the printed id belongs to the job that holds the unique
+// key.
 func (g *globals) noteHolder(e client.Enqueued) error {
 	if e.Holder == "" {
 		return nil
@@ -236,7 +237,7 @@ func waitFinished(ctx context.Context, g *globals, c *client.Client, atMost time
 	if g.json {
 		err = g.writeJSON(job)
 	} else if job.Result != nil {
-		err = write(g.stdout, string(job.Result)+"\n") // as it is: it is for programs
+		err = write(g.stdout, string(job.Result)+"\n") // unchanged, for programs
 	}
 	if err == nil && job.Status != v1.StatusCompleted {
 		err = &client.JobError{Job: job}
@@ -244,7 +245,7 @@ func waitFinished(ctx context.Context, g *globals, c *client.Client, atMost time
 	return err
 }
 
-// payload is the argument, or what stdin has.
+// payload returns the argument, or else the content of stdin.
 func (g *globals) payload(ctx context.Context, argument *string) (text []byte, present bool, err error) {
 	if argument != nil && *argument != "-" {
 		return []byte(*argument), true, nil
@@ -262,8 +263,7 @@ func (g *globals) payload(ctx context.Context, argument *string) (text []byte, p
 	return text, len(text) > 0 || argument != nil, nil
 }
 
-// piped reports whether something is sent to stdin: a terminal and /dev/null
-// are devices.
+// piped reports whether data is sent to stdin: a terminal and /dev/null are devices.
 func piped(stdin io.Reader) bool {
 	file, ok := stdin.(*os.File)
 	if !ok {
@@ -273,7 +273,7 @@ func piped(stdin io.Reader) bool {
 	return err == nil && info.Mode()&fs.ModeCharDevice == 0
 }
 
-// notJSON says where a payload stops being JSON.
+// notJSON describes the position at which a payload stops being JSON.
 func notJSON(text []byte) error {
 	var syntax *jsontext.SyntacticError
 	if err := json.Unmarshal(text, new(jsontext.Value)); !errors.As(err, &syntax) {
@@ -287,7 +287,7 @@ func notJSON(text []byte) error {
 	return fmt.Errorf("is not valid JSON at byte %d%s: %s; quote text as JSON, or give --text", at, near(text, at), reason)
 }
 
-// near is what stands in front of a place in a text.
+// near returns the text before a position.
 func near(text []byte, at int) string {
 	const most = 20
 	at = min(at, len(text))
@@ -297,7 +297,7 @@ func near(text []byte, at int) string {
 	return fmt.Sprintf(", after %q", text[max(0, at-most):at])
 }
 
-// asJSON is a payload as it was typed, as JSON.
+// asJSON converts a typed payload to JSON.
 func asJSON(text []byte, plain bool) (jsontext.Value, error) {
 	if plain {
 		quoted, err := jsontext.AppendQuote(nil, text)

@@ -21,21 +21,21 @@ const (
 	submitWindow = 100_000
 )
 
-// sent is a batch and what became of it.
+// sent is a batch and its outcome.
 type sent struct {
 	batch batch
 	got   client.BatchEnqueued
 	err   error
 }
 
-// finishedJob is a job that was waited for.
+// finishedJob is a job that has ended.
 type finishedJob struct {
 	id  string
 	job v1.Job
 	err error
 }
 
-// fileSubmit is one "osqueue submit --file".
+// fileSubmit is one run of "osqueue submit --file".
 type fileSubmit struct {
 	g     *globals
 	c     *client.Client
@@ -80,7 +80,7 @@ func (g *globals) open(name string) (io.ReadCloser, error) {
 	return file, nil
 }
 
-// enqueue sends the file, and hands the ids of each batch to done, in order.
+// enqueue sends the file, and passes the ids of each batch to done, in order.
 func (s *fileSubmit) enqueue(ctx context.Context, in io.Reader, done func(ids []string) error) error {
 	batches := readBatches(newLineReader(in, s.flags))
 	send := func(ctx context.Context, b batch) sent {
@@ -98,7 +98,7 @@ func (s *fileSubmit) enqueue(ctx context.Context, in io.Reader, done func(ids []
 	})
 }
 
-// keyOf is the idempotency key of a batch: each of them needs one of its own.
+// keyOf returns the idempotency key of a batch: each batch needs its own.
 func (f *submitFlags) keyOf(b batch) string {
 	if f.key == "" {
 		return ""
@@ -106,7 +106,7 @@ func (f *submitFlags) keyOf(b batch) string {
 	return fmt.Sprintf("%s/%d", f.key, b.first)
 }
 
-// readBatches is the file as a sequence; an error ends it.
+// readBatches returns the batches of the file; an error ends the sequence.
 func readBatches(lines *lineReader) iter.Seq2[batch, error] {
 	return func(yield func(batch, error) bool) {
 		for {
@@ -148,14 +148,14 @@ func (s *fileSubmit) withResults(ctx context.Context, in io.Reader) error {
 	s.progress = s.g.newProgress(s.flags.quiet)
 	defer s.progress.close()
 	s.progress.count(s.flags.file)
-	cfg := flightConfig{
+	cfg := pipelineConfig{
 		c: s.c, watch: watch, progress: s.progress, window: submitWindow, keepOrder: s.flags.keepOrder, waitFor: s.flags.waitFor,
 		failed: didNotComplete, tell: s.tell, each: s.writeResult,
 	}
 	if s.flags.key != "" {
 		cfg.keyOf = s.flags.keyOf
 	}
-	f := newFlight(cfg)
+	f := newPipeline(cfg)
 	err = f.run(ctx, readBatches(newLineReader(in, s.flags)))
 	s.progress.close()
 	figures := s.progress.figures()
@@ -169,7 +169,7 @@ func (s *fileSubmit) withResults(ctx context.Context, in io.Reader) error {
 
 func didNotComplete(job v1.Job) bool { return job.Status != v1.StatusCompleted }
 
-// again is the flag that makes the same command wait for the same jobs.
+// again returns the flag with which the same command waits for the same jobs.
 func (s *fileSubmit) again() string {
 	if s.flags.key != "" {
 		return "--idempotency-key " + shellWord(s.flags.key)
@@ -177,7 +177,7 @@ func (s *fileSubmit) again() string {
 	return "--id " + shellWord(s.flags.id)
 }
 
-// tell says at once what will fail the command when the jobs have ended.
+// tell prints at once an error that will fail the command when all jobs have ended.
 func (s *fileSubmit) tell(err error) {
 	_ = s.progress.around(func() error {
 		s.g.printError(err)
@@ -185,28 +185,27 @@ func (s *fileSubmit) tell(err error) {
 	})
 }
 
-// lineResult is the result of a line for programs.
+// lineResult is the JSON form of the result of a line.
 type lineResult struct {
 	Line int    `json:"line"`
 	Job  v1.Job `json:",embed"`
 }
 
-func (s *fileSubmit) writeResult(r landed) error {
+func (s *fileSubmit) writeResult(r endedLine) error {
 	if s.g.json {
 		return s.g.writeJSON(lineResult{Line: r.line, Job: r.job})
 	}
 	return write(s.g.stdout, fmt.Sprintf("%d\t%s\t%s\t%s\n", r.line, plainLine(r.job.ID), orDash(r.job.Status), outcomeOf(r.job)))
 }
 
-// summary says on stderr how much there was; jobs that did not complete are an
-// error.
+// summary prints the figures on stderr. It returns an error if a job did not complete.
 func (s *fileSubmit) summary() error {
 	if s.flags.quiet {
 		return s.outcome()
 	}
 	text := fmt.Sprintf("submitted %d jobs", s.submitted)
 	if !s.answered.IsZero() {
-		took := s.answered.Sub(s.began) // the waiting for results is no part of the rate
+		took := s.answered.Sub(s.began) // the rate excludes the wait for results
 		text += fmt.Sprintf(" in %s (%.0f jobs/s)", short(took), float64(s.submitted)/took.Seconds())
 	}
 	if s.duplicates > 0 {
@@ -224,7 +223,7 @@ func (s *fileSubmit) summary() error {
 	return s.outcome()
 }
 
-// outcome fails the command if a job did not complete.
+// outcome returns an error if a job did not complete.
 func (s *fileSubmit) outcome() error {
 	if s.failed > 0 {
 		return silentError{}
@@ -232,10 +231,10 @@ func (s *fileSubmit) outcome() error {
 	return nil
 }
 
-// inOrder does work for each item, about n at once, and hands the results to
-// done in the order of the items. After the first error, of items or of done,
-// no more items are taken; what was begun is finished and handed to done, so
-// that the caller knows of it.
+// inOrder calls work for each item, about n at once, and passes the results to done in
+// the order of the items. After the first error, of items or of done, it takes no more
+// items; it finishes the calls under way and passes their results to done, so that the
+// caller knows of them.
 func inOrder[T, R any](
 	ctx context.Context, n int, items iter.Seq2[T, error], work func(context.Context, T) R, done func(R) error,
 ) error {

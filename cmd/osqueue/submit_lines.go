@@ -13,15 +13,15 @@ import (
 	"osqueue/client"
 )
 
-// batch is a run of lines that is sent in one request.
+// batch is a sequence of lines that is sent in one request.
 type batch struct {
 	first, last int // numbers of the lines, from 1
 	jobs        []client.NewJob
 	lines       []int    // number of each job's line
-	inputs      []string // the lines; nil: nobody wants to know
+	inputs      []string // the lines; nil: not needed
 }
 
-// head is the first n jobs, tail the others.
+// head returns the first n jobs, tail the others.
 func (b batch) head(n int) batch {
 	part := batch{first: b.first, last: b.lines[n-1], jobs: b.jobs[:n], lines: b.lines[:n]}
 	if b.inputs != nil {
@@ -55,7 +55,7 @@ func (b batch) notEnqueued(err error) error {
 	return fmt.Errorf("%s were not enqueued: %w", b, err)
 }
 
-// lineReader makes batches of the lines of a file. It holds one at a time.
+// lineReader makes batches of the lines of a file. It keeps one batch in memory.
 type lineReader struct {
 	in     *bufio.Reader
 	flags  *submitFlags
@@ -67,10 +67,10 @@ func newLineReader(in io.Reader, f *submitFlags) *lineReader {
 	return &lineReader{in: bufio.NewReaderSize(in, 64<<10), flags: f}
 }
 
-// maxBatchBytes leaves room for what stands around the jobs.
+// maxBatchBytes leaves space for the request around the jobs.
 const maxBatchBytes = client.MaxBatchBytes - 4096
 
-// next returns the next batch; io.EOF if there is none.
+// next returns the next batch, or io.EOF at the end.
 func (r *lineReader) next() (batch, error) {
 	b := batch{first: r.number + 1, last: r.number}
 	if r.ahead != nil {
@@ -119,7 +119,7 @@ func (r *lineReader) job() (*client.NewJob, error) {
 	}
 }
 
-// line reads one line, without its end; the last one needs none.
+// line reads one line without its line break; the last line needs none.
 func (r *lineReader) line() ([]byte, error) {
 	var line []byte
 	for {
@@ -149,7 +149,8 @@ func (r *lineReader) parse(line []byte) (*client.NewJob, error) {
 	return job, err
 }
 
-// read makes a job of a line: its payload if the type is given, else an object.
+// read makes a job of a line: the line is the payload if the type is given, or else a
+// JSON object.
 func (r *lineReader) read(line []byte) (*client.NewJob, error) {
 	if r.flags.typed {
 		payload, err := asJSON(line, r.flags.text)

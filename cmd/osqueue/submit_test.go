@@ -268,7 +268,7 @@ func TestSubmitFileWaitForTheSameJobTwice(t *testing.T) {
 	}
 }
 
-// One batch is refused: it is told, and those before it are waited for.
+// If one batch is refused, the error is printed, and the batches before it are awaited.
 func TestSubmitFileWaitWithAFault(t *testing.T) {
 	for _, order := range []string{"--keep-order", "--keep-order=false"} {
 		q := newQueueFake(t)
@@ -292,7 +292,7 @@ func TestSubmitFileWaitWithAFault(t *testing.T) {
 	}
 }
 
-// Ctrl-C ends the waiting, and the command that it names goes on with it.
+// Ctrl-C ends the wait, and the command that it prints continues it.
 func TestSubmitFileWaitInterrupted(t *testing.T) {
 	for _, flags := range []string{"", "--idempotency-key k"} {
 		q := newQueueFake(t)
@@ -313,8 +313,8 @@ func TestSubmitFileWaitInterrupted(t *testing.T) {
 	}
 }
 
-// When the cluster is away for too long, jobs go on all the same, and it is said how
-// to get back to them.
+// When the cluster is unreachable for too long, the jobs continue, and the command
+// prints how to wait for them again.
 func TestManyJobsOfALostCluster(t *testing.T) {
 	for line, want := range map[string]string{
 		"submit wait --file - --wait --answer-timeout 300ms": "3 jobs go on; wait for them again with the same command and --id ",

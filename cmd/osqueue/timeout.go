@@ -9,10 +9,10 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// renamedTimeout is the flag --timeout of a command where it did not mean the
-// client's timeout until this release. Before the command it now does; behind it,
-// it sets the flag that took its place for one more release, with a warning.
-// If both flags are given, --timeout is the client's.
+// renamedTimeout is the flag --timeout of a command where it did not mean the client's
+// timeout in earlier releases. Before the command it now does; after the command, it
+// sets the flag that replaces it for one more release, with a warning. If both flags are
+// given, --timeout is the client's.
 type renamedTimeout struct {
 	g     *globals
 	flags *pflag.FlagSet
@@ -29,8 +29,8 @@ func (g *globals) renameTimeout(flags *pflag.FlagSet, place string) *renamedTime
 	return r
 }
 
-// settle gives the value of --timeout to the flag that it stands for. The caller
-// calls it before it uses any of them.
+// settle copies the value of --timeout to the flag that it stands for. The caller must
+// call it before it uses either flag.
 func (r *renamedTimeout) settle() error {
 	switch {
 	case !r.flags.Changed("timeout"):
@@ -47,8 +47,8 @@ func (r *renamedTimeout) settle() error {
 	return r.flags.Set(r.place, time.Duration(r.span).String())
 }
 
-// leading reads the shared flags that stand before the command and returns the
-// rest: there, --timeout is never a flag of the command.
+// leading reads the global flags before the command and returns the other arguments:
+// there, --timeout is never a flag of the command.
 func (g *globals) leading(root *cobra.Command, args []string) ([]string, error) {
 	shared := root.PersistentFlags()
 	for len(args) > 0 && strings.HasPrefix(args[0], "--") {

@@ -19,8 +19,8 @@ waiting (until it is claimed), active (until it has ended; the default) or
 period:LENGTH, as in order-7:period:1h. A key that ends like a scope needs one
 behind it.`
 
-// parseUnique reads KEY, KEY:waiting, KEY:active or KEY:period:LENGTH. Keys may
-// have colons.
+// parseUnique parses KEY, KEY:waiting, KEY:active or KEY:period:LENGTH. Keys may contain
+// colons.
 func parseUnique(text string) (client.Unique, error) {
 	u, err := cutScope(text)
 	if err == nil && u.Key == "" {
@@ -50,8 +50,8 @@ func cutScope(text string) (client.Unique, error) {
 	return client.Unique{Key: strings.Join(parts[:n-2], ":"), Scope: v1.UniquePeriod, Period: period}, err
 }
 
-// uniqueText is a job's key in the notation that parseUnique reads; "" if it has
-// none.
+// uniqueText formats a job's key in the notation of parseUnique. It returns "" if the
+// job has none.
 func uniqueText(j v1.Job) string {
 	switch {
 	case j.UniqueKey == "" || j.UniqueScope == "":

@@ -130,8 +130,8 @@ func (v *verification) verifyAndRepair(ctx context.Context, b *buckets) error {
 	return nil
 }
 
-// wholeDisks says what to do if a node still has its disk; missing says that there is no
-// document.
+// wholeDisks describes the next step if a node still has its disk; missing says that
+// there is no document.
 func (v *verification) wholeDisks(missing bool) string {
 	if missing {
 		return "If a node still has its disk, do not repair: start the nodes, and the leader writes the document again\n"
@@ -139,7 +139,7 @@ func (v *verification) wholeDisks(missing bool) string {
 	return fmt.Sprintf("If a node still has its disk, do not repair: move %s away and start the nodes, and the leader writes it again\n", v.document)
 }
 
-// exists keeps a wrong path from being made a bucket.
+// exists returns an error for a wrong path, before the driver makes a bucket of it.
 func (v *verification) exists(ctx context.Context, b *buckets) error {
 	bucket, err := b.read(ctx, v.url)
 	if err != nil {
@@ -156,8 +156,8 @@ func (v *verification) exists(ctx context.Context, b *buckets) error {
 	return v.explain(errors.Join(err, failed))
 }
 
-// missing explains an error of Verify. If there is no document, it says whether there is an
-// archive to repair it from.
+// missing explains an error of Verify. If there is no document, the error names the
+// archive to repair it from, if there is one.
 func (v *verification) missing(ctx context.Context, bucket storage.Bucket, err error) error {
 	if !errors.Is(err, storage.ErrNotFound) || errors.Is(err, archive.ErrDamaged) {
 		return v.explain(err)
@@ -173,7 +173,7 @@ func (v *verification) missing(ctx context.Context, bucket storage.Bucket, err e
 		v.url, v.document, v.wholeDisks(true), shellWord(v.url))
 }
 
-// explain adds to an error what to do.
+// explain adds the next step for the user to an error.
 func (v *verification) explain(err error) error {
 	switch {
 	case err == nil:

@@ -11,37 +11,38 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// verifyReport is what verify tells.
+// verifyReport is the report of verify.
 type verifyReport struct {
 	Document string `json:"document"`
 	LSN      string `json:"lsn"`
-	Inline   bool   `json:"inline"` // the document has the state itself
-	// Unreadable: the document tells nothing, neither its LSN nor what it names.
+	Inline   bool   `json:"inline"` // whether the document contains the state itself
+	// Unreadable is true if the document cannot be read: neither its LSN nor its
+	// references are known.
 	Unreadable bool `json:"unreadable,omitzero"`
 
-	Bases    int    `json:"bases"` // that were looked at, as below
-	Segments int    `json:"segments"`
-	Chapters int    `json:"chapters"`
-	Entries  uint64 `json:"entries"`
-	Bytes    int64  `json:"bytes"`  // of the segments
-	Strays   int    `json:"strays"` // objects that nothing needs
-	Gone     int    `json:"gone"`   // objects that were collected meanwhile
-	OK       bool   `json:"ok"`
+	Bases          int    `json:"bases"` // checked objects, as the following fields
+	Segments       int    `json:"segments"`
+	SegmentIndexes int    `json:"chapters"`
+	Entries        uint64 `json:"entries"`
+	Bytes          int64  `json:"bytes"`  // of the segments
+	Strays         int    `json:"strays"` // unreferenced objects
+	Gone           int    `json:"gone"`   // objects that were collected during the check
+	OK             bool   `json:"ok"`
 
-	Spans    []storedSpan   `json:"spans"` // what can be restored
+	Spans    []storedSpan   `json:"spans"` // the states that can be restored
 	Defects  []defect       `json:"defects"`
 	Repaired *repairOutcome `json:"repaired,omitzero"`
 }
 
-// defect is something that is not as it has to be.
+// defect is one defect of the stored state.
 type defect struct {
 	Key         string `json:"key"`
-	Object      string `json:"object,omitzero"` // what it is
+	Object      string `json:"object,omitzero"` // the kind of object
 	Problem     string `json:"problem"`
 	Consequence string `json:"consequence"`
 }
 
-// repairOutcome is what a repair has done.
+// repairOutcome is the result of a repair.
 type repairOutcome struct {
 	Written bool           `json:"written"`
 	Was     string         `json:"was,omitzero"` // LSNs
@@ -52,7 +53,7 @@ type repairOutcome struct {
 
 func (v *verification) reportOf(r *archive.Report) *verifyReport {
 	out := &verifyReport{
-		Document: r.Key, LSN: r.LSN.String(), Inline: !r.Large, Bases: r.Bases, Segments: r.Segments, Chapters: r.Chapters,
+		Document: r.Key, LSN: r.LSN.String(), Inline: !r.Large, Bases: r.Bases, Segments: r.Segments, SegmentIndexes: r.Chapters,
 		Entries: r.Entries, Bytes: r.Bytes, Strays: r.Strays, Gone: len(r.Gone), OK: r.OK(),
 		Spans: []storedSpan{}, Defects: []defect{},
 	}
@@ -68,7 +69,7 @@ func (v *verification) reportOf(r *archive.Report) *verifyReport {
 	return out
 }
 
-// consequence says what follows from a problem.
+// consequence describes the effect of a problem.
 func consequence(r *archive.Report, p *archive.Problem) string {
 	switch {
 	case !p.Named:
@@ -106,7 +107,7 @@ func (v *verification) print(p *verifyReport) error {
 	rows := [][]string{
 		{"document", p.documentText()},
 		{"looked at", fmt.Sprintf("%s, %s (%s), %s; %s in all", count(p.Bases, "base"), count(p.Segments, "segment"),
-			bytesText(p.Bytes), count(p.Chapters, "chapter"), countEntries(p.Entries))},
+			bytesText(p.Bytes), count(p.SegmentIndexes, "chapter"), countEntries(p.Entries))},
 	}
 	if p.Strays+p.Gone > 0 {
 		rows = append(rows, []string{"beside it", fmt.Sprintf("%s that nothing needs, %d that went meanwhile", count(p.Strays, "object"), p.Gone)})
@@ -120,7 +121,7 @@ func (v *verification) print(p *verifyReport) error {
 	return v.g.printf("\n%s%s", p.defectsText(), v.outcomeText(p))
 }
 
-// documentText says what the document is.
+// documentText describes the document.
 func (p *verifyReport) documentText() string {
 	if p.Unreadable {
 		return p.Document + ", which cannot be read"
@@ -135,7 +136,7 @@ func (p *verifyReport) documentText() string {
 	return fmt.Sprintf("%s, %s, %s", p.Document, lsn, form)
 }
 
-// text is a span on one line.
+// text formats a span on one line.
 func (s storedSpan) text() string {
 	if s.From == s.To {
 		return fmt.Sprintf("%s (%s)", s.From, beginningOr(s.Since))
@@ -157,7 +158,7 @@ func countEntries(n uint64) string {
 	return fmt.Sprintf("%d entries", n)
 }
 
-// defectsMost is how many defects are shown.
+// defectsMost bounds the number of defects that are shown.
 const defectsMost = 50
 
 func (p *verifyReport) defectsText() string {
@@ -179,7 +180,7 @@ func (p *verifyReport) defectsText() string {
 	return b.String()
 }
 
-// outcomeText says what was repaired, or what there is to do.
+// outcomeText describes the repair, or the next step.
 func (v *verification) outcomeText(p *verifyReport) string {
 	switch r := p.Repaired; {
 	case p.OK:
@@ -192,7 +193,7 @@ func (v *verification) outcomeText(p *verifyReport) string {
 	return "Nothing was repaired.\n"
 }
 
-// adviceText says what there is to do about defects.
+// adviceText describes the next step for defects.
 func (v *verification) adviceText(p *verifyReport) string {
 	url := shellWord(v.url)
 	var b strings.Builder

@@ -56,7 +56,8 @@ Nothing is wrong.`
 	}
 }
 
-// verifiedSize is what verify says of sizes, which depends on the compressor.
+// verifiedSize returns the sizes in the output of verify, which depend on the
+// compressor.
 func verifiedSize(t *testing.T, r *recorded) string {
 	t.Helper()
 	var report verifyReport
@@ -119,8 +120,8 @@ func TestVerifyDamaged(t *testing.T) {
 	}
 }
 
-// The newest whole state becomes the document, nothing goes away, and what is lost
-// is told.
+// The newest complete state becomes the document, no object is removed, and the losses
+// are printed.
 func TestVerifyRepairs(t *testing.T) {
 	r := story(t, true)
 	r.flip(r.segment(1))
@@ -179,7 +180,7 @@ func TestVerifyDoesNotRepairWhileALeaderLives(t *testing.T) {
 	}
 }
 
-// What only earlier states need cannot be mended, and is told as that.
+// Damage that affects only earlier states cannot be repaired, and verify says so.
 func TestVerifyDamagedHistory(t *testing.T) {
 	r := gapped(t)
 	r.flip(r.segment(1))
@@ -221,7 +222,7 @@ func TestVerifyOlderDocument(t *testing.T) {
 	}
 }
 
-// What reads a damaged document says who knows more.
+// Commands that read a damaged document refer to verify.
 func TestDamageLeadsToVerify(t *testing.T) {
 	r := story(t, true)
 	r.check(os.WriteFile(filepath.Join(r.dir, "queue.json"), []byte("garbage"), 0o600))

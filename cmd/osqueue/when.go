@@ -6,11 +6,12 @@ import (
 	"time"
 )
 
-// The ways to write a point in time. Those without a zone are local time.
+// timeLayouts lists the accepted notations of a point in time. Layouts without a zone
+// are local time.
 var timeLayouts = []string{"2006-01-02 15:04:05", "2006-01-02T15:04:05", "2006-01-02 15:04", "2006-01-02T15:04", "2006-01-02"}
 
-// timeFlag is a flag whose value is a point in time. A length of time counts
-// from now: onwards, or back if past is set.
+// timeFlag is a flag whose value is a point in time. A duration counts from now:
+// forwards, or backwards if past is set.
 type timeFlag struct {
 	past bool
 	at   time.Time
@@ -30,7 +31,7 @@ func (f *timeFlag) Set(text string) error {
 // Type implements pflag.Value.
 func (*timeFlag) Type() string { return "time" }
 
-// notePast warns of a time to run that is over: such a job runs at once.
+// notePast warns if the time to run is in the past: such a job runs at once.
 func (g *globals) notePast(runAt timeFlag) error {
 	if runAt.text == "" || !runAt.at.Before(time.Now().Add(-time.Second)) {
 		return nil
@@ -62,8 +63,8 @@ func parseTime(text string, past bool, now time.Time) (time.Time, error) {
 	return now.Add(span), nil
 }
 
-// localTime is a time of the wire as the reader's clock shows it; "-" if there
-// is none.
+// localTime formats a time of the wire in the local zone. It returns "-" if there is
+// none.
 func localTime(ms int64) string {
 	if ms == 0 {
 		return "-"
@@ -71,7 +72,7 @@ func localTime(ms int64) string {
 	return time.UnixMilli(ms).Local().Format("2006-01-02 15:04:05 MST")
 }
 
-// agoText is how long a time of the wire is over; "-" if there is none.
+// agoText formats the time since a time of the wire. It returns "-" if there is none.
 func agoText(ms int64, now time.Time) string {
 	if ms == 0 {
 		return "-"

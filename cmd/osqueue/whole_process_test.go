@@ -113,7 +113,7 @@ func TestWholeQueue(t *testing.T) {
 	t.Run("cancel", func(t *testing.T) { d.walkCancel(t, file("pid")) })
 	t.Run("dead and retried", func(t *testing.T) { d.walkDead(t, file("mended")) })
 	t.Run("batch", func(t *testing.T) { d.walkBatch(t, file("lines")) })
-	t.Run("what is told", func(t *testing.T) { d.walkTold(t, events) })
+	t.Run("read-only commands", func(t *testing.T) { d.walkReadOnly(t, events) })
 }
 
 func (d *devProcess) walkSchedule(t *testing.T) {
@@ -258,9 +258,8 @@ func (d *devProcess) walkBatch(t *testing.T, lines string) {
 	}
 }
 
-// walkTold looks at what there is to see afterwards, and goes on after a kill
-// of the leader.
-func (d *devProcess) walkTold(t *testing.T, events *eventLog) {
+// walkReadOnly checks the output of the read-only commands, also after a kill of the leader.
+func (d *devProcess) walkReadOnly(t *testing.T, events *eventLog) {
 	for kind, about := range map[string]string{
 		v1.EventCronPut: "often", v1.EventCronFired: "often", v1.EventCronDeleted: "often", v1.EventQueueSet: "wc",
 		v1.EventBatchEnded: "b1", v1.EventEnqueued: "b1-1", v1.EventCompleted: "b1-3", v1.EventWorkerRegistered: "w1",

@@ -20,7 +20,7 @@ import (
 	"osqueue/storage/throttle"
 )
 
-// server is a running node with all its parts, bottom up.
+// server is a running node with all its parts, in the order of their start.
 type server struct {
 	log    hclog.Logger
 	bucket storage.Bucket
@@ -35,20 +35,19 @@ type server struct {
 	original *osqueue.Handler // around api
 }
 
-// The patience of start and stop.
+// Time limits of start and stop.
 const (
 	stepDownTimeout = 3 * time.Second
 	httpStopTimeout = 5 * time.Second
-	// stopLimit ends a graceful stop that a hung disk or bucket holds up. It is
-	// shorter than the time that service managers give, see docs/operations.md.
+	// stopLimit ends a graceful stop that a hung disk or bucket blocks. It is shorter
+	// than the limits of service managers, see docs/operations.md.
 	stopLimit = 15 * time.Second
-	// fatalLimit is how long a node that must stop may take for an orderly end.
+	// fatalLimit bounds the graceful stop of a node after a fatal error.
 	fatalLimit = 900 * time.Millisecond
 )
 
-// assemble starts everything but the HTTP server. Its listener is opened
-// first: a port in use is the most common mistake, and nothing has happened
-// by then.
+// assemble starts everything except the HTTP server. It opens the listener first: a port
+// in use is the most common mistake, and at that moment nothing has happened yet.
 func assemble(ctx context.Context, o *serveOptions) (*server, error) {
 	s := &server{log: o.node.Logger, inflight: inflight.New(int64(o.inflightBytes))}
 	metrics := newRegistry()
@@ -91,7 +90,7 @@ func assemble(ctx context.Context, o *serveOptions) (*server, error) {
 	return s, nil
 }
 
-// close undoes an assembly that has not come to its node.
+// close undoes an assembly that failed before its node started.
 func (s *server) close() error {
 	errs := []error{s.listen.Close()}
 	if s.pprof != nil {
@@ -103,10 +102,10 @@ func (s *server) close() error {
 	return errors.Join(errs...)
 }
 
-// run serves until ctx ends or the node must not go on, then stops in an order
-// that loses no request: hand leadership over while requests still find a way
-// to the new leader, then let them end, then stop raft. A node that must not go on
-// ends within a second, in good order or not: the process exits if a part hangs.
+// run serves until ctx ends or a fatal error occurs. It then stops in an order that
+// loses no request: it hands leadership over while requests still find a way to the new
+// leader, lets them end, and stops raft. After a fatal error it ends within a second:
+// the process exits if a part hangs.
 func (s *server) run(ctx context.Context) error {
 	served := make(chan error, 1)
 	go func() { served <- s.api.Serve(s.listen) }()
@@ -134,7 +133,7 @@ func (s *server) run(ctx context.Context) error {
 	}
 	ended := make(chan struct{})
 	defer close(ended)
-	go func() { // the disk may begin to hang only now
+	go func() { // the disk may begin to hang during the stop
 		select {
 		case err := <-s.node.Fatal():
 			s.log.Error("this node must stop at once", "error", err)
@@ -148,8 +147,8 @@ func (s *server) run(ctx context.Context) error {
 	return errors.Join(failure, s.api.Shutdown(stop), s.node.Close(), s.bucket.Close())
 }
 
-// stepDown hands leadership over. It returns early, with the error, if the node turns
-// out to have to stop at once.
+// stepDown hands leadership over. It returns early, with the error, if a fatal error
+// occurs.
 func (s *server) stepDown() error {
 	ctx, cancel := context.WithTimeout(context.Background(), stepDownTimeout)
 	defer cancel()

@@ -104,7 +104,7 @@ func logLevel(verbose bool) hclog.Level {
 	return hclog.Info
 }
 
-// newJobWorker makes a worker whose handlers are those of the flags.
+// newJobWorker returns a worker with the handlers of the flags.
 func newJobWorker(ctx context.Context, q worker.Queue, f *workerFlags, boxes *workerBoxes, log hclog.Logger, lines *jobLines) (*worker.Worker, error) {
 	if len(f.jobs) == 0 {
 		return nil, usagef("nothing to run: give --exec 'TYPE=COMMAND', for example --exec 'wc=wc -w', or --http, --python, --commands, --config")
@@ -133,7 +133,8 @@ func newJobWorker(ctx context.Context, q worker.Queue, f *workerFlags, boxes *wo
 	return w, nil
 }
 
-// orNegative makes 0, which Config takes for its default, mean none.
+// orNegative turns 0, which Config replaces by its default, into a negative value, which
+// means none.
 func orNegative(d time.Duration) time.Duration {
 	if d == 0 {
 		return -1

@@ -2,8 +2,8 @@ package main
 
 import "fmt"
 
-// check refuses settings of the flags and the file that mean something else, or
-// nothing, further on; worker.New refuses the others.
+// check refuses settings that later code would misread or ignore; worker.New refuses the
+// others.
 func (f *workerFlags) check() error {
 	if f.slotsGiven && f.concurrency < 1 {
 		return fmt.Errorf("concurrency %d: must be at least 1", f.concurrency)
@@ -19,7 +19,8 @@ func (f *workerFlags) check() error {
 	return nil
 }
 
-// check wants the numbers that their notation lets be negative: sizes and times cannot be.
+// check refuses negative numbers where the notation allows them: sizes and times cannot
+// be negative.
 func (l limitFlags) check() error {
 	for name, n := range map[string]int64{"files": l.Files, "processes": l.Processes} {
 		if n < 0 {

@@ -16,7 +16,8 @@ import (
 	"osqueue/internal/sandbox"
 )
 
-// workerFile is what --config names; docs/examples/worker.yaml explains it.
+// workerFile is the content of the file of --config; docs/examples/worker.yaml explains
+// it.
 type workerFile struct {
 	Name        string    `yaml:"name"`
 	Concurrency *int      `yaml:"concurrency"`
@@ -36,8 +37,8 @@ type workerFile struct {
 	Jobs []workerJob `yaml:"jobs"`
 }
 
-// readFile reads --config, if given, and then gathers all jobs. What flags
-// say comes before the file; lists of both count.
+// readFile reads the file of --config, if given, and then gathers all jobs. Flags take
+// precedence over the file; the lists of both are joined.
 func (f *workerFlags) readFile(flags *pflag.FlagSet) error {
 	f.slotsGiven = flags.Changed("concurrency")
 	if f.configFile == "" {
@@ -78,10 +79,10 @@ func parseWorkerFile(text []byte) (workerFile, error) {
 	return file, nil
 }
 
-// yamlUnknown is what the decoder says of a key that it does not know.
+// yamlUnknown matches the decoder's error for an unknown key.
 var yamlUnknown = regexp.MustCompile(`field (.*) not found in type \S+`)
 
-// unknownKeys says it without the names of types.
+// unknownKeys reports unknown keys without the names of Go types.
 func unknownKeys(err error) error {
 	var faults *yaml.TypeError
 	if !errors.As(err, &faults) {
@@ -99,7 +100,7 @@ func (file workerFile) applyTo(f *workerFlags, flags *pflag.FlagSet) {
 	if file.Concurrency != nil && !flags.Changed("concurrency") {
 		f.concurrency, f.slotsGiven = *file.Concurrency, true
 	}
-	if !flags.Changed("prefetch") { // 0 is a wish
+	if !flags.Changed("prefetch") { // 0 is a valid value
 		f.prefetch = file.Prefetch
 	}
 	f.lease = orElse(f.lease, time.Duration(file.Lease))

@@ -64,7 +64,7 @@ func (l limitFlags) limits() sandbox.Limits {
 	}
 }
 
-// UnmarshalYAML lets files say sizes as flags do.
+// UnmarshalYAML accepts sizes in the notation of flags.
 func (s *sizeFlag) UnmarshalYAML(node *yaml.Node) error { return atLine(node, s.Set(node.Value)) }
 
 func (f *workerFlags) bind(flags *pflag.FlagSet) {
@@ -123,8 +123,8 @@ func (f *workerFlags) config(finished func(worker.Finished), log hclog.Logger) w
 	}
 }
 
-// gather turns the flags of jobs into jobs, after those of the file, and the
-// notations of the sandbox into its configuration.
+// gather appends the jobs of the flags to those of the file, and converts the sandbox
+// flags into its configuration.
 func (f *workerFlags) gather() error {
 	for _, kind := range []struct {
 		name  string
@@ -163,7 +163,7 @@ func (f *workerFlags) gather() error {
 	return f.check()
 }
 
-// gatherBounds gives the bounds of --per-type to their jobs.
+// gatherBounds assigns the bounds of --per-type to their jobs.
 func (f *workerFlags) gatherBounds() error {
 	all := slices.ContainsFunc(f.jobs, func(j workerJob) bool { return j.Type == "*" })
 	if all && (len(f.perType) > 0 || len(f.bounds()) > 0) {

@@ -10,12 +10,12 @@ import (
 	"osqueue/client"
 )
 
-// greetWait is how long a first answer is awaited before it is said that there is
-// none: the worker's own calls are repeated for much longer before they fail.
+// greetWait is the time after which greet reports that no node answers: the worker's own
+// calls are retried for much longer before they fail.
 const greetWait = 3 * time.Second
 
-// greet warns at the start of what is found out late otherwise: no node answers,
-// or another worker has the name.
+// greet warns at the start of problems that would show late: no node answers, or another
+// worker has the same name.
 func greet(ctx context.Context, c *client.Client, name string, log hclog.Logger) {
 	short, cancel := context.WithTimeout(ctx, greetWait)
 	defer cancel()

@@ -14,8 +14,8 @@ import (
 	"osqueue/internal/sandbox"
 )
 
-// workerJob is how jobs of one type are done. Exactly one of Exec, HTTP, Python
-// and Commands is given.
+// workerJob configures how jobs of one type run. Exactly one of Exec, HTTP, Python and
+// Commands is given.
 type workerJob struct {
 	Type     string `yaml:"type"`
 	Exec     string `yaml:"exec"`
@@ -32,7 +32,7 @@ type workerJob struct {
 	Limits  limitFlags `yaml:"limits"`
 }
 
-// String names a job in messages.
+// String names a job for messages.
 func (j workerJob) String() string {
 	switch {
 	case j.Exec != "":
@@ -53,7 +53,7 @@ func describeJobs(jobs []workerJob) string {
 	return strings.Join(texts, "; ")
 }
 
-// inherit takes over what is given for all jobs, where the job says nothing.
+// inherit fills the fields that are not set from the settings for all jobs.
 func (j *workerJob) inherit(f *workerFlags) {
 	if j.Sandbox == "" {
 		j.Sandbox = f.level
@@ -61,7 +61,7 @@ func (j *workerJob) inherit(f *workerFlags) {
 	if j.Sandbox == "" {
 		j.Sandbox = string(sandbox.None)
 		if j.Python || j.Commands {
-			j.Sandbox = string(sandbox.Process) // what it runs was not written by the operator
+			j.Sandbox = string(sandbox.Process) // the operator has not written the program
 		}
 	}
 	if j.Timeout == 0 {
@@ -73,7 +73,7 @@ func (j *workerJob) inherit(f *workerFlags) {
 	j.Limits = j.Limits.above(f.limits)
 }
 
-// above are limits where those that are not given are taken from others.
+// above returns l with the limits that are not set taken from others.
 func (l limitFlags) above(others limitFlags) limitFlags {
 	return limitFlags{
 		Time: orElse(l.Time, others.Time), CPU: orElse(l.CPU, others.CPU), Memory: orElse(l.Memory, others.Memory),
@@ -112,7 +112,7 @@ func (j workerJob) check() error {
 	return nil
 }
 
-// handler makes the handler, and the box that it needs.
+// handler returns the handler, and makes the box that it needs.
 func (j workerJob) handler(ctx context.Context, boxes *workerBoxes) (worker.HandlerFunc, error) {
 	if j.HTTP != "" {
 		allow, err := parseNetworks(j.Allow)
@@ -138,7 +138,7 @@ func (j workerJob) handler(ctx context.Context, boxes *workerBoxes) (worker.Hand
 	return runner.CommandWith(runner.CommandConfig{Box: box, OnExit: exits}, j.Exec)
 }
 
-// workerBoxes makes each box once. It is used by one goroutine.
+// workerBoxes makes each box once. Only one goroutine may use it.
 type workerBoxes struct {
 	base  sandbox.Config
 	log   hclog.Logger

@@ -11,8 +11,7 @@ import (
 	"osqueue/client/worker"
 )
 
-// jobLines writes one line for each finished job. Its methods are called by
-// several goroutines at once.
+// jobLines writes one line for each finished job. It is safe for concurrent use.
 type jobLines struct {
 	g     *globals
 	quiet bool
@@ -26,29 +25,29 @@ func newJobLines(g *globals, quiet bool) *jobLines {
 	return &jobLines{g: g, quiet: quiet, started: make(map[uint64]time.Time)}
 }
 
-// jobLine is what programs get.
+// jobLine is the JSON form of a line.
 type jobLine struct {
 	JobID     string         `json:"jobId"`
 	Type      string         `json:"type,omitzero"`
 	Attempt   int            `json:"attempt"`
 	Outcome   worker.Outcome `json:"outcome"`
-	TookMs    int64          `json:"tookMs"` // the command, without the report
+	TookMs    int64          `json:"tookMs"` // duration of the command, without the report
 	Worker    string         `json:"worker"`
 	Token     uint64         `json:"token"`
 	StartedAt int64          `json:"startedAt,omitzero"` // of the command, in ms; absent if it was not run
-	EndedAt   int64          `json:"endedAt"`            // the cluster had answered by then
+	EndedAt   int64          `json:"endedAt"`            // when the cluster had answered the report
 	Result    jsontext.Value `json:"result,omitzero"`
 	Error     string         `json:"error,omitzero"`
 }
 
-// fault is why lines are missing from the output.
+// fault returns the write error because of which lines are missing.
 func (l *jobLines) fault() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.err
 }
 
-// noteStart makes a handler tell when it begins.
+// noteStart wraps a handler and records when it begins.
 func (l *jobLines) noteStart(h worker.HandlerFunc) worker.HandlerFunc {
 	return func(ctx context.Context, job worker.Job) (jsontext.Value, error) {
 		l.mu.Lock()

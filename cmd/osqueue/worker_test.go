@@ -91,8 +91,7 @@ func TestWorkerQuiet(t *testing.T) {
 	}
 }
 
-// A command that is still running when the worker stops is ended, and its job
-// given back.
+// When the worker stops, it ends a running command and releases its job.
 func TestWorkerGivesBackOnStop(t *testing.T) {
 	q := newQueueFake(t)
 	q.add(v1.NewJob{ID: "j1", Type: "wait"})

@@ -46,7 +46,7 @@ func workerRow(w v1.Worker, now time.Time) []string {
 	}
 }
 
-// typesText are the types of a worker; none are all.
+// typesText formats the types of a worker; an empty list means all.
 func typesText(types []string) string {
 	if len(types) == 0 {
 		return "any"
