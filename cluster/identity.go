@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/hashicorp/raft"
@@ -41,8 +42,8 @@ func loadServerID(cfg *Config) (raft.ServerID, error) {
 	if err != nil {
 		return "", fmt.Errorf("read the node's identity: %w", err)
 	}
-	id := raft.ServerID(strings.TrimSpace(string(data)))
-	if id == "" || nodeName(id) == string(id) {
+	id, ok := parseIdentity(data)
+	if !ok {
 		return "", fmt.Errorf("%s is damaged: it does not hold NAME~INSTANCE; restore the file from a copy, "+
 			"or move the data directory away and start the node empty, and it rejoins the cluster", path)
 	}
@@ -52,6 +53,17 @@ func loadServerID(cfg *Config) (raft.ServerID, error) {
 	}
 	return id, nil
 }
+
+// parseIdentity returns the server id in the content of an instance file. ok is false for
+// content that is not NAME~INSTANCE, such as a file that lost its end.
+func parseIdentity(data []byte) (id raft.ServerID, ok bool) {
+	text := strings.TrimSpace(string(data))
+	name, instance, found := strings.Cut(text, "~")
+	return raft.ServerID(text), found && namePattern.MatchString(name) && instancePattern.MatchString(instance)
+}
+
+// instancePattern matches the instance of a server id: randomID writes 16 hexadecimal digits.
+var instancePattern = regexp.MustCompile(`^[0-9A-Za-z._-]+$`)
 
 // newInstance makes the identity durable before raft writes anything.
 func newInstance(cfg *Config, path string) (raft.ServerID, error) {

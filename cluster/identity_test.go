@@ -9,7 +9,7 @@ import (
 
 // An identity that cannot be read is called damaged, not another node's.
 func TestDamagedIdentity(t *testing.T) {
-	for _, text := range []string{"", "\n", "n1"} {
+	for _, text := range []string{"", "\n", "n1", "n1~", "~5f0c", "n1~5f\n0c"} {
 		cfg := Config{Name: "n1", DataDir: t.TempDir()}
 		if err := os.WriteFile(filepath.Join(cfg.DataDir, instanceFile), []byte(text), 0o600); err != nil {
 			t.Fatal(err)

@@ -67,20 +67,32 @@ func readWitness(dir string) (*witnessed, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	w := new(witnessed)
+	var w witnessed
 	if err == nil {
-		err = json.Unmarshal(data, w)
+		w, err = decodeWitness(data)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", path, err)
 	}
-	return w, nil
+	return &w, nil
+}
+
+// decodeWitness decodes the content of a witness file.
+func decodeWitness(data []byte) (w witnessed, err error) {
+	err = json.Unmarshal(data, &w)
+	return w, err
+}
+
+// encode returns the content of a witness file.
+func (w witnessed) encode() ([]byte, error) {
+	data, err := json.Marshal(w)
+	return append(data, '\n'), err
 }
 
 func writeWitness(path string, w witnessed) error {
-	data, err := json.Marshal(w)
+	data, err := w.encode()
 	if err == nil {
-		err = writeFileSync(path, string(data)+"\n")
+		err = writeFileSync(path, string(data))
 	}
 	if err != nil {
 		return fmt.Errorf("write the witness of the raft log: %w", err)

@@ -5,9 +5,13 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"reflect"
 	"testing"
+	"testing/synctest"
 
 	"osqueue/fsm"
+	"osqueue/storage"
+	"osqueue/storage/mem"
 	"osqueue/storage/queuefile"
 )
 
@@ -109,5 +113,52 @@ func FuzzChapter(f *testing.F) {
 		if err := a.Check(); err != nil {
 			t.Fatal(err)
 		}
+		whole, object := Chapter(lineage, refs)
+		again, err := openChapter(object, whole.Key, &whole)
+		if err != nil || !reflect.DeepEqual(again, refs) {
+			t.Fatalf("%+v came back as %+v (%v)", refs, again, err)
+		}
+	})
+}
+
+// FuzzCheckpoint reads a checkpoint whose manifest may be anything, under the key of a good
+// one and with its parts. A state that is read is the one that was written: the manifest
+// cannot change it.
+func FuzzCheckpoint(f *testing.F) {
+	good := mem.New()
+	m := fsm.New()
+	base, err := WriteBase(f.Context(), good, lineage, fsm.LSN{}, m.View())
+	if err != nil {
+		f.Fatal(err)
+	}
+	manifest, err := good.Get(f.Context(), base.Key)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(manifest.Data)
+	f.Add(bytes.Replace(manifest.Data, []byte(lineage), []byte("another"), 1))
+	f.Add(bytes.Replace(manifest.Data, []byte(`"bytes": `), []byte(`"bytes": 9`), 1))
+	f.Add(bytes.Replace(manifest.Data, []byte(`"raw": `), []byte(`"raw": 99999999`), 1))
+	f.Add([]byte(`null`))
+	p := point{lsn: base.LSN, prev: base.Prev, at: base.At, key: base.Key}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		synctest.Test(t, func(t *testing.T) { // damage is looked at three times, with pauses
+			if err := good.Delete(t.Context(), base.Key); err != nil {
+				t.Fatal(err)
+			}
+			if w := good.PutIfAbsent(t.Context(), base.Key, data); w.Outcome != storage.Committed {
+				t.Fatalf("%+v", w)
+			}
+			got, err := readBase(t.Context(), good, p)
+			if err == nil && got.View().Hash() != m.View().Hash() {
+				t.Fatalf("another state is read: %+v", got.Meta())
+			}
+			if bytes.Equal(data, manifest.Data) && err != nil {
+				t.Fatal(err)
+			}
+			if err != nil && !errors.Is(err, ErrDamaged) {
+				t.Fatalf("no damage, but an error of the store: %v", err)
+			}
+		})
 	})
 }

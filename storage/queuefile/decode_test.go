@@ -5,9 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"osqueue/fsm"
 	"osqueue/storage/queuefile"
@@ -284,6 +288,52 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("the state changed on its way:\n%+v\n%+v", m.Meta(), back.Meta())
 		}
 	})
+}
+
+// FuzzHeader decodes documents whose header may be anything. A decoded header comes back
+// unchanged from the document that Encode makes of it.
+func FuzzHeader(f *testing.F) {
+	h := header
+	h.Handovers = []queuefile.Handover{{Cluster: "before", Epoch: 2, Term: 3, Index: 4, LastSeq: 5, Token: 6, Now: 7}}
+	real := queuefile.Encode(queuefile.Inline(rich(f).View()), h, "10.0.0.1:8080", 1_706_000_003_000)
+	var top struct {
+		Header jsontext.Value `json:"osqueue"`
+	}
+	if err := json.Unmarshal(real, &top, jsontext.AllowInvalidUTF8(true)); err != nil || len(top.Header) == 0 {
+		f.Fatal(err, len(top.Header))
+	}
+	f.Add([]byte(top.Header))
+	f.Add([]byte(`{"format":1,"lineage":"L","cluster":"C","epoch":7,"node":"n","term":3,"index":4,"write":"w","writes":["v","w"]}`))
+	f.Add([]byte(`{"format":1,"writes":["\ud800",""],"lineageBase64":"/w==","handovers":[{},{"cluster":"","now":-1}],"state":{"level":8}}`))
+	f.Add([]byte(`{"format":9}`))
+	f.Add([]byte(`null`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		doc, err := queuefile.Decode(fmt.Appendf(nil, `{"broker":"b","brokerHeartbeat":5,"jobs":[],"osqueue":%s}`, data))
+		if err != nil || doc.Header == nil || doc.Large {
+			return
+		}
+		m, err := doc.Machine()
+		if err != nil {
+			return
+		}
+		want := *doc.Header
+		again, _ := machine(t, queuefile.Encode(queuefile.Inline(m.View()), want, doc.BrokerAddress(), doc.BrokerHeartbeat))
+		want.Format, want.Address, want.Heartbeat = again.Header.Format, doc.BrokerAddress(), doc.BrokerHeartbeat
+		want.Term, want.Index = m.Meta().LSN.Term, m.Meta().LSN.Index
+		if got := *again.Header; !sameHeader(&got, &want) {
+			t.Fatalf("%+v came back as %+v", want, got)
+		}
+	})
+}
+
+// sameHeader compares two headers. An empty list equals one that is nil.
+func sameHeader(a, b *queuefile.Header) bool {
+	x, y := *a, *b
+	if !slices.Equal(x.Writes, y.Writes) || !slices.Equal(x.Handovers, y.Handovers) {
+		return false
+	}
+	x.Writes, y.Writes, x.Handovers, y.Handovers = nil, nil, nil, nil
+	return reflect.DeepEqual(x, y)
 }
 
 // checkLarge: what was read of a large document can be carried over as it is.
