@@ -42,6 +42,7 @@ type fakeNode struct {
 	awaiting   int           // in WaitEnded
 	flushed    fsm.LSN       // what the bucket has
 	flushing   int           // in WaitFlushed
+	damaged    error         // what the leader knows of the archive
 	// status changes what Status says.
 	status func(*cluster.Status)
 }
@@ -187,13 +188,15 @@ func (f *fakeNode) WaitFlushed(ctx context.Context, lsn fsm.LSN) error {
 	defer f.set(func(f *fakeNode) { f.flushing-- })
 	for {
 		f.mu.Lock()
-		at, changed, lead := f.flushed, f.changed, f.lead
+		at, changed, lead, damaged := f.flushed, f.changed, f.lead, f.damaged
 		f.mu.Unlock()
 		switch {
-		case at.Compare(lsn) >= 0:
-			return nil
 		case !lead:
 			return cluster.ErrNotLeader
+		case damaged != nil:
+			return damaged
+		case at.Compare(lsn) >= 0:
+			return nil
 		}
 		select {
 		case <-changed:

@@ -1,12 +1,10 @@
 package api
 
 import (
-	"errors"
 	"net/http"
 	"time"
 
 	v1 "osqueue/api/v1"
-	"osqueue/cluster"
 	"osqueue/fsm"
 )
 
@@ -38,9 +36,9 @@ func (s *Server) positions() positions {
 // lsnGone is the answer for an LSN of which it is unknown whether it was reached.
 var lsnGone = kind{status: http.StatusGone, tag: v1.TagLSNGone, title: "The LSN is from before an adoption"}
 
-// waitLSN is GET /v1/lsn/{lsn}/wait. This node knows what it has applied. The
-// leader knows first what the bucket contains, so this node asks the leader unless
-// it knows already.
+// waitLSN is GET /v1/lsn/{lsn}/wait. Each node knows what it has applied. For the
+// bucket the leader answers, also for an LSN that this node knows to be flushed: only
+// the leader knows whether the archive is damaged.
 func (s *Server) waitLSN(c *call) error {
 	w, err := s.readLSNWish(c)
 	if err != nil {
@@ -49,7 +47,7 @@ func (s *Server) waitLSN(c *call) error {
 	if err := s.mustBeOurs(w.lsn); err != nil {
 		return err
 	}
-	if w.object && !w.reachedAt(s.positions()) {
+	if w.object {
 		if done, err := s.passOn(c, w.wait); done || err != nil {
 			return err
 		}
@@ -115,11 +113,8 @@ func (s *Server) readLSNWish(c *call) (w lsnWish, err error) {
 // reach waits until this node knows that the LSN has reached its level.
 func (s *Server) reach(c *call, w lsnWish) error {
 	if w.reachedAt(s.positions()) {
-		// What is flushed is in the bucket, unless the leader knows that it is damaged.
-		if w.object {
-			if err := s.b.WaitFlushed(c.context(), fsm.LSN{}); errors.Is(err, cluster.ErrArchive) {
-				return err
-			}
+		if w.object { // the archive may be damaged, or this node may lead no more
+			return s.b.WaitFlushed(c.context(), fsm.LSN{})
 		}
 		return nil
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	v1 "osqueue/api/v1"
+	"osqueue/cluster"
+	"osqueue/storage"
 )
 
 func TestWaitForAnLSN(t *testing.T) {
@@ -98,8 +100,7 @@ func TestBadWaitsForAnLSN(t *testing.T) {
 	refused(t, g.do("GET", "/v1/lsn/3-1", ""), http.StatusNotFound, v1.TagNoRoute)
 }
 
-// What is applied here this node knows; what is in the bucket the leader knows,
-// and those that have heard of it.
+// A node knows what it has applied. Only the leader answers for the bucket.
 func TestWaitForAnLSNOnAFollower(t *testing.T) {
 	p := newPair(t, func(c *Config) { c.Timeouts.Forward = 100 * time.Millisecond })
 	g := p.follower
@@ -114,13 +115,37 @@ func TestWaitForAnLSNOnAFollower(t *testing.T) {
 	p.leader.node.flush()
 	ok[v1.LSNReached](t, <-waiting)
 	g.node.rouse(func(f *fakeNode) { f.leader, f.flushed = "", p.leader.node.flushed })
-	if got := ok[v1.LSNReached](t, g.do("GET", "/v1/lsn/3-2/wait?level=object", "")); got.FlushedLSN != "3-2" || got.AppliedLSN != "3-1" {
-		t.Errorf("got %+v", got)
-	}
+	refused(t, g.do("GET", "/v1/lsn/3-2/wait?level=object", ""), http.StatusServiceUnavailable, v1.TagNoLeader)
 	none := refused(t, g.do("GET", "/v1/lsn/3-3/wait?level=object", ""), http.StatusServiceUnavailable, v1.TagNoLeader)
 	if strings.Contains(none.Detail, "consistency") {
 		t.Errorf("detail %q", none.Detail)
 	}
+}
+
+// TestDamagedArchiveThroughAFollower: while the leader knows of damage, no node says that a write
+// is in the bucket, also of an LSN that it has heard to be there.
+func TestDamagedArchiveThroughAFollower(t *testing.T) {
+	p := newPair(t, func(*Config) {})
+	p.leader.submit("a", "t") // 3-2
+	p.leader.node.flush()
+	p.follower.node.rouse(func(f *fakeNode) { f.flushed = p.leader.node.flushed })
+	const wait, write = "/v1/lsn/3-2/wait?level=object", "/v1/jobs?ack=object"
+	for name, g := range map[string]*rig{"leader": p.leader, "follower": p.follower} {
+		if got := ok[v1.LSNReached](t, g.do("GET", wait, "")); got.FlushedLSN != "3-2" {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	p.leader.node.rouse(func(f *fakeNode) { f.damaged = &cluster.ArchiveError{Key: "log/a.seg", Cause: storage.ErrNotFound} })
+	before := p.leader.node.written()
+	for _, g := range []*rig{p.leader, p.follower} {
+		refused(t, g.do("GET", wait, ""), http.StatusServiceUnavailable, v1.TagArchive)
+		refused(t, g.do("POST", write, `{"type":"t"}`, "Content-Type", "application/json"), http.StatusServiceUnavailable, v1.TagArchive)
+	}
+	if p.leader.node.written() != before {
+		t.Error("a refused write was made")
+	}
+	p.leader.node.rouse(func(f *fakeNode) { f.damaged = nil })
+	ok[v1.LSNReached](t, p.follower.do("GET", wait, ""))
 }
 
 func TestWaitForAnLSNEnds(t *testing.T) {
