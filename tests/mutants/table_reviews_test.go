@@ -124,8 +124,8 @@ var reviewed = []defect{
 	}, check{pkg: "cluster", test: "TestTheWitnessIsLoweredBeforeTheLogIs"}},
 	{"X13 identity", mutants.Mutant{
 		Name: "a damaged identity is another node's", File: "cluster/identity.go",
-		Old: `if id == "" || nodeName(id) == string(id) {`,
-		Bug: `if id == "~" {`,
+		Old: "found && namePattern.MatchString(name) && instancePattern.MatchString(instance)",
+		Bug: `true || found && instancePattern.MatchString(instance) && name != ""`,
 	}, check{pkg: "cluster", test: "TestDamagedIdentity"}},
 
 	// Bytes and overload.
@@ -222,14 +222,14 @@ var reviewed = []defect{
 		Bug: "if waits && (!old || known > 0) {",
 	}, check{pkg: "cluster", test: "TestAnOldCopyDoesNotRunEndedJobs"}},
 	{"B7 thinning", mutants.Mutant{
-		Name: "all checkpoints are kept", File: "storage/archive/garbage.go",
-		Old: "p.at <= now-thinAfter && p.at < kept+thinEvery:",
-		Bug: "p.at <= now-thinAfter && p.at < kept:",
+		Name: "all checkpoints are kept", File: "storage/archive/sweep.go",
+		Old: "p.at <= now-thinAfter && p.at < kept+thinEvery {",
+		Bug: "p.at <= now-thinAfter && p.at < kept {",
 	}, check{pkg: "storage/archive", test: "TestBasesAreThinned"}},
 	{"B8 collector", mutants.Mutant{
 		Name: "a round of the collector removes 1000 objects", File: "storage/archive/garbage.go",
-		Old: "\t\told = old[n:]\n",
-		Bug: "\t\told = nil\n",
+		Old: "\t\tkeys = keys[n:]\n",
+		Bug: "\t\tkeys = nil\n",
 	}, check{pkg: "storage/archive", test: "TestCollectKeepsUp"}},
 	{"B9 inbox", mutants.Mutant{
 		Name: "a file that cannot be removed is enqueued again", File: "cluster/inbox/settle.go",

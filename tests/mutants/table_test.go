@@ -167,8 +167,8 @@ var defects = []defect{
 	}, garbage},
 	{"garbage", mutants.Mutant{
 		Name: "a sleeper collects when it wakes", File: "storage/archive/garbage.go",
-		Old: "if still != nil && len(old) > 0 {",
-		Bug: "if still != nil && len(old) > 0 && false {",
+		Old: "if c.still != nil {",
+		Bug: "if c.still != nil && false {",
 	}, check{pkg: "storage/archive", test: "TestCollectDuringARepair"}},
 	{"outage", mutants.Mutant{
 		Name: "leases run out while writes are refused", File: "cluster/reign.go",
