@@ -54,6 +54,11 @@ var reviewed = []defect{
 
 	// Time and determinism.
 	{"R4 silence", mutants.Mutant{
+		Name: "a standby looks at the document without a pause", File: "cluster/campaign.go",
+		Old: "return max(wait, standbyWaitFloor)",
+		Bug: "return wait",
+	}, check{pkg: "cluster", test: "TestAStandbyWaitsBetweenTwoLooks"}},
+	{"R4 silence", mutants.Mutant{
 		Name: "a standby that did not look takes that for silence", File: "election/silence.go",
 		Old: "|| asked.Sub(w.last) > pauseMax",
 		Bug: "|| asked.Sub(w.last) > pauseMax && false",
