@@ -3,8 +3,6 @@ package cluster
 import (
 	"strings"
 	"testing"
-
-	"github.com/hashicorp/raft"
 )
 
 // FuzzWitness decodes any content of a witness file. A decoded witness comes back unchanged,
@@ -58,7 +56,7 @@ func FuzzIdentity(f *testing.F) {
 		if nodeName(id) != name || !namePattern.MatchString(name) || instance == "" || serverID(name, instance) != id {
 			t.Fatalf("%q is read as the server id %q", data, id)
 		}
-		if _, err := (witnessed{Server: raft.ServerID(id)}).encode(); err != nil {
+		if _, err := (witnessed{Server: id}).encode(); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -295,11 +295,11 @@ func FuzzDecode(f *testing.F) {
 func FuzzHeader(f *testing.F) {
 	h := header
 	h.Handovers = []queuefile.Handover{{Cluster: "before", Epoch: 2, Term: 3, Index: 4, LastSeq: 5, Token: 6, Now: 7}}
-	real := queuefile.Encode(queuefile.Inline(rich(f).View()), h, "10.0.0.1:8080", 1_706_000_003_000)
+	written := queuefile.Encode(queuefile.Inline(rich(f).View()), h, "10.0.0.1:8080", 1_706_000_003_000)
 	var top struct {
 		Header jsontext.Value `json:"osqueue"`
 	}
-	if err := json.Unmarshal(real, &top, jsontext.AllowInvalidUTF8(true)); err != nil || len(top.Header) == 0 {
+	if err := json.Unmarshal(written, &top, jsontext.AllowInvalidUTF8(true)); err != nil || len(top.Header) == 0 {
 		f.Fatal(err, len(top.Header))
 	}
 	f.Add([]byte(top.Header))
