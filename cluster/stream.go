@@ -107,39 +107,51 @@ func (s *stream) Dial(address raft.ServerAddress, timeout time.Duration) (net.Co
 	return &pacedConn{Conn: c}, nil
 }
 
-// pacedConn is a connection to another node whose deadline moves on while data is
-// taken: a large request has as long as it needs, one that stands still has not.
-// One goroutine uses it at a time.
+// pacedConn is a connection to another node whose deadline follows the size of the
+// request. The deadline moves on with each part that the connection takes, so that a
+// large request does not time out while it makes progress. The answer has more time
+// after a large request: the parts may wait in buffers of the network, where progress
+// cannot be seen. One goroutine uses it at a time.
 type pacedConn struct {
 	net.Conn
 	patience time.Duration // from the last progress; 0: the deadline stays as it is
+	written  int           // bytes since SetDeadline
 }
 
-// pacedBytes must be taken within the connection's patience.
-const pacedBytes = 256 << 10
+const (
+	// pacedBytes must be taken within the connection's patience.
+	pacedBytes = 256 << 10
+	// slowestLink is the rate, in bytes a second, at which requests may travel.
+	slowestLink = 64 << 10
+)
 
 // SetDeadline implements net.Conn.
 func (c *pacedConn) SetDeadline(t time.Time) error {
-	c.patience = 0
+	c.patience, c.written = 0, 0
 	if d := time.Until(t); !t.IsZero() && d <= raftConnTimeout { // raft reckons with the size of a snapshot
 		c.patience = max(d, time.Millisecond)
 	}
 	return c.Conn.SetDeadline(t)
 }
 
-// Write implements net.Conn.
+// Write implements net.Conn. It sets the deadline of the answer, too.
 func (c *pacedConn) Write(p []byte) (n int, err error) {
 	for first := true; first || n < len(p); first = false {
 		if c.patience > 0 {
-			if err := c.Conn.SetDeadline(time.Now().Add(c.patience)); err != nil {
+			if err := c.SetWriteDeadline(time.Now().Add(c.patience)); err != nil {
 				return n, err
 			}
 		}
 		m, err := c.Conn.Write(p[n:min(len(p), n+pacedBytes)])
 		n += m
+		c.written += m
 		if err != nil {
 			return n, err
 		}
 	}
-	return n, nil
+	if c.patience > 0 {
+		travel := time.Duration(c.written) * time.Second / slowestLink
+		err = c.SetReadDeadline(time.Now().Add(c.patience + travel))
+	}
+	return n, err
 }

@@ -140,6 +140,11 @@ var reviewed = []defect{
 		Bug: "if sum += logBytes(l); sum > appendMaxBytes && i > 0 && false {",
 	}, check{pkg: "cluster", test: "TestLaggingFollowerTakesLargeEntries"}},
 	{"R8 bytes", mutants.Mutant{
+		Name: "the answer to a large request has no more time than another", File: "cluster/stream.go",
+		Old: "time.Now().Add(c.patience + travel)",
+		Bug: "time.Now().Add(c.patience + 0*travel)",
+	}, check{pkg: "cluster", test: "TestPacedConnWaitsForTheAnswer"}},
+	{"R8 bytes", mutants.Mutant{
 		Name: "the cache of the log is not bounded in bytes", File: "cluster/boundedlog.go",
 		Old: "for ; b.cached > logCacheBytes && b.oldest <= l.Index; b.oldest++ {",
 		Bug: "for ; b.cached > logCacheBytes && b.oldest < 0*l.Index; b.oldest++ {",
