@@ -18,7 +18,7 @@ import (
 	"osqueue/storage/recording"
 )
 
-// put writes the document as somebody else would.
+// put writes the document without the cluster, as another broker would.
 func (l *lab) put(data string) {
 	l.t.Helper()
 	obj, err := l.bucket.Get(l.t.Context(), DocumentKey)
@@ -33,8 +33,8 @@ func (l *lab) put(data string) {
 	}
 }
 
-// An original broker's document: what its dead workers held goes back to the
-// queue at once, in its place; what a live one holds stays.
+// A node adopts a document of a legacy broker. Jobs of that broker's dead workers return
+// to the queue at once, at their old position; jobs of its live workers stay leased.
 func TestOriginalDocumentIsAdopted(t *testing.T) {
 	l := newLab(t)
 	now := time.Now().UnixMilli()
@@ -57,9 +57,9 @@ func TestOriginalDocumentIsAdopted(t *testing.T) {
 	l.eventually("a header of ours", func() bool { h := l.document().Header; return h != nil && h.Lineage != "" })
 }
 
-// An original broker that takes our document over leaves our header as it was.
-// What we write after its tenure must not share an LSN with what we wrote
-// before.
+// A legacy broker that takes the document over keeps the header of this cluster. The
+// entries that this cluster writes after the legacy broker's time must not share an LSN
+// with those from before.
 func TestTenureOfAnOriginalBroker(t *testing.T) {
 	l := newLab(t)
 	first := l.leader(l.start("a", 1, nil)...)
@@ -83,8 +83,8 @@ func TestTenureOfAnOriginalBroker(t *testing.T) {
 	}
 }
 
-// originalTenure is the document after an original broker has worked on it,
-// and died: it completed one job, which it drops, and took one in.
+// originalTenure returns the document after a legacy broker has worked on it and died:
+// the broker completed one job, which it removed, and accepted one.
 func originalTenure(t *testing.T, data []byte) string {
 	t.Helper()
 	var doc map[string]json.RawMessage
@@ -109,8 +109,8 @@ func originalTenure(t *testing.T, data []byte) string {
 	return string(out)
 }
 
-// A leader that is deposed while it adopts a document, and elected again, must not
-// replace what its successor has answered in between.
+// A leader is deposed while it adopts a document, and elected again. It must not replace
+// the writes that its successor has answered in between.
 func TestAdoptionOfALostTerm(t *testing.T) {
 	l := newLab(t)
 	n := l.leader(l.start("n", 1, nil)...)
@@ -134,8 +134,9 @@ func TestAdoptionOfALostTerm(t *testing.T) {
 	}
 }
 
-// The first sign of life in a document that was adopted is from when it was written,
-// not from before its base was: others must not take the broker for dead at once.
+// The first heartbeat in an adopted document has the time when the document was written,
+// and not a time from before its checkpoint was written. Otherwise another broker could
+// take this one for dead at once.
 func TestFirstHeartbeatAfterAnAdoption(t *testing.T) {
 	var mu sync.Mutex
 	var based, beat int64 // ms
@@ -145,7 +146,7 @@ func TestFirstHeartbeatAfterAnAdoption(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		switch doc, err := queuefile.Decode(e.Data); {
-		case strings.HasSuffix(e.Key, "/manifest.json") && beat == 0: // later ones are not waited for
+		case strings.HasSuffix(e.Key, "/manifest.json") && beat == 0: // the test does not wait for later ones
 			based = time.Now().UnixMilli()
 		case e.Key == DocumentKey && e.How == recording.Replaced && err == nil && beat == 0:
 			beat = doc.BrokerHeartbeat
@@ -162,8 +163,8 @@ func TestFirstHeartbeatAfterAnAdoption(t *testing.T) {
 	}
 }
 
-// A document that cannot be adopted, since nobody can go on from it, or because the
-// bucket has lost what it names, leaves the node a standby that says why.
+// A document that cannot be adopted, because no broker can continue from it or because
+// the bucket has lost objects that it names, leaves the node a standby with the reason.
 func TestDocumentThatCannotBeAdopted(t *testing.T) {
 	const head = `{"broker":"b:1","brokerHeartbeat":1,"completedTotal":0,%s"osqueue":{"format":%d,"lineage":"L","cluster":"B",` +
 		`"epoch":4,"node":"n9","address":"b:1","term":3,"index":%s,"write":"w","heartbeat":1}%s}`
@@ -183,8 +184,8 @@ func TestDocumentThatCannotBeAdopted(t *testing.T) {
 	}
 }
 
-// Jobs that somebody puts into a large document while nobody leads are in the queue
-// once somebody does, and not in the document any more.
+// Jobs that are added to a large document by hand while no leader is active are in the
+// queue as soon as one is active, and no longer in the document.
 func TestJobsAddedToALargeDocument(t *testing.T) {
 	l := newLab(t)
 	large := func(c *Config) { c.Flush.InlineMax = 2 }
@@ -210,8 +211,8 @@ func TestJobsAddedToALargeDocument(t *testing.T) {
 	}
 }
 
-// A broker whose clock was ahead is dead: that its heartbeat lies in the future keeps
-// nobody out for longer than the broker timeout, also once its time is the machine's.
+// A heartbeat in the future, from a dead broker whose clock was ahead, delays a takeover
+// by at most the broker timeout, also when its time has become the machine's time.
 func TestAHeartbeatThatLiesAheadIsAdopted(t *testing.T) {
 	l := newLab(t)
 	ahead := time.Now().Add(time.Hour).UnixMilli()

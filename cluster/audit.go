@@ -12,41 +12,43 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// A large document is worth no more than the objects that it names. Somebody may remove one,
-// or a disk may lose it, and nothing that a leader writes later would notice. So the active
-// leader looks for what is named: by a listing every ArchiveCheck, which finds what is gone,
-// and by reading everything once every ArchiveRead, which finds what is damaged. A finding
-// is shown (log, event, Status), keeps WaitFlushed from answering, and is healed by a new
-// checkpoint of the state, which the leader has.
+// A large document is useless without the objects that it names. If an object is removed,
+// or a disk loses it, nothing that the leader writes later would detect that. So the
+// active leader checks the objects: a listing every ArchiveCheck finds missing objects,
+// and reading all of them once every ArchiveRead finds damaged ones. A finding is shown
+// in the log, as an event and in Status. It makes WaitFlushed fail. The leader repairs
+// the archive with a new checkpoint of its state.
 
-// ErrArchive means that an object is missing or damaged that the document in the bucket
-// needs. A *ArchiveError says which.
+// ErrArchive means that an object that the document in the bucket needs is missing or
+// damaged. The error is an *ArchiveError.
 var ErrArchive = errors.New("the archive in the bucket is damaged; a new checkpoint is being written")
 
 // ArchiveError is an ErrArchive with the object.
 type ArchiveError struct {
-	Key   string // of the object
+	Key   string // key of the object
 	Cause error
-	named string // the key in the document that leads to it
+	named string // key in the document that leads to the object
 }
 
-// Error names the object and what is wrong with it.
+// Error returns the object and what is wrong with it.
 func (e *ArchiveError) Error() string { return fmt.Sprintf("%v: %v", ErrArchive, e.Cause) }
 
 // Unwrap makes it an ErrArchive.
 func (*ArchiveError) Unwrap() error { return ErrArchive }
 
 const (
-	// inlineChecks is how many checks apart the archive of an inline document is looked at:
-	// it is the past of a state that stands in the document.
+	// inlineChecks is the number of checks after which the archive of an inline document
+	// is checked once: the document contains the state itself, and the archive only the
+	// past.
 	inlineChecks = 10
-	// healInterval is how often the leader looks whether the new checkpoint is there.
+	// healInterval is the time between two tests whether the document has the new
+	// checkpoint.
 	healInterval = 500 * time.Millisecond
 	// auditTimeout bounds the requests of one check.
 	auditTimeout = time.Minute
 )
 
-// audit looks at what the document names until ctx ends.
+// audit checks the objects that the document names, every ArchiveCheck, until ctx ends.
 func (r *reign) audit(ctx context.Context) {
 	interval := r.node.cfg.ArchiveCheck
 	if interval <= 0 {
@@ -64,13 +66,14 @@ func (r *reign) audit(ctx context.Context) {
 			return
 		case err != nil:
 			r.log.Debug("the archive could not be looked at", "error", err)
-		case found != nil && r.written.Load().names(found.Named): // else the document needs it no more
+		case found != nil && r.written.Load().names(found.Named): // else the document no longer needs the object
 			r.heal(ctx, found)
 		}
 	}
 }
 
-// look makes one check of an archive.
+// look makes one check of an archive: it lists the objects, and reads the share of them
+// that is due.
 func (r *reign) look(ctx context.Context, a *archive.Audit, root *queuefile.Archive) (*archive.Finding, error) {
 	ctx, cancel := context.WithTimeout(ctx, auditTimeout)
 	defer cancel()
@@ -86,8 +89,8 @@ func (r *reign) look(ctx context.Context, a *archive.Audit, root *queuefile.Arch
 	return a.Read(ctx, root, n)
 }
 
-// heal says what was found, and has a new checkpoint written until the document does not
-// need the object any more.
+// heal reports a finding, and makes the flusher write a new checkpoint. It returns when
+// the document no longer needs the object, or when ctx ends.
 func (r *reign) heal(ctx context.Context, found *archive.Finding) {
 	e := &ArchiveError{Key: found.Key, Cause: fmt.Errorf("object %q: %w", found.Key, found.Err), named: found.Named}
 	r.damage.Store(e)
@@ -105,7 +108,8 @@ func (r *reign) heal(ctx context.Context, found *archive.Finding) {
 	r.tell(ctx, fsm.AnnounceBucketBack, "the archive is whole again")
 }
 
-// damaged is what is known to be wrong with the archive, if the state is only there; or nil.
+// damaged returns the known damage of the archive, or nil if there is none or if the
+// document contains the state inline.
 func (r *reign) damaged() error {
 	if e := r.damage.Load(); e != nil && r.written.Load().form == FormArchive {
 		return e

@@ -13,8 +13,9 @@ import (
 	"osqueue/storage/fault"
 )
 
-// An object that the document needs and that is removed, or damaged, is found by the leader,
-// shown, and healed by a new checkpoint. Until then a write is not said to be in the bucket.
+// The leader detects an object that the document needs and that was removed or damaged,
+// reports it, and repairs the archive with a new checkpoint. Until then WaitFlushed does
+// not confirm a write.
 func TestALeaderHealsADamagedArchive(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]func(l *lab, key string){
@@ -40,7 +41,7 @@ func TestALeaderHealsADamagedArchive(t *testing.T) {
 				t.Parallel()
 				read := 20 * time.Millisecond
 				if name == "removed" {
-					read = time.Hour // the listing finds it
+					read = time.Hour // so that only the listing can find it
 				}
 				newLab(t).heals(kind, damage, read)
 			})
@@ -74,7 +75,7 @@ func (l *lab) heals(kind string, damage func(l *lab, key string), read time.Dura
 		l.t.Errorf("a wait for the bucket: %v", err)
 	}
 	stalled.Stop()
-	stalled.Release(l.t.Context()) // the write that waits
+	stalled.Release(l.t.Context()) // releases the write that hangs
 	l.eventually("the cure", func() bool { return n.Status().ArchiveError == "" })
 	l.flushed(n, l.enqueue(n, "d"))
 	m, err := archive.Machine(l.t.Context(), l.bucket, l.document())

@@ -8,13 +8,13 @@ import (
 )
 
 const (
-	logCacheEntries = 1024     // the most entries in the cache of the raft log
-	logCacheBytes   = 32 << 20 // the most bytes of entries in it
+	logCacheEntries = 1024     // most entries in the cache of the raft log
+	logCacheBytes   = 32 << 20 // most bytes of entries in it
 )
 
-// boundedLog caches the newest entries of a raft log, bounded in entries and in
-// bytes, and remembers how large the newest entries are. raft.LogCache bounds
-// entries only, which may be 16 MiB each. It is safe for concurrent use.
+// boundedLog caches the newest entries of a raft log, bounded in entries and in bytes,
+// and records the sizes of the newest entries. raft.LogCache bounds only the number of
+// entries, which may be 16 MiB each. It is safe for concurrent use.
 type boundedLog struct {
 	raft.LogStore
 
@@ -23,7 +23,7 @@ type boundedLog struct {
 	cached int         // bytes of the entries in cache
 	oldest uint64      // no index below it is cached
 	sizes  []entrySize // by index modulo length
-	last   uint64      // the highest index that was stored or read
+	last   uint64      // highest index that was stored or read
 }
 
 // entrySize is the size of one entry. Index 0 marks an empty slot.
@@ -32,8 +32,8 @@ type entrySize struct {
 	bytes int
 }
 
-// newBoundedLog returns a cache before store that remembers the sizes of the
-// newest remember entries.
+// newBoundedLog returns a cache before store that records the sizes of the newest
+// remember entries.
 func newBoundedLog(store raft.LogStore, remember uint64) *boundedLog {
 	return &boundedLog{
 		LogStore: store,
@@ -84,7 +84,7 @@ func (b *boundedLog) StoreLogs(logs []*raft.Log) error {
 	return nil
 }
 
-// DeleteRange implements raft.LogStore. It forgets what it cached: raft deletes
+// DeleteRange implements raft.LogStore. It empties the cache, because raft deletes
 // seldom.
 func (b *boundedLog) DeleteRange(from, to uint64) error {
 	b.mu.Lock()
@@ -131,8 +131,8 @@ func (b *boundedLog) dropLocked(index uint64) {
 	}
 }
 
-// bytesAfter returns the size of the entries after an index, as far as they are
-// remembered.
+// bytesAfter returns the size in bytes of the entries after an index, as far as their
+// sizes are recorded.
 func (b *boundedLog) bytesAfter(index uint64) (sum int) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -144,8 +144,8 @@ func (b *boundedLog) bytesAfter(index uint64) (sum int) {
 	return sum
 }
 
-// newest returns how many of the newest entries, at most limit, have no more than
-// size bytes together.
+// newest returns how many of the newest entries, at most limit, have at most size bytes
+// together.
 func (b *boundedLog) newest(limit uint64, size int) (n uint64) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -161,22 +161,23 @@ func (b *boundedLog) newest(limit uint64, size int) (n uint64) {
 	return limit
 }
 
-// logOverhead is about what an entry takes in addition to its data.
+// logOverhead is about the size in bytes of an entry in addition to its data.
 const logOverhead = 64
 
 func logBytes(l *raft.Log) int { return len(l.Data) + len(l.Extensions) + logOverhead }
 
-// appendMaxBytes bounds the entries of one AppendEntries request: a follower
-// stores a request in one write, and the leader waits for that with a deadline. A
-// request has one entry at least.
+// appendMaxBytes bounds the entries of one AppendEntries request. A follower stores a
+// request in one write, and the leader waits for that write with a deadline. A request
+// has at least one entry.
 const appendMaxBytes = 4 << 20
 
-// appendMaxEntries bounds its entries, all of which raft reads before they are
-// counted in bytes. Group commit makes entries larger, not more, under load.
+// appendMaxEntries bounds the number of entries in one request. Raft reads all of them
+// before cutAppend counts their bytes. Under load, group commit makes entries larger, not
+// more.
 const appendMaxEntries = 32
 
-// cutAppend returns the first entries, at least one, that have no more than
-// appendMaxBytes together.
+// cutAppend returns the first entries that have at most appendMaxBytes together, and at
+// least one.
 func cutAppend(entries []*raft.Log) []*raft.Log {
 	sum := 0
 	for i, l := range entries {
@@ -189,19 +190,19 @@ func cutAppend(entries []*raft.Log) []*raft.Log {
 
 const (
 	boundLogEvery = time.Second
-	// trailingLeast is the least number of entries kept behind a snapshot, whatever
+	// trailingLeast is the least number of entries that stay behind a snapshot, whatever
 	// their size: the newest may not be committed yet.
 	trailingLeast = 8
 )
 
-// boundLog bounds the raft log in bytes; raft bounds entries only. It has raft take
-// a snapshot when the entries since the last one are larger than SnapshotBytes and
-// than that snapshot, and has raft keep no more than TrailingBytes behind it. It
-// runs until the node is closed.
+// boundLog bounds the raft log in bytes; raft itself bounds only the number of entries.
+// It makes raft take a snapshot when the entries since the last one are larger than
+// SnapshotBytes and than that snapshot, and makes raft keep at most TrailingBytes behind
+// it. It runs until the node is closed.
 func (n *Node) boundLog() {
 	tick := time.NewTicker(boundLogEvery)
 	defer tick.Stop()
-	var at uint64 // the index of the newest snapshot that is known
+	var at uint64 // index of the newest snapshot that is known
 	var rest time.Time
 	for {
 		select {

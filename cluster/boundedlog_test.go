@@ -53,11 +53,11 @@ func enqueueLarge(lead *simLife, n, size int) error {
 	return nil
 }
 
-// A follower was away while large jobs came in. The entries that it lacks are more
-// than its link takes within the deadline of one request; it catches up.
+// A follower is cut off while large jobs come in. The entries that it lacks are larger
+// than its link carries within the deadline of one request, but it catches up.
 func TestLaggingFollowerTakesLargeEntries(t *testing.T) {
 	tune := func(cfg *Config) {
-		cfg.SnapshotThreshold, cfg.TrailingLogs = 10_000, 10_000 // it must come back by the log
+		cfg.SnapshotThreshold, cfg.TrailingLogs = 10_000, 10_000 // so that it catches up from the log, not from a snapshot
 	}
 	largeScene(t, tune, func(c *simCluster) error {
 		lead := c.active()
@@ -91,8 +91,8 @@ func TestLaggingFollowerTakesLargeEntries(t *testing.T) {
 	})
 }
 
-// Large entries are cut from the log long before SnapshotThreshold entries are there,
-// and what stays behind is bounded in bytes too.
+// A log of large entries is truncated long before it has SnapshotThreshold entries, and
+// the entries that stay are bounded in bytes, too.
 func TestLargeEntriesAreCutByBytes(t *testing.T) {
 	tune := func(cfg *Config) {
 		cfg.SnapshotThreshold, cfg.TrailingLogs = 10_000, 5_000
@@ -102,7 +102,7 @@ func TestLargeEntriesAreCutByBytes(t *testing.T) {
 	largeScene(t, tune, func(c *simCluster) error {
 		ctx := context.Background()
 		lead := c.active()
-		for i := range 60 { // each is removed again, so that the state stays small
+		for i := range 60 { // each job is removed again, so that the state stays small
 			id := fmt.Sprintf("large%d", i)
 			if _, _, err := lead.Propose(ctx, largeJob(id, 512<<10)); err != nil {
 				return err
@@ -167,7 +167,8 @@ func TestLogCacheIsBoundedInBytes(t *testing.T) {
 	}
 }
 
-// A request that moves on is not cut off by its deadline; one that stands still is.
+// The deadline of a connection is extended while a request makes progress; a request
+// without progress fails.
 func TestPacedConn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()
@@ -257,7 +258,7 @@ func TestWatchdogReckonsWithTheSize(t *testing.T) {
 	})
 }
 
-// An edit of many large jobs goes into entries that raft takes.
+// An edit of many large jobs is split into entries that raft accepts.
 func TestLargeEditIsCutByBytes(t *testing.T) {
 	var jobs []*fsmpb.NewJob
 	for i := range 250 {

@@ -18,14 +18,14 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// bucketTimeout bounds one read or one write of the document in a campaign, and
-// the settling of what stayed unknown.
+// bucketTimeout bounds one read or one write of the document in a campaign, including the
+// reads that resolve an unknown outcome.
 const bucketTimeout = 10 * time.Second
 
-// campaign is one attempt to win the document (architecture: the fence). It
-// returns a reign, or how long to wait before the next attempt and why. adopted is
-// the version of the document whose state this leadership has adopted; the
-// next attempt need not do it again.
+// campaign makes one attempt to acquire the document. It returns the leader term, or how
+// long to wait before the next attempt and why. adopted is the version of the document
+// whose state this node has adopted as raft's leader; the next attempt does not adopt it
+// again.
 func (n *Node) campaign(ctx context.Context, adopted *storage.Version) (*reign, time.Duration, error) {
 	term, err := n.caughtUp(ctx)
 	if err != nil {
@@ -55,7 +55,7 @@ func (n *Node) campaign(ctx context.Context, adopted *storage.Version) (*reign, 
 				return nil, n.cfg.StandbyRetry, err
 			}
 			if n.applySetBack(ctx, term) {
-				*adopted = seen.Version // what is in the bucket is of before
+				*adopted = seen.Version // the document has the state of before
 				continue
 			}
 			return n.takeOver(ctx, term, seen, me)
@@ -69,8 +69,8 @@ func (n *Node) campaign(ctx context.Context, adopted *storage.Version) (*reign, 
 			n.setFence(FenceRefused, d.Reason)
 			return nil, n.cfg.StandbyRetry, errors.New(d.Reason)
 		case election.StepDown:
-			// A majority that follows a later term ends this leadership here. If it
-			// does not, then no node of this cluster wrote the document.
+			// If a majority follows a later term, VerifyLeader ends this leadership. If it
+			// does not, no node of this cluster has written the document.
 			if err := n.waitFuture(ctx, n.raft.VerifyLeader()); err != nil {
 				return nil, n.cfg.Flush.ConflictBackoff, fmt.Errorf("%s; give up raft's leadership: %w", d.Reason, err)
 			}
@@ -84,7 +84,7 @@ func (n *Node) campaign(ctx context.Context, adopted *storage.Version) (*reign, 
 	}
 }
 
-// nowMs is the time, but never before that of the machine.
+// nowMs returns the wall clock or the machine's time, whichever is later, in ms.
 func (n *Node) nowMs() int64 { return max(n.cfg.Clock().UnixMilli(), n.replica.meta().Now) }
 
 func (n *Node) readDocument(ctx context.Context) (election.Observed, error) {
@@ -93,7 +93,7 @@ func (n *Node) readDocument(ctx context.Context) (election.Observed, error) {
 	return election.Read(ctx, n.cfg.Bucket, DocumentKey)
 }
 
-// candidacy describes this node to the election.
+// candidacy describes this node and its state to package election.
 func (n *Node) candidacy(adopted storage.Version) election.Candidate {
 	v := n.replica.freeze()
 	m := v.Meta()
@@ -111,8 +111,8 @@ func (n *Node) candidacy(adopted storage.Version) election.Candidate {
 	}
 }
 
-// clusterID is the cluster's identity as the log has it; before the first
-// broker it follows from the members, alike on every node.
+// clusterID returns the cluster's id in the log. Before the first broker it is computed
+// from raft's configuration and is the same on every node.
 func (n *Node) clusterID() string {
 	if id := n.replica.meta().Cluster; id != "" {
 		return id
@@ -127,7 +127,7 @@ func (n *Node) takeOver(ctx context.Context, term uint64, seen election.Observed
 		n.setFence(FenceStandby, err.Error())
 		return nil, time.Second, err
 	}
-	clock, limited := n.startClock(ctx) // before takeIn's entries, which count as time that has passed
+	clock, limited := n.startClock(ctx) // before the entries of takeIn, which count as time that has passed
 	if err := n.takeIn(ctx, seen.Doc, n.proposeEarly); err != nil {
 		return nil, backoff, fmt.Errorf("take in what was changed in the document by hand: %w", err)
 	}
@@ -139,7 +139,7 @@ func (n *Node) takeOver(ctx context.Context, term uint64, seen election.Observed
 	}
 	acquire, cancel := context.WithTimeout(ctx, bucketTimeout)
 	defer cancel()
-	now := n.nowMs() // not that of the decision: a base takes its time
+	now := n.nowMs() // a new reading: writing a checkpoint takes time
 	fence, err := election.Acquire(acquire, n.cfg.Bucket, DocumentKey, seen, me, first, now)
 	if errors.Is(err, election.ErrConflict) {
 		return nil, backoff, err
@@ -157,8 +157,8 @@ func (n *Node) takeOver(ctx context.Context, term uint64, seen election.Observed
 	return r, 0, nil
 }
 
-// firstContent is what the document is taken over with. For a large state that
-// the bucket does not have it takes a while.
+// firstContent returns the content with which this node acquires the document. If the
+// state is large and the bucket does not have it, writing the checkpoint takes a while.
 func (n *Node) firstContent(ctx context.Context, seen election.Observed, me election.Candidate) (*queuefile.Content, error) {
 	lineage := me.Lineage
 	if lineage == "" && seen.Doc != nil {
@@ -171,17 +171,17 @@ func (n *Node) firstContent(ctx context.Context, seen election.Observed, me elec
 	return flush.First(ctx, n.cfg.Flush, n.cfg.Bucket, lineage, seen.Doc, n.replica.freeze(), adopted)
 }
 
-// standbyPolls is how often a standby looks at the document in a broker timeout: an
-// outage of the bucket that is shorter than the time between two looks goes unnoticed.
+// standbyPolls is how often a standby reads the document within a broker timeout. It does
+// not notice an outage of the bucket that is shorter than the time between two reads.
 const standbyPolls = 4
 
-// standbyWaitFloor is the least time between two looks of a standby.
+// standbyWaitFloor is the least time between two reads of the document by a standby.
 const standbyWaitFloor = 100 * time.Millisecond
 
-// standbyWait is how long a standby sleeps until its next look at the document.
+// standbyWait returns how long a standby sleeps until it reads the document again.
 func (n *Node) standbyWait(seen election.Observed, heard election.Silence) time.Duration {
 	wait := min(heard.Remaining(), heard.Timeout/standbyPolls, n.cfg.StandbyRetry)
-	if seen.Doc != nil && seen.Doc.Overtaken { // its broker may follow the wall clock
+	if seen.Doc != nil && seen.Doc.Overtaken { // the document's broker may follow the wall clock
 		stale := time.UnixMilli(seen.Doc.BrokerHeartbeat).Add(heard.Timeout + 10*time.Millisecond).Sub(heard.Now)
 		if stale > 0 {
 			wait = min(wait, stale)
@@ -190,11 +190,11 @@ func (n *Node) standbyWait(seen election.Observed, heard election.Silence) time.
 	return max(wait, standbyWaitFloor)
 }
 
-// adopt replaces the cluster's state by the document's, on every node, through
-// raft. The adoption is a step of its own in the lineage's history, in a term of
-// its own: entries that the document's cluster had committed and nobody has any
-// more must not share an LSN with what comes now. What this cluster has acknowledged, and
-// the document does not have, is carried over (carry.go).
+// adopt replaces the state of the cluster by the state of the document, on every node,
+// through raft. The adopted state gets a term of LSNs of its own: entries that the
+// document's cluster had committed, and that no node has any more, must not share an LSN
+// with later entries. Jobs that this cluster has acknowledged and the document lacks are
+// carried over (carry.go).
 func (n *Node) adopt(ctx context.Context, term uint64, doc *queuefile.Document) error {
 	n.log.Info("adopting the document in the bucket", "lsn", doc.Meta.LSN, "large", doc.Large, "lineage", doc.Meta.Lineage)
 	m, err := archive.Machine(ctx, n.cfg.Bucket, doc)
@@ -214,32 +214,34 @@ func (n *Node) adopt(ctx context.Context, term uint64, doc *queuefile.Document) 
 	if doc.Header != nil && !doc.Overtaken {
 		return nil
 	}
-	// An original broker has no successors to extend its leases for: what ran
-	// out while it was dead goes back to the queue, as it would under itself.
+	// No successor extends the leases of a legacy broker. Leases that expired while it was
+	// dead expire now, and the jobs return to the queue, as they would if that broker had
+	// continued.
 	clock, _ := n.startClock(ctx)
 	_, err = n.applyNow(ctx, clock.now())
 	return err
 }
 
-// restore gives every node the state v, if this node has led since the campaign began
-// in that term. It is encoded twice, for its size and then as it is read, because it
-// may not fit into memory another time.
+// restore gives every node the state v, if this node has been leader since the campaign
+// began in that term. It encodes v twice, once for its size and once while raft reads it,
+// because a second copy of v may not fit into memory. It returns ErrNotLeader if
+// leadership changed, and ErrClosed if the node is closing.
 func (n *Node) restore(ctx context.Context, v *fsm.View, term uint64) error {
 	var size counter
 	if err := v.Encode(&size); err != nil {
 		return err
 	}
 	r, w := io.Pipe()
-	go func() { _ = w.CloseWithError(v.Encode(w)) }() // never fails
-	defer func() { _ = r.Close() }()                  // nor does this
+	go func() { _ = w.CloseWithError(v.Encode(w)) }() // writes to a pipe; raft gets the error of Encode
+	defer func() { _ = r.Close() }()                  // closing a pipe cannot fail
 	meta := &raft.SnapshotMeta{
 		Version: raft.SnapshotVersionMax,
 		Index:   v.LSN().Index,
 		Term:    term,
 		Size:    int64(size),
 	}
-	// All that took its time, and what another leader has answered in the meantime is
-	// not in v.
+	// Preparing the state takes time, and v lacks the writes that another leader has
+	// answered since.
 	if ctx.Err() != nil || n.raft.CurrentTerm() != term || n.raft.State() != raft.Leader {
 		return fmt.Errorf("leadership changed while the state was prepared: %w", ErrNotLeader)
 	}
@@ -258,7 +260,7 @@ func (n *Node) restore(ctx context.Context, v *fsm.View, term uint64) error {
 // restoreTimeout bounds how long raft may take to give all nodes a new state.
 const restoreTimeout = 10 * time.Minute
 
-// counter counts what is written to it.
+// counter counts the bytes that are written to it.
 type counter int64
 
 // Write implements io.Writer.

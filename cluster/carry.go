@@ -12,42 +12,43 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// A document that this cluster adopts lacks what the cluster has acknowledged and not
-// flushed before another broker took the document over. carry brings it into the state
-// that is adopted:
+// A document that this cluster adopts lacks the changes that the cluster acknowledged and
+// had not flushed when another broker took the document over. carry brings them into the
+// adopted state:
 //
-//   - A job that the document has never had is enqueued there. If it has completed, or was
-//     cancelled, it has in the adopted state, too, with its result.
-//   - A job that the document had, and that has completed or was cancelled here since, ends
-//     so in the adopted state, unless it has ended or was claimed there.
-//   - A job that the document had and has no more has ended there. It does not run again.
+//   - A job that the document never had is enqueued. If it has completed or was cancelled here,
+//     it also is in the adopted state, with its result.
+//   - A job that the document had, and that has completed or was cancelled here since, gets the
+//     same end in the adopted state, unless it has ended or was claimed there.
+//   - A job that the document had and no longer has, has ended there. It does not run again.
 //   - A job of a schedule is left out if the schedule exists there: its times count there.
 //
-// The other jobs are kept as a copy (keepJobs): those that were dead, those that the state
-// refuses, those that ended here while they ran there, and all that have not ended if the
-// document does not say what it had of this cluster's.
+// The other jobs are only stored as a copy (keepJobs): dead jobs, jobs that the adopted
+// state refuses, jobs that ended here while they ran there, and all jobs that have not
+// ended if the document does not say up to which point it has this cluster's history.
 
 // fork is the last point of this cluster's history that a document contains.
 type fork struct {
-	seq   uint64 // of the youngest job
-	token uint64 // the last fencing token
-	now   int64  // the queue's time, ms
+	seq   uint64 // sequence number of the youngest job
+	token uint64 // last fencing token
+	now   int64  // queue's time, ms
 }
 
-// forkOf returns where the history of a document left that of v. known is false if the
-// document does not say it.
+// forkOf returns the point where the history of a document left that of v. known is false
+// if the document does not say it.
 func forkOf(doc *queuefile.Document, v *fsm.View, cluster string) (f fork, known bool) {
 	m, h := v.Meta(), doc.Header
 	if h.Cluster == cluster {
-		// Another broker of this cluster's id: a legacy one, or the history is lost.
+		// Another broker with this cluster's id wrote the document: a legacy broker, or one
+		// whose history is lost.
 		return fork{seq: doc.OurSeq, token: m.Token, now: noDeadline}, doc.Overtaken
 	}
 	o, ok := h.Handover(cluster)
 	if ok && m.Broker.Epoch <= o.Epoch && o.LSN().Compare(m.LSN) <= 0 && o.LSN().Compare(h.LSN()) <= 0 {
 		return fork{seq: o.LastSeq, token: o.Token, now: o.Now}, true
 	}
-	// If v was adopted from this document before, and no broker of this cluster has
-	// registered since, all that is younger was carried over then.
+	// If v was adopted from this document, and no broker of this cluster has registered
+	// since, all younger jobs were carried over at that time.
 	return fork{seq: doc.Meta.LastSeq, token: doc.Meta.Token, now: m.Now}, m.Broker == doc.Meta.Broker && m.Now == doc.Meta.Now
 }
 
@@ -57,20 +58,19 @@ var (
 	allStatuses   = slices.Concat(openStatuses, endedStatuses)
 )
 
-// carried is what became of the jobs of this cluster in a state that it adopts.
+// carried collects the result of carrying the jobs of this cluster over into the state m.
 type carried struct {
 	m     *fsm.Machine
-	doc   *fsm.View  // m as the document has it
-	jobs  int        // enqueued
-	ended int        // of those that the document had, ended as here
-	kept  []*fsm.Job // that are only in the copy
+	doc   *fsm.View  // state of the document, before the changes to m
+	jobs  int        // number of jobs enqueued
+	ended int        // number of the document's jobs that got the end that they had here
+	kept  []*fsm.Job // jobs that are only in the copy
 
-	batch []*fsm.Job          // to be enqueued
-	ids   map[string]struct{} // of all that were in a batch
+	batch []*fsm.Job          // jobs to enqueue next
+	ids   map[string]struct{} // ids of all jobs that were in a batch
 }
 
-// carry brings the jobs of v that the document does not have into m, the state of the
-// document.
+// carry brings the jobs of v that the document lacks into m, the state of the document.
 func carry(m *fsm.Machine, doc *queuefile.Document, v *fsm.View, cluster string) *carried {
 	c := &carried{m: m, doc: m.View(), ids: make(map[string]struct{})}
 	meta := v.Meta()
@@ -80,8 +80,9 @@ func carry(m *fsm.Machine, doc *queuefile.Document, v *fsm.View, cluster string)
 	}
 	f, known := forkOf(doc, v, cluster)
 	if !known {
-		// A state that was adopted from the document's broker, which has gone on since, is
-		// as old as what was carried over into it. The other jobs are the document's.
+		// If v was adopted from the document's broker, which has continued since, the jobs
+		// that were carried over then have the creation time of v. All other jobs of v came
+		// from the document.
 		adopted := meta.Broker == doc.Meta.Broker
 		v.Merged(openStatuses, 0, func(j *fsm.Job) bool {
 			if m.Job(j.ID) == nil && (!adopted || j.CreatedAt == meta.Now) {
@@ -105,10 +106,10 @@ func carry(m *fsm.Machine, doc *queuefile.Document, v *fsm.View, cluster string)
 	return c
 }
 
-// carryBatch is how many jobs are carried over by one step of the machine.
+// carryBatch is the number of jobs that one step of the machine carries over.
 const carryBatch = 1000
 
-// add takes a job that is younger than the fork.
+// add carries over or keeps a job that is younger than the fork.
 func (c *carried) add(j *fsm.Job, f fork) {
 	switch cron := j.Options().Cron; {
 	case c.m.Job(j.ID) != nil:
@@ -125,7 +126,8 @@ func (c *carried) add(j *fsm.Job, f fork) {
 	}
 }
 
-// end lets a job that the state has end as it has here.
+// end gives the job in m the end that j has here. If that is not possible, it keeps j for
+// the copy.
 func (c *carried) end(j *fsm.Job, f fork) {
 	there := c.m.Job(j.ID)
 	switch {
@@ -137,7 +139,8 @@ func (c *carried) end(j *fsm.Job, f fork) {
 	}
 }
 
-// endAs gives a job the end of j, which is not dead.
+// endAs returns the mutation that gives a job the end of j, which is completed or
+// cancelled.
 func endAs(j *fsm.Job) *fsmpb.Mutation {
 	if j.Status == fsm.Completed {
 		op := &fsmpb.ForceComplete{JobId: j.ID, Result: j.Result}
@@ -147,9 +150,10 @@ func endAs(j *fsm.Job) *fsmpb.Mutation {
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Change{Change: op}}
 }
 
-// enqueue carries the batch over. A job whose batch is gone comes in without.
+// enqueue carries the batch over. If the workflow batch of a job is gone, it enqueues the
+// job without the batch and without the jobs that it waits for.
 func (c *carried) enqueue() {
-	refused := c.try(c.try(c.batch, c.newJob), c.newJob) // some may wait for later ones
+	refused := c.try(c.try(c.batch, c.newJob), c.newJob) // the second time, because a job may wait for a later one
 	c.kept = append(c.kept, c.try(refused, func(j *fsm.Job) *fsmpb.NewJob {
 		n := c.newJob(j)
 		n.After, n.Batch = nil, ""
@@ -158,7 +162,8 @@ func (c *carried) enqueue() {
 	c.batch = nil
 }
 
-// newJob asks for a job like j, which waits for those that j still waits for.
+// newJob returns the mutation to enqueue a job like j. It waits only for those jobs of j
+// that are in m or in a batch.
 func (c *carried) newJob(j *fsm.Job) *fsmpb.NewJob {
 	n := newJobOf(j)
 	n.After = slices.DeleteFunc(slices.Clone(j.Details().Waits), func(id string) bool {
@@ -168,8 +173,8 @@ func (c *carried) newJob(j *fsm.Job) *fsmpb.NewJob {
 	return n
 }
 
-// try enqueues jobs, each for itself, and ends those that have ended. It returns those
-// that are not in the state then.
+// try enqueues each job on its own, and then ends the jobs that have ended here. It
+// returns the jobs that are not in m afterwards.
 func (c *carried) try(jobs []*fsm.Job, ask func(*fsm.Job) *fsmpb.NewJob) (refused []*fsm.Job) {
 	if len(jobs) == 0 {
 		return nil
@@ -192,18 +197,18 @@ func (c *carried) try(jobs []*fsm.Job, ask func(*fsm.Job) *fsmpb.NewJob) (refuse
 	return refused
 }
 
-// apply changes the state at its own time.
+// apply applies mutations to m without advancing its time.
 func (c *carried) apply(ms ...*fsmpb.Mutation) []fsm.Result {
 	at := c.m.Meta()
 	return c.m.Apply(at.LSN.Index+1, at.LSN.Term-at.TermBase, &fsmpb.Batch{NowMs: at.Now, Mutations: ms})
 }
 
-// keptFile is how many jobs go into one object of a copy.
+// keptFile is the number of jobs in one object of a copy.
 const keptFile = 1000
 
-// keepJobs puts jobs that cannot be carried over aside, each with its payload and result,
-// and returns the key of the first object. The keys follow from the content: when an
-// adoption is tried again, nothing is kept twice.
+// keepJobs stores jobs that cannot be carried over under conflicts/, with payloads and
+// results. It returns the key of the first object. The keys are derived from the content,
+// so a repeated adoption stores nothing twice.
 func (n *Node) keepJobs(ctx context.Context, jobs []*fsm.Job) (first string, err error) {
 	at := n.replica.meta()
 	for part := range slices.Chunk(jobs, keptFile) {
@@ -220,16 +225,16 @@ func (n *Node) keepJobs(ctx context.Context, jobs []*fsm.Job) (first string, err
 	return first, nil
 }
 
-// Carried counts, since this process started, the jobs that this cluster had acknowledged
-// and a document that this node adopted did not have.
+// Carried counts the jobs that this cluster had acknowledged and that a document that
+// this node adopted lacked, since this process started.
 type Carried struct {
 	Jobs  int    // carried over
-	Ended int    // of those that the document had, ended as they had here
-	Kept  int    // not carried over: kept as a copy
+	Ended int    // jobs of the document that got the end that they had here
+	Kept  int    // not carried over, only stored as a copy
 	Copy  string // key of the newest copy; "" for none
 }
 
-// noteCarried counts what was carried over, when the state is adopted.
+// noteCarried adds the result of an adoption to Carried, and logs it.
 func (n *Node) noteCarried(c *carried, copied string) {
 	if c.jobs+c.ended+len(c.kept) == 0 {
 		return

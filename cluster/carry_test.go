@@ -13,7 +13,7 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// keptJobs are the jobs of all copies in the bucket.
+// keptJobs returns the ids of the jobs in all copies in the bucket.
 func (l *lab) keptJobs() (ids []string) {
 	l.t.Helper()
 	var keys []string
@@ -47,14 +47,14 @@ func (l *lab) propose(m *member, op *fsmpb.Mutation) fsm.Result {
 	return r
 }
 
-// completed is a job's completion without a worker.
+// completed returns a mutation that completes a job without a worker.
 func completed(id, result string) *fsmpb.Mutation {
 	op := &fsmpb.ForceComplete{JobId: id, Result: []byte(result)}
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_ForceComplete{ForceComplete: op}}
 }
 
-// split has cluster a lose its path to the bucket, and cluster b take the document over.
-// heal gives the path back.
+// split cuts cluster a off from the bucket and lets cluster b take the document over.
+// heal reconnects a.
 func (l *lab) split(flushed ...string) (a, b *member, heal func()) {
 	l.t.Helper()
 	path := fault.New(l.bucket, 1)
@@ -67,14 +67,14 @@ func (l *lab) split(flushed ...string) (a, b *member, heal func()) {
 	return a, b, cut.Stop
 }
 
-// idle waits until a has nothing more to flush.
+// idle waits until m has flushed everything.
 func (l *lab) idle(m *member) {
 	l.t.Helper()
 	l.eventually("the flush", func() bool { return l.document().Header.LSN().Compare(m.View().LSN()) >= 0 })
 }
 
-// A cluster that lost the document to another one while it could not reach the bucket,
-// and adopts it later, still has all that it has answered.
+// A cluster loses the document to another one while it cannot reach the bucket, and
+// adopts the document later. It still has all the jobs that it has acknowledged.
 func TestAnsweredJobsAreCarriedOver(t *testing.T) {
 	l := newLab(t)
 	a, b, heal := l.split("ran on both sides", "ends here", "cancelled here", "ends there", "gone there", "waits")
@@ -140,8 +140,8 @@ func TestAnsweredJobsAreCarriedOver(t *testing.T) {
 	}
 }
 
-// A leader that has adopted a document is gone before it could take the document over. The
-// next one adopts it again, with what was carried over.
+// A leader has adopted a document and ends before it could take the document over. The
+// next leader adopts it again, with the jobs that were carried over.
 func TestAdoptionAgainCarriesOver(t *testing.T) {
 	l := newLab(t)
 	a, b, heal := l.split("flushed")
@@ -162,8 +162,9 @@ func TestAdoptionAgainCarriesOver(t *testing.T) {
 	}
 }
 
-// The same, but the document's broker is alive and has gone on: the next adoption brings
-// that, does not run again what has ended there since, and keeps the rest as a copy.
+// The same, but the document's broker is alive and has continued. The next adoption takes
+// over its later state, does not run again the jobs that have ended there since, and
+// stores the others as a copy.
 func TestAdoptionAgainOfALaterState(t *testing.T) {
 	l := newLab(t)
 	a, b, heal := l.split("flushed")
@@ -191,8 +192,8 @@ func TestAdoptionAgainOfALaterState(t *testing.T) {
 	}
 }
 
-// A document that does not say where this cluster's history ends in it, as one of an
-// earlier release, is adopted with a copy of all that it does not have.
+// A document that does not say where it left this cluster's history, such as one of an
+// earlier release, is adopted, and a copy of all jobs that it lacks is stored.
 func TestUnknownForkKeepsACopy(t *testing.T) {
 	l := newLab(t)
 	a, b, heal := l.split("flushed", "gone there")

@@ -7,22 +7,24 @@ import (
 	"time"
 )
 
-// leaderClock is the clock of an active leader. It starts at the later of the
-// machine's clock and the wall clock, as far as that can be trusted, runs with the monotonic clock, and is
-// slewed towards the wall clock by at most a tenth: a wall clock that jumps
-// neither expires a lease nor freezes time. Safe for concurrent use.
+// leaderClock is the clock of an active leader. It starts at the later of the machine's
+// time and the wall clock, as far as the wall clock can be trusted. It advances with the
+// monotonic clock and is slewed towards the wall clock by at most a tenth of the elapsed
+// time, so a wall clock that jumps neither expires a lease nor stops the time. Safe for
+// concurrent use.
 type leaderClock struct {
-	// Two sources, since a time.Time whose wall clock was moved has had its
-	// monotonic clock moved with it: elapsed time is never taken from wall.
+	// wall and mono are two sources: adding an offset to a time.Time, as Node.wall and
+	// tests do, moves its monotonic reading, too. So elapsed time is computed from mono
+	// only.
 	wall, mono func() time.Time
 
 	mu      sync.Mutex
-	last    time.Time // of mono
+	last    time.Time // reading of mono
 	reading int64     // ns since 1970
 }
 
-// newLeaderClock makes a clock that is slewed towards wall. It starts at the wall
-// clock, but not before machineMs, the machine's clock, nor after latestMs.
+// newLeaderClock returns a clock that is slewed towards wall. It starts at the wall
+// clock, but not before machineMs, the machine's time, nor after latestMs.
 func newLeaderClock(wall func() time.Time, machineMs, latestMs int64) *leaderClock {
 	return startLeaderClock(wall, time.Now, machineMs, latestMs)
 }
@@ -40,18 +42,21 @@ func startLeaderClock(wall, mono func() time.Time, machineMs, latestMs int64) *l
 	}
 }
 
-// takeoverSlack is how much more than the time that has passed since the last entry a
-// takeover may move the machine's clock by, if no majority of the clocks agrees.
+// takeoverSlack is by how much a takeover without an agreement of the clocks may advance
+// the machine's time, in addition to the time that has passed since the last entry.
 const takeoverSlack = 2 * time.Second
 
-// startClock makes the clock of a leader term. Its first reading is the wall clock's if
-// a majority of the clocks agree, or if the machine has no time yet; otherwise limited
-// is set, and the machine's time moves on by no more than what has passed.
+// startClock returns the clock of a leader term. It starts at the wall clock if a
+// majority of the clocks agree, if the machine has no time yet, or if the wall clock is
+// at most takeoverSlack ahead of the expected time. Otherwise limited is true, and the
+// clock starts no later than the machine's time plus the time that has passed since the
+// last entry and takeoverSlack.
 func (n *Node) startClock(ctx context.Context) (c *leaderClock, limited bool) {
 	meta := n.replica.meta()
 	const always = math.MaxInt64
 	latest := meta.Now + (n.replica.idle() + takeoverSlack).Milliseconds()
-	// The readings of other clocks may be from before all of them jumped.
+	// Check this node's own clock, too: the readings behind n.wall may be older than a
+	// jump of all the clocks.
 	if max(n.nowMs(), n.wall().UnixMilli()) <= latest {
 		return newLeaderClock(n.wall, meta.Now, always), false
 	}
@@ -66,8 +71,9 @@ func (n *Node) startClock(ctx context.Context) (c *leaderClock, limited bool) {
 	}
 }
 
-// moveTimeOn lets the time of a term that began without an agreement of the clocks
-// follow once there is one. Leases and workers count from there, as after a takeover.
+// moveTimeOn advances the clock of a leader term that began without an agreement of the
+// clocks, once there is one. Leases and worker timeouts start again from the new time, as
+// after a takeover.
 func (r *reign) moveTimeOn(ctx context.Context) {
 	if !r.behind.Load() || !r.node.clocksAgree() {
 		return
@@ -83,14 +89,14 @@ func (r *reign) moveTimeOn(ctx context.Context) {
 	r.behind.Store(false)
 }
 
-// moveTo moves the clock forward to a time, in ms.
+// moveTo advances the clock to ms; it never moves the clock back.
 func (c *leaderClock) moveTo(ms int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.reading = max(c.reading, ms*int64(time.Millisecond))
 }
 
-// now returns milliseconds since 1970; it never goes back.
+// now returns the time in milliseconds since 1970. It never decreases.
 func (c *leaderClock) now() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -100,8 +106,8 @@ func (c *leaderClock) now() int64 {
 	return c.reading / int64(time.Millisecond)
 }
 
-// slew advances reading by elapsed, corrected towards wall by at most a tenth
-// of elapsed. All are in nanoseconds.
+// slew advances reading by elapsed, corrected towards wall by at most a tenth of elapsed.
+// All are in nanoseconds.
 func slew(reading int64, elapsed time.Duration, wall int64) int64 {
 	if elapsed <= 0 {
 		return reading
@@ -111,9 +117,9 @@ func slew(reading int64, elapsed time.Duration, wall int64) int64 {
 	return ahead + min(max(wall-ahead, -limit), limit)
 }
 
-// heartbeatMs is the time that the document's heartbeat says. While the queue's time is
-// behind the clocks, it is the wall clock's: legacy brokers and earlier releases take a
-// broker for dead by the age of its heartbeat alone.
+// heartbeatMs returns the time of the document's heartbeat, in ms. While the queue's time
+// is behind the clocks, it is the wall clock: legacy brokers and earlier releases judge
+// by the age of the heartbeat alone whether a broker is dead.
 func (r *reign) heartbeatMs() int64 {
 	if r.behind.Load() {
 		return max(r.clock.now(), r.node.nowMs())

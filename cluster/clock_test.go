@@ -27,7 +27,7 @@ func TestSlew(t *testing.T) {
 	}
 }
 
-// handClock is both clocks of a computer, moved by hand.
+// handClock has both clocks of a computer, which the test moves.
 type handClock struct{ at, since time.Time }
 
 func (h *handClock) wall() time.Time { return h.at }
@@ -66,8 +66,8 @@ func TestLeaderClockOutlivesJumpsOfTheWallClock(t *testing.T) {
 	}
 }
 
-// A clock made as a node makes it measures what passes by itself, not by the
-// wall clock that it was given.
+// The clock that a node creates measures elapsed time itself, and not with the wall clock
+// that it was given.
 func TestLeaderClockOfAStandingWallClock(t *testing.T) {
 	wall := time.UnixMilli(1_000)
 	c := newLeaderClock(func() time.Time { return wall }, 0, math.MaxInt64)

@@ -9,20 +9,20 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// Each node measures how far the wall clocks of the other voters are ahead of its own.
-// No node can know that its own clock is right; a leader trusts it for more than the
-// time that it has itself seen pass only if a majority of the clocks agree.
+// Each node measures how far the wall clocks of the other voters are ahead of its own. No
+// node can know that its own clock is right. A leader follows its wall clock further than
+// the time that it has measured itself only if a majority of the clocks agree.
 
 const (
-	clockInterval = 10 * time.Second // between two measurements
+	clockInterval = 10 * time.Second // time between two measurements
 	clockHurry    = time.Second      // the same, while the leader waits for an agreement
 	clockFresh    = 3 * clockInterval
-	clockPatience = 2 * time.Second // for the answers to one measurement
+	clockPatience = 2 * time.Second // time for the answers to one measurement
 
-	// clockBound is how far clocks that agree may lie apart, and the offset from
-	// which on the log has an alarm.
+	// clockBound is the largest difference between clocks that agree. A larger difference
+	// is logged as an error.
 	clockBound = time.Second
-	// clockTripMax is the round trip from which on an answer says too little.
+	// clockTripMax is the longest round trip of a measurement that counts.
 	clockTripMax = time.Second
 )
 
@@ -35,15 +35,16 @@ type clocks struct {
 	voters  int
 }
 
-// A clockReading is one measurement of another node's wall clock. It runs on with this
+// A clockReading is one measurement of another node's wall clock. It advances with this
 // node's monotonic clock: an offset from this node's wall clock would become wrong when
-// that one jumps.
+// the wall clock jumps.
 type clockReading struct {
 	wall time.Time
-	at   time.Time // of the monotonic clock
+	at   time.Time // when it was read, with the monotonic clock
 }
 
-// offset returns how far the other clock is ahead of own, this node's wall clock now.
+// offset returns how far the other clock is ahead of own, the present reading of this
+// node's wall clock.
 func (r clockReading) offset(own time.Time) time.Duration {
 	return time.Duration(r.wall.UnixNano()-own.UnixNano()) + time.Since(r.at)
 }
@@ -56,14 +57,15 @@ func (n *Node) wall() time.Time {
 	return own.Add(offset)
 }
 
-// clocksAgree reports whether a majority of the voters' clocks agree on wall.
+// clocksAgree reports whether a majority of the voters' clocks agree on the time that
+// wall returns.
 func (n *Node) clocksAgree() bool {
 	_, ok := n.clocks.agreement(n.cfg.Clock())
 	return ok
 }
 
 // agreement returns how far the time that a majority of the voters agree on is ahead of
-// own, this node's wall clock; 0 if no majority agrees.
+// own, this node's wall clock. It returns 0 and false if no majority agrees.
 func (c *clocks) agreement(own time.Time) (offset time.Duration, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -76,8 +78,8 @@ func (c *clocks) agreement(own time.Time) (offset time.Duration, ok bool) {
 	return agreement(offsets, c.self, c.voters)
 }
 
-// ClockOffset returns how far a member's wall clock is ahead of this node's, if that
-// was measured in the last half minute.
+// ClockOffset returns how far a member's wall clock is ahead of this node's. ok is false
+// if it was not measured in the last 30 s.
 func (n *Node) ClockOffset(id raft.ServerID) (offset time.Duration, ok bool) {
 	if id == n.id {
 		return 0, true
@@ -91,7 +93,7 @@ func (n *Node) ClockOffset(id raft.ServerID) (offset time.Duration, ok bool) {
 	return r.offset(n.cfg.Clock()), true
 }
 
-// watchClocks measures the clocks until the node is closed.
+// watchClocks measures the clocks every clockInterval until the node is closed.
 func (n *Node) watchClocks() {
 	for {
 		n.measureClocks(n.ctx)
@@ -105,8 +107,8 @@ func (n *Node) watchClocks() {
 	}
 }
 
-// measureClocks asks all other voters for their time, at once. If a node does not answer
-// in time, its last reading counts until it is no longer fresh.
+// measureClocks asks all other voters for their time, in parallel. If a node does not
+// answer in time, its last reading counts until it is older than clockFresh.
 func (n *Node) measureClocks(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, clockPatience)
 	defer cancel()
@@ -139,7 +141,8 @@ func (n *Node) readClock(ctx context.Context, id raft.ServerID, address string) 
 	return clockReading{wall: time.Unix(0, who.ClockNs), at: asked.Add(trip / 2)}, true
 }
 
-// noteClock keeps a reading, and logs when a clock goes wrong or right.
+// noteClock stores a reading, and logs when the clock begins or ceases to differ by more
+// than clockBound.
 func (n *Node) noteClock(id raft.ServerID, r clockReading) {
 	offset := r.offset(n.cfg.Clock())
 	n.clocks.mu.Lock()
@@ -156,7 +159,7 @@ func (n *Node) noteClock(id raft.ServerID, r clockReading) {
 	}
 }
 
-// setVoters counts the voters, and drops the readings of nodes that are none.
+// setVoters counts the voters, and drops the readings of nodes that are not voters.
 func (n *Node) setVoters(config raft.Configuration) {
 	n.clocks.mu.Lock()
 	defer n.clocks.mu.Unlock()
@@ -178,8 +181,8 @@ func (n *Node) setVoters(config raft.Configuration) {
 	}
 }
 
-// agreement returns the offset that a majority of voters agree on within clockBound:
-// 0 if this node's clock, one of them if self is set, is part of a majority.
+// agreement returns an offset on which a majority of the voters agree within clockBound.
+// It is 0 if this node is a voter (self) and its clock is part of such a majority.
 func agreement(offsets []time.Duration, self bool, voters int) (offset time.Duration, ok bool) {
 	if self {
 		offsets = append(offsets, 0)

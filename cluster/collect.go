@@ -10,19 +10,20 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// collectMost bounds how many objects one round removes of each kind. A round also
-// ends after Config.CollectInterval.
+// collectMost is the largest number of objects of each kind that one round removes. A
+// round also ends after Config.CollectInterval.
 const collectMost = 1_000_000
 
-// otherClusterKept is how long after its last upload the snapshots of another
-// cluster are removed.
+// otherClusterKept is how long after their last upload the snapshots of another cluster
+// are kept.
 const otherClusterKept = 7 * 24 * time.Hour
 
-// snapshotsKept is how many of raft's snapshots the bucket keeps for nodes to come.
+// snapshotsKept is the number of raft's snapshots that the bucket keeps for new nodes.
 const snapshotsKept = 2
 
-// collect removes from the bucket, now and then, what nobody can need any more.
-// Which that is follows from the document as it stands there.
+// collect removes objects that are not needed any more from the bucket, every
+// Config.CollectInterval, until ctx ends. The document in the bucket says which objects
+// are needed.
 func (r *reign) collect(ctx context.Context) {
 	var probes map[string]bool
 	var copies archive.Copies
@@ -45,7 +46,7 @@ func (r *reign) collectOnce(ctx context.Context, copies *archive.Copies) error {
 	defer cancel()
 	seen, err := r.node.readDocument(ctx)
 	if err != nil || !r.alive(seen.Doc) {
-		return err // the next flush finds out what that means
+		return err // the next flush detects the lost document
 	}
 	before := time.UnixMilli(r.clock.now()).Add(-r.node.cfg.PITRWindow)
 	kept, more, err := copies.Read(ctx, r.node.cfg.Bucket)
@@ -71,14 +72,14 @@ func (r *reign) collectOnce(ctx context.Context, copies *archive.Copies) error {
 	return err
 }
 
-// alive reports whether a document is this reign's, with a sign of life that nobody
-// takes for that of a dead broker yet.
+// alive reports whether a document belongs to this leader term and its heartbeat is so
+// recent that no other broker can have taken it over.
 func (r *reign) alive(doc *queuefile.Document) bool {
 	return doc != nil && doc.Header != nil && doc.Header.Epoch == r.fence.Epoch() && !doc.Overtaken &&
 		r.clock.now()-doc.BrokerHeartbeat < (r.node.cfg.BrokerTimeout+doc.Promise()).Milliseconds()
 }
 
-// stillAlive looks at the document again: this node may have stood still for long.
+// stillAlive reads the document again: this node may have been paused for long.
 func (r *reign) stillAlive(ctx context.Context) (bool, error) {
 	seen, err := r.node.readDocument(ctx)
 	return err == nil && r.alive(seen.Doc), err

@@ -10,7 +10,8 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// The active leader removes what is past the window, and what it leaves is whole.
+// The active leader removes the objects that are past the window, and the rest can still
+// be restored.
 func TestCollection(t *testing.T) {
 	l := newLab(t)
 	n := l.leader(l.start("n", 1, func(c *Config) {
@@ -36,8 +37,8 @@ func TestCollection(t *testing.T) {
 	}
 }
 
-// Whose document is not fresh, by its own clock, may have been replaced by a repair
-// that puts it back: it must not remove anything.
+// A leader whose document is not fresh, by its own clock, must not remove anything: a
+// repair that puts an old document back may have replaced the document.
 func TestCollectionByASleeper(t *testing.T) {
 	l := newLab(t)
 	n := l.leader(l.start("n", 1, nil)...)

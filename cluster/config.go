@@ -20,115 +20,118 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// DocumentKey is the name of the document in the bucket.
+// DocumentKey is the key of the document in the bucket.
 const DocumentKey = "queue.json"
 
-// The kinds of raft log that Config.RaftLog may name.
+// The kinds of raft log for Config.RaftLog.
 const (
 	RaftLogBolt   = "bolt"   // raft-boltdb: fsynced, the default
 	RaftLogWAL    = "wal"    // raft-wal: fsynced, lower latency, stalls at truncation
 	RaftLogMemory = "memory" // nothing survives the process; for tests
 )
 
-// PeerAddr names a node of the cluster and its HTTP API.
+// PeerAddr is the name of a node and the address of its HTTP API.
 type PeerAddr struct {
 	Name string
 	HTTP string // host:port
 }
 
-// Config is what a node needs to run. Start from DefaultConfig.
+// Config is the configuration of a node. Start from DefaultConfig.
 type Config struct {
 	Name    string // unique in the cluster
 	DataDir string // raft's log, snapshots and the node's identity
 	RaftLog string // one of the RaftLog constants
 
 	RaftAddr      string // host:port to listen on
-	RaftAdvertise string // host:port that the others dial; "" takes RaftAddr
-	HTTPAdvertise string // host:port of this node's API, as others and clients dial it
+	RaftAdvertise string // host:port that the others dial; "" uses RaftAddr
+	HTTPAdvertise string // host:port of this node's HTTP API that the other nodes and clients dial
 
-	// Peers are the nodes that bootstrap the cluster, this one among them, the
-	// same on every node. Empty is a cluster of this node alone.
+	// Peers are the nodes that bootstrap the cluster, including this one. The list must be
+	// the same on every node. An empty list makes a cluster of this node alone.
 	Peers []PeerAddr
 
-	// InsecureRaft allows the raft port, which takes commands from anyone who
-	// can reach it, on other than loopback addresses.
+	// InsecureRaft allows a raft address that is not on loopback. The raft port executes
+	// commands of every program that can reach it.
 	InsecureRaft bool
 
 	Bucket storage.Bucket
 
-	// Raft's times. A follower that hears nothing for HeartbeatTimeout starts
-	// an election; a leader that reaches no majority for LeaseTimeout steps down.
+	// HeartbeatTimeout, ElectionTimeout and LeaseTimeout are raft's. A follower that hears
+	// nothing for HeartbeatTimeout starts an election; a leader that does not reach a
+	// majority for LeaseTimeout steps down.
 	HeartbeatTimeout time.Duration
 	ElectionTimeout  time.Duration
 	LeaseTimeout     time.Duration
 
-	// SnapshotThreshold and SnapshotInterval say when raft's log is cut;
-	// TrailingLogs is how many entries stay for followers that lag.
+	// SnapshotThreshold (in entries) and SnapshotInterval say when raft takes a snapshot
+	// and truncates its log. TrailingLogs is the number of entries that stay for followers
+	// that lag.
 	SnapshotThreshold uint64
 	SnapshotInterval  time.Duration
 	TrailingLogs      uint64
-	// SnapshotBytes and TrailingBytes bound the same in bytes: a snapshot is due
-	// when the entries since the last one are larger than SnapshotBytes and than
-	// that snapshot; of the entries behind it TrailingBytes stay.
+	// SnapshotBytes and TrailingBytes bound the same in bytes. A snapshot is due when the
+	// entries since the last one are larger than SnapshotBytes and than that snapshot.
+	// TrailingBytes of the entries behind the snapshot stay.
 	SnapshotBytes int
 	TrailingBytes int
 
 	Flush flush.Config
-	// InboxInterval is the rest between two looks into the drop box, 0: it is not
-	// looked at. It grows up to InboxIdleInterval while nothing arrives. ReadJob makes
-	// the function that reads what is in there, by the leader's clock.
+	// InboxInterval is the pause between two scans of the inbox; 0 disables the inbox. It
+	// grows up to InboxIdleInterval while no file arrives. ReadJob returns the function
+	// that parses a file of the inbox; nowMs is the leader's clock.
 	InboxInterval     time.Duration
 	InboxIdleInterval time.Duration
 	ReadJob           func(nowMs func() int64) func(id string, data []byte) (*fsmpb.Mutation, error)
 
-	// Account, if given, is what the bucket has cost so far, for Status.
+	// Account, if given, returns the requests and the cost of the bucket so far, for
+	// Status.
 	Account func() cost.Report
-	// FlushInterval, if given, takes the place of Flush.Interval: a budget, for
-	// example, that is running out.
+	// FlushInterval, if given, replaces Flush.Interval, for example while a budget is
+	// running out.
 	FlushInterval   func() time.Duration
-	MaxFlushLag     time.Duration // how far the bucket may be behind before writes are refused; 0: any
-	JournalBytes    int           // of entries that are kept in memory until the bucket has them
+	MaxFlushLag     time.Duration // lag of the bucket from which writes are refused; 0: no limit
+	JournalBytes    int           // bytes of the unflushed log that are kept in memory
 	PITRWindow      time.Duration // how far back states can be restored
 	UploadInterval  time.Duration // least time between two uploads of raft's snapshots
-	CollectInterval time.Duration // between two looks for what nobody needs any more
-	ArchiveCheck    time.Duration // between two listings of what the document names; 0: none
-	ArchiveRead     time.Duration // in which all that it names is read once; 0: never
-	StateCheck      time.Duration // between two comparisons of the nodes' states; 0: none
-	BrokerTimeout   time.Duration // silence after which a broker of another cluster is dead
-	StandbyRetry    time.Duration // how often a standby looks again
-	StandbyInterval time.Duration // how often a standby announces itself, and a leader looks for one
+	CollectInterval time.Duration // time between two removals of objects that are not needed any more
+	ArchiveCheck    time.Duration // time between two listings of the objects that the document names; 0: none
+	ArchiveRead     time.Duration // time in which all objects that it names are read once; 0: never
+	StateCheck      time.Duration // time between two comparisons of the nodes' states; 0: none
+	BrokerTimeout   time.Duration // silence after which a broker of another cluster counts as dead
+	StandbyRetry    time.Duration // longest time between two reads of the document by a standby
+	StandbyInterval time.Duration // how often a standby announces itself, and a leader reads the announcement
 	// RivalPolicy is RivalRefuse or RivalContinue.
 	RivalPolicy string
 
 	// Bounds of the write path.
-	MaxEntryBytes   int // aim for one log entry; one larger mutation travels alone
+	MaxEntryBytes   int // target size of one log entry in bytes; a larger mutation gets an entry of its own
 	MaxPendingItems int
 	MaxPendingBytes int
-	// MaxInFlight bounds the entries that are proposed and not committed. Raft
-	// replicates them one after the other here (see Node.listen), so more than
-	// one only makes for smaller entries.
+	// MaxInFlight bounds the entries that are proposed and not yet committed. Raft
+	// replicates them one after the other here (see Node.listen), so more than one only
+	// makes the entries smaller.
 	MaxInFlight int
 
-	// EventsKept is how many of the newest events are kept in memory, for
-	// streams that resume; one takes some 300 bytes.
+	// EventsKept is the number of the newest events that are kept in memory, for streams
+	// that resume. One event takes about 300 bytes.
 	EventsKept int
 
-	// LogStallLimit ends the process when one write of the raft log takes
-	// longer: a leader whose disk stalls goes on heartbeating, and nobody
-	// would take over.
+	// LogStallLimit ends the process when one write of the raft log takes longer. A leader
+	// whose disk hangs continues to send heartbeats, so the others would elect no new
+	// leader.
 	LogStallLimit time.Duration
 
-	// BeforeLogWrite, if given, is called before each write of the raft log. A test
-	// lets a disk hang with it.
+	// BeforeLogWrite, if given, is called before each write of the raft log. Tests use it
+	// to make a disk hang.
 	BeforeLogWrite func()
 
-	// Clock is the wall clock, nil: time.Now. What the queue's times follow and
-	// by which another broker is taken for dead is read from it; how long
-	// something took or may take is not. It may jump. Safe for concurrent use.
+	// Clock returns the wall clock; nil: time.Now. The queue's time and the age of another
+	// broker's heartbeat are computed from it. Durations and timeouts are not: they use
+	// the monotonic clock. Clock may jump. It must be safe for concurrent use.
 	Clock func() time.Time
 
-	// FeatureLevel is the highest feature level to which the cluster may raise its
-	// state while this node is a member; 0 is that of this release.
+	// FeatureLevel is the highest feature level to which the cluster may raise its state
+	// while this node is a member; 0: the highest level of this release.
 	FeatureLevel uint32
 
 	Settings fsm.Settings // in force while this node is the active leader
@@ -136,10 +139,10 @@ type Config struct {
 	Logger   hclog.Logger
 	Client   *http.Client // asks peers for their identity; nil makes one
 
-	ground *ground // of simulations; nil: the machine that the process runs on
+	ground *ground // used by simulations; nil: the real disk and network
 }
 
-// DefaultConfig has every setting that has a default.
+// DefaultConfig returns a configuration with the default of every setting that has one.
 func DefaultConfig() Config {
 	return Config{
 		RaftLog:           RaftLogBolt,
@@ -158,7 +161,7 @@ func DefaultConfig() Config {
 		JournalBytes:      64 << 20,
 		PITRWindow:        24 * time.Hour,
 		UploadInterval:    snapshot.DefaultUploadInterval,
-		CollectInterval:   time.Hour, // it lists: six requests or more, which are charged
+		CollectInterval:   time.Hour, // a collection lists: six requests or more, which are charged
 		ArchiveCheck:      time.Minute,
 		ArchiveRead:       24 * time.Hour,
 		StateCheck:        10 * time.Minute,
@@ -182,8 +185,8 @@ var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 // eventsKeptMax bounds Config.EventsKept.
 const eventsKeptMax = 4 << 20
 
-// Validate says what is wrong with the configuration, all of it, and what to
-// write instead.
+// Validate returns an error that names each invalid setting and a valid value for it, or
+// nil.
 func (c *Config) Validate() error {
 	return errors.Join(
 		c.validateNames(),
@@ -299,7 +302,7 @@ func (c *Config) validateTimes() error {
 	return nil
 }
 
-// Warnings are settings that work but should be looked at.
+// Warnings returns the settings that are valid but risky.
 func (c *Config) Warnings() []string {
 	var w []string
 	if c.Flush.Heartbeat*2 > c.BrokerTimeout {
@@ -316,7 +319,7 @@ func (c *Config) raftAdvertise() string {
 	return c.RaftAddr
 }
 
-// peerHTTP is the HTTP address of a peer by name, "" if it is not listed.
+// peerHTTP returns the HTTP address of a peer by name, or "" if it is not listed.
 func (c *Config) peerHTTP(name string) string {
 	for _, p := range c.Peers {
 		if p.Name == name {
@@ -334,8 +337,8 @@ func isLoopback(host string) bool {
 	return ip != nil && ip.IsLoopback()
 }
 
-// ParsePeers reads "n1=10.0.0.1:8080,n2=10.0.0.2:8080": names and HTTP
-// addresses.
+// ParsePeers parses a list of names and HTTP addresses such as
+// "n1=10.0.0.1:8080,n2=10.0.0.2:8080".
 func ParsePeers(s string) ([]PeerAddr, error) {
 	if strings.TrimSpace(s) == "" {
 		return nil, nil

@@ -18,8 +18,8 @@ func (l *lab) copyOf(dir string) string {
 	return to
 }
 
-// Disks that were put back to an older state are behind the document in terms, by
-// more than any election makes up for. When the document is silent, the node adopts it.
+// Disks that were restored from an old copy are behind the document by more terms than
+// elections make up for. When the document is silent, the node adopts it.
 func TestOlderDisksAdoptTheDocument(t *testing.T) {
 	l := newLab(t)
 	n := l.leader(l.start("n", 1, nil)...)
@@ -41,19 +41,20 @@ func TestOlderDisksAdoptTheDocument(t *testing.T) {
 	}
 }
 
-// A copy of a cluster's disks that runs on the same bucket has its identity. The
-// cluster that loses the document to it names it, does not take the document back while
-// the copy is alive, and goes on when the copy has stopped.
+// A copy of a cluster's disks that runs on the same bucket has the same identity. The
+// cluster that loses the document to the copy names it in the error, does not take the
+// document back while the copy is alive, and continues when the copy has stopped.
 func TestCopiedDisksAreNamed(t *testing.T) {
 	l := newLab(t)
 	first := l.leader(l.start("n", 1, nil)...)
 	before := l.enqueue(first, "before")
 	l.eventually("the flush of the first", func() bool { return l.document().Header.LSN().Compare(before) >= 0 })
-	copied := l.copyOf(first.cfg.DataDir) // it is idle
+	copied := l.copyOf(first.cfg.DataDir) // the member is idle
 
 	elsewhere := l.start("n", 1, func(c *Config) {
 		c.DataDir = copied
-		// A server's own address is in raft's configuration, and the other one runs.
+		// Raft's configuration contains a server's own address, and the other server is
+		// running.
 		c.RaftAdvertise = string(first.net.LocalAddr())
 	})[0]
 	second := l.leader(elsewhere)

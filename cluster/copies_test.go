@@ -7,7 +7,7 @@ import (
 	"osqueue/storage/fault"
 )
 
-// A document is kept as a copy once, however often the write after it fails.
+// One copy of a document is stored, however often the write after it fails.
 func TestOneCopyOfADocument(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)

@@ -9,10 +9,9 @@ import (
 	"osqueue/internal/crontab"
 )
 
-// Schedules fire through the log: the leader reckons the times and proposes a
-// FireCron, and the machine lets it count only if the schedule's next time is
-// the one that it was proposed for. So each time fires once, though two leaders
-// may propose it, or one leader twice.
+// Schedules fire through the log. The leader computes the times and proposes a FireCron.
+// The machine applies it only if it was proposed for the schedule's next time. So each
+// time fires once, even if two leaders propose it, or one leader proposes it twice.
 
 // ErrSpec and ErrTimeZone are wrapped by the errors of NextTime.
 var (
@@ -20,8 +19,8 @@ var (
 	ErrTimeZone = crontab.ErrZone
 )
 
-// NextTime is the first time of a schedule after a moment, in ms; 0 is never.
-// Package crontab describes specs. The error says what is wrong with the spec or
+// NextTime returns the first time of a schedule after a time, both in ms, or 0 if there
+// is none. Package crontab describes specs. The error says what is wrong with the spec or
 // the time zone.
 func NextTime(spec, timeZone string, after int64) (int64, error) {
 	s, err := crontab.Parse(spec, timeZone)
@@ -34,18 +33,17 @@ func NextTime(spec, timeZone string, after int64) (int64, error) {
 // firesMax bounds the schedules that fire in one log entry.
 const firesMax = 500
 
-// schedulesKept bounds the specs that are kept as read.
+// schedulesKept bounds the number of parsed specs in memory.
 const schedulesKept = 4096
 
-// fires makes the mutations for schedules that are due. It is not safe for
-// concurrent use.
+// fires proposes the schedules that are due. It is not safe for concurrent use.
 type fires struct {
 	reign *reign
-	read  map[[2]string]*crontab.Schedule // by spec and zone
+	read  map[[2]string]*crontab.Schedule // parsed, by spec and zone
 }
 
-// due are the fires of the schedules whose time has come, the earliest first, as
-// many as one entry may have.
+// due returns the mutations for the schedules that are due at now, the earliest first, at
+// most as many as fit into one entry.
 func (f *fires) due(now int64) (proposal, error) {
 	var crons []*fsm.Cron
 	f.reign.node.replica.read(func(m *fsm.Machine) {
@@ -73,8 +71,9 @@ func (f *fires) due(now int64) (proposal, error) {
 	return p, nil
 }
 
-// fire computes the times. A schedule that this version cannot read, because a newer
-// release put it, is left to a leader that can: the result is nil.
+// fire computes the times of one schedule. If this version cannot read the schedule,
+// because a newer release created it, fire returns nil, and a leader that can read it
+// will fire it.
 func (f *fires) fire(c *fsm.Cron, now int64) *fsmpb.FireCron {
 	s, err := f.schedule(c.Spec, c.TimeZone)
 	if err != nil {

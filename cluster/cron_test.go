@@ -91,8 +91,8 @@ func TestOneEntryHasABoundedNumberOfFires(t *testing.T) {
 	}
 }
 
-// Whoever leads, each second counts once: it fired, or was missed while nobody
-// led and one fire stood for it.
+// Whichever node leads, each second counts once: the schedule fired, or the second was
+// counted as missed while no node led and one fire stood for it.
 func TestScheduleFiresOnceOverChangesOfLeader(t *testing.T) {
 	l := newLab(t)
 	all := l.start("n", 3, nil)
@@ -112,10 +112,10 @@ func TestScheduleFiresOnceOverChangesOfLeader(t *testing.T) {
 		from := fired(leader)
 		l.eventually("two fires", func() bool { return fired(leader) >= from+2 })
 		switch round {
-		case 0: // leadership moves in an orderly way
+		case 0: // leadership is transferred
 			_ = leader.raft.LeadershipTransfer().Error()
 			l.eventually("the leader to have stepped down", func() bool { _, self := leader.Leader(); return !self })
-		case 1: // the leader dies
+		case 1: // the leader crashes
 			leader.stop()
 			rest = without(all, leader)
 		}
@@ -123,8 +123,8 @@ func TestScheduleFiresOnceOverChangesOfLeader(t *testing.T) {
 	eachSecondCounts(t, leader, first)
 }
 
-// eachSecondCounts wants every second from the first one to have fired, or to
-// have been missed, and as many jobs as there were fires.
+// eachSecondCounts requires that every second from first on has fired or was missed, and
+// that there are as many jobs as fires.
 func eachSecondCounts(t *testing.T, m *member, first int64) *fsm.Cron {
 	t.Helper()
 	v := m.View()
@@ -143,7 +143,8 @@ func eachSecondCounts(t *testing.T, m *member, first int64) *fsm.Cron {
 	return c
 }
 
-// What passed while nobody ran is counted as missed, and one fire stands for it.
+// The times that passed while no node ran are counted as missed, and one fire stands for
+// them.
 func TestScheduleAfterAStandstill(t *testing.T) {
 	l := newLab(t)
 	n := l.leader(l.start("n", 1, nil)...)

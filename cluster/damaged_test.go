@@ -10,8 +10,8 @@ import (
 	"osqueue/cluster/raftlog"
 )
 
-// A bit that flips in a committed entry would be applied as it stands, and this node's
-// state would differ from the others' for ever.
+// A node must not apply a committed entry in which a bit has flipped: its state would
+// differ from that of the other nodes from then on.
 func TestNodeWithADamagedLogDoesNotStart(t *testing.T) {
 	l := newLab(t)
 	nodes := l.start("n", 3, nil)
@@ -45,7 +45,7 @@ func TestNodeWithADamagedLogDoesNotStart(t *testing.T) {
 		t.Fatalf("it starts: %v", err)
 	}
 
-	// What the error says to do helps.
+	// The advice in the error message works.
 	back := l.again(n, t.TempDir(), nil)
 	l.eventually("the new member to have it", func() bool { return back.Job("job-with-a-name-to-look-for") != nil })
 }

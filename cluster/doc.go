@@ -1,13 +1,13 @@
-// Package cluster runs one node: raft below, the machine in it, the fence and
-// the flusher above.
+// Package cluster runs one node of an osqueue cluster. It connects raft, the state machine
+// (package fsm), the fence on the document (package election) and the flusher (package
+// cluster/flush).
 //
 // # Problem
 //
-// Raft elects a leader and replicates the log, but that leader may not answer
-// yet: another cluster, or an older broker, may own the document in the
-// bucket. And when it does answer, every answer must be committed, every
-// outcome told as what it is, and the bucket kept up to date without anybody
-// waiting for it.
+// Raft elects a leader and replicates the log. That leader must not answer writes at once:
+// another cluster, or a legacy broker, may own the document in the bucket. When it does
+// answer, each write must be committed, each error must say whether the write may have been
+// committed, and the flusher must keep the bucket up to date without delaying any write.
 //
 // # States of a node
 //
@@ -19,21 +19,23 @@
 //	   │                                └───────────── fenced
 //	   └────────────────────────────────────────────────┘
 //
-// A reign (reign.go) is one time as raft's leader: Barrier, win the document,
-// register as broker through the log, and from then on answer writes. It owns
-// every goroutine that only a leader needs: the proposer, the flusher, the
-// ticker that lets idle time pass.
+// A leader term (reign.go) is a node's time as active leader. The node waits until it has
+// applied the log (raft's Barrier), acquires the document, registers as broker through the
+// log, and answers writes from then on. The leader term owns every goroutine that only a
+// leader needs: the proposer, the flusher, and the timer that lets time pass on an idle
+// cluster.
 //
 // # Two clusters
 //
-// A cluster whose document was taken over by another one, and that adopts the document when the
-// other is gone, carries over what it had acknowledged and the document does not have
-// (carry.go). The document says where the history of each cluster ends in it (handovers in its header), so that
-// no job runs again that the other cluster has finished and forgotten. What cannot be
-// carried over is kept under conflicts/ before the state is replaced.
+// Another cluster may take the document over, and this cluster may adopt the document later,
+// when the other cluster is gone. It then carries over the jobs that it had acknowledged and
+// that the document lacks (carry.go). The handovers in the document's header say at which
+// point of each cluster's history the document left it, so that a job that the other cluster
+// has finished and forgotten does not run again. Jobs that cannot be carried over are stored
+// under conflicts/ before the state is replaced.
 //
-// A standby announces itself in the bucket. A leader that knows of one, and cannot renew its
-// heartbeat for the broker timeout, acknowledges only heartbeats (standby.go).
+// A standby announces itself in the bucket. If a leader knows of a standby and cannot renew
+// its heartbeat for the broker timeout, it acknowledges only heartbeats (standby.go).
 //
 // # Write path
 //
@@ -41,62 +43,61 @@
 //	                                                │
 //	                                       flusher ─┴─▶ queue.json
 //
-// Nothing is answered before it is committed. Errors tell "not committed" from
-// "perhaps committed" (ErrUnknown); the machine recognises repeated requests,
-// so both may be retried.
+// A write is answered only after it is committed. Errors distinguish "not committed" from
+// "perhaps committed" (ErrUnknown). The machine recognises repeated requests, so the client
+// may retry both.
 //
 // # Reads
 //
-// Only the active leader has proposed entries since its Barrier, and each was
-// applied here before it was answered. So a read is linearizable once raft has
-// confirmed the leadership after the read came in (Linearize), by answers to
-// what was asked after it; readers that wait share one confirmation. Any node can answer a read that names the LSN
-// it must see (WaitApplied).
+// Only the active leader has proposed entries since its Barrier, and it applied each of them
+// before it answered. So a read is linearizable if raft confirms the leadership after the
+// read came in (Linearize). Only answers to requests that were sent after that point count
+// (outbound.go). Readers that wait share one confirmation. Any node can answer a read that
+// names the LSN that it must see (WaitApplied).
 //
 // # Schedules
 //
-// The active leader reckons when schedules fire (package internal/crontab) and
-// proposes it; the machine lets each time count once, whoever proposed it. Times
-// that pass while nobody leads are made up for as the schedule says.
+// The active leader computes when schedules fire (package internal/crontab) and proposes the
+// fires. The machine lets each scheduled time count once, even if two leaders propose it. A
+// schedule's policy says what happens to times that pass while no leader is active.
 //
 // # Waiting
 //
-// Who waits here is woken by the entry that it waits for: claims by jobs, as
-// many as there are, readers of the end of a job by that end, readers of events
-// by the next one. The newest events are kept on every node, under ids that all
-// nodes share (History); a state that is restored from a snapshot has none, and
-// says so.
+// The entry that a caller waits for wakes the caller. A new job wakes one waiting claim, the
+// end of a job wakes the readers that wait for it, and an event wakes all event streams.
+// Every node keeps the newest events in memory (History), under ids that are the same on all
+// nodes. A node whose state comes from a snapshot has no earlier events, and reports that to
+// readers that ask for them.
 //
 // # Time
 //
 // Every node measures how far the wall clocks of the others are ahead of its own
-// (clocks.go). A leader's clock (clock.go) starts where the machine's is, moves on by
-// what has passed since, and is slewed towards the time that a majority of the clocks
-// agree on; it steps only at a takeover, and only to such a time. An operator can have
-// the time set back (setback.go).
+// (clocks.go). A leader's clock (clock.go) starts at the machine's time, advances by the
+// time that has passed since, and is slewed towards the time that a majority of the clocks
+// agree on. It steps only at a takeover, and only to such a time. An operator can set the
+// time back (setback.go).
 //
 // # State checks
 //
-// All nodes must have the same state. Every Config.StateCheck the leader puts a
-// CheckState into the log; each node freezes its state there and computes the checksum
-// in the background (statesum.go). The leader asks for the checksums (Identity) and puts
-// that of a majority of the voters into the log (statecheck.go). A node with another one
-// ends and marks its data directory; without a majority the leader only says so. A
-// difference after a replay leaves no mark: another release may replay rightly. What a
-// diverged node has left in the bucket is replaced: its snapshots are deleted, and the
-// leader writes a new checkpoint.
+// All nodes must have the same state. Every Config.StateCheck the leader puts a CheckState
+// into the log. Each node freezes its state at that entry and computes the checksum in the
+// background (statesum.go). The leader asks for the checksums (Identity) and puts the one of
+// a majority of the voters into the log (statecheck.go). A node with another checksum ends
+// and marks its data directory. Without a majority the leader only logs the difference. A
+// difference after a replay of the log leaves no mark: another release may replay the log
+// correctly. The leader then deletes the snapshots of a diverged node from the bucket and
+// writes a new checkpoint, because that node may have written the one in the archive.
 //
 // # Members
 //
-// A node joins if the leader's --peers, or its configuration, have its name, and takes
-// the place of an older server of that name only if that one is gone (membership.go).
-// When a member answered last, and how much of the log it has, the leader measures by
-// its own requests (outbound.go).
+// A node may join if the leader's --peers, or raft's configuration, contain its name. It
+// replaces an older server of that name only if that server is gone (membership.go). The
+// leader measures from its own requests when each member answered last and how much of the
+// log it has (outbound.go).
 //
 // # Failure stance
 //
-// A node that cannot write its log, or meets an entry that it does not
-// understand, reports on Fatal and its process must end: the others go on.
-// Trouble with the bucket never stops the quorum. Trouble with the fence stops
-// answering at once.
+// A node that cannot write its log, or that reads an entry that it does not understand,
+// reports the error on Fatal, and its process must end; the other nodes continue. A failing
+// bucket never stops the quorum. A lost fence stops the answers at once.
 package cluster

@@ -6,8 +6,7 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// openInbox makes the drop box, which is emptied while this node is the active
-// leader.
+// openInbox creates the inbox, if the configuration has one. The active leader scans it.
 func (n *Node) openInbox() {
 	if n.cfg.InboxInterval == 0 {
 		return

@@ -9,8 +9,8 @@ import (
 	"osqueue/storage"
 )
 
-// What a producer puts into the bucket becomes a job on the cluster, and the file
-// goes when the document has it.
+// A file that a producer puts into the inbox becomes a job of the cluster, and is removed
+// when the document contains the job.
 func TestDropBox(t *testing.T) {
 	l := newLab(t)
 	n := l.leader(l.start("n", 3, func(c *Config) {

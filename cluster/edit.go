@@ -15,10 +15,11 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// adoptEdit takes over what somebody wrote into our document by hand: it keeps
-// a copy under conflicts/, enqueues the jobs that are new, through the log, takes the
-// members that are not ours as they are now, and rebases the fence, so that the next
-// flush replaces the edit with a state that contains it. Done twice it changes nothing more: ids are recognised.
+// adoptEdit takes over a change that another program or a person has made in the
+// document. It stores a copy under conflicts/, enqueues new jobs through the log, and
+// takes over the fields that osqueue does not know. Then it rebases the fence, so that
+// the next flush replaces the edited document with a state that contains the changes. A
+// repeated call changes nothing more, because the machine recognises the ids of the jobs.
 func (r *reign) adoptEdit(ctx context.Context, edit *election.ExternalEditError) error {
 	if edit.Doc == nil {
 		r.log.Warn("the document was removed by somebody else; it is written anew")
@@ -35,17 +36,18 @@ func (r *reign) adoptEdit(ctx context.Context, edit *election.ExternalEditError)
 	return nil
 }
 
-// Why a copy of a document is kept.
+// Messages that say why a copy of a document is kept.
 const (
 	editedByHand = "the document was changed by somebody else; new jobs, and members that are not ours, are taken over, the rest is replaced"
 	oldCopy      = "the document is an old copy that was put back; it is replaced by this cluster's state"
 	hasForeign   = "the document has members that are not ours and cannot be kept: they are too long, or named like ours"
 )
 
-// keepAdded keeps a copy of a document, before it is taken over, that somebody has changed
-// while nobody led: which has jobs that this cluster does not know, other members that are
-// not ours than it knows, or another state at the same LSN; or which has members that cannot
-// be kept, or is a copy from before a leader that this cluster has had.
+// keepAdded stores a copy of a document before this leader takes it over, if the document
+// was changed while no leader was active. It has changed if it has unknown jobs, other
+// unknown fields than this cluster has, or another state at the same LSN. keepAdded also
+// stores a copy of a document whose fields cannot be kept, and of one that is older than
+// the last leader of this cluster.
 func (n *Node) keepAdded(ctx context.Context, doc *queuefile.Document, raw []byte) error {
 	switch {
 	case doc != nil && doc.Lost > 0:
@@ -61,8 +63,8 @@ func (n *Node) keepAdded(ctx context.Context, doc *queuefile.Document, raw []byt
 	}
 }
 
-// takeIn brings into the queue, through the log, what somebody has changed in a document:
-// jobs that were added, and fields that are not ours. Done twice it changes nothing more.
+// takeIn brings the changes of an edited document into the queue, through the log: new
+// jobs, and fields that osqueue does not know. A repeated call changes nothing more.
 func (n *Node) takeIn(ctx context.Context, doc *queuefile.Document, propose proposeEdit) error {
 	if err := n.takeInJobs(ctx, doc, propose); err != nil {
 		return err
@@ -73,8 +75,9 @@ func (n *Node) takeIn(ctx context.Context, doc *queuefile.Document, propose prop
 // proposeEdit commits changes of an edited document as one log entry.
 type proposeEdit func(context.Context, proposal) ([]fsm.Result, error)
 
-// proposeEdit commits changes of a document that was edited while this leader is active. While
-// writes are refused, leases start afresh first: the entry lets time pass.
+// proposeEdit commits changes of a document that was edited while this leader is active.
+// While writes are refused, it extends all leases first, because the entry lets time
+// pass.
 func (r *reign) proposeEdit(ctx context.Context, p proposal) ([]fsm.Result, error) {
 	if r.gate.refusal() != nil {
 		if err := r.register(ctx); err != nil {
@@ -85,9 +88,9 @@ func (r *reign) proposeEdit(ctx context.Context, p proposal) ([]fsm.Result, erro
 	return c.results, proposalError(err)
 }
 
-// proposeEarly commits changes of a document that was edited while nobody led, before this
-// leader replaces the document. The machine's time stands still: no broker is registered
-// yet, and no lease may expire.
+// proposeEarly commits changes of a document that was edited while no leader was active,
+// before this leader replaces the document. It does not advance the machine's time: no
+// broker is registered yet, and no lease may expire.
 func (n *Node) proposeEarly(ctx context.Context, p proposal) ([]fsm.Result, error) {
 	now := n.replica.meta().Now
 	if now == 0 {
@@ -100,8 +103,7 @@ func (n *Node) proposeEarly(ctx context.Context, p proposal) ([]fsm.Result, erro
 	return a.results, nil
 }
 
-// addedJobs are the waiting jobs that somebody has put into a document, and that this
-// cluster does not have.
+// addedJobs returns the available jobs that a document contains and this cluster lacks.
 func (n *Node) addedJobs(doc *queuefile.Document) []*fsm.Job {
 	if doc == nil || doc.Header == nil {
 		return nil
@@ -109,13 +111,14 @@ func (n *Node) addedJobs(doc *queuefile.Document) []*fsm.Job {
 	return n.unknown(doc.NewJobs(n.replica.meta().LastSeq))
 }
 
-// unknown are the jobs that this cluster does not have.
+// unknown returns the jobs that this cluster does not have. It changes the slice.
 func (n *Node) unknown(jobs []*fsm.Job) []*fsm.Job {
 	return slices.DeleteFunc(jobs, func(j *fsm.Job) bool { return n.Job(j.ID) != nil })
 }
 
-// differs reports whether an inline document has another state than this cluster, at the
-// same LSN. Of a document that is behind it is not known what it should have.
+// differs reports whether an inline document has another state than this cluster at the
+// same LSN. If the document is behind, its expected state is not known, and differs
+// returns false.
 func (n *Node) differs(doc *queuefile.Document) bool {
 	v := n.replica.freeze()
 	if doc.Large || doc.Overtaken || doc.Meta.LSN != v.LSN() {
@@ -125,8 +128,8 @@ func (n *Node) differs(doc *queuefile.Document) bool {
 	return err != nil || m.View().Hash() != v.Hash()
 }
 
-// keepCopy puts a document aside, and says why. It does so once: what follows the copy may
-// fail and be tried again many times.
+// keepCopy stores a copy of a document and logs why. It skips a document with the same
+// content as the last copy: the steps after the copy may fail and be repeated many times.
 func (n *Node) keepCopy(ctx context.Context, raw []byte, why string) error {
 	sum := sha256.Sum256(raw)
 	if last := n.copied.Load(); last != nil && *last == sum {
@@ -141,8 +144,8 @@ func (n *Node) keepCopy(ctx context.Context, raw []byte, why string) error {
 	return nil
 }
 
-// takeInJobs enqueues the jobs of an edited document that this cluster does not know. Jobs
-// that it knew once have ended, and are not run again.
+// takeInJobs enqueues the jobs of an edited document that this cluster does not know.
+// Jobs that it knew in the past have ended and do not run again.
 func (n *Node) takeInJobs(ctx context.Context, doc *queuefile.Document, propose proposeEdit) error {
 	if doc == nil {
 		return nil
@@ -177,8 +180,8 @@ func (n *Node) takeInJobs(ctx context.Context, doc *queuefile.Document, propose 
 	return nil
 }
 
-// oneByOne enqueues jobs in one entry, each for itself: one that is refused
-// must not keep the others out.
+// oneByOne returns the mutations that enqueue each job on its own, so that the refusal of
+// one job does not affect the others.
 func oneByOne(jobs []*fsmpb.NewJob) proposal {
 	p := make(proposal, len(jobs))
 	for i, j := range jobs {
@@ -188,13 +191,13 @@ func oneByOne(jobs []*fsmpb.NewJob) proposal {
 	return p
 }
 
-// Bounds of the jobs of an edit that go into one log entry; one larger job travels alone.
+// Bounds of the jobs in one log entry of an edit. A larger job gets an entry of its own.
 const (
 	editJobs  = 100
 	editBytes = 512 << 10
 )
 
-// editBatch returns the first jobs, at least one, that go into one log entry.
+// editBatch returns the first jobs that go into one log entry, and at least one.
 func editBatch(jobs []*fsmpb.NewJob) []*fsmpb.NewJob {
 	size := 0
 	for i, j := range jobs {
@@ -205,8 +208,8 @@ func editBatch(jobs []*fsmpb.NewJob) []*fsmpb.NewJob {
 	return jobs
 }
 
-// newJobOf asks for a job like j. What it waits for, and its batch, must be
-// there, or it is refused.
+// newJobOf returns the mutation that enqueues a job like j. The machine refuses it if the
+// jobs that j waits for, or its workflow batch, do not exist.
 func newJobOf(j *fsm.Job) *fsmpb.NewJob {
 	o := j.Options()
 	n := &fsmpb.NewJob{

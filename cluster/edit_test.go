@@ -11,7 +11,7 @@ import (
 	"osqueue/storage"
 )
 
-// stored is the document as it stands in the bucket.
+// stored returns the document in the bucket.
 func (l *lab) stored() string {
 	l.t.Helper()
 	obj, err := l.bucket.Get(l.t.Context(), DocumentKey)
@@ -21,12 +21,13 @@ func (l *lab) stored() string {
 	return string(obj.Data)
 }
 
-// byHand is a document with one more job, at the beginning of its list.
+// byHand returns a document with one more job, at the beginning of its list.
 func byHand(data, id string) string {
 	return strings.Replace(data, `"jobs":[`, `"jobs":[{"id":"`+id+`","status":"unclaimed","payload":7,"createdAt":1,"attempts":0},`, 1)
 }
 
-// What somebody writes into the document while nobody leads is taken in, and a copy is kept.
+// Changes that are made in the document while no leader is active are taken over, and a
+// copy of the document is stored.
 func TestEditsBetweenLeadersAreTakenIn(t *testing.T) {
 	l := newLab(t)
 	n := l.leader(l.start("n", 1, nil)...)
@@ -44,7 +45,7 @@ func TestEditsBetweenLeadersAreTakenIn(t *testing.T) {
 		return len(d.Jobs) == 3 && d.Header.LSN() == n.View().LSN()
 	})
 
-	// Other changes are replaced, and stand in the copy.
+	// Other changes are replaced; the copy contains them.
 	n.stop()
 	l.put(strings.Replace(l.stored(), `"id":"b"`, `"id":"b","priority":5`, 1))
 	n = l.leader(l.again(n, n.cfg.DataDir, nil))
@@ -61,7 +62,8 @@ func TestEditsBetweenLeadersAreTakenIn(t *testing.T) {
 	}
 }
 
-// A job of an old copy that has ended since does not run again, whether a leader lives or not.
+// A job in an old copy of the document that has ended since does not run again, whether a
+// leader is active or not.
 func TestAnOldCopyDoesNotRunEndedJobs(t *testing.T) {
 	l := newLab(t)
 	forget := func(c *Config) { c.Settings.RetainCompletedCount = 0 }
@@ -102,7 +104,7 @@ func TestAnOldCopyDoesNotRunEndedJobs(t *testing.T) {
 	}
 }
 
-// versions is a bucket that keeps what replaces the document.
+// versions is a bucket that records the versions of the document.
 type versions struct {
 	storage.Bucket
 	mu   sync.Mutex
@@ -119,8 +121,8 @@ func (b *versions) PutIfMatch(ctx context.Context, key string, data []byte, v st
 	return w
 }
 
-// What somebody writes into the document while nobody leads stands in the first version that a
-// new leader writes: the leader can die after any write.
+// A job that is added to the document while no leader is active is in the first version
+// that a new leader writes, because the leader can die after any write.
 func TestNoVersionIsWithoutAnEditBetweenLeaders(t *testing.T) {
 	l := newLab(t)
 	b := &versions{Bucket: l.bucket}

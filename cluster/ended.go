@@ -8,26 +8,26 @@ import (
 	"osqueue/fsm"
 )
 
-// endHub lets callers sleep until a job has ended. An entry costs nothing while
-// nobody waits, and then a look into a map for each job that it ended.
+// endHub lets callers wait until a job has ended. If no caller waits, an applied entry
+// costs one atomic load; otherwise it costs a map lookup for each job that it ended.
 type endHub struct {
-	waiting atomic.Int64 // lets the write path skip the lock when nobody waits
+	waiting atomic.Int64 // lets the write path skip the lock when no caller waits
 
 	mu   sync.Mutex
 	byID map[string]*endWait
 }
 
-// endWait is what all who wait for one job share.
+// endWait is shared by all callers that wait for one job.
 type endWait struct {
-	ended chan struct{} // closed when it has
+	ended chan struct{} // closed when the job has ended
 	n     int
 }
 
 func newEndHub() *endHub { return &endHub{byID: make(map[string]*endWait)} }
 
-// WaitEnded returns nil once the job has ended (completed, dead or cancelled),
-// or if it is not in the state that this node has applied. Any node can answer.
-// The errors are those of ctx, and ErrClosed.
+// WaitEnded returns nil once the job has ended (completed, dead or cancelled), or if the
+// state that this node has applied does not contain it. Any node can answer. The errors
+// are those of ctx, and ErrClosed.
 func (n *Node) WaitEnded(ctx context.Context, id string) error {
 	ended, forget := n.ends.wait(id)
 	defer forget()
@@ -48,8 +48,8 @@ func isEnd(s fsm.Status) bool {
 	return s == fsm.Completed || s == fsm.Dead || s == fsm.Cancelled
 }
 
-// wait returns a channel that is closed when the job ends, and a function that
-// gives up waiting.
+// wait returns a channel that is closed when the job ends. The caller must call forget
+// when it no longer waits.
 func (h *endHub) wait(id string) (ended <-chan struct{}, forget func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -70,8 +70,8 @@ func (h *endHub) wait(id string) (ended <-chan struct{}, forget func()) {
 	}
 }
 
-// changed wakes those who wait for jobs that an entry has ended. It runs under
-// the replica's lock.
+// changed wakes the callers that wait for jobs that an entry has ended. It runs under the
+// replica's lock.
 func (h *endHub) changed(events []fsm.Event) {
 	if h.waiting.Load() == 0 {
 		return
@@ -86,8 +86,8 @@ func (h *endHub) changed(events []fsm.Event) {
 	}
 }
 
-// restored looks at all jobs that are waited for: there are no events of what
-// led to the new state.
+// restored checks all jobs that callers wait for against a state that replaced the old
+// one: there are no events for the changes in between.
 func (h *endHub) restored(m *fsm.Machine) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// waiting starts a WaitEnded and returns once it waits.
+// waiting starts WaitEnded in a goroutine and returns once it waits.
 func (b *bench) waiting(ctx context.Context, id string) <-chan error {
 	b.t.Helper()
 	before := b.node.ends.waiting.Load()
@@ -69,7 +69,8 @@ func TestWaitEnded(t *testing.T) {
 	}
 }
 
-// A state from elsewhere has no events of what ended on the way to it.
+// A state that replaces the old one has no events for the jobs that have ended in
+// between.
 func TestWaitEndedSeesARestoredState(t *testing.T) {
 	b := newBench(t, 100)
 	b.enqueue("t", 2)

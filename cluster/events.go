@@ -15,15 +15,15 @@ import (
 	"osqueue/fsm"
 )
 
-// EventID is an event's place in the history of a lineage: the log entry that
-// made it, and its number in that, from 1. It is the same on all nodes. The zero
+// EventID is the position of an event in the history of a lineage: the log entry that
+// caused it, and its number in that entry, from 1. It is the same on all nodes. The zero
 // EventID is before every event.
 type EventID struct {
 	LSN fsm.LSN
 	N   uint32
 }
 
-// Compare returns -1, 0 or +1 as id is before, equal to or after o.
+// Compare returns -1, 0 or +1 if id is before, equal to or after o.
 func (id EventID) Compare(o EventID) int {
 	if c := id.LSN.Compare(o.LSN); c != 0 {
 		return c
@@ -31,15 +31,15 @@ func (id EventID) Compare(o EventID) int {
 	return cmp.Compare(id.N, o.N)
 }
 
-// String prints id as term-index.number, the form that ParseEventID reads.
+// String returns id as term-index.number, the form that ParseEventID reads.
 func (id EventID) String() string {
 	return id.LSN.String() + "." + strconv.FormatUint(uint64(id.N), 10)
 }
 
-// ErrBadEventID is wrapped by ParseEventID.
+// ErrBadEventID is wrapped by the errors of ParseEventID.
 var ErrBadEventID = errors.New("not the id of an event (it is term-index.number, for example 12-90210.1)")
 
-// ParseEventID reads what String prints.
+// ParseEventID parses the form that String returns. The error is an ErrBadEventID.
 func ParseEventID(s string) (EventID, error) {
 	head, tail, _ := strings.Cut(s, ".")
 	lsn, err := fsm.ParseLSN(head)
@@ -53,36 +53,37 @@ func ParseEventID(s string) (EventID, error) {
 	return EventID{LSN: lsn, N: uint32(n)}, nil
 }
 
-// endOf is behind every event of an entry.
+// endOf returns an id that is after every event of an entry.
 func endOf(lsn fsm.LSN) EventID { return EventID{LSN: lsn, N: math.MaxUint32} }
 
-// Event is something that a log entry made happen. It keeps no job alive.
+// Event is a change that a log entry caused. It keeps no reference to a job.
 type Event struct {
 	ID   EventID
-	At   int64 // the machine's clock, ms
+	At   int64 // machine's time, ms
 	Kind fsm.EventKind
 
-	// Of jobs, after the change:
+	// State of the job after the change:
 	From     fsm.Status // before the change; 0 for a new job
 	Status   fsm.Status
-	End      fsm.End // of its last attempt
-	Percent  uint8   // of progress
+	End      fsm.End // end of its last attempt
+	Percent  uint8   // of the progress
 	Attempts int32
-	JobID    string // "" if it is not about a job
+	JobID    string // "" if the event is not about a job
 	Type     string
-	Worker   string // who holds the job, or ended it; fsm.Anonymous stands for one without a name
-	Error    string // why it ended or was set back; cut
-	Message  string // of progress; cut
+	Worker   string // worker that leases the job, or ended it; fsm.Anonymous for one without a name
+	Error    string // error that ended the job or the attempt; truncated
+	Message  string // of the progress; truncated
 
-	// Name is the worker, type, schedule, batch or node that other kinds are
-	// about.
+	// Name is the worker, type, schedule, batch or node of an event that is not about a
+	// job.
 	Name string
 }
 
-// eventTextMax is where errors and messages are cut in events, in bytes.
+// eventTextMax is the length in bytes to which errors and messages are truncated in
+// events.
 const eventTextMax = 256
 
-// fill sets e to what happened. It is set in place: an entry may have many.
+// fill sets e to the event ev. It sets e in place, because an entry may have many events.
 func (e *Event) fill(ev *fsm.Event, id EventID, at int64) {
 	*e = Event{ID: id, At: at, Kind: ev.Kind, From: ev.From, Name: ev.Name, Message: ev.Text}
 	j := ev.Job
@@ -100,7 +101,8 @@ func (e *Event) fill(ev *fsm.Event, id EventID, at int64) {
 	}
 }
 
-// endedBadly: the job's last error is about this change, not about one before.
+// endedBadly reports whether the job's last error belongs to this change, and not to an
+// earlier one.
 func endedBadly(from fsm.Status, j *fsm.Job) bool {
 	switch {
 	case j.Status == fsm.Dead || j.Status == fsm.Cancelled:
@@ -111,7 +113,8 @@ func endedBadly(from fsm.Status, j *fsm.Job) bool {
 	return j.AttemptEnd != fsm.EndReleased
 }
 
-// cutText is a copy where s is too long, so that the rest can be freed.
+// cutText truncates s to eventTextMax bytes. It copies a longer s, so that the rest can
+// be freed.
 func cutText(s string) string {
 	if len(s) <= eventTextMax {
 		return s
@@ -123,22 +126,21 @@ func cutText(s string) string {
 	return strings.Clone(s[:n])
 }
 
-// History keeps the newest events of a machine in memory. It is safe for
-// concurrent use.
+// History keeps the newest events of a machine in memory. It is safe for concurrent use.
 type History struct {
 	mu    sync.RWMutex
 	slots []Event
-	next  uint64        // events so far; event i is in slot i modulo their number
-	first uint64        // the oldest that is held
-	since EventID       // all events after it are held
-	more  chan struct{} // closed with the next event; nil while nobody waits
+	next  uint64        // number of events so far; event i is in slot i modulo len(slots)
+	first uint64        // oldest event that is kept
+	since EventID       // all events after it are kept
+	more  chan struct{} // closed with the next event; nil while no reader waits
 }
 
-// NewHistory makes a history that holds so many events, at least one.
+// NewHistory returns a history that keeps size events, and at least one.
 func NewHistory(size int) *History { return &History{slots: make([]Event, max(size, 1))} }
 
-// Applied takes in the events of the entry that m has applied last. It
-// allocates nothing, and does nothing if there are none.
+// Applied adds the events of the entry that m has applied last. It allocates only copies
+// of truncated texts.
 func (h *History) Applied(m *fsm.Machine) {
 	events := m.Events()
 	if len(events) == 0 {
@@ -159,7 +161,8 @@ func (h *History) Applied(m *fsm.Machine) {
 	h.wakeLocked()
 }
 
-// Restored starts anew with m: a state has no history.
+// Restored empties the history, because m has a new state without events. Readers that
+// ask for events before that state learn that they are lost.
 func (h *History) Restored(m *fsm.Machine) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -175,8 +178,8 @@ func (h *History) wakeLocked() {
 	}
 }
 
-// Last is the newest event, or, if none is held, the place behind which they
-// would be.
+// Last returns the id of the newest event. If no event is kept, it returns an id that is
+// before all later events and not before any earlier one.
 func (h *History) Last() EventID {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
@@ -192,9 +195,9 @@ func (h *History) lastLocked() EventID {
 
 func (h *History) at(i uint64) *Event { return &h.slots[i%uint64(len(h.slots))] }
 
-// Since returns the events after one, in order, at most so many as asked for. If
-// some after it are not held any more, lost is the last of these, and the events
-// are those after lost; else lost is zero.
+// Since returns the events after an id, in order, but not more than most. If some events
+// after the id are not kept any more, lost is the id of the last one that is missing, and
+// the events are those after lost. Otherwise lost is zero.
 func (h *History) Since(after EventID, most int) (events []Event, lost EventID) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
@@ -214,9 +217,9 @@ func (h *History) Since(after EventID, most int) (events []Event, lost EventID) 
 	return events, lost
 }
 
-// Wait returns nil when there are events after one, or were and are not held
-// any more; else the error of ctx. After an event that is still to come it waits
-// for the one behind that.
+// Wait returns nil when there are events after an id, including events that are not kept
+// any more. Otherwise it waits for one, and returns the error of ctx if ctx ends first.
+// The id may be that of a future event; then Wait waits for a later one.
 func (h *History) Wait(ctx context.Context, after EventID) error {
 	for {
 		more := h.newer(after)
@@ -231,8 +234,8 @@ func (h *History) Wait(ctx context.Context, after EventID) error {
 	}
 }
 
-// newer is nil if there is something newer, else a channel that is closed with
-// the next event.
+// newer returns nil if there is a newer event, or else a channel that is closed with the
+// next event.
 func (h *History) newer(after EventID) <-chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -245,6 +248,6 @@ func (h *History) newer(after EventID) <-chan struct{} {
 	return h.more
 }
 
-// Events is the history of what this node has applied. After a start it begins
-// with the node's newest snapshot.
+// Events returns the history of the events that this node has applied. After a start it
+// begins with the node's newest snapshot.
 func (n *Node) Events() *History { return n.events }

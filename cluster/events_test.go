@@ -52,7 +52,7 @@ func TestEventsSince(t *testing.T) {
 		t.Fatalf("the last of no events is %s", last)
 	}
 	b.enqueue("t", 2) // 1-1.1, 1-1.2
-	b.apply()         // nothing
+	b.apply()         // no events
 	b.enqueue("t", 2) // 1-3.1, 1-3.2
 	want := func(after EventID, most int, wanted string, wantLost EventID) {
 		t.Helper()
@@ -69,10 +69,10 @@ func TestEventsSince(t *testing.T) {
 	want(id(9, 9, 9), 10, "", EventID{})
 	want(EventID{}, 0, "", EventID{})
 
-	b.enqueue("t", 3) // pushes two out
+	b.enqueue("t", 3) // the history drops two
 	want(id(1, 1, 1), 10, "1-3.1 1-3.2 1-4.1 1-4.2 1-4.3", id(1, 1, 2))
 	want(id(1, 1, 2), 10, "1-3.1 1-3.2 1-4.1 1-4.2 1-4.3", EventID{})
-	b.enqueue("t", 12) // more than there is room for
+	b.enqueue("t", 12) // more than the history has slots
 	want(id(1, 4, 3), 10, "1-5.8 1-5.9 1-5.10 1-5.11 1-5.12", id(1, 5, 7))
 	if last := b.node.events.Last(); last != id(1, 5, 12) {
 		t.Errorf("the last is %s", last)
@@ -123,7 +123,7 @@ func TestARestoredStateHasNoHistory(t *testing.T) {
 	if err := follower.node.replica.Restore(io.NopCloser(&buf)); err != nil {
 		t.Fatal(err)
 	}
-	wants(t, waits, nil) // there was something, and it is not here
+	wants(t, waits, nil) // such an event existed, and is not kept
 	begin := endOf(fsm.LSN{Term: 1, Index: 1})
 	if events, lost := follower.node.events.Since(id(1, 1, 1), 10); len(events) != 0 || lost != begin {
 		t.Fatalf("%s, lost %s", ids(events), lost)
@@ -147,7 +147,7 @@ func TestWaitEvents(t *testing.T) {
 	}
 	results := make(chan error, 2)
 	go func() { results <- b.node.events.Wait(t.Context(), EventID{}) }()
-	go func() { results <- b.node.events.Wait(t.Context(), id(1, 2, 1)) }() // ahead of this node
+	go func() { results <- b.node.events.Wait(t.Context(), id(1, 2, 1)) }() // an event that this node has not applied yet
 	b.enqueue("t", 1)
 	wants(t, results, nil)
 	b.enqueue("t", 1)
@@ -158,7 +158,8 @@ func TestWaitEvents(t *testing.T) {
 	wants(t, results, nil)
 }
 
-// An entry without events costs the ring nothing, one with events no memory.
+// An entry without events does not change the history, and one with events does not
+// allocate.
 func TestEventsCostNoMemory(t *testing.T) {
 	b := newBench(t, 100)
 	b.enqueue("t", 50)

@@ -9,12 +9,13 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// Members of the document that are not ours (storage/queuefile) are edited where they
-// stand, by people and their tools: the document is always right about those that it has.
+// Fields of the document that osqueue does not know (storage/queuefile) are edited in
+// place, by people and their tools. For these fields the document is always right, not
+// the state of this cluster.
 
-// editedExtra are the changes that give this cluster's state the members that a document
-// has: at its top, and in the jobs that both know. In a large document there are no
-// jobs but new ones.
+// editedExtra returns the mutations that set the unknown fields of this cluster's state
+// to those of a document: at its top level, and in the jobs that both contain. A large
+// document contains only new jobs.
 func (n *Node) editedExtra(doc *queuefile.Document) (changes proposal) {
 	if doc == nil {
 		return nil
@@ -27,7 +28,7 @@ func (n *Node) editedExtra(doc *queuefile.Document) (changes proposal) {
 	}
 	for _, edited := range doc.Jobs {
 		extra := edited.Details().Extra
-		// One of another time of creation was enqueued since under the same id.
+		// A job with another creation time was enqueued under the same id since.
 		j := n.Job(edited.ID)
 		if j != nil && j.CreatedAt == edited.CreatedAt && j.Details().Extra != extra {
 			changes = append(changes, setExtra(j.ID, extra))
@@ -40,11 +41,11 @@ func setExtra(job, extra string) *fsmpb.Mutation {
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_SetExtra{SetExtra: &fsmpb.SetExtra{JobId: job, Extra: extra}}}
 }
 
-// extraBatch is how many of these changes, each of up to fsm.ExtraMax bytes, go into one
-// log entry.
+// extraBatch is how many of these mutations, each of up to fsm.ExtraMax bytes, go into
+// one log entry.
 const extraBatch = 8
 
-// takeInExtra brings the fields of an edited document that are not ours into the state.
+// takeInExtra brings the unknown fields of an edited document into the state.
 func (n *Node) takeInExtra(ctx context.Context, doc *queuefile.Document, propose proposeEdit) error {
 	changes := n.editedExtra(doc)
 	for batch := range slices.Chunk(changes, extraBatch) {
@@ -53,7 +54,7 @@ func (n *Node) takeInExtra(ctx context.Context, doc *queuefile.Document, propose
 			return err
 		}
 		for i, res := range results {
-			if res.Code != fsm.OK { // the job has gone in between
+			if res.Code != fsm.OK { // the job is gone since
 				n.log.Info("fields of a job that were changed by hand are not kept; they are in the copy",
 					"job", batch[i].GetSetExtra().GetJobId(), "reason", res.Code)
 			}

@@ -12,8 +12,8 @@ import (
 	"osqueue/storage"
 )
 
-// odd is an original broker's document with members that nobody knows, whose broker died
-// so long ago.
+// odd returns the document of a legacy broker with fields that osqueue does not know. Its
+// broker died silence ago.
 func odd(silence time.Duration) string {
 	return fmt.Sprintf(`{"schema":3,"broker":"192.0.2.7:80","brokerHeartbeat":%d,"jobs":[`+
 		`{"id":"a","status":"unclaimed","payload":1,"createdAt":5,"attempts":0,"note":{"by":["x"]},"size":1.50},`+
@@ -21,7 +21,7 @@ func odd(silence time.Duration) string {
 		time.Now().Add(-silence).UnixMilli())
 }
 
-// seen is the document as text, by its members, and its jobs by id.
+// seen is the document as text, by field, and its jobs by id.
 type seen struct {
 	top  map[string]json.RawMessage
 	jobs map[string]map[string]json.RawMessage
@@ -77,7 +77,8 @@ func (l *lab) copies() (n int) {
 	return n
 }
 
-// extraOf is what a node has of job "" (the document) or another.
+// extraOf returns the unknown fields that a node has for a job, or for the document if id
+// is "".
 func extraOf(n *member, id string) string {
 	if id == "" {
 		return n.View().Meta().Extra
@@ -103,8 +104,8 @@ const (
 	extraOfA   = `{"note":{"by":["x"]},"size":1.50}`
 )
 
-// Members that nobody knows stay where they are through all that becomes of a queue: an
-// adoption, a job's life, a restart from the disk, and one from the bucket alone.
+// Fields that osqueue does not know survive an adoption, all changes of a job, a restart
+// from the disk, and one from the bucket alone.
 func TestExtraSurvives(t *testing.T) {
 	t.Parallel()
 	for form, inlineMax := range map[string]int{"inline": 1 << 20, "large": 2} {
@@ -170,8 +171,8 @@ func TestExtraSurvives(t *testing.T) {
 	}
 }
 
-// What somebody writes into our document under a name that nobody knows takes effect:
-// new, changed and taken away, in the document and in jobs.
+// A change of an unknown field in the document takes effect: new, changed and removed
+// fields, in the document and in jobs.
 func TestExtraIsEdited(t *testing.T) {
 	l := newLab(t)
 	l.put(odd(time.Minute))
@@ -197,7 +198,7 @@ func TestExtraIsEdited(t *testing.T) {
 	}
 }
 
-// The same while nobody leads, in a document of either form.
+// The same while no leader is active, in both forms of the document.
 func TestExtraIsEditedBetweenReigns(t *testing.T) {
 	t.Parallel()
 	for form, inlineMax := range map[string]int{"inline": 1 << 20, "large": 2} {
@@ -226,7 +227,7 @@ func TestExtraIsEditedBetweenReigns(t *testing.T) {
 	}
 }
 
-// An original's document of which something cannot be kept is kept itself.
+// A copy of a legacy document is stored if a part of it cannot be kept.
 func TestExtraThatCannotBeKept(t *testing.T) {
 	l := newLab(t)
 	text := strings.Replace(odd(time.Minute), `"size":1.50`, `"tags":["somebody else's"],"long":"`+strings.Repeat("x", fsm.ExtraMax)+`"`, 1)
@@ -246,7 +247,7 @@ func TestExtraThatCannotBeKept(t *testing.T) {
 	}
 }
 
-// A job that never reached the bucket is carried over with what it has.
+// A job that never reached the bucket is carried over with its unknown fields.
 func TestExtraIsCarriedOver(t *testing.T) {
 	j := &fsm.Job{ID: "a", MaxAttempts: fsm.MaxAttemptsUnset, Det: &fsm.Details{Extra: extraOfA}}
 	c := &carried{m: fsm.New(), ids: make(map[string]struct{})}

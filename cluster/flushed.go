@@ -10,16 +10,17 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// written is what the document has become.
+// written describes the last version of the document that this leader has written.
 type written struct {
 	bytes         int
 	form          string
 	base, archive fsm.LSN
 	log           int64
-	root          *queuefile.Archive // what it names; nil: nothing
+	root          *queuefile.Archive // objects that the document names; nil: none
 }
 
-// wrote notes what is in the document, and what need not be kept for it any more.
+// wrote records the content of the document after a flush, and trims the unflushed log.
+// The flusher calls it.
 func (r *reign) wrote(w flush.Written) {
 	n := r.node
 	n.journal.Flushed(w.Content.LSN())
@@ -38,7 +39,7 @@ func (r *reign) wrote(w flush.Written) {
 	r.written.Store(d)
 }
 
-// flushInterval is the least time between two flushes.
+// flushInterval returns the least time between two flushes.
 func (n *Node) flushInterval() time.Duration {
 	if n.cfg.FlushInterval != nil {
 		return n.cfg.FlushInterval()
@@ -46,10 +47,10 @@ func (n *Node) flushInterval() time.Duration {
 	return n.cfg.Flush.Interval
 }
 
-// WaitFlushed returns nil once lsn is in the bucket. Only the active leader knows:
-// elsewhere, and when this node ceases to be it, the error is ErrNotLeader. While the leader
-// knows that the document could not bring the state back, it is an ErrArchive, for the zero
-// LSN, too.
+// WaitFlushed returns nil once lsn is in the bucket. It returns ErrNotLeader on every
+// node but the active leader, and when this node ceases to be the active leader. While
+// the leader knows that the state cannot be restored from the document, the error is an
+// ErrArchive, also for the zero LSN.
 func (n *Node) WaitFlushed(ctx context.Context, lsn fsm.LSN) error {
 	r := n.active()
 	if r == nil {

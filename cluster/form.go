@@ -13,12 +13,11 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// A cluster forms in one of two ways. When all nodes that --peers names are
-// empty, each bootstraps with the same configuration, which raft allows. When
-// some of them live in a cluster already, this node is either a member of it,
-// and only has to wait for its leader, or it asks to join. Having a log is not
-// being a member: the leader may have filled that of a node which lost its disk
-// in the belief that it still was the old one.
+// A cluster forms in one of two ways. If all nodes of --peers are empty, each bootstraps
+// with the same configuration, which raft allows. If some of them already belong to a
+// cluster, this node is either a member of it, and waits for the leader's entries, or it
+// asks to join. A node that has a log is not necessarily a member: the leader may have
+// filled the log of a node that lost its disk, because it took the node for the old one.
 
 const (
 	formRetry = 250 * time.Millisecond
@@ -44,7 +43,9 @@ func (n *Node) form() {
 	}
 }
 
-// tryForm looks at the peers once and does what is to be done.
+// tryForm asks the peers once for their identity, and bootstraps or asks to join if that
+// is due. It returns true when this node has a vote or has bootstrapped, and an error
+// that says why it waits.
 func (n *Node) tryForm(ctx context.Context) (done bool, err error) {
 	if voter(n.raft.GetConfiguration().Configuration(), n.id) {
 		return true, nil
@@ -73,8 +74,9 @@ const (
 	formJoin
 )
 
-// planFormation decides what a node without a vote does, from what its peers
-// say of themselves. expected is the number of nodes that --peers names.
+// planFormation decides what a node without a vote does. peers are the identities of the
+// peers that answered, expected is the number of nodes in --peers. reason says why the
+// node waits.
 func planFormation(me Identity, peers []Identity, expected int) (plan formation, reason string) {
 	empty := 0
 	for _, p := range peers {
@@ -108,7 +110,7 @@ func (n *Node) bootstrap(members []Identity) (done bool, err error) {
 	}
 	err = n.raft.BootstrapCluster(c).Error()
 	if errors.Is(err, raft.ErrCantBootstrap) {
-		return true, nil // the leader was quicker
+		return true, nil // the leader's entries came first
 	}
 	if err != nil {
 		return false, fmt.Errorf("bootstrap: %w", err)
@@ -120,8 +122,8 @@ func (n *Node) bootstrap(members []Identity) (done bool, err error) {
 // empty reports whether this node has never been part of a cluster.
 func (n *Node) empty() bool { return n.raft.LastIndex() == 0 }
 
-// firstClusterID names a cluster that has had no broker yet. Server ids hold
-// random instances, so no two clusters share it.
+// firstClusterID returns the id of a cluster that has had no broker yet. Server ids
+// contain random instances, so no two clusters have the same one.
 func firstClusterID(c raft.Configuration) string {
 	ids := make([]string, len(c.Servers))
 	for i, s := range c.Servers {

@@ -7,7 +7,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// waitFuture waits for raft, whose futures know no context.
+// waitFuture waits for a future of raft. Raft's futures take no context, so the wait also
+// ends with ctx.
 func (n *Node) waitFuture(ctx context.Context, f raft.Future) error {
 	return waitFuture(ctx, f, n.down)
 }
@@ -24,14 +25,14 @@ func waitFuture(ctx context.Context, f raft.Future, down chan struct{}) error {
 	}
 }
 
-// failWhenDown has a future fail with raft.ErrRaftShutdown when down is closed, if raft
-// has not answered it: entries that are committed, and not applied yet, when raft is
-// shut down never get an answer (hashicorp/raft issue 498). The futures have a field for
-// it, which raft itself sets in a few only.
+// failWhenDown makes a future fail with raft.ErrRaftShutdown when down is closed and raft
+// has not answered it. Entries that are committed but not applied when raft is shut down
+// never get an answer (hashicorp/raft issue 498). The futures have the field ShutdownCh
+// for this case, but raft itself sets it in only a few of them.
 func failWhenDown(f raft.Future, down chan struct{}) {
 	v := reflect.ValueOf(f)
 	if v.Kind() != reflect.Pointer || v.Elem().Kind() != reflect.Struct {
-		return // it has its answer from the start
+		return // the future has its answer from the start
 	}
 	field := v.Elem().FieldByName("ShutdownCh")
 	if field.IsValid() && field.CanSet() && field.Type() == reflect.TypeOf(down) {

@@ -10,11 +10,11 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// stuckMachine applies nothing until it may.
+// stuckMachine applies nothing until the test allows it.
 type stuckMachine struct {
 	may  chan struct{}
 	once sync.Once
-	at   chan struct{} // closed when the first entry has come
+	at   chan struct{} // closed when the first entry has arrived
 }
 
 func (s *stuckMachine) Apply(*raft.Log) any {
@@ -26,8 +26,8 @@ func (s *stuckMachine) Apply(*raft.Log) any {
 func (*stuckMachine) Snapshot() (raft.FSMSnapshot, error) { return nil, raft.ErrNothingNewToSnapshot }
 func (*stuckMachine) Restore(r io.ReadCloser) error       { return r.Close() }
 
-// Raft forgets those who wait for entries that are committed, and not yet applied, when
-// it is shut down.
+// When raft is shut down, it does not answer the futures of entries that are committed
+// and not applied yet.
 func TestNobodyWaitsForRaftAfterItsEnd(t *testing.T) {
 	t.Parallel()
 	machine := &stuckMachine{may: make(chan struct{}), at: make(chan struct{})}
@@ -48,7 +48,7 @@ func TestNobodyWaitsForRaftAfterItsEnd(t *testing.T) {
 		t.Fatal("it does not lead")
 	}
 	down := make(chan struct{})
-	const entries = 20 // the odds that all of them are applied at the end
+	const entries = 20 // so many that it is unlikely that all of them are applied at the end
 	ends := make(chan error, entries)
 	for range entries {
 		future := r.Apply([]byte("x"), 0)

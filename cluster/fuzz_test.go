@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// FuzzWitness decodes any content of a witness file. A decoded witness comes back unchanged,
-// and a file that lost its end is refused: it could claim less than the log must have.
+// FuzzWitness decodes any content of a witness file. A decoded witness is unchanged after
+// encoding and decoding, and a truncated file is refused: it could claim less than the
+// log must have.
 func FuzzWitness(f *testing.F) {
 	f.Add([]byte(`{"server":"n1~5f0c2a9b77d1e364","term":7,"voteTerm":7,"index":90210}` + "\n"))
 	f.Add([]byte(`{"server":"n1~5f0c2a9b77d1e364","term":0,"voteTerm":0,"index":0}` + "\n"))
@@ -28,7 +29,7 @@ func FuzzWitness(f *testing.F) {
 		if again, err := decodeWitness(file); err != nil || again != w {
 			t.Fatalf("%+v came back as %+v (%v)", w, again, err)
 		}
-		for cut := range len(file) - 1 { // without the line end it is complete
+		for cut := range len(file) - 1 { // without the line end the file is complete
 			if w, err := decodeWitness(file[:cut]); err == nil {
 				t.Fatalf("%q is accepted as %+v", file[:cut], w)
 			}
@@ -36,8 +37,8 @@ func FuzzWitness(f *testing.F) {
 	})
 }
 
-// FuzzIdentity reads any content of an instance file. An accepted id comes back unchanged
-// from the file that newInstance would write, and has a valid name and an instance.
+// FuzzIdentity parses any content of an instance file. An accepted id is unchanged in the
+// file that newInstance would write, and has a valid name and an instance.
 func FuzzIdentity(f *testing.F) {
 	f.Add([]byte("n1~5f0c2a9b77d1e364\n"))
 	f.Add([]byte("n1~5f0c2a9b77d1e364"))

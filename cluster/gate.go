@@ -9,22 +9,26 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// A bucket that is away does not stop the quorum, but what is acked and not in the
-// bucket must not grow for ever. So the gate closes when the oldest of it is
-// older than MaxFlushLag, and opens when the bucket has caught up to half of that.
-// Reports pass it: they bring no new work, and a worker whose lease cannot be renewed
-// would have to abort its jobs. It closes, too, while a standby cluster may have taken the
-// document over; only heartbeats pass it then (standby.go). While it is closed no entry lets time pass but those
-// of reports; when it opens, all leases start afresh, as after a takeover.
+// gate refuses writes while the bucket is too far behind. An outage of the bucket does
+// not stop the quorum, but the acknowledged writes that the bucket lacks must not grow
+// without limit. The gate closes when the oldest of them is older than MaxFlushLag, and
+// opens when the lag is at most half of that. Reports of workers still pass: they add no
+// work, and a worker that cannot renew its lease would have to abort its job.
+//
+// The gate also closes while a standby cluster may have taken the document over; then
+// only heartbeats pass (standby.go). While the gate is closed, only the entries of
+// reports let time pass. When it opens, all leases are extended, as after a takeover.
+//
+// The goroutine of passTime opens and closes the gate; any goroutine may read refused.
 type gate struct {
-	refused atomic.Pointer[error] // an ErrFlushLag
+	refused atomic.Pointer[error] // an ErrFlushLag; nil: the gate is open
 
-	// Of the watcher's goroutine.
-	awaySince time.Time // when the flusher began to fail; zero: it does not
-	announced bool      // that the bucket is away
+	// The next fields belong to the goroutine of passTime.
+	awaySince time.Time // when the flusher began to fail; zero: it does not fail
+	announced bool      // the event that the bucket is unavailable was proposed
 }
 
-// refusal is why writes are refused now, or nil.
+// refusal returns why writes are refused now, or nil.
 func (g *gate) refusal() error {
 	if e := g.refused.Load(); e != nil {
 		return *e
@@ -32,7 +36,7 @@ func (g *gate) refusal() error {
 	return nil
 }
 
-// isReport tells whether a mutation is what a worker says of a job that it holds.
+// isReport reports whether a mutation is a worker's report on a job that it has leased.
 func isReport(m *fsmpb.Mutation) bool {
 	switch op := m.Op.(type) {
 	case *fsmpb.Mutation_Heartbeat, *fsmpb.Mutation_Complete, *fsmpb.Mutation_ForceComplete, *fsmpb.Mutation_Fail, *fsmpb.Mutation_Release:
@@ -48,7 +52,8 @@ func isReport(m *fsmpb.Mutation) bool {
 	return false
 }
 
-// isReport tells whether all of the proposal are reports.
+// isReport reports whether all mutations of the proposal are reports, and there is at
+// least one.
 func (p proposal) isReport() bool {
 	for _, m := range p {
 		if !isReport(m) {
@@ -58,9 +63,9 @@ func (p proposal) isReport() bool {
 	return len(p) > 0
 }
 
-// Refusal is why this node takes no writes but reports now though it leads: nil, or an
-// ErrFlushLag. Propose looks for itself; this is for who would write only if there
-// were something to write.
+// Refusal returns why this active leader takes no writes except reports now: an
+// ErrFlushLag, or nil. Propose checks this itself. Refusal is for callers that would
+// write only if there were something to write, such as claims.
 func (n *Node) Refusal() error {
 	if r := n.active(); r != nil {
 		return r.gate.refusal()
@@ -68,7 +73,7 @@ func (n *Node) Refusal() error {
 	return nil
 }
 
-// lag is the age of the oldest write that the bucket does not have.
+// lag returns the age of the oldest write that the bucket does not have.
 func (r *reign) lag() time.Duration {
 	at := r.node.journal.OldestMs()
 	if at == 0 {
@@ -77,7 +82,7 @@ func (r *reign) lag() time.Duration {
 	return time.Duration(max(r.clock.now()-at, 0)) * time.Millisecond
 }
 
-// watchBucket opens and closes the gate, and tells everybody how the bucket is.
+// watchBucket opens and closes the gate, and announces the state of the bucket as events.
 func (r *reign) watchBucket(ctx context.Context) {
 	r.watchGate(ctx)
 	r.watchTrouble(ctx)
@@ -101,7 +106,7 @@ func (r *reign) watchGate(ctx context.Context) {
 	}
 }
 
-// refuse closes the gate, or renews the reason why it is closed.
+// refuse closes the gate, or replaces the reason if it is closed already.
 func (r *reign) refuse(ctx context.Context, why error) {
 	if r.gate.refused.Swap(&why) == nil {
 		r.log.Error("writes are refused", "reason", why)
@@ -109,9 +114,9 @@ func (r *reign) refuse(ctx context.Context, why error) {
 	}
 }
 
-// watchTrouble announces a bucket that has been away for longer than a heartbeat. While
-// the gate is closed it is silent: an announcement is an entry, and with it time would
-// pass. What closed the gate has been told.
+// watchTrouble announces an outage of the bucket that has lasted longer than a heartbeat.
+// While the gate is closed it announces nothing, because an announcement is an entry that
+// lets time pass; the reason for which the gate closed was announced before.
 func (r *reign) watchTrouble(ctx context.Context) {
 	g, reason := &r.gate, r.flusher.Failing()
 	switch {
@@ -129,7 +134,8 @@ func (r *reign) watchTrouble(ctx context.Context) {
 	}
 }
 
-// tell makes an event of how the bucket is. Losing one harms nobody.
+// tell proposes an event about the state of the bucket. If it fails, only the event is
+// lost.
 func (r *reign) tell(ctx context.Context, kind fsm.AnnounceKind, text string) {
 	if _, err := r.proposals.Do(ctx, proposal{announce(kind, text)}); err != nil {
 		r.log.Debug("an event got lost", "kind", kind, "error", err)

@@ -13,16 +13,16 @@ import (
 	"osqueue/storage/fault"
 )
 
-// The bucket is away: the quorum goes on until the lag is too long, then writes are
-// refused with the reason, and no lease runs out meanwhile. When it is back it
-// catches up, leases start afresh, and writes are taken again; and everybody
-// can read of it in the events.
+// The bucket is unavailable. The quorum continues until the lag is too long; then writes
+// are refused with the reason, and no lease expires. When the bucket is back, the leader
+// catches up, extends all leases and accepts writes again. Events report each of these
+// steps.
 func TestWritesAreRefusedWhenTheBucketIsTooFarBehind(t *testing.T) {
 	l := newLab(t)
 	broken := fault.New(l.bucket, 1)
 	n := l.leader(l.start("n", 1, func(c *Config) {
 		c.Bucket = broken
-		c.MaxFlushLag = 3 * time.Second // long enough for the bucket to count as away before
+		c.MaxFlushLag = 3 * time.Second // long enough for the outage to be announced before
 		c.Settings.LeaseMs = 1000
 		c.Flush.WriteTimeout = 200 * time.Millisecond
 	})...)
@@ -34,7 +34,7 @@ func TestWritesAreRefusedWhenTheBucketIsTooFarBehind(t *testing.T) {
 
 	var refused *FlushLagError
 	l.eventually("writes to be refused", func() bool {
-		if _, _, err := n.Propose(t.Context(), heartbeatOf(job)); err != nil { // the worker lives
+		if _, _, err := n.Propose(t.Context(), heartbeatOf(job)); err != nil { // the worker is alive
 			t.Fatal(err)
 		}
 		return errors.As(n.Refusal(), &refused)
@@ -96,8 +96,8 @@ func TestWritesAreRefusedWhenTheBucketIsTooFarBehind(t *testing.T) {
 	}
 }
 
-// A bucket that is slow first, and fails only when writes are refused already: no word
-// about that may let time pass, or leases run out.
+// The bucket is slow at first, and fails only when writes are refused already. An event
+// about that would let time pass, and leases would expire.
 func TestNoLeaseRunsOutWhenTheBucketFailsLate(t *testing.T) {
 	l := newLab(t)
 	slow := fault.New(l.bucket, 1)
@@ -114,7 +114,7 @@ func TestNoLeaseRunsOutWhenTheBucketFailsLate(t *testing.T) {
 	stalled := slow.Inject(fault.Rule{Kind: fault.Stall, Ops: []storage.Op{storage.OpPutIfMatch, storage.OpPutIfAbsent, storage.OpGet}})
 	defer stalled.Stop()
 	l.eventually("writes to be refused", func() bool {
-		if _, _, err := n.Propose(t.Context(), heartbeatOf(job)); err != nil { // the worker lives
+		if _, _, err := n.Propose(t.Context(), heartbeatOf(job)); err != nil { // the worker is alive
 			t.Fatal(err)
 		}
 		return n.Refusal() != nil
@@ -136,15 +136,15 @@ func TestNoLeaseRunsOutWhenTheBucketFailsLate(t *testing.T) {
 		case fsm.WritesAccepted:
 			refusing = false
 		default:
-			if refusing && e.Kind != fsm.BrokerRegistered { // which comes with the acceptance
+			if refusing && e.Kind != fsm.BrokerRegistered { // it comes with the acceptance of writes
 				t.Errorf("%v while writes were refused", e.Kind)
 			}
 		}
 	}
 }
 
-// What somebody has put into the document by hand comes in while writes are still
-// refused, and costs nobody the lease.
+// A job that was added to the document by hand is enqueued while writes are still
+// refused, and no worker loses its lease.
 func TestNoLeaseRunsOutForAnEdit(t *testing.T) {
 	l := newLab(t)
 	broken := fault.New(l.bucket, 1)
@@ -161,7 +161,7 @@ func TestNoLeaseRunsOutForAnEdit(t *testing.T) {
 	away := broken.Inject(fault.Rule{Kind: fault.LoseRequest})
 	defer away.Stop()
 	l.eventually("writes to be refused", func() bool {
-		if _, _, err := n.Propose(t.Context(), heartbeatOf(job)); err != nil { // the worker lives
+		if _, _, err := n.Propose(t.Context(), heartbeatOf(job)); err != nil { // the worker is alive
 			t.Fatal(err)
 		}
 		return n.Refusal() != nil
@@ -193,7 +193,7 @@ func waitFor(t *testing.T, d time.Duration, fn func(context.Context) error) erro
 	return fn(ctx)
 }
 
-// Workers report while writes are refused: their jobs go on and end as always.
+// Workers report while writes are refused: their jobs continue and end as usual.
 func TestReportsPassTheGate(t *testing.T) {
 	l := newLab(t)
 	broken := fault.New(l.bucket, 1)

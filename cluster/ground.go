@@ -6,36 +6,34 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// transport is what raft reaches the other nodes through. It is safe for concurrent
-// use.
+// transport connects raft to the other nodes. It is safe for concurrent use.
 type transport interface {
 	raft.Transport
 	raft.WithPreVote
 
-	// CloseStreams ends the connections to other nodes; they are made anew when
-	// they are needed.
+	// CloseStreams closes the connections to other nodes. The transport connects again
+	// when it needs to.
 	CloseStreams()
 	// Close ends all calls that are under way.
 	Close() error
 }
 
-// diskLog is a log of raft, with its votes beside it.
+// diskLog is a raft log together with raft's votes.
 type diskLog interface {
 	raft.LogStore
 	raft.StableStore
 	io.Closer
 }
 
-// ground is what a node's raft stands on, if that is not the machine that the
-// process runs on: whole nodes can be simulated in one process, without disks,
-// without a network, and in a time of their own (sim_*_test.go). Everything above
-// is the node as it is.
+// ground replaces the disk and the network below a node's raft. With it, tests simulate
+// whole nodes in one process, without disks or a network, and with a simulated clock
+// (sim_*_test.go). The rest of the node is unchanged.
 type ground struct {
-	id        raft.ServerID // kept with the disk
+	id        raft.ServerID // stored with the disk
 	log       diskLog
 	snapshots raft.SnapshotStore
 	net       transport
-	observe   func(*replica) raft.FSM // puts an observer before the machine
+	observe   func(*replica) raft.FSM // wraps the machine in an observer
 }
 
 func (g *ground) stores(cfg *Config, dog *watchdog) *stores {
@@ -44,7 +42,7 @@ func (g *ground) stores(cfg *Config, dog *watchdog) *stores {
 	return s
 }
 
-// stateMachine is what raft applies entries to.
+// stateMachine returns the state machine to which raft applies entries.
 func (n *Node) stateMachine() raft.FSM {
 	if g := n.cfg.ground; g != nil {
 		return g.observe(n.replica)

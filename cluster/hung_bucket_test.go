@@ -10,12 +10,12 @@ import (
 	"osqueue/storage"
 )
 
-// hungBucket knows no contexts, and while it hangs it answers nothing, as a directory
-// on a file system that hangs.
+// hungBucket ignores contexts and answers nothing while it hangs, like a directory on a
+// file system that hangs.
 type hungBucket struct {
 	storage.Bucket
 	mu      sync.Mutex
-	release chan struct{} // nil: it does not hang
+	release chan struct{} // nil: the bucket does not hang
 	waiting int
 }
 
@@ -65,9 +65,9 @@ func (h *hungBucket) PutIfMatch(ctx context.Context, key string, data []byte, v 
 	return h.Bucket.PutIfMatch(ctx, key, data, v)
 }
 
-// A leader whose bucket hangs, and ignores contexts, ceases to be the active leader
-// when raft's term ends, whatever still hangs; and if raft makes it the leader again it
-// is not active before it has the document.
+// The bucket hangs and ignores contexts. Its leader ceases to be the active leader when
+// raft's term ends, even if calls still hang. If raft elects it again, it is not active
+// before it has acquired the document.
 func TestALeaderOfATermThatIsOverAnswersNothing(t *testing.T) {
 	l := newLab(t)
 	buckets := make(map[string]*hungBucket)

@@ -14,14 +14,13 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// A raft server id is name~instance. The instance is made with the data
-// directory, so a node that lost its disk is another server: it cannot vote a
-// second time under its old identity.
+// instanceFile contains the server id, name~instance. The instance is created with the
+// data directory, so a node that lost its disk becomes another server: it cannot vote a
+// second time under its old id.
 
 const instanceFile = "instance"
 
-// HasRun reports whether a node has run on this configuration's data directory
-// before.
+// HasRun reports whether a node has run on this configuration's data directory before.
 func (c *Config) HasRun() bool {
 	_, err := os.Stat(filepath.Join(c.DataDir, instanceFile))
 	return err == nil && c.RaftLog != RaftLogMemory
@@ -55,17 +54,18 @@ func loadServerID(cfg *Config) (raft.ServerID, error) {
 }
 
 // parseIdentity returns the server id in the content of an instance file. ok is false for
-// content that is not NAME~INSTANCE, such as a file that lost its end.
+// content that is not NAME~INSTANCE, such as a truncated file.
 func parseIdentity(data []byte) (id raft.ServerID, ok bool) {
 	text := strings.TrimSpace(string(data))
 	name, instance, found := strings.Cut(text, "~")
 	return raft.ServerID(text), found && namePattern.MatchString(name) && instancePattern.MatchString(instance)
 }
 
-// instancePattern matches the instance of a server id: randomID writes 16 hexadecimal digits.
+// instancePattern matches the instance of a server id: randomID returns 16 hexadecimal
+// digits.
 var instancePattern = regexp.MustCompile(`^[0-9A-Za-z._-]+$`)
 
-// newInstance makes the identity durable before raft writes anything.
+// newInstance creates an identity. It is durable before raft writes anything.
 func newInstance(cfg *Config, path string) (raft.ServerID, error) {
 	id := serverID(cfg.Name, randomID())
 	if err := writeWitness(filepath.Join(filepath.Dir(path), witnessFile), witnessed{Server: id}); err != nil {
@@ -79,20 +79,21 @@ func newInstance(cfg *Config, path string) (raft.ServerID, error) {
 
 func serverID(name, instance string) raft.ServerID { return raft.ServerID(name + "~" + instance) }
 
-// nodeName is the name part of a server id.
+// nodeName returns the name part of a server id.
 func nodeName(id raft.ServerID) string {
 	name, _, _ := strings.Cut(string(id), "~")
 	return name
 }
 
-// randomID returns 64 random bits in hex.
+// randomID returns 64 random bits in hexadecimal.
 func randomID() string {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the program instead
 	return hex.EncodeToString(b[:])
 }
 
-// writeFileSync creates path with content, all of it durable or nothing.
+// writeFileSync replaces the file at path by one with the given content. When it returns
+// nil the content is durable; a crash leaves the old file or the new one.
 func writeFileSync(path, content string) error {
 	tmp := path + ".tmp"
 	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)

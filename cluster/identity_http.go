@@ -14,20 +14,20 @@ import (
 	"osqueue/fsm"
 )
 
-// Identity is what a node tells other nodes of itself.
+// Identity is the answer of a node to other nodes that ask for its identity.
 type Identity struct {
 	Name        string   `json:"name"`
 	ServerID    string   `json:"serverId"`
 	RaftAddress string   `json:"raftAddress"`
 	HTTPAddress string   `json:"httpAddress"`
-	Empty       bool     `json:"empty"`   // was never part of a cluster
+	Empty       bool     `json:"empty"`   // true if it was never part of a cluster
 	Applied     uint64   `json:"applied"` // raft index
 	Members     []string `json:"members"` // server ids
-	Cluster     string   `json:"cluster"` // as the log has it; "" before the first broker
+	Cluster     string   `json:"cluster"` // id of the cluster in the log; "" before the first broker
 
-	KnownLevel uint32 `json:"knownLevel,omitempty"` // highest feature level of the release; 0: it knows none
+	KnownLevel uint32 `json:"knownLevel,omitempty"` // highest feature level of the release; 0: the release knows none
 	HoldLevel  uint32 `json:"holdLevel,omitempty"`  // Config.FeatureLevel
-	ClockNs    int64  `json:"clockNs"`              // wall clock, since 1970; 0 on nodes that do not say
+	ClockNs    int64  `json:"clockNs"`              // wall clock, ns since 1970; 0 on nodes that do not report it
 
 	State *SumText `json:"state,omitempty"` // the newest checksum of its state; nil: none
 }
@@ -41,7 +41,7 @@ func (i *Identity) member(serverID string) bool {
 	return false
 }
 
-// Identity returns this node's.
+// Identity returns the identity of this node.
 func (n *Node) Identity() Identity {
 	id := Identity{
 		Name:        n.cfg.Name,
@@ -62,13 +62,13 @@ func (n *Node) Identity() Identity {
 	return id
 }
 
-// PeerPath is where PeerHandler is to be mounted.
+// PeerPath is the path under which PeerHandler is to be mounted.
 const PeerPath = "/cluster/v1/"
 
-// identityMax bounds the body of a message between nodes.
+// identityMax bounds the body of a message between nodes, in bytes.
 const identityMax = 64 << 10
 
-// PeerHandler answers the messages of other nodes, under PeerPath.
+// PeerHandler serves the requests of other nodes, under PeerPath.
 func (n *Node) PeerHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+PeerPath+"identity", func(w http.ResponseWriter, _ *http.Request) {
@@ -96,7 +96,7 @@ func (n *Node) serveJoin(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// refusal is the answer to a join that did not happen.
+// refusal is the body of an answer that refuses a request.
 type refusal struct {
 	Message string `json:"message"`
 	Leader  string `json:"leader,omitempty"`
@@ -105,19 +105,20 @@ type refusal struct {
 func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // the peer asks again if it did not arrive
+	_ = json.NewEncoder(w).Encode(v) // if the answer does not arrive, the peer asks again
 }
 
-// refusedError is an answer that is not a success.
+// refusedError is an answer with a status other than 2xx.
 type refusedError struct {
 	text   string
-	leader string // HTTP address of the leader as the peer knows it; "" if unknown
+	leader string // HTTP address of the leader, as the peer knows it; "" if unknown
 }
 
 // Error implements error.
 func (e *refusedError) Error() string { return e.text }
 
-// refused reads a refusal. A body of another form is shown as it is.
+// refused returns the error for an answer with a refusal. It quotes a body of another
+// form as it is.
 func refused(host, status string, body []byte) error {
 	var r refusal
 	if err := json.Unmarshal(body, &r); err != nil || r.Message == "" {
@@ -126,8 +127,8 @@ func refused(host, status string, body []byte) error {
 	return &refusedError{text: fmt.Sprintf("%s answers %s: %s", host, status, r.Message), leader: r.Leader}
 }
 
-// askPeers asks every other node for its identity, all at once. It returns
-// those that answered, and an error that names the others.
+// askPeers asks all other nodes of --peers for their identity, in parallel. It returns
+// the identities of those that answered, and an error that names the others.
 func (n *Node) askPeers(ctx context.Context) ([]Identity, error) {
 	answers := make([]Identity, len(n.cfg.Peers))
 	errs := make([]error, len(n.cfg.Peers))
@@ -161,7 +162,7 @@ func (n *Node) ask(ctx context.Context, address string) (id Identity, err error)
 	return id, n.call(req, &id)
 }
 
-// askToJoin asks the peers, and the leader that they name, to take this node in.
+// askToJoin asks the peers, and the leader that they name, to admit this node.
 func (n *Node) askToJoin(ctx context.Context, peers []Identity) error {
 	var addresses []string
 	for _, p := range peers {
@@ -196,7 +197,8 @@ func (n *Node) join(ctx context.Context, address string) error {
 	return n.call(req, nil)
 }
 
-// call sends a message to a peer and decodes its answer, if any is wanted.
+// call sends a request to a peer and decodes its answer into answer, unless answer is
+// nil.
 func (n *Node) call(req *http.Request, answer any) error {
 	resp, err := n.cfg.Client.Do(req)
 	if err != nil {

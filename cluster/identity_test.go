@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// An identity that cannot be read is called damaged, not another node's.
+// An identity that cannot be parsed is reported as damaged, not as that of another node.
 func TestDamagedIdentity(t *testing.T) {
 	for _, text := range []string{"", "\n", "n1", "n1~", "~5f0c", "n1~5f\n0c"} {
 		cfg := Config{Name: "n1", DataDir: t.TempDir()}

@@ -9,8 +9,8 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// Keepalives of idle workers are log entries that nobody brings to the bucket at once:
-// the document is written as often as without them.
+// Keepalives of idle workers are log entries that are not flushed at once: the document
+// is written as often as without them.
 func TestKeepalivesOfIdleWorkersAreNotFlushed(t *testing.T) {
 	largeScene(t, func(*Config) {}, func(c *simCluster) error {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)

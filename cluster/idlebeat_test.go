@@ -36,7 +36,7 @@ func beatScene(t *testing.T, act func(a, b *simCluster) error) {
 	})
 }
 
-// waitsFor returns an error if c is active earlier than least from now, or not by most.
+// waitsFor returns an error unless c becomes active between least and most from now.
 func waitsFor(c *simCluster, least, most time.Duration) error {
 	began := time.Now()
 	for c.active() == nil {
@@ -51,14 +51,14 @@ func waitsFor(c *simCluster, least, most time.Duration) error {
 	return nil
 }
 
-// A standby that comes to a slow leader does not take over, and makes the leader fast. When
-// it is gone, the leader is slow again.
+// A standby of a leader with an idle heartbeat does not take over, and the leader's
+// heartbeat becomes fast. When the standby is gone, the heartbeat becomes slow again.
 func TestStandbyMakesTheHeartbeatFast(t *testing.T) {
 	beatScene(t, func(a, b *simCluster) error {
 		lead := a.active()
 		time.Sleep(idleBeat / 2)
 		b.startAll()
-		const soon = 15 * time.Second // until the standby's first look, and the leader's next
+		const soon = 15 * time.Second // until the first look of the standby, and the next one of the leader
 		if err := simAwait(soon, func() string {
 			if lead.Status().Standby == "" {
 				return "the leader does not know of the standby"
@@ -113,7 +113,7 @@ func crashNodes(c *simCluster) {
 	}
 }
 
-// stopLeaders stops the leader of c, again and again, and in the end the last node.
+// stopLeaders stops the leader of c repeatedly, until the last node has stopped.
 func stopLeaders(c *simCluster) {
 	for range len(c.nodes) - 1 {
 		for c.active() == nil {
@@ -127,8 +127,9 @@ func stopLeaders(c *simCluster) {
 	}
 }
 
-// A cluster that dies while its leader is slow is replaced once the promise and the broker
-// timeout are over; one whose leader is stopped, after the broker timeout.
+// A cluster that dies while its leader has an idle heartbeat is replaced after the
+// promised time and the broker timeout. If its leaders are stopped in order, it is
+// replaced after the broker timeout.
 func TestTakeoverFromASlowLeader(t *testing.T) {
 	for name, c := range map[string]struct {
 		end         func(a *simCluster)

@@ -6,34 +6,36 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// inbound stands between the transport and raft and decides what of what comes in
-// reaches raft, and by which way.
+// inbound stands between the transport and raft. It decides which requests of other nodes
+// reach raft, and in which goroutine.
 //
 // Requests for votes pass only if this node may vote (votes.go).
 //
-// Heartbeats have a way of their own in raft: its transport hands them to raft from
-// the goroutine of their connection, so that a slow disk does not hold them up. There
-// raft may change its term and step down while its main goroutine is in the middle of
-// leading. A leader that has stood still, and that proposes an entry as it wakes while
-// the first heartbeat of its successor comes in, stores that entry under the
-// successor's term: two entries with one index and one term, which raft takes for the
-// same for ever after, and states that differ (hashicorp/raft issue 695; the soak of
-// tests/nemesis met it with a paused leader).
+// Raft has a separate path for heartbeats: its transport hands them to raft in the
+// goroutine of their connection, so that a slow disk does not delay them. There raft may
+// change its term and step down while its main goroutine still acts as leader. This is a
+// race: a leader was paused, and proposes an entry as it resumes, while the first
+// heartbeat of its successor comes in. It stores that entry under the successor's term.
+// Then two entries have the same index and term, raft takes them for the same entry, and
+// the states differ (hashicorp/raft issue 695; the soak test of tests/nemesis found it
+// with a paused leader).
 //
-// So raft never gets a heartbeat that way. One that changes nothing, because this node
-// follows its sender in its term already, is answered here, at once, and a copy goes
-// to raft's main goroutine, which learns from it that the leader lives. All others go
-// to the main goroutine and wait for it.
+// So raft never gets a heartbeat on that path. If a heartbeat changes nothing, because
+// this node already follows its sender in its term, heartbeat answers it at once in the
+// goroutine of the connection, and puts a copy into pulse; relay passes the copy to
+// raft's main goroutine, which learns from it that the leader is alive. heartbeat sends
+// all others to beats; relay passes them to raft's main goroutine, and the sender waits
+// for its answer.
 type inbound struct {
 	transport
-	raft   atomic.Pointer[follower] // nil until it runs
+	raft   atomic.Pointer[follower] // nil until serve
 	stop   <-chan struct{}
-	passed chan raft.RPC // to raft's main goroutine
-	beats  chan raft.RPC // heartbeats that it has to answer
-	pulse  chan raft.RPC // the newest that was answered for it
+	passed chan raft.RPC // from relay to raft's main goroutine
+	beats  chan raft.RPC // heartbeats that raft has to answer
+	pulse  chan raft.RPC // newest heartbeat that was answered for raft; capacity 1
 }
 
-// follower is what inbound has to know of raft. *raft.Raft is one.
+// follower has the methods of raft that inbound calls. *raft.Raft is one.
 type follower interface {
 	State() raft.RaftState
 	CurrentTerm() uint64
@@ -41,8 +43,8 @@ type follower interface {
 	LeaderWithID() (raft.ServerAddress, raft.ServerID)
 }
 
-// newInbound makes raft's transport of t. It works while relay runs, until stop is
-// closed.
+// newInbound returns a transport for raft that receives from t. It receives requests
+// while relay runs, until stop is closed.
 func newInbound(t transport, stop <-chan struct{}) *inbound {
 	b := &inbound{
 		transport: t, stop: stop,
@@ -55,13 +57,14 @@ func newInbound(t transport, stop <-chan struct{}) *inbound {
 // Consumer implements raft.Transport.
 func (b *inbound) Consumer() <-chan raft.RPC { return b.passed }
 
-// SetHeartbeatHandler implements raft.Transport. Raft's own handler is not used.
+// SetHeartbeatHandler implements raft.Transport. It ignores raft's own handler.
 func (b *inbound) SetHeartbeatHandler(func(raft.RPC)) {}
 
-// serve says whose answers heartbeats may get. Before, all of them go to raft.
+// serve sets the raft node for which heartbeats may be answered. Before the call, all
+// heartbeats go to raft's main goroutine.
 func (b *inbound) serve(f follower) { b.raft.Store(&f) }
 
-// relay hands requests on to raft's main goroutine until stop is closed.
+// relay passes requests to raft's main goroutine, one at a time, until stop is closed.
 func (b *inbound) relay(mayVote func() bool) {
 	for {
 		select {
@@ -89,7 +92,7 @@ func (b *inbound) pass(rpc raft.RPC) {
 	}
 }
 
-// heartbeat takes one from the goroutine of its connection.
+// heartbeat handles one heartbeat, in the goroutine of its connection.
 func (b *inbound) heartbeat(rpc raft.RPC) {
 	answer, ok := b.answer(rpc)
 	if !ok {
@@ -101,17 +104,18 @@ func (b *inbound) heartbeat(rpc raft.RPC) {
 		return
 	}
 	rpc.Respond(answer, nil)
-	sign := raft.RPC{Command: rpc.Command, RespChan: make(chan raft.RPCResponse, 1)} // nobody reads it
+	sign := raft.RPC{Command: rpc.Command, RespChan: make(chan raft.RPCResponse, 1)} // the answer to the copy is not read
 	select {
 	case b.pulse <- sign:
-	default: // one waits already
+	default: // one is pending already
 	}
 }
 
-// answer is what raft would say to a heartbeat that changes nothing; not ok, if it is
-// not certain that it changes nothing. The term is read before anything is said: a
-// vote for another leader raises it first, so whoever hears the answer was the leader
-// when it was given (outbound sees to it that this was late enough).
+// answer returns the answer that raft would give to a heartbeat that changes nothing. It
+// returns false unless it is certain that the heartbeat changes nothing. It reads the
+// term before the node answers: a vote for another leader raises the term first, so the
+// receiver of the answer still was the leader when the answer was made. outbound ensures
+// that the answer counts only for requests that were sent late enough.
 func (b *inbound) answer(rpc raft.RPC) (*raft.AppendEntriesResponse, bool) {
 	beat, isBeat := rpc.Command.(*raft.AppendEntriesRequest)
 	f := b.raft.Load()

@@ -10,7 +10,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// wire is a transport of which the test holds the other end.
+// wire is a transport whose other end is the test.
 type wire struct {
 	*raft.InmemTransport
 	heartbeat func(raft.RPC)
@@ -19,8 +19,8 @@ type wire struct {
 func (w *wire) SetHeartbeatHandler(h func(raft.RPC)) { w.heartbeat = h }
 func (w *wire) CloseStreams()                        {}
 
-// send hands a heartbeat over, as the goroutine of its connection does, and returns
-// where the answer comes.
+// send delivers a heartbeat, as the goroutine of its connection does, and returns the
+// channel of the answer.
 func (w *wire) send(from string, term uint64) <-chan raft.RPCResponse {
 	answer := make(chan raft.RPCResponse, 1)
 	w.heartbeat(raft.RPC{RespChan: answer, Command: &raft.AppendEntriesRequest{
@@ -37,7 +37,7 @@ func (nothing) Snapshot() (raft.FSMSnapshot, error) { return nil, errors.New("no
 func (nothing) Restore(io.ReadCloser) error         { return nil }
 func stopRaft(t *testing.T, r *raft.Raft)           { t.Helper(); _ = r.Shutdown().Error() }
 
-// startRaft runs a raft that is its own majority, until it leads.
+// startRaft starts a raft that is its own majority, and waits until it leads.
 func startRaft(t *testing.T) (*raft.Raft, *wire, *raft.InmemStore) {
 	t.Helper()
 	c := raft.DefaultConfig()
@@ -68,8 +68,9 @@ func startRaft(t *testing.T) (*raft.Raft, *wire, *raft.InmemStore) {
 	return r, w, store
 }
 
-// A leader that has been replaced without knowing it, and takes an entry as it hears
-// of its successor, must not store it under the successor's term.
+// A leader has been replaced and does not know it. If it accepts an entry while the first
+// heartbeat of its successor arrives, it must not store the entry under the successor's
+// term.
 func TestNoEntryUnderASuccessorsTerm(t *testing.T) {
 	for range 20 {
 		r, w, store := startRaft(t)
@@ -77,7 +78,7 @@ func TestNoEntryUnderASuccessorsTerm(t *testing.T) {
 		answer := w.send("b", term+1)
 		applied := r.Apply([]byte("late"), time.Second)
 		<-answer
-		_ = applied.Error() // either it was still the leader, or not any more
+		_ = applied.Error() // the node was still the leader, or no longer
 		last, err := store.LastIndex()
 		if err != nil {
 			t.Fatal(err)
@@ -93,7 +94,7 @@ func TestNoEntryUnderASuccessorsTerm(t *testing.T) {
 	}
 }
 
-// standing is a raft that stands still.
+// standing is a raft that is paused.
 type standing struct {
 	state  raft.RaftState
 	term   uint64
@@ -126,7 +127,8 @@ func TestHeartbeatsThatChangeNothingAreAnsweredAtOnce(t *testing.T) {
 			w, stop := &wire{InmemTransport: mem}, make(chan struct{})
 			in := newInbound(w, stop)
 			in.serve(c.raft)
-			// Nobody reads what is passed on: raft's main goroutine writes to a slow disk.
+			// The test does not read the requests: raft's main goroutine writes to a slow
+			// disk.
 			done := make(chan struct{})
 			go func() { in.relay(func() bool { return true }); close(done) }()
 			for range 3 {
@@ -145,7 +147,7 @@ func TestHeartbeatsThatChangeNothingAreAnsweredAtOnce(t *testing.T) {
 					t.Fatalf("answer %+v", resp)
 				}
 			}
-			if c.here { // raft gets to know that its leader lives, once for all that it missed
+			if c.here { // raft learns once that its leader is alive, for all heartbeats that it missed
 				sign := <-in.Consumer()
 				if sign.Command.(*raft.AppendEntriesRequest).Term != c.term {
 					t.Fatalf("raft gets %+v", sign.Command)

@@ -12,21 +12,21 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// The feature level of the state (package fsm) lets two releases run in one
-// cluster. The active leader raises it, through the log, to the highest level that
-// every server of raft's configuration knows and no node holds back
-// (Config.FeatureLevel). The leader asks each server for its identity; a release
-// that knows no levels does not state one there and counts as fsm.BaseLevel. All
-// servers have to answer: a node that is away may come back with an older release.
+// The feature level of the state (package fsm) lets two releases run in one cluster. The
+// active leader raises it, through the log, to the highest level that every server of
+// raft's configuration knows and that no node holds back (Config.FeatureLevel). The
+// leader asks each server for its identity. A release that knows no levels does not
+// report one there and counts as fsm.BaseLevel. All servers have to answer: a node that
+// is down may return with an older release.
 
 const (
 	// levelInterval is the time between two attempts to raise the level.
 	levelInterval = 2 * time.Second
-	// levelTimeout bounds one round of questions.
+	// levelTimeout bounds one round of requests.
 	levelTimeout = time.Second
 )
 
-// highestLevel is the highest level that this node lets its cluster have.
+// highestLevel returns the highest level that this node allows its cluster to have.
 func (c *Config) highestLevel() uint32 {
 	if c.FeatureLevel != 0 {
 		return c.FeatureLevel
@@ -34,7 +34,7 @@ func (c *Config) highestLevel() uint32 {
 	return fsm.MaxLevel
 }
 
-// highestLevel is the highest level that the node lets its cluster have.
+// highestLevel returns the highest level that the node allows its cluster to have.
 func (i *Identity) highestLevel() uint32 {
 	known := max(i.KnownLevel, fsm.BaseLevel)
 	if i.HoldLevel != 0 {
@@ -51,7 +51,7 @@ func (i *Identity) knows(level uint32) error {
 	return nil
 }
 
-// commonLevel is the highest level that all servers of raft's configuration allow.
+// commonLevel returns the highest level that all servers of raft's configuration allow.
 // The error names a server that did not answer.
 func (n *Node) commonLevel(ctx context.Context) (uint32, error) {
 	ctx, cancel := context.WithTimeout(ctx, levelTimeout)
@@ -77,8 +77,8 @@ func (n *Node) commonLevel(ctx context.Context) (uint32, error) {
 	return level, errors.Join(errs...)
 }
 
-// identityOf asks a server of raft's configuration for its identity. The error
-// says so if another server answers in its place.
+// identityOf asks a server of raft's configuration for its identity. It returns an error
+// if another server answers in its place.
 func (n *Node) identityOf(ctx context.Context, serverID string) (Identity, error) {
 	if serverID == string(n.id) {
 		return n.Identity(), nil
@@ -94,8 +94,9 @@ func (n *Node) identityOf(ctx context.Context, serverID string) (Identity, error
 	return id, err
 }
 
-// keepLevel raises the level as soon as all servers allow it, until ctx ends. It
-// logs why the level stays each time that the reason changes.
+// keepLevel raises the level as soon as all servers allow it, and returns when the level
+// is the highest of this node or when ctx ends. It logs why the level stays each time the
+// reason changes.
 func (r *reign) keepLevel(ctx context.Context) {
 	var reason string
 	for {
@@ -114,8 +115,8 @@ func (r *reign) keepLevel(ctx context.Context) {
 	}
 }
 
-// tryRaise raises the level if all servers allow a higher one. It returns why it
-// does not.
+// tryRaise raises the level if all servers allow a higher one. Otherwise it returns why
+// it does not.
 func (r *reign) tryRaise(ctx context.Context, level uint32) (why string) {
 	common, err := r.node.commonLevel(ctx)
 	if err != nil {
@@ -135,9 +136,9 @@ func raiseLevel(level uint32) *fsmpb.Mutation {
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_RaiseLevel{RaiseLevel: &fsmpb.RaiseLevel{Level: level}}}
 }
 
-// firstLevel raises the level of a cluster that has had no broker yet, so that a new
-// cluster begins with all features. If a server does not answer, keepLevel does it
-// later.
+// firstLevel returns a mutation that raises the level of a cluster that has had no broker
+// yet, so that a new cluster begins with all features. If a server does not answer, it
+// returns none, and keepLevel raises the level later.
 func (n *Node) firstLevel(ctx context.Context) []*fsmpb.Mutation {
 	meta := n.replica.meta()
 	if meta.Lineage != "" {

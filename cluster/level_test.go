@@ -7,8 +7,8 @@ import (
 	"osqueue/fsm"
 )
 
-// TestNewClusterHasTheHighestLevel: a new cluster begins with all features, by the
-// entry that registers its first broker.
+// TestNewClusterHasTheHighestLevel: a new cluster begins with all features, because the
+// entry that registers its first broker raises the level.
 func TestNewClusterHasTheHighestLevel(t *testing.T) {
 	l := newLab(t)
 	nodes := l.start("n", 3, nil)
@@ -17,8 +17,8 @@ func TestNewClusterHasTheHighestLevel(t *testing.T) {
 	}
 }
 
-// TestAnyNodeHoldsTheLevel: one node that holds the level back is enough, whoever
-// leads. When it runs without the setting, the leader raises the level.
+// TestAnyNodeHoldsTheLevel: one node that holds the level back is enough, whichever node
+// leads. When that node runs without the setting, the leader raises the level.
 func TestAnyNodeHoldsTheLevel(t *testing.T) {
 	l := newLab(t)
 	nodes := l.start("n", 3, func(c *Config) {
@@ -45,7 +45,7 @@ func TestAnyNodeHoldsTheLevel(t *testing.T) {
 	}
 }
 
-// TestIdentityWithoutLevels is that of a release that knows none.
+// TestIdentityWithoutLevels checks the identity of a release that knows no levels.
 func TestIdentityWithoutLevels(t *testing.T) {
 	old := Identity{Name: "n1"}
 	if old.highestLevel() != fsm.BaseLevel || old.knows(fsm.BaseLevel) != nil || old.knows(fsm.Level7) == nil {

@@ -13,14 +13,14 @@ import (
 	"osqueue/cluster/snapshot"
 )
 
-// stores are what raft keeps on disk.
+// stores are the log, the votes and the snapshots of raft.
 type stores struct {
 	log       raft.LogStore
 	bounded   *boundedLog // the same as log
 	stable    raft.StableStore
 	snapshots raft.SnapshotStore
-	kept      *snapshot.Store // the same; nil if nothing is kept on disk
-	guarded   *guardedLog     // below log and stable; nil if nothing is kept on disk
+	kept      *snapshot.Store // the same as snapshots; nil without a disk
+	guarded   *guardedLog     // below log and stable; nil without a disk
 	close     func() error
 }
 
@@ -50,24 +50,25 @@ func openStores(cfg *Config, dog *watchdog, o snapshot.Options) (*stores, error)
 	return s, nil
 }
 
-// guard puts the cache and the watchdog before a log.
+// guard adds the cache and the watchdog to a log.
 func guard(cfg *Config, db diskLog, dog *watchdog) *stores {
 	guarded := &guardedLog{LogStore: db, StableStore: db, dog: dog}
 	cached := newBoundedLog(guarded, cfg.remembered())
 	return &stores{log: cached, bounded: cached, stable: guarded, guarded: guarded, close: db.Close}
 }
 
-// remembered is how many of the newest entries' sizes decide when the log is cut.
+// remembered returns the number of the newest entries whose sizes are recorded. The sizes
+// decide when the log is truncated.
 func (c *Config) remembered() uint64 { return min(c.SnapshotThreshold+c.TrailingLogs, rememberedMax) }
 
-// rememberedMax bounds the memory for sizes: 16 bytes each.
+// rememberedMax bounds the memory for the sizes: each takes 16 bytes.
 const rememberedMax = 1 << 18
 
-// prepareTimeout bounds how long a node with a damaged snapshot looks for another
-// one in the bucket before it gives up.
+// prepareTimeout bounds how long a node with a damaged snapshot looks for another one in
+// the bucket.
 const prepareTimeout = 5 * time.Minute
 
-// prepare makes sure that raft can start from what is on the disk.
+// prepare ensures that raft can start from the log and the snapshots on the disk.
 func prepare(s *snapshot.Store, logs raft.LogStore) error {
 	ctx, cancel := context.WithTimeout(context.Background(), prepareTimeout)
 	defer cancel()
@@ -81,25 +82,24 @@ func openLog(cfg *Config) (*raftlog.Log, error) {
 	return raftlog.OpenBolt(cfg.DataDir)
 }
 
-// guardedLog reports to the watchdog what raft would live with: a write that
-// fails or hangs. A node that cannot write its log must stop, so that another
-// leads.
+// guardedLog reports writes that fail or hang to the watchdog. Raft itself would continue
+// after them, but a node that cannot write its log must stop, so that another node leads.
 type guardedLog struct {
 	raft.LogStore
 	raft.StableStore
 	dog     *watchdog
-	witness *witness // of what is stored; nil: there is none
+	witness *witness // of the stored entries; nil: none
 }
 
-// IsMonotonic implements raft.MonotonicLogStore: raft must know when it has to
-// clear a log that takes no gaps.
+// IsMonotonic implements raft.MonotonicLogStore: raft must know if it has to clear a log
+// that allows no gaps.
 func (g *guardedLog) IsMonotonic() bool {
 	m, ok := g.LogStore.(raft.MonotonicLogStore)
 	return ok && m.IsMonotonic()
 }
 
-// GetLog implements raft.LogStore. What cannot be read as it was written must not be
-// applied, nor sent to others, and does not get better by trying again.
+// GetLog implements raft.LogStore. A damaged entry is fatal: it must not be applied or
+// sent to other nodes, and reading it again does not help.
 func (g *guardedLog) GetLog(index uint64, l *raft.Log) error {
 	err := g.LogStore.GetLog(index, l)
 	if errors.Is(err, raftlog.ErrDamaged) {
@@ -151,24 +151,25 @@ func (g *guardedLog) SetUint64(key []byte, val uint64) error {
 	return err
 }
 
-// watchdog bites when a disk write fails or hangs. It counts its own rounds
-// instead of reading a clock, so that a process that was itself stopped for a
-// while (SIGSTOP, a suspended machine) does not take that for a slow disk.
+// watchdog calls bite when a disk write fails or hangs. It counts its own rounds instead
+// of reading a clock, so that a process that was stopped for a while (SIGSTOP, a
+// suspended machine) does not take that for a slow disk.
 type watchdog struct {
-	limit  time.Duration // for appendMaxBytes and less; for more in proportion
+	limit  time.Duration // for writes of up to appendMaxBytes; in proportion for larger ones
 	bite   func(error)
 	size   atomic.Int64  // bytes of the next write, or of the one under way
-	before func()        // called before each write; nil: nothing is
+	before func()        // called before each write, unless nil
 	writes atomic.Uint64 // odd while a write is under way
 }
 
-// roundsToBite is how often the same write must be seen under way.
+// roundsToBite is the number of rounds in a row in which the watchdog must see the same
+// write under way before it is fatal.
 const roundsToBite = 10
 
-// expect says how large the next write is.
+// expect sets the size of the next write in bytes.
 func (d *watchdog) expect(bytes int) { d.size.Store(int64(bytes)) }
 
-// patience is for how many rounds the write under way may go on.
+// patience returns for how many rounds the present write may take.
 func (d *watchdog) patience() int { return roundsToBite * int(1+d.size.Load()/appendMaxBytes) }
 
 // watch runs one write. Raft writes from one goroutine at a time.
@@ -186,7 +187,7 @@ func (d *watchdog) watch(what string, write func() error) error {
 	return err
 }
 
-// run checks until stop is closed.
+// run checks the writes until stop is closed, or until one of them hangs.
 func (d *watchdog) run(stop <-chan struct{}) {
 	tick := time.NewTicker(max(d.limit/roundsToBite, time.Millisecond))
 	defer tick.Stop()

@@ -10,9 +10,10 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// admit takes a node into the cluster: the server that had its name or address
-// before goes, the new one catches up without a vote, then gets one. Each step
-// may be repeated.
+// admit adds a node to the cluster. It removes the server that had the node's name or
+// address, adds the node without a vote, waits until it has caught up, and gives it a
+// vote. Each step may be repeated. It returns ErrNotLeader if this node is not raft's
+// leader.
 func (n *Node) admit(ctx context.Context, who Identity) error {
 	if n.raft.State() != raft.Leader {
 		return ErrNotLeader
@@ -56,8 +57,8 @@ func voter(c raft.Configuration, id raft.ServerID) bool {
 	return false
 }
 
-// removePredecessors removes the servers whose place the newcomer takes. It refuses
-// if one of them is not certain to be gone, or if nobody who is expected joins.
+// removePredecessors removes the servers that the new node replaces. It removes none and
+// returns an error if one of them may still be running.
 func (n *Node) removePredecessors(ctx context.Context, c raft.Configuration, who Identity) error {
 	var before []raft.Server
 	for _, s := range c.Servers {
@@ -79,8 +80,9 @@ func (n *Node) removePredecessors(ctx context.Context, c raft.Configuration, who
 	return nil
 }
 
-// expected refuses a newcomer that the operator has not announced in --peers, or that
-// does not answer as the node that it says it is.
+// expected returns an error if the operator has not named the new node in --peers and the
+// cluster does not have a server of that name, or if the node does not answer at its HTTP
+// address with the same server id.
 func (n *Node) expected(ctx context.Context, c raft.Configuration, who Identity) error {
 	known := n.cfg.peerHTTP(who.Name) != "" || slices.ContainsFunc(c.Servers, func(s raft.Server) bool {
 		return nodeName(s.ID) == who.Name
@@ -99,10 +101,11 @@ func (n *Node) expected(ctx context.Context, c raft.Configuration, who Identity)
 	return nil
 }
 
-// isGone returns nil if s, a server whose name or raft address the newcomer has, is
-// certain not to run any more. It is asked at its own HTTP address. If it does not
-// answer there, what counts is whether it answered the leader's requests; a server
-// at the newcomer's raft address seems to, since raft does not say whom it means.
+// isGone returns nil if s, a server that has the new node's name or raft address, is
+// certain not to run any more. It asks s at its own HTTP address. If s does not answer
+// there, the answers to the leader's raft requests count. They do not count if s has the
+// new node's raft address: raft does not address a server by its id, so the new node may
+// have answered. If the HTTP address of such a server is not known, it counts as gone.
 func (n *Node) isGone(ctx context.Context, s raft.Server, who Identity) error {
 	name := nodeName(s.ID)
 	running := fmt.Errorf("node %s is running as %s at %s: stop it for good before another node takes its name, "+
@@ -132,14 +135,14 @@ func (n *Node) isGone(ctx context.Context, s raft.Server, who Identity) error {
 	return nil
 }
 
-// silenceMax is how long a server that is to be replaced must not have answered its
+// silenceMax returns how long a server that is to be replaced must not have answered the
 // leader.
 func (n *Node) silenceMax() time.Duration { return max(10*n.cfg.HeartbeatTimeout, 2*time.Second) }
 
-// catchUpSlack is how many entries a newcomer may lag when it gets its vote.
+// catchUpSlack is how many entries a new node may lag when it gets its vote.
 const catchUpSlack = 64
 
-// awaitCatchUp waits until the newcomer has the log, as the leader has measured.
+// awaitCatchUp waits until the new node has the log, by the leader's measurements.
 func (n *Node) awaitCatchUp(ctx context.Context, who Identity) error {
 	for {
 		if _, index := n.out.progress(raft.ServerID(who.ServerID)); index > 0 && index+catchUpSlack >= n.raft.CommitIndex() {

@@ -13,7 +13,7 @@ import (
 	"osqueue/fsm"
 )
 
-// lines keeps what a node logs.
+// lines records the log lines of a node.
 type lines struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -31,8 +31,8 @@ func (l *lines) has(part string) bool {
 	return strings.Contains(l.text.String(), part)
 }
 
-// newcomer starts a node with an empty directory at a new address, under a name that
-// is in the others' --peers or not.
+// newcomer starts a node with an empty directory at a new address. others is the --peers
+// of the other nodes, which may lack its name.
 func (l *lab) newcomer(name string, others []PeerAddr, log *lines) *member {
 	l.t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -67,8 +67,9 @@ func serverIDs(c raft.Configuration) (ids []raft.ServerID) {
 	return ids
 }
 
-// A second node of a living node's name, with a copied configuration on another host,
-// must not take the living one's place: neither a follower's nor the leader's own.
+// A second node with the name of a running node, for example with a copied configuration
+// on another host, must not replace the running node, neither a follower nor the leader
+// itself.
 func TestSecondNodeOfALivingNameIsRefused(t *testing.T) {
 	l := newLab(t)
 	all := l.start("n", 3, nil)
@@ -93,7 +94,7 @@ func serverOf(ids []raft.ServerID, name string) raft.ServerID {
 	return ids[slices.IndexFunc(ids, func(id raft.ServerID) bool { return nodeName(id) == name })]
 }
 
-// A name that the leader's --peers lack is a mistake: it would be a voter for ever.
+// A name that the leader's --peers lack is a mistake: the node would remain a voter.
 func TestUnknownNameIsRefused(t *testing.T) {
 	l := newLab(t)
 	all := l.start("n", 3, nil)
@@ -108,7 +109,7 @@ func TestUnknownNameIsRefused(t *testing.T) {
 	})
 }
 
-// A node that is gone is replaced at another address, once the leader has not heard
+// A node that is gone can be replaced at another address, once the leader has not heard
 // from it for a while.
 func TestReplacementAtAnotherAddress(t *testing.T) {
 	l := newLab(t)
@@ -124,8 +125,7 @@ func TestReplacementAtAnotherAddress(t *testing.T) {
 	})
 }
 
-// Who only says that it is a node, and does not answer as one, costs nobody a vote,
-// and gets none.
+// A join request for an identity that does not answer removes no voter and adds none.
 func TestJoinOfNobody(t *testing.T) {
 	l := newLab(t)
 	all := l.start("n", 3, nil)

@@ -21,8 +21,7 @@ import (
 	"osqueue/internal/groupcommit"
 )
 
-// Node is a member of a cluster. Open starts it; its methods are safe for
-// concurrent use.
+// Node is a member of a cluster. Open starts it. Its methods are safe for concurrent use.
 type Node struct {
 	cfg     Config
 	log     hclog.Logger
@@ -41,32 +40,32 @@ type Node struct {
 	mend    chan struct{} // signals that a snapshot on the disk is damaged
 	reads   *groupcommit.Batcher[struct{}, struct{}]
 	started time.Time
-	// replayed is the newest entry that the log had when the node started.
+	// replayed is the index of the newest entry that the log had when the node started.
 	replayed uint64
 
 	clocks    clocks                            // of the other voters
 	restoring sync.Mutex                        // held while raft gives all nodes a new state
-	setBack   atomic.Pointer[setBackRequest]    // nil: nobody asks for it
-	watch     election.Watch                    // of the document; the candidate's
+	setBack   atomic.Pointer[setBackRequest]    // request to set the time back; nil: none
+	watch     election.Watch                    // of the document; used by the candidate's goroutine
 	carried   atomic.Pointer[Carried]           // nil: nothing
-	copied    atomic.Pointer[[sha256.Size]byte] // of the document that was kept as a copy last; nil: none
+	copied    atomic.Pointer[[sha256.Size]byte] // checksum of the document that was copied last; nil: none
 
-	announcer announcer // the candidate's
+	announcer announcer // used by the candidate's goroutine
 
-	kept  atomic.Pointer[fsm.LSN]    // up to where no leader needs the log for the bucket
-	named atomic.Bool                // a peer's configuration has this server
+	kept  atomic.Pointer[fsm.LSN]    // no leader needs the log up to here for the bucket
+	named atomic.Bool                // a peer's configuration contains this server
 	reign atomic.Pointer[reign]      // set while this node answers writes
-	fence atomic.Pointer[fenceState] // what Status shows of the fence
+	fence atomic.Pointer[fenceState] // state of the fence, for Status
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
-	leave  chan struct{} // closed by StepDown: no new reign
-	gone   chan struct{} // closed when the leadership loop has ended
+	leave  chan struct{} // closed by StepDown and Close: no new leader term begins
+	gone   chan struct{} // closed when lead has returned
 	left   sync.Once
 	down   chan struct{} // closed when raft has ended
 	ended  sync.Once
-	cut    chan struct{} // closed by die: the other nodes hear nothing more from this one
+	cut    chan struct{} // closed by sever: this node sends nothing more to the others
 	severs sync.Once
 	fatal  chan error
 }
@@ -74,8 +73,9 @@ type Node struct {
 // fenceState is one of the Fence constants with its reason.
 type fenceState struct{ state, reason string }
 
-// Open starts a node. It returns once raft runs; the cluster may still be
-// forming. The configuration must be valid.
+// Open starts a node. It returns once raft runs; the cluster may still be forming then.
+// It returns an error if the configuration is invalid (Config.Validate), or if the data
+// directory, the log or the raft address cannot be used.
 func Open(cfg Config) (*Node, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -123,7 +123,8 @@ func Open(cfg Config) (*Node, error) {
 	return n, nil
 }
 
-// openRaft starts raft on the node's disk and network.
+// openRaft opens the stores and the transport, starts raft, and starts the goroutines
+// that watch over them.
 func (n *Node) openRaft() (err error) {
 	if n.cfg.DataDir != "" {
 		if err := os.MkdirAll(n.cfg.DataDir, 0o700); err != nil {
@@ -192,8 +193,8 @@ func (n *Node) listen() (transport, error) {
 	}
 	return raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Stream: stream,
-		// More than one wedges replication after a failed append on a
-		// follower; group commit makes up for it.
+		// With more than one, replication hangs after a failed append on a follower. Group
+		// commit makes up for the lost throughput.
 		MaxRPCsInFlight: 1,
 		MaxPool:         raftConnPool,
 		Timeout:         raftConnTimeout,
@@ -216,8 +217,8 @@ func (n *Node) raftConfig() *raft.Config {
 	return c
 }
 
-// changed looks at what an entry has brought. It runs on raft's goroutine,
-// under the replica's lock.
+// changed wakes the waiters for the changes of the entry that m has applied. It runs on
+// raft's goroutine, under the replica's lock.
 func (n *Node) changed(m *fsm.Machine, idle bool) {
 	n.ready.changed(m)
 	n.ends.changed(m.Events())
@@ -227,7 +228,7 @@ func (n *Node) changed(m *fsm.Machine, idle bool) {
 	}
 }
 
-// restored is changed for a state that came from elsewhere, all at once.
+// restored is like changed, for a state that replaces the old one as a whole.
 func (n *Node) restored(m *fsm.Machine) {
 	n.ends.restored(m)
 	n.events.Restored(m)
@@ -236,10 +237,10 @@ func (n *Node) restored(m *fsm.Machine) {
 	}
 }
 
-// die reports the error for which the process must end; the first one counts. It
-// cuts this node off from the others before anything else: a leader whose disk hangs
-// would go on sending heartbeats, and nobody would elect another one, for as long as
-// the process takes to end.
+// die reports the error for which the process must end on Fatal; only the first error is
+// reported. It cuts this node off from the others first: a leader whose disk hangs would
+// continue to send heartbeats, and the others would elect no new leader until the process
+// has ended.
 func (n *Node) die(err error) {
 	n.sever()
 	select {
@@ -249,18 +250,19 @@ func (n *Node) die(err error) {
 	}
 }
 
-// sever cuts this node off from the others.
+// sever closes cut, after which this node sends nothing more to the others.
 func (n *Node) sever() { n.severs.Do(func() { close(n.cut) }) }
 
-// Fatal delivers the error for which the process must end, if any.
+// Fatal returns the channel on which the node sends at most one error. When it does, the
+// process must end.
 func (n *Node) Fatal() <-chan error { return n.fatal }
 
-// Name is the node's name as given by the operator.
+// Name returns the node's name, as the operator gave it.
 func (n *Node) Name() string { return n.cfg.Name }
 
-// StepDown stops answering, brings the bucket up to date and hands leadership
-// to another node, if this one has it. The node goes on as a follower; Close
-// ends it. It takes at most until ctx ends.
+// StepDown ends the leader term, which flushes the state to the bucket, and hands
+// leadership to another node, if this node has it. The node remains a follower until
+// Close. StepDown returns when ctx ends at the latest.
 func (n *Node) StepDown(ctx context.Context) {
 	n.left.Do(func() { close(n.leave) })
 	select {
@@ -276,11 +278,10 @@ func (n *Node) StepDown(ctx context.Context) {
 	}
 }
 
-// closeLimit is how long raft may take to end before the other nodes hear nothing more
-// from it.
+// closeLimit is how long raft may take to end before the node is cut off from the others.
 const closeLimit = time.Second
 
-// Close ends the node. Call StepDown before it for a graceful stop. It does not return
+// Close ends the node. Call StepDown before it for a graceful stop. Close does not return
 // while a write of the raft log hangs; the process has to exit then.
 func (n *Node) Close() error {
 	n.left.Do(func() { close(n.leave) })
@@ -297,22 +298,22 @@ func (n *Node) Close() error {
 	return errors.Join(err, n.net.Close(), n.stores.close())
 }
 
-// Job returns a job of the applied state, or nil.
+// Job returns a job of the applied state, or nil. The job must not be changed.
 func (n *Node) Job(id string) (j *fsm.Job) {
 	n.replica.read(func(m *fsm.Machine) { j = m.Job(id) })
 	return j
 }
 
-// View freezes the applied state.
+// View returns a frozen view of the applied state.
 func (n *Node) View() *fsm.View { return n.replica.freeze() }
 
-// TypeStats returns the figures of one type.
+// TypeStats returns the statistics of one job type.
 func (n *Node) TypeStats(name string) (s fsm.TypeStats) {
 	n.replica.read(func(m *fsm.Machine) { s = m.TypeStats(name) })
 	return s
 }
 
-// AllTypeStats returns the figures of every type that has jobs.
+// AllTypeStats returns the statistics of every type that has jobs.
 func (n *Node) AllTypeStats() map[string]fsm.TypeStats {
 	stats := make(map[string]fsm.TypeStats)
 	n.replica.read(func(m *fsm.Machine) {

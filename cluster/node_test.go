@@ -34,7 +34,7 @@ func newLab(t *testing.T) *lab {
 	return &lab{t: t, bucket: b}
 }
 
-// member is a node and the HTTP server by which its peers find it.
+// member is a node with the HTTP server at which its peers reach it.
 type member struct {
 	*Node
 	cfg  Config
@@ -76,7 +76,7 @@ func (l *lab) open(peers []PeerAddr, i int, listener net.Listener, adjust func(*
 	cfg.RaftAddr, cfg.HTTPAdvertise = "127.0.0.1:0", peers[i].HTTP
 	cfg.Bucket = l.bucket
 	cfg.BrokerTimeout, cfg.Flush.Heartbeat = 2*time.Second, 500*time.Millisecond
-	cfg.LeaseTimeout = cfg.HeartbeatTimeout // so that a busy machine seldom costs a leader its place
+	cfg.LeaseTimeout = cfg.HeartbeatTimeout // so that a leader on a busy machine seldom loses its leadership
 	cfg.Logger = hclog.New(&hclog.LoggerOptions{Name: cfg.Name, Level: hclog.Warn, Output: testWriter{l.t}})
 	cfg.Client = &http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	if adjust != nil {
@@ -95,7 +95,7 @@ func (l *lab) open(peers []PeerAddr, i int, listener net.Listener, adjust func(*
 type testWriter struct{ t *testing.T }
 
 func (w testWriter) Write(p []byte) (int, error) {
-	if w.t.Context().Err() == nil { // after the end a log line would panic
+	if w.t.Context().Err() == nil { // a log line after the end of the test would panic
 		w.t.Logf("%s", p)
 	}
 	return len(p), nil
@@ -128,7 +128,7 @@ func (l *lab) eventually(what string, cond func() bool) {
 	}
 }
 
-// never watches for a time that something does not happen.
+// never fails the test if cond becomes true within d.
 func (l *lab) never(d time.Duration, what string, cond func() bool) {
 	l.t.Helper()
 	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
@@ -267,8 +267,8 @@ func TestSecondClusterWaitsThenAdopts(t *testing.T) {
 	}
 }
 
-// A job whose lease has run out can be claimed at once: no claim is sent away because
-// the entry that lets time pass is still under way.
+// A job whose lease has expired can be claimed at once: no claim is refused because the
+// entry that lets time pass is not applied yet.
 func TestAJobIsReadyWhenItsLeaseIsOver(t *testing.T) {
 	l := newLab(t)
 	n := l.leader(l.start("n", 1, func(c *Config) { c.Settings.LeaseMs = 50; c.Settings.MaxAttempts = 1000 })...)
@@ -288,7 +288,7 @@ func TestAJobIsReadyWhenItsLeaseIsOver(t *testing.T) {
 	}
 }
 
-// edit puts a job into the document by hand.
+// edit adds a job to the document by hand.
 func (l *lab) edit(id string) {
 	l.t.Helper()
 	l.eventually("the edit to be stored", func() bool {

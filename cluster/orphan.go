@@ -9,14 +9,16 @@ import (
 	"osqueue/storage/archive"
 )
 
-// errOrphan is why an empty cluster does not begin a queue beside the archive of another.
+// errOrphan says why an empty cluster does not begin a queue next to the archive of
+// another one.
 var errOrphan = errors.New("the bucket has no " + DocumentKey + ", but an archive of one, and this cluster is empty: " +
 	"make the newest state in the archive the document with `osqueue verify BUCKET-URL --repair`, " +
 	"start a node that still has its disk, or give this cluster another bucket or prefix")
 
-// mayCreate refuses to let a cluster without a state begin a new queue where the archive of
-// another one stands: its document was lost, and the new queue would take its place. It
-// makes up to two listings of a page, when there is no document.
+// mayCreate returns an error if this cluster has no state and the bucket contains the
+// archive of another cluster without its document. The document was lost, and a new queue
+// would replace it. mayCreate makes up to two listings of one page, and only if there is
+// no document.
 func (n *Node) mayCreate(ctx context.Context, a election.Action, me *election.Candidate) error {
 	if a != election.Create || me.Populated {
 		return nil

@@ -9,8 +9,8 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// A document with an empty state, such as a repair that found no other could leave, does not
-// cost nodes that have their disks their jobs.
+// A document with an empty state, which a repair that found no other could write, does
+// not remove the jobs of nodes that have their disks.
 func TestNodesKeepTheirStateOverAnEmptyDocument(t *testing.T) {
 	l := newLab(t)
 	n := l.leader(l.start("n", 1, nil)...)
@@ -33,8 +33,8 @@ func TestNodesKeepTheirStateOverAnEmptyDocument(t *testing.T) {
 	})
 }
 
-// An empty cluster does not begin a new queue beside the archive of one that has lost its
-// document; it says which command makes the document again.
+// An empty cluster does not begin a new queue next to the archive of a cluster that has
+// lost its document. The error names the command that restores the document.
 func TestAnEmptyClusterIsRefusedBesideAnArchive(t *testing.T) {
 	l := newLab(t)
 	n := l.leader(l.start("n", 1, func(c *Config) { c.Flush.TailMax, c.Flush.TailMin = 64, 16 })...)

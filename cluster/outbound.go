@@ -9,29 +9,31 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// outbound stands between raft and the transport, and notes which followers have
-// confirmed this node's leadership, and since when.
+// outbound stands between raft and the transport. It records which followers have
+// confirmed this node's leadership, and in which round.
 //
-// Raft cannot say that. Its VerifyLeader counts the next answer that comes in of each
-// node, also one to a request that was under way before: a leader that has stood still,
-// with such an answer in a buffer of the kernel, would confirm to itself what was true
-// before another was elected, and readers would miss what that one has committed.
+// Raft does not provide that. Its VerifyLeader counts the next answer of each node, even
+// if it answers a request that was sent before the call. A leader that was paused may
+// find such an answer in a buffer of the kernel. It would confirm its leadership although
+// another leader has been elected since, and readers would miss the writes of that
+// leader. So Node.verifyLeader begins a round with ask, calls raft's VerifyLeader, and
+// then checks with majority that the voters have answered requests of that round.
 //
-// After cut is closed it sends nothing more.
+// outbound also measures, for the term in which this node leads, when each server
+// answered last, and up to which index its log is known to be the same as the leader's.
 //
-// It also measures, for the term in which this node leads, when each server answered
-// last, and up to where its log is known to be the leader's.
+// After cut is closed, outbound sends nothing more.
 type outbound struct {
 	transport
 	cut <-chan struct{}
 
 	mu        sync.Mutex
-	round     uint64                   // of questions
-	confirmed map[raft.ServerID]uint64 // the newest round that each has answered
-	term      uint64                   // of the requests below
-	began     time.Time                // the first request of the term
+	round     uint64                   // number of the newest round
+	confirmed map[raft.ServerID]uint64 // newest round of which each server has answered a request
+	term      uint64                   // raft term of the fields below
+	began     time.Time                // time of the first request of the term
 	heard     map[raft.ServerID]time.Time
-	matched   map[raft.ServerID]uint64 // index of the newest entry that each is known to share
+	matched   map[raft.ServerID]uint64 // index of the newest entry that each server is known to have
 }
 
 func newOutbound(t transport, cut <-chan struct{}) *outbound {
@@ -50,7 +52,8 @@ func (o *outbound) live() error {
 	}
 }
 
-// ask begins a round: what is sent after it, and answered, counts for it.
+// ask begins a round: requests that are sent from now on count for it when they are
+// answered.
 func (o *outbound) ask() (round uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -58,9 +61,9 @@ func (o *outbound) ask() (round uint64) {
 	return o.round
 }
 
-// AppendEntries implements raft.Transport. A heartbeat is one without entries. Of
-// the entries it sends those that fit into one request, and takes the others out of
-// args: raft goes on after the last entry that is in args when it returns.
+// AppendEntries implements raft.Transport. A request without entries is a heartbeat.
+// AppendEntries sends only the entries that fit into one request and removes the others
+// from args: raft continues after the last entry that is in args when the call returns.
 func (o *outbound) AppendEntries(
 	id raft.ServerID, to raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse,
 ) error {
@@ -69,7 +72,7 @@ func (o *outbound) AppendEntries(
 	}
 	round := o.sent(args.Term)
 	if cut := cutAppend(args.Entries); len(cut) < len(args.Entries) {
-		args.Entries = cut // raft sends one heartbeat many times, which must not change
+		args.Entries = cut // do not change a heartbeat, which raft sends many times
 	}
 	if err := o.transport.AppendEntries(id, to, args, resp); err != nil {
 		return err
@@ -129,7 +132,7 @@ func (o *outbound) InstallSnapshot(
 	return o.transport.InstallSnapshot(id, to, args, resp, data)
 }
 
-// sent notes a request of a term and returns the round that its answer counts for.
+// sent records a request of a term. It returns the round for which the answer counts.
 func (o *outbound) sent(term uint64) (round uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -140,8 +143,9 @@ func (o *outbound) sent(term uint64) (round uint64) {
 	return o.round
 }
 
-// lastSent is the index up to which the receiver's log is the sender's if it accepts
-// the request, 0 for a heartbeat, which is accepted unread.
+// lastSent returns the index up to which the receiver's log is the same as the sender's
+// if it accepts the request. It returns 0 for a heartbeat, which the receiver accepts
+// without a check of its log.
 func lastSent(r *raft.AppendEntriesRequest) uint64 {
 	if len(r.Entries) > 0 {
 		return r.Entries[len(r.Entries)-1].Index
@@ -149,16 +153,16 @@ func lastSent(r *raft.AppendEntriesRequest) uint64 {
 	return r.PrevLogEntry
 }
 
-// progress returns when a server answered last in the newest term in which this node
-// led (the zero time: never), and the index up to which it is known to have the log.
+// progress returns when a server answered last in the newest term in which this node led
+// (the zero time: never), and the index up to which it is known to have the log.
 func (o *outbound) progress(id raft.ServerID) (heard time.Time, index uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.heard[id], o.matched[id]
 }
 
-// quiet returns how long a server has not answered the leader of a term, this node: at
-// most for as long as it leads, since it did not ask before.
+// quiet returns for how long a server has not answered this node as the leader of a term.
+// It is at most the time since the first request of that term.
 func (o *outbound) quiet(id raft.ServerID, term uint64) time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -171,8 +175,8 @@ func (o *outbound) quiet(id raft.ServerID, term uint64) time.Duration {
 	return time.Since(o.began)
 }
 
-// majority tells whether more than half of the voters have confirmed in a round that
-// this node, one of them, leads.
+// majority reports whether more than half of the voters have confirmed in a round that
+// self is the leader. self counts as one that has.
 func (o *outbound) majority(round uint64, self raft.ServerID, voters raft.Configuration) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

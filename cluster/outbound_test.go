@@ -7,7 +7,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// peers answers appends as the test says.
+// peers answers appends as the test decides.
 type peers struct {
 	transport
 	answer func(*raft.AppendEntriesResponse) error

@@ -14,22 +14,23 @@ import (
 	"osqueue/internal/groupcommit"
 )
 
-// proposal is what one caller wants committed: mutations that stay together,
-// in order, in one log entry.
+// proposal is a list of mutations of one caller. They are committed together, in order,
+// in one log entry.
 type proposal []*fsmpb.Mutation
 
-// committed is a caller's share of an applied entry.
+// committed is one caller's share of the results of an applied entry.
 type committed struct {
 	results []fsm.Result
 	lsn     fsm.LSN
 }
 
-// entryMax is the largest log entry that is proposed at all: request bodies
-// are bounded well below it.
+// entryMax is the size of the largest log entry that is proposed, in bytes. Request
+// bodies are bounded well below it.
 const entryMax = 16 << 20
 
-// Propose commits one mutation and returns the machine's answer. Only the
-// active leader can; the errors are those of this package.
+// Propose commits one mutation and returns the machine's answer and the LSN of the entry.
+// It returns ErrNotLeader on every node but the active leader; the other errors are those
+// of this package.
 func (n *Node) Propose(ctx context.Context, m *fsmpb.Mutation) (fsm.Result, fsm.LSN, error) {
 	results, lsn, err := n.proposeAll(ctx, proposal{m})
 	if err != nil {
@@ -38,7 +39,7 @@ func (n *Node) Propose(ctx context.Context, m *fsmpb.Mutation) (fsm.Result, fsm.
 	return results[0], lsn, nil
 }
 
-// proposeAll commits mutations in one entry.
+// proposeAll commits mutations in one entry. It returns one result for each.
 func (n *Node) proposeAll(ctx context.Context, ms []*fsmpb.Mutation) ([]fsm.Result, fsm.LSN, error) {
 	r := n.active()
 	if r == nil {
@@ -79,7 +80,8 @@ func (p proposal) size() int {
 	return size
 }
 
-// propose hands one log entry to raft; the wait brings its results.
+// propose hands one log entry to raft. The function that it returns waits for the
+// results.
 func (n *Node) propose(ctx context.Context, clock *leaderClock, batch []proposal) groupcommit.Wait[committed] {
 	entry := n.newEntry(clock.now())
 	for _, p := range batch {
@@ -102,8 +104,9 @@ func (n *Node) propose(ctx context.Context, clock *leaderClock, batch []proposal
 	}
 }
 
-// newEntry has what every entry gets from the leader: the time, the dice that all
-// nodes see fall alike, and what they need not keep for the bucket any more.
+// newEntry returns an entry with the fields that the leader sets in each entry: the time,
+// a random number that is the same on all nodes, and the LSN up to which no node needs
+// its unflushed log any more.
 func (n *Node) newEntry(nowMs int64) *fsmpb.Batch {
 	b := &fsmpb.Batch{NowMs: nowMs, Random: rand.Uint64()}
 	if kept := n.kept.Load(); kept != nil {
@@ -112,7 +115,7 @@ func (n *Node) newEntry(nowMs int64) *fsmpb.Batch {
 	return b
 }
 
-// share deals the results of an entry out to the callers.
+// share splits the results of an entry among the callers.
 func share(a *applied, batch []proposal) []committed {
 	shares := make([]committed, len(batch))
 	rest := a.results
@@ -123,8 +126,8 @@ func share(a *applied, batch []proposal) []committed {
 	return shares
 }
 
-// outcome waits for an entry to be applied, or for ctx to end, which leaves
-// the outcome open.
+// outcome waits until an entry is applied. If ctx ends first, the error is an ErrUnknown:
+// the entry may still be committed.
 func (n *Node) outcome(ctx context.Context, future raft.ApplyFuture) (*applied, error) {
 	if err := n.waitFuture(ctx, future); err != nil {
 		return nil, raftError(err)
@@ -136,7 +139,8 @@ func (n *Node) outcome(ctx context.Context, future raft.ApplyFuture) (*applied, 
 	return a, a.err
 }
 
-// raftError tells what raft refused from what may have happened.
+// raftError returns ErrNotLeader if raft refused the entry, and an ErrUnknown if the
+// entry may be committed.
 func raftError(err error) error {
 	switch {
 	case errors.Is(err, raft.ErrNotLeader), errors.Is(err, raft.ErrLeadershipTransferInProgress):
@@ -146,7 +150,7 @@ func raftError(err error) error {
 	}
 }
 
-// proposalError translates the batcher's view of a call.
+// proposalError translates an error of the batcher to one of this package.
 func proposalError(err error) error {
 	switch {
 	case errors.Is(err, groupcommit.ErrOverloaded):
@@ -160,8 +164,8 @@ func proposalError(err error) error {
 	}
 }
 
-// applyNow proposes one entry outside of group commit, for the reign's own
-// needs.
+// applyNow proposes one entry outside of group commit, for mutations of the leader
+// itself.
 func (n *Node) applyNow(ctx context.Context, nowMs int64, ms ...*fsmpb.Mutation) (*applied, error) {
 	entry := n.newEntry(nowMs)
 	entry.Mutations = ms

@@ -9,8 +9,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// What may have been committed must not be told as what was not: whoever hears that
-// would send it again as something new.
+// A write that may have been committed must not be reported as not committed: the client
+// would send it again as a new one.
 func TestWhatMayHaveHappenedIsUnknown(t *testing.T) {
 	for _, c := range []struct{ raft, want error }{
 		{raft.ErrNotLeader, ErrNotLeader},
@@ -28,11 +28,11 @@ func TestWhatMayHaveHappenedIsUnknown(t *testing.T) {
 	}
 }
 
-// A leader that has lost the others still thinks that it leads, for as long as its
-// lease lasts. Another may lead by then.
+// A leader that is cut off from the others still believes that it leads until its lease
+// expires. Another node may lead by then.
 func TestLinearizeAsksTheOthers(t *testing.T) {
 	l := newLab(t)
-	// The lease is long, so that nothing else ends its leadership meanwhile.
+	// The lease is long, so that nothing else ends the leadership before the read.
 	nodes := l.start("n", 3, func(c *Config) {
 		c.HeartbeatTimeout, c.ElectionTimeout, c.LeaseTimeout = 5*time.Second, 5*time.Second, 5*time.Second
 	})

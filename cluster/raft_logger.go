@@ -9,10 +9,11 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// raftLogger is raft's log with the repetitions left out. Raft logs each failed
-// request: a dead peer costs three errors a second, in which every other line drowns.
-// Here it costs one line, and one a minute that counts the rest. An orderly stop is no
-// error: what the closed transport reports is logged as debug output.
+// raftLogger is raft's logger without repetitions. Raft logs each failed request: a dead
+// peer causes three errors a second, which hide every other line. raftLogger logs the
+// first one, and then one line a minute with the number of the others. It logs errors of
+// a transport that this node has closed as debug output, because an orderly stop is not
+// an error.
 type raftLogger struct {
 	hclog.Logger
 	repeats *repeats
@@ -54,8 +55,8 @@ func (l *raftLogger) log(at func(string, ...any), msg string, args []any) {
 	at(msg, args...)
 }
 
-// closed reports whether a line says only that this node has closed its transport or
-// a connection.
+// closed reports whether a line only says that this node has closed its transport or a
+// connection.
 func closed(args []any) bool {
 	for _, arg := range args {
 		if err, ok := arg.(error); ok && (errors.Is(err, raft.ErrTransportShutdown) || errors.Is(err, net.ErrClosed)) {
@@ -65,7 +66,7 @@ func closed(args []any) bool {
 	return false
 }
 
-// unreachable are the lines that all say that a peer does not answer.
+// unreachable has the messages that all mean that a peer does not answer.
 var unreachable = map[string]bool{
 	"failed to heartbeat to":                  true,
 	"failed to contact":                       true,
@@ -75,8 +76,8 @@ var unreachable = map[string]bool{
 	"failed to make requestVote RPC":          true,
 }
 
-// topic is what two lines have in common if one repeats the other: the message and
-// the peer.
+// topic returns the key under which a line counts as a repetition: the message and the
+// peer.
 func topic(msg string, args []any) string {
 	if unreachable[msg] {
 		msg = "unreachable"

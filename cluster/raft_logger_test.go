@@ -13,7 +13,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// A dead peer costs two lines at first and as many a minute, whatever raft says of it.
+// A dead peer causes two lines at first and as many a minute later, whatever raft logs
+// about it.
 func TestDeadPeerInTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
@@ -54,7 +55,7 @@ func TestOrderlyStopIsNoError(t *testing.T) {
 	}
 }
 
-// What is remembered of lines is bounded.
+// The number of remembered lines is bounded.
 func TestRepeatsAreBounded(t *testing.T) {
 	var r repeats
 	for i := range 10 * repeatKeys {

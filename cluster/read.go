@@ -10,9 +10,9 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// Linearize returns once the local state is certain to hold every write that
-// was answered before the call. Only the active leader can say that; elsewhere
-// it is ErrNotLeader.
+// Linearize returns nil once the local state contains every write that was answered
+// before the call. It returns ErrNotLeader on every node but the active leader. The other
+// errors are ErrOverloaded, ErrClosed and those of ctx.
 func (n *Node) Linearize(ctx context.Context) error {
 	before := n.active()
 	if before == nil {
@@ -27,8 +27,8 @@ func (n *Node) Linearize(ctx context.Context) error {
 	return nil
 }
 
-// readError translates the batcher's view of a read: nothing was changed, so
-// nothing is unknown.
+// readError translates an error of the batcher to one of this package. A read changes
+// nothing, so its outcome is never unknown.
 func readError(err error) error {
 	switch {
 	case errors.Is(err, groupcommit.ErrOverloaded):
@@ -40,9 +40,9 @@ func readError(err error) error {
 	}
 }
 
-// verifyLeader is one round to a majority on behalf of all readers that wait. Raft may
-// take answers for it that were under way before (outbound); then it is asked again,
-// at most as often as answers can be under way.
+// verifyLeader confirms the leadership with a majority once, for all readers that wait.
+// Raft may count answers to earlier requests for it (see outbound). Then verifyLeader
+// asks raft again, until a majority has answered requests of this round.
 func (n *Node) verifyLeader(ctx context.Context, _ []struct{}) groupcommit.Wait[struct{}] {
 	round := n.out.ask()
 	future := n.raft.VerifyLeader()
@@ -59,7 +59,8 @@ func (n *Node) verifyLeader(ctx context.Context, _ []struct{}) groupcommit.Wait[
 	}
 }
 
-// WaitApplied returns once this node has applied lsn.
+// WaitApplied returns nil once this node has applied lsn. The other errors are those of
+// ctx, and ErrClosed.
 func (n *Node) WaitApplied(ctx context.Context, lsn fsm.LSN) error {
 	done, forget := n.replica.reached(lsn)
 	defer forget()
@@ -73,8 +74,8 @@ func (n *Node) WaitApplied(ctx context.Context, lsn fsm.LSN) error {
 	}
 }
 
-// Document is the applied state in the form of queue.json. The header is that
-// of a flush at this moment, without a write of its own.
+// Document returns the applied state in the form of queue.json. Its header is the one
+// that a flush would write now. Document does not write to the bucket.
 func (n *Node) Document(ctx context.Context) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

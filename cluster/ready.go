@@ -9,34 +9,37 @@ import (
 	"osqueue/fsm"
 )
 
-// readyHub lets claims sleep until a job arrives. As many sleepers wake as
-// there are new jobs for them, the longest sleeper first. A sleeper that takes
-// its wake-up and then goes away without claiming would leave a job lying, so
-// it passes the wake-up on, and rouse, called now and then, mends the rest.
+// readyHub lets claims wait for an available job. changed wakes as many waiting claims as
+// there are new jobs for them, the one that has waited longest first.
+//
+// A wake-up can get lost. If a claim ends before it has received it, forget passes it to
+// the next claim. If a claim has received it and takes no job, or one of another type,
+// the rescan of passTime wakes another claim.
 type readyHub struct {
 	replica  *replica
-	sleeping atomic.Int64 // lets the write path skip the lock when nobody waits
+	sleeping atomic.Int64 // lets the write path skip the lock when no claim waits
 
 	mu     sync.Mutex
-	slept  uint64                // sleepers so far
-	any    *list.List            // of *sleeper, without types
+	slept  uint64                // number of sleepers so far
+	any    *list.List            // of *sleeper without types
 	byType map[string]*list.List // of *sleeper
 }
 
 type sleeper struct {
 	types []string
-	since uint64 // lower: sleeps longer
+	since uint64 // a sleeper with a lower value has waited longer
 	wake  chan wakeup
 	spots []spot
 }
 
-// wakeup is for one job of a type, or, from rouse, perhaps for none.
+// wakeup is a signal that a job of a type is available. sure is false for a wake-up by a
+// rescan, which may come without a job.
 type wakeup struct {
 	jobType string
 	sure    bool
 }
 
-// spot is a place in one list.
+// spot is a sleeper's element in one list.
 type spot struct {
 	list *list.List
 	elem *list.Element
@@ -47,9 +50,9 @@ func newReadyHub(r *replica) *readyHub {
 	return &readyHub{replica: r, any: list.New(), byType: make(map[string]*list.List)}
 }
 
-// WaitReady returns when a claim of these types may find a job; no types means
-// any. It returns ErrNotLeader when this node is not, or ceases to be, the
-// active leader.
+// WaitReady returns nil when a claim of these types may find a job; no types means any
+// type. It returns ErrNotLeader when this node is not, or ceases to be, the active
+// leader, and otherwise the error of ctx.
 func (n *Node) WaitReady(ctx context.Context, types []string) error {
 	r := n.active()
 	if r == nil {
@@ -71,8 +74,8 @@ func (n *Node) WaitReady(ctx context.Context, types []string) error {
 }
 
 // Ready reports whether a claim of these types would find a job now, or may find one
-// because something has fallen due, a lease or a schedule: an entry lets time pass
-// first, and the one that does so by itself may be on its way still.
+// because a lease or a schedule is due. In the second case an entry has to let time pass
+// first, and the entry that passTime proposes may not be applied yet.
 func (n *Node) Ready(types []string) bool {
 	r := n.active()
 	if r == nil || r.gate.refusal() != nil {
@@ -87,14 +90,14 @@ func (n *Node) Ready(types []string) bool {
 	return ready
 }
 
-// holdsReady reports whether a job of these types waits to be claimed.
+// holdsReady reports whether a job of these types is available.
 func (n *Node) holdsReady(types []string) (ready bool) {
 	n.replica.read(func(m *fsm.Machine) { ready = m.Ready(types) })
 	return ready
 }
 
-// Remembers reports whether the answer to that claim is kept, so that a repeated
-// request would get it.
+// Remembers reports whether the machine remembers the answer to a claim request, so that
+// a repeated request would get the same answer.
 func (n *Node) Remembers(worker, requestID string) (known bool) {
 	n.replica.read(func(m *fsm.Machine) { known = m.Remembers(worker, requestID) })
 	return known
@@ -122,7 +125,8 @@ func (h *readyHub) sleep(types []string) *sleeper {
 	return s
 }
 
-// forget ends a sleep. A wake-up that was not taken goes to the next sleeper.
+// forget removes a sleeper. If it was woken and has not received the wake-up, the next
+// sleeper gets it.
 func (h *readyHub) forget(s *sleeper) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -147,8 +151,8 @@ func (h *readyHub) takeOutLocked(s *sleeper) {
 	s.spots = nil
 }
 
-// changed wakes one sleeper for each job that became claimable, be it that it
-// arrived or that its type may run more. It runs under the replica's lock.
+// changed wakes one sleeper for each job that an entry has made available, because the
+// job arrived or because its type may run more jobs. It runs under the replica's lock.
 func (h *readyHub) changed(m *fsm.Machine) {
 	if h.sleeping.Load() == 0 {
 		return
@@ -160,8 +164,7 @@ func (h *readyHub) changed(m *fsm.Machine) {
 	})
 }
 
-// wakeLocked wakes up to n sleepers that would take a job of the type, the
-// longest first.
+// wakeLocked wakes up to n sleepers that wait for jobs of the type, the longest first.
 func (h *readyHub) wakeLocked(w wakeup, n int) {
 	for range n {
 		s := h.longestLocked(w.jobType)
@@ -173,8 +176,8 @@ func (h *readyHub) wakeLocked(w wakeup, n int) {
 	}
 }
 
-// longestLocked is who has slept longest of those that would take a job of the
-// type, or nil.
+// longestLocked returns the sleeper that has waited longest for a job of the type, or
+// nil.
 func (h *readyHub) longestLocked(jobType string) *sleeper {
 	var longest *sleeper
 	for _, l := range [...]*list.List{h.byType[jobType], h.any} {
@@ -188,13 +191,13 @@ func (h *readyHub) longestLocked(jobType string) *sleeper {
 	return longest
 }
 
-// rouseMax bounds how many sleepers of a type are roused at a time: those that
-// come in vain should be few.
+// rouseMax bounds how many sleepers of a type one rescan wakes, because some of them may
+// find no job.
 const rouseMax = 64
 
-// rouse wakes sleepers for jobs that lie there though somebody would take
-// them. That is so when a wake-up got lost with its receiver, or when a claim of
-// several types took a job of another type than it was woken for.
+// rouse wakes sleepers for jobs that are still available although a claim waits for them.
+// There are such jobs after a woken claim has ended without claiming, or after a claim of
+// several types took a job of another type than the one that woke it.
 func (h *readyHub) rouse() {
 	if h.sleeping.Load() == 0 {
 		return

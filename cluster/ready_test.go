@@ -15,7 +15,7 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// bench is a replica that is fed by hand, with what hangs on it.
+// bench is a replica to which the test applies entries, with the hubs that depend on it.
 type bench struct {
 	t     *testing.T
 	node  *Node
@@ -72,7 +72,7 @@ func completeOf(j *fsm.Job) *fsmpb.Mutation {
 	}}}
 }
 
-// awake are the numbers of the sleepers that have been woken.
+// awake returns the numbers of the sleepers that have been woken.
 func awake(all []*sleeper) (numbers []int) {
 	for i, s := range all {
 		if len(s.wake) > 0 {
@@ -123,8 +123,8 @@ func TestTheLongestSleeperWakesWhateverTypesItNames(t *testing.T) {
 	}
 }
 
-// A wake-up that nobody takes goes to the next who would take that job, and not
-// to those of the other types that the first one named.
+// A wake-up that is not received goes to the next sleeper that waits for a job of that
+// type, and not to sleepers of the other types of the first one.
 func TestAWakeUpIsPassedOn(t *testing.T) {
 	b := newBench(t, 100)
 	hub := b.node.ready
@@ -187,7 +187,7 @@ func TestRouseFindsWhatWasMissed(t *testing.T) {
 	}
 }
 
-// A thousand claims wait, ten jobs come: ten claims are tried, and get them.
+// If a thousand claims wait and ten jobs arrive, ten claims are tried and get them.
 func TestNoThunderingHerd(t *testing.T) {
 	l := newLab(t)
 	n := l.leader(l.start("n", 1, nil)...)
@@ -216,7 +216,8 @@ func TestNoThunderingHerd(t *testing.T) {
 	l.eventually("all jobs to be claimed", func() bool { return claimed.Load() == jobs })
 	cancel()
 	wg.Wait()
-	// Rousing may come in between, on a slow machine some times, and wakes in vain.
+	// A rescan may happen in between, several times on a slow machine, and wake sleepers
+	// that find no job.
 	if got := woken.Load(); got > sleepers/5 {
 		t.Fatalf("%d woke up for %d jobs", got, jobs)
 	}

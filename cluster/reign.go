@@ -20,36 +20,36 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// reign is one time as the active leader. It exists from the moment the
-// document is won until leadership or the document is lost.
+// reign is a leader term: a node's time as active leader. It begins when the node has
+// acquired the document and ends when it loses leadership or the document.
 type reign struct {
 	node  *Node
 	term  uint64
 	clock *leaderClock
-	stop  func() // has run end so that the time can be set back
+	stop  func() // ends run, so that the time can be set back
 	// behind is set while the clock waits for a majority of the clocks to agree.
 	behind atomic.Bool
 	fence  *election.Fence
 	log    hclog.Logger
-	over   chan struct{} // closed when the reign has ended
+	over   chan struct{} // closed when the leader term has ended
 
 	proposals *groupcommit.Batcher[proposal, committed]
 	flusher   *flush.Flusher
 	drafter   *flush.Drafter
 	written   atomic.Pointer[written]
 	gate      gate
-	standby   atomic.Pointer[Standby]      // that is known to be alive; nil: none
-	alone     atomic.Bool                  // the last look has shown that no standby is alive
-	damage    atomic.Pointer[ArchiveError] // that the audit has found; nil: none
-	unread    float64                      // objects that the audit is to read; its own
+	standby   atomic.Pointer[Standby]      // newest standby that is known to be alive; nil: none
+	alone     atomic.Bool                  // the last read of the announcement has shown that no standby is alive
+	damage    atomic.Pointer[ArchiveError] // last finding of the audit; nil: none
+	unread    float64                      // objects that the audit still has to read; used by its goroutine only
 
 	strange  sync.Map      // specs and zones of schedules that this version cannot read, [2]string
-	deadline atomic.Int64  // what the ticker waits for, ms
-	earlier  chan struct{} // signals that the deadline moved nearer
+	deadline atomic.Int64  // deadline of the timer in passTime, ms
+	earlier  chan struct{} // signals passTime that the deadline moved nearer
 }
 
-// lead follows raft's leadership: it runs one candidacy, and the reign that
-// may come of it, at a time.
+// lead follows raft's leadership. When this node becomes raft's leader it runs candidate,
+// and ends it when the leadership is lost. At most one candidate runs at a time.
 func (n *Node) lead() {
 	defer close(n.gone)
 	var end func()
@@ -63,9 +63,9 @@ func (n *Node) lead() {
 	for {
 		select {
 		case leader := <-n.raft.LeaderCh():
-			// The channel keeps only the latest event: whatever reign there
-			// was, it belongs to an earlier term. It answers nothing more from
-			// here on, however long a hung bucket keeps its parts from ending.
+			// The channel keeps only the latest event, so a leader term that is still set
+			// belongs to an earlier term of raft. Clear it first: it must answer nothing
+			// more, even if a hung bucket keeps its goroutines from ending.
 			n.reign.Store(nil)
 			stop()
 			if leader {
@@ -79,8 +79,8 @@ func (n *Node) lead() {
 	}
 }
 
-// startCandidacy runs candidate in a goroutine; the returned function ends it
-// and waits.
+// startCandidacy runs candidate in a goroutine. The returned function cancels it and
+// waits for its end.
 func (n *Node) startCandidacy() (end func()) {
 	ctx, cancel := context.WithCancel(n.ctx)
 	var wg sync.WaitGroup
@@ -91,8 +91,8 @@ func (n *Node) startCandidacy() (end func()) {
 	}
 }
 
-// candidate tries to win the document, again and again, for as long as this
-// node is raft's leader, and reigns when it has won.
+// candidate tries to acquire the document again and again while this node is raft's
+// leader. When it has acquired the document it runs the leader term.
 func (n *Node) candidate(ctx context.Context) {
 	defer n.setFence(FenceFollower, "")
 	n.setFence(FenceStandby, "catching up with the log")
@@ -123,8 +123,9 @@ func (n *Node) candidate(ctx context.Context) {
 	}
 }
 
-// active returns the reign that may answer writes and reads now, or nil. Raft knows
-// first that its term is over; the goroutines of the reign end after that.
+// active returns the leader term that may answer writes and reads now, or nil. It asks
+// raft, which learns first that the term is over; the goroutines of the leader term end
+// later.
 func (n *Node) active() *reign {
 	r := n.reign.Load()
 	if r == nil || n.raft.CurrentTerm() != r.term || n.raft.State() != raft.Leader {
@@ -138,8 +139,10 @@ func (n *Node) active() *reign {
 	}
 }
 
-// nameCopy adds to a fencing by this cluster's own id that a second cluster has it, if
-// raft's leadership holds: then no other node of this cluster can have taken over.
+// nameCopy adds a warning to the error of a fence that was lost to a broker with this
+// cluster's own id: a second cluster, a copy, uses the same id. It does so only if raft
+// confirms the leadership, because no other node of this cluster can have taken over
+// then.
 func (n *Node) nameCopy(ctx context.Context, why error) error {
 	var f *election.FencedError
 	if !errors.As(why, &f) || f.Node == "" || f.Cluster != n.clusterID() {
@@ -157,8 +160,8 @@ func (n *Node) setFence(state, reason string) {
 	n.fence.Store(&fenceState{state: state, reason: reason})
 }
 
-// caughtUp waits until everything that was committed before this term is
-// applied, and returns the term.
+// caughtUp waits until this node has applied every entry that was committed before the
+// current term. It returns the term.
 func (n *Node) caughtUp(ctx context.Context) (term uint64, err error) {
 	term = n.raft.CurrentTerm()
 	if err := n.waitFuture(ctx, n.raft.Barrier(0)); err != nil {
@@ -170,8 +173,8 @@ func (n *Node) caughtUp(ctx context.Context) (term uint64, err error) {
 	return term, nil
 }
 
-// inaugurate starts a reign: it registers the broker through the log, which
-// extends all leases, and opens the write path.
+// inaugurate begins a leader term: it registers the broker through the log, which extends
+// all leases, and opens the write path. run has to be called next.
 func (n *Node) inaugurate(
 	ctx context.Context, term uint64, fence *election.Fence, first *queuefile.Content, clock *leaderClock,
 ) (*reign, error) {
@@ -200,13 +203,13 @@ func (n *Node) inaugurate(
 	return r, nil
 }
 
-// register makes this node the broker, through the log. All leases and workers
-// count anew from there.
+// register makes this node the broker, through the log. All leases and worker timeouts
+// start again from that entry. The mutations in more are part of the same entry.
 func (r *reign) register(ctx context.Context, more ...*fsmpb.Mutation) error {
 	return r.registerAt(ctx, r.clock.now(), more...)
 }
 
-// registerAt is register at a time, in ms.
+// registerAt is register with the time of the entry, in ms.
 func (r *reign) registerAt(ctx context.Context, nowMs int64, more ...*fsmpb.Mutation) error {
 	n := r.node
 	op := &fsmpb.RegisterBroker{
@@ -228,7 +231,8 @@ func (r *reign) registerAt(ctx context.Context, nowMs int64, more ...*fsmpb.Muta
 	return nil
 }
 
-// run answers writes until ctx ends (nil) or the document is lost (why).
+// run answers writes until the leader term ends. It returns nil when ctx ended it,
+// errSetBack when it ended for setting the time back, and else why the document was lost.
 func (r *reign) run(ctx context.Context) error {
 	n := r.node
 	ctx, end := context.WithCancelCause(ctx)
@@ -269,8 +273,8 @@ func (r *reign) run(ctx context.Context) error {
 	return nil
 }
 
-// finish is the orderly end: what was taken in is committed and brought to the
-// bucket, if both answer in time.
+// finish ends the leader term in order: it commits the accepted proposals and flushes the
+// state, as far as raft and the bucket answer within finalFlushTimeout.
 func (r *reign) finish() {
 	ctx, cancel := context.WithTimeout(context.Background(), finalFlushTimeout)
 	defer cancel()
@@ -286,12 +290,13 @@ func (r *reign) finish() {
 	}
 }
 
-// finalFlushTimeout bounds how long a graceful stop waits for the bucket
-// before it hands leadership over: a bucket that is away must not keep the
-// others from leading.
+// finalFlushTimeout bounds how long a graceful stop waits for the bucket before it hands
+// leadership over. An outage of the bucket must not keep the others from leading.
 const finalFlushTimeout = time.Second
 
-// changed is told of every applied entry, under the replica's lock.
+// changed is called for every applied entry, under the replica's lock. It signals the
+// flusher, and passTime if the next deadline moved nearer. idle marks an entry that needs
+// no flush of its own.
 func (r *reign) changed(m *fsm.Machine, idle bool) {
 	if !idle { // the next heartbeat of the document has it
 		r.flusher.Changed()
@@ -304,15 +309,16 @@ func (r *reign) changed(m *fsm.Machine, idle bool) {
 	}
 }
 
-// rouseInterval is how often sleeping claims are checked against jobs whose
-// wake-up got lost.
+// rouseInterval is the time between two rescans for available jobs whose wake-up got
+// lost.
 const rouseInterval = 250 * time.Millisecond
 
-// retryInterval is how long time stands still after it could not pass.
+// retryInterval is the pause after an entry that lets time pass could not be proposed.
 const retryInterval = time.Second
 
-// passTime lets time pass on an idle cluster: it proposes an entry when the
-// machine's next deadline falls due.
+// passTime lets time pass on an idle cluster: it proposes an entry when the machine's
+// next deadline is due. It also rescans for lost wake-ups, and watches the bucket and the
+// clocks, several times a second. It runs until ctx ends.
 func (r *reign) passTime(ctx context.Context) {
 	rouse := time.NewTicker(rouseInterval)
 	defer rouse.Stop()
@@ -320,7 +326,7 @@ func (r *reign) passTime(ctx context.Context) {
 	for {
 		due, stop := r.nextDeadline()
 		if r.gate.refusal() != nil {
-			due = nil // nobody can report now: nothing may run out
+			due = nil // no worker can report now, so no lease may expire
 		}
 		select {
 		case <-ctx.Done():
@@ -341,9 +347,9 @@ func (r *reign) passTime(ctx context.Context) {
 	}
 }
 
-// pass proposes what is due: the schedules, or nothing but the time, at which
-// the machine does the rest. Schedules that have no room in the entry are still
-// due after it.
+// pass proposes the schedules that are due, or an empty entry. The entry carries the
+// time, at which the machine does the rest. Schedules that do not fit into the entry are
+// still due after it.
 func (r *reign) pass(ctx context.Context, crons *fires) error {
 	now := r.clock.now()
 	if now < r.deadline.Load() {
@@ -357,11 +363,12 @@ func (r *reign) pass(ctx context.Context, crons *fires) error {
 	return err
 }
 
-// waitMax bounds the sleep until a deadline, which may be at the end of time.
+// waitMax bounds one wait for a deadline, which may be at the end of time.
 const waitMax = time.Hour
 
-// nextDeadline returns a channel that fires when the machine has something to
-// do, or earlier, and a function that releases it.
+// nextDeadline returns a channel that fires at the machine's next deadline or earlier, or
+// nil if there is no deadline. stop releases the timer. nextDeadline stores the deadline
+// for changed, which signals a nearer one.
 func (r *reign) nextDeadline() (due <-chan time.Time, stop func()) {
 	r.deadline.Store(noDeadline)
 	var at int64
@@ -378,7 +385,7 @@ func (r *reign) nextDeadline() (due <-chan time.Time, stop func()) {
 
 const noDeadline = int64(^uint64(0) >> 1)
 
-// sleep waits for d and reports whether ctx lives.
+// sleep waits for d. It returns false if ctx ended first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -7,19 +7,19 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// A server that was removed from the configuration hears nothing of it if it was down
-// meanwhile, and raft just stops if it led. Such a node would run for ever, with
-// neither a leader nor a vote, so it ends.
+// A server that is down when it is removed from the configuration does not learn that it
+// was removed, and raft just stops in a removed leader. Such a node would run without a
+// leader and without a vote, so it ends.
 
 const (
 	removedLook  = time.Second
-	removedLooks = 3 // in a row that must find this node removed: a removal may not be committed yet
+	removedLooks = 3 // checks in a row that must find this node removed: the removal may not be committed yet
 )
 
 var errRemoved = errors.New("this node was removed from the cluster: if another node has taken its place, leave it stopped; " +
 	"to have it join again, delete its data directory and start it again")
 
-// watchMembership ends the node once it is no member any more. It starts when the node
+// watchMembership ends the node once it is no longer a member. It starts when the node
 // has a vote.
 func (n *Node) watchMembership() {
 	found, member := 0, n.configured(n.raft.GetConfiguration().Configuration())
@@ -27,7 +27,7 @@ func (n *Node) watchMembership() {
 		switch in, known := n.ownMembership(); {
 		case n.ctx.Err() != nil:
 			return
-		case n.raft.State() == raft.Shutdown: // of a leader that is not in the configuration
+		case n.raft.State() == raft.Shutdown: // raft stops in a leader that is not in the configuration
 			n.die(errRemoved)
 			return
 		case known && in:
@@ -42,10 +42,11 @@ func (n *Node) watchMembership() {
 	}
 }
 
-// ownMembership reports whether this server is in the configuration: by its own log if
-// a leader fills it, and else by peers that have applied all of it. Its own log alone
-// does not prove a removal: raft takes the configuration of a snapshot that it installs,
-// which may be older than the entries that follow. known is false if no peer can tell.
+// ownMembership reports whether this server is in the configuration. It is if a leader is
+// known and this node's own log says so. Otherwise peers that have applied all of that
+// log decide. This node's log alone does not prove a removal: raft takes the
+// configuration of a snapshot that it installs, which may be older than the entries that
+// follow. known is false if no peer can decide.
 func (n *Node) ownMembership() (in, known bool) {
 	config := n.raft.GetConfiguration().Configuration()
 	if len(config.Servers) == 0 {
@@ -56,7 +57,7 @@ func (n *Node) ownMembership() (in, known bool) {
 		return true, true
 	}
 	last, cluster := n.raft.LastIndex(), n.clusterID()
-	peers, _ := n.askPeers(n.ctx) // those that do not answer know nothing
+	peers, _ := n.askPeers(n.ctx) // peers that do not answer are skipped
 	removed := false
 	for _, p := range peers {
 		switch {

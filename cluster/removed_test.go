@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// endsAsRemoved demands that a node says that it must stop because it was removed.
+// endsAsRemoved requires that a node reports on Fatal that it was removed.
 func endsAsRemoved(t *testing.T, m *member) {
 	t.Helper()
 	select {
@@ -45,10 +45,10 @@ func TestARemovedNodeEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.enqueue(leader, "b")
-	back := l.again(absent, absent.cfg.DataDir, nil) // has heard nothing of it
+	back := l.again(absent, absent.cfg.DataDir, nil) // it has not learned of the removal
 	endsAsRemoved(t, back)
 
-	// The leader itself: raft stops, and says so to nobody.
+	// The leader itself: raft stops without a message to the others.
 	if err := leader.raft.RemoveServer(leader.id, 0, applyTimeout).Error(); err != nil {
 		t.Fatal(err)
 	}

@@ -6,26 +6,26 @@ import (
 )
 
 const (
-	// repeatEvery is how often a line is logged that says the same as before.
+	// repeatEvery is how often a repeated line is logged.
 	repeatEvery = time.Minute
 	// repeatKeys bounds how many different lines are remembered.
 	repeatKeys = 256
 )
 
-// repeats decides which lines of a log say the same again. Concurrent use is safe.
+// repeats detects repeated lines of a log. It is safe for concurrent use.
 type repeats struct {
 	mu   sync.Mutex
 	seen map[string]*repeated
 }
 
-// repeated is one line.
+// repeated is the record of one line.
 type repeated struct {
-	logged  time.Time // when it was logged last
-	skipped int       // how often it was not logged since then
+	logged  time.Time // time when it was logged last
+	skipped int       // number of repetitions that were not logged since
 }
 
-// due reports whether the line is to be logged now: it is new, or its last time is
-// repeatEvery ago. skipped is how often it was not logged since.
+// due reports whether a line is to be logged now: it is new, or was logged repeatEvery
+// ago or earlier. skipped is the number of its repetitions that were not logged since.
 func (r *repeats) due(line string) (skipped int, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -15,20 +15,20 @@ import (
 	"osqueue/storage/archive"
 )
 
-// replica is raft's view of the machine: a thin adapter that serialises
-// access. Apply runs on raft's goroutine, readers on theirs.
+// replica adapts the machine to raft.FSM and serialises the access to it. Raft calls
+// Apply, Snapshot and Restore; readers call read and freeze from other goroutines.
 type replica struct {
-	fatal    func(error)                     // ends the node; it must not go on applying
-	changed  func(m *fsm.Machine, idle bool) // told of each entry, and whether it only kept idle workers registered, under the lock: must be quick
-	restored func(*fsm.Machine)              // told of a new state, under the lock
-	journal  *flush.Journal                  // of what is applied
-	sums     *stateSums                      // told of what is applied
-	mu       sync.RWMutex                    // guards all below
+	fatal    func(error)                     // ends the node; the replica applies nothing more
+	changed  func(m *fsm.Machine, idle bool) // called with each entry, and whether it needs no flush of its own, under the lock: must be quick
+	restored func(*fsm.Machine)              // called with each state that replaces the old one, under the lock
+	journal  *flush.Journal                  // entries that are applied and perhaps not flushed
+	sums     *stateSums                      // gets each applied entry
+	mu       sync.RWMutex                    // guards the fields below
 	machine  *fsm.Machine                    //
-	view     *fsm.View                       // of the machine as it is, or nil
-	broken   error                           // set by an entry that could not be applied
-	waiters  map[*waiter]fsm.LSN             // for an LSN to be applied
-	since    time.Time                       // when the newest entry was applied, or the state began
+	view     *fsm.View                       // view of the present state, or nil
+	broken   error                           // error of the entry that could not be applied
+	waiters  map[*waiter]fsm.LSN             // each waits for an LSN to be applied
+	since    time.Time                       // time when the newest entry was applied, or the state was created
 }
 
 type waiter struct{ done chan struct{} }
@@ -46,7 +46,7 @@ func newReplica(journal *flush.Journal, fatal func(error)) *replica {
 	}
 }
 
-// applied is the response of a log entry.
+// applied is the response to a log entry.
 type applied struct {
 	results []fsm.Result
 	lsn     fsm.LSN
@@ -56,7 +56,8 @@ type applied struct {
 // Apply implements raft.FSM.
 func (r *replica) Apply(l *raft.Log) any { return r.apply(l) }
 
-// ApplyBatch implements raft.BatchingFSM. Readers get in between the entries.
+// ApplyBatch implements raft.BatchingFSM. It releases the lock between the entries, so
+// that readers can run.
 func (r *replica) ApplyBatch(logs []*raft.Log) []any {
 	answers := make([]any, len(logs))
 	for i, l := range logs {
@@ -89,7 +90,7 @@ func (r *replica) apply(l *raft.Log) *applied {
 	return &applied{results: results, lsn: lsn}
 }
 
-// fail ends the node: it applies nothing more, and makes no snapshot.
+// fail ends the node. The replica applies nothing more and makes no snapshot.
 func (r *replica) fail(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -99,8 +100,8 @@ func (r *replica) fail(err error) {
 	}
 }
 
-// isKeepalive reports whether an entry is made of keepalives of workers without jobs, and
-// of checks of the state.
+// isKeepalive reports whether an entry contains only keepalives of workers without jobs,
+// and checks of the state.
 func isKeepalive(b *fsmpb.Batch) bool {
 	for _, m := range b.Mutations {
 		if m.GetCheckState() != nil || m.GetStateChecked() != nil {
@@ -113,7 +114,8 @@ func isKeepalive(b *fsmpb.Batch) bool {
 	return len(b.Mutations) > 0
 }
 
-// record keeps an entry until it is certain to be in the bucket.
+// record adds an entry to the unflushed log, and trims the log up to the LSN that the
+// leader says is flushed.
 func (r *replica) record(b *fsmpb.Batch, e archive.Entry) {
 	r.journal.Append(e)
 	if b.FlushedIndex != 0 {
@@ -123,9 +125,9 @@ func (r *replica) record(b *fsmpb.Batch, e archive.Entry) {
 	}
 }
 
-// Snapshot implements raft.FSM. It blocks Apply for microseconds. Raft goes on
-// counting entries that the machine could not apply, so a snapshot made after one
-// would hide that they are missing.
+// Snapshot implements raft.FSM. It blocks Apply for microseconds. It fails after an entry
+// that the machine could not apply: raft still counts such an entry as applied, and a
+// snapshot would hide that it is missing.
 func (r *replica) Snapshot() (raft.FSMSnapshot, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -135,8 +137,8 @@ func (r *replica) Snapshot() (raft.FSMSnapshot, error) {
 	return frozen{r.freezeLocked()}, nil
 }
 
-// Restore implements raft.FSM: the new state is read and checked in full
-// before it replaces the old one.
+// Restore implements raft.FSM. It reads and checks the whole new state before it replaces
+// the old one.
 func (r *replica) Restore(rc io.ReadCloser) error {
 	defer rc.Close()
 	m, err := fsm.Decode(rc)
@@ -160,8 +162,8 @@ func (r *replica) Restore(rc io.ReadCloser) error {
 	return nil
 }
 
-// freeze returns the state as of now. Callers between two entries share one
-// view.
+// freeze returns a view of the present state. Calls without an entry in between return
+// the same view.
 func (r *replica) freeze() *fsm.View {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -175,14 +177,15 @@ func (r *replica) freezeLocked() *fsm.View {
 	return r.view
 }
 
-// read runs fn on the live machine. fn must not keep or change it.
+// read calls fn with the live machine, under the read lock. fn must not keep the machine
+// or change it.
 func (r *replica) read(fn func(*fsm.Machine)) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	fn(r.machine)
 }
 
-// idle returns how long the newest entry has been applied for.
+// idle returns how long ago the newest entry was applied.
 func (r *replica) idle() time.Duration {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -194,8 +197,8 @@ func (r *replica) meta() (meta fsm.Meta) {
 	return meta
 }
 
-// reached returns a channel that is closed once lsn is applied, and a function
-// that gives up waiting.
+// reached returns a channel that is closed once lsn is applied. The caller must call
+// forget when it no longer waits.
 func (r *replica) reached(lsn fsm.LSN) (done <-chan struct{}, forget func()) {
 	w := &waiter{done: make(chan struct{})}
 	r.mu.Lock()
@@ -221,7 +224,7 @@ func (r *replica) wakeLocked(now fsm.LSN) {
 	}
 }
 
-// frozen is a snapshot on its way to disk, beside later Applies.
+// frozen is a view that raft writes to a snapshot while Apply continues.
 type frozen struct{ view *fsm.View }
 
 // Persist implements raft.FSMSnapshot.
@@ -231,7 +234,7 @@ func (f frozen) Persist(sink raft.SnapshotSink) error {
 		err = f.view.Encode(sink)
 	}
 	if err != nil {
-		_ = sink.Cancel() // the snapshot is thrown away; err says why
+		_ = sink.Cancel() // cancels the snapshot; err says why
 		return err
 	}
 	return sink.Close()

@@ -9,8 +9,8 @@ import (
 	"osqueue/fsm"
 )
 
-// Leader returns the HTTP address of the active leader, as far as this node
-// knows, and whether it is this node. The address is "" while there is none.
+// Leader returns the HTTP address of the active leader, as far as this node knows, and
+// whether this node is the active leader. The address is "" while no leader is known.
 func (n *Node) Leader() (address string, self bool) {
 	if n.active() != nil {
 		return n.cfg.HTTPAdvertise, true
@@ -22,8 +22,8 @@ func (n *Node) Leader() (address string, self bool) {
 	return n.leaderHTTP(), false
 }
 
-// leaderHTTP is the HTTP address of raft's leader: as it registered through
-// the log, or as --peers has it.
+// leaderHTTP returns the HTTP address of raft's leader: the one that the leader
+// registered through the log, or else the one in --peers.
 func (n *Node) leaderHTTP() string {
 	_, id := n.raft.LeaderWithID()
 	if id == "" {
@@ -42,8 +42,8 @@ func (n *Node) httpAddress(name string) string {
 	return n.cfg.peerHTTP(name)
 }
 
-// Now is the clock by which the machine's times are to be read: the leader's
-// on the active leader, elsewhere the machine's own.
+// Now returns the queue's time in ms: the leader's clock on the active leader, and the
+// machine's time, which is that of the newest applied entry, on other nodes.
 func (n *Node) Now() int64 {
 	if r := n.active(); r != nil {
 		return r.clock.now()
@@ -51,7 +51,7 @@ func (n *Node) Now() int64 {
 	return n.replica.meta().Now
 }
 
-// Status describes the node and its cluster as it sees them now.
+// Status returns the state of the node, and of the cluster as the node sees it now.
 func (n *Node) Status() Status {
 	var s Status
 	n.replica.read(func(m *fsm.Machine) {
@@ -84,8 +84,8 @@ func (n *Node) Status() Status {
 	return s
 }
 
-// describeFlush fills in what the bucket has. The active leader knows; the others
-// have heard of it with the newest entry.
+// describeFlush fills in how far the bucket is. Only the active leader knows all of it;
+// the other nodes know what the entries of the log say.
 func (n *Node) describeFlush(s *Status) {
 	s.FlushedLSN = n.journal.FlushedLSN()
 	lag := n.journal.Lag()
@@ -141,7 +141,7 @@ func (n *Node) describeRaft(s *Status) {
 	}
 }
 
-// describeProgress fills in what this leader has measured of a member.
+// describeProgress fills in the leader's measurements of a member.
 func (n *Node) describeProgress(p *Peer, id raft.ServerID) {
 	heard, index := n.out.progress(id)
 	if !heard.IsZero() {
@@ -153,8 +153,8 @@ func (n *Node) describeProgress(p *Peer, id raft.ServerID) {
 	}
 }
 
-// wireState is the word that workers look for: "leader" only where writes are
-// answered.
+// wireState returns the state of the node in the words of the API, where workers look for
+// "leader". It is "leader" only on the active leader.
 func wireState(s raft.RaftState, active bool) string {
 	switch {
 	case active:

@@ -19,8 +19,7 @@ func servers(ids ...string) (c raft.Configuration) {
 	return c
 }
 
-// again starts a stopped member at its old place, with a data directory of
-// choice.
+// again starts a stopped member at its old address, with the given data directory.
 func (l *lab) again(old *member, dir string, adjust func(*Config)) *member {
 	l.t.Helper()
 	listener, err := net.Listen("tcp", old.cfg.HTTPAdvertise)
@@ -62,8 +61,8 @@ func TestEveryKindOfLogSurvivesARestart(t *testing.T) {
 	}
 }
 
-// With the log in memory only the bucket remembers. The next cluster is another
-// one, and waits until the first one's heartbeat is stale.
+// With the log in memory only the bucket keeps the state. The next cluster is another
+// one, and waits until the heartbeat of the first one is stale.
 func TestMemoryLogComesBackFromTheBucket(t *testing.T) {
 	l := newLab(t)
 	use := func(c *Config) { c.RaftLog = RaftLogMemory }
@@ -80,8 +79,8 @@ func TestMemoryLogComesBackFromTheBucket(t *testing.T) {
 	}
 }
 
-// A node that lost its disk is another server under the same name: it takes the
-// place of its predecessor, which could otherwise vote twice.
+// A node that lost its disk is another server under the same name. It replaces its
+// predecessor, which could otherwise vote twice.
 func TestWipedNodeRejoins(t *testing.T) {
 	l := newLab(t)
 	all := l.start("n", 3, nil)
@@ -107,9 +106,9 @@ func TestWipedNodeRejoins(t *testing.T) {
 	})
 }
 
-// n3 lags when both others stop, and one of these loses its disk. What the two
-// had committed is on one disk still: n3 must not win with the vote of a node
-// that remembers nothing, whatever its name.
+// n3 lags when both others stop, and one of these loses its disk. The entries that the
+// two had committed are still on one disk: n3 must not win with the vote of a node
+// without a log, whatever its name.
 func TestWipedNodeDoesNotVote(t *testing.T) {
 	l := newLab(t)
 	all := l.start("n", 3, nil)
@@ -196,7 +195,7 @@ func TestLinearizeIsTheLeadersOnly(t *testing.T) {
 	}
 }
 
-// What ran out while nobody led is not held against the workers.
+// Leases that expired while no node led are extended.
 func TestLeasesSurviveATimeWithoutLeader(t *testing.T) {
 	l := newLab(t)
 	short := func(c *Config) { c.Settings.LeaseMs = 1500 }

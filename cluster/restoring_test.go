@@ -7,7 +7,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// A leader may be closed while raft gives all nodes a new state: raft would panic if it
+// A leader may be closed while raft gives all nodes a new state. Raft would panic if it
 // was shut down before its own machine has that state.
 func TestCloseWhileTheStateIsRestored(t *testing.T) {
 	l := newLab(t)
@@ -17,7 +17,7 @@ func TestCloseWhileTheStateIsRestored(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.replica.mu.Lock() // raft's restore waits for it
+	n.replica.mu.Lock() // raft's restore waits for this lock
 	restored, closed := make(chan error, 1), make(chan error, 1)
 	go func() { restored <- n.restore(t.Context(), v, term) }()
 	l.eventually("a restore that is under way", func() bool {

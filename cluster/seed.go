@@ -13,12 +13,12 @@ import (
 	"osqueue/cluster/snapshot"
 )
 
-// A new node that finds a living cluster takes the newest of that cluster's
-// snapshots from the bucket before its raft starts, so that the leader has to send
-// the log behind it only, and not the whole state. Whatever goes wrong with it, the
-// node starts empty, and the leader sends everything.
+// A new node that finds a running cluster fetches the newest snapshot of that cluster
+// from the bucket before it starts raft. The leader then has to send only the log behind
+// the snapshot, and not the whole state. If that fails for any reason, the node starts
+// empty, and the leader sends everything.
 
-// seedTimeout bounds how long a new node's start may take for that.
+// seedTimeout bounds how long fetching the snapshot may delay the start of a new node.
 const seedTimeout = 2 * time.Minute
 
 func (n *Node) seed() {
@@ -27,7 +27,7 @@ func (n *Node) seed() {
 	}
 	ctx, cancel := context.WithTimeout(n.ctx, seedTimeout)
 	defer cancel()
-	peers, _ := n.askPeers(ctx) // who does not answer cannot help
+	peers, _ := n.askPeers(ctx) // peers that do not answer are skipped
 	var errs []error
 	for _, p := range peers {
 		if p.Empty || p.Cluster == "" {
@@ -48,7 +48,8 @@ func (n *Node) seed() {
 	}
 }
 
-// vouched asks a node whether it leads the cluster, and a snapshot is of its history.
+// vouched asks the node at address to confirm that it leads the cluster and that the
+// snapshot is part of its history. It returns nil if the node confirms it.
 func (n *Node) vouched(ctx context.Context, address string, m raft.SnapshotMeta) error {
 	url := fmt.Sprintf("http://%s%shistory/%d/%d", address, PeerPath, m.Term, m.Index)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
@@ -58,9 +59,9 @@ func (n *Node) vouched(ctx context.Context, address string, m raft.SnapshotMeta)
 	return n.call(req, nil)
 }
 
-// serveHistory says whether this node's log goes on from an entry. Only the leader
-// knows: any other may be one that was left behind when the cluster was recovered from
-// a minority, and vouch for a history that is lost.
+// serveHistory answers whether this node's log continues after an entry. Only the leader
+// may answer: another node may have been left behind when the cluster was recovered from
+// a minority, and its log may contain a lost history.
 func (n *Node) serveHistory(w http.ResponseWriter, r *http.Request) {
 	term, badTerm := strconv.ParseUint(r.PathValue("term"), 10, 64)
 	index, badIndex := strconv.ParseUint(r.PathValue("index"), 10, 64)
@@ -95,7 +96,8 @@ func (n *Node) snapshotOptions() snapshot.Options {
 	}
 }
 
-// mendSnapshots has raft make a new snapshot when the one on the disk is damaged.
+// mendSnapshots makes raft take a new snapshot each time n.mend signals that the one on
+// the disk is damaged. It runs until the node is closed.
 func (n *Node) mendSnapshots() {
 	for {
 		select {

@@ -7,7 +7,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// A new node starts from the bucket's snapshot; the leader sends the log behind it.
+// A new node starts from the snapshot in the bucket; the leader sends the log behind it.
 func TestNewNodeStartsFromTheBucket(t *testing.T) {
 	l := newLab(t)
 	at := time.Now()
@@ -43,8 +43,8 @@ func TestNewNodeStartsFromTheBucket(t *testing.T) {
 	}
 }
 
-// Without a snapshot in the bucket a new node gets everything from the leader, which
-// vouches only for what it has.
+// Without a snapshot in the bucket a new node gets everything from the leader. The leader
+// vouches only for entries that it has.
 func TestNewNodeWithoutASnapshotInTheBucket(t *testing.T) {
 	l := newLab(t)
 	all := l.start("n", 3, nil)

@@ -14,20 +14,22 @@ import (
 	"osqueue/internal/crontab"
 )
 
-// The queue's time never runs back by itself. When a wrong clock has moved it ahead,
-// an operator may have it set back to the time that the clocks agree on: the leader
-// ends its term, gives all nodes the state as of that time, in a term of LSNs of its
-// own, as an adoption does, and begins a new term. Until then no write is answered. If
-// the leader ends in between, the cluster has the state of before or of after.
+// The queue's time never decreases by itself. If a wrong clock has advanced it, an
+// operator can set it back to the time that the clocks agree on. SetClockBack leaves a
+// request in Node.setBack and ends the leader term. The candidate's goroutine acquires
+// the document again; before that, applySetBack takes the request, restores the state as
+// of that time on all nodes, in a new term of LSNs like an adoption, and sends the answer
+// to done. Until the new leader term begins, no write is answered. If the leader ends in
+// between, the cluster has either the old or the new state.
 
-// SetBack is the time of a queue before and after it was set back.
+// SetBack is the result of setting the time back: the queue's time before and after it.
 type SetBack struct {
 	Before int64 `json:"before"` // ms
 	Now    int64 `json:"now"`    // ms
 }
 
-// setBackRequest is one that waits for the leader's term to end. done has room for the
-// answer.
+// setBackRequest is a request that waits until the leader term has ended. done has
+// capacity 1.
 type setBackRequest struct {
 	ctx  context.Context
 	done chan setBackAnswer
@@ -38,16 +40,17 @@ type setBackAnswer struct {
 	err   error
 }
 
-// setBackFloor is how far ahead the queue's time must be: what is less, the leader's clock
-// loses by itself within a minute.
+// setBackFloor is how far ahead the queue's time must be. The leader's clock corrects
+// smaller differences by itself within a minute.
 const setBackFloor = 5 * time.Second
 
-// errSetBack ends a term for the sake of the time.
+// errSetBack ends a leader term so that the time can be set back.
 var errSetBack = errors.New("the queue's time is set back")
 
 // SetClockBack sets the queue's time back to the time that a majority of the wall clocks
-// agree on, and returns when the leader answers writes again. It returns ErrNotLeader on
-// other nodes, and an error that says what to do if the time cannot be set back.
+// agree on. It returns when the state with that time is restored; writes are answered
+// again soon after. It returns ErrNotLeader on every node but the active leader, an
+// ErrUnknown if ctx ends first, and otherwise an error that says what to do.
 func (n *Node) SetClockBack(ctx context.Context) (SetBack, error) {
 	r := n.active()
 	if r == nil {
@@ -77,8 +80,8 @@ func (n *Node) SetClockBack(ctx context.Context) (SetBack, error) {
 	}
 }
 
-// applySetBack gives all nodes the state at the right time, if that was asked for. It
-// reports whether it has. Nobody proposes anything meanwhile.
+// applySetBack restores the state at the earlier time, if that was requested, answers the
+// request, and reports whether it was done. No write is proposed while it runs.
 func (n *Node) applySetBack(ctx context.Context, term uint64) (done bool) {
 	req := n.setBack.Swap(nil)
 	if req == nil || req.ctx.Err() != nil {
@@ -95,7 +98,8 @@ func (n *Node) applySetBack(ctx context.Context, term uint64) (done bool) {
 	return a.err == nil
 }
 
-// restoreEarlier is O(queue): it makes the whole state anew.
+// restoreEarlier restores the state with the time of the wall clocks on all nodes. It
+// takes time in proportion to the size of the queue, because it rebuilds the whole state.
 func (n *Node) restoreEarlier(ctx context.Context, term uint64) (SetBack, error) {
 	v := n.replica.freeze()
 	times := SetBack{Before: v.Meta().Now, Now: n.wall().UnixMilli()}
@@ -110,7 +114,8 @@ func (n *Node) restoreEarlier(ctx context.Context, term uint64) (SetBack, error)
 	return times, n.restore(ctx, m.View(), term)
 }
 
-// nextOf is a schedule's next time. One that this version cannot read keeps its own.
+// nextOf returns a schedule's next time after now. If this version cannot read the
+// schedule, its next time does not change.
 func nextOf(c *fsm.Cron, now int64) int64 {
 	s, err := crontab.Parse(c.Spec, c.TimeZone)
 	if err != nil {
@@ -119,12 +124,12 @@ func nextOf(c *fsm.Cron, now int64) int64 {
 	return s.Next(now)
 }
 
-// setBackPatience bounds one request: a large state takes its time.
+// setBackPatience bounds one request: restoring a large state takes a while.
 const setBackPatience = 5 * time.Minute
 
-// serveSetBack answers POST clock/back of an operator's tool.
+// serveSetBack serves POST clock/back, a request of an operator's tool.
 func (n *Node) serveSetBack(w http.ResponseWriter, r *http.Request) {
-	_, _ = io.Copy(io.Discard, io.LimitReader(r.Body, identityMax)) // there is nothing to say
+	_, _ = io.Copy(io.Discard, io.LimitReader(r.Body, identityMax)) // the request has no fields
 	ctx, cancel := context.WithTimeout(r.Context(), setBackPatience)
 	defer cancel()
 	times, err := n.SetClockBack(ctx)
@@ -138,7 +143,8 @@ func (n *Node) serveSetBack(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// AskToSetBack has the node at an HTTP address, the leader, set the queue's time back.
+// AskToSetBack asks the node at an HTTP address, which must be the active leader, to set
+// the queue's time back.
 func AskToSetBack(ctx context.Context, client *http.Client, address string) (times SetBack, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+address+PeerPath+"clock/back", nil)
 	if err != nil {

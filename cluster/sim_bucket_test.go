@@ -12,31 +12,33 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// simGate is the way of one life of a node to the bucket: it takes time, it can be cut,
-// and it ends with the node. A write whose node is killed may have landed or not.
+// simGate is the connection of one process of a node to the bucket. It adds latency, can
+// be cut, and ends with the process. If the node is killed during a write, the write may
+// or may not take effect.
 type simGate struct {
 	storage.Bucket
 	dead <-chan struct{}
 
 	mu       sync.Mutex
 	r        *rand.Rand
-	cut      chan struct{} // closed when the way is free again; nil: it is
+	cut      chan struct{} // closed when the connection is restored; nil: it is not cut
 	withheld int
 	deaf     bool    // operations do not end with their context while cut is set
-	seen     fsm.LSN // of the document when it was last read
+	seen     fsm.LSN // LSN of the document when it was last read
 }
 
 var errSimGone = errors.New("the node is gone")
 
-// simPatience is how long an operation may take: the drivers give up, too.
+// simPatience is how long an operation may take. The storage drivers give up after a
+// while, too.
 const simPatience = 30 * time.Second
 
 func newSimGate(b storage.Bucket, dead <-chan struct{}, r *rand.Rand) *simGate {
 	return &simGate{Bucket: b, dead: dead, r: rand.New(rand.NewPCG(r.Uint64(), 0))}
 }
 
-// block cuts the way to the bucket until the returned function is called, which says
-// how many operations were held up.
+// block cuts the connection to the bucket until unblock is called, which returns how many
+// operations were delayed.
 func (g *simGate) block() (unblock func() int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -65,7 +67,7 @@ func (g *simGate) blockLocked(deaf bool) (unblock func() int) {
 	})
 }
 
-// way is one way to the bucket or back.
+// way waits for the latency of one direction, and while the connection is cut.
 func (g *simGate) way(ctx context.Context) error {
 	g.mu.Lock()
 	cut := g.cut
@@ -99,13 +101,13 @@ func (g *simGate) way(ctx context.Context) error {
 	}
 }
 
-// do does an operation between two ways.
+// do performs an operation after one way and before another.
 func (g *simGate) do(ctx context.Context, op func(context.Context)) error {
 	ctx, cancel := context.WithTimeout(ctx, simPatience)
 	defer cancel()
 	stop := make(chan struct{})
 	defer close(stop)
-	go func() { // a dead node waits for nobody
+	go func() { // the operation of a dead node ends on its own
 		select {
 		case <-g.dead:
 			cancel()
@@ -133,14 +135,14 @@ func (g *simGate) Get(ctx context.Context, key string) (o storage.Object, err er
 func (g *simGate) note(data []byte) {
 	d, err := queuefile.Decode(data)
 	if err != nil || d.Header == nil {
-		return // garbled on the way
+		return // the answer is garbled
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.seen = d.Header.LSN()
 }
 
-// lastSeen is at which LSN the document was when this node last read it.
+// lastSeen returns the LSN of the document when this node last read it.
 func (g *simGate) lastSeen() fsm.LSN {
 	g.mu.Lock()
 	defer g.mu.Unlock()

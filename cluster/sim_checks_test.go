@@ -25,7 +25,7 @@ func mustFind(t *testing.T, failures []string, words ...string) {
 	}
 }
 
-// Each check has to find what it is for.
+// Each check must find the violation for which it was written.
 func TestSimChecksFind(t *testing.T) {
 	lease := simLease
 	job := func(s fsm.Status, token uint64) *fsm.Job { return &fsm.Job{ID: "j", Status: s, Token: token} }
@@ -37,8 +37,8 @@ func TestSimChecksFind(t *testing.T) {
 	removed := fsm.Event{Kind: fsm.JobRemoved, Job: job(fsm.Completed, 7), Removed: true}
 	for name, c := range map[string]struct {
 		events []fsm.Event
-		know   func(w *simWorld, l *simLedger) // before the last event
-		found  string                          // "": nothing
+		know   func(w *simWorld, l *simLedger) // called before the last event
+		found  string                          // expected violation; "": none
 	}{
 		"in order":            {events: []fsm.Event{enqueued, claimed, completed, removed}},
 		"released":            {events: []fsm.Event{enqueued, claimed, released}},
@@ -80,7 +80,7 @@ func TestSimChecksFind(t *testing.T) {
 	}
 }
 
-// simStateAt is a state of term 1 with as many jobs as its index says.
+// simStateAt returns a state of term 1 with as many jobs as its index.
 func simStateAt(t *testing.T, index uint64) *fsm.View {
 	t.Helper()
 	m := fsm.New()
@@ -131,7 +131,7 @@ func TestSimFindsAStaleRead(t *testing.T) {
 	mustFind(t, s.failed(), "reads at")
 }
 
-// simDocument is a document of a state.
+// simDocument returns a document of a state.
 func simDocument(v *fsm.View, node string, epoch uint64) []byte {
 	return queuefile.Encode(queuefile.Inline(v), queuefile.Header{Lineage: "l", Cluster: "a", Epoch: epoch, Node: node}, "x:1", 1)
 }
@@ -179,7 +179,7 @@ func TestSimFindsAWrongDocument(t *testing.T) {
 	}
 }
 
-// A bucket that had acknowledged what is not in it must be found out by the adoption.
+// The check of an adoption must find that a bucket lacks a write that it acknowledged.
 func TestSimFindsWhatTheBucketHasLost(t *testing.T) {
 	old, adopted := simStateAt(t, 1), simStateAt(t, 9)
 	for name, j := range map[string]*simJob{
@@ -221,8 +221,8 @@ func TestSimFindsWhatWasNotKept(t *testing.T) {
 	}
 }
 
-// sabotage runs a deck against a cluster that breaks a promise, until one of the words
-// is found.
+// sabotage runs a deck of faults against a cluster that breaks a promise, until a
+// violation contains one of the words.
 func sabotage(t *testing.T, begin func(seed uint64) *simRun, deck []string, words ...string) {
 	t.Helper()
 	for seed := range uint64(10) {
@@ -251,7 +251,7 @@ func decked(names []string) (deck []simFault) {
 	return deck
 }
 
-// Disks that forget the newest of what they have confirmed.
+// The disks forget the newest entries that they have confirmed.
 func TestSimFindsDisksThatForget(t *testing.T) {
 	sabotage(t, func(seed uint64) *simRun {
 		s := newSimRun(seed, 3, newSimTally())
@@ -263,10 +263,10 @@ func TestSimFindsDisksThatForget(t *testing.T) {
 		"though nothing was lost", "than the node before it", "was applied after", "is not there", "a second time")
 }
 
-// lawless is a bucket that takes every write, whatever its condition.
+// lawless is a bucket that accepts every write, whatever its condition.
 type lawless struct{ storage.Bucket }
 
-// PutIfMatch implements storage.Bucket, but for its condition.
+// PutIfMatch implements storage.Bucket, but ignores the version.
 func (b lawless) PutIfMatch(ctx context.Context, key string, data []byte, _ storage.Version) storage.Write {
 	for {
 		o, err := b.Get(ctx, key)
@@ -279,7 +279,7 @@ func (b lawless) PutIfMatch(ctx context.Context, key string, data []byte, _ stor
 	}
 }
 
-// Late writes of a deposed leader go over those of its successor then.
+// With such a bucket, late writes of a deposed leader overwrite those of its successor.
 func TestSimFindsABucketWithoutConditions(t *testing.T) {
 	sabotage(t, func(seed uint64) *simRun {
 		return newSimRun(seed, 3, newSimTally(), func(b storage.Bucket) storage.Bucket { return lawless{b} })

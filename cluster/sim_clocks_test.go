@@ -7,14 +7,15 @@ import (
 	"time"
 )
 
-// simTimeOff is how far the cluster's time may be from the right one in these scenes.
+// simTimeOff is the largest error of the cluster's time in these scenes.
 const simTimeOff = 4 * time.Second
 
-// simCalm lets the users' schedule be put by the right time, and fire, before the time is
-// moved: one that is put late, for a time long past, fires once more for the last.
+// simCalm is the time in which the users create their schedule, and it fires, before the
+// time is changed. A schedule that is created late, for a time long past, fires once more
+// for the last time that passed.
 const simCalm = 10 * time.Second
 
-// timeIs waits until a leader's time is the right one and offset.
+// timeIs waits until a leader's time is the true time plus offset.
 func (s *simRun) timeIs(offset time.Duration) {
 	if err := simAwait(calmWait, func() string {
 		lead := s.a.active()
@@ -30,7 +31,7 @@ func (s *simRun) timeIs(offset time.Duration) {
 	}
 }
 
-// timeStays watches for a while that the leader's time is the right one.
+// timeStays checks for a while that the leader's time is the true time.
 func (s *simRun) timeStays() {
 	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		if lead := s.a.active(); lead != nil {
@@ -43,7 +44,7 @@ func (s *simRun) timeStays() {
 	}
 }
 
-// passLeadership has a follower lead.
+// passLeadership transfers leadership to a follower.
 func (s *simRun) passLeadership(to *simNode) {
 	lead, next := s.a.active(), to.alive()
 	if err := lead.raft.LeadershipTransferToServer(next.id, next.net.LocalAddr()).Error(); err != nil {
@@ -60,8 +61,8 @@ func (s *simRun) passLeadership(to *simNode) {
 	}
 }
 
-// One node's clock is a year ahead, and that node is elected: the cluster's time does
-// not follow it, not even by the tenth that a leader's clock may be wrong by.
+// The clock of one node is a year ahead, and that node is elected. The cluster's time
+// does not follow it, not even by the tenth by which a leader's clock may be slewed.
 func TestSimWrongClockAtElection(t *testing.T) {
 	for _, n := range []int{3, 5} {
 		simScene(t, n, func(s *simRun) {
@@ -76,11 +77,11 @@ func TestSimWrongClockAtElection(t *testing.T) {
 	}
 }
 
-// The leader dies at the moment in which the clocks of all others jump by years. Readings
-// from before that do not count as if they had been made with the new clocks.
+// The leader dies when the clocks of all others jump by years. Readings from before the
+// jump do not count as if they had been made with the new clocks.
 func TestSimClocksJumpAtAnElection(t *testing.T) {
 	simScene(t, 3, func(s *simRun) {
-		time.Sleep(2 * clockInterval) // each node has measured the others
+		time.Sleep(2 * clockInterval) // until each node has measured the others
 		old := s.leader()
 		for i, n := range s.a.nodes {
 			if n != old {
@@ -96,7 +97,7 @@ func TestSimClocksJumpAtAnElection(t *testing.T) {
 	})
 }
 
-// All nodes were down for hours. The time moves on, since their clocks agree.
+// All nodes were down for hours. The time advances, because their clocks agree.
 func TestSimTimeAfterADowntime(t *testing.T) {
 	simScene(t, 3, func(s *simRun) {
 		time.Sleep(simCalm)
@@ -110,8 +111,8 @@ func TestSimTimeAfterADowntime(t *testing.T) {
 	})
 }
 
-// After hours two nodes come back whose clocks do not agree: the time does not jump.
-// It moves on as soon as they agree, and costs nobody a lease.
+// After hours two nodes return whose clocks do not agree: the time does not jump. It
+// advances as soon as they agree, and no worker loses its lease.
 func TestSimTimeWaitsForAMajorityOfTheClocks(t *testing.T) {
 	simScene(t, 3, func(s *simRun) {
 		time.Sleep(simCalm)
@@ -140,8 +141,8 @@ func TestSimTimeWaitsForAMajorityOfTheClocks(t *testing.T) {
 	})
 }
 
-// ahead has a wrong clock of all nodes move the queue's time ahead by an hour, and puts
-// the clocks right again.
+// ahead advances the queue's time by an hour with wrong clocks on all nodes, and then
+// corrects the clocks.
 func (s *simRun) ahead() {
 	time.Sleep(simCalm)
 	for _, n := range s.a.nodes {
@@ -164,8 +165,8 @@ func (s *simRun) maySetBack() {
 	s.mayAdopt, s.setsBack = true, true
 }
 
-// The queue's time, which a wrong clock has moved ahead, is set back by an operator, on
-// every node, and nothing is lost.
+// A wrong clock has advanced the queue's time. An operator sets it back on every node,
+// and nothing is lost.
 func TestSimSetBack(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		simScene(t, n, func(s *simRun) {

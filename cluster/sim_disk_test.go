@@ -14,9 +14,9 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// simDisk is what a node keeps over a crash: its identity, raft's log and votes, and
-// its snapshots. A write takes some time, and is there for good once it has
-// returned; before that it is not there at all. A disk can be full, and it can hang.
+// simDisk is the part of a node that survives a crash: its identity, raft's log and
+// votes, and its snapshots. A write takes some time; it is durable when it has returned,
+// and has no effect before. A disk can be full, and it can hang.
 type simDisk struct {
 	id raft.ServerID
 
@@ -26,12 +26,12 @@ type simDisk struct {
 	low, high uint64
 	kv        map[string][]byte
 	numbers   map[string]uint64
-	snapshots []*simSnapshot // whole ones, newest last
-	made      int            // snapshots ever
+	snapshots []*simSnapshot // complete ones, newest last
+	made      int            // number of snapshots so far
 	full      bool
-	refused   int           // writes, since it is full
-	hangs     chan struct{} // closed when it goes on; nil: it does not hang
-	hung      int           // writes, since it hangs
+	refused   int           // writes refused since the disk is full
+	hangs     chan struct{} // closed by goOn; nil: the disk does not hang
+	hung      int           // writes that hang
 }
 
 var (
@@ -39,7 +39,7 @@ var (
 	_ raft.SnapshotStore = (*simDisk)(nil)
 
 	errSimFull     = errors.New("no space left on device")
-	errSimNotThere = errors.New("not found") // raft knows this text
+	errSimNotThere = errors.New("not found") // raft compares this text
 )
 
 func newSimDisk(name string, r *rand.Rand) *simDisk {
@@ -49,9 +49,10 @@ func newSimDisk(name string, r *rand.Rand) *simDisk {
 	}
 }
 
-// image is the disk as it is now. What is still written to the other goes nowhere:
-// this is how a crash looks like to the next life. A disk that lies about being synced
-// forgets its newest entries.
+// image returns a copy of the disk as it is now, for the next process of the node. Writes
+// to the old disk have no effect any more, as after a crash. forgets is the number of the
+// newest entries that the copy lacks, for a disk that confirms writes before they are
+// durable.
 func (d *simDisk) image(forgets uint64) *simDisk {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -74,7 +75,7 @@ func (d *simDisk) setFull(full bool) (refused int) {
 	return refused
 }
 
-// hang keeps all writes from ending until goOn.
+// hang delays all writes until goOn.
 func (d *simDisk) hang() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -103,7 +104,7 @@ func (d *simDisk) await() {
 	}
 }
 
-// write is one that is synced.
+// write performs a write that is synced.
 func (d *simDisk) write(fn func()) error {
 	d.await()
 	d.mu.Lock()
@@ -203,8 +204,8 @@ func (d *simDisk) Get(key []byte) ([]byte, error) {
 	return nil, errSimNotThere
 }
 
-// SetUint64 implements raft.StableStore. A full disk takes it: raft ends the whole
-// process if it does not, which is right, and would be the end of the test.
+// SetUint64 implements raft.StableStore. A full disk accepts it, too: if it fails, raft
+// rightly ends the whole process, which would end the test.
 func (d *simDisk) SetUint64(key []byte, val uint64) error {
 	d.await()
 	d.mu.Lock()
@@ -223,7 +224,7 @@ func (d *simDisk) GetUint64(key []byte) (uint64, error) {
 // Close implements io.Closer.
 func (d *simDisk) Close() error { return nil }
 
-// simSnapshot is one that is whole.
+// simSnapshot is a complete snapshot.
 type simSnapshot struct {
 	meta raft.SnapshotMeta
 	data []byte
@@ -273,7 +274,7 @@ func (d *simDisk) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
 	return nil, nil, errSimNotThere
 }
 
-// simSink is a snapshot that is being written; it is there when it is whole.
+// simSink is a snapshot that is being written. Close adds it to the disk.
 type simSink struct {
 	disk     *simDisk
 	snapshot simSnapshot

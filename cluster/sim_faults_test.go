@@ -10,20 +10,21 @@ import (
 	"osqueue/storage/fault"
 )
 
-// simFault is something that goes wrong for a while.
+// simFault is a fault that lasts for a while.
 type simFault struct {
 	name  string
-	times int // in a deck
-	// alone faults need a cluster that is in order, and no other fault beside them.
+	times int // number in a deck
+	// alone means that the fault needs a cluster in order, and no other fault at the same
+	// time.
 	alone bool
-	// loses says that state may have to be taken from the bucket.
+	// loses means that the cluster may have to take its state from the bucket.
 	loses bool
-	// begin makes it happen; nil says that it cannot now. end undoes it and says by
-	// which sign it is known to have hit; "" is none.
+	// begin starts the fault; it returns nil if the fault is not possible now. end stops
+	// it and returns the evidence that it had an effect; "": it had none.
 	begin func(*simRun) (end func() (proof string))
 }
 
-// simFaults are all there are.
+// simFaults returns all faults.
 func simFaults() []simFault {
 	return append(hungFaults(), []simFault{
 		{name: "leader crashed", times: 2, begin: (*simRun).crashLeader},
@@ -64,7 +65,7 @@ func simFaults() []simFault {
 	}...)
 }
 
-// leader and others are the nodes by their part.
+// leader and others return the nodes by their role.
 func (s *simRun) leader() *simNode {
 	if l := s.a.active(); l != nil {
 		return l.place
@@ -143,7 +144,7 @@ func (s *simRun) transfer() func() string {
 	}
 }
 
-// between are the links between two groups, both ways.
+// between returns the links between two groups, in both directions.
 func between(left, right []*simNode) (links []simLink) {
 	for _, a := range left {
 		for _, b := range right {
@@ -162,7 +163,7 @@ func (s *simRun) without(n *simNode) (rest []*simNode) {
 	return rest
 }
 
-// cut cuts links until the end.
+// cut cuts links until the end of the fault.
 func (s *simRun) cut(links []simLink) func() string {
 	if len(links) == 0 {
 		return nil
@@ -187,7 +188,7 @@ func (s *simRun) leaderAlone() func() string { return s.alone(s.leader()) }
 
 func (s *simRun) followerAlone() func() string { return s.alone(s.follower()) }
 
-// shuffled is the nodes in any order.
+// shuffled returns the nodes in random order.
 func (s *simRun) shuffled() []*simNode {
 	all := append([]*simNode{}, s.a.nodes...)
 	s.r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
@@ -199,14 +200,14 @@ func (s *simRun) halves() func() string {
 	return s.cut(between(all[:len(all)/2], all[len(all)/2:]))
 }
 
-// bridge: two groups, and one node that both can reach.
+// bridge leaves two groups, and one node that both can reach.
 func (s *simRun) bridge() func() string {
 	all := s.shuffled()
 	rest := all[1:]
 	return s.cut(between(rest[:len(rest)/2], rest[len(rest)/2:]))
 }
 
-// ring: each node reaches its two neighbours only.
+// ring lets each node reach only its two neighbours.
 func (s *simRun) ring() func() string { return s.cut(ringCuts(s.shuffled())) }
 
 func ringCuts(all []*simNode) (links []simLink) {
@@ -220,7 +221,7 @@ func ringCuts(all []*simNode) (links []simLink) {
 	return links
 }
 
-// oneWay are the links from a node, or to it.
+// oneWay cuts the links from a node, or to it.
 func (s *simRun) oneWay(n *simNode, from bool) func() string {
 	if n == nil {
 		return nil
@@ -245,9 +246,9 @@ func (s *simRun) oneLink() func() string {
 	return s.cut(between(all[:1], all[1:2]))
 }
 
-// pause stands for a process that is stopped, which cannot be done to goroutines: it
-// reaches nobody, and nobody reaches it, its bucket neither. Other than a stopped one
-// it notices that time passes. What it sent arrives late.
+// pause simulates a process that is stopped, which is not possible with goroutines: the
+// node is cut off from the other nodes and from the bucket, and its messages arrive late.
+// Unlike a stopped process it notices that time passes.
 func (s *simRun) pause() func() string {
 	n := s.leader()
 	if s.r.IntN(3) == 0 {
@@ -321,9 +322,10 @@ func (s *simRun) diskFull() func() string {
 	}
 }
 
-// jump is how far a clock jumps. In worlds with a second cluster it stays below the
-// broker timeout: a standby whose clock is further ahead takes a living broker for dead,
-// which is the rule of the original, and they would take the document from each other.
+// jump returns how far a clock jumps. In worlds with a second cluster it stays below the
+// broker timeout: a standby whose clock is further ahead takes a live broker for dead,
+// which is the rule of the legacy broker, and the clusters would take the document from
+// each other.
 func (s *simRun) jump() time.Duration {
 	most := 5 * time.Second
 	if s.farJumps {
@@ -355,7 +357,7 @@ func (s *simRun) clockDrift() func() string {
 	return s.clock(0, (s.r.Float64()-0.5)*0.6)
 }
 
-// bucketFault has the store do something to some operations.
+// bucketFault makes the store fail some operations in the given way.
 func bucketFault(kind fault.Kind, times int) simFault {
 	return simFault{name: "bucket: " + string(kind), times: times, begin: func(s *simRun) func() string {
 		rule := fault.Rule{Kind: kind, Probability: 0.2 + 0.8*s.r.Float64(), Delay: time.Duration(1+s.r.IntN(4000)) * time.Millisecond}
@@ -388,7 +390,8 @@ func (s *simRun) bucketAway() func() string {
 	return s.inject(fault.Rule{Kind: fault.LoseRequest, Delay: time.Duration(s.r.IntN(3000)) * time.Millisecond})
 }
 
-// bucketAwayForLong: until writes are refused, and some time longer.
+// bucketAwayForLong makes the bucket unavailable until writes are refused, and for some
+// time after.
 func (s *simRun) bucketAwayForLong() func() string {
 	refused := func() int { return s.tally.count("answer: the bucket lags") }
 	before := refused()
@@ -406,7 +409,7 @@ func (s *simRun) bucketAwayForLong() func() string {
 	}
 }
 
-// loseDisk: a node comes back with an empty disk, and has to join.
+// loseDisk restarts a node with an empty disk, so that it has to join.
 func (s *simRun) loseDisk() func() string {
 	n := s.a.nodes[s.r.IntN(len(s.a.nodes))]
 	was := n.crash()
@@ -427,8 +430,9 @@ func (s *simRun) loseDisk() func() string {
 	}
 }
 
-// loseDiskOfTwo: of three nodes, one lags and one comes back with an empty disk. What
-// was acknowledged since is on the third, so the two must wait for it.
+// loseDiskOfTwo crashes all three nodes and restarts two: one that lags, and one with an
+// empty disk. Only the third node has the writes that were acknowledged since, so the two
+// must wait for it.
 func (s *simRun) loseDiskOfTwo() func() string {
 	lead, lagging := s.leader(), s.follower()
 	if lead == nil || len(s.a.nodes) != 3 {
@@ -460,10 +464,10 @@ func (s *simRun) loseDiskOfTwo() func() string {
 	}
 }
 
-// loseAllDisks: the cluster begins anew from the document.
+// loseAllDisks lets the cluster start again from the document.
 func (s *simRun) loseAllDisks() func() string {
 	before := s.adopted()
-	if s.r.IntN(2) == 0 { // what is acknowledged from here on is on disks only
+	if s.r.IntN(2) == 0 { // writes that are acknowledged from here on are only on disks
 		for _, l := range s.a.lives() {
 			l.gate.block()
 		}
@@ -488,12 +492,14 @@ func (s *simRun) adopted() int {
 	return s.adoptions
 }
 
-// rivalWait bounds how long it takes until a cluster takes over from another one that
-// is dead: its heartbeat gets stale, a standby looks again, and the clock may be ahead.
+// rivalWait bounds how long it takes until a cluster takes over from another one that is
+// dead: the heartbeat becomes stale, the standby reads it again, and the clock may be
+// ahead.
 const rivalWait = 60 * time.Second
 
-// rival: a second cluster on the bucket stands by, takes over when the first is dead or
-// cut off from the bucket, and gives back to it in the end.
+// rival runs a second cluster on the bucket. It stands by, takes over when the first is
+// dead or cut off from the bucket, and crashes in the end, so that the first takes over
+// again.
 func (s *simRun) rival() func() string {
 	b := newSimCluster(s.simWorld, fmt.Sprintf("b%d-", s.tally.count("rival"))+"n", 1+2*s.r.IntN(2), s.faults)
 	s.tally.one("rival")
@@ -556,7 +562,7 @@ func (s *simRun) rivalTakesOver(b *simCluster) (proof string) {
 		s.failf("%s: %v", how, err)
 		return ""
 	}
-	// The first finds out at its next flush, if it lives.
+	// The first cluster detects it at its next flush, if it is alive.
 	if err := simAwait(10*time.Second, func() string {
 		if s.a.active() != nil {
 			return "two clusters are active"
@@ -569,7 +575,7 @@ func (s *simRun) rivalTakesOver(b *simCluster) (proof string) {
 	return how + ", and the rival took over"
 }
 
-// neverActive watches a cluster that has to stand by.
+// neverActive checks that a cluster only stands by.
 func (s *simRun) neverActive(c *simCluster, d time.Duration) (bad string) {
 	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		if l := c.active(); l != nil {
@@ -581,7 +587,7 @@ func (s *simRun) neverActive(c *simCluster, d time.Duration) (bad string) {
 	return ""
 }
 
-// deal is all faults in any order.
+// deal returns all faults in random order.
 func deal(r *rand.Rand) (deck []simFault) {
 	for _, f := range simFaults() {
 		for range f.times {

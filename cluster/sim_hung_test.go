@@ -13,7 +13,8 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// hungFaults are what hangs and does not fail, and what only shows when nothing fails.
+// hungFaults returns the faults in which a component hangs and does not fail, and those
+// whose effect only shows when no other fault is active.
 func hungFaults() []simFault {
 	return []simFault{
 		{name: "disk hangs", times: 2, begin: (*simRun).hangDisk},
@@ -27,7 +28,7 @@ func hungFaults() []simFault {
 	}
 }
 
-// hangDisk hangs all writes of a node's log. The node has to end while they hang.
+// hangDisk makes all writes of a node's log hang. The node has to end while they hang.
 func (s *simRun) hangDisk() func() string {
 	n := s.leader()
 	if s.r.IntN(3) == 0 {
@@ -39,7 +40,7 @@ func (s *simRun) hangDisk() func() string {
 	return s.hangDiskOf(n)
 }
 
-// hungEnd bounds how long a node with a hung disk runs on: the limit, and the rounds of
+// hungEnd bounds how long a node with a hung disk continues: the limit, and the rounds of
 // the watchdog.
 const hungEnd = 20 * time.Second
 
@@ -71,8 +72,9 @@ func (s *simRun) hangDiskOf(n *simNode) func() string {
 	}
 }
 
-// hangBucket hangs the bucket for all nodes, so that no request ends with its context,
-// and isolates the leader half of the time. It must lose the lead at once.
+// hangBucket makes the bucket hang for all nodes, so that no request ends with its
+// context. In half of the cases it also isolates the leader, which must lose its
+// leadership at once.
 func (s *simRun) hangBucket() func() string {
 	lead := s.a.active()
 	if lead == nil {
@@ -114,7 +116,7 @@ func (s *simRun) hangBucketOfAll() func() string {
 	}
 }
 
-// hangBoth hangs the bucket and the leader's disk.
+// hangBoth makes the bucket and the leader's disk hang.
 func (s *simRun) hangBoth() func() string {
 	n := s.leader()
 	if n == nil {
@@ -151,10 +153,11 @@ func (s *simRun) withStandby(act func(b *simCluster) string) func() string {
 	}
 }
 
-// outageTime is longer than a standby waits for a sign of the leader.
+// outageTime is longer than a standby waits for a heartbeat of the leader.
 const outageTime = 13 * time.Second
 
-// standbyAway takes the bucket from a standby. It must not take over when it is back.
+// standbyAway cuts a standby off from the bucket. It must not take over when the
+// connection is restored.
 func (s *simRun) standbyAway() func() string {
 	return s.withStandby(func(b *simCluster) string {
 		unblock := b.nodes[0].alive().gate.block()
@@ -167,7 +170,8 @@ func (s *simRun) standbyAway() func() string {
 	})
 }
 
-// standbyOutage takes the bucket from both. The leader, which lives, has to keep it.
+// standbyOutage cuts both clusters off from the bucket. The leader, which is alive, has
+// to keep the document.
 func (s *simRun) standbyOutage() func() string {
 	return s.withStandby(func(b *simCluster) string {
 		end := s.inject(fault.Rule{Kind: fault.LoseRequest, Delay: time.Duration(s.r.IntN(3000)) * time.Millisecond})
@@ -180,12 +184,12 @@ func (s *simRun) standbyOutage() func() string {
 	})
 }
 
-// healTime bounds how long the leader takes to find that an object is missing, and to
+// healTime bounds how long the leader takes to detect that an object is missing, and to
 // write a new checkpoint.
 const healTime = time.Minute
 
 // removeObject hides an object that the document needs from all nodes. The leader has to
-// find that, and to heal it.
+// detect and repair that.
 func (s *simRun) removeObject() func() string {
 	if !s.calm() {
 		return nil
@@ -214,7 +218,8 @@ func (s *simRun) removeObject() func() string {
 	}
 }
 
-// neededObject is a segment or a checkpoint that the document names; "" is none.
+// neededObject returns the key of a log segment or a checkpoint that the document names,
+// or "".
 func (s *simRun) neededObject() string {
 	doc := s.document()
 	if doc == nil || !doc.Large {
@@ -276,15 +281,16 @@ func (h *simHidden) List(ctx context.Context, prefix string, fn func(storage.Inf
 	return h.Bucket.List(ctx, prefix, func(i storage.Info) bool { return h.isHidden(i.Key) || fn(i) })
 }
 
-// What a follower lacks takes longer over the network than raft waits for an answer.
+// The entries that a follower lacks need longer on the network than raft waits for an
+// answer.
 const (
 	simLargeJobs  = 10
 	simLargeBytes = 512 << 10
 	simLargeRate  = 512 << 10 // bytes a second
 )
 
-// lagLarge isolates a follower while large jobs come and go. It has to catch up over
-// links that carry little.
+// lagLarge isolates a follower while large jobs are created and cancelled. It has to
+// catch up over slow links.
 func (s *simRun) lagLarge() func() string {
 	n := s.follower()
 	if n == nil {
@@ -330,8 +336,8 @@ func (c *simClient) largeJob() {
 	})
 }
 
-// upgradeAll starts each node again without a limit of the feature level, one after the
-// other. The last one brings the highest level.
+// upgradeAll restarts the nodes one after the other without a limit of the feature level.
+// After the last one the cluster reaches the highest level.
 func (s *simRun) upgradeAll() func() string {
 	lead := s.a.active()
 	if lead == nil || lead.View().Meta().Level >= fsm.MaxLevel {

@@ -6,50 +6,51 @@ import (
 	"osqueue/fsm"
 )
 
-// simLedger is one line of history: what became of each job on it, as the entries say,
-// in the order of commitment. A cluster that takes its state from the document begins a
-// new one, which has what the document has. All methods are called under world.mu.
+// simLedger records one line of history: what happened to each job, by the log entries in
+// the order of commitment. A cluster that takes its state from the document begins a new
+// line, which starts with the jobs of the document. All methods are called under
+// world.mu.
 //
-// It knows nothing of how the machine decides. It knows what may not happen.
+// It does not know the machine's decisions. It knows which results are not allowed.
 type simLedger struct {
 	world   *simWorld
 	cluster string
-	base    fsm.LSN // where it begins
+	base    fsm.LSN // LSN where it begins
 	jobs    map[string]*simJob
-	token   uint64 // the last that was given
+	token   uint64 // last fencing token
 	last    fsm.LSN
 	fired   map[string]int64 // by schedule, the last time for which it has fired
-	// end, if it is set, is where the line was left: what came after it was lost
-	// with the disks, or to another cluster. What the bucket had is before it.
+	// end, if set, is where the cluster left the line: the later entries were lost with
+	// the disks, or to another cluster. The bucket had the earlier ones.
 	end *fsm.LSN
 }
 
-// simJob is what happened to a job.
+// simJob records the history of a job.
 type simJob struct {
 	enqueued  fsm.LSN
 	status    fsm.Status
-	token     uint64 // of its last claim
+	token     uint64 // token of its last claim
 	ended     fsm.LSN
-	completed fsm.LSN // zero: it is not
+	completed fsm.LSN // zero: it is not completed
 	removed   bool
 	result    string
 
-	// What clients know.
-	acked   bool      // its producer was told that it is there
-	safe    bool      // and in the bucket
-	renewed time.Time // before that, by true time, the lease with the token was given or renewed
+	// The next fields record the answers that clients have received.
+	acked   bool      // the producer received the answer that the job exists
+	safe    bool      // the producer received the answer that the bucket has the job
+	renewed time.Time // before this (true) time the lease with the token was given or extended
 	held    time.Duration
 	leased  uint64 // that token
-	done    bool   // its worker was told that it is completed
+	done    bool   // the worker received the answer that the job is completed
 	doneLSN fsm.LSN
-	kept    bool // and that this is in the bucket
+	kept    bool // the worker received the answer that the bucket has the completion
 }
 
 func newSimLedger(w *simWorld, cluster string) *simLedger {
 	return &simLedger{world: w, cluster: cluster, jobs: make(map[string]*simJob), fired: make(map[string]int64)}
 }
 
-// note takes in an entry.
+// note records an entry.
 func (l *simLedger) note(v *fsm.View, events []fsm.Event) {
 	lsn := v.LSN()
 	if lsn.Compare(l.last) <= 0 {
@@ -67,7 +68,7 @@ func (l *simLedger) note(v *fsm.View, events []fsm.Event) {
 	}
 }
 
-// fire: each time of a schedule counts once.
+// fire checks that each time of a schedule counts once.
 func (l *simLedger) fire(lsn fsm.LSN, c *fsm.Cron) {
 	w := l.world
 	w.tally.one("check: schedule fires once")
@@ -142,7 +143,7 @@ func (l *simLedger) move(lsn fsm.LSN, id string, j *simJob, e *fsm.Event) {
 	}
 }
 
-// claimed: tokens are never given twice, and grow.
+// claimed checks that tokens grow and are given only once.
 func (l *simLedger) claimed(lsn fsm.LSN, id string, j *simJob, job *fsm.Job) {
 	w := l.world
 	w.tally.one("check: token")
@@ -156,16 +157,17 @@ func (l *simLedger) claimed(lsn fsm.LSN, id string, j *simJob, job *fsm.Job) {
 	l.token, j.token = job.Token, job.Token
 }
 
-// simSlack is for the rounding of times to milliseconds.
+// simSlack allows for the rounding of times to milliseconds.
 const simSlack = 5 * time.Millisecond
 
-// expired: a leader's clock may be slewed by a tenth, whatever happens to wall clocks,
-// so no lease is shorter than ten elevenths of what was promised.
+// expired checks the duration of a lease. A leader's clock may be slewed by a tenth,
+// whatever happens to the wall clocks, so no lease is shorter than ten elevenths of the
+// promised time.
 func (l *simLedger) expired(lsn fsm.LSN, id string, j *simJob) {
 	w := l.world
 	w.tally.one("lease expired")
 	if j.leased != j.token || j.held == 0 {
-		return // nobody was told of this lease
+		return // no worker has received an answer with this lease
 	}
 	w.tally.one("check: lease in full")
 	least := j.held*10/11 - simSlack
@@ -174,9 +176,9 @@ func (l *simLedger) expired(lsn fsm.LSN, id string, j *simJob) {
 	}
 }
 
-// fork begins the line of a cluster that has taken over the state at from. own is the line
-// that it leaves; nil: it has none. What was acknowledged there and is not in the document
-// may be carried over.
+// fork begins the line of a cluster that has taken over the state at from. own is the
+// line that it leaves; nil: none. Jobs that were acknowledged on that line, and that the
+// document lacks, may be carried over.
 func (l *simLedger) fork(cluster string, from fsm.LSN, v *fsm.View, own *simLedger) *simLedger {
 	w := l.world
 	next := newSimLedger(w, cluster)
@@ -210,8 +212,8 @@ func (l *simLedger) fork(cluster string, from fsm.LSN, v *fsm.View, own *simLedg
 	return next
 }
 
-// carried is what is known of a job that came into an adopted state from the line that was
-// left, as now.
+// carried returns the record of a job that came into an adopted state from the line that
+// was left. now is the job in the new state.
 func (j *simJob) carried(now *fsm.Job) *simJob {
 	c := *j
 	c.status, c.token, c.removed = now.Status, now.Token, false
@@ -221,8 +223,8 @@ func (j *simJob) carried(now *fsm.Job) *simJob {
 	return &c
 }
 
-// inherit brings what is known of a job to the next line. carries says that jobs may have
-// been carried over, and have pushed out ended ones.
+// inherit copies the record of a job to the next line. carries says that jobs may have
+// been carried over, and may have displaced ended ones.
 func (l *simLedger) inherit(next *simLedger, id string, j *simJob, now *fsm.Job, from fsm.LSN, carries bool) {
 	w := l.world
 	if j.enqueued.Compare(from) > 0 {
@@ -255,15 +257,15 @@ func (l *simLedger) inherit(next *simLedger, id string, j *simJob, now *fsm.Job,
 	next.jobs[id] = &c
 }
 
-// superseded notes that the line was left at an LSN.
+// superseded records that the line was left at an LSN.
 func (l *simLedger) superseded(at fsm.LSN) {
 	if l.end == nil || at.Compare(*l.end) < 0 {
 		l.end = &at
 	}
 }
 
-// finish checks, when all is done, what clients were told. This is the line that is
-// left of all.
+// finish checks the answers that clients have received, at the end of a run, on the line
+// that is left.
 func (l *simLedger) finish() {
 	w := l.world
 	for _, other := range w.lines {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// simScene is a run in which the test decides what happens.
+// simScene runs a cluster in which the test decides what happens.
 func simScene(t *testing.T, n int, act func(*simRun)) {
 	t.Helper()
 	var s *simRun
@@ -21,8 +21,8 @@ func simScene(t *testing.T, n int, act func(*simRun)) {
 	}
 }
 
-// steady cuts links for a minute and mends them. Through all of it leader and term have
-// to stay; answers counts the entries that were committed meanwhile.
+// steady cuts links for a minute and restores them. Leader and term must not change in
+// that time; steady also checks the entries that are committed.
 func (s *simRun) steady(links []simLink) {
 	lead := s.a.active()
 	if lead == nil {
@@ -48,8 +48,8 @@ func (s *simRun) steady(links []simLink) {
 	s.settled(lead, term)
 }
 
-// settled gives the cluster ten seconds, in which the leader and its term must not
-// change, and then all must be in that term.
+// settled waits ten seconds, in which the leader and its term must not change. Then all
+// nodes must be in that term.
 func (s *simRun) settled(lead *simLife, term uint64) {
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		if now := lead.raft.CurrentTerm(); now != term || s.a.active() != lead {
@@ -64,9 +64,9 @@ func (s *simRun) settled(lead *simLife, term uint64) {
 	}
 }
 
-// A node that was isolated comes back: a candidate without end would depose the leader
-// by its term. That is the first of the two cases of four nodes by which BlazingMQ
-// explains its scouting; three and five behave alike.
+// A node that was isolated returns. If it had been a candidate all the time, its term
+// would depose the leader. This is the first of the two cases of four nodes with which
+// BlazingMQ explains its scouting; three and five nodes behave alike.
 func TestSimIsolatedNodeReturns(t *testing.T) {
 	for _, n := range []int{3, 4, 5} {
 		simScene(t, n, func(s *simRun) {
@@ -76,8 +76,8 @@ func TestSimIsolatedNodeReturns(t *testing.T) {
 	}
 }
 
-// One link is down, and both of its ends see the rest: leadership must not go to and
-// fro between them. That is the second case.
+// One link is down, and both of its ends reach the other nodes. Leadership must not
+// alternate between them. This is the second case.
 func TestSimOneLinkDownFromTheLeader(t *testing.T) {
 	for _, n := range []int{3, 4, 5} {
 		simScene(t, n, func(s *simRun) {
@@ -86,7 +86,7 @@ func TestSimOneLinkDownFromTheLeader(t *testing.T) {
 	}
 }
 
-// A follower that hears nobody, but is heard, asks for votes all the time.
+// A follower that receives nothing, but can send, asks for votes all the time.
 func TestSimDeafFollower(t *testing.T) {
 	for _, n := range []int{3, 5} {
 		simScene(t, n, func(s *simRun) {
@@ -100,7 +100,7 @@ func TestSimDeafFollower(t *testing.T) {
 	}
 }
 
-// A follower that hears everybody, and is not heard, is a follower all the same.
+// A follower that can receive, but not send, is still a follower.
 func TestSimMuteFollower(t *testing.T) {
 	simScene(t, 3, func(s *simRun) {
 		mute := s.follower()
@@ -112,8 +112,9 @@ func TestSimMuteFollower(t *testing.T) {
 	})
 }
 
-// handsOver cuts links under which the leader cannot stay. Within seconds another node
-// has to answer writes, and the old one must not; when all is mended, the new one stays.
+// handsOver cuts links so that the leader cannot stay. Within the given time another node
+// has to answer writes, and the old one must not. When the links are restored, the new
+// leader stays.
 func (s *simRun) handsOver(links []simLink, within time.Duration) {
 	old := s.a.active()
 	if old == nil {
@@ -168,9 +169,9 @@ func TestSimLeaderAlone(t *testing.T) {
 	}
 }
 
-// A leader whose messages arrive and who hears no answer cannot know what is committed:
-// it steps down by its lease. One who hears everybody and is not heard steps down as
-// soon as the others have elected.
+// A leader that can send, but receives no answers, cannot know which entries are
+// committed, and steps down when its lease expires. One that can receive, but not send,
+// steps down as soon as the others have elected a leader.
 func TestSimLeaderOneWay(t *testing.T) {
 	for _, mute := range []bool{true, false} {
 		simScene(t, 3, func(s *simRun) {
@@ -188,8 +189,8 @@ func TestSimLeaderOneWay(t *testing.T) {
 	}
 }
 
-// Five nodes in a ring: none reaches a majority but through others, which raft does not
-// do; with its two neighbours each one has one.
+// Five nodes are in a ring. None reaches all others directly, and raft does not route
+// through other nodes; but each is a majority together with its two neighbours.
 func TestSimRingOfFive(t *testing.T) {
 	simScene(t, 5, func(s *simRun) {
 		mend := s.a.net.cut(true, ringCuts(s.a.nodes)...)
@@ -212,7 +213,7 @@ func TestSimRingOfFive(t *testing.T) {
 	})
 }
 
-// With half of four nodes on each side nobody has a majority, and nobody answers.
+// With half of four nodes on each side there is no majority, and no node answers.
 func TestSimHalvesOfFour(t *testing.T) {
 	simScene(t, 4, func(s *simRun) {
 		mend := s.a.net.cut(false, between(s.a.nodes[:2], s.a.nodes[2:])...)
@@ -227,8 +228,8 @@ func TestSimHalvesOfFour(t *testing.T) {
 	})
 }
 
-// How long it takes from the death of a leader until another node answers writes: the
-// promise is a median of 1.2 s, and 2.5 s at most.
+// TestSimFailoverTime measures the time from the death of a leader until another node
+// answers writes. The promise is a median of 1.2 s, and 2.5 s at most.
 func TestSimFailoverTime(t *testing.T) {
 	var took []time.Duration
 	simScene(t, 3, func(s *simRun) {
@@ -263,9 +264,9 @@ func TestSimFailoverTime(t *testing.T) {
 	}
 }
 
-// A clock that is an hour ahead while its node takes over, and is put right again,
-// leaves its traces in the document. When all disks are lost then, nobody must wait
-// for an hour until the heartbeat in there is stale.
+// The clock of a node is an hour ahead while the node takes over, and is corrected later,
+// but the document still has a heartbeat from the future. If all disks are lost then, the
+// cluster must not wait an hour until that heartbeat is stale.
 func TestSimClockThatWasAhead(t *testing.T) {
 	simScene(t, 3, func(s *simRun) {
 		s.allowAdoption(true)
@@ -300,8 +301,8 @@ func TestSimClockThatWasAhead(t *testing.T) {
 	})
 }
 
-// Answers that were under way when a read came in say who led before it. They must not
-// confirm it: the others may have elected meanwhile.
+// Answers that were under way when a read came in confirm the leader of an earlier time.
+// They must not confirm the read: the others may have elected a new leader since.
 func TestSimOldAnswersConfirmNothing(t *testing.T) {
 	for _, n := range []int{3, 5} {
 		simScene(t, n, func(s *simRun) {
@@ -315,7 +316,7 @@ func TestSimOldAnswersConfirmNothing(t *testing.T) {
 				there = append(there, simLink{lead.place.name, o.name})
 				back = append(back, simLink{o.name, lead.place.name})
 			}
-			// Every heartbeat that arrives until then is answered, and no answer comes home.
+			// Every heartbeat that arrives until then is answered, and no answer arrives.
 			deliver := s.a.net.cut(false, back...)
 			time.Sleep(lead.cfg.HeartbeatTimeout / 4)
 			defer s.a.net.cut(false, there...)()
@@ -336,9 +337,9 @@ func TestSimOldAnswersConfirmNothing(t *testing.T) {
 	}
 }
 
-// A new leader whose machine is behind its own log must not compare that machine with
-// the document: it would take the document's state for newer, and lose what is in the
-// log alone.
+// A new leader whose machine is behind its own log must not compare that machine with the
+// document. It would take the document's state for newer, and lose the entries that are
+// only in the log.
 func TestSimNewLeaderWaitsForItsMachine(t *testing.T) {
 	for _, n := range []int{3, 5} {
 		simScene(t, n, func(s *simRun) {
@@ -348,9 +349,9 @@ func TestSimNewLeaderWaitsForItsMachine(t *testing.T) {
 				releases = append(releases, o.alive().hold())
 			}
 			begun := s.tally.count("entry applied")
-			time.Sleep(500 * time.Millisecond) // the document goes on
+			time.Sleep(500 * time.Millisecond) // the leader flushes further entries
 			defer s.a.active().gate.block()()
-			time.Sleep(300 * time.Millisecond) // what is committed now is in no document
+			time.Sleep(300 * time.Millisecond) // the entries that are committed now are in no document
 			if s.tally.count("entry applied") < begun+10 {
 				s.failf("next to nothing was committed meanwhile")
 			}

@@ -12,13 +12,13 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// simUsers are producers and workers. They can reach every node, also one that is cut
-// off from the others, and repeat what they ask until they get an answer.
+// simUsers are producers and workers. They can reach every node, even one that is cut off
+// from the others, and repeat their requests until they get an answer.
 type simUsers struct {
 	world    *simWorld
 	clusters func() []*simCluster
-	produce  chan struct{} // closed when producers are to end
-	work     chan struct{} // closed when workers are to end
+	produce  chan struct{} // closed when producers must end
+	work     chan struct{} // closed when workers must end
 	wg       sync.WaitGroup
 }
 
@@ -42,13 +42,13 @@ func newSimUsers(w *simWorld, clusters func() []*simCluster) *simUsers {
 	return u
 }
 
-// simClient is one of them.
+// simClient is one producer or worker.
 type simClient struct {
 	*simUsers
 	name string
 	r    *rand.Rand
 	over <-chan struct{}
-	n    int // of names given so far
+	n    int // number of names given so far
 }
 
 func (c *simClient) rest(d time.Duration) bool {
@@ -64,7 +64,7 @@ func (c *simClient) rest(d time.Duration) bool {
 
 func (c *simClient) ms(n int) time.Duration { return time.Duration(1+c.r.IntN(n)) * time.Millisecond }
 
-// node is one that says that it answers writes, if there is any.
+// node returns a node that claims to answer writes, or nil.
 func (c *simClient) node() *simLife {
 	var all []*simLife
 	for _, cl := range c.clusters() {
@@ -79,15 +79,15 @@ func (c *simClient) node() *simLife {
 	return nil
 }
 
-// simAnswer is an answer that somebody has got.
+// simAnswer is an answer that a client has received.
 type simAnswer struct {
 	fsm.Result
 	lsn  fsm.LSN
 	from *simLife
 }
 
-// do has a mutation committed. It repeats it, with the same names, until there is an
-// answer, or the client's time is over.
+// do proposes a mutation. It repeats the same mutation until there is an answer, or until
+// the client has to end.
 func (c *simClient) do(what func() *fsmpb.Mutation) (a simAnswer, ok bool) {
 	for {
 		if l := c.node(); l != nil {
@@ -111,7 +111,7 @@ func (c *simClient) do(what func() *fsmpb.Mutation) (a simAnswer, ok bool) {
 	}
 }
 
-// excuse counts why there was no answer.
+// excuse counts the reasons for which there was no answer.
 func (c *simClient) excuse(err error) {
 	switch {
 	case errors.Is(err, ErrUnknown):
@@ -132,10 +132,10 @@ func (c *simClient) id(kind string) string {
 	return fmt.Sprintf("%s-%s%d", c.name, kind, c.n)
 }
 
-// simTick is the type of the jobs that a schedule makes.
+// simTick is the type of the jobs that the schedule creates.
 const simTick = "tick"
 
-// putSchedule makes one that fires every seven seconds.
+// putSchedule creates a schedule that fires every seven seconds.
 func (c *simClient) putSchedule() {
 	const spec = "*/7 * * * * *"
 	c.do(func() *fsmpb.Mutation {
@@ -149,7 +149,7 @@ func (c *simClient) putSchedule() {
 	})
 }
 
-// dropSchedule ends it.
+// dropSchedule deletes the schedule.
 func (u *simUsers) dropSchedule() {
 	c := &simClient{simUsers: u, name: "admin", r: u.world.rand(), over: u.work}
 	c.do(func() *fsmpb.Mutation {
@@ -157,7 +157,7 @@ func (u *simUsers) dropSchedule() {
 	})
 }
 
-// simScheduler is the producer that has a schedule, too.
+// simScheduler is the producer that also has a schedule.
 const simScheduler = "p1"
 
 func (c *simClient) produceJobs() {
@@ -198,7 +198,7 @@ func (c *simClient) enqueue() {
 	}
 }
 
-// safe waits, now and then, until an answer is in the bucket.
+// safe sometimes waits until an answer is in the bucket, and reports whether it is.
 func (c *simClient) safe(a simAnswer) bool {
 	if c.r.IntN(3) > 0 {
 		return false
@@ -225,7 +225,7 @@ func (c *simClient) cancelOne() {
 	}
 }
 
-// workOnJobs claims and works, well or badly.
+// workOnJobs claims jobs and works on them, in order or not.
 func (c *simClient) workOnJobs() {
 	for c.rest(c.ms(300)) {
 		start, request := time.Now(), c.id("r")
@@ -251,9 +251,9 @@ func (c *simClient) workOn(j *fsm.Job) {
 	lease := func() *fsmpb.Lease { return &fsmpb.Lease{JobId: j.ID, Token: j.Token} }
 	switch n := c.r.IntN(20); {
 	case n == 0:
-		return // it is never heard of again
+		return // the worker does not report on it again
 	case n == 1:
-		c.rest(simLease * 3 / 2) // its lease ends meanwhile
+		c.rest(simLease * 3 / 2) // its lease expires before that
 	case n < 5:
 		c.hold(j, lease)
 	case n == 5:
@@ -270,7 +270,7 @@ func (c *simClient) workOn(j *fsm.Job) {
 	c.complete(j, lease)
 }
 
-// hold works for longer than a lease lasts.
+// hold works for longer than a lease lasts, and extends the lease.
 func (c *simClient) hold(j *fsm.Job, lease func() *fsmpb.Lease) {
 	for range 5 {
 		if !c.rest(simLease / 3) {
@@ -301,8 +301,8 @@ func (c *simClient) complete(j *fsm.Job, lease func() *fsmpb.Lease) {
 	}
 }
 
-// readJobs reads from whoever says that it leads: a read must not miss what anybody was
-// told before it began.
+// readJobs reads from a node that claims to lead. A read must not miss a job that was
+// acknowledged to any client before the read began.
 func (c *simClient) readJobs() {
 	for c.rest(c.ms(500)) {
 		l := c.node()
@@ -324,7 +324,7 @@ func (c *simClient) readJobs() {
 	}
 }
 
-// answered notes up to where a cluster has answered.
+// answered records the newest LSN that a cluster has answered with.
 func (w *simWorld) answered(cluster string, lsn fsm.LSN) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -339,7 +339,7 @@ func (w *simWorld) newest(cluster string) fsm.LSN {
 	return w.told[cluster]
 }
 
-// acknowledged notes that a producer was told that its job is there.
+// acknowledged records that a producer has received the answer that its job exists.
 func (w *simWorld) acknowledged(id string, lsn fsm.LSN, safe bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -357,7 +357,7 @@ func (w *simWorld) acknowledged(id string, lsn fsm.LSN, safe bool) {
 	j.acked, j.safe = true, j.safe || safe
 }
 
-// leased notes that a worker was told that it has a lease.
+// leased records that a worker has received an answer with a lease.
 func (w *simWorld) leased(job *fsm.Job, lsn fsm.LSN, asked time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -376,7 +376,7 @@ func (w *simWorld) leased(job *fsm.Job, lsn fsm.LSN, asked time.Time) {
 	}
 }
 
-// completed notes that a worker was told that its job is completed.
+// completed records that a worker has received the answer that its job is completed.
 func (w *simWorld) completed(job *fsm.Job, a simAnswer, safe bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

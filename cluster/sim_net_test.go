@@ -15,30 +15,30 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// simNet is the network of a simulation. Between any two nodes there are two links,
-// one for each way. A link that is cut swallows what is sent, like a firewall that
-// drops packets: it arrives when the link is mended, if the sender still waits, as
-// TCP would send it again. Or it refuses, like a host that is not there.
+// simNet is the network of a simulation. Between any two nodes there are two links, one
+// for each direction. A link that is cut holds the messages back, like a firewall that
+// drops packets: a message arrives when the link is restored, if the sender still waits,
+// as TCP would send it again. Or the link refuses them, like a host that is down.
 type simNet struct {
 	mu    sync.Mutex
 	r     *rand.Rand
-	ends  map[string]*simEnd // by node name; nil or missing: it is down
+	ends  map[string]*simEnd // by node name; nil or missing: the node is down
 	cuts  map[simLink]*simCut
-	slow  time.Duration // added to each way, up to
-	flaky float64       // chance that a connection breaks
-	bad   int           // messages that were slowed down or broken
-	rate  int           // bytes of entries that a link takes a second; 0: any number
+	slow  time.Duration // longest delay that is added to each direction
+	flaky float64       // probability that a connection breaks
+	bad   int           // messages that were delayed or lost
+	rate  int           // bytes of entries that a link carries per second; 0: no limit
 	most  int           // bytes of entries in the largest request
 }
 
-// simLink is one way between two nodes.
+// simLink is one direction between two nodes.
 type simLink struct{ from, to string }
 
-// simCut is why a link is cut. Several links share one.
+// simCut is the reason why links are cut. Several links share one.
 type simCut struct {
 	refuse   bool
 	mended   chan struct{}
-	withheld int // messages; under simNet.mu
+	withheld int // number of messages; under simNet.mu
 }
 
 var (
@@ -52,15 +52,15 @@ func newSimNet(r *rand.Rand) *simNet {
 	return &simNet{r: r, ends: make(map[string]*simEnd), cuts: make(map[simLink]*simCut)}
 }
 
-// cut cuts links. The returned function mends those of them that nobody has cut anew
-// or mended, and says how many messages were withheld.
+// cut cuts links. The returned function restores those that no other call has cut or
+// restored since, and returns how many messages were withheld.
 func (n *simNet) cut(refuse bool, links ...simLink) (mend func() int) {
 	c := &simCut{refuse: refuse, mended: make(chan struct{})}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, l := range links {
 		if old := n.cuts[l]; old != nil && old.refuse == refuse {
-			continue // it stays with who has cut it
+			continue // the link stays with the earlier cut
 		}
 		n.cuts[l] = c
 	}
@@ -85,8 +85,8 @@ func (n *simNet) setWeather(slow time.Duration, flaky float64) (affected int) {
 	return affected
 }
 
-// setRate limits the bytes of entries a second on each link; 0 is no limit. It returns how
-// many bytes of entries a request had at most since the last call.
+// setRate limits the bytes of entries per second on each link; 0: no limit. It returns
+// the most bytes of entries in one request since the last call.
 func (n *simNet) setRate(rate int) (most int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -94,14 +94,14 @@ func (n *simNet) setRate(rate int) (most int) {
 	return most
 }
 
-// end is the endpoint of a node that is up.
+// end returns the endpoint of a node that is up.
 func (n *simNet) end(name string) *simEnd {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.ends[name]
 }
 
-// pass brings a message over a link, as long as its sender lives and waits.
+// pass carries a message over a link, as long as its sender lives and waits.
 func (n *simNet) pass(l simLink, gone <-chan struct{}, timeout <-chan time.Time) error {
 	for {
 		c, delay, broken := n.fate(l)
@@ -123,7 +123,7 @@ func (n *simNet) pass(l simLink, gone <-chan struct{}, timeout <-chan time.Time)
 	}
 }
 
-// carry is how long a link needs for entries.
+// carry returns how long a link needs for entries.
 func (n *simNet) carry(entries []*raft.Log) time.Duration {
 	size := 0
 	for _, l := range entries {
@@ -170,8 +170,8 @@ func simWait(d time.Duration, gone <-chan struct{}, timeout <-chan time.Time) er
 	}
 }
 
-// simEnd is a node's end of the network: raft's transport, and what answers to its
-// peers. It behaves as raft's TCP transport does with one request in flight.
+// simEnd is a node's endpoint of the network: raft's transport, and the HTTP server for
+// its peers. It behaves as raft's TCP transport does with one request in flight.
 type simEnd struct {
 	net  *simNet
 	name string
@@ -185,7 +185,7 @@ type simEnd struct {
 
 var _ transport = (*simEnd)(nil)
 
-// plug makes a new end for a node.
+// plug creates a new endpoint for a node.
 func (n *simNet) plug(name string) *simEnd {
 	e := &simEnd{net: n, name: name, in: make(chan raft.RPC), dead: make(chan struct{})}
 	n.mu.Lock()
@@ -194,7 +194,7 @@ func (n *simNet) plug(name string) *simEnd {
 	return e
 }
 
-// kill ends everything that goes on here, from one moment to the next.
+// kill ends all requests of this endpoint at once.
 func (e *simEnd) kill() {
 	e.net.mu.Lock()
 	defer e.net.mu.Unlock()
@@ -285,7 +285,7 @@ func (e *simEnd) InstallSnapshot(
 	return simCall(e, to, args, resp, r, 10*raftConnTimeout)
 }
 
-// simStream breaks off when its link is cut or its sender gone.
+// simStream fails when its link is cut or its sender is gone.
 type simStream struct {
 	io.Reader
 	link simLink
@@ -335,7 +335,7 @@ func simCall[T any](e *simEnd, to raft.ServerAddress, cmd any, answer *T, data i
 	}
 }
 
-// take hands a request to this node's raft.
+// take delivers a request to this node's raft.
 func (e *simEnd) take(rpc raft.RPC, gone <-chan struct{}, timeout <-chan time.Time) error {
 	if h := e.heartbeatHandler(); h != nil && isHeartbeat(rpc.Command) {
 		h(rpc)
@@ -359,15 +359,16 @@ func (e *simEnd) heartbeatHandler() func(raft.RPC) {
 	return e.heartbeat
 }
 
-// isHeartbeat is how raft's TCP transport tells them.
+// isHeartbeat reports whether a request is a heartbeat, by the rule of raft's TCP
+// transport.
 func isHeartbeat(cmd any) bool {
 	a, ok := cmd.(*raft.AppendEntriesRequest)
 	return ok && a.Term != 0 && len(a.Addr) > 0 && a.PrevLogEntry == 0 && a.PrevLogTerm == 0 &&
 		len(a.Entries) == 0 && a.LeaderCommitIndex == 0
 }
 
-// CloseStreams implements transport. There is no stream to close: each request
-// stands for itself.
+// CloseStreams implements transport. There is no stream to close: each request has a
+// connection of its own.
 func (e *simEnd) CloseStreams() {}
 
 // Close implements transport.
@@ -376,14 +377,14 @@ func (e *simEnd) Close() error {
 	return nil
 }
 
-// serve sets what answers to the peers.
+// serve sets the HTTP handler for the peers.
 func (e *simEnd) serve(h http.Handler) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.peers = h
 }
 
-// RoundTrip implements http.RoundTripper: what nodes ask each other.
+// RoundTrip implements http.RoundTripper, for the requests between nodes.
 func (e *simEnd) RoundTrip(req *http.Request) (*http.Response, error) {
 	there := simHost(req.URL.Host)
 	ctx, cancel := context.WithCancel(req.Context())
@@ -418,7 +419,8 @@ func (e *simEnd) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// simEither is closed when ctx ends or dead is closed. ctx must end some time.
+// simEither returns a channel that is closed when ctx ends or dead is closed. ctx must
+// end at some time.
 func simEither(ctx context.Context, dead <-chan struct{}) <-chan struct{} {
 	both := make(chan struct{})
 	go func() {

@@ -19,7 +19,7 @@ import (
 	"osqueue/storage"
 )
 
-// simNode is a place for a node: its name, its disk and its clock outlive the node's
+// simNode is a node of a simulation. Its name, its disk and its clock outlive the node's
 // process.
 type simNode struct {
 	cluster *simCluster
@@ -27,11 +27,11 @@ type simNode struct {
 	clock   simClock
 	forgets uint64 // entries that its disk loses at a crash
 
-	upgraded bool // it does not hold the feature level any more
+	upgraded bool // it no longer holds the feature level
 
 	mu   sync.Mutex
 	disk *simDisk
-	life *simLife // nil: it is down
+	life *simLife // nil: the node is down
 }
 
 // simLife is one process of a node.
@@ -40,13 +40,13 @@ type simLife struct {
 	place  *simNode
 	end    *simEnd
 	gate   *simGate
-	doomed bool // it may die of what is done to it; under place.mu
+	doomed bool // it may end because of a fault; under place.mu
 
-	held atomic.Pointer[chan struct{}] // nothing is applied until it is closed; nil: nothing is held
+	held atomic.Pointer[chan struct{}] // nothing is applied until it is closed; nil: the node applies entries
 }
 
-// hold keeps the node from applying what is committed, as a long entry or a slow
-// machine does, until the returned function is called.
+// hold keeps the node from applying committed entries, as a long entry or a slow machine
+// does, until the returned function is called.
 func (l *simLife) hold() (release func()) {
 	released := make(chan struct{})
 	l.held.Store(&released)
@@ -66,9 +66,9 @@ func (l *simLife) awaitRelease() {
 type simClock struct {
 	mu     sync.Mutex
 	from   time.Time     // when it was set last
-	offset time.Duration // at that time
-	drift  float64       // seconds a second
-	reads  int           // since it was set last
+	offset time.Duration // offset at that time
+	drift  float64       // seconds per second
+	reads  int           // number of readings since it was set last
 }
 
 func (c *simClock) now() time.Time {
@@ -87,7 +87,8 @@ func (c *simClock) readLocked() time.Time {
 	return t.Round(0).Add(d)
 }
 
-// set moves the clock by d and has it drift from there.
+// set sets the clock's offset and drift. It returns how often the clock was read since it
+// was set last.
 func (c *simClock) set(offset time.Duration, drift float64) (reads int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -96,18 +97,18 @@ func (c *simClock) set(offset time.Duration, drift float64) (reads int) {
 	return reads
 }
 
-// simCluster is some nodes that form a cluster, and their network.
+// simCluster is a set of nodes that form a cluster, and their network.
 type simCluster struct {
 	world  *simWorld
 	name   string
 	r      *rand.Rand
 	net    *simNet
-	bucket storage.Bucket // with faults
+	bucket storage.Bucket // the bucket with faults
 	nodes  []*simNode
 	peers  []PeerAddr
 	tune   func(*Config)
 
-	holdsLevel bool // nodes keep the feature level down until they are upgraded
+	holdsLevel bool // nodes hold the feature level down until they are upgraded
 
 	ending sync.WaitGroup // processes that end
 }
@@ -123,10 +124,10 @@ func newSimCluster(w *simWorld, name string, n int, bucket storage.Bucket) *simC
 	return c
 }
 
-// simConfig has every mechanism happen within minutes.
+// simConfig returns a configuration with which every mechanism runs within minutes.
 func simConfig() Config {
 	cfg := DefaultConfig()
-	cfg.RaftLog = RaftLogMemory // the ground has the log; nothing else is on a disk
+	cfg.RaftLog = RaftLogMemory // ground has the log; nothing else is on a disk
 	cfg.SnapshotThreshold, cfg.SnapshotInterval, cfg.TrailingLogs = 128, 5*time.Second, 64
 	cfg.MaxFlushLag, cfg.CollectInterval, cfg.PITRWindow = 20*time.Second, 15*time.Second, 30*time.Second
 	cfg.JournalBytes = 64 << 10
@@ -148,7 +149,7 @@ func simConfig() Config {
 
 const simLease = 3 * time.Second
 
-// start starts the node's process, if it is down. Only one goroutine calls it.
+// start starts the node's process, if the node is down. Only one goroutine calls it.
 func (n *simNode) start() {
 	if n.alive() != nil {
 		return
@@ -188,7 +189,7 @@ func (n *simNode) start() {
 	c.world.trace.printf("%s started", n.name)
 }
 
-// watch ends the process when the node says that it must end.
+// watch ends the process when the node reports a fatal error.
 func (l *simLife) watch() {
 	select {
 	case err := <-l.Fatal():
@@ -203,7 +204,7 @@ func (l *simLife) watch() {
 	}
 }
 
-// crash ends the process from one moment to the next. The disk has what it has.
+// crash ends the process at once. The disk keeps the writes that have returned.
 func (n *simNode) crash() (was *simLife) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -219,7 +220,7 @@ func (n *simNode) crash() (was *simLife) {
 	return l
 }
 
-// stop ends the process in good order.
+// stop ends the process in order.
 func (n *simNode) stop() {
 	l := n.alive()
 	if l == nil {
@@ -229,7 +230,7 @@ func (n *simNode) stop() {
 	defer cancel()
 	l.StepDown(ctx)
 	if !n.leave(l) {
-		return // it has crashed meanwhile
+		return // it has crashed since
 	}
 	n.cluster.world.closeNode(l)
 	l.end.kill()
@@ -246,14 +247,14 @@ func (n *simNode) leave(l *simLife) bool {
 	return true
 }
 
-// wipe takes the disk of a node that is down.
+// wipe erases the disk of a node that is down.
 func (n *simNode) wipe() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.disk = newSimDisk(n.name, n.cluster.r)
 }
 
-// alive is the node's process, or nil.
+// alive returns the node's process, or nil.
 func (n *simNode) alive() *simLife {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -283,7 +284,7 @@ func (c *simCluster) end() {
 	c.ending.Wait()
 }
 
-// lives are the processes that run.
+// lives returns the running processes.
 func (c *simCluster) lives() (all []*simLife) {
 	for _, n := range c.nodes {
 		if l := n.alive(); l != nil {
@@ -293,7 +294,8 @@ func (c *simCluster) lives() (all []*simLife) {
 	return all
 }
 
-// active is the node that answers writes; if two think so, the one of the later term.
+// active returns the node that answers writes; if two nodes claim to, the one of the
+// later term.
 func (c *simCluster) active() (lead *simLife) {
 	for _, l := range c.lives() {
 		if _, self := l.Leader(); self && (lead == nil || l.raft.CurrentTerm() > lead.raft.CurrentTerm()) {
@@ -303,7 +305,7 @@ func (c *simCluster) active() (lead *simLife) {
 	return lead
 }
 
-// whole says what is missing for the cluster to be in order; "" if it is.
+// whole returns why the cluster is not in order, or "".
 func (c *simCluster) whole() string {
 	lead := c.active()
 	if lead == nil {
@@ -330,7 +332,7 @@ func (c *simCluster) whole() string {
 
 var errSimLate = errors.New("waited in vain")
 
-// simAwait waits until cond returns "", which says what is missing otherwise.
+// simAwait waits until cond returns "". Otherwise cond returns what is missing.
 func simAwait(limit time.Duration, cond func() string) error {
 	var missing string
 	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
@@ -341,7 +343,7 @@ func simAwait(limit time.Duration, cond func() string) error {
 	return fmt.Errorf("%w %v: %s", errSimLate, limit, missing)
 }
 
-// simObserver sees what a node applies.
+// simObserver observes the entries that a node applies.
 type simObserver struct {
 	*replica
 	life *simLife

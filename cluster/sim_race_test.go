@@ -2,5 +2,5 @@
 
 package cluster
 
-// simRace: the race detector makes everything some eight times slower.
+// simRace: the race detector makes a run about eight times slower.
 const simRace = true

@@ -18,8 +18,8 @@ func (s *simRun) withRival(n int, act func(b *simCluster)) {
 	act(b)
 }
 
-// An outage of the bucket ends for both clusters at the same time. The standby must
-// not take over before the leader, which is alive, could renew its heartbeat.
+// An outage of the bucket ends for both clusters at the same time. The standby must not
+// take over before the leader, which is alive, could renew its heartbeat.
 func TestSimOutageDoesNotDepose(t *testing.T) {
 	simScene(t, 3, func(s *simRun) {
 		s.withRival(1, func(b *simCluster) {

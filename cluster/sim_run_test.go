@@ -13,17 +13,17 @@ import (
 	"osqueue/storage/fault"
 )
 
-// simRun is one run: a cluster, its users, and what is done to it, all from a seed.
+// simRun is one run: a cluster, its users, and the faults, all derived from a seed.
 type simRun struct {
 	*simWorld
-	r        *rand.Rand // of the schedule
+	r        *rand.Rand // of the sequence of faults
 	a        *simCluster
 	hidden   *simHidden
 	faults   *fault.Bucket
 	users    *simUsers
 	farJumps bool
-	hits     int        // faults that have hit
-	missed   []simFault // those that have not, or were not possible
+	hits     int        // number of faults that had an effect
+	missed   []simFault // faults that had none, or were not possible
 	begun    time.Time
 	lasted   time.Duration
 
@@ -31,7 +31,7 @@ type simRun struct {
 	b       *simCluster // the rival, while there is one
 }
 
-// newSimRun begins a run with n nodes. spoil puts something before the store.
+// newSimRun begins a run with n nodes. spoil wraps the store.
 func newSimRun(seed uint64, n int, tally *simTally, spoil ...func(storage.Bucket) storage.Bucket) *simRun {
 	w := newSimWorld(seed, tally)
 	var below storage.Bucket = w.record
@@ -65,7 +65,7 @@ func (s *simRun) clusters() []*simCluster {
 // calmWait bounds how long a cluster without faults takes to be in order.
 const calmWait = 90 * time.Second
 
-// calm waits until the cluster is in order. Nothing is to be wrong any more.
+// calm waits until the cluster is in order and no fault is active.
 func (s *simRun) calm() bool {
 	s.a.startAll()
 	if err := simAwait(calmWait, s.a.whole); err != nil {
@@ -76,11 +76,11 @@ func (s *simRun) calm() bool {
 	return true
 }
 
-// simTries is how often a fault is dealt until it hits.
+// simTries is how often a fault is tried until it has an effect.
 const simTries = 3
 
-// play deals out all faults to a cluster that its users use, and those again that have
-// missed: some hit only what is seldom under way.
+// play applies all faults to a cluster that users use, and repeats those that had no
+// effect: some only hit operations that are seldom under way.
 func (s *simRun) play(deck []simFault) {
 	s.use(func() {
 		for range simTries {
@@ -92,8 +92,7 @@ func (s *simRun) play(deck []simFault) {
 	})
 }
 
-// use has users use the cluster, while something is done to it, and looks at what is
-// left in the end.
+// use runs users of the cluster while act runs, and inspects the result at the end.
 func (s *simRun) use(act func()) {
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
@@ -107,8 +106,8 @@ func (s *simRun) use(act func()) {
 	wg.Wait()
 }
 
-// round is one fault, or two that overlap, and some rest. It returns the faults that are
-// left.
+// round applies one fault, or two that overlap, and waits for a while. It returns the
+// remaining faults.
 func (s *simRun) round(deck []simFault) (rest []simFault) {
 	f, rest := deck[0], deck[1:]
 	if f.alone {
@@ -129,7 +128,7 @@ func (s *simRun) round(deck []simFault) (rest []simFault) {
 	return rest
 }
 
-// suffer has a fault begin and end.
+// suffer begins a fault and ends it.
 func (s *simRun) suffer(f simFault, second *simFault) {
 	s.allowAdoption(f.loses)
 	s.trace.printf("FAULT %s", f.name)
@@ -145,7 +144,7 @@ func (s *simRun) suffer(f simFault, second *simFault) {
 	s.pass(5)
 }
 
-// conclude ends a fault, and counts what became of it.
+// conclude ends a fault, and counts whether it had an effect.
 func (s *simRun) conclude(name string, end func() string) (hit bool) {
 	if end == nil {
 		s.tally.one("fault not possible: " + name)
@@ -168,15 +167,15 @@ func (s *simRun) allowAdoption(may bool) {
 	s.mayAdopt = may
 }
 
-// pass lets some seconds pass, mostly few.
+// pass lets up to most seconds pass, usually few.
 func (s *simRun) pass(most float64) {
 	time.Sleep(time.Duration(most * s.r.Float64() * s.r.Float64() * float64(time.Second)))
 }
 
-// drainWait bounds how long workers take for what is left.
+// drainWait bounds how long workers take for the remaining jobs.
 const drainWait = 5 * time.Minute
 
-// finish ends the users, the producers first, and looks at what is left.
+// finish ends the users, the producers first, and inspects the result.
 func (s *simRun) finish() {
 	defer func() {
 		s.a.end()
@@ -211,7 +210,7 @@ func (s *simRun) drained() string {
 	return ""
 }
 
-// inspect looks at nodes, bucket and history when everything is over.
+// inspect checks nodes, bucket and history at the end of a run.
 func (s *simRun) inspect() {
 	if err := simAwait(calmWait, s.agree); err != nil {
 		s.failf("in the end: %v", err)
@@ -237,7 +236,7 @@ func (s *simRun) inspect() {
 	}
 }
 
-// agree says in what the nodes and the bucket differ; "" if in nothing.
+// agree returns how the nodes and the bucket differ, or "".
 func (s *simRun) agree() string {
 	lead := s.a.active()
 	if lead == nil {

@@ -14,47 +14,48 @@ import (
 	"time"
 )
 
-// Whole nodes in simulated time.
+// The simulation runs whole nodes in simulated time.
 //
 // Each run is a cluster of three to five nodes as Open makes them, with raft, the
-// machine, group commit, the flusher and the fence, under testing/synctest: time
-// passes when everybody waits, and not otherwise. Only what a node stands on is
-// simulated (type ground): its disk, its network, its clock, and the bucket. A deck of
-// faults is dealt out from a seed, while producers and workers use the queue.
+// machine, group commit, the flusher and the fence. It runs under testing/synctest: time
+// advances only when every goroutine waits. Only the environment of a node is simulated
+// (type ground): its disk, its network, its clock, and the bucket. A seed determines the
+// deck of faults, which are applied while producers and workers use the queue.
 //
-//	sim_net_test.go     links that can be cut, one way or both; raft's transport
-//	sim_disk_test.go    what survives a crash; disks that are full, or lost
-//	sim_bucket_test.go  a node's way to the bucket
-//	sim_node_test.go    processes, which crash, stop, start; what they apply
-//	sim_faults_test.go  faults, each with the sign by which it is known to have hit
+//	sim_net_test.go     links that can be cut, in one or both directions; raft's transport
+//	sim_disk_test.go    the data that survives a crash; disks that are full, or lost
+//	sim_bucket_test.go  a node's connection to the bucket
+//	sim_node_test.go    processes that crash, stop and start, and the entries they apply
+//	sim_faults_test.go  faults, each with the evidence that it had an effect
 //	sim_hung_test.go    disks and buckets that hang; standbys, removed objects, upgrades
-//	sim_load_test.go    users, and what they were told
-//	sim_ledger_test.go  what became of every job, by the log
-//	sim_world_test.go   states and documents: what must be equal, and not go back
+//	sim_load_test.go    users, and the answers that they received
+//	sim_ledger_test.go  the history of every job, by the log
+//	sim_world_test.go   states and documents: they must be equal, and must not go back
 //	sim_run_test.go     one run
-//	sim_links_test.go   cuts for which the outcome is known
-//	sim_checks_test.go  that the checks find what they are to find
+//	sim_links_test.go   cuts with a known outcome
+//	sim_checks_test.go  tests that the checks find violations
 //
-// What is checked is under which names the tally counts it ("check: …").
+// The tally counts each check under a name ("check: …").
 //
-// A seed decides what is done, when, and to whom. It does not decide in which order
-// goroutines run that are ready at one moment, nor raft's own dice: two runs of a seed
-// are alike, and not the same. A violation may take some runs of its seed to appear
-// again.
+// A seed determines the faults, their times and their targets. It determines neither the
+// order of goroutines that are ready at the same time, nor raft's own random numbers: two
+// runs of a seed are similar, but not equal. It may take several runs of a seed until a
+// violation appears again.
 //
-// Not simulated: processes that are stopped (a node that reaches nobody stands for
-// them), writes that a disk loses after it has confirmed them, and the store of
-// snapshots in the bucket, which works on files.
+// Not simulated are processes that are stopped (a node that is cut off from everything
+// takes their place), writes that a disk loses after it has confirmed them, and the store
+// of snapshots in the bucket, which works on files.
 //
-//	OSQUEUE_SIM=10h   runs for so long, by simulated time, from a fresh seed
-//	OSQUEUE_SEED=17   begins with that seed; alone it is the only one
+//	OSQUEUE_SIM=10h   simulates that duration, from a random seed
+//	OSQUEUE_SEED=17   begins with that seed; without OSQUEUE_SIM runs only that seed
 
-// simShort is how long the simulation lasts if nobody asks for more. Under the race
-// detector a quarter has to do.
+// simShort is the default length of the simulation. Under the race detector it is a
+// quarter of that.
 const simShort = 31 * time.Minute
 
-// simMore is for how much longer at most runs go on while something that is wanted has
-// not happened yet: six runs miss now and then what one in two has.
+// simMore is for how much longer at most runs continue while a wanted event has not
+// happened yet: an event that occurs in every second run is sometimes missing in six
+// runs.
 const simMore = 4 * simShort
 
 func TestSimulation(t *testing.T) {
@@ -88,7 +89,7 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
-// simWish is how long is to be simulated and from which seed on.
+// simWish returns how long to simulate, and the first seed.
 func simWish(long, first string) (want time.Duration, seed uint64, err error) {
 	want, seed = simShort, 1
 	if simRace {
@@ -114,7 +115,7 @@ func simWish(long, first string) (want time.Duration, seed uint64, err error) {
 // simSizes are the sizes of clusters, by seed.
 var simSizes = []int{5, 3, 4, 3}
 
-// simulate is one run of a seed.
+// simulate makes one run of a seed.
 func simulate(t *testing.T, seed uint64, tally *simTally) (s *simRun) {
 	t.Helper()
 	begun := time.Now()
@@ -131,10 +132,10 @@ func simulate(t *testing.T, seed uint64, tally *simTally) (s *simRun) {
 	return s
 }
 
-// simShown is how much of a trace is in the test's own output.
+// simShown is the number of lines of a trace in the output of the test.
 const simShown = 80
 
-// report keeps what is known of a failed run.
+// report stores the trace of a failed run.
 func (s *simRun) report(t *testing.T, seed uint64, failures []string) {
 	t.Helper()
 	file := filepath.Join(t.ArtifactDir(), fmt.Sprintf("simulation-%d.txt", seed))
@@ -146,8 +147,8 @@ func (s *simRun) report(t *testing.T, seed uint64, failures []string) {
 	t.Errorf("seed %d (OSQUEUE_SEED=%d repeats it):\n%s", seed, seed, strings.Join(failures, "\n"))
 }
 
-// simMissing are the faults that have never hit, and the checks that had nothing to
-// check.
+// simMissing returns the faults that never had an effect, and the checks that had nothing
+// to check.
 func simMissing(tally *simTally) (missing []string) {
 	wanted := []string{
 		"adoption", "job lost with the disks", "snapshot restored", "large document", "lease expired", "heartbeat answered",

@@ -17,27 +17,27 @@ import (
 	"osqueue/storage/recording"
 )
 
-// simWorld is a bucket, what is known of the states of all nodes that ever used it,
-// and what is wrong. Its methods are safe for concurrent use.
+// simWorld is a bucket, the known states of all nodes that ever used it, and the
+// violations. Its methods are safe for concurrent use.
 type simWorld struct {
 	trace  *simTrace
 	tally  *simTally
 	store  *mem.Bucket
 	record *recording.Bucket
-	r      *rand.Rand // of the goroutine that sets things up
+	r      *rand.Rand // used by the goroutine that sets the run up
 
 	mu       sync.Mutex
 	states   map[fsm.LSN]*simState
-	views    []fsm.LSN             // of the states whose view is still held, oldest first
-	ledgers  map[string]*simLedger // by cluster, the line that it is on
-	lines    []*simLedger          // all that ever were
-	tokens   map[uint64]string     // job by token, ever
-	asked    map[string]bool       // ids of jobs that producers have asked for
+	views    []fsm.LSN             // states whose view is still kept, oldest first
+	ledgers  map[string]*simLedger // by cluster, its present line
+	lines    []*simLedger          // all lines
+	tokens   map[uint64]string     // job by token, of the whole run
+	asked    map[string]bool       // ids of jobs that producers have requested
 	accepted [][]byte              // versions of the document that are to be checked
-	header   *queuefile.Header     // of the last that was checked
-	told     map[string]fsm.LSN    // by cluster, the newest that anybody was told
+	header   *queuefile.Header     // header of the last version that was checked
+	told     map[string]fsm.LSN    // by cluster, the newest LSN in an answer
 	versions int
-	// What may have happened: whether state may be taken from the bucket.
+	// mayAdopt says that a cluster may take its state from the bucket.
 	mayAdopt  bool
 	setsBack  bool // the queue's time is set back
 	failures  []string
@@ -46,10 +46,10 @@ type simWorld struct {
 
 // simState is the state at one LSN.
 type simState struct {
-	view   *fsm.View // nil: not held any more
+	view   *fsm.View // nil: not kept any more
 	hashed bool
 	hash   [sha256.Size]byte
-	ledger *simLedger // of the line of history that it is on
+	ledger *simLedger // line of history of the state
 }
 
 func newSimWorld(seed uint64, tally *simTally) *simWorld {
@@ -58,7 +58,7 @@ func newSimWorld(seed uint64, tally *simTally) *simWorld {
 		states: make(map[fsm.LSN]*simState), ledgers: make(map[string]*simLedger),
 		tokens: make(map[uint64]string), asked: make(map[string]bool), told: make(map[string]fsm.LSN),
 	}
-	// A document that is made for a new cluster is of no entry yet.
+	// The document of a new cluster has no entry yet.
 	w.states[fsm.LSN{}] = &simState{view: fsm.New().View(), ledger: newSimLedger(w, "")}
 	w.record = recording.New(w.store, func(e recording.Entry) {
 		if e.Key == DocumentKey {
@@ -76,7 +76,7 @@ func newSimWorld(seed uint64, tally *simTally) *simWorld {
 
 func (w *simWorld) rand() *rand.Rand { return rand.New(rand.NewPCG(w.r.Uint64(), 2)) }
 
-// failf notes that a promise is broken.
+// failf records a violation.
 func (w *simWorld) failf(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -99,7 +99,7 @@ func (w *simWorld) failed() []string {
 	return w.failures
 }
 
-// closeNode ends a process that is cut off from everything, or has stepped down.
+// closeNode closes a node that is cut off from everything, or has stepped down.
 func (w *simWorld) closeNode(l *simLife) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -111,13 +111,13 @@ func (w *simWorld) closeNode(l *simLife) {
 	}
 }
 
-// simViews is of how many states the view is held, for documents to be compared with.
+// simViews is the number of states whose view is kept, to compare documents with them.
 const simViews = 1500
 
-// simSample is of how many states one is compared between all nodes.
+// simSample is the number of states of which one is compared between all nodes.
 const simSample = 8
 
-// applied is told of an entry that a node has applied, with the events of it.
+// applied records an entry that a node has applied, with its events.
 func (w *simWorld) applied(n *simNode, v *fsm.View, events []fsm.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -146,7 +146,7 @@ func (w *simWorld) keepLocked(v *fsm.View, l *simLedger) {
 	}
 }
 
-// sumLocked is the state's hash, if it can still be known.
+// sumLocked returns the state's hash, if it is still known.
 func (s *simState) sumLocked() (sum [sha256.Size]byte, ok bool) {
 	if !s.hashed && s.view != nil {
 		s.hash, s.hashed = s.view.Hash(), true
@@ -154,7 +154,7 @@ func (s *simState) sumLocked() (sum [sha256.Size]byte, ok bool) {
 	return s.hash, s.hashed
 }
 
-// compareLocked compares what two nodes are at one LSN.
+// compareLocked compares the states of two nodes at one LSN.
 func (w *simWorld) compareLocked(who string, s *simState, v *fsm.View) {
 	if v.LSN().Index%simSample != 0 {
 		return
@@ -169,8 +169,8 @@ func (w *simWorld) compareLocked(who string, s *simState, v *fsm.View) {
 	}
 }
 
-// restored is told of a state that a node has got all at once: a snapshot of its
-// cluster's, or the state of the document.
+// restored records a state that replaced the whole state of a node: a snapshot of its
+// cluster, or the state of the document.
 func (w *simWorld) restored(l *simLife, before fsm.LSN, v *fsm.View) {
 	w.checkDocuments()
 	w.mu.Lock()
@@ -212,10 +212,11 @@ func (w *simWorld) restored(l *simLife, before fsm.LSN, v *fsm.View) {
 	w.keepLocked(v, next)
 }
 
-// simDocSample is of how many versions of the document one is read as a state.
+// simDocSample is the number of versions of the document of which one is read as a state.
 const simDocSample = 6
 
-// checkDocuments checks the versions of the document that were accepted since.
+// checkDocuments checks the versions of the document that were accepted since the last
+// call.
 func (w *simWorld) checkDocuments() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -257,7 +258,7 @@ func (w *simWorld) checkDocumentLocked(data []byte) {
 	w.openDocumentLocked(doc, s)
 }
 
-// openDocumentLocked reads the state of a document and compares it with that of the
+// openDocumentLocked reads the state of a document and compares it with the state of the
 // nodes.
 func (w *simWorld) openDocumentLocked(doc *queuefile.Document, s *simState) {
 	sum, ok := s.sumLocked()
@@ -276,14 +277,14 @@ func (w *simWorld) openDocumentLocked(doc *queuefile.Document, s *simState) {
 	}
 }
 
-// ask notes that a producer is about to ask for a job.
+// ask records that a producer is about to request a job.
 func (w *simWorld) ask(id string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.asked[id] = true
 }
 
-// tend looks at what is to be checked, until stop is closed.
+// tend runs the checks until stop is closed.
 func (w *simWorld) tend(stop <-chan struct{}) {
 	t := time.NewTicker(50 * time.Millisecond)
 	defer t.Stop()
@@ -324,9 +325,9 @@ func (t *simTrace) printf(format string, args ...any) {
 	t.n++
 }
 
-// Write implements io.Writer: the nodes log to it.
+// Write implements io.Writer, for the logs of the nodes.
 func (t *simTrace) Write(p []byte) (int, error) {
-	if line := string(p); !strings.Contains(line, ".raft: failed to") { // these are too many
+	if line := string(p); !strings.Contains(line, ".raft: failed to") { // there are too many of these
 		t.printf("%s", strings.TrimSpace(line))
 	}
 	return len(p), nil
@@ -344,7 +345,7 @@ func (t *simTrace) last(n int) []string {
 	return append([]string{}, all[max(0, len(all)-n):]...)
 }
 
-// simTally counts what happened, over all runs of a test.
+// simTally counts events over all runs of a test.
 type simTally struct {
 	mu sync.Mutex
 	n  map[string]int
@@ -366,7 +367,7 @@ func (c *simTally) count(what string) int {
 	return c.n[what]
 }
 
-// counts is all of it, as of now.
+// counts returns a copy of the counters.
 func (c *simTally) counts() map[string]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,12 +9,12 @@ import (
 	"osqueue/fsm"
 )
 
-// A snapshot stands for all entries up to raft's index of it, and raft never looks
-// whether the state in it is that of such an index. The machine's index is that of the
-// last command that it applied, so it is at most raft's: what follows it are entries of
-// raft's own.
+// A snapshot replaces all entries up to its raft index, but raft does not check that the
+// state in it belongs to that index. The machine's index is that of the last command that
+// it applied. It is at most raft's index, because the entries in between are raft's own.
 
-// indexedSnapshots lets writers and readers of a snapshot know raft's index of it.
+// indexedSnapshots passes the raft index of a snapshot to the code that writes or reads
+// its state.
 type indexedSnapshots struct{ raft.SnapshotStore }
 
 // Create implements raft.SnapshotStore.
@@ -47,7 +47,7 @@ type indexedReader struct {
 	index uint64
 }
 
-// checkPersisted refuses a state that is newer than its snapshot says.
+// checkPersisted returns an error if a state is newer than the index of its snapshot.
 func checkPersisted(sink raft.SnapshotSink, lsn fsm.LSN) error {
 	if s, ok := sink.(indexedSink); ok && lsn.Index > s.index {
 		return snapshotIndexError(s.index, lsn)
@@ -58,7 +58,7 @@ func checkPersisted(sink raft.SnapshotSink, lsn fsm.LSN) error {
 // checkRestored is checkPersisted for a snapshot that is read.
 func checkRestored(rc io.Reader, lsn fsm.LSN) error {
 	if w, ok := rc.(raft.ReadCloserWrapper); ok {
-		rc = w.WrappedReadCloser() // raft counts what is read
+		rc = w.WrappedReadCloser() // the wrapper counts the bytes for raft
 	}
 	if r, ok := rc.(indexedReader); ok && lsn.Index > r.index {
 		return snapshotIndexError(r.index, lsn)

@@ -12,8 +12,8 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// A node that meets an entry that it does not understand makes no snapshot: its state
-// lacks the entry, and raft counts it as applied.
+// A node that reads an entry that it does not understand makes no snapshot: its state
+// lacks the entry, but raft counts it as applied.
 func TestANodeThatCouldNotApplyAnEntryMakesNoSnapshot(t *testing.T) {
 	l := newLab(t)
 	n := l.leader(l.start("n", 1, nil)...)
@@ -38,7 +38,7 @@ func TestANodeThatCouldNotApplyAnEntryMakesNoSnapshot(t *testing.T) {
 	}
 }
 
-// replicaAt is one that has applied entries up to an index.
+// replicaAt returns a replica that has applied entries up to an index.
 func replicaAt(t *testing.T, index uint64) *replica {
 	t.Helper()
 	r := newReplica(flush.NewJournal(1<<20), func(err error) { t.Error(err) })
@@ -53,7 +53,7 @@ func replicaAt(t *testing.T, index uint64) *replica {
 	return r
 }
 
-// The state in a snapshot is at most as new as the snapshot says.
+// The state in a snapshot must not be newer than the index of the snapshot.
 func TestSnapshotsOfAnotherIndexAreRefused(t *testing.T) {
 	below := raft.NewInmemSnapshotStore()
 	store := indexedSnapshots{below}
@@ -83,7 +83,7 @@ func TestSnapshotsOfAnotherIndexAreRefused(t *testing.T) {
 	if err := write(store, r, 4); err == nil {
 		t.Error("a state of entry 5 went into a snapshot of entry 4")
 	}
-	if err := write(store, r, 6); err != nil { // the last is one of raft's own
+	if err := write(store, r, 6); err != nil { // the last entry is one of raft's own
 		t.Error(err)
 	}
 	if err := start(); err != nil {

@@ -13,49 +13,53 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// A cluster that waits for the document of another one writes standbyKey every
-// Config.StandbyInterval. The active leader reads it as often. So a leader that is cut off
-// from the bucket knows whether another cluster may have taken the document over by now.
-// That cluster lacks every write that the leader acknowledges from then on. With
-// RivalRefuse the leader acknowledges only heartbeats until a write of the document
-// succeeds. A heartbeat promises nothing that a takeover could break, and lets a worker
-// keep its job until it can report.
+// standbyKey is the object that a cluster writes every Config.StandbyInterval while it
+// waits for the document of another cluster. The active leader reads it as often. So a
+// leader that is cut off from the bucket knows whether another cluster may have taken the
+// document over by now. That cluster would lack every write that the leader acknowledges
+// from then on. With RivalRefuse the leader acknowledges only heartbeats until a write of
+// the document succeeds. A takeover breaks no promise of a heartbeat, and the heartbeat
+// lets a worker keep its job until it can report.
 //
-// All standbys write the same object: which of them wrote last does not matter. A leader
-// that is cut off before it has read the first announcement does not know of the standby.
+// All standbys write the same object; it does not matter which of them wrote last. A
+// leader that is cut off before it has read the first announcement does not know of the
+// standby.
 
 const standbyKey = "standby.json"
 
-// The policies of a leader that cannot renew its heartbeat while a standby is known.
+// The values of Config.RivalPolicy: what a leader does that cannot renew its heartbeat
+// while a standby is known.
 const (
 	RivalRefuse   = "refuse"   // acknowledge nothing that a takeover would lose; the default
 	RivalContinue = "continue" // acknowledge until MaxFlushLag is reached
 )
 
-// Standby is a cluster that waits to take the document over.
+// Standby is the announcement of a cluster that waits to take the document over.
 type Standby struct {
 	Cluster   string `json:"cluster"`
 	Node      string `json:"node"`
 	Address   string `json:"address"`   // of the node's HTTP API
 	TimeoutMs int64  `json:"timeoutMs"` // the broker timeout of that cluster
-	At        int64  `json:"at"`        // that node's wall clock, for people
-	// Waits says that the standby waits, in addition to its broker timeout, for the
+	At        int64  `json:"at"`        // wall clock of that node; informative only
+	// Waits says that the standby waits, in addition to its broker timeout, for the next
 	// heartbeat that the document promises.
 	Waits bool `json:"waits,omitempty"`
 }
 
-// String names the standby, for people.
+// String returns the node and the address of the standby, for logs and errors.
 func (s *Standby) String() string { return fmt.Sprintf("node %s at %s", s.Node, s.Address) }
 
-// standbyKept is for how many intervals a standby that announces nothing new still counts.
+// standbyKept is the number of intervals without a new announcement after which a standby
+// no longer counts.
 const standbyKept = 3
 
-// announcer writes this cluster's announcement. It is used by one goroutine.
+// announcer remembers when this cluster announced itself last. The candidate's goroutine
+// uses it.
 type announcer struct{ last time.Time }
 
-// announce tells the document's leader that this cluster stands by, if that is due. It
-// takes only a fraction of the broker timeout: a longer pause between two looks at the
-// document would start the count of its silence again.
+// announce writes the announcement of this cluster, if one is due. It takes at most an
+// eighth of the broker timeout: a longer pause between two reads of the document would
+// restart the measurement of its silence (election.Watch).
 func (n *Node) announce(ctx context.Context) {
 	a := &n.announcer
 	if !a.last.IsZero() && time.Since(a.last) < n.cfg.StandbyInterval {
@@ -69,7 +73,7 @@ func (n *Node) announce(ctx context.Context) {
 		Waits: true,
 	})
 	if err != nil {
-		return // it is text and numbers
+		return // cannot happen: the fields are text and numbers
 	}
 	a.last = time.Now()
 	var w storage.Write
@@ -81,14 +85,14 @@ func (n *Node) announce(ctx context.Context) {
 	default:
 		w = n.cfg.Bucket.PutIfMatch(ctx, standbyKey, data, old.Version)
 	}
-	if w.Outcome == storage.Unknown { // a conflict is the announcement of another standby
+	if w.Outcome == storage.Unknown { // after a conflict another standby has announced itself
 		n.log.Debug("this standby could not announce itself", "error", w.Err)
 	}
 }
 
 // watchStandby keeps r.standby up to date until ctx ends. A standby counts until it has
-// announced nothing new for some intervals and this leader has renewed its own heartbeat
-// since: a bucket that is away, or looks empty, makes no standby go.
+// announced nothing new for standbyKept intervals and this leader has renewed its own
+// heartbeat since. A bucket that is unavailable, or looks empty, does not end a standby.
 func (r *reign) watchStandby(ctx context.Context) {
 	var version storage.Version
 	var changed time.Time
@@ -117,9 +121,9 @@ func (r *reign) watchStandby(ctx context.Context) {
 	}
 }
 
-// standbyLook is the time between two looks of the leader for a standby. With an idle
-// heartbeat it is at most half of the broker timeout: a standby that does not know the
-// promise in the document takes over one broker timeout after its first look.
+// standbyLook returns the time between two reads of the announcement by the leader. With
+// an idle heartbeat it is at most half of the broker timeout: a standby that does not
+// know the promise in the document takes over one broker timeout after its first read.
 func (c *Config) standbyLook() time.Duration {
 	if c.Flush.IdleHeartbeat > c.Flush.Heartbeat {
 		return min(c.StandbyInterval, c.BrokerTimeout/2)
@@ -127,20 +131,21 @@ func (c *Config) standbyLook() time.Duration {
 	return c.StandbyInterval
 }
 
-// noteAlone notes whether the last look has shown that no standby is alive. If it has not,
-// the leader writes at once, and keeps the pace of Flush.Heartbeat.
+// noteAlone records whether the last read has shown that no standby is alive. If that
+// ceases to hold, the leader writes the document at once, and then every Flush.Heartbeat.
 func (r *reign) noteAlone(alone bool) {
 	if r.alone.Swap(alone) && !alone && r.node.cfg.Flush.IdleHeartbeat > 0 {
 		r.flusher.Rewrite()
 	}
 }
 
-// idle reports whether the next heartbeat may come as late as Flush.IdleHeartbeat says. A
-// document of promiseLevel is refused by the releases that know neither promises nor
-// announcements.
+// idle reports whether the next heartbeat may come as late as Flush.IdleHeartbeat.
+// Releases that know neither promises nor announcements refuse a document of
+// promiseLevel.
 func (r *reign) idle() bool { return r.alone.Load() && r.node.replica.meta().Level >= promiseLevel }
 
-// promiseLevel is the feature level from which the document can promise its next heartbeat.
+// promiseLevel is the feature level from which the document can promise its next
+// heartbeat.
 const promiseLevel = fsm.Level8
 
 func (r *reign) readStandby(ctx context.Context) (storage.Object, error) {
@@ -158,15 +163,15 @@ func (r *reign) noteStandby(s *Standby) {
 	}
 }
 
-// RivalError is an ErrFlushLag: the heartbeat could not be renewed for so long that a
-// standby may have taken the document over.
+// RivalError is an ErrFlushLag: the leader could not renew its heartbeat for so long that
+// a standby may have taken the document over.
 type RivalError struct {
-	Silent  time.Duration // since the last write of the document that succeeded
-	Standby string        // for people
+	Silent  time.Duration // time since the start of the last successful write of the document
+	Standby string        // node and address of the standby
 	Cause   string        // why the last write failed; "" if it has not ended
 }
 
-// Error says what may have happened, and what ends it.
+// Error returns the duration, the standby and the cause.
 func (e *RivalError) Error() string {
 	s := fmt.Sprintf("the heartbeat in the bucket has not been renewed for %v, and the standby cluster (%s) may have taken the queue over: "+
 		"writes are refused until the bucket can be written again (--rival-policy)", e.Silent.Round(100*time.Millisecond), e.Standby)
@@ -179,12 +184,12 @@ func (e *RivalError) Error() string {
 // Unwrap makes it an ErrFlushLag.
 func (*RivalError) Unwrap() error { return ErrFlushLag }
 
-// rivalMargin is how long before a standby may take over writes are refused: what was
-// proposed before has to be committed by then.
+// rivalMargin is how long before a standby may take over the leader begins to refuse
+// writes. Entries that were proposed before must be committed by then.
 const rivalMargin = 250 * time.Millisecond
 
-// rival is why nothing but heartbeats may be acknowledged now, or nil. The time counts from
-// the beginning of the last write that succeeded: a standby has seen it later than that.
+// rival returns why only heartbeats may be acknowledged now, or nil. The silence counts
+// from the start of the last successful write: a standby has seen that write later.
 func (r *reign) rival() *RivalError {
 	s := r.standby.Load()
 	if s == nil || r.node.cfg.RivalPolicy == RivalContinue {
@@ -205,7 +210,8 @@ func (r *reign) rival() *RivalError {
 	return &RivalError{Silent: silent, Standby: s.String(), Cause: r.flusher.Failing()}
 }
 
-// isHeartbeat reports whether all of the proposal are heartbeats of workers.
+// isHeartbeat reports whether all mutations of the proposal are heartbeats of workers,
+// and there is at least one.
 func (p proposal) isHeartbeat() bool {
 	for _, m := range p {
 		switch op := m.Op.(type) {
@@ -221,7 +227,7 @@ func (p proposal) isHeartbeat() bool {
 	return len(p) > 0
 }
 
-// refuses is why a proposal is refused now, or nil.
+// refuses returns why a proposal is refused now, or nil.
 func (r *reign) refuses(p proposal) error {
 	if e := r.rival(); e != nil && !p.isHeartbeat() {
 		return e

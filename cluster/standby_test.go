@@ -32,15 +32,15 @@ func (l *lab) standby(path *fault.Bucket, adjust func(*Config)) (a, b *member) {
 	return a, b
 }
 
-// rivalOf is why a member refuses a mutation because of a standby, or nil.
+// rivalOf returns the RivalError with which a member refuses a mutation, or nil.
 func (l *lab) rivalOf(m *member, op *fsmpb.Mutation) (e *RivalError) {
 	_, _, err := m.Propose(l.t.Context(), op)
 	errors.As(err, &e)
 	return e
 }
 
-// A standby waits a while between two looks at the document, also when the broker timeout
-// is over or the clock of the older broker stands still.
+// A standby waits a while between two reads of the document, even if the broker timeout
+// has passed or the clock of the older broker has stopped.
 func TestAStandbyWaitsBetweenTwoLooks(t *testing.T) {
 	n := &Node{cfg: Config{StandbyRetry: 10 * time.Second}}
 	const timeout = 10 * time.Second
@@ -69,7 +69,7 @@ func enqueueOf(id string) *fsmpb.Mutation {
 }
 
 // A leader that is cut off from the bucket, and knows of a standby, has stopped answering
-// when the standby takes over. Heartbeats are answered, reports are not.
+// when the standby takes over. It answers heartbeats, but no reports.
 func TestCutOffLeaderStopsForAStandby(t *testing.T) {
 	l := newLab(t)
 	path := fault.New(l.bucket, 1)
@@ -109,13 +109,13 @@ func TestCutOffLeaderStopsForAStandby(t *testing.T) {
 	}
 }
 
-// When the bucket is back before a standby could take over, writes are answered again, and
-// no lease has run out.
+// If the bucket is back before a standby could take over, the leader answers writes
+// again, and no lease has expired.
 func TestLeaderAnswersAgainWithoutATakeover(t *testing.T) {
 	l := newLab(t)
 	path := fault.New(l.bucket, 1)
 	t.Cleanup(func() { _ = path.Close() })
-	l.bucket = path // of both clusters
+	l.bucket = path // for both clusters
 	a, b := l.standby(path, func(c *Config) { c.Settings.LeaseMs = 3000 })
 	l.enqueue(a, "held")
 	job := l.claim(a, "w")
@@ -131,7 +131,7 @@ func TestLeaderAnswersAgainWithoutATakeover(t *testing.T) {
 	l.eventually("the standby to be forgotten", func() bool { return a.Status().Standby == "" })
 }
 
-// With the policy "continue", and without a standby, a leader answers on.
+// With the policy "continue", and without a standby, a leader continues to answer.
 func TestCutOffLeaderContinues(t *testing.T) {
 	for name, known := range map[string]bool{"policy": true, "no standby": false} {
 		t.Run(name, func(t *testing.T) {

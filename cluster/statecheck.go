@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	// stateCheckLook is how often the leader asks for checksums that are not there yet.
+	// stateCheckLook is how often the leader asks for checksums that are not ready yet.
 	stateCheckLook = time.Second
-	// stateCheckPatience bounds how long it waits for the nodes that do not answer.
+	// stateCheckPatience bounds how long the leader waits for nodes that do not answer.
 	stateCheckPatience = 30 * time.Second
 )
 
-// SumText is a checksum of a state in an Identity.
+// SumText is the checksum of a state in an Identity.
 type SumText struct {
 	LSN string `json:"lsn"`
 	Sum string `json:"sha256"`
@@ -36,7 +36,7 @@ func sumText(s fsm.StateSum) *SumText {
 	return &SumText{s.LSN.String(), hex.EncodeToString(s.Sum[:])}
 }
 
-// checkStates has the nodes compare their states every Config.StateCheck, until ctx ends.
+// checkStates compares the states of the nodes every Config.StateCheck, until ctx ends.
 func (r *reign) checkStates(ctx context.Context) {
 	interval := r.node.cfg.StateCheck
 	if interval <= 0 {
@@ -58,7 +58,8 @@ func (r *reign) checkStates(ctx context.Context) {
 	}
 }
 
-// checkState makes one comparison.
+// checkState makes one comparison: it proposes a CheckState, collects the checksums of
+// the state after it, and proposes the result.
 func (r *reign) checkState(ctx context.Context) error {
 	c, err := r.proposals.Do(ctx, proposal{{Op: &fsmpb.Mutation_CheckState{CheckState: &fsmpb.CheckState{}}}})
 	if err != nil {
@@ -84,7 +85,7 @@ func (r *reign) checkState(ctx context.Context) error {
 	return err
 }
 
-// collected are the checksums that servers have for one state, in hex.
+// collected has the checksums of one state by server, in hexadecimal.
 type collected struct {
 	servers []raft.Server
 	sums    map[raft.ServerID]string
@@ -96,7 +97,7 @@ func (r *reign) collectSums(ctx context.Context, at fsm.LSN) collected {
 	ctx, cancel := context.WithTimeout(ctx, stateCheckPatience)
 	defer cancel()
 	c := collected{sums: make(map[raft.ServerID]string)}
-	wait := stateCheckLook / 20 // a small state is ready at once
+	wait := stateCheckLook / 20 // the checksum of a small state is ready at once
 	for {
 		c.servers = r.node.raft.GetConfiguration().Configuration().Servers
 		if silent := r.node.askForSums(ctx, at, &c); silent == 0 || !sleep(ctx, wait) {
@@ -106,8 +107,8 @@ func (r *reign) collectSums(ctx context.Context, at fsm.LSN) collected {
 	}
 }
 
-// askForSums asks those that have not answered yet, at once. silent is how many of them
-// still have not.
+// askForSums asks the servers that have not answered yet, in parallel. silent is how many
+// of them still have not answered.
 func (n *Node) askForSums(ctx context.Context, at fsm.LSN, c *collected) (silent int) {
 	type answer struct {
 		id  raft.ServerID
@@ -136,11 +137,11 @@ func (n *Node) askForSums(ctx context.Context, at fsm.LSN, c *collected) (silent
 	return silent
 }
 
-// verdict is what the checksums of the servers say.
+// verdict is the result of comparing the checksums of the servers.
 type verdict struct {
-	agreed   []byte   // the checksum of a majority of the voters; nil: none has one
-	diverged []string // server ids with another one
-	finding  string   // who has which; "": all that answered have the same
+	agreed   []byte   // checksum of a majority of the voters; nil: there is no majority
+	diverged []string // ids of the servers with another checksum
+	finding  string   // servers by checksum; "": all that answered have the same one
 }
 
 func (c collected) verdict() (v verdict) {
@@ -183,9 +184,9 @@ func describeSums(by map[string][]string) string {
 	return strings.Join(parts, "; ")
 }
 
-// replaceForked replaces what nodes with another state have left in the bucket: their
-// snapshots, from which a new node would start, and the checkpoint, which one of them
-// may have written when it led.
+// replaceForked replaces the objects that nodes with another state have left in the
+// bucket: their snapshots, from which a new node would start, and the checkpoint, which
+// one of them may have written as leader.
 func (r *reign) replaceForked(ctx context.Context) error {
 	forked := r.node.sums.takeForked()
 	if len(forked) == 0 {

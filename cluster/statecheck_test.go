@@ -14,7 +14,7 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// spoil changes the state of one node behind the log's back.
+// spoil changes the state of one node without a log entry.
 func (m *member) spoil(id string) {
 	r := m.replica
 	r.mu.Lock()
@@ -38,9 +38,10 @@ func (l *lab) fatalOf(m *member) error {
 	}
 }
 
-// TestANodeWithAnotherStateEnds: a node whose state is not that of the majority is found
-// by the next check, whether it leads or follows, ends, and does not start on its data
-// again. The others go on, and with an empty directory it is one of them.
+// TestANodeWithAnotherStateEnds: the next check finds a node whose state differs from
+// that of the majority, whether it leads or follows. The node ends, and does not start
+// with its data directory again. The others continue, and the node rejoins them with an
+// empty directory.
 func TestANodeWithAnotherStateEnds(t *testing.T) {
 	t.Parallel()
 	for name, leads := range map[string]bool{"leader": true, "follower": false} {
@@ -86,7 +87,8 @@ func (l *lab) endsWithAnotherState(leads bool) {
 	l.enqueue(l.leader(others...), "b")
 	for _, n := range others {
 		l.eventually("the finding on "+n.Name(), func() bool { return strings.Contains(n.Status().StateError, string(wrong.id)) || n.Job("b") != nil })
-		// What a leader has flushed is taken in: somebody may have read it there.
+		// A job that a leader has flushed is taken over: a reader may have seen it in the
+		// document.
 		if !leads && n.Job("stray") != nil {
 			l.t.Errorf("%s has a job of the wrong state", n.Name())
 		}
@@ -106,7 +108,8 @@ func (l *lab) endsWithAnotherState(leads bool) {
 	}
 }
 
-// TestOneCheckOfAnUnequalPair: without a majority nobody ends, and the leader says so.
+// TestOneCheckOfAnUnequalPair: without a majority no node ends, and the leader logs the
+// difference.
 func TestOneCheckOfAnUnequalPair(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -126,8 +129,8 @@ func TestOneCheckOfAnUnequalPair(t *testing.T) {
 	l.enqueue(l.leader(nodes...), "b")
 }
 
-// TestAReplayToAnotherState ends the node without a mark: the release before may replay
-// the log rightly.
+// TestAReplayToAnotherState: the node ends without a mark, because the previous release
+// may replay the log correctly.
 func TestAReplayToAnotherState(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)

@@ -13,36 +13,36 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// The nodes compare their states. The active leader puts a CheckState into the log
-// every Config.StateCheck; each node freezes its state there and computes the checksum
-// (this file). The leader asks for the checksums and puts into the log which one a
-// majority of the voters has (statecheck.go). A node that has another one ends, and
-// does not start again on that state.
+// The nodes compare their states. The active leader puts a CheckState into the log every
+// Config.StateCheck. Each node freezes its state at that entry, and the goroutine of
+// sumStates computes the checksum (this file). The leader asks for the checksums and puts
+// the one of a majority of the voters into the log (statecheck.go). A node that has
+// another one ends, and does not start again with that state.
 
-// sumsKept bounds how many checksums a node remembers. One check follows the other, so
-// that more than a few are only there while a log is replayed.
+// sumsKept bounds how many checksums a node remembers. Checks run one after the other, so
+// there are more than a few only while a log is replayed.
 const sumsKept = 16
 
-// stateSums has the checksums of this node's state, and those that a majority agreed
-// on. Safe for concurrent use.
+// stateSums has the checksums of this node's state, and those that a majority agreed on.
+// Safe for concurrent use.
 type stateSums struct {
-	poke chan struct{} // signals work for Node.sumStates
+	poke chan struct{} // signals work for Node.sumStates; capacity 1
 
 	mu      sync.Mutex
-	life    int            // counts the states that were replaced as a whole
-	view    *fsm.View      // whose checksum is wanted; the newest only
+	life    int            // number of states that were replaced as a whole
+	view    *fsm.View      // state whose checksum is to be computed; only the newest
 	own     []fsm.StateSum // oldest first
 	agreed  []fsm.StateSum // oldest first
-	asked   time.Time      // when the newest CheckState was applied, or the node began
+	asked   time.Time      // time when the newest CheckState was applied, or the node started
 	finding string         // of the newest check; "": the states are the same
-	forked  []string       // server ids that had another state: what they wrote is to be replaced
+	forked  []string       // ids of the servers that had another state; the objects that they wrote are to be replaced
 }
 
 func newStateSums() *stateSums {
 	return &stateSums{poke: make(chan struct{}, 1), asked: time.Now()}
 }
 
-// applied looks at an entry that the machine has just applied. freeze is called if the
+// applied processes an entry that the machine has just applied. It calls freeze if the
 // checksum of the state is wanted. It runs under the replica's lock.
 func (s *stateSums) applied(b *fsmpb.Batch, freeze func() *fsm.View) {
 	fsm.AgreedSums(b, func(agreed fsm.StateSum, diverged []string) {
@@ -82,8 +82,9 @@ func (s *stateSums) restored() {
 	s.life++
 }
 
-// compute computes the checksum that is wanted, if any, and compares. The error is an
-// fsm.ErrDiverged; lsn is of the entry that it is about.
+// compute computes the checksum that is wanted, if any, and compares it with the one of
+// the majority. It releases s.mu while it computes. The error is an fsm.ErrDiverged, and
+// lsn the entry after which the states differ.
 func (s *stateSums) compute() (lsn fsm.LSN, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,7 +107,7 @@ func (s *stateSums) compute() (lsn fsm.LSN, err error) {
 	return fsm.LSN{}, nil
 }
 
-// latest is the newest checksum of this node's state; zero: none.
+// latest returns the newest checksum of this node's state; zero: none.
 func (s *stateSums) latest() (sum fsm.StateSum) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,7 +117,8 @@ func (s *stateSums) latest() (sum fsm.StateSum) {
 	return sum
 }
 
-// status is the state that a majority agreed on last, and what is wrong.
+// status returns the newest state that a majority agreed on, and the finding of the
+// newest check.
 func (s *stateSums) status() (agreed fsm.LSN, finding string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,14 +134,14 @@ func (s *stateSums) find(finding string) {
 	s.finding = finding
 }
 
-// due is how long it is until the next check.
+// due returns the time until the next check.
 func (s *stateSums) due(interval time.Duration) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return interval - time.Since(s.asked)
 }
 
-// takeForked returns the servers that had another state, once.
+// takeForked returns the servers that had another state, and forgets them.
 func (s *stateSums) takeForked() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,8 +150,8 @@ func (s *stateSums) takeForked() []string {
 	return forked
 }
 
-// sumStates computes the checksums of this node's state until the node is closed, and
-// ends the node if the others have another state.
+// sumStates computes the checksums of this node's state until the node is closed. It ends
+// the node if the majority has another state.
 func (n *Node) sumStates() {
 	for {
 		select {
@@ -167,16 +169,18 @@ func (n *Node) sumStates() {
 const (
 	// divergedFile marks a data directory whose state must not be used any more.
 	divergedFile = "diverged"
-	// divergedWrite bounds how long the end of a diverged node waits for that file.
+	// divergedWrite bounds how long a diverged node waits for the write of that file
+	// before it ends.
 	divergedWrite = 500 * time.Millisecond
 )
 
-// errForked ends a node that has another state than the majority.
+// errForked means that this node has another state than the majority.
 var errForked = errors.New("this node has another state than the majority")
 
-// diverge ends this node: its state after an entry is wrong. If the entry was in its log
-// when it started, the replay led there: the state on the disk is that of before, and
-// another release may replay it rightly.
+// diverge ends this node, because its state after an entry is wrong. If the entry was in
+// the log when the node started, the replay of the log produced the wrong state. Then
+// diverge leaves no mark: the state on the disk is older than the entry, and another
+// release may replay the log correctly.
 func (n *Node) diverge(lsn fsm.LSN, why error) {
 	n.sever()
 	if lsn.Index <= n.replayed {
@@ -205,10 +209,11 @@ func divergedAdvice(dir string) string {
 		"it gets the state from the others", dir)
 }
 
-// onDisk reports whether the node has a data directory that outlives it.
+// onDisk reports whether the node has a data directory that outlives the process.
 func (n *Node) onDisk() bool { return n.cfg.ground == nil && n.cfg.RaftLog != RaftLogMemory }
 
-// checkNotDiverged refuses a data directory whose state is known to be wrong.
+// checkNotDiverged returns an error if the data directory is marked as having a wrong
+// state.
 func (n *Node) checkNotDiverged() error {
 	if !n.onDisk() {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"osqueue/storage/cost"
 )
 
-// The fence states of a node, as shown in Status.
+// The values of Status.Fence.
 const (
 	FenceFollower = "follower" // not raft's leader; nothing to fence
 	FenceStandby  = "standby"  // raft's leader, but another broker owns the document
@@ -16,19 +16,19 @@ const (
 	FenceRefused  = "refused"  // the document belongs to a lineage that this cluster must not touch
 )
 
-// The forms of the document.
+// The values of Status.DocumentForm.
 const (
-	FormInline  = "inline"  // the state is in it
-	FormArchive = "archive" // the state is in a base and a log
+	FormInline  = "inline"  // the document contains the state
+	FormArchive = "archive" // the state is in a checkpoint and a log
 )
 
-// Status is a node's view of itself and of its cluster, at one moment. Times
-// and durations are in milliseconds.
+// Status describes a node and its cluster at one moment, as the node sees them. Times and
+// durations are in milliseconds.
 type Status struct {
 	Node          string // name given by the operator
 	ServerID      string // raft's id: name~instance
 	State         string // "leader" on the active leader; else "follower" or "candidate"
-	RaftState     string // raft's own word
+	RaftState     string // state in raft's own words
 	Term          uint64
 	LeaderNode    string // "" if unknown
 	LeaderAddress string // host:port of the active leader's HTTP API; "" if unknown
@@ -39,32 +39,33 @@ type Status struct {
 	LagEntries    uint64  // applied but not flushed
 	LagBytes      int64   // of these entries
 	LagMs         int64   // age of the oldest entry that is not flushed
-	FlushError    string  // why the last flush did not succeed; "" when it did
-	ArchiveError  string  // what is missing or damaged in the archive; "" when nothing is known
+	FlushError    string  // error of the last flush; "" if it succeeded
+	ArchiveError  string  // missing or damaged object of the archive; "" if none is known
 	MaxFlushLagMs int64   // lag from which writes are refused; 0: none
-	Refusing      string  // why writes are refused; "" when they are not
+	Refusing      string  // reason why writes are refused; "" if they are not
 	Standby       string  // the standby cluster that the active leader knows of; "" for none
-	Carried       Carried // jobs that an adopted document did not have
+	Carried       Carried // jobs that an adopted document lacked
 
-	// Of the document, as this node wrote it; only on the active leader.
-	FlushIntervalMs int64           // least time between two flushes, now
+	// Fields of the document, as this node wrote it; set only on the active leader.
+	FlushIntervalMs int64           // present least time between two flushes
 	DocumentBytes   int             // 0: not written yet
 	DocumentForm    string          // FormInline or FormArchive
-	BaseLSN         fsm.LSN         // of the newest base
-	ArchiveLSN      fsm.LSN         // up to where the log is in the bucket
-	LogBytes        int64           // of the log behind the base
-	Snapshots       snapshot.Status // of raft
-	Inbox           inbox.Stats     // of the drop box
+	BaseLSN         fsm.LSN         // LSN of the newest checkpoint
+	ArchiveLSN      fsm.LSN         // the log in the bucket contains the entries up to here
+	LogBytes        int64           // size of the log behind the checkpoint
+	Snapshots       snapshot.Status // raft's snapshots
+	Inbox           inbox.Stats     // statistics of the inbox
 
-	Bucket      cost.Report // requests and what they cost, since this process started
+	Bucket      cost.Report // requests and their cost since this process started
 	Epoch       uint64
 	Fence       string // one of the Fence constants
-	FenceReason string // why, when it is not active or follower
+	FenceReason string // reason, if Fence is not active or follower
 	Lineage     string
 	Cluster     string
 	Level       uint32 // the feature level of the state
 	// CheckedLSN is the newest entry after which a majority of the nodes were known to
-	// have the same state, StateError what the last comparison found, "": nothing.
+	// have the same state. StateError is the finding of the last comparison; "": the
+	// states were the same.
 	CheckedLSN    fsm.LSN
 	StateError    string
 	Peers         []Peer
@@ -74,8 +75,8 @@ type Status struct {
 	Pid           int
 	Version       string
 	StartedAt     int64
-	Now           int64 // the queue's time, as Node.Now
-	WallClock     int64 // of this node
+	Now           int64 // queue's time, as Node.Now returns it
+	WallClock     int64 // wall clock of this node
 }
 
 // Peer is a member of the cluster.
@@ -87,12 +88,12 @@ type Peer struct {
 	Voter       bool
 	Leader      bool // raft's leader
 
-	// LastContact is how long ago the member answered this leader last, and LogIndex
-	// the newest entry that it is known to have; nil on nodes that do not lead, and for
-	// the leader itself.
+	// LastContact is how long ago the member last answered this leader, and LogIndex the
+	// newest entry that it is known to have. They are nil on nodes that do not lead, and
+	// for the leader itself.
 	LastContact *int64
 	LogIndex    *uint64
-	// ClockOffset is how far the member's wall clock is ahead of this node's; nil if it
-	// is not known.
+	// ClockOffset is how far the member's wall clock is ahead of this node's; nil if it is
+	// not known.
 	ClockOffset *int64
 }

@@ -9,13 +9,13 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// inboundMax bounds the connections that other nodes hold to this one. A node
-// needs about four; what is over the bound is closed at once.
+// inboundMax bounds the connections from other nodes. A node needs about four; further
+// connections are closed at once.
 const inboundMax = 128
 
-// stream is raft's TCP layer. Unlike raft's own it advertises a name as it was
-// given: a container's address changes when it restarts, its name does not.
-// And it bounds and closes the connections that it has accepted.
+// stream is raft's TCP layer. Unlike raft's own one it advertises the address as the
+// operator gave it: the IP address of a container changes when it restarts, its name does
+// not. It also bounds the connections that it accepts, and closes them when it is closed.
 type stream struct {
 	net.Listener
 	advertise streamAddr
@@ -53,7 +53,7 @@ func (s *stream) Accept() (net.Conn, error) {
 		if in := s.admit(c); in != nil {
 			return in, nil
 		}
-		_ = c.Close() // over the bound; the peer dials again
+		_ = c.Close() // too many connections; the peer dials again
 	}
 }
 
@@ -76,12 +76,13 @@ func (s *stream) Close() error {
 	s.inbound = nil
 	s.mu.Unlock()
 	for in := range inbound {
-		_ = in.Conn.Close() // it may have ended by itself
+		_ = in.Conn.Close() // it may be closed already
 	}
 	return err
 }
 
-// inboundConn takes itself off the stream's books when it is closed.
+// inboundConn is an accepted connection. It removes itself from its stream when it is
+// closed.
 type inboundConn struct {
 	net.Conn
 	stream *stream

@@ -6,12 +6,12 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// A candidate asks for votes by address, and raft's handler neither knows whom
-// the candidate meant nor, while its own configuration is empty, whether it is
-// a member at all. A node that lost its disk would so vote in the place of its
-// predecessor, for a log without the entries that the predecessor had helped to
-// commit. It may follow and store, but it votes only under a configuration with
-// its own id, which the leader writes when it joins (membership.go).
+// A candidate asks for votes by address. Raft's handler does not know which server the
+// candidate meant and, while its own configuration is empty, whether this node is a
+// member at all. So a node that lost its disk would vote in the place of its predecessor,
+// for a log without the entries that the predecessor had helped to commit. Such a node
+// may follow and store entries, but it votes only under a configuration that contains its
+// own id. The leader writes that configuration when the node joins (membership.go).
 
 var errNoVote = errors.New("this node has no vote: it is not in its own configuration; it lost its disk and has not rejoined, or was removed")
 
@@ -24,10 +24,10 @@ func asksForVote(rpc raft.RPC) bool {
 	}
 }
 
-// mayVote reports whether this very server, not only one of its name, is in a
-// configuration: in the latest that its log has, or, before the log has any, in
-// that of a peer. A server id is made with the data directory, so nothing that
-// was voted or stored under it can have been lost.
+// mayVote reports whether this server, and not only another one of its name, is in a
+// configuration: in the latest one of its log or, before the log has any, in that of a
+// peer. A server id is created with the data directory, so no vote or entry under this id
+// can have been lost.
 func (n *Node) mayVote() bool {
 	for _, s := range n.raft.GetConfiguration().Configuration().Servers {
 		if s.ID == n.id {

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// ahead is a wall clock that is wrong by d.
+// ahead sets a wall clock that is ahead by d.
 func ahead(d time.Duration) func(*Config) {
 	return func(c *Config) { c.Clock = func() time.Time { return time.Now().Add(d) } }
 }
 
-// A leader takes the time from its configuration, for the machine and for the
+// A leader uses the clock of its configuration for the machine's time and for the
 // heartbeat in the document.
 func TestLeaderFollowsTheConfiguredClock(t *testing.T) {
 	l := newLab(t)

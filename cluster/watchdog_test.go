@@ -36,7 +36,7 @@ func TestWatchdogBitesWhenAWriteHangs(t *testing.T) {
 func TestWatchdogLetsManyShortWritesPass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, bites := watched(t)
-		for range 100 { // under way at every look, and never the same
+		for range 100 { // a write is under way at every look, and never the same one
 			if err := d.watch("append", func() error { time.Sleep(150 * time.Millisecond); return nil }); err != nil {
 				t.Fatal(err)
 			}

@@ -15,15 +15,15 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// A raft log that was deleted, or replaced by an older copy, is a log that raft
-// starts from without a question. The node would vote for candidates that lack
-// entries which it has confirmed, and committed jobs would be lost. So the witness, a
-// file next to the identity, records a term, a vote and an entry that the log has.
-// A node whose log has less does not start.
+// Raft starts from any log that it finds, also if the log was deleted or replaced by an
+// older copy. The node would then vote for candidates that lack entries which it has
+// confirmed, and committed jobs would be lost. So the witness, a file next to the
+// identity, records a term, a vote and an entry that the log has. A node whose log has
+// less does not start.
 //
-// The witness never claims more than is durable in the log: it is written after the
-// log, by a goroutine of its own, at most once a second for entries. Before raft
-// removes the end of its log, the witness is lowered.
+// The witness never claims more than is durable in the log: run, in its own goroutine,
+// writes the file after the log was written, at most once a second for entries. Before
+// raft removes the end of its log, lower reduces the claim.
 
 const witnessFile = "witness.json"
 
@@ -36,7 +36,7 @@ const (
 	keyVoteTerm = "LastVoteTerm"
 )
 
-// witnessed is what a log is known to have.
+// witnessed is a claim about the content of a raft log.
 type witnessed struct {
 	Server   raft.ServerID `json:"server"`
 	Term     uint64        `json:"term"`
@@ -48,19 +48,20 @@ func (w witnessed) String() string {
 	return fmt.Sprintf("term %d, vote in term %d, entry %d", w.Term, w.VoteTerm, w.Index)
 }
 
-// witness keeps the file. Its methods are safe for concurrent use.
+// witness maintains the file. Its methods are safe for concurrent use.
 type witness struct {
 	path string
 	log  hclog.Logger
 
 	term, vote, last atomic.Uint64 // durable in the log
-	poke             chan struct{} // signals a new term or vote
+	poke             chan struct{} // signals run that the term or the vote is new; capacity 1
 
 	mu    sync.Mutex // guards the file
-	known witnessed  // what the file has
+	known witnessed  // content of the file
 }
 
-// readWitness returns what the file of a data directory has, or nil.
+// readWitness returns the content of the witness file of a data directory, or nil if
+// there is none.
 func readWitness(dir string) (*witnessed, error) {
 	path := filepath.Join(dir, witnessFile)
 	data, err := os.ReadFile(path)
@@ -100,9 +101,10 @@ func writeWitness(path string, w witnessed) error {
 	return nil
 }
 
-// openWitness holds the log of a data directory against its witness, and begins to
-// keep the witness. It returns the server id of the node, which is a new one if the
-// directory has an identity of an older version and no log: that log may be lost.
+// openWitness compares the log of a data directory with its witness, and begins to
+// maintain the witness. It returns the server id of the node. The id is a new one if the
+// directory has an identity of an older version and no log, because that log may be lost.
+// It returns an error if the log has less than the witness claims.
 func openWitness(cfg *Config, id raft.ServerID, s *stores) (*witness, raft.ServerID, error) {
 	has, err := s.has(id)
 	if err != nil {
@@ -121,8 +123,8 @@ func openWitness(cfg *Config, id raft.ServerID, s *stores) (*witness, raft.Serve
 	case said == nil:
 	case said.Server != id:
 		return nil, id, fmt.Errorf("the raft log is that of %s, and this node is %s: %w", said.Server, id, lostError(cfg.DataDir))
-	// Terms are stored beside the log: if they are higher than the witness says, then
-	// this is no older copy, but a log that an earlier release, which keeps no witness, cut.
+	// Terms are stored next to the log. If they are higher than in the witness, the log is
+	// not an older copy: an earlier release, which writes no witness, has truncated it.
 	case has.Term < said.Term || has.VoteTerm < said.VoteTerm ||
 		has.Term == said.Term && max(has.Index, s.snapshotIndex()) < said.Index:
 		return nil, id, fmt.Errorf("the raft log has less than this node has confirmed to the others (it has %s; confirmed are %s): "+
@@ -136,13 +138,13 @@ func openWitness(cfg *Config, id raft.ServerID, s *stores) (*witness, raft.Serve
 	return w, id, w.write()
 }
 
-// lostError says what to do about a log that is not the one that the node wrote.
+// lostError returns the advice for a log that is not the one that the node wrote.
 func lostError(dir string) error {
 	return fmt.Errorf("this node must not vote with it: delete its data directory %s and start it again; "+
 		"it joins as a new one and gets everything from the others, or from the bucket if it is the only one", dir)
 }
 
-// has is what the log has now.
+// has returns the present content of the log, in the form of the witness.
 func (s *stores) has(id raft.ServerID) (w witnessed, err error) {
 	w.Server = id
 	if w.Index, err = s.log.LastIndex(); err != nil {
@@ -156,7 +158,8 @@ func (s *stores) has(id raft.ServerID) (w witnessed, err error) {
 	return w, nil
 }
 
-// snapshotIndex is the newest entry that a snapshot on the disk has; 0: there is none.
+// snapshotIndex returns the index of the newest entry in a snapshot on the disk; 0: there
+// is none.
 func (s *stores) snapshotIndex() (newest uint64) {
 	all, err := s.snapshots.List()
 	if err != nil {
@@ -168,10 +171,10 @@ func (s *stores) snapshotIndex() (newest uint64) {
 	return newest
 }
 
-// stored says that the log ends with an entry, durably.
+// stored records that the log durably ends with the entry index.
 func (w *witness) stored(index uint64) { w.last.Store(index) }
 
-// voted says that a term, or the term of a vote, is durable.
+// voted records that a term, or the term of a vote, is durable.
 func (w *witness) voted(key string, term uint64) {
 	switch key {
 	case keyTerm:
@@ -187,7 +190,8 @@ func (w *witness) voted(key string, term uint64) {
 	}
 }
 
-// lower says that the entries from an index on are about to be removed.
+// lower reduces the claim before the entries from an index on are removed. It writes the
+// file if it claims more, and returns the error of that write.
 func (w *witness) lower(from uint64) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -216,7 +220,7 @@ func (w *witness) writeLocked() error {
 	return nil
 }
 
-// run keeps the file up to date until stop is closed.
+// run updates the file until stop is closed.
 func (w *witness) run(stop <-chan struct{}) {
 	tick := time.NewTicker(witnessInterval)
 	defer tick.Stop()
@@ -228,7 +232,7 @@ func (w *witness) run(stop <-chan struct{}) {
 		case <-w.poke:
 		case <-tick.C:
 		}
-		// A witness that is out of date claims less than is durable, which harms nobody.
+		// A witness that is out of date is harmless: it claims less than is durable.
 		switch err := w.write(); {
 		case err == nil:
 			failing = false

@@ -10,8 +10,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// stopped is a follower of three nodes that has confirmed a job and has stopped, its
-// leader, and the file of its log.
+// stoppedFollower returns a stopped follower of three nodes that has confirmed a job, its
+// leader, and the path of its log.
 func stoppedFollower(t *testing.T, adjust func(*Config)) (l *lab, leader, n *member, path string) {
 	t.Helper()
 	l = newLab(t)
@@ -36,7 +36,7 @@ func (l *lab) witnessOf(m *member) *witnessed {
 	return w
 }
 
-// refused demands that a node does not start and says what to do.
+// refused requires that a node does not start, and that the error has the advice.
 func (l *lab) refused(m *member) {
 	l.t.Helper()
 	again, err := Open(m.cfg)
@@ -49,8 +49,8 @@ func (l *lab) refused(m *member) {
 	}
 }
 
-// A node that voted, and confirmed entries, with a log that is gone must not vote with
-// an empty one.
+// A node that has voted and confirmed entries, and whose log is gone, must not vote with
+// an empty log.
 func TestANodeWhoseLogIsGoneDoesNotStart(t *testing.T) {
 	for name, spoil := range map[string]func(path string) error{
 		"deleted": os.Remove,
@@ -65,7 +65,7 @@ func TestANodeWhoseLogIsGoneDoesNotStart(t *testing.T) {
 			}
 			l.refused(n)
 
-			// What the error says to do helps.
+			// The advice in the error message works.
 			back := l.again(n, t.TempDir(), nil)
 			l.eventually("the new member to have the job and a vote", func() bool {
 				return back.Job("a") != nil && voter(leader.raft.GetConfiguration().Configuration(), back.id)
@@ -92,8 +92,8 @@ func TestANodeWithAnOlderLogDoesNotStart(t *testing.T) {
 	l.refused(n)
 }
 
-// A release without witnesses, to which a node was taken back, may have cut its log and
-// gone to a later term: that is no older copy.
+// An earlier release without witnesses, to which a node was downgraded, may have
+// truncated its log and reached a later term. Such a log is not an older copy.
 func TestALogThatAnEarlierReleaseCutIsTaken(t *testing.T) {
 	l, leader, n, _ := stoppedFollower(t, nil)
 	n.stop()
@@ -107,7 +107,8 @@ func TestALogThatAnEarlierReleaseCutIsTaken(t *testing.T) {
 	l.eventually("the job", func() bool { return n.Job("a") != nil })
 }
 
-// A data directory of a version without witnesses has its log, or starts as a new member.
+// A data directory of a version without witnesses has its log, or the node starts as a
+// new member.
 func TestADataDirectoryWithoutAWitness(t *testing.T) {
 	l, leader, n, path := stoppedFollower(t, nil)
 	was := n.id
@@ -132,7 +133,7 @@ func TestADataDirectoryWithoutAWitness(t *testing.T) {
 	l.eventually("the job", func() bool { return n.Job("a") != nil })
 }
 
-// A follower's log may become shorter: the witness is lowered before the log is.
+// The log of a follower may become shorter: the witness is lowered before the log.
 func TestTheWitnessIsLoweredBeforeTheLogIs(t *testing.T) {
 	dir := t.TempDir()
 	mem := raft.NewInmemStore()
