@@ -19,7 +19,7 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// originalJob is a job as an original broker has it.
+// originalJob is a job in the form of a legacy broker.
 type originalJob struct {
 	ID, Status  string
 	Payload     json.RawMessage
@@ -31,7 +31,7 @@ type originalJob struct {
 	Heartbeat   int64
 }
 
-// originalDocument is what an original broker reads.
+// originalDocument has the fields that a legacy broker reads.
 type originalDocument struct {
 	Broker          *string
 	BrokerHeartbeat int64
@@ -39,11 +39,11 @@ type originalDocument struct {
 	CompletedTotal  uint64
 }
 
-// transcripts are the project's recordings.
+// transcripts is the directory of the project's recordings.
 const transcripts = "../../compat/osqueue/testdata/transcripts/"
 
-// recordedTexts are all documents of the recordings by the names of their cases:
-// those that brokers wrote, and those that they were started on.
+// recordedTexts returns all documents of the recordings by the names of their cases: the
+// documents that brokers wrote, and those that they were started on.
 func recordedTexts(t *testing.T) map[string][]byte {
 	t.Helper()
 	texts := make(map[string][]byte)
@@ -65,7 +65,7 @@ func recordedTexts(t *testing.T) map[string][]byte {
 		}
 		for _, c := range cases {
 			text := cmp.Or(c.Response.DocumentText, string(c.Request.Document))
-			// What is written wrongly on purpose is for the election to refuse.
+			// The election refuses a document that is invalid on purpose.
 			if text != "" && text != "null" && c.Request.DocumentText == nil {
 				texts[c.Name] = []byte(text)
 			}
@@ -77,8 +77,8 @@ func recordedTexts(t *testing.T) map[string][]byte {
 	return texts
 }
 
-// TestOriginalJobs reads every recorded document: the jobs, in their order, with
-// attempts and all, and the counter are those in the text.
+// TestOriginalJobs reads every recorded document: the jobs, in their order and with
+// attempts, and the counter equal those in the text.
 func TestOriginalJobs(t *testing.T) {
 	jobs := 0
 	for name, text := range recordedTexts(t) {
@@ -106,7 +106,7 @@ func TestOriginalJobs(t *testing.T) {
 	}
 }
 
-// readOriginal reads a document as an original broker does.
+// readOriginal reads a document as a legacy broker does.
 func readOriginal(t *testing.T, name string, text []byte) originalDocument {
 	t.Helper()
 	var d originalDocument
@@ -114,7 +114,7 @@ func readOriginal(t *testing.T, name string, text []byte) originalDocument {
 	if err := json.Unmarshal(text, &loose); err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
-	if _, ok := loose.BrokerHeartbeat.(string); ok { // JavaScript computes with it all the same
+	if _, ok := loose.BrokerHeartbeat.(string); ok { // JavaScript still computes with it
 		var quoted struct {
 			BrokerHeartbeat int64 `json:",string"`
 		}
@@ -149,10 +149,9 @@ func asOriginalJob(j *fsm.Job) originalJob {
 	return o
 }
 
-// TestOriginalReadsOurs writes every recorded state as our document and has an
-// original broker take it over: it finds the same jobs and counter in it, and all
-// that it does not know is still there behind it, so that we find our state again,
-// and notice that somebody else has been at it.
+// TestOriginalReadsOurs writes every recorded state as a document of this program and lets
+// a legacy broker take it over. The broker finds the same jobs and counter in it and keeps
+// all other fields, so that Decode finds the state again and detects the takeover.
 func TestOriginalReadsOurs(t *testing.T) {
 	const address, ours = "192.0.2.9:8080", "10.0.0.1:8080"
 	for name, text := range recordedTexts(t) {
@@ -189,7 +188,7 @@ func TestOriginalReadsOurs(t *testing.T) {
 	}
 }
 
-// takeOver is what an original broker makes of a document at its start.
+// takeOver returns the document that a legacy broker writes at its start.
 func takeOver(t *testing.T, document []byte, address string, now int64) []byte {
 	t.Helper()
 	const key = "queue.json"
@@ -218,9 +217,9 @@ func membersOf(t *testing.T, document []byte) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// TestOriginalUnknownMembers takes over what the recordings have of members that neither
-// system knows. An original broker carries them along, and so do we, but for one that is
-// named like a member of ours: the tags of a job.
+// TestOriginalUnknownMembers takes over the recorded fields that neither system knows. A
+// legacy broker and this program keep them, except the tags of a job, which have the name
+// of a field of this package.
 func TestOriginalUnknownMembers(t *testing.T) {
 	texts := recordedTexts(t)
 	for name, want := range map[string]struct {
@@ -244,7 +243,7 @@ func TestOriginalUnknownMembers(t *testing.T) {
 	}
 }
 
-// sameMembers compares members of two objects byte for byte, without white space.
+// sameMembers compares fields of two objects byte for byte, without white space.
 func sameMembers(t *testing.T, what string, before, after []byte, names []string) {
 	t.Helper()
 	var was, is map[string]json.RawMessage

@@ -8,32 +8,32 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// base64Suffix marks the twin of a member whose value JSON cannot carry exactly.
+// base64Suffix is the suffix of the second field of a value that JSON cannot represent
+// exactly.
 const base64Suffix = "Base64"
 
-// maxExact is the largest integer that JavaScript, and so an original broker
-// that rewrites the document, keeps exactly.
+// maxExact is the largest integer that JavaScript, and so a legacy broker that rewrites the
+// document, represents exactly.
 const maxExact = 1<<53 - 1
 
-// appender builds JSON by hand: half of the time of a flush is spent here.
+// appender builds JSON without a library: a flush spends half of its time here.
 type appender struct {
 	buf   []byte
-	limit int // length of buf beyond which nobody needs the rest
+	limit int // length of buf beyond which the result is discarded
 	known *vocabulary
 }
 
 func (a *appender) open(c byte)  { a.buf = append(a.buf, c) }
 func (a *appender) close(c byte) { a.buf = append(a.buf, c) }
 
-// next puts the comma before everything but the first in its object or array.
+// next appends the comma before every element except the first of its object or array.
 func (a *appender) next() {
 	if c := a.buf[len(a.buf)-1]; c != '{' && c != '[' {
 		a.buf = append(a.buf, ',')
 	}
 }
 
-// key begins a member. Names are constants of this package and need no
-// escaping.
+// key begins a field. Names are constants of this package and need no escaping.
 func (a *appender) key(name string) {
 	a.next()
 	a.buf = append(a.buf, '"')
@@ -41,8 +41,8 @@ func (a *appender) key(name string) {
 	a.buf = append(a.buf, '"', ':')
 }
 
-// text appends a text member. If it is not UTF-8, readers get it with
-// replacement characters, and a twin has it exactly.
+// text appends a text field. If value is not UTF-8, readers get it with replacement
+// characters, and a Base64 field has the exact bytes.
 func (a *appender) text(name, value string) {
 	a.key(name)
 	if !a.quote(value) {
@@ -50,27 +50,27 @@ func (a *appender) text(name, value string) {
 	}
 }
 
-// quote reports whether value is UTF-8.
+// quote appends value as a string and reports whether it is UTF-8.
 func (a *appender) quote(value string) bool {
 	var err error
 	a.buf, err = jsontext.AppendQuote(a.buf, value)
 	return err == nil
 }
 
-// optional is text for a member that is left out when empty.
+// optional is like text, but appends nothing if value is empty.
 func (a *appender) optional(name, value string) {
 	if value != "" {
 		a.text(name, value)
 	}
 }
 
-// plain appends an integer of the original's.
+// plain appends an integer field of the legacy broker.
 func (a *appender) plain(name string, value int64) {
 	a.key(name)
 	a.buf = strconv.AppendInt(a.buf, value, 10)
 }
 
-// integer appends an integer of ours.
+// integer appends an integer field of this package. Beyond maxExact the value is quoted.
 func (a *appender) integer(name string, value int64) {
 	if value > maxExact || value < -maxExact {
 		a.text(name, strconv.FormatInt(value, 10))
@@ -79,14 +79,14 @@ func (a *appender) integer(name string, value int64) {
 	a.plain(name, value)
 }
 
-// nonzero is integer for a member that is left out when zero.
+// nonzero is like integer, but appends nothing if value is zero.
 func (a *appender) nonzero(name string, value int64) {
 	if value != 0 {
 		a.integer(name, value)
 	}
 }
 
-// unsigned appends a natural number of ours.
+// unsigned appends a natural number in a field of this package.
 func (a *appender) unsigned(name string, value uint64) {
 	if value > maxExact {
 		a.text(name, strconv.FormatUint(value, 10))
@@ -96,14 +96,14 @@ func (a *appender) unsigned(name string, value uint64) {
 	a.buf = strconv.AppendUint(a.buf, value, 10)
 }
 
-// natural is unsigned for a member that is left out when zero.
+// natural is like unsigned, but appends nothing if value is zero.
 func (a *appender) natural(name string, value uint64) {
 	if value != 0 {
 		a.unsigned(name, value)
 	}
 }
 
-// flag appends a member that is left out when false.
+// flag appends a boolean field; nothing if value is false.
 func (a *appender) flag(name string, value bool) {
 	if value {
 		a.key(name)
@@ -111,9 +111,9 @@ func (a *appender) flag(name string, value bool) {
 	}
 }
 
-// value appends a payload or result byte for byte; nothing if it is nil. If it
-// is not exactly one JSON value, a twin has it; white space around the value
-// does not keep readers from getting it.
+// value appends a payload or result byte for byte; nothing if it is nil. If v is not
+// exactly one JSON value, a Base64 field has the exact bytes; readers still get a value
+// that only has white space around it.
 func (a *appender) value(name string, v []byte) {
 	if v == nil {
 		return
@@ -140,8 +140,8 @@ func (a *appender) quote64(value []byte) {
 	a.buf = append(a.buf, '"')
 }
 
-// texts appends a list of strings, with a twin if one of them is not UTF-8;
-// nothing if the list is empty.
+// texts appends a list of strings, and a Base64 field if one of them is not UTF-8; nothing
+// if the list is empty.
 func (a *appender) texts(name string, values []string) {
 	if len(values) == 0 {
 		return

@@ -14,10 +14,10 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// archiveGen makes archives that end at an LSN.
+// archiveGen generates archives that end at an LSN.
 func archiveGen(t *rapid.T, end fsm.LSN) *queuefile.Archive {
 	at := end
-	back := func() fsm.LSN { // an entry before at, and at becomes that
+	back := func() fsm.LSN { // moves at to an earlier entry and returns it
 		switch {
 		case at.Index > 0:
 			at.Index -= rapid.Uint64Range(1, at.Index).Draw(t, "entries")
@@ -64,8 +64,8 @@ func sumGen(t *rapid.T) (s queuefile.Sum) {
 	return s
 }
 
-// TestLargeRoundTrip: everything in a large document comes back, and the state
-// must be looked for elsewhere.
+// TestLargeRoundTrip checks that everything in a large document comes back, and that
+// Machine refers to the archive.
 func TestLargeRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := randomMachine(t).View()
@@ -96,13 +96,13 @@ func TestLargeRoundTrip(t *testing.T) {
 	})
 }
 
-// contentOf is what carries a large document over as it is.
+// contentOf returns the content that carries a large document over unchanged.
 func contentOf(doc *queuefile.Document) *queuefile.Content {
 	return &queuefile.Content{Meta: doc.Meta, Counts: doc.Counts, Archive: doc.Archive}
 }
 
-// TestInlineWithPast: an archive beside an inline state changes nothing of it,
-// and is found again, however early it ends.
+// TestInlineWithPast checks that an archive next to an inline state does not change the
+// state, and comes back however early it ends.
 func TestInlineWithPast(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := randomMachine(t).View()
@@ -115,7 +115,7 @@ func TestInlineWithPast(t *testing.T) {
 		c.Archive = archiveGen(t, end)
 		c.InlineMax = rapid.SampledFrom([]int{0, len(plain), 1 << 40}).Draw(t, "bound")
 		if end != v.LSN() {
-			c.InlineMax = 1 // there is nothing else that it could be
+			c.InlineMax = 1 // only an inline document is possible
 		}
 		data := queuefile.Encode(c, header, "a:1", 5)
 		if beginning := plain[:len(plain)-1]; c.Check() != nil || !bytes.HasPrefix(data, beginning) {
@@ -128,8 +128,8 @@ func TestInlineWithPast(t *testing.T) {
 	})
 }
 
-// TestArchiveUnderOriginal lets an original broker work on an inline document
-// with an archive, which is kept as its past.
+// TestArchiveUnderOriginal lets a legacy broker work on an inline document with an archive,
+// which is kept as its past.
 func TestArchiveUnderOriginal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := randomMachine(t).View()
@@ -142,14 +142,14 @@ func TestArchiveUnderOriginal(t *testing.T) {
 		if !doc.Overtaken || !reflect.DeepEqual(doc.Archive, c.Archive) || doc.Counts != m.Counts() {
 			t.Fatalf("overtaken %v, archive %+v, counts %v of\n%s", doc.Overtaken, doc.Archive, doc.Counts, data)
 		}
-		delete(old.doc, "osqueue") // and now it is its own
+		delete(old.doc, "osqueue") // now it is a legacy document
 		if doc, _ := machine(t, old.text()); doc.Archive != nil || doc.Large {
 			t.Fatalf("archive %+v", doc.Archive)
 		}
 	})
 }
 
-// archive is one with something of everything, for the rich state.
+// archive returns an archive with every kind of part, for the rich state.
 func archive() *queuefile.Archive {
 	sum := func(b byte) (s queuefile.Sum) {
 		for i := range s {
@@ -182,8 +182,8 @@ func archive() *queuefile.Archive {
 	}
 }
 
-// TestArchiveGolden pins the documents with an archive: the large one, and the
-// inline one with its past.
+// TestArchiveGolden pins the documents with an archive: a large one, and an inline one with
+// its past.
 func TestArchiveGolden(t *testing.T) {
 	v := rich(t).View()
 	c := queuefile.Inline(v)
@@ -210,7 +210,7 @@ func TestArchiveGolden(t *testing.T) {
 	}
 }
 
-// golden compares the document with a file, and returns what stands there.
+// golden compares the document with a file, and returns the content of the file.
 func golden(t *testing.T, file string, c *queuefile.Content) []byte {
 	t.Helper()
 	got := append(queuefile.Encode(c, header, "10.0.0.1:8080", 1_706_000_003_000), '\n')
@@ -229,7 +229,7 @@ func golden(t *testing.T, file string, c *queuefile.Content) []byte {
 	return want
 }
 
-// TestAddedToLarge reads what somebody added to a large document.
+// TestAddedToLarge reads jobs that a person added to a large document.
 func TestAddedToLarge(t *testing.T) {
 	c := &queuefile.Content{Meta: rich(t).Meta(), Archive: archive()}
 	text := string(queuefile.Encode(c, header, "a:1", 5))
@@ -264,8 +264,8 @@ func TestAddedToLarge(t *testing.T) {
 	}
 }
 
-// TestAddedIsCarriedOver: what somebody added is in the document that a takeover
-// writes, as it was read, whatever it is.
+// TestAddedIsCarriedOver checks that the document that a takeover writes has the added jobs
+// as they were read.
 func TestAddedIsCarriedOver(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := randomMachine(t)
@@ -274,7 +274,7 @@ func TestAddedIsCarriedOver(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.Added = doc.Jobs // with places and claims, which they lose
+		c.Added = doc.Jobs // with positions and claims, which they lose
 		once, err := queuefile.Decode(queuefile.Encode(c, header, "a:1", 5))
 		if err != nil || len(once.Jobs) != len(doc.Jobs) {
 			t.Fatalf("%d jobs of %d, %v", len(once.Jobs), len(doc.Jobs), err)
@@ -303,7 +303,7 @@ func jobsText(doc *queuefile.Document) string {
 	return b.String()
 }
 
-// TestArchiveErrors breaks the archive of a document in each of its places.
+// TestArchiveErrors breaks each part of the archive of a document.
 func TestArchiveErrors(t *testing.T) {
 	v := rich(t).View()
 	inline := queuefile.Inline(v)
@@ -370,7 +370,7 @@ func TestArchiveErrors(t *testing.T) {
 	}
 }
 
-// TestContentCheck refuses contents that would not come back.
+// TestContentCheck refuses contents that could not be read again.
 func TestContentCheck(t *testing.T) {
 	v := rich(t).View()
 	valid := func() *queuefile.Content {

@@ -8,7 +8,7 @@ import (
 	"osqueue/fsm"
 )
 
-// document puts the parts together by the rules for the document's writer.
+// document assembles the parts by the rules for the document's writer.
 func (d *decoder) document() (*Document, error) {
 	doc := &d.doc
 	doc.Large = doc.Header != nil && IsLarge(d.header.Format)
@@ -99,7 +99,7 @@ func orElse(own *string, header string) string {
 	return header
 }
 
-// giveLeases gives running jobs without a length of lease the default one.
+// giveLeases sets the default lease duration of running jobs that have none.
 func (d *decoder) giveLeases() {
 	for _, list := range [][]*fsm.Job{d.waiting, d.others} {
 		for _, j := range list {
@@ -110,11 +110,11 @@ func (d *decoder) giveLeases() {
 	}
 }
 
-// lastTime is the end of the year 9999, ms. Later times are some other unit's
-// and must not set a clock: it would never go back.
+// lastTime is the end of the year 9999, ms. Later times are in another unit and must not
+// set a clock: the clock would never go back.
 const lastTime = 253_402_300_799_999
 
-// latest is the latest time that the document speaks of.
+// latest returns the latest time in the document.
 func (d *decoder) latest() int64 {
 	latest := int64(0)
 	see := func(times ...int64) {
@@ -137,7 +137,7 @@ func (d *decoder) latest() int64 {
 	return latest
 }
 
-// besideTimes shows the times of what stands beside the jobs.
+// besideTimes calls see with the times of the records other than jobs.
 func (d *decoder) besideTimes(see func(times ...int64)) {
 	for _, q := range d.doc.Queues {
 		see(q.LevelAt)
@@ -153,8 +153,8 @@ func (d *decoder) besideTimes(see func(times ...int64)) {
 	}
 }
 
-// givePlaces makes the places in the order unique, and those of the waiting
-// jobs agree with the order of their list.
+// givePlaces makes the positions unique, and those of the available and running jobs
+// consistent with the order of their list.
 func (d *decoder) givePlaces() error {
 	last := d.doc.Meta.LastSeq
 	taken := make(map[uint64]struct{}, len(d.waiting)+len(d.others))
@@ -172,7 +172,7 @@ func (d *decoder) givePlaces() error {
 	}
 	rest := d.waiting[ordered(d.waiting, taken):]
 	if anyPlaced(rest) {
-		rest = d.waiting // the order was changed: all get new places
+		rest = d.waiting // the order was changed: all get new positions
 	}
 	homeless = slices.Concat(rest, homeless)
 	if len(homeless) > 0 && last > math.MaxUint64-uint64(len(homeless)) {
@@ -187,7 +187,7 @@ func (d *decoder) givePlaces() error {
 	return nil
 }
 
-// moveHolds lets the holds of unique keys follow the jobs that were moved.
+// moveHolds moves unique-key reservations to the new positions of their jobs.
 func (d *decoder) moveHolds(moved []*fsm.Job) {
 	if len(d.doc.Holds) == 0 || len(moved) == 0 {
 		return
@@ -203,8 +203,8 @@ func (d *decoder) moveHolds(moved []*fsm.Job) {
 	}
 }
 
-// ordered is the length of the longest beginning of jobs whose places rise and
-// are not taken.
+// ordered returns the length of the longest prefix of jobs whose positions increase and are
+// not taken.
 func ordered(jobs []*fsm.Job, taken map[uint64]struct{}) int {
 	last := uint64(0)
 	for i, j := range jobs {

@@ -10,7 +10,7 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// hundredThousand is a queue of 100 000 jobs of ordinary size, a tenth of them
+// hundredThousand returns a queue of 100 000 jobs of ordinary size, a tenth of them
 // running.
 var hundredThousand = sync.OnceValue(func() *fsm.View {
 	var t testing.B

@@ -13,7 +13,7 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// wide is a state with many records in every list that a document has.
+// wide returns a state with many records in every list of a document.
 func wide(t *testing.T) *fsm.View {
 	t.Helper()
 	list := func(name, record string) string {
@@ -41,8 +41,8 @@ func wide(t *testing.T) *fsm.View {
 	return m.View()
 }
 
-// TestGivesUp: a state that does not fit is given up within the record that
-// passes the bound, in whichever list that stands.
+// TestGivesUp checks that the encoder stops within the record that exceeds the bound, in
+// every list.
 func TestGivesUp(t *testing.T) {
 	v := wide(t)
 	c := queuefile.Inline(v)
@@ -55,8 +55,8 @@ func TestGivesUp(t *testing.T) {
 	}
 	begins = append(begins, len(full))
 	for i, list := range lists {
-		const record = 640                                             // none is longer, with the header that follows the first list
-		c.InlineMax = max(begins[i]+300, queuefile.JobLeast*(5*50)+10) // else nothing would be looked at
+		const record = 640                                             // longer than any record, including the header after the first list
+		c.InlineMax = max(begins[i]+300, queuefile.JobLeast*(5*50)+10) // else the encoder would stop before it looks at a job
 		n, fits := queuefile.TryInline(c, header, "a:1", 5)
 		if fits || n <= c.InlineMax || n > c.InlineMax+record {
 			t.Errorf("%s: fits %v, %d bytes appended of at most %d", list, fits, n, c.InlineMax)
@@ -67,7 +67,7 @@ func TestGivesUp(t *testing.T) {
 	}
 }
 
-// reaching is an archive that ends at an LSN.
+// reaching returns an archive that ends at an LSN.
 func reaching(end fsm.LSN) *queuefile.Archive {
 	return &queuefile.Archive{
 		Base: queuefile.Base{Key: "base/k", LSN: end},
@@ -75,7 +75,8 @@ func reaching(end fsm.LSN) *queuefile.Archive {
 	}
 }
 
-// TestGivesUpBeforeLooking: a queue that is far too deep is not looked at.
+// TestGivesUpBeforeLooking checks that the encoder does not look at any job of a queue that
+// is far too deep.
 func TestGivesUpBeforeLooking(t *testing.T) {
 	v := hundredThousand()
 	c := queuefile.Inline(v)
@@ -83,7 +84,7 @@ func TestGivesUpBeforeLooking(t *testing.T) {
 	if n, fits := queuefile.TryInline(c, header, "a:1", 5); fits || n != 0 {
 		t.Errorf("fits %v, %d bytes appended", fits, n)
 	}
-	// Nor one with few jobs and much in them.
+	// The same applies to a queue with few large jobs.
 	m := fsm.New()
 	apply(t, m, 1, 1, enqueue(newJob("a", `"`+strings.Repeat("x", 1<<20)+`"`)))
 	c = queuefile.Inline(m.View())
@@ -93,8 +94,8 @@ func TestGivesUpBeforeLooking(t *testing.T) {
 	}
 }
 
-// TestBound: a state is inline exactly if it takes no more than the bound, or
-// there is nothing that could stand for it. What was in the buffer stays there.
+// TestBound checks that a state is inline exactly if it takes no more than the bound, or no
+// archive can replace it, and that the previous content of the buffer stays unchanged.
 func TestBound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := randomMachine(t).View()
@@ -117,7 +118,7 @@ func TestBound(t *testing.T) {
 	})
 }
 
-// TestJobLeast holds the estimate to being a lower bound.
+// TestJobLeast checks that the estimate is a lower bound.
 func TestJobLeast(t *testing.T) {
 	for _, status := range []string{"unclaimed", "dead", "completed", "cancelled"} {
 		list := map[string]string{"unclaimed": "jobs", "dead": "dead"}[status]
@@ -137,7 +138,7 @@ func TestJobLeast(t *testing.T) {
 			t.Errorf("%s takes %d bytes, less than %d", job, len(job), queuefile.JobLeast)
 		}
 	}
-	rapid.Check(t, func(t *rapid.T) { // nor do odd payloads take less than their length
+	rapid.Check(t, func(t *rapid.T) { // odd payloads take at least their length, too
 		payload := rapid.OneOf(rapid.SliceOf(rapid.Byte()), rapid.SliceOf(rapid.SampledFrom([]byte(" 1\"\n{}")))).Draw(t, "payload")
 		size := func(payload []byte) int {
 			m := fsm.New()

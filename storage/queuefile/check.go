@@ -8,9 +8,9 @@ import (
 	"osqueue/storage"
 )
 
-// Check reports what keeps c from being written as a document that can be read
-// again, or nil: nothing to write, jobs that are to be enqueued without a place for them, an archive that is ahead of the state or
-// does not hold together, a Meta of another entry.
+// Check returns an error if a document with content c could not be read again: there is
+// neither a state nor an archive, there are jobs to enqueue together with a state, the
+// archive is ahead of the state or inconsistent, or Meta belongs to another entry.
 func (c *Content) Check() error {
 	switch {
 	case c.State == nil && c.Archive == nil:
@@ -31,17 +31,16 @@ func (c *Content) Check() error {
 	return nil
 }
 
-// reaches reports whether a can be the archive of a document of that LSN: the
-// past of an inline state may end earlier.
+// reaches reports whether a can be the archive of a document with that LSN: the archive of
+// an inline state may end earlier.
 func (a *Archive) reaches(lsn fsm.LSN, inline bool) bool {
 	c := a.LSN().Compare(lsn)
 	return c == 0 || inline && c < 0
 }
 
-// Check reports where a does not hold together, as a place in the document and
-// what is wrong there, or nil: each part has to go on from where the one before
-// it ends. It does not look into objects, nor into the
-// data of the tail; package archive does.
+// Check returns an error that gives the position in the document where a is inconsistent,
+// or nil: each part must continue where the previous one ends. It does not check the
+// objects and the data of the tail; package archive does.
 func (a *Archive) Check() error {
 	if err := a.Base.check(); err != nil {
 		return fmt.Errorf("/base: %w", err)

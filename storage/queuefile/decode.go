@@ -7,15 +7,15 @@ import (
 	"osqueue/fsm"
 )
 
-// Decode reads a document from any of its writers; doc.go says by which rules.
-// An error wraps ErrFormat and says where the document is wrong. The document
-// shares no memory with data.
+// Decode reads a document from any of its writers, by the rules in doc.go. An error wraps
+// ErrFormat and gives the position in the document. The document shares no memory with
+// data.
 func Decode(data []byte) (*Document, error) {
 	doc, _, err := decodeFrom(ours, data)
 	if err == nil {
 		return doc, nil
 	}
-	// What we would never have written may be another writer's.
+	// A document that this program would never write may come from another writer.
 	for _, w := range []writer{original, overtaker} {
 		doc, header, again := decodeFrom(w, data)
 		switch {
@@ -28,8 +28,8 @@ func Decode(data []byte) (*Document, error) {
 	return nil, err
 }
 
-// decodeFrom reads what w is taken to have written. header says that a header
-// was met.
+// decodeFrom reads data as a document of writer w. header reports whether it found a
+// header.
 func decodeFrom(w writer, data []byte) (doc *Document, header bool, err error) {
 	d := &decoder{
 		reader: newReader(data),
@@ -54,34 +54,34 @@ func (d *decoder) decode() (*Document, error) {
 	return d.document()
 }
 
-// isForeign reports whether what was read is of another kind: it has members, and none that
-// a broker writes. An object without members is a queue to the legacy broker.
+// isForeign reports whether the document is of another kind: it has fields, and none that a
+// broker writes. An object without fields is a queue to the legacy broker.
 func (d *decoder) isForeign() bool {
 	known := []string{"osqueue", "jobs", "broker", "brokerHeartbeat", "completedTotal"}
 	return len(d.extra.members)+d.extra.lost > 0 && !slices.ContainsFunc(known, func(name string) bool { return d.seen[name] })
 }
 
-// decoder collects the members of a document, in whatever order they come.
+// decoder collects the fields of a document, in whatever order they come.
 type decoder struct {
 	*reader
-	writer writer // who is taken to have written it
+	writer writer // the assumed writer
 
 	doc            Document
-	extra          extras   // members at the top that are not known
-	later          []string // names of members that are those of a later version
+	extra          extras   // unknown fields at the top
+	later          []string // names of fields of a later version
 	header         Header
 	state          state
 	completedTotal uint64
-	waiting        []*fsm.Job // of the member jobs
+	waiting        []*fsm.Job // of the field jobs
 	others         []*fsm.Job
 	arc            Archive
 	based          bool                     // arc has a base
-	batches        map[string]*fsm.JobBatch // by id, once it is needed
+	batches        map[string]*fsm.JobBatch // by id; nil until it is needed
 	scratch        jobFields
 }
 
-// state is the header's member of that name. A pointer that stays nil takes the
-// header's value.
+// state is the field "state" of the header. A pointer that stays nil takes the value of the
+// header.
 type state struct {
 	present             bool
 	Now, LeasesFrom     int64
@@ -96,7 +96,7 @@ type state struct {
 	Settings            fsm.Settings
 }
 
-// top maps the members of the document.
+// top returns the destination of a field of the document.
 func (d *decoder) top(name string) any {
 	switch name {
 	case "broker":
@@ -119,7 +119,7 @@ func (d *decoder) top(name string) any {
 	case item == nil && read == nil:
 		return nil
 	case d.writer == original:
-		return passed{&d.doc.Lost} // members of these names are somebody else's
+		return passed{&d.doc.Lost} // these fields belong to another program
 	case item != nil:
 		return d.once(name, func() error { return d.list(item) })
 	default:
@@ -127,13 +127,13 @@ func (d *decoder) top(name string) any {
 	}
 }
 
-// isBeside reports whether a member at the top has a name that the original does not
-// know, and is no list of jobs.
+// isBeside reports whether a field at the top has a name of this package that the legacy
+// broker does not know, and is not a list of jobs.
 func (d *decoder) isBeside(name string) bool {
 	return d.beside(name) != nil || d.archiveMember(name) != nil
 }
 
-// ownList is list, but in a loose reading passes over what is no array.
+// ownList is like list, but a loose reading skips a value that is not an array.
 func (d *decoder) ownList(item func() error) error {
 	if d.loose && d.dec.PeekKind() != '[' {
 		return d.syntax(d.dec.SkipValue())
@@ -145,7 +145,7 @@ func (d *decoder) once(name string, dst any) any { return single{name, dst} }
 
 func (d *decoder) readHeader() error {
 	d.doc.Header = &d.header
-	d.loose = false // whose documents have a header is known by its being right
+	d.loose = false // a document with a header must be valid
 	if err := d.object(d.headerMember); err != nil {
 		return err
 	}

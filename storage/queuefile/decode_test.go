@@ -120,7 +120,7 @@ func TestMachineErrors(t *testing.T) {
 	}
 }
 
-// TestLenient reads what people and their tools write.
+// TestLenient reads documents of people and their tools.
 func TestLenient(t *testing.T) {
 	doc, m := machine(t, []byte(` { "jobs" : [ {"status":"unclaimed","x":{"y":[1]},"id":"a\u0041\ud800","createdAt":1.7e12,
 		"workerId":null,"attempts":"2","type":null,"payload":{"a":1,"a":2},"result":null} ],
@@ -135,8 +135,7 @@ func TestLenient(t *testing.T) {
 	}
 }
 
-// TestTwins reads exact values only where they belong to what stands beside
-// them.
+// TestTwins checks that a Base64 field only counts if it matches the plain field.
 func TestTwins(t *testing.T) {
 	_, m := machine(t, []byte(`{"jobs":[
 		{"id":"a\ufffd","idBase64":"Yf8=","status":"unclaimed","payloadBase64":"AA==","type":"\ufffd","typeBase64":["/w=="],
@@ -173,7 +172,7 @@ func order(m *fsm.Machine) string {
 	return strings.Join(ids, " ")
 }
 
-// TestEditedOrder edits the list of jobs of one of our documents by hand.
+// TestEditedOrder changes the list of jobs of a document of this program by hand.
 func TestEditedOrder(t *testing.T) {
 	base := func(jobs string) string {
 		return `{"broker":"a","brokerHeartbeat":5,"jobs":[` + jobs + `],"osqueue":{"format":1,"address":"a","heartbeat":5,
@@ -189,14 +188,14 @@ func TestEditedOrder(t *testing.T) {
 	cases := []struct {
 		text, order string
 		lastSeq     uint64
-		kept        bool // the places of a and b
+		kept        bool // a and b keep their positions
 	}{
 		{join(job("a", "1"), job("b", "8")), "a b", 9, true},
 		{join(job("a", "1"), job("b", "8"), job("c", ""), job("e", "")), "a b c e", 11, true},
 		{join(job("b", "8"), job("a", "1")), "b a", 11, false},
 		{join(job("c", ""), job("a", "1"), job("b", "8")), "c a b", 12, false},
 		{join(job("a", "1"), job("b", "1")), "a b", 11, false},
-		{join(job("a", "2"), job("b", "8")), "a b", 11, false}, // 2 is taken by the dead job
+		{join(job("a", "2"), job("b", "8")), "a b", 11, false}, // the dead job has 2
 		{join(job("a", "1"), job("b", "20")), "a b", 20, true},
 	}
 	for _, c := range cases {
@@ -209,7 +208,7 @@ func TestEditedOrder(t *testing.T) {
 	}
 }
 
-// TestHeaderWithoutState restores what is left when somebody cut the state out.
+// TestHeaderWithoutState restores a document whose state was removed from the header.
 func TestHeaderWithoutState(t *testing.T) {
 	_, m := machine(t, []byte(`{"broker":"a","brokerHeartbeat":5,"jobs":[{"id":"a","status":"in_progress","heartbeat":77,
 		"attempts":1,"token":30064771073}],"osqueue":{"format":1,"address":"a","heartbeat":5,"epoch":7,"term":3,"index":4,
@@ -221,8 +220,7 @@ func TestHeaderWithoutState(t *testing.T) {
 	}
 }
 
-// TestEditedTurns edits jobs so that the turns of their groups do not fit any
-// more.
+// TestEditedTurns edits jobs so that the turns do not match their groups any more.
 func TestEditedTurns(t *testing.T) {
 	_, m := machine(t, []byte(`{"osqueue":{"format":1,"state":{"lastTurn":7}},"jobs":[{"id":"a","status":"unclaimed","group":"b"},
 		{"id":"b","status":"unclaimed","group":"a"},{"id":"c","status":"unclaimed","group":"c"},{"id":"d","status":"unclaimed","type":"t"}],
@@ -290,8 +288,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzHeader decodes documents whose header may be anything. A decoded header comes back
-// unchanged from the document that Encode makes of it.
+// FuzzHeader decodes documents with any header. A decoded header comes back unchanged from
+// the document that Encode makes of it.
 func FuzzHeader(f *testing.F) {
 	h := header
 	h.Handovers = []queuefile.Handover{{Cluster: "before", Epoch: 2, Term: 3, Index: 4, LastSeq: 5, Token: 6, Now: 7}}
@@ -326,7 +324,7 @@ func FuzzHeader(f *testing.F) {
 	})
 }
 
-// sameHeader compares two headers. An empty list equals one that is nil.
+// sameHeader compares two headers. An empty list equals a nil one.
 func sameHeader(a, b *queuefile.Header) bool {
 	x, y := *a, *b
 	if !slices.Equal(x.Writes, y.Writes) || !slices.Equal(x.Handovers, y.Handovers) {
@@ -336,7 +334,7 @@ func sameHeader(a, b *queuefile.Header) bool {
 	return reflect.DeepEqual(x, y)
 }
 
-// checkLarge: what was read of a large document can be carried over as it is.
+// checkLarge checks that a decoded large document can be carried over unchanged.
 func checkLarge(t *testing.T, doc *queuefile.Document) {
 	c := contentOf(doc)
 	if err := c.Check(); err != nil {
@@ -349,7 +347,8 @@ func checkLarge(t *testing.T, doc *queuefile.Document) {
 	}
 }
 
-// JSON of another kind is no queue without jobs.
+// TestForeignJSONIsRefused checks that JSON of another kind does not pass for a queue
+// without jobs.
 func TestForeignJSONIsRefused(t *testing.T) {
 	for _, text := range []string{`{"hello":1}`, `{"name":"package","version":"1.0.0","scripts":{}}`} {
 		if doc, err := queuefile.Decode([]byte(text)); !errors.Is(err, queuefile.ErrFormat) || !strings.Contains(err.Error(), "no queue") {
@@ -363,8 +362,8 @@ func TestForeignJSONIsRefused(t *testing.T) {
 	}
 }
 
-// TestPromise: a document promises its next heartbeat by its header; one without a promise
-// has none in its text.
+// TestPromise checks that a document promises its next heartbeat in its header, and that a
+// document without a promise has no such field.
 func TestPromise(t *testing.T) {
 	for _, next := range []int64{0, 1, 60_000, queuefile.NextMax.Milliseconds(), queuefile.NextMax.Milliseconds() + 1} {
 		data := queuefile.Encode(queuefile.Inline(fsm.New().View()), queuefile.Header{Lineage: "L", Next: next}, "b:1", 1000)

@@ -9,8 +9,7 @@ import (
 	"osqueue/fsm"
 )
 
-// archiveMember maps the members of the archive and what belongs to it; nil for
-// what is none of them.
+// archiveMember returns a reader for a field of the archive; nil for another field.
 func (d *decoder) archiveMember(name string) func() error {
 	switch name {
 	case "base":
@@ -100,7 +99,8 @@ func (d *decoder) runMember(r *Run, name string) any {
 	return nil
 }
 
-// countMember skips what a later version may count.
+// countMember returns the destination of a count of jobs. It skips a status of a later
+// version.
 func (d *decoder) countMember(name string) any {
 	s, ok := fsm.ParseStatus(name)
 	if !ok {
@@ -143,12 +143,12 @@ func (r *reader) sumOf(dst *Sum) func() error {
 	}
 }
 
-// takeArchive puts the archive into the document, if there is one and it can be
-// that of this document.
+// takeArchive sets the archive of the document, if there is one and it matches the
+// document.
 func (d *decoder) takeArchive() error {
 	doc := &d.doc
 	if doc.Header == nil {
-		return nil // members of these names are somebody else's
+		return nil // these fields belong to another program
 	}
 	if !d.based {
 		if doc.Large || d.seen["log"] || d.seen["tail"] {
@@ -166,8 +166,8 @@ func (d *decoder) takeArchive() error {
 	return nil
 }
 
-// large makes the document of which nothing but the header, the archive and
-// jobs to adopt count.
+// large assembles a large document: only the header, the archive and the jobs to enqueue
+// count.
 func (d *decoder) large() {
 	doc := &d.doc
 	doc.Workers, doc.Claims = nil, nil
@@ -179,7 +179,7 @@ func (d *decoder) large() {
 	doc.Jobs = slices.Concat(d.waiting, d.others)
 	for _, j := range doc.Jobs {
 		j.Seq = 0
-		if j.Status == fsm.InProgress { // nobody who could have claimed it writes this form
+		if j.Status == fsm.InProgress { // no broker that hands out jobs writes this form
 			j.Status, j.Worker, j.Heartbeat, j.ClaimedAt, j.HeldMs = fsm.Unclaimed, "", 0, 0, 0
 		}
 		voidClaim(j)

@@ -2,11 +2,11 @@ package queuefile
 
 import "osqueue/fsm"
 
-// jobFields is a job while it is read. A pointer that stays nil takes a value
-// that depends on other members.
+// jobFields is a job during decoding. A pointer that stays nil takes a value that depends
+// on other fields.
 type jobFields struct {
 	fsm.Job
-	oddStatus         string // of a loose reading: what is not known as a status
+	oddStatus         string // of a loose reading: an unknown status
 	worker            *string
 	options           fsm.Options
 	details           fsm.Details
@@ -14,7 +14,7 @@ type jobFields struct {
 	extra             extras
 }
 
-// jobInto returns a reader of one job that appends it to list.
+// jobInto returns a function that reads one job and appends it to list.
 func (d *decoder) jobInto(list *[]*fsm.Job, loose bool) func() error {
 	return func() error {
 		before := d.loose
@@ -90,7 +90,7 @@ func (f *jobFields) member(name string) any {
 	return f.ours(name)
 }
 
-// ours maps the members that the original does not know.
+// ours returns the destination of a field that the legacy broker does not know.
 func (f *jobFields) ours(name string) any {
 	switch name {
 	case "seq":
@@ -119,13 +119,13 @@ func (f *jobFields) ours(name string) any {
 	return nil
 }
 
-// unknownLease stands in Job.HeldMs until the settings are known.
+// unknownLease is the value of Job.HeldMs until the settings are known.
 const unknownLease = -1 << 63
 
-// job is the finished job.
+// job returns the finished job.
 func (f *jobFields) job() *fsm.Job {
 	j := f.Job
-	if j.Status == 0 { // of a loose reading only
+	if j.Status == 0 { // only in a loose reading
 		bury(&j, f.oddStatus)
 	}
 	j.Worker = namelessWorker(j.Status)

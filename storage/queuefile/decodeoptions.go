@@ -5,7 +5,7 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// optionMember maps the members of what a producer asked for.
+// optionMember returns the destination of an option of the producer.
 func (r *reader) optionMember(o *fsm.Options, name string) any {
 	switch name {
 	case "backoff":
@@ -50,7 +50,7 @@ func (r *reader) backoff(b *fsm.Backoff) part {
 	})
 }
 
-// detailMember maps the members of what became of a job so far.
+// detailMember returns the destination of a detail of a job.
 func (r *reader) detailMember(d *fsm.Details, name string) any {
 	switch name {
 	case "waitsFor":
@@ -79,8 +79,8 @@ func (r *reader) detailMember(d *fsm.Details, name string) any {
 	return nil
 }
 
-// history reads attempts, whose worker is the anonymous one unless they name
-// another.
+// history returns a part that reads attempts. An attempt without workerId belongs to the
+// anonymous worker.
 func (r *reader) history(dst *[]fsm.Attempt) part {
 	type attempt struct {
 		fsm.Attempt
@@ -118,7 +118,7 @@ func (r *reader) history(dst *[]fsm.Attempt) part {
 	}}
 }
 
-// template reads a job that is yet to be enqueued.
+// template returns a part that reads a job that is not enqueued yet.
 func (r *reader) template(dst **fsmpb.NewJob) part {
 	return part{kind: '{', read: func() error {
 		var n fsmpb.NewJob
@@ -150,7 +150,7 @@ func (r *reader) template(dst **fsmpb.NewJob) part {
 	}}
 }
 
-// optionsOrNil is o, or nil if all of it is zero.
+// optionsOrNil returns a copy of o, or nil if all of it is zero.
 func optionsOrNil(o *fsm.Options) *fsm.Options {
 	rest := o.Backoff == (fsm.Backoff{}) && o.Unique == (fsm.Unique{}) && o.TimeoutMs == 0 && o.AfterFailure == 0
 	if rest && o.Group == "" && o.Batch == "" && o.Cron == "" && len(o.Tags) == 0 && len(o.After) == 0 {
@@ -160,7 +160,7 @@ func optionsOrNil(o *fsm.Options) *fsm.Options {
 	return &c
 }
 
-// detailsOrNil is d, or nil if all of it is zero.
+// detailsOrNil returns a copy of d, or nil if all of it is zero.
 func detailsOrNil(d *fsm.Details) *fsm.Details {
 	rest := d.Progress == (fsm.Progress{}) && d.ProgressAt == 0 && d.CancelAt == 0 && d.TimeoutMs == 0
 	if rest && len(d.History) == 0 && len(d.Waits) == 0 && d.Extra == "" && d.Log == "" {

@@ -4,8 +4,8 @@ import (
 	"osqueue/fsm"
 )
 
-// beside maps the lists of what stands beside jobs, workers and claims; nil for
-// what is none of them.
+// beside returns a reader for one element of a list other than the lists of jobs; nil if
+// name is not such a list.
 func (d *decoder) beside(name string) func() error {
 	switch name {
 	case "queues":
@@ -55,8 +55,8 @@ func (d *decoder) queueMember(q *fsm.QueueSettings, name string) any {
 	return boundMember(q, name)
 }
 
-// boundMember maps what bounds the room that a type takes, and where its rate
-// stands.
+// boundMember returns the destination of a field that limits the size of a type, or of the
+// state of its rate limit.
 func boundMember(q *fsm.QueueSettings, name string) any {
 	switch name {
 	case "retainMs":
@@ -111,7 +111,7 @@ func (d *decoder) cronMember(c *fsm.Cron, name string) any {
 	return cronPast(c, name)
 }
 
-// cronPast maps what a schedule has done so far.
+// cronPast returns the destination of a field that records the past of a schedule.
 func cronPast(c *fsm.Cron, name string) any {
 	switch name {
 	case "createdAt":

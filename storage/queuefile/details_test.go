@@ -10,8 +10,8 @@ import (
 	"osqueue/fsm"
 )
 
-// detailed are documents of ours that an original broker has taken, with
-// details right and wrong.
+// detailed has documents of this program that a legacy broker has taken over, with valid
+// and invalid details.
 var detailed = []string{
 	`{"broker":"b","brokerHeartbeat":90,"jobs":[
 		{"id":"back","status":"unclaimed","createdAt":10,"attempts":1,"seq":1,"cancelAt":40,"batchId":"b1","group":"g1",
@@ -48,7 +48,8 @@ var detailed = []string{
 	"osqueue":{"format":1,"address":"a","heartbeat":5,"state":{"now":70}}}`,
 }
 
-// An original broker has completed, put back and run jobs that others depend on.
+// TestOvertakenDetails reads documents in which a legacy broker has completed, put back and
+// run jobs that other jobs depend on.
 func TestOvertakenDetails(t *testing.T) {
 	_, m := machine(t, []byte(detailed[0]))
 	back, runs := m.Job("back"), m.Job("runs")
@@ -85,7 +86,7 @@ func TestOvertakenDetails(t *testing.T) {
 		"b1": {Total: 5, Completed: 3, Cancelled: 1},
 		"b2": {Total: 2, Completed: 2, EndedAt: 90, Called: true, CallbackOn: fsm.CallbackCompleted},
 		"b3": {Total: 2, Completed: 1, Dead: 1, EndedAt: 90, CallbackOn: fsm.CallbackCompleted},
-		"b4": {Total: 2, Completed: 1}, // somebody has put the job back
+		"b4": {Total: 2, Completed: 1}, // a person has put the job back
 		"b5": {Total: 1, Completed: 1, EndedAt: 90, Called: true},
 		"b6": {},
 	} {
@@ -119,8 +120,8 @@ func TestOvertakenDetails(t *testing.T) {
 	})
 }
 
-// Details of a type that they cannot have do not lose the job, and what is right
-// beside them counts.
+// TestOddDetails checks that details of a wrong type do not lose the job, and that the
+// valid ones next to them count.
 func TestOddDetails(t *testing.T) {
 	_, m := machine(t, []byte(detailed[1]))
 	want := fsm.Options{Group: "5", Unique: fsm.Unique{PeriodMs: 1<<63 - 1<<10}, After: []string{"1", "\xff"}, Batch: "{}", Cron: "[]"}
@@ -137,8 +138,8 @@ func TestOddDetails(t *testing.T) {
 	}
 }
 
-// A document of an original's own has no lists beside jobs; a job of ours that
-// is in a list of ours waits for what is there.
+// TestBlockedInAnOriginal checks that a legacy document has no records other than jobs, and
+// that a job in a list of this package waits for the jobs in the document.
 func TestBlockedInAnOriginal(t *testing.T) {
 	_, m := machine(t, []byte(`{"jobs":[{"id":"a","status":"unclaimed","group":"g","waitsFor":["a"],"cancelAt":5},7],
 		"blocked":[{"id":"b","status":"blocked","waitsFor":["a","gone"],"batchId":"b1","group":"g"},{"id":"c","status":"blocked","waitsFor":"a"},{"id":"d"}],
@@ -158,8 +159,8 @@ func TestBlockedInAnOriginal(t *testing.T) {
 	}
 }
 
-// A hold follows its job to the place that an edited order gives it: by that the
-// machine knows that the job is still the holder.
+// TestHoldsFollowEditedOrder checks that a unique-key reservation follows its job to the
+// position that an edited order gives it. The machine identifies the owner by the position.
 func TestHoldsFollowEditedOrder(t *testing.T) {
 	_, m := machine(t, []byte(`{"osqueue":{"format":1,"state":{"lastSeq":5}},"jobs":[
 		{"id":"b","status":"unclaimed","seq":5},

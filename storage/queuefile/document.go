@@ -10,64 +10,65 @@ import (
 	"osqueue/fsm"
 )
 
-// The format numbers of the documents that this version writes and reads.
+// Format numbers of the documents that this version writes and reads.
 const (
 	Format      = 1 // the state is inline
-	FormatLarge = 2 // an archive is in its place
+	FormatLarge = 2 // an archive replaces the state
 
-	// formatLevel is added for a state above fsm.BaseLevel, so that versions that
-	// know no levels refuse the document. Its level stands in the header.
+	// formatLevel is added for a state above fsm.BaseLevel, so that versions without
+	// feature levels refuse the document. The state in the header has the level.
 	formatLevel = 2
 
 	FormatMax = FormatLarge + formatLevel // the newest that this version reads
 )
 
-// IsLarge reports whether a document of that format has an archive in place of the state.
+// IsLarge reports whether a document of that format has an archive instead of the state.
 func IsLarge(format int) bool { return format == FormatLarge || format == FormatLarge+formatLevel }
 
-// Header is our own part of the document: who wrote this version, in which
-// place of the lineage's history.
+// Header is this program's own part of the document: the writer of this version, and its
+// position in the history of the lineage.
 type Header struct {
 	Format  int
-	Lineage string // made with the document, kept for ever
+	Lineage string // created with the document, never changed
 	Cluster string // of the writer
 	Epoch   uint64 // fencing number, +1 at each takeover
 	Node    string // of the writer
-	Address string // of the writer; what broker was when the header was written
-	Term    uint64 // with Index: the log entry that the document is the state after
+	Address string // of the writer; the value of broker when the header was written
+	Term    uint64 // with Index: the last log entry in the document
 	Index   uint64
 	Write   string   // id of this PUT
-	Writes  []string // ids of the last PUTs, oldest first, this one included
-	// Heartbeat is brokerHeartbeat as it was when the header was written, ms.
+	Writes  []string // ids of the last PUTs, oldest first, including this one
+	// Heartbeat is the value of brokerHeartbeat when the header was written, ms.
 	Heartbeat int64
-	// Next is the time in which the writer promises its next heartbeat, ms. 0: it promises
-	// none, and writes well within the broker timeout.
+	// Next is the time within which the writer promises its next heartbeat, ms. 0: it makes
+	// no promise, and writes well within the broker timeout.
 	Next int64
-	// Handovers says where the parts of the history end that other clusters wrote, oldest
-	// first: at most HandoversMax, and one for each cluster.
+	// Handovers records where the parts of the history end that other clusters wrote,
+	// oldest first. It has at most HandoversMax entries, one for each cluster.
 	Handovers []Handover
 }
 
-// HandoversMax is how many handovers a document carries.
+// HandoversMax is the maximum number of handovers in a document.
 const HandoversMax = 16
 
 // Handover is the last point of a cluster's history that a document contains: another
-// cluster took the document over there. What the first cluster acknowledged after it, the
-// document does not have.
+// cluster took the document over there. The document does not have the entries that the
+// first cluster acknowledged later.
 type Handover struct {
-	Cluster string // that had the document
+	Cluster string // the previous owner of the document
 	Epoch   uint64 // of its last leader in the document
-	Term    uint64 // with Index: the entry that the document was the state after
+	Term    uint64 // with Index: the last entry in the document
 	Index   uint64
 	LastSeq uint64 // of the youngest job
-	Token   uint64 // the last fencing token given
+	Token   uint64 // the last fencing token issued
 	Now     int64  // the queue's time, ms
 }
 
-// LSN is the entry that the document was the state after.
+// LSN returns the LSN of the last log entry of that cluster in the document.
 func (o *Handover) LSN() fsm.LSN { return fsm.LSN{Term: o.Term, Index: o.Index} }
 
-// Handover returns the last point of a cluster's history that the document contains.
+// Handover returns the last point of a cluster's history that the document contains, and
+// whether there is one.
 func (h *Header) Handover(cluster string) (Handover, bool) {
 	for _, o := range h.Handovers {
 		if o.Cluster == cluster {
@@ -77,7 +78,7 @@ func (h *Header) Handover(cluster string) (Handover, bool) {
 	return Handover{}, false
 }
 
-// HandedOver returns the handovers of the document once a cluster has taken it over.
+// HandedOver returns the handovers of the document after cluster to has taken it over.
 func (d *Document) HandedOver(to string) []Handover {
 	h := d.Header
 	if h == nil {
@@ -93,12 +94,13 @@ func (d *Document) HandedOver(to string) []Handover {
 	return list[max(0, len(list)-HandoversMax):]
 }
 
-// NextMax is the longest time in which a next heartbeat can be promised. A longer promise
-// counts as one of so long.
+// NextMax is the longest time within which a writer can promise its next heartbeat. A
+// longer promise counts as NextMax.
 const NextMax = 5 * time.Minute
 
-// Promise returns the time in which the document's broker promises its next heartbeat, or
-// 0 if it promises none. The broker counts as alive for the broker timeout beyond it.
+// Promise returns the time within which the document's broker promises its next heartbeat,
+// or 0 if it makes no promise. The broker counts as alive for this time plus the broker
+// timeout.
 func (d *Document) Promise() time.Duration {
 	if d == nil || d.Header == nil || d.Overtaken {
 		return 0
@@ -107,34 +109,34 @@ func (d *Document) Promise() time.Duration {
 	return time.Duration(ms) * time.Millisecond
 }
 
-// LSN is the log entry that the document is the state after.
+// LSN returns the LSN of the last log entry in the document.
 func (h *Header) LSN() fsm.LSN { return fsm.LSN{Term: h.Term, Index: h.Index} }
 
-// Document is a decoded queue.json. Its fields may be edited before Machine.
+// Document is a decoded queue.json. A caller may edit its fields before it calls Machine.
 type Document struct {
 	Broker          *string // nil: no broker has registered
 	BrokerHeartbeat int64   // ms
-	// Header is nil in a document that only original brokers have written.
+	// Header is nil in a document that only legacy brokers have written.
 	Header *Header
-	// Overtaken says that an original broker, or a person, has registered
-	// another broker or heartbeat since the header was written.
+	// Overtaken is true if a legacy broker, or a person, has registered another broker or
+	// heartbeat since the header was written.
 	Overtaken bool
-	// OurSeq is the place of the youngest job that there was when the header was
-	// written; math.MaxUint64 if that is not known.
+	// OurSeq is the position of the youngest job at the time when the header was written;
+	// math.MaxUint64 if it is unknown.
 	OurSeq uint64
-	// Large says that the state is not in the document: it is what the archive
-	// reaches. Then Jobs are jobs that somebody has added, which are to be
-	// enqueued, and the lists behind it are empty.
+	// Large is true if the state is not in the document but in the archive. Jobs then has
+	// the jobs that were added by hand and are to be enqueued, and the lists after it are
+	// empty.
 	Large bool
-	// Lost is how many members that are not ours, or jobs with such, cannot be kept:
-	// they are past fsm.ExtraMax, or named like ones of ours.
+	// Lost is the number of unknown fields, and of jobs with such fields, that cannot be
+	// kept: they are beyond fsm.ExtraMax, or have the name of a field of this package.
 	Lost int
 
 	Meta    fsm.Meta
-	Counts  fsm.Counts // of a large document as its writer gave them
-	Archive *Archive   // of which an inline document is the state or a later one; nil: none
-	Jobs    []*fsm.Job // of all statuses; those that wait or run come first, in order
-	given   []uint64   // the places of Jobs as they were read; 0: none
+	Counts  fsm.Counts // of a large document, as its writer gave them
+	Archive *Archive   // the inline state is at its end or later; nil: none
+	Jobs    []*fsm.Job // of all statuses; available and running ones first, in order
+	given   []uint64   // positions of Jobs as read; 0: none
 	Workers []*fsm.Worker
 	Claims  []*fsm.ClaimRecord
 
@@ -146,14 +148,14 @@ type Document struct {
 	Requests []*fsm.RequestRecord
 }
 
-// writer is whose hand a document, or the part of it that counts, comes from;
-// doc.go describes the three.
+// writer is the kind of writer of a document, or of the part of it that counts; doc.go
+// describes the three kinds.
 type writer int
 
 const (
 	ours writer = iota
 	original
-	overtaker // an original broker in a document of ours
+	overtaker // a legacy broker in a document of this program
 )
 
 func (d *Document) writer() writer {
@@ -167,7 +169,7 @@ func (d *Document) writer() writer {
 	}
 }
 
-// BrokerAddress is the registered broker, "" when there is none.
+// BrokerAddress returns the registered broker, or "" if there is none.
 func (d *Document) BrokerAddress() string {
 	if d.Broker == nil {
 		return ""
@@ -175,7 +177,7 @@ func (d *Document) BrokerAddress() string {
 	return *d.Broker
 }
 
-// Lineage is the document's lineage, "" when it has no header.
+// Lineage returns the document's lineage, or "" if it has no header.
 func (d *Document) Lineage() string {
 	if d.Header == nil {
 		return ""
@@ -183,12 +185,12 @@ func (d *Document) Lineage() string {
 	return d.Header.Lineage
 }
 
-// ErrLarge is returned by Document.Machine for a document that is Large.
+// ErrLarge is the error of Document.Machine for a document that is Large.
 var ErrLarge = errors.New("the state is not in the document itself: read it with archive.Machine")
 
-// Machine builds the machine that the document describes. A contradiction is
-// an error that wraps fsm.ErrState; of a large document it is ErrLarge. The
-// document can be used again afterwards.
+// Machine builds the machine that the document describes. The error wraps fsm.ErrState if
+// the document contradicts itself, and is ErrLarge for a large document. The document
+// remains usable.
 func (d *Document) Machine() (*fsm.Machine, error) {
 	if d.Large {
 		return nil, fmt.Errorf("queue document: %w", ErrLarge)
@@ -216,7 +218,8 @@ func (d *Document) Machine() (*fsm.Machine, error) {
 	return b.Machine(), nil
 }
 
-// addJob adds a job that is the builder's own, and so must its details be.
+// addJob passes copies of a job and of its details to the builder, which takes ownership of
+// them.
 func addJob(b *fsm.Builder, j *fsm.Job) error {
 	if j.Det != nil {
 		j.Det = new(*j.Det)
@@ -224,8 +227,7 @@ func addJob(b *fsm.Builder, j *fsm.Job) error {
 	return b.AddJob(j)
 }
 
-// add gives the builder records of its own: it keeps what it gets, and writes
-// to it.
+// add passes copies of the records to the builder, which keeps them and writes to them.
 func add[T any](records []*T, to func(*T) error) error {
 	for _, r := range records {
 		own := *r

@@ -7,20 +7,19 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// maxDepth bounds the nesting of a payload that stands in the document as it
-// is. Readers have limits (ours has 10 000), and a payload within the limit of
-// whoever accepted it would be past it three levels further in.
+// maxDepth bounds the nesting of a payload that the document contains unquoted. Readers
+// have limits (10 000 in this package), and the document nests a payload three levels
+// deeper than the request that carried it.
 const maxDepth = 9000
 
-// anyJSON takes what RFC 8259 calls JSON, lone surrogates included, as
-// JavaScript writes them.
+// anyJSON accepts all JSON of RFC 8259, including lone surrogates, which JavaScript writes.
 var anyJSON = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 
-// whiteSpace is what JSON allows around a value.
+// whiteSpace is the white space that JSON allows around a value.
 const whiteSpace = " \t\r\n"
 
-// embeddable reports whether v, which is trimmed, is one JSON value that can
-// stand in the document and be read from there byte for byte.
+// embeddable reports whether v, which is trimmed, is one JSON value that the document can
+// contain and a reader can read back byte for byte.
 func embeddable(v []byte) bool {
 	if !utf8.Valid(v) || !jsontext.Value(v).IsValid(anyJSON...) {
 		return false
@@ -29,7 +28,7 @@ func embeddable(v []byte) bool {
 	return nested <= maxDepth || depth(v) <= maxDepth
 }
 
-// depth is the nesting of a valid JSON value.
+// depth returns the nesting of a valid JSON value.
 func depth(v []byte) int {
 	dec := jsontext.NewDecoder(bytes.NewBuffer(v), anyJSON...)
 	deepest := 0

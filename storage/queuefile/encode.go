@@ -6,17 +6,17 @@ import (
 	"osqueue/fsm"
 )
 
-// Encode returns the document with content c, which Check has nothing against.
-// The broker ("" for none) and its heartbeat stand in the original's members
-// and in the header; the header's format, address, LSN and heartbeat are set by
-// Encode. The result is the caller's.
+// Encode returns the document with content c, for which Check must return nil. It writes
+// the broker ("" for none) and its heartbeat into the fields of the legacy broker and into
+// the header, and sets the header's format, address, LSN and heartbeat. The caller owns the
+// result.
 func Encode(c *Content, h Header, broker string, heartbeatMs int64) []byte {
 	data, _ := AppendTo(nil, c, h, broker, heartbeatMs)
 	return data
 }
 
-// EncodeJobs returns a document that has only jobs, and a text for people. Decode reads it
-// as one of a legacy broker.
+// EncodeJobs returns a document that only has jobs, and a text for people. Decode reads it
+// as a legacy document.
 func EncodeJobs(jobs []*fsm.Job, reason string) []byte {
 	a := appender{limit: math.MaxInt}
 	a.open('{')
@@ -32,9 +32,9 @@ func EncodeJobs(jobs []*fsm.Job, reason string) []byte {
 	return a.buf
 }
 
-// AppendTo is Encode into a buffer that may be used again. large says that the
-// document has the archive in place of the state. A state that is too long for
-// the document is found out by work in proportion to InlineMax, not to its size.
+// AppendTo is like Encode, but appends to buf, which the caller may reuse. large reports
+// whether the document has the archive instead of the state. AppendTo detects a state that
+// is too long with work proportional to InlineMax, not to the size of the state.
 func AppendTo(buf []byte, c *Content, h Header, broker string, heartbeatMs int64) (data []byte, large bool) {
 	h.Address, h.Heartbeat = broker, heartbeatMs
 	if c.State != nil {
@@ -42,15 +42,14 @@ func AppendTo(buf []byte, c *Content, h Header, broker string, heartbeatMs int64
 		if a.inline(c, h) {
 			return a.buf, false
 		}
-		buf = a.buf[:len(buf)] // what was appended may have moved it
+		buf = a.buf[:len(buf)] // append may have reallocated it
 	}
 	a := appender{buf: buf, limit: math.MaxInt}
 	a.large(c, h)
 	return a.buf, true
 }
 
-// limit is the length that a buffer of so many bytes may have once the state is
-// in it.
+// limit returns the length that a buffer of before bytes may reach with the state in it.
 func (c *Content) limit(before int) int {
 	if c.InlineMax <= 0 || c.Archive == nil || c.Archive.LSN() != c.State.LSN() {
 		return math.MaxInt
@@ -58,11 +57,10 @@ func (c *Content) limit(before int) int {
 	return before + c.InlineMax
 }
 
-// full reports whether more was appended than may be: what is under way is to be
-// given up.
+// full reports whether the buffer exceeds its limit, so that the caller must stop.
 func (a *appender) full() bool { return len(a.buf) > a.limit }
 
-// The statuses that stand in each list of the document.
+// Statuses of the jobs in each list of the document.
 var (
 	waiting   = []fsm.Status{fsm.Unclaimed, fsm.InProgress}
 	scheduled = []fsm.Status{fsm.Scheduled}
@@ -71,9 +69,9 @@ var (
 	dead      = []fsm.Status{fsm.Dead}
 )
 
-// inline appends the document that holds the state, and what archive there is
-// at its end, where older versions of this program skip it. It reports whether
-// the state fits into the limit; if not, the rest is missing.
+// inline appends the document with the inline state, and with the archive, if any, at the
+// end, where older versions of this program skip it. It reports whether the state fits into
+// the limit; if not, the output is incomplete.
 func (a *appender) inline(c *Content, h Header) bool {
 	v := c.State
 	if least(v) > int64(a.limit)-int64(len(a.buf)) {
@@ -100,11 +98,11 @@ func (a *appender) inline(c *Content, h Header) bool {
 	return true
 }
 
-// jobLeast is less than what any job takes without its payload and result.
+// jobLeast is less than the bytes of any job without its payload and result.
 const jobLeast = 60
 
-// least is a lower bound, without a look at any job, of what v takes inline: but
-// for members that are not ours and have got a name of ours since.
+// least returns a lower bound of the inline size of v without a look at any job. The bound
+// ignores unknown fields whose names this package has used since.
 func least(v *fsm.View) int64 {
 	jobs := 0
 	for _, n := range v.Counts() {
@@ -113,10 +111,9 @@ func least(v *fsm.View) int64 {
 	return int64(jobs)*jobLeast + v.Bytes()
 }
 
-// large appends the document that has the archive in place of the state. It has
-// no list of jobs, unless somebody had put one there: a broker of the older
-// generation, which cannot know that they are elsewhere, must not take the queue for
-// empty.
+// large appends the document with the archive instead of the state. It has a list of jobs
+// only if a person had added one: a legacy broker, which does not know the archive, must
+// not take the queue for empty.
 func (a *appender) large(c *Content, h Header) {
 	m, counts := c.Meta, c.Counts
 	if c.State != nil {
@@ -170,7 +167,7 @@ func (a *appender) header(format int, h *Header, m *fsm.Meta) {
 	a.close('}')
 }
 
-// handovers appends where the parts of other clusters end; nothing if there are none.
+// handovers appends the ends of the parts of other clusters; nothing if there are none.
 func (a *appender) handovers(list []Handover) {
 	if len(list) == 0 {
 		return
@@ -193,9 +190,9 @@ func (a *appender) handovers(list []Handover) {
 	a.close(']')
 }
 
-// state appends the scalars that no other member carries. Cluster, lineage and
-// broker differ from the header's only between a takeover and the registration
-// of the new broker in the log.
+// state appends the scalars that no other field carries. Cluster, lineage and broker differ
+// from the header only between a takeover and the registration of the new broker in the
+// log.
 func (a *appender) state(h *Header, m *fsm.Meta) {
 	a.key("state")
 	a.open('{')

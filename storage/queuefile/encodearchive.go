@@ -32,7 +32,7 @@ func (a *appender) added(jobs []*fsm.Job) {
 	a.close(']')
 }
 
-// archive appends the base, the log and the tail.
+// archive appends the checkpoint, the log and the tail.
 func (a *appender) archive(arc *Archive) {
 	a.base(&arc.Base)
 	if len(arc.Log) > 0 {

@@ -13,7 +13,7 @@ var ends = [...]string{
 	fsm.EndTimeout: "timed_out",
 }
 
-// namelessWorker is the worker of a job in this status that has no workerId.
+// namelessWorker returns the worker of a job in status s that has no workerId.
 func namelessWorker(s fsm.Status) string {
 	switch s {
 	case fsm.InProgress, fsm.Completed, fsm.Dead:
@@ -42,7 +42,7 @@ func (a *appender) jobs(name string, v *fsm.View, statuses []fsm.Status) {
 	a.close(']')
 }
 
-// job appends the original's members in the original's order, then ours.
+// job appends the fields of the legacy broker in its order, then those of this package.
 func (a *appender) job(j *fsm.Job) {
 	a.open('{')
 	a.text("id", j.ID)
@@ -85,7 +85,7 @@ func (a *appender) job(j *fsm.Job) {
 	a.close('}')
 }
 
-// ending appends how the job's last attempt ended.
+// ending appends the outcome of the job's last attempt.
 func (a *appender) ending(j *fsm.Job) {
 	a.end("attemptEnd", j.AttemptEnd)
 	a.nonzero("finishedAt", j.FinishedAt)

@@ -5,7 +5,7 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// options appends what the producer asked for.
+// options appends the options of the producer.
 func (a *appender) options(o *fsm.Options) {
 	a.backoff(o.Backoff)
 	a.nonzero("timeoutMs", o.TimeoutMs)
@@ -33,7 +33,7 @@ func (a *appender) backoff(b fsm.Backoff) {
 	a.close('}')
 }
 
-// details appends what became of the job so far.
+// details appends the details of the job so far.
 func (a *appender) details(d *fsm.Details) {
 	a.texts("waitsFor", d.Waits)
 	a.nonzero("attemptTimeoutMs", d.TimeoutMs)
@@ -73,7 +73,7 @@ func (a *appender) history(attempts []fsm.Attempt) {
 	a.close(']')
 }
 
-// template appends a job that is yet to be enqueued; nothing if there is none.
+// template appends a job that is not enqueued yet; nothing if n is nil.
 func (a *appender) template(name string, n *fsmpb.NewJob) {
 	if n == nil {
 		return
@@ -113,7 +113,7 @@ func optionsOf(n *fsmpb.NewJob) fsm.Options {
 	}
 }
 
-// templateOf is the inverse of optionsOf. What is zero is absent.
+// templateOf is the inverse of optionsOf. A zero value is absent.
 func templateOf(o *fsm.Options) *fsmpb.NewJob {
 	n := &fsmpb.NewJob{
 		TimeoutMs: o.TimeoutMs, Group: o.Group, Tags: o.Tags, After: o.After,

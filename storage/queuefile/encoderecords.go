@@ -2,7 +2,7 @@ package queuefile
 
 import "osqueue/fsm"
 
-// beside appends the lists of what stands beside jobs.
+// beside appends the lists other than the lists of jobs.
 func (a *appender) beside(v *fsm.View) {
 	records(a, "workers", v.Workers, a.worker)
 	records(a, "claims", v.Claims, a.claim)
@@ -50,7 +50,7 @@ func (a *appender) queue(q *fsm.QueueSettings) {
 	a.nonzero("levelAt", q.LevelAt)
 }
 
-// settable is integer for a member that is left out when it is unset.
+// settable is like integer, but appends nothing if the value is unset.
 func (a *appender) settable(name string, value int64) {
 	if value != fsm.Unset {
 		a.integer(name, value)

@@ -1,10 +1,10 @@
 package queuefile
 
-// JobLeast is the lower bound of what a job takes.
+// JobLeast is the lower bound of the bytes of a job.
 const JobLeast = jobLeast
 
-// TryInline appends the inline form within c's bound, and returns how many bytes
-// it appended until it was done or gave up.
+// TryInline appends the inline form within c's bound, and returns the number of bytes that
+// it appended until it finished or stopped, and whether the state fits.
 func TryInline(c *Content, h Header, broker string, heartbeatMs int64) (appended int, fits bool) {
 	a := appender{limit: c.limit(0)}
 	h.Address, h.Heartbeat = broker, heartbeatMs
@@ -12,8 +12,8 @@ func TryInline(c *Content, h Header, broker string, heartbeatMs int64) (appended
 	return len(a.buf), fits
 }
 
-// LaterMembers are the names of which headers speak.
+// LaterMembers returns the names that headers list.
 func LaterMembers() []string { return laterMembers }
 
-// ForgetPlaces drops the places that jobs had where the document was read.
+// ForgetPlaces drops the positions that the jobs had in the document.
 func (d *Document) ForgetPlaces() { d.given = nil }

@@ -10,14 +10,14 @@ import (
 	"osqueue/fsm"
 )
 
-// Members that are not ours, of the document and of jobs, are read into the state as
-// text (fsm.Meta.Extra, fsm.Details.Extra) and written back where they were.
+// The reader keeps unknown fields of the document and of jobs as text in the state
+// (fsm.Meta.Extra, fsm.Details.Extra), and the appender writes them back at the same level.
 
-// extras collects the members of one object that are not known, in the order in which
-// their names come first. Of equal names the last counts, as in the original.
+// extras collects the unknown fields of one object, in the order in which their names first
+// occur. Of equal names the last value counts, as in the legacy broker.
 type extras struct {
-	place map[string]int // in members
-	// lost is how many cannot be kept.
+	place map[string]int // index in members
+	// lost is the number of fields that cannot be kept.
 	lost    int
 	members []extraMember
 }
@@ -39,8 +39,8 @@ func (x *extras) set(name string, value []byte) {
 	x.members = append(x.members, extraMember{name, value})
 }
 
-// text is the members as one object without white space, "" if there are none. Those
-// past the bound of the machine are left out.
+// text returns the fields as one object without white space, "" if there are none. It
+// leaves out fields beyond the bound of the machine.
 func (x *extras) text() string {
 	if len(x.members) == 0 {
 		return ""
@@ -64,7 +64,7 @@ func (x *extras) text() string {
 	return string(append(buf, '}'))
 }
 
-// extra reads a member that is not known.
+// extra reads an unknown field.
 func (r *reader) extra(name string, into *extras) error {
 	raw, err := r.dec.ReadValue()
 	if err != nil {
@@ -78,11 +78,12 @@ func (r *reader) extra(name string, into *extras) error {
 	return nil
 }
 
-// passed is where a member goes that has one of our names, but is somebody else's.
+// passed is the destination of a field that has a name of this package but belongs to
+// another program. The reader skips and counts it.
 type passed struct{ lost *int }
 
-// scanExtra calls fn for each member of a text of extras, with its name as it stands
-// there, unquoted, and its value. It ends before what is no such text.
+// scanExtra calls fn for each field of a text of extras, with its name as written, its
+// unquoted name, and its value. It stops at the first syntax error.
 func scanExtra(text string, fn func(quoted []byte, name string, value []byte)) {
 	if text == "" {
 		return
@@ -104,8 +105,8 @@ func scanExtra(text string, fn func(quoted []byte, name string, value []byte)) {
 	}
 }
 
-// extra appends members that are not ours. A name that is ours by now is left out: it
-// would count in the place of our own member, or be taken for one.
+// extra appends unknown fields. It leaves out a name that this package has used since: the
+// field would replace the package's own field, or be read as one.
 func (a *appender) extra(text string, ours func(name string) bool) {
 	scanExtra(text, func(quoted []byte, name string, value []byte) {
 		if ours(name) {
@@ -128,7 +129,7 @@ func (a *appender) jobExtra(d *fsm.Details) {
 	}
 }
 
-// withoutExtra is a text of extras without some names.
+// withoutExtra returns a text of extras without the given names.
 func withoutExtra(text string, names []string) string {
 	var left extras
 	scanExtra(text, func(_ []byte, name string, value []byte) {
@@ -139,9 +140,9 @@ func withoutExtra(text string, names []string) string {
 	return left.text()
 }
 
-// dropLater takes members that a later version of this program wrote from those that
-// are nobody's: who does not know them skips them, rather than to carry them along
-// while they grow old.
+// dropLater removes the fields of a later version of this program from the unknown fields.
+// An older version skips such fields, because it would otherwise keep and write back
+// outdated values.
 func (d *decoder) dropLater() {
 	if len(d.later) == 0 {
 		return
@@ -158,8 +159,8 @@ func (d *decoder) dropLater() {
 	}
 }
 
-// vocabulary is the names of our members. What they are the decoder says, so that the
-// two cannot differ.
+// vocabulary is the set of this package's field names. It asks the decoder, so that the two
+// cannot differ.
 type vocabulary struct{ d decoder }
 
 func newVocabulary() *vocabulary { return &vocabulary{decoder{reader: new(reader)}} }
@@ -175,8 +176,8 @@ func isKnown(find members, name string) bool {
 	return ok && hasTwin(find(base))
 }
 
-// vocabulary is made when it is needed first: hardly any document has members that
-// are not ours.
+// vocabulary returns the vocabulary, which it creates on the first use: few documents have
+// unknown fields.
 func (a *appender) vocabulary() *vocabulary {
 	if a.known == nil {
 		a.known = newVocabulary()
@@ -184,7 +185,7 @@ func (a *appender) vocabulary() *vocabulary {
 	return a.known
 }
 
-// laterMembers are the names, at the top and in jobs, of members of ours that came
-// after version 5 of log entries, the first to keep those that are not ours. A document
-// names them in its header. Each new name goes in here.
+// laterMembers are the names, at the top and in jobs, of fields of this package that were
+// added after version 5 of log entries, the first version that keeps unknown fields. A
+// document names them in its header. Add each new name here.
 var laterMembers = []string{"attemptLog"}

@@ -24,7 +24,7 @@ var nobodys = []string{
 	"note", "x", "", "Jobs", "seqBase64", "noteBase64", "é\u2028", `"\`, "extra", "status ", "__proto__", "7",
 }
 
-// extraGen makes members of names that nobody has, not even as a twin.
+// extraGen generates fields with unknown names that are not names of Base64 fields either.
 var extraGen = rapid.Custom(func(t *rapid.T) string {
 	names := rapid.SliceOfNDistinct(rapid.SampledFrom(nobodys), 0, 4, rapid.ID).Draw(t, "names")
 	var extra []byte
@@ -45,8 +45,8 @@ func quoted(name string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(name) + `"`
 }
 
-// TestExtraOfAnOriginal takes an original's document over that has members nobody knows:
-// they stand at the same places, as they were, and in the same order.
+// TestExtraOfAnOriginal takes over a legacy document with unknown fields: they stay at the
+// same level, unchanged, and in the same order.
 func TestExtraOfAnOriginal(t *testing.T) {
 	text := `{"schema" : 3,"broker":"192.0.2.7:80","brokerHeartbeat":1,"meta":{"a" : [ 1.0, null ]},"jobs":[
 		{"note":"n","id":"a","status":"unclaimed","payload":1,"createdAt":1,"attempts":0,"when" : 1e3},
@@ -78,7 +78,7 @@ func TestExtraOfAnOriginal(t *testing.T) {
 		t.Errorf("%d bytes are counted, want %d", got, want)
 	}
 
-	// And so when an original has had it in between.
+	// The same applies after a legacy broker has written the document again.
 	taken := takeOver(t, []byte(out), "192.0.2.9:8080", 100_000)
 	after, again := machine(t, taken)
 	if !after.Overtaken || after.Lost != 0 || again.Meta().Extra != m.Meta().Extra {
@@ -91,7 +91,7 @@ func TestExtraOfAnOriginal(t *testing.T) {
 	}
 }
 
-// TestExtraGolden pins the form of a document with such members.
+// TestExtraGolden pins the form of a document with unknown fields.
 func TestExtraGolden(t *testing.T) {
 	m := rich(t)
 	apply(t, m, 3, m.Meta().Now, setExtra("", `{"schema":3,"extra":{"a":[1.0,null]},"é":"\ud800"}`),
@@ -102,16 +102,16 @@ func TestExtraGolden(t *testing.T) {
 	}
 }
 
-// TestExtraReading has what is odd about members that nobody knows.
+// TestExtraReading reads odd unknown fields.
 func TestExtraReading(t *testing.T) {
 	deep := strings.Repeat("[", 5000) + strings.Repeat("]", 5000)
 	for _, c := range []struct{ members, want string }{
-		{`"a":1,"b":2,"a":3`, `{"a":3,"b":2}`}, // as JavaScript
+		{`"a":1,"b":2,"a":3`, `{"a":3,"b":2}`}, // as in JavaScript
 		{"\"a\":\"\xff\",\"\xfe\":1", "{\"a\":\"\ufffd\",\"\ufffd\":1}"},
 		{`"a":null`, `{"a":null}`},
 		{`"\u0061\"":"\u0061"`, `{"a\"":"\u0061"}`},
 		{`"seqBase64":5,"noteBase64":"no base64"`, `{"seqBase64":5,"noteBase64":"no base64"}`},
-		{`"typeBase64":"eA==","payloadBase64":5`, ``}, // twins of ours
+		{`"typeBase64":"eA==","payloadBase64":5`, ``}, // Base64 fields of this package
 		{`"a":` + deep, `{"a":` + deep + `}`},
 		{`"":""`, `{"":""}`},
 	} {
@@ -122,7 +122,7 @@ func TestExtraReading(t *testing.T) {
 			"document":      `{"jobs":[{"id":"j","status":"unclaimed"}],"osqueue":{"format":1},%s}`,
 		} {
 			if strings.Contains(c.members, "typeBase64") && (name == "document" || name == "ended") {
-				continue // no twins there; and ours are read strictly
+				continue // no Base64 fields there; fields of this package are read strictly
 			}
 			_, m := machine(t, fmt.Appendf(nil, form, c.members))
 			got := m.Job("j").Details().Extra
@@ -140,8 +140,8 @@ func TestExtraReading(t *testing.T) {
 	}
 }
 
-// TestExtraRoundTrip: members that nobody knows come back from every document that a
-// state can stand in, whatever becomes of the jobs, and bring nothing else along.
+// TestExtraRoundTrip checks that unknown fields come back from every form of document,
+// whatever happens to the jobs, and add nothing else.
 func TestExtraRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := generator{T: t, m: fsm.New(), now: 5}
@@ -169,8 +169,9 @@ func TestExtraRoundTrip(t *testing.T) {
 	})
 }
 
-// TestExtraBesideOurs gives members names that are ours, as a later version of this
-// program may, whose state this one has. They are not written: they would be read in the place of ours.
+// TestExtraBesideOurs gives unknown fields names of this package, as a later version of
+// this program may do. They are not written, because they would replace the fields of this
+// package.
 func TestExtraBesideOurs(t *testing.T) {
 	m := fsm.New()
 	apply(t, m, 1, 10, enqueue(newJob("a", " 1"), newJob("b", "2")),
@@ -191,8 +192,8 @@ func TestExtraBesideOurs(t *testing.T) {
 	}
 }
 
-// TestExtraOfALaterVersion: a document says in its header which members a later version
-// has added. They are skipped, as ever, and not kept as somebody else's.
+// TestExtraOfALaterVersion checks that fields of a later version, which the header of a
+// document names, are skipped and not kept as unknown fields.
 func TestExtraOfALaterVersion(t *testing.T) {
 	form := `{"jobs":[{"id":"a","status":"unclaimed","seq":1,"colour":"red","note":1},{"id":"b","status":"unclaimed","seq":2,"colour":"red"}],` +
 		`"osqueue":{"format":1%s},"dead":[{"id":"c","status":"dead","seq":3,"colour":1,"note":2}],"palette":["red"],"mine":1}`
@@ -213,9 +214,9 @@ func TestExtraOfALaterVersion(t *testing.T) {
 	}
 }
 
-// TestNamesOfTheFirstVersion: what this version writes, and the first that keeps
-// members which are not ours does not know, has to be said in the header. If this test
-// fails, put the new name into laterMembers, and not here.
+// TestNamesOfTheFirstVersion checks that the header names all fields that this version
+// writes and that the first version with unknown fields does not know. If this test fails,
+// add the new name to laterMembers, not here.
 func TestNamesOfTheFirstVersion(t *testing.T) {
 	first := strings.Fields(`broker brokerHeartbeat jobs completedTotal osqueue scheduled blocked finished dead workers
 		claims queues turns crons batches holds requests counts base log tail id status payload payloadBase64 type createdAt attempts
@@ -265,7 +266,7 @@ func TestNamesOfTheFirstVersion(t *testing.T) {
 	}
 }
 
-// TestExtraBound: what is past the bound is left out, member by member, and said.
+// TestExtraBound checks that each field beyond the bound is left out and counted.
 func TestExtraBound(t *testing.T) {
 	big := func(n int) string { return `"` + strings.Repeat("x", n-2) + `"` }
 	for _, c := range []struct {
@@ -293,7 +294,7 @@ func TestExtraBound(t *testing.T) {
 	}
 }
 
-// TestExtraNamedLikeOurs counts what an original's document has under names of ours.
+// TestExtraNamedLikeOurs counts the fields of a legacy document with names of this package.
 func TestExtraNamedLikeOurs(t *testing.T) {
 	for members, want := range map[string]int{
 		`"jobs":[{"id":"a","status":"unclaimed","tags":["x"],"seq":5,"note":1},{"id":"b","status":"unclaimed"}]`: 1,
@@ -311,7 +312,8 @@ func TestExtraNamedLikeOurs(t *testing.T) {
 	}
 }
 
-// A name that only looks like the twin of a list is nobody's, and no second list.
+// TestTwinOfAList checks that a name that only looks like the Base64 field of a list is
+// unknown, and not a second list.
 func TestTwinOfAList(t *testing.T) {
 	_, m := machine(t, []byte(`{"jobsBase64":1,"osqueueBase64":2,"jobs":[{"id":"a","status":"unclaimed"}]}`))
 	if got := m.Meta().Extra; got != `{"jobsBase64":1,"osqueueBase64":2}` || m.Job("a") == nil {
@@ -319,7 +321,8 @@ func TestTwinOfAList(t *testing.T) {
 	}
 }
 
-// Jobs that are put into a large document bring theirs along, and the document has its own.
+// TestExtraInALargeDocument checks that jobs that are added to a large document keep their
+// unknown fields, and that the document keeps its own.
 func TestExtraInALargeDocument(t *testing.T) {
 	c := queuefile.Inline(rich(t).View())
 	c.State, c.Archive = nil, archive()

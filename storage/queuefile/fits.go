@@ -2,8 +2,8 @@ package queuefile
 
 import "osqueue/fsm"
 
-// Fits reports whether a state takes at most so many bytes inline, header and
-// archive not counted. It costs work in proportion to that number at most.
+// Fits reports whether a state takes at most bytesMax bytes inline, without header and
+// archive. The cost is proportional to bytesMax at most.
 func Fits(v *fsm.View, bytesMax int) bool {
 	a := appender{limit: bytesMax}
 	return a.inline(&Content{State: v}, Header{}) && !a.full()

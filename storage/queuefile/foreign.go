@@ -8,10 +8,9 @@ import (
 	"osqueue/fsm"
 )
 
-// adoptOriginal takes the original's members of jobs for the whole truth.
-// Members that are named like ours belong to somebody else, or to a document
-// of ours whose header is gone; only jobs that the original has no status for
-// keep some.
+// adoptOriginal reads only the legacy fields of available and running jobs. Fields with the
+// names of this package belong to another program, or to a document of this program whose
+// header is gone; only jobs with a status that the legacy broker does not have keep some.
 func (d *decoder) adoptOriginal() {
 	d.doc.Workers, d.doc.Claims = nil, nil
 	d.doc.Queues, d.doc.Turns, d.doc.Crons = nil, nil, nil
@@ -37,8 +36,8 @@ func (d *decoder) adoptOriginal() {
 	}
 }
 
-// hasOurs reports whether a job has members that the original does not know and
-// that are named like ours.
+// hasOurs reports whether a job has fields that the legacy broker does not know and that
+// have names of this package.
 func hasOurs(j *fsm.Job) bool {
 	det := *j.Details()
 	det.Extra = ""
@@ -46,12 +45,12 @@ func hasOurs(j *fsm.Job) bool {
 		j.LeaseMs != 0 || j.AttemptEnd != fsm.NoEnd || j.FinishedAt != 0 || j.Result != nil || j.LastError != ""
 }
 
-// overtake voids what an original broker does not keep up.
+// overtake voids the values that a legacy broker does not maintain.
 func (d *decoder) overtake() {
 	d.doc.Workers, d.doc.Claims = nil, nil
 	for _, j := range d.waiting {
 		if d.state.present && j.Seq > d.state.LastSeq {
-			j.Seq = 0 // nobody has given that place
+			j.Seq = 0 // this position was never assigned
 		}
 		voidClaim(j)
 	}
@@ -65,8 +64,8 @@ func voidClaim(j *fsm.Job) {
 	}
 }
 
-// mend gives what stands in a list that an original broker has written the
-// values nearest to its own that a machine can hold. No job is left out.
+// mend replaces the values in a list that a legacy broker has written by the nearest values
+// that a machine can hold. It leaves no job out.
 func (d *decoder) mend() {
 	mended := d.waiting
 	if d.doc.writer() == original {
@@ -98,11 +97,11 @@ func mendDetails(j *fsm.Job, now int64) {
 	j.Det = detailsOrNil(d)
 }
 
-// giveIDs makes ids unique. Of jobs with one id the first keeps it, and a
-// number distinguishes the others.
+// giveIDs makes ids unique. Of jobs with one id the first keeps it, and the others get a
+// numeric suffix.
 func (d *decoder) giveIDs() {
 	jobs := slices.Concat(d.waiting, d.others)
-	given := make(map[string]bool, len(jobs)) // true: a job has got it
+	given := make(map[string]bool, len(jobs)) // true: a job has the id
 	for _, j := range jobs {
 		given[j.ID] = false
 	}
@@ -120,8 +119,8 @@ func (d *decoder) giveIDs() {
 	}
 }
 
-// unusedID is base with the next number behind it that makes it an id which is
-// not given.
+// unusedID returns base with the next numeric suffix that makes it an unused id, and
+// records it in given.
 func unusedID(base string, given map[string]bool, next map[string]int) string {
 	for {
 		next[base]++
@@ -133,8 +132,8 @@ func unusedID(base string, given map[string]bool, next map[string]int) string {
 	}
 }
 
-// bury makes a dead job of one whose status says nothing: no broker would have
-// handed it out, and so it waits for a person.
+// bury marks a job dead whose status is unknown: no broker would have handed it out, so it
+// waits for a person.
 func bury(j *fsm.Job, status string) {
 	j.Status = fsm.Dead
 	j.LastError = "the document gave it no status"
@@ -143,7 +142,8 @@ func bury(j *fsm.Job, status string) {
 	}
 }
 
-// noJob keeps an element of a list that is no object.
+// noJob keeps an element of a list that is not an object, as a dead job with the element as
+// payload.
 func (d *decoder) noJob() (*fsm.Job, error) {
 	kind := d.dec.PeekKind()
 	j := &fsm.Job{Status: fsm.Dead, MaxAttempts: fsm.MaxAttemptsUnset, Worker: fsm.Anonymous}

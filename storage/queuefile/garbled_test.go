@@ -11,7 +11,7 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// garbage is what people and clients put in the place of a value.
+// garbage generates values that people and clients write in place of a valid one.
 var garbage = rapid.SampledFrom([]string{
 	`null`, `5`, `-5`, `1e99`, `2.5`, `"x"`, `"\ufffd"`, `""`, `true`, `[]`, `{}`, `[5]`, `["x",null]`, `[{}]`, `{"kind":5}`, `"9223372036854775807"`,
 	`"blocked"`, `"in_progress"`, `"unclaimed"`, `"cancelled"`, `"period"`, `"/w=="`, `["/w=="]`, `99999999999999999999`, `[{"end":"failed"},7]`,
@@ -46,9 +46,9 @@ func garble(t *rapid.T, list []any) []any {
 	return list
 }
 
-// TestGarbledJobs holds the promise that no queue is lost over what original
-// brokers let pass: whatever stands in their lists, there is a machine, it goes
-// on, and has all jobs that a list named.
+// TestGarbledJobs checks that no queue is lost because of values that legacy brokers
+// accept: whatever their lists have, there is a machine, it keeps working, and it has all
+// jobs of the lists.
 func TestGarbledJobs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := randomMachine(t).View()
@@ -82,8 +82,8 @@ func TestGarbledJobs(t *testing.T) {
 	})
 }
 
-// TestGarbledRecords replaces values in what only we write: that may be refused,
-// with an error, or else there is a machine, which goes on.
+// TestGarbledRecords replaces values in fields that only this program writes: Decode
+// returns an error, or there is a machine that keeps working.
 func TestGarbledRecords(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := randomMachine(t).View()

@@ -10,7 +10,7 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// randomMachine drives a machine into some reachable state.
+// randomMachine drives a machine into a random reachable state.
 func randomMachine(t *rapid.T) *fsm.Machine {
 	g := generator{T: t, m: fsm.New(), now: rapid.Int64Range(0, 1<<42).Draw(t, "start")}
 	g.live(40)
@@ -85,7 +85,7 @@ var (
 	cronGen  = rapid.SampledFrom([]string{"", "c1", "c\xff"})
 )
 
-// options asks for one or two of what few producers ask for.
+// options sets one or two rare options.
 func (g *generator) options(j *fsmpb.NewJob) {
 	for range 2 {
 		switch rapid.IntRange(0, 8).Draw(g.T, "option") {
@@ -125,7 +125,7 @@ func (g *generator) backoff() *fsmpb.Backoff {
 	}
 }
 
-// someJobs are ids of jobs that are there.
+// someJobs returns ids of existing jobs.
 func (g *generator) someJobs() (ids []string) {
 	for s := fsm.Scheduled; s <= fsm.Blocked; s++ {
 		g.m.View().Jobs(s, 0, func(j *fsm.Job) bool { ids = append(ids, j.ID); return len(ids) < 20 })
@@ -153,7 +153,7 @@ func (g *generator) lease() *fsmpb.Lease {
 	return &fsmpb.Lease{JobId: j.ID, Token: j.Token}
 }
 
-// mutation may have a request key, of which there are few.
+// mutation generates a mutation, which may have one of a few request keys.
 func (g *generator) mutation() *fsmpb.Mutation {
 	mut := g.op()
 	if rapid.IntRange(0, 2).Draw(g.T, "request key") == 0 {
@@ -181,7 +181,7 @@ func (g *generator) op() *fsmpb.Mutation {
 	}
 }
 
-// lifeOp is what most of a log is.
+// lifeOp generates one of the operations that make up most of a log.
 func (g *generator) lifeOp() *fsmpb.Mutation {
 	w := workerGen.Draw(g.T, "worker")
 	switch rapid.IntRange(0, 7).Draw(g.T, "kind") {
@@ -226,7 +226,7 @@ func (g *generator) rareOp() *fsmpb.Mutation {
 	}
 }
 
-// setExtra is for the document, or a job.
+// setExtra generates unknown fields of the document, or of a job.
 func (g *generator) setExtra() *fsmpb.Mutation {
 	id := ""
 	if ids := g.someJobs(); len(ids) > 0 && rapid.Bool().Draw(g.T, "of a job") {
@@ -315,7 +315,7 @@ func (g *generator) batchOp() *fsmpb.Mutation {
 	return mut
 }
 
-// changeOp is by filter, or several reports as one.
+// changeOp generates a change by filter, or several reports as one.
 func (g *generator) changeOp() *fsmpb.Mutation {
 	if rapid.Bool().Draw(g.T, "group of reports") {
 		op := &fsmpb.Group{Mutations: []*fsmpb.Mutation{g.lifeOp(), g.lifeOp()}}

@@ -9,8 +9,9 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// TestLevelOfADocument: a document of the base level is one that older versions read;
-// one of a higher level has a format that they refuse, and brings the level back.
+// TestLevelOfADocument checks that older versions can read a document of the base level,
+// and that a document of a higher level has a format that they refuse and restores the
+// level.
 func TestLevelOfADocument(t *testing.T) {
 	for level, format := range map[uint32]string{fsm.BaseLevel: `"format":1,`, fsm.Level7: `"format":3,`} {
 		m, b := fsm.New(), &fsmpb.Batch{Version: level, NowMs: 1}

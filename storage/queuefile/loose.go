@@ -11,13 +11,13 @@ import (
 	"osqueue/fsm"
 )
 
-// The original keeps whatever a client or a person gave it: a type that is a
-// number, a maxAttempts that is text, a job without a status. A queue must not
-// be lost over that, so what an original broker may have written is read
-// loosely: a value of the wrong type becomes the nearest of the right one, or is
+// The legacy broker keeps whatever a client or a person gave it: a type that is a number, a
+// maxAttempts that is text, a job without a status. A queue must not be lost because of
+// such a value, so the reader reads the parts that a legacy broker may have written
+// loosely: a value of the wrong type becomes the nearest value of the right type, or is
 // left out. foreign.go makes jobs of the result.
 
-// loosely reads a member whatever its value is.
+// loosely reads a field whatever its value is.
 func (r *reader) loosely(dst any) error {
 	switch p := dst.(type) {
 	case func() error:
@@ -42,7 +42,7 @@ func (r *reader) loosely(dst any) error {
 	}
 }
 
-// anyStatus takes a status, or the text of what is none.
+// anyStatus reads a status, or keeps the text of an unknown one.
 func (r *reader) anyStatus(dst statusOf) error {
 	var name string
 	if err := r.anyText(&name); err != nil {
@@ -55,7 +55,7 @@ func (r *reader) anyStatus(dst statusOf) error {
 	return nil
 }
 
-// anyText takes a string, or the JSON of what is none.
+// anyText reads a string, or the JSON of a value of another type.
 func (r *reader) anyText(dst *string) error {
 	raw, err := r.dec.ReadValue()
 	if err != nil {
@@ -65,8 +65,8 @@ func (r *reader) anyText(dst *string) error {
 	return nil
 }
 
-// anyTexts takes an array, whose elements become text, and leaves dst as it is
-// if the value is none.
+// anyTexts reads an array and converts its elements to text. It leaves dst unchanged if the
+// value is not an array.
 func (r *reader) anyTexts(dst *[]string) error {
 	if r.dec.PeekKind() != '[' {
 		return r.syntax(r.dec.SkipValue())
@@ -87,8 +87,8 @@ func plainText(raw jsontext.Value) string {
 	return string(raw)
 }
 
-// anyNumber takes the nearest integer that dst can hold, and leaves dst as it
-// is if the value is no number.
+// anyNumber reads the nearest integer that dst can hold, and leaves dst unchanged if the
+// value is not a number.
 func (r *reader) anyNumber(dst any) error {
 	raw, err := r.dec.ReadValue()
 	if err != nil {
@@ -113,7 +113,7 @@ func (r *reader) anyNumber(dst any) error {
 	return nil
 }
 
-// nearest is the integer nearest to a number; ok is false if it is none.
+// nearest returns the integer nearest to a number; ok is false if text is not a number.
 func nearest(text string) (v int64, ok bool) {
 	if v, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return v, true
@@ -122,13 +122,13 @@ func nearest(text string) (v int64, ok bool) {
 	if math.IsNaN(f) || err != nil && !errors.Is(err, strconv.ErrRange) {
 		return 0, false
 	}
-	// The bounds of int64 are no float64, so the largest one that is stands
-	// for the upper.
+	// The bounds of int64 are not exact as float64, so largest, the largest float64 within
+	// them, stands for the upper bound.
 	const largest = 1<<63 - 1<<10
 	return int64(math.Trunc(min(max(f, math.MinInt64), largest))), true
 }
 
-// anyTwin reads a twin if the value is one.
+// anyTwin reads a Base64 field if the value is valid.
 func (r *reader) anyTwin(t *twin) error {
 	raw, err := r.dec.ReadValue()
 	if err != nil {

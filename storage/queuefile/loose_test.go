@@ -10,21 +10,21 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// odd is a document of an original broker with one job that has odd members.
+// odd returns a legacy document with one job that has odd fields.
 func odd(members string) string {
 	return fmt.Sprintf(`{"broker":"b","brokerHeartbeat":1700000000009,"jobs":[{"id":"a","status":"unclaimed",%s},`+
 		`{"id":"next","status":"unclaimed","payload":1,"createdAt":3,"attempts":0}],"completedTotal":0}`, members)
 }
 
-// oddOvertaken is a document of ours that an original broker has taken, with
-// the same jobs.
+// oddOvertaken returns a document of this program, with the same jobs, that a legacy broker
+// has taken over.
 func oddOvertaken(members string) string {
 	return strings.TrimSuffix(odd(members), "}") +
 		`,"osqueue":{"format":1,"address":"ours","heartbeat":5,"state":{"now":7,"lastSeq":9}}}`
 }
 
-// Whatever the original let pass, the job is there, in its place, and everything
-// that makes sense of it.
+// TestOddMembersOfAJob checks that a job with values that only the legacy broker accepts
+// keeps its position and all values that can be interpreted.
 func TestOddMembersOfAJob(t *testing.T) {
 	for members, check := range map[string]func(*fsm.Job) bool{
 		`"type":5`:                    func(j *fsm.Job) bool { return j.Type == "5" },
@@ -47,7 +47,7 @@ func TestOddMembersOfAJob(t *testing.T) {
 		`"createdAt":1699999999999.5`: func(j *fsm.Job) bool { return j.CreatedAt == 1_699_999_999_999 },
 		`"createdAt":-1e300`:          func(j *fsm.Job) bool { return j.CreatedAt == 0 },
 		`"createdAt":"2024-01-23"`:    func(j *fsm.Job) bool { return j.CreatedAt == 0 },
-		// Microseconds must not send the clock into another millennium.
+		// Microseconds must not set the clock thousands of years ahead.
 		`"createdAt":1700000000000000`: func(j *fsm.Job) bool { return j.CreatedAt == 1_700_000_000_009 },
 		`"heartbeat":1e300`:            func(j *fsm.Job) bool { return j.Heartbeat == 1_700_000_000_009 },
 		`"token":5,"attemptEnd":"odd"`: func(j *fsm.Job) bool { return j.Token == 0 && j.AttemptEnd == fsm.NoEnd },
@@ -74,7 +74,7 @@ func TestOddMembersOfAJob(t *testing.T) {
 	}
 }
 
-// typeless is j without the type that the test has added.
+// typeless returns j without the type that the test has added.
 func typeless(j *fsm.Job) *fsm.Job {
 	j = new(*j)
 	if j.Type == "{}" {
@@ -83,7 +83,8 @@ func typeless(j *fsm.Job) *fsm.Job {
 	return j
 }
 
-// Members that are named like ours mean nothing in an original's jobs.
+// TestOursInAnOriginal checks that fields with names of this package have no meaning in the
+// jobs of a legacy document.
 func TestOursInAnOriginal(t *testing.T) {
 	_, m := machine(t, []byte(odd(`"seq":"18446744073709551615","priority":9,"runAt":5,"token":9,"claimedAt":5,"leaseMs":-1,
 		"heldMs":5,"finishedAt":5,"result":1,"lastError":"x"`)))
@@ -102,8 +103,8 @@ func TestOursInAnOriginal(t *testing.T) {
 	}
 }
 
-// No job is lost over an id that is missing or given twice, and reading again
-// gives the same ids.
+// TestOddIDs checks that no job is lost because of a missing or duplicate id, and that a
+// second reading gives the same ids.
 func TestOddIDs(t *testing.T) {
 	list := `{"id":"a","status":"unclaimed","payload":1},{"id":"a","status":"in_progress","payload":2},
 		{"status":"unclaimed","payload":3},{"id":"","status":"unclaimed","payload":4},{"id":null,"status":"unclaimed","payload":5},
@@ -135,7 +136,8 @@ func TestOddIDs(t *testing.T) {
 	}
 }
 
-// What stands around the jobs of an original counts as the nearest value too.
+// TestOddTop checks that the fields of a legacy document other than jobs count as the
+// nearest value, too.
 func TestOddTop(t *testing.T) {
 	for members, want := range map[string]string{
 		``:                               "<nil> 0 0",
@@ -164,8 +166,8 @@ func TestOddTop(t *testing.T) {
 	}
 }
 
-// An original broker wrote only the list of jobs in a document of ours: the
-// rest is read as strictly as if it had not.
+// TestOddOvertaken checks that a legacy broker only affects the list of jobs of a document
+// of this program: the rest is read strictly.
 func TestOddOvertaken(t *testing.T) {
 	for _, members := range []string{
 		`"dead":[{"id":"d","status":"deader"}]`, `"dead":[5]`, `"scheduled":{}`, `"workers":5`, `"completedTotal":"x"`, `"brokerHeartbeat":"x"`,
@@ -177,7 +179,8 @@ func TestOddOvertaken(t *testing.T) {
 	}
 }
 
-// A place that was never given does not use up the places there are.
+// TestOddPlaceOvertaken checks that a position that was never assigned does not exhaust the
+// positions.
 func TestOddPlaceOvertaken(t *testing.T) {
 	_, m := machine(t, []byte(oddOvertaken(`"seq":9e18`)))
 	if m.Meta().LastSeq != 11 || order(m) != "a next" {
@@ -185,7 +188,7 @@ func TestOddPlaceOvertaken(t *testing.T) {
 	}
 }
 
-// own is a document of ours.
+// own returns a document of this program.
 func own(t *testing.T) string {
 	t.Helper()
 	return string(queuefile.Encode(queuefile.Inline(rich(t).View()), header, header.Address, header.Heartbeat))

@@ -12,13 +12,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// tester is what testing.TB and rapid.T have in common.
+// tester is the common part of testing.TB and rapid.T.
 type tester interface {
 	Helper()
 	Fatalf(format string, args ...any)
 }
 
-// apply runs mutations through the log's encoding, as a node does.
+// apply applies mutations through the encoding of the log, as a node does.
 func apply(t tester, m *fsm.Machine, term uint64, now int64, muts ...*fsmpb.Mutation) []fsm.Result {
 	t.Helper()
 	data, err := fsm.EncodeEntry(&fsmpb.Batch{NowMs: now, Mutations: muts})
@@ -96,13 +96,13 @@ func machine(t tester, data []byte) (*queuefile.Document, *fsm.Machine) {
 	return doc, m
 }
 
-// rich is a state that has something of everything.
+// rich returns a state with every kind of record.
 func rich(t testing.TB) *fsm.Machine {
 	t.Helper()
 	return richWith(t, true)
 }
 
-// richWith is rich, with or without what came after version 5 of log entries.
+// richWith returns rich, with or without the additions after version 5 of log entries.
 func richWith(t testing.TB, logged bool) *fsm.Machine {
 	t.Helper()
 	m := fsm.New()
@@ -138,7 +138,7 @@ func richWith(t testing.TB, logged bool) *fsm.Machine {
 	return m
 }
 
-// enrich adds what few queues have.
+// enrich adds rare records.
 func enrich(t testing.TB, m *fsm.Machine) {
 	t.Helper()
 	backoff := &fsmpb.Backoff{Kind: uint32(fsm.BackoffExponential), BaseMs: 500, CapMs: 60_000, JitterPercent: 20}
@@ -198,7 +198,7 @@ func enrich(t testing.TB, m *fsm.Machine) {
 		}}}}},
 		change(fsm.CancelJobs, jobs[0].ID),
 		&fsmpb.Mutation{Op: &fsmpb.Mutation_TriggerCron{TriggerCron: &fsmpb.TriggerCron{Name: "nightly", JobId: "night-2"}}})
-	// The times that the others speak of pass, and another batch ends.
+	// The times in the other records pass, and another batch ends.
 	ended := enqueue(&fsmpb.NewJob{Id: "e1", Type: "email", Batch: "b2"})
 	ended.GetEnqueue().NewBatch = &fsmpb.NewBatch{Id: "b2", Callback: &fsmpb.NewJob{Id: "e2", Type: "email", After: []string{"none"}}}
 	cancel, slow := change(fsm.CancelJobs, "e1", "e9"), claim(fsm.Anonymous, "", 1, "slow")

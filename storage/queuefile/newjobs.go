@@ -2,11 +2,11 @@ package queuefile
 
 import "osqueue/fsm"
 
-// NewJobs returns the jobs of the document that wait and that no machine has had: somebody
-// has put them there. A job that a machine had has a place (seq) which is not after that of
+// NewJobs returns the available and running jobs of the document that no machine has had: a
+// person has added them. A job that a machine had has a position (seq) that is not after
 // the youngest job that its writer knew, nor after lastSeq, the youngest that the caller
-// knows. If the caller does not know such a job any more, then because it has ended: it
-// comes from an old copy.
+// knows. If the caller does not know such a job any more, the job has ended: it comes from
+// an old copy.
 func (d *Document) NewJobs(lastSeq uint64) []*fsm.Job {
 	known := min(d.OurSeq, lastSeq)
 	var jobs []*fsm.Job
@@ -20,7 +20,7 @@ func (d *Document) NewJobs(lastSeq uint64) []*fsm.Job {
 	return jobs
 }
 
-// givenPlaces returns the places of jobs as they stand in the document.
+// givenPlaces returns the positions of jobs as they are in the document.
 func (d *decoder) givenPlaces() map[*fsm.Job]uint64 {
 	places := make(map[*fsm.Job]uint64)
 	for _, list := range [][]*fsm.Job{d.waiting, d.others} {

@@ -13,7 +13,7 @@ var (
 	errRange   = errors.New("the number is out of range")
 )
 
-// number reads an integer into a pointer to one.
+// number reads an integer into dst, a pointer to an integer.
 func (r *reader) number(dst any) error {
 	if k := r.dec.PeekKind(); k != '0' && k != '"' {
 		return r.want("an integer")
@@ -68,7 +68,7 @@ func parseInto(dst any, raw []byte) (err error) {
 	return err
 }
 
-// parseInt also takes integers that somebody's tool has written as 1.7e12.
+// parseInt parses an integer in [low, high]. It also accepts an integer in the form 1.7e12.
 func parseInt(raw []byte, low, high int64) (int64, error) {
 	v, err := strconv.ParseInt(string(raw), 10, 64)
 	switch {
@@ -108,8 +108,8 @@ func parseFloat(raw []byte) (int64, error) {
 	return int64(f), nil
 }
 
-// statusOf is where a job's status goes, or in a loose reading the text of what
-// is none.
+// statusOf is the destination of a job's status. A loose reading stores an unknown status
+// as text.
 type statusOf struct {
 	known *fsm.Status
 	odd   *string
@@ -128,7 +128,7 @@ func (r *reader) status(dst statusOf) error {
 	return nil
 }
 
-// endOf is where the name of an end goes.
+// endOf returns the destination of the name of an end.
 func endOf(dst *fsm.End) word {
 	return word{
 		what: "the end of an attempt",

@@ -14,7 +14,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// object is a JSON object with its members in order.
+// object is a JSON object with its fields in order.
 type object []member
 
 type member struct {
@@ -43,7 +43,7 @@ func parseObject(t testing.TB, data []byte) object {
 	return o
 }
 
-// project keeps the named members.
+// project keeps the named fields.
 func (o object) project(names ...string) object {
 	var kept object
 	for _, m := range o {
@@ -64,8 +64,8 @@ func (o object) String() string {
 	return b.String() + "}"
 }
 
-// asOriginal is what a broker of the older generation sees of a document, in the
-// form in which it writes one itself.
+// asOriginal returns the fields of a document that a legacy broker reads, in the form in
+// which it writes them.
 func asOriginal(t testing.TB, data []byte) string {
 	t.Helper()
 	top := parseObject(t, data).project("broker", "brokerHeartbeat", "jobs", "completedTotal")
@@ -113,8 +113,8 @@ func recordedDocuments(t testing.TB) []recordedDocument {
 	return docs
 }
 
-// TestOriginalDocuments reads what the original wrote and writes it again: its
-// own members come out byte for byte, in its own order.
+// TestOriginalDocuments reads legacy documents and writes them again: the legacy fields
+// come out byte for byte, in the same order.
 func TestOriginalDocuments(t *testing.T) {
 	for _, rec := range recordedDocuments(t) {
 		text := rec.Response.DocumentText
@@ -133,7 +133,7 @@ func TestOriginalDocuments(t *testing.T) {
 	}
 }
 
-// TestOriginalState checks what cannot be seen in the original's members.
+// TestOriginalState checks the values that the legacy fields do not show.
 func TestOriginalState(t *testing.T) {
 	doc, m := machine(t, []byte(`{"broker":"b","brokerHeartbeat":9000,"jobs":[
 		{"id":"a","status":"unclaimed","createdAt":9500,"attempts":0},
@@ -155,9 +155,9 @@ func TestOriginalState(t *testing.T) {
 	}
 }
 
-// TestOriginalTakeover is the recorded takeover: two jobs of a silent worker go
-// back to their places, one that is out of attempts leaves the queue, and who
-// was alive keeps its job.
+// TestOriginalTakeover replays the recorded takeover: two jobs of a silent worker return to
+// their positions, a job without attempts left leaves the queue, and a live worker keeps
+// its job.
 func TestOriginalTakeover(t *testing.T) {
 	const now = 1_700_000_000_000
 	text := strings.NewReplacer("$60", "1699999940000", "$90", "1699999910000", "$1", "1699999999000").Replace(
@@ -169,7 +169,7 @@ func TestOriginalTakeover(t *testing.T) {
 		{"id":"5","status":"in_progress","payload":{"n":5},"createdAt":$90,"attempts":3,"workerId":"w-gone","heartbeat":$60,"maxAttempts":5}
 		],"completedTotal":41}`)
 	_, m := machine(t, []byte(text))
-	apply(t, m, 1, now) // what ran out under the original, before the takeover extends the rest
+	apply(t, m, 1, now) // expire the leases of the legacy broker, before the takeover extends the rest
 	apply(t, m, 2, now, registerBroker("n1", "a:1", 1))
 	got := asOriginal(t, queuefile.Encode(queuefile.Inline(m.View()), header, "a:1", now))
 	want := strings.NewReplacer("$90", "1699999910000", "$1", "1699999999000").Replace(
@@ -187,7 +187,7 @@ func TestOriginalTakeover(t *testing.T) {
 	}
 }
 
-// TestGolden pins the form of a document with something of everything.
+// TestGolden pins the form of a document with every kind of record.
 func TestGolden(t *testing.T) {
 	want := golden(t, "testdata/rich.json", queuefile.Inline(rich(t).View()))
 	if _, m := machine(t, want); m.View().Hash() != rich(t).View().Hash() {
@@ -196,8 +196,8 @@ func TestGolden(t *testing.T) {
 	checkRich(t, string(want))
 }
 
-// TestGoldenOfTheFirstVersion: what an older version has written reads as ever, and the
-// header alone would be another.
+// TestGoldenOfTheFirstVersion checks that a document of an older version still reads the
+// same, and that only its header changes.
 func TestGoldenOfTheFirstVersion(t *testing.T) {
 	old, err := os.ReadFile("testdata/rich-5.json")
 	if err != nil {
@@ -213,7 +213,7 @@ func TestGoldenOfTheFirstVersion(t *testing.T) {
 	}
 }
 
-// checkRich holds the rich document to having every member there is.
+// checkRich checks that the rich document has every field.
 func checkRich(t *testing.T, text string) {
 	t.Helper()
 	for _, members := range []string{

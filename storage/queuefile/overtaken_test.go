@@ -14,8 +14,8 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// oldBroker is a broker of the older generation at work on a document, as the
-// contract describes it: it knows its own members and carries the rest along.
+// oldBroker is a legacy broker that works on a document, by its contract: it knows its own
+// fields and keeps the rest.
 type oldBroker struct {
 	*rapid.T
 	doc map[string]any
@@ -128,8 +128,7 @@ func (b *oldBroker) expire() {
 	b.doc["jobs"] = append([]any{}, rest...)
 }
 
-// byHand is somebody who writes a member into the document, or one of its jobs, that
-// nobody knows, or takes it out again.
+// byHand adds an unknown field to the document or to one of its jobs, or removes it.
 func (b *oldBroker) byHand() {
 	o := b.doc
 	if jobs := b.jobs(); len(jobs) > 0 && rapid.Bool().Draw(b.T, "into a job") {
@@ -142,7 +141,7 @@ func (b *oldBroker) byHand() {
 	o["byHand"] = rapid.SampledFrom([]any{"x", true, map[string]any{"a": []any{}}}).Draw(b.T, "value")
 }
 
-// reign is some time of the old broker in charge.
+// reign runs the legacy broker for some time.
 func (b *oldBroker) reign() {
 	for range rapid.IntRange(0, 30).Draw(b.T, "steps") {
 		b.now += rapid.SampledFrom([]int64{0, 1, 3000, 31_000}).Draw(b.T, "pass")
@@ -161,9 +160,9 @@ func (b *oldBroker) reign() {
 	}
 }
 
-// TestOvertaken lets an old broker work on a document of ours and takes it back:
-// what it did to the jobs counts, what it could not see is as we left it, and no
-// lease of either time can be mistaken for one of the other.
+// TestOvertaken lets a legacy broker work on a document of this program and takes it back:
+// its changes to jobs count, the fields that it does not know are unchanged, and no lease
+// of one broker can be mistaken for a lease of the other.
 func TestOvertaken(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		before := randomMachine(t)
@@ -193,13 +192,13 @@ func TestOvertaken(t *testing.T) {
 	})
 }
 
-// byHandIn is what a person has written into a text of members.
+// byHandIn returns the value that a person has written into a text of unknown fields.
 func byHandIn(t tester, extra string) []byte {
 	data, _ := json.Marshal(parseAny(t, []byte(extra))["byHand"])
 	return data
 }
 
-// goOn lets a restored machine live.
+// goOn lets a restored machine work.
 func goOn(t *rapid.T, m *fsm.Machine) {
 	g := generator{T: t, m: m, now: m.Meta().Now, ids: 1_000_000}
 	g.live(5)
@@ -208,15 +207,15 @@ func goOn(t *rapid.T, m *fsm.Machine) {
 	}
 }
 
-// cancelledNow reports whether a job of the old broker's list has been put back
-// although it was to be cancelled.
+// cancelledNow reports whether a job in the legacy broker's list was put back although it
+// was to be cancelled.
 func cancelledNow(job any) bool {
 	o := job.(map[string]any)
 	return o["status"] == "unclaimed" && o["cancelAt"] != nil
 }
 
-// begun reports whether j waits or runs although the old broker did not know it:
-// it does not wait for others any more, or it is a batch's callback.
+// begun reports whether j is available or running although the legacy broker did not know
+// it: its dependencies have ended, or it is a batch's callback.
 func begun(before, after *fsm.Machine, j *fsm.Job) bool {
 	if was := before.Job(j.ID); was != nil {
 		return was.Status == fsm.Blocked && len(j.Details().Waits) == 0
@@ -229,7 +228,7 @@ func begun(before, after *fsm.Machine, j *fsm.Job) bool {
 	return called
 }
 
-// checkJobs compares the waiting and running jobs with the old broker's list.
+// checkJobs compares the available and running jobs with the legacy broker's list.
 func checkJobs(t *rapid.T, old *oldBroker, before, m *fsm.Machine) {
 	var want, got []any
 	ids := make(map[string]bool)
@@ -239,7 +238,7 @@ func checkJobs(t *rapid.T, old *oldBroker, before, m *fsm.Machine) {
 			want = append(want, j)
 		}
 	}
-	// The form in which the old broker would see what we made of it.
+	// Compare in the form that the legacy broker reads.
 	for _, j := range parseAny(t, queuefile.Encode(queuefile.Inline(m.View()), header, "", 0))["jobs"].([]any) {
 		if ids[j.(map[string]any)["id"].(string)] {
 			got = append(got, j)
@@ -269,15 +268,15 @@ func checkJobs(t *rapid.T, old *oldBroker, before, m *fsm.Machine) {
 	})
 }
 
-// replaced is the text that a JSON string stands for.
+// replaced returns the text of a JSON string.
 func replaced(quoted []byte) (s string) {
 	_ = json.Unmarshal(quoted, &s)
 	return s
 }
 
-// checkKept: of a waiting or running job its options, its history, the wish to
-// cancel it and what is nobody's are kept, and nothing else that the old broker does
-// not know.
+// checkKept checks that an available or running job keeps its options, its history, the
+// cancellation request and the unknown fields, and no other field that the legacy broker
+// does not know.
 func checkKept(t *rapid.T, was, is *fsm.Job) {
 	if was == nil || was.Status == fsm.Blocked {
 		return
@@ -290,7 +289,7 @@ func checkKept(t *rapid.T, was, is *fsm.Job) {
 	}
 }
 
-// known is a job with the members that both generations know, by name.
+// known returns the job with the fields that both systems know, by name.
 func known(job any) []byte {
 	o := maps.Clone(job.(map[string]any))
 	maps.DeleteFunc(o, func(name string, v any) bool {
@@ -306,7 +305,7 @@ func known(job any) []byte {
 	return data
 }
 
-// checkHidden compares the jobs that the old broker did not see.
+// checkHidden compares the jobs that the legacy broker does not see.
 func checkHidden(t *rapid.T, before, after *fsm.Machine) {
 	for _, s := range []fsm.Status{fsm.Scheduled, fsm.Completed, fsm.Dead, fsm.Cancelled} {
 		before.View().Jobs(s, 0, func(was *fsm.Job) bool {
@@ -342,8 +341,8 @@ func checkHidden(t *rapid.T, before, after *fsm.Machine) {
 	})
 }
 
-// rewritten is a payload in the form that the old broker gives it: parsed, and
-// written anew.
+// rewritten returns a payload in the form that the legacy broker gives it: parsed and
+// written again.
 func rewritten(payload []byte) []byte {
 	dec := json.NewDecoder(bytes.NewReader(payload))
 	dec.UseNumber()
@@ -355,8 +354,8 @@ func rewritten(payload []byte) []byte {
 	return again
 }
 
-// members are those of a text that nobody knows, but for what the old broker's
-// person wrote, as it makes them: by name, and written anew.
+// members returns the unknown fields of a text without the field that byHand wrote, as the
+// legacy broker writes them: by name, and written again.
 func members(t tester, extra string) string {
 	if extra == "" {
 		return "{}"
@@ -367,7 +366,7 @@ func members(t tester, extra string) string {
 	return string(data)
 }
 
-// public is the job without what a machine derives.
+// public returns the job without the values that a machine derives.
 func public(t tester, j *fsm.Job) string {
 	if j == nil {
 		return "gone"
@@ -385,7 +384,7 @@ func public(t tester, j *fsm.Job) string {
 	})
 }
 
-// checkBeside compares what the old broker has no influence on.
+// checkBeside compares the records that the legacy broker does not change.
 func checkBeside(t *rapid.T, before, after *fsm.View) {
 	was := parseAny(t, queuefile.Encode(queuefile.Inline(before), header, "", 0))
 	is := parseAny(t, queuefile.Encode(queuefile.Inline(after), header, "", 0))
@@ -415,7 +414,7 @@ func checkBeside(t *rapid.T, before, after *fsm.View) {
 	}
 }
 
-// checkBatches: batches count the jobs that there are; those that went away have
+// checkBatches checks that batches count the jobs in the document, and missing jobs as
 // completed.
 func checkBatches(t *rapid.T, before, after *fsm.Machine) {
 	there, cancelled := make(map[string]uint64), make(map[string]uint64)
@@ -453,8 +452,8 @@ func checkBatches(t *rapid.T, before, after *fsm.Machine) {
 	})
 }
 
-// checkTurns: what had a turn and waits still has it; if several groups wait
-// all of them have one.
+// checkTurns checks that groups with available jobs keep their turns, and that all groups
+// with available jobs have one if there are several.
 func checkTurns(t *rapid.T, before, after *fsm.View) {
 	type group struct{ jobType, name string }
 	waiting, types := make(map[group]bool), make(map[string]int)

@@ -2,8 +2,8 @@ package queuefile
 
 import "github.com/go-json-experiment/json/jsontext"
 
-// part is a member that is an object or an array: where it goes, and what kind
-// of value it has to be. A loose reading passes over what is not of that kind.
+// part is a field with an object or an array: the required kind of the value, and a
+// function that reads it. A loose reading skips a value of another kind.
 type part struct {
 	kind jsontext.Kind
 	read func() error
@@ -13,7 +13,7 @@ func (r *reader) objectPart(find members) part {
 	return part{kind: '{', read: func() error { return r.object(find) }}
 }
 
-// listPart is an array of objects.
+// listPart returns a part that reads an array of objects into dst.
 func listPart[T any](r *reader, dst *[]T, member func(*T, string) any) part {
 	item := func() error {
 		if r.loose && r.dec.PeekKind() != '{' {
@@ -30,7 +30,7 @@ func listPart[T any](r *reader, dst *[]T, member func(*T, string) any) part {
 	}}
 }
 
-// anyPart reads a part if it is one.
+// anyPart reads a part if the value has the required kind.
 func (r *reader) anyPart(p part) error {
 	if r.dec.PeekKind() != p.kind {
 		return r.syntax(r.dec.SkipValue())
@@ -38,8 +38,8 @@ func (r *reader) anyPart(p part) error {
 	return p.read()
 }
 
-// record returns a reader of one object of a list at the top, which starts as
-// first.
+// record returns a reader of one object of a list at the top. The object starts as a copy
+// of first.
 func record[T any](d *decoder, dst *[]*T, first T, member func(*T, string) any) func() error {
 	return func() error {
 		v := new(T)

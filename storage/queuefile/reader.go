@@ -11,19 +11,19 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// ErrFormat is wrapped by Decode for a document that cannot be read.
+// ErrFormat is wrapped by each error of Decode: the document cannot be read.
 var ErrFormat = errors.New("queue document cannot be read")
 
-// reader walks through a document. An object is described by a function from a
-// member's name to where its value goes: a pointer to one of the types in
-// scalar, or a func() error that reads the value itself; a single for a member that
-// must not be there twice; nil for one that is not known, which is skipped or kept, or
-// is the twin of one that is. It has no effect.
+// reader reads a document field by field. A function of type members describes an object:
+// it maps the name of a field to the destination of the value. A destination is a pointer
+// to one of the types in scalar; a func() error that reads the value itself; a single for a
+// field that must not occur twice; or nil for an unknown field, which is skipped, kept, or
+// read as the Base64 field of a known one. The function has no side effects.
 type reader struct {
 	dec   *jsontext.Decoder
 	names map[string]string
-	seen  map[string]bool // members at the top, for duplicates
-	loose bool            // loose.go says how values are read then
+	seen  map[string]bool // fields at the top, to find duplicates
+	loose bool            // a loose reading; see loose.go
 }
 
 type members func(name string) any
@@ -37,11 +37,10 @@ func newReader(data []byte) *reader {
 	}
 }
 
-// object reads an object, without the members that are not known.
+// object reads an object and skips unknown fields.
 func (r *reader) object(find members) error { return r.objectAnd(find, nil) }
 
-// objectAnd reads an object, and keeps the members that are not known in rest if it is
-// not nil.
+// objectAnd reads an object, and keeps unknown fields in rest if it is not nil.
 func (r *reader) objectAnd(find members, rest *extras) error {
 	if err := r.begin('{', "an object"); err != nil {
 		return err
@@ -62,7 +61,7 @@ func (r *reader) objectAnd(find members, rest *extras) error {
 	return r.end()
 }
 
-// list reads an array whose elements item reads.
+// list reads an array; item reads one element.
 func (r *reader) list(item func() error) error {
 	if err := r.begin('[', "an array"); err != nil {
 		return err
@@ -92,7 +91,7 @@ func (r *reader) end() error {
 	return r.syntax(err)
 }
 
-// finish reports what stands behind the document.
+// finish returns an error if data follows the document.
 func (r *reader) finish() error {
 	switch _, err := r.dec.ReadToken(); {
 	case errors.Is(err, io.EOF):
@@ -104,7 +103,7 @@ func (r *reader) finish() error {
 	}
 }
 
-// maxNames bounds the names that are kept from being allocated again.
+// maxNames bounds the number of cached names.
 const maxNames = 256
 
 func (r *reader) name(raw jsontext.Value) string {
@@ -119,14 +118,14 @@ func (r *reader) name(raw jsontext.Value) string {
 	return name
 }
 
-// single is where a member goes that must not be there twice: two lists of jobs, of
-// which only one would count, must not pass for a document.
+// single is the destination of a field that must not occur twice: a document with two lists
+// of jobs, of which only one would count, is invalid.
 type single struct {
 	name string
 	dst  any
 }
 
-// first is where the value of s goes, if it is the first one.
+// first returns the destination of s, or an error if the field occurred before.
 func (r *reader) first(s single) (dst any, err error) {
 	if r.seen[s.name] {
 		return nil, r.fail(fmt.Sprintf("the member %q occurs twice", s.name), nil)
@@ -188,7 +187,7 @@ func (r *reader) json(dst *[]byte) error {
 	return nil
 }
 
-// scalar reads what is not null into dst.
+// scalar reads a value other than null into dst.
 func (r *reader) scalar(dst any) error {
 	switch p := dst.(type) {
 	case func() error:
@@ -252,8 +251,8 @@ func (r *reader) texts(dst *[]string) error {
 	})
 }
 
-// unquote reads a string that the decoder has accepted. What is not Unicode in
-// it becomes the replacement character.
+// unquote returns the text of a string that the decoder has accepted. Invalid Unicode
+// becomes the replacement character.
 func unquote(raw jsontext.Value) string {
 	inner := raw[1 : len(raw)-1]
 	if bytes.IndexByte(inner, '\\') < 0 && utf8.Valid(inner) {
@@ -263,10 +262,10 @@ func unquote(raw jsontext.Value) string {
 	return string(plain)
 }
 
-// want is the error for the value that comes next and has the wrong type.
+// want returns the error for the next value, which has the wrong type.
 func (r *reader) want(what string) error {
 	kind := r.dec.PeekKind()
-	_ = r.dec.SkipValue() // moves the place of the error to the value
+	_ = r.dec.SkipValue() // moves the position of the error to the value
 	return r.fail(fmt.Sprintf("want %s, not %s", what, kindName(kind)), nil)
 }
 
@@ -282,7 +281,7 @@ func (r *reader) fail(what string, cause error) error {
 	return err
 }
 
-// syntax passes nil through.
+// syntax wraps an error of the decoder. It returns nil for nil.
 func (r *reader) syntax(err error) error {
 	switch {
 	case err == nil:

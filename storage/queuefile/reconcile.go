@@ -7,9 +7,8 @@ import (
 	"osqueue/fsm"
 )
 
-// reconcile makes what stands in and beside the jobs agree with what an
-// original broker has left of them. It ends attempts, so to speak, in place of
-// the machine, which does nothing but by an entry of its log.
+// reconcile makes the jobs and the other records consistent with the changes of a legacy
+// broker. It ends attempts on behalf of the machine, which only acts on log entries.
 func (d *decoder) reconcile() {
 	jobs := slices.Concat(d.waiting, d.others)
 	changed := d.cancelAsked(jobs)
@@ -24,7 +23,8 @@ func (d *decoder) reconcile() {
 	}
 }
 
-// waitingFirst is the order of Document.Jobs.
+// waitingFirst compares two jobs by the order of Document.Jobs: available and running jobs
+// first.
 func waitingFirst(a, b *fsm.Job) int {
 	if wa, wb := isWaiting(a), isWaiting(b); wa != wb {
 		if wa {
@@ -43,9 +43,8 @@ func hasEnded(j *fsm.Job) bool {
 	return j.Status == fsm.Completed || j.Status == fsm.Dead || j.Status == fsm.Cancelled
 }
 
-// voidDetails drops what is about an attempt that may have been another's
-// since. What happened before, and that somebody wants the job cancelled, stays
-// true.
+// voidDetails drops the details of an attempt that may have been replaced by another one
+// since. The history and a request to cancel the job stay valid.
 func voidDetails(j *fsm.Job) {
 	if j.Det == nil || !isWaiting(j) {
 		return
@@ -53,8 +52,8 @@ func voidDetails(j *fsm.Job) {
 	j.Det = detailsOrNil(&fsm.Details{History: j.Det.History, CancelAt: j.Det.CancelAt, Extra: j.Det.Extra})
 }
 
-// cancelAsked cancels the jobs that were to be as soon as their attempt ended,
-// and that an original broker put back since.
+// cancelAsked cancels the jobs that were to be cancelled at the end of their attempt and
+// that a legacy broker has put back since.
 func (d *decoder) cancelAsked(jobs []*fsm.Job) (changed bool) {
 	for _, j := range jobs {
 		if j.Status != fsm.Unclaimed || j.Details().CancelAt == 0 {
@@ -70,8 +69,8 @@ func (d *decoder) cancelAsked(jobs []*fsm.Job) (changed bool) {
 	return changed
 }
 
-// unblock takes jobs that are not there off those that others wait for: an
-// original broker removes what has completed, and nothing else.
+// unblock removes missing jobs from the dependencies of blocked jobs: a legacy broker
+// removes completed jobs only.
 func (d *decoder) unblock(jobs []*fsm.Job) (changed bool) {
 	var present map[string]bool
 	for _, j := range jobs {

@@ -7,8 +7,8 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// pending is how many jobs of the batch have not ended by its own counts; 0 if
-// these contradict each other, which the machine will refuse.
+// pending returns the number of jobs of the batch that have not ended by its own counts. It
+// returns 0 if the counts contradict each other; the machine refuses such a batch.
 func pending(b *fsm.JobBatch) uint64 {
 	left := b.Total
 	for _, n := range []uint64{b.Completed, b.Dead, b.Cancelled} {
@@ -20,8 +20,8 @@ func pending(b *fsm.JobBatch) uint64 {
 	return left
 }
 
-// batchOf is the batch that j counts in, or nil. A batch that is younger than
-// the job has nothing but the id of the job's.
+// batchOf returns the batch that counts j, or nil. A batch that is younger than the job
+// only shares the id with the job's batch.
 func (d *decoder) batchOf(j *fsm.Job) *fsm.JobBatch {
 	if len(d.doc.Batches) == 0 || j.Options().Batch == "" {
 		return nil
@@ -39,8 +39,8 @@ func (d *decoder) batchOf(j *fsm.Job) *fsm.JobBatch {
 	return b
 }
 
-// recount makes batches agree with the jobs that are there: what is missing has
-// completed. It returns the callbacks of the batches that have ended by that.
+// recount makes the batches consistent with the jobs in the document: a missing job has
+// completed. It returns the callbacks of the batches that end by this.
 func (d *decoder) recount(jobs []*fsm.Job) (called []*fsm.Job) {
 	there := make(map[*fsm.JobBatch]uint64, len(d.doc.Batches))
 	for _, j := range jobs {
@@ -50,12 +50,12 @@ func (d *decoder) recount(jobs []*fsm.Job) (called []*fsm.Job) {
 	}
 	for _, b := range d.doc.Batches {
 		if b.Total > math.MaxInt64 {
-			continue // not ours; the machine will say so
+			continue // not written by this program; the machine refuses it
 		}
 		switch was, is := pending(b), there[b]; {
 		case is < was:
 			b.Completed += was - is
-		case is > was: // put back by hand
+		case is > was: // a person put jobs back
 			b.Total += is - was
 			b.EndedAt = 0
 		}
@@ -66,7 +66,7 @@ func (d *decoder) recount(jobs []*fsm.Job) (called []*fsm.Job) {
 	return d.enter(called, jobs)
 }
 
-// end ends a batch and returns its callback, if it is its time.
+// end ends a batch and returns its callback, if the callback is due.
 func (d *decoder) end(b *fsm.JobBatch) []*fsm.Job {
 	b.EndedAt = d.doc.Meta.Now
 	all := b.CallbackOn == fsm.CallbackEnded || b.Completed == b.Total
@@ -77,8 +77,8 @@ func (d *decoder) end(b *fsm.JobBatch) []*fsm.Job {
 	return []*fsm.Job{d.fresh(b.Callback)}
 }
 
-// fresh is a callback as the machine enqueues it: in no batch, and neither
-// unique nor waiting for others.
+// fresh returns a callback as the machine enqueues it: without batch, unique key and
+// dependencies.
 func (d *decoder) fresh(n *fsmpb.NewJob) *fsm.Job {
 	o := optionsOf(n)
 	o.Batch, o.Unique, o.After, o.AfterFailure = "", fsm.Unique{}, nil, 0
@@ -94,7 +94,7 @@ func (d *decoder) fresh(n *fsmpb.NewJob) *fsm.Job {
 	return j
 }
 
-// enter gives new jobs their places, but for those whose id is taken.
+// enter assigns positions to new jobs and skips jobs whose id is taken.
 func (d *decoder) enter(called, jobs []*fsm.Job) (entered []*fsm.Job) {
 	if len(called) == 0 {
 		return nil

@@ -12,8 +12,8 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// TestRoundTrip holds the promise of the package: whatever state the machine
-// can reach comes back from the document exactly, scalars included.
+// TestRoundTrip checks that every state that the machine can reach comes back from the
+// document exactly, scalars included.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := randomMachine(t).View()
@@ -38,7 +38,7 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-// TestMachineLeavesDocument builds two machines and lets one of them live.
+// TestMachineLeavesDocument builds two machines and changes one of them.
 func TestMachineLeavesDocument(t *testing.T) {
 	doc, first := machine(t, queuefile.Encode(queuefile.Inline(rich(t).View()), header, "a:1", 5))
 	want := first.View().Hash()
@@ -54,7 +54,7 @@ func TestMachineLeavesDocument(t *testing.T) {
 	group.Wait()
 }
 
-// TestLargeIntegers writes what JavaScript cannot hold as text.
+// TestLargeIntegers writes integers that JavaScript cannot represent as text.
 func TestLargeIntegers(t *testing.T) {
 	m := fsm.New()
 	op := registerBroker("n", "a:1", 1<<22)
@@ -92,8 +92,8 @@ func TestEncodeLeavesHeader(t *testing.T) {
 	}
 }
 
-// TestDeepPayload nests payloads around the limit of what is embedded; past it
-// they still come back, from a document that our reader does not choke on.
+// TestDeepPayload nests payloads around the limit for embedding; beyond it they still come
+// back, from a document that the reader accepts.
 func TestDeepPayload(t *testing.T) {
 	for _, depth := range []int{1, 100, 8999, 9000, 9001, 10_000, 200_000} {
 		payload := strings.Repeat(`[{"a":`, depth/2) + strings.Repeat("[", depth%2) + "1" +

@@ -7,19 +7,19 @@ import (
 	"osqueue/fsm"
 )
 
-// group names a group of a type.
+// group is a group of a job type.
 type group struct{ jobType, name string }
 
-// giveTurns drops the turns of groups that do not wait any more, and lets those
-// that began to, in a type where others wait, follow at the end of the rotation.
-// In what we wrote there is neither.
+// giveTurns removes the turns of groups without available jobs, and appends groups that
+// have got available jobs at the end of the rotation, if other groups of the type have
+// some. A document that only this program wrote needs neither.
 func (d *decoder) giveTurns() {
 	grouped := func(j *fsm.Job) bool { return j.Options().Group != "" }
 	if len(d.doc.Turns) == 0 && !slices.ContainsFunc(d.doc.Jobs, grouped) {
 		return
 	}
 	first := d.waitingGroups()
-	number := make(map[string]int) // of groups, by type
+	number := make(map[string]int) // number of groups by type
 	for g := range first {
 		number[g.jobType]++
 	}
@@ -44,7 +44,7 @@ func (d *decoder) giveTurns() {
 	}
 }
 
-// waitingGroups are those with unclaimed jobs, and the place of the first one
+// waitingGroups returns the groups with available jobs, and the position of the first job
 // of each.
 func (d *decoder) waitingGroups() map[group]uint64 {
 	first := make(map[group]uint64)

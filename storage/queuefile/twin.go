@@ -8,17 +8,17 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// twin is a member that has, in base64, the exact value of another of the same
-// object. It counts only if the other is what it would have been written as:
-// a writer that does not know of twins may have changed the one and left the
-// other behind.
+// twin is a Base64 field: it has the exact value of another field of the same object. It
+// counts only if the other field has the text that this package would have written for it:
+// a writer that does not know Base64 fields may have changed the one and left the other as
+// it was.
 type twin struct {
-	dst   any // of the other member
+	dst   any // destination of the other field
 	exact []string
 	list  bool
 }
 
-// hasTwin reports whether members like dst have twins.
+// hasTwin reports whether a field with destination dst can have a Base64 field.
 func hasTwin(dst any) bool {
 	switch dst.(type) {
 	case *string, **string, *[]string, *[]byte:
@@ -47,7 +47,7 @@ func (r *reader) base64(t *twin) error {
 	return err
 }
 
-// coded is where bytes go of which there only is the base64.
+// coded is the destination of bytes that only exist as Base64.
 type coded struct{ dst *string }
 
 func (r *reader) coded(c coded) error {
@@ -63,7 +63,8 @@ func (r *reader) coded(c coded) error {
 	return nil
 }
 
-// apply puts the exact value in place, at the end of the object.
+// apply stores the exact value at the end of the object, if the other field still matches
+// it.
 func (t *twin) apply() {
 	switch p := t.dst.(type) {
 	case *[]string:
@@ -85,7 +86,7 @@ func (t *twin) apply() {
 	}
 }
 
-// writtenAs reports whether exact is text that stands in a document as plain.
+// writtenAs reports whether a document has plain for the text exact.
 func writtenAs(plain, exact string) bool {
 	quoted, _ := jsontext.AppendQuote(nil, exact)
 	return unquote(quoted) == plain

@@ -11,10 +11,10 @@ type named interface {
 	String() string
 }
 
-// word is where a member goes that is one of a few names.
+// word is the destination of a field with one of a few names.
 type word struct {
 	what string                 // the kind, for errors
-	name func(name string) bool // takes a name if it is known
+	name func(name string) bool // stores a name if it is known
 }
 
 func wordOf[K named](what string, dst *K) word {
@@ -30,7 +30,7 @@ func wordOf[K named](what string, dst *K) word {
 	}
 }
 
-// noName is what a Code that has no name prints; other kinds print nothing.
+// noName is the text of a Code without a name; other kinds have an empty text.
 const noName = "unknown"
 
 func parseNamed[K named](name string) (K, bool) {
@@ -45,9 +45,9 @@ func parseNamed[K named](name string) (K, bool) {
 	return 0, false
 }
 
-// word appends a member that is one of a few names; nothing if it is the first
-// of its kind. No state has one without a name: the number, which takes its
-// place, keeps the document from being read as if it had the first.
+// word appends a field with one of a few names; nothing for the first of its kind. No valid
+// state has a value without a name. If there is one, word appends the number, so that a
+// reader does not take the field for the first of its kind.
 func (a *appender) word(name, value string, n uint8) {
 	switch {
 	case n == 0:
@@ -58,7 +58,7 @@ func (a *appender) word(name, value string, n uint8) {
 	}
 }
 
-// word reads one of the names.
+// word reads one of the names; an unknown name is an error.
 func (r *reader) word(dst word) error {
 	var name string
 	if err := r.text(&name); err != nil {
@@ -70,7 +70,7 @@ func (r *reader) word(dst word) error {
 	return nil
 }
 
-// anyWord takes a name that is known, and leaves the rest out.
+// anyWord reads a known name and ignores any other value.
 func (r *reader) anyWord(dst word) error {
 	var name string
 	if err := r.anyText(&name); err != nil {
