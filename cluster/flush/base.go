@@ -8,11 +8,11 @@ import (
 	"osqueue/storage/archive"
 )
 
-// baseRetry is how long after a failed attempt the next base may be begun.
+// baseRetry is the pause between a failed checkpoint and the next attempt.
 const baseRetry = 2 * time.Second
 
-// compact begins a base if the log has outgrown the last one, or it is to be renewed. v is where the line
-// ends.
+// compact starts a checkpoint if the log has outgrown the last one, or if renew is set. The
+// line must end at v.
 func (d *Drafter) compact(ctx context.Context, v *fsm.View) {
 	l := d.line
 	if d.base != nil || l.base == nil || time.Now().Before(d.rest) ||
@@ -27,13 +27,14 @@ func (d *Drafter) compact(ctx context.Context, v *fsm.View) {
 	d.writeBase(v, v.LSN())
 }
 
-// begin begins a new line. The first one begins at the state with which the
-// document was acquired, so that all since then can be restored; any other at v,
-// with a base that bridges what is not recorded since the line before. What that
-// has in its tail is not to be lost.
+// begin starts a new line. The first line starts at the state with which the document was
+// acquired, if the journal still has all entries since then, so that all later states can
+// be restored. Any other line starts at v, with a checkpoint that bridges the entries that
+// are missing since the previous line. begin first seals the tail of the previous line, so
+// that it is not lost.
 func (d *Drafter) begin(ctx context.Context, v *fsm.View) error {
 	if d.base != nil || time.Now().Before(d.rest) {
-		return nil // one after the other
+		return nil // one checkpoint at a time
 	}
 	if d.line != nil {
 		if err := d.cutTail(ctx); err != nil {
@@ -54,7 +55,8 @@ func (d *Drafter) begin(ctx context.Context, v *fsm.View) error {
 	return nil
 }
 
-// writeBase has v written in the background.
+// writeBase starts a goroutine that writes a checkpoint of v. The goroutine sets base and
+// err, closes done, and then calls wake so that the flusher drafts again.
 func (d *Drafter) writeBase(v *fsm.View, prev fsm.LSN) {
 	p := &pendingBase{at: v.LSN(), done: make(chan struct{})}
 	d.base = p
@@ -67,7 +69,7 @@ func (d *Drafter) writeBase(v *fsm.View, prev fsm.LSN) {
 	})
 }
 
-// takeBase takes in a base that is finished.
+// takeBase adds a finished checkpoint to the line. It does not wait.
 func (d *Drafter) takeBase() {
 	p := d.base
 	if p == nil {

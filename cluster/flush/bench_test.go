@@ -22,9 +22,9 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// drain is a bucket that takes everything, keeps the document only, and counts.
+// drain is a bucket that accepts every write, keeps only the document, and counts.
 type drain struct {
-	storage.Bucket // nil: nothing else is asked for
+	storage.Bucket // nil: no other method is called
 
 	mu      sync.Mutex
 	version int
@@ -73,7 +73,7 @@ func (d *drain) total() (all map[string]int64) {
 	return all
 }
 
-// busy is a queue of some depth, at which it stays, and its flusher's parts.
+// busy is a queue of constant depth, with the parts of its flusher.
 type busy struct {
 	b       testing.TB
 	m       *fsm.Machine
@@ -90,7 +90,7 @@ type busy struct {
 	fence   *election.Fence
 }
 
-// mailPayload is JSON of 200 bytes like that which people make.
+// mailPayload returns typical JSON of 200 bytes.
 func mailPayload(r *rand.Rand, i int) []byte {
 	p := fmt.Appendf(nil, `{"to":"user%d@example.com","template":"order-confirmation","locale":"en-GB","variables":`+
 		`{"order":%d,"token":"%016x","total":"%d.90"},"reply":"no-reply@shop.example.com"`,
@@ -120,7 +120,7 @@ func newBusy(b testing.TB, depth int, payload func(*rand.Rand, int) []byte) *bus
 	return q
 }
 
-// acquire makes it a leader's.
+// acquire acquires the document for the queue.
 func (q *busy) acquire(cfg Config) {
 	ctx := q.b.Context()
 	first, err := First(ctx, cfg, q.bucket, "l", nil, q.m.View(), false)
@@ -146,7 +146,7 @@ func (q *busy) enqueue(n int) *fsmpb.Mutation {
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: op}}
 }
 
-// apply has an entry applied as a node does.
+// apply applies an entry as a node does.
 func (q *busy) apply(muts ...*fsmpb.Mutation) []fsm.Result {
 	q.now += 5
 	data, err := fsm.EncodeEntry(&fsmpb.Batch{NowMs: q.now, Mutations: muts, Random: q.r.Uint64()})
@@ -168,8 +168,8 @@ func (q *busy) applyData(data []byte) []fsm.Result {
 	return results
 }
 
-// mutate has as many jobs enqueued, claimed and completed, in entries of some
-// mutations each: what comes in while a flush is under way.
+// mutate enqueues, claims and completes the same number of jobs, in entries of several
+// mutations each: the load during one flush.
 func (q *busy) mutate() {
 	for range 10 {
 		var muts []*fsmpb.Mutation
@@ -197,7 +197,7 @@ func (q *busy) mutate() {
 	}
 }
 
-// flush writes what is new, as the flusher does.
+// flush writes the changes, as the flusher does.
 func (q *busy) flush() {
 	for behind := true; behind; {
 		var c *queuefile.Content
@@ -216,8 +216,8 @@ func (q *busy) flush() {
 	}
 }
 
-// TestMostFlushesAreOneWrite: at 1000 jobs a second and a flush each second, nine of ten
-// flushes are the document alone.
+// TestMostFlushesAreOneWrite checks that at 1000 jobs per second and one flush per second,
+// nine of ten flushes write only the document.
 func TestMostFlushesAreOneWrite(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.SaveRequests()
@@ -241,21 +241,21 @@ func TestMostFlushesAreOneWrite(t *testing.T) {
 	}
 }
 
-// textPayload is JSON of 130 bytes.
+// textPayload returns JSON of 130 bytes.
 func textPayload(r *rand.Rand, i int) []byte {
 	return fmt.Appendf(nil, `{"text":"send mail to customer %5d about order %8d, thumbnail %4d in the warehouse, and update the search index of the region"}`,
 		r.IntN(10000), i, r.IntN(1000))
 }
 
-// BenchmarkFlush measures flushes of about 210 mutations each, in queues of
-// several depths. What a flush costs must not grow with the depth: of the large
-// ones, none is to take more than twice the bytes or the time of another. B/mutB
-// is what reaches the bucket for each byte of the mutations, and is to be 4 at most.
+// BenchmarkFlush measures flushes of about 210 mutations each, in queues of several depths.
+// The cost of a flush must not grow with the depth: among the large queues, none may take
+// more than twice the bytes or the time of another. B/mutB is the bytes in the bucket for
+// each byte of the mutations, and must be 4 at most.
 //
 //	go test ./cluster/flush -run '^$' -bench Flush -benchtime 2000x
 //
-// Bases count as what each byte of the log brings them nearer, and not when they
-// are written, since a deep queue needs tens of thousands of flushes for one.
+// A checkpoint counts in proportion to the log that makes it due, and not when it is
+// written, because a deep queue needs tens of thousands of flushes for one checkpoint.
 func BenchmarkFlush(b *testing.B) {
 	for _, kind := range []struct {
 		name    string
@@ -275,7 +275,7 @@ func BenchmarkFlush(b *testing.B) {
 func benchFlush(b *testing.B, q *busy) {
 	q.acquire(DefaultConfig())
 	q.mutate()
-	q.flush() // the first one may wait for a base
+	q.flush() // the first one may wait for a checkpoint
 	q.drafter.wg.Wait()
 	q.mutate()
 	q.flush()
@@ -320,12 +320,12 @@ func mallocs() uint64 {
 	return s.Mallocs
 }
 
-// BenchmarkApplyDuringBase measures how long single entries take to be applied
-// while a base of a deep queue is written beside, and, to compare, while none is: by
-// the clock, and by the processor's time, which leaves out what others on the machine,
-// or the collector, took. The aim is 5 ms at most by the clock for entries as raft
-// brings them, each after a write to a disk. One right after the other they make so
-// much garbage that they wait for the collector, with a base or without.
+// BenchmarkApplyDuringBase measures the time to apply single entries while another
+// goroutine writes a checkpoint of a deep queue, and without one for comparison. It reports
+// wall-clock time and processor time; the latter excludes other programs on the machine and
+// the garbage collector. The target is 5 ms at most by the wall clock for entries at the
+// pace of raft, each after a write to a disk. Entries without a pause produce so much
+// garbage that they wait for the collector, with or without a checkpoint.
 func BenchmarkApplyDuringBase(b *testing.B) {
 	depth := 1_000_000
 	if testing.Short() {
@@ -355,7 +355,8 @@ func BenchmarkApplyDuringBase(b *testing.B) {
 	}
 }
 
-// beside writes a base, or lets about as much time pass, and then closes done.
+// beside starts a goroutine that writes a checkpoint, or sleeps for about as long, and then
+// closes done.
 func (q *busy) beside(base bool) chan struct{} {
 	v, done := q.m.View(), make(chan struct{})
 	go func() {
@@ -385,7 +386,7 @@ func (q *busy) applyWhile(done chan struct{}, pause time.Duration, took *timings
 	}
 }
 
-// timings are what entries took.
+// timings has the durations of applied entries.
 type timings struct{ wall, cpu []time.Duration }
 
 func (t *timings) report(b *testing.B) {
@@ -398,7 +399,7 @@ func (t *timings) report(b *testing.B) {
 	b.ReportMetric(float64(len(t.wall))/float64(b.N), "entries")
 }
 
-// timed applies an entry with three mutations.
+// timed applies an entry with three mutations and returns its durations.
 func (q *busy) timed() (wall, cpu time.Duration) {
 	muts := []*fsmpb.Mutation{q.enqueue(1), {Op: &fsmpb.Mutation_Claim{Claim: &fsmpb.Claim{Worker: "w", Max: 1}}}}
 	for _, l := range q.held {
@@ -419,7 +420,7 @@ func (q *busy) timed() (wall, cpu time.Duration) {
 	return wall, cpu
 }
 
-// threadTime is the processor's time that this thread has had.
+// threadTime returns the processor time of this thread.
 func threadTime() time.Duration {
 	var t unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t) != nil {

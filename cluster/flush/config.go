@@ -2,30 +2,31 @@ package flush
 
 import "time"
 
-// Config paces the flusher and bounds what it writes.
+// Config sets the pace of the flusher and the bounds of its objects.
 type Config struct {
-	Interval        time.Duration // least time between the starts of two writes
-	Heartbeat       time.Duration // most time between two writes
-	IdleHeartbeat   time.Duration // the same while Effects.Idle; it is promised in the document. 0: Heartbeat
+	Interval        time.Duration // minimum time between the starts of two writes
+	Heartbeat       time.Duration // maximum time between two writes
+	IdleHeartbeat   time.Duration // replaces Heartbeat while Effects.Idle; the document promises it. 0: Heartbeat
 	ConflictBackoff time.Duration // pause after the n-th conflict is n times this
-	ConflictRetries int           // conflicts in a row before it waits for the next round
-	WriteTimeout    time.Duration // of one write, with its settling
-	Bandwidth       int           // bytes a second that writing may take on average; 0 is no limit
-	CountObjects    bool          // an object counts as a write: the next one waits an interval more
+	ConflictRetries int           // consecutive conflicts before the flusher waits for the next round
+	WriteTimeout    time.Duration // of one write, including the settling of its outcome
+	Bandwidth       int           // average bytes per second of writes; 0: no limit
+	CountObjects    bool          // each object counts as a write and delays the next one by an interval
 
-	InlineMax  int   // bytes of a document that holds the state itself
+	InlineMax  int   // bytes of a document with the state inline
 	TailMax    int   // bytes of a tail, compressed
-	TailRaw    int   // bytes of entries that the tail takes at once; more become segments
-	TailMin    int   // bytes from which a tail may be cut before it is full
-	TailRent   int   // it is then cut when it has been written so many times over
+	TailRaw    int   // bytes of entries that the tail accepts at once; more become segments
+	TailMin    int   // bytes from which a tail may be sealed before it is full
+	TailRent   int   // seal such a tail when documents have repeated its size so many times
 	SegmentRaw int   // bytes of entries in a segment of a backlog
-	StepBytes  int   // bytes of entries that a backlog is written by
-	FoldAt     int   // segments that are folded into a chapter
-	RefsMax    int   // refs in the document that make a new base due
-	BaseMin    int64 // bytes of log, compressed, before a new base is due
+	StepBytes  int   // bytes of entries in one step of a backlog
+	FoldAt     int   // number of segments that are compacted into a segment index
+	RefsMax    int   // number of refs in the document from which a new checkpoint is due
+	BaseMin    int64 // minimum bytes of log, compressed, for a new checkpoint
 }
 
-// DefaultConfig follows the contract of the original broker where it has one.
+// DefaultConfig returns the defaults, which follow the contract of the legacy broker where
+// it has one.
 func DefaultConfig() Config {
 	return Config{
 		Interval:        50 * time.Millisecond,
@@ -49,7 +50,7 @@ func DefaultConfig() Config {
 }
 
 // SaveRequests adapts c to a store that charges for each request and little for bytes: most
-// flushes are one write, and the writes of all kinds together keep to the interval.
+// flushes are one write, and the writes of all kinds together respect the interval.
 func (c *Config) SaveRequests() {
 	c.CountObjects = true
 	c.TailMax, c.TailRent = 768<<10, 32
@@ -57,7 +58,8 @@ func (c *Config) SaveRequests() {
 	c.BaseMin = 8 << 20
 }
 
-// spread is the pause after a flush that has written so many objects beside the document.
+// spread returns the pause after a flush that has written so many objects in addition to
+// the document.
 func (c *Config) spread(pause time.Duration, objects int) time.Duration {
 	if !c.CountObjects {
 		return pause
@@ -65,8 +67,7 @@ func (c *Config) spread(pause time.Duration, objects int) time.Duration {
 	return min(pause*time.Duration(1+objects), max(pause, c.Heartbeat))
 }
 
-// pause is how long after the start of a write of so many bytes the next one
-// may start.
+// pause returns the time between the start of a write of so many bytes and the next start.
 func (c *Config) pause(interval time.Duration, bytes int) time.Duration {
 	if c.Bandwidth <= 0 {
 		return interval
@@ -75,13 +76,14 @@ func (c *Config) pause(interval time.Duration, bytes int) time.Duration {
 	return min(max(interval, byBandwidth), max(interval, c.Heartbeat))
 }
 
-// cutDue decides whether a tail of so many bytes, which was written so often that
-// it sums up to rent, is cut.
+// cutDue reports whether a tail of tail bytes must be sealed. rent is the sum of its bytes
+// in all documents since the last seal.
 func (c *Config) cutDue(tail int, rent int64) bool {
 	return tail >= c.TailMax || tail >= c.TailMin && rent >= int64(c.TailRent)*int64(tail)
 }
 
-// baseDue decides whether a log of so many bytes and refs asks for a new base.
+// baseDue reports whether a log of log bytes and refs refs needs a new checkpoint; base is
+// the size of the last one.
 func (c *Config) baseDue(base, log int64, refs int) bool {
 	return log > max(base, c.BaseMin) || refs > c.RefsMax
 }

@@ -18,15 +18,15 @@ import (
 	"osqueue/storage/fault"
 )
 
-// everyPointEnv asks for all crash points, which takes minutes; otherwise it is a
-// sample of them.
+// everyPointEnv enables all crash points, which takes minutes; the default is a sample.
 const everyPointEnv = "OSQUEUE_EVERY_CRASH_POINT"
 
-// mishap is something that happens at the n-th operation on the bucket.
+// mishap is a failure at the n-th operation on the bucket.
 type mishap struct {
 	name string
-	rule fault.Rule // Skip is filled in; no Kind: none
-	// What dies at that operation, and whether the operation still takes place.
+	rule fault.Rule // the test sets Skip; no Kind: none
+	// all and leader select the nodes that die at that operation; half lets the operation
+	// still take place.
 	all, leader, half bool
 }
 
@@ -44,10 +44,10 @@ var mishaps = []mishap{
 	{name: "leader-crash-after", leader: true, half: true},
 }
 
-// TestEveryCrashPoint has each mishap happen at each operation of a story in which
-// everything occurs that is ever written or removed. The document opens at every
-// moment, is a state that there was, and never goes back; what was confirmed is
-// there; and whoever is left goes on.
+// TestEveryCrashPoint causes each mishap at each operation of a story that writes and
+// removes every kind of object. The document is readable at every moment, is a state that
+// existed, and never goes back; all confirmed entries are there; and the surviving nodes
+// continue.
 func TestEveryCrashPoint(t *testing.T) {
 	c := newTally()
 	var ops int
@@ -91,7 +91,7 @@ func TestEveryCrashPoint(t *testing.T) {
 	}
 }
 
-// story is a fixed course of events, as far as the mishap lets it.
+// story is a fixed sequence of events, up to the mishap.
 type story struct {
 	*world
 	mishap mishap
@@ -100,7 +100,7 @@ type story struct {
 	fault  *fault.Injection
 	past   []*ensemble
 	*ensemble
-	dead bool // the mishap has killed its victim
+	dead bool // the mishap has killed its target
 }
 
 func newStory(t testing.TB, c *tally, m mishap, at int) *story {
@@ -132,7 +132,7 @@ func (s *story) hits() int {
 	return 0
 }
 
-// begin has a cluster come into being, with empty disks.
+// begin starts a cluster with empty disks.
 func (s *story) begin() {
 	before := s.ops()
 	r := rand.New(rand.NewPCG(uint64(len(s.past)), 3))
@@ -144,7 +144,7 @@ func (s *story) begin() {
 	}
 }
 
-// tell is the story. When everybody dies, the next cluster begins where that one
+// tell runs the story. When all nodes die, the next cluster starts where the previous one
 // ended.
 func (s *story) tell() {
 	defer s.close()
@@ -167,7 +167,7 @@ func (s *story) tell() {
 	}
 }
 
-// lead makes a node the active leader. nil: everybody is dead.
+// lead makes a node the active leader. nil: all nodes are dead.
 func (s *story) lead(mb *member) *reign {
 	s.elect()
 	for range 100 {
@@ -191,7 +191,7 @@ func (s *story) lead(mb *member) *reign {
 	return nil
 }
 
-// bury has a node that has died alone come back.
+// bury restarts a node that has died alone.
 func (s *story) bury(mb *member) {
 	s.one("leader died")
 	s.dead = true
@@ -200,8 +200,8 @@ func (s *story) bury(mb *member) {
 	s.rejoin(mb)
 }
 
-// settle waits until all is flushed. If the leader has died, the next one goes on.
-// nil: everybody is dead.
+// settle waits until everything is flushed. If the leader has died, the next one continues.
+// nil: all nodes are dead.
 func (s *story) settle(r *reign) *reign {
 	if r == nil {
 		return nil
@@ -209,7 +209,7 @@ func (s *story) settle(r *reign) *reign {
 	for range 3 {
 		lsn := s.frozen(r.mb).LSN()
 		ctx, cancel := context.WithTimeout(s.Context(), 3*time.Minute)
-		all, own := s.gate.died, r.mb.gate.died // who comes back gets another gate
+		all, own := s.gate.died, r.mb.gate.died // a node that returns gets another gate
 		go func() {
 			select {
 			case <-all:
@@ -249,7 +249,7 @@ func (s *story) other(mb *member) *member {
 	return s.members[(i+1)%len(s.members)]
 }
 
-// do has mutations committed one by one, and all of them flushed.
+// do commits mutations one by one, and waits until all of them are flushed.
 func (s *story) do(r *reign, muts ...*fsmpb.Mutation) *reign {
 	if r == nil {
 		return nil
@@ -261,7 +261,7 @@ func (s *story) do(r *reign, muts ...*fsmpb.Mutation) *reign {
 	return s.settle(r)
 }
 
-// jobs are mutations that enqueue as many jobs of that size.
+// jobs returns n mutations that enqueue jobs of that size.
 func (s *story) jobs(n, size int) (muts []*fsmpb.Mutation) {
 	for range n {
 		job := &fsmpb.NewJob{Id: s.load.id("j"), Type: "a", Payload: noise(s.r, size)}
@@ -282,9 +282,9 @@ func (s *story) removeAll() *fsmpb.Mutation {
 	}}}
 }
 
-// first: a queue grows out of its document, writes segments, chapters and bases,
-// catches up with a burst, collects, changes its leader while a write of the old
-// one is under way, and shrinks again.
+// first is a story in which a queue outgrows its document, writes segments, segment indexes
+// and checkpoints, catches up with a burst, collects garbage, changes its leader during a
+// write of the old one, and shrinks again.
 func (s *story) first() (survived bool) {
 	r := s.lead(s.members[0])
 	r = s.do(r, s.jobs(2, 300)...)
@@ -303,7 +303,7 @@ func (s *story) first() (survived bool) {
 	return s.leave(r)
 }
 
-// second: a cluster that has nothing takes the document over.
+// second is a story in which a cluster with empty disks takes the document over.
 func (s *story) second() (survived bool) {
 	r := s.lead(s.members[0])
 	for range 6 {
@@ -315,11 +315,11 @@ func (s *story) second() (survived bool) {
 
 func (s *story) collectNow(r *reign) {
 	if r != nil {
-		_ = r.collect(s.Context()) // what it cannot do it does the next time
+		_ = r.collect(s.Context()) // a later collection does the rest
 	}
 }
 
-// leave ends a reign in order.
+// leave ends a leader term in order.
 func (s *story) leave(r *reign) bool {
 	if r == nil {
 		return false
@@ -329,8 +329,9 @@ func (s *story) leave(r *reign) bool {
 	return !s.gate.dead()
 }
 
-// supersede has another node lead while the old one stands still with a write of
-// the document under way, which arrives later, and with what it wanted to collect.
+// supersede makes another node the leader while the old one is stalled with a write of the
+// document in progress. The write arrives later, and so does a collection of the old
+// leader.
 func (s *story) supersede(old *reign) *reign {
 	if old == nil {
 		return nil

@@ -1,19 +1,20 @@
-// Package flush brings what the machine has applied to the bucket for as long as
-// its node is the active leader.
+// Package flush writes the applied state of the machine to the bucket while its node is the
+// active leader.
 //
 // # Problem
 //
-// Every mutation should reach queue.json soon, but a PUT costs the same for
-// one as for a thousand, the heartbeat in the document must be renewed even
-// when nothing happens, and no flush may cost more because the queue is deep. And
-// the bucket may be away for minutes, while the quorum goes on.
+// Every mutation should reach queue.json soon, but a PUT costs the same for one mutation as
+// for a thousand. The heartbeat in the document must be renewed even when nothing happens,
+// and the cost of a flush must not grow with the depth of the queue. The bucket may be
+// unavailable for minutes while the quorum keeps working.
 //
 // # Parts
 //
-//	Journal   every node: the entries that the bucket does not have, in memory
-//	Drafter   leader: makes the next content of the document out of journal and
-//	          state; writes segments, chapters and bases ahead of it
-//	Flusher   leader: the loop; when to write, and what to do when it fails
+//	Journal   every node: the unflushed log, in memory
+//	Drafter   leader: builds the next content of the document from the unflushed
+//	          log and the state; writes segments, segment indexes and checkpoints
+//	          before a document names them
+//	Flusher   leader: the loop; decides when to write, and handles failures
 //
 // # When
 //
@@ -21,35 +22,37 @@
 //	  └────(heartbeat due)────▲                     │ more mutations
 //	                          └─────────────────────┘
 //
-// A change that finds the flusher idle is written without delay; further ones
-// wait for the interval since the last start, which a budget may stretch.
+// If the flusher is idle, it writes a change without delay. It writes further changes when
+// the interval since the last start has passed; the budget limiter may stretch the
+// interval.
 //
 // # What
 //
-// A state that fits is written inline, and the archive with it, so that the past
-// is kept. Larger ones are only in the archive. Its log grows by the tail, in the
-// document itself. The tail is cut into a segment when it is full, or when
-// the document has been written with it so often that a request of its own would
-// have cost less (rent or buy): so the bytes written stay a small multiple of the
-// bytes that are new. Many segments are folded into a chapter. When the log is
-// larger than the base, a new base is written beside everything else, from a frozen
-// state at which the log was cut; it replaces the base and the log before it.
+// A state that fits is written inline, together with the archive, so that the past is kept.
+// A larger state is only in the archive. The log of the archive grows in the tail, which
+// the document itself contains. The drafter seals the tail as a segment when it is full, or
+// when the bytes of the tail in all documents since the last seal exceed the cost of a
+// separate request. The bytes written are thus a small multiple of the new bytes. The
+// drafter compacts many segments into a segment index. When the log is larger than the
+// checkpoint, the drafter seals the log and writes a new checkpoint of the frozen state at
+// that point in the background. The new checkpoint replaces the old one and the log before
+// it.
 //
 // # Catching up
 //
-// After an outage the backlog goes out as segments, a few at a time and each of
-// bounded size, and the document follows when they are all there; until then it
-// is only renewed. A step that the bucket did not take in time is a shorter one the
-// next time. If the journal could not hold the backlog, or a new leader's does not
-// reach back to the document, a new base bridges the gap.
+// After an outage the drafter writes the backlog as segments of bounded size, a few at a
+// time, and the document follows when all of them are in the bucket; until then the flusher
+// only renews it. If the bucket did not accept a step in time, the next step is shorter. If
+// the unflushed log could not hold the backlog, or the unflushed log of a new leader does
+// not reach back to the document, a new checkpoint bridges the gap.
 //
 // # Failure stance
 //
-// The fence (package election) says how a write ended. Fenced: the loop ends
-// with that error and the node steps down. Edited by hand: the edit is adopted
-// first, then written over, a few times with growing pauses. Anything else is
-// the bucket's trouble: the loop goes on trying, the quorum goes on working,
-// and the lag shows in Status. A write whose outcome is not known is settled by
-// the next one; nothing is reported as flushed before it is certain. An object
-// whose fate is not known is garbage: the next attempt has another name.
+// The fence (package election) reports how a write ended. If the node is fenced, the loop
+// ends with that error and the node steps down. If a person edited the document, the node
+// adopts the edit and the flusher then overwrites it, a few times with growing pauses. On
+// any other error the bucket is at fault: the loop keeps trying, the quorum keeps working,
+// and Status shows the lag. The next write settles a write with an unknown outcome; the
+// flusher reports nothing as flushed before it is certain. An object with an unknown
+// outcome is garbage: the next attempt uses another name.
 package flush

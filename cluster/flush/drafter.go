@@ -17,42 +17,44 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// Drafter makes the contents of the document, one after the other, and writes
-// ahead what they name. One goroutine calls Draft and its like; a base is written
-// by another one, which the drafter owns.
+// Drafter builds the contents of the document, one after the other, and writes the objects
+// that a content names before it returns the content. One goroutine calls Draft and the
+// other methods without a concurrency note. A second goroutine, which the drafter owns,
+// writes a checkpoint.
 type Drafter struct {
 	cfg     Config
 	bucket  *counting
 	lineage string
 	journal *Journal
 	view    func() *fsm.View
-	wake    atomic.Pointer[func()] // asks for a draft: a base is there
-	renew   atomic.Bool            // a new base is due, whatever the log has
+	wake    atomic.Pointer[func()] // requests a draft when a checkpoint is finished
+	renew   atomic.Bool            // a new checkpoint is due whatever the size of the log
 	log     hclog.Logger
 
 	last   *queuefile.Content // the newest draft
-	origin *fsm.View          // what the first base is to be of, until it is there
-	line   *line              // nil: to be begun
-	from   fsm.LSN            // where the line before it ended
+	origin *fsm.View          // state of the first checkpoint, until it is written
+	line   *line              // nil: none started
+	from   fsm.LSN            // end of the previous line
 	step   int                // bytes of entries in the next step of a backlog
-	base   *pendingBase       // under way, or nil
-	rest   time.Time          // no base is begun before, after one failed
+	base   *pendingBase       // being written, or nil
+	rest   time.Time          // after a failed checkpoint: no new one before this time
 
 	ctx    context.Context // of the goroutine
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 }
 
-// pendingBase is a base on its way to the bucket.
+// pendingBase is a checkpoint that the goroutine of writeBase is writing. The goroutine
+// sets base and err and then closes done; takeBase reads them after done.
 type pendingBase struct {
 	at   fsm.LSN
-	done chan struct{} // closed when the two below are set
+	done chan struct{} // closed when base and err are set
 	base queuefile.Base
 	err  error
 }
 
-// NewDrafter goes on from the content with which the document was acquired, when what
-// is Added in that is in the queue. Close ends it.
+// NewDrafter returns a drafter that continues from first, the content with which the
+// document was acquired, once first.Added is in the queue. The caller must call Close.
 func NewDrafter(
 	cfg Config, bucket storage.Bucket, lineage string, first *queuefile.Content,
 	journal *Journal, view func() *fsm.View, log hclog.Logger,
@@ -75,21 +77,21 @@ func NewDrafter(
 	return d
 }
 
-// renewal is the first content without the jobs that somebody had added to the
-// document: by now they are in the queue.
+// renewal returns the first content without the jobs that were added to the document by
+// hand: they are in the queue now.
 func renewal(first *queuefile.Content) *queuefile.Content {
 	c := *first
 	c.Added = nil
 	return &c
 }
 
-// Close gives up the base that is under way.
+// Close cancels a checkpoint that is being written, and waits for its goroutine.
 func (d *Drafter) Close() {
 	d.cancel()
 	d.wg.Wait()
 }
 
-// counting counts the objects that are written.
+// counting is a bucket that counts the objects written through it.
 type counting struct {
 	storage.Bucket
 	objects atomic.Int64
@@ -107,17 +109,16 @@ func (d *Drafter) Objects() int { return int(d.bucket.objects.Swap(0)) }
 // Notify implements Draft.
 func (d *Drafter) Notify(wake func()) { d.wake.Store(&wake) }
 
-// Renew has the next draft begin a new base, which takes the place of all that the document
-// names now: something of it is damaged. It is safe for concurrent use.
+// Renew makes the next draft start a new checkpoint, which replaces everything that the
+// document names now, because a part of it is damaged. It is safe for concurrent use.
 func (d *Drafter) Renew() { d.renew.Store(true) }
 
-// Last is the newest content drafted: written again, it renews the heartbeat.
+// Last returns the newest drafted content. To write it again renews the heartbeat.
 func (d *Drafter) Last() *queuefile.Content { return d.last }
 
-// Draft makes the next content. large says that the document has no state inline
-// now. behind says that there is more to write before the content can be newer,
-// and that Draft should be called again. An error leaves everything as it was, but
-// for garbage in the bucket.
+// Draft builds the next content. large reports whether the last written document has no
+// state inline. behind is true if Draft must be called again before the content is up to
+// date. After an error Last is unchanged, and the bucket may have garbage.
 func (d *Drafter) Draft(ctx context.Context, large bool) (c *queuefile.Content, behind bool, err error) {
 	d.takeBase()
 	v := d.view()
@@ -138,12 +139,13 @@ func (d *Drafter) Draft(ctx context.Context, large bool) (c *queuefile.Content, 
 	return d.last, behind, nil
 }
 
-// content is v, if it fits inline or the archive reaches it; else what was
-// drafted last.
+// content returns a content with state v if the state fits inline or the archive reaches
+// it; otherwise the last draft.
 func (d *Drafter) content(v *fsm.View, large bool) *queuefile.Content {
 	c := &queuefile.Content{State: v, InlineMax: d.cfg.InlineMax, Meta: v.Meta(), Counts: v.Counts(), Archive: d.last.Archive}
 	if large {
-		// A state near the bound does not change its form at each flush; 0 is no bound.
+		// The bound is halved so that a state near it does not change its form at each
+		// flush; 0 would be no bound.
 		c.InlineMax = max(c.InlineMax/2, 1)
 	}
 	if a := d.archive(); a != nil {
@@ -189,9 +191,9 @@ func earlier(a, b fsm.LSN) fsm.LSN {
 
 var errGap = errors.New("some of the entries since the last flush are not held any more")
 
-// extend takes the entries up to an LSN into the line, or a step of them. The tail
-// is never longer than it may be and what a segment of a backlog has: as long as it
-// cannot be cut, what is new has to wait in the journal.
+// extend adds the entries up to upTo to the line, or a step of them. The tail is bounded by
+// TailMax and by the size of a segment of a backlog: while it cannot be sealed, new entries
+// wait in the journal.
 func (d *Drafter) extend(ctx context.Context, upTo fsm.LSN) (behind bool, err error) {
 	if d.line.tail.Stored() >= d.cfg.TailMax {
 		if err := d.cutTail(ctx); err != nil {
@@ -210,7 +212,7 @@ func (d *Drafter) extend(ctx context.Context, upTo fsm.LSN) (behind bool, err er
 	if err := d.line.tail.Append(entries...); err != nil {
 		return false, err
 	}
-	size := len(d.line.tail.Frame().Data) // Stored is only an estimate before that
+	size := len(d.line.tail.Frame().Data) // encodes the tail; before that, Stored is an estimate
 	if !d.cfg.cutDue(size, d.line.rent) {
 		return false, nil
 	}
@@ -222,8 +224,8 @@ func (d *Drafter) extend(ctx context.Context, upTo fsm.LSN) (behind bool, err er
 	return false, err
 }
 
-// resize fits the steps of a backlog to what the bucket takes in the time that a draft
-// has: one that is too long for it would be sent in vain, again and again.
+// resize adapts the steps of a backlog to the bytes that the bucket accepts within the time
+// of a draft. A step that is too long would fail again and again.
 func (d *Drafter) resize(err error) {
 	if err != nil {
 		d.step = max(d.step/2, min(d.cfg.TailMin, d.cfg.StepBytes))
@@ -232,7 +234,7 @@ func (d *Drafter) resize(err error) {
 	d.step = min(d.step+d.step/2+1, d.cfg.StepBytes)
 }
 
-// extendBy writes a step of a backlog as segments of its own.
+// extendBy writes a step of a backlog as separate segments.
 func (d *Drafter) extendBy(ctx context.Context, entries []archive.Entry) error {
 	tails := []queuefile.Tail{}
 	if d.line.tail.Len() > 0 {
@@ -251,7 +253,7 @@ func (d *Drafter) extendBy(ctx context.Context, entries []archive.Entry) error {
 	return d.cut(ctx, tails)
 }
 
-// takeBytes is how many entries have at most so many bytes, but at least one.
+// takeBytes returns the number of entries with at most bytesMax bytes, but at least one.
 func takeBytes(entries []archive.Entry, bytesMax int) int {
 	n, size := 0, 0
 	for ; n < len(entries) && (n == 0 || size+len(entries[n].Data) <= bytesMax); n++ {
@@ -267,10 +269,11 @@ func (d *Drafter) cutTail(ctx context.Context) error {
 	return d.cut(ctx, []queuefile.Tail{d.line.tail.Frame()})
 }
 
-// putParallel is how many segments are written at a time.
+// putParallel is the number of segments that are written at a time.
 const putParallel = 4
 
-// cut writes tails as segments, and only when all are there changes the line.
+// cut seals tails as segments. It changes the line only when all segments are in the
+// bucket.
 func (d *Drafter) cut(ctx context.Context, tails []queuefile.Tail) error {
 	refs := make([]queuefile.Ref, len(tails))
 	g, ctx := errgroup.WithContext(ctx)
@@ -289,7 +292,7 @@ func (d *Drafter) cut(ctx context.Context, tails []queuefile.Tail) error {
 	return nil
 }
 
-// fold replaces many segments by a chapter. It can wait if that fails.
+// fold compacts many segments into a segment index. If it fails, a later draft tries again.
 func (d *Drafter) fold(ctx context.Context) {
 	var boundary fsm.LSN
 	if d.base != nil {

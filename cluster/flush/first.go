@@ -11,10 +11,10 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// First makes the content with which a document is acquired: doc is what stands
-// there (nil: nothing), v the state of the new leader, and adopted says that v
-// came out of doc. It costs no more than a flush, but after an adoption, and for
-// a large state that is in no archive, a base is written first.
+// First returns the content with which a leader acquires a document. doc is the existing
+// document (nil: none), v is the state of the new leader, and adopted reports whether v
+// came from doc. First costs no more than a flush, except after an adoption, or for a large
+// state without an archive: it then writes a checkpoint first.
 func First(
 	ctx context.Context, cfg Config, bucket storage.Bucket, lineage string,
 	doc *queuefile.Document, v *fsm.View, adopted bool,
@@ -22,7 +22,7 @@ func First(
 	c := &queuefile.Content{State: v, InlineMax: cfg.InlineMax, Meta: v.Meta(), Counts: v.Counts()}
 	c.Meta.Lineage = lineage
 	if doc != nil && !adopted {
-		c.Archive = doc.Archive // the journal goes on from there
+		c.Archive = doc.Archive // the journal continues this archive
 	}
 	switch {
 	case c.Archive != nil && doc.Large:
@@ -41,14 +41,14 @@ func First(
 	}
 	c.Archive = &queuefile.Archive{Base: base, Tail: archive.NewTail(base.LSN).Frame()}
 	if c.Added = Added(doc); len(c.Added) > 0 {
-		c.State = nil // there is no place for them beside it
+		c.State = nil // a content cannot have both
 	}
 	return c, nil
 }
 
-// Added are the jobs that somebody has put into a large document, or nil (doc can be,
-// too): those that wait. They are carried over until the next flush, so that they are
-// not lost if the new leader is before it has enqueued them.
+// Added returns the available jobs that a person has added to a large document, or nil; doc
+// may be nil. The leader carries them over until the next flush, so that they are not lost
+// if it fails before it has enqueued them.
 func Added(doc *queuefile.Document) []*fsm.Job {
 	if doc == nil || !doc.Large {
 		return nil
@@ -56,16 +56,15 @@ func Added(doc *queuefile.Document) []*fsm.Job {
 	return doc.NewJobs(math.MaxUint64)
 }
 
-// bridge is where the line before an adopted document's state ended. The
-// document's tail becomes a segment, so that the past does not go with the
-// document.
+// bridge returns the LSN at which the archive of an adopted document ended. It writes the
+// document's tail as a segment, so that the past survives the document.
 func bridge(ctx context.Context, bucket storage.Bucket, lineage string, doc *queuefile.Document) (fsm.LSN, error) {
 	switch {
 	case doc == nil || doc.Header == nil:
 		return fsm.LSN{}, nil
 	case doc.Archive == nil:
 		return doc.Header.LSN(), nil
-	case doc.Archive.Tail.Entries == 0: // the state can be a later one
+	case doc.Archive.Tail.Entries == 0: // the state may be later
 		return doc.Archive.LSN(), nil
 	}
 	ref, data := archive.Segment(lineage, doc.Archive.Tail)

@@ -11,9 +11,9 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// Jobs that somebody has put into a large document stay in it when it is taken over:
-// whoever takes it over may be gone before they are in the queue. From the next flush
-// on they are not in it.
+// TestAddedJobsOutliveATakeover checks that jobs that were added to a large document by
+// hand stay in it during a takeover: the new leader may fail before they are in the queue.
+// The next flush removes them.
 func TestAddedJobsOutliveATakeover(t *testing.T) {
 	for _, next := range []string{"the same cluster", "another one"} {
 		t.Run(next, func(t *testing.T) {

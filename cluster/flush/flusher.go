@@ -15,63 +15,65 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// Document is the fenced document that the flusher writes. *election.Fence is
-// one. It is used by one goroutine at a time.
+// Document is the fenced document that the flusher writes; *election.Fence implements it.
+// One goroutine uses it at a time.
 type Document interface {
-	// Write makes c the content of the document, by compare-and-swap. See
-	// election.Fence for its errors.
+	// Write makes c the content of the document, by compare-and-swap. See election.Fence
+	// for its errors.
 	Write(ctx context.Context, c *queuefile.Content, nowMs int64) error
-	// Promise makes the following writes promise the next heartbeat; 0: none.
+	// Promise makes the following writes promise the next heartbeat within next; 0: no
+	// promise.
 	Promise(next time.Duration)
-	// Flushed is the newest LSN known to be in the document.
+	// Flushed returns the newest LSN that is known to be in the document.
 	Flushed() fsm.LSN
-	// Size is the number of bytes of the last document written.
+	// Size returns the number of bytes of the last written document.
 	Size() int
-	// Large says that the last document written has no state inline.
+	// Large reports whether the last written document has no state inline.
 	Large() bool
 }
 
-// Draft makes contents. *Drafter is one. It is used by one goroutine at a time.
+// Draft builds contents; *Drafter implements it. One goroutine uses it at a time.
 type Draft interface {
 	Draft(ctx context.Context, large bool) (c *queuefile.Content, behind bool, err error)
 	Last() *queuefile.Content
-	// Wrote says that c is in the document. kept is up to where the entries are
-	// not needed to continue the archive.
+	// Wrote records that c is in the document. kept is the LSN up to which the archive does
+	// not need the entries of the journal any more.
 	Wrote(c *queuefile.Content) (kept fsm.LSN)
-	// Objects returns how many objects were written since its last call.
+	// Objects returns the number of objects written since its last call.
 	Objects() int
-	// Notify has wake called, from any goroutine, when what the next content waited
-	// for has come.
+	// Notify sets a function that the draft calls, from any goroutine, when an event that
+	// the next content waits for has happened.
 	Notify(wake func())
 }
 
-// Effects are what the flusher needs from its node.
+// Effects has the functions that the flusher needs from its node.
 type Effects struct {
 	LSN   func() fsm.LSN // of the state
 	NowMs func() int64   // the leader's clock
-	// Interval is the least time between two writes; nil takes the
-	// configuration's.
+	// Interval is the minimum time between two writes; nil means Config.Interval.
 	Interval func() time.Duration
-	// Idle reports whether Config.IdleHeartbeat counts, as no other cluster waits for the
-	// document; nil: never. Rewrite ends it before the next heartbeat is due.
+	// Idle reports whether Config.IdleHeartbeat applies, because no other cluster waits for
+	// the document; nil: never. Rewrite ends an idle period before the next heartbeat is
+	// due.
 	Idle func() bool
-	// Adopt takes over what somebody else wrote into our document: it keeps a
-	// copy and proposes what is new. The fence is rebased when it returns nil.
+	// Adopt adopts an edit of the document by another writer: it keeps a copy and proposes
+	// the changes. When it returns nil, the fence is rebased.
 	Adopt func(ctx context.Context, edit *election.ExternalEditError) error
-	// Wrote is told of each version of the document.
+	// Wrote is called after each successful write of the document.
 	Wrote func(w Written)
 }
 
-// Written is a version of the document.
+// Written is one written version of the document.
 type Written struct {
 	Content *queuefile.Content
-	Large   bool // it has no state inline
+	Large   bool // no state inline
 	Bytes   int
-	Kept    fsm.LSN // nobody needs the entries up to it for the archive
+	Kept    fsm.LSN // the archive does not need the entries of the journal up to it
 }
 
-// Flusher is the loop. One goroutine calls Run; Changed, WaitFlushed and the
-// readers of state are safe from any.
+// Flusher is the loop that writes the document. One goroutine calls Run and then Final;
+// Changed, Rewrite, WaitFlushed, and the methods that read its state are safe for
+// concurrent use.
 type Flusher struct {
 	cfg   Config
 	doc   Document
@@ -80,9 +82,9 @@ type Flusher struct {
 	log   hclog.Logger
 
 	poke     chan struct{}
-	forced   atomic.Bool // the next draft is written, also if nothing has changed
+	forced   atomic.Bool // write the next draft even if nothing has changed
 	failing  atomic.Pointer[string]
-	failures int // in a row
+	failures int // consecutive
 	objects  int // written with the last flush, and since the one before
 	wroteAt  time.Time
 	final    bool // the next write is the last one
@@ -90,17 +92,17 @@ type Flusher struct {
 
 	mu      sync.Mutex
 	flushed fsm.LSN
-	more    chan struct{} // closed when flushed grows; nil while nobody waits
+	more    chan struct{} // closed when flushed grows; nil without waiters
 	over    bool
 }
 
-// heartbeat is the last write of the document that succeeded.
+// heartbeat is the last successful write of the document.
 type heartbeat struct {
 	began time.Time
-	next  time.Duration // promised with it; 0: none
+	next  time.Duration // time of the next heartbeat that it promises; 0: none
 }
 
-// New makes a flusher for a document that has just been acquired.
+// New returns a flusher for a document that has just been acquired.
 func New(cfg Config, doc Document, draft Draft, fx Effects, log hclog.Logger) *Flusher {
 	f := &Flusher{cfg: cfg, doc: doc, draft: draft, fx: fx, log: log, poke: make(chan struct{}, 1), wroteAt: time.Now()}
 	f.flushed = doc.Flushed()
@@ -112,7 +114,7 @@ func New(cfg Config, doc Document, draft Draft, fx Effects, log hclog.Logger) *F
 	return f
 }
 
-// Changed says that there is something to write. It never blocks.
+// Changed wakes the loop because there is something to write. It never blocks.
 func (f *Flusher) Changed() {
 	select {
 	case f.poke <- struct{}{}:
@@ -120,24 +122,25 @@ func (f *Flusher) Changed() {
 	}
 }
 
-// Rewrite has the document drafted and written though nothing has changed. It never blocks.
+// Rewrite makes the loop draft and write the document even if nothing has changed. It never
+// blocks.
 func (f *Flusher) Rewrite() {
 	f.forced.Store(true)
 	f.Changed()
 }
 
-// Flushed is the newest LSN known to be in the bucket.
+// Flushed returns the newest LSN that is known to be in the bucket.
 func (f *Flusher) Flushed() fsm.LSN {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.flushed
 }
 
-// ErrOver is returned by WaitFlushed when the flusher ends first.
+// ErrOver is the error of WaitFlushed if the flusher is closed before the entry is flushed.
 var ErrOver = errors.New("this node has stopped writing to the bucket")
 
-// WaitFlushed returns nil once lsn is known to be in the bucket; else the error
-// of ctx, or ErrOver.
+// WaitFlushed waits until lsn is known to be in the bucket and returns nil; otherwise it
+// returns the error of ctx, or ErrOver after Close.
 func (f *Flusher) WaitFlushed(ctx context.Context, lsn fsm.LSN) error {
 	for {
 		more, err := f.newer(lsn)
@@ -152,8 +155,9 @@ func (f *Flusher) WaitFlushed(ctx context.Context, lsn fsm.LSN) error {
 	}
 }
 
-// newer is nil if lsn is flushed, or never will be; else a channel that is closed
-// when more is.
+// newer returns a channel that noteFlushed closes when a newer LSN is flushed, or Close
+// closes. It returns a nil channel if lsn is flushed (nil error) or the flusher is closed
+// (ErrOver).
 func (f *Flusher) newer(lsn fsm.LSN) (<-chan struct{}, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -168,7 +172,8 @@ func (f *Flusher) newer(lsn fsm.LSN) (<-chan struct{}, error) {
 	return f.more, nil
 }
 
-// Close ends all waiting. It comes after Run and Final.
+// Close wakes all callers of WaitFlushed. The caller must not call it before Run and Final
+// have returned.
 func (f *Flusher) Close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -192,17 +197,18 @@ func (f *Flusher) noteFlushed() {
 	}
 }
 
-// Renewed is when the last write of the document that succeeded began.
+// Renewed returns the time when the last successful write of the document began.
 func (f *Flusher) Renewed() time.Time { return f.renewed.Load().began }
 
-// Promised returns when the last write of the document that succeeded began, and in which
-// time it promises the next one; 0: it promises none.
+// Promised returns the time when the last successful write of the document began, and the
+// time within which that write promises the next one; 0: no promise.
 func (f *Flusher) Promised() (began time.Time, next time.Duration) {
 	r := f.renewed.Load()
 	return r.began, r.next
 }
 
-// promise is the time in which the next write promises the one after it.
+// promise returns the time within which the next write promises the one after it; 0: no
+// promise.
 func (f *Flusher) promise() time.Duration {
 	if f.cfg.IdleHeartbeat <= f.cfg.Heartbeat || f.final || f.fx.Idle == nil || !f.fx.Idle() {
 		return 0
@@ -210,13 +216,14 @@ func (f *Flusher) promise() time.Duration {
 	return f.cfg.IdleHeartbeat
 }
 
-// heartbeat is the most time between the last write that succeeded and the next one. It
-// follows from that write's promise: others have read no later one.
+// heartbeat returns the maximum time between the last successful write and the next one. It
+// follows from the promise of the last successful write, because other nodes have read no
+// later one.
 func (f *Flusher) heartbeat() time.Duration {
 	return max(f.cfg.Heartbeat, f.renewed.Load().next)
 }
 
-// Failing says why the last write did not succeed; "" when it did.
+// Failing returns the error of the last write; "" if it succeeded.
 func (f *Flusher) Failing() string {
 	if s := f.failing.Load(); s != nil {
 		return *s
@@ -224,8 +231,8 @@ func (f *Flusher) Failing() string {
 	return ""
 }
 
-// Run writes until ctx ends, which returns nil, or until the node is fenced,
-// which returns the *election.FencedError.
+// Run writes until ctx ends, and then returns nil, or until the node is fenced, and then
+// returns the *election.FencedError.
 func (f *Flusher) Run(ctx context.Context) error {
 	last := time.Now()
 	next := time.NewTimer(f.cfg.Heartbeat)
@@ -251,14 +258,14 @@ func (f *Flusher) Run(ctx context.Context) error {
 		next.Reset(f.heartbeat() - time.Since(f.wroteAt))
 		if f.Failing() != "" {
 			next.Reset(f.cfg.Heartbeat)
-			last = time.Now() // a store in trouble gets its rest after the attempt
-			f.Changed()       // and is tried again without waiting for a change
+			last = time.Now() // pause after the attempt, because the store is in trouble
+			f.Changed()       // and try again without waiting for a change
 		}
 	}
 }
 
-// pause is how long after the start of the last write, or the end of a failed
-// one, the next may start.
+// pause returns the time between the start of the last write, or the end of a failed one,
+// and the next start.
 func (f *Flusher) pause() time.Duration {
 	if f.failures > 0 {
 		return min(time.Duration(f.failures)*f.cfg.ConflictBackoff, f.cfg.Heartbeat)
@@ -266,9 +273,9 @@ func (f *Flusher) pause() time.Duration {
 	return f.cfg.pause(f.fx.Interval(), f.doc.Size())
 }
 
-// Final writes what is not yet in the bucket, once, after Run has returned. It takes a
-// promise back, too: a cluster that takes over from one that was stopped need not wait for
-// a heartbeat that never comes.
+// Final writes the unflushed changes once, after Run has returned. It also withdraws a
+// promised heartbeat: a cluster that takes over after an orderly stop does not have to wait
+// for a heartbeat that never comes.
 func (f *Flusher) Final(ctx context.Context) error {
 	f.final = true
 	_, next := f.Promised()
@@ -285,15 +292,15 @@ func (f *Flusher) dirty() bool {
 	return f.Failing() != "" || f.fx.LSN().Compare(f.doc.Flushed()) > 0
 }
 
-// flush brings the document up to date. It returns an error only when the node is
-// fenced; other trouble is noted and logged at its beginning and end.
+// flush brings the document up to date. It returns an error only if the node is fenced; it
+// records any other error, and logs the first failure and the recovery.
 func (f *Flusher) flush(ctx context.Context) error {
 	err := f.write(ctx)
 	var fenced *election.FencedError
 	if errors.As(err, &fenced) {
 		return err
 	}
-	if ctx.Err() == nil { // at the end of a reign errors mean nothing
+	if ctx.Err() == nil { // after the end of the leader term errors have no meaning
 		f.note(err)
 	}
 	return nil
@@ -317,8 +324,8 @@ func (f *Flusher) note(err error) {
 	}
 }
 
-// write is one attempt to bring the bucket up to date: step by step, if there is
-// much, with the heartbeat renewed in between.
+// write makes one attempt to bring the bucket up to date. If there is much to write, it
+// proceeds in steps and renews the heartbeat between them.
 func (f *Flusher) write(ctx context.Context) error {
 	for {
 		c, behind, err := f.next(ctx)
@@ -342,8 +349,8 @@ func (f *Flusher) next(ctx context.Context) (c *queuefile.Content, behind bool, 
 	return f.draft.Draft(ctx, f.doc.Large())
 }
 
-// renew writes the last content again if the heartbeat is due: others must not
-// take this broker for dead because a segment cannot be written.
+// renew writes the last content again if the heartbeat is due: other nodes must not take
+// this broker for dead because a segment cannot be written.
 func (f *Flusher) renew(ctx context.Context) error {
 	if f.heartbeatDue() && ctx.Err() == nil {
 		return f.put(ctx, f.draft.Last())
@@ -351,14 +358,14 @@ func (f *Flusher) renew(ctx context.Context) error {
 	return nil
 }
 
-// heartbeatDue: after the next pause it would be late.
+// heartbeatDue reports whether the heartbeat would be late after the next pause.
 func (f *Flusher) heartbeatDue() bool { return time.Since(f.wroteAt)+f.pause() >= f.heartbeat() }
 
-// put writes one content, edits by others adopted.
+// put writes one content and adopts edits by other writers.
 func (f *Flusher) put(ctx context.Context, c *queuefile.Content) error {
 	ctx, cancel := context.WithTimeout(ctx, f.cfg.WriteTimeout)
 	defer cancel()
-	defer f.noteFlushed() // also an earlier write may turn out to have landed
+	defer f.noteFlushed() // an earlier write may turn out to have succeeded
 	for attempt := 1; ; attempt++ {
 		began, next := time.Now(), f.promise()
 		f.doc.Promise(next)
@@ -386,7 +393,7 @@ func (f *Flusher) put(ctx context.Context, c *queuefile.Content) error {
 	}
 }
 
-// sleep waits for d, if it is positive, and reports whether ctx lives.
+// sleep waits for d, if it is positive, and reports whether ctx is still active.
 func sleep(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil

@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// desk is a flusher with everything around it faked, in a bubble's time.
+// desk is a flusher in a synctest bubble with fakes for everything around it.
 type desk struct {
 	t *testing.T
 	*Flusher
@@ -32,21 +32,20 @@ type desk struct {
 	lsn     fsm.LSN
 	flushed fsm.LSN
 	size    int
-	writes  []time.Duration // when each write began
+	writes  []time.Duration // start times of the writes
 	answers []error         // of the next writes; nil when empty
 	adopted int
-	refuse  error // what Adopt answers
+	refuse  error // result of Adopt
 	takes   time.Duration
-	steps   int   // drafts before the content is up to date
+	steps   int   // drafts until the content is up to date
 	stuck   bool  // there is no newer content for now
-	broken  error // what Draft answers
+	broken  error // error of Draft
 	pieces  int   // objects that a draft writes
-	idle    bool  // what Idle answers
+	idle    bool  // result of Idle
 	next    time.Duration
 }
 
-// run starts a flusher in the bubble that the caller runs in. Its interval has
-// passed.
+// run starts a flusher in the bubble of the caller, and lets its interval pass.
 func run(t *testing.T, cfg Config) *desk {
 	d := &desk{t: t, start: time.Now().Add(cfg.Interval), ended: make(chan error, 1), size: 100}
 	d.Flusher = New(cfg, d, d, Effects{
@@ -122,7 +121,7 @@ func (d *desk) Large() bool { return false }
 // Promise implements Document.
 func (d *desk) Promise(next time.Duration) { d.script(func() { d.next = next }) }
 
-// promised checks what the last write promised.
+// promised checks the promise of the last write.
 func (d *desk) promised(want time.Duration) {
 	d.t.Helper()
 	d.mu.Lock()
@@ -178,7 +177,7 @@ func (d *desk) change() {
 	synctest.Wait()
 }
 
-// answer scripts the next writes.
+// answer sets the errors of the next writes.
 func (d *desk) answer(errs ...error) { d.script(func() { d.answers = errs }) }
 
 func (d *desk) script(set func()) {
@@ -193,7 +192,7 @@ func (d *desk) pass(t time.Duration) {
 	synctest.Wait()
 }
 
-// wrote checks when writes began since the last call.
+// wrote checks the start times of the writes since the last call.
 func (d *desk) wrote(want ...time.Duration) {
 	d.t.Helper()
 	d.mu.Lock()
@@ -226,8 +225,8 @@ func TestFirstChangeIsWrittenAtOnceTheNextTogether(t *testing.T) {
 	})
 }
 
-// Where requests are charged, a segment counts as a write: the document waits for an interval
-// more, but never past the heartbeat.
+// TestObjectsCountAsWrites checks that a segment counts as a write where requests are
+// charged: the document waits for another interval, but never beyond the heartbeat.
 func TestObjectsCountAsWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := DefaultConfig()
@@ -262,7 +261,8 @@ func TestHeartbeatWhenIdle(t *testing.T) {
 	})
 }
 
-// Changes that come in while a write is under way are in the next one.
+// TestChangeDuringAWrite checks that the next write has the changes that arrive during a
+// write.
 func TestChangeDuringAWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := run(t, DefaultConfig())
@@ -293,8 +293,8 @@ func TestLargeDocumentsAreHeldBack(t *testing.T) {
 	}
 }
 
-// Trouble with the bucket shows, is tried again with growing pauses, and ends
-// without a trace.
+// TestTroubleIsTriedAgain checks that Failing shows a failure of the bucket, that the
+// flusher tries again with growing pauses, and that the recovery clears it.
 func TestTroubleIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := run(t, DefaultConfig())
@@ -358,8 +358,8 @@ func TestEditIsAdoptedThenWrittenOver(t *testing.T) {
 	})
 }
 
-// Somebody who edits again and again cannot keep the loop in one round, nor
-// does anything count as flushed.
+// TestEndlessEdits checks that repeated edits cannot keep the loop in one round, and that
+// nothing counts as flushed.
 func TestEndlessEdits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := DefaultConfig()
@@ -413,8 +413,9 @@ func TestFinalWritesOnlyWhatIsMissing(t *testing.T) {
 	})
 }
 
-// A backlog goes out step by step at once; the document follows when it is
-// through, and is renewed when that takes longer than a heartbeat.
+// TestBacklogIsCaughtUpInSteps checks that a backlog is written step by step without a
+// pause, and that the document follows at the end, or is renewed when the backlog takes
+// longer than a heartbeat.
 func TestBacklogIsCaughtUpInSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := run(t, DefaultConfig())
@@ -428,8 +429,8 @@ func TestBacklogIsCaughtUpInSteps(t *testing.T) {
 	})
 }
 
-// While the next content waits for something, the document is renewed when its
-// heartbeat is due, and not at each change.
+// TestNothingIsWrittenInVain checks that while the next content waits for an event, the
+// document is renewed when its heartbeat is due, and not at each change.
 func TestNothingIsWrittenInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := run(t, DefaultConfig())
@@ -447,8 +448,8 @@ func TestNothingIsWrittenInVain(t *testing.T) {
 	})
 }
 
-// What cannot be written ahead keeps the document as it is, but not its heartbeat
-// from being renewed.
+// TestHeartbeatWhileDraftsFail checks that failing drafts keep the document unchanged, but
+// not its heartbeat from being renewed.
 func TestHeartbeatWhileDraftsFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := run(t, DefaultConfig())
@@ -502,8 +503,9 @@ func TestWaitFlushed(t *testing.T) {
 	})
 }
 
-// The pace between two writes is that which the first of them promised. Rewrite ends a long
-// one, and a failed write is tried again at the pace of a short one.
+// TestIdleHeartbeat checks that the promise of a write determines the time until the next
+// one, that Rewrite ends a long promise, and that a failed write is tried again at the
+// short pace.
 func TestIdleHeartbeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := DefaultConfig()
@@ -511,7 +513,7 @@ func TestIdleHeartbeat(t *testing.T) {
 		d := run(t, cfg)
 		d.script(func() { d.idle = true })
 		d.pass(4 * time.Second)
-		d.wrote(2950 * ms) // due by the pace before
+		d.wrote(2950 * ms) // due by the previous promise
 		d.promised(time.Minute)
 		d.pass(58 * time.Second)
 		d.wrote()
@@ -536,7 +538,8 @@ func TestIdleHeartbeat(t *testing.T) {
 	})
 }
 
-// The last write of a leader that stops takes its promise back.
+// TestFinalTakesThePromiseBack checks that the last write of a leader that stops withdraws
+// its promise.
 func TestFinalTakesThePromiseBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := DefaultConfig()
@@ -550,7 +553,7 @@ func TestFinalTakesThePromiseBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		d.script(func() { d.writes = nil })
-		for range 2 { // the second has nothing to do
+		for range 2 { // the second call has nothing to do
 			if err := d.Final(t.Context()); err != nil {
 				t.Fatal(err)
 			}

@@ -9,25 +9,25 @@ import (
 	"osqueue/storage/archive"
 )
 
-// Journal holds the entries that a node has applied and that the archive in the
-// bucket does not have, so that a leader, and whoever follows it, can continue the
-// log there. It forgets the oldest when it is full. Safe for concurrent use.
+// Journal is the unflushed log: the entries that a node has applied and that the archive in
+// the bucket does not have. A leader and its successors use it to continue the log of the
+// archive. It drops the oldest entries when it is full. It is safe for concurrent use.
 type Journal struct {
 	max    int
-	oldest atomic.Int64 // the clock at the first entry that is not flushed, ms; 0: none
+	oldest atomic.Int64 // the clock at the first unflushed entry, ms; 0: none
 
 	mu    sync.Mutex
 	held  []archive.Entry // in order
-	bytes int             // what they cost
-	after fsm.LSN         // all entries after it are held
+	bytes int             // their memory, estimated
+	after fsm.LSN         // held has all entries after it
 	last  fsm.LSN
 
-	flushed fsm.LSN // may lie before and behind after
-	lag     Lag     // of the entries since
-	lost    Lag     // the part of it that is not held any more
+	flushed fsm.LSN // may be earlier or later than after
+	lag     Lag     // of the unflushed entries
+	lost    Lag     // the part of lag that was dropped
 }
 
-// Lag is what the bucket does not have.
+// Lag is the size of the entries that the bucket does not have.
 type Lag struct {
 	Entries uint64
 	Bytes   int64
@@ -36,8 +36,8 @@ type Lag struct {
 func (l *Lag) add(e *archive.Entry)      { l.Entries++; l.Bytes += int64(len(e.Data)) }
 func (l *Lag) subtract(e *archive.Entry) { l.Entries--; l.Bytes -= int64(len(e.Data)) }
 
-// NewJournal makes a journal that holds at most so many bytes of entries, but
-// always the newest one.
+// NewJournal returns a journal of at most bytesMax bytes of entries. It always keeps the
+// newest entry.
 func NewJournal(bytesMax int) *Journal { return &Journal{max: bytesMax} }
 
 // Append adds the entry that was applied last.
@@ -56,7 +56,7 @@ func (j *Journal) Append(e archive.Entry) {
 	j.held = discard(j.held, n)
 }
 
-// forget drops an entry that is held first.
+// forget drops the first entry of held. The caller holds the lock and removes e from held.
 func (j *Journal) forget(e *archive.Entry) {
 	if e.LSN.Compare(j.flushed) > 0 {
 		j.lost.add(e)
@@ -65,17 +65,17 @@ func (j *Journal) forget(e *archive.Entry) {
 	j.after = e.LSN
 }
 
-// cost is what an entry takes in memory, about.
+// cost returns the approximate memory of an entry, bytes.
 func cost(e *archive.Entry) int { return len(e.Data) + 64 }
 
-// discard forgets the first n. The array is used on: append moves what is left
-// when it is full.
+// discard drops the first n entries. The array stays in use: append moves the rest when the
+// array is full.
 func discard(held []archive.Entry, n int) []archive.Entry {
 	clear(held[:n])
 	return held[n:]
 }
 
-// Reset starts anew with a state that did not come from entries.
+// Reset starts the journal again at lsn, with a state that did not come from entries.
 func (j *Journal) Reset(lsn fsm.LSN) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -84,7 +84,7 @@ func (j *Journal) Reset(lsn fsm.LSN) {
 	j.oldest.Store(0)
 }
 
-// Flushed says that the document has everything up to lsn.
+// Flushed records that the document has everything up to lsn.
 func (j *Journal) Flushed(lsn fsm.LSN) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -102,7 +102,7 @@ func (j *Journal) Flushed(lsn fsm.LSN) {
 		j.lost = Lag{}
 	}
 	switch {
-	case j.lost.Entries > 0: // the oldest is one of these
+	case j.lost.Entries > 0: // the oldest entry is a dropped one
 	case to == len(j.held):
 		j.oldest.Store(0)
 	default:
@@ -110,7 +110,7 @@ func (j *Journal) Flushed(lsn fsm.LSN) {
 	}
 }
 
-// Trim forgets what is in the archive: everything up to lsn.
+// Trim drops the entries up to lsn, which the archive has.
 func (j *Journal) Trim(lsn fsm.LSN) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -124,14 +124,14 @@ func (j *Journal) Trim(lsn fsm.LSN) {
 	}
 }
 
-// find is the number of entries held up to lsn.
+// find returns the number of entries in held up to lsn.
 func (j *Journal) find(lsn fsm.LSN) int {
 	return sort.Search(len(j.held), func(i int) bool { return j.held[i].LSN.Compare(lsn) > 0 })
 }
 
-// Range returns the entries after one LSN up to another, at most so many bytes of
-// them but at least one. more says that there are further ones up to it; ok is
-// false if some of those asked for are not held any more.
+// Range returns the entries after one LSN and up to another: at most bytesMax bytes of
+// them, but at least one entry. more reports whether there are further entries up to upTo;
+// ok is false if some of the requested entries were dropped.
 func (j *Journal) Range(after, upTo fsm.LSN, bytesMax int) (entries []archive.Entry, more, ok bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -146,27 +146,27 @@ func (j *Journal) Range(after, upTo fsm.LSN, bytesMax int) (entries []archive.En
 	return append([]archive.Entry(nil), j.held[from:max(n, from)]...), n < to, true
 }
 
-// Last is the newest entry applied.
+// Last returns the LSN of the newest applied entry.
 func (j *Journal) Last() fsm.LSN {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.last
 }
 
-// FlushedLSN is the newest entry that is known to be in the bucket.
+// FlushedLSN returns the LSN of the newest entry that is known to be in the bucket.
 func (j *Journal) FlushedLSN() fsm.LSN {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.flushed
 }
 
-// Lag is what is not in the document, as far as is known.
+// Lag returns the size of the entries that are not known to be in the document.
 func (j *Journal) Lag() Lag {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.lag
 }
 
-// OldestMs is the machine's clock at the oldest entry that is not in the bucket,
-// ms; 0 if there is none. It takes no lock.
+// OldestMs returns the machine's clock at the oldest entry that is not in the bucket, ms; 0
+// if there is none. It takes no lock.
 func (j *Journal) OldestMs() int64 { return j.oldest.Load() }

@@ -11,8 +11,8 @@ import (
 
 func at(i int) fsm.LSN { return fsm.LSN{Term: 1, Index: uint64(i)} }
 
-// The journal against a plain list of all that was ever appended: what Range gives
-// is exactly the entries asked for, or it says that it cannot; the lag is exact.
+// TestJournalAgainstAList compares the journal with a plain list of all entries: Range
+// returns exactly the requested entries, or reports that it cannot; the lag is exact.
 func TestJournalAgainstAList(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		j := NewJournal(rapid.IntRange(0, 2000).Draw(t, "max"))
@@ -49,7 +49,7 @@ func checkLag(t *rapid.T, j *Journal, all []archive.Entry, flushed int) {
 			}
 		}
 	}
-	// What was dropped before it was flushed counts until all of that is.
+	// Dropped unflushed entries count until all of them are flushed.
 	if got := j.Lag(); got != want && j.lost.Entries == 0 {
 		t.Fatalf("lag %+v, want %+v", got, want)
 	}

@@ -8,16 +8,16 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// line is the archive in the making: the log behind a base, which may itself be
-// still under way.
+// line is the archive under construction: the log after a checkpoint, which may itself not
+// be in the bucket yet.
 type line struct {
 	base *queuefile.Base // nil until it is in the bucket
 	refs []queuefile.Ref
 	tail *archive.Tail
-	rent int64 // bytes of the tail in all documents since the last cut
+	rent int64 // bytes of the tail in all documents since the last seal
 }
 
-// resume goes on from a document's archive.
+// resume continues a document's archive.
 func resume(a *queuefile.Archive) (*line, error) {
 	tail, err := archive.ResumeTail(&a.Tail)
 	if err != nil {
@@ -27,13 +27,13 @@ func resume(a *queuefile.Archive) (*line, error) {
 	return &line{base: &base, refs: slices.Clone(a.Log), tail: tail}, nil
 }
 
-// begin starts a line at a state whose base is yet to be written.
+// begin starts a line at a state whose checkpoint is not written yet.
 func begin(at fsm.LSN) *line { return &line{tail: archive.NewTail(at)} }
 
-// last is the entry that the line reaches.
+// last returns the LSN of the last entry in the line.
 func (l *line) last() fsm.LSN { return l.tail.Run().Last }
 
-// stored is the size of the log in the bucket.
+// stored returns the size of the log in the bucket, bytes.
 func (l *line) stored() (bytes int64) {
 	for i := range l.refs {
 		bytes += l.refs[i].Stored
@@ -41,7 +41,7 @@ func (l *line) stored() (bytes int64) {
 	return bytes
 }
 
-// archive is what a document names; nil without a base.
+// archive returns the archive for a document; nil without a checkpoint.
 func (l *line) archive() *queuefile.Archive {
 	if l.base == nil {
 		return nil
@@ -49,20 +49,21 @@ func (l *line) archive() *queuefile.Archive {
 	return &queuefile.Archive{Base: *l.base, Log: slices.Clone(l.refs), Tail: l.tail.Frame()}
 }
 
-// cut replaces the tail by objects that hold it, and what came after it.
+// cut replaces the tail by the objects that contain it and the entries after it.
 func (l *line) cut(refs ...queuefile.Ref) {
 	l.refs = append(l.refs, refs...)
 	l.tail, l.rent = archive.NewTail(refs[len(refs)-1].Last), 0
 }
 
-// rebase puts a base in the place of the log before it. The log was cut there.
+// rebase replaces the log before a checkpoint by the checkpoint. The log must be sealed
+// there.
 func (l *line) rebase(b *queuefile.Base) {
 	l.base = b
 	l.refs = slices.DeleteFunc(l.refs, func(r queuefile.Ref) bool { return r.Last.Compare(b.LSN) <= 0 })
 }
 
-// foldable is the range of refs that a chapter may take the place of: n segments
-// in a row, that lie on one side of a base under way.
+// foldable returns a range of refs that a segment index may replace: n consecutive segments
+// that do not cross boundary, the LSN of a checkpoint that is being written.
 func (l *line) foldable(n int, boundary fsm.LSN) (from, to int, ok bool) {
 	for i := range l.refs {
 		r := &l.refs[i]

@@ -14,25 +14,25 @@ import (
 	"osqueue/storage/fault"
 )
 
-// lossesEnv is how many times everything is lost; by default that takes some
-// seconds. seedEnv repeats one chain of losses.
+// lossesEnv is the number of total losses; the default takes some seconds. seedEnv repeats
+// one chain of losses.
 const (
 	lossesEnv = "OSQUEUE_LOSSES"
 	seedEnv   = "OSQUEUE_SEED"
 )
 
-// chainLength is how many clusters go on, one after the other, from what the one
-// before has left in the bucket.
+// chainLength is the number of clusters that continue one after the other, each from the
+// bucket of the previous one.
 const chainLength = 10
 
-// TestLossOfEverything: clusters lose all their nodes and disks at some moment, in
-// the middle of whatever they do with a bucket that loses, delays and refuses. What
-// is in the bucket then is the state at its LSN, all that was confirmed is in it,
-// nothing is damaged, and the next cluster goes on from there.
+// TestLossOfEverything makes clusters lose all their nodes and disks at some moment, while
+// they use a bucket that loses, delays and refuses writes. The document is then the state
+// at its LSN, it has all confirmed entries, nothing is damaged, and the next cluster
+// continues from there.
 func TestLossOfEverything(t *testing.T) {
 	losses := 200
 	if testing.Short() {
-		losses = 80 // with fewer, rare things happen not once
+		losses = 80 // with fewer, rare events may not occur
 	}
 	if n, err := strconv.Atoi(os.Getenv(lossesEnv)); err == nil {
 		losses = n
@@ -42,7 +42,7 @@ func TestLossOfEverything(t *testing.T) {
 		first, last = seed, seed
 	}
 	c := newTally()
-	t.Run("chains", func(t *testing.T) { // ends when all of them have
+	t.Run("chains", func(t *testing.T) { // returns when all chains have ended
 		for seed := first; seed <= last; seed++ {
 			t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 				t.Parallel()
@@ -86,7 +86,7 @@ func chain(t *testing.T, c *tally, seed uint64) {
 	}
 }
 
-// deliver lets go of the writes that are late, whoever sent them.
+// deliver releases delayed writes of any cluster.
 func deliver(w *world, late []*fault.Injection) []*fault.Injection {
 	for _, i := range late {
 		w.add("delivered late", len(i.Release(context.Background())))
@@ -94,13 +94,13 @@ func deliver(w *world, late []*fault.Injection) []*fault.Injection {
 	return nil
 }
 
-// life is what happens to a cluster.
+// life is the course of events of one cluster.
 type life struct {
 	*ensemble
 	leader  *reign // nil: none at the moment
 	stalled []*reign
 	late    []*fault.Injection
-	before  *life // another cluster, which takes this bucket for its own and stands still
+	before  *life // another cluster, which uses this bucket as its own and is paused
 }
 
 func newLife(c *ensemble) *life {
@@ -114,7 +114,7 @@ func newLife(c *ensemble) *life {
 	return l
 }
 
-// trouble makes the bucket one that loses, delays and refuses.
+// trouble makes the bucket lose, delay and refuse writes.
 func (l *life) trouble() {
 	p := 0.02 + 0.15*l.r.Float64()
 	for _, rule := range []fault.Rule{
@@ -131,8 +131,8 @@ func (l *life) trouble() {
 	l.late = append(l.late, l.faults.Inject(fault.Rule{Kind: fault.DeliverLate, Probability: p / 2}))
 }
 
-// run ends with the death of all nodes; or they all stand still, and it returns the
-// life that goes on later.
+// run ends with the death of all nodes; or all nodes pause, and it returns the life that
+// continues later.
 func (l *life) run() (asleep *life) {
 	for range 5 + l.r.IntN(45) {
 		select {
@@ -153,8 +153,8 @@ func (l *life) run() (asleep *life) {
 	return nil
 }
 
-// meet wakes up the cluster that stands still. Its leader does not know that
-// another one has gone on, and its nodes die when it has found out.
+// meet resumes the paused cluster. Its leader does not know that another cluster has taken
+// over; its nodes die after it has found out.
 func (l *life) meet() {
 	b := l.before
 	if b == nil {
@@ -173,7 +173,7 @@ func (l *life) end() {
 	l.one("loss")
 	l.gate.kill()
 	for _, r := range l.reigns() {
-		r.cancel() // at once: nobody has time for anything
+		r.cancel() // at once: there is no time to finish
 	}
 	for _, r := range l.reigns() {
 		r.stop(false)
@@ -191,7 +191,7 @@ func (l *life) reigns() []*reign {
 func (l *life) step() {
 	if l.leader != nil {
 		select {
-		case <-l.leader.ended: // fenced: whoever it was is dead
+		case <-l.leader.ended: // fenced: the other leader is dead
 			l.leader.stop(false)
 			l.leader = nil
 		case <-l.leader.mb.gate.died:
@@ -228,7 +228,8 @@ func (l *life) step() {
 	}
 }
 
-// lose buries a leader that has died alone. It comes back later.
+// lose ends a leader that has died alone, and lets another node lead. The old one returns
+// later.
 func (l *life) lose() {
 	l.one("leader died")
 	old := l.leader
@@ -239,10 +240,10 @@ func (l *life) lose() {
 	l.rejoin(old.mb)
 }
 
-// pass lets up to so much time pass.
+// pass lets up to that much time pass.
 func (l *life) pass(most time.Duration) { time.Sleep(time.Duration(l.r.Int64N(int64(most)))) }
 
-// stand has a node that knows everything try to lead.
+// stand makes an up-to-date node campaign.
 func (l *life) stand() {
 	var able []*member
 	for _, mb := range l.members {
@@ -260,8 +261,8 @@ func (l *life) stand() {
 	}
 }
 
-// succeed has another node lead. The old leader hands over, finds out soon, or
-// stands still with all that it has under way and knows nothing.
+// succeed makes another node lead. The old leader stops in order or at once, or stalls with
+// all its operations in progress and without knowledge of the change.
 func (l *life) succeed() {
 	old := l.leader
 	l.leader = nil
@@ -272,13 +273,13 @@ func (l *life) succeed() {
 		l.cut(old.mb)
 		l.stalled = append(l.stalled, old)
 		if l.r.IntN(2) == 0 {
-			l.collectAs(old) // it is replaced meanwhile
+			l.collectAs(old) // it is replaced during the collection
 		}
 	}
 	l.stand()
 }
 
-// wakeUp ends the stall of a leader of old.
+// wakeUp ends the stall of a former leader.
 func (l *life) wakeUp() {
 	if len(l.stalled) == 0 {
 		return
@@ -291,7 +292,7 @@ func (l *life) wakeUp() {
 	l.rejoin(old.mb)
 }
 
-// restart has a follower learn nothing for a while, or forget what it knew.
+// restart cuts a follower off for a while, or makes it lose its memory.
 func (l *life) restart() {
 	for _, mb := range l.members {
 		if mb.cutOff == nil && mb != l.leader.mb {
@@ -303,7 +304,7 @@ func (l *life) restart() {
 	}
 }
 
-// collect removes garbage, as the leader sees it, or one of old.
+// collect removes garbage, from the view of the leader or of a former one.
 func (l *life) collect() {
 	r := l.leader
 	if len(l.stalled) > 0 && l.r.IntN(4) > 0 {
@@ -315,20 +316,20 @@ func (l *life) collect() {
 	}
 }
 
-// collectAs has a leader begin to collect, whether it still is one or not.
+// collectAs starts a collection by a leader, current or former.
 func (l *life) collectAs(r *reign) (done chan struct{}) {
 	if r != l.leader {
 		l.one("collected by a stalled leader")
 	}
 	done = make(chan struct{})
 	l.waits.Go(func() {
-		_ = r.collect(l.Context()) // the bucket may be in trouble
+		_ = r.collect(l.Context()) // the bucket may fail
 		close(done)
 	})
 	return done
 }
 
-// outage keeps the bucket away while the queue goes on.
+// outage makes the bucket unavailable while the queue keeps working.
 func (l *life) outage() {
 	l.one("outage")
 	i := l.faults.Inject(fault.Rule{Kind: fault.LoseRequest, Ops: []storage.Op{storage.OpPutIfAbsent, storage.OpPutIfMatch, storage.OpGet}})

@@ -16,12 +16,12 @@ import (
 	"osqueue/storage/fault"
 )
 
-// scale weighs everything that somebody wants to write, whether it arrives or not.
+// scale measures every write, including failed ones.
 type scale struct {
 	storage.Bucket
 	mu      sync.Mutex
 	largest map[string]int // by kind of object
-	renewed []time.Time    // when a version of the document was accepted
+	renewed []time.Time    // times of accepted versions of the document
 }
 
 func newScale(b storage.Bucket) *scale { return &scale{Bucket: b, largest: make(map[string]int)} }
@@ -54,8 +54,8 @@ func (s *scale) PutIfMatch(ctx context.Context, key string, data []byte, v stora
 	return w
 }
 
-// outage is a leader of a queue that is too large for its document, and the means
-// to take the bucket away from it.
+// outage is a leader of a queue that is too large for its document, with a bucket that the
+// test can make unavailable.
 type outage struct {
 	*ensemble
 	*scale
@@ -76,7 +76,7 @@ func newOutage(t *testing.T) *outage {
 	return o
 }
 
-// newCalm is one without a leader yet.
+// newCalm returns an outage without a leader.
 func newCalm(t *testing.T) *outage {
 	w := newWorld(t, newTally())
 	s := newScale(w.record)
@@ -89,7 +89,7 @@ func newCalm(t *testing.T) *outage {
 	return o
 }
 
-// lead makes the first member the leader, and returns what the document then has.
+// lead makes the first member the leader, and returns the LSN of the document.
 func (o *outage) lead() (first fsm.LSN) {
 	o.Helper()
 	o.elect()
@@ -101,7 +101,7 @@ func (o *outage) lead() (first fsm.LSN) {
 	return first
 }
 
-// work has entries committed, with about so many bytes.
+// work commits entries of about that many bytes.
 func (o *outage) work(bytes int) {
 	for n := 0; n < bytes; {
 		before := len(o.entries)
@@ -122,8 +122,8 @@ func (o *outage) flushed(most time.Duration) fsm.LSN {
 	return lsn
 }
 
-// during keeps operations with these keys from the bucket while the queue goes on,
-// with so many bytes every second.
+// during blocks operations on keys with the prefix for some seconds while the queue commits
+// entries at that rate, bytes per second.
 func (o *outage) during(prefix string, bytes, seconds int) {
 	i := o.faults.Inject(fault.Rule{Kind: fault.LoseRequest, KeyPrefix: prefix})
 	for range seconds {
@@ -133,10 +133,10 @@ func (o *outage) during(prefix string, bytes, seconds int) {
 	i.Stop()
 }
 
-// bounded checks that no object was larger than it may be.
+// bounded checks that no object exceeded its bound.
 func (o *outage) bounded() {
 	o.Helper()
-	const slack = 2 << 10 // an entry can be longer than a step, and all have headers
+	const slack = 2 << 10 // an entry can be longer than a step, and every object has a header
 	tail := o.cfg.TailMax + o.cfg.SegmentRaw + slack
 	refs := 400 * (3*o.cfg.RefsMax + simJournal/o.cfg.SegmentRaw)
 	for kind, most := range map[string]int{
@@ -157,7 +157,7 @@ func (o *outage) end() {
 	o.bounded()
 }
 
-// holes are the LSNs that cannot be restored.
+// holes returns the LSNs that cannot be restored.
 func (o *outage) holes() (holes []fsm.LSN, spans []archive.Span) {
 	o.Helper()
 	h, err := archive.Open(o.Context(), o.store, docKey)
@@ -177,7 +177,8 @@ func (o *outage) holes() (holes []fsm.LSN, spans []archive.Span) {
 	return holes, h.Spans()
 }
 
-// All since the first document can be restored, although the first base comes late.
+// TestHistoryBeginsWithTheDocument checks that all states since the first document can be
+// restored, although the first checkpoint comes late.
 func TestHistoryBeginsWithTheDocument(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newCalm(t)
@@ -208,8 +209,8 @@ func TestHistoryBeginsWithTheDocument(t *testing.T) {
 	})
 }
 
-// A backlog that the journal holds goes out step by step, and no state of the
-// outage is lost.
+// TestOutageWithinTheJournal checks that a backlog that fits into the journal is written
+// step by step, and that no state of the outage is lost.
 func TestOutageWithinTheJournal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutage(t)
@@ -227,8 +228,8 @@ func TestOutageWithinTheJournal(t *testing.T) {
 	})
 }
 
-// A backlog that the journal cannot hold is bridged by a base; what is lost of the
-// past is told.
+// TestOutageBeyondTheJournal checks that a checkpoint bridges a backlog that does not fit
+// into the journal, and that the lost part of the past is reported.
 func TestOutageBeyondTheJournal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutage(t)
@@ -252,8 +253,8 @@ func TestOutageBeyondTheJournal(t *testing.T) {
 	})
 }
 
-// When only the log cannot be written, the document is renewed in time all the
-// same: others must not take the broker for dead.
+// TestHeartbeatWithoutSegments checks that the document is renewed in time if only the log
+// cannot be written: other nodes must not take the broker for dead.
 func TestHeartbeatWithoutSegments(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutage(t)
@@ -269,7 +270,8 @@ func TestHeartbeatWithoutSegments(t *testing.T) {
 	})
 }
 
-// When only bases cannot be written, flushes go on and stay bounded.
+// TestFlushesWithoutBases checks that flushes continue and stay bounded if only checkpoints
+// cannot be written.
 func TestFlushesWithoutBases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutage(t)
@@ -292,9 +294,9 @@ func TestFlushesWithoutBases(t *testing.T) {
 	})
 }
 
-// A leader whose journal does not reach back needs a base before the document can
-// go on. It is named as soon as it is there, and nothing is written in vain until
-// then.
+// TestSuccessorWithoutAJournal checks that a leader whose journal does not reach back needs
+// a checkpoint before the document can change. The document names the checkpoint as soon as
+// it is written, and nothing is written in vain until then.
 func TestSuccessorWithoutAJournal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutage(t)

@@ -9,8 +9,8 @@ import (
 	"osqueue/fsm"
 )
 
-// fork is what a minority has that stayed behind at a state: entries in the old term,
-// which the majority never heard of. Then that minority is all there is.
+// fork makes a minority continue from an old state with entries in the old term that the
+// majority never received. The minority then replaces the whole cluster.
 func (c *ensemble) fork(at *fsm.View, term uint64, entries int) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
@@ -37,9 +37,9 @@ func (c *ensemble) fork(at *fsm.View, term uint64, entries int) {
 	c.term = current + 1
 }
 
-// A majority is lost, with what it had committed and brought to the bucket, and the
-// cluster is recovered from a node that had other entries in these places, even
-// more of them. What was confirmed stays.
+// TestRecoveryFromAMinority loses a majority with its committed and flushed entries, and
+// recovers the cluster from a node that had other entries at these positions, and even more
+// of them. Confirmed entries stay.
 func TestRecoveryFromAMinority(t *testing.T) {
 	for _, inline := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -63,7 +63,7 @@ func TestRecoveryFromAMinority(t *testing.T) {
 			o.waits.Wait()
 
 			o.fork(behind, term, 60)
-			time.Sleep(brokerTimeout + time.Second) // the document could be a living copy's
+			time.Sleep(brokerTimeout + time.Second) // the document could belong to a live copy of the cluster
 			if o.leader, err = o.campaign(t.Context(), o.members[2]); err != nil {
 				t.Fatal(err)
 			}

@@ -20,15 +20,14 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// ensemble is a cluster as raft would make it: one log, in which one leader at a
-// time has entries committed, and nodes that all apply them. It does with the
-// bucket what package cluster does.
+// ensemble simulates a raft cluster: one log, in which one leader at a time commits
+// entries, and nodes that all apply them. It uses the bucket as package cluster does.
 type ensemble struct {
 	*world
 	cfg    Config
 	name   string
 	faults *fault.Bucket
-	gate   *gate // above the faults
+	gate   *gate // between the nodes and the faults
 	load   *load
 	r      *rand.Rand
 	memory int // bytes of a journal
@@ -36,9 +35,9 @@ type ensemble struct {
 
 	lock    sync.Mutex
 	m       *fsm.Machine
-	view    *fsm.View // of m as it is; nil: not made yet
+	view    *fsm.View // of m as it is; nil: not created yet
 	term    uint64
-	entries []archive.Entry // since the machine began
+	entries []archive.Entry // since the machine was created
 	members []*member
 	kept    fsm.LSN
 
@@ -48,10 +47,10 @@ type ensemble struct {
 // member is a node.
 type member struct {
 	name    string
-	gate    *gate // above that of the cluster
+	gate    *gate // between the node and the gate of the cluster
 	journal *Journal
-	// cutOff is the state of a node that learns nothing new; nil: it does. What
-	// it knows are the first applied entries.
+	// cutOff is the state of a node that receives no new entries; nil: it receives them.
+	// The node has the first applied entries of the log.
 	cutOff  *fsm.View
 	applied int
 }
@@ -74,7 +73,7 @@ func newEnsemble(w *world, cfg Config, name string, r *rand.Rand) *ensemble {
 
 func now() int64 { return time.Now().UnixMilli() }
 
-// commit applies an entry on all nodes that hear of it.
+// commit applies an entry on all nodes that are not cut off.
 func (c *ensemble) commit(muts ...*fsmpb.Mutation) (lsn fsm.LSN, results []fsm.Result) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
@@ -100,7 +99,7 @@ func (c *ensemble) commit(muts ...*fsmpb.Mutation) (lsn fsm.LSN, results []fsm.R
 	return m.LSN, results
 }
 
-// catchUpLocked has a node apply what it lacks.
+// catchUpLocked applies the entries that a node lacks.
 func (c *ensemble) catchUpLocked(mb *member) {
 	for ; mb.applied < len(c.entries); mb.applied++ {
 		mb.journal.Append(c.entries[mb.applied])
@@ -109,15 +108,15 @@ func (c *ensemble) catchUpLocked(mb *member) {
 	mb.journal.Trim(c.kept)
 }
 
-// cut has a node learn nothing new from here on.
+// cut stops a node from receiving new entries.
 func (c *ensemble) cut(mb *member) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
 	mb.cutOff = c.freezeLocked()
 }
 
-// rejoin brings a node back: by the log, or, like a restart, with an empty memory
-// and the log from a snapshot on.
+// rejoin reconnects a node: it catches up from the log, or, as after a restart, with an
+// empty memory from a snapshot.
 func (c *ensemble) rejoin(mb *member) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
@@ -135,7 +134,7 @@ func (c *ensemble) rejoin(mb *member) {
 	c.catchUpLocked(mb)
 }
 
-// frozen is the state as a node knows it.
+// frozen returns the state that a node has.
 func (c *ensemble) frozen(mb *member) *fsm.View {
 	c.lock.Lock()
 	defer c.lock.Unlock()
@@ -175,7 +174,7 @@ func (c *ensemble) candidate(mb *member, adopted storage.Version) election.Candi
 	}
 }
 
-// adopt replaces the state by the document's.
+// adopt replaces the state by that of the document.
 func (c *ensemble) adopt(ctx context.Context, mb *member, doc *queuefile.Document) error {
 	m, err := archive.Machine(ctx, mb.gate, doc)
 	if err != nil {
@@ -195,7 +194,7 @@ func (c *ensemble) adopt(ctx context.Context, mb *member, doc *queuefile.Documen
 	return nil
 }
 
-// reign is the time of a node as the active leader.
+// reign is a node's time as active leader (leader term).
 type reign struct {
 	*Flusher
 	c       *ensemble
@@ -207,7 +206,8 @@ type reign struct {
 	err     error
 }
 
-// heard is what a candidate knows that has seen the document since its last heartbeat.
+// heard returns the observation of a candidate that has seen the document since its last
+// heartbeat.
 func heard(seen election.Observed) election.Silence {
 	s := election.Silence{Timeout: brokerTimeout, Now: time.Now()}
 	if seen.Doc != nil && now()-seen.Doc.BrokerHeartbeat > brokerTimeout.Milliseconds() {
@@ -216,7 +216,7 @@ func heard(seen election.Observed) election.Silence {
 	return s
 }
 
-// campaign makes a node the active leader, if it can be now.
+// campaign makes a node the active leader, if that is possible now.
 func (c *ensemble) campaign(ctx context.Context, mb *member) (*reign, error) {
 	var adopted storage.Version
 	for {
@@ -295,7 +295,7 @@ func (c *ensemble) inaugurate(mb *member, fence *election.Fence, first *queuefil
 	return r
 }
 
-// wrote is told of each version of the document.
+// wrote is called after each write of the document.
 func (r *reign) wrote(w Written) {
 	c := r.c
 	r.mb.journal.Flushed(w.Content.LSN())
@@ -307,7 +307,7 @@ func (r *reign) wrote(w Written) {
 	}
 }
 
-// change has some entries committed. Somebody may wait for them to be flushed.
+// change commits n entries. It may wait for them to be flushed in the background.
 func (r *reign) change(n int) {
 	c := r.c
 	for range n {
@@ -323,7 +323,7 @@ func (r *reign) change(n int) {
 	}
 }
 
-// stop ends the reign. final brings to the bucket what is not there yet.
+// stop ends the leader term. final makes it flush the unflushed entries first.
 func (r *reign) stop(final bool) {
 	r.cancel()
 	<-r.ended
@@ -340,7 +340,7 @@ func (r *reign) stop(final bool) {
 	r.drafter.Close()
 }
 
-// collect removes what is past the window, as this leader sees it.
+// collect removes the objects beyond the window, from the view of this leader.
 func (r *reign) collect(ctx context.Context) error {
 	c := r.c
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
@@ -354,7 +354,7 @@ func (r *reign) collect(ctx context.Context) error {
 	return err
 }
 
-// spied counts what the drafter does.
+// spied counts the actions of the drafter.
 type spied struct {
 	*Drafter
 	*tally

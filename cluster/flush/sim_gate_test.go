@@ -9,32 +9,32 @@ import (
 	"osqueue/storage"
 )
 
-// gate is the way of a node, or of all nodes of a cluster, to the bucket. It can be
-// shut for good, which is what a crash is to the bucket, or for a while.
+// gate is the connection of a node, or of all nodes of a cluster, to the bucket. A test can
+// close it for good, which looks like a crash to the bucket, or for a while.
 type gate struct {
 	storage.Bucket
-	died chan struct{} // closed when it is shut for good
+	died chan struct{} // closed when the gate is shut for good
 
 	mu   sync.Mutex
 	seen int           // operations so far
-	left int           // operations until it is shut; negative: no end
+	left int           // operations until it is shut; negative: no limit
 	half bool          // the last of them still reaches the store
-	wait chan struct{} // closed when operations may go on; nil: they may
+	wait chan struct{} // closed when operations may continue; nil: they may
 }
 
 var errDead = errors.New("the node is dead")
 
 func newGate(b storage.Bucket) *gate { return &gate{Bucket: b, died: make(chan struct{}), left: -1} }
 
-// dieAfter shuts it after so many operations; half lets the last one through, but
-// not its answer.
+// dieAfter shuts the gate after n operations; half lets the last one reach the store, but
+// drops its answer.
 func (g *gate) dieAfter(n int, half bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.left, g.half = n, half
 }
 
-// ops is how many operations have begun.
+// ops returns the number of operations that have begun.
 func (g *gate) ops() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -68,7 +68,7 @@ func (g *gate) deadLocked() bool {
 	}
 }
 
-// pause holds operations up until resume.
+// pause blocks operations until resume.
 func (g *gate) pause() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -86,7 +86,7 @@ func (g *gate) resume() {
 	}
 }
 
-// enter lets an operation through. last says that its answer must not come back.
+// enter lets an operation through. last reports that its answer must be dropped.
 func (g *gate) enter(ctx context.Context) (last bool, err error) {
 	g.mu.Lock()
 	wait := g.wait
@@ -114,7 +114,7 @@ func (g *gate) enter(ctx context.Context) (last bool, err error) {
 	return last, nil
 }
 
-// end is what a dead process does: nothing, until somebody cleans up.
+// end blocks an operation of a dead process until ctx ends.
 func (g *gate) end(ctx context.Context) error {
 	<-ctx.Done()
 	return errDead
@@ -160,10 +160,10 @@ func (g *gate) Delete(ctx context.Context, key string) error {
 	return g.pass(ctx, func(ctx context.Context) error { return g.Bucket.Delete(ctx, key) })
 }
 
-// patience is how long an operation may take: the drivers give up, too.
+// patience is the maximum duration of an operation; the drivers have such a limit, too.
 const patience = 30 * time.Second
 
-// pass does an operation, if its node lives.
+// pass runs an operation if its node is alive.
 func (g *gate) pass(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -9,8 +9,8 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// load makes what a queue's users do. Now and then it fills the queue, and then
-// has it run empty again, so that the document changes its form.
+// load generates the operations of a queue's users. From time to time it fills the queue
+// and then empties it, so that the document changes its form.
 type load struct {
 	r        *rand.Rand
 	name     string // of the cluster, for ids
@@ -23,7 +23,7 @@ func newLoad(r *rand.Rand, name string) *load {
 	return &load{r: r, name: name, growing: true, payloads: 4 << 10}
 }
 
-// simSettings forget soon what has ended.
+// simSettings returns settings with a short retention.
 func simSettings() *fsmpb.Settings {
 	s := fsm.DefaultSettings()
 	s.RetainCompletedMs, s.RetainCompletedCount = 3000, 4
@@ -32,7 +32,7 @@ func simSettings() *fsmpb.Settings {
 	return s.ToPB()
 }
 
-// mutations are those of one entry.
+// mutations returns the mutations of one entry.
 func (g *load) mutations(m *fsm.Machine, now int64) []*fsmpb.Mutation {
 	if g.r.IntN(12) == 0 {
 		g.growing = !g.growing
@@ -59,7 +59,7 @@ func (g *load) mutation(m *fsm.Machine, now int64) *fsmpb.Mutation {
 	case n < 45:
 		return g.claim()
 	case !g.growing && n < 65:
-		kind := fsm.DeleteJobs // those that have ended
+		kind := fsm.DeleteJobs // jobs that have ended
 		if g.r.IntN(2) == 0 {
 			kind = fsm.CancelJobs
 		}
@@ -109,8 +109,7 @@ func (g *load) newJob(now int64) *fsmpb.NewJob {
 	return j
 }
 
-// payload is mostly short, and either like those that people make or such as
-// cannot be compressed.
+// payload returns a payload that is mostly short, and either typical or incompressible.
 func (g *load) payload() []byte {
 	size := int(float64(g.payloads) * g.r.Float64() * g.r.Float64() * g.r.Float64())
 	if g.r.IntN(2) == 0 {
@@ -119,7 +118,7 @@ func (g *load) payload() []byte {
 	return fmt.Appendf(nil, `{"to":"user%d@example.org","text":%q}`, g.r.IntN(1000), strings.Repeat("lorem ipsum ", size/12))
 }
 
-// noise is a JSON string that does not get shorter.
+// noise returns a JSON string that cannot be compressed.
 func noise(r *rand.Rand, size int) []byte {
 	const letters = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_"
 	p := make([]byte, size+2)
@@ -140,7 +139,7 @@ func (g *load) claim() *fsmpb.Mutation {
 	}}}
 }
 
-// report is about one of the leases that are held.
+// report returns a report about one of the current leases.
 func (g *load) report(m *fsm.Machine) *fsmpb.Mutation { return g.reports(m)[0] }
 
 func (g *load) reports(m *fsm.Machine) []*fsmpb.Mutation {

@@ -21,7 +21,7 @@ import (
 
 const docKey = "queue.json"
 
-// tally counts what happened.
+// tally counts events.
 type tally struct {
 	mu sync.Mutex
 	n  map[string]int
@@ -43,7 +43,7 @@ func (c *tally) count(what string) int {
 	return c.n[what]
 }
 
-// demand fails the test if something never happened.
+// demand fails the test if one of the events never happened.
 func (c *tally) demand(t testing.TB, all ...string) {
 	t.Helper()
 	c.mu.Lock()
@@ -56,31 +56,30 @@ func (c *tally) demand(t testing.TB, all ...string) {
 	}
 }
 
-// world is a bucket that outlives its clusters, and what is known of the states in
-// which these were. It checks every version of the document when it is accepted,
-// past all faults.
+// world is a bucket that outlives its clusters, with the known states of these clusters. It
+// checks every version of the document when the store accepts it, behind all faults.
 type world struct {
 	testing.TB
 	*tally
 	store   *mem.Bucket
 	record  *recording.Bucket
 	closing []func() error
-	// sample is of how many versions one is read as a state; the others are only
-	// looked at.
+	// sample is the number of versions for each one whose state is read; the others get a
+	// shorter check.
 	sample int
-	// below is what clusters have for a bucket.
+	// below is the bucket that clusters use.
 	below storage.Bucket
 
 	mu        sync.Mutex
 	known     map[fsm.LSN]known
-	confirmed map[fsm.LSN]bool // that WaitFlushed has answered for
+	confirmed map[fsm.LSN]bool // LSNs for which WaitFlushed returned nil
 	header    *queuefile.Header
 	large     bool
 	root      *queuefile.Archive
 	versions  int
 }
 
-// known is a state that a cluster was in.
+// known is a state that a cluster had.
 type known struct {
 	sum    [sha256.Size]byte
 	parent fsm.LSN
@@ -95,7 +94,7 @@ func newWorld(t testing.TB, c *tally) *world {
 	return w
 }
 
-// close ends what faults still hold.
+// close ends operations that faults still block.
 func (w *world) close() {
 	for _, fn := range w.closing {
 		if err := fn(); err != nil {
@@ -104,7 +103,7 @@ func (w *world) close() {
 	}
 }
 
-// note remembers a state. An LSN names one of them, for ever.
+// note records a state. An LSN must never name two states.
 func (w *world) note(v *fsm.View, parent fsm.LSN) {
 	k := known{v.Hash(), parent, v.Meta().Now}
 	w.mu.Lock()
@@ -122,7 +121,7 @@ func (w *world) confirm(lsn fsm.LSN) {
 	w.one("confirmed")
 }
 
-// accepted is told of everything that the store takes.
+// accepted is called for every write that the store accepts.
 func (w *world) accepted(e recording.Entry) {
 	switch {
 	case e.How == recording.Deleted:
@@ -138,8 +137,8 @@ func (w *world) accepted(e recording.Entry) {
 	}
 }
 
-// rooted checks a new version of the document: it can be read, is the state at its
-// LSN, and neither LSN nor epoch went back.
+// rooted checks a new version of the document: it is readable, it is the state at its LSN,
+// and neither LSN nor epoch went back.
 func (w *world) rooted(data []byte) {
 	doc, err := queuefile.Decode(data)
 	if err != nil || doc.Header == nil {
@@ -175,7 +174,7 @@ func (w *world) noteForm(doc *queuefile.Document) {
 	}
 }
 
-// look checks a version of the document; now and then it reads the state.
+// look checks a version of the document, and reads the state of a sample.
 func (w *world) look(doc *queuefile.Document) {
 	if w.versions++; w.versions%w.sample == 0 {
 		w.open(doc)
@@ -202,7 +201,7 @@ func (w *world) look(doc *queuefile.Document) {
 	}
 }
 
-// open reads the state of a document past the faults.
+// open reads the state of a document, bypassing the faults.
 func (w *world) open(doc *queuefile.Document) {
 	m, err := archive.Machine(context.Background(), w.store, doc)
 	if err != nil {
@@ -215,7 +214,7 @@ func (w *world) open(doc *queuefile.Document) {
 	}
 }
 
-// deleted checks that the document does not need what was removed.
+// deleted checks that the document does not need the removed object.
 func (w *world) deleted(key string) {
 	w.one("deleted")
 	w.mu.Lock()
@@ -225,7 +224,7 @@ func (w *world) deleted(key string) {
 	}
 }
 
-// needs reports whether an archive has an object in it.
+// needs reports whether an archive contains an object.
 func (w *world) needs(a *queuefile.Archive, key string) bool {
 	if strings.HasPrefix(key, strings.TrimSuffix(a.Base.Key, "manifest.json")) {
 		return true
@@ -242,7 +241,7 @@ func (w *world) needs(a *queuefile.Archive, key string) bool {
 	return false
 }
 
-// line are the LSNs of a state and all before it, newest first.
+// line returns the LSNs of a state and of all its predecessors, newest first.
 func (w *world) line(lsn fsm.LSN) (all []fsm.LSN) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -259,9 +258,8 @@ func (w *world) line(lsn fsm.LSN) (all []fsm.LSN) {
 	}
 }
 
-// inspect looks at what is left when all nodes are gone: the document opens, all
-// that was confirmed is in it, nothing is damaged, and what is kept of the past is
-// what it was.
+// inspect checks the bucket after the loss of all nodes: the document is readable, it has
+// all confirmed entries, nothing is damaged, and the kept past is correct.
 func (w *world) inspect(r *rand.Rand) {
 	w.Helper()
 	seen, err := election.Read(w.Context(), w.store, docKey)
@@ -291,7 +289,7 @@ func (w *world) inspect(r *rand.Rand) {
 	w.rewind(r, line)
 }
 
-// verify has the archive look at everything.
+// verify makes the archive check every object.
 func (w *world) verify() {
 	w.Helper()
 	report, err := archive.Verify(w.Context(), w.store, docKey, archive.VerifyOptions{})
@@ -303,7 +301,8 @@ func (w *world) verify() {
 	}
 }
 
-// rewind restores some states of the past. What cannot be is told so.
+// rewind restores some states of the past. The archive must report the states that it
+// cannot restore.
 func (w *world) rewind(r *rand.Rand, line []fsm.LSN) {
 	w.Helper()
 	h, err := archive.Open(w.Context(), w.store, docKey)
@@ -329,7 +328,8 @@ func (w *world) rewind(r *rand.Rand, line []fsm.LSN) {
 	}
 }
 
-// simConfig has every mechanism happen within some hundred entries.
+// simConfig returns a configuration in which every mechanism runs within some hundred
+// entries.
 func simConfig() Config {
 	cfg := DefaultConfig()
 	cfg.InlineMax, cfg.TailMax, cfg.TailMin = 16<<10, 1<<10, 128
@@ -340,5 +340,5 @@ func simConfig() Config {
 
 const simJournal = 32 << 10
 
-// brokerTimeout is that of the original.
+// brokerTimeout is the broker timeout of the legacy broker.
 const brokerTimeout = 10 * time.Second

@@ -13,8 +13,8 @@ import (
 	"osqueue/storage/fault"
 )
 
-// narrow is a way to the bucket that takes so many bytes of the log a second, of all
-// writes together.
+// narrow is a connection to the bucket that transfers at most rate bytes of the log per
+// second, for all writes together.
 type narrow struct {
 	storage.Bucket
 	mu   sync.Mutex
@@ -31,7 +31,7 @@ func (n *narrow) PutIfAbsent(ctx context.Context, key string, data []byte) stora
 	return n.Bucket.PutIfAbsent(ctx, key, data)
 }
 
-// wait is how long bytes are under way, behind all others.
+// wait returns the transfer time of the bytes, after all earlier ones.
 func (n *narrow) wait(key string, bytes int) time.Duration {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -46,14 +46,15 @@ func (n *narrow) wait(key string, bytes int) time.Duration {
 	return time.Until(n.free)
 }
 
-// A backlog goes out over a line on which a whole step takes longer than a write may.
+// TestBacklogOverANarrowLine checks that a backlog is written over a connection on which a
+// whole step takes longer than the timeout of a write.
 func TestBacklogOverANarrowLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newCalm(t)
 		n := &narrow{Bucket: o.below}
 		o.below = n
 		for _, mb := range o.members {
-			mb.gate, mb.journal = newGate(n), NewJournal(1<<20) // all of it is held
+			mb.gate, mb.journal = newGate(n), NewJournal(1<<20) // it can hold the whole backlog
 		}
 		o.lead()
 		for range 20 {
@@ -79,8 +80,8 @@ func TestBacklogOverANarrowLine(t *testing.T) {
 	})
 }
 
-// A reign ends at once, although a base is under way to a bucket that does not
-// answer: the node may be wanted again.
+// TestEndInTheMiddleOfABase checks that a leader term ends at once while a checkpoint is
+// being written to a bucket that does not answer: the node may be needed again.
 func TestEndInTheMiddleOfABase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutage(t)
@@ -103,8 +104,8 @@ func TestEndInTheMiddleOfABase(t *testing.T) {
 	})
 }
 
-// Whatever the bound of the inline form is, no flush costs more because the queue is
-// deep.
+// TestSmallestInlineForm checks that for every bound of the inline form the cost of a flush
+// does not grow with the depth of the queue.
 func TestSmallestInlineForm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newCalm(t)
