@@ -15,7 +15,7 @@ import (
 	"osqueue/storage/mem"
 )
 
-// TestWithTheRulesOfTheAPI reads files as the program does.
+// TestWithTheRulesOfTheAPI parses files as the program does.
 func TestWithTheRulesOfTheAPI(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, m, index := mem.New(), fsm.New(), uint64(0)

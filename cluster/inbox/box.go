@@ -12,42 +12,44 @@ import (
 	"osqueue/storage"
 )
 
-// Config is what a box needs. All but Now and Log must be set; the functions must be
-// safe to call while the node leads, and are called by one goroutine.
+// Config has the settings and the node functions of a box. Interval, IdleInterval, Now and
+// Log are optional. One goroutine calls the functions, while the node leads.
 type Config struct {
 	Bucket   storage.Bucket
-	Interval time.Duration // rest between two looks into the box; 0: it is not looked at
-	// IdleInterval is the longest rest while no file arrives; less than Interval: it is
-	// always Interval.
+	Interval time.Duration // rest between two rounds; 0: the box does nothing
+	// IdleInterval is the longest rest while no file arrives. If it is less than Interval,
+	// the rest is always Interval.
 	IdleInterval time.Duration
-	// Parse makes an enqueue of one job, with that id, of a file's bytes. An error
-	// says what is wrong with the file, and rejects it.
+	// Parse converts the bytes of a file to an enqueue of one job with that id. An error
+	// describes the defect of the file, and rejects the file.
 	Parse func(id string, data []byte) (*fsmpb.Mutation, error)
-	// Propose commits mutations in one log entry, and returns the machine's answer to
-	// each. An error leaves open whether they were committed; they are proposed again.
+	// Propose commits mutations in one log entry, and returns the machine's answer to each.
+	// After an error it is unknown whether they were committed; the box proposes them
+	// again.
 	Propose func(ctx context.Context, ms []*fsmpb.Mutation) ([]fsm.Result, fsm.LSN, error)
-	// Requested reports whether the machine remembers a request with this key and fingerprint.
+	// Requested reports whether the machine remembers a request with this key and
+	// fingerprint.
 	Requested func(*fsmpb.Request) bool
-	// Flushed returns nil once the document in the bucket has that LSN.
+	// Flushed waits until the document in the bucket has that LSN, and then returns nil.
 	Flushed func(ctx context.Context, lsn fsm.LSN) error
 
-	Now func() time.Time // for reasons, and for how long a file waits; nil: time.Now
-	Log hclog.Logger     // nil: none
+	Now func() time.Time // for reasons, and for the time that a file waits; nil: time.Now
+	Log hclog.Logger     // nil: no log
 }
 
-// bounds of a round. Tests make them smaller.
+// bounds limits one round and the memory of a leader. Tests make them smaller.
 type bounds struct {
 	files      int           // new files in a round
 	batchFiles int           // in one log entry
-	batchBytes int64         // in one log entry, unless one file alone has more
-	parallel   int           // requests to the bucket at once
+	batchBytes int64         // in one log entry, unless a single file has more
+	parallel   int           // concurrent requests to the bucket
 	held       int           // files that are refused for now
 	stuck      int           // files that are in the queue and cannot be removed
-	probe      int           // of them, looked at in a round at first
-	page       int           // names that one request lists
-	moved      int64         // a larger file is left where it is
-	patience   time.Duration // for a job to wait for
-	pauseMax   time.Duration // after rounds that failed
+	probe      int           // initial number of held files to look at in a round
+	page       int           // names in one page of a listing
+	moved      int64         // a larger file is ignored
+	patience   time.Duration // maximum wait for a missing job
+	pauseMax   time.Duration // after failed rounds
 }
 
 func defaultBounds() bounds {
@@ -66,8 +68,8 @@ func defaultBounds() bounds {
 	}
 }
 
-// Box takes what is in the drop box into the queue. It lives as long as its node;
-// Stats is safe for concurrent use.
+// Box takes the jobs of the inbox into the queue. It lives as long as its node. Stats is
+// safe for concurrent use.
 type Box struct {
 	cfg    Config
 	bounds bounds
@@ -76,19 +78,19 @@ type Box struct {
 	stats Stats
 }
 
-// Stats count what this node has done as leader since its start.
+// Stats counts the actions of this node as leader since its start.
 type Stats struct {
 	Taken    uint64 // jobs added to the queue
-	Repeated uint64 // files that added nothing: their job was there, or its unique key
+	Repeated uint64 // files that added nothing: the job or its unique key existed
 	Rejected uint64 // files moved to inbox-rejected/
-	// Waiting is how many files that can be jobs were in the box when it was last
-	// looked at, and are still; the least that it can be, if there were very many.
-	// 0 while the node does not lead.
+	// Waiting is the number of files in the inbox that can be jobs: the count of the last
+	// listing without the files removed since. It is a lower bound if the listing was
+	// incomplete, and 0 while the node does not lead.
 	Waiting int
-	Failing string // why the last round did not succeed; "" when it did
+	Failing string // the error of the last round; "" if it succeeded
 }
 
-// New makes a box.
+// New returns a box.
 func New(cfg Config) *Box {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -99,7 +101,7 @@ func New(cfg Config) *Box {
 	return &Box{cfg: cfg, bounds: defaultBounds()}
 }
 
-// Stats are those of this moment.
+// Stats returns the current counts.
 func (b *Box) Stats() Stats {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -112,8 +114,8 @@ func (b *Box) count(change func(*Stats)) {
 	change(&b.stats)
 }
 
-// Run empties the box, again and again, until ctx ends. One goroutine calls it, for
-// each reign anew, while this node is the active leader.
+// Run takes jobs in, round after round, until ctx ends. One goroutine calls it, once in
+// each leader term, while this node is the active leader.
 func (b *Box) Run(ctx context.Context) {
 	if b.cfg.Interval <= 0 {
 		return
@@ -142,7 +144,7 @@ func (b *Box) Run(ctx context.Context) {
 	}
 }
 
-// note keeps how a round ended, and logs the beginning and the end of trouble.
+// note records the result of a round, and logs the first failure and the recovery.
 func (b *Box) note(err error) {
 	before, now := b.Stats().Failing, ""
 	if err != nil {
@@ -157,7 +159,7 @@ func (b *Box) note(err error) {
 	}
 }
 
-// sleep waits for d and reports whether ctx lives.
+// sleep waits for d and reports whether ctx is still active.
 func sleep(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil

@@ -47,8 +47,8 @@ func TestFilesThatComeLater(t *testing.T) {
 	})
 }
 
-// TestAnIdleBoxIsListedRarely counts the listings of a box that nothing comes to, and shows
-// that one file brings the interval back.
+// TestAnIdleBoxIsListedRarely counts the listings of an inbox without new files, and checks
+// that one file restores the interval.
 func TestAnIdleBoxIsListedRarely(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -89,8 +89,8 @@ func TestIntervalOfZeroIsOff(t *testing.T) {
 	}
 }
 
-// TestRemovedAfterTheFlushOnly holds the flush back. That no file is removed before is
-// checked at every removal; this shows that it waits.
+// TestRemovedAfterTheFlushOnly delays the flush and checks that the removal waits. In
+// addition, the watched bucket checks every removal.
 func TestRemovedAfterTheFlushOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -112,8 +112,8 @@ func TestRemovedAfterTheFlushOnly(t *testing.T) {
 	})
 }
 
-// TestFullBoxIsDrained takes more files in than a round takes, without rest in
-// between, and looks at none twice.
+// TestFullBoxIsDrained takes more files than a round takes, without rest between rounds,
+// and reads each file once.
 func TestFullBoxIsDrained(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -153,8 +153,8 @@ func TestEntriesAreBoundedInBytes(t *testing.T) {
 	})
 }
 
-// TestFullQueueKeepsFiles: what the queue has no room for stays, costs little, and is
-// taken in when there is room.
+// TestFullQueueKeepsFiles checks that files that a full queue refuses stay, cost little,
+// and are taken when there is capacity.
 func TestFullQueueKeepsFiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(s *fsm.Settings) { s.MaxJobs = 30 })
@@ -193,7 +193,8 @@ func raiseQuota(w *world, most int64) {
 	}}})
 }
 
-// TestHeldFilesAreBounded: a queue that stays full does not fill the leader's memory.
+// TestHeldFilesAreBounded checks that a queue that stays full does not fill the leader's
+// memory.
 func TestHeldFilesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(s *fsm.Settings) { s.MaxJobs = 1 })
@@ -222,7 +223,7 @@ func TestHeldFilesAreBounded(t *testing.T) {
 	})
 }
 
-// TestOneFullTypeKeepsOthersIn: files of a type that is full do not keep others out.
+// TestOneFullTypeKeepsOthersIn checks that files of a full type do not block other files.
 func TestOneFullTypeKeepsOthersIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -239,7 +240,7 @@ func TestOneFullTypeKeepsOthersIn(t *testing.T) {
 	})
 }
 
-// TestJobsThatWaitForEachOther come in the wrong order.
+// TestJobsThatWaitForEachOther puts dependent jobs in the wrong order.
 func TestJobsThatWaitForEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -284,7 +285,8 @@ func TestOverloadKeepsFiles(t *testing.T) {
 	})
 }
 
-// TestUniqueKeyIsHeld: such a file adds nothing, as POST /v1/jobs would not.
+// TestUniqueKeyIsHeld checks that a file with a reserved unique key adds nothing, as in
+// POST /v1/jobs.
 func TestUniqueKeyIsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -299,7 +301,8 @@ func TestUniqueKeyIsHeld(t *testing.T) {
 	})
 }
 
-// TestStrangeNamesAreLeftAlone, and do not make the listings more expensive.
+// TestStrangeNamesAreLeftAlone checks that other names are ignored and do not make the
+// listings more expensive.
 func TestStrangeNamesAreLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -314,7 +317,7 @@ func TestStrangeNamesAreLeftAlone(t *testing.T) {
 		w.drop("a")
 		l := w.leader()
 		b := l.box()
-		b.bounds.page = 50 // so that the names are three pages
+		b.bounds.page = 50 // so that the names fill three pages
 		logged := &lines{}
 		b.cfg.Log = logged.logger()
 		go run(b, 6*interval)
@@ -333,7 +336,7 @@ func TestStrangeNamesAreLeftAlone(t *testing.T) {
 	})
 }
 
-// TestHugeFilesAreNotRead: a file that would not fit into memory stays where it is.
+// TestHugeFilesAreNotRead checks that a file that would not fit into memory stays.
 func TestHugeFilesAreNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -348,8 +351,8 @@ func TestHugeFilesAreNotRead(t *testing.T) {
 	})
 }
 
-// TestOneBadObjectDoesNotKeepOthersOut: a file that cannot be read is tried again, and
-// the others are taken in.
+// TestOneBadObjectDoesNotKeepOthersOut checks that a file that cannot be read is tried
+// again, and that the others are taken.
 func TestOneBadObjectDoesNotKeepOthersOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -372,7 +375,8 @@ func TestOneBadObjectDoesNotKeepOthersOut(t *testing.T) {
 	})
 }
 
-// TestBucketThatReadsNothing ends a round after a few files.
+// TestBucketThatReadsNothing checks that a round ends after a few files if no file can be
+// read.
 func TestBucketThatReadsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

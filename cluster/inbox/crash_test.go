@@ -18,22 +18,22 @@ import (
 	"osqueue/storage"
 )
 
-// fate is what happens to one step of a leader: one request to the bucket, one
-// proposal, one wait for a flush.
+// fate is the outcome of one step of a leader: one request to the bucket, one proposal, or
+// one wait for a flush.
 type fate int
 
 const (
 	well  fate = iota
-	fails      // it does not take effect, and is an error
-	lost       // it takes effect, and is an error
+	fails      // it has no effect, and returns an error
+	lost       // it takes effect, and returns an error
 	dies       // the leader dies before it
 	ends       // it takes effect, and the leader dies
-	halts      // it waits until it is released, and takes effect then
+	halts      // it waits until it is released, and then takes effect
 )
 
 var errInjected = errors.New("injected")
 
-// steps decides about every step of one leader.
+// steps decides the outcome of every step of one leader.
 type steps struct {
 	decide  func(n int) fate
 	kill    context.CancelFunc
@@ -64,7 +64,7 @@ func (s *steps) step(ctx context.Context, do func() error) error {
 	return do()
 }
 
-// shaky is a bucket all whose requests are steps.
+// shaky is a bucket on which every request is a step.
 type shaky struct {
 	*steps
 	inner storage.Bucket
@@ -103,7 +103,7 @@ func (b *shaky) Delete(ctx context.Context, key string) error {
 
 func (b *shaky) Close() error { return nil }
 
-// shakyBox is a box of the leader all of whose steps are decided about.
+// shakyBox returns a box of the leader whose every step is decided by s.
 func (l *leader) shakyBox(s *steps) *Box {
 	b := l.box()
 	b.cfg.Bucket = &shaky{steps: s, inner: b.cfg.Bucket}
@@ -120,8 +120,8 @@ func (l *leader) shakyBox(s *steps) *Box {
 	return b
 }
 
-// reignUntil lets a leader with these steps reign for a time, or until it dies. It
-// returns how many steps it made.
+// reignUntil runs a leader with these steps for a time, or until it dies. It returns the
+// number of its steps.
 func (w *world) reignUntil(d time.Duration, s *steps) int {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()
@@ -130,7 +130,7 @@ func (w *world) reignUntil(d time.Duration, s *steps) int {
 	return int(s.n.Load())
 }
 
-// mixed is a world with a bit of everything in the box.
+// mixed returns a world with files of every kind in the inbox.
 func mixed(t *testing.T) *world {
 	w := newWorld(t)
 	w.drop("a", "b", "c")
@@ -144,7 +144,7 @@ func mixed(t *testing.T) *world {
 	return w
 }
 
-// wantMixed checks the end of it: everything was dealt with once.
+// wantMixed checks the result: every file took effect once.
 func (w *world) wantMixed() {
 	w.t.Helper()
 	w.wantOnce("a", "b", "c")
@@ -156,8 +156,8 @@ func (w *world) wantMixed() {
 	}
 }
 
-// TestCrashAtEachStep lets a leader suffer at each of its steps in turn. Then another
-// one finishes, with the log as it is or, if all nodes were lost, as it was flushed.
+// TestCrashAtEachStep makes each step of a leader fail in turn. Then another leader
+// finishes, with the log as it is or, if all nodes were lost, with the flushed log.
 func TestCrashAtEachStep(t *testing.T) {
 	for name, hit := range map[string]fate{"fails": fails, "lost": lost, "dies": dies, "ends": ends} {
 		for _, all := range []bool{false, true} {
@@ -190,8 +190,9 @@ func TestCrashAtEachStep(t *testing.T) {
 	}
 }
 
-// TestStalledLeaderAtEachStep lets a leader stall at each of its steps in turn, until
-// its successor has done everything. Then it goes on, and does not know.
+// TestStalledLeaderAtEachStep stalls a leader at each of its steps in turn, until its
+// successor has done everything. Then the leader continues without knowledge of its
+// successor.
 func TestStalledLeaderAtEachStep(t *testing.T) {
 	k, reached := 1, 0
 	for ; reached >= k-1; k++ {
@@ -225,8 +226,8 @@ func TestStalledLeaderAtEachStep(t *testing.T) {
 	}
 }
 
-// TestLateRemoval: a removal that arrives late finds a repetition, which adds nothing
-// in any case.
+// TestLateRemoval checks that a late removal finds a repetition, which adds nothing in any
+// case.
 func TestLateRemoval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -253,8 +254,8 @@ func TestLateRemoval(t *testing.T) {
 	})
 }
 
-// TestRandomTrouble mixes everything: leaders that suffer, die and stall, nodes that
-// are lost, files that come all the time.
+// TestRandomTrouble combines everything: leaders that fail, die and stall, lost nodes, and
+// files that arrive all the time.
 func TestRandomTrouble(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		seed := rapid.Uint64().Draw(rt, "seed")

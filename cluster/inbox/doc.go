@@ -1,11 +1,10 @@
-// Package inbox is the drop box: jobs that reach the queue through the bucket.
+// Package inbox takes jobs that producers put into the bucket into the queue.
 //
 // # Problem
 //
-// A producer may be allowed to write to the bucket and not to reach a broker. It
-// puts a job, as it would send it to POST /v1/jobs, under inbox/<id>.json, with
-// If-None-Match; the active leader takes it into the queue exactly once, through
-// the log, and removes the file.
+// A producer may have access to the bucket but not to a broker. It puts a job, in the form
+// of POST /v1/jobs, under inbox/<id>.json with If-None-Match. The active leader takes the
+// job into the queue exactly once, through the log, and removes the file.
 //
 //	        ┌──────────────── refused for now ────────────────┐
 //	        ▼                                                 │
@@ -15,55 +14,55 @@
 //
 // # Exactly once
 //
-// The id of the file is that of the job, and the mutation has the request key
-// "inbox <id>" with a fingerprint of the bytes. So a file that is seen twice, by the
-// same leader or by its successor, is recognised by the machine. It is removed only
-// after the flush that holds its job: if every node is lost in between, the file is
-// still there and the job is not, or both are.
+// The id of the file is the id of the job, and the mutation has the request key "inbox
+// <id>" with a fingerprint of the bytes. If the same leader or its successor sees a file
+// twice, the machine recognizes it. The leader removes a file only after the flush that
+// contains its job. If every node is lost before the removal, either the file exists and
+// the job does not, or both exist.
 //
-// What a leader remembers (which files are in the machine and not yet removed, and
-// which were refused for now) lives as long as its reign; a new one looks at the
-// files again. A leader that was replaced and does not know it cannot propose; what
-// it still removes is in a flushed document, or in inbox-rejected.
+// A leader remembers for its leader term which files are in the machine and not yet
+// removed, and which were refused for now; the next leader looks at the files again. A
+// replaced leader that does not know of its replacement cannot propose; any file that it
+// still removes has its job in a flushed document or a copy in inbox-rejected.
 //
-// A file that is in the queue and cannot be removed is remembered, by a mark in the bucket
-// also for later leaders, and shown in Stats; 10 000 of them at most, then the box takes no more.
+// If a file is in the queue and cannot be removed, the leader remembers it and puts a mark
+// into the bucket for later leaders. Stats shows such files. If there are 10 000 of them,
+// the inbox takes no more files.
 //
 // # An id is used once
 //
-// A removal may reach the bucket late. A file that is put under a used id could be
-// removed by it, unseen. So a producer takes a fresh id for everything that it puts
-// into the box, also for what replaces a rejected file. If an id is used again all
-// the same: the same bytes are recognised as a repetition while the request key is
-// remembered (--idempotency-window) or the job is there, and the file is removed;
-// other bytes are rejected. After that time it is a new job.
+// A removal may reach the bucket late. It could then remove another file that a producer
+// has put under the same id, unnoticed. So a producer must use a new id for everything that
+// it puts into the inbox, including a replacement of a rejected file. If a producer reuses
+// an id anyway, the outcome depends on the bytes. While the machine remembers the request
+// key (--idempotency-window) or the job exists, the same bytes are a repetition, and the
+// leader removes the file; other bytes are rejected. After that time the file is a new job.
 //
 // # Rejection
 //
-// What will not get better is moved, not dropped: bad JSON, an id that is none, a
-// job that the machine refuses. inbox-rejected/<id>.json has the bytes,
-// <id>.reason.json the reason. If that name holds other bytes already, <id> gets a
-// suffix that depends on the bytes only, so that a crash half-way leaves no second
-// copy. A full queue, and writes that are refused as a whole, are no reason to
-// reject: such files stay, and are tried again. A job that waits for another one
-// which is not there is given a minute, for files that come in another order than
-// they were put.
+// The leader moves a file that can never be accepted, and does not drop it: invalid JSON,
+// an invalid id, or a job that the machine refuses. inbox-rejected/<id>.json has the bytes,
+// and <id>.reason.json the reason. If that name already has other bytes, <id> gets a suffix
+// that depends on the id and the bytes only, so that a crash in the middle leaves no second
+// copy. A full queue and a refusal of all writes are no reason to reject: such files stay,
+// and the leader tries them again. A job that depends on a missing job may wait for a
+// minute, because files may arrive in another order.
 //
-// Names that are not of the form inbox/<id>.json are left alone and logged once.
+// The leader ignores names that are not of the form inbox/<id>.json, and logs them once.
 //
 // # Cost
 //
-// One listing every interval, and one read a file. While no file arrives the rest between
-// two listings is an eighth of the time since the last one did, up to IdleInterval; a new
-// file, or a new leader, brings it back to the interval. A listing of several pages is
-// followed by as many intervals of rest, so that a box full of what cannot be taken
-// does not cost more. Of files that were refused for now only a few are read in each
-// round, and more as soon as these are taken. A full box is taken in round after
-// round without rest.
+// Each round lists the inbox once, and reads each file once. While no file arrives, the
+// rest between two listings is an eighth of the time since the last arrival, up to
+// IdleInterval; a new file, or a new leader, resets it to the interval. After a listing of
+// several pages the rest is as many intervals, so that an inbox full of files that cannot
+// be taken does not cost more. Of the files that were refused for now, the leader reads
+// only a few in each round, and more once these are taken. While the inbox has more
+// acceptable files than a round takes, rounds follow without rest.
 //
 // # Failure stance
 //
-// Trouble of the bucket or of the log ends a round; the next one comes after a pause
-// that grows to a minute. It shows in Stats and, at its beginning and end, in the
-// log.
+// An error of the bucket or of the log ends a round; the next one follows after a pause
+// that grows to a minute. Stats shows the error, and the leader logs its first occurrence
+// and the recovery.
 package inbox

@@ -22,7 +22,7 @@ func (l *lines) Write(p []byte) (int, error) {
 
 func (l *lines) logger() hclog.Logger { return hclog.New(&hclog.LoggerOptions{Output: l}) }
 
-// count is how often the text was logged.
+// count returns how often the text was logged.
 func (l *lines) count(text string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

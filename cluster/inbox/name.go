@@ -9,10 +9,10 @@ import (
 	"osqueue/storage"
 )
 
-// Prefix begins the keys of all that is in the box, and RejectedPrefix of what was
-// rejected: it is not in the listing of the box, whose cost would grow with every file that
-// nobody removes. takenPrefix begins the keys of marks: such a file is in the queue and could
-// not be removed.
+// Prefix is the prefix of all keys in the inbox. RejectedPrefix is the prefix of rejected
+// files; the listing of the inbox does not include them, because its cost would grow with
+// every file that is never removed. takenPrefix is the prefix of the marks of files that
+// are in the queue and could not be removed.
 const (
 	Prefix         = "inbox/"
 	RejectedPrefix = "inbox-rejected/"
@@ -26,9 +26,9 @@ const (
 	reasonSuffix = ".reason" + suffix
 )
 
-// Key is where the job with that id is put. It is an error for an id that no
-// object's name can hold: they are made of letters, digits and . _ ~ = + @ , : - and
-// do not begin with a dot.
+// Key returns the key of the file for the job with that id. It returns an error for an id
+// that an object name cannot contain: an id consists of letters, digits and . _ ~ = + @ , :
+// - and does not begin with a dot.
 func Key(id string) (string, error) {
 	key := Prefix + id + suffix
 	if err := storage.ValidateKey(key); err != nil {
@@ -40,8 +40,8 @@ func Key(id string) (string, error) {
 	return key, nil
 }
 
-// idOf is the id of the job that a key of the box holds; ok is false for a key that
-// holds none.
+// idOf returns the id of the job in a file of the inbox; ok is false if key is not the key
+// of a job.
 func idOf(key string) (id string, ok bool) {
 	name, inside := strings.CutPrefix(key, Prefix)
 	id, isJob := strings.CutSuffix(name, suffix)
@@ -51,17 +51,17 @@ func idOf(key string) (id string, ok bool) {
 	return id, true
 }
 
-// isOldRejected reports whether an earlier version has rejected a file.
+// isOldRejected reports whether key is a file that an earlier version has rejected.
 func isOldRejected(key string) bool { return strings.HasPrefix(key, oldRejectedPrefix) }
 
-// stemMax bounds the part of an id that a rejected file's name repeats: with its
-// suffixes it must fit into a segment of a key.
+// stemMax is the maximum length of the part of an id in the name of a rejected file, bytes:
+// with its suffixes it must fit into a segment of a key.
 const stemMax = 150
 
-// rejectedStem is the name of a rejected file, without its ending. The other one of
-// the two names of a file is for when the first is taken by other bytes.
+// rejectedStem returns the name of a rejected file without its ending. other selects the
+// second name, for the case that the first one has other bytes.
 func rejectedStem(id string, data []byte, other bool) string {
-	clash := strings.HasSuffix(id, strings.TrimSuffix(reasonSuffix, suffix)) // reads like the reason of another one
+	clash := strings.HasSuffix(id, strings.TrimSuffix(reasonSuffix, suffix)) // looks like the reason of another file
 	if !other && !clash && len(id) <= stemMax {
 		return id
 	}

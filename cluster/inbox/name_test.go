@@ -27,8 +27,8 @@ func TestIDs(t *testing.T) {
 	}
 }
 
-// FuzzNames: an id leads to one key and back, and the names of rejected files are keys,
-// none of which is that of another file or of a reason.
+// FuzzNames checks that an id maps to one key and back, and that the names of rejected
+// files are valid keys that differ from those of other files and reasons.
 func FuzzNames(f *testing.F) {
 	f.Add("a", "b", []byte("{"))
 	f.Add("x.reason", "x", []byte(""))

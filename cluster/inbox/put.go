@@ -12,13 +12,13 @@ import (
 	"osqueue/storage"
 )
 
-// ErrTaken is wrapped when another file has the name of the one to be put.
+// ErrTaken is wrapped by the error of Put if another file has the name.
 var ErrTaken = errors.New("another file has that name")
 
-// Put puts a job into the box, and returns nil once it is certain that it is there,
-// or was. What is not known, or was refused by a rate limit, is tried again until ctx
-// ends. A file that is there already must be the same; else it is ErrTaken. Whether
-// the job is one that the queue will take is not looked at.
+// Put puts a job into the inbox, and returns nil once it is certain that the file is there
+// or was there. It repeats an attempt that was throttled or has an unknown outcome until
+// ctx ends. An existing file must have the same bytes; otherwise the error wraps ErrTaken.
+// Put does not check whether the queue will accept the job.
 func Put(ctx context.Context, bucket storage.Bucket, id string, data []byte) error {
 	key, err := Key(id)
 	if err != nil {
@@ -28,14 +28,14 @@ func Put(ctx context.Context, bucket storage.Bucket, id string, data []byte) err
 	return err
 }
 
-// Pauses between attempts: they grow from the first to the long one.
+// Pauses between attempts grow from firstPause to longPause.
 const (
 	firstPause = 50 * time.Millisecond
 	longPause  = 5 * time.Second
 )
 
-// put creates an object and settles an outcome that is not known. created is false
-// if the same bytes were there before.
+// put creates an object and settles an unknown outcome. created is false if the same bytes
+// were there before.
 func put(ctx context.Context, bucket storage.Bucket, key string, data []byte, o ...backoff.RetryOption) (created bool, err error) {
 	pauses := backoff.NewExponentialBackOff()
 	pauses.InitialInterval, pauses.MaxInterval = firstPause, longPause
@@ -45,22 +45,22 @@ func put(ctx context.Context, bucket storage.Bucket, key string, data []byte, o 
 	if err == nil {
 		return created, nil
 	}
-	if ctx.Err() != nil && a.last != nil { // err is no more than that
+	if ctx.Err() != nil && a.last != nil { // err only reports the end of ctx
 		err = fmt.Errorf("%w; before: %w", err, a.last)
 	}
 	return false, fmt.Errorf("put %s into the bucket: %w", key, err)
 }
 
-// attempt is a put that is under way.
+// attempt is a put in progress.
 type attempt struct {
 	bucket storage.Bucket
 	key    string
 	data   []byte
 	open   bool  // an earlier try may have been applied
-	last   error // that was not ctx's
+	last   error // without errors of ctx
 }
 
-// once tries to put. An error that is not permanent leaves it open.
+// once tries to put the object. The caller repeats it unless the error is permanent.
 func (a *attempt) once(ctx context.Context) (created bool, err error) {
 	w := a.bucket.PutIfAbsent(ctx, a.key, a.data)
 	switch w.Outcome {
@@ -82,16 +82,16 @@ func (a *attempt) once(ctx context.Context) (created bool, err error) {
 	return false, err
 }
 
-// note keeps the last error that says more than that the time is over.
+// note records the last error that is not caused by the end of ctx.
 func (a *attempt) note(ctx context.Context, err error) {
 	if ctx.Err() == nil {
 		a.last = err
 	}
 }
 
-// look finds out whose the object is that is there. If there is none any more it was
-// taken out of the box, or the store refused one of two writes at a time: putting it
-// once more costs nothing, for the leader knows a job that it has taken.
+// look reads the existing object and compares it. If the object does not exist any more,
+// either the leader has taken it, or the store refused one of two concurrent writes. In
+// both cases another put is safe, because the leader recognizes a job that it has taken.
 func (a *attempt) look(ctx context.Context) (created bool, err error) {
 	o, err := a.bucket.Get(ctx, a.key)
 	switch {

@@ -40,8 +40,8 @@ func TestPut(t *testing.T) {
 	}
 }
 
-// TestPutSaysWhatFailed: when the time is over, the trouble before that is what one
-// wants to know.
+// TestPutSaysWhatFailed checks that after a timeout the error contains the failure before
+// it.
 func TestPutSaysWhatFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := fault.New(mem.New(), 1)
@@ -71,7 +71,7 @@ func keysOf(t *testing.T, b storage.Bucket) (n int) {
 	return n
 }
 
-// TestPutSettles has every kind of trouble at the first attempts.
+// TestPutSettles causes every kind of failure at the first attempts.
 func TestPutSettles(t *testing.T) {
 	for _, kind := range []fault.Kind{fault.LoseRequest, fault.LoseAnswer, fault.DeliverLate, fault.Throttle, fault.Slow} {
 		for _, ops := range [][]storage.Op{{storage.OpPutIfAbsent}, {storage.OpPutIfAbsent, storage.OpGet}} {
@@ -92,9 +92,9 @@ func TestPutSettles(t *testing.T) {
 	}
 }
 
-// TestPutThatIsNotThere: an attempt may have been applied, the next meets a conflict,
-// and there is nothing. The file was taken out of the box since, or it never got there:
-// only another attempt is certain.
+// TestPutThatIsNotThere has an attempt with an unknown outcome, then a conflict, and then
+// no object. The leader has taken the file since, or it never arrived: only another attempt
+// gives certainty.
 func TestPutThatIsNotThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := mem.New()
@@ -112,7 +112,8 @@ func TestPutThatIsNotThere(t *testing.T) {
 	})
 }
 
-// TestPutGivesUpWithTheContext and says what the trouble was.
+// TestPutGivesUpWithTheContext checks that Put ends with the context and returns the last
+// failure.
 func TestPutGivesUpWithTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := fault.New(mem.New(), 1)

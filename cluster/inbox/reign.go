@@ -11,27 +11,27 @@ import (
 	"osqueue/storage"
 )
 
-// reign is what a leader remembers of the box. One goroutine uses it.
+// reign is the memory of the inbox during one leader term. One goroutine uses it.
 type reign struct {
 	*Box
 
 	taken map[string]fsm.LSN   // by id: in the machine at that LSN, not removed yet
-	held  map[string]time.Time // by id: to come again; since when it awaits another job, zero if not
-	queue []file               // of held, in the order in which they are looked at again
-	probe int                  // of them, to look at in the next round
-	alien map[string]struct{}  // names that are left alone and have been logged
-	stuck map[string]struct{}  // by id: taken and flushed, and not to be removed; nil: the marks are not read yet
+	held  map[string]time.Time // by id: to be tried again; the time since which it waits for another job, zero if it does not
+	queue []file               // the files of held, in the order of the next attempts
+	probe int                  // number of files of queue to try in the next round
+	alien map[string]struct{}  // ignored names that have been logged
+	stuck map[string]struct{}  // by id: taken and flushed, but the removal failed; nil: the marks are not read yet
 	old   []string             // keys of files that an earlier version has rejected
-	quiet time.Time            // since then no file has arrived
+	quiet time.Time            // no file has arrived since then
 }
 
-// file is a job in the box.
+// file is the file of a job in the inbox.
 type file struct {
 	id   string
 	size int64
 }
 
-// key is where the file is.
+// key returns the key of the file.
 func (f file) key() string { return Prefix + f.id + suffix }
 
 func newReign(b *Box) *reign {
@@ -45,8 +45,8 @@ func newReign(b *Box) *reign {
 	}
 }
 
-// round looks into the box once and takes in what it can. It returns how long to
-// rest before the next one.
+// round lists the inbox once and takes the files that it can. It returns the rest before
+// the next round.
 func (r *reign) round(ctx context.Context) (rest time.Duration, err error) {
 	if err := r.readMarks(ctx); err != nil {
 		return 0, err
@@ -68,11 +68,11 @@ func (r *reign) round(ctx context.Context) (rest time.Duration, err error) {
 	return r.rest(&l) * time.Duration(max(1, l.pages)), err
 }
 
-// quietPart is the part of the time without a new file that the next rest lasts.
+// quietPart is the divisor of the time without a new file that gives the next rest.
 const quietPart = 8
 
-// rest returns the rest after a listing of one page: Interval while files arrive or wait, and
-// longer and longer, up to IdleInterval, the longer none has.
+// rest returns the rest after a listing of one page: Interval while files arrive or wait,
+// then a growing time, up to IdleInterval.
 func (r *reign) rest(l *look) time.Duration {
 	now := r.cfg.Now()
 	if len(l.fresh) > 0 || len(r.queue) > 0 {
@@ -81,12 +81,12 @@ func (r *reign) rest(l *look) time.Duration {
 	return max(r.cfg.Interval, min(now.Sub(r.quiet)/quietPart, r.cfg.IdleInterval))
 }
 
-// look is a listing.
+// look is the result of a listing.
 type look struct {
-	fresh []file          // new ones
-	stuck map[string]bool // those of stuck that are still there
-	more  bool            // there may be more of them
-	pages int             // that it took
+	fresh []file          // new files
+	stuck map[string]bool // the files of stuck that still exist
+	more  bool            // the listing stopped early; there may be more files
+	pages int             // number of pages of the listing
 }
 
 func (r *reign) look(ctx context.Context) (look, error) {
@@ -135,7 +135,7 @@ func (r *reign) knows(id string) bool {
 	return taken || held
 }
 
-// alienMax bounds what is remembered, and logged, of names that are left alone.
+// alienMax bounds the number of ignored names that are remembered and logged.
 const alienMax = 100
 
 func (r *reign) leaveAlone(o storage.Info, isJob bool) {
@@ -150,8 +150,9 @@ func (r *reign) leaveAlone(o storage.Info, isJob bool) {
 	r.cfg.Log.Warn("a file in the drop box is left alone", "key", fmt.Sprintf("%q", o.Key), "reason", why)
 }
 
-// requeue puts the files that were looked at and are still refused behind the others,
-// and decides how many come next: more if all were taken, few if any was not.
+// requeue appends the tried files that are still refused to the queue, and sets the number
+// of files for the next round: it doubles if none was refused, and returns to the initial
+// number otherwise.
 func (r *reign) requeue(probes []file, got outcome) {
 	for _, f := range probes {
 		if _, refused := r.held[f.id]; refused {
@@ -166,7 +167,7 @@ func (r *reign) requeue(probes []file, got outcome) {
 	}
 }
 
-// hold keeps a file for later.
+// hold keeps a file for a later round.
 func (r *reign) hold(f file) {
 	if _, known := r.held[f.id]; !known {
 		r.held[f.id] = time.Time{}
@@ -174,8 +175,8 @@ func (r *reign) hold(f file) {
 	}
 }
 
-// awaitsStill reports whether a file may still wait for a job that is not there. The
-// first time it may.
+// awaitsStill reports whether a file may still wait for a missing job. The patience starts
+// with the first call.
 func (r *reign) awaitsStill(f file) bool {
 	r.hold(f)
 	now := r.cfg.Now()

@@ -10,23 +10,23 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// rejection is a file that the queue does not take.
+// rejection is a file that the queue does not accept, with the reason.
 type rejection struct {
 	letter
 	reason error
 }
 
-// Reason is what inbox-rejected/<id>.reason.json holds.
+// Reason is the content of inbox-rejected/<id>.reason.json.
 type Reason struct {
 	Reason string `json:"reason"`
-	At     int64  `json:"at"`  // when it was rejected, ms
-	Key    string `json:"key"` // where the file was
+	At     int64  `json:"at"`  // time of the rejection, ms
+	Key    string `json:"key"` // original key of the file
 }
 
-// rejectTries is how often each write is tried before the round ends.
+// rejectTries is the number of attempts of each write before the round ends.
 const rejectTries = 3
 
-// rejectAll moves files out of the box.
+// rejectAll moves files out of the inbox.
 func (r *reign) rejectAll(ctx context.Context, all []rejection) outcome {
 	var o outcome
 	for _, x := range all {
@@ -42,8 +42,8 @@ func (r *reign) rejectAll(ctx context.Context, all []rejection) outcome {
 	return o
 }
 
-// reject moves a file out of the box: first it is copied, with the reason, then
-// removed. Done again, by anybody, it changes nothing more.
+// reject moves a file out of the inbox: it writes a copy and the reason, and then removes
+// the file. It is idempotent, also if another leader repeats it.
 func (r *reign) reject(ctx context.Context, x rejection) error {
 	stem, created, err := r.copyRejected(ctx, x)
 	if err != nil {
@@ -63,7 +63,7 @@ func (r *reign) reject(ctx context.Context, x rejection) error {
 	return nil
 }
 
-// copyRejected keeps the bytes, under another name if the first one is taken.
+// copyRejected writes the copy, under the second name if the first one has other bytes.
 func (r *reign) copyRejected(ctx context.Context, x rejection) (stem string, created bool, err error) {
 	for _, other := range []bool{false, true} {
 		stem = rejectedStem(x.id, x.data, other)
@@ -75,7 +75,7 @@ func (r *reign) copyRejected(ctx context.Context, x rejection) (stem string, cre
 	return stem, created, err
 }
 
-// explain keeps the reason. One that is there is of an earlier attempt, and stays.
+// explain writes the reason. An existing reason comes from an earlier attempt, and stays.
 func (r *reign) explain(ctx context.Context, stem string, x rejection) error {
 	text, err := json.Marshal(Reason{
 		Reason: x.reason.Error(), At: r.cfg.Now().UnixMilli(), Key: x.key(),
@@ -90,7 +90,7 @@ func (r *reign) explain(ctx context.Context, stem string, x rejection) error {
 	return err
 }
 
-// remove takes a file out of the box.
+// remove removes a file from the inbox.
 func (r *reign) remove(ctx context.Context, f file) error {
 	if err := r.cfg.Bucket.Delete(ctx, f.key()); err != nil {
 		return fmt.Errorf("remove %s: %w", f.key(), err)

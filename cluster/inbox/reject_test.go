@@ -64,7 +64,8 @@ func TestBadFilesAreRejected(t *testing.T) {
 	})
 }
 
-// TestRejectedAgain: another file under the name of a rejected one is kept beside it.
+// TestRejectedAgain checks that another file with the name of a rejected one is kept in
+// addition to it.
 func TestRejectedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -81,7 +82,7 @@ func TestRejectedAgain(t *testing.T) {
 	})
 }
 
-// TestUsedIDs puts files under ids that were used before, by a file and by others.
+// TestUsedIDs puts files under ids that a file or another request has used before.
 func TestUsedIDs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -91,7 +92,7 @@ func TestUsedIDs(t *testing.T) {
 			run(b, time.Second)
 		}
 		put(`{"type":"t"}`)
-		put(`{"type":"t"}`) // the same: a repetition
+		put(`{"type":"t"}`) // the same bytes: a repetition
 		put(`{"type":"u"}`)
 		w.wantOnce("a")
 		w.wantRejected("a", `{"type":"u"}`, "the id was used before, for a file with other content: put this one under a new id")
@@ -107,7 +108,7 @@ func TestUsedIDs(t *testing.T) {
 	})
 }
 
-// TestRepetitionAfterTheJobIsGone: the request key outlives the job.
+// TestRepetitionAfterTheJobIsGone checks that the request key outlives the job.
 func TestRepetitionAfterTheJobIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(s *fsm.Settings) { s.RetainCompletedMs = 1000 })
@@ -124,7 +125,8 @@ func TestRepetitionAfterTheJobIsGone(t *testing.T) {
 	})
 }
 
-// TestRejectingIsTriedAgain: a file that cannot be moved stays, and keeps nobody out.
+// TestRejectingIsTriedAgain checks that a file that cannot be moved stays, and does not
+// block other files.
 func TestRejectingIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

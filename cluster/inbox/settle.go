@@ -13,8 +13,8 @@ import (
 	"osqueue/fsm"
 )
 
-// settle waits until the jobs that were taken are in the bucket, and removes their
-// files. A file that cannot be removed is marked: no leader takes it again.
+// settle waits until the jobs that were taken are in the bucket, and removes their files.
+// If a removal fails, it marks the file, so that no leader takes it again.
 func (r *reign) settle(ctx context.Context) error {
 	if len(r.taken) == 0 {
 		return nil

@@ -11,21 +11,23 @@ import (
 	"osqueue/storage"
 )
 
-// A file that is in the queue and cannot be removed must not be taken again, also not when
-// the machine has forgotten its request and its job. So a leader remembers it, and puts a
-// mark into the bucket for the leaders to come. A mark goes when its file has gone. If there are
-// too many of them to remember, the box takes no more files: that is the safe side.
+// A file that is in the queue and cannot be removed must not be taken again, even if the
+// machine has forgotten its request and its job. The leader remembers it, and puts a mark
+// into the bucket for later leaders. It removes the mark when the file no longer exists. If
+// there are too many such files to remember, the inbox takes no more files, which is the
+// safe side.
 
 const (
-	// stuckTries is how many of the files that could not be removed are tried again in a round.
+	// stuckTries is the number of files whose failed removal is tried again in a round.
 	stuckTries = 10
-	// oldMost is how many files that an earlier version has rejected are moved in a round.
+	// oldMost is the maximum number of files rejected by an earlier version that a round
+	// moves.
 	oldMost = 50
 )
 
 func markKey(id string) string { return takenPrefix + id + suffix }
 
-// mark puts the mark of a file.
+// mark writes the mark of a file.
 func (r *reign) mark(ctx context.Context, id string) error {
 	_, err := put(ctx, r.cfg.Bucket, markKey(id), []byte("{}\n"), backoff.WithMaxTries(rejectTries))
 	if err != nil {
@@ -34,7 +36,7 @@ func (r *reign) mark(ctx context.Context, id string) error {
 	return nil
 }
 
-// readMarks reads the marks, once in a reign.
+// readMarks reads the marks, once in a leader term.
 func (r *reign) readMarks(ctx context.Context) error {
 	if r.stuck != nil {
 		return nil
@@ -53,8 +55,8 @@ func (r *reign) readMarks(ctx context.Context) error {
 	return nil
 }
 
-// unstick tries to remove some of the files that could not be removed, and forgets those
-// that are not there any more.
+// unstick tries to remove some of the files whose removal failed, and forgets those that do
+// not exist any more.
 func (r *reign) unstick(ctx context.Context, l *look) {
 	tries := stuckTries
 	for id := range r.stuck {
@@ -73,7 +75,8 @@ func (r *reign) unstick(ctx context.Context, l *look) {
 	}
 }
 
-// stuckError says that files could not be removed; nil: there are none.
+// stuckError returns an error if there are files that could not be removed, and nil
+// otherwise.
 func (r *reign) stuckError() error {
 	for id := range r.stuck {
 		err := fmt.Errorf("%d files whose jobs are in the queue cannot be removed, such as %s: allow the nodes to delete below %s",
@@ -87,7 +90,7 @@ func (r *reign) stuckError() error {
 }
 
 // moveOld moves some of the files that an earlier version has rejected out of the listing.
-// What fails is tried again in the next round.
+// The next round tries again after a failure.
 func (r *reign) moveOld(ctx context.Context) {
 	for _, key := range r.old {
 		o, err := r.cfg.Bucket.Get(ctx, key)

@@ -13,8 +13,9 @@ import (
 	"osqueue/storage/fault"
 )
 
-// A file that cannot be removed is taken once, also by later leaders, and when the machine
-// has forgotten its request; and that is said. Its mark goes with it.
+// TestAFileThatCannotBeRemovedIsTakenOnce checks that a file that cannot be removed is
+// taken once, even by later leaders and after the machine has forgotten its request, and
+// that Stats and the log report it. The mark is removed with the file.
 func TestAFileThatCannotBeRemovedIsTakenOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(s *fsm.Settings) { s.RequestCount, s.RetainCompletedCount = 0, 0 })
@@ -33,7 +34,7 @@ func TestAFileThatCannotBeRemovedIsTakenOnce(t *testing.T) {
 		if len(w.files()) != 1 || len(w.keys(takenPrefix)) != 1 {
 			t.Errorf("files %v, marks %v", w.files(), w.keys(takenPrefix))
 		}
-		// Others come in without delay.
+		// Other files are taken without delay.
 		w.drop("b")
 		b := w.leader().box()
 		run(b, 3*time.Second)
@@ -48,7 +49,8 @@ func TestAFileThatCannotBeRemovedIsTakenOnce(t *testing.T) {
 	})
 }
 
-// What an earlier version has rejected leaves the listing of the box.
+// TestOldRejectedFilesLeaveTheBox checks that files that an earlier version has rejected
+// leave the listing of the inbox.
 func TestOldRejectedFilesLeaveTheBox(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -63,8 +65,9 @@ func TestOldRejectedFilesLeaveTheBox(t *testing.T) {
 	})
 }
 
-// A file that a release of level 6 has taken, and could not remove, is not taken again after an
-// upgrade: the machine remembers its request under another name.
+// TestAFileOfAnOlderReleaseIsTakenOnce checks that a file that a release of level 6 has
+// taken and could not remove is not taken again after an upgrade: the machine remembers its
+// request under another key.
 func TestAFileOfAnOlderReleaseIsTakenOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(s *fsm.Settings) { s.RetainCompletedCount = 0 })
@@ -78,7 +81,7 @@ func TestAFileOfAnOlderReleaseIsTakenOnce(t *testing.T) {
 		m.Request = &fsmpb.Request{Key: "inbox:a", Fingerprint: sum[:]}
 		w.do(m)
 		w.complete("a")
-		// A client of the API has used such a key for something else.
+		// A client of the API has used such a key for another request.
 		other, err := parse("x", []byte("{}"))
 		if err != nil {
 			t.Fatal(err)
@@ -97,8 +100,9 @@ func TestAFileOfAnOlderReleaseIsTakenOnce(t *testing.T) {
 	})
 }
 
-// Files that cannot be removed leave the room of those that are refused for now alone. If there
-// are too many to remember, no more are taken, and that is said.
+// TestTooManyFilesThatCannotBeRemoved checks that files that cannot be removed do not use
+// the capacity for files that are refused for now, and that the inbox takes no more files,
+// and reports it, if there are too many to remember.
 func TestTooManyFilesThatCannotBeRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -15,18 +15,18 @@ import (
 	"osqueue/storage"
 )
 
-// letter is a file that was read, and what it says.
+// letter is a file with its bytes and its mutation.
 type letter struct {
 	file
 	data     []byte
 	mutation *fsmpb.Mutation
 }
 
-// outcome is what became of some files.
+// outcome is the result for some files.
 type outcome struct {
 	done     int     // taken or rejected
-	refused  bool    // at least one is to come again
-	failures []error // of single files, which are to come again
+	refused  bool    // at least one file is to be tried again
+	failures []error // of single files, which are to be tried again
 }
 
 func (o *outcome) add(p outcome) {
@@ -35,12 +35,12 @@ func (o *outcome) add(p outcome) {
 	o.failures = append(o.failures, p.failures...)
 }
 
-// failuresMax is with how many files a round may fail before it ends: one that
-// cannot be read must not keep the others out, and a bucket that is away must not be
-// asked for each of them.
+// failuresMax is the number of failed files that ends a round. A file that cannot be read
+// must not block the others, and a leader must not try every file when the bucket is
+// unavailable.
 const failuresMax = 10
 
-// takeAll takes files in, batch by batch, until all fails.
+// takeAll takes files batch by batch, until the log or too many files fail.
 func (r *reign) takeAll(ctx context.Context, files []file) (outcome, error) {
 	var all outcome
 	for batch := range r.batches(files) {
@@ -53,7 +53,7 @@ func (r *reign) takeAll(ctx context.Context, files []file) (outcome, error) {
 	return all, errors.Join(all.failures...)
 }
 
-// batches cuts files into runs that fit into a log entry, and into memory.
+// batches splits files into runs that fit into a log entry and into memory.
 func (r *reign) batches(files []file) iter.Seq[[]file] {
 	return func(yield func([]file) bool) {
 		for len(files) > 0 {
@@ -70,7 +70,7 @@ func (r *reign) batches(files []file) iter.Seq[[]file] {
 	}
 }
 
-// take takes one batch in.
+// take takes one batch.
 func (r *reign) take(ctx context.Context, batch []file) (outcome, error) {
 	read, all := r.read(ctx, batch)
 	var good []letter
@@ -94,9 +94,10 @@ func (r *reign) take(ctx context.Context, batch []file) (outcome, error) {
 	return all, nil
 }
 
-// requestOf names the write, so that it takes effect once. The space keeps the name apart
-// from those that clients of the API may give: these are visible characters. Up to level 6 the
-// name had a colon: a file that such a release has taken and could not remove keeps it.
+// requestOf returns the request of the enqueue, which makes it take effect once. The space
+// separates the key from the keys of API clients, which only have visible characters. Up to
+// level 6 the key had a colon: if the machine remembers a file under that key, which an
+// earlier release has taken and could not remove, the file keeps it.
 func (r *reign) requestOf(l letter) *fsmpb.Request {
 	sum := sha256.Sum256(l.data)
 	req := &fsmpb.Request{Key: "inbox:" + l.id, Fingerprint: sum[:]}
@@ -106,7 +107,7 @@ func (r *reign) requestOf(l letter) *fsmpb.Request {
 	return req
 }
 
-// read reads the files of a batch that are still there.
+// read reads the files of a batch that still exist.
 func (r *reign) read(ctx context.Context, batch []file) (read []letter, all outcome) {
 	objects := make([]storage.Object, len(batch))
 	errs := make([]error, len(batch))
@@ -126,12 +127,12 @@ func (r *reign) read(ctx context.Context, batch []file) (read []letter, all outc
 			return nil
 		})
 	}
-	_ = group.Wait() // the errors are those of the files
+	_ = group.Wait() // errs has the errors
 	for i, f := range batch {
 		switch err := errs[i]; {
 		case err == nil:
 			read = append(read, letter{file: f, data: objects[i].Data})
-		case errors.Is(err, storage.ErrNotFound): // removed since it was listed
+		case errors.Is(err, storage.ErrNotFound): // removed since the listing
 			delete(r.held, f.id)
 		case errors.Is(err, errNotTried):
 		default:
@@ -143,14 +144,14 @@ func (r *reign) read(ctx context.Context, batch []file) (read []letter, all outc
 
 var errNotTried = errors.New("not tried")
 
-// failed keeps a file for later that could not be dealt with.
+// failed keeps a file for a later round after an error.
 func (r *reign) failed(f file, err error) outcome {
 	r.hold(f)
 	return outcome{refused: true, failures: []error{err}}
 }
 
-// propose has the machine decide about letters. It returns those that are to be
-// rejected, and what became of the others.
+// propose proposes the mutations of letters in one log entry. It returns the letters to
+// reject, and the result for the others.
 func (r *reign) propose(ctx context.Context, letters []letter) (refused []rejection, all outcome, err error) {
 	if len(letters) == 0 {
 		return nil, outcome{}, nil
@@ -181,7 +182,8 @@ func (r *reign) propose(ctx context.Context, letters []letter) (refused []reject
 	return refused, all, nil
 }
 
-// judge is judge, and the end of patience.
+// judge is like the function judge, but rejects a file that has waited too long for a
+// missing job.
 func (r *reign) judge(f file, res fsm.Result) verdict {
 	v := judge(res)
 	if v == awaits && !r.awaitsStill(f) {
@@ -190,7 +192,7 @@ func (r *reign) judge(f file, res fsm.Result) verdict {
 	return v
 }
 
-// noteTaken remembers a file whose job is in the machine.
+// noteTaken records a file whose job is in the machine.
 func (r *reign) noteTaken(l letter, v verdict, res fsm.Result, lsn fsm.LSN) {
 	delete(r.held, l.id)
 	r.taken[l.id] = lsn
@@ -207,7 +209,7 @@ func (r *reign) noteTaken(l letter, v verdict, res fsm.Result, lsn fsm.LSN) {
 	}
 }
 
-// holder is the id of the job that is there instead of the file's.
+// holder returns the id of the existing job that makes the file a repetition.
 func holder(res fsm.Result) string {
 	if len(res.Jobs) > 0 && res.Jobs[0] != nil {
 		return res.Jobs[0].ID

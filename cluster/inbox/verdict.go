@@ -7,22 +7,22 @@ import (
 	"osqueue/fsm"
 )
 
-// verdict is what the machine's answer means for a file.
+// verdict is the meaning of the machine's answer for a file.
 type verdict int
 
 const (
 	added    verdict = iota // the job is in the machine
-	repeated                // it was before, or nothing is to be added
-	later                   // the queue is full: other jobs have to go first
-	awaits                  // a job that it waits for is not there; it may come
-	bad                     // it will not get better
+	repeated                // the job or its unique key existed; nothing was added
+	later                   // the queue is full: other jobs must leave first
+	awaits                  // a job that it depends on is missing, and may still come
+	bad                     // it can never be accepted
 )
 
-// errUsedID is what a conflict of requests means to somebody who put a file: the key
-// of the request is the id, and no key that a producer has heard of.
+// errUsedID replaces a request conflict in the reason for a producer: the key of the
+// request comes from the id, and the producer does not know it.
 var errUsedID = errors.New("the id was used before, for a file with other content: put this one under a new id")
 
-// reasonOf is why a file that the machine refuses is rejected.
+// reasonOf returns the reason for the rejection of a file that the machine refuses.
 func reasonOf(code fsm.Code) error {
 	if code == fsm.RequestConflict {
 		return errUsedID
@@ -30,7 +30,7 @@ func reasonOf(code fsm.Code) error {
 	return code.Err()
 }
 
-// judge reads the answer to an enqueue of one job.
+// judge interprets the answer to an enqueue of one job.
 func judge(res fsm.Result) verdict {
 	switch {
 	case res.Code == fsm.Duplicate, res.Code.Done() && slices.Contains(res.Codes, fsm.Duplicate):

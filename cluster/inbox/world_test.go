@@ -26,21 +26,21 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is a cluster of which only the machine is real, and a bucket. It lives as
-// long as the bucket does; leaders come and go.
+// world is a bucket and a cluster of which only the machine is real. It lives as long as
+// the bucket does; leaders change.
 type world struct {
 	t      *testing.T
-	store  *mem.Bucket   // what is there
-	bucket *fault.Bucket // what leaders see of it
+	store  *mem.Bucket   // the stored objects
+	bucket *fault.Bucket // the bucket of the leaders, with faults
 
 	mu      sync.Mutex
 	machine *fsm.Machine
 	log     []*fsmpb.Batch // all entries since the beginning
-	decided map[string]int // by id: after which entry a file's job is in the machine, or not needed
-	flushed int            // how many entries are in the bucket's document
+	decided map[string]int // by id: number of the entry after which a file's job is in the machine, or not needed
+	flushed int            // number of entries in the document in the bucket
 	term    uint64         // of the leader
 	autoOff bool           // flushes wait for flush()
-	refuse  error          // what Propose answers
+	refuse  error          // error of Propose
 
 	gets, lists atomic.Int64 // requests of leaders
 }
@@ -72,7 +72,7 @@ func (w *world) apply(ms ...*fsmpb.Mutation) ([]fsm.Result, fsm.LSN) {
 	return res, w.machine.Meta().LSN
 }
 
-// do applies a mutation from elsewhere.
+// do applies a mutation of another client.
 func (w *world) do(m *fsmpb.Mutation) fsm.Result {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -80,7 +80,7 @@ func (w *world) do(m *fsmpb.Mutation) fsm.Result {
 	return res[0]
 }
 
-// loseAll loses every node: what was flushed comes back.
+// loseAll loses every node: the flushed state comes back.
 func (w *world) loseAll() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -104,7 +104,7 @@ func (w *world) job(id string) *fsm.Job {
 	return w.machine.Job(id)
 }
 
-// inFlushed reports whether the document in the bucket holds what became of the job.
+// inFlushed reports whether the document in the bucket contains the outcome of the job.
 func (w *world) inFlushed(id string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -112,7 +112,7 @@ func (w *world) inFlushed(id string) bool {
 	return at > 0 && at <= w.flushed
 }
 
-// leader starts to lead: those before it cannot propose any more.
+// leader starts a new leader: earlier ones cannot propose any more.
 func (w *world) leader() *leader {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -122,7 +122,7 @@ func (w *world) leader() *leader {
 
 var errNotLeader = errors.New("this node is not the leader")
 
-// leader is one reign as a box sees it.
+// leader is one leader term from the view of a box.
 type leader struct {
 	*world
 	term uint64
@@ -164,10 +164,10 @@ func (l *leader) isFlushed(ctx context.Context, lsn fsm.LSN) error {
 	}
 }
 
-// interval is that of the boxes in tests.
+// interval is the interval of the boxes in tests.
 const interval = 10 * time.Second
 
-// box is a box of this leader.
+// box returns a box of this leader.
 func (l *leader) box() *Box {
 	return New(Config{
 		Bucket: &watched{l.bucket, l.world}, Interval: interval, Parse: parse,
@@ -181,7 +181,7 @@ func (w *world) requested(req *fsmpb.Request) bool {
 	return w.machine.Requested(req)
 }
 
-// parse stands for that of package api.
+// parse replaces the parser of package api.
 func parse(id string, data []byte) (*fsmpb.Mutation, error) {
 	var in struct {
 		ID      string         `json:"id"`
@@ -203,8 +203,8 @@ func parse(id string, data []byte) (*fsmpb.Mutation, error) {
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: &fsmpb.Enqueue{Jobs: []*fsmpb.NewJob{j}}}}, nil
 }
 
-// watched counts requests, and makes sure of what must hold whenever a file is
-// removed: its job is in the bucket's document, or its bytes are in rejected.
+// watched counts requests. At every removal of a file it checks that the job is in the
+// bucket's document, or that the bytes are among the rejected files.
 type watched struct {
 	storage.Bucket
 	w *world
@@ -216,7 +216,7 @@ func (b *watched) Get(ctx context.Context, key string) (storage.Object, error) {
 }
 
 func (b *watched) List(ctx context.Context, prefix string, fn func(storage.Info) bool) error {
-	if prefix == Prefix { // the marks are listed once in a reign
+	if prefix == Prefix { // the marks are listed once in a leader term
 		b.w.lists.Add(1)
 	}
 	return b.Bucket.List(ctx, prefix, fn)
@@ -243,7 +243,7 @@ func (w *world) isKept(data []byte) bool {
 	return false
 }
 
-// put puts a file into the store, past all faults.
+// put puts a file into the store, bypassing all faults.
 func (w *world) put(name, data string) {
 	w.t.Helper()
 	if got := w.store.PutIfAbsent(context.Background(), Prefix+name, []byte(data)); got.Outcome != storage.Committed {
@@ -251,7 +251,7 @@ func (w *world) put(name, data string) {
 	}
 }
 
-// rejected puts a file where rejected ones are.
+// rejected puts a file under the prefix of rejected files.
 func (w *world) rejected(name, data string) {
 	w.t.Helper()
 	if got := w.store.PutIfAbsent(context.Background(), RejectedPrefix+name, []byte(data)); got.Outcome != storage.Committed {
@@ -259,7 +259,7 @@ func (w *world) rejected(name, data string) {
 	}
 }
 
-// drop puts a job of no content.
+// drop puts jobs without content.
 func (w *world) drop(ids ...string) {
 	w.t.Helper()
 	for _, id := range ids {
@@ -287,13 +287,13 @@ func (w *world) read(key string) string {
 	return string(o.Data)
 }
 
-// files are the names in the box, without what was rejected.
+// files returns the names in the inbox, without rejected files.
 func (w *world) files() []string {
 	return slices.DeleteFunc(w.keys(Prefix), isOldRejected)
 }
 
-// enqueued is how often the machine has added a job with that id, in the history that
-// led to what there is.
+// enqueued returns how often the machine has added a job with that id, in the history of
+// the current state.
 func (w *world) enqueued(id string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -309,7 +309,7 @@ func (w *world) enqueued(id string) int {
 	return n
 }
 
-// wantOnce checks that the jobs are in the machine, each added once, and the box is
+// wantOnce checks that the jobs are in the machine, each added once, and that the inbox is
 // empty.
 func (w *world) wantOnce(ids ...string) {
 	w.t.Helper()
@@ -323,7 +323,7 @@ func (w *world) wantOnce(ids ...string) {
 	}
 }
 
-// run lets a box work for a time, in the bubble that the caller is in.
+// run runs a box for a time, in the bubble of the caller.
 func run(b *Box, d time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()
@@ -331,7 +331,7 @@ func run(b *Box, d time.Duration) {
 	synctest.Wait()
 }
 
-// complete has a worker complete a job, whichever is next.
+// complete makes a worker complete the next job, which must be the job with that id.
 func (w *world) complete(id string) {
 	w.t.Helper()
 	got := w.do(&fsmpb.Mutation{Op: &fsmpb.Mutation_Claim{Claim: &fsmpb.Claim{Worker: "w", Max: 1, RequestId: id}}})
