@@ -7,8 +7,7 @@ import (
 	"osqueue/storage/fault"
 )
 
-// BenchmarkTake writes snapshots of 8 MiB. That an upload hangs in the bucket
-// must make no difference.
+// BenchmarkTake writes snapshots of 8 MiB. A stalled upload must make no difference.
 func BenchmarkTake(b *testing.B) {
 	data := make([]byte, 8<<20)
 	for _, hangs := range []bool{false, true} {

@@ -13,11 +13,11 @@ import (
 	"osqueue/storage/blob"
 )
 
-// stallLimit ends an attempt to upload that does not get on: the next one takes
-// what is the newest snapshot by then.
+// stallLimit is the time without progress after which an attempt to upload ends. The next
+// attempt uploads the newest snapshot at its start.
 const stallLimit = 5 * time.Minute
 
-// listUploads returns what the bucket has of a cluster, newest first.
+// listUploads returns the uploads of a cluster, newest first.
 func listUploads(ctx context.Context, b storage.Bucket, cluster string) ([]found, error) {
 	keys, err := listKeys(ctx, b, cluster)
 	if err != nil {
@@ -41,12 +41,12 @@ func listKeys(ctx context.Context, b storage.Bucket, cluster string) ([]string, 
 // uploader writes snapshots to a bucket.
 type uploader struct {
 	bucket    storage.Bucket
-	partBytes int         // 0 takes the blob's default
-	note      func(error) // told of failures that are tried again
+	partBytes int         // 0: the default of package blob
+	note      func(error) // called for each failure that is tried again
 }
 
-// write copies a snapshot to the bucket. When it fails, what it has written is
-// incomplete, or will turn out to be whole.
+// write copies a snapshot to the bucket. If it fails, the objects that it has written are
+// an incomplete upload, or turn out to be a whole one.
 func (up uploader) write(ctx context.Context, u upload, r *record, from io.Reader) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -54,7 +54,7 @@ func (up uploader) write(ctx context.Context, u upload, r *record, from io.Reade
 	defer stall.Stop()
 	w := blob.Create(ctx, noting{up.bucket, up.note}, u.prefix(), blob.Options{
 		PartBytes: up.partBytes,
-		Level:     zstd.SpeedFastest, // the node has better uses for its cores; two snapshots are kept
+		Level:     zstd.SpeedFastest, // the node needs its cores for other work; two snapshots are kept
 		Meta:      r.encode(),
 	})
 	defer w.Abort()
@@ -65,7 +65,7 @@ func (up uploader) write(ctx context.Context, u upload, r *record, from io.Reade
 	return err
 }
 
-// movingReader puts a timer off with each read.
+// movingReader resets a timer with each read.
 type movingReader struct {
 	io.Reader
 	timer *time.Timer
@@ -77,8 +77,7 @@ func (m *movingReader) Read(p []byte) (int, error) {
 	return m.Reader.Read(p)
 }
 
-// noting tells of writes that did not succeed, which package blob repeats
-// without a word.
+// noting reports failed writes, which package blob repeats without notice.
 type noting struct {
 	storage.Bucket
 	note func(error)
@@ -93,9 +92,9 @@ func (n noting) PutIfAbsent(ctx context.Context, key string, data []byte) storag
 	return w
 }
 
-// openUpload opens an upload, and returns how it describes itself. The reader
-// gives the last bytes only if all bytes are those that were written. ctx must
-// live as long as it.
+// openUpload opens an upload, and returns its record. The reader returns the last bytes
+// only if the checksum of all bytes matches. ctx must stay active as long as the reader is
+// in use.
 func openUpload(ctx context.Context, b storage.Bucket, u upload) (*record, io.ReadCloser, error) {
 	rc, err := blob.Open(ctx, b, u.manifest(), nil)
 	if errors.Is(err, blob.ErrDamaged) {
@@ -114,7 +113,7 @@ func openUpload(ctx context.Context, b storage.Bucket, u upload) (*record, io.Re
 	return r, newCheckedReader(rc, r, nil), nil
 }
 
-// check compares what an upload says of itself with its name and its bytes.
+// check compares the record of an upload with its name and its manifest.
 func (u upload) check(r *record, m *blob.Manifest) error {
 	if r.point() != u.point || r.Cluster != u.cluster || r.Node != u.node {
 		return fmt.Errorf("%w: its manifest describes another one, %s of node %q in cluster %q", ErrDamaged, r.point(), r.Node, r.Cluster)

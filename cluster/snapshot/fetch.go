@@ -12,11 +12,11 @@ import (
 	"osqueue/storage"
 )
 
-// Errors of Fetch that callers tell apart.
+// Errors of Fetch that callers can distinguish.
 var (
-	// ErrNone means that the bucket has no complete snapshot of the cluster.
+	// ErrNone means that the bucket has no complete snapshot of the cluster that fits.
 	ErrNone = errNone
-	// ErrNotEmpty means that the data directory has snapshots already.
+	// ErrNotEmpty means that the data directory already has snapshots.
 	ErrNotEmpty = errors.New("the data directory has snapshots already")
 )
 
@@ -25,26 +25,26 @@ var (
 	errOtherConfiguration = errors.New("it was made with another configuration of the cluster")
 )
 
-// FetchOptions are optional; the zero value is valid.
+// FetchOptions has optional settings; the zero value is valid.
 type FetchOptions struct {
-	// Accept is asked before a snapshot is downloaded; an error leaves it out.
-	// It should ask the cluster's leader (see Agrees): the bucket can hold
-	// snapshots of entries that the cluster has lost, if it was recovered from
-	// a minority, and raft would not notice that this node has them.
+	// Accept is called before a snapshot is downloaded; an error skips the snapshot. It
+	// should ask the cluster's leader (see Agrees): if the cluster was recovered from a
+	// minority, the bucket can have snapshots of entries that the cluster has lost, and
+	// raft would not detect them on this node.
 	Accept func(context.Context, raft.SnapshotMeta) error
-	Logger hclog.Logger // nil logs nothing
+	Logger hclog.Logger // nil: no log
 }
 
-// Fetch downloads the newest complete snapshot of a cluster, of whichever node,
-// to a data directory without snapshots, so that raft starts from it and the
-// leader has to send the log behind it only. It is for a new node that joins a
-// living cluster, before its raft starts and with an empty raft log. A snapshot
-// that turns out to be damaged is logged, and the next older one is tried.
+// Fetch downloads the newest complete snapshot of a cluster, of any node, to a data
+// directory without snapshots. Raft then starts from it, and the leader only has to send
+// the log after it. Fetch is for a new node that joins a live cluster, before its raft
+// starts and with an empty raft log. If a snapshot is damaged, Fetch logs that and tries
+// the next older one.
 //
-// If Fetch fails there is no snapshot in the directory, whatever the moment at
-// which the process or the machine died. Without one the node still can join:
-// the leader sends its own. ctx bounds all of it; a bucket that does not answer
-// is otherwise waited for.
+// If Fetch fails, or the process or the machine dies at any moment before it returns, the
+// directory has no partial snapshot. The node can join without a snapshot: the leader sends
+// its own. ctx bounds the whole call; there is no other timeout for a bucket that does not
+// answer.
 func Fetch(ctx context.Context, b storage.Bucket, dataDir, cluster string, o FetchOptions) (raft.SnapshotMeta, error) {
 	if o.Logger == nil {
 		o.Logger = hclog.NewNullLogger()
@@ -83,7 +83,8 @@ func Fetch(ctx context.Context, b storage.Bucket, dataDir, cluster string, o Fet
 	return raft.SnapshotMeta{}, errors.Join(errs...)
 }
 
-// download copies an upload to the disk, where it then is the newest.
+// download copies an upload to the disk as the newest snapshot, if accept returns nil for
+// its record.
 func download(ctx context.Context, b storage.Bucket, u upload, l *local, accept func(*record) error) (*raft.SnapshotMeta, error) {
 	r, rc, err := openUpload(ctx, b, u)
 	if err != nil {
@@ -107,17 +108,17 @@ func download(ctx context.Context, b storage.Bucket, u upload, l *local, accept 
 	return &made, nil
 }
 
-// addresses encodes peers as raft's transports do, which raft's store of
-// snapshots wants of the one that it is given.
+// addresses encodes peers as raft's transports do. Raft's snapshot store only uses this
+// method of its transport.
 type addresses struct{ raft.Transport }
 
 // EncodePeer implements raft.Transport.
 func (addresses) EncodePeer(_ raft.ServerID, a raft.ServerAddress) []byte { return []byte(a) }
 
-// Agrees reports whether a snapshot at (term, index) is of the history that this
-// log, of which all up to committed is committed, goes on with. The leader says
-// so to FetchOptions.Accept. What it has compacted away it cannot vouch for, and
-// it would send a snapshot of its own then, anyway.
+// Agrees reports whether a snapshot at (term, index) belongs to the history of this log,
+// whose entries up to committed are committed. The leader's answer is for
+// FetchOptions.Accept. Agrees returns false for an entry that the log has compacted; in
+// that case the leader would send a snapshot of its own anyway.
 func Agrees(logs raft.LogStore, committed, term, index uint64) bool {
 	return index <= committed && holds(logs, point{term, index})
 }

@@ -12,7 +12,7 @@ import (
 	"osqueue/storage/fault"
 )
 
-// filled is a bucket with uploads of two nodes: 1-10, 1-20 and 2-35.
+// filled returns a bucket with uploads of two nodes: 1-10, 1-20 and 2-35.
 func filled(t *testing.T) storage.Bucket {
 	b := newBucket(t)
 	for _, c := range []struct {
@@ -100,7 +100,7 @@ func TestFetchSkipsDamagedUploads(t *testing.T) {
 	for _, suffix := range []string{".part", "manifest.json"} {
 		b := filled(t)
 		good := newBucket(t)
-		for _, key := range keys(t, b) { // only the newest is to be bad
+		for _, key := range keys(t, b) { // only the newest is damaged
 			o, err := b.Get(t.Context(), key)
 			if err != nil {
 				t.Fatal(err)
@@ -123,7 +123,7 @@ func TestFetchSkipsDamagedUploads(t *testing.T) {
 	}
 }
 
-// splice reads what begins with a prefix from another bucket.
+// splice reads keys with a prefix from another bucket.
 type splice struct {
 	storage.Bucket
 	bad    storage.Bucket
@@ -137,8 +137,8 @@ func (s splice) Get(ctx context.Context, key string) (storage.Object, error) {
 	return s.Bucket.Get(ctx, key)
 }
 
-// TestFetchFailsCleanly ends the bucket's answers at each operation. Until all
-// are answered there is no snapshot, and the next attempt begins anew.
+// TestFetchFailsCleanly stops the bucket's answers at each operation. There is no snapshot
+// unless all operations succeed, and the next attempt starts again.
 func TestFetchFailsCleanly(t *testing.T) {
 	inner := filled(t)
 	for skip := 0; ; skip++ {
@@ -146,7 +146,7 @@ func TestFetchFailsCleanly(t *testing.T) {
 		away := b.Inject(fault.Rule{Kind: fault.LoseRequest, Skip: skip})
 		dir := t.TempDir()
 		ctx, cancel := context.WithCancel(t.Context())
-		go func() { // retries are not to go on for ever
+		go func() { // bounds the retries
 			if away.WaitHits(ctx, 3) == nil {
 				cancel()
 			}

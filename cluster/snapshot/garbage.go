@@ -10,18 +10,18 @@ import (
 	"osqueue/storage"
 )
 
-// underWay is how much later than an upload without manifest another one must
-// have begun before the first counts as given up. If it was not, it becomes
-// complete with parts missing, which nobody takes for whole.
+// underWay is the time after which an upload without manifest counts as abandoned: a
+// complete upload must have begun that much later. If the older upload was still in
+// progress, it becomes complete with missing parts, and no reader accepts it.
 const underWay = time.Hour
 
-// Garbage returns which of the keys under snapshots/ nobody needs any more, in
-// the order in which they are to be deleted: a manifest before its parts, so
-// that what looks complete is. Of the cluster's complete snapshots it spares
-// the newest keep, at least one. Of those without a manifest it spares what may
-// still be under way: all that are newer than the newest complete one, or began
-// less than an hour before the last complete one. Keys that it does not know are never garbage,
-// nor are those of other clusters, which CollectOthers removes.
+// Garbage returns the keys under snapshots/ that are no longer needed, in the order in
+// which they must be deleted: a manifest before its parts, so that an upload with a
+// manifest has all its parts. Garbage keeps the newest keep complete snapshots of the
+// cluster, at least one. It keeps an upload without a manifest that may still be in
+// progress: one that is newer than the newest complete one, or began less than an hour
+// before the last complete one. It also keeps unknown keys, and those of other clusters,
+// which CollectOthers deletes.
 func Garbage(keys []string, cluster string, keep int) []string {
 	all := survey(keys, cluster)
 	whole := completed(all)
@@ -43,9 +43,9 @@ func Garbage(keys []string, cluster string, keep int) []string {
 	return garbage
 }
 
-// Collect deletes the Garbage of a cluster, at most so many objects, and returns
-// how many. The active leader calls it now and then. It is safe if several do,
-// and to stop anywhere.
+// Collect deletes the Garbage of a cluster, at most most objects, and returns the number of
+// deleted objects. The active leader calls it periodically. Several concurrent calls are
+// safe, and it may stop at any point.
 func Collect(ctx context.Context, b storage.Bucket, cluster string, keep, most int) (deleted int, err error) {
 	keys, err := listKeys(ctx, b, cluster)
 	if err != nil {
@@ -63,7 +63,7 @@ func Collect(ctx context.Context, b storage.Bucket, cluster string, keep, most i
 	return deleted, nil
 }
 
-// Forget deletes the snapshots of a cluster that one of its nodes has uploaded: its state
+// Forget deletes the snapshots that a node of a cluster has uploaded, because its state
 // turned out to be wrong.
 func Forget(ctx context.Context, b storage.Bucket, cluster, node string) error {
 	keys, err := listKeys(ctx, b, cluster)
@@ -81,11 +81,11 @@ func Forget(ctx context.Context, b storage.Bucket, cluster, node string) error {
 	return nil
 }
 
-// CollectOthers deletes the snapshots of all clusters but this one that began
-// their newest upload before a time (ms of a node's clock): clusters that lost all
-// their nodes, or were taken over. A cluster that stands by uploads a snapshot now and then;
-// without one, its new nodes get their state from its leader. It deletes at most so
-// many objects and returns how many.
+// CollectOthers deletes the snapshots of all other clusters whose newest upload began
+// before a time (ms of a node's clock): clusters that lost all their nodes, or were taken
+// over. A standby cluster uploads a snapshot from time to time; without one, its new nodes
+// get their state from its leader. CollectOthers deletes at most most objects and returns
+// the number of deleted objects.
 func CollectOthers(ctx context.Context, b storage.Bucket, cluster string, before int64, most int) (deleted int, err error) {
 	newest := make(map[string]int64)
 	keys := make(map[string][]string)
@@ -116,7 +116,8 @@ func CollectOthers(ctx context.Context, b storage.Bucket, cluster string, before
 	return deleted, nil
 }
 
-// manifestsFirst sorts keys of snapshots so that none looks complete that is not.
+// manifestsFirst sorts keys of snapshots in place, manifests first, so that no partly
+// deleted upload looks complete.
 func manifestsFirst(keys []string) []string {
 	isManifest := func(key string) int {
 		if u, ok := parseKey(key); ok && key == u.manifest() {

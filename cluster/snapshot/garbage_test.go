@@ -20,12 +20,12 @@ func TestGarbage(t *testing.T) {
 	}
 	whole := func(prefix string) []string { return []string{prefix + "/000000.part", prefix + "/manifest.json"} }
 	newest, second, third := name("n1", 2, 40, 9*hour), name("n2", 1, 50, 8*hour), name("n3", 1, 45, 7*hour)
-	old := name("n1", 1, 44, hour) + "/000000.part"      // given up
-	slow := name("n2", 1, 44, 8*hour+1) + "/000000.part" // may still be written
+	old := name("n1", 1, 44, hour) + "/000000.part"      // abandoned
+	slow := name("n2", 1, 44, 8*hour+1) + "/000000.part" // may still be in progress
 	ahead := name("n3", 2, 41, hour) + "/000000.part"    // newer than all
 	foreign := []string{
 		"snapshots/c2/n1/1-1-1~X/manifest.json", "snapshots/c1/n1/hello", "queue.json",
-		third + "/notes.txt", third + "/1.part", name("n1", 1, 43, hour) + "/000000.part.bak", // of people
+		third + "/notes.txt", third + "/1.part", name("n1", 1, 43, hour) + "/000000.part.bak", // files of people
 	}
 
 	keys := slices.Concat(whole(newest), whole(second), whole(third), []string{old, slow, ahead}, foreign)
@@ -43,7 +43,7 @@ func TestGarbage(t *testing.T) {
 	}
 }
 
-// TestGarbageLeavesTheNewest holds for whatever stands in the bucket.
+// TestGarbageLeavesTheNewest checks Garbage for any content of the bucket.
 func TestGarbageLeavesTheNewest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var keys []string
@@ -65,7 +65,7 @@ func TestGarbageLeavesTheNewest(t *testing.T) {
 		keep := rapid.IntRange(1, 3).Draw(t, "keep")
 		before := completed(survey(keys, "c1"))
 		garbage := Garbage(keys, "c1", keep)
-		// The collector may be stopped anywhere.
+		// The collector may stop at any point.
 		gone := garbage[:rapid.IntRange(0, len(garbage)).Draw(t, "deleted")]
 		left := slices.DeleteFunc(slices.Clone(keys), func(k string) bool { return slices.Contains(gone, k) })
 		after := completed(survey(left, "c1"))
@@ -106,7 +106,7 @@ func TestCollect(t *testing.T) {
 	if deleted, err := Collect(t.Context(), b, "c2", 1, 10); err != nil || deleted != 0 {
 		t.Errorf("%d are deleted; %v", deleted, err)
 	}
-	// What is left of the two without manifest is too young to be garbage.
+	// The rest of the two uploads without manifest is too young to be garbage.
 	if left := len(keys(t, b)); left != n-2 {
 		t.Errorf("%d of %d objects are left", left, n)
 	}
@@ -121,8 +121,8 @@ func TestUnderWayIsLongerThanAnUploadWaits(t *testing.T) {
 	}
 }
 
-// The snapshots of a cluster that has not uploaded any for long are removed, and
-// those of this one and of one that stands by are not.
+// TestCollectOthers checks that the snapshots of a cluster without a recent upload are
+// removed, and that those of this cluster and of a standby are not.
 func TestCollectOthers(t *testing.T) {
 	ctx, b := t.Context(), mem.New()
 	put := func(cluster string, at int64) (keys []string) {

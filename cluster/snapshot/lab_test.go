@@ -50,7 +50,7 @@ var threeServers = raft.Configuration{Servers: []raft.Server{
 	{Suffrage: raft.Nonvoter, ID: "n3~0c", Address: "10.0.0.3:7080"},
 }}
 
-// begin starts a snapshot of the three servers.
+// begin starts a snapshot with three servers.
 func begin(t testing.TB, s *Store, term, index uint64) raft.SnapshotSink {
 	t.Helper()
 	sink, err := s.Create(1, index, term, threeServers, min(index, 3), addresses{})
@@ -60,7 +60,7 @@ func begin(t testing.TB, s *Store, term, index uint64) raft.SnapshotSink {
 	return sink
 }
 
-// take makes a snapshot with the content that belongs to its index.
+// take writes a snapshot with the content of its index.
 func take(t testing.TB, s *Store, term, index uint64) (id string) {
 	t.Helper()
 	sink := begin(t, s, term, index)
@@ -73,8 +73,8 @@ func take(t testing.TB, s *Store, term, index uint64) (id string) {
 	return sink.ID()
 }
 
-// content is what a snapshot at an index holds: the same on every node, of
-// differing lengths, not to be compressed.
+// content returns the content of a snapshot at an index: the same on every node, of varying
+// length, incompressible.
 func content(index uint64) []byte {
 	r := rand.NewChaCha8([32]byte{byte(index), byte(index >> 8)})
 	data := make([]byte, 10_000+index%1000)
@@ -151,7 +151,7 @@ func dirNames(t testing.TB, path ...string) (names []string) {
 	return names
 }
 
-// put uploads the newest snapshot of a store, as Run would.
+// put uploads the newest snapshot of a store, as Run does.
 func put(t testing.TB, s *Store) {
 	t.Helper()
 	c, err := s.local.newest()
@@ -175,7 +175,7 @@ func keys(t testing.TB, b storage.Bucket) (keys []string) {
 	return keys
 }
 
-// uploads are the complete ones, newest first, as node/term-index.
+// uploads returns the complete uploads, newest first, as node/term-index.
 func uploads(t testing.TB, b storage.Bucket) (names []string) {
 	t.Helper()
 	for _, f := range completed(survey(keys(t, b), testCluster)) {

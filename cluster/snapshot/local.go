@@ -19,7 +19,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// Names in the data directory. The first three are raft.FileSnapshotStore's.
+// Names in the data directory. raft.FileSnapshotStore defines the first three.
 const (
 	localDir   = "snapshots"
 	metaFile   = "meta.json"
@@ -30,30 +30,30 @@ const (
 )
 
 const (
-	retain    = 2 // snapshots kept
-	asideKept = 2 // snapshots kept that were set aside
-	// everything is how many raft's store may keep: this package removes them,
-	// because raft's removes by term and index, even the one that it has just made.
+	retain    = 2 // number of snapshots kept
+	asideKept = 2 // number of snapshots kept that were set aside
+	// everything is the number of snapshots that raft's store may keep. This package
+	// removes them instead, because raft's store removes by term and index, even the
+	// snapshot that it has just written.
 	everything = 1 << 20
 )
 
-// local keeps snapshots in the data directory, by means of raft's own store.
-// It is safe for concurrent use.
+// local stores snapshots in the data directory, by means of raft's own store. It is safe
+// for concurrent use.
 type local struct {
 	base  string // the data directory
 	files *raft.FileSnapshotStore
 	log   hclog.Logger
 
-	settling sync.Mutex // held while the directory is put in order
+	settling sync.Mutex // held during settle
 
 	mu   sync.Mutex
-	own  map[string]bool  // ids that this life has begun to write
+	own  map[string]bool  // ids that this process has begun to write
 	sure map[string]bool  // ids whose bytes were whole when last read to the end
-	bad  map[string]error // ids whose bytes were not
+	bad  map[string]error // ids whose bytes were damaged
 }
 
-// openLocal opens the snapshots of a data directory, and removes what writers
-// that did not finish have left.
+// openLocal opens the snapshots of a data directory, and removes unfinished ones.
 func openLocal(base string, log hclog.Logger) (*local, error) {
 	files, err := raft.NewFileSnapshotStoreWithLogger(base, everything, log)
 	if err != nil {
@@ -81,15 +81,15 @@ func (l *local) path(elem ...string) string {
 // copyOnDisk is a snapshot in the data directory.
 type copyOnDisk struct {
 	point
-	at     int64 // when it was made, ms
+	at     int64 // creation time, ms
 	id     string
 	meta   *raft.SnapshotMeta // nil if err
-	record *record            // nil for one that an older program made
-	err    error              // why it cannot be used
+	record *record            // nil for a snapshot of an older program
+	err    error              // the reason why it cannot be used
 }
 
-// list returns all snapshots that are there, the newest first, whole or not.
-// It reads their descriptions, not their bytes.
+// list returns all snapshots on the disk, newest first, including damaged ones. It reads
+// their descriptions, not their bytes.
 func (l *local) list() ([]copyOnDisk, error) {
 	entries, err := os.ReadDir(l.path())
 	if err != nil {
@@ -111,14 +111,14 @@ func (l *local) list() ([]copyOnDisk, error) {
 	return all, nil
 }
 
-// exists tells a damaged snapshot from one that was just removed.
+// exists distinguishes a damaged snapshot from one that was just removed.
 func (l *local) exists(id string) bool {
 	_, err := os.Stat(l.path(id))
 	return err == nil
 }
 
-// look reads the description of one snapshot. ok is false for a name that is
-// none of a snapshot's.
+// look reads the description of one snapshot. ok is false if id is not the name of a
+// snapshot.
 func (l *local) look(id string) (c copyOnDisk, ok bool) {
 	c.id = id
 	if c.point, c.at, ok = parseStem(id); !ok {
@@ -142,7 +142,7 @@ func (l *local) describe(id string, p point) (*raft.SnapshotMeta, *record, error
 	}
 	data, err := os.ReadFile(l.path(id, recordFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return m, nil, nil // raft's own checksum has to do
+		return m, nil, nil // only raft's own checksum is available
 	}
 	if err != nil {
 		return nil, nil, err
@@ -169,7 +169,7 @@ func (l *local) readMeta(id string) (*raft.SnapshotMeta, error) {
 	return &m, nil
 }
 
-// newest is the newest snapshot whose description is whole.
+// newest returns the newest snapshot with a valid description, or nil.
 func (l *local) newest() (*copyOnDisk, error) {
 	all, err := l.list()
 	if err != nil {
@@ -183,8 +183,8 @@ func (l *local) newest() (*copyOnDisk, error) {
 	return nil, nil
 }
 
-// open opens a snapshot after it has checked its bytes, once in the life of the
-// store; they are checked again while they are read.
+// open opens a snapshot after a check of its bytes. The check happens once in the life of
+// the store; in addition the reader checks the bytes.
 func (l *local) open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
 	c, ok := l.look(id)
 	if !ok {
@@ -203,13 +203,13 @@ func (l *local) open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
 	return c.meta, rc, err
 }
 
-// ensure reads a snapshot to the end unless that was done before.
+// ensure checks a snapshot by reading it to the end, unless that was done before.
 func (l *local) ensure(c *copyOnDisk) error {
 	if l.isSure(c.id) {
 		return nil
 	}
 	if c.record == nil {
-		_, rc, err := l.files.Open(c.id) // compares raft's checksum
+		_, rc, err := l.files.Open(c.id) // verifies raft's checksum
 		if err != nil {
 			return err
 		}
@@ -236,8 +236,8 @@ func (l *local) stream(c *copyOnDisk) (io.ReadCloser, error) {
 	return newCheckedReader(f, c.record, func(err error) { l.judge(c.id, err) }), nil
 }
 
-// forUpload opens a snapshot with its record, which it makes if an older
-// program has not.
+// forUpload opens a snapshot with its record. It creates the record for a snapshot of an
+// older program.
 func (l *local) forUpload(c *copyOnDisk) (record, io.ReadCloser, error) {
 	if c.record != nil {
 		_, rc, err := l.open(c.id)
@@ -263,7 +263,7 @@ func (l *local) isSure(id string) bool {
 	return l.sure[id]
 }
 
-// judge notes how the bytes of a snapshot were found, nil being whole.
+// judge records the result of reading the bytes of a snapshot; nil means whole.
 func (l *local) judge(id string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -284,19 +284,19 @@ func (l *local) forget(id string) {
 	delete(l.bad, id)
 }
 
-// fault is why a snapshot is known not to be whole, or nil.
+// fault returns the known damage of a snapshot, or nil.
 func (l *local) fault(c *copyOnDisk) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return cmp.Or(c.err, l.bad[c.id])
 }
 
-// settle puts the directory in order after id was written. What would be listed
-// before it is of a line that raft has left, and is set aside, so that id is the
-// newest one; unless id comes too late itself. What is damaged is set aside, too, and
-// of the rest it removes what is more than retain.
+// settle makes id, which was just written, the newest snapshot in the directory. It sets
+// aside the snapshots that would be listed before id, because they belong to a history that
+// raft has left. The exception is a snapshot that overtook id. settle also sets damaged
+// snapshots aside, and removes the oldest ones beyond retain.
 func (l *local) settle(id string) error {
-	l.settling.Lock() // raft writes a snapshot of its own and one of the leader's side by side
+	l.settling.Lock() // raft may write its own snapshot and one from the leader concurrently
 	defer l.settling.Unlock()
 	all, err := l.list()
 	if err != nil {
@@ -325,22 +325,24 @@ func (l *local) settle(id string) error {
 	return nil
 }
 
-// begun notes that a snapshot is in the making.
+// begun records that this process writes the snapshot id.
 func (l *local) begun(id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.own[id] = true
 }
 
-// overtook reports whether c was written while a snapshot of an earlier entry was in
-// the making. Within one life raft never goes back, and its log goes on from c.
+// overtook reports whether this process has written c and c reaches a later entry than
+// late. Within one process raft never goes back: its log continues from c, and the snapshot
+// at late is the older one.
 func (l *local) overtook(c *copyOnDisk, late point) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.own[c.id] && c.Index > late.Index
 }
 
-// remove makes a snapshot disappear at once and then removes it.
+// remove deletes a snapshot. A rename hides it first, so that no partly deleted snapshot is
+// visible.
 func (l *local) remove(id string) error {
 	l.forget(id)
 	gone := l.path(id + tmpSuffix)
@@ -353,7 +355,8 @@ func (l *local) remove(id string) error {
 	return nil
 }
 
-// setAside moves a snapshot to where raft does not see it and a person does.
+// setAside moves a snapshot to a directory that raft does not read, for inspection by a
+// person.
 func (l *local) setAside(id, reason string) error {
 	l.forget(id)
 	dir := filepath.Join(l.base, asideDir)
@@ -368,7 +371,7 @@ func (l *local) setAside(id, reason string) error {
 	return errors.Join(trimAside(dir), syncDir(dir), syncDir(l.path()))
 }
 
-// trimAside keeps the snapshots that were set aside last.
+// trimAside removes all but the last asideKept snapshots that were set aside.
 func trimAside(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -385,13 +388,14 @@ func trimAside(dir string) error {
 	return nil
 }
 
-// asideOrder is when an entry was set aside, as text: ms sort alike.
+// asideOrder returns the time when an entry was set aside, as text; times in ms have the
+// same length and sort as text.
 func asideOrder(e os.DirEntry) string {
 	_, at, _ := strings.Cut(e.Name(), "~")
 	return at
 }
 
-// writeFileSync writes a new file and makes it and its name durable.
+// writeFileSync creates a file and makes its content and name durable.
 func writeFileSync(path string, data []byte) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {

@@ -35,7 +35,7 @@ func TestSnapshotsOnTheDisk(t *testing.T) {
 	}
 }
 
-// TestSinkEndsOnce ends sinks as raft does: Persist and its caller both.
+// TestSinkEndsOnce ends sinks as raft does: both Persist and its caller end them.
 func TestSinkEndsOnce(t *testing.T) {
 	dir := t.TempDir()
 	s := newStore(t, dir, nil)
@@ -65,7 +65,7 @@ func TestSinkEndsOnce(t *testing.T) {
 	}
 }
 
-// TestFailedCloseLeavesNothing takes the directory away from under the sink.
+// TestFailedCloseLeavesNothing removes the directory before the sink is closed.
 func TestFailedCloseLeavesNothing(t *testing.T) {
 	for name, breakIt := range map[string]func(t *testing.T, tmp string){
 		"no place for the sum": func(t *testing.T, tmp string) { _ = os.Mkdir(filepath.Join(tmp, recordFile), 0o700) },
@@ -113,8 +113,8 @@ func TestLeftoversAreRemoved(t *testing.T) {
 	}
 }
 
-// TestDamageOnTheDisk spoils each file of a snapshot in each way. Whatever is
-// wrong, no reader gets other bytes than were written, or another description.
+// TestDamageOnTheDisk damages each file of a snapshot in each way, and checks that no
+// reader gets other bytes than the written ones, or another description.
 func TestDamageOnTheDisk(t *testing.T) {
 	spoilers := map[string]func(t *testing.T, path string){
 		"flipped": func(t *testing.T, path string) { flip(t, path) },
@@ -132,7 +132,7 @@ func TestDamageOnTheDisk(t *testing.T) {
 	for _, file := range []string{stateFile, metaFile, recordFile} {
 		for how, damage := range spoilers {
 			if file == recordFile && how == "removed" {
-				continue // as an older program would have left it: see below
+				continue // as an older program leaves it; tested below
 			}
 			t.Run(file+" "+how, func(t *testing.T) {
 				dir := t.TempDir()
@@ -177,7 +177,7 @@ func mustList(t *testing.T, s *Store) []*raft.SnapshotMeta {
 	return metas
 }
 
-// TestDamageWhileRaftRuns spoils the bytes after they were checked.
+// TestDamageWhileRaftRuns damages the bytes after they were checked.
 func TestDamageWhileRaftRuns(t *testing.T) {
 	dir := t.TempDir()
 	s := newStore(t, dir, nil)
@@ -204,8 +204,7 @@ func TestDamageWhileRaftRuns(t *testing.T) {
 	}
 }
 
-// TestDescriptionsMustAgree changes what raft would believe: it keeps no sum of
-// its description.
+// TestDescriptionsMustAgree changes raft's description, for which raft keeps no checksum.
 func TestDescriptionsMustAgree(t *testing.T) {
 	dir := t.TempDir()
 	s := newStore(t, dir, nil)
@@ -237,7 +236,7 @@ func TestDescriptionsMustAgree(t *testing.T) {
 	}
 }
 
-// TestSnapshotOfAnOlderProgram has raft's files only.
+// TestSnapshotOfAnOlderProgram reads a snapshot that only has raft's files.
 func TestSnapshotOfAnOlderProgram(t *testing.T) {
 	dir := t.TempDir()
 	files, err := raft.NewFileSnapshotStoreWithLogger(dir, 2, hclog.NewNullLogger())
@@ -268,7 +267,7 @@ func TestSnapshotOfAnOlderProgram(t *testing.T) {
 	}
 }
 
-// TestRaftsOwnStoreReadsThem is the way back to an older program.
+// TestRaftsOwnStoreReadsThem checks that an older program can read the snapshots.
 func TestRaftsOwnStoreReadsThem(t *testing.T) {
 	dir := t.TempDir()
 	id := take(t, newStore(t, dir, nil), 1, 10)
@@ -286,9 +285,9 @@ func TestRaftsOwnStoreReadsThem(t *testing.T) {
 	}
 }
 
-// TestLateSnapshotOfAnOlderEntry: raft takes a snapshot of its own on one goroutine
-// and the leader's on another. One that ends after a newer one, whenever it began,
-// must not take its place: the log does not go on from there any more.
+// TestLateSnapshotOfAnOlderEntry checks concurrent snapshots: raft writes its own snapshot
+// on one goroutine and the leader's on another. A snapshot that ends after a newer one,
+// whenever it began, must not replace it: the log does not continue from there any more.
 func TestLateSnapshotOfAnOlderEntry(t *testing.T) {
 	for _, when := range []string{"begun before", "begun after"} {
 		t.Run(when, func(t *testing.T) {
@@ -322,7 +321,8 @@ func TestLateSnapshotOfAnOlderEntry(t *testing.T) {
 	}
 }
 
-// TestSnapshotsThatEndTogether: neither may stumble over what the other removes.
+// TestSnapshotsThatEndTogether checks that two concurrent snapshots tolerate the removals
+// of each other.
 func TestSnapshotsThatEndTogether(t *testing.T) {
 	dir := t.TempDir()
 	s := newStore(t, dir, nil)
@@ -342,8 +342,8 @@ func TestSnapshotsThatEndTogether(t *testing.T) {
 	}
 }
 
-// TestTermsThatBeginAgain writes snapshots under those of an earlier life. The
-// one that was written last must be the one that a restart begins with.
+// TestTermsThatBeginAgain writes snapshots with lower terms than those of an earlier
+// process. A restart must begin with the one that was written last.
 func TestTermsThatBeginAgain(t *testing.T) {
 	dir := t.TempDir()
 	s := newStore(t, dir, nil)
@@ -360,13 +360,13 @@ func TestTermsThatBeginAgain(t *testing.T) {
 	}
 }
 
-// TestSetAsideIsBounded fills the place for snapshots that were set aside.
+// TestSetAsideIsBounded sets more snapshots aside than are kept.
 func TestSetAsideIsBounded(t *testing.T) {
 	dir := t.TempDir()
 	s := newStore(t, dir, nil)
 	var last string
 	for index := uint64(50); index > 40; index-- {
-		s = newStore(t, dir, nil) // a life that knows nothing of the one before
+		s = newStore(t, dir, nil) // a new process without memory of the earlier one
 		last = take(t, s, 1, index)
 	}
 	wantIDs(t, s, last)

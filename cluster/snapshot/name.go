@@ -10,17 +10,17 @@ import (
 	"osqueue/storage/blob"
 )
 
-// root is where all snapshots stand in a bucket.
+// root is the prefix of all snapshots in a bucket.
 const root = "snapshots/"
 
-// point is a place in raft's log. Term is raft's own, not that of an LSN.
+// point is a position in raft's log. Term is raft's term, not that of an LSN.
 type point struct{ Term, Index uint64 }
 
 func (p point) compare(q point) int {
 	return cmp.Or(cmp.Compare(p.Term, q.Term), cmp.Compare(p.Index, q.Index))
 }
 
-// String is term-index, as in names.
+// String returns term-index, the form in names.
 func (p point) String() string { return fmt.Sprintf("%d-%d", p.Term, p.Index) }
 
 // upload names one attempt to write a snapshot to the bucket.
@@ -28,26 +28,25 @@ type upload struct {
 	cluster string
 	node    string
 	point
-	at int64  // when the attempt began, ms of the node's clock
+	at int64  // start of the attempt, ms of the node's clock
 	id string // random: no two attempts share a name
 }
 
-// prefix is that of the blob: its objects stand below.
+// prefix returns the prefix of the blob and of all its objects.
 func (u upload) prefix() string {
 	return fmt.Sprintf("%s%s/%s/%s-%d~%s", root, u.cluster, u.node, u.point, u.at, u.id)
 }
 
-// manifest is the key of the object that makes the upload complete. It is
-// written last.
+// manifest returns the key of the object that completes the upload. It is written last.
 func (u upload) manifest() string { return blob.ManifestKey(u.prefix()) }
 
-// compare orders by what is in the snapshot, then by age.
+// compare orders uploads by the position of the snapshot, then by age.
 func (u upload) compare(v upload) int {
 	return cmp.Or(u.point.compare(v.point), cmp.Compare(u.at, v.at), strings.Compare(u.prefix(), v.prefix()))
 }
 
-// parseKey says to which upload an object belongs. It is strict: what it accepts
-// it would write in the same way.
+// parseKey returns the upload of an object. It only accepts a key in exactly the form in
+// which this package writes it.
 func parseKey(key string) (u upload, ok bool) {
 	parts := strings.Split(key, "/")
 	if len(parts) != 5 || parts[0]+"/" != root || !blob.IsObject(parts[4]) {
@@ -65,7 +64,7 @@ func parseKey(key string) (u upload, ok bool) {
 	return u, true
 }
 
-// parseStem reads term-index-ms, which is also raft's id of a local snapshot.
+// parseStem parses term-index-ms, which is also raft's id of a local snapshot.
 func parseStem(stem string) (p point, at int64, ok bool) {
 	parts := strings.Split(stem, "-")
 	if len(parts) != 3 {
@@ -81,15 +80,15 @@ func parseStem(stem string) (p point, at int64, ok bool) {
 	return p, at, true
 }
 
-// found is an upload as a listing shows it.
+// found is an upload in a listing.
 type found struct {
 	upload
-	complete bool     // its manifest is there
+	complete bool     // it has a manifest
 	parts    []string // keys of its other objects
 }
 
-// survey sorts the keys of a cluster's snapshots by upload, newest first. Keys
-// that it does not know, or that are of other clusters, are left out.
+// survey groups the keys of a cluster's snapshots by upload, newest first. It skips unknown
+// keys and those of other clusters.
 func survey(keys []string, cluster string) []found {
 	by := make(map[upload]*found)
 	for _, key := range keys {
@@ -117,7 +116,7 @@ func survey(keys []string, cluster string) []found {
 	return all
 }
 
-// completed are the uploads that have their manifest, in the same order.
+// completed returns the uploads with a manifest, in the same order.
 func completed(all []found) []found {
 	return slices.DeleteFunc(slices.Clone(all), func(f found) bool { return !f.complete })
 }

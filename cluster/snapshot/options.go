@@ -17,34 +17,33 @@ const (
 	DefaultSlack          = 4 << 10
 )
 
-// Options are what a Store works with.
+// Options has the settings of a Store.
 type Options struct {
-	// Dir is the node's data directory. The Store must be the only one on it,
-	// which the lock of the raft log in there sees to.
+	// Dir is the node's data directory. No other Store may use it, which the lock of the
+	// raft log in it ensures.
 	Dir string
-	// Bucket gets the uploads. nil keeps everything on the disk, for tools.
+	// Bucket is the destination of uploads. nil keeps everything on the disk, for tools.
 	Bucket storage.Bucket
-	// Node names this node in the bucket.
+	// Node is the name of this node in the bucket.
 	Node string
-	// Cluster returns the cluster's id as the machine has it, "" while it has
-	// none. Snapshots of different raft groups must never have the same one.
-	// It is called from several goroutines.
+	// Cluster returns the id of the cluster in the machine, "" while it has none. Different
+	// raft groups must never have the same id. Several goroutines call it.
 	Cluster func() string
-	// UploadInterval is the shortest time between two uploads of this node; 0
-	// takes DefaultUploadInterval.
+	// UploadInterval is the minimum time between two uploads of this node; 0 means
+	// DefaultUploadInterval.
 	UploadInterval time.Duration
-	// Slack is by how many entries another node's upload may be older than a
-	// snapshot of this node's and still be good enough instead of it. Up to
-	// raft's TrailingLogs the leader has the log behind it. 0 takes DefaultSlack.
+	// Slack is the number of entries by which another node's upload may be older than a
+	// snapshot of this node and still replace its upload. Up to raft's TrailingLogs the
+	// leader has the log after it. 0 means DefaultSlack.
 	Slack uint64
-	// Damaged is told when a local snapshot turns out to be damaged while raft
-	// runs; nil for nobody. The node should have raft make a new one. It is
-	// called on raft's goroutines: it must not block.
+	// Damaged is called when a local snapshot turns out to be damaged while raft runs; nil:
+	// no call. The node should make raft take a new snapshot. Damaged runs on raft's
+	// goroutines: it must not block.
 	Damaged func(error)
-	Clock   func() time.Time // the wall clock, by which uploads are dated; nil: time.Now
-	Logger  hclog.Logger     // nil logs nothing
+	Clock   func() time.Time // wall clock for the dates of uploads; nil: time.Now
+	Logger  hclog.Logger     // nil: no log
 
-	partBytes int // of the objects of an upload; for tests
+	partBytes int // size of the objects of an upload; for tests
 }
 
 func (o *Options) complete() error {

@@ -8,19 +8,18 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// Prepare makes sure that raft can start from the snapshots of this node and
-// the log behind them. It is called before raft is, with the log open. If the
-// newest snapshot is whole, for which all of it is read, Prepare does nothing
-// and does not touch the bucket.
-//
-// A damaged one is replaced by an older one, or one from the bucket, but only
-// if nothing is lost with it: this node has told others that it has all up to
-// the damaged snapshot, and must not come back with less. Raft by itself would
-// start from the next older one whether or not the log goes on from there, and
-// panic if it does not.
-//
-// An error says what to do. Prepare may be repeated. ctx bounds what it does in
+// Prepare makes sure that raft can start from the snapshots of this node and the log after
+// them. The caller opens the log, and calls Prepare before it starts raft. Prepare reads
+// the newest snapshot in full. If it is whole, Prepare changes nothing and does not access
 // the bucket.
+//
+// Prepare replaces a damaged snapshot by an older one, or one from the bucket, but only if
+// nothing is lost: this node has confirmed to other nodes that it has all entries up to the
+// damaged snapshot, and must not return with fewer. Raft alone would start from the next
+// older snapshot whether or not the log continues from there, and panic if it does not.
+//
+// An error describes the way out. Prepare may be repeated. ctx bounds its operations on the
+// bucket.
 func (s *Store) Prepare(ctx context.Context, logs raft.LogStore) error {
 	all, err := s.local.list()
 	if err != nil {
@@ -53,8 +52,8 @@ func (s *Store) wayOut() string {
 	return fmt.Sprintf("if the other nodes are well, move %s away: this node joins them as a new one", s.opts.Dir)
 }
 
-// sift returns the newest snapshot that is whole, and the damaged ones that are
-// newer, with what is wrong with them.
+// sift returns the newest whole snapshot, and the damaged ones that are newer, each with
+// its error.
 func (s *Store) sift(all []copyOnDisk) (bad []copyOnDisk, whole *copyOnDisk, err error) {
 	for i := range all {
 		c := &all[i]
@@ -73,7 +72,7 @@ func (s *Store) sift(all []copyOnDisk) (bad []copyOnDisk, whole *copyOnDisk, err
 	return bad, nil, nil
 }
 
-// checkStart says what raft would panic over.
+// checkStart returns an error if raft would panic at its start.
 func (s *Store) checkStart(logs raft.LogStore, newest *copyOnDisk) error {
 	first, err := logs.FirstIndex()
 	if err != nil {
@@ -89,10 +88,10 @@ func (s *Store) checkStart(logs raft.LogStore, newest *copyOnDisk) error {
 	return nil
 }
 
-// continues says why raft, started from a snapshot at from, would not have all
-// that it had with the one that was lost. ours tells that from is certain to be
-// of this node's own history; that of the bucket may have been left when a
-// cluster was recovered from a minority.
+// continues returns an error if raft, started from a snapshot at from, would not have all
+// entries that it had with the lost snapshot. ours reports whether from certainly belongs
+// to this node's own history; a snapshot in the bucket may belong to a history that ended
+// when the cluster was recovered from a minority.
 func continues(logs raft.LogStore, from, lost point, ours bool) error {
 	if from != lost {
 		if !ours && !holds(logs, from) {
@@ -120,8 +119,7 @@ func holds(logs raft.LogStore, p point) bool {
 	return logs.GetLog(p.Index, &entry) == nil && entry.Term == p.Term
 }
 
-// replace brings a snapshot from the bucket to the disk that can stand for the
-// one that was lost.
+// replace downloads a snapshot from the bucket that can replace the lost one.
 func (s *Store) replace(ctx context.Context, logs raft.LogStore, lost copyOnDisk) error {
 	if s.opts.Bucket == nil || s.opts.Cluster() == "" {
 		return errNoBucket

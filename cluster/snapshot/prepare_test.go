@@ -35,7 +35,7 @@ func TestContinues(t *testing.T) {
 		log        []span
 		from, lost point
 		ours       bool
-		want       string // part of the reason; "" for yes
+		want       string // part of the error; "" for success
 	}{
 		{"the same, empty log", nil, point{1, 10}, point{1, 10}, false, ""},
 		{"the same, log behind it", []span{{1, 8, 20}}, point{1, 10}, point{1, 10}, false, ""},
@@ -62,7 +62,7 @@ func TestContinues(t *testing.T) {
 	}
 }
 
-// TestPrepareFallsBackOnTheDisk keeps the log behind the older snapshot.
+// TestPrepareFallsBackOnTheDisk keeps the log after the older snapshot.
 func TestPrepareFallsBackOnTheDisk(t *testing.T) {
 	dir := t.TempDir()
 	s := newStore(t, dir, nil)
@@ -78,7 +78,7 @@ func TestPrepareFallsBackOnTheDisk(t *testing.T) {
 	}
 }
 
-// TestPrepareReplacesFromTheBucket has cut its log.
+// TestPrepareReplacesFromTheBucket has a log without the entries after the older snapshot.
 func TestPrepareReplacesFromTheBucket(t *testing.T) {
 	for _, file := range []string{stateFile, metaFile, recordFile} {
 		for _, uploaded := range []uint64{17, 20, 25} {
@@ -112,8 +112,8 @@ func TestPrepareReplacesFromTheBucket(t *testing.T) {
 	}
 }
 
-// TestPrepareDoesNotStartWithLess refuses what raft would panic over, or what
-// this node would lie about.
+// TestPrepareDoesNotStartWithLess checks that Prepare refuses a start at which raft would
+// panic, or after which this node would miss confirmed entries.
 func TestPrepareDoesNotStartWithLess(t *testing.T) {
 	dir, b := t.TempDir(), fault.New(newBucket(t), 1)
 	s := newStore(t, dir, b)
@@ -131,7 +131,7 @@ func TestPrepareDoesNotStartWithLess(t *testing.T) {
 	if names := dirNames(t, dir, localDir); len(names) != 2 {
 		t.Errorf("the directory has %v", names)
 	}
-	// It is the bucket's turn once more after an outage.
+	// Prepare is repeated after an outage of the bucket.
 	away := b.Inject(fault.Rule{Kind: fault.LoseRequest, Ops: []storage.Op{storage.OpList}})
 	if err := s.Prepare(t.Context(), logOf(t, span{1, 16, 30})); !errors.Is(err, fault.ErrInjected) {
 		t.Errorf("the error does not tell of the outage: %v", err)
@@ -145,7 +145,7 @@ func TestPrepareDoesNotStartWithLess(t *testing.T) {
 	}
 }
 
-// TestPrepareSkipsDamagedUploads has a newer one in the bucket, which is bad.
+// TestPrepareSkipsDamagedUploads has a newer, damaged upload in the bucket.
 func TestPrepareSkipsDamagedUploads(t *testing.T) {
 	dir, b := t.TempDir(), newBucket(t)
 	other := newStore(t, t.TempDir(), b, func(o *Options) { o.Slack = 1 })
@@ -185,7 +185,7 @@ func TestPrepareExplainsRemovedSnapshots(t *testing.T) {
 	}
 }
 
-// TestPrepareLeavesNewerProgramsAlone is a downgrade.
+// TestPrepareLeavesNewerProgramsAlone simulates a downgrade.
 func TestPrepareLeavesNewerProgramsAlone(t *testing.T) {
 	dir := t.TempDir()
 	id := take(t, newStore(t, dir, nil), 1, 20)

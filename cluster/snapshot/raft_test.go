@@ -22,8 +22,7 @@ import (
 	"osqueue/storage"
 )
 
-// chain is a machine whose state tells whether two nodes have applied the same
-// entries.
+// chain is a machine whose state shows whether two nodes have applied the same entries.
 type chain struct {
 	mu    sync.Mutex
 	count uint64
@@ -46,7 +45,7 @@ func (c *chain) state() string {
 
 const (
 	chainPadding = 20_000
-	// electionTimeout is long: nobody is to lose its leadership on a busy machine.
+	// electionTimeout is long, so that no leader loses its leadership on a busy machine.
 	electionTimeout = 3 * time.Second
 )
 
@@ -81,7 +80,7 @@ func (f frozenChain) Persist(sink raft.SnapshotSink) error {
 
 func (frozenChain) Release() {}
 
-// wire is a transport that counts the snapshots that were sent.
+// wire is a transport that counts the sent snapshots.
 type wire struct {
 	*raft.InmemTransport
 	sent atomic.Int32
@@ -138,7 +137,7 @@ type group struct {
 	t        *testing.T
 	bucket   storage.Bucket
 	trailing uint64
-	timeout  time.Duration // of the elections, for whoever starts
+	timeout  time.Duration // election timeout of peers that start
 	open     func(*testing.T, string) raftLog
 	peers    []*peer
 }
@@ -147,7 +146,7 @@ func newGroup(t *testing.T, trailing uint64) *group {
 	return &group{t: t, bucket: newBucket(t), trailing: trailing, timeout: electionTimeout, open: openBolt}
 }
 
-// start starts raft on a directory, after Prepare.
+// start calls Prepare and starts raft on a directory.
 func (g *group) start(id raft.ServerID, dir string) *peer {
 	g.t.Helper()
 	p := &peer{id: id, dir: dir, chain: &chain{}, logs: g.open(g.t, dir)}
@@ -222,8 +221,8 @@ func (g *group) leader() (leader *peer) {
 	return leader
 }
 
-// hurry has the follower with the longest log stand for election at once, if nobody
-// leads.
+// hurry makes the follower with the longest log start an election at once, if there is no
+// leader.
 func (g *group) hurry() {
 	g.t.Helper()
 	var next *peer
@@ -246,7 +245,7 @@ func (g *group) hurry() {
 	}
 }
 
-// apply commits so many entries.
+// apply commits n entries.
 func (g *group) apply(leader *peer, n int) {
 	g.t.Helper()
 	for i := range n {
@@ -263,7 +262,7 @@ func (g *group) snapshot(p *peer) {
 	}
 }
 
-// same waits until the nodes have applied the same.
+// same waits until both nodes have applied the same entries.
 func (g *group) same(a, b *peer) {
 	g.t.Helper()
 	g.eventually(fmt.Sprintf("%s to be where %s is", b.id, a.id), func() bool { return a.chain.state() == b.chain.state() })
@@ -292,7 +291,7 @@ func (g *group) addNonvoter(leader, p *peer) {
 	}
 }
 
-// ask is what FetchOptions.Accept does, without the network.
+// ask returns the options with an Accept that asks the leader without the network.
 func ask(leader *peer) FetchOptions {
 	return FetchOptions{Accept: func(_ context.Context, m raft.SnapshotMeta) error {
 		if !Agrees(leader.logs, leader.CommitIndex(), m.Term, m.Index) {
@@ -305,14 +304,14 @@ func ask(leader *peer) FetchOptions {
 type testWriter struct{ t *testing.T }
 
 func (w testWriter) Write(p []byte) (int, error) {
-	if w.t.Context().Err() == nil { // after the end a log line would panic
+	if w.t.Context().Err() == nil { // a log line after the end of the test would panic
 		w.t.Logf("%s", p)
 	}
 	return len(p), nil
 }
 
-// TestNewNodeStartsFromTheBucket joins a node whose id no snapshot knows. The
-// leader has the log behind the snapshot, and sends nothing else.
+// TestNewNodeStartsFromTheBucket joins a node whose id is not in any snapshot. The leader
+// has the log after the snapshot, and sends only that.
 func TestNewNodeStartsFromTheBucket(t *testing.T) {
 	for name, open := range map[string]func(*testing.T, string) raftLog{"bolt": openBolt, "wal": openWAL} {
 		t.Run(name, func(t *testing.T) {
@@ -355,8 +354,7 @@ func TestNewNodeStartsFromTheBucket(t *testing.T) {
 	}
 }
 
-// TestNewNodeThatComesTooLate has a snapshot behind which the leader has no log
-// any more.
+// TestNewNodeThatComesTooLate has a snapshot after which the leader has no log any more.
 func TestNewNodeThatComesTooLate(t *testing.T) {
 	g := newGroup(t, 2)
 	leader := g.bootstrap()
@@ -386,8 +384,8 @@ func TestNewNodeThatComesTooLate(t *testing.T) {
 	g.same(leader, g.start("n4", dir))
 }
 
-// TestNewNodeWaitsForTheCluster starts from a snapshot and is not asked to join:
-// it must not try to elect itself.
+// TestNewNodeWaitsForTheCluster starts from a snapshot without joining the cluster: the
+// node must not try to elect itself.
 func TestNewNodeWaitsForTheCluster(t *testing.T) {
 	g := newGroup(t, 10_000)
 	leader := g.bootstrap()
@@ -415,8 +413,8 @@ func TestNewNodeWaitsForTheCluster(t *testing.T) {
 	}
 }
 
-// lostHistory uploads a snapshot of entries that only one node has not seen, the
-// one that survives, and recovers the cluster from that.
+// lostHistory uploads a snapshot of entries that only the surviving node has not seen, and
+// recovers the cluster from that node.
 func lostHistory(t *testing.T) (g *group, survivor *peer) {
 	t.Helper()
 	before := newGroup(t, 10_000)
@@ -470,9 +468,9 @@ func TestLostHistoryIsNotFetched(t *testing.T) {
 	g.same(survivor, n4)
 }
 
-// TestLostHistoryIsReplaced does not ask the leader. That sends a snapshot of an
-// older entry than the one that was fetched, and the node must go on from that,
-// also when it starts again.
+// TestLostHistoryIsReplaced does not ask the leader. The leader sends a snapshot of an
+// older entry than the fetched one, and the node must continue from it, even after a
+// restart.
 func TestLostHistoryIsReplaced(t *testing.T) {
 	g, survivor := lostHistory(t)
 	dir := t.TempDir()
@@ -492,8 +490,8 @@ func TestLostHistoryIsReplaced(t *testing.T) {
 	g.same(survivor, g.start("n4", dir))
 }
 
-// TestNodeWithADamagedSnapshot restarts a member whose log has been cut, so that
-// the older snapshot is of no use.
+// TestNodeWithADamagedSnapshot restarts a member whose log is too short for the older
+// snapshot.
 func TestNodeWithADamagedSnapshot(t *testing.T) {
 	g := newGroup(t, 2)
 	leader := g.bootstrap()
@@ -517,8 +515,8 @@ func TestNodeWithADamagedSnapshot(t *testing.T) {
 	}
 }
 
-// TestLeaderWithADamagedSnapshot must send one to a new node: it takes it from
-// the bucket.
+// TestLeaderWithADamagedSnapshot checks that a leader with a damaged snapshot reads it from
+// the bucket for a new node.
 func TestLeaderWithADamagedSnapshot(t *testing.T) {
 	g := newGroup(t, 2)
 	leader := g.bootstrap()
@@ -526,7 +524,7 @@ func TestLeaderWithADamagedSnapshot(t *testing.T) {
 	g.snapshot(leader)
 	put(t, leader.store)
 	newest := ids(t, leader.store)[0]
-	leader.store.local.forget(newest) // as if it had been started again
+	leader.store.local.forget(newest) // as after a restart
 	flip(t, leader.dir, localDir, newest, stateFile)
 	n4 := g.start("n4", t.TempDir())
 	g.addNonvoter(leader, n4)

@@ -12,9 +12,9 @@ import (
 	"osqueue/storage/blob"
 )
 
-// checkedReader hands out a snapshot's bytes, the last of them only if all are
-// what was written. A decoder that stops at its own end mark has seen whole
-// bytes, too.
+// checkedReader returns the bytes of a snapshot, but the last of them only if the checksum
+// of all bytes matches. A decoder that stops at its own end mark has also read verified
+// bytes.
 type checkedReader struct {
 	io.Closer
 	r    io.Reader
@@ -22,7 +22,7 @@ type checkedReader struct {
 	want [sha256.Size]byte
 	left int64
 	err  error
-	bad  func(error) // told once of damage; may be nil
+	bad  func(error) // called once if the snapshot is damaged; may be nil
 }
 
 func newCheckedReader(rc io.ReadCloser, r *record, bad func(error)) *checkedReader {
@@ -57,7 +57,7 @@ func (c *checkedReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// short is the error of a read after which bytes are still missing.
+// short returns the error of a read after which bytes are still missing.
 func (c *checkedReader) short(err error) error {
 	if err == io.EOF { //nolint:errorlint // a reader returns it bare
 		return c.fail(fmt.Errorf("%w: %d bytes are missing at its end", ErrDamaged, c.left))
@@ -79,8 +79,8 @@ func (c *checkedReader) fail(err error) error {
 	return err
 }
 
-// guardedReader ends a read that takes too long, so that a bucket that does not
-// answer cannot hold up raft for ever. Time between reads does not count.
+// guardedReader cancels a read that takes longer than limit, so that a bucket that does not
+// answer cannot block raft. The time between reads does not count.
 type guardedReader struct {
 	io.ReadCloser
 	timer  *time.Timer
@@ -88,7 +88,7 @@ type guardedReader struct {
 	cancel context.CancelFunc
 }
 
-// guardReader takes over cancel, which must end the reads of rc.
+// guardReader returns a guardedReader that owns cancel, which must end the reads of rc.
 func guardReader(rc io.ReadCloser, limit time.Duration, cancel context.CancelFunc) *guardedReader {
 	g := &guardedReader{ReadCloser: rc, limit: limit, cancel: cancel}
 	g.timer = time.AfterFunc(limit, cancel)

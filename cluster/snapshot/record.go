@@ -11,18 +11,17 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// ErrDamaged is wrapped by errors about a snapshot that is not what was
-// written.
+// ErrDamaged is wrapped by errors about a snapshot with unexpected content.
 var ErrDamaged = errors.New("the snapshot is damaged")
 
-// errNewer is wrapped by errors about what a newer program wrote.
+// errNewer is wrapped by errors about a snapshot of a newer program.
 var errNewer = errors.New("a newer program wrote the snapshot: start that one")
 
-// recordFormat is the version of record. One that is newer is not read.
+// recordFormat is the version of record. decodeRecord refuses a newer version.
 const recordFormat = 1
 
-// record says what a snapshot is: raft's own description, and the sum of its
-// bytes. It stands beside the local copy and in the manifest of an upload.
+// record describes a snapshot: raft's own description, and the checksum of its bytes. A
+// local copy has it in a file, and an upload in its manifest.
 type record struct {
 	Format             int            `json:"format"`
 	Cluster            string         `json:"cluster,omitempty"` // in the bucket only
@@ -33,7 +32,7 @@ type record struct {
 	Servers            []serverRecord `json:"servers"`
 	Size               int64          `json:"size"` // bytes
 	Sum                string         `json:"sha256"`
-	Check              string         `json:"check"` // sha-256 of the record without it
+	Check              string         `json:"check"` // SHA-256 of the record without this field
 }
 
 type serverRecord struct {
@@ -42,7 +41,7 @@ type serverRecord struct {
 	Suffrage string `json:"suffrage"`
 }
 
-// newRecord describes a snapshot whose bytes are known.
+// newRecord describes a snapshot with known bytes.
 func newRecord(m *raft.SnapshotMeta, size int64, sum [sha256.Size]byte) record {
 	r := record{
 		Format:             recordFormat,
@@ -59,31 +58,31 @@ func newRecord(m *raft.SnapshotMeta, size int64, sum [sha256.Size]byte) record {
 	return r
 }
 
-// encode seals the record.
+// encode computes the check and returns the record as JSON.
 func (r *record) encode() []byte {
 	r.Check = r.check()
 	data, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
-		panic(err) // strings and numbers only
+		panic(err) // cannot happen: strings and numbers only
 	}
 	return append(data, '\n')
 }
 
-// check is computed from the record's compact form, so that whoever puts the
-// record into another document may indent it as he likes.
+// check is computed from the compact form of the record, so that a document that contains
+// the record may indent it.
 func (r *record) check() string {
 	bare := *r
 	bare.Check = ""
 	data, err := json.Marshal(bare)
 	if err != nil {
-		panic(err) // strings and numbers only
+		panic(err) // cannot happen: strings and numbers only
 	}
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])
 }
 
-// decodeRecord reads and checks a record; its errors wrap ErrDamaged, unless
-// the record is of a newer program.
+// decodeRecord parses and checks a record. Its errors wrap ErrDamaged, or errNewer for the
+// record of a newer program.
 func decodeRecord(data []byte) (*record, error) {
 	var r record
 	if err := json.Unmarshal(data, &r); err != nil {
@@ -135,14 +134,14 @@ func parseSuffrage(name string) (raft.ServerSuffrage, bool) {
 
 func (r *record) point() point { return point{r.Term, r.Index} }
 
-// sum is the sha-256 of a record that decodeRecord has accepted.
+// sum returns the SHA-256 in a record that decodeRecord has accepted.
 func (r *record) sum() (sum [sha256.Size]byte) {
 	data, _ := hex.DecodeString(r.Sum)
 	copy(sum[:], data)
 	return sum
 }
 
-// meta is the snapshot as raft wants it described, under a local id.
+// meta returns raft's description of the snapshot, under a local id.
 func (r *record) meta(id string) *raft.SnapshotMeta {
 	m := &raft.SnapshotMeta{
 		Version:            raft.SnapshotVersionMax,
@@ -160,15 +159,15 @@ func (r *record) meta(id string) *raft.SnapshotMeta {
 	return m
 }
 
-// describes reports whether the record is about the snapshot that raft's own
-// description names: two copies that agree are not damaged alike.
+// describes reports whether the record and raft's own description m describe the same
+// snapshot: two copies that agree are not both damaged.
 func (r *record) describes(m *raft.SnapshotMeta) bool {
 	same := newRecord(m, m.Size, r.sum())
 	return r.Size == same.Size && r.equivalent(&same)
 }
 
-// equivalent reports whether raft may start from one instead of the other. Two
-// nodes may have written the same state in different bytes.
+// equivalent reports whether raft may start from either snapshot. Two nodes may have
+// written the same state in different bytes.
 func (r *record) equivalent(o *record) bool {
 	return r.point() == o.point() && r.ConfigurationIndex == o.ConfigurationIndex && slices.Equal(r.Servers, o.Servers)
 }

@@ -15,7 +15,7 @@ func testMeta() *raft.SnapshotMeta {
 	return &raft.SnapshotMeta{Version: 1, Term: 7, Index: 1200, Configuration: threeServers, ConfigurationIndex: 3, Size: 5}
 }
 
-// TestRecordIsStable compares with a file that must be read for ever.
+// TestRecordIsStable compares with a file that must stay readable.
 func TestRecordIsStable(t *testing.T) {
 	r := newRecord(testMeta(), 5, sha256.Sum256([]byte("hello")))
 	r.Cluster, r.Node = "c1", "n1"
@@ -61,12 +61,12 @@ func TestRecordNoticesWhatCannotBe(t *testing.T) {
 	}
 }
 
-// TestRecordNoticesEveryFlip changes each byte, names of members among them.
+// TestRecordNoticesEveryFlip changes each byte, including the names of fields.
 func TestRecordNoticesEveryFlip(t *testing.T) {
 	r := newRecord(testMeta(), 5, sha256.Sum256(nil))
 	good := r.encode()
 	for i := range good {
-		for _, bit := range []byte{1, 16, 32} { // 32 is the case of a letter
+		for _, bit := range []byte{1, 16, 32} { // 32 changes the case of a letter
 			bad := bytes.Clone(good)
 			bad[i] ^= bit
 			got, err := decodeRecord(bad)

@@ -10,15 +10,15 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// sink writes one snapshot to the disk, and its sum beside it. Like raft's own
-// it is used by one goroutine.
+// sink writes one snapshot to the disk, together with its record. Like raft's own sink it
+// is for one goroutine.
 type sink struct {
 	local *local
 	inner raft.SnapshotSink
 	meta  raft.SnapshotMeta
 	sum   hash.Hash
 	size  int64
-	made  func(raft.SnapshotMeta) // told of success; may be nil
+	made  func(raft.SnapshotMeta) // called after success; may be nil
 
 	ended bool
 	err   error
@@ -26,7 +26,7 @@ type sink struct {
 
 var _ raft.SnapshotSink = (*sink)(nil)
 
-// create starts a snapshot. made is called at the end of a Close that succeeds.
+// create starts a snapshot. Close calls made if it succeeds.
 func (l *local) create(m raft.SnapshotMeta, trans raft.Transport, made func(raft.SnapshotMeta)) (*sink, error) {
 	inner, err := l.files.Create(m.Version, m.Index, m.Term, m.Configuration, m.ConfigurationIndex, trans)
 	if err != nil {
@@ -48,8 +48,8 @@ func (s *sink) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Close makes the snapshot durable and the newest one of the node. Only then it
-// returns nil. It may be called again, as raft does.
+// Close makes the snapshot durable and the newest one of the node, and returns nil only
+// after that. Raft may call it again; further calls return the same error.
 func (s *sink) Close() error {
 	if s.ended {
 		return s.err
@@ -62,7 +62,7 @@ func (s *sink) Close() error {
 func (s *sink) finish() error {
 	s.meta.Size = s.size
 	r := newRecord(&s.meta, s.size, [sha256.Size]byte(s.sum.Sum(nil)))
-	// The record goes with the directory when that gets its final name.
+	// The record becomes visible with the directory, when that gets its final name.
 	if err := writeFileSync(s.local.path(s.ID()+tmpSuffix, recordFile), r.encode()); err != nil {
 		return errors.Join(fmt.Errorf("write a snapshot's sum: %w", err), s.discard())
 	}
@@ -79,7 +79,7 @@ func (s *sink) finish() error {
 	return nil
 }
 
-// Cancel throws away what was written. After Close it does nothing.
+// Cancel discards the written bytes. After Close it does nothing.
 func (s *sink) Cancel() error {
 	if s.ended {
 		return nil
@@ -88,7 +88,8 @@ func (s *sink) Cancel() error {
 	return s.discard()
 }
 
-// discard also removes what raft's sink leaves behind when it fails.
+// discard cancels raft's sink, and also removes the directory that raft's sink leaves after
+// a failure.
 func (s *sink) discard() error {
 	s.local.forget(s.ID())
 	return errors.Join(s.inner.Cancel(), os.RemoveAll(s.local.path(s.ID()+tmpSuffix)))

@@ -2,29 +2,27 @@ package snapshot
 
 import "time"
 
-// Point says which log entry a snapshot reaches, and since when it is there.
+// Point is the log entry that a snapshot reaches, and the time of the snapshot.
 type Point struct {
 	Term  uint64 // raft's term
-	Index uint64 // raft's index; 0 while there is no snapshot
+	Index uint64 // raft's index; 0: no snapshot
 	At    time.Time
 }
 
-// Status is what an operator wants to know of a node's snapshots.
+// Status describes a node's snapshots for an operator.
 type Status struct {
 	Local Point // the newest one on this node's disk
-	// Bucket is the newest complete one in the bucket, of whatever node, as
-	// far as this node knows. At is the clock of the node that uploaded it.
+	// Bucket is the newest complete snapshot in the bucket that this node knows of, of any
+	// node. At is in the clock of the node that uploaded it.
 	Bucket     Point
 	BucketNode string
-	// Failing says why the upload that is due has not succeeded, "" while
-	// nothing is wrong.
+	// Failing is the error of the upload that is due, "" if there is none.
 	Failing string
-	// Damaged says which local snapshot cannot be read, until a new one is
-	// made.
+	// Damaged is the error of a damaged local snapshot, until a new snapshot is made.
 	Damaged string
 }
 
-// Status returns the state of affairs as of now.
+// Status returns the current status.
 func (s *Store) Status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()

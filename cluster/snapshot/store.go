@@ -12,29 +12,29 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// How long raft waits for the bucket when it needs a snapshot that the disk has
-// lost: for the snapshot to be found, and for each of its pieces.
+// Limits for reads of a lost snapshot from the bucket, for which raft waits: findLimit is
+// the time to find the snapshot, and readLimit is the time of each read.
 const (
 	findLimit = 30 * time.Second
 	readLimit = 2 * time.Minute
 )
 
-// Store is a raft.SnapshotStore on the node's disk, with a copy in the bucket.
-// It is safe for concurrent use, but for its sinks. Run uploads; without it the
-// Store still works, on the disk alone.
+// Store is a raft.SnapshotStore on the node's disk, with a copy in the bucket. It is safe
+// for concurrent use, except for its sinks. Run uploads; without Run the Store works on the
+// disk alone.
 type Store struct {
 	opts  Options
 	local *local
-	due   chan struct{} // has an element when there is a new local snapshot
+	due   chan struct{} // made sends, Run receives: there is a new local snapshot
 
 	mu     sync.Mutex
 	status Status
-	told   map[string]bool // ids that were told of as damaged
+	told   map[string]bool // ids that were reported as damaged
 }
 
 var _ raft.SnapshotStore = (*Store)(nil)
 
-// New opens the snapshots of a data directory. It does not touch the bucket.
+// New opens the snapshots of a data directory. It does not access the bucket.
 func New(o Options) (*Store, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ func New(o Options) (*Store, error) {
 	return s, nil
 }
 
-// refresh looks for the newest local snapshot.
+// refresh records the newest local snapshot in the status.
 func (s *Store) refresh() error {
 	newest, err := s.local.newest()
 	if err != nil || newest == nil {
@@ -63,9 +63,9 @@ func (s *Store) refresh() error {
 	return nil
 }
 
-// Create implements raft.SnapshotStore. The snapshot is written to the disk
-// only, and is durable there when Close of the sink returns nil. Raft calls it
-// on its main goroutine when the leader sends a snapshot.
+// Create implements raft.SnapshotStore. The snapshot is written to the disk only, and is
+// durable there when Close of the sink returns nil. Raft calls Create on its main goroutine
+// when the leader sends a snapshot.
 func (s *Store) Create(
 	version raft.SnapshotVersion, index, term uint64, c raft.Configuration, cIndex uint64, trans raft.Transport,
 ) (raft.SnapshotSink, error) {
@@ -73,7 +73,7 @@ func (s *Store) Create(
 	return s.local.create(m, trans, s.made)
 }
 
-// made notes that there is another snapshot on the disk.
+// made records that there is a new snapshot on the disk, and wakes Run.
 func (s *Store) made(raft.SnapshotMeta) {
 	if err := s.refresh(); err != nil {
 		s.opts.Logger.Warn("the newest snapshot is not known", "error", err)
@@ -84,8 +84,8 @@ func (s *Store) made(raft.SnapshotMeta) {
 	}
 }
 
-// List implements raft.SnapshotStore: the snapshots on the disk whose
-// descriptions are whole, the newest first.
+// List implements raft.SnapshotStore. It returns the snapshots on the disk with valid
+// descriptions, newest first.
 func (s *Store) List() ([]*raft.SnapshotMeta, error) {
 	all, err := s.local.list()
 	if err != nil {
@@ -102,10 +102,9 @@ func (s *Store) List() ([]*raft.SnapshotMeta, error) {
 	return metas, nil
 }
 
-// Open implements raft.SnapshotStore. What cannot be read on the disk is taken
-// from the bucket, if a snapshot of the same log entry is there. The reader
-// gives the last bytes only if all bytes are those that were written; its
-// error wraps ErrDamaged otherwise.
+// Open implements raft.SnapshotStore. If the snapshot on the disk cannot be read, Open
+// reads a snapshot of the same log entry from the bucket. The reader returns the last bytes
+// only if the checksum of all bytes matches; otherwise its error wraps ErrDamaged.
 func (s *Store) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
 	m, rc, err := s.local.open(id)
 	if err == nil {
@@ -122,7 +121,7 @@ func (s *Store) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
 	return m, rc, nil
 }
 
-// damaged tells of a local snapshot, once.
+// damaged records the damage of a local snapshot. It logs and reports each snapshot once.
 func (s *Store) damaged(id string, err error) {
 	err = fmt.Errorf("the local snapshot %s: %w", id, err)
 	s.mu.Lock()
@@ -138,7 +137,7 @@ func (s *Store) damaged(id string, err error) {
 
 var errNoBucket = errors.New("there is none to look into")
 
-// openUploaded opens the upload that can stand for a local snapshot.
+// openUploaded opens an upload that can replace a local snapshot.
 func (s *Store) openUploaded(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
 	if s.opts.Bucket == nil || s.opts.Cluster() == "" {
 		return nil, nil, errNoBucket
@@ -158,7 +157,7 @@ func (s *Store) openUploaded(id string) (*raft.SnapshotMeta, io.ReadCloser, erro
 	return r.meta(id), guardReader(rc, readLimit, cancel), nil
 }
 
-// findTwin looks for an upload of the same log entry as a local snapshot's.
+// findTwin opens an upload of the same log entry as a local snapshot.
 func (s *Store) findTwin(ctx context.Context, lost copyOnDisk) (*record, io.ReadCloser, error) {
 	all, err := listUploads(ctx, s.opts.Bucket, s.opts.Cluster())
 	if err != nil {

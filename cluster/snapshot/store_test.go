@@ -14,7 +14,7 @@ import (
 	"osqueue/storage/fault"
 )
 
-// TestRestartWithoutTheBucket uses a store whose bucket answers nothing.
+// TestRestartWithoutTheBucket uses a store whose bucket does not answer.
 func TestRestartWithoutTheBucket(t *testing.T) {
 	dir := t.TempDir()
 	b := fault.New(newBucket(t), 1)
@@ -32,7 +32,7 @@ func TestRestartWithoutTheBucket(t *testing.T) {
 	}
 }
 
-// TestWritingDoesNotWaitForTheBucket writes while an upload is stuck in it.
+// TestWritingDoesNotWaitForTheBucket writes a snapshot during a stalled upload.
 func TestWritingDoesNotWaitForTheBucket(t *testing.T) {
 	b := fault.New(newBucket(t), 1)
 	s := newStore(t, t.TempDir(), b)
@@ -67,8 +67,7 @@ func TestDamagedCopyIsReadFromTheBucket(t *testing.T) {
 	}
 }
 
-// TestBucketOnlyHelpsWithTheSameState has uploads that must not stand for the
-// one that was lost.
+// TestBucketOnlyHelpsWithTheSameState has uploads that must not replace the lost snapshot.
 func TestBucketOnlyHelpsWithTheSameState(t *testing.T) {
 	b := newBucket(t)
 	for _, other := range []struct {
@@ -114,8 +113,7 @@ func TestBucketOnlyHelpsWithTheSameState(t *testing.T) {
 	}
 }
 
-// TestDamagedBothTimes spoils the copy in the bucket, too: nothing is better
-// than something wrong.
+// TestDamagedBothTimes damages the copy in the bucket, too, and expects an error.
 func TestDamagedBothTimes(t *testing.T) {
 	for _, suffix := range []string{".part", "manifest.json"} {
 		t.Run(suffix, func(t *testing.T) {
@@ -136,7 +134,8 @@ func TestDamagedBothTimes(t *testing.T) {
 	}
 }
 
-// TestBucketThatDoesNotAnswer must not hold up raft for ever.
+// TestBucketThatDoesNotAnswer checks that a bucket that does not answer does not block raft
+// without a limit.
 func TestBucketThatDoesNotAnswer(t *testing.T) {
 	for _, op := range []storage.Op{storage.OpList, storage.OpGet} {
 		t.Run(string(op), func(t *testing.T) {

@@ -10,16 +10,16 @@ import (
 	"github.com/cenkalti/backoff/v5"
 )
 
-// Pauses between attempts to upload while the bucket is away.
+// Pauses between attempts to upload while the bucket is unavailable.
 const (
 	firstPause = time.Second
 	longPause  = time.Minute
 )
 
-// Run uploads snapshots until ctx ends; one Run at a time. What is due is the
-// newest local snapshot, found at the start or made since; older ones that were
-// not uploaded never will be. An upload that fails is tried again, with what is
-// the newest by then, until it succeeds.
+// Run uploads snapshots until ctx ends. Only one Run may be active at a time. It uploads
+// the newest local snapshot, at the start and whenever made wakes it through due; it never
+// uploads older ones. If an upload fails, Run tries again with the newest snapshot at that
+// time, until one succeeds.
 func (s *Store) Run(ctx context.Context) {
 	if s.opts.Bucket == nil {
 		return
@@ -27,7 +27,7 @@ func (s *Store) Run(ctx context.Context) {
 	pauses := &backoff.ExponentialBackOff{
 		InitialInterval: firstPause, MaxInterval: longPause, Multiplier: 2, RandomizationFactor: 0.5,
 	}
-	settled := "" // id of the snapshot that needs no upload any more
+	settled := "" // id of the snapshot that needs no further upload
 	for ctx.Err() == nil {
 		next, err := s.local.newest()
 		if err == nil && (next == nil || next.id == settled) {
@@ -51,7 +51,7 @@ func (s *Store) Run(ctx context.Context) {
 	}
 }
 
-// errNoCluster is no failure: a young node has nothing that anybody could use.
+// errNoCluster is not a failure: a new node has no useful state yet.
 var errNoCluster = errors.New("the cluster has no id yet")
 
 func (s *Store) outcome(err error) {
@@ -62,8 +62,8 @@ func (s *Store) outcome(err error) {
 	s.report(func(st *Status) { st.Failing = "" })
 }
 
-// failing notes why the bucket does not have the newest snapshot. It logs when
-// that begins, not each time.
+// failing records why the bucket does not have the newest snapshot. It logs only the first
+// failure.
 func (s *Store) failing(err error) {
 	was := ""
 	s.report(func(st *Status) { was, st.Failing = st.Failing, err.Error() })
@@ -88,7 +88,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// upload copies a snapshot to the bucket, unless one is there that will do.
+// upload copies a snapshot to the bucket, unless an existing upload covers it.
 func (s *Store) upload(ctx context.Context, c *copyOnDisk) error {
 	cluster := s.opts.Cluster()
 	if cluster == "" {
@@ -127,8 +127,9 @@ func (s *Store) lookThere(ctx context.Context, cluster string) ([]found, error) 
 	return listUploads(ctx, s.opts.Bucket, cluster)
 }
 
-// covering returns the newest upload if it makes one of p superfluous. One that is
-// ahead of p in an earlier term is of a history that was lost, and of no use.
+// covering returns the newest upload if it makes an upload of p unnecessary, and nil
+// otherwise. An upload of a later index in an earlier term belongs to a lost history and
+// does not count.
 func covering(there []found, p point, slack uint64) *found {
 	for i := range there {
 		f := &there[i]

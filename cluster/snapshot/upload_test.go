@@ -14,7 +14,7 @@ import (
 	"osqueue/storage/fault"
 )
 
-// inBubble runs a test whose clock is synctest's.
+// inBubble runs a test with the clock of synctest.
 func inBubble(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
 	synctest.Test(t, f)
@@ -34,7 +34,7 @@ func running(t *testing.T, s *Store) (stop func()) {
 	}
 }
 
-// later lets so much time pass, and all that happens in it.
+// later advances the time by d and lets everything due happen.
 func later(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -69,7 +69,7 @@ func TestUploadsKeepTheirInterval(t *testing.T) {
 			later(30 * time.Second)
 		}
 		later(DefaultUploadInterval)
-		// 10, 20, 30 and 40 minutes after the first, and one for the last.
+		// 10, 20, 30 and 40 minutes after the first, and the last one.
 		wantUploads(t, b, "n1/1-1000000", "n1/1-800000", "n1/1-600000", "n1/1-400000", "n1/1-200000", "n1/1-10000")
 		before := len(keys(t, b))
 		later(24 * time.Hour)
@@ -79,8 +79,9 @@ func TestUploadsKeepTheirInterval(t *testing.T) {
 	})
 }
 
-// TestLateUploadAfterAnOutage makes snapshots while the bucket is away. When it
-// is back, the newest one goes there within the longest pause, the others never.
+// TestLateUploadAfterAnOutage makes snapshots while the bucket is unavailable. When it is
+// available again, Run uploads the newest one within the longest pause, and never the
+// others.
 func TestLateUploadAfterAnOutage(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := fault.New(newBucket(t), 1)
@@ -107,7 +108,8 @@ func TestLateUploadAfterAnOutage(t *testing.T) {
 	})
 }
 
-// TestFailureIsTold while an upload is under way, whose writes are repeated.
+// TestFailureIsTold checks that Status shows a failure during an upload whose writes are
+// repeated.
 func TestFailureIsTold(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := fault.New(newBucket(t), 1)
@@ -121,7 +123,7 @@ func TestFailureIsTold(t *testing.T) {
 			t.Errorf("the status is %+v", st)
 		}
 		take(t, s, 1, 200)
-		later(stallLimit) // the first attempt is given up
+		later(stallLimit) // the first attempt ends
 		full.Stop()
 		later(2 * longPause)
 		wantUploads(t, b, "n1/1-200")
@@ -149,8 +151,7 @@ func TestLateUploadAfterARestart(t *testing.T) {
 	})
 }
 
-// TestNodesShareUploads runs three nodes that make snapshots at about the same
-// entries.
+// TestNodesShareUploads runs three nodes that make snapshots at about the same entries.
 func TestNodesShareUploads(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		b := newBucket(t)
@@ -202,7 +203,8 @@ func TestNothingIsUploadedWithoutACluster(t *testing.T) {
 	})
 }
 
-// TestDamagedSnapshotIsNotUploaded says so, and goes on with the next one.
+// TestDamagedSnapshotIsNotUploaded checks that Run reports a damaged snapshot and continues
+// with the next one.
 func TestDamagedSnapshotIsNotUploaded(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		dir, b := t.TempDir(), newBucket(t)
@@ -222,9 +224,9 @@ func TestDamagedSnapshotIsNotUploaded(t *testing.T) {
 	})
 }
 
-// TestFaultsAtEveryOperation hits each operation of an upload with each kind of
-// fault. It must succeed in the end, leave nothing that looks complete and is
-// not, and never be in doubt.
+// TestFaultsAtEveryOperation causes each kind of fault at each operation of an upload. The
+// upload must succeed in the end, leave no incomplete upload that looks complete, and never
+// have an unknown result.
 func TestFaultsAtEveryOperation(t *testing.T) {
 	kinds := []fault.Kind{
 		fault.LoseRequest, fault.LoseAnswer, fault.DeliverLate, fault.Reject, fault.Throttle,
@@ -248,8 +250,8 @@ func TestFaultsAtEveryOperation(t *testing.T) {
 	}
 }
 
-// oneFault uploads with a fault at one operation; hit is false if there was no
-// such operation.
+// oneFault uploads with a fault at one operation; hit is false if there was no such
+// operation.
 func oneFault(t *testing.T, kind fault.Kind, op storage.Op, skip int) (hit bool) {
 	inner := newBucket(t)
 	b := fault.New(inner, 1)
@@ -273,8 +275,8 @@ func oneFault(t *testing.T, kind fault.Kind, op storage.Op, skip int) (hit bool)
 	return rule.Hits() > 0
 }
 
-// TestCrashAtEveryOperation ends the process at each operation of an upload. The
-// next one uploads it again, and what is complete is whole.
+// TestCrashAtEveryOperation ends the process at each operation of an upload. The next
+// process uploads the snapshot again, and a complete upload is whole.
 func TestCrashAtEveryOperation(t *testing.T) {
 	for skip := 0; ; skip++ {
 		reached := false
@@ -321,7 +323,7 @@ func wantWhole(t *testing.T, b storage.Bucket, f found) {
 	}
 }
 
-// TestCovering: an upload will do if the leader's log goes on from it.
+// TestCovering checks that an upload is sufficient if the leader's log continues from it.
 func TestCovering(t *testing.T) {
 	const slack = 100
 	own := point{7, 1000}
@@ -333,7 +335,7 @@ func TestCovering(t *testing.T) {
 		{5, 899}:            false,
 		{7, 1001}:           true,
 		{8, 1200}:           true,
-		{5, 1001}:           false, // of a history that was lost: in this one, term 7 began before
+		{5, 1001}:           false, // of a lost history: in this one, term 7 began before
 		{7, math.MaxUint64}: true,
 		{5, math.MaxUint64}: false,
 	} {
