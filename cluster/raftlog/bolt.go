@@ -12,21 +12,21 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// The layout of a bolt file's first two pages, each of which holds a root
-// (go.etcd.io/bbolt, type meta): 16 bytes of page header, then the fields below.
+// Layout of the first two pages of a bolt file, each of which has a root (go.etcd.io/bbolt,
+// type meta): 16 bytes of page header, then the fields below.
 const (
 	pageHeader  = 16
 	metaMagic   = 0xED0CDAED
 	metaVersion = 2
-	metaSum     = 56 // where the checksum (FNV-1a, 64 bits) of what is before it stands
+	metaSum     = 56 // offset of the checksum (FNV-1a, 64 bits) of the bytes before it
 	metaSize    = metaSum + 8
 )
 
-// checkBolt looks at a bolt file before it is opened for writing. There may be none.
+// checkBolt checks a bolt file before it is opened for writing. The file may be missing.
 func checkBolt(path string) error {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil // it is about to be made
+		return nil // bolt will create it
 	}
 	if err != nil {
 		return err
@@ -42,9 +42,9 @@ func checkBolt(path string) error {
 	return checkOrder(path)
 }
 
-// checkOrder demands that the keys of every bucket ascend. Bolt meets a page of which
-// this is not true in a goroutine of its own when it opens the file for writing, and
-// takes the process with it.
+// checkOrder checks that the keys of every bucket ascend. When bolt opens a file for
+// writing, it reads the pages in a goroutine of its own. A page with unordered keys makes
+// that goroutine panic, which ends the process.
 func checkOrder(path string) error {
 	db, err := bbolt.Open(path, 0o600, boltOptions(true))
 	if err != nil {
@@ -65,9 +65,9 @@ func ascends(name []byte, b *bbolt.Bucket) error {
 	})
 }
 
-// checkRoots demands that both roots of a bolt file are sound. Bolt itself is content
-// with one, and opens the file without its last transaction when the newer one is
-// damaged. A root is rewritten within one sector, so a crash does not tear it.
+// checkRoots checks both roots of a bolt file. Bolt needs only one valid root: if the newer
+// one is damaged, bolt opens the file without its last transaction. A root lies within one
+// disk sector, so a crash cannot leave it half written.
 func checkRoots(f io.ReaderAt) error {
 	size, err := checkRoot(f, 0)
 	if err == nil {
@@ -76,8 +76,7 @@ func checkRoots(f io.ReaderAt) error {
 	return err
 }
 
-// checkRoot checks the root of the page at that place and returns the page size that
-// it names.
+// checkRoot checks the root of the page at offset at and returns the page size in it.
 func checkRoot(f io.ReaderAt, at int64) (pageSize uint32, err error) {
 	var m [metaSize]byte
 	if _, err := f.ReadAt(m[:], at+pageHeader); err != nil {

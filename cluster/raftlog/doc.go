@@ -1,33 +1,32 @@
-// Package raftlog keeps raft's log and votes on the disk, and notices when the disk
-// gives back something else than was written.
+// Package raftlog stores raft's log and votes on the disk, and detects when the disk
+// returns other data than was written.
 //
 // # Problem
 //
-// Raft believes its disk. An entry in which a bit has flipped is applied as it
-// stands: from then on this node's state differs from the others', and no checksum
-// of a later snapshot tells. A vote or a term that is not the one that was written
-// lets a node vote twice. Neither of the stores below guards all of this:
-// raft-boltdb checks nothing but the two roots of its file, and quietly goes back to
-// the older one when the newer is damaged, without the last transaction.
+// Raft trusts its disk. It applies an entry with a flipped bit as it is. From then on this
+// node's state differs from those of the other nodes, and no checksum of a later snapshot
+// shows it. A wrong vote or term lets a node vote twice. The stores below this package do
+// not detect all of this: raft-boltdb only checks the two roots of its file, and if the
+// newer root is damaged it silently uses the older one, without the last transaction.
 //
-// # What is done
+// # Approach
 //
-// Every entry is sealed with a CRC-32C over its index, term, type and data, in raft's
-// field for middleware (Extensions), and stripped of it when it is read: what
-// raft sends to other nodes has none. Votes and terms have their checksum under a key
-// of their own. Open reads everything once: a damaged log is refused before raft
-// starts, and costs one pass over the file, which raft makes anyway.
+// Log adds a CRC-32C over index, term, type and data to every entry, in raft's field for
+// middleware (Extensions), and removes it when the entry is read: entries that raft sends
+// to other nodes do not have it. The checksum of a vote or term is under a key of its own.
+// OpenBolt and OpenWAL read everything once, so that a damaged log is refused before raft
+// starts. This costs one pass over the file, which raft makes anyway.
 //
-// Entries and votes of older versions have no seal and are taken as they are.
+// Entries and votes of older versions have no checksum and are accepted without one.
 //
-// # What is not noticed
+// # Undetected damage
 //
-// Damage that makes entries vanish as a whole, as if they had never been written, looks
-// like a shorter log, or like the hole that raft leaves where it was given a state from
-// elsewhere. Raft stops when it misses one that it needs.
+// If damage makes whole entries disappear, the log looks shorter, or it has a hole like the
+// one after a restored state. Raft stops when it needs a missing entry.
 //
 // # Failure stance
 //
-// ErrDamaged is for good: the node must not start, or must stop. Its data directory
-// is to be deleted; it comes back as a new member and gets everything from the others.
+// ErrDamaged is permanent: the node must not start, or must stop. The operator deletes its
+// data directory; the node returns as a new member and gets everything from the other
+// nodes.
 package raftlog

@@ -19,12 +19,12 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// ErrDamaged is wrapped by every error that says that the disk gives back something
-// else than was written.
+// ErrDamaged is wrapped by every error about data on the disk that differs from the written
+// data.
 var ErrDamaged = errors.New("the raft log is damaged: " +
 	"stop this node, delete its data directory and start it again; it gets everything from the others")
 
-// store is what both raft-boltdb and raft-wal are.
+// store is the common interface of raft-boltdb and raft-wal.
 type store interface {
 	raft.LogStore
 	raft.StableStore
@@ -35,16 +35,18 @@ type store interface {
 // raft.StableStore and raft.MonotonicLogStore, and is safe for concurrent use.
 type Log struct {
 	store
-	votes sync.Mutex // a value and its seal belong together
+	votes sync.Mutex // a value and its checksum change together
 }
 
-// OpenBolt opens the raft-boltdb of a data directory, and makes it if there is none.
+// OpenBolt opens the raft-boltdb of a data directory, and creates it if there is none. The
+// error wraps ErrDamaged if the file is damaged.
 func OpenBolt(dir string) (*Log, error) {
 	path := filepath.Join(dir, "raft.db")
 	return inspected(path, func() (store, error) { return openBolt(path) })
 }
 
-// OpenWAL opens the raft-wal of a data directory, and makes it if there is none.
+// OpenWAL opens the raft-wal of a data directory, and creates it if there is none. The
+// error wraps ErrDamaged if a file is damaged.
 func OpenWAL(dir string, log hclog.Logger) (*Log, error) {
 	path := filepath.Join(dir, "wal")
 	return inspected(path, func() (store, error) {
@@ -76,8 +78,8 @@ func boltOptions(readOnly bool) *bbolt.Options {
 	}
 }
 
-// boltError says what to do about an error of bolt's: what neither the lock nor the
-// system has refused is in the file.
+// boltError adds the advice for an error of bolt. An error that comes neither from the lock
+// nor from the operating system means a damaged file.
 func boltError(err error) error {
 	var system *fs.PathError
 	switch {
@@ -105,14 +107,14 @@ func inspected(path string, open func() (store, error)) (*Log, error) {
 	}
 	err = fmt.Errorf("open the raft log %s: %w", path, err)
 	if db != nil {
-		// A damaged store may not even close; the process ends anyway.
+		// Close of a damaged store may fail, too; the process ends anyway.
 		err = errors.Join(err, shielded(db.Close))
 	}
 	return nil, err
 }
 
-// shielded turns a panic into ErrDamaged: that is how bolt, and the memory into which
-// it maps a file that has become shorter, meet pages that make no sense.
+// shielded converts a panic to ErrDamaged. Bolt panics on invalid pages, and so does a read
+// from a memory map of a file that has become shorter.
 func shielded(fn func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

@@ -56,12 +56,12 @@ func must(t *testing.T, errs ...error) {
 	}
 }
 
-// entry is a command that can be told from every other.
+// entry returns a log entry with a unique command.
 func entry(i uint64) *raft.Log {
 	return &raft.Log{Index: i, Term: 1 + i/10, Type: raft.LogCommand, Data: fmt.Appendf(nil, "command %d %s", i, bytes.Repeat([]byte{byte(i)}, 100))}
 }
 
-// fill writes n entries, votes and a term, in the order in which raft would.
+// fill writes n entries, votes and a term, in the order in which raft does.
 func fill(t *testing.T, l *Log, n uint64) {
 	t.Helper()
 	must(t, l.SetUint64([]byte("CurrentTerm"), 6), l.SetUint64([]byte("CurrentTerm"), 7),
@@ -71,7 +71,7 @@ func fill(t *testing.T, l *Log, n uint64) {
 	}
 }
 
-// holds checks that the log has what fill wrote, and nothing else.
+// holds checks that the log has the data that fill wrote, and nothing else.
 func holds(t *testing.T, l *Log, n uint64) {
 	t.Helper()
 	must(t, asFilled(l, n))
@@ -128,7 +128,7 @@ func TestAnEmptyLogHasNoVotes(t *testing.T) {
 	})
 }
 
-// Raft leaves a hole where a state was restored.
+// TestALogWithAHole reads a log with the hole that raft leaves after a restored state.
 func TestALogWithAHole(t *testing.T) {
 	dir := t.TempDir()
 	l := mustOpen(t, kinds[0], dir)
@@ -140,7 +140,7 @@ func TestALogWithAHole(t *testing.T) {
 	must(t, l.Close())
 }
 
-// A log of an older version has no seals.
+// TestLogsOfOlderVersionsAreRead reads a log without checksums.
 func TestLogsOfOlderVersionsAreRead(t *testing.T) {
 	dir := t.TempDir()
 	db, err := raftboltdb.NewBoltStore(filepath.Join(dir, "raft.db"))
@@ -154,7 +154,8 @@ func TestLogsOfOlderVersionsAreRead(t *testing.T) {
 	must(t, l.Close())
 }
 
-// Raft's main loop and its taker of heartbeats both set the term.
+// TestVotesOfManyGoroutines sets the term concurrently, as raft's main loop and its
+// heartbeat handler do.
 func TestVotesOfManyGoroutines(t *testing.T) {
 	each(t, func(t *testing.T, k kind, dir string) {
 		l := mustOpen(t, k, dir)
@@ -180,7 +181,8 @@ func TestVotesOfManyGoroutines(t *testing.T) {
 	})
 }
 
-// A node may die between the seal of a vote and the vote.
+// TestAVoteThatWasCutInTheMiddle checks that a node may die between the write of a vote's
+// checksum and of the vote.
 func TestAVoteThatWasCutInTheMiddle(t *testing.T) {
 	each(t, func(t *testing.T, k kind, dir string) {
 		l := mustOpen(t, k, dir)
@@ -227,7 +229,7 @@ func TestAWrongEntryIsNoticed(t *testing.T) {
 			spoil(e)
 			store := l.store
 			must(t, store.StoreLogs([]*raft.Log{e}))
-			if name == "index" { // it has gone over the first one
+			if name == "index" { // its wrong index has overwritten the first entry
 				e = entry(1)
 				e.Extensions = sealOf(entry(2))
 				must(t, store.StoreLogs([]*raft.Log{e}))
@@ -244,14 +246,14 @@ func TestAWrongEntryIsNoticed(t *testing.T) {
 	}
 }
 
-// reopen is in the environment of a process that only opens a log: bolt meets some
-// damage in a goroutine of its own and takes the process with it.
+// reopen is the environment variable of a process that only opens a log: on some damage a
+// goroutine of bolt panics and ends the process.
 const reopen = "OSQUEUE_TEST_REOPEN"
 
-// How that process ends.
+// Exit codes of that process.
 const (
 	allThere  = 0
-	panicked  = 2 // Go's exit status of a panic
+	panicked  = 2 // Go's exit code after a panic
 	refused   = 10
 	shortened = 11
 	wrong     = 12
@@ -259,7 +261,7 @@ const (
 
 const written = 40
 
-// reopened opens the log of a directory and says what is in it.
+// reopened opens the log of a directory and returns the exit code for its content.
 func reopened(dir string) int {
 	l, err := OpenBolt(dir)
 	if errors.Is(err, ErrDamaged) {
@@ -281,9 +283,9 @@ func reopened(dir string) int {
 	return allThere
 }
 
-// TestDamagedFiles damages the file of a closed log, one place at a time: it is
-// refused, or has all that was written, or has lost the newest entries as a whole.
-// It never has an entry, a vote or a term that was not written.
+// TestDamagedFiles damages the file of a closed log, one place at a time. The log must be
+// refused, or have all written data, or lack only the newest entries. It must never have an
+// entry, a vote or a term that was not written.
 func TestDamagedFiles(t *testing.T) {
 	dir := t.TempDir()
 	l := mustOpen(t, kinds[0], dir)

@@ -16,7 +16,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 const sealSize = 4
 
-// sealOf is the checksum of what raft reads of an entry.
+// sealOf returns the checksum of the fields of an entry that raft reads.
 func sealOf(l *raft.Log) []byte {
 	var head [8 + 8 + 1]byte
 	binary.LittleEndian.PutUint64(head[0:], l.Index)
@@ -29,8 +29,8 @@ func sealOf(l *raft.Log) []byte {
 // StoreLog implements raft.LogStore.
 func (s *Log) StoreLog(l *raft.Log) error { return s.StoreLogs([]*raft.Log{l}) }
 
-// StoreLogs implements raft.LogStore. The entries are sealed on copies: raft goes on
-// using its own.
+// StoreLogs implements raft.LogStore. It adds the checksums to copies of the entries,
+// because raft continues to use its own.
 func (s *Log) StoreLogs(logs []*raft.Log) error {
 	copies := make([]raft.Log, len(logs))
 	sealed := make([]*raft.Log, len(logs))
@@ -42,8 +42,8 @@ func (s *Log) StoreLogs(logs []*raft.Log) error {
 	return s.store.StoreLogs(sealed)
 }
 
-// GetLog implements raft.LogStore. An entry that is not the one that was stored at
-// that index is ErrDamaged.
+// GetLog implements raft.LogStore. The error wraps ErrDamaged if the entry differs from the
+// one that was stored at that index.
 func (s *Log) GetLog(index uint64, l *raft.Log) error {
 	if err := s.store.GetLog(index, l); err != nil {
 		return err
@@ -59,15 +59,15 @@ func (s *Log) GetLog(index uint64, l *raft.Log) error {
 	return nil
 }
 
-// IsMonotonic implements raft.MonotonicLogStore: raft must know when it has to clear a
-// log that takes no gaps.
+// IsMonotonic implements raft.MonotonicLogStore. It reports whether the store below accepts
+// no gaps, so that raft must clear the log after a restored state.
 func (s *Log) IsMonotonic() bool {
 	m, ok := s.store.(raft.MonotonicLogStore)
 	return ok && m.IsMonotonic()
 }
 
-// readEntries reads every entry once. There may be a hole: raft leaves one where it was
-// given a state from elsewhere (Restore), and begins anew behind it.
+// readEntries reads every entry once. The log may have a hole: after raft has restored a
+// state (Restore), it continues the log at a later index.
 func (s *Log) readEntries() error {
 	first, err := s.FirstIndex()
 	if err != nil {
@@ -77,7 +77,7 @@ func (s *Log) readEntries() error {
 	if err != nil || last == 0 {
 		return err
 	}
-	for _, end := range []uint64{first, last} { // both are there, or they are not what they say
+	for _, end := range []uint64{first, last} { // both must exist
 		if err := s.GetLog(end, new(raft.Log)); err != nil {
 			return fmt.Errorf("entry %d, an end of the log from %d to %d: %w: %w", end, first, last, err, ErrDamaged)
 		}

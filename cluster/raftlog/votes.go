@@ -7,21 +7,20 @@ import (
 	"hash/crc32"
 )
 
-// sealKey is where the checksums of a value are. There are two, of the value that is
-// to be written and of the one that stands: a node that dies between the two writes
-// finds either.
+// sealKey returns the key of the checksums of a value. The checksums cover the value to be
+// written and the current one: if a node dies between the two writes, one of them matches.
 func sealKey(key []byte) []byte { return append([]byte("seal/"), key...) }
 
 func sumOf(key, val []byte) uint32 {
 	return crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, val)
 }
 
-// notFound reports whether the store below said that there is no such key. The stores
+// notFound reports whether the store below returned that there is no such key. The stores
 // share no error value; raft itself compares the text.
 func notFound(err error) bool { return err != nil && err.Error() == "not found" }
 
-// Set implements raft.StableStore. Raft sets its term from the goroutine that takes
-// heartbeats, too.
+// Set implements raft.StableStore. It takes a lock, because raft also sets its term from
+// the goroutine that handles heartbeats.
 func (s *Log) Set(key, val []byte) error {
 	s.votes.Lock()
 	defer s.votes.Unlock()
@@ -35,8 +34,8 @@ func (s *Log) Set(key, val []byte) error {
 	return s.store.Set(key, val)
 }
 
-// Get implements raft.StableStore. A value that is not one that was set is ErrDamaged,
-// and so is none where one was set.
+// Get implements raft.StableStore. The error wraps ErrDamaged if the value does not match
+// its checksum, or if a value that was set is missing.
 func (s *Log) Get(key []byte) ([]byte, error) {
 	s.votes.Lock()
 	defer s.votes.Unlock()
@@ -51,8 +50,8 @@ func (s *Log) get(key []byte) ([]byte, error) {
 	return val, cmp.Or(s.check(key, val), err)
 }
 
-// SetUint64 implements raft.StableStore. The stores below write numbers each in their
-// own way; the checksum is of one form.
+// SetUint64 implements raft.StableStore. The stores below write numbers in different forms;
+// the checksum always covers the same form.
 func (s *Log) SetUint64(key []byte, val uint64) error {
 	s.votes.Lock()
 	defer s.votes.Unlock()
@@ -66,8 +65,8 @@ func (s *Log) SetUint64(key []byte, val uint64) error {
 	return s.store.SetUint64(key, val)
 }
 
-// GetUint64 implements raft.StableStore. A number that is not one that was set is
-// ErrDamaged.
+// GetUint64 implements raft.StableStore. The error wraps ErrDamaged if the number does not
+// match its checksum.
 func (s *Log) GetUint64(key []byte) (uint64, error) {
 	s.votes.Lock()
 	defer s.votes.Unlock()
@@ -93,7 +92,7 @@ func (s *Log) seal(key, val, old []byte) error {
 func (s *Log) check(key, val []byte) error {
 	sums, err := s.store.Get(sealKey(key))
 	if notFound(err) || err == nil && sums == nil {
-		return nil // by an older version
+		return nil // written by an older version
 	}
 	if err != nil {
 		return err
@@ -107,7 +106,7 @@ func (s *Log) check(key, val []byte) error {
 	return fmt.Errorf("the checksum of %s does not match: %w", key, ErrDamaged)
 }
 
-// readVotes reads what raft keeps beside the log once.
+// readVotes reads the votes and terms once.
 func (s *Log) readVotes() error {
 	_, term := s.GetUint64([]byte("CurrentTerm"))
 	_, voteTerm := s.GetUint64([]byte("LastVoteTerm"))
