@@ -171,7 +171,7 @@ func TestDocumentThatCannotBeAdopted(t *testing.T) {
 	const base = "base/L/3-8~3-8~0~A/manifest.json"
 	for reason, data := range map[string]string{
 		"a counter is too large": fmt.Sprintf(head, `"jobs":[],`, 1, `"18446744073709551615"`, ""),
-		base:           fmt.Sprintf(head, "", 2, "8", `,"base":{"key":"`+base+`","lsn":"3-8","prev":"3-8"},"tail":{"after":"3-8","last":"3-8"}`),
+		base:                     fmt.Sprintf(head, "", 2, "8", `,"base":{"key":"`+base+`","lsn":"3-8","prev":"3-8"},"tail":{"after":"3-8","last":"3-8"}`),
 	} {
 		l := newLab(t)
 		l.put(data)
