@@ -12,9 +12,9 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// Audit looks for objects that a document needs and that are missing or damaged, while a
-// leader goes on writing. It remembers what the immutable objects name, so that a round
-// costs a listing or two. One goroutine uses it.
+// Audit looks for missing or damaged objects that a document needs, while a leader continues to
+// write. It remembers the names in immutable objects, so that a round costs one or two
+// listings. An Audit must be used by one goroutine at a time.
 type Audit struct {
 	bucket   storage.Bucket
 	base     *blob.Manifest // of the checkpoint that was looked at last
@@ -40,7 +40,7 @@ type needed struct {
 	check      func(ctx context.Context) error // reads and compares it
 }
 
-// listMost bounds the names that one round lists. What lies behind is found by reading.
+// listMost bounds the names that one round lists. Objects after them are found by reading.
 const listMost = 5000
 
 // Missing looks by listings for objects that root needs and that are gone. It returns nil
@@ -133,7 +133,7 @@ func (a *Audit) needs(ctx context.Context, root *queuefile.Archive) (all []neede
 		if found != nil || err != nil {
 			return nil, found, err
 		}
-		// Kept at once: a pass that ends early goes on from here.
+		// Stored at once: after a pass that ends early the next one continues here.
 		named[ref.Key], a.chapters[ref.Key] = true, refs
 		for j := range refs {
 			all = append(all, needed{ref.Key, refs[j].Key, func(ctx context.Context) error { return a.checkLog(ctx, &refs[j]) }})
@@ -180,8 +180,8 @@ func (a *Audit) checkLog(ctx context.Context, ref *queuefile.Ref) error {
 	return err
 }
 
-// list looks for objects among the names that begin as theirs do. What is not listed is read
-// before it is said to be missing.
+// list looks for objects by listing their common key prefix. An object that is not listed is
+// read before it is reported as missing.
 func (a *Audit) list(ctx context.Context, all []needed) (*Finding, error) {
 	if len(all) == 0 {
 		return nil, nil

@@ -14,7 +14,7 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// baseMeta is what the manifest of a base says beside what every blob's does.
+// baseMeta is the part of a checkpoint's manifest that other blobs do not have.
 type baseMeta struct {
 	Lineage string `json:"lineage"`
 	Prev    string `json:"prev"`
@@ -27,11 +27,11 @@ func metaOf(n name) baseMeta {
 	return baseMeta{Lineage: n.lineage, Prev: n.after.String(), LSN: n.last.String(), At: n.at}
 }
 
-// WriteBase writes state v as a base, whole and certain to be there when it
-// returns. prev is where the line of history comes from, see queuefile.Base: a
-// place where a segment or a base ends, or zero. It holds a few parts in memory,
-// and tries until ctx ends; what it has written then, in vain, it removes if it
-// can, and otherwise is garbage.
+// WriteBase writes state v as a checkpoint, which is complete and certain to be in the bucket
+// when WriteBase returns nil. prev is the origin of the line (see queuefile.Base): an LSN at
+// which a segment or a checkpoint ends, or zero. WriteBase keeps a few parts in memory, and
+// tries until ctx ends. After a failure it removes the parts that it wrote, if it can;
+// otherwise they are garbage.
 func WriteBase(ctx context.Context, bucket storage.Bucket, lineage string, prev fsm.LSN, v *fsm.View) (queuefile.Base, error) {
 	m := v.Meta()
 	if prev.Compare(m.LSN) > 0 {
@@ -56,8 +56,8 @@ func WriteBase(ctx context.Context, bucket storage.Bucket, lineage string, prev 
 	}, nil
 }
 
-// partBytes is 0, the default, but for a small state: a buffer for a part is there
-// as a whole.
+// partBytes returns the size of a part: 0 (the default), or less for a small state, because the
+// buffer of a part is allocated in full.
 func partBytes(v *fsm.View, jobs int) int {
 	const small, perJob = 1 << 20, 1 << 10
 	if v.Bytes()+int64(jobs)*perJob < small {
@@ -66,8 +66,8 @@ func partBytes(v *fsm.View, jobs int) int {
 	return 0
 }
 
-// readBase returns the state of a base, checked against its manifest, and that
-// against its key and whatever names it.
+// readBase returns the state of a checkpoint. It checks the state against the manifest, and the
+// manifest against its key and the reference to it.
 func readBase(ctx context.Context, bucket storage.Bucket, p point) (*fsm.Machine, error) {
 	m, err := decodeBase(ctx, bucket, p)
 	if err != nil {
@@ -103,7 +103,7 @@ func decodeBase(ctx context.Context, bucket storage.Bucket, p point) (*fsm.Machi
 	return m, nil
 }
 
-// asDamage adds that it is damage to the errors of a blob that say so.
+// asDamage wraps ErrDamaged in the errors of a blob that report damage.
 func asDamage(err error) error {
 	if errors.Is(err, blob.ErrDamaged) || errors.Is(err, storage.ErrNotFound) {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
@@ -111,7 +111,7 @@ func asDamage(err error) error {
 	return err
 }
 
-// check compares a manifest with what is known of its base.
+// check compares a manifest with the known facts of its checkpoint.
 func (p *point) check(m *blob.Manifest) error {
 	n, ok := parseName(p.key)
 	if !ok || n.kind != manifestKind || n.after != p.prev || n.last != p.lsn || n.at != p.at {
@@ -132,7 +132,7 @@ func (p *point) check(m *blob.Manifest) error {
 	return nil
 }
 
-// noting remembers the error that its reader ended with, if that was not the end.
+// noting remembers the error of its reader, unless it is io.EOF.
 type noting struct {
 	r   io.Reader
 	err error

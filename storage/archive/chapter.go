@@ -10,7 +10,7 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// chapterHeader is all that is in a chapter.
+// chapterHeader is the header, and the whole content, of a segment index.
 type chapterHeader struct {
 	Lineage string    `json:"lineage"`
 	Refs    []refJSON `json:"refs"`
@@ -23,9 +23,9 @@ type refJSON struct {
 	Sum     string `json:"sha256"`
 }
 
-// Chapter makes an object that stands for segments, of which there must be some,
-// each going on from the one before it: it keeps the root short. The key has an
-// id of its own. Nothing is written.
+// Chapter makes a segment index of refs, which must not be empty; each segment must begin where
+// the one before it ends. An index keeps the root short. Its key has an id of its own. Chapter
+// writes nothing to the bucket.
 func Chapter(lineage string, refs []queuefile.Ref) (queuefile.Ref, []byte) {
 	h := chapterHeader{Lineage: lineage}
 	whole := queuefile.Ref{Run: queuefile.Run{
@@ -46,11 +46,11 @@ func Chapter(lineage string, refs []queuefile.Ref) (queuefile.Ref, []byte) {
 	return whole, object
 }
 
-// IsChapter tells a chapter from a segment by its key.
+// IsChapter reports whether a key is that of a segment index and not of a segment.
 func IsChapter(key string) bool { return strings.HasSuffix(key, chapterSuffix) }
 
-// openChapter checks an object, of the chapter with that key, and returns the
-// segments that it stands for; ref is what a root says of it, or nil.
+// openChapter checks the segment index with the given key, and returns its segments. ref is the
+// root's reference to it, or nil.
 func openChapter(object []byte, key string, ref *queuefile.Ref) ([]queuefile.Ref, error) {
 	if err := checkObject(object, ref); err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func openChapter(object []byte, key string, ref *queuefile.Ref) ([]queuefile.Ref
 	return refs, agree(chapterKind, key, h.Lineage, &whole.Run, ref)
 }
 
-// read checks the refs of a chapter, and sums them up.
+// read checks the refs of a segment index, and sums them up.
 func (h *chapterHeader) read() (refs []queuefile.Ref, whole queuefile.Ref, err error) {
 	for i := range h.Refs {
 		r, err := h.Refs[i].ref(h.Lineage)

@@ -17,8 +17,8 @@ const CopyPrefix = "conflicts/"
 // copiesMost bounds the copies whose objects are kept.
 const copiesMost = 1000
 
-// Copy is what a copy of a large document needs of the archive: a checkpoint, and the log
-// from there up to the state that the document stands for.
+// Copy names the objects that a copy of a large document needs: a checkpoint, and the log from
+// there to the state of the document.
 type Copy struct {
 	lineage, base string // base is the directory of the checkpoint
 	from, to      fsm.LSN

@@ -76,7 +76,7 @@ func (w *world) copied(ctx context.Context) *world {
 	return &c
 }
 
-// damages are what may happen to an object. nil removes it.
+// damages are the kinds of damage to an object. The result nil removes the object.
 var damages = map[string]func(data []byte) []byte{
 	"removed": func([]byte) []byte { return nil },
 	"cut":     func(data []byte) []byte { return data[:len(data)/2] },

@@ -1,98 +1,100 @@
-// Package archive is what stands in the bucket behind queue.json: bases, which
-// are whole states, and the log between them, in immutable objects. It writes
-// them, reads states back at any point that is kept, checks them, and says which
-// nobody needs any more.
+// Package archive stores checkpoints of the whole state and the log between them, as immutable
+// objects in the bucket next to queue.json. It writes these objects, reads every state back
+// that is kept, checks the objects, and lists those that are no longer needed. The code calls a
+// checkpoint a base and a segment index a chapter.
 //
 // # Problem
 //
-// Writing the whole state at each flush costs as much as the queue is deep, and
-// forgets what was before. So the document names a base and the log since then,
-// and a flush adds what is new. All of it has to come back exactly when no
-// node is left, must be proof against a writer that dies anywhere, and against
-// one that was replaced and does not know it yet.
+// The cost of writing the whole state at each flush grows with the depth of the queue, and each
+// write overwrites the history. So the document names a checkpoint and the log since then, and
+// a flush adds only new entries. The archive must restore the exact state when no node is left.
+// A writer may crash at any point, and a replaced writer may continue to write because it does
+// not know yet that it was replaced.
 //
 // # Objects
 //
 //	queue.json                                               the root; see package queuefile
-//	base/<lineage>/<prev>~<lsn>~<ms>~<id>/manifest.json      a base (package storage/blob):
+//	base/<lineage>/<prev>~<lsn>~<ms>~<id>/manifest.json      a checkpoint (package storage/blob):
 //	base/<lineage>/<prev>~<lsn>~<ms>~<id>/000000.part …      a snapshot of the machine, zstd
 //	log/<lineage>/<after>~<last>~<ms>~<id>.seg               a segment: a run of entries
-//	log/<lineage>/<after>~<last>~<ms>~<id>.idx               a chapter: refs of segments
+//	log/<lineage>/<after>~<last>~<ms>~<id>.idx               a segment index: refs of segments
 //
-// <ms> is the machine's clock at the last entry, <id> random for each attempt to
-// write, so that no two writers ever want the same name: an attempt whose answer
-// was lost is left behind as garbage, or found to be there, and a late one harms
-// nobody. docs/format.md has all of them byte by byte.
+// <ms> is the machine's clock at the last entry. <id> is random for each attempt to write, so
+// two writers never use the same name. If the answer to an attempt is lost, its object is
+// either garbage or found in place by the next attempt, and an attempt that arrives late does
+// no harm. docs/format.md describes all objects byte by byte.
 //
-//	name.go  object.go  segment.go  chapter.go  base.go    what they are
-//	entry.go  tail.go  run.go                              entries, on their way in and out
+//	name.go  object.go  segment.go  chapter.go  base.go    the objects
+//	entry.go  tail.go  run.go                              writing and reading entries
 //	fetch.go  ahead.go  replay.go  load.go                 from objects to a state
-//	line.go  history.go                                    which objects lead to which state
-//	verify.go  repair.go  salvage.go                       when something is wrong
-//	garbage.go  sweep.go  victims.go                       what nobody needs
+//	line.go  history.go                                    the objects that lead to a state
+//	verify.go  repair.go  salvage.go                       detection and repair of damage
+//	garbage.go  sweep.go  victims.go                       collection of unneeded objects
 //	restore.go  restore_root.go                            a state as the first of another lineage
 //
 // # The line
 //
-// An LSN names one entry, and all that was before it, for ever: raft sees to it
-// within a cluster, and an adoption (cluster) begins in a term that nobody else
-// comes to, not even a leader that is gone and left nothing but objects. So two
-// segments that overlap hold the same entries where they do, whoever wrote them,
-// and the line of history can be walked back from the root by names alone: from
-// x to each segment whose last is x, on to its after, and so on; a base at x whose
-// prev is older bridges entries that are not recorded. What lies beside the line
-// was written by a leader that did not win, and is never walked to.
+// An LSN identifies one entry and all entries before it, permanently. Within a cluster, raft
+// guarantees this. An adoption (package cluster) begins in a term that no other leader uses,
+// including a lost leader that left only objects. So two segments that overlap hold the same
+// entries in the overlap, whichever node wrote them, and the line of history can be walked back
+// from the root by names alone: from x to each segment whose last is x, then to its after, and
+// so on. A checkpoint at x with an older prev bridges entries that are not recorded. Objects
+// off the line were written by a leader that was replaced, and the walk never reaches them.
 //
-//	base ─▶ seg ─▶ seg ─▶ seg ─▶ ⋯ hole ⋯ ─▶ base ─▶ chapter ─▶ seg ─▶ tail
-//	 └──────────── a span ───┘                └───────── a span ─────────┘
+//	base ─▶ seg ─▶ seg ─▶ seg ─▶ ⋯ hole ⋯ ─▶ base ─▶ index ─▶ seg ─▶ tail
+//	 └──────────── a span ───┘                └───────── a span ───────┘
 //
-// The walk needs something that ends exactly where the next thing begins. So a
-// base stands at a boundary of segments, the writer cuts the log where it froze
-// the state; and prev is a boundary: where the last segment or base of the line
-// ended. Whoever begins a new line, by an adoption or because it has not all
-// entries, makes a segment of the old document's tail first, or history before it
-// is not found any more.
+// The walk needs an object that ends exactly where the next one begins. So a checkpoint is at a
+// boundary of segments: the writer seals the segment at the entry where it froze the state.
+// prev is a boundary too: the end of the last segment or checkpoint of the line. A leader that
+// begins a new line, by an adoption or because it does not have all entries, first writes the
+// tail of the old document as a segment. Otherwise the history before the tail could no longer
+// be found.
 //
 // # Order of writing
 //
-// Whatever is named is there before it is named: parts, manifest, segments,
-// chapters, and then the root by compare-and-swap. A writer that dies between any
-// two of these leaves the old root, which is whole, and garbage.
+// An object is in the bucket before another one names it: parts, manifest, segments, segment
+// indexes, and then the root by compare-and-swap. A writer that dies between two of these steps
+// leaves the old root, which is complete, and garbage.
 //
 // # Collection
 //
-// Only the active leader collects, and only what lies before the oldest base that
-// is kept: the newest one on the line that is as old as the window, but never one
-// after the root's own. A leader that was replaced and does not know it sees an
-// older root, and its successor's root continues from that or from a later one:
-// what is garbage to it is garbage to the successor. Nothing after its base is
-// garbage to anybody, named or not, however wrong its clock is: with a clock that
-// is ahead it can shorten the past, but never hurt a root. Objects beside the line
-// with a later LSN than the base that is kept wait until a base has passed them.
-// Only a repair can put the root back to before that base. It waits until the leader
-// has been silent for long, and a collector that was silent deletes nothing: it looks
-// for its own sign of life in the document after it has listed what is there.
+// Only the active leader collects, and it deletes only objects before the oldest checkpoint
+// that is kept. This is the newest checkpoint on the line that is as old as the window, but
+// never one after the root's own. A replaced leader that does not know it yet sees an older
+// root, and the root of its successor continues from that root or from a later one: garbage for
+// the old leader is garbage for the successor. A leader never deletes objects after its root's
+// checkpoint, named or not, however wrong its clock is: a fast clock can shorten the history,
+// but cannot damage a root. Objects off the line with a later LSN than the kept checkpoint wait
+// until a kept checkpoint has passed them. Only a repair can move the root back to before the
+// kept checkpoint. A repair waits until the leader has been silent for long, and a collector
+// that was silent deletes nothing: after it has listed the objects, it checks that its own
+// heartbeat is in the document.
 //
-// The order is from old to new, so that what is left when a collector dies is still
-// one line, and manifests go before parts, so that what looks like a base is one.
-// Nothing is collected while an object is missing that the root names: then it is
-// time for Verify, and for everything that is still there.
+// Objects are deleted from old to new, so that a crash of the collector leaves one connected
+// line. A manifest is deleted before its parts, so that each checkpoint with a manifest is
+// complete. While an object that the root names is missing, the collector deletes nothing: the
+// remaining objects are then needed for Verify and Repair.
 //
-// The collector holds some 60 MB at most, however many objects there are. One listing yields the
-// 65,536 oldest names and the newest million of the line's segments; it is repeated while
-// the oldest names are all removed, and while the window has more segments than that. The keys
-// are not in the order of their LSNs (2-100 is listed before 2-9), so that a listing cannot
-// begin in its middle. The document and the copies are read before the first listing.
+// The collector uses about 60 MB at most, however many objects there are. One listing yields
+// the 65,536 oldest names and the newest million of the line's segments. The listing is
+// repeated while all of the oldest names are removed, and while the window has more segments
+// than that. The keys are not in the order of their LSNs (2-100 is listed before 2-9), so a
+// listing cannot begin in the middle. The document and the copies are read before the first
+// listing.
 //
 // # Failure stance
 //
-// Reading trusts nothing: hashes, links and the entries' own LSNs are checked,
-// and what is damaged is an error that names the object, never a shorter state.
-// The log has checksums of states now and then (package fsm): a replay that leads to
-// another state fails, and neither Verify nor Repair takes that for damage.
-// What looks damaged is read once more before that is said. Sizes that are not
-// under a sum bound what is decompressed.
+// Reading trusts nothing: hashes, links and the LSNs of the entries are checked. Damage is an
+// error that names the object, and never results in a shorter state. The log contains checksums
+// of states at intervals (package fsm). A replay that leads to another state fails, and neither
+// Verify nor Repair takes this for damage. An object that looks damaged is read a second time
+// before it is reported. A size that no checksum covers only bounds the decompression.
 //
+// Verify checks everything, with two exceptions that are not damage: objects that are no longer
+// named may vanish at any time, and objects off the line are only counted. Repair writes a root
+// with the newest complete state, and keeps the old root. Neither deletes objects.
 // Verify looks at everything, with two exceptions that are no damage: what nothing
 // names any more may vanish at any time, and what lies beside the line is only
 // counted. Repair writes a root with the newest state that is whole, and keeps the

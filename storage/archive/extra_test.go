@@ -9,9 +9,8 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// TestExtra takes members that are not ours through base, segment and tail. What somebody
-// has edited of them in a large document is no part of its state, which is under a sum, and
-// no damage.
+// TestExtra takes unknown fields through checkpoint, segment and tail. An edit of such a field
+// in a large document is neither a part of its state, which has a checksum, nor damage.
 func TestExtra(t *testing.T) {
 	set := func(id, extra string) *fsmpb.Mutation {
 		return &fsmpb.Mutation{Op: &fsmpb.Mutation_SetExtra{SetExtra: &fsmpb.SetExtra{JobId: id, Extra: extra}}}

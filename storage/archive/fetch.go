@@ -12,15 +12,15 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// How often an object is read before that it cannot be read, or is damaged,
-// counts as certain: a store may be busy, and what is between may garble.
+// The number of reads after which an object counts as unreadable or damaged: the store may be
+// busy, and the network may corrupt an answer.
 const (
 	triesToGet   = 5
 	triesToCheck = 2
 )
 
-// fetch reads an object that open understands. An error wraps ErrDamaged if the
-// object is missing or damaged, and is the store's otherwise.
+// fetch reads an object and parses it with open. The error wraps ErrDamaged if the object is
+// missing or damaged. Any other error is the store's.
 func fetch[T any](ctx context.Context, bucket storage.Bucket, key string, open func(object []byte) (T, error)) (T, error) {
 	bad := 0
 	value, err := backoff.Retry(ctx, func() (value T, err error) {
@@ -65,8 +65,7 @@ func (e *ObjectError) Error() string {
 // Unwrap returns what is wrong.
 func (e *ObjectError) Unwrap() error { return e.Err }
 
-// source is a part of the log that can be read: an object, or the tail of a
-// document.
+// source is a readable part of the log: an object, or the tail of a document.
 type source struct {
 	after, last fsm.LSN
 	until       int64           // clock at last, ms
@@ -98,8 +97,8 @@ func readChapter(ctx context.Context, bucket storage.Bucket, s source) ([]source
 	return parts, nil
 }
 
-// expand puts the segments of chapters in their place, as far as they are about
-// entries after one LSN and not after another.
+// expand replaces segment indexes by their segments that have entries after the LSN after and
+// up to upTo.
 func expand(ctx context.Context, bucket storage.Bucket, sources []source, after, upTo fsm.LSN) ([]source, error) {
 	var flat []source
 	parts := func(ctx context.Context, s source) ([]source, error) {
@@ -121,13 +120,13 @@ func expand(ctx context.Context, bucket storage.Bucket, sources []source, after,
 	return flat, nil
 }
 
-// opened is a source whose bytes are here.
+// opened is a source whose bytes are in memory.
 type opened struct {
 	source
 	segment *segment // nil: the tail
 }
 
-// readSource fetches a source that is no chapter.
+// readSource fetches a source that is not a segment index.
 func readSource(ctx context.Context, bucket storage.Bucket, s source) (opened, error) {
 	if s.tail != nil {
 		return opened{source: s}, nil
@@ -138,7 +137,7 @@ func readSource(ctx context.Context, bucket storage.Bucket, s source) (opened, e
 	return opened{s, seg}, err
 }
 
-// source is read for a source.
+// source calls fn for the entries of a source.
 func (r *runReader) source(o *opened, fn func(Entry) error) error {
 	if o.segment == nil {
 		return r.tail(o.tail, fn)

@@ -94,8 +94,8 @@ func FuzzSegment(f *testing.F) {
 	})
 }
 
-// FuzzChapter opens an object with a sum that holds. What it returns goes
-// together.
+// FuzzChapter opens an object with a valid checksum, and checks that the results are
+// consistent.
 func FuzzChapter(f *testing.F) {
 	ref, object, _ := chapterOf(fsm.LSN{Term: 4, Index: 17}, 1, 1)
 	f.Add(object[:len(object)-32])

@@ -11,23 +11,22 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// needless reports whether n lies before a base. Another base of the same LSN
-// does not.
+// needless reports whether n is before a checkpoint. Another checkpoint of the same LSN is not.
 func (n name) needless(oldest point) bool {
 	c := n.last.Compare(oldest.lsn)
 	isLog := n.kind == segmentKind || n.kind == chapterKind
 	return c < 0 || c == 0 && isLog
 }
 
-// Bases are thinned: of those that are older than thinAfter, one in thinEvery is
-// kept. Both are milliseconds of the machine's clock.
+// Checkpoints are thinned: of those older than thinAfter, one per thinEvery is kept. Both are
+// milliseconds of the machine's clock.
 const (
 	thinAfter = int64(time.Hour / time.Millisecond)
 	thinEvery = int64(time.Hour / time.Millisecond)
 )
 
-// List returns the keys of all objects that the lineage may have in the bucket,
-// among them those of others.
+// List returns the keys of all objects that the lineage may have in the bucket. Keys that this
+// package did not write may be among them.
 func List(ctx context.Context, bucket storage.Bucket, lineage string) ([]string, error) {
 	var names []string
 	err := each(ctx, bucket, lineage, func(key string) { names = append(names, key) })
@@ -55,27 +54,27 @@ func each(ctx context.Context, bucket storage.Bucket, lineage string, fn func(ke
 // stillEvery is the number of objects after which Collect asks again whether it may continue.
 const stillEvery = storage.MaxBatch
 
-// Collect deletes at most so many of the objects that are not needed, in an order in which
-// the rest is whole when it ends early: oldest first, and of a checkpoint the manifest
-// first. root is a version of the document that was the current one at some time; before is
-// the oldest time, by the machine's clock, for which the state is kept. doc.go says why this
-// is safe. It returns how many it deleted, also with an error; the next call finds
-// the rest. Only the active leader calls it.
+// Collect deletes up to most objects that are not needed. The order keeps the rest complete
+// when Collect ends early: oldest first, and the manifest of a checkpoint first. root is a
+// version of the document that was current at some time. before is the oldest time, by the
+// machine's clock, for which the state is kept. doc.go explains why this is safe. Collect
+// returns the number of deleted objects, also with an error; the next call finds the rest. Only
+// the active leader calls it.
 //
-// Within the time that is kept, an object is not needed if it belongs to a checkpoint that
-// is older than an hour, unless it is the one that is kept of an hour, as long as the
-// log leads from one to the next.
+// Within the retained time, an object is not needed if it belongs to a checkpoint that is older
+// than an hour, except one checkpoint of each hour, and if the log connects the kept
+// checkpoints.
 //
-// Collect deletes nothing while an object is missing that the root names, and nothing that
+// Collect deletes nothing while an object that the root names is missing, and no object that
 // one of the copies needs.
 //
-// Collect calls still after each listing, before anything is deleted, and after every 1000
-// objects: still reports whether the document is still root, or a later one of the same
-// leader's. nil reports nothing. A successor needs nothing that is old by root, but a
-// writer that put the document back to an earlier state (Repair) does.
+// Collect calls still after each listing, before it deletes, and after every 1000 objects.
+// still reports whether the document is root, or a later one by the same leader; nil means
+// always. A successor needs no object that is old by root, but a writer that puts the document
+// back to an earlier state (Repair) does.
 //
-// The memory that Collect holds does not grow with the number of objects. If there are
-// more objects than it holds names of, it lists them again.
+// The memory of Collect does not grow with the number of objects. If there are more names than
+// it keeps in memory, it lists them again.
 func Collect(
 	ctx context.Context, bucket storage.Bucket, root *queuefile.Document, before time.Time, most int,
 	still func(context.Context) (bool, error), copies ...Copy,
@@ -104,7 +103,7 @@ func collect(
 // errNoLonger ends a collection whose document is not the current one any more.
 var errNoLonger = errors.New("the document is not the current one")
 
-// bounds limit what a collection holds in memory.
+// bounds limit the memory of a collection.
 type bounds struct {
 	edges   int // segments and checkpoints of the line
 	victims int // names of objects to be deleted; twice as many for a moment
@@ -157,8 +156,8 @@ func (c *collector) run(ctx context.Context) error {
 	return nil
 }
 
-// survey finds the checkpoint before which nothing is needed. It gathers the oldest names in the
-// same listing, and lists again only if the window has more objects than it may hold.
+// survey finds the checkpoint before which no object is needed. It gathers the oldest names in
+// the same listing, and lists again only if the window has more objects than fit in memory.
 func (c *collector) survey(ctx context.Context, old *victims) (*sweep, error) {
 	s := newSweep(c.root, c.before, c.size)
 	for first := true; !s.over; first = false {
@@ -227,7 +226,7 @@ func (c *collector) deleteBase(ctx context.Context, directory string) error {
 	return nil
 }
 
-// delete deletes objects, as many as are left to be deleted.
+// delete deletes objects, up to the number that may still be deleted.
 func (c *collector) delete(ctx context.Context, keys []string) error {
 	keys = keys[:min(len(keys), c.left)]
 	for len(keys) > 0 {
@@ -251,8 +250,8 @@ func (c *collector) delete(ctx context.Context, keys []string) error {
 	return nil
 }
 
-// remove deletes objects. The manifests go first: a base without manifest is none, whatever is left
-// of it.
+// remove deletes objects, manifests first: a checkpoint without manifest is not a checkpoint,
+// whichever of its parts are left.
 func remove(ctx context.Context, bucket storage.Bucket, keys []string) (deleted int, err error) {
 	var manifests, rest []string
 	for _, key := range keys {

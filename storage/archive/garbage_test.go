@@ -172,8 +172,8 @@ func TestCollectWithFaults(t *testing.T) {
 	}
 }
 
-// TestLateManifest: a manifest that arrives when its parts are collected names
-// nothing any more. That is no damage, and no state is promised by it.
+// TestLateManifest checks that a manifest that arrives while its parts are collected is neither
+// reported as damage nor offered as a state.
 func TestLateManifest(t *testing.T) {
 	t.Parallel()
 	w := fixedWorld(t.Context(), true)

@@ -19,10 +19,10 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// The golden files are a bucket as there may be some out there: its objects under
-// their keys, and the document once more with its state inline. If a test fails,
-// the format has changed: raise the version, and keep these files and the reading
-// of them. Only before the first release may they be written anew.
+// The golden files are a bucket as it may exist in production: the objects under their keys,
+// and the document a second time with its state inline. If a test fails, the format has
+// changed: raise the version, and keep these files and the code that reads them. They may be
+// regenerated only before the first release.
 const (
 	goldenDir    = "testdata/v1"
 	goldenInline = "testdata/v1-inline.json"
@@ -173,7 +173,7 @@ func TestFormatDoc(t *testing.T) {
 	}
 }
 
-// after is what comes after a mark.
+// after returns the part of s after a mark.
 func after(t *testing.T, s, mark string) string {
 	t.Helper()
 	_, rest, ok := strings.Cut(s, mark)
@@ -202,7 +202,7 @@ func undump(t *testing.T, dump string) []byte {
 	return out
 }
 
-// TestPrintExample makes the example anew, for whoever changes the document.
+// TestPrintExample prints the example again after a change of the document.
 func TestPrintExample(t *testing.T) {
 	if !*update {
 		t.Skip("only with -update")

@@ -12,21 +12,21 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// ErrNotKept is wrapped by History.At for a state that cannot be restored: it
-// lies before what is kept, in a hole of it, or after its end.
+// ErrNotKept is wrapped by History.At for a state that cannot be restored: it is before the
+// retained history, in a hole of it, or after its end.
 var ErrNotKept = errors.New("that state is not kept")
 
-// History is what can be restored from a bucket: the state of its document, and
-// the states before it. It is as of when it was opened, and safe for concurrent
-// use. What it refers to may be collected meanwhile.
+// History lists the states that can be restored from a bucket: the state of its document, and
+// the states before it. It is a view of the bucket at the time when it was opened. The objects
+// that it refers to may be collected later. It is safe for concurrent use.
 type History struct {
 	bucket storage.Bucket
 	doc    *queuefile.Document
 	line   *line
 }
 
-// Open reads the document at key and lists what is behind it. An error wraps
-// storage.ErrNotFound if there is no document, ErrDamaged if it cannot be read.
+// Open reads the document at key and lists the objects of its history. The error wraps
+// storage.ErrNotFound if there is no document, and ErrDamaged if it cannot be read.
 func Open(ctx context.Context, bucket storage.Bucket, key string) (*History, error) {
 	o, err := bucket.Get(ctx, key)
 	if err != nil {
@@ -47,17 +47,17 @@ func Open(ctx context.Context, bucket storage.Bucket, key string) (*History, err
 	return h, nil
 }
 
-// Document is the document as it was read. It must not be changed.
+// Document returns the document as it was read. The caller must not change it.
 func (h *History) Document() *queuefile.Document { return h.doc }
 
-// Target says which state is wanted: the newest one that is not past it. The
-// zero Target is the state of the document.
+// Target selects a state: the newest one that is not past it. The zero Target selects the state
+// of the document.
 type Target struct {
 	LSN  fsm.LSN
 	Time time.Time // by the machine's clock
 }
 
-// limit is where a replay for t stops.
+// limit returns the limit at which a replay for t stops.
 func (t Target) limit() limit {
 	to := everything
 	if !t.LSN.IsZero() {
@@ -69,11 +69,11 @@ func (t Target) limit() limit {
 	return to
 }
 
-// At returns the state at a target. By LSN it is the state after the entry of that
-// LSN or, where the LSN lies between two entries, after the first of the two. By
-// time it is the newest state whose clock is not past it; the state's own clock
-// says how much older it is, which can be much in a hole of the history. An error
-// wraps ErrNotKept, or is one of Machine's.
+// At returns the state at a target. By LSN it is the state after the entry of that LSN or, if
+// the LSN is between two entries, after the first of the two. By time it is the newest state
+// whose clock is not past that time. The state's own clock says how much older it is; the
+// difference can be large in a hole of the history. The error wraps ErrNotKept, or is one of
+// Machine's.
 func (h *History) At(ctx context.Context, t Target) (*fsm.Machine, error) {
 	to := t.limit()
 	if h.isNewest(to) {
@@ -99,8 +99,8 @@ func (h *History) At(ctx context.Context, t Target) (*fsm.Machine, error) {
 	return m, nil
 }
 
-// beforeFirst is the error for a time before the first entry of the queue, which comes after
-// lsn; path leads on from there.
+// beforeFirst returns the error for a time before the first entry of the queue. That entry
+// comes after lsn, and path leads on from there.
 func (h *History) beforeFirst(ctx context.Context, path []source, lsn fsm.LSN) error {
 	none := fmt.Errorf("%w: the queue did not exist", ErrNotKept)
 	path, err := expand(ctx, h.bucket, path, lsn, everything.lsn)
@@ -127,8 +127,8 @@ func (h *History) beforeFirst(ctx context.Context, path []source, lsn fsm.LSN) e
 		time.UnixMilli(first.At).UTC().Format("2006-01-02T15:04:05.000Z07:00"), first.LSN)
 }
 
-// isNewest reports whether the state of the document is the one wanted. To an
-// LSN that is not so if the document was edited since.
+// isNewest reports whether the state of the document is the wanted one. For an LSN it is not if
+// the document was edited since.
 func (h *History) isNewest(to limit) bool {
 	m := &h.doc.Meta
 	switch {
@@ -140,7 +140,7 @@ func (h *History) isNewest(to limit) bool {
 	return to.lsn == m.LSN && to.at >= m.Now && !h.doc.Overtaken
 }
 
-// plan is how to get to a state that is not the newest one.
+// plan returns the checkpoint and the sources from which a state before the newest is rebuilt.
 func (h *History) plan(to limit) (p point, path []source, err error) {
 	p, ok := h.line.baseUpTo(to)
 	if !ok {
@@ -157,7 +157,7 @@ func (h *History) plan(to limit) (p point, path []source, err error) {
 	return p, path, nil
 }
 
-// kept says in short what there is.
+// kept describes the kept history in short.
 func (h *History) kept() string {
 	spans := h.Spans()
 	if len(spans) == 0 {
@@ -168,15 +168,15 @@ func (h *History) kept() string {
 		first.From, first.Since.Format(time.RFC3339), last.To, last.Until.Format(time.RFC3339), len(spans))
 }
 
-// Span is a contiguous piece of history: every state from one LSN up to another,
-// both included, can be restored.
+// Span is a contiguous piece of history: every state from one LSN up to another, both included,
+// can be restored.
 type Span struct {
 	From, To     fsm.LSN
 	Since, Until time.Time // the machine's clock at these
 }
 
-// Spans returns what can be restored, oldest first. Between two spans is a hole.
-// It goes by names: what is damaged counts as if it were not.
+// Spans returns the restorable history, oldest first, with a hole between two spans. It goes by
+// names: a damaged object counts as intact.
 func (h *History) Spans() []Span {
 	spans := h.line.spans()
 	m := &h.doc.Meta

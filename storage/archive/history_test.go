@@ -13,7 +13,8 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// TestHole: what is not recorded cannot be restored, and is told.
+// TestHole checks that states in a hole of the log cannot be restored, and that this is
+// reported.
 func TestHole(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t.Context(), 1_700_000_000_000)
@@ -171,8 +172,8 @@ func TestLargeDocumentThatLies(t *testing.T) {
 	}
 }
 
-// TestOverlap: two leaders have cut the log at different places. What one of them
-// wrote helps where the other's is lost.
+// TestOverlap checks that, when two leaders have sealed segments at different places, a segment
+// of one replaces a lost segment of the other.
 func TestOverlap(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t.Context(), 1_700_000_000_000)

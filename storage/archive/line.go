@@ -9,8 +9,8 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// line is the history that ends in a root, as far as names tell: what can be
-// read of it, in order. It is made without a look into any object.
+// line is the history that ends in a root, in order, as far as it follows from names. No object
+// is opened to build it.
 type line struct {
 	lineage string
 	bases   []point  // complete ones, by LSN; of equal ones the named one last
@@ -18,7 +18,7 @@ type line struct {
 	strays  []string // keys of the lineage's objects that are not on the line
 }
 
-// point is a base on the line.
+// point is a checkpoint on the line.
 type point struct {
 	lsn, prev fsm.LSN
 	at        int64           // the machine's clock, ms
@@ -26,9 +26,9 @@ type point struct {
 	named     *queuefile.Base // by the root; nil: by a listing
 }
 
-// newLine walks back from the root. An LSN names an entry and all that was before
-// it, so what ends where the line has been is on the line, whoever wrote it: a
-// segment or a base, whether it was ever named or not.
+// newLine walks back from the root. An LSN identifies an entry and all entries before it. So a
+// segment or checkpoint that ends at an LSN of the line is on the line, whichever node wrote it
+// and whether or not a root ever named it.
 func newLine(lineage string, names []string, root *queuefile.Document) *line {
 	w := walker{line: &line{lineage: lineage}, at: make(map[fsm.LSN][]name), seen: make(map[fsm.LSN]bool), on: make(map[string]bool)}
 	var all []name
@@ -66,7 +66,7 @@ func (l *line) sort() {
 	})
 }
 
-// boolCompare has false before true.
+// boolCompare sorts false before true.
 func boolCompare(a, b bool) int {
 	switch {
 	case a == b:
@@ -86,7 +86,7 @@ type walker struct {
 	on   map[string]bool // keys on the line
 }
 
-// root puts what the root names on the line, and the places that it tells of.
+// root adds the objects and the LSNs that the root names to the line.
 func (w *walker) root(doc *queuefile.Document) {
 	w.visit(doc.Meta.LSN)
 	a := doc.Archive
@@ -144,9 +144,9 @@ func (w *walker) walk() {
 	}
 }
 
-// cover returns the sources that lead from one LSN on the line on to another,
-// and where they end: short of it if entries in between are not there. A source
-// that begins where the one before it ends goes before one that overlaps.
+// cover returns the sources that lead from one LSN on the line to another, and the LSN at which
+// they end: an earlier one if entries in between are missing. A source that begins where the
+// previous one ends is preferred to one that overlaps it.
 func (l *line) cover(from, to fsm.LSN) (path []source, end fsm.LSN) {
 	end = from
 	var longest *source // of those that begin earlier
@@ -168,7 +168,7 @@ func (l *line) cover(from, to fsm.LSN) (path []source, end fsm.LSN) {
 	return path, end
 }
 
-// baseUpTo is the newest base that is not past a limit.
+// baseUpTo returns the newest checkpoint that is not past a limit.
 func (l *line) baseUpTo(to limit) (p point, ok bool) {
 	for _, p := range slices.Backward(l.bases) {
 		if p.lsn.Compare(to.lsn) <= 0 && p.at <= to.at {
@@ -178,7 +178,7 @@ func (l *line) baseUpTo(to limit) (p point, ok bool) {
 	return point{}, false
 }
 
-// without is the line without objects.
+// without returns the line without the given objects.
 func (l *line) without(bad map[string]bool) *line {
 	w := *l
 	w.bases = slices.DeleteFunc(slices.Clone(l.bases), func(p point) bool { return bad[p.key] })

@@ -9,10 +9,11 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// Machine returns the state that a document is of, whichever form it has. Jobs
-// that somebody has put into a large document (Document.Jobs) are not in it. An
-// error wraps ErrDamaged if what the document names is not what was written,
-// fsm.ErrDiverged if the log leads to another state than it says itself, fsm.ErrState if its own state contradicts itself, and is the store's otherwise.
+// Machine returns the state of a document in any format. Jobs that were added to a large
+// document by an editor (Document.Jobs) are not in it. The error wraps ErrDamaged if an object
+// that the document names differs from the one that was written, fsm.ErrDiverged if the log
+// leads to another state than its checksums say, and fsm.ErrState if the document's own state
+// contradicts itself. Any other error is the store's.
 func Machine(ctx context.Context, bucket storage.Bucket, doc *queuefile.Document) (*fsm.Machine, error) {
 	if !doc.Large {
 		return doc.Machine()
@@ -27,9 +28,9 @@ func Machine(ctx context.Context, bucket storage.Bucket, doc *queuefile.Document
 	return m, nil
 }
 
-// Load returns the state that an archive reaches: its base, and on it all that is
-// in its log and its tail. Errors are those of Machine. It holds the state and a
-// few segments in memory.
+// Load returns the state that an archive leads to: its checkpoint, and all entries of its log
+// and its tail applied to it. Errors are those of Machine. It keeps the state and a few
+// segments in memory.
 func Load(ctx context.Context, bucket storage.Bucket, a *queuefile.Archive) (*fsm.Machine, error) {
 	if err := a.Check(); err != nil {
 		return nil, &ObjectError{"", fmt.Errorf("%w: %w", ErrDamaged, err)}

@@ -42,8 +42,8 @@ func TestLoadWithFaults(t *testing.T) {
 	}
 }
 
-// TestLoadIsGivenUp: when the context ends there is an error, and nothing goes on
-// behind it.
+// TestLoadIsGivenUp checks that a load returns an error when the context ends, and leaves no
+// goroutine behind.
 func TestLoadIsGivenUp(t *testing.T) {
 	t.Parallel()
 	w := fixedWorld(t.Context(), true)

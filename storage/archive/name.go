@@ -14,7 +14,7 @@ const (
 	logPrefix  = "log/"
 )
 
-// kind is what an object is, as its name says.
+// kind is the kind of an object, as its name states it.
 type kind int
 
 const (
@@ -24,7 +24,7 @@ const (
 	partKind          // of a base
 )
 
-// ofBase reports whether objects of that kind belong to a base.
+// ofBase reports whether objects of the kind belong to a checkpoint.
 func (k kind) ofBase() bool { return k == manifestKind || k == partKind }
 
 // suffixes of the kinds; parts are numbered.
@@ -35,12 +35,12 @@ const (
 	partSuffix     = ".part"
 )
 
-// name is what the key of an object says.
+// name is the parsed key of an object.
 type name struct {
 	kind    kind
 	lineage string
-	// after and last are the run of entries of a segment or chapter. Of a base,
-	// last is its LSN, and after is where the line comes from.
+	// after and last delimit the run of entries of a segment or segment index. For a
+	// checkpoint, last is its LSN, and after is its prev.
 	after, last fsm.LSN
 	at          int64  // the machine's clock at last, ms
 	id          string // of the attempt to write it
@@ -52,7 +52,7 @@ func newName(k kind, lineage string, after, last fsm.LSN, at int64) name {
 	return name{kind: k, lineage: lineage, after: after, last: last, at: at, id: rand.Text()}
 }
 
-// directory is the key of a base up to its objects, and the stem of others.
+// directory returns the key prefix of a checkpoint's objects, or the stem of another key.
 func (n name) directory() string {
 	prefix := logPrefix
 	if n.kind == manifestKind || n.kind == partKind {
@@ -74,9 +74,8 @@ func (n name) key() string {
 	}
 }
 
-// parseName reads the key of an object that this package may have written. Any
-// other key is not ok: whoever put it there, it is not ours to look at, let
-// alone to delete.
+// parseName parses the key of an object of this package. ok is false for any other key: such an
+// object is neither read nor deleted.
 func parseName(key string) (n name, ok bool) {
 	rest, isBase := strings.CutPrefix(key, basePrefix)
 	if !isBase {
@@ -101,7 +100,7 @@ func parseName(key string) (n name, ok bool) {
 	return n, true
 }
 
-// cutBase takes the name of a base's object apart.
+// cutBase splits the name of a checkpoint's object.
 func cutBase(s string) (stem string, k kind, part string, ok bool) {
 	if stem, ok = strings.CutSuffix(s, manifestSuffix); ok {
 		return stem, manifestKind, "", true
@@ -111,7 +110,7 @@ func cutBase(s string) (stem string, k kind, part string, ok bool) {
 	return stem, partKind, part, ok && isPart && only(number, isDigit)
 }
 
-// cutLog takes the name of an object of the log apart.
+// cutLog splits the name of an object of the log.
 func cutLog(s string) (stem string, k kind, ok bool) {
 	if stem, ok = strings.CutSuffix(s, segmentSuffix); ok {
 		return stem, segmentKind, true
@@ -120,8 +119,8 @@ func cutLog(s string) (stem string, k kind, ok bool) {
 	return stem, chapterKind, ok
 }
 
-// parseStem reads <after>~<last>~<ms>~<id>. Other spellings of the same numbers
-// are found out by writing the name again.
+// parseStem parses <after>~<last>~<ms>~<id>. It detects other spellings of the same numbers by
+// formatting the name again.
 func (n *name) parseStem(stem string) bool {
 	fields := strings.Split(stem, "~")
 	if len(fields) != 4 {
@@ -139,7 +138,7 @@ func (n *name) parseStem(stem string) bool {
 	return only(n.id, isAlphanumeric) && (c < 0 || c == 0 && (n.kind == manifestKind || n.kind == partKind))
 }
 
-// only reports whether s has bytes, all of them such.
+// only reports whether s is not empty and such holds for all of its bytes.
 func only(s string, such func(c byte) bool) bool {
 	for i := range len(s) {
 		if !such(s[i]) {

@@ -12,7 +12,7 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// An object of the log stands for itself, whether a root names it or not:
+// An object of the log is self-contained, whether a root names it or not:
 //
 //	magic    a line of text
 //	header   a line of JSON
@@ -26,13 +26,13 @@ const (
 // headMax bounds the header of a segment.
 const headMax = 4 << 10
 
-// seal appends the sum to an object.
+// seal appends the checksum to an object.
 func seal(object []byte) []byte {
 	sum := sha256.Sum256(object)
 	return append(object, sum[:]...)
 }
 
-// unseal checks the magic and the sum of an object, and returns what is between.
+// unseal checks the magic and the checksum of an object, and returns the bytes between them.
 func unseal(object []byte, magic string) ([]byte, error) {
 	rest, ok := bytes.CutPrefix(object, []byte(magic))
 	if !ok || len(rest) < sha256.Size {
@@ -45,8 +45,7 @@ func unseal(object []byte, magic string) ([]byte, error) {
 	return rest[:len(rest)-sha256.Size], nil
 }
 
-// runJSON is a run in the JSON of the objects. All of its members are always
-// there.
+// runJSON is a run in the JSON of the objects. All of its fields are always present.
 type runJSON struct {
 	After   string `json:"after"`
 	Last    string `json:"last"`
@@ -80,7 +79,7 @@ func (j *runJSON) run() (queuefile.Run, error) {
 	return r, nil
 }
 
-// toJSON is the JSON of a header, which has nothing in it that could fail.
+// toJSON encodes a header. No field of a header can fail to encode.
 func toJSON(v any) []byte {
 	data, err := json.Marshal(v, json.Deterministic(true))
 	if err != nil {
@@ -89,14 +88,14 @@ func toJSON(v any) []byte {
 	return data
 }
 
-// fromJSON reads a header. Members that are not known are those of a version
-// that would have another magic.
+// fromJSON decodes a header. It refuses unknown fields: a version that adds one has another
+// magic.
 func fromJSON(data []byte, v any) error {
 	return json.Unmarshal(data, v, json.RejectUnknownMembers(true))
 }
 
-// agree compares what an object says of its run with what its key says and, if
-// a root or chapter names it, with what that says.
+// agree compares the run in an object with its key and, if a root or a segment index names the
+// object, with that reference.
 func agree(k kind, key, lineage string, run *queuefile.Run, ref *queuefile.Ref) error {
 	n, ok := parseName(key)
 	switch {

@@ -7,9 +7,9 @@ import (
 	"osqueue/storage"
 )
 
-// HasArchive reports whether the bucket has an object of an archive, of any lineage, from
-// which a document could be made again: each queue begins with a checkpoint of nothing, and
-// a small one may have no more. It reads one page of each of two listings.
+// HasArchive reports whether the bucket has an object of an archive, of any lineage, from which
+// a document could be rebuilt. Each queue begins with an empty checkpoint, and a small one may
+// have only that. HasArchive reads one page of each of two listings.
 func HasArchive(ctx context.Context, bucket storage.Bucket) (found bool, err error) {
 	for _, prefix := range []string{basePrefix, logPrefix} {
 		err := bucket.List(ctx, prefix, func(i storage.Info) bool {

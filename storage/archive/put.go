@@ -12,7 +12,7 @@ import (
 	"osqueue/storage"
 )
 
-// Pauses between attempts: they grow from the first to the long one.
+// The pause between attempts grows from the first of these to the last.
 const (
 	firstPause = 20 * time.Millisecond
 	longPause  = 5 * time.Second
@@ -24,11 +24,10 @@ func pauses() *backoff.ExponentialBackOff {
 	return b
 }
 
-// Put writes an object under a key that no other object has, and returns nil
-// once it is certain that it is there. What is not known, or was refused by a
-// rate limit, is tried again until ctx ends, with the same key and bytes: an
-// attempt that arrives late does no harm. An object that is there already must
-// be the same.
+// Put writes an object under a key that no other object has, and returns nil once the object is
+// certain to be in the bucket. If the result is unknown, or a rate limit refused the request,
+// Put tries again with the same key and bytes until ctx ends: an attempt that arrives late does
+// no harm. An object that exists already must be equal.
 func Put(ctx context.Context, bucket storage.Bucket, key string, data []byte) error {
 	if err := storage.ValidateWrite(key, data); err != nil {
 		return fmt.Errorf("write %q: %w", key, err)
@@ -47,7 +46,7 @@ func Put(ctx context.Context, bucket storage.Bucket, key string, data []byte) er
 	return fmt.Errorf("write %q: %w", key, err)
 }
 
-// putOnce is one attempt. An error that is not permanent leaves it open.
+// putOnce is one attempt. After an error that is not permanent the result is unknown.
 func putOnce(ctx context.Context, bucket storage.Bucket, key string, data []byte) error {
 	w := bucket.PutIfAbsent(ctx, key, data)
 	switch {
@@ -63,11 +62,11 @@ func putOnce(ctx context.Context, bucket storage.Bucket, key string, data []byte
 	return w.Err
 }
 
-// sameThere looks whether the object that is there is the one to be written.
+// sameThere checks that the existing object equals the one to be written.
 func sameThere(ctx context.Context, bucket storage.Bucket, key string, data []byte) error {
 	o, err := bucket.Get(ctx, key)
 	if err == nil && !bytes.Equal(o.Data, data) {
-		// Perhaps on the way only: it costs little to look once more.
+		// The answer may have been corrupted on the way: read once more.
 		if o, err = bucket.Get(ctx, key); err == nil && !bytes.Equal(o.Data, data) {
 			return backoff.Permanent(errors.New("another object has that name"))
 		}

@@ -13,8 +13,8 @@ import (
 
 const lineage = "5f0c9c7e-0d3c-4a53-9a52-1f0b8c0a8e11"
 
-// recorder is a machine that goes on by random entries, and remembers all of
-// them and what the state was after each.
+// recorder is a machine that applies random entries, and remembers each entry and the state
+// after it.
 type recorder struct {
 	m       *fsm.Machine
 	now     int64

@@ -13,12 +13,12 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// Errors of Repair, beside those of Verify and ErrMoved.
+// Errors of Repair, in addition to those of Verify and ErrMoved.
 var (
 	// ErrAlive is wrapped if a broker may be writing the document.
 	ErrAlive = errors.New("a broker has the document: stop it, or use force")
-	// ErrNothingGood is wrapped if there is no state that could be kept. A state in which
-	// nothing has ever been is none.
+	// ErrNothingGood is wrapped if there is no state to keep. A state that was never used does
+	// not count.
 	ErrNothingGood = errors.New("no whole state is left")
 	// ErrLegacy is wrapped for a document that only legacy brokers have written.
 	ErrLegacy = errors.New("it is a legacy document, which has no history: have a cluster adopt it")
@@ -27,18 +27,19 @@ var (
 // RepairNode is the node in the header of a document that Repair has written.
 const RepairNode = "repair"
 
-// RepairOptions say how far a repair may go. What is zero is the default.
+// RepairOptions limit a repair. A zero field means its default.
 type RepairOptions struct {
-	// Force has it done though the document's broker may be alive. If it is, it
-	// finds out at its next write, which fails.
+	// Force repairs although the document's broker may be alive. If it is, its next write
+	// fails.
 	Force bool
-	// Now is compared with the broker's heartbeat; the time.
+	// Now is compared with the broker's heartbeat. The default is the current time.
 	Now time.Time
-	// Timeout is the silence after which a broker is dead; 10 s.
+	// Timeout is the silence after which a broker counts as dead. The default is 10 s.
 	Timeout time.Duration
-	// InlineMax is up to how many bytes the state stands in the document itself; 256 KiB.
+	// InlineMax is the maximum size, in bytes, of a state inside the document. The default is
+	// 256 KiB.
 	InlineMax int
-	// Lineage of the document, in case it does not tell any more.
+	// Lineage of the document, in case the document does not say it any more.
 	Lineage string
 }
 
@@ -54,7 +55,7 @@ func (o *RepairOptions) fill() {
 	}
 }
 
-// Repaired is what Repair has done.
+// Repaired is the result of Repair.
 type Repaired struct {
 	Before  *Report // what was wrong
 	Written bool    // a new document is there
@@ -65,17 +66,17 @@ type Repaired struct {
 	Missing bool   // there was no document
 }
 
-// Repair verifies, and if the document is missing, or something is wrong with it or with
-// what it names, writes a document with the newest state that is whole: the one in the
-// document itself, unless it cannot be read or is not what a good log leads to, or
-// else the one that the good part of the log leads to. That gets a base of its own, with the good history before it, up to
-// the first hole. Nothing is deleted: the old document is copied to conflicts/
-// first, and replaced by compare-and-swap. Damage to the history only cannot be
-// repaired, and stays until it is collected.
+// Repair verifies the document. If the document is missing or damaged, or an object that it
+// names is, Repair writes a document with the newest complete state. That is the state in the
+// document itself, unless it cannot be read or differs from the state that an intact log leads
+// to; then it is the state that the intact part of the log leads to. The state gets a
+// checkpoint of its own, with the intact history before it, up to the first hole. Nothing is
+// deleted: Repair first copies the old document to conflicts/, and then replaces it by
+// compare-and-swap. Damage of the history only cannot be repaired, and stays until it is
+// collected.
 //
-// A document that an older broker has taken over is not repaired: adopting it
-// is the business of a cluster. Nor is one that has what this version does not
-// know.
+// Repair refuses a document that a legacy broker has taken over, because a cluster has to adopt
+// it, and a document with features that this version does not know.
 func Repair(ctx context.Context, bucket storage.Bucket, key string, opts RepairOptions) (*Repaired, error) {
 	opts.fill()
 	o, err := bucket.Get(ctx, key)
@@ -144,7 +145,7 @@ func (r *repair) run(ctx context.Context) error {
 	return r.write(ctx)
 }
 
-// mayReplace refuses what a person has to think about first.
+// mayReplace refuses the cases in which an operator must decide first.
 func (r *repair) mayReplace() error {
 	for _, p := range r.v.report.Problems {
 		if errors.Is(p.Err, fsm.ErrEntry) || errors.Is(p.Err, fsm.ErrDiverged) {
@@ -169,7 +170,7 @@ func (r *repair) mayReplace() error {
 	return nil
 }
 
-// choose finds the state that is kept.
+// choose selects the state to keep.
 func (r *repair) choose(ctx context.Context) error {
 	log, p, err := r.v.newest(ctx)
 	if err != nil {
@@ -192,9 +193,9 @@ func (r *repair) choose(ctx context.Context) error {
 	return need(r.m)
 }
 
-// need refuses to make nothing the document: no state, one that no broker has ever
-// registered in, or one that has never had a job. A small queue has hardly more than that
-// in its archive, and what is lost would be found nowhere else.
+// need refuses an empty document: no state, a state in which no broker has ever registered, or
+// one that has never had a job. A small queue has hardly more than that in its archive, and the
+// lost data would exist nowhere else.
 func need(m *fsm.Machine) error {
 	if m == nil || m.Meta().Lineage == "" || unused(m.View()) {
 		return ErrNothingGood
@@ -202,7 +203,7 @@ func need(m *fsm.Machine) error {
 	return nil
 }
 
-// unused reports whether a state has nothing in it, and never had.
+// unused reports whether a state is empty and always was.
 func unused(v *fsm.View) bool {
 	m, things := v.Meta(), 0
 	v.Queues(func(*fsm.QueueSettings) bool { things++; return false })
@@ -211,8 +212,8 @@ func unused(v *fsm.View) bool {
 	return things == 0 && m.Extra == "" && v.Counts() == fsm.Counts{} && m.LastSeq == 0
 }
 
-// newest returns the newest state that the line leads to, and the base that leads
-// there.
+// newest returns the newest state that the line leads to, and the checkpoint that it starts
+// from.
 func (v *verifier) newest(ctx context.Context) (*fsm.Machine, point, error) {
 	for {
 		best, end, ok := v.line.farthest()
@@ -232,7 +233,8 @@ func (v *verifier) newest(ctx context.Context) (*fsm.Machine, point, error) {
 	}
 }
 
-// farthest is the base from which the log goes the farthest, the newest of these.
+// farthest returns the checkpoint from which the log reaches the latest LSN, the newest of
+// several.
 func (l *line) farthest() (best point, end fsm.LSN, ok bool) {
 	for _, p := range slices.Backward(l.bases) {
 		if _, to := l.cover(p.lsn, everything.lsn); !ok || to.Compare(end) > 0 {
@@ -242,7 +244,7 @@ func (l *line) farthest() (best point, end fsm.LSN, ok bool) {
 	return best, end, ok
 }
 
-// write keeps the old document and replaces it.
+// write copies the old document and replaces it.
 func (r *repair) write(ctx context.Context) error {
 	lineage := r.doc.Lineage()
 	if r.cut != nil {
@@ -274,13 +276,13 @@ func (r *repair) write(ctx context.Context) error {
 	return nil
 }
 
-// unknownEpochs is how far the epoch goes on if the old one is not known: no
-// broker can have taken the document over so often without a word of it in the log.
+// unknownEpochs is the increment of the epoch if the old epoch is not known. It is larger than
+// any plausible number of takeovers that left no entry in the log.
 const unknownEpochs = 1 << 10
 
-// header goes on from the old one, as that of a takeover by nobody. The ids of the old
-// one's writes end here: a writer that is in doubt must not take for flushed what the
-// repair may have left behind.
+// header returns a header that continues from the old one, as after a takeover by no broker.
+// The write ids of the old document end here: a writer that does not know whether its write
+// succeeded must not find its id in a document that may lack the entries of that write.
 func (r *repair) header(id string) queuefile.Header {
 	m := r.m.Meta()
 	h := queuefile.Header{

@@ -12,7 +12,7 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// look verifies the document, or what can be made of it.
+// look verifies the document, or the part that can be recovered.
 func (r *repair) look(ctx context.Context) error {
 	if r.missing {
 		w := wreck{}
@@ -46,8 +46,8 @@ func (r *repair) look(ctx context.Context) error {
 	return err
 }
 
-// lookBehind goes by the names of objects alone, back from the newest LSN on which
-// one of them ends. If the document still tells an LSN, nothing behind that counts.
+// lookBehind uses only the names of objects, back from the newest LSN at which one of them
+// ends. If the document still states an LSN, objects after it do not count.
 func (r *repair) lookBehind(ctx context.Context, w *wreck) error {
 	r.sure = w.header != nil
 	last := everything.lsn
@@ -74,7 +74,7 @@ func (r *repair) lookBehind(ctx context.Context, w *wreck) error {
 	return ErrNothingGood
 }
 
-// ends are the LSNs at which whole objects of the line may end, newest first.
+// ends returns the LSNs at which complete objects of the line may end, newest first.
 func ends(names []string, last fsm.LSN) []fsm.LSN {
 	found := make(map[fsm.LSN]bool)
 	for _, key := range names {
@@ -86,7 +86,7 @@ func ends(names []string, last fsm.LSN) []fsm.LSN {
 	return slices.SortedFunc(maps.Keys(found), func(a, b fsm.LSN) int { return b.Compare(a) })
 }
 
-// onlyLineage is the lineage that was asked for, or the only one in the bucket.
+// onlyLineage returns the requested lineage, or the only one in the bucket.
 func (r *repair) onlyLineage(ctx context.Context) (string, error) {
 	if r.opts.Lineage != "" {
 		return r.opts.Lineage, nil

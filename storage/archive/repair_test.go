@@ -334,8 +334,8 @@ func TestRepairOfAMissingDocument(t *testing.T) {
 	}
 }
 
-// What is left of a document is read in each format that this version writes; only those
-// of later versions are refused.
+// A recovery reads a damaged document in each format that this version writes, and refuses only
+// later formats.
 func TestSalvageReadsEachFormat(t *testing.T) {
 	const cut = `{"broker":null,"brokerHeartbeat":1,"osqueue":{"format":%d,"lineage":"L","cluster":"c","epoch":1,"node":"n","term":1,"index":1},"jobs":[{"id`
 	for format := queuefile.Format; format <= queuefile.FormatMax+1; format++ {

@@ -11,7 +11,7 @@ import (
 	"osqueue/storage"
 )
 
-// everything is a limit behind all entries.
+// everything is a limit after all entries.
 var everything = limit{fsm.LSN{Term: math.MaxUint64, Index: math.MaxUint64}, math.MaxInt64}
 
 // limit is where a replay stops: before the first entry that is past it.
@@ -22,9 +22,9 @@ type limit struct {
 
 func (l limit) passed(e *Entry) bool { return e.LSN.Compare(l.lsn) > 0 || e.At > l.at }
 
-// replay applies what the sources have after the state of m, up to the limit.
-// Each source goes on from that state or from the one before it, or begins
-// earlier. After an error m is not a state of the queue any more.
+// replay applies the entries of the sources after the state of m, up to the limit. Each source
+// continues from that state or from the end of the source before it, or begins earlier. After
+// an error m is not a valid state of the queue.
 func replay(ctx context.Context, bucket storage.Bucket, m *fsm.Machine, sources []source, to limit) error {
 	sources, err := expand(ctx, bucket, sources, m.Meta().LSN, to.lsn)
 	if err != nil {
@@ -50,8 +50,8 @@ type replayer struct {
 	sums fsm.SumCheck
 }
 
-// apply applies what a source has after the state of m. done says that the limit
-// was met.
+// apply applies the entries of a source after the state of m. done reports whether the limit
+// was reached.
 func (r *replayer) apply(m *fsm.Machine, o *opened, to limit) (done bool, err error) {
 	if lsn := m.Meta().LSN; o.after.Compare(lsn) > 0 {
 		err := fmt.Errorf("%w: it goes on from %s, and the state before it is of %s", ErrDamaged, o.after, lsn)
@@ -75,12 +75,12 @@ func (r *replayer) apply(m *fsm.Machine, o *opened, to limit) (done bool, err er
 	return done, err
 }
 
-// errDiverged says that a machine does with an entry what the one that wrote it
-// did not.
+// errDiverged says that an entry has another effect on this machine than on the machine of its
+// writer.
 var errDiverged = errors.New("the entry does not belong to this state")
 
-// entry applies an entry as its leader did, and checks that the machine is where the
-// leader's was.
+// entry applies an entry as the leader did, and checks that the machine reaches the leader's
+// state.
 func (r *replayer) entry(m *fsm.Machine, e *Entry) error {
 	batch, err := fsm.DecodeEntry(e.Data)
 	if err != nil {

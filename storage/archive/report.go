@@ -8,54 +8,54 @@ import (
 	"osqueue/fsm"
 )
 
-// Problem is something in the bucket that is not as it has to be.
+// Problem is a fault in the bucket.
 type Problem struct {
 	Key string // of the object; that of the document for what it says itself
 	Err error
-	// Named says that it is about the document, or about what it names. Other
-	// problems are about its history only.
+	// Named says that the problem is in the document or in an object that it names. Other
+	// problems are in the history only.
 	Named bool
 }
 
 // String names the object and what is wrong with it.
 func (p Problem) String() string { return fmt.Sprintf("%s: %v", p.Key, p.Err) }
 
-// Report is what Verify found.
+// Report is the result of Verify.
 type Report struct {
 	Key   string  // of the document
 	LSN   fsm.LSN // of its state
 	Large bool    // the state is not in the document itself
 
-	// What was looked at: objects on the line, and in them.
+	// The number of checked objects on the line, and their contents.
 	Bases, Segments, Chapters int
 	Bytes                     int64 // of the segments' entries, compressed
 	Entries                   uint64
 
-	// Spans is what can be restored, without what is damaged.
+	// Spans is the restorable history, without damaged objects.
 	Spans []Span
 	// Problems, in the order of the history.
 	Problems []Problem
-	// Gone are objects that nothing names and that were listed, but not there any
-	// more, or not whole: they are being collected, or were never finished. What
-	// they held is not in Spans.
+	// Gone lists objects that were listed but that no other object names, and that are missing
+	// or incomplete now: a collector is deleting them, or a writer did not finish them. Their
+	// states are not in Spans.
 	Gone []string
-	// Strays is the number of objects beside the line: of attempts that failed, of
-	// leaders that did not win, or old ones. They are garbage in time.
+	// Strays is the number of objects off the line: of failed attempts, of replaced leaders, or
+	// old ones. They become garbage.
 	Strays int
 }
 
-// OK reports whether nothing is wrong.
+// OK reports whether there is no problem.
 func (r *Report) OK() bool { return len(r.Problems) == 0 }
 
-// Sound reports whether the document is all right, and all that it names. Its
-// history may still be damaged.
+// Sound reports whether the document and all objects that it names are intact. Its history may
+// still be damaged.
 func (r *Report) Sound() bool {
 	return !slices.ContainsFunc(r.Problems, func(p Problem) bool { return p.Named })
 }
 
-// VerifyOptions say how much is looked at.
+// VerifyOptions limit a verification.
 type VerifyOptions struct {
-	// Since limits Verify to what is needed for states since then, by the machine's
-	// clock. Zero: everything that is there.
+	// Since limits Verify to the objects that are needed for states since then, by the
+	// machine's clock. Zero means all objects.
 	Since time.Time
 }

@@ -9,37 +9,36 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// RestoreNode is the broker's name in a state that Begin has made, until a
-// cluster adopts it.
+// RestoreNode is the name of the broker in a state that Begin has made, until a cluster adopts
+// the state.
 const RestoreNode = "restore"
 
-// Origin is how a state becomes the first one of a lineage.
+// Origin says how a state becomes the first one of a lineage.
 type Origin struct {
 	Lineage string // of its own: no other document has it
-	// After and Epoch are the newest that anybody may know of the queue: what
-	// begins is after both, so that LSNs and fencing tokens go on growing for
-	// those who have seen what is left behind.
+	// After and Epoch are the highest LSN and epoch of the queue that any client may know. The
+	// new lineage begins after both, so that LSNs and fencing tokens continue to grow for
+	// clients of the old one.
 	After fsm.LSN
 	Epoch uint64
-	// Pause has every type and every schedule paused.
+	// Pause pauses every type and every schedule.
 	Pause bool
 }
 
-// Paused is what Begin has paused that was not paused before, by name.
+// Paused lists the names that Begin has paused, without those that were paused before.
 type Paused struct {
 	Types []string
 	Crons []string
 }
 
-// Begin makes the state of m the first one of another lineage, without a broker's
-// address and without a cluster, so that an empty cluster may adopt it. That
-// happens by one log entry at the machine's own time: so nothing falls due by it,
-// leases begin anew, and the result is a state like any other.
+// Begin makes the state of m the first one of another lineage, without a broker's address and
+// without a cluster, so that an empty cluster may adopt it. It does so by one log entry at the
+// machine's own time. So no timer expires, leases begin again, and the result is a normal
+// state.
 //
-// With Pause it pauses the types that have jobs or settings, those whose jobs
-// schedules or the callbacks of open batches would enqueue, and all schedules. It
-// is an error if there are more types than can have settings. After an error m is
-// of no use.
+// With Pause, Begin pauses the types that have jobs or settings, the types that a schedule or
+// the callback of an open batch would enqueue, and all schedules. It returns an error if there
+// are more types than can have settings. After an error m must not be used.
 func Begin(m *fsm.Machine, o Origin) (Paused, error) {
 	meta := m.Meta()
 	epoch := max(o.Epoch, meta.Broker.Epoch) + 1
@@ -67,7 +66,7 @@ func Begin(m *fsm.Machine, o Origin) (Paused, error) {
 	return p, nil
 }
 
-// naming says what a mutation of Begin is about.
+// naming describes the subject of a mutation of Begin.
 func naming(m *fsmpb.Mutation) string {
 	switch op := m.Op.(type) {
 	case *fsmpb.Mutation_SetQueue:
@@ -78,7 +77,7 @@ func naming(m *fsmpb.Mutation) string {
 	return "register the restore as its broker"
 }
 
-// toPause finds what is not paused.
+// toPause returns the types and schedules that are not paused.
 func toPause(m *fsm.Machine) Paused {
 	v := m.View()
 	types := make(map[string]bool)

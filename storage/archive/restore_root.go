@@ -15,22 +15,22 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// ErrMoved is wrapped when the document was made, changed or removed by somebody
-// else since it was read.
+// ErrMoved is wrapped when another writer has created, changed or removed the document since it
+// was read.
 var ErrMoved = errors.New("somebody else has changed the document meanwhile")
 
-// Beginning is a state that becomes a document: one that Begin has made.
+// Beginning is a state, made by Begin, that becomes a document.
 type Beginning struct {
 	State     *fsm.View
 	InlineMax int   // the state stands in the document itself as long as it takes no more bytes
-	NowMs     int64 // when it is written, for people; there is no broker whose sign of life it could be
+	NowMs     int64 // wall clock at the write, for people; no broker sends a heartbeat yet
 }
 
-// WriteBeginning writes b as the document at key, in place of that version ("":
-// there must be none). Its base, if it needs one, is there before. When it returns
-// nil the document is certain to be there. Otherwise the error wraps ErrMoved, or
-// ctx ended or the store refused; then the document is as it was, unless an answer
-// was lost, and what else was written is garbage.
+// WriteBeginning writes b as the document at key, in place of version over ("": there must be
+// no document). If the document needs a checkpoint, WriteBeginning writes that first. When it
+// returns nil the document is certain to be in the bucket. Otherwise the error wraps ErrMoved,
+// or ctx ended, or the store refused the write; then the document is unchanged, unless an
+// answer was lost, and other written objects are garbage.
 func WriteBeginning(ctx context.Context, bucket storage.Bucket, key string, over storage.Version, b Beginning) (*queuefile.Content, error) {
 	c, err := b.content(ctx, bucket)
 	if err != nil {
@@ -46,7 +46,7 @@ func WriteBeginning(ctx context.Context, bucket storage.Bucket, key string, over
 	return c, nil
 }
 
-// content is the state inline, or a base of it that it writes.
+// content returns the state inline, or writes a checkpoint of it.
 func (b *Beginning) content(ctx context.Context, bucket storage.Bucket) (*queuefile.Content, error) {
 	c := queuefile.Inline(b.State)
 	if b.fits(*c) {
@@ -60,8 +60,8 @@ func (b *Beginning) content(ctx context.Context, bucket storage.Bucket) (*queuef
 	return c, nil
 }
 
-// fits reports whether the state is short enough, by an attempt with an archive
-// that is none: only then is the work bounded.
+// fits reports whether the state is short enough to be inline. It tries to encode the document
+// with a placeholder archive, because only then the work is bounded.
 func (b *Beginning) fits(c queuefile.Content) bool {
 	lsn := b.State.LSN()
 	c.InlineMax = b.InlineMax
@@ -70,8 +70,8 @@ func (b *Beginning) fits(c queuefile.Content) bool {
 	return !large
 }
 
-// putRoot replaces that version of the document by data, which carries that write
-// id, and settles what became of it.
+// putRoot replaces version over of the document by data, which carries the write id, and tries
+// until the result is known.
 func putRoot(ctx context.Context, bucket storage.Bucket, key string, over storage.Version, data []byte, id string) error {
 	var last error
 	_, err := backoff.Retry(ctx, func() (struct{}, error) {
@@ -84,7 +84,7 @@ func putRoot(ctx context.Context, bucket storage.Bucket, key string, over storag
 	return err
 }
 
-// putRootOnce is one attempt. An error that is not permanent leaves it open.
+// putRootOnce is one attempt. After an error that is not permanent the result is unknown.
 func putRootOnce(ctx context.Context, bucket storage.Bucket, key string, over storage.Version, data []byte, id string) error {
 	var w storage.Write
 	if over == "" {
@@ -95,7 +95,7 @@ func putRootOnce(ctx context.Context, bucket storage.Bucket, key string, over st
 	if w.Outcome == storage.Committed {
 		return nil
 	}
-	// Whatever the answer is: an earlier attempt may have been applied.
+	// Read the document after any answer: an earlier attempt may have been applied.
 	o, err := bucket.Get(ctx, key)
 	absent := errors.Is(err, storage.ErrNotFound)
 	switch {
@@ -109,7 +109,7 @@ func putRootOnce(ctx context.Context, bucket storage.Bucket, key string, over st
 	return backoff.Permanent(ErrMoved)
 }
 
-// succeeds reports whether a document goes back to the write with that id.
+// succeeds reports whether a document is the result of the write with that id.
 func succeeds(data []byte, id string) bool {
 	doc, err := queuefile.Decode(data)
 	return err == nil && doc.Header != nil && slices.Contains(doc.Header.Writes, id)

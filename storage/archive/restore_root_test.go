@@ -124,8 +124,8 @@ func TestWriteBeginningThatWasAdoptedAtOnce(t *testing.T) {
 	}
 }
 
-// Whatever goes wrong once, at whichever request, the document is the old one or
-// the new one, and what is reported is true.
+// After any single failed request the document is the old one or the new one, and the reported
+// result is true.
 func TestWriteBeginningWithFaults(t *testing.T) {
 	b := beginning(t, 20, 1000)
 	for _, kind := range []fault.Kind{fault.LoseRequest, fault.LoseAnswer, fault.DeliverLate, fault.Reject, fault.Throttle} {
@@ -150,8 +150,8 @@ func TestWriteBeginningWithFaults(t *testing.T) {
 	}
 }
 
-// Whoever dies at any moment of a restore leaves the old document or the new one,
-// whole, also when what was on its way arrives after all.
+// A crash at any moment of a restore leaves the old document or the new one, complete, also
+// when a request in flight arrives later.
 func TestWriteBeginningCrashes(t *testing.T) {
 	b := beginning(t, 20, 1000)
 	old := fixedWorld(t.Context(), true)

@@ -54,8 +54,8 @@ func furnish(r *recorder) {
 	r.apply(put("night", false), put("asleep", true), batch, off)
 }
 
-// What begins paused gives no job away, has lost none, and comes after all
-// that was before.
+// A state that begins paused hands out no job, has lost none, and comes after all earlier
+// entries.
 func TestBeginPaused(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := newRecorder(1_700_000_000_000)

@@ -15,18 +15,17 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// ErrDamaged is wrapped by the errors of objects, and of parts of a document,
-// that are not what was written, or are missing. The text names the object.
+// ErrDamaged is wrapped by the error for an object, or a part of a document, that is missing or
+// differs from what was written. The text names the object.
 var ErrDamaged = errors.New("the archive is damaged")
 
-// windowMax bounds the memory that a frame may ask a reader for. Frames of ours
-// take windowBytes.
+// windowMax bounds the memory that a frame may request from a reader. Frames of this package
+// use windowBytes.
 const windowMax = 8 << 20
 
-// runReader reads the entries of runs, one run after the other. The zero value is
-// ready; it needs no Close. It is not shared between goroutines, nor kept for
-// longer than a task: the decoder has a channel, which must not wander from one
-// test's bubble into another's.
+// runReader reads the entries of one run after another. The zero value is ready to use and
+// needs no Close. It must not be shared between goroutines, nor kept for longer than a task:
+// the decoder has a channel, which must not be used in the synctest bubbles of two tests.
 type runReader struct {
 	dec     *zstd.Decoder
 	limited io.LimitedReader
@@ -50,19 +49,19 @@ func (r *runReader) begin(frame []byte, most int64) (err error) {
 	return r.dec.Reset(bytes.NewReader(frame))
 }
 
-// errStop says that no more entries are wanted.
+// errStop ends a read without an error.
 var errStop = errors.New("stop")
 
-// read calls fn for the entries of a run, which stand in a zstd frame, in order.
-// All that the run says of them is checked, and their sum if it is not nil, but
-// only at the end: until read has returned nil, what fn got may be anything that
-// is in order. The entry's Data is valid until fn returns, and so is everything
-// that shares its memory. If fn returns errStop it gets no more.
+// read calls fn for the entries of a run, in order. The run is a zstd frame. read compares the
+// entries with the fields of the run, and with sum unless it is nil, but only at the end:
+// before read has returned nil, the entries that fn got are ordered but not verified. The
+// entry's Data, and all slices that share its memory, are valid until fn returns. If fn returns
+// errStop, read stops.
 func (r *runReader) read(frame []byte, run *queuefile.Run, sum *queuefile.Sum, fn func(Entry) error) error {
 	if len(frame) == 0 {
 		return checkEmpty(run)
 	}
-	// One byte more than there should be is enough to notice that there is more.
+	// One byte more than expected is enough to detect trailing data.
 	if err := r.begin(frame, run.Raw+1); err != nil {
 		return err
 	}
@@ -101,7 +100,7 @@ func checkEmpty(run *queuefile.Run) error {
 	return nil
 }
 
-// runCheck compares the entries of a run with what is said of them.
+// runCheck compares the entries of a run with its fields.
 type runCheck struct {
 	run     *queuefile.Run
 	sum     hash.Hash // of what was read; nil: not asked for

@@ -16,21 +16,21 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// wreck is what can be read of a document that cannot be read as a whole.
+// wreck is the readable part of a document that cannot be read as a whole.
 type wreck struct {
 	header *queuefile.Header // nil: nothing of it
 	broker string
 	beat   int64 // ms; 0: not known
-	// doc is the document without what is wrong with it, if that is something behind
-	// it or in its archive; nil otherwise.
+	// doc is the document without its damaged part, if that part is trailing data or in the
+	// archive; nil otherwise.
 	doc *queuefile.Document
 }
 
-// errNewer is for documents that this version must not touch.
+// errNewer is returned for documents that this version must not change.
 var errNewer = errors.New("the document is of a newer version: repair it with the program that wrote it, or a newer one")
 
-// salvage reads what it can. The members that tell whose the document is stand
-// before all that is long.
+// salvage reads as much of a damaged document as it can. The fields that identify the lineage
+// come before all long fields.
 func salvage(data []byte) (wreck, error) {
 	members, whole := topLevel(data)
 	var w wreck
@@ -68,7 +68,7 @@ type headerJSON struct {
 	} `json:"state"`
 }
 
-// natural is a number that stands in quotes if it is large.
+// natural is a number that is quoted if it is large.
 type natural uint64
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -78,7 +78,7 @@ func (n *natural) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// topLevel returns the members of an object up to where it is damaged.
+// topLevel returns the fields of an object up to the first damage.
 func topLevel(data []byte) (members map[string]jsontext.Value, whole bool) {
 	members = make(map[string]jsontext.Value)
 	d := jsontext.NewDecoder(bytes.NewReader(data), jsontext.AllowInvalidUTF8(true))
@@ -101,9 +101,9 @@ func topLevel(data []byte) (members map[string]jsontext.Value, whole bool) {
 	return members, err == nil && t.Kind() == '}'
 }
 
-// mended is the document of the members: as they are, as there may be something
-// behind them; or of one that has its state inline, without the tail of its
-// archive, or without all of that. It is nil if that is none either.
+// mended returns a document of the fields: all of them, as there may be trailing data; or, if
+// the state is inline, without the tail of the archive, or without the archive. It returns nil
+// if none of these is a valid document.
 func mended(members map[string]jsontext.Value, format int) *queuefile.Document {
 	if doc := assembled(members); doc != nil || queuefile.IsLarge(format) {
 		return doc
@@ -121,8 +121,8 @@ func mended(members map[string]jsontext.Value, format int) *queuefile.Document {
 	return assembled(members)
 }
 
-// logEnd is where the log of an archive ends, or its base if there is no log; ""
-// if they do not tell.
+// logEnd returns the LSN at which the log of an archive ends, or that of its checkpoint if
+// there is no log; "" if the fields do not say it.
 func logEnd(members map[string]jsontext.Value) string {
 	var base struct {
 		LSN string `json:"lsn"`
@@ -139,8 +139,7 @@ func logEnd(members map[string]jsontext.Value) string {
 	return base.LSN
 }
 
-// assembled is the document of the members, byte for byte: there are payloads in
-// them.
+// assembled returns the document of the fields, byte for byte, because they contain payloads.
 func assembled(members map[string]jsontext.Value) *queuefile.Document {
 	var buf bytes.Buffer
 	sep := "{"
@@ -159,8 +158,8 @@ func assembled(members map[string]jsontext.Value) *queuefile.Document {
 	return doc
 }
 
-// document is a stand-in for the one that cannot be read: one that says no more
-// than where the line ends.
+// document returns a replacement for the unreadable document that says only where the line
+// ends.
 func (w *wreck) document(end fsm.LSN) *queuefile.Document {
 	doc := &queuefile.Document{Header: w.header, BrokerHeartbeat: w.beat, Large: true, Meta: fsm.Meta{LSN: end}}
 	if w.broker != "" {
@@ -169,7 +168,7 @@ func (w *wreck) document(end fsm.LSN) *queuefile.Document {
 	return doc
 }
 
-// whoseError is returned if nothing tells which lineage a document was of.
+// whoseError is returned if the lineage of a document is not known.
 type whoseError struct{ lineages []string }
 
 func (e *whoseError) Error() string {

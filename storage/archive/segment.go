@@ -15,9 +15,8 @@ type segmentHeader struct {
 	runJSON `json:",inline"`
 }
 
-// Segment makes an object of the entries of a tail, of which there must be some.
-// The key has an id of its own, so that each call asks for another object.
-// Nothing is written.
+// Segment makes a segment of the entries of a tail, which must not be empty. The key has an id
+// of its own, so that each call makes another object. Segment writes nothing to the bucket.
 func Segment(lineage string, t queuefile.Tail) (queuefile.Ref, []byte) {
 	object := append([]byte(segmentMagic), toJSON(segmentHeader{lineage, runToJSON(&t.Run)})...)
 	object = append(object, '\n')
@@ -30,15 +29,15 @@ func Segment(lineage string, t queuefile.Tail) (queuefile.Ref, []byte) {
 	}, object
 }
 
-// segment is a segment that was read: its sum holds, and it is what its key and
-// whatever names it say. The entries are still to be read.
+// segment is a segment whose checksum is correct and that matches its key and the reference to
+// it. The entries are not decoded yet.
 type segment struct {
 	run   queuefile.Run
 	frame []byte
 }
 
-// openSegment checks an object, of the segment with that key; ref is what a root
-// or chapter says of it, or nil.
+// openSegment checks the segment with the given key. ref is the reference of a root or segment
+// index to it, or nil.
 func openSegment(object []byte, key string, ref *queuefile.Ref) (*segment, error) {
 	if err := checkObject(object, ref); err != nil {
 		return nil, err
@@ -62,7 +61,7 @@ func openSegment(object []byte, key string, ref *queuefile.Ref) (*segment, error
 	return s, agree(segmentKind, key, h.Lineage, &s.run, ref)
 }
 
-// checkObject compares the bytes of an object with what names it.
+// checkObject compares the bytes of an object with the reference to it.
 func checkObject(object []byte, ref *queuefile.Ref) error {
 	switch {
 	case ref == nil:

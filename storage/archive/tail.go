@@ -11,21 +11,21 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// windowBytes is how far back in a frame repetitions are found. Encoders and
-// readers take that much memory, and a tail is cut before it is much longer.
+// windowBytes is the zstd window, the distance over which repetitions are found. Encoders and
+// readers allocate that much memory, and a tail is sealed before it is much longer.
 const windowBytes = 256 << 10
 
-// blockBytes is how much the encoder collects before it compresses it unasked.
+// blockBytes is the amount of data after which the encoder compresses without a flush.
 const blockBytes = 128 << 10
 
-// lastBlock is an empty raw block with the mark of the last one: the end of a
-// zstd frame (RFC 8878, 3.1.1.2).
+// lastBlock is an empty raw block that is marked as the last one. It ends a zstd frame (RFC
+// 8878, 3.1.1.2).
 const lastBlock = "\x01\x00\x00"
 
-// Tail gathers the entries that are in no segment yet, and has them compressed
-// at any moment at the cost of what is new since the last time: it is a single
-// zstd frame whose encoder is only ever flushed, and which gets a last block in
-// each copy that is given away. It is used by one goroutine at a time.
+// Tail collects the entries that are in no segment yet, and compresses them at the cost of the
+// entries since the last time. It is a single zstd frame. Its encoder is only flushed and never
+// closed, and Frame appends a last block to each copy that it returns. A Tail must be used by
+// one goroutine at a time.
 type Tail struct {
 	run    queuefile.Run
 	sum    hash.Hash // of the entries as framed
@@ -35,7 +35,7 @@ type Tail struct {
 	head   []byte
 }
 
-// buffer is a slice that can be written to.
+// buffer is a slice that implements io.Writer.
 type buffer []byte
 
 func (b *buffer) Write(p []byte) (int, error) {
@@ -43,14 +43,13 @@ func (b *buffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// NewTail returns an empty tail, to which the first entry after that LSN is
-// appended next.
+// NewTail returns an empty tail. The next entry to append is the first one after the LSN.
 func NewTail(after fsm.LSN) *Tail {
 	return &Tail{run: queuefile.Run{After: after, Last: after}, sum: sha256.New()}
 }
 
-// ResumeTail returns a tail with the entries of t, which is that of a document,
-// to go on from. They are all checked; an error wraps ErrDamaged.
+// ResumeTail returns a tail that begins with the entries of t, the tail of a document. It
+// checks all of them; the error wraps ErrDamaged.
 func ResumeTail(t *queuefile.Tail) (*Tail, error) {
 	own := NewTail(t.After)
 	err := new(runReader).tail(t, func(e Entry) error { return own.Append(e) })
@@ -60,7 +59,7 @@ func ResumeTail(t *queuefile.Tail) (*Tail, error) {
 	return own, nil
 }
 
-// tail is read for the tail of a document.
+// tail calls fn for the entries in the tail of a document.
 func (r *runReader) tail(t *queuefile.Tail, fn func(Entry) error) error {
 	sum := &t.Sum
 	if t.Entries == 0 {
@@ -72,8 +71,8 @@ func (r *runReader) tail(t *queuefile.Tail, fn func(Entry) error) error {
 	return nil
 }
 
-// Append adds entries, whose LSNs rise and whose clocks do not fall. The tail
-// keeps nothing of their memory. An entry that cannot follow is an error; those
+// Append adds entries, whose LSNs must rise and whose clocks must not fall. The tail copies
+// them. If an entry cannot follow the one before it, Append returns an error; the entries
 // before it are in the tail.
 func (t *Tail) Append(entries ...Entry) error {
 	for i := range entries {
@@ -110,7 +109,7 @@ func (t *Tail) append(e *Entry) error {
 	return nil
 }
 
-// begin makes the encoder. Alone, it has no goroutine and needs no Close.
+// begin makes the encoder. With concurrency 1 it has no goroutine and needs no Close.
 func (t *Tail) begin() (err error) {
 	t.enc, err = zstd.NewWriter(&t.frame,
 		zstd.WithEncoderConcurrency(1),
@@ -120,8 +119,7 @@ func (t *Tail) begin() (err error) {
 	return err
 }
 
-// Frame returns the entries so far. What it returns is not changed by a later
-// Append.
+// Frame returns the entries so far. A later Append does not change the returned value.
 func (t *Tail) Frame() queuefile.Tail {
 	out := queuefile.Tail{Run: t.run}
 	if t.run.Entries == 0 {
@@ -137,17 +135,17 @@ func (t *Tail) Frame() queuefile.Tail {
 	return out
 }
 
-// Len is the number of entries.
+// Len returns the number of entries.
 func (t *Tail) Len() uint64 { return t.run.Entries }
 
-// Raw is the number of bytes of the entries as they are framed.
+// Raw returns the number of bytes of the framed entries before compression.
 func (t *Tail) Raw() int64 { return t.run.Raw }
 
-// Run is the run of the entries so far.
+// Run returns the run of the entries so far.
 func (t *Tail) Run() queuefile.Run { return t.run }
 
-// Stored is the number of bytes of the Data that Frame returned, and takes what
-// was appended since then as if it could not be compressed.
+// Stored returns the number of bytes of the Data that Frame last returned, and adds the entries
+// since then at their uncompressed size.
 func (t *Tail) Stored() int {
 	if t.run.Entries == 0 {
 		return 0

@@ -7,8 +7,7 @@ import (
 	"osqueue/storage"
 )
 
-// Used is what a lineage's objects take in a bucket, whether they are needed or
-// not.
+// Used is the space of a lineage's objects in a bucket, whether they are needed or not.
 type Used struct {
 	Bases     int // whole ones
 	BaseBytes int64
@@ -50,8 +49,8 @@ func (u *Used) count(i storage.Info) {
 	}
 }
 
-// Describe says what an object is by its key, for people; "" if it is none of this
-// package's.
+// Describe returns the kind of an object by its key, for people; "" for a key that is not of
+// this package.
 func Describe(key string) string {
 	n, ok := parseName(key)
 	if !ok {

@@ -10,13 +10,12 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// Verify looks at the document at key, at every object that it names, and at
-// every object of its line: their sums, that each goes on where the one before it
-// ends, that all entries can be applied, and that bases, and the state in the
-// document, are what the log before them leads to. What it finds is in the report;
-// an error is returned only if it cannot go on looking: the store's, or one that
-// wraps storage.ErrNotFound if there is no document. It reads everything twice,
-// and holds two states in memory.
+// Verify checks the document at key, every object that it names, and every object of its line:
+// their checksums, that each continues where the previous one ends, that all entries can be
+// applied, and that checkpoints, and the state in the document, equal the state that the log
+// before them leads to. The report lists the problems. Verify returns an error only if it
+// cannot continue: an error of the store, or one that wraps storage.ErrNotFound if there is no
+// document. It reads everything twice, and keeps two states in memory.
 func Verify(ctx context.Context, bucket storage.Bucket, key string, opts VerifyOptions) (*Report, error) {
 	o, err := bucket.Get(ctx, key)
 	if err != nil {
@@ -34,7 +33,7 @@ func Verify(ctx context.Context, bucket storage.Bucket, key string, opts VerifyO
 	return v.report, nil
 }
 
-// verifier looks at one document and what is behind it.
+// verifier checks one document and its archive.
 type verifier struct {
 	bucket storage.Bucket
 	report *Report
@@ -56,8 +55,8 @@ func (v *verifier) note(key string, err error) {
 	v.report.Problems = append(v.report.Problems, Problem{key, err, v.named[key]})
 }
 
-// object notes an error about an object, of which nothing is used any more. It
-// returns those that are not about objects.
+// object notes an error about an object, which is not used any more. It returns all other
+// errors.
 func (v *verifier) object(err error) error {
 	var about *ObjectError
 	if err == nil {
@@ -78,8 +77,8 @@ func (v *verifier) object(err error) error {
 	return nil
 }
 
-// document looks at everything. It returns the state that the log leads to at its
-// end, or nil if that cannot be had.
+// document checks everything. It returns the state at the end of the log, or nil if that state
+// cannot be rebuilt.
 func (v *verifier) document(ctx context.Context, doc *queuefile.Document, opts VerifyOptions) (*fsm.Machine, error) {
 	m, err := v.behind(ctx, doc, opts)
 	if err == nil {
@@ -88,7 +87,7 @@ func (v *verifier) document(ctx context.Context, doc *queuefile.Document, opts V
 	return m, err
 }
 
-// behind looks at everything but the document.
+// behind checks everything except the document.
 func (v *verifier) behind(ctx context.Context, doc *queuefile.Document, opts VerifyOptions) (*fsm.Machine, error) {
 	v.report.LSN, v.report.Large = doc.Meta.LSN, doc.Large
 	var names []string
@@ -121,7 +120,7 @@ func (v *verifier) behind(ctx context.Context, doc *queuefile.Document, opts Ver
 	return m, err
 }
 
-// since forgets what is not needed for states from a limit on.
+// since drops the objects that are not needed for states from a limit on.
 func (l *line) since(from limit) {
 	oldest, ok := l.baseUpTo(from)
 	if !ok {
@@ -141,8 +140,7 @@ func (l *line) since(from limit) {
 	*l = *l.without(old)
 }
 
-// chapters puts the segments of the root's chapters into the line, in place of
-// those that were only listed.
+// chapters replaces the listed segments of the line by those of the root's segment indexes.
 func (v *verifier) chapters(ctx context.Context) error {
 	named := make(map[string]source)
 	var plain []source
@@ -174,7 +172,7 @@ func (v *verifier) chapters(ctx context.Context) error {
 	return nil
 }
 
-// sources looks at each segment by itself, and leaves the good ones.
+// sources checks each segment, and keeps the intact ones.
 func (v *verifier) sources(ctx context.Context) error {
 	read := func(ctx context.Context, s source) (opened, error) {
 		o, err := readSource(ctx, v.bucket, s)
@@ -215,9 +213,9 @@ func (v *verifier) entries(o *opened) error {
 	return err
 }
 
-// states replays the log from the oldest base on, through all others, to its end,
-// and compares. What does not fit is not used any more, nor what is behind it up
-// to the next base.
+// states replays the log from the oldest checkpoint, through all others, to its end, and
+// compares the states. An object that does not fit is not used any more, nor are the objects
+// after it up to the next checkpoint.
 func (v *verifier) states(ctx context.Context) (m *fsm.Machine, err error) {
 	for _, p := range v.line.bases {
 		b, err := readBase(ctx, v.bucket, p)
@@ -244,8 +242,8 @@ func (v *verifier) states(ctx context.Context) (m *fsm.Machine, err error) {
 	return v.advance(ctx, m, everything.lsn)
 }
 
-// advance replays as far as the log goes from the state of m on, up to an LSN. It
-// returns nil if entries do not fit their state.
+// advance replays the log from the state of m, at most up to an LSN. It returns nil if an entry
+// does not fit its state.
 func (v *verifier) advance(ctx context.Context, m *fsm.Machine, to fsm.LSN) (*fsm.Machine, error) {
 	if m == nil {
 		return nil, nil
@@ -261,8 +259,8 @@ func (v *verifier) advance(ctx context.Context, m *fsm.Machine, to fsm.LSN) (*fs
 	return nil, err
 }
 
-// root compares the document with the state that the log leads to, if that is of
-// the same entry.
+// root compares the document with the state at the end of the log, if both are of the same
+// entry.
 func (v *verifier) root(doc *queuefile.Document, m *fsm.Machine) {
 	reached := m != nil && m.Meta().LSN == doc.Meta.LSN
 	if doc.Large {

@@ -8,7 +8,7 @@ import (
 	"osqueue/fsm"
 )
 
-// victims are the names of objects that may be deleted, oldest first, as many as may be held.
+// victims holds the names of objects that may be deleted, oldest first, up to a maximum number.
 type victims struct {
 	most int
 	all  []victim
@@ -23,8 +23,8 @@ type victim struct {
 	key  string
 }
 
-// compareVictims sorts objects by the order of their removal: a base is removed after
-// the older ones, and its manifest before its parts.
+// compareVictims sorts objects by the order of their removal: a checkpoint is removed after the
+// older ones, and its manifest before its parts.
 func compareVictims(a, b victim) int {
 	return cmp.Or(a.last.Compare(b.last), strings.Compare(a.key[:a.stem], b.key[:b.stem]),
 		cmp.Compare(a.kind, b.kind), strings.Compare(a.key, b.key))
@@ -48,7 +48,7 @@ func (v *victims) add(key string, n name) {
 
 func (v *victims) sort() { slices.SortFunc(v.all, compareVictims) }
 
-// keys returns all of them.
+// keys returns the keys of all victims.
 func (v *victims) keys() []string {
 	v.sort()
 	keys := make([]string, len(v.all))
@@ -58,7 +58,7 @@ func (v *victims) keys() []string {
 	return keys
 }
 
-// needless returns those that are needless after a checkpoint.
+// needless returns the victims that are not needed after a checkpoint.
 func (v *victims) needless(oldest point) []string {
 	v.sort()
 	var keys []string

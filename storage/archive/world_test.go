@@ -48,8 +48,8 @@ type place struct {
 // leader is a node that takes itself for the active one.
 type leader struct {
 	r       *recorder
-	arc     *queuefile.Archive  // what its next root has, but for the tail; nil: none yet
-	tail    *Tail               // goes on from the archive's log
+	arc     *queuefile.Archive  // archive of its next root, without the tail; nil: none yet
+	tail    *Tail               // continues from the archive's log
 	gap     bool                // the tail lacks entries: a base has to come next
 	root    *queuefile.Document // as it was the last time that it saw it
 	written []place             // recorded since then
@@ -170,8 +170,8 @@ func (w *world) put(data []byte) {
 	w.root = doc
 }
 
-// succeed has another node of the cluster take over. It has all that was
-// committed, and the old leader goes on as if nothing had happened.
+// succeed makes another node of the cluster the leader. It has all committed entries, and the
+// old leader continues to run without knowing of it.
 func (w *world) succeed(t *rapid.T) {
 	if w.root == nil {
 		return
@@ -197,7 +197,7 @@ func (w *world) succeed(t *rapid.T) {
 	}
 }
 
-// carry goes on from the archive of a document.
+// carry continues from the archive of a document.
 func (l *leader) carry(a *queuefile.Archive) {
 	tail, err := ResumeTail(&a.Tail)
 	must(err)
@@ -206,8 +206,8 @@ func (l *leader) carry(a *queuefile.Archive) {
 	l.arc, l.tail = &own, tail
 }
 
-// adopt has another cluster begin with what the bucket has. What the old one did
-// since is lost, and its leader goes on as if nothing had happened.
+// adopt lets another cluster begin with the contents of the bucket. Later entries of the old
+// cluster are lost, and its leader continues to run without knowing of it.
 func (w *world) adopt(t *rapid.T) {
 	if w.root == nil {
 		return
@@ -234,7 +234,7 @@ func (w *world) adopt(t *rapid.T) {
 	w.leader = l
 }
 
-// window is what the leaders keep, in ms of the machine's clock.
+// window is the retention of the leaders, in ms of the machine's clock.
 const window = 400
 
 // before is the beginning of the window. There is a single wall clock, which all
@@ -415,8 +415,8 @@ func (w *world) checkAt(t *rapid.T, h *History, want fsm.LSN, to Target) {
 	}
 }
 
-// TestWorld: whatever leaders do, and whoever collects, the root can be read, and
-// all states within the window.
+// TestWorld checks that the root, and all states within the window, can be read after any
+// sequence of actions by leaders and collectors.
 func TestWorld(t *testing.T) {
 	t.Parallel()
 	counts := make(tally)
@@ -441,7 +441,7 @@ func TestWorld(t *testing.T) {
 	t.Log(counts)
 }
 
-// fewChecks says that somebody asked for fewer worlds than it takes to see all.
+// fewChecks reports whether the run has fewer worlds than are needed to see every case.
 func fewChecks() bool {
 	n, err := strconv.Atoi(flag.Lookup("rapid.checks").Value.String())
 	return err != nil || n < 50
