@@ -65,7 +65,7 @@ func TestEveryWriteKnowsAcks(t *testing.T) {
 	}
 }
 
-// What changes nothing is not waited for, and is nowhere.
+// A request that changes nothing does not wait for the bucket.
 func TestWhatIsNotWrittenIsNotAcked(t *testing.T) {
 	g := newRig(t)
 	g.submit("a", "t")
@@ -81,7 +81,7 @@ func TestWhatIsNotWrittenIsNotAcked(t *testing.T) {
 	}
 }
 
-// Whoever waits in vain gets the same answer, but for how safe the write is.
+// A wait that ends in vain returns the same answer; only the header for durability differs.
 func TestObjectAcksInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		quorum, object := newRig(t), newRig(t, func(c *Config) { c.Ack, c.Timeouts.Object = v1.AckObject, 20*time.Second })
@@ -124,7 +124,7 @@ func TestObjectAcksInVain(t *testing.T) {
 	})
 }
 
-// Nothing that ends the wait is a failure: the write is done.
+// A wait that is cut short is not a failure: the write is committed.
 func TestObjectAcksThatAreCutShort(t *testing.T) {
 	for name, end := range map[string]func(*rig, context.CancelFunc){
 		"leadership": func(g *rig, _ context.CancelFunc) { g.node.rouse(func(f *fakeNode) { f.lead = false }) },

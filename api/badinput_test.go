@@ -10,7 +10,7 @@ import (
 	v1 "osqueue/api/v1"
 )
 
-// What is wrong with a request is said so that it can be found and mended.
+// The answer to a bad request names the fault so that the client can find and correct it.
 func TestBadRequests(t *testing.T) {
 	long := strings.Repeat("x", 300)
 	for name, tc := range map[string]struct {

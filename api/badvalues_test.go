@@ -144,8 +144,8 @@ var badBodies = []badBody{
 	{path: "/v1/workers", of: reflect.TypeFor[v1.WorkerInfo](), body: `{%s}`, with: map[string]string{"": `"name":"w",`, "name": ``}},
 }
 
-// What stands in front of the member under test, to let it be looked at: by
-// the member, or "" for all others.
+// The fields that must come before the field under test, so that it is checked: by field, or ""
+// for all other fields.
 var (
 	backoffWith = map[string]string{"": `"kind":"fixed",`, "kind": `"baseMs":1,`, "capMs": `"kind":"fixed","baseMs":1,`, "jitter": `"kind":"fixed","baseMs":1,`}
 	jobsWith    = map[string]string{"workerId": `"jobs":[{"jobId":"a"}],`}

@@ -121,9 +121,9 @@ func readCallbackOn(in *v1.NewBatch) (uint32, error) {
 	return uint32(fsm.CallbackEnded), nil
 }
 
-// readCallback reads the callback into n. It cannot have what the machine would
-// leave out, or could not refuse when its time has come; a delay would begin
-// now, which nobody means.
+// readCallback reads the callback into n. It refuses fields that the machine would drop, or
+// could not refuse when the callback is enqueued. It also refuses a delay, which would begin
+// now.
 func (s *Server) readCallback(in *v1.NewJob, n *fsmpb.NewBatch) error {
 	if in == nil {
 		return nil

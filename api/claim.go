@@ -147,9 +147,8 @@ func (s *Server) readTypes(types []string, w *wish) error {
 	return nil
 }
 
-// fulfil claims as soon as there is something to claim. It writes nothing
-// while there is not. While no write is taken it does not say that there is nothing:
-// nobody could get it.
+// fulfil claims as soon as a job is available, and writes nothing before that. While the node
+// refuses writes, it does not answer that there is no job, because no client could claim one.
 func (s *Server) fulfil(c *call, w *wish) ([]*fsm.Job, error) {
 	if err := s.b.Refusal(); err != nil {
 		return nil, err

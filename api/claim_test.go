@@ -229,7 +229,7 @@ func TestClaimWaitEnds(t *testing.T) {
 	})
 }
 
-// A claim that was woken for a job which another one got goes on waiting.
+// A claim that was woken for a job which another claim got continues to wait.
 func TestClaimThatLostTheRace(t *testing.T) {
 	g := newRig(t)
 	const n = 8
@@ -261,7 +261,7 @@ func TestClaimFails(t *testing.T) {
 	}
 }
 
-// That there is nothing is not said while nobody could get it.
+// A claim is not answered as empty while no client could claim a job.
 func TestClaimWhileWritesAreRefused(t *testing.T) {
 	g := newRig(t)
 	lag := &cluster.FlushLagError{Lag: time.Hour, Max: time.Minute}

@@ -70,7 +70,7 @@ var undescribed = map[int]bool{
 	kindGone:                       true,
 }
 
-const kindGone = 499 // nobody reads it
+const kindGone = 499 // no client reads it
 
 // responseOf is the described answer of that status.
 func (c *checker) responseOf(op object, status int) (object, error) {
@@ -85,10 +85,10 @@ func (c *checker) responseOf(op object, status int) (object, error) {
 	return c.deref(one), nil
 }
 
-// ownHeaders are those of answers that the document speaks of.
+// ownHeaders are the response headers that the OpenAPI document describes.
 var ownHeaders = []string{v1.HeaderLSN, v1.HeaderCommitted, v1.HeaderReplayed, "Retry-After", "Allow"}
 
-// conforms says what of an answer is not as the document has it.
+// conforms returns how an answer differs from its description in the OpenAPI document.
 func (c *checker) conforms(r *http.Request, a answer) error {
 	op, _ := c.operationOf(r.Method, r.URL.EscapedPath())
 	if op == nil {

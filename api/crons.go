@@ -180,9 +180,8 @@ func (s *Server) pauseCron(c *call) error {
 	return s.setPaused(c, &fsmpb.PauseCron{Name: name, Paused: true})
 }
 
-// resumeCron is POST /v1/crons/{name}/resume. It goes on with the first time
-// that is still to come. The machine says so if there is no such schedule: this
-// node's state may be old.
+// resumeCron is POST /v1/crons/{name}/resume. It continues with the first time in the future.
+// The machine reports a schedule that does not exist, because this node's state may be old.
 func (s *Server) resumeCron(c *call) error {
 	name, err := c.segment("name")
 	if err != nil {

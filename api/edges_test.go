@@ -64,7 +64,7 @@ func TestForwardedChunks(t *testing.T) {
 	}
 }
 
-// What the router would not find is not found without it either.
+// A path that the router would not find is not found by the fast path either.
 func TestEscapedPathsAreNotFixedOnes(t *testing.T) {
 	g := newRig(t)
 	for _, path := range []string{"/v1/jobs%2Fclaim", "/v1%2fjobs", "/%68ealthz", "/v1/jobs/", "//v1/jobs", "/v1/./jobs", "/V1/jobs"} {
@@ -81,7 +81,7 @@ func TestBodyLimitIsLowered(t *testing.T) {
 	}
 }
 
-// No step of a connection may take for ever.
+// Every step of a connection has a timeout.
 func TestEveryConnectionHasTimeouts(t *testing.T) {
 	g := newRig(t)
 	d := DefaultTimeouts()

@@ -210,7 +210,7 @@ func TestNoMemberIsForgotten(t *testing.T) {
 		typ := reflect.TypeOf(tc.of)
 		for i := range typ.NumField() {
 			name, _, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ",")
-			if name == "waited" { // only where somebody has
+			if name == "waited" { // only present if a client waited
 				shown[name] = 1
 			}
 			if shown[name] != 1 {

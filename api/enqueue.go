@@ -77,8 +77,8 @@ func (s *Server) refusedBatch(res fsm.Result, jobs []*fsmpb.NewJob) error {
 	return res.Code.Err()
 }
 
-// nameMissing adds to a refusal which jobs, of those that a job is to wait for, do
-// not exist. Those of its batch do.
+// nameMissing adds to a refusal the dependencies of the job that do not exist. Jobs of its
+// batch do exist.
 func (s *Server) nameMissing(err error, job *fsmpb.NewJob, batch []*fsmpb.NewJob) error {
 	f := *failureOf(err)
 	if f.tag != v1.TagNoSuchJob {

@@ -14,11 +14,10 @@ import (
 	"osqueue/fsm"
 )
 
-// The stream of events is what one node has applied, in the order of the log,
-// with ids that all nodes share. So it can be resumed on any node, and nothing
-// comes twice or is left out: what a node does not hold any more is told by an
-// event "gap". A node that is behind the reader's last event has nothing to
-// send until it is not.
+// The stream of events has the entries that one node has applied, in the order of the log, with
+// ids that are equal on all nodes. So a client can resume it on any node without repeated or
+// missing events. If the node no longer has some events, it sends an event "gap". A node that
+// is behind the reader's last event sends nothing until it has caught up.
 //
 // A stream is no request that must end: it ends with its reader or with the
 // server. But each write must be done in time; a reader that takes longer is
@@ -116,7 +115,7 @@ type eventStream struct {
 	filter  *eventFilter
 	at      cluster.EventID // all up to here has been looked at
 	told    cluster.EventID // the last id that the reader got
-	beat    time.Time       // when it is to get a sign of life
+	beat    time.Time       // when the next heartbeat is due
 }
 
 // run sends events until the stream ends.

@@ -110,7 +110,7 @@ func (e *reader) next() v1.Event {
 	}
 }
 
-// kinds are those of the next n events.
+// kinds returns the kinds of the next n events.
 func (e *reader) kinds(n int) string {
 	e.t.Helper()
 	var all []string
@@ -198,8 +198,8 @@ func TestEventsResume(t *testing.T) {
 	}
 }
 
-// The same entries on another node: the stream goes on there, and waits where
-// that node is behind.
+// A stream can be resumed on another node with the same entries, and waits if that node is
+// behind.
 func TestEventsResumeOnAnotherNode(t *testing.T) {
 	one, two := newServed(t), newServed(t)
 	two.node.set(func(f *fakeNode) { f.lead, f.leader = false, "" })

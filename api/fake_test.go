@@ -209,7 +209,7 @@ func (f *fakeNode) WaitFlushed(ctx context.Context, lsn fsm.LSN) error {
 // flush puts all that there is into the bucket.
 func (f *fakeNode) flush() { f.rouse(func(f *fakeNode) { f.flushed = f.m.Meta().LSN }) }
 
-// rouse changes the fake, and wakes who waits for a change.
+// rouse changes the fake, and wakes all goroutines that wait for a change.
 func (f *fakeNode) rouse(change func(*fakeNode)) {
 	f.set(func(f *fakeNode) {
 		change(f)
@@ -340,7 +340,7 @@ func newRig(t testing.TB, change ...func(*Config)) *rig {
 	return g
 }
 
-// end is what the end of the process does to the server.
+// end does to the server what the end of the process does.
 func (g *rig) end() {
 	if err := g.s.Shutdown(context.Background()); err != nil {
 		g.t.Error(err)

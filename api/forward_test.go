@@ -183,9 +183,8 @@ func TestLeaderThatDiesBeforeItAnswers(t *testing.T) {
 	}
 }
 
-// A connection that dies after an earlier answer makes transports repeat
-// requests, if these carry a key that says that it does no harm. Nobody could
-// tell then what has become of the first one.
+// If a connection dies after an earlier answer, a transport repeats requests with a key that
+// marks them as safe to repeat. The result of the first attempt would then be unknown.
 func TestNothingIsSentTwice(t *testing.T) {
 	var mu sync.Mutex
 	got := 0
@@ -226,7 +225,7 @@ func TestLeaderThatIsSilent(t *testing.T) {
 	}
 }
 
-// What waits for a leader that is frozen ends soon after another one is known: a write
+// A request that waits for a frozen leader ends soon after another leader is known: a write
 // with an unknown outcome, a read with the answer of the new leader, or of this node.
 func TestForwardsAreCutWhenAnotherLeads(t *testing.T) {
 	arrived, release := make(chan struct{}, 10), make(chan struct{})

@@ -216,7 +216,7 @@ func TestBadKeys(t *testing.T) {
 	ok[v1.Stats](t, g.do("GET", "/v1/stats", "", v1.HeaderIdempotencyKey, "a b"))
 }
 
-// What was refused has not taken effect, and can be sent again.
+// A refused write has not taken effect, and can be sent again.
 func TestRefusedWritesKeepTheirKey(t *testing.T) {
 	g := newRig(t)
 	g.patch("t", `{"maxJobs":1}`)
@@ -336,7 +336,7 @@ func TestKeysAreForgotten(t *testing.T) {
 	}
 }
 
-// The key goes on to the leader, by whatever node it came.
+// The key is forwarded to the leader, whichever node received it.
 func TestKeysAreForwarded(t *testing.T) {
 	p := newPair(t)
 	const body = `{"type":"t"}`

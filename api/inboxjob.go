@@ -5,11 +5,10 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// JobReader makes a function that reads a job as POST /v1/jobs does, by the same
-// rules, from a body that comes by another way: a file of the drop box. The id is
-// that of the job, whatever file it comes from; a body that names another one is
-// refused. now is the leader's clock, in ms. Limits that are not positive take their
-// defaults, maxBytes DefaultBodyBytes.
+// JobReader returns a function that reads a job as POST /v1/jobs does, by the same rules, from
+// a body of another source: a file of the inbox. The id is that of the job, whatever the name
+// of the file is; a body that names another id is refused. now is the leader's clock, in ms.
+// Limits that are not positive take their defaults; that of maxBytes is DefaultBodyBytes.
 //
 // The function is safe for concurrent use, and does not keep data. Its errors say
 // what is wrong with the body or the id: reading it again would not help.

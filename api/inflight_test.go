@@ -84,8 +84,8 @@ func TestAnAnnouncedBodyTakesNoMemory(t *testing.T) {
 	}
 }
 
-// Bodies that arrive share one budget: what is over it is refused, certainly not done,
-// and can be sent again; what was taken is given back.
+// Bodies that arrive share one budget. A request over the budget is refused, is certainly not
+// committed, and can be sent again. The budget is returned when a request ends.
 func TestBodiesShareABudget(t *testing.T) {
 	budget := inflight.New(300 << 10)
 	g := newRig(t, func(c *Config) { c.Inflight = budget })
@@ -111,7 +111,7 @@ func TestBodiesShareABudget(t *testing.T) {
 	}
 }
 
-// Answers that nobody reads count until they are read or cut off.
+// An answer counts against the budget until the client has read it or is cut off.
 func TestAnswersShareTheBudget(t *testing.T) {
 	budget := inflight.New(40 << 20)
 	g := newRig(t, func(c *Config) { c.Inflight, c.MaxBody = budget, MaxBodyBytes })

@@ -17,9 +17,8 @@ import (
 	"osqueue/fsm"
 )
 
-// Every list is the list of all jobs, cut down: whichever index it comes from,
-// on whatever pages, in the same order, and a cursor of one filter goes on in
-// another.
+// Every list is a part of the list of all jobs, in the same order, whichever index and page
+// size it uses, and a cursor of one filter continues in another.
 func TestListsAreCutsOfTheWholeList(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		g := newRig(t)

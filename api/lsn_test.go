@@ -50,9 +50,9 @@ func TestWaitForAnLSNInVain(t *testing.T) {
 	})
 }
 
-// A cluster that lost its nodes has adopted the document, and counts on in a term of
-// its own. What had been answered before and is not in that document is lost; its LSN
-// is lower than all that comes now, and must not count as reached.
+// A cluster that lost its nodes has adopted the document, and continues to count in a term of
+// its own. Answered writes that are not in that document are lost. Their LSNs are lower than
+// all new ones, and must not count as reached.
 func TestWaitForAnLSNOfALostCluster(t *testing.T) {
 	for _, level := range []string{"quorum", "object"} {
 		g := newRig(t)

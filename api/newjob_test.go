@@ -46,7 +46,7 @@ func TestEnqueueOptions(t *testing.T) {
 		claimed.BatchID != "b" || claimed.LastError != "" {
 		t.Errorf("claimed %+v", claimed)
 	}
-	// The next attempt is told why the last one failed.
+	// The next attempt gets the error of the last one.
 	ok[v1.Reported](t, g.do("POST", "/v1/jobs/a/fail", fmt.Sprintf(`{"workerId":"w","token":%d,"error":"boom","delayMs":0}`, claimed.Token)))
 	if claimed = g.claim1(); claimed.LastError != "boom" {
 		t.Errorf("claimed %+v", claimed)
@@ -83,8 +83,7 @@ func (g *rig) put(m *fsmpb.Mutation) {
 
 func (g *rig) limitQueue(q *fsmpb.SetQueue) { g.put(setQueueOf(q)) }
 
-// What the machine refuses is answered with the status that its kind has, and
-// names the item that is to blame.
+// A refusal by the machine has the status of its kind, and names the item that caused it.
 func TestEnqueueRefusals(t *testing.T) {
 	n := func(i int64) *int64 { return &i }
 	for _, tc := range []struct {

@@ -194,7 +194,7 @@ func TestReadyThroughTheLeader(t *testing.T) {
 		t.Fatalf("detail %q", problem.Detail)
 	}
 	sameJSON(t, p.follower.do("GET", "/healthz", "").body, `{"status":"ok"}`)
-	// It leads no more, and knows of another: nobody is asked twice.
+	// It no longer leads, and knows another leader: the request is not forwarded a second time.
 	p.leader.node.set(func(f *fakeNode) { f.leader = "10.9.9.9:1" })
 	refused(t, p.follower.do("GET", "/readyz", ""), http.StatusServiceUnavailable, v1.TagNotLeader)
 	p.leader.node.set(func(f *fakeNode) { f.leader, f.lead = "10.0.0.1:8080", true })

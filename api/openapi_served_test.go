@@ -106,8 +106,8 @@ func textOf(v any) string {
 	return string(body)
 }
 
-// newExampleRig has what the examples of the document speak of, with the very
-// tokens: its broker has epoch 7.
+// newExampleRig returns a rig with the objects in the examples of the document, including their
+// fencing tokens: its broker has epoch 7.
 func newExampleRig(t testing.TB, change ...func(*Config)) *rig {
 	t.Helper()
 	g := newRig(t, append(change, func(c *Config) { c.Timeouts.Wait, c.Timeouts.Fresh = 10*time.Millisecond, 10*time.Millisecond })...)
@@ -162,8 +162,8 @@ func (s *sample) try(g *rig, header ...string) answer {
 	return g.send(r)
 }
 
-// Every request of the document succeeds as it stands, on a queue that has what
-// it speaks of. What is answered is held against the document by send.
+// Every request of the document succeeds unchanged on a queue that has the objects of its
+// examples. send compares the answers with the document.
 func TestDocumentExamplesAreServed(t *testing.T) {
 	for _, s := range samples() {
 		t.Run(s.name, func(t *testing.T) {

@@ -264,7 +264,7 @@ func TestDocumentHasTheWords(t *testing.T) {
 	}
 }
 
-// constants are those of package v1 that are texts, by name.
+// constants returns the string constants of package v1, by name.
 func constants(t *testing.T) map[string]string {
 	t.Helper()
 	out := make(map[string]string)

@@ -136,7 +136,7 @@ func TestGroupsOfReports(t *testing.T) {
 	}
 }
 
-// An attempt that ran too long is over; the worker is told.
+// An attempt that exceeds its timeout has ended, and the answer tells the worker so.
 func TestReportAfterTheTimeout(t *testing.T) {
 	g := newRig(t)
 	ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", `{"id":"a","timeoutMs":5000}`))

@@ -46,7 +46,7 @@ func TestNothingIsNoDefault(t *testing.T) {
 	}
 }
 
-// A registered worker that waits for a job shows signs of life.
+// A registered worker that waits for a job counts as alive.
 func TestWaitingWorkerLives(t *testing.T) {
 	g := newRig(t)
 	settings := g.node.View().Meta().Settings

@@ -20,8 +20,8 @@ type checker struct{ root map[string]any }
 // object is a node of the document, or a value.
 type object = map[string]any
 
-// check says what of v is not as the schema has it. Objects must not have
-// members that are not described.
+// check returns how v violates the schema. Objects must not have fields that the schema does
+// not describe.
 func (c *checker) check(s object, v any) error {
 	s = c.deref(s)
 	for _, word := range slices.Sorted(maps.Keys(s)) {
@@ -202,7 +202,7 @@ func checkValue(word string, arg, v any) error {
 	return fault
 }
 
-// sizeOf is what the bounds are about.
+// sizeOf returns the size that the bounds of a schema limit.
 func sizeOf(v any) float64 {
 	switch v := v.(type) {
 	case float64:

@@ -168,7 +168,7 @@ func TestShutdownCutsOffWhatTakesTooLong(t *testing.T) {
 	eventually(t, "the request has ended", func() bool { return s.inFlight() == 0 })
 }
 
-// inFlight is what the metric of that name shows, without the request for it.
+// inFlight returns the metric of that name, without the request for the metric itself.
 func (g *rig) inFlight() int {
 	body := string(g.do("GET", "/metrics", "").body)
 	_, rest, _ := strings.Cut(body, "\nosqueue_http_requests_in_flight ")

@@ -59,7 +59,7 @@ func TestWaitOfWhatHasEnded(t *testing.T) {
 		}
 	}
 	refused(t, g.do("GET", "/v1/jobs/nope?waitMs=60000", ""), http.StatusNotFound, v1.TagNotFound)
-	// One that is deleted while somebody waits for it.
+	// A job that is deleted while a client waits for it.
 	waiting := g.later(t.Context(), "GET", "/v1/jobs/waiting?waitMs=60000")
 	eventually(t, "the read waits", g.awaiting(1))
 	ok[v1.Reported](t, g.do("DELETE", "/v1/jobs/waiting", ""))
