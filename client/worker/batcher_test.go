@@ -83,7 +83,7 @@ func TestReportsOfABusyWorkerArePaced(t *testing.T) {
 func TestPacedReportsKeepNoSlotEmpty(t *testing.T) {
 	for name, c := range map[string]struct {
 		cfg  Config
-		long int // jobs that take for ever, of a type with one slot
+		long int // jobs that run without end, of a type with one slot
 	}{
 		"few places":            {cfg: Config{Concurrency: 1, Prefetch: 10}},
 		"what waits may not go": {cfg: Config{Concurrency: 2, Prefetch: 4, PerType: map[string]int{"long": 1}}, long: 2},

@@ -39,103 +39,101 @@
 //
 // # Claiming ahead
 //
-// A job has a slot, of Config.Concurrency, while its handler runs, and a place,
-// of these and Config.Prefetch more, from its claim until its report was
-// answered. So with prefetch handlers do not wait for round trips: the next jobs
-// are here already, and the last ones are being reported. Without it a slot is
-// used again only after the report.
+// The worker has Config.Concurrency slots, and a capacity of Config.Prefetch jobs in addition.
+// A job uses a slot while its handler runs, and a part of the capacity from its claim until its
+// report was answered. So with prefetch handlers do not wait for round trips: the next jobs are
+// local already, and the last ones are being reported. Without prefetch a slot is used again
+// only after the report.
 //
-// What waits is in order, and its leases are renewed. A job that is lost,
-// cancelled or out of time meanwhile, or whose lease is unsure, is settled at once
-// and never starts. What waits here cannot run elsewhere, so prefetch is for jobs
-// that are short beside their lease and their timeout, which runs from the claim.
+// Jobs wait in order, and the worker extends their leases. If a waiting job is lost, cancelled
+// or out of time, or its lease is unsure, it is settled at once and never starts. A waiting job
+// cannot run on another worker. So use prefetch for jobs that are short compared with their
+// lease and their timeout, which begins with the claim.
 //
-// A claim asks for all free places. While every slot is in use it is put off until
-// half of the prefetch is free: many small claims would cost more than they bring.
+// A claim asks for the whole free capacity. While every slot is in use, the worker delays a
+// claim until half of the prefetch is free, because many small claims would cost more than they
+// gain.
 //
 // # Concurrency per type
 //
-// Config.PerType bounds how many jobs of a type run at once. A claim names only
-// types with room, and asks for no more than the least room among them, so that
-// whatever it brings fits. A type that gets room while a claim waits at the
-// cluster is asked for by a second claim that ends together with the first. A
-// claim that a small limit has made small is followed by one without such types.
-// Rejected: cancelling the waiting claim, because it may just have been granted;
-// claiming more than may run and giving it back, because others could run it.
+// Config.PerType bounds how many jobs of a type run at once. A claim names only types with free
+// capacity, and asks for no more jobs than the smallest free capacity among them, so that all
+// claimed jobs fit. If a type gets free capacity while a claim waits at the cluster, a second
+// claim asks for this type, and ends together with the first. If a small limit made a claim
+// small, another claim without such types follows. Two alternatives were rejected: cancelling
+// the waiting claim, because it may just have been granted, and claiming more jobs than may run
+// and releasing them, because other workers could run them.
 //
 // # Reports
 //
-// A report that finds no other under way is sent at once; those that come while
-// it is go together with the next: up to 1000 jobs and half of the server's
-// request. Completions, failures and releases are calls of their own. Each job
-// has its own answer. If the cluster refuses a whole call, its halves are sent on
-// their own, down to the one that is at fault. A call whose outcome is unknown is
-// repeated; the fencing tokens make that harmless.
+// If no other report is in flight, a report is sent at once. Reports that arrive while one is
+// in flight are sent together in the next call: up to 1000 jobs and half of the server's
+// request size. Completions, failures and releases are separate calls. Each job has its own
+// answer. If the cluster refuses a whole call, the worker sends its halves separately, down to
+// the job that caused the refusal. A call whose outcome is unknown is repeated; the fencing
+// tokens make this harmless.
 //
 // # Middleware
 //
-// Worker.Use puts functions around all handlers, the first one outermost:
-// Use(a, b) is a(b(handler)). They run in the handler's slot, their panics are the
-// handler's.
+// Worker.Use wraps all handlers in functions, the first one outermost: Use(a, b) is
+// a(b(handler)). They run in the handler's slot, and their panics count as the handler's.
 //
 // # The fencing token
 //
-// Job.Token grows with every claim of any job. A handler that changes things
-// elsewhere hands it on, and the other side refuses a token that is smaller than
-// one it has seen: so an attempt whose lease has ended without its knowing, as
-// that of a process that was stopped for a while, cannot undo a later one.
+// Job.Token grows with every claim of any job. A handler that changes another system passes the
+// token on, and that system refuses a token that is smaller than one it has seen. So an attempt
+// whose lease has ended unnoticed, for example because the process was stopped for a while,
+// cannot undo a later attempt.
 //
 // # Leases
 //
-// A third of the shortest lease after the last renewal, one heartbeat call
-// renews all jobs held. While the cluster is out of reach the local clock
-// decides: when a full lease has passed since the last renewal was sent, the
-// handler's context ends with ErrLeaseUnsure. Its outcome is reported all the
-// same. The fencing token lets the cluster decide whether it still counts: a
-// new leader gives every lease its full length again, so it often does.
+// A third of the shortest lease after the last renewal, one heartbeat call extends the leases
+// of all jobs. While the cluster is unreachable the local clock decides: when a full lease has
+// passed since the last renewal was sent, the handler's context ends with ErrLeaseUnsure. Its
+// outcome is reported nevertheless. The fencing token lets the cluster decide whether the
+// outcome still counts. It often does, because a new leader restarts every lease at its full
+// length.
 //
-// A handler that returns an error then has its job given back; but if the lease was
-// shorter than a second its attempt fails. It may never be renewed in time, and
-// the job would be claimed and given back for ever.
+// If the handler then returns an error, the job is released; but if the lease was shorter than
+// a second, the attempt fails. Such a lease may never be renewed in time, and the job would be
+// claimed and released without end.
 //
-// A claim whose answer was lost gets, when it is repeated, the leases that were
-// granted first. The answer tells their age, and they count from there.
+// A repeated claim whose first answer was lost returns the leases that were granted first. The
+// answer states their age, and they count from there.
 //
-// A report is repeated, over failovers, until it is accepted or refused, and
-// the lease renewed meanwhile. A result that the cluster cannot store fails the
-// job for good, with the reason; if there is a log, it is left out first.
+// A report is repeated, over failovers, until it is accepted or refused, and the lease is
+// extended meanwhile. If the cluster cannot store a result, the job fails permanently, with the
+// reason. If there is a log, the worker first tries again without the log.
 //
 // # Cancellation, timeouts, progress
 //
-// The answer to a heartbeat says when somebody has asked for a job's
-// cancellation. The handler's context ends then, the lease goes on being
-// renewed, and the handler's error is reported as a failure, "cancelled", which
-// makes the job cancelled. A handler that finishes nevertheless completes it.
-// So cancellation takes up to a third of a lease to arrive.
+// The answer to a heartbeat says that a client has requested a job's cancellation. The
+// handler's context then ends, and the lease is still extended. The handler's error is reported
+// as a failure, "cancelled", which makes the job cancelled. If the handler finishes without an
+// error, the job completes. So a cancellation takes up to a third of a lease to arrive.
 //
-// A job with a timeout has its context ended by the local clock as well as by
-// the cluster's word. Both count from the claim, so they mean the same moment
-// but for the way of the answer; the cluster's decision stands.
+// The context of a job with a timeout is ended by the local clock and by the cluster's answers.
+// Both count from the claim, so they differ only by the latency of the answer. The cluster's
+// decision is final.
 //
-// Job.Progress leaves a note that the next heartbeat takes along, so that a busy
-// loop costs the cluster nothing; Job.ProgressNow sends it at once, and learns of
-// a cancellation by the way.
+// Job.Progress leaves a note that the next heartbeat sends, so that a busy loop costs the
+// cluster nothing. Job.ProgressNow sends it at once; its answer also reports a cancellation.
 //
-// Job.Log adds to the log of the attempt, which its report takes along: beside the
-// result, or behind the error.
+// Job.Log adds to the log of the attempt. The report carries the log: in addition to the
+// result, or after the error.
 //
 // # Stopping
 //
-// When Run's context ends, nothing more is claimed or started. What waits is given
-// back first. A claim in flight may have been granted without our knowing: it is
-// asked for once more under its request id, and what it holds is given back.
-// Meanwhile Config.StopTimeout passes, which handlers have to finish; what still
-// runs then has its context ended, and is given back.
+// When Run's context ends, the worker claims and starts no more jobs. It first releases the
+// waiting jobs. A claim in flight may have been granted although its answer is lost: the worker
+// repeats it once under its request id, and releases the jobs that it returns. Meanwhile
+// handlers have Config.StopTimeout to finish. After that the worker ends the contexts of the
+// running handlers and releases their jobs.
 //
 // # Failure stance
 //
-// A handler that panics, or calls runtime.Goexit, fails its attempt with the
-// stack. A cluster out of reach is waited for, for ever. A claim that the
-// cluster refuses ends Run: repeating it would not help. So does a client that was
-// closed. A claim that is told of twice is held once.
+// If a handler panics, or calls runtime.Goexit, its attempt fails with the stack. While the
+// cluster is unreachable the worker retries without end. If the cluster refuses a claim, Run
+// returns, because repeating it would not help; so does Run if the client was closed. If two
+// answers report the same claim, the job runs once.
 package worker

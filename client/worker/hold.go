@@ -29,7 +29,7 @@ const (
 	running  phase = iota
 	settling       // a goroutine has the right to report the outcome
 	lost           // the cluster has revoked the lease
-	buried         // that has been told, or is about to be
+	buried         // the loss has been reported, or is about to be
 )
 
 // hold is a job that this worker has claimed.
@@ -236,7 +236,7 @@ func (hs *holds) all() []*hold {
 	return list
 }
 
-// renewable are the holds whose leases are worth a heartbeat, when the first
+// renewable returns the holds whose leases a heartbeat should extend, the time when the first
 // of these is due, and the shortest lease among them.
 func (hs *holds) renewable() (list []*hold, due time.Time, shortest time.Duration) {
 	for _, h := range hs.all() {
@@ -279,9 +279,8 @@ func (hs *holds) setPlan(then time.Time) {
 	hs.plan = then
 }
 
-// leases names the claims of holds, in their order, with the progress that is
-// to be told: of as many, from the first on, as one call can hold, and of one at
-// least.
+// leases returns the claims of holds, in their order, with the progress to send. It includes as
+// many holds, from the first on, as fit in one call, and at least one.
 func leases(list []*hold) []client.Lease {
 	out := make([]client.Lease, 0, min(len(list), batchJobs))
 	bytes := 0

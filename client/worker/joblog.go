@@ -19,11 +19,10 @@ type attemptLog struct {
 	cut bool   // something is missing before it
 }
 
-// Log adds a line, or several, to the log of the attempt. Of a log of more than
-// 16 KiB the end is kept. It goes to the cluster with the attempt's end: with
-// the result, or behind the text of the error; if the job is given back it is
-// dropped. It may be called by many goroutines at once; what comes after the
-// handler has returned is lost.
+// Log adds one or several lines to the log of the attempt. The last 16 KiB of a log are kept.
+// The report of the attempt carries the log: in addition to the result, or after the text of
+// the error. If the job is released, the log is dropped. Log is safe for concurrent use; lines
+// after the handler has returned are lost.
 func (j Job) Log(text string) {
 	if j.log != nil {
 		j.log.add(text)
