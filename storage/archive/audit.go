@@ -87,7 +87,8 @@ func (a *Audit) Read(ctx context.Context, root *queuefile.Archive, n int) (*Find
 	return nil, nil
 }
 
-// Objects is how many objects root needs, by what the last call has learnt.
+// Objects returns the number of objects that root needs, as of the last call of Missing or
+// Read.
 func (a *Audit) Objects(root *queuefile.Archive) int {
 	n := 1 + len(root.Log)
 	if a.base != nil {

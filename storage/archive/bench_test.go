@@ -29,7 +29,7 @@ func BenchmarkReadSmall(b *testing.B) {
 	}
 }
 
-// jobsOfBench is a queue of a million jobs, or with -short of ten thousand.
+// jobsOfBench returns a queue of a million jobs, or with -short of ten thousand.
 func jobsOfBench() int {
 	if testing.Short() {
 		return 10_000
@@ -37,7 +37,7 @@ func jobsOfBench() int {
 	return 1_000_000
 }
 
-// benchBatch is an entry with jobs of about 200 bytes.
+// benchBatch returns an entry with jobs of about 200 bytes.
 func benchBatch(first, n int) []byte {
 	op := &fsmpb.Enqueue{}
 	for i := range n {

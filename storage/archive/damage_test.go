@@ -97,7 +97,7 @@ func (w *world) damage(key string, how func([]byte) []byte) {
 	}
 }
 
-// about is the object that a report would name for damage to another one.
+// about returns the object that a report would name for damage to another one.
 func about(key string) string {
 	if n, ok := parseName(key); ok && n.kind == partKind {
 		return n.directory() + manifestSuffix
@@ -131,7 +131,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// neededBy are the keys without which the root's state cannot be had.
+// neededBy returns the keys without which the root's state cannot be recovered.
 func neededBy(w *world) []string {
 	var needed []string
 	for _, key := range w.names() {

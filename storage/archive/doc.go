@@ -28,7 +28,7 @@
 //	entry.go  tail.go  run.go                              writing and reading entries
 //	fetch.go  ahead.go  replay.go  load.go                 from objects to a state
 //	line.go  history.go                                    the objects that lead to a state
-//	verify.go  repair.go  salvage.go                       detection and repair of damage
+//	verify.go  repair.go  repair_look.go  salvage.go       detection and repair of damage
 //	garbage.go  sweep.go  victims.go                       collection of unneeded objects
 //	restore.go  restore_root.go                            a state as the first of another lineage
 //

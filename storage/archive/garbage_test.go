@@ -262,7 +262,7 @@ func TestCollectDuringARepair(t *testing.T) {
 	}
 }
 
-// hourly is a line with a base every ten minutes and a segment between two, as
+// hourly returns a line with a base every ten minutes and a segment between two, as
 // names: bases[i] is of the LSN 1-(i+1) at i·10 min, logs[i] leads from it to the next.
 func hourly(n int) (bases, logs []string, root *queuefile.Document) {
 	const every = int64(10 * time.Minute / time.Millisecond)

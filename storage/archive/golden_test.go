@@ -28,7 +28,7 @@ const (
 	goldenInline = "testdata/v1-inline.json"
 )
 
-// goldenWorld is the bucket of the golden files, and the document that has its
+// goldenWorld returns the bucket of the golden files, and the document that has its
 // state inline, under a key of its own.
 func goldenWorld(t *testing.T) *world {
 	t.Helper()

@@ -16,7 +16,7 @@ func must(err error) {
 	}
 }
 
-// rebuilt is a copy of m by way of a snapshot.
+// rebuilt returns a copy of m by way of a snapshot.
 func rebuilt(m *fsm.Machine) *fsm.Machine {
 	var buf bytes.Buffer
 	must(m.View().Encode(&buf))

@@ -46,7 +46,7 @@ func Put(ctx context.Context, bucket storage.Bucket, key string, data []byte) er
 	return fmt.Errorf("write %q: %w", key, err)
 }
 
-// putOnce is one attempt. After an error that is not permanent the result is unknown.
+// putOnce makes one attempt. After an error that is not permanent the result is unknown.
 func putOnce(ctx context.Context, bucket storage.Bucket, key string, data []byte) error {
 	w := bucket.PutIfAbsent(ctx, key, data)
 	switch {

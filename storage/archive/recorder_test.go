@@ -82,7 +82,7 @@ func (r *recorder) live(t *rapid.T, n int) {
 	}
 }
 
-// after are the entries after an LSN.
+// after returns the entries after an LSN.
 func (r *recorder) after(lsn fsm.LSN) []Entry {
 	i := slices.IndexFunc(r.entries, func(e Entry) bool { return e.LSN.Compare(lsn) > 0 })
 	if i < 0 {
@@ -178,7 +178,7 @@ func (r *recorder) newJob(t *rapid.T) *fsmpb.NewJob {
 	return j
 }
 
-// lease is one of those that are held, or none.
+// lease returns one of the current leases, or nil.
 func (r *recorder) lease(t *rapid.T) *fsmpb.Lease {
 	var running []*fsmpb.Lease
 	r.m.View().Jobs(fsm.InProgress, 0, func(j *fsm.Job) bool {

@@ -64,7 +64,7 @@ func (w *world) checkRepair(t *testing.T, key string) {
 	}
 }
 
-// expectedAfter is the newest state that can be had without an object.
+// expectedAfter returns the newest state that can be recovered without an object.
 func (w *world) expectedAfter(key string) fsm.LSN {
 	a := w.root.Archive
 	n, ok := parseName(key)

@@ -84,7 +84,7 @@ func putRoot(ctx context.Context, bucket storage.Bucket, key string, over storag
 	return err
 }
 
-// putRootOnce is one attempt. After an error that is not permanent the result is unknown.
+// putRootOnce makes one attempt. After an error that is not permanent the result is unknown.
 func putRootOnce(ctx context.Context, bucket storage.Bucket, key string, over storage.Version, data []byte, id string) error {
 	var w storage.Write
 	if over == "" {

@@ -15,7 +15,7 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// beginning is a state to be written, of so many jobs.
+// beginning returns a state with the given number of jobs, to be written.
 func beginning(t *testing.T, jobs int, inlineMax int) Beginning {
 	t.Helper()
 	r := newRecorder(1_700_000_000_000)
@@ -188,7 +188,7 @@ func TestWriteBeginningCrashes(t *testing.T) {
 	}
 }
 
-// wholeRoot is the lineage of the document, which is whole.
+// wholeRoot checks that the document is complete, and returns its lineage.
 func wholeRoot(t *testing.T, bucket storage.Bucket) string {
 	t.Helper()
 	r, err := Verify(t.Context(), bucket, rootKey, VerifyOptions{})

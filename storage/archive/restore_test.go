@@ -26,7 +26,7 @@ func claimAny(m *fsm.Machine, now int64) []*fsm.Job {
 	return m.Apply(meta.LSN.Index+1, meta.LSN.Term-meta.TermBase, batch)[0].Jobs
 }
 
-// jobsOf are all jobs of a state, by id.
+// jobsOf returns all jobs of a state, by id.
 func jobsOf(v *fsm.View) map[string]fsm.Job {
 	all := make(map[string]fsm.Job)
 	for s := fsm.Scheduled; s <= fsm.Blocked; s++ {

@@ -11,7 +11,7 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// segmentOf is a segment of n plain entries.
+// segmentOf returns a segment of n plain entries.
 func segmentOf(after fsm.LSN, n int) (queuefile.Ref, []byte) {
 	tail := NewTail(after)
 	must(tail.Append(plainEntries(after, n)...))
@@ -86,8 +86,7 @@ func openOnly(object []byte, key string, ref *queuefile.Ref) error {
 	return err
 }
 
-// chapterOf is a chapter of as many segments as there are numbers, which are
-// those of their entries.
+// chapterOf returns an index of len(counts) segments. counts are their numbers of entries.
 func chapterOf(after fsm.LSN, counts ...int) (queuefile.Ref, []byte, []queuefile.Ref) {
 	var refs []queuefile.Ref
 	tail := NewTail(after)

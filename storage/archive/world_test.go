@@ -237,7 +237,7 @@ func (w *world) adopt(t *rapid.T) {
 // window is the retention of the leaders, in ms of the machine's clock.
 const window = 400
 
-// before is the beginning of the window. There is a single wall clock, which all
+// before returns the beginning of the window. There is a single wall clock, which all
 // leaders follow.
 func (w *world) before() time.Time {
 	now := w.leader.r.now
@@ -342,7 +342,7 @@ func (w *world) names() []string {
 	return names
 }
 
-// expected is the newest recorded state that is not past a target.
+// expected returns the newest recorded state that is not past a target.
 func (w *world) expected(to limit) (place, bool) {
 	for _, p := range slices.Backward(w.recorded) {
 		if p.lsn.Compare(to.lsn) <= 0 && p.at <= to.at {
