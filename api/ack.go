@@ -13,18 +13,18 @@ import (
 	"osqueue/fsm"
 )
 
-// Ack levels: a write is answered when a majority of the nodes has it on disk, or
-// when the document in the bucket has it, too. The second is a wait after the
-// first, for as long as the caller is patient. It cannot fail: the write is done
-// by then, and the answer only says how far it has come.
+// Ack levels: a write is answered when a majority of the nodes has it on disk, or when the
+// document in the bucket has it too. The second level is a wait after the first, with a timeout
+// of the caller. It cannot fail: the write is committed by then, and the answer only says which
+// level it has reached.
 
-// ack is how safe a write is to be before it is answered.
+// ack is the requested durability of a write at the time of its answer.
 type ack struct {
 	object bool          // in the bucket; else on a majority of the nodes
 	wait   time.Duration // for the bucket, at most
 }
 
-// patience is how much longer than others the write may take.
+// patience is the additional time that the write may take.
 func (a ack) patience() time.Duration {
 	if !a.object {
 		return 0
@@ -37,8 +37,8 @@ func isAck(level string) bool { return level == v1.AckQuorum || level == v1.AckO
 // headerCommitted is v1.HeaderCommitted, for direct access to a header.
 const headerCommitted = v1.HeaderCommitted
 
-// readAck reads how safe the write is to be. Older clients may send any query with
-// a write: what does not speak of this is ignored, but under strict handling.
+// readAck reads the requested durability of the write. Older clients may send any query with a
+// write: other parameters are ignored, except under strict handling.
 func (c *call) readAck() (err error) {
 	var values url.Values
 	if c.strict || strings.Contains(c.r.URL.RawQuery, v1.ParamAck) {
@@ -54,7 +54,7 @@ func (c *call) readAck() (err error) {
 	}
 	c.ack.object = level == v1.AckObject
 	if c.ack.object && c.route.at == leaderOnly {
-		// The zero LSN is in every bucket, unless none could be relied on.
+		// Every bucket has the zero LSN, so this only checks that the bucket is reliable.
 		if err := c.s.b.WaitFlushed(c.context(), fsm.LSN{}); errors.Is(err, cluster.ErrArchive) {
 			return err
 		}
@@ -63,7 +63,7 @@ func (c *call) readAck() (err error) {
 	return err
 }
 
-// readAckWait is how long the caller waits for the bucket.
+// readAckWait returns the time for which the caller waits for the bucket.
 func (c *call) readAckWait(values url.Values) (time.Duration, error) {
 	if text := values.Get(v1.ParamAckWaitMs); text != "" {
 		return c.s.waitParam(v1.ParamAckWaitMs, text)
@@ -71,16 +71,15 @@ func (c *call) readAckWait(values url.Values) (time.Duration, error) {
 	if !c.ack.object {
 		return 0, nil
 	}
-	// RFC 7240; one that cannot be read is as if it were not there.
+	// By RFC 7240 an invalid preference is ignored.
 	if seconds, err := strconv.ParseUint(preference(c.r.Header, "wait"), 10, 31); err == nil {
 		return c.s.boundedWait(int64(seconds) * time.Second.Milliseconds()), nil
 	}
 	return c.s.cfg.Timeouts.Object, nil
 }
 
-// settle waits until the write that is to be answered is as safe as the caller
-// wants it, and says in the answer how safe it is. Where nothing was written
-// there is nothing to say.
+// settle waits until the write has the durability that the caller requested, and states the
+// reached durability in the answer. If nothing was written, settle does nothing.
 func (c *call) settle() {
 	if c.route.at != leaderOnly || c.lsn.IsZero() {
 		return
@@ -97,8 +96,8 @@ func (c *call) settle() {
 
 var ackValues = map[string][]string{v1.AckQuorum: {v1.AckQuorum}, v1.AckObject: {v1.AckObject}}
 
-// awaitBucket reports whether the write has come into the bucket in time. It ends
-// with the request and with the server, too.
+// awaitBucket reports whether the write has reached the bucket in time. The wait also ends with
+// the request and with the server.
 func (c *call) awaitBucket() bool {
 	c.holdOff(c.ack.wait)
 	ctx, cancel := c.s.patience(c, c.ack.wait)
@@ -106,7 +105,7 @@ func (c *call) awaitBucket() bool {
 	return c.s.b.WaitFlushed(ctx, c.lsn) == nil
 }
 
-// withoutAck is a query without what says how safe the write is to be.
+// withoutAck returns a query without the parameters that request a durability.
 func withoutAck(query string) string {
 	if !strings.Contains(query, v1.ParamAck) {
 		return query

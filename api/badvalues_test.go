@@ -242,7 +242,7 @@ func TestTheTableOfBadValuesIsWhole(t *testing.T) {
 	}
 }
 
-// partOf is the struct that a member holds; nil if it holds none.
+// partOf returns the struct that a member holds; nil if it holds none.
 func partOf(t reflect.Type) reflect.Type {
 	if t == reflect.TypeFor[jsontext.Value]() {
 		return nil

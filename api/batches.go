@@ -151,9 +151,9 @@ func (s *Server) readCallback(in *v1.NewJob, n *fsmpb.NewBatch) error {
 	return nil
 }
 
-// batchID is the id of a batch that may have none. With an idempotency key it
-// is made from that, because a repeated request must get the same answer, and
-// the machine does not remember it.
+// batchID returns the id of a batch whose id is optional. With an idempotency key the id is
+// derived from the key, because a repeated request must get the same answer, and the machine
+// does not remember the id.
 func (s *Server) batchID(c *call, given string) (string, error) {
 	switch {
 	case given != "":
@@ -168,8 +168,8 @@ func (s *Server) batchID(c *call, given string) (string, error) {
 // time that the same request came with the same key long after the last.
 const keyedTries = 100
 
-// keyedID is an id that the same request with the same key gets again, until
-// the machine has forgotten the key.
+// keyedID returns an id that is the same for each repetition of a request with the same key,
+// until the machine has forgotten the key.
 func (s *Server) keyedID(c *call) string {
 	v := s.b.View()
 	var id string
@@ -212,7 +212,7 @@ func (s *Server) showBatch(c *call) error {
 	return c.sendJSON(batchInfo(b))
 }
 
-// notThere is the refusal of a name behind which there is nothing.
+// notThere returns the refusal of a name that does not exist.
 func notThere(what, detail string) error {
 	k := failureOf(fsm.NotFound.Err()).kind
 	k.title = "There is no such " + what

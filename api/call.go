@@ -83,7 +83,7 @@ func (c *call) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
 func (c *call) context() context.Context { return c.r.Context() }
 
-// segment is the variable of that name in the path.
+// segment returns the variable of that name in the path.
 func (c *call) segment(name string) (string, error) {
 	raw := mux.Vars(c.r)[name]
 	id, err := url.PathUnescape(raw)
@@ -168,7 +168,7 @@ func (c *call) stamp(h http.Header) {
 	}
 }
 
-// marshal is the JSON of v. Names from documents of others may not be UTF-8.
+// marshal returns the JSON of v. Names from documents of others may not be UTF-8.
 func marshal(v any) ([]byte, error) {
 	return json.Marshal(v, jsontext.AllowInvalidUTF8(true), json.Deterministic(true))
 }

@@ -11,7 +11,7 @@ import (
 	"osqueue/client"
 )
 
-// newClient is the SDK before the server of g.
+// newClient returns the SDK before the server of g.
 func newClient(t *testing.T, g *rig) *client.Client {
 	t.Helper()
 	srv := httptest.NewServer(g.s)

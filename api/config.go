@@ -85,7 +85,7 @@ type Limits struct {
 	Streams int // of events at once
 }
 
-// DefaultLimits are the limits of a Config that names none.
+// DefaultLimits returns the limits of a Config that names none.
 func DefaultLimits() Limits {
 	return Limits{
 		BatchJobs:    1000,
@@ -125,7 +125,7 @@ type Timeouts struct {
 	KeepAlive time.Duration
 }
 
-// DefaultTimeouts are the timeouts of a Config that names none.
+// DefaultTimeouts returns the timeouts of a Config that names none.
 func DefaultTimeouts() Timeouts {
 	return Timeouts{
 		Wait:      time.Minute,

@@ -30,7 +30,7 @@ var theDocument = sync.OnceValue(func() *checker {
 	return &checker{root: root}
 })
 
-// operationOf is the operation that a request is for, nil if there is none. A
+// operationOf returns the operation that a request is for, nil if there is none. A
 // path without variables is preferred, as by the router.
 func (c *checker) operationOf(method, path string) (op object, template string) {
 	if method == http.MethodHead {
@@ -72,7 +72,7 @@ var undescribed = map[int]bool{
 
 const kindGone = 499 // no client reads it
 
-// responseOf is the described answer of that status.
+// responseOf returns the described answer of that status.
 func (c *checker) responseOf(op object, status int) (object, error) {
 	responses := op["responses"].(object)
 	if one, there := responses[strconv.Itoa(status)].(object); there {

@@ -94,7 +94,7 @@ func (s *Server) readCron(in *v1.NewCron) (op *fsmpb.PutCron, err error) {
 	return op, nil
 }
 
-// nextTime is the first time after a moment; the error names the member.
+// nextTime returns the first time after a moment; the error names the member.
 func nextTime(spec, zone string, after int64) (int64, error) {
 	next, err := cluster.NextTime(spec, zone, after)
 	for member, kind := range map[string]error{"spec": cluster.ErrSpec, "timeZone": cluster.ErrTimeZone} {

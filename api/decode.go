@@ -191,7 +191,7 @@ func brokenBody(err error, limit int64) error {
 	return fail(badRequest, "the body broke off")
 }
 
-// member is the value of a member of the body, nil if it is not there. The body
+// member returns the value of a member of the body, nil if it is not there. The body
 // has been decoded before.
 func (c *call) member(name string) jsontext.Value {
 	var members map[string]jsontext.Value
@@ -201,7 +201,7 @@ func (c *call) member(name string) jsontext.Value {
 	return members[name]
 }
 
-// firstNull is the index of the first null in a list of the body, -1 if there
+// firstNull returns the index of the first null in a list of the body, -1 if there
 // is none: it decodes like an empty object.
 func (c *call) firstNull(list string) int {
 	var items []jsontext.Value
@@ -249,7 +249,7 @@ func named(p jsontext.Pointer, format string, args ...any) error {
 	return f
 }
 
-// memberAt is a pointer to what stands at a place in the body.
+// memberAt returns a pointer to the value at an offset in the body.
 func memberAt(body []byte, at int) jsontext.Pointer {
 	dec := jsontext.NewDecoder(bytes.NewReader(body), jsontext.AllowDuplicateNames(true))
 	for dec.InputOffset() <= int64(at) {
@@ -267,7 +267,7 @@ func reason(err error) string {
 	return clip(strings.TrimPrefix(err.Error(), "jsontext: "))
 }
 
-// place is a position in the body as people count it.
+// place returns a position in the body as line and column for people.
 func place(body []byte, offset int) string {
 	before := body[:min(max(offset, 0), len(body))]
 	line := bytes.Count(before, []byte{'\n'}) + 1
@@ -287,7 +287,7 @@ func invalidAt(body []byte) int {
 	return at
 }
 
-// memberName is a pointer without its first slash: "jobs/3/priority".
+// memberName returns a pointer without its first slash: "jobs/3/priority".
 func memberName(p jsontext.Pointer) string {
 	if p == "" {
 		return "the body"
@@ -365,7 +365,7 @@ func prefers(h http.Header) bool {
 	return strings.EqualFold(preference(h, "handling"), "strict")
 }
 
-// preference is the value of the first preference of that name; "" if there is
+// preference returns the value of the first preference of that name; "" if there is
 // none.
 func preference(h http.Header, name string) string {
 	for _, line := range h["Prefer"] {

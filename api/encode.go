@@ -9,8 +9,8 @@ import (
 	"osqueue/internal/cronid"
 )
 
-// Answers on the hot path, and those with opaque JSON in them, are written
-// here member by member. The tests hold them against the types of package v1.
+// Answers on the hot path, and those that contain opaque JSON, are encoded here field by field.
+// The tests compare them with the types of package v1.
 
 // key begins a member of an object.
 func key(b []byte, name string) []byte {
@@ -126,7 +126,7 @@ func appendJobMembers(b []byte, j *fsm.Job) []byte {
 	return b
 }
 
-// appendOptions appends what the producer asked for.
+// appendOptions appends the options of the producer.
 func appendOptions(b []byte, o *fsm.Options) []byte {
 	if o.Backoff.Kind != fsm.BackoffUnset {
 		b = appendBackoff(key(b, "backoff"), o.Backoff)
@@ -163,7 +163,7 @@ func appendBackoff(b []byte, o fsm.Backoff) []byte {
 	return append(b, '}')
 }
 
-// appendDetails appends what came about while the job lived.
+// appendDetails appends the facts that arose during the life of the job.
 func appendDetails(b []byte, d *fsm.Details) []byte {
 	b = textsIf(b, "waitsFor", d.Waits)
 	if d.ProgressAt != 0 {
@@ -197,7 +197,7 @@ func appendAttempt(b []byte, a *fsm.Attempt) []byte {
 	return append(text(b, "end", a.End.String()), '}')
 }
 
-// showsWorker tells a worker named "" from no worker.
+// showsWorker distinguishes a worker named "" from no worker.
 func showsWorker(j *fsm.Job) bool {
 	if j.Worker == fsm.Anonymous {
 		return false
@@ -212,7 +212,7 @@ func leaseShown(j *fsm.Job) int64 {
 	return j.LeaseMs
 }
 
-// timeoutShown is that of the attempt that runs, or else the producer's wish.
+// timeoutShown returns the timeout of the running attempt, or else the one of the producer.
 func timeoutShown(j *fsm.Job) int64 {
 	if j.Status == fsm.InProgress {
 		return j.Details().TimeoutMs
@@ -220,7 +220,7 @@ func timeoutShown(j *fsm.Job) int64 {
 	return j.Options().TimeoutMs
 }
 
-// textsIf leaves a list out when it is empty.
+// textsIf omits a list that is empty.
 func textsIf(b []byte, name string, values []string) []byte {
 	if len(values) == 0 {
 		return b
@@ -240,7 +240,7 @@ func flagIf(b []byte, name string, value bool) []byte {
 	return append(key(b, name), "true"...)
 }
 
-// item appends number i of a list of texts.
+// item appends item i of a list of texts.
 func item(b []byte, i int, value string) []byte {
 	if i > 0 {
 		b = append(b, ',')

@@ -67,7 +67,7 @@ func (s *Server) enqueueBatch(c *call) error {
 	return c.send()
 }
 
-// refusedBatch says which job of a batch was refused, and why.
+// refusedBatch names the job of a batch that was refused, and the reason.
 func (s *Server) refusedBatch(res fsm.Result, jobs []*fsmpb.NewJob) error {
 	for i, code := range res.Codes {
 		if !code.Done() && i < len(jobs) {
@@ -98,7 +98,7 @@ func (s *Server) nameMissing(err error, job *fsmpb.NewJob, batch []*fsmpb.NewJob
 	return &f
 }
 
-// enqueuedID is the id of item i: that of the job, or of the holder of its
+// enqueuedID returns the id of item i: that of the job, or of the holder of its
 // unique key, or what the first answer to the same request said.
 func enqueuedID(res fsm.Result, i int, job *fsmpb.NewJob) string {
 	if i < len(res.Jobs) && res.Jobs[i] != nil {

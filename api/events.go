@@ -19,9 +19,9 @@ import (
 // missing events. If the node no longer has some events, it sends an event "gap". A node that
 // is behind the reader's last event sends nothing until it has caught up.
 //
-// A stream is no request that must end: it ends with its reader or with the
-// server. But each write must be done in time; a reader that takes longer is
-// cut off, and one that reads too slowly finds a gap when history has passed it.
+// A stream has no deadline as a whole: it ends with its reader or with the server. But each
+// write has one: a reader that takes longer is cut off, and a reader that is too slow gets a
+// gap when the history has dropped its position.
 
 func (s *Server) eventRoutes() []route {
 	return []route{{
@@ -35,12 +35,13 @@ const (
 	// headerLastEventID is v1.HeaderLastEventID under the name that net/http
 	// gives it.
 	headerLastEventID = "Last-Event-Id"
-	// eventsAtOnce is how many events are looked at for one write.
+	// eventsAtOnce is the number of events that are examined for one write.
 	eventsAtOnce = 256
-	// gatherTime is how long a stream rests after a write, so that on a busy
-	// queue one write has many events. The first after a silence goes at once.
+	// gatherTime is the pause of a stream after a write, so that on a busy queue one write has
+	// many events. The first event after a silence is sent at once.
 	gatherTime = 10 * time.Millisecond
-	// reconnectMs is how soon a reader should come back when the stream breaks.
+	// reconnectMs is the delay, in ms, after which a reader should reconnect when the stream
+	// breaks.
 	reconnectMs = "1000"
 )
 
@@ -77,7 +78,7 @@ func (s *Server) events(c *call) error {
 	return nil
 }
 
-// enter takes one of so many places, if there is one.
+// enter takes one of the given number of slots, if one is free.
 func enter(taken *atomic.Int64, places int64) bool {
 	if taken.Add(1) > places {
 		taken.Add(-1)
@@ -86,9 +87,9 @@ func enter(taken *atomic.Int64, places int64) bool {
 	return true
 }
 
-// resumePoint is the event behind which the stream is to begin. A browser that
-// reconnects sends the header, and the query of the first time again: the header
-// counts. Without either the stream begins now.
+// resumePoint returns the event after which the stream begins. A browser that reconnects sends
+// the header, and again the query of its first request: the header has precedence. Without
+// either the stream begins now.
 func (c *call) resumePoint(history *cluster.History) (cluster.EventID, error) {
 	where, given := v1.HeaderLastEventID, c.r.Header.Get(headerLastEventID)
 	if given == "" {
@@ -134,13 +135,13 @@ func (st *eventStream) run() {
 	}
 }
 
-// begin sends the head of the answer, and from where the stream goes, so that a
-// reader that gets no event can still resume there.
+// begin sends the head of the answer and the starting point of the stream, so that a reader
+// that gets no event can still resume there.
 func (st *eventStream) begin() bool {
 	c := st.c
 	rc := http.NewResponseController(c.ResponseWriter)
-	// net/http ends the request at the deadline of reading it, and there is
-	// nothing more to read. Not every ResponseWriter has one.
+	// net/http ends the request at its read deadline, and there is nothing more to read. Not
+	// every ResponseWriter has a deadline.
 	_ = rc.SetReadDeadline(time.Time{})
 	h := c.Header()
 	h.Set("Content-Type", mediaTypeEvents)
@@ -155,7 +156,7 @@ func (st *eventStream) begin() bool {
 	return st.writeID()
 }
 
-// more sends what has happened. Busy: there may be more at once.
+// more sends new events. busy reports that there may be more at once.
 func (st *eventStream) more() (busy, sent bool) {
 	c := st.c
 	events, lost := st.history.Since(st.at, eventsAtOnce)
@@ -174,7 +175,7 @@ func (st *eventStream) more() (busy, sent bool) {
 	return len(events) == eventsAtOnce, len(c.out) == 0 || st.write()
 }
 
-// rest waits until there may be something to send. False: the stream ends.
+// rest waits until there may be something to send. It returns false when the stream ends.
 func (st *eventStream) rest() bool {
 	pause := time.NewTimer(gatherTime)
 	defer pause.Stop()
@@ -197,9 +198,9 @@ func (st *eventStream) rest() bool {
 	return false
 }
 
-// keepAlive tells the reader, and what is between, that the stream lives, and
-// how far it has come though nothing was for this reader: so that it does not
-// find a gap when it resumes.
+// keepAlive shows the reader, and the proxies in between, that the stream is alive. It also
+// sends the position of the stream if no event matched the reader's filter, so that the reader
+// does not find a gap when it resumes.
 func (st *eventStream) keepAlive() bool {
 	st.c.out = append(st.c.out[:0], ": keep-alive\n"...)
 	if st.at == st.told {
@@ -216,12 +217,12 @@ func (st *eventStream) writeID() bool {
 	return st.write()
 }
 
-// write sends c.out. False: the reader has gone, or does not keep up.
+// write sends c.out. It returns false if the reader has gone, or is too slow.
 func (st *eventStream) write() bool {
 	c := st.c
 	st.beat = time.Now().Add(c.s.cfg.Timeouts.KeepAlive)
 	rc := http.NewResponseController(c.ResponseWriter)
-	// The deadline of the server is for answers that end.
+	// The deadline of the server is meant for answers that end.
 	_ = rc.SetWriteDeadline(time.Now().Add(c.s.cfg.Timeouts.Answer))
 	if _, err := c.Write(c.out); err != nil {
 		return false
@@ -230,8 +231,7 @@ func (st *eventStream) write() bool {
 	return err == nil || errors.Is(err, http.ErrNotSupported)
 }
 
-// eventFilter matches events that have all that it names. Empty lists match
-// all.
+// eventFilter matches events that satisfy all of its lists. An empty list matches every event.
 type eventFilter struct {
 	types, jobs, kinds []string
 }
@@ -281,7 +281,7 @@ func (f *eventFilter) match(e *cluster.Event) bool {
 	return len(f.kinds) == 0 || slices.ContainsFunc(f.kinds, func(k string) bool { return kindMatches(k, kind) })
 }
 
-// eventKinds are all that the machine can make.
+// eventKinds are all kinds of events of the machine.
 var eventKinds = []string{
 	v1.EventEnqueued, v1.EventDue, v1.EventUnblocked, v1.EventClaimed, v1.EventCompleted, v1.EventFailed, v1.EventExpired,
 	v1.EventTimedOut, v1.EventReleased, v1.EventDead, v1.EventCancelling, v1.EventCancelled, v1.EventRetried,
@@ -291,7 +291,7 @@ var eventKinds = []string{
 	v1.EventBucketAway, v1.EventBucketBack, v1.EventWritesRefused, v1.EventWritesAccepted,
 }
 
-// kindNames are the kinds of events that say by themselves what happened.
+// kindNames are the events whose kind alone says what happened.
 var kindNames = map[fsm.EventKind]string{
 	fsm.JobProgress:      v1.EventProgress,
 	fsm.JobCancelled:     v1.EventCancelling,
@@ -311,7 +311,7 @@ var kindNames = map[fsm.EventKind]string{
 	fsm.WritesAccepted:   v1.EventWritesAccepted,
 }
 
-// eventKind is the event's name on the wire.
+// eventKind returns the event's name on the wire.
 func eventKind(e *cluster.Event) string {
 	if e.Kind != fsm.JobChanged {
 		return kindNames[e.Kind]
@@ -333,8 +333,7 @@ func eventKind(e *cluster.Event) string {
 	}
 }
 
-// waitsAgain is why a job that was there before waits now, for a worker or for
-// its time.
+// waitsAgain returns why an existing job waits now, for a worker or for its time.
 func waitsAgain(e *cluster.Event) string {
 	switch e.From {
 	case fsm.Scheduled:

@@ -63,7 +63,7 @@ func (s *served) follow(query string, header ...string) *reader {
 	return e
 }
 
-// frame is the next block of lines, by field.
+// frame returns the next block of lines, by field.
 func (e *reader) frame() map[string]string {
 	e.t.Helper()
 	f := make(map[string]string)
@@ -88,7 +88,7 @@ func (e *reader) frame() map[string]string {
 	}
 }
 
-// next is the next event.
+// next returns the next event.
 func (e *reader) next() v1.Event {
 	e.t.Helper()
 	for {

@@ -347,7 +347,7 @@ func (g *rig) end() {
 	}
 }
 
-// request is one of application/json, unless header says something else.
+// request returns one of application/json, unless header says something else.
 func request(method, path, body string, header ...string) *http.Request {
 	var r *http.Request
 	if body == "" {

@@ -20,8 +20,8 @@ import (
 	v1 "osqueue/api/v1"
 )
 
-// Bounds of the connections to the leader. Idle ones are closed here before
-// the leader does it, so that no request meets a connection that is going.
+// Bounds of the connections to the leader. This node closes idle connections before the leader
+// does, so that no request uses a connection that is being closed.
 const (
 	dialTimeout    = 2 * time.Second
 	idleToLeader   = time.Minute
@@ -30,7 +30,7 @@ const (
 	copyBufferSize = 32 << 10
 )
 
-// newTransport is the pool of connections to other nodes. It knows no proxies.
+// newTransport returns the pool of connections to other nodes. It knows no proxies.
 func newTransport() *http.Transport {
 	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: keepAliveEvery}
 	return &http.Transport{
@@ -41,7 +41,7 @@ func newTransport() *http.Transport {
 	}
 }
 
-// forwarder passes requests on to the leader.
+// forwarder forwards requests to the leader.
 type forwarder struct {
 	s     *Server
 	proxy *httputil.ReverseProxy
@@ -65,7 +65,7 @@ func (f *forwarder) close() {
 	}
 }
 
-// hop is one request on its way to the leader.
+// hop is one request that is being forwarded to the leader.
 type hop struct {
 	leader string
 	sent   atomic.Bool // its head was written: the leader may act on it
@@ -104,8 +104,8 @@ func hideKey(h http.Header) {
 
 var hiddenKey = strings.ToLower(v1.HeaderIdempotencyKey)
 
-// passOn has the active leader answer, unless that is this node. With done the
-// request is answered. The leader may take wait longer than usual.
+// passOn forwards the request to the active leader, unless this node is the leader. If done is
+// true the request has been answered. The leader may take wait longer than usual.
 func (s *Server) passOn(c *call, wait time.Duration) (done bool, err error) {
 	leader, self := s.b.Leader()
 	switch {
@@ -132,12 +132,12 @@ func (s *Server) passOn(c *call, wait time.Duration) (done bool, err error) {
 	return true, s.forward.send(c, leader, wait)
 }
 
-// errDeposed means that another node than the one that a request was passed on to leads.
+// errDeposed means that the node to which a request was forwarded no longer leads.
 var errDeposed = errors.New("another node leads now")
 
-// lookForLeader is how often a request that waits for the leader's answer looks whether
-// that node still leads. It is cut at the second time that it does not: an orderly
-// change of leader leaves the old one time to answer.
+// lookForLeader is the interval at which a request that waits for the leader's answer checks
+// whether that node still leads. The request is cut at the second check that fails: after an
+// orderly change of leader the old one has time to answer.
 const lookForLeader = 250 * time.Millisecond
 
 // cutWhenDeposed ends h, by calling cancel, when another node than h.leader leads and
@@ -182,10 +182,9 @@ func noLeaderKnown(c *call) error {
 	return fail(noLeader, text+"; %s=%s shows what this node has", v1.ParamConsistency, v1.ConsistencyLocal)
 }
 
-// send lets the leader answer c. An error means that nothing was answered yet.
-// The body is read before: so a slow client costs the leader nothing, and a
-// connection that turns out to be dead is replaced as long as nothing was
-// written to it.
+// send lets the leader answer c. After an error nothing has been answered yet. The body is read
+// before: so a slow client costs the leader nothing, and a dead connection is replaced as long
+// as no byte was written to it.
 func (f *forwarder) send(c *call, leader string, wait time.Duration) error {
 	if err := c.readBody(); err != nil {
 		return err
@@ -212,7 +211,7 @@ func (f *forwarder) send(c *call, leader string, wait time.Duration) error {
 	return err
 }
 
-// waitOf is how long a request with that body asks the leader to wait.
+// waitOf returns how long a request with that body asks the leader to wait.
 func (s *Server) waitOf(body []byte) time.Duration {
 	var in struct {
 		WaitMs int64 `json:"waitMs"`
@@ -223,8 +222,8 @@ func (s *Server) waitOf(body []byte) time.Duration {
 	return s.boundedWait(max(in.WaitMs, 0))
 }
 
-// context ends with the request and after timeout; that of a request that
-// waits ends with the server too.
+// context returns a context that ends with the request and after timeout. If the request waits,
+// it ends with the server too.
 func (f *forwarder) context(c *call, timeout time.Duration, waits bool, h *hop) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(c.context(), timeout)
 	if waits {
@@ -234,8 +233,8 @@ func (f *forwarder) context(c *call, timeout time.Duration, waits bool, h *hop) 
 	}
 	ctx = context.WithValue(ctx, hopKey{}, h)
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		// Asked for a second time, a connection replaces one to which nothing
-		// was written.
+		// A second call means that another connection replaces one to which nothing was
+		// written.
 		GetConn:      func(string) { h.sent.Store(false) },
 		WroteHeaders: func() { h.sent.Store(true) },
 
@@ -274,13 +273,13 @@ func (f *forwarder) outcome(c *call, h *hop, timeout time.Duration) error {
 	return out
 }
 
-// copyBuffers are the buffers in which answers are carried back.
+// copyBuffers are the buffers for copying answers.
 type copyBuffers struct{}
 
 var copyPool = sync.Pool{New: func() any { return new([copyBufferSize]byte) }}
 
-// Get is for httputil.ReverseProxy.
+// Get implements httputil.BufferPool.
 func (copyBuffers) Get() []byte { return copyPool.Get().(*[copyBufferSize]byte)[:] }
 
-// Put is for httputil.ReverseProxy.
+// Put implements httputil.BufferPool.
 func (copyBuffers) Put(b []byte) { copyPool.Put((*[copyBufferSize]byte)(b)) }

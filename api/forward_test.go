@@ -60,7 +60,7 @@ func (n nearTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// newFollower is a node that knows a leader elsewhere.
+// newFollower returns a node that knows a leader elsewhere.
 func newFollower(t *testing.T, leader string, change ...func(*Config)) *rig {
 	t.Helper()
 	g := newRig(t, change...)

@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// freshConns are the connections that have not brought a request yet. Clients
-// open such connections in advance, and net/http takes each for a request that
-// may be coming: at shutdown it waits seconds for what will never come.
+// freshConns are the connections on which no request has arrived yet. Clients open such
+// connections in advance, and net/http counts each as a request that may arrive: at shutdown it
+// would wait seconds for a request that never arrives.
 type freshConns struct {
 	mu    sync.Mutex
 	conns map[net.Conn]struct{}
 }
 
-// freshGrace is how long a fresh connection may still bring its request once
-// the server is shutting down.
+// freshGrace is the time in which a fresh connection may still send its request once the server
+// is shutting down.
 const freshGrace = 200 * time.Millisecond
 
-// track is a http.Server's ConnState.
+// track implements the ConnState hook of http.Server.
 func (f *freshConns) track(c net.Conn, state http.ConnState) {
 	if state == http.StateIdle {
 		return // was active before
@@ -36,7 +36,7 @@ func (f *freshConns) track(c net.Conn, state http.ConnState) {
 	f.conns[c] = struct{}{}
 }
 
-// close closes what is fresh. Nothing is accepted any more by then.
+// close closes the fresh connections. The server accepts no more connections by then.
 func (f *freshConns) close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

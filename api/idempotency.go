@@ -11,10 +11,10 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// A write with an idempotency key takes effect once. The machine remembers the
-// answer; here the request gets its name and fingerprint, and the answer to a
-// repetition is made the first one again. All of it is in propose, through
-// which every write goes, so that no handler can forget it.
+// A write with an idempotency key takes effect once. The machine remembers the answer. This
+// file gives the request its name and fingerprint, and turns the answer to a repetition into
+// the first answer. propose, which every write uses, does all of this, so that no handler can
+// forget it.
 
 // keyMax is the longest idempotency key, in bytes.
 const keyMax = 256
@@ -49,8 +49,8 @@ func (c *call) readKey() error {
 	return nil
 }
 
-// propose commits the mutation of a request, of which there is one. The LSN
-// goes to the answer, whatever the machine decides.
+// propose commits the mutation of a request, which has exactly one. It sets the LSN in the
+// answer, whatever the machine decides.
 func (s *Server) propose(c *call, m *fsmpb.Mutation) (fsm.Result, error) {
 	var err error
 	if m.Request, err = c.request(); err != nil {
@@ -74,10 +74,10 @@ func (s *Server) propose(c *call, m *fsmpb.Mutation) (fsm.Result, error) {
 	return res, nil
 }
 
-// request names the write for the machine; nil if the caller gave it no name.
-// The fingerprint covers what the caller asked for, and where, so that a key
-// that is used for something else is found out. How safe the write is to be does
-// not count: who could not wait that long asks again for less, or for more.
+// request names the write for the machine; it returns nil if the caller gave it no name. The
+// fingerprint covers the body and the route, so that a key that is used for another request is
+// detected. The requested durability does not count: a caller whose wait was too long may
+// repeat the request with another level.
 func (c *call) request() (*fsmpb.Request, error) {
 	if c.key == "" {
 		return nil, nil
@@ -93,7 +93,7 @@ func (c *call) request() (*fsmpb.Request, error) {
 	return &fsmpb.Request{Key: c.key, Fingerprint: h.Sum(nil)}, nil
 }
 
-// part adds a part to a hash so that none can run into the next.
+// part adds a part to a hash, with its length, so that parts cannot be confused.
 func part(h hash.Hash, b []byte) {
 	var size [8]byte
 	binary.BigEndian.PutUint64(size[:], uint64(len(b)))
@@ -113,8 +113,8 @@ func (s *Server) replay(c *call, m *fsmpb.Mutation, res *fsm.Result) {
 	}
 }
 
-// codeOf is the first answer's own code. Mutations of several items have one for
-// each, and are all right as a whole.
+// codeOf returns the code of the first answer. A mutation of several items has one code for
+// each item, and is successful as a whole.
 func codeOf(m *fsmpb.Mutation, res *fsm.Result) fsm.Code {
 	several := m.GetEnqueue() != nil || m.GetChange() != nil || m.GetHeartbeat() != nil || m.GetGroup() != nil
 	if several || len(res.Codes) != 1 {
@@ -123,8 +123,8 @@ func codeOf(m *fsmpb.Mutation, res *fsm.Result) fsm.Code {
 	return res.Codes[0]
 }
 
-// recallCancels adds to the remembered answer of a heartbeat what the memory
-// does not hold: that the job is to be cancelled.
+// recallCancels adds to the remembered answer of a heartbeat the requested cancellations, which
+// the machine's memory of answers does not have.
 func (s *Server) recallCancels(jobs []*fsm.Job) {
 	for i, j := range jobs {
 		if j == nil {

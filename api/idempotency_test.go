@@ -151,7 +151,7 @@ func TestRepeatedWritesGetTheFirstAnswer(t *testing.T) {
 	}
 }
 
-// state is all that the writes can change, in words.
+// state returns all that the writes can change, in words.
 func (g *rig) state() string {
 	v := g.node.View()
 	var b strings.Builder

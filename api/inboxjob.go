@@ -10,8 +10,8 @@ import (
 // of the file is; a body that names another id is refused. now is the leader's clock, in ms.
 // Limits that are not positive take their defaults; that of maxBytes is DefaultBodyBytes.
 //
-// The function is safe for concurrent use, and does not keep data. Its errors say
-// what is wrong with the body or the id: reading it again would not help.
+// The function is safe for concurrent use, and does not keep data. Its errors describe a fault
+// in the body or the id: reading the job again would not help.
 func JobReader(l Limits, maxBytes int64, now func() int64) func(id string, data []byte) (*fsmpb.Mutation, error) {
 	s := &Server{
 		cfg: Config{Limits: l.withDefaults(), MaxBody: or(maxBytes, DefaultBodyBytes)},
@@ -43,7 +43,7 @@ func (s *Server) readJob(id string, data []byte) (*fsmpb.Mutation, error) {
 	return enqueueOf([]*fsmpb.NewJob{job}), nil
 }
 
-// clockOnly is a backend for reading jobs, which needs the time and nothing else.
+// clockOnly is a backend that has only the time, for reading jobs.
 type clockOnly struct {
 	Backend
 	now func() int64

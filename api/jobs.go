@@ -42,7 +42,7 @@ func (s *Server) job(c *call) error {
 	return c.send()
 }
 
-// awaitEnd is the job when it has ended, or when the time is over; nil if it is
+// awaitEnd returns the job when it has ended, or when the time is over; nil if it is
 // gone by then.
 func (s *Server) awaitEnd(c *call, id string, wait time.Duration) (*fsm.Job, error) {
 	c.holdOff(wait)

@@ -209,7 +209,7 @@ func readTime(q url.Values, name string) (int64, error) {
 	return ms, nil
 }
 
-// readLimit is how many items a page may have.
+// readLimit returns the maximum number of items of a page.
 func (s *Server) readLimit(q url.Values) (int, error) {
 	most := s.cfg.Limits.ListJobs
 	given := q.Get(v1.ParamLimit)

@@ -93,7 +93,7 @@ func knownMethod(method string) string {
 	return "other"
 }
 
-// statusLabel is the status of an answer; an answer that broke off has none.
+// statusLabel returns the status of an answer; an answer that broke off has none.
 func statusLabel(status int) string {
 	if status < 100 || status > 599 {
 		return "none"

@@ -33,7 +33,7 @@ func readNameCursor(given string) (afterName, error) {
 	return afterName{given: true, last: string(raw[1:])}, nil
 }
 
-// from is the first name that may come.
+// from returns the first name that may come.
 func (a afterName) from() string {
 	if !a.given {
 		return ""
@@ -41,7 +41,7 @@ func (a afterName) from() string {
 	return a.last + "\x00"
 }
 
-// skip is how many of the names, which are in order, come no later.
+// skip returns how many of the names, which are sorted, come before the page.
 func (a afterName) skip(names []string) int {
 	if !a.given {
 		return 0

@@ -85,7 +85,7 @@ func hasParameter(op object, name string) bool {
 	return slices.ContainsFunc(parameters, func(p any) bool { return p.(object)["$ref"] == "#/components/parameters/"+name })
 }
 
-// examplesOf are the values of the examples of a body.
+// examplesOf returns the values of the examples of a body.
 func examplesOf(body any, media string) map[string]any {
 	out := make(map[string]any)
 	one, _ := body.(object)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// The fields that OpenAPI 3.1 allows in each kind of object, as far as the document uses them.
-// Any other field is a mistake that readers of the document would ignore without a warning.
+// shapes has the fields that OpenAPI 3.1 allows in each kind of object, as far as the document
+// uses them. Any other field is a mistake that readers of the document would ignore without a warning.
 var shapes = map[string][]string{
 	"document":  {"openapi", "info", "servers", "tags", "paths", "components"},
 	"operation": {"tags", "operationId", "summary", "description", "parameters", "requestBody", "responses"},

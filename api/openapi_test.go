@@ -184,7 +184,7 @@ func (d *document) checkParameters(t *testing.T, rt *route, op operation) {
 	}
 }
 
-// headersOf are the headers that a route reads, beside those of HTTP itself.
+// headersOf returns the headers that a route reads, beside those of HTTP itself.
 func headersOf(rt *route) []string {
 	switch {
 	case rt.at == leaderOnly:

@@ -33,7 +33,7 @@ func (s *Server) queueRoutes() []route {
 	}
 }
 
-// jobType is the type that the path names.
+// jobType returns the type that the path names.
 func (c *call) jobType() (string, error) {
 	name, err := c.segment("type")
 	if err != nil {
@@ -82,7 +82,7 @@ func (s *Server) listQueues(c *call) error {
 	return c.sendJSON(list)
 }
 
-// queueNames are the types that have jobs or settings, in order.
+// queueNames returns the types that have jobs or settings, in order.
 func queueNames(v *fsm.View, stats map[string]fsm.TypeStats) []string {
 	names := slices.Collect(maps.Keys(stats))
 	v.Queues(func(q *fsm.QueueSettings) bool {
@@ -241,7 +241,7 @@ type patch struct {
 	err   error
 }
 
-// number is the wish for a number: nil if it is to stay as it is.
+// number returns the requested number, or nil if it stays unchanged.
 func (p *patch) number(member string, n, low, high int64) *int64 {
 	value, there := p.given[member]
 	switch {
@@ -276,7 +276,8 @@ func (p *patch) flag(member string, on bool) *bool {
 	return &on
 }
 
-// backoff is a value as a whole: its members are not merged.
+// backoff returns the requested backoff as a whole: its fields are not merged with the old
+// ones.
 func (p *patch) backoff(member string, l *Limits, in *v1.Backoff) *fsmpb.Backoff {
 	if _, there := p.given[member]; !there {
 		return nil

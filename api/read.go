@@ -100,7 +100,7 @@ func (s *Server) waitParam(name, text string) (time.Duration, error) {
 	return s.boundedWait(ms), nil
 }
 
-// boundedWait is a wish to wait, within the limit.
+// boundedWait returns the requested wait, at most the limit.
 func (s *Server) boundedWait(ms int64) time.Duration {
 	return time.Duration(min(ms, s.cfg.Timeouts.Wait.Milliseconds())) * time.Millisecond
 }
@@ -157,7 +157,7 @@ func (s *Server) stale(ctx context.Context, c *call, err error, q readQuery) err
 		q.min, q.wait, s.b.Status().LSN)
 }
 
-// patience is a context that ends with the request, with the server, or after
+// patience returns a context that ends with the request, with the server, or after
 // d.
 func (s *Server) patience(c *call, d time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(c.context(), d)

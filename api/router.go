@@ -107,7 +107,7 @@ var knownMethods = []string{
 	http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
 }
 
-// allowed are the methods that the path of r knows.
+// allowed returns the methods that the path of r has.
 func (s *Server) allowed(r *http.Request) []string {
 	var methods []string
 	for _, m := range knownMethods {

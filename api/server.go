@@ -81,7 +81,7 @@ func protocols() *http.Protocols {
 	return p
 }
 
-// wrapped is the handler for requests from outside.
+// wrapped returns the handler for requests from outside.
 func (s *Server) wrapped() http.Handler {
 	if s.cfg.Wrap == nil {
 		return s

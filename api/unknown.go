@@ -11,7 +11,7 @@ import (
 // unknownMax is how many unknown members an answer names.
 const unknownMax = 20
 
-// unknownMembers is the refusal of a body that has members which t, a pointer
+// unknownMembers returns the refusal of a body that has members which t, a pointer
 // to a struct, does not. The decoder stops at the first; this names them all.
 func unknownMembers(body []byte, t reflect.Type) error {
 	found := walk(body, t).found
@@ -20,7 +20,7 @@ func unknownMembers(body []byte, t reflect.Type) error {
 	return f
 }
 
-// repeatedMembers is the refusal of a body in which members occur twice, where
+// repeatedMembers returns the refusal of a body in which members occur twice, where
 // they mean something to the server; nil if there are none.
 func repeatedMembers(body []byte, t reflect.Type) error {
 	twice := walk(body, t).twice

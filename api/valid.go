@@ -15,7 +15,7 @@ import (
 // What the members of requests may hold. Each check names the member as people
 // write it: backoff.kind, tags[3].
 
-// bad is the refusal of a member.
+// bad returns the refusal of a member.
 func bad(member, format string, args ...any) *failure {
 	f := fail(badRequest, "%s %s", member, fmt.Sprintf(format, args...))
 	f.members = []string{pointer(member)}
@@ -24,7 +24,7 @@ func bad(member, format string, args ...any) *failure {
 
 var toPointer = strings.NewReplacer(".", "/", "[", "/", "]", "")
 
-// pointer is the JSON pointer to a member.
+// pointer returns the JSON pointer to a member.
 func pointer(member string) string { return "/" + toPointer.Replace(member) }
 
 // checkName checks a name by which something is looked up. Names from legacy
@@ -115,13 +115,13 @@ func checkRange(member string, n, low, high int64) error {
 	return nil
 }
 
-// unknownValue is the refusal of a word that is none of those possible.
+// unknownValue returns the refusal of a word that is none of those possible.
 func unknownValue(member, given string, possible ...string) error {
 	last := len(possible) - 1
 	return bad(member, "is %q; %s or %s is possible", clip(given), strings.Join(possible[:last], ", "), possible[last])
 }
 
-// worker is the machine's name for a worker.
+// worker returns the machine's name for a worker.
 func (l *Limits) worker(name *string) (string, error) {
 	if name == nil {
 		return fsm.Anonymous, nil
