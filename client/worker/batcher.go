@@ -133,7 +133,7 @@ func deliver[T any](items []T, send func([]T) ([]client.Beat, error)) []error {
 	return errs
 }
 
-// refusalOf is the error that the answer to one of many reports stands for.
+// refusalOf returns the error that the answer to one of many reports stands for.
 func refusalOf(b client.Beat) error {
 	if b.Tag == "" {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"osqueue/tests/live"
 )
 
-// exampleClient is a client of a cluster that lives in this process. In its
+// exampleClient returns a client of a cluster that lives in this process. In its
 // place: client.New(client.Config{Servers: …}) with the nodes of a cluster.
 func exampleClient() (ctx context.Context, c *client.Client, stop func()) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

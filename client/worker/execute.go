@@ -85,7 +85,7 @@ func (s *shift) tellLost(h *hold, took time.Duration) {
 	s.finished(f)
 }
 
-// lostAs is the outcome of a job that was lost while its handler ran.
+// lostAs returns the outcome of a job that was lost while its handler ran.
 func lostAs(cause error) (Outcome, error) {
 	if errors.Is(cause, ErrTimeout) {
 		return TimedOut, cause
@@ -152,7 +152,7 @@ func decide(cause error, result jsontext.Value, err error) report {
 	return failure(err)
 }
 
-// ended is the report of a handler that gave up because its context ended with
+// ended returns the report of a handler that gave up because its context ended with
 // cause: a failure that says so first, and then what the handler said, if that
 // is more, or what its command had to say.
 func ended(outcome Outcome, cause, err error) report {

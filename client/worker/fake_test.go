@@ -364,7 +364,7 @@ func (q *fakeQueue) released(n int) (sum int) {
 	return sum
 }
 
-// runningOf is how many jobs of a type are held by workers.
+// runningOf returns the number of jobs of a type that workers hold.
 func (q *fakeQueue) runningOf(jobType string) (n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

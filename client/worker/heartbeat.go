@@ -100,7 +100,7 @@ func (s *shift) noteBeat(h *hold, b client.Beat, sent time.Time) {
 	}
 }
 
-// tell is a heartbeat for one job, for the sake of its progress.
+// tell sends a heartbeat for one job to report its progress.
 func (s *shift) tell(ctx context.Context, h *hold, p client.Progress) error {
 	lease := h.job.Lease()
 	lease.Progress = &p

@@ -236,8 +236,8 @@ func (hs *holds) all() []*hold {
 	return list
 }
 
-// renewable returns the holds whose leases a heartbeat should extend, the time when the first
-// of these is due, and the shortest lease among them.
+// renewable returns the jobs with a lease that a heartbeat should extend, the time when the
+// first of these is due, and the shortest lease among them.
 func (hs *holds) renewable() (list []*hold, due time.Time, shortest time.Duration) {
 	for _, h := range hs.all() {
 		at, ok := h.due()

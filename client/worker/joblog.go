@@ -50,7 +50,7 @@ func (l *attemptLog) text() string {
 	return endOf(string(l.buf), maxLogText, l.cut)
 }
 
-// endOf is the end of a text, at most limit bytes, as text that JSON can carry.
+// endOf returns the end of a text, at most limit bytes, as text that JSON can carry.
 // It is marked when something is missing before it, or cut says so.
 func endOf(text string, limit int, cut bool) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")

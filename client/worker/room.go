@@ -122,8 +122,8 @@ func (r *room) nameLocked(a *ask, free int) bool {
 	return len(a.types) > 0
 }
 
-// roomOfLocked is how many more jobs of a type may be held. Of what may wait, a
-// type has as great a part as of the slots.
+// roomOfLocked returns how many more jobs of a type may be claimed. The share of a type in the
+// waiting jobs is at most its share in the slots.
 func (r *room) roomOfLocked(t string, free int) int {
 	s := r.shares[t]
 	if s == nil {
