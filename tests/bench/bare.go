@@ -19,9 +19,9 @@ import (
 	node "osqueue/cluster"
 )
 
-// bareFollower is the argument by which this program runs as one of the two
-// followers of the bare cluster: bare-follower NAME DIRECTORY. It writes its
-// address to standard output and ends with standard input.
+// bareFollower is the argument by which this program runs as one of the two followers of the
+// bare cluster: bare-follower NAME DIRECTORY. A follower writes its address to standard output
+// and ends when standard input is closed.
 const bareFollower = "bare-follower"
 
 const (
@@ -87,7 +87,7 @@ func (b *bench) measureBare(r *raft.Raft) error {
 	return nil
 }
 
-// applyFor has callers commit entries for a time.
+// applyFor lets callers commit entries for a duration.
 func applyFor(r *raft.Raft, entry []byte, callers int, d time.Duration) (perSecond float64, took samples, err error) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -114,8 +114,7 @@ func applyFor(r *raft.Raft, entry []byte, callers int, d time.Duration) (perSeco
 	return float64(len(took)) / time.Since(begin).Seconds(), took, err
 }
 
-// bareNode is raft with the settings that package cluster gives it, and a
-// machine that does nothing.
+// bareNode is raft with the settings of package cluster, and a state machine that does nothing.
 type bareNode struct {
 	name  string
 	store *raftboltdb.BoltStore
@@ -173,7 +172,7 @@ func (n *bareNode) awaitLeadership() error {
 	}
 }
 
-// nothing is a machine without state.
+// nothing is a state machine without state.
 type nothing struct{}
 
 // Apply implements raft.FSM.
@@ -227,7 +226,7 @@ func (f *follower) stop() {
 	_ = f.cmd.Wait() // how it ends does not matter
 }
 
-// followerTimeout keeps the followers from standing for election.
+// followerTimeout prevents the followers from becoming candidates.
 const followerTimeout = 10 * time.Second
 
 func runBareFollower(args []string) error {

@@ -24,8 +24,8 @@ type billed struct {
 	aim     float64 // dollars a month; 0: none
 }
 
-// bills are the loads of the table in docs/operations.md. An idle queue begins with the interval
-// of the drop box that it has after 40 min without a file.
+// bills are the loads of the table in docs/operations.md. The idle queue begins with the inbox
+// interval that it reaches after 40 min without a file.
 var bills = []billed{
 	{name: "idle", flags: []string{"--inbox-interval", "5m"}, aim: 0.50},
 	{name: "10 jobs/s of 130 B", rate: 10, payload: 130},
@@ -33,8 +33,8 @@ var bills = []billed{
 	{name: "1000 jobs/s of 1 KB", rate: 1000, payload: 1000},
 }
 
-// s3Flags give a directory the pace of S3 and its prices in us-east-1. The figures are not about
-// speed, and a busy machine must not cost a leader its term.
+// s3Flags give a directory the latency of S3 and its prices in us-east-1. The figures are not
+// about speed, and a busy machine must not cost a leader its term.
 var s3Flags = []string{
 	"--flush-interval", "1s", "--inbox-interval", "10s", "--inbox-idle-interval", "5m",
 	"--bucket-prices", money.DefaultPrices("s3").String(),
@@ -90,7 +90,7 @@ func (b *bench) reportBill(l *billed, used money.Counts, span time.Duration) {
 		float64(used.BytesWritten)/1000/span.Seconds()))
 }
 
-// billOf is how much of the bucket all nodes of a cluster used in how long.
+// billOf returns the bucket usage of all nodes of a cluster, and its time span.
 func (b *bench) billOf(l *billed) (used money.Counts, span time.Duration, err error) {
 	dir, err := os.MkdirTemp("", "osqueue-bill-")
 	if err != nil {
@@ -117,7 +117,7 @@ func (b *bench) billOf(l *billed) (used money.Counts, span time.Duration, err er
 	return used, span, err
 }
 
-// countBucket counts for a time, unless the load ends before.
+// countBucket counts for a duration, or until the load ends.
 func (br *brokers) countBucket(span time.Duration, load <-chan error) (money.Counts, time.Duration, error) {
 	wait := func(d time.Duration) error {
 		select {
@@ -142,7 +142,7 @@ func (br *brokers) countBucket(span time.Duration, load <-chan error) (money.Cou
 	}, time.Since(begin), nil
 }
 
-// bucketUse sums up what the nodes say of their requests.
+// bucketUse sums up the nodes' counts of their requests.
 func (br *brokers) bucketUse() (sum money.Counts) {
 	for _, n := range br.Nodes {
 		s, err := n.Status()
@@ -187,7 +187,7 @@ func (l *billed) drive(host string, end <-chan struct{}) error {
 	}
 }
 
-// round takes n new jobs through their life.
+// round enqueues, claims and completes n new jobs.
 func (l *billed) round(c *conn, n int, random *rand.Rand) error {
 	jobs := make([]string, n)
 	for i := range jobs {
@@ -200,8 +200,8 @@ func (l *billed) round(c *conn, n int, random *rand.Rand) error {
 	return err
 }
 
-// text is random: words of a small vocabulary for a short payload, and for a longer one what cannot
-// be compressed.
+// text returns random text: words of a small vocabulary for a short payload, and incompressible
+// data for a longer one.
 func (l *billed) text(random *rand.Rand) string {
 	var b strings.Builder
 	if l.payload >= 1000 {

@@ -27,8 +27,8 @@ func (b *bench) withBrokers(section string, measure func(*brokers) error) error 
 	})
 }
 
-// withCluster is withBrokers for sections that profile by themselves, because
-// they have something to prepare.
+// withCluster is withBrokers for sections that start their profiles themselves, because they
+// have to prepare the queue first.
 func (b *bench) withCluster(measure func(*brokers) error) error {
 	dir, err := os.MkdirTemp("", "osqueue-bench-")
 	if err != nil {

@@ -10,25 +10,24 @@ import (
 	"osqueue/tests/cluster"
 )
 
-// cost is what a measurement took of the machine. It tells a cluster that is
-// slow from one that gets no time: clients and brokers share the processors.
+// cost is the resource usage of a measurement. It distinguishes a slow cluster from one without
+// enough processor time: clients and brokers share the processors.
 type cost struct {
 	Leader    float64 `json:"leaderCores"`
 	Followers float64 `json:"followersCores"` // all together
 	Clients   float64 `json:"clientsCores"`
-	// Entries is how many raft entries a second were committed. Group commit
-	// makes it smaller than the number of calls.
+	// Entries is the number of raft entries per second. Group commit makes it smaller than the
+	// number of calls.
 	Entries float64 `json:"entriesPerSecond"`
 }
 
-// String says it on one line.
+// String formats the cost on one line.
 func (c *cost) String() string {
 	return fmt.Sprintf("%.2f cores: leader %.2f, followers %.2f, clients %.2f; %.0f raft entries/s",
 		c.Leader+c.Followers+c.Clients, c.Leader, c.Followers, c.Clients, c.Entries)
 }
 
-// costOf runs fn and says what it took. It is nil where the system does not
-// tell, that is, on anything but Linux.
+// costOf runs fn and returns its cost, or nil on systems other than Linux.
 func costOf(c *cluster.Cluster, leader *cluster.Node, fn func() error) (*cost, error) {
 	before := readMeters(c, leader)
 	if err := fn(); err != nil {
@@ -80,17 +79,17 @@ func readMeters(c *cluster.Cluster, leader *cluster.Node) *meters {
 	return m
 }
 
-// tick is the unit of /proc/PID/stat, the same on every Linux that Go runs on.
+// tick is the unit of /proc/PID/stat, which is the same on every Linux that Go supports.
 const tick = 10 * time.Millisecond
 
-// processorTime is what a process has used so far.
+// processorTime returns the processor time that a process has used.
 func processorTime(pid int) (time.Duration, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, err
 	}
-	// The name, in parentheses, may hold anything; utime and stime are the
-	// 12th and 13th field behind it.
+	// The name, in parentheses, may have any characters; utime and stime are the 12th and 13th
+	// field after it.
 	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
 	if len(fields) < 13 {
 		return 0, fmt.Errorf("process %d: what is its stat?", pid)

@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// The shallow queue, and how the deep one is filled.
+// The size of the shallow queue, and the way to fill the deep one.
 const (
 	shallow     = 1000
 	fillClients = 4
 	fillBatch   = 1000
 )
 
-// depth measures whether the number of queued jobs costs those that come.
+// depth measures whether the number of queued jobs slows down new ones.
 func (b *bench) depth() error {
 	return b.withBrokers("depth", func(br *brokers) error {
 		before, err := b.atDepth(br, shallow, shallow)
@@ -35,14 +35,14 @@ func (b *bench) depth() error {
 	})
 }
 
-// latencies are one client's, at one depth.
+// latencies are the latencies of one client at one depth.
 type latencies struct {
 	enqueue, claim samples
 	fill           float64 // jobs a second, while the queue was filled
 }
 
-// atDepth adds jobs, and measures at the depth that this makes. For each job
-// that is enqueued one is claimed, so that the depth stays.
+// atDepth adds jobs, and measures at the resulting depth. For each enqueued job one is claimed,
+// so that the depth is constant.
 func (b *bench) atDepth(br *brokers, depth, add int) (*latencies, error) {
 	l := new(latencies)
 	host := br.leader.HTTP
@@ -88,7 +88,7 @@ func (b *bench) addDepth(jobs int, l, before *latencies) {
 	}
 }
 
-// addFlush reports how far the bucket is behind a deep queue.
+// addFlush reports the lag of the bucket behind a deep queue.
 func (b *bench) addFlush(br *brokers) error {
 	status, err := br.leader.Status()
 	if err != nil {
@@ -101,7 +101,7 @@ func (b *bench) addFlush(br *brokers) error {
 	return nil
 }
 
-// documentSize says how large the document is, if the bucket is a directory.
+// documentSize returns the size of the document, if the bucket is a directory.
 func documentSize(bucket string) string {
 	dir, ok := strings.CutPrefix(bucket, "file://")
 	if !ok {
@@ -114,7 +114,7 @@ func documentSize(bucket string) string {
 	return fmt.Sprintf("queue.json: %.0f kB", float64(info.Size())/1e3)
 }
 
-// fill adds jobs to the queue, at least so many.
+// fill adds at least the given number of jobs to the queue.
 func fill(host string, jobs int) error {
 	var wg sync.WaitGroup
 	errs := make(chan error, fillClients)

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// diskShare is the part of a measurement's length that the disk is looked at.
+// diskShare is the part of a measurement's length in which the disk is measured.
 const diskShare = 5
 
-// disk measures what no log can be faster than on this disk: an append that is
-// safe. It explains runs on different machines, or at different times of one.
+// disk measures the lower bound of any log on this disk: an append with fsync. It explains
+// differences between runs on different machines, or at different times.
 func (b *bench) disk() error {
 	dir, err := os.MkdirTemp("", "osqueue-bench-")
 	if err != nil {

@@ -9,7 +9,7 @@ const (
 	jobsInBatch   = 100
 )
 
-// batchOf is a body with n jobs.
+// batchOf returns a body with n jobs.
 func batchOf(n int) []byte {
 	return []byte(`{"jobs":[` + strings.Repeat(oneJob+",", n-1) + oneJob + `]}`)
 }
@@ -82,8 +82,8 @@ func (b *bench) batch() error {
 	})
 }
 
-// besideBare compares a rate with the bare one of the same number of callers,
-// if that is known.
+// besideBare compares a rate with the bare one of the same number of callers, if that was
+// measured.
 func besideBare(rate, bare float64) string {
 	if bare == 0 {
 		return ""

@@ -7,9 +7,8 @@ import (
 	"osqueue/tests/cluster"
 )
 
-// failover kills the leader again and again. Each time it measures how long it
-// takes until a job is committed again, whichever of the other nodes it is
-// given to. -kills says how often; the distribution is printed.
+// failover kills the leader repeatedly. Each time it measures the time until one of the other
+// nodes has committed a job. -kills is the number of repetitions; the distribution is printed.
 func (b *bench) failover() error {
 	return b.withBrokers("failover", func(br *brokers) error {
 		var took samples
@@ -62,7 +61,7 @@ func killOnce(c *cluster.Cluster) (time.Duration, error) {
 	return took, nil
 }
 
-// firstCommit offers a job to one survivor after the other until it is taken.
+// firstCommit sends a job to one survivor after the other until one commits it.
 func firstCommit(c *cluster.Cluster, dead *cluster.Node, begin time.Time) (time.Duration, error) {
 	var last error
 	for time.Since(begin) < cluster.LeaderTimeout {

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// onInterrupt has SIGINT and SIGTERM run undo, and end the program, until
-// forget is called: brokers must not outlive the benchmark.
+// onInterrupt makes SIGINT and SIGTERM run undo and end the program, until forget is called,
+// because brokers must not outlive the benchmark.
 func onInterrupt(undo func()) (forget func()) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)

@@ -1,6 +1,6 @@
 package main
 
-// lifecycle takes jobs from enqueue over claim to completion, 100 a call.
+// lifecycle enqueues, claims and completes jobs, 100 per call.
 func (b *bench) lifecycle() error {
 	return b.withBrokers("lifecycle", func(br *brokers) error {
 		l, err := br.load(batchClients, b.duration, throughLife(br.leader.HTTP))
@@ -15,7 +15,7 @@ func (b *bench) lifecycle() error {
 	})
 }
 
-// taken is what a claim's answer has to say for its completion.
+// taken has the fields of a claim's answer that a completion needs.
 type taken struct {
 	Jobs []struct {
 		ID    string `json:"jobId"`

@@ -5,18 +5,17 @@ import (
 	"time"
 )
 
-// step is what a client does again and again. It returns how many jobs that
-// was.
+// step is the operation that a client repeats. It returns the number of jobs.
 type step func(c *conn) (jobs int, err error)
 
-// load is what clients got done.
+// load is the work that the clients completed.
 type load struct {
 	rate float64 // jobs a second
 	took samples // by the steps
 	cost *cost   // nil if it is not known
 }
 
-// load has clients repeat a step against the leader for a time.
+// load lets clients repeat a step against the leader for a duration.
 func (br *brokers) load(clients int, d time.Duration, s step) (*load, error) {
 	l := new(load)
 	var err error
@@ -27,8 +26,7 @@ func (br *brokers) load(clients int, d time.Duration, s step) (*load, error) {
 	return l, err
 }
 
-// measure has clients repeat a step for a time, each on a connection of its
-// own.
+// measure lets clients repeat a step for a duration, each on a connection of its own.
 func measure(host string, clients int, d time.Duration, s step) (perSecond float64, took samples, err error) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -51,8 +49,8 @@ func measure(host string, clients int, d time.Duration, s step) (perSecond float
 	return float64(jobs) / time.Since(begin).Seconds(), took, err
 }
 
-// repeat does a step until end, and once at least: a busy machine may need all
-// the time for the connection.
+// repeat repeats a step until end, and runs it at least once: on a busy machine the connection
+// alone may take all the time.
 func repeat(host string, end time.Time, s step) (took samples, jobs int, err error) {
 	c, err := dial(host)
 	if err != nil {
@@ -71,7 +69,7 @@ func repeat(host string, end time.Time, s step) (took samples, jobs int, err err
 	return took, jobs, nil
 }
 
-// repeatTimes does a step n times over one connection.
+// repeatTimes runs a step n times over one connection.
 func repeatTimes(host string, n int, s step) error {
 	c, err := dial(host)
 	if err != nil {

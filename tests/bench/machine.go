@@ -7,12 +7,13 @@ import (
 	"strings"
 )
 
-// machine is what the figures depend on, beside the program.
+// machine describes the conditions, other than the program, on which the figures depend.
 type machine struct {
 	CPUs int    `json:"cpus"`
 	OS   string `json:"os"`
-	// Load is the load average when the run began, 1, 5 and 15 minutes: above
-	// the number of CPUs, others were at work. Empty where nobody tells.
+	// Load is the load average at the start of the run, over 1, 5 and 15 minutes. If it is
+	// above the number of CPUs, other programs were active. Empty if the system does not report
+	// it.
 	Load string `json:"load,omitempty"`
 }
 
@@ -26,7 +27,7 @@ func thisMachine() machine {
 	return m
 }
 
-// String says it on one line.
+// String formats the description on one line.
 func (m machine) String() string {
 	s := fmt.Sprintf("%d CPUs, %s", m.CPUs, m.OS)
 	if m.Load != "" {

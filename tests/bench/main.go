@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// options are what the command line decides.
+// options are the settings of the command line.
 type options struct {
 	only     []string
 	duration time.Duration // of each measurement under load
@@ -24,7 +24,7 @@ type options struct {
 	serve    []string // further flags of the brokers
 }
 
-// section measures one thing and reports it.
+// section is one measurement and its report.
 type section struct {
 	name string
 	run  func(*bench) error
@@ -103,7 +103,7 @@ func parse(args []string) (options, error) {
 	return o, nil
 }
 
-// beQuick shortens what was not given on the command line.
+// beQuick shortens the settings that were not given on the command line.
 func (o *options) beQuick(given *flag.FlagSet) {
 	short := options{duration: time.Second, span: 10 * time.Second, deep: 20_000, kills: 2}
 	asked := make(map[string]bool)
@@ -130,8 +130,7 @@ func sectionNames() []string {
 	return names
 }
 
-// run runs the sections that are asked for, in order. One that fails does not
-// keep the others from running.
+// run runs the requested sections, in order. If one fails, the others still run.
 func run(o options, out io.Writer) error {
 	b := &bench{options: o, report: newReport(out, o.json)}
 	var errs []error
@@ -147,9 +146,9 @@ func run(o options, out io.Writer) error {
 	return errors.Join(errs...)
 }
 
-// attemptsMax is how often a section is tried whose leader loses its office
-// meanwhile. That happens where others keep the machine busy: a leader that
-// gets no time for as long as its lease steps down.
+// attemptsMax is the number of attempts of a section whose leader loses its leadership
+// meanwhile. That happens if other programs keep the machine busy: a leader that does not run
+// for as long as its lease steps down.
 const attemptsMax = 3
 
 func (b *bench) attempt(s section) error {
@@ -167,7 +166,7 @@ type bench struct {
 	options
 	report  *report
 	failure error // of the step before, in sections with several
-	// The bare raft commit, once it is measured.
+	// The bare raft commit, after it was measured.
 	bareP50       time.Duration
 	bareRate      float64 // commits a second
 	bareBatchRate float64 // jobs a second

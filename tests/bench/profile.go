@@ -113,7 +113,7 @@ func (p *profile) report(r *report) {
 // that say what the time is for.
 const duties = `^(osqueue|github.com/hashicorp|go.etcd.io|net/http|runtime.gcBgMarkWorker)`
 
-// top is a table of functions, made by the go tool.
+// top returns a table of functions, made by the go tool.
 func (p *profile) top(title string, flags ...string) string {
 	args := slices.Concat([]string{"tool", "pprof", "-top"}, flags, []string{p.path})
 	out, err := exec.Command("go", args...).Output()

@@ -28,7 +28,7 @@ type report struct {
 	results
 }
 
-// results are what a report says.
+// results are the contents of a report.
 type results struct {
 	Machine machine  `json:"machine"`
 	Figures []figure `json:"figures"`
@@ -79,7 +79,7 @@ func (r *report) end() {
 	if r.json {
 		enc := json.NewEncoder(r.out)
 		enc.SetIndent("", "  ")
-		_ = enc.Encode(r.results) // an error: nobody reads standard output any more
+		_ = enc.Encode(r.results) // an error: standard output is closed
 		return
 	}
 	aims, met := 0, 0
@@ -120,7 +120,7 @@ func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond)
 // samples are durations of the same thing.
 type samples []time.Duration
 
-// at is the p-th percentile, by nearest rank. It sorts.
+// at returns the p-th percentile, by nearest rank. It sorts.
 func (s samples) at(p float64) time.Duration {
 	if len(s) == 0 {
 		return 0
