@@ -66,7 +66,7 @@ func (n *claims) claim(r *http.Request) []map[string]any {
 	return jobs
 }
 
-// last is the size of the newest claim.
+// last returns the size of the newest claim.
 func (n *claims) last(want int) func() error {
 	return func() error {
 		n.mu.Lock()

@@ -1,8 +1,8 @@
-// Package clients tests the clients of clients/ and the examples of
-// docs/examples from outside: their programs run as processes against clusters
-// of real nodes, which are killed meanwhile.
+// Package clients tests the clients of clients/ and the examples of docs/examples from outside:
+// their programs run as processes against clusters of real nodes, and the tests kill nodes
+// meanwhile.
 //
-// Both clients pass the same tests, and offer what the tests need by two small
-// programs each, in testdata: flow goes through every call and prints what came
-// of it, worker is a worker whose handlers note each start in a ledger.
+// Both clients pass the same tests. Each has two small programs in testdata for them: flow
+// makes every call and prints the results, and worker is a worker whose handlers record each
+// start in a ledger.
 package clients

@@ -29,7 +29,7 @@ func need(t *testing.T, programs ...string) {
 	}
 }
 
-// withCLI is the environment in which osqueue is a command that talks to c.
+// withCLI returns the environment in which osqueue is a command that talks to c.
 func withCLI(t *testing.T, c *cluster.Cluster) []string {
 	t.Helper()
 	dir := t.TempDir()
@@ -48,7 +48,7 @@ func mustBinary(t *testing.T) string {
 	return binary
 }
 
-// drawing is a picture of that size, red on the left and blue on the right.
+// drawing returns a picture of that size, red on the left and blue on the right.
 func drawing(width, height int) image.Image {
 	img := image.NewRGBA(image.Rect(0, 0, width, height))
 	for y := range height {

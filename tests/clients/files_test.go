@@ -94,7 +94,7 @@ for (const [name, c] of Object.entries(all))
 	}
 }
 
-// programs are the indented pieces of a page that begin with an import, in
+// programs returns the indented pieces of a page that begin with an import, in
 // their order.
 func programs(t *testing.T, page string) []string {
 	t.Helper()

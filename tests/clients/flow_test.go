@@ -8,7 +8,7 @@ import (
 	"osqueue/tests/cluster"
 )
 
-// flowWanted is what both programs print.
+// flowWanted is the output of both programs.
 const flowWanted = `{
 	"sameId": true,
 	"idTaken": {"tag": "id_taken", "status": 409, "committed": "no", "leaseLost": false},

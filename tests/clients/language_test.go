@@ -45,7 +45,7 @@ func (l language) need(t *testing.T) {
 	}
 }
 
-// desk is a directory with the client, and with the programs of testdata.
+// desk returns a directory with the client, and with the programs of testdata.
 func (l language) desk(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -94,7 +94,7 @@ type begun struct {
 	token            uint64
 }
 
-// begun are the attempts that the worker has begun so far.
+// begun returns the attempts that the worker has begun so far.
 func (w *worker) begun() []begun {
 	w.t.Helper()
 	data, err := os.ReadFile(w.ledger)

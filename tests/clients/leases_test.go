@@ -2,8 +2,8 @@ package clients
 
 import "testing"
 
-// Before a lease ends unrenewed no heartbeat is waited for beyond that end, so that
-// the handler is told in time; and a wall clock that is set back delays none.
+// Before a lease ends without a renewal, no heartbeat waits beyond that end, so that the
+// handler learns of it in time. A wall clock that is set back delays no heartbeat.
 func TestHeartbeatsBeforeTheEndOfALease(t *testing.T) {
 	eachLanguage(t, func(t *testing.T, l language) {
 		const raw = `{"jobId": "j", "type": "t", "token": 1, "attempts": 1, "leaseMs": 6000, "leaseAgeMs": 5000}`

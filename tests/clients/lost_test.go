@@ -85,8 +85,8 @@ func TestLostAnswers(t *testing.T) {
 	})
 }
 
-// What stands before the nodes knows none of them for a while. Its 404 is not the
-// cluster's refusal: the worker goes on when they are there.
+// A proxy in front of the nodes knows none of them for a while. Its 404 is not a refusal by the
+// cluster: the worker continues when the nodes are back.
 func TestNodesAreNotThere(t *testing.T) {
 	eachLanguage(t, func(t *testing.T, l language) {
 		c := cluster.Start(t, cluster.Options{})

@@ -23,7 +23,7 @@ type process struct {
 	err  error // valid when done is closed
 }
 
-// output is what a program has written so far. It is safe for concurrent use.
+// output is the text that a program has written so far. It is safe for concurrent use.
 type output struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -123,7 +123,7 @@ func attempt(t *testing.T, dir string, env []string, command ...string) (stdout,
 	return out.String(), errors.String(), err
 }
 
-// servers is the environment that names the nodes of c.
+// servers returns the environment that names the nodes of c.
 func servers(c *cluster.Cluster) string { return "OSQUEUE_SERVERS=" + strings.Join(c.Servers(), ",") }
 
 // eventually asks cond again and again until it returns nil.
@@ -134,7 +134,7 @@ func eventually(t *testing.T, what string, cond func() error) {
 	}
 }
 
-// fromRoot is a path of the source tree.
+// fromRoot returns a path of the source tree.
 func fromRoot(parts ...string) string {
 	return filepath.Join(append([]string{cluster.Root()}, parts...)...)
 }

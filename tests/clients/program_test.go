@@ -26,8 +26,8 @@ func (l language) program(t *testing.T, dir string, c *cluster.Cluster, args ...
 	return strings.TrimSpace(stdout), stderr, status
 }
 
-// The exit status of wait is that of "osqueue job wait". The handlers of the
-// worker, which is the program, too, use what the client exports.
+// The exit status of wait equals that of "osqueue job wait". The handlers of the worker, which
+// is the same program, use the exported functions of the client.
 func TestProgramWaits(t *testing.T) {
 	eachLanguage(t, func(t *testing.T, l language) {
 		c := cluster.Start(t, cluster.Options{})
@@ -58,7 +58,7 @@ func TestProgramWaits(t *testing.T) {
 	})
 }
 
-// What the program is told wrongly it says in a few lines, and does nothing.
+// If its arguments are wrong, the program reports this in a few lines and does nothing else.
 func TestProgramIsUsedWrongly(t *testing.T) {
 	eachLanguage(t, func(t *testing.T, l language) {
 		c := cluster.Start(t, cluster.Options{})

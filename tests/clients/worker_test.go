@@ -39,7 +39,7 @@ func ending(t *testing.T, c *cluster.Cluster, id string) v1.Job {
 	return job
 }
 
-// text is a payload that is a string.
+// text returns a payload that is a string.
 func text(s string) jsontext.Value {
 	v, err := jsontext.AppendQuote(nil, s)
 	if err != nil {
@@ -67,7 +67,7 @@ func mustResult(t *testing.T, job v1.Job, want string) {
 	}
 }
 
-// byWorker is the result of the handler gate.
+// byWorker returns the result of the handler gate.
 func (l language) byWorker(name string) string {
 	if l.name == "js" {
 		return fmt.Sprintf(`{"by":%q,"why":""}`, name)
@@ -75,8 +75,8 @@ func (l language) byWorker(name string) string {
 	return fmt.Sprintf(`{"by": %q, "why": ""}`, name)
 }
 
-// A worker dies with a job in its hands, and another gets the job when the
-// lease has ended, not before.
+// A worker dies while it runs a job, and another one gets the job when the lease has ended, not
+// before.
 func TestWorkerKilled(t *testing.T) {
 	eachLanguage(t, func(t *testing.T, l language) {
 		c := cluster.Start(t, cluster.Options{})
@@ -99,8 +99,8 @@ func TestWorkerKilled(t *testing.T) {
 	})
 }
 
-// A worker that was frozen for longer than its lease has lost its job: what it
-// says afterwards does not count.
+// A worker that was frozen for longer than its lease has lost its job: its later reports do not
+// count.
 func TestFrozenWorker(t *testing.T) {
 	eachLanguage(t, func(t *testing.T, l language) {
 		c := cluster.Start(t, cluster.Options{})
@@ -158,7 +158,7 @@ func TestHeartbeats(t *testing.T) {
 	})
 }
 
-// What a handler throws fails the attempt, with the place where it happened.
+// An exception in a handler fails the attempt, and the error names the place.
 func TestFailures(t *testing.T) {
 	eachLanguage(t, func(t *testing.T, l language) {
 		c := cluster.Start(t, cluster.Options{})
@@ -201,8 +201,8 @@ func TestFailures(t *testing.T) {
 	})
 }
 
-// A delay that the cluster does not take is made one that it takes, or left out: the
-// attempt ends all the same, and the job is not held for ever.
+// A delay that the cluster refuses is changed to a valid one, or left out: the attempt ends
+// nevertheless, and the job is not leased without end.
 func TestOddDelays(t *testing.T) {
 	eachLanguage(t, func(t *testing.T, l language) {
 		c := cluster.Start(t, cluster.Options{})
@@ -217,8 +217,7 @@ func TestOddDelays(t *testing.T) {
 	})
 }
 
-// A message that is no text, and as long as a book, does not cost the worker its
-// leases.
+// An invalid or very long progress message does not cost the worker its leases.
 func TestOddProgress(t *testing.T) {
 	eachLanguage(t, func(t *testing.T, l language) {
 		c := cluster.Start(t, cluster.Options{})
@@ -239,7 +238,7 @@ func TestOddProgress(t *testing.T) {
 	})
 }
 
-// A running job that somebody cancels has its handler told.
+// The handler of a running job learns of a cancellation.
 func TestCancelled(t *testing.T) {
 	eachLanguage(t, func(t *testing.T, l language) {
 		c := cluster.Start(t, cluster.Options{})
@@ -255,7 +254,7 @@ func TestCancelled(t *testing.T) {
 	})
 }
 
-// An idle worker that is told to stop ends soon.
+// An idle worker stops soon after the signal.
 func TestStopIdle(t *testing.T) {
 	eachLanguage(t, func(t *testing.T, l language) {
 		c := cluster.Start(t, cluster.Options{})
@@ -266,8 +265,8 @@ func TestStopIdle(t *testing.T) {
 	})
 }
 
-// A worker that is told to stop finishes what it can, gives back what it
-// cannot, and claims nothing more.
+// A worker that is stopped finishes the jobs that it can, releases the others, and claims no
+// more.
 func TestStop(t *testing.T) {
 	eachLanguage(t, func(t *testing.T, l language) {
 		c := cluster.Start(t, cluster.Options{})
@@ -281,7 +280,7 @@ func TestStop(t *testing.T) {
 		w.signal(syscall.SIGTERM)
 		open()
 		mustResult(t, ending(t, c, short), l.byWorker("w"))
-		// Two slots are free from now on, and the worker knows that it is to stop.
+		// From now on two slots are free, and the worker knows that it must stop.
 		eventually(t, "the long job to be given back", func() error {
 			job, err := c.Client.Job(c.Context(10*time.Second), long)
 			if err == nil && job.Status != v1.StatusUnclaimed {
@@ -296,7 +295,7 @@ func TestStop(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// The attempt of a job that was given back does not count.
+			// The attempt of a released job does not count.
 			if job.Status != v1.StatusUnclaimed || job.Attempts != 0 {
 				t.Errorf("%s is %s after %d attempts, want it given back", id, job.Status, job.Attempts)
 			}
