@@ -10,10 +10,9 @@ import (
 	"sync"
 )
 
-// Binary returns the program under test: the one that OSQUEUE_BIN names, from
-// the top of the tree, else one built from this tree, once for each test
-// process. The flags are those of `make build`, so that the build cache serves
-// both.
+// Binary returns the program under test: the one that OSQUEUE_BIN names, relative to the root
+// of the tree, or else one built from this tree, once per test process. The flags are those of
+// `make build`, so that both use the same build cache.
 var Binary = sync.OnceValues(func() (string, error) {
 	if path := os.Getenv("OSQUEUE_BIN"); filepath.IsAbs(path) {
 		return path, nil
@@ -23,14 +22,13 @@ var Binary = sync.OnceValues(func() (string, error) {
 	return buildProgram("osqueue")
 })
 
-// FaultBinary returns the program with a wall clock that tests set, built from this
-// tree.
+// FaultBinary returns the program with a wall clock that tests can set, built from this tree.
 var FaultBinary = sync.OnceValues(func() (string, error) { return buildProgram("osqueue-faultclock", "-tags", "faultclock") })
 
 // buildProgram builds the program under that name.
 func buildProgram(name string, flags ...string) (string, error) {
-	// One place for each tree, and a name of its own while it is built: several
-	// test processes may be at it.
+	// Each tree has one path, and a build in progress has a name of its own: several test
+	// processes may build at the same time.
 	dir := filepath.Join(os.TempDir(), fmt.Sprintf("osqueue-test-%x", sha256.Sum256([]byte(Root())))[:32])
 	path := filepath.Join(dir, name)
 	fresh := fmt.Sprintf("%s.%d", path, os.Getpid())
@@ -44,8 +42,8 @@ func buildProgram(name string, flags ...string) (string, error) {
 	return path, os.Rename(fresh, path)
 }
 
-// Release6 returns the program of the release before feature levels, or why there is
-// none: it is built from the history of the tree (make bin/osqueue-6).
+// Release6 returns the program of the release before feature levels, or an error if it was not
+// built: it comes from the history of the tree (make bin/osqueue-6).
 func Release6() (path string, err error) {
 	path = filepath.Join(Root(), "bin", "osqueue-6")
 	if _, err := os.Stat(path); err != nil {
@@ -54,7 +52,7 @@ func Release6() (path string, err error) {
 	return path, nil
 }
 
-// Root is the top of the source tree.
+// Root returns the top of the source tree.
 func Root() string {
 	_, file, _, _ := runtime.Caller(0)
 	return filepath.Join(filepath.Dir(file), "..", "..")

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// faultClockEnv names the file from which a program built with the tag faultclock
-// takes how wrong its wall clock is (cmd/osqueue/clock_fault.go).
+// faultClockEnv names the file from which a program built with the tag faultclock reads the
+// error of its wall clock (cmd/osqueue/clock_fault.go).
 const faultClockEnv = "OSQUEUE_FAULT_CLOCK"
 
 type clockFault struct {
@@ -23,11 +23,11 @@ type clockFault struct {
 // clockPatience bounds the wait for a node to see its new clock.
 const clockPatience = 5 * time.Second
 
-// SetClock makes a node's wall clock wrong by offset, and from now on by drift
-// seconds a second more; zeros put it right. The proof is what the node says of it.
-// A node that does not run says nothing, and starts with that clock; one that is
-// paused is an error, and has that clock when it goes on. The cluster must have
-// Options.FaultClock. One goroutine may set a node's clock.
+// SetClock offsets a node's wall clock by offset, and makes it gain drift seconds per second
+// from now on; zeros correct it. The proof is the node's own report of its clock. A stopped
+// node returns no proof, and starts with that clock. For a paused node SetClock returns an
+// error, and the node has that clock when it continues. The cluster must have
+// Options.FaultClock. Only one goroutine may set a node's clock at a time.
 func (n *Node) SetClock(offset time.Duration, drift float64) (proof string, err error) {
 	n.cluster.tb.Helper()
 	if !n.cluster.opt.FaultClock {
@@ -54,7 +54,7 @@ func (n *Node) SetClock(offset time.Duration, drift float64) (proof string, err 
 
 func (p *process) clockPath() string { return filepath.Join(p.Dir, "clock.json") }
 
-// writeClock replaces the file at once: the node reads it at any time.
+// writeClock replaces the file atomically, because the node may read it at any time.
 func (n *Node) writeClock(f clockFault) {
 	data, err := json.Marshal(f)
 	if err != nil {

@@ -41,7 +41,7 @@ func TestTheLeadersClockJumps(t *testing.T) {
 			if took < 1700*time.Millisecond || took > 4*time.Second {
 				t.Errorf("a job was due in 2s, and came after %v", took)
 			}
-			// Nobody works on it: its lease runs out.
+			// No worker runs the job: its lease expires.
 			again := claim(t, c, time.Minute)
 			if again.ID != later || again.Token <= due.Token {
 				t.Errorf("claimed %s with token %d, want %s with more than %d", again.ID, again.Token, later, due.Token)

@@ -14,8 +14,8 @@ import (
 	"osqueue/tests/cluster/link"
 )
 
-// TB is what the harness needs of a *testing.T. Programs that measure clusters
-// bring their own.
+// TB is the part of *testing.T that the harness needs. Programs that measure clusters implement
+// it themselves.
 type TB interface {
 	Helper()
 	Logf(format string, args ...any)
@@ -26,7 +26,7 @@ type TB interface {
 	Cleanup(fn func())
 }
 
-// Options shape a cluster. The zero value is three nodes on a directory.
+// Options configure a cluster. The zero value is three nodes with a directory as bucket.
 type Options struct {
 	Nodes  int      // 0 is three
 	Prefix string   // of the nodes' names; "" is n
@@ -34,8 +34,8 @@ type Options struct {
 	Flags  []string // further flags of serve, for every node
 	Env    []string // further environment, for every process
 
-	// Links puts a proxy on every link: of the nodes with each other, of clients
-	// and workers with them, and of all with a bucket that is reached over HTTP.
+	// Links puts a proxy on every link: between the nodes, from clients and workers to the
+	// nodes, and from all of them to a bucket over HTTP.
 	Links bool
 	// FaultClock runs a program whose nodes' wall clocks can be set (SetClock).
 	FaultClock bool
@@ -56,7 +56,7 @@ type Cluster struct {
 	workers    []*Worker
 }
 
-// nets numbers what has addresses of its own in this process.
+// nets numbers the address ranges of this process.
 var nets atomic.Uint32
 
 // The ports are the same on every address.
@@ -115,7 +115,7 @@ func New(tb TB, opt Options) *Cluster {
 	return c
 }
 
-// newNode makes the place for the i-th node.
+// newNode prepares the i-th node.
 func (c *Cluster) newNode(i int) *Node {
 	name := fmt.Sprintf("%s%d", c.opt.Prefix, i)
 	n := &Node{
@@ -127,11 +127,11 @@ func (c *Cluster) newNode(i int) *Node {
 	return n
 }
 
-// address is one of the cluster's own.
+// address returns an address of the cluster.
 func (c *Cluster) address(host, port int) string { return fmt.Sprintf("%s.%d:%d", c.net, host, port) }
 
-// FreshNet returns the first three bytes of loopback addresses that nobody else on
-// this machine uses: the process id and a counter are in them.
+// FreshNet returns the first three bytes of loopback addresses that no other process on this
+// machine uses. They contain the process id and a counter.
 func FreshNet() string {
 	n := uint32(os.Getpid())*64 + nets.Add(1)
 	return fmt.Sprintf("127.%d.%d", 1+(n>>8)%250, n%256)
@@ -172,7 +172,7 @@ func (c *Cluster) NewClient() *client.Client {
 	return cl
 }
 
-// Servers are the HTTP addresses of all nodes.
+// Servers returns the HTTP addresses of all nodes.
 func (c *Cluster) Servers() []string {
 	all := make([]string, len(c.Nodes))
 	for i, n := range c.Nodes {
@@ -181,7 +181,7 @@ func (c *Cluster) Servers() []string {
 	return all
 }
 
-// Bucket is the cluster's bucket URL, past all links.
+// Bucket returns the cluster's bucket URL, without links.
 func (c *Cluster) Bucket() string { return c.opt.Bucket }
 
 // LeaderTimeout bounds every wait for a leader.
@@ -205,7 +205,7 @@ func (c *Cluster) WaitOtherLeader(old *Node) *Node {
 	return found
 }
 
-// Leader is the active leader, at this moment.
+// Leader returns the current active leader.
 func (c *Cluster) Leader() (*Node, error) { return c.leader(nil) }
 
 func (c *Cluster) leader(except *Node) (*Node, error) {
@@ -250,7 +250,7 @@ func (c *Cluster) StopAll() {
 	}
 }
 
-// KillAll ends all nodes with SIGKILL, as nearly at the same time as can be.
+// KillAll ends all nodes with SIGKILL, almost at the same time.
 func (c *Cluster) KillAll() {
 	var ends []chan struct{}
 	for _, n := range c.Nodes {
@@ -263,8 +263,8 @@ func (c *Cluster) KillAll() {
 	}
 }
 
-// Eventually asks cond again and again until it returns nil, and fails the
-// test with its last error after timeout.
+// Eventually calls cond repeatedly until it returns nil, and fails the test with its last error
+// after timeout.
 func (c *Cluster) Eventually(timeout time.Duration, what string, cond func() error) {
 	c.tb.Helper()
 	if err := Poll(timeout, cond); err != nil {
@@ -272,8 +272,7 @@ func (c *Cluster) Eventually(timeout time.Duration, what string, cond func() err
 	}
 }
 
-// Poll asks cond again and again until it returns nil, and returns its last error
-// after timeout.
+// Poll calls cond repeatedly until it returns nil, and returns its last error after timeout.
 func Poll(timeout time.Duration, cond func() error) error {
 	deadline := time.Now().Add(timeout)
 	for {

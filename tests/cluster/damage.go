@@ -15,20 +15,20 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// Damage is what was done to a file, with the proof.
+// Damage describes a change of a file, with the proof.
 type Damage struct {
 	File          string
 	Offset        int64 // of the first byte that is not what it was
 	Before, After string
 }
 
-// String is for reports.
+// String describes the damage for reports.
 func (d Damage) String() string {
 	return fmt.Sprintf("%s from byte %d: sha-256 %.12s, then %.12s", d.File, d.Offset, d.Before, d.After)
 }
 
-// FlipBit turns over one bit, from 0 to 7, of a file of a node that does not run. A
-// negative offset counts from the end.
+// FlipBit inverts one bit, 0 to 7, of a file of a stopped node. A negative offset counts from
+// the end.
 func (n *Node) FlipBit(path string, offset int64, bit uint) (Damage, error) {
 	return n.damage(path, func(f *os.File, size int64) (int64, error) {
 		if offset < 0 {
@@ -47,7 +47,7 @@ func (n *Node) FlipBit(path string, offset int64, bit uint) (Damage, error) {
 	})
 }
 
-// TearEnd cuts so many bytes from the end of a file of a node that does not run.
+// TearEnd cuts the given number of bytes from the end of a file of a stopped node.
 func (n *Node) TearEnd(path string, bytes int64) (Damage, error) {
 	return n.damage(path, func(f *os.File, size int64) (int64, error) {
 		if bytes <= 0 || bytes > size {
@@ -57,7 +57,7 @@ func (n *Node) TearEnd(path string, bytes int64) (Damage, error) {
 	})
 }
 
-// damage changes a file and says what that did to its checksum.
+// damage changes a file and returns its checksums before and after.
 func (n *Node) damage(path string, change func(f *os.File, size int64) (int64, error)) (d Damage, err error) {
 	if n.Running() {
 		return d, fmt.Errorf("%s is running", n.Name)
@@ -90,7 +90,7 @@ func checksum(f *os.File) (sum string, size int64, err error) {
 	return hex.EncodeToString(h.Sum(nil)), size, err
 }
 
-// Snapshots are the files with the states of the node's own snapshots, the newest
+// Snapshots returns the files with the states of the node's own snapshots, the newest
 // first.
 func (n *Node) Snapshots() ([]string, error) {
 	all, err := n.snapshots()
@@ -101,13 +101,13 @@ func (n *Node) Snapshots() ([]string, error) {
 	return paths, err
 }
 
-// snapshot is the state of one in the data directory.
+// snapshot is the state file of a snapshot in the data directory.
 type snapshot struct {
 	path        string
 	index, term uint64
 }
 
-// snapshots are those that are finished, the newest first.
+// snapshots returns the finished snapshots, newest first.
 func (n *Node) snapshots() ([]snapshot, error) {
 	paths, err := filepath.Glob(filepath.Join(n.data(), "snapshots", "*", "state.bin"))
 	if err != nil {
@@ -129,8 +129,8 @@ func (n *Node) snapshots() ([]snapshot, error) {
 	return all, nil
 }
 
-// LastEntry is where the newest entry of raft's log stands in RaftDB of a node that
-// does not run. Elsewhere in the file may be room that nobody reads.
+// LastEntry returns the position of the newest entry of raft's log in RaftDB of a stopped node.
+// Other parts of the file may be unused.
 func (n *Node) LastEntry() (offset, length int64, err error) {
 	if n.Running() {
 		return 0, 0, fmt.Errorf("%s is running", n.Name)
@@ -148,8 +148,8 @@ func (n *Node) LastEntry() (offset, length int64, err error) {
 		if len(entry) == 0 {
 			return errors.New("the log is empty")
 		}
-		// The entry lies in the mapped file, unless the log is so short (1 kB) that bolt
-		// keeps it in another page and makes a copy of that.
+		// The entry is in the mapped file, unless the log is so short (1 kB) that bolt keeps it
+		// in another page and returns a copy.
 		at, begin := uintptr(unsafe.Pointer(&entry[0])), db.Info().Data
 		if at < begin || at >= begin+uintptr(tx.Size()) {
 			return errors.New("the log is too short")

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 )
 
-// NotPossibleError says that this machine does not allow a fault, and why. A test
-// that gets it is void: it must say so.
+// NotPossibleError says that this machine does not allow a fault, and why. A test that gets it
+// is void, and must report this.
 type NotPossibleError struct {
 	What string
 	Err  error
@@ -18,21 +18,21 @@ func (e *NotPossibleError) Error() string {
 	return fmt.Sprintf("%s is not possible here: %v", e.What, e.Err)
 }
 
-// Unwrap returns why.
+// Unwrap returns the reason.
 func (e *NotPossibleError) Unwrap() error { return e.Err }
 
-// errNoDisk is for a node whose disk is that of everybody else.
+// errNoDisk is returned for a node without a disk of its own.
 var errNoDisk = errors.New("the node has no disk of its own: call MountDisk first")
 
-// Space is that of a disk, in bytes.
+// Space is the size and the free space of a disk, in bytes.
 type Space struct{ Size, Free int64 }
 
-// ballast is the file that fills a disk.
+// ballast returns the file that fills a disk.
 func (n *Node) ballast() string { return filepath.Join(n.disk, "ballast") }
 
-// MountDisk gives a node that does not run, and has no data, a disk (tmpfs) of that
-// many bytes for its data directory. It is gone with the test. The error is a
-// NotPossibleError where mounting is not allowed.
+// MountDisk mounts a disk (tmpfs) of the given size as the data directory of a stopped node
+// without data. The disk is removed when the test ends. The error is a NotPossibleError if
+// mounting is not allowed.
 func (n *Node) MountDisk(bytes int64) error {
 	if n.Running() || n.disk != "" {
 		return fmt.Errorf("%s runs, or has a disk of its own", n.Name)
@@ -61,7 +61,7 @@ func (n *Node) unmount() error {
 	return nil
 }
 
-// Disk is the space on the node's own disk.
+// Disk returns the space on the node's own disk.
 func (n *Node) Disk() (Space, error) {
 	if n.disk == "" {
 		return Space{}, errNoDisk
@@ -69,11 +69,12 @@ func (n *Node) Disk() (Space, error) {
 	return spaceOf(n.disk)
 }
 
-// fillTries bounds how often a disk is filled again that gets free meanwhile.
+// fillTries bounds the number of times that FillDisk fills a disk on which space becomes free
+// again.
 const fillTries = 20
 
-// FillDisk fills the node's own disk with a file, until at most leave bytes are
-// free. It returns what is free then: the proof. The node may run.
+// FillDisk fills the node's own disk with a file, until at most leave bytes are free. It
+// returns the remaining free space as the proof. The node may run.
 func (n *Node) FillDisk(leave int64) (Space, error) {
 	if n.disk == "" {
 		return Space{}, errNoDisk
@@ -88,7 +89,7 @@ func (n *Node) FillDisk(leave int64) (Space, error) {
 		if s, err = spaceOf(n.disk); err != nil || s.Free <= leave {
 			return s, err
 		}
-		// The node may take the space first: then there is less to fill.
+		// If the node takes the space first, there is less to fill.
 		if err := grow(f, s.Free-leave); err != nil && !full(err) {
 			return s, err
 		}
@@ -96,7 +97,7 @@ func (n *Node) FillDisk(leave int64) (Space, error) {
 	return s, fmt.Errorf("the disk of %s is not full: %+v", n.Name, s)
 }
 
-// FreeDisk removes what FillDisk has put there.
+// FreeDisk removes the file of FillDisk.
 func (n *Node) FreeDisk() error {
 	if n.disk == "" {
 		return errNoDisk

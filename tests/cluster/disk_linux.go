@@ -11,7 +11,7 @@ func mountTmpfs(dir string, bytes int64) error {
 	return syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d,mode=0700", bytes))
 }
 
-// unmountTmpfs takes it away from everybody, also from who still uses it.
+// unmountTmpfs unmounts a disk even if processes still use it.
 func unmountTmpfs(dir string) error { return syscall.Unmount(dir, syscall.MNT_DETACH) }
 
 func spaceOf(dir string) (Space, error) {
@@ -22,7 +22,7 @@ func spaceOf(dir string) (Space, error) {
 	return Space{Size: int64(s.Blocks) * s.Bsize, Free: int64(s.Bavail) * s.Bsize}, nil
 }
 
-// grow makes a file longer by so many bytes that exist.
+// grow extends a file by the given number of allocated bytes.
 func grow(f *os.File, bytes int64) error {
 	info, err := f.Stat()
 	if err != nil {

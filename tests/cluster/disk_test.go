@@ -51,7 +51,7 @@ func TestDiskOfItsOwn(t *testing.T) {
 	}
 }
 
-// A node whose disk is full harms nobody, and comes back when there is room.
+// A node with a full disk does not disturb the others, and recovers when space is free.
 func TestAFullDiskUnderLoad(t *testing.T) {
 	c, n := withDisk(t, 32<<20)
 	if _, err := n.FillDisk(0); err != nil {

@@ -6,14 +6,14 @@ import (
 	"path/filepath"
 )
 
-// faultDiskEnv names the file whose existence has a program built with the tag
-// faultclock hang in each write of its raft log (cmd/osqueue/disk_fault.go).
+// faultDiskEnv names a file. While it exists, a program built with the tag faultclock hangs in
+// each write of its raft log (cmd/osqueue/disk_fault.go).
 const faultDiskEnv = "OSQUEUE_FAULT_DISK"
 
 func (p *process) hangPath() string { return filepath.Join(p.Dir, "disk-hangs") }
 
-// HangDisk has the node hang in its next write of the raft log, until UnhangDisk. The
-// cluster must have Options.FaultClock.
+// HangDisk makes the node hang in its next write of the raft log, until UnhangDisk. The cluster
+// must have Options.FaultClock.
 func (n *Node) HangDisk() error {
 	if !n.cluster.opt.FaultClock {
 		return errors.New("the cluster was started without Options.FaultClock")

@@ -6,7 +6,7 @@ import (
 	"osqueue/tests/cluster/link"
 )
 
-// Behind links the ports have the addresses by which nodes are known, and the nodes
+// With links the ports of the proxies have the public addresses of the nodes, and the nodes
 // listen on others.
 const (
 	privateHosts = 100 // on top of the node's number
@@ -32,9 +32,9 @@ func (c *Cluster) listen(owner string, s link.Service, at, target string) {
 	}
 }
 
-// linkBucket puts a port before the endpoint that the bucket's URL names. A bucket
-// that is a directory has no link. The requests stay as they are: their Host is the
-// port, and that is what they are signed for.
+// linkBucket puts a port in front of the endpoint in the bucket's URL. A bucket in a directory
+// has no link. The requests are not changed: their Host is the port, and their signature covers
+// it.
 func (c *Cluster) linkBucket() {
 	u, err := url.Parse(c.opt.Bucket)
 	if err != nil {
@@ -56,9 +56,9 @@ func (c *Cluster) linkBucket() {
 	c.nodeBucket = u.String()
 }
 
-// Net is the network of a cluster with Options.Links. In it the nodes and workers
-// have their names, the test and its clients are link.Client, and the bucket is
-// link.Store, if it is reached over HTTP.
+// Net returns the network of a cluster with Options.Links. In it nodes and workers have their
+// names, the test and its clients are link.Client, and the bucket is link.Store, if it is
+// reached over HTTP.
 func (c *Cluster) Net() *link.Net {
 	c.tb.Helper()
 	if c.links == nil {
@@ -67,8 +67,8 @@ func (c *Cluster) Net() *link.Net {
 	return c.links
 }
 
-// Partition cuts the links between nodes of different groups, both ways. Clients,
-// and all nodes the bucket, still reach everybody.
+// Partition cuts the links between nodes of different groups, in both directions. Clients still
+// reach all nodes, and all nodes reach the bucket.
 func (c *Cluster) Partition(groups ...[]*Node) *link.Fault {
 	c.tb.Helper()
 	names := make([][]string, len(groups))
@@ -80,7 +80,7 @@ func (c *Cluster) Partition(groups ...[]*Node) *link.Fault {
 	return c.Net().Impose(link.Condition{Cut: true}, link.Between(names...)...)
 }
 
-// Isolate cuts a node off from the other nodes, both ways, and from nobody else.
+// Isolate cuts the links between a node and the other nodes, in both directions, and no others.
 func (c *Cluster) Isolate(n *Node) *link.Fault {
 	c.tb.Helper()
 	var others []*Node

@@ -117,7 +117,7 @@ func TestPartitionOfFive(t *testing.T) {
 	inStep(t, c)
 }
 
-// A node that is isolated and comes back disturbs nobody.
+// An isolated node that comes back does not disturb the others.
 func TestIsolatedFollower(t *testing.T) {
 	c := startLinked(t, 4)
 	leader := c.WaitLeader()
@@ -138,7 +138,7 @@ func TestIsolatedFollower(t *testing.T) {
 	}
 }
 
-// A leader that cannot reach the bucket goes on, with a lag that it shows.
+// A leader that cannot reach the bucket continues to work, and reports the lag.
 func TestLeaderWithoutBucket(t *testing.T) {
 	s := store.Start(t)
 	if !s.HasProxy() {

@@ -16,13 +16,13 @@ import (
 	v1 "osqueue/api/v1"
 )
 
-// Node is a process of `osqueue serve`, or the place for one.
+// Node is a process of `osqueue serve`, or a placeholder for one.
 type Node struct {
 	process
 	HTTP string // where others find it: on the node itself, or on the port of its link
 	Raft string
 
-	// Binary is the program that Start runs; "" is the cluster's.
+	// Binary is the program that Start runs; "" means the cluster's.
 	Binary string
 	// Flags are further flags of this node, after those of the cluster.
 	Flags []string
@@ -33,7 +33,7 @@ type Node struct {
 	disk        string // where a file system of its own is mounted; "": none is
 }
 
-// Start runs the node. Its data directory is the one of the last time.
+// Start runs the node with the data directory of its last run.
 func (n *Node) Start(extra ...string) {
 	n.cluster.tb.Helper()
 	n.launch(cmp.Or(n.Binary, n.cluster.binary), append(n.args(), extra...)...)
@@ -59,10 +59,10 @@ func (n *Node) args() []string {
 	}, slices.Concat(c.opt.Flags, n.Flags)...)
 }
 
-// data is the node's data directory.
+// data returns the node's data directory.
 func (n *Node) data() string { return filepath.Join(n.Dir, "data") }
 
-// Wipe empties the data directory of a node that has ended. What it logged stays.
+// Wipe empties the data directory of a node that has ended. It keeps the node's log output.
 func (n *Node) Wipe() {
 	entries, err := os.ReadDir(n.data())
 	if err != nil && !os.IsNotExist(err) {
@@ -75,10 +75,10 @@ func (n *Node) Wipe() {
 	}
 }
 
-// Status asks the node for its /status.
+// Status reads the node's /status.
 func (n *Node) Status() (v1.Status, error) { return status(n.HTTP) }
 
-// OwnStatus is Status past the node's links, which may be cut.
+// OwnStatus is like Status, but does not use the node's links, which may be cut.
 func (n *Node) OwnStatus() (v1.Status, error) { return status(n.httpBind) }
 
 func status(addr string) (v1.Status, error) {
@@ -88,7 +88,7 @@ func status(addr string) (v1.Status, error) {
 	return s, getJSON(ctx, addr, "/status", &s)
 }
 
-// GetJSON reads a JSON answer from this very node.
+// GetJSON reads a JSON answer of this node only.
 func (n *Node) GetJSON(ctx context.Context, path string, into any) error {
 	return getJSON(ctx, n.HTTP, path, into)
 }
@@ -113,8 +113,8 @@ func getJSON(ctx context.Context, addr, path string, into any) error {
 	return json.Unmarshal(body, into)
 }
 
-// plain keeps no connections: a node that was killed must not be remembered.
+// plain keeps no connections, because a connection to a killed node must not be reused.
 var plain = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
-// RaftDB is the file of the node's raft log, for reading after its end.
+// RaftDB returns the file of the node's raft log, for reading after its end.
 func (n *Node) RaftDB() string { return filepath.Join(n.data(), "raft.db") }

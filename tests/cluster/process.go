@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// process is one that can be started again after its end, and its log. Safe for
+// process is a process that can be started again after its end, and its log. It is safe for
 // concurrent use.
 type process struct {
 	Name string
@@ -65,14 +65,14 @@ func (p *process) wait(cmd *exec.Cmd, done chan struct{}) {
 	close(done)
 }
 
-// Running reports whether the process lives.
+// Running reports whether the process is alive.
 func (p *process) Running() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.cmd != nil
 }
 
-// Pid is the process id, 0 if none runs.
+// Pid returns the process id, or 0 if the process does not run.
 func (p *process) Pid() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -85,8 +85,8 @@ func (p *process) Pid() int {
 // Kill ends the process with SIGKILL and waits for its end.
 func (p *process) Kill() { p.signalAndWait(syscall.SIGKILL) }
 
-// Stop ends the process with SIGTERM and waits for its end. It returns how it
-// ended.
+// Stop ends the process with SIGTERM and waits for its end. It returns the error of the
+// process.
 func (p *process) Stop() error {
 	p.signalAndWait(syscall.SIGTERM)
 	p.mu.Lock()
@@ -97,7 +97,7 @@ func (p *process) Stop() error {
 // Terminate sends SIGTERM and does not wait for the end.
 func (p *process) Terminate() { p.signal(syscall.SIGTERM) }
 
-// Pause stops the process with SIGSTOP: it lives, and does nothing.
+// Pause stops the process with SIGSTOP: it stays alive, and does nothing.
 func (p *process) Pause() { p.signal(syscall.SIGSTOP) }
 
 // Continue wakes a paused process.
@@ -123,7 +123,7 @@ func (p *process) signalAndWait(s syscall.Signal) {
 
 func (p *process) logPath() string { return filepath.Join(p.Dir, "log") }
 
-// Log is everything that the process has logged.
+// Log returns the whole log of the process.
 func (p *process) Log() string {
 	data, err := os.ReadFile(p.logPath())
 	if err != nil {
@@ -132,7 +132,7 @@ func (p *process) Log() string {
 	return string(data)
 }
 
-// LogTail is the end of the log.
+// LogTail returns the last lines of the log.
 func (p *process) LogTail(lines int) string {
 	all := strings.Split(strings.TrimSpace(p.Log()), "\n")
 	return strings.Join(all[max(0, len(all)-lines):], "\n")

@@ -14,10 +14,10 @@ import (
 	"osqueue/tests/model"
 )
 
-// RaftLog reads the commands in a stopped node's raft log, as far back as it goes: to
-// the beginning of the cluster, or to the oldest of the node's snapshots that the log
-// goes on from without a gap. A node that has joined late, or adopted a document, has
-// no more.
+// RaftLog reads the commands in a stopped node's raft log, as far back as it goes: to the
+// beginning of the cluster, or to the oldest of the node's snapshots from which the log
+// continues without a gap. The log of a node that joined late, or adopted a document, is
+// shorter.
 func (n *Node) RaftLog() (log model.Log, err error) {
 	db, err := raftboltdb.NewBoltStore(n.RaftDB())
 	if err != nil {

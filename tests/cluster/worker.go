@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Worker is a process of `osqueue worker`, or the place for one. What its commands
-// have started is not ended with it when it is killed, as in life: commands of tests
+// Worker is a process of `osqueue worker`, or a placeholder for one. When it is killed, the
+// processes that its commands have started continue to run, as in production: commands of tests
 // should be short.
 type Worker struct {
 	process

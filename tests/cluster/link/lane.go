@@ -53,8 +53,8 @@ func (l *lane) piece(n int) int {
 // windowLeast bounds the window of a lane with a low rate.
 const windowLeast = 64 << 10
 
-// window is how many bytes are under way before the sender has to wait: under a rate,
-// what passes in a second, so that the sender sees how slow the link is.
+// window returns the number of bytes in flight at which the sender has to wait: with a rate,
+// the bytes of one second, so that the sender notices how slow the link is.
 func (l *lane) window() int {
 	if rate := l.effect.Load().Rate; rate > 0 {
 		return min(max(rate, windowLeast), queueBytes)

@@ -24,7 +24,7 @@ type Link struct {
 	Service  Service
 }
 
-// Both are the links between two parties, there and back; of these services, if any
+// Both returns the links between two parties, there and back; of these services, if any
 // are named.
 func Both(a, b string, only ...Service) []Link {
 	if len(only) == 0 {
@@ -37,7 +37,7 @@ func Both(a, b string, only ...Service) []Link {
 	return links
 }
 
-// Between are the links between parties of different groups.
+// Between returns the links between parties of different groups.
 func Between(groups ...[]string) []Link {
 	var links []Link
 	for i, group := range groups {

@@ -53,7 +53,7 @@ const (
 	tablePause = 2 * time.Millisecond
 )
 
-// peerInode is the inode of the socket at the other end of a connection.
+// peerInode returns the inode of the socket at the other end of a connection.
 func peerInode(c net.Conn) (uint64, bool) {
 	from, okFrom := c.RemoteAddr().(*net.TCPAddr)
 	to, okTo := c.LocalAddr().(*net.TCPAddr)

@@ -151,7 +151,8 @@ func (c *control) Hits() map[Fault]int {
 	return maps.Clone(c.hits)
 }
 
-// Refused is how many writes of the document the store refused by their condition.
+// Refused returns the number of writes of the document that the store refused by their
+// condition.
 func (c *control) Refused() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

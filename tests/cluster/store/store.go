@@ -73,7 +73,7 @@ func open(t *testing.T, url string) storage.Bucket {
 // URL returns the value of --bucket for the store.
 func (s *Store) URL() string { return s.url }
 
-// Bucket is the store itself, beside the proxy.
+// Bucket returns the store itself, beside the proxy.
 func (s *Store) Bucket() storage.Bucket { return s.bucket }
 
 // Proxy returns the proxy in front of the store. It skips the test if there is none.
@@ -96,7 +96,7 @@ func (s *Store) Settle() {
 	}
 }
 
-// Versions are the accepted versions of queue.json, in their order: all of them, or
+// Versions returns the accepted versions of queue.json, in their order: all of them, or
 // of a directory those that were seen.
 func (s *Store) Versions() [][]byte {
 	if s.proxy != nil {
