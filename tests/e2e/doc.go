@@ -1,3 +1,3 @@
-// Package e2e holds the tests that run whole clusters of real processes and
-// break them: what an operator would see, and what must hold whatever happens.
+// Package e2e tests whole clusters of real processes under faults: the behavior that an
+// operator sees, and the guarantees that hold under each fault.
 package e2e

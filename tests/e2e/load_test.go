@@ -17,8 +17,7 @@ import (
 	"osqueue/tests/model"
 )
 
-// load is producers and workers that go on through faults, and the record of
-// what they were told.
+// load is producers and workers that continue through faults, and the record of their answers.
 type load struct {
 	t      *testing.T
 	c      *cluster.Cluster
@@ -43,7 +42,7 @@ func startLoad(t *testing.T, c *cluster.Cluster) *load {
 	return startLoadInto(t, c, model.NewLedger(), false)
 }
 
-// startLoadInto is startLoad with a record that goes on. object has half of the
+// startLoadInto is like startLoad, but continues an existing record. With object, half of the
 // writes wait for the bucket.
 func startLoadInto(t *testing.T, c *cluster.Cluster, ledger *model.Ledger, object bool) *load {
 	t.Helper()
@@ -79,7 +78,7 @@ func (l *load) produce(ctx context.Context) {
 	}
 }
 
-// level is the context of the n-th write.
+// level returns the context of the n-th write.
 func (l *load) level(ctx context.Context, n int) context.Context {
 	if l.object && n%2 == 0 {
 		return client.WithAck(ctx, client.AckObject)
@@ -113,7 +112,7 @@ func (l *load) complete(ctx context.Context, worker string, j client.ClaimedJob)
 	}
 }
 
-// abandon ends the load at once: there is nobody left to answer.
+// abandon ends the load at once, because no node is left to answer.
 func (l *load) abandon() {
 	l.stop()
 	l.quit()

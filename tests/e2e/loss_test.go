@@ -155,7 +155,7 @@ func (d *disasters) read(t *testing.T) (fresh []model.State) {
 	return fresh
 }
 
-// document is the jobs in the bucket, with their statuses.
+// document returns the jobs in the bucket, with their statuses.
 func (d *disasters) document(t *testing.T) map[string]string {
 	t.Helper()
 	o, err := d.store.Bucket().Get(t.Context(), "queue.json")

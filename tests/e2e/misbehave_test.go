@@ -9,9 +9,8 @@ import (
 // the large form nearly from the beginning.
 const smallInline = "4096"
 
-// The bucket misbehaves at random while the cluster works: clients notice nothing,
-// nobody loses the document over it, and in the end it is all there. OSQUEUE_SEED
-// repeats the dice.
+// The bucket fails at random while the cluster works. Clients notice nothing, no leader loses
+// the document, and at the end all jobs are there. OSQUEUE_SEED repeats the random choices.
 func TestBucketMisbehaves(t *testing.T) {
 	t.Parallel()
 	for name, flags := range map[string][]string{"inline": nil, "archive": {"--inline-max", smallInline}} {

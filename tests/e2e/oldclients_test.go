@@ -22,9 +22,8 @@ import (
 	"osqueue/tests/replay/needs"
 )
 
-// oldClient is a client of an older system: what it can ask, and nothing else. It
-// keeps one connection, to the broker that it has found, until it is told to look
-// for one anew.
+// oldClient has exactly the calls of a client of an older system. It keeps one connection, to
+// the broker that it has found, until connect gives it another one.
 type oldClient interface {
 	connect(ctx context.Context, broker string) error
 	submit(ctx context.Context, jobType string) (id string, err error)
@@ -79,7 +78,7 @@ func (c *wireConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// exchange is a request, of which the whole answer is read.
+// exchange sends a request and reads the whole answer.
 func (w *wire) exchange(ctx context.Context, method, url string, header map[string]string, body io.Reader) (needs.Answer, error) {
 	req, err := http.NewRequestWithContext(ctx, method, url, body)
 	if err != nil {
@@ -99,7 +98,7 @@ func (w *wire) exchange(ctx context.Context, method, url string, header map[stri
 
 type members map[string]any
 
-// text is the JSON of it.
+// text returns the JSON of the fields.
 func (m members) text() []byte {
 	b, err := json.Marshal(m)
 	if err != nil {
@@ -108,7 +107,7 @@ func (m members) text() []byte {
 	return b
 }
 
-// idOf is the member jobId, or "".
+// idOf returns the member jobId, or "".
 func idOf(body []byte) (string, error) {
 	var out struct{ JobID string }
 	err := json.Unmarshal(body, &out)
@@ -327,7 +326,7 @@ func (c *dtqClient) call(ctx context.Context, path string, in members) (needs.An
 	return c.exchange(ctx, http.MethodPost, "http://"+c.broker+path, map[string]string{"Content-Type": "application/json"}, bytes.NewReader(in.text()))
 }
 
-// task is the answer, if it has that status.
+// task returns the task in the answer, if the answer has that status.
 func task(a needs.Answer, err error, status int) (string, error) {
 	if err != nil {
 		return "", err

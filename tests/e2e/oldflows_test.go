@@ -25,7 +25,7 @@ const (
 
 // How the leader dies in a call.
 const (
-	dieBefore     = "before it"             // the request finds nobody
+	dieBefore     = "before it"             // no broker receives the request
 	dieUnanswered = "before it has read it" // the request is on its way
 	dieLost       = "with the answer"       // the request has been carried out
 )
@@ -35,8 +35,8 @@ type step struct{ call, how string }
 
 func (s step) String() string { return s.call + ", " + s.how }
 
-// The lease is what a job takes to come back from a worker that does not know that
-// it has it.
+// oldLease is the time after which a job returns to the queue if its worker does not know that
+// it has claimed the job.
 const oldLease = 3 * time.Second
 
 // The leader is killed in the middle of the flows of all clients of the original
@@ -297,9 +297,9 @@ func (f *flow) reconnect(ctx context.Context) error {
 	}
 }
 
-// over reports whether the flow's job is completed, and no other of its type left. A
-// job is handed out again only if its worker was not told that it has it, or could
-// not say that it is done: so often at most.
+// over reports whether the flow's job is completed, and no other job of its type is left. A job
+// is claimed again only if its worker did not get the answer to the claim, or could not report
+// the completion. attempts is the maximum number of claims.
 func (f *flow) over(ctx context.Context, id string, attempts int32) (bool, error) {
 	if !f.seen {
 		return false, ctx.Err() // the leader still has to die
@@ -331,7 +331,7 @@ func byDocument(s *store.Store) func(context.Context) (string, error) {
 	}
 }
 
-// aFollower is a node that does not lead, as a name that stands for some node may
+// aFollower returns a node that does not lead, as a name that stands for some node may
 // be.
 func aFollower(c *cluster.Cluster) func(context.Context) (string, error) {
 	return func(context.Context) (string, error) {

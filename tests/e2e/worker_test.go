@@ -47,8 +47,8 @@ func (l *workLog) around(next worker.HandlerFunc) worker.HandlerFunc {
 	}
 }
 
-// finished notes an outcome. A job that was claimed ahead and given back has one
-// without a start.
+// finished records an outcome. A job that was claimed ahead and released has one without a
+// start.
 func (l *workLog) finished(f worker.Finished) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -70,10 +70,9 @@ func (l *workLog) starts() int {
 	return l.started
 }
 
-// check holds the record against the cluster's jobs: each was completed by
-// exactly one execution, whose token the cluster has, and every other execution
-// of it was told that it does not count. It returns how many others there were,
-// by what was said of them.
+// check compares the record with the cluster's jobs: exactly one execution completed each job,
+// with the token in the cluster, and every other execution learned that it does not count. It
+// returns the number of these others by outcome.
 func (l *workLog) check(jobs map[string]v1.Job) (others map[worker.Outcome]int, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -30,7 +30,7 @@ const workerLease = 3 * time.Second
 // be, instead of a test.
 const workerEnv = "OSQUEUE_TEST_WORKER"
 
-// note is what a worker process says on its stderr, a line each: its stdout is the test framework's.
+// note is a line that a worker process writes to stderr; stdout belongs to the test framework.
 type note struct {
 	What    string         `json:"what"` // noteStarted or noteFinished
 	JobID   string         `json:"jobId"`
@@ -195,8 +195,8 @@ func TestWorkerIsKilledInMidJob(t *testing.T) {
 	completedOnce(t, c, is, "second")
 }
 
-// A worker is stopped for longer than its lease, and goes on: what it then says
-// of its job does not count, and it knows that.
+// A worker is stopped for longer than its lease, and continues. Its later report of the job
+// does not count, and the worker learns this.
 func TestWorkerIsStoppedForLongerThanItsLease(t *testing.T) {
 	t.Parallel()
 	c := cluster.Start(t, cluster.Options{})

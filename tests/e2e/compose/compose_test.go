@@ -167,8 +167,8 @@ func (b *boxed) inBucket(n int) {
 	})
 }
 
-// survive is what a cluster in containers must stand: its workers find the
-// leader, the leader's container is killed under load, and comes back.
+// survive tests a cluster in containers: its workers find the leader, the leader's container is
+// killed under load, and comes back.
 func (b *boxed) survive() {
 	b.t.Helper()
 	old := b.leader("")

@@ -143,15 +143,15 @@ func (e *engine) down() {
 	}
 }
 
-// container is the id of a service's container.
+// container returns the id of a service's container.
 func (e *engine) container(service string) string {
 	e.t.Helper()
 	return e.must(e.composed("ps", "--quiet", service)...)
 }
 
-// freePorts finds ports on loopback that nobody listens on. They are below
-// those that the kernel hands out: the port of the killed container has to be
-// free still when it comes back, whatever else runs on the machine.
+// freePorts finds ports on loopback without a listener. They are below the range from which the
+// kernel assigns ports: the port of the killed container must still be free when it comes back,
+// whatever else runs on the machine.
 func freePorts(t *testing.T, n int) []int {
 	t.Helper()
 	const first, count, tries = 20000, 10000, 100

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// checkClaims holds what the workers recorded against the jobs: exactly one
-// claim of each was told that it had completed the job, and no claim began
-// before those before it had ended.
+// checkClaims compares the records of the workers with the jobs: for each job exactly one claim
+// got the answer that it had completed the job, and each claim began after the previous one had
+// ended.
 func (e *evidence) checkClaims() (faults []error) {
 	byJob := make(map[string][]claim)
 	for _, c := range e.claims {
@@ -43,7 +43,7 @@ func overlaps(claims []claim) (faults []error) {
 	return faults
 }
 
-// longestPause is the longest time in which no worker completed anything.
+// longestPause returns the longest time in which no worker completed anything.
 func longestPause(claims []claim) (ms int64) {
 	var ends []int64
 	for _, c := range claims {

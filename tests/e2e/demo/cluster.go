@@ -69,8 +69,8 @@ func (c *devCluster) stop() error {
 	return c.dev.stop()
 }
 
-// freePorts finds n ports in a row that nobody listens on. They lie below those
-// that the system gives to outgoing connections.
+// freePorts finds n consecutive ports without a listener. They are below the range from which
+// the system assigns ports to outgoing connections.
 func freePorts(n int) (first int, err error) {
 	for first = 20_000; first+n <= 32_000; first += n {
 		if err = portsFree(first, n); err == nil {
@@ -137,7 +137,7 @@ func (c *devCluster) awaitCompleted(ctx context.Context, n int) error {
 	})
 }
 
-// failover is what became of one SIGKILL.
+// failover is the result of one SIGKILL.
 type failover struct {
 	killed, next string
 	at           time.Time

@@ -16,11 +16,10 @@
 // sources: what was submitted, what `find | xargs wc -w` says of each file, and
 // the record of each worker (job, token, beginning and end of every claim):
 //
-//   - no job is missing, none is there that was not submitted, all are completed;
-//   - each result names the job's file and its number of words, and so the sums
-//     are the same;
-//   - the cluster counted one completion for each job, and one worker was told
-//     of it, under the token that the job shows;
+//   - no job is missing, each job was submitted, and all are completed;
+//   - each result names the job's file and its number of words, so that the sums are equal;
+//   - the cluster counted one completion for each job, and one worker got its answer, under the
+//     token that the job shows;
 //   - no two claims of a job overlap in time.
 //
 // It prints the figures, and ends with status 1 if anything differs. The

@@ -50,7 +50,7 @@ func (e *evidence) check() error {
 	return errors.Join(faults...)
 }
 
-// checkFiles holds what was submitted against what find found.
+// checkFiles compares the submitted files with the output of find.
 func (e *evidence) checkFiles() (faults []error) {
 	found := make(map[string]bool)
 	for _, path := range e.submitted {

@@ -12,7 +12,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// flawless is a run of two jobs, the second of which took two attempts.
+// flawless returns a run of two jobs, the second of which took two attempts.
 func flawless() *evidence {
 	return &evidence{
 		words:     map[string]int{"/a.go": 3, "/b.go": 4},

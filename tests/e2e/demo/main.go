@@ -43,7 +43,7 @@ func main() {
 	}
 }
 
-// run is the demo from the empty directory to the verdict.
+// run runs the demo from the empty directory to the verdict.
 func run(ctx context.Context, o options) error {
 	root, err := sourceRoot(ctx, o.root)
 	if err != nil {
@@ -123,7 +123,7 @@ func work(ctx context.Context, o options, root string, c *devCluster, e *evidenc
 	return r, c.awaitAllUp(ctx)
 }
 
-// sourceRoot is the folder to search, without symbolic links: find does not
+// sourceRoot returns the folder to search, without symbolic links: find does not
 // follow them.
 func sourceRoot(ctx context.Context, root string) (string, error) {
 	if root == "" {

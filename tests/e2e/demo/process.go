@@ -22,9 +22,9 @@ type process struct {
 // stopTimeout is how long a process may take to end by itself.
 const stopTimeout = 20 * time.Second
 
-// start runs a program. If it ends before it is told to, fail gets the reason.
-// It has a process group of its own, so that Ctrl-C reaches it through stop
-// only: the workers are to stop while their cluster still answers.
+// start runs a program. If the program ends before stop, fail gets the reason. It has a process
+// group of its own, so that Ctrl-C reaches it only through stop: the workers must stop while
+// their cluster still answers.
 func start(name string, cmd *exec.Cmd, fail func(error)) (*process, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {

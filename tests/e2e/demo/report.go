@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// report is what was measured.
+// report has the measured figures.
 type report struct {
 	workers    int
 	submitTook time.Duration

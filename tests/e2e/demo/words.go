@@ -19,7 +19,7 @@ import (
 // jobType is the type of all jobs.
 const jobType = "wc"
 
-// countWords is what wc itself says, by file.
+// countWords returns the counts of wc by file.
 func countWords(ctx context.Context, root string) (map[string]int, error) {
 	const script = `find "$1" -name '*.go' -type f -print0 | xargs -0 -r wc -w`
 	out, err := exec.CommandContext(ctx, "sh", "-c", script, "sh", root).Output()
