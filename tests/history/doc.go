@@ -1,24 +1,24 @@
-// Package history is the record of one run of a faulted cluster: what clients
-// asked and were told, which faults hit, what the nodes' logs hold, and which
-// documents the bucket accepted.
+// Package history records one run of a cluster under faults: the requests and answers of the
+// clients, the faults, the contents of the nodes' logs, and the documents that the bucket
+// accepted.
 //
 // # Form
 //
-// One JSON object a line, with one member that says what it is; the first one is
-// the run. Lines are in the order in which things were noted, which is that of
-// their ends: sort by time where it matters. Times are nanoseconds since the run's
-// start by one monotonic clock, so the record is of one process.
+// Each line is a JSON object with one field that states its kind; the first line is the run.
+// Lines are in the order in which the events were recorded, which is the order of their ends:
+// sort by time if needed. Times are nanoseconds since the start of the run by one monotonic
+// clock, so a record comes from one process.
 //
 // # Outcomes
 //
-// An operation is one call of a client with all its repetitions: they carry one
-// idempotency key. Ok is an answer. Refused says for certain that nothing
-// happened. Unknown is everything else: a checker must accept both that it
-// happened, at any time from its call on, and that it did not.
+// An operation is one call of a client with all its repetitions, which have the same
+// idempotency key. Ok is an answer. Refused means that the operation certainly had no effect.
+// All other operations are Unknown: a checker must accept both that the operation took effect,
+// at any time after its call, and that it did not.
 //
 // # Failure stance
 //
-// A record that is not understood in full is an error that names its line: a
-// checker that skips what it does not know would call a lie the truth. A record
-// that could not be written is an error at the end of the run.
+// A line that is not understood completely is an error that names the line: a checker that
+// skips unknown data could accept a wrong run. If a record cannot be written, the run ends with
+// an error.
 package history

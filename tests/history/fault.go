@@ -2,14 +2,14 @@ package history
 
 import "slices"
 
-// FaultSpan is a fault while it lasts. It is safe for concurrent use.
+// FaultSpan is a fault in progress. It is safe for concurrent use.
 type FaultSpan struct {
 	r     *Recorder
 	fault Fault
 	ended bool
 }
 
-// Fault notes that a fault begins. It has not hit until Hit says so; it is in the
+// Fault records the beginning of a fault. It has not hit until Hit is called. It is in the
 // record once it has ended.
 func (r *Recorder) Fault(name, target string) *FaultSpan {
 	r.mu.Lock()
@@ -19,8 +19,7 @@ func (r *Recorder) Fault(name, target string) *FaultSpan {
 	return f
 }
 
-// Hit notes the sign by which the fault is known to have taken effect. Of several,
-// all are kept.
+// Hit records a proof that the fault has taken effect. It keeps all proofs.
 func (f *FaultSpan) Hit(proof string) {
 	f.r.mu.Lock()
 	defer f.r.mu.Unlock()
@@ -30,8 +29,8 @@ func (f *FaultSpan) Hit(proof string) {
 	f.fault.Proof = proof
 }
 
-// Missed notes why the fault is not known to have taken effect. It stays without
-// a hit, unless Hit says otherwise.
+// Missed records why the fault is not known to have taken effect. The fault stays without a
+// hit, unless Hit is called.
 func (f *FaultSpan) Missed(why string) {
 	f.r.mu.Lock()
 	defer f.r.mu.Unlock()
@@ -40,29 +39,28 @@ func (f *FaultSpan) Missed(why string) {
 	}
 }
 
-// Loses notes that what is not in the bucket may be gone from here on.
+// Loses records that data which is not in the bucket may be lost from here on.
 func (f *FaultSpan) Loses() {
 	f.r.mu.Lock()
 	defer f.r.mu.Unlock()
 	f.fault.Loses = true
 }
 
-// HasHit reports whether there was a sign.
+// HasHit reports whether Hit was called.
 func (f *FaultSpan) HasHit() bool {
 	f.r.mu.Lock()
 	defer f.r.mu.Unlock()
 	return f.fault.Hit
 }
 
-// End notes that the fault is over: healed, or done. Ended twice, it ended the
-// first time.
+// End records that the fault is over: healed, or completed. A second call has no effect.
 func (f *FaultSpan) End() {
 	f.r.mu.Lock()
 	defer f.r.mu.Unlock()
 	f.r.endFault(f)
 }
 
-// endFault puts the fault into the record. The lock is held.
+// endFault puts the fault into the record. The caller holds the lock.
 func (r *Recorder) endFault(f *FaultSpan) {
 	if f.ended {
 		return

@@ -10,7 +10,7 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// line is one line of a record: one member of it is there.
+// line is one line of a record: exactly one field is set.
 type line struct {
 	Run      *Run      `json:"run,omitzero"`
 	Op       *Op       `json:"op,omitzero"`
@@ -21,7 +21,7 @@ type line struct {
 	Final    *Final    `json:"final,omitzero"`
 }
 
-// lineMax bounds a line that is read.
+// lineMax bounds the length of a line, in bytes.
 const lineMax = 64 << 20
 
 var (
@@ -31,7 +31,7 @@ var (
 	errEmpty  = errors.New("it is empty")
 )
 
-// Read reads what a Recorder has written. An error names the line, from 1.
+// Read reads the output of a Recorder. An error names the line, counted from 1.
 func Read(in io.Reader) (*History, error) {
 	h := new(History)
 	lines := bufio.NewScanner(in)
@@ -53,7 +53,7 @@ func Read(in io.Reader) (*History, error) {
 	return h, nil
 }
 
-// add takes one line into the history.
+// add adds one line to the history.
 func (h *History) add(data []byte, first bool, ids map[int]bool) error {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return errEmpty
@@ -108,7 +108,7 @@ func (h *History) put(l line) {
 	}
 }
 
-// check finds what no Recorder writes.
+// check refuses a line that no Recorder writes.
 func (l *line) check(ids map[int]bool) error {
 	switch {
 	case l.Op != nil:

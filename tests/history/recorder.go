@@ -11,16 +11,16 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// Bounds of what is not in the file yet.
+// Bounds of the data that is not in the file yet.
 const (
 	bufferBytes = 64 << 10
 	bufferTime  = time.Second
 )
 
-// ErrClosed is the error of what is noted after Close.
+// ErrClosed is the error of a record after Close.
 var ErrClosed = errors.New("history: the recorder is closed")
 
-// Recorder notes a run while it goes on. It is safe for concurrent use.
+// Recorder records a run while it is in progress. It is safe for concurrent use.
 type Recorder struct {
 	start time.Time // has the monotonic clock's reading
 
@@ -34,8 +34,8 @@ type Recorder struct {
 	all     History
 }
 
-// NewRecorder begins a record: it writes to w, line by line, and keeps everything
-// in memory, too. A nil w keeps it in memory only. The run's start is now.
+// NewRecorder begins a record: it writes to w, line by line, and keeps everything in memory
+// too. If w is nil, it only keeps the record in memory. The start of the run is now.
 func NewRecorder(w io.Writer, run Run) *Recorder {
 	r := &Recorder{start: time.Now()}
 	if w != nil {
@@ -49,10 +49,10 @@ func NewRecorder(w io.Writer, run Run) *Recorder {
 	return r
 }
 
-// Now is the time since the start, by the monotonic clock.
+// Now returns the time since the start, by the monotonic clock.
 func (r *Recorder) Now() Time { return Time(time.Since(r.start)) }
 
-// At is t, which must have a monotonic reading, as a time of the run.
+// At returns t, which must have a monotonic reading, as a time of the run.
 func (r *Recorder) At(t time.Time) Time { return Time(t.Sub(r.start)) }
 
 // Begin gives an operation its id and the time of its call. End it with Op.
@@ -64,7 +64,7 @@ func (r *Recorder) Begin(op Op) Op {
 	return op
 }
 
-// Op notes an operation that has ended. Return is set to now where it is zero.
+// Op records an operation that has ended. If Return is zero, Op sets it to the current time.
 func (r *Recorder) Op(op Op) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -75,7 +75,7 @@ func (r *Recorder) Op(op Op) {
 	r.write(line{Op: &op})
 }
 
-// Applied notes what a node's log has.
+// Applied records lines of a node's log.
 func (r *Recorder) Applied(lines ...Applied) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -85,7 +85,7 @@ func (r *Recorder) Applied(lines ...Applied) {
 	}
 }
 
-// Document notes accepted versions of the document.
+// Document records accepted versions of the document.
 func (r *Recorder) Document(versions ...Document) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -95,7 +95,7 @@ func (r *Recorder) Document(versions ...Document) {
 	}
 }
 
-// State notes hashes of nodes' states.
+// State records hashes of nodes' states.
 func (r *Recorder) State(states ...State) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -105,7 +105,7 @@ func (r *Recorder) State(states ...State) {
 	}
 }
 
-// Final notes the jobs as they are at the end.
+// Final records the jobs at the end of the run.
 func (r *Recorder) Final(jobs ...Final) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -115,7 +115,7 @@ func (r *Recorder) Final(jobs ...Final) {
 	}
 }
 
-// History is everything noted so far. It is the caller's own.
+// History returns a copy of the record so far.
 func (r *Recorder) History() *History {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -126,7 +126,7 @@ func (r *Recorder) History() *History {
 	}
 }
 
-// Flush hands what is buffered to the writer.
+// Flush writes the buffered lines to the writer.
 func (r *Recorder) Flush() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -134,8 +134,8 @@ func (r *Recorder) Flush() error {
 	return r.err
 }
 
-// Close ends all faults that are open and flushes. It returns the first error of
-// writing the record. The writer is the caller's to close.
+// Close ends all open faults and flushes. It returns the first error of writing the record. The
+// caller must close the writer.
 func (r *Recorder) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -147,7 +147,7 @@ func (r *Recorder) Close() error {
 	return r.err
 }
 
-// write appends a line. The lock is held.
+// write appends a line. The caller holds the lock.
 func (r *Recorder) write(l line) {
 	if r.closed && r.err == nil {
 		r.err = ErrClosed
@@ -160,13 +160,13 @@ func (r *Recorder) write(l line) {
 		_, err = r.out.Write(append(data, '\n'))
 	}
 	r.err = err
-	// What a crash of this process would lose is bounded in time, too.
+	// The loss by a crash of this process is bounded in time, too.
 	if now := r.Now(); now-r.flushed > Time(bufferTime) {
 		r.flush()
 	}
 }
 
-// flush flushes. The lock is held.
+// flush flushes. The caller holds the lock.
 func (r *Recorder) flush() {
 	if r.out == nil || r.err != nil {
 		return

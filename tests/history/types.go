@@ -6,19 +6,19 @@ import (
 	"osqueue/fsm"
 )
 
-// Time is nanoseconds since the start of the run, or the length of something.
+// Time is a time since the start of the run, or a duration, in nanoseconds.
 type Time int64
 
-// Never is the return of what has not returned.
+// Never is the return time of an operation that has not returned.
 const Never = Time(1<<63 - 1)
 
-// Millisecond is what the machine's clock counts in.
+// Millisecond is the unit of the machine's clock.
 const Millisecond = Time(time.Millisecond)
 
-// Seconds is t in seconds, for people.
+// Seconds returns t in seconds, for people.
 func (t Time) Seconds() float64 { return time.Duration(t).Seconds() }
 
-// LSN is a place in the log, as term-index. The zero value is none.
+// LSN is a position in the log, as term-index. The zero value means none.
 type LSN struct{ fsm.LSN }
 
 // MarshalText implements encoding.TextMarshaler.
@@ -54,7 +54,7 @@ type History struct {
 	Finals    []Final
 }
 
-// Run says what was run.
+// Run describes the run.
 type Run struct {
 	Name    string    `json:"name,omitzero"` // of the test
 	Seed    uint64    `json:"seed"`
@@ -65,7 +65,7 @@ type Run struct {
 	Version string    `json:"version,omitzero"` // of the program under test
 }
 
-// Outcome is what a client knows of an operation.
+// Outcome is a client's knowledge of an operation.
 type Outcome string
 
 // The outcomes.
@@ -75,11 +75,10 @@ const (
 	Unknown Outcome = "unknown"
 )
 
-// Kind is what a client asked for.
+// Kind is the kind of a request.
 type Kind string
 
-// The kinds of operations. Those of log entries are the same as far as clients
-// cause them.
+// The kinds of operations. Log entries that clients cause have the same kinds.
 const (
 	Enqueue   Kind = "enqueue"
 	Claim     Kind = "claim"
@@ -116,33 +115,33 @@ type Op struct {
 	MaxAttempts int    `json:"maxAttempts,omitzero"` // 0: the server's default
 	Payload     string `json:"payload,omitzero"`
 
-	// Of claim: what was asked for, and what was handed out.
+	// Of claim: the request and the returned jobs.
 	Worker string   `json:"worker,omitzero"` // also of reports
 	Types  []string `json:"types,omitzero"`
 	Max    int      `json:"max,omitzero"`
 	Lease  Time     `json:"lease,omitzero"`
 	Jobs   []Held   `json:"jobs,omitzero"`
 
-	// Of all that are about one job. Of a read, Status, Token, Attempts and
-	// Result are what it showed; of a cancellation, Status is what it led to.
+	// Of operations about one job. In a read, Status, Token, Attempts and Result are those in
+	// the answer; in a cancellation, Status is the resulting one.
 	Job      string `json:"job,omitzero"`
 	Token    uint64 `json:"token,omitzero"`
 	Status   string `json:"status,omitzero"`
 	Attempts int    `json:"attempts,omitzero"`
 	Result   string `json:"result,omitzero"`
-	// Stopping: the cancelled job runs, and ends as cancelled unless its worker
-	// completes it first. Of a heartbeat: the worker was told so.
+	// Stopping: the cancelled job runs, and ends as cancelled unless its worker completes it
+	// first. In a heartbeat: the answer said so to the worker.
 	Stopping bool `json:"stopping,omitzero"`
-	// Permanent: the failed job is not to be tried again.
+	// Permanent: the failed job has no further attempt.
 	Permanent bool `json:"permanent,omitzero"`
 
-	// Of reads: the LSN that the answer had to show at least, and who was asked,
-	// if it was one node.
+	// Of reads: the lowest LSN that the answer may have, and the node that was asked, if it was
+	// a particular one.
 	MinLSN LSN    `json:"minLsn,omitzero"`
 	Node   string `json:"node,omitzero"`
 }
 
-// Held is a job that a claim handed out.
+// Held is a job that a claim returned.
 type Held struct {
 	Job      string `json:"job"`
 	Token    uint64 `json:"token"`
@@ -153,7 +152,7 @@ type Held struct {
 	Payload  string `json:"payload,omitzero"`
 }
 
-// Fault is something that was done to the cluster or to a client.
+// Fault is a fault of the cluster or of a client.
 type Fault struct {
 	Name   string `json:"name"`
 	Target string `json:"target,omitzero"`
@@ -161,16 +160,15 @@ type Fault struct {
 	End    Time   `json:"end"`
 	Hit    bool   `json:"hit"`            // there was a sign that it took effect
 	Proof  string `json:"proof,omitzero"` // the sign
-	// Loses: what was not in the bucket may be gone after it.
+	// Loses: data that was not in the bucket may be lost after it.
 	Loses bool `json:"loses,omitzero"`
 }
 
-// WorkerDead is the name of the fault in which a worker (the target) falls silent
-// for ever while it holds jobs.
+// WorkerDead is the name of the fault in which a worker (the target) stops permanently while it
+// holds leases.
 const WorkerDead = "worker-dead"
 
-// Applied is one mutation as a node's log has it, or what time brought about in an
-// entry.
+// Applied is one mutation of a node's log, or an effect of time in an entry.
 type Applied struct {
 	Node    string `json:"node"`
 	LSN     LSN    `json:"lsn"`
@@ -183,7 +181,7 @@ type Applied struct {
 	Epoch   uint64 `json:"epoch,omitzero"` // of a broker
 }
 
-// The kinds of Applied that no client asked for.
+// The kinds of Applied that no client requested.
 const (
 	Passed   Kind = "time"     // leases ran out, schedules fell due
 	Broker   Kind = "broker"   // a leader became active
@@ -191,7 +189,7 @@ const (
 	Other    Kind = "other"    // a mutation that this package has no name for
 )
 
-// Item is one job of an Applied, as it is after it.
+// Item is one job of an Applied, in its state after it.
 type Item struct {
 	Job      string `json:"job"`
 	Code     string `json:"code,omitzero"` // of this one, where they differ
@@ -227,7 +225,7 @@ type State struct {
 	Hash   string `json:"hash"`
 }
 
-// Final is a job as the cluster has it at the end, all faults being healed.
+// Final is a job in the cluster at the end, when all faults are healed.
 type Final struct {
 	Job      string `json:"job"`
 	Status   string `json:"status"`
