@@ -28,7 +28,7 @@ const (
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
-// options are what the command line decides.
+// options are the settings of the command line.
 type options struct {
 	files    []string
 	timeline string
@@ -84,7 +84,7 @@ func run(args []string, out, errs io.Writer) int {
 	return worst
 }
 
-// worse is the exit code that counts.
+// worse returns the more severe of two exit codes.
 func worse(a, b int) int {
 	order := []int{exitOK, exitUndecided, exitViolation, exitUnreadable}
 	return order[max(slices.Index(order, a), slices.Index(order, b))]

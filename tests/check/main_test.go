@@ -12,7 +12,7 @@ import (
 
 const ms = history.Millisecond
 
-// good is a job that is enqueued, handed out and completed.
+// good returns a job that is enqueued, handed out and completed.
 func good() *history.History {
 	return &history.History{
 		Run: history.Run{Name: "good", Seed: 7},
@@ -87,7 +87,7 @@ func TestExitsAndTables(t *testing.T) {
 
 func TestTimelineIsDrawn(t *testing.T) {
 	bad := good()
-	bad.Ops[2].Token = 4 // nobody has it
+	bad.Ops[2].Token = 4 // no client has this token
 	name := filepath.Join(t.TempDir(), "out.html")
 	var out, errs bytes.Buffer
 	if code := run([]string{save(t, bad), "--timeline", name, "--around", "2"}, &out, &errs); code != 1 {

@@ -232,7 +232,7 @@ func concerns(op *history.Op, job string) bool {
 	return op.Job == job || slices.ContainsFunc(op.Jobs, func(h history.Held) bool { return h.Job == job })
 }
 
-// marks are the operations that violations name.
+// marks returns the operations that violations name.
 func marks(verdicts []model.Verdict) map[int]bool {
 	all := make(map[int]bool)
 	for _, v := range verdicts {

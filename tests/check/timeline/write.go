@@ -130,7 +130,7 @@ func (p *page) bar(b *bar, y int) {
 		id, class, b.x, y, max(b.width, 1), barHeight, esc(title))
 }
 
-// inWords is what one operation asked and was told.
+// inWords describes the request and the answer of one operation.
 func inWords(op *history.Op) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d %s %s: %s, %.3f s to %.3f s", op.ID, op.Client, op.Kind, op.Outcome, op.Call.Seconds(), op.Return.Seconds())
@@ -163,7 +163,7 @@ func inWords(op *history.Op) string {
 	return b.String()
 }
 
-// verdicts are what the checkers said, with links to the operations.
+// verdicts writes the results of the checkers, with links to the operations.
 func (p *page) verdicts(opt Options) {
 	if len(opt.Verdicts) == 0 {
 		return
