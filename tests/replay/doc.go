@@ -3,10 +3,10 @@
 //
 //	go run ./tests/replay -url http://127.0.0.1:8080 compat/osqueue/testdata/transcripts/*.json
 //
-// It empties the queue before each sequence. Of every case that fails the first
-// difference is shown; the exit status is 1 then. A quirk, an accident of the
-// recorded system, is tried and reported, and does not count.
+// It empties the queue before each sequence. For every case that fails it shows the first
+// difference, and then its exit status is 1. A quirk, an accident of the recorded system, is
+// tried and reported, and does not count.
 //
-// Only cases whose set-up the node has are right: -config names it. TestTranscripts
-// plays all of them, against clusters that it starts itself.
+// The results are valid only for cases whose setup the node has: -config names it.
+// TestTranscripts plays all cases, against clusters that it starts itself.
 package main

@@ -14,7 +14,7 @@ import (
 	"osqueue/tests/replay/transcript"
 )
 
-// options are what the command line decides.
+// options are the settings of the command line.
 type options struct {
 	player player.Options
 	config string

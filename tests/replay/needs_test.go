@@ -22,7 +22,7 @@ type caller interface {
 	call(ctx context.Context, method string, p params) (needs.Answer, error)
 }
 
-// params are what a call may be about.
+// params are the possible parameters of a call.
 type params struct {
 	jobID string
 	typ   string
@@ -46,9 +46,9 @@ var flow = []struct{ name, method string }{
 	{"complete, gone", needs.Complete},
 }
 
-// TestClientNeeds makes the calls of the recorded clients and holds the answers
-// against what these clients resolve. What fails must be in pending.txt, behind the
-// word needs, and what is there must fail.
+// TestClientNeeds makes the calls of the recorded clients and compares the answers with the
+// results of these clients. A call that fails must be in pending.txt, after the word needs, and
+// every call listed there must fail.
 func TestClientNeeds(t *testing.T) {
 	pending, err := readPending(pendingFile)
 	if err != nil {
@@ -175,7 +175,7 @@ func (c *restCaller) call(ctx context.Context, method string, p params) (needs.A
 	return post(ctx, verb, c.base+path, "application/json", []byte(body))
 }
 
-// fields are the members of a call, in the names of the messages.
+// fields returns the members of a call, in the names of the messages.
 func fields(method string, p params, payload any) map[string]any {
 	switch method {
 	case needs.Submit:

@@ -9,7 +9,7 @@ import (
 	"osqueue/tests/replay/player"
 )
 
-// tally is what became of the cases of a file.
+// tally counts the results of the cases of a file.
 type tally struct {
 	count   map[player.Outcome]int
 	reasons map[string]int // for what was skipped

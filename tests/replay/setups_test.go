@@ -19,7 +19,7 @@ import (
 	"osqueue/tests/replay/transcript"
 )
 
-// mode says who is asked.
+// mode selects the node that gets the requests.
 type mode string
 
 const (
@@ -33,7 +33,7 @@ var modes = []mode{askLeader, askFollower}
 // clusters: who answers is part of what is tested.
 var calm = []string{"--raft-heartbeat", "2s", "--raft-election", "2s", "--raft-lease", "1s"}
 
-// servers are the addresses of a cluster that has a leader.
+// servers returns the addresses of a cluster that has a leader.
 func servers(c *cluster.Cluster, m mode) player.Servers {
 	leader, follower := "http://"+c.WaitLeader().HTTP, "http://"+c.Follower().HTTP
 	s := player.Servers{Base: leader, Leader: leader, Follower: follower}
@@ -132,8 +132,8 @@ func (s *seeder) start(ctx context.Context, seed []byte) (started bool, at playe
 	return true, servers(c, s.mode), nil
 }
 
-// refuseReady wants every node to say that requests find no leader: raft's is none as
-// long as somebody else's broker lives.
+// refuseReady checks that no node reports ready: the raft leader is not active while the broker
+// of another system is alive.
 func (s *seeder) refuseReady(c *cluster.Cluster) {
 	s.t.Helper()
 	for _, n := range c.Nodes {

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
 }
 
-// recordings are all files of the project.
+// recordings returns all files of the project.
 func recordings(t *testing.T) []transcript.File {
 	t.Helper()
 	paths, err := filepath.Glob("../../compat/*/testdata/transcripts/*.json")
@@ -43,7 +43,7 @@ func recordings(t *testing.T) []transcript.File {
 	return files
 }
 
-// journal is what became of all cases, by who was asked and name.
+// journal has the results of all cases, by mode and name.
 type journal struct {
 	mu      sync.Mutex
 	results map[string]player.Result
@@ -57,9 +57,9 @@ func (j *journal) add(m mode, results []player.Result) {
 	}
 }
 
-// TestTranscripts plays every recorded exchange against three nodes: the leader, and
-// then through a follower. What fails must be in pending.txt, and what is there must
-// fail.
+// TestTranscripts plays every recorded exchange against three nodes: first against the leader,
+// then through a follower. A case that fails must be in pending.txt, and every case listed
+// there must fail.
 func TestTranscripts(t *testing.T) {
 	files := recordings(t)
 	pending, err := readPending(pendingFile)

@@ -1,9 +1,9 @@
-// Package needs says what the recorded clients make of an answer: whether a call
-// resolves or throws. It is the class that an answer has to be in, where a recorded
-// exchange is one member of it.
+// Package needs decides how the recorded clients treat an answer: whether a call resolves or
+// throws. A recorded exchange is one answer; this package defines the class of all acceptable
+// answers.
 //
-// The rules are those of the recorded system's client, one function for each of its
-// transports; client_needs.json holds them against what the real one did.
+// The rules are those of the recorded system's client, one function for each of its transports.
+// client_needs.json compares them with the results of the real client.
 //
 //	rest         any 2xx; 204 has no value, all else must be JSON, whatever its type
 //	ws           the frame with the request's id, as text or number; the others do not count

@@ -30,8 +30,8 @@ const (
 	List      = "listJobs"
 )
 
-// Answer is what a server has answered to a call: Status, ContentType and Body, or
-// Frames on a WebSocket, of which the end of the connection is the last if Closed.
+// Answer is a server's answer to a call: Status, ContentType and Body, or Frames on a
+// WebSocket. If Closed is set, the end of the connection is the last frame.
 type Answer struct {
 	Status      int
 	ContentType string
@@ -75,7 +75,7 @@ func rest(method string, a Answer) error {
 	return value(method, v)
 }
 
-// value is what REST and WebSocket have in common: what is read from the JSON.
+// value checks the JSON value of an answer. The rules are the same for REST and WebSocket.
 func value(method string, v any) error {
 	if method == Heartbeat || method == Complete {
 		return nil // which is not looked at

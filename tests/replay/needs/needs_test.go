@@ -9,7 +9,7 @@ import (
 	"osqueue/tests/replay/transcript"
 )
 
-// httpAnswer and frame are what the recorded cases have a server answer.
+// httpAnswer and frame are the server's answers in the recorded cases.
 type httpAnswer struct {
 	Status     int
 	Headers    map[string]string

@@ -63,7 +63,7 @@ func (p *Player) handshake(ctx context.Context, c *transcript.Case) (string, *tr
 	return line, c.CheckHandshake(a, code), nil
 }
 
-// upgrade is the request. What the case says about a header wins.
+// upgrade returns the handshake request. The headers of the case have precedence.
 func (p *Player) upgrade(ctx context.Context, r *transcript.HandshakeRequest) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.at.Base+r.Path, nil)
 	if err != nil {
@@ -91,7 +91,7 @@ func (p *Player) upgrade(ctx context.Context, r *transcript.HandshakeRequest) (*
 	return req, nil
 }
 
-// guid is what RFC 6455 has a server append to the key.
+// guid is the value that a server appends to the key, by RFC 6455.
 const guid = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
 func checkAccept(req *http.Request, resp *http.Response) error {

@@ -78,7 +78,7 @@ func (p *Player) message(r *transcript.HTTPRequest) (*message, error) {
 	return m, err
 }
 
-// header is what the client sent, or what the case is about.
+// header returns the headers of the client, overridden by those of the case.
 func (p *Player) header(layers ...map[string]*string) (http.Header, error) {
 	h := http.Header{}
 	for _, layer := range layers {

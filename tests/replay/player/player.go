@@ -22,7 +22,7 @@ const (
 	Skipped Outcome = "skipped" // it cannot be played here; Result.Why says why
 )
 
-// Result is what became of a case.
+// Result is the result of a case.
 type Result struct {
 	File    string
 	Case    *transcript.Case
@@ -32,7 +32,7 @@ type Result struct {
 	Why     string
 }
 
-// Name is the file and the case.
+// Name returns the file and the case.
 func (r *Result) Name() string { return r.File + " " + r.Case.Name }
 
 // Servers are base URLs, as in http://127.0.0.1:8080.
@@ -96,7 +96,7 @@ func (p *Player) Close() {
 	p.dialer.CloseIdleConnections()
 }
 
-// Sequences are the cases of a file that are played, by sequence.
+// Sequences returns the cases of a file that are played, by sequence.
 func Sequences(f transcript.File) [][]*transcript.Case {
 	var all [][]*transcript.Case
 	seq := ""
@@ -269,7 +269,7 @@ func sleep(ctx context.Context, d time.Duration) {
 // answers for itself.
 var leaderOnly = []string{"/submit_task", "/get_pending_task", "/complete_task", "/status"}
 
-// server is who gets a request by HTTP.
+// server returns the server for a request by HTTP.
 func (p *Player) server(file *transcript.HTTPRequest) string {
 	switch {
 	case file.Target == transcript.TargetFollower:

@@ -54,7 +54,7 @@ func play(t *testing.T, f transcript.File, h http.HandlerFunc, change func(*Opti
 	return results
 }
 
-// outcomes are those of all cases, with a blank between.
+// outcomes returns the outcomes of all cases, separated by blanks.
 func outcomes(results []Result) string {
 	var all []string
 	for _, r := range results {
@@ -120,8 +120,8 @@ func TestRequestIsSentAsItIs(t *testing.T) {
 	}
 }
 
-// TestSequence captures in one case what others use, right or wrong, and goes on
-// after a failure.
+// TestSequence captures in one case the values that other cases use, correct or not, and
+// continues after a failure.
 func TestSequence(t *testing.T) {
 	f := file(t,
 		`"request":{"method":"POST","path":"/jobs"},"response":{"status":201,"body":{"id":"x"}},"capture":{"id":"$.id"},"volatile":["$.id"]`,
@@ -170,7 +170,7 @@ func TestSequencesAreApart(t *testing.T) {
 	}
 }
 
-// TestEventually repeats a request until the answer is right, and not for ever.
+// TestEventually repeats a request until the answer is correct or the time is over.
 func TestEventually(t *testing.T) {
 	for _, c := range []struct {
 		rule, want string
@@ -226,8 +226,8 @@ func TestParallel(t *testing.T) {
 	wantOutcomes(t, results, "pass")
 }
 
-// TestWhoIsAsked sends requests to a node that does not lead, but for those that only
-// the leader answers, and those that ask for a follower.
+// TestWhoIsAsked sends requests to a node that does not lead, except requests that only the
+// leader answers and requests for a follower.
 func TestWhoIsAsked(t *testing.T) {
 	who := func(name string) *httptest.Server {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, name) }))

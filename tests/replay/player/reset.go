@@ -51,7 +51,7 @@ func (p *Player) release(ctx context.Context, j *v1.Job) {
 	_ = p.native(ctx, http.MethodPost, path, v1.Release{WorkerID: j.WorkerID, Token: j.Token}, new(v1.Reported))
 }
 
-// native is a call of the native interface.
+// native makes a call of the native interface.
 func (p *Player) native(ctx context.Context, method, path string, in, out any) error {
 	ctx, cancel := context.WithTimeout(ctx, DefaultTimeout)
 	defer cancel()

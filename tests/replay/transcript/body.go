@@ -7,10 +7,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Text is the generated text.
+// Text returns the generated text.
 func (g *Gen) Text() string { return g.Prefix + strings.Repeat(g.Unit, g.Count) + g.Suffix }
 
-// Bytes is the request's body. Without one, there is false.
+// Bytes returns the request's body. there is false if the request has no body.
 func (r *HTTPRequest) Bytes(vars Vars) (data []byte, there bool, err error) {
 	switch {
 	case r.Body != nil:
@@ -67,7 +67,7 @@ type Frame struct {
 	Binary bool
 }
 
-// Frames are the messages to send.
+// Frames returns the messages to send.
 func (r *WSRequest) Frames(vars Vars) ([]Frame, error) {
 	switch {
 	case r.MessageText != nil:

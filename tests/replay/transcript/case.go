@@ -26,8 +26,8 @@ const (
 	ConfigStorageFail = "storage-fail"
 )
 
-// TargetFollower is the target of a request that goes to a node which does not
-// lead, whoever gets the others.
+// TargetFollower is the target of a request that goes to a node which does not lead, regardless
+// of the target of the other requests.
 const TargetFollower = "follower"
 
 // Case is one recorded exchange. Exactly one pair of request and response is
@@ -93,8 +93,8 @@ type Message struct {
 	Fields  jsontext.Value `json:"fields"`
 }
 
-// HTTPRequest is a request by HTTP. Of the bodies at most one is there, but for
-// Proto, beside which BodyBase64 has the bytes as they were captured.
+// HTTPRequest is a request by HTTP. At most one of the bodies is set, with one exception: with
+// Proto, BodyBase64 has the captured bytes.
 type HTTPRequest struct {
 	Transport     string             `json:"transport"`
 	Method        string             `json:"method"`
@@ -112,7 +112,7 @@ type HTTPRequest struct {
 	Proto         *Message           `json:"proto"`
 }
 
-// HTTPResponse is what was answered.
+// HTTPResponse is the recorded answer.
 type HTTPResponse struct {
 	Status        int               `json:"status"`
 	StatusAlso    []int             `json:"statusAlso"`
@@ -213,8 +213,7 @@ type ClientRequest struct {
 	ServerAnswers jsontext.Value `json:"serverAnswers"`
 }
 
-// ClientResponse is what the client made of it: the outcome is "resolves" or
-// "throws".
+// ClientResponse is the client's result of the answer: the outcome is "resolves" or "throws".
 type ClientResponse struct {
 	Outcome string         `json:"outcome"`
 	Value   jsontext.Value `json:"value"`

@@ -10,7 +10,7 @@ import (
 	"strconv"
 )
 
-// Answer is what a server has answered by HTTP.
+// Answer is a server's answer by HTTP.
 type Answer struct {
 	Status int
 	Header http.Header
@@ -52,7 +52,7 @@ func statuses(want *HTTPResponse) string {
 	return text
 }
 
-// tree is the answer's body as a JSON value, for a case that wants one.
+// tree returns the answer's body as a JSON value, for a case that wants one.
 func (c *Case) tree(a Answer) (any, error) {
 	want := c.HTTPResponse
 	switch {
@@ -162,8 +162,8 @@ func (c *Case) CheckMessages(frames [][]byte, vars Vars) *Difference {
 	return j.compare(nil, want, all[0])
 }
 
-// inOrderOf puts answers into the order of the recorded ones, by their ids. What
-// has no place stands at the end.
+// inOrderOf sorts answers into the order of the recorded ones, by their ids. Answers without a
+// recorded one come last.
 func inOrderOf(want any, got []any) any {
 	out := []any{}
 	rest := slices.Clone(got)
@@ -183,7 +183,7 @@ func idOf(v any) any {
 	return object["id"]
 }
 
-// Answers is how many messages the case waits for.
+// Answers returns the number of messages for which the case waits.
 func (c *Case) Answers() int {
 	if c.WSResponse.Messages == nil {
 		return 1

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// one is the only case of a text.
+// one returns the only case of a text.
 func one(t *testing.T, text string) *Case {
 	t.Helper()
 	cases, err := Load([]byte("[" + text + "]"))
@@ -17,7 +17,7 @@ func one(t *testing.T, text string) *Case {
 	return &cases[0]
 }
 
-// answer is one with a status, headers as "name: value" and a body.
+// answer returns one with a status, headers as "name: value" and a body.
 func answer(status int, body string, headers ...string) Answer {
 	a := Answer{Status: status, Header: http.Header{}, Body: []byte(body)}
 	for _, h := range headers {

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Difference is what is wrong with an answer: the first thing that was found.
+// Difference is the first difference that was found in an answer.
 type Difference struct {
 	Where string
 	Want  string

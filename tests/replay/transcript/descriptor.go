@@ -27,8 +27,8 @@ const (
 	kindMessage = descriptorpb.FieldDescriptorProto_TYPE_MESSAGE
 )
 
-// messages are those of the recorded contract, written down here a second time so
-// that a fault of the server's own definition is seen.
+// messages are the messages of the recorded contract, defined here a second time so that a
+// fault of the server's own definition is detected.
 var messages = map[string][]field{
 	"SubmitJobRequest": {
 		{name: "payload", kind: kindBytes}, {name: "max_attempts", kind: kindInt32, optional: true}, {name: "type", kind: kindText},

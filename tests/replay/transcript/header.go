@@ -85,7 +85,7 @@ func sameMediaType(want, got string) bool {
 	return true
 }
 
-// listOf are the elements of lists, in lower case.
+// listOf returns the elements of lists, in lower case.
 func listOf(values ...string) []string {
 	var out []string
 	for _, value := range values {

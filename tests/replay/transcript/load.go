@@ -68,7 +68,7 @@ func nameOf(path string) string {
 	return filepath.Base(dir) + "/" + filepath.Base(path)
 }
 
-// Load reads the cases of a file. What it does not understand is an error.
+// Load parses the cases of a file. An unknown field or value is an error.
 func Load(data []byte) ([]Case, error) {
 	var raw []rawCase
 	if err := strict(data, &raw); err != nil {

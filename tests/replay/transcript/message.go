@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 )
 
-// EncodeMessage is the bytes of a message whose fields are given in JSON.
+// EncodeMessage returns the bytes of a message whose fields are given in JSON.
 func EncodeMessage(name string, fields any) ([]byte, error) {
 	d, err := messageType(name)
 	if err != nil {
@@ -23,7 +23,7 @@ func EncodeMessage(name string, fields any) ([]byte, error) {
 	return proto.MarshalOptions{Deterministic: true}.Marshal(m)
 }
 
-// DecodeMessage is the fields of a message in JSON: names in lowerCamel, bytes in
+// DecodeMessage returns the fields of a message in JSON: names in lowerCamel, bytes in
 // Base64, int64 as text, defaults left out. A field that the contract does not have
 // is an error.
 func DecodeMessage(name string, data []byte) (any, error) {

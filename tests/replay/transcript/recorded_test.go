@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// recordings are all files of the project.
+// recordings returns all files of the project.
 func recordings(t *testing.T) []File {
 	t.Helper()
 	var files []File
@@ -32,7 +32,7 @@ func recordings(t *testing.T) []File {
 	return files
 }
 
-// recordedAnswer is what was answered.
+// recordedAnswer returns the recorded answer.
 func recordedAnswer(t *testing.T, r *HTTPResponse) Answer {
 	t.Helper()
 	a := Answer{Status: r.Status, Header: http.Header{}}
@@ -73,7 +73,7 @@ func eachAnswer(t *testing.T, fn func(name string, c *Case, vars Vars)) {
 	}
 }
 
-// answerFrames are the recorded messages.
+// answerFrames returns the recorded messages.
 func answerFrames(t *testing.T, c *Case) [][]byte {
 	t.Helper()
 	if c.WSResponse.Messages == nil {
@@ -140,7 +140,7 @@ func TestEveryValueCounts(t *testing.T) {
 	}
 }
 
-// recordedOr is the recorded JSON of either transport.
+// recordedOr returns the recorded JSON of either transport.
 func (r *WSResponse) recordedOr(h *HTTPResponse) []byte {
 	switch {
 	case r != nil && r.Messages != nil:
@@ -168,7 +168,7 @@ const (
 	further    = "a further member"
 )
 
-// mutants are all values that differ from v in one thing.
+// mutants returns all values that differ from v in one thing.
 func mutants(at path, v any) []mutant {
 	list := []mutant{{otherType, at, typeChanged(v)}}
 	switch v := v.(type) {

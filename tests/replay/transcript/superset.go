@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// What the recorded systems know, at the places of an answer where the native
-// interface may have more. The clients skip other members there.
+// The fields that the recorded systems know, at the places of an answer where the native
+// interface may have more. The clients skip other fields there.
 var (
 	knownAnswer = []string{
 		"jobId", "payload", "type",

@@ -144,7 +144,7 @@ func typeOf(v any) string {
 	}
 }
 
-// canonical is one text for all ways to write a number: digits without zeros at
+// canonical returns one text for all ways to write a number: digits without zeros at
 // either end, and the power of ten. It never computes with the exponent's size.
 func (n Number) canonical() string {
 	s := string(n)

@@ -64,7 +64,7 @@ func (v Vars) Value(value any) (any, error) {
 	}
 }
 
-// reference is the value of "$name" or "$name+1".
+// reference returns the value of "$name" or "$name+1".
 func (v Vars) reference(text string) (any, error) {
 	m := reference.FindStringSubmatch(text)
 	if m == nil {
@@ -96,7 +96,7 @@ func unknownVariable(name string) error {
 	return fmt.Errorf("%s has no value: the case that captures it did not get it", name)
 }
 
-// take notes what the case captures of an answer. What is not there is not
+// take stores the values that the case captures from an answer. A missing value is not
 // captured.
 func (c *Case) take(answer any, vars Vars) {
 	for name, text := range c.Capture {
