@@ -31,7 +31,7 @@ type Config struct {
 
 var errRate = errors.New("workload: a rate is negative")
 
-// filled is the configuration with its defaults.
+// filled returns the configuration with its defaults.
 func (c Config) filled() (Config, error) {
 	if c.JobRate < 0 || c.CancelRate < 0 || c.ReadRate < 0 {
 		return c, errRate

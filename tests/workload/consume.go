@@ -52,7 +52,7 @@ func (l *Load) consume(ctx context.Context, a *actor) {
 	}
 }
 
-// die falls silent for ever, and goes on as another worker.
+// die stops the worker permanently, and continues as another worker.
 func (l *Load) die(a *actor, holding []client.ClaimedJob) {
 	f := l.rec.Fault(history.WorkerDead, a.worker())
 	f.Hit(fmt.Sprintf("it stopped while it held %d jobs, of which one is %s", len(holding), holding[0].ID))
@@ -91,8 +91,8 @@ func (l *Load) work(ctx context.Context, a *actor, lease client.Lease) {
 	}
 }
 
-// reportLate makes the reports whose leases are over by now: with a token that has
-// been given to nobody else they would be heard.
+// reportLate sends the reports whose leases have expired by now. The cluster accepts a report
+// whose token no later claim has replaced.
 func (l *Load) reportLate(ctx context.Context, a *actor) {
 	now := time.Now()
 	for len(a.late) > 0 && a.late[0].at.Before(now) {

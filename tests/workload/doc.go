@@ -1,25 +1,25 @@
-// Package workload is clients that go on through faults, and note everything that
-// they are told in a history.
+// Package workload runs clients that continue through faults, and records every answer that
+// they get in a history.
 //
-// # Who there is
+// # Clients
 //
-// Producers enqueue jobs of several types and priorities; some are delayed, some wait
-// after failed attempts, some must be in the bucket before they are acknowledged.
-// Consumers claim and mostly complete; now and then they send a heartbeat, fail,
-// release, come with a report after their lease is over, or fall silent for ever and
-// go on under another name. Cancellers take jobs back. Readers ask the leader for jobs,
-// and any node for what is at least as new as an answer that somebody has got.
+// Producers enqueue jobs of several types and priorities. Some jobs are delayed, some wait
+// after failed attempts, and some must be in the bucket before they are acknowledged. Consumers
+// claim jobs and complete most of them. Now and then they send a heartbeat, fail, release,
+// report after their lease has expired, or stop permanently and continue under another name.
+// Cancellers cancel jobs. Readers ask the leader for jobs, and any node for a state that is at
+// least as new as an answer that a client has got.
 //
-// Each client has connections of its own and knows the nodes in another order.
+// Each client has connections of its own, and its own order of the nodes.
 //
 // # Operations
 //
-// One call is one operation, however often the client repeats it, under one
-// idempotency key, by which it is found in the nodes' logs. Answers that no correct
-// client can be given (a bad request, a key used twice) end up in Err.
+// One call is one operation, however often the client repeats it, under one idempotency key.
+// The key identifies the operation in the nodes' logs. Answers that a correct client cannot get
+// (a bad request, a key used twice) are recorded in Err.
 //
 // # Failure stance
 //
-// No fault ends the load: a call that fails is noted with its outcome, and the client
-// goes on. Every call is bounded, and Close ends all of them.
+// No fault ends the load: a call that fails is recorded with its outcome, and the client
+// continues. Every call is bounded, and Close ends all of them.
 package workload

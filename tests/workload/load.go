@@ -42,8 +42,8 @@ const attemptTimeout = 2 * time.Second
 // ackWait is how long a client waits for the bucket.
 const ackWait = 2 * time.Second
 
-// Start starts the clients. servers are the addresses of the nodes, or of what
-// stands before them. Close ends them.
+// Start starts the clients. servers are the addresses of the nodes, or of the proxies in front
+// of them. Close ends the clients.
 func Start(cfg Config, servers []string, rec *history.Recorder) (*Load, error) {
 	cfg, err := cfg.filled()
 	if err != nil {
@@ -106,7 +106,7 @@ type actor struct {
 	late  []late // reports that are made when their lease is over
 }
 
-// worker is the name under which a consumer claims.
+// worker returns the name under which a consumer claims.
 func (a *actor) worker() string {
 	if a.lives == 0 {
 		return a.name
@@ -144,10 +144,10 @@ func (l *Load) newClient(servers []string) (*client.Client, error) {
 	return client.New(cfg)
 }
 
-// Sent is how many operations have been answered.
+// Sent returns the number of operations that have been answered.
 func (l *Load) Sent() int64 { return l.answered.Load() }
 
-// Err is the first answer that no correct client can be given; nil if there was none.
+// Err returns the first answer that a correct client cannot get; nil if there was none.
 func (l *Load) Err() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -162,14 +162,14 @@ func (l *Load) fault(err error) {
 	}
 }
 
-// StopProducing ends everybody but the consumers, and waits for them.
+// StopProducing ends all clients except the consumers, and waits for them.
 func (l *Load) StopProducing() {
 	l.stop()
 	l.asking.Wait()
 }
 
-// Drain stops the producers, waits until no job waits or runs, for as long as ctx
-// lasts, and then ends the consumers. Meanwhile these do nothing wrong any more.
+// Drain stops the producers, waits until no job is available or running, at most until ctx
+// ends, and then ends the consumers. Meanwhile the consumers make no deliberate faults.
 func (l *Load) Drain(ctx context.Context) error {
 	l.StopProducing()
 	l.calm.Store(true)
@@ -199,7 +199,7 @@ func (l *Load) empty(ctx context.Context) error {
 // finalsPage is how many jobs one request reads at the end.
 const finalsPage = 500
 
-// Finals reads all jobs that the cluster has and notes them as the end of the run.
+// Finals reads all jobs of the cluster and records them as the end of the run.
 func (l *Load) Finals(ctx context.Context) error {
 	var all []history.Final
 	for j, err := range l.control.Jobs(ctx, client.ListOptions{Statuses: []string{v1.StatusAll}, PageSize: finalsPage}) {

@@ -11,8 +11,8 @@ import (
 	"osqueue/tests/history"
 )
 
-// write makes one write of a client and notes it. call reads its answer into the
-// operation; what it returns decides the outcome.
+// write makes one write of a client and records it. call reads its answer into the operation,
+// and its error decides the outcome.
 func (l *Load) write(ctx context.Context, a *actor, op history.Op, call func(context.Context, *history.Op) error) history.Op {
 	op.Client, op.Request = a.name, client.NewID()
 	op = l.rec.Begin(op)
@@ -41,7 +41,7 @@ func (l *Load) noteLSN(op *history.Op, text string) {
 	}
 }
 
-// judge tells the outcome from the error.
+// judge derives the outcome from the error.
 func (l *Load) judge(op *history.Op, err error) {
 	if err == nil {
 		op.Outcome = history.OK
@@ -64,7 +64,7 @@ func (l *Load) judge(op *history.Op, err error) {
 	}
 }
 
-// wrong reports whether no correct client can be told so.
+// wrong reports whether a correct client never gets the tag.
 func wrong(tag string) bool {
 	switch tag {
 	case v1.TagBadRequest, v1.TagUnknownMember, v1.TagRequestConflict, v1.TagIDTaken, v1.TagInternal, v1.TagNoRoute,
@@ -77,7 +77,7 @@ func wrong(tag string) bool {
 // knownMax bounds the jobs and LSNs that are remembered for others.
 const knownMax = 256
 
-// known is what clients know of each other's work. The zero value is ready.
+// known is the clients' shared knowledge of each other's work. The zero value is ready to use.
 type known struct {
 	mu   sync.Mutex
 	jobs []string
@@ -108,7 +108,7 @@ func (k *known) lsn(l history.LSN) {
 	k.seen++
 }
 
-// youngest is the job that was enqueued last; "" while there is none.
+// youngest returns the job that was enqueued last; "" while there is none.
 func (k *known) youngest() string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -118,7 +118,7 @@ func (k *known) youngest() string {
 	return k.jobs[(k.next+len(k.jobs)-1)%len(k.jobs)]
 }
 
-// any is one of the youngest jobs and LSNs; ok is false while there are none.
+// any returns one of the youngest jobs and LSNs; ok is false while there are none.
 func (k *known) any(a *actor) (job string, lsn history.LSN, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 
 var types = []string{"mail", "image", "report"}
 
-// chance reports whether what happens in so many of a hundred cases does.
+// chance reports true in the given percentage of calls.
 func (a *actor) chance(percent int) bool { return a.dice.IntN(100) < percent }
 
 // produce enqueues one job.
@@ -54,8 +54,7 @@ func (l *Load) enqueue(ctx context.Context, a *actor, job client.NewJob) (client
 	return e, err
 }
 
-// cancel takes a job back that somebody has enqueued: mostly the youngest one, which
-// may not have ended yet.
+// cancel cancels an enqueued job: mostly the youngest one, which may not have ended yet.
 func (l *Load) cancel(ctx context.Context, a *actor) {
 	job, _, ok := l.known.any(a)
 	if !ok {

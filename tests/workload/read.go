@@ -15,7 +15,7 @@ import (
 	"osqueue/tests/history"
 )
 
-// read asks for a job that somebody has enqueued, or for figures.
+// read asks for an enqueued job, or for figures.
 func (l *Load) read(ctx context.Context, a *actor) {
 	job, lsn, ok := l.known.any(a)
 	if !ok {
@@ -45,7 +45,7 @@ func shown(op *history.Op, j *v1.Job) {
 	op.Status, op.Token, op.Attempts, op.Result = j.Status, j.Token, int(j.Attempts), string(j.Result)
 }
 
-// readLeader asks whoever leads.
+// readLeader sends a read to the current leader.
 func (l *Load) readLeader(ctx context.Context, a *actor, job string) {
 	op := l.rec.Begin(history.Op{Client: a.name, Kind: history.GetJob, Job: job})
 	j, err := a.client.Job(ctx, job)
@@ -56,7 +56,7 @@ func (l *Load) readLeader(ctx context.Context, a *actor, job string) {
 	l.rec.Op(op)
 }
 
-// judgeRead is judge for reads: only that there is nothing is an answer.
+// judgeRead is judge for reads: of the errors, only "not found" is an answer.
 func (l *Load) judgeRead(op *history.Op, err error) {
 	l.judge(op, err)
 	if op.Outcome == history.Refused && op.Tag != v1.TagNotFound {
@@ -64,7 +64,7 @@ func (l *Load) judgeRead(op *history.Op, err error) {
 	}
 }
 
-// readNode asks one node, any of them, for what is as new as the operation's LSN.
+// readNode asks any one node for a state at least as new as the operation's LSN.
 func (l *Load) readNode(ctx context.Context, a *actor, op history.Op, path string, into any, read func(*history.Op)) {
 	op.Client, op.Node = a.name, l.servers[a.dice.IntN(len(l.servers))]
 	op = l.rec.Begin(op)
@@ -79,7 +79,7 @@ func (l *Load) readNode(ctx context.Context, a *actor, op history.Op, path strin
 // answerMax bounds the answers to these reads.
 const answerMax = 1 << 20
 
-// get reads an answer of that very node.
+// get reads an answer of the given node itself.
 func (l *Load) get(ctx context.Context, server, path string, into any) error {
 	if !strings.Contains(server, "://") {
 		server = "http://" + server

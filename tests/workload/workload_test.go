@@ -17,8 +17,8 @@ import (
 	"osqueue/tests/workload"
 )
 
-// TestLoadThroughAFailover lets the load run through the death of a leader. All
-// checkers accept what it notes, and each kind of operation is in it.
+// TestLoadThroughAFailover lets the load run through the death of a leader. All checkers accept
+// the record, and it contains each kind of operation.
 func TestLoadThroughAFailover(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes")
@@ -148,8 +148,8 @@ func counts(t *testing.T, h *history.History) {
 
 var errNoWay = errors.New("no way")
 
-// TestNobodyThere: without a cluster nothing is certain to have been done, every call
-// ends, and so does the load.
+// TestNobodyThere checks that, without a cluster, no operation is reported as done, every call
+// ends, and the load ends.
 func TestNobodyThere(t *testing.T) {
 	rec := history.NewRecorder(nil, history.Run{})
 	load, err := workload.Start(workload.Config{
