@@ -63,7 +63,7 @@ func read(t *testing.T, file string) (list []string) {
 	}
 }
 
-// What cannot be read is an error, and not an archive without it.
+// An unreadable file is an error, and does not result in an archive without it.
 func TestArchiveOfWhatIsNotThere(t *testing.T) {
 	err := writeArchive(filepath.Join(t.TempDir(), "a.cpio"), func(a *archive) error { return a.file("/nowhere/to/be/found", "x") })
 	if !errors.Is(err, os.ErrNotExist) {

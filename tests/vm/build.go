@@ -25,7 +25,7 @@ const tooSlow = "TestManyThatEndAtOnce|TestNotRoot|TestLastOnesMayEnd|TestHostil
 // in another one starts in the leaf of the test's own, where it is not alone.
 const inAService = "Told|Sum|InMemory|ForkBomb|AllProcesses"
 
-// thePlan is what runs in the machine.
+// thePlan returns the plan of the machine.
 func thePlan(limit time.Duration) plan.Plan {
 	require := []string{"OSQUEUE_TEST_SANDBOX=require", "OSQUEUE_TEST_CGROUPS=require"}
 	return plan.Plan{Runs: []plan.Run{

@@ -18,7 +18,7 @@ import (
 // kernelPackage stands for the newest kernel for virtual machines.
 const kernelPackage = "linux-image-cloud-amd64"
 
-// packages are what tests call: the sandbox, a shell, its usual programs, and
+// packages are the packages that the tests call: the sandbox, a shell, its usual programs, and
 // Python with ctypes.
 var packages = []string{
 	"bubblewrap", "coreutils", "dash", "grep", "hostname", "libpython3-stdlib", "procps", "python3-minimal", "util-linux",

@@ -5,10 +5,9 @@
 //
 // # Problem
 //
-// A worker bounds its commands by control groups of version 2, as root. Many
-// machines that build and test, containers above all, give them to nobody, or
-// have the controllers on version 1. There these tests are skipped, and a limit
-// that was never seen to hold is a guess.
+// A worker bounds its commands by control groups of version 2, as root. Many machines that
+// build and test, above all containers, do not allow this, or have the controllers on version
+// 1. There these tests are skipped, and nothing shows that a limit holds.
 //
 // # How
 //
@@ -25,9 +24,10 @@
 //
 // # Failure stance
 //
-// Success is only what the machine itself has said: one that stops, hangs or
-// loses its output has failed. A download that is cut leaves nothing that counts
-// as done, and the next run begins it anew. Where /dev/kvm is there but cannot
-// run a plain kernel, which is told by the machine not saying a word, it is
+// Only the machine itself reports success: a machine that stops, hangs or loses its output has
+// failed. A download that is cut off leaves no file that counts as complete, and the next run
+// starts it again. If /dev/kvm exists but cannot run a plain kernel, which shows by a machine
+// without any output, the machine is started again in emulation. The machine ends with this
+// program.
 // started again in emulation. The machine ends with this program.
 package main

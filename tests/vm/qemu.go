@@ -18,7 +18,7 @@ import (
 	"osqueue/tests/vm/plan"
 )
 
-// machine is what boots.
+// machine describes the machine to boot.
 type machine struct {
 	kernel   string
 	archives []string
@@ -109,7 +109,7 @@ func (m machine) follow(out io.Reader, booted func()) (status int, ended bool) {
 	return status, ended
 }
 
-// arguments are those of qemu.
+// arguments returns the arguments of qemu.
 func arguments(accel, kernel, initrd string) []string {
 	cpu := "max"
 	if accel == "kvm" {

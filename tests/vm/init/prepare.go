@@ -48,8 +48,8 @@ func prepare() error {
 	return loopback()
 }
 
-// leaveFirstRoot makes the root a mount on top of the kernel's first file system:
-// out of that one itself nobody can pivot, which is what bubblewrap does.
+// leaveFirstRoot makes the root a mount on top of the kernel's first file system: bubblewrap
+// calls pivot_root, which fails in that first file system itself.
 func leaveFirstRoot() error {
 	const dir = "/mnt"
 	if err := os.MkdirAll(dir, 0o755); err != nil {

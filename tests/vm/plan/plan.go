@@ -1,5 +1,5 @@
-// Package plan is what the virtual machine of tests/vm is told to do, and how
-// it says what came of it.
+// Package plan defines the input of the virtual machine of tests/vm and the form of its
+// results.
 package plan
 
 import (
