@@ -1,9 +1,9 @@
-// Package mutants seeds deliberate defects, so that it is known what the tests are
-// worth: a check that lets a queue without its fence pass is no check.
+// Package mutants seeds deliberate defects to show that the tests detect them: a check that
+// passes for a queue without its fence is no check.
 //
-// A Mutant is a snippet of a source file and what stands in its place. The compiler
-// is given the changed file as an overlay, so the tree itself is never touched and
-// several can be built at once.
+// A Mutant is a snippet of a source file and its replacement. The compiler gets the changed
+// file as an overlay, so that the tree itself is never changed and several mutants can be built
+// at once.
 package mutants
 
 import (
@@ -21,15 +21,15 @@ type Mutant struct {
 	Old  string // occurs once in the file
 	Bug  string // stands in its place
 	Also []Edit // further changes of the file, for what is guarded twice
-	// Import is a package that Bug needs and the file has not; "": none.
+	// Import is a package that Bug needs and that the file does not import; "": none.
 	Import string
 }
 
 // Edit is a further change of a Mutant's file: Old occurs once.
 type Edit struct{ Old, Bug string }
 
-// Mutated is the file under root with the defect in it. It is an error if the snippet
-// is not there exactly once: then the code has moved on, and the table has not.
+// Mutated returns the file under root with the defect in it. It returns an error unless the
+// snippet occurs exactly once: otherwise the code has changed and the table has not.
 func (m Mutant) Mutated(root string) ([]byte, error) {
 	data, err := os.ReadFile(filepath.Join(root, m.File))
 	if err != nil {

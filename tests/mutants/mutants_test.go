@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// TestMutants builds the queue with each defect and expects the check that is named
-// beside it to fail:
+// TestMutants builds the queue with each defect and expects the check that the table names for
+// the defect to fail:
 //
 //	make mutants
 //
@@ -24,7 +24,7 @@ var withMutants = flag.Bool("mutants", false, "build the queue with each deliber
 
 const root = "../.."
 
-// TestMutantsFit keeps the table in step with the code.
+// TestMutantsFit checks that the snippets of the table occur in the code.
 func TestMutantsFit(t *testing.T) {
 	names := map[string]bool{}
 	for _, d := range allDefects {
@@ -44,7 +44,7 @@ func TestMutantsFit(t *testing.T) {
 	}
 }
 
-// exists says what is wrong if there is no such test.
+// exists returns an error if there is no such test.
 func (c check) exists() error {
 	files, err := filepath.Glob(filepath.Join(root, c.pkg, "*_test.go"))
 	if err != nil {
@@ -102,8 +102,8 @@ func TestMutants(t *testing.T) {
 
 func (c check) String() string { return c.pkg + " " + c.test }
 
-// run builds the check with an overlay ("" is none), and the program if it needs that,
-// and reports whether it fails.
+// run builds the check with an overlay ("" is none), and the program if the check needs it, and
+// reports whether the check fails.
 func (c check) run(t *testing.T, overlay string) (out string, failed bool) {
 	t.Helper()
 	dir := t.TempDir()

@@ -2,7 +2,7 @@ package mutants_test
 
 import "osqueue/tests/mutants"
 
-// check is a test that has to notice.
+// check is a test that must detect a defect.
 type check struct {
 	pkg  string   // from the top of the tree
 	test string   // its name
