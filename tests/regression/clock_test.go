@@ -11,7 +11,7 @@ import (
 	"osqueue/tests/cluster"
 )
 
-// aheadBy waits until the leader's time is ahead of the right one by something between
+// aheadBy waits until the difference between the leader's time and the correct one is between
 // two durations.
 func aheadBy(t *testing.T, c *cluster.Cluster, least, most time.Duration) {
 	t.Helper()
@@ -31,8 +31,8 @@ func aheadBy(t *testing.T, c *cluster.Cluster, least, most time.Duration) {
 	})
 }
 
-// All clocks were an hour ahead at a change of leader, and are right again: the queue's
-// time stays ahead until an operator sets it back. No job and no lease is lost then.
+// All clocks were an hour fast at a change of leader, and are correct again: the queue's time
+// stays ahead until an operator sets it back. No job and no lease is lost then.
 func TestAnOperatorSetsTheTimeBack(t *testing.T) {
 	c := cluster.Start(t, cluster.Options{FaultClock: true})
 	clocks := func(offset time.Duration) {

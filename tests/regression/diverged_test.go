@@ -9,9 +9,9 @@ import (
 	"osqueue/tests/cluster"
 )
 
-// A node whose log leads to another state is found by the first check, ends, and does not
-// start on that state again. The others take jobs all the time, and with an empty data
-// directory the node is one of them again.
+// A node whose log leads to another state is detected by the first check, ends, and does not
+// start with that state again. The other nodes accept jobs all the time, and with an empty data
+// directory the node joins them again.
 func TestANodeWithAnotherStateEnds(t *testing.T) {
 	c := cluster.Start(t, cluster.Options{Flags: []string{"--state-check-interval", "0"}})
 	c.WaitLeader()

@@ -15,10 +15,10 @@ import (
 	"osqueue/tests/cluster"
 )
 
-// documentPatience bounds each wait for what a node makes of a document.
+// documentPatience bounds each wait for a node's reaction to a document.
 const documentPatience = 20 * time.Second
 
-// bucketFile is the path of an object of a cluster whose bucket is a directory.
+// bucketFile returns the path of an object of a cluster whose bucket is a directory.
 func bucketFile(c *cluster.Cluster, key string) string {
 	return filepath.Join(strings.TrimPrefix(c.Bucket(), "file://"), filepath.FromSlash(key))
 }
@@ -75,8 +75,8 @@ func mustHave(t *testing.T, c *cluster.Cluster, ids []string) {
 	}
 }
 
-// X1: a repair of the damaged document of a small queue does not leave an empty one, and
-// nodes with whole disks keep their jobs; what the command says to do brings them back.
+// X1: a repair of the damaged document of a small queue does not leave an empty one, and nodes
+// with intact disks keep their jobs; the steps that the command prints restore them.
 func TestRepairOfADamagedDocumentKeepsAllJobs(t *testing.T) {
 	c := cluster.Start(t, cluster.Options{Nodes: 1})
 	ids := fill(t, c, 20, 10)
@@ -106,8 +106,8 @@ func TestRepairOfADamagedDocumentKeepsAllJobs(t *testing.T) {
 	mustHave(t, c, ids)
 }
 
-// B11: a document that is gone is made again from the archive of a large queue, and an empty
-// cluster does not begin another queue there before.
+// B11: a missing document is rebuilt from the archive of a large queue, and an empty cluster
+// does not begin another queue there before.
 func TestAMissingDocumentIsRepaired(t *testing.T) {
 	flags := []string{"--inline-max", "4096", "--broker-timeout", "2s", "--broker-heartbeat", "500ms", "--standby-retry", "500ms"}
 	first := cluster.Start(t, cluster.Options{Nodes: 1, Flags: flags})

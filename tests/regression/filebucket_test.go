@@ -14,8 +14,8 @@ import (
 	"osqueue/tests/cluster"
 )
 
-// A leader that is frozen in the middle of a write to a directory does not keep
-// the next one from becoming active, and takes nothing back when it goes on.
+// A leader that is frozen in the middle of a write to a directory does not keep the next leader
+// from becoming active, and overwrites nothing when it continues.
 func TestFrozenLeaderOnAFileBucket(t *testing.T) {
 	const rounds = 4
 	c := cluster.Start(t, cluster.Options{Flags: []string{"--flush-interval", "20ms"}})

@@ -142,7 +142,7 @@ func reading(t *testing.T, n *cluster.Node) v1.Status {
 	return s
 }
 
-// putsOf is the number of writes to the bucket, of objects of any kind.
+// putsOf returns the number of writes to the bucket, of objects of any kind.
 func putsOf(s v1.Status) (n uint64) {
 	for op, count := range s.Bucket.Requests {
 		if strings.HasPrefix(op, "put") {

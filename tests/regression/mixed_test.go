@@ -16,7 +16,7 @@ import (
 	"osqueue/tests/cluster/store"
 )
 
-// release6 is the program of the release before feature levels.
+// release6 returns the program of the release before feature levels.
 func release6(t *testing.T) string {
 	t.Helper()
 	path, err := cluster.Release6()
@@ -26,13 +26,13 @@ func release6(t *testing.T) string {
 	return path
 }
 
-// sharedBucket is one that both releases can use: of a directory the newer one keeps
-// the release before out.
+// sharedBucket returns a bucket that both releases can use: in a directory the newer release
+// keeps the older one out.
 func sharedBucket(t *testing.T) string { return store.StartKind(t, store.GoFakeS3).URL() }
 
-// A rolling upgrade with jobs flowing: whichever release leads, the nodes of the other
-// one run on. The level is raised when the last node is upgraded, and from then on a
-// node of the release before ends and says why.
+// A rolling upgrade with jobs in flight: whichever release leads, the nodes of the other one
+// continue to run. The level is raised when the last node is upgraded. From then on a node of
+// the release before ends and says why.
 func TestRollingUpgrade(t *testing.T) {
 	old := release6(t)
 	c := cluster.New(t, cluster.Options{Bucket: sharedBucket(t)})
@@ -224,7 +224,7 @@ func levelIs(c *cluster.Cluster, want uint32) error {
 	return nil
 }
 
-// stored is the number of jobs that the leader has.
+// stored returns the number of jobs that the leader has.
 func stored(c *cluster.Cluster) (int, error) {
 	s, err := c.WaitLeader().Status()
 	return s.Tasks.Total, err

@@ -14,8 +14,8 @@ import (
 // standbyTimes are broker times that make a takeover quick.
 var standbyTimes = []string{"--broker-timeout", "3s", "--broker-heartbeat", "500ms"}
 
-// pathTo is a symbolic link to a directory, by which a cluster reaches its bucket. cut
-// makes it lead nowhere; heal makes it lead to the directory again.
+// pathTo returns a symbolic link to a directory, by which a cluster reaches its bucket. cut
+// makes it point to nothing; heal makes it point to the directory again.
 func pathTo(t *testing.T, dir string) (path string, cut, heal func()) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "bucket")
@@ -33,7 +33,7 @@ func pathTo(t *testing.T, dir string) (path string, cut, heal func()) {
 	return path, lead(filepath.Join(dir, "nowhere")), heal
 }
 
-// fenceOf is the fence of a cluster's only node.
+// fenceOf returns the fence of a cluster's only node.
 func fenceOf(c *cluster.Cluster, want string) func() error {
 	return func() error {
 		s, err := c.Nodes[0].Status()
@@ -44,8 +44,8 @@ func fenceOf(c *cluster.Cluster, want string) func() error {
 	}
 }
 
-// B2: a cluster is cut off from the bucket, answers on, and loses the document to another
-// one. When it adopts the document, it still has all that it has answered.
+// B2: a cluster is cut off from the bucket, continues to answer, and loses the document to
+// another one. When it adopts the document, it still has all writes that it has answered.
 func TestFencedClusterKeepsWhatItAnswered(t *testing.T) {
 	dir := t.TempDir()
 	path, cut, heal := pathTo(t, dir)
@@ -81,7 +81,7 @@ func TestFencedClusterKeepsWhatItAnswered(t *testing.T) {
 }
 
 // B4: a leader that is cut off from the bucket, and knows of a standby, has stopped answering
-// when the standby takes over: nobody gets an answer from both.
+// when the standby takes over: no client gets an answer from both.
 func TestCutOffLeaderRefusesForAStandby(t *testing.T) {
 	dir := t.TempDir()
 	path, cut, _ := pathTo(t, dir)

@@ -21,7 +21,7 @@ func ended(n *cluster.Node) func() error {
 	}
 }
 
-// A leader whose disk hangs, and does not fail, leaves the lead to the others, and its
+// A leader whose disk hangs, without an error, loses its leadership to another node, and its
 // process ends while the write still hangs.
 func TestALeaderWhoseDiskHangsEnds(t *testing.T) {
 	c := cluster.Start(t, cluster.Options{FaultClock: true, Flags: []string{"--disk-stall-limit", "1s"}})
