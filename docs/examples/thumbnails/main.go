@@ -102,7 +102,7 @@ func submit(ctx context.Context, c *client.Client, from, to string) error {
 	return failed
 }
 
-// jobsOf are the jobs for the files of a directory. The paths are made
+// jobsOf returns the jobs for the files of a directory. The paths are made
 // absolute: a worker may have been started elsewhere.
 func jobsOf(from, to string) ([]client.NewJob, error) {
 	entries, err := os.ReadDir(from)

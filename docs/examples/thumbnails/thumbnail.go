@@ -21,8 +21,8 @@ type size struct {
 	Height int    `json:"height"`
 }
 
-// makeThumbnail reads a picture and writes its thumbnail. What is no picture
-// will not become one: the job has no further attempt.
+// makeThumbnail reads a picture and writes its thumbnail. If the file is not a picture, the job
+// gets no further attempt.
 func makeThumbnail(p picture) (size, error) {
 	file, err := os.Open(p.From)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -75,7 +75,7 @@ func scale(img image.Image, width int) image.Image {
 	return to
 }
 
-// mean is the mean colour of a part of a picture, of one pixel at least.
+// mean returns the mean colour of a part of a picture, of one pixel at least.
 func mean(img image.Image, part image.Rectangle) color.Color {
 	part.Max.X, part.Max.Y = max(part.Max.X, part.Min.X+1), max(part.Max.Y, part.Min.Y+1)
 	var r, g, b, a, n uint64
