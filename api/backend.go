@@ -8,8 +8,7 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// Backend is the node behind the server. All methods are safe for concurrent
-// use.
+// Backend is the node behind the server. All methods are safe for concurrent use.
 type Backend interface {
 	Writer
 	Waiter
@@ -20,26 +19,26 @@ type Backend interface {
 
 var _ Backend = (*cluster.Node)(nil)
 
-// Writer commits mutations. Only the active leader can. When an answer is
-// there, a majority has the mutation in its log. Errors are those of package
-// cluster: ErrUnknown leaves open whether the mutation was committed, all
-// others, those of ctx alone too, mean that it was not.
+// Writer commits mutations. Only the active leader can. When Propose returns, a majority has
+// the mutation in its log. Errors are those of package cluster: after ErrUnknown it is unknown
+// whether the mutation was committed; after all others, including those of ctx alone, it was
+// not.
 type Writer interface {
 	// Propose commits one mutation.
 	Propose(ctx context.Context, m *fsmpb.Mutation) (fsm.Result, fsm.LSN, error)
-	// Refusal is the error that any write would get now, or nil if writes are taken,
-	// or this node does not lead.
+	// Refusal returns the error that any write would get now. It returns nil if the node
+	// accepts writes or does not lead.
 	Refusal() error
-	// Now is the leader's clock, in ms.
+	// Now returns the leader's clock, in ms.
 	Now() int64
 }
 
-// Waiter tells when claims are worth a write. No types stands for any.
+// Waiter reports when a claim may find a job. An empty list of types means any type.
 type Waiter interface {
 	// Ready reports whether a claim of these types would find a job now.
 	Ready(types []string) bool
-	// Remembers reports whether the answer to that claim is kept, so that the
-	// same request would get it again.
+	// Remembers reports whether the answer to that claim is stored, so that the same request
+	// would get it again.
 	Remembers(worker, requestID string) bool
 	// WaitReady returns nil when a claim of these types may find a job, and an
 	// error when ctx ends or this node does not lead.
@@ -60,13 +59,13 @@ type Reader interface {
 	Job(id string) *fsm.Job
 	// View freezes the state.
 	View() *fsm.View
-	// TypeStats are the figures of one type.
+	// TypeStats returns the figures of one type.
 	TypeStats(name string) fsm.TypeStats
-	// AllTypeStats are the figures of every type that has jobs.
+	// AllTypeStats returns the figures of every type that has jobs.
 	AllTypeStats() map[string]fsm.TypeStats
-	// Events is the history of what this node has applied.
+	// Events returns the history of the entries that this node has applied.
 	Events() *cluster.History
-	// Document is the state in the form of queue.json.
+	// Document returns the state in the form of queue.json.
 	Document(ctx context.Context) ([]byte, error)
 }
 
@@ -81,7 +80,7 @@ type Flusher interface {
 // Member describes the node and its cluster.
 type Member interface {
 	Status() cluster.Status
-	// Leader is host:port of the active leader's HTTP API, "" if none is known,
-	// and whether it is this node.
+	// Leader returns the host:port of the active leader's HTTP API, or "" if none is known.
+	// self reports whether it is this node.
 	Leader() (address string, self bool)
 }

@@ -23,8 +23,7 @@ func (s *Server) batchRoutes() []route {
 	}
 }
 
-// createBatch is POST /v1/batches. Sent again with its id it adds what is not
-// there yet.
+// createBatch is POST /v1/batches. A repetition with the same id adds the missing jobs.
 func (s *Server) createBatch(c *call) error {
 	var in v1.NewBatch
 	if err := c.decode(&in); err != nil {
@@ -47,7 +46,7 @@ func (s *Server) createBatch(c *call) error {
 	return c.send()
 }
 
-// refusedNewBatch: where no job is to blame, the batch itself is.
+// refusedNewBatch attributes a refusal to the batch itself if no job caused it.
 func (s *Server) refusedNewBatch(res fsm.Result, jobs []*fsmpb.NewJob) error {
 	err := s.refusedBatch(res, jobs)
 	f := *failureOf(err)
@@ -164,8 +163,8 @@ func (s *Server) batchID(c *call, given string) (string, error) {
 	return newID()
 }
 
-// keyedTries bounds the search for an id that is free: each try is for one more
-// time that the same request came with the same key long after the last.
+// keyedTries bounds the search for a free id: each try stands for one earlier use of the same
+// request and key, whose answer the machine has forgotten.
 const keyedTries = 100
 
 // keyedID returns an id that is the same for each repetition of a request with the same key,
@@ -183,7 +182,7 @@ func (s *Server) keyedID(c *call) string {
 	return id
 }
 
-// hashedID makes an id that looks like any other, from what it stands for.
+// hashedID derives an id in the usual form from its parts.
 func hashedID(parts ...[]byte) string {
 	h := sha256.New()
 	for _, b := range parts {

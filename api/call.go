@@ -16,8 +16,8 @@ import (
 	"osqueue/internal/inflight"
 )
 
-// call is one request while it is answered. It is the request's
-// ResponseWriter too, and notes the status. Calls are used again.
+// call is one request in progress. It is also the ResponseWriter of the request, and records
+// the status. Calls are reused.
 type call struct {
 	http.ResponseWriter
 	s      *Server
@@ -62,7 +62,7 @@ func (c *call) recycle() {
 	calls.Put(c)
 }
 
-// WriteHeader notes the status.
+// WriteHeader records the status.
 func (c *call) WriteHeader(status int) {
 	if c.status == 0 && status >= http.StatusOK { // 1xx come before the answer
 		c.status = status
@@ -70,7 +70,7 @@ func (c *call) WriteHeader(status int) {
 	c.ResponseWriter.WriteHeader(status)
 }
 
-// Write notes the status that goes without saying.
+// Write records the implicit status.
 func (c *call) Write(b []byte) (int, error) {
 	if c.status == 0 {
 		c.status = http.StatusOK
@@ -78,12 +78,12 @@ func (c *call) Write(b []byte) (int, error) {
 	return c.ResponseWriter.Write(b)
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap implements the interface of http.ResponseController.
 func (c *call) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
 func (c *call) context() context.Context { return c.r.Context() }
 
-// segment returns the variable of that name in the path.
+// segment returns the path variable of that name.
 func (c *call) segment(name string) (string, error) {
 	raw := mux.Vars(c.r)[name]
 	id, err := url.PathUnescape(raw)
@@ -96,15 +96,15 @@ func (c *call) segment(name string) (string, error) {
 	return id, nil
 }
 
-// pathIDMax bounds what is looked up by a path. Ids may come from documents of
-// others, so it is more than new jobs may have.
+// pathIDMax bounds an id in a path. Ids may come from legacy documents, so the bound is higher
+// than that of new jobs.
 const pathIDMax = 1024
 
-// holdOff lets the answer be written as late as the request is allowed to wait.
-// The read deadline does no harm then: net/http lifts it when the body is read.
+// holdOff extends the write deadline by the allowed wait of the request. The read deadline does
+// no harm then: net/http lifts it when the body has been read.
 func (c *call) holdOff(wait time.Duration) {
 	rc := http.NewResponseController(c.ResponseWriter)
-	// Not every ResponseWriter can; then nothing cuts the answer off either.
+	// Not every ResponseWriter supports this; then it has no deadline either.
 	_ = rc.SetWriteDeadline(time.Now().Add(wait + c.s.cfg.Timeouts.Answer))
 }
 
@@ -113,8 +113,8 @@ var jsonType = []string{"application/json; charset=utf-8"}
 // headerLSN is v1.HeaderLSN, for direct access to a header.
 const headerLSN = "Osqueue-Lsn"
 
-// lengthFrom is the size from which net/http does not find out the length of
-// an answer by itself.
+// lengthFrom is the size from which net/http does not determine the length of an answer by
+// itself.
 const lengthFrom = 2048
 
 // send answers 200 with c.out.
@@ -123,7 +123,7 @@ func (c *call) send() error {
 	return c.sendSettled()
 }
 
-// sendSettled is send after settle, for answers that tell the time.
+// sendSettled is send after settle, for answers that contain the time.
 func (c *call) sendSettled() error {
 	if err := c.holdAnswer(); err != nil {
 		return err

@@ -18,13 +18,13 @@ func (s *Server) claimRoutes() []route {
 	}
 }
 
-// wish is a claim that has been checked.
+// wish is a claim request that has been checked.
 type wish struct {
 	op   fsmpb.Claim
 	wait time.Duration
-	// nothing: it names types, but none that a job can have.
+	// nothing: the request names types, but none that a job can have.
 	nothing bool
-	// again: it is a repeated one, whose leases may be old.
+	// again: the request is a repetition, whose leases may be old.
 	again bool
 }
 
@@ -55,10 +55,10 @@ func (s *Server) claim(c *call) error {
 	return c.sendSettled()
 }
 
-// moment is when a claim is answered, and since when leases count.
+// moment is the time of the answer to a claim, and the earliest time from which leases count.
 type moment struct{ now, leasesFrom int64 }
 
-// leaseAge is how much of a job's lease has passed.
+// leaseAge returns the elapsed part of a job's lease.
 func (m moment) leaseAge(j *fsm.Job) int64 { return max(m.now-max(j.Heartbeat, m.leasesFrom), 0) }
 
 // appendOne appends a v1.ClaimedJob with its LSN, or {} if there is none.
@@ -116,8 +116,8 @@ func (s *Server) readWish(in *v1.Claim, w *wish) (err error) {
 	return s.readTypes(in.Types, w)
 }
 
-// readRequestID wants a name with the request's id: anonymous workers share
-// one, and would get each other's jobs.
+// readRequestID requires a worker name with a request id: all anonymous workers have the same
+// name, and would get each other's jobs.
 func (s *Server) readRequestID(in *v1.Claim, w *wish) error {
 	if in.RequestID == "" {
 		return nil
@@ -129,8 +129,7 @@ func (s *Server) readRequestID(in *v1.Claim, w *wish) error {
 	return s.cfg.Limits.checkNewName("requestId", in.RequestID)
 }
 
-// readTypes drops what can match no job, and repetitions: a claim sleeps once
-// for each type.
+// readTypes drops types that match no job, and duplicates: a claim sleeps once per type.
 func (s *Server) readTypes(types []string, w *wish) error {
 	if len(types) > s.cfg.Limits.ClaimTypes {
 		return bad("types", "has %d items; at most %d a claim", len(types), s.cfg.Limits.ClaimTypes)
@@ -157,14 +156,13 @@ func (s *Server) fulfil(c *call, w *wish) ([]*fsm.Job, error) {
 	if w.wait > 0 {
 		c.holdOff(w.wait)
 	}
-	// The answer to a repeated claim comes from the machine, though there may be
-	// nothing to claim now.
+	// The machine answers a repeated claim, even if there is no job to claim now.
 	repeated := c.key != "" || s.b.Remembers(w.op.Worker, w.op.RequestId)
 	try := !w.nothing && (repeated || s.b.Ready(w.op.Types))
 	for {
 		if try {
 			res, err := s.propose(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_Claim{Claim: &w.op}})
-			// A repeated claim that holds nothing any more stays that way.
+			// A repeated claim that has no leases any more stays empty.
 			w.again = res.Code == fsm.Duplicate || c.replayed
 			if err != nil || len(res.Jobs) > 0 || w.again {
 				return res.Jobs, err
@@ -185,17 +183,17 @@ func (s *Server) fulfil(c *call, w *wish) ([]*fsm.Job, error) {
 	}
 }
 
-// silence is how long a registered worker can wait without a keepalive.
+// silence returns how long a registered worker can wait without a keepalive.
 func (s *Server) silence() time.Duration {
 	half := s.b.View().Meta().Settings.WorkerTimeoutMs / 2
 	return time.Duration(max(half, minSilence.Milliseconds())) * time.Millisecond
 }
 
-// minSilence keeps a short timeout of workers from making claims that wait busy.
+// minSilence prevents busy waiting if the timeout of workers is short.
 const minSilence = 500 * time.Millisecond
 
-// heardOf reports whether a registered worker was heard of so lately that a keepalive
-// from it need not be written.
+// heardOf reports whether the last keepalive of a registered worker is so recent that no new
+// one has to be written.
 func (s *Server) heardOf(view *fsm.View, w *fsm.Worker) bool {
 	return s.b.Now()-w.LastSeen < view.Meta().Settings.WorkerTimeoutMs/2
 }
@@ -213,8 +211,8 @@ func (s *Server) beginKeepalive(name string) (done func(), due bool) {
 	return done, known != nil && !s.heardOf(view, known)
 }
 
-// signOfLife keeps a registered worker registered while it waits. If it fails, the
-// worker's next claim does it.
+// signOfLife writes a keepalive for a registered worker while it waits. If the write fails, the
+// worker's next claim tries again.
 func (s *Server) signOfLife(c *call, w *wish) {
 	done, due := s.beginKeepalive(w.op.Worker)
 	defer done()
@@ -229,7 +227,7 @@ func (s *Server) signOfLife(c *call, w *wish) {
 	}
 }
 
-// await sleeps until a claim may find a job. False: the time is over.
+// await sleeps until a claim may find a job. It returns false when the time is over.
 func (s *Server) await(c *call, w *wish, left time.Duration) (ready bool, err error) {
 	ctx, cancel := s.patience(c, left)
 	defer cancel()

@@ -15,51 +15,47 @@ import (
 // value of every other field selects its default.
 type Config struct {
 	Backend Backend
-	// Metrics gets the metrics of the server, and is served on /metrics. There
-	// can be one Server for each registry.
+	// Metrics receives the metrics of the server, and is served on /metrics. Only one Server
+	// can use a registry.
 	Metrics *prometheus.Registry
 	// MaxBody bounds the body of a request, in bytes; at most MaxBodyBytes.
 	MaxBody int64
-	// Inflight bounds the bytes of bodies and answers that are in memory; nil: they
-	// are not bounded.
+	// Inflight bounds the bytes of bodies and answers in memory; nil means no bound.
 	Inflight *inflight.Budget
 	// MaxConnections bounds the open connections of a listener that Serve is given; 0:
 	// DefaultConnections.
 	MaxConnections int
-	// Ack is the ack level of writes that name none: v1.AckQuorum (also "") or
-	// v1.AckObject.
+	// Ack is the default ack level of writes: v1.AckQuorum (also "") or v1.AckObject.
 	Ack string
-	// Throttle is what limits on requests to the bucket have done; nil: there are
-	// none.
+	// Throttle returns the effects of the limits on requests to the bucket; nil means that
+	// there are no limits.
 	Throttle func() v1.ThrottleStats
-	// Logger gets panics and internal errors, and each request at level debug.
+	// Logger receives panics and internal errors, and each request at level debug.
 	Logger hclog.Logger
-	// Internal are handlers of others, by the prefix of their paths; a prefix
-	// ends with a slash. Their requests are passed to them as they are.
+	// Internal has handlers of other packages, by the prefix of their paths; a prefix ends with
+	// a slash. Their requests are passed on unchanged.
 	Internal map[string]http.Handler
-	// Wrap, unless nil, makes the handler that Serve answers with, for contracts
-	// of others. Both handlers that it is given are this server; calls is for
-	// requests that are made within the process: their bodies may have
+	// Wrap, unless nil, returns the handler of Serve, for other contracts. Both handlers that
+	// it gets are this server. calls is for requests from this process: their bodies may have
 	// MaxBodyBytes.
 	Wrap func(native, calls http.Handler) http.Handler
-	// Transport carries requests to the leader. It must not repeat by itself
-	// what may have reached the leader.
+	// Transport sends requests to the leader. It must not repeat a request that may have
+	// reached the leader.
 	Transport http.RoundTripper
 
 	Limits   Limits
 	Timeouts Timeouts
 }
 
-// DefaultBodyBytes and MaxBodyBytes are the default of Config.MaxBody and the
-// most that it can be: a log entry must have room for it.
+// DefaultBodyBytes and MaxBodyBytes are the default and the maximum of Config.MaxBody: a body
+// must fit in a log entry.
 const (
 	DefaultBodyBytes = 1 << 20
 	MaxBodyBytes     = 8 << 20
 )
 
-// Limits bound what a request may bring and an answer may hold. Names are the
-// types and groups of jobs, unique keys, the names, versions and addresses of
-// workers and the ids of requests.
+// Limits bound the sizes in requests and answers. Names are the types and groups of jobs,
+// unique keys, the names, versions and addresses of workers and the ids of requests.
 type Limits struct {
 	BatchJobs    int           // items in one batch call
 	ClaimJobs    int           // a claim that asks for more gets so many
@@ -73,8 +69,8 @@ type Limits struct {
 	MessageBytes int           // the message of a progress is cut here
 	Depth        int           // objects and lists within each other, in a body
 	Lease        time.Duration // length of a lease
-	// Delay is how far ahead a job can be scheduled, and the longest of all
-	// other times: backoffs, timeouts, periods.
+	// Delay is the maximum time from now to a scheduled job, and the maximum of all other
+	// times: backoffs, timeouts, periods.
 	Delay time.Duration
 
 	ListJobs   int // jobs, or whatever else, on one page
@@ -85,7 +81,7 @@ type Limits struct {
 	Streams int // of events at once
 }
 
-// DefaultLimits returns the limits of a Config that names none.
+// DefaultLimits returns the limits that apply if a Config has none.
 func DefaultLimits() Limits {
 	return Limits{
 		BatchJobs:    1000,
@@ -109,7 +105,7 @@ func DefaultLimits() Limits {
 	}
 }
 
-// Timeouts bound how long things take.
+// Timeouts are the timeouts of a server.
 type Timeouts struct {
 	Wait    time.Duration // the longest wait that a request can ask for
 	Commit  time.Duration // of a write
@@ -120,12 +116,11 @@ type Timeouts struct {
 	Body    time.Duration // to read all of it
 	Answer  time.Duration // to write the answer, beside what the request waits
 	Idle    time.Duration // of a connection between requests
-	// KeepAlive is after how long a silent stream of events gives a sign of
-	// life.
+	// KeepAlive is the silence after which a stream of events sends a keepalive.
 	KeepAlive time.Duration
 }
 
-// DefaultTimeouts returns the timeouts of a Config that names none.
+// DefaultTimeouts returns the timeouts that apply if a Config has none.
 func DefaultTimeouts() Timeouts {
 	return Timeouts{
 		Wait:      time.Minute,
@@ -141,10 +136,10 @@ func DefaultTimeouts() Timeouts {
 	}
 }
 
-// claimJobsMax is the most that the machine gives to one claim.
+// claimJobsMax is the maximum number of jobs that the machine returns to one claim.
 const claimJobsMax = 16_384
 
-// withDefaults fills what is unset, and lowers what is more than can work.
+// withDefaults sets the defaults of unset fields, and lowers values that exceed a maximum.
 func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = hclog.NewNullLogger()
@@ -209,7 +204,7 @@ func (t Timeouts) withDefaults() Timeouts {
 	}
 }
 
-// or is v, or the default if v is not positive.
+// or returns v, or otherwise if v is not positive.
 func or[T int | int64 | time.Duration](v, otherwise T) T {
 	if v > 0 {
 		return v

@@ -18,10 +18,10 @@ import (
 // DefaultConnections is the default of Config.MaxConnections.
 const DefaultConnections = 4096
 
-// spareConnections is how many connections over the bound are accepted.
+// spareConnections is the number of connections over the bound that are accepted.
 const spareConnections = 64
 
-// boundedListener counts the connections that it has accepted and that are open.
+// boundedListener counts its open connections.
 type boundedListener struct {
 	net.Listener
 	max  int64

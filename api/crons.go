@@ -11,8 +11,8 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// Schedules: when they fire is reckoned here once, for the first time to come,
-// and from then on by the node that leads.
+// Schedules: this file computes the first time of a schedule, and the leader computes the later
+// ones.
 
 func (s *Server) cronRoutes() []route {
 	const one = v1.PathCrons + "/{name}"
@@ -58,7 +58,7 @@ func (s *Server) putCron(c *call) error {
 	return s.answerCron(c, name, res)
 }
 
-// checkCronName is for the name of a new schedule, which must fit into a path.
+// checkCronName checks the name of a new schedule, which must fit into a path.
 func (l *Limits) checkCronName(name string) error {
 	if name == "" || name == "." || name == ".." {
 		return bad("name", "is %q; write one that a path can hold", name)
@@ -94,7 +94,7 @@ func (s *Server) readCron(in *v1.NewCron) (op *fsmpb.PutCron, err error) {
 	return op, nil
 }
 
-// nextTime returns the first time after a moment; the error names the member.
+// nextTime returns the first time of a schedule after a moment; the error names the field.
 func nextTime(spec, zone string, after int64) (int64, error) {
 	next, err := cluster.NextTime(spec, zone, after)
 	for member, kind := range map[string]error{"spec": cluster.ErrSpec, "timeZone": cluster.ErrTimeZone} {
@@ -105,8 +105,8 @@ func nextTime(spec, zone string, after int64) (int64, error) {
 	return next, err
 }
 
-// cronJob checks the job of a schedule. It cannot have what is another one for
-// each job, or what comes from elsewhere than the schedule.
+// cronJob checks the job of a schedule. It refuses fields that must differ for each job, and
+// fields that the schedule sets itself.
 func (s *Server) cronJob(in *v1.NewJob) (*fsmpb.NewJob, error) {
 	for _, one := range []struct {
 		name  string
@@ -133,8 +133,8 @@ func (s *Server) cronJob(in *v1.NewJob) (*fsmpb.NewJob, error) {
 
 var errNoCron = notThere("schedule", "no such schedule")
 
-// answerCron answers a v1.CronPut. The next time is that of the schedule as it
-// is now: of a repeated request too.
+// answerCron answers with a v1.CronPut. The next time is that of the current schedule, also for
+// a repeated request.
 func (s *Server) answerCron(c *call, name string, res fsm.Result) error {
 	if err := cronError(res); err != nil {
 		return err
@@ -202,7 +202,7 @@ func (s *Server) resumeCron(c *call) error {
 	return err
 }
 
-// resumeTries is how often a schedule is resumed that is put again meanwhile.
+// resumeTries bounds the attempts to resume a schedule that is replaced meanwhile.
 const resumeTries = 3
 
 func (s *Server) setPaused(c *call, op *fsmpb.PauseCron) error {
@@ -213,7 +213,7 @@ func (s *Server) setPaused(c *call, op *fsmpb.PauseCron) error {
 	return s.answerCron(c, op.Name, res)
 }
 
-// triggerCron is POST /v1/crons/{name}/trigger. It answers a v1.Enqueued.
+// triggerCron is POST /v1/crons/{name}/trigger. It answers with a v1.Enqueued.
 func (s *Server) triggerCron(c *call) error {
 	name, err := c.segment("name")
 	if err != nil {
@@ -310,8 +310,8 @@ func appendCron(b []byte, cron *fsm.Cron) []byte {
 	return append(number(b, "missedCount", int64(cron.MissedCount)), '}')
 }
 
-// appendNewJob appends the v1.NewJob of a schedule. The getters know what is
-// absent, the job itself included.
+// appendNewJob appends the v1.NewJob of a schedule. The getters handle absent fields and a nil
+// job.
 func appendNewJob(b []byte, j *fsmpb.NewJob) []byte {
 	b = append(b, '{')
 	b = textIf(b, "type", j.GetType())

@@ -80,9 +80,9 @@ func (c *call) refusesUnknown() bool {
 	return !c.route.lenient && !strings.EqualFold(preference(c.r.Header, "handling"), "lenient")
 }
 
-// tooDeep is where a body gets deeper than the limit; -1 if it does not. The
-// parser has a limit of its own; but a payload must still be readable where it
-// stands within other things, and by parsers that take less.
+// tooDeep returns the offset at which a body exceeds the depth limit, or -1. The parser has a
+// limit of its own. But a payload must stay readable within other documents, and for parsers
+// with a lower limit.
 func tooDeep(body []byte, limit int) int {
 	if bytes.Count(body, []byte{'{'})+bytes.Count(body, []byte{'['}) <= limit {
 		return -1
@@ -106,10 +106,10 @@ func tooDeep(body []byte, limit int) int {
 	return -1
 }
 
-// mergePatch is the type that RFC 7396 gives to bodies of PATCH.
+// mergePatch is the media type of PATCH bodies by RFC 7396.
 const mergePatch = "application/merge-patch+json"
 
-// checkMedia wants JSON. A charset, in whatever case, does no harm.
+// checkMedia requires JSON. It accepts any charset.
 func (c *call) checkMedia() error {
 	if coding := c.r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
 		return fail(mediaType, "the body is encoded as %q; send it plain", clip(coding))
@@ -131,8 +131,8 @@ func (c *call) checkMedia() error {
 	return nil
 }
 
-// readBody reads the whole body into c.in, to its end: only then does net/http
-// notice when the client goes away.
+// readBody reads the body into c.in up to its end: net/http detects a disconnected client only
+// after that.
 func (c *call) readBody() error {
 	if c.isRead {
 		return nil
@@ -157,10 +157,10 @@ func (c *call) readBody() error {
 	return nil
 }
 
-// firstBytes is how much memory a body gets before any of it is there.
+// firstBytes is the memory for a body before its first byte has arrived.
 const firstBytes = 4 << 10
 
-// addedBytes is the most that a forwarding node may add to a body: an id.
+// addedBytes is the maximum number of bytes that a forwarding node adds to a body: an id.
 const addedBytes = 1 << 10
 
 // bodyLimit returns the size of the largest body in bytes. A request that another node
@@ -191,8 +191,8 @@ func brokenBody(err error, limit int64) error {
 	return fail(badRequest, "the body broke off")
 }
 
-// member returns the value of a member of the body, nil if it is not there. The body
-// has been decoded before.
+// member returns the value of a field of the body, nil if it is absent. The body must have been
+// decoded before.
 func (c *call) member(name string) jsontext.Value {
 	var members map[string]jsontext.Value
 	if err := json.Unmarshal(c.in, &members, lenient); err != nil {
@@ -201,8 +201,8 @@ func (c *call) member(name string) jsontext.Value {
 	return members[name]
 }
 
-// firstNull returns the index of the first null in a list of the body, -1 if there
-// is none: it decodes like an empty object.
+// firstNull returns the index of the first null in a list of the body, or -1. A null would be
+// decoded like an empty object.
 func (c *call) firstNull(list string) int {
 	var items []jsontext.Value
 	if err := json.Unmarshal(c.member(list), &items, lenient); err != nil {
@@ -213,7 +213,7 @@ func (c *call) firstNull(list string) int {
 
 func isNull(v jsontext.Value) bool { return len(v) == 0 || v.Kind() == jsontext.KindNull }
 
-// badJSON returns an error that names the mistake in a body, and its place.
+// badJSON returns an error with the mistake in a body and its position.
 func badJSON(body []byte, v any, err error) error {
 	var syntax *jsontext.SyntacticError
 	var meaning *json.SemanticError
@@ -231,11 +231,11 @@ func badJSON(body []byte, v any, err error) error {
 	return &failure{kind: badRequest, detail: "the body cannot be read", cause: err}
 }
 
-// pointerMax is how many names of a pointer an answer repeats: payloads can be
+// pointerMax is the maximum number of names of a pointer in an answer, because payloads can be
 // deep.
 const pointerMax = 4
 
-// named blames the member that a pointer leads to, or one that it is in.
+// named attributes an error to the field of a pointer, or to a field that contains it.
 func named(p jsontext.Pointer, format string, args ...any) error {
 	names := slices.Collect(p.Tokens())
 	p = ""
@@ -295,7 +295,7 @@ func memberName(p jsontext.Pointer) string {
 	return clip(strings.TrimPrefix(string(p), "/"))
 }
 
-// wanted names a type in the words of JSON.
+// wanted describes a type in terms of JSON.
 func wanted(t reflect.Type) string {
 	if t == nil {
 		return "something else"
@@ -345,7 +345,7 @@ func gotten(e *json.SemanticError) string {
 	return "something else"
 }
 
-// clipBytes bounds what an error repeats of a request.
+// clipBytes bounds the part of a request that an error repeats.
 const clipBytes = 120
 
 func clip(s string) string {

@@ -8,16 +8,15 @@ import (
 	"osqueue/fsm"
 )
 
-// appendEventFrame appends an event as HTML describes it. The id comes last: a
-// reader that gets the frame in part must not take it for seen.
+// appendEventFrame appends an event in the format that HTML defines. The id comes last, so that
+// a reader that gets only a part of the frame does not count the event as seen.
 func appendEventFrame(b []byte, e *cluster.Event) []byte {
 	b = append(append(b, "event: "...), eventKind(e)...)
 	b = appendEvent(append(b, "\ndata: "...), e)
 	return append(appendEventID(append(b, "\nid: "...), e.ID), "\n\n"...)
 }
 
-// appendGap appends the event that stands for those that are not held, of which
-// lost is the last. It has no id.
+// appendGap appends the event for a gap. lost is the last missing event. A gap has no id.
 func appendGap(b []byte, lost cluster.EventID, now int64) []byte {
 	b = append(append(b, "event: "...), v1.EventGap...)
 	b = append(b, "\ndata: {"...)
@@ -33,8 +32,8 @@ func appendEventID(b []byte, id cluster.EventID) []byte {
 	return strconv.AppendUint(append(b, '.'), uint64(id.N), 10)
 }
 
-// appendEvent appends a v1.Event. JSON has no line ends within texts, so it is
-// one line.
+// appendEvent appends a v1.Event. JSON escapes line ends within strings, so the event is one
+// line.
 func appendEvent(b []byte, e *cluster.Event) []byte {
 	b = append(b, '{')
 	b = append(appendEventID(append(key(b, "id"), '"'), e.ID), '"')

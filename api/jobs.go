@@ -42,15 +42,15 @@ func (s *Server) job(c *call) error {
 	return c.send()
 }
 
-// awaitEnd returns the job when it has ended, or when the time is over; nil if it is
-// gone by then.
+// awaitEnd returns the job when it has ended, or when the time is over. It returns nil if the
+// job no longer exists.
 func (s *Server) awaitEnd(c *call, id string, wait time.Duration) (*fsm.Job, error) {
 	c.holdOff(wait)
 	ctx, cancel := s.patience(c, wait)
 	defer cancel()
 	for {
 		err := s.b.WaitEnded(ctx, id)
-		// One that has ended may have been sent round again since.
+		// A job that has ended may have been retried since.
 		if j := s.b.Job(id); err == nil && (j == nil || ended(j)) {
 			return j, nil
 		}
@@ -66,8 +66,8 @@ func (s *Server) awaitEnd(c *call, id string, wait time.Duration) (*fsm.Job, err
 	}
 }
 
-// ended reports whether a job is completed, dead or cancelled. It changes only on
-// request after that.
+// ended reports whether a job is completed, dead or cancelled. After that it changes only on
+// request.
 func ended(j *fsm.Job) bool {
 	return j.Status == fsm.Completed || j.Status == fsm.Dead || j.Status == fsm.Cancelled
 }

@@ -13,14 +13,13 @@ import (
 	"osqueue/fsm"
 )
 
-// listParams shape the list of jobs.
+// listParams are the query parameters of the list of jobs.
 var listParams = []string{
 	v1.ParamStatus, v1.ParamType, v1.ParamTag, v1.ParamGroup, v1.ParamWorker, v1.ParamBatch, v1.ParamCron,
 	v1.ParamCreatedFrom, v1.ParamCreatedBefore, v1.ParamLimit, v1.ParamCursor,
 }
 
-// page is the part of a list that a request asks for. Empty fields and 0 do not
-// restrict it.
+// page is the requested part of a list. Empty fields and 0 do not restrict it.
 type page struct {
 	statuses []fsm.Status
 	jobType  string
@@ -35,7 +34,7 @@ type page struct {
 	after    uint64 // Seq
 }
 
-// matches is for what the index that is used does not see to.
+// matches checks the conditions that the index does not cover.
 func (p *page) matches(j *fsm.Job) bool {
 	o := j.Options()
 	switch {
@@ -52,10 +51,9 @@ func (p *page) matches(j *fsm.Job) bool {
 	return true
 }
 
-// scan calls fn for the jobs that may be on the page, in FIFO order, by the
-// narrowest index there is. They all have the statuses; what else the page
-// asks for must still be looked at. Whichever the index, a place in the list is
-// a Seq: so a cursor stays valid.
+// scan calls fn for the jobs that may be on the page, in FIFO order, using the narrowest index.
+// The jobs have the requested statuses; the caller must check the other conditions of the page.
+// Whichever index is used, a position in the list is a Seq, so that a cursor stays valid.
 func (p *page) scan(v *fsm.View, fn func(*fsm.Job) bool) {
 	switch {
 	case len(p.tags) > 0:
@@ -91,7 +89,7 @@ func (s *Server) listJobs(c *call) error {
 		return err
 	}
 	c.lsn = v.LSN()
-	// The figures and the jobs are members of one object.
+	// The figures and the jobs are fields of one object.
 	c.out = append(c.out[:0], head[:len(head)-1]...)
 	c.out = append(key(c.out, "jobs"), '[')
 	var next uint64
@@ -104,8 +102,8 @@ func (s *Server) listJobs(c *call) error {
 	return c.send()
 }
 
-// appendPage appends the jobs of a page. If there may be more, next is the
-// place after which they come.
+// appendPage appends the jobs of a page. If there may be more, next is the position after which
+// they come.
 func (s *Server) appendPage(b []byte, v *fsm.View, p *page) (_ []byte, next uint64) {
 	l := &s.cfg.Limits
 	start, shown, seen, last := len(b), 0, 0, p.after
@@ -175,7 +173,7 @@ func (s *Server) readPage(q url.Values) (page, error) {
 	return p, nil
 }
 
-// tagsMax bounds what each job of a list is looked at for.
+// tagsMax bounds the number of tags to compare with each job of a list.
 const tagsMax = 20
 
 func isEmpty(text string) bool { return text == "" }
@@ -184,8 +182,8 @@ func badCursor(given string) error {
 	return fail(badRequest, "%s is %q; only a nextCursor of an earlier answer is possible", v1.ParamCursor, clip(given))
 }
 
-// checkParam is for a name in the query. Names of documents of others may be
-// longer than those of new jobs.
+// checkParam checks a name in the query. Names in legacy documents may be longer than those of
+// new jobs.
 func checkParam(name, value string) error {
 	if len(value) > pathIDMax {
 		return fail(badRequest, "%s is longer than %d bytes", name, pathIDMax)
@@ -196,7 +194,7 @@ func checkParam(name, value string) error {
 	return nil
 }
 
-// readTime reads a time of the query; 0 if it is not there.
+// readTime reads a time of the query; 0 if it is absent.
 func readTime(q url.Values, name string) (int64, error) {
 	given := q.Get(name)
 	if given == "" {
@@ -223,7 +221,7 @@ func (s *Server) readLimit(q url.Values) (int, error) {
 	return min(n, most), nil
 }
 
-// readNamePage reads which part of a list by name a request asks for.
+// readNamePage reads the requested part of a list by name.
 func (s *Server) readNamePage(q url.Values) (limit int, after afterName, err error) {
 	if limit, err = s.readLimit(q); err != nil {
 		return 0, after, err
@@ -259,7 +257,7 @@ func statusNames() []string {
 	return names
 }
 
-// cursorForm is the first byte of a cursor; the place of the last job follows.
+// cursorForm is the first byte of a cursor; the position of the last job follows.
 const cursorForm = 1
 
 var errCursor = errors.New("not a cursor")

@@ -17,7 +17,7 @@ func (s *Server) lsnRoutes() []route {
 	}}
 }
 
-// lsnWish is a wait for an LSN.
+// lsnWish is a request to wait for an LSN.
 type lsnWish struct {
 	lsn    fsm.LSN
 	level  string
@@ -25,7 +25,7 @@ type lsnWish struct {
 	wait   time.Duration
 }
 
-// positions are how far a node is, and how far it knows the bucket to be.
+// positions are the LSN that a node has applied, and the one that it knows to be flushed.
 type positions struct{ applied, flushed fsm.LSN }
 
 func (s *Server) positions() positions {
@@ -33,7 +33,7 @@ func (s *Server) positions() positions {
 	return positions{applied: st.LSN, flushed: st.FlushedLSN}
 }
 
-// lsnGone is the answer for an LSN of which it is unknown whether it was reached.
+// lsnGone is the answer for an LSN if it is unknown whether the LSN was reached.
 var lsnGone = kind{status: http.StatusGone, tag: v1.TagLSNGone, title: "The LSN is from before an adoption"}
 
 // waitLSN is GET /v1/lsn/{lsn}/wait. Each node knows what it has applied. For the

@@ -10,9 +10,8 @@ import (
 	"osqueue/fsm"
 )
 
-// metrics are the figures of the server. Their labels are bounded: routes are
-// templates, methods and statuses those of the standards, tags those of
-// package v1.
+// metrics are the metrics of the server. Their labels are bounded: routes are templates,
+// methods and statuses are standard ones, and tags are those of package v1.
 type metrics struct {
 	requests *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
@@ -24,7 +23,7 @@ type metrics struct {
 	objectAcks          *prometheus.CounterVec
 }
 
-// durationBuckets go from a commit on a fast disk to the longest poll.
+// durationBuckets range from a commit on a fast disk to the longest poll.
 var durationBuckets = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 90}
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -67,7 +66,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	return m
 }
 
-// duplicate counts what a write found done already.
+// duplicate counts the items of a write that were already done.
 func (m *metrics) duplicate(codes []fsm.Code) {
 	for _, code := range codes {
 		if code == fsm.Duplicate {
@@ -76,7 +75,7 @@ func (m *metrics) duplicate(codes []fsm.Code) {
 	}
 }
 
-// route returns what notes the requests of a route.
+// route returns the function that records the requests of a route.
 func (m *metrics) route(rt *route) func(method string, status int, took time.Duration) {
 	return func(method string, status int, took time.Duration) {
 		method = knownMethod(method)
@@ -101,7 +100,7 @@ func statusLabel(status int) string {
 	return strconv.Itoa(status)
 }
 
-// forwarded notes what became of a request that was passed on.
+// forwarded records the result of a forwarded request.
 func (m *metrics) forwarded(h *hop, err error) {
 	result := "answered"
 	switch {

@@ -15,8 +15,8 @@ func nameCursorOf(last string) string {
 	return base64.RawURLEncoding.EncodeToString(append([]byte{nameCursorForm}, last...))
 }
 
-// afterName is the place in a list by name behind the last one shown. The zero
-// value is the beginning.
+// afterName is the position in a list by name after the last name shown. The zero value is the
+// beginning.
 type afterName struct {
 	given bool
 	last  string
@@ -33,7 +33,7 @@ func readNameCursor(given string) (afterName, error) {
 	return afterName{given: true, last: string(raw[1:])}, nil
 }
 
-// from returns the first name that may come.
+// from returns the lower bound of the remaining names.
 func (a afterName) from() string {
 	if !a.given {
 		return ""

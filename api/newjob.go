@@ -13,7 +13,7 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// newJob checks a job and completes it with what the log cannot imply.
+// newJob checks a job and adds the values that the log must contain.
 func (s *Server) newJob(in *v1.NewJob) (*fsmpb.NewJob, error) {
 	job := &fsmpb.NewJob{
 		Id:          in.ID,
@@ -51,7 +51,7 @@ func (s *Server) newJob(in *v1.NewJob) (*fsmpb.NewJob, error) {
 	return job, err
 }
 
-// newJobs is newJob for many.
+// newJobs is newJob for several jobs.
 func (s *Server) newJobs(c *call, in []v1.NewJob) ([]*fsmpb.NewJob, error) {
 	jobs := make([]*fsmpb.NewJob, len(in))
 	if slices.ContainsFunc(in, isBlank) {
@@ -71,7 +71,7 @@ func (s *Server) newJobs(c *call, in []v1.NewJob) ([]*fsmpb.NewJob, error) {
 
 func isBlank(in v1.NewJob) bool { return in.Type == "" && in.ID == "" && in.Payload == nil }
 
-// newID makes the id of a job or batch. They sort by the time they were made.
+// newID makes the id of a job or batch. Ids sort by the time of their creation.
 func newID() (string, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -97,7 +97,7 @@ func (s *Server) checkNewJob(in *v1.NewJob) error {
 	return nil
 }
 
-// secondsBelow: a time smaller than this, in 1973, was given in seconds.
+// secondsBelow is the bound, in 1973, below which a time counts as given in seconds.
 const secondsBelow = 100_000_000_000
 
 func (s *Server) readTimes(in *v1.NewJob, job *fsmpb.NewJob) error {
@@ -166,7 +166,7 @@ func (s *Server) readUnique(in *v1.NewJob, job *fsmpb.NewJob) error {
 	return nil
 }
 
-// readAfter takes ids as they are: the jobs may come from documents of others.
+// readAfter takes ids unchecked: the jobs may come from legacy documents.
 func (s *Server) readAfter(in *v1.NewJob, job *fsmpb.NewJob) error {
 	if limit := s.cfg.Limits.After; len(in.After) > limit {
 		return bad("after", "has %d items; at most %d a job", len(in.After), limit)

@@ -11,7 +11,7 @@ import (
 	"osqueue/fsm"
 )
 
-// nodeRoutes are about the node that is asked, and no other.
+// nodeRoutes are the routes about the asked node itself.
 func (s *Server) nodeRoutes() []route {
 	metrics := promhttp.HandlerFor(s.cfg.Metrics, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
 	return []route{
@@ -25,18 +25,18 @@ func (s *Server) nodeRoutes() []route {
 	}
 }
 
-// healthy is GET /healthz: the process answers.
+// healthy is GET /healthz: the process runs.
 func (s *Server) healthy(c *call) error {
 	return c.sendJSON(v1.Health{Status: "ok"})
 }
 
-// readyPatience bounds how long a leader elsewhere is waited for: who checks nodes
-// looks at the next one.
+// readyPatience bounds the wait for a leader elsewhere: a health check then tries the next
+// node.
 const readyPatience = 2 * time.Second
 
-// ready is GET /readyz: requests sent here find a leader that answers them. Only the
-// leader can say so: the others know whom raft has elected, not whether the bucket
-// lets it be active.
+// ready is GET /readyz: requests to this node find a leader that answers them. Only the leader
+// knows this: the other nodes know the elected raft leader, but not whether the bucket lets it
+// become active.
 func (s *Server) ready(c *call) error {
 	if err := s.interrupted(c); err != nil {
 		return err
@@ -51,7 +51,7 @@ func (s *Server) ready(c *call) error {
 	return s.healthy(c)
 }
 
-// notReady says why there is no leader, as far as this node knows.
+// notReady reports why there is no leader, as far as this node knows.
 func (s *Server) notReady(c *call) error {
 	st := s.b.Status()
 	if st.Fence == cluster.FenceFollower || st.FenceReason == "" {
@@ -118,7 +118,7 @@ func statusOf(st *cluster.Status, now int64) v1.Status {
 	return s
 }
 
-// known is nil for what is not.
+// known returns nil for an unknown text.
 func known(s string) *string {
 	if s == "" {
 		return nil
@@ -133,7 +133,7 @@ func carriedOf(c cluster.Carried) *v1.Carried {
 	return &v1.Carried{Jobs: c.Jobs, Ended: c.Ended, Kept: c.Kept, Copy: c.Copy}
 }
 
-// documentOf is nil on a node that has not written the document.
+// documentOf returns nil on a node that has not written the document.
 func documentOf(st *cluster.Status) *v1.Document {
 	if st.DocumentBytes == 0 {
 		return nil
@@ -147,7 +147,7 @@ func documentOf(st *cluster.Status) *v1.Document {
 	}
 }
 
-// bucketOf is nil on a node that does not count what it asks of the bucket.
+// bucketOf returns nil on a node that does not count its requests to the bucket.
 func bucketOf(st *cluster.Status) *v1.Bucket {
 	b := &st.Bucket
 	if b.Since.IsZero() {
@@ -164,7 +164,7 @@ func bucketOf(st *cluster.Status) *v1.Bucket {
 	}
 }
 
-// snapshotsOf is nil while there is nothing to say.
+// snapshotsOf returns nil while there are no figures.
 func snapshotsOf(st *cluster.Status) *v1.Snapshots {
 	s := &st.Snapshots
 	out := v1.Snapshots{BucketNode: s.BucketNode, Failing: s.Failing, Damaged: s.Damaged}

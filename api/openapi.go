@@ -14,7 +14,7 @@ import (
 //go:embed openapi.yaml
 var openAPI []byte
 
-// yamlType is after RFC 9512.
+// yamlType is the media type of YAML by RFC 9512.
 var yamlType = []string{"application/yaml"}
 
 var openAPILength = []string{strconv.Itoa(len(openAPI))}

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// startPage is the page for browsers at /. It shows nothing beyond GET /status.
+// startPage is the page for browsers at /. It shows only data of GET /status.
 var startPage = template.Must(template.New("page").Parse(`<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>osqueue {{.Node}}</title>
 <h1>osqueue</h1>

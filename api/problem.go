@@ -15,7 +15,7 @@ import (
 	"osqueue/fsm"
 )
 
-// kind is a way to fail: what all failures of one tag have in common.
+// kind has the common properties of all failures of one tag.
 type kind struct {
 	status  int
 	tag     string
@@ -46,9 +46,8 @@ var (
 	clientGone = kind{status: 499, tag: "client_gone", title: "The client has gone"}
 )
 
-// table says how the refusals of the machine and the errors of the node are
-// answered, with their own words if there are no better ones. The first that
-// matches counts.
+// table maps the refusals of the machine and the errors of the node to answers. If an entry has
+// no detail, the text of the error is used. The first match counts.
 var table = []struct {
 	when   error
 	kind   kind
@@ -82,11 +81,11 @@ var table = []struct {
 	{when: cluster.ErrFlushLag, kind: kind{status: http.StatusServiceUnavailable, tag: v1.TagFlushLag, title: "The bucket is too far behind", retry: 2 * time.Second}},
 	{when: cluster.ErrArchive, kind: kind{status: http.StatusServiceUnavailable, tag: v1.TagArchive, title: "The archive is damaged", retry: 2 * time.Second}},
 	{when: cluster.ErrClosed, kind: closing},
-	// After ErrUnknown, which wraps it where the write had begun.
+	// This comes after ErrUnknown, which wraps it if the write had begun.
 	{when: context.DeadlineExceeded, kind: late, detail: "it took too long, and was given up before it began"},
 }
 
-// failure is an error that knows its answer.
+// failure is an error with its answer.
 type failure struct {
 	kind
 	detail  string
@@ -106,7 +105,7 @@ func fail(k kind, format string, args ...any) *failure {
 	return &failure{kind: k, detail: fmt.Sprintf(format, args...)}
 }
 
-// failureOf is how err is answered.
+// failureOf returns the answer to err.
 func failureOf(err error) *failure {
 	var f *failure
 	if errors.As(err, &f) {
@@ -120,7 +119,7 @@ func failureOf(err error) *failure {
 	return &failure{kind: internal, detail: "the node failed to answer; its log says why", cause: err}
 }
 
-// withLag adds what is known of a request that was refused because of the bucket.
+// withLag adds the lag of the bucket to a request that was refused because of it.
 func withLag(f *failure) *failure {
 	if e := (*cluster.ArchiveError)(nil); errors.As(f.cause, &e) {
 		f.detail = e.Error()
@@ -134,7 +133,7 @@ func withLag(f *failure) *failure {
 	return f
 }
 
-// blame adds which item of a batch was refused.
+// blame adds the index of the refused item of a batch.
 func blame(err error, index int) error {
 	if err == nil {
 		return nil
@@ -144,7 +143,7 @@ func blame(err error, index int) error {
 	return f
 }
 
-// within puts a member in front of what err says of its own members.
+// within prefixes the fields that err names with another field.
 func within(err error, member string) *failure {
 	f := *failureOf(err)
 	f.detail = member + ": " + f.detail

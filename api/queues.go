@@ -111,7 +111,7 @@ func queueOf(v *fsm.View, name string, n fsm.TypeStats) v1.Queue {
 	return q
 }
 
-// settingsOf shows the settings of a type; nil are the default ones.
+// settingsOf returns the settings of a type; nil means the defaults.
 func settingsOf(q *fsm.QueueSettings) v1.QueueSettings {
 	if q == nil {
 		return v1.QueueSettings{}
@@ -170,8 +170,7 @@ func (s *Server) changeQueue(c *call) error {
 	return s.setQueue(c, op)
 }
 
-// newJobType is jobType for settings to come: it must be one that new jobs can
-// have.
+// newJobType is jobType for new settings: new jobs must be able to have the type.
 func (c *call) newJobType() (string, error) {
 	jobType, err := c.jobType()
 	if err != nil {
@@ -191,7 +190,7 @@ func (s *Server) pauseQueue(paused bool) func(*call) error {
 	}
 }
 
-// setQueue changes settings and shows the queue as it is then.
+// setQueue changes settings and returns the queue after the change.
 func (s *Server) setQueue(c *call, op *fsmpb.SetQueue) error {
 	res, err := s.propose(c, setQueueOf(op))
 	if err != nil {
@@ -207,9 +206,8 @@ func setQueueOf(op *fsmpb.SetQueue) *fsmpb.Mutation {
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_SetQueue{SetQueue: op}}
 }
 
-// resetQueue is DELETE /v1/queues/{type}: all settings go back to their
-// defaults. The jobs stay. That there are none is no error: a repeated request
-// finds what it wanted.
+// resetQueue is DELETE /v1/queues/{type}: all settings return to their defaults. The jobs stay.
+// If there are no settings, this is not an error, so that the request can be repeated.
 func (s *Server) resetQueue(c *call) error {
 	jobType, err := c.jobType()
 	if err != nil {
@@ -234,8 +232,7 @@ const (
 	attemptsMax = math.MaxInt32
 )
 
-// patch turns the members of a merge patch into those of a mutation. The first
-// that is wrong stays in err.
+// patch turns the fields of a merge patch into those of a mutation. err is the first error.
 type patch struct {
 	given map[string]jsontext.Value
 	err   error

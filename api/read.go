@@ -11,12 +11,12 @@ import (
 	"osqueue/fsm"
 )
 
-// readQuery is how fresh a read is to be.
+// readQuery is the requested freshness of a read.
 type readQuery struct {
 	leader bool          // said so, or said nothing else
 	min    fsm.LSN       // zero: none
 	wait   time.Duration // at most, until it is
-	// waitsEnd: the end of a job is to be waited for, for as long as end.
+	// waitsEnd: the read waits for the end of the job, at most for end.
 	waitsEnd bool
 	end      time.Duration
 }
@@ -37,8 +37,8 @@ func (c *call) query() (url.Values, error) {
 	return values, c.checkParams(values)
 }
 
-// checkOnce refuses parameters that are there several times: only one of the
-// values would count. Streams of events take several.
+// checkOnce refuses parameters that occur several times, because only one of the values would
+// count. Streams of events accept several.
 func (c *call) checkOnce(values url.Values) error {
 	if c.route.path == v1.PathEvents {
 		return nil
@@ -47,7 +47,7 @@ func (c *call) checkOnce(values url.Values) error {
 		if name == v1.ParamTag && c.route.at == upToDate && c.route.knows(name) {
 			continue // the jobs of a list have all of them
 		}
-		// What a write does not know it has always ignored.
+		// Writes have always ignored unknown parameters.
 		if len(all) > 1 && (c.route.at != leaderOnly || c.strict || c.route.knows(name)) {
 			return bad(clip(name), "is there %d times in the query; give one value", len(all))
 		}
@@ -105,8 +105,8 @@ func (s *Server) boundedWait(ms int64) time.Duration {
 	return time.Duration(min(ms, s.cfg.Timeouts.Wait.Milliseconds())) * time.Millisecond
 }
 
-// freshen returns when the local state is as fresh as the read wants it. With
-// done the read has been answered, by the leader.
+// freshen returns when the local state is as fresh as the read requires. If done is true, the
+// leader has answered the read.
 func (s *Server) freshen(c *call) (done bool, err error) {
 	q, err := c.readQuery()
 	if err != nil {
@@ -141,7 +141,7 @@ func (s *Server) freshen(c *call) (done bool, err error) {
 	return false, nil
 }
 
-// stale says why a read could not be fresh enough.
+// stale returns the reason why a read could not be fresh enough.
 func (s *Server) stale(ctx context.Context, c *call, err error, q readQuery) error {
 	if why := s.interrupted(c); why != nil {
 		return why
@@ -167,7 +167,7 @@ func (s *Server) patience(c *call, d time.Duration) (context.Context, context.Ca
 
 var errClientGone = &failure{kind: clientGone, detail: "the client has gone"}
 
-// interrupted is why a wait ended before its time; nil if it did not.
+// interrupted returns the reason why a wait ended early; nil if it did not.
 func (s *Server) interrupted(c *call) error {
 	if err := c.context().Err(); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return errClientGone

@@ -66,8 +66,8 @@ func (s *Server) forceComplete(c *call) error {
 // heartbeat is POST /v1/jobs/{id}/heartbeat.
 func (s *Server) heartbeat(c *call) error { return s.beat(c, false) }
 
-// progress is POST /v1/jobs/{id}/progress: a heartbeat that has something to
-// say. No older client knows it, so it is always answered strictly.
+// progress is POST /v1/jobs/{id}/progress: a heartbeat that must have a progress. No legacy
+// client uses it, so it is always strict.
 func (s *Server) progress(c *call) error { return s.beat(c, true) }
 
 func (s *Server) beat(c *call, mustSay bool) error {
@@ -163,8 +163,7 @@ func releaseOf(worker string, lease *fsmpb.Lease) *fsmpb.Mutation {
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Release{Release: &fsmpb.Release{Worker: worker, Lease: lease}}}
 }
 
-// readReport reads a report on the job of the path into v, of which worker and
-// token are members.
+// readReport reads a report on the job of the path into v; worker and token are fields of v.
 func (s *Server) readReport(c *call, v any, worker **string, token *uint64) (string, *fsmpb.Lease, error) {
 	id, err := c.segment("id")
 	if err != nil {
@@ -177,8 +176,8 @@ func (s *Server) readReport(c *call, v any, worker **string, token *uint64) (str
 	return name, &fsmpb.Lease{JobId: id, Token: *token}, err
 }
 
-// answerReport answers a report on one job. Without strict, which is how older
-// clients report, it is a success whatever has become of the job.
+// answerReport answers a report on one job. If strict is false, as for legacy clients, the
+// answer is a success whatever the state of the job is.
 func answerReport(c *call, res fsm.Result, err error, strict bool) error {
 	switch {
 	case err != nil:
@@ -207,7 +206,7 @@ func sendReported(c *call, job *fsm.Job, code fsm.Code) error {
 	return c.send()
 }
 
-// toCancel: the job runs, and its cancellation was requested.
+// toCancel reports whether the job runs and its cancellation was requested.
 func toCancel(j *fsm.Job) bool {
 	return j != nil && j.Status == fsm.InProgress && j.Details().CancelAt != 0
 }

@@ -104,7 +104,7 @@ func (s *Server) heartbeatBatch(c *call) error {
 	return c.send()
 }
 
-// readBatch checks what batches of reports have in common.
+// readBatch checks the common fields of batches of reports.
 func (s *Server) readBatch(worker *string, n int, id func(i int) string) (string, error) {
 	if err := s.cfg.Limits.checkCount(n); err != nil {
 		return "", err

@@ -26,7 +26,7 @@ type route struct {
 	handle  func(*call) error
 }
 
-// locus says where a request can be handled.
+// locus is the place where a request can be handled.
 type locus uint8
 
 const (
@@ -38,9 +38,9 @@ const (
 // fixed is a route without a variable.
 type fixed struct{ method, path string }
 
-// ServeHTTP answers one request. The router tries one regular expression after
-// the other, which costs more than all else that a small request needs; so
-// routes without a variable are looked up before.
+// ServeHTTP answers one request. The router tries one regular expression after another, which
+// costs more than the rest of a small request. So ServeHTTP first looks up routes without a
+// variable.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.RawPath == "" {
 		if h := s.direct[fixed{r.Method, r.URL.Path}]; h != nil {
@@ -51,15 +51,15 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.router.ServeHTTP(w, r)
 }
 
-// buildRouter registers the routes. The router tries them in order, so the
-// busy ones of those that it is needed for come first.
+// buildRouter registers the routes. The router tries them in order, so the busy routes with a
+// variable come first.
 func (s *Server) buildRouter() {
 	s.routes = slices.Concat(s.reportRoutes(), s.jobRoutes(), s.workerRoutes(), s.claimRoutes(), s.enqueueRoutes(),
 		s.changeRoutes(), s.batchRoutes(), s.cronRoutes(), s.eventRoutes(),
 		s.reportBatchRoutes(), s.queueRoutes(), s.stateRoutes(), s.lsnRoutes(), s.nodeRoutes(), s.openAPIRoutes())
 	s.direct = make(map[fixed]http.Handler)
-	// The encoded path keeps ids apart that hold a slash, and nothing is
-	// redirected to a cleaner path: clients would repeat a POST as a GET.
+	// The encoded path keeps ids with a slash distinct. The router does not redirect to a
+	// cleaner path, because clients would repeat a POST as a GET.
 	r := mux.NewRouter().UseEncodedPath().SkipClean(true)
 	for i := range s.routes {
 		rt := &s.routes[i]
@@ -81,7 +81,7 @@ func (s *Server) buildRouter() {
 	s.router = r
 }
 
-// targetMax bounds what the answer repeats of an unknown path.
+// targetMax bounds the part of an unknown path that the answer repeats.
 const targetMax = 1024
 
 func noSuchRoute(c *call) error {
@@ -121,7 +121,7 @@ func (s *Server) allowed(r *http.Request) []string {
 	return methods
 }
 
-// checkParams refuses, under strict handling, what the query should not have.
+// checkParams refuses unknown query parameters under strict handling.
 func (c *call) checkParams(given map[string][]string) error {
 	if !c.strict {
 		return nil
@@ -147,7 +147,7 @@ var (
 	writeParams = []string{v1.ParamAck, v1.ParamAckWaitMs}
 )
 
-// knows reports whether a parameter means something to the route.
+// knows reports whether the route uses a parameter.
 func (rt *route) knows(name string) bool {
 	common := readParams
 	if rt.at == leaderOnly {

@@ -18,8 +18,8 @@ import (
 	v1 "osqueue/api/v1"
 )
 
-// Server is the HTTP API of one node. It is an http.Handler, safe for
-// concurrent use. Make it with New, end it with Shutdown.
+// Server is the HTTP API of one node. It is an http.Handler, safe for concurrent use. Create it
+// with New and end it with Shutdown.
 type Server struct {
 	cfg     Config
 	b       Backend
@@ -81,7 +81,7 @@ func protocols() *http.Protocols {
 	return p
 }
 
-// wrapped returns the handler for requests from outside.
+// wrapped returns the handler for external requests.
 func (s *Server) wrapped() http.Handler {
 	if s.cfg.Wrap == nil {
 		return s
@@ -92,11 +92,11 @@ func (s *Server) wrapped() http.Handler {
 	return s.cfg.Wrap(s, calls)
 }
 
-// withinKey marks requests that were made within the process.
+// withinKey marks requests that come from this process.
 type withinKey struct{}
 
-// Serve answers requests on ln, which it closes, until Shutdown. It returns nil
-// as soon as that begins, an error if ln fails.
+// Serve answers requests on ln, which it closes, until Shutdown. It returns nil as soon as
+// Shutdown begins, or an error if ln fails.
 func (s *Server) Serve(ln net.Listener) error {
 	err := s.http.Serve(&boundedListener{Listener: ln, max: int64(s.cfg.MaxConnections)})
 	if errors.Is(err, http.ErrServerClosed) {
@@ -105,8 +105,8 @@ func (s *Server) Serve(ln net.Listener) error {
 	return fmt.Errorf("serve HTTP on %s: %w", ln.Addr(), err)
 }
 
-// Shutdown ends the server. Requests that wait are ended at once, others may go
-// on until ctx ends; what is left then is cut off, which is an error.
+// Shutdown ends the server. Requests that wait end at once. Other requests may continue until
+// ctx ends; then Shutdown cuts them off and returns an error.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.shut()
 	defer s.forward.close()
@@ -161,7 +161,7 @@ func (s *Server) guarded(c *call) (err error) {
 	return s.answer(c)
 }
 
-// answer handles the call here, or has the leader do it.
+// answer handles the call here, or forwards it to the leader.
 func (s *Server) answer(c *call) error {
 	c.strict = prefers(c.r.Header)
 	var done bool
@@ -192,7 +192,7 @@ var preferStrict = []string{v1.PreferStrict}
 // refuse answers with a problem.
 func (s *Server) refuse(c *call, err error) {
 	f := failureOf(err)
-	// A refusal stands: a body that is too slow ends the context, too.
+	// An earlier refusal stays, although a body that is too slow also ends the context.
 	if c.context().Err() != nil && f.status >= http.StatusInternalServerError {
 		f = &failure{kind: clientGone, detail: "the client has gone", cause: err}
 	}
@@ -207,7 +207,7 @@ func (s *Server) refuse(c *call, err error) {
 	f.send(c, c.route.at == leaderOnly)
 }
 
-// logCall is only for level debug: it costs more than some requests.
+// logCall logs a request at level debug only, because it costs more than some requests.
 func (s *Server) logCall(c *call, start time.Time, err error) {
 	id := c.r.Header.Get("X-Request-Id")
 	if id == "" {

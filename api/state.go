@@ -81,7 +81,7 @@ func typeStatsOf(t fsm.TypeStats) v1.TypeStats {
 	}
 }
 
-// showState is GET /state: the document, with the LSN of its own in it.
+// showState is GET /state: the document, including its own LSN.
 func (s *Server) showState(c *call) error {
 	ctx, cancel := context.WithTimeout(c.context(), s.cfg.Timeouts.Answer)
 	defer cancel()
@@ -93,8 +93,7 @@ func (s *Server) showState(c *call) error {
 	return c.send()
 }
 
-// showThrottle is GET /v1/throttle-stats. It is the leader that writes to the
-// bucket.
+// showThrottle is GET /v1/throttle-stats. The leader answers, because it writes to the bucket.
 func (s *Server) showThrottle(c *call) error {
 	c.lsn = s.b.View().LSN()
 	if s.cfg.Throttle == nil {

@@ -8,11 +8,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// unknownMax is how many unknown members an answer names.
+// unknownMax is the maximum number of unknown fields that an answer names.
 const unknownMax = 20
 
-// unknownMembers returns the refusal of a body that has members which t, a pointer
-// to a struct, does not. The decoder stops at the first; this names them all.
+// unknownMembers returns the refusal of a body with fields that the struct t points to does not
+// have. The decoder stops at the first one; this function names all of them.
 func unknownMembers(body []byte, t reflect.Type) error {
 	found := walk(body, t).found
 	f := fail(unknownMember, "unknown members: %s; leave them out, or send the header Prefer: handling=lenient", listed(found))
@@ -20,8 +20,8 @@ func unknownMembers(body []byte, t reflect.Type) error {
 	return f
 }
 
-// repeatedMembers returns the refusal of a body in which members occur twice, where
-// they mean something to the server; nil if there are none.
+// repeatedMembers returns the refusal of a body in which fields that the server uses occur
+// twice; nil if there are none.
 func repeatedMembers(body []byte, t reflect.Type) error {
 	twice := walk(body, t).twice
 	if len(twice) == 0 {
@@ -32,7 +32,7 @@ func repeatedMembers(body []byte, t reflect.Type) error {
 	return f
 }
 
-// listed are pointers as people write them.
+// listed formats pointers for people.
 func listed(pointers []string) string {
 	names := make([]string, len(pointers))
 	for i, p := range pointers {
@@ -47,14 +47,14 @@ func walk(body []byte, t reflect.Type) *walker {
 	return w
 }
 
-// walker goes through a body beside the type that it is to be read into.
+// walker walks a body together with the type into which it is decoded.
 type walker struct {
 	dec   *jsontext.Decoder
 	found []string // unknown members
 	twice []string // members that occur again
 }
 
-// value walks one value. It returns false when there is nothing more to read.
+// value walks one value. It returns false at the end of the body.
 func (w *walker) value(t reflect.Type) bool {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -94,7 +94,7 @@ func (w *walker) object(t reflect.Type) bool {
 	return err == nil && w.end()
 }
 
-// note adds the member that was read last.
+// note adds the field that was read last.
 func (w *walker) note(list []string) []string {
 	if len(list) == unknownMax {
 		return list
@@ -117,7 +117,7 @@ func (w *walker) end() bool {
 	return err == nil
 }
 
-// memberType finds the member of a struct of package v1 by its name.
+// memberType returns the type of a field of a struct of package v1 by its JSON name.
 func memberType(t reflect.Type, name string) (reflect.Type, bool) {
 	for i := range t.NumField() {
 		field := t.Field(i)

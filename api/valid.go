@@ -12,10 +12,10 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// What the members of requests may hold. Each check names the member as people
-// write it: backoff.kind, tags[3].
+// Checks of the fields of requests. Each check names the field as people write it:
+// backoff.kind, tags[3].
 
-// bad returns the refusal of a member.
+// bad returns the refusal of a field.
 func bad(member, format string, args ...any) *failure {
 	f := fail(badRequest, "%s %s", member, fmt.Sprintf(format, args...))
 	f.members = []string{pointer(member)}
@@ -24,11 +24,11 @@ func bad(member, format string, args ...any) *failure {
 
 var toPointer = strings.NewReplacer(".", "/", "[", "/", "]", "")
 
-// pointer returns the JSON pointer to a member.
+// pointer returns the JSON pointer to a field.
 func pointer(member string) string { return "/" + toPointer.Replace(member) }
 
-// checkName checks a name by which something is looked up. Names from legacy
-// documents may contain any byte except NUL.
+// checkName checks a name for a lookup. Names from legacy documents may contain any byte except
+// NUL.
 func (l *Limits) checkName(member, value string) error {
 	if len(value) > l.NameBytes {
 		return bad(member, "is longer than %d bytes", l.NameBytes)
@@ -39,8 +39,7 @@ func (l *Limits) checkName(member, value string) error {
 	return nil
 }
 
-// checkNewName is for what becomes a key of the state: people will read it in
-// lists and logs.
+// checkNewName checks a new key of the state, which people will read in lists and logs.
 func (l *Limits) checkNewName(member, value string) error {
 	if err := l.checkName(member, value); err != nil {
 		return err
@@ -48,8 +47,8 @@ func (l *Limits) checkNewName(member, value string) error {
 	return checkReadable(member, value)
 }
 
-// checkPathName is checkNewName for what must fit into a path, where the segments
-// of dots stand for other places.
+// checkPathName is checkNewName for a name that must fit into a path, where the segments . and
+// .. have another meaning.
 func (l *Limits) checkPathName(member, value string) error {
 	if value == "." || value == ".." {
 		return bad(member, "is %q, which a path cannot hold", value)
@@ -78,9 +77,8 @@ func (l *Limits) checkNewNames(member string, values []string) error {
 	return nil
 }
 
-// checkID is for the id of a new job or batch, which people will read and
-// type. It must fit into a path: the segments of dots stand for other places
-// there. The empty id is none.
+// checkID checks the id of a new job or batch, which people will read and type. It must fit
+// into a path, where the segments . and .. have another meaning. The empty id means none.
 func (l *Limits) checkID(member, id string) error {
 	if len(id) > l.IDChars {
 		return bad(member, "is longer than %d characters", l.IDChars)
@@ -96,7 +94,7 @@ func (l *Limits) checkID(member, id string) error {
 	return nil
 }
 
-// checkMs is for durations in milliseconds.
+// checkMs checks a duration in milliseconds.
 func checkMs(member string, ms int64, limit time.Duration) error {
 	if ms < 0 {
 		return bad(member, "is negative")
@@ -107,7 +105,7 @@ func checkMs(member string, ms int64, limit time.Duration) error {
 	return nil
 }
 
-// checkRange is for numbers with bounds.
+// checkRange checks a number with bounds.
 func checkRange(member string, n, low, high int64) error {
 	if n < low || n > high {
 		return bad(member, "is %d; a number from %d to %d is wanted", n, low, high)
@@ -115,13 +113,13 @@ func checkRange(member string, n, low, high int64) error {
 	return nil
 }
 
-// unknownValue returns the refusal of a word that is none of those possible.
+// unknownValue returns the refusal of a value that is not one of the possible ones.
 func unknownValue(member, given string, possible ...string) error {
 	last := len(possible) - 1
 	return bad(member, "is %q; %s or %s is possible", clip(given), strings.Join(possible[:last], ", "), possible[last])
 }
 
-// worker returns the machine's name for a worker.
+// worker checks and returns the name of a worker.
 func (l *Limits) worker(name *string) (string, error) {
 	if name == nil {
 		return fsm.Anonymous, nil
@@ -129,7 +127,7 @@ func (l *Limits) worker(name *string) (string, error) {
 	return *name, l.checkName("workerId", *name)
 }
 
-// checkCount is for the items of a batch.
+// checkCount checks the number of items of a batch.
 func (l *Limits) checkCount(n int) error {
 	if n == 0 {
 		return bad("jobs", "is empty")
@@ -144,7 +142,7 @@ func (l *Limits) checkMost(member string, n int) error {
 	return nil
 }
 
-// checkJobID is for ids by which jobs are looked up.
+// checkJobID checks an id for a lookup of a job.
 func checkJobID(member, id string) error {
 	if id == "" {
 		return bad(member, "is missing")
@@ -177,7 +175,7 @@ func (l *Limits) checkTag(member, tag string) error {
 	return checkReadable(member, tag)
 }
 
-// readBackoff checks a backoff; nil is none given.
+// readBackoff checks a backoff; nil means that none is given.
 func (l *Limits) readBackoff(member string, in *v1.Backoff) (*fsmpb.Backoff, error) {
 	if in == nil {
 		return nil, nil

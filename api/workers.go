@@ -51,8 +51,8 @@ func (s *Server) registerWorker(c *call) error {
 	return answerWorker(c, res, err)
 }
 
-// isSame reports whether a registration would change nothing but when the worker was
-// heard of: workers repeat theirs every few seconds, and each would be a log entry and a
+// isSame reports whether a registration would change only the time of the last keepalive.
+// Workers repeat their registration every few seconds, and each would be a log entry and a
 // write to the bucket.
 func isSame(known *fsm.Worker, in *v1.WorkerInfo) bool {
 	return known.Version == in.Version && known.Address == in.Address && slices.Equal(known.Types, in.Types)
@@ -70,7 +70,7 @@ func (s *Server) checkWorker(in *v1.WorkerInfo) error {
 		l.checkNewName("address", in.Address), l.checkNewNames("types", in.Types))
 }
 
-// buryWorker is DELETE /v1/workers/{name}: its jobs go back at once.
+// buryWorker is DELETE /v1/workers/{name}: the worker's jobs return to the queue at once.
 func (s *Server) buryWorker(c *call) error {
 	name, err := c.segment("name")
 	if err != nil {
