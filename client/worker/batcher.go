@@ -9,8 +9,8 @@ import (
 	"osqueue/client"
 )
 
-// The bounds of one call with reports. The server takes a body of 1 MiB; what
-// is between is for the members around a result, and for its escapes.
+// The bounds of one call with reports. The server accepts a body of 1 MiB. The difference is
+// for the fields around a result, and for its escapes.
 const (
 	batchJobs  = client.MaxBatchJobs
 	batchBytes = 512 << 10
@@ -55,8 +55,8 @@ func (b *batcher[T]) do(item T) error {
 	return e.err
 }
 
-// lead makes one call for those who wait, of whom the first is the caller, and
-// hands over to the first of those who came meanwhile.
+// lead makes one call for the waiting callers, of which it is the first, and hands over to the
+// first caller that arrived during the call.
 func (b *batcher[T]) lead() {
 	b.keepApart()
 	batch := b.next()
@@ -80,8 +80,7 @@ func (b *batcher[T]) lead() {
 	}
 }
 
-// keepApart waits until the gap to the call before is over, or is not wanted any
-// more.
+// keepApart waits until the gap after the previous call is over, or is not needed any more.
 func (b *batcher[T]) keepApart() {
 	if b.gap == nil {
 		return
@@ -92,7 +91,7 @@ func (b *batcher[T]) keepApart() {
 	b.began = time.Now()
 }
 
-// next takes as many as one call can hold, and one at least.
+// next takes as many items as fit in one call, and at least one.
 func (b *batcher[T]) next() []*batched[T] {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -107,9 +106,8 @@ func (b *batcher[T]) next() []*batched[T] {
 	return batch
 }
 
-// deliver sends items and returns what became of each. If the cluster refuses
-// the call, the fault may be that of one item: the halves are sent on their
-// own, so that it does not spoil the others.
+// deliver sends items and returns the result of each. If the cluster refuses the call, one item
+// may be the cause: the halves are sent separately, so that the other items succeed.
 func deliver[T any](items []T, send func([]T) ([]client.Beat, error)) []error {
 	errs := make([]error, len(items))
 	beats, err := send(items)
@@ -133,7 +131,7 @@ func deliver[T any](items []T, send func([]T) ([]client.Beat, error)) []error {
 	return errs
 }
 
-// refusalOf returns the error that the answer to one of many reports stands for.
+// refusalOf converts the answer to one of several reports to an error.
 func refusalOf(b client.Beat) error {
 	if b.Tag == "" {
 		return nil

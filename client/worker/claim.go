@@ -17,13 +17,12 @@ import (
 // unknown outcome.
 const giveBackTimeout = 5 * time.Second
 
-// earlyPause is the least that a claim takes that was to wait for longer, and
-// brings nothing: if answers come too early, claims do not follow each other
-// without end.
+// earlyPause is the minimum time between claims if an empty answer comes before the requested
+// wait is over. It bounds the rate of claims.
 const earlyPause = 100 * time.Millisecond
 
-// claimJobs claims as many jobs as there are free places, until ctx ends or a claim
-// is refused. When it returns, no claim is running and no job waits.
+// claimJobs claims as many jobs as there is free capacity, until ctx ends or a claim is
+// refused. When it returns, no claim is in flight and no job waits.
 func (s *shift) claimJobs(ctx context.Context) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -52,8 +51,8 @@ func (s *shift) claimJobs(ctx context.Context) error {
 
 var errClaimsRefused = errors.New("the cluster refuses the claims of this worker")
 
-// claim makes a claim until it is answered, and starts what it brings. The
-// claim keeps its request id while its outcome is unknown: it may hold jobs.
+// claim repeats a claim until it is answered, and starts its jobs. The claim keeps its request
+// id while its outcome is unknown, because it may have been granted jobs.
 func (s *shift) claim(ctx context.Context, a *ask) error {
 	var jobs []client.ClaimedJob
 	defer func() { s.takeIn(a, jobs) }()
@@ -92,7 +91,7 @@ func newPauses() *backoff.ExponentialBackOff {
 	}
 }
 
-// takeIn starts what a claim has brought, or keeps it until a slot is free.
+// takeIn starts the jobs of a claim, or keeps them until a slot is free.
 func (s *shift) takeIn(a *ask, jobs []client.ClaimedJob) {
 	if len(jobs) > 0 {
 		s.seen()
@@ -118,8 +117,8 @@ func (s *shift) takeIn(a *ask, jobs []client.ClaimedJob) {
 	}
 }
 
-// skip settles a job whose context has ended, if it still waits: it is lost,
-// cancelled, out of time, or perhaps not ours any more, and must not start.
+// skip settles a waiting job whose context has ended: it is lost, cancelled, or out of time, or
+// its lease is unsure, and it must not start.
 func (s *shift) skip(h *hold) {
 	if s.room.drop(h) {
 		s.running.Go(func() { s.settle(h, nil, context.Cause(h.ctx)) })
@@ -172,9 +171,8 @@ func (s *shift) releaseAll(ctx context.Context, jobs []client.ClaimedJob) {
 	}
 }
 
-// refused reports whether it does not help to ask again: the request itself is at
-// fault, as the cluster has answered, or the client has found before it was sent; or
-// the client is closed.
+// refused reports whether a repetition does not help: the cluster has refused the request
+// itself, or the client has refused it before sending, or the client is closed.
 func refused(err error) bool {
 	var e *client.Error
 	return errors.As(err, &e) && (e.Refused() || e.Invalid()) || errors.Is(err, client.ErrClosed)

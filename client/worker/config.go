@@ -46,9 +46,9 @@ const (
 )
 
 const (
-	// leastTime is the least of the times after which something is repeated.
+	// leastTime is the minimum of all repetition intervals.
 	leastTime = 10 * time.Millisecond
-	// mostJobs is far beyond what a worker can hold; sums stay within an int.
+	// mostJobs is far above any practical capacity; it keeps sums within an int.
 	mostJobs = 1_000_000
 )
 
@@ -87,9 +87,9 @@ type Config struct {
 	// Version and Address appear in the list of workers.
 	Version string
 	Address string
-	// Finished is called after each job, concurrently from several goroutines. It
-	// should return soon, because the job occupies its place until then. The worker
-	// does not recover a panic in it.
+	// Finished is called after each job, concurrently from several goroutines. It should return
+	// soon, because the job uses capacity until then. The worker does not recover a panic in
+	// it.
 	Finished func(Finished)
 	// Logger receives the log of the worker. Nil means no log.
 	Logger hclog.Logger
@@ -97,8 +97,8 @@ type Config struct {
 
 var errNegative = errors.New("must not be negative")
 
-// check refuses what cannot be meant, and what would make the worker ask the
-// cluster all the time.
+// check refuses invalid values, and values that would make the worker call the cluster without
+// a pause.
 func (c Config) check() error {
 	for name, n := range map[string]int{"concurrency": c.Concurrency, "prefetch": c.Prefetch} {
 		if n < 0 {
@@ -151,7 +151,7 @@ func orDefault(v, otherwise time.Duration) time.Duration {
 	return v
 }
 
-// defaultName is readable and, for the random end of its id, unique.
+// defaultName returns a readable name that is unique by the random part of its end.
 func defaultName() string {
 	host, err := os.Hostname()
 	if err != nil {

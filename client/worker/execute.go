@@ -20,10 +20,10 @@ const (
 	maxPanicText    = 2 << 10 // of what a handler panicked with, so that the stack has room behind it
 )
 
-// maxDelay is how long an attempt can be kept back; the server refuses more.
+// maxDelay is the maximum delay of a retry; the server refuses more.
 const maxDelay = 10 * 366 * 24 * time.Hour
 
-// newHold takes in a claimed job.
+// newHold registers a claimed job.
 func (s *shift) newHold(job client.ClaimedJob) *hold {
 	h := newHold(s.jobs, job, s.skip)
 	h.job.log = new(attemptLog)
@@ -31,16 +31,15 @@ func (s *shift) newHold(job client.ClaimedJob) *hold {
 	return h
 }
 
-// startAll runs jobs, each in a goroutine of its own, in slots that were taken
-// for them.
+// startAll runs jobs, each in a goroutine of its own, in slots that the caller has taken.
 func (s *shift) startAll(jobs []*hold) {
 	for _, h := range jobs {
 		s.running.Go(func() { s.execute(h) })
 	}
 }
 
-// execute runs the handler, unless the job is not to be done any more, gives
-// the slot to another job, and settles this one.
+// execute runs the handler, unless the job must not start any more, gives the slot to another
+// job, and settles this one.
 func (s *shift) execute(h *hold) {
 	var result jsontext.Value
 	err := context.Cause(h.ctx)
@@ -53,15 +52,15 @@ func (s *shift) execute(h *hold) {
 	s.settle(h, result, err)
 }
 
-// letGo ends the holding of a job, once.
+// letGo removes a job from the worker, once.
 func (s *shift) letGo(h *hold) {
 	if s.holds.remove(h) {
 		s.room.gone(h)
 	}
 }
 
-// settle reports the outcome of a job and releases its place, unless another
-// goroutine settles it.
+// settle reports the outcome of a job and releases its capacity, unless another goroutine
+// settles it.
 func (s *shift) settle(h *hold, result jsontext.Value, err error) {
 	if !h.settle() {
 		s.tellLost(h, h.took)
@@ -132,8 +131,8 @@ type report struct {
 	err     error // of the handler
 }
 
-// decide turns what a handler returned into a report. cause is why its context
-// ended, if it did.
+// decide turns the result of a handler into a report. cause is the reason for which its context
+// ended, or nil.
 func decide(cause error, result jsontext.Value, err error) report {
 	switch {
 	case err == nil && (result == nil || result.IsValid()):
@@ -152,9 +151,9 @@ func decide(cause error, result jsontext.Value, err error) report {
 	return failure(err)
 }
 
-// ended returns the report of a handler that gave up because its context ended with
-// cause: a failure that says so first, and then what the handler said, if that
-// is more, or what its command had to say.
+// ended returns the report of a handler that stopped because its context ended with cause: a
+// failure that begins with the cause, followed by the handler's error, if that says more, or by
+// the output of its command.
 func ended(outcome Outcome, cause, err error) report {
 	rep := failure(err)
 	rep.outcome = outcome
@@ -180,7 +179,7 @@ func failure(err error) report {
 	return report{outcome: Failed, failure: f, err: err}
 }
 
-// clip bounds a text, and makes it one that JSON can carry.
+// clip bounds a text, and makes it valid for JSON.
 func clip(text string) string { return clipTo(text, maxErrorText) }
 
 func clipTo(text string, limit int) string {

@@ -31,7 +31,7 @@ type HandlerFunc func(ctx context.Context, job Job) (jsontext.Value, error)
 // context, the job and the outcome, may skip the inner handler, and may panic.
 type Middleware func(HandlerFunc) HandlerFunc
 
-// wrap puts middleware around fn; the first one is the outermost.
+// wrap wraps fn in middleware; the first one is the outermost.
 func wrap(fn HandlerFunc, around []Middleware) HandlerFunc {
 	for _, m := range slices.Backward(around) {
 		if fn = m(fn); fn == nil {
@@ -61,11 +61,11 @@ var (
 	ErrTimeout = errors.New("the attempt has run out of its time")
 )
 
-// JSON makes a handler of a function with types of its own. A payload that
-// does not fit In fails the job for good; an absent one is a zero In. Both are read
-// and written by encoding/json, with its tags and rules: a field without tag takes a
-// name in any case, of a name that occurs twice the last one counts, and what is not
-// Unicode becomes U+FFFD. A result that cannot be written fails the job for good.
+// JSON makes a handler of a function with types of its own. If a payload does not decode into
+// In, the job fails permanently; an absent payload is a zero In. encoding/json decodes In and
+// encodes Out, with its tags and rules: a field without a tag matches a name in any case, the
+// last one of duplicate names counts, and invalid Unicode becomes U+FFFD. If the result cannot
+// be encoded, the job fails permanently.
 func JSON[In, Out any](fn func(ctx context.Context, job Job, in In) (Out, error)) HandlerFunc {
 	return func(ctx context.Context, job Job) (jsontext.Value, error) {
 		var in In
@@ -88,7 +88,7 @@ func JSON[In, Out any](fn func(ctx context.Context, job Job, in In) (Out, error)
 	}
 }
 
-// verdictError is a handler's error that also says what is to follow.
+// verdictError is a handler's error that also decides about the next attempt.
 type verdictError struct {
 	err       error
 	permanent bool

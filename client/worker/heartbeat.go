@@ -8,15 +8,15 @@ import (
 	"osqueue/client"
 )
 
-// beatPause is the least time between two heartbeat calls when the first
-// failed. The queue has repeated it by itself already.
+// beatPause is the minimum time between two heartbeat calls after the first one failed. The
+// queue has already repeated the failed call.
 const beatPause = 500 * time.Millisecond
 
-// leastPatience is the least time for a heartbeat call, however short one lease is,
-// because the call also extends the other leases.
+// leastPatience is the minimum time for a heartbeat call, however short one lease is, because
+// the call also extends the other leases.
 const leastPatience = 500 * time.Millisecond
 
-// keepLeases renews the leases of all jobs held, until ctx ends.
+// keepLeases extends the leases of all jobs of the worker, until ctx ends.
 func (s *shift) keepLeases(ctx context.Context) {
 	var earliest time.Time // after a failure
 	for ctx.Err() == nil {
@@ -35,8 +35,8 @@ func (s *shift) keepLeases(ctx context.Context) {
 	}
 }
 
-// renewAll renews list with one heartbeat, or as few as can hold it. It returns
-// false if one of them got no answer within patience.
+// renewAll extends the leases of list with as few heartbeats as possible. It returns false if
+// one of them got no answer within patience.
 func (s *shift) renewAll(ctx context.Context, list []*hold, patience time.Duration) bool {
 	for len(list) > 0 {
 		named := leases(list)
@@ -48,9 +48,9 @@ func (s *shift) renewAll(ctx context.Context, list []*hold, patience time.Durati
 	return true
 }
 
-// renew sends one heartbeat for all of list, whose leases are named. If the cluster
-// refuses it, as it may have less room for requests than is usual, the halves are
-// sent on their own.
+// renew sends one heartbeat for all of list; named are their leases. If the cluster refuses the
+// heartbeat, because its limit for requests may be lower than usual, the halves are sent
+// separately.
 func (s *shift) renew(ctx context.Context, list []*hold, named []client.Lease, patience time.Duration) bool {
 	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -15,14 +15,14 @@ import (
 // defaultLease is the server's, for an answer that does not tell the length.
 const defaultLease = 30 * time.Second
 
-// shortLease is below what a renewal may need though nothing is wrong.
+// shortLease is the length below which a renewal may be too late without a fault.
 const shortLease = time.Second
 
 // errShortLease is the reason for which a job with such a short lease fails its
 // attempt. Without it the job would be claimed and released without end.
 var errShortLease = fmt.Errorf("%w, because it is too short", ErrLeaseUnsure)
 
-// phase is where a held job stands; doc.go draws it.
+// phase is the state of a claimed job; doc.go has the diagram.
 type phase uint8
 
 const (
@@ -78,8 +78,8 @@ func (h *hold) interrupt(cause error) {
 	h.ended(h)
 }
 
-// end frees what the hold owns. The answer to a renewal that is under way changes
-// nothing any more.
+// end frees the resources of the hold. The answer to a renewal in flight has no effect any
+// more.
 func (h *hold) end() {
 	h.mu.Lock()
 	h.over = true
@@ -91,8 +91,8 @@ func (h *hold) end() {
 	h.cancel(nil)
 }
 
-// settle takes the right to report the outcome. Only the first call gets it,
-// and none if the job is lost.
+// settle acquires the right to report the outcome. Only the first call gets it, and none if the
+// job is lost.
 func (h *hold) settle() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -103,10 +103,9 @@ func (h *hold) settle() bool {
 	return true
 }
 
-// lose notes that the cluster renews the lease no more, and why. If the handler
-// runs, the job is lost. While its outcome is being reported this is left to
-// the answer to the report: the job may not be ours for the very reason that
-// the report took effect.
+// lose records that the cluster no longer extends the lease, and why. If the handler runs, the
+// job is lost. While the outcome is being reported, the answer to the report decides: the
+// cluster may have ended the lease because the report took effect.
 func (h *hold) lose(why error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -117,12 +116,12 @@ func (h *hold) lose(why error) {
 	}
 }
 
-// cancelled records that someone asked to cancel the job. The lease is extended
+// cancelled records that a client requested the cancellation of the job. The lease is extended
 // until the attempt ends.
 func (h *hold) cancelled() { h.interrupt(ErrCancelled) }
 
-// answered notes the answer to a renewal that was sent at that time. One that
-// was sent before another that has been answered says nothing new.
+// answered records the answer to a renewal that was sent at sent. An answer to an older renewal
+// than the last answered one has no effect.
 func (h *hold) answered(sent time.Time, renewed bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -135,14 +134,15 @@ func (h *hold) answered(sent time.Time, renewed bool) {
 	}
 }
 
-// due is when the lease should be renewed, if it can be.
+// due returns the time at which the lease should be extended. ok is false if it cannot be
+// extended.
 func (h *hold) due() (at time.Time, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.asked.Add(h.length / 3), !h.over
 }
 
-// bury takes the right to tell that the job is lost. Only the first call gets it.
+// bury acquires the right to report the loss of the job. Only the first call gets it.
 func (h *hold) bury() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -161,7 +161,7 @@ type claimKey struct {
 
 func (h *hold) key() claimKey { return claimKey{h.job.ID, h.job.Token} }
 
-// holds are the jobs held at the moment.
+// holds are the jobs with a lease of this worker.
 type holds struct {
 	mu   sync.Mutex
 	jobs map[claimKey]*hold
@@ -180,7 +180,7 @@ func newHolds() *holds {
 	return hs
 }
 
-// add reports whether the claim is new; if it is held already, h is ended.
+// add reports whether the claim is new; if it is known already, add ends h.
 func (hs *holds) add(h *hold) bool {
 	hs.mu.Lock()
 	if hs.jobs[h.key()] != nil {
@@ -296,7 +296,7 @@ func leases(list []*hold) []client.Lease {
 	return out
 }
 
-// leaseBytes is about what a lease takes in a request, with its escapes.
+// leaseBytes returns the approximate size of a lease in a request, with its escapes.
 func leaseBytes(l client.Lease) int {
 	n := reportBytes + quotedBytes(l.JobID)
 	if l.Progress != nil {
@@ -310,7 +310,7 @@ func quotedBytes(text string) int {
 	return len(quoted)
 }
 
-// untold takes the progress back of leases that were not sent.
+// untold restores the progress of leases that were not sent.
 func untold(list []*hold, leases []client.Lease) {
 	for i, h := range list {
 		if p := leases[i].Progress; p != nil {

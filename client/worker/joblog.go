@@ -5,14 +5,13 @@ import (
 	"sync"
 )
 
-// maxLogText bounds what is kept of an attempt's log, in bytes; the server
-// refuses more.
+// maxLogText bounds the stored log of an attempt, in bytes; the server refuses more.
 const maxLogText = 16 << 10
 
-// leastLogText is for how many bytes it is worth to begin quoting a log.
+// leastLogText is the minimum number of free bytes for which a report quotes a log.
 const leastLogText = 64
 
-// attemptLog is the end of what a handler has said.
+// attemptLog is the end of a handler's log.
 type attemptLog struct {
 	mu  sync.Mutex
 	buf []byte // up to twice as much as is kept
@@ -50,8 +49,8 @@ func (l *attemptLog) text() string {
 	return endOf(string(l.buf), maxLogText, l.cut)
 }
 
-// endOf returns the end of a text, at most limit bytes, as text that JSON can carry.
-// It is marked when something is missing before it, or cut says so.
+// endOf returns the end of a text, at most limit bytes, as valid text for JSON. If the
+// beginning is missing, or cut says so, the end is marked.
 func endOf(text string, limit int, cut bool) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	if len(text) <= limit && !cut {
@@ -76,8 +75,8 @@ func (e *LoggedError) Error() string { return e.Err.Error() + ": " + e.Log }
 // Unwrap returns Err.
 func (e *LoggedError) Unwrap() error { return e.Err }
 
-// with adds the log of the attempt to its report. A failure has it behind the
-// text of the error, as far as there is room.
+// with adds the log of the attempt to its report. A failure has it after the text of the error,
+// as far as it fits.
 func (r report) with(log string) report {
 	switch {
 	case log == "" || r.outcome == Released:

@@ -7,7 +7,7 @@ import (
 	"osqueue/client"
 )
 
-// teller carries a handler's progress to the cluster.
+// teller sends a handler's progress to the cluster.
 type teller struct {
 	send func(ctx context.Context, p client.Progress) error
 
@@ -44,14 +44,14 @@ func (t *teller) put(p client.Progress) {
 	t.next = &p
 }
 
-// drop forgets what has not been sent: something newer is about to be.
+// drop discards unsent progress, because the caller sends a newer one.
 func (t *teller) drop() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.next = nil
 }
 
-// take returns what is to be sent, if anything.
+// take returns the progress to send, or nil.
 func (t *teller) take() *client.Progress {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -8,16 +8,16 @@ import (
 )
 
 const (
-	// reregister is the longest time between two registrations, also of a
-	// worker that is heard from all the time: a cluster that took it for dead
-	// meanwhile does not list it any more.
+	// reregister is the maximum time between two registrations, also of a worker that calls the
+	// cluster all the time: if the cluster declared the worker dead meanwhile, it no longer
+	// lists it.
 	reregister = time.Minute
 	// registerPause is the wait after a registration that failed.
 	registerPause = time.Second
 )
 
-// keepRegistered registers the worker, and again whenever it has been silent
-// for Config.KeepAlive, until ctx ends.
+// keepRegistered registers the worker, and again whenever it has made no call for
+// Config.KeepAlive, until ctx ends.
 func (s *shift) keepRegistered(ctx context.Context) {
 	var registered time.Time
 	for ctx.Err() == nil {
@@ -34,7 +34,7 @@ func (s *shift) keepRegistered(ctx context.Context) {
 	}
 }
 
-// registerDue is when the next registration is due.
+// registerDue returns the time of the next registration.
 func registerDue(registered, seen time.Time, keepAlive time.Duration) time.Time {
 	if registered.IsZero() {
 		return registered

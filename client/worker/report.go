@@ -11,7 +11,7 @@ import (
 	"osqueue/client"
 )
 
-// Outcome is how the work of this worker on a job ended.
+// Outcome is the outcome of this worker's attempt of a job.
 type Outcome string
 
 // The outcomes.
@@ -34,7 +34,7 @@ type Finished struct {
 	Took    time.Duration  // run time of the handler
 }
 
-// report tells the cluster until it accepts or refuses, or reports end.
+// report repeats a report until the cluster accepts or refuses it, or the context reports ends.
 func (s *shift) report(rep report, f *Finished) {
 	f.Outcome, f.Result, f.Err = rep.outcome, rep.result, rep.err
 	pauses := newPauses()
@@ -71,7 +71,7 @@ func (s *shift) report(rep report, f *Finished) {
 	}
 }
 
-// send makes the report, together with those of other jobs.
+// send sends the report, together with those of other jobs.
 func (s *shift) send(lease client.Lease, rep report) error {
 	switch rep.outcome {
 	case Completed:
@@ -83,8 +83,8 @@ func (s *shift) send(lease client.Lease, rep report) error {
 	}
 }
 
-// reportBytes is about what a report takes in a request, without the texts of
-// the job and of its handler: names of members and the token.
+// reportBytes is the approximate size of a report in a request without the texts of the job and
+// of its handler: field names and the token.
 const reportBytes = 64
 
 func (s *shift) prepareReports() {
@@ -124,7 +124,7 @@ func (s *shift) reportGap() time.Duration {
 	return 0
 }
 
-// noteReports says once for all jobs of a call why it failed. It returns err.
+// noteReports logs once for all jobs of a call why it failed. It returns err.
 func (s *shift) noteReports(what string, jobs int, err error) error {
 	switch {
 	case err == nil:

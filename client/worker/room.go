@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// claimMax bounds one claim; the rest of the room is for the next.
+// claimMax bounds one claim; the next claim asks for the rest of the capacity.
 const claimMax = 1000
 
-// room decides what is claimed and what is started. It knows of no cluster, no
-// handler and no clock; it is safe for concurrent use.
+// room decides which jobs are claimed and started. It does not depend on a cluster, a handler
+// or a clock. It is safe for concurrent use.
 //
-// A job has its place here from its claim until its report was answered, and a
-// slot while its handler runs. A claim under way has its places reserved, so
-// that there are never more than concurrency + prefetch jobs.
+// A job uses capacity from its claim until its report was answered, and a slot while its
+// handler runs. A claim in flight has its capacity reserved, so that there are never more than
+// concurrency + prefetch jobs.
 type room struct {
 	concurrency int
 	prefetch    int
@@ -39,7 +39,7 @@ type room struct {
 // share counts the jobs of a type with a limit.
 type share struct{ held, running int }
 
-// ask is a claim that there is room for.
+// ask is a claim request for which there is capacity.
 type ask struct {
 	types  []string // none: any
 	max    int
@@ -63,10 +63,10 @@ func newRoom(cfg Config, types []string) *room {
 	return r
 }
 
-// ask returns the next claim, if there is to be one now, and reserves its
-// places until granted. A type is in one claim at a time. Claims that start
-// while another waits at the server wait no longer than that: so that they end
-// together and the next is one for all types again.
+// ask returns the next claim request, if one should be sent now, and reserves its capacity
+// until granted. A type is in one claim at a time. A claim that starts while another waits at
+// the server waits no longer than that one, so that they end together and the next claim names
+// all types again.
 func (r *room) ask(now time.Time, pollWait time.Duration) (*ask, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -86,16 +86,15 @@ func (r *room) ask(now time.Time, pollWait time.Duration) (*ask, bool) {
 	return a, true
 }
 
-// worthAskingLocked: while all slots are taken, half of what may wait beside
-// them is a claim's worth. Smaller ones would only cost more calls.
+// worthAskingLocked reports whether a claim is worth a call: while all slots are in use, it is
+// when half of the prefetch is free. Smaller claims would only cost more calls.
 func (r *room) worthAskingLocked(free int) bool {
 	return r.running < r.concurrency || 2*free >= r.prefetch
 }
 
-// nameLocked chooses the claim's types. All have room for all that it may
-// bring, whichever types these are of. So that a type with little room does not
-// make all claims small, each one that it has made small is followed by one
-// without such types.
+// nameLocked chooses the claim's types. Each of them has capacity for all jobs of the claim,
+// whichever types the jobs have. So that a type with little capacity does not make all claims
+// small, each claim that such a type made small is followed by one without such types.
 func (r *room) nameLocked(a *ask, free int) bool {
 	if len(r.limits) == 0 {
 		a.types = r.types
@@ -137,8 +136,8 @@ func (r *room) askedLocked(t string) bool {
 	return slices.ContainsFunc(r.asks, func(a *ask) bool { return slices.Contains(a.types, t) })
 }
 
-// granted takes in what a claim has brought, and returns the jobs to start now.
-// False: nothing is to be started any more, the jobs were not taken in.
+// granted adds the jobs of a claim, and returns the jobs to start now. ok is false if the
+// worker stops; then the caller must release the jobs.
 func (r *room) granted(a *ask, jobs []*hold) (start []*hold, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -163,7 +162,7 @@ func (r *room) granted(a *ask, jobs []*hold) (start []*hold, ok bool) {
 	return r.startLocked(), true
 }
 
-// startLocked takes the jobs off the waiting ones that get a slot now.
+// startLocked removes the waiting jobs that get a slot now, and returns them.
 func (r *room) startLocked() (start []*hold) {
 	for e := r.waiting.Front(); e != nil && r.running < r.concurrency; {
 		h, next := e.Value.(*hold), e.Next() //nolint:forcetypeassert // it has nothing else
@@ -186,8 +185,7 @@ func (r *room) takeLocked(h *hold) {
 	h.place = nil
 }
 
-// ended frees the slot of a job whose handler has returned, and returns the
-// jobs to start now.
+// ended frees the slot of a job whose handler has returned, and returns the jobs to start now.
 func (r *room) ended(h *hold) (start []*hold) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -202,7 +200,7 @@ func (r *room) ended(h *hold) (start []*hold) {
 	return start
 }
 
-// gone frees the place of a job that was reported, or is lost.
+// gone frees the capacity of a job that was reported, or is lost.
 func (r *room) gone(h *hold) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -213,15 +211,15 @@ func (r *room) gone(h *hold) {
 	r.wakeUp()
 }
 
-// ahead says whether jobs wait here for a slot, and none is free: then no slot
-// waits for the report of a job.
+// ahead reports whether jobs wait for a slot and none is free: then no slot waits for the
+// report of a job.
 func (r *room) ahead() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.waiting.Len() > 0 && r.running >= r.concurrency
 }
 
-// drop takes a job out that waits. False: it does not wait any more.
+// drop removes a waiting job. It returns false if the job no longer waits.
 func (r *room) drop(h *hold) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -232,7 +230,7 @@ func (r *room) drop(h *hold) bool {
 	return true
 }
 
-// stop lets nothing be claimed or started any more, and returns what waits.
+// stop prevents further claims and starts, and returns the waiting jobs.
 func (r *room) stop() (waiting []*hold) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -53,8 +53,8 @@ type shift struct {
 	unreported atomic.Int64
 }
 
-// newShift prepares a run. Its contexts keep ctx's values, but not its end:
-// what follows that is up to stop.
+// newShift prepares a run. Its contexts keep ctx's values, but do not end with ctx: stop ends
+// them.
 func newShift(ctx context.Context, w *Worker) *shift {
 	s := &shift{
 		worker: w,
@@ -84,7 +84,7 @@ func (s *shift) endClaiming() {
 	s.patience = time.AfterFunc(max(s.cfg.StopTimeout, 0), func() { s.stopJobs(ErrStopping) })
 }
 
-// stop ends what claimJobs has begun, in the order that doc.go gives.
+// stop ends the activities that claimJobs began, in the order in doc.go.
 func (s *shift) stop() error {
 	select {
 	case <-s.holds.empty():
@@ -164,9 +164,9 @@ func (s *shift) drained(d time.Duration) bool {
 	}
 }
 
-// seen notes that the cluster has just heard from this worker.
+// seen records that the cluster has just had a call from this worker.
 func (s *shift) seen() { s.lastSeen.Store(int64(time.Since(s.began))) }
 
-// heard is when that was, on the monotonic clock: when the other one is set back
-// the worker must not fall silent until it has caught up.
+// heard returns the time of the last call, on the monotonic clock: if the wall clock is set
+// back, the worker must not stay silent until the wall clock has caught up.
 func (s *shift) heard() time.Time { return s.began.Add(time.Duration(s.lastSeen.Load())) }
