@@ -5,9 +5,9 @@
 //
 // # Problem
 //
-// A worker bounds its commands by control groups of version 2, as root. Many machines that
-// build and test, above all containers, do not allow this, or have the controllers on version
-// 1. There these tests are skipped, and nothing shows that a limit holds.
+// A worker bounds its commands by control groups (v2), as root. Many machines that build and
+// test, above all containers, do not allow this, or have the controllers on v1. There these
+// tests are skipped, and nothing shows that a limit holds.
 //
 // # How
 //
@@ -29,5 +29,4 @@
 // starts it again. If /dev/kvm exists but cannot run a plain kernel, which shows by a machine
 // without any output, the machine is started again in emulation. The machine ends with this
 // program.
-// started again in emulation. The machine ends with this program.
 package main
