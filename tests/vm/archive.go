@@ -15,7 +15,7 @@ import (
 	"github.com/cavaliergopher/cpio"
 )
 
-// archive is a file system as the kernel reads it. Everything belongs to root.
+// archive is a file system in the format of the kernel. All files belong to root.
 type archive struct {
 	w *cpio.Writer
 }
@@ -35,8 +35,7 @@ func writeArchive(file string, fill func(*archive) error) error {
 	return nil
 }
 
-// tree adds all that is below a directory of this machine, but not what skip
-// names.
+// tree adds all files below a directory of this machine, except those that skip names.
 func (a *archive) tree(root string, skip []string) error {
 	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {

@@ -13,16 +13,15 @@ import (
 	"osqueue/tests/vm/plan"
 )
 
-// sandboxTests is where the tests are in the machine.
+// sandboxTests is the path of the tests in the machine.
 const sandboxTests = "/tests/sandbox.test"
 
-// tooSlow are tests that run in emulation for too long, or in which another limit
-// of time is then reached before the one that they are about: TestNotRoot runs
-// the hostile commands a second time.
+// tooSlow are tests that take too long in emulation, or in which another timeout then expires
+// before the tested one: TestNotRoot runs the hostile commands a second time.
 const tooSlow = "TestManyThatEndAtOnce|TestNotRoot|TestLastOnesMayEnd|TestHostileCommandsFail/.*/(many_empty_files|1_GB_to_stderr)"
 
-// inAService are the tests of what control groups bound. The worker that is killed
-// in another one starts in the leaf of the test's own, where it is not alone.
+// inAService are the tests of limits by control groups. The worker that is killed in another
+// test starts in the leaf of the test's own group, where it is not alone.
 const inAService = "Told|Sum|InMemory|ForkBomb|AllProcesses"
 
 // thePlan returns the plan of the machine.
@@ -43,8 +42,8 @@ func thePlan(limit time.Duration) plan.Plan {
 	}}
 }
 
-// buildTests builds what the machine runs, and writes it with the plan to an
-// archive in dir.
+// buildTests builds the programs of the machine, and writes them with the plan to an archive in
+// dir.
 func buildTests(ctx context.Context, dir string, p plan.Plan) (file string, err error) {
 	text, err := json.MarshalIndent(p, "", "  ")
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// kernelPackage stands for the newest kernel for virtual machines.
+// kernelPackage depends on the newest kernel for virtual machines.
 const kernelPackage = "linux-image-cloud-amd64"
 
 // packages are the packages that the tests call: the sandbox, a shell, its usual programs, and
@@ -30,8 +30,8 @@ type debian struct {
 	root   string // an archive of the file system
 }
 
-// ensureDebian fetches what is not in dir yet. Everything is made beside it and
-// renamed as the last step.
+// ensureDebian fetches the missing parts into dir. It builds everything under another name and
+// renames it as the last step.
 func ensureDebian(ctx context.Context, dir string) (debian, error) {
 	sum := sha256.Sum256([]byte(strings.Join(append(packages, kernelPackage), " ")))
 	home := filepath.Join(dir, "debian-"+hex.EncodeToString(sum[:4]))
@@ -60,7 +60,7 @@ func ensureDebian(ctx context.Context, dir string) (debian, error) {
 	return d, os.Rename(fresh, home)
 }
 
-// assemble makes the files of d from what was unpacked.
+// assemble makes the files of d from the unpacked packages.
 func (d debian) assemble(fresh string) error {
 	kernels, err := filepath.Glob(filepath.Join(fresh, "kernel", "boot", "vmlinuz-*"))
 	if err != nil || len(kernels) != 1 {
@@ -81,7 +81,7 @@ func fetch(ctx context.Context, dir string) error {
 	if err := os.MkdirAll(filepath.Join(debs, "partial"), 0o755); err != nil {
 		return err
 	}
-	// To apt this is an empty system: so it fetches all that they depend on.
+	// apt takes this for an empty system, so that it fetches all dependencies.
 	status := filepath.Join(dir, "status")
 	if err := os.WriteFile(status, nil, 0o600); err != nil {
 		return err
@@ -99,7 +99,7 @@ func fetch(ctx context.Context, dir string) error {
 	return fetchKernel(ctx, dir)
 }
 
-// fetchKernel takes the kernel's package alone: what it depends on installs it.
+// fetchKernel fetches only the kernel's package: its dependencies install it.
 func fetchKernel(ctx context.Context, dir string) error {
 	out, err := exec.CommandContext(ctx, "apt-cache", "depends", "--important", kernelPackage).Output()
 	if err != nil {
@@ -120,7 +120,7 @@ func fetchKernel(ctx context.Context, dir string) error {
 	return unpack(ctx, into, filepath.Join(dir, "kernel"))
 }
 
-// unpack unpacks all packages in a directory; nothing of them runs.
+// unpack unpacks all packages in a directory; it runs none of their scripts.
 func unpack(ctx context.Context, debs, into string) error {
 	files, err := filepath.Glob(filepath.Join(debs, "*.deb"))
 	if err != nil || len(files) == 0 {
@@ -134,7 +134,7 @@ func unpack(ctx context.Context, debs, into string) error {
 	return nil
 }
 
-// command runs a program; what it says is shown only when it fails.
+// command runs a program; its output is shown only when it fails.
 func command(ctx context.Context, dir, name string, args ...string) error {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir

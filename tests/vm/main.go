@@ -53,7 +53,7 @@ func run(accel, dir string, limit time.Duration) (status int, err error) {
 		return 0, fmt.Errorf("build the tests: %w", err)
 	}
 	fmt.Printf("vm: made in %v\n", time.Since(began).Round(time.Second/10))
-	// The machine itself counts the time of the tests; this is for one that hangs.
+	// The machine itself bounds the time of the tests; this bound is for a machine that hangs.
 	ctx, cancel := context.WithTimeout(ctx, limit+2*time.Minute)
 	defer cancel()
 	m := machine{kernel: d.kernel, archives: []string{d.root, tests}, out: os.Stdout, kvm: "/dev/kvm", patience: bootTime}

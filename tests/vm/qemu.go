@@ -27,13 +27,13 @@ type machine struct {
 	patience time.Duration // how long a machine under KVM may say nothing
 }
 
-// bootTime is a patience: such a machine boots in about two seconds.
+// bootTime is the maximum boot time; such a machine boots in about two seconds.
 const bootTime = 15 * time.Second
 
 var errSilent = errors.New("the machine did not say a word")
 
-// boot runs the machine to its end. accel is kvm, tcg (emulation), or auto, which
-// is the first that works.
+// boot runs the machine to its end. accel is kvm, tcg (emulation), or auto, which selects the
+// first that works.
 func (m machine) boot(ctx context.Context, accel string) (status int, err error) {
 	if accel != "auto" {
 		return m.run(ctx, accel, 0)
@@ -49,7 +49,7 @@ func (m machine) boot(ctx context.Context, accel string) (status int, err error)
 	return m.run(ctx, "tcg", 0)
 }
 
-// run boots once. A patience above 0 bounds the time to the first word.
+// run boots once. A patience above 0 bounds the time to the first output.
 func (m machine) run(ctx context.Context, accel string, patience time.Duration) (status int, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -58,7 +58,7 @@ func (m machine) run(ctx context.Context, accel string, patience time.Duration) 
 		return 0, err
 	}
 	defer forget()
-	// The machine dies with the thread that started it.
+	// The kernel kills the machine when the thread that started it ends.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cmd := exec.CommandContext(ctx, "qemu-system-x86_64", arguments(accel, m.kernel, initrd)...)
@@ -91,7 +91,7 @@ func (m machine) run(ctx context.Context, accel string, patience time.Duration) 
 	return status, nil
 }
 
-// follow copies what the machine prints until it ends.
+// follow copies the machine's output until the machine ends.
 func (m machine) follow(out io.Reader, booted func()) (status int, ended bool) {
 	lines := bufio.NewScanner(out)
 	lines.Buffer(nil, 1<<20)
@@ -121,7 +121,7 @@ func arguments(accel, kernel, initrd string) []string {
 	}
 }
 
-// join puts archives one behind the other, as the kernel takes them.
+// join concatenates archives, which the kernel accepts.
 func join(archives []string) (file string, forget func(), err error) {
 	all, err := os.CreateTemp("", "osqueue-vm-*.cpio")
 	if err != nil {

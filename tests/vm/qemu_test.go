@@ -14,7 +14,7 @@ import (
 	"osqueue/tests/vm/plan"
 )
 
-// pretend puts a script in qemu's place, and returns a machine that it runs.
+// pretend replaces qemu by a script, and returns a machine that runs it.
 func pretend(t *testing.T, script string) (machine, *strings.Builder) {
 	t.Helper()
 	dir := t.TempDir()
@@ -57,7 +57,7 @@ func TestTheMachinesWordCounts(t *testing.T) {
 	}
 }
 
-// A silent machine is taken for one that KVM cannot run.
+// A machine without output counts as one that KVM cannot run.
 func TestEmulationWhereKVMDoesNotRun(t *testing.T) {
 	m, out := pretend(t, `case "$*" in *"-accel kvm"*) exec sleep 600;; esac; echo vm: booted; echo vm: exit 0`)
 	m.patience = 50 * time.Millisecond
@@ -69,7 +69,7 @@ func TestEmulationWhereKVMDoesNotRun(t *testing.T) {
 	}
 }
 
-// One that hangs ends with the time that it has.
+// A machine that hangs is ended at its timeout.
 func TestHangingMachineIsEnded(t *testing.T) {
 	m, _ := pretend(t, `echo vm: booted; exec sleep 600`)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)

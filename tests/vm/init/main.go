@@ -1,7 +1,7 @@
 //go:build linux
 
-// Program init is the first process of the virtual machine: it mounts what a
-// system has, runs the programs of the plan, and switches the machine off.
+// Program init is the first process of the virtual machine: it mounts the usual file systems,
+// runs the programs of the plan, and switches the machine off.
 package main
 
 import (
@@ -38,9 +38,9 @@ func main() {
 	fmt.Println("vm: switch off:", err)
 }
 
-// first prepares the system and waits for the runner. It frees all other zombies
-// that come to the first process, as tests count them; so it cannot be the
-// one that runs programs, and waits for each.
+// first prepares the system and waits for the runner. It reaps all other zombies that the
+// kernel assigns to the first process, because tests count them. So it cannot be the process
+// that runs programs and waits for each.
 func first() (status int, err error) {
 	if err := prepare(); err != nil {
 		return 0, err
@@ -126,8 +126,8 @@ func runOne(r plan.Run) error {
 	return err
 }
 
-// makeGroup makes a control group as a service manager does: the controllers are
-// handed down to it, and what it does with them is its own affair.
+// makeGroup makes a control group as a service manager does: it delegates the controllers to
+// the group.
 func makeGroup(name string) (*os.File, error) {
 	const root = "/sys/fs/cgroup"
 	if err := os.WriteFile(filepath.Join(root, "cgroup.subtree_control"), []byte("+memory +pids"), 0); err != nil {

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mount is one of mount(2).
+// mount has the arguments of one mount(2).
 type mount struct {
 	kind, dir, options string
 	flags              uintptr
@@ -29,7 +29,7 @@ var mounts = []mount{
 	{"cgroup2", "/sys/fs/cgroup", "", private | unix.MS_NOEXEC},
 }
 
-// prepare makes a system of the bare kernel.
+// prepare sets up the system on the bare kernel.
 func prepare() error {
 	if err := leaveFirstRoot(); err != nil {
 		return err
@@ -70,7 +70,7 @@ func leaveFirstRoot() error {
 	return os.Chdir("/")
 }
 
-// loopback switches lo on; the kernel gives it its address.
+// loopback switches lo on; the kernel assigns its address.
 func loopback() error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

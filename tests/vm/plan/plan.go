@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// File is where the plan is in the machine, as JSON.
+// File is the path of the plan in the machine, as JSON.
 const File = "/plan.json"
 
 // Booted is the line that the machine prints first.
 const Booted = "vm: booted"
 
-// Plan are programs that run one after the other.
+// Plan lists programs that run one after the other.
 type Plan struct {
 	Runs []Run `json:"runs"`
 }
@@ -24,19 +24,19 @@ type Run struct {
 	Name string   `json:"name"`
 	Args []string `json:"args"` // the first is its path
 	Env  []string `json:"env"`  // NAME=value
-	// Group is the control group in which it runs, below the root, with all
-	// controllers at hand; "" is the root itself.
+	// Group is the control group of the program, below the root, with all controllers enabled;
+	// "" is the root itself.
 	Group string `json:"group"`
-	// Limit is after how long it is killed, and has failed.
+	// Limit is the time after which the program is killed and has failed.
 	Limit time.Duration `json:"limit"`
 }
 
 const exitPrefix = "vm: exit "
 
-// ExitLine says with which status the whole plan has ended.
+// ExitLine returns the line that reports the status of the whole plan.
 func ExitLine(status int) string { return exitPrefix + fmt.Sprint(status) }
 
-// ParseExit reads a line of ExitLine; false: it is another line.
+// ParseExit parses a line of ExitLine; ok is false for any other line.
 func ParseExit(line string) (status int, ok bool) {
 	rest, ok := strings.CutPrefix(strings.TrimSpace(line), exitPrefix)
 	if !ok {
