@@ -62,7 +62,7 @@ func parse(args []string, errs io.Writer) (options, error) {
 	return o, nil
 }
 
-// run does everything but the exit.
+// run is the whole program without the exit.
 func run(args []string, out, errs io.Writer) int {
 	o, err := parse(args, errs)
 	if errors.Is(err, pflag.ErrHelp) {

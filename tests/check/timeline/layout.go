@@ -20,20 +20,20 @@ const (
 	headHeight = 22
 )
 
-// Options choose what is drawn.
+// Options select the part to draw.
 type Options struct {
-	// Around is the id of an operation: the window is about it, and what concerns
-	// its job is marked. 0: the whole run.
+	// Around is the id of an operation: the window is around it, and the operations of its job
+	// are marked. 0 means the whole run.
 	Around int
-	// Window is how much is shown before and after it; 0: 5 s.
+	// Window is the time shown before and after the operation; 0 means 5 s.
 	Window time.Duration
-	// Verdicts are what the checkers said: the operations of violations are marked.
+	// Verdicts are the results of the checkers: the operations of violations are marked.
 	Verdicts []model.Verdict
 }
 
 const defaultWindow = 5 * time.Second
 
-// bar is one operation, or several that lie on one another.
+// bar is one operation, or several that overlap.
 type bar struct {
 	x, width float64
 	op       *history.Op
@@ -69,7 +69,7 @@ type lane struct {
 	bars []*bar
 }
 
-// chart is everything with its place.
+// chart is everything to draw, with its position.
 type chart struct {
 	from, to  history.Time
 	bands     []band
@@ -80,7 +80,7 @@ type chart struct {
 	ops, seen int
 }
 
-// layout finds the place of everything. It is pure.
+// layout computes the position of everything. It has no side effects.
 func layout(h *history.History, opt Options) (*chart, error) {
 	c := &chart{ops: len(h.Ops)}
 	if err := c.span(h, opt); err != nil {
@@ -114,7 +114,7 @@ func (c *chart) span(h *history.History, opt Options) error {
 	return nil
 }
 
-// x is where a time is drawn.
+// x returns the horizontal position of a time.
 func (c *chart) x(t history.Time) float64 {
 	t = min(max(t, c.from), c.to)
 	return labelWidth + drawWidth*float64(t-c.from)/float64(c.to-c.from)
@@ -122,7 +122,7 @@ func (c *chart) x(t history.Time) float64 {
 
 func (c *chart) shows(from, to history.Time) bool { return from <= c.to && to >= c.from }
 
-// placeFaults puts faults that overlap into rows of their own.
+// placeFaults puts overlapping faults into separate rows.
 func (c *chart) placeFaults(h *history.History) {
 	faults := make([]*history.Fault, 0, len(h.Faults))
 	for i := range h.Faults {
@@ -169,7 +169,7 @@ func (c *chart) placeLeaders(h *history.History) {
 	}
 }
 
-// ticksMin is the least number of ticks that is aimed at.
+// ticksMin is the minimum number of ticks to aim at.
 const ticksMin = 8
 
 func (c *chart) placeTicks() {
@@ -245,7 +245,7 @@ func marks(verdicts []model.Verdict) map[int]bool {
 	return all
 }
 
-// merged draws those as one that cannot be seen apart.
+// merged merges bars that cannot be distinguished.
 func merged(bars []*bar) []*bar {
 	slices.SortStableFunc(bars, func(a, b *bar) int { return cmp.Compare(a.x, b.x) })
 	var out []*bar
@@ -263,7 +263,7 @@ func merged(bars []*bar) []*bar {
 	return out
 }
 
-// swallows reports whether both are narrower than a pixel and less than one apart.
+// swallows reports whether both bars are narrower than a pixel and less than a pixel apart.
 func (b *bar) swallows(o *bar) bool {
 	return !b.marked && !o.marked && !b.same && !o.same && o.width < 1 && b.width < 2 && o.x-b.x < 1
 }

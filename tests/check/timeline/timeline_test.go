@@ -47,7 +47,7 @@ func draw(t *testing.T, h *history.History, opt timeline.Options) []byte {
 	return out.Bytes()
 }
 
-// wellFormed reads it as XML, and finds names that are there twice.
+// wellFormed parses the page as XML, and finds duplicate names.
 func wellFormed(t *testing.T, page []byte) {
 	t.Helper()
 	ids := make(map[string]bool)
@@ -94,8 +94,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestManyOperations: a long run takes no more room than the screen, and none of a
-// violation's operations vanishes.
+// TestManyOperations checks that the drawing of a long run is no larger than the screen, and
+// that it shows all operations of violations.
 func TestManyOperations(t *testing.T) {
 	h := small()
 	for i := range 50_000 {
@@ -117,7 +117,7 @@ func TestManyOperations(t *testing.T) {
 	if !strings.Contains(page, "operations, ") {
 		t.Error("nothing was merged")
 	}
-	// A window shows each.
+	// A window shows each operation.
 	page = string(draw(t, h, timeline.Options{Around: 25_000, Window: time.Second}))
 	for id := 24_700; id < 25_300; id++ {
 		if !strings.Contains(page, fmt.Sprintf(`id="op%d"`, id)) {

@@ -10,7 +10,7 @@ import (
 	"osqueue/tests/history"
 )
 
-// page writes and keeps the first error.
+// page writes the page and keeps the first error.
 type page struct {
 	out *bufio.Writer
 	err error
@@ -24,7 +24,7 @@ func (p *page) add(format string, args ...any) {
 
 func esc(s string) string { return html.EscapeString(strings.ToValidUTF8(s, "?")) }
 
-// style has no characters that XML minds.
+// style has no characters that XML has to escape.
 const style = `
 body { font: 13px sans-serif; margin: 12px; }
 svg text { font: 11px sans-serif; fill: #333; }
