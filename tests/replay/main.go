@@ -78,8 +78,8 @@ func parse(args []string, out io.Writer) (options, error) {
 }
 
 func run(ctx context.Context, o options, out io.Writer) error {
-	// All files are read before the first request: a word that is not known should
-	// not be found after minutes.
+	// All files are parsed before the first request, so that an unknown word is reported at
+	// once.
 	var files []transcript.File
 	for _, path := range o.files {
 		f, err := transcript.LoadFile(path)
@@ -105,7 +105,7 @@ func run(ctx context.Context, o options, out io.Writer) error {
 	return nil
 }
 
-// playFile plays the cases of a file for that set-up. The others are skipped.
+// playFile plays the cases of a file for the given setup, and skips the others.
 func playFile(ctx context.Context, p *player.Player, f transcript.File, config string) (*tally, error) {
 	t := newTally()
 	for i := range f.Cases {

@@ -17,7 +17,7 @@ import (
 	"osqueue/tests/replay/transcript"
 )
 
-// write makes a file of a test.
+// write makes a file for a test.
 func write(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
@@ -42,8 +42,7 @@ func answers(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, `{"a":1}`)
 }
 
-// TestCommand plays files as the command does: what it prints, and whether it
-// succeeds.
+// TestCommand plays files as the command does, and checks the output and the exit status.
 func TestCommand(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(answers))
 	defer server.Close()
@@ -100,7 +99,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestJudge holds results against the list.
+// TestJudge compares results with the list.
 func TestJudge(t *testing.T) {
 	results := make(map[string]player.Result)
 	for name, outcome := range map[string]player.Outcome{
@@ -147,7 +146,8 @@ func TestPending(t *testing.T) {
 	}
 }
 
-// TestPendingNamesPlayedCases is against lines that nothing would ever take out.
+// TestPendingNamesPlayedCases refuses lines for cases that are never played: nothing would ever
+// remove such a line.
 func TestPendingNamesPlayedCases(t *testing.T) {
 	pending, err := readPending(pendingFile)
 	if err != nil {

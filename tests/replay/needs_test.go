@@ -30,8 +30,8 @@ type params struct {
 
 const worker = "w-1"
 
-// flow is a job's life, and what a client asks besides: claims with and without a
-// job, lists with a job that waits and one that runs.
+// flow is the life of a job with further requests of a client: claims with and without a job,
+// lists with an available and with a running job.
 var flow = []struct{ name, method string }{
 	{"stats", needs.Stats},
 	{"list, empty", needs.List},
@@ -87,7 +87,7 @@ func TestClientNeeds(t *testing.T) {
 	}
 }
 
-// live plays the flow and says of each call whether the client resolves it.
+// live plays the flow and returns for each call the error of the client, or nil.
 func live(t *testing.T, name string, client caller) map[string]error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -136,8 +136,7 @@ func submitted(client string, a needs.Answer) (string, error) {
 	return id, nil
 }
 
-// post sends a request as the clients do: with a content-type even where there is no
-// body.
+// post sends a request as the clients do: with a content-type even without a body.
 func post(ctx context.Context, method, url, contentType string, body []byte) (needs.Answer, error) {
 	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
 	if err != nil {
@@ -175,7 +174,7 @@ func (c *restCaller) call(ctx context.Context, method string, p params) (needs.A
 	return post(ctx, verb, c.base+path, "application/json", []byte(body))
 }
 
-// fields returns the members of a call, in the names of the messages.
+// fields returns the fields of a call, by their names in the messages.
 func fields(method string, p params, payload any) map[string]any {
 	switch method {
 	case needs.Submit:

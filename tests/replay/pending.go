@@ -8,20 +8,20 @@ import (
 	"strings"
 )
 
-// pendingFile lists the cases that do not pass yet, one a line: who was asked (see
-// modes), the file, and the case. Lines that begin with # are for people.
+// pendingFile lists the cases that do not pass yet, one per line: the mode (see modes), the
+// file, and the case. Lines that begin with # are comments.
 const pendingFile = "pending.txt"
 
-// needsFile stands in place of a file in the names of the calls of TestClientNeeds.
+// needsFile is used instead of a file in the names of the calls of TestClientNeeds.
 const needsFile = "needs"
 
-// isNeed tells these from recorded cases.
+// isNeed reports whether a name is that of such a call and not of a recorded case.
 func isNeed(name string) bool {
 	fields := strings.Fields(name)
 	return len(fields) > 1 && fields[1] == needsFile
 }
 
-// readPending reads the list, each line as it stands in the file.
+// readPending reads the lines of the list.
 func readPending(path string) ([]string, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -43,7 +43,7 @@ func readPending(path string) ([]string, error) {
 	return list, lines.Err()
 }
 
-// shrinkPending takes lines out of the file. It adds none.
+// shrinkPending removes lines from the file. It adds none.
 func shrinkPending(path string, out []string) error {
 	data, err := os.ReadFile(path)
 	if err != nil {

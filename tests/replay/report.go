@@ -30,7 +30,7 @@ func (t *tally) add(r player.Result) {
 	}
 }
 
-// print writes a line for the file and what differs.
+// print writes a line for the file and the differences.
 func (t *tally) print(out io.Writer, name string) {
 	fmt.Fprintf(out, "%-36s %4d pass %4d fail %4d quirk %4d skipped\n", name,
 		t.count[player.Pass], t.count[player.Fail], t.count[player.Quirk], t.count[player.Skipped])
@@ -42,7 +42,7 @@ func (t *tally) print(out io.Writer, name string) {
 	}
 }
 
-// describe writes how a case differs.
+// describe writes the difference of a case.
 func describe(out io.Writer, r *player.Result) {
 	fmt.Fprintf(out, "  %s: %s\n", r.Outcome, r.Case.Name)
 	fmt.Fprintf(out, "    request:  %s\n", r.Request)

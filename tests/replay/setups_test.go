@@ -29,8 +29,8 @@ const (
 
 var modes = []mode{askLeader, askFollower}
 
-// calm keeps raft's leader where it is on a machine that is busy with several
-// clusters: who answers is part of what is tested.
+// calm prevents changes of leader on a machine that is busy with several clusters, because the
+// answering node is part of the test.
 var calm = []string{"--raft-heartbeat", "2s", "--raft-election", "2s", "--raft-lease", "1s"}
 
 // servers returns the addresses of a cluster that has a leader.
@@ -43,7 +43,7 @@ func servers(c *cluster.Cluster, m mode) player.Servers {
 	return s
 }
 
-// setup is one or more configs that a cluster is started for.
+// setup has the configs for which a cluster is started.
 type setup struct {
 	name  string
 	keep  func(*transcript.Case) bool
@@ -72,9 +72,9 @@ var setups = []setup{
 	{transcript.ConfigSeeded, config(transcript.ConfigSeeded), nil},
 }
 
-// startFailing starts a cluster whose bucket refuses every write from then on, and
-// waits until it does so, too. That takes a write that the bucket does not get, and
-// the queue is to stay empty: it is the name of a worker.
+// startFailing starts a cluster whose bucket refuses every later write, and waits until the
+// cluster refuses writes too. That takes one write that does not reach the bucket, and the
+// queue must stay empty, so it writes the name of a worker.
 func startFailing(t *testing.T) *cluster.Cluster {
 	s := store.StartKind(t, store.GoFakeS3)
 	c := cluster.Start(t, cluster.Options{
@@ -104,8 +104,8 @@ type seeder struct {
 
 const docKey = "queue.json"
 
-// silence is for how long a cluster must see no write of the broker in the seed before it
-// takes that broker for dead. A broker whose heartbeat in the seed is younger lives.
+// silence is the time without a write after which a cluster counts the broker in the seed as
+// dead. A broker whose heartbeat in the seed is younger is alive.
 const silence = 5 * time.Second
 
 var seededFlags = []string{"--broker-timeout", silence.String(), "--broker-heartbeat", "1s"}
@@ -143,8 +143,8 @@ func (s *seeder) refuseReady(c *cluster.Cluster) {
 	}
 }
 
-// plant puts the seed into the bucket. If the broker in it lives, it renews its heartbeat
-// until stop is called.
+// plant puts the seed into the bucket. If the broker in it is alive, plant renews the broker's
+// heartbeat until stop is called.
 func plant(ctx context.Context, url string, seed []byte) (stop func(), err error) {
 	b, err := bucketurl.Open(ctx, url)
 	if err != nil {
@@ -184,8 +184,8 @@ func plant(ctx context.Context, url string, seed []byte) (stop func(), err error
 	return func() { cancel(); <-done; _ = b.Close() }, nil
 }
 
-// serves waits until the cluster has an active leader, or one of raft that the
-// document keeps out for longer than a silent broker could: that one lives.
+// serves waits until the cluster has an active leader, or a raft leader that the document keeps
+// inactive for longer than the timeout of a dead broker: then that broker is alive.
 func serves(c *cluster.Cluster) (active bool) {
 	var since time.Time // when a standby was seen first
 	c.Eventually(cluster.LeaderTimeout, "a leader, or a standby", func() error {

@@ -19,7 +19,7 @@ import (
 
 var shrink = flag.Bool("shrink", false, "take the cases that pass out of "+pendingFile)
 
-// TestMain knows of a goroutine that a library of the GCS client starts on import.
+// TestMain ignores a goroutine that a library of the GCS client starts on import.
 func TestMain(m *testing.M) {
 	storagetest.SetS3Credentials()
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
@@ -82,7 +82,7 @@ func TestTranscripts(t *testing.T) {
 	checkPending(t, pending, j)
 }
 
-// pendingPatience is how long a case is repeated that most probably fails.
+// pendingPatience is the time for which a case is repeated that is expected to fail.
 const pendingPatience = 300 * time.Millisecond
 
 func (s *setup) play(t *testing.T, files []transcript.File, pending []string, j *journal) {
@@ -123,7 +123,7 @@ func (s *setup) playAs(t *testing.T, m mode, o player.Options, files []transcrip
 	}
 }
 
-// checkComplete looks whether every case that is a request was played.
+// checkComplete checks that every case that is a request was played.
 func checkComplete(t *testing.T, files []transcript.File, j *journal) {
 	t.Helper()
 	for _, f := range files {
@@ -142,7 +142,7 @@ func checkComplete(t *testing.T, files []transcript.File, j *journal) {
 	}
 }
 
-// checkPending holds the results against the list of what may, and must, fail.
+// checkPending compares the results with the list of cases that must fail.
 func checkPending(t *testing.T, pending []string, j *journal) {
 	t.Helper()
 	verdicts := judge(j.results, pending)
@@ -170,7 +170,7 @@ func checkPending(t *testing.T, pending []string, j *journal) {
 	t.Logf("%d results, %d of them pending", len(j.results), len(pending))
 }
 
-// logPending says why each case is pending.
+// logPending logs why each case is pending.
 func logPending(t *testing.T, pending []string, j *journal) {
 	t.Helper()
 	for _, name := range pending {
@@ -182,7 +182,7 @@ func logPending(t *testing.T, pending []string, j *journal) {
 	}
 }
 
-// verdicts are the cases that are not where they belong.
+// verdicts are the cases whose result does not match the list.
 type verdicts struct {
 	failing []string // and not pending
 	passing []string // and pending

@@ -41,8 +41,8 @@ type Answer struct {
 	Closed      bool
 }
 
-// Check returns nil if a call resolves with that answer, and else what makes it
-// throw.
+// Check returns nil if a call resolves with that answer, and otherwise the reason why it
+// throws.
 func Check(client, method string, a Answer) error {
 	switch client {
 	case REST:
@@ -107,7 +107,7 @@ func value(method string, v any) error {
 
 var integer = regexp.MustCompile(`^-?\d+$`)
 
-// isBigInt reports whether JavaScript makes a BigInt of the value.
+// isBigInt reports whether JavaScript decodes the value as a BigInt.
 func isBigInt(v any) bool {
 	switch v := v.(type) {
 	case transcript.Number:
@@ -188,7 +188,7 @@ func connect(method string, a Answer, mediaType string, decode func(string, []by
 	return payload(v)
 }
 
-// payload is read by a claim that brings a job.
+// payload checks the payload of a claimed job.
 func payload(v any) error {
 	fields, _ := v.(map[string]any)
 	text, there := fields["payload"].(string)

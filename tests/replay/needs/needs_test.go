@@ -76,8 +76,7 @@ func read(t *testing.T, data []byte, into any) {
 	}
 }
 
-// TestRecordedNeeds holds the rules against what the real client did with each
-// answer.
+// TestRecordedNeeds compares the rules with the real client's result for each answer.
 func TestRecordedNeeds(t *testing.T) {
 	f, err := transcript.LoadFile("../../../compat/osqueue/testdata/transcripts/client_needs.json")
 	if err != nil {
@@ -101,7 +100,7 @@ func TestRecordedNeeds(t *testing.T) {
 	}
 }
 
-// TestNeeds adds what was not recorded.
+// TestNeeds checks answers that were not recorded.
 func TestNeeds(t *testing.T) {
 	body := func(text string) Answer {
 		return Answer{Status: 200, ContentType: "application/json", Body: []byte(text)}

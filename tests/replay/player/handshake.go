@@ -17,7 +17,7 @@ import (
 	"osqueue/tests/replay/transcript"
 )
 
-// handshake asks for a WebSocket, and looks at nothing but the answer.
+// handshake requests a WebSocket, and checks only the answer.
 func (p *Player) handshake(ctx context.Context, c *transcript.Case) (string, *transcript.Difference, error) {
 	r := c.HandshakeRequest
 	line := "WS " + r.Path

@@ -50,7 +50,7 @@ func (p *Player) http(ctx context.Context, c *transcript.Case) (string, *transcr
 	return line, c.CheckHTTP(a, p.vars, transcript.CheckOptions{Exact: p.o.Exact}), nil
 }
 
-// lineMax bounds what is shown of a body.
+// lineMax bounds the part of a body that is shown.
 const lineMax = 200
 
 func (m *message) line() string {
@@ -136,7 +136,7 @@ func answerOf(resp *http.Response) (transcript.Answer, error) {
 	return a, err
 }
 
-// unpack undoes the compression that the recorded clients take and Go knows.
+// unpack decompresses a body, for encodings that the recorded clients accept and Go supports.
 func unpack(encoding string, body []byte) ([]byte, error) {
 	if len(body) == 0 { // HEAD
 		return body, nil

@@ -11,7 +11,7 @@ import (
 	"osqueue/tests/replay/transcript"
 )
 
-// Outcome is how a case ended.
+// Outcome is the outcome of a case.
 type Outcome string
 
 // The outcomes.
@@ -42,23 +42,23 @@ type Servers struct {
 	Follower string // gets what asks for a follower; "": that is skipped
 }
 
-// Options shape a Player.
+// Options configure a Player.
 type Options struct {
 	Servers Servers
 	Exact   bool // see transcript.CheckOptions
 	NoWS    bool // skip WebSockets
 	NoSlow  bool // skip slow sequences
-	// Patience bounds how long a case is repeated that may take its time; nil: the
-	// case itself does.
+	// Patience returns the time for which a case with a retry is repeated; nil means the time
+	// of the case itself.
 	Patience func(file string, c *transcript.Case) time.Duration
-	// Reset empties the queue before a sequence; nil: the native interface does.
+	// Reset empties the queue before a sequence; nil means by the native interface.
 	Reset func(context.Context) error
-	// Start brings up a server on a seed and says whether it serves, and where it
-	// is; nil: cases that need it are skipped.
+	// Start starts a server on a seed, and returns whether it serves and its addresses; nil
+	// means that cases that need it are skipped.
 	Start func(ctx context.Context, seed []byte) (started bool, at Servers, err error)
 }
 
-// DefaultTimeout bounds an answer for which the case says nothing.
+// DefaultTimeout bounds an answer of a case without a timeout.
 const DefaultTimeout = 10 * time.Second
 
 // Player plays cases.
@@ -81,7 +81,7 @@ func New(o Options) *Player {
 	return &Player{o: o, at: o.Servers, client: newClient(), dialer: newClient(), conns: make(map[string]*conn)}
 }
 
-// newClient follows no redirects and unpacks nothing.
+// newClient returns a client that follows no redirects and does not decompress.
 func newClient() *http.Client {
 	return &http.Client{
 		Transport:     &http.Transport{DisableCompression: true, Proxy: nil},
@@ -114,8 +114,8 @@ func Sequences(f transcript.File) [][]*transcript.Case {
 	return all
 }
 
-// Play plays the sequences of a file that keep passes. An error is no wrong answer,
-// but that a sequence could not be begun.
+// Play plays the sequences of a file that keep selects. An error means that a sequence could
+// not be started, not that an answer was wrong.
 func (p *Player) Play(ctx context.Context, f transcript.File, keep func(*transcript.Case) bool) ([]Result, error) {
 	var results []Result
 	for _, cases := range Sequences(f) {
@@ -160,7 +160,7 @@ func (p *Player) endSequence() {
 	}
 }
 
-// cannot says why a sequence is not played; "" if it is.
+// cannot returns why a sequence is not played; "" if it is.
 func (p *Player) cannot(cases []*transcript.Case) string {
 	for _, c := range cases {
 		switch {
@@ -177,7 +177,7 @@ func (p *Player) cannot(cases []*transcript.Case) string {
 	return ""
 }
 
-// play plays one case, again and again if it may take its time.
+// play plays one case, repeatedly if the case allows it.
 func (p *Player) play(ctx context.Context, file string, c *transcript.Case) Result {
 	sleep(ctx, time.Duration(c.WaitMs)*time.Millisecond)
 	patience := time.Duration(c.EventuallyMs) * time.Millisecond
@@ -195,7 +195,7 @@ func (p *Player) play(ctx context.Context, file string, c *transcript.Case) Resu
 	}
 }
 
-// retryEvery is the pause of a case that may take its time.
+// retryEvery is the pause between repetitions of a case.
 const retryEvery = 50 * time.Millisecond
 
 func outcomeOf(c *transcript.Case, d *transcript.Difference) Outcome {
@@ -234,8 +234,7 @@ func (p *Player) try(ctx context.Context, c *transcript.Case) (line string, d *t
 	return line, d
 }
 
-// start has a server started on the seed of the case. The rest of the sequence goes
-// to that one.
+// start starts a server on the seed of the case. The rest of the sequence uses that server.
 func (p *Player) start(ctx context.Context, c *transcript.Case) (*transcript.Difference, error) {
 	now := transcript.Number(fmt.Sprint(time.Now().UnixMilli()))
 	seed, err := transcript.Vars{"now": now}.Value(c.Seed)
@@ -265,8 +264,8 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// leaderOnly are the routes of dtq that a node which does not lead refuses, or
-// answers for itself.
+// leaderOnly are the routes of dtq that a node which does not lead refuses, or answers from its
+// own state.
 var leaderOnly = []string{"/submit_task", "/get_pending_task", "/complete_task", "/status"}
 
 // server returns the server for a request by HTTP.

@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// file makes one of cases, each of which lacks only its name.
+// file makes a file of cases, and adds their names.
 func file(t *testing.T, cases ...string) transcript.File {
 	t.Helper()
 	for i, c := range cases {
@@ -36,7 +36,7 @@ func file(t *testing.T, cases ...string) transcript.File {
 	return transcript.File{Name: "x/y.json", Cases: all}
 }
 
-// play plays against a handler, without emptying anything.
+// play plays against a handler, without emptying the queue.
 func play(t *testing.T, f transcript.File, h http.HandlerFunc, change func(*Options)) []Result {
 	t.Helper()
 	server := httptest.NewServer(h)
@@ -73,7 +73,7 @@ func wantOutcomes(t *testing.T, results []Result, want string) {
 	}
 }
 
-// TestRequestIsSentAsItIs looks at what arrives.
+// TestRequestIsSentAsItIs checks the request that arrives.
 func TestRequestIsSentAsItIs(t *testing.T) {
 	for _, c := range []struct{ request, want string }{
 		{`"method":"GET","path":"/a"`, "GET /a none"},
@@ -145,7 +145,7 @@ func TestSequence(t *testing.T) {
 	}
 }
 
-// TestSequencesAreApart begins each sequence with an empty queue and no variables.
+// TestSequencesAreApart checks that each sequence begins with an empty queue and no variables.
 func TestSequencesAreApart(t *testing.T) {
 	cases, err := transcript.Load([]byte(`[
 		{"name":"1","seq":"a","request":{"method":"GET","path":"/"},"response":{"status":200,"body":1},"capture":{"v":"$"}},
@@ -264,7 +264,7 @@ func TestSkipped(t *testing.T) {
 	}
 }
 
-// TestUnpacks reads answers that are compressed, and fails where it cannot.
+// TestUnpacks reads compressed answers, and fails for an unknown encoding.
 func TestUnpacks(t *testing.T) {
 	for encoding, want := range map[string]string{"gzip": "pass", "identity": "pass", "br": "fail"} {
 		results := play(t, file(t, `"request":{"method":"GET","path":"/","headers":{"accept-encoding":"gzip"}},"response":{"status":200,"bodyText":"hi"}`),
@@ -284,7 +284,7 @@ func TestUnpacks(t *testing.T) {
 	}
 }
 
-// TestStart has a server started on the seed, and sends the rest there.
+// TestStart starts a server on the seed, and sends the other requests there.
 func TestStart(t *testing.T) {
 	f := file(t, `"request":{"transport":"start"},"response":{"started":true},"seed":{"at":"$now-1000"}`,
 		`"request":{"method":"GET","path":"/"},"response":{"status":200,"bodyText":"seeded"}`)
@@ -305,8 +305,8 @@ func TestStart(t *testing.T) {
 	wantOutcomes(t, play(t, f, http.NotFound, change), "fail pass")
 }
 
-// echo answers messages on /w: with their own text, in reverse order if there are
-// two, or as the message asks.
+// echo answers messages on /w: with their own text, in reverse order if there are two, or as
+// the message asks.
 func echo(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path != "/w" {
 		http.NotFound(w, r)
@@ -381,7 +381,7 @@ func TestHandshake(t *testing.T) {
 	), echo, nil), "pass pass pass fail pass fail")
 }
 
-// TestHandshakeIsChecked meets servers that only seem to speak WebSocket.
+// TestHandshakeIsChecked uses servers that only seem to support WebSocket.
 func TestHandshakeIsChecked(t *testing.T) {
 	f := file(t, `"request":{"transport":"ws-handshake","path":"/w","headers":{}},"response":{"status":101,"headers":{},"closeCode":1000}`)
 	for accept, want := range map[string]string{"right": "pass", "wrong": "fail"} {

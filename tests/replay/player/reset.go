@@ -13,8 +13,8 @@ import (
 	v1 "osqueue/api/v1"
 )
 
-// resetRounds bounds how often the queue is looked at: a lease may run out in
-// between, and a page shows only some of the jobs.
+// resetRounds bounds the number of rounds of a reset: a lease may expire in between, and a page
+// shows only some of the jobs.
 const resetRounds = 100
 
 // reset empties the queue, by the native interface.
@@ -41,8 +41,8 @@ func (p *Player) reset(ctx context.Context) error {
 	return errors.New("it does not become empty")
 }
 
-// release puts a job back that runs: only what does not run can be deleted. If that
-// fails the job has come back by itself, or the next round sees it again.
+// release releases a running job, because a running job cannot be deleted. If that fails, the
+// job has returned to the queue by itself, or the next round tries again.
 func (p *Player) release(ctx context.Context, j *v1.Job) {
 	if j.Status != v1.StatusInProgress {
 		return

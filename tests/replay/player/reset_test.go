@@ -11,7 +11,7 @@ import (
 	"osqueue/tests/replay/transcript"
 )
 
-// nativeQueue is as much of the native interface as emptying needs.
+// nativeQueue implements the part of the native interface that a reset needs.
 type nativeQueue struct {
 	jobs  map[string]string // by id, their status
 	stuck bool

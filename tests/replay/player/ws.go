@@ -97,8 +97,8 @@ func (p *Player) dial(ctx context.Context, c *transcript.Case) (*conn, error) {
 	return p.conns[key(c)], nil
 }
 
-// offersDeflate reports whether a case is a handshake that offers compression. The
-// connections of its sequence do so, too.
+// offersDeflate reports whether a case is a handshake that offers compression. The connections
+// of its sequence then offer it too.
 func offersDeflate(c *transcript.Case) bool {
 	if c.Transport != transcript.Handshake {
 		return false

@@ -46,7 +46,7 @@ func (r *HTTPRequest) message(vars Vars) ([]byte, error) {
 	return data, err
 }
 
-// expand puts values into JSON. Without variables the text stays as it is.
+// expand replaces variables in JSON. Without variables the text is unchanged.
 func expand(raw jsontext.Value, vars Vars) ([]byte, error) {
 	if !variable.Match(raw) {
 		return raw, nil

@@ -2,8 +2,7 @@ package transcript
 
 import "github.com/go-json-experiment/json/jsontext"
 
-// The transports. Those behind Start are not played: they are data for tests of
-// their own.
+// The transports. Those after Start are not played: they are data for other tests.
 const (
 	HTTP         = "http"
 	WS           = "ws"
@@ -17,7 +16,7 @@ const (
 	Raft         = "raft"
 )
 
-// The set-ups that a case may need of the server.
+// The setups that a case may need of the server.
 const (
 	ConfigDefault     = "default"
 	ConfigShortExpiry = "short-expiry"
@@ -30,8 +29,8 @@ const (
 // of the target of the other requests.
 const TargetFollower = "follower"
 
-// Case is one recorded exchange. Exactly one pair of request and response is
-// there, that of its transport.
+// Case is one recorded exchange. Exactly one pair of request and response is set, that of its
+// transport.
 type Case struct {
 	Name   string
 	Seq    string // cases of one sequence go in order, on a queue that was empty
@@ -86,8 +85,7 @@ type Gen struct {
 	Suffix string `json:"suffix"`
 }
 
-// Message is a protobuf message: its name in osqueue.v1, and its fields in the
-// JSON form.
+// Message is a protobuf message: its name in osqueue.v1, and its fields in JSON.
 type Message struct {
 	Message string         `json:"message"`
 	Fields  jsontext.Value `json:"fields"`
@@ -118,7 +116,7 @@ type HTTPResponse struct {
 	StatusAlso    []int             `json:"statusAlso"`
 	Headers       map[string]string `json:"headers"`
 	HeadersAbsent []string          `json:"headersAbsent"`
-	// CapturedContentType is that of a page of which only the status counts.
+	// CapturedContentType is the content type of a page of which only the status counts.
 	CapturedContentType string         `json:"capturedContentType"`
 	Body                jsontext.Value `json:"body"`
 	BodyText            *string        `json:"bodyText"`
@@ -126,12 +124,11 @@ type HTTPResponse struct {
 	Proto               *Message       `json:"proto"`
 	Envelope            bool           `json:"envelope"`
 	GRPCStatus          *int           `json:"grpcStatus"`
-	// Parallel is how many answers had which status.
+	// Parallel is the number of answers by status.
 	Parallel map[string]int `json:"parallel"`
 }
 
-// WSRequest is one message, or several at once, on the connection Conn of the
-// sequence.
+// WSRequest is one message, or several at once, on the connection Conn of the sequence.
 type WSRequest struct {
 	Transport     string           `json:"transport"`
 	Path          string           `json:"path"`
@@ -143,13 +140,13 @@ type WSRequest struct {
 	Messages      []jsontext.Value `json:"messages"`
 }
 
-// WSResponse is the answer, or the answers, which may come in another order.
+// WSResponse is the answer, or the answers, in any order.
 type WSResponse struct {
 	Message  jsontext.Value `json:"message"`
 	Messages jsontext.Value `json:"messages"`
 }
 
-// HandshakeRequest asks for a WebSocket. A header that is null is left out.
+// HandshakeRequest requests a WebSocket. A header that is null is left out.
 type HandshakeRequest struct {
 	Transport     string             `json:"transport"`
 	Path          string             `json:"path"`
@@ -157,20 +154,21 @@ type HandshakeRequest struct {
 	ClientHeaders map[string]*string `json:"clientHeaders"`
 }
 
-// HandshakeResponse is the answer, and with what code the server closed then.
+// HandshakeResponse is the answer, and the code with which the server then closed the
+// connection.
 type HandshakeResponse struct {
 	Status    int               `json:"status"`
 	Headers   map[string]string `json:"headers"`
 	CloseCode *int              `json:"closeCode"`
 }
 
-// StartResponse says whether a server serves that was started on the seed.
+// StartResponse says whether a server that was started on the seed serves.
 type StartResponse struct {
 	Started bool `json:"started"`
 }
 
-// ElectionRequest is a call of tryElect or of checkLeadership on a stored
-// document. DocumentText, if there, is the text and wins over Document.
+// ElectionRequest is a call of tryElect or of checkLeadership on a stored document. If
+// DocumentText is set, it has precedence over Document.
 type ElectionRequest struct {
 	Transport    string         `json:"transport"`
 	Op           string         `json:"op"`
@@ -182,22 +180,22 @@ type ElectionRequest struct {
 	Fault        string         `json:"fault"`
 }
 
-// ElectionResponse is the result, whether something was written, and the
-// document afterwards.
+// ElectionResponse is the result of the call, whether it wrote the document, and the document
+// after it.
 type ElectionResponse struct {
 	Result   jsontext.Value `json:"result"`
 	Written  bool           `json:"written"`
 	Document jsontext.Value `json:"document"`
 }
 
-// DocumentRequest says at which moment the document was looked at.
+// DocumentRequest is the moment at which the document was read.
 type DocumentRequest struct {
 	Transport string `json:"transport"`
 	Key       string `json:"key"`
 	Moment    string `json:"moment"`
 }
 
-// DocumentResponse is the document as text and as JSON, and why a broker did not
+// DocumentResponse is the document as text and as JSON, and the reason why a broker did not
 // start on it.
 type DocumentResponse struct {
 	DocumentText string         `json:"documentText"`
@@ -205,7 +203,7 @@ type DocumentResponse struct {
 	StartError   jsontext.Value `json:"startError"`
 }
 
-// ClientRequest is a call of the recorded client, and what a server answered it.
+// ClientRequest is a call of the recorded client, and the server's answer to it.
 type ClientRequest struct {
 	Transport     string         `json:"transport"`
 	Client        string         `json:"client"`
@@ -231,7 +229,7 @@ type RaftRequest struct {
 	Message   jsontext.Value     `json:"message"`
 }
 
-// RaftResponse is the answer to it, and what the broker sent by itself then.
+// RaftResponse is the answer, and the messages that the broker then sent by itself.
 type RaftResponse struct {
 	Status           int            `json:"status"`
 	BodyText         *string        `json:"bodyText"`

@@ -17,13 +17,13 @@ type Answer struct {
 	Body   []byte // unpacked
 }
 
-// CheckOptions make the judgement stricter than the contract.
+// CheckOptions make the check stricter than the contract.
 type CheckOptions struct {
 	Exact bool // no members beside the recorded ones, on any route
 }
 
-// CheckHTTP judges the answer to a request by HTTP, and notes in vars what the case
-// captures of it, right or wrong.
+// CheckHTTP checks the answer to a request by HTTP, and stores in vars the values that the case
+// captures, whether the answer is correct or not.
 func (c *Case) CheckHTTP(a Answer, vars Vars, o CheckOptions) *Difference {
 	want := c.HTTPResponse
 	body, bodyErr := c.tree(a)
@@ -52,7 +52,7 @@ func statuses(want *HTTPResponse) string {
 	return text
 }
 
-// tree returns the answer's body as a JSON value, for a case that wants one.
+// tree returns the answer's body as a JSON value, for a case that expects one.
 func (c *Case) tree(a Answer) (any, error) {
 	want := c.HTTPResponse
 	switch {
@@ -119,7 +119,7 @@ func (r *HTTPResponse) checkTrailer(a Answer) *Difference {
 	return nil
 }
 
-// CheckParallel judges the statuses of requests that were sent at once.
+// CheckParallel checks the statuses of requests that were sent at once.
 func (c *Case) CheckParallel(got []int) *Difference {
 	counts := make(map[string]int)
 	for _, status := range got {
@@ -131,7 +131,7 @@ func (c *Case) CheckParallel(got []int) *Difference {
 	return nil
 }
 
-// CheckMessages judges the answers on a WebSocket, and notes what is captured.
+// CheckMessages checks the answers on a WebSocket, and stores the captured values.
 func (c *Case) CheckMessages(frames [][]byte, vars Vars) *Difference {
 	raw := c.WSResponse.Messages
 	if raw == nil {
@@ -191,8 +191,8 @@ func (c *Case) Answers() int {
 	return len(c.WSRequest.Messages)
 }
 
-// CheckHandshake judges the answer to a request for a WebSocket, and with what code
-// the server closed it then, if the case asks: -1 stands for none.
+// CheckHandshake checks the answer to a request for a WebSocket, and, if the case has one, the
+// code with which the server then closed the connection: -1 means none.
 func (c *Case) CheckHandshake(a Answer, closeCode int) *Difference {
 	want := c.HandshakeResponse
 	if a.Status != want.Status {
@@ -207,7 +207,7 @@ func (c *Case) CheckHandshake(a Answer, closeCode int) *Difference {
 	return nil
 }
 
-// CheckStart judges whether a server serves.
+// CheckStart checks whether a server serves.
 func (c *Case) CheckStart(started bool) *Difference {
 	if want := c.StartResponse.Started; want != started {
 		return &Difference{"started", strconv.FormatBool(want), strconv.FormatBool(started)}
@@ -215,8 +215,8 @@ func (c *Case) CheckStart(started bool) *Difference {
 	return nil
 }
 
-// CheckValue judges a JSON value by the rules of the case, for cases that are no
-// requests to a server.
+// CheckValue checks a JSON value by the rules of the case, for cases that are not requests to a
+// server.
 func (c *Case) CheckValue(want, got any) *Difference {
 	j := judge{rules: c.rules}
 	return j.compare(nil, want, got)

@@ -27,7 +27,7 @@ func answer(status int, body string, headers ...string) Answer {
 	return a
 }
 
-// TestCheckHTTP gives right and wrong answers for every check.
+// TestCheckHTTP passes correct and wrong answers to every check.
 func TestCheckHTTP(t *testing.T) {
 	vars := Vars{"id": "j-1", "n": Number("41")}
 	for _, c := range []struct {
@@ -154,7 +154,7 @@ func TestFormats(t *testing.T) {
 		if got := formats[c.format](v); got != c.ok {
 			t.Errorf("%s as %s: %v", c.value, c.format, got)
 		}
-		// The format counts also where the value does not.
+		// The format counts even if the value does not.
 		text := `{"name":"n","seq":"s","request":{"method":"GET","path":"/x"},"response":{"status":200,"body":{"a":` + c.value +
 			`}},"volatile":["$.a"],"formats":{"$.a":"` + c.format + `"}}`
 		if d := one(t, text).CheckHTTP(answer(200, `{"a":`+c.value+`}`), nil, CheckOptions{}); (d == nil) != c.ok {
@@ -163,8 +163,8 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// TestSupersets tries members beside the recorded ones: what clients skip may be
-// there, what they know may not, and nothing may where the route is no native one.
+// TestSupersets adds fields to the recorded ones: fields that clients skip are allowed, known
+// fields are not, and on a route that is not native no field is.
 func TestSupersets(t *testing.T) {
 	for _, c := range []struct {
 		method, path, recorded, got string
@@ -206,7 +206,7 @@ func TestSupersets(t *testing.T) {
 	}
 }
 
-// TestMessages gives right and wrong answers in protobuf.
+// TestMessages checks correct and wrong answers in protobuf.
 func TestMessages(t *testing.T) {
 	const head = `{"name":"n","seq":"s","request":{"method":"POST","path":"/osqueue.v1.QueueService/X"},"response":{"status":200,`
 	stats := one(t, head+`"proto":{"message":"GetStatsResponse","fields":{"total":2}}}}`)

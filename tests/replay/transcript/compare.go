@@ -18,13 +18,13 @@ func (d *Difference) String() string {
 	return fmt.Sprintf("%s: expected %s, got %s", d.Where, d.Want, d.Got)
 }
 
-// rules say what counts of a recorded value, and where.
+// rules say which parts of a recorded value count.
 type rules struct {
 	volatile, soft, optional, jsonBytes []path
 	refs, formats                       []rule
 }
 
-// rule is a word for a place.
+// rule is an annotation of a path.
 type rule struct {
 	at   path
 	word string
@@ -67,7 +67,7 @@ func (r *rawCase) rules() (rules, error) {
 	return out, err
 }
 
-// parseRules reads a map that has paths on one side.
+// parseRules parses a map from paths to annotations.
 func parseRules(m map[string]string) ([]rule, error) {
 	var list []rule
 	for _, key := range slices.Sorted(maps.Keys(m)) {
@@ -101,8 +101,8 @@ func wordFor(list []rule, at path) (string, bool) {
 type judge struct {
 	rules
 	vars Vars
-	// extra reports whether a member may stand at a place where the recording
-	// has none; nil: never.
+	// extra reports whether the answer may have a field at a place where the recording has
+	// none; nil means never.
 	extra func(at path, name string) bool
 }
 
@@ -192,7 +192,7 @@ func (j *judge) compareArrays(at path, want, got []any) *Difference {
 	return nil
 }
 
-// compareBytes compares the JSON in two texts of Base64.
+// compareBytes compares the JSON in two Base64 texts.
 func (j *judge) compareBytes(at path, want, got any) *Difference {
 	w, err := inBase64(want)
 	if err != nil {
@@ -241,7 +241,7 @@ func same(a, b any) bool {
 	}
 }
 
-// describeMax bounds what a difference shows of a value.
+// describeMax bounds the part of a value that a difference shows.
 const describeMax = 240
 
 func describe(v any) string { return clip(string(Encode(v))) }

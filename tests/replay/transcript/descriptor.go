@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// field is a field of a message of osqueue.v1, whose number is its place.
+// field is a field of a message of osqueue.v1. Its number is its position.
 type field struct {
 	name     string
 	kind     descriptorpb.FieldDescriptorProto_Type

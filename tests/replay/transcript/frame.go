@@ -10,7 +10,7 @@ import (
 	"strconv"
 )
 
-// A frame of gRPC-Web is a byte of flags, the length, and what is in it.
+// A frame of gRPC-Web is a byte of flags, the length, and the contents.
 const (
 	frameHead    = 5
 	trailerFrame = 0x80
@@ -22,8 +22,7 @@ func appendFrame(b []byte, flags byte, data []byte) []byte {
 	return append(b, data...)
 }
 
-// readFrames returns the message, nil if there is none, and the status that the
-// trailer gives.
+// readFrames returns the message, nil if there is none, and the status in the trailer.
 func readFrames(data []byte) (message []byte, status int, err error) {
 	status = -1
 	for len(data) > 0 {

@@ -8,21 +8,21 @@ import (
 	"strings"
 )
 
-// transportHeaders belong to a connection or to a moment, not to the answer.
-// Whether an answer is compressed is the server's choice; the players unpack it.
+// transportHeaders are headers of a connection or a moment, not of the answer. The server may
+// or may not compress an answer; the players decompress it.
 var transportHeaders = []string{
 	"connection", "content-encoding", "content-length", "date", "keep-alive", "transfer-encoding",
 }
 
-// openLists are headers whose value is a list that may have more than the recorded
-// names: what else there is to expose, or varies, does no harm.
+// openLists are headers whose value is a list that may have more names than the recorded ones:
+// additional names do no harm.
 var openLists = []string{"access-control-expose-headers", "vary"}
 
 // closedLists are headers whose value is a list in any order.
 var closedLists = []string{"access-control-allow-headers", "access-control-allow-methods", "allow"}
 
-// compareHeaders holds the answer's headers against those recorded. There may be
-// others.
+// compareHeaders compares the answer's headers with the recorded ones. Other headers are
+// allowed.
 func compareHeaders(want map[string]string, got http.Header) *Difference {
 	for _, name := range slices.Sorted(maps.Keys(want)) {
 		lower := strings.ToLower(name)
@@ -61,8 +61,8 @@ func sameHeader(name, want string, got []string) bool {
 	}
 }
 
-// sameMediaType compares the type, and the parameters that the recording has.
-// UTF-8 is what JSON is in, so it may be said where the recording does not.
+// sameMediaType compares the type, and the parameters of the recording. An additional charset
+// UTF-8 is allowed, because JSON is always UTF-8.
 func sameMediaType(want, got string) bool {
 	wantType, wantParams, err := mime.ParseMediaType(want)
 	if err != nil {

@@ -40,8 +40,8 @@ type File struct {
 	Cases []Case
 }
 
-// LoadFile reads a file. The system in its name is the folder that it is in, or
-// the one above testdata.
+// LoadFile reads a file. The system in its name is the folder of the file, or the one above
+// testdata.
 func LoadFile(path string) (File, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -93,7 +93,7 @@ func Load(data []byte) ([]Case, error) {
 	return cases, nil
 }
 
-// strict decodes and knows every member.
+// strict decodes JSON and refuses unknown fields.
 func strict(data []byte, into any) error {
 	return json.Unmarshal(data, into, json.RejectUnknownMembers(true))
 }
@@ -121,7 +121,7 @@ func (r *rawCase) parse() (Case, error) {
 	return c, c.check()
 }
 
-// parseExchange decodes request and response as their transport has them.
+// parseExchange decodes request and response by their transport.
 func (c *Case) parseExchange(request, response jsontext.Value) error {
 	var head struct {
 		Transport string `json:"transport"`
@@ -146,7 +146,7 @@ func (c *Case) parseExchange(request, response jsontext.Value) error {
 	return nil
 }
 
-// exchange makes the pair of the case's transport.
+// exchange returns the pair of the case's transport.
 func (c *Case) exchange() (request, response any, err error) {
 	switch c.Transport {
 	case HTTP:
@@ -176,7 +176,7 @@ func (c *Case) exchange() (request, response any, err error) {
 		c.RaftRequest, c.RaftResponse = new(RaftRequest), new(RaftResponse)
 		return c.RaftRequest, c.RaftResponse, nil
 	case Timeline, ElectionRace:
-		// What happened by itself: for people, and in a form of its own each time.
+		// Events without a request are for people, and have no fixed form.
 		return new(map[string]any), new(map[string]any), nil
 	}
 	return nil, nil, fmt.Errorf("the transport %q is not known", c.Transport)
@@ -184,7 +184,7 @@ func (c *Case) exchange() (request, response any, err error) {
 
 var configs = []string{ConfigDefault, ConfigShortExpiry, ConfigSeeded, ConfigThrottled, ConfigStorageFail}
 
-// check refuses what could not be played as it is meant.
+// check refuses a case that could not be played as intended.
 func (c *Case) check() error {
 	switch {
 	case c.Name == "":

@@ -45,7 +45,7 @@ func DecodeMessage(name string, data []byte) (any, error) {
 	return Decode(text)
 }
 
-// noUnknown looks for fields that the descriptor does not have, at any depth.
+// noUnknown refuses fields that the descriptor does not have, at any depth.
 func noUnknown(m protoreflect.Message) error {
 	if len(m.GetUnknown()) > 0 {
 		return fmt.Errorf("%s has a field that is not known", m.Descriptor().Name())
@@ -62,8 +62,8 @@ func noUnknown(m protoreflect.Message) error {
 	return err
 }
 
-// ReadMessageJSON checks that a text is the JSON form of a message, as leniently as
-// the recorded clients read it, and returns its fields in the strict form.
+// ReadMessageJSON checks that a text is the JSON form of a message, as leniently as the
+// recorded clients read it, and returns its fields in the strict form.
 func ReadMessageJSON(name string, data []byte) (any, error) {
 	d, err := messageType(name)
 	if err != nil {

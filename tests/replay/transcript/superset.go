@@ -24,7 +24,7 @@ var (
 	knownError = []string{"message", "error", "statusCode"} // an untagged one may get a tag
 )
 
-// The routes of older systems that are native ones, too.
+// The routes of older systems that are also native routes.
 const (
 	routeStatus = "/status"
 	routeState  = "/state"
@@ -32,8 +32,8 @@ const (
 	nativeRoot  = "/v1/"
 )
 
-// superset returns which members may stand in an answer beside the recorded ones;
-// nil: none.
+// superset returns a function that reports the fields that an answer may have in addition to
+// the recorded ones; nil means none.
 func superset(r *HTTPRequest, recorded *HTTPResponse) func(path, string) bool {
 	switch {
 	case recorded.Proto != nil || strings.HasPrefix(r.Path, "/"+protoPackage+".") && recorded.Status != http.StatusNotFound:
@@ -51,8 +51,7 @@ func superset(r *HTTPRequest, recorded *HTTPResponse) func(path, string) bool {
 	}
 }
 
-// isTagged tells errors of osqueue, which are native ones as well, from those of
-// dtq.
+// isTagged reports whether an error is one of osqueue, which is also native, and not of dtq.
 func isTagged(recorded *HTTPResponse) bool {
 	v, err := Decode(recorded.Body)
 	if err != nil {
@@ -62,7 +61,7 @@ func isTagged(recorded *HTTPResponse) bool {
 	return object["_tag"] != nil || object["statusCode"] != nil
 }
 
-// places allows members that are not known, at places.
+// places allows unknown fields at some places.
 func places(known map[string][]string) func(path, string) bool {
 	return func(at path, name string) bool {
 		for text, names := range known {

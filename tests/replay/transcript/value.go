@@ -13,11 +13,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Number is a JSON number as it was written.
+// Number is a JSON number in its original spelling.
 type Number string
 
-// Decode reads one JSON value: nil, bool, string, Number, []any, map[string]any. A
-// name that is there twice in an object is an error.
+// Decode decodes one JSON value: nil, bool, string, Number, []any, map[string]any. A duplicate
+// name in an object is an error.
 func Decode(data []byte) (any, error) {
 	dec := jsontext.NewDecoder(bytes.NewReader(data))
 	v, err := decode(dec)
@@ -80,8 +80,7 @@ func decodeObject(dec *jsontext.Decoder) (any, error) {
 	return object, err
 }
 
-// Encode writes a value as JSON, the members of objects in the order of their
-// names.
+// Encode encodes a value as JSON, with the fields of objects sorted by name.
 func Encode(v any) []byte { return appendValue(nil, v) }
 
 func appendValue(b []byte, v any) []byte {
@@ -144,8 +143,8 @@ func typeOf(v any) string {
 	}
 }
 
-// canonical returns one text for all ways to write a number: digits without zeros at
-// either end, and the power of ten. It never computes with the exponent's size.
+// canonical returns the same text for all spellings of a number: the digits without zeros at
+// either end, and the power of ten. The cost does not depend on the size of the exponent.
 func (n Number) canonical() string {
 	s := string(n)
 	sign := ""

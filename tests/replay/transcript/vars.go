@@ -11,11 +11,11 @@ type Vars map[string]any
 
 var (
 	variable = regexp.MustCompile(`\$([A-Za-z_]\w*)`)
-	// reference is a text that is nothing but a variable, or one and a number.
+	// reference matches a text that is only a variable, or a variable and a number.
 	reference = regexp.MustCompile(`^\$([A-Za-z_]\w*)([+-]\d+)?$`)
 )
 
-// Text puts values into a text.
+// Text replaces variables in a text.
 func (v Vars) Text(text string) (string, error) {
 	var missing error
 	out := variable.ReplaceAllStringFunc(text, func(name string) string {
@@ -32,8 +32,8 @@ func (v Vars) Text(text string) (string, error) {
 	return out, missing
 }
 
-// Value puts values into a JSON value: a text that is a variable becomes its value,
-// with its type.
+// Value replaces variables in a JSON value: a text that is a variable becomes its value, with
+// its type.
 func (v Vars) Value(value any) (any, error) {
 	switch value := value.(type) {
 	case string:
