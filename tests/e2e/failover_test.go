@@ -17,7 +17,7 @@ import (
 	"osqueue/tests/model"
 )
 
-// wholeLog keeps raft's log in one piece, so that it can be replayed.
+// wholeLog prevents raft from truncating its log, so that the log can be replayed.
 var wholeLog = []string{"--raft-snapshot-threshold", "1000000"}
 
 // startOnStore starts a cluster on a store of its own.
@@ -27,8 +27,8 @@ func startOnStore(t *testing.T, flags ...string) (*cluster.Cluster, *store.Store
 	return startOn(t, s, flags...), s
 }
 
-// startBehindProxy is startOnStore for tests in which the store misbehaves. They
-// are skipped where it cannot.
+// startBehindProxy is startOnStore for tests with faults of the store. It skips the test if the
+// store does not support faults.
 func startBehindProxy(t *testing.T, flags ...string) (*cluster.Cluster, *store.Store, *store.Proxy) {
 	t.Helper()
 	s := store.Start(t)
@@ -65,7 +65,7 @@ func checkDocuments(t *testing.T, c *cluster.Cluster, s *store.Store) {
 	}
 }
 
-// replay holds states against the log of each node.
+// replay compares states with the log of each node.
 func replay(c *cluster.Cluster, states []model.State) (compared int, errs []error) {
 	for _, n := range c.Nodes {
 		log, err := n.RaftLog()
@@ -91,7 +91,7 @@ func noEdits(ctx context.Context, t *testing.T, s *store.Store) {
 	}
 }
 
-// verify looks at everything in the bucket, as `osqueue verify` does.
+// verify checks everything in the bucket, as `osqueue verify` does.
 func verify(t *testing.T, s *store.Store) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -222,8 +222,8 @@ func TestTwoClustersOnOneBucket(t *testing.T) {
 	mustHave(t, second, ids)
 	more := submit(t, second, 10)
 
-	// The first comes back: it must stand by, although it has a disk and a
-	// quorum of its own.
+	// The first cluster comes back: it must stand by, although it has a disk and a quorum of
+	// its own.
 	for _, n := range first.Nodes {
 		n.Start()
 	}
@@ -249,8 +249,8 @@ func TestTwoClustersOnOneBucket(t *testing.T) {
 	}
 }
 
-// standsBy reports that a node has been elected by raft but found the document
-// in the hands of another cluster.
+// standsBy reports whether a node was elected by raft but found that another cluster has the
+// document.
 func standsBy(s v1.Status) bool {
 	return s.Fence.State == "standby" && strings.Contains(s.Fence.Reason, "another broker")
 }
@@ -278,11 +278,10 @@ func TestFlushAnswersLost(t *testing.T) {
 	checkDocuments(t, c, s)
 }
 
-// keptFence checks that leadership was not lost over the document since before. An
-// epoch ends with the term of raft in which it began: without an election there is
-// no new one, and no leader is fenced. Raft may hold elections on a machine that is too
-// busy for its heartbeats, each of which costs one epoch, and the leader before may
-// learn of it from the document.
+// keptFence checks that since before no leader lost its leadership because of the document. An
+// epoch ends with the raft term in which it began: without an election there is no new epoch,
+// and no leader is fenced. If the machine is too busy for raft's heartbeats, raft may hold
+// elections. Each costs one epoch, and the previous leader may learn of it from the document.
 func keptFence(t *testing.T, c *cluster.Cluster, before v1.Status) {
 	t.Helper()
 	after, err := c.WaitLeader().Status()
@@ -304,9 +303,8 @@ func keptFence(t *testing.T, c *cluster.Cluster, before v1.Status) {
 	}
 }
 
-// A leader is stopped with a PUT under way and another takes over. The late PUT
-// must be refused by its condition, and the old leader, when it wakes, must
-// step down and take nothing back.
+// A leader is stopped with a PUT in flight and another takes over. The condition of the late
+// PUT must refuse it. When the old leader continues, it must step down and overwrite nothing.
 func TestStaleLeaderResumed(t *testing.T) {
 	t.Parallel()
 	c, s, p := startBehindProxy(t)
@@ -363,9 +361,9 @@ func TestBucketAwayQuorumGoesOn(t *testing.T) {
 		if err == nil {
 			break
 		}
-		// No node can become leader without the bucket. A machine that is too busy for
-		// raft's heartbeats holds an election even so: then it was no outage of the
-		// bucket alone.
+		// No node can become leader without the bucket. If the machine is too busy for raft's
+		// heartbeats, an election happens nevertheless: then the outage of the bucket was not
+		// the only fault.
 		after, e := c.WaitLeader().Status()
 		if attempt == 3 || e != nil || after.Term == before.Term {
 			t.Fatal(err, e)
@@ -377,7 +375,7 @@ func TestBucketAwayQuorumGoesOn(t *testing.T) {
 	checkDocuments(t, c, s)
 }
 
-// goOn adds jobs while the bucket is away, until the lag shows.
+// goOn adds jobs during the outage of the bucket, until the lag is visible.
 func goOn(c *cluster.Cluster, leader *cluster.Node) (ids []string, err error) {
 	for i := range 10 {
 		e, err := c.Client.Enqueue(c.Context(10*time.Second), client.NewJob{Type: "t", Payload: []byte(fmt.Sprint(i))})
@@ -398,8 +396,8 @@ func goOn(c *cluster.Cluster, leader *cluster.Node) (ids []string, err error) {
 	})
 }
 
-// A node that has run before starts without the bucket: the quorum needs it.
-// A new one does not: its URL is most likely wrong.
+// A node that has run before starts without the bucket, because the quorum needs it. A new node
+// does not start, because its URL is most likely wrong.
 func TestStartWhileTheBucketIsAway(t *testing.T) {
 	t.Parallel()
 	c, s, p := startBehindProxy(t)
@@ -447,8 +445,8 @@ func TestStartWhileTheBucketIsAway(t *testing.T) {
 	mustHave(t, c, ids)
 }
 
-// submitTo is submit with a client that knows nothing yet: that of a stopped
-// leader would first wait for it.
+// submitTo is like submit, but with a new client: a client that knows a stopped leader would
+// first wait for it.
 func submitTo(t *testing.T, c *cluster.Cluster, n int) []string {
 	t.Helper()
 	cl := c.NewClient()

@@ -132,8 +132,7 @@ func (l *load) waitSent(n int64) {
 	})
 }
 
-// finish stops the producers, lets the workers end everything, and checks the
-// record.
+// finish stops the producers, lets the workers finish all jobs, and checks the record.
 func (l *load) finish() {
 	l.t.Helper()
 	jobs := l.drain()
@@ -143,7 +142,7 @@ func (l *load) finish() {
 	l.t.Logf("%d jobs acknowledged, %d completions acknowledged, %d jobs at the end", l.ledger.Acked(), l.ledger.CompletedCount(), len(jobs))
 }
 
-// drain stops the producers, lets the workers end everything, and returns all jobs.
+// drain stops the producers, lets the workers finish all jobs, and returns all jobs.
 func (l *load) drain() map[string]string {
 	l.t.Helper()
 	l.stop()

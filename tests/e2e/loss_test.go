@@ -16,11 +16,10 @@ import (
 	"osqueue/tests/model"
 )
 
-// All nodes are killed under load, at a random moment, and their disks are lost.
-// New ones start from the bucket, again and again from the same one: every job and
-// every completion that was acknowledged at level object is there, and what they
-// start from is a state that the dead ones had committed. OSQUEUE_SEED repeats the
-// moments.
+// All nodes are killed under load, at a random moment, and their disks are lost. New nodes
+// start from the bucket, repeatedly from the same one: every job and every completion that was
+// acknowledged at level object exists, and the new nodes start from a state that the old ones
+// had committed. OSQUEUE_SEED repeats the random moments.
 func TestLossOfEverything(t *testing.T) { //nolint:tparallel // rounds follow each other
 	t.Parallel()
 	rounds := 10
@@ -41,7 +40,7 @@ func TestLossOfEverything(t *testing.T) { //nolint:tparallel // rounds follow ea
 	t.Run("end", d.end)
 }
 
-// disasters is a bucket that clusters come and go on.
+// disasters is a bucket that several clusters use one after the other.
 type disasters struct {
 	store  *store.Store
 	ledger *model.Ledger
@@ -50,8 +49,7 @@ type disasters struct {
 	left   map[string]string // the jobs in it when the last cluster died, with their statuses
 }
 
-// start starts a cluster that knows nothing but the bucket, and checks what it
-// adopts.
+// start starts a cluster without data, and checks the state that it adopts.
 func (d *disasters) start(t *testing.T, round int) *cluster.Cluster {
 	t.Helper()
 	flags := append([]string{"--broker-timeout", "2s", "--broker-heartbeat", "500ms", "--standby-retry", "1s"}, wholeLog...)
@@ -78,7 +76,7 @@ func (d *disasters) start(t *testing.T, round int) *cluster.Cluster {
 	return c
 }
 
-// round lets a cluster live and die.
+// round runs a cluster until it is killed.
 func (d *disasters) round(t *testing.T, round int) {
 	c := d.start(t, round)
 	before, _ := d.ledger.Safe()
@@ -103,9 +101,8 @@ func (d *disasters) round(t *testing.T, round int) {
 	}
 }
 
-// trouble gives the store, in two rounds of three, what real ones have: answers that
-// take their time, so that there is always a write under way when the nodes die, or
-// faults.
+// trouble gives the store, in two of three rounds, the behavior of real stores: delays, so that
+// a write is always in flight when the nodes die, or faults.
 func (d *disasters) trouble(t *testing.T, round int) {
 	t.Helper()
 	if !d.store.HasProxy() {
@@ -119,8 +116,8 @@ func (d *disasters) trouble(t *testing.T, round int) {
 	}
 }
 
-// inspect looks at what a dead cluster has left: all of its documents are states
-// that it had committed, the last one on a majority.
+// inspect checks the documents of a dead cluster: all of them are states that it had committed,
+// the last one on a majority.
 func (d *disasters) inspect(t *testing.T, c *cluster.Cluster) {
 	t.Helper()
 	mine := d.read(t)
@@ -139,7 +136,7 @@ func (d *disasters) inspect(t *testing.T, c *cluster.Cluster) {
 		len(d.left), jobs, completions)
 }
 
-// read reads the versions since the last time, and checks all that there ever were.
+// read reads the versions since the last call, and checks all versions so far.
 func (d *disasters) read(t *testing.T) (fresh []model.State) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -185,7 +182,7 @@ func (d *disasters) document(t *testing.T) map[string]string {
 	return jobs
 }
 
-// end lets a last cluster do all that is left.
+// end lets a last cluster finish all remaining jobs.
 func (d *disasters) end(t *testing.T) {
 	c := d.start(t, 1)
 	l := startLoadInto(t, c, d.ledger, true)

@@ -8,7 +8,7 @@ import (
 	"osqueue/storage/storagetest"
 )
 
-// TestMain knows of a goroutine that a library of the GCS client starts on import.
+// TestMain ignores a goroutine that a library of the GCS client starts on import.
 func TestMain(m *testing.M) {
 	storagetest.SetS3Credentials()
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// smallInline is a limit that every queue under load is above: the document is in
-// the large form nearly from the beginning.
+// smallInline is a limit that every queue under load exceeds: the document has the large form
+// almost from the beginning.
 const smallInline = "4096"
 
 // The bucket fails at random while the cluster works. Clients notice nothing, no leader loses

@@ -33,7 +33,7 @@ type oldClient interface {
 	close()
 }
 
-// wire is a client's connections. An answer on them can get lost.
+// wire has a client's connections. An answer on them can get lost.
 type wire struct {
 	lose atomic.Pointer[func()]
 	http *http.Client
@@ -54,8 +54,8 @@ func newWire() *wire {
 	return w
 }
 
-// loseNext calls then when the next answer has come in, which the client does not
-// get: its connection breaks.
+// loseNext calls then when the next answer has arrived. The client does not get this answer,
+// because its connection breaks.
 func (w *wire) loseNext(then func()) { w.lose.Store(&then) }
 
 func (w *wire) close() { w.http.CloseIdleConnections() }
@@ -246,8 +246,7 @@ func (c *wsClient) complete(ctx context.Context, worker, id string) error {
 	return err
 }
 
-// connectClient is the original's transport over Connect, as node speaks it, or a
-// browser.
+// connectClient is the original's transport over Connect, in the form of node or of a browser.
 type connectClient struct {
 	*wire
 	broker  string

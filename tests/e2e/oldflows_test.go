@@ -23,14 +23,14 @@ const (
 	callComplete  = "complete"
 )
 
-// How the leader dies in a call.
+// The ways in which the leader dies during a call.
 const (
 	dieBefore     = "before it"             // no broker receives the request
 	dieUnanswered = "before it has read it" // the request is on its way
 	dieLost       = "with the answer"       // the request has been carried out
 )
 
-// step is the moment in which the leader dies.
+// step is the moment at which the leader dies.
 type step struct{ call, how string }
 
 func (s step) String() string { return s.call + ", " + s.how }
@@ -39,9 +39,9 @@ func (s step) String() string { return s.call + ", " + s.how }
 // it has claimed the job.
 const oldLease = 3 * time.Second
 
-// The leader is killed in the middle of the flows of all clients of the original
-// osqueue at once, in each call, in three ways. Each flow ends as it would have: the
-// job is done, and none is left.
+// The leader is killed during the flows of all clients of the original osqueue at once, in each
+// call, in three ways. Each flow ends as without the fault: the job is completed, and no job is
+// left.
 func TestFailoverInOldFlows(t *testing.T) { //nolint:tparallel // steps follow each other
 	t.Parallel()
 	c, s := startOnStore(t, "--lease", oldLease.String())
@@ -96,7 +96,7 @@ func playSteps(t *testing.T, c *cluster.Cluster, flows []*flow) {
 	}
 }
 
-// playStep lets all flows come to the step, kills the leader, and lets them end.
+// playStep lets all flows reach the step, kills the leader, and lets the flows end.
 func playStep(t *testing.T, c *cluster.Cluster, s step, flows []*flow) {
 	leader := c.WaitLeader()
 	d := &death{step: s, leader: leader, together: newBarrier(len(flows))}
@@ -137,15 +137,14 @@ func playStep(t *testing.T, c *cluster.Cluster, s step, flows []*flow) {
 	}
 }
 
-// death is the end of the leader, in a step that all flows have come to.
+// death is the death of the leader, in a step that all flows have reached.
 type death struct {
 	step     step
 	leader   *cluster.Node
 	together *barrier
 }
 
-// in makes a call of a flow. The first of that name is the one in which the leader
-// dies.
+// in makes a call of a flow. The leader dies in the first call of that name.
 func (d *death) in(ctx context.Context, f *flow, call string, do func() error) error {
 	return f.note(call, d.through(ctx, f, call, do), "")
 }
@@ -172,7 +171,7 @@ func (d *death) through(ctx context.Context, f *flow, call string, do func() err
 	}
 }
 
-// barrier is where n goroutines meet, again and again.
+// barrier is a reusable barrier for n goroutines.
 type barrier struct {
 	mu   sync.Mutex
 	n    int
@@ -182,7 +181,7 @@ type barrier struct {
 
 func newBarrier(n int) *barrier { return &barrier{n: n, open: make(chan struct{})} }
 
-// meet waits for the others. The last one does what is to be done before all go on.
+// meet waits for the other goroutines. The last one calls do before all continue.
 func (b *barrier) meet(ctx context.Context, do func()) {
 	b.mu.Lock()
 	b.here++
@@ -201,7 +200,8 @@ func (b *barrier) meet(ctx context.Context, do func()) {
 	close(open)
 }
 
-// flow is a producer and a worker: one submits a job, the other does what there is.
+// flow is a producer and a worker: the producer submits a job, the worker runs the available
+// jobs.
 type flow struct {
 	name   string
 	c      *cluster.Cluster
@@ -215,15 +215,15 @@ type flow struct {
 	calls []string // of this step, for people
 }
 
-// note keeps what became of a call.
+// note records the result of a call.
 func (f *flow) note(call string, err error, about string) error {
 	f.calls = append(f.calls, fmt.Sprintf("%s %s %s: %v", time.Now().Format("05.000"), call, about, err))
 	return err
 }
 
-// play goes through a flow. Errors of calls are what the old clients make of them:
-// the producer tries again, a worker reconnects after a failed claim, and what
-// becomes of a heartbeat or a completion it does not look at.
+// play runs a flow. It handles errors as the old clients do: the producer tries again, the
+// worker reconnects after a failed claim, and ignores the result of a heartbeat or a
+// completion.
 func (f *flow) play(ctx context.Context, d *death) error {
 	f.seen, f.calls = false, nil
 	if err := f.reconnect(ctx); err != nil {
@@ -280,7 +280,7 @@ func (f *flow) submit(ctx context.Context, d *death) (id string, err error) {
 	return "", ctx.Err()
 }
 
-// reconnect looks for a broker until there is one that lets it in.
+// reconnect looks for a broker until one accepts the connection.
 func (f *flow) reconnect(ctx context.Context) error {
 	for {
 		broker, err := f.find(ctx)
@@ -331,8 +331,7 @@ func byDocument(s *store.Store) func(context.Context) (string, error) {
 	}
 }
 
-// aFollower returns a node that does not lead, as a name that stands for some node may
-// be.
+// aFollower returns a node that does not lead, because a DNS name may resolve to any node.
 func aFollower(c *cluster.Cluster) func(context.Context) (string, error) {
 	return func(context.Context) (string, error) {
 		for _, n := range c.Nodes {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// freshSeed is OSQUEUE_SEED, or another one each time.
+// freshSeed returns OSQUEUE_SEED, or a random seed.
 func freshSeed(t *testing.T) uint64 {
 	t.Helper()
 	s := os.Getenv("OSQUEUE_SEED")

@@ -17,7 +17,7 @@ import (
 	"osqueue/tests/cluster"
 )
 
-// execution is one call of a handler, and what the worker said of it.
+// execution is one call of a handler, and the outcome that the worker reported.
 type execution struct {
 	token   uint64
 	attempt int
@@ -25,8 +25,7 @@ type execution struct {
 	said    int            // how often it was said
 }
 
-// workLog records what a worker did: every start of a handler, and every
-// outcome.
+// workLog records the actions of a worker: every start of a handler, and every outcome.
 type workLog struct {
 	mu      sync.Mutex
 	byJob   map[string][]*execution
@@ -36,7 +35,7 @@ type workLog struct {
 
 func newWorkLog() *workLog { return &workLog{byJob: make(map[string][]*execution)} }
 
-// around notes that a handler starts.
+// around records the start of a handler.
 func (l *workLog) around(next worker.HandlerFunc) worker.HandlerFunc {
 	return func(ctx context.Context, job worker.Job) (jsontext.Value, error) {
 		l.mu.Lock()
@@ -99,8 +98,8 @@ func (l *workLog) check(jobs map[string]v1.Job) (others map[worker.Outcome]int, 
 	return others, errors.Join(errs...)
 }
 
-// runWorker runs a worker until stop, which fails the test if the worker has
-// left something behind.
+// runWorker runs a worker until stop, which fails the test if the worker has left jobs
+// unfinished.
 func runWorker(t *testing.T, w *worker.Worker) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -152,8 +151,8 @@ func waitCompleted(t *testing.T, c *cluster.Cluster, n uint64, within time.Durat
 	})
 }
 
-// A worker does 10 000 jobs, 64 at once, while the leader is killed: it records
-// an outcome of everything that it started, and every job was completed once.
+// A worker runs 10 000 jobs, 64 at once, while the leader is killed. It records an outcome of
+// every job that it started, and every job was completed once.
 func TestWorkerDoesAllJobsOnceThoughTheLeaderDies(t *testing.T) {
 	t.Parallel()
 	const jobs = 10_000
@@ -209,8 +208,8 @@ func TestWorkerDoesAllJobsOnceThoughTheLeaderDies(t *testing.T) {
 		at, old.Name, l.starts(), jobs, others)
 }
 
-// The leader dies while a handler runs: the handler is not disturbed, and its
-// outcome is reported once.
+// The leader dies while a handler runs: the handler continues, and its outcome is reported
+// once.
 func TestLeaderDiesInMidJob(t *testing.T) {
 	t.Parallel()
 	c := cluster.Start(t, cluster.Options{})

@@ -26,8 +26,8 @@ import (
 // workerLease is short, so that tests do not wait long for its end.
 const workerLease = 3 * time.Second
 
-// workerEnv has the servers and the name of a worker that this program is to
-// be, instead of a test.
+// workerEnv has the servers and the name of the worker if this process is to run a worker
+// instead of tests.
 const workerEnv = "OSQUEUE_TEST_WORKER"
 
 // note is a line that a worker process writes to stderr; stdout belongs to the test framework.
@@ -43,9 +43,9 @@ const (
 	noteFinished = "finished"
 )
 
-// TestWorkerProcess is no test: it is the worker of the tests below, in a
-// process of its own. A handler runs until its stdin says a line, or is closed;
-// it does not care about its context, like code that cannot be interrupted.
+// TestWorkerProcess is not a test: it is the worker of the tests below, in a process of its
+// own. A handler runs until its stdin has a line or is closed. It ignores its context, like
+// code that cannot be interrupted.
 func TestWorkerProcess(t *testing.T) {
 	given := os.Getenv(workerEnv)
 	if given == "" {
@@ -128,7 +128,7 @@ func startWorkerProcess(t *testing.T, c *cluster.Cluster, name string) *workerPr
 	return p
 }
 
-// expect waits for the next thing that the process says.
+// expect waits for the next note of the process.
 func (p *workerProcess) expect(what string) note {
 	p.t.Helper()
 	select {
@@ -158,7 +158,7 @@ func (p *workerProcess) signal(s syscall.Signal) {
 	}
 }
 
-// kill ends the process, whatever it does, and waits for its end.
+// kill ends the process with SIGKILL and waits for its end.
 func (p *workerProcess) kill() {
 	if p.ended {
 		return
@@ -170,8 +170,8 @@ func (p *workerProcess) kill() {
 	_ = p.cmd.Wait() // an error: it was killed
 }
 
-// A worker is killed in mid-job: another one gets the job when the lease has
-// ended, under a greater token, and a completion with the old token is refused.
+// A worker is killed while it runs a job: another one gets the job when the lease has ended,
+// with a greater token, and a completion with the old token is refused.
 func TestWorkerIsKilledInMidJob(t *testing.T) {
 	t.Parallel()
 	c := cluster.Start(t, cluster.Options{})
@@ -222,7 +222,7 @@ func TestWorkerIsStoppedForLongerThanItsLease(t *testing.T) {
 	completedOnce(t, c, is, "second")
 }
 
-// lateIsRefused completes the job as the worker would whose claim is over.
+// lateIsRefused checks that a completion with an expired claim is refused.
 func lateIsRefused(t *testing.T, c *cluster.Cluster, name string, was note) {
 	t.Helper()
 	lease := client.Lease{JobID: was.JobID, Worker: name, Token: was.Token}
@@ -232,7 +232,7 @@ func lateIsRefused(t *testing.T, c *cluster.Cluster, name string, was note) {
 	}
 }
 
-// completedOnce checks that the job has the result of the claim that is.
+// completedOnce checks that the job has the result of the valid claim.
 func completedOnce(t *testing.T, c *cluster.Cluster, is note, name string) {
 	t.Helper()
 	jobs := jobsByID(t, c)

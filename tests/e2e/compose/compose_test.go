@@ -85,8 +85,8 @@ func (b *boxed) leader(old string) (name string) {
 	return name
 }
 
-// joined waits until the leader knows this many workers. The compose file
-// tells them all brokers: which one leads they find out themselves.
+// joined waits until the leader knows the given number of workers. The compose file gives them
+// all brokers: they find the leader themselves.
 func (b *boxed) joined(workers int) {
 	b.t.Helper()
 	b.eventually("the workers", func(ctx context.Context) error {
@@ -98,8 +98,7 @@ func (b *boxed) joined(workers int) {
 	})
 }
 
-// completed waits until every job is done and has the binary's version as its
-// result.
+// completed waits until every job is completed and has the binary's version as its result.
 func (b *boxed) completed(ids []string) {
 	b.t.Helper()
 	for _, id := range ids {
@@ -119,8 +118,7 @@ func (b *boxed) completed(ids []string) {
 	}
 }
 
-// follows waits until a node follows another one that leads, and has all that
-// the leader has.
+// follows waits until a node follows a leader, and has applied the leader's log.
 func (b *boxed) follows(node string) {
 	b.t.Helper()
 	b.eventually(node+" to follow", func(ctx context.Context) error {
@@ -141,8 +139,8 @@ func (b *boxed) follows(node string) {
 	})
 }
 
-// inBucket waits until the document in the bucket counts n completed jobs.
-// It is read by a container of its own.
+// inBucket waits until the document in the bucket counts n completed jobs. A container of its
+// own reads the document.
 func (b *boxed) inBucket(n int) {
 	b.t.Helper()
 	read := []string{

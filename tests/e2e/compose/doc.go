@@ -1,4 +1,3 @@
-// Package compose holds the tests that run the project's compose file on a
-// container engine: three brokers and two workers from an image of nothing but
-// the binary. Where there is no engine they are skipped.
+// Package compose tests the project's compose file on a container engine: three brokers and two
+// workers from an image that has only the binary. Without an engine the tests are skipped.
 package compose

@@ -17,8 +17,8 @@ import (
 	"osqueue/tests/cluster"
 )
 
-// engine runs docker and compose. Everything that it makes has the project's
-// name, and goes with the test.
+// engine runs docker and compose. All of its objects have the project's name, and are removed
+// when the test ends.
 type engine struct {
 	t       *testing.T
 	project string
@@ -28,13 +28,13 @@ type engine struct {
 }
 
 const (
-	// probeTimeout is for finding out whether there is an engine.
+	// probeTimeout bounds the check whether there is an engine.
 	probeTimeout = 15 * time.Second
 	// commandTimeout bounds every other command.
 	commandTimeout = 2 * time.Minute
 )
 
-// newEngine skips the test where containers cannot be run.
+// newEngine skips the test if containers cannot be run.
 func newEngine(t *testing.T, files ...string) *engine {
 	t.Helper()
 	if testing.Short() {
@@ -54,8 +54,8 @@ func newEngine(t *testing.T, files ...string) *engine {
 	return nil
 }
 
-// try runs a command at the top of the tree and returns what it wrote to
-// stdout. The error has everything that it wrote.
+// try runs a command in the root of the tree and returns its stdout. The error has its whole
+// output.
 func (e *engine) try(timeout time.Duration, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
@@ -64,7 +64,7 @@ func (e *engine) try(timeout time.Duration, args ...string) (string, error) {
 	cmd.Dir = cluster.Root()
 	cmd.Env = append(clean(os.Environ()), e.env...)
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	// A program that it left behind must not hold its output open.
+	// A child process that it leaves behind must not keep its output open.
 	cmd.WaitDelay = 5 * time.Second
 	if err := cmd.Run(); err != nil {
 		return "", fmt.Errorf("%s: %w: %s", strings.Join(args, " "), err,
@@ -73,8 +73,8 @@ func (e *engine) try(timeout time.Duration, args ...string) (string, error) {
 	return strings.TrimSpace(stdout.String()), nil
 }
 
-// clean leaves out what would point a compose file, or a broker, at something
-// of the user's.
+// clean removes the variables that would make a compose file, or a broker, use resources of the
+// user.
 func clean(environ []string) []string {
 	return slices.DeleteFunc(environ, func(entry string) bool {
 		for _, prefix := range []string{"OSQUEUE_", "AWS_", "COMPOSE_"} {
@@ -126,7 +126,7 @@ func (e *engine) build(name, dockerfile string, binaries map[string]string) (ima
 	return image
 }
 
-// up starts everything, and has it removed at the end.
+// up starts everything, and removes it at the end of the test.
 func (e *engine) up() {
 	e.t.Helper()
 	e.t.Cleanup(e.down)

@@ -9,8 +9,8 @@ import (
 	"osqueue/client"
 )
 
-// load enqueues jobs of the type that the workers of the compose file do, one
-// after the other, until it is stopped.
+// load enqueues jobs of the type of the compose file's workers, one after the other, until it
+// is stopped.
 type load struct {
 	b      *boxed
 	cancel context.CancelFunc
@@ -21,7 +21,7 @@ type load struct {
 	err error    // the first refusal; it ended the load
 }
 
-// loadPause is between two jobs: what is acknowledged has to be executed too.
+// loadPause is the pause between two jobs, because the acknowledged jobs must also be executed.
 const loadPause = 20 * time.Millisecond
 
 // produce starts a load that ends with the test at the latest.
@@ -36,8 +36,8 @@ func (b *boxed) produce() *load {
 func (l *load) run(ctx context.Context) {
 	defer close(l.done)
 	for ctx.Err() == nil {
-		// The call is not cut short at the end: whether its job was taken over
-		// would not be known.
+		// The call is not cut off at the end, because it would be unknown whether its job was
+		// accepted.
 		call, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		e, err := l.b.client.Enqueue(call, client.NewJob{Type: "version"})
 		cancel()

@@ -30,8 +30,8 @@ func (e *evidence) checkClaims() (faults []error) {
 	return faults
 }
 
-// overlaps returns every pair of claims of one job that were held at once. A
-// token is given only once, so claims are the same if their tokens are.
+// overlaps returns every pair of claims of one job whose leases overlapped. A token is issued
+// only once, so claims with equal tokens are the same.
 func overlaps(claims []claim) (faults []error) {
 	claims = slices.SortedFunc(slices.Values(claims), func(a, b claim) int { return cmp.Compare(a.Token, b.Token) })
 	for i := 1; i < len(claims); i++ {

@@ -27,8 +27,7 @@ type devCluster struct {
 
 const (
 	nodes = 3
-	// keepCompleted must be more than there are files: the results are read at
-	// the end.
+	// keepCompleted must exceed the number of files, because the results are read at the end.
 	keepCompleted = "1000000"
 )
 
@@ -93,7 +92,7 @@ func portsFree(first, n int) error {
 
 const pollInterval = 20 * time.Millisecond
 
-// poll asks again and again until cond is met or ctx ends.
+// poll calls cond repeatedly until it reports true or ctx ends.
 func poll(ctx context.Context, every time.Duration, what string, cond func() bool) error {
 	for !cond() {
 		select {
@@ -144,7 +143,7 @@ type failover struct {
 	took         time.Duration // from the signal until another node leads
 }
 
-// killLeader kills the leader and brings it back when another node leads.
+// killLeader kills the leader and restarts it when another node leads.
 func (c *devCluster) killLeader(ctx context.Context) (failover, error) {
 	old, err := c.awaitLeader(ctx, "")
 	if err != nil {
@@ -168,7 +167,7 @@ func (c *devCluster) killLeader(ctx context.Context) (failover, error) {
 	return f, nil
 }
 
-// awaitAllUp waits until every node has what the leader has.
+// awaitAllUp waits until every node has applied the leader's log.
 func (c *devCluster) awaitAllUp(ctx context.Context) error {
 	return poll(ctx, pollInterval, "all nodes to have caught up", func() bool {
 		lsns := make(map[string]bool)

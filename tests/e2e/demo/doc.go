@@ -3,18 +3,17 @@
 //
 // # What it does
 //
-// It uses the program as a person would. "osqueue dev" runs three node
-// processes on free loopback ports, two "osqueue worker" processes run
-// `xargs wc -w` for each job, and there is one job for every .go file below
-// $(go env GOROOT)/src, whose payload is the file's path. When a part of the
-// jobs is done the leader gets SIGKILL; when another node leads,
-// "osqueue dev restart" brings it back.
+// It uses the program as a person would. "osqueue dev" runs three node processes on free
+// loopback ports, and two "osqueue worker" processes run `xargs wc -w` for each job. There is
+// one job for every .go file below $(go env GOROOT)/src, whose payload is the file's path. When
+// a part of the jobs is completed the leader gets SIGKILL. When another node leads, "osqueue
+// dev restart" restarts it.
 //
 // # What it checks
 //
-// In the end all jobs are read through the API, and held against three other
-// sources: what was submitted, what `find | xargs wc -w` says of each file, and
-// the record of each worker (job, token, beginning and end of every claim):
+// At the end the demo reads all jobs through the API, and compares them with three other
+// sources: the submitted files, the output of `find | xargs wc -w`, and the record of each
+// worker (job, token, beginning and end of every claim):
 //
 //   - no job is missing, each job was submitted, and all are completed;
 //   - each result names the job's file and its number of words, so that the sums are equal;
@@ -22,6 +21,6 @@
 //     token that the job shows;
 //   - no two claims of a job overlap in time.
 //
-// It prints the figures, and ends with status 1 if anything differs. The
-// directory with the logs is kept then.
+// It prints the figures. If anything differs, it ends with status 1 and keeps the directory
+// with the logs.
 package main

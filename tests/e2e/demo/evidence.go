@@ -12,7 +12,7 @@ import (
 	"osqueue/client"
 )
 
-// evidence is all that is known when the work is done.
+// evidence has all data of a finished run.
 type evidence struct {
 	words     map[string]int    // by path, as wc says
 	submitted map[string]string // paths by job id
@@ -34,11 +34,11 @@ func (e *evidence) read(ctx context.Context, c *client.Client) error {
 	return err
 }
 
-// shownFaults bounds the list of differences: when one thing is wrong with all
-// jobs a few lines say so.
+// shownFaults bounds the list of differences: if all jobs have the same fault, a few lines are
+// enough.
 const shownFaults = 10
 
-// check returns every difference there is.
+// check returns every difference.
 func (e *evidence) check() error {
 	faults := slices.Concat(e.checkFiles(), e.checkJobs(), e.checkClaims())
 	if want, got := e.wcSum(), e.jobSum(); want != got {
@@ -65,8 +65,8 @@ func (e *evidence) checkFiles() (faults []error) {
 	return faults
 }
 
-// checkJobs holds the jobs of the cluster against what was submitted, and
-// their results against wc.
+// checkJobs compares the jobs of the cluster with the submitted ones, and their results with
+// wc.
 func (e *evidence) checkJobs() (faults []error) {
 	listed := make(map[string]bool)
 	for _, job := range e.jobs {

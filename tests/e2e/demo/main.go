@@ -60,7 +60,7 @@ func run(ctx context.Context, o options) error {
 	return os.RemoveAll(dir)
 }
 
-// inDir starts everything, and stops it whatever comes.
+// inDir starts everything, and stops it in any case.
 func inDir(ctx context.Context, o options, root, dir string) (err error) {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -101,7 +101,7 @@ func inDir(ctx context.Context, o options, root, dir string) (err error) {
 	return nil
 }
 
-// work has the jobs done, and the leader killed meanwhile.
+// work waits until the workers have completed the jobs, and kills the leader meanwhile.
 func work(ctx context.Context, o options, root string, c *devCluster, e *evidence) (r report, err error) {
 	r.workers = o.workers
 	began := time.Now()

@@ -19,7 +19,7 @@ type process struct {
 	err      error // how it ended; valid after done
 }
 
-// stopTimeout is how long a process may take to end by itself.
+// stopTimeout is the time in which a process may end by itself.
 const stopTimeout = 20 * time.Second
 
 // start runs a program. If the program ends before stop, fail gets the reason. It has a process
@@ -41,8 +41,8 @@ func start(name string, cmd *exec.Cmd, fail func(error)) (*process, error) {
 	return p, nil
 }
 
-// stop ends the process as Ctrl-C would, by force if need be, and waits for
-// its end. It may be called again.
+// stop ends the process as Ctrl-C would, then with SIGKILL if needed, and waits for its end. It
+// may be called again.
 func (p *process) stop() error {
 	p.stopping.Store(true)
 	err := p.cmd.Process.Signal(os.Interrupt)

@@ -53,8 +53,8 @@ func parseCount(line string) (path string, words int, err error) {
 	return path, words, nil
 }
 
-// submit enqueues one job for each file and returns their paths by job id. It
-// looks for the files itself, beside find.
+// submit enqueues one job for each file and returns their paths by job id. It searches for the
+// files itself, independently of find.
 func submit(ctx context.Context, c *client.Client, root string) (map[string]string, error) {
 	submitted := make(map[string]string)
 	var batch []client.NewJob

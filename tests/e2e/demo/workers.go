@@ -27,7 +27,7 @@ type claim struct {
 
 const outcomeCompleted = "completed"
 
-// execSpec needs no shell: xargs takes the quotes of the JSON string away.
+// execSpec needs no shell: xargs removes the quotes of the JSON string.
 const execSpec = jobType + "=xargs wc -w"
 
 // workerSet are the worker processes. Each writes its record to a file.
