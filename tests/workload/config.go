@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Config says how much load there is. The zero value is a modest one: about 120
-// operations a second in total, which two cores carry beside a cluster.
+// Config sets the load. The zero value is a modest load: about 120 operations per second in
+// total, which two cores can run next to a cluster.
 type Config struct {
 	Seed  uint64
 	Lease time.Duration // that consumers ask for; 0: 3 s
@@ -18,14 +18,14 @@ type Config struct {
 	Cancellers int // 0: 1
 	Readers    int // 0: 2
 
-	// Each is of all clients of the kind together, a second.
+	// Each rate is the total of all clients of the kind, per second.
 	JobRate    float64 // 0: 30
 	CancelRate float64 // 0: 1.5
 	ReadRate   float64 // 0: 15
 
-	// Patience is for how long a call is repeated; 0: 10 s.
+	// Patience is the time for which a call is repeated; 0 means 10 s.
 	Patience time.Duration
-	// Dial makes the connections; nil: the network's.
+	// Dial opens the connections; nil means the network.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 

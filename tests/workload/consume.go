@@ -9,16 +9,16 @@ import (
 	"osqueue/tests/history"
 )
 
-// claimWait is how long a claim waits for its first job.
+// claimWait is the time for which a claim waits for its first job.
 const claimWait = 300 * time.Millisecond
 
-// late is a job whose report waits until its lease is over.
+// late is a job whose report waits until its lease has expired.
 type late struct {
 	lease client.Lease
 	at    time.Time
 }
 
-// consume claims once and works on what it gets.
+// consume makes one claim and works on its jobs.
 func (l *Load) consume(ctx context.Context, a *actor) {
 	l.reportLate(ctx, a)
 	op := history.Op{Kind: history.Claim, Worker: a.worker(), Max: 1 + a.dice.IntN(3), Lease: history.Time(l.cfg.Lease)}
@@ -61,7 +61,7 @@ func (l *Load) die(a *actor, holding []client.ClaimedJob) {
 	a.late = nil
 }
 
-// work does one job, well or badly.
+// work runs one job, correctly or with a deliberate fault.
 func (l *Load) work(ctx context.Context, a *actor, lease client.Lease) {
 	pause(ctx, time.Duration(a.dice.IntN(20))*time.Millisecond)
 	if l.calm.Load() {
