@@ -1,12 +1,12 @@
-// Thumbnails makes small copies of pictures, each in a job of its own: a
-// program to copy from, with both ends of the queue in it.
+// Thumbnails makes small copies of pictures, each in a job of its own. It is an example of a
+// program that is both a producer and a worker.
 //
 //	thumbnails worker
 //	thumbnails submit PICTURES THUMBNAILS
 //
-// Workers and submitter see the same directories. A thumbnail appears under its
-// name only when it is whole, and making it twice gives the same file, so that
-// it does no harm if a worker dies after the work and before its report.
+// Workers and submitter must see the same directories. A thumbnail appears under its name only
+// when it is complete, and making it twice gives the same file. So it does no harm if a worker
+// dies after the work and before its report.
 package main
 
 import (
@@ -102,8 +102,8 @@ func submit(ctx context.Context, c *client.Client, from, to string) error {
 	return failed
 }
 
-// jobsOf returns the jobs for the files of a directory. The paths are made
-// absolute: a worker may have been started elsewhere.
+// jobsOf returns the jobs for the files of a directory. The paths are absolute, because a
+// worker may have been started in another directory.
 func jobsOf(from, to string) ([]client.NewJob, error) {
 	entries, err := os.ReadDir(from)
 	if err != nil {

@@ -42,7 +42,7 @@ func makeThumbnail(p picture) (size, error) {
 	return size{File: p.To, Width: small.Bounds().Dx(), Height: small.Bounds().Dy()}, nil
 }
 
-// write writes a file that is there whole or not at all.
+// write writes a file atomically: it is complete or does not exist.
 func write(path string, img image.Image) error {
 	file, err := os.CreateTemp(filepath.Dir(path), ".thumbnail-*")
 	if err != nil {
@@ -56,8 +56,8 @@ func write(path string, img image.Image) error {
 	return os.Rename(file.Name(), path)
 }
 
-// scale makes a picture that is not wider than width. Each pixel is the mean of
-// those that it stands for.
+// scale makes a picture that is at most width wide. Each pixel is the mean of the pixels that
+// it replaces.
 func scale(img image.Image, width int) image.Image {
 	from := img.Bounds()
 	if from.Dx() <= width {
