@@ -95,8 +95,4 @@
 // Verify checks everything, with two exceptions that are not damage: objects that are no longer
 // named may vanish at any time, and objects off the line are only counted. Repair writes a root
 // with the newest complete state, and keeps the old root. Neither deletes objects.
-// Verify looks at everything, with two exceptions that are no damage: what nothing
-// names any more may vanish at any time, and what lies beside the line is only
-// counted. Repair writes a root with the newest state that is whole, and keeps the
-// old root. Neither deletes.
 package archive

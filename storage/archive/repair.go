@@ -66,9 +66,10 @@ type Repaired struct {
 	Missing bool   // there was no document
 }
 
-// Repair writes a document with the newest complete state. The document's own state is the
-// newest, unless it cannot be read or differs from the state that an intact log leads to;
-// then it is the state that the intact part of the log leads to. The state gets a
+// Repair verifies the document. If the document is missing or damaged, or an object that it
+// names is, Repair writes a document with the newest complete state. This is the document's own
+// state, unless that cannot be read or differs from the state that an intact log leads to. In
+// these cases it is the state that the intact part of the log leads to. The state gets a
 // checkpoint of its own, with the intact history before it, up to the first hole. Nothing is
 // deleted: Repair first copies the old document to conflicts/, and then replaces it by
 // compare-and-swap. Damage of the history only cannot be repaired, and stays until it is
