@@ -9,8 +9,8 @@ import (
 // readAhead is how many objects are fetched while one is worked on.
 const readAhead = 4
 
-// ahead yields get's result for each item, in order, while it works on the next
-// ones. When the loop is left, what is under way is given up and waited for.
+// ahead yields get's result for each item, in order, and calls get for the next items
+// meanwhile. When the loop ends, ahead cancels the calls in flight and waits for them.
 func ahead[T, R any](ctx context.Context, items []T, get func(context.Context, T) (R, error)) iter.Seq2[R, error] {
 	type result struct {
 		value R

@@ -8,7 +8,8 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// TestAuditGoesOn: a check that ends early does not read again what it has read.
+// TestAuditGoesOn checks that a pass after one that ended early does not read the same objects
+// again.
 func TestAuditGoesOn(t *testing.T) {
 	t.Parallel()
 	w, other := fixedWorld(t.Context(), true), fixedWorld(t.Context(), true)

@@ -42,8 +42,8 @@ type Copies struct {
 	known map[string]*Copy // by key; nil: a copy that needs nothing
 }
 
-// Read returns what the copies need that are in the bucket now, of up to 1000 of them. more
-// reports whether there are others.
+// Read returns the objects that the present copies in the bucket need, for up to 1000 copies.
+// more reports whether there are others.
 func (s *Copies) Read(ctx context.Context, bucket storage.Bucket) (all []Copy, more bool, err error) {
 	var keys []string
 	err = bucket.List(ctx, CopyPrefix, func(i storage.Info) bool {

@@ -199,8 +199,8 @@ func (w *world) checkPlaces(t *testing.T) {
 	}
 }
 
-// checkDamagedRoot: what stands in a document is not all under a sum, so it may be
-// another state, but never one of the log.
+// checkDamagedRoot checks that Verify reports a damaged document. No checksum covers a whole
+// document, but a changed state is not the one that the log leads to.
 func (w *world) checkDamagedRoot(t *testing.T) {
 	t.Helper()
 	report, err := Verify(w.ctx, w.bucket, rootKey, VerifyOptions{})

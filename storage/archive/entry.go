@@ -20,12 +20,12 @@ type Entry struct {
 	Data []byte // the log entry, as fsm.EncodeEntry made it
 }
 
-// dataMax bounds the data of one entry, so that a reader of a damaged stream
-// knows what cannot be one. Log entries are a small part of it.
+// dataMax bounds the data of one entry, so that a reader of a damaged stream can refuse a
+// larger one. Log entries are much smaller.
 const dataMax = storage.MaxObjectBytes
 
-// appendHead appends what stands before the data of an entry: four uvarints,
-// which are its term, index, clock, and the length of the data.
+// appendHead appends the head of an entry, which is followed by the data: four uvarints, which
+// are its term, index, clock, and the length of the data.
 func (e *Entry) appendHead(b []byte) []byte {
 	b = binary.AppendUvarint(b, e.LSN.Term)
 	b = binary.AppendUvarint(b, e.LSN.Index)

@@ -54,7 +54,7 @@ type ObjectError struct {
 	Err error
 }
 
-// Error names the object and what is wrong with it.
+// Error returns the key of the object and the error.
 func (e *ObjectError) Error() string {
 	if e.Key == "" {
 		return "the document: " + e.Err.Error()
@@ -62,7 +62,7 @@ func (e *ObjectError) Error() string {
 	return fmt.Sprintf("object %q: %v", e.Key, e.Err)
 }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the error about the object.
 func (e *ObjectError) Unwrap() error { return e.Err }
 
 // source is a readable part of the log: an object, or the tail of a document.
@@ -70,7 +70,7 @@ type source struct {
 	after, last fsm.LSN
 	until       int64           // clock at last, ms
 	key         string          // "": the tail
-	ref         *queuefile.Ref  // what names the object with its sum; nil: a listing
+	ref         *queuefile.Ref  // the reference that names the object with its checksum; nil: a listing
 	tail        *queuefile.Tail // of the document
 }
 

@@ -15,7 +15,7 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// FuzzEntries: whatever is read as entries is written the same again.
+// FuzzEntries checks that bytes which are read as entries are written again identically.
 func FuzzEntries(f *testing.F) {
 	var some []byte
 	for _, e := range plainEntries(fsm.LSN{Term: 300, Index: 1 << 40}, 3) {

@@ -17,7 +17,7 @@ import (
 
 var farAway = time.UnixMilli(1 << 50)
 
-// strangers are keys that are not ours to delete, whatever they look like.
+// strangers are keys that the collector must not delete, although they look similar.
 var strangers = []string{
 	"log/" + lineage + "/notes.txt", "log/" + lineage + "/1-1~1-2~0~A.seg.bak", "log/other/1-1~1-2~0~A.seg",
 	"base/" + lineage + "/1-1~1-1~0~A/readme", "base/" + lineage + "/x/manifest.json", "inbox/a.json",
@@ -130,7 +130,8 @@ func TestCopiesKeepTheirObjects(t *testing.T) {
 	}
 }
 
-// TestCollectEndsAnywhere: whatever is left is whole.
+// TestCollectEndsAnywhere checks that the remaining objects are complete wherever a collection
+// ends.
 func TestCollectEndsAnywhere(t *testing.T) {
 	t.Parallel()
 	whole := fixedWorld(t.Context(), true)
@@ -157,7 +158,8 @@ func TestCollectWithFaults(t *testing.T) {
 	bucket := fault.New(w.bucket, 1)
 	rule := bucket.Inject(fault.Rule{Kind: fault.LoseRequest, Ops: []storage.Op{storage.OpDelete}, Skip: 2, Times: 1})
 	n, err := Collect(w.ctx, bucket, w.root, farAway, 100, nil)
-	// The manifest, its part, and of the rest, which is deleted in parallel, whatever was faster.
+	// The manifest and its part, and those of the other objects, deleted in parallel, that were
+	// faster.
 	if n < 2 || n > 4 || !errors.Is(err, fault.ErrInjected) || rule.Hits() != 1 {
 		t.Errorf("%d, %v", n, err)
 	}
@@ -322,8 +324,8 @@ func fromTo(from, to int) (all []int) {
 	return all
 }
 
-// TestCollectKeepsUp: one call removes all that is garbage, however much it is, and
-// asks now and then whether it may go on.
+// TestCollectKeepsUp checks that one call removes all garbage, however much it is, and asks
+// repeatedly whether it may continue.
 func TestCollectKeepsUp(t *testing.T) {
 	t.Parallel()
 	const n = 3500

@@ -183,7 +183,7 @@ func after(t *testing.T, s, mark string) string {
 	return rest
 }
 
-// undump reads what hex.Dump writes.
+// undump parses the output of hex.Dump.
 func undump(t *testing.T, dump string) []byte {
 	t.Helper()
 	var out []byte

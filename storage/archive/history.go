@@ -84,7 +84,7 @@ func (h *History) At(ctx context.Context, t Target) (*fsm.Machine, error) {
 		return nil, err
 	}
 	m, err := readBase(ctx, h.bucket, p)
-	if p.named == nil && errors.Is(err, storage.ErrNotFound) { // Verify counts it among what is gone
+	if p.named == nil && errors.Is(err, storage.ErrNotFound) { // Verify counts it as gone
 		return nil, fmt.Errorf("%w: the base that leads to it is being collected, or was never finished: %s", ErrNotKept, p.key)
 	}
 	if err != nil {

@@ -150,7 +150,7 @@ func TestOpenWithoutDocument(t *testing.T) {
 	}
 }
 
-// TestLargeDocumentThatLies: what the header says of the state has to be true.
+// TestLargeDocumentThatLies checks that the header of a document must match the state.
 func TestLargeDocumentThatLies(t *testing.T) {
 	t.Parallel()
 	w := fixedWorld(t.Context(), true)

@@ -62,7 +62,7 @@ func TestLoadIsGivenUp(t *testing.T) {
 	}
 }
 
-// TestBucketAway: what cannot be read is not damaged.
+// TestBucketAway checks that an object that cannot be read does not count as damaged.
 func TestBucketAway(t *testing.T) {
 	t.Parallel()
 	w := fixedWorld(t.Context(), true)
@@ -85,7 +85,7 @@ func TestBucketAway(t *testing.T) {
 	})
 }
 
-// newerEntry makes the log go on by an entry that this version does not know.
+// newerEntry appends an entry to the log that this version does not know.
 func newerEntry(t *testing.T, large bool) *world {
 	t.Helper()
 	w := fixedWorld(t.Context(), large)
@@ -98,8 +98,8 @@ func newerEntry(t *testing.T, large bool) *world {
 	return w
 }
 
-// TestNewerEntry: who meets an entry of a newer version stops, and does not call
-// it damage or cut the log there.
+// TestNewerEntry checks that a reader stops at an entry of a newer version, and neither reports
+// it as damage nor truncates the log there.
 func TestNewerEntry(t *testing.T) {
 	t.Parallel()
 	w := newerEntry(t, true)

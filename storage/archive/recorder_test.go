@@ -67,7 +67,7 @@ func (r *recorder) newTerm() {
 	r.term = *r.terms
 }
 
-// live applies n entries of whatever a queue does.
+// live applies n random entries, as a queue does.
 func (r *recorder) live(t *rapid.T, n int) {
 	for range n {
 		r.now += pick(t, []int64{0, 1, 5, 40, 1000}, "pass")

@@ -57,9 +57,9 @@ func (o *RepairOptions) fill() {
 
 // Repaired is the result of Repair.
 type Repaired struct {
-	Before  *Report // what was wrong
+	Before  *Report // the problems before the repair
 	Written bool    // a new document is there
-	From    fsm.LSN // of the old document, as far as it tells
+	From    fsm.LSN // of the old document, if it is readable
 	To      fsm.LSN // of the new one
 	Counts  fsm.Counts
 	Copy    string // key of the old document's copy; "" if there was no document
@@ -106,10 +106,10 @@ type repair struct {
 	missing bool // there is no document
 
 	v     *verifier
-	doc   *queuefile.Document // the old one, or what stands in for it
+	doc   *queuefile.Document // the old one, or its replacement
 	sure  bool                // the header is the old one's
 	m     *fsm.Machine        // the state that is kept
-	prev  fsm.LSN             // what leads to it
+	prev  fsm.LSN             // the prev of its checkpoint
 	cut   *queuefile.Tail     // is to become a segment; nil: none
 	copy  string
 	wrote bool
@@ -229,7 +229,7 @@ func (v *verifier) newest(ctx context.Context) (*fsm.Machine, point, error) {
 				return m, best, err
 			}
 		}
-		v.line = v.line.without(v.bad) // without what has just turned out to be bad
+		v.line = v.line.without(v.bad) // without the objects that are bad
 	}
 }
 

@@ -128,8 +128,8 @@ func TestRepairOfTheRoot(t *testing.T) {
 	}
 }
 
-// TestRepairOfTheArchive: a document whose archive cannot be read keeps its state,
-// and as much of its history as it still tells of.
+// TestRepairOfTheArchive checks that a document with an unreadable archive keeps its state, and
+// as much of its history as it still names.
 func TestRepairOfTheArchive(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -251,7 +251,7 @@ func TestRepairRefuses(t *testing.T) {
 	}
 }
 
-// FuzzSalvage: whatever a document is, what is read of it is what stands there.
+// FuzzSalvage checks that the fields that are read of any document are those in the document.
 func FuzzSalvage(f *testing.F) {
 	w := fixedWorld(f.Context(), true)
 	o, err := w.bucket.Get(w.ctx, rootKey)
@@ -313,7 +313,7 @@ func TestRepairOfALegacyDocument(t *testing.T) {
 	}
 }
 
-// A document that is gone is made again from what its archive leads to.
+// A missing document is rebuilt from the state that its archive leads to.
 func TestRepairOfAMissingDocument(t *testing.T) {
 	t.Parallel()
 	for _, large := range []bool{true, false} {

@@ -69,7 +69,7 @@ func (r *replayer) apply(m *fsm.Machine, o *opened, to limit) (done bool, err er
 		refused = r.entry(m, &e)
 		return refused
 	})
-	if refused != nil { // its bytes are what was written: it is no damage of the object
+	if refused != nil { // the checksum of the object is correct: the object is not damaged
 		return false, &ObjectError{o.key, refused}
 	}
 	return done, err

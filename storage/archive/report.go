@@ -10,14 +10,14 @@ import (
 
 // Problem is a fault in the bucket.
 type Problem struct {
-	Key string // of the object; that of the document for what it says itself
+	Key string // of the object; that of the document for the document's own contents
 	Err error
 	// Named says that the problem is in the document or in an object that it names. Other
 	// problems are in the history only.
 	Named bool
 }
 
-// String names the object and what is wrong with it.
+// String returns the key of the object and the error.
 func (p Problem) String() string { return fmt.Sprintf("%s: %v", p.Key, p.Err) }
 
 // Report is the result of Verify.

@@ -38,8 +38,8 @@ func jobsOf(v *fsm.View) map[string]fsm.Job {
 	return all
 }
 
-// furnish adds what a recorder's life does not: schedules, and a batch whose
-// callback is of a type that has no jobs.
+// furnish adds state that a recorder does not make: schedules, and a batch whose callback has a
+// type without jobs.
 func furnish(r *recorder) {
 	put := func(name string, paused bool) *fsmpb.Mutation {
 		return &fsmpb.Mutation{Op: &fsmpb.Mutation_PutCron{PutCron: &fsmpb.PutCron{
@@ -101,8 +101,8 @@ func sameJobs(t *rapid.T, before, after map[string]fsm.Job) {
 	}
 }
 
-// The names that Begin returns are what it takes to let the jobs go on, and
-// tokens are greater than any that was given since.
+// Resuming the names that Begin returned lets the jobs continue, and the new tokens are greater
+// than all earlier ones.
 func TestBeginAndResume(t *testing.T) {
 	r := newRecorder(1_700_000_000_000)
 	r.apply(r.register(3), enqueue(&fsmpb.NewJob{Id: "one", Type: "a"}, &fsmpb.NewJob{Id: "two", Type: "b"}))

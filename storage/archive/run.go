@@ -32,7 +32,7 @@ type runReader struct {
 	entries entryReader
 }
 
-// begin makes a frame what is read next, and no more of it than so many bytes.
+// begin makes a frame the next one to read, and bounds its size.
 func (r *runReader) begin(frame []byte, most int64) (err error) {
 	if r.dec == nil {
 		r.dec, err = zstd.NewReader(nil,
@@ -103,7 +103,7 @@ func checkEmpty(run *queuefile.Run) error {
 // runCheck compares the entries of a run with its fields.
 type runCheck struct {
 	run     *queuefile.Run
-	sum     hash.Hash // of what was read; nil: not asked for
+	sum     hash.Hash // of the read entries; nil: not requested
 	last    fsm.LSN
 	at      int64
 	entries uint64

@@ -50,7 +50,7 @@ func TestSegment(t *testing.T) {
 	}
 }
 
-// TestDamagedSegment: without any name for it, a segment tells by itself.
+// TestDamagedSegment checks that a segment without a reference to it reveals its damage.
 func TestDamagedSegment(t *testing.T) {
 	t.Parallel()
 	ref, object := segmentOf(fsm.LSN{Term: 4, Index: 17}, 5)

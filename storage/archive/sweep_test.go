@@ -58,8 +58,8 @@ func (b *listed) DeleteBatch(_ context.Context, keys []string) map[string]error 
 	return nil
 }
 
-// garbage returns what the collector removes of the names, in its order, and checks that little
-// memory makes no difference.
+// garbage returns the names that the collector would remove, in its order, and checks that a
+// small memory makes no difference.
 func garbage(t *testing.T, of string, names []string, root *queuefile.Document, before time.Time, copies ...Copy) (keys []string) {
 	t.Helper()
 	if root != nil && root.Lineage() != of {

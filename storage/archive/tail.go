@@ -30,7 +30,7 @@ type Tail struct {
 	run    queuefile.Run
 	sum    hash.Hash // of the entries as framed
 	enc    *zstd.Encoder
-	frame  buffer // what the encoder has put out
+	frame  buffer // the encoder's output
 	inside int    // bytes that the encoder holds back
 	head   []byte
 }

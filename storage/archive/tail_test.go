@@ -134,7 +134,7 @@ func TestTailRefusesWhatCannotFollow(t *testing.T) {
 	}
 }
 
-// TestDamagedTail: whatever is changed in a tail, it is an error.
+// TestDamagedTail checks that any change of a tail is an error.
 func TestDamagedTail(t *testing.T) {
 	t.Parallel()
 	tail := NewTail(fsm.LSN{Term: 1, Index: 5})
@@ -179,8 +179,8 @@ func TestDamagedTail(t *testing.T) {
 	}
 }
 
-// TestBomb: a frame is not read beyond what its run says of it. It is not
-// parallel, as it counts what is allocated.
+// TestBomb checks that a frame is not read beyond the size in its run. It is not parallel,
+// because it counts allocations.
 func TestBomb(t *testing.T) {
 	tail := NewTail(fsm.LSN{})
 	must(tail.Append(Entry{LSN: fsm.LSN{Index: 1}, Data: make([]byte, 64<<20)}))

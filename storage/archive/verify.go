@@ -39,7 +39,7 @@ type verifier struct {
 	report *Report
 	line   *line           // as far as it is good
 	bad    map[string]bool // keys; "" is the tail
-	named  map[string]bool // keys of what the document names, and of itself
+	named  map[string]bool // keys of the document and of the objects that it names
 	reader runReader
 }
 

@@ -20,7 +20,7 @@ import (
 
 const rootKey = "queue.json"
 
-// tally counts what happened in all worlds of a test.
+// tally counts the events in all worlds of a test.
 type tally map[string]int
 
 // world is a bucket with its root, the leader that may write it, and leaders
@@ -186,7 +186,7 @@ func (w *world) succeed(t *rapid.T) {
 	if a == nil {
 		return
 	}
-	next.carry(a) // what is there must stay reachable
+	next.carry(a) // the present objects must stay reachable
 	if next.gap = a.LSN().Compare(next.r.origin) < 0 || once(t, 4, "without a log"); next.gap {
 		return
 	}
