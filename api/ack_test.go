@@ -167,8 +167,8 @@ func TestObjectAckOutlivesTheTimeouts(t *testing.T) {
 	committed(t, s.read(conn), v1.AckQuorum)
 }
 
-// A repeated request waits for what the first one wrote, not for what came since;
-// and it may want more than the first one, or less.
+// A repeated request waits for the write of the first one, not for later writes. It may request
+// a higher or a lower level than the first one.
 func TestRepeatedWritesAreAcked(t *testing.T) {
 	g := newRig(t)
 	send := func(query string) answer {

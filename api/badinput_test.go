@@ -198,7 +198,7 @@ func TestUnknownMembers(t *testing.T) {
 		t.Errorf("members %q", p.Members)
 	}
 	ok[v1.BatchEnqueued](t, g.do("POST", "/v1/jobs/batch", `{"jobs":[{"typ":"a"}]}`, "Prefer", "handling=lenient"))
-	// There is a limit to what is named.
+	// The number of named fields is bounded.
 	many := `{` + strings.Repeat(`"u":1,`, 500) + `"v":1}`
 	p = refused(t, g.do("POST", "/v1/jobs", many, "Prefer", v1.PreferStrict), http.StatusBadRequest, v1.TagUnknownMember)
 	if len(p.Members) != unknownMax {

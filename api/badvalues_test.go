@@ -13,7 +13,7 @@ import (
 	v1 "osqueue/api/v1"
 )
 
-// Values that are wrong for a kind of member, whatever it is for.
+// Values that are wrong for a kind of field.
 var (
 	badNames = []string{
 		`"` + strings.Repeat("x", 257) + `"`, `"a\u0000"`, `"a\nb"`, `"\u007f"`, `"\u0085"`, `"\ud800"`, `7`, `1.5`, `true`, `["a"]`, `{}`, `NaN`,

@@ -12,7 +12,7 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// finish completes what can be claimed, job by job.
+// finish claims and completes n jobs, one by one.
 func (g *rig) finish(n int) {
 	g.t.Helper()
 	for range n {

@@ -167,8 +167,8 @@ func (s *Server) readFiltered(in *v1.ChangeJobs) (*fsmpb.Change, error) {
 	return &fsmpb.Change{Filter: f, Limit: uint32(min(in.Limit, s.cfg.Limits.BatchJobs))}, nil
 }
 
-// readFilter wants a filter to say what it is for: one that is empty by
-// mistake would cancel or delete everything.
+// readFilter requires a filter to have a condition: one that is empty by mistake would cancel
+// or delete all jobs.
 func (s *Server) readFilter(in *v1.Filter) (*fsmpb.Filter, error) {
 	f := &fsmpb.Filter{
 		Type: in.Type, Tag: in.Tag, Group: in.Group, Batch: in.BatchID, Worker: in.WorkerID,

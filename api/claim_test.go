@@ -103,8 +103,8 @@ func TestClaimAgain(t *testing.T) {
 	refused(t, g.do("POST", "/v1/jobs/claim", `{"requestId":"r1"}`), http.StatusBadRequest, v1.TagBadRequest)
 }
 
-// A repeated claim tells how old its leases are: since the claim, the last
-// heartbeat, or a takeover, which gives them their full length again.
+// A repeated claim returns the age of its leases: since the claim, the last heartbeat, or a
+// takeover, which restarts them at their full length.
 func TestAgeOfLeases(t *testing.T) {
 	g := newRig(t)
 	g.submit("a", "t")

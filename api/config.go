@@ -73,7 +73,7 @@ type Limits struct {
 	// times: backoffs, timeouts, periods.
 	Delay time.Duration
 
-	ListJobs   int // jobs, or whatever else, on one page
+	ListJobs   int // items on one page, such as jobs
 	ListScan   int // jobs looked at for one page
 	ListBytes  int // a page ends when it is larger
 	WorkerJobs int // jobs that are named of one worker
@@ -111,10 +111,10 @@ type Timeouts struct {
 	Commit  time.Duration // of a write
 	Object  time.Duration // for a write to be in the bucket, if it is to be and does not say
 	Fresh   time.Duration // for a read to be up to date, if it does not say
-	Forward time.Duration // for the leader's answer, beside what the request waits
+	Forward time.Duration // for the leader's answer, in addition to the wait of the request
 	Header  time.Duration // to read the head of a request
 	Body    time.Duration // to read all of it
-	Answer  time.Duration // to write the answer, beside what the request waits
+	Answer  time.Duration // to write the answer, in addition to the wait of the request
 	Idle    time.Duration // of a connection between requests
 	// KeepAlive is the silence after which a stream of events sends a keepalive.
 	KeepAlive time.Duration

@@ -18,8 +18,8 @@ import (
 	v1 "osqueue/api/v1"
 )
 
-// Every answer that a test of this package gets from a rig is held against the
-// document: its status, its headers and its body.
+// Every answer that a test of this package gets from a rig is compared with the document: its
+// status, its headers and its body.
 
 // theDocument is openapi.yaml as plain values.
 var theDocument = sync.OnceValue(func() *checker {

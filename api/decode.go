@@ -142,7 +142,7 @@ func (c *call) readBody() error {
 		return bodyTooLarge(limit)
 	}
 	buf := bytes.NewBuffer(c.in[:0])
-	if n := c.r.ContentLength; n > 0 { // what is announced may never come
+	if n := c.r.ContentLength; n > 0 { // the announced bytes may never arrive
 		buf.Grow(int(min(n, firstBytes)) + bytes.MinRead)
 	}
 	n, err := buf.ReadFrom(io.LimitReader(c.held.Reader(c.r.Body), limit+1))
@@ -329,7 +329,7 @@ func gotten(e *json.SemanticError) string {
 	case jsontext.KindString:
 		return "text"
 	case jsontext.KindNumber:
-		if len(e.JSONValue) == 0 { // the decoder tells it only if a number was right
+		if len(e.JSONValue) == 0 { // the decoder reports it only if a number was valid
 			return "a number"
 		}
 		return "the number " + clip(string(e.JSONValue))

@@ -38,8 +38,8 @@ func (tt *tracedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, errors.New("broken")
 }
 
-// net/http asks for another connection only if nothing was written to the
-// first, so it is what became of the last one that counts.
+// net/http uses another connection only if nothing was written to the first one, so the state
+// of the last one counts.
 func TestWhatWasSentIsThatOfTheLastConnection(t *testing.T) {
 	for want, steps := range map[string][]string{
 		v1.CommittedNo:      {"connection", "headers", "connection"},

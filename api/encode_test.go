@@ -48,7 +48,7 @@ func drawJob(t *rapid.T) *fsm.Job {
 
 var texts = rapid.SliceOfN(names, 0, 3)
 
-// drawOptions draws what a producer can ask for; nil is nothing.
+// drawOptions draws the options of a producer; nil means none.
 func drawOptions(t *rapid.T) *fsm.Options {
 	if rapid.Bool().Draw(t, "no options") {
 		return nil
@@ -93,7 +93,7 @@ func listOf(values []string) []string {
 	return values
 }
 
-// wireOptions adds what the producer asked for.
+// wireOptions adds the options of the producer.
 func wireOptions(out *v1.Job, o *fsm.Options) {
 	if o.Backoff.Kind != fsm.BackoffUnset {
 		out.Backoff = &v1.Backoff{Kind: o.Backoff.Kind.String(), BaseMs: o.Backoff.BaseMs, CapMs: o.Backoff.CapMs, Jitter: int64(o.Backoff.Jitter)}

@@ -98,8 +98,8 @@ func (s *Server) nameMissing(err error, job *fsmpb.NewJob, batch []*fsmpb.NewJob
 	return &f
 }
 
-// enqueuedID returns the id of item i: that of the job, or of the holder of its
-// unique key, or what the first answer to the same request said.
+// enqueuedID returns the id of item i: that of the job, or of the holder of its unique key, or
+// the id in the first answer to the same request.
 func enqueuedID(res fsm.Result, i int, job *fsmpb.NewJob) string {
 	if i < len(res.Jobs) && res.Jobs[i] != nil {
 		return res.Jobs[i].ID

@@ -40,10 +40,10 @@ type fakeNode struct {
 	stall      chan struct{} // Propose waits for it, if set
 	sleeping   int           // in WaitReady
 	awaiting   int           // in WaitEnded
-	flushed    fsm.LSN       // what the bucket has
+	flushed    fsm.LSN       // the LSN in the bucket
 	flushing   int           // in WaitFlushed
-	damaged    error         // what the leader knows of the archive
-	// status changes what Status says.
+	damaged    error         // the damage of the archive that the leader knows
+	// status changes the result of Status.
 	status func(*cluster.Status)
 }
 
@@ -340,7 +340,7 @@ func newRig(t testing.TB, change ...func(*Config)) *rig {
 	return g
 }
 
-// end does to the server what the end of the process does.
+// end ends the server as the end of the process does.
 func (g *rig) end() {
 	if err := g.s.Shutdown(context.Background()); err != nil {
 		g.t.Error(err)

@@ -217,7 +217,7 @@ func (s *Server) waitOf(body []byte) time.Duration {
 		WaitMs int64 `json:"waitMs"`
 	}
 	if json.Unmarshal(body, &in, lenient) != nil {
-		return 0 // the leader will say what is wrong
+		return 0 // the leader refuses the body
 	}
 	return s.boundedWait(max(in.WaitMs, 0))
 }

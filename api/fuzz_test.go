@@ -19,8 +19,8 @@ var fuzzTargets = []string{
 	"/v1/jobs/cancel", "/v1/jobs/retry", "/v1/jobs/delete",
 }
 
-// FuzzBodies sends any body to any route. Nothing may fail inside, every
-// answer is well-formed, and what is refused changes nothing.
+// FuzzBodies sends any body to any route. No request may cause an internal error, every answer
+// is well-formed, and a refused request changes nothing.
 func FuzzBodies(f *testing.F) {
 	for i, body := range []string{
 		`{"id":"a","type":"t","payload":{"n":[1,2.50,"x"]},"priority":-1,"maxAttempts":3,"leaseMs":1000}`,

@@ -13,11 +13,10 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// keyed is a write as it can be sent with an idempotency key, on a rig that has
-// what it is about.
+// keyed is a write that can have an idempotency key, and a rig with the objects that it needs.
 type keyed struct {
 	path, body string
-	between    func(g *rig) // what happens before it is sent again
+	between    func(g *rig) // called before the repetition
 }
 
 // keyedWrites has one for each route that writes: the tests below see to that.

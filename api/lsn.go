@@ -36,9 +36,9 @@ func (s *Server) positions() positions {
 // lsnGone is the answer for an LSN if it is unknown whether the LSN was reached.
 var lsnGone = kind{status: http.StatusGone, tag: v1.TagLSNGone, title: "The LSN is from before an adoption"}
 
-// waitLSN is GET /v1/lsn/{lsn}/wait. Each node knows what it has applied. For the
-// bucket the leader answers, also for an LSN that this node knows to be flushed: only
-// the leader knows whether the archive is damaged.
+// waitLSN is GET /v1/lsn/{lsn}/wait. Each node knows the LSN that it has applied. For the
+// bucket only the leader answers, also for an LSN that this node knows to be flushed, because
+// only the leader knows whether the archive is damaged.
 func (s *Server) waitLSN(c *call) error {
 	w, err := s.readLSNWish(c)
 	if err != nil {

@@ -100,7 +100,7 @@ func TestBadWaitsForAnLSN(t *testing.T) {
 	refused(t, g.do("GET", "/v1/lsn/3-1", ""), http.StatusNotFound, v1.TagNoRoute)
 }
 
-// A node knows what it has applied. Only the leader answers for the bucket.
+// A node knows the LSN that it has applied. Only the leader answers for the bucket.
 func TestWaitForAnLSNOnAFollower(t *testing.T) {
 	p := newPair(t, func(c *Config) { c.Timeouts.Forward = 100 * time.Millisecond })
 	g := p.follower

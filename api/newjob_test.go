@@ -12,8 +12,7 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// Every member of a new job arrives at the machine, at the worker, and in what
-// is shown.
+// Every field of a new job reaches the machine, the worker, and the reads.
 func TestEnqueueOptions(t *testing.T) {
 	g := newRig(t)
 	g.submit("first", "t")
@@ -60,7 +59,7 @@ func TestEnqueueUnique(t *testing.T) {
 	if u := g.node.Job(first.JobID).Options().Unique; u.Scope != fsm.UniqueActive || first.Duplicate {
 		t.Fatalf("unique %+v, %+v", u, first)
 	}
-	// The answer names who holds the key.
+	// The answer names the holder of the key.
 	again := ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", body))
 	if !again.Duplicate || again.JobID != first.JobID {
 		t.Fatalf("%+v, then %+v", first, again)
@@ -136,7 +135,7 @@ func TestEnqueueCycle(t *testing.T) {
 	}
 }
 
-// A payload may hold what the request itself may not.
+// A payload may have duplicate names, but the request itself may not.
 func TestRepeatedMembers(t *testing.T) {
 	g := newRig(t)
 	for body, want := range map[string]string{

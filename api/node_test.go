@@ -201,7 +201,7 @@ func TestReadyThroughTheLeader(t *testing.T) {
 	sameJSON(t, p.follower.do("GET", "/readyz", "").body, `{"status":"ok"}`)
 }
 
-// A leader that hangs, or is gone, is none for long.
+// A leader that hangs, or is gone, does not count as leader for long.
 func TestReadyWithALeaderThatIsSilent(t *testing.T) {
 	release := make(chan struct{})
 	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))

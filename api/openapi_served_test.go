@@ -27,7 +27,7 @@ type sample struct {
 	write, read            bool // it has an idempotency key; it can be asked to be fresh
 }
 
-// Ids of the document's examples, and what newExampleRig has under them.
+// Ids in the document's examples, and their objects in newExampleRig.
 const (
 	exampleJob  = "01932c07-a2a1-7be3-9c3d-6f0a57c1e101" // runs
 	exampleDone = "done-1"
@@ -178,8 +178,7 @@ func TestDocumentExamplesAreServed(t *testing.T) {
 	}
 }
 
-// Every status that the document gives a route is one that the route answers:
-// the reverse is what send sees to.
+// Every status that the document gives a route occurs: send checks the reverse.
 func TestDocumentStatusesHappen(t *testing.T) {
 	seen := make(map[string]bool)
 	all := samples()

@@ -25,7 +25,7 @@ var shapes = map[string][]string{
 	},
 }
 
-// shaper walks the document and notes what is not as it should be.
+// shaper walks the document and records errors of its shape.
 type shaper struct {
 	*checker
 	t *testing.T

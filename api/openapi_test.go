@@ -12,7 +12,7 @@ import (
 	"osqueue/fsm"
 )
 
-// document is the part of openapi.yaml that is held against the code.
+// document is the part of openapi.yaml that is compared with the code.
 type document struct {
 	Paths      map[string]map[string]operation
 	Components struct {
@@ -184,7 +184,7 @@ func (d *document) checkParameters(t *testing.T, rt *route, op operation) {
 	}
 }
 
-// headersOf returns the headers that a route reads, beside those of HTTP itself.
+// headersOf returns the headers that a route reads, except those of HTTP itself.
 func headersOf(rt *route) []string {
 	switch {
 	case rt.at == leaderOnly:

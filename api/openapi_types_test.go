@@ -182,7 +182,7 @@ func (d *document) checkType(t *testing.T, name string, typ reflect.Type) {
 	}
 }
 
-// kindOf says in one word what a Go type is on the wire.
+// kindOf returns the JSON type of a Go type.
 func (d *document) kindOf(t reflect.Type) string {
 	switch {
 	case t == reflect.TypeFor[jsontext.Value]():

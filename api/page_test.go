@@ -12,7 +12,7 @@ import (
 	"osqueue/internal/cronid"
 )
 
-// A browser gets a page at /; everybody else gets 404, as from the legacy broker.
+// A browser gets a page at /; all other clients get 404, as from the legacy broker.
 func TestStartPage(t *testing.T) {
 	g := newRig(t)
 	get := func(method, path, accept string) *httptest.ResponseRecorder {

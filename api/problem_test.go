@@ -49,7 +49,7 @@ func TestErrorsOfTheNode(t *testing.T) {
 	}
 }
 
-// The bucket is not the caller's fault: the answer says what is the matter.
+// The lag of the bucket is not the caller's fault: the answer explains it.
 func TestTooFarBehind(t *testing.T) {
 	g := newRig(t)
 	lag := &cluster.FlushLagError{Lag: 301*time.Second + 42*time.Millisecond, Max: 5 * time.Minute, Cause: "connection refused"}

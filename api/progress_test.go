@@ -65,7 +65,7 @@ func TestHeartbeatsTellOfCancellation(t *testing.T) {
 	many := fmt.Sprintf(`{"workerId":"w","jobs":[{"jobId":"a","token":%d},{"jobId":"b","token":%d},{"jobId":"a","token":7}]}`, a.Token, b.Token)
 	sameJSON(t, g.do("POST", "/v1/jobs/heartbeat", many).body, `{"results":[{"jobId":"a","status":"ok","cancel":true},`+
 		`{"jobId":"b","status":"ok"},{"jobId":"a","status":"stale_token"}],"lsn":"3-9"}`)
-	// Its report ends it, whatever it says.
+	// Any report ends the attempt of a cancelled job.
 	out := ok[v1.Reported](t, g.do("POST", "/v1/jobs/a/fail", fmt.Sprintf(`{"workerId":"w","token":%d,"error":"stopped"}`, a.Token)))
 	if out.Status != v1.StatusCancelled || out.Cancel {
 		t.Fatalf("got %+v", out)

@@ -22,7 +22,7 @@ type route struct {
 	// lenient: older clients of a legacy contract call it, whose unknown fields are
 	// ignored unless they ask for strict handling. Elsewhere they are refused.
 	lenient bool
-	params  []string // of the query, beside those of every read or write
+	params  []string // of the query, in addition to those of every read or write
 	handle  func(*call) error
 }
 

@@ -58,7 +58,7 @@ func (c *checker) at(ref string) object {
 	return node
 }
 
-// word checks what one word of a schema says about v.
+// word checks v against one keyword of a schema.
 func (c *checker) word(word string, arg, v any) error {
 	switch word {
 	case "description", "default", "examples", "contentMediaType", "contentSchema", "properties", "required", "allOf":
@@ -172,8 +172,8 @@ func hasType(name string, v any) bool {
 	return false
 }
 
-// checkValue checks what a word says about a value without going into it. It
-// says nothing about null, which is for the type to allow.
+// checkValue checks a value against a keyword, without its parts. It accepts null, which only
+// the type can refuse.
 func checkValue(word string, arg, v any) error {
 	fault := fmt.Errorf("%v: the document says %s %v", v, word, arg)
 	good, known := true, true
