@@ -76,7 +76,7 @@ func Example() {
 	// dead 1  nothing to count true
 }
 
-// A handler tells how far it has come, and stops when the job is cancelled.
+// A handler reports its progress, and stops when the job is cancelled.
 func ExampleJob_ProgressNow() {
 	ctx, c, stop := exampleClient()
 	defer stop()

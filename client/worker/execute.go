@@ -17,7 +17,7 @@ import (
 const (
 	maxErrorText    = 8 << 10 // of a failure; the server cuts it there
 	maxProgressText = 1 << 10 // of a progress
-	maxPanicText    = 2 << 10 // of what a handler panicked with, so that the stack has room behind it
+	maxPanicText    = 2 << 10 // of a panic value, so that the stack has room after it
 )
 
 // maxDelay is the maximum delay of a retry; the server refuses more.

@@ -42,8 +42,8 @@ type fakeQueue struct {
 	requests map[string][]client.ClaimedJob
 	added    chan struct{} // closed and replaced when a job becomes claimable
 
-	// fault, if set, decides about each call: refuse it before it is done,
-	// or lose the answer of what was done.
+	// fault, if set, decides about each call: before refuses it before it takes effect, after
+	// loses the answer.
 	fault func(op string) (before, after error)
 
 	spoilt map[string]bool // jobs whose completion makes its call be refused

@@ -12,7 +12,7 @@ import (
 	"osqueue/client"
 )
 
-// defaultLease is the server's, for an answer that does not tell the length.
+// defaultLease is the server's default, used for an answer without a lease length.
 const defaultLease = 30 * time.Second
 
 // shortLease is the length below which a renewal may be too late without a fault.

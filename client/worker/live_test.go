@@ -83,7 +83,7 @@ func TestLeaderIsKilledUnderWorkers(t *testing.T) {
 	}
 }
 
-// ledger notes what workers say of n jobs.
+// ledger records the workers' reports of n jobs.
 type ledger struct {
 	mu   sync.Mutex
 	left int

@@ -15,8 +15,8 @@ import (
 	"osqueue/client"
 )
 
-// oddQueue tells of each job of a claim twice, and of those of the first claim again
-// with the second.
+// oddQueue returns each job of a claim twice, and the jobs of the first claim again with the
+// second.
 type oddQueue struct {
 	*fakeQueue
 	claims atomic.Int32
@@ -37,8 +37,8 @@ func (q *oddQueue) Claim(ctx context.Context, o client.ClaimOptions) ([]client.C
 	return slices.Concat(jobs, jobs), err
 }
 
-// A claim is held once, however often the cluster tells of it: one handler, one
-// outcome, one place.
+// A claim that is returned several times runs once: one handler, one outcome, one unit of
+// capacity.
 func TestAJobToldOfTwiceIsHeldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newFake(30 * time.Second)
@@ -97,8 +97,8 @@ func (q choosyQueue) Heartbeat(ctx context.Context, worker string, leases []clie
 	return q.fakeQueue.Heartbeat(ctx, worker, leases)
 }
 
-// A heartbeat that is refused is sent in parts: what is wrong with one lease, or
-// with so many, costs no other.
+// A refused heartbeat is sent in parts: a fault of one lease, or too many leases in one call,
+// does not cost other leases.
 func TestARefusedHeartbeatCostsNoOtherLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newFake(30 * time.Second)

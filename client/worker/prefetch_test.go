@@ -143,7 +143,7 @@ func TestUnsureJobNeverStarts(t *testing.T) {
 	})
 }
 
-// Others can have what was not started before the running jobs have ended.
+// A stopping worker releases the waiting jobs before the running jobs have ended.
 func TestStopGivesBackWhatWaitsFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newFake(30 * time.Second)

@@ -12,7 +12,7 @@ type teller struct {
 	send func(ctx context.Context, p client.Progress) error
 
 	mu   sync.Mutex
-	next *client.Progress // what the next heartbeat takes along; nil: nothing new
+	next *client.Progress // for the next heartbeat; nil: nothing new
 }
 
 // Progress reports how far the job has come, in percent, with a message for people.

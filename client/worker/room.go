@@ -194,7 +194,7 @@ func (r *room) ended(h *hold) (start []*hold) {
 		s.running--
 	}
 	start = r.startLocked()
-	if len(start) == 0 { // or gone will tell
+	if len(start) == 0 { // or gone will wake the claimer
 		r.wakeUp()
 	}
 	return start

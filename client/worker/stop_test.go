@@ -77,8 +77,8 @@ func TestStopGivesBackWhatDoesNotFinish(t *testing.T) {
 	}
 }
 
-// stoppingQueue tells the worker to stop at the moment when its first claim is
-// granted, and may lose the answer.
+// stoppingQueue stops the worker at the moment when its first claim is granted, and may lose
+// the answer.
 type stoppingQueue struct {
 	*fakeQueue
 	once sync.Once

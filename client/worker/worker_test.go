@@ -51,7 +51,7 @@ func (b *bench) start() {
 	go func() { b.ended <- b.worker.Run(ctx) }()
 }
 
-// finish stops the worker and returns what it said of its jobs.
+// finish stops the worker and returns its outcomes.
 func (b *bench) finish() ([]Finished, error) {
 	b.stop()
 	err := <-b.ended
