@@ -17,9 +17,8 @@ import (
 // failoverJobs is how many jobs are submitted, a third of them before the kill.
 const failoverJobs = 300
 
-// The leader is killed while one program submits jobs, one by one, and another
-// runs them. Both go on: each job is there once, was run once, and has its
-// result.
+// The leader is killed while one program submits jobs, one by one, and another runs them. Both
+// continue: each job exists once, was run once, and has its result.
 func TestLeaderKilled(t *testing.T) {
 	eachLanguage(t, func(t *testing.T, l language) {
 		c := cluster.Start(t, cluster.Options{})

@@ -52,7 +52,7 @@ func TestNoDependencies(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skipf("the python client is not looked at: %v", err)
 	}
-	// -I: without anything that is installed, -S: also without what the site has.
+	// -I: without installed packages, -S: without site packages.
 	run(t, t.TempDir(), nil, "python3", "-I", "-S", "-c", `
 import ast, sys
 ast.parse(open(sys.argv[1]).read(), feature_version=(3, 8))
@@ -64,7 +64,7 @@ spec.loader.exec_module(importlib.util.module_from_spec(spec))
 `, fromRoot("clients/python/osqueue.py"))
 }
 
-// The types declare what the classes have, neither more nor less.
+// The types declare exactly the members of the classes.
 func TestTypes(t *testing.T) {
 	t.Parallel()
 	l := languages[1]

@@ -31,8 +31,8 @@ const flowWanted = `{
 	"away": {"tag": "", "status": 0, "committed": "no", "leaseLost": false}
 }`
 
-// Every call of a client does what it says, late reports are refused by their
-// token, and what is sent twice takes effect once.
+// Every call of a client works, late reports are refused by their token, and a repeated request
+// takes effect once.
 func TestFlow(t *testing.T) {
 	eachLanguage(t, func(t *testing.T, l language) {
 		c := cluster.Start(t, cluster.Options{})
@@ -41,7 +41,7 @@ func TestFlow(t *testing.T) {
 	})
 }
 
-// checkFlow compares what a program flow has printed with what was wanted.
+// checkFlow compares the output of a program flow with the expected one.
 func checkFlow(t *testing.T, out, wanted string) {
 	t.Helper()
 	got, want := object(t, out), object(t, wanted)

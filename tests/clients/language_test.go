@@ -17,7 +17,7 @@ type language struct {
 	interpreter string
 	client      string // from the top of the tree
 	extension   string // of its programs in testdata
-	trace       string // a part of what its failures quote
+	trace       string // a part of the stack trace in its failures
 }
 
 var languages = []language{

@@ -20,10 +20,9 @@ import (
 	"osqueue/tests/cluster"
 )
 
-// forgetful stands before a node and loses the first answer to each write: the
-// node does what it is asked, and the client sees its connection break. A write
-// is known by its path, its body and its key, so that one that is not repeated
-// as it was never gets an answer.
+// forgetful is a proxy in front of a node that loses the first answer to each write: the node
+// applies the write, and the client's connection breaks. A write is identified by its path, its
+// body and its key, so a repetition that differs from the original never gets an answer.
 type forgetful struct {
 	node *httputil.ReverseProxy
 	t    *testing.T

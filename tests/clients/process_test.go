@@ -13,7 +13,7 @@ import (
 	"osqueue/tests/cluster"
 )
 
-// process is a program that runs beside the test, which ends it.
+// process is a program that runs until the test ends it.
 type process struct {
 	t    *testing.T
 	name string
@@ -41,7 +41,7 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
-// limit ends every program of the tests, whatever it waits for.
+// limit bounds the run time of every program of the tests.
 const limit = 2 * time.Minute
 
 // start starts a program; env comes on top of the test's own environment.
@@ -51,7 +51,7 @@ func start(t *testing.T, name, dir string, env []string, command ...string) *pro
 	p.cmd.Dir = dir
 	p.cmd.Env = append(os.Environ(), env...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
-	p.cmd.WaitDelay = 5 * time.Second // for what a program has left behind, with its output open
+	p.cmd.WaitDelay = 5 * time.Second // for child processes that keep its output open
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func (p *process) ended(d time.Duration) {
 	}
 }
 
-// run runs a program to its good end and returns what it wrote to stdout.
+// run runs a program, which must succeed, and returns its stdout.
 func run(t *testing.T, dir string, env []string, command ...string) string {
 	t.Helper()
 	stdout, stderr, err := attempt(t, dir, env, command...)
@@ -106,7 +106,7 @@ func run(t *testing.T, dir string, env []string, command ...string) string {
 	return stdout
 }
 
-// attempt runs a program to whatever end; err is that of exec.Cmd.Wait.
+// attempt runs a program, which may fail; err is that of exec.Cmd.Wait.
 func attempt(t *testing.T, dir string, env []string, command ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	var out strings.Builder
