@@ -47,7 +47,7 @@ func (b *bench) withCluster(measure func(*brokers) error) error {
 		br := &brokers{Cluster: c, leader: c.WaitLeader()}
 		err := measure(br)
 		if err != nil {
-			p.failure = err.Error() // the harness then says what the brokers logged
+			p.failure = err.Error() // the harness then prints the logs of the brokers
 		}
 		return err
 	})

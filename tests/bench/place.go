@@ -57,7 +57,7 @@ func (p *place) leave() {
 	for i := len(todo) - 1; i >= 0; i-- {
 		todo[i]()
 	}
-	_ = os.RemoveAll(p.dir) // what stays is in the system's temporary directory
+	_ = os.RemoveAll(p.dir) // remaining files are in the system's temporary directory
 }
 
 // guarded runs fn, in which the harness may give up.

@@ -109,8 +109,8 @@ func (p *profile) report(r *report) {
 	r.remark(p.top("with what it calls", "-cum", "-nodecount=30", "-show="+duties))
 }
 
-// duties are the functions at which the second table looks: those of packages
-// that say what the time is for.
+// duties are the functions in the second table: those of packages that show the purpose of the
+// time.
 const duties = `^(osqueue|github.com/hashicorp|go.etcd.io|net/http|runtime.gcBgMarkWorker)`
 
 // top returns a table of functions, made by the go tool.

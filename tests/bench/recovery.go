@@ -110,7 +110,7 @@ func (br *brokers) startAll(jobs int) error {
 	return br.until(nil, func(s v1.Status) bool { return s.State == v1.StateLeader && s.Tasks.Total >= jobs })
 }
 
-// allAt returns when a node has what the leader has.
+// allAt returns when a node has applied the leader's log.
 func (br *brokers) allAt(n *cluster.Node) error {
 	leader, err := br.leader.Status()
 	if err != nil {

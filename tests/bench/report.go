@@ -61,7 +61,7 @@ func (r *report) add(f figure) {
 	}
 }
 
-// remark prints what is for readers only.
+// remark prints a text for readers only.
 func (r *report) remark(text string) {
 	if !r.json {
 		fmt.Fprintln(r.out, text)

@@ -21,22 +21,21 @@ import (
 
 const (
 	handlersAtOnce = 64
-	// prefetched covers what handlers that do nothing end within some round
-	// trips.
+	// prefetched covers the jobs that handlers without work end within a few round trips.
 	prefetched = 2000
-	// noopRate and commandRate bound what can be measured, in jobs a second: so
-	// many are enqueued for each second before the clock starts.
+	// noopRate and commandRate are upper bounds of the rate, in jobs per second: so many jobs
+	// are enqueued per second of the measurement before the clock starts.
 	noopRate    = 40_000
 	commandRate = 2_000
-	// commandsAtOnce is how many programs run at once, beside the cluster and in
-	// the bare loop: on two cores more only wait for each other.
+	// commandsAtOnce is the number of programs that run at once, with the cluster and in the
+	// bare loop: on two cores more programs only wait for each other.
 	commandsAtOnce = 2
 	// command is the program that both of them start.
 	command = "true"
 )
 
-// worker measures the Go worker: handlers that do nothing, with and without
-// prefetch, and commands beside the bare start of the same program.
+// worker measures the Go worker: handlers that do nothing, with and without prefetch, and
+// commands compared with the bare start of the same program.
 func (b *bench) worker() error {
 	var errs []error
 	for _, prefetch := range []int{0, prefetched} {
