@@ -18,7 +18,7 @@ import (
 // Damage describes a change of a file, with the proof.
 type Damage struct {
 	File          string
-	Offset        int64 // of the first byte that is not what it was
+	Offset        int64 // of the first changed byte
 	Before, After string
 }
 

@@ -69,7 +69,7 @@ func TestTornFiles(t *testing.T) {
 	enqueue(t, c, client.NewJob{Type: "t"})
 	c.StopAll()
 	n.Wipe()
-	n.Start() // what it adopts from the bucket comes to it as a snapshot
+	n.Start() // it gets the adopted state from the bucket as a snapshot
 	c.WaitLeader()
 	n.Kill()
 	snapshots, err := n.Snapshots()

@@ -25,7 +25,7 @@ func names(nodes []*cluster.Node) (all []string) {
 	return all
 }
 
-// Everything goes over links, and each link knows who uses it.
+// All traffic uses links, and each link knows its user.
 func TestEverythingGoesOverLinks(t *testing.T) {
 	s := store.Start(t)
 	c := cluster.Start(t, cluster.Options{Bucket: s.URL(), Links: true})

@@ -55,7 +55,7 @@ func (n *Node) args() []string {
 		"--raft-addr", n.raftBind,
 		"--raft-advertise", n.Raft,
 		"--peers", strings.Join(peers, ","),
-		"--flush-interval", "50ms", // whatever the store: tests have no bill
+		"--flush-interval", "50ms", // for every store: tests pay no bill
 	}, slices.Concat(c.opt.Flags, n.Flags)...)
 }
 

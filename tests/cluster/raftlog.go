@@ -47,8 +47,8 @@ func (n *Node) RaftLog() (log model.Log, err error) {
 	return log, err
 }
 
-// base lets a log begin with the oldest snapshot that its entries, from first on, go on
-// from.
+// base lets a log begin with the oldest snapshot from which its entries, from first on,
+// continue.
 func (n *Node) base(log *model.Log, first uint64) error {
 	all, err := n.snapshots() // the newest first
 	if err != nil {

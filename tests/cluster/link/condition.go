@@ -11,8 +11,8 @@ type Condition struct {
 	// Cut withholds all bytes until it is healed. Cutting one direction alone
 	// makes connections half open.
 	Cut bool
-	// Delay makes every byte late, and Jitter by up to that much more. The order
-	// stays, and what a second can carry, too.
+	// Delay delays every byte, and Jitter by up to that much more. Neither changes the order or
+	// the throughput.
 	Delay, Jitter time.Duration
 	// Rate is how many bytes a second pass, on all connections of a service
 	// together; 0 is no limit.
@@ -34,7 +34,7 @@ func (c Condition) and(o Condition) Condition {
 	return c
 }
 
-// String names what is bad.
+// String names the faults of the condition.
 func (c Condition) String() string {
 	var words []string
 	if c.Cut {

@@ -115,7 +115,7 @@ func (c *conn) shakeHands() bool {
 	}
 }
 
-// read takes what src sends.
+// read reads the bytes of src.
 func (c *conn) read(p *pipe, src *net.TCPConn) {
 	defer close(p.last)
 	buf := make([]byte, pieceMax)
@@ -181,7 +181,7 @@ func (c *conn) deliver(p *pipe, it *item, dst *net.TCPConn) bool {
 		if !p.lane.await(it, n, c.ctx.Done()) {
 			return false
 		}
-		// Counted first: who has received a byte finds it counted.
+		// Count first, so that the receiver of a byte finds it counted.
 		p.lane.passed.Add(int64(n))
 		if k, err := dst.Write(data[:n]); err != nil {
 			p.lane.passed.Add(int64(k - n))

@@ -13,10 +13,10 @@ type Fault struct {
 
 	// Under the lock of net.
 	before map[*lane]Count // of lanes that there were when it began
-	healed *Count          // what it had done when it ended
+	healed *Count          // its effects at its end
 }
 
-// Heal ends it; others may go on. It may be called again.
+// Heal ends the fault; other faults continue. It may be called again.
 func (f *Fault) Heal() {
 	f.net.mu.Lock()
 	defer f.net.mu.Unlock()
@@ -30,8 +30,8 @@ func (f *Fault) Count() Count {
 	return f.countLocked()
 }
 
-// Hit says whether it has done what it is for to anything, so far: not what other
-// faults on the same links have done, unless they are of the same kind.
+// Hit reports whether the fault has had an effect so far. Effects of other faults on the same
+// links do not count, unless they are of the same kind.
 func (f *Fault) Hit() bool {
 	n := f.Count()
 	return f.cond.Cut && n.Withheld+n.Held > 0 ||

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// lane is one direction between two parties on one service, with what is the
-// matter with it now.
+// lane is one direction between two parties on one service, with its present condition.
 type lane struct {
 	link   Link
 	effect atomic.Pointer[effect]
@@ -38,11 +37,11 @@ func (l *lane) set(c Condition) {
 	close(old.changed)
 }
 
-// pieceMax bounds what is written at once.
+// pieceMax bounds the bytes of one write.
 const pieceMax = 32 << 10
 
-// piece is how much of n bytes may be written at once: under a rate, what passes in
-// a twentieth of a second.
+// piece returns how many of n bytes may be written at once: with a rate, the bytes of a
+// twentieth of a second.
 func (l *lane) piece(n int) int {
 	if rate := l.effect.Load().Rate; rate > 0 {
 		n = min(n, max(rate/20, 1))

@@ -52,7 +52,7 @@ func Between(groups ...[]string) []Link {
 	return links
 }
 
-// String shows the link as in "n1→n2 raft", with * for everybody.
+// String formats the link as in "n1→n2 raft", with * for all parties.
 func (l Link) String() string {
 	s := orAll(l.From) + "→" + orAll(l.To)
 	if l.Service != "" {

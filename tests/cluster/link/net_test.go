@@ -118,7 +118,7 @@ func wantCount(t *testing.T, what string, got, want Count) {
 	}
 }
 
-// eventually waits for what other goroutines bring about.
+// eventually waits for an effect of other goroutines.
 func eventually(t *testing.T, what string, cond func() bool) {
 	t.Helper()
 	for end := time.Now().Add(5 * time.Second); !cond(); time.Sleep(time.Millisecond) {

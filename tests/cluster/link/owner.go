@@ -74,8 +74,8 @@ func peerInode(c net.Conn) (uint64, bool) {
 	return 0, false
 }
 
-// rowInode reads the inode in what follows the addresses in a row. A socket that was
-// closed has none.
+// rowInode parses the inode from the part of a row after the addresses. A closed socket has
+// none.
 func rowInode(rest []byte) (uint64, bool) {
 	line, _, _ := bytes.Cut(rest, []byte("\n"))
 	fields := bytes.Fields(line) // st queues timer retransmits uid timeout inode

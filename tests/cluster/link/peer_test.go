@@ -16,8 +16,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// peerEnv makes this test binary a peer: an echo server on that address, which also
-// dials what its standard input says.
+// peerEnv makes this test binary a peer: an echo server on that address, which also dials the
+// addresses on its standard input.
 const peerEnv = "OSQUEUE_LINK_PEER"
 
 func TestMain(m *testing.M) {
@@ -71,7 +71,7 @@ func obey(conns map[string]net.Conn, what string, args []string) string {
 	return "no such command"
 }
 
-// receive returns what comes within d, or why nothing does.
+// receive returns the bytes that arrive within d, or the reason why none does.
 func receive(c net.Conn, d time.Duration) string {
 	_ = c.SetReadDeadline(time.Now().Add(d))
 	buf := make([]byte, 1024)
@@ -100,7 +100,7 @@ func outcome(err error) string {
 	return err.Error()
 }
 
-// echo answers every connection with what it gets.
+// echo echoes the bytes of every connection.
 func echo(l net.Listener) {
 	for {
 		c, err := l.Accept()
@@ -173,7 +173,7 @@ func (p *peer) expect(want, got string) {
 	}
 }
 
-// do tells a peer something that goes well.
+// do sends a peer a command that succeeds.
 func (p *peer) do(format string, args ...any) {
 	p.t.Helper()
 	p.expect("ok", p.tell(format, args...))

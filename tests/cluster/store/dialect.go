@@ -16,7 +16,7 @@ type request struct {
 
 // dialect is how the clients of a store speak, and how it says no.
 type dialect struct {
-	url      func(endpoint string) string // what --bucket takes
+	url      func(endpoint string) string // the value of --bucket
 	classify func(r *http.Request) request
 	refusal  func(status int, code string) (contentType, body string)
 	throttle []refusal

@@ -18,7 +18,7 @@ func startFile(t *testing.T) *Store {
 	return s
 }
 
-// watchInterval is less than what lies between two flushes.
+// watchInterval is shorter than the interval between two flushes.
 const watchInterval = 10 * time.Millisecond
 
 // watch reads the document of a directory again and again, as a directory has no record

@@ -101,7 +101,7 @@ type letter struct {
 	body   []byte
 }
 
-// mishap does to a request what was decided.
+// mishap applies the decided fault to a request.
 func (p *Proxy) mishap(w http.ResponseWriter, l letter, d decision) {
 	switch {
 	case d.away != nil:
@@ -209,8 +209,8 @@ func (p *Proxy) apply(l letter) *httptest.ResponseRecorder {
 	return answer
 }
 
-// note reads the document beside the proxy, whatever the answer was: only what
-// stands in the store counts.
+// note reads the document directly, not through the proxy, after any answer: only the content
+// of the store counts.
 func (p *Proxy) note(ctx context.Context, status int) {
 	if conditionFailed(status) {
 		p.countRefused()
@@ -225,7 +225,7 @@ func conditionFailed(status int) bool {
 	return status == http.StatusPreconditionFailed || status == http.StatusConflict
 }
 
-// sleep waits, and reports whether it makes sense to go on.
+// sleep waits, and reports whether the request can still continue.
 func (p *Proxy) sleep(l letter, d time.Duration) bool {
 	if d <= 0 {
 		return true

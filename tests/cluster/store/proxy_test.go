@@ -23,7 +23,7 @@ func onEach(t *testing.T, test func(t *testing.T, r *rig)) {
 	}
 }
 
-// rig is a store, and what a node sees of it.
+// rig is a store, and a node's view of it.
 type rig struct {
 	t     *testing.T
 	store *Store
@@ -47,7 +47,7 @@ func (r *rig) create(key, data string) storage.Version {
 	return w.Version
 }
 
-// wantStored checks what stands in the store, beside the proxy.
+// wantStored checks the content of the store, without the proxy.
 func (r *rig) wantStored(key, want string) {
 	r.t.Helper()
 	o, err := r.store.Bucket().Get(r.context(), key)

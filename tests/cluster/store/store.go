@@ -73,7 +73,7 @@ func open(t *testing.T, url string) storage.Bucket {
 // URL returns the value of --bucket for the store.
 func (s *Store) URL() string { return s.url }
 
-// Bucket returns the store itself, beside the proxy.
+// Bucket returns the store itself, without the proxy.
 func (s *Store) Bucket() storage.Bucket { return s.bucket }
 
 // Proxy returns the proxy in front of the store. It skips the test if there is none.
