@@ -23,7 +23,7 @@ func bucketFile(c *cluster.Cluster, key string) string {
 	return filepath.Join(strings.TrimPrefix(c.Bucket(), "file://"), filepath.FromSlash(key))
 }
 
-// command runs the program, and returns what it printed and its exit status.
+// command runs the program, and returns its output and its exit status.
 func command(t *testing.T, args ...string) (out string, code int) {
 	t.Helper()
 	binary, err := cluster.Binary()
