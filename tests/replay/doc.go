@@ -1,5 +1,5 @@
-// Command replay plays recorded exchanges of two older systems against a running
-// node and prints what passes, by file.
+// Command replay plays recorded exchanges of two older systems against a running node and
+// prints the cases that pass, by file.
 //
 //	go run ./tests/replay -url http://127.0.0.1:8080 compat/osqueue/testdata/transcripts/*.json
 //

@@ -12,7 +12,7 @@ import (
 // tally counts the results of the cases of a file.
 type tally struct {
 	count   map[player.Outcome]int
-	reasons map[string]int // for what was skipped
+	reasons map[string]int // reasons for skipped cases
 	differ  []player.Result
 }
 

@@ -38,8 +38,8 @@ func (r *Result) Name() string { return r.File + " " + r.Case.Name }
 // Servers are base URLs, as in http://127.0.0.1:8080.
 type Servers struct {
 	Base     string // gets the requests
-	Leader   string // gets what only a leader can answer, and the resets; "": Base
-	Follower string // gets what asks for a follower; "": that is skipped
+	Leader   string // gets requests that only a leader can answer, and the resets; "": Base
+	Follower string // gets requests for a follower; "": they are skipped
 }
 
 // Options configure a Player.

@@ -19,7 +19,7 @@ type Answer struct {
 
 // CheckOptions make the check stricter than the contract.
 type CheckOptions struct {
-	Exact bool // no members beside the recorded ones, on any route
+	Exact bool // no fields in addition to the recorded ones, on any route
 }
 
 // CheckHTTP checks the answer to a request by HTTP, and stores in vars the values that the case

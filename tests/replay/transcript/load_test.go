@@ -9,8 +9,8 @@ import (
 const right = `{"name":"n","seq":"s","request":{"transport":"http","method":"GET","path":"/x"},` +
 	`"response":{"status":200,"headers":{},"body":{"a":1}},"volatile":["$.a"]}`
 
-// TestLoadKnowsEveryWord changes one thing of a right case at a time: what is not
-// understood must not be played.
+// TestLoadKnowsEveryWord changes one part of a valid case at a time: a case with an unknown
+// part must not be played.
 func TestLoadKnowsEveryWord(t *testing.T) {
 	if _, err := Load([]byte("[" + right + "]")); err != nil {
 		t.Fatal(err)

@@ -91,8 +91,8 @@ func answerFrames(t *testing.T, c *Case) [][]byte {
 	return frames
 }
 
-// TestRecordedAnswersPass gives every recorded answer back: it must be right, also
-// where it captures or refers to what was captured.
+// TestRecordedAnswersPass passes every recorded answer: it must be correct, also if it captures
+// or refers to a captured value.
 func TestRecordedAnswersPass(t *testing.T) {
 	n := 0
 	eachAnswer(t, func(name string, c *Case, vars Vars) {

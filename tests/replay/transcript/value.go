@@ -119,7 +119,7 @@ func appendValue(b []byte, v any) []byte {
 
 func appendText(b []byte, s string) []byte {
 	b, err := jsontext.AppendQuote(b, s)
-	if err != nil { // what is not Unicode has been replaced
+	if err != nil { // invalid Unicode has been replaced
 		return b
 	}
 	return b
