@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// TestMutants builds the queue with each defect and expects the check that the table names for
-// the defect to fail:
+// withMutants lets TestMutants build the queue with each defect and expect the check that the
+// table names for the defect to fail:
 //
 //	make mutants
 //
-// -run TestMutants/fence takes those that break the fence, and -run 'TestMutants/[A-Z]'
-// those that re-open a finding of a review.
+// -run TestMutants/fence selects the defects of the fence, and -run 'TestMutants/[A-Z]' those
+// that reopen a finding of a review.
 var withMutants = flag.Bool("mutants", false, "build the queue with each deliberate defect, and see it caught")
 
 const root = "../.."
