@@ -109,8 +109,8 @@ func (n *needed) read(ctx context.Context) (*Finding, error) {
 	return nil, err
 }
 
-// needs returns all that root needs, by key. It reads the manifest of a checkpoint, and
-// chapters, when it meets them for the first time.
+// needs returns all objects that root needs, by key. It reads the manifest of a checkpoint, and
+// segment indexes, the first time that it finds them.
 func (a *Audit) needs(ctx context.Context, root *queuefile.Archive) (all []needed, found *Finding, err error) {
 	if found, err = a.readBase(ctx, &root.Base); found != nil || err != nil {
 		return nil, found, err
@@ -162,7 +162,7 @@ func (a *Audit) readBase(ctx context.Context, b *queuefile.Base) (*Finding, erro
 	return nil, nil
 }
 
-// chapter returns the segments that a chapter names.
+// chapter returns the segments of a segment index.
 func (a *Audit) chapter(ctx context.Context, ref *queuefile.Ref) (refs []queuefile.Ref, found *Finding, err error) {
 	if refs, ok := a.chapters[ref.Key]; ok {
 		return refs, nil, nil
@@ -175,7 +175,7 @@ func (a *Audit) chapter(ctx context.Context, ref *queuefile.Ref) (refs []queuefi
 	return refs, found, err
 }
 
-// checkLog reads a segment or a chapter.
+// checkLog reads a segment or a segment index.
 func (a *Audit) checkLog(ctx context.Context, ref *queuefile.Ref) error {
 	_, err := fetch(ctx, a.bucket, ref.Key, func(object []byte) (struct{}, error) { return struct{}{}, checkObject(object, ref) })
 	return err

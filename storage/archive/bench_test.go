@@ -114,7 +114,7 @@ func BenchmarkReplay(b *testing.B) {
 	}
 }
 
-// BenchmarkBase writes and loads the base of a deep queue.
+// BenchmarkBase writes and loads the checkpoint of a deep queue.
 func BenchmarkBase(b *testing.B) {
 	bucket := mem.New()
 	m, _ := benchLog(jobsOfBench(), 100)

@@ -73,7 +73,7 @@ func (s *Copies) Read(ctx context.Context, bucket storage.Bucket) (all []Copy, m
 	return all, more, nil
 }
 
-// readCopy returns nil if the object is gone, or is no large document.
+// readCopy returns nil if the object does not exist, or is not a large document.
 func readCopy(ctx context.Context, bucket storage.Bucket, key string) (*Copy, error) {
 	obj, err := bucket.Get(ctx, key)
 	if errors.Is(err, storage.ErrNotFound) {

@@ -42,9 +42,8 @@ func (w *world) record(n int) {
 	}
 }
 
-// fixedWorld has one of everything: a base that the root does not name and
-// segments after it, the root's base, and behind it a chapter, a segment and a
-// tail.
+// fixedWorld has one object of each kind: a checkpoint that the root does not name and segments
+// after it, the root's checkpoint, and after that a segment index, a segment and a tail.
 func fixedWorld(ctx context.Context, large bool) *world {
 	w := newWorld(ctx, 1_700_000_000_000)
 	w.base(w.leader)
@@ -263,8 +262,8 @@ func TestVerifyInline(t *testing.T) {
 	}
 }
 
-// TestVerifyBase: a base that is another state than its log leads to is not
-// believed, though its sums are right.
+// TestVerifyBase checks that a checkpoint whose state differs from the one that the log leads
+// to is reported, although its checksums are correct.
 func TestVerifyBase(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t.Context(), 1_700_000_000_000)

@@ -82,7 +82,7 @@ func tailSource(t *queuefile.Tail) source {
 	return source{after: t.After, last: t.Last, until: t.Until, tail: t}
 }
 
-// readChapter fetches a chapter and returns its segments as sources.
+// readChapter fetches a segment index and returns its segments as sources.
 func readChapter(ctx context.Context, bucket storage.Bucket, s source) ([]source, error) {
 	refs, err := fetch(ctx, bucket, s.key, func(object []byte) ([]queuefile.Ref, error) {
 		return openChapter(object, s.key, s.ref)

@@ -74,7 +74,7 @@ func FuzzTail(f *testing.F) {
 	})
 }
 
-// FuzzSegment opens an object with a sum that holds, and reads it.
+// FuzzSegment opens an object with a valid checksum, and reads it.
 func FuzzSegment(f *testing.F) {
 	ref, object := segmentOf(fsm.LSN{Term: 4, Index: 17}, 5)
 	f.Add(object[:len(object)-32])

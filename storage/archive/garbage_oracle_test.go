@@ -41,10 +41,10 @@ func garbageOfAll(lineage string, names []string, root *queuefile.Document, befo
 	return keys
 }
 
-// redundant returns the directories of the bases after oldest that are not needed
-// to restore any state, because the log leads on from an earlier base that is kept.
-// The root's base, and a base that bridges a hole of the log, are needed. A base after
-// the root's may be named by a document that is newer than the root.
+// redundant returns the directories of the checkpoints after oldest that are not needed to
+// restore any state, because the log leads on from an earlier checkpoint that is kept. The
+// root's checkpoint, and one that bridges a hole of the log, are needed. A document that is
+// newer than the root may name a checkpoint after the root's.
 func (l *line) redundant(oldest point, root fsm.LSN, now int64) map[string]bool {
 	thin := make(map[string]bool)
 	_, end := l.cover(oldest.lsn, everything.lsn)

@@ -225,9 +225,8 @@ func (m *meddled) List(ctx context.Context, prefix string, fn func(storage.Info)
 	return m.Bucket.List(ctx, prefix, fn)
 }
 
-// TestCollectDuringARepair: a leader that stood still for so long that its document
-// was repaired meanwhile, and put back to an earlier state, does not take that
-// state's base for old.
+// TestCollectDuringARepair checks that a leader that was frozen, while a repair put its
+// document back to an earlier state, does not delete that state's checkpoint.
 func TestCollectDuringARepair(t *testing.T) {
 	t.Parallel()
 	w := fixedWorld(t.Context(), true)
@@ -264,8 +263,8 @@ func TestCollectDuringARepair(t *testing.T) {
 	}
 }
 
-// hourly returns a line with a base every ten minutes and a segment between two, as
-// names: bases[i] is of the LSN 1-(i+1) at i·10 min, logs[i] leads from it to the next.
+// hourly returns the names of a line with a checkpoint every ten minutes and a segment between
+// two: bases[i] has the LSN 1-(i+1) at i·10 min, and logs[i] leads from it to the next.
 func hourly(n int) (bases, logs []string, root *queuefile.Document) {
 	const every = int64(10 * time.Minute / time.Millisecond)
 	lsn := func(i int) fsm.LSN { return fsm.LSN{Term: 1, Index: uint64(i + 1)} }
@@ -281,7 +280,7 @@ func hourly(n int) (bases, logs []string, root *queuefile.Document) {
 	return bases, logs[:n-1], root
 }
 
-// TestBasesAreThinned: of the bases that are older than an hour one an hour stays,
+// TestBasesAreThinned checks that of the checkpoints older than an hour one per hour is kept,
 // as long as the log leads on from it.
 func TestBasesAreThinned(t *testing.T) {
 	t.Parallel()
@@ -302,14 +301,14 @@ func TestBasesAreThinned(t *testing.T) {
 	if got, want := left(names), []int{0, 6, 12, 18, 24, 25, 26, 27, 28, 29, 30}; !slices.Equal(got, want) {
 		t.Errorf("the bases %v are kept, want %v", got, want)
 	}
-	// A newer document may name a base after this one's.
+	// A newer document may name a checkpoint after this one's.
 	newest := *root.Archive
 	root.Archive.Base.Key, root.Archive.Base.LSN = bases[8], fsm.LSN{Term: 1, Index: 9}
 	if got := left(names); !slices.Equal(got, append([]int{0, 6}, fromTo(8, 30)...)) {
 		t.Errorf("with a root at 8, the bases %v are kept", got)
 	}
 	*root.Archive = newest
-	// A hole in the log, which the base behind it bridges.
+	// A hole in the log, which the checkpoint after it bridges.
 	bases[10] = newName(manifestKind, lineage, fsm.LSN{Term: 1, Index: 10}, fsm.LSN{Term: 1, Index: 11}, 10*600_000).key()
 	hole := slices.Concat(bases, logs[:9], logs[10:])
 	if got := left(hole); !slices.Equal(got, append([]int{0, 6}, fromTo(10, 30)...)) {

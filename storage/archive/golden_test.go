@@ -70,7 +70,7 @@ func writeGolden(t *testing.T) {
 	must(os.WriteFile(goldenInline, o.Data, 0o644))
 }
 
-// TestGolden reads a bucket of the first version, at every place that it has.
+// TestGolden reads every state of a bucket of the first version.
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	w := goldenWorld(t)

@@ -155,7 +155,7 @@ func TestAheadKeepsOrderAndStops(t *testing.T) {
 	})
 }
 
-// TestWriteBaseRefuses: a base cannot come from the future.
+// TestWriteBaseRefuses checks that a checkpoint cannot come from the future.
 func TestWriteBaseRefuses(t *testing.T) {
 	t.Parallel()
 	w := fixedWorld(t.Context(), true)

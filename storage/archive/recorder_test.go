@@ -132,7 +132,7 @@ func (r *recorder) mutation(t *rapid.T) *fsmpb.Mutation {
 	}
 }
 
-// checkState asks for a checksum, or says which one the recorder had when it asked last.
+// checkState requests a checksum, or states the one that the recorder had at its last request.
 func (r *recorder) checkState() *fsmpb.Mutation {
 	sum, ok := r.sums[r.asked]
 	if !ok || r.asked.IsZero() {

@@ -71,8 +71,8 @@ func (w *world) expectedAfter(key string) fsm.LSN {
 	if key == rootKey {
 		return a.Tail.After // the rest stood in the document
 	}
-	// A chapter's segments are there, and so is a base that is older. So only a
-	// segment behind the root's base makes a difference, to a large document.
+	// The segments of an index exist, and so does an older checkpoint. So only a segment after
+	// the root's checkpoint makes a difference, to a large document.
 	if ok && n.kind == segmentKind && n.after.Compare(a.Base.LSN) >= 0 && w.root.Large {
 		return n.after
 	}

@@ -34,8 +34,8 @@ type world struct {
 	epoch   uint64
 	tally   tally
 	wild    bool // clocks of leaders have nothing to do with each other
-	// line are the states of the line up to the root, as sums by LSN, and those
-	// among them that are recorded, with their clocks, in order.
+	// line has the states of the line up to the root, as checksums by LSN, and the recorded
+	// ones of them, with their clocks, in order.
 	line     map[fsm.LSN][sha256.Size]byte
 	recorded []place
 }
@@ -45,7 +45,7 @@ type place struct {
 	at  int64
 }
 
-// leader is a node that takes itself for the active one.
+// leader is a node that considers itself the active leader.
 type leader struct {
 	r       *recorder
 	arc     *queuefile.Archive  // archive of its next root, without the tail; nil: none yet
@@ -94,7 +94,7 @@ func (w *world) cut(l *leader) {
 	l.arc, l.tail = &next, NewTail(ref.Last)
 }
 
-// fold makes a chapter of all segments but the last.
+// fold makes a segment index of all segments except the last.
 func (w *world) fold(l *leader) {
 	if l.arc == nil || len(l.arc.Log) < 2 {
 		return
@@ -111,7 +111,7 @@ func (w *world) fold(l *leader) {
 	l.arc = &next
 }
 
-// base writes a base, at the state as it is.
+// base writes a checkpoint of the present state.
 func (w *world) base(l *leader) {
 	w.cut(l)
 	prev := fsm.LSN{}
@@ -352,7 +352,7 @@ func (w *world) expected(to limit) (place, bool) {
 	return place{}, false
 }
 
-// check reads the root, and states at all places of the window.
+// check reads the root, and states throughout the window.
 func (w *world) check(t testing.TB, rt *rapid.T) {
 	t.Helper()
 	if w.root == nil {
