@@ -42,7 +42,7 @@ func items(values []string) []string {
 	return out
 }
 
-// badMembers are, for each body, the wrong values of each of its members.
+// badMembers are, for each body, the wrong values of each of its fields.
 var badMembers = map[reflect.Type]map[string][]string{
 	reflect.TypeFor[v1.NewJob](): {
 		"id": badIDs, "type": badNames, "payload": {`NaN`, `{"a":}`, `'x'`}, "priority": append([]string{`2147483648`}, badIntegers...),
@@ -98,7 +98,7 @@ var badMembers = map[reflect.Type]map[string][]string{
 	},
 }
 
-// badBody is where a body stands: %s in it is the member under test.
+// badBody is the context of a body: %s in it is the field under test.
 type badBody struct {
 	path  string
 	of    reflect.Type
@@ -161,8 +161,7 @@ func (b *badBody) prefix(member string) string {
 	return b.with[""]
 }
 
-// Each wrong value of each member of each body is refused, and the answer says
-// which member it is.
+// Each wrong value of each field of each body is refused, and the answer names the field.
 func TestEveryBadValueNamesItsMember(t *testing.T) {
 	for _, b := range badBodies {
 		g := newRig(t)
@@ -184,8 +183,7 @@ func TestEveryBadValueNamesItsMember(t *testing.T) {
 	}
 }
 
-// checkBlame wants a problem to name the member, or, where the body is no JSON,
-// the place.
+// checkBlame checks that a problem names the field, or, if the body is not JSON, the position.
 func checkBlame(t *testing.T, what string, p v1.Problem, pointer, value string) {
 	t.Helper()
 	if !json.Valid([]byte(value)) || strings.Contains(value, "NaN") {
@@ -211,7 +209,7 @@ func checkBlame(t *testing.T, what string, p v1.Problem, pointer, value string) 
 	}
 }
 
-// No body and no member is left out of the table.
+// The table has every body and every field.
 func TestTheTableOfBadValuesIsWhole(t *testing.T) {
 	tested := map[reflect.Type]bool{}
 	for _, b := range badBodies {
@@ -242,7 +240,7 @@ func TestTheTableOfBadValuesIsWhole(t *testing.T) {
 	}
 }
 
-// partOf returns the struct that a member holds; nil if it holds none.
+// partOf returns the struct in a field; nil if there is none.
 func partOf(t reflect.Type) reflect.Type {
 	if t == reflect.TypeFor[jsontext.Value]() {
 		return nil

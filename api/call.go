@@ -139,9 +139,9 @@ func (c *call) sendSettled() error {
 	return nil
 }
 
-// holdAnswer counts an answer for as long as its reader takes. One that can be asked
-// for again is refused if the budget is used up; that of a write is not, as the write has
-// taken place.
+// holdAnswer counts an answer against the budget until its reader has read it. If the budget is
+// used up, holdAnswer refuses the answer to a GET, which can be repeated. It does not refuse
+// the answer to a write, because the write has been committed.
 func (c *call) holdAnswer() error {
 	if c.r.Method != http.MethodGet {
 		c.held.Force(len(c.out))

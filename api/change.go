@@ -252,8 +252,8 @@ func checkPeriod(fromName string, from int64, beforeName string, before int64) e
 	return nil
 }
 
-// placeCursorForm is the first byte of a cursor of a change; the place of the last
-// job follows.
+// placeCursorForm is the first byte of a cursor of a change; the position of the last job
+// follows.
 const placeCursorForm = 3
 
 func placeCursorOf(p fsm.Place) string {

@@ -53,7 +53,7 @@ func TestWhatWasSentIsThatOfTheLastConnection(t *testing.T) {
 	}
 }
 
-// A body of unknown length has one when it is passed on.
+// A body of unknown length has a length when it is forwarded.
 func TestForwardedChunks(t *testing.T) {
 	p := newPair(t)
 	r := request("POST", "/v1/jobs", `{"id":"a"}`)

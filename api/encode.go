@@ -12,7 +12,7 @@ import (
 // Answers on the hot path, and those that contain opaque JSON, are encoded here field by field.
 // The tests compare them with the types of package v1.
 
-// key begins a member of an object.
+// key begins a field of an object.
 func key(b []byte, name string) []byte {
 	if b[len(b)-1] != '{' {
 		b = append(b, ',')
@@ -22,7 +22,7 @@ func key(b []byte, name string) []byte {
 	return append(b, '"', ':')
 }
 
-// text appends a member. Bytes that are not UTF-8 become U+FFFD.
+// text appends a text field. Bytes that are not UTF-8 become U+FFFD.
 func text(b []byte, name, value string) []byte {
 	b, _ = jsontext.AppendQuote(key(b, name), value)
 	return b
@@ -32,7 +32,7 @@ func number(b []byte, name string, value int64) []byte {
 	return strconv.AppendInt(key(b, name), value, 10)
 }
 
-// textIf, numberIf and opaqueIf leave a member out when it has no value.
+// textIf, numberIf and opaqueIf omit a field without a value.
 func textIf(b []byte, name, value string) []byte {
 	if value == "" {
 		return b
@@ -54,7 +54,7 @@ func opaqueIf(b []byte, name string, value []byte) []byte {
 	return append(key(b, name), value...)
 }
 
-// lsnText appends an LSN as a member.
+// lsnText appends an LSN as a field.
 func lsnText(b []byte, lsn fsm.LSN) []byte {
 	b = append(key(b, "lsn"), '"')
 	b = strconv.AppendUint(b, lsn.Term, 10)
@@ -63,8 +63,7 @@ func lsnText(b []byte, lsn fsm.LSN) []byte {
 	return append(b, '"')
 }
 
-// appendClaimed appends the members of a v1.ClaimedJob, without the end of the
-// object.
+// appendClaimed appends the fields of a v1.ClaimedJob, without the end of the object.
 func appendClaimed(b []byte, j *fsm.Job, at moment) []byte {
 	b = append(b, '{')
 	b = text(b, "jobId", j.ID)
@@ -232,7 +231,7 @@ func textsIf(b []byte, name string, values []string) []byte {
 	return append(b, ']')
 }
 
-// flagIf appends a member that is true, or absent.
+// flagIf appends a field that is true, or omits it.
 func flagIf(b []byte, name string, value bool) []byte {
 	if !value {
 		return b

@@ -182,7 +182,7 @@ func TestClaimedJobsAreWrittenAsTheWireTypeSays(t *testing.T) {
 	})
 }
 
-// A job that has everything shows every member of the wire type.
+// A job that has everything shows every field of the wire type.
 func TestNoMemberIsForgotten(t *testing.T) {
 	j := &fsm.Job{
 		Seq: 1, ID: "01a1fe7e-df69-8e8f-8989-a164e3cc47c5", Type: "t", Payload: []byte("1"), Result: []byte("2"), LastError: "e", Worker: "w", Status: fsm.InProgress,
@@ -223,7 +223,7 @@ func TestNoMemberIsForgotten(t *testing.T) {
 	}
 }
 
-// membersOf counts the members of an object.
+// membersOf counts the fields of an object.
 func membersOf(body []byte) map[string]int {
 	dec := jsontext.NewDecoder(strings.NewReader(string(body)), lenient)
 	_, _ = dec.ReadToken()
@@ -251,7 +251,7 @@ func TestCursors(t *testing.T) {
 			rt.Fatalf("%v came back as %v, %v", place, got, err)
 		}
 		_, _ = readPlaceCursor(junk)
-		// They are not taken for each other.
+		// The kinds of cursors are distinct.
 		if _, err := readPlaceCursor(cursorOf(seq)); err == nil {
 			rt.Fatal("a place in a list was taken for one of a change")
 		}

@@ -111,7 +111,7 @@ func isDuplicate(res fsm.Result, i int) bool {
 	return i < len(res.Codes) && res.Codes[i] == fsm.Duplicate
 }
 
-// appendEnqueued appends the members of a v1.BatchEnqueued.
+// appendEnqueued appends the fields of a v1.BatchEnqueued.
 func appendEnqueued(b []byte, jobs []*fsmpb.NewJob, res fsm.Result, lsn fsm.LSN) []byte {
 	b = append(key(b, "jobIds"), '[')
 	for i, j := range jobs {

@@ -296,8 +296,8 @@ func TestEventsThatAreNotHeld(t *testing.T) {
 	}
 }
 
-// A stream lives on after the deadlines of requests, and says so. It moves its
-// reader on though there was nothing for it.
+// A stream continues after the deadlines of requests, and sends keepalives. It advances the
+// reader's position even if no event matches.
 func TestEventsKeepAlive(t *testing.T) {
 	s := newServed(t, func(c *Config) {
 		c.Timeouts.Body, c.Timeouts.Answer, c.Timeouts.KeepAlive = 100*time.Millisecond, 100*time.Millisecond, 40*time.Millisecond
@@ -359,7 +359,7 @@ func TestEventsHead(t *testing.T) {
 	}
 }
 
-// A reader that takes nothing is cut off, and does not hold its place.
+// A reader that does not read is cut off, and its slot becomes free.
 func TestEventReadersThatDoNotReadAreCutOff(t *testing.T) {
 	s := newServed(t, func(c *Config) {
 		c.Timeouts.Answer, c.Timeouts.KeepAlive = 50*time.Millisecond, time.Millisecond

@@ -65,7 +65,7 @@ func dialRaw(t *testing.T, at, text string) net.Conn {
 
 const headOfJob = "POST " + v1.PathJobs + " HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
 
-// A head that announces a body takes no memory for it.
+// A head that announces a body reserves no memory for it.
 func TestAnAnnouncedBodyTakesNoMemory(t *testing.T) {
 	g := newRig(t)
 	at, open := g.listen(t)

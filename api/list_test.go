@@ -121,7 +121,7 @@ func matchesQuery(j *v1.Job, q url.Values) bool {
 		j.CreatedAt >= at(v1.ParamCreatedFrom, 0) && j.CreatedAt < at(v1.ParamCreatedBefore, startMs*2)
 }
 
-// A cursor is a place in the one order of all jobs.
+// A cursor is a position in the single order of all jobs.
 func TestCursorsGoOnInOtherLists(t *testing.T) {
 	g := newRig(t)
 	for i := range 4 {
@@ -133,7 +133,7 @@ func TestCursorsGoOnInOtherLists(t *testing.T) {
 			t.Errorf("%s: %v", query, ids)
 		}
 	}
-	// The end of all places.
+	// A cursor after all jobs.
 	for _, query := range []string{"?type=t", "?tag=x", "?batch=b", "?status=all", "?worker=w&status=in_progress"} {
 		if ids, next := g.listed(query + "&cursor=" + cursorOf(1<<64-1)); len(ids) != 0 || next != "" {
 			t.Errorf("%s: %v, next %q", query, ids, next)

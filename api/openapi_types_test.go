@@ -121,7 +121,7 @@ func TestDocumentHasTheTypes(t *testing.T) {
 	}
 }
 
-// wireMember is a member of a wire type.
+// wireMember is a field of a wire type.
 type wireMember struct {
 	typ      reflect.Type
 	optional bool
@@ -141,8 +141,8 @@ func wireMembers(t reflect.Type) map[string]wireMember {
 	return out
 }
 
-// checkType wants the same members in a schema and in a type, required where
-// they are always there.
+// checkType checks that a schema and a type have the same fields, and that the schema requires
+// those that are always present.
 func (d *document) checkType(t *testing.T, name string, typ reflect.Type) {
 	t.Helper()
 	s, ok := d.Components.Schemas[name]
@@ -224,7 +224,7 @@ func (d *document) nameOf(s schema) string {
 	return kind
 }
 
-// The words that a member can be are those of the constants of package v1.
+// The values of an enumerated field are the constants of package v1.
 func TestDocumentHasTheWords(t *testing.T) {
 	d := readDocument(t)
 	s := d.Components.Schemas

@@ -287,8 +287,7 @@ func (p *patch) backoff(member string, l *Limits, in *v1.Backoff) *fsmpb.Backoff
 	return b
 }
 
-// patchOf returns the changes of the settings that a body with the given fields
-// asks for.
+// patchOf returns the requested changes of the settings. given are the fields of the body.
 func (s *Server) patchOf(in *v1.QueueSettings, given map[string]jsontext.Value) (*fsmpb.SetQueue, error) {
 	l, p := &s.cfg.Limits, patch{given: given}
 	lease, delay := l.Lease.Milliseconds(), l.Delay.Milliseconds()

@@ -192,7 +192,7 @@ func TestBadQueueSettings(t *testing.T) {
 		http.StatusUnsupportedMediaType, v1.TagMediaType)
 }
 
-// The jobs without type have a queue, too, and no type can be taken for it.
+// Jobs without a type have a queue too, and its name differs from that of every type.
 func TestQueueNames(t *testing.T) {
 	for jobType, name := range map[string]string{"": "~", "~": "~~", "~~": "~~~", "~a": "~~a", "a": "a", "a~": "a~", "a/b c%": "a%2Fb%20c%25"} {
 		t.Run(name, func(t *testing.T) {

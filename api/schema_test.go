@@ -83,7 +83,7 @@ func (c *checker) anyOf(schemas []any, v any) error {
 	return fmt.Errorf("%v is none of what it can be; at last: %w", v, err)
 }
 
-// each checks the items of a list, or the members of a map.
+// each checks the items of a list, or the fields of a map.
 func (c *checker) each(s object, v any) error {
 	switch v := v.(type) {
 	case []any:

@@ -51,7 +51,7 @@ func TestWorkerPages(t *testing.T) {
 			break
 		}
 		query = "?limit=2&cursor=" + out.NextCursor
-		// Who is gone is no place to get lost.
+		// A worker that was removed does not invalidate a cursor.
 		ok[v1.WorkerAnswer](t, g.do("DELETE", "/v1/workers/"+names[len(names)-1], ""))
 	}
 	if fmt.Sprint(names) != "[w0 w1 w2 w3 w4]" {
