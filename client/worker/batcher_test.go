@@ -78,8 +78,8 @@ func TestReportsOfABusyWorkerArePaced(t *testing.T) {
 	}
 }
 
-// A report that is held back goes as soon as there is no job left to do meanwhile, or
-// none that the free slots may take: places for the next jobs may depend on it.
+// A delayed report is sent as soon as no job is left to run meanwhile, or none that the free
+// slots may run: the capacity for the next jobs may depend on it.
 func TestPacedReportsKeepNoSlotEmpty(t *testing.T) {
 	for name, c := range map[string]struct {
 		cfg  Config

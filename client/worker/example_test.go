@@ -14,8 +14,8 @@ import (
 	"osqueue/tests/live"
 )
 
-// exampleClient returns a client of a cluster that lives in this process. In its
-// place: client.New(client.Config{Servers: …}) with the nodes of a cluster.
+// exampleClient returns a client of a cluster in this process. A program uses
+// client.New(client.Config{Servers: …}) with the nodes of a cluster instead.
 func exampleClient() (ctx context.Context, c *client.Client, stop func()) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	cluster, err := live.Start(1)

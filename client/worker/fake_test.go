@@ -391,7 +391,7 @@ func (q *fakeQueue) extend() {
 	}
 }
 
-// cancel asks for the cancellation of a running job.
+// cancel requests the cancellation of a running job.
 func (q *fakeQueue) cancel(i int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -84,7 +84,7 @@ func TestWhatBecomesOfALog(t *testing.T) {
 	}
 }
 
-// logQueue notes the logs of completions, and may not take them.
+// logQueue records the logs of completions, and may refuse them.
 type logQueue struct {
 	*fakeQueue
 	refuses bool

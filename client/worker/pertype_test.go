@@ -11,7 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// most notes how many jobs of each type ran at once.
+// most records how many jobs of each type ran at once.
 type most struct {
 	mu       sync.Mutex
 	now, max map[string]int
@@ -79,8 +79,8 @@ func TestTypesKeepToTheirShare(t *testing.T) {
 	}
 }
 
-// A type that gets room again is claimed at once, though a claim of others
-// waits at the cluster.
+// A type that gets free capacity is claimed at once, although a claim of other types waits at
+// the cluster.
 func TestRoomIsUsedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newFake(30 * time.Second)

@@ -12,7 +12,7 @@ import (
 	"osqueue/client"
 )
 
-// starts notes which claims were started.
+// starts records which claims were started.
 type starts struct {
 	mu     sync.Mutex
 	tokens map[string][]uint64

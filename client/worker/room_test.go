@@ -10,7 +10,7 @@ import (
 	"osqueue/client"
 )
 
-// modelRoom plays a room against its rules.
+// modelRoom compares a room with its rules.
 type modelRoom struct {
 	*room
 	running, done, waiting []*hold

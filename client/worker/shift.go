@@ -144,7 +144,7 @@ func (s *shift) abandon() {
 	}
 }
 
-// seize settles a job in place of its handler's goroutine.
+// seize settles a job instead of its handler's goroutine.
 func (s *shift) seize(h *hold) {
 	defer s.letGo(h)
 	f := Finished{Job: h.job, Took: time.Since(h.began)}

@@ -174,7 +174,7 @@ func TestFailedClaimsAreRepeatedWithPauses(t *testing.T) {
 	})
 }
 
-// The cluster takes 30 s of silence for the worker's death.
+// The cluster declares a worker dead after 30 s without a call.
 func TestIdleWorkerIsHeard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newFake(30 * time.Second)
