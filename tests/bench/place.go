@@ -10,7 +10,7 @@ import (
 // errGaveUp ends a section from within the harness.
 var errGaveUp = errors.New("gave up")
 
-// place is where a section's cluster lives; it is the harness's TB.
+// place has the directory of a section's cluster; it is the harness's TB.
 type place struct {
 	dir     string
 	failure string

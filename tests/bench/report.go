@@ -68,7 +68,7 @@ func (r *report) remark(text string) {
 	}
 }
 
-// repeat notes that a section is tried again.
+// repeat reports that a section is tried again.
 func (r *report) repeat(section string, why error) {
 	r.Repeated = append(r.Repeated, section)
 	r.remark(fmt.Sprintf("%-11s once more: %v", section, why))
