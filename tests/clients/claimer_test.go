@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// claims is a node that hands out three jobs to the first claim, and records the claims.
+// claims is a node that returns three jobs to the first claim, and records the claims.
 type claims struct {
 	gate string // the payload of the jobs
 

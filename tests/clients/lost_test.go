@@ -75,8 +75,8 @@ func TestLostAnswers(t *testing.T) {
 		server := httptest.NewServer(f)
 		defer server.Close()
 		out := run(t, l.desk(t), []string{"OSQUEUE_SERVERS=" + server.URL}, l.interpreter, "flow"+l.extension)
-		// Whether a write took place whose first answer was lost is not known, though
-		// it was refused when it was sent again.
+		// If the first answer to a write was lost, it is unknown whether the write was
+		// committed, although the repetition was refused.
 		checkFlow(t, out, strings.ReplaceAll(flowWanted, `409, "committed": "no"`, `409, "committed": "unknown"`))
 		if f.lost < 20 {
 			t.Errorf("only %d answers were lost", f.lost)
