@@ -96,8 +96,7 @@ func (n *Node) ChangeJob(id string, payload []byte) error {
 	return fmt.Errorf("the raft log of %s has no job %q", n.Name, id)
 }
 
-// rewrite puts a batch in the place of that of an entry, without a seal, as releases wrote
-// it that had none.
+// rewrite replaces the batch of an entry, without a seal, in the form of releases before seals.
 func rewrite(db *raftboltdb.BoltStore, index uint64, batch *fsmpb.Batch) error {
 	var l raft.Log
 	err := db.GetLog(index, &l)

@@ -153,7 +153,7 @@ func (c *conn) write(p *pipe, dst *net.TCPConn, back *pipe) {
 		switch it.end {
 		case not:
 			if !c.deliver(p, &it, dst) {
-				// The receiver is gone; the news travels back as it would.
+				// The receiver has closed; the reset travels back with the delay of the link.
 				back.queue.push(item{end: reset, at: time.Now()})
 				return
 			}
@@ -174,7 +174,7 @@ func (c *conn) write(p *pipe, dst *net.TCPConn, back *pipe) {
 	}
 }
 
-// deliver writes one item. It returns false if the connection is gone.
+// deliver writes one item. It returns false if the connection is closed.
 func (c *conn) deliver(p *pipe, it *item, dst *net.TCPConn) bool {
 	for data := it.data; len(data) > 0; {
 		n := p.lane.piece(len(data))

@@ -156,7 +156,7 @@ func TestConnectionsAreKnownByWhoDialed(t *testing.T) {
 	}
 }
 
-// A process that takes another's place keeps its name, at once.
+// A process that replaces another one has its name from the first connection on.
 func TestAProcessIsKnownFromItsFirstConnection(t *testing.T) {
 	n := newNet(t)
 	addr := here(t, n)
@@ -432,7 +432,7 @@ func TestATargetThatIsNotThere(t *testing.T) {
 	}
 }
 
-// A process that is killed is gone for the other side, though a proxy is between.
+// The other side detects that a process was killed, although a proxy is between.
 func TestTheEndOfAProcessIsSeen(t *testing.T) {
 	w := newWorld(t)
 	w.n1.do("open a %s", w.port("n2"))

@@ -29,8 +29,8 @@ const (
 	queueItems = 16 << 10
 )
 
-// queue holds the bytes under way in one direction of a connection. One goroutine pops,
-// and one asks for room.
+// queue holds the bytes in flight in one direction of a connection. One goroutine pops, and one
+// waits for room.
 type queue struct {
 	mu    sync.Mutex
 	items []item
@@ -51,8 +51,8 @@ func (q *queue) push(it item) {
 	signal(q.more)
 }
 
-// room waits until something may be pushed onto a queue of at most window bytes; false:
-// done was closed before.
+// room waits until something may be pushed onto a queue of at most window bytes. It returns
+// false if done was closed before.
 func (q *queue) room(window func() int, done <-chan struct{}) bool {
 	for {
 		q.mu.Lock()

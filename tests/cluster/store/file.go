@@ -54,7 +54,7 @@ func startWatch(t *testing.T, b storage.Bucket) *watch {
 	return w
 }
 
-// look notes the document if it is another than the last.
+// look records the document if it differs from the last one.
 func (w *watch) look() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -24,7 +24,7 @@ var Kinds = []Kind{GoFakeS3, VersityGW, GCS, File}
 // Env names the environment variable that chooses the store.
 const Env = "OSQUEUE_TEST_STORE"
 
-// Chosen returns the kind that the environment asks for.
+// Chosen returns the kind that the environment selects.
 func Chosen() (Kind, error) { return parseKind(os.Getenv(Env)) }
 
 func parseKind(s string) (Kind, error) {

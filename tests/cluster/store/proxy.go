@@ -175,7 +175,7 @@ func (p *Proxy) hold(w http.ResponseWriter, l letter, h *Held) {
 	}
 }
 
-// later applies a write some time after its connection is gone.
+// later applies a write some time after its connection was closed.
 func (p *Proxy) later(l letter, wait time.Duration) {
 	p.busy.begin()
 	go func() {

@@ -14,7 +14,7 @@ type record struct {
 	times    []time.Time
 }
 
-// add notes a version, unless it is the last one.
+// add records a version, unless it equals the last one.
 func (r *record) add(data []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
