@@ -107,7 +107,7 @@ func (m members) text() []byte {
 	return b
 }
 
-// idOf returns the member jobId, or "".
+// idOf returns the field jobId, or "".
 func idOf(body []byte) (string, error) {
 	var out struct{ JobID string }
 	err := json.Unmarshal(body, &out)
