@@ -18,7 +18,7 @@ func lsn(term, index uint64) history.LSN {
 	return history.LSN{LSN: fsm.LSN{Term: term, Index: index}}
 }
 
-// record notes one of everything.
+// record records one item of each kind.
 func record(r *history.Recorder) {
 	op := r.Begin(history.Op{Client: "p1", Kind: history.Enqueue, Job: "a", Delay: history.Time(time.Second), Request: "k", Payload: `{"n":1}`})
 	op.Outcome, op.LSN = history.OK, lsn(3, 17)
