@@ -12,7 +12,7 @@ import (
 
 const ms = history.Millisecond
 
-// good returns a job that is enqueued, handed out and completed.
+// good returns the history of a job that is enqueued, claimed and completed.
 func good() *history.History {
 	return &history.History{
 		Run: history.Run{Name: "good", Seed: 7},
