@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// step is a member, an element, or every element.
+// step is a field, an element, or every element.
 type step struct {
 	name  string
 	index int // of an element, if not isMember
@@ -41,7 +41,7 @@ func parsePath(text string) (path, error) {
 	return p, nil
 }
 
-// textBody is no name that a member can have in a path.
+// textBody is not a valid name of a field in a path.
 const textBody = "text()"
 
 func parseStep(rest string) (step, string, error) {
@@ -85,7 +85,7 @@ func (p path) String() string {
 	return b.String()
 }
 
-// covers reports whether place, which has no [*], is one that p means.
+// covers reports whether p matches place, which has no [*].
 func (p path) covers(place path) bool {
 	if len(p) != len(place) {
 		return false
@@ -120,7 +120,7 @@ func (p path) find(v any) (any, bool) {
 	return v, true
 }
 
-// member and element are the paths below p.
+// member and element return the paths below p.
 func (p path) member(name string) path { return p.with(step{name: name, index: isMember}) }
 func (p path) element(i int) path      { return p.with(step{index: i}) }
 func (p path) with(s step) path        { return append(p[:len(p):len(p)], s) }
