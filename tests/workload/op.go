@@ -30,7 +30,7 @@ func (l *Load) write(ctx context.Context, a *actor, op history.Op, call func(con
 	return op
 }
 
-// noteLSN notes the LSN of an answer.
+// noteLSN records the LSN of an answer.
 func (l *Load) noteLSN(op *history.Op, text string) {
 	lsn, err := history.ParseLSN(text)
 	if err != nil {

@@ -40,7 +40,7 @@ func (l *Load) read(ctx context.Context, a *actor) {
 	}
 }
 
-// shown notes a job as a read shows it.
+// shown records a job as the answer to a read has it.
 func shown(op *history.Op, j *v1.Job) {
 	op.Status, op.Token, op.Attempts, op.Result = j.Status, j.Token, int(j.Attempts), string(j.Result)
 }

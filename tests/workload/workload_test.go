@@ -114,8 +114,8 @@ func judge(t *testing.T, h *history.History) {
 	}
 }
 
-// counts checks that every kind of operation was tried and answered, and that writes
-// ask for their levels.
+// counts checks that every kind of operation was tried and answered, and that writes request
+// their levels.
 func counts(t *testing.T, h *history.History) {
 	t.Helper()
 	ok := make(map[history.Kind]int)
