@@ -8,8 +8,8 @@ import (
 	"osqueue/tests/cluster"
 )
 
-// The idle heartbeat writes next to nothing while no standby is known. A standby that is
-// started makes it fast, and does not take over though the document has not changed for
+// The idle heartbeat writes almost nothing while no standby is known. A standby that starts
+// makes the heartbeat fast, and does not take over although the document has not changed for
 // longer than its broker timeout.
 func TestIdleHeartbeat(t *testing.T) {
 	if testing.Short() {
