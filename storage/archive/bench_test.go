@@ -53,7 +53,7 @@ func benchBatch(first, n int) []byte {
 	return data
 }
 
-// benchLog has jobs in entries of so many each, as a machine applies them.
+// benchLog returns jobs in entries of the given size, as a machine applies them.
 func benchLog(jobs, each int) (*fsm.Machine, []Entry) {
 	m := fsm.New()
 	var entries []Entry
@@ -67,7 +67,7 @@ func benchLog(jobs, each int) (*fsm.Machine, []Entry) {
 	return m, entries
 }
 
-// benchArchive has the entries in segments of 128 KiB each.
+// benchArchive stores the entries in segments of 128 KiB each.
 func benchArchive(b *testing.B, bucket storage.Bucket, entries []Entry) *queuefile.Archive {
 	b.Helper()
 	base, err := WriteBase(b.Context(), bucket, lineage, fsm.LSN{}, fsm.New().View())

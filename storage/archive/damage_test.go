@@ -31,7 +31,7 @@ func (r *recorder) work(n int) {
 	}
 }
 
-// record has the leader work, and records it.
+// record lets the leader work, and records it.
 func (w *world) record(n int) {
 	l := w.leader
 	first := len(l.r.entries)
@@ -63,7 +63,7 @@ func fixedWorld(ctx context.Context, large bool) *world {
 	return w
 }
 
-// copied is another bucket with the same objects.
+// copied returns another bucket with the same objects.
 func (w *world) copied(ctx context.Context) *world {
 	c := *w
 	c.ctx, c.bucket = ctx, mem.New()
@@ -245,8 +245,7 @@ func testEveryByteOfTheRoot(t *testing.T) {
 	}
 }
 
-// TestVerifyInline: the state in the document has to be the one that the log
-// leads to.
+// TestVerifyInline checks that the state in the document must be the one that the log leads to.
 func TestVerifyInline(t *testing.T) {
 	t.Parallel()
 	w := fixedWorld(t.Context(), false)

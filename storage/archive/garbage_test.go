@@ -80,8 +80,9 @@ func TestNoGarbage(t *testing.T) {
 	}
 }
 
-// TestCopiesKeepTheirObjects: the state of a copy of a large document can be read after all that
-// is past the window was collected, and its objects go when the copy has gone.
+// TestCopiesKeepTheirObjects checks that the state of a copy of a large document is readable
+// after everything before the window was collected, and that its objects are collected when the
+// copy no longer exists.
 func TestCopiesKeepTheirObjects(t *testing.T) {
 	t.Parallel()
 	w := fixedWorld(t.Context(), true)
@@ -210,7 +211,7 @@ func TestLateManifest(t *testing.T) {
 	}
 }
 
-// meddled is a bucket in which something happens before it is listed.
+// meddled is a bucket that calls a function before it is listed.
 type meddled struct {
 	storage.Bucket
 	meddle func()

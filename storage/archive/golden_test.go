@@ -104,7 +104,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestGoldenWritten: the objects are written as they were.
+// TestGoldenWritten checks that the objects are written with the same bytes.
 func TestGoldenWritten(t *testing.T) {
 	t.Parallel()
 	w := goldenWorld(t)
@@ -139,8 +139,8 @@ func TestGoldenWritten(t *testing.T) {
 	}
 }
 
-// TestFormatDoc holds the example of docs/format.md against the code: a segment,
-// as a dump under its key.
+// TestFormatDoc compares the example of docs/format.md with the code: a segment, as a dump
+// under its key.
 func TestFormatDoc(t *testing.T) {
 	t.Parallel()
 	doc, err := os.ReadFile("../../docs/format.md")

@@ -73,7 +73,7 @@ func TestHole(t *testing.T) {
 	}
 }
 
-// TestBetweenTerms: indexes that were never given lie between two entries.
+// TestBetweenTerms checks that an index that was never used is between two entries.
 func TestBetweenTerms(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t.Context(), 1_700_000_000_000)
@@ -116,7 +116,7 @@ func TestOvertakenDocument(t *testing.T) {
 	}
 }
 
-// TestOriginalDocument: one without a header has no history.
+// TestOriginalDocument checks that a document without a header has no history.
 func TestOriginalDocument(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t.Context(), 1_700_000_000_000)
@@ -208,8 +208,8 @@ func sourcesOf(names []string) (all []source) {
 	return all
 }
 
-// TestBeforeTheFirstEntry: a time at which there was no queue is refused, with the first one
-// that can be given.
+// TestBeforeTheFirstEntry checks that a time before the queue existed is refused, and that the
+// error names the first possible time.
 func TestBeforeTheFirstEntry(t *testing.T) {
 	t.Parallel()
 	for _, large := range []bool{false, true} {

@@ -15,7 +15,7 @@ import (
 	"osqueue/storage/fault"
 )
 
-// TestLoadWithFaults has each kind of fault hit each read.
+// TestLoadWithFaults injects each kind of fault into each read.
 func TestLoadWithFaults(t *testing.T) {
 	t.Parallel()
 	w := fixedWorld(t.Context(), true)
@@ -174,8 +174,8 @@ func TestWriteBaseRefuses(t *testing.T) {
 	}
 }
 
-// TestReplayThatLeadsToAnotherState is an error, and no damage that a repair cuts away:
-// the release that wrote the log may read it rightly.
+// TestReplayThatLeadsToAnotherState checks that such a replay is an error, but not damage that
+// a repair removes: the release that wrote the log may read it correctly.
 func TestReplayThatLeadsToAnotherState(t *testing.T) {
 	t.Parallel()
 	for _, large := range []bool{true, false} {

@@ -33,7 +33,7 @@ func newRecorder(now int64) *recorder {
 	return r
 }
 
-// clone is another machine with the same past.
+// clone returns another machine with the same history.
 func (r *recorder) clone() *recorder {
 	c := *r
 	c.m = rebuilt(r.m)
@@ -150,7 +150,7 @@ func (r *recorder) register(epoch uint64) *fsmpb.Mutation {
 	}}}
 }
 
-// setExtra is for the document, or for a job that may be there.
+// setExtra returns a change of the unknown fields of the document, or of a job that may exist.
 func (r *recorder) setExtra(t *rapid.T) *fsmpb.Mutation {
 	op := &fsmpb.SetExtra{Extra: pick(t, []string{"", `{"note":1}`, `{"é":{"a":[]}}`}, "extra")}
 	if r.roll(t, 3) > 0 {

@@ -99,8 +99,8 @@ func garbage(t *testing.T, of string, names []string, root *queuefile.Document, 
 	return keys
 }
 
-// TestCollectHoldsLittle: the memory that the collector holds is bounded, and the number of
-// listings, too, with a million objects before the window or within.
+// TestCollectHoldsLittle checks that the memory of the collector and the number of listings are
+// bounded, with a million objects before the window or within it.
 func TestCollectHoldsLittle(t *testing.T) {
 	const n = 1_000_000
 	for window, lists := range map[int]int{n / 20: 8, n - n/20: 2} {
@@ -124,8 +124,8 @@ func TestCollectHoldsLittle(t *testing.T) {
 	}
 }
 
-// long is a bucket of a long log, whose names it makes up while it lists them. Segments up to first
-// are removed.
+// long is a bucket of a long log, whose names it generates while it lists them. Segments up to
+// first are removed.
 type long struct {
 	storage.Bucket
 	root           *queuefile.Document

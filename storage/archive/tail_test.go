@@ -26,8 +26,8 @@ func readBack(t *queuefile.Tail) ([]Entry, error) {
 	return got, err
 }
 
-// TestTail takes frames at random moments, of which each has to have exactly the
-// entries before it, also after more were appended.
+// TestTail takes frames at random moments. Each frame must have exactly the entries before it,
+// also after more entries were appended.
 func TestTail(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -72,7 +72,7 @@ func TestTail(t *testing.T) {
 	})
 }
 
-// randomData is now and then too much for the encoder to wait for a Flush.
+// randomData is sometimes too large for the encoder to wait for a Flush.
 func randomData(t *rapid.T) []byte {
 	if once(t, 20, "large") {
 		size := rapid.IntRange(0, 3*blockBytes).Draw(t, "size")
@@ -198,7 +198,7 @@ func TestBomb(t *testing.T) {
 	}
 }
 
-// TestFrameForOthers has the reference implementation read our frames.
+// TestFrameForOthers lets the reference implementation read the frames.
 func TestFrameForOthers(t *testing.T) {
 	t.Parallel()
 	zstd, err := exec.LookPath("zstd")
