@@ -54,7 +54,7 @@ func (c *call) readAck() (err error) {
 	}
 	c.ack.object = level == v1.AckObject
 	if c.ack.object && c.route.at == leaderOnly {
-		// Every bucket has the zero LSN, so this only checks that the bucket is reliable.
+		// Every bucket has the zero LSN, so this fails only if the archive is damaged.
 		if err := c.s.b.WaitFlushed(c.context(), fsm.LSN{}); errors.Is(err, cluster.ErrArchive) {
 			return err
 		}

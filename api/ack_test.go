@@ -22,7 +22,7 @@ func (g *rig) flushing(n int) func() bool {
 	}
 }
 
-// committed wants an answer to a write that has reached that level.
+// committed checks that the answer to a write has the given level.
 func committed(t testing.TB, a answer, level string) {
 	t.Helper()
 	if a.status != http.StatusOK && a.status != http.StatusNoContent {
