@@ -23,8 +23,10 @@ const (
 	// remembers more claims of a worker, and keeps a schedule from firing for a time
 	// before its first PUT (putAfter).
 	Level8 = 8
+	// Level9 is the level of the rules that this release adds.
+	Level9 = 9
 
-	MaxLevel = Level8 // the newest level that this version knows
+	MaxLevel = Level9 // the newest level that this version knows
 )
 
 // ErrLevel is wrapped by Meta.Check for a state of a level that this version does not
