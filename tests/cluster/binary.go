@@ -19,21 +19,24 @@ var Binary = sync.OnceValues(func() (string, error) {
 	} else if path != "" {
 		return filepath.Join(Root(), path), nil
 	}
-	return buildProgram("osqueue")
+	return buildProgram("osqueue", buildTag)
 })
 
-// FaultBinary returns the program with a wall clock that tests can set, built from this tree.
-var FaultBinary = sync.OnceValues(func() (string, error) { return buildProgram("osqueue-faultclock", "-tags", "faultclock") })
+// buildTag is the tag that the Makefile builds with: it leaves out the packages for gRPC of the
+// client of GCS.
+const buildTag = "disable_grpc_modules"
 
-// buildProgram builds the program under that name.
-func buildProgram(name string, flags ...string) (string, error) {
+// FaultBinary returns the program with a wall clock that tests can set, built from this tree.
+var FaultBinary = sync.OnceValues(func() (string, error) { return buildProgram("osqueue-faultclock", buildTag+",faultclock") })
+
+// buildProgram builds the program with the tags under that name.
+func buildProgram(name, tags string) (string, error) {
 	// Each tree has one path, and a build in progress has a name of its own: several test
 	// processes may build at the same time.
 	dir := filepath.Join(os.TempDir(), fmt.Sprintf("osqueue-test-%x", sha256.Sum256([]byte(Root())))[:32])
 	path := filepath.Join(dir, name)
 	fresh := fmt.Sprintf("%s.%d", path, os.Getpid())
-	args := append([]string{"build", "-buildvcs=false", "-trimpath", "-ldflags", "-s -w", "-o", fresh}, flags...)
-	build := exec.Command("go", append(args, "./cmd/osqueue")...)
+	build := exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-tags", tags, "-ldflags", "-s -w", "-o", fresh, "./cmd/osqueue")
 	build.Dir = Root()
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {

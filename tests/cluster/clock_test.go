@@ -123,8 +123,9 @@ func TestStartWithAWrongClock(t *testing.T) {
 	}
 }
 
-// The program that people run has no such clock.
-func TestOnlyTheTaggedProgramHasAClockToSet(t *testing.T) {
+// The program that people run has no such clock, and no program has the packages for gRPC of the
+// client of GCS.
+func TestProgramsAreBuiltWithTheirTags(t *testing.T) {
 	for _, p := range []struct {
 		name  string
 		build func() (string, error)
@@ -140,6 +141,9 @@ func TestOnlyTheTaggedProgramHasAClockToSet(t *testing.T) {
 		}
 		if got := bytes.Contains(data, []byte("OSQUEUE_FAULT_CLOCK")); got != p.want {
 			t.Errorf("the %s knows the file of the fault clock: %v", p.name, got)
+		}
+		if bytes.Contains(data, []byte("google.golang.org/grpc/xds")) {
+			t.Errorf("the %s contains gRPC's xds; build it with -tags disable_grpc_modules", p.name)
 		}
 	}
 }
