@@ -289,6 +289,7 @@ var eventKinds = []string{
 	v1.EventBroker, v1.EventWorkerRegistered, v1.EventWorkerDead, v1.EventQueueSet,
 	v1.EventCronPut, v1.EventCronDeleted, v1.EventCronFired, v1.EventCronSkipped, v1.EventBatchEnded,
 	v1.EventBucketAway, v1.EventBucketBack, v1.EventWritesRefused, v1.EventWritesAccepted,
+	v1.EventBucketDamaged, v1.EventBucketHealed,
 }
 
 // kindNames are the events whose kind alone says what happened.
@@ -309,6 +310,8 @@ var kindNames = map[fsm.EventKind]string{
 	fsm.BucketBack:       v1.EventBucketBack,
 	fsm.WritesRefused:    v1.EventWritesRefused,
 	fsm.WritesAccepted:   v1.EventWritesAccepted,
+	fsm.BucketDamaged:    v1.EventBucketDamaged,
+	fsm.BucketHealed:     v1.EventBucketHealed,
 }
 
 // eventKind returns the event's name on the wire.

@@ -162,7 +162,7 @@ func TestEventKinds(t *testing.T) {
 		}
 	}
 	seen := map[string]bool{}
-	for k := range fsm.WritesAccepted + 1 {
+	for k := range fsm.BucketHealed + 1 {
 		name := eventKind(&cluster.Event{Kind: k, From: fsm.InProgress, Status: fsm.InProgress})
 		if !slices.Contains(eventKinds, name) || seen[name] {
 			t.Errorf("kind %d is %q", k, name)

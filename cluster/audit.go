@@ -95,7 +95,7 @@ func (r *reign) heal(ctx context.Context, found *archive.Finding) {
 	e := &ArchiveError{Key: found.Key, Cause: fmt.Errorf("object %q: %w", found.Key, found.Err), named: found.Named}
 	r.damage.Store(e)
 	r.log.Error("an object that the document needs is missing or damaged; a new checkpoint is written", "key", e.Key, "reason", found.Err)
-	r.tell(ctx, fsm.AnnounceBucketAway, e.Error())
+	r.tellDamage(ctx, fsm.AnnounceBucketDamaged, fsm.AnnounceBucketAway, e.Cause.Error())
 	r.drafter.Renew()
 	for r.written.Load().names(e.named) {
 		r.flusher.Rewrite()
@@ -105,7 +105,16 @@ func (r *reign) heal(ctx context.Context, found *archive.Finding) {
 	}
 	r.damage.Store(nil)
 	r.log.Info("a new checkpoint has taken the place of the damaged archive", "key", e.Key)
-	r.tell(ctx, fsm.AnnounceBucketBack, "the archive is whole again")
+	r.tellDamage(ctx, fsm.AnnounceBucketHealed, fsm.AnnounceBucketBack, fmt.Sprintf("a new checkpoint has replaced object %q", e.Key))
+}
+
+// tellDamage proposes an event about the archive, of the kind older below Level9, where
+// only events about an outage of the bucket exist.
+func (r *reign) tellDamage(ctx context.Context, kind, older fsm.AnnounceKind, text string) {
+	if r.node.replica.meta().Level < fsm.Level9 {
+		kind = older
+	}
+	r.tell(ctx, kind, text)
 }
 
 // damaged returns the known damage of the archive, or nil if there is none or if the

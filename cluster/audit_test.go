@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,12 +19,13 @@ import (
 // not confirm a write.
 func TestALeaderHealsADamagedArchive(t *testing.T) {
 	t.Parallel()
+	removed := func(l *lab, key string) {
+		if err := l.bucket.Delete(l.t.Context(), key); err != nil {
+			l.t.Fatal(err)
+		}
+	}
 	for name, damage := range map[string]func(l *lab, key string){
-		"removed": func(l *lab, key string) {
-			if err := l.bucket.Delete(l.t.Context(), key); err != nil {
-				l.t.Fatal(err)
-			}
-		},
+		"removed": removed,
 		"a bit": func(l *lab, key string) {
 			o, err := l.bucket.Get(l.t.Context(), key)
 			if err != nil {
@@ -43,19 +45,27 @@ func TestALeaderHealsADamagedArchive(t *testing.T) {
 				if name == "removed" {
 					read = time.Hour // so that only the listing can find it
 				}
-				newLab(t).heals(kind, damage, read)
+				newLab(t).heals(kind, damage, read, fsm.MaxLevel)
 			})
 		}
 	}
+	t.Run("removed at level 8", func(t *testing.T) {
+		t.Parallel()
+		newLab(t).heals(".seg", removed, time.Hour, fsm.Level8)
+	})
 }
 
-func (l *lab) heals(kind string, damage func(l *lab, key string), read time.Duration) {
+// heals damages an object of a kind at a feature level of the cluster, and checks the
+// report, the repair and both events.
+func (l *lab) heals(kind string, damage func(l *lab, key string), read time.Duration, level uint32) {
 	faults := fault.New(l.bucket, 1)
 	n := l.leader(l.start("n", 1, func(c *Config) {
 		c.Bucket = faults
 		c.Flush.InlineMax, c.Flush.TailMax, c.Flush.TailMin = 1, 64, 16
 		c.ArchiveCheck, c.ArchiveRead = 20*time.Millisecond, read
+		c.FeatureLevel = level
 	})...)
+	l.eventually("the feature level", func() bool { return n.View().Meta().Level == level })
 	for _, id := range []string{"a", "b", "c"} {
 		l.flushed(n, l.enqueue(n, id))
 	}
@@ -77,6 +87,11 @@ func (l *lab) heals(kind string, damage func(l *lab, key string), read time.Dura
 	stalled.Stop()
 	stalled.Release(l.t.Context()) // releases the write that hangs
 	l.eventually("the cure", func() bool { return n.Status().ArchiveError == "" })
+	want := []fsm.EventKind{fsm.BucketDamaged, fsm.BucketHealed}
+	if level < fsm.Level9 {
+		want = []fsm.EventKind{fsm.BucketAway, fsm.BucketBack}
+	}
+	l.eventually("the events", func() bool { return slices.Equal(l.announcedAbout(n, key), want) })
 	l.flushed(n, l.enqueue(n, "d"))
 	m, err := archive.Machine(l.t.Context(), l.bucket, l.document())
 	if err != nil || m.Counts().Of(fsm.Unclaimed) != 4 {
@@ -92,4 +107,15 @@ func (l *lab) flushed(n *member, lsn fsm.LSN) {
 	if err := n.WaitFlushed(ctx, lsn); err != nil {
 		l.t.Fatal(err)
 	}
+}
+
+// announcedAbout returns the kinds of the announcements whose text has a key.
+func (l *lab) announcedAbout(n *member, key string) (kinds []fsm.EventKind) {
+	events, _ := n.Events().Since(EventID{}, 10_000)
+	for _, e := range events {
+		if e.Kind >= fsm.BucketAway && strings.Contains(e.Message, key) {
+			kinds = append(kinds, e.Kind)
+		}
+	}
+	return kinds
 }

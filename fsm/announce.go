@@ -16,6 +16,8 @@ const (
 	AnnounceBucketBack                             // flushes succeed again
 	AnnounceWritesRefused                          // the bucket is too far behind
 	AnnounceWritesAccepted                         // the bucket has caught up
+	AnnounceBucketDamaged                          // an object that the document needs is missing or damaged; since Level9
+	AnnounceBucketHealed                           // a new checkpoint has replaced the damaged objects; since Level9
 
 	numAnnounces = iota + 1
 )
@@ -25,6 +27,8 @@ var announced = [numAnnounces]EventKind{
 	AnnounceBucketBack:     BucketBack,
 	AnnounceWritesRefused:  WritesRefused,
 	AnnounceWritesAccepted: WritesAccepted,
+	AnnounceBucketDamaged:  BucketDamaged,
+	AnnounceBucketHealed:   BucketHealed,
 }
 
 // announceMax is the length, in bytes, at which the text of an announcement is cut.

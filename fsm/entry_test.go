@@ -225,7 +225,7 @@ func TestEncodeEntryRefusesWhatDecodeEntryWould(t *testing.T) {
 		{Op: &fsmpb.Mutation_Enqueue{Enqueue: &fsmpb.Enqueue{Jobs: []*fsmpb.NewJob{{Id: "a", Extra: "5"}}}}},
 		{Op: &fsmpb.Mutation_PutCron{PutCron: &fsmpb.PutCron{Name: "c", Job: &fsmpb.NewJob{Extra: `{"a":1}`}}}},
 		announce(0, "nothing"),
-		announce(fsm.AnnounceWritesAccepted+1, "of the future"),
+		announce(fsm.AnnounceBucketHealed+1, "of the future"),
 		{Op: &fsmpb.Mutation_RaiseLevel{}},
 		raiseLevel(fsm.BaseLevel),
 		raiseLevel(fsm.MaxLevel + 1),

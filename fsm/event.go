@@ -40,4 +40,6 @@ const (
 	BucketBack
 	WritesRefused
 	WritesAccepted
+	BucketDamaged
+	BucketHealed
 )

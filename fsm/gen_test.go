@@ -210,6 +210,7 @@ func (w *workload) workerDead(t *rapid.T) *fsmpb.Mutation {
 func (w *workload) announce(t *rapid.T) *fsmpb.Mutation {
 	kinds := []fsm.AnnounceKind{
 		fsm.AnnounceBucketAway, fsm.AnnounceBucketBack, fsm.AnnounceWritesRefused, fsm.AnnounceWritesAccepted,
+		fsm.AnnounceBucketDamaged, fsm.AnnounceBucketHealed,
 	}
 	text := "x"[:roll(t, 2, "shift")] + strings.Repeat("é", pick(t, []int{0, 3, 127, 128, 129, 500}, "length"))
 	return announce(pick(t, kinds, "announce"), text)

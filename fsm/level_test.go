@@ -20,19 +20,28 @@ func TestEntriesHaveTheLowestVersion(t *testing.T) {
 		if m.GetCheckState() != nil || m.GetStateChecked() != nil {
 			want = fsm.Level8
 		}
-		group := &fsmpb.Mutation{Op: &fsmpb.Mutation_Group{Group: &fsmpb.Group{Mutations: []*fsmpb.Mutation{announce(1, ""), m}}}}
-		batches := []*fsmpb.Batch{{Mutations: []*fsmpb.Mutation{announce(1, ""), m}}}
-		if m.GetGroup() == nil && m.Request == nil {
-			batches = append(batches, &fsmpb.Batch{Mutations: []*fsmpb.Mutation{group}})
-		}
-		for _, b := range batches {
-			if got := decode(t, entry(t, b)).Version; got != want {
-				t.Errorf("%T: version %d, want %d", m.Op, got, want)
-			}
-		}
+		checkVersion(t, m, want)
+	}
+	for _, kind := range []fsm.AnnounceKind{fsm.AnnounceBucketDamaged, fsm.AnnounceBucketHealed} {
+		checkVersion(t, announce(kind, ""), fsm.Level9)
 	}
 	if got := decode(t, entry(t, &fsmpb.Batch{})).Version; got != fsm.BaseLevel {
 		t.Errorf("an empty entry: version %d", got)
+	}
+}
+
+// checkVersion checks the version of entries with m.
+func checkVersion(t *testing.T, m *fsmpb.Mutation, want uint32) {
+	t.Helper()
+	group := &fsmpb.Mutation{Op: &fsmpb.Mutation_Group{Group: &fsmpb.Group{Mutations: []*fsmpb.Mutation{announce(1, ""), m}}}}
+	batches := []*fsmpb.Batch{{Mutations: []*fsmpb.Mutation{announce(1, ""), m}}}
+	if m.GetGroup() == nil && m.Request == nil {
+		batches = append(batches, &fsmpb.Batch{Mutations: []*fsmpb.Mutation{group}})
+	}
+	for _, b := range batches {
+		if got := decode(t, entry(t, b)).Version; got != want {
+			t.Errorf("%T: version %d, want %d", m.Op, got, want)
+		}
 	}
 }
 

@@ -441,6 +441,7 @@ func (m *model) announce(op *fsmpb.Announce) fsm.Result {
 	kinds := map[fsm.AnnounceKind]fsm.EventKind{
 		fsm.AnnounceBucketAway: fsm.BucketAway, fsm.AnnounceBucketBack: fsm.BucketBack,
 		fsm.AnnounceWritesRefused: fsm.WritesRefused, fsm.AnnounceWritesAccepted: fsm.WritesAccepted,
+		fsm.AnnounceBucketDamaged: fsm.BucketDamaged, fsm.AnnounceBucketHealed: fsm.BucketHealed,
 	}
 	kind := kinds[fsm.AnnounceKind(op.Kind)]
 	m.events = append(m.events, event{kind: kind, name: m.meta.Broker.Node, text: text})

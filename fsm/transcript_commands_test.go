@@ -206,6 +206,7 @@ func admin(t *testing.T, c command) *fsmpb.Mutation {
 		kinds := map[string]fsm.AnnounceKind{
 			"away": fsm.AnnounceBucketAway, "back": fsm.AnnounceBucketBack,
 			"refused": fsm.AnnounceWritesRefused, "accepted": fsm.AnnounceWritesAccepted,
+			"damaged": fsm.AnnounceBucketDamaged, "healed": fsm.AnnounceBucketHealed,
 		}
 		return announce(kinds[c.id(0)], strings.Repeat(c.text("text"), int(c.number(t, "times", 1))))
 	case "extra":

@@ -101,6 +101,7 @@ var eventNames = map[fsm.EventKind]string{
 	fsm.CronSkipped: "cron skipped", fsm.BatchEnded: "batch ended",
 	fsm.BucketAway: "bucket away", fsm.BucketBack: "bucket back",
 	fsm.WritesRefused: "writes refused", fsm.WritesAccepted: "writes accepted",
+	fsm.BucketDamaged: "bucket damaged", fsm.BucketHealed: "bucket healed",
 }
 
 func eventLine(e fsm.Event) string {

@@ -60,6 +60,11 @@ const (
 	EventWritesRefused  = "writes.refused"
 	EventWritesAccepted = "writes.accepted"
 
+	// EventBucketDamaged and EventBucketHealed: an object that the document needs is
+	// missing or damaged, and a new checkpoint has replaced it.
+	EventBucketDamaged = "bucket.damaged"
+	EventBucketHealed  = "bucket.healed"
+
 	// EventGap says that events before the next one are not held any more by
 	// the node that was asked. It has no id.
 	EventGap = "gap"

@@ -21,6 +21,7 @@ var eventKinds = []string{
 	v1.EventBroker, v1.EventWorkerRegistered, v1.EventWorkerDead, v1.EventQueueSet, v1.EventCronPut,
 	v1.EventCronDeleted, v1.EventCronFired, v1.EventCronSkipped, v1.EventBatchEnded,
 	v1.EventBucketAway, v1.EventBucketBack, v1.EventWritesRefused, v1.EventWritesAccepted,
+	v1.EventBucketDamaged, v1.EventBucketHealed,
 }
 
 // sinceStart is the value of --since for all stored events, and firstEvent an id before
