@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 )
 

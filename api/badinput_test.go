@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 )
 
 // The answer to a bad request names the fault so that the client can find and correct it.

@@ -9,7 +9,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 )

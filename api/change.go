@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"strconv"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 )

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	v1 "osqueue/api/v1"
 	"osqueue/client"
+	v1 "osqueue/client/api/v1"
 )
 
 // newClient returns the SDK before the server of g.

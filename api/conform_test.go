@@ -15,7 +15,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"go.yaml.in/yaml/v3"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 )
 
 // Every answer that a test of this package gets from a rig is compared with the document: its

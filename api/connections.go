@@ -7,7 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 )
 
 // The connections of a server are bounded, because each takes some 30 KiB. A connection

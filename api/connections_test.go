@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"testing"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 )
 
 func get(conn io.Writer, path string) {

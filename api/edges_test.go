@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 )
 
 // A claim that waits longer than the leader may be silent is no failure, also

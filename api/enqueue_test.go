@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 )
 

@@ -3,7 +3,7 @@ package api
 import (
 	"strconv"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 	"osqueue/cluster"
 	"osqueue/fsm"
 )

@@ -17,7 +17,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/hashicorp/go-hclog"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 )
 
 // Bounds of the connections to the leader. This node closes idle connections before the leader

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 )
 
 // pair is a follower before a leader that listens on the loopback.

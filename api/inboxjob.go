@@ -1,7 +1,7 @@
 package api
 
 import (
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 	"osqueue/fsm/fsmpb"
 )
 

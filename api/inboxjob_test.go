@@ -8,7 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 	"osqueue/fsm/fsmpb"
 )
 

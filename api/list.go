@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 )
 

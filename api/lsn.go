@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"time"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 )
 

@@ -4,7 +4,7 @@ import (
 	"encoding/base64"
 	"slices"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 )
 
 // nameCursorForm is the first byte of a cursor into a list by name; the last name

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"strconv"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 )
 
 // openAPI is the description of the API. A server hands out its own, so that it

@@ -14,7 +14,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 )
 
 // wireTypes are the bodies of the API, by the name of their schema.
@@ -75,7 +75,7 @@ func declared(t *testing.T) (structs, tags []string) {
 // inspectV1 walks the source of package v1.
 func inspectV1(t *testing.T, fn func(ast.Node) bool) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join("v1", "*.go"))
+	files, err := filepath.Glob(filepath.Join("..", "client", "api", "v1", "*.go"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no source of package v1: %v", err)
 	}

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"time"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 	"osqueue/cluster"
 	"osqueue/fsm"
 )

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 )
 

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 )
 
 // A change of one id that is sent again answers the same bytes, and one that did

@@ -3,7 +3,7 @@ package api
 import (
 	"net/http"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 )

@@ -7,7 +7,7 @@ import (
 
 	"github.com/gorilla/mux"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 )
 
 // route is one method on one path.

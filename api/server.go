@@ -15,7 +15,7 @@ import (
 	"github.com/gorilla/mux"
 	"github.com/hashicorp/go-hclog"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 )
 
 // Server is the HTTP API of one node. It is an http.Handler, safe for concurrent use. Create it

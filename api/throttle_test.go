@@ -3,7 +3,7 @@ package api
 import (
 	"testing"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 )
 
 func TestThrottleStats(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 )
 
 // later sends a request in the background.

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"slices"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 )

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 )
 
 // largeJob is larger than Config.MaxBody is by default.

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 )
 
 // Ack is an ack level: how durable a write must be before the server

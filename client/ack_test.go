@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 )
 
 // asked is the query and the header Prefer of the last request.

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 )
 
 // Change is the result of cancelling, retrying or deleting one job.

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 )
 
 // Claim leases up to o.Max jobs to o.Worker. If no job is available within o.Wait,

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"sync"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 )
 
 // Client calls the HTTP API of one cluster. Create one with New and share it. It is

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 )
 
 // Limits of one batch. The server refuses larger ones.

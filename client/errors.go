@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 )
 
 // Committed is the knowledge about a write that failed.

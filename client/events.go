@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 )
 
 // EventOptions select events. The zero value selects all events from now on.

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 )
 
 // eventLog is the stream that all nodes of a fake cluster send.

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 
-	v1 "osqueue/api/v1"
 	"osqueue/client"
+	v1 "osqueue/client/api/v1"
 )
 
 // A job that must survive the loss of every node is enqueued with AckObject. If the

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 )
 
 // The largest values stand for "no limit". None must turn over into its contrary.

@@ -16,7 +16,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 )
 
 // fault is a reaction of a node that replaces its answer to a request.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 )
 
 // Job returns the current state of a job.

@@ -5,7 +5,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 )
 
 // After the cluster came back from the bucket, a read of the client's own writes says

@@ -7,7 +7,7 @@ import (
 	"maps"
 	"net/url"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 )
 
 // listing is a list that is read page by page.

@@ -10,7 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 )
 
 func TestJudge(t *testing.T) {

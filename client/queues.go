@@ -10,7 +10,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 )
 
 // Queues iterates over the job types that have jobs or settings, ordered by type.

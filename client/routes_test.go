@@ -13,7 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 )
 
 func TestEnqueueMakesIDsAndKeepsPayloads(t *testing.T) {

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 )
 
 // A write that is answered with success, but with a wrong number of results, may

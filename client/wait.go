@@ -11,7 +11,7 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 )
 
 // ErrNotFinished is wrapped by the error of WaitJob when the time is over.

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 )
 
 // Watch waits for the ends of many jobs at once. It uses one stream of events and

@@ -4,7 +4,7 @@ import (
 	"context"
 	"net/http"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 )
 
 // Workers returns the registered workers, ordered by name.

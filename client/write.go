@@ -4,7 +4,7 @@ import (
 	"context"
 	"net/http"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 )
 
 // write returns a write that needs an idempotency key to be safe to repeat.

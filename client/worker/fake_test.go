@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
-	v1 "osqueue/api/v1"
 	"osqueue/client"
+	v1 "osqueue/client/api/v1"
 )
 
 // fakeJob is a job in a fakeQueue.

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	v1 "osqueue/api/v1"
 	"osqueue/client"
+	v1 "osqueue/client/api/v1"
 )
 
 // beatPause is the minimum time between two heartbeat calls after the first one failed. The

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	v1 "osqueue/api/v1"
 	"osqueue/client"
+	v1 "osqueue/client/api/v1"
 )
 
 // idleNotice is the time without a worker after which waiting commands print a hint.

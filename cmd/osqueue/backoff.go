@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	v1 "osqueue/api/v1"
 	"osqueue/client"
+	v1 "osqueue/client/api/v1"
 )
 
 // backoffHelp is the notation of a backoff, for the help of commands.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	v1 "osqueue/api/v1"
 	"osqueue/client"
+	v1 "osqueue/client/api/v1"
 )
 
 // change is a way to change jobs: cancel, retry or delete.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 )
 
 // withJobs is a fake with jobs w0… that wait, c0… completed and d0… dead.

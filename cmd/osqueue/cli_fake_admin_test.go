@@ -8,7 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 )
 
 // The fake's side of what is no job: one of each kind, "mail", "nightly", "b1"

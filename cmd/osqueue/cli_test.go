@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/goleak"
 
-	v1 "osqueue/api/v1"
 	"osqueue/client"
+	v1 "osqueue/client/api/v1"
 )
 
 // runMain is the environment variable that makes the test binary the program

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 )
 
 // members gives the fake's status three members as a leader sees them.

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	v1 "osqueue/api/v1"
 	"osqueue/client"
+	v1 "osqueue/client/api/v1"
 )
 
 // cronFlags are the flags of "osqueue cron put".

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 )
 
 func newDeadCommand(g *globals) *cobra.Command {

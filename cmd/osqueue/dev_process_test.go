@@ -19,8 +19,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	v1 "osqueue/api/v1"
 	"osqueue/client"
+	v1 "osqueue/client/api/v1"
 )
 
 // devProcess is "osqueue dev" in a process of its own, with its nodes.

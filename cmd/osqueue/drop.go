@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"osqueue/api"
-	v1 "osqueue/api/v1"
 	"osqueue/client"
+	v1 "osqueue/client/api/v1"
 	"osqueue/cluster"
 	"osqueue/cluster/inbox"
 	"osqueue/storage"

@@ -9,7 +9,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"osqueue/api"
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 )
 
 // dropBucket is a directory with a document in it.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	v1 "osqueue/api/v1"
 	"osqueue/client"
+	v1 "osqueue/client/api/v1"
 )
 
 // eventKinds are the kinds that a filter accepts.

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 
-	v1 "osqueue/api/v1"
 	"osqueue/client"
+	v1 "osqueue/client/api/v1"
 )
 
 // checkType returns an error if nothing is known of a type: it has no job and no

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 )
 

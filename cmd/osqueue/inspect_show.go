@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 	"osqueue/storage/queuefile"
 )

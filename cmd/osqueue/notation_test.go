@@ -6,8 +6,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	v1 "osqueue/api/v1"
 	"osqueue/client"
+	v1 "osqueue/client/api/v1"
 )
 
 func TestBackoffNotation(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 	"osqueue/cluster"
 	"osqueue/storage/cost"
 )

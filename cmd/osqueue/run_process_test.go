@@ -18,8 +18,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	v1 "osqueue/api/v1"
 	"osqueue/client"
+	v1 "osqueue/client/api/v1"
 )
 
 // result runs a command line with stdin, and says what became of it.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 )
 
 // The environment of the legacy broker. Its names have no common prefix, so every

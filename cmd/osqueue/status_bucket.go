@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	v1 "osqueue/api/v1"
 	"osqueue/client"
+	v1 "osqueue/client/api/v1"
 	"osqueue/storage/cost"
 )
 

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	v1 "osqueue/api/v1"
 	"osqueue/client"
+	v1 "osqueue/client/api/v1"
 )
 
 // memberRows returns the members of the cluster as the leader sees them. Without a

@@ -9,8 +9,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	v1 "osqueue/api/v1"
 	"osqueue/client"
+	v1 "osqueue/client/api/v1"
 )
 
 // batch is a sequence of lines that is sent in one request.

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
-	v1 "osqueue/api/v1"
 	"osqueue/client"
+	v1 "osqueue/client/api/v1"
 )
 
 // uniqueHelp is the notation of a unique key, for the help of commands.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 	"osqueue/storage/archive"
 	"osqueue/storage/queuefile"

@@ -15,7 +15,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 )
 
 // try runs a command line to its end and returns its stdout and exit status.

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 )
 
 // Hostile jobs fail with a reason, and the worker does the others.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 )
 
 // runUntil runs a worker until the fake has no job of type "wait" or others to

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	v1 "osqueue/api/v1"
 	"osqueue/client"
+	v1 "osqueue/client/api/v1"
 )
 
 func newWorkerListCommand(g *globals) *cobra.Command {

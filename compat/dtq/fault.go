@@ -5,7 +5,7 @@ import (
 	"errors"
 	"net/http"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 )
 
 const commitTimeout = "Commit timeout"

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"sync"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 )
 
 // Handler answers the clients of dtq and passes every other request to the node's HTTP

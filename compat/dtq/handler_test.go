@@ -15,7 +15,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"go.uber.org/goleak"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

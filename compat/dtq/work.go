@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 )
 
 // submit serves POST /submit_task. dtq answers before a majority has stored the task;

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 )
 
 // register serves POST /register_worker. After it the worker runs none of the tasks

@@ -16,7 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"osqueue/api"
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 	"osqueue/cluster"
 	"osqueue/storage/mem"
 )

@@ -13,7 +13,7 @@ import (
 	"connectrpc.com/connect"
 	"github.com/go-json-experiment/json/jsontext"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 	"osqueue/compat/osqueue/queuev1"
 )
 

@@ -15,7 +15,7 @@ import (
 	"github.com/coder/websocket"
 	"github.com/go-json-experiment/json"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 	"osqueue/compat/osqueue/queuev1"
 )
 

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"strings"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 )
 
 // Handler answers legacy clients and passes every other request to the node's HTTP API.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 )
 
 // The legacy broker looks up names of any length; the API refuses a name that cannot

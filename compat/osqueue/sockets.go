@@ -11,7 +11,7 @@ import (
 
 	"github.com/coder/websocket"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 )
 
 // sockets is the set of open WebSockets. It is safe for concurrent use.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 )
 
 // refusing is an API that refuses writes because the bucket lags.

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	v1 "osqueue/api/v1"
 	"osqueue/client"
+	v1 "osqueue/client/api/v1"
 	"osqueue/tests/cluster"
 )
 

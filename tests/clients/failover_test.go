@@ -11,7 +11,7 @@ import (
 	"osqueue/client"
 	"osqueue/tests/cluster"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 )
 
 // failoverJobs is how many jobs are submitted, a third of them before the kill.

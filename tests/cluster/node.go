@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 )
 
 // Node is a process of `osqueue serve`, or a placeholder for one.

@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/uuid"
 
-	v1 "osqueue/api/v1"
 	"osqueue/client"
+	v1 "osqueue/client/api/v1"
 	"osqueue/tests/cluster"
 	"osqueue/tests/model"
 )

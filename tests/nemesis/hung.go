@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 	"osqueue/tests/cluster"
 	"osqueue/tests/cluster/link"
 	"osqueue/tests/cluster/store"

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	v1 "osqueue/api/v1"
 	osqueue "osqueue/client"
+	v1 "osqueue/client/api/v1"
 )
 
 // smallInline is a limit that the queue of these tests is above.

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	v1 "osqueue/api/v1"
 	"osqueue/client"
+	v1 "osqueue/client/api/v1"
 	"osqueue/storage"
 	"osqueue/storage/bucketurl"
 	"osqueue/tests/cluster"

@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	v1 "osqueue/api/v1"
 	"osqueue/client"
+	v1 "osqueue/client/api/v1"
 	"osqueue/tests/history"
 )
 

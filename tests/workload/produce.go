@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	v1 "osqueue/api/v1"
 	"osqueue/client"
+	v1 "osqueue/client/api/v1"
 	"osqueue/tests/history"
 )
 

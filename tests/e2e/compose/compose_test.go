@@ -13,8 +13,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	v1 "osqueue/api/v1"
 	"osqueue/client"
+	v1 "osqueue/client/api/v1"
 	"osqueue/tests/cluster"
 )
 

@@ -12,8 +12,8 @@ import (
 	"syscall"
 	"time"
 
-	v1 "osqueue/api/v1"
 	"osqueue/client"
+	v1 "osqueue/client/api/v1"
 )
 
 // devCluster is a running "osqueue dev".

@@ -10,7 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	v1 "osqueue/api/v1"
+	v1 "osqueue/client/api/v1"
 )
 
 // resetRounds bounds the number of rounds of a reset: a lease may expire in between, and a page
