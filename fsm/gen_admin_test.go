@@ -102,6 +102,14 @@ func (w *workload) setQueue(t *rapid.T) *fsmpb.Mutation {
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_SetQueue{SetQueue: op}}
 }
 
+// setRate limits the rate of a type to one claim in some ms, without other limits.
+func (w *workload) setRate(t *rapid.T) *fsmpb.Mutation {
+	rate, burst, running := pick(t, []int64{20_000, 100_000}, "rate"), int64(1), int64(0)
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_SetQueue{SetQueue: &fsmpb.SetQueue{
+		Name: pick(t, jobTypes, "type"), RateMilli: &rate, Burst: &burst, MaxRunning: &running, MaxRunningPerGroup: &running,
+	}}}
+}
+
 // soon is a time that a schedule may have next; 0 is never.
 func (w *workload) soon(t *rapid.T, name string) int64 {
 	next := sum(w.now, odd(t, rapid.Int64Range(0, 60), "next"))

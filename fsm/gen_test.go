@@ -17,6 +17,7 @@ import (
 type workload struct {
 	now      int64
 	begun    bool
+	crowded  bool // more falls due in an entry
 	epoch    uint64
 	leases   []grant                  // the last ones given
 	asked    []*fsmpb.Claim           // the last ones made
@@ -102,13 +103,21 @@ func (w *workload) batch(t *rapid.T) *fsmpb.Batch {
 	w.now = w.step(t)
 	b := &fsmpb.Batch{NowMs: w.now, Random: rapid.Uint64().Draw(t, "random")}
 	b.FlushedTerm, b.FlushedIndex = uint64(roll(t, 3, "flushed term")), rapid.Uint64().Draw(t, "flushed index")
-	for range roll(t, 6, "mutations") {
+	for range w.size(t) {
 		b.Mutations = append(b.Mutations, w.requested(t))
 	}
 	if once(t, 30, "raise level") {
 		b.Mutations = append(b.Mutations, raiseLevel(fsm.MaxLevel), checkState())
 	}
 	return b
+}
+
+// size is the number of mutations of an entry.
+func (w *workload) size(t *rapid.T) int {
+	if w.crowded {
+		return roll(t, 14, "mutations")
+	}
+	return roll(t, 6, "mutations")
 }
 
 // takeover is the first entry of a new leader: it comes after a gap, and begins
@@ -133,8 +142,12 @@ func (w *workload) step(t *rapid.T) int64 {
 		w.begun = true
 		return w.now
 	}
+	rest := 1500
+	if w.crowded {
+		rest = 1000
+	}
 	switch kind := roll(t, 2000, "step"); {
-	case kind < 1500:
+	case kind < rest:
 		return sum(w.now, rapid.Int64Range(0, 15).Draw(t, "ms"))
 	case kind < 1850:
 		return sum(w.now, rapid.Int64Range(15, 200).Draw(t, "ms"))
@@ -151,6 +164,9 @@ type drawn = func(*rapid.T) *fsmpb.Mutation
 // mutation is one without a request key.
 func (w *workload) mutation(t *rapid.T) *fsmpb.Mutation {
 	often := []drawn{w.enqueue, w.claim, w.complete, w.fail, w.heartbeat, w.release, w.claim, w.complete, w.enqueue}
+	if w.crowded && once(t, 12, "limit") {
+		return w.setRate(t)
+	}
 	sometimes := []drawn{w.change, w.change, w.setQueue, w.putCron, w.fireCron, w.fireCron, w.triggerCron, w.group, w.forceComplete}
 	rarely := []drawn{w.registerWorker, w.workerDead, w.registerBroker, w.pauseCron, w.deleteCron, w.announce, w.setExtra}
 	switch kind := roll(t, 24, "kind"); {

@@ -29,6 +29,22 @@ var mutants = []mutant{
 		"m.endReservations()\n",
 	},
 
+	{
+		"permits wait for the budget", "budgets", "timer.go",
+		`if m.firings <= 0 && m.Level() >= Level7 {`,
+		`if m.firings <= 0 && m.Level() < Level7 {`,
+	},
+	{
+		"a timer that is moved uses the budget", "budgets", "timer.go",
+		"if end := m.leaseEnd(j); end > t.at {\n",
+		"if end := m.leaseEnd(j); end > t.at {\n\t\tm.firings--\n",
+	},
+	{
+		"retention continues with the types of the last entry", "budgets", "retain.go",
+		"\t\tm.retireOf(q)\n\t\tq.dirty",
+		"\t\tif m.removals <= 0 {\n\t\t\tm.dirty = m.dirty[i:]\n\t\t\treturn\n\t\t}\n\t\tm.retireOf(q)\n\t\tq.dirty",
+	},
+
 	// 3. Enqueue.
 	{
 		"backoff is no content", "enqueue", "enqueue.go",

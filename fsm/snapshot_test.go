@@ -31,7 +31,7 @@ func lived(t testing.TB) *fsm.Machine {
 	return m
 }
 
-func snapshot(t testing.TB, m *fsm.Machine) []byte {
+func snapshot(t rapid.TB, m *fsm.Machine) []byte {
 	t.Helper()
 	var buf bytes.Buffer
 	if err := m.View().Encode(&buf); err != nil {

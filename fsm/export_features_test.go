@@ -1,0 +1,80 @@
+package fsm
+
+import "strings"
+
+// PutOff returns the kinds of work that fell due and that the last entry had no budget
+// for.
+func (m *Machine) PutOff() (kinds []string) {
+	names := map[timerKind]string{
+		timerDue: "job due", timerLease: "lease", timerWorker: "worker", timerTimeout: "timeout",
+		timerPermit: "permit", timerRetain: "retention",
+	}
+	m.timers.Scan(func(t timer) bool {
+		if t.at > m.meta.Now {
+			return false
+		}
+		if m.exactly(t) {
+			kinds = append(kinds, names[t.kind])
+		}
+		return true
+	})
+	if m.unsettled.Len() > 0 {
+		kinds = append(kinds, "waiters")
+	}
+	return kinds
+}
+
+// exactly reports whether something falls due at the time of the timer: the timer of a
+// lease, timeout or worker may be early.
+func (m *Machine) exactly(t timer) bool {
+	switch t.kind {
+	case timerLease:
+		return m.leaseEnd(m.ids[t.key]) <= m.meta.Now
+	case timerTimeout:
+		return m.timeoutEnd(m.ids[t.key]) <= m.meta.Now
+	case timerWorker:
+		w, _ := m.workers.Get(&Worker{Name: t.key})
+		return m.workerEnd(w) <= m.meta.Now
+	}
+	return true
+}
+
+// Features returns the features that the state uses.
+func (m *Machine) Features() (names []string) {
+	note := func(name string, used bool) {
+		if used {
+			names = append(names, name)
+		}
+	}
+	note("workers", m.workers.Len() > 0)
+	note("claims", m.claims.Len() > 0)
+	note("turns of groups", m.turns.Len() > 0)
+	note("schedules", m.crons.Len() > 0)
+	note("batches", m.batches.Len() > 0)
+	note("dependencies", m.counts[Blocked] > 0)
+	note("unique keys", m.holders.Len() > 0)
+	note("unique keys for a period", m.holds.Len() > 0)
+	note("cancelled jobs", m.counts[Cancelled] > 0)
+	m.batches.Scan(func(b *JobBatch) bool { note("callbacks", b.Callback != nil && !b.Called); return true })
+	m.crons.Scan(func(c *Cron) bool { note("paused schedules", c.Paused); return true })
+	m.requests.Scan(func(r *RequestRecord) bool {
+		removed := strings.HasPrefix(r.Key, removedPrefix)
+		note("requests", !removed)
+		note("removed jobs", removed)
+		return true
+	})
+	m.settings.Scan(func(s *QueueSettings) bool {
+		note("pauses", s.Paused)
+		note("limits of running jobs", s.limitsRunning())
+		note("rates", s.RateMilli > 0 && s.level(m.meta.Now) < permit)
+		note("retention of a type", s.RetainMs != Unset || s.RetainCount != Unset)
+		return true
+	})
+	m.jobs.Scan(func(j *Job) bool {
+		note("priorities", j.Status == Unclaimed && j.Priority != 0)
+		note("timeouts", j.Status == InProgress && j.Details().TimeoutMs > 0)
+		note("backoff", j.Status == Scheduled && j.Attempts > 0)
+		return true
+	})
+	return names
+}
