@@ -23,9 +23,9 @@ type awaited struct {
 	start string        // how to start a worker for it, with %s for the type
 }
 
-// waitEnd returns the job when it has ended, with any status. If no worker takes jobs of
+// waitForEnd returns the job when it has ended, with any status. If no worker takes jobs of
 // its type after idleNotice, it prints a hint on stderr.
-func (g *globals) waitEnd(ctx context.Context, c *client.Client, a awaited) (v1.Job, error) {
+func waitForEnd(ctx context.Context, g *globals, c *client.Client, a awaited) (v1.Job, error) {
 	if a.quiet || (a.limit > 0 && a.limit < idleNotice) {
 		return endOf(ctx, c, a.id, a.limit)
 	}

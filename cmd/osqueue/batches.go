@@ -100,7 +100,7 @@ func runBatchCreate(ctx context.Context, g *globals, f *batchFlags) error {
 	if err != nil {
 		return err
 	}
-	jobs, err := g.batchJobs(f)
+	jobs, err := batchJobs(g, f)
 	if err != nil {
 		return err
 	}
@@ -117,11 +117,11 @@ func runBatchCreate(ctx context.Context, g *globals, f *batchFlags) error {
 }
 
 // batchJobs reads the jobs of a file, which must fit into one request.
-func (g *globals) batchJobs(f *batchFlags) ([]client.NewJob, error) {
+func batchJobs(g *globals, f *batchFlags) ([]client.NewJob, error) {
 	if f.file == "" {
 		return nil, nil
 	}
-	in, err := g.open(f.file)
+	in, err := openInput(g, f.file)
 	if err != nil {
 		return nil, err
 	}
@@ -171,34 +171,6 @@ not longer ago than completed jobs are kept. With --json each line is one batch.
 	}
 }
 
-func batchState(b v1.BatchInfo) string {
-	if b.EndedAt == 0 {
-		return "open"
-	}
-	return "ended"
-}
-
-var batchColumns = []string{"ID", "STATE", "JOBS", "PENDING", "COMPLETED", "DEAD", "CANCELLED", "CALLBACK", "AGE"}
-
-func batchRow(b v1.BatchInfo, now time.Time) []string {
-	return []string{
-		b.ID, batchState(b), strconv.FormatUint(b.Total, 10), strconv.FormatUint(b.Pending, 10), strconv.FormatUint(b.Completed, 10),
-		strconv.FormatUint(b.Dead, 10), strconv.FormatUint(b.Cancelled, 10), callbackState(b), agoText(b.CreatedAt, now),
-	}
-}
-
-func callbackState(b v1.BatchInfo) string {
-	switch {
-	case b.CallbackID == "":
-		return "-"
-	case b.Called:
-		return "called"
-	case b.EndedAt != 0:
-		return "not called"
-	}
-	return "waits"
-}
-
 func newBatchShowCommand(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show ID",
@@ -211,13 +183,13 @@ func newBatchShowCommand(g *globals) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return g.showBatch(b)
+				return showBatch(g, b)
 			})
 		},
 	}
 }
 
-func (g *globals) showBatch(b v1.BatchInfo) error {
+func showBatch(g *globals, b v1.BatchInfo) error {
 	if g.json {
 		return g.writeJSON(b)
 	}

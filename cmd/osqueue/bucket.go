@@ -8,7 +8,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"osqueue/storage"
 	"osqueue/storage/bucketurl"
 	"osqueue/storage/cost"
 	"osqueue/storage/detach"
@@ -47,12 +46,12 @@ func (s *server) openBucket(ctx context.Context, o *serveOptions, metrics *prome
 	if known {
 		patience = probeTimeoutKnown
 	}
-	err = probeBucket(ctx, counted, o.bucket, patience)
+	err = probe.RunFor(ctx, counted, o.bucket, patience)
 	if err == nil || !known || errors.Is(err, probe.ErrUnsafe) || ctx.Err() != nil {
 		return err
 	}
 	s.log.Warn("the bucket does not answer; starting without it", "error", err)
-	s.prove = func(ctx context.Context) error { return probeBucket(ctx, counted, o.bucket, probeTimeout) }
+	s.prove = func(ctx context.Context) error { return probe.RunFor(ctx, counted, o.bucket, probeTimeout) }
 	return nil
 }
 
@@ -76,15 +75,6 @@ func (all observers) ObserveStorage(o metered.Observation) {
 	for _, one := range all {
 		one.ObserveStorage(o)
 	}
-}
-
-func probeBucket(ctx context.Context, b storage.Bucket, url string, patience time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	if err := probe.Run(ctx, b); err != nil {
-		return fmt.Errorf("the bucket %s is not usable: %w", url, err)
-	}
-	return nil
 }
 
 // keepProving probes a bucket that did not answer at the start until it answers or ctx

@@ -109,7 +109,7 @@ func (r *changeRun) byID(ctx context.Context, c *client.Client, ids []string) er
 		if err != nil {
 			return err
 		}
-		return r.g.showChange(r.change, got)
+		return showChange(r.g, r.change, got)
 	}
 	changes, err := r.change.many(c, ctx, ids)
 	refused := 0
@@ -117,7 +117,7 @@ func (r *changeRun) byID(ctx context.Context, c *client.Client, ids []string) er
 		if one.Tag != "" {
 			refused++
 		}
-		if fault := r.g.showChange(r.change, one); fault != nil {
+		if fault := showChange(r.g, r.change, one); fault != nil {
 			return errors.Join(fault, err)
 		}
 	}
@@ -145,7 +145,7 @@ func (r *changeRun) checkOnly(ctx context.Context, c *client.Client, ids []strin
 	return nil
 }
 
-func (g *globals) showChange(ch *change, c client.Change) error {
+func showChange(g *globals, ch *change, c client.Change) error {
 	if g.json {
 		out := struct {
 			JobID     string `json:"jobId"`
@@ -185,7 +185,7 @@ func (r *changeRun) byFilter(ctx context.Context, c *client.Client) error {
 	}
 	statuses, err := r.statuses()
 	if err == nil {
-		err = r.filter.checkNamed(ctx, c)
+		err = checkNamed(ctx, &r.filter, c)
 	}
 	if err != nil {
 		return err
@@ -329,13 +329,6 @@ func (n jobCount) String() string {
 		return "more than " + text
 	}
 	return text
-}
-
-func plural(n uint64, word string) string {
-	if n == 1 {
-		return "1 " + word
-	}
-	return fmt.Sprintf("%d %ss", n, word)
 }
 
 func capital(word string) string { return strings.ToUpper(word[:1]) + word[1:] }

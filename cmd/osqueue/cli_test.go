@@ -178,7 +178,7 @@ func TestExitCodes(t *testing.T) {
 func TestHelpTellsTheExitStatus(t *testing.T) {
 	n := 0
 	root := &cobra.Command{Use: "osqueue"}
-	root.AddCommand(commands(newGlobals())...)
+	root.AddCommand(commands(newGlobals(version))...)
 	for _, cmd := range all(root) {
 		line := strings.Fields(cmd.CommandPath())[1:]
 		got := newCommand(t, "127.0.0.1:1").run(append(line, "--help")...)

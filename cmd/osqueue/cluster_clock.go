@@ -48,12 +48,12 @@ checkpoint afterwards. If the leader fails in between, look at the time again.
 			return g.withClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
 				nodes := c.StatusAll(ctx)
 				if !back {
-					return g.showClocks(nodes)
+					return showClocks(g, nodes)
 				}
 				if !yes {
 					return usagef("osqueue cluster clock --set-back changes the time of every job; look at osqueue cluster clock, then give --yes")
 				}
-				return g.setClockBack(cmd.Context(), nodes)
+				return setClockBack(cmd.Context(), g, nodes)
 			})
 		},
 	}
@@ -64,7 +64,7 @@ checkpoint afterwards. If the leader fails in between, look at the time again.
 
 // setClockBack sets the queue's clock back. It waits without the usual bound, because
 // the leader needs longer than --timeout for a large queue.
-func (g *globals) setClockBack(ctx context.Context, nodes []client.NodeStatus) error {
+func setClockBack(ctx context.Context, g *globals, nodes []client.NodeStatus) error {
 	i := leaderIndex(nodes)
 	if i < 0 {
 		return noLeaderAsked(nodes)
@@ -106,7 +106,7 @@ type wallClock struct {
 	OffsetMs *int64 `json:"offsetMs,omitzero"` // ahead of the leader's; absent if it is not known
 }
 
-func (g *globals) showClocks(nodes []client.NodeStatus) error {
+func showClocks(g *globals, nodes []client.NodeStatus) error {
 	i := leaderIndex(nodes)
 	if i < 0 {
 		return noLeaderAsked(nodes)

@@ -55,32 +55,6 @@ With --json each line is one schedule.
 	}
 }
 
-var cronColumns = []string{"NAME", "SPEC", "ZONE", "TYPE", "NEXT", "LAST", "FIRED", "SKIPPED"}
-
-func cronRow(c v1.Cron) []string {
-	return []string{
-		c.Name, c.Spec, zoneText(c.TimeZone), orDash(c.Job.Type), nextText(c.Paused, c.NextAt), localTime(c.LastAt),
-		strconv.FormatUint(c.Fired, 10), strconv.FormatUint(c.Skipped, 10),
-	}
-}
-
-func zoneText(zone string) string {
-	if zone == "" {
-		return "UTC"
-	}
-	return zone
-}
-
-func nextText(paused bool, next int64) string {
-	switch {
-	case paused:
-		return "paused"
-	case next == 0:
-		return "never"
-	}
-	return localTime(next)
-}
-
 func newCronShowCommand(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show NAME",
@@ -93,13 +67,13 @@ func newCronShowCommand(g *globals) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return g.showCron(cron)
+				return showCron(g, cron)
 			})
 		},
 	}
 }
 
-func (g *globals) showCron(c v1.Cron) error {
+func showCron(g *globals, c v1.Cron) error {
 	if g.json {
 		return g.writeJSON(c)
 	}
@@ -120,13 +94,6 @@ func (g *globals) showCron(c v1.Cron) error {
 	}
 	rows = append(rows, set([]string{"last error", c.LastError})...)
 	return g.table(append(rows, newJobRows(c.Job)...))
-}
-
-func textOr(text, otherwise string) string {
-	if text == "" {
-		return otherwise
-	}
-	return text
 }
 
 // newJobRows returns table rows for a job that is not enqueued yet.
@@ -160,7 +127,7 @@ func newCronNamesCommand(g *globals, verb, done, short string, do func(*client.C
 		Long:  short + ".\n\n" + exitHelp,
 		Args:  usageArgs(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return g.eachName(cmd.Context(), args, done, do)
+			return eachName(cmd.Context(), g, args, done, do)
 		},
 	}
 }
@@ -176,7 +143,7 @@ func newCronResumeCommand(g *globals) *cobra.Command {
 				for _, name := range args {
 					put, err := c.ResumeCron(ctx, name)
 					if err == nil {
-						err = g.showCronPut(name, "resumed", put, false)
+						err = showCronPut(g, name, "resumed", put, false)
 					}
 					if err != nil {
 						return err
@@ -188,7 +155,7 @@ func newCronResumeCommand(g *globals) *cobra.Command {
 	}
 }
 
-func (g *globals) showCronPut(name, done string, put v1.CronPut, paused bool) error {
+func showCronPut(g *globals, name, done string, put v1.CronPut, paused bool) error {
 	if g.json {
 		return writeWritten(g, put)
 	}
@@ -208,19 +175,19 @@ schedule's next time stays as it is.
 			return g.withClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
 				got, err := c.TriggerCron(ctx, args[0])
 				if err == nil {
-					err = g.noteHolder(got)
+					err = noteHolder(g, got)
 				}
 				if err != nil {
 					return err
 				}
-				return g.showEnqueued(got)
+				return showEnqueued(g, got)
 			})
 		},
 	}
 }
 
 // showEnqueued prints the id of a job that was enqueued.
-func (g *globals) showEnqueued(e client.Enqueued) error {
+func showEnqueued(g *globals, e client.Enqueued) error {
 	if g.json {
 		return writeWritten(g, v1.Enqueued{JobID: e.JobID, LSN: e.LSN, Duplicate: e.Duplicate})
 	}

@@ -101,6 +101,6 @@ func putCron(ctx context.Context, g *globals, f *cronFlags, name, spec string) e
 		if err != nil {
 			return err
 		}
-		return g.showCronPut(name, done, put, f.paused)
+		return showCronPut(g, name, done, put, f.paused)
 	})
 }

@@ -22,17 +22,6 @@ somebody retries or removes them.`)
 	return cmd
 }
 
-// newGroupCommand returns a command that only contains subcommands.
-func newGroupCommand(name, short, long string) *cobra.Command {
-	return &cobra.Command{
-		Use:   name,
-		Short: short,
-		Long:  long + "\n\n" + exitHelp,
-		Args:  usageArgs(cobra.NoArgs),
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-}
-
 func newDeadListCommand(g *globals) *cobra.Command {
 	l := &jobLister{g: g, columns: deadColumns, row: deadRow}
 	cmd := &cobra.Command{
@@ -62,15 +51,6 @@ func deadRow(j v1.Job, now time.Time) []string {
 		died += " ago"
 	}
 	return []string{j.ID, orDash(j.Type), attempts(j), died, workerName(j), orDash(clip(plainLine(firstLine(j.LastError))))}
-}
-
-// clip shortens a text that would break the lines of a table.
-func clip(text string) string {
-	const most = 80
-	if runes := []rune(text); len(runes) > most {
-		return string(runes[:most-1]) + "…"
-	}
-	return text
 }
 
 func newDeadChangeCommand(g *globals, ch *change, name, short string) *cobra.Command {

@@ -13,10 +13,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"osqueue/client"
-	"osqueue/cluster"
 	"osqueue/storage/bucketurl"
 )
 
@@ -30,7 +28,9 @@ type devOptions struct {
 	serve    []string // further flags for the nodes
 }
 
-func newDevCommand(g *globals) *cobra.Command {
+// newDevCommand returns the command dev. checkServe checks flags for the nodes as serve
+// does.
+func newDevCommand(g *globals, checkServe func(g *globals, flags []string) error) *cobra.Command {
 	var o devOptions
 	cmd := &cobra.Command{
 		Use:   "dev [-- SERVE-FLAGS]",
@@ -52,7 +52,11 @@ Flags after -- are those of serve and given to every node.
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.serve = args
-			if err := o.validate(g); err != nil {
+			err := o.validate()
+			if err == nil {
+				err = checkServe(g, args)
+			}
+			if err != nil {
 				return &usageError{err: err}
 			}
 			return runDev(cmd.Context(), g, o)
@@ -76,7 +80,7 @@ Flags after -- are those of serve and given to every node.
 	return cmd
 }
 
-func (o *devOptions) validate(g *globals) error {
+func (o *devOptions) validate() error {
 	if o.nodes < 1 || o.nodes > 9 {
 		return fmt.Errorf("--nodes %d: use 1 to 9", o.nodes)
 	}
@@ -93,26 +97,6 @@ func (o *devOptions) validate(g *globals) error {
 		if strings.HasPrefix(o.bucket, "mem:") && o.nodes > 1 {
 			return fmt.Errorf("--bucket %s: every node is a process of its own, and would have a bucket of its own", o.bucket)
 		}
-	}
-	return o.validateServe(g)
-}
-
-// validateServe checks the flags for the nodes before any node starts.
-func (o *devOptions) validateServe(g *globals) error {
-	node := serveOptions{node: cluster.DefaultConfig()}
-	flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
-	node.bind(flags)
-	if err := flags.Parse(o.serve); err != nil {
-		return fmt.Errorf("flags for the nodes: %w", err)
-	}
-	if flags.NArg() > 0 {
-		return fmt.Errorf("flags for the nodes: %q is none", flags.Arg(0))
-	}
-	if node.bucket == "" {
-		node.bucket = "mem://" // dev gives the real one
-	}
-	if err := node.complete(g); err != nil {
-		return fmt.Errorf("flags for the nodes: %w", err)
 	}
 	return nil
 }

@@ -191,7 +191,7 @@ func (d *devCluster) welcome(leader string) {
 		rows += fmt.Sprintf("  %s  http://%s  pid %d%s\n", d.o.name(i), d.o.http(i), n.cmd.Process.Pid, mark)
 	}
 	d.mu.Unlock()
-	self := d.g.self()
+	self := programName(d.g)
 	d.say(`a cluster of %d nodes is up
 
 %s
@@ -218,9 +218,9 @@ func (d *devCluster) afterDeath() string {
 	return "nothing is lost"
 }
 
-// self returns the command that started this program, for commands that people paste:
+// programName returns the command that started this program, for commands that people paste:
 // its name if PATH finds it, or else its path.
-func (g *globals) self() string {
+func programName(g *globals) string {
 	found, err := exec.LookPath("osqueue")
 	own, fault := os.Executable()
 	if err == nil && fault == nil {

@@ -95,7 +95,7 @@ func runDrop(ctx context.Context, g *globals, f *dropFlags, args []string) error
 	if err != nil {
 		return err
 	}
-	if err := g.notePast(f.runAt); err != nil {
+	if err := notePast(g, f.runAt); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, g.timeout)
@@ -128,7 +128,7 @@ func (f *dropFlags) checkBucket() error {
 
 // body returns the content of the file, in a form that the queue accepts.
 func (f *dropFlags) body(ctx context.Context, g *globals, argument *string) ([]byte, error) {
-	text, present, err := g.payload(ctx, argument)
+	text, present, err := readPayload(ctx, g, argument)
 	if err != nil {
 		return nil, err
 	}

@@ -115,7 +115,7 @@ func followEvents(ctx context.Context, g *globals, f *eventFlags) error {
 		if err != nil {
 			return unlessStopped(ctx, err)
 		}
-		if err := g.showEvent(e); err != nil {
+		if err := showEvent(g, e); err != nil {
 			return err
 		}
 		if n++; n == f.limit {
@@ -136,7 +136,7 @@ func unlessStopped(ctx context.Context, err error) error {
 	}
 }
 
-func (g *globals) showEvent(e v1.Event) error {
+func showEvent(g *globals, e v1.Event) error {
 	if g.json {
 		return g.writeJSON(e)
 	}

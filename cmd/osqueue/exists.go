@@ -25,7 +25,7 @@ func checkType(ctx context.Context, c *client.Client, name string) error {
 
 // checkNamed returns an error if the type or the batch that a filter names does not
 // exist.
-func (f *filterFlags) checkNamed(ctx context.Context, c *client.Client) error {
+func checkNamed(ctx context.Context, f *filterFlags, c *client.Client) error {
 	if f.kind != "" {
 		if err := checkType(ctx, c, f.kind); err != nil {
 			return err

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"strings"
-	"time"
 )
 
 // orDash keeps a column from being empty.
@@ -19,23 +18,28 @@ func firstLine(text string) string {
 	return line
 }
 
-// short is a duration of three figures or so.
-func short(d time.Duration) string {
-	switch {
-	case d < time.Second:
-		return d.Round(time.Millisecond).String()
-	case d < time.Minute:
-		return d.Round(10 * time.Millisecond).String()
-	case d < 48*time.Hour:
-		return d.Round(time.Second).String()
+func plural(n uint64, word string) string {
+	if n == 1 {
+		return "1 " + word
 	}
-	return fmt.Sprintf("%dd", d/(24*time.Hour))
+	return fmt.Sprintf("%d %ss", n, word)
 }
 
-// clockTime is a time of the wire for people; "-" if there is none.
-func clockTime(ms int64) string {
-	if ms == 0 {
-		return "-"
+func textOr(text, otherwise string) string {
+	if text == "" {
+		return otherwise
 	}
-	return time.UnixMilli(ms).UTC().Format("2006-01-02 15:04:05.000 MST")
+	return text
 }
+
+// clip shortens a text that would break the lines of a table.
+func clip(text string) string {
+	const most = 80
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return text
+}
+
+// noLSN is the LSN of what is not there.
+const noLSN = "0-0"

@@ -88,7 +88,7 @@ func (in *inspection) check() error {
 	case in.list == "blocked" && len(in.filter.status) > 0:
 		return usagef("--list blocked lists the jobs of that status; for others use --list jobs")
 	}
-	_, err := in.filter.statuses()
+	_, err := chosenStatuses(&in.filter)
 	return err
 }
 
@@ -106,7 +106,7 @@ func (in *inspection) show(ctx context.Context, b *buckets) error {
 		return err
 	}
 	if in.id == "" && in.list == "" {
-		return in.g.showState(s, in.now)
+		return showState(in.g, s, in.now)
 	}
 	stamp := s.stamp(in.now)
 	if err := writePlain(in.g.stderr, stamp.text(in.now)); err != nil {
@@ -124,7 +124,7 @@ func (in *inspection) showJob(s *storedState) error {
 		return fmt.Errorf("the state has no job %q; it may be younger than the last flush, or past its retention", in.id)
 	}
 	if !in.g.json {
-		return in.g.showJob(jobOfState(j), false)
+		return showJob(in.g, jobOfState(j), false)
 	}
 	return in.g.writeJSON(struct {
 		v1.Job

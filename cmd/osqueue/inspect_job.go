@@ -65,8 +65,8 @@ func opaque(v []byte) jsontext.Value {
 	return quoted
 }
 
-// statuses returns the statuses of the filter. No status means all.
-func (f *filterFlags) statuses() ([]fsm.Status, error) {
+// chosenStatuses returns the statuses of the filter. No status means all.
+func chosenStatuses(f *filterFlags) ([]fsm.Status, error) {
 	var out []fsm.Status
 	for _, name := range f.status {
 		if name == v1.StatusAll {
@@ -81,8 +81,8 @@ func (f *filterFlags) statuses() ([]fsm.Status, error) {
 	return out, nil
 }
 
-// matches reports whether a job has all that the filter names beside its status.
-func (f *filterFlags) matches(j *fsm.Job) bool {
+// isChosen reports whether a job has all that the filter names beside its status.
+func isChosen(f *filterFlags, j *fsm.Job) bool {
 	o := j.Options()
 	after, before := f.created.after, f.created.before
 	return (f.kind == "" || j.Type == f.kind) &&

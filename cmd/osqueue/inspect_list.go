@@ -131,7 +131,7 @@ func (in *inspection) listWorkers(s *storedState) error {
 // jobs calls fn for the jobs that are chosen, first in first out.
 func (in *inspection) jobs(s *storedState, statuses []fsm.Status) func(fn func(*fsm.Job) bool) {
 	return func(fn func(*fsm.Job) bool) {
-		s.view.Merged(statuses, 0, func(j *fsm.Job) bool { return !in.filter.matches(j) || fn(j) })
+		s.view.Merged(statuses, 0, func(j *fsm.Job) bool { return !isChosen(&in.filter, j) || fn(j) })
 	}
 }
 
@@ -142,7 +142,7 @@ var (
 )
 
 func (in *inspection) listJobs(s *storedState) error {
-	statuses, err := in.filter.statuses()
+	statuses, err := chosenStatuses(&in.filter)
 	if err != nil {
 		return err
 	}

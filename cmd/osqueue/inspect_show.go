@@ -102,7 +102,7 @@ func (s *storedState) countBeside(out *stateSummary) {
 }
 
 // showState prints the summary of a state.
-func (g *globals) showState(s *storedState, now time.Time) error {
+func showState(g *globals, s *storedState, now time.Time) error {
 	sum := s.summary(now)
 	if g.json {
 		return g.writeJSON(sum)

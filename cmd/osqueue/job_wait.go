@@ -71,7 +71,7 @@ func waitMany(ctx context.Context, g *globals, c *client.Client, atMost time.Dur
 		if r.job.Status != v1.StatusCompleted {
 			failed++
 		}
-		return g.writeFinished(r)
+		return writeFinished(g, r)
 	}
 	if err := inOrder(ctx, waitsInFlight, each(ids), wait, done); err != nil {
 		return err
@@ -94,7 +94,7 @@ func each[T any](items []T) iter.Seq2[T, error] {
 }
 
 // writeFinished is the line of a job that was waited for.
-func (g *globals) writeFinished(r finishedJob) error {
+func writeFinished(g *globals, r finishedJob) error {
 	if g.json {
 		return g.writeJSON(r.job)
 	}

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"osqueue/client"
@@ -116,10 +115,4 @@ func payloadOf(flag, text string, plain bool) (jsontext.Value, error) {
 		return nil, usagef("--%s %w", flag, err)
 	}
 	return payload, nil
-}
-
-// complete adds completions for the value of a flag.
-func complete(cmd *cobra.Command, flag string, words ...string) {
-	// The call fails only if the flag does not exist, or has completions already.
-	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 }

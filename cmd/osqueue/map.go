@@ -111,7 +111,7 @@ func runMap(ctx context.Context, g *globals, f *mapFlags, argv []string) error {
 	if err != nil {
 		return err
 	}
-	in, err := g.open(f.file)
+	in, err := openInput(g, f.file)
 	if err != nil {
 		return err
 	}

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/url"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -98,18 +96,6 @@ func (b *buckets) write(ctx context.Context, bucket string) (storage.Bucket, err
 	}
 	b.open = append(b.open, opened)
 	return b.bound(bucket, opened), nil
-}
-
-// inMemory reports whether a bucket exists only in the process that opens it.
-func inMemory(bucket string) bool { return strings.HasPrefix(bucket, "mem:") }
-
-// openError explains why a bucket cannot be opened. Usually its URL is wrong, except for
-// a directory without permission.
-func openError(err error) error {
-	if errors.As(err, new(*fs.PathError)) {
-		return err
-	}
-	return &usageError{err: err}
 }
 
 func (b *buckets) bound(name string, to storage.Bucket) storage.Bucket {

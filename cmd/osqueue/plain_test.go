@@ -189,7 +189,7 @@ func TestEventsDoNotCommandTheTerminal(t *testing.T) {
 		{Kind: v1.EventProgress, JobID: "j", Message: "half\n12:00:00.000  job.completed  " + evil},
 		{Kind: v1.EventClaimed, JobID: evil, Type: evil, WorkerID: &worker, Error: evil, Name: evil},
 	} {
-		if err := g.showEvent(e); err != nil {
+		if err := showEvent(g, e); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -100,13 +100,13 @@ func newQueueShowCommand(g *globals) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return g.showQueue(q, (&workerless{c: c}).waits(ctx, q))
+				return showQueue(g, q, (&workerless{c: c}).waits(ctx, q))
 			})
 		},
 	}
 }
 
-func (g *globals) showQueue(q v1.Queue, noWorker bool) error {
+func showQueue(g *globals, q v1.Queue, noWorker bool) error {
 	if g.json {
 		return g.writeJSON(q)
 	}
@@ -129,60 +129,11 @@ func (g *globals) showQueue(q v1.Queue, noWorker bool) error {
 }
 
 // showSettings prints the settings of a type after a change.
-func (g *globals) showSettings(q v1.Queue) error {
+func showSettings(g *globals, q v1.Queue) error {
 	if g.json {
 		return writeWritten(g, q)
 	}
 	return g.table(append([][]string{{"type", orDash(q.Type)}}, settingRows(q.Settings)...))
-}
-
-// settingRows returns the settings that differ from the default, by the names of their
-// flags.
-func settingRows(s v1.QueueSettings) [][]string {
-	paused := ""
-	if s.Paused {
-		paused = "yes"
-	}
-	return set(
-		[]string{"paused", paused},
-		[]string{"max-running", countText(s.MaxRunning)},
-		[]string{"max-running-per-group", countText(s.MaxRunningPerGroup)},
-		[]string{"rate", rateText(s.RatePerSecond)},
-		[]string{"burst", countText(s.Burst)},
-		[]string{"lease", msOrNone(s.LeaseMs)},
-		[]string{"job-timeout", msOrNone(s.TimeoutMs)},
-		[]string{"max-attempts", pointed(s.MaxAttempts, countOf)},
-		[]string{"backoff", backoffText(s.Backoff)},
-		[]string{"retain", pointed(s.RetainMs, msText)},
-		[]string{"retain-count", pointed(s.RetainCount, countOf)},
-		[]string{"max-jobs", countText(s.MaxJobs)},
-		[]string{"max-bytes", sizeOrNone(s.MaxBytes)},
-		[]string{"max-payload", sizeOrNone(s.MaxPayload)},
-	)
-}
-
-func countOf(n int64) string { return strconv.FormatInt(n, 10) }
-
-// countText formats a limit. It returns "" for none.
-func countText(n int64) string {
-	if n == 0 {
-		return ""
-	}
-	return countOf(n)
-}
-
-func sizeOrNone(n int64) string {
-	if n == 0 {
-		return ""
-	}
-	return sizeText(n)
-}
-
-func pointed(n *int64, text func(int64) string) string {
-	if n == nil {
-		return ""
-	}
-	return text(*n)
 }
 
 func newQueuePauseCommand(g *globals) *cobra.Command {
@@ -224,7 +175,7 @@ func newQueueSwitch(g *globals, verb, short, long string,
 				for _, kind := range args {
 					q, err := do(c, ctx, kind)
 					if err == nil {
-						err = g.queueLine(q)
+						err = queueLine(g, q)
 					}
 					if err != nil {
 						return err
@@ -237,7 +188,7 @@ func newQueueSwitch(g *globals, verb, short, long string,
 }
 
 // queueLine prints the state of a type after a change.
-func (g *globals) queueLine(q v1.Queue) error {
+func queueLine(g *globals, q v1.Queue) error {
 	if g.json {
 		return writeWritten(g, q)
 	}
@@ -255,7 +206,7 @@ func newQueueResetCommand(g *globals) *cobra.Command {
 		Long:  "Sets all settings of the types back to their defaults, also the pause. Their jobs\nstay.\n\n" + exitHelp,
 		Args:  usageArgs(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return g.eachName(cmd.Context(), args, "reset", func(c *client.Client, ctx context.Context, name string) error {
+			return eachName(cmd.Context(), g, args, "reset", func(c *client.Client, ctx context.Context, name string) error {
 				if err := checkType(ctx, c, name); err != nil {
 					return err
 				}
@@ -266,7 +217,7 @@ func newQueueResetCommand(g *globals) *cobra.Command {
 }
 
 // eachName applies a change to each named thing and prints the outcome.
-func (g *globals) eachName(ctx context.Context, names []string, done string,
+func eachName(ctx context.Context, g *globals, names []string, done string,
 	do func(*client.Client, context.Context, string) error,
 ) error {
 	return g.withClient(ctx, func(ctx context.Context, c *client.Client) error {
@@ -274,7 +225,7 @@ func (g *globals) eachName(ctx context.Context, names []string, done string,
 			if err := do(c, ctx, name); err != nil {
 				return err
 			}
-			if err := g.nameDone(name, done); err != nil {
+			if err := nameDone(g, name, done); err != nil {
 				return err
 			}
 		}
@@ -282,7 +233,7 @@ func (g *globals) eachName(ctx context.Context, names []string, done string,
 	})
 }
 
-func (g *globals) nameDone(name, done string) error {
+func nameDone(g *globals, name, done string) error {
 	if g.json {
 		return writeWritten(g, map[string]string{"name": name, "done": done})
 	}

@@ -127,7 +127,7 @@ enqueue; jobs that run go on as they are.
 						return err
 					}
 				}
-				return g.showSettings(q)
+				return showSettings(g, q)
 			})
 		},
 	}

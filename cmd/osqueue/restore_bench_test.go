@@ -83,7 +83,7 @@ func BenchmarkVerify(b *testing.B) {
 func benchCommand(b *testing.B, args ...string) {
 	b.Helper()
 	var out, errOut safeBuffer
-	g := newGlobals()
+	g := newGlobals(version)
 	g.stdout, g.stderr = &out, &errOut
 	if code := run(b.Context(), args, g); code != exitOK {
 		b.Fatal(out.String(), errOut.String())

@@ -14,6 +14,7 @@ import (
 	"osqueue/fsm"
 	"osqueue/storage"
 	"osqueue/storage/archive"
+	"osqueue/storage/probe"
 	"osqueue/storage/queuefile"
 )
 
@@ -279,7 +280,7 @@ func (r *restoration) write(ctx context.Context, b *buckets, seen place, v *fsm.
 	if err != nil {
 		return nil, err
 	}
-	if err := probeBucket(ctx, bucket, r.to, 2*r.timeout); err != nil {
+	if err := probe.RunFor(ctx, bucket, r.to, 2*r.timeout); err != nil {
 		return nil, err
 	}
 	now, err := look(ctx, bucket) // through the driver, which returns versions

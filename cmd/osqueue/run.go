@@ -92,7 +92,7 @@ func (f *runFlags) newJob(ctx context.Context, g *globals, argv []string) (clien
 	}
 	payload := runner.CommandPayload{Argv: argv, Env: env}
 	if !f.noStdin {
-		if payload.Stdin, err = g.commandStdin(ctx); err != nil {
+		if payload.Stdin, err = commandStdin(ctx, g); err != nil {
 			return client.NewJob{}, err
 		}
 	}
@@ -121,7 +121,7 @@ func (r *commandRun) run(ctx context.Context, job client.NewJob) error {
 	defer cancel()
 	got, err := r.c.Enqueue(enqueue, job)
 	if err == nil {
-		err = r.g.noteHolder(got)
+		err = noteHolder(r.g, got)
 	}
 	if err != nil {
 		return err
@@ -141,7 +141,7 @@ func (r *commandRun) run(ctx context.Context, job client.NewJob) error {
 
 // wait waits for the job's end.
 func (r *commandRun) wait(ctx context.Context) (v1.Job, error) {
-	return r.g.waitEnd(ctx, r.c, awaited{id: r.id, limit: r.flags.waitFor, quiet: r.flags.quiet, start: startCommands})
+	return waitForEnd(ctx, r.g, r.c, awaited{id: r.id, limit: r.flags.waitFor, quiet: r.flags.quiet, start: startCommands})
 }
 
 // finish prints the command's output.

@@ -96,7 +96,7 @@ func (f *commandFlags) job(p runner.CommandPayload) (client.NewJob, error) {
 var errNotText = errors.New("stdin is not UTF-8 text; store it elsewhere, and let the command fetch it")
 
 // commandStdin returns the text that is piped to this process.
-func (g *globals) commandStdin(ctx context.Context) (string, error) {
+func commandStdin(ctx context.Context, g *globals) (string, error) {
 	if !piped(g.stdin) {
 		return "", nil
 	}

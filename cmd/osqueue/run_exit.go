@@ -9,24 +9,6 @@ import (
 	"syscall"
 )
 
-// Exit statuses of commands that run commands, as in env(1), xargs(1) and shells.
-const (
-	exitSomeFailed  = 123 // of many
-	exitNotRun      = 125 // the failure is not the command's
-	exitInterrupted = 130 // by Ctrl-C
-	exitClosedPipe  = 141 // SIGPIPE
-)
-
-// exitError sets the exit status of the command. Err is the message; a silentError has
-// been printed already.
-type exitError struct {
-	code int
-	err  error
-}
-
-func (e *exitError) Error() string { return e.err.Error() }
-func (e *exitError) Unwrap() error { return e.err }
-
 // notRun marks err as a failure that is not the command's.
 func notRun(err error) error {
 	if err == nil || errors.As(err, new(*exitError)) || exitCode(err) == exitUsage {

@@ -44,8 +44,6 @@ type serveOptions struct {
 	requestWindow   time.Duration
 }
 
-const envPrefix = "OSQUEUE_"
-
 func newServeCommand(g *globals) *cobra.Command {
 	o := serveOptions{node: cluster.DefaultConfig()}
 	cmd := &cobra.Command{
@@ -159,8 +157,6 @@ func (o *serveOptions) bindBucket(f *pflag.FlagSet) {
 	f.IntVar(&o.budget.WritesPerDay, "bucket-writes-per-day", 0, "limit on writes to the bucket a day; 0 is none")
 }
 
-func msToDuration(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
-
 // complete checks the flags together and fills in values that depend on others.
 func (o *serveOptions) complete(g *globals) error {
 	c := &o.node
@@ -169,7 +165,7 @@ func (o *serveOptions) complete(g *globals) error {
 		return fmt.Errorf("--log-level %q: use trace, debug, info, warn or error", o.logLevel)
 	}
 	c.Logger = hclog.New(&hclog.LoggerOptions{Name: c.Name, Level: level, Output: g.stderr, JSONFormat: o.logJSON})
-	c.Version = version
+	c.Version = g.version
 	c.Clock = nodeClock(c.Logger, g.getenv)
 	c.BeforeLogWrite = diskFault(g.getenv)
 	for _, notice := range o.notices {
@@ -350,5 +346,25 @@ func notStarted(ctx context.Context, log hclog.Logger, err error) error {
 		return err
 	}
 	log.Info("stopped while starting", "reason", err)
+	return nil
+}
+
+// checkServeFlags checks flags for a node before any node starts.
+func checkServeFlags(g *globals, args []string) error {
+	node := serveOptions{node: cluster.DefaultConfig()}
+	flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
+	node.bind(flags)
+	if err := flags.Parse(args); err != nil {
+		return fmt.Errorf("flags for the nodes: %w", err)
+	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("flags for the nodes: %q is none", flags.Arg(0))
+	}
+	if node.bucket == "" {
+		node.bucket = "mem://" // dev gives the real one
+	}
+	if err := node.complete(g); err != nil {
+		return fmt.Errorf("flags for the nodes: %w", err)
+	}
 	return nil
 }

@@ -104,3 +104,18 @@ func atLine(node *yaml.Node, err error) error {
 	}
 	return &yaml.TypeError{Errors: []string{fmt.Sprintf("line %d: %v", node.Line, err)}}
 }
+
+// short is a duration of three figures or so.
+func short(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	case d < time.Minute:
+		return d.Round(10 * time.Millisecond).String()
+	case d < 48*time.Hour:
+		return d.Round(time.Second).String()
+	}
+	return fmt.Sprintf("%dd", d/(24*time.Hour))
+}
+
+func msToDuration(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }

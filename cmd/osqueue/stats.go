@@ -24,13 +24,13 @@ func newStatsCommand(g *globals) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return g.showStats(s)
+				return showStats(g, s)
 			})
 		},
 	}
 }
 
-func (g *globals) showStats(s v1.Stats) error {
+func showStats(g *globals, s v1.Stats) error {
 	if g.json {
 		return g.writeJSON(s)
 	}

@@ -45,7 +45,7 @@ node of --servers) is ready to serve, else 1. This is for health checks.
 				if check {
 					return checkReady(ctx, c)
 				}
-				return g.showNodes(c.StatusAll(ctx))
+				return showNodes(g, c.StatusAll(ctx))
 			})
 		},
 	}
@@ -64,12 +64,12 @@ func checkReady(ctx context.Context, c *client.Client) error {
 	return errors.Join(errs...)
 }
 
-func (g *globals) showNodes(nodes []client.NodeStatus) error {
+func showNodes(g *globals, nodes []client.NodeStatus) error {
 	var err error
 	if g.json {
-		err = g.writeNodes(nodes)
+		err = writeNodes(g, nodes)
 	} else {
-		err = g.tableOfNodes(nodes)
+		err = tableOfNodes(g, nodes)
 	}
 	if err != nil {
 		return err
@@ -118,7 +118,7 @@ func answersText(n int) string {
 	return fmt.Sprintf("%d nodes answer", n)
 }
 
-func (g *globals) writeNodes(nodes []client.NodeStatus) error {
+func writeNodes(g *globals, nodes []client.NodeStatus) error {
 	type node struct {
 		Server string     `json:"server"`
 		Error  string     `json:"error,omitzero"`
@@ -139,7 +139,7 @@ func (g *globals) writeNodes(nodes []client.NodeStatus) error {
 	return g.writeJSON(out)
 }
 
-func (g *globals) tableOfNodes(nodes []client.NodeStatus) error {
+func tableOfNodes(g *globals, nodes []client.NodeStatus) error {
 	rows := [][]string{{"SERVER", "NODE", "STATE", "TERM", "LEADER", "LSN", "FLUSHED", "LAG", "FENCE", "PENDING", "BLOCKED", "RUNNING", "COMPLETED", "DEAD", "WORKERS"}}
 	var notes []string
 	for _, n := range nodes {

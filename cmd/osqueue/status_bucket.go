@@ -100,9 +100,6 @@ func documentText(d *v1.Document) string {
 	return fmt.Sprintf("%s, %s", d.Form, bytesText(int64(d.Bytes)))
 }
 
-// noLSN is the LSN of what is not there.
-const noLSN = "0-0"
-
 func archiveText(d *v1.Document) string {
 	if d == nil || d.ArchiveLSN == noLSN {
 		return ""

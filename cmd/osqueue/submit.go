@@ -107,7 +107,7 @@ func runSubmit(ctx context.Context, g *globals, f *submitFlags, args []string) e
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(f.check(), g.notePast(f.runAt)); err != nil {
+	if err := errors.Join(f.check(), notePast(g, f.runAt)); err != nil {
 		return err
 	}
 	c, err := g.client()
@@ -176,7 +176,7 @@ func (f *submitFlags) job(payload jsontext.Value) client.NewJob {
 }
 
 func submitOne(ctx context.Context, g *globals, c *client.Client, f *submitFlags, argument *string) error {
-	text, present, err := g.payload(ctx, argument)
+	text, present, err := readPayload(ctx, g, argument)
 	if err != nil {
 		return err
 	}
@@ -188,7 +188,7 @@ func submitOne(ctx context.Context, g *globals, c *client.Client, f *submitFlags
 	}
 	got, err := c.Enqueue(withKey(ctx, f.key), f.job(payload))
 	if err == nil {
-		err = g.noteHolder(got)
+		err = noteHolder(g, got)
 	}
 	switch {
 	case err != nil:
@@ -196,7 +196,7 @@ func submitOne(ctx context.Context, g *globals, c *client.Client, f *submitFlags
 	case f.wait:
 		return waitOne(ctx, g, c, f, got.JobID)
 	}
-	return g.showEnqueued(got)
+	return showEnqueued(g, got)
 }
 
 // withKey adds an idempotency key to the writes of ctx, if there is one.
@@ -209,7 +209,7 @@ func withKey(ctx context.Context, key string) context.Context {
 
 // noteHolder prints a note that the printed id belongs to the job that holds the unique
 // key.
-func (g *globals) noteHolder(e client.Enqueued) error {
+func noteHolder(g *globals, e client.Enqueued) error {
 	if e.Holder == "" {
 		return nil
 	}
@@ -230,7 +230,7 @@ func waitOne(ctx context.Context, g *globals, c *client.Client, f *submitFlags, 
 
 // waitFinished prints a job's result, and nothing else.
 func waitFinished(ctx context.Context, g *globals, c *client.Client, atMost time.Duration, id string) error {
-	job, err := g.waitEnd(ctx, c, awaited{id: id, limit: atMost, start: startExec})
+	job, err := waitForEnd(ctx, g, c, awaited{id: id, limit: atMost, start: startExec})
 	if err != nil {
 		return err
 	}
@@ -245,8 +245,8 @@ func waitFinished(ctx context.Context, g *globals, c *client.Client, atMost time
 	return err
 }
 
-// payload returns the argument, or else the content of stdin.
-func (g *globals) payload(ctx context.Context, argument *string) (text []byte, present bool, err error) {
+// readPayload returns the argument, or else the content of stdin.
+func readPayload(ctx context.Context, g *globals, argument *string) (text []byte, present bool, err error) {
 	if argument != nil && *argument != "-" {
 		return []byte(*argument), true, nil
 	}
@@ -311,4 +311,13 @@ func asJSON(text []byte, plain bool) (jsontext.Value, error) {
 		return nil, notJSON(text)
 	}
 	return value, nil
+}
+
+// notePast warns if the time to run is in the past: such a job runs at once.
+func notePast(g *globals, runAt timeFlag) error {
+	if runAt.text == "" || !runAt.at.Before(time.Now().Add(-time.Second)) {
+		return nil
+	}
+	return writePlain(g.stderr, fmt.Sprintf("warning: --run-at %s is in the past (%s): the job runs at once\n",
+		runAt.text, localTime(runAt.at.UnixMilli())))
 }

@@ -51,7 +51,7 @@ type fileSubmit struct {
 }
 
 func submitFile(ctx context.Context, g *globals, c *client.Client, f *submitFlags) error {
-	in, err := g.open(f.file)
+	in, err := openInput(g, f.file)
 	if err != nil {
 		return err
 	}
@@ -68,8 +68,8 @@ func submitFile(ctx context.Context, g *globals, c *client.Client, f *submitFlag
 	return err
 }
 
-// open returns a file's content; - is stdin.
-func (g *globals) open(name string) (io.ReadCloser, error) {
+// openInput returns a file's content; - is stdin.
+func openInput(g *globals, name string) (io.ReadCloser, error) {
 	if name == "-" {
 		return io.NopCloser(g.stdin), nil
 	}

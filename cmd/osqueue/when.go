@@ -31,15 +31,6 @@ func (f *timeFlag) Set(text string) error {
 // Type implements pflag.Value.
 func (*timeFlag) Type() string { return "time" }
 
-// notePast warns if the time to run is in the past: such a job runs at once.
-func (g *globals) notePast(runAt timeFlag) error {
-	if runAt.text == "" || !runAt.at.Before(time.Now().Add(-time.Second)) {
-		return nil
-	}
-	return writePlain(g.stderr, fmt.Sprintf("warning: --run-at %s is in the past (%s): the job runs at once\n",
-		runAt.text, localTime(runAt.at.UnixMilli())))
-}
-
 func parseTime(text string, past bool, now time.Time) (time.Time, error) {
 	if at, err := time.Parse(time.RFC3339, text); err == nil {
 		return at, nil
@@ -78,4 +69,12 @@ func agoText(ms int64, now time.Time) string {
 		return "-"
 	}
 	return short(max(now.Sub(time.UnixMilli(ms)), 0))
+}
+
+// clockTime is a time of the wire for people; "-" if there is none.
+func clockTime(ms int64) string {
+	if ms == 0 {
+		return "-"
+	}
+	return time.UnixMilli(ms).UTC().Format("2006-01-02 15:04:05.000 MST")
 }

@@ -109,7 +109,7 @@ func newJobWorker(ctx context.Context, q worker.Queue, f *workerFlags, boxes *wo
 	if len(f.jobs) == 0 {
 		return nil, usagef("nothing to run: give --exec 'TYPE=COMMAND', for example --exec 'wc=wc -w', or --http, --python, --commands, --config")
 	}
-	w, err := worker.New(q, f.config(lines.finished, log))
+	w, err := worker.New(q, f.config(lines.g.version, lines.finished, log))
 	if err != nil {
 		return nil, &usageError{err: err}
 	}

@@ -108,7 +108,7 @@ func (f *workerFlags) bindSandbox(flags *pflag.FlagSet) {
 	flags.Var(&f.limits.Log, "limit-log", "what is kept of the end of stderr"+size(int64(d.Log)))
 }
 
-func (f *workerFlags) config(finished func(worker.Finished), log hclog.Logger) worker.Config {
+func (f *workerFlags) config(version string, finished func(worker.Finished), log hclog.Logger) worker.Config {
 	return worker.Config{
 		Name:        f.name,
 		Concurrency: f.concurrency,

@@ -37,23 +37,6 @@ func newWorkerListCommand(g *globals) *cobra.Command {
 	}
 }
 
-var workerColumns = []string{"NAME", "RUNNING", "SEEN", "SINCE", "VERSION", "TYPES"}
-
-func workerRow(w v1.Worker, now time.Time) []string {
-	return []string{
-		w.Name, strconv.Itoa(w.Running), agoText(w.LastSeen, now) + " ago", agoText(w.RegisteredAt, now),
-		orDash(w.Version), typesText(w.Types),
-	}
-}
-
-// typesText formats the types of a worker; an empty list means all.
-func typesText(types []string) string {
-	if len(types) == 0 {
-		return "any"
-	}
-	return clip(strings.Join(types, ","))
-}
-
 func newWorkerShowCommand(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show NAME",
@@ -66,13 +49,13 @@ func newWorkerShowCommand(g *globals) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return g.showWorker(w)
+				return showWorker(g, w)
 			})
 		},
 	}
 }
 
-func (g *globals) showWorker(w v1.Worker) error {
+func showWorker(g *globals, w v1.Worker) error {
 	if g.json {
 		return g.writeJSON(w)
 	}

@@ -73,6 +73,16 @@ const (
 	firstPause = 20 * time.Millisecond
 )
 
+// RunFor runs the probe of the bucket with the given URL for at most limit.
+func RunFor(ctx context.Context, b storage.Bucket, url string, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	if err := Run(ctx, b); err != nil {
+		return fmt.Errorf("the bucket %s is not usable: %w", url, err)
+	}
+	return nil
+}
+
 // Run probes b. It ends with ctx at the latest, plus ten seconds for cleaning
 // up.
 func Run(ctx context.Context, b storage.Bucket) (err error) {

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// newGroupCommand returns a command that only contains subcommands.
+func newGroupCommand(name, short, long string) *cobra.Command {
+	return &cobra.Command{
+		Use:   name,
+		Short: short,
+		Long:  long + "\n\n" + exitHelp,
+		Args:  usageArgs(cobra.NoArgs),
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+}
+
+// complete adds completions for the value of a flag.
+func complete(cmd *cobra.Command, flag string, words ...string) {
+	// The call fails only if the flag does not exist, or has completions already.
+	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// usageArgs turns the errors of an argument check into usage errors.
+func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return &usageError{err: fmt.Errorf("%w\nUsage: %s", argsError(cmd, args, err), cmd.UseLine())}
+		}
+		return nil
+	}
+}
+
+// argsError names the argument that is missing or superfluous; cobra only counts them.
+func argsError(cmd *cobra.Command, args []string, err error) error {
+	var wanted []string
+	for _, word := range strings.Fields(cmd.Use)[1:] {
+		if word = strings.TrimSuffix(word, "…"); word != strings.ToUpper(word) || !isLetter(word[0]) {
+			break
+		}
+		wanted = append(wanted, word)
+	}
+	switch {
+	case len(args) < len(wanted):
+		return fmt.Errorf("%s is missing", wanted[len(args)])
+	case strings.HasPrefix(err.Error(), "accepts"), !cmd.HasSubCommands() && strings.HasPrefix(err.Error(), "unknown command"):
+		return fmt.Errorf("too many arguments: %s", strings.Join(args, " "))
+	}
+	return err
+}
+
+func isLetter(c byte) bool { return c >= 'A' && c <= 'Z' }
+
+// numberFault matches the errors of strconv.
+var numberFault = regexp.MustCompile(`strconv\.\w+: parsing .*: (invalid syntax|value out of range)`)
+
+// usageFlags turns flag errors into usage errors, for cobra's SetFlagErrorFunc.
+func usageFlags(cmd *cobra.Command, err error) error {
+	text := numberFault.ReplaceAllStringFunc(err.Error(), func(fault string) string {
+		switch {
+		case strings.Contains(fault, "ParseBool"):
+			return "write true or false"
+		case strings.Contains(fault, "ParseFloat"):
+			return "write a number"
+		case strings.Contains(fault, "out of range"):
+			return "the number is too large"
+		}
+		return "write a whole number"
+	})
+	return &usageError{err: fmt.Errorf("%s\nUsage: %s", text, cmd.UseLine())}
+}
+
+// hideGlobals hides the named global flags and --ack from a command's help, because they
+// have no effect on the command.
+func hideGlobals(cmd *cobra.Command, names ...string) {
+	cmd.SetHelpFunc(func(c *cobra.Command, args []string) {
+		for _, name := range append(names, "ack") {
+			if flag := c.InheritedFlags().Lookup(name); flag != nil {
+				flag.Hidden = true // affects only this process, which prints the help and exits
+			}
+		}
+		c.Root().HelpFunc()(c, args)
+	})
+}

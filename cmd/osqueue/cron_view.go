@@ -1,0 +1,33 @@
+package main
+
+import (
+	"strconv"
+
+	v1 "osqueue/client/api/v1"
+)
+
+var cronColumns = []string{"NAME", "SPEC", "ZONE", "TYPE", "NEXT", "LAST", "FIRED", "SKIPPED"}
+
+func cronRow(c v1.Cron) []string {
+	return []string{
+		c.Name, c.Spec, zoneText(c.TimeZone), orDash(c.Job.Type), nextText(c.Paused, c.NextAt), localTime(c.LastAt),
+		strconv.FormatUint(c.Fired, 10), strconv.FormatUint(c.Skipped, 10),
+	}
+}
+
+func zoneText(zone string) string {
+	if zone == "" {
+		return "UTC"
+	}
+	return zone
+}
+
+func nextText(paused bool, next int64) string {
+	switch {
+	case paused:
+		return "paused"
+	case next == 0:
+		return "never"
+	}
+	return localTime(next)
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"osqueue/client"
+	v1 "osqueue/client/api/v1"
+)
+
+// printError writes err to stderr, with the next step for the user.
+func (g *globals) printError(err error) {
+	if err == nil || errors.As(err, new(silentError)) {
+		return
+	}
+	text := plain("osqueue: " + explain(err, g.timeout))
+	if g.json {
+		text = errorJSON(err)
+	}
+	_, _ = fmt.Fprintln(g.stderr, text) // there is no other place to report it
+}
+
+const startHint = `start a cluster with "osqueue dev", or name its nodes with --servers or OSQUEUE_SERVERS`
+
+// notOfNodes lists statuses that come from another program if the answer has no tag.
+var notOfNodes = []int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented}
+
+const otherHint = `is it a node of osqueue that answers there? --servers or OSQUEUE_SERVERS name the nodes`
+
+const pathHint = `the node does not have that path: leave paths out of --servers and OSQUEUE_SERVERS; if there is none, the node is older than this command`
+
+// explain adds the next step for the user to errors of the client.
+func explain(err error, timeout time.Duration) string {
+	var e *client.Error
+	switch {
+	case !errors.As(err, &e):
+		return err.Error()
+	case e.Tag == "" && slices.Contains(notOfNodes, e.Status):
+		return err.Error() + "\n" + otherHint
+	case e.Tag == v1.TagNoRoute:
+		return err.Error() + "\n" + pathHint
+	case !e.Unreachable():
+		return err.Error()
+	}
+	if err.Error() != e.Error() { // the error adds text to the client's
+		return err.Error() + "\n" + startHint
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s:\n", e.Op, unreached(e, timeout))
+	for _, t := range e.Tried {
+		fmt.Fprintf(&b, "  %s  %v\n", t.Server, t.Err)
+	}
+	if e.Committed == client.CommittedUnknown {
+		b.WriteString("It is not known whether the request took effect.\n")
+	}
+	b.WriteString(startHint)
+	return b.String()
+}
+
+// unreached describes why no server could be reached.
+func unreached(e *client.Error, timeout time.Duration) string {
+	if slices.ContainsFunc(e.Tried, func(t client.Try) bool { return !errors.Is(t.Err, syscall.ECONNREFUSED) }) {
+		return fmt.Sprintf("no server could be reached within %v", timeout)
+	}
+	return "no server accepts connections"
+}
+
+// errorJSON formats err as JSON for programs.
+func errorJSON(err error) string {
+	type tried struct {
+		Server string `json:"server"`
+		Error  string `json:"error"`
+	}
+	out := struct {
+		Error     string  `json:"error"`
+		Op        string  `json:"op,omitzero"`
+		Status    int     `json:"status,omitzero"`
+		Tag       string  `json:"_tag,omitzero"`
+		Committed string  `json:"committed,omitzero"`
+		Tried     []tried `json:"tried,omitempty"`
+	}{Error: err.Error()}
+	var e *client.Error
+	if errors.As(err, &e) {
+		out.Op, out.Status, out.Tag, out.Committed = e.Op, e.Status, e.Tag, string(e.Committed)
+		for _, t := range e.Tried {
+			out.Tried = append(out.Tried, tried{Server: t.Server, Error: t.Err.Error()})
+		}
+	}
+	line, fault := json.Marshal(out, jsontext.AllowInvalidUTF8(true))
+	if fault != nil {
+		return `{"error":"unprintable"}` // not reached: all fields are texts and numbers
+	}
+	return string(line)
+}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	v1 "osqueue/client/api/v1"
+)
+
+func showJob(g *globals, j v1.Job, noWorker bool) error {
+	if g.json {
+		return g.writeJSON(j)
+	}
+	status := statusText(j)
+	if noWorker {
+		status += " (no worker takes this type)"
+	}
+	rows := [][]string{
+		{"id", j.ID},
+		{"type", orDash(j.Type)},
+		{"status", status},
+		{"attempts", attempts(j)},
+		{"priority", strconv.Itoa(int(j.Priority))},
+		{"created", clockTime(j.CreatedAt)},
+	}
+	rows = append(rows, set(
+		[]string{"not before", clockTime(j.RunAt)},
+		[]string{"claimed", clockTime(j.ClaimedAt)},
+		[]string{"heartbeat", clockTime(j.Heartbeat)},
+		[]string{"finished", clockTime(j.FinishedAt)},
+		[]string{"worker", workerName(j)},
+		[]string{"progress", progressText(j.Progress)},
+		[]string{"group", j.Group},
+		[]string{"tags", strings.Join(j.Tags, " ")},
+		[]string{"unique", uniqueText(j)},
+		[]string{"after", afterText(j)},
+		[]string{"waits for", strings.Join(j.WaitsFor, " ")},
+		[]string{"batch", j.BatchID},
+		[]string{"cron", j.Cron},
+		[]string{"cron time", clockTime(j.CronAt)},
+		[]string{"job timeout", msOrNone(j.TimeoutMs)},
+		[]string{"backoff", backoffText(j.Backoff)},
+		[]string{"payload", string(j.Payload)},
+		[]string{"result", string(j.Result)},
+		[]string{"log", strings.TrimSpace(j.Log)},
+		[]string{"last error", strings.TrimSpace(j.LastError)},
+	)...)
+	for _, a := range j.History {
+		rows = append(rows, []string{fmt.Sprintf("attempt %d", a.Number), attemptText(a)})
+	}
+	return g.table(rows)
+}
+
+func msOrNone(ms int64) string {
+	if ms == 0 {
+		return ""
+	}
+	return msText(ms)
+}
+
+// statusText is a job's status, with what is about to change it.
+func statusText(j v1.Job) string {
+	if j.CancelAt != 0 && j.Status == v1.StatusInProgress {
+		return v1.StatusWord(j.Status) + " (cancellation requested at " + clockTime(j.CancelAt) + ")"
+	}
+	return v1.StatusWord(j.Status)
+}
+
+func progressText(p *v1.Progress) string {
+	if p == nil {
+		return ""
+	}
+	return strings.TrimSpace(fmt.Sprintf("%d%% %s", p.Percent, p.Message))
+}
+
+func afterText(j v1.Job) string {
+	text := strings.Join(j.After, " ")
+	if text != "" && j.AfterFailure != "" {
+		text += " (if it fails: " + j.AfterFailure + ")"
+	}
+	return text
+}
+
+func attemptText(a v1.Attempt) string {
+	text := fmt.Sprintf("%s after %s", a.End, short(time.Duration(a.EndedAt-a.StartedAt)*time.Millisecond))
+	if a.WorkerID != nil {
+		text += " on " + orDash(plainLine(*a.WorkerID))
+	}
+	if a.Error != "" {
+		text += ": " + strings.TrimSpace(a.Error)
+	}
+	return text
+}
+
+var jobColumns = []string{"ID", "TYPE", "STATUS", "ATTEMPTS", "AGE", "WORKER"}
+
+func jobRow(j v1.Job, now time.Time) []string {
+	status := v1.StatusWord(j.Status)
+	if p := j.Progress; p != nil && j.Status == v1.StatusInProgress {
+		status += fmt.Sprintf(" %d%%", p.Percent)
+	}
+	return []string{j.ID, orDash(j.Type), status, attempts(j), agoText(j.CreatedAt, now), workerName(j)}
+}
+
+func attempts(j v1.Job) string {
+	if j.MaxAttempts == 0 {
+		return strconv.Itoa(int(j.Attempts))
+	}
+	return fmt.Sprintf("%d of %d", j.Attempts, j.MaxAttempts)
+}
+
+func workerName(j v1.Job) string {
+	if j.WorkerID == nil {
+		return "-"
+	}
+	return orDash(plainLine(*j.WorkerID))
+}

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"strconv"
+
+	v1 "osqueue/client/api/v1"
+)
+
+// settingRows returns the settings that differ from the default, by the names of their
+// flags.
+func settingRows(s v1.QueueSettings) [][]string {
+	paused := ""
+	if s.Paused {
+		paused = "yes"
+	}
+	return set(
+		[]string{"paused", paused},
+		[]string{"max-running", countText(s.MaxRunning)},
+		[]string{"max-running-per-group", countText(s.MaxRunningPerGroup)},
+		[]string{"rate", rateText(s.RatePerSecond)},
+		[]string{"burst", countText(s.Burst)},
+		[]string{"lease", msOrNone(s.LeaseMs)},
+		[]string{"job-timeout", msOrNone(s.TimeoutMs)},
+		[]string{"max-attempts", pointed(s.MaxAttempts, countOf)},
+		[]string{"backoff", backoffText(s.Backoff)},
+		[]string{"retain", pointed(s.RetainMs, msText)},
+		[]string{"retain-count", pointed(s.RetainCount, countOf)},
+		[]string{"max-jobs", countText(s.MaxJobs)},
+		[]string{"max-bytes", sizeOrNone(s.MaxBytes)},
+		[]string{"max-payload", sizeOrNone(s.MaxPayload)},
+	)
+}
+
+func countOf(n int64) string { return strconv.FormatInt(n, 10) }
+
+// countText formats a limit. It returns "" for none.
+func countText(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return countOf(n)
+}
+
+func sizeOrNone(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return sizeText(n)
+}
+
+func pointed(n *int64, text func(int64) string) string {
+	if n == nil {
+		return ""
+	}
+	return text(*n)
+}

@@ -1,0 +1,26 @@
+package main
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	v1 "osqueue/client/api/v1"
+)
+
+var workerColumns = []string{"NAME", "RUNNING", "SEEN", "SINCE", "VERSION", "TYPES"}
+
+func workerRow(w v1.Worker, now time.Time) []string {
+	return []string{
+		w.Name, strconv.Itoa(w.Running), agoText(w.LastSeen, now) + " ago", agoText(w.RegisteredAt, now),
+		orDash(w.Version), typesText(w.Types),
+	}
+}
+
+// typesText formats the types of a worker; an empty list means all.
+func typesText(types []string) string {
+	if len(types) == 0 {
+		return "any"
+	}
+	return clip(strings.Join(types, ","))
+}
