@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"osqueue/fsm"
+	"osqueue/internal/cli/units"
 	"osqueue/storage/archive"
 )
 
@@ -37,7 +38,7 @@ func parseAt(text string, now time.Time) (archive.Target, error) {
 	if lsn, err := fsm.ParseLSN(text); err == nil && !lsn.IsZero() {
 		return archive.Target{LSN: lsn}, nil
 	}
-	at, err := parseTime(strings.TrimPrefix(text, "-"), true, now)
+	at, err := units.ParseTime(strings.TrimPrefix(text, "-"), true, now)
 	if err != nil {
 		return archive.Target{}, fmt.Errorf("%q is neither an LSN nor a time: "+
 			"write it as in 12-90210, 2026-12-24T18:00:00Z, '2026-12-24 18:00' (local time) or 15m (ago)", text)

@@ -10,6 +10,7 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/units"
 )
 
 // idleNotice is the time without a worker after which waiting commands print a hint.
@@ -64,7 +65,7 @@ func noWorker(ctx context.Context, c *client.Client, jobType, start string) stri
 	if err != nil || slices.ContainsFunc(workers, func(w v1.Worker) bool { return takes(w, jobType) }) {
 		return ""
 	}
-	return fmt.Sprintf("no worker takes jobs of type %s yet; start one with: %s\n", shellWord(jobType), strings.Replace(start, "%s", shellWord(jobType), 1))
+	return fmt.Sprintf("no worker takes jobs of type %s yet; start one with: %s\n", units.ShellWord(jobType), strings.Replace(start, "%s", units.ShellWord(jobType), 1))
 }
 
 // takes reports whether a worker claims jobs of a type.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/units"
 )
 
 func batchState(b v1.BatchInfo) string {
@@ -19,7 +20,7 @@ var batchColumns = []string{"ID", "STATE", "JOBS", "PENDING", "COMPLETED", "DEAD
 func batchRow(b v1.BatchInfo, now time.Time) []string {
 	return []string{
 		b.ID, batchState(b), strconv.FormatUint(b.Total, 10), strconv.FormatUint(b.Pending, 10), strconv.FormatUint(b.Completed, 10),
-		strconv.FormatUint(b.Dead, 10), strconv.FormatUint(b.Cancelled, 10), callbackState(b), agoText(b.CreatedAt, now),
+		strconv.FormatUint(b.Dead, 10), strconv.FormatUint(b.Cancelled, 10), callbackState(b), units.AgoText(b.CreatedAt, now),
 	}
 }
 

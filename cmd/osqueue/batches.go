@@ -12,6 +12,7 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/units"
 )
 
 func newBatchCommand(g *globals) *cobra.Command {
@@ -45,7 +46,7 @@ FILE waits for them.
 With --callback-type a job is enqueued when all have
 ended; with --callback-on completed only if all of them completed.
 
-` + backoffHelp + "\n\n" + exitHelp,
+` + units.BackoffHelp + "\n\n" + exitHelp,
 		Example: `  osqueue batch create urls.txt --type fetch --text --callback-type pack --callback-payload '{"name":"today"}'
   osqueue batch create --id nightly --callback-type report --callback-on completed
   osqueue submit fetch '"http://127.0.0.1/"' --batch nightly`,
@@ -90,7 +91,7 @@ func runBatchCreate(ctx context.Context, g *globals, f *batchFlags) error {
 	if f.text && !f.typed {
 		return usagef("--text needs a --type: the lines are payloads then")
 	}
-	if f.unique.text != "" {
+	if f.unique.Text != "" {
 		return usagef("--unique is for one job; give each line a uniqueKey of its own")
 	}
 	if err := f.jobFlags.check(); err != nil {
@@ -196,8 +197,8 @@ func showBatch(g *globals, b v1.BatchInfo) error {
 	rows := [][]string{
 		{"id", b.ID},
 		{"state", batchState(b)},
-		{"created", clockTime(b.CreatedAt)},
-		{"ended", clockTime(b.EndedAt)},
+		{"created", units.ClockTime(b.CreatedAt)},
+		{"ended", units.ClockTime(b.EndedAt)},
 		{"jobs", strconv.FormatUint(b.Total, 10)},
 		{"pending", strconv.FormatUint(b.Pending, 10)},
 		{"completed", strconv.FormatUint(b.Completed, 10)},

@@ -11,6 +11,7 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/units"
 )
 
 // change is a way to change jobs: cancel, retry or delete.
@@ -254,7 +255,7 @@ func (r *changeRun) statuses() ([]string, error) {
 	}
 	for _, s := range r.filter.status {
 		if !slices.Contains(r.change.applies, s) {
-			return nil, usagef("--status %s: %s is for jobs that are %s", v1.StatusWord(s), r.change.verb, strings.Join(words(r.change.applies), ", "))
+			return nil, usagef("--status %s: %s is for jobs that are %s", v1.StatusWord(s), r.change.verb, strings.Join(units.StatusWords(r.change.applies), ", "))
 		}
 	}
 	return r.filter.status, nil
@@ -319,7 +320,7 @@ func (r *changeRun) count(ctx context.Context, c *client.Client, statuses []stri
 // dead)".
 func (n jobCount) String() string {
 	var parts []string
-	for _, s := range allStatuses {
+	for _, s := range units.AllStatuses {
 		if n.byStatus[s] > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n.byStatus[s], v1.StatusWord(s)))
 		}

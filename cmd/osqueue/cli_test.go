@@ -58,7 +58,7 @@ func newCommand(t *testing.T, servers ...string) *command {
 
 func (c *command) run(args ...string) ended {
 	c.t.Helper()
-	g := &globals{stdin: c.stdin, stdout: c.out, stderr: c.err, getenv: func(name string) string { return c.env[name] }}
+	g := &globals{version: version, stdin: c.stdin, stdout: c.out, stderr: c.err, getenv: func(name string) string { return c.env[name] }}
 	g.terminal = func() bool { return c.tty }
 	code := run(c.ctx, args, g)
 	return ended{out: c.out.String(), err: c.err.String(), code: code}

@@ -11,6 +11,7 @@ import (
 
 	"osqueue/client"
 	"osqueue/cluster"
+	"osqueue/internal/cli/units"
 )
 
 func newClusterCommand(g *globals) *cobra.Command {
@@ -80,7 +81,7 @@ func setClockBack(ctx context.Context, g *globals, nodes []client.NodeStatus) er
 	if g.json {
 		return g.writeJSON(times)
 	}
-	return g.printf("the queue's time was set back from %s to %s\n", clockTime(times.Before), clockTime(times.Now))
+	return g.printf("the queue's time was set back from %s to %s\n", units.ClockTime(times.Before), units.ClockTime(times.Now))
 }
 
 // noLeaderAsked returns the reason why no answer came from a leader.
@@ -127,11 +128,11 @@ func showClocks(g *globals, nodes []client.NodeStatus) error {
 	}
 	rows := [][]string{{"NODE", "WALL CLOCK", "OFFSET"}}
 	for _, c := range out.Nodes {
-		rows = append(rows, []string{c.Node, clockTime(c.Wall), offsetText(c.OffsetMs)})
+		rows = append(rows, []string{c.Node, units.ClockTime(c.Wall), offsetText(c.OffsetMs)})
 	}
 	relation := "the leader's wall clock is the same"
 	if ahead := time.Duration(out.AheadMs) * time.Millisecond; ahead.Abs() >= 100*time.Millisecond {
 		relation = fmt.Sprintf("%s against the wall clock of %s, which leads", offsetText(&out.AheadMs), out.Leader)
 	}
-	return errors.Join(g.printf("queue's time  %s (%s)\n\n", clockTime(out.Now), relation), g.table(rows))
+	return errors.Join(g.printf("queue's time  %s (%s)\n\n", units.ClockTime(out.Now), relation), g.table(rows))
 }

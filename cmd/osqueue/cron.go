@@ -9,6 +9,7 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/units"
 )
 
 func newCronCommand(g *globals) *cobra.Command {
@@ -84,9 +85,9 @@ func showCron(g *globals, c v1.Cron) error {
 		{"next", nextText(c.Paused, c.NextAt)},
 		{"overlap", textOr(c.Overlap, v1.OverlapAllow)},
 		{"missed", textOr(c.Missed, v1.MissedSkip)},
-		{"created", localTime(c.CreatedAt)},
-		{"changed", localTime(c.UpdatedAt)},
-		{"last", localTime(c.LastAt)},
+		{"created", units.LocalTime(c.CreatedAt)},
+		{"changed", units.LocalTime(c.UpdatedAt)},
+		{"last", units.LocalTime(c.LastAt)},
 		{"last job", orDash(c.LastJobID)},
 		{"fired", strconv.FormatUint(c.Fired, 10)},
 		{"skipped", strconv.FormatUint(c.Skipped, 10)},
@@ -113,10 +114,10 @@ func newJobRows(j v1.NewJob) [][]string {
 		[]string{"max attempts", most},
 		[]string{"lease", msOrNone(j.LeaseMs)},
 		[]string{"job timeout", msOrNone(j.TimeoutMs)},
-		[]string{"backoff", backoffText(j.Backoff)},
+		[]string{"backoff", units.BackoffText(j.Backoff)},
 		[]string{"group", j.Group},
 		[]string{"tags", strings.Join(j.Tags, " ")},
-		[]string{"unique", uniqueText(v1.Job{UniqueKey: j.UniqueKey, UniqueScope: j.UniqueScope, UniqueMs: j.UniqueMs})},
+		[]string{"unique", units.UniqueText(v1.Job{UniqueKey: j.UniqueKey, UniqueScope: j.UniqueScope, UniqueMs: j.UniqueMs})},
 	)...)
 }
 

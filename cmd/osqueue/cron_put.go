@@ -9,6 +9,7 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/units"
 )
 
 // cronFlags are the flags of "osqueue cron put".
@@ -42,7 +43,7 @@ with seconds in front, or @hourly, @daily, @weekly, @monthly, @yearly, or
 another) or skip. --missed says what happens with times that passed while nobody
 could fire: skip, or one job in the place of all of them.
 
-` + uniqueHelp + "\n\n" + backoffHelp + "\n\n" + exitHelp,
+` + units.UniqueHelp + "\n\n" + units.BackoffHelp + "\n\n" + exitHelp,
 		Example: `  osqueue cron put cleanup '0 3 * * *' --tz Europe/Berlin --type cleanup --overlap skip --missed one
   osqueue cron put poll '@every 30s' --type poll --payload '{"url":"http://127.0.0.1/"}' --job-timeout 20s`,
 		Args: usageArgs(cobra.ExactArgs(2)),

@@ -4,13 +4,14 @@ import (
 	"strconv"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/units"
 )
 
 var cronColumns = []string{"NAME", "SPEC", "ZONE", "TYPE", "NEXT", "LAST", "FIRED", "SKIPPED"}
 
 func cronRow(c v1.Cron) []string {
 	return []string{
-		c.Name, c.Spec, zoneText(c.TimeZone), orDash(c.Job.Type), nextText(c.Paused, c.NextAt), localTime(c.LastAt),
+		c.Name, c.Spec, zoneText(c.TimeZone), orDash(c.Job.Type), nextText(c.Paused, c.NextAt), units.LocalTime(c.LastAt),
 		strconv.FormatUint(c.Fired, 10), strconv.FormatUint(c.Skipped, 10),
 	}
 }
@@ -29,5 +30,5 @@ func nextText(paused bool, next int64) string {
 	case next == 0:
 		return "never"
 	}
-	return localTime(next)
+	return units.LocalTime(next)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/units"
 )
 
 func newDeadCommand(g *globals) *cobra.Command {
@@ -46,7 +47,7 @@ func newDeadListCommand(g *globals) *cobra.Command {
 var deadColumns = []string{"ID", "TYPE", "ATTEMPTS", "DIED", "WORKER", "ERROR"}
 
 func deadRow(j v1.Job, now time.Time) []string {
-	died := agoText(j.FinishedAt, now)
+	died := units.AgoText(j.FinishedAt, now)
 	if died != "-" {
 		died += " ago"
 	}

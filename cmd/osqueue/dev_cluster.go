@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"osqueue/client"
+	"osqueue/internal/cli/units"
 )
 
 // devCluster owns the node processes of "osqueue dev".
@@ -191,7 +192,7 @@ func (d *devCluster) welcome(leader string) {
 		rows += fmt.Sprintf("  %s  http://%s  pid %d%s\n", d.o.name(i), d.o.http(i), n.cmd.Process.Pid, mark)
 	}
 	d.mu.Unlock()
-	self := programName(d.g)
+	self := programName()
 	d.say(`a cluster of %d nodes is up
 
 %s
@@ -207,7 +208,7 @@ Try, in another terminal:
   %[6]s dev restart %[10]s%[11]s
 
 Ctrl-C stops everything.
-`, d.o.nodes, rows, d.o.bucket, d.o.dir, d.serversHint(), self, shellWord(d.o.bucket), pid, d.afterDeath(), leader, d.portFlag())
+`, d.o.nodes, rows, d.o.bucket, d.o.dir, d.serversHint(), self, units.ShellWord(d.o.bucket), pid, d.afterDeath(), leader, d.portFlag())
 }
 
 // afterDeath describes the effect of one node's death on the cluster.
@@ -220,7 +221,7 @@ func (d *devCluster) afterDeath() string {
 
 // programName returns the command that started this program, for commands that people paste:
 // its name if PATH finds it, or else its path.
-func programName(g *globals) string {
+func programName() string {
 	found, err := exec.LookPath("osqueue")
 	own, fault := os.Executable()
 	if err == nil && fault == nil {
@@ -230,7 +231,7 @@ func programName(g *globals) string {
 			}
 		}
 	}
-	return shellWord(os.Args[0])
+	return units.ShellWord(os.Args[0])
 }
 
 // serversHint returns the flags that other commands need to find a cluster on other

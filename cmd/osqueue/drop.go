@@ -19,6 +19,7 @@ import (
 	v1 "osqueue/client/api/v1"
 	"osqueue/cluster"
 	"osqueue/cluster/inbox"
+	"osqueue/internal/cli/units"
 	"osqueue/storage"
 	"osqueue/storage/bucketurl"
 )
@@ -50,7 +51,7 @@ its job once, as long as the queue remembers it.
 
 With --unique KEY[:SCOPE] nothing is added while another job of the type holds
 KEY; the file is removed all the same, and the leader's log names that job.
-` + uniqueForm + "\n\n" + backoffHelp + "\n\n" + exitHelp,
+` + units.UniqueForm + "\n\n" + units.BackoffHelp + "\n\n" + exitHelp,
 		Example: `  osqueue drop --bucket file:///srv/osqueue wc '"three little words"'
   date | osqueue drop --bucket s3://jobs/prod?region=eu-central-1 --type log --text
   osqueue drop --bucket gs://jobs/prod report --id report-2026-12-24 --run-at '2026-12-24 18:00'`,
@@ -62,7 +63,7 @@ KEY; the file is removed all the same, and the leader's log names that job.
 	flags.BoolVar(&f.fresh, "new", false, "put the job even if no cluster has written to the bucket yet")
 	flags.StringVar(&f.kind, "type", "", "type of the job, which is also the name of its queue")
 	flags.StringVar(&f.id, "id", "", "id of the job: letters, digits and . _ ~ = + @ , : - (default: a fresh UUID)")
-	spanVar(flags, &f.delay, "delay", 0, "do not run it before that time from when it is taken in")
+	units.SpanVar(flags, &f.delay, "delay", 0, "do not run it before that time from when it is taken in")
 	flags.Var(&f.runAt, "run-at", "do not run it before: 2026-12-24T18:00:00Z, '2026-12-24 18:00' (local time), or 90m from now")
 	f.bind(g, flags)
 	flags.StringArrayVar(&f.after, "after", nil, "id of a job that must complete first; may be given several times")
@@ -217,7 +218,7 @@ func (f *dropFlags) explain(err error, within time.Duration) error {
 	case errors.Is(err, inbox.ErrTaken):
 		return fmt.Errorf("another job waits in the drop box under the id %s: give this one another --id", f.id)
 	case errors.Is(err, context.DeadlineExceeded):
-		err = fmt.Errorf("the bucket did not take the job within %s (--timeout), or did not say so: %w", short(within), err)
+		err = fmt.Errorf("the bucket did not take the job within %s (--timeout), or did not say so: %w", units.Short(within), err)
 	}
 	return fmt.Errorf("%w\nTo try again without making two jobs of it, add --id %s", err, f.id)
 }

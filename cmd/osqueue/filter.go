@@ -7,12 +7,13 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/units"
 )
 
 // bindStatuses binds --status with the statuses that the command knows.
 func bindStatuses(cmd *cobra.Command, to *[]string, known []string) {
-	names := words(known)
-	cmd.Flags().Var(&statusFlag{to: to, known: known}, "status", "only "+strings.Join(names, ", ")+", several with commas, or all")
+	names := units.StatusWords(known)
+	cmd.Flags().Var(&units.Statuses{To: to, Known: known}, "status", "only "+strings.Join(names, ", ")+", several with commas, or all")
 	complete(cmd, "status", append([]string{v1.StatusAll}, names...)...)
 }
 
@@ -24,7 +25,7 @@ type filterFlags struct {
 	group   string
 	worker  string
 	batch   string
-	created struct{ after, before timeFlag }
+	created struct{ after, before units.Time }
 	limit   int
 	all     bool
 }
@@ -32,9 +33,9 @@ type filterFlags struct {
 // bind adds the flags; without a status flag where the statuses are given.
 func (f *filterFlags) bind(cmd *cobra.Command, withStatus bool) {
 	flags := cmd.Flags()
-	f.created.after.past, f.created.before.past = true, true
+	f.created.after.Past, f.created.before.Past = true, true
 	if withStatus {
-		bindStatuses(cmd, &f.status, allStatuses)
+		bindStatuses(cmd, &f.status, units.AllStatuses)
 	}
 	flags.StringVar(&f.kind, "type", "", "only jobs of this type")
 	flags.StringArrayVar(&f.tags, "tag", nil, "only jobs with this tag; several tags: only jobs with all of them")
@@ -47,14 +48,14 @@ func (f *filterFlags) bind(cmd *cobra.Command, withStatus bool) {
 
 // named reports whether the filter names something beside statuses.
 func (f *filterFlags) named() bool {
-	return len(f.tags) > 0 || f.kind+f.group+f.worker+f.batch+f.created.after.text+f.created.before.text != ""
+	return len(f.tags) > 0 || f.kind+f.group+f.worker+f.batch+f.created.after.Text+f.created.before.Text != ""
 }
 
 // list is the filter for a list.
 func (f *filterFlags) list() client.ListOptions {
 	return client.ListOptions{
 		Statuses: f.status, Type: f.kind, Tags: f.tags, Group: f.group, Worker: f.worker, BatchID: f.batch,
-		CreatedFrom: f.created.after.at, CreatedBefore: f.created.before.at,
+		CreatedFrom: f.created.after.At, CreatedBefore: f.created.before.At,
 	}
 }
 
@@ -68,6 +69,6 @@ func (f *filterFlags) change(statuses []string) client.Filter {
 	}
 	return client.Filter{
 		Statuses: statuses, Type: f.kind, Tag: tag, Group: f.group, BatchID: f.batch, Worker: f.worker,
-		CreatedFrom: f.created.after.at, CreatedBefore: f.created.before.at, Limit: f.limit,
+		CreatedFrom: f.created.after.At, CreatedBefore: f.created.before.At, Limit: f.limit,
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"osqueue/client"
+	"osqueue/internal/cli/units"
 )
 
 // defaultServers are the nodes that "osqueue dev" starts.
@@ -54,8 +55,8 @@ func (g *globals) bind(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&g.servers, "servers", strings.Split(servers, ","),
 		"nodes of the cluster, as host:port or URL (environment: OSQUEUE_SERVERS)")
 	flags.BoolVar(&g.json, "json", false, "write JSON, for programs")
-	spanVar(flags, &g.timeout, "timeout", defaultTimeout, timeoutHelp)
-	flags.Var((*ackFlag)(&g.ack), "ack", "how safe writes are when they are answered: quorum or object (default: the server's choice)")
+	units.SpanVar(flags, &g.timeout, "timeout", defaultTimeout, timeoutHelp)
+	flags.Var((*units.Ack)(&g.ack), "ack", "how safe writes are when they are answered: quorum or object (default: the server's choice)")
 }
 
 // client returns a client of the cluster that the flags name.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"osqueue/internal/cli/units"
 	"osqueue/storage"
 	"osqueue/storage/archive"
 )
@@ -25,9 +26,9 @@ func spanOf(s archive.Span) storedSpan {
 func (s storedSpan) row() []string {
 	length := "-"
 	if s.Since > 0 {
-		length = short(msToDuration(s.Until - s.Since))
+		length = units.Short(units.FromMs(s.Until - s.Since))
 	}
-	return []string{s.From, s.To, beginningOr(s.Since), localTime(s.Until), length}
+	return []string{s.From, s.To, beginningOr(s.Since), units.LocalTime(s.Until), length}
 }
 
 // beginningOr is a time of a queue, which has none before its first entry.
@@ -35,7 +36,7 @@ func beginningOr(ms int64) string {
 	if ms == 0 {
 		return "the beginning"
 	}
-	return localTime(ms)
+	return units.LocalTime(ms)
 }
 
 var spanColumns = []string{"FROM", "TO", "SINCE", "UNTIL", "LENGTH"}
@@ -70,7 +71,7 @@ func usageText(u archive.Used) string {
 		return "There is nothing in the bucket but the document.\n"
 	}
 	return fmt.Sprintf("In the bucket: %s of %s together, %s of log of %s.\n",
-		count(u.Bases, "base"), bytesText(u.BaseBytes), count(u.Log, "object"), bytesText(u.LogBytes))
+		count(u.Bases, "base"), units.BytesText(u.BaseBytes), count(u.Log, "object"), units.BytesText(u.LogBytes))
 }
 
 // spansMost is how many pieces of history an error names.

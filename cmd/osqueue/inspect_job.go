@@ -9,6 +9,7 @@ import (
 
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
+	"osqueue/internal/cli/units"
 	"osqueue/internal/cronid"
 )
 
@@ -74,7 +75,7 @@ func chosenStatuses(f *filterFlags) ([]fsm.Status, error) {
 		}
 		s, ok := fsm.ParseStatus(name)
 		if !ok {
-			return nil, usagef("--status %q: use %s, or all", name, strings.Join(allStatuses, ", "))
+			return nil, usagef("--status %q: use %s, or all", name, strings.Join(units.AllStatuses, ", "))
 		}
 		out = append(out, s)
 	}
@@ -90,8 +91,8 @@ func isChosen(f *filterFlags, j *fsm.Job) bool {
 		(f.batch == "" || o.Batch == f.batch) &&
 		(f.worker == "" || j.Worker == f.worker) &&
 		!slices.ContainsFunc(f.tags, func(tag string) bool { return !slices.Contains(o.Tags, tag) }) &&
-		(after.text == "" || j.CreatedAt >= after.at.UnixMilli()) &&
-		(before.text == "" || j.CreatedAt < before.at.UnixMilli())
+		(after.Text == "" || j.CreatedAt >= after.At.UnixMilli()) &&
+		(before.Text == "" || j.CreatedAt < before.At.UnixMilli())
 }
 
 // waitsText names the first of the jobs that are waited for.

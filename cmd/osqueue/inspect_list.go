@@ -7,6 +7,7 @@ import (
 
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
+	"osqueue/internal/cli/units"
 )
 
 // inspectLists are the parts of a state that inspect can list.
@@ -158,6 +159,6 @@ func (in *inspection) listJobs(s *storedState) error {
 func (in *inspection) listBlocked(s *storedState) error {
 	columns := []string{"ID", "TYPE", "AGE", "WAITS FOR"}
 	return listOf(in, columns, in.jobs(s, []fsm.Status{fsm.Blocked}), jobOfState, func(j v1.Job) []string {
-		return []string{j.ID, orDash(j.Type), agoText(j.CreatedAt, in.now), waitsText(j.WaitsFor)}
+		return []string{j.ID, orDash(j.Type), units.AgoText(j.CreatedAt, in.now), waitsText(j.WaitsFor)}
 	})
 }

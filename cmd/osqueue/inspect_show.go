@@ -6,6 +6,7 @@ import (
 
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
+	"osqueue/internal/cli/units"
 	"osqueue/storage/queuefile"
 )
 
@@ -129,7 +130,7 @@ func showState(g *globals, s *storedState, now time.Time) error {
 	}
 	rows = append(rows, archiveRows(&sum)...)
 	rows = append(rows, []string{"completed ever", fmt.Sprint(sum.Completed)})
-	for _, st := range allStatuses {
+	for _, st := range units.AllStatuses {
 		rows = append(rows, []string{v1.StatusWord(st), fmt.Sprint(sum.Jobs[st])})
 	}
 	return g.table(append(rows,
@@ -152,7 +153,7 @@ func archiveRows(s *stateSummary) (rows [][]string) {
 		rows = append(rows, []string{"form", "large: the state is in the archive"})
 	}
 	rows = append(rows, []string{"archive", fmt.Sprintf("base %s and %s behind it, %s of log; %s",
-		a.BaseLSN, countEntries(a.Entries), count(a.Objects, "object"), bytesText(a.Bytes))})
+		a.BaseLSN, countEntries(a.Entries), count(a.Objects, "object"), units.BytesText(a.Bytes))})
 	if s.Added > 0 {
 		rows = append(rows, []string{"added by hand", fmt.Sprintf("%d jobs, which the next leader enqueues", s.Added)})
 	}

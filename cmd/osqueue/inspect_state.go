@@ -8,6 +8,7 @@ import (
 
 	"osqueue/cluster"
 	"osqueue/fsm"
+	"osqueue/internal/cli/units"
 	"osqueue/storage"
 	"osqueue/storage/archive"
 	"osqueue/storage/queuefile"
@@ -94,7 +95,7 @@ func stateAt(ctx context.Context, h *archive.History, url string, at *atFlag) (*
 }
 
 func verifyHint(url string) string {
-	return "osqueue verify " + shellWord(url) + " tells what else is damaged, and how to go on"
+	return "osqueue verify " + units.ShellWord(url) + " tells what else is damaged, and how to go on"
 }
 
 // stateStamp says of which point a state is, and how old it is.
@@ -132,7 +133,7 @@ func (s *stateStamp) text(now time.Time) string {
 	if s.Newest != "" {
 		line += "; the newest is " + s.Newest
 	}
-	age := short(max(time.Duration(s.AgeMs)*time.Millisecond, 0))
+	age := units.Short(max(time.Duration(s.AgeMs)*time.Millisecond, 0))
 	if s.Broker == "" {
 		return fmt.Sprintf("%s; written %s ago, not by a broker\n", line, age)
 	}
@@ -144,5 +145,5 @@ func pointText(ms int64, now time.Time) string {
 	if ms == 0 {
 		return "-"
 	}
-	return localTime(ms) + " (" + agoText(ms, now) + " ago)"
+	return units.LocalTime(ms) + " (" + units.AgoText(ms, now) + " ago)"
 }

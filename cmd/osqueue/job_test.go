@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
@@ -74,27 +73,5 @@ func TestJobList(t *testing.T) {
 	}
 	if lines, _ = ids("--limit", "1203"); len(lines) != 1204 {
 		t.Errorf("%d lines", len(lines))
-	}
-}
-
-func TestShort(t *testing.T) {
-	for d, want := range map[time.Duration]string{
-		1234 * time.Microsecond:     "1ms",
-		1234567 * time.Microsecond:  "1.23s",
-		90*time.Second + 1234567:    "1m30s",
-		75 * time.Hour:              "3d",
-		25*time.Hour + time.Second:  "25h0m1s",
-		time.Duration(0):            "0s",
-		999_600 * time.Microsecond:  "1s",
-		59_999 * time.Millisecond:   "1m0s",
-		48*time.Hour - 1:            "48h0m0s",
-		365 * 24 * 10 * time.Hour:   "3650d",
-		time.Millisecond + 1:        "1ms",
-		61 * time.Minute:            "1h1m0s",
-		20*time.Second + 5000000000: "25s",
-	} {
-		if got := short(d); got != want {
-			t.Errorf("%v: %s, want %s", d, got, want)
-		}
 	}
 }

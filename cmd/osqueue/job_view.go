@@ -7,6 +7,7 @@ import (
 	"time"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/units"
 )
 
 func showJob(g *globals, j v1.Job, noWorker bool) error {
@@ -23,25 +24,25 @@ func showJob(g *globals, j v1.Job, noWorker bool) error {
 		{"status", status},
 		{"attempts", attempts(j)},
 		{"priority", strconv.Itoa(int(j.Priority))},
-		{"created", clockTime(j.CreatedAt)},
+		{"created", units.ClockTime(j.CreatedAt)},
 	}
 	rows = append(rows, set(
-		[]string{"not before", clockTime(j.RunAt)},
-		[]string{"claimed", clockTime(j.ClaimedAt)},
-		[]string{"heartbeat", clockTime(j.Heartbeat)},
-		[]string{"finished", clockTime(j.FinishedAt)},
+		[]string{"not before", units.ClockTime(j.RunAt)},
+		[]string{"claimed", units.ClockTime(j.ClaimedAt)},
+		[]string{"heartbeat", units.ClockTime(j.Heartbeat)},
+		[]string{"finished", units.ClockTime(j.FinishedAt)},
 		[]string{"worker", workerName(j)},
 		[]string{"progress", progressText(j.Progress)},
 		[]string{"group", j.Group},
 		[]string{"tags", strings.Join(j.Tags, " ")},
-		[]string{"unique", uniqueText(j)},
+		[]string{"unique", units.UniqueText(j)},
 		[]string{"after", afterText(j)},
 		[]string{"waits for", strings.Join(j.WaitsFor, " ")},
 		[]string{"batch", j.BatchID},
 		[]string{"cron", j.Cron},
-		[]string{"cron time", clockTime(j.CronAt)},
+		[]string{"cron time", units.ClockTime(j.CronAt)},
 		[]string{"job timeout", msOrNone(j.TimeoutMs)},
-		[]string{"backoff", backoffText(j.Backoff)},
+		[]string{"backoff", units.BackoffText(j.Backoff)},
 		[]string{"payload", string(j.Payload)},
 		[]string{"result", string(j.Result)},
 		[]string{"log", strings.TrimSpace(j.Log)},
@@ -57,13 +58,13 @@ func msOrNone(ms int64) string {
 	if ms == 0 {
 		return ""
 	}
-	return msText(ms)
+	return units.MsText(ms)
 }
 
 // statusText is a job's status, with what is about to change it.
 func statusText(j v1.Job) string {
 	if j.CancelAt != 0 && j.Status == v1.StatusInProgress {
-		return v1.StatusWord(j.Status) + " (cancellation requested at " + clockTime(j.CancelAt) + ")"
+		return v1.StatusWord(j.Status) + " (cancellation requested at " + units.ClockTime(j.CancelAt) + ")"
 	}
 	return v1.StatusWord(j.Status)
 }
@@ -84,7 +85,7 @@ func afterText(j v1.Job) string {
 }
 
 func attemptText(a v1.Attempt) string {
-	text := fmt.Sprintf("%s after %s", a.End, short(time.Duration(a.EndedAt-a.StartedAt)*time.Millisecond))
+	text := fmt.Sprintf("%s after %s", a.End, units.Short(time.Duration(a.EndedAt-a.StartedAt)*time.Millisecond))
 	if a.WorkerID != nil {
 		text += " on " + orDash(plainLine(*a.WorkerID))
 	}
@@ -101,7 +102,7 @@ func jobRow(j v1.Job, now time.Time) []string {
 	if p := j.Progress; p != nil && j.Status == v1.StatusInProgress {
 		status += fmt.Sprintf(" %d%%", p.Percent)
 	}
-	return []string{j.ID, orDash(j.Type), status, attempts(j), agoText(j.CreatedAt, now), workerName(j)}
+	return []string{j.ID, orDash(j.Type), status, attempts(j), units.AgoText(j.CreatedAt, now), workerName(j)}
 }
 
 func attempts(j v1.Job) string {

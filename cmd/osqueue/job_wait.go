@@ -10,6 +10,7 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/units"
 )
 
 func newJobWaitCommand(g *globals) *cobra.Command {
@@ -40,7 +41,7 @@ did not end in time.
 		},
 	}
 	flags := cmd.Flags()
-	spanVar(flags, &atMost, "wait-for", atMost, "how long to wait for all of them")
+	units.SpanVar(flags, &atMost, "wait-for", atMost, "how long to wait for all of them")
 	renamed = g.renameTimeout(flags, "wait-for")
 	return cmd
 }

@@ -8,6 +8,7 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/units"
 )
 
 // jobFlags are the flags that configure a job, shared by all commands that make jobs.
@@ -17,18 +18,18 @@ type jobFlags struct {
 	priority    int32
 	maxAttempts int32
 	lease       time.Duration
-	timeout     spanFlag
-	backoff     backoffFlag
+	timeout     units.Span
+	backoff     units.Backoff
 	group       string
 	tags        []string
-	unique      uniqueFlag
+	unique      units.Unique
 }
 
 func (f *jobFlags) bind(g *globals, flags *pflag.FlagSet) {
 	f.flags = flags
 	flags.Int32Var(&f.priority, "priority", 0, "higher first")
 	flags.Int32Var(&f.maxAttempts, "max-attempts", 0, "how often it may be tried (default: its type's, then the server's)")
-	spanVar(flags, &f.lease, "lease", 0, "how long a claim of it lasts without heartbeat (default: its type's, then the server's)")
+	units.SpanVar(flags, &f.lease, "lease", 0, "how long a claim of it lasts without heartbeat (default: its type's, then the server's)")
 	flags.Var(&f.timeout, "job-timeout", "how long one attempt may run, whatever its heartbeats (default: its type's, or no limit)")
 	flags.Var(&f.backoff, "backoff", "how long to wait after a failed attempt, as in exponential:1s:1h:20% (default: its type's, or not at all)")
 	flags.StringVar(&f.group, "group", "", "tenant, or whatever the workers shall take turns with")
@@ -47,8 +48,8 @@ func (f *jobFlags) check() error {
 // job returns a job with the values of the flags.
 func (f *jobFlags) job() client.NewJob {
 	job := client.NewJob{
-		Priority: f.priority, Lease: f.lease, Timeout: time.Duration(f.timeout), Backoff: f.backoff.value,
-		Group: f.group, Tags: f.tags, Unique: f.unique.value,
+		Priority: f.priority, Lease: f.lease, Timeout: time.Duration(f.timeout), Backoff: f.backoff.Value,
+		Group: f.group, Tags: f.tags, Unique: f.unique.Value,
 	}
 	if f.maxAttempts > 0 {
 		job.MaxAttempts = &f.maxAttempts
@@ -67,10 +68,10 @@ func override(job client.NewJob, in v1.NewJob) client.NewJob {
 		job.MaxAttempts = in.MaxAttempts
 	}
 	if b := in.Backoff; b != nil {
-		job.Backoff = &client.Backoff{Kind: b.Kind, Base: msToDuration(b.BaseMs), Cap: msToDuration(b.CapMs), Jitter: int(b.Jitter)}
+		job.Backoff = &client.Backoff{Kind: b.Kind, Base: units.FromMs(b.BaseMs), Cap: units.FromMs(b.CapMs), Jitter: int(b.Jitter)}
 	}
 	if in.UniqueKey != "" || in.UniqueScope != "" {
-		job.Unique = client.Unique{Key: in.UniqueKey, Scope: in.UniqueScope, Period: msToDuration(in.UniqueMs)}
+		job.Unique = client.Unique{Key: in.UniqueKey, Scope: in.UniqueScope, Period: units.FromMs(in.UniqueMs)}
 	}
 	overrideText(&job.Group, in.Group)
 	overrideText(&job.AfterFailure, in.AfterFailure)
@@ -86,16 +87,16 @@ func override(job client.NewJob, in v1.NewJob) client.NewJob {
 
 func overrideTimes(job *client.NewJob, in v1.NewJob) {
 	if in.RunAt != 0 || in.DelayMs != 0 {
-		job.RunAt, job.Delay = time.Time{}, msToDuration(in.DelayMs)
+		job.RunAt, job.Delay = time.Time{}, units.FromMs(in.DelayMs)
 	}
 	if in.RunAt != 0 {
 		job.RunAt = time.UnixMilli(in.RunAt)
 	}
 	if in.LeaseMs != 0 {
-		job.Lease = msToDuration(in.LeaseMs)
+		job.Lease = units.FromMs(in.LeaseMs)
 	}
 	if in.TimeoutMs != 0 {
-		job.Timeout = msToDuration(in.TimeoutMs)
+		job.Timeout = units.FromMs(in.TimeoutMs)
 	}
 }
 

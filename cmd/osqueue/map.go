@@ -11,6 +11,7 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/units"
 	"osqueue/internal/runner"
 )
 
@@ -51,7 +52,7 @@ again what has been run, as long as the queue keeps these jobs, but takes their
 results, bad ones too: to run a line again, delete its job before. Ctrl-C leaves
 the jobs that are there, and says with which name to go on.
 
-` + backoffHelp + "\n\n" + mapExitHelp,
+` + units.BackoffHelp + "\n\n" + mapExitHelp,
 		Example: `  osqueue map urls.txt -- curl -fsS -o /srv/pages/{} https://example.com/{}
   find /srv/video -name '*.avi' | osqueue map - -n 20 --name avi -- ffmpeg -i {} {}.mp4
   seq 100 | osqueue map - --keep-order -- expr {} '*' {}`,
@@ -69,7 +70,7 @@ the jobs that are there, and says with which name to go on.
 	flags.StringVar(&f.name, "name", "", "name of this run, to take it up again (default: a fresh one)")
 	flags.IntVarP(&f.inFlight, "in-flight", "n", 1000, "how many lines may be jobs at a time")
 	flags.BoolVar(&f.keepOrder, "keep-order", false, "output in the order of the lines")
-	spanVar(flags, &f.waitFor, "wait-for", 0, "how long to wait for the end of one job (default: as long as it takes)")
+	units.SpanVar(flags, &f.waitFor, "wait-for", 0, "how long to wait for the end of one job (default: as long as it takes)")
 	return cmd
 }
 
@@ -79,7 +80,7 @@ func (f *mapFlags) check() error {
 		return usagef("--in-flight %d: must be at least 1", f.inFlight)
 	case f.waitFor < 0:
 		return usagef("--wait-for %v: must not be negative", f.waitFor)
-	case f.unique.text != "":
+	case f.unique.Text != "":
 		return usagef("--unique is for one job; osqueue run has it")
 	case strings.IndexFunc(f.name, func(r rune) bool { return r <= ' ' || r > '~' }) >= 0:
 		return usagef("--name %q: use visible ASCII characters only, it is a part of the ids of jobs", f.name)
@@ -160,10 +161,10 @@ func (m *mapRun) run(ctx context.Context, c *client.Client, lines *lineReader) e
 	case err == nil && m.failed > 0:
 		return &exitError{code: exitSomeFailed, err: silentError{}}
 	case errors.As(err, new(silentError)):
-		return cutShort(m.progress.figures().sent, "--name "+shellWord(f.name))
+		return cutShort(m.progress.figures().sent, "--name "+units.ShellWord(f.name))
 	}
 	return leaving(ctx, err, pl.waiting(), fmt.Sprintf("take the run up again with the same command and --name %s, or end it with: osqueue job cancel --tag %s --yes",
-		shellWord(f.name), shellWord(f.name)))
+		units.ShellWord(f.name), units.ShellWord(f.name)))
 }
 
 // hint prints a note after some time if there is no worker.
@@ -271,7 +272,7 @@ func (m *mapRun) summary(known int) error {
 		return nil
 	}
 	now := m.progress.figures()
-	text := fmt.Sprintf("%d of %d commands have ended in %s", now.ended, now.sent, short(time.Since(m.began)))
+	text := fmt.Sprintf("%d of %d commands have ended in %s", now.ended, now.sent, units.Short(time.Since(m.began)))
 	if known > 0 {
 		text += fmt.Sprintf(", %d of them were there already", known)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/units"
 )
 
 // An error names a wrong argument as the user typed it, and nothing is enqueued.
@@ -230,8 +231,8 @@ func TestRunAtInThePastWarns(t *testing.T) {
 // TestWorkerFileHasLongSpans: the worker's file has days and weeks as flags do, and names the line of a bad value.
 func TestWorkerFileHasLongSpans(t *testing.T) {
 	file, err := parseWorkerFile([]byte("lease: 1d\nstop-timeout: 1w\nlimits: {time: 1d12h, memory: 1GiB}\njobs: [{type: a, http: http://x, timeout: 2d}]\n"))
-	if err != nil || file.Lease != spanFlag(day) || *file.StopTimeout != spanFlag(7*day) || file.Limits.Time != spanFlag(36*time.Hour) ||
-		file.Limits.Memory != 1<<30 || file.Jobs[0].Timeout != spanFlag(2*day) {
+	if err != nil || file.Lease != units.Span(units.Day) || *file.StopTimeout != units.Span(7*units.Day) || file.Limits.Time != units.Span(36*time.Hour) ||
+		file.Limits.Memory != 1<<30 || file.Jobs[0].Timeout != units.Span(2*units.Day) {
 		t.Errorf("%+v, %v", file, err)
 	}
 	_, err = parseWorkerFile([]byte("name: w\nlease: 1 day\nlimits:\n  memory: big\n"))

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"osqueue/internal/cli/units"
 	"osqueue/storage"
 	"osqueue/storage/bucketurl"
 )
@@ -32,7 +33,7 @@ const offlineTimeout = 30 * time.Second
 // for them.
 func (o *offline) bind(cmd *cobra.Command) {
 	o.flags = cmd.Flags()
-	spanVar(o.flags, &o.timeout, "timeout", offlineTimeout, "how long one request to a bucket may take")
+	units.SpanVar(o.flags, &o.timeout, "timeout", offlineTimeout, "how long one request to a bucket may take")
 	hideGlobals(cmd, "servers")
 }
 
@@ -142,9 +143,9 @@ func (t *traffic) tell(w io.Writer, every time.Duration) (stop func()) {
 }
 
 func (t *traffic) line(d time.Duration) string {
-	text := fmt.Sprintf("%s: %d requests, %s read", short(d.Round(time.Second)), t.requests.Load(), bytesText(t.read.Load()))
+	text := fmt.Sprintf("%s: %d requests, %s read", units.Short(d.Round(time.Second)), t.requests.Load(), units.BytesText(t.read.Load()))
 	if n := t.written.Load(); n > 0 {
-		text += ", " + bytesText(n) + " written"
+		text += ", " + units.BytesText(n) + " written"
 	}
 	return text + "\n"
 }

@@ -169,11 +169,3 @@ func TestTrafficIsTold(t *testing.T) {
 	}
 	stop()
 }
-
-func TestShellWords(t *testing.T) {
-	got := shellWords([]string{"mail", "", "two words", "it's", "$HOME", "s3://b/p?region=x&a=b", "a_b-c.d/e:f"})
-	want := `mail '' 'two words' 'it'\''s' '$HOME' 's3://b/p?region=x&a=b' a_b-c.d/e:f`
-	if got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
-}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"osqueue/internal/cli/units"
 )
 
 // progressStyle is the way in which a progress is shown.
@@ -230,7 +232,7 @@ func (t jobFigures) bar(took time.Duration) string {
 			parts = append(parts, fmt.Sprintf("%.0f/s", rate))
 		}
 		if left := t.total - t.ended; left > 0 {
-			parts = append(parts, short(time.Duration(float64(left)/rate*float64(time.Second)).Round(time.Second))+" left")
+			parts = append(parts, units.Short(time.Duration(float64(left)/rate*float64(time.Second)).Round(time.Second))+" left")
 		}
 	}
 	return strings.Join(parts, "  ")

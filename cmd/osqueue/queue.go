@@ -11,6 +11,7 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/units"
 )
 
 func newQueueCommand(g *globals) *cobra.Command {
@@ -60,7 +61,7 @@ func queueRow(q v1.Queue, noWorker bool, now time.Time) []string {
 	return []string{
 		orDash(q.Type), strconv.Itoa(q.Unclaimed), strconv.Itoa(q.InProgress), strconv.Itoa(q.Scheduled), strconv.Itoa(q.Blocked),
 		strconv.Itoa(q.Completed), strconv.Itoa(q.Dead), strconv.Itoa(q.Cancelled),
-		agoText(q.OldestAt, now), sizeText(q.Bytes), limitsText(q.Settings, noWorker),
+		units.AgoText(q.OldestAt, now), units.SizeText(q.Bytes), limitsText(q.Settings, noWorker),
 	}
 }
 
@@ -80,7 +81,7 @@ func limitsText(s v1.QueueSettings, noWorker bool) string {
 		parts = append(parts, fmt.Sprintf("%d of a group", s.MaxRunningPerGroup))
 	}
 	if s.RatePerSecond > 0 {
-		parts = append(parts, rateText(s.RatePerSecond))
+		parts = append(parts, units.RateText(s.RatePerSecond))
 	}
 	return orDash(strings.Join(parts, ", "))
 }
@@ -119,8 +120,8 @@ func showQueue(g *globals, q v1.Queue, noWorker bool) error {
 		{"completed", strconv.Itoa(q.Completed)},
 		{"dead", strconv.Itoa(q.Dead)},
 		{"cancelled", strconv.Itoa(q.Cancelled)},
-		{"oldest", agoText(q.OldestAt, time.Now())},
-		{"bytes", sizeText(q.Bytes)},
+		{"oldest", units.AgoText(q.OldestAt, time.Now())},
+		{"bytes", units.SizeText(q.Bytes)},
 	}
 	if noWorker {
 		rows = append(rows, []string{"workers", "no worker takes this type"})

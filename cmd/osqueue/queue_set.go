@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"osqueue/client"
+	"osqueue/internal/cli/units"
 )
 
 // theDefault is the flag value that resets a setting.
@@ -61,7 +62,7 @@ func atLeast(least int64, text string) (int64, error) {
 }
 
 func positiveSize(text string) (int64, error) {
-	n, err := parseSize(text)
+	n, err := units.ParseSize(text)
 	if err == nil && n < 1 {
 		err = fmt.Errorf("%q: must be at least 1", text)
 	}
@@ -69,7 +70,7 @@ func positiveSize(text string) (int64, error) {
 }
 
 func positiveSpan(text string) (time.Duration, error) {
-	d, err := parseSpan(text)
+	d, err := units.ParseSpan(text)
 	if err == nil && d < time.Millisecond {
 		err = fmt.Errorf("%q: must be at least 1ms", text)
 	}
@@ -79,13 +80,13 @@ func positiveSpan(text string) (time.Duration, error) {
 func bindPatch(flags *pflag.FlagSet, p *client.QueuePatch) {
 	bindSetting(flags, &p.MaxRunning, positive, "number", "max-running", "how many of its jobs run at once")
 	bindSetting(flags, &p.MaxRunningPerGroup, positive, "number", "max-running-per-group", "how many jobs of one group run at once")
-	bindSetting(flags, &p.RatePerSecond, parseRate, "rate", "rate", "how many of its jobs are claimed, as in 10/s, 600/m or 5000/h")
+	bindSetting(flags, &p.RatePerSecond, units.ParseRate, "rate", "rate", "how many of its jobs are claimed, as in 10/s, 600/m or 5000/h")
 	bindSetting(flags, &p.Burst, positive, "number", "burst", "how many claims the rate may lag behind at once")
 	bindSetting(flags, &p.Lease, positiveSpan, "duration", "lease", "how long a claim lasts without heartbeat, unless the job or its worker says otherwise")
 	bindSetting(flags, &p.Timeout, positiveSpan, "duration", "job-timeout", "how long one attempt may run, unless the job says otherwise")
 	bindSetting(flags, &p.MaxAttempts, positive, "number", "max-attempts", "how often a job may be tried, unless it says otherwise")
-	bindSetting(flags, &p.Backoff, parseBackoff, "backoff", "backoff", "how long to wait after a failed attempt, unless the job says otherwise, as in exponential:1s:1h:20%")
-	bindSetting(flags, &p.RetainFor, parseSpan, "duration", "retain", "how long completed and cancelled jobs are kept")
+	bindSetting(flags, &p.Backoff, units.ParseBackoff, "backoff", "backoff", "how long to wait after a failed attempt, unless the job says otherwise, as in exponential:1s:1h:20%")
+	bindSetting(flags, &p.RetainFor, units.ParseSpan, "duration", "retain", "how long completed and cancelled jobs are kept")
 	bindSetting(flags, &p.RetainCount, notNegative, "number", "retain-count", "how many completed and cancelled jobs are kept")
 	bindSetting(flags, &p.MaxJobs, positive, "number", "max-jobs", "how many jobs that have not ended there may be")
 	bindSetting(flags, &p.MaxBytes, positiveSize, "size", "max-bytes", "how much all payloads, results and logs may take, as in 64MiB")
@@ -102,7 +103,7 @@ func newQueueSetCommand(g *globals) *cobra.Command {
 sets one back. They hold from the next claim on, and quotas from the next
 enqueue; jobs that run go on as they are.
 
-` + backoffHelp + "\n\n" + exitHelp,
+` + units.BackoffHelp + "\n\n" + exitHelp,
 		Example: `  osqueue queue set mail --max-running 5 --rate 10/s --burst 20
   osqueue queue set mail --job-timeout 2m --max-attempts 10 --backoff exponential:1s:1h:20%
   osqueue queue set mail --retain 7d --retain-count 100000 --rate default`,

@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/units"
 )
 
 // settingRows returns the settings that differ from the default, by the names of their
@@ -17,13 +18,13 @@ func settingRows(s v1.QueueSettings) [][]string {
 		[]string{"paused", paused},
 		[]string{"max-running", countText(s.MaxRunning)},
 		[]string{"max-running-per-group", countText(s.MaxRunningPerGroup)},
-		[]string{"rate", rateText(s.RatePerSecond)},
+		[]string{"rate", units.RateText(s.RatePerSecond)},
 		[]string{"burst", countText(s.Burst)},
 		[]string{"lease", msOrNone(s.LeaseMs)},
 		[]string{"job-timeout", msOrNone(s.TimeoutMs)},
 		[]string{"max-attempts", pointed(s.MaxAttempts, countOf)},
-		[]string{"backoff", backoffText(s.Backoff)},
-		[]string{"retain", pointed(s.RetainMs, msText)},
+		[]string{"backoff", units.BackoffText(s.Backoff)},
+		[]string{"retain", pointed(s.RetainMs, units.MsText)},
 		[]string{"retain-count", pointed(s.RetainCount, countOf)},
 		[]string{"max-jobs", countText(s.MaxJobs)},
 		[]string{"max-bytes", sizeOrNone(s.MaxBytes)},
@@ -45,7 +46,7 @@ func sizeOrNone(n int64) string {
 	if n == 0 {
 		return ""
 	}
-	return sizeText(n)
+	return units.SizeText(n)
 }
 
 func pointed(n *int64, text func(int64) string) string {

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"osqueue/cluster"
+	"osqueue/internal/cli/units"
 	"osqueue/storage/bucketurl"
 )
 
@@ -58,7 +59,7 @@ another lineage refuse the new document: start them with empty data directories.
 	flags := cmd.Flags()
 	flags.BoolVar(&r.resume, "resume", false, "leave types and schedules as they were, not paused")
 	flags.BoolVar(&r.replace, "replace", false, "replace the queue that stands at --to; a copy of its document is kept")
-	spanVar(flags, &r.silence, "broker-timeout", defaultBrokerTimeout, "after which silence the cluster at --to counts as dead, as for serve")
+	units.SpanVar(flags, &r.silence, "broker-timeout", defaultBrokerTimeout, "after which silence the cluster at --to counts as dead, as for serve")
 	return cmd
 }
 

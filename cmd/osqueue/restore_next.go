@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"strings"
+
+	"osqueue/internal/cli/units"
 )
 
 // namesMost bounds the number of names in a printed command.
@@ -22,7 +24,7 @@ func (r *restoration) nextSteps(p *restoreReport) string {
 	fmt.Fprintf(&b, "Written to %s: %d jobs, LSN %s, lineage %s.\n", r.to, w.Jobs, w.LSN, w.Lineage)
 	if w.Copy != "" {
 		fmt.Fprintf(&b, "The document that stood there is kept as %s; to go back to it:\n  osqueue restore --from %s --document %s --to %s --replace\n",
-			w.Copy, shellWord(r.to), w.Copy, shellWord(r.to))
+			w.Copy, units.ShellWord(r.to), w.Copy, units.ShellWord(r.to))
 	}
 	b.WriteString("\n" + r.startText())
 	if r.resume {
@@ -38,13 +40,13 @@ func (r *restoration) startText() string {
 	switch {
 	case r.branch:
 		return fmt.Sprintf("Try it on this machine:\n  osqueue dev --bucket %s\n"+
-			"or start nodes with empty data directories:\n  osqueue serve --bucket %s --data EMPTY-DIRECTORY …\n\n", shellWord(r.to), shellWord(r.to))
+			"or start nodes with empty data directories:\n  osqueue serve --bucket %s --data EMPTY-DIRECTORY …\n\n", units.ShellWord(r.to), units.ShellWord(r.to))
 	case r.inPlace() || r.replace:
 		return fmt.Sprintf("Nodes that hold what stood there refuse the new document. Move their data directories away,\n"+
-			"all of them, and start them with empty ones on the same bucket:\n  osqueue serve --bucket %s --data EMPTY-DIRECTORY …\n\n", shellWord(r.to))
+			"all of them, and start them with empty ones on the same bucket:\n  osqueue serve --bucket %s --data EMPTY-DIRECTORY …\n\n", units.ShellWord(r.to))
 	}
 	return fmt.Sprintf("Start a cluster on it, its nodes with empty data directories; one with a state of its own refuses it:\n"+
-		"  osqueue serve --bucket %s --data EMPTY-DIRECTORY …\n\n", shellWord(r.to))
+		"  osqueue serve --bucket %s --data EMPTY-DIRECTORY …\n\n", units.ShellWord(r.to))
 }
 
 // resumeText describes how to end the pause.
@@ -63,8 +65,8 @@ func resumeText(p *pausedNames) string {
 func resumeCommand(b *strings.Builder, kind string, names []string) {
 	switch n := len(names); {
 	case n > namesMost:
-		fmt.Fprintf(b, "  osqueue %s resume %s …\n    (%d names; --json has all of them)\n", kind, shellWords(names[:namesMost]), n)
+		fmt.Fprintf(b, "  osqueue %s resume %s …\n    (%d names; --json has all of them)\n", kind, units.ShellWords(names[:namesMost]), n)
 	case n > 0:
-		fmt.Fprintf(b, "  osqueue %s resume %s\n", kind, shellWords(names))
+		fmt.Fprintf(b, "  osqueue %s resume %s\n", kind, units.ShellWords(names))
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
+	"osqueue/internal/cli/units"
 )
 
 // restoreReport is the report of restore: the differences before it writes, and the
@@ -97,7 +98,7 @@ func restoreRows(restored, newest, there *digest) (rows []restoreRow) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		for _, status := range allStatuses {
+		for _, status := range units.AllStatuses {
 			s, _ := fsm.ParseStatus(status)
 			row := restoreRow{name, status, newest.counts()[name].Of(s), restored.counts()[name].Of(s), there.counts()[name].Of(s)}
 			if row.Newest+row.Restored+row.There > 0 {
@@ -212,7 +213,7 @@ func (p *restoreReport) effectsText() string {
 	}
 	e, total := p.Effects, 0
 	var how []string
-	for _, name := range append(slices.Clone(allStatuses), removed) {
+	for _, name := range append(slices.Clone(units.AllStatuses), removed) {
 		if n := e.Again[name]; n > 0 {
 			total += n
 			how = append(how, fmt.Sprintf("%d %s", n, v1.StatusWord(name)))

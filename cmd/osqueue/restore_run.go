@@ -12,6 +12,7 @@ import (
 
 	"osqueue/cluster"
 	"osqueue/fsm"
+	"osqueue/internal/cli/units"
 	"osqueue/storage"
 	"osqueue/storage/archive"
 	"osqueue/storage/probe"
@@ -60,7 +61,7 @@ func (r *restoration) refusal(o *occupant) string {
 			r.to, r.silence)
 	case o.doc != nil && o.doc.Broker != nil && r.silentFor(o.doc) >= 0 && r.silentFor(o.doc) < r.silenceOf(o.doc):
 		return fmt.Sprintf("the cluster at %s is alive: broker %s wrote %s ago; stop all of its nodes, and try again after %s",
-			r.to, *o.doc.Broker, short(r.silentFor(o.doc)), r.silenceOf(o.doc))
+			r.to, *o.doc.Broker, units.Short(r.silentFor(o.doc)), r.silenceOf(o.doc))
 	}
 	return ""
 }

@@ -13,6 +13,7 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/units"
 	"osqueue/internal/runner"
 )
 
@@ -44,7 +45,7 @@ Ctrl-C cancels the job, and waits until its worker has ended the command; a seco
 one does not wait. With --id the same command is taken up where it is: it is not
 run twice.
 
-` + uniqueHelp + "\n\n" + backoffHelp + "\n\n" + runExitHelp,
+` + units.UniqueHelp + "\n\n" + units.BackoffHelp + "\n\n" + runExitHelp,
 		Example: `  osqueue run -- uname -a
   osqueue run --job-timeout 1h --env TERM -- make -C /srv/site test
   pg_dump shop | osqueue run -- sh -c 'gzip | wc -c'
@@ -59,7 +60,7 @@ run twice.
 	f.bind(g, flags)
 	flags.StringVar(&f.id, "id", "", "id of the job (default: a fresh UUID)")
 	flags.BoolVar(&f.noStdin, "no-stdin", false, "do not read stdin")
-	spanVar(flags, &f.waitFor, "wait-for", 0, "how long to wait for its end (default: as long as it takes)")
+	units.SpanVar(flags, &f.waitFor, "wait-for", 0, "how long to wait for its end (default: as long as it takes)")
 	return cmd
 }
 
@@ -134,7 +135,7 @@ func (r *commandRun) run(ctx context.Context, job client.NewJob) error {
 	case ctx.Err() != nil:
 		return r.cancel(ctx)
 	case errors.Is(err, client.ErrNotFinished), errors.As(err, new(*client.Error)):
-		return fmt.Errorf("%w\nthe job goes on; wait for it again with: osqueue job wait %s", err, shellWord(r.id))
+		return fmt.Errorf("%w\nthe job goes on; wait for it again with: osqueue job wait %s", err, units.ShellWord(r.id))
 	}
 	return err
 }
@@ -169,7 +170,7 @@ const cancelWait = 30 * time.Second
 
 // cancel handles Ctrl-C.
 func (r *commandRun) cancel(ctx context.Context) error {
-	leave := interrupted(fmt.Sprintf("job %s goes on; cancel it with: osqueue job cancel %s", r.id, shellWord(r.id)))
+	leave := interrupted(fmt.Sprintf("job %s goes on; cancel it with: osqueue job cancel %s", r.id, units.ShellWord(r.id)))
 	if !r.ours {
 		return leave
 	}

@@ -10,6 +10,7 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/units"
 )
 
 func newStatsCommand(g *globals) *cobra.Command {
@@ -55,5 +56,5 @@ func statsRow(name string, t v1.TypeStats) []string {
 	for _, n := range []int{t.Unclaimed, t.InProgress, t.Scheduled, t.Blocked, t.Completed, t.Dead, t.Cancelled} {
 		row = append(row, strconv.Itoa(n))
 	}
-	return append(row, sizeText(t.Bytes))
+	return append(row, units.SizeText(t.Bytes))
 }

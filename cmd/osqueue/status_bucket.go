@@ -8,6 +8,7 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/units"
 	"osqueue/storage/cost"
 )
 
@@ -37,10 +38,10 @@ func snapshotsText(s *v1.Snapshots, now time.Time) string {
 	}
 	text := "none on the leader's disk"
 	if p := s.Local; p != nil {
-		text = fmt.Sprintf("raft's %d-%d on the leader's disk, %s old", p.Term, p.Index, agoText(p.At, now))
+		text = fmt.Sprintf("raft's %d-%d on the leader's disk, %s old", p.Term, p.Index, units.AgoText(p.At, now))
 	}
 	if p := s.Bucket; p != nil {
-		return fmt.Sprintf("%s; raft's %d-%d of %s in the bucket, %s old", text, p.Term, p.Index, s.BucketNode, agoText(p.At, now))
+		return fmt.Sprintf("%s; raft's %d-%d of %s in the bucket, %s old", text, p.Term, p.Index, s.BucketNode, units.AgoText(p.At, now))
 	}
 	return text + "; none in the bucket"
 }
@@ -97,7 +98,7 @@ func documentText(d *v1.Document) string {
 	if d == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s, %s", d.Form, bytesText(int64(d.Bytes)))
+	return fmt.Sprintf("%s, %s", d.Form, units.BytesText(int64(d.Bytes)))
 }
 
 func archiveText(d *v1.Document) string {
@@ -108,7 +109,7 @@ func archiveText(d *v1.Document) string {
 	if base == noLSN {
 		base = "the beginning"
 	}
-	return fmt.Sprintf("base at %s, %s of log up to %s", base, bytesText(d.LogBytes), d.ArchiveLSN)
+	return fmt.Sprintf("base at %s, %s of log up to %s", base, units.BytesText(d.LogBytes), d.ArchiveLSN)
 }
 
 // behindText describes the acknowledged writes that are not in the bucket yet.
@@ -119,10 +120,10 @@ func behindText(s v1.Status) string {
 		if s.LagEntries == 1 {
 			entries = "entry"
 		}
-		text = fmt.Sprintf("%d %s, %s, for %s", s.LagEntries, entries, bytesText(s.LagBytes), msShort(s.LagMs))
+		text = fmt.Sprintf("%d %s, %s, for %s", s.LagEntries, entries, units.BytesText(s.LagBytes), msShort(s.LagMs))
 	}
 	if s.MaxFlushLagMs > 0 {
-		text += fmt.Sprintf(" (writes are refused from %s on)", msText(s.MaxFlushLagMs))
+		text += fmt.Sprintf(" (writes are refused from %s on)", units.MsText(s.MaxFlushLagMs))
 	}
 	return text
 }
@@ -147,7 +148,7 @@ func requestsText(b *v1.Bucket, now time.Time) string {
 		total += n
 	}
 	return fmt.Sprintf("%d in %s (%s written, %s read)",
-		total, short(now.Sub(time.UnixMilli(b.Since))), bytesText(int64(b.BytesWritten)), bytesText(int64(b.BytesRead)))
+		total, units.Short(now.Sub(time.UnixMilli(b.Since))), units.BytesText(int64(b.BytesWritten)), units.BytesText(int64(b.BytesRead)))
 }
 
 // projectable is how long a process must have run for its projection to be one: until
@@ -160,7 +161,7 @@ func costText(b *v1.Bucket, now time.Time) string {
 	}
 	text := dollars(b.CostUSD) + " so far, "
 	if now.Sub(time.UnixMilli(b.Since)) < projectable {
-		text += "a month's cost is known after " + spanText(projectable)
+		text += "a month's cost is known after " + units.SpanText(projectable)
 	} else {
 		text += dollars(b.ProjectedUSD) + " a month as in the last hour"
 	}
@@ -179,4 +180,4 @@ func dollars(usd float64) string {
 	return "$" + strings.TrimSuffix(text, ".")
 }
 
-func msShort(ms int64) string { return short(time.Duration(ms) * time.Millisecond) }
+func msShort(ms int64) string { return units.Short(time.Duration(ms) * time.Millisecond) }

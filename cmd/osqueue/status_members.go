@@ -9,6 +9,7 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/units"
 )
 
 // memberRows returns the members of the cluster as the leader sees them. Without a
@@ -45,7 +46,7 @@ func contactText(ms *int64) string {
 	if ms == nil {
 		return "-"
 	}
-	return short(time.Duration(*ms) * time.Millisecond)
+	return units.Short(time.Duration(*ms) * time.Millisecond)
 }
 
 func indexText(index *uint64) string {

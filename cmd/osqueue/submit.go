@@ -17,6 +17,7 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/units"
 )
 
 // maxPayload bounds the payload of one job: the server takes 1 MiB including the other
@@ -29,7 +30,7 @@ type submitFlags struct {
 	kind         string
 	typed        bool // a type is given, which may be ''
 	id           string
-	runAt        timeFlag
+	runAt        units.Time
 	delay        time.Duration
 	after        []string
 	afterFailure string
@@ -72,7 +73,7 @@ cancel (this job too) or run (it all the same).
 
 The same command with the same --idempotency-key, or --id, adds its jobs once.
 
-` + uniqueHelp + "\n\n" + backoffHelp + "\n\n" + exitHelp,
+` + units.UniqueHelp + "\n\n" + units.BackoffHelp + "\n\n" + exitHelp,
 		Example: `  osqueue submit wc '"three little words"'
   date | osqueue submit wc --text --wait
   find . -name '*.go' | osqueue submit lint --text --file -
@@ -85,7 +86,7 @@ The same command with the same --idempotency-key, or --id, adds its jobs once.
 	flags := cmd.Flags()
 	flags.StringVar(&f.kind, "type", "", "type of the jobs, which is also the name of their queue")
 	flags.StringVar(&f.id, "id", "", "id of the job (default: a fresh UUID)")
-	spanVar(flags, &f.delay, "delay", 0, "do not run it before that time from now")
+	units.SpanVar(flags, &f.delay, "delay", 0, "do not run it before that time from now")
 	flags.Var(&f.runAt, "run-at", "do not run it before: 2026-12-24T18:00:00Z, '2026-12-24 18:00' (local time), or 90m from now")
 	f.bind(g, flags)
 	flags.StringArrayVar(&f.after, "after", nil, "id of a job that must complete first; may be given several times")
@@ -95,7 +96,7 @@ The same command with the same --idempotency-key, or --id, adds its jobs once.
 	flags.BoolVar(&f.text, "text", false, "payloads are text, not JSON")
 	flags.StringVar(&f.file, "file", "", "enqueue the lines of a file; - is stdin")
 	flags.BoolVar(&f.wait, "wait", false, "wait for the results")
-	spanVar(flags, &f.waitFor, "wait-for", time.Hour, "how long to wait for one result")
+	units.SpanVar(flags, &f.waitFor, "wait-for", time.Hour, "how long to wait for one result")
 	flags.BoolVar(&f.keepOrder, "keep-order", false, "print the results of a file in the order of its lines")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "do not tell on stderr how far the jobs of a file are")
 	complete(cmd, "after-failure", afterFailures...)
@@ -150,11 +151,11 @@ func (f *submitFlags) check() error {
 	switch {
 	case f.delay < 0:
 		return usagef("--delay %v: must not be negative", f.delay)
-	case f.delay > 0 && f.runAt.text != "":
+	case f.delay > 0 && f.runAt.Text != "":
 		return usagef("--delay and --run-at exclude each other")
 	case f.afterFailure != "" && !slices.Contains(afterFailures, f.afterFailure):
 		return usagef("--after-failure %q: use %s", f.afterFailure, strings.Join(afterFailures, ", "))
-	case f.unique.text != "" && f.file != "":
+	case f.unique.Text != "" && f.file != "":
 		return usagef("--unique is for one job; in a file of jobs give each line a uniqueKey of its own")
 	case f.waitFor <= 0:
 		return usagef("--wait-for %v: must be positive", f.waitFor)
@@ -170,7 +171,7 @@ var afterFailures = []string{v1.AfterBlock, v1.AfterCancel, v1.AfterRun}
 func (f *submitFlags) job(payload jsontext.Value) client.NewJob {
 	job := f.jobFlags.job()
 	job.ID, job.Type, job.Payload = f.id, f.kind, payload
-	job.RunAt, job.Delay = f.runAt.at, f.delay
+	job.RunAt, job.Delay = f.runAt.At, f.delay
 	job.After, job.AfterFailure, job.BatchID = f.after, f.afterFailure, f.batch
 	return job
 }
@@ -220,7 +221,7 @@ func noteHolder(g *globals, e client.Enqueued) error {
 func waitOne(ctx context.Context, g *globals, c *client.Client, f *submitFlags, id string) error {
 	err := waitFinished(ctx, g, c, f.waitFor, id)
 	if err != nil && ctx.Err() != nil {
-		return interrupted(fmt.Sprintf("job %s goes on; wait for it again with: osqueue job wait %s", id, shellWord(id)))
+		return interrupted(fmt.Sprintf("job %s goes on; wait for it again with: osqueue job wait %s", id, units.ShellWord(id)))
 	}
 	if errors.Is(err, client.ErrNotFinished) || errors.As(err, new(*client.Error)) {
 		return fmt.Errorf("job %s is enqueued, but: %w", id, err)
@@ -314,10 +315,10 @@ func asJSON(text []byte, plain bool) (jsontext.Value, error) {
 }
 
 // notePast warns if the time to run is in the past: such a job runs at once.
-func notePast(g *globals, runAt timeFlag) error {
-	if runAt.text == "" || !runAt.at.Before(time.Now().Add(-time.Second)) {
+func notePast(g *globals, runAt units.Time) error {
+	if runAt.Text == "" || !runAt.At.Before(time.Now().Add(-time.Second)) {
 		return nil
 	}
 	return writePlain(g.stderr, fmt.Sprintf("warning: --run-at %s is in the past (%s): the job runs at once\n",
-		runAt.text, localTime(runAt.at.UnixMilli())))
+		runAt.Text, units.LocalTime(runAt.At.UnixMilli())))
 }

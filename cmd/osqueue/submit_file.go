@@ -11,6 +11,7 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/units"
 )
 
 const (
@@ -172,9 +173,9 @@ func didNotComplete(job v1.Job) bool { return job.Status != v1.StatusCompleted }
 // again returns the flag with which the same command waits for the same jobs.
 func (s *fileSubmit) again() string {
 	if s.flags.key != "" {
-		return "--idempotency-key " + shellWord(s.flags.key)
+		return "--idempotency-key " + units.ShellWord(s.flags.key)
 	}
-	return "--id " + shellWord(s.flags.id)
+	return "--id " + units.ShellWord(s.flags.id)
 }
 
 // tell prints at once an error that will fail the command when all jobs have ended.
@@ -206,13 +207,13 @@ func (s *fileSubmit) summary() error {
 	text := fmt.Sprintf("submitted %d jobs", s.submitted)
 	if !s.answered.IsZero() {
 		took := s.answered.Sub(s.began) // the rate excludes the wait for results
-		text += fmt.Sprintf(" in %s (%.0f jobs/s)", short(took), float64(s.submitted)/took.Seconds())
+		text += fmt.Sprintf(" in %s (%.0f jobs/s)", units.Short(took), float64(s.submitted)/took.Seconds())
 	}
 	if s.duplicates > 0 {
 		text += fmt.Sprintf(", %d of them were there already", s.duplicates)
 	}
 	if s.flags.wait {
-		text += fmt.Sprintf("; %d ended within %s", s.ended, short(time.Since(s.began)))
+		text += fmt.Sprintf("; %d ended within %s", s.ended, units.Short(time.Since(s.began)))
 	}
 	if s.failed > 0 {
 		text += fmt.Sprintf("; %d did not complete", s.failed)

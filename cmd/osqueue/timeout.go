@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"osqueue/internal/cli/units"
 )
 
 // renamedTimeout is the flag --timeout of a command where it did not mean the client's
@@ -17,14 +19,14 @@ type renamedTimeout struct {
 	g     *globals
 	flags *pflag.FlagSet
 	place string // the flag that took its place
-	span  spanFlag
+	span  units.Span
 }
 
 // renameTimeout binds --timeout to a command that has the flag place instead.
 func (g *globals) renameTimeout(flags *pflag.FlagSet, place string) *renamedTimeout {
 	r := &renamedTimeout{g: g, flags: flags, place: place}
 	flags.Var(&r.span, "timeout", fmt.Sprintf("before the command, as in osqueue --timeout 5s …: %s; here it still sets --%s, with a warning", timeoutHelp, place))
-	spanVar(flags, &g.timeout, "answer-timeout", defaultTimeout, "the older name of --timeout")
+	units.SpanVar(flags, &g.timeout, "answer-timeout", defaultTimeout, "the older name of --timeout")
 	_ = flags.MarkHidden("answer-timeout") // the flag is there
 	return r
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"osqueue/cluster"
+	"osqueue/internal/cli/units"
 	"osqueue/storage"
 	"osqueue/storage/archive"
 )
@@ -74,7 +75,7 @@ func (v *verification) bind(cmd *cobra.Command) {
 	flags.BoolVar(&v.repair, "repair", false, "make the newest whole state the document")
 	flags.BoolVar(&v.force, "force", false, "repair though the cluster may be alive; it is fenced then")
 	flags.StringVar(&v.lineage, "lineage", "", "repair by the objects of this lineage, if the document does not tell any more which it was")
-	spanVar(flags, &v.silence, "broker-timeout", defaultBrokerTimeout, "after which silence the cluster counts as dead, as for serve")
+	units.SpanVar(flags, &v.silence, "broker-timeout", defaultBrokerTimeout, "after which silence the cluster counts as dead, as for serve")
 }
 
 func (v *verification) verify(ctx context.Context, b *buckets) error {
@@ -170,7 +171,7 @@ func (v *verification) missing(ctx context.Context, bucket storage.Bucket, err e
 		return v.explain(err)
 	}
 	return fmt.Errorf("%s has no %s, but an archive of one\n%sIf all disks are lost:\n  osqueue verify %s --repair",
-		v.url, v.document, v.wholeDisks(true), shellWord(v.url))
+		v.url, v.document, v.wholeDisks(true), units.ShellWord(v.url))
 }
 
 // explain adds the next step for the user to an error.

@@ -7,6 +7,7 @@ import (
 
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
+	"osqueue/internal/cli/units"
 	"osqueue/storage/archive"
 	"osqueue/storage/queuefile"
 )
@@ -107,7 +108,7 @@ func (v *verification) print(p *verifyReport) error {
 	rows := [][]string{
 		{"document", p.documentText()},
 		{"looked at", fmt.Sprintf("%s, %s (%s), %s; %s in all", count(p.Bases, "base"), count(p.Segments, "segment"),
-			bytesText(p.Bytes), count(p.SegmentIndexes, "chapter"), countEntries(p.Entries))},
+			units.BytesText(p.Bytes), count(p.SegmentIndexes, "chapter"), countEntries(p.Entries))},
 	}
 	if p.Strays+p.Gone > 0 {
 		rows = append(rows, []string{"beside it", fmt.Sprintf("%s that nothing needs, %d that went meanwhile", count(p.Strays, "object"), p.Gone)})
@@ -141,7 +142,7 @@ func (s storedSpan) text() string {
 	if s.From == s.To {
 		return fmt.Sprintf("%s (%s)", s.From, beginningOr(s.Since))
 	}
-	return fmt.Sprintf("%s (%s) up to %s (%s)", s.From, beginningOr(s.Since), s.To, localTime(s.Until))
+	return fmt.Sprintf("%s (%s) up to %s (%s)", s.From, beginningOr(s.Since), s.To, units.LocalTime(s.Until))
 }
 
 func count(n int, what string) string {
@@ -195,7 +196,7 @@ func (v *verification) outcomeText(p *verifyReport) string {
 
 // adviceText describes the next step for defects.
 func (v *verification) adviceText(p *verifyReport) string {
-	url := shellWord(v.url)
+	url := units.ShellWord(v.url)
 	var b strings.Builder
 	if p.Unreadable {
 		b.WriteString("Nothing else was looked at, because the document does not tell what there is; a repair finds out.\n")
@@ -213,7 +214,7 @@ func (v *verification) adviceText(p *verifyReport) string {
 
 func (r *repairOutcome) text(p *verifyReport) string {
 	var jobs []string
-	for _, status := range allStatuses {
+	for _, status := range units.AllStatuses {
 		if n := r.Jobs[status]; n > 0 {
 			jobs = append(jobs, fmt.Sprintf("%d %s", n, v1.StatusWord(status)))
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"osqueue/fsm"
+	"osqueue/internal/cli/units"
 )
 
 // segment is the path of a segment of a story, by its place.
@@ -65,7 +66,7 @@ func verifiedSize(t *testing.T, r *recorded) string {
 	if err := json.Unmarshal([]byte(got.out), &report); err != nil || got.code != exitOK || !report.OK || report.Bytes == 0 {
 		t.Fatalf("%v %+v", err, got)
 	}
-	return bytesText(report.Bytes)
+	return units.BytesText(report.Bytes)
 }
 
 // Each kind of damage is named with its object, and with what follows.

@@ -11,9 +11,9 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/pflag"
-	"go.yaml.in/yaml/v3"
 
 	"osqueue/client/worker"
+	"osqueue/internal/cli/units"
 	"osqueue/internal/runner"
 	"osqueue/internal/sandbox"
 )
@@ -46,15 +46,15 @@ type workerFlags struct {
 
 // limitFlags are sandbox.Limits in the notation of flags and files.
 type limitFlags struct {
-	Time      spanFlag `yaml:"time"`
-	CPU       spanFlag `yaml:"cpu"`
-	Memory    sizeFlag `yaml:"memory"`
-	Files     int64    `yaml:"files"`
-	Processes int64    `yaml:"processes"`
-	FileSize  sizeFlag `yaml:"file-size"`
-	Disk      sizeFlag `yaml:"disk"`
-	Output    sizeFlag `yaml:"output"`
-	Log       sizeFlag `yaml:"log"`
+	Time      units.Span `yaml:"time"`
+	CPU       units.Span `yaml:"cpu"`
+	Memory    units.Size `yaml:"memory"`
+	Files     int64      `yaml:"files"`
+	Processes int64      `yaml:"processes"`
+	FileSize  units.Size `yaml:"file-size"`
+	Disk      units.Size `yaml:"disk"`
+	Output    units.Size `yaml:"output"`
+	Log       units.Size `yaml:"log"`
 }
 
 func (l limitFlags) limits() sandbox.Limits {
@@ -64,9 +64,6 @@ func (l limitFlags) limits() sandbox.Limits {
 	}
 }
 
-// UnmarshalYAML accepts sizes in the notation of flags.
-func (s *sizeFlag) UnmarshalYAML(node *yaml.Node) error { return atLine(node, s.Set(node.Value)) }
-
 func (f *workerFlags) bind(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.exec, "exec", nil, "TYPE=COMMAND; may be given several times")
 	flags.StringArrayVar(&f.http, "http", nil, "TYPE=URL of a service; may be given several times")
@@ -74,15 +71,15 @@ func (f *workerFlags) bind(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.commands, "commands", nil, "TYPE of jobs that say themselves what to run; may be given several times")
 	flags.StringArrayVar(&f.onExit, "on-exit", nil, "CODE=fail, dead, retry or retry:DELAY: what follows on an exit status of --exec; * is all others")
 	flags.StringArrayVar(&f.httpAllow, "http-allow", nil, "network (CIDR) of services that may be called though it is not public")
-	spanVar(flags, &f.httpTimeout, "http-timeout", runner.DefaultHTTPTimeout, "how long a service may take for a job")
+	units.SpanVar(flags, &f.httpTimeout, "http-timeout", runner.DefaultHTTPTimeout, "how long a service may take for a job")
 	flags.StringVar(&f.configFile, "config", "", "file (YAML) with jobs and settings; flags come before its settings")
 	flags.IntVar(&f.concurrency, "concurrency", 0, "how many jobs run at once (default: number of CPUs)")
 	flags.StringArrayVar(&f.perType, "per-type", nil, "TYPE=N: how many jobs of a type run at once, within --concurrency; may be given several times")
 	flags.IntVar(&f.prefetch, "prefetch", 0, "how many jobs are claimed ahead; for many short ones")
 	flags.StringVar(&f.name, "name", "", "name of the worker, its own (default: host, process and a random part)")
-	spanVar(flags, &f.lease, "lease", 0, "how long a claim lasts without heartbeat (default: the job's wish, then the server's)")
-	spanVar(flags, &f.pollWait, "poll-wait", worker.DefaultPollWait, "how long a claim waits at the server for a job; 0 is the default")
-	spanVar(flags, &f.stopTimeout, "stop-timeout", worker.DefaultStopTimeout, "how long running jobs may go on after Ctrl-C")
+	units.SpanVar(flags, &f.lease, "lease", 0, "how long a claim lasts without heartbeat (default: the job's wish, then the server's)")
+	units.SpanVar(flags, &f.pollWait, "poll-wait", worker.DefaultPollWait, "how long a claim waits at the server for a job; 0 is the default")
+	units.SpanVar(flags, &f.stopTimeout, "stop-timeout", worker.DefaultStopTimeout, "how long running jobs may go on after Ctrl-C")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "do not write a line for each job")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log also what is repeated")
 	f.bindSandbox(flags)
@@ -90,7 +87,7 @@ func (f *workerFlags) bind(flags *pflag.FlagSet) {
 
 func (f *workerFlags) bindSandbox(flags *pflag.FlagSet) {
 	d := sandbox.DefaultLimits()
-	size := func(n int64) string { return " (default: " + sizeText(n) + ")" }
+	size := func(n int64) string { return " (default: " + units.SizeText(n) + ")" }
 	flags.StringVar(&f.level, "sandbox", "", "none, process or namespace (default: none for --exec, process for --python and --commands)")
 	flags.StringVar(&f.uids, "sandbox-uids", "", "FIRST-LAST, user ids that nobody has, for commands of a worker that is root (default: 1900000000-1900001023)")
 	flags.StringVar(&f.sandbox.Dir, "sandbox-dir", "", "where the directories of commands are made (default: that for temporary files)")

@@ -8,6 +8,7 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/units"
 )
 
 // greetWait is the time after which greet reports that no node answers: the worker's own
@@ -26,6 +27,6 @@ func greet(ctx context.Context, c *client.Client, name string, log hclog.Logger)
 		log.Warn("no node has answered yet; the worker goes on trying", "error", explain(err, greetWait))
 	default:
 		log.Warn("a worker of this name was heard of a moment ago; if it still runs, give each its own --name: when one of them stops, the jobs of the other go back",
-			"name", name, "heard", agoText(other.LastSeen, time.Now())+" ago")
+			"name", name, "heard", units.AgoText(other.LastSeen, time.Now())+" ago")
 	}
 }

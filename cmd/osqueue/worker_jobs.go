@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"osqueue/client/worker"
+	"osqueue/internal/cli/units"
 	"osqueue/internal/runner"
 	"osqueue/internal/sandbox"
 )
@@ -27,7 +28,7 @@ type workerJob struct {
 
 	OnExit  []string   `yaml:"on-exit"` // of Exec
 	Allow   []string   `yaml:"allow"`   // of HTTP: networks
-	Timeout spanFlag   `yaml:"timeout"` // of HTTP
+	Timeout units.Span `yaml:"timeout"` // of HTTP
 	Sandbox string     `yaml:"sandbox"`
 	Limits  limitFlags `yaml:"limits"`
 }
@@ -65,7 +66,7 @@ func (j *workerJob) inherit(f *workerFlags) {
 		}
 	}
 	if j.Timeout == 0 {
-		j.Timeout = spanFlag(f.httpTimeout)
+		j.Timeout = units.Span(f.httpTimeout)
 	}
 	if len(j.Allow) == 0 {
 		j.Allow = f.httpAllow

@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"osqueue/client/worker"
+	"osqueue/internal/cli/units"
 )
 
 // jobLines writes one line for each finished job. It is safe for concurrent use.
@@ -86,7 +87,7 @@ func (l *jobLines) write(f worker.Finished, started, ended time.Time) error {
 		}
 		return l.g.writeJSON(line)
 	}
-	line := fmt.Sprintf("%-10s %s  %s  attempt %d  %s", f.Outcome, f.Job.ID, orDash(f.Job.Type), f.Job.Attempt, short(f.Took))
+	line := fmt.Sprintf("%-10s %s  %s  attempt %d  %s", f.Outcome, f.Job.ID, orDash(f.Job.Type), f.Job.Attempt, units.Short(f.Took))
 	if reason != "" {
 		line += "  " + firstLine(reason)
 	}

@@ -6,13 +6,14 @@ import (
 	"time"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/units"
 )
 
 var workerColumns = []string{"NAME", "RUNNING", "SEEN", "SINCE", "VERSION", "TYPES"}
 
 func workerRow(w v1.Worker, now time.Time) []string {
 	return []string{
-		w.Name, strconv.Itoa(w.Running), agoText(w.LastSeen, now) + " ago", agoText(w.RegisteredAt, now),
+		w.Name, strconv.Itoa(w.Running), units.AgoText(w.LastSeen, now) + " ago", units.AgoText(w.RegisteredAt, now),
 		orDash(w.Version), typesText(w.Types),
 	}
 }

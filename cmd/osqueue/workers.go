@@ -10,6 +10,7 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/units"
 )
 
 func newWorkerListCommand(g *globals) *cobra.Command {
@@ -66,8 +67,8 @@ func showWorker(g *globals, w v1.Worker) error {
 	rows := [][]string{
 		{"name", w.Name},
 		{"types", types},
-		{"registered", clockTime(w.RegisteredAt)},
-		{"last seen", clockTime(w.LastSeen)},
+		{"registered", units.ClockTime(w.RegisteredAt)},
+		{"last seen", units.ClockTime(w.LastSeen)},
 		{"running", strconv.Itoa(w.Running)},
 	}
 	rows = append(rows, set([]string{"version", w.Version}, []string{"address", w.Address})...)

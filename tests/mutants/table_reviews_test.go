@@ -339,10 +339,10 @@ var reviewed = []defect{
 		Bug: "",
 	}, check{pkg: "cmd/osqueue", test: "TestEnvironmentOfTheOriginal"}},
 	{"F16 spans", mutants.Mutant{
-		Name: "a week has one day", File: "cmd/osqueue/span.go",
-		Old: "unit = 7 * day",
-		Bug: "unit = 1 * day",
-	}, check{pkg: "cmd/osqueue", test: "TestTimesAndSizes"}},
+		Name: "a week has one day", File: "internal/cli/units/span.go",
+		Old: "unit = 7 * Day",
+		Bug: "unit = 1 * Day",
+	}, check{pkg: "internal/cli/units", test: "TestTimesAndSizes"}},
 	{"F5 submit", mutants.Mutant{
 		Name: "a line without type is enqueued", File: "cmd/osqueue/submit_lines.go",
 		Old: "\tif in.Type == \"\" {\n",

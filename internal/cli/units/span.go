@@ -1,4 +1,4 @@
-package main
+package units
 
 import (
 	"fmt"
@@ -14,19 +14,21 @@ import (
 // longUnit is a number of weeks or days, which Go's notation does not have.
 var longUnit = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?)([wd])`)
 
-const day = 24 * time.Hour
+// Day is 24 hours.
+const Day = 24 * time.Hour
 
-// parseSpan reads a length of time: Go's notation, with weeks and days before it, as in 7d, 1w or 1d12h.
-func parseSpan(text string) (time.Duration, error) {
+// ParseSpan reads a length of time: Go's notation, with weeks and days before it, as in
+// 7d, 1w or 1d12h.
+func ParseSpan(text string) (time.Duration, error) {
 	var long time.Duration
 	rest := text
 	for m := longUnit.FindStringSubmatch(rest); m != nil; m = longUnit.FindStringSubmatch(rest) {
-		unit := day
+		unit := Day
 		if m[2] == "w" {
-			unit = 7 * day
+			unit = 7 * Day
 		}
 		n, err := strconv.ParseFloat(m[1], 64)
-		if err != nil || n*float64(unit)+float64(long) > float64(maxSpanDays*day) {
+		if err != nil || n*float64(unit)+float64(long) > float64(maxSpanDays*Day) {
 			return 0, fmt.Errorf("%q: is longer than %dd, the longest possible", text, maxSpanDays)
 		}
 		long += time.Duration(n * float64(unit))
@@ -42,7 +44,7 @@ func parseSpan(text string) (time.Duration, error) {
 	if d < 0 {
 		return 0, fmt.Errorf("%q: must not be negative", text)
 	}
-	if long > 0 && d > maxSpanDays*day {
+	if long > 0 && d > maxSpanDays*Day {
 		return 0, fmt.Errorf("%q: is longer than %dd, the longest possible", text, maxSpanDays)
 	}
 	return long + d, nil
@@ -50,10 +52,10 @@ func parseSpan(text string) (time.Duration, error) {
 
 const maxSpanDays = 36_500
 
-// spanText is d in the notation that parseSpan reads, without parts that are 0.
-func spanText(d time.Duration) string {
-	if d >= 2*day && d%day == 0 {
-		return fmt.Sprintf("%dd", d/day)
+// SpanText formats d in the notation of ParseSpan, without parts that are 0.
+func SpanText(d time.Duration) string {
+	if d >= 2*Day && d%Day == 0 {
+		return fmt.Sprintf("%dd", d/Day)
 	}
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
@@ -65,39 +67,40 @@ func spanText(d time.Duration) string {
 	return text
 }
 
-func msText(ms int64) string { return spanText(msToDuration(ms)) }
+// MsText formats milliseconds of the wire in the notation of ParseSpan.
+func MsText(ms int64) string { return SpanText(FromMs(ms)) }
 
-// spanFlag is a length of time in flags and in the worker's file; 0 is none.
-type spanFlag time.Duration
+// Span is a length of time in flags and in the worker's file; 0 is none.
+type Span time.Duration
 
-// spanVar binds a flag whose value is a length of time.
-func spanVar(flags *pflag.FlagSet, to *time.Duration, name string, value time.Duration, help string) {
+// SpanVar binds a flag whose value is a length of time.
+func SpanVar(flags *pflag.FlagSet, to *time.Duration, name string, value time.Duration, help string) {
 	*to = value
-	flags.Var((*spanFlag)(to), name, help)
+	flags.Var((*Span)(to), name, help)
 }
 
 // String implements pflag.Value.
-func (s *spanFlag) String() string {
+func (s *Span) String() string {
 	if *s == 0 {
 		return ""
 	}
-	return spanText(time.Duration(*s))
+	return SpanText(time.Duration(*s))
 }
 
 // Set implements pflag.Value.
-func (s *spanFlag) Set(text string) error {
-	d, err := parseSpan(text)
-	*s = spanFlag(d)
+func (s *Span) Set(text string) error {
+	d, err := ParseSpan(text)
+	*s = Span(d)
 	return err
 }
 
 // Type implements pflag.Value.
-func (*spanFlag) Type() string { return "duration" }
+func (*Span) Type() string { return "duration" }
 
-// UnmarshalYAML lets files say lengths of time as flags do.
-func (s *spanFlag) UnmarshalYAML(node *yaml.Node) error { return atLine(node, s.Set(node.Value)) }
+// UnmarshalYAML accepts lengths of time in the notation of flags.
+func (s *Span) UnmarshalYAML(node *yaml.Node) error { return atLine(node, s.Set(node.Value)) }
 
-// atLine adds the place in the file to what is wrong with a value.
+// atLine adds the line of the file to the error of a value.
 func atLine(node *yaml.Node, err error) error {
 	if err == nil {
 		return nil
@@ -105,8 +108,8 @@ func atLine(node *yaml.Node, err error) error {
 	return &yaml.TypeError{Errors: []string{fmt.Sprintf("line %d: %v", node.Line, err)}}
 }
 
-// short is a duration of three figures or so.
-func short(d time.Duration) string {
+// Short formats a duration with about three figures.
+func Short(d time.Duration) string {
 	switch {
 	case d < time.Second:
 		return d.Round(time.Millisecond).String()
@@ -118,4 +121,5 @@ func short(d time.Duration) string {
 	return fmt.Sprintf("%dd", d/(24*time.Hour))
 }
 
-func msToDuration(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
+// FromMs converts milliseconds of the wire.
+func FromMs(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }

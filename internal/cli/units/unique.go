@@ -1,4 +1,4 @@
-package main
+package units
 
 import (
 	"fmt"
@@ -9,12 +9,12 @@ import (
 	v1 "osqueue/client/api/v1"
 )
 
-// uniqueHelp is the notation of a unique key, for the help of commands.
-const uniqueHelp = `With --unique KEY[:SCOPE] nothing is added while another job of the type holds
-KEY; that one's id is printed instead. ` + uniqueForm
+// UniqueHelp is the notation of a unique key, for the help of commands.
+const UniqueHelp = `With --unique KEY[:SCOPE] nothing is added while another job of the type holds
+KEY; that one's id is printed instead. ` + UniqueForm
 
-// uniqueForm is the notation alone.
-const uniqueForm = `SCOPE is how long a job holds its key:
+// UniqueForm is the notation of the scope alone.
+const UniqueForm = `SCOPE is how long a job holds its key:
 waiting (until it is claimed), active (until it has ended; the default) or
 period:LENGTH, as in order-7:period:1h. A key that ends like a scope needs one
 behind it.`
@@ -43,40 +43,40 @@ func cutScope(text string) (client.Unique, error) {
 	if n < 3 || parts[n-2] != v1.UniquePeriod {
 		return client.Unique{Key: text}, nil
 	}
-	period, err := parseSpan(parts[n-1])
+	period, err := ParseSpan(parts[n-1])
 	if err == nil && period < time.Millisecond {
 		err = fmt.Errorf("%q: the period must be at least 1ms", text)
 	}
 	return client.Unique{Key: strings.Join(parts[:n-2], ":"), Scope: v1.UniquePeriod, Period: period}, err
 }
 
-// uniqueText formats a job's key in the notation of parseUnique. It returns "" if the
+// UniqueText formats a job's key in the notation of parseUnique. It returns "" if the
 // job has none.
-func uniqueText(j v1.Job) string {
+func UniqueText(j v1.Job) string {
 	switch {
 	case j.UniqueKey == "" || j.UniqueScope == "":
 		return j.UniqueKey
 	case j.UniqueScope == v1.UniquePeriod:
-		return j.UniqueKey + ":" + j.UniqueScope + ":" + msText(j.UniqueMs)
+		return j.UniqueKey + ":" + j.UniqueScope + ":" + MsText(j.UniqueMs)
 	}
 	return j.UniqueKey + ":" + j.UniqueScope
 }
 
-// uniqueFlag is a flag whose value is a unique key.
-type uniqueFlag struct {
-	text  string
-	value client.Unique
+// Unique is a flag whose value is a unique key.
+type Unique struct {
+	Text  string // as it was given
+	Value client.Unique
 }
 
 // String implements pflag.Value.
-func (f *uniqueFlag) String() string { return f.text }
+func (f *Unique) String() string { return f.Text }
 
 // Set implements pflag.Value.
-func (f *uniqueFlag) Set(text string) error {
+func (f *Unique) Set(text string) error {
 	u, err := parseUnique(text)
-	f.text, f.value = text, u
+	f.Text, f.Value = text, u
 	return err
 }
 
 // Type implements pflag.Value.
-func (*uniqueFlag) Type() string { return "key" }
+func (*Unique) Type() string { return "key" }

@@ -1,9 +1,9 @@
-package main
+package units
 
 import "strings"
 
-// shellWord quotes a text for a shell's command line.
-func shellWord(text string) string {
+// ShellWord quotes a text for a shell's command line.
+func ShellWord(text string) string {
 	plain := func(r rune) bool {
 		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_./:@,+=%", r)
 	}
@@ -13,11 +13,11 @@ func shellWord(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-// shellWords quotes texts for a shell's command line.
-func shellWords(texts []string) string {
+// ShellWords quotes texts for a shell's command line.
+func ShellWords(texts []string) string {
 	words := make([]string, len(texts))
 	for i, text := range texts {
-		words[i] = shellWord(text)
+		words[i] = ShellWord(text)
 	}
 	return strings.Join(words, " ")
 }

@@ -1,4 +1,4 @@
-package main
+package units
 
 import (
 	"fmt"
@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// parseRate parses a rate such as 10/s, 600/m or 5000/h, and returns it per second.
-func parseRate(text string) (float64, error) {
+// ParseRate parses a rate such as 10/s, 600/m or 5000/h, and returns it per second.
+func ParseRate(text string) (float64, error) {
 	number, factor := text, 1.0
 	for unit, seconds := range map[string]float64{"/s": 1, "/m": 60, "/h": 3600} {
 		if rest, ok := strings.CutSuffix(text, unit); ok {
@@ -23,8 +23,8 @@ func parseRate(text string) (float64, error) {
 	return rate, nil
 }
 
-// rateText formats a rate in the notation of parseRate. It returns "" for none.
-func rateText(perSecond float64) string {
+// RateText formats a rate in the notation of ParseRate. It returns "" for none.
+func RateText(perSecond float64) string {
 	if perSecond == 0 {
 		return ""
 	}

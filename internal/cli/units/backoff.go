@@ -1,4 +1,4 @@
-package main
+package units
 
 import (
 	"fmt"
@@ -11,16 +11,16 @@ import (
 	v1 "osqueue/client/api/v1"
 )
 
-// backoffHelp is the notation of a backoff, for the help of commands.
-const backoffHelp = `A backoff is the wait after a failed attempt: none, or KIND:BASE[:CAP][:JITTER%].
+// BackoffHelp is the notation of a backoff, for the help of commands.
+const BackoffHelp = `A backoff is the wait after a failed attempt: none, or KIND:BASE[:CAP][:JITTER%].
 KIND is fixed (always BASE), linear (BASE, 2·BASE, 3·BASE…) or exponential (BASE,
 2·BASE, 4·BASE…), CAP the longest wait, JITTER by how much it is shortened at
 random, at most: exponential:1s:1h:20%.`
 
 var backoffKinds = []string{v1.BackoffFixed, v1.BackoffLinear, v1.BackoffExponential}
 
-// parseBackoff reads none or KIND:BASE[:CAP][:JITTER%].
-func parseBackoff(text string) (client.Backoff, error) {
+// ParseBackoff reads none or KIND:BASE[:CAP][:JITTER%].
+func ParseBackoff(text string) (client.Backoff, error) {
 	parts := strings.Split(text, ":")
 	b := client.Backoff{Kind: parts[0]}
 	if b.Kind == v1.BackoffNone && len(parts) == 1 {
@@ -46,7 +46,7 @@ func parseBackoff(text string) (client.Backoff, error) {
 // withTimes returns b with the base and, if there are two texts, the cap.
 func withTimes(b client.Backoff, text string, times []string) (client.Backoff, error) {
 	for i, to := range []*time.Duration{&b.Base, &b.Cap}[:len(times)] {
-		d, err := parseSpan(times[i])
+		d, err := ParseSpan(times[i])
 		if err != nil {
 			return b, fmt.Errorf("backoff %q: %w", text, err)
 		}
@@ -58,17 +58,17 @@ func withTimes(b client.Backoff, text string, times []string) (client.Backoff, e
 	return b, nil
 }
 
-// backoffText formats b in the notation of parseBackoff. It returns "" for nil.
-func backoffText(b *v1.Backoff) string {
+// BackoffText formats b in the notation of ParseBackoff. It returns "" for nil.
+func BackoffText(b *v1.Backoff) string {
 	if b == nil {
 		return ""
 	}
 	if b.Kind == v1.BackoffNone {
 		return b.Kind
 	}
-	text := b.Kind + ":" + msText(b.BaseMs)
+	text := b.Kind + ":" + MsText(b.BaseMs)
 	if b.CapMs > 0 {
-		text += ":" + msText(b.CapMs)
+		text += ":" + MsText(b.CapMs)
 	}
 	if b.Jitter > 0 {
 		text += fmt.Sprintf(":%d%%", b.Jitter)
@@ -76,21 +76,21 @@ func backoffText(b *v1.Backoff) string {
 	return text
 }
 
-// backoffFlag is a flag whose value is a backoff.
-type backoffFlag struct {
+// Backoff is a flag whose value is a backoff.
+type Backoff struct {
 	text  string
-	value *client.Backoff
+	Value *client.Backoff
 }
 
 // String implements pflag.Value.
-func (f *backoffFlag) String() string { return f.text }
+func (f *Backoff) String() string { return f.text }
 
 // Set implements pflag.Value.
-func (f *backoffFlag) Set(text string) error {
-	b, err := parseBackoff(text)
-	f.text, f.value = text, &b
+func (f *Backoff) Set(text string) error {
+	b, err := ParseBackoff(text)
+	f.text, f.Value = text, &b
 	return err
 }
 
 // Type implements pflag.Value.
-func (*backoffFlag) Type() string { return "backoff" }
+func (*Backoff) Type() string { return "backoff" }

@@ -1,4 +1,4 @@
-package main
+package units
 
 import (
 	"fmt"
@@ -6,21 +6,21 @@ import (
 	"osqueue/client"
 )
 
-// ackFlag is a flag whose value is an ack level.
-type ackFlag client.Ack
+// Ack is a flag whose value is an ack level.
+type Ack client.Ack
 
 // String implements pflag.Value.
-func (f *ackFlag) String() string { return string(*f) }
+func (f *Ack) String() string { return string(*f) }
 
 // Set implements pflag.Value.
-func (f *ackFlag) Set(text string) error {
+func (f *Ack) Set(text string) error {
 	switch level := client.Ack(text); level {
 	case client.AckQuorum, client.AckObject:
-		*f = ackFlag(level)
+		*f = Ack(level)
 		return nil
 	}
 	return fmt.Errorf("%q: use %s or %s", text, client.AckQuorum, client.AckObject)
 }
 
 // Type implements pflag.Value.
-func (f *ackFlag) Type() string { return "level" }
+func (f *Ack) Type() string { return "level" }

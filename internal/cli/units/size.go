@@ -1,10 +1,12 @@
-package main
+package units
 
 import (
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // sizeUnits are the units of sizes, longest name first.
@@ -24,8 +26,8 @@ var sizeUnits = []struct {
 	{"B", 1},
 }
 
-// parseSize parses a number of bytes, such as 4096, 64KiB or 1.5GB.
-func parseSize(text string) (int64, error) {
+// ParseSize parses a number of bytes, such as 4096, 64KiB or 1.5GB.
+func ParseSize(text string) (int64, error) {
 	number, factor := text, 1.0
 	for _, u := range sizeUnits {
 		if rest, ok := strings.CutSuffix(text, u.name); ok {
@@ -41,17 +43,17 @@ func parseSize(text string) (int64, error) {
 	return int64(size), nil
 }
 
-// bytesText formats a size with its unit, for a sentence.
-func bytesText(n int64) string {
-	text := sizeText(n)
+// BytesText formats a size with its unit, for a sentence.
+func BytesText(n int64) string {
+	text := SizeText(n)
 	if n < 1024 {
 		text += " B"
 	}
 	return text
 }
 
-// sizeText formats a size with about three digits, in the notation of parseSize.
-func sizeText(n int64) string {
+// SizeText formats a size with about three digits, in the notation of ParseSize.
+func SizeText(n int64) string {
 	for _, u := range sizeUnits[:4] {
 		if v := float64(n) / u.bytes; v >= 1 {
 			return strconv.FormatFloat(v, 'f', decimals(v), 64) + u.name
@@ -67,18 +69,23 @@ func decimals(v float64) int {
 	return 0
 }
 
-// sizeFlag is a flag whose value is a number of bytes.
-type sizeFlag int64
+// Size is a flag whose value is a number of bytes.
+type Size int64
 
 // String implements pflag.Value.
-func (s *sizeFlag) String() string { return strconv.FormatInt(int64(*s), 10) }
+func (s *Size) String() string { return strconv.FormatInt(int64(*s), 10) }
 
 // Set implements pflag.Value.
-func (s *sizeFlag) Set(text string) error {
-	n, err := parseSize(text)
-	*s = sizeFlag(n)
+func (s *Size) Set(text string) error {
+	n, err := ParseSize(text)
+	*s = Size(n)
 	return err
 }
 
 // Type implements pflag.Value.
-func (*sizeFlag) Type() string { return "size" }
+func (*Size) Type() string { return "size" }
+
+// UnmarshalYAML accepts sizes in the notation of flags.
+func (s *Size) UnmarshalYAML(node *yaml.Node) error {
+	return atLine(node, s.Set(node.Value))
+}

@@ -1,4 +1,4 @@
-package main
+package units
 
 import (
 	"fmt"
@@ -10,28 +10,30 @@ import (
 // are local time.
 var timeLayouts = []string{"2006-01-02 15:04:05", "2006-01-02T15:04:05", "2006-01-02 15:04", "2006-01-02T15:04", "2006-01-02"}
 
-// timeFlag is a flag whose value is a point in time. A duration counts from now:
+// Time is a flag whose value is a point in time. A duration counts from now:
 // forwards, or backwards if past is set.
-type timeFlag struct {
-	past bool
-	at   time.Time
-	text string
+type Time struct {
+	Past bool      // set by the owner of the flag
+	At   time.Time // the value
+	Text string    // as it was given; "": the flag was not given
 }
 
 // String implements pflag.Value.
-func (f *timeFlag) String() string { return f.text }
+func (f *Time) String() string { return f.Text }
 
 // Set implements pflag.Value.
-func (f *timeFlag) Set(text string) error {
-	at, err := parseTime(text, f.past, time.Now())
-	f.at, f.text = at, text
+func (f *Time) Set(text string) error {
+	at, err := ParseTime(text, f.Past, time.Now())
+	f.At, f.Text = at, text
 	return err
 }
 
 // Type implements pflag.Value.
-func (*timeFlag) Type() string { return "time" }
+func (*Time) Type() string { return "time" }
 
-func parseTime(text string, past bool, now time.Time) (time.Time, error) {
+// ParseTime reads a point in time: a time of RFC 3339, a local time of timeLayouts, or a
+// length of time from now on, or before now if past is set.
+func ParseTime(text string, past bool, now time.Time) (time.Time, error) {
 	if at, err := time.Parse(time.RFC3339, text); err == nil {
 		return at, nil
 	}
@@ -40,7 +42,7 @@ func parseTime(text string, past bool, now time.Time) (time.Time, error) {
 			return at, nil
 		}
 	}
-	span, err := parseSpan(text)
+	span, err := ParseSpan(text)
 	if err != nil || strings.TrimSpace(text) == "" {
 		direction := "from now"
 		if past {
@@ -54,25 +56,26 @@ func parseTime(text string, past bool, now time.Time) (time.Time, error) {
 	return now.Add(span), nil
 }
 
-// localTime formats a time of the wire in the local zone. It returns "-" if there is
+// LocalTime formats a time of the wire in the local zone. It returns "-" if there is
 // none.
-func localTime(ms int64) string {
+func LocalTime(ms int64) string {
 	if ms == 0 {
 		return "-"
 	}
 	return time.UnixMilli(ms).Local().Format("2006-01-02 15:04:05 MST")
 }
 
-// agoText formats the time since a time of the wire. It returns "-" if there is none.
-func agoText(ms int64, now time.Time) string {
+// AgoText formats the time since a time of the wire. It returns "-" if there is none.
+func AgoText(ms int64, now time.Time) string {
 	if ms == 0 {
 		return "-"
 	}
-	return short(max(now.Sub(time.UnixMilli(ms)), 0))
+	return Short(max(now.Sub(time.UnixMilli(ms)), 0))
 }
 
-// clockTime is a time of the wire for people; "-" if there is none.
-func clockTime(ms int64) string {
+// ClockTime formats a time of the wire in UTC, to the millisecond. It returns "-" if
+// there is none.
+func ClockTime(ms int64) string {
 	if ms == 0 {
 		return "-"
 	}
