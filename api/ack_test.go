@@ -127,7 +127,7 @@ func TestObjectAcksInVain(t *testing.T) {
 // A wait that is cut short is not a failure: the write is committed.
 func TestObjectAcksThatAreCutShort(t *testing.T) {
 	for name, end := range map[string]func(*rig, context.CancelFunc){
-		"leadership": func(g *rig, _ context.CancelFunc) { g.node.rouse(func(f *fakeNode) { f.lead = false }) },
+		"leadership": func(g *rig, _ context.CancelFunc) { g.node.rescan(func(f *fakeNode) { f.lead = false }) },
 		"server":     func(g *rig, _ context.CancelFunc) { g.end() },
 		"client":     func(_ *rig, leave context.CancelFunc) { leave() },
 	} {

@@ -18,8 +18,8 @@ func (s *Server) claimRoutes() []route {
 	}
 }
 
-// wish is a claim request that has been checked.
-type wish struct {
+// claimRequest is a claim request that has been checked.
+type claimRequest struct {
 	op   fsmpb.Claim
 	wait time.Duration
 	// nothing: the request names types, but none that a job can have.
@@ -34,11 +34,11 @@ func (s *Server) claim(c *call) error {
 	if err := c.decode(&in); err != nil {
 		return err
 	}
-	w := new(wish)
-	if err := s.readWish(&in, w); err != nil {
+	w := new(claimRequest)
+	if err := s.readClaimRequest(&in, w); err != nil {
 		return err
 	}
-	jobs, err := s.fulfil(c, w)
+	jobs, err := s.claimWhenAvailable(c, w)
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func appendMany(b []byte, jobs []*fsm.Job, at moment, lsn fsm.LSN) []byte {
 	return append(b, '}')
 }
 
-func (s *Server) readWish(in *v1.Claim, w *wish) (err error) {
+func (s *Server) readClaimRequest(in *v1.Claim, w *claimRequest) (err error) {
 	l := &s.cfg.Limits
 	if w.op.Worker, err = l.worker(in.WorkerID); err != nil {
 		return err
@@ -118,7 +118,7 @@ func (s *Server) readWish(in *v1.Claim, w *wish) (err error) {
 
 // readRequestID requires a worker name with a request id: all anonymous workers have the same
 // name, and would get each other's jobs.
-func (s *Server) readRequestID(in *v1.Claim, w *wish) error {
+func (s *Server) readRequestID(in *v1.Claim, w *claimRequest) error {
 	if in.RequestID == "" {
 		return nil
 	}
@@ -130,7 +130,7 @@ func (s *Server) readRequestID(in *v1.Claim, w *wish) error {
 }
 
 // readTypes drops types that match no job, and duplicates: a claim sleeps once per type.
-func (s *Server) readTypes(types []string, w *wish) error {
+func (s *Server) readTypes(types []string, w *claimRequest) error {
 	if len(types) > s.cfg.Limits.ClaimTypes {
 		return bad("types", "has %d items; at most %d a claim", len(types), s.cfg.Limits.ClaimTypes)
 	}
@@ -146,9 +146,9 @@ func (s *Server) readTypes(types []string, w *wish) error {
 	return nil
 }
 
-// fulfil claims as soon as a job is available, and writes nothing before that. While the node
+// claimWhenAvailable claims as soon as a job is available, and writes nothing before that. While the node
 // refuses writes, it does not answer that there is no job, because no client could claim one.
-func (s *Server) fulfil(c *call, w *wish) ([]*fsm.Job, error) {
+func (s *Server) claimWhenAvailable(c *call, w *claimRequest) ([]*fsm.Job, error) {
 	if err := s.b.Refusal(); err != nil {
 		return nil, err
 	}
@@ -213,7 +213,7 @@ func (s *Server) beginKeepalive(name string) (done func(), due bool) {
 
 // signOfLife writes a keepalive for a registered worker while it waits. If the write fails, the
 // worker's next claim tries again.
-func (s *Server) signOfLife(c *call, w *wish) {
+func (s *Server) signOfLife(c *call, w *claimRequest) {
 	done, due := s.beginKeepalive(w.op.Worker)
 	defer done()
 	if !due {
@@ -228,7 +228,7 @@ func (s *Server) signOfLife(c *call, w *wish) {
 }
 
 // await sleeps until a claim may find a job. It returns false when the time is over.
-func (s *Server) await(c *call, w *wish, left time.Duration) (ready bool, err error) {
+func (s *Server) await(c *call, w *claimRequest, left time.Duration) (ready bool, err error) {
 	ctx, cancel := s.patience(c, left)
 	defer cancel()
 	if w.nothing {

@@ -369,9 +369,9 @@ func prefers(h http.Header) bool {
 // none.
 func preference(h http.Header, name string) string {
 	for _, line := range h["Prefer"] {
-		for wish := range strings.SplitSeq(line, ",") {
-			wish, _, _ = strings.Cut(wish, ";")
-			given, value, _ := strings.Cut(wish, "=")
+		for part := range strings.SplitSeq(line, ",") {
+			part, _, _ = strings.Cut(part, ";")
+			given, value, _ := strings.Cut(part, "=")
 			if strings.EqualFold(strings.TrimSpace(given), name) {
 				return strings.Trim(strings.TrimSpace(value), `"`)
 			}

@@ -207,10 +207,10 @@ func (f *fakeNode) WaitFlushed(ctx context.Context, lsn fsm.LSN) error {
 }
 
 // flush puts all that there is into the bucket.
-func (f *fakeNode) flush() { f.rouse(func(f *fakeNode) { f.flushed = f.m.Meta().LSN }) }
+func (f *fakeNode) flush() { f.rescan(func(f *fakeNode) { f.flushed = f.m.Meta().LSN }) }
 
-// rouse changes the fake, and wakes all goroutines that wait for a change.
-func (f *fakeNode) rouse(change func(*fakeNode)) {
+// rescan changes the fake, and wakes all goroutines that wait for a change.
+func (f *fakeNode) rescan(change func(*fakeNode)) {
 	f.set(func(f *fakeNode) {
 		change(f)
 		close(f.changed)

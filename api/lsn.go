@@ -17,8 +17,8 @@ func (s *Server) lsnRoutes() []route {
 	}}
 }
 
-// lsnWish is a request to wait for an LSN.
-type lsnWish struct {
+// lsnRequest is a request to wait for an LSN.
+type lsnRequest struct {
 	lsn    fsm.LSN
 	level  string
 	object bool
@@ -40,7 +40,7 @@ var lsnGone = kind{status: http.StatusGone, tag: v1.TagLSNGone, title: "The LSN 
 // bucket only the leader answers, also for an LSN that this node knows to be flushed, because
 // only the leader knows whether the archive is damaged.
 func (s *Server) waitLSN(c *call) error {
-	w, err := s.readLSNWish(c)
+	w, err := s.readLSNRequest(c)
 	if err != nil {
 		return err
 	}
@@ -78,14 +78,14 @@ func (s *Server) mustBeOurs(lsn fsm.LSN) error {
 	return f
 }
 
-func (w lsnWish) reachedAt(at positions) bool {
+func (w lsnRequest) reachedAt(at positions) bool {
 	if w.object {
 		return at.flushed.Compare(w.lsn) >= 0
 	}
 	return at.applied.Compare(w.lsn) >= 0
 }
 
-func (s *Server) readLSNWish(c *call) (w lsnWish, err error) {
+func (s *Server) readLSNRequest(c *call) (w lsnRequest, err error) {
 	text, err := c.segment("lsn")
 	if err != nil {
 		return w, err
@@ -111,7 +111,7 @@ func (s *Server) readLSNWish(c *call) (w lsnWish, err error) {
 }
 
 // reach waits until this node knows that the LSN has reached its level.
-func (s *Server) reach(c *call, w lsnWish) error {
+func (s *Server) reach(c *call, w lsnRequest) error {
 	if w.reachedAt(s.positions()) {
 		if w.object { // the archive may be damaged, or this node may lead no more
 			return s.b.WaitFlushed(c.context(), fsm.LSN{})
@@ -138,7 +138,7 @@ func (s *Server) reach(c *call, w lsnWish) error {
 	return s.notReached(w)
 }
 
-func (s *Server) notReached(w lsnWish) error {
+func (s *Server) notReached(w lsnRequest) error {
 	at := s.positions()
 	f := fail(late, "%s has not been applied here within %s (this node is at %s); ask again", w.lsn, w.wait, at.applied)
 	if w.object {

@@ -57,7 +57,7 @@ func TestWaitForAnLSNOfALostCluster(t *testing.T) {
 	for _, level := range []string{"quorum", "object"} {
 		g := newRig(t)
 		waiting := g.later(t.Context(), "GET", "/v1/lsn/5-9/wait?waitMs=60000&level="+level)
-		g.node.rouse(func(f *fakeNode) { f.m.Transplant("other", 3, 900) })
+		g.node.rescan(func(f *fakeNode) { f.m.Transplant("other", 3, 900) })
 		g.submit("a", "t") // in the new term
 		g.node.flush()
 		for what, a := range map[string]answer{
@@ -79,7 +79,7 @@ func TestReadAtAnLSNOfALostCluster(t *testing.T) {
 	g := newRig(t)
 	g.submit("a", "t")
 	waiting := g.later(t.Context(), "GET", "/v1/jobs/a?waitMs=60000&minLsn=5-9")
-	g.node.rouse(func(f *fakeNode) { f.m.Transplant("other", 3, 900) })
+	g.node.rescan(func(f *fakeNode) { f.m.Transplant("other", 3, 900) })
 	g.submit("b", "t") // in the new term
 	refused(t, <-waiting, http.StatusGone, v1.TagLSNGone)
 	refused(t, g.do("GET", "/v1/jobs/a?minLsn=5-9", ""), http.StatusGone, v1.TagLSNGone)
@@ -114,7 +114,7 @@ func TestWaitForAnLSNOnAFollower(t *testing.T) {
 	eventually(t, "it waits at the leader", p.leader.flushing(1))
 	p.leader.node.flush()
 	ok[v1.LSNReached](t, <-waiting)
-	g.node.rouse(func(f *fakeNode) { f.leader, f.flushed = "", p.leader.node.flushed })
+	g.node.rescan(func(f *fakeNode) { f.leader, f.flushed = "", p.leader.node.flushed })
 	refused(t, g.do("GET", "/v1/lsn/3-2/wait?level=object", ""), http.StatusServiceUnavailable, v1.TagNoLeader)
 	none := refused(t, g.do("GET", "/v1/lsn/3-3/wait?level=object", ""), http.StatusServiceUnavailable, v1.TagNoLeader)
 	if strings.Contains(none.Detail, "consistency") {
@@ -128,14 +128,14 @@ func TestDamagedArchiveThroughAFollower(t *testing.T) {
 	p := newPair(t, func(*Config) {})
 	p.leader.submit("a", "t") // 3-2
 	p.leader.node.flush()
-	p.follower.node.rouse(func(f *fakeNode) { f.flushed = p.leader.node.flushed })
+	p.follower.node.rescan(func(f *fakeNode) { f.flushed = p.leader.node.flushed })
 	const wait, write = "/v1/lsn/3-2/wait?level=object", "/v1/jobs?ack=object"
 	for name, g := range map[string]*rig{"leader": p.leader, "follower": p.follower} {
 		if got := ok[v1.LSNReached](t, g.do("GET", wait, "")); got.FlushedLSN != "3-2" {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	p.leader.node.rouse(func(f *fakeNode) { f.damaged = &cluster.ArchiveError{Key: "log/a.seg", Cause: storage.ErrNotFound} })
+	p.leader.node.rescan(func(f *fakeNode) { f.damaged = &cluster.ArchiveError{Key: "log/a.seg", Cause: storage.ErrNotFound} })
 	before := p.leader.node.written()
 	for _, g := range []*rig{p.leader, p.follower} {
 		refused(t, g.do("GET", wait, ""), http.StatusServiceUnavailable, v1.TagArchive)
@@ -144,7 +144,7 @@ func TestDamagedArchiveThroughAFollower(t *testing.T) {
 	if p.leader.node.written() != before {
 		t.Error("a refused write was made")
 	}
-	p.leader.node.rouse(func(f *fakeNode) { f.damaged = nil })
+	p.leader.node.rescan(func(f *fakeNode) { f.damaged = nil })
 	ok[v1.LSNReached](t, p.follower.do("GET", wait, ""))
 }
 
@@ -153,7 +153,7 @@ func TestWaitForAnLSNEnds(t *testing.T) {
 		end func(*rig)
 		tag string
 	}{
-		"leadership": {func(g *rig) { g.node.rouse(func(f *fakeNode) { f.lead = false }) }, v1.TagNotLeader},
+		"leadership": {func(g *rig) { g.node.rescan(func(f *fakeNode) { f.lead = false }) }, v1.TagNotLeader},
 		"server":     {func(g *rig) { g.end() }, v1.TagClosing},
 	} {
 		t.Run(name, func(t *testing.T) {

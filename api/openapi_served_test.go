@@ -240,7 +240,7 @@ func (s *sample) provokeLimits(g *rig, status string) []answer {
 	case "410":
 		g.node.set(func(f *fakeNode) { f.history = cluster.NewHistory(1) })
 		g.tell(2)
-		g.node.rouse(func(f *fakeNode) { f.m.Transplant("other", 3, 900) })
+		g.node.rescan(func(f *fakeNode) { f.m.Transplant("other", 3, 900) })
 		old := *s
 		old.target += "?lastEventId=3-2.1"
 		lost := *s

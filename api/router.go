@@ -14,7 +14,7 @@ import (
 type route struct {
 	method string // GET answers HEAD too
 	path   string // as gorilla/mux has it, with one variable at most
-	at     locus
+	at     routing
 	waits  bool // the body may ask to wait
 	// awaitsEnd: waitMs is how long to wait for the end of a job, not how long
 	// to wait for a state that is fresh enough.
@@ -26,13 +26,13 @@ type route struct {
 	handle  func(*call) error
 }
 
-// locus is the place where a request can be handled.
-type locus uint8
+// routing is the place where a request can be handled.
+type routing uint8
 
 const (
-	anyNode    locus = iota
-	leaderOnly       // writes
-	upToDate         // reads, as fresh as the request wants them
+	anyNode    routing = iota
+	leaderOnly         // writes
+	upToDate           // reads, as fresh as the request wants them
 )
 
 // fixed is a route without a variable.

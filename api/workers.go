@@ -18,7 +18,7 @@ func (s *Server) workerRoutes() []route {
 			params: []string{v1.ParamLimit, v1.ParamCursor},
 		},
 		{method: http.MethodGet, path: v1.PathWorkers + "/{name}", at: upToDate, handle: s.showWorker},
-		{method: http.MethodDelete, path: v1.PathWorkers + "/{name}", at: leaderOnly, handle: s.buryWorker},
+		{method: http.MethodDelete, path: v1.PathWorkers + "/{name}", at: leaderOnly, handle: s.markWorkerDead},
 	}
 }
 
@@ -70,8 +70,8 @@ func (s *Server) checkWorker(in *v1.WorkerInfo) error {
 		l.checkNewName("address", in.Address), l.checkNewNames("types", in.Types))
 }
 
-// buryWorker is DELETE /v1/workers/{name}: the worker's jobs return to the queue at once.
-func (s *Server) buryWorker(c *call) error {
+// markWorkerDead is DELETE /v1/workers/{name}: the worker's jobs return to the queue at once.
+func (s *Server) markWorkerDead(c *call) error {
 	name, err := c.segment("name")
 	if err != nil {
 		return err

@@ -49,7 +49,7 @@ const (
 )
 
 // audit checks the objects that the document names, every ArchiveCheck, until ctx ends.
-func (r *reign) audit(ctx context.Context) {
+func (r *leaderTerm) audit(ctx context.Context) {
 	interval := r.node.cfg.ArchiveCheck
 	if interval <= 0 {
 		return
@@ -74,7 +74,7 @@ func (r *reign) audit(ctx context.Context) {
 
 // look makes one check of an archive: it lists the objects, and reads the share of them
 // that is due.
-func (r *reign) look(ctx context.Context, a *archive.Audit, root *queuefile.Archive) (*archive.Finding, error) {
+func (r *leaderTerm) look(ctx context.Context, a *archive.Audit, root *queuefile.Archive) (*archive.Finding, error) {
 	ctx, cancel := context.WithTimeout(ctx, auditTimeout)
 	defer cancel()
 	found, err := a.Missing(ctx, root)
@@ -91,12 +91,12 @@ func (r *reign) look(ctx context.Context, a *archive.Audit, root *queuefile.Arch
 
 // heal reports a finding, and makes the flusher write a new checkpoint. It returns when
 // the document no longer needs the object, or when ctx ends.
-func (r *reign) heal(ctx context.Context, found *archive.Finding) {
+func (r *leaderTerm) heal(ctx context.Context, found *archive.Finding) {
 	e := &ArchiveError{Key: found.Key, Cause: fmt.Errorf("object %q: %w", found.Key, found.Err), named: found.Named}
 	r.damage.Store(e)
 	r.log.Error("an object that the document needs is missing or damaged; a new checkpoint is written", "key", e.Key, "reason", found.Err)
 	r.tellDamage(ctx, fsm.AnnounceBucketDamaged, fsm.AnnounceBucketAway, e.Cause.Error())
-	r.drafter.Renew()
+	r.builder.Renew()
 	for r.written.Load().names(e.named) {
 		r.flusher.Rewrite()
 		if !sleep(ctx, healInterval) {
@@ -110,7 +110,7 @@ func (r *reign) heal(ctx context.Context, found *archive.Finding) {
 
 // tellDamage proposes an event about the archive, of the kind older below Level9, where
 // only events about an outage of the bucket exist.
-func (r *reign) tellDamage(ctx context.Context, kind, older fsm.AnnounceKind, text string) {
+func (r *leaderTerm) tellDamage(ctx context.Context, kind, older fsm.AnnounceKind, text string) {
 	if r.node.replica.meta().Level < fsm.Level9 {
 		kind = older
 	}
@@ -119,7 +119,7 @@ func (r *reign) tellDamage(ctx context.Context, kind, older fsm.AnnounceKind, te
 
 // damaged returns the known damage of the archive, or nil if there is none or if the
 // document contains the state inline.
-func (r *reign) damaged() error {
+func (r *leaderTerm) damaged() error {
 	if e := r.damage.Load(); e != nil && r.written.Load().form == FormArchive {
 		return e
 	}

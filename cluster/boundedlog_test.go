@@ -26,7 +26,7 @@ func largeJob(id string, size int) *fsmpb.Mutation {
 func largeScene(t *testing.T, tune func(*Config), act func(*simCluster) error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := newSimWorld(1, newSimTally())
+		w := newSimWorld(1, newSimCounts())
 		c := newSimCluster(w, "a", 3, w.record)
 		c.tune = tune
 		c.startAll()
@@ -243,16 +243,16 @@ func TestPacedConnWaitsForTheAnswer(t *testing.T) {
 // A large write of the log may take longer than a small one.
 func TestWatchdogReckonsWithTheSize(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d, bites := watched(t)
+		d, fatal := watched(t)
 		d.expect(2 * appendMaxBytes)
-		if err := d.watch("append", func() error { time.Sleep(2500 * time.Millisecond); return nil }); err != nil || len(bites) > 0 {
-			t.Fatalf("%v, %d bites", err, len(bites))
+		if err := d.watch("append", func() error { time.Sleep(2500 * time.Millisecond); return nil }); err != nil || len(fatal) > 0 {
+			t.Fatalf("%v, %d fatal", err, len(fatal))
 		}
 		release := make(chan struct{})
 		go d.watch("append", func() error { <-release; return nil })
 		time.Sleep(1500 * time.Millisecond)
-		if len(bites) != 1 {
-			t.Error("it did not bite at a small write")
+		if len(fatal) != 1 {
+			t.Error("it was not fatal at a small write")
 		}
 		close(release)
 	})

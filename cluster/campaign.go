@@ -26,7 +26,7 @@ const bucketTimeout = 10 * time.Second
 // long to wait before the next attempt and why. adopted is the version of the document
 // whose state this node has adopted as raft's leader; the next attempt does not adopt it
 // again.
-func (n *Node) campaign(ctx context.Context, adopted *storage.Version) (*reign, time.Duration, error) {
+func (n *Node) campaign(ctx context.Context, adopted *storage.Version) (*leaderTerm, time.Duration, error) {
 	term, err := n.caughtUp(ctx)
 	if err != nil {
 		return nil, n.cfg.Flush.ConflictBackoff, err
@@ -40,7 +40,7 @@ func (n *Node) campaign(ctx context.Context, adopted *storage.Version) (*reign, 
 			n.setFence(FenceStandby, err.Error())
 			return nil, time.Second, fmt.Errorf("read the document: %w", err)
 		}
-		me := n.candidacy(*adopted)
+		me := n.asCandidate(*adopted)
 		heard := election.Silence{
 			For:     n.watch.Saw(seen, asked, n.cfg.BrokerTimeout/2),
 			Timeout: n.cfg.BrokerTimeout,
@@ -93,8 +93,8 @@ func (n *Node) readDocument(ctx context.Context) (election.Observed, error) {
 	return election.Read(ctx, n.cfg.Bucket, DocumentKey)
 }
 
-// candidacy describes this node and its state to package election.
-func (n *Node) candidacy(adopted storage.Version) election.Candidate {
+// asCandidate describes this node and its state to package election.
+func (n *Node) asCandidate(adopted storage.Version) election.Candidate {
 	v := n.replica.freeze()
 	m := v.Meta()
 	counts := v.Counts()
@@ -120,7 +120,7 @@ func (n *Node) clusterID() string {
 	return firstClusterID(n.raft.GetConfiguration().Configuration())
 }
 
-func (n *Node) takeOver(ctx context.Context, term uint64, seen election.Observed, me election.Candidate) (*reign, time.Duration, error) {
+func (n *Node) takeOver(ctx context.Context, term uint64, seen election.Observed, me election.Candidate) (*leaderTerm, time.Duration, error) {
 	backoff := n.cfg.Flush.ConflictBackoff
 	if err := n.keepAdded(ctx, seen.Doc, seen.Raw); err != nil {
 		n.watch.Missed()
@@ -149,7 +149,7 @@ func (n *Node) takeOver(ctx context.Context, term uint64, seen election.Observed
 		n.setFence(FenceStandby, err.Error())
 		return nil, time.Second, fmt.Errorf("take the document over: %w", err)
 	}
-	r, err := n.inaugurate(ctx, term, fence, first, clock)
+	r, err := n.beginTerm(ctx, term, fence, first, clock)
 	if err != nil {
 		return nil, backoff, err
 	}

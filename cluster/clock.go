@@ -74,7 +74,7 @@ func (n *Node) startClock(ctx context.Context) (c *leaderClock, limited bool) {
 // moveTimeOn advances the clock of a leader term that began without an agreement of the
 // clocks, once there is one. Leases and worker timeouts start again from the new time, as
 // after a takeover.
-func (r *reign) moveTimeOn(ctx context.Context) {
+func (r *leaderTerm) moveTimeOn(ctx context.Context) {
 	if !r.behind.Load() || !r.node.clocksAgree() {
 		return
 	}
@@ -120,7 +120,7 @@ func slew(reading int64, elapsed time.Duration, wall int64) int64 {
 // heartbeatMs returns the time of the document's heartbeat, in ms. While the queue's time
 // is behind the clocks, it is the wall clock: legacy brokers and earlier releases judge
 // by the age of the heartbeat alone whether a broker is dead.
-func (r *reign) heartbeatMs() int64 {
+func (r *leaderTerm) heartbeatMs() int64 {
 	if r.behind.Load() {
 		return max(r.clock.now(), r.node.nowMs())
 	}

@@ -98,7 +98,7 @@ func (n *Node) watchClocks() {
 	for {
 		n.measureClocks(n.ctx)
 		interval := clockInterval
-		if r := n.reign.Load(); r != nil && r.behind.Load() {
+		if r := n.leaderTerm.Load(); r != nil && r.behind.Load() {
 			interval = clockHurry
 		}
 		if !sleep(n.ctx, interval) {

@@ -24,7 +24,7 @@ const snapshotsKept = 2
 // collect removes objects that are not needed any more from the bucket, every
 // Config.CollectInterval, until ctx ends. The document in the bucket says which objects
 // are needed.
-func (r *reign) collect(ctx context.Context) {
+func (r *leaderTerm) collect(ctx context.Context) {
 	var probes map[string]bool
 	var copies archive.Copies
 	for sleep(ctx, r.node.cfg.CollectInterval) {
@@ -41,7 +41,7 @@ func (r *reign) collect(ctx context.Context) {
 	}
 }
 
-func (r *reign) collectOnce(ctx context.Context, copies *archive.Copies) error {
+func (r *leaderTerm) collectOnce(ctx context.Context, copies *archive.Copies) error {
 	ctx, cancel := context.WithTimeout(ctx, r.node.cfg.CollectInterval)
 	defer cancel()
 	seen, err := r.node.readDocument(ctx)
@@ -74,13 +74,13 @@ func (r *reign) collectOnce(ctx context.Context, copies *archive.Copies) error {
 
 // alive reports whether a document belongs to this leader term and its heartbeat is so
 // recent that no other broker can have taken it over.
-func (r *reign) alive(doc *queuefile.Document) bool {
+func (r *leaderTerm) alive(doc *queuefile.Document) bool {
 	return doc != nil && doc.Header != nil && doc.Header.Epoch == r.fence.Epoch() && !doc.Overtaken &&
 		r.clock.now()-doc.BrokerHeartbeat < (r.node.cfg.BrokerTimeout+doc.Promise()).Milliseconds()
 }
 
 // stillAlive reads the document again: this node may have been paused for long.
-func (r *reign) stillAlive(ctx context.Context) (bool, error) {
+func (r *leaderTerm) stillAlive(ctx context.Context) (bool, error) {
 	seen, err := r.node.readDocument(ctx)
 	return err == nil && r.alive(seen.Doc), err
 }

@@ -90,7 +90,7 @@ type Config struct {
 	// running out.
 	FlushInterval   func() time.Duration
 	MaxFlushLag     time.Duration // lag of the bucket from which writes are refused; 0: no limit
-	JournalBytes    int           // bytes of the unflushed log that are kept in memory
+	UnflushedBytes  int           // bytes of the unflushed log that are kept in memory
 	PITRWindow      time.Duration // how far back states can be restored
 	UploadInterval  time.Duration // least time between two uploads of raft's snapshots
 	CollectInterval time.Duration // time between two removals of objects that are not needed any more
@@ -158,7 +158,7 @@ func DefaultConfig() Config {
 		TrailingBytes:     256 << 20,
 		Flush:             flush.DefaultConfig(),
 		MaxFlushLag:       5 * time.Minute,
-		JournalBytes:      64 << 20,
+		UnflushedBytes:    64 << 20,
 		PITRWindow:        24 * time.Hour,
 		UploadInterval:    snapshot.DefaultUploadInterval,
 		CollectInterval:   time.Hour, // a collection lists: six requests or more, which are charged
@@ -210,9 +210,9 @@ func (c *Config) validateBucket() error {
 		return errors.New("the largest lag of the bucket and the window of restores must not be negative")
 	case c.ArchiveCheck < 0 || c.ArchiveRead < 0:
 		return errors.New("the intervals at which the archive is checked and read must not be negative")
-	case min(c.CollectInterval, c.UploadInterval) <= 0 || c.JournalBytes <= 0:
-		return errors.New("the intervals of collection and of uploads, and the size of the journal, must be positive")
-	case f.Interval <= 0 || min(f.InlineMax, f.TailMax, f.TailMin, f.TailRent, f.SegmentRaw, f.StepBytes, f.FoldAt, f.RefsMax) <= 0 || f.BaseMin < 0:
+	case min(c.CollectInterval, c.UploadInterval) <= 0 || c.UnflushedBytes <= 0:
+		return errors.New("the intervals of collection and of uploads, and the size of the unflushed, must be positive")
+	case f.Interval <= 0 || min(f.InlineMax, f.TailMax, f.TailMin, f.TailRepeats, f.SegmentRaw, f.StepBytes, f.FoldAt, f.RefsMax) <= 0 || f.BaseMin < 0:
 		return errors.New("the interval and the bounds of flushes must be positive: start from the defaults")
 	case f.TailMin > f.TailMax || f.SegmentRaw > f.StepBytes || f.FoldAt >= f.RefsMax:
 		return errors.New("the bounds of flushes contradict each other: start from the defaults")

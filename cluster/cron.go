@@ -38,17 +38,17 @@ const schedulesKept = 4096
 
 // fires proposes the schedules that are due. It is not safe for concurrent use.
 type fires struct {
-	reign *reign
-	read  map[[2]string]*crontab.Schedule // parsed, by spec and zone
+	leaderTerm *leaderTerm
+	read       map[[2]string]*crontab.Schedule // parsed, by spec and zone
 }
 
 // due returns the mutations for the schedules that are due at now, the earliest first, at
 // most as many as fit into one entry.
 func (f *fires) due(now int64) (proposal, error) {
 	var crons []*fsm.Cron
-	f.reign.node.replica.read(func(m *fsm.Machine) {
+	f.leaderTerm.node.replica.read(func(m *fsm.Machine) {
 		m.DueCrons(now, func(c *fsm.Cron) bool {
-			if f.reign.unreadable(c) {
+			if f.leaderTerm.unreadable(c) {
 				return true
 			}
 			crons = append(crons, c)
@@ -77,8 +77,8 @@ func (f *fires) due(now int64) (proposal, error) {
 func (f *fires) fire(c *fsm.Cron, now int64) *fsmpb.FireCron {
 	s, err := f.schedule(c.Spec, c.TimeZone)
 	if err != nil {
-		f.reign.strange.Store([2]string{c.Spec, c.TimeZone}, struct{}{})
-		f.reign.log.Error("this version of the program cannot read a schedule; it fires when a node that can read it leads, or when it is put again",
+		f.leaderTerm.strange.Store([2]string{c.Spec, c.TimeZone}, struct{}{})
+		f.leaderTerm.log.Error("this version of the program cannot read a schedule; it fires when a node that can read it leads, or when it is put again",
 			"schedule", c.Name, "spec", c.Spec, "zone", c.TimeZone, "reason", err)
 		return nil
 	}
@@ -89,7 +89,7 @@ func (f *fires) fire(c *fsm.Cron, now int64) *fsmpb.FireCron {
 }
 
 // unreadable reports whether fire has found that this version cannot read the schedule.
-func (r *reign) unreadable(c *fsm.Cron) bool {
+func (r *leaderTerm) unreadable(c *fsm.Cron) bool {
 	_, found := r.strange.Load([2]string{c.Spec, c.TimeZone})
 	return found
 }

@@ -20,7 +20,7 @@ func putCron(name, spec string, next int64) *fsmpb.Mutation {
 
 func TestFiresOfSchedules(t *testing.T) {
 	b := newBench(t, 100)
-	f := &fires{reign: &reign{node: b.node, log: hclog.NewNullLogger()}}
+	f := &fires{leaderTerm: &leaderTerm{node: b.node, log: hclog.NewNullLogger()}}
 	minute := b.now/60_000*60_000 + 60_000
 	b.apply(putCron("minutely", "* * * * *", minute), putCron("odd", "not a spec", minute), putCron("later", "@daily", minute+1))
 	if p, err := f.due(minute - 1); err != nil || len(p) != 0 {
@@ -66,14 +66,14 @@ func TestFiresOfSchedules(t *testing.T) {
 	if c := v.Cron("odd"); c.NextAt != minute || c.Fired != 0 {
 		t.Errorf("the schedule that this version cannot read: next %d, fired %d; it should be left to another leader", c.NextAt, c.Fired)
 	}
-	if at, ok := b.node.replica.machine.NextDeadline(f.reign.unreadable); !ok || at <= now {
+	if at, ok := b.node.replica.machine.NextDeadline(f.leaderTerm.unreadable); !ok || at <= now {
 		t.Errorf("the leader wakes at %d for it, which is over", at)
 	}
 }
 
 func TestOneEntryHasABoundedNumberOfFires(t *testing.T) {
 	b := newBench(t, 100)
-	f := &fires{reign: &reign{node: b.node, log: hclog.NewNullLogger()}}
+	f := &fires{leaderTerm: &leaderTerm{node: b.node, log: hclog.NewNullLogger()}}
 	var ms []*fsmpb.Mutation
 	for i := range firesMax + 3 {
 		ms = append(ms, putCron(fmt.Sprintf("c%03d", i), "@every 1h", b.now))

@@ -19,7 +19,7 @@
 //	   │                                └───────────── fenced
 //	   └────────────────────────────────────────────────┘
 //
-// A leader term (reign.go) is a node's time as active leader. The node waits until it has
+// A leader term (leader_term.go) is a node's time as active leader. The node waits until it has
 // applied the log (raft's Barrier), acquires the document, registers as broker through the
 // log, and answers writes from then on. The leader term owns every goroutine that only a
 // leader needs: the proposer, the flusher, and the timer that lets time pass on an idle

@@ -20,7 +20,7 @@ import (
 // takes over the fields that osqueue does not know. Then it rebases the fence, so that
 // the next flush replaces the edited document with a state that contains the changes. A
 // repeated call changes nothing more, because the machine recognises the ids of the jobs.
-func (r *reign) adoptEdit(ctx context.Context, edit *election.ExternalEditError) error {
+func (r *leaderTerm) adoptEdit(ctx context.Context, edit *election.ExternalEditError) error {
 	if edit.Doc == nil {
 		r.log.Warn("the document was removed by somebody else; it is written anew")
 		r.fence.Rebase(edit.Observed)
@@ -78,7 +78,7 @@ type proposeEdit func(context.Context, proposal) ([]fsm.Result, error)
 // proposeEdit commits changes of a document that was edited while this leader is active.
 // While writes are refused, it extends all leases first, because the entry lets time
 // pass.
-func (r *reign) proposeEdit(ctx context.Context, p proposal) ([]fsm.Result, error) {
+func (r *leaderTerm) proposeEdit(ctx context.Context, p proposal) ([]fsm.Result, error) {
 	if r.gate.refusal() != nil {
 		if err := r.register(ctx); err != nil {
 			return nil, err

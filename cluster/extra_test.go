@@ -199,7 +199,7 @@ func TestExtraIsEdited(t *testing.T) {
 }
 
 // The same while no leader is active, in both forms of the document.
-func TestExtraIsEditedBetweenReigns(t *testing.T) {
+func TestExtraIsEditedBetweenLeaders(t *testing.T) {
 	t.Parallel()
 	for form, inlineMax := range map[string]int{"inline": 1 << 20, "large": 2} {
 		t.Run(form, func(t *testing.T) {

@@ -21,10 +21,10 @@ type written struct {
 
 // wrote records the content of the document after a flush, and trims the unflushed log.
 // The flusher calls it.
-func (r *reign) wrote(w flush.Written) {
+func (r *leaderTerm) wrote(w flush.Written) {
 	n := r.node
-	n.journal.Flushed(w.Content.LSN())
-	n.journal.Trim(w.Kept)
+	n.unflushed.Flushed(w.Content.LSN())
+	n.unflushed.Trim(w.Kept)
 	n.kept.Store(&w.Kept)
 	d := &written{bytes: w.Bytes, form: FormInline}
 	if w.Large {

@@ -74,8 +74,8 @@ func (n *Node) Refusal() error {
 }
 
 // lag returns the age of the oldest write that the bucket does not have.
-func (r *reign) lag() time.Duration {
-	at := r.node.journal.OldestMs()
+func (r *leaderTerm) lag() time.Duration {
+	at := r.node.unflushed.OldestMs()
 	if at == 0 {
 		return 0
 	}
@@ -83,12 +83,12 @@ func (r *reign) lag() time.Duration {
 }
 
 // watchBucket opens and closes the gate, and announces the state of the bucket as events.
-func (r *reign) watchBucket(ctx context.Context) {
+func (r *leaderTerm) watchBucket(ctx context.Context) {
 	r.watchGate(ctx)
 	r.watchTrouble(ctx)
 }
 
-func (r *reign) watchGate(ctx context.Context) {
+func (r *leaderTerm) watchGate(ctx context.Context) {
 	lag, most := r.lag(), r.node.cfg.MaxFlushLag
 	closed, rival := r.gate.refused.Load() != nil, r.rival()
 	switch {
@@ -107,7 +107,7 @@ func (r *reign) watchGate(ctx context.Context) {
 }
 
 // refuse closes the gate, or replaces the reason if it is closed already.
-func (r *reign) refuse(ctx context.Context, why error) {
+func (r *leaderTerm) refuse(ctx context.Context, why error) {
 	if r.gate.refused.Swap(&why) == nil {
 		r.log.Error("writes are refused", "reason", why)
 		r.tell(ctx, fsm.AnnounceWritesRefused, why.Error())
@@ -117,7 +117,7 @@ func (r *reign) refuse(ctx context.Context, why error) {
 // watchTrouble announces an outage of the bucket that has lasted longer than a heartbeat.
 // While the gate is closed it announces nothing, because an announcement is an entry that
 // lets time pass; the reason for which the gate closed was announced before.
-func (r *reign) watchTrouble(ctx context.Context) {
+func (r *leaderTerm) watchTrouble(ctx context.Context) {
 	g, reason := &r.gate, r.flusher.Failing()
 	switch {
 	case reason == "":
@@ -136,7 +136,7 @@ func (r *reign) watchTrouble(ctx context.Context) {
 
 // tell proposes an event about the state of the bucket. If it fails, only the event is
 // lost.
-func (r *reign) tell(ctx context.Context, kind fsm.AnnounceKind, text string) {
+func (r *leaderTerm) tell(ctx context.Context, kind fsm.AnnounceKind, text string) {
 	if _, err := r.proposals.Do(ctx, proposal{announce(kind, text)}); err != nil {
 		r.log.Debug("an event got lost", "kind", kind, "error", err)
 	}

@@ -97,7 +97,7 @@ func (n *Node) identityOf(ctx context.Context, serverID string) (Identity, error
 // keepLevel raises the level as soon as all servers allow it, and returns when the level
 // is the highest of this node or when ctx ends. It logs why the level stays each time the
 // reason changes.
-func (r *reign) keepLevel(ctx context.Context) {
+func (r *leaderTerm) keepLevel(ctx context.Context) {
 	var reason string
 	for {
 		level := r.node.replica.meta().Level
@@ -117,7 +117,7 @@ func (r *reign) keepLevel(ctx context.Context) {
 
 // tryRaise raises the level if all servers allow a higher one. Otherwise it returns why
 // it does not.
-func (r *reign) tryRaise(ctx context.Context, level uint32) (why string) {
+func (r *leaderTerm) tryRaise(ctx context.Context, level uint32) (why string) {
 	common, err := r.node.commonLevel(ctx)
 	if err != nil {
 		return err.Error()

@@ -103,7 +103,7 @@ func (g *guardedLog) IsMonotonic() bool {
 func (g *guardedLog) GetLog(index uint64, l *raft.Log) error {
 	err := g.LogStore.GetLog(index, l)
 	if errors.Is(err, raftlog.ErrDamaged) {
-		g.dog.bite(err)
+		g.dog.fatal(err)
 	}
 	return err
 }
@@ -151,26 +151,26 @@ func (g *guardedLog) SetUint64(key []byte, val uint64) error {
 	return err
 }
 
-// watchdog calls bite when a disk write fails or hangs. It counts its own rounds instead
+// watchdog calls fatal when a disk write fails or hangs. It counts its own rounds instead
 // of reading a clock, so that a process that was stopped for a while (SIGSTOP, a
 // suspended machine) does not take that for a slow disk.
 type watchdog struct {
 	limit  time.Duration // for writes of up to appendMaxBytes; in proportion for larger ones
-	bite   func(error)
+	fatal  func(error)
 	size   atomic.Int64  // bytes of the next write, or of the one under way
 	before func()        // called before each write, unless nil
 	writes atomic.Uint64 // odd while a write is under way
 }
 
-// roundsToBite is the number of rounds in a row in which the watchdog must see the same
+// fatalRounds is the number of rounds in a row in which the watchdog must see the same
 // write under way before it is fatal.
-const roundsToBite = 10
+const fatalRounds = 10
 
 // expect sets the size of the next write in bytes.
 func (d *watchdog) expect(bytes int) { d.size.Store(int64(bytes)) }
 
 // patience returns for how many rounds the present write may take.
-func (d *watchdog) patience() int { return roundsToBite * int(1+d.size.Load()/appendMaxBytes) }
+func (d *watchdog) patience() int { return fatalRounds * int(1+d.size.Load()/appendMaxBytes) }
 
 // watch runs one write. Raft writes from one goroutine at a time.
 func (d *watchdog) watch(what string, write func() error) error {
@@ -182,14 +182,14 @@ func (d *watchdog) watch(what string, write func() error) error {
 	d.size.Store(0)
 	d.writes.Add(1)
 	if err != nil {
-		d.bite(fmt.Errorf("%s: %w", what, err))
+		d.fatal(fmt.Errorf("%s: %w", what, err))
 	}
 	return err
 }
 
 // run checks the writes until stop is closed, or until one of them hangs.
 func (d *watchdog) run(stop <-chan struct{}) {
-	tick := time.NewTicker(max(d.limit/roundsToBite, time.Millisecond))
+	tick := time.NewTicker(max(d.limit/fatalRounds, time.Millisecond))
 	defer tick.Stop()
 	var seen uint64
 	rounds := 0
@@ -205,7 +205,7 @@ func (d *watchdog) run(stop <-chan struct{}) {
 			continue
 		}
 		if rounds++; rounds >= d.patience() {
-			d.bite(fmt.Errorf("the disk of the raft log has not answered for %v", d.limit))
+			d.fatal(fmt.Errorf("the disk of the raft log has not answered for %v", d.limit))
 			return
 		}
 	}

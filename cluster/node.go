@@ -23,23 +23,23 @@ import (
 
 // Node is a member of a cluster. Open starts it. Its methods are safe for concurrent use.
 type Node struct {
-	cfg     Config
-	log     hclog.Logger
-	id      raft.ServerID
-	raft    *raft.Raft
-	net     transport
-	out     *outbound
-	stores  *stores
-	replica *replica
-	sums    *stateSums // the replica's
-	ready   *readyHub
-	ends    *endHub
-	events  *History
-	journal *flush.Journal
-	inbox   *inbox.Box    // nil: there is none
-	mend    chan struct{} // signals that a snapshot on the disk is damaged
-	reads   *groupcommit.Batcher[struct{}, struct{}]
-	started time.Time
+	cfg       Config
+	log       hclog.Logger
+	id        raft.ServerID
+	raft      *raft.Raft
+	net       transport
+	out       *outbound
+	stores    *stores
+	replica   *replica
+	sums      *stateSums // the replica's
+	ready     *readyHub
+	ends      *endHub
+	events    *History
+	unflushed *flush.UnflushedLog
+	inbox     *inbox.Box    // nil: there is none
+	mend      chan struct{} // signals that a snapshot on the disk is damaged
+	reads     *groupcommit.Batcher[struct{}, struct{}]
+	started   time.Time
 	// replayed is the index of the newest entry that the log had when the node started.
 	replayed uint64
 
@@ -52,10 +52,10 @@ type Node struct {
 
 	announcer announcer // used by the candidate's goroutine
 
-	kept  atomic.Pointer[fsm.LSN]    // no leader needs the log up to here for the bucket
-	named atomic.Bool                // a peer's configuration contains this server
-	reign atomic.Pointer[reign]      // set while this node answers writes
-	fence atomic.Pointer[fenceState] // state of the fence, for Status
+	kept       atomic.Pointer[fsm.LSN]    // no leader needs the log up to here for the bucket
+	named      atomic.Bool                // a peer's configuration contains this server
+	leaderTerm atomic.Pointer[leaderTerm] // set while this node answers writes
+	fence      atomic.Pointer[fenceState] // state of the fence, for Status
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -99,8 +99,8 @@ func Open(cfg Config) (*Node, error) {
 	}
 	n.clocks.seen, n.clocks.alarmed = make(map[raft.ServerID]clockReading), make(map[raft.ServerID]bool)
 	n.ctx, n.cancel = context.WithCancel(context.Background())
-	n.journal = flush.NewJournal(cfg.JournalBytes)
-	n.replica = newReplica(n.journal, n.die)
+	n.unflushed = flush.NewUnflushedLog(cfg.UnflushedBytes)
+	n.replica = newReplica(n.unflushed, n.die)
 	n.sums = n.replica.sums
 	n.ready = newReadyHub(n.replica)
 	n.ends = newEndHub()
@@ -141,7 +141,7 @@ func (n *Node) openRaft() (err error) {
 	if fresh {
 		n.seed()
 	}
-	dog := &watchdog{limit: n.cfg.LogStallLimit, bite: n.die, before: n.cfg.BeforeLogWrite}
+	dog := &watchdog{limit: n.cfg.LogStallLimit, fatal: n.die, before: n.cfg.BeforeLogWrite}
 	if n.stores, err = openStores(&n.cfg, dog, n.snapshotOptions()); err != nil {
 		return err
 	}
@@ -223,7 +223,7 @@ func (n *Node) changed(m *fsm.Machine, idle bool) {
 	n.ready.changed(m)
 	n.ends.changed(m.Events())
 	n.events.Applied(m)
-	if r := n.reign.Load(); r != nil {
+	if r := n.leaderTerm.Load(); r != nil {
 		r.changed(m, idle)
 	}
 }
@@ -232,7 +232,7 @@ func (n *Node) changed(m *fsm.Machine, idle bool) {
 func (n *Node) restored(m *fsm.Machine) {
 	n.ends.restored(m)
 	n.events.Restored(m)
-	if r := n.reign.Load(); r != nil {
+	if r := n.leaderTerm.Load(); r != nil {
 		r.changed(m, false)
 	}
 }

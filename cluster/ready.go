@@ -191,14 +191,14 @@ func (h *readyHub) longestLocked(jobType string) *sleeper {
 	return longest
 }
 
-// rouseMax bounds how many sleepers of a type one rescan wakes, because some of them may
+// rescanMax bounds how many sleepers of a type one rescan wakes, because some of them may
 // find no job.
-const rouseMax = 64
+const rescanMax = 64
 
-// rouse wakes sleepers for jobs that are still available although a claim waits for them.
+// rescan wakes sleepers for jobs that are still available although a claim waits for them.
 // There are such jobs after a woken claim has ended without claiming, or after a claim of
 // several types took a job of another type than the one that woke it.
-func (h *readyHub) rouse() {
+func (h *readyHub) rescan() {
 	if h.sleeping.Load() == 0 {
 		return
 	}
@@ -206,10 +206,10 @@ func (h *readyHub) rouse() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		for name := range h.byType {
-			h.wakeLocked(wakeup{jobType: name}, min(m.Claimable(name), rouseMax))
+			h.wakeLocked(wakeup{jobType: name}, min(m.Claimable(name), rescanMax))
 		}
 		if name, ok := m.NextType(); ok && h.any.Len() > 0 {
-			h.wakeLocked(wakeup{jobType: name}, min(m.Claimable(name), rouseMax))
+			h.wakeLocked(wakeup{jobType: name}, min(m.Claimable(name), rescanMax))
 		}
 	})
 }

@@ -25,7 +25,7 @@ type bench struct {
 
 func newBench(t *testing.T, events int) *bench {
 	t.Helper()
-	n := &Node{replica: newReplica(flush.NewJournal(1<<20), func(err error) { t.Error(err) })}
+	n := &Node{replica: newReplica(flush.NewUnflushedLog(1<<20), func(err error) { t.Error(err) })}
 	n.ctx, n.cancel = context.WithCancel(t.Context())
 	t.Cleanup(n.cancel)
 	n.ready, n.ends, n.events = newReadyHub(n.replica), newEndHub(), NewHistory(events)
@@ -171,18 +171,18 @@ func TestAResumedTypeWakes(t *testing.T) {
 	}
 }
 
-func TestRouseFindsWhatWasMissed(t *testing.T) {
+func TestRescanFindsWhatWasMissed(t *testing.T) {
 	b := newBench(t, 100)
 	b.enqueue("t", 2)
-	b.enqueue("u", rouseMax+5)
-	all := slices.Concat(b.sleepers(3, "t"), b.sleepers(rouseMax+5, "u"))
-	b.node.ready.rouse()
+	b.enqueue("u", rescanMax+5)
+	all := slices.Concat(b.sleepers(3, "t"), b.sleepers(rescanMax+5, "u"))
+	b.node.ready.rescan()
 	got := awake(all)
-	if len(got) != 2+rouseMax || got[2] != 3 {
+	if len(got) != 2+rescanMax || got[2] != 3 {
 		t.Fatalf("%d are awake: %v", len(got), got)
 	}
-	b.node.ready.rouse()
-	if n := len(awake(all)); n != 3+rouseMax+5 {
+	b.node.ready.rescan()
+	if n := len(awake(all)); n != 3+rescanMax+5 {
 		t.Fatalf("%d are awake after the second time", n)
 	}
 }

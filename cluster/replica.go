@@ -18,31 +18,31 @@ import (
 // replica adapts the machine to raft.FSM and serialises the access to it. Raft calls
 // Apply, Snapshot and Restore; readers call read and freeze from other goroutines.
 type replica struct {
-	fatal    func(error)                     // ends the node; the replica applies nothing more
-	changed  func(m *fsm.Machine, idle bool) // called with each entry, and whether it needs no flush of its own, under the lock: must be quick
-	restored func(*fsm.Machine)              // called with each state that replaces the old one, under the lock
-	journal  *flush.Journal                  // entries that are applied and perhaps not flushed
-	sums     *stateSums                      // gets each applied entry
-	mu       sync.RWMutex                    // guards the fields below
-	machine  *fsm.Machine                    //
-	view     *fsm.View                       // view of the present state, or nil
-	broken   error                           // error of the entry that could not be applied
-	waiters  map[*waiter]fsm.LSN             // each waits for an LSN to be applied
-	since    time.Time                       // time when the newest entry was applied, or the state was created
+	fatal     func(error)                     // ends the node; the replica applies nothing more
+	changed   func(m *fsm.Machine, idle bool) // called with each entry, and whether it needs no flush of its own, under the lock: must be quick
+	restored  func(*fsm.Machine)              // called with each state that replaces the old one, under the lock
+	unflushed *flush.UnflushedLog             // entries that are applied and perhaps not flushed
+	sums      *stateSums                      // gets each applied entry
+	mu        sync.RWMutex                    // guards the fields below
+	machine   *fsm.Machine                    //
+	view      *fsm.View                       // view of the present state, or nil
+	broken    error                           // error of the entry that could not be applied
+	waiters   map[*waiter]fsm.LSN             // each waits for an LSN to be applied
+	since     time.Time                       // time when the newest entry was applied, or the state was created
 }
 
 type waiter struct{ done chan struct{} }
 
-func newReplica(journal *flush.Journal, fatal func(error)) *replica {
+func newReplica(unflushed *flush.UnflushedLog, fatal func(error)) *replica {
 	return &replica{
-		fatal:    fatal,
-		changed:  func(*fsm.Machine, bool) {},
-		restored: func(*fsm.Machine) {},
-		journal:  journal,
-		sums:     newStateSums(),
-		machine:  fsm.New(),
-		waiters:  make(map[*waiter]fsm.LSN),
-		since:    time.Now(),
+		fatal:     fatal,
+		changed:   func(*fsm.Machine, bool) {},
+		restored:  func(*fsm.Machine) {},
+		unflushed: unflushed,
+		sums:      newStateSums(),
+		machine:   fsm.New(),
+		waiters:   make(map[*waiter]fsm.LSN),
+		since:     time.Now(),
 	}
 }
 
@@ -117,11 +117,11 @@ func isKeepalive(b *fsmpb.Batch) bool {
 // record adds an entry to the unflushed log, and trims the log up to the LSN that the
 // leader says is flushed.
 func (r *replica) record(b *fsmpb.Batch, e archive.Entry) {
-	r.journal.Append(e)
+	r.unflushed.Append(e)
 	if b.FlushedIndex != 0 {
 		flushed := fsm.LSN{Term: b.FlushedTerm, Index: b.FlushedIndex}
-		r.journal.Flushed(flushed)
-		r.journal.Trim(flushed)
+		r.unflushed.Flushed(flushed)
+		r.unflushed.Trim(flushed)
 	}
 }
 
@@ -156,7 +156,7 @@ func (r *replica) Restore(rc io.ReadCloser) error {
 	r.machine, r.view, r.broken = m, nil, nil
 	r.since = time.Now()
 	r.sums.restored()
-	r.journal.Reset(m.Meta().LSN)
+	r.unflushed.Reset(m.Meta().LSN)
 	r.restored(m)
 	r.wakeLocked(m.Meta().LSN)
 	return nil

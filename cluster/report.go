@@ -87,8 +87,8 @@ func (n *Node) Status() Status {
 // describeFlush fills in how far the bucket is. Only the active leader knows all of it;
 // the other nodes know what the entries of the log say.
 func (n *Node) describeFlush(s *Status) {
-	s.FlushedLSN = n.journal.FlushedLSN()
-	lag := n.journal.Lag()
+	s.FlushedLSN = n.unflushed.FlushedLSN()
+	lag := n.unflushed.Lag()
 	s.LagEntries, s.LagBytes = lag.Entries, lag.Bytes
 	s.MaxFlushLagMs = n.cfg.MaxFlushLag.Milliseconds()
 	r := n.active()

@@ -393,7 +393,7 @@ func (s *simRun) bucketAway() func() string {
 // bucketAwayForLong makes the bucket unavailable until writes are refused, and for some
 // time after.
 func (s *simRun) bucketAwayForLong() func() string {
-	refused := func() int { return s.tally.count("answer: the bucket lags") }
+	refused := func() int { return s.counts.count("answer: the bucket lags") }
 	before := refused()
 	end := s.inject(fault.Rule{Kind: fault.LoseRequest, Delay: time.Duration(s.r.IntN(3000)) * time.Millisecond})
 	for limit := time.Now().Add(time.Minute); refused() == before && time.Now().Before(limit); {
@@ -501,8 +501,8 @@ const rivalWait = 60 * time.Second
 // dead or cut off from the bucket, and crashes in the end, so that the first takes over
 // again.
 func (s *simRun) rival() func() string {
-	b := newSimCluster(s.simWorld, fmt.Sprintf("b%d-", s.tally.count("rival"))+"n", 1+2*s.r.IntN(2), s.faults)
-	s.tally.one("rival")
+	b := newSimCluster(s.simWorld, fmt.Sprintf("b%d-", s.counts.count("rival"))+"n", 1+2*s.r.IntN(2), s.faults)
+	s.counts.one("rival")
 	s.setRival(b)
 	b.startAll()
 	proof := s.rivalTakesOver(b)
@@ -583,7 +583,7 @@ func (s *simRun) neverActive(c *simCluster, d time.Duration) (bad string) {
 			return "active"
 		}
 	}
-	s.tally.one("check: standby")
+	s.counts.one("check: standby")
 	return ""
 }
 

@@ -138,8 +138,8 @@ func (s *simRun) hangBoth() func() string {
 
 // withStandby has a second cluster stand by while act runs.
 func (s *simRun) withStandby(act func(b *simCluster) string) func() string {
-	s.tally.one("rival")
-	b := newSimCluster(s.simWorld, fmt.Sprintf("s%d-", s.tally.count("rival")), 1, s.faults)
+	s.counts.one("rival")
+	b := newSimCluster(s.simWorld, fmt.Sprintf("s%d-", s.counts.count("rival")), 1, s.faults)
 	s.setRival(b)
 	b.startAll()
 	proof := ""
@@ -297,10 +297,10 @@ func (s *simRun) lagLarge() func() string {
 		return nil
 	}
 	mend := s.a.net.cut(true, between([]*simNode{n}, s.without(n))...)
-	c := &simClient{simUsers: s.users, name: "large", r: s.rand(), over: s.users.work, n: s.tally.count("large job")}
+	c := &simClient{simUsers: s.users, name: "large", r: s.rand(), over: s.users.work, n: s.counts.count("large job")}
 	for range simLargeJobs {
 		c.largeJob()
-		s.tally.one("large job")
+		s.counts.one("large job")
 	}
 	s.a.net.setRate(simLargeRate)
 	withheld := mend()

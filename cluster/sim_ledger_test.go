@@ -71,7 +71,7 @@ func (l *simLedger) note(v *fsm.View, events []fsm.Event) {
 // fire checks that each time of a schedule counts once.
 func (l *simLedger) fire(lsn fsm.LSN, c *fsm.Cron) {
 	w := l.world
-	w.tally.one("check: schedule fires once")
+	w.counts.one("check: schedule fires once")
 	if c.LastAt <= l.fired[c.Name] {
 		w.failLocked("schedule %s fires at %s for %d, and has fired for %d", c.Name, lsn, c.LastAt, l.fired[c.Name])
 	}
@@ -113,7 +113,7 @@ func (l *simLedger) enter(lsn fsm.LSN, job *fsm.Job, j *simJob) {
 	if !w.asked[job.ID] && job.Type != simTick {
 		w.failLocked("job %s at %s was invented", job.ID, lsn)
 	}
-	w.tally.one("check: job not invented")
+	w.counts.one("check: job not invented")
 	l.jobs[job.ID] = &simJob{enqueued: lsn, status: job.Status}
 }
 
@@ -132,11 +132,11 @@ func (l *simLedger) move(lsn fsm.LSN, id string, j *simJob, e *fsm.Event) {
 	}
 	if ended(job.Status) {
 		j.ended = lsn
-		w.tally.one("job " + job.Status.String())
+		w.counts.one("job " + job.Status.String())
 	}
 	if job.Status == fsm.Completed {
 		j.completed, j.result = lsn, string(job.Result)
-		w.tally.one("check: completed once")
+		w.counts.one("check: completed once")
 		if job.Token != j.token {
 			w.failLocked("job %s is completed at %s with token %d, and was claimed with %d", id, lsn, job.Token, j.token)
 		}
@@ -146,7 +146,7 @@ func (l *simLedger) move(lsn fsm.LSN, id string, j *simJob, e *fsm.Event) {
 // claimed checks that tokens grow and are given only once.
 func (l *simLedger) claimed(lsn fsm.LSN, id string, j *simJob, job *fsm.Job) {
 	w := l.world
-	w.tally.one("check: token")
+	w.counts.one("check: token")
 	if job.Token <= l.token || job.Token <= j.token {
 		w.failLocked("job %s is claimed with token %d at %s after %d", id, job.Token, lsn, l.token)
 	}
@@ -165,11 +165,11 @@ const simSlack = 5 * time.Millisecond
 // promised time.
 func (l *simLedger) expired(lsn fsm.LSN, id string, j *simJob) {
 	w := l.world
-	w.tally.one("lease expired")
+	w.counts.one("lease expired")
 	if j.leased != j.token || j.held == 0 {
 		return // no worker has received an answer with this lease
 	}
-	w.tally.one("check: lease in full")
+	w.counts.one("check: lease in full")
 	least := j.held*10/11 - simSlack
 	if got := time.Since(j.renewed); got < least {
 		w.failLocked("the lease of job %s with token %d ended at %s after %v, of %v", id, j.token, lsn, got, j.held)
@@ -203,7 +203,7 @@ func (l *simLedger) fork(cluster string, from fsm.LSN, v *fsm.View, own *simLedg
 		case next.jobs[id] != nil:
 		case own != nil && own.jobs[id] != nil:
 			next.jobs[id] = own.jobs[id].carried(now)
-			w.tally.one("job carried over")
+			w.counts.one("job carried over")
 		default:
 			w.failLocked("job %s came out of the document of %s, and nobody had it there", id, from)
 		}
@@ -228,7 +228,7 @@ func (j *simJob) carried(now *fsm.Job) *simJob {
 func (l *simLedger) inherit(next *simLedger, id string, j *simJob, now *fsm.Job, from fsm.LSN, carries bool) {
 	w := l.world
 	if j.enqueued.Compare(from) > 0 {
-		w.tally.one("job lost with the disks")
+		w.counts.one("job lost with the disks")
 		if j.safe {
 			w.failLocked("job %s was acknowledged at %s as being in the bucket, and is not in the document of %s", id, j.enqueued, from)
 		}
@@ -278,7 +278,7 @@ func (l *simLedger) finish() {
 			w.failLocked("job %s is %s in the end", id, j.status)
 		}
 		if j.acked {
-			w.tally.one("check: acknowledged job is there")
+			w.counts.one("check: acknowledged job is there")
 		}
 		if j.done && (j.status != fsm.Completed || j.completed != j.doneLSN) {
 			w.failLocked("job %s was acknowledged as completed at %s, and is %s of %s", id, j.doneLSN, j.status, j.completed)

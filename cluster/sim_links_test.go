@@ -13,7 +13,7 @@ func simScene(t *testing.T, n int, act func(*simRun)) {
 	t.Helper()
 	var s *simRun
 	synctest.Test(t, func(t *testing.T) {
-		s = newSimRun(uint64(n), n, newSimTally())
+		s = newSimRun(uint64(n), n, newSimCounts())
 		s.use(func() { act(s) })
 	})
 	if f := s.failed(); len(f) > 0 {
@@ -29,7 +29,7 @@ func (s *simRun) steady(links []simLink) {
 		s.failf("nobody leads")
 		return
 	}
-	term, entries := lead.raft.CurrentTerm(), s.tally.count("entry applied")
+	term, entries := lead.raft.CurrentTerm(), s.counts.count("entry applied")
 	mend := s.a.net.cut(false, links...)
 	for _, d := range []time.Duration{time.Minute, 0} {
 		for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
@@ -42,7 +42,7 @@ func (s *simRun) steady(links []simLink) {
 			s.failf("no message was withheld: nothing was tried")
 		}
 	}
-	if s.tally.count("entry applied") < entries+20 {
+	if s.counts.count("entry applied") < entries+20 {
 		s.failf("next to nothing was committed within a minute")
 	}
 	s.settled(lead, term)
@@ -202,9 +202,9 @@ func TestSimRingOfFive(t *testing.T) {
 		}); err != nil {
 			s.failf("in a ring: %v", err)
 		}
-		entries := s.tally.count("entry applied")
+		entries := s.counts.count("entry applied")
 		time.Sleep(time.Minute)
-		if now := s.tally.count("entry applied"); now < entries+20 {
+		if now := s.counts.count("entry applied"); now < entries+20 {
 			s.failf("%d entries within a minute", now-entries)
 		}
 		if mend() == 0 {
@@ -348,11 +348,11 @@ func TestSimNewLeaderWaitsForItsMachine(t *testing.T) {
 			for _, o := range s.without(lead) {
 				releases = append(releases, o.alive().hold())
 			}
-			begun := s.tally.count("entry applied")
+			begun := s.counts.count("entry applied")
 			time.Sleep(500 * time.Millisecond) // the leader flushes further entries
 			defer s.a.active().gate.block()()
 			time.Sleep(300 * time.Millisecond) // the entries that are committed now are in no document
-			if s.tally.count("entry applied") < begun+10 {
+			if s.counts.count("entry applied") < begun+10 {
 				s.failf("next to nothing was committed meanwhile")
 			}
 			lead.crash()

@@ -115,13 +115,13 @@ func (c *simClient) do(what func() *fsmpb.Mutation) (a simAnswer, ok bool) {
 func (c *simClient) excuse(err error) {
 	switch {
 	case errors.Is(err, ErrUnknown):
-		c.world.tally.one("answer: unknown")
+		c.world.counts.one("answer: unknown")
 	case errors.Is(err, ErrNotLeader):
-		c.world.tally.one("answer: not the leader")
+		c.world.counts.one("answer: not the leader")
 	case errors.Is(err, ErrFlushLag):
-		c.world.tally.one("answer: the bucket lags")
+		c.world.counts.one("answer: the bucket lags")
 	case errors.Is(err, context.DeadlineExceeded):
-		c.world.tally.one("answer: none in time")
+		c.world.counts.one("answer: none in time")
 	default:
 		c.world.failf("%s got %v", c.name, err)
 	}
@@ -207,7 +207,7 @@ func (c *simClient) safe(a simAnswer) bool {
 	defer cancel()
 	ok := a.from.WaitFlushed(ctx, a.lsn) == nil
 	if ok {
-		c.world.tally.one("acknowledged as in the bucket")
+		c.world.counts.one("acknowledged as in the bucket")
 	}
 	return ok
 }
@@ -221,7 +221,7 @@ func (c *simClient) cancelOne() {
 		return &fsmpb.Mutation{Op: &fsmpb.Mutation_Change{Change: &fsmpb.Change{Kind: uint32(fsm.CancelJobs), Ids: []string{id}}}}
 	})
 	if ok && a.Code.Done() {
-		c.world.tally.one("cancel answered")
+		c.world.counts.one("cancel answered")
 	}
 }
 
@@ -283,7 +283,7 @@ func (c *simClient) hold(j *fsm.Job, lease func() *fsmpb.Lease) {
 		if !ok || len(a.Codes) != 1 || !a.Codes[0].Done() {
 			return
 		}
-		c.world.tally.one("heartbeat answered")
+		c.world.counts.one("heartbeat answered")
 		c.world.leased(j, a.lsn, start)
 	}
 }
@@ -297,7 +297,7 @@ func (c *simClient) complete(j *fsm.Job, lease func() *fsmpb.Lease) {
 	case a.Code.Done():
 		c.world.completed(j, a, c.safe(a))
 	default:
-		c.world.tally.one("completion refused: " + a.Code.String())
+		c.world.counts.one("completion refused: " + a.Code.String())
 	}
 }
 
@@ -314,10 +314,10 @@ func (c *simClient) readJobs() {
 		err := l.Linearize(ctx)
 		cancel()
 		if err != nil {
-			c.world.tally.one("read refused")
+			c.world.counts.one("read refused")
 			continue
 		}
-		c.world.tally.one("check: fresh read")
+		c.world.counts.one("check: fresh read")
 		if got := l.View().LSN(); got.Compare(told) < 0 {
 			c.world.failf("%s reads at %s what is at %s", l.place.name, got, told)
 		}
@@ -343,7 +343,7 @@ func (w *simWorld) newest(cluster string) fsm.LSN {
 func (w *simWorld) acknowledged(id string, lsn fsm.LSN, safe bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.tally.one("check: acknowledged job is in the log")
+	w.counts.one("check: acknowledged job is in the log")
 	s := w.states[lsn]
 	if s == nil {
 		w.failLocked("job %s was acknowledged at %s, which no node has applied", id, lsn)
@@ -394,6 +394,6 @@ func (w *simWorld) completed(job *fsm.Job, a simAnswer, safe bool) {
 		w.failLocked("job %s was completed with token %d, and so was it acknowledged with %d", job.ID, j.token, job.Token)
 		return
 	}
-	w.tally.one("check: acknowledged completion")
+	w.counts.one("check: acknowledged completion")
 	j.done, j.doneLSN, j.kept = true, j.completed, j.kept || safe
 }

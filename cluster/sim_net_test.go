@@ -104,7 +104,7 @@ func (n *simNet) end(name string) *simEnd {
 // pass carries a message over a link, as long as its sender lives and waits.
 func (n *simNet) pass(l simLink, gone <-chan struct{}, timeout <-chan time.Time) error {
 	for {
-		c, delay, broken := n.fate(l)
+		c, delay, broken := n.outcome(l)
 		switch {
 		case c == nil && broken:
 			return errSimReset
@@ -138,7 +138,7 @@ func (n *simNet) carry(entries []*raft.Log) time.Duration {
 	return time.Duration(size) * time.Second / time.Duration(n.rate)
 }
 
-func (n *simNet) fate(l simLink) (c *simCut, delay time.Duration, broken bool) {
+func (n *simNet) outcome(l simLink) (c *simCut, delay time.Duration, broken bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if c = n.cuts[l]; c != nil {

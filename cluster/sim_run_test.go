@@ -32,8 +32,8 @@ type simRun struct {
 }
 
 // newSimRun begins a run with n nodes. spoil wraps the store.
-func newSimRun(seed uint64, n int, tally *simTally, spoil ...func(storage.Bucket) storage.Bucket) *simRun {
-	w := newSimWorld(seed, tally)
+func newSimRun(seed uint64, n int, counts *simCounts, spoil ...func(storage.Bucket) storage.Bucket) *simRun {
+	w := newSimWorld(seed, counts)
 	var below storage.Bucket = w.record
 	for _, f := range spoil {
 		below = f(below)
@@ -72,7 +72,7 @@ func (s *simRun) calm() bool {
 		s.failf("without faults: %v", err)
 		return false
 	}
-	s.tally.one("check: in order after healing")
+	s.counts.one("check: in order after healing")
 	return true
 }
 
@@ -147,16 +147,16 @@ func (s *simRun) suffer(f simFault, second *simFault) {
 // conclude ends a fault, and counts whether it had an effect.
 func (s *simRun) conclude(name string, end func() string) (hit bool) {
 	if end == nil {
-		s.tally.one("fault not possible: " + name)
+		s.counts.one("fault not possible: " + name)
 		return false
 	}
 	proof := end()
 	s.trace.printf("END %s: %s", name, proof)
 	if proof == "" {
-		s.tally.one("fault void: " + name)
+		s.counts.one("fault void: " + name)
 		return false
 	}
-	s.tally.one("fault: " + name)
+	s.counts.one("fault: " + name)
 	s.hits++
 	return true
 }
@@ -216,7 +216,7 @@ func (s *simRun) inspect() {
 		s.failf("in the end: %v", err)
 		return
 	}
-	s.tally.one("check: all nodes equal in the end")
+	s.counts.one("check: all nodes equal in the end")
 	s.checkDocuments()
 	report, err := archive.Verify(context.Background(), s.store, DocumentKey, archive.VerifyOptions{})
 	if err != nil {
@@ -226,7 +226,7 @@ func (s *simRun) inspect() {
 	for _, p := range report.Problems {
 		s.failf("in the bucket: %s", p)
 	}
-	s.tally.one("check: archive verified")
+	s.counts.one("check: archive verified")
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if l := s.ledgers[s.a.name]; l != nil {
@@ -253,7 +253,7 @@ func (s *simRun) agree() string {
 			s.failf("%s and %s differ at %s", l.place.name, lead.place.name, v.LSN())
 		}
 	}
-	if f := lead.reign.Load(); f == nil || f.flusher.Flushed() != v.LSN() {
+	if f := lead.leaderTerm.Load(); f == nil || f.flusher.Flushed() != v.LSN() {
 		return "the bucket is behind"
 	}
 	return ""

@@ -35,7 +35,7 @@ import (
 //	sim_links_test.go   cuts with a known outcome
 //	sim_checks_test.go  tests that the checks find violations
 //
-// The tally counts each check under a name ("check: …").
+// The counts count each check under a name ("check: …").
 //
 // A seed determines the faults, their times and their targets. It determines neither the
 // order of goroutines that are ready at the same time, nor raft's own random numbers: two
@@ -59,17 +59,17 @@ const simShort = 31 * time.Minute
 const simMore = 4 * simShort
 
 func TestSimulation(t *testing.T) {
-	want, seed, err := simWish(os.Getenv("OSQUEUE_SIM"), os.Getenv("OSQUEUE_SEED"))
+	want, seed, err := simLength(os.Getenv("OSQUEUE_SIM"), os.Getenv("OSQUEUE_SEED"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	tally := newSimTally()
+	counts := newSimCounts()
 	begun, lasted, runs, hits := time.Now(), time.Duration(0), 0, 0
 	goOn := func() bool {
-		return lasted < want || want >= simShort && lasted < want+simMore && len(simMissing(tally)) > 0
+		return lasted < want || want >= simShort && lasted < want+simMore && len(simMissing(counts)) > 0
 	}
 	for ; goOn(); seed++ {
-		s := simulate(t, seed, tally)
+		s := simulate(t, seed, counts)
 		lasted += s.lasted
 		hits += s.hits
 		runs++
@@ -78,19 +78,19 @@ func TestSimulation(t *testing.T) {
 		}
 	}
 	t.Logf("%d runs, %v of simulated time in %v; %d faults have hit", runs, lasted.Round(time.Second), time.Since(begun).Round(time.Second), hits)
-	counts := tally.counts()
-	for _, what := range slices.Sorted(maps.Keys(counts)) {
-		t.Logf("%8d %s", counts[what], what)
+	all := counts.byName()
+	for _, what := range slices.Sorted(maps.Keys(all)) {
+		t.Logf("%8d %s", all[what], what)
 	}
 	if want >= simShort {
-		for _, what := range simMissing(tally) {
+		for _, what := range simMissing(counts) {
 			t.Errorf("%s: not once", what)
 		}
 	}
 }
 
-// simWish returns how long to simulate, and the first seed.
-func simWish(long, first string) (want time.Duration, seed uint64, err error) {
+// simLength returns how long to simulate, and the first seed.
+func simLength(long, first string) (want time.Duration, seed uint64, err error) {
 	want, seed = simShort, 1
 	if simRace {
 		want /= 4
@@ -116,11 +116,11 @@ func simWish(long, first string) (want time.Duration, seed uint64, err error) {
 var simSizes = []int{5, 3, 4, 3}
 
 // simulate makes one run of a seed.
-func simulate(t *testing.T, seed uint64, tally *simTally) (s *simRun) {
+func simulate(t *testing.T, seed uint64, counts *simCounts) (s *simRun) {
 	t.Helper()
 	begun := time.Now()
 	synctest.Test(t, func(*testing.T) {
-		s = newSimRun(seed, simSizes[seed%uint64(len(simSizes))], tally)
+		s = newSimRun(seed, simSizes[seed%uint64(len(simSizes))], counts)
 		s.play(deal(s.r))
 	})
 	t.Logf("seed %d: %v of simulated time in %v, %d faults have hit", seed, s.lasted.Round(time.Second), time.Since(begun).Round(time.Millisecond), s.hits)
@@ -149,7 +149,7 @@ func (s *simRun) report(t *testing.T, seed uint64, failures []string) {
 
 // simMissing returns the faults that never had an effect, and the checks that had nothing
 // to check.
-func simMissing(tally *simTally) (missing []string) {
+func simMissing(counts *simCounts) (missing []string) {
 	wanted := []string{
 		"adoption", "job lost with the disks", "snapshot restored", "large document", "lease expired", "heartbeat answered",
 		"job completed", "job cancelled", "job dead", "acknowledged as in the bucket", "cancel answered",
@@ -163,7 +163,7 @@ func simMissing(tally *simTally) (missing []string) {
 		wanted = append(wanted, "fault: "+f.name)
 	}
 	for _, what := range wanted {
-		if tally.count(what) == 0 {
+		if counts.count(what) == 0 {
 			missing = append(missing, what)
 		}
 	}

@@ -21,7 +21,7 @@ import (
 // violations. Its methods are safe for concurrent use.
 type simWorld struct {
 	trace  *simTrace
-	tally  *simTally
+	counts *simCounts
 	store  *mem.Bucket
 	record *recording.Bucket
 	r      *rand.Rand // used by the goroutine that sets the run up
@@ -52,9 +52,9 @@ type simState struct {
 	ledger *simLedger // line of history of the state
 }
 
-func newSimWorld(seed uint64, tally *simTally) *simWorld {
+func newSimWorld(seed uint64, counts *simCounts) *simWorld {
 	w := &simWorld{
-		trace: newSimTrace(), tally: tally, store: mem.New(), r: rand.New(rand.NewPCG(seed, 1)),
+		trace: newSimTrace(), counts: counts, store: mem.New(), r: rand.New(rand.NewPCG(seed, 1)),
 		states: make(map[fsm.LSN]*simState), ledgers: make(map[string]*simLedger),
 		tokens: make(map[uint64]string), asked: make(map[string]bool), told: make(map[string]fsm.LSN),
 	}
@@ -133,7 +133,7 @@ func (w *simWorld) applied(n *simNode, v *fsm.View, events []fsm.Event) {
 		w.lines = append(w.lines, ledger)
 	}
 	w.keepLocked(v, ledger)
-	w.tally.one("entry applied")
+	w.counts.one("entry applied")
 	ledger.note(v, events)
 }
 
@@ -163,7 +163,7 @@ func (w *simWorld) compareLocked(who string, s *simState, v *fsm.View) {
 	if !ok {
 		return
 	}
-	w.tally.one("check: equal states")
+	w.counts.one("check: equal states")
 	if sum != v.Hash() {
 		w.failLocked("%s has another state at %s than the node before it", who, v.LSN())
 	}
@@ -178,7 +178,7 @@ func (w *simWorld) restored(l *simLife, before fsm.LSN, v *fsm.View) {
 	name, lsn := l.place.name, v.LSN()
 	if s := w.states[lsn]; s != nil {
 		sum, ok := s.sumLocked()
-		w.tally.one("snapshot restored")
+		w.counts.one("snapshot restored")
 		if ok && sum != v.Hash() {
 			w.failLocked("%s has restored another state at %s than there was", name, lsn)
 		}
@@ -190,7 +190,7 @@ func (w *simWorld) restored(l *simLife, before fsm.LSN, v *fsm.View) {
 	}
 	old := w.states[from]
 	w.adoptions++
-	w.tally.one("adoption")
+	w.counts.one("adoption")
 	w.trace.printf("%s adopts the document of %s as %s", name, from, lsn)
 	switch {
 	case old == nil:
@@ -236,9 +236,9 @@ func (w *simWorld) checkDocumentLocked(data []byte) {
 	h, last := doc.Header, w.header
 	w.header = h
 	w.versions++
-	w.tally.one("check: document in order")
+	w.counts.one("check: document in order")
 	if doc.Large {
-		w.tally.one("large document")
+		w.counts.one("large document")
 	}
 	s := w.states[h.LSN()]
 	if s == nil {
@@ -263,7 +263,7 @@ func (w *simWorld) checkDocumentLocked(data []byte) {
 func (w *simWorld) openDocumentLocked(doc *queuefile.Document, s *simState) {
 	sum, ok := s.sumLocked()
 	if !ok {
-		w.tally.one("document too old to compare")
+		w.counts.one("document too old to compare")
 		return
 	}
 	m, err := archive.Machine(context.Background(), w.store, doc)
@@ -273,7 +273,7 @@ func (w *simWorld) openDocumentLocked(doc *queuefile.Document, s *simState) {
 	case m.Meta().LSN != doc.Header.LSN() || m.View().Hash() != sum:
 		w.failLocked("the document at %s is not the state of the nodes there", doc.Header.LSN())
 	default:
-		w.tally.one("check: document is a state")
+		w.counts.one("check: document is a state")
 	}
 }
 
@@ -345,30 +345,30 @@ func (t *simTrace) last(n int) []string {
 	return append([]string{}, all[max(0, len(all)-n):]...)
 }
 
-// simTally counts events over all runs of a test.
-type simTally struct {
+// simCounts counts events over all runs of a test.
+type simCounts struct {
 	mu sync.Mutex
 	n  map[string]int
 }
 
-func newSimTally() *simTally { return &simTally{n: make(map[string]int)} }
+func newSimCounts() *simCounts { return &simCounts{n: make(map[string]int)} }
 
-func (c *simTally) add(what string, n int) {
+func (c *simCounts) add(what string, n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.n[what] += n
 }
 
-func (c *simTally) one(what string) { c.add(what, 1) }
+func (c *simCounts) one(what string) { c.add(what, 1) }
 
-func (c *simTally) count(what string) int {
+func (c *simCounts) count(what string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.n[what]
 }
 
 // counts returns a copy of the counters.
-func (c *simTally) counts() map[string]int {
+func (c *simCounts) byName() map[string]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all := make(map[string]int, len(c.n))

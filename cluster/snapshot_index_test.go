@@ -41,7 +41,7 @@ func TestANodeThatCouldNotApplyAnEntryMakesNoSnapshot(t *testing.T) {
 // replicaAt returns a replica that has applied entries up to an index.
 func replicaAt(t *testing.T, index uint64) *replica {
 	t.Helper()
-	r := newReplica(flush.NewJournal(1<<20), func(err error) { t.Error(err) })
+	r := newReplica(flush.NewUnflushedLog(1<<20), func(err error) { t.Error(err) })
 	r.restored = func(*fsm.Machine) {}
 	data, err := fsm.EncodeEntry(&fsmpb.Batch{NowMs: 1})
 	if err != nil {

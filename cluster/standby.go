@@ -93,7 +93,7 @@ func (n *Node) announce(ctx context.Context) {
 // watchStandby keeps r.standby up to date until ctx ends. A standby counts until it has
 // announced nothing new for standbyKept intervals and this leader has renewed its own
 // heartbeat since. A bucket that is unavailable, or looks empty, does not end a standby.
-func (r *reign) watchStandby(ctx context.Context) {
+func (r *leaderTerm) watchStandby(ctx context.Context) {
 	var version storage.Version
 	var changed time.Time
 	kept := standbyKept * r.node.cfg.StandbyInterval
@@ -133,7 +133,7 @@ func (c *Config) standbyLook() time.Duration {
 
 // noteAlone records whether the last read has shown that no standby is alive. If that
 // ceases to hold, the leader writes the document at once, and then every Flush.Heartbeat.
-func (r *reign) noteAlone(alone bool) {
+func (r *leaderTerm) noteAlone(alone bool) {
 	if r.alone.Swap(alone) && !alone && r.node.cfg.Flush.IdleHeartbeat > 0 {
 		r.flusher.Rewrite()
 	}
@@ -142,19 +142,21 @@ func (r *reign) noteAlone(alone bool) {
 // idle reports whether the next heartbeat may come as late as Flush.IdleHeartbeat.
 // Releases that know neither promises nor announcements refuse a document of
 // promiseLevel.
-func (r *reign) idle() bool { return r.alone.Load() && r.node.replica.meta().Level >= promiseLevel }
+func (r *leaderTerm) idle() bool {
+	return r.alone.Load() && r.node.replica.meta().Level >= promiseLevel
+}
 
 // promiseLevel is the feature level from which the document can promise its next
 // heartbeat.
 const promiseLevel = fsm.Level8
 
-func (r *reign) readStandby(ctx context.Context) (storage.Object, error) {
+func (r *leaderTerm) readStandby(ctx context.Context) (storage.Object, error) {
 	ctx, cancel := context.WithTimeout(ctx, bucketTimeout)
 	defer cancel()
 	return r.node.cfg.Bucket.Get(ctx, standbyKey)
 }
 
-func (r *reign) noteStandby(s *Standby) {
+func (r *leaderTerm) noteStandby(s *Standby) {
 	switch before := r.standby.Swap(s); {
 	case before == nil && s != nil:
 		r.log.Info("a standby cluster has announced itself", "node", s.Node, "address", s.Address, "policy", r.node.cfg.RivalPolicy)
@@ -190,7 +192,7 @@ const rivalMargin = 250 * time.Millisecond
 
 // rival returns why only heartbeats may be acknowledged now, or nil. The silence counts
 // from the start of the last successful write: a standby has seen that write later.
-func (r *reign) rival() *RivalError {
+func (r *leaderTerm) rival() *RivalError {
 	s := r.standby.Load()
 	if s == nil || r.node.cfg.RivalPolicy == RivalContinue {
 		return nil
@@ -228,7 +230,7 @@ func (p proposal) isHeartbeat() bool {
 }
 
 // refuses returns why a proposal is refused now, or nil.
-func (r *reign) refuses(p proposal) error {
+func (r *leaderTerm) refuses(p proposal) error {
 	if e := r.rival(); e != nil && !p.isHeartbeat() {
 		return e
 	}

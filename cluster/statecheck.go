@@ -37,7 +37,7 @@ func sumText(s fsm.StateSum) *SumText {
 }
 
 // checkStates compares the states of the nodes every Config.StateCheck, until ctx ends.
-func (r *reign) checkStates(ctx context.Context) {
+func (r *leaderTerm) checkStates(ctx context.Context) {
 	interval := r.node.cfg.StateCheck
 	if interval <= 0 {
 		return
@@ -60,7 +60,7 @@ func (r *reign) checkStates(ctx context.Context) {
 
 // checkState makes one comparison: it proposes a CheckState, collects the checksums of
 // the state after it, and proposes the result.
-func (r *reign) checkState(ctx context.Context) error {
+func (r *leaderTerm) checkState(ctx context.Context) error {
 	c, err := r.proposals.Do(ctx, proposal{{Op: &fsmpb.Mutation_CheckState{CheckState: &fsmpb.CheckState{}}}})
 	if err != nil {
 		return err
@@ -93,7 +93,7 @@ type collected struct {
 
 // collectSums asks the servers of the configuration until all have answered, or for
 // stateCheckPatience.
-func (r *reign) collectSums(ctx context.Context, at fsm.LSN) collected {
+func (r *leaderTerm) collectSums(ctx context.Context, at fsm.LSN) collected {
 	ctx, cancel := context.WithTimeout(ctx, stateCheckPatience)
 	defer cancel()
 	c := collected{sums: make(map[raft.ServerID]string)}
@@ -187,12 +187,12 @@ func describeSums(by map[string][]string) string {
 // replaceForked replaces the objects that nodes with another state have left in the
 // bucket: their snapshots, from which a new node would start, and the checkpoint, which
 // one of them may have written as leader.
-func (r *reign) replaceForked(ctx context.Context) error {
+func (r *leaderTerm) replaceForked(ctx context.Context) error {
 	forked := r.node.sums.takeForked()
 	if len(forked) == 0 {
 		return nil
 	}
-	r.drafter.Renew()
+	r.builder.Renew()
 	r.flusher.Rewrite()
 	var errs []error
 	for _, id := range forked {

@@ -140,7 +140,7 @@ func TestTheWitnessIsLoweredBeforeTheLogIs(t *testing.T) {
 	w := &witness{path: filepath.Join(dir, witnessFile), poke: make(chan struct{}, 1), known: witnessed{Server: "n~1"}}
 	fails := errors.New("the log fails")
 	g := &guardedLog{
-		LogStore: brokenDelete{mem, fails}, StableStore: mem, dog: &watchdog{bite: func(error) {}}, witness: w,
+		LogStore: brokenDelete{mem, fails}, StableStore: mem, dog: &watchdog{fatal: func(error) {}}, witness: w,
 	}
 	for i := uint64(1); i <= 5; i++ {
 		if err := g.StoreLog(&raft.Log{Index: i, Term: 1}); err != nil {

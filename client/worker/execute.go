@@ -27,7 +27,7 @@ const maxDelay = 10 * 366 * 24 * time.Hour
 func (s *shift) newHold(job client.ClaimedJob) *hold {
 	h := newHold(s.jobs, job, s.skip)
 	h.job.log = new(attemptLog)
-	h.teller.send = func(ctx context.Context, p client.Progress) error { return s.tell(ctx, h, p) }
+	h.reporter.send = func(ctx context.Context, p client.Progress) error { return s.tell(ctx, h, p) }
 	return h
 }
 
@@ -74,7 +74,7 @@ func (s *shift) settle(h *hold, result jsontext.Value, err error) {
 
 // tellLost ends a lost job and calls Config.Finished, at most once.
 func (s *shift) tellLost(h *hold, took time.Duration) {
-	if !h.bury() {
+	if !h.markLost() {
 		return // the goroutine that settles the job ends it when its report is answered
 	}
 	defer s.letGo(h)

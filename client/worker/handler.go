@@ -17,8 +17,8 @@ import (
 // Job is the job that a handler runs.
 type Job struct {
 	client.ClaimedJob
-	teller *teller     // nil: progress is not sent
-	log    *attemptLog // nil: the log is not kept
+	reporter *progressReporter // nil: progress is not sent
+	log      *attemptLog       // nil: the log is not kept
 }
 
 // HandlerFunc runs a job. Its result, JSON or nil, completes the job; an error

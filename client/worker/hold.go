@@ -29,21 +29,21 @@ const (
 	running  phase = iota
 	settling       // a goroutine has the right to report the outcome
 	lost           // the cluster has revoked the lease
-	buried         // the loss has been reported, or is about to be
+	reported       // the loss has been reported, or is about to be
 )
 
 // hold is a job that this worker has claimed.
 type hold struct {
-	job    Job
-	length time.Duration // of the lease
-	began  time.Time     // when it was claimed
-	took   time.Duration // the handler; set by the goroutine that ran it
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	unsure *time.Timer // ends ctx when the lease has not been renewed in time
-	late   *time.Timer // ends ctx when the attempt has run for too long; nil: it may
-	teller *teller
-	ended  func(*hold) // called, once at least, after ctx has ended with a cause
+	job      Job
+	length   time.Duration // of the lease
+	began    time.Time     // when it was claimed
+	took     time.Duration // the handler; set by the goroutine that ran it
+	ctx      context.Context
+	cancel   context.CancelCauseFunc
+	unsure   *time.Timer // ends ctx when the lease has not been renewed in time
+	late     *time.Timer // ends ctx when the attempt has run for too long; nil: it may
+	reporter *progressReporter
+	ended    func(*hold) // called, once at least, after ctx has ended with a cause
 
 	place *list.Element // in the room, while it waits; guarded by the room
 
@@ -55,8 +55,8 @@ type hold struct {
 
 func newHold(ctx context.Context, job client.ClaimedJob, ended func(*hold)) *hold {
 	claimed := time.Now().Add(-job.Age)
-	h := &hold{length: job.Length, began: claimed, asked: claimed, teller: &teller{}, ended: ended}
-	h.job = Job{ClaimedJob: job, teller: h.teller}
+	h := &hold{length: job.Length, began: claimed, asked: claimed, reporter: &progressReporter{}, ended: ended}
+	h.job = Job{ClaimedJob: job, reporter: h.reporter}
 	if h.length <= 0 {
 		h.length = defaultLease
 	}
@@ -142,14 +142,14 @@ func (h *hold) due() (at time.Time, ok bool) {
 	return h.asked.Add(h.length / 3), !h.over
 }
 
-// bury acquires the right to report the loss of the job. Only the first call gets it.
-func (h *hold) bury() bool {
+// markLost acquires the right to report the loss of the job. Only the first call gets it.
+func (h *hold) markLost() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.phase != lost {
 		return false
 	}
-	h.phase = buried
+	h.phase = reported
 	return true
 }
 
@@ -286,9 +286,9 @@ func leases(list []*hold) []client.Lease {
 	bytes := 0
 	for _, h := range list[:cap(out)] {
 		l := h.job.Lease()
-		l.Progress = h.teller.take()
+		l.Progress = h.reporter.take()
 		if bytes += leaseBytes(l); bytes > batchBytes && len(out) > 0 {
-			h.teller.restore(l.Progress)
+			h.reporter.restore(l.Progress)
 			break
 		}
 		out = append(out, l)
@@ -314,7 +314,7 @@ func quotedBytes(text string) int {
 func untold(list []*hold, leases []client.Lease) {
 	for i, h := range list {
 		if p := leases[i].Progress; p != nil {
-			h.teller.restore(p)
+			h.reporter.restore(p)
 		}
 	}
 }

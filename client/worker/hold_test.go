@@ -19,7 +19,7 @@ func TestOnlyOneMaySettle(t *testing.T) {
 		t.Error("not exactly one got the right")
 	}
 	h.lose(ErrLeaseLost)
-	if h.bury() || h.ctx.Err() != nil {
+	if h.markLost() || h.ctx.Err() != nil {
 		t.Error("a job being reported was lost to a heartbeat")
 	}
 	other := newHold(t.Context(), client.ClaimedJob{ID: "k"}, func(*hold) {})
@@ -28,7 +28,7 @@ func TestOnlyOneMaySettle(t *testing.T) {
 	if other.settle() || !errors.Is(context.Cause(other.ctx), ErrLeaseLost) {
 		t.Error("a lost job may be reported")
 	}
-	if !other.bury() || other.bury() {
+	if !other.markLost() || other.markLost() {
 		t.Error("not exactly one may tell that it is lost")
 	}
 	if _, ok := other.due(); ok {

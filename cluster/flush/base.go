@@ -13,7 +13,7 @@ const baseRetry = 2 * time.Second
 
 // compact starts a checkpoint if the log has outgrown the last one, or if renew is set. The
 // line must end at v.
-func (d *Drafter) compact(ctx context.Context, v *fsm.View) {
+func (d *DocumentBuilder) compact(ctx context.Context, v *fsm.View) {
 	l := d.line
 	if d.base != nil || l.base == nil || time.Now().Before(d.rest) ||
 		!d.renew.Load() && !d.cfg.baseDue(l.base.Stored, l.stored(), len(l.refs)) {
@@ -28,11 +28,11 @@ func (d *Drafter) compact(ctx context.Context, v *fsm.View) {
 }
 
 // begin starts a new line. The first line starts at the state with which the document was
-// acquired, if the journal still has all entries since then, so that all later states can
+// acquired, if the unflushed log still has all entries since then, so that all later states can
 // be restored. Any other line starts at v, with a checkpoint that bridges the entries that
 // are missing since the previous line. begin first seals the tail of the previous line, so
 // that it is not lost.
-func (d *Drafter) begin(ctx context.Context, v *fsm.View) error {
+func (d *DocumentBuilder) begin(ctx context.Context, v *fsm.View) error {
 	if d.base != nil || time.Now().Before(d.rest) {
 		return nil // one checkpoint at a time
 	}
@@ -43,7 +43,7 @@ func (d *Drafter) begin(ctx context.Context, v *fsm.View) error {
 		d.from = d.line.last()
 	}
 	if d.origin != nil {
-		if _, _, ok := d.journal.Range(d.origin.LSN(), v.LSN(), 0); ok {
+		if _, _, ok := d.unflushed.Range(d.origin.LSN(), v.LSN(), 0); ok {
 			v = d.origin
 		}
 	}
@@ -57,7 +57,7 @@ func (d *Drafter) begin(ctx context.Context, v *fsm.View) error {
 
 // writeBase starts a goroutine that writes a checkpoint of v. The goroutine sets base and
 // err, closes done, and then calls wake so that the flusher drafts again.
-func (d *Drafter) writeBase(v *fsm.View, prev fsm.LSN) {
+func (d *DocumentBuilder) writeBase(v *fsm.View, prev fsm.LSN) {
 	p := &pendingBase{at: v.LSN(), done: make(chan struct{})}
 	d.base = p
 	d.wg.Go(func() {
@@ -70,7 +70,7 @@ func (d *Drafter) writeBase(v *fsm.View, prev fsm.LSN) {
 }
 
 // takeBase adds a finished checkpoint to the line. It does not wait.
-func (d *Drafter) takeBase() {
+func (d *DocumentBuilder) takeBase() {
 	p := d.base
 	if p == nil {
 		return

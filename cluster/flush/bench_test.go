@@ -84,10 +84,10 @@ type busy struct {
 	held    []*fsmpb.Lease
 	written int64 // bytes of entries
 
-	bucket  *drain
-	journal *Journal
-	drafter *Drafter
-	fence   *election.Fence
+	bucket    *drain
+	unflushed *UnflushedLog
+	builder   *DocumentBuilder
+	fence     *election.Fence
 }
 
 // mailPayload returns typical JSON of 200 bytes.
@@ -107,7 +107,7 @@ func newBusy(b testing.TB, depth int, payload func(*rand.Rand, int) []byte) *bus
 	b.Helper()
 	q := &busy{
 		b: b, m: fsm.New(), payload: payload, r: rand.New(rand.NewPCG(1, 2)), now: 1_700_000_000_000,
-		bucket: newDrain(), journal: NewJournal(64 << 20),
+		bucket: newDrain(), unflushed: NewUnflushedLog(64 << 20),
 	}
 	s := fsm.DefaultSettings()
 	s.RetainCompletedCount, s.LeaseMs = 100, 3_600_000
@@ -131,9 +131,9 @@ func (q *busy) acquire(cfg Config) {
 	if q.fence, err = election.Acquire(ctx, q.bucket, docKey, election.Observed{}, me, first, q.now); err != nil {
 		q.b.Fatal(err)
 	}
-	q.journal.Reset(q.m.Meta().LSN)
-	q.drafter = NewDrafter(cfg, q.bucket, "l", first, q.journal, q.m.View, hclog.NewNullLogger())
-	q.b.Cleanup(q.drafter.Close)
+	q.unflushed.Reset(q.m.Meta().LSN)
+	q.builder = NewDocumentBuilder(cfg, q.bucket, "l", first, q.unflushed, q.m.View, hclog.NewNullLogger())
+	q.b.Cleanup(q.builder.Close)
 }
 
 func (q *busy) enqueue(n int) *fsmpb.Mutation {
@@ -163,7 +163,7 @@ func (q *busy) applyData(data []byte) []fsm.Result {
 	}
 	results := q.m.Apply(q.m.Meta().LSN.Index+1, 1, batch)
 	m := q.m.Meta()
-	q.journal.Append(archive.Entry{LSN: m.LSN, At: m.Now, Data: data})
+	q.unflushed.Append(archive.Entry{LSN: m.LSN, At: m.Now, Data: data})
 	q.written += int64(len(data))
 	return results
 }
@@ -202,7 +202,7 @@ func (q *busy) flush() {
 	for behind := true; behind; {
 		var c *queuefile.Content
 		var err error
-		if c, behind, err = q.drafter.Draft(q.b.Context(), q.fence.Large()); err != nil {
+		if c, behind, err = q.builder.Draft(q.b.Context(), q.fence.Large()); err != nil {
 			q.b.Fatal(err)
 		}
 		if behind {
@@ -211,8 +211,8 @@ func (q *busy) flush() {
 		if err := q.fence.Write(q.b.Context(), c, q.now); err != nil {
 			q.b.Fatal(err)
 		}
-		q.journal.Flushed(c.LSN())
-		q.journal.Trim(q.drafter.Wrote(c))
+		q.unflushed.Flushed(c.LSN())
+		q.unflushed.Trim(q.builder.Wrote(c))
 	}
 }
 
@@ -230,8 +230,8 @@ func TestMostFlushesAreOneWrite(t *testing.T) {
 			q.mutate()
 		}
 		q.flush()
-		q.drafter.wg.Wait()
-		if n := q.drafter.Objects(); n > 0 {
+		q.builder.wg.Wait()
+		if n := q.builder.Objects(); n > 0 {
 			several, objects = several+1, objects+n
 		}
 	}
@@ -276,7 +276,7 @@ func benchFlush(b *testing.B, q *busy) {
 	q.acquire(DefaultConfig())
 	q.mutate()
 	q.flush() // the first one may wait for a checkpoint
-	q.drafter.wg.Wait()
+	q.builder.wg.Wait()
 	q.mutate()
 	q.flush()
 	before, mutated, allocs := q.bucket.total(), q.written, uint64(0)
@@ -299,7 +299,7 @@ func benchFlush(b *testing.B, q *busy) {
 	mutated = q.written - mutated
 	log, root := after["log"]-before["log"], after[docKey]-before[docKey]
 	cfg, base := DefaultConfig(), float64(0)
-	if a := q.drafter.Last().Archive; a != nil {
+	if a := q.builder.Last().Archive; a != nil {
 		base = float64(log) * float64(a.Base.Stored) / float64(max(a.Base.Stored, cfg.BaseMin))
 	}
 	all := float64(log+root) + base
@@ -381,7 +381,7 @@ func (q *busy) applyWhile(done chan struct{}, pause time.Duration, took *timings
 		}
 		w, c := q.timed()
 		took.wall, took.cpu = append(took.wall, w), append(took.cpu, c)
-		q.journal.Reset(q.m.Meta().LSN)
+		q.unflushed.Reset(q.m.Meta().LSN)
 		time.Sleep(pause)
 	}
 }

@@ -13,16 +13,16 @@ type Config struct {
 	Bandwidth       int           // average bytes per second of writes; 0: no limit
 	CountObjects    bool          // each object counts as a write and delays the next one by an interval
 
-	InlineMax  int   // bytes of a document with the state inline
-	TailMax    int   // bytes of a tail, compressed
-	TailRaw    int   // bytes of entries that the tail accepts at once; more become segments
-	TailMin    int   // bytes from which a tail may be sealed before it is full
-	TailRent   int   // seal such a tail when documents have repeated its size so many times
-	SegmentRaw int   // bytes of entries in a segment of a backlog
-	StepBytes  int   // bytes of entries in one step of a backlog
-	FoldAt     int   // number of segments that are compacted into a segment index
-	RefsMax    int   // number of refs in the document from which a new checkpoint is due
-	BaseMin    int64 // minimum bytes of log, compressed, for a new checkpoint
+	InlineMax   int   // bytes of a document with the state inline
+	TailMax     int   // bytes of a tail, compressed
+	TailRaw     int   // bytes of entries that the tail accepts at once; more become segments
+	TailMin     int   // bytes from which a tail may be sealed before it is full
+	TailRepeats int   // seal such a tail when documents have repeated its size so many times
+	SegmentRaw  int   // bytes of entries in a segment of a backlog
+	StepBytes   int   // bytes of entries in one step of a backlog
+	FoldAt      int   // number of segments that are compacted into a segment index
+	RefsMax     int   // number of refs in the document from which a new checkpoint is due
+	BaseMin     int64 // minimum bytes of log, compressed, for a new checkpoint
 }
 
 // DefaultConfig returns the defaults, which follow the contract of the legacy broker where
@@ -36,16 +36,16 @@ func DefaultConfig() Config {
 		WriteTimeout:    5 * time.Second,
 		Bandwidth:       8 << 20,
 
-		InlineMax:  256 << 10,
-		TailMax:    96 << 10,
-		TailRaw:    1 << 20,
-		TailMin:    8 << 10,
-		TailRent:   8,
-		SegmentRaw: 1 << 20,
-		StepBytes:  4 << 20,
-		FoldAt:     32,
-		RefsMax:    96,
-		BaseMin:    4 << 20,
+		InlineMax:   256 << 10,
+		TailMax:     96 << 10,
+		TailRaw:     1 << 20,
+		TailMin:     8 << 10,
+		TailRepeats: 8,
+		SegmentRaw:  1 << 20,
+		StepBytes:   4 << 20,
+		FoldAt:      32,
+		RefsMax:     96,
+		BaseMin:     4 << 20,
 	}
 }
 
@@ -53,7 +53,7 @@ func DefaultConfig() Config {
 // flushes are one write, and the writes of all kinds together respect the interval.
 func (c *Config) SaveRequests() {
 	c.CountObjects = true
-	c.TailMax, c.TailRent = 768<<10, 32
+	c.TailMax, c.TailRepeats = 768<<10, 32
 	c.SegmentRaw = c.StepBytes
 	c.BaseMin = 8 << 20
 }
@@ -76,10 +76,10 @@ func (c *Config) pause(interval time.Duration, bytes int) time.Duration {
 	return min(max(interval, byBandwidth), max(interval, c.Heartbeat))
 }
 
-// cutDue reports whether a tail of tail bytes must be sealed. rent is the sum of its bytes
+// cutDue reports whether a tail of tail bytes must be sealed. repeated is the sum of its bytes
 // in all documents since the last seal.
-func (c *Config) cutDue(tail int, rent int64) bool {
-	return tail >= c.TailMax || tail >= c.TailMin && rent >= int64(c.TailRent)*int64(tail)
+func (c *Config) cutDue(tail int, repeated int64) bool {
+	return tail >= c.TailMax || tail >= c.TailMin && repeated >= int64(c.TailRepeats)*int64(tail)
 }
 
 // baseDue reports whether a log of log bytes and refs refs needs a new checkpoint; base is

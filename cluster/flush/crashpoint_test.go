@@ -49,7 +49,7 @@ var mishaps = []mishap{
 // existed, and never goes back; all confirmed entries are there; and the surviving nodes
 // continue.
 func TestEveryCrashPoint(t *testing.T) {
-	c := newTally()
+	c := newCounts()
 	var ops int
 	synctest.Test(t, func(t *testing.T) {
 		s := newStory(t, c, mishap{}, -1)
@@ -87,7 +87,7 @@ func TestEveryCrashPoint(t *testing.T) {
 	})
 	if !t.Failed() {
 		c.demand(t, "confirmed", "carried over", "adoption", "inline", "large", "inline to large", "large to inline",
-			"segment", "chapter", "base", "step of a backlog", "collected", "collected late", "fenced", "final flush", "died", "leader died")
+			"segment", "segment index", "base", "step of a backlog", "collected", "collected late", "fenced", "final flush", "died", "leader died")
 	}
 }
 
@@ -103,7 +103,7 @@ type story struct {
 	dead bool // the mishap has killed its target
 }
 
-func newStory(t testing.TB, c *tally, m mishap, at int) *story {
+func newStory(t testing.TB, c *counts, m mishap, at int) *story {
 	w := newWorld(t, c)
 	s := &story{world: w, mishap: m, at: at, faults: fault.New(w.record, 1)}
 	w.below = s.faults
@@ -148,15 +148,15 @@ func (s *story) begin() {
 // ended.
 func (s *story) tell() {
 	defer s.close()
-	for _, chapter := range []func() bool{s.first, s.second} {
+	for _, pass := range []func() bool{s.first, s.second} {
 		s.begin()
-		if !chapter() {
+		if !pass() {
 			s.dead = true
 			s.one("died")
 			s.waits.Wait()
 			s.inspect(s.r)
 			s.begin()
-			chapter()
+			pass()
 		}
 		s.gate.kill()
 		s.waits.Wait()
@@ -168,7 +168,7 @@ func (s *story) tell() {
 }
 
 // lead makes a node the active leader. nil: all nodes are dead.
-func (s *story) lead(mb *member) *reign {
+func (s *story) lead(mb *member) *leaderTerm {
 	s.elect()
 	for range 100 {
 		ctx, cancel := context.WithTimeout(s.Context(), 10*time.Second)
@@ -183,7 +183,7 @@ func (s *story) lead(mb *member) *reign {
 		case s.gate.dead():
 			return nil
 		case mb.gate.dead():
-			s.bury(mb)
+			s.replace(mb)
 		}
 		time.Sleep(time.Second)
 	}
@@ -191,8 +191,8 @@ func (s *story) lead(mb *member) *reign {
 	return nil
 }
 
-// bury restarts a node that has died alone.
-func (s *story) bury(mb *member) {
+// replace restarts a node that has died alone.
+func (s *story) replace(mb *member) {
 	s.one("leader died")
 	s.dead = true
 	s.cut(mb)
@@ -202,7 +202,7 @@ func (s *story) bury(mb *member) {
 
 // settle waits until everything is flushed. If the leader has died, the next one continues.
 // nil: all nodes are dead.
-func (s *story) settle(r *reign) *reign {
+func (s *story) settle(r *leaderTerm) *leaderTerm {
 	if r == nil {
 		return nil
 	}
@@ -229,7 +229,7 @@ func (s *story) settle(r *reign) *reign {
 			return nil
 		case r.mb.gate.dead():
 			r.stop(false)
-			s.bury(r.mb)
+			s.replace(r.mb)
 			r = s.lead(s.other(r.mb))
 			if r == nil {
 				return nil
@@ -250,7 +250,7 @@ func (s *story) other(mb *member) *member {
 }
 
 // do commits mutations one by one, and waits until all of them are flushed.
-func (s *story) do(r *reign, muts ...*fsmpb.Mutation) *reign {
+func (s *story) do(r *leaderTerm, muts ...*fsmpb.Mutation) *leaderTerm {
 	if r == nil {
 		return nil
 	}
@@ -313,14 +313,14 @@ func (s *story) second() (survived bool) {
 	return s.leave(r)
 }
 
-func (s *story) collectNow(r *reign) {
+func (s *story) collectNow(r *leaderTerm) {
 	if r != nil {
 		_ = r.collect(s.Context()) // a later collection does the rest
 	}
 }
 
 // leave ends a leader term in order.
-func (s *story) leave(r *reign) bool {
+func (s *story) leave(r *leaderTerm) bool {
 	if r == nil {
 		return false
 	}
@@ -332,7 +332,7 @@ func (s *story) leave(r *reign) bool {
 // supersede makes another node the leader while the old one is stalled with a write of the
 // document in progress. The write arrives later, and so does a collection of the old
 // leader.
-func (s *story) supersede(old *reign) *reign {
+func (s *story) supersede(old *leaderTerm) *leaderTerm {
 	if old == nil {
 		return nil
 	}

@@ -10,11 +10,11 @@
 //
 // # Parts
 //
-//	Journal   every node: the unflushed log, in memory
-//	Drafter   leader: builds the next content of the document from the unflushed
-//	          log and the state; writes segments, segment indexes and checkpoints
-//	          before a document names them
-//	Flusher   leader: the loop; decides when to write, and handles failures
+//	UnflushedLog     every node: the entries that are not flushed, in memory
+//	DocumentBuilder  leader: builds the next content of the document from the log and the
+//	                 state; writes segments, segment indexes and checkpoints before a
+//	                 document names them
+//	Flusher          leader: the loop; decides when to write, and handles failures
 //
 // # When
 //
@@ -30,17 +30,17 @@
 //
 // A state that fits is written inline, together with the archive, so that the past is kept.
 // A larger state is only in the archive. The log of the archive grows in the tail, which
-// the document itself contains. The drafter seals the tail as a segment when it is full, or
+// the document itself contains. The builder seals the tail as a segment when it is full, or
 // when the bytes of the tail in all documents since the last seal exceed the cost of a
 // separate request. The bytes written are thus a small multiple of the new bytes. The
-// drafter compacts many segments into a segment index. When the log is larger than the
-// checkpoint, the drafter seals the log and writes a new checkpoint of the frozen state at
+// builder compacts many segments into a segment index. When the log is larger than the
+// checkpoint, the builder seals the log and writes a new checkpoint of the frozen state at
 // that point in the background. The new checkpoint replaces the old one and the log before
 // it.
 //
 // # Catching up
 //
-// After an outage the drafter writes the backlog as segments of bounded size, a few at a
+// After an outage the builder writes the backlog as segments of bounded size, a few at a
 // time, and the document follows when all of them are in the bucket; until then the flusher
 // only renews it. If the bucket did not accept a step in time, the next step is shorter. If
 // the unflushed log could not hold the backlog, or the unflushed log of a new leader does

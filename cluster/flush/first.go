@@ -22,7 +22,7 @@ func First(
 	c := &queuefile.Content{State: v, InlineMax: cfg.InlineMax, Meta: v.Meta(), Counts: v.Counts()}
 	c.Meta.Lineage = lineage
 	if doc != nil && !adopted {
-		c.Archive = doc.Archive // the journal continues this archive
+		c.Archive = doc.Archive // the unflushed log continues this archive
 	}
 	switch {
 	case c.Archive != nil && doc.Large:

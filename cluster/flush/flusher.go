@@ -32,12 +32,12 @@ type Document interface {
 	Large() bool
 }
 
-// Draft builds contents; *Drafter implements it. One goroutine uses it at a time.
+// Draft builds contents; *DocumentBuilder implements it. One goroutine uses it at a time.
 type Draft interface {
 	Draft(ctx context.Context, large bool) (c *queuefile.Content, behind bool, err error)
 	Last() *queuefile.Content
 	// Wrote records that c is in the document. kept is the LSN up to which the archive does
-	// not need the entries of the journal any more.
+	// not need the entries of the unflushed log any more.
 	Wrote(c *queuefile.Content) (kept fsm.LSN)
 	// Objects returns the number of objects written since its last call.
 	Objects() int
@@ -68,7 +68,7 @@ type Written struct {
 	Content *queuefile.Content
 	Large   bool // no state inline
 	Bytes   int
-	Kept    fsm.LSN // the archive does not need the entries of the journal up to it
+	Kept    fsm.LSN // the archive does not need the entries of the unflushed log up to it
 }
 
 // Flusher is the loop that writes the document. One goroutine calls Run and then Final;

@@ -11,10 +11,10 @@ import (
 // line is the archive under construction: the log after a checkpoint, which may itself not
 // be in the bucket yet.
 type line struct {
-	base *queuefile.Base // nil until it is in the bucket
-	refs []queuefile.Ref
-	tail *archive.Tail
-	rent int64 // bytes of the tail in all documents since the last seal
+	base     *queuefile.Base // nil until it is in the bucket
+	refs     []queuefile.Ref
+	tail     *archive.Tail
+	repeated int64 // bytes of the tail in all documents since the last seal
 }
 
 // resume continues a document's archive.
@@ -52,7 +52,7 @@ func (l *line) archive() *queuefile.Archive {
 // cut replaces the tail by the objects that contain it and the entries after it.
 func (l *line) cut(refs ...queuefile.Ref) {
 	l.refs = append(l.refs, refs...)
-	l.tail, l.rent = archive.NewTail(refs[len(refs)-1].Last), 0
+	l.tail, l.repeated = archive.NewTail(refs[len(refs)-1].Last), 0
 }
 
 // rebase replaces the log before a checkpoint by the checkpoint. The log must be sealed
@@ -67,9 +67,9 @@ func (l *line) rebase(b *queuefile.Base) {
 func (l *line) foldable(n int, boundary fsm.LSN) (from, to int, ok bool) {
 	for i := range l.refs {
 		r := &l.refs[i]
-		if archive.IsChapter(r.Key) || r.After == boundary {
+		if archive.IsSegmentIndex(r.Key) || r.After == boundary {
 			from = i
-			if archive.IsChapter(r.Key) {
+			if archive.IsSegmentIndex(r.Key) {
 				from++
 			}
 		}

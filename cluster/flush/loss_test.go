@@ -41,7 +41,7 @@ func TestLossOfEverything(t *testing.T) {
 	if seed, err := strconv.ParseUint(os.Getenv(seedEnv), 10, 64); err == nil {
 		first, last = seed, seed
 	}
-	c := newTally()
+	c := newCounts()
 	t.Run("chains", func(t *testing.T) { // returns when all chains have ended
 		for seed := first; seed <= last; seed++ {
 			t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -53,13 +53,13 @@ func TestLossOfEverything(t *testing.T) {
 	if t.Failed() || first == last {
 		return
 	}
-	c.demand(t, "loss", "loss in the middle of an operation", "confirmed", "reign", "fenced", "leader died", "final flush", "restart",
+	c.demand(t, "loss", "loss in the middle of an operation", "confirmed", "leaderTerm", "fenced", "leader died", "final flush", "restart",
 		"stalled", "adoption", "carried over", "inline", "large", "inline to large", "large to inline", "segment",
-		"chapter", "base", "base over a gap", "step of a backlog", "draft failed", "collected", "deleted",
+		"segment index", "base", "base over a gap", "step of a backlog", "draft failed", "collected", "deleted",
 		"collected by a stalled leader", "cluster awake again", "delivered late", "restored")
 }
 
-func chain(t *testing.T, c *tally, seed uint64) {
+func chain(t *testing.T, c *counts, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 7))
 	w := newWorld(t, c)
 	w.sample = 5
@@ -97,8 +97,8 @@ func deliver(w *world, late []*fault.Injection) []*fault.Injection {
 // life is the course of events of one cluster.
 type life struct {
 	*ensemble
-	leader  *reign // nil: none at the moment
-	stalled []*reign
+	leader  *leaderTerm // nil: none at the moment
+	stalled []*leaderTerm
 	late    []*fault.Injection
 	before  *life // another cluster, which uses this bucket as its own and is paused
 }
@@ -172,20 +172,20 @@ func (l *life) end() {
 	l.meet()
 	l.one("loss")
 	l.gate.kill()
-	for _, r := range l.reigns() {
+	for _, r := range l.leaderTerms() {
 		r.cancel() // at once: there is no time to finish
 	}
-	for _, r := range l.reigns() {
+	for _, r := range l.leaderTerms() {
 		r.stop(false)
 	}
 	l.waits.Wait()
 }
 
-func (l *life) reigns() []*reign {
+func (l *life) leaderTerms() []*leaderTerm {
 	if l.leader == nil {
 		return l.stalled
 	}
-	return append([]*reign{l.leader}, l.stalled...)
+	return append([]*leaderTerm{l.leader}, l.stalled...)
 }
 
 func (l *life) step() {
@@ -317,7 +317,7 @@ func (l *life) collect() {
 }
 
 // collectAs starts a collection by a leader, current or former.
-func (l *life) collectAs(r *reign) (done chan struct{}) {
+func (l *life) collectAs(r *leaderTerm) (done chan struct{}) {
 	if r != l.leader {
 		l.one("collected by a stalled leader")
 	}

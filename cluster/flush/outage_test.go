@@ -28,8 +28,8 @@ func newScale(b storage.Bucket) *scale { return &scale{Bucket: b, largest: make(
 
 func (s *scale) weigh(key string, data []byte) {
 	kind, _, _ := strings.Cut(key, "/")
-	if archive.IsChapter(key) {
-		kind = "chapter"
+	if archive.IsSegmentIndex(key) {
+		kind = "segment index"
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,7 +59,7 @@ func (s *scale) PutIfMatch(ctx context.Context, key string, data []byte, v stora
 type outage struct {
 	*ensemble
 	*scale
-	leader *reign
+	leader *leaderTerm
 }
 
 func newOutage(t *testing.T) *outage {
@@ -78,7 +78,7 @@ func newOutage(t *testing.T) *outage {
 
 // newCalm returns an outage without a leader.
 func newCalm(t *testing.T) *outage {
-	w := newWorld(t, newTally())
+	w := newWorld(t, newCounts())
 	s := newScale(w.record)
 	w.below = s
 	cfg := simConfig()
@@ -138,11 +138,11 @@ func (o *outage) bounded() {
 	o.Helper()
 	const slack = 2 << 10 // an entry can be longer than a step, and every object has a header
 	tail := o.cfg.TailMax + o.cfg.SegmentRaw + slack
-	refs := 400 * (3*o.cfg.RefsMax + simJournal/o.cfg.SegmentRaw)
+	refs := 400 * (3*o.cfg.RefsMax + simUnflushedLog/o.cfg.SegmentRaw)
 	for kind, most := range map[string]int{
-		"log":     tail,
-		"chapter": 500 * o.cfg.FoldAt,
-		docKey:    o.cfg.InlineMax + tail*4/3 + refs + slack,
+		"log":           tail,
+		"segment index": 500 * o.cfg.FoldAt,
+		docKey:          o.cfg.InlineMax + tail*4/3 + refs + slack,
 	} {
 		if got := o.largest[kind]; got > most {
 			o.Errorf("the largest %s that was to be written had %d bytes; at most %d are bounded", kind, got, most)
@@ -209,14 +209,14 @@ func TestHistoryBeginsWithTheDocument(t *testing.T) {
 	})
 }
 
-// TestOutageWithinTheJournal checks that a backlog that fits into the journal is written
+// TestOutageWithinTheUnflushedLog checks that a backlog that fits into the unflushed log is written
 // step by step, and that no state of the outage is lost.
-func TestOutageWithinTheJournal(t *testing.T) {
+func TestOutageWithinTheUnflushedLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutage(t)
 		before, _ := o.holes()
 		o.during("", 200, 40)
-		if lag := o.leader.mb.journal.Lag(); lag.Bytes < int64(o.cfg.StepBytes) {
+		if lag := o.leader.mb.unflushed.Lag(); lag.Bytes < int64(o.cfg.StepBytes) {
 			t.Fatalf("only %d bytes of backlog", lag.Bytes)
 		}
 		o.flushed(20 * time.Second)
@@ -228,9 +228,9 @@ func TestOutageWithinTheJournal(t *testing.T) {
 	})
 }
 
-// TestOutageBeyondTheJournal checks that a checkpoint bridges a backlog that does not fit
-// into the journal, and that the lost part of the past is reported.
-func TestOutageBeyondTheJournal(t *testing.T) {
+// TestOutageBeyondTheUnflushedLog checks that a checkpoint bridges a backlog that does not fit
+// into the unflushed log, and that the lost part of the past is reported.
+func TestOutageBeyondTheUnflushedLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutage(t)
 		before := o.flushed(time.Second)
@@ -294,16 +294,16 @@ func TestFlushesWithoutBases(t *testing.T) {
 	})
 }
 
-// TestSuccessorWithoutAJournal checks that a leader whose journal does not reach back needs
+// TestSuccessorWithoutAnUnflushedLog checks that a leader whose unflushed log does not reach back needs
 // a checkpoint before the document can change. The document names the checkpoint as soon as
 // it is written, and nothing is written in vain until then.
-func TestSuccessorWithoutAJournal(t *testing.T) {
+func TestSuccessorWithoutAnUnflushedLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutage(t)
 		o.leader.stop(false)
 		o.commit(o.load.enqueue(now()))
 		next := o.members[1]
-		next.journal.Reset(o.frozen(next).LSN())
+		next.unflushed.Reset(o.frozen(next).LSN())
 		o.elect()
 		slow := o.faults.Inject(fault.Rule{Kind: fault.Slow, KeyPrefix: "base/", Delay: 400 * time.Millisecond})
 		var err error

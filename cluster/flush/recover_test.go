@@ -26,8 +26,8 @@ func (c *ensemble) fork(at *fsm.View, term uint64, entries int) {
 	c.m, c.view, c.entries, c.kept, c.term = m, m.View(), nil, fsm.LSN{}, term
 	for _, mb := range c.members {
 		mb.applied = 0
-		mb.journal = NewJournal(c.memory)
-		mb.journal.Reset(at.LSN())
+		mb.unflushed = NewUnflushedLog(c.memory)
+		mb.unflushed.Reset(at.LSN())
 	}
 	c.lock.Unlock()
 	for range entries {

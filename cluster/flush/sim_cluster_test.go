@@ -30,7 +30,7 @@ type ensemble struct {
 	gate   *gate // between the nodes and the faults
 	load   *load
 	r      *rand.Rand
-	memory int // bytes of a journal
+	memory int // bytes of an unflushed log
 	keep   time.Duration
 
 	lock    sync.Mutex
@@ -46,9 +46,9 @@ type ensemble struct {
 
 // member is a node.
 type member struct {
-	name    string
-	gate    *gate // between the node and the gate of the cluster
-	journal *Journal
+	name      string
+	gate      *gate // between the node and the gate of the cluster
+	unflushed *UnflushedLog
 	// cutOff is the state of a node that receives no new entries; nil: it receives them.
 	// The node has the first applied entries of the log.
 	cutOff  *fsm.View
@@ -59,13 +59,13 @@ func newEnsemble(w *world, cfg Config, name string, r *rand.Rand) *ensemble {
 	faults := fault.New(w.below, r.Uint64())
 	w.closing = append(w.closing, faults.Close)
 	c := &ensemble{
-		world: w, cfg: cfg, name: name, faults: faults, gate: newGate(faults), load: newLoad(r, name), r: r, memory: simJournal,
+		world: w, cfg: cfg, name: name, faults: faults, gate: newGate(faults), load: newLoad(r, name), r: r, memory: simUnflushedLog,
 		m: fsm.New(), term: uint64(r.IntN(3)), keep: 5 * time.Second,
 	}
 	w.note(c.m.View(), fsm.LSN{})
 	for i := range 3 {
 		c.members = append(c.members, &member{
-			name: fmt.Sprintf("%s.%d", name, i), gate: newGate(c.gate), journal: NewJournal(c.memory),
+			name: fmt.Sprintf("%s.%d", name, i), gate: newGate(c.gate), unflushed: NewUnflushedLog(c.memory),
 		})
 	}
 	return c
@@ -102,10 +102,10 @@ func (c *ensemble) commit(muts ...*fsmpb.Mutation) (lsn fsm.LSN, results []fsm.R
 // catchUpLocked applies the entries that a node lacks.
 func (c *ensemble) catchUpLocked(mb *member) {
 	for ; mb.applied < len(c.entries); mb.applied++ {
-		mb.journal.Append(c.entries[mb.applied])
+		mb.unflushed.Append(c.entries[mb.applied])
 	}
-	mb.journal.Flushed(c.kept)
-	mb.journal.Trim(c.kept)
+	mb.unflushed.Flushed(c.kept)
+	mb.unflushed.Trim(c.kept)
 }
 
 // cut stops a node from receiving new entries.
@@ -127,9 +127,9 @@ func (c *ensemble) rejoin(mb *member) {
 	}
 	if n := len(c.entries); n > 0 && (died || c.r.IntN(2) == 0) {
 		c.one("restart")
-		mb.journal = NewJournal(c.memory)
+		mb.unflushed = NewUnflushedLog(c.memory)
 		mb.applied = n - c.r.IntN(min(n, 40))
-		mb.journal.Reset(c.entries[mb.applied-1].LSN)
+		mb.unflushed.Reset(c.entries[mb.applied-1].LSN)
 	}
 	c.catchUpLocked(mb)
 }
@@ -188,19 +188,19 @@ func (c *ensemble) adopt(ctx context.Context, mb *member, doc *queuefile.Documen
 	c.note(c.view, parent)
 	for _, mb := range c.members {
 		mb.applied = 0
-		mb.journal.Reset(m.Meta().LSN)
+		mb.unflushed.Reset(m.Meta().LSN)
 	}
 	c.one("adoption")
 	return nil
 }
 
-// reign is a node's time as active leader (leader term).
-type reign struct {
+// leaderTerm is a node's time as active leader.
+type leaderTerm struct {
 	*Flusher
 	c       *ensemble
 	mb      *member
 	fence   *election.Fence
-	drafter *Drafter
+	builder *DocumentBuilder
 	cancel  context.CancelFunc
 	ended   chan struct{} // closed when err is set
 	err     error
@@ -217,7 +217,7 @@ func heard(seen election.Observed) election.Silence {
 }
 
 // campaign makes a node the active leader, if that is possible now.
-func (c *ensemble) campaign(ctx context.Context, mb *member) (*reign, error) {
+func (c *ensemble) campaign(ctx context.Context, mb *member) (*leaderTerm, error) {
 	var adopted storage.Version
 	for {
 		seen, err := election.Read(ctx, mb.gate, docKey)
@@ -242,7 +242,7 @@ func (c *ensemble) campaign(ctx context.Context, mb *member) (*reign, error) {
 	}
 }
 
-func (c *ensemble) takeOver(ctx context.Context, mb *member, seen election.Observed, me election.Candidate) (*reign, error) {
+func (c *ensemble) takeOver(ctx context.Context, mb *member, seen election.Observed, me election.Candidate) (*leaderTerm, error) {
 	lineage := me.Lineage
 	if lineage == "" && seen.Doc != nil {
 		lineage = seen.Doc.Lineage()
@@ -268,15 +268,15 @@ func (c *ensemble) takeOver(ctx context.Context, mb *member, seen election.Obser
 	if err := results[0].Code.Err(); err != nil {
 		c.Errorf("register: %v", err)
 	}
-	return c.inaugurate(mb, fence, first), nil
+	return c.beginTerm(mb, fence, first), nil
 }
 
-func (c *ensemble) inaugurate(mb *member, fence *election.Fence, first *queuefile.Content) *reign {
-	c.one("reign")
-	r := &reign{c: c, mb: mb, fence: fence, ended: make(chan struct{})}
+func (c *ensemble) beginTerm(mb *member, fence *election.Fence, first *queuefile.Content) *leaderTerm {
+	c.one("leaderTerm")
+	r := &leaderTerm{c: c, mb: mb, fence: fence, ended: make(chan struct{})}
 	view := func() *fsm.View { return c.frozen(mb) }
-	r.drafter = NewDrafter(c.cfg, mb.gate, fence.Lineage(), first, mb.journal, view, hclog.NewNullLogger())
-	r.Flusher = New(c.cfg, fence, spied{r.drafter, c.tally}, Effects{
+	r.builder = NewDocumentBuilder(c.cfg, mb.gate, fence.Lineage(), first, mb.unflushed, view, hclog.NewNullLogger())
+	r.Flusher = New(c.cfg, fence, spied{r.builder, c.counts}, Effects{
 		LSN:   func() fsm.LSN { return view().LSN() },
 		NowMs: now,
 		Adopt: func(_ context.Context, edit *election.ExternalEditError) error {
@@ -296,10 +296,10 @@ func (c *ensemble) inaugurate(mb *member, fence *election.Fence, first *queuefil
 }
 
 // wrote is called after each write of the document.
-func (r *reign) wrote(w Written) {
+func (r *leaderTerm) wrote(w Written) {
 	c := r.c
-	r.mb.journal.Flushed(w.Content.LSN())
-	r.mb.journal.Trim(w.Kept)
+	r.mb.unflushed.Flushed(w.Content.LSN())
+	r.mb.unflushed.Trim(w.Kept)
 	c.lock.Lock()
 	defer c.lock.Unlock()
 	if r.mb.cutOff == nil {
@@ -308,7 +308,7 @@ func (r *reign) wrote(w Written) {
 }
 
 // change commits n entries. It may wait for them to be flushed in the background.
-func (r *reign) change(n int) {
+func (r *leaderTerm) change(n int) {
 	c := r.c
 	for range n {
 		lsn, _ := c.commit(c.load.mutations(c.m, now())...)
@@ -324,7 +324,7 @@ func (r *reign) change(n int) {
 }
 
 // stop ends the leader term. final makes it flush the unflushed entries first.
-func (r *reign) stop(final bool) {
+func (r *leaderTerm) stop(final bool) {
 	r.cancel()
 	<-r.ended
 	if r.err != nil {
@@ -337,11 +337,11 @@ func (r *reign) stop(final bool) {
 		cancel()
 	}
 	r.Close()
-	r.drafter.Close()
+	r.builder.Close()
 }
 
 // collect removes the objects beyond the window, from the view of this leader.
-func (r *reign) collect(ctx context.Context) error {
+func (r *leaderTerm) collect(ctx context.Context) error {
 	c := r.c
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -354,15 +354,15 @@ func (r *reign) collect(ctx context.Context) error {
 	return err
 }
 
-// spied counts the actions of the drafter.
+// spied counts the actions of the builder.
 type spied struct {
-	*Drafter
-	*tally
+	*DocumentBuilder
+	*counts
 }
 
 // Draft implements Draft.
 func (s spied) Draft(ctx context.Context, large bool) (c *queuefile.Content, behind bool, err error) {
-	c, behind, err = s.Drafter.Draft(ctx, large)
+	c, behind, err = s.DocumentBuilder.Draft(ctx, large)
 	if behind {
 		s.one("step of a backlog")
 	}

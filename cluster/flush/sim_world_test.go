@@ -21,30 +21,30 @@ import (
 
 const docKey = "queue.json"
 
-// tally counts events.
-type tally struct {
+// counts counts events.
+type counts struct {
 	mu sync.Mutex
 	n  map[string]int
 }
 
-func newTally() *tally { return &tally{n: make(map[string]int)} }
+func newCounts() *counts { return &counts{n: make(map[string]int)} }
 
-func (c *tally) add(what string, n int) {
+func (c *counts) add(what string, n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.n[what] += n
 }
 
-func (c *tally) one(what string) { c.add(what, 1) }
+func (c *counts) one(what string) { c.add(what, 1) }
 
-func (c *tally) count(what string) int {
+func (c *counts) count(what string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.n[what]
 }
 
 // demand fails the test if one of the events never happened.
-func (c *tally) demand(t testing.TB, all ...string) {
+func (c *counts) demand(t testing.TB, all ...string) {
 	t.Helper()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -60,7 +60,7 @@ func (c *tally) demand(t testing.TB, all ...string) {
 // checks every version of the document when the store accepts it, behind all faults.
 type world struct {
 	testing.TB
-	*tally
+	*counts
 	store   *mem.Bucket
 	record  *recording.Bucket
 	closing []func() error
@@ -86,9 +86,9 @@ type known struct {
 	at     int64
 }
 
-func newWorld(t testing.TB, c *tally) *world {
+func newWorld(t testing.TB, c *counts) *world {
 	t.Helper()
-	w := &world{TB: t, tally: c, store: mem.New(), sample: 1, known: make(map[fsm.LSN]known), confirmed: make(map[fsm.LSN]bool)}
+	w := &world{TB: t, counts: c, store: mem.New(), sample: 1, known: make(map[fsm.LSN]known), confirmed: make(map[fsm.LSN]bool)}
 	w.record = recording.New(w.store, w.accepted)
 	w.below = w.record
 	return w
@@ -131,7 +131,7 @@ func (w *world) accepted(e recording.Entry) {
 	case strings.HasSuffix(e.Key, ".seg"):
 		w.one("segment")
 	case strings.HasSuffix(e.Key, ".idx"):
-		w.one("chapter")
+		w.one("segment index")
 	case strings.HasSuffix(e.Key, "manifest.json"):
 		w.one("base")
 	}
@@ -234,7 +234,7 @@ func (w *world) needs(a *queuefile.Archive, key string) bool {
 		if own == key {
 			return true
 		}
-		if o, err := w.store.Get(context.Background(), own); err == nil && archive.IsChapter(own) && strings.Contains(string(o.Data), key) {
+		if o, err := w.store.Get(context.Background(), own); err == nil && archive.IsSegmentIndex(own) && strings.Contains(string(o.Data), key) {
 			return true
 		}
 	}
@@ -338,7 +338,7 @@ func simConfig() Config {
 	return cfg
 }
 
-const simJournal = 32 << 10
+const simUnflushedLog = 32 << 10
 
 // brokerTimeout is the broker timeout of the legacy broker.
 const brokerTimeout = 10 * time.Second

@@ -54,7 +54,7 @@ func TestBacklogOverANarrowLine(t *testing.T) {
 		n := &narrow{Bucket: o.below}
 		o.below = n
 		for _, mb := range o.members {
-			mb.gate, mb.journal = newGate(n), NewJournal(1<<20) // it can hold the whole backlog
+			mb.gate, mb.unflushed = newGate(n), NewUnflushedLog(1<<20) // it can hold the whole backlog
 		}
 		o.lead()
 		for range 20 {
@@ -68,7 +68,7 @@ func TestBacklogOverANarrowLine(t *testing.T) {
 		for range 20 {
 			o.work(1000)
 		}
-		backlog := o.leader.mb.journal.Lag().Bytes
+		backlog := o.leader.mb.unflushed.Lag().Bytes
 		o.flushed(4 * time.Minute)
 		n.mu.Lock()
 		t.Logf("a backlog of %d bytes took %d", backlog, n.sent)

@@ -121,7 +121,7 @@ func (b *Box) Run(ctx context.Context) {
 		return
 	}
 	defer b.count(func(s *Stats) { s.Waiting, s.Failing = 0, "" })
-	r := newReign(b)
+	r := newLeaderTerm(b)
 	for failures := 0; ; {
 		rest, err := r.round(ctx)
 		if ctx.Err() != nil {

@@ -203,7 +203,7 @@ func TestHeldFilesAreBounded(t *testing.T) {
 		}
 		b := w.leader().box()
 		b.bounds.held, b.bounds.files, b.bounds.probe = 20, 5, 2
-		r := newReign(b)
+		r := newLeaderTerm(b)
 		for range 30 {
 			if _, err := r.round(t.Context()); err != nil {
 				t.Fatal(err)
@@ -384,7 +384,7 @@ func TestBucketThatReadsNothing(t *testing.T) {
 			w.drop(fmt.Sprint(i))
 		}
 		rule := w.bucket.Inject(fault.Rule{Kind: fault.Throttle, Ops: []storage.Op{storage.OpGet}})
-		r := newReign(w.leader().box())
+		r := newLeaderTerm(w.leader().box())
 		if _, err := r.round(t.Context()); err == nil || rule.Hits() > failuresMax+r.bounds.parallel {
 			t.Errorf("%v after %d reads", err, rule.Hits())
 		}

@@ -18,24 +18,24 @@ import (
 	"osqueue/storage"
 )
 
-// fate is the outcome of one step of a leader: one request to the bucket, one proposal, or
+// stepResult is the outcome of one step of a leader: one request to the bucket, one proposal, or
 // one wait for a flush.
-type fate int
+type stepResult int
 
 const (
-	well  fate = iota
-	fails      // it has no effect, and returns an error
-	lost       // it takes effect, and returns an error
-	dies       // the leader dies before it
-	ends       // it takes effect, and the leader dies
-	halts      // it waits until it is released, and then takes effect
+	well  stepResult = iota
+	fails            // it has no effect, and returns an error
+	lost             // it takes effect, and returns an error
+	dies             // the leader dies before it
+	ends             // it takes effect, and the leader dies
+	halts            // it waits until it is released, and then takes effect
 )
 
 var errInjected = errors.New("injected")
 
-// steps decides the outcome of every step of one leader.
+// steps decides the stepResult of every step of one leader.
 type steps struct {
-	decide  func(n int) fate
+	decide  func(n int) stepResult
 	kill    context.CancelFunc
 	release chan struct{}
 	n       atomic.Int64
@@ -120,9 +120,9 @@ func (l *leader) shakyBox(s *steps) *Box {
 	return b
 }
 
-// reignUntil runs a leader with these steps for a time, or until it dies. It returns the
+// leadUntil runs a leader with these steps for a time, or until it dies. It returns the
 // number of its steps.
-func (w *world) reignUntil(d time.Duration, s *steps) int {
+func (w *world) leadUntil(d time.Duration, s *steps) int {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()
 	s.kill = cancel
@@ -159,14 +159,14 @@ func (w *world) wantMixed() {
 // TestCrashAtEachStep makes each step of a leader fail in turn. Then another leader
 // finishes, with the log as it is or, if all nodes were lost, with the flushed log.
 func TestCrashAtEachStep(t *testing.T) {
-	for name, hit := range map[string]fate{"fails": fails, "lost": lost, "dies": dies, "ends": ends} {
+	for name, hit := range map[string]stepResult{"fails": fails, "lost": lost, "dies": dies, "ends": ends} {
 		for _, all := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, all nodes lost %v", name, all), func(t *testing.T) {
 				k, reached := 1, 0
 				for ; reached >= k-1; k++ {
 					synctest.Test(t, func(t *testing.T) {
 						w := mixed(t)
-						reached = w.reignUntil(time.Minute, &steps{decide: func(n int) fate {
+						reached = w.leadUntil(time.Minute, &steps{decide: func(n int) stepResult {
 							if n == k {
 								return hit
 							}
@@ -198,13 +198,13 @@ func TestStalledLeaderAtEachStep(t *testing.T) {
 	for ; reached >= k-1; k++ {
 		synctest.Test(t, func(t *testing.T) {
 			w := mixed(t)
-			stalled := &steps{release: make(chan struct{}), decide: func(n int) fate {
+			stalled := &steps{release: make(chan struct{}), decide: func(n int) stepResult {
 				if n == k {
 					return halts
 				}
 				return well
 			}}
-			go func() { reached = w.reignUntil(time.Hour, stalled) }()
+			go func() { reached = w.leadUntil(time.Hour, stalled) }()
 			synctest.Wait()
 			run(w.leader().box(), time.Minute)
 			if k <= int(stalled.n.Load()) {
@@ -233,13 +233,13 @@ func TestLateRemoval(t *testing.T) {
 		w := newWorld(t)
 		w.drop("a")
 		const removal = 5 // after the listing, the read, the proposal and the flush
-		s := &steps{release: make(chan struct{}), decide: func(n int) fate {
+		s := &steps{release: make(chan struct{}), decide: func(n int) stepResult {
 			if n == removal {
 				return halts
 			}
 			return well
 		}}
-		go w.reignUntil(time.Minute, s)
+		go w.leadUntil(time.Minute, s)
 		synctest.Wait()
 		if n := s.n.Load(); n != removal {
 			t.Errorf("stands at step %d", n)
@@ -259,20 +259,20 @@ func TestLateRemoval(t *testing.T) {
 func TestRandomTrouble(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		seed := rapid.Uint64().Draw(rt, "seed")
-		reigns := rapid.IntRange(1, 8).Draw(rt, "reigns")
+		leaderTerms := rapid.IntRange(1, 8).Draw(rt, "leaderTerms")
 		trouble := rapid.IntRange(1, 30).Draw(rt, "percent")
-		synctest.Test(t, func(t *testing.T) { randomTrouble(t, seed, reigns, trouble) })
+		synctest.Test(t, func(t *testing.T) { randomTrouble(t, seed, leaderTerms, trouble) })
 		if t.Failed() {
-			rt.Fatalf("seed %d, %d reigns, %d %%", seed, reigns, trouble)
+			rt.Fatalf("seed %d, %d leaderTerms, %d %%", seed, leaderTerms, trouble)
 		}
 	})
 }
 
-func randomTrouble(t *testing.T, seed uint64, reigns, percent int) {
+func randomTrouble(t *testing.T, seed uint64, leaderTerms, percent int) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	w := newWorld(t)
 	var ids []string
-	for i := range reigns {
+	for i := range leaderTerms {
 		for k := range 1 + random.IntN(10) {
 			id := fmt.Sprintf("%d-%d", i, k)
 			if w.put(id+".json", fmt.Sprintf(`{"payload":%d}`, random.IntN(3))); random.IntN(5) > 0 {
@@ -282,14 +282,14 @@ func randomTrouble(t *testing.T, seed uint64, reigns, percent int) {
 			w.put("bad"+id+".json", "[")
 			ids = append(ids, id)
 		}
-		dice := rand.New(rand.NewPCG(random.Uint64(), 0))
-		fates := make([]fate, 1000)
-		for n := range fates {
-			if dice.IntN(100) < percent {
-				fates[n] = fate(1 + dice.IntN(4))
+		rng := rand.New(rand.NewPCG(random.Uint64(), 0))
+		stepResults := make([]stepResult, 1000)
+		for n := range stepResults {
+			if rng.IntN(100) < percent {
+				stepResults[n] = stepResult(1 + rng.IntN(4))
 			}
 		}
-		w.reignUntil(time.Duration(1+random.IntN(60))*time.Second, &steps{decide: func(n int) fate { return fates[n%len(fates)] }})
+		w.leadUntil(time.Duration(1+random.IntN(60))*time.Second, &steps{decide: func(n int) stepResult { return stepResults[n%len(stepResults)] }})
 		if random.IntN(3) == 0 {
 			w.loseAll()
 		}

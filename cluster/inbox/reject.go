@@ -27,7 +27,7 @@ type Reason struct {
 const rejectTries = 3
 
 // rejectAll moves files out of the inbox.
-func (r *reign) rejectAll(ctx context.Context, all []rejection) outcome {
+func (r *leaderTerm) rejectAll(ctx context.Context, all []rejection) outcome {
 	var o outcome
 	for _, x := range all {
 		if err := r.reject(ctx, x); err != nil {
@@ -44,7 +44,7 @@ func (r *reign) rejectAll(ctx context.Context, all []rejection) outcome {
 
 // reject moves a file out of the inbox: it writes a copy and the reason, and then removes
 // the file. It is idempotent, also if another leader repeats it.
-func (r *reign) reject(ctx context.Context, x rejection) error {
+func (r *leaderTerm) reject(ctx context.Context, x rejection) error {
 	stem, created, err := r.copyRejected(ctx, x)
 	if err != nil {
 		return fmt.Errorf("keep the rejected file %s: %w", x.key(), err)
@@ -64,7 +64,7 @@ func (r *reign) reject(ctx context.Context, x rejection) error {
 }
 
 // copyRejected writes the copy, under the second name if the first one has other bytes.
-func (r *reign) copyRejected(ctx context.Context, x rejection) (stem string, created bool, err error) {
+func (r *leaderTerm) copyRejected(ctx context.Context, x rejection) (stem string, created bool, err error) {
 	for _, other := range []bool{false, true} {
 		stem = rejectedStem(x.id, x.data, other)
 		created, err = put(ctx, r.cfg.Bucket, RejectedPrefix+stem+suffix, x.data, backoff.WithMaxTries(rejectTries))
@@ -76,7 +76,7 @@ func (r *reign) copyRejected(ctx context.Context, x rejection) (stem string, cre
 }
 
 // explain writes the reason. An existing reason comes from an earlier attempt, and stays.
-func (r *reign) explain(ctx context.Context, stem string, x rejection) error {
+func (r *leaderTerm) explain(ctx context.Context, stem string, x rejection) error {
 	text, err := json.Marshal(Reason{
 		Reason: x.reason.Error(), At: r.cfg.Now().UnixMilli(), Key: x.key(),
 	}, jsontext.AllowInvalidUTF8(true), jsontext.Multiline(true))
@@ -91,7 +91,7 @@ func (r *reign) explain(ctx context.Context, stem string, x rejection) error {
 }
 
 // remove removes a file from the inbox.
-func (r *reign) remove(ctx context.Context, f file) error {
+func (r *leaderTerm) remove(ctx context.Context, f file) error {
 	if err := r.cfg.Bucket.Delete(ctx, f.key()); err != nil {
 		return fmt.Errorf("remove %s: %w", f.key(), err)
 	}

@@ -15,7 +15,7 @@ import (
 
 // settle waits until the jobs that were taken are in the bucket, and removes their files.
 // If a removal fails, it marks the file, so that no leader takes it again.
-func (r *reign) settle(ctx context.Context) error {
+func (r *leaderTerm) settle(ctx context.Context) error {
 	if len(r.taken) == 0 {
 		return nil
 	}

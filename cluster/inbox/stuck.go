@@ -28,7 +28,7 @@ const (
 func markKey(id string) string { return takenPrefix + id + suffix }
 
 // mark writes the mark of a file.
-func (r *reign) mark(ctx context.Context, id string) error {
+func (r *leaderTerm) mark(ctx context.Context, id string) error {
 	_, err := put(ctx, r.cfg.Bucket, markKey(id), []byte("{}\n"), backoff.WithMaxTries(rejectTries))
 	if err != nil {
 		return fmt.Errorf("mark %s as taken: %w", file{id: id}.key(), err)
@@ -37,7 +37,7 @@ func (r *reign) mark(ctx context.Context, id string) error {
 }
 
 // readMarks reads the marks, once in a leader term.
-func (r *reign) readMarks(ctx context.Context) error {
+func (r *leaderTerm) readMarks(ctx context.Context) error {
 	if r.stuck != nil {
 		return nil
 	}
@@ -57,7 +57,7 @@ func (r *reign) readMarks(ctx context.Context) error {
 
 // unstick tries to remove some of the files whose removal failed, and forgets those that do
 // not exist any more.
-func (r *reign) unstick(ctx context.Context, l *look) {
+func (r *leaderTerm) unstick(ctx context.Context, l *look) {
 	tries := stuckTries
 	for id := range r.stuck {
 		switch {
@@ -77,7 +77,7 @@ func (r *reign) unstick(ctx context.Context, l *look) {
 
 // stuckError returns an error if there are files that could not be removed, and nil
 // otherwise.
-func (r *reign) stuckError() error {
+func (r *leaderTerm) stuckError() error {
 	for id := range r.stuck {
 		err := fmt.Errorf("%d files whose jobs are in the queue cannot be removed, such as %s: allow the nodes to delete below %s",
 			len(r.stuck), file{id: id}.key(), Prefix)
@@ -91,7 +91,7 @@ func (r *reign) stuckError() error {
 
 // moveOld moves some of the files that an earlier version has rejected out of the listing.
 // The next round tries again after a failure.
-func (r *reign) moveOld(ctx context.Context) {
+func (r *leaderTerm) moveOld(ctx context.Context) {
 	for _, key := range r.old {
 		o, err := r.cfg.Bucket.Get(ctx, key)
 		if err == nil {

@@ -41,7 +41,7 @@ func (o *outcome) add(p outcome) {
 const failuresMax = 10
 
 // takeAll takes files batch by batch, until the log or too many files fail.
-func (r *reign) takeAll(ctx context.Context, files []file) (outcome, error) {
+func (r *leaderTerm) takeAll(ctx context.Context, files []file) (outcome, error) {
 	var all outcome
 	for batch := range r.batches(files) {
 		one, err := r.take(ctx, batch)
@@ -54,7 +54,7 @@ func (r *reign) takeAll(ctx context.Context, files []file) (outcome, error) {
 }
 
 // batches splits files into runs that fit into a log entry and into memory.
-func (r *reign) batches(files []file) iter.Seq[[]file] {
+func (r *leaderTerm) batches(files []file) iter.Seq[[]file] {
 	return func(yield func([]file) bool) {
 		for len(files) > 0 {
 			n, bytes := 1, files[0].size
@@ -71,7 +71,7 @@ func (r *reign) batches(files []file) iter.Seq[[]file] {
 }
 
 // take takes one batch.
-func (r *reign) take(ctx context.Context, batch []file) (outcome, error) {
+func (r *leaderTerm) take(ctx context.Context, batch []file) (outcome, error) {
 	read, all := r.read(ctx, batch)
 	var good []letter
 	var rejects []rejection
@@ -98,7 +98,7 @@ func (r *reign) take(ctx context.Context, batch []file) (outcome, error) {
 // separates the key from the keys of API clients, which only have visible characters. Up to
 // level 6 the key had a colon: if the machine remembers a file under that key, which an
 // earlier release has taken and could not remove, the file keeps it.
-func (r *reign) requestOf(l letter) *fsmpb.Request {
+func (r *leaderTerm) requestOf(l letter) *fsmpb.Request {
 	sum := sha256.Sum256(l.data)
 	req := &fsmpb.Request{Key: "inbox:" + l.id, Fingerprint: sum[:]}
 	if !r.cfg.Requested(req) {
@@ -108,7 +108,7 @@ func (r *reign) requestOf(l letter) *fsmpb.Request {
 }
 
 // read reads the files of a batch that still exist.
-func (r *reign) read(ctx context.Context, batch []file) (read []letter, all outcome) {
+func (r *leaderTerm) read(ctx context.Context, batch []file) (read []letter, all outcome) {
 	objects := make([]storage.Object, len(batch))
 	errs := make([]error, len(batch))
 	var failures atomic.Int32
@@ -145,14 +145,14 @@ func (r *reign) read(ctx context.Context, batch []file) (read []letter, all outc
 var errNotTried = errors.New("not tried")
 
 // failed keeps a file for a later round after an error.
-func (r *reign) failed(f file, err error) outcome {
+func (r *leaderTerm) failed(f file, err error) outcome {
 	r.hold(f)
 	return outcome{refused: true, failures: []error{err}}
 }
 
 // propose proposes the mutations of letters in one log entry. It returns the letters to
 // reject, and the result for the others.
-func (r *reign) propose(ctx context.Context, letters []letter) (refused []rejection, all outcome, err error) {
+func (r *leaderTerm) propose(ctx context.Context, letters []letter) (refused []rejection, all outcome, err error) {
 	if len(letters) == 0 {
 		return nil, outcome{}, nil
 	}
@@ -184,7 +184,7 @@ func (r *reign) propose(ctx context.Context, letters []letter) (refused []reject
 
 // judge is like the function judge, but rejects a file that has waited too long for a
 // missing job.
-func (r *reign) judge(f file, res fsm.Result) verdict {
+func (r *leaderTerm) judge(f file, res fsm.Result) verdict {
 	v := judge(res)
 	if v == awaits && !r.awaitsStill(f) {
 		return bad
@@ -193,7 +193,7 @@ func (r *reign) judge(f file, res fsm.Result) verdict {
 }
 
 // noteTaken records a file whose job is in the machine.
-func (r *reign) noteTaken(l letter, v verdict, res fsm.Result, lsn fsm.LSN) {
+func (r *leaderTerm) noteTaken(l letter, v verdict, res fsm.Result, lsn fsm.LSN) {
 	delete(r.held, l.id)
 	r.taken[l.id] = lsn
 	r.count(func(s *Stats) {

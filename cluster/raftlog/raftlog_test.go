@@ -293,13 +293,13 @@ func TestDamagedFiles(t *testing.T) {
 	must(t, l.Close())
 	whole, err := os.ReadFile(filepath.Join(dir, "raft.db"))
 	must(t, err)
-	dice, ends := rand.New(rand.NewPCG(3, 2)), map[int]int{}
+	rng, ends := rand.New(rand.NewPCG(3, 2)), map[int]int{}
 	for range 60 {
 		data := bytes.Clone(whole)
-		if dice.IntN(4) == 0 {
-			data = data[:1+dice.IntN(len(data)-1)]
+		if rng.IntN(4) == 0 {
+			data = data[:1+rng.IntN(len(data)-1)]
 		} else {
-			data[dice.IntN(len(data))] ^= 1 << dice.IntN(8)
+			data[rng.IntN(len(data))] ^= 1 << rng.IntN(8)
 		}
 		damaged := t.TempDir()
 		must(t, os.WriteFile(filepath.Join(damaged, "raft.db"), data, 0o600))

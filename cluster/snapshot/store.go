@@ -149,7 +149,7 @@ func (s *Store) openUploaded(id string) (*raft.SnapshotMeta, io.ReadCloser, erro
 	ctx, cancel := context.WithCancel(context.Background())
 	limit := time.AfterFunc(findLimit, cancel)
 	defer limit.Stop()
-	r, rc, err := s.findTwin(ctx, lost)
+	r, rc, err := s.findDuplicate(ctx, lost)
 	if err != nil {
 		cancel()
 		return nil, nil, err
@@ -157,8 +157,8 @@ func (s *Store) openUploaded(id string) (*raft.SnapshotMeta, io.ReadCloser, erro
 	return r.meta(id), guardReader(rc, readLimit, cancel), nil
 }
 
-// findTwin opens an upload of the same log entry as a local snapshot.
-func (s *Store) findTwin(ctx context.Context, lost copyOnDisk) (*record, io.ReadCloser, error) {
+// findDuplicate opens an upload of the same log entry as a local snapshot.
+func (s *Store) findDuplicate(ctx context.Context, lost copyOnDisk) (*record, io.ReadCloser, error) {
 	all, err := listUploads(ctx, s.opts.Bucket, s.opts.Cluster())
 	if err != nil {
 		return nil, nil, err

@@ -54,7 +54,7 @@ type repairOutcome struct {
 
 func (v *verification) reportOf(r *archive.Report) *verifyReport {
 	out := &verifyReport{
-		Document: r.Key, LSN: r.LSN.String(), Inline: !r.Large, Bases: r.Bases, Segments: r.Segments, SegmentIndexes: r.Chapters,
+		Document: r.Key, LSN: r.LSN.String(), Inline: !r.Large, Bases: r.Bases, Segments: r.Segments, SegmentIndexes: r.SegmentIndexes,
 		Entries: r.Entries, Bytes: r.Bytes, Strays: r.Strays, Gone: len(r.Gone), OK: r.OK(),
 		Spans: []storedSpan{}, Defects: []defect{},
 	}

@@ -16,15 +16,15 @@ import (
 // write. It remembers the names in immutable objects, so that a round costs one or two
 // listings. An Audit must be used by one goroutine at a time.
 type Audit struct {
-	bucket   storage.Bucket
-	base     *blob.Manifest // of the checkpoint that was looked at last
-	chapters map[string][]queuefile.Ref
-	last     string // key of the object that was read last
+	bucket         storage.Bucket
+	base           *blob.Manifest // of the checkpoint that was looked at last
+	segmentIndexes map[string][]queuefile.Ref
+	last           string // key of the object that was read last
 }
 
 // NewAudit makes an audit of a bucket.
 func NewAudit(bucket storage.Bucket) *Audit {
-	return &Audit{bucket: bucket, chapters: make(map[string][]queuefile.Ref)}
+	return &Audit{bucket: bucket, segmentIndexes: make(map[string][]queuefile.Ref)}
 }
 
 // Finding is an object that a document needs and that is missing or damaged.
@@ -94,7 +94,7 @@ func (a *Audit) Objects(root *queuefile.Archive) int {
 	if a.base != nil {
 		n += len(a.base.Parts)
 	}
-	for _, refs := range a.chapters {
+	for _, refs := range a.segmentIndexes {
 		n += len(refs)
 	}
 	return n
@@ -127,20 +127,20 @@ func (a *Audit) needs(ctx context.Context, root *queuefile.Archive) (all []neede
 	for i := range root.Log {
 		ref := &root.Log[i]
 		all = append(all, needed{ref.Key, ref.Key, func(ctx context.Context) error { return a.checkLog(ctx, ref) }})
-		if !IsChapter(ref.Key) {
+		if !IsSegmentIndex(ref.Key) {
 			continue
 		}
-		refs, found, err := a.chapter(ctx, ref)
+		refs, found, err := a.segmentIndex(ctx, ref)
 		if found != nil || err != nil {
 			return nil, found, err
 		}
 		// Stored at once: after a pass that ends early the next one continues here.
-		named[ref.Key], a.chapters[ref.Key] = true, refs
+		named[ref.Key], a.segmentIndexes[ref.Key] = true, refs
 		for j := range refs {
 			all = append(all, needed{ref.Key, refs[j].Key, func(ctx context.Context) error { return a.checkLog(ctx, &refs[j]) }})
 		}
 	}
-	maps.DeleteFunc(a.chapters, func(key string, _ []queuefile.Ref) bool { return !named[key] })
+	maps.DeleteFunc(a.segmentIndexes, func(key string, _ []queuefile.Ref) bool { return !named[key] })
 	slices.SortFunc(all, func(x, y needed) int { return strings.Compare(x.key, y.key) })
 	return all, nil, nil
 }
@@ -162,13 +162,13 @@ func (a *Audit) readBase(ctx context.Context, b *queuefile.Base) (*Finding, erro
 	return nil, nil
 }
 
-// chapter returns the segments of a segment index.
-func (a *Audit) chapter(ctx context.Context, ref *queuefile.Ref) (refs []queuefile.Ref, found *Finding, err error) {
-	if refs, ok := a.chapters[ref.Key]; ok {
+// segmentIndex returns the segments of a segment index.
+func (a *Audit) segmentIndex(ctx context.Context, ref *queuefile.Ref) (refs []queuefile.Ref, found *Finding, err error) {
+	if refs, ok := a.segmentIndexes[ref.Key]; ok {
 		return refs, nil, nil
 	}
 	n := needed{ref.Key, ref.Key, func(ctx context.Context) (err error) {
-		refs, err = fetch(ctx, a.bucket, ref.Key, func(object []byte) ([]queuefile.Ref, error) { return openChapter(object, ref.Key, ref) })
+		refs, err = fetch(ctx, a.bucket, ref.Key, func(object []byte) ([]queuefile.Ref, error) { return openSegmentIndex(object, ref.Key, ref) })
 		return err
 	}}
 	found, err = n.read(ctx)

@@ -27,15 +27,15 @@ func TestAuditGoesOn(t *testing.T) {
 	}
 	rule := lost(second.Key)
 	if _, _, err := a.needs(w.ctx, &root); err == nil || rule.Hits() == 0 {
-		t.Fatalf("the second chapter was read: %v", err)
+		t.Fatalf("the second segmentIndex was read: %v", err)
 	}
 	rule.Stop()
 	rule = lost(first.Key)
 	if all, found, err := a.needs(w.ctx, &root); err != nil || found != nil || len(all) == 0 || rule.Hits() > 0 {
-		t.Errorf("%d objects, %+v, %v; the first chapter was read %d times again", len(all), found, err, rule.Hits())
+		t.Errorf("%d objects, %+v, %v; the first segmentIndex was read %d times again", len(all), found, err, rule.Hits())
 	}
 	root.Log = root.Log[1:]
-	if _, _, err := a.needs(w.ctx, &root); err != nil || len(a.chapters) != 1 {
-		t.Errorf("%d chapters are remembered, %v", len(a.chapters), err)
+	if _, _, err := a.needs(w.ctx, &root); err != nil || len(a.segmentIndexes) != 1 {
+		t.Errorf("%d segmentIndexes are remembered, %v", len(a.segmentIndexes), err)
 	}
 }

@@ -1,7 +1,7 @@
 // Package archive stores checkpoints of the whole state and the log between them, as immutable
 // objects in the bucket next to queue.json. It writes these objects, reads every state back
 // that is kept, checks the objects, and lists those that are no longer needed. The code calls a
-// checkpoint a base and a segment index a chapter.
+// checkpoint a base.
 //
 // # Problem
 //
@@ -24,11 +24,11 @@
 // either garbage or found in place by the next attempt, and an attempt that arrives late does
 // no harm. docs/format.md describes all objects byte by byte.
 //
-//	name.go  object.go  segment.go  chapter.go  base.go    the objects
+//	name.go  object.go  segment.go  segment_index.go  base.go    the objects
 //	entry.go  tail.go  run.go                              writing and reading entries
 //	fetch.go  ahead.go  replay.go  load.go                 from objects to a state
 //	line.go  history.go                                    the objects that lead to a state
-//	verify.go  repair.go  repair_look.go  salvage.go       detection and repair of damage
+//	verify.go  repair.go  repair_look.go  recovery.go           detection and repair of damage
 //	garbage.go  sweep.go  victims.go                       collection of unneeded objects
 //	restore.go  restore_root.go                            a state as the first of another lineage
 //

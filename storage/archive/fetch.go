@@ -82,10 +82,10 @@ func tailSource(t *queuefile.Tail) source {
 	return source{after: t.After, last: t.Last, until: t.Until, tail: t}
 }
 
-// readChapter fetches a segment index and returns its segments as sources.
-func readChapter(ctx context.Context, bucket storage.Bucket, s source) ([]source, error) {
+// readSegmentIndex fetches a segment index and returns its segments as sources.
+func readSegmentIndex(ctx context.Context, bucket storage.Bucket, s source) ([]source, error) {
 	refs, err := fetch(ctx, bucket, s.key, func(object []byte) ([]queuefile.Ref, error) {
-		return openChapter(object, s.key, s.ref)
+		return openSegmentIndex(object, s.key, s.ref)
 	})
 	if err != nil {
 		return nil, err
@@ -102,10 +102,10 @@ func readChapter(ctx context.Context, bucket storage.Bucket, s source) ([]source
 func expand(ctx context.Context, bucket storage.Bucket, sources []source, after, upTo fsm.LSN) ([]source, error) {
 	var flat []source
 	parts := func(ctx context.Context, s source) ([]source, error) {
-		if !IsChapter(s.key) {
+		if !IsSegmentIndex(s.key) {
 			return []source{s}, nil
 		}
-		return readChapter(ctx, bucket, s)
+		return readSegmentIndex(ctx, bucket, s)
 	}
 	for some, err := range ahead(ctx, sources, parts) {
 		if err != nil {

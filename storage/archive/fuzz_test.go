@@ -94,15 +94,15 @@ func FuzzSegment(f *testing.F) {
 	})
 }
 
-// FuzzChapter opens an object with a valid checksum, and checks that the results are
+// FuzzSegmentIndex opens an object with a valid checksum, and checks that the results are
 // consistent.
-func FuzzChapter(f *testing.F) {
-	ref, object, _ := chapterOf(fsm.LSN{Term: 4, Index: 17}, 1, 1)
+func FuzzSegmentIndex(f *testing.F) {
+	ref, object, _ := segmentIndexOf(fsm.LSN{Term: 4, Index: 17}, 1, 1)
 	f.Add(object[:len(object)-32])
-	f.Add([]byte(chapterMagic + "{}\n"))
-	f.Add([]byte(chapterMagic + `{"lineage":"` + lineage + `","refs":[{}]}` + "\n"))
+	f.Add([]byte(segmentIndexMagic + "{}\n"))
+	f.Add([]byte(segmentIndexMagic + `{"lineage":"` + lineage + `","refs":[{}]}` + "\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		refs, err := openChapter(seal(bytes.Clone(data)), ref.Key, nil)
+		refs, err := openSegmentIndex(seal(bytes.Clone(data)), ref.Key, nil)
 		if err != nil {
 			return
 		}
@@ -113,8 +113,8 @@ func FuzzChapter(f *testing.F) {
 		if err := a.Check(); err != nil {
 			t.Fatal(err)
 		}
-		whole, object := Chapter(lineage, refs)
-		again, err := openChapter(object, whole.Key, &whole)
+		whole, object := SegmentIndex(lineage, refs)
+		again, err := openSegmentIndex(object, whole.Key, &whole)
 		if err != nil || !reflect.DeepEqual(again, refs) {
 			t.Fatalf("%+v came back as %+v (%v)", refs, again, err)
 		}

@@ -14,7 +14,7 @@ import (
 // needless reports whether n is before a checkpoint. Another checkpoint of the same LSN is not.
 func (n name) needless(oldest point) bool {
 	c := n.last.Compare(oldest.lsn)
-	isLog := n.kind == segmentKind || n.kind == chapterKind
+	isLog := n.kind == segmentKind || n.kind == segmentIndexKind
 	return c < 0 || c == 0 && isLog
 }
 

@@ -62,12 +62,12 @@ func TestNoGarbage(t *testing.T) {
 	}
 	a := w.root.Archive
 	for what, got := range map[string][]string{
-		"within the window":   garbage(t, lineage, names, w.root, time.UnixMilli(a.Base.At-1)),
-		"another lineage":     garbage(t, "other", names, w.root, farAway),
-		"no document":         garbage(t, lineage, names, nil, farAway),
-		"without its base":    garbage(t, lineage, without(a.Base.Key), w.root, farAway),
-		"without its segment": garbage(t, lineage, without(a.Log[1].Key), w.root, farAway),
-		"without its chapter": garbage(t, lineage, without(a.Log[0].Key), w.root, farAway),
+		"within the window":         garbage(t, lineage, names, w.root, time.UnixMilli(a.Base.At-1)),
+		"another lineage":           garbage(t, "other", names, w.root, farAway),
+		"no document":               garbage(t, lineage, names, nil, farAway),
+		"without its base":          garbage(t, lineage, without(a.Base.Key), w.root, farAway),
+		"without its segment":       garbage(t, lineage, without(a.Log[1].Key), w.root, farAway),
+		"without its segment index": garbage(t, lineage, without(a.Log[0].Key), w.root, farAway),
 	} {
 		if len(got) > 0 {
 			t.Errorf("%s: %q", what, got)

@@ -79,7 +79,7 @@ func TestGolden(t *testing.T) {
 		if err != nil || !report.OK() {
 			t.Fatalf("%s: %+v, %v", key, report, err)
 		}
-		if report.Bases != 2 || report.Segments != 6 || report.Chapters != 1 || report.Entries != 33 || report.Strays != 0 {
+		if report.Bases != 2 || report.Segments != 6 || report.SegmentIndexes != 1 || report.Entries != 33 || report.Strays != 0 {
 			t.Errorf("%s: %+v", key, report)
 		}
 		h, err := Open(w.ctx, w.bucket, key)
@@ -111,7 +111,7 @@ func TestGoldenWritten(t *testing.T) {
 	seen := 0
 	for _, key := range w.names() {
 		n, ok := parseName(key)
-		if !ok || n.kind != segmentKind && n.kind != chapterKind {
+		if !ok || n.kind != segmentKind && n.kind != segmentIndexKind {
 			continue
 		}
 		o, err := w.bucket.Get(w.ctx, key)
@@ -123,9 +123,9 @@ func TestGoldenWritten(t *testing.T) {
 			must(err)
 			ref, again = Segment(n.lineage, queuefile.Tail{Run: s.run, Data: s.frame})
 		} else {
-			refs, err := openChapter(o.Data, key, nil)
+			refs, err := openSegmentIndex(o.Data, key, nil)
 			must(err)
-			ref, again = Chapter(n.lineage, refs)
+			ref, again = SegmentIndex(n.lineage, refs)
 		}
 		now, _ := parseName(ref.Key)
 		n.id, now.id = "", ""

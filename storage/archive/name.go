@@ -18,10 +18,10 @@ const (
 type kind int
 
 const (
-	segmentKind  kind = iota + 1
-	chapterKind       // names segments
-	manifestKind      // of a base: it is written last, and removed first
-	partKind          // of a base
+	segmentKind      kind = iota + 1
+	segmentIndexKind      // names segments
+	manifestKind          // of a base: it is written last, and removed first
+	partKind              // of a base
 )
 
 // ofBase reports whether objects of the kind belong to a checkpoint.
@@ -29,10 +29,10 @@ func (k kind) ofBase() bool { return k == manifestKind || k == partKind }
 
 // suffixes of the kinds; parts are numbered.
 const (
-	segmentSuffix  = ".seg"
-	chapterSuffix  = ".idx"
-	manifestSuffix = "/manifest.json"
-	partSuffix     = ".part"
+	segmentSuffix      = ".seg"
+	segmentIndexSuffix = ".idx"
+	manifestSuffix     = "/manifest.json"
+	partSuffix         = ".part"
 )
 
 // name is the parsed key of an object.
@@ -65,8 +65,8 @@ func (n name) key() string {
 	switch n.kind {
 	case segmentKind:
 		return n.directory() + segmentSuffix
-	case chapterKind:
-		return n.directory() + chapterSuffix
+	case segmentIndexKind:
+		return n.directory() + segmentIndexSuffix
 	case manifestKind:
 		return n.directory() + manifestSuffix
 	default:
@@ -115,8 +115,8 @@ func cutLog(s string) (stem string, k kind, ok bool) {
 	if stem, ok = strings.CutSuffix(s, segmentSuffix); ok {
 		return stem, segmentKind, true
 	}
-	stem, ok = strings.CutSuffix(s, chapterSuffix)
-	return stem, chapterKind, ok
+	stem, ok = strings.CutSuffix(s, segmentIndexSuffix)
+	return stem, segmentIndexKind, ok
 }
 
 // parseStem parses <after>~<last>~<ms>~<id>. It detects other spellings of the same numbers by

@@ -13,7 +13,7 @@ func TestNames(t *testing.T) {
 	after, last := fsm.LSN{Term: 2, Index: 9}, fsm.LSN{Term: 3, Index: 12}
 	names := []name{
 		{kind: segmentKind, lineage: "l", after: after, last: last, at: 0, id: "A"},
-		{kind: chapterKind, lineage: "l", last: last, at: 17, id: "B2"},
+		{kind: segmentIndexKind, lineage: "l", last: last, at: 17, id: "B2"},
 		{kind: manifestKind, lineage: "l", after: last, last: last, at: 1 << 62, id: "c"},
 		{kind: partKind, lineage: "l~", after: after, last: last, at: 5, id: "D", part: "000012.part"},
 		newName(segmentKind, lineage, after, last, 1_700_000_000_000),

@@ -19,8 +19,8 @@ import (
 //	body     up to 32 bytes before the end
 //	sha-256  of everything before
 const (
-	segmentMagic = "osqueue segment 1\n"
-	chapterMagic = "osqueue chapter 1\n"
+	segmentMagic      = "osqueue segment 1\n"
+	segmentIndexMagic = "osqueue chapter 1\n"
 )
 
 // headMax bounds the header of a segment.

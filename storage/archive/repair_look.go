@@ -15,7 +15,7 @@ import (
 // look verifies the document, or the part that can be recovered.
 func (r *repair) look(ctx context.Context) error {
 	if r.missing {
-		w := wreck{}
+		w := recovered{}
 		err := r.lookBehind(ctx, &w)
 		if err == nil {
 			r.v.note(r.key, fmt.Errorf("%w: %w", ErrDamaged, storage.ErrNotFound))
@@ -29,7 +29,7 @@ func (r *repair) look(ctx context.Context) error {
 		return err
 	}
 	unreadable := fmt.Errorf("%w: %w", ErrDamaged, err)
-	w, err := salvage(r.old.Data)
+	w, err := recoverDocument(r.old.Data)
 	if err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func (r *repair) look(ctx context.Context) error {
 
 // lookBehind uses only the names of objects, back from the newest LSN at which one of them
 // ends. If the document still states an LSN, objects after it do not count.
-func (r *repair) lookBehind(ctx context.Context, w *wreck) error {
+func (r *repair) lookBehind(ctx context.Context, w *recovered) error {
 	r.sure = w.header != nil
 	last := everything.lsn
 	if r.sure {

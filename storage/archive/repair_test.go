@@ -251,8 +251,8 @@ func TestRepairRefuses(t *testing.T) {
 	}
 }
 
-// FuzzSalvage checks that the fields that are read of any document are those in the document.
-func FuzzSalvage(f *testing.F) {
+// FuzzRecovery checks that the fields that are read of any document are those in the document.
+func FuzzRecovery(f *testing.F) {
 	w := fixedWorld(f.Context(), true)
 	o, err := w.bucket.Get(w.ctx, rootKey)
 	must(err)
@@ -261,7 +261,7 @@ func FuzzSalvage(f *testing.F) {
 	f.Add([]byte(`{"osqueue":{"format":1,"lineage":"l","epoch":"18014398509481984"},"jobs":[]}`))
 	f.Add([]byte(`{"osqueue":{"format":9,"lineage":"l"}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		got, err := salvage(data)
+		got, err := recoverDocument(data)
 		if err != nil {
 			return
 		}
@@ -336,10 +336,10 @@ func TestRepairOfAMissingDocument(t *testing.T) {
 
 // A recovery reads a damaged document in each format that this version writes, and refuses only
 // later formats.
-func TestSalvageReadsEachFormat(t *testing.T) {
+func TestRecoveryReadsEachFormat(t *testing.T) {
 	const cut = `{"broker":null,"brokerHeartbeat":1,"osqueue":{"format":%d,"lineage":"L","cluster":"c","epoch":1,"node":"n","term":1,"index":1},"jobs":[{"id`
 	for format := queuefile.Format; format <= queuefile.FormatMax+1; format++ {
-		w, err := salvage(fmt.Appendf(nil, cut, format))
+		w, err := recoverDocument(fmt.Appendf(nil, cut, format))
 		newer := format > queuefile.FormatMax
 		if newer != errors.Is(err, errNewer) || !newer && (w.header == nil || w.header.Lineage != "L") {
 			t.Errorf("format %d: %+v, %v", format, w.header, err)

@@ -66,7 +66,7 @@ func checkObject(object []byte, ref *queuefile.Ref) error {
 	switch {
 	case ref == nil:
 		return nil
-	case int64(len(object)) != ref.Stored && !IsChapter(ref.Key):
+	case int64(len(object)) != ref.Stored && !IsSegmentIndex(ref.Key):
 		return fmt.Errorf("it has %d bytes and should have %d", len(object), ref.Stored)
 	case sha256.Sum256(object) != ref.Sum:
 		return errors.New("it is not the object that is named: its checksum does not match")

@@ -69,7 +69,7 @@ func TestDamagedSegment(t *testing.T) {
 	moved.Until++
 	for what, err := range map[string]error{
 		"another segment's key": openOnly(object, other.Key, nil),
-		"a chapter's key":       openOnly(object, strings.TrimSuffix(ref.Key, segmentSuffix)+chapterSuffix, nil),
+		"a segment index's key": openOnly(object, strings.TrimSuffix(ref.Key, segmentSuffix)+segmentIndexSuffix, nil),
 		"another lineage":       openOnly(object, strings.Replace(ref.Key, lineage, "other", 1), nil),
 		"no key of ours":        openOnly(object, "x", nil),
 		"another segment":       openOnly(stranger, ref.Key, &ref),
@@ -86,8 +86,8 @@ func openOnly(object []byte, key string, ref *queuefile.Ref) error {
 	return err
 }
 
-// chapterOf returns an index of len(counts) segments. counts are their numbers of entries.
-func chapterOf(after fsm.LSN, counts ...int) (queuefile.Ref, []byte, []queuefile.Ref) {
+// segmentIndexOf returns an index of len(counts) segments. counts are their numbers of entries.
+func segmentIndexOf(after fsm.LSN, counts ...int) (queuefile.Ref, []byte, []queuefile.Ref) {
 	var refs []queuefile.Ref
 	tail := NewTail(after)
 	at := int64(1_700_000_000_000)
@@ -102,41 +102,41 @@ func chapterOf(after fsm.LSN, counts ...int) (queuefile.Ref, []byte, []queuefile
 		ref, _ := Segment(lineage, tail.Frame())
 		refs = append(refs, ref)
 	}
-	whole, object := Chapter(lineage, refs)
+	whole, object := SegmentIndex(lineage, refs)
 	return whole, object, refs
 }
 
-func TestChapter(t *testing.T) {
+func TestSegmentIndex(t *testing.T) {
 	t.Parallel()
 	after := fsm.LSN{Term: 4, Index: 17}
-	whole, object, refs := chapterOf(after, 3, 1, 8)
+	whole, object, refs := segmentIndexOf(after, 3, 1, 8)
 	stored := int64(len(object))
 	for _, r := range refs {
 		stored += r.Stored
 	}
 	if whole.After != after || whole.Last.Index != 29 || whole.Entries != 12 || whole.Stored != stored ||
-		whole.From != refs[0].From || whole.Until != refs[2].Until || !IsChapter(whole.Key) {
+		whole.From != refs[0].From || whole.Until != refs[2].Until || !IsSegmentIndex(whole.Key) {
 		t.Errorf("%+v", whole)
 	}
 	for _, named := range []*queuefile.Ref{&whole, nil} {
-		got, err := openChapter(object, whole.Key, named)
+		got, err := openSegmentIndex(object, whole.Key, named)
 		if err != nil || !slices.Equal(got, refs) {
 			t.Errorf("%+v: %v", got, err)
 		}
 	}
 }
 
-func TestDamagedChapter(t *testing.T) {
+func TestDamagedSegmentIndex(t *testing.T) {
 	t.Parallel()
 	after := fsm.LSN{Term: 4, Index: 17}
-	whole, object, refs := chapterOf(after, 3, 1, 8)
+	whole, object, refs := segmentIndexOf(after, 3, 1, 8)
 	for i := range object {
 		bad := bytes.Clone(object)
 		bad[i] ^= 1
-		if _, err := openChapter(bad, whole.Key, nil); err == nil {
+		if _, err := openSegmentIndex(bad, whole.Key, nil); err == nil {
 			t.Errorf("a change of byte %d is not noticed", i)
 		}
-		if _, err := openChapter(object[:i], whole.Key, nil); err == nil {
+		if _, err := openSegmentIndex(object[:i], whole.Key, nil); err == nil {
 			t.Errorf("the first %d bytes are taken for all", i)
 		}
 	}
@@ -149,19 +149,19 @@ func TestDamagedChapter(t *testing.T) {
 	} {
 		named := whole
 		change(&named)
-		if _, err := openChapter(object, whole.Key, &named); err == nil {
+		if _, err := openSegmentIndex(object, whole.Key, &named); err == nil {
 			t.Errorf("another %s is not noticed", what)
 		}
 	}
 	for what, bad := range map[string][]queuefile.Ref{
-		"a gap":            {refs[0], refs[2]},
-		"another order":    {refs[1], refs[0]},
-		"a chapter in it":  {whole},
-		"a key of another": {refs[0], withKey(refs[1], refs[2].Key)},
-		"a stranger's key": {withKey(refs[0], "x")},
+		"a gap":                 {refs[0], refs[2]},
+		"another order":         {refs[1], refs[0]},
+		"a segment index in it": {whole},
+		"a key of another":      {refs[0], withKey(refs[1], refs[2].Key)},
+		"a stranger's key":      {withKey(refs[0], "x")},
 	} {
-		ref, object := Chapter(lineage, bad)
-		if _, err := openChapter(object, ref.Key, &ref); err == nil {
+		ref, object := SegmentIndex(lineage, bad)
+		if _, err := openSegmentIndex(object, ref.Key, &ref); err == nil {
 			t.Errorf("%s is not noticed", what)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 type Used struct {
 	Bases     int // whole ones
 	BaseBytes int64
-	Log       int // segments and chapters
+	Log       int // segments and segment indexes
 	LogBytes  int64
 }
 
@@ -38,7 +38,7 @@ func (u *Used) count(i storage.Info) {
 	n, ok := parseName(i.Key)
 	switch {
 	case !ok:
-	case n.kind == segmentKind || n.kind == chapterKind:
+	case n.kind == segmentKind || n.kind == segmentIndexKind:
 		u.Log++
 		u.LogBytes += i.Size
 	default:
@@ -59,7 +59,7 @@ func Describe(key string) string {
 	switch n.kind {
 	case segmentKind:
 		return fmt.Sprintf("the log after %s up to %s", n.after, n.last)
-	case chapterKind:
+	case segmentIndexKind:
 		return fmt.Sprintf("the names of the log after %s up to %s", n.after, n.last)
 	case partKind:
 		return fmt.Sprintf("a part of the base, which is the whole state %s", n.last)

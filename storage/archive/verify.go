@@ -108,7 +108,7 @@ func (v *verifier) behind(ctx context.Context, doc *queuefile.Document, opts Ver
 	if !opts.Since.IsZero() {
 		v.line.since(limit{everything.lsn, opts.Since.UnixMilli()})
 	}
-	if err := v.chapters(ctx); err != nil {
+	if err := v.segmentIndexes(ctx); err != nil {
 		return nil, err
 	}
 	if err := v.sources(ctx); err != nil {
@@ -140,17 +140,17 @@ func (l *line) since(from limit) {
 	*l = *l.without(old)
 }
 
-// chapters replaces the listed segments of the line by those of the root's segment indexes.
-func (v *verifier) chapters(ctx context.Context) error {
+// segmentIndexes replaces the listed segments of the line by those of the root's segment indexes.
+func (v *verifier) segmentIndexes(ctx context.Context) error {
 	named := make(map[string]source)
 	var plain []source
 	for _, s := range v.line.sources {
-		if !IsChapter(s.key) {
+		if !IsSegmentIndex(s.key) {
 			plain = append(plain, s)
 			continue
 		}
-		v.report.Chapters++
-		parts, err := readChapter(ctx, v.bucket, s)
+		v.report.SegmentIndexes++
+		parts, err := readSegmentIndex(ctx, v.bucket, s)
 		if err := v.object(err); err != nil {
 			return err
 		}

@@ -20,8 +20,8 @@ import (
 
 const rootKey = "queue.json"
 
-// tally counts the events in all worlds of a test.
-type tally map[string]int
+// counts counts the events in all worlds of a test.
+type counts map[string]int
 
 // world is a bucket with its root, the leader that may write it, and leaders
 // that were replaced and do not know it.
@@ -32,7 +32,7 @@ type world struct {
 	leader  *leader
 	stalled []*leader
 	epoch   uint64
-	tally   tally
+	counts  counts
 	wild    bool // clocks of leaders have nothing to do with each other
 	// line has the states of the line up to the root, as checksums by LSN, and the recorded
 	// ones of them, with their clocks, in order.
@@ -59,7 +59,7 @@ func newWorld(ctx context.Context, now int64) *world {
 	r := newRecorder(now)
 	r.apply(r.register(1))
 	return &world{
-		ctx: ctx, bucket: mem.New(), line: make(map[fsm.LSN][sha256.Size]byte), leader: &leader{r: r}, tally: make(tally),
+		ctx: ctx, bucket: mem.New(), line: make(map[fsm.LSN][sha256.Size]byte), leader: &leader{r: r}, counts: make(counts),
 	}
 }
 
@@ -100,11 +100,11 @@ func (w *world) fold(l *leader) {
 		return
 	}
 	refs := l.arc.Log[:len(l.arc.Log)-1]
-	if slices.ContainsFunc(refs, func(r queuefile.Ref) bool { return IsChapter(r.Key) }) {
+	if slices.ContainsFunc(refs, func(r queuefile.Ref) bool { return IsSegmentIndex(r.Key) }) {
 		return
 	}
-	w.tally["chapter"]++
-	ref, object := Chapter(lineage, refs)
+	w.counts["segment index"]++
+	ref, object := SegmentIndex(lineage, refs)
 	must(Put(w.ctx, w.bucket, ref.Key, object))
 	next := *l.arc
 	next.Log = []queuefile.Ref{ref, l.arc.Log[len(l.arc.Log)-1]}
@@ -118,7 +118,7 @@ func (w *world) base(l *leader) {
 	if l.arc != nil {
 		prev = l.tail.Run().After
 		if prev != l.r.lsn() {
-			w.tally["gap"]++
+			w.counts["gap"]++
 		}
 	}
 	b, err := WriteBase(w.ctx, w.bucket, lineage, prev, l.r.m.View())
@@ -176,7 +176,7 @@ func (w *world) succeed(t *rapid.T) {
 	if w.root == nil {
 		return
 	}
-	w.tally["succession"]++
+	w.counts["succession"]++
 	old := w.leader
 	w.stalled = append(w.stalled, old)
 	next := &leader{r: old.r.clone(), root: w.root}
@@ -216,7 +216,7 @@ func (w *world) adopt(t *rapid.T) {
 	must(err)
 	doc, err := queuefile.Decode(queuefile.Encode(queuefile.Inline(m.View()), queuefile.Header{Lineage: lineage}, "", 0))
 	must(err)
-	w.tally["adoption"]++
+	w.counts["adoption"]++
 	terms := w.leader.r.terms
 	*terms += rapid.Uint64Range(1, 1<<40).Draw(t, "terms on")
 	doc.Meta.LSN = fsm.LSN{Term: *terms, Index: doc.Meta.LSN.Index + 1}
@@ -316,7 +316,7 @@ func (w *world) collect(t *rapid.T, l *leader) {
 		t.Fatalf("%d objects removed: %q; want %q", deleted, gone, want)
 	}
 	if few && slices.Equal(gone, want) && deleted > 0 {
-		w.tally["collected with little memory"]++
+		w.counts["collected with little memory"]++
 	}
 	for _, key := range gone {
 		if !slices.Contains(want, key) {
@@ -327,9 +327,9 @@ func (w *world) collect(t *rapid.T, l *leader) {
 		return
 	}
 	if l == w.leader {
-		w.tally["collected"]++
+		w.counts["collected"]++
 	} else {
-		w.tally["collected by a stalled leader"]++
+		w.counts["collected by a stalled leader"]++
 	}
 }
 
@@ -400,9 +400,9 @@ func (w *world) checkAt(t *rapid.T, h *History, want fsm.LSN, to Target) {
 		t.Fatalf("at %+v, which is %s: %v", to, want, err)
 	}
 	if to.LSN.IsZero() {
-		w.tally["restored by time"]++
+		w.counts["restored by time"]++
 	} else {
-		w.tally["restored by LSN"]++
+		w.counts["restored by LSN"]++
 	}
 	meta := m.Meta()
 	c := meta.LSN.Compare(want)
@@ -419,10 +419,10 @@ func (w *world) checkAt(t *rapid.T, h *History, want fsm.LSN, to Target) {
 // sequence of actions by leaders and collectors.
 func TestWorld(t *testing.T) {
 	t.Parallel()
-	counts := make(tally)
+	counts := make(counts)
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld(t.Context(), 1_700_000_000_000)
-		w.tally, w.wild = counts, once(rt, 4, "wild")
+		w.counts, w.wild = counts, once(rt, 4, "wild")
 		for range 6 {
 			for range rapid.IntRange(0, 14).Draw(rt, "steps") {
 				w.step(rt)
@@ -432,7 +432,7 @@ func TestWorld(t *testing.T) {
 	})
 	for _, what := range []string{
 		"collected", "collected by a stalled leader", "restored by LSN", "restored by time",
-		"gap", "succession", "adoption", "chapter", "collected with little memory",
+		"gap", "succession", "adoption", "segment index", "collected with little memory",
 	} {
 		if counts[what] == 0 && !fewChecks() {
 			t.Errorf("%s: not once", what)

@@ -136,7 +136,7 @@ func TestArchiveUnderOriginal(t *testing.T) {
 		c := queuefile.Inline(v)
 		c.Archive = archiveGen(t, v.LSN())
 		old := startOldBroker(t, queuefile.Encode(c, header, "a:1", v.Meta().Now))
-		old.reign()
+		old.leaderTerm()
 		data := old.text()
 		doc, m := machine(t, data)
 		if !doc.Overtaken || !reflect.DeepEqual(doc.Archive, c.Archive) || doc.Counts != m.Counts() {

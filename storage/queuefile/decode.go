@@ -102,7 +102,7 @@ func (d *decoder) top(name string) any {
 	case "broker":
 		return d.once(name, &d.doc.Broker)
 	case "broker" + base64Suffix:
-		return d.once(name, twin{dst: &d.doc.Broker})
+		return d.once(name, base64Field{dst: &d.doc.Broker})
 	case "brokerHeartbeat":
 		return d.once(name, &d.doc.BrokerHeartbeat)
 	case "completedTotal":

@@ -135,8 +135,8 @@ func TestLenient(t *testing.T) {
 	}
 }
 
-// TestTwins checks that a Base64 field only counts if it matches the plain field.
-func TestTwins(t *testing.T) {
+// TestBase64Fields checks that a Base64 field only counts if it matches the plain field.
+func TestBase64Fields(t *testing.T) {
 	_, m := machine(t, []byte(`{"jobs":[
 		{"id":"a\ufffd","idBase64":"Yf8=","status":"unclaimed","payloadBase64":"AA==","type":"\ufffd","typeBase64":["/w=="],
 			"lastError":"","lastErrorBase64":[]},

@@ -126,7 +126,7 @@ const unknownLease = -1 << 63
 func (f *jobFields) job() *fsm.Job {
 	j := f.Job
 	if j.Status == 0 { // only in a loose reading
-		bury(&j, f.oddStatus)
+		markDead(&j, f.oddStatus)
 	}
 	j.Worker = namelessWorker(j.Status)
 	if f.worker != nil {

@@ -173,7 +173,7 @@ func isKnown(find members, name string) bool {
 		return true
 	}
 	base, ok := strings.CutSuffix(name, base64Suffix)
-	return ok && hasTwin(find(base))
+	return ok && hasBase64Field(find(base))
 }
 
 // vocabulary returns the vocabulary, which it creates on the first use: few documents have

@@ -312,9 +312,9 @@ func TestExtraNamedLikeOurs(t *testing.T) {
 	}
 }
 
-// TestTwinOfAList checks that a name that only looks like the Base64 field of a list is
+// TestBase64FieldOfAList checks that a name that only looks like the Base64 field of a list is
 // unknown, and not a second list.
-func TestTwinOfAList(t *testing.T) {
+func TestBase64FieldOfAList(t *testing.T) {
 	_, m := machine(t, []byte(`{"jobsBase64":1,"osqueueBase64":2,"jobs":[{"id":"a","status":"unclaimed"}]}`))
 	if got := m.Meta().Extra; got != `{"jobsBase64":1,"osqueueBase64":2}` || m.Job("a") == nil {
 		t.Errorf("the document has %s", got)

@@ -132,9 +132,9 @@ func unusedID(base string, given map[string]bool, next map[string]int) string {
 	}
 }
 
-// bury marks a job dead whose status is unknown: no broker would have handed it out, so it
+// markDead marks a job dead whose status is unknown: no broker would have handed it out, so it
 // waits for a person.
-func bury(j *fsm.Job, status string) {
+func markDead(j *fsm.Job, status string) {
 	j.Status = fsm.Dead
 	j.LastError = "the document gave it no status"
 	if status != "" {

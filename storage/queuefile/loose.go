@@ -128,8 +128,8 @@ func nearest(text string) (v int64, ok bool) {
 	return int64(math.Trunc(min(max(f, math.MinInt64), largest))), true
 }
 
-// anyTwin reads a Base64 field if the value is valid.
-func (r *reader) anyTwin(t *twin) error {
+// anyBase64Field reads a Base64 field if the value is valid.
+func (r *reader) anyBase64Field(t *base64Field) error {
 	raw, err := r.dec.ReadValue()
 	if err != nil {
 		return r.syntax(err)

@@ -141,8 +141,8 @@ func (b *oldBroker) byHand() {
 	o["byHand"] = rapid.SampledFrom([]any{"x", true, map[string]any{"a": []any{}}}).Draw(b.T, "value")
 }
 
-// reign runs the legacy broker for some time.
-func (b *oldBroker) reign() {
+// leaderTerm runs the legacy broker for some time.
+func (b *oldBroker) leaderTerm() {
 	for range rapid.IntRange(0, 30).Draw(b.T, "steps") {
 		b.now += rapid.SampledFrom([]int64{0, 1, 3000, 31_000}).Draw(b.T, "pass")
 		b.expire()
@@ -167,7 +167,7 @@ func TestOvertaken(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		before := randomMachine(t)
 		old := startOldBroker(t, queuefile.Encode(queuefile.Inline(before.View()), header, "a:1", before.Meta().Now))
-		old.reign()
+		old.leaderTerm()
 		data := old.text()
 		doc, m := machine(t, data)
 		if !doc.Overtaken || doc.Lineage() != header.Lineage || doc.BrokerAddress() != "192.0.2.9:8080" {

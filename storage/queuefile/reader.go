@@ -45,17 +45,17 @@ func (r *reader) objectAnd(find members, rest *extras) error {
 	if err := r.begin('{', "an object"); err != nil {
 		return err
 	}
-	var twins []twin
+	var exacts []base64Field
 	for r.dec.PeekKind() != '}' {
 		raw, err := r.dec.ReadValue()
 		if err != nil {
 			return r.syntax(err)
 		}
-		if err := r.member(r.name(raw), find, &twins, rest); err != nil {
+		if err := r.member(r.name(raw), find, &exacts, rest); err != nil {
 			return err
 		}
 	}
-	for _, t := range twins {
+	for _, t := range exacts {
 		t.apply()
 	}
 	return r.end()
@@ -134,11 +134,11 @@ func (r *reader) first(s single) (dst any, err error) {
 	return s.dst, nil
 }
 
-func (r *reader) member(name string, find members, twins *[]twin, rest *extras) error {
+func (r *reader) member(name string, find members, exacts *[]base64Field, rest *extras) error {
 	dst := find(name)
 	if base, ok := strings.CutSuffix(name, base64Suffix); ok && dst == nil {
-		if other := find(base); hasTwin(other) {
-			dst = twin{dst: other}
+		if other := find(base); hasBase64Field(other) {
+			dst = base64Field{dst: other}
 		}
 	}
 	if s, ok := dst.(single); ok {
@@ -158,12 +158,12 @@ func (r *reader) member(name string, find members, twins *[]twin, rest *extras) 
 		return r.syntax(r.dec.SkipValue())
 	case *[]byte:
 		return r.json(p)
-	case twin:
-		if err := r.readTwin(&p); err != nil {
+	case base64Field:
+		if err := r.readBase64Field(&p); err != nil {
 			return err
 		}
 		if p.list || len(p.exact) > 0 {
-			*twins = append(*twins, p)
+			*exacts = append(*exacts, p)
 		}
 		return nil
 	}

@@ -30,7 +30,7 @@ func TestLossOfEverything(t *testing.T) { //nolint:tparallel // rounds follow ea
 	t.Logf("OSQUEUE_SEED=%d", seed)
 	d := &disasters{
 		store: store.Start(t), ledger: model.NewLedger(),
-		dice: rand.New(rand.NewPCG(seed, 0)), left: make(map[string]string),
+		rng: rand.New(rand.NewPCG(seed, 0)), left: make(map[string]string),
 	}
 	for round := range rounds {
 		if !t.Run(fmt.Sprintf("round=%d", round), func(t *testing.T) { d.round(t, round) }) {
@@ -44,7 +44,7 @@ func TestLossOfEverything(t *testing.T) { //nolint:tparallel // rounds follow ea
 type disasters struct {
 	store  *store.Store
 	ledger *model.Ledger
-	dice   *rand.Rand
+	rng    *rand.Rand
 	states []model.State     // of the document, of all clusters so far
 	left   map[string]string // the jobs in it when the last cluster died, with their statuses
 }
@@ -88,7 +88,7 @@ func (d *disasters) round(t *testing.T, round int) {
 		}
 		return nil
 	})
-	pause(t.Context(), time.Duration(d.dice.Int64N(int64(time.Second))))
+	pause(t.Context(), time.Duration(d.rng.Int64N(int64(time.Second))))
 	c.KillAll()
 	l.abandon()
 	if d.store.HasProxy() {
@@ -110,9 +110,9 @@ func (d *disasters) trouble(t *testing.T, round int) {
 	}
 	switch p := d.store.Proxy(t); round % 3 {
 	case 1:
-		p.SetSlow(time.Duration(50+d.dice.IntN(150)) * time.Millisecond)
+		p.SetSlow(time.Duration(50+d.rng.IntN(150)) * time.Millisecond)
 	case 2:
-		p.Misbehave(d.dice.Uint64(), 0.1)
+		p.Misbehave(d.rng.Uint64(), 0.1)
 	}
 }
 

@@ -39,11 +39,11 @@ var reviewed = []defect{
 		Bug: "\t\tlevel = max(level, l)\n",
 	}, check{pkg: "cluster", test: "TestAnyNodeHoldsTheLevel"}},
 	{"R9 term", mutants.Mutant{
-		Name: "a leader answers until its flush has ended", File: "cluster/reign.go",
+		Name: "a leader answers until its flush has ended", File: "cluster/leader_term.go",
 		Old: "if r == nil || n.raft.CurrentTerm() != r.term || n.raft.State() != raft.Leader {",
 		Bug: "if r == nil {",
 		Also: []mutants.Edit{
-			{Old: "\t\t\tn.reign.Store(nil)\n\t\t\tstop()\n", Bug: "\t\t\tstop()\n"},
+			{Old: "\t\t\tn.leaderTerm.Store(nil)\n\t\t\tstop()\n", Bug: "\t\t\tstop()\n"},
 		},
 	}, check{pkg: "cluster", test: "TestALeaderOfATermThatIsOverAnswersNothing"}},
 	{"X12 calls", mutants.Mutant{
@@ -319,7 +319,7 @@ var reviewed = []defect{
 		Bug: "json.Unmarshal(job.Payload, &in)", Import: "github.com/go-json-experiment/json",
 	}, check{pkg: "client/worker", test: "TestTypedHandlerReadsAsEncodingJSON"}},
 	{"F6 idle", mutants.Mutant{
-		Name: "each keepalive of an idle worker is flushed", File: "cluster/reign.go",
+		Name: "each keepalive of an idle worker is flushed", File: "cluster/leader_term.go",
 		Old: "\tif !idle { // the next",
 		Bug: "\tif !idle || r.node != nil { // the next",
 	}, check{pkg: "cluster", test: "TestKeepalivesOfIdleWorkersAreNotFlushed"}},

@@ -94,7 +94,7 @@ var defects = []defect{
 
 	// Becoming active.
 	{"barrier", mutants.Mutant{
-		Name: "a new leader does not wait for its log", File: "cluster/reign.go",
+		Name: "a new leader does not wait for its log", File: "cluster/leader_term.go",
 		Old: "if err := n.waitFuture(ctx, n.raft.Barrier(0)); err != nil {",
 		Bug: "if err := ctx.Err(); err != nil {",
 	}, check{pkg: "cluster", test: "TestSimNewLeaderWaitsForItsMachine"}},
@@ -156,10 +156,10 @@ var defects = []defect{
 		Bug: "\tf.newest = later(f.newest, p.lsn)\n\tf.flushed = f.newest\n",
 	}, losses},
 	{"bounded flushes", mutants.Mutant{
-		Name: "the log in the bucket has a gap", File: "cluster/flush/journal.go",
+		Name: "the log in the bucket has a gap", File: "cluster/flush/unflushed_log.go",
 		Old: "if after.Compare(j.after) < 0 {",
 		Bug: "if after.Compare(j.after) < 0 && false {",
-	}, check{pkg: "cluster/flush", test: "TestOutageBeyondTheJournal"}},
+	}, check{pkg: "cluster/flush", test: "TestOutageBeyondTheUnflushedLog"}},
 	{"garbage", mutants.Mutant{
 		Name: "what the document names is collected", File: "storage/archive/garbage.go",
 		Old: "return c < 0 || c == 0 && isLog",
@@ -171,7 +171,7 @@ var defects = []defect{
 		Bug: "if c.still != nil && false {",
 	}, check{pkg: "storage/archive", test: "TestCollectDuringARepair"}},
 	{"outage", mutants.Mutant{
-		Name: "leases run out while writes are refused", File: "cluster/reign.go",
+		Name: "leases run out while writes are refused", File: "cluster/leader_term.go",
 		Old: "if r.gate.refusal() != nil {\n\t\t\tdue = nil",
 		Bug: "if r.gate.refusal() != nil && false {\n\t\t\tdue = nil",
 	}, gate},

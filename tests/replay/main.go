@@ -106,8 +106,8 @@ func run(ctx context.Context, o options, out io.Writer) error {
 }
 
 // playFile plays the cases of a file for the given setup, and skips the others.
-func playFile(ctx context.Context, p *player.Player, f transcript.File, config string) (*tally, error) {
-	t := newTally()
+func playFile(ctx context.Context, p *player.Player, f transcript.File, config string) (*counts, error) {
+	t := newCounts()
 	for i := range f.Cases {
 		switch c := &f.Cases[i]; {
 		case !c.Played():

@@ -9,18 +9,18 @@ import (
 	"osqueue/tests/replay/player"
 )
 
-// tally counts the results of the cases of a file.
-type tally struct {
+// counts counts the results of the cases of a file.
+type counts struct {
 	count   map[player.Outcome]int
 	reasons map[string]int // reasons for skipped cases
 	differ  []player.Result
 }
 
-func newTally() *tally {
-	return &tally{count: make(map[player.Outcome]int), reasons: make(map[string]int)}
+func newCounts() *counts {
+	return &counts{count: make(map[player.Outcome]int), reasons: make(map[string]int)}
 }
 
-func (t *tally) add(r player.Result) {
+func (t *counts) add(r player.Result) {
 	t.count[r.Outcome]++
 	switch r.Outcome {
 	case player.Skipped:
@@ -31,7 +31,7 @@ func (t *tally) add(r player.Result) {
 }
 
 // print writes a line for the file and the differences.
-func (t *tally) print(out io.Writer, name string) {
+func (t *counts) print(out io.Writer, name string) {
 	fmt.Fprintf(out, "%-36s %4d pass %4d fail %4d quirk %4d skipped\n", name,
 		t.count[player.Pass], t.count[player.Fail], t.count[player.Quirk], t.count[player.Skipped])
 	for _, why := range slices.Sorted(maps.Keys(t.reasons)) {

@@ -43,13 +43,13 @@ func recordings(t *testing.T) []transcript.File {
 	return files
 }
 
-// journal has the results of all cases, by mode and name.
-type journal struct {
+// outcomes has the results of all cases, by mode and name.
+type outcomes struct {
 	mu      sync.Mutex
 	results map[string]player.Result
 }
 
-func (j *journal) add(m mode, results []player.Result) {
+func (j *outcomes) add(m mode, results []player.Result) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, r := range results {
@@ -66,7 +66,7 @@ func TestTranscripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	j := &journal{results: make(map[string]player.Result)}
+	j := &outcomes{results: make(map[string]player.Result)}
 	t.Run("play", func(t *testing.T) {
 		for _, s := range setups {
 			t.Run(s.name, func(t *testing.T) {
@@ -85,7 +85,7 @@ func TestTranscripts(t *testing.T) {
 // pendingPatience is the time for which a case is repeated that is expected to fail.
 const pendingPatience = 300 * time.Millisecond
 
-func (s *setup) play(t *testing.T, files []transcript.File, pending []string, j *journal) {
+func (s *setup) play(t *testing.T, files []transcript.File, pending []string, j *outcomes) {
 	o := player.Options{NoSlow: testing.Short()}
 	patience := func(m mode) func(string, *transcript.Case) time.Duration {
 		return func(file string, c *transcript.Case) time.Duration {
@@ -110,7 +110,7 @@ func (s *setup) play(t *testing.T, files []transcript.File, pending []string, j 
 	}
 }
 
-func (s *setup) playAs(t *testing.T, m mode, o player.Options, files []transcript.File, j *journal) {
+func (s *setup) playAs(t *testing.T, m mode, o player.Options, files []transcript.File, j *outcomes) {
 	t.Helper()
 	p := player.New(o)
 	defer p.Close()
@@ -124,7 +124,7 @@ func (s *setup) playAs(t *testing.T, m mode, o player.Options, files []transcrip
 }
 
 // checkComplete checks that every case that is a request was played.
-func checkComplete(t *testing.T, files []transcript.File, j *journal) {
+func checkComplete(t *testing.T, files []transcript.File, j *outcomes) {
 	t.Helper()
 	for _, f := range files {
 		for i := range f.Cases {
@@ -143,7 +143,7 @@ func checkComplete(t *testing.T, files []transcript.File, j *journal) {
 }
 
 // checkPending compares the results with the list of cases that must fail.
-func checkPending(t *testing.T, pending []string, j *journal) {
+func checkPending(t *testing.T, pending []string, j *outcomes) {
 	t.Helper()
 	verdicts := judge(j.results, pending)
 	if *shrink {
@@ -171,7 +171,7 @@ func checkPending(t *testing.T, pending []string, j *journal) {
 }
 
 // logPending logs why each case is pending.
-func logPending(t *testing.T, pending []string, j *journal) {
+func logPending(t *testing.T, pending []string, j *outcomes) {
 	t.Helper()
 	for _, name := range pending {
 		if r := j.results[name]; r.Diff != nil {

@@ -21,9 +21,9 @@ type late struct {
 // consume makes one claim and works on its jobs.
 func (l *Load) consume(ctx context.Context, a *actor) {
 	l.reportLate(ctx, a)
-	op := history.Op{Kind: history.Claim, Worker: a.worker(), Max: 1 + a.dice.IntN(3), Lease: history.Time(l.cfg.Lease)}
+	op := history.Op{Kind: history.Claim, Worker: a.worker(), Max: 1 + a.rng.IntN(3), Lease: history.Time(l.cfg.Lease)}
 	if a.chance(30) && !l.calm.Load() {
-		op.Types = []string{types[a.dice.IntN(len(types))]}
+		op.Types = []string{types[a.rng.IntN(len(types))]}
 	}
 	var jobs []client.ClaimedJob
 	op = l.write(ctx, a, op, func(ctx context.Context, op *history.Op) error {
@@ -44,7 +44,7 @@ func (l *Load) consume(ctx context.Context, a *actor) {
 		return
 	}
 	for i, j := range jobs {
-		if !l.calm.Load() && a.dice.IntN(300) == 0 {
+		if !l.calm.Load() && a.rng.IntN(300) == 0 {
 			l.die(a, jobs[i:])
 			return
 		}
@@ -63,7 +63,7 @@ func (l *Load) die(a *actor, holding []client.ClaimedJob) {
 
 // work runs one job, correctly or with a deliberate fault.
 func (l *Load) work(ctx context.Context, a *actor, lease client.Lease) {
-	pause(ctx, time.Duration(a.dice.IntN(20))*time.Millisecond)
+	pause(ctx, time.Duration(a.rng.IntN(20))*time.Millisecond)
 	if l.calm.Load() {
 		l.complete(ctx, a, lease)
 		return
@@ -73,11 +73,11 @@ func (l *Load) work(ctx context.Context, a *actor, lease client.Lease) {
 			l.fail(ctx, a, lease)
 			return
 		}
-		pause(ctx, time.Duration(a.dice.IntN(20))*time.Millisecond)
+		pause(ctx, time.Duration(a.rng.IntN(20))*time.Millisecond)
 	}
-	switch n := a.dice.IntN(100); {
+	switch n := a.rng.IntN(100); {
 	case n < 1:
-		over := l.cfg.Lease + time.Duration(a.dice.Int64N(int64(l.cfg.Lease)))
+		over := l.cfg.Lease + time.Duration(a.rng.Int64N(int64(l.cfg.Lease)))
 		a.late = append(a.late, late{lease, time.Now().Add(over)})
 	case n < 8:
 		l.fail(ctx, a, lease)
@@ -98,7 +98,7 @@ func (l *Load) reportLate(ctx context.Context, a *actor) {
 	for len(a.late) > 0 && a.late[0].at.Before(now) {
 		lease := a.late[0].lease
 		a.late = a.late[1:]
-		switch a.dice.IntN(3) {
+		switch a.rng.IntN(3) {
 		case 0:
 			l.heartbeat(ctx, a, lease)
 		case 1:

@@ -99,7 +99,7 @@ func (l *Load) kinds() []kind {
 type actor struct {
 	name   string // in the history
 	client *client.Client
-	dice   *rand.Rand
+	rng    *rand.Rand
 
 	// Of a consumer.
 	lives int    // how often it has fallen silent
@@ -117,9 +117,9 @@ func (a *actor) worker() string {
 // run starts one client.
 func (l *Load) run(ctx context.Context, wg *sync.WaitGroup, k kind, i int) error {
 	number := uint64(len(l.clients))
-	a := &actor{name: fmt.Sprint(k.name, i+1), dice: rand.New(rand.NewPCG(l.cfg.Seed, number))}
+	a := &actor{name: fmt.Sprint(k.name, i+1), rng: rand.New(rand.NewPCG(l.cfg.Seed, number))}
 	order := slices.Clone(l.servers)
-	a.dice.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+	a.rng.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 	var err error
 	if a.client, err = l.newClient(order); err != nil {
 		return err
@@ -129,7 +129,7 @@ func (l *Load) run(ctx context.Context, wg *sync.WaitGroup, k kind, i int) error
 		for ctx.Err() == nil {
 			k.turn(ctx, a)
 			if k.every > 0 {
-				pause(ctx, k.every/2+time.Duration(a.dice.Int64N(int64(k.every))))
+				pause(ctx, k.every/2+time.Duration(a.rng.Int64N(int64(k.every))))
 			}
 		}
 	})

@@ -125,5 +125,5 @@ func (k *known) any(a *actor) (job string, lsn history.LSN, ok bool) {
 	if len(k.jobs) == 0 || len(k.lsns) == 0 {
 		return "", history.LSN{}, false
 	}
-	return k.jobs[a.dice.IntN(len(k.jobs))], k.lsns[a.dice.IntN(len(k.lsns))], true
+	return k.jobs[a.rng.IntN(len(k.jobs))], k.lsns[a.rng.IntN(len(k.lsns))], true
 }

@@ -13,21 +13,21 @@ import (
 var types = []string{"mail", "image", "report"}
 
 // chance reports true in the given percentage of calls.
-func (a *actor) chance(percent int) bool { return a.dice.IntN(100) < percent }
+func (a *actor) chance(percent int) bool { return a.rng.IntN(100) < percent }
 
 // produce enqueues one job.
 func (l *Load) produce(ctx context.Context, a *actor) {
 	op := history.Op{
-		Kind: history.Enqueue, Job: client.NewID(), Type: types[a.dice.IntN(len(types))],
-		Priority: int32(a.dice.IntN(3) - 1), MaxAttempts: 2 + a.dice.IntN(4),
+		Kind: history.Enqueue, Job: client.NewID(), Type: types[a.rng.IntN(len(types))],
+		Priority: int32(a.rng.IntN(3) - 1), MaxAttempts: 2 + a.rng.IntN(4),
 	}
-	op.Payload = fmt.Sprintf(`{"of":%q,"n":%d}`, a.name, a.dice.IntN(1_000_000))
+	op.Payload = fmt.Sprintf(`{"of":%q,"n":%d}`, a.name, a.rng.IntN(1_000_000))
 	attempts := int32(op.MaxAttempts)
 	job := client.NewJob{
 		ID: op.Job, Type: op.Type, Priority: op.Priority, Payload: []byte(op.Payload), MaxAttempts: &attempts,
 	}
 	if a.chance(10) {
-		job.Delay = time.Duration(50+a.dice.IntN(1500)) * time.Millisecond
+		job.Delay = time.Duration(50+a.rng.IntN(1500)) * time.Millisecond
 		op.Delay = history.Time(job.Delay)
 	}
 	if a.chance(30) {

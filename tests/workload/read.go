@@ -21,7 +21,7 @@ func (l *Load) read(ctx context.Context, a *actor) {
 	if !ok {
 		return
 	}
-	switch n := a.dice.IntN(100); {
+	switch n := a.rng.IntN(100); {
 	case n < 50:
 		l.readLeader(ctx, a, job)
 	case n < 85:
@@ -66,7 +66,7 @@ func (l *Load) judgeRead(op *history.Op, err error) {
 
 // readNode asks any one node for a state at least as new as the operation's LSN.
 func (l *Load) readNode(ctx context.Context, a *actor, op history.Op, path string, into any, read func(*history.Op)) {
-	op.Client, op.Node = a.name, l.servers[a.dice.IntN(len(l.servers))]
+	op.Client, op.Node = a.name, l.servers[a.rng.IntN(len(l.servers))]
 	op = l.rec.Begin(op)
 	err := l.get(ctx, op.Node, path+"?"+v1.ParamMinLSN+"="+op.MinLSN.String(), into)
 	l.judgeRead(&op, err)

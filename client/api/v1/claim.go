@@ -14,7 +14,7 @@ type Claim struct {
 	// WaitMs is how long to wait for the first job.
 	WaitMs int64 `json:"waitMs,omitzero"`
 	// LeaseMs is how long the claim lasts without heartbeat; absent takes each
-	// job's wish, then the server's default.
+	// job's own lease, then the server's default.
 	LeaseMs int64 `json:"leaseMs,omitzero"`
 	// RequestID makes the same claim, sent again within a minute, get the same
 	// jobs. It needs a WorkerID.

@@ -11,8 +11,8 @@ import (
 	"osqueue/storage"
 )
 
-// reign is the memory of the inbox during one leader term. One goroutine uses it.
-type reign struct {
+// leaderTerm is the memory of the inbox during one leader term. One goroutine uses it.
+type leaderTerm struct {
 	*Box
 
 	taken map[string]fsm.LSN   // by id: in the machine at that LSN, not removed yet
@@ -34,8 +34,8 @@ type file struct {
 // key returns the key of the file.
 func (f file) key() string { return Prefix + f.id + suffix }
 
-func newReign(b *Box) *reign {
-	return &reign{
+func newLeaderTerm(b *Box) *leaderTerm {
+	return &leaderTerm{
 		Box:   b,
 		taken: make(map[string]fsm.LSN),
 		held:  make(map[string]time.Time),
@@ -47,7 +47,7 @@ func newReign(b *Box) *reign {
 
 // round lists the inbox once and takes the files that it can. It returns the rest before
 // the next round.
-func (r *reign) round(ctx context.Context) (rest time.Duration, err error) {
+func (r *leaderTerm) round(ctx context.Context) (rest time.Duration, err error) {
 	if err := r.readMarks(ctx); err != nil {
 		return 0, err
 	}
@@ -73,7 +73,7 @@ const quietPart = 8
 
 // rest returns the rest after a listing of one page: Interval while files arrive or wait,
 // then a growing time, up to IdleInterval.
-func (r *reign) rest(l *look) time.Duration {
+func (r *leaderTerm) rest(l *look) time.Duration {
 	now := r.cfg.Now()
 	if len(l.fresh) > 0 || len(r.queue) > 0 {
 		r.quiet = now
@@ -89,7 +89,7 @@ type look struct {
 	pages int             // number of pages of the listing
 }
 
-func (r *reign) look(ctx context.Context) (look, error) {
+func (r *leaderTerm) look(ctx context.Context) (look, error) {
 	var l look
 	names, waiting := 0, 0
 	room := min(r.bounds.files, r.bounds.held-len(r.held), r.bounds.stuck-len(r.stuck))
@@ -129,7 +129,7 @@ func (r *reign) look(ctx context.Context) (look, error) {
 	return l, err
 }
 
-func (r *reign) knows(id string) bool {
+func (r *leaderTerm) knows(id string) bool {
 	_, taken := r.taken[id]
 	_, held := r.held[id]
 	return taken || held
@@ -138,7 +138,7 @@ func (r *reign) knows(id string) bool {
 // alienMax bounds the number of ignored names that are remembered and logged.
 const alienMax = 100
 
-func (r *reign) leaveAlone(o storage.Info, isJob bool) {
+func (r *leaderTerm) leaveAlone(o storage.Info, isJob bool) {
 	if _, known := r.alien[o.Key]; known || len(r.alien) >= alienMax {
 		return
 	}
@@ -153,7 +153,7 @@ func (r *reign) leaveAlone(o storage.Info, isJob bool) {
 // requeue appends the tried files that are still refused to the queue, and sets the number
 // of files for the next round: it doubles if none was refused, and returns to the initial
 // number otherwise.
-func (r *reign) requeue(probes []file, got outcome) {
+func (r *leaderTerm) requeue(probes []file, got outcome) {
 	for _, f := range probes {
 		if _, refused := r.held[f.id]; refused {
 			r.queue = append(r.queue, f)
@@ -168,7 +168,7 @@ func (r *reign) requeue(probes []file, got outcome) {
 }
 
 // hold keeps a file for a later round.
-func (r *reign) hold(f file) {
+func (r *leaderTerm) hold(f file) {
 	if _, known := r.held[f.id]; !known {
 		r.held[f.id] = time.Time{}
 		r.queue = append(r.queue, f)
@@ -177,7 +177,7 @@ func (r *reign) hold(f file) {
 
 // awaitsStill reports whether a file may still wait for a missing job. The patience starts
 // with the first call.
-func (r *reign) awaitsStill(f file) bool {
+func (r *leaderTerm) awaitsStill(f file) bool {
 	r.hold(f)
 	now := r.cfg.Now()
 	if r.held[f.id].IsZero() {

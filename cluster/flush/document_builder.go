@@ -17,19 +17,19 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// Drafter builds the contents of the document, one after the other, and writes the objects
+// DocumentBuilder builds the contents of the document, one after the other, and writes the objects
 // that a content names before it returns the content. One goroutine calls Draft and the
-// other methods without a concurrency note. A second goroutine, which the drafter owns,
+// other methods without a concurrency note. A second goroutine, which the builder owns,
 // writes a checkpoint.
-type Drafter struct {
-	cfg     Config
-	bucket  *counting
-	lineage string
-	journal *Journal
-	view    func() *fsm.View
-	wake    atomic.Pointer[func()] // requests a draft when a checkpoint is finished
-	renew   atomic.Bool            // a new checkpoint is due whatever the size of the log
-	log     hclog.Logger
+type DocumentBuilder struct {
+	cfg       Config
+	bucket    *counting
+	lineage   string
+	unflushed *UnflushedLog
+	view      func() *fsm.View
+	wake      atomic.Pointer[func()] // requests a draft when a checkpoint is finished
+	renew     atomic.Bool            // a new checkpoint is due whatever the size of the log
+	log       hclog.Logger
 
 	last   *queuefile.Content // the newest draft
 	origin *fsm.View          // state of the first checkpoint, until it is written
@@ -53,14 +53,14 @@ type pendingBase struct {
 	err  error
 }
 
-// NewDrafter returns a drafter that continues from first, the content with which the
+// NewDocumentBuilder returns a builder that continues from first, the content with which the
 // document was acquired, once first.Added is in the queue. The caller must call Close.
-func NewDrafter(
+func NewDocumentBuilder(
 	cfg Config, bucket storage.Bucket, lineage string, first *queuefile.Content,
-	journal *Journal, view func() *fsm.View, log hclog.Logger,
-) *Drafter {
-	d := &Drafter{
-		cfg: cfg, bucket: &counting{Bucket: bucket}, lineage: lineage, journal: journal, view: view, log: log,
+	unflushed *UnflushedLog, view func() *fsm.View, log hclog.Logger,
+) *DocumentBuilder {
+	d := &DocumentBuilder{
+		cfg: cfg, bucket: &counting{Bucket: bucket}, lineage: lineage, unflushed: unflushed, view: view, log: log,
 		last: renewal(first), from: first.LSN(), step: cfg.StepBytes,
 	}
 	if first.Archive == nil {
@@ -86,7 +86,7 @@ func renewal(first *queuefile.Content) *queuefile.Content {
 }
 
 // Close cancels a checkpoint that is being written, and waits for its goroutine.
-func (d *Drafter) Close() {
+func (d *DocumentBuilder) Close() {
 	d.cancel()
 	d.wg.Wait()
 }
@@ -104,22 +104,22 @@ func (c *counting) PutIfAbsent(ctx context.Context, key string, data []byte) sto
 }
 
 // Objects implements Draft.
-func (d *Drafter) Objects() int { return int(d.bucket.objects.Swap(0)) }
+func (d *DocumentBuilder) Objects() int { return int(d.bucket.objects.Swap(0)) }
 
 // Notify implements Draft.
-func (d *Drafter) Notify(wake func()) { d.wake.Store(&wake) }
+func (d *DocumentBuilder) Notify(wake func()) { d.wake.Store(&wake) }
 
 // Renew makes the next draft start a new checkpoint, which replaces everything that the
 // document names now, because a part of it is damaged. It is safe for concurrent use.
-func (d *Drafter) Renew() { d.renew.Store(true) }
+func (d *DocumentBuilder) Renew() { d.renew.Store(true) }
 
 // Last returns the newest drafted content. To write it again renews the heartbeat.
-func (d *Drafter) Last() *queuefile.Content { return d.last }
+func (d *DocumentBuilder) Last() *queuefile.Content { return d.last }
 
 // Draft builds the next content. large reports whether the last written document has no
 // state inline. behind is true if Draft must be called again before the content is up to
 // date. After an error Last is unchanged, and the bucket may have garbage.
-func (d *Drafter) Draft(ctx context.Context, large bool) (c *queuefile.Content, behind bool, err error) {
+func (d *DocumentBuilder) Draft(ctx context.Context, large bool) (c *queuefile.Content, behind bool, err error) {
 	d.takeBase()
 	v := d.view()
 	if d.line != nil {
@@ -141,7 +141,7 @@ func (d *Drafter) Draft(ctx context.Context, large bool) (c *queuefile.Content, 
 
 // content returns a content with state v if the state fits inline or the archive reaches
 // it; otherwise the last draft.
-func (d *Drafter) content(v *fsm.View, large bool) *queuefile.Content {
+func (d *DocumentBuilder) content(v *fsm.View, large bool) *queuefile.Content {
 	c := &queuefile.Content{State: v, InlineMax: d.cfg.InlineMax, Meta: v.Meta(), Counts: v.Counts(), Archive: d.last.Archive}
 	if large {
 		// The bound is halved so that a state near it does not change its form at each
@@ -157,7 +157,7 @@ func (d *Drafter) content(v *fsm.View, large bool) *queuefile.Content {
 	return d.last
 }
 
-func (d *Drafter) archive() *queuefile.Archive {
+func (d *DocumentBuilder) archive() *queuefile.Archive {
 	if d.line == nil {
 		return nil
 	}
@@ -165,7 +165,7 @@ func (d *Drafter) archive() *queuefile.Archive {
 }
 
 // Wrote implements Draft.
-func (d *Drafter) Wrote(c *queuefile.Content) (kept fsm.LSN) {
+func (d *DocumentBuilder) Wrote(c *queuefile.Content) (kept fsm.LSN) {
 	kept = c.LSN()
 	if a := c.Archive; a != nil {
 		kept = earlier(kept, a.LSN())
@@ -176,7 +176,7 @@ func (d *Drafter) Wrote(c *queuefile.Content) (kept fsm.LSN) {
 	if d.line != nil {
 		kept = earlier(kept, d.line.last())
 		if c.Archive != nil {
-			d.line.rent += int64(len(c.Archive.Tail.Data))
+			d.line.repeated += int64(len(c.Archive.Tail.Data))
 		}
 	}
 	return kept
@@ -193,14 +193,14 @@ var errGap = errors.New("some of the entries since the last flush are not held a
 
 // extend adds the entries up to upTo to the line, or a step of them. The tail is bounded by
 // TailMax and by the size of a segment of a backlog: while it cannot be sealed, new entries
-// wait in the journal.
-func (d *Drafter) extend(ctx context.Context, upTo fsm.LSN) (behind bool, err error) {
+// wait in the unflushed log.
+func (d *DocumentBuilder) extend(ctx context.Context, upTo fsm.LSN) (behind bool, err error) {
 	if d.line.tail.Stored() >= d.cfg.TailMax {
 		if err := d.cutTail(ctx); err != nil {
 			return false, err
 		}
 	}
-	entries, more, ok := d.journal.Range(d.line.last(), upTo, d.step)
+	entries, more, ok := d.unflushed.Range(d.line.last(), upTo, d.step)
 	switch {
 	case !ok:
 		return false, errGap
@@ -213,7 +213,7 @@ func (d *Drafter) extend(ctx context.Context, upTo fsm.LSN) (behind bool, err er
 		return false, err
 	}
 	size := len(d.line.tail.Frame().Data) // encodes the tail; before that, Stored is an estimate
-	if !d.cfg.cutDue(size, d.line.rent) {
+	if !d.cfg.cutDue(size, d.line.repeated) {
 		return false, nil
 	}
 	err = d.cutTail(ctx)
@@ -226,7 +226,7 @@ func (d *Drafter) extend(ctx context.Context, upTo fsm.LSN) (behind bool, err er
 
 // resize adapts the steps of a backlog to the bytes that the bucket accepts within the time
 // of a draft. A step that is too long would fail again and again.
-func (d *Drafter) resize(err error) {
+func (d *DocumentBuilder) resize(err error) {
 	if err != nil {
 		d.step = max(d.step/2, min(d.cfg.TailMin, d.cfg.StepBytes))
 		return
@@ -235,7 +235,7 @@ func (d *Drafter) resize(err error) {
 }
 
 // extendBy writes a step of a backlog as separate segments.
-func (d *Drafter) extendBy(ctx context.Context, entries []archive.Entry) error {
+func (d *DocumentBuilder) extendBy(ctx context.Context, entries []archive.Entry) error {
 	tails := []queuefile.Tail{}
 	if d.line.tail.Len() > 0 {
 		tails = append(tails, d.line.tail.Frame())
@@ -262,7 +262,7 @@ func takeBytes(entries []archive.Entry, bytesMax int) int {
 	return n
 }
 
-func (d *Drafter) cutTail(ctx context.Context) error {
+func (d *DocumentBuilder) cutTail(ctx context.Context) error {
 	if d.line.tail.Len() == 0 {
 		return nil
 	}
@@ -274,7 +274,7 @@ const putParallel = 4
 
 // cut seals tails as segments. It changes the line only when all segments are in the
 // bucket.
-func (d *Drafter) cut(ctx context.Context, tails []queuefile.Tail) error {
+func (d *DocumentBuilder) cut(ctx context.Context, tails []queuefile.Tail) error {
 	refs := make([]queuefile.Ref, len(tails))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(putParallel)
@@ -293,7 +293,7 @@ func (d *Drafter) cut(ctx context.Context, tails []queuefile.Tail) error {
 }
 
 // fold compacts many segments into a segment index. If it fails, a later draft tries again.
-func (d *Drafter) fold(ctx context.Context) {
+func (d *DocumentBuilder) fold(ctx context.Context) {
 	var boundary fsm.LSN
 	if d.base != nil {
 		boundary = d.base.at
@@ -302,7 +302,7 @@ func (d *Drafter) fold(ctx context.Context) {
 	if !ok {
 		return
 	}
-	ref, data := archive.Chapter(d.lineage, d.line.refs[from:to])
+	ref, data := archive.SegmentIndex(d.lineage, d.line.refs[from:to])
 	if err := archive.Put(ctx, d.bucket, ref.Key, data); err != nil {
 		d.log.Debug("the log is not folded yet", "error", err)
 		return

@@ -9,10 +9,10 @@ import (
 	"osqueue/storage/archive"
 )
 
-// Journal is the unflushed log: the entries that a node has applied and that the archive in
+// UnflushedLog keeps the entries that a node has applied and that the archive in
 // the bucket does not have. A leader and its successors use it to continue the log of the
 // archive. It drops the oldest entries when it is full. It is safe for concurrent use.
-type Journal struct {
+type UnflushedLog struct {
 	max    int
 	oldest atomic.Int64 // the clock at the first unflushed entry, ms; 0: none
 
@@ -36,12 +36,12 @@ type Lag struct {
 func (l *Lag) add(e *archive.Entry)      { l.Entries++; l.Bytes += int64(len(e.Data)) }
 func (l *Lag) subtract(e *archive.Entry) { l.Entries--; l.Bytes -= int64(len(e.Data)) }
 
-// NewJournal returns a journal of at most bytesMax bytes of entries. It always keeps the
+// NewUnflushedLog returns an unflushed log of at most bytesMax bytes of entries. It always keeps the
 // newest entry.
-func NewJournal(bytesMax int) *Journal { return &Journal{max: bytesMax} }
+func NewUnflushedLog(bytesMax int) *UnflushedLog { return &UnflushedLog{max: bytesMax} }
 
 // Append adds the entry that was applied last.
-func (j *Journal) Append(e archive.Entry) {
+func (j *UnflushedLog) Append(e archive.Entry) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.held = append(j.held, e)
@@ -57,7 +57,7 @@ func (j *Journal) Append(e archive.Entry) {
 }
 
 // forget drops the first entry of held. The caller holds the lock and removes e from held.
-func (j *Journal) forget(e *archive.Entry) {
+func (j *UnflushedLog) forget(e *archive.Entry) {
 	if e.LSN.Compare(j.flushed) > 0 {
 		j.lost.add(e)
 	}
@@ -75,8 +75,8 @@ func discard(held []archive.Entry, n int) []archive.Entry {
 	return held[n:]
 }
 
-// Reset starts the journal again at lsn, with a state that did not come from entries.
-func (j *Journal) Reset(lsn fsm.LSN) {
+// Reset starts the unflushed log again at lsn, with a state that did not come from entries.
+func (j *UnflushedLog) Reset(lsn fsm.LSN) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.held, j.bytes, j.lag, j.lost = nil, 0, Lag{}, Lag{}
@@ -85,7 +85,7 @@ func (j *Journal) Reset(lsn fsm.LSN) {
 }
 
 // Flushed records that the document has everything up to lsn.
-func (j *Journal) Flushed(lsn fsm.LSN) {
+func (j *UnflushedLog) Flushed(lsn fsm.LSN) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if lsn.Compare(j.flushed) <= 0 {
@@ -111,7 +111,7 @@ func (j *Journal) Flushed(lsn fsm.LSN) {
 }
 
 // Trim drops the entries up to lsn, which the archive has.
-func (j *Journal) Trim(lsn fsm.LSN) {
+func (j *UnflushedLog) Trim(lsn fsm.LSN) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	n := j.find(lsn)
@@ -125,14 +125,14 @@ func (j *Journal) Trim(lsn fsm.LSN) {
 }
 
 // find returns the number of entries in held up to lsn.
-func (j *Journal) find(lsn fsm.LSN) int {
+func (j *UnflushedLog) find(lsn fsm.LSN) int {
 	return sort.Search(len(j.held), func(i int) bool { return j.held[i].LSN.Compare(lsn) > 0 })
 }
 
 // Range returns the entries after one LSN and up to another: at most bytesMax bytes of
 // them, but at least one entry. more reports whether there are further entries up to upTo;
 // ok is false if some of the requested entries were dropped.
-func (j *Journal) Range(after, upTo fsm.LSN, bytesMax int) (entries []archive.Entry, more, ok bool) {
+func (j *UnflushedLog) Range(after, upTo fsm.LSN, bytesMax int) (entries []archive.Entry, more, ok bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if after.Compare(j.after) < 0 {
@@ -147,21 +147,21 @@ func (j *Journal) Range(after, upTo fsm.LSN, bytesMax int) (entries []archive.En
 }
 
 // Last returns the LSN of the newest applied entry.
-func (j *Journal) Last() fsm.LSN {
+func (j *UnflushedLog) Last() fsm.LSN {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.last
 }
 
 // FlushedLSN returns the LSN of the newest entry that is known to be in the bucket.
-func (j *Journal) FlushedLSN() fsm.LSN {
+func (j *UnflushedLog) FlushedLSN() fsm.LSN {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.flushed
 }
 
 // Lag returns the size of the entries that are not known to be in the document.
-func (j *Journal) Lag() Lag {
+func (j *UnflushedLog) Lag() Lag {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.lag
@@ -169,4 +169,4 @@ func (j *Journal) Lag() Lag {
 
 // OldestMs returns the machine's clock at the oldest entry that is not in the bucket, ms; 0
 // if there is none. It takes no lock.
-func (j *Journal) OldestMs() int64 { return j.oldest.Load() }
+func (j *UnflushedLog) OldestMs() int64 { return j.oldest.Load() }

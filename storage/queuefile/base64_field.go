@@ -8,18 +8,18 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// twin is a Base64 field: it has the exact value of another field of the same object. It
+// base64Field is a Base64 field: it has the exact value of another field of the same object. It
 // counts only if the other field has the text that this package would have written for it:
 // a writer that does not know Base64 fields may have changed the one and left the other as
 // it was.
-type twin struct {
+type base64Field struct {
 	dst   any // destination of the other field
 	exact []string
 	list  bool
 }
 
-// hasTwin reports whether a field with destination dst can have a Base64 field.
-func hasTwin(dst any) bool {
+// hasBase64Field reports whether a field with destination dst can have a Base64 field.
+func hasBase64Field(dst any) bool {
 	switch dst.(type) {
 	case *string, **string, *[]string, *[]byte:
 		return true
@@ -28,10 +28,10 @@ func hasTwin(dst any) bool {
 	}
 }
 
-func (r *reader) readTwin(t *twin) error {
+func (r *reader) readBase64Field(t *base64Field) error {
 	read := r.base64
 	if r.loose {
-		read = r.anyTwin
+		read = r.anyBase64Field
 	}
 	if r.dec.PeekKind() == '[' {
 		t.list = true
@@ -40,7 +40,7 @@ func (r *reader) readTwin(t *twin) error {
 	return read(t)
 }
 
-func (r *reader) base64(t *twin) error {
+func (r *reader) base64(t *base64Field) error {
 	var plain string
 	err := r.coded(coded{&plain})
 	t.exact = append(t.exact, plain)
@@ -65,7 +65,7 @@ func (r *reader) coded(c coded) error {
 
 // apply stores the exact value at the end of the object, if the other field still matches
 // it.
-func (t *twin) apply() {
+func (t *base64Field) apply() {
 	switch p := t.dst.(type) {
 	case *[]string:
 		if t.list && slices.EqualFunc(*p, t.exact, writtenAs) {

@@ -11,11 +11,11 @@ import (
 
 func at(i int) fsm.LSN { return fsm.LSN{Term: 1, Index: uint64(i)} }
 
-// TestJournalAgainstAList compares the journal with a plain list of all entries: Range
+// TestUnflushedLogAgainstAList compares the unflushed log with a plain list of all entries: Range
 // returns exactly the requested entries, or reports that it cannot; the lag is exact.
-func TestJournalAgainstAList(t *testing.T) {
+func TestUnflushedLogAgainstAList(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		j := NewJournal(rapid.IntRange(0, 2000).Draw(t, "max"))
+		j := NewUnflushedLog(rapid.IntRange(0, 2000).Draw(t, "max"))
 		var all []archive.Entry
 		flushed, trimmed, index := 0, 0, 0
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
@@ -38,7 +38,7 @@ func TestJournalAgainstAList(t *testing.T) {
 	})
 }
 
-func checkLag(t *rapid.T, j *Journal, all []archive.Entry, flushed int) {
+func checkLag(t *rapid.T, j *UnflushedLog, all []archive.Entry, flushed int) {
 	var want Lag
 	oldest := int64(0)
 	for _, e := range all {
@@ -61,7 +61,7 @@ func checkLag(t *rapid.T, j *Journal, all []archive.Entry, flushed int) {
 	}
 }
 
-func checkRange(t *rapid.T, j *Journal, all []archive.Entry, after, trimmed, upTo int) {
+func checkRange(t *rapid.T, j *UnflushedLog, all []archive.Entry, after, trimmed, upTo int) {
 	most := rapid.IntRange(0, 500).Draw(t, "most")
 	got, more, ok := j.Range(at(after), at(upTo), most)
 	if !ok {
@@ -93,8 +93,8 @@ func checkRange(t *rapid.T, j *Journal, all []archive.Entry, after, trimmed, upT
 	}
 }
 
-func TestJournalIsBounded(t *testing.T) {
-	j := NewJournal(10_000)
+func TestUnflushedLogIsBounded(t *testing.T) {
+	j := NewUnflushedLog(10_000)
 	for i := 1; i <= 10_000; i++ {
 		j.Append(archive.Entry{LSN: at(i), At: int64(i), Data: make([]byte, 100)})
 		if j.bytes > 10_000 {

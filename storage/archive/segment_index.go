@@ -10,8 +10,8 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// chapterHeader is the header, and the whole content, of a segment index.
-type chapterHeader struct {
+// segmentIndexHeader is the header, and the whole content, of a segment index.
+type segmentIndexHeader struct {
 	Lineage string    `json:"lineage"`
 	Refs    []refJSON `json:"refs"`
 }
@@ -23,11 +23,11 @@ type refJSON struct {
 	Sum     string `json:"sha256"`
 }
 
-// Chapter makes a segment index of refs, which must not be empty; each segment must begin where
-// the one before it ends. An index keeps the root short. Its key has an id of its own. Chapter
+// SegmentIndex makes a segment index of refs, which must not be empty; each segment must begin where
+// the one before it ends. An index keeps the root short. Its key has an id of its own. SegmentIndex
 // writes nothing to the bucket.
-func Chapter(lineage string, refs []queuefile.Ref) (queuefile.Ref, []byte) {
-	h := chapterHeader{Lineage: lineage}
+func SegmentIndex(lineage string, refs []queuefile.Ref) (queuefile.Ref, []byte) {
+	h := segmentIndexHeader{Lineage: lineage}
 	whole := queuefile.Ref{Run: queuefile.Run{
 		After: refs[0].After, Last: refs[len(refs)-1].Last, From: refs[0].From, Until: refs[len(refs)-1].Until,
 	}}
@@ -38,28 +38,28 @@ func Chapter(lineage string, refs []queuefile.Ref) (queuefile.Ref, []byte) {
 		whole.Raw += r.Raw
 		whole.Stored += r.Stored
 	}
-	object := append([]byte(chapterMagic), toJSON(h)...)
+	object := append([]byte(segmentIndexMagic), toJSON(h)...)
 	object = seal(append(object, '\n'))
 	whole.Stored += int64(len(object))
-	whole.Key = newName(chapterKind, lineage, whole.After, whole.Last, whole.Until).key()
+	whole.Key = newName(segmentIndexKind, lineage, whole.After, whole.Last, whole.Until).key()
 	whole.Sum = sha256.Sum256(object)
 	return whole, object
 }
 
-// IsChapter reports whether a key is that of a segment index and not of a segment.
-func IsChapter(key string) bool { return strings.HasSuffix(key, chapterSuffix) }
+// IsSegmentIndex reports whether a key is that of a segment index and not of a segment.
+func IsSegmentIndex(key string) bool { return strings.HasSuffix(key, segmentIndexSuffix) }
 
-// openChapter checks the segment index with the given key, and returns its segments. ref is the
+// openSegmentIndex checks the segment index with the given key, and returns its segments. ref is the
 // root's reference to it, or nil.
-func openChapter(object []byte, key string, ref *queuefile.Ref) ([]queuefile.Ref, error) {
+func openSegmentIndex(object []byte, key string, ref *queuefile.Ref) ([]queuefile.Ref, error) {
 	if err := checkObject(object, ref); err != nil {
 		return nil, err
 	}
-	body, err := unseal(object, chapterMagic)
+	body, err := unseal(object, segmentIndexMagic)
 	if err != nil {
 		return nil, err
 	}
-	var h chapterHeader
+	var h segmentIndexHeader
 	if err := fromJSON(body, &h); err != nil {
 		return nil, fmt.Errorf("its header is damaged: %w", err)
 	}
@@ -70,11 +70,11 @@ func openChapter(object []byte, key string, ref *queuefile.Ref) ([]queuefile.Ref
 	if stored := whole.Stored + int64(len(object)); ref != nil && ref.Stored != stored {
 		return nil, fmt.Errorf("it and its segments have %d bytes and should have %d", stored, ref.Stored)
 	}
-	return refs, agree(chapterKind, key, h.Lineage, &whole.Run, ref)
+	return refs, agree(segmentIndexKind, key, h.Lineage, &whole.Run, ref)
 }
 
 // read checks the refs of a segment index, and sums them up.
-func (h *chapterHeader) read() (refs []queuefile.Ref, whole queuefile.Ref, err error) {
+func (h *segmentIndexHeader) read() (refs []queuefile.Ref, whole queuefile.Ref, err error) {
 	for i := range h.Refs {
 		r, err := h.Refs[i].ref(h.Lineage)
 		if err != nil {

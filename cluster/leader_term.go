@@ -20,9 +20,9 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// reign is a leader term: a node's time as active leader. It begins when the node has
+// leaderTerm is a node's time as active leader. It begins when the node has
 // acquired the document and ends when it loses leadership or the document.
-type reign struct {
+type leaderTerm struct {
 	node  *Node
 	term  uint64
 	clock *leaderClock
@@ -35,7 +35,7 @@ type reign struct {
 
 	proposals *groupcommit.Batcher[proposal, committed]
 	flusher   *flush.Flusher
-	drafter   *flush.Drafter
+	builder   *flush.DocumentBuilder
 	written   atomic.Pointer[written]
 	gate      gate
 	standby   atomic.Pointer[Standby]      // newest standby that is known to be alive; nil: none
@@ -66,10 +66,10 @@ func (n *Node) lead() {
 			// The channel keeps only the latest event, so a leader term that is still set
 			// belongs to an earlier term of raft. Clear it first: it must answer nothing
 			// more, even if a hung bucket keeps its goroutines from ending.
-			n.reign.Store(nil)
+			n.leaderTerm.Store(nil)
 			stop()
 			if leader {
-				end = n.startCandidacy()
+				end = n.startCampaign()
 			}
 		case <-n.leave:
 			return
@@ -79,9 +79,9 @@ func (n *Node) lead() {
 	}
 }
 
-// startCandidacy runs candidate in a goroutine. The returned function cancels it and
+// startCampaign runs candidate in a goroutine. The returned function cancels it and
 // waits for its end.
-func (n *Node) startCandidacy() (end func()) {
+func (n *Node) startCampaign() (end func()) {
 	ctx, cancel := context.WithCancel(n.ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() { n.candidate(ctx) })
@@ -126,8 +126,8 @@ func (n *Node) candidate(ctx context.Context) {
 // active returns the leader term that may answer writes and reads now, or nil. It asks
 // raft, which learns first that the term is over; the goroutines of the leader term end
 // later.
-func (n *Node) active() *reign {
-	r := n.reign.Load()
+func (n *Node) active() *leaderTerm {
+	r := n.leaderTerm.Load()
 	if r == nil || n.raft.CurrentTerm() != r.term || n.raft.State() != raft.Leader {
 		return nil
 	}
@@ -173,17 +173,17 @@ func (n *Node) caughtUp(ctx context.Context) (term uint64, err error) {
 	return term, nil
 }
 
-// inaugurate begins a leader term: it registers the broker through the log, which extends
+// beginTerm begins a leader term: it registers the broker through the log, which extends
 // all leases, and opens the write path. run has to be called next.
-func (n *Node) inaugurate(
+func (n *Node) beginTerm(
 	ctx context.Context, term uint64, fence *election.Fence, first *queuefile.Content, clock *leaderClock,
-) (*reign, error) {
-	r := &reign{
+) (*leaderTerm, error) {
+	r := &leaderTerm{
 		node:    n,
 		term:    term,
 		clock:   clock,
 		fence:   fence,
-		log:     n.log.Named("reign"),
+		log:     n.log.Named("leaderTerm"),
 		over:    make(chan struct{}),
 		earlier: make(chan struct{}, 1),
 	}
@@ -191,8 +191,8 @@ func (n *Node) inaugurate(
 		return nil, err
 	}
 	r.proposals = n.newProposer(r.clock)
-	r.drafter = flush.NewDrafter(n.cfg.Flush, n.cfg.Bucket, fence.Lineage(), first, n.journal, n.replica.freeze, r.log)
-	r.flusher = flush.New(n.cfg.Flush, fence, r.drafter, flush.Effects{
+	r.builder = flush.NewDocumentBuilder(n.cfg.Flush, n.cfg.Bucket, fence.Lineage(), first, n.unflushed, n.replica.freeze, r.log)
+	r.flusher = flush.New(n.cfg.Flush, fence, r.builder, flush.Effects{
 		LSN:      func() fsm.LSN { return n.replica.meta().LSN },
 		NowMs:    r.heartbeatMs,
 		Interval: n.flushInterval,
@@ -205,12 +205,12 @@ func (n *Node) inaugurate(
 
 // register makes this node the broker, through the log. All leases and worker timeouts
 // start again from that entry. The mutations in more are part of the same entry.
-func (r *reign) register(ctx context.Context, more ...*fsmpb.Mutation) error {
+func (r *leaderTerm) register(ctx context.Context, more ...*fsmpb.Mutation) error {
 	return r.registerAt(ctx, r.clock.now(), more...)
 }
 
 // registerAt is register with the time of the entry, in ms.
-func (r *reign) registerAt(ctx context.Context, nowMs int64, more ...*fsmpb.Mutation) error {
+func (r *leaderTerm) registerAt(ctx context.Context, nowMs int64, more ...*fsmpb.Mutation) error {
 	n := r.node
 	op := &fsmpb.RegisterBroker{
 		Node:     n.cfg.Name,
@@ -233,7 +233,7 @@ func (r *reign) registerAt(ctx context.Context, nowMs int64, more ...*fsmpb.Muta
 
 // run answers writes until the leader term ends. It returns nil when ctx ended it,
 // errSetBack when it ended for setting the time back, and else why the document was lost.
-func (r *reign) run(ctx context.Context) error {
+func (r *leaderTerm) run(ctx context.Context) error {
 	n := r.node
 	ctx, end := context.WithCancelCause(ctx)
 	r.stop = func() { end(errSetBack) }
@@ -249,18 +249,18 @@ func (r *reign) run(ctx context.Context) error {
 	if n.inbox != nil {
 		wg.Go(func() { n.inbox.Run(ctx) })
 	}
-	n.reign.Store(r)
+	n.leaderTerm.Store(r)
 	n.setFence(FenceActive, "")
 	r.flusher.Changed()
 	r.log.Info("this node is the active leader", "term", r.term, "epoch", r.fence.Epoch())
 
 	err := r.flusher.Run(ctx)
 
-	n.reign.CompareAndSwap(r, nil)
+	n.leaderTerm.CompareAndSwap(r, nil)
 	cancel()
 	close(r.over)
 	wg.Wait()
-	defer r.drafter.Close()
+	defer r.builder.Close()
 	defer r.flusher.Close()
 	if err != nil {
 		r.proposals.Close()
@@ -275,7 +275,7 @@ func (r *reign) run(ctx context.Context) error {
 
 // finish ends the leader term in order: it commits the accepted proposals and flushes the
 // state, as far as raft and the bucket answer within finalFlushTimeout.
-func (r *reign) finish() {
+func (r *leaderTerm) finish() {
 	ctx, cancel := context.WithTimeout(context.Background(), finalFlushTimeout)
 	defer cancel()
 	if r.node.raft.State() != raft.Leader {
@@ -297,7 +297,7 @@ const finalFlushTimeout = time.Second
 // changed is called for every applied entry, under the replica's lock. It signals the
 // flusher, and passTime if the next deadline moved nearer. idle marks an entry that needs
 // no flush of its own.
-func (r *reign) changed(m *fsm.Machine, idle bool) {
+func (r *leaderTerm) changed(m *fsm.Machine, idle bool) {
 	if !idle { // the next heartbeat of the document has it
 		r.flusher.Changed()
 	}
@@ -309,9 +309,9 @@ func (r *reign) changed(m *fsm.Machine, idle bool) {
 	}
 }
 
-// rouseInterval is the time between two rescans for available jobs whose wake-up got
+// rescanInterval is the time between two rescans for available jobs whose wake-up got
 // lost.
-const rouseInterval = 250 * time.Millisecond
+const rescanInterval = 250 * time.Millisecond
 
 // retryInterval is the pause after an entry that lets time pass could not be proposed.
 const retryInterval = time.Second
@@ -319,10 +319,10 @@ const retryInterval = time.Second
 // passTime lets time pass on an idle cluster: it proposes an entry when the machine's
 // next deadline is due. It also rescans for lost wake-ups, and watches the bucket and the
 // clocks, several times a second. It runs until ctx ends.
-func (r *reign) passTime(ctx context.Context) {
-	rouse := time.NewTicker(rouseInterval)
-	defer rouse.Stop()
-	crons := &fires{reign: r}
+func (r *leaderTerm) passTime(ctx context.Context) {
+	rescan := time.NewTicker(rescanInterval)
+	defer rescan.Stop()
+	crons := &fires{leaderTerm: r}
 	for {
 		due, stop := r.nextDeadline()
 		if r.gate.refusal() != nil {
@@ -338,8 +338,8 @@ func (r *reign) passTime(ctx context.Context) {
 				sleep(ctx, retryInterval)
 			}
 		case <-r.earlier:
-		case <-rouse.C:
-			r.node.ready.rouse()
+		case <-rescan.C:
+			r.node.ready.rescan()
 			r.watchBucket(ctx)
 			r.moveTimeOn(ctx)
 		}
@@ -350,7 +350,7 @@ func (r *reign) passTime(ctx context.Context) {
 // pass proposes the schedules that are due, or an empty entry. The entry carries the
 // time, at which the machine does the rest. Schedules that do not fit into the entry are
 // still due after it.
-func (r *reign) pass(ctx context.Context, crons *fires) error {
+func (r *leaderTerm) pass(ctx context.Context, crons *fires) error {
 	now := r.clock.now()
 	if now < r.deadline.Load() {
 		return nil // the clock is slewed: the timer was early
@@ -369,7 +369,7 @@ const waitMax = time.Hour
 // nextDeadline returns a channel that fires at the machine's next deadline or earlier, or
 // nil if there is no deadline. stop releases the timer. nextDeadline stores the deadline
 // for changed, which signals a nearer one.
-func (r *reign) nextDeadline() (due <-chan time.Time, stop func()) {
+func (r *leaderTerm) nextDeadline() (due <-chan time.Time, stop func()) {
 	r.deadline.Store(noDeadline)
 	var at int64
 	var ok bool

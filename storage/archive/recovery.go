@@ -16,8 +16,8 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// wreck is the readable part of a document that cannot be read as a whole.
-type wreck struct {
+// recovered is the readable part of a document that cannot be read as a whole.
+type recovered struct {
 	header *queuefile.Header // nil: nothing of it
 	broker string
 	beat   int64 // ms; 0: not known
@@ -29,11 +29,11 @@ type wreck struct {
 // errNewer is returned for documents that this version must not change.
 var errNewer = errors.New("the document is of a newer version: repair it with the program that wrote it, or a newer one")
 
-// salvage reads as much of a damaged document as it can. The fields that identify the lineage
+// recoverDocument reads as much of a damaged document as it can. The fields that identify the lineage
 // come before all long fields.
-func salvage(data []byte) (wreck, error) {
+func recoverDocument(data []byte) (recovered, error) {
 	members, whole := topLevel(data)
-	var w wreck
+	var w recovered
 	_ = json.Unmarshal(members["broker"], &w.broker) // null, or nothing
 	_ = json.Unmarshal(members["brokerHeartbeat"], &w.beat)
 	var h headerJSON
@@ -160,7 +160,7 @@ func assembled(members map[string]jsontext.Value) *queuefile.Document {
 
 // document returns a replacement for the unreadable document that says only where the line
 // ends.
-func (w *wreck) document(end fsm.LSN) *queuefile.Document {
+func (w *recovered) document(end fsm.LSN) *queuefile.Document {
 	doc := &queuefile.Document{Header: w.header, BrokerHeartbeat: w.beat, Large: true, Meta: fsm.Meta{LSN: end}}
 	if w.broker != "" {
 		doc.Broker = &w.broker
