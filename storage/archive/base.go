@@ -2,6 +2,7 @@ package archive
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -21,6 +22,9 @@ type baseMeta struct {
 	LSN     string `json:"lsn"`
 	At      int64  `json:"at"`
 	Jobs    int    `json:"jobs"` // for people
+	// State is the checksum of the state (fsm.StateSum), in hex. Releases before level 9 write
+	// none, and ignore it.
+	State string `json:"state,omitzero"`
 }
 
 func metaOf(n name) baseMeta {
@@ -42,11 +46,14 @@ func WriteBase(ctx context.Context, bucket storage.Bucket, lineage string, prev 
 	for _, jobs := range v.Counts() {
 		meta.Jobs += jobs
 	}
-	w := blob.Create(ctx, bucket, n.directory(), blob.Options{Meta: toJSON(meta), PartBytes: partBytes(v, meta.Jobs)})
+	w := blob.Create(ctx, bucket, n.directory(), blob.Options{PartBytes: partBytes(v, meta.Jobs)})
 	defer w.Abort()
-	if err := v.Encode(w); err != nil {
+	sum, err := v.EncodeSum(w)
+	if err != nil {
 		return queuefile.Base{}, fmt.Errorf("write the base of %s: %w", m.LSN, err)
 	}
+	meta.State = hex.EncodeToString(sum.Sum[:])
+	w.SetMeta(toJSON(meta))
 	done, err := w.Close()
 	if err != nil {
 		return queuefile.Base{}, fmt.Errorf("write the base of %s: %w", m.LSN, err)
@@ -86,7 +93,8 @@ func decodeBase(ctx context.Context, bucket storage.Bucket, p point) (*fsm.Machi
 		return nil, asDamage(err)
 	}
 	defer func() { _ = r.Close() }() // ends what is under way, and cannot fail
-	if err := p.check(r.Manifest()); err != nil {
+	written, err := p.check(r.Manifest())
+	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	in := &noting{r: r}
@@ -100,7 +108,24 @@ func decodeBase(ctx context.Context, bucket storage.Bucket, p point) (*fsm.Machi
 	if meta := m.Meta(); meta.LSN != p.lsn || meta.Now != p.at {
 		return nil, fmt.Errorf("%w: its state is of %s at %d ms and should be of %s at %d ms", ErrDamaged, meta.LSN, meta.Now, p.lsn, p.at)
 	}
+	if err := compareSum(m, written); err != nil {
+		return nil, err
+	}
 	return m, nil
+}
+
+// compareSum compares the state that was read with the checksum in the manifest. Its bytes are
+// intact, so that a difference means that this version reads them in another way than the one
+// that wrote them.
+func compareSum(m *fsm.Machine, written string) error {
+	if written == "" {
+		return nil
+	}
+	if sum := m.View().Sum(); hex.EncodeToString(sum.Sum[:]) != written {
+		return fmt.Errorf("%w: the state of %s has the checksum %x, and %.16s when it was written: read it with the release that wrote it",
+			fsm.ErrDiverged, sum.LSN, sum.Sum[:8], written)
+	}
+	return nil
 }
 
 // asDamage wraps ErrDamaged in the errors of a blob that report damage.
@@ -111,25 +136,26 @@ func asDamage(err error) error {
 	return err
 }
 
-// check compares a manifest with the known facts of its checkpoint.
-func (p *point) check(m *blob.Manifest) error {
+// check compares a manifest with the known facts of its checkpoint. It returns the checksum of
+// the state in hex, or "" if the manifest has none.
+func (p *point) check(m *blob.Manifest) (state string, err error) {
 	n, ok := parseName(p.key)
 	if !ok || n.kind != manifestKind || n.after != p.prev || n.last != p.lsn || n.at != p.at {
-		return errors.New("its key is none that this base has")
+		return "", errors.New("its key is none that this base has")
 	}
 	var meta baseMeta
 	if err := json.Unmarshal(m.Meta, &meta); err != nil {
-		return fmt.Errorf("its manifest has no meta of a base: %w", err)
+		return "", fmt.Errorf("its manifest has no meta of a base: %w", err)
 	}
 	want := metaOf(n)
-	want.Jobs = meta.Jobs
+	want.Jobs, want.State = meta.Jobs, meta.State
 	if meta != want {
-		return fmt.Errorf("its manifest is of %+v and should be of %+v", meta, want)
+		return "", fmt.Errorf("its manifest is of %+v and should be of %+v", meta, want)
 	}
 	if b := p.named; b != nil && (b.Raw != m.Raw || b.Stored != m.Stored) {
-		return fmt.Errorf("it has %d bytes in %d and should have %d in %d", m.Raw, m.Stored, b.Raw, b.Stored)
+		return "", fmt.Errorf("it has %d bytes in %d and should have %d in %d", m.Raw, m.Stored, b.Raw, b.Stored)
 	}
-	return nil
+	return meta.State, nil
 }
 
 // noting remembers the error of its reader, unless it is io.EOF.

@@ -44,14 +44,20 @@ func (o Options) normal() (Options, error) {
 	case o.Parallel < 0:
 		return o, fmt.Errorf("%d parallel uploads", o.Parallel)
 	case o.Meta != nil:
-		meta := jsontext.Value(o.Meta).Clone()
-		if !meta.IsValid() {
-			return o, errors.New("the meta for the manifest is not JSON, in UTF-8 and without double names")
-		}
-		if err := meta.Compact(); err != nil {
+		meta, err := compactMeta(o.Meta)
+		if err != nil {
 			return o, err
 		}
 		o.Meta = meta
 	}
 	return o, nil
+}
+
+func compactMeta(data []byte) ([]byte, error) {
+	meta := jsontext.Value(data).Clone()
+	if !meta.IsValid() {
+		return nil, errors.New("the meta for the manifest is not JSON, in UTF-8 and without double names")
+	}
+	err := meta.Compact()
+	return meta, err
 }

@@ -98,6 +98,15 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return n, w.err
 }
 
+// SetMeta replaces Options.Meta, for a caller that knows it only after it has written the
+// stream.
+func (w *Writer) SetMeta(meta []byte) {
+	compact, err := compactMeta(meta)
+	if w.meta = compact; w.err == nil {
+		w.err = w.fail(err)
+	}
+}
+
 // Close makes the blob out of what was written, by its manifest, and returns
 // that: then it is certain to be there, whole. If it fails, the blob is not
 // there, or, if the outcome of the last write is not known, may come to be;

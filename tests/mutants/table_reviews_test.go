@@ -85,6 +85,16 @@ var reviewed = []defect{
 	}, check{pkg: "fsm", test: "TestPermitsDoNotWaitForTimers"}},
 
 	{"R5 determinism", mutants.Mutant{
+		Name: "a checkpoint that is read as another state is not noticed", File: "storage/archive/base.go",
+		Old: "hex.EncodeToString(sum.Sum[:]) != written {",
+		Bug: "hex.EncodeToString(sum.Sum[:]) == \"\" {",
+	}, check{pkg: "storage/archive", test: "TestChecksumOfACheckpoint"}},
+	{"R5 determinism", mutants.Mutant{
+		Name: "a node with another state than the majority continues", File: "cluster/statesum.go",
+		Old: "if err := own.Compare(agreed); err != nil {",
+		Bug: "if err := own.Compare(agreed); err != nil && s.life < 0 {",
+	}, check{pkg: "cluster", test: "TestANodeWithAnotherStateEnds"}},
+	{"R5 determinism", mutants.Mutant{
 		Name: "a replay that leads to another state is not noticed", File: "fsm/sum.go",
 		Old: "if s.LSN != agreed.LSN || s.Sum == agreed.Sum {",
 		Bug: "if s.LSN != agreed.LSN || s.Sum != [sha256.Size]byte{} {",

@@ -1,0 +1,55 @@
+package archive
+
+import (
+	"bytes"
+	"errors"
+	"regexp"
+	"testing"
+
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+	"osqueue/storage"
+	"osqueue/storage/mem"
+)
+
+var stateMember = regexp.MustCompile(`,\s*"state":\s*"[0-9a-f]{64}"`)
+
+// TestChecksumOfACheckpoint checks that a state which is read otherwise than it was written is
+// refused, and that a checkpoint of an older release, without the checksum, is
+// read.
+func TestChecksumOfACheckpoint(t *testing.T) {
+	t.Parallel()
+	r := newRecorder(1_700_000_000_000)
+	for range 20 {
+		r.apply(enqueue(&fsmpb.NewJob{Id: r.lsn().String(), Type: "t"}))
+	}
+	for name, c := range map[string]struct {
+		change func(manifest []byte) []byte
+		want   error
+	}{
+		"as written":       {func(m []byte) []byte { return m }, nil},
+		"an older release": {func(m []byte) []byte { return stateMember.ReplaceAll(m, nil) }, nil},
+		"another state":    {func(m []byte) []byte { return stateMember.ReplaceAll(m, []byte(`,"state":"00"`)) }, fsm.ErrDiverged},
+	} {
+		bucket := mem.New()
+		base, err := WriteBase(t.Context(), bucket, lineage, fsm.LSN{}, r.m.View())
+		must(err)
+		o, err := bucket.Get(t.Context(), base.Key)
+		must(err)
+		changed := c.change(o.Data)
+		if bytes.Equal(changed, o.Data) != (name == "as written") {
+			t.Fatalf("%s: the manifest has no checksum of the state: %s", name, o.Data)
+		}
+		must(bucket.Delete(t.Context(), base.Key))
+		if w := bucket.PutIfAbsent(t.Context(), base.Key, changed); w.Outcome != storage.Committed {
+			t.Fatal(w)
+		}
+		m, err := readBase(t.Context(), bucket, point{lsn: base.LSN, prev: base.Prev, at: base.At, key: base.Key})
+		if !errors.Is(err, c.want) || (err == nil) != (m != nil && c.want == nil) || errors.Is(err, ErrDamaged) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err == nil && m.View().Hash() != r.m.View().Hash() {
+			t.Errorf("%s: another state", name)
+		}
+	}
+}
