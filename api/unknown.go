@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	stdjson "encoding/json"
 	"reflect"
 	"strings"
 
@@ -62,7 +63,7 @@ func (w *walker) value(t reflect.Type) bool {
 	switch kind := w.dec.PeekKind(); {
 	case kind == jsontext.KindBeginObject && t.Kind() == reflect.Struct:
 		return w.object(t)
-	case kind == jsontext.KindBeginArray && t.Kind() == reflect.Slice && t != reflect.TypeFor[jsontext.Value]():
+	case kind == jsontext.KindBeginArray && t.Kind() == reflect.Slice && t != reflect.TypeFor[stdjson.RawMessage]():
 		return w.list(t.Elem())
 	}
 	return w.dec.SkipValue() == nil

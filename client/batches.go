@@ -2,10 +2,9 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"iter"
 	"net/http"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	v1 "osqueue/client/api/v1"
 )
@@ -28,7 +27,7 @@ type NewBatch struct {
 
 // encode returns the JSON of the batch.
 func (b NewBatch) encode() ([]byte, error) {
-	var callback jsontext.Value
+	var callback json.RawMessage
 	if b.Callback != nil {
 		text, err := encodeJob(*b.Callback)
 		if err != nil {

@@ -1,13 +1,12 @@
 package client
 
 import (
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	v1 "osqueue/client/api/v1"
 )
@@ -25,7 +24,7 @@ func BenchmarkEnqueue(b *testing.B) {
 		io.WriteString(w, `{"jobId":"01a1fd42-1f2c-7154-b322-e415af05b32c","lsn":"1-1"}`)
 	}))
 	defer srv.Close()
-	job := NewJob{Type: "bench", Payload: jsontext.Value(`{"n":1}`)}
+	job := NewJob{Type: "bench", Payload: json.RawMessage(`{"n":1}`)}
 	b.Run("client", func(b *testing.B) {
 		cl, err := New(Config{Servers: []string{srv.URL}})
 		if err != nil {

@@ -1,11 +1,12 @@
 package client
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
 
-	"github.com/go-json-experiment/json"
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	v1 "osqueue/client/api/v1"
@@ -15,7 +16,7 @@ import (
 // problem if the body is not a problem of an osqueue node.
 func readProblem(body []byte) problem {
 	var p v1.Problem
-	if err := json.Unmarshal(body, &p); err != nil || p.Tag == "" {
+	if err := jsonv2.Unmarshal(body, &p); err != nil || p.Tag == "" {
 		return problem{}
 	}
 	return problem{
@@ -40,12 +41,12 @@ func firstText(texts ...string) string {
 // results: duplicate names and escaped surrogate halves. Older producers write
 // both, and JavaScript still does when it cuts a string.
 func decode(body []byte, out any) error {
-	return json.Unmarshal(body, out, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	return jsonv2.Unmarshal(body, out, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 }
 
 // encode returns the body of a request.
 func encode(v any) ([]byte, error) {
-	body, err := json.Marshal(v, jsontext.PreserveRawStrings(true))
+	body, err := jsonv2.Marshal(v, jsontext.PreserveRawStrings(true))
 	if err != nil {
 		return nil, fmt.Errorf("encode the request: %w", err)
 	}
@@ -56,12 +57,12 @@ var errRaw = errors.New("is not valid JSON")
 
 // encodeWith encodes v and appends the field name with the bytes of raw unchanged,
 // because Marshal would remove white space. If raw is nil, the field is left out.
-func encodeWith(v any, name string, raw jsontext.Value) ([]byte, error) {
+func encodeWith(v any, name string, raw json.RawMessage) ([]byte, error) {
 	body, err := encode(v)
 	if err != nil || raw == nil {
 		return body, err
 	}
-	if !raw.IsValid(jsontext.AllowDuplicateNames(true)) {
+	if !jsontext.Value(raw).IsValid(jsontext.AllowDuplicateNames(true)) {
 		return nil, fmt.Errorf("%s %w", name, errRaw)
 	}
 	body = body[:len(body)-1]

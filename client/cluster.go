@@ -2,11 +2,10 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"sync"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	v1 "osqueue/client/api/v1"
 )
@@ -23,8 +22,8 @@ func (c *Client) StatsByType(ctx context.Context) (v1.Stats, error) {
 
 // State returns the queue's document as JSON. Its size grows with the queue; see
 // Config.MaxAnswerBytes.
-func (c *Client) State(ctx context.Context) (jsontext.Value, error) {
-	return send[jsontext.Value](ctx, c, c.read("state", v1.PathState, nil))
+func (c *Client) State(ctx context.Context) (json.RawMessage, error) {
+	return send[json.RawMessage](ctx, c, c.read("state", v1.PathState, nil))
 }
 
 // Status returns the status of the cluster as the leader sees it. If there is no

@@ -3,6 +3,7 @@ package client
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"net"
 	"net/http"
@@ -10,8 +11,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/hashicorp/go-hclog"
 )
 
 // The defaults of the fields of Config.
@@ -69,7 +68,7 @@ type Config struct {
 	// Transport replaces the connection pool of this package.
 	Transport http.RoundTripper
 	// Logger receives repetitions of calls at level debug. Nil means no log.
-	Logger hclog.Logger
+	Logger *slog.Logger
 }
 
 // endless replaces longer times, and endlessBytes larger sizes, so that sums of a
@@ -100,7 +99,7 @@ func (c Config) withDefaults() (Config, error) {
 		c.UserAgent = "osqueue-go"
 	}
 	if c.Logger == nil {
-		c.Logger = hclog.NewNullLogger()
+		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	return c, nil
 }

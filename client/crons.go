@@ -2,11 +2,10 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"iter"
 	"net/http"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	v1 "osqueue/client/api/v1"
 )
@@ -51,7 +50,7 @@ func (n NewCron) encode() ([]byte, error) {
 	}
 	return encodeWith(wireCron{
 		Spec: n.Spec, TimeZone: n.TimeZone, Overlap: n.Overlap, Missed: n.Missed, Paused: n.Paused,
-	}, "job", jsontext.Value(job))
+	}, "job", json.RawMessage(job))
 }
 
 // PutCron creates the schedule name, or replaces it.

@@ -2,11 +2,10 @@ package client_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
@@ -40,7 +39,7 @@ func completeOne(ctx context.Context, c *client.Client, jobType, result string) 
 	jobs, err := c.Claim(ctx, client.ClaimOptions{Worker: "w1", Types: []string{jobType}, Wait: 10 * time.Second})
 	check(err)
 	for _, job := range jobs {
-		err := c.Complete(ctx, job.Lease(), jsontext.Value(result))
+		err := c.Complete(ctx, job.Lease(), json.RawMessage(result))
 		if ctx.Err() == nil { // who waits for the job may be faster than this answer
 			check(err)
 		}
@@ -52,7 +51,7 @@ func completeOne(ctx context.Context, c *client.Client, jobType, result string) 
 func Example() {
 	ctx, c, stop := exampleClient()
 	defer stop()
-	job := client.NewJob{ID: client.NewID(), Type: "wc", Payload: jsontext.Value(`"three little words"`)}
+	job := client.NewJob{ID: client.NewID(), Type: "wc", Payload: json.RawMessage(`"three little words"`)}
 	got, err := c.Enqueue(ctx, job)
 	var failed *client.Error
 	if errors.As(err, &failed) && failed.Committed == client.CommittedUnknown {

@@ -1,9 +1,8 @@
 package client_test
 
 import (
+	"encoding/json"
 	"fmt"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
@@ -15,7 +14,7 @@ func ExampleClient_PutCron() {
 	defer stop()
 	put, err := c.PutCron(ctx, "report", client.NewCron{
 		Spec: "0 6 * * 1-5", TimeZone: "Europe/Berlin", Overlap: v1.OverlapSkip,
-		Job: client.NewJob{Type: "report", Payload: jsontext.Value(`{"kind":"daily"}`)},
+		Job: client.NewJob{Type: "report", Payload: json.RawMessage(`{"kind":"daily"}`)},
 	})
 	check(err)
 	check(c.PauseCron(ctx, "report"))

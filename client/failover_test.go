@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -9,8 +10,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	v1 "osqueue/client/api/v1"
 )
@@ -93,7 +92,7 @@ func TestLostAnswersDoNotRepeatTheWrite(t *testing.T) {
 			c := newCluster(t)
 			cl := c.client(nil)
 			c.faultFor(v1.PathJobs, 2, f)
-			got, err := cl.Enqueue(bounded(t), NewJob{Payload: jsontext.Value("1")})
+			got, err := cl.Enqueue(bounded(t), NewJob{Payload: json.RawMessage("1")})
 			if n, _, repeats := c.counts(); err != nil || !got.Duplicate || n != 1 || repeats != 2 {
 				t.Fatalf("%+v, %v, %d jobs, %d repeats", got, err, n, repeats)
 			}

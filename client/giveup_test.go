@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -9,8 +10,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	v1 "osqueue/client/api/v1"
 )
@@ -223,16 +222,16 @@ func TestWhatIsWrongBeforeSending(t *testing.T) {
 	cl := c.client(nil)
 	ctx := bounded(t)
 	calls := map[string]func() error{
-		"payload":   func() error { _, err := cl.Enqueue(ctx, NewJob{Payload: jsontext.Value("{")}); return err },
+		"payload":   func() error { _, err := cl.Enqueue(ctx, NewJob{Payload: json.RawMessage("{")}); return err },
 		"two times": func() error { _, err := cl.Enqueue(ctx, NewJob{RunAt: time.Now(), Delay: 1}); return err },
 		"jobs":      func() error { _, err := cl.EnqueueBatch(ctx, make([]NewJob, MaxBatchJobs+1)); return err },
 		"bytes": func() error {
-			_, err := cl.EnqueueBatch(ctx, []NewJob{{Payload: jsontext.Value(`"` + strings.Repeat("x", MaxBatchBytes) + `"`)}})
+			_, err := cl.EnqueueBatch(ctx, []NewJob{{Payload: json.RawMessage(`"` + strings.Repeat("x", MaxBatchBytes) + `"`)}})
 			return err
 		},
 		"no id":      func() error { _, err := cl.Job(ctx, ""); return err },
 		"dots":       func() error { return cl.Release(ctx, Lease{JobID: ".."}) },
-		"result":     func() error { return cl.Complete(ctx, Lease{JobID: "j"}, jsontext.Value("]")) },
+		"result":     func() error { return cl.Complete(ctx, Lease{JobID: "j"}, json.RawMessage("]")) },
 		"no worker":  func() error { return cl.RemoveWorker(ctx, "") },
 		"bad server": func() error { return cl.Ready(ctx, "ftp://x") },
 	}

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -9,8 +10,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	v1 "osqueue/client/api/v1"
 )
@@ -274,7 +273,7 @@ func TestCronsOnTheWire(t *testing.T) {
 	c.script("PUT /v1/crons/c", `{"nextAt":5,"lsn":"1-1"}`)
 	put, err := cl.PutCron(bounded(t), "c", NewCron{
 		Spec: "@daily", TimeZone: "Europe/Berlin", Overlap: v1.OverlapSkip, Missed: v1.MissedOne, Paused: true,
-		Job: NewJob{Type: "t", Payload: jsontext.Value(`{ "a" : 1 }`)},
+		Job: NewJob{Type: "t", Payload: json.RawMessage(`{ "a" : 1 }`)},
 	})
 	want := `{"spec":"@daily","timeZone":"Europe/Berlin","overlap":"skip","missed":"one","paused":true,"job":{"type":"t","payload":{ "a" : 1 }}}`
 	if err != nil || put.NextAt != 5 || c.body("PUT /v1/crons/c") != want {

@@ -2,13 +2,13 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"iter"
 	"net/http"
 	"time"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
+	jsonv2 "github.com/go-json-experiment/json"
 
 	v1 "osqueue/client/api/v1"
 )
@@ -75,14 +75,14 @@ func Default[T any]() Setting[T] { return Setting[T]{set: true, reverts: true} }
 
 // wire returns the JSON of the setting, whose value of converts. It returns nil if
 // the setting stays.
-func (s Setting[T]) wire(of func(T) any) (jsontext.Value, error) {
+func (s Setting[T]) wire(of func(T) any) (json.RawMessage, error) {
 	switch {
 	case !s.set:
 		return nil, nil
 	case s.reverts:
-		return jsontext.Value("null"), nil
+		return json.RawMessage("null"), nil
 	}
-	text, err := json.Marshal(of(s.value))
+	text, err := jsonv2.Marshal(of(s.value))
 	return text, err
 }
 
@@ -108,7 +108,7 @@ type QueuePatch struct {
 // patchMember is one field of the patch in the wire format.
 type patchMember struct {
 	name  string
-	value jsontext.Value
+	value json.RawMessage
 	err   error
 }
 

@@ -2,18 +2,17 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	v1 "osqueue/client/api/v1"
 )
 
 // Complete ends a claim with success and stores the result; nil means no result.
 // Repeated, it succeeds again. If the lease is lost, IsLeaseLost(err) is true.
-func (c *Client) Complete(ctx context.Context, l Lease, result jsontext.Value) error {
+func (c *Client) Complete(ctx context.Context, l Lease, result json.RawMessage) error {
 	body, err := encodeWith(v1.Complete{WorkerID: optional(l.Worker), Token: l.Token}, "result", result)
 	return c.report(ctx, v1.ActionComplete, l, body, err)
 }
@@ -21,7 +20,7 @@ func (c *Client) Complete(ctx context.Context, l Lease, result jsontext.Value) e
 // ForceComplete completes a job in any status, without regard to its lease. Use it
 // for repairs by hand. A worker uses Complete, which reports a lost lease. If the
 // job is completed already, its result is replaced.
-func (c *Client) ForceComplete(ctx context.Context, jobID string, result jsontext.Value) error {
+func (c *Client) ForceComplete(ctx context.Context, jobID string, result json.RawMessage) error {
 	body, err := encodeWith(v1.ForceComplete{}, "result", result)
 	return c.report(ctx, v1.ActionForceComplete, Lease{JobID: jobID}, body, err)
 }

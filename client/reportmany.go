@@ -2,11 +2,10 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	v1 "osqueue/client/api/v1"
 )
@@ -30,8 +29,8 @@ func (c *Client) Heartbeat(ctx context.Context, worker string, leases []Lease) (
 // Completion is one job of CompleteBatch.
 type Completion struct {
 	Lease  Lease
-	Result jsontext.Value // nil: no result
-	Log    string         // the log of the attempt: UTF-8, at most 16 KiB
+	Result json.RawMessage // nil: no result
+	Log    string          // the log of the attempt: UTF-8, at most 16 KiB
 }
 
 // CompleteBatch completes jobs of one worker, each independently of the others. The

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
@@ -10,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 
 	v1 "osqueue/client/api/v1"
@@ -19,7 +19,7 @@ import (
 func TestEnqueueMakesIDsAndKeepsPayloads(t *testing.T) {
 	c := newCluster(t)
 	cl := c.client(nil)
-	payload := jsontext.Value("{\"b\" : [1.0, 1e3],\n \"a\": \"\\u0041\"}")
+	payload := json.RawMessage("{\"b\" : [1.0, 1e3],\n \"a\": \"\\u0041\"}")
 	got, err := cl.Enqueue(bounded(t), NewJob{Type: "t", Payload: payload, Priority: 3})
 	if err != nil {
 		t.Fatal(err)
@@ -39,11 +39,11 @@ func TestEncodeJob(t *testing.T) {
 		want string
 	}{
 		{NewJob{ID: "j"}, `{"id":"j"}`},
-		{NewJob{ID: "j", Payload: jsontext.Value("null")}, `{"id":"j","payload":null}`},
+		{NewJob{ID: "j", Payload: json.RawMessage("null")}, `{"id":"j","payload":null}`},
 		{
 			NewJob{
 				ID: "j", Type: "t", Priority: -1, Delay: time.Microsecond, MaxAttempts: &three, Lease: time.Second,
-				Payload: jsontext.Value(`[ ]`),
+				Payload: json.RawMessage(`[ ]`),
 			},
 			`{"id":"j","type":"t","priority":-1,"delayMs":1,"maxAttempts":3,"leaseMs":1000,"payload":[ ]}`,
 		},
@@ -77,7 +77,7 @@ func TestBatches(t *testing.T) {
 		t.Errorf("%+v, %v", beats, err)
 	}
 	c.answers[v1.PathComplete] = `{"results":[{"jobId":"a","status":"duplicate"}],"lsn":"1-2"}`
-	beats, err = cl.CompleteBatch(ctx, "w", []Completion{{Lease: leases[0], Result: jsontext.Value("1")}})
+	beats, err = cl.CompleteBatch(ctx, "w", []Completion{{Lease: leases[0], Result: json.RawMessage("1")}})
 	if err != nil || !slices.Equal(beats, []Beat{{JobID: "a"}}) {
 		t.Errorf("%+v, %v", beats, err)
 	}

@@ -1,9 +1,9 @@
 package client
 
 import (
+	"encoding/json"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 
 	v1 "osqueue/client/api/v1"
@@ -16,8 +16,8 @@ type NewJob struct {
 	// same id changes nothing.
 	ID       string
 	Type     string
-	Payload  jsontext.Value // JSON; nil: no payload
-	Priority int32          // jobs with a higher priority are claimed first
+	Payload  json.RawMessage // JSON; nil: no payload
+	Priority int32           // jobs with a higher priority are claimed first
 	// RunAt is the time, and Delay the duration on the server's clock, after which
 	// the job becomes available. Set at most one of them.
 	RunAt time.Time
@@ -138,7 +138,7 @@ func (p *Progress) wire() *v1.Progress {
 type ClaimedJob struct {
 	ID       string
 	Type     string
-	Payload  jsontext.Value // nil: no payload
+	Payload  json.RawMessage // nil: no payload
 	Priority int32
 	Attempt  int           // counts from 1
 	Token    uint64        // grows with every claim; pass it to other systems to fence side effects

@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,8 +12,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
@@ -85,7 +84,7 @@ func work(ctx context.Context, c *client.Client, jobType string) {
 			continue
 		}
 		for _, job := range jobs {
-			_ = c.Complete(ctx, job.Lease(), jsontext.Value(fmt.Sprintf("%q", job.ID)))
+			_ = c.Complete(ctx, job.Lease(), json.RawMessage(fmt.Sprintf("%q", job.ID)))
 		}
 	}
 }

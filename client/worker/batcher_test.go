@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime"
@@ -12,8 +13,6 @@ import (
 	"testing/synctest"
 	"time"
 	"weak"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"osqueue/client"
 )
@@ -200,7 +199,7 @@ func TestBatcherHoldsNoMoreJobsThanACall(t *testing.T) {
 		q.add("a", 2500)
 		b := newBench(t, q, Config{Concurrency: 2500})
 		b.worker.queue = slowQueue{q, time.Second}
-		b.worker.Handle("a", func(context.Context, Job) (jsontext.Value, error) { return nil, nil })
+		b.worker.Handle("a", func(context.Context, Job) (json.RawMessage, error) { return nil, nil })
 		b.start()
 		time.Sleep(time.Minute)
 		b.mustFinish()

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -9,8 +10,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"osqueue/api"
 	"osqueue/client"
@@ -32,7 +31,7 @@ func TestCancellationEndsTheHandler(t *testing.T) {
 				q.add("a", 1)
 				b := newBench(t, q, Config{})
 				var cause error
-				b.worker.Handle("a", func(ctx context.Context, _ Job) (jsontext.Value, error) {
+				b.worker.Handle("a", func(ctx context.Context, _ Job) (json.RawMessage, error) {
 					<-ctx.Done()
 					cause = context.Cause(ctx)
 					return nil, c.returns(ctx)
@@ -60,10 +59,10 @@ func TestCancellationThatComesTooLate(t *testing.T) {
 		q := newFake(30 * time.Second)
 		q.add("a", 1)
 		b := newBench(t, q, Config{})
-		b.worker.Handle("a", func(ctx context.Context, _ Job) (jsontext.Value, error) {
+		b.worker.Handle("a", func(ctx context.Context, _ Job) (json.RawMessage, error) {
 			<-ctx.Done()
 			time.Sleep(2 * time.Minute) // the lease is kept meanwhile
-			return jsontext.Value("1"), nil
+			return json.RawMessage("1"), nil
 		})
 		b.start()
 		time.Sleep(time.Second)
@@ -85,7 +84,7 @@ func TestTimeoutEndsTheHandler(t *testing.T) {
 				b := newBench(t, q, Config{})
 				began := time.Now()
 				var cause error
-				b.worker.Handle("a", func(ctx context.Context, job Job) (jsontext.Value, error) {
+				b.worker.Handle("a", func(ctx context.Context, job Job) (json.RawMessage, error) {
 					if job.Attempt > 1 {
 						return nil, nil
 					}
@@ -119,7 +118,7 @@ func TestProgressGoesWithTheNextHeartbeat(t *testing.T) {
 		q := newFake(30 * time.Second)
 		q.add("a", 1)
 		b := newBench(t, q, Config{})
-		b.worker.Handle("a", func(_ context.Context, job Job) (jsontext.Value, error) {
+		b.worker.Handle("a", func(_ context.Context, job Job) (json.RawMessage, error) {
 			for i := range 25 {
 				job.Progress(i*10, "step")
 				time.Sleep(time.Second)
@@ -150,7 +149,7 @@ func TestProgressNow(t *testing.T) {
 		q.add("a", 1)
 		b := newBench(t, q, Config{})
 		var errs []error
-		b.worker.Handle("a", func(ctx context.Context, job Job) (jsontext.Value, error) {
+		b.worker.Handle("a", func(ctx context.Context, job Job) (json.RawMessage, error) {
 			job.Progress(1, "overtaken")
 			errs = append(errs, job.ProgressNow(ctx, 50, "half"))
 			q.cancel(1)

@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"os"
 	"runtime"
 	"time"
-
-	"github.com/hashicorp/go-hclog"
 
 	"osqueue/client"
 )
@@ -92,7 +91,7 @@ type Config struct {
 	// it.
 	Finished func(Finished)
 	// Logger receives the log of the worker. Nil means no log.
-	Logger hclog.Logger
+	Logger *slog.Logger
 }
 
 var errNegative = errors.New("must not be negative")
@@ -139,7 +138,7 @@ func (c Config) withDefaults() (Config, error) {
 		c.Finished = func(Finished) {}
 	}
 	if c.Logger == nil {
-		c.Logger = hclog.NewNullLogger()
+		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	return c, nil
 }

@@ -2,12 +2,11 @@ package worker_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"osqueue/client"
 	"osqueue/client/worker"
@@ -66,7 +65,7 @@ func Example() {
 	end := running(ctx, w) // a program calls w.Run itself
 	defer end()
 	for _, text := range []string{`"three little words"`, `""`} {
-		got, err := c.Enqueue(ctx, client.NewJob{Type: "wc", Payload: jsontext.Value(text)})
+		got, err := c.Enqueue(ctx, client.NewJob{Type: "wc", Payload: json.RawMessage(text)})
 		check(err)
 		job, err := c.WaitJob(ctx, got.JobID, time.Minute)
 		fmt.Println(job.Status, job.Attempts, string(job.Result), job.LastError, errors.As(err, new(*client.JobError)))
@@ -83,7 +82,7 @@ func ExampleJob_ProgressNow() {
 	w, err := worker.New(c, worker.Config{PollWait: time.Second, Lease: time.Second})
 	check(err)
 	halfway := make(chan struct{})
-	w.Handle("film", func(ctx context.Context, job worker.Job) (jsontext.Value, error) {
+	w.Handle("film", func(ctx context.Context, job worker.Job) (json.RawMessage, error) {
 		if err := job.ProgressNow(ctx, 50, "half of the reels"); err != nil {
 			return nil, err
 		}
@@ -116,9 +115,9 @@ func ExampleErrTimeout() {
 	defer stop()
 	w, err := worker.New(c, worker.Config{Concurrency: 1, PollWait: time.Second})
 	check(err)
-	w.Handle("slow", func(ctx context.Context, job worker.Job) (jsontext.Value, error) {
+	w.Handle("slow", func(ctx context.Context, job worker.Job) (json.RawMessage, error) {
 		if job.Attempt > 1 {
-			return jsontext.Value(`"quicker this time"`), nil
+			return json.RawMessage(`"quicker this time"`), nil
 		}
 		<-ctx.Done()
 		fmt.Println(errors.Is(context.Cause(ctx), worker.ErrTimeout))
@@ -146,10 +145,10 @@ func ExampleTry() {
 		return len(strings.Fields(text)), nil
 	})
 	for _, payload := range []string{`"three little words"`, `""`} {
-		got := worker.Try(context.Background(), count, client.ClaimedJob{Payload: jsontext.Value(payload)})
+		got := worker.Try(context.Background(), count, client.ClaimedJob{Payload: json.RawMessage(payload)})
 		fmt.Printf("%s %s %q %q\n", got.Outcome, got.Result, got.Log, got.Failure.Error)
 	}
 	// Output:
 	// completed 3 "counting" ""
-	// failed null "" "nothing to count: counting"
+	// failed  "" "nothing to count: counting"
 }

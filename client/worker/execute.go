@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -41,7 +42,7 @@ func (s *shift) startAll(jobs []*hold) {
 // execute runs the handler, unless the job must not start any more, gives the slot to another
 // job, and settles this one.
 func (s *shift) execute(h *hold) {
-	var result jsontext.Value
+	var result json.RawMessage
 	err := context.Cause(h.ctx)
 	if err == nil {
 		began := time.Now()
@@ -61,7 +62,7 @@ func (s *shift) letGo(h *hold) {
 
 // settle reports the outcome of a job and releases its capacity, unless another goroutine
 // settles it.
-func (s *shift) settle(h *hold, result jsontext.Value, err error) {
+func (s *shift) settle(h *hold, result json.RawMessage, err error) {
 	if !h.settle() {
 		s.tellLost(h, h.took)
 		return
@@ -93,9 +94,9 @@ func lostAs(cause error) (Outcome, error) {
 }
 
 // call runs the handler; a panic, or the end of its goroutine, is an error.
-func call(ctx context.Context, fn HandlerFunc, job Job) (jsontext.Value, error) {
+func call(ctx context.Context, fn HandlerFunc, job Job) (json.RawMessage, error) {
 	type answer struct {
-		result jsontext.Value
+		result json.RawMessage
 		err    error
 	}
 	answers := make(chan answer, 1)
@@ -125,7 +126,7 @@ var errExit = errors.New("the handler ended its goroutine")
 // report is the outcome of a job as the worker sends it.
 type report struct {
 	outcome Outcome // Completed, Failed, Cancelled, TimedOut or Released
-	result  jsontext.Value
+	result  json.RawMessage
 	log     string // of the attempt, if Completed
 	failure client.Failure
 	err     error // of the handler
@@ -133,9 +134,9 @@ type report struct {
 
 // decide turns the result of a handler into a report. cause is the reason for which its context
 // ended, or nil.
-func decide(cause error, result jsontext.Value, err error) report {
+func decide(cause error, result json.RawMessage, err error) report {
 	switch {
-	case err == nil && (result == nil || result.IsValid()):
+	case err == nil && (result == nil || jsontext.Value(result).IsValid()):
 		return report{outcome: Completed, result: result}
 	case err == nil:
 		return failure(Permanent(errNotJSON))

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -10,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"pgregory.net/rapid"
 )
 
@@ -54,7 +54,7 @@ func faultyRun(t *testing.T, seed uint64, faults, workers int, cfg Config) error
 		}
 		return nil, nil
 	})
-	handler := func(ctx context.Context, job Job) (jsontext.Value, error) {
+	handler := func(ctx context.Context, job Job) (json.RawMessage, error) {
 		pause(ctx, time.Duration(roll(60_000))*time.Millisecond)
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
@@ -66,7 +66,7 @@ func faultyRun(t *testing.T, seed uint64, faults, workers int, cfg Config) error
 		case job.Attempt < 3 && luck == 1:
 			panic("worse luck")
 		}
-		return jsontext.Value("1"), nil
+		return json.RawMessage("1"), nil
 	}
 	benches := make([]*bench, workers)
 	for i := range benches {

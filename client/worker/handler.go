@@ -3,13 +3,11 @@ package worker
 import (
 	"bytes"
 	"context"
-	stdjson "encoding/json"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"osqueue/client"
 )
@@ -24,7 +22,7 @@ type Job struct {
 // HandlerFunc runs a job. Its result, JSON or nil, completes the job; an error
 // fails the attempt. It must return soon after ctx ends. context.Cause(ctx) is then
 // ErrLeaseLost, ErrLeaseUnsure, ErrCancelled, ErrTimeout or ErrStopping.
-type HandlerFunc func(ctx context.Context, job Job) (jsontext.Value, error)
+type HandlerFunc func(ctx context.Context, job Job) (json.RawMessage, error)
 
 // Middleware wraps a handler, to add a step around each job. It is called once for
 // each handler, when Run begins. The handler that it returns may change the
@@ -67,10 +65,10 @@ var (
 // last one of duplicate names counts, and invalid Unicode becomes U+FFFD. If the result cannot
 // be encoded, the job fails permanently.
 func JSON[In, Out any](fn func(ctx context.Context, job Job, in In) (Out, error)) HandlerFunc {
-	return func(ctx context.Context, job Job) (jsontext.Value, error) {
+	return func(ctx context.Context, job Job) (json.RawMessage, error) {
 		var in In
 		if job.Payload != nil {
-			if err := stdjson.Unmarshal(job.Payload, &in); err != nil {
+			if err := json.Unmarshal(job.Payload, &in); err != nil {
 				return nil, Permanent(fmt.Errorf("read the payload: %w", err))
 			}
 		}
@@ -79,7 +77,7 @@ func JSON[In, Out any](fn func(ctx context.Context, job Job, in In) (Out, error)
 			return nil, err
 		}
 		var result bytes.Buffer
-		enc := stdjson.NewEncoder(&result)
+		enc := json.NewEncoder(&result)
 		enc.SetEscapeHTML(false) // results are read by people, too
 		if err := enc.Encode(out); err != nil {
 			return nil, Permanent(fmt.Errorf("write the result: %w", err))

@@ -2,14 +2,13 @@ package worker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"osqueue/client"
 )
@@ -27,31 +26,31 @@ func TestHowHandlersFail(t *testing.T) {
 		permanent bool
 		delay     time.Duration
 	}{
-		"error":     {fn: func(context.Context, Job) (jsontext.Value, error) { return nil, boom }, text: "boom"},
-		"permanent": {fn: func(context.Context, Job) (jsontext.Value, error) { return nil, Permanent(boom) }, text: "boom", permanent: true},
-		"retry after": {fn: func(context.Context, Job) (jsontext.Value, error) {
+		"error":     {fn: func(context.Context, Job) (json.RawMessage, error) { return nil, boom }, text: "boom"},
+		"permanent": {fn: func(context.Context, Job) (json.RawMessage, error) { return nil, Permanent(boom) }, text: "boom", permanent: true},
+		"retry after": {fn: func(context.Context, Job) (json.RawMessage, error) {
 			return nil, fmt.Errorf("x: %w", RetryAfter(time.Hour, boom))
 		}, text: "x: boom", delay: time.Hour},
-		"panic":      {fn: func(context.Context, Job) (jsontext.Value, error) { panic("at the disco") }, text: "handler_test.go"},
-		"long panic": {fn: func(context.Context, Job) (jsontext.Value, error) { panic(strings.Repeat("x", 1<<20)) }, text: "handler_test.go"},
-		"exit":       {fn: func(context.Context, Job) (jsontext.Value, error) { runtime.Goexit(); return nil, nil }, text: errExit.Error()},
-		"exit at":    {fn: func(context.Context, Job) (jsontext.Value, error) { runtime.Goexit(); return nil, nil }, text: "handler_test.go"},
+		"panic":      {fn: func(context.Context, Job) (json.RawMessage, error) { panic("at the disco") }, text: "handler_test.go"},
+		"long panic": {fn: func(context.Context, Job) (json.RawMessage, error) { panic(strings.Repeat("x", 1<<20)) }, text: "handler_test.go"},
+		"exit":       {fn: func(context.Context, Job) (json.RawMessage, error) { runtime.Goexit(); return nil, nil }, text: errExit.Error()},
+		"exit at":    {fn: func(context.Context, Job) (json.RawMessage, error) { runtime.Goexit(); return nil, nil }, text: "handler_test.go"},
 		"nil pointer": {
-			fn:   func(context.Context, Job) (jsontext.Value, error) { return nil, (*textError)(nil) },
+			fn:   func(context.Context, Job) (json.RawMessage, error) { return nil, (*textError)(nil) },
 			text: "nil pointer",
 		},
-		"not JSON": {fn: func(context.Context, Job) (jsontext.Value, error) { return jsontext.Value("{"), nil }, text: "JSON", permanent: true},
+		"not JSON": {fn: func(context.Context, Job) (json.RawMessage, error) { return json.RawMessage("{"), nil }, text: "JSON", permanent: true},
 		"payload": {
 			fn:   JSON(func(_ context.Context, _ Job, in struct{ N int }) (int, error) { return in.N, nil }),
 			text: "payload", permanent: true,
 		},
-		"long text": {fn: func(context.Context, Job) (jsontext.Value, error) {
+		"long text": {fn: func(context.Context, Job) (json.RawMessage, error) {
 			return nil, errors.New(strings.Repeat("é", maxErrorText) + "\xff")
 		}, text: "é"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			result, err := call(t.Context(), c.fn, Job{ClaimedJob: client.ClaimedJob{Payload: jsontext.Value("[]")}})
+			result, err := call(t.Context(), c.fn, Job{ClaimedJob: client.ClaimedJob{Payload: json.RawMessage("[]")}})
 			r := decide(nil, result, err)
 			if r.outcome != Failed || !strings.Contains(r.failure.Error, c.text) {
 				t.Fatalf("%+v", r)
@@ -76,7 +75,7 @@ func TestTypedHandler(t *testing.T) {
 	fn := JSON(func(_ context.Context, _ Job, x in) (map[string]int, error) {
 		return map[string]int{"sum": x.A + x.B}, nil
 	})
-	got, err := fn(t.Context(), Job{ClaimedJob: client.ClaimedJob{Payload: jsontext.Value(`{"A":1,"B":2}`)}})
+	got, err := fn(t.Context(), Job{ClaimedJob: client.ClaimedJob{Payload: json.RawMessage(`{"A":1,"B":2}`)}})
 	if err != nil || string(got) != `{"sum":3}` {
 		t.Fatalf("%s, %v", got, err)
 	}
@@ -95,7 +94,7 @@ func TestTypedHandlerReadsAsEncodingJSON(t *testing.T) {
 	fn := JSON(func(_ context.Context, _ Job, o order) (shipped, error) {
 		return shipped{Text: fmt.Sprintf("<%d> to %s", o.Order, o.Mail)}, nil
 	})
-	got, err := fn(t.Context(), Job{ClaimedJob: client.ClaimedJob{Payload: jsontext.Value(`{"order": 25626, "Mail_To": "you"}`)}})
+	got, err := fn(t.Context(), Job{ClaimedJob: client.ClaimedJob{Payload: json.RawMessage(`{"order": 25626, "Mail_To": "you"}`)}})
 	if want := `{"Text":"<25626> to you","List":null}`; err != nil || string(got) != want {
 		t.Errorf("%s, %v, want %s", got, err, want)
 	}
@@ -105,8 +104,8 @@ func TestTypedHandlerReadsAsEncodingJSON(t *testing.T) {
 // finished work is not lost.
 func TestTypedHandlerOfOddText(t *testing.T) {
 	fn := JSON(func(_ context.Context, _ Job, x string) ([]string, error) { return []string{x, "a\xffb"}, nil })
-	got, err := fn(t.Context(), Job{ClaimedJob: client.ClaimedJob{Payload: jsontext.Value(`"\ud800"`)}})
-	if want := "[\"\ufffd\",\"a\\ufffdb\"]"; err != nil || string(got) != want || !got.IsValid() {
+	got, err := fn(t.Context(), Job{ClaimedJob: client.ClaimedJob{Payload: json.RawMessage(`"\ud800"`)}})
+	if want := "[\"\ufffd\",\"a\\ufffdb\"]"; err != nil || string(got) != want || !json.Valid(got) {
 		t.Errorf("%s, %v, want %s", got, err, want)
 	}
 }

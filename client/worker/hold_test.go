@@ -2,12 +2,11 @@ package worker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"osqueue/client"
 )
@@ -100,7 +99,7 @@ func TestHandlerOfARepeatedClaimEndsWithItsLease(t *testing.T) {
 		})
 		var ended time.Duration
 		b := newBench(t, q, Config{Concurrency: 1})
-		b.worker.Handle("a", func(ctx context.Context, _ Job) (jsontext.Value, error) {
+		b.worker.Handle("a", func(ctx context.Context, _ Job) (json.RawMessage, error) {
 			<-ctx.Done()
 			ended = time.Since(began)
 			return nil, ctx.Err()

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -11,8 +12,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"osqueue/client"
 )
@@ -73,7 +72,7 @@ func TestWhatBecomesOfALog(t *testing.T) {
 		"given back":          {decide(ErrStopping, nil, boom), "said", "", ""},
 		"a long log":          {decide(nil, nil, boom), much, "", "boom: …" + much[len("boom: …"):]},
 		"a long error":        {decide(nil, nil, errors.New(much)), "said", "", much},
-		"a result of no JSON": {decide(nil, jsontext.Value("{"), nil), "said", "", errNotJSON.Error() + ": said"},
+		"a result of no JSON": {decide(nil, json.RawMessage("{"), nil), "said", "", errNotJSON.Error() + ": said"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := c.report.with(c.log)
@@ -109,12 +108,12 @@ func runLogged(t *testing.T, refuses bool) (q logQueue, logs []string) {
 		q.add("a", 1)
 		b := newBench(t, q.fakeQueue, Config{})
 		b.worker.queue = q
-		b.worker.HandleAny(func(_ context.Context, job Job) (jsontext.Value, error) {
+		b.worker.HandleAny(func(_ context.Context, job Job) (json.RawMessage, error) {
 			job.Log(fmt.Sprint("attempt ", job.Attempt))
 			if job.Attempt == 1 {
 				return nil, errors.New("boom")
 			}
-			return jsontext.Value("1"), nil
+			return json.RawMessage("1"), nil
 		})
 		b.start()
 		time.Sleep(time.Minute)

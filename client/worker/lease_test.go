@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
@@ -11,8 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
+	jsonv2 "github.com/go-json-experiment/json"
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
@@ -74,10 +74,10 @@ func TestLostLeaseEndsTheHandlerAndIsNotReported(t *testing.T) {
 		q.add("a", 1)
 		b := newBench(t, q, Config{})
 		var cause error
-		b.worker.Handle("a", func(ctx context.Context, _ Job) (jsontext.Value, error) {
+		b.worker.Handle("a", func(ctx context.Context, _ Job) (json.RawMessage, error) {
 			<-ctx.Done()
 			cause = context.Cause(ctx)
-			return jsontext.Value("1"), nil
+			return json.RawMessage("1"), nil
 		})
 		b.start()
 		time.Sleep(time.Second)
@@ -143,7 +143,7 @@ func TestLongOutage(t *testing.T) {
 			defer mu.Unlock()
 			return slices.Clone(causes)
 		}
-		b.worker.Handle("a", func(ctx context.Context, job Job) (jsontext.Value, error) {
+		b.worker.Handle("a", func(ctx context.Context, job Job) (json.RawMessage, error) {
 			r, err := takes(5*time.Minute)(ctx, job)
 			mu.Lock()
 			defer mu.Unlock()
@@ -278,7 +278,7 @@ func TestATinyLeaseCostsNoOther(t *testing.T) {
 		b := newBench(t, q, Config{Concurrency: 2})
 		b.worker.queue = farQueue{q}
 		b.worker.Handle("long", takes(2*time.Minute))
-		b.worker.Handle("short", func(context.Context, Job) (jsontext.Value, error) {
+		b.worker.Handle("short", func(context.Context, Job) (json.RawMessage, error) {
 			time.Sleep(2 * time.Minute)
 			return nil, nil
 		})
@@ -320,7 +320,7 @@ func (q strictQueue) Heartbeat(ctx context.Context, worker string, leases []clie
 			in.Jobs[i].Progress = &v1.Progress{Percent: uint8(p.Percent), Message: p.Message}
 		}
 	}
-	body, err := json.Marshal(in)
+	body, err := jsonv2.Marshal(in)
 	if err != nil {
 		return nil, err
 	}
@@ -344,7 +344,7 @@ func TestMuchProgressCostsNoLease(t *testing.T) {
 				q.add("a", jobs)
 				b := newBench(t, q, Config{Concurrency: jobs})
 				b.worker.queue = strictQueue{q}
-				b.worker.Handle("a", func(ctx context.Context, job Job) (jsontext.Value, error) {
+				b.worker.Handle("a", func(ctx context.Context, job Job) (json.RawMessage, error) {
 					job.Progress(50, message)
 					return takes(45*time.Second)(ctx, job)
 				})

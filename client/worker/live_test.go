@@ -2,13 +2,12 @@ package worker_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
@@ -44,12 +43,12 @@ func TestLeaderIsKilledUnderWorkers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.Handle("t", func(ctx context.Context, job worker.Job) (jsontext.Value, error) {
+		w.Handle("t", func(ctx context.Context, job worker.Job) (json.RawMessage, error) {
 			job.Progress(50, "half")
 			job.Log("did " + job.ID)
 			select {
 			case <-time.After(50 * time.Millisecond):
-				return jsontext.Value(`1`), nil
+				return json.RawMessage(`1`), nil
 			case <-ctx.Done():
 				return nil, fmt.Errorf("noticed: %w", context.Cause(ctx))
 			}

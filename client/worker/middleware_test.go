@@ -2,14 +2,13 @@ package worker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 func TestOrderOfMiddleware(t *testing.T) {
@@ -21,7 +20,7 @@ func TestOrderOfMiddleware(t *testing.T) {
 		var seen []string
 		note := func(name string) Middleware {
 			return func(next HandlerFunc) HandlerFunc {
-				return func(ctx context.Context, job Job) (jsontext.Value, error) {
+				return func(ctx context.Context, job Job) (json.RawMessage, error) {
 					seen = append(seen, name)
 					defer func() { seen = append(seen, "/"+name) }()
 					return next(ctx, job)
@@ -52,19 +51,19 @@ func TestMiddlewareIsPartOfTheHandler(t *testing.T) {
 	}{
 		"panics": {
 			func(HandlerFunc) HandlerFunc {
-				return func(context.Context, Job) (jsontext.Value, error) { panic("in the middle") }
+				return func(context.Context, Job) (json.RawMessage, error) { panic("in the middle") }
 			}, Failed, "middleware_test.go",
 		},
 		"refuses": {
 			func(HandlerFunc) HandlerFunc {
-				return func(context.Context, Job) (jsontext.Value, error) {
+				return func(context.Context, Job) (json.RawMessage, error) {
 					return nil, Permanent(errors.New("not here"))
 				}
 			}, Failed, "not here",
 		},
 		"changes": {
 			func(next HandlerFunc) HandlerFunc {
-				return func(ctx context.Context, job Job) (jsontext.Value, error) {
+				return func(ctx context.Context, job Job) (json.RawMessage, error) {
 					return next(context.WithValue(ctx, key{}, "seen"), job)
 				}
 			}, Completed, "seen",

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
@@ -9,8 +10,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"osqueue/client"
 )
@@ -46,7 +45,7 @@ func TestAJobToldOfTwiceIsHeldOnce(t *testing.T) {
 		b := newBench(t, q, Config{Concurrency: 4})
 		b.worker.queue = &oddQueue{fakeQueue: q}
 		var calls atomic.Int32
-		b.worker.Handle("a", func(ctx context.Context, job Job) (jsontext.Value, error) {
+		b.worker.Handle("a", func(ctx context.Context, job Job) (json.RawMessage, error) {
 			calls.Add(1)
 			return takes(10*time.Second)(ctx, job)
 		})
@@ -105,7 +104,7 @@ func TestARefusedHeartbeatCostsNoOtherLease(t *testing.T) {
 		q.add("a", 20)
 		b := newBench(t, q, Config{Concurrency: 20})
 		b.worker.queue = choosyQueue{fakeQueue: q, most: 6, spoil: "j3"}
-		b.worker.Handle("a", func(ctx context.Context, job Job) (jsontext.Value, error) {
+		b.worker.Handle("a", func(ctx context.Context, job Job) (json.RawMessage, error) {
 			job.Progress(50, "half")
 			return takes(100*time.Second)(ctx, job)
 		})

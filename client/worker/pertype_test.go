@@ -2,13 +2,12 @@ package worker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // most records how many jobs of each type ran at once.
@@ -20,7 +19,7 @@ type most struct {
 func newMost() *most { return &most{now: make(map[string]int), max: make(map[string]int)} }
 
 func (m *most) around(fn HandlerFunc) HandlerFunc {
-	return func(ctx context.Context, job Job) (jsontext.Value, error) {
+	return func(ctx context.Context, job Job) (json.RawMessage, error) {
 		m.add(job.Type, 1)
 		defer m.add(job.Type, -1)
 		return fn(ctx, job)

@@ -2,12 +2,11 @@ package worker
 
 import (
 	"context"
+	"encoding/json"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"osqueue/client"
 )
@@ -19,7 +18,7 @@ type starts struct {
 }
 
 func (s *starts) around(fn HandlerFunc) HandlerFunc {
-	return func(ctx context.Context, job Job) (jsontext.Value, error) {
+	return func(ctx context.Context, job Job) (json.RawMessage, error) {
 		s.mu.Lock()
 		if s.tokens == nil {
 			s.tokens = make(map[string][]uint64)
@@ -121,7 +120,7 @@ func TestUnsureJobNeverStarts(t *testing.T) {
 		b := newBench(t, q, Config{Concurrency: 1, Prefetch: 1})
 		var s starts
 		b.worker.Use(s.around)
-		b.worker.Handle("a", func(context.Context, Job) (jsontext.Value, error) {
+		b.worker.Handle("a", func(context.Context, Job) (json.RawMessage, error) {
 			time.Sleep(2 * time.Minute)
 			return nil, nil
 		})
@@ -221,7 +220,7 @@ func TestEndedJobIsNotStartedInItsSlot(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.Handle("a", func(context.Context, Job) (jsontext.Value, error) {
+		w.Handle("a", func(context.Context, Job) (json.RawMessage, error) {
 			t.Error("started")
 			return nil, nil
 		})

@@ -1,11 +1,10 @@
 package worker
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
@@ -29,9 +28,9 @@ const (
 type Finished struct {
 	Job     Job
 	Outcome Outcome
-	Result  jsontext.Value // set if Outcome is Completed
-	Err     error          // set if Outcome is not Completed
-	Took    time.Duration  // run time of the handler
+	Result  json.RawMessage // set if Outcome is Completed
+	Err     error           // set if Outcome is not Completed
+	Took    time.Duration   // run time of the handler
 }
 
 // report repeats a report until the cluster accepts or refuses it, or the context reports ends.

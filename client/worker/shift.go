@@ -4,11 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/hashicorp/go-hclog"
 
 	"osqueue/client"
 )
@@ -31,7 +30,7 @@ type shift struct {
 	worker *Worker
 	cfg    Config
 	queue  Queue
-	log    hclog.Logger
+	log    *slog.Logger
 	room   *room
 	holds  *holds
 

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"sync"
@@ -11,8 +12,6 @@ import (
 	"time"
 
 	"osqueue/client"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 func TestStopFinishesWhatRuns(t *testing.T) {
@@ -42,7 +41,7 @@ func TestStopGivesBackWhatDoesNotFinish(t *testing.T) {
 				q.add("a", 3)
 				b := newBench(t, q, Config{Concurrency: 2, StopTimeout: 5 * time.Second})
 				deaf := make(chan struct{})
-				b.worker.Handle("a", func(ctx context.Context, _ Job) (jsontext.Value, error) {
+				b.worker.Handle("a", func(ctx context.Context, _ Job) (json.RawMessage, error) {
 					if obeys {
 						<-ctx.Done()
 						if cause := context.Cause(ctx); !errors.Is(cause, ErrStopping) {
@@ -51,7 +50,7 @@ func TestStopGivesBackWhatDoesNotFinish(t *testing.T) {
 						return nil, ctx.Err()
 					}
 					<-deaf
-					return jsontext.Value("1"), nil
+					return json.RawMessage("1"), nil
 				})
 				b.start()
 				time.Sleep(time.Second)
@@ -205,7 +204,7 @@ func TestStopTimeoutBeginsWithTheStop(t *testing.T) {
 			b := newBench(t, q.fakeQueue, Config{Concurrency: 2, StopTimeout: timeout})
 			b.worker.queue = q
 			var ended time.Time
-			b.worker.Handle("a", func(ctx context.Context, _ Job) (jsontext.Value, error) {
+			b.worker.Handle("a", func(ctx context.Context, _ Job) (json.RawMessage, error) {
 				<-ctx.Done()
 				ended = time.Now()
 				return nil, context.Cause(ctx)
@@ -244,7 +243,7 @@ func TestAnAbandonedHandlerThatReturnsDoesNotEndItsReport(t *testing.T) {
 		b := newBench(t, q, Config{StopTimeout: -1})
 		b.worker.queue = slowRelease{q}
 		stopped := make(chan struct{})
-		b.worker.Handle("a", func(ctx context.Context, _ Job) (jsontext.Value, error) {
+		b.worker.Handle("a", func(ctx context.Context, _ Job) (json.RawMessage, error) {
 			<-stopped
 			time.Sleep(handlerGrace + 500*time.Millisecond)
 			return nil, nil
@@ -293,7 +292,7 @@ func TestALostJobIsToldOfBeforeTheEnd(t *testing.T) {
 		q.add("a", 1)
 		b := newBench(t, q, Config{Concurrency: 1, StopTimeout: -1})
 		deaf := make(chan struct{})
-		b.worker.Handle("a", func(context.Context, Job) (jsontext.Value, error) {
+		b.worker.Handle("a", func(context.Context, Job) (json.RawMessage, error) {
 			<-deaf
 			return nil, nil
 		})

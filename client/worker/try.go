@@ -2,8 +2,7 @@ package worker
 
 import (
 	"context"
-
-	"github.com/go-json-experiment/json/jsontext"
+	"encoding/json"
 
 	"osqueue/client"
 )
@@ -11,10 +10,10 @@ import (
 // An Attempt is the outcome of one run of a handler, as a worker reports it.
 type Attempt struct {
 	Outcome Outcome
-	Result  jsontext.Value // if Outcome is Completed
-	Log     string         // of a completed attempt; a failure quotes the log in its text
-	Failure client.Failure // if Outcome is Failed, Cancelled or TimedOut
-	Err     error          // the handler's error
+	Result  json.RawMessage // if Outcome is Completed
+	Log     string          // of a completed attempt; a failure quotes the log in its text
+	Failure client.Failure  // if Outcome is Failed, Cancelled or TimedOut
+	Err     error           // the handler's error
 }
 
 // Try runs fn once without a cluster, for tests of handlers, and returns the report that

@@ -3,6 +3,7 @@ package worker
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -11,8 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
+	jsonv2 "github.com/go-json-experiment/json"
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
@@ -41,14 +41,14 @@ func (accepting) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	defer r.Body.Close()
 	var in v1.CompleteBatch
-	if err := json.UnmarshalRead(r.Body, &in); err != nil {
+	if err := jsonv2.UnmarshalRead(r.Body, &in); err != nil {
 		return nil, err
 	}
 	out := v1.ReportedBatch{Results: make([]v1.ReportedItem, len(in.Jobs))}
 	for i, j := range in.Jobs {
 		out.Results[i] = v1.ReportedItem{JobID: j.JobID, Status: v1.ItemOK}
 	}
-	body, err := json.Marshal(out)
+	body, err := jsonv2.Marshal(out)
 	return &http.Response{
 		StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Request: r,
 		Body: io.NopCloser(bytes.NewReader(body)),
@@ -69,8 +69,8 @@ func TestAResultThatCannotBeSentFailsItsOwnJob(t *testing.T) {
 	b := newBench(t, q, Config{Concurrency: 21})
 	b.worker.queue = clientQueue{q, c}
 	b.worker.Handle("plain", takes(time.Millisecond))
-	b.worker.Handle("deep", func(context.Context, Job) (jsontext.Value, error) {
-		return jsontext.Value(strings.Repeat("[", 9_999) + strings.Repeat("]", 9_999)), nil
+	b.worker.Handle("deep", func(context.Context, Job) (json.RawMessage, error) {
+		return json.RawMessage(strings.Repeat("[", 9_999) + strings.Repeat("]", 9_999)), nil
 	})
 	b.start()
 	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); pause(t.Context(), time.Millisecond) {
@@ -119,9 +119,9 @@ func TestAStrayAnswerCostsNoResult(t *testing.T) {
 	q.add("a", 1)
 	b := newBench(t, q, Config{Concurrency: 1})
 	b.worker.queue = clientQueue{q, c}
-	b.worker.Handle("a", func(_ context.Context, job Job) (jsontext.Value, error) {
+	b.worker.Handle("a", func(_ context.Context, job Job) (json.RawMessage, error) {
 		job.Log("done")
-		return jsontext.Value("1"), nil
+		return json.RawMessage("1"), nil
 	})
 	b.start()
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); pause(t.Context(), time.Millisecond) {

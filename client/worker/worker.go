@@ -2,12 +2,11 @@ package worker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Worker runs jobs of the types for which it has handlers. Create one with New, add
@@ -96,7 +95,7 @@ func (w *Worker) handler(jobType string) HandlerFunc {
 	if w.any != nil {
 		return w.any
 	}
-	return func(context.Context, Job) (jsontext.Value, error) {
+	return func(context.Context, Job) (json.RawMessage, error) {
 		return nil, fmt.Errorf("this worker has no handler for type %q", jobType)
 	}
 }

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -11,8 +12,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"osqueue/client"
 )
@@ -70,12 +69,12 @@ func (b *bench) mustFinish() []Finished {
 }
 
 func takes(d time.Duration) HandlerFunc {
-	return func(ctx context.Context, job Job) (jsontext.Value, error) {
+	return func(ctx context.Context, job Job) (json.RawMessage, error) {
 		pause(ctx, d)
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		return jsontext.Value(fmt.Sprintf("%q", job.ID)), nil
+		return json.RawMessage(fmt.Sprintf("%q", job.ID)), nil
 	}
 }
 
@@ -89,7 +88,7 @@ func TestRunsEachJobOnceWithinItsConcurrency(t *testing.T) {
 		var now atomic.Int32
 		var mu sync.Mutex
 		var most int32
-		count := func(ctx context.Context, job Job) (jsontext.Value, error) {
+		count := func(ctx context.Context, job Job) (json.RawMessage, error) {
 			n := now.Add(1)
 			defer now.Add(-1)
 			mu.Lock()
@@ -121,7 +120,7 @@ func TestFailedJobsAreTriedAgain(t *testing.T) {
 		q := newFake(30 * time.Second)
 		q.add("a", 1)
 		b := newBench(t, q, Config{})
-		b.worker.HandleAny(func(_ context.Context, job Job) (jsontext.Value, error) {
+		b.worker.HandleAny(func(_ context.Context, job Job) (json.RawMessage, error) {
 			if job.Attempt < 3 {
 				panic("not yet")
 			}

@@ -58,7 +58,7 @@ func attemptOfState(a *fsm.Attempt) v1.Attempt {
 
 // opaque converts a payload or result to JSON. Older brokers accepted text that is not
 // JSON; opaque returns such text as a JSON string.
-func opaque(v []byte) jsontext.Value {
+func opaque(v []byte) []byte {
 	if len(v) == 0 || jsontext.Value(v).IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) {
 		return v
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/pflag"
 
 	"osqueue/client"
@@ -107,7 +106,7 @@ func overrideText(to *string, text string) {
 }
 
 // payloadOf returns the payload that a flag gives, or nil if the flag is not given.
-func payloadOf(flag, text string, plain bool) (jsontext.Value, error) {
+func payloadOf(flag, text string, plain bool) ([]byte, error) {
 	if text == "" {
 		return nil, nil
 	}

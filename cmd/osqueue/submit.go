@@ -168,7 +168,7 @@ func (f *submitFlags) check() error {
 var afterFailures = []string{v1.AfterBlock, v1.AfterCancel, v1.AfterRun}
 
 // job returns a job with the values of the flags.
-func (f *submitFlags) job(payload jsontext.Value) client.NewJob {
+func (f *submitFlags) job(payload []byte) client.NewJob {
 	job := f.jobFlags.job()
 	job.ID, job.Type, job.Payload = f.id, f.kind, payload
 	job.RunAt, job.Delay = f.runAt.At, f.delay
@@ -181,7 +181,7 @@ func submitOne(ctx context.Context, g *globals, c *client.Client, f *submitFlags
 	if err != nil {
 		return err
 	}
-	var payload jsontext.Value
+	var payload []byte
 	if present {
 		if payload, err = asJSON(text, f.text); err != nil {
 			return usagef("the payload %w", err)
@@ -299,7 +299,7 @@ func near(text []byte, at int) string {
 }
 
 // asJSON converts a typed payload to JSON.
-func asJSON(text []byte, plain bool) (jsontext.Value, error) {
+func asJSON(text []byte, plain bool) ([]byte, error) {
 	if plain {
 		quoted, err := jsontext.AppendQuote(nil, text)
 		if err != nil {

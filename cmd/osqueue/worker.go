@@ -14,6 +14,7 @@ import (
 
 	"osqueue/client"
 	"osqueue/client/worker"
+	"osqueue/internal/logbridge"
 )
 
 func newWorkerCommand(g *globals) *cobra.Command {
@@ -75,7 +76,7 @@ once. osqueue worker ls shows which workers there are.
 
 func runWorker(ctx context.Context, g *globals, f *workerFlags) (err error) {
 	log := hclog.New(&hclog.LoggerOptions{Name: "worker", Level: logLevel(f.verbose), Output: g.stderr})
-	c, err := g.clientWith(func(cfg *client.Config) { cfg.Logger = log.Named("client") })
+	c, err := g.clientWith(func(cfg *client.Config) { cfg.Logger = logbridge.New(log.Named("client")) })
 	if err != nil {
 		return err
 	}

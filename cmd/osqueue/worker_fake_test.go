@@ -1,16 +1,15 @@
 package main
 
 import (
+	"encoding/json"
 	"net/http"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	v1 "osqueue/client/api/v1"
 )
 
 // reports adds the reports of workers, which come in batches.
 func (q *queueFake) reports(mux *http.ServeMux) {
-	batch := func(change func(j *v1.Job, result jsontext.Value, reason string)) http.HandlerFunc {
+	batch := func(change func(j *v1.Job, result json.RawMessage, reason string)) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			var in struct {
 				WorkerID *string `json:"workerId"`
@@ -36,11 +35,11 @@ func (q *queueFake) reports(mux *http.ServeMux) {
 			answer(w, out)
 		}
 	}
-	mux.HandleFunc("POST /v1/jobs/complete", batch(func(j *v1.Job, result jsontext.Value, _ string) {
+	mux.HandleFunc("POST /v1/jobs/complete", batch(func(j *v1.Job, result json.RawMessage, _ string) {
 		j.Status, j.Result = v1.StatusCompleted, result
 	}))
-	mux.HandleFunc("POST /v1/jobs/fail", batch(func(j *v1.Job, _ jsontext.Value, reason string) {
+	mux.HandleFunc("POST /v1/jobs/fail", batch(func(j *v1.Job, _ json.RawMessage, reason string) {
 		j.Status, j.LastError = v1.StatusDead, reason
 	}))
-	mux.HandleFunc("POST /v1/jobs/release", batch(func(j *v1.Job, _ jsontext.Value, _ string) { j.Status = v1.StatusUnclaimed }))
+	mux.HandleFunc("POST /v1/jobs/release", batch(func(j *v1.Job, _ json.RawMessage, _ string) { j.Status = v1.StatusUnclaimed }))
 }

@@ -14,6 +14,7 @@ import (
 
 	"osqueue/client/worker"
 	"osqueue/internal/cli/units"
+	"osqueue/internal/logbridge"
 	"osqueue/internal/runner"
 	"osqueue/internal/sandbox"
 )
@@ -116,7 +117,7 @@ func (f *workerFlags) config(version string, finished func(worker.Finished), log
 		StopTimeout: orNegative(f.stopTimeout),
 		Version:     version,
 		Finished:    finished,
-		Logger:      log,
+		Logger:      logbridge.New(log),
 	}
 }
 

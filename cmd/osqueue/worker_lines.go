@@ -2,11 +2,10 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"sync"
 	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"osqueue/client/worker"
 	"osqueue/internal/cli/units"
@@ -28,17 +27,17 @@ func newJobLines(g *globals, quiet bool) *jobLines {
 
 // jobLine is the JSON form of a line.
 type jobLine struct {
-	JobID     string         `json:"jobId"`
-	Type      string         `json:"type,omitzero"`
-	Attempt   int            `json:"attempt"`
-	Outcome   worker.Outcome `json:"outcome"`
-	TookMs    int64          `json:"tookMs"` // duration of the command, without the report
-	Worker    string         `json:"worker"`
-	Token     uint64         `json:"token"`
-	StartedAt int64          `json:"startedAt,omitzero"` // of the command, in ms; absent if it was not run
-	EndedAt   int64          `json:"endedAt"`            // when the cluster had answered the report
-	Result    jsontext.Value `json:"result,omitzero"`
-	Error     string         `json:"error,omitzero"`
+	JobID     string          `json:"jobId"`
+	Type      string          `json:"type,omitzero"`
+	Attempt   int             `json:"attempt"`
+	Outcome   worker.Outcome  `json:"outcome"`
+	TookMs    int64           `json:"tookMs"` // duration of the command, without the report
+	Worker    string          `json:"worker"`
+	Token     uint64          `json:"token"`
+	StartedAt int64           `json:"startedAt,omitzero"` // of the command, in ms; absent if it was not run
+	EndedAt   int64           `json:"endedAt"`            // when the cluster had answered the report
+	Result    json.RawMessage `json:"result,omitzero"`
+	Error     string          `json:"error,omitzero"`
 }
 
 // fault returns the write error because of which lines are missing.
@@ -50,7 +49,7 @@ func (l *jobLines) fault() error {
 
 // noteStart wraps a handler and records when it begins.
 func (l *jobLines) noteStart(h worker.HandlerFunc) worker.HandlerFunc {
-	return func(ctx context.Context, job worker.Job) (jsontext.Value, error) {
+	return func(ctx context.Context, job worker.Job) (json.RawMessage, error) {
 		l.mu.Lock()
 		l.started[job.Token] = time.Now()
 		l.mu.Unlock()

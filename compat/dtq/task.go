@@ -72,7 +72,7 @@ func workerOf(j *v1.Job) jsontext.Value {
 	return jsontext.Value("null")
 }
 
-func orNull(v jsontext.Value) jsontext.Value {
+func orNull(v []byte) jsontext.Value {
 	if v == nil {
 		return jsontext.Value("null")
 	}

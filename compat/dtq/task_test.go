@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	v1 "osqueue/client/api/v1"
 )
 
@@ -16,7 +14,7 @@ func TestTasks(t *testing.T) {
 	at := func(ms int64) string { return time.UnixMilli(ms).Format("2006-01-02T15:04:05.000") + "000" }
 	worker, silent := "w", "json:7"
 	job := func(change func(*v1.Job)) *v1.Job {
-		j := &v1.Job{ID: "id", Type: "t", Payload: jsontext.Value(`{"b":1,"a":{"d":1.50,"c":12345678901234567890}}`), CreatedAt: created}
+		j := &v1.Job{ID: "id", Type: "t", Payload: []byte(`{"b":1,"a":{"d":1.50,"c":12345678901234567890}}`), CreatedAt: created}
 		change(j)
 		return j
 	}
@@ -42,7 +40,7 @@ func TestTasks(t *testing.T) {
 		"completed": {
 			job(func(j *v1.Job) {
 				j.Status, j.ClaimedAt, j.WorkerID, j.FinishedAt = v1.StatusCompleted, claimed, &worker, finished
-				j.Result = jsontext.Value(`{"z":0,"y":[]}`)
+				j.Result = []byte(`{"z":0,"y":[]}`)
 			}),
 			over + `"result":{"y":[],"z":0},"started_at":"` + at(claimed) + `","status":"completed",` + tail + `,"worker_id":"w"}`,
 		},

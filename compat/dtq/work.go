@@ -18,7 +18,7 @@ func (h *Handler) submit(c *call) *reply {
 	if refused != nil {
 		return refused
 	}
-	job := v1.NewJob{ID: uuid.NewString(), Type: typeOf(in.TaskType), Payload: in.Payload}
+	job := v1.NewJob{ID: uuid.NewString(), Type: typeOf(in.TaskType), Payload: []byte(in.Payload)}
 	if err := h.native.enqueue(c.r.Context(), c, &job); err != nil {
 		return h.failed(err)
 	}
@@ -68,7 +68,7 @@ func (h *Handler) complete(c *call) *reply {
 		ctx, cancel := context.WithTimeout(c.r.Context(), h.cfg.Timeouts.Commit)
 		defer cancel()
 		h.held.over(id)
-		err := h.native.forceComplete(ctx, c, id, &v1.ForceComplete{Result: in.Result})
+		err := h.native.forceComplete(ctx, c, id, &v1.ForceComplete{Result: []byte(in.Result)})
 		if err != nil && !isTag(err, v1.TagNotFound) {
 			return h.failed(err)
 		}

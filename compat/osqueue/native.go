@@ -62,7 +62,7 @@ type submission struct {
 
 // submit enqueues a job.
 func (n *native) submit(c caller, in submission) (id string, err error) {
-	job := v1.NewJob{ID: newID(), Type: in.jobType, Payload: in.payload, MaxAttempts: attempts(in.maxAttempts)}
+	job := v1.NewJob{ID: newID(), Type: in.jobType, Payload: []byte(in.payload), MaxAttempts: attempts(in.maxAttempts)}
 	var out v1.Enqueued
 	err = n.post(c, v1.PathJobs, &job, &out)
 	return out.JobID, err

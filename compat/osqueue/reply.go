@@ -79,7 +79,7 @@ func listingOf(l *v1.JobList) *listing {
 	out := &listing{figures: figuresOf(&l.Stats), Jobs: make([]listed, len(l.Jobs))}
 	for i := range l.Jobs {
 		j := &l.Jobs[i]
-		out.Jobs[i] = listed{j.ID, j.Status, j.Payload, j.Type, j.WorkerID, j.CreatedAt, j.Attempts, j.MaxAttempts, j.Heartbeat}
+		out.Jobs[i] = listed{j.ID, j.Status, jsontext.Value(j.Payload), j.Type, j.WorkerID, j.CreatedAt, j.Attempts, j.MaxAttempts, j.Heartbeat}
 	}
 	return out
 }
@@ -128,7 +128,7 @@ func (n *native) run(c caller, m *message) (result any, release func(), err erro
 		if job == nil {
 			return nothing{}, release, err
 		}
-		return claimed{job.JobID, job.Payload, job.Type}, release, err
+		return claimed{job.JobID, jsontext.Value(job.Payload), job.Type}, release, err
 	case methodHeartbeat:
 		return nothing{}, release, n.heartbeat(c, nameOf(p.JobID, idMax), nameOf(p.WorkerID, nameBytes))
 	case methodComplete:

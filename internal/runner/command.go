@@ -3,6 +3,7 @@ package runner
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
@@ -73,7 +74,7 @@ func CommandWith(cfg CommandConfig, line string) (worker.HandlerFunc, error) {
 	if err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context, job worker.Job) (jsontext.Value, error) {
+	return func(ctx context.Context, job worker.Job) (json.RawMessage, error) {
 		args, err := parsed.args(job)
 		if err != nil {
 			return nil, worker.Permanent(err)
@@ -97,18 +98,18 @@ func jobEnv(job worker.Job) []string {
 }
 
 // commandResult converts the stdout of a program to JSON.
-func commandResult(out []byte) jsontext.Value {
+func commandResult(out []byte) json.RawMessage {
 	trimmed := jsontext.Value(bytes.TrimSpace(out))
 	switch {
 	case len(trimmed) == 0:
 		return nil
 	case trimmed.IsValid():
-		return trimmed
+		return json.RawMessage(trimmed)
 	}
 	text := strings.TrimSuffix(strings.TrimSuffix(string(out), "\n"), "\r")
 	quoted, err := jsontext.AppendQuote(nil, strings.ToValidUTF8(text, "\uFFFD"))
 	if err != nil {
-		return jsontext.Value(`""`) // not reached: the text is valid UTF-8
+		return json.RawMessage(`""`) // not reached: the text is valid UTF-8
 	}
 	return quoted
 }

@@ -4,6 +4,7 @@ package runner
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -14,8 +15,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"osqueue/client"
 	"osqueue/client/worker"
@@ -33,7 +32,7 @@ func mustCommand(t *testing.T, line string) worker.HandlerFunc {
 
 // failureOf returns the failure that a worker reports for a handler's error.
 func failureOf(err error) client.Failure {
-	fails := func(context.Context, worker.Job) (jsontext.Value, error) { return nil, err }
+	fails := func(context.Context, worker.Job) (json.RawMessage, error) { return nil, err }
 	return worker.Try(context.Background(), fails, client.ClaimedJob{}).Failure
 }
 
@@ -67,7 +66,7 @@ func TestCommandResult(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := mustCommand(t, c.line)(bounded(t), worker.Job{ClaimedJob: client.ClaimedJob{Payload: jsontext.Value(c.payload)}})
+			got, err := mustCommand(t, c.line)(bounded(t), worker.Job{ClaimedJob: client.ClaimedJob{Payload: json.RawMessage(c.payload)}})
 			if err != nil || string(got) != c.want {
 				t.Fatalf("got %s, %v; want %s", got, err, c.want)
 			}
@@ -82,10 +81,10 @@ func TestCommandLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	prints := jsontext.Value(`{"code":"def f(): print('by print')","function":"f"}`)
+	prints := json.RawMessage(`{"code":"def f(): print('by print')","function":"f"}`)
 	for name, c := range map[string]struct {
 		fn      worker.HandlerFunc
-		payload jsontext.Value
+		payload json.RawMessage
 		want    string
 	}{
 		"command":        {mustCommand(t, `sh -c 'echo 1; echo warned >&2'`), nil, "warned"},

@@ -3,12 +3,11 @@
 package runner
 
 import (
+	"encoding/json"
 	"os"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"osqueue/client"
 	"osqueue/client/worker"
@@ -16,7 +15,7 @@ import (
 )
 
 func payloadJob(payload string) worker.Job {
-	return worker.Job{ClaimedJob: client.ClaimedJob{ID: "j1", Token: 9, Payload: jsontext.Value(payload)}}
+	return worker.Job{ClaimedJob: client.ClaimedJob{ID: "j1", Token: 9, Payload: json.RawMessage(payload)}}
 }
 
 func plainBox(t *testing.T) *sandbox.Box {

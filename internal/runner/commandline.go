@@ -179,9 +179,9 @@ func jsonText(v any) string {
 }
 
 // templateDot decodes a payload. An empty payload is null.
-func templateDot(payload jsontext.Value) (any, error) {
+func templateDot(payload []byte) (any, error) {
 	if len(payload) == 0 {
-		payload = jsontext.Value("null")
+		payload = []byte("null")
 	}
 	var v any
 	numbers := json.UnmarshalFromFunc(func(d *jsontext.Decoder, out *any) error {

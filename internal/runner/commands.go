@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	stdjson "encoding/json"
 	"errors"
 	"fmt"
 	"os/exec"
@@ -42,7 +43,7 @@ const (
 // shell. If the worker ends the program because of a limit, the attempt fails. The
 // result contains stderr, so the attempt has no log.
 func Commands(box *sandbox.Box) worker.HandlerFunc {
-	return func(ctx context.Context, job worker.Job) (jsontext.Value, error) {
+	return func(ctx context.Context, job worker.Job) (stdjson.RawMessage, error) {
 		var p CommandPayload
 		if err := readPayload(job.Payload, &p); err != nil {
 			return nil, worker.Permanent(fmt.Errorf(`%w; it takes {"argv": ["PROGRAM", "ARGUMENT"], "env": {}, "stdin": ""}`, err))

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,8 +18,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"osqueue/client/worker"
 )
@@ -132,7 +131,7 @@ func checkDialed(address string, allow []netip.Prefix) error {
 	return nil
 }
 
-func (s *service) do(ctx context.Context, job worker.Job) (jsontext.Value, error) {
+func (s *service) do(ctx context.Context, job worker.Job) (json.RawMessage, error) {
 	limited, cancel := context.WithTimeoutCause(ctx, s.cfg.Timeout, errServiceSlow)
 	defer cancel()
 	req, err := s.request(limited, job)

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,8 +14,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"osqueue/client"
 	"osqueue/client/worker"
@@ -44,7 +43,7 @@ func TestHTTPPostsThePayload(t *testing.T) {
 		fmt.Fprintf(w, `["%s %s", %s, "%s %s %s %s", "%s"]`, r.Method, r.URL.Path, body, r.Header.Get(HeaderJobID),
 			r.Header.Get(HeaderJobType), r.Header.Get(HeaderAttempt), r.Header.Get(HeaderFence), r.Header.Get("Content-Type"))
 	})
-	job := worker.Job{ClaimedJob: client.ClaimedJob{ID: "j1", Type: "a\ntype", Attempt: 2, Token: 4294967297, Payload: jsontext.Value(`{"a":1}`)}}
+	job := worker.Job{ClaimedJob: client.ClaimedJob{ID: "j1", Type: "a\ntype", Attempt: 2, Token: 4294967297, Payload: json.RawMessage(`{"a":1}`)}}
 	got, err := mustHTTP(t, target+"/run", HTTPConfig{})(bounded(t), job)
 	if want := `["POST /run", {"a":1}, "j1 a%0Atype 2 4294967297", "application/json"]`; err != nil || string(got) != want {
 		t.Errorf("got %s, %v; want %s", got, err, want)

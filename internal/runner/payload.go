@@ -9,7 +9,7 @@ import (
 
 // readPayload decodes a payload. It accepts all JSON that the cluster accepts from
 // producers.
-func readPayload(payload jsontext.Value, out any, more ...json.Options) error {
+func readPayload(payload []byte, out any, more ...json.Options) error {
 	more = append(more, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	if err := json.Unmarshal(payload, out, more...); err != nil {
 		return fmt.Errorf("read the payload: %w", err)

@@ -3,11 +3,10 @@ package runner
 import (
 	"context"
 	_ "embed" // the program that runs the code
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os/exec"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"osqueue/client/worker"
 	"osqueue/internal/sandbox"
@@ -34,7 +33,7 @@ func Python(box *sandbox.Box, interpreter string) (worker.HandlerFunc, error) {
 		return nil, fmt.Errorf("python: %w", err)
 	}
 	args := []string{interpreter, "-I", "-c", pythonProgram}
-	return func(ctx context.Context, job worker.Job) (jsontext.Value, error) {
+	return func(ctx context.Context, job worker.Job) (json.RawMessage, error) {
 		if err := checkPython(job.Payload); err != nil {
 			return nil, worker.Permanent(err)
 		}
@@ -57,13 +56,13 @@ func Python(box *sandbox.Box, interpreter string) (worker.HandlerFunc, error) {
 
 // pythonPayload is the payload of a python_exec job.
 type pythonPayload struct {
-	Code     *string                   `json:"code"`
-	Function string                    `json:"function"`
-	Args     []jsontext.Value          `json:"args"`
-	Kwargs   map[string]jsontext.Value `json:"kwargs"`
+	Code     *string                    `json:"code"`
+	Function string                     `json:"function"`
+	Args     []json.RawMessage          `json:"args"`
+	Kwargs   map[string]json.RawMessage `json:"kwargs"`
 }
 
-func checkPython(payload jsontext.Value) error {
+func checkPython(payload json.RawMessage) error {
 	var p pythonPayload
 	if err := readPayload(payload, &p); err != nil {
 		return fmt.Errorf(`%w; it takes {"code": "SOURCE", "function": "NAME", "args": [], "kwargs": {}}`, err)

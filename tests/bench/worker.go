@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -11,8 +12,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"osqueue/client"
 	"osqueue/client/worker"
@@ -47,7 +46,7 @@ func (b *bench) worker() error {
 // noopJobs measures claims, handlers and reports of jobs that are waiting
 // already.
 func (b *bench) noopJobs(br *brokers, prefetch int) error {
-	noop := func(context.Context, worker.Job) (jsontext.Value, error) { return nil, nil }
+	noop := func(context.Context, worker.Job) (json.RawMessage, error) { return nil, nil }
 	cfg := worker.Config{Concurrency: handlersAtOnce, Prefetch: prefetch}
 	rate, cost, err := b.workThrough(br, cfg, noop, noopRate, fmt.Sprintf("worker-%d", prefetch))
 	if err != nil {

@@ -2,6 +2,7 @@ package clients
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -13,8 +14,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"osqueue/client"
 	"osqueue/tests/cluster"
@@ -110,7 +109,7 @@ func TestNodesAreNotThere(t *testing.T) {
 			return nil
 		})
 		there.Store(true)
-		ending(t, c, enqueue(t, c, client.NewJob{Type: "square", Payload: jsontext.Value("3")}))
+		ending(t, c, enqueue(t, c, client.NewJob{Type: "square", Payload: json.RawMessage("3")}))
 		w.signal(syscall.SIGTERM)
 		w.ended(20 * time.Second)
 	})

@@ -1,6 +1,7 @@
 package clients
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -40,7 +41,7 @@ func ending(t *testing.T, c *cluster.Cluster, id string) v1.Job {
 }
 
 // text returns a payload that is a string.
-func text(s string) jsontext.Value {
+func text(s string) json.RawMessage {
 	v, err := jsontext.AppendQuote(nil, s)
 	if err != nil {
 		panic(err)
@@ -209,7 +210,7 @@ func TestOddDelays(t *testing.T) {
 		l.workerOf(t, c, "w", "CONCURRENCY=1")
 		for _, delay := range []string{"2.5", "-1", "1e18", `"soon"`} {
 			two := int32(2)
-			id := enqueue(t, c, client.NewJob{Type: "odd", Payload: jsontext.Value(delay), MaxAttempts: &two})
+			id := enqueue(t, c, client.NewJob{Type: "odd", Payload: json.RawMessage(delay), MaxAttempts: &two})
 			if job := ending(t, c, id); job.Status != v1.StatusDead || !strings.Contains(job.LastError, "worker"+l.extension) {
 				t.Errorf("delay %s: the job is %s: %s", delay, job.Status, job.LastError)
 			}
@@ -259,7 +260,7 @@ func TestStopIdle(t *testing.T) {
 	eachLanguage(t, func(t *testing.T, l language) {
 		c := cluster.Start(t, cluster.Options{})
 		w := l.workerOf(t, c, "w")
-		ending(t, c, enqueue(t, c, client.NewJob{Type: "square", Payload: jsontext.Value("3")})) // it is at work
+		ending(t, c, enqueue(t, c, client.NewJob{Type: "square", Payload: json.RawMessage("3")})) // it is at work
 		w.signal(syscall.SIGTERM)
 		w.ended(10 * time.Second)
 	})
@@ -288,7 +289,7 @@ func TestStop(t *testing.T) {
 			}
 			return err
 		})
-		after := enqueue(t, c, client.NewJob{Type: "square", Payload: jsontext.Value("3")})
+		after := enqueue(t, c, client.NewJob{Type: "square", Payload: json.RawMessage("3")})
 		w.ended(30 * time.Second)
 		for _, id := range []string{stubborn, long} {
 			job, err := c.Client.Job(c.Context(10*time.Second), id)

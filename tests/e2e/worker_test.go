@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -37,7 +38,7 @@ func newWorkLog() *workLog { return &workLog{byJob: make(map[string][]*execution
 
 // around records the start of a handler.
 func (l *workLog) around(next worker.HandlerFunc) worker.HandlerFunc {
-	return func(ctx context.Context, job worker.Job) (jsontext.Value, error) {
+	return func(ctx context.Context, job worker.Job) (json.RawMessage, error) {
 		l.mu.Lock()
 		l.byJob[job.ID] = append(l.byJob[job.ID], &execution{token: job.Token, attempt: job.Attempt})
 		l.started++
@@ -168,7 +169,7 @@ func TestWorkerDoesAllJobsOnceThoughTheLeaderDies(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Use(l.around)
-	w.Handle("t", func(_ context.Context, job worker.Job) (jsontext.Value, error) {
+	w.Handle("t", func(_ context.Context, job worker.Job) (json.RawMessage, error) {
 		time.Sleep(time.Millisecond) // the work
 		return jsontext.AppendQuote(nil, job.ID)
 	})
@@ -223,11 +224,11 @@ func TestLeaderDiesInMidJob(t *testing.T) {
 	}
 	begun, finish := make(chan struct{}), make(chan struct{})
 	w.Use(l.around)
-	w.Handle("t", func(ctx context.Context, _ worker.Job) (jsontext.Value, error) {
+	w.Handle("t", func(ctx context.Context, _ worker.Job) (json.RawMessage, error) {
 		close(begun) // a second start panics, and fails the attempt
 		select {
 		case <-finish:
-			return jsontext.Value("1"), nil
+			return json.RawMessage("1"), nil
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}

@@ -75,7 +75,7 @@ func TestWorkerProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	in := bufio.NewReader(os.Stdin)
-	w.Handle("t", func(_ context.Context, job worker.Job) (jsontext.Value, error) {
+	w.Handle("t", func(_ context.Context, job worker.Job) (json.RawMessage, error) {
 		say(note{What: noteStarted, JobID: job.ID, Token: job.Token})
 		if _, err := in.ReadString('\n'); err != nil {
 			return nil, err
@@ -226,7 +226,7 @@ func TestWorkerIsStoppedForLongerThanItsLease(t *testing.T) {
 func lateIsRefused(t *testing.T, c *cluster.Cluster, name string, was note) {
 	t.Helper()
 	lease := client.Lease{JobID: was.JobID, Worker: name, Token: was.Token}
-	err := c.Client.Complete(c.Context(10*time.Second), lease, jsontext.Value(`"late"`))
+	err := c.Client.Complete(c.Context(10*time.Second), lease, json.RawMessage(`"late"`))
 	if !client.HasTag(err, v1.TagStaleToken) {
 		t.Fatalf("the late completion: %v", err)
 	}

@@ -21,7 +21,7 @@ type Mutant struct {
 	Old  string // occurs once in the file
 	Bug  string // stands in its place
 	Also []Edit // further changes of the file, for what is guarded twice
-	// Import is a package that Bug needs and that the file does not import; "": none.
+	// Import is the line of an import that Bug needs and that the file does not have; "": none.
 	Import string
 }
 
@@ -43,7 +43,7 @@ func (m Mutant) Mutated(root string) ([]byte, error) {
 		text = strings.Replace(text, e.Old, e.Bug, 1)
 	}
 	if m.Import != "" {
-		text = strings.Replace(text, "import (\n", "import (\n\t\""+m.Import+"\"\n", 1)
+		text = strings.Replace(text, "import (\n", "import (\n\t"+m.Import+"\n", 1)
 	}
 	return []byte(text), nil
 }

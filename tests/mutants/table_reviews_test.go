@@ -325,8 +325,8 @@ var reviewed = []defect{
 	}, check{pkg: "api", test: "TestUnknownMembers"}},
 	{"F4 fields", mutants.Mutant{
 		Name: "handlers in Go miss fields in another case", File: "client/worker/handler.go",
-		Old: "stdjson.Unmarshal(job.Payload, &in)",
-		Bug: "json.Unmarshal(job.Payload, &in)", Import: "github.com/go-json-experiment/json",
+		Old: "json.Unmarshal(job.Payload, &in)",
+		Bug: "jsonv2.Unmarshal(job.Payload, &in)", Import: `jsonv2 "github.com/go-json-experiment/json"`,
 	}, check{pkg: "client/worker", test: "TestTypedHandlerReadsAsEncodingJSON"}},
 	{"F6 idle", mutants.Mutant{
 		Name: "each keepalive of an idle worker is flushed", File: "cluster/leader_term.go",

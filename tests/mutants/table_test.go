@@ -39,7 +39,7 @@ var defects = []defect{
 	{"determinism", mutants.Mutant{
 		Name: "the machine reads a clock", File: "fsm/machine.go",
 		Old: "\tm.advance(b.NowMs)\n",
-		Bug: "\tm.advance(max(b.NowMs, time.Now().UnixMilli()))\n", Import: "time",
+		Bug: "\tm.advance(max(b.NowMs, time.Now().UnixMilli()))\n", Import: `"time"`,
 	}, replicas},
 	{"token", mutants.Mutant{
 		Name: "a report's token is not compared", File: "fsm/report.go",

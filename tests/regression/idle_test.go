@@ -2,6 +2,7 @@ package regression
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,8 +12,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	v1 "osqueue/client/api/v1"
 	"osqueue/client/worker"
@@ -92,7 +91,7 @@ func startIdleGo(t *testing.T, c *cluster.Cluster) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.Handle("nothing", func(context.Context, worker.Job) (jsontext.Value, error) { return nil, nil })
+		w.Handle("nothing", func(context.Context, worker.Job) (json.RawMessage, error) { return nil, nil })
 		running.Go(func() {
 			if err := w.Run(ctx); err != nil {
 				t.Errorf("worker: %v", err)

@@ -1,6 +1,6 @@
 package v1
 
-import "github.com/go-json-experiment/json/jsontext"
+import "encoding/json"
 
 // Claim asks for jobs: POST /v1/jobs/claim.
 type Claim struct {
@@ -30,12 +30,12 @@ type Claimed struct {
 
 // ClaimedJob is a job that the caller holds now.
 type ClaimedJob struct {
-	JobID       string         `json:"jobId"`
-	Type        string         `json:"type,omitzero"`
-	Payload     jsontext.Value `json:"payload,omitzero"`
-	Priority    int32          `json:"priority,omitzero"`
-	Attempts    int32          `json:"attempts"` // this one included
-	MaxAttempts *int32         `json:"maxAttempts,omitzero"`
+	JobID       string          `json:"jobId"`
+	Type        string          `json:"type,omitzero"`
+	Payload     json.RawMessage `json:"payload,omitzero"`
+	Priority    int32           `json:"priority,omitzero"`
+	Attempts    int32           `json:"attempts"` // this one included
+	MaxAttempts *int32          `json:"maxAttempts,omitzero"`
 	// Token is the fencing token of this claim: greater than that of any claim
 	// before. It goes into heartbeats and reports.
 	Token   uint64 `json:"token"`

@@ -1,6 +1,6 @@
 package v1
 
-import "github.com/go-json-experiment/json/jsontext"
+import "encoding/json"
 
 // NewJob is a job to enqueue: POST /v1/jobs.
 type NewJob struct {
@@ -9,8 +9,8 @@ type NewJob struct {
 	// answer is that to the first.
 	ID string `json:"id,omitzero"`
 	// Type is also the name of the job's queue.
-	Type    string         `json:"type,omitzero"`
-	Payload jsontext.Value `json:"payload,omitzero"` // any JSON, kept byte for byte
+	Type    string          `json:"type,omitzero"`
+	Payload json.RawMessage `json:"payload,omitzero"` // any JSON, kept byte for byte
 	// Priority: higher first; the default is 0.
 	Priority int32 `json:"priority,omitzero"`
 	// RunAt, or DelayMs from now, keeps the job back. Not both.
@@ -172,10 +172,10 @@ const StatusAll = "all"
 // Job is a job as GET /v1/jobs and GET /v1/jobs/{id} show it. The members
 // without omitzero are always there.
 type Job struct {
-	ID      string         `json:"id"`
-	Status  string         `json:"status"`
-	Payload jsontext.Value `json:"payload,omitzero"`
-	Type    string         `json:"type,omitzero"`
+	ID      string          `json:"id"`
+	Status  string          `json:"status"`
+	Payload json.RawMessage `json:"payload,omitzero"`
+	Type    string          `json:"type,omitzero"`
 	// WorkerID is who holds the job, or ended it; absent also if that worker
 	// gave no name.
 	WorkerID    *string `json:"workerId,omitzero"`
@@ -188,10 +188,10 @@ type Job struct {
 	ClaimedAt   int64   `json:"claimedAt,omitzero"`
 	FinishedAt  int64   `json:"finishedAt,omitzero"`
 	// LeaseMs is the length of the current lease, or else the producer's wish.
-	LeaseMs   int64          `json:"leaseMs,omitzero"`
-	Token     uint64         `json:"token,omitzero"` // of the last claim
-	Result    jsontext.Value `json:"result,omitzero"`
-	LastError string         `json:"lastError,omitzero"`
+	LeaseMs   int64           `json:"leaseMs,omitzero"`
+	Token     uint64          `json:"token,omitzero"` // of the last claim
+	Result    json.RawMessage `json:"result,omitzero"`
+	LastError string          `json:"lastError,omitzero"`
 	// Log is what the attempt that completed the job had to say beside its result.
 	Log string `json:"log,omitzero"`
 

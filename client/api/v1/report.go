@@ -1,6 +1,6 @@
 package v1
 
-import "github.com/go-json-experiment/json/jsontext"
+import "encoding/json"
 
 // Heartbeat renews the lease of a job: POST /v1/jobs/{id}/heartbeat. Without a
 // token the worker's name decides, and the answer is 204 whether the worker
@@ -14,9 +14,9 @@ type Heartbeat struct {
 // Complete ends a job well: POST /v1/jobs/{id}/complete. Without a token it is
 // answered like a Heartbeat without one.
 type Complete struct {
-	WorkerID *string        `json:"workerId,omitzero"`
-	Token    uint64         `json:"token,omitzero"`
-	Result   jsontext.Value `json:"result,omitzero"` // any JSON
+	WorkerID *string         `json:"workerId,omitzero"`
+	Token    uint64          `json:"token,omitzero"`
+	Result   json.RawMessage `json:"result,omitzero"` // any JSON
 	// Log is what the attempt had to say beside its result, at most 16 KiB.
 	Log string `json:"log,omitzero"`
 }
@@ -25,7 +25,7 @@ type Complete struct {
 // /v1/jobs/{id}/force-complete. If the job is completed already, its result is
 // replaced.
 type ForceComplete struct {
-	Result jsontext.Value `json:"result,omitzero"` // any JSON
+	Result json.RawMessage `json:"result,omitzero"` // any JSON
 }
 
 // Fail ends an attempt: POST /v1/jobs/{id}/fail.
@@ -105,10 +105,10 @@ type CompleteBatch struct {
 
 // CompleteLease is one job of a CompleteBatch.
 type CompleteLease struct {
-	JobID  string         `json:"jobId"`
-	Token  uint64         `json:"token,omitzero"`
-	Result jsontext.Value `json:"result,omitzero"`
-	Log    string         `json:"log,omitzero"` // as in Complete
+	JobID  string          `json:"jobId"`
+	Token  uint64          `json:"token,omitzero"`
+	Result json.RawMessage `json:"result,omitzero"`
+	Log    string          `json:"log,omitzero"` // as in Complete
 }
 
 // ReportedBatch is the answer to a batch of reports, in its order. It is 200

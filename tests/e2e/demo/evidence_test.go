@@ -1,10 +1,10 @@
 package main
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/goleak"
 
 	v1 "osqueue/client/api/v1"
@@ -18,8 +18,8 @@ func flawless() *evidence {
 		words:     map[string]int{"/a.go": 3, "/b.go": 4},
 		submitted: map[string]string{"j1": "/a.go", "j2": "/b.go"},
 		jobs: []v1.Job{
-			{ID: "j1", Status: v1.StatusCompleted, Token: 11, Attempts: 1, Result: jsontext.Value(`"3 /a.go"`)},
-			{ID: "j2", Status: v1.StatusCompleted, Token: 13, Attempts: 2, Result: jsontext.Value(`"4 /b.go"`)},
+			{ID: "j1", Status: v1.StatusCompleted, Token: 11, Attempts: 1, Result: json.RawMessage(`"3 /a.go"`)},
+			{ID: "j2", Status: v1.StatusCompleted, Token: 13, Attempts: 2, Result: json.RawMessage(`"4 /b.go"`)},
 		},
 		completed: 2,
 		claims: []claim{
@@ -49,8 +49,8 @@ func TestEveryFlawIsFound(t *testing.T) {
 		"job listed twice":   {func(e *evidence) { e.jobs = append(e.jobs, e.jobs[0]) }, "listed twice"},
 		"foreign job":        {func(e *evidence) { e.jobs[0].ID = "j9" }, "job j9: was never submitted"},
 		"job dead":           {func(e *evidence) { e.jobs[1].Status = v1.StatusDead }, "job j2: is dead"},
-		"wrong count":        {func(e *evidence) { e.jobs[0].Result = jsontext.Value(`"5 /a.go"`) }, "counted 5 words"},
-		"wrong file":         {func(e *evidence) { e.jobs[0].Result = jsontext.Value(`"3 /c.go"`) }, "in /c.go"},
+		"wrong count":        {func(e *evidence) { e.jobs[0].Result = json.RawMessage(`"5 /a.go"`) }, "counted 5 words"},
+		"wrong file":         {func(e *evidence) { e.jobs[0].Result = json.RawMessage(`"3 /c.go"`) }, "in /c.go"},
 		"no result":          {func(e *evidence) { e.jobs[0].Result = nil }, "job j1: result"},
 		"sum":                {func(e *evidence) { e.words["/a.go"] = 2 }, "the jobs counted 7 words, wc 6"},
 		"file not submitted": {func(e *evidence) { e.words["/c.go"] = 0 }, "submitted for 2 files, find has found 3"},
