@@ -41,8 +41,12 @@ require (
 	google.golang.org/api v0.307.0
 	google.golang.org/protobuf v1.36.12
 	mvdan.cc/sh/v3 v3.14.1
+	osqueue/client v0.0.0
 	pgregory.net/rapid v1.3.0
 )
+
+// The SDK is released with the program, from the same commit.
+replace osqueue/client => ./client
 
 require (
 	cel.dev/expr v0.25.2 // indirect

@@ -5,25 +5,23 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"strings"
 	"time"
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
-	"osqueue/tests/live"
 )
 
-// exampleClient is a client of a cluster that lives in this process. In its
-// place: client.New(client.Config{Servers: …}) with the nodes of a cluster.
+// exampleClient returns a client of the nodes that OSQUEUE_EXAMPLE_SERVERS names. A program
+// writes the nodes of its cluster in their place.
 func exampleClient() (ctx context.Context, c *client.Client, stop func()) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	cluster, err := live.Start(1)
-	check(err)
-	c, err = cluster.Client()
+	c, err := client.New(client.Config{Servers: strings.Split(os.Getenv("OSQUEUE_EXAMPLE_SERVERS"), ",")})
 	check(err)
 	return ctx, c, func() {
 		cancel()
 		c.Close()
-		check(cluster.Stop())
 	}
 }
 

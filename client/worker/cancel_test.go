@@ -5,13 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"reflect"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"osqueue/api"
 	"osqueue/client"
 )
 
@@ -180,13 +178,5 @@ func TestRetryAtOnce(t *testing.T) {
 	plain := failure(errors.New("x")).failure
 	if !at.AtOnce || later.AtOnce || later.Delay != time.Second || plain.AtOnce || plain.Delay != 0 {
 		t.Errorf("%+v, %+v, %+v", at, later, plain)
-	}
-}
-
-// The server would refuse a longer one, and with it the whole report.
-func TestDelaysAreBounded(t *testing.T) {
-	f := failure(RetryAfter(math.MaxInt64, errors.New("x"))).failure
-	if limit := api.DefaultLimits().Delay; f.Delay > limit || f.Delay < time.Hour || f.AtOnce {
-		t.Errorf("kept back for %v, the server takes %v", f.Delay, limit)
 	}
 }

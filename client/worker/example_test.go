@@ -5,26 +5,23 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
 	"osqueue/client"
 	"osqueue/client/worker"
-	"osqueue/tests/live"
 )
 
-// exampleClient returns a client of a cluster in this process. A program uses
-// client.New(client.Config{Servers: …}) with the nodes of a cluster instead.
+// exampleClient returns a client of the nodes that OSQUEUE_EXAMPLE_SERVERS names. A program
+// writes the nodes of its cluster in their place.
 func exampleClient() (ctx context.Context, c *client.Client, stop func()) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	cluster, err := live.Start(1)
-	check(err)
-	c, err = cluster.Client()
+	c, err := client.New(client.Config{Servers: strings.Split(os.Getenv("OSQUEUE_EXAMPLE_SERVERS"), ",")})
 	check(err)
 	return ctx, c, func() {
 		cancel()
 		c.Close()
-		check(cluster.Stop())
 	}
 }
 

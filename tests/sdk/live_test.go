@@ -1,4 +1,4 @@
-package client_test
+package sdk_test
 
 import (
 	"context"
@@ -210,7 +210,7 @@ func TestReportsOfMany(t *testing.T) {
 			return c.CompleteBatch(ctx, "w", []client.Completion{{Lease: lease(1), Log: "said"}, {Lease: stale}})
 		},
 		"fail": func() ([]client.Beat, error) {
-			return c.FailBatch(ctx, "w", []client.FailedJob{{lease(2), client.Failure{Permanent: true}}, {stale, client.Failure{}}})
+			return c.FailBatch(ctx, "w", []client.FailedJob{{Lease: lease(2), Failure: client.Failure{Permanent: true}}, {Lease: stale}})
 		},
 		"heartbeat": func() ([]client.Beat, error) {
 			moved := lease(3)

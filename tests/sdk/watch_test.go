@@ -1,4 +1,4 @@
-package client_test
+package sdk_test
 
 import (
 	"context"
@@ -194,7 +194,7 @@ func TestWatchJobsThatAreThereAlready(t *testing.T) {
 	if _, err := c.Enqueue(ctx, client.NewJob{ID: "old", Type: "t"}); err != nil {
 		t.Fatal(err)
 	}
-	completeOne(ctx, c, "t", `1`)
+	completeOne(ctx, t, c, "t", `1`)
 	w := newWatch(ctx, t, c, "")
 
 	w.Add("old")
@@ -216,7 +216,7 @@ func TestWatchJobsThatAreThereAlready(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	completeOne(ctx, c, "t", `2`)
+	completeOne(ctx, t, c, "t", `2`)
 	if again, err := w.Enqueue(keyed, []client.NewJob{{Type: "t"}}); err != nil || again.JobIDs[0] != first.JobIDs[0] {
 		t.Fatalf("%+v, %v", again, err)
 	}
@@ -245,7 +245,7 @@ func TestWatchUniqueKey(t *testing.T) {
 	if err != nil || got.JobIDs[0] != holder.JobID {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	completeOne(ctx, c, "t", `1`)
+	completeOne(ctx, t, c, "t", `1`)
 	nothing(ctx, t, c, w)
 	w.Add(holder.JobID)
 	if job := next(ctx, t, w); job.ID != holder.JobID {
@@ -315,7 +315,7 @@ func TestWatchReadsAllWhenEventsAreMissing(t *testing.T) {
 			if _, err := w.Enqueue(ctx, list); err != nil {
 				t.Fatal(err)
 			}
-			completeOne(ctx, c, "t", `1`)
+			completeOne(ctx, t, c, "t", `1`)
 			if _, err := c.Enqueue(ctx, client.NewJob{Type: "later"}); err != nil { // the end of a is not the newest event
 				t.Fatal(err)
 			}
@@ -323,7 +323,7 @@ func TestWatchReadsAllWhenEventsAreMissing(t *testing.T) {
 			if job := next(ctx, t, w); job.ID != "a" {
 				t.Fatalf("%+v", job)
 			}
-			completeOne(ctx, c, "t", `2`)
+			completeOne(ctx, t, c, "t", `2`)
 			if job := next(ctx, t, w); job.ID != "b" {
 				t.Fatalf("%+v", job)
 			}
@@ -449,5 +449,19 @@ func TestWatchRefusedEnqueueTakesNoJobFromOthers(t *testing.T) {
 				t.Errorf("%+v", job)
 			}
 		})
+	}
+}
+
+// completeOne claims jobs of the type and completes them with the result.
+func completeOne(ctx context.Context, t *testing.T, c *client.Client, jobType, result string) {
+	t.Helper()
+	jobs, err := c.Claim(ctx, client.ClaimOptions{Worker: "w1", Types: []string{jobType}, Wait: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, job := range jobs {
+		if err := c.Complete(ctx, job.Lease(), json.RawMessage(result)); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -1,37 +1,25 @@
-package worker_test
+package sdk_test
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"testing"
 	"time"
 
+	"osqueue/api"
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
 	"osqueue/client/worker"
-	"osqueue/tests/live"
 )
 
 // Two workers on a real cluster whose leader is killed: each job is completed
 // once, and no handler notices.
 func TestLeaderIsKilledUnderWorkers(t *testing.T) {
-	cluster, err := live.Start(3)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := cluster.Client()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		c.Close()
-		if err := cluster.Stop(); err != nil {
-			t.Error(err)
-		}
-	}()
+	cluster, c := start(t, 3)
 	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
 	defer cancel()
 	const jobs = 80
@@ -53,8 +41,14 @@ func TestLeaderIsKilledUnderWorkers(t *testing.T) {
 				return nil, fmt.Errorf("noticed: %w", context.Cause(ctx))
 			}
 		})
-		stop := running(ctx, w)
-		defer stop()
+		running := make(chan error, 1)
+		go func() { running <- w.Run(ctx) }()
+		defer func() {
+			cancel()
+			if err := <-running; err != nil {
+				t.Error(err)
+			}
+		}()
 	}
 	for i := range jobs {
 		if _, err := c.Enqueue(ctx, client.NewJob{ID: fmt.Sprintf("j%d", i), Type: "t"}); err != nil {
@@ -116,4 +110,16 @@ func (l *ledger) wait(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.err
+}
+
+// The longest delay that a worker sends is the longest that the server accepts; it would refuse
+// a longer one, and with it the whole report.
+func TestDelaysAreThoseOfTheServer(t *testing.T) {
+	later := func(context.Context, worker.Job) (json.RawMessage, error) {
+		return nil, worker.RetryAfter(math.MaxInt64, errors.New("x"))
+	}
+	got := worker.Try(t.Context(), later, client.ClaimedJob{}).Failure
+	if limit := api.DefaultLimits().Delay; got.Delay > limit || got.Delay < time.Hour || got.AtOnce {
+		t.Errorf("the delay is %v, the server accepts %v", got.Delay, limit)
+	}
 }
