@@ -367,7 +367,7 @@ func (c *simCounts) count(what string) int {
 	return c.n[what]
 }
 
-// counts returns a copy of the counters.
+// byName returns a copy of the counters.
 func (c *simCounts) byName() map[string]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -66,7 +66,7 @@ func (c *Cluster) open(i int) error {
 	cfg.Name, cfg.RaftLog, cfg.Bucket = cfg.Peers[i].Name, cluster.RaftLogMemory, storage.Bucket(c.bucket)
 	cfg.RaftAddr, cfg.HTTPAdvertise = "127.0.0.1:0", n.address
 	cfg.Client = &http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-	if len(c.nodes) == 1 { // nobody's silence to wait for
+	if len(c.nodes) == 1 { // no other node, so no silence to wait for
 		cfg.HeartbeatTimeout, cfg.ElectionTimeout, cfg.LeaseTimeout = 50*time.Millisecond, 50*time.Millisecond, 50*time.Millisecond
 	}
 	opened, err := cluster.Open(cfg)
