@@ -1,11 +1,11 @@
-package original
+package legacy
 
 import (
 	"errors"
 	"slices"
 )
 
-// errType is what JavaScript throws for a member of undefined.
+// errType stands for JavaScript's TypeError on a field of undefined.
 var errType = errors.New("TypeError: cannot read properties of undefined")
 
 // The statuses.
@@ -14,16 +14,17 @@ const (
 	inProgress = "in_progress"
 )
 
-// defaultMaxAttempts counts for jobs without a maxAttempts of their own.
+// defaultMaxAttempts applies to jobs without maxAttempts.
 const defaultMaxAttempts = 3
 
-// document is a queue.json that was parsed.
+// document is a parsed queue.json.
 type document struct {
 	*object
 	missing Missing
 }
 
-// jobs are the jobs. Without a list of them the next step fails, or starts one.
+// jobs returns the list of jobs. Without one the next step fails or starts a list, as
+// Missing says.
 func (d *document) jobs() ([]any, error) {
 	v, there := d.get("jobs")
 	if list, ok := v.([]any); ok {
@@ -35,7 +36,7 @@ func (d *document) jobs() ([]any, error) {
 	return nil, errType
 }
 
-// job is an element of the list; one that is no object has no members.
+// job is an element of the list; an element that is not an object has no fields.
 func job(element any) *object {
 	if o, ok := element.(*object); ok {
 		return o
@@ -43,8 +44,8 @@ func job(element any) *object {
 	return newObject()
 }
 
-// expire puts jobs back whose worker is silent, and drops those that have used up
-// their attempts.
+// expire returns jobs of silent workers to the queue, and removes those without attempts
+// left.
 func (d *document) expire(now, timeout float64) error {
 	all, err := d.jobs()
 	if err != nil {
@@ -73,7 +74,7 @@ func (d *document) expire(now, timeout float64) error {
 	return nil
 }
 
-// submission is what a client asks for.
+// submission is a job that a client enqueues.
 type submission struct {
 	id          string
 	payload     any
@@ -105,10 +106,10 @@ func (d *document) submit(s submission, now float64) error {
 	return nil
 }
 
-// absent is the workerId of a client that gives none: a worker of its own.
+// absent is the workerId of a client that sends none.
 type absent struct{}
 
-// claim returns the first job that fits, or nil.
+// claim returns the first available job that matches, or nil.
 func (d *document) claim(worker any, types []any, now float64) (*object, error) {
 	all, err := d.jobs()
 	if err != nil {
@@ -131,7 +132,7 @@ func (d *document) claim(worker any, types []any, now float64) (*object, error) 
 	return nil, nil
 }
 
-// held is the place of the job if that worker has it, else -1.
+// held returns the index of the job if the worker has claimed it, else -1.
 func (d *document) held(id string, worker any) (all []any, at int, err error) {
 	all, err = d.jobs()
 	if err != nil {
@@ -166,7 +167,7 @@ func (d *document) complete(id string, worker any) error {
 	return nil
 }
 
-// register is what the heartbeat writes.
+// register is the operation of a heartbeat.
 func (d *document) register(address string, now float64) {
 	d.set("broker", address)
 	d.set("brokerHeartbeat", now)

@@ -1,4 +1,4 @@
-package original
+package legacy
 
 import (
 	"bytes"
@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// bodyLimit is that of REST.
+// bodyLimit is the limit of the legacy REST API.
 const bodyLimit = 1 << 20
 
 func (b *broker) routes() http.Handler {
@@ -77,7 +77,7 @@ func (b *broker) read(view func(*document) (any, error)) http.HandlerFunc {
 	}
 }
 
-// call is a write: the operation, and the answer once it is stored; nil is none.
+// call executes a write. It answers after the write is stored; a nil answer is empty.
 type call func(r *http.Request, body *object) (op operation, answer func() any)
 
 func (b *broker) write(c call) http.HandlerFunc {
@@ -101,7 +101,7 @@ func (b *broker) write(c call) http.HandlerFunc {
 	}
 }
 
-// body reads the members of a request. What is no object has none.
+// body decodes the fields of a request. A body that is not an object has no fields.
 func body(r *http.Request) (*object, error) {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return nil, fmt.Errorf("unsupported media type %q", r.Header.Get("Content-Type"))
@@ -131,7 +131,7 @@ func (b *broker) submit(_ *http.Request, in *object) (operation, func() any) {
 		func() any { return members("jobId", s.id) }
 }
 
-// worker is who asks.
+// worker returns the worker that sent the request.
 func worker(in *object) any {
 	if id, there := in.get("workerId"); there {
 		return id
@@ -144,7 +144,7 @@ func (b *broker) claim(_ *http.Request, in *object) (operation, func() any) {
 	answer := newObject()
 	op := func(d *document, now float64) error {
 		j, err := d.claim(worker(in), types, now)
-		answer = newObject() // the last try counts
+		answer = newObject() // only the last attempt counts
 		if err != nil || j == nil {
 			return err
 		}
@@ -191,7 +191,7 @@ func stats(d *document) (*object, error) {
 	return o, nil
 }
 
-// listed are the members of a job in the listing. Two of them are 0 if unset.
+// listed returns the fields of a job in a listing. Two of them are 0 if unset.
 var listed = []string{"id", "status", "payload", "type", "workerId", "createdAt", "attempts", "maxAttempts", "heartbeat"}
 
 func list(d *document) (any, error) {
@@ -199,7 +199,7 @@ func list(d *document) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, _ := d.jobs() // stats has looked
+	all, _ := d.jobs() // stats has checked them
 	jobs := make([]any, 0, len(all))
 	for _, element := range all {
 		shown := newObject()

@@ -1,4 +1,4 @@
-package original
+package legacy
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 // errDeposed ends a broker without the defect.
 var errDeposed = errors.New("another broker is registered: this one ends")
 
-// NotElectedError is why a broker does not start.
+// NotElectedError is the reason why a broker does not start.
 type NotElectedError struct{ Result }
 
 // Error implements error.
@@ -25,8 +25,9 @@ func (e *NotElectedError) Error() string {
 	return fmt.Sprintf("another broker is active: %s. Cannot start", e.Leader)
 }
 
-// Serve is a broker's life: it is elected, or not, and serves until ctx ends or it
-// is deposed. serving, if it is not nil, is called when it takes requests.
+// Serve runs a broker. It takes part in the election and, if elected, serves until ctx
+// ends or another broker deposes it. serving, if it is not nil, is called when the broker
+// accepts requests.
 func Serve(ctx context.Context, cfg Config, serving func()) error {
 	cfg = cfg.withDefaults()
 	for {
@@ -65,7 +66,7 @@ func serve(ctx context.Context, cfg Config, serving func()) error {
 	return (&broker{cfg: cfg, engine: e}).run(ctx, serving)
 }
 
-// broker is one that was elected.
+// broker is an elected broker.
 type broker struct {
 	cfg    Config
 	engine *engine
@@ -101,7 +102,7 @@ func (b *broker) run(ctx context.Context, serving func()) error {
 	return err
 }
 
-// register is the operation of a heartbeat.
+// register returns the operation of a heartbeat.
 func (b *broker) register(d *document, now float64) error {
 	if registered, _ := d.get("broker"); !b.cfg.TakesBack && !same(registered, b.cfg.Address) {
 		return errDeposed
@@ -110,7 +111,7 @@ func (b *broker) register(d *document, now float64) error {
 	return nil
 }
 
-// beat writes heartbeats until the end. One that fails is no reason to end.
+// beat writes heartbeats until ctx ends. It continues after one that fails.
 func (b *broker) beat(ctx context.Context) error {
 	tick := time.NewTicker(b.cfg.Heartbeat)
 	defer tick.Stop()
@@ -123,7 +124,7 @@ func (b *broker) beat(ctx context.Context) error {
 		if err := b.engine.submit(b.register); errors.Is(err, errDeposed) {
 			return err
 		}
-		// With the defect this is always true: it has just been registered.
+		// With the defect this is always true: the broker has just registered.
 		if leads, err := b.cfg.CheckLeadership(ctx, b.engine.bucket); err == nil && !leads {
 			return errDeposed
 		}

@@ -1,4 +1,4 @@
-package original
+package legacy
 
 import (
 	"testing"
@@ -7,9 +7,10 @@ import (
 	osqueue "osqueue/client"
 )
 
-// What a quorum had acknowledged, and the bucket had not when all nodes died, is there
-// after an original broker's tenure in between: the disks are kept.
-func TestUnflushedJobsOutliveAnOriginal(t *testing.T) {
+// TestUnflushedJobsOutliveAnLegacy kills all nodes after a quorum acknowledged jobs that
+// were not flushed. A legacy broker serves in between. The jobs are there after the nodes
+// restart on their disks.
+func TestUnflushedJobsOutliveAnLegacy(t *testing.T) {
 	b := begin(t)
 	c := b.ours(1)
 	start(c)
@@ -27,7 +28,7 @@ func TestUnflushedJobsOutliveAnOriginal(t *testing.T) {
 	c.KillAll()
 	b.store.Proxy(t).Behave()
 	b.store.Settle()
-	old := b.original(patient)
+	old := b.legacy(patient)
 	old.WaitServing()
 	old.Kill()
 	start(c)

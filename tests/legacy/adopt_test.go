@@ -1,4 +1,4 @@
-package original
+package legacy
 
 import (
 	"encoding/json"
@@ -9,13 +9,13 @@ import (
 	"osqueue/tests/cluster"
 )
 
-// An original broker has worked, with all that can become of a job, and dies. We
-// adopt what it has left: jobs, order, attempts, counters; and its workers end what
-// they have begun.
+// TestAdoptsAQueueWithJobs lets a legacy broker process jobs with every possible outcome
+// and kills it. Our cluster adopts the document (jobs, order, attempts, counters), and
+// workers complete the jobs that they had claimed before.
 func TestAdoptsAQueueWithJobs(t *testing.T) {
 	t.Parallel()
 	b := begin(t)
-	old := b.original(func(c *Config) { c.JobTimeout = time.Second })
+	old := b.legacy(func(c *Config) { c.JobTimeout = time.Second })
 	old.WaitServing()
 	at := caller{t, old.Address}
 	expires := at.submit(fields{"payload": "expires", "type": "odd"})
@@ -51,10 +51,10 @@ func TestAdoptsAQueueWithJobs(t *testing.T) {
 	b.store.Settle()
 	before := b.seen()
 	if len(before.Jobs) != 20 || before.CompletedTotal != 3 || before.job(t, expires).Attempts != 1 {
-		t.Fatalf("the original has left %+v", before)
+		t.Fatalf("the legacy broker has left %+v", before)
 	}
 	if d := b.document(); d.Header != nil || d.Overtaken {
-		t.Fatalf("the original's document has a header: %+v", d.Header)
+		t.Fatalf("the legacy broker's document has a header: %+v", d.Header)
 	}
 
 	start(c)
@@ -87,14 +87,15 @@ func TestAdoptsAQueueWithJobs(t *testing.T) {
 	}
 }
 
-// The document of an original broker that has nothing to do, or never had.
+// TestAdoptsAQueueWithoutJobs adopts the document of a legacy broker that has no jobs, or
+// never had any.
 func TestAdoptsAQueueWithoutJobs(t *testing.T) {
 	t.Parallel()
 	for _, done := range []int{0, 2} {
 		t.Run(fmt.Sprintf("completed=%d", done), func(t *testing.T) {
 			t.Parallel()
 			b := begin(t)
-			old := b.original(nil)
+			old := b.legacy(nil)
 			old.WaitServing()
 			at := caller{t, old.Address}
 			for range done {
@@ -119,8 +120,8 @@ func TestAdoptsAQueueWithoutJobs(t *testing.T) {
 	}
 }
 
-// An original's broker that has been told that it is not alone does not start; its
-// clients find ours in the document.
+// TestDiscovery checks that a legacy broker does not start while ours serves, and that its
+// clients find our address in the document.
 func TestDiscovery(t *testing.T) {
 	t.Parallel()
 	b := begin(t)

@@ -1,4 +1,4 @@
-package original
+package legacy
 
 import (
 	"context"
@@ -17,11 +17,11 @@ import (
 	"osqueue/tests/cluster"
 )
 
-// env has the Config of a process that is to be a broker.
+// env is the variable that holds the Config of a broker process.
 const env = "OSQUEUE_TEST_ORIGINAL"
 
-// Main makes the process a broker if that is what it was started for. To be called
-// first in TestMain: a test's broker is the test's own program.
+// Main turns the process into a broker if it was started as one. TestMain calls it first:
+// a test's broker is the test's own program.
 func Main() {
 	text, is := os.LookupEnv(env)
 	if !is {
@@ -76,7 +76,7 @@ func Start(tb cluster.TB, cfg Config) *Process {
 	tb.Cleanup(func() {
 		p.Kill()
 		if tb.Failed() {
-			tb.Logf("log of the original broker at %s:\n%s", p.Address, p.Log())
+			tb.Logf("log of the legacy broker at %s:\n%s", p.Address, p.Log())
 		}
 	})
 	return p
@@ -96,11 +96,11 @@ func (p *Process) Continue() { p.signal(syscall.SIGCONT) }
 
 func (p *Process) signal(s syscall.Signal) {
 	if err := p.cmd.Process.Signal(s); err != nil {
-		p.tb.Fatalf("signal %v to the original broker: %v", s, err)
+		p.tb.Fatalf("signal %v to the legacy broker: %v", s, err)
 	}
 }
 
-// Running says whether the process lives.
+// Running reports whether the process is alive.
 func (p *Process) Running() bool {
 	select {
 	case <-p.done:
@@ -110,7 +110,7 @@ func (p *Process) Running() bool {
 	}
 }
 
-// Log is what the broker has written.
+// Log returns the output of the broker.
 func (p *Process) Log() string {
 	text, err := os.ReadFile(p.log)
 	if err != nil {
@@ -119,32 +119,32 @@ func (p *Process) Log() string {
 	return string(text)
 }
 
-// WaitServing waits until it takes requests.
+// WaitServing waits until the broker accepts requests.
 func (p *Process) WaitServing() {
 	p.tb.Helper()
 	err := cluster.Poll(cluster.LeaderTimeout, func() error {
 		return Call(context.Background(), http.MethodGet, p.Address, "/healthz", nil, nil)
 	})
 	if err != nil {
-		p.tb.Fatalf("the original broker does not serve: %v\n%s", err, p.Log())
+		p.tb.Fatalf("the legacy broker does not serve: %v\n%s", err, p.Log())
 	}
 }
 
-// WaitEnd waits until the process has ended, and returns what it wrote.
+// WaitEnd waits for the end of the process and returns its output.
 func (p *Process) WaitEnd() string {
 	p.tb.Helper()
 	select {
 	case <-p.done:
 	case <-time.After(cluster.LeaderTimeout):
-		p.tb.Fatalf("the original broker at %s does not end", p.Address)
+		p.tb.Fatalf("the legacy broker at %s does not end", p.Address)
 	}
 	return p.Log()
 }
 
-// client keeps no connections: a broker that was killed must not be remembered.
+// client keeps no connections, so that it does not reuse one to a killed broker.
 var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 20 * time.Second}
 
-// StatusError is an answer that is none of the 2xx.
+// StatusError is an answer with a status other than 2xx.
 type StatusError struct {
 	Status int
 	Body   string
@@ -153,8 +153,8 @@ type StatusError struct {
 // Error implements error.
 func (e *StatusError) Error() string { return fmt.Sprintf("%d: %s", e.Status, e.Body) }
 
-// Call is a call as the original's client for REST makes it: a content-type on
-// every request, and any 2xx is good. in and out may be nil.
+// Call sends a request as the legacy REST client does: every request has a content type,
+// and every 2xx is a success. in and out may be nil.
 func Call(ctx context.Context, method, address, path string, in, out any) error {
 	var body io.Reader
 	if in != nil {

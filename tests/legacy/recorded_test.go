@@ -1,4 +1,4 @@
-package original
+package legacy
 
 import (
 	"bytes"
@@ -18,10 +18,10 @@ import (
 	"osqueue/tests/replay/transcript"
 )
 
-// recordings are what was observed of the real broker.
+// recordings is the directory of the recordings of the real broker.
 const recordings = "../../compat/osqueue/testdata/transcripts"
 
-// The routes that this broker has answer as it was recorded.
+// TestRecordedExchanges checks that the routes of this broker answer as recorded.
 func TestRecordedExchanges(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{
@@ -60,7 +60,7 @@ func TestRecordedExchanges(t *testing.T) {
 	}
 }
 
-// stage has one broker at a time, at one address.
+// stage runs one broker at a time, at one address.
 type stage struct {
 	t      *testing.T
 	config string
@@ -111,7 +111,7 @@ func (s *stage) start(_ context.Context, seed []byte) (bool, player.Servers, err
 	return s.now.Running(), at, err
 }
 
-// election is a recorded one.
+// election is a recorded election.
 type election struct {
 	Name    string
 	Request struct {
@@ -128,7 +128,7 @@ type election struct {
 	}
 }
 
-// faults of the store, as they are named in the recordings.
+// faults maps the names of the recordings to faults of the store.
 var faults = map[string]fault.Rule{
 	"createConflict": {Kind: fault.Reject, Ops: []storage.Op{storage.OpPutIfAbsent}},
 	"readError":      {Kind: fault.LoseRequest, Ops: []storage.Op{storage.OpGet}},
@@ -182,7 +182,7 @@ func (c *election) play(t *testing.T) {
 	}
 }
 
-// stored is the document before; nil: none.
+// stored is the document before the election; nil: none.
 func (c *election) stored() []byte {
 	switch {
 	case c.Request.DocumentText != nil:
@@ -217,7 +217,7 @@ func (c *election) result(t *testing.T, b storage.Bucket) map[string]any {
 	return result
 }
 
-// wantText compares two documents, with the order of their members.
+// wantText compares two documents, including the order of their fields.
 func wantText(t *testing.T, got, want []byte) {
 	t.Helper()
 	var compact bytes.Buffer
@@ -229,7 +229,8 @@ func wantText(t *testing.T, got, want []byte) {
 	}
 }
 
-// Documents come back from parse and stringify as JavaScript would write them.
+// TestDocumentsAsJavaScriptHasThem checks that parse and stringify return documents as
+// JavaScript would write them.
 func TestDocumentsAsJavaScriptHasThem(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{

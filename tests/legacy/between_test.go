@@ -1,4 +1,4 @@
-package original
+package legacy
 
 import (
 	"encoding/json"
@@ -13,10 +13,10 @@ import (
 	"osqueue/tests/cluster"
 )
 
-// Our queue has everything that an original broker does not know. All our nodes
-// die; one takes over, works on what it sees, and dies; and ours come back, with
-// their disks or without. Nothing is lost, and nothing of ours has vanished.
-func TestOriginalInBetween(t *testing.T) {
+// TestLegacyInBetween fills our queue with everything that a legacy broker does not
+// know, and kills all our nodes. A legacy broker takes over, processes the jobs that it
+// sees, and dies. Our nodes return, with or without their disks. Nothing may be lost.
+func TestLegacyInBetween(t *testing.T) {
 	t.Parallel()
 	for _, disks := range []string{"kept", "lost"} {
 		t.Run("disks="+disks, func(t *testing.T) {
@@ -30,7 +30,7 @@ func TestOriginalInBetween(t *testing.T) {
 			b.stop(c)
 			left := b.seen()
 
-			old := b.original(patient)
+			old := b.legacy(patient)
 			old.WaitServing()
 			w.work(caller{t, old.Address}, left)
 			old.Kill()
@@ -53,21 +53,21 @@ func TestOriginalInBetween(t *testing.T) {
 	}
 }
 
-// world is a queue of ours with one of everything.
+// world is a queue with one job or record of every kind.
 type world struct {
 	*together
 	c *cluster.Cluster
 
-	beside   map[string]v1.Job // jobs that an original does not see, by id
-	plain    []string          // waiting
+	beside   map[string]v1.Job // jobs that a legacy broker does not see, by id
+	plain    []string          // available
 	running  osqueue.ClaimedJob
 	batch    string // of two jobs, with a callback
 	inBatch  []string
-	blocked  string // until the first job of the batch has completed
+	blocked  string // until the first job of the batch is completed
 	once     string // has a unique key for an hour
 	repeated string // was enqueued with an idempotency key
 	fresh    []string
-	finished []string // by the original
+	finished []string // by the legacy broker
 }
 
 const owner = "w-before"
@@ -91,7 +91,7 @@ func (w *world) must(err error) {
 	}
 }
 
-// fill makes the queue.
+// fill creates the jobs and records.
 func (w *world) fill() {
 	w.Helper()
 	cl, ctx := w.c.Client, w.Context()
@@ -141,7 +141,7 @@ func (w *world) fill() {
 	}
 }
 
-// end makes a job that ends at once.
+// end enqueues a job and completes it at once.
 func (w *world) end(jobType string, how func(osqueue.Lease) error) {
 	w.Helper()
 	w.enqueue(osqueue.NewJob{Type: jobType})
@@ -168,8 +168,8 @@ func (w *world) jobs() map[string]v1.Job {
 	return jobs
 }
 
-// work is what the original broker is asked to do: it submits, hands out,
-// completes, and lets a worker of ours end what it had begun.
+// work makes the legacy broker enqueue, hand out and complete jobs, and complete a job
+// that our worker had claimed.
 func (w *world) work(at caller, left seenDocument) {
 	w.Helper()
 	at.beat(w.running.ID, fields{"workerId": owner})
@@ -181,7 +181,7 @@ func (w *world) work(at caller, left seenDocument) {
 		w.finished = append(w.finished, id)
 	}
 	if id := at.claim(fields{"workerId": "o"}); id != w.plain[0] {
-		w.Errorf("the original hands out %s first, and %s is the oldest", id, w.plain[0])
+		w.Errorf("the legacy broker hands out %s first, and %s is the oldest", id, w.plain[0])
 	}
 	id := at.claim(fields{"workerId": "o", "types": []string{"plain1"}})
 	at.complete(id, fields{"workerId": "o"})
@@ -190,19 +190,19 @@ func (w *world) work(at caller, left seenDocument) {
 		w.fresh = append(w.fresh, at.submit(fields{"payload": i, "type": "fresh"}))
 	}
 	if s := at.stats(); s.Total != len(left.Jobs)-len(w.finished)+len(w.fresh) {
-		w.Errorf("the original has %+v, of %d jobs %d were completed and %d added", s, len(left.Jobs), len(w.finished), len(w.fresh))
+		w.Errorf("the legacy broker has %+v, of %d jobs %d were completed and %d added", s, len(left.Jobs), len(w.finished), len(w.fresh))
 	}
 }
 
-// check looks at the queue when it is ours again.
+// check checks the queue after our nodes have taken it back.
 func (w *world) check(left, between seenDocument) {
 	w.Helper()
 	cl, ctx := w.c.Client, w.Context()
 	jobs := w.jobs()
 	w.checkBeside(jobs)
 
-	// What the original saw is as it has left it; two jobs came to it by what it
-	// did: the one that was blocked, and the callback.
+	// Jobs that the legacy broker saw are as it left them. Its changes have made two more
+	// jobs available: the blocked one and the callback.
 	after := w.seen()
 	var old, came []seen
 	for _, j := range after.Jobs {
@@ -217,11 +217,11 @@ func (w *world) check(left, between seenDocument) {
 		w.Errorf("new in the list are %v", came)
 	}
 	if want := left.CompletedTotal + len(w.finished); after.CompletedTotal != want || between.CompletedTotal != want {
-		w.Errorf("%d completed, %d before, %d by the original", after.CompletedTotal, left.CompletedTotal, len(w.finished))
+		w.Errorf("%d completed, %d before, %d by the legacy broker", after.CompletedTotal, left.CompletedTotal, len(w.finished))
 	}
 	for _, id := range w.finished {
 		if j, there := jobs[id]; there {
-			w.Errorf("job %s, which the original has completed, is %s", id, j.Status)
+			w.Errorf("job %s, which the legacy broker has completed, is %s", id, j.Status)
 		}
 	}
 
@@ -265,21 +265,22 @@ func (w *world) checkBeside(jobs map[string]v1.Job) {
 	}
 }
 
-// checkTokens says that the tokens of before are void, and new ones are higher.
+// checkTokens checks that tokens from before the takeover are refused and that new ones
+// are higher.
 func (w *world) checkTokens() {
 	w.Helper()
 	err := w.c.Client.Complete(w.Context(), held(owner, w.running), nil)
 	if !osqueue.IsLeaseLost(err) {
-		w.Errorf("a report about a job that the original completed: %v", err)
+		w.Errorf("a report about a job that the legacy broker completed: %v", err)
 	}
 	if j := w.claim("once"); j.Token <= w.running.Token {
 		w.Errorf("token %d is not above %d", j.Token, w.running.Token)
 	}
 }
 
-// Who stops our nodes with SIGTERM leaves nothing behind that an original broker
-// does not find, also if the bucket is slow and writes are answered before it has
-// them.
+// TestHandedOverGracefully stops our nodes with SIGTERM. A legacy broker then finds
+// everything in the document, even if the bucket is slow and writes are answered before
+// the flush.
 func TestHandedOverGracefully(t *testing.T) {
 	t.Parallel()
 	b := begin(t)
@@ -306,7 +307,7 @@ func TestHandedOverGracefully(t *testing.T) {
 	if b.store.HasProxy() {
 		b.store.Proxy(t).SetSlow(0)
 	}
-	old := b.original(patient)
+	old := b.legacy(patient)
 	old.WaitServing()
 	at := caller{t, old.Address}
 	for _, id := range ids {

@@ -1,4 +1,4 @@
-package original
+package legacy
 
 import (
 	"testing"
@@ -8,7 +8,7 @@ import (
 	"osqueue/storage/storagetest"
 )
 
-// TestMain knows of a goroutine that a library of the GCS client starts on import.
+// TestMain allows a goroutine that a library of the GCS client starts on import.
 func TestMain(m *testing.M) {
 	Main()
 	storagetest.SetS3Credentials()

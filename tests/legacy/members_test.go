@@ -1,4 +1,4 @@
-package original
+package legacy
 
 import (
 	"encoding/json"
@@ -14,15 +14,15 @@ import (
 	"osqueue/tests/cluster"
 )
 
-// nobodys are members that neither generation knows, as JavaScript writes them.
+// onTop and onJob are fields that neither kind of broker knows, as JavaScript writes them.
 const (
-	onTop  = `"nobodys":{"a":[1,null]},"schema":3`
-	onJob  = `"nobodys":"of a job","when":{"by":["x"]}`
-	marker = "nobodys"
+	onTop  = `"ofNeither":{"a":[1,null]},"schema":3`
+	onJob  = `"ofNeither":"of a job","when":{"by":["x"]}`
+	marker = "ofNeither"
 )
 
-// Members that neither generation knows survive a tenure of each, again and again, and
-// what a person makes of them in between counts, whoever is in charge.
+// TestUnknownMembers checks that fields which neither kind of broker knows survive terms
+// of both, repeatedly, and that manual edits in between are kept.
 func TestUnknownMembers(t *testing.T) {
 	t.Parallel()
 	for _, disks := range []string{"kept", "lost"} {
@@ -34,7 +34,7 @@ func TestUnknownMembers(t *testing.T) {
 				`{"id":"second","status":"unclaimed","payload":2,"createdAt":2,"attempts":0,%s}],"completedTotal":7,"last":true}`,
 				onTop, time.Now().Add(-time.Minute).UnixMilli(), onJob, onJob))
 			var third string
-			b.reigns(func(at caller) {
+			b.legacyTerm(func(at caller) {
 				third = at.submit(fields{"payload": 3})
 				if id := at.claim(fields{"workerId": "w"}); id != "first" {
 					t.Errorf("claimed %s", id)
@@ -55,14 +55,13 @@ func TestUnknownMembers(t *testing.T) {
 			b.answers(c)
 			b.edit(c, `"last":true`, `"last":[false]`, `"payload":3,`, `"payload":3,"`+marker+`":4,`)
 			later := map[string]string{"second": onJob, third: `"` + marker + `":4`}
-			// The write after the conflict may still be without the edit, which
-			// comes with the next one.
+			// The write after the conflict may still lack the edit; the next write contains it.
 			c.Eventually(10*time.Second, "the document to have the edit", func() error {
 				return b.lacks(`"last":[false]`, onTop, []string{"first"}, later)
 			})
 			b.stop(c)
 
-			b.reigns(func(at caller) { at.beat("second", fields{"workerId": "w"}) })
+			b.legacyTerm(func(at caller) { at.beat("second", fields{"workerId": "w"}) })
 			b.has(`"last":[false]`, onTop, []string{"first"}, later)
 			b.replace(`,"when":{"by":["x"]}`, ``) // of both jobs that have it
 			later["second"] = `"` + marker + `":"of a job"`
@@ -82,7 +81,7 @@ func TestUnknownMembers(t *testing.T) {
 	}
 }
 
-// plant puts the document there before anybody has started.
+// plant writes the document before any broker has started.
 func (b *together) plant(text string) {
 	b.Helper()
 	if w := b.store.Bucket().PutIfAbsent(b.Context(), key, []byte(text)); w.Outcome != storage.Committed {
@@ -90,19 +89,18 @@ func (b *together) plant(text string) {
 	}
 }
 
-// reigns is the tenure of an original broker, which begins when the one before it is
-// taken for dead.
-func (b *together) reigns(work func(at caller)) {
+// legacyTerm runs a legacy broker, which is elected when the previous one counts as dead.
+func (b *together) legacyTerm(work func(at caller)) {
 	b.Helper()
-	old := b.original(patient)
+	old := b.legacy(patient)
 	old.WaitServing()
 	work(caller{b.T, old.Address})
 	old.Kill()
 	b.store.Settle()
 }
 
-// replace edits the document: one text for another, wherever it stands. It returns what
-// it has made of it.
+// replace edits the document: it replaces every occurrence of one text. It returns the
+// result.
 func (b *together) replace(pairs ...string) (edited []byte) {
 	b.Helper()
 	err := cluster.Poll(10*time.Second, func() error {
@@ -124,7 +122,8 @@ func (b *together) replace(pairs ...string) (edited []byte) {
 	return edited
 }
 
-// edit is replace while ours are in charge, until they have taken it over.
+// edit calls replace while our leader is active, and waits until the leader has adopted
+// the edit.
 func (b *together) edit(c *cluster.Cluster, pairs ...string) {
 	b.Helper()
 	edited, err := queuefile.Decode(b.replace(pairs...))
@@ -139,7 +138,7 @@ func (b *together) edit(c *cluster.Cluster, pairs ...string) {
 	})
 }
 
-// has checks the members of the document, and of those jobs that it has in any list.
+// has checks the fields of the document and of the given jobs in any list.
 func (b *together) has(last, top string, ended []string, jobs map[string]string) {
 	b.Helper()
 	if err := b.lacks(last, top, ended, jobs); err != nil {
@@ -147,8 +146,7 @@ func (b *together) has(last, top string, ended []string, jobs map[string]string)
 	}
 }
 
-// lacks returns an error that names each member that has wants and that the document
-// does not have.
+// lacks returns an error that names every field of want that the document lacks.
 func (b *together) lacks(last, top string, ended []string, jobs map[string]string) error {
 	b.Helper()
 	var document map[string]json.RawMessage
@@ -194,8 +192,8 @@ func (b *together) subset(what string, got map[string]json.RawMessage, members s
 	return wrong
 }
 
-// answers checks that ours show the document with all that is in it at /state, as the
-// original does, and nobody's members nowhere else.
+// answers checks that our nodes show the whole document at /state, as a legacy broker
+// does, and unknown fields nowhere else.
 func (b *together) answers(c *cluster.Cluster) {
 	b.Helper()
 	for path, want := range map[string]bool{"/state": true, "/v1/jobs": false, "/v1/jobs/second": false, "/v1/stats": false} {

@@ -1,4 +1,4 @@
-package original
+package legacy
 
 import (
 	"context"
@@ -8,10 +8,10 @@ import (
 	"osqueue/storage"
 )
 
-// key is where the document is.
+// key is the name of the document.
 const key = "queue.json"
 
-// Result is how an election ended.
+// Result is the outcome of an election.
 type Result struct {
 	Status string // one of the four below
 	Leader string // for OtherLeader
@@ -25,7 +25,7 @@ const (
 	Conflict      = "conflict"
 )
 
-// TryElect is one attempt of c.Address to become the registered broker, at now.
+// TryElect attempts once to register c.Address as the broker, at time now.
 func (c *Config) TryElect(ctx context.Context, b storage.Bucket, now int64) (Result, error) {
 	text, version, err := load(ctx, b)
 	if errors.Is(err, storage.ErrNotFound) {
@@ -68,8 +68,8 @@ func outcome(w storage.Write) (Result, error) {
 	}
 }
 
-// CheckLeadership says whether c.Address is the registered broker, however old its
-// heartbeat is.
+// CheckLeadership reports whether c.Address is the registered broker, regardless of the
+// age of its heartbeat.
 func (c *Config) CheckLeadership(ctx context.Context, b storage.Bucket) (bool, error) {
 	text, _, err := load(ctx, b)
 	if errors.Is(err, storage.ErrNotFound) {
@@ -90,7 +90,8 @@ func load(ctx context.Context, b storage.Bucket) (text []byte, v storage.Version
 	return o.Data, o.Version, err
 }
 
-// parse reads a document. What is no object has no members, and null not even that.
+// parse decodes a document. A value that is not an object has no fields; null has no value
+// at all.
 func (c *Config) parse(text []byte) (*document, error) {
 	v, err := parse(text)
 	if err != nil {

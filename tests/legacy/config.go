@@ -1,33 +1,33 @@
-package original
+package legacy
 
 import "time"
 
-// Config is what a broker is started with.
+// Config configures a broker.
 type Config struct {
 	Bucket  string // URL
-	Address string // to listen on, and to register
+	Address string // to listen on and to register
 
 	Heartbeat  time.Duration // 0: 3 s
 	Timeout    time.Duration // of other brokers; 0: 10 s
 	JobTimeout time.Duration // 0: 30 s
 
-	// TakesBack is a recorded defect: the heartbeat writes the own address
-	// whoever is registered, so a broker that was deposed takes the document back,
-	// and never ends.
+	// TakesBack enables a recorded defect: the heartbeat writes the own address even if
+	// another broker is registered, so a deposed broker takes the document back and never
+	// ends.
 	TakesBack bool
-	// Missing is what it does without a list of jobs.
+	// Missing selects the behaviour without a list of jobs.
 	Missing Missing
-	// Retry starts it again and again while another one is the broker, as the
-	// script around the real one does each 10 s. 0: it ends.
+	// Retry starts the broker again while another one is registered, as the script around the
+	// real one does every 10 s. 0: it ends.
 	Retry time.Duration
 }
 
-// Missing is what a broker makes of a document without a list of jobs.
+// Missing is the behaviour of a broker on a document without a list of jobs.
 type Missing string
 
-// The ways to take it.
+// The possible behaviours.
 const (
-	Fail         Missing = ""       // each step that looks at the jobs fails
+	Fail         Missing = ""       // each step that reads the jobs fails
 	TakeForEmpty Missing = "empty"  // the queue has no jobs
 	Unreadable   Missing = "refuse" // the document cannot be read, also in the election
 )

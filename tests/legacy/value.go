@@ -1,4 +1,4 @@
-package original
+package legacy
 
 import (
 	"bytes"
@@ -11,9 +11,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Values are as JSON.parse makes them: nil, bool, float64, string, []any, *object.
+// Values are those of JSON.parse: nil, bool, float64, string, []any, *object.
 
-// object is a JavaScript object: names in the order in which they came.
+// object is a JavaScript object, with its fields in insertion order.
 type object struct {
 	names  []string
 	values map[string]any
@@ -26,7 +26,7 @@ func (o *object) get(name string) (value any, there bool) {
 	return value, there
 }
 
-// set gives a member its value, at its old place if it has one.
+// set sets a field, at its old place if it exists.
 func (o *object) set(name string, value any) {
 	if _, there := o.values[name]; !there {
 		o.names = append(o.names, name)
@@ -41,12 +41,12 @@ func (o *object) remove(name string) {
 	}
 }
 
-// number is what a member is in a calculation: NaN if it is not there.
+// number converts a field as JavaScript does in a calculation: NaN if it is absent.
 func (o *object) number(name string) float64 {
 	switch v := o.values[name].(type) {
 	case float64:
 		return v
-	case string: // of a time that was written as text
+	case string: // a time that was written as text
 		if f, err := strconv.ParseFloat(v, 64); err == nil {
 			return f
 		}
@@ -54,7 +54,7 @@ func (o *object) number(name string) float64 {
 	return math.NaN()
 }
 
-// same is ===. Of arrays and objects each is the same as itself only.
+// same is JavaScript's ===. An array or object is only the same as itself.
 func same(a, b any) bool {
 	if _, list := a.([]any); list {
 		return false
@@ -91,7 +91,7 @@ func read(dec *jsontext.Decoder) (any, error) {
 	case '"':
 		return t.String(), nil
 	case '0':
-		f, _ := t.Float() // what is too large is infinite
+		f, _ := t.Float() // a number that is too large is infinite
 		return f, nil
 	case 'n':
 		return nil, nil
@@ -112,7 +112,7 @@ func readObject(dec *jsontext.Decoder) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		o.set(key, value) // of equal names the last one counts
+		o.set(key, value) // the last of several equal names counts
 	}
 	_, err := dec.ReadToken()
 	return o, err
@@ -139,7 +139,7 @@ func stringify(v any) []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// write cannot fail: what parse and the rules make is JSON.
+// write encodes v. It cannot fail: parse and the rules only produce JSON values.
 func write(enc *jsontext.Encoder, v any) {
 	switch v := v.(type) {
 	case nil:

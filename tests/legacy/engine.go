@@ -1,4 +1,4 @@
-package original
+package legacy
 
 import (
 	"context"
@@ -9,28 +9,27 @@ import (
 	"osqueue/storage"
 )
 
-// errCAS is what callers get when others were always faster.
+// errCAS is returned to callers when every attempt lost to another writer.
 var errCAS = errors.New("CASConflictError")
 
-// How often a pass is tried, and how long it waits before the next time, which
-// grows with each.
+// tries is the number of attempts for a pass, and backoff the wait before the second one.
+// The wait grows with every attempt.
 const (
 	tries   = 6
 	backoff = 50 * time.Millisecond
 )
 
-// operation changes a document. What it has to say it keeps to itself until the
-// document is stored.
+// operation changes a document. Its caller gets the answer after the document is stored.
 type operation func(d *document, now float64) error
 
-// waiting is an operation whose caller waits.
+// waiting is an operation whose caller waits for the answer.
 type waiting struct {
 	op   operation
 	done chan error
 }
 
-// engine brings operations into the document: all that wait share one write. One
-// goroutine, run, does the passes.
+// engine applies operations to the document: all that are waiting share one write. One
+// goroutine, run, makes the passes.
 type engine struct {
 	cfg    Config
 	bucket storage.Bucket
@@ -39,7 +38,7 @@ type engine struct {
 	mu      sync.Mutex
 	waiting []waiting
 	ended   bool
-	text    []byte          // the last version that was stored, or read
+	text    []byte          // the last version that was stored or read
 	version storage.Version // of text
 }
 
@@ -66,17 +65,17 @@ func (e *engine) keep(text []byte, v storage.Version) {
 	e.text, e.version = text, v
 }
 
-// state is the last committed document.
+// state returns the last committed document.
 func (e *engine) state() ([]byte, storage.Version) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.text, e.version
 }
 
-// errEnded is for callers of a broker that ends.
+// errEnded is returned to callers when the broker ends.
 var errEnded = errors.New("the broker has ended")
 
-// submit returns when the operation is stored.
+// submit returns after the operation is stored.
 func (e *engine) submit(op operation) error {
 	w := waiting{op: op, done: make(chan error, 1)}
 	e.mu.Lock()
@@ -93,7 +92,7 @@ func (e *engine) submit(op operation) error {
 	return <-w.done
 }
 
-// run does passes until ctx ends.
+// run makes passes until ctx ends.
 func (e *engine) run(ctx context.Context) {
 	for {
 		select {
@@ -121,7 +120,7 @@ func answer(batch []waiting, err error) {
 	}
 }
 
-// pass stores a batch in one write, or nothing of it.
+// pass stores a whole batch in one write, or nothing of it.
 func (e *engine) pass(ctx context.Context, batch []waiting) error {
 	for try := range tries {
 		text, version := e.state()
@@ -145,7 +144,7 @@ func (e *engine) pass(ctx context.Context, batch []waiting) error {
 	return errCAS
 }
 
-// apply is the document after expiry and the batch.
+// apply returns the document after expiry and the batch.
 func (e *engine) apply(text []byte, batch []waiting) ([]byte, error) {
 	d, err := e.cfg.parse(text)
 	if err != nil {

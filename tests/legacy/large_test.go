@@ -1,4 +1,4 @@
-package original
+package legacy
 
 import (
 	"bytes"
@@ -11,13 +11,14 @@ import (
 	v1 "osqueue/client/api/v1"
 )
 
-// smallInline is a limit that the queue of these tests is above.
+// smallInline is an inline limit below the size of the queue in these tests.
 const smallInline = "4096"
 
-// Our queue is large: its state is not in the document, which has no list of jobs.
-// What an original broker does with that was not recorded, so it is tried with each
-// that could be: whatever it writes, nothing is lost when ours come back.
-func TestOriginalOnALargeDocument(t *testing.T) {
+// TestLegacyOnALargeDocument starts a legacy broker on a document of ours that has no
+// list of jobs, because the queue is large. The behaviour of the real one was not
+// recorded, so the test tries every possible one: whatever the broker writes, nothing may
+// be lost when our nodes return.
+func TestLegacyOnALargeDocument(t *testing.T) {
 	t.Parallel()
 	for _, missing := range []Missing{Fail, Unreadable, TakeForEmpty} {
 		for _, disks := range []string{"kept", "lost"} {
@@ -74,12 +75,12 @@ func TestOriginalOnALargeDocument(t *testing.T) {
 	}
 }
 
-// tryLarge has an original broker stand for election until it is elected, or gives
-// up. It returns the jobs that it has accepted.
+// tryLarge lets a legacy broker take part in elections until it is elected or gives up. It
+// returns the jobs that the broker accepted.
 func (b *together) tryLarge(missing Missing, left []byte) (ids []string) {
 	b.Helper()
-	time.Sleep(time.Until(b.heartbeat().Add(timeout + 50*time.Millisecond))) // ours has died
-	old := b.original(func(c *Config) { c.Missing = missing })
+	time.Sleep(time.Until(b.heartbeat().Add(timeout + 50*time.Millisecond))) // our leader has died
+	old := b.legacy(func(c *Config) { c.Missing = missing })
 	switch missing {
 	case TakeForEmpty:
 		old.WaitServing()
@@ -92,7 +93,7 @@ func (b *together) tryLarge(missing Missing, left []byte) (ids []string) {
 		if log := old.WaitEnd(); !strings.Contains(log, "register: TypeError") {
 			b.Fatalf("it ends otherwise:\n%s", log)
 		}
-		// It has registered, and done no more.
+		// The broker has registered and changed nothing else.
 		d := b.document()
 		if !d.Large || !d.Overtaken || d.BrokerAddress() != old.Address || len(d.Jobs) != 0 {
 			b.Errorf("it has left %+v", d)
@@ -106,9 +107,9 @@ func (b *together) tryLarge(missing Missing, left []byte) (ids []string) {
 	return ids
 }
 
-// The script around the original starts it again and again. Each time it is elected
-// it registers in the large document, and fails; ours find the moment in between.
-func TestOriginalStartsAgainAndAgain(t *testing.T) {
+// TestLegacyStartsAgainAndAgain restarts the legacy broker in a loop. Every time it is
+// elected, it registers in the large document and fails; our nodes take over in between.
+func TestLegacyStartsAgainAndAgain(t *testing.T) {
 	t.Parallel()
 	b := begin(t)
 	c := b.ours(3, "--inline-max", smallInline)
@@ -119,8 +120,8 @@ func TestOriginalStartsAgainAndAgain(t *testing.T) {
 		ids = append(ids, b.submitSafely(c))
 	}
 	b.stop(c)
-	old := b.original(func(c *Config) { c.Retry = time.Second })
-	c.Eventually(3*timeout, "the original to register", func() error {
+	old := b.legacy(func(c *Config) { c.Retry = time.Second })
+	c.Eventually(3*timeout, "the legacy broker to register", func() error {
 		if d := b.seen(); d.Broker != old.Address {
 			return fmt.Errorf("%s is registered", d.Broker)
 		}
@@ -136,12 +137,12 @@ func TestOriginalStartsAgainAndAgain(t *testing.T) {
 	b.checkAll(c, ids, nil)
 }
 
-// The queue becomes large while the original sleeps, which then wakes up with its
-// defect: it cannot take back what it cannot read.
-func TestFrozenOriginalWakesToALargeDocument(t *testing.T) {
+// TestFrozenLegacyWakesToALargeDocument makes the queue large while the legacy broker is
+// paused. When it continues, its defect cannot take back a document that it cannot read.
+func TestFrozenLegacyWakesToALargeDocument(t *testing.T) {
 	t.Parallel()
 	b := begin(t)
-	old := b.original(func(c *Config) { c.TakesBack = true })
+	old := b.legacy(func(c *Config) { c.TakesBack = true })
 	old.WaitServing()
 	ids := []string{caller{t, old.Address}.submit(fields{"payload": 1, "type": "theirs"})}
 	c := b.ours(3, "--inline-max", smallInline)
@@ -162,9 +163,9 @@ func TestFrozenOriginalWakesToALargeDocument(t *testing.T) {
 	}
 	old.Continue()
 	if err := Call(t.Context(), "POST", old.Address, "/v1/jobs", fields{"payload": "refused"}, nil); err == nil {
-		t.Error("the original accepts a job without a list of jobs")
+		t.Error("the legacy broker accepts a job without a list of jobs")
 	}
-	time.Sleep(3 * heartbeat) // it goes on trying
+	time.Sleep(3 * heartbeat) // it keeps trying
 	b.stillActive(c)
 	if after, err := c.WaitLeader().Status(); err != nil || after.Term == before.Term && after.Epoch != before.Epoch {
 		t.Errorf("the epoch went from %d to %d: %v", before.Epoch, after.Epoch, err)

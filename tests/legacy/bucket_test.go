@@ -1,4 +1,4 @@
-package original
+package legacy
 
 import (
 	"context"
@@ -17,13 +17,13 @@ import (
 	"osqueue/tests/cluster/store"
 )
 
-// How fast brokers notice each other in these tests: slow enough for a busy machine.
+// The timeouts after which brokers notice each other: long enough for a busy machine.
 const (
 	heartbeat = 500 * time.Millisecond
 	timeout   = 4 * time.Second
 )
 
-// together is a bucket on which both generations live.
+// together is a bucket that legacy brokers and our nodes share.
 type together struct {
 	*testing.T
 	store *store.Store
@@ -31,15 +31,16 @@ type together struct {
 
 func begin(t *testing.T) *together {
 	t.Helper()
-	// Built first: on a busy machine the build outlasts the leases of a test that runs.
+	// The binary is built first: on a busy machine the build takes longer than the leases of
+	// a running test.
 	if _, err := cluster.Binary(); err != nil {
 		t.Fatal(err)
 	}
 	return &together{T: t, store: store.Start(t)}
 }
 
-// original starts a broker of the older system.
-func (b *together) original(shape func(*Config)) *Process {
+// legacy starts a legacy broker.
+func (b *together) legacy(shape func(*Config)) *Process {
 	b.Helper()
 	cfg := Config{Bucket: b.store.URL(), Heartbeat: heartbeat, Timeout: timeout}
 	if shape != nil {
@@ -48,10 +49,10 @@ func (b *together) original(shape func(*Config)) *Process {
 	return Start(b.T, cfg)
 }
 
-// patient starts again until it is elected.
+// patient starts a legacy broker again until it is elected.
 func patient(c *Config) { c.Retry = 300 * time.Millisecond }
 
-// ours makes nodes that have not been started.
+// ours returns nodes that have not been started.
 func (b *together) ours(nodes int, flags ...string) *cluster.Cluster {
 	b.Helper()
 	return cluster.New(b.T, cluster.Options{Nodes: nodes, Bucket: b.store.URL(), Flags: append(flags,
@@ -64,7 +65,7 @@ func start(c *cluster.Cluster) {
 	}
 }
 
-// stop kills all nodes when the bucket has everything.
+// stop kills all nodes after everything is flushed.
 func (b *together) stop(c *cluster.Cluster) {
 	b.Helper()
 	b.flushed(c)
@@ -90,7 +91,7 @@ func (b *together) flushed(c *cluster.Cluster) {
 	})
 }
 
-// standsBy waits until a node of the cluster says that another broker is alive.
+// standsBy waits until a node of the cluster reports that another broker is alive.
 func (b *together) standsBy(c *cluster.Cluster) {
 	b.Helper()
 	c.Eventually(cluster.LeaderTimeout, "the cluster to stand by", func() error {
@@ -110,7 +111,7 @@ func (b *together) standsBy(c *cluster.Cluster) {
 	})
 }
 
-// text is the document as it stands.
+// text returns the document as bytes.
 func (b *together) text() []byte {
 	b.Helper()
 	o, err := b.store.Bucket().Get(b.Context(), key)
@@ -120,7 +121,7 @@ func (b *together) text() []byte {
 	return o.Data
 }
 
-// document is it as we read it.
+// document returns the decoded document.
 func (b *together) document() *queuefile.Document {
 	b.Helper()
 	d, err := queuefile.Decode(b.text())
@@ -130,7 +131,7 @@ func (b *together) document() *queuefile.Document {
 	return d
 }
 
-// seen is what the original knows of a job.
+// seen holds the fields of a job that a legacy broker knows.
 type seen struct {
 	ID          string          `json:"id"`
 	Status      string          `json:"status"`
@@ -143,7 +144,7 @@ type seen struct {
 	Heartbeat   int64           `json:"heartbeat"`
 }
 
-// String is for comparisons.
+// String returns a text for comparisons.
 func (s seen) String() string {
 	text, err := json.Marshal(s)
 	if err != nil {
@@ -152,7 +153,7 @@ func (s seen) String() string {
 	return string(text)
 }
 
-// seenDocument is what the original knows of a document.
+// seenDocument holds the fields of a document that a legacy broker knows.
 type seenDocument struct {
 	Broker          string `json:"broker"`
 	BrokerHeartbeat int64  `json:"brokerHeartbeat"`
@@ -186,7 +187,7 @@ func (b *together) seen() seenDocument {
 	return d
 }
 
-// wantJobs compares lists of jobs, with their order.
+// wantJobs compares lists of jobs and their order.
 func wantJobs(t *testing.T, got, want []seen) {
 	t.Helper()
 	if len(got) != len(want) {
@@ -199,7 +200,7 @@ func wantJobs(t *testing.T, got, want []seen) {
 	}
 }
 
-// caller makes calls in the old shape, to whichever broker.
+// caller calls a broker of either kind through the legacy API.
 type caller struct {
 	t  *testing.T
 	at string
@@ -255,5 +256,5 @@ func held(worker string, j osqueue.ClaimedJob) osqueue.Lease {
 	return osqueue.Lease{JobID: j.ID, Worker: worker, Token: j.Token}
 }
 
-// safely asks for answers once the bucket has the write.
+// safely asks for answers after the flush.
 func safely(ctx context.Context) context.Context { return osqueue.WithAck(ctx, osqueue.AckObject) }

@@ -1,4 +1,4 @@
-package original
+package legacy
 
 import (
 	"errors"
@@ -13,9 +13,9 @@ import (
 	"osqueue/tests/cluster"
 )
 
-// Ours and an original broker on one bucket obey the same election: one serves, the
-// other stands by, and takes over when the heartbeat of the first, which was killed,
-// is stale, and no earlier.
+// TestSameElection runs our node and a legacy broker on one bucket. One serves and the
+// other stands by. The standby takes over when the heartbeat of the killed leader is
+// stale, and not earlier.
 func TestSameElection(t *testing.T) {
 	t.Parallel()
 	b := begin(t)
@@ -25,11 +25,11 @@ func TestSameElection(t *testing.T) {
 	ids := []string{caller{t, leader.HTTP}.submit(fields{"payload": "ours"})}
 	b.flushed(c)
 
-	if log := b.original(nil).WaitEnd(); !strings.Contains(log, "another broker is active: "+leader.HTTP) {
-		t.Fatalf("an original broker beside ours:\n%s", log)
+	if log := b.legacy(nil).WaitEnd(); !strings.Contains(log, "another broker is active: "+leader.HTTP) {
+		t.Fatalf("a legacy broker beside ours:\n%s", log)
 	}
 
-	old := b.original(patient)
+	old := b.legacy(patient)
 	b.staysActive(c, old)
 	b.stop(c)
 	last := b.heartbeat()
@@ -49,8 +49,8 @@ func TestSameElection(t *testing.T) {
 	next := c.WaitLeader()
 	b.flushed(c)
 	b.tookOver(last, next.HTTP)
-	if log := b.original(nil).WaitEnd(); !strings.Contains(log, "another broker is active: "+next.HTTP) {
-		t.Fatalf("an original broker beside ours:\n%s", log)
+	if log := b.legacy(nil).WaitEnd(); !strings.Contains(log, "another broker is active: "+next.HTTP) {
+		t.Fatalf("a legacy broker beside ours:\n%s", log)
 	}
 	for _, id := range ids {
 		if got := (caller{t, next.HTTP}).claim(fields{"workerId": "w"}); got != id {
@@ -60,13 +60,13 @@ func TestSameElection(t *testing.T) {
 	b.checkVersions()
 }
 
-// refused says that an answer is 503: try another time.
+// refused reports whether an answer is a 503, which the caller repeats.
 func refused(err error) bool {
 	var status *StatusError
 	return errors.As(err, &status) && status.Status == 503
 }
 
-// staysActive checks that nobody takes the place of a living leader.
+// staysActive checks that no broker deposes a living leader.
 func (b *together) staysActive(c *cluster.Cluster, rival *Process) {
 	b.Helper()
 	before, err := c.WaitLeader().Status()
@@ -75,7 +75,7 @@ func (b *together) staysActive(c *cluster.Cluster, rival *Process) {
 	}
 	for end := time.Now().Add(timeout + time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		if d := b.seen(); d.Broker == rival.Address {
-			b.Fatal("an original broker took over from a living one of ours")
+			b.Fatal("a legacy broker took over from a living one of ours")
 		}
 	}
 	after, err := c.WaitLeader().Status()
@@ -92,8 +92,8 @@ func (b *together) heartbeat() time.Time {
 	return time.UnixMilli(b.seen().BrokerHeartbeat)
 }
 
-// tookOver checks that the broker has registered, but not while the last one's
-// heartbeat, of that time, was fresh.
+// tookOver checks that the broker has registered, and not while the last heartbeat of its
+// predecessor was fresh.
 func (b *together) tookOver(last time.Time, broker string) {
 	b.Helper()
 	d := b.seen()
@@ -116,9 +116,8 @@ func (b *together) tookOver(last time.Time, broker string) {
 	b.Fatalf("no version is of %s", broker)
 }
 
-// checkVersions holds all versions of the document that were accepted against what
-// must be true of those that we wrote: neither epoch nor LSN ever goes back, whoever
-// wrote in between.
+// checkVersions checks all accepted versions of the document that our nodes wrote: neither
+// epoch nor LSN ever decreases, even if a legacy broker wrote in between.
 func (b *together) checkVersions() {
 	b.Helper()
 	var last *queuefile.Header
@@ -134,7 +133,7 @@ func (b *together) checkVersions() {
 			continue
 		}
 		if last != nil && h.Write == last.Write {
-			continue // a broker that is not registered has changed it
+			continue // a broker that is not registered changed it
 		}
 		ours++
 		if last != nil && (h.Epoch < last.Epoch || h.LSN().Compare(last.LSN()) < 0 || h.Lineage != last.Lineage) {
@@ -142,13 +141,14 @@ func (b *together) checkVersions() {
 		}
 		last = h
 	}
-	b.Logf("%d versions are ours, %d an original broker's", ours, theirs)
+	b.Logf("%d versions are ours, %d a legacy broker's", ours, theirs)
 	if ours == 0 || theirs == 0 {
 		b.Error("they did not share the bucket")
 	}
 }
 
-// Both find an empty bucket at the same time, or nearly: one of them serves.
+// TestRaceForAnEmptyBucket starts both on an empty bucket at nearly the same time. Only
+// one may serve.
 func TestRaceForAnEmptyBucket(t *testing.T) {
 	t.Parallel()
 	wins := make(map[bool]int)
@@ -156,8 +156,8 @@ func TestRaceForAnEmptyBucket(t *testing.T) {
 		b := begin(t)
 		c := b.ours(1)
 		start(c)
-		time.Sleep(time.Duration(300*i) * time.Millisecond) // a node needs a second to be raft's leader
-		old := b.original(nil)
+		time.Sleep(time.Duration(300*i) * time.Millisecond) // a node needs a second to become raft's leader
+		old := b.legacy(nil)
 		var won bool
 		c.Eventually(cluster.LeaderTimeout, "somebody to serve", func() error {
 			s, err := c.Nodes[0].Status()
@@ -176,25 +176,25 @@ func TestRaceForAnEmptyBucket(t *testing.T) {
 		old.Kill()
 		c.KillAll()
 	}
-	t.Logf("ours won %d times, the original broker %d times", wins[true], wins[false])
+	t.Logf("ours won %d times, the legacy broker %d times", wins[true], wins[false])
 }
 
 func endsNotElected(t *testing.T, old *Process) {
 	t.Helper()
 	if log := old.WaitEnd(); !strings.Contains(log, "another broker is active") && !strings.Contains(log, "the election was lost") {
-		t.Errorf("the original broker ends otherwise:\n%s", log)
+		t.Errorf("the legacy broker ends otherwise:\n%s", log)
 	}
 }
 
-// One of them has read that there is no document, and its write comes when the other
-// has made one.
+// TestLateForAnEmptyBucket delays the first write of a broker that has found no document
+// until the other has created one.
 func TestLateForAnEmptyBucket(t *testing.T) {
 	t.Parallel()
-	t.Run("original", func(t *testing.T) {
+	t.Run("legacy", func(t *testing.T) {
 		t.Parallel()
 		b := begin(t)
 		late := b.store.Proxy(t).HoldNext()
-		old := b.original(nil)
+		old := b.legacy(nil)
 		<-late.Arrived()
 		c := b.ours(1)
 		start(c)
@@ -212,7 +212,7 @@ func TestLateForAnEmptyBucket(t *testing.T) {
 		c := b.ours(1)
 		start(c)
 		<-late.Arrived()
-		old := b.original(nil)
+		old := b.legacy(nil)
 		old.WaitServing()
 		if !late.Release() {
 			t.Error("the late document was accepted")
@@ -224,17 +224,17 @@ func TestLateForAnEmptyBucket(t *testing.T) {
 	})
 }
 
-// An original broker is frozen, ours takes over, and the original wakes up. With its
-// recorded defect it takes the document back with its next heartbeat: then ours must
-// stop, and have lost nothing that it had promised to be in the bucket. Without the
-// defect it ends.
-func TestFrozenOriginalWakes(t *testing.T) {
+// TestFrozenLegacyWakes pauses a legacy broker, lets our node take over, and continues
+// the legacy broker. With its recorded defect the broker takes the document back with its
+// next heartbeat: our node must stop, and everything that it acknowledged as flushed must
+// be kept. Without the defect the broker ends.
+func TestFrozenLegacyWakes(t *testing.T) {
 	t.Parallel()
 	for _, defect := range []bool{true, false} {
 		t.Run(fmt.Sprintf("defect=%v", defect), func(t *testing.T) {
 			t.Parallel()
 			b := begin(t)
-			old := b.original(func(c *Config) { c.TakesBack = defect })
+			old := b.legacy(func(c *Config) { c.TakesBack = defect })
 			old.WaitServing()
 			var ids []string
 			for i := range 5 {
@@ -298,10 +298,11 @@ func (b *together) stillActive(c *cluster.Cluster) {
 	}
 }
 
-// takenBack checks that ours has stopped, lets the original work, and kills it.
+// takenBack checks that our node has stopped, lets the legacy broker process jobs, and
+// kills it.
 func (b *together) takenBack(c *cluster.Cluster, old *Process, ids *[]string) {
 	b.Helper()
-	c.Eventually(10*time.Second, "the original to take the document back", func() error {
+	c.Eventually(10*time.Second, "the legacy broker to take the document back", func() error {
 		if d := b.seen(); d.Broker != old.Address {
 			return fmt.Errorf("%s is registered", d.Broker)
 		}
@@ -325,8 +326,8 @@ func (b *together) takenBack(c *cluster.Cluster, old *Process, ids *[]string) {
 	c.WaitLeader()
 }
 
-// checkAll has every job claimed that was promised, each once, but those that were
-// completed.
+// checkAll claims every job that was acknowledged and not completed, and checks that each
+// comes once.
 func (b *together) checkAll(c *cluster.Cluster, ids, done []string) {
 	b.Helper()
 	left := make(map[string]bool)
