@@ -29,8 +29,8 @@
 //
 // # Errors
 //
-// Errors have the legacy broker's field _tag (BrokerProtocolError, StorageBackendError,
-// CASConflictError). A client error has the fitting 4xx status where the legacy broker
+// On the legacy broker's routes, errors have its field _tag (BrokerProtocolError,
+// StorageBackendError, CASConflictError). On all other routes they are the API's. A client error has the fitting 4xx status where the legacy broker
 // answered 500 to everything; its client does not distinguish them. If no leader is
 // known, or the node is overloaded, the status is 503 and legacy clients retry. A bucket
 // that lags too far behind for writes is the legacy storage failure: 500 without effect;

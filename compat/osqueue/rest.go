@@ -152,10 +152,12 @@ func (a *answer) finish() {
 		a.send(http.StatusNotFound, routeNotFound(a.r))
 		return
 	}
-	_, original := isOriginal(a.r.Method, a.r.URL.EscapedPath())
-	if body, status := translated(a.body.Bytes(), a.status, original && !a.native); body != nil {
-		a.send(status, body)
-		return
+	// The legacy broker's clients call its routes only.
+	if _, original := isOriginal(a.r.Method, a.r.URL.EscapedPath()); original {
+		if body, status := translated(a.body.Bytes(), a.status, a.native); body != nil {
+			a.send(status, body)
+			return
+		}
 	}
 	a.ResponseWriter.WriteHeader(a.status)
 	_, _ = a.ResponseWriter.Write(a.body.Bytes()) // the client may have gone
@@ -200,9 +202,9 @@ func tagOf(problem []byte) string {
 	return p.Tag
 }
 
-// translated gives a problem the _tag of the contract, and its status if the route is the
-// legacy broker's. It returns nil if the contract has no word for the problem.
-func translated(problem []byte, given int, original bool) (body []byte, status int) {
+// translated gives a problem the _tag of the contract, and its status unless the caller
+// knows the API (native). It returns nil if the contract has no word for the problem.
+func translated(problem []byte, given int, native bool) (body []byte, status int) {
 	var p v1.Problem
 	if err := json.Unmarshal(problem, &p, lenient); err != nil {
 		return nil, given
@@ -210,9 +212,9 @@ func translated(problem []byte, given int, original bool) (body []byte, status i
 	if p.Tag, status = inREST(p.Tag, given); p.Tag == "" {
 		return nil, given
 	}
-	p.Status = given
-	if original {
-		p.Status = status
+	p.Status = status
+	if native {
+		p.Status = given
 	}
 	body, err := json.Marshal(&p, lenient)
 	if err != nil {

@@ -3,13 +3,64 @@ package osqueue
 import (
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 
 	"github.com/go-json-experiment/json"
+	"go.yaml.in/yaml/v3"
 
 	v1 "osqueue/client/api/v1"
 )
+
+// Only the legacy broker's routes answer in its error shape; every other route of the API
+// answers in the API's own, whatever the client accepts.
+func TestErrorShapeOfEachRoute(t *testing.T) {
+	var document struct {
+		Paths map[string]map[string]any
+	}
+	text, err := os.ReadFile("../../api/openapi.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal(text, &document); err != nil {
+		t.Fatal(err)
+	}
+	legacy := map[string]bool{
+		"GET /v1/jobs": true, "POST /v1/jobs": true, "POST /v1/jobs/claim": true,
+		"POST /v1/jobs/{id}/heartbeat": true, "POST /v1/jobs/{id}/complete": true,
+		"GET /v1/stats": true, "GET /state": true, "GET /healthz": true, "GET /v1/throttle-stats": true,
+	}
+	api := http.HandlerFunc(refusing)
+	h := New(Config{Native: api, Calls: api})
+	defer h.Close()
+	routes, original := 0, 0
+	for path, operations := range document.Paths {
+		target := strings.NewReplacer("{", "", "}", "").Replace(path)
+		for method := range operations {
+			method = strings.ToUpper(method)
+			if method == "PARAMETERS" {
+				continue
+			}
+			routes++
+			r := httptest.NewRequest(method, target, strings.NewReader(`{}`))
+			r.Header.Set("Content-Type", "application/json")
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			contentType, tag, status := v1.MediaTypeProblem, v1.TagFlushLag, http.StatusServiceUnavailable
+			if legacy[method+" "+path] {
+				original++
+				contentType, tag, status = jsonType, storageError, http.StatusInternalServerError
+			}
+			if got := tagOf(w.Body.Bytes()); w.Code != status || w.Header().Get("Content-Type") != contentType || got != tag {
+				t.Errorf("%s %s: %d %s %s, want %d %s %s", method, path, w.Code, w.Header().Get("Content-Type"), got, status, contentType, tag)
+			}
+		}
+	}
+	if routes < 40 || original != len(legacy) {
+		t.Errorf("%d routes, %d of the legacy broker's %d", routes, original, len(legacy))
+	}
+}
 
 // refusing is an API that refuses writes because the bucket lags.
 func refusing(w http.ResponseWriter, r *http.Request) {
@@ -46,7 +97,7 @@ func TestWritesRefused(t *testing.T) {
 		"problem":       {v1.PathJobs, []string{"Accept", v1.MediaTypeProblem}, 503, `"_tag":"flush_lag"`},
 		"native member": {v1.PathJobs, nil, 503, `"_tag":"StorageBackendError"`},
 		"a key":         {v1.PathJobs, []string{v1.HeaderIdempotencyKey, "k"}, 503, `"_tag":"StorageBackendError"`},
-		"other route":   {v1.PathJobsBatch, nil, 503, `"_tag":"StorageBackendError"`},
+		"other route":   {v1.PathJobsBatch, nil, 503, `"_tag":"flush_lag"`},
 		"SubmitJob":     {rpcPrefix + "SubmitJob", nil, 500, `"code":"internal"`},
 		"ClaimJob":      {rpcPrefix + "ClaimJob", nil, 500, `"code":"internal"`},
 		"Heartbeat":     {rpcPrefix + "Heartbeat", nil, 500, `"code":"internal"`},
