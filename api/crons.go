@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"time"
 
 	v1 "osqueue/client/api/v1"
 	"osqueue/cluster"
@@ -51,11 +52,37 @@ func (s *Server) putCron(c *call) error {
 		return bad("job", "is missing; say what is to be enqueued, {} at least")
 	}
 	op.Name = name
-	res, err := s.propose(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_PutCron{PutCron: op}})
-	if err != nil {
-		return err
+	return s.schedule(c, name, func() (*fsmpb.Mutation, error) {
+		op.NextMs, err = s.firstTime(op)
+		return &fsmpb.Mutation{Op: &fsmpb.Mutation_PutCron{PutCron: op}}, err
+	})
+}
+
+var overtaken = kind{status: http.StatusServiceUnavailable, tag: v1.TagOverloaded, title: "The schedule fires too often", retry: time.Second}
+
+// scheduleTries bounds the attempts to schedule the next time of a schedule that fires or
+// changes meanwhile.
+const scheduleTries = 3
+
+// schedule proposes the mutation that compute returns, with the next time of a schedule. If
+// the schedule fires or changes before the mutation is applied, schedule computes the
+// mutation again.
+func (s *Server) schedule(c *call, name string, compute func() (*fsmpb.Mutation, error)) error {
+	for range scheduleTries {
+		m, err := compute()
+		if err != nil {
+			return err
+		}
+		res, err := s.propose(c, m)
+		if err != nil {
+			return err
+		}
+		if res.Code != fsm.NotDue {
+			return s.answerCron(c, name, res)
+		}
 	}
-	return s.answerCron(c, name, res)
+	c.lsn = fsm.LSN{} // nothing was written
+	return fail(overtaken, "schedule %q fired or changed during each of %d attempts; send the request again", name, scheduleTries)
 }
 
 // checkCronName checks the name of a new schedule, which must fit into a path.
@@ -68,11 +95,8 @@ func (l *Limits) checkCronName(name string) error {
 
 func (s *Server) readCron(in *v1.NewCron) (op *fsmpb.PutCron, err error) {
 	op = &fsmpb.PutCron{Spec: in.Spec, TimeZone: in.TimeZone, Paused: in.Paused}
-	if op.NextMs, err = nextTime(in.Spec, in.TimeZone, s.b.Now()); err != nil {
+	if op.NextMs, err = s.firstTime(op); err != nil {
 		return nil, err
-	}
-	if op.NextMs == 0 {
-		return nil, bad("spec", "never comes about: there is no such time within five years")
 	}
 	switch in.Overlap {
 	case "", v1.OverlapAllow:
@@ -92,6 +116,15 @@ func (s *Server) readCron(in *v1.NewCron) (op *fsmpb.PutCron, err error) {
 		return nil, within(err, "job")
 	}
 	return op, nil
+}
+
+// firstTime returns the next time of the schedule in op.
+func (s *Server) firstTime(op *fsmpb.PutCron) (int64, error) {
+	next, err := nextTime(op.Spec, op.TimeZone, s.b.Now())
+	if err == nil && next == 0 {
+		err = bad("spec", "never comes about: there is no such time within five years")
+	}
+	return next, err
 }
 
 // nextTime returns the first time of a schedule after a moment; the error names the field.
@@ -177,7 +210,11 @@ func (s *Server) pauseCron(c *call) error {
 	if err != nil {
 		return err
 	}
-	return s.setPaused(c, &fsmpb.PauseCron{Name: name, Paused: true})
+	res, err := s.propose(c, pauseOf(&fsmpb.PauseCron{Name: name, Paused: true}))
+	if err != nil {
+		return err
+	}
+	return s.answerCron(c, name, res)
 }
 
 // resumeCron is POST /v1/crons/{name}/resume. It continues with the first time in the future.
@@ -187,30 +224,20 @@ func (s *Server) resumeCron(c *call) error {
 	if err != nil {
 		return err
 	}
-	op := &fsmpb.PauseCron{Name: name}
-	for range resumeTries {
+	return s.schedule(c, name, func() (*fsmpb.Mutation, error) {
+		op := &fsmpb.PauseCron{Name: name}
 		if cron := s.b.View().Cron(name); cron != nil {
 			op.Spec, op.TimeZone = &cron.Spec, &cron.TimeZone
 			if op.NextMs, err = nextTime(cron.Spec, cron.TimeZone, s.b.Now()); err != nil {
-				return err
+				return nil, err
 			}
 		}
-		if err = s.setPaused(c, op); !errors.Is(err, fsm.NotDue.Err()) {
-			return err
-		}
-	}
-	return err
+		return pauseOf(op), nil
+	})
 }
 
-// resumeTries bounds the attempts to resume a schedule that is replaced meanwhile.
-const resumeTries = 3
-
-func (s *Server) setPaused(c *call, op *fsmpb.PauseCron) error {
-	res, err := s.propose(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_PauseCron{PauseCron: op}})
-	if err != nil {
-		return err
-	}
-	return s.answerCron(c, op.Name, res)
+func pauseOf(op *fsmpb.PauseCron) *fsmpb.Mutation {
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_PauseCron{PauseCron: op}}
 }
 
 // triggerCron is POST /v1/crons/{name}/trigger. It answers with a v1.Enqueued.

@@ -38,6 +38,7 @@ type fakeNode struct {
 	proposeErr error
 	linearErr  error
 	stall      chan struct{} // Propose waits for it, if set
+	overtake   func()        // Propose calls it before it applies, if set
 	sleeping   int           // in WaitReady
 	awaiting   int           // in WaitEnded
 	flushed    fsm.LSN       // the LSN in the bucket
@@ -86,10 +87,13 @@ func (f *fakeNode) apply(ms ...*fsmpb.Mutation) ([]fsm.Result, fsm.LSN, error) {
 
 func (f *fakeNode) Propose(ctx context.Context, m *fsmpb.Mutation) (fsm.Result, fsm.LSN, error) {
 	f.mu.Lock()
-	err, stall := f.proposeErr, f.stall
+	err, stall, overtake := f.proposeErr, f.stall, f.overtake
 	f.mu.Unlock()
 	if err != nil {
 		return fsm.Result{}, fsm.LSN{}, err
+	}
+	if overtake != nil {
+		overtake()
 	}
 	if stall != nil {
 		select {
