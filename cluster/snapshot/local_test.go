@@ -65,6 +65,22 @@ func TestSinkEndsOnce(t *testing.T) {
 	}
 }
 
+// TestOvertakenSnapshotIsForgotten: a snapshot that two newer ones overtake is removed when
+// it is closed, and leaves nothing in memory.
+func TestOvertakenSnapshotIsForgotten(t *testing.T) {
+	s := newStore(t, t.TempDir(), nil)
+	late := begin(t, s, 1, 10)
+	_, _ = late.Write(content(10))
+	b, c := take(t, s, 1, 20), take(t, s, 1, 30)
+	if err := late.Close(); err != nil {
+		t.Fatal(err)
+	}
+	wantIDs(t, s, c, b)
+	if l := s.local; len(l.sure) != 2 || len(l.own) != 2 {
+		t.Errorf("whole: %v, begun: %v; want the two that are kept", l.sure, l.own)
+	}
+}
+
 // TestFailedCloseLeavesNothing removes the directory before the sink is closed.
 func TestFailedCloseLeavesNothing(t *testing.T) {
 	for name, breakIt := range map[string]func(t *testing.T, tmp string){

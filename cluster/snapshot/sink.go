@@ -69,10 +69,10 @@ func (s *sink) finish() error {
 	if err := s.inner.Close(); err != nil {
 		return errors.Join(err, s.discard())
 	}
+	s.local.judge(s.ID(), nil) // before settle, which forgets a snapshot that it removes
 	if err := s.local.settle(s.ID()); err != nil {
 		return err
 	}
-	s.local.judge(s.ID(), nil)
 	if s.made != nil {
 		s.made(s.meta)
 	}
