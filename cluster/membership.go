@@ -103,19 +103,23 @@ func (n *Node) expected(ctx context.Context, c raft.Configuration, who Identity)
 
 // isGone returns nil if s, a server that has the new node's name or raft address, is
 // certain not to run any more. It asks s at its own HTTP address. If s does not answer
-// there, the answers to the leader's raft requests count. They do not count if s has the
-// new node's raft address: raft does not address a server by its id, so the new node may
-// have answered. If the HTTP address of such a server is not known, it counts as gone.
+// there, the answers to the leader's raft requests count, unless s has the new node's raft
+// address: raft does not address a server by its id, so the new node may have answered.
+// isGone returns an error if it cannot be known whether s still runs.
 func (n *Node) isGone(ctx context.Context, s raft.Server, who Identity) error {
 	name := nodeName(s.ID)
 	running := fmt.Errorf("node %s is running as %s at %s: stop it for good before another node takes its name, "+
 		"or give the new one a name and address of its own", name, s.ID, s.Address)
+	sameAddress := string(s.Address) == who.RaftAddress
 	address := n.cfg.peerHTTP(name)
 	switch {
 	case s.ID == n.id:
 		return running
-	case name != who.Name && address != "":
+	case name != who.Name:
 		return fmt.Errorf("raft address %s belongs to node %s: give %s an address of its own", s.Address, name, who.Name)
+	case address == "" && sameAddress:
+		return fmt.Errorf("whether %s still runs cannot be known, because node %s is not in the leader's --peers: "+
+			"restart the nodes of the cluster with it in their --peers, one by one", s.ID, name)
 	}
 	if address != "" {
 		id, err := n.ask(ctx, address)
@@ -124,12 +128,12 @@ func (n *Node) isGone(ctx context.Context, s raft.Server, who Identity) error {
 			return running
 		case err == nil && id.ServerID == who.ServerID:
 			return nil
-		case string(s.Address) == who.RaftAddress:
+		case sameAddress:
 			return fmt.Errorf("whether %s still runs cannot be known, %s, its address in --peers, does not answer as it or as %s: %w",
 				s.ID, address, who.ServerID, err)
 		}
 	}
-	if quiet := n.out.quiet(s.ID, n.raft.CurrentTerm()); string(s.Address) != who.RaftAddress && quiet < n.silenceMax() {
+	if n.out.quiet(s.ID, n.raft.CurrentTerm()) < n.silenceMax() {
 		return running
 	}
 	return nil

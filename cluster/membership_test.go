@@ -125,6 +125,29 @@ func TestReplacementAtAnotherAddress(t *testing.T) {
 	})
 }
 
+// A server at the new node's raft address whose HTTP address the leader does not know may
+// still run: raft's requests cannot tell the two apart.
+func TestServerOfUnknownHTTPAddressIsNotGone(t *testing.T) {
+	l := newLab(t)
+	all := l.start("n", 3, nil)
+	leader := l.leader(all...)
+	follower := all[slices.IndexFunc(all, func(m *member) bool { return m != leader })]
+	who := Identity{Name: "n9", ServerID: "n9~new", RaftAddress: "10.0.0.9:7080"}
+	for name, says := range map[string]string{
+		"n8": "belongs to node n8: give n9 an address of its own",
+		"n9": "n9 is not in the leader's --peers",
+	} {
+		old := raft.Server{ID: raft.ServerID(name + "~old"), Address: raft.ServerAddress(who.RaftAddress)}
+		if err := leader.isGone(t.Context(), old, who); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want %q", old.ID, err, says)
+		}
+	}
+	who.Name = follower.Name()
+	if err := leader.isGone(t.Context(), raft.Server{ID: follower.id, Address: "10.0.0.9:7080"}, who); err == nil {
+		t.Error("a running follower counts as gone")
+	}
+}
+
 // A join request for an identity that does not answer removes no voter and adds none.
 func TestJoinOfNobody(t *testing.T) {
 	l := newLab(t)
