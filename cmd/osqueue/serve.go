@@ -217,6 +217,20 @@ func (o *serveOptions) complete(g *globals) error {
 	return o.completeSettings()
 }
 
+// standbyReads is the number of reads of the bucket a minute that is too small for a standby
+// cluster: a refused read restarts its count of the silence of the document.
+const standbyReads = 10
+
+// warnings returns what may be a mistake in settings that are possible.
+func (o *serveOptions) warnings() []string {
+	w := o.node.Warnings()
+	if n := o.budget.ReadsPerMinute; n > 0 && n <= standbyReads {
+		w = append(w, fmt.Sprintf("--bucket-reads-per-minute %d: while another cluster owns the bucket, this one stands by and may never take over; "+
+			"it needs more than %d", n, standbyReads))
+	}
+	return w
+}
+
 // checkBucket checks the flags for writing the bucket.
 func (o *serveOptions) checkBucket() error {
 	c := &o.node

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 )
@@ -20,6 +21,18 @@ func program(t *testing.T, args ...string) ended {
 	g := &globals{stdout: &out, stderr: &errOut, getenv: func(string) string { return "" }}
 	code := run(t.Context(), args, g)
 	return ended{out: out.String(), err: errOut.String(), code: code}
+}
+
+// A standby whose reads of the bucket are few may never take over.
+func TestFewReadsOfTheBucketWarn(t *testing.T) {
+	for n, want := range map[int]bool{0: false, 1: true, 10: true, 11: false} {
+		o := &serveOptions{}
+		o.node.Flush.Heartbeat, o.node.BrokerTimeout = time.Second, time.Minute
+		o.budget.ReadsPerMinute = n
+		if got := strings.Contains(strings.Join(o.warnings(), "\n"), "--bucket-reads-per-minute "); got != want {
+			t.Errorf("%d reads a minute: %q", n, o.warnings())
+		}
+	}
 }
 
 func TestServeRefusesWhatCannotWork(t *testing.T) {

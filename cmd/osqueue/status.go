@@ -77,14 +77,14 @@ func showNodes(g *globals, nodes []client.NodeStatus) error {
 	return leaderless(nodes)
 }
 
-// leaderless is the error of a cluster in which no node says that it leads.
-// One that was not asked may: then the others know it.
+// leaderless returns an error that says why no node leads, or nil if one does. A leader that
+// was not asked counts if another node knows it.
 func leaderless(nodes []client.NodeStatus) error {
-	answers, elsewhere, barred := 0, false, ""
-	asked := make(map[string]bool)
+	asked := make(map[string]error) // the error of each server, nil if it answered
 	for _, n := range nodes {
-		asked[hostOf(n.Server)] = true
+		asked[hostOf(n.Server)] = n.Err
 	}
+	answers, elsewhere, barred, silent := 0, false, "", ""
 	for _, n := range nodes {
 		if n.Err != nil {
 			continue
@@ -97,18 +97,30 @@ func leaderless(nodes []client.NodeStatus) error {
 		case cluster.FenceStandby, cluster.FenceRefused, cluster.FenceFenced:
 			barred = fmt.Sprintf("no active leader: %s leads its nodes, but the bucket is not theirs (%s)", hostOf(n.Server), s)
 		}
-		elsewhere = elsewhere || n.Status.LeaderAddress != nil && !asked[*n.Status.LeaderAddress]
+		if leader := n.Status.LeaderAddress; leader != nil {
+			switch err, known := asked[*leader]; {
+			case !known:
+				elsewhere = true
+			case err != nil:
+				silent = fmt.Sprintf("no leader answers: %s follows %s at %s; if the process or its disk hangs, stop it: the others then elect a leader",
+					hostOf(n.Server), leaderName(n.Status), *leader)
+			}
+		}
 	}
 	switch {
 	case answers == 0:
 		return errors.New("no node answers; " + startHint + "; osqueue inspect BUCKET-URL shows what the bucket has")
 	case elsewhere:
 		return nil
-	}
-	if barred != "" {
+	case barred != "":
 		return errors.New(barred)
+	case silent != "":
+		return errors.New(silent)
+	case 2*answers > len(nodes):
+		return fmt.Errorf("no leader; %s of %d asked, which is a majority: an election takes a few seconds; if it lasts longer, read the logs of the nodes",
+			answersText(answers), len(nodes))
 	}
-	return fmt.Errorf("no leader; %s of those asked; writes wait until a majority of the cluster runs", answersText(answers))
+	return fmt.Errorf("no leader; %s of %d asked; writes wait until a majority of the cluster runs", answersText(answers), len(nodes))
 }
 
 func answersText(n int) string {

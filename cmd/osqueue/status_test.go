@@ -1,11 +1,13 @@
 package main
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
 	"github.com/go-json-experiment/json"
 
+	"osqueue/client"
 	v1 "osqueue/client/api/v1"
 )
 
@@ -67,6 +69,31 @@ func TestStatusWithoutLeader(t *testing.T) {
 	c := newCommand(t, "127.0.0.1:1")
 	if got := c.run("status"); got.code != exitFailure || !strings.Contains(got.err, "osqueue dev") {
 		t.Errorf("%+v", got)
+	}
+}
+
+// The advice depends on how many nodes answer, and on whether the leader is one that does not.
+func TestStatusSaysWhyNobodyLeads(t *testing.T) {
+	away, there := errors.New("connection refused"), "10.0.0.2:8080"
+	follower := func(leader *string) client.NodeStatus {
+		return client.NodeStatus{Server: "http://10.0.0.1:8080", Status: v1.Status{State: v1.StateFollower, LeaderAddress: leader}}
+	}
+	silent := client.NodeStatus{Server: "http://" + there, Err: away}
+	third := client.NodeStatus{Server: "http://10.0.0.3:8080", Err: away}
+	other := "10.0.0.9:8080"
+	for name, test := range map[string]struct {
+		nodes []client.NodeStatus
+		want  string // "" for no error
+	}{
+		"leader hangs": {[]client.NodeStatus{follower(&there), silent, follower(nil)}, "10.0.0.1:8080 follows - at 10.0.0.2:8080; if the process or its disk hangs, stop it"},
+		"election":     {[]client.NodeStatus{follower(nil), follower(nil), third}, "2 nodes answer of 3 asked, which is a majority"},
+		"minority":     {[]client.NodeStatus{follower(nil), silent, third}, "1 node answers of 3 asked; writes wait until a majority"},
+		"not asked":    {[]client.NodeStatus{follower(&other), silent}, ""},
+	} {
+		err := leaderless(test.nodes)
+		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("%s: %v, want %q", name, err, test.want)
+		}
 	}
 }
 

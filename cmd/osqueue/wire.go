@@ -51,7 +51,7 @@ const (
 func assemble(ctx context.Context, o *serveOptions) (*server, error) {
 	s := &server{log: o.node.Logger, inflight: inflight.New(int64(o.inflightBytes))}
 	metrics := newRegistry()
-	for _, w := range o.node.Warnings() {
+	for _, w := range o.warnings() {
 		s.log.Warn(w)
 	}
 	var err error
