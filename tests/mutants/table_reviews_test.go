@@ -293,8 +293,8 @@ var reviewed = []defect{
 	}, check{pkg: "storage/cost", test: "TestPagesOfAListing"}},
 	{"B20 refusals", mutants.Mutant{
 		Name: "native callers get 500 while writes are refused", File: "compat/osqueue/rest.go",
-		Old: "original && !a.native)",
-		Bug: "original)",
+		Old: "a.status, a.native); body",
+		Bug: "a.status, false); body",
 	}, check{pkg: "compat/osqueue", test: "TestWritesRefused"}},
 	{"K1 file bucket", mutants.Mutant{
 		Name: "writers wait for one that is frozen", File: "storage/file/write.go",
