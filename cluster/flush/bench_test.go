@@ -241,6 +241,43 @@ func TestMostFlushesAreOneWrite(t *testing.T) {
 	}
 }
 
+// TestObjectEvery compares the planned number of objects with the objects that a load makes
+// at the interval of the heartbeat.
+func TestObjectEvery(t *testing.T) {
+	for _, load := range []struct {
+		name  string
+		jobs  int // for each flush, in steps of 70
+		bytes func(r *rand.Rand, i int) []byte
+		slack float64 // planned objects for each that was written, at most
+	}{
+		{"noise, little", 2, noisePayload, 3}, {"noise, some", 12, noisePayload, 3}, {"text, some", 12, textPayload, 9},
+	} {
+		t.Run(load.name, func(t *testing.T) {
+			cfg := DefaultConfig()
+			cfg.SaveRequests()
+			q := newBusy(t, 100, load.bytes)
+			q.acquire(cfg)
+			const flushes = 80
+			objects, before := 0, q.written
+			for range flushes {
+				for range load.jobs {
+					q.mutate()
+				}
+				q.flush()
+				q.builder.wg.Wait()
+				objects += q.builder.Objects()
+			}
+			span := flushes * cfg.Heartbeat
+			rate := int64(float64(q.written-before) / span.Seconds())
+			planned := float64(span) / float64(cfg.ObjectEvery(rate))
+			t.Logf("%d bytes/s, %d bytes a job: %d objects, planned %.1f", rate, (q.written-before)/int64(70*load.jobs*flushes), objects, planned)
+			if float64(objects) > planned+3 || planned > load.slack*float64(objects)+3 {
+				t.Errorf("%d bytes/s make %d objects, planned are %.1f", rate, objects, planned)
+			}
+		})
+	}
+}
+
 // textPayload returns JSON of 130 bytes.
 func textPayload(r *rand.Rand, i int) []byte {
 	return fmt.Appendf(nil, `{"text":"send mail to customer %5d about order %8d, thumbnail %4d in the warehouse, and update the search index of the region"}`,

@@ -1,6 +1,9 @@
 package flush
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Config sets the pace of the flusher and the bounds of its objects.
 type Config struct {
@@ -80,6 +83,23 @@ func (c *Config) pause(interval time.Duration, bytes int) time.Duration {
 // in all documents since the last seal.
 func (c *Config) cutDue(tail int, repeated int64) bool {
 	return tail >= c.TailMax || tail >= c.TailMin && repeated >= int64(c.TailRepeats)*int64(tail)
+}
+
+// ObjectEvery returns the least time, on average, between two objects that the flusher
+// writes in addition to the document, if the document is written every Heartbeat and the
+// log grows by load bytes of entries a second that cannot be compressed. 0 is never.
+func (c *Config) ObjectEvery(load int64) time.Duration {
+	if load <= 0 {
+		return 0
+	}
+	bytes := float64(load) * c.Heartbeat.Seconds() // between two writes of the document
+	segments := max(bytes/float64(c.TailMax), 1/float64(2*c.TailRepeats))
+	if bytes > float64(min(c.TailRaw, c.SegmentRaw)) { // each write is a backlog
+		segments = math.Ceil(bytes / float64(c.SegmentRaw))
+	}
+	// A checkpoint is written when the log is as large: the sealed tail, a manifest, a part.
+	objects := segments*(1+1/float64(c.FoldAt)) + 3*bytes/float64(c.BaseMin)
+	return time.Duration(float64(c.Heartbeat) / objects)
 }
 
 // baseDue reports whether a log of log bytes and refs refs needs a new checkpoint; base is

@@ -22,6 +22,7 @@ type pace struct {
 	idle     storeSpan
 	budget   string
 	prices   string
+	load     units.Size
 
 	plan       cost.Plan // computed from the flags
 	priceList  string    // the store whose price list is used
@@ -78,6 +79,7 @@ func (p *pace) bind(f *pflag.FlagSet, c *cluster.Config) {
 	f.Var(&p.inbox, "inbox-interval", "how often jobs are taken out of the bucket's inbox/; 0 is never (default: 1s for file and mem, 10s for s3 and gs)")
 	f.Var(&p.idle, "inbox-idle-interval", "the same while nothing arrives there: an eighth of the time since the last file, at most so long (default: --inbox-interval if that is given, or else 1s for file and mem, 5m for s3 and gs)")
 	f.StringVar(&p.budget, "bucket-budget", "", "what the bucket's requests may cost a month, as in 5usd; flushes are spread so that it lasts; 0 is no limit")
+	f.Var(&p.load, "bucket-load", "bytes of log entries a second that --bucket-budget must suffice for, about the payload and 500 bytes for each job, as in 100KB; 0 is an idle queue")
 	f.StringVar(&p.prices, "bucket-prices", "", "dollars for 1000 requests and for a GB where they differ from the list, as in put=0.005,get=0.0004,list=0.005,delete=0,written=0,read=0")
 }
 
@@ -93,7 +95,7 @@ func (p *pace) complete(bucket string, c *cluster.Config) (err error) {
 	if err := p.checkTimes(c); err != nil {
 		return err
 	}
-	p.plan = cost.Plan{Heartbeat: c.Flush.Heartbeat, BrokerTimeout: c.BrokerTimeout, Inbox: c.InboxIdleInterval}
+	p.plan = cost.Plan{BrokerTimeout: c.BrokerTimeout}
 	if p.budget != "" {
 		if p.plan.Budget, err = cost.ParseMoney(p.budget); err != nil {
 			return fmt.Errorf("--bucket-budget: %w", err)
@@ -107,6 +109,7 @@ func (p *pace) complete(bucket string, c *cluster.Config) (err error) {
 	if p.plan.Prices.Put > 0 {
 		c.Flush.SaveRequests()
 	}
+	p.plan.Repeated = c.Repeated(int64(p.load))
 	if err := p.plan.Check(); err != nil {
 		return fmt.Errorf("--bucket-budget: %w", err)
 	}

@@ -53,6 +53,17 @@ func (c *Counts) add(o metered.Observation) {
 	}
 }
 
+// times returns n times c.
+func (c Counts) times(n uint64) Counts {
+	return Counts{
+		Gets: n * c.Gets, Creates: n * c.Creates, Replaces: n * c.Replaces, Lists: n * c.Lists, Deletes: n * c.Deletes,
+		BytesRead: n * c.BytesRead, BytesWritten: n * c.BytesWritten,
+	}
+}
+
+// requests returns the number of all requests.
+func (c Counts) requests() uint64 { return c.Gets + c.Creates + c.Replaces + c.Lists + c.Deletes }
+
 func (c *Counts) plus(d *Counts) {
 	c.Gets += d.Gets
 	c.Creates += d.Creates

@@ -37,11 +37,12 @@
 // log, checkpoints, listings, reads. The Limiter controls only the interval, up to the
 // heartbeat. If the cost at that interval is within the budget, a month costs at most the
 // budget and the amount of twelve hours (1.7 %). Plan.Check verifies at the start that the
-// heartbeats and the listings of the inbox are within the budget. Where requests are
+// budget covers what a leader repeats at its slowest pace (cluster.Config.Repeated): the
+// heartbeats, all listings, and the segments of an expected load. Where requests are
 // charged, an object counts as a flush (flush.Config.CountObjects), so that segments and
 // checkpoints lengthen the interval, too. At the longest interval their cost is additional:
-// it depends on the amount of data written, and may exceed the budget. The cost report
-// shows this while it happens.
+// it depends on the amount of data written. If that is more than the expected load, it may
+// exceed the budget. The cost report shows this while it happens.
 //
 // # Limits of the counts
 //

@@ -11,21 +11,32 @@ import (
 type Plan struct {
 	Budget        Money // of a month; 0: none
 	Prices        Prices
-	Heartbeat     time.Duration // longest time between two writes of the document
-	BrokerTimeout time.Duration // must be longer than the heartbeat
-	Inbox         time.Duration // time between two listings of an idle inbox; 0: no inbox
+	BrokerTimeout time.Duration // must be longer than the time between two heartbeats
+	Repeated      []Repeated    // at the slowest pace of the leader
 }
 
-// Fixed returns the cost of a month without jobs: the heartbeats and the listings of the
-// inbox.
-func (p *Plan) Fixed() Money { return p.heartbeats(p.Heartbeat) + p.listings(p.Inbox) }
-
-func (p *Plan) heartbeats(every time.Duration) Money {
-	return p.Prices.Of(Counts{Replaces: perMonth(every)})
+// Repeated describes requests that a leader repeats at a regular interval.
+type Repeated struct {
+	Name   string        // for example "a heartbeat"
+	Every  time.Duration // 0: never
+	Counts Counts        // requests each time
+	Flag   string        // sets Every; "": none does
 }
 
-func (p *Plan) listings(every time.Duration) Money {
-	return p.Prices.Of(Counts{Lists: perMonth(every)})
+// HeartbeatFlag is the flag of the heartbeats, which the broker timeout must follow.
+const HeartbeatFlag = "--broker-heartbeat"
+
+// Fixed returns the cost of a month at the slowest pace.
+func (p *Plan) Fixed() (sum Money) {
+	for i := range p.Repeated {
+		sum += p.cost(&p.Repeated[i], p.Repeated[i].Every)
+	}
+	return sum
+}
+
+// cost returns the cost of a month in which r happens after every.
+func (p *Plan) cost(r *Repeated, every time.Duration) Money {
+	return p.Prices.Of(r.Counts.times(perMonth(every)))
 }
 
 // perMonth returns how many times per month an action happens that repeats after every.
@@ -36,42 +47,48 @@ func perMonth(every time.Duration) uint64 {
 	return uint64((Month + every - 1) / every)
 }
 
-// Check returns an error if the budget is less than the cost of an idle month. The error
-// has the calculation and the values that would do.
+// Check returns an error if the budget is less than Fixed. The error has the calculation
+// and the values that would do.
 func (p *Plan) Check() error {
 	fixed := p.Fixed()
 	if p.Budget <= 0 || fixed <= p.Budget {
 		return nil
 	}
-	return fmt.Errorf("a bucket budget of %s a month is less than an idle month costs, %s: %s. Give %s",
+	return fmt.Errorf("a bucket budget of %s a month is less than the bucket costs at the slowest pace, %s: %s. Give %s",
 		p.Budget, fixed, p.calculation(), strings.Join(p.ways(fixed), ", or "))
 }
 
 func (p *Plan) calculation() string {
-	text := fmt.Sprintf("a heartbeat every %s makes %d writes in 30 days, at %s for 1000 %s",
-		p.Heartbeat, perMonth(p.Heartbeat), p.Prices.Put, p.heartbeats(p.Heartbeat))
-	if p.Inbox > 0 {
-		text += fmt.Sprintf("; a listing of the inbox every %s makes %d listings, at %s for 1000 %s",
-			p.Inbox, perMonth(p.Inbox), p.Prices.List, p.listings(p.Inbox))
+	var parts []string
+	for i := range p.Repeated {
+		r := &p.Repeated[i]
+		if c := p.cost(r, r.Every); c > 0 {
+			all := r.Counts.times(perMonth(r.Every))
+			parts = append(parts, fmt.Sprintf("%s every %s makes %d requests in 30 days, %s", r.Name, r.Every.Round(time.Millisecond), all.requests(), c))
+		}
 	}
-	return text
+	return strings.Join(parts, "; ")
 }
 
 // ways returns flag changes. Each one alone makes the budget sufficient.
 func (p *Plan) ways(fixed Money) []string {
 	ways := []string{"--bucket-budget " + fixed.cents().flag()}
-	if every, ok := fits(p.Budget-p.listings(p.Inbox), p.heartbeats); ok {
-		ways = append(ways, p.heartbeatOf(every))
-	}
-	if every, ok := fits(p.Budget-p.heartbeats(p.Heartbeat), p.listings); ok && p.Inbox > 0 {
-		ways = append(ways, "--inbox-idle-interval "+every.String())
+	for i := range p.Repeated {
+		r := &p.Repeated[i]
+		if r.Flag == "" || r.Every <= 0 {
+			continue
+		}
+		every, ok := fits(p.Budget-(fixed-p.cost(r, r.Every)), func(every time.Duration) Money { return p.cost(r, every) })
+		if ok {
+			ways = append(ways, p.way(r.Flag, every))
+		}
 	}
 	return ways
 }
 
-func (p *Plan) heartbeatOf(every time.Duration) string {
-	way := "--broker-heartbeat " + every.String()
-	if 2*every > p.BrokerTimeout {
+func (p *Plan) way(flag string, every time.Duration) string {
+	way := flag + " " + every.String()
+	if flag == HeartbeatFlag && 2*every > p.BrokerTimeout {
 		way += fmt.Sprintf(" with --broker-timeout %s", 3*every)
 	}
 	return way
