@@ -15,7 +15,7 @@ func TestRecordsReachTheLogger(t *testing.T) {
 	var out bytes.Buffer
 	log := logbridge.New(hclog.New(&hclog.LoggerOptions{Name: "client", Output: &out, Level: hclog.Info, DisableTime: true}))
 	log.Debug("hidden")
-	log.Info("started", "jobs", 3, slog.Attr{})
+	log.LogAttrs(t.Context(), slog.LevelInfo, "started", slog.Int("jobs", 3), slog.Attr{})
 	log.With("worker", "w1").WithGroup("call").Warn("failed", "error", errors.New("refused"), slog.Group("server", "name", "n1"))
 	log.WithGroup("").Log(t.Context(), slog.LevelError+1, "lost", slog.Group("", "job", "j1"))
 	const want = `[INFO]  client: started: jobs=3
