@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The figures of the queue, as a line for each type that has jobs. It runs as a
-# job: its stdout, JSON, is the result.
+# Prints the figures of the queue as JSON, with one entry per type. It runs as a
+# job: its stdout is the result.
 set -euo pipefail
 
 osqueue stats --json | jq -c '{

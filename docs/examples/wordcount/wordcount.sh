@@ -3,8 +3,8 @@
 # The payload of a job is the name of a file, its result a number.
 set -euo pipefail
 
-# A worker of our own; others may run elsewhere. The payload is JSON, so jq takes
-# the quotes off.
+# This script starts its own worker; others may run elsewhere. The payload is
+# JSON, so jq removes the quotes.
 osqueue worker --quiet --exec "wordcount=sh -c 'wc -w < \"\$(jq -r .)\"'" &
 worker=$!
 trap 'kill $worker; wait $worker' EXIT
