@@ -41,14 +41,18 @@ build: bin/osqueue ## Build the static binary bin/osqueue
 bin/osqueue: | bin
 	$(GO_BUILD) -ldflags '-s -w -X main.version=$(VERSION)' -o $@ ./cmd/osqueue
 
-# The release before feature levels, for tests of mixed clusters.
+# The last release of each earlier feature level, for tests of mixed clusters. Each is built
+# once; level 6 is the release before feature levels.
 RELEASE_6 := d4a3524
+RELEASE_7 := fb62b8a
+RELEASE_8 := b0b85a7
+RELEASES := bin/osqueue-6 bin/osqueue-7 bin/osqueue-8
 
-bin/osqueue-6: | bin
-	@rm -rf bin/release-6 && mkdir bin/release-6
-	@git archive $(RELEASE_6) | tar -x -C bin/release-6
-	@cd bin/release-6 && $(GO_BUILD) -ldflags '-s -w -X main.version=release-6' -o ../osqueue-6 ./cmd/osqueue
-	@rm -rf bin/release-6
+$(RELEASES): bin/osqueue-%: | bin
+	@rm -rf bin/release-$* && mkdir bin/release-$*
+	@git archive $(RELEASE_$*) | tar -x -C bin/release-$*
+	@cd bin/release-$* && $(GO_BUILD) -ldflags '-s -w -X main.version=release-$*' -o ../osqueue-$* ./cmd/osqueue
+	@rm -rf bin/release-$*
 
 .PHONY: generate
 generate: bin/buf bin/protoc-gen-go bin/protoc-gen-go-vtproto bin/protoc-gen-connect-go ## Generate code from the .proto files
@@ -64,7 +68,7 @@ clean: ## Remove what was built, the tools too
 ##@ Test
 
 .PHONY: test
-test: build versitygw-if-possible osqueue-6-if-possible bin/gotestsum ## Run all tests, and list the skipped ones with their reasons
+test: build versitygw-if-possible releases-if-possible bin/gotestsum ## Run all tests, and list the skipped ones with their reasons
 	OSQUEUE_BIN=bin/osqueue bin/gotestsum --format pkgname-and-test-fails -- $(TEST_FLAGS) $(PKGS)
 
 .PHONY: race
@@ -143,12 +147,13 @@ prose: ## Check the language of comments and identifiers
 prose-update: ## Lower the ceilings of the language to the present findings
 	$(PROSE) -update ../..
 
-# A real S3 server for the storage tests. They are skipped without it.
-.PHONY: osqueue-6-if-possible
-osqueue-6-if-possible:
-	@timeout 600 $(MAKE) bin/osqueue-6 \
-		|| echo 'the release before could not be built: the tests of mixed clusters will be skipped'
+# Earlier releases. The tests of mixed clusters are skipped without them.
+.PHONY: releases-if-possible
+releases-if-possible:
+	@timeout 1200 $(MAKE) --keep-going $(RELEASES) \
+		|| echo 'an earlier release could not be built: the tests of clusters mixed with it will be skipped'
 
+# A real S3 server for the storage tests. They are skipped without it.
 .PHONY: versitygw-if-possible
 versitygw-if-possible:
 	@timeout 600 $(MAKE) bin/versitygw \

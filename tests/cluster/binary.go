@@ -45,12 +45,14 @@ func buildProgram(name, tags string) (string, error) {
 	return path, os.Rename(fresh, path)
 }
 
-// Release6 returns the program of the release before feature levels, or an error if it was not
-// built: it comes from the history of the tree (make bin/osqueue-6).
-func Release6() (path string, err error) {
-	path = filepath.Join(Root(), "bin", "osqueue-6")
+// Release returns the program of the last release of an earlier feature level, or an error if it
+// was not built: it comes from the history of the tree (make bin/osqueue-6). Level 6 is the
+// release before feature levels.
+func Release(level int) (path string, err error) {
+	name := fmt.Sprintf("osqueue-%d", level)
+	path = filepath.Join(Root(), "bin", name)
 	if _, err := os.Stat(path); err != nil {
-		return "", fmt.Errorf("the program of the release before is not there: run make bin/osqueue-6 in a clone with history: %w", err)
+		return "", fmt.Errorf("the release of level %d is not there: run make bin/%s in a clone with history: %w", level, name, err)
 	}
 	return path, nil
 }

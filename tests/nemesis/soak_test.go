@@ -99,7 +99,7 @@ func drawRound(seed uint64, lasts time.Duration) Round {
 	case 1:
 		r.File = true
 	case 2, 3:
-		if _, err := cluster.Release6(); err == nil {
+		if _, err := cluster.Release(6); err == nil {
 			r.Mixed, r.Clock, r.Pool = true, false, mixedPool
 		}
 	}

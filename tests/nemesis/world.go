@@ -134,7 +134,7 @@ func (w *World) setReleases() {
 		return
 	}
 	var err error
-	if w.release6, err = cluster.Release6(); err != nil {
+	if w.release6, err = cluster.Release(6); err != nil {
 		w.T.Skip(err)
 	}
 	w.has |= NeedMixed

@@ -16,10 +16,10 @@ import (
 	"osqueue/tests/cluster/store"
 )
 
-// release6 returns the program of the release before feature levels.
-func release6(t *testing.T) string {
+// release returns the program of the last release of an earlier feature level.
+func release(t *testing.T, level uint32) string {
 	t.Helper()
-	path, err := cluster.Release6()
+	path, err := cluster.Release(int(level))
 	if err != nil {
 		t.Skip(err)
 	}
@@ -34,7 +34,13 @@ func sharedBucket(t *testing.T) string { return store.StartKind(t, store.GoFakeS
 // continue to run. The level is raised when the last node is upgraded. From then on a node of
 // the release before ends and says why.
 func TestRollingUpgrade(t *testing.T) {
-	old := release6(t)
+	for _, from := range []uint32{fsm.BaseLevel, fsm.MaxLevel - 1} {
+		t.Run(fmt.Sprintf("level %d", from), func(t *testing.T) { rollingUpgrade(t, from) })
+	}
+}
+
+func rollingUpgrade(t *testing.T, from uint32) {
+	old := release(t, from)
 	c := cluster.New(t, cluster.Options{Bucket: sharedBucket(t)})
 	for _, n := range c.Nodes {
 		n.Binary = old
@@ -58,7 +64,7 @@ func TestRollingUpgrade(t *testing.T) {
 		lead(t, c, target)
 		p.more(c)
 		if upgraded < len(c.Nodes) {
-			level(c, fsm.BaseLevel)
+			level(c, from)
 		}
 		for _, other := range c.Nodes {
 			follows(c, other)
@@ -86,7 +92,17 @@ func TestRollingUpgrade(t *testing.T) {
 // While --feature-level holds the level, the release before can take over the data
 // directory and the bucket; without it the level is raised.
 func TestDowngradeWhileTheLevelIsHeld(t *testing.T) {
-	old := release6(t)
+	for to := uint32(fsm.BaseLevel); to < fsm.MaxLevel; to++ {
+		t.Run(fmt.Sprintf("level %d", to), func(t *testing.T) { downgrade(t, to) })
+	}
+}
+
+func downgrade(t *testing.T, to uint32) {
+	old, hold := release(t, to), []string{"--feature-level", fmt.Sprint(to)}
+	oldLevel := to
+	if to == fsm.BaseLevel {
+		oldLevel = 0 // its status has no level
+	}
 	c := cluster.New(t, cluster.Options{Nodes: 1, Bucket: sharedBucket(t)})
 	n := c.Nodes[0]
 	jobs := 0
@@ -95,9 +111,9 @@ func TestDowngradeWhileTheLevelIsHeld(t *testing.T) {
 		flags  []string
 		level  uint32
 	}{
-		{"", []string{"--feature-level", "6"}, fsm.BaseLevel},
-		{old, nil, 0},
-		{"", []string{"--feature-level", "6"}, fsm.BaseLevel},
+		{"", hold, to},
+		{old, nil, oldLevel},
+		{"", hold, to},
 		{"", nil, fsm.MaxLevel},
 	} {
 		n.Binary = step.binary
