@@ -32,6 +32,7 @@ func (n *Node) campaign(ctx context.Context, adopted *storage.Version) (*leaderT
 		return nil, n.cfg.Flush.ConflictBackoff, err
 	}
 	n.setFence(FenceStandby, "reading the document in the bucket")
+	wasSet := false
 	for {
 		asked := time.Now()
 		seen, err := n.readDocument(ctx)
@@ -54,11 +55,11 @@ func (n *Node) campaign(ctx context.Context, adopted *storage.Version) (*leaderT
 			if err := n.mayCreate(ctx, d.Action, &me); err != nil {
 				return nil, n.cfg.StandbyRetry, err
 			}
-			if n.applySetBack(ctx, term) {
-				*adopted = seen.Version // the document has the state of before
-				continue
+			if n.applySetClock(ctx) {
+				wasSet = true
+				continue // with the new state
 			}
-			return n.takeOver(ctx, term, seen, me)
+			return n.takeOver(ctx, term, seen, me, wasSet)
 		case election.Adopt:
 			if err := n.adopt(ctx, term, seen.Doc); err != nil {
 				n.setFence(FenceStandby, err.Error())
@@ -120,14 +121,16 @@ func (n *Node) clusterID() string {
 	return firstClusterID(n.raft.GetConfiguration().Configuration())
 }
 
-func (n *Node) takeOver(ctx context.Context, term uint64, seen election.Observed, me election.Candidate) (*leaderTerm, time.Duration, error) {
+// takeOver acquires the document and begins a leader term. wasSet says that the queue's
+// time was set back just now.
+func (n *Node) takeOver(ctx context.Context, term uint64, seen election.Observed, me election.Candidate, wasSet bool) (*leaderTerm, time.Duration, error) {
 	backoff := n.cfg.Flush.ConflictBackoff
 	if err := n.keepAdded(ctx, seen.Doc, seen.Raw); err != nil {
 		n.watch.Missed()
 		n.setFence(FenceStandby, err.Error())
 		return nil, time.Second, err
 	}
-	clock, limited := n.startClock(ctx) // before the entries of takeIn, which count as time that has passed
+	clock, limited := n.startClock(ctx, wasSet) // before the entries of takeIn, which count as time that has passed
 	if err := n.takeIn(ctx, seen.Doc, n.proposeEarly); err != nil {
 		return nil, backoff, fmt.Errorf("take in what was changed in the document by hand: %w", err)
 	}
@@ -217,7 +220,7 @@ func (n *Node) adopt(ctx context.Context, term uint64, doc *queuefile.Document) 
 	// No successor extends the leases of a legacy broker. Leases that expired while it was
 	// dead expire now, and the jobs return to the queue, as they would if that broker had
 	// continued.
-	clock, _ := n.startClock(ctx)
+	clock, _ := n.startClock(ctx, false)
 	_, err = n.applyNow(ctx, clock.now())
 	return err
 }

@@ -50,9 +50,13 @@ const takeoverSlack = 2 * time.Second
 // majority of the clocks agree, if the machine has no time yet, or if the wall clock is
 // at most takeoverSlack ahead of the expected time. Otherwise limited is true, and the
 // clock starts no later than the machine's time plus the time that has passed since the
-// last entry and takeoverSlack.
-func (n *Node) startClock(ctx context.Context) (c *leaderClock, limited bool) {
+// last entry and takeoverSlack. After an operator has set the time (wasSet), the clock
+// starts there.
+func (n *Node) startClock(ctx context.Context, wasSet bool) (c *leaderClock, limited bool) {
 	meta := n.replica.meta()
+	if wasSet {
+		return newLeaderClock(n.wall, meta.Now, meta.Now), !n.clocksAgree()
+	}
 	const always = math.MaxInt64
 	latest := meta.Now + (n.replica.idle() + takeoverSlack).Milliseconds()
 	// Check this node's own clock, too: the readings behind n.wall may be older than a

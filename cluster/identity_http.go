@@ -75,7 +75,7 @@ func (n *Node) PeerHandler() http.Handler {
 		writeJSON(w, http.StatusOK, n.Identity())
 	})
 	mux.HandleFunc("POST "+PeerPath+"join", n.serveJoin)
-	mux.HandleFunc("POST "+PeerPath+"clock/back", n.serveSetBack)
+	mux.HandleFunc("POST "+PeerPath+"clock/set", n.serveSetClock)
 	mux.HandleFunc("GET "+PeerPath+"history/{term}/{index}", n.serveHistory)
 	return mux
 }

@@ -103,7 +103,7 @@ func (n *Node) candidate(ctx context.Context) {
 		switch {
 		case r != nil:
 			err = r.run(ctx)
-			if errors.Is(err, errSetBack) {
+			if errors.Is(err, errSetClock) {
 				continue
 			}
 			if ctx.Err() == nil {
@@ -232,11 +232,11 @@ func (r *leaderTerm) registerAt(ctx context.Context, nowMs int64, more ...*fsmpb
 }
 
 // run answers writes until the leader term ends. It returns nil when ctx ended it,
-// errSetBack when it ended for setting the time back, and else why the document was lost.
+// errSetClock when it ended for setting the time back, and else why the document was lost.
 func (r *leaderTerm) run(ctx context.Context) error {
 	n := r.node
 	ctx, end := context.WithCancelCause(ctx)
-	r.stop = func() { end(errSetBack) }
+	r.stop = func() { end(errSetClock) }
 	cancel := func() { end(nil) }
 	defer cancel()
 	var wg sync.WaitGroup
@@ -267,8 +267,8 @@ func (r *leaderTerm) run(ctx context.Context) error {
 		return err
 	}
 	r.finish()
-	if errors.Is(context.Cause(ctx), errSetBack) {
-		return errSetBack
+	if errors.Is(context.Cause(ctx), errSetClock) {
+		return errSetClock
 	}
 	return nil
 }

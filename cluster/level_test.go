@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"osqueue/fsm"
@@ -33,6 +34,9 @@ func TestAnyNodeHoldsTheLevel(t *testing.T) {
 	}
 	if _, _, err := leader.Propose(t.Context(), raiseLevel(fsm.MaxLevel)); !errors.Is(err, ErrLevel) {
 		t.Fatalf("a mutation of a higher level: %v", err)
+	}
+	if _, err := leader.SetClock(t.Context(), ClockRequest{}); err == nil || !strings.Contains(err.Error(), "needs feature level 9, and the cluster has 6") {
+		t.Fatalf("setting the time back: %v", err)
 	}
 
 	nodes[1].stop()

@@ -45,7 +45,7 @@ type Node struct {
 
 	clocks    clocks                            // of the other voters
 	restoring sync.Mutex                        // held while raft gives all nodes a new state
-	setBack   atomic.Pointer[setBackRequest]    // request to set the time back; nil: none
+	setClock  atomic.Pointer[setClockRequest]   // request to set the time back; nil: none
 	watch     election.Watch                    // of the document; used by the candidate's goroutine
 	carried   atomic.Pointer[Carried]           // nil: nothing
 	copied    atomic.Pointer[[sha256.Size]byte] // checksum of the document that was copied last; nil: none

@@ -19,6 +19,7 @@ type simLedger struct {
 	jobs    map[string]*simJob
 	token   uint64 // last fencing token
 	last    fsm.LSN
+	now     int64            // queue's time after the last entry, ms
 	fired   map[string]int64 // by schedule, the last time for which it has fired
 	// end, if set, is where the cluster left the line: the later entries were lost with
 	// the disks, or to another cluster. The bucket had the earlier ones.
@@ -57,6 +58,11 @@ func (l *simLedger) note(v *fsm.View, events []fsm.Event) {
 		l.world.failLocked("%s was applied after %s", lsn, l.last)
 	}
 	l.last = lsn
+	if l.now > v.Meta().Now { // a SetClock: the times are earlier, too
+		l.world.setBacks++
+		l.firedUpTo(v)
+	}
+	l.now = v.Meta().Now
 	for i := range events {
 		e := &events[i]
 		if e.Kind == fsm.CronFired {
@@ -66,6 +72,14 @@ func (l *simLedger) note(v *fsm.View, events []fsm.Event) {
 			l.change(lsn, e)
 		}
 	}
+}
+
+// firedUpTo takes over the last times of the schedules in v.
+func (l *simLedger) firedUpTo(v *fsm.View) {
+	v.Crons("", func(c *fsm.Cron) bool {
+		l.fired[c.Name] = c.LastAt
+		return true
+	})
 }
 
 // fire checks that each time of a schedule counts once.
@@ -184,10 +198,7 @@ func (l *simLedger) fork(cluster string, from fsm.LSN, v *fsm.View, own *simLedg
 	next := newSimLedger(w, cluster)
 	next.base, next.last = v.LSN(), v.LSN()
 	next.token = v.Meta().Token
-	v.Crons("", func(c *fsm.Cron) bool {
-		next.fired[c.Name] = c.LastAt
-		return true
-	})
+	next.firedUpTo(v)
 	live := make(map[string]*fsm.Job)
 	for _, s := range []fsm.Status{fsm.Scheduled, fsm.Unclaimed, fsm.InProgress, fsm.Completed, fsm.Dead, fsm.Cancelled, fsm.Blocked} {
 		v.Jobs(s, 0, func(j *fsm.Job) bool {

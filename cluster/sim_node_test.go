@@ -383,10 +383,9 @@ func (o *simObserver) applied(a *applied) {
 
 // Restore implements raft.FSM.
 func (o *simObserver) Restore(rc io.ReadCloser) error {
-	before := o.replica.meta().LSN
 	if err := o.replica.Restore(rc); err != nil {
 		return err
 	}
-	o.life.place.cluster.world.restored(o.life, before, o.replica.freeze())
+	o.life.place.cluster.world.restored(o.life, o.replica.freeze())
 	return nil
 }

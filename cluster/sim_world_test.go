@@ -39,7 +39,7 @@ type simWorld struct {
 	versions int
 	// mayAdopt says that a cluster may take its state from the bucket.
 	mayAdopt  bool
-	setsBack  bool // the queue's time is set back
+	setBacks  int // entries that have set the queue's time back
 	failures  []string
 	adoptions int
 }
@@ -171,7 +171,7 @@ func (w *simWorld) compareLocked(who string, s *simState, v *fsm.View) {
 
 // restored records a state that replaced the whole state of a node: a snapshot of its
 // cluster, or the state of the document.
-func (w *simWorld) restored(l *simLife, before fsm.LSN, v *fsm.View) {
+func (w *simWorld) restored(l *simLife, v *fsm.View) {
 	w.checkDocuments()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -185,9 +185,6 @@ func (w *simWorld) restored(l *simLife, before fsm.LSN, v *fsm.View) {
 		return
 	}
 	from := l.gate.lastSeen()
-	if w.setsBack { // the state is the node's own, at an earlier time
-		from = before
-	}
 	old := w.states[from]
 	w.adoptions++
 	w.counts.one("adoption")

@@ -168,6 +168,9 @@ TriggerCron duplicate
 TriggerCron id_taken
 Group ok
 Announce ok
+SetClock ok
+SetClock duplicate
+again SetClock duplicate
 ForceComplete ok
 ForceComplete not_found
 SetExtra ok

@@ -32,6 +32,7 @@ func everyKind(t testing.TB) *fsmpb.Batch {
 		forceComplete("full", "43"),
 		setExtra("full", `{"note":[1,null],"é":"\ud800"}`),
 		raiseLevel(fsm.Level7), checkState(), stateChecked(fsm.LSN{Term: 1, Index: 7}, [32]byte{1}, "n3~x"),
+		setClock(900, &fsmpb.NextTime{Spec: "@hourly", TimeZone: "UTC", NextMs: 3600}),
 		completeWithLog("w", "full", 1, "line\n"),
 	}}
 	b.Mutations[0].Request = &fsmpb.Request{Key: "k", Fingerprint: []byte("f")}
@@ -230,6 +231,8 @@ func TestEncodeEntryRefusesWhatDecodeEntryWould(t *testing.T) {
 		raiseLevel(fsm.BaseLevel),
 		raiseLevel(fsm.MaxLevel + 1),
 		{Op: &fsmpb.Mutation_CheckState{}},
+		{Op: &fsmpb.Mutation_SetClock{}},
+		setClock(0),
 		{Op: &fsmpb.Mutation_StateChecked{}},
 		{Op: &fsmpb.Mutation_StateChecked{StateChecked: &fsmpb.StateChecked{Sum: []byte("short")}}},
 	} {

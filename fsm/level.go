@@ -23,7 +23,7 @@ const (
 	// remembers more claims of a worker, and keeps a schedule from firing for a time
 	// before its first PUT (putAfter).
 	Level8 = 8
-	// Level9 adds the announcements of damage in the bucket.
+	// Level9 adds SetClock (setback.go), and the announcements of damage in the bucket.
 	Level9 = 9
 
 	MaxLevel = Level9 // the newest level that this version knows
@@ -65,6 +65,8 @@ func LevelOf(m *fsmpb.Mutation) uint32 {
 		if op.Announce.GetKind() >= uint32(AnnounceBucketDamaged) {
 			return Level9
 		}
+	case *fsmpb.Mutation_SetClock:
+		return Level9
 	case *fsmpb.Mutation_Group:
 		level := uint32(BaseLevel)
 		for _, part := range op.Group.GetMutations() {

@@ -20,6 +20,9 @@ func TestEntriesHaveTheLowestVersion(t *testing.T) {
 		if m.GetCheckState() != nil || m.GetStateChecked() != nil {
 			want = fsm.Level8
 		}
+		if m.GetSetClock() != nil {
+			want = fsm.Level9
+		}
 		checkVersion(t, m, want)
 	}
 	for _, kind := range []fsm.AnnounceKind{fsm.AnnounceBucketDamaged, fsm.AnnounceBucketHealed} {

@@ -248,6 +248,8 @@ func (m *Machine) decide(mut *fsmpb.Mutation) Result {
 		return m.setExtra(op.SetExtra)
 	case *fsmpb.Mutation_RaiseLevel:
 		return m.raiseLevel(op.RaiseLevel)
+	case *fsmpb.Mutation_SetClock:
+		return m.setClock(op.SetClock)
 	case *fsmpb.Mutation_CheckState, *fsmpb.Mutation_StateChecked:
 		return Result{} // they concern the nodes; the state is unchanged
 	}

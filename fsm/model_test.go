@@ -134,6 +134,8 @@ func (m *model) effect(mut *fsmpb.Mutation) fsm.Result {
 		m.meta.Level = op.RaiseLevel.Level
 		m.boundRequests()
 		return fsm.Result{}
+	case *fsmpb.Mutation_SetClock:
+		return m.setClock(op.SetClock)
 	case *fsmpb.Mutation_CheckState, *fsmpb.Mutation_StateChecked:
 		return fsm.Result{}
 	}

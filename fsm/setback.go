@@ -1,15 +1,33 @@
 package fsm
 
-// SetBack returns a machine with the state v at the earlier time nowMs, for a queue whose
-// clock was ahead. Events after nowMs count as events at nowMs. The times of all leases
-// and workers count from nowMs. A time that was set for later since then, such as a delay
-// or a retry, moves back by as much as the clock; a time that was set before stays. next
-// returns a schedule's next time after nowMs, in ms, or 0 for never. The state keeps its
-// LSN. SetBack does not change v.
-func SetBack(v *View, nowMs int64, next func(*Cron) int64) (*Machine, error) {
-	s := setBack{now: nowMs, by: v.meta.Now - nowMs, next: next, created: make(map[string]int64)}
+import "osqueue/fsm/fsmpb"
+
+// setClock sets the clock back to op.ToMs, for a queue whose clock was ahead. A time that is
+// not in the past changes nothing. Count of the answer is by how many ms the clock went back.
+//
+// Nothing of the state is in the future afterwards, except for times that were set for
+// later: events after the new time count as events at that time. The times of all leases and
+// workers count from it. A time that was set for later by an event after it, such as a delay
+// or a retry, moves back by as much as the clock; a time that an earlier event set stays. It
+// takes time in proportion to the size of the state.
+func (m *Machine) setClock(op *fsmpb.SetClock) Result {
+	by := m.meta.Now - op.ToMs
+	if by <= 0 {
+		return Result{Code: Duplicate}
+	}
+	earlier, err := earlierMachine(m.View(), op)
+	if err != nil { // no snapshot of this state could be restored either
+		return Result{Code: WrongStatus}
+	}
+	m.become(earlier)
+	return Result{Count: uint64(by)}
+}
+
+// earlierMachine returns a machine with the state v at the time op.ToMs. It does not change v.
+func earlierMachine(v *View, op *fsmpb.SetClock) (*Machine, error) {
+	s := setBack{now: op.ToMs, by: v.meta.Now - op.ToMs, from: v, next: op.Next}
 	meta := v.meta
-	meta.Now, meta.LeasesFrom = nowMs, nowMs
+	meta.Now, meta.LeasesFrom = s.now, s.now
 	b := NewBuilder(meta)
 	var err error
 	rebuild(&err, v.jobs.Scan, s.job, b.AddJob)
@@ -27,6 +45,18 @@ func SetBack(v *View, nowMs int64, next func(*Cron) int64) (*Machine, error) {
 	return b.Machine(), nil
 }
 
+// become makes m the machine n, in the middle of an entry.
+func (m *Machine) become(n *Machine) {
+	n.max, n.events, n.random = m.max, m.events, m.random
+	n.budget, n.firings, n.removals = m.budget, m.firings, m.removals
+	for _, q := range m.touched {
+		if of := n.queues[q.name]; of != nil {
+			n.arrive(of, q.arrived)
+		}
+	}
+	*m = *n
+}
+
 // rebuild adds the changed records of a collection to another state. After an error it
 // does nothing.
 func rebuild[T any](err *error, walk func(func(T) bool), change func(T) T, add func(T) error) {
@@ -42,8 +72,9 @@ func rebuild[T any](err *error, walk func(func(T) bool), change func(T) T, add f
 // setBack copies records with their times moved back.
 type setBack struct {
 	now, by int64
-	next    func(*Cron) int64
-	created map[string]int64 // creation times of the jobs with a unique key for a period
+	from    *View // the state before
+	next    []*fsmpb.NextTime
+	lastSeq uint64 // of the jobs that were created at the new time or before
 }
 
 // past sets times after s.now to s.now.
@@ -57,8 +88,8 @@ func (s *setBack) past(times ...*int64) {
 func (s *setBack) later(at int64) int64 { return max(s.now, at-s.by) }
 
 func (s *setBack) job(old *Job) *Job {
-	if old.Options().Unique.Scope == UniquePeriod {
-		s.created[old.ID] = old.CreatedAt
+	if old.CreatedAt <= s.now {
+		s.lastSeq = max(s.lastSeq, old.Seq)
 	}
 	j := *old
 	since := old.CreatedAt // the time at which RunAt was set
@@ -72,7 +103,21 @@ func (s *setBack) job(old *Job) *Job {
 		j.RunAt = s.later(j.RunAt)
 	}
 	s.past(&j.CreatedAt, &j.ClaimedAt, &j.Heartbeat, &j.FinishedAt)
+	if s.beforeBatch(old) {
+		j.CreatedAt = min(j.CreatedAt, s.now-1)
+	}
 	return &j
+}
+
+// beforeBatch reports whether a job is older than the batch with the id of its own, which
+// was removed: the job must not count in the other one.
+func (s *setBack) beforeBatch(j *Job) bool {
+	id := j.Options().Batch
+	if id == "" {
+		return false
+	}
+	b, ok := s.from.batches.Get(&JobBatch{ID: id})
+	return ok && b.CreatedAt > j.CreatedAt
 }
 
 func (s *setBack) details(old *Details) *Details {
@@ -108,9 +153,19 @@ func (s *setBack) cron(old *Cron) *Cron {
 	c := *old
 	s.past(&c.CreatedAt, &c.UpdatedAt, &c.LastAt)
 	if c.NextAt > s.now {
-		c.NextAt = s.next(old)
+		c.NextAt = s.nextOf(old)
 	}
 	return &c
+}
+
+// nextOf returns a schedule's next time, as the leader computed it.
+func (s *setBack) nextOf(c *Cron) int64 {
+	for _, n := range s.next {
+		if reckonedBy(c, &n.Spec, &n.TimeZone) {
+			return n.NextMs
+		}
+	}
+	return c.NextAt
 }
 
 func (s *setBack) batch(old *JobBatch) *JobBatch {
@@ -121,7 +176,7 @@ func (s *setBack) batch(old *JobBatch) *JobBatch {
 
 func (s *setBack) hold(old *Hold) *Hold {
 	h := *old
-	if s.created[h.JobID] > s.now {
+	if h.Seq > s.lastSeq { // the job, which retention may have removed, is younger
 		h.Until = s.later(h.Until)
 	}
 	return &h

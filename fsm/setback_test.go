@@ -34,15 +34,20 @@ func TestSetBack(t *testing.T) {
 
 	now := right
 	by := frozen.Meta().Now - now
-	back, err := fsm.SetBack(frozen, now, func(c *fsm.Cron) int64 { return now + 7 })
-	if err != nil {
-		t.Fatal(err)
+	once := setClock(now, &fsmpb.NextTime{Spec: "0 3 * * *", NextMs: now + 7})
+	once.Request = &fsmpb.Request{Key: "once", Fingerprint: []byte("f")}
+	back := m
+	if r := apply(t, back, now, once); r[0].Code != fsm.OK || r[0].Count != uint64(by) {
+		t.Fatalf("set back by %d: %v", r[0].Count, r[0].Code)
 	}
 	if frozen.Hash() != before {
 		t.Error("the view was changed")
 	}
-	if got := back.Meta(); got.Now != now || got.LeasesFrom != now || got.LSN != frozen.LSN() {
-		t.Errorf("now %d, leases from %d, LSN %s", got.Now, got.LeasesFrom, got.LSN)
+	if got := back.Meta(); got.Now != now || got.LeasesFrom != now {
+		t.Errorf("now %d, leases from %d", got.Now, got.LeasesFrom)
+	}
+	if next := back.View().Cron("nightly").NextAt; next != now+7 {
+		t.Errorf("the schedule is due %d ms from now", next-now)
 	}
 	for id, want := range map[string]int64{
 		"before": right + 400*day, "delayed": wrong + day - by, "failed": wrong + 50_000 - by,
@@ -58,7 +63,14 @@ func TestSetBack(t *testing.T) {
 		t.Error("the state does not survive its encoding")
 	}
 	lease := back.Job("held").HeldMs
-	apply(t, back, now+lease)
+	again := setClock(now - 1000)
+	again.Request = once.Request
+	if r := apply(t, back, now+lease, again); r[0].Code != fsm.Duplicate || r[0].Count != uint64(by) || r[0].LSN.IsZero() {
+		t.Errorf("repeated: %v, back by %d ms", r[0].Code, r[0].Count)
+	}
+	if r := apply(t, back, now+lease, setClock(now+lease)); r[0].Code != fsm.Duplicate || r[0].Count != 0 || !r[0].LSN.IsZero() {
+		t.Errorf("a time that is not in the past: %v, back by %d ms", r[0].Code, r[0].Count)
+	}
 	if got := back.Job("held").Status; got != fsm.InProgress {
 		t.Errorf("within its lease the job is %s", got)
 	}

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"osqueue/client"
@@ -22,7 +24,8 @@ func newClusterCommand(g *globals) *cobra.Command {
 }
 
 func newClusterClockCommand(g *globals) *cobra.Command {
-	back, yes := false, false
+	var back, yes bool
+	var to, key string
 	cmd := &cobra.Command{
 		Use:   "clock",
 		Short: "Show the queue's time and the wall clocks of the nodes, or set the time back",
@@ -39,49 +42,112 @@ that a majority of the clocks agree on, and leads again. For a second or so writ
 last in full; jobs that were delayed meanwhile, and retries, move back with the clock,
 those with a runAt among them; times that were set before stay. What was due too early,
 or was removed for its age, is not undone. The bucket has to be reached, and has a new
-checkpoint afterwards. If the leader fails in between, look at the time again.
+checkpoint afterwards.
+
+--set TIME sets the queue's time back to TIME instead, if the clocks do not agree or
+cannot be set right soon. A majority of the clocks must have reached TIME. From then on
+the time follows the clocks again: by a tenth at most, and when the leader changes at
+once, if a majority of them agree.
+
+The change is one log entry, on all nodes or on none. If its answer is lost, the command
+asks again; with the same --idempotency-key it is done once. It needs feature level 9,
+which a cluster has when all its nodes are upgraded.
 
 ` + exitHelp,
 		Example: `  osqueue cluster clock
-  osqueue cluster clock --set-back --yes`,
+  osqueue cluster clock --set-back --yes
+  osqueue cluster clock --set 2026-03-01T12:00:00Z --yes`,
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			req, err := clockRequest(back, to, key, yes)
+			if err != nil {
+				return err
+			}
 			return g.withClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
-				nodes := c.StatusAll(ctx)
-				if !back {
-					return showClocks(g, nodes)
+				if req != nil {
+					return setClock(cmd.Context(), g, c, *req)
 				}
-				if !yes {
-					return usagef("osqueue cluster clock --set-back changes the time of every job; look at osqueue cluster clock, then give --yes")
-				}
-				return setClockBack(cmd.Context(), g, nodes)
+				return showClocks(g, c.StatusAll(ctx))
 			})
 		},
 	}
 	cmd.Flags().BoolVar(&back, "set-back", false, "set the queue's time back to the time that a majority of the clocks agree on; needs --yes")
+	cmd.Flags().StringVar(&to, "set", "", "set the queue's time back to this time (RFC 3339); needs --yes")
+	cmd.Flags().StringVar(&key, "idempotency-key", "", "set the time once, however often the command is run with that key")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do it")
 	return cmd
 }
 
-// setClockBack sets the queue's clock back. It waits without the usual bound, because
-// the leader needs longer than --timeout for a large queue.
-func setClockBack(ctx context.Context, g *globals, nodes []client.NodeStatus) error {
+// clockRequest returns the request of the flags, nil to show the clocks.
+func clockRequest(back bool, to, key string, yes bool) (*cluster.ClockRequest, error) {
+	switch {
+	case back && to != "":
+		return nil, usagef("--set-back and --set: give one of them")
+	case !back && to == "":
+		return nil, nil
+	case !yes:
+		return nil, usagef("osqueue cluster clock --set-back and --set change the time of every job; look at osqueue cluster clock, then give --yes")
+	}
+	req := &cluster.ClockRequest{Key: cmp.Or(key, uuid.NewString())}
+	if to == "" {
+		return req, nil
+	}
+	at, err := time.Parse(time.RFC3339, to)
+	if err != nil || at.UnixMilli() <= 0 {
+		return nil, usagef("--set %s: must be a time after 1970 as in 2026-03-01T12:00:00Z (RFC 3339)", to)
+	}
+	req.To = at.UnixMilli()
+	return req, nil
+}
+
+// setClockPatience bounds the repetitions of a request that gets no answer.
+const setClockPatience = time.Minute
+
+// setClock sets the queue's time back. It waits without the usual bound, because the
+// leader needs longer than --timeout for a large queue, and repeats the request with the
+// same key if it is not answered, for example because another node leads now.
+func setClock(ctx context.Context, g *globals, c *client.Client, req cluster.ClockRequest) error {
+	for start := time.Now(); ; {
+		set, again, err := askToSetClock(ctx, c, req)
+		switch {
+		case err == nil:
+			return showClockSet(g, set)
+		case !again:
+			return fmt.Errorf("set the time back: %w", err)
+		case time.Since(start) > setClockPatience || ctx.Err() != nil:
+			return fmt.Errorf("set the time back: %w; repeat the command with --idempotency-key %s: it is done once", err, units.ShellWord(req.Key))
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// askToSetClock asks the leader once. again reports whether to ask again.
+func askToSetClock(ctx context.Context, c *client.Client, req cluster.ClockRequest) (set cluster.ClockSet, again bool, err error) {
+	nodes := c.StatusAll(ctx)
 	i := leaderIndex(nodes)
 	if i < 0 {
-		return noLeaderAsked(nodes)
+		return set, true, noLeaderAsked(nodes)
 	}
 	lead := nodes[i].Status
 	if lead.LeaderAddress == nil {
-		return errors.New("the leader does not say its address; try again")
+		return set, true, errors.New("the leader does not say its address")
 	}
-	times, err := cluster.AskToSetBack(ctx, http.DefaultClient, *lead.LeaderAddress)
-	if err != nil {
-		return fmt.Errorf("set the time back: %w", err)
+	return cluster.AskToSetClock(ctx, http.DefaultClient, *lead.LeaderAddress, req)
+}
+
+func showClockSet(g *globals, set cluster.ClockSet) error {
+	by := time.Duration(set.By) * time.Millisecond
+	switch {
+	case g.json:
+		return g.writeJSON(set)
+	case set.Repeated:
+		return g.printf("the queue's time was set back by %v before, by a request with this key\n", by)
+	default:
+		return g.printf("the queue's time was set back from %s to %s\n", units.ClockTime(set.Before), units.ClockTime(set.Now))
 	}
-	if g.json {
-		return g.writeJSON(times)
-	}
-	return g.printf("the queue's time was set back from %s to %s\n", units.ClockTime(times.Before), units.ClockTime(times.Now))
 }
 
 // noLeaderAsked returns the reason why no answer came from a leader.

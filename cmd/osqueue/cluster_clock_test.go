@@ -65,3 +65,19 @@ func TestClusterClock(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+func TestClusterClockRefuses(t *testing.T) {
+	q := newQueueFake(t)
+	for args, want := range map[string]string{
+		"--set-back":                                  "then give --yes",
+		"--set 2026-03-01T12:00:00Z":                  "then give --yes",
+		"--set noon --yes":                            "--set noon: must be a time",
+		"--set 1969-12-31T00:00:00Z --yes":            "must be a time after 1970",
+		"--set 2026-03-01T12:00:00Z --set-back --yes": "give one of them",
+	} {
+		got := osq(t, q, "", append([]string{"cluster", "clock"}, strings.Fields(args)...)...)
+		if got.code != exitUsage || !strings.Contains(got.err, want) {
+			t.Errorf("%s: exit status %d, %s", args, got.code, got.err)
+		}
+	}
+}

@@ -146,6 +146,7 @@ type Mutation struct {
 	//	*Mutation_RaiseLevel
 	//	*Mutation_CheckState
 	//	*Mutation_StateChecked
+	//	*Mutation_SetClock
 	Op isMutation_Op `protobuf_oneof:"op"`
 	// Makes the mutation take effect once, however often it is sent.
 	Request       *Request `protobuf:"bytes,30,opt,name=request,proto3" json:"request,omitempty"`
@@ -397,6 +398,15 @@ func (x *Mutation) GetStateChecked() *StateChecked {
 	return nil
 }
 
+func (x *Mutation) GetSetClock() *SetClock {
+	if x != nil {
+		if x, ok := x.Op.(*Mutation_SetClock); ok {
+			return x.SetClock
+		}
+	}
+	return nil
+}
+
 func (x *Mutation) GetRequest() *Request {
 	if x != nil {
 		return x.Request
@@ -500,6 +510,10 @@ type Mutation_StateChecked struct {
 	StateChecked *StateChecked `protobuf:"bytes,23,opt,name=state_checked,json=stateChecked,proto3,oneof"`
 }
 
+type Mutation_SetClock struct {
+	SetClock *SetClock `protobuf:"bytes,24,opt,name=set_clock,json=setClock,proto3,oneof"`
+}
+
 func (*Mutation_Enqueue) isMutation_Op() {}
 
 func (*Mutation_Claim) isMutation_Op() {}
@@ -545,6 +559,8 @@ func (*Mutation_RaiseLevel) isMutation_Op() {}
 func (*Mutation_CheckState) isMutation_Op() {}
 
 func (*Mutation_StateChecked) isMutation_Op() {}
+
+func (*Mutation_SetClock) isMutation_Op() {}
 
 // Request is the caller's name for a write, and what it was for.
 type Request struct {
@@ -2699,6 +2715,124 @@ func (x *Announce) GetText() string {
 	return ""
 }
 
+// SetClock sets the machine's clock back.
+type SetClock struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The new time, milliseconds since 1970; 1 or more.
+	ToMs int64 `protobuf:"varint,1,opt,name=to_ms,json=toMs,proto3" json:"to_ms,omitempty"`
+	// The next times of all schedules after to_ms. A schedule that no element
+	// describes keeps its next time.
+	Next          []*NextTime `protobuf:"bytes,2,rep,name=next,proto3" json:"next,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetClock) Reset() {
+	*x = SetClock{}
+	mi := &file_entry_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetClock) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetClock) ProtoMessage() {}
+
+func (x *SetClock) ProtoReflect() protoreflect.Message {
+	mi := &file_entry_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetClock.ProtoReflect.Descriptor instead.
+func (*SetClock) Descriptor() ([]byte, []int) {
+	return file_entry_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *SetClock) GetToMs() int64 {
+	if x != nil {
+		return x.ToMs
+	}
+	return 0
+}
+
+func (x *SetClock) GetNext() []*NextTime {
+	if x != nil {
+		return x.Next
+	}
+	return nil
+}
+
+// NextTime is the next time of the schedules with this spec and time zone.
+type NextTime struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Spec     string                 `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
+	TimeZone string                 `protobuf:"bytes,2,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`
+	// 0 is never.
+	NextMs        int64 `protobuf:"varint,3,opt,name=next_ms,json=nextMs,proto3" json:"next_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NextTime) Reset() {
+	*x = NextTime{}
+	mi := &file_entry_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NextTime) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NextTime) ProtoMessage() {}
+
+func (x *NextTime) ProtoReflect() protoreflect.Message {
+	mi := &file_entry_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NextTime.ProtoReflect.Descriptor instead.
+func (*NextTime) Descriptor() ([]byte, []int) {
+	return file_entry_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *NextTime) GetSpec() string {
+	if x != nil {
+		return x.Spec
+	}
+	return ""
+}
+
+func (x *NextTime) GetTimeZone() string {
+	if x != nil {
+		return x.TimeZone
+	}
+	return ""
+}
+
+func (x *NextTime) GetNextMs() int64 {
+	if x != nil {
+		return x.NextMs
+	}
+	return 0
+}
+
 // RegisterBroker makes a node the active broker. From it on every running
 // lease counts afresh.
 type RegisterBroker struct {
@@ -2715,7 +2849,7 @@ type RegisterBroker struct {
 
 func (x *RegisterBroker) Reset() {
 	*x = RegisterBroker{}
-	mi := &file_entry_proto_msgTypes[32]
+	mi := &file_entry_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2727,7 +2861,7 @@ func (x *RegisterBroker) String() string {
 func (*RegisterBroker) ProtoMessage() {}
 
 func (x *RegisterBroker) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[32]
+	mi := &file_entry_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2740,7 +2874,7 @@ func (x *RegisterBroker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterBroker.ProtoReflect.Descriptor instead.
 func (*RegisterBroker) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{32}
+	return file_entry_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *RegisterBroker) GetNode() string {
@@ -2807,7 +2941,7 @@ type Settings struct {
 
 func (x *Settings) Reset() {
 	*x = Settings{}
-	mi := &file_entry_proto_msgTypes[33]
+	mi := &file_entry_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2819,7 +2953,7 @@ func (x *Settings) String() string {
 func (*Settings) ProtoMessage() {}
 
 func (x *Settings) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[33]
+	mi := &file_entry_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2832,7 +2966,7 @@ func (x *Settings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Settings.ProtoReflect.Descriptor instead.
 func (*Settings) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{33}
+	return file_entry_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Settings) GetMaxAttempts() int32 {
@@ -2916,7 +3050,7 @@ const file_entry_proto_rawDesc = "" +
 	"\tmutations\x18\x03 \x03(\v2\x18.osqueue.fsm.v1.MutationR\tmutations\x12\x16\n" +
 	"\x06random\x18\x04 \x01(\x06R\x06random\x12!\n" +
 	"\fflushed_term\x18\x05 \x01(\x04R\vflushedTerm\x12#\n" +
-	"\rflushed_index\x18\x06 \x01(\x04R\fflushedIndex\"\x92\v\n" +
+	"\rflushed_index\x18\x06 \x01(\x04R\fflushedIndex\"\xcb\v\n" +
 	"\bMutation\x123\n" +
 	"\aenqueue\x18\x01 \x01(\v2\x17.osqueue.fsm.v1.EnqueueH\x00R\aenqueue\x12-\n" +
 	"\x05claim\x18\x02 \x01(\v2\x15.osqueue.fsm.v1.ClaimH\x00R\x05claim\x129\n" +
@@ -2946,7 +3080,8 @@ const file_entry_proto_rawDesc = "" +
 	"raiseLevel\x12=\n" +
 	"\vcheck_state\x18\x16 \x01(\v2\x1a.osqueue.fsm.v1.CheckStateH\x00R\n" +
 	"checkState\x12C\n" +
-	"\rstate_checked\x18\x17 \x01(\v2\x1c.osqueue.fsm.v1.StateCheckedH\x00R\fstateChecked\x121\n" +
+	"\rstate_checked\x18\x17 \x01(\v2\x1c.osqueue.fsm.v1.StateCheckedH\x00R\fstateChecked\x127\n" +
+	"\tset_clock\x18\x18 \x01(\v2\x18.osqueue.fsm.v1.SetClockH\x00R\bsetClock\x121\n" +
 	"\arequest\x18\x1e \x01(\v2\x17.osqueue.fsm.v1.RequestR\arequestB\x04\n" +
 	"\x02op\"=\n" +
 	"\aRequest\x12\x10\n" +
@@ -3147,7 +3282,14 @@ const file_entry_proto_rawDesc = "" +
 	"\x06job_id\x18\x02 \x01(\tR\x05jobId\"2\n" +
 	"\bAnnounce\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\rR\x04kind\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04text\"\xbe\x01\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"M\n" +
+	"\bSetClock\x12\x13\n" +
+	"\x05to_ms\x18\x01 \x01(\x03R\x04toMs\x12,\n" +
+	"\x04next\x18\x02 \x03(\v2\x18.osqueue.fsm.v1.NextTimeR\x04next\"T\n" +
+	"\bNextTime\x12\x12\n" +
+	"\x04spec\x18\x01 \x01(\tR\x04spec\x12\x1b\n" +
+	"\ttime_zone\x18\x02 \x01(\tR\btimeZone\x12\x17\n" +
+	"\anext_ms\x18\x03 \x01(\x03R\x06nextMs\"\xbe\x01\n" +
 	"\x0eRegisterBroker\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x14\n" +
@@ -3182,7 +3324,7 @@ func file_entry_proto_rawDescGZIP() []byte {
 	return file_entry_proto_rawDescData
 }
 
-var file_entry_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
+var file_entry_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_entry_proto_goTypes = []any{
 	(*Batch)(nil),          // 0: osqueue.fsm.v1.Batch
 	(*Mutation)(nil),       // 1: osqueue.fsm.v1.Mutation
@@ -3216,8 +3358,10 @@ var file_entry_proto_goTypes = []any{
 	(*FireCron)(nil),       // 29: osqueue.fsm.v1.FireCron
 	(*TriggerCron)(nil),    // 30: osqueue.fsm.v1.TriggerCron
 	(*Announce)(nil),       // 31: osqueue.fsm.v1.Announce
-	(*RegisterBroker)(nil), // 32: osqueue.fsm.v1.RegisterBroker
-	(*Settings)(nil),       // 33: osqueue.fsm.v1.Settings
+	(*SetClock)(nil),       // 32: osqueue.fsm.v1.SetClock
+	(*NextTime)(nil),       // 33: osqueue.fsm.v1.NextTime
+	(*RegisterBroker)(nil), // 34: osqueue.fsm.v1.RegisterBroker
+	(*Settings)(nil),       // 35: osqueue.fsm.v1.Settings
 }
 var file_entry_proto_depIdxs = []int32{
 	1,  // 0: osqueue.fsm.v1.Batch.mutations:type_name -> osqueue.fsm.v1.Mutation
@@ -3229,7 +3373,7 @@ var file_entry_proto_depIdxs = []int32{
 	20, // 6: osqueue.fsm.v1.Mutation.release:type_name -> osqueue.fsm.v1.Release
 	21, // 7: osqueue.fsm.v1.Mutation.register_worker:type_name -> osqueue.fsm.v1.RegisterWorker
 	22, // 8: osqueue.fsm.v1.Mutation.worker_dead:type_name -> osqueue.fsm.v1.WorkerDead
-	32, // 9: osqueue.fsm.v1.Mutation.register_broker:type_name -> osqueue.fsm.v1.RegisterBroker
+	34, // 9: osqueue.fsm.v1.Mutation.register_broker:type_name -> osqueue.fsm.v1.RegisterBroker
 	23, // 10: osqueue.fsm.v1.Mutation.change:type_name -> osqueue.fsm.v1.Change
 	25, // 11: osqueue.fsm.v1.Mutation.set_queue:type_name -> osqueue.fsm.v1.SetQueue
 	26, // 12: osqueue.fsm.v1.Mutation.put_cron:type_name -> osqueue.fsm.v1.PutCron
@@ -3244,27 +3388,29 @@ var file_entry_proto_depIdxs = []int32{
 	16, // 21: osqueue.fsm.v1.Mutation.raise_level:type_name -> osqueue.fsm.v1.RaiseLevel
 	17, // 22: osqueue.fsm.v1.Mutation.check_state:type_name -> osqueue.fsm.v1.CheckState
 	18, // 23: osqueue.fsm.v1.Mutation.state_checked:type_name -> osqueue.fsm.v1.StateChecked
-	2,  // 24: osqueue.fsm.v1.Mutation.request:type_name -> osqueue.fsm.v1.Request
-	1,  // 25: osqueue.fsm.v1.Group.mutations:type_name -> osqueue.fsm.v1.Mutation
-	5,  // 26: osqueue.fsm.v1.Enqueue.jobs:type_name -> osqueue.fsm.v1.NewJob
-	8,  // 27: osqueue.fsm.v1.Enqueue.new_batch:type_name -> osqueue.fsm.v1.NewBatch
-	6,  // 28: osqueue.fsm.v1.NewJob.backoff:type_name -> osqueue.fsm.v1.Backoff
-	7,  // 29: osqueue.fsm.v1.NewJob.unique:type_name -> osqueue.fsm.v1.Unique
-	5,  // 30: osqueue.fsm.v1.NewBatch.callback:type_name -> osqueue.fsm.v1.NewJob
-	11, // 31: osqueue.fsm.v1.Lease.progress:type_name -> osqueue.fsm.v1.Progress
-	10, // 32: osqueue.fsm.v1.Heartbeat.leases:type_name -> osqueue.fsm.v1.Lease
-	10, // 33: osqueue.fsm.v1.Complete.lease:type_name -> osqueue.fsm.v1.Lease
-	10, // 34: osqueue.fsm.v1.Fail.lease:type_name -> osqueue.fsm.v1.Lease
-	10, // 35: osqueue.fsm.v1.Release.lease:type_name -> osqueue.fsm.v1.Lease
-	24, // 36: osqueue.fsm.v1.Change.filter:type_name -> osqueue.fsm.v1.Filter
-	6,  // 37: osqueue.fsm.v1.SetQueue.backoff:type_name -> osqueue.fsm.v1.Backoff
-	5,  // 38: osqueue.fsm.v1.PutCron.job:type_name -> osqueue.fsm.v1.NewJob
-	33, // 39: osqueue.fsm.v1.RegisterBroker.settings:type_name -> osqueue.fsm.v1.Settings
-	40, // [40:40] is the sub-list for method output_type
-	40, // [40:40] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	32, // 24: osqueue.fsm.v1.Mutation.set_clock:type_name -> osqueue.fsm.v1.SetClock
+	2,  // 25: osqueue.fsm.v1.Mutation.request:type_name -> osqueue.fsm.v1.Request
+	1,  // 26: osqueue.fsm.v1.Group.mutations:type_name -> osqueue.fsm.v1.Mutation
+	5,  // 27: osqueue.fsm.v1.Enqueue.jobs:type_name -> osqueue.fsm.v1.NewJob
+	8,  // 28: osqueue.fsm.v1.Enqueue.new_batch:type_name -> osqueue.fsm.v1.NewBatch
+	6,  // 29: osqueue.fsm.v1.NewJob.backoff:type_name -> osqueue.fsm.v1.Backoff
+	7,  // 30: osqueue.fsm.v1.NewJob.unique:type_name -> osqueue.fsm.v1.Unique
+	5,  // 31: osqueue.fsm.v1.NewBatch.callback:type_name -> osqueue.fsm.v1.NewJob
+	11, // 32: osqueue.fsm.v1.Lease.progress:type_name -> osqueue.fsm.v1.Progress
+	10, // 33: osqueue.fsm.v1.Heartbeat.leases:type_name -> osqueue.fsm.v1.Lease
+	10, // 34: osqueue.fsm.v1.Complete.lease:type_name -> osqueue.fsm.v1.Lease
+	10, // 35: osqueue.fsm.v1.Fail.lease:type_name -> osqueue.fsm.v1.Lease
+	10, // 36: osqueue.fsm.v1.Release.lease:type_name -> osqueue.fsm.v1.Lease
+	24, // 37: osqueue.fsm.v1.Change.filter:type_name -> osqueue.fsm.v1.Filter
+	6,  // 38: osqueue.fsm.v1.SetQueue.backoff:type_name -> osqueue.fsm.v1.Backoff
+	5,  // 39: osqueue.fsm.v1.PutCron.job:type_name -> osqueue.fsm.v1.NewJob
+	33, // 40: osqueue.fsm.v1.SetClock.next:type_name -> osqueue.fsm.v1.NextTime
+	35, // 41: osqueue.fsm.v1.RegisterBroker.settings:type_name -> osqueue.fsm.v1.Settings
+	42, // [42:42] is the sub-list for method output_type
+	42, // [42:42] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_entry_proto_init() }
@@ -3296,6 +3442,7 @@ func file_entry_proto_init() {
 		(*Mutation_RaiseLevel)(nil),
 		(*Mutation_CheckState)(nil),
 		(*Mutation_StateChecked)(nil),
+		(*Mutation_SetClock)(nil),
 	}
 	file_entry_proto_msgTypes[5].OneofWrappers = []any{}
 	file_entry_proto_msgTypes[13].OneofWrappers = []any{}
@@ -3311,7 +3458,7 @@ func file_entry_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_entry_proto_rawDesc), len(file_entry_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   34,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -58,6 +58,8 @@ func (m *Mutation) rareHasUnknown() bool {
 		return len(op.SetExtra.unknownFields) > 0
 	case *Mutation_RaiseLevel:
 		return len(op.RaiseLevel.unknownFields) > 0
+	case *Mutation_SetClock:
+		return len(op.SetClock.unknownFields) > 0 || slices.ContainsFunc(op.SetClock.Next, (*NextTime).hasUnknown)
 	case *Mutation_CheckState:
 		return len(op.CheckState.unknownFields) > 0
 	case *Mutation_StateChecked:
@@ -75,6 +77,8 @@ func (m *Mutation) rareHasUnknown() bool {
 	}
 	return false
 }
+
+func (n *NextTime) hasUnknown() bool { return n != nil && len(n.unknownFields) > 0 }
 
 func (e *Enqueue) hasUnknown() bool {
 	return len(e.unknownFields) > 0 || slices.ContainsFunc(e.Jobs, (*NewJob).hasUnknown) || e.NewBatch.hasUnknown()

@@ -83,7 +83,6 @@ var reviewed = []defect{
 		Old: "if m.firings <= 0 && m.Level() >= Level7 {",
 		Bug: "if m.firings <= 0 && m.Level() >= Level7 && false {",
 	}, check{pkg: "fsm", test: "TestPermitsDoNotWaitForTimers"}},
-
 	{"R5 determinism", mutants.Mutant{
 		Name: "a checkpoint that is read as another state is not noticed", File: "storage/archive/base.go",
 		Old: "hex.EncodeToString(sum.Sum[:]) != written {",
@@ -94,6 +93,7 @@ var reviewed = []defect{
 		Old: "if err := own.Compare(agreed); err != nil {",
 		Bug: "if err := own.Compare(agreed); err != nil && s.life < 0 {",
 	}, check{pkg: "cluster", test: "TestANodeWithAnotherStateEnds"}},
+
 	{"R5 determinism", mutants.Mutant{
 		Name: "a replay that leads to another state is not noticed", File: "fsm/sum.go",
 		Old: "if s.LSN != agreed.LSN || s.Sum == agreed.Sum {",
@@ -104,6 +104,16 @@ var reviewed = []defect{
 		Old: "return max(s.now, at-s.by)",
 		Bug: "return max(s.now, at)",
 	}, check{pkg: "fsm", test: "TestSetBack"}},
+	{"X11 clock", mutants.Mutant{
+		Name: "a repeated request sets the time back again", File: "cluster/setclock.go",
+		Old: `Key: "\x00clock:" + c.Key,`,
+		Bug: `Key: "\x00clock:" + c.Key + randomID(),`,
+	}, check{pkg: "cluster", test: "TestSimSetBackOnceWhenTheLeaderDies"}},
+	{"X11 clock", mutants.Mutant{
+		Name: "the log of the archive runs on when the time is set back", File: "cluster/replica.go",
+		Old: "if now < before {",
+		Bug: "if now < before && false {",
+	}, check{pkg: "cluster", test: "TestTheLogDoesNotRunBack"}},
 	{"R12 repeats", mutants.Mutant{
 		Name: "a repeated enqueue runs a removed job again", File: "fsm/removed.go",
 		Old: "if m.Level() < Level8 || later(",
