@@ -141,13 +141,26 @@ func (f *facts) leasesInLog(v *Verdict) {
 		if l.Code != okCode {
 			continue
 		}
-		if l.Kind == history.Broker {
-			s.broker = max(s.broker, l.Now)
-		}
+		s.time(l)
 		for _, it := range l.Jobs {
 			if didItem(it) {
 				s.step(l, it)
 			}
+		}
+	}
+}
+
+// time follows the entries from which all leases count again. After a clock that was set
+// back, no heartbeat is in the future.
+func (s *leaseLog) time(l *history.Applied) {
+	switch l.Kind {
+	case history.Broker:
+		s.broker = max(s.broker, l.Now)
+	case history.SetClock:
+		s.broker = l.Now
+		for id, now := range s.live {
+			now.since = min(now.since, l.Now)
+			s.live[id] = now
 		}
 	}
 }

@@ -31,9 +31,7 @@ func (f *facts) backInTime(v *Verdict) {
 		if l.Code != okCode {
 			continue
 		}
-		if l.Kind == history.Broker {
-			s.broker = max(s.broker, l.Now)
-		}
+		s.time(l)
 		for _, it := range l.Jobs {
 			if !didItem(it) {
 				continue

@@ -28,7 +28,8 @@ type sim struct {
 	lsns    []history.LSN
 	h       history.History
 	lastID  int
-	faults  bool // answers are lost, calls are refused, leaders change
+	faults  bool  // answers are lost, calls are refused, leaders change, clocks are wrong
+	ahead   int64 // by how much the machine's clock is ahead, ms
 }
 
 type simClient struct {
@@ -65,7 +66,7 @@ func simulate(seed uint64, n int, faults bool) *history.History {
 // apply appends an entry some time later.
 func (s *sim) apply(muts ...*fsmpb.Mutation) []fsm.Result {
 	s.at += history.Time(1+s.rng.IntN(20)) * history.Millisecond
-	data, err := fsm.EncodeEntry(&fsmpb.Batch{NowMs: simStart.UnixMilli() + int64(s.at/history.Millisecond), Mutations: muts})
+	data, err := fsm.EncodeEntry(&fsmpb.Batch{NowMs: s.nowMs(), Mutations: muts})
 	if err != nil {
 		panic(err)
 	}
@@ -82,6 +83,11 @@ func (s *sim) apply(muts ...*fsmpb.Mutation) []fsm.Result {
 	return res
 }
 
+// nowMs is the leader's clock.
+func (s *sim) nowMs() int64 {
+	return simStart.UnixMilli() + int64(s.at/history.Millisecond) + s.ahead
+}
+
 // pass lets time pass, in which the leader proposes empty entries.
 func (s *sim) pass(until history.Time) {
 	for s.at < until {
@@ -90,9 +96,18 @@ func (s *sim) pass(until history.Time) {
 	}
 }
 
+// takeover has a new leader, whose clock may be an hour ahead. If the last one's was, an
+// operator sets the clock back first.
 func (s *sim) takeover() {
 	s.epoch++
 	s.term++
+	switch {
+	case s.ahead > 0:
+		s.ahead = 0
+		s.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_SetClock{SetClock: &fsmpb.SetClock{ToMs: s.nowMs()}}})
+	case s.faults && s.rng.IntN(3) == 0:
+		s.ahead = time.Hour.Milliseconds()
+	}
 	s.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_RegisterBroker{RegisterBroker: &fsmpb.RegisterBroker{
 		Node: fmt.Sprint("n", s.epoch%3), Epoch: s.epoch, Cluster: "c", Lineage: "l",
 	}}})
@@ -168,7 +183,7 @@ func (s *sim) produce(c *simClient) {
 	n := &fsmpb.NewJob{Id: job, Type: op.Type, Priority: op.Priority, Payload: []byte(op.Payload), MaxAttempts: new(int32(op.MaxAttempts))}
 	if s.rng.IntN(5) == 0 {
 		op.Delay = history.Time(s.rng.IntN(200)+1) * history.Millisecond
-		n.RunAtMs = simStart.UnixMilli() + int64((s.at+op.Delay)/history.Millisecond)
+		n.RunAtMs = s.nowMs() + int64(op.Delay/history.Millisecond)
 	}
 	s.do(c, op, &fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: &fsmpb.Enqueue{Jobs: []*fsmpb.NewJob{n}}}},
 		func(*history.Op, fsm.Result) { s.known = append(s.known, job) })
