@@ -32,6 +32,7 @@ type ground struct {
 	id        raft.ServerID // stored with the disk
 	log       diskLog
 	snapshots raft.SnapshotStore
+	claims    claims // stored with the log
 	net       transport
 	observe   func(*replica) raft.FSM // wraps the machine in an observer
 }

@@ -146,7 +146,7 @@ func (n *Node) openRaft() (err error) {
 		return err
 	}
 	var seen *witness
-	if g := n.stores.guarded; g != nil && n.cfg.ground == nil {
+	if g := n.stores.guarded; g != nil {
 		if seen, n.id, err = openWitness(&n.cfg, n.id, n.stores); err != nil {
 			return errors.Join(err, n.stores.close())
 		}

@@ -14,8 +14,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// simDisk is the part of a node that survives a crash: its identity, raft's log and
-// votes, and its snapshots. A write takes some time; it is durable when it has returned,
+// simDisk is the part of a node that survives a crash: its identity, raft's log, votes and
+// witness, and its snapshots. A write takes some time; it is durable when it has returned,
 // and has no effect before. A disk can be full, and it can hang.
 type simDisk struct {
 	id raft.ServerID
@@ -26,6 +26,10 @@ type simDisk struct {
 	low, high uint64
 	kv        map[string][]byte
 	numbers   map[string]uint64
+	witness   witnessed
+
+	unwitnessed bool // it loses the witness at once
+
 	snapshots []*simSnapshot // complete ones, newest last
 	made      int            // number of snapshots so far
 	full      bool
@@ -37,14 +41,16 @@ type simDisk struct {
 var (
 	_ diskLog            = (*simDisk)(nil)
 	_ raft.SnapshotStore = (*simDisk)(nil)
+	_ claims             = (*simDisk)(nil)
 
 	errSimFull     = errors.New("no space left on device")
 	errSimNotThere = errors.New("not found") // raft compares this text
 )
 
 func newSimDisk(name string, r *rand.Rand) *simDisk {
+	id := serverID(name, fmt.Sprintf("%016x", r.Uint64()))
 	return &simDisk{
-		id: serverID(name, fmt.Sprintf("%016x", r.Uint64())), r: rand.New(rand.NewPCG(r.Uint64(), 0)),
+		id: id, witness: witnessed{Server: id}, r: rand.New(rand.NewPCG(r.Uint64(), 0)),
 		logs: make(map[uint64]*raft.Log), kv: make(map[string][]byte), numbers: make(map[string]uint64),
 	}
 }
@@ -57,14 +63,57 @@ func (d *simDisk) image(forgets uint64) *simDisk {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	next := &simDisk{
-		id: d.id, r: rand.New(rand.NewPCG(d.r.Uint64(), 0)), logs: maps.Clone(d.logs), low: d.low, high: d.high,
+		id: d.id, witness: d.witness, unwitnessed: d.unwitnessed, r: rand.New(rand.NewPCG(d.r.Uint64(), 0)), logs: maps.Clone(d.logs), low: d.low, high: d.high,
 		kv: maps.Clone(d.kv), numbers: maps.Clone(d.numbers), snapshots: slices.Clone(d.snapshots), made: d.made,
+	}
+	if forgets > 0 { // the witness as well
+		next.witness.Index = min(next.witness.Index, next.high-min(next.high, forgets))
 	}
 	for ; forgets > 0 && next.high > next.low; forgets-- {
 		delete(next.logs, next.high)
 		next.high--
 	}
 	return next
+}
+
+// withoutLog returns a copy of the disk whose log and votes are those of older; nil: they
+// are lost. The identity and the witness are kept.
+func (d *simDisk) withoutLog(older *simDisk) *simDisk {
+	next := d.image(0)
+	if older == nil {
+		next.logs, next.low, next.high = make(map[uint64]*raft.Log), 0, 0
+		next.kv, next.numbers = make(map[string][]byte), make(map[string]uint64)
+		return next
+	}
+	was := older.image(0)
+	next.logs, next.low, next.high, next.kv, next.numbers, next.snapshots = was.logs, was.low, was.high, was.kv, was.numbers, was.snapshots
+	return next
+}
+
+// load implements claims.
+func (d *simDisk) load() (*witnessed, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.unwitnessed {
+		return &witnessed{Server: d.id}, nil
+	}
+	w := d.witness
+	return &w, nil
+}
+
+// save implements claims. It waits while the disk hangs, but does not count as a write: a
+// node goes on without its witness. For the same reason a full disk accepts it.
+func (d *simDisk) save(w witnessed) error {
+	d.mu.Lock()
+	hangs := d.hangs
+	d.mu.Unlock()
+	if hangs != nil {
+		<-hangs
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.witness = w
+	return nil
 }
 
 func (d *simDisk) setFull(full bool) (refused int) {

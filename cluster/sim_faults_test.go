@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"osqueue/storage"
@@ -26,7 +27,7 @@ type simFault struct {
 
 // simFaults returns all faults.
 func simFaults() []simFault {
-	return append(hungFaults(), []simFault{
+	return append(slices.Concat(hungFaults(), copyFaults()), []simFault{
 		{name: "leader crashed", times: 2, begin: (*simRun).crashLeader},
 		{name: "follower crashed", times: 1, begin: (*simRun).crashFollower},
 		{name: "all crashed", times: 1, begin: (*simRun).crashAll},

@@ -151,8 +151,15 @@ const simLease = 3 * time.Second
 
 // start starts the node's process, if the node is down. Only one goroutine calls it.
 func (n *simNode) start() {
+	if err := n.tryStart(); err != nil {
+		n.cluster.world.failf("%s does not start: %v", n.name, err)
+	}
+}
+
+// tryStart returns the error of a node that refuses to start.
+func (n *simNode) tryStart() error {
 	if n.alive() != nil {
-		return
+		return nil
 	}
 	c := n.cluster
 	disk := n.mark(false)
@@ -167,7 +174,7 @@ func (n *simNode) start() {
 	cfg.Logger = hclog.New(&hclog.LoggerOptions{
 		Name: n.name, Level: hclog.Warn, Output: c.world.trace, DisableTime: true,
 	})
-	cfg.ground = &ground{id: disk.id, log: disk, snapshots: disk, net: l.end, observe: func(r *replica) raft.FSM {
+	cfg.ground = &ground{id: disk.id, log: disk, snapshots: disk, claims: disk, net: l.end, observe: func(r *replica) raft.FSM {
 		return &simObserver{replica: r, life: l}
 	}}
 	if c.holdsLevel && !n.upgraded {
@@ -176,9 +183,8 @@ func (n *simNode) start() {
 	c.tune(&cfg)
 	node, err := Open(cfg)
 	if err != nil {
-		c.world.failf("%s does not start: %v", n.name, err)
 		l.end.kill()
-		return
+		return err
 	}
 	l.Node = node
 	n.mu.Lock()
@@ -187,6 +193,7 @@ func (n *simNode) start() {
 	l.end.serve(node.PeerHandler())
 	c.ending.Go(func() { l.watch() })
 	c.world.trace.printf("%s started", n.name)
+	return nil
 }
 
 // watch ends the process when the node reports a fatal error.
@@ -248,10 +255,13 @@ func (n *simNode) leave(l *simLife) bool {
 }
 
 // wipe erases the disk of a node that is down.
-func (n *simNode) wipe() {
+func (n *simNode) wipe() { n.replace(newSimDisk(n.name, n.cluster.r)) }
+
+// replace gives a node that is down another disk.
+func (n *simNode) replace(d *simDisk) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.disk = newSimDisk(n.name, n.cluster.r)
+	n.disk = d
 }
 
 // alive returns the node's process, or nil.

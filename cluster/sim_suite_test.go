@@ -28,6 +28,7 @@ import (
 //	sim_node_test.go    processes that crash, stop and start, and the entries they apply
 //	sim_faults_test.go  faults, each with the evidence that it had an effect
 //	sim_hung_test.go    disks and buckets that hang; standbys, removed objects, upgrades
+//	sim_copies_test.go  lost logs, copied disks, and edits of the document
 //	sim_load_test.go    users, and the answers that they received
 //	sim_ledger_test.go  the history of every job, by the log
 //	sim_world_test.go   states and documents: they must be equal, and must not go back

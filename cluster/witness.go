@@ -48,9 +48,31 @@ func (w witnessed) String() string {
 	return fmt.Sprintf("term %d, vote in term %d, entry %d", w.Term, w.VoteTerm, w.Index)
 }
 
-// witness maintains the file. Its methods are safe for concurrent use.
+// claims stores the witness of a raft log next to the log. load returns nil if there is
+// none. save is durable when it returns.
+type claims interface {
+	load() (*witnessed, error)
+	save(witnessed) error
+}
+
+// claimFile is the path of a witness file.
+type claimFile string
+
+func (f claimFile) load() (*witnessed, error) { return readWitness(filepath.Dir(string(f))) }
+
+func (f claimFile) save(w witnessed) error { return writeWitness(string(f), w) }
+
+// claims returns the witness of the node's raft log.
+func (c *Config) claims() claims {
+	if c.ground != nil {
+		return c.ground.claims
+	}
+	return claimFile(filepath.Join(c.DataDir, witnessFile))
+}
+
+// witness maintains the claims. Its methods are safe for concurrent use.
 type witness struct {
-	path string
+	file claims
 	log  hclog.Logger
 
 	term, vote, last atomic.Uint64 // durable in the log
@@ -110,7 +132,8 @@ func openWitness(cfg *Config, id raft.ServerID, s *stores) (*witness, raft.Serve
 	if err != nil {
 		return nil, id, err
 	}
-	said, err := readWitness(cfg.DataDir)
+	file := cfg.claims()
+	said, err := file.load()
 	switch {
 	case err != nil:
 		return nil, id, fmt.Errorf("%w: %w", err, lostError(cfg.DataDir))
@@ -130,7 +153,7 @@ func openWitness(cfg *Config, id raft.ServerID, s *stores) (*witness, raft.Serve
 		return nil, id, fmt.Errorf("the raft log has less than this node has confirmed to the others (it has %s; confirmed are %s): "+
 			"it was deleted, or replaced by an older copy: %w", has, said, lostError(cfg.DataDir))
 	}
-	w := &witness{path: filepath.Join(cfg.DataDir, witnessFile), log: cfg.Logger, poke: make(chan struct{}, 1)}
+	w := &witness{file: file, log: cfg.Logger, poke: make(chan struct{}, 1)}
 	w.term.Store(has.Term)
 	w.vote.Store(has.VoteTerm)
 	w.last.Store(has.Index)
@@ -213,7 +236,7 @@ func (w *witness) writeLocked() error {
 	if now == w.known {
 		return nil
 	}
-	if err := writeWitness(w.path, now); err != nil {
+	if err := w.file.save(now); err != nil {
 		return err
 	}
 	w.known = now

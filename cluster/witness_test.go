@@ -137,7 +137,7 @@ func TestADataDirectoryWithoutAWitness(t *testing.T) {
 func TestTheWitnessIsLoweredBeforeTheLogIs(t *testing.T) {
 	dir := t.TempDir()
 	mem := raft.NewInmemStore()
-	w := &witness{path: filepath.Join(dir, witnessFile), poke: make(chan struct{}, 1), known: witnessed{Server: "n~1"}}
+	w := &witness{file: claimFile(filepath.Join(dir, witnessFile)), poke: make(chan struct{}, 1), known: witnessed{Server: "n~1"}}
 	fails := errors.New("the log fails")
 	g := &guardedLog{
 		LogStore: brokenDelete{mem, fails}, StableStore: mem, dog: &watchdog{fatal: func(error) {}}, witness: w,

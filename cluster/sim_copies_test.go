@@ -1,0 +1,222 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"osqueue/storage"
+	"osqueue/storage/archive"
+)
+
+// copyFaults returns the faults in which a disk or the document is not the one that the
+// nodes wrote last.
+func copyFaults() []simFault {
+	return []simFault{
+		{name: "log lost", times: 2, alone: true, begin: (*simRun).loseLog},
+		{name: "disks copied", times: 1, alone: true, loses: true, begin: (*simRun).copyDisks},
+		{name: "edited between leaders", times: 2, alone: true, begin: (*simRun).editBetween},
+	}
+}
+
+// loseLog crashes all three nodes and restarts two: one that lags, and one whose log is
+// lost, or replaced by an older copy, while its identity and its witness are kept. The
+// second must refuse to start: with its vote the first would lead without the writes that
+// were acknowledged since.
+func (s *simRun) loseLog() func() string {
+	lead, lagging := s.leader(), s.follower()
+	if lead == nil || len(s.a.nodes) != 3 {
+		return nil
+	}
+	var lost *simNode
+	for _, n := range s.a.nodes {
+		if n != lagging && n != lead {
+			lost = n
+		}
+	}
+	lagging.crash()
+	older := lost.mark(false).image(0)
+	s.pass(6)
+	time.Sleep(2 * witnessInterval)
+	lead.crash()
+	lost.crash()
+	if s.r.IntN(2) == 0 {
+		older = nil
+	}
+	lost.replace(lost.mark(false).withoutLog(older))
+	lagging.start()
+	refusal := lost.tryStart()
+	time.Sleep(3 * time.Second)
+	return func() string {
+		if s.a.active() != nil {
+			s.failf("%s and %s lead without the only node that has everything", lagging.name, lost.name)
+		}
+		lead.start()
+		if lost.alive() == nil {
+			lost.wipe()
+		}
+		if !s.calm() || refusal == nil {
+			return ""
+		}
+		return fmt.Sprintf("%s refused to start: %v", lost.name, refusal)
+	}
+}
+
+// copiesLack is the number of entries of the document that the copies of disks lack, at
+// least: more than an election adds.
+const copiesLack = 20
+
+// copyDisks restarts the cluster on copies of its disks that were made before the last
+// election. The cluster has to take the document over, which is newer.
+func (s *simRun) copyDisks() func() string {
+	lead := s.leader()
+	if lead == nil {
+		return nil
+	}
+	copies, reached := make([]*simDisk, len(s.a.nodes)), uint64(0)
+	for i, n := range s.a.nodes {
+		copies[i] = n.mark(false).image(0)
+		reached = max(reached, copies[i].high)
+	}
+	lead.crash()
+	s.pass(6)
+	if !s.calm() {
+		return nil
+	}
+	// Otherwise the copies lack little of the document, and may go on by themselves. Their
+	// entries would have the LSNs of those that are lost.
+	if err := simAwait(time.Minute, func() string {
+		if doc := s.document(); doc == nil || doc.Header.LSN().Index < reached+copiesLack {
+			return "the document is not ahead of the copies"
+		}
+		return ""
+	}); err != nil {
+		return nil // the users wait for something else
+	}
+	before := s.adopted()
+	for i, n := range s.a.nodes {
+		n.crash()
+		n.replace(copies[i])
+	}
+	return func() string {
+		s.a.startAll()
+		if !s.calm() || s.adopted() == before {
+			return ""
+		}
+		return "the state came from the document"
+	}
+}
+
+// editBetween puts a job into the document while no node leads. The next leader has to
+// enqueue it, and to keep a copy of the document.
+func (s *simRun) editBetween() func() string {
+	lead := s.leader()
+	if lead == nil {
+		return nil
+	}
+	id := fmt.Sprintf("by-hand-%d", s.counts.count("edit of the document"))
+	s.counts.one("edit of the document")
+	s.ask(id)
+	if s.r.IntN(2) == 0 {
+		lead.crash()
+	} else {
+		s.crashAll()
+	}
+	if !s.editDocument(id) {
+		return nil
+	}
+	return func() string {
+		if !s.calm() {
+			return ""
+		}
+		if err := simAwait(time.Minute, func() string {
+			switch {
+			case !s.enqueued(id):
+				return "it is not in the queue"
+			case !s.keptCopyWith(id):
+				return "no copy of the document has it"
+			}
+			return ""
+		}); err != nil {
+			s.failf("job %s was put into the document: %v", id, err)
+			return ""
+		}
+		return id + " is in the queue, and in a copy"
+	}
+}
+
+// editDocument adds a job to the document in the bucket. It returns false if the document
+// does not hold the jobs itself.
+func (s *simRun) editDocument(id string) bool {
+	ctx := context.Background()
+	for {
+		o, err := s.store.Get(ctx, DocumentKey)
+		if err != nil || !bytes.Contains(o.Data, []byte(`"jobs":[`)) {
+			return false
+		}
+		edited := strings.Replace(byHand(string(o.Data), id), ",]", "]", 1) // of an empty list
+		if w := s.store.PutIfMatch(ctx, DocumentKey, []byte(edited), o.Version); w.Outcome == storage.Committed {
+			s.mu.Lock()
+			s.edited = id
+			s.mu.Unlock()
+			s.trace.printf("job %s was put into the document", id)
+			return true
+		}
+	}
+}
+
+// enqueued reports whether the cluster has enqueued a job.
+func (s *simRun) enqueued(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.ledgers[s.a.name]
+	return l != nil && l.jobs[id] != nil
+}
+
+// keptCopyWith reports whether a copy of a document in the bucket has a job.
+func (s *simRun) keptCopyWith(id string) (kept bool) {
+	ctx := context.Background()
+	var keys []string
+	if err := s.store.List(ctx, archive.CopyPrefix, func(i storage.Info) bool {
+		keys = append(keys, i.Key)
+		return true
+	}); err != nil {
+		return false
+	}
+	for _, key := range keys {
+		o, err := s.store.Get(ctx, key)
+		kept = kept || err == nil && bytes.Contains(o.Data, []byte(`"`+id+`"`))
+	}
+	return kept
+}
+
+// Each of these faults has an effect in a short scene.
+func TestSimCopies(t *testing.T) {
+	for _, f := range copyFaults() {
+		t.Run(strings.ReplaceAll(f.name, " ", "-"), func(t *testing.T) {
+			simScene(t, 3, func(s *simRun) {
+				for range 2 {
+					s.suffer(f, nil)
+				}
+				if s.counts.count("fault: "+f.name) == 0 {
+					s.failf("%s has not hit", f.name)
+				}
+			})
+		})
+	}
+}
+
+// Nodes without a witness vote with a log that is lost or older.
+func TestSimFindsALostLog(t *testing.T) {
+	sabotage(t, func(seed uint64) *simRun {
+		s := newSimRun(seed, 3, newSimCounts())
+		for _, n := range s.a.nodes {
+			n.mark(false).unwitnessed = true
+		}
+		return s
+	}, []string{"log lost", "log lost"},
+		"lead without the only node that has everything", "though nothing was lost", "than the node before it")
+}
