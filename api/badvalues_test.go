@@ -2,7 +2,6 @@ package api
 
 import (
 	"encoding/json"
-	stdjson "encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
@@ -241,7 +240,7 @@ func TestTheTableOfBadValuesIsWhole(t *testing.T) {
 
 // partOf returns the struct in a field; nil if there is none.
 func partOf(t reflect.Type) reflect.Type {
-	if t == reflect.TypeFor[stdjson.RawMessage]() {
+	if t == reflect.TypeFor[json.RawMessage]() {
 		return nil
 	}
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {

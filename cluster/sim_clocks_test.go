@@ -241,7 +241,7 @@ func TestSimSetBackOnceWhenTheLeaderDies(t *testing.T) {
 	}
 }
 
-// The clocks do not agree: an operator gives the time. It goes on from there, and a time
+// The clocks do not agree: an operator gives the time. It continues from there, and a time
 // that no majority of the clocks has reached is refused.
 func TestSimSetTime(t *testing.T) {
 	simScene(t, 3, func(s *simRun) {

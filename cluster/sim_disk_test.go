@@ -102,7 +102,7 @@ func (d *simDisk) load() (*witnessed, error) {
 }
 
 // save implements claims. It waits while the disk hangs, but does not count as a write: a
-// node goes on without its witness. For the same reason a full disk accepts it.
+// node continues without its witness. For the same reason a full disk accepts it.
 func (d *simDisk) save(w witnessed) error {
 	d.mu.Lock()
 	hangs := d.hangs
