@@ -114,6 +114,14 @@ generate-check: bin/buf bin/protoc-gen-go bin/protoc-gen-go-vtproto bin/protoc-g
 sdk: ## Build the programs of docs/sdk.md as a module of a user, and count its modules
 	internal/tools/outside.sh
 
+.PHONY: rename-module
+rename-module: ## Change the path of the Go modules to MODULE, for a publisher of this repository
+	@internal/tools/rename-module.sh $(MODULE)
+
+.PHONY: rename-check
+rename-check: ## Try rename-module and sdk in a copy of the checkout
+	internal/tools/rename-check.sh
+
 .PHONY: fmt
 fmt: bin/gofumpt ## Format the code
 	bin/gofumpt -w .

@@ -3310,7 +3310,7 @@ const file_entry_proto_rawDesc = "" +
 	"\tmax_bytes\x18\t \x01(\x03R\bmaxBytes\x12\x1f\n" +
 	"\vmax_payload\x18\n" +
 	" \x01(\x03R\n" +
-	"maxPayloadB\x13Z\x11osqueue/fsm/fsmpbb\x06proto3"
+	"maxPayloadb\x06proto3"
 
 var (
 	file_entry_proto_rawDescOnce sync.Once

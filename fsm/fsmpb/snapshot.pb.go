@@ -1723,7 +1723,7 @@ const file_snapshot_proto_rawDesc = "" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\x04R\x05token\x12\x16\n" +
 	"\x06status\x18\x03 \x01(\rR\x06status\x12\x12\n" +
-	"\x04code\x18\x04 \x01(\rR\x04codeB\x13Z\x11osqueue/fsm/fsmpbb\x06proto3"
+	"\x04code\x18\x04 \x01(\rR\x04codeb\x06proto3"
 
 var (
 	file_snapshot_proto_rawDescOnce sync.Once

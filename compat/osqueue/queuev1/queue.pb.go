@@ -813,7 +813,7 @@ const file_queue_proto_rawDesc = "" +
 	"\tHeartbeat\x12\x1c.osqueue.v1.HeartbeatRequest\x1a\x1d.osqueue.v1.HeartbeatResponse\x12N\n" +
 	"\vCompleteJob\x12\x1e.osqueue.v1.CompleteJobRequest\x1a\x1f.osqueue.v1.CompleteJobResponse\x12E\n" +
 	"\bGetStats\x12\x1b.osqueue.v1.GetStatsRequest\x1a\x1c.osqueue.v1.GetStatsResponse\x12E\n" +
-	"\bListJobs\x12\x1b.osqueue.v1.ListJobsRequest\x1a\x1c.osqueue.v1.ListJobsResponseB(Z&osqueue/compat/osqueue/queuev1;queuev1b\x06proto3"
+	"\bListJobs\x12\x1b.osqueue.v1.ListJobsRequest\x1a\x1c.osqueue.v1.ListJobsResponseb\x06proto3"
 
 var (
 	file_queue_proto_rawDescOnce sync.Once
