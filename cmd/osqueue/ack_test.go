@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/view"
 )
 
 // ackedLines are the commands that write.
@@ -32,7 +33,7 @@ func TestEveryWriteAsksForAcks(t *testing.T) {
 		t.Run(line, func(t *testing.T) {
 			q := newAckedFake(t, v1.AckObject)
 			got := osq(t, q, "1\n", append(strings.Fields(line), "--json", "--ack", "object")...)
-			if got.code != exitOK || !strings.Contains(got.out, `"committed":"object"`) || strings.Contains(got.err, "not in the bucket") {
+			if got.code != view.ExitOK || !strings.Contains(got.out, `"committed":"object"`) || strings.Contains(got.err, "not in the bucket") {
 				t.Errorf("%+v", got)
 			}
 			for i, query := range q.queries {
@@ -49,7 +50,7 @@ func TestWritesWithoutAck(t *testing.T) {
 	for _, line := range ackedLines {
 		q := newAckedFake(t, v1.AckQuorum)
 		got := osq(t, q, "1\n", strings.Fields(line)...)
-		if got.code != exitOK || strings.Contains(got.out+got.err, "quorum") || strings.Contains(got.out+got.err, "bucket") {
+		if got.code != view.ExitOK || strings.Contains(got.out+got.err, "quorum") || strings.Contains(got.out+got.err, "bucket") {
 			t.Errorf("%s: %+v", line, got)
 		}
 		for i, query := range q.queries {
@@ -68,13 +69,13 @@ func TestWritesWithoutAck(t *testing.T) {
 func TestAckThatWasNotReached(t *testing.T) {
 	q := newAckedFake(t, v1.AckQuorum)
 	got := osq(t, q, "", "submit", "a", "1", "--id", "x", "--ack", "object", "--answer-timeout", "300ms")
-	if got.code != exitOK || got.out != "x\n" || !strings.Contains(got.err, "not in the bucket yet (LSN 3-1)") {
+	if got.code != view.ExitOK || got.out != "x\n" || !strings.Contains(got.err, "not in the bucket yet (LSN 3-1)") {
 		t.Errorf("%+v", got)
 	}
-	if got := osq(t, q, "", "submit", "a", "1", "--ack", "quorum"); got.code != exitOK || got.err != "" {
+	if got := osq(t, q, "", "submit", "a", "1", "--ack", "quorum"); got.code != view.ExitOK || got.err != "" {
 		t.Errorf("%+v", got)
 	}
-	if got := osq(t, q, "", "submit", "a", "1", "--ack", "bucket"); got.code != exitUsage || !strings.Contains(got.err, "quorum or object") {
+	if got := osq(t, q, "", "submit", "a", "1", "--ack", "bucket"); got.code != view.ExitUsage || !strings.Contains(got.err, "quorum or object") {
 		t.Errorf("%+v", got)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/view"
 )
 
 // Flags become these requests on the wire. ID stands for an id that the command makes.
@@ -42,7 +43,7 @@ func TestFlagsOnTheWire(t *testing.T) {
 		"batch create --id b": {"POST /v1/batches", `{"id":"b","jobs":[]}`},
 	} {
 		got := osq(t, q, "", strings.Fields(line)...)
-		if seen := q.writes(); got.code != exitOK || !slices.Equal(seen, []request{want}) {
+		if seen := q.writes(); got.code != view.ExitOK || !slices.Equal(seen, []request{want}) {
 			t.Errorf("%s: %+v\ngot  %v\nwant %v", line, got, seen, want)
 		}
 	}
@@ -51,7 +52,7 @@ func TestFlagsOnTheWire(t *testing.T) {
 func TestSubmitWithAHeldKey(t *testing.T) {
 	q := newQueueFake(t)
 	got := osq(t, q, "", "submit", "a", "--unique", "held")
-	if got.code != exitOK || got.out != "holder\n" || !strings.Contains(got.err, "nothing was added: job holder holds the unique key") {
+	if got.code != view.ExitOK || got.out != "holder\n" || !strings.Contains(got.err, "nothing was added: job holder holds the unique key") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -66,7 +67,7 @@ func TestSubmitWithAnIdempotencyKey(t *testing.T) {
 	}
 	q = newQueueFake(t)
 	for range 2 {
-		if got := osq(t, q, numbered(2345), "submit", "a", "--file", "-", "--idempotency-key", "k"); got.code != exitOK || len(q.all()) != 2345 {
+		if got := osq(t, q, numbered(2345), "submit", "a", "--file", "-", "--idempotency-key", "k"); got.code != view.ExitOK || len(q.all()) != 2345 {
 			t.Fatalf("%d jobs, %s", len(q.all()), got.err)
 		}
 	}
@@ -77,7 +78,7 @@ func TestSubmitFileOfWholeJobs(t *testing.T) {
 	q := newQueueFake(t)
 	line := `{"id":"x","type":"a","backoff":{"kind":"fixed","baseMs":5},"timeoutMs":7,"group":"g","tags":["t"],"uniqueKey":"k","uniqueScope":"waiting","after":["p"],"afterFailure":"cancel","batchId":"b"}`
 	got := osq(t, q, line, strings.Fields("submit --file - --job-timeout 1w --group h --tag u --backoff none --after z --batch y")...)
-	if seen := q.writes(); got.code != exitOK || len(seen) != 1 || seen[0].body != `{"jobs":[`+line+`]}` {
+	if seen := q.writes(); got.code != view.ExitOK || len(seen) != 1 || seen[0].body != `{"jobs":[`+line+`]}` {
 		t.Errorf("%+v\n%v", got, seen)
 	}
 }
@@ -86,7 +87,7 @@ func TestBatchCreate(t *testing.T) {
 	q := newQueueFake(t)
 	got := osq(t, q, "one\ntwo\n", strings.Fields(`batch create - --id b --type a --text --callback-type done --callback-payload {"x":1} --callback-on completed --tag t`)...)
 	seen := q.writes()
-	if got.code != exitOK || got.out != "b1\n" || len(seen) != 1 {
+	if got.code != view.ExitOK || got.out != "b1\n" || len(seen) != 1 {
 		t.Fatalf("%+v, %v", got, seen)
 	}
 	for _, part := range []string{
@@ -98,10 +99,10 @@ func TestBatchCreate(t *testing.T) {
 		}
 	}
 	got = osq(t, q, numbered(1001), "batch", "create", "-", "--type", "a")
-	if got.code != exitFailure || !strings.Contains(got.err, "submit --batch") || len(q.writes()) != 0 {
+	if got.code != view.ExitFailure || !strings.Contains(got.err, "submit --batch") || len(q.writes()) != 0 {
 		t.Errorf("%+v", got)
 	}
-	if got = osq(t, q, "1\nx\n", "batch", "create", "-", "--type", "a"); got.code != exitFailure || !strings.Contains(got.err, "line 2") {
+	if got = osq(t, q, "1\nx\n", "batch", "create", "-", "--type", "a"); got.code != view.ExitFailure || !strings.Contains(got.err, "line 2") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -126,7 +127,7 @@ func TestListsAndShows(t *testing.T) {
 	} {
 		got := osq(t, q, "", strings.Fields(line)...)
 		for _, text := range want {
-			if got.code != exitOK || !strings.Contains(got.out, text) {
+			if got.code != view.ExitOK || !strings.Contains(got.out, text) {
 				t.Errorf("%s: %q is missing: %+v\n%s", line, text, got, got.out)
 			}
 		}
@@ -136,7 +137,7 @@ func TestListsAndShows(t *testing.T) {
 		"stats": `{"total":0,`, "queue set mail --burst 2": `{"type":"mail"`, "cron rm x": `{"done":"removed","name":"x"}`,
 		"cron put n @daily --type a": `{"nextAt":1700000000000,`, "batch create": `{"batchId":"b1"`, "worker show w1": `{"name":"w1"`,
 	} {
-		if got := osq(t, q, "", append(strings.Fields(line), "--json")...); got.code != exitOK || !strings.HasPrefix(got.out, want) {
+		if got := osq(t, q, "", append(strings.Fields(line), "--json")...); got.code != view.ExitOK || !strings.HasPrefix(got.out, want) {
 			t.Errorf("%s: %+v", line, got)
 		}
 	}
@@ -146,7 +147,7 @@ func TestEvents(t *testing.T) {
 	q := newQueueFake(t)
 	got := osq(t, q, "", strings.Fields("events --since start --type mail --kind job.claimed,cron.fired --job j1 --limit 4")...)
 	lines := strings.Split(strings.TrimSpace(got.out), "\n")
-	if got.code != exitOK || len(lines) != 4 {
+	if got.code != view.ExitOK || len(lines) != 4 {
 		t.Fatalf("%+v", got)
 	}
 	for i, want := range []string{
@@ -176,7 +177,7 @@ func TestEventsUntilCtrlC(t *testing.T) {
 		}
 		stop()
 	}()
-	if got := c.run("events"); got.code != exitOK || got.err != "" {
+	if got := c.run("events"); got.code != view.ExitOK || got.err != "" {
 		t.Errorf("%+v", got)
 	}
 }

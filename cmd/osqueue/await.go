@@ -11,6 +11,7 @@ import (
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
 	"osqueue/internal/cli/units"
+	"osqueue/internal/cli/view"
 )
 
 // idleNotice is the time without a worker after which waiting commands print a hint.
@@ -26,7 +27,7 @@ type awaited struct {
 
 // waitForEnd returns the job when it has ended, with any status. If no worker takes jobs of
 // its type after idleNotice, it prints a hint on stderr.
-func waitForEnd(ctx context.Context, g *globals, c *client.Client, a awaited) (v1.Job, error) {
+func waitForEnd(ctx context.Context, g *view.Globals, c *client.Client, a awaited) (v1.Job, error) {
 	if a.quiet || (a.limit > 0 && a.limit < idleNotice) {
 		return endOf(ctx, c, a.id, a.limit)
 	}
@@ -36,7 +37,7 @@ func waitForEnd(ctx context.Context, g *globals, c *client.Client, a awaited) (v
 	}
 	// Other errors are not final: such a short wait fails during a failover.
 	if errors.Is(err, client.ErrNotFinished) && job.Status == v1.StatusUnclaimed {
-		_ = writePlain(g.stderr, noWorker(ctx, c, job.Type, a.start))
+		_ = view.WritePlain(g.Err, noWorker(ctx, c, job.Type, a.start))
 	}
 	if a.limit > 0 {
 		a.limit = max(a.limit-idleNotice, time.Millisecond)

@@ -13,10 +13,11 @@ import (
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
 	"osqueue/internal/cli/units"
+	"osqueue/internal/cli/view"
 )
 
-func newBatchCommand(g *globals) *cobra.Command {
-	cmd := newGroupCommand("batch", "Watch jobs that belong together",
+func newBatchCommand(g *view.Globals) *cobra.Command {
+	cmd := view.NewGroup("batch", "Watch jobs that belong together",
 		`A batch counts the jobs that belong to it, until all of them have ended; then it
 enqueues its callback, if it has one.`)
 	cmd.AddCommand(newBatchCreateCommand(g), newBatchListCommand(g), newBatchShowCommand(g), newBatchCancelCommand(g))
@@ -31,7 +32,7 @@ type batchFlags struct {
 	callbackOn      string
 }
 
-func newBatchCreateCommand(g *globals) *cobra.Command {
+func newBatchCreateCommand(g *view.Globals) *cobra.Command {
 	f := &batchFlags{}
 	cmd := &cobra.Command{
 		Use:   "create [FILE]",
@@ -46,11 +47,11 @@ FILE waits for them.
 With --callback-type a job is enqueued when all have
 ended; with --callback-on completed only if all of them completed.
 
-` + units.BackoffHelp + "\n\n" + exitHelp,
+` + units.BackoffHelp + "\n\n" + view.ExitHelp,
 		Example: `  osqueue batch create urls.txt --type fetch --text --callback-type pack --callback-payload '{"name":"today"}'
   osqueue batch create --id nightly --callback-type report --callback-on completed
   osqueue submit fetch '"http://127.0.0.1/"' --batch nightly`,
-		Args: usageArgs(cobra.MaximumNArgs(1)),
+		Args: view.UsageArgs(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				f.file = args[0]
@@ -67,7 +68,7 @@ ended; with --callback-on completed only if all of them completed.
 	flags.StringVar(&f.callbackPayload, "callback-payload", "", "its payload, JSON")
 	flags.StringVar(&f.callbackOn, "callback-on", "", "ended or completed (default ended)")
 	f.bind(g, flags)
-	complete(cmd, "callback-on", v1.CallbackEnded, v1.CallbackCompleted)
+	view.CompleteFlag(cmd, "callback-on", v1.CallbackEnded, v1.CallbackCompleted)
 	return cmd
 }
 
@@ -77,22 +78,22 @@ func (f *batchFlags) callback() (*client.NewJob, error) {
 		return nil, nil
 	}
 	if f.callbackOn != "" && f.callbackOn != v1.CallbackEnded && f.callbackOn != v1.CallbackCompleted {
-		return nil, usagef("--callback-on %q: use %s or %s", f.callbackOn, v1.CallbackEnded, v1.CallbackCompleted)
+		return nil, view.Usagef("--callback-on %q: use %s or %s", f.callbackOn, v1.CallbackEnded, v1.CallbackCompleted)
 	}
 	if !f.flags.Changed("callback-type") {
-		return nil, usagef("--callback-type is missing: give the type of the job, or '' for a job without type")
+		return nil, view.Usagef("--callback-type is missing: give the type of the job, or '' for a job without type")
 	}
 	payload, err := payloadOf("callback-payload", f.callbackPayload, false)
 	return &client.NewJob{Type: f.callbackType, Payload: payload}, err
 }
 
-func runBatchCreate(ctx context.Context, g *globals, f *batchFlags) error {
+func runBatchCreate(ctx context.Context, g *view.Globals, f *batchFlags) error {
 	f.typed = f.flags.Changed("type")
 	if f.text && !f.typed {
-		return usagef("--text needs a --type: the lines are payloads then")
+		return view.Usagef("--text needs a --type: the lines are payloads then")
 	}
 	if f.unique.Text != "" {
-		return usagef("--unique is for one job; give each line a uniqueKey of its own")
+		return view.Usagef("--unique is for one job; give each line a uniqueKey of its own")
 	}
 	if err := f.jobFlags.check(); err != nil {
 		return err
@@ -105,20 +106,20 @@ func runBatchCreate(ctx context.Context, g *globals, f *batchFlags) error {
 	if err != nil {
 		return err
 	}
-	return g.withClient(ctx, func(ctx context.Context, c *client.Client) error {
+	return g.WithClient(ctx, func(ctx context.Context, c *client.Client) error {
 		got, err := c.CreateBatch(withKey(ctx, f.key), client.NewBatch{ID: f.id, Jobs: jobs, Callback: callback, CallbackOn: f.callbackOn})
 		if err != nil {
 			return err
 		}
-		if g.json {
-			return writeWritten(g, got)
+		if g.JSON {
+			return view.WriteWritten(g, got)
 		}
-		return g.printf("%s\n", got.BatchID)
+		return g.Printf("%s\n", got.BatchID)
 	})
 }
 
 // batchJobs reads the jobs of a file, which must fit into one request.
-func batchJobs(g *globals, f *batchFlags) ([]client.NewJob, error) {
+func batchJobs(g *view.Globals, f *batchFlags) ([]client.NewJob, error) {
 	if f.file == "" {
 		return nil, nil
 	}
@@ -142,7 +143,7 @@ func batchJobs(g *globals, f *batchFlags) ([]client.NewJob, error) {
 	return all.jobs, nil
 }
 
-func newBatchListCommand(g *globals) *cobra.Command {
+func newBatchListCommand(g *view.Globals) *cobra.Command {
 	return &cobra.Command{
 		Use:     "ls",
 		Aliases: []string{"list"},
@@ -150,36 +151,36 @@ func newBatchListCommand(g *globals) *cobra.Command {
 		Long: `Lists the batches that are kept: those that are open, and those that have ended
 not longer ago than completed jobs are kept. With --json each line is one batch.
 
-` + exitHelp,
-		Args: usageArgs(cobra.NoArgs),
+` + view.ExitHelp,
+		Args: view.UsageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := g.client()
+			c, err := g.Client()
 			if err != nil {
 				return err
 			}
 			defer c.Close()
-			t := &longTable{g: g, rows: [][]string{batchColumns}}
+			t := &view.LongTable{G: g, Rows: [][]string{view.BatchColumns}}
 			for b, err := range c.Batches(cmd.Context()) {
 				if err != nil {
 					return err
 				}
-				if err := t.add(b, func() []string { return batchRow(b, time.Now()) }); err != nil {
+				if err := t.Add(b, func() []string { return view.BatchRow(b, time.Now()) }); err != nil {
 					return err
 				}
 			}
-			return t.end()
+			return t.End()
 		},
 	}
 }
 
-func newBatchShowCommand(g *globals) *cobra.Command {
+func newBatchShowCommand(g *view.Globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show ID",
 		Short: "Show a batch",
-		Long:  "Shows a batch. Its jobs are listed by osqueue job ls --batch ID --status all.\n\n" + exitHelp,
-		Args:  usageArgs(cobra.ExactArgs(1)),
+		Long:  "Shows a batch. Its jobs are listed by osqueue job ls --batch ID --status all.\n\n" + view.ExitHelp,
+		Args:  view.UsageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return g.withClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
+			return g.WithClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
 				b, err := c.Batch(ctx, args[0])
 				if err != nil {
 					return err
@@ -190,13 +191,13 @@ func newBatchShowCommand(g *globals) *cobra.Command {
 	}
 }
 
-func showBatch(g *globals, b v1.BatchInfo) error {
-	if g.json {
-		return g.writeJSON(b)
+func showBatch(g *view.Globals, b v1.BatchInfo) error {
+	if g.JSON {
+		return g.WriteJSON(b)
 	}
 	rows := [][]string{
 		{"id", b.ID},
-		{"state", batchState(b)},
+		{"state", view.BatchState(b)},
 		{"created", units.ClockTime(b.CreatedAt)},
 		{"ended", units.ClockTime(b.EndedAt)},
 		{"jobs", strconv.FormatUint(b.Total, 10)},
@@ -206,12 +207,12 @@ func showBatch(g *globals, b v1.BatchInfo) error {
 		{"cancelled", strconv.FormatUint(b.Cancelled, 10)},
 	}
 	if b.CallbackID != "" {
-		rows = append(rows, []string{"callback", fmt.Sprintf("%s, when all are %s (%s)", b.CallbackID, textOr(b.CallbackOn, v1.CallbackEnded), callbackState(b))})
+		rows = append(rows, []string{"callback", fmt.Sprintf("%s, when all are %s (%s)", b.CallbackID, view.TextOr(b.CallbackOn, v1.CallbackEnded), view.CallbackState(b))})
 	}
-	return g.table(rows)
+	return g.Table(rows)
 }
 
-func newBatchCancelCommand(g *globals) *cobra.Command {
+func newBatchCancelCommand(g *view.Globals) *cobra.Command {
 	r := &changeRun{g: g, change: cancelJobs}
 	cmd := &cobra.Command{
 		Use:   "cancel ID",
@@ -219,13 +220,13 @@ func newBatchCancelCommand(g *globals) *cobra.Command {
 		Long: `Cancels the jobs of a batch that have not ended. They are counted, and you are
 asked; --yes answers that beforehand, and is needed when stdin is no terminal.
 
-` + exitHelp,
-		Args: usageArgs(cobra.ExactArgs(1)),
+` + view.ExitHelp,
+		Args: view.UsageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if args[0] == "" {
-				return usagef("the id of the batch is empty")
+				return view.Usagef("the id of the batch is empty")
 			}
-			r.command, r.filter.batch = cmd.CommandPath(), args[0]
+			r.command, r.filter.Batch = cmd.CommandPath(), args[0]
 			return r.run(cmd.Context(), nil)
 		},
 	}

@@ -12,6 +12,7 @@ import (
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
 	"osqueue/internal/cli/units"
+	"osqueue/internal/cli/view"
 )
 
 // change is a way to change jobs: cancel, retry or delete.
@@ -51,19 +52,19 @@ var (
 
 // changeRun is one run of a command that changes jobs.
 type changeRun struct {
-	g       *globals
+	g       *view.Globals
 	change  *change
 	command string // as it was called, for messages
-	filter  filterFlags
+	filter  view.Filter
 	only    string // the one status that is meant, also of jobs that are named; "": no matter
 	yes     bool
 }
 
 func (r *changeRun) bind(cmd *cobra.Command) {
-	r.filter.bind(cmd, r.only == "")
+	r.filter.Bind(cmd, r.only == "")
 	flags := cmd.Flags()
-	flags.BoolVar(&r.filter.all, "all", false, "all jobs")
-	flags.IntVar(&r.filter.limit, "limit", 0, "change at most so many jobs (default: all that the filter matches)")
+	flags.BoolVar(&r.filter.All, "all", false, "all jobs")
+	flags.IntVar(&r.filter.Limit, "limit", 0, "change at most so many jobs (default: all that the filter matches)")
 	flags.BoolVarP(&r.yes, "yes", "y", false, "do not ask before jobs are changed by a filter")
 }
 
@@ -72,12 +73,12 @@ func (r *changeRun) run(ctx context.Context, ids []string) error {
 	if err := r.check(ids); err != nil {
 		return err
 	}
-	c, err := r.g.client()
+	c, err := r.g.Client()
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	return r.g.acked(ctx, func(ctx context.Context) error {
+	return r.g.Acked(ctx, func(ctx context.Context) error {
 		if len(ids) > 0 {
 			return r.byID(ctx, c, ids)
 		}
@@ -87,16 +88,16 @@ func (r *changeRun) run(ctx context.Context, ids []string) error {
 
 func (r *changeRun) check(ids []string) error {
 	f := &r.filter
-	filtered := f.named() || f.all || len(f.status) > 0
+	filtered := f.Named() || f.All || len(f.Status) > 0
 	switch {
-	case len(ids) > 0 && (filtered || f.limit != 0):
-		return usagef("give ids or a filter, not both")
+	case len(ids) > 0 && (filtered || f.Limit != 0):
+		return view.Usagef("give ids or a filter, not both")
 	case len(ids) == 0 && !filtered:
-		return usagef("which jobs? Give ids, or a filter: --type, --tag, --all… (see --help)")
-	case f.all && f.named():
-		return usagef("--all and a filter exclude each other")
-	case f.limit < 0:
-		return usagef("--limit %d: must not be negative", f.limit)
+		return view.Usagef("which jobs? Give ids, or a filter: --type, --tag, --all… (see --help)")
+	case f.All && f.Named():
+		return view.Usagef("--all and a filter exclude each other")
+	case f.Limit < 0:
+		return view.Usagef("--limit %d: must not be negative", f.Limit)
 	}
 	return nil
 }
@@ -146,8 +147,8 @@ func (r *changeRun) checkOnly(ctx context.Context, c *client.Client, ids []strin
 	return nil
 }
 
-func showChange(g *globals, ch *change, c client.Change) error {
-	if g.json {
+func showChange(g *view.Globals, ch *change, c client.Change) error {
+	if g.JSON {
 		out := struct {
 			JobID     string `json:"jobId"`
 			Changed   bool   `json:"changed"`
@@ -156,9 +157,9 @@ func showChange(g *globals, ch *change, c client.Change) error {
 			Status    string `json:"status,omitzero"`
 			Committed string `json:"committed,omitzero"`
 		}{c.JobID, c.Tag == "" && !c.Duplicate, c.Tag, c.Duplicate, c.Status, string(c.Committed)}
-		return g.writeJSON(out)
+		return g.WriteJSON(out)
 	}
-	return g.printf("%s  %s\n", c.JobID, changeText(ch, c))
+	return g.Printf("%s  %s\n", c.JobID, changeText(ch, c))
 }
 
 func changeText(ch *change, c client.Change) string {
@@ -181,8 +182,8 @@ func changeText(ch *change, c client.Change) string {
 
 // byFilter counts the matching jobs, asks for confirmation, and changes them.
 func (r *changeRun) byFilter(ctx context.Context, c *client.Client) error {
-	if !r.yes && !r.g.interactive() {
-		return errNoTerminal(r.command)
+	if !r.yes && !r.g.Interactive() {
+		return view.NoTerminalError(r.command)
 	}
 	statuses, err := r.statuses()
 	if err == nil {
@@ -204,21 +205,21 @@ func (r *changeRun) byFilter(ctx context.Context, c *client.Client) error {
 	if err != nil {
 		return err
 	}
-	if r.g.json {
-		return writeWritten(r.g, map[string]uint64{"count": n})
+	if r.g.JSON {
+		return view.WriteWritten(r.g, map[string]uint64{"count": n})
 	}
-	return r.g.printf("%s %s\n", plural(n, "job"), r.change.done)
+	return r.g.Printf("%s %s\n", view.Plural(n, "job"), r.change.done)
 }
 
 // where changes the jobs that match the filter and returns their number. The cluster's
 // filter takes one tag; with several tags, where lists the jobs and changes them by
 // their ids.
 func (r *changeRun) where(ctx context.Context, c *client.Client, statuses []string) (n uint64, err error) {
-	if len(r.filter.tags) < 2 {
-		return r.change.where(c, ctx, r.filter.change(statuses))
+	if len(r.filter.Tags) < 2 {
+		return r.change.where(c, ctx, r.filter.Change(statuses))
 	}
-	list := r.filter.list()
-	list.Statuses, list.Limit, list.PageSize = statuses, r.filter.limit, client.MaxBatchJobs
+	list := r.filter.List()
+	list.Statuses, list.Limit, list.PageSize = statuses, r.filter.Limit, client.MaxBatchJobs
 	var ids []string
 	send := func() error {
 		changes, err := r.change.many(c, ctx, ids)
@@ -248,17 +249,17 @@ func (r *changeRun) statuses() ([]string, error) {
 	switch {
 	case r.only != "":
 		return []string{r.only}, nil
-	case len(r.filter.status) == 0:
+	case len(r.filter.Status) == 0:
 		return r.change.chosen, nil
-	case slices.Contains(r.filter.status, v1.StatusAll):
+	case slices.Contains(r.filter.Status, v1.StatusAll):
 		return r.change.applies, nil
 	}
-	for _, s := range r.filter.status {
+	for _, s := range r.filter.Status {
 		if !slices.Contains(r.change.applies, s) {
-			return nil, usagef("--status %s: %s is for jobs that are %s", v1.StatusWord(s), r.change.verb, strings.Join(units.StatusWords(r.change.applies), ", "))
+			return nil, view.Usagef("--status %s: %s is for jobs that are %s", v1.StatusWord(s), r.change.verb, strings.Join(units.StatusWords(r.change.applies), ", "))
 		}
 	}
-	return r.filter.status, nil
+	return r.filter.Status, nil
 }
 
 // ask prints the number of jobs and asks for confirmation.
@@ -270,7 +271,7 @@ func (r *changeRun) ask(ctx context.Context, c *client.Client, statuses []string
 	if count.total == 0 {
 		return false, r.nothing()
 	}
-	sure, err := r.g.confirm(ctx, fmt.Sprintf("%s %s?", capital(r.change.verb), count))
+	sure, err := r.g.Confirm(ctx, fmt.Sprintf("%s %s?", capital(r.change.verb), count))
 	if err == nil && !sure {
 		err = errors.New("nothing was changed")
 	}
@@ -278,10 +279,10 @@ func (r *changeRun) ask(ctx context.Context, c *client.Client, statuses []string
 }
 
 func (r *changeRun) nothing() error {
-	if r.g.json {
-		return r.g.writeJSON(map[string]uint64{"count": 0})
+	if r.g.JSON {
+		return r.g.WriteJSON(map[string]uint64{"count": 0})
 	}
-	return r.g.printf("no job matches; nothing was changed\n")
+	return r.g.Printf("no job matches; nothing was changed\n")
 }
 
 // maxCounted bounds the number of jobs that are counted before the question.
@@ -296,11 +297,11 @@ type jobCount struct {
 
 func (r *changeRun) count(ctx context.Context, c *client.Client, statuses []string) (jobCount, error) {
 	n := jobCount{byStatus: make(map[string]int)}
-	list := r.filter.list()
+	list := r.filter.List()
 	list.Statuses, list.PageSize = statuses, 1000
 	list.Limit = maxCounted + 1
-	if r.filter.limit > 0 {
-		list.Limit = min(list.Limit, r.filter.limit)
+	if r.filter.Limit > 0 {
+		list.Limit = min(list.Limit, r.filter.Limit)
 	}
 	for job, err := range c.Jobs(ctx, list) {
 		if err != nil {
@@ -325,7 +326,7 @@ func (n jobCount) String() string {
 			parts = append(parts, fmt.Sprintf("%d %s", n.byStatus[s], v1.StatusWord(s)))
 		}
 	}
-	text := fmt.Sprintf("%s (%s)", plural(uint64(n.total), "job"), strings.Join(parts, ", "))
+	text := fmt.Sprintf("%s (%s)", view.Plural(uint64(n.total), "job"), strings.Join(parts, ", "))
 	if n.more {
 		return "more than " + text
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/view"
 )
 
 // withJobs is a fake with jobs w0… that wait, c0… completed and d0… dead.
@@ -42,19 +43,19 @@ func TestChangeByID(t *testing.T) {
 		line, out, err string
 		code           int
 	}{
-		{"job cancel w0", "w0  cancelled\n", "", exitOK},
-		{"job cancel w0", "w0  cancelled before\n", "", exitOK},
-		{"job cancel w2", "cancellation requested", "", exitOK},
-		{"job cancel c0", "", "the job is completed", exitFailure},
-		{"job cancel nobody", "", "no such job", exitFailure},
-		{"job cancel w1 c0 nobody", "w1  cancelled\nc0  not cancelled: its status does not allow it\nnobody  there is no such job\n", "2 of 3 jobs could not be cancelled", exitFailure},
-		{"job retry d0", "d0  retried\n", "", exitOK},
-		{"job delete c0", "c0  deleted\n", "", exitOK},
-		{"job rm w2", "", "in_progress", exitFailure},
-		{"dead rm w1", "", "job w1 is cancelled, not dead", exitFailure},
-		{"dead retry d1", "d1  retried\n", "", exitOK},
-		{"job cancel d1 --json", `{"jobId":"d1","changed":true,"status":"cancelled"}` + "\n", "", exitOK},
-		{"job cancel d1 nobody --json", `{"jobId":"d1","changed":false,"duplicate":true}` + "\n" + `{"jobId":"nobody","changed":false,"_tag":"not_found"}`, "could not", exitFailure},
+		{"job cancel w0", "w0  cancelled\n", "", view.ExitOK},
+		{"job cancel w0", "w0  cancelled before\n", "", view.ExitOK},
+		{"job cancel w2", "cancellation requested", "", view.ExitOK},
+		{"job cancel c0", "", "the job is completed", view.ExitFailure},
+		{"job cancel nobody", "", "no such job", view.ExitFailure},
+		{"job cancel w1 c0 nobody", "w1  cancelled\nc0  not cancelled: its status does not allow it\nnobody  there is no such job\n", "2 of 3 jobs could not be cancelled", view.ExitFailure},
+		{"job retry d0", "d0  retried\n", "", view.ExitOK},
+		{"job delete c0", "c0  deleted\n", "", view.ExitOK},
+		{"job rm w2", "", "in_progress", view.ExitFailure},
+		{"dead rm w1", "", "job w1 is cancelled, not dead", view.ExitFailure},
+		{"dead retry d1", "d1  retried\n", "", view.ExitOK},
+		{"job cancel d1 --json", `{"jobId":"d1","changed":true,"status":"cancelled"}` + "\n", "", view.ExitOK},
+		{"job cancel d1 nobody --json", `{"jobId":"d1","changed":false,"duplicate":true}` + "\n" + `{"jobId":"nobody","changed":false,"_tag":"not_found"}`, "could not", view.ExitFailure},
 	} {
 		got := osq(t, q, "", strings.Fields(c.line)...)
 		if got.code != c.code || !strings.Contains(got.out, c.out) || !strings.Contains(got.err, c.err) || (c.err == "") != (got.err == "") {
@@ -75,20 +76,20 @@ func TestChangeByFilterAsks(t *testing.T) {
 	q := withJobs(t, 4, 3, 2)
 	for _, answer := range []string{"", "\n", "n\n", "no\n", "yesterday\n"} {
 		got := run(q, answer, "job delete --all")
-		if got.code != exitFailure || !strings.Contains(got.err, "Delete 9 jobs (4 available, 3 completed, 2 dead)? [y/N]") || !strings.Contains(got.err, "nothing was changed") {
+		if got.code != view.ExitFailure || !strings.Contains(got.err, "Delete 9 jobs (4 available, 3 completed, 2 dead)? [y/N]") || !strings.Contains(got.err, "nothing was changed") {
 			t.Errorf("%q: %+v", answer, got)
 		}
 	}
 	if len(q.writes()) != 0 {
 		t.Fatal("something was changed in spite of a no")
 	}
-	if got := run(q, "y\n", "job cancel --tag t1"); got.code != exitOK || got.out != "2 jobs cancelled\n" {
+	if got := run(q, "y\n", "job cancel --tag t1"); got.code != view.ExitOK || got.out != "2 jobs cancelled\n" {
 		t.Errorf("%+v", got)
 	}
-	if got := run(q, " YES \n", "dead retry --all"); got.code != exitOK || got.out != "2 jobs retried\n" {
+	if got := run(q, " YES \n", "dead retry --all"); got.code != view.ExitOK || got.out != "2 jobs retried\n" {
 		t.Errorf("%+v", got)
 	}
-	if got := run(q, "y\n", "dead rm --all"); got.code != exitOK || got.out != "no job matches; nothing was changed\n" {
+	if got := run(q, "y\n", "dead rm --all"); got.code != view.ExitOK || got.out != "no job matches; nothing was changed\n" {
 		t.Errorf("%+v", got)
 	}
 	if n := q.statuses(); n[v1.StatusCancelled] != 2 || n[v1.StatusUnclaimed] != 4 || n[v1.StatusCompleted] != 3 {
@@ -97,7 +98,7 @@ func TestChangeByFilterAsks(t *testing.T) {
 	// A retry without --status leaves what waits for its time alone.
 	q = withJobs(t, 0, 0, 1)
 	q.jobs[0].Status = v1.StatusScheduled
-	if got := run(q, "y\n", "job retry --type bad"); got.code != exitOK || !strings.Contains(got.out, "no job matches") {
+	if got := run(q, "y\n", "job retry --type bad"); got.code != view.ExitOK || !strings.Contains(got.out, "no job matches") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -109,12 +110,12 @@ func TestChangeByFilterWithoutTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer null.Close()
-	if isTerminal(null) || isTerminal(strings.NewReader("y\n")) {
+	if view.IsTerminal(null) || view.IsTerminal(strings.NewReader("y\n")) {
 		t.Error("that is no terminal")
 	}
 	for _, line := range []string{"job cancel --all", "queue purge wait", "batch cancel b1", "dead rm --all"} {
 		got := osq(t, q, "y\n", strings.Fields(line)...)
-		if got.code != exitUsage || !strings.Contains(got.err, "osqueue "+line[:8]) || !strings.Contains(got.err, "--yes") {
+		if got.code != view.ExitUsage || !strings.Contains(got.err, "osqueue "+line[:8]) || !strings.Contains(got.err, "--yes") {
 			t.Errorf("%s: %+v", line, got)
 		}
 	}
@@ -141,7 +142,7 @@ func TestChangeByFilterOnTheWire(t *testing.T) {
 		"batch cancel b1 --yes":                          {"POST /v1/jobs/cancel", `{"filter":{"statuses":["blocked","scheduled","unclaimed","in_progress"],"batchId":"b1"}}`},
 	} {
 		got := osq(t, q, "", strings.Fields(line)...)
-		if seen := q.writes(); got.code != exitOK || !slices.Equal(seen, []request{want}) {
+		if seen := q.writes(); got.code != view.ExitOK || !slices.Equal(seen, []request{want}) {
 			t.Errorf("%s: %+v\n%v", line, got, seen)
 		}
 	}
@@ -167,7 +168,7 @@ func TestChangeByFilterFailsHalfWay(t *testing.T) {
 		return nil
 	}
 	got := osq(t, q, "", "job", "cancel", "--all", "--yes")
-	if got.code != exitFailure || !strings.Contains(got.err, "enough") || !strings.Contains(got.err, "4 jobs had been cancelled before") {
+	if got.code != view.ExitFailure || !strings.Contains(got.err, "enough") || !strings.Contains(got.err, "4 jobs had been cancelled before") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -190,14 +191,14 @@ func TestJobWait(t *testing.T) {
 		line, out, err string
 		code           int
 	}{
-		{"job wait c0", "[7]\n", "", exitOK},
-		{"job wait c0 c1", "c0\tcompleted\t[7]\nc1\tcompleted\t\n", "", exitOK},
-		{"job wait d0", "", "job d0 is dead: no luck", exitFailure},
-		{"job wait c0 d0", "c0\tcompleted\t[7]\nd0\tdead\tno luck\n", "", exitFailure},
-		{"job wait w0 --wait-for 50ms", "", "available", exitFailure},
-		{"job wait c1 w0 --wait-for 50ms", "c1\tcompleted\t\n", "job w0: ", exitFailure},
-		{"job wait nobody", "", "no such job", exitFailure},
-		{"job wait c0 --json", `{"id":"c0","status":"completed"`, "", exitOK},
+		{"job wait c0", "[7]\n", "", view.ExitOK},
+		{"job wait c0 c1", "c0\tcompleted\t[7]\nc1\tcompleted\t\n", "", view.ExitOK},
+		{"job wait d0", "", "job d0 is dead: no luck", view.ExitFailure},
+		{"job wait c0 d0", "c0\tcompleted\t[7]\nd0\tdead\tno luck\n", "", view.ExitFailure},
+		{"job wait w0 --wait-for 50ms", "", "available", view.ExitFailure},
+		{"job wait c1 w0 --wait-for 50ms", "c1\tcompleted\t\n", "job w0: ", view.ExitFailure},
+		{"job wait nobody", "", "no such job", view.ExitFailure},
+		{"job wait c0 --json", `{"id":"c0","status":"completed"`, "", view.ExitOK},
 	} {
 		got := osq(t, q, "", strings.Fields(c.line)...)
 		if got.code != c.code || !strings.HasPrefix(got.out, c.out) || !strings.Contains(got.err, c.err) {

@@ -16,6 +16,7 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/view"
 )
 
 // runMain is the environment variable that makes the test binary the program
@@ -58,8 +59,8 @@ func newCommand(t *testing.T, servers ...string) *command {
 
 func (c *command) run(args ...string) ended {
 	c.t.Helper()
-	g := &globals{version: version, stdin: c.stdin, stdout: c.out, stderr: c.err, getenv: func(name string) string { return c.env[name] }}
-	g.terminal = func() bool { return c.tty }
+	g := &view.Globals{Version: version, In: c.stdin, Out: c.out, Err: c.err, Getenv: func(name string) string { return c.env[name] }}
+	g.Terminal = func() bool { return c.tty }
 	code := run(c.ctx, args, g)
 	return ended{out: c.out.String(), err: c.err.String(), code: code}
 }
@@ -100,7 +101,7 @@ func TestNoClusterSaysWhatWasTriedAndWhatToDo(t *testing.T) {
 			t.Errorf("%q does not say %q", got.err, want)
 		}
 	}
-	if got.code != exitFailure || got.out != "" {
+	if got.code != view.ExitFailure || got.out != "" {
 		t.Errorf("%+v", got)
 	}
 	c = newCommand(t, "127.0.0.1:1")
@@ -142,7 +143,7 @@ func TestWrongUse(t *testing.T) {
 		"worker --exec a=true --exec a=true", "worker --exec a=true --concurrency -1", "worker --exec a=true --concurrency 0", "worker --exec a=true --lease -1s",
 	} {
 		got := osq(t, q, "", strings.Fields(line)...)
-		if got.code != exitUsage || !strings.HasPrefix(got.err, "osqueue: ") || len(got.err) < 20 {
+		if got.code != view.ExitUsage || !strings.HasPrefix(got.err, "osqueue: ") || len(got.err) < 20 {
 			t.Errorf("%s: %+v", line, got)
 		}
 	}
@@ -154,22 +155,22 @@ func TestWrongUse(t *testing.T) {
 func TestServersFromFlagBeatTheEnvironment(t *testing.T) {
 	q := newQueueFake(t)
 	c := newCommand(t, "127.0.0.1:1")
-	if got := c.run("status", "--servers", strings.TrimPrefix(q.srv.URL, "http://")); got.code != exitOK {
+	if got := c.run("status", "--servers", strings.TrimPrefix(q.srv.URL, "http://")); got.code != view.ExitOK {
 		t.Errorf("%+v", got)
 	}
-	g := &globals{getenv: func(string) string { return "" }}
+	g := &view.Globals{Getenv: func(string) string { return "" }}
 	root := &cobra.Command{}
-	g.bind(root.PersistentFlags())
-	if got := strings.Join(g.servers, ","); got != defaultServers {
+	g.Bind(root.PersistentFlags())
+	if got := strings.Join(g.Servers, ","); got != view.DefaultServers {
 		t.Errorf("default: %s", got)
 	}
 }
 
 func TestExitCodes(t *testing.T) {
 	for err, want := range map[error]int{
-		nil: exitOK, errors.New("x"): exitFailure, silentError{}: exitFailure, usagef("x"): exitUsage, &client.Error{}: exitFailure,
+		nil: view.ExitOK, errors.New("x"): view.ExitFailure, view.SilentError{}: view.ExitFailure, view.Usagef("x"): view.ExitUsage, &client.Error{}: view.ExitFailure,
 	} {
-		if got := exitCode(err); got != want {
+		if got := view.ExitCode(err); got != want {
 			t.Errorf("%v: %d", err, got)
 		}
 	}
@@ -178,12 +179,12 @@ func TestExitCodes(t *testing.T) {
 func TestHelpTellsTheExitStatus(t *testing.T) {
 	n := 0
 	root := &cobra.Command{Use: "osqueue"}
-	root.AddCommand(commands(newGlobals(version))...)
+	root.AddCommand(commands(view.NewGlobals(version))...)
 	for _, cmd := range all(root) {
 		line := strings.Fields(cmd.CommandPath())[1:]
 		got := newCommand(t, "127.0.0.1:1").run(append(line, "--help")...)
 		silent := cmd.Name() == "version" || cmd.CommandPath() == "osqueue dev restart"
-		exit := exitHelp
+		exit := view.ExitHelp
 		switch cmd.Name() { // those that run commands have more of them
 		case "run":
 			exit = runExitHelp
@@ -226,9 +227,9 @@ func TestFailedOutputIsAFailure(t *testing.T) {
 		"submit a 1", "submit a 1 --json", "submit a --file -", "submit a 1 --wait", "submit a --file - --wait", "run -- echo x", "run --json -- echo x", "map - -- echo x", "map - --json -- echo x", "job list", "job list --json", "job list --all", "status", "status --json",
 		"job wait j", "job wait j j", "job delete j", "job cancel --all --yes", "queue ls", "queue pause a", "cron ls", "cron trigger a", "batch ls", "batch create", "stats", "worker ls", "events --limit 1",
 	} {
-		g := &globals{stdin: strings.NewReader("1\n"), stdout: brokenPipe{}, stderr: io.Discard, getenv: func(string) string { return q.srv.URL }}
+		g := &view.Globals{In: strings.NewReader("1\n"), Out: brokenPipe{}, Err: io.Discard, Getenv: func(string) string { return q.srv.URL }}
 		root := &cobra.Command{Use: "osqueue", SilenceErrors: true, SilenceUsage: true}
-		g.bind(root.PersistentFlags())
+		g.Bind(root.PersistentFlags())
 		root.AddCommand(commands(g)...)
 		root.SetArgs(strings.Fields(line))
 		if err := root.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), "broken pipe") {

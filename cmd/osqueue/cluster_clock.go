@@ -14,16 +14,17 @@ import (
 	"osqueue/client"
 	"osqueue/cluster"
 	"osqueue/internal/cli/units"
+	"osqueue/internal/cli/view"
 )
 
-func newClusterCommand(g *globals) *cobra.Command {
-	cmd := newGroupCommand("cluster", "Look after the cluster itself",
+func newClusterCommand(g *view.Globals) *cobra.Command {
+	cmd := view.NewGroup("cluster", "Look after the cluster itself",
 		"Commands about the nodes and what they share, not about jobs.")
 	cmd.AddCommand(newClusterClockCommand(g))
 	return cmd
 }
 
-func newClusterClockCommand(g *globals) *cobra.Command {
+func newClusterClockCommand(g *view.Globals) *cobra.Command {
 	var back, yes bool
 	var to, key string
 	cmd := &cobra.Command{
@@ -53,17 +54,17 @@ The change is one log entry, on all nodes or on none. If its answer is lost, the
 asks again; with the same --idempotency-key it is done once. It needs feature level 9,
 which a cluster has when all its nodes are upgraded.
 
-` + exitHelp,
+` + view.ExitHelp,
 		Example: `  osqueue cluster clock
   osqueue cluster clock --set-back --yes
   osqueue cluster clock --set 2026-03-01T12:00:00Z --yes`,
-		Args: usageArgs(cobra.NoArgs),
+		Args: view.UsageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			req, err := clockRequest(back, to, key, yes)
 			if err != nil {
 				return err
 			}
-			return g.withClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
+			return g.WithClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
 				if req != nil {
 					return setClock(cmd.Context(), g, c, *req)
 				}
@@ -82,11 +83,11 @@ which a cluster has when all its nodes are upgraded.
 func clockRequest(back bool, to, key string, yes bool) (*cluster.ClockRequest, error) {
 	switch {
 	case back && to != "":
-		return nil, usagef("--set-back and --set: give one of them")
+		return nil, view.Usagef("--set-back and --set: give one of them")
 	case !back && to == "":
 		return nil, nil
 	case !yes:
-		return nil, usagef("osqueue cluster clock --set-back and --set change the time of every job; look at osqueue cluster clock, then give --yes")
+		return nil, view.Usagef("osqueue cluster clock --set-back and --set change the time of every job; look at osqueue cluster clock, then give --yes")
 	}
 	req := &cluster.ClockRequest{Key: cmp.Or(key, uuid.NewString())}
 	if to == "" {
@@ -94,7 +95,7 @@ func clockRequest(back bool, to, key string, yes bool) (*cluster.ClockRequest, e
 	}
 	at, err := time.Parse(time.RFC3339, to)
 	if err != nil || at.UnixMilli() <= 0 {
-		return nil, usagef("--set %s: must be a time after 1970 as in 2026-03-01T12:00:00Z (RFC 3339)", to)
+		return nil, view.Usagef("--set %s: must be a time after 1970 as in 2026-03-01T12:00:00Z (RFC 3339)", to)
 	}
 	req.To = at.UnixMilli()
 	return req, nil
@@ -106,7 +107,7 @@ const setClockPatience = time.Minute
 // setClock sets the queue's time back. It waits without the usual bound, because the
 // leader needs longer than --timeout for a large queue, and repeats the request with the
 // same key if it is not answered, for example because another node leads now.
-func setClock(ctx context.Context, g *globals, c *client.Client, req cluster.ClockRequest) error {
+func setClock(ctx context.Context, g *view.Globals, c *client.Client, req cluster.ClockRequest) error {
 	for start := time.Now(); ; {
 		set, again, err := askToSetClock(ctx, c, req)
 		switch {
@@ -138,15 +139,15 @@ func askToSetClock(ctx context.Context, c *client.Client, req cluster.ClockReque
 	return cluster.AskToSetClock(ctx, http.DefaultClient, *lead.LeaderAddress, req)
 }
 
-func showClockSet(g *globals, set cluster.ClockSet) error {
+func showClockSet(g *view.Globals, set cluster.ClockSet) error {
 	by := time.Duration(set.By) * time.Millisecond
 	switch {
-	case g.json:
-		return g.writeJSON(set)
+	case g.JSON:
+		return g.WriteJSON(set)
 	case set.Repeated:
-		return g.printf("the queue's time was set back by %v before, by a request with this key\n", by)
+		return g.Printf("the queue's time was set back by %v before, by a request with this key\n", by)
 	default:
-		return g.printf("the queue's time was set back from %s to %s\n", units.ClockTime(set.Before), units.ClockTime(set.Now))
+		return g.Printf("the queue's time was set back from %s to %s\n", units.ClockTime(set.Before), units.ClockTime(set.Now))
 	}
 }
 
@@ -173,7 +174,7 @@ type wallClock struct {
 	OffsetMs *int64 `json:"offsetMs,omitzero"` // ahead of the leader's; absent if it is not known
 }
 
-func showClocks(g *globals, nodes []client.NodeStatus) error {
+func showClocks(g *view.Globals, nodes []client.NodeStatus) error {
 	i := leaderIndex(nodes)
 	if i < 0 {
 		return noLeaderAsked(nodes)
@@ -189,8 +190,8 @@ func showClocks(g *globals, nodes []client.NodeStatus) error {
 		}
 		out.Nodes = append(out.Nodes, c)
 	}
-	if g.json {
-		return g.writeJSON(out)
+	if g.JSON {
+		return g.WriteJSON(out)
 	}
 	rows := [][]string{{"NODE", "WALL CLOCK", "OFFSET"}}
 	for _, c := range out.Nodes {
@@ -200,5 +201,5 @@ func showClocks(g *globals, nodes []client.NodeStatus) error {
 	if ahead := time.Duration(out.AheadMs) * time.Millisecond; ahead.Abs() >= 100*time.Millisecond {
 		relation = fmt.Sprintf("%s against the wall clock of %s, which leads", offsetText(&out.AheadMs), out.Leader)
 	}
-	return errors.Join(g.printf("queue's time  %s (%s)\n\n", units.ClockTime(out.Now), relation), g.table(rows))
+	return errors.Join(g.Printf("queue's time  %s (%s)\n\n", units.ClockTime(out.Now), relation), g.Table(rows))
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/view"
 )
 
 // members gives the fake's status three members as a leader sees them.
@@ -61,7 +62,7 @@ func TestClusterClock(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	q.status.State, q.status.Leader = v1.StateCandidate, nil
-	if got := osq(t, q, "", "cluster", "clock"); got.code != exitFailure || !strings.Contains(got.err, "no leader") {
+	if got := osq(t, q, "", "cluster", "clock"); got.code != view.ExitFailure || !strings.Contains(got.err, "no leader") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -76,7 +77,7 @@ func TestClusterClockRefuses(t *testing.T) {
 		"--set 2026-03-01T12:00:00Z --set-back --yes": "give one of them",
 	} {
 		got := osq(t, q, "", append([]string{"cluster", "clock"}, strings.Fields(args)...)...)
-		if got.code != exitUsage || !strings.Contains(got.err, want) {
+		if got.code != view.ExitUsage || !strings.Contains(got.err, want) {
 			t.Errorf("%s: exit status %d, %s", args, got.code, got.err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
 	"osqueue/internal/cli/units"
+	"osqueue/internal/cli/view"
 )
 
 // cronFlags are the flags of "osqueue cron put".
@@ -29,7 +30,7 @@ var (
 	misses   = []string{v1.MissedSkip, v1.MissedOne}
 )
 
-func newCronPutCommand(g *globals) *cobra.Command {
+func newCronPutCommand(g *view.Globals) *cobra.Command {
 	f := &cronFlags{}
 	cmd := &cobra.Command{
 		Use:   "put NAME SPEC --type TYPE",
@@ -43,10 +44,10 @@ with seconds in front, or @hourly, @daily, @weekly, @monthly, @yearly, or
 another) or skip. --missed says what happens with times that passed while nobody
 could fire: skip, or one job in the place of all of them.
 
-` + units.UniqueHelp + "\n\n" + units.BackoffHelp + "\n\n" + exitHelp,
+` + units.UniqueHelp + "\n\n" + units.BackoffHelp + "\n\n" + view.ExitHelp,
 		Example: `  osqueue cron put cleanup '0 3 * * *' --tz Europe/Berlin --type cleanup --overlap skip --missed one
   osqueue cron put poll '@every 30s' --type poll --payload '{"url":"http://127.0.0.1/"}' --job-timeout 20s`,
-		Args: usageArgs(cobra.ExactArgs(2)),
+		Args: view.UsageArgs(cobra.ExactArgs(2)),
 		RunE: func(cmd *cobra.Command, args []string) error { return putCron(cmd.Context(), g, f, args[0], args[1]) },
 	}
 	flags := cmd.Flags()
@@ -58,8 +59,8 @@ could fire: skip, or one job in the place of all of them.
 	flags.StringVar(&f.missed, "missed", "", "skip or one (default skip)")
 	flags.BoolVar(&f.paused, "paused", false, "make it, but let it not fire yet")
 	f.bind(g, flags)
-	complete(cmd, "overlap", overlaps...)
-	complete(cmd, "missed", misses...)
+	view.CompleteFlag(cmd, "overlap", overlaps...)
+	view.CompleteFlag(cmd, "missed", misses...)
 	return cmd
 }
 
@@ -68,18 +69,18 @@ func (f *cronFlags) check() error {
 		return err
 	}
 	if !f.flags.Changed("type") {
-		return usagef("--type is missing: give the type of the jobs, or '' for jobs without type\nUsage: osqueue cron put NAME SPEC --type TYPE [flags]")
+		return view.Usagef("--type is missing: give the type of the jobs, or '' for jobs without type\nUsage: osqueue cron put NAME SPEC --type TYPE [flags]")
 	}
 	if f.overlap != "" && !slices.Contains(overlaps, f.overlap) {
-		return usagef("--overlap %q: use %s", f.overlap, strings.Join(overlaps, " or "))
+		return view.Usagef("--overlap %q: use %s", f.overlap, strings.Join(overlaps, " or "))
 	}
 	if f.missed != "" && !slices.Contains(misses, f.missed) {
-		return usagef("--missed %q: use %s", f.missed, strings.Join(misses, " or "))
+		return view.Usagef("--missed %q: use %s", f.missed, strings.Join(misses, " or "))
 	}
 	return nil
 }
 
-func putCron(ctx context.Context, g *globals, f *cronFlags, name, spec string) error {
+func putCron(ctx context.Context, g *view.Globals, f *cronFlags, name, spec string) error {
 	if err := f.check(); err != nil {
 		return err
 	}
@@ -89,7 +90,7 @@ func putCron(ctx context.Context, g *globals, f *cronFlags, name, spec string) e
 	}
 	job := f.job()
 	job.Type, job.Payload = f.kind, payload
-	return g.withClient(ctx, func(ctx context.Context, c *client.Client) error {
+	return g.WithClient(ctx, func(ctx context.Context, c *client.Client) error {
 		done := "replaced"
 		if _, err := c.Cron(ctx, name); client.IsNotFound(err) {
 			done = "created"

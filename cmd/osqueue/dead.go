@@ -8,10 +8,11 @@ import (
 
 	v1 "osqueue/client/api/v1"
 	"osqueue/internal/cli/units"
+	"osqueue/internal/cli/view"
 )
 
-func newDeadCommand(g *globals) *cobra.Command {
-	cmd := newGroupCommand("dead", "Look at dead jobs, retry or remove them",
+func newDeadCommand(g *view.Globals) *cobra.Command {
+	cmd := view.NewGroup("dead", "Look at dead jobs, retry or remove them",
 		`Dead jobs have used up their attempts, or failed for good. They are kept until
 somebody retries or removes them.`)
 	cmd.AddCommand(
@@ -23,7 +24,7 @@ somebody retries or removes them.`)
 	return cmd
 }
 
-func newDeadListCommand(g *globals) *cobra.Command {
+func newDeadListCommand(g *view.Globals) *cobra.Command {
 	l := &jobLister{g: g, columns: deadColumns, row: deadRow}
 	cmd := &cobra.Command{
 		Use:     "ls",
@@ -32,11 +33,11 @@ func newDeadListCommand(g *globals) *cobra.Command {
 		Long: `Lists dead jobs, first in first out, with the error of the last attempt. With
 --json each line is one job.
 
-` + exitHelp,
+` + view.ExitHelp,
 		Example: `  osqueue dead ls --type mail`,
-		Args:    usageArgs(cobra.NoArgs),
+		Args:    view.UsageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			l.filter.status = []string{v1.StatusDead}
+			l.filter.Status = []string{v1.StatusDead}
 			return l.run(cmd.Context())
 		},
 	}
@@ -51,15 +52,15 @@ func deadRow(j v1.Job, now time.Time) []string {
 	if died != "-" {
 		died += " ago"
 	}
-	return []string{j.ID, orDash(j.Type), attempts(j), died, workerName(j), orDash(clip(plainLine(firstLine(j.LastError))))}
+	return []string{j.ID, view.OrDash(j.Type), view.Attempts(j), died, view.WorkerName(j), view.OrDash(view.Clip(view.PlainLine(view.FirstLine(j.LastError))))}
 }
 
-func newDeadChangeCommand(g *globals, ch *change, name, short string) *cobra.Command {
+func newDeadChangeCommand(g *view.Globals, ch *change, name, short string) *cobra.Command {
 	r := &changeRun{g: g, change: ch, only: v1.StatusDead}
 	cmd := &cobra.Command{
 		Use:   name + " [ID…]",
 		Short: short,
-		Long:  short + ".\n\n" + filterHelp + "\n\n" + exitHelp,
+		Long:  short + ".\n\n" + filterHelp + "\n\n" + view.ExitHelp,
 		Example: strings.ReplaceAll(`  osqueue dead NAME 0190a8c2-5f0c-7b52-9f3a-3a7c1d1f6b11
   osqueue dead NAME --type mail
   osqueue dead NAME --all --yes`, "NAME", name),

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"osqueue/client"
+	"osqueue/internal/cli/view"
 	"osqueue/storage/bucketurl"
 )
 
@@ -30,7 +31,7 @@ type devOptions struct {
 
 // newDevCommand returns the command dev. checkServe checks flags for the nodes as serve
 // does.
-func newDevCommand(g *globals, checkServe func(g *globals, flags []string) error) *cobra.Command {
+func newDevCommand(g *view.Globals, checkServe func(g *view.Globals, flags []string) error) *cobra.Command {
 	var o devOptions
 	cmd := &cobra.Command{
 		Use:   "dev [-- SERVE-FLAGS]",
@@ -41,12 +42,12 @@ bucket. Ctrl-C stops all of it. Kill one of the nodes and see what happens;
 
 Flags after -- are those of serve and given to every node.
 
-` + exitHelp,
+` + view.ExitHelp,
 		Example: `  osqueue dev
   osqueue dev --http-port 9080 --raft-port 9180 --dir ./dev -- --lease 5s --log-level debug`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 && cmd.ArgsLenAtDash() != 0 {
-				return usagef("%q is not known to dev; write flags for the nodes after --\nUsage: %s", args[0], cmd.UseLine())
+				return view.Usagef("%q is not known to dev; write flags for the nodes after --\nUsage: %s", args[0], cmd.UseLine())
 			}
 			return nil
 		},
@@ -57,7 +58,7 @@ Flags after -- are those of serve and given to every node.
 				err = checkServe(g, args)
 			}
 			if err != nil {
-				return &usageError{err: err}
+				return &view.UsageError{Err: err}
 			}
 			return runDev(cmd.Context(), g, o)
 		},
@@ -71,12 +72,12 @@ Flags after -- are those of serve and given to every node.
 	cmd.AddCommand(&cobra.Command{
 		Use:   "restart NODE",
 		Short: "Start a killed node of the running dev cluster again",
-		Args:  usageArgs(cobra.ExactArgs(1)),
+		Args:  view.UsageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return devRestart(cmd.Context(), g, o.httpPort, args[0])
 		},
 	})
-	hideGlobals(cmd, "json", "servers", "timeout")
+	view.HideGlobals(cmd, "json", "servers", "timeout")
 	return cmd
 }
 
@@ -134,7 +135,7 @@ func (o *devOptions) serveArgs(i int) []string {
 }
 
 // runDev runs the cluster until ctx ends.
-func runDev(ctx context.Context, g *globals, o devOptions) (err error) {
+func runDev(ctx context.Context, g *view.Globals, o devOptions) (err error) {
 	ctx, stop := untilHangup(ctx)
 	defer stop()
 	if err := o.portsFree(); err != nil {

@@ -14,11 +14,12 @@ import (
 
 	"osqueue/client"
 	"osqueue/internal/cli/units"
+	"osqueue/internal/cli/view"
 )
 
 // devCluster owns the node processes of "osqueue dev".
 type devCluster struct {
-	g *globals
+	g *view.Globals
 	o devOptions
 
 	mu    sync.Mutex
@@ -33,7 +34,7 @@ type devNode struct {
 	done     chan struct{} // closed when the process has been waited for
 }
 
-func newDevCluster(g *globals, o devOptions) *devCluster {
+func newDevCluster(g *view.Globals, o devOptions) *devCluster {
 	return &devCluster{g: g, o: o, nodes: make([]*devNode, o.nodes)}
 }
 
@@ -237,7 +238,7 @@ func programName() string {
 // serversHint returns the flags that other commands need to find a cluster on other
 // ports.
 func (d *devCluster) serversHint() string {
-	if servers := strings.Join(d.o.servers(), ","); servers != defaultServers {
+	if servers := strings.Join(d.o.servers(), ","); servers != view.DefaultServers {
 		return "  export OSQUEUE_SERVERS=" + servers + "\n"
 	}
 	return ""
@@ -251,5 +252,5 @@ func (d *devCluster) portFlag() string {
 }
 
 func (d *devCluster) say(format string, args ...any) {
-	_ = d.g.printf("osqueue dev: "+format, args...) // a closed terminal must not stop the cluster
+	_ = d.g.Printf("osqueue dev: "+format, args...) // a closed terminal must not stop the cluster
 }

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"osqueue/internal/cli/view"
 )
 
 // The running "osqueue dev" takes commands on a unix socket, so that a restarted node is
@@ -61,7 +63,7 @@ func (d *devCluster) serveControl(l net.Listener) (stop func()) {
 }
 
 // devRestart asks the running dev cluster to start a node again.
-func devRestart(ctx context.Context, g *globals, httpPort int, node string) error {
+func devRestart(ctx context.Context, g *view.Globals, httpPort int, node string) error {
 	path := controlPath(httpPort)
 	hc := http.Client{
 		Timeout: 10 * time.Second,
@@ -72,7 +74,7 @@ func devRestart(ctx context.Context, g *globals, httpPort int, node string) erro
 	defer hc.CloseIdleConnections()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://dev/restart/"+node, nil)
 	if err != nil {
-		return &usageError{err: fmt.Errorf("node %q: %w", node, err)}
+		return &view.UsageError{Err: fmt.Errorf("node %q: %w", node, err)}
 	}
 	resp, err := hc.Do(req)
 	if err != nil {
@@ -83,5 +85,5 @@ func devRestart(ctx context.Context, g *globals, httpPort int, node string) erro
 	if resp.StatusCode != http.StatusNoContent {
 		return errors.New(strings.TrimSpace(string(body)))
 	}
-	return g.printf("%s is starting\n", node)
+	return g.Printf("%s is starting\n", node)
 }

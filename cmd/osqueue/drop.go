@@ -20,6 +20,7 @@ import (
 	"osqueue/cluster"
 	"osqueue/cluster/inbox"
 	"osqueue/internal/cli/units"
+	"osqueue/internal/cli/view"
 	"osqueue/storage"
 	"osqueue/storage/bucketurl"
 )
@@ -32,7 +33,7 @@ type dropFlags struct {
 	fresh  bool
 }
 
-func newDropCommand(g *globals) *cobra.Command {
+func newDropCommand(g *view.Globals) *cobra.Command {
 	f := &dropFlags{}
 	f.waitFor = time.Hour // there is no such flag here, and check wants one
 	cmd := &cobra.Command{
@@ -51,15 +52,15 @@ its job once, as long as the queue remembers it.
 
 With --unique KEY[:SCOPE] nothing is added while another job of the type holds
 KEY; the file is removed all the same, and the leader's log names that job.
-` + units.UniqueForm + "\n\n" + units.BackoffHelp + "\n\n" + exitHelp,
+` + units.UniqueForm + "\n\n" + units.BackoffHelp + "\n\n" + view.ExitHelp,
 		Example: `  osqueue drop --bucket file:///srv/osqueue wc '"three little words"'
   date | osqueue drop --bucket s3://jobs/prod?region=eu-central-1 --type log --text
   osqueue drop --bucket gs://jobs/prod report --id report-2026-12-24 --run-at '2026-12-24 18:00'`,
-		Args: usageArgs(cobra.MaximumNArgs(2)),
+		Args: view.UsageArgs(cobra.MaximumNArgs(2)),
 		RunE: func(cmd *cobra.Command, args []string) error { return runDrop(cmd.Context(), g, f, args) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.bucket, "bucket", g.getenv(envPrefix+"BUCKET"), "the bucket of the cluster: "+bucketurl.Forms+" (environment: OSQUEUE_BUCKET)")
+	flags.StringVar(&f.bucket, "bucket", g.Getenv(view.EnvPrefix+"BUCKET"), "the bucket of the cluster: "+bucketurl.Forms+" (environment: OSQUEUE_BUCKET)")
 	flags.BoolVar(&f.fresh, "new", false, "put the job even if no cluster has written to the bucket yet")
 	flags.StringVar(&f.kind, "type", "", "type of the job, which is also the name of its queue")
 	flags.StringVar(&f.id, "id", "", "id of the job: letters, digits and . _ ~ = + @ , : - (default: a fresh UUID)")
@@ -69,12 +70,12 @@ KEY; the file is removed all the same, and the leader's log names that job.
 	flags.StringArrayVar(&f.after, "after", nil, "id of a job that must complete first; may be given several times")
 	flags.StringVar(&f.afterFailure, "after-failure", "", "block, cancel or run, if a job of --after does not complete (default block)")
 	flags.BoolVar(&f.text, "text", false, "the payload is text, not JSON")
-	complete(cmd, "after-failure", afterFailures...)
-	hideGlobals(cmd, "servers", "timeout", "ack")
+	view.CompleteFlag(cmd, "after-failure", afterFailures...)
+	view.HideGlobals(cmd, "servers", "timeout", "ack")
 	return cmd
 }
 
-func runDrop(ctx context.Context, g *globals, f *dropFlags, args []string) error {
+func runDrop(ctx context.Context, g *view.Globals, f *dropFlags, args []string) error {
 	argument, err := f.arguments(args, "osqueue drop --bucket URL TYPE [PAYLOAD]")
 	if err != nil {
 		return err
@@ -82,8 +83,8 @@ func runDrop(ctx context.Context, g *globals, f *dropFlags, args []string) error
 	if err := errors.Join(f.check(), f.checkBucket()); err != nil {
 		return err
 	}
-	if g.timeout <= 0 {
-		return usagef("--timeout %v: must be positive", g.timeout)
+	if g.Timeout <= 0 {
+		return view.Usagef("--timeout %v: must be positive", g.Timeout)
 	}
 	if f.id == "" {
 		id, err := uuid.NewV7()
@@ -99,36 +100,36 @@ func runDrop(ctx context.Context, g *globals, f *dropFlags, args []string) error
 	if err := notePast(g, f.runAt); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, g.timeout)
+	ctx, cancel := context.WithTimeout(ctx, g.Timeout)
 	defer cancel()
 	if err := f.put(ctx, g, body); err != nil {
 		return err
 	}
-	if !g.json {
-		return g.printf("%s\n", f.id)
+	if !g.JSON {
+		return g.Printf("%s\n", f.id)
 	}
 	key, err := inbox.Key(f.id)
 	if err != nil {
 		return err
 	}
-	return g.writeJSON(map[string]string{"jobId": f.id, "key": key})
+	return g.WriteJSON(map[string]string{"jobId": f.id, "key": key})
 }
 
 func (f *dropFlags) checkBucket() error {
 	if f.bucket == "" {
-		return usagef("no --bucket is given: name that of the cluster, for example --bucket file:///srv/osqueue")
+		return view.Usagef("no --bucket is given: name that of the cluster, for example --bucket file:///srv/osqueue")
 	}
 	if err := bucketurl.Check(f.bucket); err != nil {
-		return usagef("--bucket: %w", err)
+		return view.Usagef("--bucket: %w", err)
 	}
-	if inMemory(f.bucket) {
-		return usagef("--bucket %s: a bucket in memory belongs to one process; nobody would see the job", f.bucket)
+	if view.InMemory(f.bucket) {
+		return view.Usagef("--bucket %s: a bucket in memory belongs to one process; nobody would see the job", f.bucket)
 	}
 	return nil
 }
 
 // body returns the content of the file, in a form that the queue accepts.
-func (f *dropFlags) body(ctx context.Context, g *globals, argument *string) ([]byte, error) {
+func (f *dropFlags) body(ctx context.Context, g *view.Globals, argument *string) ([]byte, error) {
 	text, present, err := readPayload(ctx, g, argument)
 	if err != nil {
 		return nil, err
@@ -136,7 +137,7 @@ func (f *dropFlags) body(ctx context.Context, g *globals, argument *string) ([]b
 	job := f.job(nil)
 	if present {
 		if job.Payload, err = asJSON(text, f.text); err != nil {
-			return nil, usagef("the payload %w", err)
+			return nil, view.Usagef("the payload %w", err)
 		}
 	}
 	body, err := encodeDropped(job)
@@ -145,10 +146,10 @@ func (f *dropFlags) body(ctx context.Context, g *globals, argument *string) ([]b
 	}
 	now := func() int64 { return time.Now().UnixMilli() }
 	if _, err := api.JobReader(api.Limits{}, api.MaxBodyBytes, now)(f.id, body); err != nil {
-		return nil, usagef("the queue would reject the job: %w", err)
+		return nil, view.Usagef("the queue would reject the job: %w", err)
 	}
 	if _, err := inbox.Key(f.id); err != nil {
-		return nil, usagef("--id: %w", err)
+		return nil, view.Usagef("--id: %w", err)
 	}
 	return body, nil
 }
@@ -190,7 +191,7 @@ func wholeMs(d time.Duration) int64 {
 	return (d + time.Millisecond - 1).Milliseconds()
 }
 
-func (f *dropFlags) put(ctx context.Context, g *globals, body []byte) error {
+func (f *dropFlags) put(ctx context.Context, g *view.Globals, body []byte) error {
 	if !f.fresh {
 		if err := directoryHasQueue(f.bucket); err != nil {
 			return err
@@ -198,13 +199,13 @@ func (f *dropFlags) put(ctx context.Context, g *globals, body []byte) error {
 	}
 	b, err := bucketurl.Open(ctx, f.bucket)
 	if err != nil {
-		return fmt.Errorf("--bucket: %w", openError(err))
+		return fmt.Errorf("--bucket: %w", view.OpenError(err))
 	}
 	if !f.fresh {
 		err = bucketHasQueue(ctx, b, f.bucket)
 	}
 	if err == nil {
-		err = f.explain(inbox.Put(ctx, b, f.id, body), g.timeout)
+		err = f.explain(inbox.Put(ctx, b, f.id, body), g.Timeout)
 	}
 	return errors.Join(err, b.Close())
 }

@@ -10,6 +10,7 @@ import (
 
 	"osqueue/api"
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/view"
 )
 
 // dropBucket is a directory with a document in it.
@@ -61,7 +62,7 @@ func TestDrop(t *testing.T) {
 	} {
 		dir := dropBucket(t)
 		got := drop(t, dir, c.stdin, c.args...)
-		if got.code != exitOK || got.out != "a\n" {
+		if got.code != view.ExitOK || got.out != "a\n" {
 			t.Fatalf("%v: %+v", c.args, got)
 		}
 		if file := dropped(t, dir, "a"); !strings.HasSuffix(file, c.want) {
@@ -86,11 +87,11 @@ func TestDropMakesAnID(t *testing.T) {
 func TestDropTwice(t *testing.T) {
 	dir := dropBucket(t)
 	for range 2 {
-		if got := drop(t, dir, "", "--id", "a", "wc", "1"); got.code != exitOK || got.out != "a\n" {
+		if got := drop(t, dir, "", "--id", "a", "wc", "1"); got.code != view.ExitOK || got.out != "a\n" {
 			t.Fatalf("%+v", got)
 		}
 	}
-	if got := drop(t, dir, "", "--id", "a", "wc", "2"); got.code != exitFailure || got.err != "osqueue: another job waits in the drop box under the id a: give this one another --id\n" {
+	if got := drop(t, dir, "", "--id", "a", "wc", "2"); got.code != view.ExitFailure || got.err != "osqueue: another job waits in the drop box under the id a: give this one another --id\n" {
 		t.Errorf("%+v", got)
 	}
 }
@@ -109,17 +110,17 @@ func TestDropRefusals(t *testing.T) {
 		"drop --bucket file://" + empty + " wc --delay 1s --run-at 1h": "exclude each other",
 	} {
 		got := newCommand(t).run(strings.Fields(line)...)
-		if got.code != exitUsage || !strings.Contains(got.err, want) {
+		if got.code != view.ExitUsage || !strings.Contains(got.err, want) {
 			t.Errorf("%s: %+v", line, got)
 		}
 	}
-	if got := drop(t, empty, "", "wc", "1"); got.code != exitFailure || !strings.Contains(got.err, "has no queue.json") {
+	if got := drop(t, empty, "", "wc", "1"); got.code != view.ExitFailure || !strings.Contains(got.err, "has no queue.json") {
 		t.Errorf("no queue: %+v", got)
 	}
 	if names, err := os.ReadDir(empty); err != nil || len(names) > 0 {
 		t.Errorf("made %v in a directory that is no bucket, %v", names, err)
 	}
-	if got := drop(t, empty, "", "wc", "1", "--new", "--id", "a"); got.code != exitOK || dropped(t, empty, "a") == "" {
+	if got := drop(t, empty, "", "wc", "1", "--new", "--id", "a"); got.code != view.ExitOK || dropped(t, empty, "a") == "" {
 		t.Errorf("with --new: %+v", got)
 	}
 }
@@ -135,7 +136,7 @@ func TestDropHelp(t *testing.T) {
 // TestDropIntoNoDirectory: a disk that does not let itself be used is no wrong use.
 func TestDropIntoNoDirectory(t *testing.T) {
 	file := filepath.Join(dropBucket(t), "queue.json")
-	if got := drop(t, file, "", "wc", "1"); got.code != exitFailure || !strings.Contains(got.err, "not a directory") {
+	if got := drop(t, file, "", "wc", "1"); got.code != view.ExitFailure || !strings.Contains(got.err, "not a directory") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -145,7 +146,7 @@ func TestDroppedIsWhatSubmitSends(t *testing.T) {
 	args := strings.Fields(`wc {"a":[1,2]} --id mine --priority 7 --max-attempts 2 --lease 3s --job-timeout 1s --group g --tag t
 		--after b --after-failure cancel --unique k --backoff exponential:1s:1h:20% --delay 5s`)
 	q := newQueueFake(t)
-	if got := osq(t, q, "", append([]string{"submit"}, args...)...); got.code != exitOK {
+	if got := osq(t, q, "", append([]string{"submit"}, args...)...); got.code != view.ExitOK {
 		t.Fatalf("%+v", got)
 	}
 	sent := ""
@@ -153,7 +154,7 @@ func TestDroppedIsWhatSubmitSends(t *testing.T) {
 		sent = r.body
 	}
 	dir := dropBucket(t)
-	if got := drop(t, dir, "", args...); got.code != exitOK {
+	if got := drop(t, dir, "", args...); got.code != view.ExitOK {
 		t.Fatalf("%+v", got)
 	}
 	var a, b v1.NewJob

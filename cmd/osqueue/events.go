@@ -11,6 +11,7 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/view"
 )
 
 // eventKinds are the kinds that a filter accepts.
@@ -40,7 +41,7 @@ type eventFlags struct {
 	limit int
 }
 
-func newEventsCommand(g *globals) *cobra.Command {
+func newEventsCommand(g *view.Globals) *cobra.Command {
 	f := &eventFlags{}
 	cmd := &cobra.Command{
 		Use:   "events",
@@ -54,11 +55,11 @@ Each line is the event's time, its kind, and what it is about; the ids are in th
 output of --json.
 
 The kinds are:
-` + wrapped(eventKinds, 78) + "\n\n" + exitHelp,
+` + wrapped(eventKinds, 78) + "\n\n" + view.ExitHelp,
 		Example: `  osqueue events --type mail --kind job.dead,job.failed
   osqueue events --job 0190a8c2-5f0c-7b52-9f3a-3a7c1d1f6b11 --since start
   osqueue events --json | jq -r 'select(.kind == "job.completed").jobId'`,
-		Args: usageArgs(cobra.NoArgs),
+		Args: view.UsageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return followEvents(cmd.Context(), g, f) },
 	}
 	flags := cmd.Flags()
@@ -67,7 +68,7 @@ The kinds are:
 	flags.StringVar(&f.kind, "type", "", "only jobs of this type")
 	flags.StringVar(&f.job, "job", "", "only this job")
 	flags.IntVar(&f.limit, "limit", 0, "end after so many events (default: do not end)")
-	complete(cmd, "kind", eventKinds...)
+	view.CompleteFlag(cmd, "kind", eventKinds...)
 	return cmd
 }
 
@@ -90,22 +91,22 @@ func (f *eventFlags) options() (client.EventOptions, error) {
 		o.After = firstEvent
 	}
 	if f.limit < 0 {
-		return o, usagef("--limit %d: must not be negative", f.limit)
+		return o, view.Usagef("--limit %d: must not be negative", f.limit)
 	}
 	for _, k := range f.kinds {
 		if !slices.Contains(eventKinds, k) {
-			return o, usagef("--kind %q: there is no such kind; use %s", k, strings.Join(eventKinds, ", "))
+			return o, view.Usagef("--kind %q: there is no such kind; use %s", k, strings.Join(eventKinds, ", "))
 		}
 	}
 	return o, nil
 }
 
-func followEvents(ctx context.Context, g *globals, f *eventFlags) error {
+func followEvents(ctx context.Context, g *view.Globals, f *eventFlags) error {
 	options, err := f.options()
 	if err != nil {
 		return err
 	}
-	c, err := g.client()
+	c, err := g.Client()
 	if err != nil {
 		return err
 	}
@@ -136,15 +137,15 @@ func unlessStopped(ctx context.Context, err error) error {
 	}
 }
 
-func showEvent(g *globals, e v1.Event) error {
-	if g.json {
-		return g.writeJSON(e)
+func showEvent(g *view.Globals, e v1.Event) error {
+	if g.JSON {
+		return g.WriteJSON(e)
 	}
 	if e.Kind == v1.EventGap {
-		return g.printf("%s: events are missing here; the state tells how it ended\n", e.Kind)
+		return g.Printf("%s: events are missing here; the state tells how it ended\n", e.Kind)
 	}
 	at := time.UnixMilli(e.At).Local().Format("15:04:05.000")
-	return g.printf("%s\n", strings.TrimRight(fmt.Sprintf("%s  %-17s  %s", at, e.Kind, plainLine(eventText(e))), " "))
+	return g.Printf("%s\n", strings.TrimRight(fmt.Sprintf("%s  %-17s  %s", at, e.Kind, view.PlainLine(eventText(e))), " "))
 }
 
 // eventText describes the subject of an event.
@@ -169,7 +170,7 @@ func eventText(e v1.Event) string {
 		add("%s%%", fmt.Sprint(e.Percent))
 	}
 	add("%s", e.Message)
-	add("%s", firstLine(e.Error))
+	add("%s", view.FirstLine(e.Error))
 	return strings.Join(parts, "  ")
 }
 

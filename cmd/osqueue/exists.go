@@ -7,6 +7,7 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/view"
 )
 
 // checkType returns an error if nothing is known of a type: it has no job and no
@@ -25,14 +26,14 @@ func checkType(ctx context.Context, c *client.Client, name string) error {
 
 // checkNamed returns an error if the type or the batch that a filter names does not
 // exist.
-func checkNamed(ctx context.Context, f *filterFlags, c *client.Client) error {
-	if f.kind != "" {
-		if err := checkType(ctx, c, f.kind); err != nil {
+func checkNamed(ctx context.Context, f *view.Filter, c *client.Client) error {
+	if f.Type != "" {
+		if err := checkType(ctx, c, f.Type); err != nil {
 			return err
 		}
 	}
-	if f.batch != "" {
-		if _, err := c.Batch(ctx, f.batch); err != nil {
+	if f.Batch != "" {
+		if _, err := c.Batch(ctx, f.Batch); err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+
+	"osqueue/internal/cli/view"
 )
 
 // exitGuard ends the process if a graceful stop takes too long. A hung disk or bucket
@@ -61,5 +63,5 @@ func (g *exitGuard) expire(d time.Duration) {
 	case <-logged:
 	case <-time.After(lastWords):
 	}
-	g.exit(exitFailure)
+	g.exit(view.ExitFailure)
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+
+	"osqueue/internal/cli/view"
 )
 
 // blockedLog is a log on a disk that hangs.
@@ -28,7 +30,7 @@ func TestExitGuardEndsAProcessThatHangs(t *testing.T) {
 		g.within(10 * time.Second)
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if code != exitFailure || took > time.Second {
+		if code != view.ExitFailure || took > time.Second {
 			t.Errorf("exit code %d after %v", code, took)
 		}
 		close(b.release)

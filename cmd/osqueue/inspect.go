@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/view"
 )
 
 // inspection is one run of "osqueue inspect".
@@ -18,11 +19,11 @@ type inspection struct {
 	id     string // of the job that is asked for; "": none
 	list   string // the part that is asked for; "": none
 	at     atFlag
-	filter filterFlags
+	filter view.Filter
 	now    time.Time
 }
 
-func newInspectCommand(g *globals) *cobra.Command {
+func newInspectCommand(g *view.Globals) *cobra.Command {
 	in := inspection{offline: offline{g: g}}
 	cmd := &cobra.Command{
 		Use:   "inspect BUCKET-URL [JOB-ID]",
@@ -40,13 +41,13 @@ that have not ended. With --json each line is one of them.
 without a hole, and what they take in the bucket. --at shows a state of it in
 place of the newest.
 
-` + exitHelp,
+` + view.ExitHelp,
 		Example: `  osqueue inspect file:///srv/osqueue
   osqueue inspect file:///srv/osqueue --list crons
   osqueue inspect file:///srv/osqueue --list jobs --status dead --type mail --at 2h
   osqueue inspect file:///srv/osqueue --list history
   osqueue inspect s3://jobs/prod?region=eu-central-1 0190a8c2-… --json`,
-		Args: usageArgs(cobra.RangeArgs(1, 2)),
+		Args: view.UsageArgs(cobra.RangeArgs(1, 2)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			in.bucket, in.now = args[0], time.Now()
 			if len(args) == 2 {
@@ -64,13 +65,13 @@ place of the newest.
 
 func (in *inspection) bind(cmd *cobra.Command) {
 	in.offline.bind(cmd)
-	in.filter.bind(cmd, true)
+	in.filter.Bind(cmd, true)
 	flags := cmd.Flags()
 	flags.StringVar(&in.list, "list", "", "list "+strings.Join(inspectListNames, ", "))
 	flags.Var(&in.at, "at", atHelp)
-	flags.IntVar(&in.filter.limit, "limit", 100, "how many to list")
-	flags.BoolVar(&in.filter.all, "all", false, "list without limit")
-	complete(cmd, "list", inspectListNames...)
+	flags.IntVar(&in.filter.Limit, "limit", 100, "how many to list")
+	flags.BoolVar(&in.filter.All, "all", false, "list without limit")
+	view.CompleteFlag(cmd, "list", inspectListNames...)
 }
 
 // check finds what cannot be meant.
@@ -78,15 +79,15 @@ func (in *inspection) check() error {
 	ofJobs := in.list == "jobs" || in.list == "blocked"
 	switch {
 	case in.list != "" && (in.id != "" || inspectLists[in.list] == nil):
-		return usagef("--list %q: use %s, and no job id", in.list, strings.Join(inspectListNames, ", "))
+		return view.Usagef("--list %q: use %s, and no job id", in.list, strings.Join(inspectListNames, ", "))
 	case in.list == "history" && in.at.text != "":
-		return usagef("--list history tells of all times: leave --at out")
-	case !ofJobs && (in.filter.named() || len(in.filter.status) > 0):
-		return usagef("jobs are chosen by --status, --type and the like with --list jobs only")
-	case in.filter.limit < 1:
-		return usagef("--limit %d: must be at least 1; for no limit give --all", in.filter.limit)
-	case in.list == "blocked" && len(in.filter.status) > 0:
-		return usagef("--list blocked lists the jobs of that status; for others use --list jobs")
+		return view.Usagef("--list history tells of all times: leave --at out")
+	case !ofJobs && (in.filter.Named() || len(in.filter.Status) > 0):
+		return view.Usagef("jobs are chosen by --status, --type and the like with --list jobs only")
+	case in.filter.Limit < 1:
+		return view.Usagef("--limit %d: must be at least 1; for no limit give --all", in.filter.Limit)
+	case in.list == "blocked" && len(in.filter.Status) > 0:
+		return view.Usagef("--list blocked lists the jobs of that status; for others use --list jobs")
 	}
 	_, err := chosenStatuses(&in.filter)
 	return err
@@ -109,7 +110,7 @@ func (in *inspection) show(ctx context.Context, b *buckets) error {
 		return showState(in.g, s, in.now)
 	}
 	stamp := s.stamp(in.now)
-	if err := writePlain(in.g.stderr, stamp.text(in.now)); err != nil {
+	if err := view.WritePlain(in.g.Err, stamp.text(in.now)); err != nil {
 		return err
 	}
 	if in.id != "" {
@@ -123,10 +124,10 @@ func (in *inspection) showJob(s *storedState) error {
 	if j == nil {
 		return fmt.Errorf("the state has no job %q; it may be younger than the last flush, or past its retention", in.id)
 	}
-	if !in.g.json {
-		return showJob(in.g, jobOfState(j), false)
+	if !in.g.JSON {
+		return view.ShowJob(in.g, jobOfState(j), false)
 	}
-	return in.g.writeJSON(struct {
+	return in.g.WriteJSON(struct {
 		v1.Job
 		State stateStamp `json:"state"`
 	}{jobOfState(j), s.stamp(in.now)})

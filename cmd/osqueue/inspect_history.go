@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"osqueue/internal/cli/units"
+	"osqueue/internal/cli/view"
 	"osqueue/storage"
 	"osqueue/storage/archive"
 )
@@ -62,7 +63,7 @@ func (in *inspection) showHistory(ctx context.Context, bucket storage.Bucket) er
 	if err != nil {
 		return err
 	}
-	return writePlain(in.g.stderr, usageText(u))
+	return view.WritePlain(in.g.Err, usageText(u))
 }
 
 // usageText describes the size of a history in the bucket.

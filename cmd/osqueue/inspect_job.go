@@ -10,6 +10,7 @@ import (
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 	"osqueue/internal/cli/units"
+	"osqueue/internal/cli/view"
 	"osqueue/internal/cronid"
 )
 
@@ -67,15 +68,15 @@ func opaque(v []byte) []byte {
 }
 
 // chosenStatuses returns the statuses of the filter. No status means all.
-func chosenStatuses(f *filterFlags) ([]fsm.Status, error) {
+func chosenStatuses(f *view.Filter) ([]fsm.Status, error) {
 	var out []fsm.Status
-	for _, name := range f.status {
+	for _, name := range f.Status {
 		if name == v1.StatusAll {
 			continue
 		}
 		s, ok := fsm.ParseStatus(name)
 		if !ok {
-			return nil, usagef("--status %q: use %s, or all", name, strings.Join(units.AllStatuses, ", "))
+			return nil, view.Usagef("--status %q: use %s, or all", name, strings.Join(units.AllStatuses, ", "))
 		}
 		out = append(out, s)
 	}
@@ -83,14 +84,14 @@ func chosenStatuses(f *filterFlags) ([]fsm.Status, error) {
 }
 
 // isChosen reports whether a job has all that the filter names beside its status.
-func isChosen(f *filterFlags, j *fsm.Job) bool {
+func isChosen(f *view.Filter, j *fsm.Job) bool {
 	o := j.Options()
-	after, before := f.created.after, f.created.before
-	return (f.kind == "" || j.Type == f.kind) &&
-		(f.group == "" || o.Group == f.group) &&
-		(f.batch == "" || o.Batch == f.batch) &&
-		(f.worker == "" || j.Worker == f.worker) &&
-		!slices.ContainsFunc(f.tags, func(tag string) bool { return !slices.Contains(o.Tags, tag) }) &&
+	after, before := f.Created.After, f.Created.Before
+	return (f.Type == "" || j.Type == f.Type) &&
+		(f.Group == "" || o.Group == f.Group) &&
+		(f.Batch == "" || o.Batch == f.Batch) &&
+		(f.Worker == "" || j.Worker == f.Worker) &&
+		!slices.ContainsFunc(f.Tags, func(tag string) bool { return !slices.Contains(o.Tags, tag) }) &&
 		(after.Text == "" || j.CreatedAt >= after.At.UnixMilli()) &&
 		(before.Text == "" || j.CreatedAt < before.At.UnixMilli())
 }
@@ -99,7 +100,7 @@ func isChosen(f *filterFlags, j *fsm.Job) bool {
 func waitsText(ids []string) string {
 	const most = 3
 	if len(ids) <= most {
-		return orDash(strings.Join(ids, " "))
+		return view.OrDash(strings.Join(ids, " "))
 	}
 	return fmt.Sprintf("%s and %d others", strings.Join(ids[:most], " "), len(ids)-most)
 }

@@ -8,6 +8,7 @@ import (
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 	"osqueue/internal/cli/units"
+	"osqueue/internal/cli/view"
 )
 
 // inspectLists are the parts of a state that inspect can list.
@@ -24,24 +25,24 @@ var inspectLists = map[string]func(in *inspection, s *storedState) error{
 var inspectListNames = []string{"queues", "crons", "batches", "workers", "jobs", "blocked", "history"}
 
 // listOf writes what each yields, as a long table of at most --limit rows.
-func listOf[T, V any](in *inspection, columns []string, each func(fn func(T) bool), view func(T) V, row func(V) []string) error {
-	t := &longTable{g: in.g, rows: [][]string{columns}}
+func listOf[T, V any](in *inspection, columns []string, each func(fn func(T) bool), wire func(T) V, row func(V) []string) error {
+	t := &view.LongTable{G: in.g, Rows: [][]string{columns}}
 	n, more := 0, false
 	var err error
 	each(func(item T) bool {
-		if n++; !in.filter.all && n > in.filter.limit {
+		if n++; !in.filter.All && n > in.filter.Limit {
 			more = true
 			return false
 		}
-		v := view(item)
-		err = t.add(v, func() []string { return row(v) })
+		v := wire(item)
+		err = t.Add(v, func() []string { return row(v) })
 		return err == nil
 	})
 	if err == nil {
-		err = t.end()
+		err = t.End()
 	}
 	if err == nil && more {
-		err = writePlain(in.g.stderr, fmt.Sprintf("There are more than %d; see --limit and --all.\n", in.filter.limit))
+		err = view.WritePlain(in.g.Err, fmt.Sprintf("There are more than %d; see --limit and --all.\n", in.filter.Limit))
 	}
 	return err
 }
@@ -57,10 +58,10 @@ func (in *inspection) listQueues(s *storedState) error {
 		func(q *fsm.QueueSettings) storedQueue { return storedQueue{Type: q.Name, Settings: storedSettings(q)} },
 		func(q storedQueue) []string {
 			var parts []string
-			for _, r := range settingRows(q.Settings) {
+			for _, r := range view.SettingRows(q.Settings) {
 				parts = append(parts, r[0]+" "+r[1])
 			}
-			return []string{orDash(q.Type), orDash(strings.Join(parts, ", "))}
+			return []string{view.OrDash(q.Type), view.OrDash(strings.Join(parts, ", "))}
 		})
 }
 
@@ -90,7 +91,7 @@ func storedBackoff(b fsm.Backoff) *v1.Backoff {
 
 func (in *inspection) listCrons(s *storedState) error {
 	each := func(fn func(*fsm.Cron) bool) { s.view.Crons("", fn) }
-	return listOf(in, cronColumns, each, func(c *fsm.Cron) v1.Cron {
+	return listOf(in, view.CronColumns, each, func(c *fsm.Cron) v1.Cron {
 		return v1.Cron{
 			Name: c.Name,
 			NewCron: v1.NewCron{
@@ -100,17 +101,17 @@ func (in *inspection) listCrons(s *storedState) error {
 			NextAt: c.NextAt, CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt, LastAt: c.LastAt, LastJobID: c.LastJobID,
 			LastError: c.LastError, Fired: c.Fired, Skipped: c.Skipped, MissedCount: c.MissedCount,
 		}
-	}, cronRow)
+	}, view.CronRow)
 }
 
 func (in *inspection) listBatches(s *storedState) error {
 	each := func(fn func(*fsm.JobBatch) bool) { s.view.Batches("", fn) }
-	return listOf(in, batchColumns, each, func(b *fsm.JobBatch) v1.BatchInfo {
+	return listOf(in, view.BatchColumns, each, func(b *fsm.JobBatch) v1.BatchInfo {
 		return v1.BatchInfo{
 			ID: b.ID, CreatedAt: b.CreatedAt, EndedAt: b.EndedAt, Total: b.Total, Pending: b.Pending(), Completed: b.Completed,
 			Dead: b.Dead, Cancelled: b.Cancelled, CallbackID: b.Callback.GetId(), CallbackOn: callbackOn(b), Called: b.Called,
 		}
-	}, func(b v1.BatchInfo) []string { return batchRow(b, in.now) })
+	}, func(b v1.BatchInfo) []string { return view.BatchRow(b, in.now) })
 }
 
 func callbackOn(b *fsm.JobBatch) string {
@@ -121,12 +122,12 @@ func callbackOn(b *fsm.JobBatch) string {
 }
 
 func (in *inspection) listWorkers(s *storedState) error {
-	return listOf(in, workerColumns, s.view.Workers, func(w *fsm.Worker) v1.Worker {
+	return listOf(in, view.WorkerColumns, s.view.Workers, func(w *fsm.Worker) v1.Worker {
 		return v1.Worker{
 			Name: w.Name, Types: w.Types, Version: w.Version, Address: w.Address,
 			RegisteredAt: w.RegisteredAt, LastSeen: w.LastSeen, Running: s.view.Held(w.Name),
 		}
-	}, func(w v1.Worker) []string { return workerRow(w, in.now) })
+	}, func(w v1.Worker) []string { return view.WorkerRow(w, in.now) })
 }
 
 // jobs calls fn for the jobs that are chosen, first in first out.
@@ -148,17 +149,17 @@ func (in *inspection) listJobs(s *storedState) error {
 		return err
 	}
 	switch {
-	case len(in.filter.status) == 0:
+	case len(in.filter.Status) == 0:
 		statuses = notEnded
-	case slices.Contains(in.filter.status, v1.StatusAll):
+	case slices.Contains(in.filter.Status, v1.StatusAll):
 		statuses = everyStatus
 	}
-	return listOf(in, jobColumns, in.jobs(s, statuses), jobOfState, func(j v1.Job) []string { return jobRow(j, in.now) })
+	return listOf(in, view.JobColumns, in.jobs(s, statuses), jobOfState, func(j v1.Job) []string { return view.JobRow(j, in.now) })
 }
 
 func (in *inspection) listBlocked(s *storedState) error {
 	columns := []string{"ID", "TYPE", "AGE", "WAITS FOR"}
 	return listOf(in, columns, in.jobs(s, []fsm.Status{fsm.Blocked}), jobOfState, func(j v1.Job) []string {
-		return []string{j.ID, orDash(j.Type), units.AgoText(j.CreatedAt, in.now), waitsText(j.WaitsFor)}
+		return []string{j.ID, view.OrDash(j.Type), units.AgoText(j.CreatedAt, in.now), waitsText(j.WaitsFor)}
 	})
 }

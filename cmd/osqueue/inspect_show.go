@@ -7,6 +7,7 @@ import (
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 	"osqueue/internal/cli/units"
+	"osqueue/internal/cli/view"
 	"osqueue/storage/queuefile"
 )
 
@@ -103,13 +104,13 @@ func (s *storedState) countBeside(out *stateSummary) {
 }
 
 // showState prints the summary of a state.
-func showState(g *globals, s *storedState, now time.Time) error {
+func showState(g *view.Globals, s *storedState, now time.Time) error {
 	sum := s.summary(now)
-	if g.json {
-		return g.writeJSON(sum)
+	if g.JSON {
+		return g.WriteJSON(sum)
 	}
 	rows := [][]string{
-		{"broker", orDash(sum.Broker)},
+		{"broker", view.OrDash(sum.Broker)},
 		{"written", pointText(sum.Heartbeat, now)},
 	}
 	if sum.LSN != "" {
@@ -117,7 +118,7 @@ func showState(g *globals, s *storedState, now time.Time) error {
 		if s.past {
 			lsn += " (the newest is " + sum.Newest + ")"
 		}
-		if sum.LSN == noLSN {
+		if sum.LSN == view.NoLSN {
 			lsn += ", the beginning: there was no queue before"
 		}
 		rows = append(rows,
@@ -133,7 +134,7 @@ func showState(g *globals, s *storedState, now time.Time) error {
 	for _, st := range units.AllStatuses {
 		rows = append(rows, []string{v1.StatusWord(st), fmt.Sprint(sum.Jobs[st])})
 	}
-	return g.table(append(rows,
+	return g.Table(append(rows,
 		[]string{"workers", fmt.Sprint(sum.Workers)},
 		[]string{"queues", fmt.Sprintf("%d with settings, %d of them paused", sum.Queues, sum.Paused)},
 		[]string{"crons", fmt.Sprint(sum.Crons)},

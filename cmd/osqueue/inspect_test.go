@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/view"
 )
 
 // utc makes local time the same everywhere.
@@ -47,7 +48,7 @@ func offlineRun(t *testing.T, args ...string) ended {
 func says(t *testing.T, want string, args ...string) {
 	t.Helper()
 	got := offlineRun(t, args...)
-	if got.code != exitOK {
+	if got.code != view.ExitOK {
 		t.Errorf("%v: %+v", args, got)
 		return
 	}
@@ -60,7 +61,7 @@ func says(t *testing.T, want string, args ...string) {
 func fails(t *testing.T, args []string, want ...string) ended {
 	t.Helper()
 	got := offlineRun(t, args...)
-	if got.code != exitFailure {
+	if got.code != view.ExitFailure {
 		t.Errorf("%v: %+v", args, got)
 	}
 	for _, text := range want {
@@ -110,7 +111,7 @@ func TestInspectShowsBothFormsAlike(t *testing.T) {
 		a := offlineRun(t, append([]string{"inspect", large.url()}, list...)...)
 		b := offlineRun(t, append([]string{"inspect", inline.url()}, list...)...)
 		age := regexp.MustCompile(`"ageMs":[0-9]+`)
-		if a.code != exitOK || b.code != exitOK || age.ReplaceAllString(ageless(a.out), "") != age.ReplaceAllString(ageless(b.out), "") {
+		if a.code != view.ExitOK || b.code != view.ExitOK || age.ReplaceAllString(ageless(a.out), "") != age.ReplaceAllString(ageless(b.out), "") {
 			t.Errorf("%v:\n%+v\n%+v", list, a, b)
 		}
 	}
@@ -133,7 +134,7 @@ w1  wc    available  0         1d   -`, "inspect", r.url(), "--list", "jobs", "-
 		"-1s":                  "state 2-12 of 2026-03-01 12:00:12 UTC (AGE); broker 127.0.0.1:1 wrote AGE",
 	} {
 		got := offlineRun(t, "inspect", r.url(), "--list", "jobs", "--at="+at)
-		if got.code != exitOK || ageless(got.err) != want {
+		if got.code != view.ExitOK || ageless(got.err) != want {
 			t.Errorf("%s: %+v", at, got)
 		}
 	}
@@ -194,7 +195,7 @@ func TestInspectChoosesJobs(t *testing.T) {
 				ids = append(ids, job.ID)
 			}
 		}
-		if got.code != exitOK || strings.Join(ids, " ") != want {
+		if got.code != view.ExitOK || strings.Join(ids, " ") != want {
 			t.Errorf("%s: %v, want %s; %+v", line, ids, want, got)
 		}
 		if more := strings.Contains(got.err, "There are more than 2"); more != (line == "--limit 2") {
@@ -219,7 +220,7 @@ FROM  TO    SINCE                    UNTIL                    LENGTH
 	}
 	// In the hole is what was before it, by time, but no state has its LSNs.
 	got = offlineRun(t, "inspect", r.url(), "--at", "2026-03-01T12:00:14Z", "--list", "jobs")
-	if got.code != exitOK || !strings.HasPrefix(got.err, "state 2-12 of ") {
+	if got.code != view.ExitOK || !strings.HasPrefix(got.err, "state 2-12 of ") {
 		t.Errorf("%+v", got)
 	}
 	for _, at := range []string{"2-13", "2-17", "1-5", "2026-02-01"} {
@@ -245,7 +246,7 @@ func TestInspectRefusesWhatCannotBeMeant(t *testing.T) {
 		"--at 2-7 --timeout 0s":        "must be positive",
 	} {
 		got := offlineRun(t, append([]string{"inspect", r.url()}, strings.Fields(line)...)...)
-		if got.code != exitUsage || !strings.Contains(got.err, want) {
+		if got.code != view.ExitUsage || !strings.Contains(got.err, want) {
 			t.Errorf("%s: %+v", line, got)
 		}
 	}
@@ -271,7 +272,7 @@ func TestInspectDamaged(t *testing.T) {
 	if got.out != "" {
 		t.Errorf("%s", got.out)
 	}
-	if got := offlineRun(t, "inspect", r.url(), "--at", "2-4"); got.code != exitOK {
+	if got := offlineRun(t, "inspect", r.url(), "--at", "2-4"); got.code != view.ExitOK {
 		t.Errorf("what is before the damage: %+v", got)
 	}
 	fails(t, []string{"inspect", r.url(), "--at", "2-6"}, filepath.Base(segments[1]))

@@ -9,10 +9,11 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/view"
 )
 
-func newJobCommand(g *globals) *cobra.Command {
-	cmd := newGroupCommand("job", "Look at jobs, wait for them, cancel, retry or delete them",
+func newJobCommand(g *view.Globals) *cobra.Command {
+	cmd := view.NewGroup("job", "Look at jobs, wait for them, cancel, retry or delete them",
 		"Looks at jobs, waits for them, and changes what becomes of them.")
 	cmd.AddCommand(
 		newJobShowCommand(g), newJobListCommand(g), newJobWaitCommand(g),
@@ -21,7 +22,7 @@ func newJobCommand(g *globals) *cobra.Command {
 	return cmd
 }
 
-func newJobShowCommand(g *globals) *cobra.Command {
+func newJobShowCommand(g *view.Globals) *cobra.Command {
 	return &cobra.Command{
 		Use:     "show ID",
 		Aliases: []string{"get"},
@@ -29,16 +30,16 @@ func newJobShowCommand(g *globals) *cobra.Command {
 		Long: `Shows a job: where it stands, its payload, its result, the log of the attempt
 that completed it, and the attempts that failed.
 
-` + exitHelp,
+` + view.ExitHelp,
 		Example: `  osqueue job show 0190a8c2-5f0c-7b52-9f3a-3a7c1d1f6b11`,
-		Args:    usageArgs(cobra.ExactArgs(1)),
+		Args:    view.UsageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return g.withClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
+			return g.WithClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
 				job, err := c.Job(ctx, args[0])
 				if err != nil {
 					return err
 				}
-				return showJob(g, job, job.Status == v1.StatusUnclaimed && (&workerless{c: c}).waits(ctx, v1.Queue{
+				return view.ShowJob(g, job, job.Status == v1.StatusUnclaimed && (&workerless{c: c}).waits(ctx, v1.Queue{
 					Type: job.Type, TypeStats: v1.TypeStats{Unclaimed: 1},
 				}))
 			})
@@ -46,8 +47,8 @@ that completed it, and the attempts that failed.
 	}
 }
 
-func newJobListCommand(g *globals) *cobra.Command {
-	l := &jobLister{g: g, columns: jobColumns, row: jobRow}
+func newJobListCommand(g *view.Globals) *cobra.Command {
+	l := &jobLister{g: g, columns: view.JobColumns, row: view.JobRow}
 	cmd := &cobra.Command{
 		Use:     "ls",
 		Aliases: []string{"list"},
@@ -55,11 +56,11 @@ func newJobListCommand(g *globals) *cobra.Command {
 		Long: `Lists jobs, first in first out; without --status those that have not ended. With
 --json each line is one job.
 
-` + exitHelp,
+` + view.ExitHelp,
 		Example: `  osqueue job ls --status dead,cancelled --type wc
   osqueue job ls --tag newsletter --created-after 2h
   osqueue job ls --status all --all --json | jq -r 'select(.attempts > 1).id'`,
-		Args: usageArgs(cobra.NoArgs),
+		Args: view.UsageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return l.run(cmd.Context()) },
 	}
 	l.bind(cmd, true)
@@ -68,57 +69,57 @@ func newJobListCommand(g *globals) *cobra.Command {
 
 // jobLister is a command that lists jobs.
 type jobLister struct {
-	g       *globals
-	filter  filterFlags
+	g       *view.Globals
+	filter  view.Filter
 	cron    string
 	columns []string
 	row     func(j v1.Job, now time.Time) []string
 }
 
 func (l *jobLister) bind(cmd *cobra.Command, withStatus bool) {
-	l.filter.bind(cmd, withStatus)
+	l.filter.Bind(cmd, withStatus)
 	flags := cmd.Flags()
 	flags.StringVar(&l.cron, "cron", "", "only jobs that this schedule has enqueued")
-	flags.IntVar(&l.filter.limit, "limit", 100, "how many to list")
-	flags.BoolVar(&l.filter.all, "all", false, "list without limit")
+	flags.IntVar(&l.filter.Limit, "limit", 100, "how many to list")
+	flags.BoolVar(&l.filter.All, "all", false, "list without limit")
 }
 
 func (l *jobLister) run(ctx context.Context) error {
 	f := &l.filter
-	if f.limit < 1 {
-		return usagef("--limit %d: must be at least 1; for no limit give --all", f.limit)
+	if f.Limit < 1 {
+		return view.Usagef("--limit %d: must be at least 1; for no limit give --all", f.Limit)
 	}
-	c, err := l.g.client()
+	c, err := l.g.Client()
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	limit := f.limit + 1 // one more tells whether there are more
-	if f.all {
+	limit := f.Limit + 1 // one more tells whether there are more
+	if f.All {
 		limit = 0
 	}
-	list := f.list()
+	list := f.List()
 	list.Cron, list.Limit, list.PageSize = l.cron, limit, min(500, max(limit, 1))
-	if f.all {
+	if f.All {
 		list.PageSize = 500
 	}
 	return l.write(ctx, c, list)
 }
 
 func (l *jobLister) write(ctx context.Context, c *client.Client, list client.ListOptions) error {
-	t := &longTable{g: l.g, rows: [][]string{l.columns}}
+	t := &view.LongTable{G: l.g, Rows: [][]string{l.columns}}
 	n := 0
 	for job, err := range c.Jobs(ctx, list) {
 		if err != nil {
 			return err
 		}
-		if n++; !l.filter.all && n > l.filter.limit {
-			_, _ = fmt.Fprintf(l.g.stderr, "There are more jobs than %d; see --limit and --all.\n", l.filter.limit)
+		if n++; !l.filter.All && n > l.filter.Limit {
+			_, _ = fmt.Fprintf(l.g.Err, "There are more jobs than %d; see --limit and --all.\n", l.filter.Limit)
 			break
 		}
-		if err := t.add(job, func() []string { return l.row(job, time.Now()) }); err != nil {
+		if err := t.Add(job, func() []string { return l.row(job, time.Now()) }); err != nil {
 			return err
 		}
 	}
-	return t.end()
+	return t.End()
 }

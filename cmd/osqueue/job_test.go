@@ -7,6 +7,7 @@ import (
 
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
+	"osqueue/internal/cli/view"
 )
 
 func TestJobGet(t *testing.T) {
@@ -24,7 +25,7 @@ func TestJobGet(t *testing.T) {
 	if got := osq(t, q, "", "job", "get", "x", "--json"); !strings.HasPrefix(got.out, `{"id":"x","status":"dead"`) {
 		t.Errorf("%+v", got)
 	}
-	if got := osq(t, q, "", "job", "get", "y"); got.code != exitFailure || !strings.Contains(got.err, "no such job") {
+	if got := osq(t, q, "", "job", "get", "y"); got.code != view.ExitFailure || !strings.Contains(got.err, "no such job") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -53,7 +54,7 @@ func TestJobList(t *testing.T) {
 	}
 	ids := func(args ...string) (lines []string, notes string) {
 		got := osq(t, q, "", append([]string{"job", "list"}, args...)...)
-		if got.code != exitOK {
+		if got.code != view.ExitOK {
 			t.Fatalf("%+v", got)
 		}
 		return strings.Split(strings.TrimSpace(got.out), "\n"), got.err

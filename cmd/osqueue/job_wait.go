@@ -11,11 +11,12 @@ import (
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
 	"osqueue/internal/cli/units"
+	"osqueue/internal/cli/view"
 )
 
-func newJobWaitCommand(g *globals) *cobra.Command {
+func newJobWaitCommand(g *view.Globals) *cobra.Command {
 	atMost := time.Hour
-	var renamed *renamedTimeout
+	var renamed *view.RenamedTimeout
 	cmd := &cobra.Command{
 		Use:   "wait ID…",
 		Short: "Wait for jobs, and print their results",
@@ -26,28 +27,28 @@ the error. With --json each line is one job.
 The exit status is 0 if all of them completed, 1 if one is dead or cancelled, or
 did not end in time.
 
-` + exitHelp,
+` + view.ExitHelp,
 		Example: `  osqueue job wait 0190a8c2-5f0c-7b52-9f3a-3a7c1d1f6b11 --wait-for 5m
   osqueue job ls --batch nightly --json | jq -r .id | xargs osqueue job wait`,
-		Args: usageArgs(cobra.MinimumNArgs(1)),
+		Args: view.UsageArgs(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, ids []string) error {
-			if err := renamed.settle(); err != nil {
+			if err := renamed.Settle(); err != nil {
 				return err
 			}
 			if atMost <= 0 {
-				return usagef("--wait-for %v: must be positive", atMost)
+				return view.Usagef("--wait-for %v: must be positive", atMost)
 			}
 			return runJobWait(cmd.Context(), g, atMost, ids)
 		},
 	}
 	flags := cmd.Flags()
 	units.SpanVar(flags, &atMost, "wait-for", atMost, "how long to wait for all of them")
-	renamed = g.renameTimeout(flags, "wait-for")
+	renamed = g.RenameTimeout(flags, "wait-for")
 	return cmd
 }
 
-func runJobWait(ctx context.Context, g *globals, atMost time.Duration, ids []string) error {
-	c, err := g.client()
+func runJobWait(ctx context.Context, g *view.Globals, atMost time.Duration, ids []string) error {
+	c, err := g.Client()
 	if err != nil {
 		return err
 	}
@@ -58,7 +59,7 @@ func runJobWait(ctx context.Context, g *globals, atMost time.Duration, ids []str
 	return waitMany(ctx, g, c, atMost, ids)
 }
 
-func waitMany(ctx context.Context, g *globals, c *client.Client, atMost time.Duration, ids []string) error {
+func waitMany(ctx context.Context, g *view.Globals, c *client.Client, atMost time.Duration, ids []string) error {
 	end := time.Now().Add(atMost)
 	wait := func(ctx context.Context, id string) finishedJob {
 		job, err := endOf(ctx, c, id, max(time.Until(end), time.Millisecond))
@@ -78,7 +79,7 @@ func waitMany(ctx context.Context, g *globals, c *client.Client, atMost time.Dur
 		return err
 	}
 	if failed > 0 {
-		return silentError{}
+		return view.SilentError{}
 	}
 	return nil
 }
@@ -95,17 +96,17 @@ func each[T any](items []T) iter.Seq2[T, error] {
 }
 
 // writeFinished is the line of a job that was waited for.
-func writeFinished(g *globals, r finishedJob) error {
-	if g.json {
-		return g.writeJSON(r.job)
+func writeFinished(g *view.Globals, r finishedJob) error {
+	if g.JSON {
+		return g.WriteJSON(r.job)
 	}
-	return write(g.stdout, fmt.Sprintf("%s\t%s\t%s\n", plainLine(r.id), r.job.Status, outcomeOf(r.job)))
+	return view.Write(g.Out, fmt.Sprintf("%s\t%s\t%s\n", view.PlainLine(r.id), r.job.Status, outcomeOf(r.job)))
 }
 
 // outcomeOf is a job's result, as it is, or why there is none, in a line.
 func outcomeOf(job v1.Job) string {
 	if job.Status != v1.StatusCompleted {
-		return plainLine(firstLine(job.LastError))
+		return view.PlainLine(view.FirstLine(job.LastError))
 	}
 	return string(job.Result)
 }

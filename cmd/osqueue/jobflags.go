@@ -8,12 +8,13 @@ import (
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
 	"osqueue/internal/cli/units"
+	"osqueue/internal/cli/view"
 )
 
 // jobFlags are the flags that configure a job, shared by all commands that make jobs.
 type jobFlags struct {
 	flags       *pflag.FlagSet
-	renamed     *renamedTimeout
+	renamed     *view.RenamedTimeout
 	priority    int32
 	maxAttempts int32
 	lease       time.Duration
@@ -24,7 +25,7 @@ type jobFlags struct {
 	unique      units.Unique
 }
 
-func (f *jobFlags) bind(g *globals, flags *pflag.FlagSet) {
+func (f *jobFlags) bind(g *view.Globals, flags *pflag.FlagSet) {
 	f.flags = flags
 	flags.Int32Var(&f.priority, "priority", 0, "higher first")
 	flags.Int32Var(&f.maxAttempts, "max-attempts", 0, "how often it may be tried (default: its type's, then the server's)")
@@ -34,14 +35,14 @@ func (f *jobFlags) bind(g *globals, flags *pflag.FlagSet) {
 	flags.StringVar(&f.group, "group", "", "tenant, or whatever the workers shall take turns with")
 	flags.StringArrayVar(&f.tags, "tag", nil, "a word to find it by; may be given several times")
 	flags.Var(&f.unique, "unique", "KEY[:SCOPE]: not beside another job of the type with that key; SCOPE is waiting, active or period:LENGTH")
-	f.renamed = g.renameTimeout(flags, "job-timeout")
+	f.renamed = g.RenameTimeout(flags, "job-timeout")
 }
 
 func (f *jobFlags) check() error {
 	if f.maxAttempts < 1 && f.flags.Changed("max-attempts") {
-		return usagef("--max-attempts %d: must be at least 1", f.maxAttempts)
+		return view.Usagef("--max-attempts %d: must be at least 1", f.maxAttempts)
 	}
-	return f.renamed.settle()
+	return f.renamed.Settle()
 }
 
 // job returns a job with the values of the flags.
@@ -112,7 +113,7 @@ func payloadOf(flag, text string, plain bool) ([]byte, error) {
 	}
 	payload, err := asJSON([]byte(text), plain)
 	if err != nil {
-		return nil, usagef("--%s %w", flag, err)
+		return nil, view.Usagef("--%s %w", flag, err)
 	}
 	return payload, nil
 }

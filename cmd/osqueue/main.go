@@ -12,6 +12,8 @@ import (
 
 	// CA certificates for images without any.
 	_ "golang.org/x/crypto/x509roots/fallback"
+
+	"osqueue/internal/cli/view"
 )
 
 // version is set by the linker.
@@ -19,14 +21,14 @@ var version = "devel"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:], newGlobals(version))
+	code := run(ctx, os.Args[1:], view.NewGlobals(version))
 	stop()
 	os.Exit(code)
 }
 
 // run executes one command line and returns the exit code.
-func run(ctx context.Context, args []string, g *globals) int {
-	root := newRoot(g, commands(g)...)
+func run(ctx context.Context, args []string, g *view.Globals) int {
+	root := view.NewRoot(g, commands(g)...)
 	root.Short = "A job queue for people who have a bucket and three small machines"
 	root.Long = `osqueue is a job queue that needs no database: three nodes agree on every job
 through raft, and the state goes to a bucket (S3, GCS, a directory), from
@@ -34,11 +36,11 @@ which everything can be rebuilt.
 
 Try it with "osqueue dev".
 
-` + exitHelp
-	return execute(ctx, args, g, root)
+` + view.ExitHelp
+	return view.Execute(ctx, args, g, root)
 }
 
-func commands(g *globals) []*cobra.Command {
+func commands(g *view.Globals) []*cobra.Command {
 	return []*cobra.Command{
 		newDevCommand(g, checkServeFlags),
 		newServeCommand(g),
@@ -64,18 +66,18 @@ func commands(g *globals) []*cobra.Command {
 	}
 }
 
-func newVersionCommand(g *globals) *cobra.Command {
+func newVersionCommand(g *view.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version of this binary",
-		Args:  usageArgs(cobra.NoArgs),
+		Args:  view.UsageArgs(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
-			if g.json {
-				return g.writeJSON(map[string]string{"version": g.version})
+			if g.JSON {
+				return g.WriteJSON(map[string]string{"version": g.Version})
 			}
-			return g.printf("osqueue %s\n", g.version)
+			return g.Printf("osqueue %s\n", g.Version)
 		},
 	}
-	hideGlobals(cmd, "servers", "timeout")
+	view.HideGlobals(cmd, "servers", "timeout")
 	return cmd
 }

@@ -12,6 +12,7 @@ import (
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
 	"osqueue/internal/cli/units"
+	"osqueue/internal/cli/view"
 	"osqueue/internal/runner"
 )
 
@@ -29,7 +30,7 @@ type mapFlags struct {
 	waitFor   time.Duration
 }
 
-func newMapCommand(g *globals) *cobra.Command {
+func newMapCommand(g *view.Globals) *cobra.Command {
 	f := &mapFlags{}
 	cmd := &cobra.Command{
 		Use:   "map FILE -- COMMAND [ARGUMENT]…",
@@ -56,10 +57,10 @@ the jobs that are there, and says with which name to go on.
 		Example: `  osqueue map urls.txt -- curl -fsS -o /srv/pages/{} https://example.com/{}
   find /srv/video -name '*.avi' | osqueue map - -n 20 --name avi -- ffmpeg -i {} {}.mp4
   seq 100 | osqueue map - --keep-order -- expr {} '*' {}`,
-		Args: usageArgs(cobra.MinimumNArgs(1)),
+		Args: view.UsageArgs(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.ArgsLenAtDash() != 1 || len(args) < 2 {
-				return usagef("write FILE -- COMMAND\nUsage: %s", cmd.UseLine())
+				return view.Usagef("write FILE -- COMMAND\nUsage: %s", cmd.UseLine())
 			}
 			f.file = args[0]
 			return notRun(runMap(cmd.Context(), g, f, args[1:]))
@@ -77,15 +78,15 @@ the jobs that are there, and says with which name to go on.
 func (f *mapFlags) check() error {
 	switch {
 	case f.inFlight < 1:
-		return usagef("--in-flight %d: must be at least 1", f.inFlight)
+		return view.Usagef("--in-flight %d: must be at least 1", f.inFlight)
 	case f.waitFor < 0:
-		return usagef("--wait-for %v: must not be negative", f.waitFor)
+		return view.Usagef("--wait-for %v: must not be negative", f.waitFor)
 	case f.unique.Text != "":
-		return usagef("--unique is for one job; osqueue run has it")
+		return view.Usagef("--unique is for one job; osqueue run has it")
 	case strings.IndexFunc(f.name, func(r rune) bool { return r <= ' ' || r > '~' }) >= 0:
-		return usagef("--name %q: use visible ASCII characters only, it is a part of the ids of jobs", f.name)
+		return view.Usagef("--name %q: use visible ASCII characters only, it is a part of the ids of jobs", f.name)
 	case len(f.name) > maxTag:
-		return usagef("--name has %d bytes, more than the %d of a tag", len(f.name), maxTag)
+		return view.Usagef("--name has %d bytes, more than the %d of a tag", len(f.name), maxTag)
 	}
 	return f.jobFlags.check()
 }
@@ -95,20 +96,20 @@ const maxTag = 100
 
 // mapRun is one run of "osqueue map".
 type mapRun struct {
-	g        *globals
+	g        *view.Globals
 	flags    *mapFlags
 	argv     []string
 	env      map[string]string
-	progress *progress
+	progress *view.Progress
 	began    time.Time
 	failed   int
 }
 
-func runMap(ctx context.Context, g *globals, f *mapFlags, argv []string) error {
+func runMap(ctx context.Context, g *view.Globals, f *mapFlags, argv []string) error {
 	if err := f.check(); err != nil {
 		return err
 	}
-	env, err := f.environment(g.getenv)
+	env, err := f.environment(g.Getenv)
 	if err != nil {
 		return err
 	}
@@ -117,7 +118,7 @@ func runMap(ctx context.Context, g *globals, f *mapFlags, argv []string) error {
 		return err
 	}
 	defer in.Close()
-	c, err := g.client()
+	c, err := g.Client()
 	if err != nil {
 		return err
 	}
@@ -126,7 +127,7 @@ func runMap(ctx context.Context, g *globals, f *mapFlags, argv []string) error {
 		f.name = client.NewID()
 	}
 	m := &mapRun{g: g, flags: f, argv: argv, env: env, began: time.Now()}
-	return g.acked(ctx, func(ctx context.Context) error {
+	return g.Acked(ctx, func(ctx context.Context) error {
 		return m.run(ctx, c, newLineReader(in, nil))
 	})
 }
@@ -140,28 +141,28 @@ func (m *mapRun) run(ctx context.Context, c *client.Client, lines *lineReader) e
 	defer watch.Close()
 	restore := closedPipe()
 	defer restore()
-	m.progress = m.g.newProgress(f.quiet)
-	defer m.progress.close()
-	m.progress.count(f.file)
+	m.progress = m.g.NewProgress(f.quiet)
+	defer m.progress.Close()
+	m.progress.Count(f.file)
 	endHint := m.hint(ctx, c)
 	defer endHint()
 	pl := newPipeline(pipelineConfig{
 		c: c, watch: watch, progress: m.progress, window: int64(f.inFlight), keepOrder: f.keepOrder, waitFor: f.waitFor,
-		failed: func(job v1.Job) bool { return outcomeOfCommand(job).status != exitOK },
+		failed: func(job v1.Job) bool { return outcomeOfCommand(job).status != view.ExitOK },
 		tell:   m.tell, each: m.write,
 	})
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
 	err = pl.run(ctx, availableBatches(reading, m.items(lines)))
-	m.progress.close()
+	m.progress.Close()
 	if err := m.summary(pl.known()); err != nil {
 		return err
 	}
 	switch {
 	case err == nil && m.failed > 0:
-		return &exitError{code: exitSomeFailed, err: silentError{}}
-	case errors.As(err, new(silentError)):
-		return cutShort(m.progress.figures().sent, "--name "+units.ShellWord(f.name))
+		return &view.ExitError{Code: view.ExitSomeFailed, Err: view.SilentError{}}
+	case errors.As(err, new(view.SilentError)):
+		return cutShort(m.progress.Figures().Sent, "--name "+units.ShellWord(f.name))
 	}
 	return leaving(ctx, err, pl.waiting(), fmt.Sprintf("take the run up again with the same command and --name %s, or end it with: osqueue job cancel --tag %s --yes",
 		units.ShellWord(f.name), units.ShellWord(f.name)))
@@ -183,11 +184,11 @@ func (m *mapRun) hint(ctx context.Context, c *client.Client) (stop func()) {
 		case <-ctx.Done():
 			return
 		}
-		if now := m.progress.figures(); now.sent == 0 || now.ended > 0 {
+		if now := m.progress.Figures(); now.Sent == 0 || now.Ended > 0 {
 			return
 		}
 		if text := noWorker(ctx, c, m.flags.kind, startCommands); text != "" {
-			_ = m.progress.around(func() error { return writePlain(m.g.stderr, text) })
+			_ = m.progress.Around(func() error { return view.WritePlain(m.g.Err, text) })
 		}
 	}()
 	return func() {
@@ -230,8 +231,8 @@ func (m *mapRun) tell(err error) {
 	if client.HasTag(err, v1.TagIDTaken) {
 		err = fmt.Errorf("%w; a line of the run %s was another command before: give this one a --name of its own", err, m.flags.name)
 	}
-	_ = m.progress.around(func() error {
-		m.g.printError(err)
+	_ = m.progress.Around(func() error {
+		m.g.PrintError(err)
 		return nil
 	})
 }
@@ -239,22 +240,22 @@ func (m *mapRun) tell(err error) {
 // write prints the output of a line's command.
 func (m *mapRun) write(r endedLine) error {
 	o := outcomeOfCommand(r.job)
-	if o.status != exitOK {
+	if o.status != view.ExitOK {
 		m.failed++
 	}
-	if m.g.json {
-		return m.g.writeJSON(o.line(r))
+	if m.g.JSON {
+		return m.g.WriteJSON(o.line(r))
 	}
-	if err := errors.Join(write(m.g.stdout, wholeLines(o.Stdout)), write(m.g.stderr, wholeLines(o.Stderr))); err != nil {
+	if err := errors.Join(view.Write(m.g.Out, wholeLines(o.Stdout)), view.Write(m.g.Err, wholeLines(o.Stderr))); err != nil {
 		return err
 	}
 	switch {
-	case m.flags.quiet || o.status == exitOK:
+	case m.flags.quiet || o.status == view.ExitOK:
 		return nil
 	case o.fault != nil:
-		return writePlain(m.g.stderr, fmt.Sprintf("line %d: %s\n", r.line, firstLine(o.fault.Error())))
+		return view.WritePlain(m.g.Err, fmt.Sprintf("line %d: %s\n", r.line, view.FirstLine(o.fault.Error())))
 	}
-	return writePlain(m.g.stderr, fmt.Sprintf("line %d: exit status %d\n", r.line, *o.Exit))
+	return view.WritePlain(m.g.Err, fmt.Sprintf("line %d: exit status %d\n", r.line, *o.Exit))
 }
 
 // wholeLines ends a text with a line break, so that the outputs of two commands never
@@ -271,13 +272,13 @@ func (m *mapRun) summary(known int) error {
 	if m.flags.quiet {
 		return nil
 	}
-	now := m.progress.figures()
-	text := fmt.Sprintf("%d of %d commands have ended in %s", now.ended, now.sent, units.Short(time.Since(m.began)))
+	now := m.progress.Figures()
+	text := fmt.Sprintf("%d of %d commands have ended in %s", now.Ended, now.Sent, units.Short(time.Since(m.began)))
 	if known > 0 {
 		text += fmt.Sprintf(", %d of them were there already", known)
 	}
-	if now.failed > 0 {
-		text += fmt.Sprintf("; %d failed", now.failed)
+	if now.Failed > 0 {
+		text += fmt.Sprintf("; %d failed", now.Failed)
 	}
-	return writePlain(m.g.stderr, text+"\n")
+	return view.WritePlain(m.g.Err, text+"\n")
 }

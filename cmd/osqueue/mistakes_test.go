@@ -16,6 +16,7 @@ import (
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
 	"osqueue/internal/cli/units"
+	"osqueue/internal/cli/view"
 )
 
 // An error names a wrong argument as the user typed it, and nothing is enqueued.
@@ -25,11 +26,11 @@ func TestMistakesAreNamed(t *testing.T) {
 		code int
 		text string
 	}{
-		{[]string{"map", "nowhere", "--", "true"}, exitNotRun, "osqueue: open nowhere: no such file"},
-		{[]string{"map", "-", "--name", "a b", "--", "true"}, exitUsage, `osqueue: --name "a b": use visible ASCII`},
-		{[]string{"map", "-", "--name", "ä", "--", "true"}, exitUsage, `osqueue: --name "ä": use visible ASCII`},
-		{[]string{"map", "-", "--", ""}, exitNotRun, "osqueue: line 1: the command is empty\n"},
-		{[]string{"run", "--", ""}, exitUsage, "osqueue: the command is empty\n"},
+		{[]string{"map", "nowhere", "--", "true"}, view.ExitNotRun, "osqueue: open nowhere: no such file"},
+		{[]string{"map", "-", "--name", "a b", "--", "true"}, view.ExitUsage, `osqueue: --name "a b": use visible ASCII`},
+		{[]string{"map", "-", "--name", "ä", "--", "true"}, view.ExitUsage, `osqueue: --name "ä": use visible ASCII`},
+		{[]string{"map", "-", "--", ""}, view.ExitNotRun, "osqueue: line 1: the command is empty\n"},
+		{[]string{"run", "--", ""}, view.ExitUsage, "osqueue: the command is empty\n"},
 	} {
 		q := newQueueFake(t)
 		if got := osq(t, q, "x", c.args...); got.code != c.code || !strings.HasPrefix(got.err, c.text) || len(q.all()) != 0 {
@@ -38,7 +39,7 @@ func TestMistakesAreNamed(t *testing.T) {
 	}
 	// A line can be a command.
 	q := newQueueFake(t)
-	if got := osq(t, q, "true", "map", "-", "-q", "--", "{}"); got.code != exitOK || got.err != "" {
+	if got := osq(t, q, "true", "map", "-", "-q", "--", "{}"); got.code != view.ExitOK || got.err != "" {
 		t.Errorf("%+v", got)
 	}
 }
@@ -59,11 +60,11 @@ func TestMapAndSubmitGoOnAfterABadLine(t *testing.T) {
 	c.stdin = in
 	got := c.run("map", "-", "--name", "it's", "--", "echo")
 	want := `osqueue: not all lines were sent; when that is mended, go on with the same command and --name 'it'\''s'` + "\n"
-	if got.code != exitNotRun || got.out != "a\n" || !strings.HasSuffix(got.err, want) {
+	if got.code != view.ExitNotRun || got.out != "a\n" || !strings.HasSuffix(got.err, want) {
 		t.Errorf("%+v", got)
 	}
 	got = osq(t, newQueueFake(t), strings.Repeat("1\n", client.MaxBatchJobs)+"oops\n", "submit", "good", "--file", "-", "--wait", "--id", "s")
-	if got.code != exitFailure || strings.Count(got.out, "\n") != client.MaxBatchJobs || !strings.HasSuffix(got.err, "the same command and --id s\n") {
+	if got.code != view.ExitFailure || strings.Count(got.out, "\n") != client.MaxBatchJobs || !strings.HasSuffix(got.err, "the same command and --id s\n") {
 		t.Errorf("%d, %s", got.code, got.err)
 	}
 }
@@ -88,7 +89,7 @@ func TestWorkerFileWithUnknownSettings(t *testing.T) {
 	}
 	got := osq(t, newQueueFake(t), "", "worker", "--config", file)
 	want := "osqueue: " + file + ": line 1: there is no setting concurency; line 4: there is no setting exce\n"
-	if got.code != exitUsage || got.err != want {
+	if got.code != view.ExitUsage || got.err != want {
 		t.Errorf("%+v", got)
 	}
 }
@@ -102,7 +103,7 @@ func TestAnotherServerAnswers(t *testing.T) {
 		if slices.Contains(args, "submit") {
 			got = newCommand(t, srv.URL).run(append(args, "--answer-timeout", "300ms")...)
 		}
-		if got.code != exitFailure || !strings.Contains(got.err, "is it a node of osqueue that answers there?") {
+		if got.code != view.ExitFailure || !strings.Contains(got.err, "is it a node of osqueue that answers there?") {
 			t.Errorf("%v: %+v", args, got)
 		}
 	}
@@ -139,7 +140,7 @@ func TestWorkerGreets(t *testing.T) {
 		t.Error(got)
 	}
 	q.srv.Close()
-	if got := greeted(q.srv.URL, "w1"); !strings.Contains(got, "no node has answered yet") || !strings.Contains(got, startHint) {
+	if got := greeted(q.srv.URL, "w1"); !strings.Contains(got, "no node has answered yet") || !strings.Contains(got, view.StartHint) {
 		t.Error(got)
 	}
 }
@@ -158,7 +159,7 @@ func TestTimeoutIsTheClients(t *testing.T) {
 	} {
 		q := newQueueFake(t)
 		got := osq(t, q, "", strings.Fields(c.line)...)
-		if seen := q.writes(); got.code != exitOK || len(seen) != 1 || seen[0].body != c.job {
+		if seen := q.writes(); got.code != view.ExitOK || len(seen) != 1 || seen[0].body != c.job {
 			t.Errorf("%s: %+v, %v", c.line, got, seen)
 		}
 		if got.err != "" != (c.warns != "") || !strings.Contains(got.err, c.warns) {
@@ -167,7 +168,7 @@ func TestTimeoutIsTheClients(t *testing.T) {
 	}
 	began := time.Now()
 	got := newCommand(t, "127.0.0.1:1").run("--timeout", "200ms", "submit", "a", "1")
-	if took := time.Since(began); got.code != exitFailure || took > 5*time.Second {
+	if took := time.Since(began); got.code != view.ExitFailure || took > 5*time.Second {
 		t.Errorf("%v, %+v", took, got)
 	}
 }
@@ -193,7 +194,7 @@ func TestMistakesNameTheArgument(t *testing.T) {
 		"worker --exec a=true --lease 1day": `"1day" is no length of time`,
 		"worker --exec a=b --concurrency 0": "concurrency 0: must be at least 1",
 	} {
-		if got := osq(t, newQueueFake(t), "", strings.Fields(line)...); got.code != exitUsage || !strings.Contains(got.err, want) {
+		if got := osq(t, newQueueFake(t), "", strings.Fields(line)...); got.code != view.ExitUsage || !strings.Contains(got.err, want) {
 			t.Errorf("%s: %+v", line, got)
 		}
 	}
@@ -202,7 +203,7 @@ func TestMistakesNameTheArgument(t *testing.T) {
 // TestHelpOfWhatExists: help, completion and --version of what exists are no mistakes.
 func TestHelpOfWhatExists(t *testing.T) {
 	for _, line := range []string{"help", "help job", "help job show", "help completion bash", "completion bash", "completion", "--version"} {
-		if got := osq(t, newQueueFake(t), "", strings.Fields(line)...); got.code != exitOK || got.out == "" || got.err != "" {
+		if got := osq(t, newQueueFake(t), "", strings.Fields(line)...); got.code != view.ExitOK || got.out == "" || got.err != "" {
 			t.Errorf("%s: %+v", line, got)
 		}
 	}
@@ -221,7 +222,7 @@ func TestRunAtInThePastWarns(t *testing.T) {
 	} {
 		drop := osq(t, q, "", "drop", "--new", "--bucket", "file://"+t.TempDir(), "a", "--run-at", c.at)
 		for _, got := range []ended{drop, osq(t, q, "", "submit", "a", "--run-at", c.at)} {
-			if got.code != exitOK || got.out == "" || c.want == "" && got.err != "" || !strings.HasPrefix(got.err, c.want) {
+			if got.code != view.ExitOK || got.out == "" || c.want == "" && got.err != "" || !strings.HasPrefix(got.err, c.want) {
 				t.Errorf("%s: %+v", c.at, got)
 			}
 		}
@@ -255,15 +256,15 @@ func TestWhatDoesNotExistIsNamed(t *testing.T) {
 	} {
 		q := newQueueFake(t)
 		got := osq(t, q, "", strings.Fields(line)...)
-		if got.code != exitFailure || got.out != "" || !strings.Contains(got.err, want) || len(q.writes()) != 0 {
+		if got.code != view.ExitFailure || got.out != "" || !strings.Contains(got.err, want) || len(q.writes()) != 0 {
 			t.Errorf("%s: %+v", line, got)
 		}
 	}
 	q := newQueueFake(t)
-	if got := osq(t, q, "", "queue", "pause", "nosuch", "--new"); got.code != exitOK || len(q.writes()) != 1 {
+	if got := osq(t, q, "", "queue", "pause", "nosuch", "--new"); got.code != view.ExitOK || len(q.writes()) != 1 {
 		t.Errorf("%+v", got)
 	}
-	if got := osq(t, q, "", "queue", "set", "*", "--max-running", "3"); got.code != exitUsage || len(q.writes()) != 0 {
+	if got := osq(t, q, "", "queue", "set", "*", "--max-running", "3"); got.code != view.ExitUsage || len(q.writes()) != 0 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -274,11 +275,11 @@ func TestStatusesByTheirWords(t *testing.T) {
 	q.add(v1.NewJob{ID: "w", Type: "wait"})
 	for _, name := range []string{"available", "unclaimed", "running,available"} {
 		got := osq(t, q, "", "job", "ls", "--status", name)
-		if got.code != exitOK || !strings.Contains(got.out, "w   wait  available") {
+		if got.code != view.ExitOK || !strings.Contains(got.out, "w   wait  available") {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	if got := osq(t, q, "", "job", "ls", "--status", "waiting"); got.code != exitUsage || !strings.Contains(got.err, "available, running") {
+	if got := osq(t, q, "", "job", "ls", "--status", "waiting"); got.code != view.ExitUsage || !strings.Contains(got.err, "available, running") {
 		t.Errorf("%+v", got)
 	}
 	if got := osq(t, q, "", "job", "show", "w"); !strings.Contains(got.out, "available (no worker takes this type)") {
@@ -292,7 +293,7 @@ func TestSeveralTagsCount(t *testing.T) {
 	q.add(v1.NewJob{ID: "both", Type: "wait", Tags: []string{"a", "b"}})
 	q.add(v1.NewJob{ID: "one", Type: "wait", Tags: []string{"a"}})
 	got := osq(t, q, "", strings.Fields("job cancel --tag a --tag b --yes")...)
-	if got.code != exitOK || got.out != "1 job cancelled\n" || q.find("both").Status != v1.StatusCancelled || q.find("one").Status != v1.StatusUnclaimed {
+	if got.code != view.ExitOK || got.out != "1 job cancelled\n" || q.find("both").Status != v1.StatusCancelled || q.find("one").Status != v1.StatusUnclaimed {
 		t.Errorf("%+v", got)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"osqueue/internal/cli/units"
+	"osqueue/internal/cli/view"
 	"osqueue/storage"
 	"osqueue/storage/bucketurl"
 )
@@ -22,7 +23,7 @@ import (
 // offline is the base of commands that work on buckets without a cluster. Such a command
 // may take any time: only its single requests are bounded.
 type offline struct {
-	g       *globals
+	g       *view.Globals
 	timeout time.Duration // of one request
 	flags   *pflag.FlagSet
 }
@@ -34,22 +35,22 @@ const offlineTimeout = 30 * time.Second
 func (o *offline) bind(cmd *cobra.Command) {
 	o.flags = cmd.Flags()
 	units.SpanVar(o.flags, &o.timeout, "timeout", offlineTimeout, "how long one request to a bucket may take")
-	hideGlobals(cmd, "servers")
+	view.HideGlobals(cmd, "servers")
 }
 
 // run calls fn with the buckets that it opens. While fn runs for long, run prints its
 // progress on stderr.
 func (o *offline) run(ctx context.Context, fn func(ctx context.Context, b *buckets) error) error {
-	if o.g.patience && !o.flags.Changed("timeout") {
-		o.timeout = o.g.timeout
+	if o.g.Patience && !o.flags.Changed("timeout") {
+		o.timeout = o.g.Timeout
 	}
 	if o.timeout <= 0 {
-		return usagef("--timeout %v: must be positive", o.timeout)
+		return view.Usagef("--timeout %v: must be positive", o.timeout)
 	}
 	ctx, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
 	b := &buckets{timeout: o.timeout, giveUp: giveUp}
-	stop := b.traffic.tell(o.g.stderr, progressInterval)
+	stop := b.traffic.tell(o.g.Err, progressInterval)
 	err := errors.Join(fn(ctx, b), b.close())
 	stop()
 	var silent *silentBucketError
@@ -88,12 +89,12 @@ func directoryOf(bucket string) (dir string, ok bool) {
 
 // write opens a bucket for reading and writing.
 func (b *buckets) write(ctx context.Context, bucket string) (storage.Bucket, error) {
-	if inMemory(bucket) {
-		return nil, usagef("%s: a bucket in memory belongs to one process, and is gone with it", bucket)
+	if view.InMemory(bucket) {
+		return nil, view.Usagef("%s: a bucket in memory belongs to one process, and is gone with it", bucket)
 	}
 	opened, err := bucketurl.Open(ctx, bucket)
 	if err != nil {
-		return nil, openError(err)
+		return nil, view.OpenError(err)
 	}
 	b.open = append(b.open, opened)
 	return b.bound(bucket, opened), nil
@@ -132,7 +133,7 @@ func (t *traffic) tell(w io.Writer, every time.Duration) (stop func()) {
 			case <-end:
 				return
 			case <-tick.C:
-				_ = write(w, t.line(time.Since(begin))) // an error is ignored: the figures only inform
+				_ = view.Write(w, t.line(time.Since(begin))) // an error is ignored: the figures only inform
 			}
 		}
 	})

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"osqueue/internal/cli/view"
 	"osqueue/storage"
 	"osqueue/storage/archive"
 	"osqueue/storage/fault"
@@ -74,7 +75,7 @@ func TestDirBucket(t *testing.T) {
 
 // newOffline is a command without streams to speak of.
 func newOffline(timeout time.Duration) *offline {
-	return &offline{g: &globals{stdout: &safeBuffer{}, stderr: &safeBuffer{}}, timeout: timeout}
+	return &offline{g: &view.Globals{Out: &safeBuffer{}, Err: &safeBuffer{}}, timeout: timeout}
 }
 
 // A write that is retried without bound ends when the bucket is silent for long.
@@ -123,7 +124,7 @@ func TestOfflineRefusesMemory(t *testing.T) {
 		{"restore", "--from", "file:///x", "--to", "mem://x"},
 		{"branch", "--from", "mem://x", "--dry-run"},
 	} {
-		if got := offlineRun(t, args...); got.code != exitUsage || !strings.Contains(got.err, "a bucket in memory belongs to one process") {
+		if got := offlineRun(t, args...); got.code != view.ExitUsage || !strings.Contains(got.err, "a bucket in memory belongs to one process") {
 			t.Errorf("%v: %+v", args, got)
 		}
 	}

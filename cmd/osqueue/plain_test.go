@@ -10,38 +10,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/view"
 )
-
-func TestPlain(t *testing.T) {
-	for text, want := range map[string]string{
-		"":                    "",
-		"one\ttwo\nthree":     "one\ttwo\nthree",
-		`C:\new "quoted" 'x'`: `C:\new "quoted" 'x'`,
-		"é 漢字 العربية 👩\u200d💻\u00a0\ufffd": "é 漢字 العربية 👩\u200d💻\u00a0\ufffd",
-		"\x1b]0;mine\a":                   `\x1b]0;mine\a`,
-		"10%\r20%":                        `10%\r20%`,
-		"a\b\v\f\x7f":                     `a\b\v\f\x7f`,
-		"\u0085\u009b2J":                  `\u0085\u009b2J`,
-		"\x9b2J \xff \xc3é":               `\x9b2J \xff \xc3é`,
-		"\u2028\u2029":                    `\u2028\u2029`,
-		"a\u202e\u202a\u2066\u2069\u200f": `a\u202e\u202a\u2066\u2069\u200f`,
-		"\x00\x00\x00\x00":                `\x00\x00\x00\x00`,
-		"a" + strings.Repeat("\x00", 4096) + "b" + strings.Repeat("\x1b", 5): `a\x00(×4096)b\x1b(×5)`,
-		strings.Repeat("\xc3", 6) + "\xc3\xa9":                               `\xc3(×6)é`,
-		"\n\n\n\n\n\n":                                                       "\n\n\n\n\n\n",
-	} {
-		got := plain(text)
-		if got != want {
-			t.Errorf("%q: %q, want %q", text, got, want)
-		}
-		if again := plain(got); again != got {
-			t.Errorf("%q is not plain: %q", got, again)
-		}
-	}
-	if got := plainLine("a\n\tb\x1b"); got != `a\n\tb\x1b` {
-		t.Errorf("%q", got)
-	}
-}
 
 // evil clears the screen, sets a title in two ways, and turns the order round.
 const evil = "\x1b[2Jevil\u009b1m\u202e\a"
@@ -183,7 +153,7 @@ func TestFailuresDoNotCommandTheTerminal(t *testing.T) {
 
 func TestEventsDoNotCommandTheTerminal(t *testing.T) {
 	var out, none bytes.Buffer
-	g := &globals{stdout: &out, stderr: &none}
+	g := &view.Globals{Out: &out, Err: &none}
 	worker := "w" + evil
 	for _, e := range []v1.Event{
 		{Kind: v1.EventProgress, JobID: "j", Message: "half\n12:00:00.000  job.completed  " + evil},
@@ -202,8 +172,8 @@ func TestEventsDoNotCommandTheTerminal(t *testing.T) {
 // The cluster keeps payloads as they are, also with a name that occurs twice.
 func TestJSONOfOddPayloads(t *testing.T) {
 	var out strings.Builder
-	g := &globals{stdout: &out}
-	if err := g.writeJSON(v1.Job{ID: "j", Payload: []byte(`{"a":1,"a":2}`)}); err != nil || !strings.Contains(out.String(), `"payload":{"a":1,"a":2}`) {
+	g := &view.Globals{Out: &out}
+	if err := g.WriteJSON(v1.Job{ID: "j", Payload: []byte(`{"a":1,"a":2}`)}); err != nil || !strings.Contains(out.String(), `"payload":{"a":1,"a":2}`) {
 		t.Errorf("%s, %v", out.String(), err)
 	}
 }

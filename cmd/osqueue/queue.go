@@ -12,10 +12,11 @@ import (
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
 	"osqueue/internal/cli/units"
+	"osqueue/internal/cli/view"
 )
 
-func newQueueCommand(g *globals) *cobra.Command {
-	cmd := newGroupCommand("queue", "Look at the types of jobs, pause and limit them",
+func newQueueCommand(g *view.Globals) *cobra.Command {
+	cmd := view.NewGroup("queue", "Look at the types of jobs, pause and limit them",
 		`Every type of jobs is a queue, with figures and settings of its own. The jobs
 without type are one, too; its name is ''.`)
 	cmd.AddCommand(
@@ -25,7 +26,7 @@ without type are one, too; its name is ''.`)
 	return cmd
 }
 
-func newQueueListCommand(g *globals) *cobra.Command {
+func newQueueListCommand(g *view.Globals) *cobra.Command {
 	return &cobra.Command{
 		Use:     "ls",
 		Aliases: []string{"list"},
@@ -34,32 +35,32 @@ func newQueueListCommand(g *globals) *cobra.Command {
 that waits for a worker; LIMITS are what holds claims back: settings, or that no
 worker takes the type. With --json each line is one type.
 
-` + exitHelp,
-		Args: usageArgs(cobra.NoArgs),
+` + view.ExitHelp,
+		Args: view.UsageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := g.client()
+			c, err := g.Client()
 			if err != nil {
 				return err
 			}
 			defer c.Close()
-			t := &longTable{g: g, rows: [][]string{{"TYPE", "AVAILABLE", "RUNNING", "SCHEDULED", "BLOCKED", "COMPLETED", "DEAD", "CANCELLED", "OLDEST", "BYTES", "LIMITS"}}}
+			t := &view.LongTable{G: g, Rows: [][]string{{"TYPE", "AVAILABLE", "RUNNING", "SCHEDULED", "BLOCKED", "COMPLETED", "DEAD", "CANCELLED", "OLDEST", "BYTES", "LIMITS"}}}
 			idle := &workerless{c: c}
 			for q, err := range c.Queues(cmd.Context()) {
 				if err != nil {
 					return err
 				}
-				if err := t.add(q, func() []string { return queueRow(q, idle.waits(cmd.Context(), q), time.Now()) }); err != nil {
+				if err := t.Add(q, func() []string { return queueRow(q, idle.waits(cmd.Context(), q), time.Now()) }); err != nil {
 					return err
 				}
 			}
-			return t.end()
+			return t.End()
 		},
 	}
 }
 
 func queueRow(q v1.Queue, noWorker bool, now time.Time) []string {
 	return []string{
-		orDash(q.Type), strconv.Itoa(q.Unclaimed), strconv.Itoa(q.InProgress), strconv.Itoa(q.Scheduled), strconv.Itoa(q.Blocked),
+		view.OrDash(q.Type), strconv.Itoa(q.Unclaimed), strconv.Itoa(q.InProgress), strconv.Itoa(q.Scheduled), strconv.Itoa(q.Blocked),
 		strconv.Itoa(q.Completed), strconv.Itoa(q.Dead), strconv.Itoa(q.Cancelled),
 		units.AgoText(q.OldestAt, now), units.SizeText(q.Bytes), limitsText(q.Settings, noWorker),
 	}
@@ -83,17 +84,17 @@ func limitsText(s v1.QueueSettings, noWorker bool) string {
 	if s.RatePerSecond > 0 {
 		parts = append(parts, units.RateText(s.RatePerSecond))
 	}
-	return orDash(strings.Join(parts, ", "))
+	return view.OrDash(strings.Join(parts, ", "))
 }
 
-func newQueueShowCommand(g *globals) *cobra.Command {
+func newQueueShowCommand(g *view.Globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show TYPE",
 		Short: "Show the figures and settings of a type",
-		Long:  "Shows the figures of a type, and those of its settings that are not the default.\n\n" + exitHelp,
-		Args:  usageArgs(cobra.ExactArgs(1)),
+		Long:  "Shows the figures of a type, and those of its settings that are not the default.\n\n" + view.ExitHelp,
+		Args:  view.UsageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return g.withClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
+			return g.WithClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
 				if err := checkType(ctx, c, args[0]); err != nil {
 					return err
 				}
@@ -107,12 +108,12 @@ func newQueueShowCommand(g *globals) *cobra.Command {
 	}
 }
 
-func showQueue(g *globals, q v1.Queue, noWorker bool) error {
-	if g.json {
-		return g.writeJSON(q)
+func showQueue(g *view.Globals, q v1.Queue, noWorker bool) error {
+	if g.JSON {
+		return g.WriteJSON(q)
 	}
 	rows := [][]string{
-		{"type", orDash(q.Type)},
+		{"type", view.OrDash(q.Type)},
 		{"available", strconv.Itoa(q.Unclaimed)},
 		{"running", strconv.Itoa(q.InProgress)},
 		{"scheduled", strconv.Itoa(q.Scheduled)},
@@ -126,18 +127,18 @@ func showQueue(g *globals, q v1.Queue, noWorker bool) error {
 	if noWorker {
 		rows = append(rows, []string{"workers", "no worker takes this type"})
 	}
-	return g.table(append(rows, settingRows(q.Settings)...))
+	return g.Table(append(rows, view.SettingRows(q.Settings)...))
 }
 
 // showSettings prints the settings of a type after a change.
-func showSettings(g *globals, q v1.Queue) error {
-	if g.json {
-		return writeWritten(g, q)
+func showSettings(g *view.Globals, q v1.Queue) error {
+	if g.JSON {
+		return view.WriteWritten(g, q)
 	}
-	return g.table(append([][]string{{"type", orDash(q.Type)}}, settingRows(q.Settings)...))
+	return g.Table(append([][]string{{"type", view.OrDash(q.Type)}}, view.SettingRows(q.Settings)...))
 }
 
-func newQueuePauseCommand(g *globals) *cobra.Command {
+func newQueuePauseCommand(g *view.Globals) *cobra.Command {
 	ahead := false
 	cmd := newQueueSwitch(g, "pause", "Let no more jobs of types be claimed",
 		"Lets no more jobs of the types be claimed. Those that run go on. A type that has\nno jobs, no settings and no worker is paused with --new only.",
@@ -153,7 +154,7 @@ func newQueuePauseCommand(g *globals) *cobra.Command {
 	return cmd
 }
 
-func newQueueResumeCommand(g *globals) *cobra.Command {
+func newQueueResumeCommand(g *view.Globals) *cobra.Command {
 	return newQueueSwitch(g, "resume", "End the pause of types", "Ends the pause of the types.",
 		func(c *client.Client, ctx context.Context, name string) (v1.Queue, error) {
 			if err := checkType(ctx, c, name); err != nil {
@@ -163,16 +164,16 @@ func newQueueResumeCommand(g *globals) *cobra.Command {
 		})
 }
 
-func newQueueSwitch(g *globals, verb, short, long string,
+func newQueueSwitch(g *view.Globals, verb, short, long string,
 	do func(*client.Client, context.Context, string) (v1.Queue, error),
 ) *cobra.Command {
 	return &cobra.Command{
 		Use:   verb + " TYPE…",
 		Short: short,
-		Long:  long + "\n\n" + exitHelp,
-		Args:  usageArgs(cobra.MinimumNArgs(1)),
+		Long:  long + "\n\n" + view.ExitHelp,
+		Args:  view.UsageArgs(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return g.withClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
+			return g.WithClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
 				for _, kind := range args {
 					q, err := do(c, ctx, kind)
 					if err == nil {
@@ -189,23 +190,23 @@ func newQueueSwitch(g *globals, verb, short, long string,
 }
 
 // queueLine prints the state of a type after a change.
-func queueLine(g *globals, q v1.Queue) error {
-	if g.json {
-		return writeWritten(g, q)
+func queueLine(g *view.Globals, q v1.Queue) error {
+	if g.JSON {
+		return view.WriteWritten(g, q)
 	}
 	state := "not paused"
 	if q.Settings.Paused {
 		state = "paused"
 	}
-	return g.printf("%s  %s; %d available, %d running\n", orDash(q.Type), state, q.Unclaimed, q.InProgress)
+	return g.Printf("%s  %s; %d available, %d running\n", view.OrDash(q.Type), state, q.Unclaimed, q.InProgress)
 }
 
-func newQueueResetCommand(g *globals) *cobra.Command {
+func newQueueResetCommand(g *view.Globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "reset TYPE…",
 		Short: "Set all settings of types back to their defaults, also the pause",
-		Long:  "Sets all settings of the types back to their defaults, also the pause. Their jobs\nstay.\n\n" + exitHelp,
-		Args:  usageArgs(cobra.MinimumNArgs(1)),
+		Long:  "Sets all settings of the types back to their defaults, also the pause. Their jobs\nstay.\n\n" + view.ExitHelp,
+		Args:  view.UsageArgs(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return eachName(cmd.Context(), g, args, "reset", func(c *client.Client, ctx context.Context, name string) error {
 				if err := checkType(ctx, c, name); err != nil {
@@ -218,10 +219,10 @@ func newQueueResetCommand(g *globals) *cobra.Command {
 }
 
 // eachName applies a change to each named thing and prints the outcome.
-func eachName(ctx context.Context, g *globals, names []string, done string,
+func eachName(ctx context.Context, g *view.Globals, names []string, done string,
 	do func(*client.Client, context.Context, string) error,
 ) error {
-	return g.withClient(ctx, func(ctx context.Context, c *client.Client) error {
+	return g.WithClient(ctx, func(ctx context.Context, c *client.Client) error {
 		for _, name := range names {
 			if err := do(c, ctx, name); err != nil {
 				return err
@@ -234,14 +235,14 @@ func eachName(ctx context.Context, g *globals, names []string, done string,
 	})
 }
 
-func nameDone(g *globals, name, done string) error {
-	if g.json {
-		return writeWritten(g, map[string]string{"name": name, "done": done})
+func nameDone(g *view.Globals, name, done string) error {
+	if g.JSON {
+		return view.WriteWritten(g, map[string]string{"name": name, "done": done})
 	}
-	return g.printf("%s  %s\n", orDash(name), done)
+	return g.Printf("%s  %s\n", view.OrDash(name), done)
 }
 
-func newQueuePurgeCommand(g *globals) *cobra.Command {
+func newQueuePurgeCommand(g *view.Globals) *cobra.Command {
 	ch := *deleteJobs
 	ch.chosen = statusesWaiting
 	r := &changeRun{g: g, change: &ch}
@@ -253,20 +254,20 @@ available. --status names others; all is every one that does not run. They are
 counted, and you are asked; --yes answers that beforehand, and is needed when
 stdin is no terminal.
 
-` + exitHelp,
+` + view.ExitHelp,
 		Example: `  osqueue queue purge mail
   osqueue queue purge mail --status all --yes`,
-		Args: usageArgs(cobra.ExactArgs(1)),
+		Args: view.UsageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if args[0] == "" {
-				return usagef("a filter cannot name the jobs without type; see osqueue job delete")
+				return view.Usagef("a filter cannot name the jobs without type; see osqueue job delete")
 			}
-			r.command, r.filter.kind = cmd.CommandPath(), args[0]
+			r.command, r.filter.Type = cmd.CommandPath(), args[0]
 			return r.run(cmd.Context(), nil)
 		},
 	}
 	flags := cmd.Flags()
 	flags.BoolVarP(&r.yes, "yes", "y", false, "do not ask")
-	bindStatuses(cmd, &r.filter.status, ch.applies)
+	view.BindStatuses(cmd, &r.filter.Status, ch.applies)
 	return cmd
 }

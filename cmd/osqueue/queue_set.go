@@ -11,6 +11,7 @@ import (
 
 	"osqueue/client"
 	"osqueue/internal/cli/units"
+	"osqueue/internal/cli/view"
 )
 
 // theDefault is the flag value that resets a setting.
@@ -93,9 +94,9 @@ func bindPatch(flags *pflag.FlagSet, p *client.QueuePatch) {
 	bindSetting(flags, &p.MaxPayload, positiveSize, "size", "max-payload", "how large one payload may be, as in 64KiB")
 }
 
-func newQueueSetCommand(g *globals) *cobra.Command {
+func newQueueSetCommand(g *view.Globals) *cobra.Command {
 	var patch client.QueuePatch
-	var renamed *renamedTimeout
+	var renamed *view.RenamedTimeout
 	cmd := &cobra.Command{
 		Use:   "set TYPE --SETTING VALUE…",
 		Short: "Change settings of a type",
@@ -103,28 +104,28 @@ func newQueueSetCommand(g *globals) *cobra.Command {
 sets one back. They hold from the next claim on, and quotas from the next
 enqueue; jobs that run go on as they are.
 
-` + units.BackoffHelp + "\n\n" + exitHelp,
+` + units.BackoffHelp + "\n\n" + view.ExitHelp,
 		Example: `  osqueue queue set mail --max-running 5 --rate 10/s --burst 20
   osqueue queue set mail --job-timeout 2m --max-attempts 10 --backoff exponential:1s:1h:20%
   osqueue queue set mail --retain 7d --retain-count 100000 --rate default`,
-		Args: usageArgs(cobra.ExactArgs(1)),
+		Args: view.UsageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := renamed.settle(); err != nil {
+			if err := renamed.Settle(); err != nil {
 				return err
 			}
 			if args[0] == "*" {
-				return usagef("%q is no pattern: settings belong to one type each; name it", args[0])
+				return view.Usagef("%q is no pattern: settings belong to one type each; name it", args[0])
 			}
 			if patch == (client.QueuePatch{}) {
-				return usagef("nothing to set: name settings, as in --max-running 5 (see --help)")
+				return view.Usagef("nothing to set: name settings, as in --max-running 5 (see --help)")
 			}
-			return g.withClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
+			return g.WithClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
 				q, err := c.SetQueue(ctx, args[0], patch)
 				if err != nil {
 					return err
 				}
 				if q.Settings.Burst > 0 && q.Settings.RatePerSecond == 0 {
-					if err := writePlain(g.stderr, "burst has no effect until the type has a rate: give --rate, too\n"); err != nil {
+					if err := view.WritePlain(g.Err, "burst has no effect until the type has a rate: give --rate, too\n"); err != nil {
 						return err
 					}
 				}
@@ -133,6 +134,6 @@ enqueue; jobs that run go on as they are.
 		},
 	}
 	bindPatch(cmd.Flags(), &patch)
-	renamed = g.renameTimeout(cmd.Flags(), "job-timeout")
+	renamed = g.RenameTimeout(cmd.Flags(), "job-timeout")
 	return cmd
 }

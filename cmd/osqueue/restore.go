@@ -8,6 +8,7 @@ import (
 
 	"osqueue/cluster"
 	"osqueue/internal/cli/units"
+	"osqueue/internal/cli/view"
 	"osqueue/storage/bucketurl"
 )
 
@@ -26,7 +27,7 @@ type restoration struct {
 	changed  bool // the document at --to changed while it was watched
 }
 
-func newRestoreCommand(g *globals) *cobra.Command {
+func newRestoreCommand(g *view.Globals) *cobra.Command {
 	r := restoration{offline: offline{g: g}}
 	cmd := &cobra.Command{
 		Use:   "restore --from BUCKET-URL --to BUCKET-URL [--at LSN|TIME]",
@@ -48,11 +49,11 @@ it is kept under conflicts/, and it is replaced, but never while its cluster is
 alive. --from and --to may be the same bucket then, to rewind it. Nodes that hold
 another lineage refuse the new document: start them with empty data directories.
 
-` + exitHelp,
+` + view.ExitHelp,
 		Example: `  osqueue restore --from file:///srv/osqueue --at 15m --dry-run
   osqueue restore --from s3://jobs/prod?region=eu-central-1 --at 12-90210 --to s3://jobs/prod-2?region=eu-central-1
   osqueue restore --from file:///srv/osqueue --at '2026-12-24 18:00' --to file:///srv/osqueue --replace`,
-		Args: usageArgs(cobra.NoArgs),
+		Args: view.UsageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return r.command(cmd) },
 	}
 	r.bind(cmd)
@@ -65,7 +66,7 @@ another lineage refuse the new document: start them with empty data directories.
 
 var defaultBrokerTimeout = cluster.DefaultConfig().BrokerTimeout
 
-func newBranchCommand(g *globals) *cobra.Command {
+func newBranchCommand(g *view.Globals) *cobra.Command {
 	r := restoration{offline: offline{g: g}, branch: true, silence: defaultBrokerTimeout}
 	cmd := &cobra.Command{
 		Use:   "branch --from BUCKET-URL --to BUCKET-URL [--at LSN|TIME]",
@@ -77,10 +78,10 @@ nothing that was meant for production runs by itself.
 
 It is osqueue restore, without a way to replace anything.
 
-` + exitHelp,
+` + view.ExitHelp,
 		Example: `  osqueue branch --from s3://jobs/prod?region=eu-central-1 --to file:///tmp/staging
   osqueue branch --from file:///srv/osqueue --at 2h --to file:///tmp/staging`,
-		Args: usageArgs(cobra.NoArgs),
+		Args: view.UsageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return r.command(cmd) },
 	}
 	r.bind(cmd)
@@ -108,26 +109,26 @@ func (r *restoration) command(cmd *cobra.Command) error {
 func (r *restoration) check() error {
 	switch {
 	case r.from == "":
-		return usagef("--from is missing: the URL of the bucket to restore from")
+		return view.Usagef("--from is missing: the URL of the bucket to restore from")
 	case r.to == "" && !r.dryRun:
-		return usagef("--to is missing: the URL of the bucket for the new queue (or give --dry-run)")
+		return view.Usagef("--to is missing: the URL of the bucket for the new queue (or give --dry-run)")
 	}
 	for _, url := range []string{r.from, r.to} {
 		if url == "" {
 			continue
 		}
 		if err := bucketurl.Check(url); err != nil {
-			return &usageError{err: err}
+			return &view.UsageError{Err: err}
 		}
 	}
 	if r.inPlace() && r.branch {
-		return usagef("--to is --from: choose another bucket or prefix for a branch (osqueue restore --replace rewinds a queue in place)")
+		return view.Usagef("--to is --from: choose another bucket or prefix for a branch (osqueue restore --replace rewinds a queue in place)")
 	}
 	if r.inPlace() && !r.replace && !r.dryRun {
-		return usagef("--to is --from: with --replace the queue is rewound in place; without it choose another bucket or prefix")
+		return view.Usagef("--to is --from: with --replace the queue is rewound in place; without it choose another bucket or prefix")
 	}
 	if r.silence <= 0 {
-		return usagef("--broker-timeout %v: must be positive", r.silence)
+		return view.Usagef("--broker-timeout %v: must be positive", r.silence)
 	}
 	return nil
 }

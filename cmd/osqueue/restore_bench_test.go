@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"osqueue/fsm/fsmpb"
+	"osqueue/internal/cli/view"
 )
 
 // longHistory is a queue in which so many jobs came, and a tenth of them was done,
@@ -83,9 +84,9 @@ func BenchmarkVerify(b *testing.B) {
 func benchCommand(b *testing.B, args ...string) {
 	b.Helper()
 	var out, errOut safeBuffer
-	g := newGlobals(version)
-	g.stdout, g.stderr = &out, &errOut
-	if code := run(b.Context(), args, g); code != exitOK {
+	g := view.NewGlobals(version)
+	g.Out, g.Err = &out, &errOut
+	if code := run(b.Context(), args, g); code != view.ExitOK {
 		b.Fatal(out.String(), errOut.String())
 	}
 }

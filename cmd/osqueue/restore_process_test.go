@@ -8,6 +8,7 @@ import (
 
 	v1 "osqueue/client/api/v1"
 	"osqueue/election"
+	"osqueue/internal/cli/view"
 	"osqueue/storage/file"
 )
 
@@ -53,7 +54,7 @@ func TestRestoreIsAdoptedAndRefused(t *testing.T) {
 	next.start()
 	next.worker("--exec", "mail=wc -w", "--exec", "tick=true")
 	next.eventually("the worker to be listed", func() bool { return strings.Contains(next.run("worker", "ls"), "w1 ") })
-	if _, code := next.try("job", "wait", letter, "--wait-for", "2s"); code != exitFailure {
+	if _, code := next.try("job", "wait", letter, "--wait-for", "2s"); code != view.ExitFailure {
 		t.Errorf("a job was done before it was resumed")
 	}
 	if out := next.run("job", "ls", "--status", "in_progress,completed,dead", "--json"); out != "" {

@@ -11,6 +11,7 @@ import (
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 	"osqueue/internal/cli/units"
+	"osqueue/internal/cli/view"
 )
 
 // restoreReport is the report of restore: the differences before it writes, and the
@@ -131,7 +132,7 @@ func (d *digest) besides(i int) int {
 }
 
 // show prints the differences.
-func (p *restoreReport) show(g *globals, now time.Time) error {
+func (p *restoreReport) show(g *view.Globals, now time.Time) error {
 	head := [][]string{
 		{"from", p.From, p.Newest.text(now)},
 		{"restored", "", p.Restored.text(now)},
@@ -144,21 +145,21 @@ func (p *restoreReport) show(g *globals, now time.Time) error {
 	case p.To != "":
 		head = append(head, []string{"to", p.To, "nothing is there"})
 	}
-	if err := g.table(head); err != nil {
+	if err := g.Table(head); err != nil {
 		return err
 	}
-	if err := g.printf("\n"); err != nil {
+	if err := g.Printf("\n"); err != nil {
 		return err
 	}
-	if err := g.table(p.tableRows()); err != nil {
+	if err := g.Table(p.tableRows()); err != nil {
 		return err
 	}
-	return g.printf("%s", p.effectsText())
+	return g.Printf("%s", p.effectsText())
 }
 
 func (s *statePoint) text(now time.Time) string {
 	if s.Error != "" {
-		return "cannot be read: " + firstLine(s.Error)
+		return "cannot be read: " + view.FirstLine(s.Error)
 	}
 	if s.Clock == 0 {
 		return s.LSN + ", the beginning: nothing is in it"
@@ -199,7 +200,7 @@ func (p *restoreReport) tableRow(r *restoreRow) []string {
 	case r.change() != 0:
 		change = fmt.Sprintf("%+d", r.change())
 	}
-	row := []string{orDash(r.Type), orDash(v1.StatusWord(r.Status)), newest, strconv.Itoa(r.Restored), change}
+	row := []string{view.OrDash(r.Type), view.OrDash(v1.StatusWord(r.Status)), newest, strconv.Itoa(r.Restored), change}
 	if p.There != nil {
 		row = append(row, strconv.Itoa(r.There))
 	}

@@ -13,6 +13,7 @@ import (
 	"osqueue/cluster"
 	"osqueue/fsm"
 	"osqueue/internal/cli/units"
+	"osqueue/internal/cli/view"
 	"osqueue/storage"
 	"osqueue/storage/archive"
 	"osqueue/storage/probe"
@@ -153,7 +154,7 @@ func (r *restoration) restore(ctx context.Context, b *buckets) error {
 		return fmt.Errorf("%w\n%s", err, "with --resume nothing is paused")
 	}
 	report.Paused = pausedNames{Types: paused.Types, Crons: paused.Crons}
-	if !r.g.json {
+	if !r.g.JSON {
 		if err := report.show(r.g, r.now); err != nil {
 			return err
 		}
@@ -169,10 +170,10 @@ func (r *restoration) restore(ctx context.Context, b *buckets) error {
 
 // finish prints the report and the next steps.
 func (r *restoration) finish(report *restoreReport) error {
-	if r.g.json {
-		return r.g.writeJSON(report)
+	if r.g.JSON {
+		return r.g.WriteJSON(report)
 	}
-	return r.g.printf("%s", r.nextSteps(report))
+	return r.g.Printf("%s", r.nextSteps(report))
 }
 
 // place is a bucket and its occupant.
@@ -211,7 +212,7 @@ func (r *restoration) source(ctx context.Context, b *buckets) (*archive.History,
 		return nil, readError(r.from, err)
 	}
 	if d := h.Document(); d.Large && len(d.Jobs) > 0 {
-		err = writePlain(r.g.stderr, fmt.Sprintf("%d jobs that somebody has written into %s by hand are in none of its states, and left out\n",
+		err = view.WritePlain(r.g.Err, fmt.Sprintf("%d jobs that somebody has written into %s by hand are in none of its states, and left out\n",
 			len(d.Jobs), r.document))
 	}
 	return h, err

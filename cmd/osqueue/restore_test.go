@@ -15,6 +15,7 @@ import (
 
 	"osqueue/election"
 	"osqueue/fsm"
+	"osqueue/internal/cli/view"
 	"osqueue/storage/archive"
 	"osqueue/storage/file"
 	"osqueue/storage/queuefile"
@@ -91,7 +92,7 @@ func TestRestoreAnEarlierState(t *testing.T) {
 	to, dir := empty(t)
 	before := treeOf(t, r.dir)
 	got := offlineRun(t, "restore", "--from", r.url(), "--at", "2-7", "--to", to)
-	if got.code != exitOK {
+	if got.code != view.ExitOK {
 		t.Fatalf("%+v", got)
 	}
 	doc, m := stored(t, dir)
@@ -167,7 +168,7 @@ func TestRestoreUnpaused(t *testing.T) {
 	r := story(t, false)
 	to, dir := empty(t)
 	got := offlineRun(t, "restore", "--from", r.url(), "--to", to, "--resume")
-	if got.code != exitOK || !strings.Contains(got.out, "work goes on as soon as") || strings.Contains(got.out, "queue resume") {
+	if got.code != view.ExitOK || !strings.Contains(got.out, "work goes on as soon as") || strings.Contains(got.out, "queue resume") {
 		t.Fatalf("%+v", got)
 	}
 	_, m := stored(t, dir)
@@ -188,7 +189,7 @@ func TestRestoreLargeState(t *testing.T) {
 	}
 	r.flush(true, begunAt)
 	to, dir := empty(t)
-	if got := offlineRun(t, "restore", "--from", r.url(), "--to", to, "--json"); got.code != exitOK {
+	if got := offlineRun(t, "restore", "--from", r.url(), "--to", to, "--json"); got.code != view.ExitOK {
 		t.Fatalf("%+v", got)
 	} else {
 		var report restoreReport
@@ -239,7 +240,7 @@ func TestRestoreListensBeforeItReplaces(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Fatal(err)
 		}
-		if got := offlineRun(t, append(args, "300ms")...); got.code != exitOK {
+		if got := offlineRun(t, append(args, "300ms")...); got.code != view.ExitOK {
 			t.Errorf("%v ahead: %+v", ahead, got)
 		}
 	}
@@ -252,7 +253,7 @@ func TestRestoreReplaces(t *testing.T) {
 	fails(t, []string{"restore", "--from", r.url(), "--to", other.url()}, "holds a queue already", recordedLineage, "--replace")
 	fails(t, []string{"branch", "--from", r.url(), "--to", other.url()}, "choose another bucket or prefix")
 	got := offlineRun(t, "restore", "--from", r.url(), "--to", other.url(), "--dry-run")
-	if got.code != exitOK || !strings.Contains(got.out, "Without --dry-run it would be refused") || !strings.Contains(got.out, "AT --to") {
+	if got.code != view.ExitOK || !strings.Contains(got.out, "Without --dry-run it would be refused") || !strings.Contains(got.out, "AT --to") {
 		t.Errorf("%+v", got)
 	}
 	other.flush(false, time.Now())
@@ -280,7 +281,7 @@ func TestRestoreReplaces(t *testing.T) {
 		t.Errorf("%+v", doc.Header)
 	}
 	back := []string{"restore", "--from", other.url(), "--document", report.Written.Copy, "--to", other.url(), "--replace", "--at", "2-12"}
-	if got := offlineRun(t, back...); got.code != exitOK {
+	if got := offlineRun(t, back...); got.code != view.ExitOK {
 		t.Fatalf("%+v", got)
 	}
 	if _, m := stored(t, other.dir); m.Job("n2") == nil {
@@ -294,11 +295,11 @@ func TestRestoreInPlace(t *testing.T) {
 	r := story(t, true)
 	was, _ := stored(t, r.dir)
 	got := offlineRun(t, "restore", "--from", r.url(), "--at", "2-7", "--to", r.url())
-	if got.code != exitUsage || !strings.Contains(got.err, "rewound in place") {
+	if got.code != view.ExitUsage || !strings.Contains(got.err, "rewound in place") {
 		t.Errorf("%+v", got)
 	}
 	got = offlineRun(t, "restore", "--from", r.url(), "--at", "2-7", "--to", r.url(), "--replace")
-	if got.code != exitOK || !strings.Contains(got.out, "Nodes that hold what stood there refuse the new document") {
+	if got.code != view.ExitOK || !strings.Contains(got.out, "Nodes that hold what stood there refuse the new document") {
 		t.Fatalf("%+v", got)
 	}
 	doc, m := stored(t, r.dir)
@@ -324,7 +325,7 @@ func TestRestoreFromADamagedBucket(t *testing.T) {
 	to, dir := empty(t)
 	fails(t, []string{"restore", "--from", r.url(), "--to", to}, filepath.Base(segments[1]), "osqueue verify")
 	got := offlineRun(t, "restore", "--from", r.url(), "--at", "2-4", "--to", to)
-	if got.code != exitOK || !strings.Contains(got.out, "cannot be read: ") || !strings.Contains(got.out, "?") {
+	if got.code != view.ExitOK || !strings.Contains(got.out, "cannot be read: ") || !strings.Contains(got.out, "?") {
 		t.Fatalf("%+v", got)
 	}
 	if _, m := stored(t, dir); m.Counts().Of(fsm.Unclaimed) != 4 {
@@ -336,7 +337,7 @@ func TestRestoreFromADamagedBucket(t *testing.T) {
 	fails(t, []string{"restore", "--from", to, "--to", to, "--replace"}, "read "+to)
 	fails(t, []string{"restore", "--from", r.url(), "--at", "2-4", "--to", to}, "one that cannot be read")
 	got = offlineRun(t, "restore", "--from", r.url(), "--at", "2-4", "--to", to, "--replace")
-	if got.code != exitOK || !strings.Contains(got.out, "conflicts/unreadable-") {
+	if got.code != view.ExitOK || !strings.Contains(got.out, "conflicts/unreadable-") {
 		t.Fatalf("%+v", got)
 	}
 }
@@ -383,14 +384,14 @@ func TestRestoreAnOriginalDocument(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "queue.json"), []byte(doc), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := offlineRun(t, "inspect", from); got.code != exitOK || !strings.Contains(got.out, "an older broker's: no LSN, no epoch") {
+	if got := offlineRun(t, "inspect", from); got.code != view.ExitOK || !strings.Contains(got.out, "an older broker's: no LSN, no epoch") {
 		t.Errorf("%+v", got)
 	}
-	if got := offlineRun(t, "verify", from); got.code != exitOK {
+	if got := offlineRun(t, "verify", from); got.code != view.ExitOK {
 		t.Errorf("%+v", got)
 	}
 	to, next := empty(t)
-	if got := offlineRun(t, "restore", "--from", from, "--to", to); got.code != exitOK || !strings.Contains(got.out, "osqueue queue resume ''\n") {
+	if got := offlineRun(t, "restore", "--from", from, "--to", to); got.code != view.ExitOK || !strings.Contains(got.out, "osqueue queue resume ''\n") {
 		t.Fatalf("%+v", got)
 	}
 	restored, m := stored(t, next)
@@ -412,7 +413,7 @@ func TestRestoreOntoItself(t *testing.T) {
 			{[]string{"restore", "--to", to}, "with --replace the queue is rewound in place"},
 			{[]string{"restore", "--to", to, "--replace", "--broker-timeout", "0"}, "--broker-timeout 0s: must be positive"},
 		} {
-			if got := offlineRun(t, append(tc.args, "--from", r.url())...); got.code != exitUsage || !strings.Contains(got.err, tc.want) {
+			if got := offlineRun(t, append(tc.args, "--from", r.url())...); got.code != view.ExitUsage || !strings.Contains(got.err, tc.want) {
 				t.Errorf("%v: %+v", tc.args, got)
 			}
 		}
@@ -424,7 +425,7 @@ func TestBranch(t *testing.T) {
 	r.flush(true, time.Now()) // the original may be alive
 	to, dir := empty(t)
 	got := offlineRun(t, "branch", "--from", r.url(), "--to", to)
-	if got.code != exitOK || !strings.Contains(got.out, "osqueue dev --bucket "+to) || !strings.Contains(got.out, "osqueue queue resume mail new report wc") {
+	if got.code != view.ExitOK || !strings.Contains(got.out, "osqueue dev --bucket "+to) || !strings.Contains(got.out, "osqueue queue resume mail new report wc") {
 		t.Fatalf("%+v", got)
 	}
 	doc, m := stored(t, dir)
@@ -433,7 +434,7 @@ func TestBranch(t *testing.T) {
 	}
 	adoptable(t, doc)
 	for _, flag := range []string{"--replace", "--resume"} {
-		if got := offlineRun(t, "branch", "--from", r.url(), "--to", to, flag); got.code != exitUsage {
+		if got := offlineRun(t, "branch", "--from", r.url(), "--to", to, flag); got.code != view.ExitUsage {
 			t.Errorf("%s: %+v", flag, got)
 		}
 	}
@@ -451,7 +452,7 @@ func TestRestoreRefusesWhatCannotBeMeant(t *testing.T) {
 		"--from file:///x --dry-run --timeout 0s": "must be positive",
 	} {
 		got := offlineRun(t, append([]string{"restore"}, strings.Fields(line)...)...)
-		if got.code != exitUsage || !strings.Contains(got.err, want) {
+		if got.code != view.ExitUsage || !strings.Contains(got.err, want) {
 			t.Errorf("%s: %+v", line, got)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
 	"osqueue/internal/cli/units"
+	"osqueue/internal/cli/view"
 	"osqueue/internal/runner"
 )
 
@@ -29,7 +30,7 @@ type runFlags struct {
 	waitFor time.Duration
 }
 
-func newRunCommand(g *globals) *cobra.Command {
+func newRunCommand(g *view.Globals) *cobra.Command {
 	f := &runFlags{}
 	cmd := &cobra.Command{
 		Use:   "run -- COMMAND [ARGUMENT]…",
@@ -50,7 +51,7 @@ run twice.
   osqueue run --job-timeout 1h --env TERM -- make -C /srv/site test
   pg_dump shop | osqueue run -- sh -c 'gzip | wc -c'
   osqueue run --id nightly-2026-12-24 --max-attempts 1 -- /usr/local/bin/nightly`,
-		Args: usageArgs(cobra.MinimumNArgs(1)),
+		Args: view.UsageArgs(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, argv []string) error {
 			return notRun(runRun(cmd.Context(), g, f, argv))
 		},
@@ -64,30 +65,30 @@ run twice.
 	return cmd
 }
 
-func runRun(ctx context.Context, g *globals, f *runFlags, argv []string) error {
+func runRun(ctx context.Context, g *view.Globals, f *runFlags, argv []string) error {
 	if err := f.check(); err != nil {
 		return err
 	}
 	if f.waitFor < 0 {
-		return usagef("--wait-for %v: must not be negative", f.waitFor)
+		return view.Usagef("--wait-for %v: must not be negative", f.waitFor)
 	}
 	job, err := f.newJob(ctx, g, argv)
 	if err != nil {
 		return err
 	}
-	c, err := g.client()
+	c, err := g.Client()
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	return g.acked(ctx, func(ctx context.Context) error {
+	return g.Acked(ctx, func(ctx context.Context) error {
 		r := &commandRun{g: g, c: c, flags: f}
 		return r.run(ctx, job)
 	})
 }
 
-func (f *runFlags) newJob(ctx context.Context, g *globals, argv []string) (client.NewJob, error) {
-	env, err := f.environment(g.getenv)
+func (f *runFlags) newJob(ctx context.Context, g *view.Globals, argv []string) (client.NewJob, error) {
+	env, err := f.environment(g.Getenv)
 	if err != nil {
 		return client.NewJob{}, err
 	}
@@ -98,13 +99,13 @@ func (f *runFlags) newJob(ctx context.Context, g *globals, argv []string) (clien
 		}
 	}
 	job, err := f.job(payload)
-	job.ID = textOr(f.id, client.NewID())
+	job.ID = view.TextOr(f.id, client.NewID())
 	return job, err
 }
 
 // commandRun is one run of "osqueue run".
 type commandRun struct {
-	g     *globals
+	g     *view.Globals
 	c     *client.Client
 	flags *runFlags
 	id    string
@@ -118,7 +119,7 @@ func (r *commandRun) run(ctx context.Context, job client.NewJob) error {
 	defer twice()
 	// An interrupted enqueue may still take effect. So run waits for its answer, and can
 	// cancel the job then.
-	enqueue, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.g.timeout)
+	enqueue, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.g.Timeout)
 	defer cancel()
 	got, err := r.c.Enqueue(enqueue, job)
 	if err == nil {
@@ -148,18 +149,18 @@ func (r *commandRun) wait(ctx context.Context) (v1.Job, error) {
 // finish prints the command's output.
 func (r *commandRun) finish(job v1.Job) error {
 	o := outcomeOfCommand(job)
-	if r.g.json {
-		if err := r.g.writeJSON(o.line(endedLine{job: job})); err != nil {
+	if r.g.JSON {
+		if err := r.g.WriteJSON(o.line(endedLine{job: job})); err != nil {
 			return err
 		}
-	} else if err := errors.Join(write(r.g.stdout, o.Stdout), write(r.g.stderr, wholeLines(o.Stderr))); err != nil {
+	} else if err := errors.Join(view.Write(r.g.Out, o.Stdout), view.Write(r.g.Err, wholeLines(o.Stderr))); err != nil {
 		return err
 	}
 	switch {
 	case o.fault != nil:
 		return o.fault
-	case o.status != exitOK:
-		return &exitError{code: o.status, err: silentError{}}
+	case o.status != view.ExitOK:
+		return &view.ExitError{Code: o.status, Err: view.SilentError{}}
 	}
 	return nil
 }
@@ -175,9 +176,9 @@ func (r *commandRun) cancel(ctx context.Context) error {
 		return leave
 	}
 	if !r.flags.quiet {
-		_ = writePlain(r.g.stderr, fmt.Sprintf("cancelling job %s; Ctrl-C again to not wait for it\n", r.id))
+		_ = view.WritePlain(r.g.Err, fmt.Sprintf("cancelling job %s; Ctrl-C again to not wait for it\n", r.id))
 	}
-	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), r.g.timeout+cancelWait)
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), r.g.Timeout+cancelWait)
 	defer stop()
 	if _, err := r.c.Cancel(ctx, r.id); err != nil && !client.HasTag(err, v1.TagWrongStatus) {
 		return errors.Join(leave, err)

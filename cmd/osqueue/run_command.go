@@ -14,6 +14,7 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/view"
 	"osqueue/internal/runner"
 )
 
@@ -37,7 +38,7 @@ type commandFlags struct {
 	quiet bool
 }
 
-func (f *commandFlags) bind(g *globals, flags *pflag.FlagSet) {
+func (f *commandFlags) bind(g *view.Globals, flags *pflag.FlagSet) {
 	f.jobFlags.bind(g, flags)
 	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		if name == "attempts" {
@@ -63,7 +64,7 @@ func (f *commandFlags) environment(getenv func(string) string) (map[string]strin
 	for _, e := range f.env {
 		name, value, given := strings.Cut(e, "=")
 		if name == "" {
-			return nil, usagef("--env %q: write NAME=VALUE, or NAME", e)
+			return nil, view.Usagef("--env %q: write NAME=VALUE, or NAME", e)
 		}
 		if !given {
 			value = getenv(name)
@@ -79,7 +80,7 @@ func (f *commandFlags) environment(getenv func(string) string) (map[string]strin
 // job returns a job that runs a command.
 func (f *commandFlags) job(p runner.CommandPayload) (client.NewJob, error) {
 	if p.Argv[0] == "" {
-		return client.NewJob{}, usagef("the command is empty")
+		return client.NewJob{}, view.Usagef("the command is empty")
 	}
 	payload, err := json.Marshal(p, json.Deterministic(true))
 	if err != nil {
@@ -96,11 +97,11 @@ func (f *commandFlags) job(p runner.CommandPayload) (client.NewJob, error) {
 var errNotText = errors.New("stdin is not UTF-8 text; store it elsewhere, and let the command fetch it")
 
 // commandStdin returns the text that is piped to this process.
-func commandStdin(ctx context.Context, g *globals) (string, error) {
-	if !piped(g.stdin) {
+func commandStdin(ctx context.Context, g *view.Globals) (string, error) {
+	if !piped(g.In) {
 		return "", nil
 	}
-	text, err := io.ReadAll(io.LimitReader(g.reader(ctx), maxPayload+1))
+	text, err := io.ReadAll(io.LimitReader(g.Stdin(ctx), maxPayload+1))
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("read stdin: %w", err)
@@ -121,7 +122,7 @@ type commandOutcome struct {
 
 func outcomeOfCommand(job v1.Job) commandOutcome {
 	if job.Status != v1.StatusCompleted {
-		return commandOutcome{status: exitNotRun, fault: fmt.Errorf("job %s is %s: %s", job.ID, textOr(job.Status, "gone"), textOr(job.LastError, "no reason is known"))}
+		return commandOutcome{status: view.ExitNotRun, fault: fmt.Errorf("job %s is %s: %s", job.ID, view.TextOr(job.Status, "gone"), view.TextOr(job.LastError, "no reason is known"))}
 	}
 	var o commandOutcome
 	err := json.Unmarshal(job.Result, &o.commandResult, jsontext.AllowInvalidUTF8(true))
@@ -132,7 +133,7 @@ func outcomeOfCommand(job v1.Job) commandOutcome {
 		err = errors.New("its result is not that of a command")
 	}
 	if err != nil {
-		o.status, o.fault = exitNotRun, fmt.Errorf("job %s has completed, but: %w", job.ID, err)
+		o.status, o.fault = view.ExitNotRun, fmt.Errorf("job %s has completed, but: %w", job.ID, err)
 		return o
 	}
 	if o.status = *o.Exit; o.status < 0 || o.status > 255 {

@@ -7,19 +7,23 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"osqueue/internal/cli/view"
 )
 
 // notRun marks err as a failure that is not the command's.
 func notRun(err error) error {
-	if err == nil || errors.As(err, new(*exitError)) || exitCode(err) == exitUsage {
+	if err == nil || errors.As(err, new(*view.ExitError)) || view.ExitCode(err) == view.ExitUsage {
 		return err
 	}
-	return &exitError{code: exitNotRun, err: err}
+	return &view.ExitError{Code: view.ExitNotRun, Err: err}
 }
 
 // interrupted returns the error of a command that Ctrl-C has ended. text names the jobs
 // that continue.
-func interrupted(text string) error { return &exitError{code: exitInterrupted, err: errors.New(text)} }
+func interrupted(text string) error {
+	return &view.ExitError{Code: view.ExitInterrupted, Err: errors.New(text)}
+}
 
 // leaving returns the error of a command that stops waiting for jobs. The jobs continue;
 // how describes how to wait for them again.
@@ -27,9 +31,9 @@ func leaving(ctx context.Context, err error, jobs int, how string) error {
 	text := goOn(jobs) + "; " + how
 	switch {
 	case errors.Is(err, syscall.EPIPE) && jobs == 0:
-		return &exitError{code: exitClosedPipe, err: silentError{}}
+		return &view.ExitError{Code: view.ExitClosedPipe, Err: view.SilentError{}}
 	case errors.Is(err, syscall.EPIPE):
-		return &exitError{code: exitClosedPipe, err: errors.New(text)}
+		return &view.ExitError{Code: view.ExitClosedPipe, Err: errors.New(text)}
 	case err == nil || ctx.Err() == nil && jobs == 0:
 		return err
 	case ctx.Err() != nil:
@@ -42,7 +46,7 @@ func leaving(ctx context.Context, err error, jobs int, how string) error {
 // fault; how describes how to continue.
 func cutShort(sent int, how string) error {
 	if sent == 0 {
-		return silentError{}
+		return view.SilentError{}
 	}
 	return errors.New("not all lines were sent; when that is mended, go on with the same command and " + how)
 }

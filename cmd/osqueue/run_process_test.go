@@ -20,6 +20,7 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/view"
 )
 
 // result runs a command line with stdin, and says what became of it.
@@ -69,7 +70,7 @@ func (d *devProcess) walkRun(t *testing.T) {
 	if got := d.result("", "run", "--", "no-such-program-here"); got.code != 127 || !strings.Contains(got.err, "no-such-program-here") {
 		t.Errorf("%+v", got)
 	}
-	if got := d.result("", "run", "--job-timeout", "300ms", "--max-attempts", "1", "--", "sleep", "600"); got.code != exitNotRun || !strings.Contains(got.err, "is dead") {
+	if got := d.result("", "run", "--job-timeout", "300ms", "--max-attempts", "1", "--", "sleep", "600"); got.code != view.ExitNotRun || !strings.Contains(got.err, "is dead") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -94,7 +95,7 @@ func (d *devProcess) walkRunInterrupted(t *testing.T) {
 	limit := time.AfterFunc(commandLimit, func() { _ = cmd.Process.Kill() })
 	defer limit.Stop()
 	_ = cmd.Wait()
-	if code := cmd.ProcessState.ExitCode(); code != exitInterrupted || !strings.Contains(errOut.String(), "job stopped is cancelled") {
+	if code := cmd.ProcessState.ExitCode(); code != view.ExitInterrupted || !strings.Contains(errOut.String(), "job stopped is cancelled") {
 		t.Errorf("exit status %d: %s", code, errOut.String())
 	}
 	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
@@ -122,7 +123,7 @@ func (d *devProcess) walkMapUnread(t *testing.T) {
 	limit := time.AfterFunc(commandLimit, func() { _ = cmd.Process.Kill() })
 	defer limit.Stop()
 	_ = cmd.Wait()
-	if code := cmd.ProcessState.ExitCode(); code != exitClosedPipe || !strings.Contains(errOut.String(), "osqueue: 1 job goes on; ") ||
+	if code := cmd.ProcessState.ExitCode(); code != view.ExitClosedPipe || !strings.Contains(errOut.String(), "osqueue: 1 job goes on; ") ||
 		!strings.Contains(errOut.String(), "--name unread") {
 		t.Errorf("exit status %d: %s", code, errOut.String())
 	}
@@ -145,7 +146,7 @@ func (d *devProcess) walkMap(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	if code := cmd.ProcessState.ExitCode(); code != exitSomeFailed || out.String() != numbered(n) {
+	if code := cmd.ProcessState.ExitCode(); code != view.ExitSomeFailed || out.String() != numbered(n) {
 		t.Errorf("exit status %d, %d lines: %s", code, strings.Count(out.String(), "\n"), errOut.String())
 	}
 	for _, want := range []string{"line 8: exit status 1\n", "line 208: exit status 1\n", "400 of 400 commands", "2 failed"} {
@@ -174,7 +175,7 @@ func (d *devProcess) walkMapInterrupted(t *testing.T) {
 	limit := time.AfterFunc(commandLimit, func() { _ = cmd.Process.Kill() })
 	defer limit.Stop()
 	_ = cmd.Wait()
-	if code := cmd.ProcessState.ExitCode(); code != exitInterrupted || !strings.Contains(errOut.String(), "--name again") {
+	if code := cmd.ProcessState.ExitCode(); code != view.ExitInterrupted || !strings.Contains(errOut.String(), "--name again") {
 		t.Errorf("exit status %d: %s", code, errOut.String())
 	}
 	if err := os.WriteFile(ready, nil, 0o600); err != nil {
@@ -233,7 +234,7 @@ func (d *devProcess) walkBar(t *testing.T) {
 		t.Errorf("%v: %s", err, shown.String())
 	}
 	<-copied
-	if text := shown.String(); strings.Count(text, "\t"+v1.StatusCompleted+"\t") != 5 || !strings.Contains(text, barClear+"submitted 5 jobs") && !strings.Contains(text, "\nsubmitted 5 jobs") {
+	if text := shown.String(); strings.Count(text, "\t"+v1.StatusCompleted+"\t") != 5 || !strings.Contains(text, view.BarClear+"submitted 5 jobs") && !strings.Contains(text, "\nsubmitted 5 jobs") {
 		t.Errorf("%q", text)
 	}
 }

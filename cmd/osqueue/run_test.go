@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/view"
 )
 
 func TestRun(t *testing.T) {
@@ -28,10 +29,10 @@ func TestRun(t *testing.T) {
 		"run -- cat":                     {out: "piped\nin"},
 		"run --no-stdin -- cat":          {},
 		"run --id j --json -- exit 3":    {out: `{"id":"j","status":"completed","exit":3,"stdout":"","stderr":"exiting"}` + "\n", code: 3},
-		"run --id j --json -- die":       {out: `{"id":"j","status":"dead","stdout":"","stderr":"","error":"job j is dead: the worker is gone"}` + "\n", err: `{"error":"job j is dead: the worker is gone"}` + "\n", code: exitNotRun},
-		"run --id j -- die":              {err: "osqueue: job j is dead: the worker is gone\n", code: exitNotRun},
-		"run --id j -- odd":              {err: "osqueue: job j has completed, but: ", code: exitNotRun},
-		"run --id j --wait-for 1ms wait": {err: "osqueue: wait for job j, which is available: ", code: exitNotRun},
+		"run --id j --json -- die":       {out: `{"id":"j","status":"dead","stdout":"","stderr":"","error":"job j is dead: the worker is gone"}` + "\n", err: `{"error":"job j is dead: the worker is gone"}` + "\n", code: view.ExitNotRun},
+		"run --id j -- die":              {err: "osqueue: job j is dead: the worker is gone\n", code: view.ExitNotRun},
+		"run --id j -- odd":              {err: "osqueue: job j has completed, but: ", code: view.ExitNotRun},
+		"run --id j --wait-for 1ms wait": {err: "osqueue: wait for job j, which is available: ", code: view.ExitNotRun},
 	} {
 		q := newQueueFake(t)
 		c := newCommand(t, q.srv.URL)
@@ -61,13 +62,13 @@ func TestMaxAttemptsHasOneName(t *testing.T) {
 		if !strings.Contains(help.out, "--max-attempts int32") || strings.Contains(help.out, "--attempts") {
 			t.Errorf("%s --help: %s", command, help.out)
 		}
-		if got := osq(t, q, "", command, "--attempts", "x"); got.code != exitUsage || !strings.Contains(got.err, `"--max-attempts"`) {
+		if got := osq(t, q, "", command, "--attempts", "x"); got.code != view.ExitUsage || !strings.Contains(got.err, `"--max-attempts"`) {
 			t.Errorf("%+v", got)
 		}
 	}
 	q := newQueueFake(t)
 	for _, line := range []string{"run --attempts 2 -- true", "map --attempts=2 - -- true"} {
-		if got := osq(t, q, "x", strings.Fields(line)...); got.code != exitOK {
+		if got := osq(t, q, "x", strings.Fields(line)...); got.code != view.ExitOK {
 			t.Errorf("%s: %+v", line, got)
 		}
 	}
@@ -84,7 +85,7 @@ func TestMaxAttemptsHasOneName(t *testing.T) {
 func TestRunStdinIsBounded(t *testing.T) {
 	for stdin, want := range map[string]string{strings.Repeat("x", maxPayload+1): "more than", strings.Repeat("\x01", maxPayload/2): "more than", "\xff": "not UTF-8"} {
 		q := newQueueFake(t)
-		if got := osq(t, q, stdin, "run", "--", "cat"); got.code != exitNotRun || !strings.Contains(got.err, want) || len(q.all()) != 0 {
+		if got := osq(t, q, stdin, "run", "--", "cat"); got.code != view.ExitNotRun || !strings.Contains(got.err, want) || len(q.all()) != 0 {
 			t.Errorf("%+v", got)
 		}
 	}
@@ -96,7 +97,7 @@ func TestRunStdinIsBounded(t *testing.T) {
 	q := newQueueFake(t)
 	c := newCommand(t, q.srv.URL)
 	c.stdin = null
-	if got := c.run("run", "--", "cat"); got.code != exitOK || got.out != "" {
+	if got := c.run("run", "--", "cat"); got.code != view.ExitOK || got.out != "" {
 		t.Errorf("%+v", got)
 	}
 }
@@ -118,7 +119,7 @@ func TestRunIsTakenUp(t *testing.T) {
 func TestRunInterrupted(t *testing.T) {
 	q := newQueueFake(t)
 	got := interruptedAt(t, q, 1, "", "run", "--id", "j", "--", "wait")
-	if got.code != exitInterrupted || !strings.HasSuffix(got.err, "osqueue: job j is cancelled\n") || q.all()[0].Status != v1.StatusCancelled {
+	if got.code != view.ExitInterrupted || !strings.HasSuffix(got.err, "osqueue: job j is cancelled\n") || q.all()[0].Status != v1.StatusCancelled {
 		t.Errorf("%+v, %+v", got, q.all()[0])
 	}
 }
@@ -144,7 +145,7 @@ func TestRunWithoutLeader(t *testing.T) {
 		}
 		return &v1.Problem{Status: 503, Tag: v1.TagNoLeader, Detail: "no leader", Committed: v1.CommittedNo}
 	}
-	if got := osq(t, q, "", "run", "--", "echo", "x"); got.code != exitOK || got.out != "x" {
+	if got := osq(t, q, "", "run", "--", "echo", "x"); got.code != view.ExitOK || got.out != "x" {
 		t.Errorf("%+v", got)
 	}
 }
@@ -155,8 +156,8 @@ func TestMap(t *testing.T) {
 		"map - --keep-order -q -- echo <{}|{}>":        {out: "<a b|a b>\n<$x; 'y|$x; 'y>\n<last|last>\n"},
 		"map - --keep-order -q -n 1 -- echo {} --json": {out: "a b --json\n$x; 'y --json\nlast --json\n"},
 		"map - --keep-order -q --env A=1 -- env A {}":  {out: "1\n1\n1\n"},
-		"map - -q -- exit 3 {}":                        {err: "exiting\nexiting\nexiting\n", code: exitSomeFailed},
-		"map - -q -- die":                              {code: exitSomeFailed},
+		"map - -q -- exit 3 {}":                        {err: "exiting\nexiting\nexiting\n", code: view.ExitSomeFailed},
+		"map - -q -- die":                              {code: view.ExitSomeFailed},
 	} {
 		q := newQueueFake(t)
 		got := osq(t, q, "a b\n\n$x; 'y\n  \nlast", strings.Fields(line)...)
@@ -169,7 +170,7 @@ func TestMap(t *testing.T) {
 func TestMapSaysWhichLinesFailed(t *testing.T) {
 	q := newQueueFake(t)
 	got := osq(t, q, "0\n\n5\n", "map", "-", "--keep-order", "--", "exit")
-	if got.code != exitSomeFailed || !strings.Contains(got.err, "line 3: exit status 5\n") || !strings.Contains(got.err, "2 of 2 commands have ended in") || !strings.Contains(got.err, "; 1 failed") {
+	if got.code != view.ExitSomeFailed || !strings.Contains(got.err, "line 3: exit status 5\n") || !strings.Contains(got.err, "2 of 2 commands have ended in") || !strings.Contains(got.err, "; 1 failed") {
 		t.Errorf("%+v", got)
 	}
 	if got := osq(t, q, "x", "map", "-", "--", "die"); !strings.Contains(got.err, "is dead: the worker is gone") {
@@ -182,7 +183,7 @@ func TestMapJSON(t *testing.T) {
 	got := osq(t, q, "0\n\n5\n", "map", "-", "--name", "n", "--keep-order", "--json", "--", "exit")
 	want := `{"line":1,"input":"0","id":"n-1","status":"completed","exit":0,"stdout":"","stderr":"exiting"}` + "\n" +
 		`{"line":3,"input":"5","id":"n-3","status":"completed","exit":5,"stdout":"","stderr":"exiting"}` + "\n"
-	if got.out != want || got.code != exitSomeFailed {
+	if got.out != want || got.code != view.ExitSomeFailed {
 		t.Errorf("%+v", got)
 	}
 	for _, j := range q.all() {
@@ -196,7 +197,7 @@ func TestMapJSON(t *testing.T) {
 func TestMapIsTakenUp(t *testing.T) {
 	q := newQueueFake(t)
 	got := interruptedAt(t, q, 2, "1\n2\n3\n4\n", "map", "-", "--name", "n", "-n", "2", "--", "wait")
-	if got.code != exitInterrupted || !strings.Contains(got.err, "2 jobs go on; take the run up again with the same command and --name n, or end it with: osqueue job cancel --tag n --yes") {
+	if got.code != view.ExitInterrupted || !strings.Contains(got.err, "2 jobs go on; take the run up again with the same command and --name n, or end it with: osqueue job cancel --tag n --yes") {
 		t.Fatalf("%+v", got)
 	}
 	q.mu.Lock()
@@ -215,7 +216,7 @@ func TestMapIsTakenUp(t *testing.T) {
 		q.endAll(v1.StatusCancelled)
 	}()
 	got = c.run("map", "-", "--name", "n", "-n", "2", "--", "wait")
-	if n := len(q.all()); n != 4 || got.out != "done before\ndone before\n" || got.code != exitSomeFailed || !strings.Contains(got.err, "2 of them were there already") {
+	if n := len(q.all()); n != 4 || got.out != "done before\ndone before\n" || got.code != view.ExitSomeFailed || !strings.Contains(got.err, "2 of them were there already") {
 		t.Errorf("%d jobs, %+v", n, got)
 	}
 }
@@ -255,7 +256,7 @@ func TestMapInFlight(t *testing.T) {
 	}
 	q.endAll(v1.StatusCancelled)
 	source.Close()
-	if got := <-ran; got.code != exitSomeFailed || !strings.Contains(got.err, "7 of 7 commands have ended") {
+	if got := <-ran; got.code != view.ExitSomeFailed || !strings.Contains(got.err, "7 of 7 commands have ended") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -274,7 +275,7 @@ func TestMapManyLines(t *testing.T) {
 	q := newQueueFake(t)
 	const n = 3000
 	got := osq(t, q, numbered(n), "map", "-", "--keep-order", "--", "echo")
-	if got.code != exitOK || got.out != numbered(n) {
+	if got.code != view.ExitOK || got.out != numbered(n) {
 		t.Fatalf("%d lines, %s", strings.Count(got.out, "\n"), got.err)
 	}
 	q.mu.Lock()
@@ -288,10 +289,10 @@ func TestMapManyLines(t *testing.T) {
 func TestMapNamesTheBadLine(t *testing.T) {
 	q := newQueueFake(t)
 	got := osq(t, q, "1\n\xff\n3\n", "map", "-", "--", "echo")
-	if got.code != exitNotRun || !strings.Contains(got.err, "line 2: the command cannot be sent, it has to be UTF-8") || got.out != "1\n" {
+	if got.code != view.ExitNotRun || !strings.Contains(got.err, "line 2: the command cannot be sent, it has to be UTF-8") || got.out != "1\n" {
 		t.Errorf("%+v", got)
 	}
-	if got := osq(t, q, "", "map", "/no/such/file", "--", "echo"); got.code != exitNotRun {
+	if got := osq(t, q, "", "map", "/no/such/file", "--", "echo"); got.code != view.ExitNotRun {
 		t.Errorf("%+v", got)
 	}
 }
@@ -306,7 +307,7 @@ func TestMapNameOfAnotherRun(t *testing.T) {
 		return &v1.Problem{Status: 409, Tag: v1.TagIDTaken, Detail: "taken", Committed: v1.CommittedNo}
 	}
 	got := osq(t, q, "1", "map", "-", "--name", "n", "--", "echo")
-	if got.code != exitNotRun || !strings.Contains(got.err, "give this one a --name of its own") {
+	if got.code != view.ExitNotRun || !strings.Contains(got.err, "give this one a --name of its own") {
 		t.Errorf("%+v", got)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"osqueue/api"
 	"osqueue/cluster"
 	"osqueue/internal/cli/units"
+	"osqueue/internal/cli/view"
 	"osqueue/internal/inflight"
 	"osqueue/storage/bucketurl"
 	"osqueue/storage/throttle"
@@ -45,7 +46,7 @@ type serveOptions struct {
 	requestWindow   time.Duration
 }
 
-func newServeCommand(g *globals) *cobra.Command {
+func newServeCommand(g *view.Globals) *cobra.Command {
 	o := serveOptions{node: cluster.DefaultConfig()}
 	cmd := &cobra.Command{
 		Use:   "serve",
@@ -60,7 +61,7 @@ OSQUEUE_RAFT_ADDR. A flag beats the environment.
 
 SIGTERM and Ctrl-C stop the node gracefully: leadership is handed over first.
 
-` + exitHelp,
+` + view.ExitHelp,
 		Example: `  # a single node
   osqueue serve --data ./data --bucket file:///srv/osqueue
 
@@ -68,29 +69,29 @@ SIGTERM and Ctrl-C stop the node gracefully: leadership is handed over first.
   osqueue serve --name n1 --data /var/lib/osqueue --bucket s3://jobs/prod?region=eu-central-1 \
     --http-addr 10.0.0.1:8080 --raft-addr 10.0.0.1:7080 --insecure-raft \
     --peers n1=10.0.0.1:8080,n2=10.0.0.2:8080,n3=10.0.0.3:8080`,
-		Args: usageArgs(cobra.NoArgs),
+		Args: view.UsageArgs(cobra.NoArgs),
 		PreRunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if err = flagsFromEnv(cmd.Flags(), g.getenv); err != nil {
+			if err = flagsFromEnv(cmd.Flags(), g.Getenv); err != nil {
 				return err
 			}
-			o.notices, err = originalFromEnv(cmd.Flags(), g.getenv)
+			o.notices, err = originalFromEnv(cmd.Flags(), g.Getenv)
 			return err
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.complete(g); err != nil {
-				return &usageError{err: err}
+				return &view.UsageError{Err: err}
 			}
 			ctx := cmd.Context()
 			if o.withStdin {
 				var stop context.CancelFunc
-				ctx, stop = untilEOF(ctx, g.stdin)
+				ctx, stop = untilEOF(ctx, g.In)
 				defer stop()
 			}
 			return serve(ctx, &o)
 		},
 	}
 	o.bind(cmd.Flags())
-	hideGlobals(cmd, "json", "servers", "timeout")
+	view.HideGlobals(cmd, "json", "servers", "timeout")
 	return cmd
 }
 
@@ -159,16 +160,16 @@ func (o *serveOptions) bindBucket(f *pflag.FlagSet) {
 }
 
 // complete checks the flags together and fills in values that depend on others.
-func (o *serveOptions) complete(g *globals) error {
+func (o *serveOptions) complete(g *view.Globals) error {
 	c := &o.node
 	level := hclog.LevelFromString(o.logLevel)
 	if level == hclog.NoLevel {
 		return fmt.Errorf("--log-level %q: use trace, debug, info, warn or error", o.logLevel)
 	}
-	c.Logger = hclog.New(&hclog.LoggerOptions{Name: c.Name, Level: level, Output: g.stderr, JSONFormat: o.logJSON})
-	c.Version = g.version
-	c.Clock = nodeClock(c.Logger, g.getenv)
-	c.BeforeLogWrite = diskFault(g.getenv)
+	c.Logger = hclog.New(&hclog.LoggerOptions{Name: c.Name, Level: level, Output: g.Err, JSONFormat: o.logJSON})
+	c.Version = g.Version
+	c.Clock = nodeClock(c.Logger, g.Getenv)
+	c.BeforeLogWrite = diskFault(g.Getenv)
 	for _, notice := range o.notices {
 		c.Logger.Warn(notice)
 	}
@@ -321,7 +322,7 @@ func flagsFromEnv(f *pflag.FlagSet, getenv func(string) string) error {
 			return
 		}
 		if err := f.Set(flag.Name, value); err != nil {
-			errs = append(errs, &usageError{err: fmt.Errorf("environment variable %s: %w", name, err)})
+			errs = append(errs, &view.UsageError{Err: fmt.Errorf("environment variable %s: %w", name, err)})
 		}
 	})
 	return errors.Join(errs...)
@@ -329,7 +330,7 @@ func flagsFromEnv(f *pflag.FlagSet, getenv func(string) string) error {
 
 // envOf returns the name of a flag's environment variable.
 func envOf(flag string) string {
-	return envPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+	return view.EnvPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
 // untilEOF returns a context that ends with r. Its goroutine cannot be stopped; it ends
@@ -365,7 +366,7 @@ func notStarted(ctx context.Context, log hclog.Logger, err error) error {
 }
 
 // checkServeFlags checks flags for a node before any node starts.
-func checkServeFlags(g *globals, args []string) error {
+func checkServeFlags(g *view.Globals, args []string) error {
 	node := serveOptions{node: cluster.DefaultConfig()}
 	flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
 	node.bind(flags)

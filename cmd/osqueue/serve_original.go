@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/view"
 )
 
 // The environment of the legacy broker. Its names have no common prefix, so every
@@ -111,7 +112,7 @@ func (e *originalEnv) set(name, flag, value string) (taken bool) {
 }
 
 func (e *originalEnv) wrong(format string, args ...any) {
-	e.errs = append(e.errs, &usageError{err: fmt.Errorf(format, args...)})
+	e.errs = append(e.errs, &view.UsageError{Err: fmt.Errorf(format, args...)})
 }
 
 // address reads BROKER_HOST and BROKER_PORT.

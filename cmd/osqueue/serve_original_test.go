@@ -13,12 +13,14 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"osqueue/internal/cli/view"
 )
 
 // flagsOf are the flags of serve as a command line and an environment make them.
 func flagsOf(t *testing.T, args string, env map[string]string) (f *pflag.FlagSet, notices []string, err error) {
 	t.Helper()
-	f = newServeCommand(&globals{}).Flags()
+	f = newServeCommand(&view.Globals{}).Flags()
 	if err := f.Parse(strings.Fields(args)); err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +128,7 @@ func TestEnvironmentThatContradictsItself(t *testing.T) {
 		"negative":     {env{"BROKER_HEARTBEAT_INTERVAL_MS": "-1"}, `write a whole number`},
 		"budget":       {env{"S3_MAX_READS_PER_MINUTE": "1.5"}, `write a whole number`},
 	} {
-		if _, _, err := flagsOf(t, "", test.env); err == nil || !strings.Contains(err.Error(), test.want) || exitCode(err) != exitUsage {
+		if _, _, err := flagsOf(t, "", test.env); err == nil || !strings.Contains(err.Error(), test.want) || view.ExitCode(err) != view.ExitUsage {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -140,8 +142,8 @@ func TestEnvironmentIsChecked(t *testing.T) {
 	} {
 		var out, errOut strings.Builder
 		env["OSQUEUE_DATA"] = t.TempDir()
-		g := &globals{stdout: &out, stderr: &errOut, getenv: func(name string) string { return env[name] }}
-		if code := run(t.Context(), []string{"serve"}, g); code != exitUsage || !strings.Contains(errOut.String(), want) {
+		g := &view.Globals{Out: &out, Err: &errOut, Getenv: func(name string) string { return env[name] }}
+		if code := run(t.Context(), []string{"serve"}, g); code != view.ExitUsage || !strings.Contains(errOut.String(), want) {
 			t.Errorf("%v: %d %s", env, code, errOut.String())
 		}
 	}
@@ -166,7 +168,7 @@ func TestServeAsTheOriginalDoes(t *testing.T) {
 	var errOut bytes.Buffer
 	code := make(chan int, 1)
 	go func() {
-		g := &globals{stdout: io.Discard, stderr: &errOut, getenv: func(name string) string { return env[name] }}
+		g := &view.Globals{Out: io.Discard, Err: &errOut, Getenv: func(name string) string { return env[name] }}
 		code <- run(ctx, []string{"serve"}, g)
 	}()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
@@ -202,7 +204,7 @@ func TestServeAsTheOriginalDoes(t *testing.T) {
 		}
 	}
 	stop()
-	if got := <-code; got != exitOK {
+	if got := <-code; got != view.ExitOK {
 		t.Errorf("it ended with %d: %s", got, errOut.String())
 	}
 }

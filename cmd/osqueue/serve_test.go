@@ -12,13 +12,15 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+
+	"osqueue/internal/cli/view"
 )
 
 // program runs a command line of the whole program, without a cluster.
 func program(t *testing.T, args ...string) ended {
 	t.Helper()
 	var out, errOut bytes.Buffer
-	g := &globals{stdout: &out, stderr: &errOut, getenv: func(string) string { return "" }}
+	g := &view.Globals{Out: &out, Err: &errOut, Getenv: func(string) string { return "" }}
 	code := run(t.Context(), args, g)
 	return ended{out: out.String(), err: errOut.String(), code: code}
 }
@@ -78,7 +80,7 @@ func TestServeRefusesWhatCannotWork(t *testing.T) {
 		"--bucket mem:// --http-addr 127.0.0.1:0 --peers n2=10.0.0.2:8080":           "do not name this node",
 	} {
 		got := program(t, append([]string{"serve"}, strings.Fields(line)...)...)
-		if got.code != exitUsage || !strings.Contains(got.err, want) {
+		if got.code != view.ExitUsage || !strings.Contains(got.err, want) {
 			t.Errorf("serve %s: %+v", line, got)
 		}
 	}
@@ -98,7 +100,7 @@ func TestDevRefusesWhatCannotWork(t *testing.T) {
 		"-- --max-attempts 0":               "at least 1",
 	} {
 		got := program(t, append([]string{"dev"}, strings.Fields(line)...)...)
-		if got.code != exitUsage || !strings.Contains(got.err, want) {
+		if got.code != view.ExitUsage || !strings.Contains(got.err, want) {
 			t.Errorf("dev %s: %+v", line, got)
 		}
 	}
@@ -106,12 +108,12 @@ func TestDevRefusesWhatCannotWork(t *testing.T) {
 
 func TestUnknownCommandsAreWrongUse(t *testing.T) {
 	for _, line := range []string{"nonsense", "--json nonsense", "job nonsense", "version extra", "inspect"} {
-		if got := program(t, strings.Fields(line)...); got.code != exitUsage || got.err == "" {
+		if got := program(t, strings.Fields(line)...); got.code != view.ExitUsage || got.err == "" {
 			t.Errorf("%s: %+v", line, got)
 		}
 	}
 	for _, line := range []string{"", "--help", "help serve", "job", "completion bash"} {
-		if got := program(t, strings.Fields(line)...); got.code != exitOK || got.out == "" || got.err != "" {
+		if got := program(t, strings.Fields(line)...); got.code != view.ExitOK || got.out == "" || got.err != "" {
 			t.Errorf("%s: %+v", line, got)
 		}
 	}
@@ -134,7 +136,7 @@ func TestHelpHidesWhatMeansNothing(t *testing.T) {
 // A mistyped directory must not be made by looking into it.
 func TestInspectWritesNothing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "bucket")
-	if got := program(t, "inspect", "file://"+dir); got.code != exitFailure || !strings.Contains(got.err, "has no queue.json") {
+	if got := program(t, "inspect", "file://"+dir); got.code != view.ExitFailure || !strings.Contains(got.err, "has no queue.json") {
 		t.Errorf("%+v", got)
 	}
 	if _, err := os.Stat(dir); err == nil {

@@ -14,9 +14,10 @@ import (
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
 	"osqueue/cluster"
+	"osqueue/internal/cli/view"
 )
 
-func newStatusCommand(g *globals) *cobra.Command {
+func newStatusCommand(g *view.Globals) *cobra.Command {
 	check := false
 	cmd := &cobra.Command{
 		Use:   "status [SERVER]",
@@ -33,15 +34,15 @@ what it costs. The exit status is 1 if no node leads.
 With --check nothing is shown: the exit status is 0 if SERVER (without it: each
 node of --servers) is ready to serve, else 1. This is for health checks.
 
-` + exitHelp,
+` + view.ExitHelp,
 		Example: `  osqueue status
   osqueue status --check 127.0.0.1:8080`,
-		Args: usageArgs(cobra.MaximumNArgs(1)),
+		Args: view.UsageArgs(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
-				g.servers = args
+				g.Servers = args
 			}
-			return g.withClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
+			return g.WithClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
 				if check {
 					return checkReady(ctx, c)
 				}
@@ -64,9 +65,9 @@ func checkReady(ctx context.Context, c *client.Client) error {
 	return errors.Join(errs...)
 }
 
-func showNodes(g *globals, nodes []client.NodeStatus) error {
+func showNodes(g *view.Globals, nodes []client.NodeStatus) error {
 	var err error
-	if g.json {
+	if g.JSON {
 		err = writeNodes(g, nodes)
 	} else {
 		err = tableOfNodes(g, nodes)
@@ -109,7 +110,7 @@ func leaderless(nodes []client.NodeStatus) error {
 	}
 	switch {
 	case answers == 0:
-		return errors.New("no node answers; " + startHint + "; osqueue inspect BUCKET-URL shows what the bucket has")
+		return errors.New("no node answers; " + view.StartHint + "; osqueue inspect BUCKET-URL shows what the bucket has")
 	case elsewhere:
 		return nil
 	case barred != "":
@@ -130,7 +131,7 @@ func answersText(n int) string {
 	return fmt.Sprintf("%d nodes answer", n)
 }
 
-func writeNodes(g *globals, nodes []client.NodeStatus) error {
+func writeNodes(g *view.Globals, nodes []client.NodeStatus) error {
 	type node struct {
 		Server string     `json:"server"`
 		Error  string     `json:"error,omitzero"`
@@ -148,26 +149,26 @@ func writeNodes(g *globals, nodes []client.NodeStatus) error {
 		}
 		out.Nodes = append(out.Nodes, row)
 	}
-	return g.writeJSON(out)
+	return g.WriteJSON(out)
 }
 
-func tableOfNodes(g *globals, nodes []client.NodeStatus) error {
+func tableOfNodes(g *view.Globals, nodes []client.NodeStatus) error {
 	rows := [][]string{{"SERVER", "NODE", "STATE", "TERM", "LEADER", "LSN", "FLUSHED", "LAG", "FENCE", "PENDING", "BLOCKED", "RUNNING", "COMPLETED", "DEAD", "WORKERS"}}
 	var notes []string
 	for _, n := range nodes {
 		rows = append(rows, nodeRow(n))
 		notes = append(notes, nodeNotes(n)...)
 	}
-	if err := g.table(rows); err != nil {
+	if err := g.Table(rows); err != nil {
 		return err
 	}
 	if rows := memberRows(nodes); len(rows) > 0 {
-		if err := errors.Join(g.printf("\n"), g.table(rows)); err != nil {
+		if err := errors.Join(g.Printf("\n"), g.Table(rows)); err != nil {
 			return err
 		}
 	}
 	if rows := bucketRows(nodes, time.Now()); len(rows) > 0 {
-		if err := errors.Join(g.printf("\n"), g.table(rows)); err != nil {
+		if err := errors.Join(g.Printf("\n"), g.Table(rows)); err != nil {
 			return err
 		}
 		if len(notes) > 0 {
@@ -175,7 +176,7 @@ func tableOfNodes(g *globals, nodes []client.NodeStatus) error {
 		}
 	}
 	for _, note := range notes {
-		if err := g.printf("%s\n", note); err != nil {
+		if err := g.Printf("%s\n", note); err != nil {
 			return err
 		}
 	}
@@ -192,15 +193,15 @@ func nodeRow(n client.NodeStatus) []string {
 	}
 	s := n.Status
 	flushed, behind := "-", "-"
-	if s.FlushedLSN != noLSN {
-		flushed = orDash(s.FlushedLSN) // followers have heard of it
+	if s.FlushedLSN != view.NoLSN {
+		flushed = view.OrDash(s.FlushedLSN) // followers have heard of it
 	}
 	if s.State == v1.StateLeader {
 		behind = lag(s)
 	}
 	return []string{
-		hostOf(n.Server), s.NodeID, s.State, strconv.FormatUint(s.Term, 10), leaderName(s), orDash(s.LSN), flushed,
-		behind, orDash(s.Fence.State), strconv.Itoa(s.Tasks.Pending), strconv.Itoa(s.Tasks.Blocked), strconv.Itoa(s.Tasks.Processing),
+		hostOf(n.Server), s.NodeID, s.State, strconv.FormatUint(s.Term, 10), leaderName(s), view.OrDash(s.LSN), flushed,
+		behind, view.OrDash(s.Fence.State), strconv.Itoa(s.Tasks.Pending), strconv.Itoa(s.Tasks.Blocked), strconv.Itoa(s.Tasks.Processing),
 		strconv.FormatUint(s.Tasks.CompletedTotal, 10), strconv.Itoa(s.Tasks.Dead), strconv.Itoa(s.Workers),
 	}
 }
@@ -233,7 +234,7 @@ func leaderName(s v1.Status) string {
 	if s.Leader == nil {
 		return "-"
 	}
-	return orDash(*s.Leader)
+	return view.OrDash(*s.Leader)
 }
 
 // lag is how far the bucket is behind.

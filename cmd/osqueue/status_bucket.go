@@ -9,6 +9,7 @@ import (
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
 	"osqueue/internal/cli/units"
+	"osqueue/internal/cli/view"
 	"osqueue/storage/cost"
 )
 
@@ -19,7 +20,7 @@ func bucketRows(nodes []client.NodeStatus, now time.Time) [][]string {
 		return nil
 	}
 	s := nodes[i].Status
-	return set(
+	return view.NonEmptyRows(
 		[]string{"document", documentText(s.Document)},
 		[]string{"archive", archiveText(s.Document)},
 		[]string{"behind", behindText(s)},
@@ -54,7 +55,7 @@ func inboxText(b *v1.Inbox) string {
 	if b.Rejected > 0 {
 		rejected += " (see inbox-rejected/ in the bucket)"
 	}
-	return fmt.Sprintf("%s taken, %d repeated, %s, %d waiting", plural(b.Taken, "job"), b.Repeated, rejected, b.Waiting)
+	return fmt.Sprintf("%s taken, %d repeated, %s, %d waiting", view.Plural(b.Taken, "job"), b.Repeated, rejected, b.Waiting)
 }
 
 // bucketNotes returns failures of the bucket and defects of the state.
@@ -73,7 +74,7 @@ func bucketNotes(s v1.Status) (notes []string) {
 	}
 	if c := s.Carried; c != nil {
 		text := fmt.Sprintf("the document that was adopted did not have all that this cluster had acknowledged: %s carried over, %d ended as here",
-			plural(uint64(c.Jobs), "job"), c.Ended)
+			view.Plural(uint64(c.Jobs), "job"), c.Ended)
 		if c.Kept > 0 {
 			text += fmt.Sprintf(", %d only in the copy %s", c.Kept, c.Copy)
 		}
@@ -102,11 +103,11 @@ func documentText(d *v1.Document) string {
 }
 
 func archiveText(d *v1.Document) string {
-	if d == nil || d.ArchiveLSN == noLSN {
+	if d == nil || d.ArchiveLSN == view.NoLSN {
 		return ""
 	}
 	base := d.BaseLSN
-	if base == noLSN {
+	if base == view.NoLSN {
 		base = "the beginning"
 	}
 	return fmt.Sprintf("base at %s, %s of log up to %s", base, units.BytesText(d.LogBytes), d.ArchiveLSN)

@@ -10,6 +10,7 @@ import (
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
 	"osqueue/internal/cli/units"
+	"osqueue/internal/cli/view"
 )
 
 // memberRows returns the members of the cluster as the leader sees them. Without a
@@ -30,7 +31,7 @@ func memberRows(nodes []client.NodeStatus) [][]string {
 			vote = "yes"
 		}
 		rows = append(rows, []string{
-			p.Name, orDash(instance), vote, orDash(p.RaftAddress), orDash(p.HTTPAddress),
+			p.Name, view.OrDash(instance), vote, view.OrDash(p.RaftAddress), view.OrDash(p.HTTPAddress),
 			contactText(p.LastContactMs), indexText(p.LogIndex), offsetText(p.ClockOffsetMs),
 		})
 	}

@@ -9,6 +9,7 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/view"
 )
 
 func TestStatusTable(t *testing.T) {
@@ -17,7 +18,7 @@ func TestStatusTable(t *testing.T) {
 	q.status.FlushError = "bucket away"
 	c := newCommand(t, q.srv.URL, "127.0.0.1:1")
 	got := c.run("status")
-	if got.code != exitOK {
+	if got.code != view.ExitOK {
 		t.Fatalf("%+v", got)
 	}
 	lines := strings.Split(got.out, "\n")
@@ -63,11 +64,11 @@ func TestStatusJSON(t *testing.T) {
 func TestStatusWithoutLeader(t *testing.T) {
 	q := newQueueFake(t)
 	q.status.State, q.status.Leader = v1.StateCandidate, nil
-	if got := osq(t, q, "", "status"); got.code != exitFailure || !strings.Contains(got.err, "no leader; 1 node answers") || !strings.Contains(got.out, "candidate") {
+	if got := osq(t, q, "", "status"); got.code != view.ExitFailure || !strings.Contains(got.err, "no leader; 1 node answers") || !strings.Contains(got.out, "candidate") {
 		t.Errorf("%+v", got)
 	}
 	c := newCommand(t, "127.0.0.1:1")
-	if got := c.run("status"); got.code != exitFailure || !strings.Contains(got.err, "osqueue dev") {
+	if got := c.run("status"); got.code != view.ExitFailure || !strings.Contains(got.err, "osqueue dev") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -104,7 +105,7 @@ func TestStatusOfAStandby(t *testing.T) {
 	for _, state := range []string{"standby", "refused", "fenced"} {
 		q.status.Fence = v1.Fence{State: state, Reason: "the document belongs to another broker"}
 		got := osq(t, q, "", "status")
-		if got.code != exitFailure || !strings.Contains(got.err, "the bucket is not theirs ("+state+")") || strings.Contains(got.err, "majority") ||
+		if got.code != view.ExitFailure || !strings.Contains(got.err, "the bucket is not theirs ("+state+")") || strings.Contains(got.err, "majority") ||
 			!strings.Contains(got.out, "belongs to another broker") {
 			t.Errorf("%+v", got)
 		}
@@ -117,7 +118,7 @@ func TestStatusOfAFollower(t *testing.T) {
 	leader, address := "n2", "127.0.0.1:2"
 	q.status.State, q.status.Leader, q.status.LeaderAddress = v1.StateFollower, &leader, &address
 	got := osq(t, q, "", "status")
-	if got.code != exitOK || !strings.Contains(got.out, " n2 ") || !strings.Contains(got.out, "3-17  3-12     -  ") || strings.Contains(got.out, "behind") {
+	if got.code != view.ExitOK || !strings.Contains(got.out, " n2 ") || !strings.Contains(got.out, "3-17  3-12     -  ") || strings.Contains(got.out, "behind") {
 		t.Errorf("%+v", got)
 	}
 	q.status.FlushedLSN = "0-0"
@@ -125,7 +126,7 @@ func TestStatusOfAFollower(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	c := newCommand(t, q.srv.URL, address) // the leader was asked, and is dead
-	if got := c.run("status"); got.code != exitFailure || !strings.Contains(got.err, "no leader") {
+	if got := c.run("status"); got.code != view.ExitFailure || !strings.Contains(got.err, "no leader") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -133,17 +134,17 @@ func TestStatusOfAFollower(t *testing.T) {
 func TestStatusCheck(t *testing.T) {
 	q := newQueueFake(t)
 	host := strings.TrimPrefix(q.srv.URL, "http://")
-	if got := osq(t, q, "", "status", "--check"); got.code != exitOK || got.out != "" || got.err != "" {
+	if got := osq(t, q, "", "status", "--check"); got.code != view.ExitOK || got.out != "" || got.err != "" {
 		t.Errorf("%+v", got)
 	}
-	if got := newCommand(t, "127.0.0.1:1").run("status", "--check", host); got.code != exitOK {
+	if got := newCommand(t, "127.0.0.1:1").run("status", "--check", host); got.code != view.ExitOK {
 		t.Errorf("%+v", got)
 	}
-	if got := newCommand(t, host, "127.0.0.1:1").run("status", "--check"); got.code != exitFailure || !strings.Contains(got.err, "127.0.0.1:1 is not ready") {
+	if got := newCommand(t, host, "127.0.0.1:1").run("status", "--check"); got.code != view.ExitFailure || !strings.Contains(got.err, "127.0.0.1:1 is not ready") {
 		t.Errorf("%+v", got)
 	}
 	q.ready = false
-	if got := osq(t, q, "", "status", "--check"); got.code != exitFailure || !strings.Contains(got.err, "no leader yet") {
+	if got := osq(t, q, "", "status", "--check"); got.code != view.ExitFailure || !strings.Contains(got.err, "no leader yet") {
 		t.Errorf("%+v", got)
 	}
 }

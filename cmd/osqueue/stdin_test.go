@@ -5,6 +5,8 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"osqueue/internal/cli/view"
 )
 
 // begunReader reports when a reader has begun to read.
@@ -34,7 +36,7 @@ func TestInterruptedWhileReading(t *testing.T) {
 		"job delete --all",
 	} {
 		q := withJobs(t, 0, 1, 0)
-		if got := interruptedReading(t, q, line); got.code != exitInterrupted || len(q.all()) != 1 {
+		if got := interruptedReading(t, q, line); got.code != view.ExitInterrupted || len(q.all()) != 1 {
 			t.Errorf("%s: %+v, %d jobs", line, got, len(q.all()))
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
 	"osqueue/internal/cli/units"
+	"osqueue/internal/cli/view"
 )
 
 // maxPayload bounds the payload of one job: the server takes 1 MiB including the other
@@ -44,7 +45,7 @@ type submitFlags struct {
 	quiet        bool
 }
 
-func newSubmitCommand(g *globals) *cobra.Command {
+func newSubmitCommand(g *view.Globals) *cobra.Command {
 	f := &submitFlags{}
 	cmd := &cobra.Command{
 		Use:   "submit [TYPE] [PAYLOAD]",
@@ -73,14 +74,14 @@ cancel (this job too) or run (it all the same).
 
 The same command with the same --idempotency-key, or --id, adds its jobs once.
 
-` + units.UniqueHelp + "\n\n" + units.BackoffHelp + "\n\n" + exitHelp,
+` + units.UniqueHelp + "\n\n" + units.BackoffHelp + "\n\n" + view.ExitHelp,
 		Example: `  osqueue submit wc '"three little words"'
   date | osqueue submit wc --text --wait
   find . -name '*.go' | osqueue submit lint --text --file -
   osqueue submit report --run-at '2026-12-24 18:00' --job-timeout 10m --backoff exponential:1s:1h:20%
   osqueue submit mail '{"to":"you"}' --unique mail-7:period:1h --tag newsletter --group customer-7
   osqueue submit pack --after "$(osqueue submit fetch)" --after-failure cancel`,
-		Args: usageArgs(cobra.MaximumNArgs(2)),
+		Args: view.UsageArgs(cobra.MaximumNArgs(2)),
 		RunE: func(cmd *cobra.Command, args []string) error { return runSubmit(cmd.Context(), g, f, args) },
 	}
 	flags := cmd.Flags()
@@ -99,11 +100,11 @@ The same command with the same --idempotency-key, or --id, adds its jobs once.
 	units.SpanVar(flags, &f.waitFor, "wait-for", time.Hour, "how long to wait for one result")
 	flags.BoolVar(&f.keepOrder, "keep-order", false, "print the results of a file in the order of its lines")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "do not tell on stderr how far the jobs of a file are")
-	complete(cmd, "after-failure", afterFailures...)
+	view.CompleteFlag(cmd, "after-failure", afterFailures...)
 	return cmd
 }
 
-func runSubmit(ctx context.Context, g *globals, f *submitFlags, args []string) error {
+func runSubmit(ctx context.Context, g *view.Globals, f *submitFlags, args []string) error {
 	payload, err := f.arguments(args, "osqueue submit TYPE [PAYLOAD]\n       osqueue submit --file FILE")
 	if err != nil {
 		return err
@@ -111,12 +112,12 @@ func runSubmit(ctx context.Context, g *globals, f *submitFlags, args []string) e
 	if err := errors.Join(f.check(), notePast(g, f.runAt)); err != nil {
 		return err
 	}
-	c, err := g.client()
+	c, err := g.Client()
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	return g.acked(ctx, func(ctx context.Context) error {
+	return g.Acked(ctx, func(ctx context.Context) error {
 		if f.file != "" {
 			return submitFile(ctx, g, c, f)
 		}
@@ -133,11 +134,11 @@ func (f *submitFlags) arguments(args []string, usage string) (payload *string, e
 	}
 	switch {
 	case !f.typed && f.file == "":
-		return nil, usagef("TYPE is missing: give the type of the job, or '' for a job without type\nUsage: %s", usage)
+		return nil, view.Usagef("TYPE is missing: give the type of the job, or '' for a job without type\nUsage: %s", usage)
 	case len(args) > 1:
-		return nil, usagef("%q and %q: with --type only PAYLOAD may follow", args[0], args[1])
+		return nil, view.Usagef("%q and %q: with --type only PAYLOAD may follow", args[0], args[1])
 	case len(args) == 1 && f.file != "":
-		return nil, usagef("PAYLOAD and --file exclude each other")
+		return nil, view.Usagef("PAYLOAD and --file exclude each other")
 	case len(args) == 1:
 		return &args[0], nil
 	}
@@ -150,17 +151,17 @@ func (f *submitFlags) check() error {
 	}
 	switch {
 	case f.delay < 0:
-		return usagef("--delay %v: must not be negative", f.delay)
+		return view.Usagef("--delay %v: must not be negative", f.delay)
 	case f.delay > 0 && f.runAt.Text != "":
-		return usagef("--delay and --run-at exclude each other")
+		return view.Usagef("--delay and --run-at exclude each other")
 	case f.afterFailure != "" && !slices.Contains(afterFailures, f.afterFailure):
-		return usagef("--after-failure %q: use %s", f.afterFailure, strings.Join(afterFailures, ", "))
+		return view.Usagef("--after-failure %q: use %s", f.afterFailure, strings.Join(afterFailures, ", "))
 	case f.unique.Text != "" && f.file != "":
-		return usagef("--unique is for one job; in a file of jobs give each line a uniqueKey of its own")
+		return view.Usagef("--unique is for one job; in a file of jobs give each line a uniqueKey of its own")
 	case f.waitFor <= 0:
-		return usagef("--wait-for %v: must be positive", f.waitFor)
+		return view.Usagef("--wait-for %v: must be positive", f.waitFor)
 	case f.text && f.file != "" && !f.typed:
-		return usagef("--text with --file needs a type: the lines are payloads then")
+		return view.Usagef("--text with --file needs a type: the lines are payloads then")
 	}
 	return nil
 }
@@ -176,7 +177,7 @@ func (f *submitFlags) job(payload []byte) client.NewJob {
 	return job
 }
 
-func submitOne(ctx context.Context, g *globals, c *client.Client, f *submitFlags, argument *string) error {
+func submitOne(ctx context.Context, g *view.Globals, c *client.Client, f *submitFlags, argument *string) error {
 	text, present, err := readPayload(ctx, g, argument)
 	if err != nil {
 		return err
@@ -184,7 +185,7 @@ func submitOne(ctx context.Context, g *globals, c *client.Client, f *submitFlags
 	var payload []byte
 	if present {
 		if payload, err = asJSON(text, f.text); err != nil {
-			return usagef("the payload %w", err)
+			return view.Usagef("the payload %w", err)
 		}
 	}
 	got, err := c.Enqueue(withKey(ctx, f.key), f.job(payload))
@@ -210,15 +211,15 @@ func withKey(ctx context.Context, key string) context.Context {
 
 // noteHolder prints a note that the printed id belongs to the job that holds the unique
 // key.
-func noteHolder(g *globals, e client.Enqueued) error {
+func noteHolder(g *view.Globals, e client.Enqueued) error {
 	if e.Holder == "" {
 		return nil
 	}
-	return writePlain(g.stderr, fmt.Sprintf("nothing was added: job %s holds the unique key\n", e.Holder))
+	return view.WritePlain(g.Err, fmt.Sprintf("nothing was added: job %s holds the unique key\n", e.Holder))
 }
 
 // waitOne waits for a job that was just enqueued.
-func waitOne(ctx context.Context, g *globals, c *client.Client, f *submitFlags, id string) error {
+func waitOne(ctx context.Context, g *view.Globals, c *client.Client, f *submitFlags, id string) error {
 	err := waitFinished(ctx, g, c, f.waitFor, id)
 	if err != nil && ctx.Err() != nil {
 		return interrupted(fmt.Sprintf("job %s goes on; wait for it again with: osqueue job wait %s", id, units.ShellWord(id)))
@@ -230,15 +231,15 @@ func waitOne(ctx context.Context, g *globals, c *client.Client, f *submitFlags, 
 }
 
 // waitFinished prints a job's result, and nothing else.
-func waitFinished(ctx context.Context, g *globals, c *client.Client, atMost time.Duration, id string) error {
+func waitFinished(ctx context.Context, g *view.Globals, c *client.Client, atMost time.Duration, id string) error {
 	job, err := waitForEnd(ctx, g, c, awaited{id: id, limit: atMost, start: startExec})
 	if err != nil {
 		return err
 	}
-	if g.json {
-		err = g.writeJSON(job)
+	if g.JSON {
+		err = g.WriteJSON(job)
 	} else if job.Result != nil {
-		err = write(g.stdout, string(job.Result)+"\n") // unchanged, for programs
+		err = view.Write(g.Out, string(job.Result)+"\n") // unchanged, for programs
 	}
 	if err == nil && job.Status != v1.StatusCompleted {
 		err = &client.JobError{Job: job}
@@ -247,14 +248,14 @@ func waitFinished(ctx context.Context, g *globals, c *client.Client, atMost time
 }
 
 // readPayload returns the argument, or else the content of stdin.
-func readPayload(ctx context.Context, g *globals, argument *string) (text []byte, present bool, err error) {
+func readPayload(ctx context.Context, g *view.Globals, argument *string) (text []byte, present bool, err error) {
 	if argument != nil && *argument != "-" {
 		return []byte(*argument), true, nil
 	}
-	if argument == nil && !piped(g.stdin) {
+	if argument == nil && !piped(g.In) {
 		return nil, false, nil
 	}
-	text, err = io.ReadAll(io.LimitReader(g.reader(ctx), maxPayload+1))
+	text, err = io.ReadAll(io.LimitReader(g.Stdin(ctx), maxPayload+1))
 	switch {
 	case err != nil:
 		return nil, false, fmt.Errorf("read the payload from stdin: %w", err)
@@ -315,10 +316,10 @@ func asJSON(text []byte, plain bool) ([]byte, error) {
 }
 
 // notePast warns if the time to run is in the past: such a job runs at once.
-func notePast(g *globals, runAt units.Time) error {
+func notePast(g *view.Globals, runAt units.Time) error {
 	if runAt.Text == "" || !runAt.At.Before(time.Now().Add(-time.Second)) {
 		return nil
 	}
-	return writePlain(g.stderr, fmt.Sprintf("warning: --run-at %s is in the past (%s): the job runs at once\n",
+	return view.WritePlain(g.Err, fmt.Sprintf("warning: --run-at %s is in the past (%s): the job runs at once\n",
 		runAt.Text, units.LocalTime(runAt.At.UnixMilli())))
 }

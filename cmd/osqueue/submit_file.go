@@ -12,6 +12,7 @@ import (
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
 	"osqueue/internal/cli/units"
+	"osqueue/internal/cli/view"
 )
 
 const (
@@ -38,7 +39,7 @@ type finishedJob struct {
 
 // fileSubmit is one run of "osqueue submit --file".
 type fileSubmit struct {
-	g     *globals
+	g     *view.Globals
 	c     *client.Client
 	flags *submitFlags
 
@@ -48,10 +49,10 @@ type fileSubmit struct {
 	duplicates int
 	ended      int // of those that were waited for
 	failed     int // did not complete
-	progress   *progress
+	progress   *view.Progress
 }
 
-func submitFile(ctx context.Context, g *globals, c *client.Client, f *submitFlags) error {
+func submitFile(ctx context.Context, g *view.Globals, c *client.Client, f *submitFlags) error {
 	in, err := openInput(g, f.file)
 	if err != nil {
 		return err
@@ -61,18 +62,18 @@ func submitFile(ctx context.Context, g *globals, c *client.Client, f *submitFlag
 	if f.wait {
 		err = s.withResults(ctx, in)
 	} else {
-		err = s.enqueue(ctx, &interruptible{ctx: ctx, in: in}, s.writeIDs)
+		err = s.enqueue(ctx, &view.Interruptible{Ctx: ctx, In: in}, s.writeIDs)
 	}
-	if fault := s.summary(); err == nil || errors.As(err, new(silentError)) {
+	if fault := s.summary(); err == nil || errors.As(err, new(view.SilentError)) {
 		err = errors.Join(err, fault)
 	}
 	return err
 }
 
 // openInput returns a file's content; - is stdin.
-func openInput(g *globals, name string) (io.ReadCloser, error) {
+func openInput(g *view.Globals, name string) (io.ReadCloser, error) {
 	if name == "-" {
-		return io.NopCloser(g.stdin), nil
+		return io.NopCloser(g.In), nil
 	}
 	file, err := os.Open(name)
 	if err != nil {
@@ -122,10 +123,10 @@ func readBatches(lines *lineReader) iter.Seq2[batch, error] {
 func (s *fileSubmit) writeIDs(ids []string) error {
 	for _, id := range ids {
 		var err error
-		if s.g.json {
-			err = writeWritten(s.g, map[string]string{"jobId": id})
+		if s.g.JSON {
+			err = view.WriteWritten(s.g, map[string]string{"jobId": id})
 		} else {
-			err = s.g.printf("%s\n", id)
+			err = s.g.Printf("%s\n", id)
 		}
 		if err != nil {
 			return err
@@ -146,9 +147,9 @@ func (s *fileSubmit) withResults(ctx context.Context, in io.Reader) error {
 	defer watch.Close()
 	restore := closedPipe()
 	defer restore()
-	s.progress = s.g.newProgress(s.flags.quiet)
-	defer s.progress.close()
-	s.progress.count(s.flags.file)
+	s.progress = s.g.NewProgress(s.flags.quiet)
+	defer s.progress.Close()
+	s.progress.Count(s.flags.file)
 	cfg := pipelineConfig{
 		c: s.c, watch: watch, progress: s.progress, window: submitWindow, keepOrder: s.flags.keepOrder, waitFor: s.flags.waitFor,
 		failed: didNotComplete, tell: s.tell, each: s.writeResult,
@@ -158,11 +159,11 @@ func (s *fileSubmit) withResults(ctx context.Context, in io.Reader) error {
 	}
 	f := newPipeline(cfg)
 	err = f.run(ctx, readBatches(newLineReader(in, s.flags)))
-	s.progress.close()
-	figures := s.progress.figures()
-	s.submitted, s.ended, s.failed = figures.sent, figures.ended, figures.failed
+	s.progress.Close()
+	figures := s.progress.Figures()
+	s.submitted, s.ended, s.failed = figures.Sent, figures.Ended, figures.Failed
 	s.answered, s.duplicates = f.lastAnswered(), f.known()
-	if errors.As(err, new(silentError)) {
+	if errors.As(err, new(view.SilentError)) {
 		return cutShort(s.submitted, s.again())
 	}
 	return leaving(ctx, err, f.waiting(), "wait for them again with the same command and "+s.again())
@@ -180,8 +181,8 @@ func (s *fileSubmit) again() string {
 
 // tell prints at once an error that will fail the command when all jobs have ended.
 func (s *fileSubmit) tell(err error) {
-	_ = s.progress.around(func() error {
-		s.g.printError(err)
+	_ = s.progress.Around(func() error {
+		s.g.PrintError(err)
 		return nil
 	})
 }
@@ -193,10 +194,10 @@ type lineResult struct {
 }
 
 func (s *fileSubmit) writeResult(r endedLine) error {
-	if s.g.json {
-		return s.g.writeJSON(lineResult{Line: r.line, Job: r.job})
+	if s.g.JSON {
+		return s.g.WriteJSON(lineResult{Line: r.line, Job: r.job})
 	}
-	return write(s.g.stdout, fmt.Sprintf("%d\t%s\t%s\t%s\n", r.line, plainLine(r.job.ID), orDash(r.job.Status), outcomeOf(r.job)))
+	return view.Write(s.g.Out, fmt.Sprintf("%d\t%s\t%s\t%s\n", r.line, view.PlainLine(r.job.ID), view.OrDash(r.job.Status), outcomeOf(r.job)))
 }
 
 // summary prints the figures on stderr. It returns an error if a job did not complete.
@@ -218,7 +219,7 @@ func (s *fileSubmit) summary() error {
 	if s.failed > 0 {
 		text += fmt.Sprintf("; %d did not complete", s.failed)
 	}
-	if err := writePlain(s.g.stderr, text+"\n"); err != nil {
+	if err := view.WritePlain(s.g.Err, text+"\n"); err != nil {
 		return err
 	}
 	return s.outcome()
@@ -227,7 +228,7 @@ func (s *fileSubmit) summary() error {
 // outcome returns an error if a job did not complete.
 func (s *fileSubmit) outcome() error {
 	if s.failed > 0 {
-		return silentError{}
+		return view.SilentError{}
 	}
 	return nil
 }

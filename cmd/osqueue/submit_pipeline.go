@@ -14,13 +14,14 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/view"
 )
 
 // pipelineConfig configures how jobs are sent and awaited.
 type pipelineConfig struct {
 	c         *client.Client
 	watch     *client.Watch
-	progress  *progress
+	progress  *view.Progress
 	window    int64              // the maximal number of jobs that are sent and not delivered
 	keepOrder bool               // deliver jobs in the order of the lines
 	waitFor   time.Duration      // the time limit of one job from its sending on; 0: no limit
@@ -92,7 +93,7 @@ func (f *pipeline) run(ctx context.Context, batches iter.Seq2[batch, error]) err
 	defer f.mu.Unlock()
 	f.stopped = true
 	if err == nil && f.fault != nil {
-		err = silentError{} // the error has been printed
+		err = view.SilentError{} // the error has been printed
 	}
 	return err
 }
@@ -202,7 +203,7 @@ func (f *pipeline) record(b batch) []*openLine {
 		lines[i] = p
 	}
 	f.oldest = append(f.oldest, lines...)
-	f.progress.update(func(t *jobFigures) { t.sent += len(lines) })
+	f.progress.Update(func(t *view.Figures) { t.Sent += len(lines) })
 	return lines
 }
 
@@ -249,7 +250,7 @@ func (f *pipeline) drop(lines []*openLine) {
 		}
 	}
 	f.space.Release(int64(dropped))
-	f.progress.update(func(t *jobFigures) { t.sent -= dropped })
+	f.progress.Update(func(t *view.Figures) { t.Sent -= dropped })
 }
 
 // remove removes a line from open. The caller holds the lock.
@@ -348,10 +349,10 @@ func (f *pipeline) jobEnded(job v1.Job) (out []*openLine) {
 		p.job, p.settled = job, true
 		f.held[p.seq] = p
 	}
-	f.progress.update(func(t *jobFigures) {
-		t.ended += len(lines)
+	f.progress.Update(func(t *view.Figures) {
+		t.Ended += len(lines)
 		if f.failed(job) {
-			t.failed += len(lines)
+			t.Failed += len(lines)
 		}
 	})
 	if !f.keepOrder {
@@ -384,7 +385,7 @@ func (f *pipeline) rest() (out []*openLine) {
 
 func (f *pipeline) deliverAll(lines []*openLine) error {
 	for _, p := range lines {
-		if err := f.progress.around(func() error { return f.each(p.endedLine) }); err != nil {
+		if err := f.progress.Around(func() error { return f.each(p.endedLine) }); err != nil {
 			return err
 		}
 		f.space.Release(1)

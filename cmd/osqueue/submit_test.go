@@ -19,6 +19,7 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/view"
 )
 
 func TestSubmitOne(t *testing.T) {
@@ -37,7 +38,7 @@ func TestSubmitOne(t *testing.T) {
 		q := newQueueFake(t)
 		got := osq(t, q, c.stdin, strings.Fields(c.line)...)
 		jobs := q.all()
-		if got.code != exitOK || len(jobs) != 1 || got.out != jobs[0].ID+"\n" {
+		if got.code != view.ExitOK || len(jobs) != 1 || got.out != jobs[0].ID+"\n" {
 			t.Fatalf("%s: %+v, %+v", c.line, got, jobs)
 		}
 		if string(jobs[0].Payload) != c.payload || jobs[0].Type != c.kind {
@@ -49,7 +50,7 @@ func TestSubmitOne(t *testing.T) {
 func TestSubmitFlags(t *testing.T) {
 	q := newQueueFake(t)
 	got := osq(t, q, "", strings.Fields("submit a 1 --id mine --priority -4 --max-attempts 9 --lease 2s --json")...)
-	if want := `{"jobId":"mine","lsn":"3-1"}` + "\n"; got.out != want || got.code != exitOK {
+	if want := `{"jobId":"mine","lsn":"3-1"}` + "\n"; got.out != want || got.code != view.ExitOK {
 		t.Errorf("%+v", got)
 	}
 	if j := q.all()[0]; j.Priority != -4 || j.MaxAttempts != 9 || j.LeaseMs != 2000 {
@@ -70,7 +71,7 @@ func TestSubmitDevNullIsNoPayload(t *testing.T) {
 	defer null.Close()
 	c := newCommand(t, q.srv.URL)
 	c.stdin = null
-	if got := c.run("submit", "a"); got.code != exitOK || q.all()[0].Payload != nil {
+	if got := c.run("submit", "a"); got.code != view.ExitOK || q.all()[0].Payload != nil {
 		t.Errorf("%+v", got)
 	}
 }
@@ -78,18 +79,18 @@ func TestSubmitDevNullIsNoPayload(t *testing.T) {
 func TestSubmitPayloadIsBounded(t *testing.T) {
 	q := newQueueFake(t)
 	got := osq(t, q, strings.Repeat(" ", maxPayload+1), "submit", "a")
-	if got.code != exitFailure || !strings.Contains(got.err, "larger than") || len(q.all()) != 0 {
+	if got.code != view.ExitFailure || !strings.Contains(got.err, "larger than") || len(q.all()) != 0 {
 		t.Errorf("%+v", got)
 	}
 }
 
 func TestSubmitWait(t *testing.T) {
 	q := newQueueFake(t)
-	if got := osq(t, q, "", "submit", "good", "[7]", "--wait"); got.out != "[7]\n" || got.code != exitOK {
+	if got := osq(t, q, "", "submit", "good", "[7]", "--wait"); got.out != "[7]\n" || got.code != view.ExitOK {
 		t.Errorf("%+v", got)
 	}
 	got := osq(t, q, "", "submit", "bad", "1", "--wait")
-	if got.code != exitFailure || got.out != "" || !strings.Contains(got.err, "dead: no luck") {
+	if got.code != view.ExitFailure || got.out != "" || !strings.Contains(got.err, "dead: no luck") {
 		t.Errorf("%+v", got)
 	}
 	got = osq(t, q, "", "submit", "good", "1", "--wait", "--json")
@@ -97,7 +98,7 @@ func TestSubmitWait(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	got = osq(t, q, "", "submit", "wait", "1", "--wait", "--wait-for", "50ms")
-	if got.code != exitFailure || !strings.Contains(got.err, "is enqueued") || !strings.Contains(got.err, "available") {
+	if got.code != view.ExitFailure || !strings.Contains(got.err, "is enqueued") || !strings.Contains(got.err, "available") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -116,7 +117,7 @@ func TestSubmitRateIsThatOfTheSubmission(t *testing.T) {
 	const wait = 2 * time.Second
 	got := osq(t, q, "1\n2\n", "submit", "wait", "--file", "-", "--wait", "--wait-for", wait.String())
 	found := regexp.MustCompile(`submitted 2 jobs in (\S+) \(\d+ jobs/s\); 0 ended within (\S+)\n`).FindStringSubmatch(got.err)
-	if got.code != exitFailure || found == nil {
+	if got.code != view.ExitFailure || found == nil {
 		t.Fatalf("%+v", got)
 	}
 	submitted, err := time.ParseDuration(found[1])
@@ -137,7 +138,7 @@ func TestSubmitFileInBatches(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := osq(t, q, "", "submit", "a", "--file", file, "--id", "run")
-	if got.code != exitOK || !strings.Contains(got.err, "submitted 4321 jobs in ") || !strings.Contains(got.err, "jobs/s") {
+	if got.code != view.ExitOK || !strings.Contains(got.err, "submitted 4321 jobs in ") || !strings.Contains(got.err, "jobs/s") {
 		t.Fatalf("%s", got.err)
 	}
 	ids := strings.Fields(got.out)
@@ -163,7 +164,7 @@ func TestSubmitFileOfJobs(t *testing.T) {
 {"type":"","delayMs":5}` + "\r\n" + `{"type":"b","runAt":99,"payload":null}`
 	got := osq(t, q, lines, "submit", "--file", "-", "--json", "--priority", "7", "--delay", "1h")
 	jobs := q.all()
-	if got.code != exitOK || len(jobs) != 3 || !strings.HasPrefix(got.out, `{"jobId":"x"}`+"\n") {
+	if got.code != view.ExitOK || len(jobs) != 3 || !strings.HasPrefix(got.out, `{"jobId":"x"}`+"\n") {
 		t.Fatalf("%+v, %+v", got, jobs)
 	}
 	if j := jobs[0]; j.Type != "a" || string(j.Payload) != `{"b": [1]}` || j.Priority != 3 || j.MaxAttempts != 1 || j.LeaseMs != 1500 {
@@ -190,11 +191,11 @@ func TestSubmitFileNamesTheBadLine(t *testing.T) {
 	} {
 		q := newQueueFake(t)
 		got := osq(t, q, c.lines, strings.Fields(c.args)...)
-		if got.code != exitFailure || !strings.Contains(got.err, c.want) {
+		if got.code != view.ExitFailure || !strings.Contains(got.err, c.want) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	if got := osq(t, newQueueFake(t), "", "submit", "a", "--file", "/no/such/file"); got.code != exitFailure {
+	if got := osq(t, newQueueFake(t), "", "submit", "a", "--file", "/no/such/file"); got.code != view.ExitFailure {
 		t.Errorf("%+v", got)
 	}
 }
@@ -214,7 +215,7 @@ func TestSubmitFileNamesTheBatchThatFailed(t *testing.T) {
 		return &v1.Problem{Status: 409, Tag: v1.TagIDTaken, Detail: "taken", Committed: v1.CommittedNo}
 	}
 	got := osq(t, q, numbered(20_000), "submit", "a", "--file", "-")
-	if got.code != exitFailure || !strings.Contains(got.err, "were not enqueued: enqueue batch: taken") || !strings.Contains(got.err, "lines ") {
+	if got.code != view.ExitFailure || !strings.Contains(got.err, "were not enqueued: enqueue batch: taken") || !strings.Contains(got.err, "lines ") {
 		t.Errorf("%s", got.err)
 	}
 	if ids := strings.Fields(got.out); len(ids) != 2000 || len(q.all()) != 2000 {
@@ -226,7 +227,7 @@ func TestSubmitFileWait(t *testing.T) {
 	q := newQueueFake(t)
 	got := osq(t, q, numbered(1500), "submit", "good", "--file", "-", "--wait", "--keep-order")
 	lines := strings.Split(strings.TrimSpace(got.out), "\n")
-	if got.code != exitOK || len(lines) != 1500 {
+	if got.code != view.ExitOK || len(lines) != 1500 {
 		t.Fatalf("%d lines, %s", len(lines), got.err)
 	}
 	for i, line := range lines {
@@ -237,22 +238,22 @@ func TestSubmitFileWait(t *testing.T) {
 	got = osq(t, q, numbered(1500), "submit", "good", "--file", "-", "--wait", "--quiet")
 	lines = strings.Split(strings.TrimSpace(got.out), "\n")
 	slices.Sort(lines)
-	if got.code != exitOK || len(slices.Compact(lines)) != 1500 || got.err != "" {
+	if got.code != view.ExitOK || len(slices.Compact(lines)) != 1500 || got.err != "" {
 		t.Errorf("%d lines, %s", len(lines), got.err)
 	}
 	got = osq(t, q, "1\n\n2\n", "submit", "bad", "--file", "-", "--wait", "--json", "--keep-order")
-	if got.code != exitFailure || !strings.Contains(got.err, "2 did not complete") || strings.Count(got.out, `"lastError"`) != 2 {
+	if got.code != view.ExitFailure || !strings.Contains(got.err, "2 did not complete") || strings.Count(got.out, `"lastError"`) != 2 {
 		t.Errorf("%+v", got)
 	}
 	if rows := strings.Split(got.out, "\n"); !strings.HasPrefix(rows[0], `{"line":1,"id":`) || !strings.HasPrefix(rows[1], `{"line":3,"id":`) {
 		t.Errorf("%s", got.out)
 	}
 	got = osq(t, q, "1\n2\n", "submit", "wait", "--file", "-", "--wait", "--wait-for", "50ms")
-	if got.code != exitFailure || !strings.Contains(got.err, "is enqueued, but") {
+	if got.code != view.ExitFailure || !strings.Contains(got.err, "is enqueued, but") {
 		t.Errorf("%+v", got)
 	}
 	got = osq(t, q, "1\nx\n", "submit", "good", "--file", "-", "--wait")
-	if got.code != exitFailure || !strings.Contains(got.err, "line 2 ") {
+	if got.code != view.ExitFailure || !strings.Contains(got.err, "line 2 ") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -263,7 +264,7 @@ func TestSubmitFileWaitForTheSameJobTwice(t *testing.T) {
 	q.add(v1.NewJob{ID: "holder", Type: "good", Payload: []byte("7")})
 	lines := `{"id":"a","type":"","payload":1}` + "\n" + `{"id":"a","type":"","payload":1}` + "\n" + `{"uniqueKey":"held","type":"good"}` + "\n" + `{"uniqueKey":"held","type":"good"}`
 	got := osq(t, q, lines, "submit", "--file", "-", "--wait", "--keep-order")
-	if want := "1\ta\tcompleted\t1\n2\ta\tcompleted\t1\n3\tholder\tcompleted\t7\n4\tholder\tcompleted\t7\n"; got.code != exitOK || got.out != want {
+	if want := "1\ta\tcompleted\t1\n2\ta\tcompleted\t1\n3\tholder\tcompleted\t7\n4\tholder\tcompleted\t7\n"; got.code != view.ExitOK || got.out != want {
 		t.Errorf("%+v", got)
 	}
 }
@@ -283,7 +284,7 @@ func TestSubmitFileWaitWithAFault(t *testing.T) {
 			return &v1.Problem{Status: 409, Tag: v1.TagIDTaken, Detail: "taken", Committed: v1.CommittedNo}
 		}
 		got := osq(t, q, numbered(6_000), "submit", "a", "--file", "-", "--wait", order)
-		if got.code != exitFailure || strings.Count(got.err, "were not enqueued: enqueue batch: taken") != 1 {
+		if got.code != view.ExitFailure || strings.Count(got.err, "were not enqueued: enqueue batch: taken") != 1 {
 			t.Errorf("%s", got.err)
 		}
 		if rows, jobs := strings.Count(got.out, "\n"), len(q.all()); rows != jobs || jobs < 1000 || jobs > 5_000 {
@@ -298,7 +299,7 @@ func TestSubmitFileWaitInterrupted(t *testing.T) {
 		q := newQueueFake(t)
 		line := append([]string{"submit", "wait", "--file", "-", "--wait"}, strings.Fields(flags)...)
 		got := interruptedAt(t, q, 3, "1\n2\n3\n", line...)
-		if got.code != exitInterrupted || !strings.Contains(got.err, "3 jobs go on") {
+		if got.code != view.ExitInterrupted || !strings.Contains(got.err, "3 jobs go on") {
 			t.Fatalf("%+v", got)
 		}
 		_, again, found := strings.Cut(got.err, "osqueue: 3 jobs go on; wait for them again with the same command and ")
@@ -307,7 +308,7 @@ func TestSubmitFileWaitInterrupted(t *testing.T) {
 		}
 		q.endAll(v1.StatusCompleted)
 		got = osq(t, q, "1\n2\n3\n", append([]string{"submit", "wait", "--file", "-", "--wait"}, strings.Fields(again)...)...)
-		if n := len(q.all()); got.code != exitOK || n != 3 || strings.Count(got.out, "completed") != 3 {
+		if n := len(q.all()); got.code != view.ExitOK || n != 3 || strings.Count(got.out, "completed") != 3 {
 			t.Errorf("%d jobs, %+v", n, got)
 		}
 	}
@@ -326,7 +327,7 @@ func TestManyJobsOfALostCluster(t *testing.T) {
 			q.srv.CloseClientConnections()
 		}
 		got := atJobs(t, q, 3, lose, "1\n2\n3\n", strings.Fields(line)...)
-		if got.code == exitOK || got.code == exitInterrupted || !strings.Contains(got.err, "no server could be reached") || !strings.Contains(got.err, "\n"+want) {
+		if got.code == view.ExitOK || got.code == view.ExitInterrupted || !strings.Contains(got.err, "no server could be reached") || !strings.Contains(got.err, "\n"+want) {
 			t.Errorf("%+v", got)
 		}
 	}
@@ -361,7 +362,7 @@ func atJobs(t *testing.T, q *queueFake, jobs int, then func(context.CancelFunc),
 
 func TestSubmitWaitInterrupted(t *testing.T) {
 	got := interruptedAt(t, newQueueFake(t), 1, "", "submit", "wait", "1", "--id", "j", "--wait")
-	if got.code != exitInterrupted || got.err != "osqueue: job j goes on; wait for it again with: osqueue job wait j\n" {
+	if got.code != view.ExitInterrupted || got.err != "osqueue: job j goes on; wait for it again with: osqueue job wait j\n" {
 		t.Errorf("%+v", got)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"osqueue/cluster"
 	"osqueue/internal/cli/units"
+	"osqueue/internal/cli/view"
 	"osqueue/storage"
 	"osqueue/storage/archive"
 )
@@ -25,7 +26,7 @@ type verification struct {
 	silence  time.Duration // after which a broker counts as dead
 }
 
-func newVerifyCommand(g *globals) *cobra.Command {
+func newVerifyCommand(g *view.Globals) *cobra.Command {
 	v := verification{offline: offline{g: g}}
 	cmd := &cobra.Command{
 		Use:   "verify BUCKET-URL",
@@ -48,18 +49,18 @@ one. A damaged history before the newest state cannot be repaired; it goes when 
 is collected. While a leader lives it refuses: stop the nodes first. Nodes that
 have a newer state than what is repaired keep it when they start.
 
-` + exitHelp,
+` + view.ExitHelp,
 		Example: `  osqueue verify s3://jobs/prod?region=eu-central-1
   osqueue verify file:///srv/osqueue --json
   osqueue verify file:///srv/osqueue --repair`,
-		Args: usageArgs(cobra.ExactArgs(1)),
+		Args: view.UsageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			v.url = args[0]
 			if !v.repair && (v.force || v.lineage != "") {
-				return usagef("--force and --lineage are for --repair")
+				return view.Usagef("--force and --lineage are for --repair")
 			}
 			if v.silence <= 0 {
-				return usagef("--broker-timeout %v: must be positive", v.silence)
+				return view.Usagef("--broker-timeout %v: must be positive", v.silence)
 			}
 			return v.run(cmd.Context(), v.verify)
 		},
@@ -95,7 +96,7 @@ func (v *verification) verify(ctx context.Context, b *buckets) error {
 		return err
 	}
 	if !found.OK() {
-		return silentError{}
+		return view.SilentError{}
 	}
 	return nil
 }
@@ -126,7 +127,7 @@ func (v *verification) verifyAndRepair(ctx context.Context, b *buckets) error {
 	case failed != nil:
 		return v.explain(failed)
 	case !done.Written && !done.Before.OK():
-		return silentError{}
+		return view.SilentError{}
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 	"osqueue/internal/cli/units"
+	"osqueue/internal/cli/view"
 	"osqueue/storage/archive"
 	"osqueue/storage/queuefile"
 )
@@ -102,8 +103,8 @@ func (p *verifyReport) repaired(r *archive.Repaired) {
 
 // print prints the report.
 func (v *verification) print(p *verifyReport) error {
-	if v.g.json {
-		return v.g.writeJSON(p)
+	if v.g.JSON {
+		return v.g.WriteJSON(p)
 	}
 	rows := [][]string{
 		{"document", p.documentText()},
@@ -116,10 +117,10 @@ func (v *verification) print(p *verifyReport) error {
 	for _, s := range p.Spans {
 		rows = append(rows, []string{"restorable", s.text()})
 	}
-	if err := v.g.table(rows); err != nil {
+	if err := v.g.Table(rows); err != nil {
 		return err
 	}
-	return v.g.printf("\n%s%s", p.defectsText(), v.outcomeText(p))
+	return v.g.Printf("\n%s%s", p.defectsText(), v.outcomeText(p))
 }
 
 // documentText describes the document.
@@ -128,7 +129,7 @@ func (p *verifyReport) documentText() string {
 		return p.Document + ", which cannot be read"
 	}
 	lsn, form := "LSN "+p.LSN, "inline"
-	if p.LSN == noLSN {
+	if p.LSN == view.NoLSN {
 		lsn = "an older broker's"
 	}
 	if !p.Inline {

@@ -16,6 +16,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/view"
 )
 
 // try runs a command line to its end and returns its stdout and exit status.
@@ -25,11 +26,11 @@ func (d *devProcess) try(args ...string) (out string, code int) {
 	var exit *exec.ExitError
 	switch {
 	case err == nil:
-		return out, exitOK
-	case !errors.As(err, &exit), exit.ExitCode() != exitFailure:
+		return out, view.ExitOK
+	case !errors.As(err, &exit), exit.ExitCode() != view.ExitFailure:
 		d.t.Fatalf("%v: %v: %s", args, err, stderr)
 	}
-	return out, exitFailure
+	return out, view.ExitFailure
 }
 
 // ended waits for a job to end, and says how.
@@ -146,7 +147,7 @@ func (d *devProcess) walkPause(t *testing.T) {
 		t.Errorf("%s was added beside %s", second, first)
 	}
 	behind := d.run("submit", "wc", `"two words"`, "--after", first)
-	if _, code := d.try("job", "wait", first, "--wait-for", "1s"); code != exitFailure {
+	if _, code := d.try("job", "wait", first, "--wait-for", "1s"); code != view.ExitFailure {
 		t.Errorf("a job of a paused type ended: %d", code)
 	}
 	if out := d.run("queue", "ls"); !strings.Contains(out, "paused") {
@@ -156,7 +157,7 @@ func (d *devProcess) walkPause(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 	d.run("queue", "resume", "wc")
-	if out, code := d.try("job", "wait", first, behind); code != exitOK || out != first+"\tcompleted\t3\n"+behind+"\tcompleted\t2" {
+	if out, code := d.try("job", "wait", first, behind); code != view.ExitOK || out != first+"\tcompleted\t3\n"+behind+"\tcompleted\t2" {
 		t.Errorf("%d: %s", code, out)
 	}
 	if again := d.run("submit", "wc", `"again"`, "--unique", "k"); again == first {
@@ -174,7 +175,7 @@ func (d *devProcess) walkKey(t *testing.T) {
 	if again := d.run(submit...); again != id {
 		t.Errorf("%s instead of %s", again, id)
 	}
-	if out, code := d.try("job", "show", id); code != exitFailure {
+	if out, code := d.try("job", "show", id); code != view.ExitFailure {
 		t.Errorf("the job is back: %s", out)
 	}
 }
@@ -201,7 +202,7 @@ func (d *devProcess) walkCancel(t *testing.T, pidFile string) {
 	if out := d.run("job", "cancel", id); !strings.Contains(out, "cancellation requested") {
 		t.Errorf("%s", out)
 	}
-	if out, code := d.try("job", "wait", id); code != exitFailure || out != "" {
+	if out, code := d.try("job", "wait", id); code != view.ExitFailure || out != "" {
 		t.Errorf("%d: %s", code, out)
 	}
 	gone(pid)

@@ -15,6 +15,7 @@ import (
 	"osqueue/cluster"
 	"osqueue/compat/osqueue"
 	"osqueue/fsm/fsmpb"
+	"osqueue/internal/cli/view"
 	"osqueue/internal/inflight"
 	"osqueue/storage"
 	"osqueue/storage/throttle"
@@ -69,7 +70,7 @@ func assemble(ctx context.Context, o *serveOptions) (*server, error) {
 		return api.JobReader(api.Limits{}, o.bodyLimit, nowMs)
 	}
 	if err := o.node.Validate(); err != nil {
-		return nil, errors.Join(&usageError{err: err}, s.close())
+		return nil, errors.Join(&view.UsageError{Err: err}, s.close())
 	}
 	if s.node, err = cluster.Open(o.node); err != nil {
 		return nil, errors.Join(err, s.close())

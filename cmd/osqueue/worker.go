@@ -14,10 +14,11 @@ import (
 
 	"osqueue/client"
 	"osqueue/client/worker"
+	"osqueue/internal/cli/view"
 	"osqueue/internal/logbridge"
 )
 
-func newWorkerCommand(g *globals) *cobra.Command {
+func newWorkerCommand(g *view.Globals) *cobra.Command {
 	f := &workerFlags{}
 	cmd := &cobra.Command{
 		Use:   "worker {--exec 'TYPE=COMMAND' | --http TYPE=URL | --python TYPE | --commands TYPE | --config FILE}…",
@@ -56,15 +57,15 @@ The worker stops on Ctrl-C or SIGTERM: it finishes the running jobs within
 --stop-timeout, ends the others and gives them back. A second Ctrl-C ends it at
 once. osqueue worker ls shows which workers there are.
 
-` + exitHelp,
+` + view.ExitHelp,
 		Example: `  osqueue worker --exec 'wc=wc -w'
   osqueue worker --exec "thumb=convert -resize 64 -- {{.file}} png:-" --on-exit 3=dead --concurrency 4
   osqueue worker --http notify=http://localhost:9000/notify
   osqueue worker --commands command --sandbox namespace --limit-memory 512MiB`,
-		Args: usageArgs(cobra.NoArgs),
+		Args: view.UsageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.readFile(cmd.Flags()); err != nil {
-				return &usageError{err: err}
+				return &view.UsageError{Err: err}
 			}
 			return runWorker(cmd.Context(), g, f)
 		},
@@ -74,9 +75,9 @@ once. osqueue worker ls shows which workers there are.
 	return cmd
 }
 
-func runWorker(ctx context.Context, g *globals, f *workerFlags) (err error) {
-	log := hclog.New(&hclog.LoggerOptions{Name: "worker", Level: logLevel(f.verbose), Output: g.stderr})
-	c, err := g.clientWith(func(cfg *client.Config) { cfg.Logger = logbridge.New(log.Named("client")) })
+func runWorker(ctx context.Context, g *view.Globals, f *workerFlags) (err error) {
+	log := hclog.New(&hclog.LoggerOptions{Name: "worker", Level: logLevel(f.verbose), Output: g.Err})
+	c, err := g.ClientWith(func(cfg *client.Config) { cfg.Logger = logbridge.New(log.Named("client")) })
 	if err != nil {
 		return err
 	}
@@ -108,21 +109,21 @@ func logLevel(verbose bool) hclog.Level {
 // newJobWorker returns a worker with the handlers of the flags.
 func newJobWorker(ctx context.Context, q worker.Queue, f *workerFlags, boxes *workerBoxes, log hclog.Logger, lines *jobLines) (*worker.Worker, error) {
 	if len(f.jobs) == 0 {
-		return nil, usagef("nothing to run: give --exec 'TYPE=COMMAND', for example --exec 'wc=wc -w', or --http, --python, --commands, --config")
+		return nil, view.Usagef("nothing to run: give --exec 'TYPE=COMMAND', for example --exec 'wc=wc -w', or --http, --python, --commands, --config")
 	}
-	w, err := worker.New(q, f.config(lines.g.version, lines.finished, log))
+	w, err := worker.New(q, f.config(lines.g.Version, lines.finished, log))
 	if err != nil {
-		return nil, &usageError{err: err}
+		return nil, &view.UsageError{Err: err}
 	}
 	taken := make(map[string]bool)
 	for _, job := range f.jobs {
 		if taken[job.Type] {
-			return nil, usagef("%s: type %s is given twice", job, job.Type)
+			return nil, view.Usagef("%s: type %s is given twice", job, job.Type)
 		}
 		taken[job.Type] = true
 		handler, err := job.handler(ctx, boxes)
 		if err != nil {
-			return nil, usagef("%s: %w", job, err)
+			return nil, view.Usagef("%s: %w", job, err)
 		}
 		handler = lines.noteStart(handler)
 		if job.Type == "*" {

@@ -9,6 +9,7 @@ import (
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
 	"osqueue/internal/cli/units"
+	"osqueue/internal/cli/view"
 )
 
 // greetWait is the time after which greet reports that no node answers: the worker's own
@@ -24,7 +25,7 @@ func greet(ctx context.Context, c *client.Client, name string, log hclog.Logger)
 	switch {
 	case ctx.Err() != nil || client.HasTag(err, v1.TagNotFound):
 	case err != nil:
-		log.Warn("no node has answered yet; the worker goes on trying", "error", explain(err, greetWait))
+		log.Warn("no node has answered yet; the worker goes on trying", "error", view.Explain(err, greetWait))
 	default:
 		log.Warn("a worker of this name was heard of a moment ago; if it still runs, give each its own --name: when one of them stops, the jobs of the other go back",
 			"name", name, "heard", units.AgoText(other.LastSeen, time.Now())+" ago")

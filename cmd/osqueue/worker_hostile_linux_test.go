@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/view"
 )
 
 // Hostile jobs fail with a reason, and the worker does the others.
@@ -20,7 +21,7 @@ func TestWorkerOutlivesHostileJobs(t *testing.T) {
 	}
 	got := runUntil(t, q, allEnded, "--commands", "c", "--limit-time", "2s", "--limit-processes", "20", "--limit-memory", "256MiB",
 		"--concurrency", "2", "--sandbox-uids", "1930000000-1930000015")
-	if got.code != exitOK {
+	if got.code != view.ExitOK {
 		t.Fatalf("%+v", got)
 	}
 	for id, want := range map[string]string{"bomb": "longer than its timeout", "output": "too much to stdout", "daemon": "a process that it started still ran"} {

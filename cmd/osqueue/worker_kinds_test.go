@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/view"
 	"osqueue/internal/sandbox"
 )
 
@@ -37,7 +38,7 @@ func TestWorkerDoesEachKind(t *testing.T) {
 		results = append(results, string(j.Result))
 	}
 	want := []string{`"[x y]"`, `{"attempt":2}`, `2`, `{"exit":3,"stdout":"out\n","stderr":""}`}
-	if got.code != exitOK || !strings.Contains(results[1], "attempt") {
+	if got.code != view.ExitOK || !strings.Contains(results[1], "attempt") {
 		t.Fatalf("%+v", got)
 	}
 	results[1] = want[1] // the fake's count of attempts is its own
@@ -71,7 +72,7 @@ func TestWorkerUsage(t *testing.T) {
 		{"--config", "/nonexistent"},
 		{"--exec", "a=echo {{.b"},
 	} {
-		if got := newCommand(t, q.srv.URL).run(append([]string{"worker"}, args...)...); got.code != exitUsage {
+		if got := newCommand(t, q.srv.URL).run(append([]string{"worker"}, args...)...); got.code != view.ExitUsage {
 			t.Errorf("%q: %+v", args, got)
 		}
 	}
@@ -83,7 +84,7 @@ func TestWorkerRefusesByName(t *testing.T) {
 	refused := func(want string, args ...string) {
 		t.Helper()
 		got := newCommand(t, q.srv.URL).run(append([]string{"worker"}, args...)...)
-		if got.code != exitUsage || !strings.Contains(got.err, want) {
+		if got.code != view.ExitUsage || !strings.Contains(got.err, want) {
 			t.Errorf("%q: %+v, want it to say %q", args, got, want)
 		}
 	}
@@ -124,7 +125,7 @@ func TestWorkerWithoutBubblewrap(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	q := newQueueFake(t)
 	got := newCommand(t, q.srv.URL).run("worker", "--exec", "a=/bin/true", "--sandbox", "namespace")
-	if got.code == exitOK || !strings.Contains(got.err, "bubblewrap") && !strings.Contains(got.err, "needs Linux") {
+	if got.code == view.ExitOK || !strings.Contains(got.err, "bubblewrap") && !strings.Contains(got.err, "needs Linux") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -150,7 +151,7 @@ func TestWorkerExample(t *testing.T) {
 	zero(file, "NoCgroup")
 	zero(file.Limits)
 	f := &workerFlags{}
-	cmd := newWorkerCommand(&globals{})
+	cmd := newWorkerCommand(&view.Globals{})
 	file.applyTo(f, cmd.Flags())
 	if err := f.gather(); err != nil {
 		t.Fatal(err)
@@ -193,7 +194,7 @@ func TestWorkerPerType(t *testing.T) {
 	}
 	// mkdir fails if another one runs.
 	got := runUntil(t, q, allEnded, "--exec", "one=sh -c 'mkdir "+dir+"/lock && sleep 0.2 && rmdir "+dir+"/lock'", "--concurrency", "3", "--per-type", "one=1")
-	if got.code != exitOK || strings.Count(got.out, "completed") != 3 {
+	if got.code != view.ExitOK || strings.Count(got.out, "completed") != 3 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -209,7 +210,7 @@ func TestWorkerConfigFile(t *testing.T) {
 	q := newQueueFake(t)
 	q.add(v1.NewJob{ID: "j1", Type: "wait"})
 	write("name: from-file\njobs:\n- {type: wait, exec: echo 7}\n")
-	if got := runUntil(t, q, allEnded, "--config", path, "--name", "w9"); got.code != exitOK || string(q.all()[0].Result) != "7" || *q.all()[0].WorkerID != "w9" {
+	if got := runUntil(t, q, allEnded, "--config", path, "--name", "w9"); got.code != view.ExitOK || string(q.all()[0].Result) != "7" || *q.all()[0].WorkerID != "w9" {
 		t.Errorf("%+v, %+v", got, q.all())
 	}
 	for _, text := range []string{
@@ -217,7 +218,7 @@ func TestWorkerConfigFile(t *testing.T) {
 		"jobs: [{type: a, exec: a, sandbox: some}]", "limits: {memory: lots}", "jobs: [{type: a, exec: a, limits: {ram: 1}}]", "", "jobs: [{type: a, exec: a, timeout: 3s}]",
 	} {
 		write(text)
-		if got := newCommand(t, q.srv.URL).run("worker", "--config", path); got.code != exitUsage {
+		if got := newCommand(t, q.srv.URL).run("worker", "--config", path); got.code != view.ExitUsage {
 			t.Errorf("%q: %+v", text, got)
 		}
 	}

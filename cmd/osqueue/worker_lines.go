@@ -9,11 +9,12 @@ import (
 
 	"osqueue/client/worker"
 	"osqueue/internal/cli/units"
+	"osqueue/internal/cli/view"
 )
 
 // jobLines writes one line for each finished job. It is safe for concurrent use.
 type jobLines struct {
-	g     *globals
+	g     *view.Globals
 	quiet bool
 
 	mu      sync.Mutex
@@ -21,7 +22,7 @@ type jobLines struct {
 	err     error                // the first one of writing
 }
 
-func newJobLines(g *globals, quiet bool) *jobLines {
+func newJobLines(g *view.Globals, quiet bool) *jobLines {
 	return &jobLines{g: g, quiet: quiet, started: make(map[uint64]time.Time)}
 }
 
@@ -76,7 +77,7 @@ func (l *jobLines) write(f worker.Finished, started, ended time.Time) error {
 	if f.Err != nil {
 		reason = f.Err.Error()
 	}
-	if l.g.json {
+	if l.g.JSON {
 		line := jobLine{
 			JobID: f.Job.ID, Type: f.Job.Type, Attempt: f.Job.Attempt, Outcome: f.Outcome, TookMs: f.Took.Milliseconds(),
 			Worker: f.Job.Worker, Token: f.Job.Token, EndedAt: ended.UnixMilli(), Result: f.Result, Error: reason,
@@ -84,11 +85,11 @@ func (l *jobLines) write(f worker.Finished, started, ended time.Time) error {
 		if !started.IsZero() {
 			line.StartedAt = started.UnixMilli()
 		}
-		return l.g.writeJSON(line)
+		return l.g.WriteJSON(line)
 	}
-	line := fmt.Sprintf("%-10s %s  %s  attempt %d  %s", f.Outcome, f.Job.ID, orDash(f.Job.Type), f.Job.Attempt, units.Short(f.Took))
+	line := fmt.Sprintf("%-10s %s  %s  attempt %d  %s", f.Outcome, f.Job.ID, view.OrDash(f.Job.Type), f.Job.Attempt, units.Short(f.Took))
 	if reason != "" {
-		line += "  " + firstLine(reason)
+		line += "  " + view.FirstLine(reason)
 	}
-	return write(l.g.stdout, plainLine(line)+"\n")
+	return view.Write(l.g.Out, view.PlainLine(line)+"\n")
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/view"
 )
 
 // runUntil runs a worker until the fake has no job of type "wait" or others to
@@ -47,7 +48,7 @@ func TestWorkerRunsCommands(t *testing.T) {
 	q.jobs[1].Status = v1.StatusUnclaimed
 	got := runUntil(t, q, allEnded, "--exec", "wait=wc -w", "--exec", `fail=sh -c 'echo oh; echo dear >&2; exit 4'`, "--name", "w9")
 	jobs := q.all()
-	if got.code != exitOK || string(jobs[0].Result) != "2" || !strings.Contains(jobs[1].LastError, "exit status 4: dear") {
+	if got.code != view.ExitOK || string(jobs[0].Result) != "2" || !strings.Contains(jobs[1].LastError, "exit status 4: dear") {
 		t.Fatalf("%+v, %+v", got, jobs)
 	}
 	if *jobs[0].WorkerID != "w9" {
@@ -86,7 +87,7 @@ func TestWorkerTakesEveryType(t *testing.T) {
 func TestWorkerQuiet(t *testing.T) {
 	q := newQueueFake(t)
 	q.add(v1.NewJob{ID: "j1", Type: "wait"})
-	if got := runUntil(t, q, allEnded, "--exec", "*=true", "-q"); got.out != "" || got.code != exitOK {
+	if got := runUntil(t, q, allEnded, "--exec", "*=true", "-q"); got.out != "" || got.code != view.ExitOK {
 		t.Errorf("%+v", got)
 	}
 }
@@ -98,7 +99,7 @@ func TestWorkerGivesBackOnStop(t *testing.T) {
 	running := func(jobs []v1.Job) bool { return jobs[0].Status == v1.StatusInProgress }
 	began := time.Now()
 	got := runUntil(t, q, running, "--exec", "wait=sleep 600", "--stop-timeout", "0")
-	if got.code != exitOK || q.all()[0].Status != v1.StatusUnclaimed || !strings.Contains(got.out, "released   j1") {
+	if got.code != view.ExitOK || q.all()[0].Status != v1.StatusUnclaimed || !strings.Contains(got.out, "released   j1") {
 		t.Fatalf("%+v, %+v", got, q.all())
 	}
 	if took := time.Since(began); took > 10*time.Second {

@@ -11,41 +11,42 @@ import (
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
 	"osqueue/internal/cli/units"
+	"osqueue/internal/cli/view"
 )
 
-func newWorkerListCommand(g *globals) *cobra.Command {
+func newWorkerListCommand(g *view.Globals) *cobra.Command {
 	return &cobra.Command{
 		Use:     "ls",
 		Aliases: []string{"list"},
 		Short:   "List the registered workers",
-		Long:    "Lists the registered workers. With --json each line is one worker.\n\n" + exitHelp,
-		Args:    usageArgs(cobra.NoArgs),
+		Long:    "Lists the registered workers. With --json each line is one worker.\n\n" + view.ExitHelp,
+		Args:    view.UsageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return g.withClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
+			return g.WithClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
 				workers, err := c.Workers(ctx)
 				if err != nil {
 					return err
 				}
-				t := &longTable{g: g, rows: [][]string{workerColumns}}
+				t := &view.LongTable{G: g, Rows: [][]string{view.WorkerColumns}}
 				for _, w := range workers {
-					if err := t.add(w, func() []string { return workerRow(w, time.Now()) }); err != nil {
+					if err := t.Add(w, func() []string { return view.WorkerRow(w, time.Now()) }); err != nil {
 						return err
 					}
 				}
-				return t.end()
+				return t.End()
 			})
 		},
 	}
 }
 
-func newWorkerShowCommand(g *globals) *cobra.Command {
+func newWorkerShowCommand(g *view.Globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show NAME",
 		Short: "Show a registered worker, and the jobs that it holds",
-		Long:  "Shows a registered worker, and the first of the jobs that it holds.\n\n" + exitHelp,
-		Args:  usageArgs(cobra.ExactArgs(1)),
+		Long:  "Shows a registered worker, and the first of the jobs that it holds.\n\n" + view.ExitHelp,
+		Args:  view.UsageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return g.withClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
+			return g.WithClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
 				w, err := c.Worker(ctx, args[0])
 				if err != nil {
 					return err
@@ -56,9 +57,9 @@ func newWorkerShowCommand(g *globals) *cobra.Command {
 	}
 }
 
-func showWorker(g *globals, w v1.Worker) error {
-	if g.json {
-		return g.writeJSON(w)
+func showWorker(g *view.Globals, w v1.Worker) error {
+	if g.JSON {
+		return g.WriteJSON(w)
 	}
 	types := "any"
 	if len(w.Types) > 0 {
@@ -71,9 +72,9 @@ func showWorker(g *globals, w v1.Worker) error {
 		{"last seen", units.ClockTime(w.LastSeen)},
 		{"running", strconv.Itoa(w.Running)},
 	}
-	rows = append(rows, set([]string{"version", w.Version}, []string{"address", w.Address})...)
+	rows = append(rows, view.NonEmptyRows([]string{"version", w.Version}, []string{"address", w.Address})...)
 	for _, id := range w.JobIDs {
 		rows = append(rows, []string{"job", id})
 	}
-	return g.table(rows)
+	return g.Table(rows)
 }

@@ -324,7 +324,7 @@ var reviewed = []defect{
 		Bug: "\tif !due && false {\n",
 	}, check{pkg: "cluster", test: "TestDeadPeerInTheLog"}},
 	{"F2 flags", mutants.Mutant{
-		Name: "--timeout before the command is the job's", File: "cmd/osqueue/timeout.go",
+		Name: "--timeout before the command is the job's", File: "internal/cli/view/timeout.go",
 		Old: "\t\tn := 1\n\t\tif !whole",
 		Bug: "\t\tif name == \"timeout\" {\n\t\t\tbreak\n\t\t}\n\t\tn := 1\n\t\tif !whole",
 	}, check{pkg: "cmd/osqueue", test: "TestTimeoutIsTheClients"}},

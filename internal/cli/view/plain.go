@@ -1,4 +1,4 @@
-package main
+package view
 
 import (
 	"fmt"
@@ -17,15 +17,15 @@ import (
 // returns other text unchanged.
 func plain(text string) string { return visible(text, "\n\t") }
 
-// plainLine does the same as plain for a text that must stay on one line and in one
+// PlainLine does the same as plain for a text that must stay on one line and in one
 // table cell.
-func plainLine(text string) string { return visible(text, "") }
+func PlainLine(text string) string { return visible(text, "") }
 
-// plainCells applies plainLine to the cells of a row.
+// plainCells applies PlainLine to the cells of a row.
 func plainCells(cells []string) []string {
 	out := make([]string, len(cells))
 	for i, cell := range cells {
-		out[i] = plainLine(cell)
+		out[i] = PlainLine(cell)
 	}
 	return out
 }

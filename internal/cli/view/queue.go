@@ -1,4 +1,4 @@
-package main
+package view
 
 import (
 	"strconv"
@@ -7,21 +7,21 @@ import (
 	"osqueue/internal/cli/units"
 )
 
-// settingRows returns the settings that differ from the default, by the names of their
+// SettingRows returns the settings that differ from the default, by the names of their
 // flags.
-func settingRows(s v1.QueueSettings) [][]string {
+func SettingRows(s v1.QueueSettings) [][]string {
 	paused := ""
 	if s.Paused {
 		paused = "yes"
 	}
-	return set(
+	return NonEmptyRows(
 		[]string{"paused", paused},
 		[]string{"max-running", countText(s.MaxRunning)},
 		[]string{"max-running-per-group", countText(s.MaxRunningPerGroup)},
 		[]string{"rate", units.RateText(s.RatePerSecond)},
 		[]string{"burst", countText(s.Burst)},
-		[]string{"lease", msOrNone(s.LeaseMs)},
-		[]string{"job-timeout", msOrNone(s.TimeoutMs)},
+		[]string{"lease", MsOrNone(s.LeaseMs)},
+		[]string{"job-timeout", MsOrNone(s.TimeoutMs)},
 		[]string{"max-attempts", pointed(s.MaxAttempts, countOf)},
 		[]string{"backoff", units.BackoffText(s.Backoff)},
 		[]string{"retain", pointed(s.RetainMs, units.MsText)},

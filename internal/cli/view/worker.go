@@ -1,4 +1,4 @@
-package main
+package view
 
 import (
 	"strconv"
@@ -9,12 +9,12 @@ import (
 	"osqueue/internal/cli/units"
 )
 
-var workerColumns = []string{"NAME", "RUNNING", "SEEN", "SINCE", "VERSION", "TYPES"}
+var WorkerColumns = []string{"NAME", "RUNNING", "SEEN", "SINCE", "VERSION", "TYPES"}
 
-func workerRow(w v1.Worker, now time.Time) []string {
+func WorkerRow(w v1.Worker, now time.Time) []string {
 	return []string{
 		w.Name, strconv.Itoa(w.Running), units.AgoText(w.LastSeen, now) + " ago", units.AgoText(w.RegisteredAt, now),
-		orDash(w.Version), typesText(w.Types),
+		OrDash(w.Version), typesText(w.Types),
 	}
 }
 
@@ -23,5 +23,5 @@ func typesText(types []string) string {
 	if len(types) == 0 {
 		return "any"
 	}
-	return clip(strings.Join(types, ","))
+	return Clip(strings.Join(types, ","))
 }

@@ -1,4 +1,4 @@
-package main
+package view
 
 import (
 	"context"
@@ -7,28 +7,28 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newRoot returns the root of a command tree, with the flags that all commands share.
-func newRoot(g *globals, commands ...*cobra.Command) *cobra.Command {
+// NewRoot returns the root of a command tree, with the flags that all commands share.
+func NewRoot(g *Globals, commands ...*cobra.Command) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "osqueue",
-		Version:       g.version,
+		Version:       g.Version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 
 		SuggestionsMinimumDistance: 1,
 	}
 	root.SetVersionTemplate("osqueue {{.Version}}\n")
-	root.SetIn(g.stdin)
-	root.SetOut(g.stdout)
-	root.SetErr(g.stderr)
-	g.bind(root.PersistentFlags())
+	root.SetIn(g.In)
+	root.SetOut(g.Out)
+	root.SetErr(g.Err)
+	g.Bind(root.PersistentFlags())
 	root.SetFlagErrorFunc(usageFlags)
 	root.AddCommand(commands...)
 	return root
 }
 
-// execute runs one command line, prints its error and returns the exit status.
-func execute(ctx context.Context, args []string, g *globals, root *cobra.Command) int {
+// Execute runs one command line, prints its error and returns the exit status.
+func Execute(ctx context.Context, args []string, g *Globals, root *cobra.Command) int {
 	args, err := g.leading(root, args)
 	if err == nil {
 		err = unknownTopic(root, args)
@@ -37,11 +37,11 @@ func execute(ctx context.Context, args []string, g *globals, root *cobra.Command
 		root.SetArgs(args)
 		err = root.ExecuteContext(ctx)
 		if _, _, unknown := root.Find(args); unknown != nil {
-			err = &usageError{err: unknown}
+			err = &UsageError{Err: unknown}
 		}
 	}
-	g.printError(err)
-	return exitCode(err)
+	g.PrintError(err)
+	return ExitCode(err)
 }
 
 // unknownTopic returns an error for help about a command that does not exist, and for an
@@ -58,9 +58,9 @@ func unknownTopic(root *cobra.Command, args []string) error {
 	cmd, rest, err := root.Find(args)
 	switch {
 	case err != nil:
-		return &usageError{err: err}
+		return &UsageError{Err: err}
 	case cmd.HasSubCommands() && len(rest) > 0 && !strings.HasPrefix(rest[0], "-"):
-		return usagef("unknown command %q for %q", rest[0], cmd.CommandPath())
+		return Usagef("unknown command %q for %q", rest[0], cmd.CommandPath())
 	}
 	return nil
 }

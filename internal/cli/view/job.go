@@ -1,4 +1,4 @@
-package main
+package view
 
 import (
 	"fmt"
@@ -10,9 +10,9 @@ import (
 	"osqueue/internal/cli/units"
 )
 
-func showJob(g *globals, j v1.Job, noWorker bool) error {
-	if g.json {
-		return g.writeJSON(j)
+func ShowJob(g *Globals, j v1.Job, noWorker bool) error {
+	if g.JSON {
+		return g.WriteJSON(j)
 	}
 	status := statusText(j)
 	if noWorker {
@@ -20,18 +20,18 @@ func showJob(g *globals, j v1.Job, noWorker bool) error {
 	}
 	rows := [][]string{
 		{"id", j.ID},
-		{"type", orDash(j.Type)},
+		{"type", OrDash(j.Type)},
 		{"status", status},
-		{"attempts", attempts(j)},
+		{"attempts", Attempts(j)},
 		{"priority", strconv.Itoa(int(j.Priority))},
 		{"created", units.ClockTime(j.CreatedAt)},
 	}
-	rows = append(rows, set(
+	rows = append(rows, NonEmptyRows(
 		[]string{"not before", units.ClockTime(j.RunAt)},
 		[]string{"claimed", units.ClockTime(j.ClaimedAt)},
 		[]string{"heartbeat", units.ClockTime(j.Heartbeat)},
 		[]string{"finished", units.ClockTime(j.FinishedAt)},
-		[]string{"worker", workerName(j)},
+		[]string{"worker", WorkerName(j)},
 		[]string{"progress", progressText(j.Progress)},
 		[]string{"group", j.Group},
 		[]string{"tags", strings.Join(j.Tags, " ")},
@@ -41,7 +41,7 @@ func showJob(g *globals, j v1.Job, noWorker bool) error {
 		[]string{"batch", j.BatchID},
 		[]string{"cron", j.Cron},
 		[]string{"cron time", units.ClockTime(j.CronAt)},
-		[]string{"job timeout", msOrNone(j.TimeoutMs)},
+		[]string{"job timeout", MsOrNone(j.TimeoutMs)},
 		[]string{"backoff", units.BackoffText(j.Backoff)},
 		[]string{"payload", string(j.Payload)},
 		[]string{"result", string(j.Result)},
@@ -51,10 +51,10 @@ func showJob(g *globals, j v1.Job, noWorker bool) error {
 	for _, a := range j.History {
 		rows = append(rows, []string{fmt.Sprintf("attempt %d", a.Number), attemptText(a)})
 	}
-	return g.table(rows)
+	return g.Table(rows)
 }
 
-func msOrNone(ms int64) string {
+func MsOrNone(ms int64) string {
 	if ms == 0 {
 		return ""
 	}
@@ -87,7 +87,7 @@ func afterText(j v1.Job) string {
 func attemptText(a v1.Attempt) string {
 	text := fmt.Sprintf("%s after %s", a.End, units.Short(time.Duration(a.EndedAt-a.StartedAt)*time.Millisecond))
 	if a.WorkerID != nil {
-		text += " on " + orDash(plainLine(*a.WorkerID))
+		text += " on " + OrDash(PlainLine(*a.WorkerID))
 	}
 	if a.Error != "" {
 		text += ": " + strings.TrimSpace(a.Error)
@@ -95,26 +95,26 @@ func attemptText(a v1.Attempt) string {
 	return text
 }
 
-var jobColumns = []string{"ID", "TYPE", "STATUS", "ATTEMPTS", "AGE", "WORKER"}
+var JobColumns = []string{"ID", "TYPE", "STATUS", "ATTEMPTS", "AGE", "WORKER"}
 
-func jobRow(j v1.Job, now time.Time) []string {
+func JobRow(j v1.Job, now time.Time) []string {
 	status := v1.StatusWord(j.Status)
 	if p := j.Progress; p != nil && j.Status == v1.StatusInProgress {
 		status += fmt.Sprintf(" %d%%", p.Percent)
 	}
-	return []string{j.ID, orDash(j.Type), status, attempts(j), units.AgoText(j.CreatedAt, now), workerName(j)}
+	return []string{j.ID, OrDash(j.Type), status, Attempts(j), units.AgoText(j.CreatedAt, now), WorkerName(j)}
 }
 
-func attempts(j v1.Job) string {
+func Attempts(j v1.Job) string {
 	if j.MaxAttempts == 0 {
 		return strconv.Itoa(int(j.Attempts))
 	}
 	return fmt.Sprintf("%d of %d", j.Attempts, j.MaxAttempts)
 }
 
-func workerName(j v1.Job) string {
+func WorkerName(j v1.Job) string {
 	if j.WorkerID == nil {
 		return "-"
 	}
-	return orDash(plainLine(*j.WorkerID))
+	return OrDash(PlainLine(*j.WorkerID))
 }

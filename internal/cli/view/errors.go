@@ -1,4 +1,4 @@
-package main
+package view
 
 import (
 	"errors"
@@ -16,19 +16,19 @@ import (
 	v1 "osqueue/client/api/v1"
 )
 
-// printError writes err to stderr, with the next step for the user.
-func (g *globals) printError(err error) {
-	if err == nil || errors.As(err, new(silentError)) {
+// PrintError writes err to stderr, with the next step for the user.
+func (g *Globals) PrintError(err error) {
+	if err == nil || errors.As(err, new(SilentError)) {
 		return
 	}
-	text := plain("osqueue: " + explain(err, g.timeout))
-	if g.json {
+	text := plain("osqueue: " + Explain(err, g.Timeout))
+	if g.JSON {
 		text = errorJSON(err)
 	}
-	_, _ = fmt.Fprintln(g.stderr, text) // there is no other place to report it
+	_, _ = fmt.Fprintln(g.Err, text) // there is no other place to report it
 }
 
-const startHint = `start a cluster with "osqueue dev", or name its nodes with --servers or OSQUEUE_SERVERS`
+const StartHint = `start a cluster with "osqueue dev", or name its nodes with --servers or OSQUEUE_SERVERS`
 
 // notOfNodes lists statuses that come from another program if the answer has no tag.
 var notOfNodes = []int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented}
@@ -37,8 +37,8 @@ const otherHint = `is it a node of osqueue that answers there? --servers or OSQU
 
 const pathHint = `the node does not have that path: leave paths out of --servers and OSQUEUE_SERVERS; if there is none, the node is older than this command`
 
-// explain adds the next step for the user to errors of the client.
-func explain(err error, timeout time.Duration) string {
+// Explain adds the next step for the user to errors of the client.
+func Explain(err error, timeout time.Duration) string {
 	var e *client.Error
 	switch {
 	case !errors.As(err, &e):
@@ -51,7 +51,7 @@ func explain(err error, timeout time.Duration) string {
 		return err.Error()
 	}
 	if err.Error() != e.Error() { // the error adds text to the client's
-		return err.Error() + "\n" + startHint
+		return err.Error() + "\n" + StartHint
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s:\n", e.Op, unreached(e, timeout))
@@ -61,7 +61,7 @@ func explain(err error, timeout time.Duration) string {
 	if e.Committed == client.CommittedUnknown {
 		b.WriteString("It is not known whether the request took effect.\n")
 	}
-	b.WriteString(startHint)
+	b.WriteString(StartHint)
 	return b.String()
 }
 

@@ -1,4 +1,4 @@
-package main
+package view
 
 import (
 	"bufio"
@@ -29,17 +29,17 @@ const (
 	barCells   = 24
 )
 
-// jobFigures counts the jobs of a command.
-type jobFigures struct {
+// Figures counts the jobs of a command.
+type Figures struct {
 	total  int // 0: not known yet
-	sent   int
-	ended  int
-	failed int // of the ended jobs
+	Sent   int
+	Ended  int
+	Failed int // of the ended jobs
 }
 
-// progress prints figures about jobs on stderr. The libraries for progress bars are
+// Progress prints figures about jobs on stderr. The libraries for progress bars are
 // larger than needed here. It is safe for concurrent use.
-type progress struct {
+type Progress struct {
 	out   io.Writer
 	style progressStyle
 	now   func() time.Time
@@ -49,22 +49,22 @@ type progress struct {
 	idle sync.WaitGroup
 
 	mu     sync.Mutex
-	jobs   jobFigures
-	shown  jobFigures // the figures of the last line
-	drawn  bool       // whether the terminal shows a bar
+	jobs   Figures
+	shown  Figures // the figures of the last line
+	drawn  bool    // whether the terminal shows a bar
 	closed bool
 }
 
-// newProgress starts to show progress, in the style that suits stderr.
-func (g *globals) newProgress(quiet bool) *progress {
+// NewProgress starts to show progress, in the style that suits stderr.
+func (g *Globals) NewProgress(quiet bool) *Progress {
 	style := progressLines
-	switch file, ok := g.stderr.(*os.File); {
+	switch file, ok := g.Err.(*os.File); {
 	case quiet:
 		style = progressSilent
-	case ok && isTerminal(file) && g.getenv("TERM") != "dumb":
+	case ok && IsTerminal(file) && g.Getenv("TERM") != "dumb":
 		style = progressBar
 	}
-	p := &progress{out: g.stderr, style: style, now: time.Now, quit: make(chan struct{})}
+	p := &Progress{out: g.Err, style: style, now: time.Now, quit: make(chan struct{})}
 	p.began = p.now()
 	switch style {
 	case progressBar:
@@ -77,7 +77,7 @@ func (g *globals) newProgress(quiet bool) *progress {
 }
 
 // every shows the figures at an interval, until close.
-func (p *progress) every(pause time.Duration) {
+func (p *Progress) every(pause time.Duration) {
 	p.idle.Go(func() {
 		ticks := time.NewTicker(pause)
 		defer ticks.Stop()
@@ -92,14 +92,14 @@ func (p *progress) every(pause time.Duration) {
 	})
 }
 
-// count counts the lines of the file for the bar. It does nothing without a bar, or if
+// Count counts the lines of the file for the bar. It does nothing without a bar, or if
 // the file cannot be read twice.
-func (p *progress) count(file string) {
+func (p *Progress) Count(file string) {
 	if p.style != progressBar {
 		return
 	}
 	if n := countLines(file); n > 0 {
-		p.update(func(t *jobFigures) { t.total = n })
+		p.Update(func(t *Figures) { t.total = n })
 	}
 }
 
@@ -132,30 +132,30 @@ func countLines(name string) (n int) {
 	}
 }
 
-// update changes the figures.
-func (p *progress) update(change func(*jobFigures)) {
+// Update changes the figures.
+func (p *Progress) Update(change func(*Figures)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	change(&p.jobs)
 }
 
-// figures returns the present figures.
-func (p *progress) figures() jobFigures {
+// Figures returns the present figures.
+func (p *Progress) Figures() Figures {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.jobs
 }
 
-// around runs a function that writes to the terminal, and removes the bar meanwhile.
-func (p *progress) around(fn func() error) error {
+// Around runs a function that writes to the terminal, and removes the bar meanwhile.
+func (p *Progress) Around(fn func() error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.wipe()
 	return fn()
 }
 
-// close ends the display and removes the bar. It may be called again.
-func (p *progress) close() {
+// Close ends the display and removes the bar. It may be called again.
+func (p *Progress) Close() {
 	p.mu.Lock()
 	closed := p.closed
 	p.closed = true
@@ -171,7 +171,7 @@ func (p *progress) close() {
 }
 
 // show prints the figures. It ignores errors of stderr.
-func (p *progress) show() {
+func (p *Progress) show() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
@@ -187,51 +187,51 @@ func (p *progress) show() {
 // Control sequences around a bar: they return to the first column, erase the line, and
 // clip the bar at the edge of the terminal instead of wrapping it.
 const (
-	barClear = "\r\x1b[K"
-	barStart = barClear + "\x1b[?7l"
+	BarClear = "\r\x1b[K"
+	barStart = BarClear + "\x1b[?7l"
 	barEnd   = "\x1b[?7h"
 )
 
 // wipe removes the bar from the terminal. The caller holds the lock.
-func (p *progress) wipe() {
+func (p *Progress) wipe() {
 	if p.drawn {
-		_, _ = io.WriteString(p.out, barClear)
+		_, _ = io.WriteString(p.out, BarClear)
 		p.drawn = false
 	}
 }
 
 // line formats the figures for a log.
-func (t jobFigures) line() string {
-	text := fmt.Sprintf("%d of %d jobs have ended", t.ended, max(t.total, t.sent))
+func (t Figures) line() string {
+	text := fmt.Sprintf("%d of %d jobs have ended", t.Ended, max(t.total, t.Sent))
 	if t.total == 0 {
-		text = fmt.Sprintf("%d of %d jobs so far have ended", t.ended, t.sent)
+		text = fmt.Sprintf("%d of %d jobs so far have ended", t.Ended, t.Sent)
 	}
-	if t.failed > 0 {
-		text += fmt.Sprintf(", %d of them failed", t.failed)
+	if t.Failed > 0 {
+		text += fmt.Sprintf(", %d of them failed", t.Failed)
 	}
 	return text
 }
 
 // bar formats the figures for a terminal, after the time took.
-func (t jobFigures) bar(took time.Duration) string {
+func (t Figures) bar(took time.Duration) string {
 	var parts []string
 	if t.total > 0 {
-		cells := min(t.ended*barCells/t.total, barCells)
-		parts = append(parts, fmt.Sprintf("[%s%s] %d/%d", strings.Repeat("#", cells), strings.Repeat(".", barCells-cells), t.ended, t.total))
+		cells := min(t.Ended*barCells/t.total, barCells)
+		parts = append(parts, fmt.Sprintf("[%s%s] %d/%d", strings.Repeat("#", cells), strings.Repeat(".", barCells-cells), t.Ended, t.total))
 	} else {
-		parts = append(parts, fmt.Sprintf("%d ended, %d not yet", t.ended, t.sent-t.ended))
+		parts = append(parts, fmt.Sprintf("%d ended, %d not yet", t.Ended, t.Sent-t.Ended))
 	}
-	if t.failed > 0 {
-		parts = append(parts, fmt.Sprintf("%d failed", t.failed))
+	if t.Failed > 0 {
+		parts = append(parts, fmt.Sprintf("%d failed", t.Failed))
 	}
-	if t.ended > 0 && took >= time.Second {
-		rate := float64(t.ended) / took.Seconds()
+	if t.Ended > 0 && took >= time.Second {
+		rate := float64(t.Ended) / took.Seconds()
 		if rate < 10 {
 			parts = append(parts, fmt.Sprintf("%.1f/s", rate))
 		} else {
 			parts = append(parts, fmt.Sprintf("%.0f/s", rate))
 		}
-		if left := t.total - t.ended; left > 0 {
+		if left := t.total - t.Ended; left > 0 {
 			parts = append(parts, units.Short(time.Duration(float64(left)/rate*float64(time.Second)).Round(time.Second))+" left")
 		}
 	}

@@ -1,4 +1,4 @@
-package main
+package view
 
 import (
 	"fmt"
@@ -8,28 +8,28 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newGroupCommand returns a command that only contains subcommands.
-func newGroupCommand(name, short, long string) *cobra.Command {
+// NewGroup returns a command that only contains subcommands.
+func NewGroup(name, short, long string) *cobra.Command {
 	return &cobra.Command{
 		Use:   name,
 		Short: short,
-		Long:  long + "\n\n" + exitHelp,
-		Args:  usageArgs(cobra.NoArgs),
+		Long:  long + "\n\n" + ExitHelp,
+		Args:  UsageArgs(cobra.NoArgs),
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 }
 
-// complete adds completions for the value of a flag.
-func complete(cmd *cobra.Command, flag string, words ...string) {
+// CompleteFlag adds completions for the value of a flag.
+func CompleteFlag(cmd *cobra.Command, flag string, words ...string) {
 	// The call fails only if the flag does not exist, or has completions already.
 	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// usageArgs turns the errors of an argument check into usage errors.
-func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
+// UsageArgs turns the errors of an argument check into usage errors.
+func UsageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {
-			return &usageError{err: fmt.Errorf("%w\nUsage: %s", argsError(cmd, args, err), cmd.UseLine())}
+			return &UsageError{Err: fmt.Errorf("%w\nUsage: %s", argsError(cmd, args, err), cmd.UseLine())}
 		}
 		return nil
 	}
@@ -71,12 +71,12 @@ func usageFlags(cmd *cobra.Command, err error) error {
 		}
 		return "write a whole number"
 	})
-	return &usageError{err: fmt.Errorf("%s\nUsage: %s", text, cmd.UseLine())}
+	return &UsageError{Err: fmt.Errorf("%s\nUsage: %s", text, cmd.UseLine())}
 }
 
-// hideGlobals hides the named global flags and --ack from a command's help, because they
+// HideGlobals hides the named global flags and --ack from a command's help, because they
 // have no effect on the command.
-func hideGlobals(cmd *cobra.Command, names ...string) {
+func HideGlobals(cmd *cobra.Command, names ...string) {
 	cmd.SetHelpFunc(func(c *cobra.Command, args []string) {
 		for _, name := range append(names, "ack") {
 			if flag := c.InheritedFlags().Lookup(name); flag != nil {
