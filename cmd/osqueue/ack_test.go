@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/clitest"
 	"osqueue/internal/cli/view"
 )
 
@@ -17,12 +18,12 @@ var ackedLines = []string{
 	"batch create", "batch cancel b1 --yes",
 }
 
-func newAckedFake(t *testing.T, level string) *queueFake {
-	q := newQueueFake(t)
-	q.level = level
-	q.add(v1.NewJob{ID: "waits", Type: "wait"})
-	q.add(v1.NewJob{ID: "dead", Type: "bad"})
-	q.add(v1.NewJob{ID: "done"})
+func newAckedFake(t *testing.T, level string) *clitest.Fake {
+	q := clitest.NewFake(t)
+	q.Level = level
+	q.Add(v1.NewJob{ID: "waits", Type: "wait"})
+	q.Add(v1.NewJob{ID: "dead", Type: "bad"})
+	q.Add(v1.NewJob{ID: "done"})
 	return q
 }
 
@@ -32,13 +33,13 @@ func TestEveryWriteAsksForAcks(t *testing.T) {
 	for _, line := range ackedLines {
 		t.Run(line, func(t *testing.T) {
 			q := newAckedFake(t, v1.AckObject)
-			got := osq(t, q, "1\n", append(strings.Fields(line), "--json", "--ack", "object")...)
-			if got.code != view.ExitOK || !strings.Contains(got.out, `"committed":"object"`) || strings.Contains(got.err, "not in the bucket") {
+			got := osqTest(t, q, "1\n", append(strings.Fields(line), "--json", "--ack", "object")...)
+			if got.Code != view.ExitOK || !strings.Contains(got.Out, `"committed":"object"`) || strings.Contains(got.Err, "not in the bucket") {
 				t.Errorf("%+v", got)
 			}
-			for i, query := range q.queries {
+			for i, query := range q.Queries {
 				if !strings.HasPrefix(query, "ack=object&ackWaitMs=") {
-					t.Errorf("%s was sent with %q", q.seen[i].line, query)
+					t.Errorf("%s was sent with %q", q.Seen[i].Line, query)
 				}
 			}
 		})
@@ -49,17 +50,17 @@ func TestEveryWriteAsksForAcks(t *testing.T) {
 func TestWritesWithoutAck(t *testing.T) {
 	for _, line := range ackedLines {
 		q := newAckedFake(t, v1.AckQuorum)
-		got := osq(t, q, "1\n", strings.Fields(line)...)
-		if got.code != view.ExitOK || strings.Contains(got.out+got.err, "quorum") || strings.Contains(got.out+got.err, "bucket") {
+		got := osqTest(t, q, "1\n", strings.Fields(line)...)
+		if got.Code != view.ExitOK || strings.Contains(got.Out+got.Err, "quorum") || strings.Contains(got.Out+got.Err, "bucket") {
 			t.Errorf("%s: %+v", line, got)
 		}
-		for i, query := range q.queries {
+		for i, query := range q.Queries {
 			if query != "" {
-				t.Errorf("%s was sent with %q", q.seen[i].line, query)
+				t.Errorf("%s was sent with %q", q.Seen[i].Line, query)
 			}
 		}
 		q = newAckedFake(t, v1.AckQuorum)
-		if got := osq(t, q, "1\n", append(strings.Fields(line), "--json")...); !strings.Contains(got.out, `"committed":"quorum"`) {
+		if got := osqTest(t, q, "1\n", append(strings.Fields(line), "--json")...); !strings.Contains(got.Out, `"committed":"quorum"`) {
 			t.Errorf("%s: %+v", line, got)
 		}
 	}
@@ -68,14 +69,14 @@ func TestWritesWithoutAck(t *testing.T) {
 // A write that did not reach the wanted ack level prints a note and succeeds.
 func TestAckThatWasNotReached(t *testing.T) {
 	q := newAckedFake(t, v1.AckQuorum)
-	got := osq(t, q, "", "submit", "a", "1", "--id", "x", "--ack", "object", "--answer-timeout", "300ms")
-	if got.code != view.ExitOK || got.out != "x\n" || !strings.Contains(got.err, "not in the bucket yet (LSN 3-1)") {
+	got := osqTest(t, q, "", "submit", "a", "1", "--id", "x", "--ack", "object", "--answer-timeout", "300ms")
+	if got.Code != view.ExitOK || got.Out != "x\n" || !strings.Contains(got.Err, "not in the bucket yet (LSN 3-1)") {
 		t.Errorf("%+v", got)
 	}
-	if got := osq(t, q, "", "submit", "a", "1", "--ack", "quorum"); got.code != view.ExitOK || got.err != "" {
+	if got := osqTest(t, q, "", "submit", "a", "1", "--ack", "quorum"); got.Code != view.ExitOK || got.Err != "" {
 		t.Errorf("%+v", got)
 	}
-	if got := osq(t, q, "", "submit", "a", "1", "--ack", "bucket"); got.code != view.ExitUsage || !strings.Contains(got.err, "quorum or object") {
+	if got := osqTest(t, q, "", "submit", "a", "1", "--ack", "bucket"); got.Code != view.ExitUsage || !strings.Contains(got.Err, "quorum or object") {
 		t.Errorf("%+v", got)
 	}
 }

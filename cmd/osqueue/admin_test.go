@@ -8,12 +8,13 @@ import (
 	"time"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/clitest"
 	"osqueue/internal/cli/view"
 )
 
 // Flags become these requests on the wire. ID stands for an id that the command makes.
 func TestFlagsOnTheWire(t *testing.T) {
-	q := newQueueFake(t)
+	q := clitest.NewFake(t)
 	for line, want := range map[string]request{
 		"submit a 1 --id x --backoff exponential:1s:1h:20% --job-timeout 90s --group g --tag t --tag u --unique k:v:period:1d --after p --after q --after-failure run --batch b": {
 			"POST /v1/jobs",
@@ -42,17 +43,17 @@ func TestFlagsOnTheWire(t *testing.T) {
 		},
 		"batch create --id b": {"POST /v1/batches", `{"id":"b","jobs":[]}`},
 	} {
-		got := osq(t, q, "", strings.Fields(line)...)
-		if seen := q.writes(); got.code != view.ExitOK || !slices.Equal(seen, []request{want}) {
+		got := osqTest(t, q, "", strings.Fields(line)...)
+		if seen := writes(q); got.Code != view.ExitOK || !slices.Equal(seen, []request{want}) {
 			t.Errorf("%s: %+v\ngot  %v\nwant %v", line, got, seen, want)
 		}
 	}
 }
 
 func TestSubmitWithAHeldKey(t *testing.T) {
-	q := newQueueFake(t)
-	got := osq(t, q, "", "submit", "a", "--unique", "held")
-	if got.code != view.ExitOK || got.out != "holder\n" || !strings.Contains(got.err, "nothing was added: job holder holds the unique key") {
+	q := clitest.NewFake(t)
+	got := osqTest(t, q, "", "submit", "a", "--unique", "held")
+	if got.Code != view.ExitOK || got.Out != "holder\n" || !strings.Contains(got.Err, "nothing was added: job holder holds the unique key") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -60,55 +61,55 @@ func TestSubmitWithAHeldKey(t *testing.T) {
 // The same key makes the same ids, those of a file too, however many batches it
 // takes.
 func TestSubmitWithAnIdempotencyKey(t *testing.T) {
-	q := newQueueFake(t)
-	first := osq(t, q, "", "submit", "a", "1", "--idempotency-key", "k")
-	if again := osq(t, q, "", "submit", "a", "1", "--idempotency-key", "k"); again.out != first.out || len(q.all()) != 1 {
+	q := clitest.NewFake(t)
+	first := osqTest(t, q, "", "submit", "a", "1", "--idempotency-key", "k")
+	if again := osqTest(t, q, "", "submit", "a", "1", "--idempotency-key", "k"); again.Out != first.Out || len(q.All()) != 1 {
 		t.Errorf("%+v, %+v", first, again)
 	}
-	q = newQueueFake(t)
+	q = clitest.NewFake(t)
 	for range 2 {
-		if got := osq(t, q, numbered(2345), "submit", "a", "--file", "-", "--idempotency-key", "k"); got.code != view.ExitOK || len(q.all()) != 2345 {
-			t.Fatalf("%d jobs, %s", len(q.all()), got.err)
+		if got := osqTest(t, q, numbered(2345), "submit", "a", "--file", "-", "--idempotency-key", "k"); got.Code != view.ExitOK || len(q.All()) != 2345 {
+			t.Fatalf("%d jobs, %s", len(q.All()), got.Err)
 		}
 	}
 }
 
 // All members of a line's job arrive, and beat the flags.
 func TestSubmitFileOfWholeJobs(t *testing.T) {
-	q := newQueueFake(t)
+	q := clitest.NewFake(t)
 	line := `{"id":"x","type":"a","backoff":{"kind":"fixed","baseMs":5},"timeoutMs":7,"group":"g","tags":["t"],"uniqueKey":"k","uniqueScope":"waiting","after":["p"],"afterFailure":"cancel","batchId":"b"}`
-	got := osq(t, q, line, strings.Fields("submit --file - --job-timeout 1w --group h --tag u --backoff none --after z --batch y")...)
-	if seen := q.writes(); got.code != view.ExitOK || len(seen) != 1 || seen[0].body != `{"jobs":[`+line+`]}` {
+	got := osqTest(t, q, line, strings.Fields("submit --file - --job-timeout 1w --group h --tag u --backoff none --after z --batch y")...)
+	if seen := q.Writes(); got.Code != view.ExitOK || len(seen) != 1 || seen[0].Body != `{"jobs":[`+line+`]}` {
 		t.Errorf("%+v\n%v", got, seen)
 	}
 }
 
 func TestBatchCreate(t *testing.T) {
-	q := newQueueFake(t)
-	got := osq(t, q, "one\ntwo\n", strings.Fields(`batch create - --id b --type a --text --callback-type done --callback-payload {"x":1} --callback-on completed --tag t`)...)
-	seen := q.writes()
-	if got.code != view.ExitOK || got.out != "b1\n" || len(seen) != 1 {
+	q := clitest.NewFake(t)
+	got := osqTest(t, q, "one\ntwo\n", strings.Fields(`batch create - --id b --type a --text --callback-type done --callback-payload {"x":1} --callback-on completed --tag t`)...)
+	seen := q.Writes()
+	if got.Code != view.ExitOK || got.Out != "b1\n" || len(seen) != 1 {
 		t.Fatalf("%+v, %v", got, seen)
 	}
 	for _, part := range []string{
 		`"id":"b"`, `{"id":"b-1","type":"a","tags":["t"],"payload":"one"},{"id":"b-2","type":"a","tags":["t"],"payload":"two"}`,
 		`"type":"done","payload":{"x":1}`, `"callbackOn":"completed"`,
 	} {
-		if !strings.Contains(seen[0].body, part) {
-			t.Errorf("%s is missing: %s", part, seen[0].body)
+		if !strings.Contains(seen[0].Body, part) {
+			t.Errorf("%s is missing: %s", part, seen[0].Body)
 		}
 	}
-	got = osq(t, q, numbered(1001), "batch", "create", "-", "--type", "a")
-	if got.code != view.ExitFailure || !strings.Contains(got.err, "submit --batch") || len(q.writes()) != 0 {
+	got = osqTest(t, q, numbered(1001), "batch", "create", "-", "--type", "a")
+	if got.Code != view.ExitFailure || !strings.Contains(got.Err, "submit --batch") || len(q.Writes()) != 0 {
 		t.Errorf("%+v", got)
 	}
-	if got = osq(t, q, "1\nx\n", "batch", "create", "-", "--type", "a"); got.code != view.ExitFailure || !strings.Contains(got.err, "line 2") {
+	if got = osqTest(t, q, "1\nx\n", "batch", "create", "-", "--type", "a"); got.Code != view.ExitFailure || !strings.Contains(got.Err, "line 2") {
 		t.Errorf("%+v", got)
 	}
 }
 
 func TestListsAndShows(t *testing.T) {
-	q := newQueueFake(t)
+	q := clitest.NewFake(t)
 	next := time.UnixMilli(1_700_000_000_000).Format("2006-01-02 15:04:05 MST")
 	for line, want := range map[string][]string{
 		"queue ls":                   {"TYPE", "mail  3 ", "2KiB", "paused, 5 running, 10/s"},
@@ -125,10 +126,10 @@ func TestListsAndShows(t *testing.T) {
 		"worker show w1":             {"job         j9", "types       mail"},
 		"stats":                      {"-      0          0        0          2", "(all)  3", "1MiB", "ever: 99 completed, 0 dead, 0 cancelled; 1 worker\n"},
 	} {
-		got := osq(t, q, "", strings.Fields(line)...)
+		got := osqTest(t, q, "", strings.Fields(line)...)
 		for _, text := range want {
-			if got.code != view.ExitOK || !strings.Contains(got.out, text) {
-				t.Errorf("%s: %q is missing: %+v\n%s", line, text, got, got.out)
+			if got.Code != view.ExitOK || !strings.Contains(got.Out, text) {
+				t.Errorf("%s: %q is missing: %+v\n%s", line, text, got, got.Out)
 			}
 		}
 	}
@@ -137,17 +138,17 @@ func TestListsAndShows(t *testing.T) {
 		"stats": `{"total":0,`, "queue set mail --burst 2": `{"type":"mail"`, "cron rm x": `{"done":"removed","name":"x"}`,
 		"cron put n @daily --type a": `{"nextAt":1700000000000,`, "batch create": `{"batchId":"b1"`, "worker show w1": `{"name":"w1"`,
 	} {
-		if got := osq(t, q, "", append(strings.Fields(line), "--json")...); got.code != view.ExitOK || !strings.HasPrefix(got.out, want) {
+		if got := osqTest(t, q, "", append(strings.Fields(line), "--json")...); got.Code != view.ExitOK || !strings.HasPrefix(got.Out, want) {
 			t.Errorf("%s: %+v", line, got)
 		}
 	}
 }
 
 func TestEvents(t *testing.T) {
-	q := newQueueFake(t)
-	got := osq(t, q, "", strings.Fields("events --since start --type mail --kind job.claimed,cron.fired --job j1 --limit 4")...)
-	lines := strings.Split(strings.TrimSpace(got.out), "\n")
-	if got.code != view.ExitOK || len(lines) != 4 {
+	q := clitest.NewFake(t)
+	got := osqTest(t, q, "", strings.Fields("events --since start --type mail --kind job.claimed,cron.fired --job j1 --limit 4")...)
+	lines := strings.Split(strings.TrimSpace(got.Out), "\n")
+	if got.Code != view.ExitOK || len(lines) != 4 {
 		t.Fatalf("%+v", got)
 	}
 	for i, want := range []string{
@@ -159,48 +160,59 @@ func TestEvents(t *testing.T) {
 			t.Errorf("line %d: %s", i, lines[i])
 		}
 	}
-	got = osq(t, q, "", "events", "--json", "--limit", "1", "--since", "3-9.1")
-	if !strings.HasPrefix(got.out, `{"id":"3-17.0","lsn":"","kind":"cron.fired"`) || !strings.Contains(got.out, "after 3-9.1") {
+	got = osqTest(t, q, "", "events", "--json", "--limit", "1", "--since", "3-9.1")
+	if !strings.HasPrefix(got.Out, `{"id":"3-17.0","lsn":"","kind":"cron.fired"`) || !strings.Contains(got.Out, "after 3-9.1") {
 		t.Errorf("%+v", got)
 	}
 }
 
 // Ctrl-C is how one stops to follow events: no failure.
 func TestEventsUntilCtrlC(t *testing.T) {
-	q := newQueueFake(t)
-	c := newCommand(t, q.srv.URL)
-	ctx, stop := context.WithCancel(c.ctx)
-	c.ctx = ctx
+	q := clitest.NewFake(t)
+	c := newTestCommand(t, q.Server.URL)
+	ctx, stop := context.WithCancel(c.Ctx)
+	c.Ctx = ctx
 	go func() {
-		for !strings.Contains(c.out.String(), "gap") && ctx.Err() == nil {
+		for !strings.Contains(c.Out.String(), "gap") && ctx.Err() == nil {
 			<-time.After(time.Millisecond)
 		}
 		stop()
 	}()
-	if got := c.run("events"); got.code != view.ExitOK || got.err != "" {
+	if got := c.Run("events"); got.Code != view.ExitOK || got.Err != "" {
 		t.Errorf("%+v", got)
 	}
 }
 
 func TestJobShowsAllThatIsSet(t *testing.T) {
 	worker := "w1"
-	q := newQueueFake(t)
-	q.jobs = append(q.jobs, &v1.Job{
+	q := clitest.NewFake(t)
+	q.Jobs = append(q.Jobs, &v1.Job{
 		ID: "j", Status: v1.StatusInProgress, CancelAt: 1_700_000_000_000, Group: "g", Tags: []string{"t", "u"}, UniqueKey: "k", UniqueScope: v1.UniquePeriod,
 		UniqueMs: 60_000, After: []string{"p"}, AfterFailure: v1.AfterRun, WaitsFor: []string{"q"}, BatchID: "b", Cron: "c", TimeoutMs: 90_000,
 		Backoff: &v1.Backoff{Kind: "linear", BaseMs: 1000, CapMs: 7_200_000, Jitter: 5}, Progress: &v1.Progress{Percent: 30, Message: "going"},
 		History: []v1.Attempt{{Number: 1, StartedAt: 5, EndedAt: 1005, WorkerID: &worker, Error: "oh\n", End: "failed"}},
 	})
-	got := osq(t, q, "", "job", "show", "j")
+	got := osqTest(t, q, "", "job", "show", "j")
 	for _, want := range []string{
 		"running (cancellation requested at 2023-11-14", "group        g", "tags         t u", "unique       k:period:1m", "after        p (if it fails: run)",
 		"waits for    q", "batch        b", "cron         c", "job timeout  1m30s", "backoff      linear:1s:2h:5%", "progress     30% going", "attempt 1    failed after 1s on w1: oh",
 	} {
-		if !strings.Contains(got.out, want) {
-			t.Errorf("%q is missing:\n%s", want, got.out)
+		if !strings.Contains(got.Out, want) {
+			t.Errorf("%q is missing:\n%s", want, got.Out)
 		}
 	}
-	if got := osq(t, q, "", "job", "ls"); !strings.Contains(got.out, "running 30%") {
-		t.Errorf("%s", got.out)
+	if got := osqTest(t, q, "", "job", "ls"); !strings.Contains(got.Out, "running 30%") {
+		t.Errorf("%s", got.Out)
 	}
+}
+
+// request is a clitest.Request that tables write without the names of its fields.
+type request struct{ Line, Body string }
+
+func writes(q *clitest.Fake) []request {
+	var all []request
+	for _, r := range q.Writes() {
+		all = append(all, request(r))
+	}
+	return all
 }

@@ -1,21 +1,18 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"io"
 	"os"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/goleak"
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/clitest"
 	"osqueue/internal/cli/view"
 )
 
@@ -30,89 +27,26 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// ended is the outcome of a command line.
-type ended struct {
-	out, err string
-	code     int
-}
-
-// command is a command line to be run against a queueFake, or none.
-type command struct {
-	t     *testing.T
-	ctx   context.Context
-	stdin io.Reader
-	env   map[string]string
-	out   *safeBuffer
-	err   *safeBuffer
-	tty   bool // stdin counts as a terminal
-}
-
-func newCommand(t *testing.T, servers ...string) *command {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	t.Cleanup(cancel)
-	return &command{
-		t: t, ctx: ctx, out: &safeBuffer{}, err: &safeBuffer{},
-		env: map[string]string{"OSQUEUE_SERVERS": strings.Join(servers, ",")},
-	}
-}
-
-func (c *command) run(args ...string) ended {
-	c.t.Helper()
-	g := &view.Globals{Version: version, In: c.stdin, Out: c.out, Err: c.err, Getenv: func(name string) string { return c.env[name] }}
-	g.Terminal = func() bool { return c.tty }
-	code := run(c.ctx, args, g)
-	return ended{out: c.out.String(), err: c.err.String(), code: code}
-}
-
-// osq runs a command line with a short stdin.
-func osq(t *testing.T, q *queueFake, stdin string, args ...string) ended {
-	t.Helper()
-	c := newCommand(t, q.srv.URL)
-	if stdin != "" {
-		c.stdin = strings.NewReader(stdin)
-	}
-	return c.run(args...)
-}
-
-// safeBuffer is a buffer that a command writes while its test reads.
-type safeBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *safeBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *safeBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
-}
-
 func TestNoClusterSaysWhatWasTriedAndWhatToDo(t *testing.T) {
-	c := newCommand(t, "127.0.0.1:1", "127.0.0.1:2")
-	got := c.run("job", "get", "j", "--timeout", "300ms")
+	c := newTestCommand(t, "127.0.0.1:1", "127.0.0.1:2")
+	got := c.Run("job", "get", "j", "--timeout", "300ms")
 	for _, want := range []string{"http://127.0.0.1:1", "http://127.0.0.1:2", "connection refused", "osqueue dev", "--servers"} {
-		if !strings.Contains(got.err, want) {
-			t.Errorf("%q does not say %q", got.err, want)
+		if !strings.Contains(got.Err, want) {
+			t.Errorf("%q does not say %q", got.Err, want)
 		}
 	}
-	if got.code != view.ExitFailure || got.out != "" {
+	if got.Code != view.ExitFailure || got.Out != "" {
 		t.Errorf("%+v", got)
 	}
-	c = newCommand(t, "127.0.0.1:1")
-	got = c.run("job", "get", "j", "--timeout", "200ms", "--json")
-	if !strings.HasPrefix(got.err, `{"error":`) || !strings.Contains(got.err, `"tried":[{"server":"http://127.0.0.1:1"`) {
-		t.Errorf("%s", got.err)
+	c = newTestCommand(t, "127.0.0.1:1")
+	got = c.Run("job", "get", "j", "--timeout", "200ms", "--json")
+	if !strings.HasPrefix(got.Err, `{"error":`) || !strings.Contains(got.Err, `"tried":[{"server":"http://127.0.0.1:1"`) {
+		t.Errorf("%s", got.Err)
 	}
 }
 
 func TestWrongUse(t *testing.T) {
-	q := newQueueFake(t)
+	q := clitest.NewFake(t)
 	for _, line := range []string{
 		"job get", "job get a b", "job get a --nonsense", "job get a --timeout 0", "job list --limit 0", "job list extra",
 		"submit a b c", "submit --type a 1 2", "submit a {", "submit a 1 --file x", "submit --text --file -",
@@ -142,20 +76,20 @@ func TestWrongUse(t *testing.T) {
 		"worker", "worker --exec wc", "worker --exec =wc", "worker --exec a=", "worker --exec a=no-such-program-here",
 		"worker --exec a=true --exec a=true", "worker --exec a=true --concurrency -1", "worker --exec a=true --concurrency 0", "worker --exec a=true --lease -1s",
 	} {
-		got := osq(t, q, "", strings.Fields(line)...)
-		if got.code != view.ExitUsage || !strings.HasPrefix(got.err, "osqueue: ") || len(got.err) < 20 {
+		got := osqTest(t, q, "", strings.Fields(line)...)
+		if got.Code != view.ExitUsage || !strings.HasPrefix(got.Err, "osqueue: ") || len(got.Err) < 20 {
 			t.Errorf("%s: %+v", line, got)
 		}
 	}
-	if n := len(q.all()); n != 0 {
+	if n := len(q.All()); n != 0 {
 		t.Errorf("%d jobs were enqueued", n)
 	}
 }
 
 func TestServersFromFlagBeatTheEnvironment(t *testing.T) {
-	q := newQueueFake(t)
-	c := newCommand(t, "127.0.0.1:1")
-	if got := c.run("status", "--servers", strings.TrimPrefix(q.srv.URL, "http://")); got.code != view.ExitOK {
+	q := clitest.NewFake(t)
+	c := newTestCommand(t, "127.0.0.1:1")
+	if got := c.Run("status", "--servers", strings.TrimPrefix(q.Server.URL, "http://")); got.Code != view.ExitOK {
 		t.Errorf("%+v", got)
 	}
 	g := &view.Globals{Getenv: func(string) string { return "" }}
@@ -182,7 +116,7 @@ func TestHelpTellsTheExitStatus(t *testing.T) {
 	root.AddCommand(commands(view.NewGlobals(version))...)
 	for _, cmd := range all(root) {
 		line := strings.Fields(cmd.CommandPath())[1:]
-		got := newCommand(t, "127.0.0.1:1").run(append(line, "--help")...)
+		got := newTestCommand(t, "127.0.0.1:1").Run(append(line, "--help")...)
 		silent := cmd.Name() == "version" || cmd.CommandPath() == "osqueue dev restart"
 		exit := view.ExitHelp
 		switch cmd.Name() { // those that run commands have more of them
@@ -191,10 +125,10 @@ func TestHelpTellsTheExitStatus(t *testing.T) {
 		case "map":
 			exit = mapExitHelp
 		}
-		if !silent && !strings.Contains(got.out, exit) {
-			t.Errorf("%s: %s", line, got.out)
+		if !silent && !strings.Contains(got.Out, exit) {
+			t.Errorf("%s: %s", line, got.Out)
 		}
-		for _, text := range strings.Split(got.out, "\n") {
+		for _, text := range strings.Split(got.Out, "\n") {
 			if !strings.HasPrefix(strings.TrimSpace(text), "-") && len([]rune(text)) > 120 {
 				t.Errorf("%s: a line of %d characters: %s", line, len([]rune(text)), text)
 			}
@@ -221,13 +155,13 @@ type brokenPipe struct{}
 func (brokenPipe) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
 
 func TestFailedOutputIsAFailure(t *testing.T) {
-	q := newQueueFake(t)
-	q.add(v1.NewJob{ID: "j", Payload: []byte("1")})
+	q := clitest.NewFake(t)
+	q.Add(v1.NewJob{ID: "j", Payload: []byte("1")})
 	for _, line := range []string{
 		"submit a 1", "submit a 1 --json", "submit a --file -", "submit a 1 --wait", "submit a --file - --wait", "run -- echo x", "run --json -- echo x", "map - -- echo x", "map - --json -- echo x", "job list", "job list --json", "job list --all", "status", "status --json",
 		"job wait j", "job wait j j", "job delete j", "job cancel --all --yes", "queue ls", "queue pause a", "cron ls", "cron trigger a", "batch ls", "batch create", "stats", "worker ls", "events --limit 1",
 	} {
-		g := &view.Globals{In: strings.NewReader("1\n"), Out: brokenPipe{}, Err: io.Discard, Getenv: func(string) string { return q.srv.URL }}
+		g := &view.Globals{In: strings.NewReader("1\n"), Out: brokenPipe{}, Err: io.Discard, Getenv: func(string) string { return q.Server.URL }}
 		root := &cobra.Command{Use: "osqueue", SilenceErrors: true, SilenceUsage: true}
 		g.Bind(root.PersistentFlags())
 		root.AddCommand(commands(g)...)

@@ -5,13 +5,14 @@ import (
 	"testing"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/clitest"
 	"osqueue/internal/cli/view"
 )
 
 // members gives the fake's status three members as a leader sees them.
-func (q *queueFake) members() {
+func addMembers(q *clitest.Fake) {
 	contact, index, offset, own := int64(120), uint64(17), int64(-3_600_000), int64(0)
-	q.status.Peers = []v1.Peer{
+	q.Status.Peers = []v1.Peer{
 		{Name: "n1", ServerID: "n1~aa", RaftAddress: "10.0.0.1:7080", HTTPAddress: "10.0.0.1:8080", Voter: true, Leader: true, ClockOffsetMs: &own},
 		{Name: "n2", ServerID: "n2~bb", RaftAddress: "10.0.0.2:7080", HTTPAddress: "10.0.0.2:8080", Voter: true, LastContactMs: &contact, LogIndex: &index, ClockOffsetMs: &offset},
 		{Name: "n9", ServerID: "n9~cc", RaftAddress: "10.0.0.9:7080"},
@@ -19,17 +20,17 @@ func (q *queueFake) members() {
 }
 
 func TestStatusShowsTheMembers(t *testing.T) {
-	q := newQueueFake(t)
-	q.members()
-	got := osq(t, q, "", "status")
+	q := clitest.NewFake(t)
+	addMembers(q)
+	got := osqTest(t, q, "", "status")
 	for _, want := range []string{
 		"MEMBER INSTANCE VOTE RAFT ADDRESS HTTP ADDRESS CONTACT LOG CLOCK",
 		"n1 aa yes 10.0.0.1:7080 10.0.0.1:8080 - - +0s",
 		"n2 bb yes 10.0.0.2:7080 10.0.0.2:8080 120ms 17 -1h0m0s",
 		"n9 cc no 10.0.0.9:7080 - - - -",
 	} {
-		if !strings.Contains(oneSpaced(got.out), want) {
-			t.Errorf("%q is missing:\n%s", want, got.out)
+		if !strings.Contains(oneSpaced(got.Out), want) {
+			t.Errorf("%q is missing:\n%s", want, got.Out)
 		}
 	}
 }
@@ -44,31 +45,31 @@ func oneSpaced(s string) string {
 }
 
 func TestClusterClock(t *testing.T) {
-	q := newQueueFake(t)
-	q.members()
-	q.status.NodeID, q.status.Now, q.status.WallClock = "n1", 1_800_000_003_500, 1_800_000_000_000
-	got := osq(t, q, "", "cluster", "clock")
+	q := clitest.NewFake(t)
+	addMembers(q)
+	q.Status.NodeID, q.Status.Now, q.Status.WallClock = "n1", 1_800_000_003_500, 1_800_000_000_000
+	got := osqTest(t, q, "", "cluster", "clock")
 	for _, want := range []string{
 		"queue's time 2027-01-15 08:00:03.500 UTC (+3.5s against the wall clock of n1, which leads)",
 		"n1 2027-01-15 08:00:00.000 UTC +0s",
 		"n2 - -1h0m0s",
 		"n9 - -",
 	} {
-		if !strings.Contains(oneSpaced(got.out), want) {
-			t.Errorf("%q is missing:\n%s", want, got.out)
+		if !strings.Contains(oneSpaced(got.Out), want) {
+			t.Errorf("%q is missing:\n%s", want, got.Out)
 		}
 	}
-	if got := osq(t, q, "", "cluster", "clock", "--json"); !strings.Contains(got.out, `"aheadMs":3500`) || !strings.Contains(got.out, `"offsetMs":-3600000`) {
+	if got := osqTest(t, q, "", "cluster", "clock", "--json"); !strings.Contains(got.Out, `"aheadMs":3500`) || !strings.Contains(got.Out, `"offsetMs":-3600000`) {
 		t.Errorf("%+v", got)
 	}
-	q.status.State, q.status.Leader = v1.StateCandidate, nil
-	if got := osq(t, q, "", "cluster", "clock"); got.code != view.ExitFailure || !strings.Contains(got.err, "no leader") {
+	q.Status.State, q.Status.Leader = v1.StateCandidate, nil
+	if got := osqTest(t, q, "", "cluster", "clock"); got.Code != view.ExitFailure || !strings.Contains(got.Err, "no leader") {
 		t.Errorf("%+v", got)
 	}
 }
 
 func TestClusterClockRefuses(t *testing.T) {
-	q := newQueueFake(t)
+	q := clitest.NewFake(t)
 	for args, want := range map[string]string{
 		"--set-back":                                  "then give --yes",
 		"--set 2026-03-01T12:00:00Z":                  "then give --yes",
@@ -76,9 +77,9 @@ func TestClusterClockRefuses(t *testing.T) {
 		"--set 1969-12-31T00:00:00Z --yes":            "must be a time after 1970",
 		"--set 2026-03-01T12:00:00Z --set-back --yes": "give one of them",
 	} {
-		got := osq(t, q, "", append([]string{"cluster", "clock"}, strings.Fields(args)...)...)
-		if got.code != view.ExitUsage || !strings.Contains(got.err, want) {
-			t.Errorf("%s: exit status %d, %s", args, got.code, got.err)
+		got := osqTest(t, q, "", append([]string{"cluster", "clock"}, strings.Fields(args)...)...)
+		if got.Code != view.ExitUsage || !strings.Contains(got.Err, want) {
+			t.Errorf("%s: exit status %d, %s", args, got.Code, got.Err)
 		}
 	}
 }

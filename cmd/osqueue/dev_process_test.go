@@ -21,6 +21,7 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/clitest"
 )
 
 // devProcess is "osqueue dev" in a process of its own, with its nodes.
@@ -29,7 +30,7 @@ type devProcess struct {
 	dir    string // its temporary directory, with the socket
 	o      devOptions
 	cmd    *exec.Cmd
-	out    safeBuffer
+	out    clitest.Buffer
 	client *client.Client
 }
 
@@ -253,7 +254,7 @@ func TestDevAfterItsOwnKill(t *testing.T) {
 	if !d.socketExists() {
 		t.Fatal("there is no leftover socket to cope with")
 	}
-	d.out = safeBuffer{}
+	d.out = clitest.Buffer{}
 	d.start()
 	if got := d.run("job", "get", id); !strings.Contains(got, id) {
 		t.Errorf("%s", got)

@@ -10,6 +10,7 @@ import (
 
 	"osqueue/api"
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/clitest"
 	"osqueue/internal/cli/view"
 )
 
@@ -22,13 +23,13 @@ func dropBucket(t *testing.T) string {
 	return dir
 }
 
-func drop(t *testing.T, dir, stdin string, args ...string) ended {
+func drop(t *testing.T, dir, stdin string, args ...string) clitest.Result {
 	t.Helper()
-	c := newCommand(t)
+	c := newTestCommand(t)
 	if stdin != "" {
-		c.stdin = strings.NewReader(stdin)
+		c.Stdin = strings.NewReader(stdin)
 	}
-	return c.run(append([]string{"drop", "--bucket", "file://" + dir}, args...)...)
+	return c.Run(append([]string{"drop", "--bucket", "file://" + dir}, args...)...)
 }
 
 // dropped is the file of a job.
@@ -62,7 +63,7 @@ func TestDrop(t *testing.T) {
 	} {
 		dir := dropBucket(t)
 		got := drop(t, dir, c.stdin, c.args...)
-		if got.code != view.ExitOK || got.out != "a\n" {
+		if got.Code != view.ExitOK || got.Out != "a\n" {
 			t.Fatalf("%v: %+v", c.args, got)
 		}
 		if file := dropped(t, dir, "a"); !strings.HasSuffix(file, c.want) {
@@ -75,7 +76,7 @@ func TestDropMakesAnID(t *testing.T) {
 	dir := dropBucket(t)
 	got := drop(t, dir, "", "wc", "1", "--json")
 	var out struct{ JobID, Key string }
-	if err := json.Unmarshal([]byte(got.out), &out, json.MatchCaseInsensitiveNames(true)); err != nil || len(out.JobID) != 36 ||
+	if err := json.Unmarshal([]byte(got.Out), &out, json.MatchCaseInsensitiveNames(true)); err != nil || len(out.JobID) != 36 ||
 		out.Key != "inbox/"+out.JobID+".json" {
 		t.Fatalf("%+v, %v", got, err)
 	}
@@ -87,11 +88,11 @@ func TestDropMakesAnID(t *testing.T) {
 func TestDropTwice(t *testing.T) {
 	dir := dropBucket(t)
 	for range 2 {
-		if got := drop(t, dir, "", "--id", "a", "wc", "1"); got.code != view.ExitOK || got.out != "a\n" {
+		if got := drop(t, dir, "", "--id", "a", "wc", "1"); got.Code != view.ExitOK || got.Out != "a\n" {
 			t.Fatalf("%+v", got)
 		}
 	}
-	if got := drop(t, dir, "", "--id", "a", "wc", "2"); got.code != view.ExitFailure || got.err != "osqueue: another job waits in the drop box under the id a: give this one another --id\n" {
+	if got := drop(t, dir, "", "--id", "a", "wc", "2"); got.Code != view.ExitFailure || got.Err != "osqueue: another job waits in the drop box under the id a: give this one another --id\n" {
 		t.Errorf("%+v", got)
 	}
 }
@@ -109,34 +110,34 @@ func TestDropRefusals(t *testing.T) {
 		"drop --bucket file://" + empty + " a b c":                     "too many arguments: a b c",
 		"drop --bucket file://" + empty + " wc --delay 1s --run-at 1h": "exclude each other",
 	} {
-		got := newCommand(t).run(strings.Fields(line)...)
-		if got.code != view.ExitUsage || !strings.Contains(got.err, want) {
+		got := newTestCommand(t).Run(strings.Fields(line)...)
+		if got.Code != view.ExitUsage || !strings.Contains(got.Err, want) {
 			t.Errorf("%s: %+v", line, got)
 		}
 	}
-	if got := drop(t, empty, "", "wc", "1"); got.code != view.ExitFailure || !strings.Contains(got.err, "has no queue.json") {
+	if got := drop(t, empty, "", "wc", "1"); got.Code != view.ExitFailure || !strings.Contains(got.Err, "has no queue.json") {
 		t.Errorf("no queue: %+v", got)
 	}
 	if names, err := os.ReadDir(empty); err != nil || len(names) > 0 {
 		t.Errorf("made %v in a directory that is no bucket, %v", names, err)
 	}
-	if got := drop(t, empty, "", "wc", "1", "--new", "--id", "a"); got.code != view.ExitOK || dropped(t, empty, "a") == "" {
+	if got := drop(t, empty, "", "wc", "1", "--new", "--id", "a"); got.Code != view.ExitOK || dropped(t, empty, "a") == "" {
 		t.Errorf("with --new: %+v", got)
 	}
 }
 
 // TestDropHelp: what only a server can do is not promised.
 func TestDropHelp(t *testing.T) {
-	got := newCommand(t).run("drop", "--help")
-	if strings.Contains(got.out, "that one's id is printed") {
-		t.Errorf("%s", got.out)
+	got := newTestCommand(t).Run("drop", "--help")
+	if strings.Contains(got.Out, "that one's id is printed") {
+		t.Errorf("%s", got.Out)
 	}
 }
 
 // TestDropIntoNoDirectory: a disk that does not let itself be used is no wrong use.
 func TestDropIntoNoDirectory(t *testing.T) {
 	file := filepath.Join(dropBucket(t), "queue.json")
-	if got := drop(t, file, "", "wc", "1"); got.code != view.ExitFailure || !strings.Contains(got.err, "not a directory") {
+	if got := drop(t, file, "", "wc", "1"); got.Code != view.ExitFailure || !strings.Contains(got.Err, "not a directory") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -145,16 +146,16 @@ func TestDropIntoNoDirectory(t *testing.T) {
 func TestDroppedIsWhatSubmitSends(t *testing.T) {
 	args := strings.Fields(`wc {"a":[1,2]} --id mine --priority 7 --max-attempts 2 --lease 3s --job-timeout 1s --group g --tag t
 		--after b --after-failure cancel --unique k --backoff exponential:1s:1h:20% --delay 5s`)
-	q := newQueueFake(t)
-	if got := osq(t, q, "", append([]string{"submit"}, args...)...); got.code != view.ExitOK {
+	q := clitest.NewFake(t)
+	if got := osqTest(t, q, "", append([]string{"submit"}, args...)...); got.Code != view.ExitOK {
 		t.Fatalf("%+v", got)
 	}
 	sent := ""
-	for _, r := range q.writes() {
-		sent = r.body
+	for _, r := range q.Writes() {
+		sent = r.Body
 	}
 	dir := dropBucket(t)
-	if got := drop(t, dir, "", args...); got.code != view.ExitOK {
+	if got := drop(t, dir, "", args...); got.Code != view.ExitOK {
 		t.Fatalf("%+v", got)
 	}
 	var a, b v1.NewJob

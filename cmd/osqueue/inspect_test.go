@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/clitest"
 	"osqueue/internal/cli/view"
 )
 
@@ -39,34 +40,34 @@ func ageless(text string) string {
 }
 
 // offlineRun runs a command line that asks no cluster.
-func offlineRun(t *testing.T, args ...string) ended {
+func offlineRun(t *testing.T, args ...string) clitest.Result {
 	t.Helper()
-	return newCommand(t, "127.0.0.1:1").run(args...)
+	return newTestCommand(t, "127.0.0.1:1").Run(args...)
 }
 
 // says runs a command line, which must end well, and compares its stdout.
 func says(t *testing.T, want string, args ...string) {
 	t.Helper()
 	got := offlineRun(t, args...)
-	if got.code != view.ExitOK {
+	if got.Code != view.ExitOK {
 		t.Errorf("%v: %+v", args, got)
 		return
 	}
-	if out := ageless(got.out); out != ageless(want) {
+	if out := ageless(got.Out); out != ageless(want) {
 		t.Errorf("%v:\n%s\nwant:\n%s", args, out, ageless(want))
 	}
 }
 
 // fails runs a command line, and looks for texts in what it complains of.
-func fails(t *testing.T, args []string, want ...string) ended {
+func fails(t *testing.T, args []string, want ...string) clitest.Result {
 	t.Helper()
 	got := offlineRun(t, args...)
-	if got.code != view.ExitFailure {
+	if got.Code != view.ExitFailure {
 		t.Errorf("%v: %+v", args, got)
 	}
 	for _, text := range want {
-		if !strings.Contains(got.err, text) {
-			t.Errorf("%v: %q is not in\n%s", args, text, got.err)
+		if !strings.Contains(got.Err, text) {
+			t.Errorf("%v: %q is not in\n%s", args, text, got.Err)
 		}
 	}
 	return got
@@ -111,7 +112,7 @@ func TestInspectShowsBothFormsAlike(t *testing.T) {
 		a := offlineRun(t, append([]string{"inspect", large.url()}, list...)...)
 		b := offlineRun(t, append([]string{"inspect", inline.url()}, list...)...)
 		age := regexp.MustCompile(`"ageMs":[0-9]+`)
-		if a.code != view.ExitOK || b.code != view.ExitOK || age.ReplaceAllString(ageless(a.out), "") != age.ReplaceAllString(ageless(b.out), "") {
+		if a.Code != view.ExitOK || b.Code != view.ExitOK || age.ReplaceAllString(ageless(a.Out), "") != age.ReplaceAllString(ageless(b.Out), "") {
 			t.Errorf("%v:\n%+v\n%+v", list, a, b)
 		}
 	}
@@ -134,13 +135,13 @@ w1  wc    available  0         1d   -`, "inspect", r.url(), "--list", "jobs", "-
 		"-1s":                  "state 2-12 of 2026-03-01 12:00:12 UTC (AGE); broker 127.0.0.1:1 wrote AGE",
 	} {
 		got := offlineRun(t, "inspect", r.url(), "--list", "jobs", "--at="+at)
-		if got.code != view.ExitOK || ageless(got.err) != want {
+		if got.Code != view.ExitOK || ageless(got.Err) != want {
 			t.Errorf("%s: %+v", at, got)
 		}
 	}
 	var sum stateSummary
 	got := offlineRun(t, "inspect", r.url(), "--at", "2-7", "--json")
-	if err := json.Unmarshal([]byte(got.out), &sum); err != nil || sum.LSN != "2-7" || sum.Newest != "2-12" || sum.Jobs["completed"] != 1 || sum.AgeMs == 0 {
+	if err := json.Unmarshal([]byte(got.Out), &sum); err != nil || sum.LSN != "2-7" || sum.Newest != "2-12" || sum.Jobs["completed"] != 1 || sum.AgeMs == 0 {
 		t.Errorf("%+v %v", sum, err)
 	}
 }
@@ -154,14 +155,14 @@ func TestInspectJobAtAPoint(t *testing.T) {
 			State stateStamp `json:"state"`
 		}
 		got := offlineRun(t, "inspect", r.url(), "m2", "--at", at, "--json")
-		if err := json.Unmarshal([]byte(got.out), &job); err != nil || len(job.History) != attempts || job.State.LSN != at {
+		if err := json.Unmarshal([]byte(got.Out), &job); err != nil || len(job.History) != attempts || job.State.LSN != at {
 			t.Errorf("at %s: %v %+v", at, err, got)
 		}
 		if attempts > 0 && (job.History[0].Error != "out of paper" || *job.History[0].WorkerID != "w1") {
 			t.Errorf("%+v", job.History)
 		}
 	}
-	if got := offlineRun(t, "inspect", r.url(), "m2"); !strings.Contains(got.out, "attempt 1   failed after 1s on w1: out of paper") {
+	if got := offlineRun(t, "inspect", r.url(), "m2"); !strings.Contains(got.Out, "attempt 1   failed after 1s on w1: out of paper") {
 		t.Errorf("%+v", got)
 	}
 	fails(t, []string{"inspect", r.url(), "n1", "--at", "2-7"}, `no job "n1"`)
@@ -186,7 +187,7 @@ func TestInspectChoosesJobs(t *testing.T) {
 	} {
 		got := offlineRun(t, append([]string{"inspect", r.url(), "--list", "jobs", "--json"}, strings.Fields(line)...)...)
 		var ids []string
-		for _, text := range strings.Split(strings.TrimSpace(got.out), "\n") {
+		for _, text := range strings.Split(strings.TrimSpace(got.Out), "\n") {
 			var job v1.Job
 			if text != "" && json.Unmarshal([]byte(text), &job) != nil {
 				t.Errorf("%s: %s", line, text)
@@ -195,11 +196,11 @@ func TestInspectChoosesJobs(t *testing.T) {
 				ids = append(ids, job.ID)
 			}
 		}
-		if got.code != view.ExitOK || strings.Join(ids, " ") != want {
+		if got.Code != view.ExitOK || strings.Join(ids, " ") != want {
 			t.Errorf("%s: %v, want %s; %+v", line, ids, want, got)
 		}
-		if more := strings.Contains(got.err, "There are more than 2"); more != (line == "--limit 2") {
-			t.Errorf("%s: %s", line, got.err)
+		if more := strings.Contains(got.Err, "There are more than 2"); more != (line == "--limit 2") {
+			t.Errorf("%s: %s", line, got.Err)
 		}
 	}
 }
@@ -215,12 +216,12 @@ FROM  TO    SINCE                    UNTIL                    LENGTH
 {"from":"2-1","to":"2-12","since":1772366401000,"until":1772366412000}
 {"from":"2-15","to":"2-16","since":1772366415000,"until":1772366416000}`, "inspect", r.url(), "--list", "history", "--json")
 	got := offlineRun(t, "inspect", r.url(), "--list", "history")
-	if !regexp.MustCompile(`In the bucket: 2 bases of \S+ together, 3 objects of log of `).MatchString(got.err) {
-		t.Errorf("%s", got.err)
+	if !regexp.MustCompile(`In the bucket: 2 bases of \S+ together, 3 objects of log of `).MatchString(got.Err) {
+		t.Errorf("%s", got.Err)
 	}
 	// In the hole is what was before it, by time, but no state has its LSNs.
 	got = offlineRun(t, "inspect", r.url(), "--at", "2026-03-01T12:00:14Z", "--list", "jobs")
-	if got.code != view.ExitOK || !strings.HasPrefix(got.err, "state 2-12 of ") {
+	if got.Code != view.ExitOK || !strings.HasPrefix(got.Err, "state 2-12 of ") {
 		t.Errorf("%+v", got)
 	}
 	for _, at := range []string{"2-13", "2-17", "1-5", "2026-02-01"} {
@@ -246,7 +247,7 @@ func TestInspectRefusesWhatCannotBeMeant(t *testing.T) {
 		"--at 2-7 --timeout 0s":        "must be positive",
 	} {
 		got := offlineRun(t, append([]string{"inspect", r.url()}, strings.Fields(line)...)...)
-		if got.code != view.ExitUsage || !strings.Contains(got.err, want) {
+		if got.Code != view.ExitUsage || !strings.Contains(got.Err, want) {
 			t.Errorf("%s: %+v", line, got)
 		}
 	}
@@ -269,10 +270,10 @@ func TestInspectDamaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := fails(t, []string{"inspect", r.url()}, filepath.Base(segments[1]), "osqueue verify "+r.url())
-	if got.out != "" {
-		t.Errorf("%s", got.out)
+	if got.Out != "" {
+		t.Errorf("%s", got.Out)
 	}
-	if got := offlineRun(t, "inspect", r.url(), "--at", "2-4"); got.code != view.ExitOK {
+	if got := offlineRun(t, "inspect", r.url(), "--at", "2-4"); got.Code != view.ExitOK {
 		t.Errorf("what is before the damage: %+v", got)
 	}
 	fails(t, []string{"inspect", r.url(), "--at", "2-6"}, filepath.Base(segments[1]))

@@ -7,25 +7,26 @@ import (
 
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
+	"osqueue/internal/cli/clitest"
 	"osqueue/internal/cli/view"
 )
 
 func TestJobGet(t *testing.T) {
-	q := newQueueFake(t)
-	q.add(v1.NewJob{ID: "x", Type: "bad", Payload: []byte(`{"a":1}`)})
-	got := osq(t, q, "", "job", "get", "x")
+	q := clitest.NewFake(t)
+	q.Add(v1.NewJob{ID: "x", Type: "bad", Payload: []byte(`{"a":1}`)})
+	got := osqTest(t, q, "", "job", "get", "x")
 	for _, want := range []string{"id          x\n", "type        bad\n", "status      dead\n", "2023-11-14 22:13:20.000 UTC", "payload     {\"a\":1}\n", "no luck\n            at all"} {
-		if !strings.Contains(got.out, want) {
-			t.Errorf("%q is missing:\n%s", want, got.out)
+		if !strings.Contains(got.Out, want) {
+			t.Errorf("%q is missing:\n%s", want, got.Out)
 		}
 	}
-	if strings.Contains(got.out, "result") || strings.Contains(got.out, "heartbeat") {
-		t.Errorf("what is unset is shown:\n%s", got.out)
+	if strings.Contains(got.Out, "result") || strings.Contains(got.Out, "heartbeat") {
+		t.Errorf("what is unset is shown:\n%s", got.Out)
 	}
-	if got := osq(t, q, "", "job", "get", "x", "--json"); !strings.HasPrefix(got.out, `{"id":"x","status":"dead"`) {
+	if got := osqTest(t, q, "", "job", "get", "x", "--json"); !strings.HasPrefix(got.Out, `{"id":"x","status":"dead"`) {
 		t.Errorf("%+v", got)
 	}
-	if got := osq(t, q, "", "job", "get", "y"); got.code != view.ExitFailure || !strings.Contains(got.err, "no such job") {
+	if got := osqTest(t, q, "", "job", "get", "y"); got.Code != view.ExitFailure || !strings.Contains(got.Err, "no such job") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -33,13 +34,13 @@ func TestJobGet(t *testing.T) {
 // The log of the attempt that completed a job stands behind its result, here as in
 // what is read from the bucket alone.
 func TestJobLog(t *testing.T) {
-	q := newQueueFake(t)
-	q.add(v1.NewJob{ID: "x", Payload: []byte("7")})
-	q.jobs[0].Log = "one\nresult  \t8\n"
-	if got := osq(t, q, "", "job", "show", "x"); !strings.HasSuffix(got.out, "result    7\nlog       one\n          result      8\n") {
+	q := clitest.NewFake(t)
+	q.Add(v1.NewJob{ID: "x", Payload: []byte("7")})
+	q.Jobs[0].Log = "one\nresult  \t8\n"
+	if got := osqTest(t, q, "", "job", "show", "x"); !strings.HasSuffix(got.Out, "result    7\nlog       one\n          result      8\n") {
 		t.Errorf("%+v", got)
 	}
-	if got := osq(t, q, "", "job", "show", "x", "--json"); !strings.Contains(got.out, `"log":"one\nresult  \t8\n"`) {
+	if got := osqTest(t, q, "", "job", "show", "x", "--json"); !strings.Contains(got.Out, `"log":"one\nresult  \t8\n"`) {
 		t.Errorf("%+v", got)
 	}
 	if j := jobOfState(&fsm.Job{ID: "x", Det: &fsm.Details{Log: "one"}}); j.Log != "one" {
@@ -48,16 +49,16 @@ func TestJobLog(t *testing.T) {
 }
 
 func TestJobList(t *testing.T) {
-	q := newQueueFake(t)
+	q := clitest.NewFake(t)
 	for i := range 1203 {
-		q.add(v1.NewJob{ID: fmt.Sprintf("j%d", i), Type: []string{"good", "bad"}[i%2]})
+		q.Add(v1.NewJob{ID: fmt.Sprintf("j%d", i), Type: []string{"good", "bad"}[i%2]})
 	}
 	ids := func(args ...string) (lines []string, notes string) {
-		got := osq(t, q, "", append([]string{"job", "list"}, args...)...)
-		if got.code != view.ExitOK {
+		got := osqTest(t, q, "", append([]string{"job", "list"}, args...)...)
+		if got.Code != view.ExitOK {
 			t.Fatalf("%+v", got)
 		}
-		return strings.Split(strings.TrimSpace(got.out), "\n"), got.err
+		return strings.Split(strings.TrimSpace(got.Out), "\n"), got.Err
 	}
 	lines, notes := ids()
 	if len(lines) != 101 || !strings.HasPrefix(lines[1], "j0 ") || !strings.Contains(notes, "more jobs than 100") {

@@ -15,6 +15,7 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/clitest"
 	"osqueue/internal/cli/units"
 	"osqueue/internal/cli/view"
 )
@@ -32,52 +33,52 @@ func TestMistakesAreNamed(t *testing.T) {
 		{[]string{"map", "-", "--", ""}, view.ExitNotRun, "osqueue: line 1: the command is empty\n"},
 		{[]string{"run", "--", ""}, view.ExitUsage, "osqueue: the command is empty\n"},
 	} {
-		q := newQueueFake(t)
-		if got := osq(t, q, "x", c.args...); got.code != c.code || !strings.HasPrefix(got.err, c.text) || len(q.all()) != 0 {
+		q := clitest.NewFake(t)
+		if got := osqTest(t, q, "x", c.args...); got.Code != c.code || !strings.HasPrefix(got.Err, c.text) || len(q.All()) != 0 {
 			t.Errorf("%q: %+v", c.args, got)
 		}
 	}
 	// A line can be a command.
-	q := newQueueFake(t)
-	if got := osq(t, q, "true", "map", "-", "-q", "--", "{}"); got.code != view.ExitOK || got.err != "" {
+	q := clitest.NewFake(t)
+	if got := osqTest(t, q, "true", "map", "-", "-q", "--", "{}"); got.Code != view.ExitOK || got.Err != "" {
 		t.Errorf("%+v", got)
 	}
 }
 
 // After a bad line it is said how to go on without doing the others twice.
 func TestMapAndSubmitGoOnAfterABadLine(t *testing.T) {
-	q := newQueueFake(t)
+	q := clitest.NewFake(t)
 	in, out := io.Pipe()
 	go func() {
 		_, _ = io.WriteString(out, "a\n")
-		for deadline := time.Now().Add(10 * time.Second); len(q.all()) == 0 && time.Now().Before(deadline); {
+		for deadline := time.Now().Add(10 * time.Second); len(q.All()) == 0 && time.Now().Before(deadline); {
 			time.Sleep(time.Millisecond)
 		}
 		_, _ = io.WriteString(out, "\xff\nb\n")
 		_ = out.Close()
 	}()
-	c := newCommand(t, q.srv.URL)
-	c.stdin = in
-	got := c.run("map", "-", "--name", "it's", "--", "echo")
+	c := newTestCommand(t, q.Server.URL)
+	c.Stdin = in
+	got := c.Run("map", "-", "--name", "it's", "--", "echo")
 	want := `osqueue: not all lines were sent; when that is mended, go on with the same command and --name 'it'\''s'` + "\n"
-	if got.code != view.ExitNotRun || got.out != "a\n" || !strings.HasSuffix(got.err, want) {
+	if got.Code != view.ExitNotRun || got.Out != "a\n" || !strings.HasSuffix(got.Err, want) {
 		t.Errorf("%+v", got)
 	}
-	got = osq(t, newQueueFake(t), strings.Repeat("1\n", client.MaxBatchJobs)+"oops\n", "submit", "good", "--file", "-", "--wait", "--id", "s")
-	if got.code != view.ExitFailure || strings.Count(got.out, "\n") != client.MaxBatchJobs || !strings.HasSuffix(got.err, "the same command and --id s\n") {
-		t.Errorf("%d, %s", got.code, got.err)
+	got = osqTest(t, clitest.NewFake(t), strings.Repeat("1\n", client.MaxBatchJobs)+"oops\n", "submit", "good", "--file", "-", "--wait", "--id", "s")
+	if got.Code != view.ExitFailure || strings.Count(got.Out, "\n") != client.MaxBatchJobs || !strings.HasSuffix(got.Err, "the same command and --id s\n") {
+		t.Errorf("%d, %s", got.Code, got.Err)
 	}
 }
 
 func TestOneLineWasNotEnqueued(t *testing.T) {
-	q := newQueueFake(t)
-	q.refuse = func(r *http.Request) *v1.Problem {
+	q := clitest.NewFake(t)
+	q.Refuse = func(r *http.Request) *v1.Problem {
 		if r.Method == http.MethodGet {
 			return nil
 		}
 		return &v1.Problem{Status: 409, Tag: v1.TagIDTaken, Detail: "taken", Committed: v1.CommittedNo}
 	}
-	if got := osq(t, q, "1\n", "submit", "a", "--file", "-"); !strings.Contains(got.err, "line 1 was not enqueued: ") {
+	if got := osqTest(t, q, "1\n", "submit", "a", "--file", "-"); !strings.Contains(got.Err, "line 1 was not enqueued: ") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -87,9 +88,9 @@ func TestWorkerFileWithUnknownSettings(t *testing.T) {
 	if err := os.WriteFile(file, []byte("concurency: 3\njobs:\n  - type: a\n    exce: cat\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	got := osq(t, newQueueFake(t), "", "worker", "--config", file)
+	got := osqTest(t, clitest.NewFake(t), "", "worker", "--config", file)
 	want := "osqueue: " + file + ": line 1: there is no setting concurency; line 4: there is no setting exce\n"
-	if got.code != view.ExitUsage || got.err != want {
+	if got.Code != view.ExitUsage || got.Err != want {
 		t.Errorf("%+v", got)
 	}
 }
@@ -99,19 +100,19 @@ func TestAnotherServerAnswers(t *testing.T) {
 	srv := httptest.NewServer(http.NotFoundHandler())
 	defer srv.Close()
 	for _, args := range [][]string{{"stats"}, {"job", "ls"}, {"submit", "a", "1"}} {
-		got := newCommand(t, srv.URL).run(append(args, "--timeout", "300ms")...)
+		got := newTestCommand(t, srv.URL).Run(append(args, "--timeout", "300ms")...)
 		if slices.Contains(args, "submit") {
-			got = newCommand(t, srv.URL).run(append(args, "--answer-timeout", "300ms")...)
+			got = newTestCommand(t, srv.URL).Run(append(args, "--answer-timeout", "300ms")...)
 		}
-		if got.code != view.ExitFailure || !strings.Contains(got.err, "is it a node of osqueue that answers there?") {
+		if got.Code != view.ExitFailure || !strings.Contains(got.Err, "is it a node of osqueue that answers there?") {
 			t.Errorf("%v: %+v", args, got)
 		}
 	}
-	q := newQueueFake(t)
-	q.refuse = func(*http.Request) *v1.Problem {
+	q := clitest.NewFake(t)
+	q.Refuse = func(*http.Request) *v1.Problem {
 		return &v1.Problem{Status: 404, Tag: v1.TagNotFound, Detail: "no such job"}
 	}
-	if got := osq(t, q, "", "job", "show", "j"); strings.Contains(got.err, "is it a node") {
+	if got := osqTest(t, q, "", "job", "show", "j"); strings.Contains(got.Err, "is it a node") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -129,18 +130,18 @@ func TestWorkerGreets(t *testing.T) {
 		greet(t.Context(), c, name, hclog.New(&hclog.LoggerOptions{Output: &log}))
 		return log.String()
 	}
-	q := newQueueFake(t)
-	if got := greeted(q.srv.URL, "w1"); !strings.Contains(got, "a worker of this name was heard of") {
+	q := clitest.NewFake(t)
+	if got := greeted(q.Server.URL, "w1"); !strings.Contains(got, "a worker of this name was heard of") {
 		t.Error(got)
 	}
-	q.refuse = func(*http.Request) *v1.Problem {
+	q.Refuse = func(*http.Request) *v1.Problem {
 		return &v1.Problem{Status: 404, Tag: v1.TagNotFound, Detail: "no such worker"}
 	}
-	if got := greeted(q.srv.URL, "w1"); got != "" {
+	if got := greeted(q.Server.URL, "w1"); got != "" {
 		t.Error(got)
 	}
-	q.srv.Close()
-	if got := greeted(q.srv.URL, "w1"); !strings.Contains(got, "no node has answered yet") || !strings.Contains(got, view.StartHint) {
+	q.Server.Close()
+	if got := greeted(q.Server.URL, "w1"); !strings.Contains(got, "no node has answered yet") || !strings.Contains(got, view.StartHint) {
 		t.Error(got)
 	}
 }
@@ -157,18 +158,18 @@ func TestTimeoutIsTheClients(t *testing.T) {
 		{line: "submit a --id x --timeout 5s", job: `{"id":"x","type":"a","timeoutMs":5000}`, warns: "write --job-timeout 5s"},
 		{line: "submit a --id x --timeout 5s --job-timeout 1w", job: `{"id":"x","type":"a","timeoutMs":604800000}`},
 	} {
-		q := newQueueFake(t)
-		got := osq(t, q, "", strings.Fields(c.line)...)
-		if seen := q.writes(); got.code != view.ExitOK || len(seen) != 1 || seen[0].body != c.job {
+		q := clitest.NewFake(t)
+		got := osqTest(t, q, "", strings.Fields(c.line)...)
+		if seen := q.Writes(); got.Code != view.ExitOK || len(seen) != 1 || seen[0].Body != c.job {
 			t.Errorf("%s: %+v, %v", c.line, got, seen)
 		}
-		if got.err != "" != (c.warns != "") || !strings.Contains(got.err, c.warns) {
-			t.Errorf("%s: %s", c.line, got.err)
+		if got.Err != "" != (c.warns != "") || !strings.Contains(got.Err, c.warns) {
+			t.Errorf("%s: %s", c.line, got.Err)
 		}
 	}
 	began := time.Now()
-	got := newCommand(t, "127.0.0.1:1").run("--timeout", "200ms", "submit", "a", "1")
-	if took := time.Since(began); got.code != view.ExitFailure || took > 5*time.Second {
+	got := newTestCommand(t, "127.0.0.1:1").Run("--timeout", "200ms", "submit", "a", "1")
+	if took := time.Since(began); got.Code != view.ExitFailure || took > 5*time.Second {
 		t.Errorf("%v, %+v", took, got)
 	}
 }
@@ -194,7 +195,7 @@ func TestMistakesNameTheArgument(t *testing.T) {
 		"worker --exec a=true --lease 1day": `"1day" is no length of time`,
 		"worker --exec a=b --concurrency 0": "concurrency 0: must be at least 1",
 	} {
-		if got := osq(t, newQueueFake(t), "", strings.Fields(line)...); got.code != view.ExitUsage || !strings.Contains(got.err, want) {
+		if got := osqTest(t, clitest.NewFake(t), "", strings.Fields(line)...); got.Code != view.ExitUsage || !strings.Contains(got.Err, want) {
 			t.Errorf("%s: %+v", line, got)
 		}
 	}
@@ -203,7 +204,7 @@ func TestMistakesNameTheArgument(t *testing.T) {
 // TestHelpOfWhatExists: help, completion and --version of what exists are no mistakes.
 func TestHelpOfWhatExists(t *testing.T) {
 	for _, line := range []string{"help", "help job", "help job show", "help completion bash", "completion bash", "completion", "--version"} {
-		if got := osq(t, newQueueFake(t), "", strings.Fields(line)...); got.code != view.ExitOK || got.out == "" || got.err != "" {
+		if got := osqTest(t, clitest.NewFake(t), "", strings.Fields(line)...); got.Code != view.ExitOK || got.Out == "" || got.Err != "" {
 			t.Errorf("%s: %+v", line, got)
 		}
 	}
@@ -212,7 +213,7 @@ func TestHelpOfWhatExists(t *testing.T) {
 // TestRunAtInThePastWarns: a job whose time is over is taken, and runs at once; the
 // command says so.
 func TestRunAtInThePastWarns(t *testing.T) {
-	q := newQueueFake(t)
+	q := clitest.NewFake(t)
 	for _, c := range []struct {
 		at   string
 		want string
@@ -220,9 +221,9 @@ func TestRunAtInThePastWarns(t *testing.T) {
 		{"2020-01-01 00:00", "warning: --run-at 2020-01-01 00:00 is in the past (2020-01-01 00:00:00 "},
 		{"90m", ""},
 	} {
-		drop := osq(t, q, "", "drop", "--new", "--bucket", "file://"+t.TempDir(), "a", "--run-at", c.at)
-		for _, got := range []ended{drop, osq(t, q, "", "submit", "a", "--run-at", c.at)} {
-			if got.code != view.ExitOK || got.out == "" || c.want == "" && got.err != "" || !strings.HasPrefix(got.err, c.want) {
+		drop := osqTest(t, q, "", "drop", "--new", "--bucket", "file://"+t.TempDir(), "a", "--run-at", c.at)
+		for _, got := range []clitest.Result{drop, osqTest(t, q, "", "submit", "a", "--run-at", c.at)} {
+			if got.Code != view.ExitOK || got.Out == "" || c.want == "" && got.Err != "" || !strings.HasPrefix(got.Err, c.want) {
 				t.Errorf("%s: %+v", c.at, got)
 			}
 		}
@@ -254,46 +255,46 @@ func TestWhatDoesNotExistIsNamed(t *testing.T) {
 		"batch cancel nope --yes":        "there is no such batch",
 		"job delete --batch nope --yes":  "there is no such batch",
 	} {
-		q := newQueueFake(t)
-		got := osq(t, q, "", strings.Fields(line)...)
-		if got.code != view.ExitFailure || got.out != "" || !strings.Contains(got.err, want) || len(q.writes()) != 0 {
+		q := clitest.NewFake(t)
+		got := osqTest(t, q, "", strings.Fields(line)...)
+		if got.Code != view.ExitFailure || got.Out != "" || !strings.Contains(got.Err, want) || len(q.Writes()) != 0 {
 			t.Errorf("%s: %+v", line, got)
 		}
 	}
-	q := newQueueFake(t)
-	if got := osq(t, q, "", "queue", "pause", "nosuch", "--new"); got.code != view.ExitOK || len(q.writes()) != 1 {
+	q := clitest.NewFake(t)
+	if got := osqTest(t, q, "", "queue", "pause", "nosuch", "--new"); got.Code != view.ExitOK || len(q.Writes()) != 1 {
 		t.Errorf("%+v", got)
 	}
-	if got := osq(t, q, "", "queue", "set", "*", "--max-running", "3"); got.code != view.ExitUsage || len(q.writes()) != 0 {
+	if got := osqTest(t, q, "", "queue", "set", "*", "--max-running", "3"); got.Code != view.ExitUsage || len(q.Writes()) != 0 {
 		t.Errorf("%+v", got)
 	}
 }
 
 // TestStatusesByTheirWords: filters take the words of the tables, and the older names of the wire.
 func TestStatusesByTheirWords(t *testing.T) {
-	q := newQueueFake(t)
-	q.add(v1.NewJob{ID: "w", Type: "wait"})
+	q := clitest.NewFake(t)
+	q.Add(v1.NewJob{ID: "w", Type: "wait"})
 	for _, name := range []string{"available", "unclaimed", "running,available"} {
-		got := osq(t, q, "", "job", "ls", "--status", name)
-		if got.code != view.ExitOK || !strings.Contains(got.out, "w   wait  available") {
+		got := osqTest(t, q, "", "job", "ls", "--status", name)
+		if got.Code != view.ExitOK || !strings.Contains(got.Out, "w   wait  available") {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	if got := osq(t, q, "", "job", "ls", "--status", "waiting"); got.code != view.ExitUsage || !strings.Contains(got.err, "available, running") {
+	if got := osqTest(t, q, "", "job", "ls", "--status", "waiting"); got.Code != view.ExitUsage || !strings.Contains(got.Err, "available, running") {
 		t.Errorf("%+v", got)
 	}
-	if got := osq(t, q, "", "job", "show", "w"); !strings.Contains(got.out, "available (no worker takes this type)") {
+	if got := osqTest(t, q, "", "job", "show", "w"); !strings.Contains(got.Out, "available (no worker takes this type)") {
 		t.Errorf("%+v", got)
 	}
 }
 
 // TestSeveralTagsCount: a change by several tags is one of the jobs that have all of them.
 func TestSeveralTagsCount(t *testing.T) {
-	q := newQueueFake(t)
-	q.add(v1.NewJob{ID: "both", Type: "wait", Tags: []string{"a", "b"}})
-	q.add(v1.NewJob{ID: "one", Type: "wait", Tags: []string{"a"}})
-	got := osq(t, q, "", strings.Fields("job cancel --tag a --tag b --yes")...)
-	if got.code != view.ExitOK || got.out != "1 job cancelled\n" || q.find("both").Status != v1.StatusCancelled || q.find("one").Status != v1.StatusUnclaimed {
+	q := clitest.NewFake(t)
+	q.Add(v1.NewJob{ID: "both", Type: "wait", Tags: []string{"a", "b"}})
+	q.Add(v1.NewJob{ID: "one", Type: "wait", Tags: []string{"a"}})
+	got := osqTest(t, q, "", strings.Fields("job cancel --tag a --tag b --yes")...)
+	if got.Code != view.ExitOK || got.Out != "1 job cancelled\n" || q.Find("both").Status != v1.StatusCancelled || q.Find("one").Status != v1.StatusUnclaimed {
 		t.Errorf("%+v", got)
 	}
 }

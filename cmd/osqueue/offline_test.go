@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"osqueue/internal/cli/clitest"
 	"osqueue/internal/cli/view"
 	"osqueue/storage"
 	"osqueue/storage/archive"
@@ -75,7 +76,7 @@ func TestDirBucket(t *testing.T) {
 
 // newOffline is a command without streams to speak of.
 func newOffline(timeout time.Duration) *offline {
-	return &offline{g: &view.Globals{Out: &safeBuffer{}, Err: &safeBuffer{}}, timeout: timeout}
+	return &offline{g: &view.Globals{Out: &clitest.Buffer{}, Err: &clitest.Buffer{}}, timeout: timeout}
 }
 
 // A write that is retried without bound ends when the bucket is silent for long.
@@ -124,7 +125,7 @@ func TestOfflineRefusesMemory(t *testing.T) {
 		{"restore", "--from", "file:///x", "--to", "mem://x"},
 		{"branch", "--from", "mem://x", "--dry-run"},
 	} {
-		if got := offlineRun(t, args...); got.code != view.ExitUsage || !strings.Contains(got.err, "a bucket in memory belongs to one process") {
+		if got := offlineRun(t, args...); got.Code != view.ExitUsage || !strings.Contains(got.Err, "a bucket in memory belongs to one process") {
 			t.Errorf("%v: %+v", args, got)
 		}
 	}
@@ -163,7 +164,7 @@ func TestTrafficIsTold(t *testing.T) {
 	var tr traffic
 	tr.requests.Add(3)
 	tr.read.Add(2 << 20)
-	var out safeBuffer
+	var out clitest.Buffer
 	stop := tr.tell(&out, time.Millisecond)
 	for !strings.Contains(out.String(), "3 requests, 2MiB read\n") {
 		<-time.After(time.Millisecond)

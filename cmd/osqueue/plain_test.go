@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/clitest"
 	"osqueue/internal/cli/view"
 )
 
@@ -42,8 +43,8 @@ func evilJob(id, status string) *v1.Job {
 }
 
 func TestJobsDoNotCommandTheTerminal(t *testing.T) {
-	q := newQueueFake(t)
-	q.jobs = []*v1.Job{evilJob("d", v1.StatusDead), evilJob("c", v1.StatusCompleted), evilJob("r", v1.StatusInProgress)}
+	q := clitest.NewFake(t)
+	q.Jobs = []*v1.Job{evilJob("d", v1.StatusDead), evilJob("c", v1.StatusCompleted), evilJob("r", v1.StatusInProgress)}
 	for line, want := range map[string][]string{
 		"job show d": {
 			"log " + evilShown + "\n            second line\n", "7% progress " + evilShown, "error " + evilShown + `\x00(×4096)end` + "\n            stack " + evilShown,
@@ -55,72 +56,72 @@ func TestJobsDoNotCommandTheTerminal(t *testing.T) {
 		"job wait d":          {"job d is dead: error " + evilShown},
 		"job cancel d c":      {"c  not cancelled"},
 	} {
-		got := osq(t, q, "", strings.Fields(line)...)
+		got := osqTest(t, q, "", strings.Fields(line)...)
 		passedOn := "\"\u009b2m\"" // the result, to programs
 		if !strings.HasPrefix(line, "job wait") {
 			passedOn = "there is none"
 		}
-		harmless(t, line, strings.ReplaceAll(got.out, passedOn, "")+got.err)
+		harmless(t, line, strings.ReplaceAll(got.Out, passedOn, "")+got.Err)
 		for _, text := range want {
-			if !strings.Contains(got.out+got.err, text) {
-				t.Errorf("%s: %q is missing:\n%s%s", line, text, got.out, got.err)
+			if !strings.Contains(got.Out+got.Err, text) {
+				t.Errorf("%s: %q is missing:\n%s%s", line, text, got.Out, got.Err)
 			}
 		}
 	}
-	if got := osq(t, q, "", "job", "ls", "--status", "all"); strings.Count(got.out, "\n") != 4 {
-		t.Errorf("a name makes a line:\n%s", got.out)
+	if got := osqTest(t, q, "", "job", "ls", "--status", "all"); strings.Count(got.Out, "\n") != 4 {
+		t.Errorf("a name makes a line:\n%s", got.Out)
 	}
 }
 
 // Output for programs stays unchanged: results, outputs of commands, and JSON.
 func TestProgramsGetWhatProgramsWrote(t *testing.T) {
-	q := newQueueFake(t)
-	q.jobs = []*v1.Job{evilJob("c", v1.StatusCompleted), evilJob("c2", v1.StatusCompleted)}
-	result := string(q.jobs[0].Result)
+	q := clitest.NewFake(t)
+	q.Jobs = []*v1.Job{evilJob("c", v1.StatusCompleted), evilJob("c2", v1.StatusCompleted)}
+	result := string(q.Jobs[0].Result)
 	for line, want := range map[string]string{
 		"job wait c":                             result + "\n",
 		"job wait c c2":                          "c\tcompleted\t" + result + "\nc2\tcompleted\t" + result + "\n",
 		"submit good \"\u009b2m\" --wait --id x": result + "\n",
 	} {
-		if got := osq(t, q, "", strings.Fields(line)...); got.out != want {
-			t.Errorf("%s: %q, want %q; %s", line, got.out, want, got.err)
+		if got := osqTest(t, q, "", strings.Fields(line)...); got.Out != want {
+			t.Errorf("%s: %q, want %q; %s", line, got.Out, want, got.Err)
 		}
 	}
-	if got := osq(t, q, result+"\n", "submit", "good", "--file", "-", "--wait", "--id", "y"); !strings.HasSuffix(got.out, "\tcompleted\t"+result+"\n") {
-		t.Errorf("%q", got.out)
+	if got := osqTest(t, q, result+"\n", "submit", "good", "--file", "-", "--wait", "--id", "y"); !strings.HasSuffix(got.Out, "\tcompleted\t"+result+"\n") {
+		t.Errorf("%q", got.Out)
 	}
-	if got := osq(t, q, "", "run", "--", "echo", evil+"\x00"); got.out != evil+"\x00" {
-		t.Errorf("%q; %s", got.out, got.err)
+	if got := osqTest(t, q, "", "run", "--", "echo", evil+"\x00"); got.Out != evil+"\x00" {
+		t.Errorf("%q; %s", got.Out, got.Err)
 	}
-	if got := osq(t, q, "x\n", "map", "-", "--", "echo", evil); got.out != evil+" x\n" {
-		t.Errorf("%q; %s", got.out, got.err)
+	if got := osqTest(t, q, "x\n", "map", "-", "--", "echo", evil); got.Out != evil+" x\n" {
+		t.Errorf("%q; %s", got.Out, got.Err)
 	}
-	if got := osq(t, q, "", "run", "--", "warn", evil); got.err != evil+"\n" {
-		t.Errorf("%q", got.err)
+	if got := osqTest(t, q, "", "run", "--", "warn", evil); got.Err != evil+"\n" {
+		t.Errorf("%q", got.Err)
 	}
-	if got := osq(t, q, "x\n", "map", "-", "--", "warn", evil); !strings.HasPrefix(got.err, evil+" x\n") {
-		t.Errorf("%q", got.err)
+	if got := osqTest(t, q, "x\n", "map", "-", "--", "warn", evil); !strings.HasPrefix(got.Err, evil+" x\n") {
+		t.Errorf("%q", got.Err)
 	}
-	if got := osq(t, q, "", "job", "show", "c", "--json"); !strings.Contains(got.out, "evil\u009b1m\u202e") || !strings.Contains(got.out, result) {
-		t.Errorf("%q", got.out)
+	if got := osqTest(t, q, "", "job", "show", "c", "--json"); !strings.Contains(got.Out, "evil\u009b1m\u202e") || !strings.Contains(got.Out, result) {
+		t.Errorf("%q", got.Out)
 	}
 }
 
 // The lines of the worker are for people; the cluster gets the error as it was.
 func TestWorkerLinesDoNotCommandTheTerminal(t *testing.T) {
-	q := newQueueFake(t)
-	q.add(v1.NewJob{ID: "j1", Type: "wait"})
-	q.add(v1.NewJob{ID: "j2", Type: "title"})
-	q.jobs[1].Status = v1.StatusUnclaimed
+	q := clitest.NewFake(t)
+	q.Add(v1.NewJob{ID: "j1", Type: "wait"})
+	q.Add(v1.NewJob{ID: "j2", Type: "title"})
+	q.Jobs[1].Status = v1.StatusUnclaimed
 	got := runUntil(t, q, allEnded, "--exec", `wait=sh -c 'head -c 1000 /dev/zero >&2; printf end >&2; exit 4'`,
 		"--exec", `title=sh -c 'printf "\033]0;mine\007 \302\233" >&2; exit 4'`)
-	harmless(t, "worker", got.out+got.err)
+	harmless(t, "worker", got.Out+got.Err)
 	for _, want := range []string{`exit status 4: \x00(×1000)end` + "\n", `exit status 4: \x1b]0;mine\a \u009b` + "\n"} {
-		if !strings.Contains(got.out, want) {
-			t.Errorf("%q is missing:\n%s", want, got.out)
+		if !strings.Contains(got.Out, want) {
+			t.Errorf("%q is missing:\n%s", want, got.Out)
 		}
 	}
-	if reason := q.all()[1].LastError; !strings.Contains(reason, "\x1b]0;mine\a \u009b") {
+	if reason := q.All()[1].LastError; !strings.Contains(reason, "\x1b]0;mine\a \u009b") {
 		t.Errorf("%q", reason)
 	}
 }
@@ -139,13 +140,13 @@ func TestLogLinesDoNotCommandTheTerminal(t *testing.T) {
 // Messages for people never contain control characters, even where the output of a job
 // is passed through.
 func TestFailuresDoNotCommandTheTerminal(t *testing.T) {
-	q := newQueueFake(t)
-	for _, got := range []ended{
-		osq(t, q, "", "run", "--", "fail", evil), osq(t, q, "x\n", "map", "-", "--", "fail", evil),
-		osq(t, q, "", "job", "cancel", evil, "k"),
+	q := clitest.NewFake(t)
+	for _, got := range []clitest.Result{
+		osqTest(t, q, "", "run", "--", "fail", evil), osqTest(t, q, "x\n", "map", "-", "--", "fail", evil),
+		osqTest(t, q, "", "job", "cancel", evil, "k"),
 	} {
-		harmless(t, "failure", got.out+got.err)
-		if !strings.Contains(got.out+got.err, evilShown) {
+		harmless(t, "failure", got.Out+got.Err)
+		if !strings.Contains(got.Out+got.Err, evilShown) {
 			t.Errorf("%+v", got)
 		}
 	}

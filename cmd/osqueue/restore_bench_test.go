@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"osqueue/fsm/fsmpb"
+	"osqueue/internal/cli/clitest"
 	"osqueue/internal/cli/view"
 )
 
@@ -83,7 +84,7 @@ func BenchmarkVerify(b *testing.B) {
 // benchCommand runs a command line, which must end well.
 func benchCommand(b *testing.B, args ...string) {
 	b.Helper()
-	var out, errOut safeBuffer
+	var out, errOut clitest.Buffer
 	g := view.NewGlobals(version)
 	g.Out, g.Err = &out, &errOut
 	if code := run(b.Context(), args, g); code != view.ExitOK {

@@ -8,6 +8,7 @@ import (
 
 	v1 "osqueue/client/api/v1"
 	"osqueue/election"
+	"osqueue/internal/cli/clitest"
 	"osqueue/internal/cli/view"
 	"osqueue/storage/file"
 )
@@ -73,7 +74,7 @@ func TestRestoreIsAdoptedAndRefused(t *testing.T) {
 	})
 
 	old.run("restore", "--from", old.bucket(), "--to", old.bucket(), "--replace", "--broker-timeout", "1ms")
-	old.out = safeBuffer{}
+	old.out = clitest.Buffer{}
 	old.launch()
 	reason := ""
 	old.eventually("the refusal", func() bool {

@@ -92,7 +92,7 @@ func TestRestoreAnEarlierState(t *testing.T) {
 	to, dir := empty(t)
 	before := treeOf(t, r.dir)
 	got := offlineRun(t, "restore", "--from", r.url(), "--at", "2-7", "--to", to)
-	if got.code != view.ExitOK {
+	if got.Code != view.ExitOK {
 		t.Fatalf("%+v", got)
 	}
 	doc, m := stored(t, dir)
@@ -111,8 +111,8 @@ func TestRestoreAnEarlierState(t *testing.T) {
 		"Written to " + to + ": 4 jobs, LSN 3-8, lineage " + doc.Lineage(), "--data EMPTY-DIRECTORY",
 		"osqueue queue resume mail report wc\n", "osqueue cron resume night\n",
 	} {
-		if !strings.Contains(got.out, text) {
-			t.Errorf("%q is missing in\n%s", text, got.out)
+		if !strings.Contains(got.Out, text) {
+			t.Errorf("%q is missing in\n%s", text, got.Out)
 		}
 	}
 	if after := treeOf(t, r.dir); after != before {
@@ -168,7 +168,7 @@ func TestRestoreUnpaused(t *testing.T) {
 	r := story(t, false)
 	to, dir := empty(t)
 	got := offlineRun(t, "restore", "--from", r.url(), "--to", to, "--resume")
-	if got.code != view.ExitOK || !strings.Contains(got.out, "work goes on as soon as") || strings.Contains(got.out, "queue resume") {
+	if got.Code != view.ExitOK || !strings.Contains(got.Out, "work goes on as soon as") || strings.Contains(got.Out, "queue resume") {
 		t.Fatalf("%+v", got)
 	}
 	_, m := stored(t, dir)
@@ -189,12 +189,12 @@ func TestRestoreLargeState(t *testing.T) {
 	}
 	r.flush(true, begunAt)
 	to, dir := empty(t)
-	if got := offlineRun(t, "restore", "--from", r.url(), "--to", to, "--json"); got.code != view.ExitOK {
+	if got := offlineRun(t, "restore", "--from", r.url(), "--to", to, "--json"); got.Code != view.ExitOK {
 		t.Fatalf("%+v", got)
 	} else {
 		var report restoreReport
-		if err := json.Unmarshal([]byte(got.out), &report); err != nil || report.Written == nil || report.Written.Inline || report.Written.Jobs != 4000 {
-			t.Errorf("%v %s", err, got.out)
+		if err := json.Unmarshal([]byte(got.Out), &report); err != nil || report.Written == nil || report.Written.Inline || report.Written.Jobs != 4000 {
+			t.Errorf("%v %s", err, got.Out)
 		}
 	}
 	doc, m := stored(t, dir)
@@ -240,7 +240,7 @@ func TestRestoreListensBeforeItReplaces(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Fatal(err)
 		}
-		if got := offlineRun(t, append(args, "300ms")...); got.code != view.ExitOK {
+		if got := offlineRun(t, append(args, "300ms")...); got.Code != view.ExitOK {
 			t.Errorf("%v ahead: %+v", ahead, got)
 		}
 	}
@@ -253,7 +253,7 @@ func TestRestoreReplaces(t *testing.T) {
 	fails(t, []string{"restore", "--from", r.url(), "--to", other.url()}, "holds a queue already", recordedLineage, "--replace")
 	fails(t, []string{"branch", "--from", r.url(), "--to", other.url()}, "choose another bucket or prefix")
 	got := offlineRun(t, "restore", "--from", r.url(), "--to", other.url(), "--dry-run")
-	if got.code != view.ExitOK || !strings.Contains(got.out, "Without --dry-run it would be refused") || !strings.Contains(got.out, "AT --to") {
+	if got.Code != view.ExitOK || !strings.Contains(got.Out, "Without --dry-run it would be refused") || !strings.Contains(got.Out, "AT --to") {
 		t.Errorf("%+v", got)
 	}
 	other.flush(false, time.Now())
@@ -270,7 +270,7 @@ func TestRestoreReplaces(t *testing.T) {
 	}
 	got = offlineRun(t, "restore", "--from", r.url(), "--at", "2-7", "--to", other.url(), "--replace", "--json")
 	var report restoreReport
-	if err := json.Unmarshal([]byte(got.out), &report); err != nil || report.Written == nil || report.There == nil || report.There.LSN != "2-12" {
+	if err := json.Unmarshal([]byte(got.Out), &report); err != nil || report.Written == nil || report.There == nil || report.There.LSN != "2-12" {
 		t.Fatalf("%v %+v", err, got)
 	}
 	if kept, err := os.ReadFile(filepath.Join(other.dir, report.Written.Copy)); err != nil || !bytes.Equal(kept, was) {
@@ -281,7 +281,7 @@ func TestRestoreReplaces(t *testing.T) {
 		t.Errorf("%+v", doc.Header)
 	}
 	back := []string{"restore", "--from", other.url(), "--document", report.Written.Copy, "--to", other.url(), "--replace", "--at", "2-12"}
-	if got := offlineRun(t, back...); got.code != view.ExitOK {
+	if got := offlineRun(t, back...); got.Code != view.ExitOK {
 		t.Fatalf("%+v", got)
 	}
 	if _, m := stored(t, other.dir); m.Job("n2") == nil {
@@ -295,11 +295,11 @@ func TestRestoreInPlace(t *testing.T) {
 	r := story(t, true)
 	was, _ := stored(t, r.dir)
 	got := offlineRun(t, "restore", "--from", r.url(), "--at", "2-7", "--to", r.url())
-	if got.code != view.ExitUsage || !strings.Contains(got.err, "rewound in place") {
+	if got.Code != view.ExitUsage || !strings.Contains(got.Err, "rewound in place") {
 		t.Errorf("%+v", got)
 	}
 	got = offlineRun(t, "restore", "--from", r.url(), "--at", "2-7", "--to", r.url(), "--replace")
-	if got.code != view.ExitOK || !strings.Contains(got.out, "Nodes that hold what stood there refuse the new document") {
+	if got.Code != view.ExitOK || !strings.Contains(got.Out, "Nodes that hold what stood there refuse the new document") {
 		t.Fatalf("%+v", got)
 	}
 	doc, m := stored(t, r.dir)
@@ -325,7 +325,7 @@ func TestRestoreFromADamagedBucket(t *testing.T) {
 	to, dir := empty(t)
 	fails(t, []string{"restore", "--from", r.url(), "--to", to}, filepath.Base(segments[1]), "osqueue verify")
 	got := offlineRun(t, "restore", "--from", r.url(), "--at", "2-4", "--to", to)
-	if got.code != view.ExitOK || !strings.Contains(got.out, "cannot be read: ") || !strings.Contains(got.out, "?") {
+	if got.Code != view.ExitOK || !strings.Contains(got.Out, "cannot be read: ") || !strings.Contains(got.Out, "?") {
 		t.Fatalf("%+v", got)
 	}
 	if _, m := stored(t, dir); m.Counts().Of(fsm.Unclaimed) != 4 {
@@ -337,7 +337,7 @@ func TestRestoreFromADamagedBucket(t *testing.T) {
 	fails(t, []string{"restore", "--from", to, "--to", to, "--replace"}, "read "+to)
 	fails(t, []string{"restore", "--from", r.url(), "--at", "2-4", "--to", to}, "one that cannot be read")
 	got = offlineRun(t, "restore", "--from", r.url(), "--at", "2-4", "--to", to, "--replace")
-	if got.code != view.ExitOK || !strings.Contains(got.out, "conflicts/unreadable-") {
+	if got.Code != view.ExitOK || !strings.Contains(got.Out, "conflicts/unreadable-") {
 		t.Fatalf("%+v", got)
 	}
 }
@@ -359,16 +359,16 @@ func TestRestoreOfManyTypes(t *testing.T) {
 		"… and 70 rows more, which --json has", "osqueue queue resume 'type 00' 'type 01' ", " 'type 11' …\n    (60 names; --json has all of them)\n",
 		"50 jobs have not ended in what is restored, but have ended since (50 completed)",
 	} {
-		if !strings.Contains(got.out, text) {
+		if !strings.Contains(got.Out, text) {
 			t.Errorf("%q is missing in\n%+v", text, got)
 		}
 	}
-	if n := strings.Count(got.out, "\n"); n > 70 {
+	if n := strings.Count(got.Out, "\n"); n > 70 {
 		t.Errorf("%d lines", n)
 	}
 	var report restoreReport
 	got = offlineRun(t, "restore", "--from", r.url(), "--at", at, "--dry-run", "--json")
-	if err := json.Unmarshal([]byte(got.out), &report); err != nil || len(report.Paused.Types) != 60 || len(report.Rows) != 110 || report.Effects.Again["completed"] != 50 {
+	if err := json.Unmarshal([]byte(got.Out), &report); err != nil || len(report.Paused.Types) != 60 || len(report.Rows) != 110 || report.Effects.Again["completed"] != 50 {
 		t.Errorf("%v %+v", err, report)
 	}
 }
@@ -384,14 +384,14 @@ func TestRestoreAnOriginalDocument(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "queue.json"), []byte(doc), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := offlineRun(t, "inspect", from); got.code != view.ExitOK || !strings.Contains(got.out, "an older broker's: no LSN, no epoch") {
+	if got := offlineRun(t, "inspect", from); got.Code != view.ExitOK || !strings.Contains(got.Out, "an older broker's: no LSN, no epoch") {
 		t.Errorf("%+v", got)
 	}
-	if got := offlineRun(t, "verify", from); got.code != view.ExitOK {
+	if got := offlineRun(t, "verify", from); got.Code != view.ExitOK {
 		t.Errorf("%+v", got)
 	}
 	to, next := empty(t)
-	if got := offlineRun(t, "restore", "--from", from, "--to", to); got.code != view.ExitOK || !strings.Contains(got.out, "osqueue queue resume ''\n") {
+	if got := offlineRun(t, "restore", "--from", from, "--to", to); got.Code != view.ExitOK || !strings.Contains(got.Out, "osqueue queue resume ''\n") {
 		t.Fatalf("%+v", got)
 	}
 	restored, m := stored(t, next)
@@ -413,7 +413,7 @@ func TestRestoreOntoItself(t *testing.T) {
 			{[]string{"restore", "--to", to}, "with --replace the queue is rewound in place"},
 			{[]string{"restore", "--to", to, "--replace", "--broker-timeout", "0"}, "--broker-timeout 0s: must be positive"},
 		} {
-			if got := offlineRun(t, append(tc.args, "--from", r.url())...); got.code != view.ExitUsage || !strings.Contains(got.err, tc.want) {
+			if got := offlineRun(t, append(tc.args, "--from", r.url())...); got.Code != view.ExitUsage || !strings.Contains(got.Err, tc.want) {
 				t.Errorf("%v: %+v", tc.args, got)
 			}
 		}
@@ -425,7 +425,7 @@ func TestBranch(t *testing.T) {
 	r.flush(true, time.Now()) // the original may be alive
 	to, dir := empty(t)
 	got := offlineRun(t, "branch", "--from", r.url(), "--to", to)
-	if got.code != view.ExitOK || !strings.Contains(got.out, "osqueue dev --bucket "+to) || !strings.Contains(got.out, "osqueue queue resume mail new report wc") {
+	if got.Code != view.ExitOK || !strings.Contains(got.Out, "osqueue dev --bucket "+to) || !strings.Contains(got.Out, "osqueue queue resume mail new report wc") {
 		t.Fatalf("%+v", got)
 	}
 	doc, m := stored(t, dir)
@@ -434,7 +434,7 @@ func TestBranch(t *testing.T) {
 	}
 	adoptable(t, doc)
 	for _, flag := range []string{"--replace", "--resume"} {
-		if got := offlineRun(t, "branch", "--from", r.url(), "--to", to, flag); got.code != view.ExitUsage {
+		if got := offlineRun(t, "branch", "--from", r.url(), "--to", to, flag); got.Code != view.ExitUsage {
 			t.Errorf("%s: %+v", flag, got)
 		}
 	}
@@ -452,7 +452,7 @@ func TestRestoreRefusesWhatCannotBeMeant(t *testing.T) {
 		"--from file:///x --dry-run --timeout 0s": "must be positive",
 	} {
 		got := offlineRun(t, append([]string{"restore"}, strings.Fields(line)...)...)
-		if got.code != view.ExitUsage || !strings.Contains(got.err, want) {
+		if got.Code != view.ExitUsage || !strings.Contains(got.Err, want) {
 			t.Errorf("%s: %+v", line, got)
 		}
 	}

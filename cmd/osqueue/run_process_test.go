@@ -20,11 +20,12 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/clitest"
 	"osqueue/internal/cli/view"
 )
 
 // result runs a command line with stdin, and says what became of it.
-func (d *devProcess) result(stdin string, args ...string) ended {
+func (d *devProcess) result(stdin string, args ...string) clitest.Result {
 	d.t.Helper()
 	cmd := d.command(args...)
 	var out, errOut bytes.Buffer
@@ -35,7 +36,7 @@ func (d *devProcess) result(stdin string, args ...string) ended {
 	if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) {
 		d.t.Fatal(err)
 	}
-	return ended{out: out.String(), err: errOut.String(), code: cmd.ProcessState.ExitCode()}
+	return clitest.Result{Out: out.String(), Err: errOut.String(), Code: cmd.ProcessState.ExitCode()}
 }
 
 // Commands on three nodes: their output and exit status, Ctrl-C, many of them
@@ -56,21 +57,21 @@ func (d *devProcess) walkRun(t *testing.T) {
 	for _, c := range []struct {
 		stdin string
 		args  []string
-		want  ended
+		want  clitest.Result
 	}{
-		{"", []string{"echo", "a  b", "$HOME"}, ended{out: "a  b $HOME\n"}},
-		{"three little words", []string{"wc", "-w"}, ended{out: "3\n"}},
-		{"", []string{"sh", "-c", "echo out; echo err >&2; exit 3"}, ended{out: "out\n", err: "err\n", code: 3}},
-		{"", []string{"sh", "-c", "kill -9 $$"}, ended{code: 128 + 9}},
+		{"", []string{"echo", "a  b", "$HOME"}, clitest.Result{Out: "a  b $HOME\n"}},
+		{"three little words", []string{"wc", "-w"}, clitest.Result{Out: "3\n"}},
+		{"", []string{"sh", "-c", "echo out; echo err >&2; exit 3"}, clitest.Result{Out: "out\n", Err: "err\n", Code: 3}},
+		{"", []string{"sh", "-c", "kill -9 $$"}, clitest.Result{Code: 128 + 9}},
 	} {
 		if got := d.result(c.stdin, append([]string{"run", "--"}, c.args...)...); got != c.want {
 			t.Errorf("%v: %+v", c.args, got)
 		}
 	}
-	if got := d.result("", "run", "--", "no-such-program-here"); got.code != 127 || !strings.Contains(got.err, "no-such-program-here") {
+	if got := d.result("", "run", "--", "no-such-program-here"); got.Code != 127 || !strings.Contains(got.Err, "no-such-program-here") {
 		t.Errorf("%+v", got)
 	}
-	if got := d.result("", "run", "--job-timeout", "300ms", "--max-attempts", "1", "--", "sleep", "600"); got.code != view.ExitNotRun || !strings.Contains(got.err, "is dead") {
+	if got := d.result("", "run", "--job-timeout", "300ms", "--max-attempts", "1", "--", "sleep", "600"); got.Code != view.ExitNotRun || !strings.Contains(got.Err, "is dead") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -78,7 +79,7 @@ func (d *devProcess) walkRun(t *testing.T) {
 func (d *devProcess) walkRunInterrupted(t *testing.T) {
 	file := filepath.Join(d.dir, "running")
 	cmd := d.command("run", "--id", "stopped", "--lease", "3s", "--", "sh", "-c", "echo $$ > "+file+"; exec sleep 600")
-	var errOut safeBuffer
+	var errOut clitest.Buffer
 	cmd.Stderr = &errOut
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -115,7 +116,7 @@ func (d *devProcess) walkMapUnread(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := d.command("map", "-", "-q", "--keep-order", "--name", "unread", "--", "sh", "-c", `test "$1" = 0 || sleep 600; echo "$1"`, "sh")
-	var errOut safeBuffer
+	var errOut clitest.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(numbered(2)), out, &errOut
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -133,7 +134,7 @@ func (d *devProcess) walkMapUnread(t *testing.T) {
 func (d *devProcess) walkMap(t *testing.T) {
 	const n = 400
 	cmd := d.command("map", "-", "--keep-order", "-n", "50", "--name", "kill", "--", "sh", "-c", `echo "$1"; exit $(($1 % 200 == 7))`, "sh")
-	var out, errOut safeBuffer
+	var out, errOut clitest.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(numbered(n)), &out, &errOut
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -163,7 +164,7 @@ func (d *devProcess) walkMapInterrupted(t *testing.T) {
 	script := "echo {} >> " + file + "; test {} -lt 20 || until test -e " + ready + "; do sleep 0.05; done; echo {}"
 	line := []string{"map", "-", "--keep-order", "-n", "30", "--name", "again", "-q", "--", "sh", "-c", script}
 	cmd := d.command(line...)
-	var out, errOut safeBuffer
+	var out, errOut clitest.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(numbered(40)), &out, &errOut
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -181,7 +182,7 @@ func (d *devProcess) walkMapInterrupted(t *testing.T) {
 	if err := os.WriteFile(ready, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := d.result(numbered(40), line...); got != (ended{out: numbered(40)}) {
+	if got := d.result(numbered(40), line...); got != (clitest.Result{Out: numbered(40)}) {
 		t.Errorf("%+v", got)
 	}
 	runs, err := os.ReadFile(file)
@@ -204,7 +205,7 @@ func (d *devProcess) walkBar(t *testing.T) {
 		t.Fatal(err)
 	}
 	side.Close()
-	var shown safeBuffer
+	var shown clitest.Buffer
 	copied := make(chan struct{})
 	go func() {
 		defer close(copied)

@@ -13,16 +13,17 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"osqueue/internal/cli/clitest"
 	"osqueue/internal/cli/view"
 )
 
 // program runs a command line of the whole program, without a cluster.
-func program(t *testing.T, args ...string) ended {
+func program(t *testing.T, args ...string) clitest.Result {
 	t.Helper()
 	var out, errOut bytes.Buffer
 	g := &view.Globals{Out: &out, Err: &errOut, Getenv: func(string) string { return "" }}
 	code := run(t.Context(), args, g)
-	return ended{out: out.String(), err: errOut.String(), code: code}
+	return clitest.Result{Out: out.String(), Err: errOut.String(), Code: code}
 }
 
 // A standby whose reads of the bucket are few may never take over.
@@ -80,7 +81,7 @@ func TestServeRefusesWhatCannotWork(t *testing.T) {
 		"--bucket mem:// --http-addr 127.0.0.1:0 --peers n2=10.0.0.2:8080":           "do not name this node",
 	} {
 		got := program(t, append([]string{"serve"}, strings.Fields(line)...)...)
-		if got.code != view.ExitUsage || !strings.Contains(got.err, want) {
+		if got.Code != view.ExitUsage || !strings.Contains(got.Err, want) {
 			t.Errorf("serve %s: %+v", line, got)
 		}
 	}
@@ -100,7 +101,7 @@ func TestDevRefusesWhatCannotWork(t *testing.T) {
 		"-- --max-attempts 0":               "at least 1",
 	} {
 		got := program(t, append([]string{"dev"}, strings.Fields(line)...)...)
-		if got.code != view.ExitUsage || !strings.Contains(got.err, want) {
+		if got.Code != view.ExitUsage || !strings.Contains(got.Err, want) {
 			t.Errorf("dev %s: %+v", line, got)
 		}
 	}
@@ -108,12 +109,12 @@ func TestDevRefusesWhatCannotWork(t *testing.T) {
 
 func TestUnknownCommandsAreWrongUse(t *testing.T) {
 	for _, line := range []string{"nonsense", "--json nonsense", "job nonsense", "version extra", "inspect"} {
-		if got := program(t, strings.Fields(line)...); got.code != view.ExitUsage || got.err == "" {
+		if got := program(t, strings.Fields(line)...); got.Code != view.ExitUsage || got.Err == "" {
 			t.Errorf("%s: %+v", line, got)
 		}
 	}
 	for _, line := range []string{"", "--help", "help serve", "job", "completion bash"} {
-		if got := program(t, strings.Fields(line)...); got.code != view.ExitOK || got.out == "" || got.err != "" {
+		if got := program(t, strings.Fields(line)...); got.Code != view.ExitOK || got.Out == "" || got.Err != "" {
 			t.Errorf("%s: %+v", line, got)
 		}
 	}
@@ -121,22 +122,22 @@ func TestUnknownCommandsAreWrongUse(t *testing.T) {
 
 func TestHelpHidesWhatMeansNothing(t *testing.T) {
 	for line, hidden := range map[string]string{"serve": "--servers", "dev restart": "--timeout", "version": "--servers", "inspect": "--servers"} {
-		if got := program(t, append(strings.Fields(line), "--help")...); strings.Contains(got.out, hidden) {
-			t.Errorf("%s: %s", line, got.out)
+		if got := program(t, append(strings.Fields(line), "--help")...); strings.Contains(got.Out, hidden) {
+			t.Errorf("%s: %s", line, got.Out)
 		}
 	}
-	if got := program(t, "serve", "--help"); strings.Contains(got.out, "-1ns") {
-		t.Errorf("a default that nobody can read: %s", got.out)
+	if got := program(t, "serve", "--help"); strings.Contains(got.Out, "-1ns") {
+		t.Errorf("a default that nobody can read: %s", got.Out)
 	}
-	if got := program(t, "status", "--help"); !strings.Contains(got.out, "--servers") {
-		t.Errorf("status: %s", got.out)
+	if got := program(t, "status", "--help"); !strings.Contains(got.Out, "--servers") {
+		t.Errorf("status: %s", got.Out)
 	}
 }
 
 // A mistyped directory must not be made by looking into it.
 func TestInspectWritesNothing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "bucket")
-	if got := program(t, "inspect", "file://"+dir); got.code != view.ExitFailure || !strings.Contains(got.err, "has no queue.json") {
+	if got := program(t, "inspect", "file://"+dir); got.Code != view.ExitFailure || !strings.Contains(got.Err, "has no queue.json") {
 		t.Errorf("%+v", got)
 	}
 	if _, err := os.Stat(dir); err == nil {

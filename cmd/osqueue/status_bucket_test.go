@@ -8,6 +8,7 @@ import (
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
 	"osqueue/cluster"
+	"osqueue/internal/cli/clitest"
 )
 
 // The leader's word on the bucket, as people read it.
@@ -88,22 +89,22 @@ func TestDollars(t *testing.T) {
 }
 
 func TestStatusTellsThatWritesAreRefused(t *testing.T) {
-	q := newQueueFake(t)
-	q.status.Refusing, q.status.MaxFlushLagMs, q.status.FlushError = (&cluster.FlushLagError{
+	q := clitest.NewFake(t)
+	q.Status.Refusing, q.Status.MaxFlushLagMs, q.Status.FlushError = (&cluster.FlushLagError{
 		Lag: 301 * time.Second, Max: 5 * time.Minute, Cause: "timeout",
 	}).Error(), 300_000, "timeout"
-	q.status.Snapshots = &v1.Snapshots{Failing: "no room", Damaged: "2-70"}
-	q.status.Inbox = &v1.Inbox{Failing: "no list"}
-	got := osq(t, q, "", "status")
+	q.Status.Snapshots = &v1.Snapshots{Failing: "no room", Damaged: "2-70"}
+	q.Status.Inbox = &v1.Inbox{Failing: "no list"}
+	got := osqTest(t, q, "", "status")
 	for _, want := range []string{
 		"\n\n127.0.0.1:", ": writes are refused: the bucket is 5m1s behind, at most 5m0s are allowed (--max-flush-lag): timeout\n", ": a snapshot cannot be uploaded: no room\n",
 		": a local snapshot is damaged: 2-70\n", ": the drop box cannot be emptied: no list\n", "\nbehind    5 entries", "(writes are refused from 5m on)\n",
 	} {
-		if !strings.Contains(got.out, want) {
-			t.Errorf("%q is missing:\n%s", want, got.out)
+		if !strings.Contains(got.Out, want) {
+			t.Errorf("%q is missing:\n%s", want, got.Out)
 		}
 	}
-	if strings.Contains(got.out, "the last flush failed") || strings.Count(got.out, "writes are refused:") != 1 || strings.Contains(got.out, "until it catches up") {
-		t.Errorf("the same is said twice:\n%s", got.out)
+	if strings.Contains(got.Out, "the last flush failed") || strings.Count(got.Out, "writes are refused:") != 1 || strings.Contains(got.Out, "until it catches up") {
+		t.Errorf("the same is said twice:\n%s", got.Out)
 	}
 }

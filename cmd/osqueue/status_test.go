@@ -9,52 +9,53 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/clitest"
 	"osqueue/internal/cli/view"
 )
 
 func TestStatusTable(t *testing.T) {
-	q := newQueueFake(t)
-	q.status.Fence.Reason = "a reason"
-	q.status.FlushError = "bucket away"
-	c := newCommand(t, q.srv.URL, "127.0.0.1:1")
-	got := c.run("status")
-	if got.code != view.ExitOK {
+	q := clitest.NewFake(t)
+	q.Status.Fence.Reason = "a reason"
+	q.Status.FlushError = "bucket away"
+	c := newTestCommand(t, q.Server.URL, "127.0.0.1:1")
+	got := c.Run("status")
+	if got.Code != view.ExitOK {
 		t.Fatalf("%+v", got)
 	}
-	lines := strings.Split(got.out, "\n")
-	host := strings.TrimPrefix(q.srv.URL, "http://")
+	lines := strings.Split(got.Out, "\n")
+	host := strings.TrimPrefix(q.Server.URL, "http://")
 	want := strings.Fields(host + " n1 leader 3 n1 3-17 3-12 5/40ms active 4 3 2 11 1 6")
 	if fields := strings.Fields(lines[1]); strings.Join(fields, " ") != strings.Join(want, " ") {
 		t.Errorf("%v", fields)
 	}
 	if len(strings.Fields(lines[0])) != len(want) || len(strings.Fields(lines[2])) != len(want) {
-		t.Errorf("the columns differ:\n%s", got.out)
+		t.Errorf("the columns differ:\n%s", got.Out)
 	}
 	for _, text := range []string{host + ": a reason", "the last flush failed: bucket away", "127.0.0.1:1: ", "connection refused"} {
-		if !strings.Contains(got.out, text) {
-			t.Errorf("%q is missing:\n%s", text, got.out)
+		if !strings.Contains(got.Out, text) {
+			t.Errorf("%q is missing:\n%s", text, got.Out)
 		}
 	}
 	if at := strings.Index(lines[0], "NODE"); at != strings.Index(lines[1], "n1 ") {
-		t.Errorf("not aligned:\n%s", got.out)
+		t.Errorf("not aligned:\n%s", got.Out)
 	}
-	if strings.Contains(got.out, "\x1b") {
+	if strings.Contains(got.Out, "\x1b") {
 		t.Error("there are colours")
 	}
 }
 
 func TestStatusJSON(t *testing.T) {
-	q := newQueueFake(t)
-	c := newCommand(t, q.srv.URL, "127.0.0.1:1")
-	got := c.run("status", "--json")
+	q := clitest.NewFake(t)
+	c := newTestCommand(t, q.Server.URL, "127.0.0.1:1")
+	got := c.Run("status", "--json")
 	var out struct {
 		Nodes []struct {
 			Server, Error string
 			Status        *v1.Status
 		}
 	}
-	if err := json.Unmarshal([]byte(got.out), &out, json.MatchCaseInsensitiveNames(true)); err != nil {
-		t.Fatal(err, got.out)
+	if err := json.Unmarshal([]byte(got.Out), &out, json.MatchCaseInsensitiveNames(true)); err != nil {
+		t.Fatal(err, got.Out)
 	}
 	if len(out.Nodes) != 2 || out.Nodes[0].Status.LSN != "3-17" || out.Nodes[1].Status != nil || out.Nodes[1].Error == "" {
 		t.Errorf("%+v", out)
@@ -62,13 +63,13 @@ func TestStatusJSON(t *testing.T) {
 }
 
 func TestStatusWithoutLeader(t *testing.T) {
-	q := newQueueFake(t)
-	q.status.State, q.status.Leader = v1.StateCandidate, nil
-	if got := osq(t, q, "", "status"); got.code != view.ExitFailure || !strings.Contains(got.err, "no leader; 1 node answers") || !strings.Contains(got.out, "candidate") {
+	q := clitest.NewFake(t)
+	q.Status.State, q.Status.Leader = v1.StateCandidate, nil
+	if got := osqTest(t, q, "", "status"); got.Code != view.ExitFailure || !strings.Contains(got.Err, "no leader; 1 node answers") || !strings.Contains(got.Out, "candidate") {
 		t.Errorf("%+v", got)
 	}
-	c := newCommand(t, "127.0.0.1:1")
-	if got := c.run("status"); got.code != view.ExitFailure || !strings.Contains(got.err, "osqueue dev") {
+	c := newTestCommand(t, "127.0.0.1:1")
+	if got := c.Run("status"); got.Code != view.ExitFailure || !strings.Contains(got.Err, "osqueue dev") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -100,13 +101,13 @@ func TestStatusSaysWhyNobodyLeads(t *testing.T) {
 
 // A majority runs, and waiting would not help.
 func TestStatusOfAStandby(t *testing.T) {
-	q := newQueueFake(t)
-	q.status.State, q.status.Leader = v1.StateCandidate, nil
+	q := clitest.NewFake(t)
+	q.Status.State, q.Status.Leader = v1.StateCandidate, nil
 	for _, state := range []string{"standby", "refused", "fenced"} {
-		q.status.Fence = v1.Fence{State: state, Reason: "the document belongs to another broker"}
-		got := osq(t, q, "", "status")
-		if got.code != view.ExitFailure || !strings.Contains(got.err, "the bucket is not theirs ("+state+")") || strings.Contains(got.err, "majority") ||
-			!strings.Contains(got.out, "belongs to another broker") {
+		q.Status.Fence = v1.Fence{State: state, Reason: "the document belongs to another broker"}
+		got := osqTest(t, q, "", "status")
+		if got.Code != view.ExitFailure || !strings.Contains(got.Err, "the bucket is not theirs ("+state+")") || strings.Contains(got.Err, "majority") ||
+			!strings.Contains(got.Out, "belongs to another broker") {
 			t.Errorf("%+v", got)
 		}
 	}
@@ -114,37 +115,37 @@ func TestStatusOfAStandby(t *testing.T) {
 
 // A follower that is asked alone knows of a leader elsewhere.
 func TestStatusOfAFollower(t *testing.T) {
-	q := newQueueFake(t)
+	q := clitest.NewFake(t)
 	leader, address := "n2", "127.0.0.1:2"
-	q.status.State, q.status.Leader, q.status.LeaderAddress = v1.StateFollower, &leader, &address
-	got := osq(t, q, "", "status")
-	if got.code != view.ExitOK || !strings.Contains(got.out, " n2 ") || !strings.Contains(got.out, "3-17  3-12     -  ") || strings.Contains(got.out, "behind") {
+	q.Status.State, q.Status.Leader, q.Status.LeaderAddress = v1.StateFollower, &leader, &address
+	got := osqTest(t, q, "", "status")
+	if got.Code != view.ExitOK || !strings.Contains(got.Out, " n2 ") || !strings.Contains(got.Out, "3-17  3-12     -  ") || strings.Contains(got.Out, "behind") {
 		t.Errorf("%+v", got)
 	}
-	q.status.FlushedLSN = "0-0"
-	if got := osq(t, q, "", "status"); !strings.Contains(got.out, "3-17  -        -  ") {
+	q.Status.FlushedLSN = "0-0"
+	if got := osqTest(t, q, "", "status"); !strings.Contains(got.Out, "3-17  -        -  ") {
 		t.Errorf("%+v", got)
 	}
-	c := newCommand(t, q.srv.URL, address) // the leader was asked, and is dead
-	if got := c.run("status"); got.code != view.ExitFailure || !strings.Contains(got.err, "no leader") {
+	c := newTestCommand(t, q.Server.URL, address) // the leader was asked, and is dead
+	if got := c.Run("status"); got.Code != view.ExitFailure || !strings.Contains(got.Err, "no leader") {
 		t.Errorf("%+v", got)
 	}
 }
 
 func TestStatusCheck(t *testing.T) {
-	q := newQueueFake(t)
-	host := strings.TrimPrefix(q.srv.URL, "http://")
-	if got := osq(t, q, "", "status", "--check"); got.code != view.ExitOK || got.out != "" || got.err != "" {
+	q := clitest.NewFake(t)
+	host := strings.TrimPrefix(q.Server.URL, "http://")
+	if got := osqTest(t, q, "", "status", "--check"); got.Code != view.ExitOK || got.Out != "" || got.Err != "" {
 		t.Errorf("%+v", got)
 	}
-	if got := newCommand(t, "127.0.0.1:1").run("status", "--check", host); got.code != view.ExitOK {
+	if got := newTestCommand(t, "127.0.0.1:1").Run("status", "--check", host); got.Code != view.ExitOK {
 		t.Errorf("%+v", got)
 	}
-	if got := newCommand(t, host, "127.0.0.1:1").run("status", "--check"); got.code != view.ExitFailure || !strings.Contains(got.err, "127.0.0.1:1 is not ready") {
+	if got := newTestCommand(t, host, "127.0.0.1:1").Run("status", "--check"); got.Code != view.ExitFailure || !strings.Contains(got.Err, "127.0.0.1:1 is not ready") {
 		t.Errorf("%+v", got)
 	}
-	q.ready = false
-	if got := osq(t, q, "", "status", "--check"); got.code != view.ExitFailure || !strings.Contains(got.err, "no leader yet") {
+	q.Ready = false
+	if got := osqTest(t, q, "", "status", "--check"); got.Code != view.ExitFailure || !strings.Contains(got.Err, "no leader yet") {
 		t.Errorf("%+v", got)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"osqueue/internal/cli/clitest"
 	"osqueue/internal/cli/view"
 )
 
@@ -36,26 +37,26 @@ func TestInterruptedWhileReading(t *testing.T) {
 		"job delete --all",
 	} {
 		q := withJobs(t, 0, 1, 0)
-		if got := interruptedReading(t, q, line); got.code != view.ExitInterrupted || len(q.all()) != 1 {
-			t.Errorf("%s: %+v, %d jobs", line, got, len(q.all()))
+		if got := interruptedReading(t, q, line); got.Code != view.ExitInterrupted || len(q.All()) != 1 {
+			t.Errorf("%s: %+v, %d jobs", line, got, len(q.All()))
 		}
 	}
 }
 
 // interruptedReading runs a command line that is interrupted when it reads from a
 // terminal.
-func interruptedReading(t *testing.T, q *queueFake, line string) ended {
+func interruptedReading(t *testing.T, q *clitest.Fake, line string) clitest.Result {
 	t.Helper()
 	in, write := io.Pipe()
 	defer write.Close()
 	stdin := &begunReader{Reader: in, begun: make(chan struct{}, 1)}
-	c := newCommand(t, q.srv.URL)
-	context.AfterFunc(c.ctx, func() { write.Close() }) // else a failure would be a test that hangs
-	ctx, interrupt := context.WithCancel(c.ctx)
-	c.ctx, c.stdin, c.tty = ctx, stdin, true
+	c := newTestCommand(t, q.Server.URL)
+	context.AfterFunc(c.Ctx, func() { write.Close() }) // else a failure would be a test that hangs
+	ctx, interrupt := context.WithCancel(c.Ctx)
+	c.Ctx, c.Stdin, c.Tty = ctx, stdin, true
 	go func() {
 		<-stdin.begun
 		interrupt()
 	}()
-	return c.run(strings.Fields(line)...)
+	return c.Run(strings.Fields(line)...)
 }

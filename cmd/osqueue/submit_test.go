@@ -19,6 +19,7 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/clitest"
 	"osqueue/internal/cli/view"
 )
 
@@ -35,10 +36,10 @@ func TestSubmitOne(t *testing.T) {
 		{`submit wc 1`, "not read", `1`, "wc"},
 	}
 	for _, c := range cases {
-		q := newQueueFake(t)
-		got := osq(t, q, c.stdin, strings.Fields(c.line)...)
-		jobs := q.all()
-		if got.code != view.ExitOK || len(jobs) != 1 || got.out != jobs[0].ID+"\n" {
+		q := clitest.NewFake(t)
+		got := osqTest(t, q, c.stdin, strings.Fields(c.line)...)
+		jobs := q.All()
+		if got.Code != view.ExitOK || len(jobs) != 1 || got.Out != jobs[0].ID+"\n" {
 			t.Fatalf("%s: %+v, %+v", c.line, got, jobs)
 		}
 		if string(jobs[0].Payload) != c.payload || jobs[0].Type != c.kind {
@@ -48,57 +49,57 @@ func TestSubmitOne(t *testing.T) {
 }
 
 func TestSubmitFlags(t *testing.T) {
-	q := newQueueFake(t)
-	got := osq(t, q, "", strings.Fields("submit a 1 --id mine --priority -4 --max-attempts 9 --lease 2s --json")...)
-	if want := `{"jobId":"mine","lsn":"3-1"}` + "\n"; got.out != want || got.code != view.ExitOK {
+	q := clitest.NewFake(t)
+	got := osqTest(t, q, "", strings.Fields("submit a 1 --id mine --priority -4 --max-attempts 9 --lease 2s --json")...)
+	if want := `{"jobId":"mine","lsn":"3-1"}` + "\n"; got.Out != want || got.Code != view.ExitOK {
 		t.Errorf("%+v", got)
 	}
-	if j := q.all()[0]; j.Priority != -4 || j.MaxAttempts != 9 || j.LeaseMs != 2000 {
+	if j := q.All()[0]; j.Priority != -4 || j.MaxAttempts != 9 || j.LeaseMs != 2000 {
 		t.Errorf("%+v", j)
 	}
-	got = osq(t, q, "", strings.Fields("submit a 1 --id mine --json")...)
-	if !strings.Contains(got.out, `"duplicate":true`) {
+	got = osqTest(t, q, "", strings.Fields("submit a 1 --id mine --json")...)
+	if !strings.Contains(got.Out, `"duplicate":true`) {
 		t.Errorf("%+v", got)
 	}
 }
 
 func TestSubmitDevNullIsNoPayload(t *testing.T) {
-	q := newQueueFake(t)
+	q := clitest.NewFake(t)
 	null, err := os.Open(os.DevNull)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer null.Close()
-	c := newCommand(t, q.srv.URL)
-	c.stdin = null
-	if got := c.run("submit", "a"); got.code != view.ExitOK || q.all()[0].Payload != nil {
+	c := newTestCommand(t, q.Server.URL)
+	c.Stdin = null
+	if got := c.Run("submit", "a"); got.Code != view.ExitOK || q.All()[0].Payload != nil {
 		t.Errorf("%+v", got)
 	}
 }
 
 func TestSubmitPayloadIsBounded(t *testing.T) {
-	q := newQueueFake(t)
-	got := osq(t, q, strings.Repeat(" ", maxPayload+1), "submit", "a")
-	if got.code != view.ExitFailure || !strings.Contains(got.err, "larger than") || len(q.all()) != 0 {
+	q := clitest.NewFake(t)
+	got := osqTest(t, q, strings.Repeat(" ", maxPayload+1), "submit", "a")
+	if got.Code != view.ExitFailure || !strings.Contains(got.Err, "larger than") || len(q.All()) != 0 {
 		t.Errorf("%+v", got)
 	}
 }
 
 func TestSubmitWait(t *testing.T) {
-	q := newQueueFake(t)
-	if got := osq(t, q, "", "submit", "good", "[7]", "--wait"); got.out != "[7]\n" || got.code != view.ExitOK {
+	q := clitest.NewFake(t)
+	if got := osqTest(t, q, "", "submit", "good", "[7]", "--wait"); got.Out != "[7]\n" || got.Code != view.ExitOK {
 		t.Errorf("%+v", got)
 	}
-	got := osq(t, q, "", "submit", "bad", "1", "--wait")
-	if got.code != view.ExitFailure || got.out != "" || !strings.Contains(got.err, "dead: no luck") {
+	got := osqTest(t, q, "", "submit", "bad", "1", "--wait")
+	if got.Code != view.ExitFailure || got.Out != "" || !strings.Contains(got.Err, "dead: no luck") {
 		t.Errorf("%+v", got)
 	}
-	got = osq(t, q, "", "submit", "good", "1", "--wait", "--json")
-	if !strings.Contains(got.out, `"status":"completed"`) || !strings.Contains(got.out, `"result":1`) {
+	got = osqTest(t, q, "", "submit", "good", "1", "--wait", "--json")
+	if !strings.Contains(got.Out, `"status":"completed"`) || !strings.Contains(got.Out, `"result":1`) {
 		t.Errorf("%+v", got)
 	}
-	got = osq(t, q, "", "submit", "wait", "1", "--wait", "--wait-for", "50ms")
-	if got.code != view.ExitFailure || !strings.Contains(got.err, "is enqueued") || !strings.Contains(got.err, "available") {
+	got = osqTest(t, q, "", "submit", "wait", "1", "--wait", "--wait-for", "50ms")
+	if got.Code != view.ExitFailure || !strings.Contains(got.Err, "is enqueued") || !strings.Contains(got.Err, "available") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -113,11 +114,11 @@ func numbered(n int) string {
 
 // The rate of a submission is not that of the workers.
 func TestSubmitRateIsThatOfTheSubmission(t *testing.T) {
-	q := newQueueFake(t)
+	q := clitest.NewFake(t)
 	const wait = 2 * time.Second
-	got := osq(t, q, "1\n2\n", "submit", "wait", "--file", "-", "--wait", "--wait-for", wait.String())
-	found := regexp.MustCompile(`submitted 2 jobs in (\S+) \(\d+ jobs/s\); 0 ended within (\S+)\n`).FindStringSubmatch(got.err)
-	if got.code != view.ExitFailure || found == nil {
+	got := osqTest(t, q, "1\n2\n", "submit", "wait", "--file", "-", "--wait", "--wait-for", wait.String())
+	found := regexp.MustCompile(`submitted 2 jobs in (\S+) \(\d+ jobs/s\); 0 ended within (\S+)\n`).FindStringSubmatch(got.Err)
+	if got.Code != view.ExitFailure || found == nil {
 		t.Fatalf("%+v", got)
 	}
 	submitted, err := time.ParseDuration(found[1])
@@ -125,46 +126,46 @@ func TestSubmitRateIsThatOfTheSubmission(t *testing.T) {
 	if err != nil || err2 != nil || submitted >= wait/2 || all < wait {
 		t.Errorf("%+v", got)
 	}
-	if got := osq(t, q, "\n", "submit", "wait", "--file", "-"); got.err != "submitted 0 jobs\n" {
+	if got := osqTest(t, q, "\n", "submit", "wait", "--file", "-"); got.Err != "submitted 0 jobs\n" {
 		t.Errorf("%+v", got)
 	}
 }
 
 func TestSubmitFileInBatches(t *testing.T) {
-	q := newQueueFake(t)
+	q := clitest.NewFake(t)
 	const n = 4321
 	file := filepath.Join(t.TempDir(), "lines")
 	if err := os.WriteFile(file, []byte(numbered(n)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	got := osq(t, q, "", "submit", "a", "--file", file, "--id", "run")
-	if got.code != view.ExitOK || !strings.Contains(got.err, "submitted 4321 jobs in ") || !strings.Contains(got.err, "jobs/s") {
-		t.Fatalf("%s", got.err)
+	got := osqTest(t, q, "", "submit", "a", "--file", file, "--id", "run")
+	if got.Code != view.ExitOK || !strings.Contains(got.Err, "submitted 4321 jobs in ") || !strings.Contains(got.Err, "jobs/s") {
+		t.Fatalf("%s", got.Err)
 	}
-	ids := strings.Fields(got.out)
+	ids := strings.Fields(got.Out)
 	for i, id := range ids {
 		if id != fmt.Sprintf("run-%d", i+1) {
 			t.Fatalf("line %d is %s", i+1, id)
 		}
 	}
-	slices.Sort(q.batches)
-	if len(ids) != n || !slices.Equal(q.batches, []int{321, 1000, 1000, 1000, 1000}) {
-		t.Errorf("%d ids, batches %v", len(ids), q.batches)
+	slices.Sort(q.Batches)
+	if len(ids) != n || !slices.Equal(q.Batches, []int{321, 1000, 1000, 1000, 1000}) {
+		t.Errorf("%d ids, batches %v", len(ids), q.Batches)
 	}
-	got = osq(t, q, "", "submit", "a", "--file", file, "--id", "run")
-	if len(q.all()) != n || !strings.Contains(got.err, "4321 of them were there already") {
-		t.Errorf("%s", got.err)
+	got = osqTest(t, q, "", "submit", "a", "--file", file, "--id", "run")
+	if len(q.All()) != n || !strings.Contains(got.Err, "4321 of them were there already") {
+		t.Errorf("%s", got.Err)
 	}
 }
 
 func TestSubmitFileOfJobs(t *testing.T) {
-	q := newQueueFake(t)
+	q := clitest.NewFake(t)
 	lines := `{"id":"x","type":"a","payload":{"b": [1]},"priority":3,"maxAttempts":1,"leaseMs":1500}
 
 {"type":"","delayMs":5}` + "\r\n" + `{"type":"b","runAt":99,"payload":null}`
-	got := osq(t, q, lines, "submit", "--file", "-", "--json", "--priority", "7", "--delay", "1h")
-	jobs := q.all()
-	if got.code != view.ExitOK || len(jobs) != 3 || !strings.HasPrefix(got.out, `{"jobId":"x"}`+"\n") {
+	got := osqTest(t, q, lines, "submit", "--file", "-", "--json", "--priority", "7", "--delay", "1h")
+	jobs := q.All()
+	if got.Code != view.ExitOK || len(jobs) != 3 || !strings.HasPrefix(got.Out, `{"jobId":"x"}`+"\n") {
 		t.Fatalf("%+v, %+v", got, jobs)
 	}
 	if j := jobs[0]; j.Type != "a" || string(j.Payload) != `{"b": [1]}` || j.Priority != 3 || j.MaxAttempts != 1 || j.LeaseMs != 1500 {
@@ -189,13 +190,13 @@ func TestSubmitFileNamesTheBadLine(t *testing.T) {
 		"too long":       {"submit a --file -", "1\n" + strings.Repeat("9", maxPayload+1), "line 2 is longer"},
 		"not UTF-8":      {"submit a --text --file -", "a\n\xff\n", "line 2 is not UTF-8"},
 	} {
-		q := newQueueFake(t)
-		got := osq(t, q, c.lines, strings.Fields(c.args)...)
-		if got.code != view.ExitFailure || !strings.Contains(got.err, c.want) {
+		q := clitest.NewFake(t)
+		got := osqTest(t, q, c.lines, strings.Fields(c.args)...)
+		if got.Code != view.ExitFailure || !strings.Contains(got.Err, c.want) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	if got := osq(t, newQueueFake(t), "", "submit", "a", "--file", "/no/such/file"); got.code != view.ExitFailure {
+	if got := osqTest(t, clitest.NewFake(t), "", "submit", "a", "--file", "/no/such/file"); got.Code != view.ExitFailure {
 		t.Errorf("%+v", got)
 	}
 }
@@ -203,9 +204,9 @@ func TestSubmitFileNamesTheBadLine(t *testing.T) {
 // One batch is refused: those before it are enqueued and printed, the error
 // names its lines.
 func TestSubmitFileNamesTheBatchThatFailed(t *testing.T) {
-	q := newQueueFake(t)
+	q := clitest.NewFake(t)
 	n := 0
-	q.refuse = func(r *http.Request) *v1.Problem {
+	q.Refuse = func(r *http.Request) *v1.Problem {
 		if r.URL.Path != v1.PathJobsBatch {
 			return nil
 		}
@@ -214,57 +215,57 @@ func TestSubmitFileNamesTheBatchThatFailed(t *testing.T) {
 		}
 		return &v1.Problem{Status: 409, Tag: v1.TagIDTaken, Detail: "taken", Committed: v1.CommittedNo}
 	}
-	got := osq(t, q, numbered(20_000), "submit", "a", "--file", "-")
-	if got.code != view.ExitFailure || !strings.Contains(got.err, "were not enqueued: enqueue batch: taken") || !strings.Contains(got.err, "lines ") {
-		t.Errorf("%s", got.err)
+	got := osqTest(t, q, numbered(20_000), "submit", "a", "--file", "-")
+	if got.Code != view.ExitFailure || !strings.Contains(got.Err, "were not enqueued: enqueue batch: taken") || !strings.Contains(got.Err, "lines ") {
+		t.Errorf("%s", got.Err)
 	}
-	if ids := strings.Fields(got.out); len(ids) != 2000 || len(q.all()) != 2000 {
-		t.Errorf("%d ids for %d jobs", len(ids), len(q.all()))
+	if ids := strings.Fields(got.Out); len(ids) != 2000 || len(q.All()) != 2000 {
+		t.Errorf("%d ids for %d jobs", len(ids), len(q.All()))
 	}
 }
 
 func TestSubmitFileWait(t *testing.T) {
-	q := newQueueFake(t)
-	got := osq(t, q, numbered(1500), "submit", "good", "--file", "-", "--wait", "--keep-order")
-	lines := strings.Split(strings.TrimSpace(got.out), "\n")
-	if got.code != view.ExitOK || len(lines) != 1500 {
-		t.Fatalf("%d lines, %s", len(lines), got.err)
+	q := clitest.NewFake(t)
+	got := osqTest(t, q, numbered(1500), "submit", "good", "--file", "-", "--wait", "--keep-order")
+	lines := strings.Split(strings.TrimSpace(got.Out), "\n")
+	if got.Code != view.ExitOK || len(lines) != 1500 {
+		t.Fatalf("%d lines, %s", len(lines), got.Err)
 	}
 	for i, line := range lines {
 		if !strings.HasPrefix(line, fmt.Sprintf("%d\t", i+1)) || !strings.HasSuffix(line, fmt.Sprintf("\tcompleted\t%d", i)) {
 			t.Fatalf("line %d: %s", i, line)
 		}
 	}
-	got = osq(t, q, numbered(1500), "submit", "good", "--file", "-", "--wait", "--quiet")
-	lines = strings.Split(strings.TrimSpace(got.out), "\n")
+	got = osqTest(t, q, numbered(1500), "submit", "good", "--file", "-", "--wait", "--quiet")
+	lines = strings.Split(strings.TrimSpace(got.Out), "\n")
 	slices.Sort(lines)
-	if got.code != view.ExitOK || len(slices.Compact(lines)) != 1500 || got.err != "" {
-		t.Errorf("%d lines, %s", len(lines), got.err)
+	if got.Code != view.ExitOK || len(slices.Compact(lines)) != 1500 || got.Err != "" {
+		t.Errorf("%d lines, %s", len(lines), got.Err)
 	}
-	got = osq(t, q, "1\n\n2\n", "submit", "bad", "--file", "-", "--wait", "--json", "--keep-order")
-	if got.code != view.ExitFailure || !strings.Contains(got.err, "2 did not complete") || strings.Count(got.out, `"lastError"`) != 2 {
+	got = osqTest(t, q, "1\n\n2\n", "submit", "bad", "--file", "-", "--wait", "--json", "--keep-order")
+	if got.Code != view.ExitFailure || !strings.Contains(got.Err, "2 did not complete") || strings.Count(got.Out, `"lastError"`) != 2 {
 		t.Errorf("%+v", got)
 	}
-	if rows := strings.Split(got.out, "\n"); !strings.HasPrefix(rows[0], `{"line":1,"id":`) || !strings.HasPrefix(rows[1], `{"line":3,"id":`) {
-		t.Errorf("%s", got.out)
+	if rows := strings.Split(got.Out, "\n"); !strings.HasPrefix(rows[0], `{"line":1,"id":`) || !strings.HasPrefix(rows[1], `{"line":3,"id":`) {
+		t.Errorf("%s", got.Out)
 	}
-	got = osq(t, q, "1\n2\n", "submit", "wait", "--file", "-", "--wait", "--wait-for", "50ms")
-	if got.code != view.ExitFailure || !strings.Contains(got.err, "is enqueued, but") {
+	got = osqTest(t, q, "1\n2\n", "submit", "wait", "--file", "-", "--wait", "--wait-for", "50ms")
+	if got.Code != view.ExitFailure || !strings.Contains(got.Err, "is enqueued, but") {
 		t.Errorf("%+v", got)
 	}
-	got = osq(t, q, "1\nx\n", "submit", "good", "--file", "-", "--wait")
-	if got.code != view.ExitFailure || !strings.Contains(got.err, "line 2 ") {
+	got = osqTest(t, q, "1\nx\n", "submit", "good", "--file", "-", "--wait")
+	if got.Code != view.ExitFailure || !strings.Contains(got.Err, "line 2 ") {
 		t.Errorf("%+v", got)
 	}
 }
 
 // Two lines are one job, by their id or by a key: both get its result.
 func TestSubmitFileWaitForTheSameJobTwice(t *testing.T) {
-	q := newQueueFake(t)
-	q.add(v1.NewJob{ID: "holder", Type: "good", Payload: []byte("7")})
+	q := clitest.NewFake(t)
+	q.Add(v1.NewJob{ID: "holder", Type: "good", Payload: []byte("7")})
 	lines := `{"id":"a","type":"","payload":1}` + "\n" + `{"id":"a","type":"","payload":1}` + "\n" + `{"uniqueKey":"held","type":"good"}` + "\n" + `{"uniqueKey":"held","type":"good"}`
-	got := osq(t, q, lines, "submit", "--file", "-", "--wait", "--keep-order")
-	if want := "1\ta\tcompleted\t1\n2\ta\tcompleted\t1\n3\tholder\tcompleted\t7\n4\tholder\tcompleted\t7\n"; got.code != view.ExitOK || got.out != want {
+	got := osqTest(t, q, lines, "submit", "--file", "-", "--wait", "--keep-order")
+	if want := "1\ta\tcompleted\t1\n2\ta\tcompleted\t1\n3\tholder\tcompleted\t7\n4\tholder\tcompleted\t7\n"; got.Code != view.ExitOK || got.Out != want {
 		t.Errorf("%+v", got)
 	}
 }
@@ -272,9 +273,9 @@ func TestSubmitFileWaitForTheSameJobTwice(t *testing.T) {
 // If one batch is refused, the error is printed, and the batches before it are awaited.
 func TestSubmitFileWaitWithAFault(t *testing.T) {
 	for _, order := range []string{"--keep-order", "--keep-order=false"} {
-		q := newQueueFake(t)
+		q := clitest.NewFake(t)
 		n := 0
-		q.refuse = func(r *http.Request) *v1.Problem {
+		q.Refuse = func(r *http.Request) *v1.Problem {
 			if r.URL.Path != v1.PathJobsBatch {
 				return nil
 			}
@@ -283,11 +284,11 @@ func TestSubmitFileWaitWithAFault(t *testing.T) {
 			}
 			return &v1.Problem{Status: 409, Tag: v1.TagIDTaken, Detail: "taken", Committed: v1.CommittedNo}
 		}
-		got := osq(t, q, numbered(6_000), "submit", "a", "--file", "-", "--wait", order)
-		if got.code != view.ExitFailure || strings.Count(got.err, "were not enqueued: enqueue batch: taken") != 1 {
-			t.Errorf("%s", got.err)
+		got := osqTest(t, q, numbered(6_000), "submit", "a", "--file", "-", "--wait", order)
+		if got.Code != view.ExitFailure || strings.Count(got.Err, "were not enqueued: enqueue batch: taken") != 1 {
+			t.Errorf("%s", got.Err)
 		}
-		if rows, jobs := strings.Count(got.out, "\n"), len(q.all()); rows != jobs || jobs < 1000 || jobs > 5_000 {
+		if rows, jobs := strings.Count(got.Out, "\n"), len(q.All()); rows != jobs || jobs < 1000 || jobs > 5_000 {
 			t.Errorf("%s: %d lines for %d jobs", order, rows, jobs)
 		}
 	}
@@ -296,19 +297,19 @@ func TestSubmitFileWaitWithAFault(t *testing.T) {
 // Ctrl-C ends the wait, and the command that it prints continues it.
 func TestSubmitFileWaitInterrupted(t *testing.T) {
 	for _, flags := range []string{"", "--idempotency-key k"} {
-		q := newQueueFake(t)
+		q := clitest.NewFake(t)
 		line := append([]string{"submit", "wait", "--file", "-", "--wait"}, strings.Fields(flags)...)
 		got := interruptedAt(t, q, 3, "1\n2\n3\n", line...)
-		if got.code != view.ExitInterrupted || !strings.Contains(got.err, "3 jobs go on") {
+		if got.Code != view.ExitInterrupted || !strings.Contains(got.Err, "3 jobs go on") {
 			t.Fatalf("%+v", got)
 		}
-		_, again, found := strings.Cut(got.err, "osqueue: 3 jobs go on; wait for them again with the same command and ")
+		_, again, found := strings.Cut(got.Err, "osqueue: 3 jobs go on; wait for them again with the same command and ")
 		if !found {
-			t.Fatalf("%s", got.err)
+			t.Fatalf("%s", got.Err)
 		}
-		q.endAll(v1.StatusCompleted)
-		got = osq(t, q, "1\n2\n3\n", append([]string{"submit", "wait", "--file", "-", "--wait"}, strings.Fields(again)...)...)
-		if n := len(q.all()); got.code != view.ExitOK || n != 3 || strings.Count(got.out, "completed") != 3 {
+		q.EndAll(v1.StatusCompleted)
+		got = osqTest(t, q, "1\n2\n3\n", append([]string{"submit", "wait", "--file", "-", "--wait"}, strings.Fields(again)...)...)
+		if n := len(q.All()); got.Code != view.ExitOK || n != 3 || strings.Count(got.Out, "completed") != 3 {
 			t.Errorf("%d jobs, %+v", n, got)
 		}
 	}
@@ -321,13 +322,13 @@ func TestManyJobsOfALostCluster(t *testing.T) {
 		"submit wait --file - --wait --answer-timeout 300ms": "3 jobs go on; wait for them again with the same command and --id ",
 		"map - --name n --answer-timeout 300ms -- wait":      "3 jobs go on; take the run up again with the same command and --name n, or end it with: ",
 	} {
-		q := newQueueFake(t)
+		q := clitest.NewFake(t)
 		lose := func(context.CancelFunc) {
-			q.srv.Listener.Close()
-			q.srv.CloseClientConnections()
+			q.Server.Listener.Close()
+			q.Server.CloseClientConnections()
 		}
 		got := atJobs(t, q, 3, lose, "1\n2\n3\n", strings.Fields(line)...)
-		if got.code == view.ExitOK || got.code == view.ExitInterrupted || !strings.Contains(got.err, "no server could be reached") || !strings.Contains(got.err, "\n"+want) {
+		if got.Code == view.ExitOK || got.Code == view.ExitInterrupted || !strings.Contains(got.Err, "no server could be reached") || !strings.Contains(got.Err, "\n"+want) {
 			t.Errorf("%+v", got)
 		}
 	}
@@ -335,34 +336,34 @@ func TestManyJobsOfALostCluster(t *testing.T) {
 
 // interruptedAt runs a command line that is interrupted when the fake has so many
 // jobs.
-func interruptedAt(t *testing.T, q *queueFake, jobs int, stdin string, args ...string) ended {
+func interruptedAt(t *testing.T, q *clitest.Fake, jobs int, stdin string, args ...string) clitest.Result {
 	t.Helper()
 	return atJobs(t, q, jobs, func(stop context.CancelFunc) { stop() }, stdin, args...)
 }
 
 // atJobs runs a command line. When the fake has so many jobs it calls then, with
 // what interrupts the command.
-func atJobs(t *testing.T, q *queueFake, jobs int, then func(context.CancelFunc), stdin string, args ...string) ended {
+func atJobs(t *testing.T, q *clitest.Fake, jobs int, then func(context.CancelFunc), stdin string, args ...string) clitest.Result {
 	t.Helper()
-	c := newCommand(t, q.srv.URL)
-	ctx, stop := context.WithCancel(c.ctx)
+	c := newTestCommand(t, q.Server.URL)
+	ctx, stop := context.WithCancel(c.Ctx)
 	defer stop()
-	c.ctx = ctx
+	c.Ctx = ctx
 	if stdin != "" {
-		c.stdin = strings.NewReader(stdin)
+		c.Stdin = strings.NewReader(stdin)
 	}
 	go func() {
-		for len(q.all()) < jobs && ctx.Err() == nil {
+		for len(q.All()) < jobs && ctx.Err() == nil {
 			<-time.After(time.Millisecond)
 		}
 		then(stop)
 	}()
-	return c.run(args...)
+	return c.Run(args...)
 }
 
 func TestSubmitWaitInterrupted(t *testing.T) {
-	got := interruptedAt(t, newQueueFake(t), 1, "", "submit", "wait", "1", "--id", "j", "--wait")
-	if got.code != view.ExitInterrupted || got.err != "osqueue: job j goes on; wait for it again with: osqueue job wait j\n" {
+	got := interruptedAt(t, clitest.NewFake(t), 1, "", "submit", "wait", "1", "--id", "j", "--wait")
+	if got.Code != view.ExitInterrupted || got.Err != "osqueue: job j goes on; wait for it again with: osqueue job wait j\n" {
 		t.Errorf("%+v", got)
 	}
 }

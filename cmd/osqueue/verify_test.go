@@ -64,7 +64,7 @@ func verifiedSize(t *testing.T, r *recorded) string {
 	t.Helper()
 	var report verifyReport
 	got := offlineRun(t, "verify", r.url(), "--json")
-	if err := json.Unmarshal([]byte(got.out), &report); err != nil || got.code != view.ExitOK || !report.OK || report.Bytes == 0 {
+	if err := json.Unmarshal([]byte(got.Out), &report); err != nil || got.Code != view.ExitOK || !report.OK || report.Bytes == 0 {
 		t.Fatalf("%v %+v", err, got)
 	}
 	return units.BytesText(report.Bytes)
@@ -102,17 +102,17 @@ func TestVerifyDamaged(t *testing.T) {
 			key := tc.damage(r)
 			before := treeOf(t, r.dir)
 			got := offlineRun(t, "verify", r.url())
-			if got.code != view.ExitFailure || got.err != "" {
+			if got.Code != view.ExitFailure || got.Err != "" {
 				t.Errorf("%+v", got)
 			}
 			for _, text := range append(tc.want, "\n"+key+"\n", "1 defect.", "osqueue verify "+r.url()+" --repair") {
-				if !strings.Contains(got.out, text) {
-					t.Errorf("%q is missing in\n%s", text, got.out)
+				if !strings.Contains(got.Out, text) {
+					t.Errorf("%q is missing in\n%s", text, got.Out)
 				}
 			}
 			var report verifyReport
 			got = offlineRun(t, "verify", r.url(), "--json")
-			if err := json.Unmarshal([]byte(got.out), &report); err != nil || got.code != view.ExitFailure || report.OK || len(report.Defects) != 1 || report.Defects[0].Key != key {
+			if err := json.Unmarshal([]byte(got.Out), &report); err != nil || got.Code != view.ExitFailure || report.OK || len(report.Defects) != 1 || report.Defects[0].Key != key {
 				t.Errorf("%v %+v", err, got)
 			}
 			if after := treeOf(t, r.dir); after != before {
@@ -132,11 +132,11 @@ func TestVerifyRepairs(t *testing.T) {
 	for _, text := range []string{
 		"Repaired: the state of queue.json is 2-4 now. Jobs: 4 available.", "It was 2-12: what came after 2-4 is lost", "is kept as conflicts/2-12-",
 	} {
-		if !strings.Contains(got.out, text) {
+		if !strings.Contains(got.Out, text) {
 			t.Errorf("%q is missing in\n%+v", text, got)
 		}
 	}
-	if got.code != view.ExitOK {
+	if got.Code != view.ExitOK {
 		t.Errorf("%+v", got)
 	}
 	after := treeOf(t, r.dir)
@@ -149,7 +149,7 @@ func TestVerifyRepairs(t *testing.T) {
 	if m.Counts().Of(fsm.Unclaimed) != 4 || m.Job("n1") != nil {
 		t.Errorf("%s", statusesOf(m))
 	}
-	if got := offlineRun(t, "inspect", r.url()); got.code != view.ExitOK {
+	if got := offlineRun(t, "inspect", r.url()); got.Code != view.ExitOK {
 		t.Errorf("%+v", got)
 	}
 }
@@ -160,7 +160,7 @@ func TestVerifyRepairsTheDocumentOnly(t *testing.T) {
 	fails(t, []string{"verify", r.url(), "--repair"}, "does not tell any more whether a leader lives", "all nodes are stopped, and give --force")
 	got := offlineRun(t, "verify", r.url(), "--repair", "--force", "--json")
 	var report verifyReport
-	if err := json.Unmarshal([]byte(got.out), &report); err != nil || got.code != view.ExitOK || report.Repaired == nil || report.Repaired.Is != "2-7" {
+	if err := json.Unmarshal([]byte(got.Out), &report); err != nil || got.Code != view.ExitOK || report.Repaired == nil || report.Repaired.Is != "2-7" {
 		t.Fatalf("%v %+v", err, got)
 	}
 	if kept, err := os.ReadFile(filepath.Join(r.dir, report.Repaired.Copy)); err != nil || len(kept) != 200 {
@@ -177,7 +177,7 @@ func TestVerifyDoesNotRepairWhileALeaderLives(t *testing.T) {
 	if after := treeOf(t, r.dir); after != before {
 		t.Error("something was written")
 	}
-	if got := offlineRun(t, "verify", r.url(), "--repair", "--force"); got.code != view.ExitOK {
+	if got := offlineRun(t, "verify", r.url(), "--repair", "--force"); got.Code != view.ExitOK {
 		t.Errorf("%+v", got)
 	}
 }
@@ -188,7 +188,7 @@ func TestVerifyDamagedHistory(t *testing.T) {
 	r.flip(r.segment(1))
 	for _, flags := range [][]string{nil, {"--repair"}} {
 		got := offlineRun(t, append([]string{"verify", r.url()}, flags...)...)
-		if got.code != view.ExitFailure || !strings.Contains(got.out, "The newest one does not need it.") || strings.Contains(got.out, "Repaired") {
+		if got.Code != view.ExitFailure || !strings.Contains(got.Out, "The newest one does not need it.") || strings.Contains(got.Out, "Repaired") {
 			t.Errorf("%v: %+v", flags, got)
 		}
 	}
@@ -199,13 +199,13 @@ func TestVerifyUnreadable(t *testing.T) {
 	r := story(t, true)
 	r.check(os.WriteFile(filepath.Join(r.dir, "queue.json"), []byte("garbage"), 0o600))
 	got := offlineRun(t, "verify", r.url())
-	if got.code != view.ExitFailure || !strings.Contains(got.out, "queue.json, which cannot be read\n") || strings.Contains(got.out, "0-0") ||
-		!strings.Contains(got.out, "Nothing else was looked at") {
+	if got.Code != view.ExitFailure || !strings.Contains(got.Out, "queue.json, which cannot be read\n") || strings.Contains(got.Out, "0-0") ||
+		!strings.Contains(got.Out, "Nothing else was looked at") {
 		t.Errorf("%+v", got)
 	}
 	var report verifyReport
 	got = offlineRun(t, "verify", r.url(), "--repair", "--force", "--json")
-	if err := json.Unmarshal([]byte(got.out), &report); err != nil || !report.Unreadable || len(report.Spans) == 0 {
+	if err := json.Unmarshal([]byte(got.Out), &report); err != nil || !report.Unreadable || len(report.Spans) == 0 {
 		t.Errorf("%v %+v", err, got)
 	}
 }
@@ -219,7 +219,7 @@ func TestVerifyOlderDocument(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "queue.json"), old, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := offlineRun(t, "verify", "file://"+dir); got.code != view.ExitOK || !strings.Contains(got.out, "queue.json, an older broker's, inline") {
+	if got := offlineRun(t, "verify", "file://"+dir); got.Code != view.ExitOK || !strings.Contains(got.Out, "queue.json, an older broker's, inline") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -248,7 +248,7 @@ func TestVerifyWrongUse(t *testing.T) {
 		t.Error("the directory was made")
 	}
 	for _, line := range []string{"", "file:///x --force", "file:///x --lineage l", "ftp://x", "file:///x extra", "file:///x --timeout -1s"} {
-		if got := offlineRun(t, append([]string{"verify"}, strings.Fields(line)...)...); got.code != view.ExitUsage {
+		if got := offlineRun(t, append([]string{"verify"}, strings.Fields(line)...)...); got.Code != view.ExitUsage {
 			t.Errorf("%s: %+v", line, got)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/clitest"
 	"osqueue/internal/cli/view"
 )
 
@@ -72,7 +73,7 @@ func (d *devProcess) background(cmd *exec.Cmd) (stop func()) {
 
 // eventLog is the output of "osqueue events --json".
 type eventLog struct {
-	out  safeBuffer
+	out  clitest.Buffer
 	stop func()
 }
 

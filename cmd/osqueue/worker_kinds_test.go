@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/clitest"
 	"osqueue/internal/cli/view"
 	"osqueue/internal/sandbox"
 )
@@ -23,22 +24,22 @@ func TestWorkerDoesEachKind(t *testing.T) {
 		_, _ = w.Write([]byte(`{"attempt":` + r.Header.Get("Osqueue-Attempt") + `}`))
 	}))
 	defer service.Close()
-	q := newQueueFake(t)
-	q.add(v1.NewJob{ID: "j1", Type: "fill", Payload: []byte(`{"a":"x y"}`)})
-	q.add(v1.NewJob{ID: "j2", Type: "call", Payload: []byte(`1`)})
-	q.add(v1.NewJob{ID: "j3", Type: "py", Payload: []byte(`{"code":"def f(a): return a + 1","function":"f","args":[1]}`)})
-	q.add(v1.NewJob{ID: "j4", Type: "argv", Payload: []byte(`{"argv":["sh","-c","echo out; exit 3"]}`)})
-	for _, j := range q.jobs {
+	q := clitest.NewFake(t)
+	q.Add(v1.NewJob{ID: "j1", Type: "fill", Payload: []byte(`{"a":"x y"}`)})
+	q.Add(v1.NewJob{ID: "j2", Type: "call", Payload: []byte(`1`)})
+	q.Add(v1.NewJob{ID: "j3", Type: "py", Payload: []byte(`{"code":"def f(a): return a + 1","function":"f","args":[1]}`)})
+	q.Add(v1.NewJob{ID: "j4", Type: "argv", Payload: []byte(`{"argv":["sh","-c","echo out; exit 3"]}`)})
+	for _, j := range q.Jobs {
 		j.Status = v1.StatusUnclaimed
 	}
 	got := runUntil(t, q, allEnded, "--exec", `fill=printf '[%s]' {{.a}}`, "--http", "call="+service.URL,
 		"--python", "py", "--commands", "argv", "--sandbox", "none")
 	var results []string
-	for _, j := range q.all() {
+	for _, j := range q.All() {
 		results = append(results, string(j.Result))
 	}
 	want := []string{`"[x y]"`, `{"attempt":2}`, `2`, `{"exit":3,"stdout":"out\n","stderr":""}`}
-	if got.code != view.ExitOK || !strings.Contains(results[1], "attempt") {
+	if got.Code != view.ExitOK || !strings.Contains(results[1], "attempt") {
 		t.Fatalf("%+v", got)
 	}
 	results[1] = want[1] // the fake's count of attempts is its own
@@ -48,7 +49,7 @@ func TestWorkerDoesEachKind(t *testing.T) {
 }
 
 func TestWorkerUsage(t *testing.T) {
-	q := newQueueFake(t)
+	q := clitest.NewFake(t)
 	for _, args := range [][]string{
 		{},
 		{"--exec", "wc"},
@@ -72,7 +73,7 @@ func TestWorkerUsage(t *testing.T) {
 		{"--config", "/nonexistent"},
 		{"--exec", "a=echo {{.b"},
 	} {
-		if got := newCommand(t, q.srv.URL).run(append([]string{"worker"}, args...)...); got.code != view.ExitUsage {
+		if got := newTestCommand(t, q.Server.URL).Run(append([]string{"worker"}, args...)...); got.Code != view.ExitUsage {
 			t.Errorf("%q: %+v", args, got)
 		}
 	}
@@ -80,11 +81,11 @@ func TestWorkerUsage(t *testing.T) {
 
 // Numbers and texts without sense are refused, by name, in the flags and in the file.
 func TestWorkerRefusesByName(t *testing.T) {
-	q := newQueueFake(t)
+	q := clitest.NewFake(t)
 	refused := func(want string, args ...string) {
 		t.Helper()
-		got := newCommand(t, q.srv.URL).run(append([]string{"worker"}, args...)...)
-		if got.code != view.ExitUsage || !strings.Contains(got.err, want) {
+		got := newTestCommand(t, q.Server.URL).Run(append([]string{"worker"}, args...)...)
+		if got.Code != view.ExitUsage || !strings.Contains(got.Err, want) {
 			t.Errorf("%q: %+v, want it to say %q", args, got, want)
 		}
 	}
@@ -123,9 +124,9 @@ func TestWorkerRefusesByName(t *testing.T) {
 // A level that the machine cannot give is an error before anything is claimed.
 func TestWorkerWithoutBubblewrap(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	q := newQueueFake(t)
-	got := newCommand(t, q.srv.URL).run("worker", "--exec", "a=/bin/true", "--sandbox", "namespace")
-	if got.code == view.ExitOK || !strings.Contains(got.err, "bubblewrap") && !strings.Contains(got.err, "needs Linux") {
+	q := clitest.NewFake(t)
+	got := newTestCommand(t, q.Server.URL).Run("worker", "--exec", "a=/bin/true", "--sandbox", "namespace")
+	if got.Code == view.ExitOK || !strings.Contains(got.Err, "bubblewrap") && !strings.Contains(got.Err, "needs Linux") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -184,17 +185,17 @@ func TestWorkerExample(t *testing.T) {
 
 // A type's own bound holds though there is room for more.
 func TestWorkerPerType(t *testing.T) {
-	q := newQueueFake(t)
+	q := clitest.NewFake(t)
 	dir := t.TempDir()
 	for _, id := range []string{"j1", "j2", "j3"} {
-		q.add(v1.NewJob{ID: id, Type: "one"})
+		q.Add(v1.NewJob{ID: id, Type: "one"})
 	}
-	for _, j := range q.jobs {
+	for _, j := range q.Jobs {
 		j.Status = v1.StatusUnclaimed
 	}
 	// mkdir fails if another one runs.
 	got := runUntil(t, q, allEnded, "--exec", "one=sh -c 'mkdir "+dir+"/lock && sleep 0.2 && rmdir "+dir+"/lock'", "--concurrency", "3", "--per-type", "one=1")
-	if got.code != view.ExitOK || strings.Count(got.out, "completed") != 3 {
+	if got.Code != view.ExitOK || strings.Count(got.Out, "completed") != 3 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -207,18 +208,18 @@ func TestWorkerConfigFile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	q := newQueueFake(t)
-	q.add(v1.NewJob{ID: "j1", Type: "wait"})
+	q := clitest.NewFake(t)
+	q.Add(v1.NewJob{ID: "j1", Type: "wait"})
 	write("name: from-file\njobs:\n- {type: wait, exec: echo 7}\n")
-	if got := runUntil(t, q, allEnded, "--config", path, "--name", "w9"); got.code != view.ExitOK || string(q.all()[0].Result) != "7" || *q.all()[0].WorkerID != "w9" {
-		t.Errorf("%+v, %+v", got, q.all())
+	if got := runUntil(t, q, allEnded, "--config", path, "--name", "w9"); got.Code != view.ExitOK || string(q.All()[0].Result) != "7" || *q.All()[0].WorkerID != "w9" {
+		t.Errorf("%+v, %+v", got, q.All())
 	}
 	for _, text := range []string{
 		"jobz: []", "jobs: [{type: a}]", "jobs: [{type: a, exec: echo}]\n---\njobs: [{type: b, exec: echo}]", "jobs: [{exec: a}]", "jobs: [{type: a, exec: a, python: true}]", "jobs: [{type: a, python: true, on-exit: [1=dead]}]",
 		"jobs: [{type: a, exec: a, sandbox: some}]", "limits: {memory: lots}", "jobs: [{type: a, exec: a, limits: {ram: 1}}]", "", "jobs: [{type: a, exec: a, timeout: 3s}]",
 	} {
 		write(text)
-		if got := newCommand(t, q.srv.URL).run("worker", "--config", path); got.code != view.ExitUsage {
+		if got := newTestCommand(t, q.Server.URL).Run("worker", "--config", path); got.Code != view.ExitUsage {
 			t.Errorf("%q: %+v", text, got)
 		}
 	}

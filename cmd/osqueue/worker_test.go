@@ -9,18 +9,19 @@ import (
 	"github.com/go-json-experiment/json"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/clitest"
 	"osqueue/internal/cli/view"
 )
 
 // runUntil runs a worker until the fake has no job of type "wait" or others to
 // do, then stops it.
-func runUntil(t *testing.T, q *queueFake, done func([]v1.Job) bool, args ...string) ended {
+func runUntil(t *testing.T, q *clitest.Fake, done func([]v1.Job) bool, args ...string) clitest.Result {
 	t.Helper()
-	c := newCommand(t, q.srv.URL)
-	ctx, stop := context.WithCancel(c.ctx)
-	c.ctx = ctx
+	c := newTestCommand(t, q.Server.URL)
+	ctx, stop := context.WithCancel(c.Ctx)
+	c.Ctx = ctx
 	go func() {
-		for !done(q.all()) && ctx.Err() == nil {
+		for !done(q.All()) && ctx.Err() == nil {
 			tick := time.NewTimer(5 * time.Millisecond)
 			select {
 			case <-tick.C:
@@ -29,7 +30,7 @@ func runUntil(t *testing.T, q *queueFake, done func([]v1.Job) bool, args ...stri
 		}
 		stop()
 	}()
-	return c.run(append([]string{"worker", "--poll-wait", "20ms"}, args...)...)
+	return c.Run(append([]string{"worker", "--poll-wait", "20ms"}, args...)...)
 }
 
 func allEnded(jobs []v1.Job) bool {
@@ -42,40 +43,40 @@ func allEnded(jobs []v1.Job) bool {
 }
 
 func TestWorkerRunsCommands(t *testing.T) {
-	q := newQueueFake(t)
-	q.add(v1.NewJob{ID: "j1", Type: "wait", Payload: []byte(`"one two"`)})
-	q.add(v1.NewJob{ID: "j2", Type: "fail"})
-	q.jobs[1].Status = v1.StatusUnclaimed
+	q := clitest.NewFake(t)
+	q.Add(v1.NewJob{ID: "j1", Type: "wait", Payload: []byte(`"one two"`)})
+	q.Add(v1.NewJob{ID: "j2", Type: "fail"})
+	q.Jobs[1].Status = v1.StatusUnclaimed
 	got := runUntil(t, q, allEnded, "--exec", "wait=wc -w", "--exec", `fail=sh -c 'echo oh; echo dear >&2; exit 4'`, "--name", "w9")
-	jobs := q.all()
-	if got.code != view.ExitOK || string(jobs[0].Result) != "2" || !strings.Contains(jobs[1].LastError, "exit status 4: dear") {
+	jobs := q.All()
+	if got.Code != view.ExitOK || string(jobs[0].Result) != "2" || !strings.Contains(jobs[1].LastError, "exit status 4: dear") {
 		t.Fatalf("%+v, %+v", got, jobs)
 	}
 	if *jobs[0].WorkerID != "w9" {
 		t.Errorf("worker %s", *jobs[0].WorkerID)
 	}
 	for _, want := range []string{"completed  j1  wait  attempt 1", "failed     j2  fail  attempt 2", "exit status 4: dear"} {
-		if !strings.Contains(got.out, want) {
-			t.Errorf("%q is missing:\n%s", want, got.out)
+		if !strings.Contains(got.Out, want) {
+			t.Errorf("%q is missing:\n%s", want, got.Out)
 		}
 	}
-	if strings.Count(got.out, "\n") != 2 {
-		t.Errorf("%s", got.out)
+	if strings.Count(got.Out, "\n") != 2 {
+		t.Errorf("%s", got.Out)
 	}
 }
 
 func TestWorkerTakesEveryType(t *testing.T) {
-	q := newQueueFake(t)
-	q.add(v1.NewJob{ID: "j1", Type: "wait"})
+	q := clitest.NewFake(t)
+	q.Add(v1.NewJob{ID: "j1", Type: "wait"})
 	got := runUntil(t, q, allEnded, "--exec", "*=printenv OSQUEUE_JOB_TYPE", "--json", "--name", "w9")
-	if string(q.all()[0].Result) != `"wait"` {
-		t.Fatalf("%+v", q.all())
+	if string(q.All()[0].Result) != `"wait"` {
+		t.Fatalf("%+v", q.All())
 	}
-	if !strings.HasPrefix(got.out, `{"jobId":"j1","type":"wait","attempt":1,"outcome":"completed","tookMs":`) {
-		t.Errorf("%s", got.out)
+	if !strings.HasPrefix(got.Out, `{"jobId":"j1","type":"wait","attempt":1,"outcome":"completed","tookMs":`) {
+		t.Errorf("%s", got.Out)
 	}
 	var line jobLine
-	if err := json.Unmarshal([]byte(got.out), &line); err != nil {
+	if err := json.Unmarshal([]byte(got.Out), &line); err != nil {
 		t.Fatal(err)
 	}
 	began := time.Now().Add(-time.Minute).UnixMilli()
@@ -85,22 +86,22 @@ func TestWorkerTakesEveryType(t *testing.T) {
 }
 
 func TestWorkerQuiet(t *testing.T) {
-	q := newQueueFake(t)
-	q.add(v1.NewJob{ID: "j1", Type: "wait"})
-	if got := runUntil(t, q, allEnded, "--exec", "*=true", "-q"); got.out != "" || got.code != view.ExitOK {
+	q := clitest.NewFake(t)
+	q.Add(v1.NewJob{ID: "j1", Type: "wait"})
+	if got := runUntil(t, q, allEnded, "--exec", "*=true", "-q"); got.Out != "" || got.Code != view.ExitOK {
 		t.Errorf("%+v", got)
 	}
 }
 
 // When the worker stops, it ends a running command and releases its job.
 func TestWorkerGivesBackOnStop(t *testing.T) {
-	q := newQueueFake(t)
-	q.add(v1.NewJob{ID: "j1", Type: "wait"})
+	q := clitest.NewFake(t)
+	q.Add(v1.NewJob{ID: "j1", Type: "wait"})
 	running := func(jobs []v1.Job) bool { return jobs[0].Status == v1.StatusInProgress }
 	began := time.Now()
 	got := runUntil(t, q, running, "--exec", "wait=sleep 600", "--stop-timeout", "0")
-	if got.code != view.ExitOK || q.all()[0].Status != v1.StatusUnclaimed || !strings.Contains(got.out, "released   j1") {
-		t.Fatalf("%+v, %+v", got, q.all())
+	if got.Code != view.ExitOK || q.All()[0].Status != v1.StatusUnclaimed || !strings.Contains(got.Out, "released   j1") {
+		t.Fatalf("%+v, %+v", got, q.All())
 	}
 	if took := time.Since(began); took > 10*time.Second {
 		t.Errorf("took %v", took)

@@ -1,4 +1,4 @@
-package main
+package clitest
 
 import (
 	"bytes"
@@ -19,31 +19,31 @@ import (
 	"osqueue/internal/runner"
 )
 
-// queueFake is one node of a cluster with just enough of a queue for the
+// Fake is one node of a cluster with just enough of a queue for the
 // commands.
-type queueFake struct {
-	srv *httptest.Server
+type Fake struct {
+	Server *httptest.Server
 
-	mu      sync.Mutex
-	jobs    []*v1.Job
-	batches []int // sizes
-	refuse  func(r *http.Request) *v1.Problem
-	ready   bool
-	status  v1.Status
+	Mu      sync.Mutex
+	Jobs    []*v1.Job
+	Batches []int // sizes
+	Refuse  func(r *http.Request) *v1.Problem
+	Ready   bool
+	Status  v1.Status
 	token   uint64
-	seen    []request // writes
-	queries []string  // of these
-	atOnce  int       // how many jobs one request changes; 0: all
-	level   string    // how safe writes are said to be; "": nothing is said
+	Seen    []Request // writes
+	Queries []string  // of these
+	AtOnce  int       // how many jobs one request changes; 0: all
+	Level   string    // how safe writes are said to be; "": nothing is said
 }
 
-// request is a write as the fake got it.
-type request struct{ line, body string }
+// Request is a write as the fake got it.
+type Request struct{ Line, Body string }
 
-func newQueueFake(t *testing.T) *queueFake {
+func NewFake(t *testing.T) *Fake {
 	t.Helper()
 	leader := "n1"
-	q := &queueFake{ready: true, status: v1.Status{
+	q := &Fake{Ready: true, Status: v1.Status{
 		NodeID: "n1", State: v1.StateLeader, Term: 3, Leader: &leader, LSN: "3-17", FlushedLSN: "3-12",
 		LagEntries: 5, LagMs: 40, Fence: v1.Fence{State: "active"},
 		Tasks: v1.TaskCounts{Pending: 4, Blocked: 3, Processing: 2, CompletedTotal: 11, Dead: 1}, Workers: 6,
@@ -61,40 +61,40 @@ func newQueueFake(t *testing.T) *queueFake {
 	mux.HandleFunc("GET /v1/jobs/{id}", q.get)
 	mux.HandleFunc("POST /v1/workers", func(w http.ResponseWriter, _ *http.Request) { answer(w, v1.WorkerAnswer{LSN: "3-1"}) })
 	mux.HandleFunc("DELETE /v1/workers/{name}", func(w http.ResponseWriter, _ *http.Request) { answer(w, v1.WorkerAnswer{LSN: "3-1"}) })
-	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) { answer(w, q.status) })
+	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) { answer(w, q.Status) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if !q.ready {
+		if !q.Ready {
 			problem(w, &v1.Problem{Status: 503, Tag: v1.TagNoLeader, Detail: "no leader yet"})
 			return
 		}
 		answer(w, v1.Health{Status: "ok"})
 	})
-	q.srv = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	q.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == v1.PathEvents && strings.Contains(r.URL.Query().Get(v1.ParamKind), v1.EventRemoved) {
 			q.watched(w, r)
 			return
 		}
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		if q.refuse != nil {
-			if p := q.refuse(r); p != nil {
+		q.Mu.Lock()
+		defer q.Mu.Unlock()
+		if q.Refuse != nil {
+			if p := q.Refuse(r); p != nil {
 				problem(w, p)
 				return
 			}
 		}
 		if r.Method != http.MethodGet {
 			body, _ := io.ReadAll(r.Body)
-			q.seen = append(q.seen, request{r.Method + " " + r.URL.EscapedPath(), string(body)})
-			q.queries = append(q.queries, r.URL.RawQuery)
-			if q.level != "" {
+			q.Seen = append(q.Seen, Request{r.Method + " " + r.URL.EscapedPath(), string(body)})
+			q.Queries = append(q.Queries, r.URL.RawQuery)
+			if q.Level != "" {
 				w.Header().Set(v1.HeaderLSN, "3-1")
-				w.Header().Set(v1.HeaderCommitted, q.level)
+				w.Header().Set(v1.HeaderCommitted, q.Level)
 			}
 			r.Body = io.NopCloser(bytes.NewReader(body))
 		}
 		mux.ServeHTTP(w, r)
 	}))
-	t.Cleanup(q.srv.Close)
+	t.Cleanup(q.Server.Close)
 	return q
 }
 
@@ -105,13 +105,20 @@ func problem(w http.ResponseWriter, p *v1.Problem) {
 	json.MarshalWrite(w, p)
 }
 
-func (q *queueFake) read(w http.ResponseWriter, r *http.Request, v any) bool {
+func (q *Fake) read(w http.ResponseWriter, r *http.Request, v any) bool {
 	body, _ := io.ReadAll(r.Body)
 	if err := json.Unmarshal(body, v, json.RejectUnknownMembers(true)); err != nil || len(body) > 1<<20 {
 		problem(w, &v1.Problem{Status: 400, Tag: v1.TagBadRequest, Detail: fmt.Sprint("bad body: ", err), Committed: v1.CommittedNo})
 		return false
 	}
 	return true
+}
+
+// result is the result of a command.
+type result struct {
+	Exit   *int   `json:"exit"`
+	Stdout string `json:"stdout"`
+	Stderr string `json:"stderr"`
 }
 
 // runFake is a worker with a few commands: "wait" is never done, "die" kills it.
@@ -121,7 +128,7 @@ func runFake(j *v1.Job) {
 		panic(err)
 	}
 	var exit int
-	r := commandResult{Exit: &exit}
+	r := result{Exit: &exit}
 	switch p.Argv[0] {
 	case "echo":
 		r.Stdout = strings.Join(p.Argv[1:], " ")
@@ -150,11 +157,11 @@ func runFake(j *v1.Job) {
 	j.Result, _ = json.Marshal(r)
 }
 
-// add stores a job. Its type decides its status: "bad" jobs are dead at once, "wait"
+// Add stores a job. Its type decides its status: "bad" jobs are dead at once, "wait"
 // jobs stay available, and runFake runs "command" jobs. All other jobs are completed,
 // with their payload as the result.
-func (q *queueFake) add(in v1.NewJob) (duplicate bool) {
-	for _, j := range q.jobs {
+func (q *Fake) Add(in v1.NewJob) (duplicate bool) {
+	for _, j := range q.Jobs {
 		if j.ID == in.ID {
 			return true
 		}
@@ -171,14 +178,14 @@ func (q *queueFake) add(in v1.NewJob) (duplicate bool) {
 		j.Status, j.Result, j.LastError = v1.StatusDead, nil, "no luck\nat all"
 	case "wait":
 		j.Status, j.Result, j.Attempts = v1.StatusUnclaimed, nil, 0
-	case commandType:
+	case "command":
 		runFake(j)
 	}
-	q.jobs = append(q.jobs, j)
+	q.Jobs = append(q.Jobs, j)
 	return false
 }
 
-func (q *queueFake) enqueue(w http.ResponseWriter, r *http.Request) {
+func (q *Fake) enqueue(w http.ResponseWriter, r *http.Request) {
 	var in v1.NewJob
 	if !q.read(w, r, &in) {
 		return
@@ -186,16 +193,16 @@ func (q *queueFake) enqueue(w http.ResponseWriter, r *http.Request) {
 	if in.UniqueKey == "held" {
 		answer(w, v1.Enqueued{JobID: "holder", LSN: "3-1", Duplicate: true})
 	} else {
-		answer(w, v1.Enqueued{JobID: in.ID, LSN: "3-1", Duplicate: q.add(in)})
+		answer(w, v1.Enqueued{JobID: in.ID, LSN: "3-1", Duplicate: q.Add(in)})
 	}
 }
 
-func (q *queueFake) enqueueBatch(w http.ResponseWriter, r *http.Request) {
+func (q *Fake) enqueueBatch(w http.ResponseWriter, r *http.Request) {
 	var in v1.Batch
 	if !q.read(w, r, &in) {
 		return
 	}
-	q.batches = append(q.batches, len(in.Jobs))
+	q.Batches = append(q.Batches, len(in.Jobs))
 	out := v1.BatchEnqueued{LSN: "3-1"}
 	for _, j := range in.Jobs {
 		if j.UniqueKey == "held" {
@@ -203,20 +210,20 @@ func (q *queueFake) enqueueBatch(w http.ResponseWriter, r *http.Request) {
 			continue
 		}
 		out.JobIDs = append(out.JobIDs, j.ID)
-		if q.add(j) {
+		if q.Add(j) {
 			out.Duplicates = append(out.Duplicates, j.ID)
 		}
 	}
 	answer(w, out)
 }
 
-func (q *queueFake) claim(w http.ResponseWriter, r *http.Request) {
+func (q *Fake) claim(w http.ResponseWriter, r *http.Request) {
 	var in v1.Claim
 	if !q.read(w, r, &in) {
 		return
 	}
 	out := v1.Claimed{Jobs: []v1.ClaimedJob{}}
-	for _, j := range q.jobs {
+	for _, j := range q.Jobs {
 		if j.Status == v1.StatusUnclaimed && len(out.Jobs) < int(*in.Max) {
 			q.token++
 			j.Status, j.Token, j.WorkerID = v1.StatusInProgress, q.token, in.WorkerID
@@ -229,7 +236,7 @@ func (q *queueFake) claim(w http.ResponseWriter, r *http.Request) {
 	answer(w, out)
 }
 
-func (q *queueFake) heartbeat(w http.ResponseWriter, r *http.Request) {
+func (q *Fake) heartbeat(w http.ResponseWriter, r *http.Request) {
 	var in v1.HeartbeatBatch
 	if !q.read(w, r, &in) {
 		return
@@ -241,14 +248,14 @@ func (q *queueFake) heartbeat(w http.ResponseWriter, r *http.Request) {
 	answer(w, out)
 }
 
-func (q *queueFake) report(w http.ResponseWriter, r *http.Request) {
+func (q *Fake) report(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		v1.Complete
 		Error     string `json:"error"`
 		Retryable *bool  `json:"retryable"`
 		DelayMs   int64  `json:"delayMs"`
 	}
-	j := q.find(r.PathValue("id"))
+	j := q.Find(r.PathValue("id"))
 	if j == nil {
 		problem(w, &v1.Problem{Status: 404, Tag: v1.TagNotFound, Detail: "no such job"})
 		return
@@ -270,16 +277,16 @@ func (q *queueFake) report(w http.ResponseWriter, r *http.Request) {
 	answer(w, v1.Reported{LSN: "3-1"})
 }
 
-func (q *queueFake) find(id string) *v1.Job {
-	i := slices.IndexFunc(q.jobs, func(j *v1.Job) bool { return j.ID == id })
+func (q *Fake) Find(id string) *v1.Job {
+	i := slices.IndexFunc(q.Jobs, func(j *v1.Job) bool { return j.ID == id })
 	if i < 0 {
 		return nil
 	}
-	return q.jobs[i]
+	return q.Jobs[i]
 }
 
-func (q *queueFake) get(w http.ResponseWriter, r *http.Request) {
-	j := q.find(r.PathValue("id"))
+func (q *Fake) get(w http.ResponseWriter, r *http.Request) {
+	j := q.Find(r.PathValue("id"))
 	if j == nil {
 		problem(w, &v1.Problem{Status: 404, Tag: v1.TagNotFound, Detail: "no such job"})
 		return
@@ -288,15 +295,15 @@ func (q *queueFake) get(w http.ResponseWriter, r *http.Request) {
 }
 
 // list pages by the index of the next job.
-func (q *queueFake) list(w http.ResponseWriter, r *http.Request) {
+func (q *Fake) list(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	from, limit := 0, 100
 	fmt.Sscan(query.Get(v1.ParamCursor), &from)
 	fmt.Sscan(query.Get(v1.ParamLimit), &limit)
 	out := v1.JobList{Jobs: []v1.Job{}}
 	i := from
-	for ; i < len(q.jobs) && len(out.Jobs) < limit; i++ {
-		j := q.jobs[i]
+	for ; i < len(q.Jobs) && len(out.Jobs) < limit; i++ {
+		j := q.Jobs[i]
 		status, kind := query.Get(v1.ParamStatus), query.Get(v1.ParamType)
 		lacks := func(tag string) bool { return !slices.Contains(j.Tags, tag) }
 		if (status == "" || status == v1.StatusAll || strings.Contains(status, j.Status)) && (kind == "" || kind == j.Type) &&
@@ -304,7 +311,7 @@ func (q *queueFake) list(w http.ResponseWriter, r *http.Request) {
 			out.Jobs = append(out.Jobs, *j)
 		}
 	}
-	if i < len(q.jobs) {
+	if i < len(q.Jobs) {
 		out.NextCursor = fmt.Sprint(i)
 	}
 	answer(w, out)
@@ -312,14 +319,14 @@ func (q *queueFake) list(w http.ResponseWriter, r *http.Request) {
 
 // watched sends the ends of all jobs, also of those that ended before, as long as
 // the reader stays. It is the only request that does not hold the lock.
-func (q *queueFake) watched(w http.ResponseWriter, r *http.Request) {
+func (q *Fake) watched(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	fmt.Fprint(w, "id: 0-0.0\n\n")
 	sent := make(map[string]bool)
 	ticks := time.NewTicker(5 * time.Millisecond)
 	defer ticks.Stop()
 	for n := 0; r.Context().Err() == nil; {
-		for _, j := range q.all() {
+		for _, j := range q.All() {
 			if sent[j.ID] || !client.Finished(j.Status) {
 				continue
 			}
@@ -336,22 +343,22 @@ func (q *queueFake) watched(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// endAll ends all jobs that have not ended.
-func (q *queueFake) endAll(status string) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for _, j := range q.jobs {
+// EndAll ends all jobs that have not ended.
+func (q *Fake) EndAll(status string) {
+	q.Mu.Lock()
+	defer q.Mu.Unlock()
+	for _, j := range q.Jobs {
 		if !client.Finished(j.Status) {
 			j.Status = status
 		}
 	}
 }
 
-func (q *queueFake) all() []v1.Job {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	out := make([]v1.Job, len(q.jobs))
-	for i, j := range q.jobs {
+func (q *Fake) All() []v1.Job {
+	q.Mu.Lock()
+	defer q.Mu.Unlock()
+	out := make([]v1.Job, len(q.Jobs))
+	for i, j := range q.Jobs {
 		out[i] = *j
 	}
 	return out

@@ -1,4 +1,4 @@
-package main
+package clitest
 
 import (
 	"fmt"
@@ -14,7 +14,7 @@ import (
 // The fake's side of what is no job: one of each kind, "mail", "nightly", "b1"
 // and "w1". Jobs are really changed.
 
-func (q *queueFake) administer(mux *http.ServeMux) {
+func (q *Fake) administer(mux *http.ServeMux) {
 	for path, status := range map[string]string{v1.PathCancel: v1.StatusCancelled, v1.PathRetry: v1.StatusUnclaimed, v1.PathDelete: ""} {
 		mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) { q.changeMany(w, r, status) })
 	}
@@ -67,7 +67,7 @@ func always(mux *http.ServeMux, route string, v any) {
 }
 
 // events sends three, and says in the first what was asked for.
-func (q *queueFake) events(w http.ResponseWriter, r *http.Request) {
+func (q *Fake) events(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	asked := r.URL.RawQuery + " after " + r.Header.Get(v1.HeaderLastEventID)
 	worker := "w1"
@@ -84,7 +84,7 @@ func (q *queueFake) events(w http.ResponseWriter, r *http.Request) {
 }
 
 // changeMany changes jobs by ids or by a filter of statuses, type and tag.
-func (q *queueFake) changeMany(w http.ResponseWriter, r *http.Request, to string) {
+func (q *Fake) changeMany(w http.ResponseWriter, r *http.Request, to string) {
 	var in v1.ChangeJobs
 	if !q.read(w, r, &in) {
 		return
@@ -92,17 +92,17 @@ func (q *queueFake) changeMany(w http.ResponseWriter, r *http.Request, to string
 	out := v1.Changed{LSN: "3-2"}
 	for _, id := range in.IDs {
 		status := v1.TagNotFound
-		if j := q.find(id); j != nil {
+		if j := q.Find(id); j != nil {
 			status = q.change(j, to)
 		}
 		out.Results = append(out.Results, v1.ReportedItem{JobID: id, Status: status})
 	}
 	if f := in.Filter; f != nil {
-		for _, j := range slices.Clone(q.jobs) {
+		for _, j := range slices.Clone(q.Jobs) {
 			if in.Limit > 0 && out.Count == uint64(in.Limit) {
 				break
 			}
-			if q.atOnce > 0 && out.Count == uint64(q.atOnce) {
+			if q.AtOnce > 0 && out.Count == uint64(q.AtOnce) {
 				out.NextCursor = in.Cursor + "+"
 				break
 			}
@@ -120,16 +120,16 @@ func matches(f *v1.Filter, j *v1.Job) bool {
 }
 
 // change does what the machine would, roughly.
-func (q *queueFake) change(j *v1.Job, to string) (code string) {
-	running, ended := j.Status == v1.StatusInProgress, slices.Contains(statusesEnded, j.Status)
+func (q *Fake) change(j *v1.Job, to string) (code string) {
+	running, ended := j.Status == v1.StatusInProgress, slices.Contains([]string{v1.StatusCompleted, v1.StatusDead, v1.StatusCancelled}, j.Status)
 	switch {
 	case to == "" && !running:
-		q.jobs = slices.DeleteFunc(q.jobs, func(o *v1.Job) bool { return o == j })
+		q.Jobs = slices.DeleteFunc(q.Jobs, func(o *v1.Job) bool { return o == j })
 	case to == v1.StatusCancelled && j.Status == to:
 		return v1.ItemDuplicate
 	case to == v1.StatusCancelled && running:
 		j.CancelAt = 1
-	case to == v1.StatusCancelled && !ended, to == v1.StatusUnclaimed && slices.Contains(statusesFailed, j.Status):
+	case to == v1.StatusCancelled && !ended, to == v1.StatusUnclaimed && (j.Status == v1.StatusDead || j.Status == v1.StatusCancelled):
 		j.Status = to
 	default:
 		return v1.TagWrongStatus
@@ -138,7 +138,7 @@ func (q *queueFake) change(j *v1.Job, to string) (code string) {
 }
 
 // answerChange is the answer to the change of one job.
-func (q *queueFake) answerChange(w http.ResponseWriter, r *http.Request, j *v1.Job) {
+func (q *Fake) answerChange(w http.ResponseWriter, r *http.Request, j *v1.Job) {
 	to := map[string]string{v1.ActionCancel: v1.StatusCancelled, v1.ActionRetry: v1.StatusUnclaimed}[r.PathValue("action")]
 	code := q.change(j, to)
 	if code == v1.TagWrongStatus {
@@ -148,11 +148,11 @@ func (q *queueFake) answerChange(w http.ResponseWriter, r *http.Request, j *v1.J
 	answer(w, v1.Reported{LSN: "3-2", Status: j.Status, Duplicate: code == v1.ItemDuplicate})
 }
 
-// writes are the requests that changed something, and forgets them.
-func (q *queueFake) writes() []request {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	seen := q.seen
-	q.seen = nil
+// Writes are the requests that changed something, and forgets them.
+func (q *Fake) Writes() []Request {
+	q.Mu.Lock()
+	defer q.Mu.Unlock()
+	seen := q.Seen
+	q.Seen = nil
 	return seen
 }

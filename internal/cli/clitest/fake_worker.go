@@ -1,4 +1,4 @@
-package main
+package clitest
 
 import (
 	"encoding/json"
@@ -8,7 +8,7 @@ import (
 )
 
 // reports adds the reports of workers, which come in batches.
-func (q *queueFake) reports(mux *http.ServeMux) {
+func (q *Fake) reports(mux *http.ServeMux) {
 	batch := func(change func(j *v1.Job, result json.RawMessage, reason string)) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			var in struct {
@@ -26,7 +26,7 @@ func (q *queueFake) reports(mux *http.ServeMux) {
 			out := v1.ReportedBatch{LSN: "3-1"}
 			for _, item := range in.Jobs {
 				status := v1.TagNotFound
-				if j := q.find(item.JobID); j != nil {
+				if j := q.Find(item.JobID); j != nil {
 					change(j, item.Result, item.Error)
 					status = v1.ItemOK
 				}
