@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+
+	"osqueue/internal/cli/view"
 )
 
 // A program built with the tag faultclock has a wall clock that a test changes at run
@@ -48,7 +50,7 @@ func nodeClock(log hclog.Logger, getenv func(string) string) func() time.Time {
 		f, err := readClockFault(path)
 		if err != nil {
 			log.Error("the fault clock is not set", "error", err)
-			os.Exit(exitFailure)
+			os.Exit(view.ExitFailure)
 		}
 		if old := fault.Swap(f); old == nil || old.Serial != f.Serial {
 			log.Warn("fault clock", "serial", f.Serial, "offset", f.Offset, "drift", f.Drift)

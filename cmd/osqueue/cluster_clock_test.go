@@ -9,7 +9,7 @@ import (
 	"osqueue/internal/cli/view"
 )
 
-// members gives the fake's status three members as a leader sees them.
+// addMembers gives the fake's status three members as a leader sees them.
 func addMembers(q *clitest.Fake) {
 	contact, index, offset, own := int64(120), uint64(17), int64(-3_600_000), int64(0)
 	q.Status.Peers = []v1.Peer{

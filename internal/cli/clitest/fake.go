@@ -40,6 +40,7 @@ type Fake struct {
 // Request is a write as the fake got it.
 type Request struct{ Line, Body string }
 
+// NewFake starts a fake node, which ends with the test.
 func NewFake(t *testing.T) *Fake {
 	t.Helper()
 	leader := "n1"
@@ -277,6 +278,7 @@ func (q *Fake) report(w http.ResponseWriter, r *http.Request) {
 	answer(w, v1.Reported{LSN: "3-1"})
 }
 
+// Find returns the job with the id, or nil. The caller holds the lock.
 func (q *Fake) Find(id string) *v1.Job {
 	i := slices.IndexFunc(q.Jobs, func(j *v1.Job) bool { return j.ID == id })
 	if i < 0 {
@@ -354,6 +356,7 @@ func (q *Fake) EndAll(status string) {
 	}
 }
 
+// All returns copies of all jobs.
 func (q *Fake) All() []v1.Job {
 	q.Mu.Lock()
 	defer q.Mu.Unlock()

@@ -32,6 +32,7 @@ type Command struct {
 	Tty   bool // stdin counts as a terminal
 }
 
+// NewCommand returns a command line of tree against servers. It is cancelled after 20 s.
 func NewCommand(t *testing.T, tree func(*view.Globals) []*cobra.Command, servers ...string) *Command {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -43,6 +44,7 @@ func NewCommand(t *testing.T, tree func(*view.Globals) []*cobra.Command, servers
 	}
 }
 
+// Run runs the command line and returns its outcome.
 func (c *Command) Run(args ...string) Result {
 	c.t.Helper()
 	g := &view.Globals{Version: "devel", In: c.Stdin, Out: c.Out, Err: c.err, Getenv: func(name string) string { return c.Env[name] }}

@@ -8,6 +8,7 @@ import (
 	"osqueue/internal/cli/units"
 )
 
+// BatchState returns "open" or "ended".
 func BatchState(b v1.BatchInfo) string {
 	if b.EndedAt == 0 {
 		return "open"
@@ -15,8 +16,10 @@ func BatchState(b v1.BatchInfo) string {
 	return "ended"
 }
 
+// BatchColumns is the header of a table of batches.
 var BatchColumns = []string{"ID", "STATE", "JOBS", "PENDING", "COMPLETED", "DEAD", "CANCELLED", "CALLBACK", "AGE"}
 
+// BatchRow returns the cells of b under BatchColumns.
 func BatchRow(b v1.BatchInfo, now time.Time) []string {
 	return []string{
 		b.ID, BatchState(b), strconv.FormatUint(b.Total, 10), strconv.FormatUint(b.Pending, 10), strconv.FormatUint(b.Completed, 10),
@@ -24,6 +27,7 @@ func BatchRow(b v1.BatchInfo, now time.Time) []string {
 	}
 }
 
+// CallbackState describes the callback of b; "-" if it has none.
 func CallbackState(b v1.BatchInfo) string {
 	switch {
 	case b.CallbackID == "":

@@ -7,8 +7,10 @@ import (
 	"osqueue/internal/cli/units"
 )
 
+// CronColumns is the header of a table of schedules.
 var CronColumns = []string{"NAME", "SPEC", "ZONE", "TYPE", "NEXT", "LAST", "FIRED", "SKIPPED"}
 
+// CronRow returns the cells of c under CronColumns.
 func CronRow(c v1.Cron) []string {
 	return []string{
 		c.Name, c.Spec, ZoneText(c.TimeZone), OrDash(c.Job.Type), NextText(c.Paused, c.NextAt), units.LocalTime(c.LastAt),
@@ -16,6 +18,7 @@ func CronRow(c v1.Cron) []string {
 	}
 }
 
+// ZoneText returns the name of a time zone; "" is UTC.
 func ZoneText(zone string) string {
 	if zone == "" {
 		return "UTC"
@@ -23,6 +26,7 @@ func ZoneText(zone string) string {
 	return zone
 }
 
+// NextText formats the next time of a schedule, in ms; 0 is never.
 func NextText(paused bool, next int64) string {
 	switch {
 	case paused:

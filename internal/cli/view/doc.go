@@ -1,7 +1,6 @@
-// Package view is what the commands of osqueue share below them: the global flags and the
-// streams of a process, its output as text, tables or JSON, its errors with the next step
-// for the user, its exit statuses, and the rows of jobs, queues, schedules, batches and
-// workers.
+// Package view has the parts that the commands of osqueue share: the global flags and the
+// streams of a process, output as text, tables or JSON, errors with the next step for the
+// user, exit statuses, and the rows of jobs, queues, schedules, batches and workers.
 //
 // A command gets Globals, which tests fill with streams of their own, and returns an
 // error. Execute runs a command line and turns the error into a message and an exit

@@ -28,6 +28,7 @@ func (g *Globals) PrintError(err error) {
 	_, _ = fmt.Fprintln(g.Err, text) // there is no other place to report it
 }
 
+// StartHint tells the user of a refused connection what to do.
 const StartHint = `start a cluster with "osqueue dev", or name its nodes with --servers or OSQUEUE_SERVERS`
 
 // notOfNodes lists statuses that come from another program if the answer has no tag.

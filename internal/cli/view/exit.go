@@ -22,6 +22,7 @@ func (e *UsageError) Error() string { return e.Err.Error() }
 
 func (e *UsageError) Unwrap() error { return e.Err }
 
+// Usagef returns a UsageError with a formatted message.
 func Usagef(format string, args ...any) error { return &UsageError{Err: fmt.Errorf(format, args...)} }
 
 // SilentError fails the command without a message, because the command has printed one.

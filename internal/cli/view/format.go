@@ -13,11 +13,13 @@ func OrDash(text string) string {
 	return text
 }
 
+// FirstLine returns text up to its first newline.
 func FirstLine(text string) string {
 	line, _, _ := strings.Cut(text, "\n")
 	return line
 }
 
+// Plural returns n and word, with an s unless n is 1.
 func Plural(n uint64, word string) string {
 	if n == 1 {
 		return "1 " + word
@@ -25,6 +27,7 @@ func Plural(n uint64, word string) string {
 	return fmt.Sprintf("%d %ss", n, word)
 }
 
+// TextOr returns text, or otherwise if text is empty.
 func TextOr(text, otherwise string) string {
 	if text == "" {
 		return otherwise

@@ -97,4 +97,5 @@ func (g *Globals) WithClient(ctx context.Context, fn func(context.Context, *clie
 	return g.Acked(ctx, func(ctx context.Context) error { return fn(ctx, c) })
 }
 
+// EnvPrefix begins the name of the environment variable of every flag.
 const EnvPrefix = "OSQUEUE_"

@@ -10,6 +10,7 @@ import (
 	"osqueue/internal/cli/units"
 )
 
+// ShowJob prints j with all its fields. noWorker adds that no worker takes its type.
 func ShowJob(g *Globals, j v1.Job, noWorker bool) error {
 	if g.JSON {
 		return g.WriteJSON(j)
@@ -54,6 +55,7 @@ func ShowJob(g *Globals, j v1.Job, noWorker bool) error {
 	return g.Table(rows)
 }
 
+// MsOrNone formats a number of milliseconds; 0 is "".
 func MsOrNone(ms int64) string {
 	if ms == 0 {
 		return ""
@@ -95,8 +97,10 @@ func attemptText(a v1.Attempt) string {
 	return text
 }
 
+// JobColumns is the header of a table of jobs.
 var JobColumns = []string{"ID", "TYPE", "STATUS", "ATTEMPTS", "AGE", "WORKER"}
 
+// JobRow returns the cells of j under JobColumns.
 func JobRow(j v1.Job, now time.Time) []string {
 	status := v1.StatusWord(j.Status)
 	if p := j.Progress; p != nil && j.Status == v1.StatusInProgress {
@@ -105,6 +109,7 @@ func JobRow(j v1.Job, now time.Time) []string {
 	return []string{j.ID, OrDash(j.Type), status, Attempts(j), units.AgoText(j.CreatedAt, now), WorkerName(j)}
 }
 
+// Attempts formats the attempts of j, and their limit if there is one.
 func Attempts(j v1.Job) string {
 	if j.MaxAttempts == 0 {
 		return strconv.Itoa(int(j.Attempts))
@@ -112,6 +117,7 @@ func Attempts(j v1.Job) string {
 	return fmt.Sprintf("%d of %d", j.Attempts, j.MaxAttempts)
 }
 
+// WorkerName returns the worker that runs j; "-" if none does.
 func WorkerName(j v1.Job) string {
 	if j.WorkerID == nil {
 		return "-"

@@ -22,6 +22,8 @@ type LongTable struct {
 	Rows [][]string // not yet written
 }
 
+// Add prints item as a line of JSON, or collects the cells that row returns until a page is
+// full.
 func (t *LongTable) Add(item any, row func() []string) error {
 	if t.G.JSON {
 		return t.G.WriteJSON(item)
@@ -35,6 +37,7 @@ func (t *LongTable) Add(item any, row func() []string) error {
 	return err
 }
 
+// End prints the last page.
 func (t *LongTable) End() error {
 	if t.G.JSON {
 		return nil

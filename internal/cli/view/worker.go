@@ -9,8 +9,10 @@ import (
 	"osqueue/internal/cli/units"
 )
 
+// WorkerColumns is the header of a table of workers.
 var WorkerColumns = []string{"NAME", "RUNNING", "SEEN", "SINCE", "VERSION", "TYPES"}
 
+// WorkerRow returns the cells of w under WorkerColumns.
 func WorkerRow(w v1.Worker, now time.Time) []string {
 	return []string{
 		w.Name, strconv.Itoa(w.Running), units.AgoText(w.LastSeen, now) + " ago", units.AgoText(w.RegisteredAt, now),
