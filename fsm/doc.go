@@ -63,7 +63,7 @@
 //   - Retention and remembered requests and claims count from T, if they began after it.
 //   - A type keeps the permits that its rate had, and gets no new ones before T.
 //
-// What time has done already stays done: leases that ended, jobs that retention removed.
+// Nothing that already happened is undone: ended leases stay ended, and removed jobs stay removed.
 //
 // # Takeover
 //
