@@ -6,6 +6,7 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -13,6 +14,7 @@ import (
 	// CA certificates for images without any.
 	_ "golang.org/x/crypto/x509roots/fallback"
 
+	"osqueue/internal/cli/admin"
 	"osqueue/internal/cli/view"
 )
 
@@ -41,7 +43,7 @@ Try it with "osqueue dev".
 }
 
 func commands(g *view.Globals) []*cobra.Command {
-	return []*cobra.Command{
+	rest := []*cobra.Command{
 		newDevCommand(g, checkServeFlags),
 		newServeCommand(g),
 		newWorkerCommand(g),
@@ -56,14 +58,13 @@ func commands(g *view.Globals) []*cobra.Command {
 		newBatchCommand(g),
 		newEventsCommand(g),
 		newStatsCommand(g),
-		newStatusCommand(g),
-		newClusterCommand(g),
 		newInspectCommand(g),
 		newRestoreCommand(g),
 		newBranchCommand(g),
 		newVerifyCommand(g),
 		newVersionCommand(g),
 	}
+	return slices.Concat(rest, admin.Commands(g))
 }
 
 func newVersionCommand(g *view.Globals) *cobra.Command {
