@@ -274,6 +274,7 @@ func adopt(t testing.TB, n *node, doc *queuefile.Document) *fsm.Machine {
 		doc.Meta.TermBase = last - n.term + 1
 	}
 	doc.Meta.Cluster = n.Cluster
+	doc.StateSum = nil // of the state before
 	m, err := doc.Machine()
 	if err != nil {
 		t.Fatal(err)

@@ -221,6 +221,7 @@ func (w *world) adopt(t *rapid.T) {
 	*terms += rapid.Uint64Range(1, 1<<40).Draw(t, "terms on")
 	doc.Meta.LSN = fsm.LSN{Term: *terms, Index: doc.Meta.LSN.Index + 1}
 	doc.Meta.TermBase = *terms - 1
+	doc.StateSum = nil // of the state before
 	m, err = doc.Machine()
 	must(err)
 	w.stalled = append(w.stalled, w.leader)

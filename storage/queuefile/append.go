@@ -21,6 +21,8 @@ type appender struct {
 	buf   []byte
 	limit int // length of buf beyond which the result is discarded
 	known *vocabulary
+	lossy bool // an unknown field of the state is left out
+	signs span // the field "sums", with space for the checksums
 }
 
 func (a *appender) open(c byte)  { a.buf = append(a.buf, c) }

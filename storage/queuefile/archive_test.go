@@ -118,7 +118,7 @@ func TestInlineWithPast(t *testing.T) {
 			c.InlineMax = 1 // only an inline document is possible
 		}
 		data := queuefile.Encode(c, header, "a:1", 5)
-		if beginning := plain[:len(plain)-1]; c.Check() != nil || !bytes.HasPrefix(data, beginning) {
+		if beginning := plain[:len(plain)-1]; c.Check() != nil || !bytes.HasPrefix(unsigned(data), unsigned(beginning)) {
 			t.Fatalf("%s\n is not the beginning of\n%s", beginning, data)
 		}
 		doc, m := machine(t, data)
@@ -196,7 +196,7 @@ func TestArchiveGolden(t *testing.T) {
 	if m.View().Hash() != v.Hash() || !reflect.DeepEqual(doc.Archive, archive()) {
 		t.Errorf("the inline document came back as %+v with %+v", doc, doc.Archive)
 	}
-	if before, err := os.ReadFile("testdata/rich.json"); err != nil || !bytes.HasPrefix(inline, bytes.TrimSuffix(before, []byte("}\n"))) {
+	if before, err := os.ReadFile("testdata/rich.json"); err != nil || !bytes.HasPrefix(unsigned(inline), unsigned(bytes.TrimSuffix(before, []byte("}\n")))) {
 		t.Errorf("what older versions read has changed (%v)", err)
 	}
 	c.InlineMax = 1

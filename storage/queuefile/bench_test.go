@@ -1,6 +1,7 @@
 package queuefile_test
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"sync"
 	"testing"
@@ -41,6 +42,33 @@ func BenchmarkEncode(b *testing.B) {
 		buf, _ = queuefile.AppendTo(buf[:0], c, header, "a:1", 5)
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*100_000), "ns/job")
+}
+
+// BenchmarkEncodeSmall encodes a state that takes the 256 KiB that are inline by default.
+func BenchmarkEncodeSmall(b *testing.B) {
+	m := fsm.New()
+	for n := 0; queuefile.Fits(m.View(), 256<<10); n++ {
+		apply(b, m, 1, 1_706_000_000_000, enqueue(newJob(fmt.Sprintf("0193c0de-7000-8000-%012x", n),
+			fmt.Sprintf(`{"bucket":"media","key":"uploads/%d.jpg","sizes":[64,256,1024],"options":{"strip":true}}`, n))))
+	}
+	v := m.View()
+	buf := queuefile.Encode(queuefile.Inline(v), header, "a:1", 5)
+	b.Run("document", func(b *testing.B) {
+		b.SetBytes(int64(len(buf)))
+		for b.Loop() {
+			buf, _ = queuefile.AppendTo(buf[:0], queuefile.Inline(v), header, "a:1", 5)
+		}
+	})
+	b.Run("sum of the state", func(b *testing.B) {
+		for b.Loop() {
+			v.Hash()
+		}
+	})
+	b.Run("sum of the document", func(b *testing.B) {
+		for b.Loop() {
+			sha256.Sum256(buf)
+		}
+	})
 }
 
 func BenchmarkDecode(b *testing.B) {

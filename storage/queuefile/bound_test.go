@@ -55,7 +55,7 @@ func TestGivesUp(t *testing.T) {
 	}
 	begins = append(begins, len(full))
 	for i, list := range lists {
-		const record = 640                                             // longer than any record, including the header after the first list
+		const record = 800                                             // longer than any record, including the header after the first list
 		c.InlineMax = max(begins[i]+300, queuefile.JobLeast*(5*50)+10) // else the encoder would stop before it looks at a job
 		n, fits := queuefile.TryInline(c, header, "a:1", 5)
 		if fits || n <= c.InlineMax || n > c.InlineMax+record {

@@ -38,6 +38,9 @@ func decodeFrom(w writer, data []byte) (doc *Document, header bool, err error) {
 	}
 	d.loose = w == original
 	doc, err = d.decode()
+	if err == nil {
+		doc.StateSum = d.sums.stateSum(data)
+	}
 	return doc, d.seen["osqueue"], err
 }
 
@@ -71,6 +74,7 @@ type decoder struct {
 	later          []string // names of fields of a later version
 	header         Header
 	state          state
+	sums           sums
 	completedTotal uint64
 	waiting        []*fsm.Job // of the field jobs
 	others         []*fsm.Job
@@ -193,6 +197,8 @@ func (d *decoder) headerMember(name string) any {
 		return &d.later
 	case "state":
 		return d.readState
+	case "sums":
+		return d.objectPart(d.sumsMember)
 	}
 	return nil
 }

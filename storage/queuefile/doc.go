@@ -68,6 +68,23 @@
 // within other fields. Older versions then skip them, as they always did. Otherwise older
 // versions would keep them as unknown fields and later bring back outdated values.
 //
+// # Checksums
+//
+// The header of an inline document ends with "sums":{"state":…,"document":…}, in hex: the
+// checksum of the state (fsm.StateSum), and the SHA-256 of the document without the digits
+// of this checksum itself. Machine compares the state with its checksum if the document has
+// the bytes that its writer gave it. A difference then means that this version reads the
+// same bytes as another state than the writer had (fsm.ErrDiverged), as with the manifest
+// of a checkpoint. An editor and a legacy broker change the bytes and not the checksums, so
+// that their document is not compared: they may change the state. This includes white
+// space, so that "jq ." accepts what this version reads.
+//
+// Both checksums cost a third of the encoding (0.8 ms at 256 KiB), and the encoding is
+// bounded by InlineMax. A large document has no checksums, because that of its state would
+// cost time proportional to the queue: its checkpoint and its log have their own. The
+// field is left out if the document lacks a part of the state: an unknown field whose name
+// this package has used since. Releases before level 9 write none, and skip it.
+//
 // # Handovers
 //
 // When a cluster takes over the document of another one, the header records where the other

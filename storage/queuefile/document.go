@@ -128,6 +128,10 @@ type Document struct {
 	// the jobs that were added by hand and are to be enqueued, and the lists after it are
 	// empty.
 	Large bool
+	// StateSum is the checksum of the state as its writer had it; nil if the document has
+	// none, or was edited since. Machine compares the state with it. A caller that edits a
+	// field sets it to nil.
+	StateSum *Sum
 	// Lost is the number of unknown fields, and of jobs with such fields, that cannot be
 	// kept: they are beyond fsm.ExtraMax, or have the name of a field of this package.
 	Lost int
@@ -189,8 +193,8 @@ func (d *Document) Lineage() string {
 var ErrLarge = errors.New("the state is not in the document itself: read it with archive.Machine")
 
 // Machine builds the machine that the document describes. The error wraps fsm.ErrState if
-// the document contradicts itself, and is ErrLarge for a large document. The document
-// remains usable.
+// the document contradicts itself, and fsm.ErrDiverged if the state is not the one that its
+// writer had; it is ErrLarge for a large document. The document remains usable.
 func (d *Document) Machine() (*fsm.Machine, error) {
 	if d.Large {
 		return nil, fmt.Errorf("queue document: %w", ErrLarge)
@@ -215,7 +219,11 @@ func (d *Document) Machine() (*fsm.Machine, error) {
 			return nil, fmt.Errorf("queue document: %w", err)
 		}
 	}
-	return b.Machine(), nil
+	m := b.Machine()
+	if err := d.compareSum(m); err != nil {
+		return nil, fmt.Errorf("queue document: %w", err)
+	}
+	return m, nil
 }
 
 // addJob passes copies of a job and of its details to the builder, which takes ownership of

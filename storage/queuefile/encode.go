@@ -40,6 +40,7 @@ func AppendTo(buf []byte, c *Content, h Header, broker string, heartbeatMs int64
 	if c.State != nil {
 		a := appender{buf: buf, limit: c.limit(len(buf))}
 		if a.inline(c, h) {
+			a.sign(c.State, len(buf))
 			return a.buf, false
 		}
 		buf = a.buf[:len(buf)] // append may have reallocated it
@@ -164,6 +165,9 @@ func (a *appender) header(format int, h *Header, m *fsm.Meta) {
 	a.texts("members", laterMembers)
 	a.handovers(h.Handovers)
 	a.state(h, m)
+	if !IsLarge(format) {
+		a.sums()
+	}
 	a.close('}')
 }
 

@@ -110,6 +110,7 @@ func scanExtra(text string, fn func(quoted []byte, name string, value []byte)) {
 func (a *appender) extra(text string, ours func(name string) bool) {
 	scanExtra(text, func(quoted []byte, name string, value []byte) {
 		if ours(name) {
+			a.lossy = true
 			return
 		}
 		a.next()
