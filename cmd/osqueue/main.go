@@ -15,6 +15,7 @@ import (
 	_ "golang.org/x/crypto/x509roots/fallback"
 
 	"osqueue/internal/cli/admin"
+	"osqueue/internal/cli/bucket"
 	"osqueue/internal/cli/view"
 )
 
@@ -58,13 +59,9 @@ func commands(g *view.Globals) []*cobra.Command {
 		newBatchCommand(g),
 		newEventsCommand(g),
 		newStatsCommand(g),
-		newInspectCommand(g),
-		newRestoreCommand(g),
-		newBranchCommand(g),
-		newVerifyCommand(g),
 		newVersionCommand(g),
 	}
-	return slices.Concat(rest, admin.Commands(g))
+	return slices.Concat(rest, bucket.Commands(g), admin.Commands(g))
 }
 
 func newVersionCommand(g *view.Globals) *cobra.Command {

@@ -11,6 +11,7 @@ import (
 	"osqueue/internal/cli/clitest"
 	"osqueue/internal/cli/view"
 	"osqueue/storage/file"
+	"osqueue/storage/queuefile"
 )
 
 // bucket is the URL of the cluster's bucket.
@@ -49,7 +50,7 @@ func TestRestoreIsAdoptedAndRefused(t *testing.T) {
 	if out := next.run("restore", "--from", old.bucket(), "--to", next.bucket()); !strings.Contains(out, "osqueue queue resume bulk mail tick") {
 		t.Errorf("%s", out)
 	}
-	if doc, _ := stored(t, filepath.Join(next.dir, "dev", "bucket")); !doc.Large {
+	if doc := next.document(); doc == nil || !doc.Large {
 		t.Error("it is not large")
 	}
 	next.start()
@@ -95,19 +96,29 @@ func TestRestoreIsAdoptedAndRefused(t *testing.T) {
 	}
 }
 
-// flushed waits until a job is in the bucket, and returns the document's lineage.
-func (d *devProcess) flushed(id string) (lineage string) {
+// document returns the document in the cluster's bucket, or nil.
+func (d *devProcess) document() *queuefile.Document {
 	d.t.Helper()
 	bucket, err := file.OpenDir(d.t.Context(), filepath.Join(d.dir, "dev", "bucket"))
 	if err != nil {
 		d.t.Fatal(err)
 	}
+	seen, err := election.Read(d.t.Context(), bucket, "queue.json")
+	if err != nil {
+		return nil
+	}
+	return seen.Doc
+}
+
+// flushed waits until a job is in the bucket, and returns the document's lineage.
+func (d *devProcess) flushed(id string) (lineage string) {
+	d.t.Helper()
 	d.eventually(id+" to be in the bucket", func() bool {
-		seen, err := election.Read(d.t.Context(), bucket, "queue.json")
-		if err != nil || seen.Doc == nil {
+		doc := d.document()
+		if doc == nil {
 			return false
 		}
-		lineage = seen.Doc.Lineage()
+		lineage = doc.Lineage()
 		_, _, missing := d.output("inspect", d.bucket(), id)
 		return missing == nil
 	})

@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -131,17 +130,6 @@ func TestHelpHidesWhatMeansNothing(t *testing.T) {
 	}
 	if got := program(t, "status", "--help"); !strings.Contains(got.Out, "--servers") {
 		t.Errorf("status: %s", got.Out)
-	}
-}
-
-// A mistyped directory must not be made by looking into it.
-func TestInspectWritesNothing(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "bucket")
-	if got := program(t, "inspect", "file://"+dir); got.Code != view.ExitFailure || !strings.Contains(got.Err, "has no queue.json") {
-		t.Errorf("%+v", got)
-	}
-	if _, err := os.Stat(dir); err == nil {
-		t.Error("the directory was made")
 	}
 }
 

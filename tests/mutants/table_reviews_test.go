@@ -282,10 +282,10 @@ var reviewed = []defect{
 		Bug: "\tcase found && false:\n",
 	}, check{pkg: "cluster", test: "TestAnEmptyClusterIsRefusedBesideAnArchive"}},
 	{"B13 restore", mutants.Mutant{
-		Name: "a restore trusts the clock that wrote a heartbeat", File: "cmd/osqueue/restore_run.go",
+		Name: "a restore trusts the clock that wrote a heartbeat", File: "internal/cli/bucket/restore_run.go",
 		Old: "r.changed = !bytes.Equal(",
 		Bug: "r.changed = false && !bytes.Equal(",
-	}, check{pkg: "cmd/osqueue", test: "TestRestoreListensBeforeItReplaces"}},
+	}, check{pkg: "internal/cli/bucket", test: "TestRestoreListensBeforeItReplaces"}},
 	{"B14 file bucket", mutants.Mutant{
 		Name: "a name that is not durable is read as if it were", File: "storage/file/disk.go",
 		Old: "\t\tb.unsynced[dir] = true\n",

@@ -1,4 +1,4 @@
-package main
+package bucket
 
 import (
 	"fmt"
@@ -85,9 +85,9 @@ func BenchmarkVerify(b *testing.B) {
 func benchCommand(b *testing.B, args ...string) {
 	b.Helper()
 	var out, errOut clitest.Buffer
-	g := view.NewGlobals(version)
+	g := view.NewGlobals("devel")
 	g.Out, g.Err = &out, &errOut
-	if code := run(b.Context(), args, g); code != view.ExitOK {
+	if code := view.Execute(b.Context(), args, g, view.NewRoot(g, Commands(g)...)); code != view.ExitOK {
 		b.Fatal(out.String(), errOut.String())
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package bucket
 
 import (
 	"os"
@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/fsm"
 	"osqueue/internal/cli/clitest"
 	"osqueue/internal/cli/view"
 )
@@ -37,12 +38,6 @@ func ageless(text string) string {
 		lines[i] = strings.Join(strings.Fields(lines[i]), " ")
 	}
 	return strings.Join(lines, "\n")
-}
-
-// offlineRun runs a command line that asks no cluster.
-func offlineRun(t *testing.T, args ...string) clitest.Result {
-	t.Helper()
-	return newTestCommand(t, "127.0.0.1:1").Run(args...)
 }
 
 // says runs a command line, which must end well, and compares its stdout.
@@ -277,4 +272,22 @@ func TestInspectDamaged(t *testing.T) {
 		t.Errorf("what is before the damage: %+v", got)
 	}
 	fails(t, []string{"inspect", r.url(), "--at", "2-6"}, filepath.Base(segments[1]))
+}
+
+// A mistyped directory must not be made by looking into it.
+func TestInspectWritesNothing(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "bucket")
+	if got := offlineRun(t, "inspect", "file://"+dir); got.Code != view.ExitFailure || !strings.Contains(got.Err, "has no queue.json") {
+		t.Errorf("%+v", got)
+	}
+	if _, err := os.Stat(dir); err == nil {
+		t.Error("the directory was made")
+	}
+}
+
+// A job of the state has all that the API shows, its log too.
+func TestJobOfStateHasItsLog(t *testing.T) {
+	if j := jobOfState(&fsm.Job{ID: "x", Det: &fsm.Details{Log: "one"}}); j.Log != "one" {
+		t.Errorf("%+v", j)
+	}
 }
