@@ -68,8 +68,8 @@ func SnapshotState(node string, file []byte) (history.State, error) {
 }
 
 // Versions are the document's versions as lines of a history, numbered from 1.
-// Replay of each is the hash that the states of one node have at its LSN; "" if
-// they have none.
+// Replay of each is the hash that the replayed states have at its LSN; "" if they have
+// none. That nodes agree about an LSN is checked elsewhere (agree).
 func Versions(states []State, replayed []history.State) []history.Document {
 	at := make(map[fsm.LSN]string)
 	for _, s := range replayed {

@@ -74,14 +74,15 @@ func (w *World) together(a, b Fault) bool {
 	return !a.Alone && !b.Alone && a.Name != b.Name && a.Takes+b.Takes <= (len(w.Cluster.Nodes)-1)/2
 }
 
-// strike begins faults one after the other, and heals them in that order.
+// strike begins faults one after the other, and heals the newest first: the second may have
+// killed the node that the first has paused, and that node serves only after it was started.
 func (w *World) strike(faults []Fault) {
 	w.T.Helper()
 	var heals []func()
 	for i := range faults {
 		heals = append(heals, w.begin(&faults[i]))
 	}
-	for _, heal := range heals {
+	for _, heal := range slices.Backward(heals) {
 		heal()
 	}
 	w.Cluster.WaitLeader()

@@ -31,18 +31,16 @@ func (w *World) noteStores() {
 		at = append(at, v.Header.LSN())
 	}
 	at = append(at, w.noteSnapshots()...)
-	var longest []history.State
+	var replayed []history.State // by all nodes: the log of one may begin late, that of another end early
 	for _, n := range w.Cluster.Nodes {
 		states, err := w.noteLog(n, at)
 		if err != nil {
 			w.T.Errorf("%s: %v", n.Name, err)
 		}
-		if len(states) > len(longest) {
-			longest = states
-		}
+		replayed = append(replayed, states...)
 	}
 	times := w.Store.VersionTimes()
-	for i, d := range model.Versions(versions, longest) {
+	for i, d := range model.Versions(versions, replayed) {
 		if i < len(times) {
 			d.At = w.Rec.At(times[i])
 		}
