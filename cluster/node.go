@@ -108,8 +108,7 @@ func Open(cfg Config) (*Node, error) {
 	n.openInbox()
 	n.replica.changed, n.replica.restored = n.changed, n.restored
 	n.fence.Store(&fenceState{state: FenceFollower})
-	if err := n.openRaft(); err != nil {
-		n.cancel()
+	if err := n.start(); err != nil {
 		return nil, err
 	}
 	n.reads = groupcommit.New(groupcommit.Config[struct{}, struct{}]{Start: n.verifyLeader})
@@ -123,9 +122,35 @@ func Open(cfg Config) (*Node, error) {
 	return n, nil
 }
 
+// start opens raft. If a write of the log hangs, it returns the watchdog's error and leaves
+// that write behind: nothing ends it but the end of the process.
+func (n *Node) start() error {
+	dog := &watchdog{limit: n.cfg.LogStallLimit, fatal: n.die, before: n.cfg.BeforeLogWrite}
+	n.wg.Go(func() { dog.run(n.down) })
+	opened := make(chan error, 1)
+	go func() { opened <- n.openRaft(dog) }()
+	select {
+	case err := <-opened:
+		if err != nil {
+			n.cancel()
+			close(n.down)
+			n.wg.Wait()
+		}
+		return err
+	case err := <-n.fatal:
+		n.cancel()
+		go func() { // the disk may answer after all
+			if <-opened == nil {
+				_ = n.closeRaft()
+			}
+		}()
+		return fmt.Errorf("start raft: %w", err)
+	}
+}
+
 // openRaft opens the stores and the transport, starts raft, and starts the goroutines
 // that watch over them.
-func (n *Node) openRaft() (err error) {
+func (n *Node) openRaft(dog *watchdog) (err error) {
 	if n.cfg.DataDir != "" {
 		if err := os.MkdirAll(n.cfg.DataDir, 0o700); err != nil {
 			return fmt.Errorf("make the data directory: %w", err)
@@ -141,7 +166,6 @@ func (n *Node) openRaft() (err error) {
 	if fresh {
 		n.seed()
 	}
-	dog := &watchdog{limit: n.cfg.LogStallLimit, fatal: n.die, before: n.cfg.BeforeLogWrite}
 	if n.stores, err = openStores(&n.cfg, dog, n.snapshotOptions()); err != nil {
 		return err
 	}
@@ -166,7 +190,6 @@ func (n *Node) openRaft() (err error) {
 	}
 	in.serve(n.raft)
 	n.wg.Go(func() { in.relay(n.mayVote) })
-	n.wg.Go(func() { dog.run(n.down) })
 	if seen != nil {
 		n.wg.Go(func() { seen.run(n.down) })
 	}
@@ -286,6 +309,13 @@ const closeLimit = time.Second
 func (n *Node) Close() error {
 	n.left.Do(func() { close(n.leave) })
 	n.cancel()
+	err := n.closeRaft()
+	n.reads.Close()
+	return err
+}
+
+// closeRaft undoes openRaft, and ends all goroutines of the node.
+func (n *Node) closeRaft() error {
 	cut := time.AfterFunc(closeLimit, n.sever)
 	n.restoring.Lock() // raft panics if it is shut down while this node restores its own state
 	err := n.raft.Shutdown().Error()
@@ -293,7 +323,6 @@ func (n *Node) Close() error {
 	cut.Stop()
 	n.ended.Do(func() { close(n.down) })
 	n.wg.Wait()
-	n.reads.Close()
 	n.net.CloseStreams()
 	return errors.Join(err, n.net.Close(), n.stores.close())
 }

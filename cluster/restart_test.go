@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -211,4 +212,27 @@ func TestLeasesSurviveATimeWithoutLeader(t *testing.T) {
 		t.Fatalf("the job is %s with token %d, was claimed with %d", j.Status, j.Token, claimed.Token)
 	}
 	l.eventually("the lease to end in its own time", func() bool { return n.Job("a").Status == fsm.Unclaimed })
+}
+
+// A disk that hangs during the start ends the start, as it ends a running node.
+func TestTheStartEndsWhenTheDiskHangs(t *testing.T) {
+	l := newLab(t)
+	n := l.leader(l.start("n", 1, nil)...)
+	n.stop()
+	release, hangs := make(chan struct{}), make(chan struct{}, 10)
+	cfg := n.cfg
+	cfg.RaftAddr = "127.0.0.1:0"
+	cfg.LogStallLimit = time.Second
+	cfg.BeforeLogWrite = func() {
+		hangs <- struct{}{}
+		<-release
+	}
+	defer close(release)
+	_, err := Open(cfg)
+	if err == nil || !strings.Contains(err.Error(), "has not answered") {
+		t.Fatalf("Open returned %v", err)
+	}
+	if len(hangs) == 0 {
+		t.Fatal("no write hung")
+	}
 }

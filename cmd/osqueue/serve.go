@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"time"
 
@@ -348,11 +349,18 @@ func untilEOF(ctx context.Context, r io.Reader) (context.Context, context.Cancel
 func serve(ctx context.Context, o *serveOptions) error {
 	release := holdBallast()
 	defer release()
+	log := o.node.Logger
+	log.Info("starting", "version", o.node.Version, "data", o.node.DataDir, "pid", pid())
+	guard := newExitGuard(log, os.Exit)
+	defer guard.stop()
+	stopped := context.AfterFunc(ctx, func() { guard.within(stopLimit) }) // also if the start hangs
+	defer stopped()
 	s, err := assemble(ctx, o)
 	if err != nil {
-		return notStarted(ctx, o.node.Logger, err)
+		guard.within(fatalLimit)
+		return notStarted(ctx, log, err)
 	}
-	return s.run(ctx)
+	return s.run(ctx, guard)
 }
 
 // notStarted returns err, or nil if ctx ended during the start, because a stop is no

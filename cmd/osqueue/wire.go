@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -105,9 +104,9 @@ func (s *server) close() error {
 
 // run serves until ctx ends or a fatal error occurs. It then stops in an order that
 // loses no request: it hands leadership over while requests still find a way to the new
-// leader, lets them end, and stops raft. After a fatal error it ends within a second:
+// leader, lets them end, and stops raft. The guard bounds the stop. After a fatal error it ends within a second:
 // the process exits if a part hangs.
-func (s *server) run(ctx context.Context) error {
+func (s *server) run(ctx context.Context, guard *exitGuard) error {
 	served := make(chan error, 1)
 	go func() { served <- s.api.Serve(s.listen) }()
 	stopPprof := s.servePprof()
@@ -115,14 +114,11 @@ func (s *server) run(ctx context.Context) error {
 	unsafe := s.keepProving(ctx)
 	s.log.Info("serving", "http", s.listen.Addr(), "pid", pid())
 
-	guard := newExitGuard(s.log, os.Exit)
-	defer guard.stop()
 	patience := httpStopTimeout
 	var failure error
 	select {
 	case <-ctx.Done():
 		s.log.Info("stopping")
-		guard.within(stopLimit)
 		failure = s.stepDown()
 	case failure = <-s.node.Fatal():
 	case failure = <-unsafe:
