@@ -199,7 +199,7 @@ func TestArchiveGolden(t *testing.T) {
 	if before, err := os.ReadFile("testdata/rich.json"); err != nil || !bytes.HasPrefix(unsigned(inline), unsigned(bytes.TrimSuffix(before, []byte("}\n")))) {
 		t.Errorf("what older versions read has changed (%v)", err)
 	}
-	c.InlineMax = 1
+	c.InlineMax = 4 << 10
 	large := golden(t, "testdata/large.json", c)
 	doc, err := queuefile.Decode(large)
 	if err != nil || !doc.Large || !reflect.DeepEqual(doc.Archive, archive()) || doc.Meta != v.Meta() || doc.Counts != v.Counts() {

@@ -23,6 +23,8 @@ func (d *decoder) archiveMember(name string) func() error {
 		return func() error { return d.object(d.tailMember) }
 	case "counts":
 		return func() error { return d.object(d.countMember) }
+	case "liveJobs":
+		return func() error { return d.syntax(d.dec.SkipValue()) }
 	}
 	return nil
 }

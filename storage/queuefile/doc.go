@@ -116,11 +116,20 @@
 //	{"broker":…,"brokerHeartbeat":…,"completedTotal":42,
 //	 "osqueue":{"format":2, …, "state":{…}},
 //	 "counts":{"unclaimed":900000, …},         jobs by status, for people
+//	 "liveJobs":[…],                           jobs that have not ended, for people
 //	 "base":{…},"log":[…],"tail":{…}}
 //
 // The format number keeps older versions from reading such a document. Because it has no
 // list of jobs, a legacy broker fails on it and does not take it for an empty queue. If no
 // archive reaches the state, the state is written inline whatever its size.
+//
+// A queue with few live jobs can be large because of its finished jobs. So that people still
+// see the live jobs, a large document lists them in FIFO order if they take at most 64 KiB;
+// otherwise it has no list. The work to encode it has the same bound. No reader uses the
+// list, and it is not called jobs: a legacy broker must not take it for the queue. After a
+// takeover the list is missing until the first flush. Keeping the live jobs inline and only
+// the finished ones in the archive would divide the state: an edit or a legacy broker could
+// change one part without the other.
 //
 // # Feature levels
 //

@@ -125,6 +125,9 @@ func (a *appender) large(c *Content, h Header) {
 	a.unsigned("completedTotal", m.CompletedTotal)
 	a.header(FormatLarge, &h, &m)
 	a.counts(counts)
+	if c.State != nil {
+		a.liveJobs(c.State, min(c.InlineMax, liveMax))
+	}
 	a.documentExtra(&m)
 	a.archive(c.Archive)
 	a.close('}')

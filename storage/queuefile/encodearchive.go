@@ -18,6 +18,46 @@ func (a *appender) counts(counts fsm.Counts) {
 	a.close('}')
 }
 
+// liveMax is the largest size of the list liveJobs, bytes.
+const liveMax = 64 << 10
+
+// live are the statuses of the jobs that have not ended.
+var live = []fsm.Status{fsm.Unclaimed, fsm.InProgress, fsm.Scheduled, fsm.Blocked}
+
+// liveJobs appends the jobs of v that have not ended, for people, if they take at most
+// bytesMax bytes; otherwise nothing. The cost is proportional to bytesMax at most: it does
+// not look at the jobs that have ended, or at any job if there are too many.
+func (a *appender) liveJobs(v *fsm.View, bytesMax int) {
+	before := len(a.buf)
+	if !a.tryLiveJobs(v, before+bytesMax) {
+		a.buf = a.buf[:before]
+	}
+}
+
+// tryLiveJobs reports whether the list fits into a buffer of end bytes; if not, the output
+// is incomplete.
+func (a *appender) tryLiveJobs(v *fsm.View, end int) (fits bool) {
+	counts, jobs := v.Counts(), 0
+	for _, s := range live {
+		jobs += counts[s]
+	}
+	if len(a.buf)+jobs*jobLeast > end {
+		return false
+	}
+	fits = true
+	a.key("liveJobs")
+	a.open('[')
+	v.Merged(live, 0, func(j *fsm.Job) bool {
+		if fits = len(a.buf)+len(j.Payload) < end; fits {
+			a.next()
+			a.job(j)
+		}
+		return fits
+	})
+	a.close(']')
+	return fits && len(a.buf) <= end
+}
+
 // added appends the jobs that are to be enqueued.
 func (a *appender) added(jobs []*fsm.Job) {
 	if len(jobs) == 0 {

@@ -1,5 +1,11 @@
 package queuefile
 
+import (
+	"math"
+
+	"osqueue/fsm"
+)
+
 // JobLeast is the lower bound of the bytes of a job.
 const JobLeast = jobLeast
 
@@ -10,6 +16,14 @@ func TryInline(c *Content, h Header, broker string, heartbeatMs int64) (appended
 	h.Address, h.Heartbeat = broker, heartbeatMs
 	fits = a.inline(c, h)
 	return len(a.buf), fits
+}
+
+// TryLiveJobs appends the list of live jobs of a large document, and returns the number of
+// bytes that it appended until it finished or stopped, and whether the list fits.
+func TryLiveJobs(v *fsm.View, bytesMax int) (appended int, fits bool) {
+	a := appender{buf: []byte("{"), limit: math.MaxInt}
+	fits = a.tryLiveJobs(v, len("{")+bytesMax)
+	return len(a.buf) - len("{"), fits
 }
 
 // LaterMembers returns the names that headers list.

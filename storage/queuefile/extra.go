@@ -189,4 +189,4 @@ func (a *appender) vocabulary() *vocabulary {
 // laterMembers are the names, at the top and in jobs, of fields of this package that were
 // added after version 5 of log entries, the first version that keeps unknown fields. A
 // document names them in its header. Add each new name here.
-var laterMembers = []string{"attemptLog"}
+var laterMembers = []string{"attemptLog", "liveJobs"}

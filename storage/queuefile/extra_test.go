@@ -251,7 +251,7 @@ func TestNamesOfTheFirstVersion(t *testing.T) {
 	}
 	c := queuefile.Inline(rich(t).View())
 	collect(t, queuefile.Encode(c, header, "a:1", 5))
-	c.State, c.Archive = nil, archive()
+	c.Archive, c.InlineMax = archive(), 4<<10
 	collect(t, queuefile.Encode(c, header, "a:1", 5))
 	rapid.Check(t, func(t *rapid.T) {
 		collect(t, queuefile.Encode(queuefile.Inline(randomMachine(t).View()), header, "a:1", 5))
