@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"osqueue/cluster"
+	"osqueue/cluster/notify"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 )
@@ -64,7 +65,7 @@ type Reader interface {
 	// AllTypeStats returns the figures of every type that has jobs.
 	AllTypeStats() map[string]fsm.TypeStats
 	// Events returns the history of the entries that this node has applied.
-	Events() *cluster.History
+	Events() *notify.History
 	// Document returns the state in the form of queue.json.
 	Document(ctx context.Context) ([]byte, error)
 }

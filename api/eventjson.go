@@ -4,20 +4,20 @@ import (
 	"strconv"
 
 	v1 "osqueue/client/api/v1"
-	"osqueue/cluster"
+	"osqueue/cluster/notify"
 	"osqueue/fsm"
 )
 
 // appendEventFrame appends an event in the format that HTML defines. The id comes last, so that
 // a reader that gets only a part of the frame does not count the event as seen.
-func appendEventFrame(b []byte, e *cluster.Event) []byte {
+func appendEventFrame(b []byte, e *notify.Event) []byte {
 	b = append(append(b, "event: "...), eventKind(e)...)
 	b = appendEvent(append(b, "\ndata: "...), e)
 	return append(appendEventID(append(b, "\nid: "...), e.ID), "\n\n"...)
 }
 
 // appendGap appends the event for a gap. lost is the last missing event. A gap has no id.
-func appendGap(b []byte, lost cluster.EventID, now int64) []byte {
+func appendGap(b []byte, lost notify.EventID, now int64) []byte {
 	b = append(append(b, "event: "...), v1.EventGap...)
 	b = append(b, "\ndata: {"...)
 	b = text(b, "id", "")
@@ -26,7 +26,7 @@ func appendGap(b []byte, lost cluster.EventID, now int64) []byte {
 	return append(number(b, "at", now), "}\n\n"...)
 }
 
-func appendEventID(b []byte, id cluster.EventID) []byte {
+func appendEventID(b []byte, id notify.EventID) []byte {
 	b = strconv.AppendUint(b, id.LSN.Term, 10)
 	b = strconv.AppendUint(append(b, '-'), id.LSN.Index, 10)
 	return strconv.AppendUint(append(b, '.'), uint64(id.N), 10)
@@ -34,7 +34,7 @@ func appendEventID(b []byte, id cluster.EventID) []byte {
 
 // appendEvent appends a v1.Event. JSON escapes line ends within strings, so the event is one
 // line.
-func appendEvent(b []byte, e *cluster.Event) []byte {
+func appendEvent(b []byte, e *notify.Event) []byte {
 	b = append(b, '{')
 	b = append(appendEventID(append(key(b, "id"), '"'), e.ID), '"')
 	b = lsnText(b, e.ID.LSN)
@@ -47,7 +47,7 @@ func appendEvent(b []byte, e *cluster.Event) []byte {
 	return append(textIf(b, "name", e.Name), '}')
 }
 
-func appendEventJob(b []byte, e *cluster.Event) []byte {
+func appendEventJob(b []byte, e *notify.Event) []byte {
 	b = text(b, "jobId", e.JobID)
 	b = textIf(b, "type", e.Type)
 	b = textIf(b, "from", e.From.String())

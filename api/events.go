@@ -10,7 +10,7 @@ import (
 	"time"
 
 	v1 "osqueue/client/api/v1"
-	"osqueue/cluster"
+	"osqueue/cluster/notify"
 	"osqueue/fsm"
 )
 
@@ -90,7 +90,7 @@ func enter(taken *atomic.Int64, places int64) bool {
 // resumePoint returns the event after which the stream begins. A browser that reconnects sends
 // the header, and again the query of its first request: the header has precedence. Without
 // either the stream begins now.
-func (c *call) resumePoint(history *cluster.History) (cluster.EventID, error) {
+func (c *call) resumePoint(history *notify.History) (notify.EventID, error) {
 	where, given := v1.HeaderLastEventID, c.r.Header.Get(headerLastEventID)
 	if given == "" {
 		where, given = v1.ParamLastEventID, c.params.Get(v1.ParamLastEventID)
@@ -98,11 +98,11 @@ func (c *call) resumePoint(history *cluster.History) (cluster.EventID, error) {
 	if given == "" {
 		return history.Last(), nil
 	}
-	id, err := cluster.ParseEventID(given)
+	id, err := notify.ParseEventID(given)
 	if err != nil {
-		return id, fail(badRequest, "%s is %q; the id of an event is wanted, or %s for all that is held", where, clip(given), cluster.EventID{})
+		return id, fail(badRequest, "%s is %q; the id of an event is wanted, or %s for all that is held", where, clip(given), notify.EventID{})
 	}
-	if _, lost := history.Since(id, 0); c.strict && id != (cluster.EventID{}) && lost != (cluster.EventID{}) {
+	if _, lost := history.Since(id, 0); c.strict && id != (notify.EventID{}) && lost != (notify.EventID{}) {
 		return id, fail(historyGone, "this node does not hold the events from %s to %s any more; another one may", clip(given), lost)
 	}
 	return id, nil
@@ -112,11 +112,11 @@ func (c *call) resumePoint(history *cluster.History) (cluster.EventID, error) {
 type eventStream struct {
 	c       *call
 	ctx     context.Context // ends with the reader or the server
-	history *cluster.History
+	history *notify.History
 	filter  *eventFilter
-	at      cluster.EventID // all up to here has been looked at
-	told    cluster.EventID // the last id that the reader got
-	beat    time.Time       // when the next heartbeat is due
+	at      notify.EventID // all up to here has been looked at
+	told    notify.EventID // the last id that the reader got
+	beat    time.Time      // when the next heartbeat is due
 }
 
 // run sends events until the stream ends.
@@ -161,7 +161,7 @@ func (st *eventStream) more() (busy, sent bool) {
 	c := st.c
 	events, lost := st.history.Since(st.at, eventsAtOnce)
 	c.out = c.out[:0]
-	if lost != (cluster.EventID{}) {
+	if lost != (notify.EventID{}) {
 		c.out = appendGap(c.out, lost, c.s.b.Now())
 		st.at = lost
 	}
@@ -270,7 +270,7 @@ func kindMatches(wanted, kind string) bool {
 	return wanted == kind || strings.HasSuffix(wanted, ".") && strings.HasPrefix(kind, wanted)
 }
 
-func (f *eventFilter) match(e *cluster.Event) bool {
+func (f *eventFilter) match(e *notify.Event) bool {
 	if len(f.types) > 0 && (e.JobID == "" || !slices.Contains(f.types, e.Type)) {
 		return false
 	}
@@ -315,7 +315,7 @@ var kindNames = map[fsm.EventKind]string{
 }
 
 // eventKind returns the event's name on the wire.
-func eventKind(e *cluster.Event) string {
+func eventKind(e *notify.Event) string {
 	if e.Kind != fsm.JobChanged {
 		return kindNames[e.Kind]
 	}
@@ -337,7 +337,7 @@ func eventKind(e *cluster.Event) string {
 }
 
 // waitsAgain returns why an existing job waits now, for a worker or for its time.
-func waitsAgain(e *cluster.Event) string {
+func waitsAgain(e *notify.Event) string {
 	switch e.From {
 	case fsm.Scheduled:
 		return v1.EventDue

@@ -15,7 +15,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	v1 "osqueue/client/api/v1"
-	"osqueue/cluster"
+	"osqueue/cluster/notify"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 )
@@ -140,10 +140,10 @@ func TestEventsOfAJob(t *testing.T) {
 }
 
 func TestEventKinds(t *testing.T) {
-	change := func(from, to fsm.Status, end fsm.End) cluster.Event {
-		return cluster.Event{Kind: fsm.JobChanged, From: from, Status: to, End: end, JobID: "a"}
+	change := func(from, to fsm.Status, end fsm.End) notify.Event {
+		return notify.Event{Kind: fsm.JobChanged, From: from, Status: to, End: end, JobID: "a"}
 	}
-	for want, e := range map[string]cluster.Event{
+	for want, e := range map[string]notify.Event{
 		v1.EventEnqueued:  change(0, fsm.Blocked, 0),
 		v1.EventDue:       change(fsm.Scheduled, fsm.Unclaimed, fsm.EndFail),
 		v1.EventUnblocked: change(fsm.Blocked, fsm.Scheduled, 0),
@@ -163,7 +163,7 @@ func TestEventKinds(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for k := range fsm.BucketHealed + 1 {
-		name := eventKind(&cluster.Event{Kind: k, From: fsm.InProgress, Status: fsm.InProgress})
+		name := eventKind(&notify.Event{Kind: k, From: fsm.InProgress, Status: fsm.InProgress})
 		if !slices.Contains(eventKinds, name) || seen[name] {
 			t.Errorf("kind %d is %q", k, name)
 		}
@@ -268,7 +268,7 @@ func TestEventsFilter(t *testing.T) {
 
 func TestEventsThatAreNotHeld(t *testing.T) {
 	s := newServed(t)
-	s.node.set(func(f *fakeNode) { f.history = cluster.NewHistory(3) })
+	s.node.set(func(f *fakeNode) { f.history = notify.NewHistory(3) })
 	for i := range 6 {
 		s.submit(fmt.Sprint(i), "t") // 3-2 to 3-7
 	}

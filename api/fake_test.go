@@ -17,6 +17,7 @@ import (
 
 	v1 "osqueue/client/api/v1"
 	"osqueue/cluster"
+	"osqueue/cluster/notify"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 )
@@ -31,7 +32,7 @@ type fakeNode struct {
 	writes  int // mutations applied
 	entries int
 	changed chan struct{} // closed and replaced at each write
-	history *cluster.History
+	history *notify.History
 
 	leader     string // "" and lead false: none known
 	lead       bool
@@ -55,7 +56,7 @@ const startMs = 1_700_000_000_000
 
 func newFake() *fakeNode {
 	f := &fakeNode{m: fsm.New(), now: startMs, lead: true, leader: "10.0.0.1:8080", changed: make(chan struct{})}
-	f.history = cluster.NewHistory(historyKept)
+	f.history = notify.NewHistory(historyKept)
 	f.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_RegisterBroker{RegisterBroker: &fsmpb.RegisterBroker{
 		Node: "n1", Address: "10.0.0.1:8080", Epoch: 1, Cluster: "c", Lineage: "l",
 	}}})
@@ -272,7 +273,7 @@ func (f *fakeNode) AllTypeStats() map[string]fsm.TypeStats {
 	return out
 }
 
-func (f *fakeNode) Events() *cluster.History {
+func (f *fakeNode) Events() *notify.History {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.history

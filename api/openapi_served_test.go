@@ -14,7 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	v1 "osqueue/client/api/v1"
-	"osqueue/cluster"
+	"osqueue/cluster/notify"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 )
@@ -238,7 +238,7 @@ func (s *sample) provokeLimits(g *rig, status string) []answer {
 	settings := fsm.DefaultSettings()
 	switch status {
 	case "410":
-		g.node.set(func(f *fakeNode) { f.history = cluster.NewHistory(1) })
+		g.node.set(func(f *fakeNode) { f.history = notify.NewHistory(1) })
 		g.tell(2)
 		g.node.rescan(func(f *fakeNode) { f.m.Transplant("other", 3, 900) })
 		old := *s

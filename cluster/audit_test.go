@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"osqueue/cluster/notify"
 	"osqueue/fsm"
 	"osqueue/storage"
 	"osqueue/storage/archive"
@@ -111,7 +112,7 @@ func (l *lab) flushed(n *member, lsn fsm.LSN) {
 
 // announcedAbout returns the kinds of the announcements whose text has a key.
 func (l *lab) announcedAbout(n *member, key string) (kinds []fsm.EventKind) {
-	events, _ := n.Events().Since(EventID{}, 10_000)
+	events, _ := n.Events().Since(notify.EventID{}, 10_000)
 	for _, e := range events {
 		if e.Kind >= fsm.BucketAway && strings.Contains(e.Message, key) {
 			kinds = append(kinds, e.Kind)

@@ -1,8 +1,6 @@
 package cluster
 
 import (
-	"context"
-	"errors"
 	"time"
 
 	"osqueue/cluster/flush"
@@ -45,26 +43,4 @@ func (n *Node) flushInterval() time.Duration {
 		return n.cfg.FlushInterval()
 	}
 	return n.cfg.Flush.Interval
-}
-
-// WaitFlushed returns nil once lsn is in the bucket. It returns ErrNotLeader on every
-// node but the active leader, and when this node ceases to be the active leader. While
-// the leader knows that the state cannot be restored from the document, the error is an
-// ErrArchive, also for the zero LSN.
-func (n *Node) WaitFlushed(ctx context.Context, lsn fsm.LSN) error {
-	r := n.active()
-	if r == nil {
-		return ErrNotLeader
-	}
-	if err := r.damaged(); err != nil {
-		return err
-	}
-	err := r.flusher.WaitFlushed(ctx, lsn)
-	if err == nil {
-		err = r.damaged()
-	}
-	if errors.Is(err, flush.ErrOver) {
-		return ErrNotLeader
-	}
-	return err
 }

@@ -339,7 +339,7 @@ func (r *leaderTerm) passTime(ctx context.Context) {
 			}
 		case <-r.earlier:
 		case <-rescan.C:
-			r.node.ready.rescan()
+			r.node.ready.Rescan(r.node.replica.read)
 			r.watchBucket(ctx)
 			r.moveTimeOn(ctx)
 		}

@@ -16,6 +16,7 @@ import (
 
 	"osqueue/cluster/flush"
 	"osqueue/cluster/inbox"
+	"osqueue/cluster/notify"
 	"osqueue/election"
 	"osqueue/fsm"
 	"osqueue/internal/groupcommit"
@@ -32,9 +33,9 @@ type Node struct {
 	stores    *stores
 	replica   *replica
 	sums      *stateSums // the replica's
-	ready     *readyHub
-	ends      *endHub
-	events    *History
+	ready     *notify.Ready
+	ends      *notify.Ended
+	events    *notify.History
 	unflushed *flush.UnflushedLog
 	inbox     *inbox.Box    // nil: there is none
 	mend      chan struct{} // signals that a snapshot on the disk is damaged
@@ -102,9 +103,7 @@ func Open(cfg Config) (*Node, error) {
 	n.unflushed = flush.NewUnflushedLog(cfg.UnflushedBytes)
 	n.replica = newReplica(n.unflushed, n.die)
 	n.sums = n.replica.sums
-	n.ready = newReadyHub(n.replica)
-	n.ends = newEndHub()
-	n.events = NewHistory(cfg.EventsKept)
+	n.ready, n.ends, n.events = notify.NewReady(), notify.NewEnded(), notify.NewHistory(cfg.EventsKept)
 	n.openInbox()
 	n.replica.changed, n.replica.restored = n.changed, n.restored
 	n.fence.Store(&fenceState{state: FenceFollower})
@@ -243,8 +242,8 @@ func (n *Node) raftConfig() *raft.Config {
 // changed wakes the waiters for the changes of the entry that m has applied. It runs on
 // raft's goroutine, under the replica's lock.
 func (n *Node) changed(m *fsm.Machine, idle bool) {
-	n.ready.changed(m)
-	n.ends.changed(m.Events())
+	n.ready.Applied(m)
+	n.ends.Applied(m)
 	n.events.Applied(m)
 	if r := n.leaderTerm.Load(); r != nil {
 		r.changed(m, idle)
@@ -253,7 +252,7 @@ func (n *Node) changed(m *fsm.Machine, idle bool) {
 
 // restored is like changed, for a state that replaces the old one as a whole.
 func (n *Node) restored(m *fsm.Machine) {
-	n.ends.restored(m)
+	n.ends.Restored(m)
 	n.events.Restored(m)
 	if r := n.leaderTerm.Load(); r != nil {
 		r.changed(m, false)

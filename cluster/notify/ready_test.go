@@ -1,57 +1,69 @@
-package cluster
+package notify
 
 import (
-	"context"
+	"bytes"
 	"fmt"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"testing"
 
-	"github.com/hashicorp/raft"
-
-	"osqueue/cluster/flush"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 )
 
-// bench is a replica to which the test applies entries, with the hubs that depend on it.
+// bench is a machine to which the test applies entries, with everything that waits for
+// its changes.
 type bench struct {
-	t     *testing.T
-	node  *Node
-	index uint64
-	now   int64
+	t       *testing.T
+	machine *fsm.Machine
+	ready   *Ready
+	ends    *Ended
+	events  *History
+	index   uint64
+	now     int64
 }
 
 func newBench(t *testing.T, events int) *bench {
 	t.Helper()
-	n := &Node{replica: newReplica(flush.NewUnflushedLog(1<<20), func(err error) { t.Error(err) })}
-	n.ctx, n.cancel = context.WithCancel(t.Context())
-	t.Cleanup(n.cancel)
-	n.ready, n.ends, n.events = newReadyHub(n.replica), newEndHub(), NewHistory(events)
-	n.replica.changed, n.replica.restored = n.changed, n.restored
-	return &bench{t: t, node: n, now: 1_700_000_000_000}
+	return &bench{
+		t: t, now: 1_700_000_000_000, machine: fsm.New(),
+		ready: NewReady(), ends: NewEnded(), events: NewHistory(events),
+	}
 }
 
 // apply applies one log entry.
 func (b *bench) apply(ms ...*fsmpb.Mutation) []fsm.Result {
 	b.t.Helper()
 	b.index++
-	data, err := fsm.EncodeEntry(&fsmpb.Batch{NowMs: b.now, Mutations: ms})
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	a := b.node.replica.apply(&raft.Log{Index: b.index, Term: 1, Data: data})
-	if a.err != nil {
-		b.t.Fatal(a.err)
-	}
-	for i, r := range a.results {
+	results := b.machine.Apply(b.index, 1, &fsmpb.Batch{NowMs: b.now, Mutations: ms})
+	b.ready.Applied(b.machine)
+	b.ends.Applied(b.machine)
+	b.events.Applied(b.machine)
+	for i, r := range results {
 		if !r.Code.Done() {
 			b.t.Fatalf("mutation %d: %s", i, r.Code)
 		}
 	}
-	return a.results
+	return results
 }
+
+// restore replaces the machine by a copy of another one, as a snapshot does.
+func (b *bench) restore(from *fsm.Machine) {
+	b.t.Helper()
+	var buf bytes.Buffer
+	if err := from.View().Encode(&buf); err != nil {
+		b.t.Fatal(err)
+	}
+	m, err := fsm.Decode(&buf)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.machine, b.index = m, m.Meta().LSN.Index
+	b.ends.Restored(m)
+	b.events.Restored(m)
+}
+
+// read passes the machine as Rescan wants it.
+func (b *bench) read(fn func(*fsm.Machine)) { fn(b.machine) }
 
 func (b *bench) enqueue(jobType string, n int) {
 	b.t.Helper()
@@ -73,7 +85,7 @@ func completeOf(j *fsm.Job) *fsmpb.Mutation {
 }
 
 // awake returns the numbers of the sleepers that have been woken.
-func awake(all []*sleeper) (numbers []int) {
+func awake(all []*Sleeper) (numbers []int) {
 	for i, s := range all {
 		if len(s.wake) > 0 {
 			numbers = append(numbers, i)
@@ -82,11 +94,11 @@ func awake(all []*sleeper) (numbers []int) {
 	return numbers
 }
 
-func (b *bench) sleepers(n int, types ...string) (all []*sleeper) {
+func (b *bench) sleepers(n int, types ...string) (all []*Sleeper) {
 	for range n {
-		s := b.node.ready.sleep(types)
+		s := b.ready.Sleep(types)
 		all = append(all, s)
-		b.t.Cleanup(func() { b.node.ready.forget(s) })
+		b.t.Cleanup(func() { b.ready.Forget(s) })
 	}
 	return all
 }
@@ -127,11 +139,11 @@ func TestTheLongestSleeperWakesWhateverTypesItNames(t *testing.T) {
 // type, and not to sleepers of the other types of the first one.
 func TestAWakeUpIsPassedOn(t *testing.T) {
 	b := newBench(t, 100)
-	hub := b.node.ready
-	gone := hub.sleep([]string{"t", "u"})
+	hub := b.ready
+	gone := hub.Sleep([]string{"t", "u"})
 	others := slices.Concat(b.sleepers(1, "u"), b.sleepers(2, "t"))
 	b.enqueue("t", 1)
-	hub.forget(gone)
+	hub.Forget(gone)
 	if got := awake(others); !slices.Equal(got, []int{1}) {
 		t.Fatalf("%v are awake, want 1", got)
 	}
@@ -176,49 +188,13 @@ func TestRescanFindsWhatWasMissed(t *testing.T) {
 	b.enqueue("t", 2)
 	b.enqueue("u", rescanMax+5)
 	all := slices.Concat(b.sleepers(3, "t"), b.sleepers(rescanMax+5, "u"))
-	b.node.ready.rescan()
+	b.ready.Rescan(b.read)
 	got := awake(all)
 	if len(got) != 2+rescanMax || got[2] != 3 {
 		t.Fatalf("%d are awake: %v", len(got), got)
 	}
-	b.node.ready.rescan()
+	b.ready.Rescan(b.read)
 	if n := len(awake(all)); n != 3+rescanMax+5 {
 		t.Fatalf("%d are awake after the second time", n)
-	}
-}
-
-// If a thousand claims wait and ten jobs arrive, ten claims are tried and get them.
-func TestNoThunderingHerd(t *testing.T) {
-	l := newLab(t)
-	n := l.leader(l.start("n", 1, nil)...)
-	const sleepers, jobs = 1000, 10
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	var woken, claimed atomic.Int64
-	var wg sync.WaitGroup
-	for range sleepers {
-		wg.Go(func() {
-			for n.WaitReady(ctx, []string{"t"}) == nil {
-				woken.Add(1)
-				if r, _, err := n.Propose(ctx, claimOf("w", 1, "t")); err == nil && len(r.Jobs) == 1 {
-					claimed.Add(1)
-					return
-				}
-			}
-		})
-	}
-	l.eventually("all to sleep", func() bool { return n.ready.sleeping.Load() == sleepers })
-	var ids []string
-	for i := range jobs {
-		ids = append(ids, fmt.Sprint(i))
-	}
-	l.enqueue(n, ids...)
-	l.eventually("all jobs to be claimed", func() bool { return claimed.Load() == jobs })
-	cancel()
-	wg.Wait()
-	// A rescan may happen in between, several times on a slow machine, and wake sleepers
-	// that find no job.
-	if got := woken.Load(); got > sleepers/5 {
-		t.Fatalf("%d woke up for %d jobs", got, jobs)
 	}
 }

@@ -1,11 +1,9 @@
-package cluster
+package notify
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"testing"
 	"time"
@@ -48,7 +46,7 @@ func ids(events []Event) string {
 
 func TestEventsSince(t *testing.T) {
 	b := newBench(t, 5)
-	if last := b.node.events.Last(); last != (EventID{}) {
+	if last := b.events.Last(); last != (EventID{}) {
 		t.Fatalf("the last of no events is %s", last)
 	}
 	b.enqueue("t", 2) // 1-1.1, 1-1.2
@@ -56,7 +54,7 @@ func TestEventsSince(t *testing.T) {
 	b.enqueue("t", 2) // 1-3.1, 1-3.2
 	want := func(after EventID, most int, wanted string, wantLost EventID) {
 		t.Helper()
-		events, lost := b.node.events.Since(after, most)
+		events, lost := b.events.Since(after, most)
 		if got := ids(events); got != wanted || lost != wantLost {
 			t.Errorf("after %s: %q, lost %s; want %q, %s", after, got, lost, wanted, wantLost)
 		}
@@ -74,7 +72,7 @@ func TestEventsSince(t *testing.T) {
 	want(id(1, 1, 2), 10, "1-3.1 1-3.2 1-4.1 1-4.2 1-4.3", EventID{})
 	b.enqueue("t", 12) // more than the history has slots
 	want(id(1, 4, 3), 10, "1-5.8 1-5.9 1-5.10 1-5.11 1-5.12", id(1, 5, 7))
-	if last := b.node.events.Last(); last != id(1, 5, 12) {
+	if last := b.events.Last(); last != id(1, 5, 12) {
 		t.Errorf("the last is %s", last)
 	}
 }
@@ -90,8 +88,10 @@ func TestWhatEventsSay(t *testing.T) {
 	j = b.apply(claimOf("w", 1))[0].Jobs[0]
 	b.apply(completeOf(j))
 	b.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_RegisterWorker{RegisterWorker: &fsmpb.RegisterWorker{Name: "w"}}})
-	b.apply(announce(fsm.AnnounceBucketAway, "no route"))
-	events, _ := b.node.events.Since(EventID{}, 100)
+	b.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_Announce{Announce: &fsmpb.Announce{
+		Kind: uint32(fsm.AnnounceBucketAway), Text: "no route",
+	}}})
+	events, _ := b.events.Since(EventID{}, 100)
 	var got []string
 	for _, e := range events {
 		got = append(got, fmt.Sprintf("%d %s>%s %d %s%s %q %d %d", e.Kind, e.From, e.Status, e.Attempts, e.Worker, e.Name, e.Error,
@@ -113,27 +113,20 @@ func TestWhatEventsSay(t *testing.T) {
 func TestARestoredStateHasNoHistory(t *testing.T) {
 	b := newBench(t, 100)
 	b.enqueue("t", 2)
-	var buf bytes.Buffer
-	if err := b.node.View().Encode(&buf); err != nil {
-		t.Fatal(err)
-	}
 	follower := newBench(t, 100)
 	waits := make(chan error, 1)
-	go func() { waits <- follower.node.events.Wait(t.Context(), EventID{}) }()
-	if err := follower.node.replica.Restore(io.NopCloser(&buf)); err != nil {
-		t.Fatal(err)
-	}
+	go func() { waits <- follower.events.Wait(t.Context(), EventID{}) }()
+	follower.restore(b.machine)
 	wants(t, waits, nil) // such an event existed, and is not kept
 	begin := endOf(fsm.LSN{Term: 1, Index: 1})
-	if events, lost := follower.node.events.Since(id(1, 1, 1), 10); len(events) != 0 || lost != begin {
+	if events, lost := follower.events.Since(id(1, 1, 1), 10); len(events) != 0 || lost != begin {
 		t.Fatalf("%s, lost %s", ids(events), lost)
 	}
-	if last := follower.node.events.Last(); last != begin {
+	if last := follower.events.Last(); last != begin {
 		t.Fatalf("the last is %s", last)
 	}
-	follower.index = 1
 	follower.enqueue("t", 1)
-	if events, lost := follower.node.events.Since(begin, 10); ids(events) != "1-2.1" || lost != (EventID{}) {
+	if events, lost := follower.events.Since(begin, 10); ids(events) != "1-2.1" || lost != (EventID{}) {
 		t.Fatalf("%s, lost %s", ids(events), lost)
 	}
 }
@@ -142,12 +135,12 @@ func TestWaitEvents(t *testing.T) {
 	b := newBench(t, 100)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if err := b.node.events.Wait(ctx, EventID{}); !errors.Is(err, context.DeadlineExceeded) {
+	if err := b.events.Wait(ctx, EventID{}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatal(err)
 	}
 	results := make(chan error, 2)
-	go func() { results <- b.node.events.Wait(t.Context(), EventID{}) }()
-	go func() { results <- b.node.events.Wait(t.Context(), id(1, 2, 1)) }() // an event that this node has not applied yet
+	go func() { results <- b.events.Wait(t.Context(), EventID{}) }()
+	go func() { results <- b.events.Wait(t.Context(), id(1, 2, 1)) }() // an event that this node has not applied yet
 	b.enqueue("t", 1)
 	wants(t, results, nil)
 	b.enqueue("t", 1)
@@ -164,35 +157,20 @@ func TestEventsCostNoMemory(t *testing.T) {
 	b := newBench(t, 100)
 	b.enqueue("t", 50)
 	if n := testing.AllocsPerRun(100, func() {
-		b.node.replica.read(func(m *fsm.Machine) { b.node.events.Applied(m) })
+		b.events.Applied(b.machine)
 	}); n > 0 {
 		t.Fatalf("%v allocations for the events of an entry", n)
 	}
 }
 
-func TestAllNodesHaveTheSameEvents(t *testing.T) {
-	l := newLab(t)
-	all := l.start("n", 3, nil)
-	leader := l.leader(all...)
-	for i := range 20 {
-		l.enqueue(leader, fmt.Sprintf("a%d", i), fmt.Sprintf("b%d", i))
-		l.claim(leader, "w")
-	}
-	lsn := l.enqueue(leader, "last")
-	var first []Event
-	for _, m := range all {
-		if err := m.WaitApplied(t.Context(), lsn); err != nil {
-			t.Fatal(err)
+func wants(t *testing.T, result <-chan error, want error) {
+	t.Helper()
+	select {
+	case err := <-result:
+		if !errors.Is(err, want) {
+			t.Fatalf("got %v, want %v", err, want)
 		}
-		events, lost := m.Events().Since(EventID{}, 1000)
-		for len(events) > 0 && events[len(events)-1].ID.LSN.Compare(lsn) > 0 {
-			events = events[:len(events)-1]
-		}
-		if first == nil {
-			first = events
-		}
-		if lost != (EventID{}) || len(events) < 61 || fmt.Sprint(events) != fmt.Sprint(first) {
-			t.Fatalf("%s has %d events, lost %s, others %d", m.Name(), len(events), lost, len(first))
-		}
+	case <-time.After(5 * time.Second):
+		t.Fatal("it waits on")
 	}
 }

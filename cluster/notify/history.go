@@ -1,4 +1,4 @@
-package cluster
+package notify
 
 import (
 	"cmp"
@@ -140,7 +140,7 @@ type History struct {
 func NewHistory(size int) *History { return &History{slots: make([]Event, max(size, 1))} }
 
 // Applied adds the events of the entry that m has applied last. It allocates only copies
-// of truncated texts.
+// of truncated texts. The caller holds the lock that guards m.
 func (h *History) Applied(m *fsm.Machine) {
 	events := m.Events()
 	if len(events) == 0 {
@@ -162,7 +162,8 @@ func (h *History) Applied(m *fsm.Machine) {
 }
 
 // Restored empties the history, because m has a new state without events. Readers that
-// ask for events before that state learn that they are lost.
+// ask for events before that state learn that they are lost. The caller holds the lock
+// that guards m.
 func (h *History) Restored(m *fsm.Machine) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -247,7 +248,3 @@ func (h *History) newer(after EventID) <-chan struct{} {
 	}
 	return h.more
 }
-
-// Events returns the history of the events that this node has applied. After a start it
-// begins with the node's newest snapshot.
-func (n *Node) Events() *History { return n.events }
