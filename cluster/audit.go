@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"osqueue/fsm"
+	"osqueue/internal/sleep"
 	"osqueue/storage/archive"
 	"osqueue/storage/queuefile"
 )
@@ -55,7 +56,7 @@ func (r *leaderTerm) audit(ctx context.Context) {
 		return
 	}
 	a := archive.NewAudit(r.node.cfg.Bucket)
-	for round := 0; sleep(ctx, interval); round++ {
+	for round := 0; sleep.For(ctx, interval); round++ {
 		d := r.written.Load()
 		if d == nil || d.root == nil || d.form == FormInline && round%inlineChecks != 0 {
 			continue
@@ -99,7 +100,7 @@ func (r *leaderTerm) heal(ctx context.Context, found *archive.Finding) {
 	r.builder.Renew()
 	for r.written.Load().names(e.named) {
 		r.flusher.Rewrite()
-		if !sleep(ctx, healInterval) {
+		if !sleep.For(ctx, healInterval) {
 			return
 		}
 	}

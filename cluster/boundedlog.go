@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"osqueue/cluster/transport"
 )
 
 const (
@@ -103,7 +105,7 @@ func (b *boundedLog) DeleteRange(from, to uint64) error {
 }
 
 func (b *boundedLog) noteLocked(l *raft.Log) {
-	b.sizes[l.Index%uint64(len(b.sizes))] = entrySize{index: l.Index, bytes: logBytes(l)}
+	b.sizes[l.Index%uint64(len(b.sizes))] = entrySize{index: l.Index, bytes: transport.EntryBytes(l)}
 	b.last = max(b.last, l.Index)
 }
 
@@ -114,7 +116,7 @@ func (b *boundedLog) cacheLocked(l *raft.Log) {
 	b.oldest = min(b.oldest, l.Index)
 	b.dropLocked(l.Index)
 	b.cache[l.Index%uint64(len(b.cache))] = l
-	b.cached += logBytes(l)
+	b.cached += transport.EntryBytes(l)
 	for ; b.cached > logCacheBytes && b.oldest <= l.Index; b.oldest++ {
 		if c := b.cache[b.oldest%uint64(len(b.cache))]; c != nil && c.Index == b.oldest {
 			b.dropLocked(b.oldest)
@@ -126,7 +128,7 @@ func (b *boundedLog) cacheLocked(l *raft.Log) {
 func (b *boundedLog) dropLocked(index uint64) {
 	slot := &b.cache[index%uint64(len(b.cache))]
 	if *slot != nil {
-		b.cached -= logBytes(*slot)
+		b.cached -= transport.EntryBytes(*slot)
 		*slot = nil
 	}
 }
@@ -159,33 +161,6 @@ func (b *boundedLog) newest(limit uint64, size int) (n uint64) {
 		}
 	}
 	return limit
-}
-
-// logOverhead is about the size in bytes of an entry in addition to its data.
-const logOverhead = 64
-
-func logBytes(l *raft.Log) int { return len(l.Data) + len(l.Extensions) + logOverhead }
-
-// appendMaxBytes bounds the entries of one AppendEntries request. A follower stores a
-// request in one write, and the leader waits for that write with a deadline. A request
-// has at least one entry.
-const appendMaxBytes = 4 << 20
-
-// appendMaxEntries bounds the number of entries in one request. Raft reads all of them
-// before cutAppend counts their bytes. Under load, group commit makes entries larger, not
-// more.
-const appendMaxEntries = 32
-
-// cutAppend returns the first entries that have at most appendMaxBytes together, and at
-// least one.
-func cutAppend(entries []*raft.Log) []*raft.Log {
-	sum := 0
-	for i, l := range entries {
-		if sum += logBytes(l); sum > appendMaxBytes && i > 0 {
-			return entries[:i]
-		}
-	}
-	return entries
 }
 
 const (
@@ -222,7 +197,7 @@ func (n *Node) boundLog() {
 		if n.stores.bounded.bytesAfter(at) <= least {
 			continue
 		}
-		if err := n.waitFuture(n.ctx, n.raft.Snapshot()); err != nil {
+		if err := n.await(n.ctx, n.raft.Snapshot()); err != nil {
 			n.log.Warn("cannot take a snapshot of a raft log that has grown large", "error", err)
 			rest = time.Now().Add(n.cfg.SnapshotInterval)
 		}

@@ -4,14 +4,13 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
-	"net"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/hashicorp/raft"
 
+	"osqueue/cluster/transport"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 )
@@ -84,7 +83,7 @@ func TestLaggingFollowerTakesLargeEntries(t *testing.T) {
 		err := simAwait(2*time.Minute, c.whole)
 		c.net.mu.Lock()
 		defer c.net.mu.Unlock()
-		if most := appendMaxBytes + (1 << 20); err == nil && c.net.most > most {
+		if most := transport.AppendMaxBytes + (1 << 20); err == nil && c.net.most > most {
 			err = fmt.Errorf("a request had %d bytes of entries, more than %d", c.net.most, most)
 		}
 		return err
@@ -141,7 +140,7 @@ func TestLogCacheIsBoundedInBytes(t *testing.T) {
 	held := 0
 	for _, l := range b.cache {
 		if l != nil {
-			held += logBytes(l)
+			held += transport.EntryBytes(l)
 		}
 	}
 	if held > logCacheBytes || held != b.cached {
@@ -156,95 +155,23 @@ func TestLogCacheIsBoundedInBytes(t *testing.T) {
 	if got := b.newest(50, 10<<20); got != 9 {
 		t.Errorf("%d of the newest entries have 10 MiB, want 9", got)
 	}
-	if got := b.bytesAfter(90); got != 10*(1<<20+logOverhead) {
+	entry := transport.EntryBytes(&raft.Log{Data: make([]byte, 1<<20)})
+	if got := b.bytesAfter(90); got != 10*entry {
 		t.Errorf("%d bytes are after 90", got)
 	}
 	if err := b.DeleteRange(96, 100); err != nil {
 		t.Fatal(err)
 	}
-	if got := b.bytesAfter(90); got != 5*(1<<20+logOverhead) {
+	if got := b.bytesAfter(90); got != 5*entry {
 		t.Errorf("%d bytes are after 90 once the end was removed", got)
 	}
-}
-
-// The deadline of a connection is extended while a request makes progress; a request
-// without progress fails.
-func TestPacedConn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		near, far := net.Pipe()
-		defer near.Close()
-		defer far.Close()
-		c := &pacedConn{Conn: near}
-		if err := c.SetDeadline(time.Now().Add(raftConnTimeout)); err != nil {
-			t.Fatal(err)
-		}
-		go func() {
-			buf := make([]byte, pacedBytes)
-			for range 16 {
-				time.Sleep(raftConnTimeout / 2)
-				for n := 0; n < len(buf); {
-					m, err := far.Read(buf[n:])
-					if err != nil {
-						return
-					}
-					n += m
-				}
-			}
-		}()
-		if n, err := c.Write(make([]byte, 16*pacedBytes)); err != nil || n != 16*pacedBytes {
-			t.Errorf("a slow request: %d bytes, %v", n, err)
-		}
-		begun := time.Now()
-		if _, err := c.Write(make([]byte, pacedBytes)); err == nil || time.Since(begun) > raftConnTimeout {
-			t.Errorf("a request that stands still: %v after %v", err, time.Since(begun))
-		}
-	})
-}
-
-// TestPacedConnWaitsForTheAnswer: the answer to a large request, which waits in a buffer
-// of a slow link, has time until the link has carried the request. An answer that never
-// comes ends the wait, soon after a small request.
-func TestPacedConnWaitsForTheAnswer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		near, far := net.Pipe()
-		defer near.Close()
-		defer far.Close()
-		go func() { _, _ = io.Copy(io.Discard, far) }()
-		c := &pacedConn{Conn: near}
-		ask := func(size int, answer time.Duration) (time.Duration, error) {
-			if err := c.SetDeadline(time.Now().Add(raftConnTimeout)); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := c.Write(make([]byte, size)); err != nil {
-				t.Fatal(err)
-			}
-			begun := time.Now()
-			if answer > 0 {
-				go func() {
-					time.Sleep(answer)
-					_, _ = far.Write([]byte("k"))
-				}()
-			}
-			_, err := c.Read(make([]byte, 1))
-			return time.Since(begun), err
-		}
-		if took, err := ask(appendMaxBytes, 40*time.Second); err != nil {
-			t.Errorf("the answer to 4 MiB over 100 KiB/s: %v after %v", err, took)
-		}
-		if took, err := ask(1000, 0); err == nil || took > raftConnTimeout+time.Second {
-			t.Errorf("no answer to a small request: %v after %v", err, took)
-		}
-		if took, err := ask(appendMaxBytes, 0); err == nil || took > 70*time.Second {
-			t.Errorf("no answer to 4 MiB: %v after %v", err, took)
-		}
-	})
 }
 
 // A large write of the log may take longer than a small one.
 func TestWatchdogReckonsWithTheSize(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, fatal := watched(t)
-		d.expect(2 * appendMaxBytes)
+		d.expect(2 * transport.AppendMaxBytes)
 		if err := d.watch("append", func() error { time.Sleep(2500 * time.Millisecond); return nil }); err != nil || len(fatal) > 0 {
 			t.Fatalf("%v, %d fatal", err, len(fatal))
 		}

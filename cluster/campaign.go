@@ -72,7 +72,7 @@ func (n *Node) campaign(ctx context.Context, adopted *storage.Version) (*leaderT
 		case election.StepDown:
 			// If a majority follows a later term, VerifyLeader ends this leadership. If it
 			// does not, no node of this cluster has written the document.
-			if err := n.waitFuture(ctx, n.raft.VerifyLeader()); err != nil {
+			if err := n.await(ctx, n.raft.VerifyLeader()); err != nil {
 				return nil, n.cfg.Flush.ConflictBackoff, fmt.Errorf("%s; give up raft's leadership: %w", d.Reason, err)
 			}
 			d.Reason += ": " + election.CopyWarning(seen.Doc.Header.Node, d.Leader)

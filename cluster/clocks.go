@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"osqueue/internal/sleep"
+
 	"github.com/hashicorp/raft"
 )
 
@@ -101,7 +103,7 @@ func (n *Node) watchClocks() {
 		if r := n.leaderTerm.Load(); r != nil && r.behind.Load() {
 			interval = clockHurry
 		}
-		if !sleep(n.ctx, interval) {
+		if !sleep.For(n.ctx, interval) {
 			return
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"osqueue/cluster/snapshot"
+	"osqueue/internal/sleep"
 	"osqueue/storage/archive"
 	"osqueue/storage/probe"
 	"osqueue/storage/queuefile"
@@ -27,7 +28,7 @@ const snapshotsKept = 2
 func (r *leaderTerm) collect(ctx context.Context) {
 	var probes map[string]bool
 	var copies archive.Copies
-	for sleep(ctx, r.node.cfg.CollectInterval) {
+	for sleep.For(ctx, r.node.cfg.CollectInterval) {
 		if r.flusher.Failing() != "" {
 			continue
 		}

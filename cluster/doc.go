@@ -52,7 +52,7 @@
 // Only the active leader has proposed entries since its Barrier, and it applied each of them
 // before it answered. So a read is linearizable if raft confirms the leadership after the
 // read came in (Linearize). Only answers to requests that were sent after that point count
-// (outbound.go). Readers that wait share one confirmation. Any node can answer a read that
+// (transport.Outbound). Readers that wait share one confirmation. Any node can answer a read that
 // names the LSN that it must see (WaitApplied).
 //
 // # Schedules
@@ -65,8 +65,8 @@
 //
 // The entry that a caller waits for wakes the caller. A new job wakes one waiting claim, the
 // end of a job wakes the readers that wait for it, and an event wakes all event streams.
-// Every node keeps the newest events in memory (History), under ids that are the same on all
-// nodes. A node whose state comes from a snapshot has no earlier events, and reports that to
+// Every node keeps the newest events in memory, under ids that are the same on all nodes
+// (package cluster/notify). A node whose state comes from a snapshot has no earlier events, and reports that to
 // readers that ask for them.
 //
 // # Time
@@ -93,7 +93,7 @@
 // A node may join if the leader's --peers, or raft's configuration, contain its name. It
 // replaces an older server of that name only if that server is gone (membership.go). The
 // leader measures from its own requests when each member answered last and how much of the
-// log it has (outbound.go).
+// log it has (transport.Outbound).
 //
 // # Failure stance
 //

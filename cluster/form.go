@@ -10,6 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"osqueue/internal/repeats"
+	"osqueue/internal/sleep"
+
 	"github.com/hashicorp/raft"
 )
 
@@ -25,7 +28,7 @@ const (
 
 // form runs until this node has a vote in a cluster.
 func (n *Node) form() {
-	var told repeats
+	var told repeats.Filter
 	for {
 		done, err := n.tryForm(n.ctx)
 		if done || n.ctx.Err() != nil {
@@ -34,10 +37,10 @@ func (n *Node) form() {
 		if err == nil {
 			err = errors.New("the leader has been asked; waiting for its first entries")
 		}
-		if _, due := told.due(err.Error()); due {
+		if _, due := told.Due(err.Error()); due {
 			n.log.Info("waiting for the cluster to form", "reason", err)
 		}
-		if !sleep(n.ctx, formRetry) {
+		if !sleep.For(n.ctx, formRetry) {
 			return
 		}
 	}

@@ -4,19 +4,9 @@ import (
 	"io"
 
 	"github.com/hashicorp/raft"
+
+	"osqueue/cluster/transport"
 )
-
-// transport connects raft to the other nodes. It is safe for concurrent use.
-type transport interface {
-	raft.Transport
-	raft.WithPreVote
-
-	// CloseStreams closes the connections to other nodes. The transport connects again
-	// when it needs to.
-	CloseStreams()
-	// Close ends all calls that are under way.
-	Close() error
-}
 
 // diskLog is a raft log together with raft's votes.
 type diskLog interface {
@@ -33,7 +23,7 @@ type ground struct {
 	log       diskLog
 	snapshots raft.SnapshotStore
 	claims    claims // stored with the log
-	net       transport
+	net       transport.Transport
 	observe   func(*replica) raft.FSM // wraps the machine in an observer
 }
 

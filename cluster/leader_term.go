@@ -16,6 +16,8 @@ import (
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 	"osqueue/internal/groupcommit"
+	"osqueue/internal/repeats"
+	"osqueue/internal/sleep"
 	"osqueue/storage"
 	"osqueue/storage/queuefile"
 )
@@ -97,7 +99,7 @@ func (n *Node) candidate(ctx context.Context) {
 	defer n.setFence(FenceFollower, "")
 	n.setFence(FenceStandby, "catching up with the log")
 	var adopted storage.Version
-	var told repeats
+	var told repeats.Filter
 	for ctx.Err() == nil {
 		r, wait, err := n.campaign(ctx, &adopted)
 		switch {
@@ -113,11 +115,11 @@ func (n *Node) candidate(ctx context.Context) {
 			}
 			wait = n.cfg.Flush.ConflictBackoff
 		case err != nil && ctx.Err() == nil:
-			if skipped, due := told.due(err.Error()); due {
+			if skipped, due := told.Due(err.Error()); due {
 				n.log.Warn("cannot become the active leader yet; trying again", "reason", err, "in", wait, "skipped", skipped)
 			}
 		}
-		if !sleep(ctx, wait) {
+		if !sleep.For(ctx, wait) {
 			return
 		}
 	}
@@ -150,7 +152,7 @@ func (n *Node) nameCopy(ctx context.Context, why error) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
 	defer cancel()
-	if n.waitFuture(ctx, n.raft.VerifyLeader()) != nil || ctx.Err() != nil {
+	if n.await(ctx, n.raft.VerifyLeader()) != nil || ctx.Err() != nil {
 		return why
 	}
 	return fmt.Errorf("%w: %s", why, election.CopyWarning(f.Node, f.Address))
@@ -164,7 +166,7 @@ func (n *Node) setFence(state, reason string) {
 // current term. It returns the term.
 func (n *Node) caughtUp(ctx context.Context) (term uint64, err error) {
 	term = n.raft.CurrentTerm()
-	if err := n.waitFuture(ctx, n.raft.Barrier(0)); err != nil {
+	if err := n.await(ctx, n.raft.Barrier(0)); err != nil {
 		return 0, fmt.Errorf("wait for the log to be applied: %w", err)
 	}
 	if n.raft.CurrentTerm() != term || n.raft.State() != raft.Leader {
@@ -335,7 +337,7 @@ func (r *leaderTerm) passTime(ctx context.Context) {
 		case <-due:
 			if err := r.pass(ctx, crons); err != nil && ctx.Err() == nil {
 				r.log.Debug("time could not pass yet", "error", err)
-				sleep(ctx, retryInterval)
+				sleep.For(ctx, retryInterval)
 			}
 		case <-r.earlier:
 		case <-rescan.C:
@@ -384,15 +386,3 @@ func (r *leaderTerm) nextDeadline() (due <-chan time.Time, stop func()) {
 }
 
 const noDeadline = int64(^uint64(0) >> 1)
-
-// sleep waits for d. It returns false if ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
-}

@@ -10,6 +10,7 @@ import (
 
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/internal/sleep"
 )
 
 // The feature level of the state (package fsm) lets two releases run in one cluster. The
@@ -109,7 +110,7 @@ func (r *leaderTerm) keepLevel(ctx context.Context) {
 			r.log.Info("the feature level is not raised yet", "level", level, "known", fsm.MaxLevel, "reason", why)
 		}
 		reason = why
-		if !sleep(ctx, levelInterval) {
+		if !sleep.For(ctx, levelInterval) {
 			return
 		}
 	}

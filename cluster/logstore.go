@@ -11,6 +11,7 @@ import (
 
 	"osqueue/cluster/raftlog"
 	"osqueue/cluster/snapshot"
+	"osqueue/cluster/transport"
 )
 
 // stores are the log, the votes and the snapshots of raft.
@@ -117,7 +118,7 @@ func (g *guardedLog) StoreLog(l *raft.Log) error {
 func (g *guardedLog) StoreLogs(logs []*raft.Log) error {
 	size := 0
 	for _, l := range logs {
-		size += logBytes(l)
+		size += transport.EntryBytes(l)
 	}
 	g.dog.expect(size)
 	err := g.dog.watch("append to the raft log", func() error { return g.LogStore.StoreLogs(logs) })
@@ -155,7 +156,7 @@ func (g *guardedLog) SetUint64(key []byte, val uint64) error {
 // of reading a clock, so that a process that was stopped for a while (SIGSTOP, a
 // suspended machine) does not take that for a slow disk.
 type watchdog struct {
-	limit  time.Duration // for writes of up to appendMaxBytes; in proportion for larger ones
+	limit  time.Duration // for writes of up to transport.AppendMaxBytes; in proportion for larger ones
 	fatal  func(error)
 	size   atomic.Int64  // bytes of the next write, or of the one under way
 	before func()        // called before each write, unless nil
@@ -170,7 +171,7 @@ const fatalRounds = 10
 func (d *watchdog) expect(bytes int) { d.size.Store(int64(bytes)) }
 
 // patience returns for how many rounds the present write may take.
-func (d *watchdog) patience() int { return fatalRounds * int(1+d.size.Load()/appendMaxBytes) }
+func (d *watchdog) patience() int { return fatalRounds * int(1+d.size.Load()/transport.AppendMaxBytes) }
 
 // watch runs one write. Raft writes from one goroutine at a time.
 func (d *watchdog) watch(what string, write func() error) error {

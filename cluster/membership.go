@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"osqueue/internal/sleep"
+
 	"github.com/hashicorp/raft"
 )
 
@@ -35,13 +37,13 @@ func (n *Node) admit(ctx context.Context, who Identity) error {
 		return err
 	}
 	id, address := raft.ServerID(who.ServerID), raft.ServerAddress(who.RaftAddress)
-	if err := n.waitFuture(ctx, n.raft.AddNonvoter(id, address, 0, applyTimeout)); err != nil {
+	if err := n.await(ctx, n.raft.AddNonvoter(id, address, 0, applyTimeout)); err != nil {
 		return fmt.Errorf("add %s as a non-voter: %w", id, err)
 	}
 	if err := n.awaitCatchUp(ctx, who); err != nil {
 		return err
 	}
-	if err := n.waitFuture(ctx, n.raft.AddVoter(id, address, 0, applyTimeout)); err != nil {
+	if err := n.await(ctx, n.raft.AddVoter(id, address, 0, applyTimeout)); err != nil {
 		return fmt.Errorf("give %s a vote: %w", id, err)
 	}
 	n.log.Info("a node joined the cluster", "server", id)
@@ -72,7 +74,7 @@ func (n *Node) removePredecessors(ctx context.Context, c raft.Configuration, who
 		before = append(before, s)
 	}
 	for _, s := range before {
-		if err := n.waitFuture(ctx, n.raft.RemoveServer(s.ID, 0, applyTimeout)); err != nil {
+		if err := n.await(ctx, n.raft.RemoveServer(s.ID, 0, applyTimeout)); err != nil {
 			return fmt.Errorf("remove %s, which %s replaces: %w", s.ID, who.ServerID, err)
 		}
 		n.log.Warn("removed a server that is gone; another one of its name replaces it", "server", s.ID, "by", who.ServerID)
@@ -133,7 +135,7 @@ func (n *Node) isGone(ctx context.Context, s raft.Server, who Identity) error {
 				s.ID, address, who.ServerID, err)
 		}
 	}
-	if n.out.quiet(s.ID, n.raft.CurrentTerm()) < n.silenceMax() {
+	if n.out.Quiet(s.ID, n.raft.CurrentTerm()) < n.silenceMax() {
 		return running
 	}
 	return nil
@@ -149,10 +151,10 @@ const catchUpSlack = 64
 // awaitCatchUp waits until the new node has the log, by the leader's measurements.
 func (n *Node) awaitCatchUp(ctx context.Context, who Identity) error {
 	for {
-		if _, index := n.out.progress(raft.ServerID(who.ServerID)); index > 0 && index+catchUpSlack >= n.raft.CommitIndex() {
+		if _, index := n.out.Progress(raft.ServerID(who.ServerID)); index > 0 && index+catchUpSlack >= n.raft.CommitIndex() {
 			return nil
 		}
-		if !sleep(ctx, 50*time.Millisecond) {
+		if !sleep.For(ctx, 50*time.Millisecond) {
 			return fmt.Errorf("%s has not caught up yet; it will ask again: %w", who.ServerID, ctx.Err())
 		}
 	}

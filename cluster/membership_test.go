@@ -155,7 +155,7 @@ func TestJoinOfNobody(t *testing.T) {
 	leader := l.leader(all...)
 	lost := all[slices.IndexFunc(all, func(m *member) bool { return m != leader })]
 	lost.stop()
-	l.eventually("silence of the node that was stopped", func() bool { return leader.out.quiet(lost.id, leader.raft.CurrentTerm()) > leader.silenceMax() })
+	l.eventually("silence of the node that was stopped", func() bool { return leader.out.Quiet(lost.id, leader.raft.CurrentTerm()) > leader.silenceMax() })
 	before := serverIDs(leader.raft.GetConfiguration().Configuration())
 	err := leader.admit(t.Context(), Identity{
 		Name: lost.Name(), ServerID: lost.Name() + "~made-up", RaftAddress: "127.0.0.1:1", HTTPAddress: "127.0.0.1:1", KnownLevel: fsm.MaxLevel,

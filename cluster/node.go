@@ -17,6 +17,7 @@ import (
 	"osqueue/cluster/flush"
 	"osqueue/cluster/inbox"
 	"osqueue/cluster/notify"
+	"osqueue/cluster/transport"
 	"osqueue/election"
 	"osqueue/fsm"
 	"osqueue/internal/groupcommit"
@@ -28,8 +29,8 @@ type Node struct {
 	log       hclog.Logger
 	id        raft.ServerID
 	raft      *raft.Raft
-	net       transport
-	out       *outbound
+	net       transport.Transport
+	out       *transport.Outbound
 	stores    *stores
 	replica   *replica
 	sums      *stateSums // the replica's
@@ -181,14 +182,14 @@ func (n *Node) openRaft(dog *watchdog) (err error) {
 	if n.replayed, err = n.stores.log.LastIndex(); err != nil {
 		return errors.Join(fmt.Errorf("read the raft log: %w", err), n.net.Close(), n.stores.close())
 	}
-	n.out = newOutbound(n.net, n.cut)
-	in := newInbound(n.out, n.ctx.Done())
+	n.out = transport.NewOutbound(n.net, n.cut)
+	in := transport.NewInbound(n.out, n.ctx.Done())
 	n.raft, err = raft.NewRaft(n.raftConfig(), n.stateMachine(), n.stores.log, n.stores.stable, indexedSnapshots{n.stores.snapshots}, in)
 	if err != nil {
 		return errors.Join(fmt.Errorf("start raft: %w", err), n.net.Close(), n.stores.close())
 	}
-	in.serve(n.raft)
-	n.wg.Go(func() { in.relay(n.mayVote) })
+	in.Serve(n.raft)
+	n.wg.Go(func() { in.Relay(n.mayVote) })
 	if seen != nil {
 		n.wg.Go(func() { seen.run(n.down) })
 	}
@@ -200,28 +201,24 @@ func (n *Node) openRaft(dog *watchdog) (err error) {
 	return nil
 }
 
-const (
-	raftConnTimeout = 5 * time.Second
-	raftConnPool    = 3
-)
-
-func (n *Node) listen() (transport, error) {
+func (n *Node) listen() (transport.Transport, error) {
 	if g := n.cfg.ground; g != nil {
 		return g.net, nil
 	}
-	stream, err := listenStream(n.cfg.RaftAddr, n.cfg.raftAdvertise())
-	if err != nil {
-		return nil, err
+	return transport.Listen(n.cfg.RaftAddr, n.cfg.raftAdvertise(), n.log.Named("raft-net"))
+}
+
+// mayVote reports whether this server, and not only another one of its name, is in a
+// configuration: in the latest one of its log or, before the log has any, in that of a
+// peer. A server id is created with the data directory, so no vote or entry under this id
+// can have been lost.
+func (n *Node) mayVote() bool {
+	for _, s := range n.raft.GetConfiguration().Configuration().Servers {
+		if s.ID == n.id {
+			return true
+		}
 	}
-	return raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
-		Stream: stream,
-		// With more than one, replication hangs after a failed append on a follower. Group
-		// commit makes up for the lost throughput.
-		MaxRPCsInFlight: 1,
-		MaxPool:         raftConnPool,
-		Timeout:         raftConnTimeout,
-		Logger:          newRaftLogger(n.log.Named("raft-net")),
-	}), nil
+	return n.named.Load()
 }
 
 func (n *Node) raftConfig() *raft.Config {
@@ -234,8 +231,8 @@ func (n *Node) raftConfig() *raft.Config {
 	c.SnapshotInterval = n.cfg.SnapshotInterval
 	c.TrailingLogs = n.cfg.TrailingLogs
 	c.BatchApplyCh = true
-	c.MaxAppendEntries = appendMaxEntries
-	c.Logger = newRaftLogger(n.log.Named("raft"))
+	c.MaxAppendEntries = transport.AppendMaxEntries
+	c.Logger = transport.NewLogger(n.log.Named("raft"))
 	return c
 }
 
@@ -295,9 +292,14 @@ func (n *Node) StepDown(ctx context.Context) {
 	if n.raft.State() != raft.Leader {
 		return
 	}
-	if err := n.waitFuture(ctx, n.raft.LeadershipTransfer()); err != nil {
+	if err := n.await(ctx, n.raft.LeadershipTransfer()); err != nil {
 		n.log.Info("leadership was not handed over; the others will elect", "reason", err)
 	}
+}
+
+// await waits for a future of raft, until ctx or raft ends.
+func (n *Node) await(ctx context.Context, f raft.Future) error {
+	return transport.Await(ctx, f, n.down)
 }
 
 // closeLimit is how long raft may take to end before the node is cut off from the others.

@@ -129,7 +129,7 @@ func share(a *applied, batch []proposal) []committed {
 // outcome waits until an entry is applied. If ctx ends first, the error is an ErrUnknown:
 // the entry may still be committed.
 func (n *Node) outcome(ctx context.Context, future raft.ApplyFuture) (*applied, error) {
-	if err := n.waitFuture(ctx, future); err != nil {
+	if err := n.await(ctx, future); err != nil {
 		return nil, raftError(err)
 	}
 	a, ok := future.Response().(*applied)

@@ -44,14 +44,14 @@ func readError(err error) error {
 // Raft may count answers to earlier requests for it (see outbound). Then verifyLeader
 // asks raft again, until a majority has answered requests of this round.
 func (n *Node) verifyLeader(ctx context.Context, _ []struct{}) groupcommit.Wait[struct{}] {
-	round := n.out.ask()
+	round := n.out.Ask()
 	future := n.raft.VerifyLeader()
 	return func() ([]struct{}, error) {
 		for {
-			if err := n.waitFuture(ctx, future); err != nil {
+			if err := n.await(ctx, future); err != nil {
 				return nil, fmt.Errorf("%w: %w", ErrNotLeader, err)
 			}
-			if n.out.majority(round, n.id, n.raft.GetConfiguration().Configuration()) {
+			if n.out.Majority(round, n.id, n.raft.GetConfiguration().Configuration()) {
 				return nil, nil
 			}
 			future = n.raft.VerifyLeader()

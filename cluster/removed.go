@@ -4,6 +4,8 @@ import (
 	"errors"
 	"time"
 
+	"osqueue/internal/sleep"
+
 	"github.com/hashicorp/raft"
 )
 
@@ -23,7 +25,7 @@ var errRemoved = errors.New("this node was removed from the cluster: if another 
 // has a vote.
 func (n *Node) watchMembership() {
 	found, member := 0, n.configured(n.raft.GetConfiguration().Configuration())
-	for sleep(n.ctx, removedLook) {
+	for sleep.For(n.ctx, removedLook) {
 		switch in, known := n.ownMembership(); {
 		case n.ctx.Err() != nil:
 			return

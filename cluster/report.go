@@ -143,7 +143,7 @@ func (n *Node) describeRaft(s *Status) {
 
 // describeProgress fills in the leader's measurements of a member.
 func (n *Node) describeProgress(p *Peer, id raft.ServerID) {
-	heard, index := n.out.progress(id)
+	heard, index := n.out.Progress(id)
 	if !heard.IsZero() {
 		ms := time.Since(heard).Milliseconds()
 		p.LastContact = &ms

@@ -105,7 +105,7 @@ func (n *Node) mendSnapshots() {
 		case <-n.ctx.Done():
 			return
 		}
-		if err := n.waitFuture(n.ctx, n.raft.Snapshot()); err != nil && n.ctx.Err() == nil {
+		if err := n.await(n.ctx, n.raft.Snapshot()); err != nil && n.ctx.Err() == nil {
 			n.log.Warn("no new snapshot could be made in the place of the damaged one", "error", err)
 		}
 	}

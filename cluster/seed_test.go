@@ -14,7 +14,7 @@ func TestNewNodeStartsFromTheBucket(t *testing.T) {
 	all := l.start("n", 3, func(c *Config) { c.UploadInterval = time.Millisecond })
 	leader := l.leader(all...)
 	l.enqueue(leader, "a", "b")
-	if err := leader.waitFuture(t.Context(), leader.raft.Snapshot()); err != nil {
+	if err := leader.await(t.Context(), leader.raft.Snapshot()); err != nil {
 		t.Fatal(err)
 	}
 	var uploaded uint64

@@ -136,7 +136,7 @@ func (s *simRun) transfer() func() string {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	before := l.raft.CurrentTerm()
-	err := l.waitFuture(ctx, l.raft.LeadershipTransfer())
+	err := l.await(ctx, l.raft.LeadershipTransfer())
 	return func() string {
 		if now := l.raft.CurrentTerm(); err == nil && now > before {
 			return fmt.Sprintf("term %d after %d", now, before)

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"osqueue/cluster/transport"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 	"osqueue/storage"
@@ -310,7 +311,7 @@ func (s *simRun) lagLarge() func() string {
 		if err != nil {
 			s.failf("a follower lacks %d entries of %d bytes: %v", simLargeJobs, simLargeBytes, err)
 		}
-		if limit := appendMaxBytes + 1<<20; most > limit {
+		if limit := transport.AppendMaxBytes + 1<<20; most > limit {
 			s.failf("a request had %d bytes of entries, more than %d", most, limit)
 		}
 		if withheld == 0 || most < simLargeBytes {

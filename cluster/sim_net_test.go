@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"osqueue/cluster/transport"
+
 	"github.com/hashicorp/raft"
 )
 
@@ -183,7 +185,7 @@ type simEnd struct {
 	peers     http.Handler
 }
 
-var _ transport = (*simEnd)(nil)
+var _ transport.Transport = (*simEnd)(nil)
 
 // plug creates a new endpoint for a node.
 func (n *simNet) plug(name string) *simEnd {
@@ -246,35 +248,35 @@ func (e *simEnd) AppendEntriesPipeline(raft.ServerID, raft.ServerAddress) (raft.
 func (e *simEnd) AppendEntries(
 	_ raft.ServerID, to raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse,
 ) error {
-	if d := e.net.carry(args.Entries); d > raftConnTimeout {
-		return errors.Join(simWait(raftConnTimeout, e.dead, nil), errSimTimeout)
+	if d := e.net.carry(args.Entries); d > transport.ConnTimeout {
+		return errors.Join(simWait(transport.ConnTimeout, e.dead, nil), errSimTimeout)
 	} else if d > 0 {
 		if err := simWait(d, e.dead, nil); err != nil {
 			return err
 		}
 	}
-	return simCall(e, to, args, resp, nil, raftConnTimeout)
+	return simCall(e, to, args, resp, nil, transport.ConnTimeout)
 }
 
 // RequestVote implements raft.Transport.
 func (e *simEnd) RequestVote(
 	_ raft.ServerID, to raft.ServerAddress, args *raft.RequestVoteRequest, resp *raft.RequestVoteResponse,
 ) error {
-	return simCall(e, to, args, resp, nil, raftConnTimeout)
+	return simCall(e, to, args, resp, nil, transport.ConnTimeout)
 }
 
 // RequestPreVote implements raft.WithPreVote.
 func (e *simEnd) RequestPreVote(
 	_ raft.ServerID, to raft.ServerAddress, args *raft.RequestPreVoteRequest, resp *raft.RequestPreVoteResponse,
 ) error {
-	return simCall(e, to, args, resp, nil, raftConnTimeout)
+	return simCall(e, to, args, resp, nil, transport.ConnTimeout)
 }
 
 // TimeoutNow implements raft.Transport.
 func (e *simEnd) TimeoutNow(
 	_ raft.ServerID, to raft.ServerAddress, args *raft.TimeoutNowRequest, resp *raft.TimeoutNowResponse,
 ) error {
-	return simCall(e, to, args, resp, nil, raftConnTimeout)
+	return simCall(e, to, args, resp, nil, transport.ConnTimeout)
 }
 
 // InstallSnapshot implements raft.Transport.
@@ -282,7 +284,7 @@ func (e *simEnd) InstallSnapshot(
 	_ raft.ServerID, to raft.ServerAddress, args *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader,
 ) error {
 	r := &simStream{Reader: data, link: simLink{e.name, simHost(string(to))}, net: e.net, gone: e.dead}
-	return simCall(e, to, args, resp, r, 10*raftConnTimeout)
+	return simCall(e, to, args, resp, r, 10*transport.ConnTimeout)
 }
 
 // simStream fails when its link is cut or its sender is gone.
@@ -295,7 +297,7 @@ type simStream struct {
 
 // Read implements io.Reader.
 func (s *simStream) Read(p []byte) (int, error) {
-	if err := s.net.pass(s.link, s.gone, time.After(raftConnTimeout)); err != nil {
+	if err := s.net.pass(s.link, s.gone, time.After(transport.ConnTimeout)); err != nil {
 		return 0, err
 	}
 	return s.Reader.Read(p)

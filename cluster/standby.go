@@ -9,6 +9,7 @@ import (
 
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/internal/sleep"
 	"osqueue/storage"
 	"osqueue/storage/queuefile"
 )
@@ -115,7 +116,7 @@ func (r *leaderTerm) watchStandby(ctx context.Context) {
 			r.noteStandby(nil)
 		}
 		r.noteAlone(readable && r.standby.Load() == nil)
-		if !sleep(ctx, r.node.cfg.standbyLook()) {
+		if !sleep.For(ctx, r.node.cfg.standbyLook()) {
 			return
 		}
 	}

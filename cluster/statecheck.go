@@ -14,6 +14,7 @@ import (
 	"osqueue/cluster/snapshot"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/internal/sleep"
 )
 
 const (
@@ -46,7 +47,7 @@ func (r *leaderTerm) checkStates(ctx context.Context) {
 		if err := r.replaceForked(ctx); err != nil && ctx.Err() == nil {
 			r.log.Warn("what a node with another state has left in the bucket could not be replaced", "error", err)
 		}
-		if !sleep(ctx, max(r.node.sums.due(interval), min(interval, stateCheckLook))) {
+		if !sleep.For(ctx, max(r.node.sums.due(interval), min(interval, stateCheckLook))) {
 			return
 		}
 		if r.node.replica.meta().Level < fsm.Level8 {
@@ -100,7 +101,7 @@ func (r *leaderTerm) collectSums(ctx context.Context, at fsm.LSN) collected {
 	wait := stateCheckLook / 20 // the checksum of a small state is ready at once
 	for {
 		c.servers = r.node.raft.GetConfiguration().Configuration().Servers
-		if silent := r.node.askForSums(ctx, at, &c); silent == 0 || !sleep(ctx, wait) {
+		if silent := r.node.askForSums(ctx, at, &c); silent == 0 || !sleep.For(ctx, wait) {
 			return c
 		}
 		wait = min(2*wait, stateCheckLook)

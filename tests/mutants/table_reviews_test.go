@@ -155,15 +155,15 @@ var reviewed = []defect{
 
 	// Bytes and overload.
 	{"R8 bytes", mutants.Mutant{
-		Name: "requests to followers are not bounded in bytes", File: "cluster/boundedlog.go",
-		Old: "if sum += logBytes(l); sum > appendMaxBytes && i > 0 {",
-		Bug: "if sum += logBytes(l); sum > appendMaxBytes && i > 0 && false {",
+		Name: "requests to followers are not bounded in bytes", File: "cluster/transport/append.go",
+		Old: "if sum += EntryBytes(l); sum > AppendMaxBytes && i > 0 {",
+		Bug: "if sum += EntryBytes(l); sum > AppendMaxBytes && i > 0 && false {",
 	}, check{pkg: "cluster", test: "TestLaggingFollowerTakesLargeEntries"}},
 	{"R8 bytes", mutants.Mutant{
-		Name: "the answer to a large request has no more time than another", File: "cluster/stream.go",
+		Name: "the answer to a large request has no more time than another", File: "cluster/transport/stream.go",
 		Old: "time.Now().Add(c.patience + travel)",
 		Bug: "time.Now().Add(c.patience + 0*travel)",
-	}, check{pkg: "cluster", test: "TestPacedConnWaitsForTheAnswer"}},
+	}, check{pkg: "cluster/transport", test: "TestPacedConnWaitsForTheAnswer"}},
 	{"R8 bytes", mutants.Mutant{
 		Name: "the cache of the log is not bounded in bytes", File: "cluster/boundedlog.go",
 		Old: "for ; b.cached > logCacheBytes && b.oldest <= l.Index; b.oldest++ {",
@@ -319,10 +319,10 @@ var reviewed = []defect{
 		Bug: "\t\tif deposed && before && false {\n",
 	}, check{pkg: "api", test: "TestForwardsAreCutWhenAnotherLeads"}},
 	{"K4 logs", mutants.Mutant{
-		Name: "a dead peer is logged at each failed request", File: "cluster/raft_logger.go",
+		Name: "a dead peer is logged at each failed request", File: "cluster/transport/logger.go",
 		Old: "\tif !due {\n",
 		Bug: "\tif !due && false {\n",
-	}, check{pkg: "cluster", test: "TestDeadPeerInTheLog"}},
+	}, check{pkg: "cluster/transport", test: "TestDeadPeerInTheLog"}},
 	{"F2 flags", mutants.Mutant{
 		Name: "--timeout before the command is the job's", File: "internal/cli/view/timeout.go",
 		Old: "\t\tn := 1\n\t\tif !whole",

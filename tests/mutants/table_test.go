@@ -88,14 +88,14 @@ var defects = []defect{
 	}, check{pkg: "cluster", test: "TestLinearizeAsksTheOthers"}},
 	{"fresh reads", mutants.Mutant{
 		Name: "a read is confirmed by answers from before it", File: "cluster/read.go",
-		Old: "round := n.out.ask()\n",
+		Old: "round := n.out.Ask()\n",
 		Bug: "round := uint64(0)\n",
 	}, check{pkg: "cluster", test: "TestSimOldAnswersConfirmNothing"}},
 
 	// Becoming active.
 	{"barrier", mutants.Mutant{
 		Name: "a new leader does not wait for its log", File: "cluster/leader_term.go",
-		Old: "if err := n.waitFuture(ctx, n.raft.Barrier(0)); err != nil {",
+		Old: "if err := n.await(ctx, n.raft.Barrier(0)); err != nil {",
 		Bug: "if err := ctx.Err(); err != nil {",
 	}, check{pkg: "cluster", test: "TestSimNewLeaderWaitsForItsMachine"}},
 	{"fence", mutants.Mutant{
@@ -183,15 +183,15 @@ var defects = []defect{
 		Bug: "if len(seal) > 0 && !bytes.Equal(seal, sealOf(l)) && false {",
 	}, damage},
 	{"votes", mutants.Mutant{
-		Name: "a node that lost its disk votes at once", File: "cluster/inbound.go",
+		Name: "a node that lost its disk votes at once", File: "cluster/transport/inbound.go",
 		Old: "if asksForVote(rpc) && !mayVote() {",
 		Bug: "if asksForVote(rpc) && !mayVote() && false {",
 	}, check{pkg: "cluster", test: "TestWipedNodeDoesNotVote"}},
 	{"log matching", mutants.Mutant{
-		Name: "raft gets heartbeats in the middle of leading", File: "cluster/inbound.go",
-		Old: "func (b *inbound) SetHeartbeatHandler(func(raft.RPC)) {}",
-		Bug: "func (b *inbound) SetHeartbeatHandler(h func(raft.RPC)) { b.transport.SetHeartbeatHandler(h) }",
-	}, check{pkg: "cluster", test: "TestNoEntryUnderASuccessorsTerm"}},
+		Name: "raft gets heartbeats in the middle of leading", File: "cluster/transport/inbound.go",
+		Old: "func (b *Inbound) SetHeartbeatHandler(func(raft.RPC)) {}",
+		Bug: "func (b *Inbound) SetHeartbeatHandler(h func(raft.RPC)) { b.Transport.SetHeartbeatHandler(h) }",
+	}, check{pkg: "cluster/transport", test: "TestNoEntryUnderASuccessorsTerm"}},
 	{"stability", mutants.Mutant{
 		Name: "no pre-vote: who returns deposes the leader", File: "cluster/node.go",
 		Old: "\tc.BatchApplyCh = true\n",

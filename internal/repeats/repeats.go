@@ -1,4 +1,5 @@
-package cluster
+// Package repeats detects repeated lines of a log.
+package repeats
 
 import (
 	"sync"
@@ -6,14 +7,15 @@ import (
 )
 
 const (
-	// repeatEvery is how often a repeated line is logged.
-	repeatEvery = time.Minute
-	// repeatKeys bounds how many different lines are remembered.
-	repeatKeys = 256
+	// every is how often a repeated line is logged.
+	every = time.Minute
+	// keys bounds how many different lines are remembered.
+	keys = 256
 )
 
-// repeats detects repeated lines of a log. It is safe for concurrent use.
-type repeats struct {
+// Filter detects repeated lines of a log. The zero Filter is ready. It is safe for
+// concurrent use.
+type Filter struct {
 	mu   sync.Mutex
 	seen map[string]*repeated
 }
@@ -24,21 +26,21 @@ type repeated struct {
 	skipped int       // number of repetitions that were not logged since
 }
 
-// due reports whether a line is to be logged now: it is new, or was logged repeatEvery
+// Due reports whether a line is to be logged now: it is new, or was logged every
 // ago or earlier. skipped is the number of its repetitions that were not logged since.
-func (r *repeats) due(line string) (skipped int, ok bool) {
+func (r *Filter) Due(line string) (skipped int, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
 	if l := r.seen[line]; l != nil {
-		if now.Sub(l.logged) < repeatEvery {
+		if now.Sub(l.logged) < every {
 			l.skipped++
 			return 0, false
 		}
 		skipped, l.skipped, l.logged = l.skipped, 0, now
 		return skipped, true
 	}
-	if r.seen == nil || len(r.seen) >= repeatKeys {
+	if r.seen == nil || len(r.seen) >= keys {
 		r.seen = make(map[string]*repeated)
 	}
 	r.seen[line] = &repeated{logged: now}

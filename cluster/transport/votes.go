@@ -1,4 +1,4 @@
-package cluster
+package transport
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 // member at all. So a node that lost its disk would vote in the place of its predecessor,
 // for a log without the entries that the predecessor had helped to commit. Such a node
 // may follow and store entries, but it votes only under a configuration that contains its
-// own id. The leader writes that configuration when the node joins (membership.go).
+// own id. The leader writes that configuration when the node joins (cluster/membership).
 
 var errNoVote = errors.New("this node has no vote: it is not in its own configuration; it lost its disk and has not rejoined, or was removed")
 
@@ -22,17 +22,4 @@ func asksForVote(rpc raft.RPC) bool {
 	default:
 		return false
 	}
-}
-
-// mayVote reports whether this server, and not only another one of its name, is in a
-// configuration: in the latest one of its log or, before the log has any, in that of a
-// peer. A server id is created with the data directory, so no vote or entry under this id
-// can have been lost.
-func (n *Node) mayVote() bool {
-	for _, s := range n.raft.GetConfiguration().Configuration().Servers {
-		if s.ID == n.id {
-			return true
-		}
-	}
-	return n.named.Load()
 }

@@ -1,4 +1,4 @@
-package cluster
+package transport
 
 import (
 	"context"
@@ -7,13 +7,9 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// waitFuture waits for a future of raft. Raft's futures take no context, so the wait also
-// ends with ctx.
-func (n *Node) waitFuture(ctx context.Context, f raft.Future) error {
-	return waitFuture(ctx, f, n.down)
-}
-
-func waitFuture(ctx context.Context, f raft.Future, down chan struct{}) error {
+// Await waits for a future of raft. Raft's futures take no context, so the wait also ends
+// with ctx. down is closed when raft has ended; then Await returns raft.ErrRaftShutdown.
+func Await(ctx context.Context, f raft.Future, down chan struct{}) error {
 	failWhenDown(f, down)
 	done := make(chan error, 1)
 	go func() { done <- f.Error() }()

@@ -1,4 +1,4 @@
-package cluster
+package transport
 
 import (
 	"errors"
@@ -45,14 +45,14 @@ func startRaft(t *testing.T) (*raft.Raft, *wire, *raft.InmemStore) {
 	c.HeartbeatTimeout, c.ElectionTimeout, c.LeaderLeaseTimeout = 50*time.Millisecond, 50*time.Millisecond, 25*time.Millisecond
 	addr, mem := raft.NewInmemTransport("a")
 	w, store, stop := &wire{InmemTransport: mem}, raft.NewInmemStore(), make(chan struct{})
-	in := newInbound(w, stop)
+	in := NewInbound(w, stop)
 	r, err := raft.NewRaft(c, nothing{}, store, store, raft.NewInmemSnapshotStore(), in)
 	if err != nil {
 		t.Fatal(err)
 	}
-	in.serve(r)
+	in.Serve(r)
 	done := make(chan struct{})
-	go func() { in.relay(func() bool { return true }); close(done) }()
+	go func() { in.Relay(func() bool { return true }); close(done) }()
 	t.Cleanup(func() {
 		stopRaft(t, r)
 		close(stop)
@@ -125,12 +125,12 @@ func TestHeartbeatsThatChangeNothingAreAnsweredAtOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, mem := raft.NewInmemTransport("a")
 			w, stop := &wire{InmemTransport: mem}, make(chan struct{})
-			in := newInbound(w, stop)
-			in.serve(c.raft)
+			in := NewInbound(w, stop)
+			in.Serve(c.raft)
 			// The test does not read the requests: raft's main goroutine writes to a slow
 			// disk.
 			done := make(chan struct{})
-			go func() { in.relay(func() bool { return true }); close(done) }()
+			go func() { in.Relay(func() bool { return true }); close(done) }()
 			for range 3 {
 				answers := make(chan (<-chan raft.RPCResponse), 1)
 				go func() { answers <- w.send(c.from, c.term) }()

@@ -1,4 +1,4 @@
-package cluster
+package transport
 
 import (
 	"errors"
@@ -7,6 +7,8 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
+
+	"osqueue/internal/repeats"
 )
 
 // raftLogger is raft's logger without repetitions. Raft logs each failed request: a dead
@@ -16,11 +18,12 @@ import (
 // an error.
 type raftLogger struct {
 	hclog.Logger
-	repeats *repeats
+	repeats *repeats.Filter
 }
 
-func newRaftLogger(log hclog.Logger) *raftLogger {
-	return &raftLogger{Logger: log, repeats: new(repeats)}
+// NewLogger returns a logger for raft that writes to log without repetitions.
+func NewLogger(log hclog.Logger) hclog.Logger {
+	return &raftLogger{Logger: log, repeats: new(repeats.Filter)}
 }
 
 // Named implements hclog.Logger.
@@ -44,7 +47,7 @@ func (l *raftLogger) log(at func(string, ...any), msg string, args []any) {
 		l.Logger.Debug(msg, args...)
 		return
 	}
-	skipped, due := l.repeats.due(topic(msg, args))
+	skipped, due := l.repeats.Due(topic(msg, args))
 	if !due {
 		l.Logger.Debug(msg, args...)
 		return

@@ -1,4 +1,4 @@
-package cluster
+package transport
 
 import (
 	"io"
@@ -52,7 +52,7 @@ func TestNobodyWaitsForRaftAfterItsEnd(t *testing.T) {
 	ends := make(chan error, entries)
 	for range entries {
 		future := r.Apply([]byte("x"), 0)
-		go func() { ends <- waitFuture(t.Context(), future, down) }()
+		go func() { ends <- Await(t.Context(), future, down) }()
 	}
 	<-machine.at
 	end := r.Shutdown()

@@ -1,4 +1,4 @@
-package cluster
+package transport
 
 import (
 	"errors"
@@ -9,22 +9,22 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// outbound stands between raft and the transport. It records which followers have
+// Outbound stands between raft and the transport. It records which followers have
 // confirmed this node's leadership, and in which round.
 //
 // Raft does not provide that. Its VerifyLeader counts the next answer of each node, even
 // if it answers a request that was sent before the call. A leader that was paused may
 // find such an answer in a buffer of the kernel. It would confirm its leadership although
 // another leader has been elected since, and readers would miss the writes of that
-// leader. So Node.verifyLeader begins a round with ask, calls raft's VerifyLeader, and
-// then checks with majority that the voters have answered requests of that round.
+// leader. So the node begins a round with Ask, calls raft's VerifyLeader, and then checks
+// with Majority that the voters have answered requests of that round.
 //
-// outbound also measures, for the term in which this node leads, when each server
+// Outbound also measures, for the term in which this node leads, when each server
 // answered last, and up to which index its log is known to be the same as the leader's.
 //
-// After cut is closed, outbound sends nothing more.
-type outbound struct {
-	transport
+// After cut is closed, Outbound sends nothing more.
+type Outbound struct {
+	Transport
 	cut <-chan struct{}
 
 	mu        sync.Mutex
@@ -36,14 +36,15 @@ type outbound struct {
 	matched   map[raft.ServerID]uint64 // index of the newest entry that each server is known to have
 }
 
-func newOutbound(t transport, cut <-chan struct{}) *outbound {
-	return &outbound{transport: t, cut: cut, confirmed: make(map[raft.ServerID]uint64)}
+// NewOutbound returns a transport for raft that sends through t until cut is closed.
+func NewOutbound(t Transport, cut <-chan struct{}) *Outbound {
+	return &Outbound{Transport: t, cut: cut, confirmed: make(map[raft.ServerID]uint64)}
 }
 
 var errCutOff = errors.New("this node must stop and sends nothing more to the others")
 
 // live returns errCutOff once cut is closed.
-func (o *outbound) live() error {
+func (o *Outbound) live() error {
 	select {
 	case <-o.cut:
 		return errCutOff
@@ -52,9 +53,9 @@ func (o *outbound) live() error {
 	}
 }
 
-// ask begins a round: requests that are sent from now on count for it when they are
+// Ask begins a round: requests that are sent from now on count for it when they are
 // answered.
-func (o *outbound) ask() (round uint64) {
+func (o *Outbound) Ask() (round uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.round++
@@ -64,7 +65,7 @@ func (o *outbound) ask() (round uint64) {
 // AppendEntries implements raft.Transport. A request without entries is a heartbeat.
 // AppendEntries sends only the entries that fit into one request and removes the others
 // from args: raft continues after the last entry that is in args when the call returns.
-func (o *outbound) AppendEntries(
+func (o *Outbound) AppendEntries(
 	id raft.ServerID, to raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse,
 ) error {
 	if err := o.live(); err != nil {
@@ -74,7 +75,7 @@ func (o *outbound) AppendEntries(
 	if cut := cutAppend(args.Entries); len(cut) < len(args.Entries) {
 		args.Entries = cut // do not change a heartbeat, which raft sends many times
 	}
-	if err := o.transport.AppendEntries(id, to, args, resp); err != nil {
+	if err := o.Transport.AppendEntries(id, to, args, resp); err != nil {
 		return err
 	}
 	if resp.Term != args.Term {
@@ -95,45 +96,45 @@ func (o *outbound) AppendEntries(
 }
 
 // AppendEntriesPipeline implements raft.Transport.
-func (o *outbound) AppendEntriesPipeline(id raft.ServerID, to raft.ServerAddress) (raft.AppendPipeline, error) {
+func (o *Outbound) AppendEntriesPipeline(id raft.ServerID, to raft.ServerAddress) (raft.AppendPipeline, error) {
 	if err := o.live(); err != nil {
 		return nil, err
 	}
-	return o.transport.AppendEntriesPipeline(id, to)
+	return o.Transport.AppendEntriesPipeline(id, to)
 }
 
 // RequestVote implements raft.Transport.
-func (o *outbound) RequestVote(
+func (o *Outbound) RequestVote(
 	id raft.ServerID, to raft.ServerAddress, args *raft.RequestVoteRequest, resp *raft.RequestVoteResponse,
 ) error {
 	if err := o.live(); err != nil {
 		return err
 	}
-	return o.transport.RequestVote(id, to, args, resp)
+	return o.Transport.RequestVote(id, to, args, resp)
 }
 
 // RequestPreVote implements raft.WithPreVote.
-func (o *outbound) RequestPreVote(
+func (o *Outbound) RequestPreVote(
 	id raft.ServerID, to raft.ServerAddress, args *raft.RequestPreVoteRequest, resp *raft.RequestPreVoteResponse,
 ) error {
 	if err := o.live(); err != nil {
 		return err
 	}
-	return o.transport.RequestPreVote(id, to, args, resp)
+	return o.Transport.RequestPreVote(id, to, args, resp)
 }
 
 // InstallSnapshot implements raft.Transport.
-func (o *outbound) InstallSnapshot(
+func (o *Outbound) InstallSnapshot(
 	id raft.ServerID, to raft.ServerAddress, args *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader,
 ) error {
 	if err := o.live(); err != nil {
 		return err
 	}
-	return o.transport.InstallSnapshot(id, to, args, resp, data)
+	return o.Transport.InstallSnapshot(id, to, args, resp, data)
 }
 
 // sent records a request of a term. It returns the round for which the answer counts.
-func (o *outbound) sent(term uint64) (round uint64) {
+func (o *Outbound) sent(term uint64) (round uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if term > o.term {
@@ -153,17 +154,17 @@ func lastSent(r *raft.AppendEntriesRequest) uint64 {
 	return r.PrevLogEntry
 }
 
-// progress returns when a server answered last in the newest term in which this node led
+// Progress returns when a server answered last in the newest term in which this node led
 // (the zero time: never), and the index up to which it is known to have the log.
-func (o *outbound) progress(id raft.ServerID) (heard time.Time, index uint64) {
+func (o *Outbound) Progress(id raft.ServerID) (heard time.Time, index uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.heard[id], o.matched[id]
 }
 
-// quiet returns for how long a server has not answered this node as the leader of a term.
+// Quiet returns for how long a server has not answered this node as the leader of a term.
 // It is at most the time since the first request of that term.
-func (o *outbound) quiet(id raft.ServerID, term uint64) time.Duration {
+func (o *Outbound) Quiet(id raft.ServerID, term uint64) time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.term != term {
@@ -175,9 +176,9 @@ func (o *outbound) quiet(id raft.ServerID, term uint64) time.Duration {
 	return time.Since(o.began)
 }
 
-// majority reports whether more than half of the voters have confirmed in a round that
+// Majority reports whether more than half of the voters have confirmed in a round that
 // self is the leader. self counts as one that has.
-func (o *outbound) majority(round uint64, self raft.ServerID, voters raft.Configuration) bool {
+func (o *Outbound) Majority(round uint64, self raft.ServerID, voters raft.Configuration) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	all, yes := 0, 0

@@ -1,4 +1,4 @@
-package cluster
+package transport
 
 import (
 	"bytes"
@@ -18,7 +18,7 @@ import (
 func TestDeadPeerInTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		log := newRaftLogger(hclog.New(&hclog.LoggerOptions{Output: &out, Level: hclog.Info})).Named("raft")
+		log := NewLogger(hclog.New(&hclog.LoggerOptions{Output: &out, Level: hclog.Info})).Named("raft")
 		peer := raft.Server{ID: "n2~1", Address: "a:1"}
 		for range 10 * 60 * 3 { // ten minutes
 			log.Error("failed to heartbeat to", "peer", peer.Address, "error", errors.New("connection refused"))
@@ -44,7 +44,7 @@ func TestDeadPeerInTheLog(t *testing.T) {
 
 func TestOrderlyStopIsNoError(t *testing.T) {
 	var out bytes.Buffer
-	log := newRaftLogger(hclog.New(&hclog.LoggerOptions{Output: &out, Level: hclog.Info}))
+	log := NewLogger(hclog.New(&hclog.LoggerOptions{Output: &out, Level: hclog.Info}))
 	log.Error("failed to decode incoming command", "error", fmt.Errorf("read: %w", raft.ErrTransportShutdown))
 	if out.Len() > 0 {
 		t.Errorf("it logs %s", out.String())
@@ -52,16 +52,5 @@ func TestOrderlyStopIsNoError(t *testing.T) {
 	log.Error("failed to decode incoming command", "error", errors.New("unknown rpc type 9"))
 	if out.Len() == 0 {
 		t.Error("a request that cannot be read is not logged")
-	}
-}
-
-// The number of remembered lines is bounded.
-func TestRepeatsAreBounded(t *testing.T) {
-	var r repeats
-	for i := range 10 * repeatKeys {
-		r.due(fmt.Sprint(i))
-	}
-	if len(r.seen) > repeatKeys {
-		t.Errorf("%d lines are remembered", len(r.seen))
 	}
 }

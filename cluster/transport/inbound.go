@@ -1,4 +1,4 @@
-package cluster
+package transport
 
 import (
 	"sync/atomic"
@@ -6,7 +6,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// inbound stands between the transport and raft. It decides which requests of other nodes
+// Inbound stands between the transport and raft. It decides which requests of other nodes
 // reach raft, and in which goroutine.
 //
 // Requests for votes pass only if this node may vote (votes.go).
@@ -22,32 +22,32 @@ import (
 //
 // So raft never gets a heartbeat on that path. If a heartbeat changes nothing, because
 // this node already follows its sender in its term, heartbeat answers it at once in the
-// goroutine of the connection, and puts a copy into pulse; relay passes the copy to
+// goroutine of the connection, and puts a copy into pulse; Relay passes the copy to
 // raft's main goroutine, which learns from it that the leader is alive. heartbeat sends
-// all others to beats; relay passes them to raft's main goroutine, and the sender waits
+// all others to beats; Relay passes them to raft's main goroutine, and the sender waits
 // for its answer.
-type inbound struct {
-	transport
-	raft   atomic.Pointer[follower] // nil until serve
+type Inbound struct {
+	Transport
+	raft   atomic.Pointer[Follower] // nil until Serve
 	stop   <-chan struct{}
-	passed chan raft.RPC // from relay to raft's main goroutine
+	passed chan raft.RPC // from Relay to raft's main goroutine
 	beats  chan raft.RPC // heartbeats that raft has to answer
 	pulse  chan raft.RPC // newest heartbeat that was answered for raft; capacity 1
 }
 
-// follower has the methods of raft that inbound calls. *raft.Raft is one.
-type follower interface {
+// Follower has the methods of raft that inbound calls. *raft.Raft is one.
+type Follower interface {
 	State() raft.RaftState
 	CurrentTerm() uint64
 	LastIndex() uint64
 	LeaderWithID() (raft.ServerAddress, raft.ServerID)
 }
 
-// newInbound returns a transport for raft that receives from t. It receives requests
-// while relay runs, until stop is closed.
-func newInbound(t transport, stop <-chan struct{}) *inbound {
-	b := &inbound{
-		transport: t, stop: stop,
+// NewInbound returns a transport for raft that receives from t. It receives requests
+// while Relay runs, until stop is closed.
+func NewInbound(t Transport, stop <-chan struct{}) *Inbound {
+	b := &Inbound{
+		Transport: t, stop: stop,
 		passed: make(chan raft.RPC), beats: make(chan raft.RPC), pulse: make(chan raft.RPC, 1),
 	}
 	t.SetHeartbeatHandler(b.heartbeat)
@@ -55,20 +55,21 @@ func newInbound(t transport, stop <-chan struct{}) *inbound {
 }
 
 // Consumer implements raft.Transport.
-func (b *inbound) Consumer() <-chan raft.RPC { return b.passed }
+func (b *Inbound) Consumer() <-chan raft.RPC { return b.passed }
 
 // SetHeartbeatHandler implements raft.Transport. It ignores raft's own handler.
-func (b *inbound) SetHeartbeatHandler(func(raft.RPC)) {}
+func (b *Inbound) SetHeartbeatHandler(func(raft.RPC)) {}
 
-// serve sets the raft node for which heartbeats may be answered. Before the call, all
+// Serve sets the raft node for which heartbeats may be answered. Before the call, all
 // heartbeats go to raft's main goroutine.
-func (b *inbound) serve(f follower) { b.raft.Store(&f) }
+func (b *Inbound) Serve(f Follower) { b.raft.Store(&f) }
 
-// relay passes requests to raft's main goroutine, one at a time, until stop is closed.
-func (b *inbound) relay(mayVote func() bool) {
+// Relay passes requests to raft's main goroutine, one at a time, until stop is closed. It
+// refuses requests for votes while mayVote returns false.
+func (b *Inbound) Relay(mayVote func() bool) {
 	for {
 		select {
-		case rpc := <-b.transport.Consumer():
+		case rpc := <-b.Transport.Consumer():
 			if asksForVote(rpc) && !mayVote() {
 				rpc.Respond(nil, errNoVote)
 				continue
@@ -84,7 +85,7 @@ func (b *inbound) relay(mayVote func() bool) {
 	}
 }
 
-func (b *inbound) pass(rpc raft.RPC) {
+func (b *Inbound) pass(rpc raft.RPC) {
 	select {
 	case b.passed <- rpc:
 	case <-b.stop:
@@ -93,7 +94,7 @@ func (b *inbound) pass(rpc raft.RPC) {
 }
 
 // heartbeat handles one heartbeat, in the goroutine of its connection.
-func (b *inbound) heartbeat(rpc raft.RPC) {
+func (b *Inbound) heartbeat(rpc raft.RPC) {
 	answer, ok := b.answer(rpc)
 	if !ok {
 		select {
@@ -116,7 +117,7 @@ func (b *inbound) heartbeat(rpc raft.RPC) {
 // term before the node answers: a vote for another leader raises the term first, so the
 // receiver of the answer still was the leader when the answer was made. outbound ensures
 // that the answer counts only for requests that were sent late enough.
-func (b *inbound) answer(rpc raft.RPC) (*raft.AppendEntriesResponse, bool) {
+func (b *Inbound) answer(rpc raft.RPC) (*raft.AppendEntriesResponse, bool) {
 	beat, isBeat := rpc.Command.(*raft.AppendEntriesRequest)
 	f := b.raft.Load()
 	if !isBeat || f == nil {

@@ -1,4 +1,4 @@
-package cluster
+package transport
 
 import (
 	"errors"
@@ -9,7 +9,7 @@ import (
 
 // peers answers appends as the test decides.
 type peers struct {
-	transport
+	Transport
 	answer func(*raft.AppendEntriesResponse) error
 }
 
@@ -41,21 +41,21 @@ func TestOnlyAnswersOfTheRoundConfirm(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var round uint64
 			p := &peers{}
-			o := newOutbound(p, nil)
+			o := NewOutbound(p, nil)
 			p.answer = func(resp *raft.AppendEntriesResponse) error {
 				if c.overtake {
-					round = o.ask()
+					round = o.Ask()
 				}
 				resp.Term, resp.Success = c.term, c.success
 				return c.err
 			}
-			round = o.ask()
+			round = o.Ask()
 			var resp raft.AppendEntriesResponse
 			err := o.AppendEntries(c.from, "", &raft.AppendEntriesRequest{Term: term}, &resp)
 			if !errors.Is(err, c.err) {
 				t.Fatal(err)
 			}
-			if got := o.majority(round, "a", voters); got != c.want {
+			if got := o.Majority(round, "a", voters); got != c.want {
 				t.Fatalf("confirmed: %v, want %v", got, c.want)
 			}
 		})
@@ -63,18 +63,18 @@ func TestOnlyAnswersOfTheRoundConfirm(t *testing.T) {
 }
 
 func TestMajorityOfVoters(t *testing.T) {
-	o := newOutbound(nil, nil)
+	o := NewOutbound(nil, nil)
 	one := raft.Configuration{Servers: []raft.Server{{ID: "a"}}}
-	if !o.majority(o.ask(), "a", one) {
+	if !o.Majority(o.Ask(), "a", one) {
 		t.Error("a node that is alone is not its own majority")
 	}
-	if o.majority(o.ask(), "b", one) {
+	if o.Majority(o.Ask(), "b", one) {
 		t.Error("a node that does not vote confirms itself")
 	}
 	four := raft.Configuration{Servers: []raft.Server{{ID: "a"}, {ID: "b"}, {ID: "c"}, {ID: "d"}}}
-	round := o.ask()
+	round := o.Ask()
 	o.confirmed["b"] = round
-	if o.majority(round, "a", four) {
+	if o.Majority(round, "a", four) {
 		t.Error("two of four are a majority")
 	}
 }

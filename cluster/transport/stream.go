@@ -1,4 +1,4 @@
-package cluster
+package transport
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 )
 
@@ -31,6 +32,30 @@ func (streamAddr) Network() string { return "tcp" }
 
 // String implements net.Addr.
 func (a streamAddr) String() string { return string(a) }
+
+// Listen opens raft's port on bind and returns the transport. The other nodes dial
+// advertise; if it is equal to bind, they dial the address that the system chose.
+func Listen(bind, advertise string, log hclog.Logger) (Transport, error) {
+	s, err := listenStream(bind, advertise)
+	if err != nil {
+		return nil, err
+	}
+	return raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+		Stream: s,
+		// With more than one, replication hangs after a failed append on a follower. Group
+		// commit makes up for the lost throughput.
+		MaxRPCsInFlight: 1,
+		MaxPool:         connPool,
+		Timeout:         ConnTimeout,
+		Logger:          NewLogger(log),
+	}), nil
+}
+
+// ConnTimeout is the deadline of a request of ordinary size.
+const ConnTimeout = 5 * time.Second
+
+// connPool is the number of idle connections that are kept to each node.
+const connPool = 3
 
 func listenStream(bind, advertise string) (*stream, error) {
 	l, err := net.Listen("tcp", bind)
@@ -129,7 +154,7 @@ const (
 // SetDeadline implements net.Conn.
 func (c *pacedConn) SetDeadline(t time.Time) error {
 	c.patience, c.written = 0, 0
-	if d := time.Until(t); !t.IsZero() && d <= raftConnTimeout { // raft reckons with the size of a snapshot
+	if d := time.Until(t); !t.IsZero() && d <= ConnTimeout { // raft reckons with the size of a snapshot
 		c.patience = max(d, time.Millisecond)
 	}
 	return c.Conn.SetDeadline(t)
