@@ -1,0 +1,527 @@
+package segment
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+	"go.uber.org/goleak"
+	"golang.org/x/sync/errgroup"
+	"pgregory.net/rapid"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func must(t *testing.T, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func open(t *testing.T, fs FS, o Options) *Log {
+	t.Helper()
+	l, err := Open(fs, o)
+	must(t, err)
+	t.Cleanup(func() { must(t, l.Close()) })
+	return l
+}
+
+func entry(i uint64) *raft.Log {
+	return &raft.Log{
+		Index: i, Term: 1 + i/10, Type: raft.LogType(i % 3), Data: fmt.Appendf(nil, "command %d", i), Extensions: []byte{byte(i)},
+		AppendedAt: time.Unix(0, int64(i)),
+	}
+}
+
+func entries(from, to uint64) (logs []*raft.Log) {
+	for i := from; i <= to; i++ {
+		logs = append(logs, entry(i))
+	}
+	return logs
+}
+
+// has checks that a log has the entries from first to last, and no others.
+func has(t *testing.T, l *Log, first, last uint64) {
+	t.Helper()
+	gotFirst, errFirst := l.FirstIndex()
+	gotLast, errLast := l.LastIndex()
+	must(t, errFirst, errLast)
+	if gotFirst != first || gotLast != last {
+		t.Fatalf("it has the entries %d to %d, want %d to %d", gotFirst, gotLast, first, last)
+	}
+	for i := uint64(1); i <= last+2; i++ {
+		var e raft.Log
+		err := l.GetLog(i, &e)
+		if i < first || i > last {
+			if !errors.Is(err, raft.ErrLogNotFound) {
+				t.Fatalf("entry %d: %v, want that it is not found", i, err)
+			}
+			continue
+		}
+		want := entry(i)
+		if err != nil || e.Index != want.Index || e.Term != want.Term || e.Type != want.Type || !bytes.Equal(e.Data, want.Data) ||
+			!bytes.Equal(e.Extensions, want.Extensions) || !e.AppendedAt.Equal(want.AppendedAt) {
+			t.Fatalf("entry %d is %+v: %v", i, e, err)
+		}
+	}
+}
+
+// TestLogStore checks what raft relies on.
+func TestLogStore(t *testing.T) {
+	l := open(t, Dir(t.TempDir()), Options{Size: 16 << 10})
+	has(t, l, 0, 0)
+	must(t, l.StoreLogs(nil), l.StoreLog(entry(5)), l.StoreLogs(entries(6, 20)))
+	has(t, l, 5, 20)
+	for name, logs := range map[string][]*raft.Log{
+		"an entry that exists": entries(20, 21),
+		"a hole":               {entry(21), entry(23)},
+		"index 0":              {{Index: 0}},
+	} {
+		if err := l.StoreLogs(logs); err == nil {
+			t.Errorf("%s is accepted", name)
+		}
+	}
+	if err := l.DeleteRange(7, 9); err == nil {
+		t.Error("the middle is removed")
+	}
+	must(t, l.DeleteRange(1, 4), l.DeleteRange(21, 30), l.DeleteRange(9, 8))
+	has(t, l, 5, 20)
+	must(t, l.DeleteRange(5, 8))
+	has(t, l, 9, 20)
+	must(t, l.DeleteRange(18, 20))
+	has(t, l, 9, 17)
+	must(t, l.StoreLogs(entries(18, 19)), l.DeleteRange(1, 100))
+	has(t, l, 0, 0)
+	must(t, l.StoreLogs(entries(3, 4)))
+	has(t, l, 3, 4)
+	must(t, l.StoreLogs(entries(10, 12))) // a restored state is at 9
+	has(t, l, 10, 12)
+	if !l.IsMonotonic() {
+		t.Error("raft would leave holes")
+	}
+}
+
+func TestReopen(t *testing.T) {
+	dir := Dir(t.TempDir())
+	for i := range uint64(40) {
+		l, err := Open(dir, Options{Size: 8 << 10, Spares: 1, Keep: 2})
+		must(t, err)
+		if i > 0 {
+			first := uint64(1)
+			if i > 20 {
+				first = 20
+			}
+			has(t, l, first, 5*i)
+		}
+		must(t, l.StoreLogs(entries(5*i+1, 5*i+5)))
+		if i == 20 {
+			must(t, l.DeleteRange(1, 19))
+			settle(l)
+		}
+		must(t, l.Close())
+	}
+}
+
+// settle waits until the log's goroutine has nothing to do.
+func settle(l *Log) {
+	for l.work() {
+		time.Sleep(time.Millisecond)
+	}
+	for {
+		l.mu.Lock()
+		busy := l.duty.metaDue || len(l.duty.released) > 0 || len(l.duty.spares) < l.opts.Spares
+		l.mu.Unlock()
+		if !busy {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// TestRandomOperations compares the log with a model, and opens it again now and then.
+func TestRandomOperations(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := newDisk(1)
+		m := &model{entries: map[uint64]string{}}
+		l, err := Open(d, small)
+		for range rapid.IntRange(1, 12).Draw(t, "lives") {
+			if err != nil {
+				t.Fatal(err)
+			}
+			seed := rapid.Uint64().Draw(t, "seed")
+			after, err := history(l, m, rand.New(rand.NewPCG(seed, 3)), rapid.IntRange(0, 40).Draw(t, "steps"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := l.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if l, m, err = resume(d, after); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// TestSegmentsAreUsedAgain writes much more than the files of the log can have at a time.
+func TestSegmentsAreUsedAgain(t *testing.T) {
+	dir := t.TempDir()
+	l := open(t, Dir(dir), Options{Size: 64 << 10, Spares: 2, Keep: 4})
+	data := make([]byte, 10<<10)
+	for i := uint64(1); i <= 500; i++ {
+		must(t, l.StoreLog(&raft.Log{Index: i, Term: 1, Data: data}))
+		if i%20 == 0 {
+			must(t, l.DeleteRange(1, i-10))
+		}
+	}
+	settle(l)
+	files, err := filepath.Glob(filepath.Join(dir, "*.seg"))
+	must(t, err)
+	if len(files) > 8 {
+		t.Errorf("there are %d segments", len(files))
+	}
+	if n := l.number; n > 40 {
+		t.Errorf("%d segments were created", n)
+	}
+}
+
+// TestLargeEntries writes entries that are larger than a segment.
+func TestLargeEntries(t *testing.T) {
+	dir := Dir(t.TempDir())
+	l, err := Open(dir, Options{Size: 8 << 10})
+	must(t, err)
+	data := make([]byte, 3<<20)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(data)
+	must(t, l.StoreLogs([]*raft.Log{
+		{Index: 1, Data: []byte("a")}, {Index: 2, Data: data}, {Index: 3, Data: data[:100_000]}, {Index: 4, Data: []byte("b")},
+	}))
+	check := func() {
+		t.Helper()
+		for i, want := range [][]byte{[]byte("a"), data, data[:100_000], []byte("b")} {
+			var e raft.Log
+			if err := l.GetLog(uint64(i)+1, &e); err != nil || !bytes.Equal(e.Data, want) {
+				t.Fatalf("entry %d has %d bytes, want %d: %v", i+1, len(e.Data), len(want), err)
+			}
+		}
+	}
+	check()
+	must(t, l.Close())
+	l = open(t, dir, Options{Size: 8 << 10})
+	check()
+}
+
+// files returns the contents of a closed log's directory.
+func files(t *testing.T, dir string) map[string][]byte {
+	t.Helper()
+	names, err := Dir(dir).List()
+	must(t, err)
+	all := map[string][]byte{}
+	for _, name := range names {
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		must(t, err)
+		all[name] = data
+	}
+	return all
+}
+
+// TestFlippedBits flips each bit of some bytes of every used sector. The log must be refused:
+// no acknowledged entry may be taken for an interrupted write, not even the last one.
+func TestFlippedBits(t *testing.T) {
+	dir := t.TempDir()
+	l, err := Open(Dir(dir), Options{Size: 8 << 10, Spares: 1})
+	must(t, err)
+	for i := uint64(1); i <= 30; i++ {
+		must(t, l.StoreLog(&raft.Log{Index: i, Term: 1, Data: bytes.Repeat([]byte{byte(i)}, 700)}))
+	}
+	var used []*segment
+	used = append(used, l.live...)
+	must(t, l.Close())
+	rng := rand.New(rand.NewPCG(1, 1))
+	for _, s := range used {
+		path := filepath.Join(dir, s.name)
+		whole, err := os.ReadFile(path)
+		must(t, err)
+		for n := range s.end {
+			data := bytes.Clone(whole)
+			at := int(n)*sectorSize + rng.IntN(sectorSize)
+			data[at] ^= 1 << rng.IntN(8)
+			must(t, os.WriteFile(path, data, 0o600))
+			if l, err := Open(Dir(dir), Options{Size: 8 << 10}); !errors.Is(err, ErrDamaged) {
+				if err == nil {
+					_ = l.Close()
+				}
+				t.Fatalf("byte %d of %s was damaged: %v", at, s.name, err)
+			}
+		}
+		must(t, os.WriteFile(path, whole, 0o600))
+	}
+	must(t, open(t, Dir(dir), Options{}).GetLog(30, new(raft.Log)))
+}
+
+// TestMissingFiles removes, empties and shortens each file that has a part of the log. The
+// last segment is an exception: without it the log looks shorter.
+func TestMissingFiles(t *testing.T) {
+	dir := t.TempDir()
+	l, err := Open(Dir(dir), Options{Size: 8 << 10, Spares: 1})
+	must(t, err)
+	for i := uint64(1); i <= 30; i++ {
+		must(t, l.StoreLog(&raft.Log{Index: i, Term: 1, Data: make([]byte, 1000)}))
+	}
+	names := []string{metaName}
+	for _, s := range l.live[:len(l.live)-1] {
+		names = append(names, s.name)
+	}
+	must(t, l.Close())
+	for _, name := range names {
+		path := filepath.Join(dir, name)
+		whole, err := os.ReadFile(path)
+		must(t, err)
+		for how, spoil := range map[string]func() error{
+			"removed":   func() error { return os.Remove(path) },
+			"emptied":   func() error { return os.WriteFile(path, nil, 0o600) },
+			"shortened": func() error { return os.WriteFile(path, whole[:len(whole)-sectorSize], 0o600) },
+			"zeroed":    func() error { return os.WriteFile(path, make([]byte, len(whole)), 0o600) },
+		} {
+			must(t, spoil())
+			if l, err := Open(Dir(dir), Options{Size: 8 << 10}); !errors.Is(err, ErrDamaged) {
+				if err == nil {
+					_ = l.Close()
+				}
+				t.Fatalf("%s was %s: %v", name, how, err)
+			}
+			must(t, os.WriteFile(path, whole, 0o600))
+		}
+	}
+}
+
+// TestReadsAreVerified damages a file under an open log.
+func TestReadsAreVerified(t *testing.T) {
+	dir := t.TempDir()
+	l := open(t, Dir(dir), Options{Size: 8 << 10})
+	must(t, l.StoreLogs(entries(1, 3)))
+	f, err := os.OpenFile(filepath.Join(dir, l.live[0].name), os.O_RDWR, 0)
+	must(t, err)
+	_, err = f.WriteAt([]byte{0xff}, sectorSize+60)
+	must(t, err, f.Close())
+	if err := l.GetLog(1, new(raft.Log)); !errors.Is(err, ErrDamaged) {
+		t.Fatal(err)
+	}
+}
+
+// TestReadersAndTruncation reads while segments are used again. A reader gets the right
+// entry, or none.
+func TestReadersAndTruncation(t *testing.T) {
+	l := open(t, Dir(t.TempDir()), Options{Size: 8 << 10, Spares: 1, Keep: 2})
+	var group errgroup.Group
+	done := make(chan struct{})
+	for range 2 {
+		group.Go(func() error {
+			for {
+				select {
+				case <-done:
+					return nil
+				default:
+				}
+				first, _ := l.FirstIndex()
+				var e raft.Log
+				err := l.GetLog(first, &e)
+				if first > 0 && !errors.Is(err, raft.ErrLogNotFound) && (err != nil || e.Index != first || string(e.Data[:7]) != "command") {
+					return fmt.Errorf("entry %d is %v: %w", first, e, err)
+				}
+			}
+		})
+	}
+	for i := uint64(1); i < 600; i++ {
+		e := entry(i)
+		e.Data = append(e.Data, make([]byte, 500)...)
+		must(t, l.StoreLog(e))
+		if i%7 == 0 {
+			must(t, l.DeleteRange(1, i-3))
+		}
+	}
+	close(done)
+	must(t, group.Wait())
+}
+
+// fullDisk refuses new files.
+type fullDisk struct {
+	FS
+	full bool
+}
+
+func (f *fullDisk) Create(name string) (File, error) {
+	if f.full {
+		return nil, &os.PathError{Op: "write", Path: name, Err: syscall.ENOSPC}
+	}
+	return f.FS.Create(name)
+}
+
+// TestFullDisk fills the disk of a log. It opens and works until its segment is full, says
+// so ahead, and then fails for good.
+func TestFullDisk(t *testing.T) {
+	fs := &fullDisk{FS: newDisk(1)}
+	l, err := Open(fs, small)
+	must(t, err)
+	must(t, l.StoreLog(entry(1)), l.Close())
+	fs.full = true
+	var warned error
+	o := small
+	o.Warn = func(err error) { warned = err }
+	l, err = Open(fs, o)
+	must(t, err)
+	for l.work() {
+	}
+	spares := len(l.duty.spares)
+	for i := uint64(2); ; i++ {
+		err = l.StoreLog(entry(i))
+		if err != nil {
+			break
+		}
+		if i > uint64(spares+1)*16<<10/sectorSize {
+			t.Fatal("it does not get full")
+		}
+	}
+	if !errors.Is(err, syscall.ENOSPC) || !errors.Is(warned, syscall.ENOSPC) {
+		t.Errorf("it fails with %v after the warning %v", err, warned)
+	}
+	fs.full = false
+	if err := l.StoreLog(entry(2)); err == nil {
+		t.Error("a write is accepted after one has failed")
+	}
+	must(t, l.GetLog(1, new(raft.Log)), l.Close())
+}
+
+// counter counts the operations of a disk.
+type counter struct {
+	FS
+	names *[]string
+}
+
+func (c counter) Open(name string) (File, error) {
+	f, err := c.FS.Open(name)
+	return countedFile{f, c.names}, err
+}
+
+func (c counter) Create(name string) (File, error) {
+	*c.names = append(*c.names, "create")
+	f, err := c.FS.Create(name)
+	return countedFile{f, c.names}, err
+}
+
+func (c counter) Remove(name string) error {
+	*c.names = append(*c.names, "remove")
+	return c.FS.Remove(name)
+}
+
+func (c counter) SyncDir() error {
+	*c.names = append(*c.names, "syncdir")
+	return c.FS.SyncDir()
+}
+
+type countedFile struct {
+	File
+	names *[]string
+}
+
+func (f countedFile) WriteAt(p []byte, at int64) (int, error) {
+	*f.names = append(*f.names, "write")
+	return f.File.WriteAt(p, at)
+}
+
+func (f countedFile) Sync() error {
+	*f.names = append(*f.names, "sync")
+	return f.File.Sync()
+}
+
+// TestOperationsOfAWrite counts what an append and a truncation ask of the disk.
+func TestOperationsOfAWrite(t *testing.T) {
+	var names []string
+	l := open(t, counter{newDisk(1), &names}, small)
+	for l.work() {
+	}
+	expect := func(what string, want string, fn func() error) {
+		t.Helper()
+		names = nil
+		must(t, fn())
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("%s: %q, want %q", what, got, want)
+		}
+	}
+	expect("the first append", "write sync", func() error { return l.StoreLogs(entries(1, 20)) })
+	for l.work() {
+	}
+	for i := uint64(21); i < 80; i++ { // into the second segment, too
+		expect("an append", "write sync", func() error { return l.StoreLog(entry(i)) })
+	}
+	if len(l.live) < 2 {
+		t.Fatal("there is only one segment")
+	}
+	expect("a truncation of the start", "", func() error { return l.DeleteRange(1, 70) })
+	expect("a truncation of the end", "write sync", func() error { return l.DeleteRange(75, 79) })
+}
+
+func FuzzFrame(f *testing.F) {
+	var b builder
+	logs := entries(1, 3)
+	size := frameHeader
+	for _, e := range logs {
+		size += sizeOf(e)
+	}
+	head := frame{kind: kindEntries, count: 3, length: uint32(size), first: 1, seq: 1}
+	data, _ := b.build(1, 1, 1, 64, head, logs)
+	f.Add(bytes.Clone(data), true)
+	f.Add(bytes.Clone(data[:sectorSize]), false)
+	f.Fuzz(func(t *testing.T, data []byte, sealed bool) {
+		data = data[:len(data)/sectorSize*sectorSize]
+		b := append(make([]byte, sectorSize), data...)
+		l := &Log{salt: 1}
+		if sealed {
+			for i := 1; i < len(b)/sectorSize; i++ {
+				l.salt.seal(b[i*sectorSize:][:sectorSize], uint32(i), 1, 1)
+			}
+		}
+		c := &scan{segment: &segment{gen: 1, sectors: uint32(len(b) / sectorSize)}}
+		if err := l.scan(c, b); err != nil {
+			return
+		}
+		for _, f := range c.frames {
+			if f.kind == kindEntries && len(f.places) != int(f.count) {
+				t.Errorf("%d places of %d entries", len(f.places), f.count)
+			}
+			for i, p := range f.places {
+				c.file = &handle{newDisk(1), &inode{data: b}}
+				var e raft.Log
+				if err := l.read(c.segment, p, f.first+uint64(i), &e); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	})
+}
+
+func FuzzHeaders(f *testing.F) {
+	f.Add(header{log: 1, size: 8192, gen: 1}.sector())
+	f.Add(meta{log: 1, n: 1, start: 1}.sector())
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) != sectorSize {
+			return
+		}
+		if h, err := decodeHeader(b, 1); err == nil && h.size < 2*sectorSize {
+			t.Error(h)
+		}
+		for slot := range uint32(2) {
+			if m, err := decodeMeta(b, slot); err == nil && m.n > 0 && m.slot() != int64(slot)*blockSize {
+				t.Error(m)
+			}
+		}
+	})
+}

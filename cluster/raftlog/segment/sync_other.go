@@ -1,0 +1,8 @@
+//go:build !linux
+
+package segment
+
+import "os"
+
+// syncData makes the content of a file durable.
+func syncData(f *os.File) error { return f.Sync() }
