@@ -198,7 +198,7 @@ func hashedID(parts ...[]byte) string {
 
 // showBatch is GET /v1/batches/{id}.
 func (s *Server) showBatch(c *call) error {
-	id, err := c.segment("id")
+	id, err := c.variable()
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/gorilla/mux"
 
 	"osqueue/fsm"
 	"osqueue/internal/inflight"
@@ -83,9 +82,9 @@ func (c *call) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
 func (c *call) context() context.Context { return c.r.Context() }
 
-// segment returns the path variable of that name.
-func (c *call) segment(name string) (string, error) {
-	raw := mux.Vars(c.r)[name]
+// variable returns the value of the variable in the path.
+func (c *call) variable() (string, error) {
+	raw, _ := c.route.pattern.value(c.r.URL.EscapedPath())
 	id, err := url.PathUnescape(raw)
 	if err != nil {
 		return "", fail(badRequest, "the path is not escaped as it should be: %v", err)

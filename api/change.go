@@ -27,7 +27,7 @@ func (s *Server) changeRoutes() []route {
 // changeOne is POST /v1/jobs/{id}/cancel and …/retry, and DELETE /v1/jobs/{id}.
 func (s *Server) changeOne(kind fsm.ChangeKind) func(*call) error {
 	return func(c *call) error {
-		id, err := c.segment("id")
+		id, err := c.variable()
 		if err != nil {
 			return err
 		}

@@ -33,7 +33,7 @@ func (s *Server) cronRoutes() []route {
 
 // putCron is PUT /v1/crons/{name}.
 func (s *Server) putCron(c *call) error {
-	name, err := c.segment("name")
+	name, err := c.variable()
 	if err != nil {
 		return err
 	}
@@ -189,7 +189,7 @@ func cronError(res fsm.Result) error {
 
 // deleteCron is DELETE /v1/crons/{name}.
 func (s *Server) deleteCron(c *call) error {
-	name, err := c.segment("name")
+	name, err := c.variable()
 	if err != nil {
 		return err
 	}
@@ -206,7 +206,7 @@ func (s *Server) deleteCron(c *call) error {
 
 // pauseCron is POST /v1/crons/{name}/pause.
 func (s *Server) pauseCron(c *call) error {
-	name, err := c.segment("name")
+	name, err := c.variable()
 	if err != nil {
 		return err
 	}
@@ -220,7 +220,7 @@ func (s *Server) pauseCron(c *call) error {
 // resumeCron is POST /v1/crons/{name}/resume. It continues with the first time in the future.
 // The machine reports a schedule that does not exist, because this node's state may be old.
 func (s *Server) resumeCron(c *call) error {
-	name, err := c.segment("name")
+	name, err := c.variable()
 	if err != nil {
 		return err
 	}
@@ -242,7 +242,7 @@ func pauseOf(op *fsmpb.PauseCron) *fsmpb.Mutation {
 
 // triggerCron is POST /v1/crons/{name}/trigger. It answers with a v1.Enqueued.
 func (s *Server) triggerCron(c *call) error {
-	name, err := c.segment("name")
+	name, err := c.variable()
 	if err != nil {
 		return err
 	}
@@ -266,7 +266,7 @@ func (s *Server) triggerCron(c *call) error {
 
 // showCron is GET /v1/crons/{name}.
 func (s *Server) showCron(c *call) error {
-	name, err := c.segment("name")
+	name, err := c.variable()
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ func (s *Server) jobRoutes() []route {
 
 // job is GET /v1/jobs/{id}. With waitMs it waits for the end of the job.
 func (s *Server) job(c *call) error {
-	id, err := c.segment("id")
+	id, err := c.variable()
 	if err != nil {
 		return err
 	}

@@ -86,7 +86,7 @@ func (w lsnRequest) reachedAt(at positions) bool {
 }
 
 func (s *Server) readLSNRequest(c *call) (w lsnRequest, err error) {
-	text, err := c.segment("lsn")
+	text, err := c.variable()
 	if err != nil {
 		return w, err
 	}

@@ -35,7 +35,7 @@ func (s *Server) queueRoutes() []route {
 
 // jobType returns the type that the path names.
 func (c *call) jobType() (string, error) {
-	name, err := c.segment("type")
+	name, err := c.variable()
 	if err != nil {
 		return "", err
 	}

@@ -49,7 +49,7 @@ func completeOf(worker string, lease *fsmpb.Lease, result []byte, log string) (*
 // forceComplete is POST /v1/jobs/{id}/force-complete. It is a separate route, so
 // that a missing token cannot lead here.
 func (s *Server) forceComplete(c *call) error {
-	id, err := c.segment("id")
+	id, err := c.variable()
 	if err != nil {
 		return err
 	}
@@ -165,7 +165,7 @@ func releaseOf(worker string, lease *fsmpb.Lease) *fsmpb.Mutation {
 
 // readReport reads a report on the job of the path into v; worker and token are fields of v.
 func (s *Server) readReport(c *call, v any, worker **string, token *uint64) (string, *fsmpb.Lease, error) {
-	id, err := c.segment("id")
+	id, err := c.variable()
 	if err != nil {
 		return "", nil, err
 	}

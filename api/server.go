@@ -26,7 +26,6 @@ type Server struct {
 	node    string // this node's name
 	log     hclog.Logger
 	router  *mux.Router
-	direct  map[fixed]http.Handler
 	routes  []route
 	metrics *metrics
 	forward *forwarder

@@ -72,7 +72,7 @@ func (s *Server) checkWorker(in *v1.WorkerInfo) error {
 
 // markWorkerDead is DELETE /v1/workers/{name}: the worker's jobs return to the queue at once.
 func (s *Server) markWorkerDead(c *call) error {
-	name, err := c.segment("name")
+	name, err := c.variable()
 	if err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (s *Server) listWorkers(c *call) error {
 
 // showWorker is GET /v1/workers/{name}.
 func (s *Server) showWorker(c *call) error {
-	name, err := c.segment("name")
+	name, err := c.variable()
 	if err != nil {
 		return err
 	}
