@@ -119,11 +119,8 @@ func TestHelpTellsTheExitStatus(t *testing.T) {
 		got := newTestCommand(t, "127.0.0.1:1").Run(append(line, "--help")...)
 		silent := cmd.Name() == "version" || cmd.CommandPath() == "osqueue dev restart"
 		exit := view.ExitHelp
-		switch cmd.Name() { // those that run commands have more of them
-		case "run":
-			exit = runExitHelp
-		case "map":
-			exit = mapExitHelp
+		if cmd.Name() == "run" || cmd.Name() == "map" {
+			exit = "Exit status: " // they have more of them
 		}
 		if !silent && !strings.Contains(got.Out, exit) {
 			t.Errorf("%s: %s", line, got.Out)

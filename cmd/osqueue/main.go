@@ -18,6 +18,7 @@ import (
 
 	"osqueue/internal/cli/admin"
 	"osqueue/internal/cli/bucket"
+	"osqueue/internal/cli/queue"
 	"osqueue/internal/cli/view"
 	"osqueue/internal/timerslack"
 )
@@ -59,20 +60,9 @@ func commands(g *view.Globals) []*cobra.Command {
 		newDevCommand(g, checkServeFlags),
 		newServeCommand(g),
 		newWorkerCommand(g),
-		newSubmitCommand(g),
-		newRunCommand(g),
-		newMapCommand(g),
-		newDropCommand(g),
-		newJobCommand(g),
-		newDeadCommand(g),
-		newQueueCommand(g),
-		newCronCommand(g),
-		newBatchCommand(g),
-		newEventsCommand(g),
-		newStatsCommand(g),
 		newVersionCommand(g),
 	}
-	return slices.Concat(rest, bucket.Commands(g), admin.Commands(g))
+	return slices.Concat(rest, queue.Commands(g), bucket.Commands(g), admin.Commands(g))
 }
 
 func newVersionCommand(g *view.Globals) *cobra.Command {

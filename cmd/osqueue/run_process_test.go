@@ -44,7 +44,7 @@ func (d *devProcess) result(stdin string, args ...string) clitest.Result {
 func TestCommandsOnACluster(t *testing.T) {
 	d := newDevProcess(t)
 	d.start()
-	d.worker("--commands", commandType, "--sandbox", "none")
+	d.worker("--commands", "command", "--sandbox", "none")
 	t.Run("run", d.walkRun)
 	t.Run("run, and Ctrl-C", d.walkRunInterrupted)
 	t.Run("map", d.walkMap)
@@ -102,6 +102,15 @@ func (d *devProcess) walkRunInterrupted(t *testing.T) {
 	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
 		t.Errorf("the command is left: %v", err)
 	}
+}
+
+// numbered returns n lines, which are the numbers from 0.
+func numbered(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintln(&b, i)
+	}
+	return b.String()
 }
 
 // walkMapUnread closes the output of a map: its jobs continue, and it prints how to wait

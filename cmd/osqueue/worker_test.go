@@ -107,3 +107,20 @@ func TestWorkerGivesBackOnStop(t *testing.T) {
 		t.Errorf("took %v", took)
 	}
 }
+
+func TestWorkersAreListedAndShown(t *testing.T) {
+	q := clitest.NewFake(t)
+	for line, want := range map[string][]string{
+		"worker ls":             {"w1    1        ", "mail"},
+		"worker show w1":        {"job         j9", "types       mail"},
+		"worker ls --json":      {`{"name":"w1",`},
+		"worker show w1 --json": {`{"name":"w1"`},
+	} {
+		got := osqTest(t, q, "", strings.Fields(line)...)
+		for _, text := range want {
+			if got.Code != view.ExitOK || !strings.Contains(got.Out, text) {
+				t.Errorf("%s: %q is missing: %+v", line, text, got)
+			}
+		}
+	}
+}

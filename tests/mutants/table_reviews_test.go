@@ -327,7 +327,7 @@ var reviewed = []defect{
 		Name: "--timeout before the command is the job's", File: "internal/cli/view/timeout.go",
 		Old: "\t\tn := 1\n\t\tif !whole",
 		Bug: "\t\tif name == \"timeout\" {\n\t\t\tbreak\n\t\t}\n\t\tn := 1\n\t\tif !whole",
-	}, check{pkg: "cmd/osqueue", test: "TestTimeoutIsTheClients"}},
+	}, check{pkg: "internal/cli/queue", test: "TestTimeoutIsTheClients"}},
 	{"F3 fields", mutants.Mutant{
 		Name: "misspelt fields are ignored", File: "api/decode.go",
 		Old: "return !c.route.lenient && ",
@@ -344,10 +344,10 @@ var reviewed = []defect{
 		Bug: "\tif !idle || r.node != nil { // the next",
 	}, check{pkg: "cluster", test: "TestKeepalivesOfIdleWorkersAreNotFlushed"}},
 	{"F10 names", mutants.Mutant{
-		Name: "what does not exist is paused", File: "cmd/osqueue/exists.go",
+		Name: "what does not exist is paused", File: "internal/cli/queue/exists.go",
 		Old: "return err\n\t}\n\tworkers, err",
 		Bug: "return err\n\t}\n\treturn nil\n\tworkers, err",
-	}, check{pkg: "cmd/osqueue", test: "TestWhatDoesNotExistIsNamed"}},
+	}, check{pkg: "internal/cli/queue", test: "TestWhatDoesNotExistIsNamed"}},
 	{"F15 reads", mutants.Mutant{
 		Name: "a read waits for a cluster that does not run", File: "client/call.go",
 		Old: "ctx.Err() != nil || c.down(t) {",
@@ -364,10 +364,10 @@ var reviewed = []defect{
 		Bug: "unit = 1 * Day",
 	}, check{pkg: "internal/cli/units", test: "TestTimesAndSizes"}},
 	{"F5 submit", mutants.Mutant{
-		Name: "a line without type is enqueued", File: "cmd/osqueue/submit_lines.go",
+		Name: "a line without type is enqueued", File: "internal/cli/queue/submit_lines.go",
 		Old: "\tif in.Type == \"\" {\n",
 		Bug: "\tif in.Type == \"\" && false {\n",
-	}, check{pkg: "cmd/osqueue", test: "TestSubmitFileNamesTheBadLine"}},
+	}, check{pkg: "internal/cli/queue", test: "TestSubmitFileNamesTheBadLine"}},
 	{"F14 waits", mutants.Mutant{
 		Name: "a dead job is no error", File: "client/wait.go",
 		Old: "return job, &JobError{Job: job}",

@@ -3,6 +3,8 @@ package view
 import (
 	"strings"
 	"testing"
+
+	v1 "osqueue/client/api/v1"
 )
 
 func TestPlain(t *testing.T) {
@@ -33,5 +35,14 @@ func TestPlain(t *testing.T) {
 	}
 	if got := PlainLine("a\n\tb\x1b"); got != `a\n\tb\x1b` {
 		t.Errorf("%q", got)
+	}
+}
+
+// The cluster keeps payloads as they are, also with a name that occurs twice.
+func TestJSONOfOddPayloads(t *testing.T) {
+	var out strings.Builder
+	g := &Globals{Out: &out}
+	if err := g.WriteJSON(v1.Job{ID: "j", Payload: []byte(`{"a":1,"a":2}`)}); err != nil || !strings.Contains(out.String(), `"payload":{"a":1,"a":2}`) {
+		t.Errorf("%s, %v", out.String(), err)
 	}
 }

@@ -1,0 +1,24 @@
+package queue
+
+import (
+	"github.com/spf13/cobra"
+
+	"osqueue/internal/cli/view"
+)
+
+// Commands returns the commands of this package, which use the flags and streams of g.
+func Commands(g *view.Globals) []*cobra.Command {
+	return []*cobra.Command{
+		newSubmitCommand(g),
+		newRunCommand(g),
+		newMapCommand(g),
+		newDropCommand(g),
+		newJobCommand(g),
+		newDeadCommand(g),
+		newQueueCommand(g),
+		newCronCommand(g),
+		newBatchCommand(g),
+		newEventsCommand(g),
+		newStatsCommand(g),
+	}
+}

@@ -1,0 +1,108 @@
+package queue
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"osqueue/client"
+	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/units"
+	"osqueue/internal/cli/view"
+)
+
+// cronFlags are the flags of "osqueue cron put".
+type cronFlags struct {
+	jobFlags
+	kind    string
+	payload string
+	text    bool
+	zone    string
+	overlap string
+	missed  string
+	paused  bool
+}
+
+var (
+	overlaps = []string{v1.OverlapAllow, v1.OverlapSkip}
+	misses   = []string{v1.MissedSkip, v1.MissedOne}
+)
+
+func newCronPutCommand(g *view.Globals) *cobra.Command {
+	f := &cronFlags{}
+	cmd := &cobra.Command{
+		Use:   "put NAME SPEC --type TYPE",
+		Short: "Make or replace a schedule",
+		Long: `Makes a schedule, or replaces the one of that name, and prints its next time.
+SPEC is five fields (minute, hour, day of the month, month, day of the week), six
+with seconds in front, or @hourly, @daily, @weekly, @monthly, @yearly, or
+@every 5m.
+
+--overlap says what happens while the last job has not ended: allow (enqueue
+another) or skip. --missed says what happens with times that passed while nobody
+could fire: skip, or one job in the place of all of them.
+
+` + units.UniqueHelp + "\n\n" + units.BackoffHelp + "\n\n" + view.ExitHelp,
+		Example: `  osqueue cron put cleanup '0 3 * * *' --tz Europe/Berlin --type cleanup --overlap skip --missed one
+  osqueue cron put poll '@every 30s' --type poll --payload '{"url":"http://127.0.0.1/"}' --job-timeout 20s`,
+		Args: view.UsageArgs(cobra.ExactArgs(2)),
+		RunE: func(cmd *cobra.Command, args []string) error { return putCron(cmd.Context(), g, f, args[0], args[1]) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.kind, "type", "", "type of the jobs")
+	flags.StringVar(&f.payload, "payload", "", "payload of the jobs, JSON")
+	flags.BoolVar(&f.text, "text", false, "the payload is text, not JSON")
+	flags.StringVar(&f.zone, "tz", "", "time zone of the fields, as in Europe/Berlin (default UTC)")
+	flags.StringVar(&f.overlap, "overlap", "", "allow or skip (default allow)")
+	flags.StringVar(&f.missed, "missed", "", "skip or one (default skip)")
+	flags.BoolVar(&f.paused, "paused", false, "make it, but let it not fire yet")
+	f.bind(g, flags)
+	view.CompleteFlag(cmd, "overlap", overlaps...)
+	view.CompleteFlag(cmd, "missed", misses...)
+	return cmd
+}
+
+func (f *cronFlags) check() error {
+	if err := f.jobFlags.check(); err != nil {
+		return err
+	}
+	if !f.flags.Changed("type") {
+		return view.Usagef("--type is missing: give the type of the jobs, or '' for jobs without type\nUsage: osqueue cron put NAME SPEC --type TYPE [flags]")
+	}
+	if f.overlap != "" && !slices.Contains(overlaps, f.overlap) {
+		return view.Usagef("--overlap %q: use %s", f.overlap, strings.Join(overlaps, " or "))
+	}
+	if f.missed != "" && !slices.Contains(misses, f.missed) {
+		return view.Usagef("--missed %q: use %s", f.missed, strings.Join(misses, " or "))
+	}
+	return nil
+}
+
+func putCron(ctx context.Context, g *view.Globals, f *cronFlags, name, spec string) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	payload, err := payloadOf("payload", f.payload, f.text)
+	if err != nil {
+		return err
+	}
+	job := f.job()
+	job.Type, job.Payload = f.kind, payload
+	return g.WithClient(ctx, func(ctx context.Context, c *client.Client) error {
+		done := "replaced"
+		if _, err := c.Cron(ctx, name); client.IsNotFound(err) {
+			done = "created"
+		} else if err != nil {
+			return err
+		}
+		put, err := c.PutCron(ctx, name, client.NewCron{
+			Spec: spec, TimeZone: f.zone, Job: job, Overlap: f.overlap, Missed: f.missed, Paused: f.paused,
+		})
+		if err != nil {
+			return err
+		}
+		return showCronPut(g, name, done, put, f.paused)
+	})
+}

@@ -1,0 +1,17 @@
+// Package queue has the commands with which people use the queue: they enqueue jobs, wait
+// for results, look at jobs, and change jobs, job types and schedules.
+//
+// One job and a million lines of a file go through the same flags and must fail in the
+// same way: an error names the line or the argument, and nothing is enqueued twice.
+//
+//   - submit enqueues jobs; jobflags.go has the flags of a job, which batch create, cron
+//     put, drop, run and map share. A file is read line by line (submit_lines.go) and sent
+//     in batches, several at a time, whose answers are collected in order
+//     (submit_pipeline.go).
+//   - run and map run command lines on workers and print their outputs (run*.go, map*.go);
+//     await.go waits for the end of a job.
+//   - job, dead and queue purge change many jobs by ids or by a filter (change.go), and
+//     refuse a type or batch that does not exist (exists.go).
+//   - queue, cron, batch, events and stats have a file each.
+//   - drop writes jobs into the inbox of a bucket, without a cluster (drop.go).
+package queue

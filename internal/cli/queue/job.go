@@ -1,0 +1,125 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"osqueue/client"
+	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/view"
+)
+
+func newJobCommand(g *view.Globals) *cobra.Command {
+	cmd := view.NewGroup("job", "Look at jobs, wait for them, cancel, retry or delete them",
+		"Looks at jobs, waits for them, and changes what becomes of them.")
+	cmd.AddCommand(
+		newJobShowCommand(g), newJobListCommand(g), newJobWaitCommand(g),
+		newJobCancelCommand(g), newJobRetryCommand(g), newJobDeleteCommand(g),
+	)
+	return cmd
+}
+
+func newJobShowCommand(g *view.Globals) *cobra.Command {
+	return &cobra.Command{
+		Use:     "show ID",
+		Aliases: []string{"get"},
+		Short:   "Show a job",
+		Long: `Shows a job: where it stands, its payload, its result, the log of the attempt
+that completed it, and the attempts that failed.
+
+` + view.ExitHelp,
+		Example: `  osqueue job show 0190a8c2-5f0c-7b52-9f3a-3a7c1d1f6b11`,
+		Args:    view.UsageArgs(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return g.WithClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
+				job, err := c.Job(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				return view.ShowJob(g, job, job.Status == v1.StatusUnclaimed && (&workerless{c: c}).waits(ctx, v1.Queue{
+					Type: job.Type, TypeStats: v1.TypeStats{Unclaimed: 1},
+				}))
+			})
+		},
+	}
+}
+
+func newJobListCommand(g *view.Globals) *cobra.Command {
+	l := &jobLister{g: g, columns: view.JobColumns, row: view.JobRow}
+	cmd := &cobra.Command{
+		Use:     "ls",
+		Aliases: []string{"list"},
+		Short:   "List jobs, first in first out",
+		Long: `Lists jobs, first in first out; without --status those that have not ended. With
+--json each line is one job.
+
+` + view.ExitHelp,
+		Example: `  osqueue job ls --status dead,cancelled --type wc
+  osqueue job ls --tag newsletter --created-after 2h
+  osqueue job ls --status all --all --json | jq -r 'select(.attempts > 1).id'`,
+		Args: view.UsageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error { return l.run(cmd.Context()) },
+	}
+	l.bind(cmd, true)
+	return cmd
+}
+
+// jobLister is a command that lists jobs.
+type jobLister struct {
+	g       *view.Globals
+	filter  view.Filter
+	cron    string
+	columns []string
+	row     func(j v1.Job, now time.Time) []string
+}
+
+func (l *jobLister) bind(cmd *cobra.Command, withStatus bool) {
+	l.filter.Bind(cmd, withStatus)
+	flags := cmd.Flags()
+	flags.StringVar(&l.cron, "cron", "", "only jobs that this schedule has enqueued")
+	flags.IntVar(&l.filter.Limit, "limit", 100, "how many to list")
+	flags.BoolVar(&l.filter.All, "all", false, "list without limit")
+}
+
+func (l *jobLister) run(ctx context.Context) error {
+	f := &l.filter
+	if f.Limit < 1 {
+		return view.Usagef("--limit %d: must be at least 1; for no limit give --all", f.Limit)
+	}
+	c, err := l.g.Client()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	limit := f.Limit + 1 // one more tells whether there are more
+	if f.All {
+		limit = 0
+	}
+	list := f.List()
+	list.Cron, list.Limit, list.PageSize = l.cron, limit, min(500, max(limit, 1))
+	if f.All {
+		list.PageSize = 500
+	}
+	return l.write(ctx, c, list)
+}
+
+func (l *jobLister) write(ctx context.Context, c *client.Client, list client.ListOptions) error {
+	t := &view.LongTable{G: l.g, Rows: [][]string{l.columns}}
+	n := 0
+	for job, err := range c.Jobs(ctx, list) {
+		if err != nil {
+			return err
+		}
+		if n++; !l.filter.All && n > l.filter.Limit {
+			_, _ = fmt.Fprintf(l.g.Err, "There are more jobs than %d; see --limit and --all.\n", l.filter.Limit)
+			break
+		}
+		if err := t.Add(job, func() []string { return l.row(job, time.Now()) }); err != nil {
+			return err
+		}
+	}
+	return t.End()
+}

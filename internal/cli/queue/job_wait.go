@@ -1,0 +1,112 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"osqueue/client"
+	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/units"
+	"osqueue/internal/cli/view"
+)
+
+func newJobWaitCommand(g *view.Globals) *cobra.Command {
+	atMost := time.Hour
+	var renamed *view.RenamedTimeout
+	cmd := &cobra.Command{
+		Use:   "wait ID…",
+		Short: "Wait for jobs, and print their results",
+		Long: `Waits until the jobs have ended. For one job its result is printed, and nothing
+else; for several a line for each, in their order: id, status, and the result or
+the error. With --json each line is one job.
+
+The exit status is 0 if all of them completed, 1 if one is dead or cancelled, or
+did not end in time.
+
+` + view.ExitHelp,
+		Example: `  osqueue job wait 0190a8c2-5f0c-7b52-9f3a-3a7c1d1f6b11 --wait-for 5m
+  osqueue job ls --batch nightly --json | jq -r .id | xargs osqueue job wait`,
+		Args: view.UsageArgs(cobra.MinimumNArgs(1)),
+		RunE: func(cmd *cobra.Command, ids []string) error {
+			if err := renamed.Settle(); err != nil {
+				return err
+			}
+			if atMost <= 0 {
+				return view.Usagef("--wait-for %v: must be positive", atMost)
+			}
+			return runJobWait(cmd.Context(), g, atMost, ids)
+		},
+	}
+	flags := cmd.Flags()
+	units.SpanVar(flags, &atMost, "wait-for", atMost, "how long to wait for all of them")
+	renamed = g.RenameTimeout(flags, "wait-for")
+	return cmd
+}
+
+func runJobWait(ctx context.Context, g *view.Globals, atMost time.Duration, ids []string) error {
+	c, err := g.Client()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if len(ids) == 1 {
+		return waitFinished(ctx, g, c, atMost, ids[0])
+	}
+	return waitMany(ctx, g, c, atMost, ids)
+}
+
+func waitMany(ctx context.Context, g *view.Globals, c *client.Client, atMost time.Duration, ids []string) error {
+	end := time.Now().Add(atMost)
+	wait := func(ctx context.Context, id string) finishedJob {
+		job, err := endOf(ctx, c, id, max(time.Until(end), time.Millisecond))
+		return finishedJob{id: id, job: job, err: err}
+	}
+	failed := 0
+	done := func(r finishedJob) error {
+		if r.err != nil {
+			return fmt.Errorf("job %s: %w", r.id, r.err)
+		}
+		if r.job.Status != v1.StatusCompleted {
+			failed++
+		}
+		return writeFinished(g, r)
+	}
+	if err := inOrder(ctx, waitsInFlight, each(ids), wait, done); err != nil {
+		return err
+	}
+	if failed > 0 {
+		return view.SilentError{}
+	}
+	return nil
+}
+
+// each is a slice as a sequence that cannot fail.
+func each[T any](items []T) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for _, item := range items {
+			if !yield(item, nil) {
+				return
+			}
+		}
+	}
+}
+
+// writeFinished is the line of a job that was waited for.
+func writeFinished(g *view.Globals, r finishedJob) error {
+	if g.JSON {
+		return g.WriteJSON(r.job)
+	}
+	return view.Write(g.Out, fmt.Sprintf("%s\t%s\t%s\n", view.PlainLine(r.id), r.job.Status, outcomeOf(r.job)))
+}
+
+// outcomeOf is a job's result, as it is, or why there is none, in a line.
+func outcomeOf(job v1.Job) string {
+	if job.Status != v1.StatusCompleted {
+		return view.PlainLine(view.FirstLine(job.LastError))
+	}
+	return string(job.Result)
+}

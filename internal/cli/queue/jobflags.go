@@ -1,0 +1,119 @@
+package queue
+
+import (
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"osqueue/client"
+	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/units"
+	"osqueue/internal/cli/view"
+)
+
+// jobFlags are the flags that configure a job, shared by all commands that make jobs.
+type jobFlags struct {
+	flags       *pflag.FlagSet
+	renamed     *view.RenamedTimeout
+	priority    int32
+	maxAttempts int32
+	lease       time.Duration
+	timeout     units.Span
+	backoff     units.Backoff
+	group       string
+	tags        []string
+	unique      units.Unique
+}
+
+func (f *jobFlags) bind(g *view.Globals, flags *pflag.FlagSet) {
+	f.flags = flags
+	flags.Int32Var(&f.priority, "priority", 0, "higher first")
+	flags.Int32Var(&f.maxAttempts, "max-attempts", 0, "how often it may be tried (default: its type's, then the server's)")
+	units.SpanVar(flags, &f.lease, "lease", 0, "how long a claim of it lasts without heartbeat (default: its type's, then the server's)")
+	flags.Var(&f.timeout, "job-timeout", "how long one attempt may run, whatever its heartbeats (default: its type's, or no limit)")
+	flags.Var(&f.backoff, "backoff", "how long to wait after a failed attempt, as in exponential:1s:1h:20% (default: its type's, or not at all)")
+	flags.StringVar(&f.group, "group", "", "tenant, or whatever the workers shall take turns with")
+	flags.StringArrayVar(&f.tags, "tag", nil, "a word to find it by; may be given several times")
+	flags.Var(&f.unique, "unique", "KEY[:SCOPE]: not beside another job of the type with that key; SCOPE is waiting, active or period:LENGTH")
+	f.renamed = g.RenameTimeout(flags, "job-timeout")
+}
+
+func (f *jobFlags) check() error {
+	if f.maxAttempts < 1 && f.flags.Changed("max-attempts") {
+		return view.Usagef("--max-attempts %d: must be at least 1", f.maxAttempts)
+	}
+	return f.renamed.Settle()
+}
+
+// job returns a job with the values of the flags.
+func (f *jobFlags) job() client.NewJob {
+	job := client.NewJob{
+		Priority: f.priority, Lease: f.lease, Timeout: time.Duration(f.timeout), Backoff: f.backoff.Value,
+		Group: f.group, Tags: f.tags, Unique: f.unique.Value,
+	}
+	if f.maxAttempts > 0 {
+		job.MaxAttempts = &f.maxAttempts
+	}
+	return job
+}
+
+// override replaces values of the flags by values of a job on the wire.
+func override(job client.NewJob, in v1.NewJob) client.NewJob {
+	job.ID, job.Type, job.Payload = in.ID, in.Type, in.Payload
+	overrideTimes(&job, in)
+	if in.Priority != 0 {
+		job.Priority = in.Priority
+	}
+	if in.MaxAttempts != nil {
+		job.MaxAttempts = in.MaxAttempts
+	}
+	if b := in.Backoff; b != nil {
+		job.Backoff = &client.Backoff{Kind: b.Kind, Base: units.FromMs(b.BaseMs), Cap: units.FromMs(b.CapMs), Jitter: int(b.Jitter)}
+	}
+	if in.UniqueKey != "" || in.UniqueScope != "" {
+		job.Unique = client.Unique{Key: in.UniqueKey, Scope: in.UniqueScope, Period: units.FromMs(in.UniqueMs)}
+	}
+	overrideText(&job.Group, in.Group)
+	overrideText(&job.AfterFailure, in.AfterFailure)
+	overrideText(&job.BatchID, in.BatchID)
+	if in.Tags != nil {
+		job.Tags = in.Tags
+	}
+	if in.After != nil {
+		job.After = in.After
+	}
+	return job
+}
+
+func overrideTimes(job *client.NewJob, in v1.NewJob) {
+	if in.RunAt != 0 || in.DelayMs != 0 {
+		job.RunAt, job.Delay = time.Time{}, units.FromMs(in.DelayMs)
+	}
+	if in.RunAt != 0 {
+		job.RunAt = time.UnixMilli(in.RunAt)
+	}
+	if in.LeaseMs != 0 {
+		job.Lease = units.FromMs(in.LeaseMs)
+	}
+	if in.TimeoutMs != 0 {
+		job.Timeout = units.FromMs(in.TimeoutMs)
+	}
+}
+
+func overrideText(to *string, text string) {
+	if text != "" {
+		*to = text
+	}
+}
+
+// payloadOf returns the payload that a flag gives, or nil if the flag is not given.
+func payloadOf(flag, text string, plain bool) ([]byte, error) {
+	if text == "" {
+		return nil, nil
+	}
+	payload, err := asJSON([]byte(text), plain)
+	if err != nil {
+		return nil, view.Usagef("--%s %w", flag, err)
+	}
+	return payload, nil
+}

@@ -1,0 +1,273 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"osqueue/client"
+	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/units"
+	"osqueue/internal/cli/view"
+)
+
+func newQueueCommand(g *view.Globals) *cobra.Command {
+	cmd := view.NewGroup("queue", "Look at the types of jobs, pause and limit them",
+		`Every type of jobs is a queue, with figures and settings of its own. The jobs
+without type are one, too; its name is ''.`)
+	cmd.AddCommand(
+		newQueueListCommand(g), newQueueShowCommand(g), newQueuePauseCommand(g), newQueueResumeCommand(g),
+		newQueueSetCommand(g), newQueueResetCommand(g), newQueuePurgeCommand(g),
+	)
+	return cmd
+}
+
+func newQueueListCommand(g *view.Globals) *cobra.Command {
+	return &cobra.Command{
+		Use:     "ls",
+		Aliases: []string{"list"},
+		Short:   "List the types that have jobs or settings",
+		Long: `Lists the types that have jobs or settings. OLDEST is the age of the oldest job
+that waits for a worker; LIMITS are what holds claims back: settings, or that no
+worker takes the type. With --json each line is one type.
+
+` + view.ExitHelp,
+		Args: view.UsageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := g.Client()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			t := &view.LongTable{G: g, Rows: [][]string{{"TYPE", "AVAILABLE", "RUNNING", "SCHEDULED", "BLOCKED", "COMPLETED", "DEAD", "CANCELLED", "OLDEST", "BYTES", "LIMITS"}}}
+			idle := &workerless{c: c}
+			for q, err := range c.Queues(cmd.Context()) {
+				if err != nil {
+					return err
+				}
+				if err := t.Add(q, func() []string { return queueRow(q, idle.waits(cmd.Context(), q), time.Now()) }); err != nil {
+					return err
+				}
+			}
+			return t.End()
+		},
+	}
+}
+
+func queueRow(q v1.Queue, noWorker bool, now time.Time) []string {
+	return []string{
+		view.OrDash(q.Type), strconv.Itoa(q.Unclaimed), strconv.Itoa(q.InProgress), strconv.Itoa(q.Scheduled), strconv.Itoa(q.Blocked),
+		strconv.Itoa(q.Completed), strconv.Itoa(q.Dead), strconv.Itoa(q.Cancelled),
+		units.AgoText(q.OldestAt, now), units.SizeText(q.Bytes), limitsText(q.Settings, noWorker),
+	}
+}
+
+// limitsText summarises the settings that delay claims of a type.
+func limitsText(s v1.QueueSettings, noWorker bool) string {
+	var parts []string
+	if noWorker {
+		parts = append(parts, "no worker")
+	}
+	if s.Paused {
+		parts = append(parts, "paused")
+	}
+	if s.MaxRunning > 0 {
+		parts = append(parts, fmt.Sprintf("%d running", s.MaxRunning))
+	}
+	if s.MaxRunningPerGroup > 0 {
+		parts = append(parts, fmt.Sprintf("%d of a group", s.MaxRunningPerGroup))
+	}
+	if s.RatePerSecond > 0 {
+		parts = append(parts, units.RateText(s.RatePerSecond))
+	}
+	return view.OrDash(strings.Join(parts, ", "))
+}
+
+func newQueueShowCommand(g *view.Globals) *cobra.Command {
+	return &cobra.Command{
+		Use:   "show TYPE",
+		Short: "Show the figures and settings of a type",
+		Long:  "Shows the figures of a type, and those of its settings that are not the default.\n\n" + view.ExitHelp,
+		Args:  view.UsageArgs(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return g.WithClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
+				if err := checkType(ctx, c, args[0]); err != nil {
+					return err
+				}
+				q, err := c.Queue(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				return showQueue(g, q, (&workerless{c: c}).waits(ctx, q))
+			})
+		},
+	}
+}
+
+func showQueue(g *view.Globals, q v1.Queue, noWorker bool) error {
+	if g.JSON {
+		return g.WriteJSON(q)
+	}
+	rows := [][]string{
+		{"type", view.OrDash(q.Type)},
+		{"available", strconv.Itoa(q.Unclaimed)},
+		{"running", strconv.Itoa(q.InProgress)},
+		{"scheduled", strconv.Itoa(q.Scheduled)},
+		{"blocked", strconv.Itoa(q.Blocked)},
+		{"completed", strconv.Itoa(q.Completed)},
+		{"dead", strconv.Itoa(q.Dead)},
+		{"cancelled", strconv.Itoa(q.Cancelled)},
+		{"oldest", units.AgoText(q.OldestAt, time.Now())},
+		{"bytes", units.SizeText(q.Bytes)},
+	}
+	if noWorker {
+		rows = append(rows, []string{"workers", "no worker takes this type"})
+	}
+	return g.Table(append(rows, view.SettingRows(q.Settings)...))
+}
+
+// showSettings prints the settings of a type after a change.
+func showSettings(g *view.Globals, q v1.Queue) error {
+	if g.JSON {
+		return view.WriteWritten(g, q)
+	}
+	return g.Table(append([][]string{{"type", view.OrDash(q.Type)}}, view.SettingRows(q.Settings)...))
+}
+
+func newQueuePauseCommand(g *view.Globals) *cobra.Command {
+	ahead := false
+	cmd := newQueueSwitch(g, "pause", "Let no more jobs of types be claimed",
+		"Lets no more jobs of the types be claimed. Those that run go on. A type that has\nno jobs, no settings and no worker is paused with --new only.",
+		func(c *client.Client, ctx context.Context, name string) (v1.Queue, error) {
+			if !ahead {
+				if err := checkType(ctx, c, name); err != nil {
+					return v1.Queue{}, err
+				}
+			}
+			return c.PauseQueue(ctx, name)
+		})
+	cmd.Flags().BoolVar(&ahead, "new", false, "pause types that do not exist yet, too")
+	return cmd
+}
+
+func newQueueResumeCommand(g *view.Globals) *cobra.Command {
+	return newQueueSwitch(g, "resume", "End the pause of types", "Ends the pause of the types.",
+		func(c *client.Client, ctx context.Context, name string) (v1.Queue, error) {
+			if err := checkType(ctx, c, name); err != nil {
+				return v1.Queue{}, err
+			}
+			return c.ResumeQueue(ctx, name)
+		})
+}
+
+func newQueueSwitch(g *view.Globals, verb, short, long string,
+	do func(*client.Client, context.Context, string) (v1.Queue, error),
+) *cobra.Command {
+	return &cobra.Command{
+		Use:   verb + " TYPE…",
+		Short: short,
+		Long:  long + "\n\n" + view.ExitHelp,
+		Args:  view.UsageArgs(cobra.MinimumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return g.WithClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
+				for _, kind := range args {
+					q, err := do(c, ctx, kind)
+					if err == nil {
+						err = queueLine(g, q)
+					}
+					if err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		},
+	}
+}
+
+// queueLine prints the state of a type after a change.
+func queueLine(g *view.Globals, q v1.Queue) error {
+	if g.JSON {
+		return view.WriteWritten(g, q)
+	}
+	state := "not paused"
+	if q.Settings.Paused {
+		state = "paused"
+	}
+	return g.Printf("%s  %s; %d available, %d running\n", view.OrDash(q.Type), state, q.Unclaimed, q.InProgress)
+}
+
+func newQueueResetCommand(g *view.Globals) *cobra.Command {
+	return &cobra.Command{
+		Use:   "reset TYPE…",
+		Short: "Set all settings of types back to their defaults, also the pause",
+		Long:  "Sets all settings of the types back to their defaults, also the pause. Their jobs\nstay.\n\n" + view.ExitHelp,
+		Args:  view.UsageArgs(cobra.MinimumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return eachName(cmd.Context(), g, args, "reset", func(c *client.Client, ctx context.Context, name string) error {
+				if err := checkType(ctx, c, name); err != nil {
+					return err
+				}
+				return c.RemoveQueue(ctx, name)
+			})
+		},
+	}
+}
+
+// eachName applies a change to each named thing and prints the outcome.
+func eachName(ctx context.Context, g *view.Globals, names []string, done string,
+	do func(*client.Client, context.Context, string) error,
+) error {
+	return g.WithClient(ctx, func(ctx context.Context, c *client.Client) error {
+		for _, name := range names {
+			if err := do(c, ctx, name); err != nil {
+				return err
+			}
+			if err := nameDone(g, name, done); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func nameDone(g *view.Globals, name, done string) error {
+	if g.JSON {
+		return view.WriteWritten(g, map[string]string{"name": name, "done": done})
+	}
+	return g.Printf("%s  %s\n", view.OrDash(name), done)
+}
+
+func newQueuePurgeCommand(g *view.Globals) *cobra.Command {
+	ch := *deleteJobs
+	ch.chosen = statusesWaiting
+	r := &changeRun{g: g, change: &ch}
+	cmd := &cobra.Command{
+		Use:   "purge TYPE",
+		Short: "Remove the jobs of a type that wait",
+		Long: `Removes the jobs of a type that wait: those that are blocked, scheduled or
+available. --status names others; all is every one that does not run. They are
+counted, and you are asked; --yes answers that beforehand, and is needed when
+stdin is no terminal.
+
+` + view.ExitHelp,
+		Example: `  osqueue queue purge mail
+  osqueue queue purge mail --status all --yes`,
+		Args: view.UsageArgs(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if args[0] == "" {
+				return view.Usagef("a filter cannot name the jobs without type; see osqueue job delete")
+			}
+			r.command, r.filter.Type = cmd.CommandPath(), args[0]
+			return r.run(cmd.Context(), nil)
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVarP(&r.yes, "yes", "y", false, "do not ask")
+	view.BindStatuses(cmd, &r.filter.Status, ch.applies)
+	return cmd
+}

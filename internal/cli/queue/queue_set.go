@@ -1,0 +1,139 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"osqueue/client"
+	"osqueue/internal/cli/units"
+	"osqueue/internal/cli/view"
+)
+
+// theDefault is the flag value that resets a setting.
+const theDefault = "default"
+
+// settingFlag is a flag for one setting of a type.
+type settingFlag[T any] struct {
+	to    *client.Setting[T]
+	parse func(string) (T, error)
+	kind  string
+	text  string
+}
+
+// String implements pflag.Value.
+func (f *settingFlag[T]) String() string { return f.text }
+
+// Set implements pflag.Value.
+func (f *settingFlag[T]) Set(text string) error {
+	f.text = text
+	if text == theDefault {
+		*f.to = client.Default[T]()
+		return nil
+	}
+	v, err := f.parse(text)
+	if err != nil {
+		return fmt.Errorf("%w (or %s)", err, theDefault)
+	}
+	*f.to = client.SetTo(v)
+	return nil
+}
+
+// Type implements pflag.Value.
+func (f *settingFlag[T]) Type() string { return f.kind }
+
+func bindSetting[T any](flags *pflag.FlagSet, to *client.Setting[T], parse func(string) (T, error), kind, name, help string) {
+	flags.Var(&settingFlag[T]{to: to, parse: parse, kind: kind}, name, help)
+}
+
+// positive reads a number of at least 1, and notNegative one of at least 0.
+func positive(text string) (int64, error)    { return atLeast(1, text) }
+func notNegative(text string) (int64, error) { return atLeast(0, text) }
+
+func atLeast(least int64, text string) (int64, error) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < least {
+		return 0, fmt.Errorf("%q: write a number of at least %d", text, least)
+	}
+	return n, nil
+}
+
+func positiveSize(text string) (int64, error) {
+	n, err := units.ParseSize(text)
+	if err == nil && n < 1 {
+		err = fmt.Errorf("%q: must be at least 1", text)
+	}
+	return n, err
+}
+
+func positiveSpan(text string) (time.Duration, error) {
+	d, err := units.ParseSpan(text)
+	if err == nil && d < time.Millisecond {
+		err = fmt.Errorf("%q: must be at least 1ms", text)
+	}
+	return d, err
+}
+
+func bindPatch(flags *pflag.FlagSet, p *client.QueuePatch) {
+	bindSetting(flags, &p.MaxRunning, positive, "number", "max-running", "how many of its jobs run at once")
+	bindSetting(flags, &p.MaxRunningPerGroup, positive, "number", "max-running-per-group", "how many jobs of one group run at once")
+	bindSetting(flags, &p.RatePerSecond, units.ParseRate, "rate", "rate", "how many of its jobs are claimed, as in 10/s, 600/m or 5000/h")
+	bindSetting(flags, &p.Burst, positive, "number", "burst", "how many claims the rate may lag behind at once")
+	bindSetting(flags, &p.Lease, positiveSpan, "duration", "lease", "how long a claim lasts without heartbeat, unless the job or its worker says otherwise")
+	bindSetting(flags, &p.Timeout, positiveSpan, "duration", "job-timeout", "how long one attempt may run, unless the job says otherwise")
+	bindSetting(flags, &p.MaxAttempts, positive, "number", "max-attempts", "how often a job may be tried, unless it says otherwise")
+	bindSetting(flags, &p.Backoff, units.ParseBackoff, "backoff", "backoff", "how long to wait after a failed attempt, unless the job says otherwise, as in exponential:1s:1h:20%")
+	bindSetting(flags, &p.RetainFor, units.ParseSpan, "duration", "retain", "how long completed and cancelled jobs are kept")
+	bindSetting(flags, &p.RetainCount, notNegative, "number", "retain-count", "how many completed and cancelled jobs are kept")
+	bindSetting(flags, &p.MaxJobs, positive, "number", "max-jobs", "how many jobs that have not ended there may be")
+	bindSetting(flags, &p.MaxBytes, positiveSize, "size", "max-bytes", "how much all payloads, results and logs may take, as in 64MiB")
+	bindSetting(flags, &p.MaxPayload, positiveSize, "size", "max-payload", "how large one payload may be, as in 64KiB")
+}
+
+func newQueueSetCommand(g *view.Globals) *cobra.Command {
+	var patch client.QueuePatch
+	var renamed *view.RenamedTimeout
+	cmd := &cobra.Command{
+		Use:   "set TYPE --SETTING VALUE…",
+		Short: "Change settings of a type",
+		Long: `Changes the settings of a type that are named, and no others; the value default
+sets one back. They hold from the next claim on, and quotas from the next
+enqueue; jobs that run go on as they are.
+
+` + units.BackoffHelp + "\n\n" + view.ExitHelp,
+		Example: `  osqueue queue set mail --max-running 5 --rate 10/s --burst 20
+  osqueue queue set mail --job-timeout 2m --max-attempts 10 --backoff exponential:1s:1h:20%
+  osqueue queue set mail --retain 7d --retain-count 100000 --rate default`,
+		Args: view.UsageArgs(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := renamed.Settle(); err != nil {
+				return err
+			}
+			if args[0] == "*" {
+				return view.Usagef("%q is no pattern: settings belong to one type each; name it", args[0])
+			}
+			if patch == (client.QueuePatch{}) {
+				return view.Usagef("nothing to set: name settings, as in --max-running 5 (see --help)")
+			}
+			return g.WithClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
+				q, err := c.SetQueue(ctx, args[0], patch)
+				if err != nil {
+					return err
+				}
+				if q.Settings.Burst > 0 && q.Settings.RatePerSecond == 0 {
+					if err := view.WritePlain(g.Err, "burst has no effect until the type has a rate: give --rate, too\n"); err != nil {
+						return err
+					}
+				}
+				return showSettings(g, q)
+			})
+		},
+	}
+	bindPatch(cmd.Flags(), &patch)
+	renamed = g.RenameTimeout(cmd.Flags(), "job-timeout")
+	return cmd
+}

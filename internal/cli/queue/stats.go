@@ -1,0 +1,61 @@
+package queue
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"osqueue/client"
+	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/units"
+	"osqueue/internal/cli/view"
+)
+
+func newStatsCommand(g *view.Globals) *cobra.Command {
+	return &cobra.Command{
+		Use:   "stats",
+		Short: "Show the figures of the queue, by type",
+		Long:  "Shows the figures of the whole queue, and of each type.\n\n" + view.ExitHelp,
+		Args:  view.UsageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return g.WithClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
+				s, err := c.StatsByType(ctx)
+				if err != nil {
+					return err
+				}
+				return showStats(g, s)
+			})
+		},
+	}
+}
+
+func showStats(g *view.Globals, s v1.Stats) error {
+	if g.JSON {
+		return g.WriteJSON(s)
+	}
+	all := v1.TypeStats{
+		Scheduled: s.Scheduled, Unclaimed: s.Unclaimed, InProgress: s.InProgress, Completed: s.Completed,
+		Dead: s.Dead, Cancelled: s.Cancelled, Blocked: s.Blocked, Bytes: s.Bytes,
+	}
+	rows := [][]string{{"TYPE", "AVAILABLE", "RUNNING", "SCHEDULED", "BLOCKED", "COMPLETED", "DEAD", "CANCELLED", "BYTES"}}
+	for _, kind := range slices.Sorted(maps.Keys(s.Types)) {
+		rows = append(rows, statsRow(view.OrDash(view.PlainLine(kind)), s.Types[kind]))
+	}
+	rows = append(rows, statsRow("(all)", all))
+	if err := g.Table(rows); err != nil {
+		return err
+	}
+	return g.Printf("ever: %d completed, %d dead, %d cancelled; %s\n",
+		s.CompletedTotal, s.DeadTotal, s.CancelledTotal, view.Plural(uint64(s.Workers), "worker"))
+}
+
+func statsRow(name string, t v1.TypeStats) []string {
+	row := []string{name}
+	for _, n := range []int{t.Unclaimed, t.InProgress, t.Scheduled, t.Blocked, t.Completed, t.Dead, t.Cancelled} {
+		row = append(row, strconv.Itoa(n))
+	}
+	return append(row, units.SizeText(t.Bytes))
+}
