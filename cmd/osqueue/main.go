@@ -20,6 +20,7 @@ import (
 	"osqueue/internal/cli/bucket"
 	"osqueue/internal/cli/queue"
 	"osqueue/internal/cli/view"
+	"osqueue/internal/cli/work"
 	"osqueue/internal/timerslack"
 )
 
@@ -59,10 +60,9 @@ func commands(g *view.Globals) []*cobra.Command {
 	rest := []*cobra.Command{
 		newDevCommand(g, checkServeFlags),
 		newServeCommand(g),
-		newWorkerCommand(g),
 		newVersionCommand(g),
 	}
-	return slices.Concat(rest, queue.Commands(g), bucket.Commands(g), admin.Commands(g))
+	return slices.Concat(rest, queue.Commands(g), work.Commands(g), bucket.Commands(g), admin.Commands(g))
 }
 
 func newVersionCommand(g *view.Globals) *cobra.Command {

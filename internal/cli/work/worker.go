@@ -1,4 +1,4 @@
-package main
+package work
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
@@ -133,13 +132,4 @@ func newJobWorker(ctx context.Context, q worker.Queue, f *workerFlags, boxes *wo
 		}
 	}
 	return w, nil
-}
-
-// orNegative turns 0, which Config replaces by its default, into a negative value, which
-// means none.
-func orNegative(d time.Duration) time.Duration {
-	if d == 0 {
-		return -1
-	}
-	return d
 }

@@ -1,9 +1,8 @@
-package main
+package work
 
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,26 +42,6 @@ type workerFlags struct {
 	limits  limitFlags
 	sandbox sandbox.Config // without level
 	jobs    []workerJob    // of the flags and the file
-}
-
-// limitFlags are sandbox.Limits in the notation of flags and files.
-type limitFlags struct {
-	Time      units.Span `yaml:"time"`
-	CPU       units.Span `yaml:"cpu"`
-	Memory    units.Size `yaml:"memory"`
-	Files     int64      `yaml:"files"`
-	Processes int64      `yaml:"processes"`
-	FileSize  units.Size `yaml:"file-size"`
-	Disk      units.Size `yaml:"disk"`
-	Output    units.Size `yaml:"output"`
-	Log       units.Size `yaml:"log"`
-}
-
-func (l limitFlags) limits() sandbox.Limits {
-	return sandbox.Limits{
-		Timeout: time.Duration(l.Time), CPU: time.Duration(l.CPU), Memory: int64(l.Memory), Files: l.Files, Processes: l.Processes,
-		FileSize: int64(l.FileSize), Disk: int64(l.Disk), Output: int(l.Output), Log: int(l.Log),
-	}
 }
 
 func (f *workerFlags) bind(flags *pflag.FlagSet) {
@@ -208,14 +187,48 @@ func (f *workerFlags) gatherSandbox() error {
 	return nil
 }
 
-func parseNetworks(texts []string) ([]netip.Prefix, error) {
-	var list []netip.Prefix
-	for _, text := range texts {
-		p, err := netip.ParsePrefix(text)
-		if err != nil {
-			return nil, fmt.Errorf("network %q: write it as in 10.0.0.0/8", text)
-		}
-		list = append(list, p)
+// inherit fills the fields that are not set from the settings for all jobs.
+func (j *workerJob) inherit(f *workerFlags) {
+	if j.Sandbox == "" {
+		j.Sandbox = f.level
 	}
-	return list, nil
+	if j.Sandbox == "" {
+		j.Sandbox = string(sandbox.None)
+		if j.Python || j.Commands {
+			j.Sandbox = string(sandbox.Process) // the operator has not written the program
+		}
+	}
+	if j.Timeout == 0 {
+		j.Timeout = units.Span(f.httpTimeout)
+	}
+	if len(j.Allow) == 0 {
+		j.Allow = f.httpAllow
+	}
+	j.Limits = j.Limits.above(f.limits)
+}
+
+// check refuses settings that later code would misread or ignore; worker.New refuses the
+// others.
+func (f *workerFlags) check() error {
+	if f.slotsGiven && f.concurrency < 1 {
+		return fmt.Errorf("concurrency %d: must be at least 1", f.concurrency)
+	}
+	if err := f.limits.check(); err != nil {
+		return fmt.Errorf("limit-%w", err)
+	}
+	for _, j := range f.jobs {
+		if err := j.Limits.check(); err != nil {
+			return fmt.Errorf("%s: limit-%w", j, err)
+		}
+	}
+	return nil
+}
+
+// orNegative turns 0, which Config replaces by its default, into a negative value, which
+// means none.
+func orNegative(d time.Duration) time.Duration {
+	if d == 0 {
+		return -1
+	}
+	return d
 }

@@ -1,9 +1,10 @@
-package main
+package work
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -52,44 +53,6 @@ func describeJobs(jobs []workerJob) string {
 		texts[i] = j.String()
 	}
 	return strings.Join(texts, "; ")
-}
-
-// inherit fills the fields that are not set from the settings for all jobs.
-func (j *workerJob) inherit(f *workerFlags) {
-	if j.Sandbox == "" {
-		j.Sandbox = f.level
-	}
-	if j.Sandbox == "" {
-		j.Sandbox = string(sandbox.None)
-		if j.Python || j.Commands {
-			j.Sandbox = string(sandbox.Process) // the operator has not written the program
-		}
-	}
-	if j.Timeout == 0 {
-		j.Timeout = units.Span(f.httpTimeout)
-	}
-	if len(j.Allow) == 0 {
-		j.Allow = f.httpAllow
-	}
-	j.Limits = j.Limits.above(f.limits)
-}
-
-// above returns l with the limits that are not set taken from others.
-func (l limitFlags) above(others limitFlags) limitFlags {
-	return limitFlags{
-		Time: orElse(l.Time, others.Time), CPU: orElse(l.CPU, others.CPU), Memory: orElse(l.Memory, others.Memory),
-		Files: orElse(l.Files, others.Files), Processes: orElse(l.Processes, others.Processes),
-		FileSize: orElse(l.FileSize, others.FileSize), Disk: orElse(l.Disk, others.Disk),
-		Output: orElse(l.Output, others.Output), Log: orElse(l.Log, others.Log),
-	}
-}
-
-func orElse[T comparable](v, otherwise T) T {
-	var none T
-	if v == none {
-		return otherwise
-	}
-	return v
 }
 
 var errJobKind = errors.New("a job needs exactly one of exec, http, python and commands, and a type")
@@ -178,4 +141,16 @@ func (b *workerBoxes) close() error {
 		errs = append(errs, box.Close())
 	}
 	return errors.Join(errs...)
+}
+
+func parseNetworks(texts []string) ([]netip.Prefix, error) {
+	var list []netip.Prefix
+	for _, text := range texts {
+		p, err := netip.ParsePrefix(text)
+		if err != nil {
+			return nil, fmt.Errorf("network %q: write it as in 10.0.0.0/8", text)
+		}
+		list = append(list, p)
+	}
+	return list, nil
 }

@@ -1,4 +1,4 @@
-package main
+package work
 
 import (
 	"net/http"
@@ -133,7 +133,7 @@ func TestWorkerWithoutBubblewrap(t *testing.T) {
 
 // The example says everything that there is, and the program takes it.
 func TestWorkerExample(t *testing.T) {
-	text, err := os.ReadFile("../../docs/examples/worker.yaml")
+	text, err := os.ReadFile("../../../docs/examples/worker.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,72 @@
+package work
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"osqueue/client"
+	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/clitest"
+	"osqueue/internal/cli/units"
+	"osqueue/internal/cli/view"
+)
+
+func TestWorkerFileWithUnknownSettings(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "w.yaml")
+	if err := os.WriteFile(file, []byte("concurency: 3\njobs:\n  - type: a\n    exce: cat\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := osqTest(t, clitest.NewFake(t), "", "worker", "--config", file)
+	want := "osqueue: " + file + ": line 1: there is no setting concurency; line 4: there is no setting exce\n"
+	if got.Code != view.ExitUsage || got.Err != want {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A worker says at its start that no node answers, or that its name is taken.
+func TestWorkerGreets(t *testing.T) {
+	greeted := func(server, name string) string {
+		t.Helper()
+		c, err := client.New(client.Config{Servers: []string{server}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		var log strings.Builder
+		greet(t.Context(), c, name, hclog.New(&hclog.LoggerOptions{Output: &log}))
+		return log.String()
+	}
+	q := clitest.NewFake(t)
+	if got := greeted(q.Server.URL, "w1"); !strings.Contains(got, "a worker of this name was heard of") {
+		t.Error(got)
+	}
+	q.Refuse = func(*http.Request) *v1.Problem {
+		return &v1.Problem{Status: 404, Tag: v1.TagNotFound, Detail: "no such worker"}
+	}
+	if got := greeted(q.Server.URL, "w1"); got != "" {
+		t.Error(got)
+	}
+	q.Server.Close()
+	if got := greeted(q.Server.URL, "w1"); !strings.Contains(got, "no node has answered yet") || !strings.Contains(got, view.StartHint) {
+		t.Error(got)
+	}
+}
+
+// TestWorkerFileHasLongSpans: the worker's file has days and weeks as flags do, and names the line of a bad value.
+func TestWorkerFileHasLongSpans(t *testing.T) {
+	file, err := parseWorkerFile([]byte("lease: 1d\nstop-timeout: 1w\nlimits: {time: 1d12h, memory: 1GiB}\njobs: [{type: a, http: http://x, timeout: 2d}]\n"))
+	if err != nil || file.Lease != units.Span(units.Day) || *file.StopTimeout != units.Span(7*units.Day) || file.Limits.Time != units.Span(36*time.Hour) ||
+		file.Limits.Memory != 1<<30 || file.Jobs[0].Timeout != units.Span(2*units.Day) {
+		t.Errorf("%+v, %v", file, err)
+	}
+	_, err = parseWorkerFile([]byte("name: w\nlease: 1 day\nlimits:\n  memory: big\n"))
+	if err == nil || !strings.Contains(err.Error(), `line 2: "1 day" is no length of time`) || !strings.Contains(err.Error(), `line 4: "big" is no size`) {
+		t.Error(err)
+	}
+}
