@@ -136,7 +136,7 @@ fmt-check: bin/gofumpt
 .PHONY: vet
 vet:
 	go vet $(PKGS)
-	go vet -tags faultclock,$(TAGS) ./cmd/osqueue
+	go vet -tags faultclock,$(TAGS) ./cmd/osqueue ./internal/cli/serve
 
 .PHONY: golangci
 golangci: bin/golangci-lint

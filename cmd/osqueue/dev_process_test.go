@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -28,7 +27,8 @@ import (
 type devProcess struct {
 	t      *testing.T
 	dir    string // its temporary directory, with the socket
-	o      devOptions
+	http   int    // port of the first node; the others follow
+	raft   int    // the same for raft
 	cmd    *exec.Cmd
 	out    clitest.Buffer
 	client *client.Client
@@ -39,13 +39,22 @@ const devNodes = 3
 func newDevProcess(t *testing.T) *devProcess {
 	t.Helper()
 	first := freePorts(t, 2*devNodes)
-	d := &devProcess{t: t, dir: t.TempDir(), o: devOptions{nodes: devNodes, httpPort: first, raftPort: first + devNodes}}
+	d := &devProcess{t: t, dir: t.TempDir(), http: first, raft: first + devNodes}
 	var err error
-	if d.client, err = client.New(client.Config{Servers: d.o.servers()}); err != nil {
+	if d.client, err = client.New(client.Config{Servers: d.servers()}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(d.client.Close)
 	return d
+}
+
+// servers returns the HTTP addresses of the nodes.
+func (d *devProcess) servers() []string {
+	var all []string
+	for i := range devNodes {
+		all = append(all, fmt.Sprintf("127.0.0.1:%d", d.http+i))
+	}
+	return all
 }
 
 // freePorts returns the first of n consecutive free ports, below the range that the
@@ -76,7 +85,7 @@ func portsFree(first, n int) bool {
 // command is a command line of this program. Its cluster is d.
 func (d *devProcess) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0], args...)
-	cmd.Env = append(os.Environ(), runMain+"=1", "TMPDIR="+d.dir, "OSQUEUE_SERVERS="+strings.Join(d.o.servers(), ","))
+	cmd.Env = append(os.Environ(), runMain+"=1", "TMPDIR="+d.dir, "OSQUEUE_SERVERS="+strings.Join(d.servers(), ","))
 	return cmd
 }
 
@@ -90,7 +99,7 @@ func (d *devProcess) start(serveFlags ...string) {
 // launch runs dev until the test ends.
 func (d *devProcess) launch(serveFlags ...string) {
 	d.t.Helper()
-	args := []string{"dev", "--http-port", strconv.Itoa(d.o.httpPort), "--raft-port", strconv.Itoa(d.o.raftPort), "--dir", filepath.Join(d.dir, "dev"), "--"}
+	args := []string{"dev", "--http-port", strconv.Itoa(d.http), "--raft-port", strconv.Itoa(d.raft), "--dir", filepath.Join(d.dir, "dev"), "--"}
 	d.cmd = d.command(append(args, serveFlags...)...)
 	d.cmd.Stdout, d.cmd.Stderr = &d.out, &d.out
 	if err := d.cmd.Start(); err != nil {
@@ -199,7 +208,7 @@ func TestDevSurvivesAKillAndStopsWhole(t *testing.T) {
 	if err := json.Unmarshal([]byte(d.run("job", "get", id, "--json")), &job); err != nil || job.Status != v1.StatusUnclaimed {
 		t.Fatalf("%+v, %v", job, err)
 	}
-	restart := []string{"dev", "restart", old.NodeID, "--http-port", strconv.Itoa(d.o.httpPort)}
+	restart := []string{"dev", "restart", old.NodeID, "--http-port", strconv.Itoa(d.http)}
 	if got := d.run(restart...); got != old.NodeID+" is starting" {
 		t.Errorf("restart said %q", got)
 	}
@@ -240,7 +249,7 @@ func TestDevAfterItsOwnKill(t *testing.T) {
 	d := newDevProcess(t)
 	d.start()
 	id := d.run("submit", "hello", "1")
-	out, err := d.command("dev", "--nodes", "1", "--http-port", strconv.Itoa(d.o.httpPort), "--raft-port", strconv.Itoa(d.o.raftPort)).CombinedOutput()
+	out, err := d.command("dev", "--nodes", "1", "--http-port", strconv.Itoa(d.http), "--raft-port", strconv.Itoa(d.raft)).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "is in use") {
 		t.Errorf("a second one on the same ports: %v %s", err, out)
 	}
@@ -250,7 +259,7 @@ func TestDevAfterItsOwnKill(t *testing.T) {
 	if err := d.cmd.Wait(); err == nil {
 		t.Error("dev ended well in spite of SIGKILL")
 	}
-	d.eventually("the nodes to end", func() bool { return portsFree(d.o.httpPort, 2*devNodes) })
+	d.eventually("the nodes to end", func() bool { return portsFree(d.http, 2*devNodes) })
 	if !d.socketExists() {
 		t.Fatal("there is no leftover socket to cope with")
 	}
@@ -258,22 +267,5 @@ func TestDevAfterItsOwnKill(t *testing.T) {
 	d.start()
 	if got := d.run("job", "get", id); !strings.Contains(got, id) {
 		t.Errorf("%s", got)
-	}
-}
-
-func TestControlSocketOfALivingCluster(t *testing.T) {
-	t.Setenv("TMPDIR", t.TempDir())
-	l, err := listenControl(8080)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := listenControl(8080); err == nil || !strings.Contains(err.Error(), "another dev cluster") {
-		t.Errorf("it was taken away: %v", err)
-	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(controlPath(8080)); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("closed, but there: %v", err)
 	}
 }

@@ -50,7 +50,7 @@ func TestGuide(t *testing.T) {
 		t.Fatal(err)
 	}
 	script := filepath.Join(d.dir, "guide.sh")
-	if err := os.WriteFile(script, []byte(guideScript(t, d.o.httpPort)), 0o600); err != nil {
+	if err := os.WriteFile(script, []byte(guideScript(t, d.http)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	bash := exec.Command("bash", script)

@@ -18,14 +18,13 @@ import (
 
 	"osqueue/internal/cli/admin"
 	"osqueue/internal/cli/bucket"
+	"osqueue/internal/cli/dev"
 	"osqueue/internal/cli/queue"
+	"osqueue/internal/cli/serve"
 	"osqueue/internal/cli/view"
 	"osqueue/internal/cli/work"
 	"osqueue/internal/timerslack"
 )
-
-// version is set by the linker.
-var version = "devel"
 
 // timerSlack is how late the timers of a node may fire.
 const timerSlack = time.Millisecond
@@ -56,27 +55,15 @@ Try it with "osqueue dev".
 	return view.Execute(ctx, args, g, root)
 }
 
+// commands returns all commands of the program.
 func commands(g *view.Globals) []*cobra.Command {
-	rest := []*cobra.Command{
-		newDevCommand(g, checkServeFlags),
-		newServeCommand(g),
-		newVersionCommand(g),
-	}
-	return slices.Concat(rest, queue.Commands(g), work.Commands(g), bucket.Commands(g), admin.Commands(g))
-}
-
-func newVersionCommand(g *view.Globals) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "version",
-		Short: "Print the version of this binary",
-		Args:  view.UsageArgs(cobra.NoArgs),
-		RunE: func(*cobra.Command, []string) error {
-			if g.JSON {
-				return g.WriteJSON(map[string]string{"version": g.Version})
-			}
-			return g.Printf("osqueue %s\n", g.Version)
-		},
-	}
-	view.HideGlobals(cmd, "servers", "timeout")
-	return cmd
+	return slices.Concat(
+		dev.Commands(g, serve.CheckFlags),
+		serve.Commands(g),
+		work.Commands(g),
+		queue.Commands(g),
+		admin.Commands(g),
+		bucket.Commands(g),
+		[]*cobra.Command{newVersionCommand(g)},
+	)
 }

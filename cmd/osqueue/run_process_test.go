@@ -164,7 +164,7 @@ func (d *devProcess) walkMap(t *testing.T) {
 			t.Errorf("%q is missing: %s", want, errOut.String())
 		}
 	}
-	d.run("dev", "restart", old.NodeID, "--http-port", fmt.Sprint(d.o.httpPort))
+	d.run("dev", "restart", old.NodeID, "--http-port", fmt.Sprint(d.http))
 }
 
 // walkMapInterrupted checks that commands that ended before Ctrl-C do not run again.

@@ -14,10 +14,10 @@ var allDefects = slices.Concat(defects, reviewed)
 var reviewed = []defect{
 	// Nodes that must stop, and terms that are over.
 	{"R1 exit", mutants.Mutant{
-		Name: "a hung part keeps the process from exiting", File: "cmd/osqueue/exit_guard.go",
+		Name: "a hung part keeps the process from exiting", File: "internal/cli/serve/exit_guard.go",
 		Old: "func() { g.expire(d) })",
 		Bug: "func() {})",
-	}, check{pkg: "cmd/osqueue", test: "TestExitGuardEndsAProcessThatHangs"}},
+	}, check{pkg: "internal/cli/serve", test: "TestExitGuardEndsAProcessThatHangs"}},
 	{"R2 snapshots", mutants.Mutant{
 		Name: "a state that lacks an entry becomes a snapshot", File: "cluster/replica.go",
 		Old: "\tif r.broken != nil {\n\t\treturn nil, ",
@@ -354,10 +354,10 @@ var reviewed = []defect{
 		Bug: "ctx.Err() != nil || c.down(t) && false {",
 	}, check{pkg: "client", test: "TestReadsFailAtOnceWhenNobodyListens"}},
 	{"K2 environment", mutants.Mutant{
-		Name: "a daily limit of writes is ignored", File: "cmd/osqueue/serve_original.go",
+		Name: "a daily limit of writes is ignored", File: "internal/cli/serve/legacy_env.go",
 		Old: "\te.count(envDayWrites, \"bucket-writes-per-day\")\n",
 		Bug: "",
-	}, check{pkg: "cmd/osqueue", test: "TestEnvironmentOfTheOriginal"}},
+	}, check{pkg: "internal/cli/serve", test: "TestEnvironmentOfTheOriginal"}},
 	{"F16 spans", mutants.Mutant{
 		Name: "a week has one day", File: "internal/cli/units/span.go",
 		Old: "unit = 7 * Day",

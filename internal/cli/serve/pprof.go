@@ -1,7 +1,6 @@
-package main
+package serve
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -11,22 +10,6 @@ import (
 
 // Profiles show the contents of memory and can slow a node down, so they have a listener
 // of their own, which other machines cannot reach.
-
-// loopbackOnly returns an error for an address that is not on loopback. An empty address
-// is allowed.
-func loopbackOnly(addr string) error {
-	if addr == "" {
-		return nil
-	}
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		return errors.New("write host:port")
-	}
-	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return errors.New("must be on loopback, for example 127.0.0.1:6060: profiles show what is in memory")
-	}
-	return nil
-}
 
 // listenPprof returns nil if there is no address.
 func listenPprof(addr string) (net.Listener, error) {

@@ -1,6 +1,6 @@
 //go:build faultclock
 
-package main
+package serve
 
 import (
 	"os"

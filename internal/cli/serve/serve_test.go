@@ -1,7 +1,6 @@
-package main
+package serve
 
 import (
-	"bytes"
 	"io"
 	"net"
 	"net/http"
@@ -15,15 +14,6 @@ import (
 	"osqueue/internal/cli/clitest"
 	"osqueue/internal/cli/view"
 )
-
-// program runs a command line of the whole program, without a cluster.
-func program(t *testing.T, args ...string) clitest.Result {
-	t.Helper()
-	var out, errOut bytes.Buffer
-	g := &view.Globals{Out: &out, Err: &errOut, Getenv: func(string) string { return "" }}
-	code := run(t.Context(), args, g)
-	return clitest.Result{Out: out.String(), Err: errOut.String(), Code: code}
-}
 
 // A standby whose reads of the bucket are few may never take over.
 func TestFewReadsOfTheBucketWarn(t *testing.T) {
@@ -79,57 +69,10 @@ func TestServeRefusesWhatCannotWork(t *testing.T) {
 		"--bucket mem:// --http-addr 127.0.0.1:0 --raft-addr 10.0.0.1:7080 --data x": "--insecure-raft",
 		"--bucket mem:// --http-addr 127.0.0.1:0 --peers n2=10.0.0.2:8080":           "do not name this node",
 	} {
-		got := program(t, append([]string{"serve"}, strings.Fields(line)...)...)
+		got := clitest.NewCommand(t, Commands).Run(append([]string{"serve"}, strings.Fields(line)...)...)
 		if got.Code != view.ExitUsage || !strings.Contains(got.Err, want) {
 			t.Errorf("serve %s: %+v", line, got)
 		}
-	}
-}
-
-func TestDevRefusesWhatCannotWork(t *testing.T) {
-	for line, want := range map[string]string{
-		"restrt n1":                         `"restrt" is not known`,
-		"restart":                           "NODE is missing",
-		"--nodes 0":                         "use 1 to 9",
-		"--http-port 65535":                 "between 1 and 65535",
-		"--http-port 9000 --raft-port 9002": "overlap",
-		"--bucket ftp://x":                  `no scheme "ftp"`,
-		"--bucket mem://":                   "a bucket of its own",
-		"-- --nonsense":                     "unknown flag",
-		"-- extra":                          `"extra" is none`,
-		"-- --max-attempts 0":               "at least 1",
-	} {
-		got := program(t, append([]string{"dev"}, strings.Fields(line)...)...)
-		if got.Code != view.ExitUsage || !strings.Contains(got.Err, want) {
-			t.Errorf("dev %s: %+v", line, got)
-		}
-	}
-}
-
-func TestUnknownCommandsAreWrongUse(t *testing.T) {
-	for _, line := range []string{"nonsense", "--json nonsense", "job nonsense", "version extra", "inspect"} {
-		if got := program(t, strings.Fields(line)...); got.Code != view.ExitUsage || got.Err == "" {
-			t.Errorf("%s: %+v", line, got)
-		}
-	}
-	for _, line := range []string{"", "--help", "help serve", "job", "completion bash"} {
-		if got := program(t, strings.Fields(line)...); got.Code != view.ExitOK || got.Out == "" || got.Err != "" {
-			t.Errorf("%s: %+v", line, got)
-		}
-	}
-}
-
-func TestHelpHidesWhatMeansNothing(t *testing.T) {
-	for line, hidden := range map[string]string{"serve": "--servers", "dev restart": "--timeout", "version": "--servers", "inspect": "--servers"} {
-		if got := program(t, append(strings.Fields(line), "--help")...); strings.Contains(got.Out, hidden) {
-			t.Errorf("%s: %s", line, got.Out)
-		}
-	}
-	if got := program(t, "serve", "--help"); strings.Contains(got.Out, "-1ns") {
-		t.Errorf("a default that nobody can read: %s", got.Out)
-	}
-	if got := program(t, "status", "--help"); !strings.Contains(got.Out, "--servers") {
-		t.Errorf("status: %s", got.Out)
 	}
 }
 

@@ -1,4 +1,4 @@
-package main
+package serve
 
 import (
 	"context"
@@ -8,32 +8,12 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-
 	"osqueue/api"
 	"osqueue/cluster"
-	"osqueue/compat/osqueue"
 	"osqueue/fsm/fsmpb"
 	"osqueue/internal/cli/view"
 	"osqueue/internal/inflight"
-	"osqueue/storage"
-	"osqueue/storage/throttle"
 )
-
-// server is a running node with all its parts, in the order of their start.
-type server struct {
-	log    hclog.Logger
-	bucket storage.Bucket
-	prove  func(context.Context) error // nil: the bucket has been probed
-	node   *cluster.Node
-	api    *api.Server
-	listen net.Listener
-	pprof  net.Listener // nil: no profiles are served
-
-	throttle *throttle.Bucket // bucket
-	inflight *inflight.Budget
-	original *osqueue.Handler // around api
-}
 
 // Time limits of start and stop.
 const (
@@ -88,18 +68,6 @@ func assemble(ctx context.Context, o *serveOptions) (*server, error) {
 		Wrap:           s.wrap(o, metrics),
 	})
 	return s, nil
-}
-
-// close undoes an assembly that failed before its node started.
-func (s *server) close() error {
-	errs := []error{s.listen.Close()}
-	if s.pprof != nil {
-		errs = append(errs, s.pprof.Close())
-	}
-	if s.bucket != nil {
-		errs = append(errs, s.bucket.Close())
-	}
-	return errors.Join(errs...)
 }
 
 // run serves until ctx ends or a fatal error occurs. It then stops in an order that

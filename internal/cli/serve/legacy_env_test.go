@@ -1,4 +1,4 @@
-package main
+package serve
 
 import (
 	"bytes"
@@ -134,6 +134,11 @@ func TestEnvironmentThatContradictsItself(t *testing.T) {
 	}
 }
 
+// runServe runs the command serve without flags, and returns the exit status.
+func runServe(ctx context.Context, g *view.Globals) int {
+	return view.Execute(ctx, []string{"serve"}, g, view.NewRoot(g, Commands(g)...))
+}
+
 // Values from the environment are checked like flags.
 func TestEnvironmentIsChecked(t *testing.T) {
 	for want, env := range map[string]map[string]string{
@@ -143,7 +148,7 @@ func TestEnvironmentIsChecked(t *testing.T) {
 		var out, errOut strings.Builder
 		env["OSQUEUE_DATA"] = t.TempDir()
 		g := &view.Globals{Out: &out, Err: &errOut, Getenv: func(name string) string { return env[name] }}
-		if code := run(t.Context(), []string{"serve"}, g); code != view.ExitUsage || !strings.Contains(errOut.String(), want) {
+		if code := runServe(t.Context(), g); code != view.ExitUsage || !strings.Contains(errOut.String(), want) {
 			t.Errorf("%v: %d %s", env, code, errOut.String())
 		}
 	}
@@ -169,7 +174,7 @@ func TestServeAsTheOriginalDoes(t *testing.T) {
 	code := make(chan int, 1)
 	go func() {
 		g := &view.Globals{Out: io.Discard, Err: &errOut, Getenv: func(name string) string { return env[name] }}
-		code <- run(ctx, []string{"serve"}, g)
+		code <- runServe(ctx, g)
 	}()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
 	ask := func(method, path, body string) (status int, answer string) {

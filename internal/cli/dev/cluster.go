@@ -1,4 +1,4 @@
-package main
+package dev
 
 import (
 	"context"
@@ -254,3 +254,6 @@ func (d *devCluster) portFlag() string {
 func (d *devCluster) say(format string, args ...any) {
 	_ = d.g.Printf("osqueue dev: "+format, args...) // a closed terminal must not stop the cluster
 }
+
+// devPollInterval is the interval at which dev polls for a change of leader.
+const devPollInterval = 300 * time.Millisecond

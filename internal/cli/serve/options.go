@@ -1,17 +1,12 @@
-package main
+package serve
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"osqueue/api"
@@ -45,55 +40,6 @@ type serveOptions struct {
 	workerTimeout   time.Duration
 	retainCompleted time.Duration
 	requestWindow   time.Duration
-}
-
-func newServeCommand(g *view.Globals) *cobra.Command {
-	o := serveOptions{node: cluster.DefaultConfig()}
-	cmd := &cobra.Command{
-		Use:   "serve",
-		Short: "Run one node of a cluster",
-		Long: `Run one node of a cluster. Start the same command on every node, with its own
---name and addresses and the same --peers and --bucket.
-
-Every flag can be given as an environment variable: --raft-addr is
-OSQUEUE_RAFT_ADDR. A flag beats the environment.
-
-` + originalHelp + `
-
-SIGTERM and Ctrl-C stop the node gracefully: leadership is handed over first.
-
-` + view.ExitHelp,
-		Example: `  # a single node
-  osqueue serve --data ./data --bucket file:///srv/osqueue
-
-  # node n1 of three
-  osqueue serve --name n1 --data /var/lib/osqueue --bucket s3://jobs/prod?region=eu-central-1 \
-    --http-addr 10.0.0.1:8080 --raft-addr 10.0.0.1:7080 --insecure-raft \
-    --peers n1=10.0.0.1:8080,n2=10.0.0.2:8080,n3=10.0.0.3:8080`,
-		Args: view.UsageArgs(cobra.NoArgs),
-		PreRunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if err = flagsFromEnv(cmd.Flags(), g.Getenv); err != nil {
-				return err
-			}
-			o.notices, err = originalFromEnv(cmd.Flags(), g.Getenv)
-			return err
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.complete(g); err != nil {
-				return &view.UsageError{Err: err}
-			}
-			ctx := cmd.Context()
-			if o.withStdin {
-				var stop context.CancelFunc
-				ctx, stop = untilEOF(ctx, g.In)
-				defer stop()
-			}
-			return serve(ctx, &o)
-		},
-	}
-	o.bind(cmd.Flags())
-	view.HideGlobals(cmd, "json", "servers", "timeout")
-	return cmd
 }
 
 func (o *serveOptions) bind(f *pflag.FlagSet) {
@@ -312,83 +258,18 @@ func advertisable(addr, flag string) error {
 	return nil
 }
 
-// flagsFromEnv sets every flag that is not on the command line to the value of its
-// environment variable, if that is set.
-func flagsFromEnv(f *pflag.FlagSet, getenv func(string) string) error {
-	var errs []error
-	f.VisitAll(func(flag *pflag.Flag) {
-		name := envOf(flag.Name)
-		value := getenv(name)
-		if flag.Changed || value == "" {
-			return
-		}
-		if err := f.Set(flag.Name, value); err != nil {
-			errs = append(errs, &view.UsageError{Err: fmt.Errorf("environment variable %s: %w", name, err)})
-		}
-	})
-	return errors.Join(errs...)
-}
-
-// envOf returns the name of a flag's environment variable.
-func envOf(flag string) string {
-	return view.EnvPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
-}
-
-// untilEOF returns a context that ends with r. Its goroutine cannot be stopped; it ends
-// with the process.
-func untilEOF(ctx context.Context, r io.Reader) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(ctx)
-	go func() {
-		_, _ = io.Copy(io.Discard, r) // an error ends it as well
-		cancel()
-	}()
-	return ctx, cancel
-}
-
-// serve runs a node until ctx ends.
-func serve(ctx context.Context, o *serveOptions) error {
-	release := holdBallast()
-	defer release()
-	log := o.node.Logger
-	log.Info("starting", "version", o.node.Version, "data", o.node.DataDir, "pid", pid())
-	guard := newExitGuard(log, os.Exit)
-	defer guard.stop()
-	stopped := context.AfterFunc(ctx, func() { guard.within(stopLimit) }) // also if the start hangs
-	defer stopped()
-	s, err := assemble(ctx, o)
+// loopbackOnly returns an error for an address that is not on loopback. An empty address
+// is allowed.
+func loopbackOnly(addr string) error {
+	if addr == "" {
+		return nil
+	}
+	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
-		guard.within(fatalLimit)
-		return notStarted(ctx, log, err)
+		return errors.New("write host:port")
 	}
-	return s.run(ctx, guard)
-}
-
-// notStarted returns err, or nil if ctx ended during the start, because a stop is no
-// failure.
-func notStarted(ctx context.Context, log hclog.Logger, err error) error {
-	if ctx.Err() == nil {
-		return err
-	}
-	log.Info("stopped while starting", "reason", err)
-	return nil
-}
-
-// checkServeFlags checks flags for a node before any node starts.
-func checkServeFlags(g *view.Globals, args []string) error {
-	node := serveOptions{node: cluster.DefaultConfig()}
-	flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
-	node.bind(flags)
-	if err := flags.Parse(args); err != nil {
-		return fmt.Errorf("flags for the nodes: %w", err)
-	}
-	if flags.NArg() > 0 {
-		return fmt.Errorf("flags for the nodes: %q is none", flags.Arg(0))
-	}
-	if node.bucket == "" {
-		node.bucket = "mem://" // dev gives the real one
-	}
-	if err := node.complete(g); err != nil {
-		return fmt.Errorf("flags for the nodes: %w", err)
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return errors.New("must be on loopback, for example 127.0.0.1:6060: profiles show what is in memory")
 	}
 	return nil
 }

@@ -1,0 +1,111 @@
+package dev
+
+import (
+	"context"
+	"errors"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"osqueue/client"
+	"osqueue/internal/cli/view"
+)
+
+// newDevCommand returns the command dev. checkServe checks flags for the nodes as serve
+// does.
+func newDevCommand(g *view.Globals, checkServe func(g *view.Globals, flags []string) error) *cobra.Command {
+	var o devOptions
+	cmd := &cobra.Command{
+		Use:   "dev [-- SERVE-FLAGS]",
+		Short: "Run a three-node cluster on this machine, to try things out",
+		Long: `Run a cluster of three node processes on loopback, with a directory as its
+bucket. Ctrl-C stops all of it. Kill one of the nodes and see what happens;
+"osqueue dev restart n1" brings it back.
+
+Flags after -- are those of serve and given to every node.
+
+` + view.ExitHelp,
+		Example: `  osqueue dev
+  osqueue dev --http-port 9080 --raft-port 9180 --dir ./dev -- --lease 5s --log-level debug`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 && cmd.ArgsLenAtDash() != 0 {
+				return view.Usagef("%q is not known to dev; write flags for the nodes after --\nUsage: %s", args[0], cmd.UseLine())
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.serve = args
+			err := o.validate()
+			if err == nil {
+				err = checkServe(g, args)
+			}
+			if err != nil {
+				return &view.UsageError{Err: err}
+			}
+			return runDev(cmd.Context(), g, o)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.dir, "dir", "", "directory for everything, kept afterwards (default: a temporary one, removed at the end)")
+	f.StringVar(&o.bucket, "bucket", "", "bucket URL (default: a directory under --dir)")
+	f.IntVar(&o.nodes, "nodes", 3, "number of nodes")
+	cmd.PersistentFlags().IntVar(&o.httpPort, "http-port", 8080, "HTTP port of the first node; the others follow")
+	f.IntVar(&o.raftPort, "raft-port", 7080, "raft port of the first node; the others follow")
+	cmd.AddCommand(&cobra.Command{
+		Use:   "restart NODE",
+		Short: "Start a killed node of the running dev cluster again",
+		Args:  view.UsageArgs(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return devRestart(cmd.Context(), g, o.httpPort, args[0])
+		},
+	})
+	view.HideGlobals(cmd, "json", "servers", "timeout")
+	return cmd
+}
+
+// runDev runs the cluster until ctx ends.
+func runDev(ctx context.Context, g *view.Globals, o devOptions) (err error) {
+	ctx, stop := untilHangup(ctx)
+	defer stop()
+	if err := o.portsFree(); err != nil {
+		return err
+	}
+	control, err := listenControl(o.httpPort)
+	if err != nil {
+		return err
+	}
+	cleanUp, err := o.makeDir()
+	if err != nil {
+		return errors.Join(err, control.Close())
+	}
+	defer func() {
+		if err == nil { // else the logs are needed
+			cleanUp()
+		}
+	}()
+	d := newDevCluster(g, o)
+	defer d.stopAll()
+	for i := range o.nodes {
+		if err := d.start(i); err != nil {
+			return errors.Join(err, control.Close())
+		}
+	}
+	stopControl := d.serveControl(control)
+	defer stopControl()
+	c, err := client.New(client.Config{Servers: o.servers(), UserAgent: "osqueue-dev"})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return d.watch(ctx, c)
+}
+
+// untilHangup ends ctx also when the terminal is closed, unless SIGHUP is ignored, as
+// under nohup.
+func untilHangup(ctx context.Context) (context.Context, context.CancelFunc) {
+	if signal.Ignored(syscall.SIGHUP) {
+		return context.WithCancel(ctx)
+	}
+	return signal.NotifyContext(ctx, syscall.SIGHUP)
+}

@@ -1,0 +1,112 @@
+package dev
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"osqueue/storage/bucketurl"
+)
+
+// devOptions are the flags of dev.
+type devOptions struct {
+	dir      string
+	bucket   string
+	nodes    int
+	httpPort int
+	raftPort int
+	serve    []string // further flags for the nodes
+}
+
+func (o *devOptions) validate() error {
+	if o.nodes < 1 || o.nodes > 9 {
+		return fmt.Errorf("--nodes %d: use 1 to 9", o.nodes)
+	}
+	if o.httpPort < 1 || o.httpPort+o.nodes > 65535 || o.raftPort < 1 || o.raftPort+o.nodes > 65535 {
+		return errors.New("the ports must lie between 1 and 65535")
+	}
+	if o.httpPort < o.raftPort+o.nodes && o.raftPort < o.httpPort+o.nodes {
+		return fmt.Errorf("--http-port %d and --raft-port %d: each is the first of %d, and these overlap", o.httpPort, o.raftPort, o.nodes)
+	}
+	if o.bucket != "" {
+		if err := bucketurl.Check(o.bucket); err != nil {
+			return fmt.Errorf("--bucket: %w", err)
+		}
+		if strings.HasPrefix(o.bucket, "mem:") && o.nodes > 1 {
+			return fmt.Errorf("--bucket %s: every node is a process of its own, and would have a bucket of its own", o.bucket)
+		}
+	}
+	return nil
+}
+
+func (o *devOptions) name(i int) string { return fmt.Sprintf("n%d", i+1) }
+func (o *devOptions) http(i int) string { return fmt.Sprintf("127.0.0.1:%d", o.httpPort+i) }
+func (o *devOptions) raft(i int) string { return fmt.Sprintf("127.0.0.1:%d", o.raftPort+i) }
+func (o *devOptions) log(i int) string  { return filepath.Join(o.dir, o.name(i), "log") }
+
+func (o *devOptions) servers() []string {
+	all := make([]string, o.nodes)
+	for i := range all {
+		all[i] = o.http(i)
+	}
+	return all
+}
+
+// serveArgs returns the command line of a node.
+func (o *devOptions) serveArgs(i int) []string {
+	peers := make([]string, o.nodes)
+	for p := range peers {
+		peers[p] = o.name(p) + "=" + o.http(p)
+	}
+	return append([]string{
+		"serve", "--stop-with-stdin",
+		"--name", o.name(i),
+		"--data", filepath.Join(o.dir, o.name(i)),
+		"--bucket", o.bucket,
+		"--http-addr", o.http(i),
+		"--raft-addr", o.raft(i),
+		"--peers", strings.Join(peers, ","),
+		// Other programs keep a laptop busy; long timeouts avoid needless elections.
+		"--raft-heartbeat", "1s", "--raft-election", "1s", "--raft-lease", "500ms",
+	}, o.serve...)
+}
+
+// makeDir makes the directory and, unless --bucket is given, the bucket in it.
+func (o *devOptions) makeDir() (cleanUp func(), err error) {
+	cleanUp = func() {}
+	if o.dir == "" {
+		if o.dir, err = os.MkdirTemp("", "osqueue-dev-"); err != nil {
+			return nil, fmt.Errorf("make a temporary directory: %w", err)
+		}
+		cleanUp = func() { _ = os.RemoveAll(o.dir) } // a leftover in the temporary directory does no harm
+	}
+	if o.dir, err = filepath.Abs(o.dir); err != nil {
+		return nil, err
+	}
+	for i := range o.nodes {
+		if err := os.MkdirAll(filepath.Join(o.dir, o.name(i)), 0o700); err != nil {
+			return nil, fmt.Errorf("make the node's directory: %w", err)
+		}
+	}
+	if o.bucket == "" {
+		o.bucket = "file://" + filepath.Join(o.dir, "bucket")
+	}
+	return cleanUp, nil
+}
+
+// portsFree returns an error that names the first port in use, before any node starts.
+func (o *devOptions) portsFree() error {
+	for i := range o.nodes {
+		for flag, addr := range map[string]string{"--http-port": o.http(i), "--raft-port": o.raft(i)} {
+			l, err := net.Listen("tcp", addr)
+			if err != nil {
+				return fmt.Errorf("%s is in use; is another dev cluster running? Choose other ports with %s", addr, flag)
+			}
+			_ = l.Close() // the listener only tested the port
+		}
+	}
+	return nil
+}

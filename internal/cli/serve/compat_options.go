@@ -1,0 +1,38 @@
+package serve
+
+import (
+	"fmt"
+
+	"github.com/spf13/pflag"
+
+	"osqueue/compat/osqueue"
+)
+
+// compatOptions are the flags of serve for clients of older systems and for browsers.
+type compatOptions struct {
+	origins      string
+	sockets      int
+	messageLimit int64
+
+	allowed osqueue.Origins // parsed from origins
+}
+
+func (o *compatOptions) bind(f *pflag.FlagSet) {
+	limits := osqueue.DefaultLimits()
+	f.StringVar(&o.origins, "cors-origins", osqueue.OriginsAny, "pages that may use the API in a browser: any, none, or origins like https://dash.example.test, comma separated")
+	f.IntVar(&o.sockets, "ws-connections", limits.Connections, "how many WebSockets there may be at once")
+	f.Int64Var(&o.messageLimit, "ws-message-limit", limits.MessageBytes, "largest message of a WebSocket, or of gRPC and Connect, in bytes")
+}
+
+func (o *compatOptions) complete() (err error) {
+	if o.allowed, err = osqueue.ParseOrigins(o.origins); err != nil {
+		return fmt.Errorf("--cors-origins: %w", err)
+	}
+	if o.sockets < 1 {
+		return fmt.Errorf("--ws-connections %d: must be at least 1", o.sockets)
+	}
+	if most := osqueue.DefaultLimits().MessageBytes; o.messageLimit < 1 || o.messageLimit > most {
+		return fmt.Errorf("--ws-message-limit %d: must lie between 1 and %d", o.messageLimit, most)
+	}
+	return nil
+}

@@ -1,0 +1,20 @@
+// Package serve has the command serve, which composes and runs one node of a cluster.
+//
+// The node's parts know nothing of each other: the bucket with its limits and its meter,
+// the raft node, the HTTP API, the contracts of legacy clients, metrics and profiles.
+// assemble starts them in one order and run stops them in an order that loses no request
+// (wire.go). server has the running parts (server.go).
+//
+//   - Flags: options.go, with pace.go for the rate and the cost of flushes and
+//     compat_options.go for legacy clients. A flag takes precedence over its environment
+//     variable (env.go), and that over the environment of the legacy broker
+//     (legacy_env.go). All settings are checked before anything starts.
+//   - A new node does not start on a bucket that ignores its conditions or does not
+//     answer. A node that has run before starts without the bucket and continues the check
+//     (bucket.go).
+//   - After a fatal error, or if a part hangs during the stop, the process exits within a
+//     bounded time (exit_guard.go).
+//
+// With the build tag faultclock the wall clock can be set wrong and the disk can hang, for
+// tests (clock_fault.go, disk_fault.go).
+package serve

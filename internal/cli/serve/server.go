@@ -1,0 +1,43 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"net"
+
+	"github.com/hashicorp/go-hclog"
+
+	"osqueue/api"
+	"osqueue/cluster"
+	"osqueue/compat/osqueue"
+	"osqueue/internal/inflight"
+	"osqueue/storage"
+	"osqueue/storage/throttle"
+)
+
+// server is a running node with all its parts, in the order of their start.
+type server struct {
+	log    hclog.Logger
+	bucket storage.Bucket
+	prove  func(context.Context) error // nil: the bucket has been probed
+	node   *cluster.Node
+	api    *api.Server
+	listen net.Listener
+	pprof  net.Listener // nil: no profiles are served
+
+	throttle *throttle.Bucket // bucket
+	inflight *inflight.Budget
+	original *osqueue.Handler // around api
+}
+
+// close undoes an assembly that failed before its node started.
+func (s *server) close() error {
+	errs := []error{s.listen.Close()}
+	if s.pprof != nil {
+		errs = append(errs, s.pprof.Close())
+	}
+	if s.bucket != nil {
+		errs = append(errs, s.bucket.Close())
+	}
+	return errors.Join(errs...)
+}
