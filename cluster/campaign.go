@@ -112,15 +112,6 @@ func (n *Node) asCandidate(adopted storage.Version) election.Candidate {
 	}
 }
 
-// clusterID returns the cluster's id in the log. Before the first broker it is computed
-// from raft's configuration and is the same on every node.
-func (n *Node) clusterID() string {
-	if id := n.replica.meta().Cluster; id != "" {
-		return id
-	}
-	return firstClusterID(n.raft.GetConfiguration().Configuration())
-}
-
 // takeOver acquires the document and begins a leader term. wasSet says that the queue's
 // time was set back just now.
 func (n *Node) takeOver(ctx context.Context, term uint64, seen election.Observed, me election.Candidate, wasSet bool) (*leaderTerm, time.Duration, error) {

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"osqueue/cluster/membership"
 	"osqueue/internal/sleep"
 
 	"github.com/hashicorp/raft"
@@ -118,7 +119,7 @@ func (n *Node) measureClocks(ctx context.Context) {
 	n.setVoters(config)
 	var wg sync.WaitGroup
 	for _, s := range config.Servers {
-		address := n.httpAddress(nodeName(s.ID))
+		address := n.members.HTTPAddress(membership.NodeName(s.ID))
 		if s.ID == n.id || s.Suffrage != raft.Voter || address == "" {
 			continue
 		}
@@ -135,7 +136,7 @@ func (n *Node) measureClocks(ctx context.Context) {
 // trip.
 func (n *Node) readClock(ctx context.Context, id raft.ServerID, address string) (r clockReading, ok bool) {
 	asked := time.Now()
-	who, err := n.ask(ctx, address)
+	who, err := n.peers.Ask(ctx, address)
 	trip := time.Since(asked)
 	if err != nil || who.ServerID != string(id) || who.ClockNs == 0 || trip > clockTripMax {
 		return r, false
@@ -155,9 +156,9 @@ func (n *Node) noteClock(id raft.ServerID, r clockReading) {
 	n.clocks.mu.Unlock()
 	switch {
 	case changed && wrong:
-		n.log.Error("the wall clocks of two nodes differ: check NTP on both", "other", nodeName(id), "other_ahead_by", offset.Round(time.Millisecond))
+		n.log.Error("the wall clocks of two nodes differ: check NTP on both", "other", membership.NodeName(id), "other_ahead_by", offset.Round(time.Millisecond))
 	case changed:
-		n.log.Info("the wall clocks of two nodes agree again", "other", nodeName(id), "other_ahead_by", offset.Round(time.Millisecond))
+		n.log.Info("the wall clocks of two nodes agree again", "other", membership.NodeName(id), "other_ahead_by", offset.Round(time.Millisecond))
 	}
 }
 

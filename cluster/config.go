@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"regexp"
 	"strings"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
 
 	"osqueue/cluster/flush"
+	"osqueue/cluster/membership"
 	"osqueue/cluster/snapshot"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
@@ -180,8 +181,6 @@ func DefaultConfig() Config {
 	}
 }
 
-var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
-
 // eventsKeptMax bounds Config.EventsKept.
 const eventsKeptMax = 4 << 20
 
@@ -236,7 +235,7 @@ func (c *Config) validateEvents() error {
 
 func (c *Config) validateNames() error {
 	var errs []error
-	if !namePattern.MatchString(c.Name) {
+	if !membership.ValidName(c.Name) {
 		errs = append(errs, fmt.Errorf("node name %q: use 1 to 63 letters, digits, '.', '_' or '-'", c.Name))
 	}
 	if c.DataDir == "" && c.RaftLog != RaftLogMemory {
@@ -312,6 +311,22 @@ func (c *Config) Warnings() []string {
 	return w
 }
 
+// HasRun reports whether a node has run on this configuration's data directory before.
+func (c *Config) HasRun() bool {
+	return membership.HasID(c.DataDir) && c.RaftLog != RaftLogMemory
+}
+
+// loadServerID returns the server id of the node.
+func loadServerID(cfg *Config) (raft.ServerID, error) {
+	if cfg.ground != nil {
+		return cfg.ground.id, nil
+	}
+	if cfg.RaftLog == RaftLogMemory {
+		return membership.RandomID(cfg.Name), nil
+	}
+	return membership.LoadID(cfg.DataDir, cfg.Name, cfg.witnessNew)
+}
+
 func (c *Config) raftAdvertise() string {
 	if c.RaftAdvertise != "" {
 		return c.RaftAdvertise
@@ -346,7 +361,7 @@ func ParsePeers(s string) ([]PeerAddr, error) {
 	var peers []PeerAddr
 	for _, part := range strings.Split(s, ",") {
 		name, addr, ok := strings.Cut(strings.TrimSpace(part), "=")
-		if _, _, err := net.SplitHostPort(addr); !ok || err != nil || !namePattern.MatchString(name) {
+		if _, _, err := net.SplitHostPort(addr); !ok || err != nil || !membership.ValidName(name) {
 			return nil, fmt.Errorf("peer %q: write name=host:port, the port being that of the HTTP API", part)
 		}
 		peers = append(peers, PeerAddr{Name: name, HTTP: addr})

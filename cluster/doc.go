@@ -91,9 +91,9 @@
 // # Members
 //
 // A node may join if the leader's --peers, or raft's configuration, contain its name. It
-// replaces an older server of that name only if that server is gone (membership.go). The
-// leader measures from its own requests when each member answered last and how much of the
-// log it has (transport.Outbound).
+// replaces an older server of that name only if that server is gone (package
+// cluster/membership). The leader measures from its own requests when each member answered
+// last and how much of the log it has (transport.Outbound).
 //
 // # Failure stance
 //

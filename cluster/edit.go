@@ -135,7 +135,7 @@ func (n *Node) keepCopy(ctx context.Context, raw []byte, why string) error {
 	if last := n.copied.Load(); last != nil && *last == sum {
 		return nil
 	}
-	key := fmt.Sprintf(archive.CopyPrefix+"%s-%s.json", n.replica.meta().LSN, randomID())
+	key := fmt.Sprintf(archive.CopyPrefix+"%s-%s.json", n.replica.meta().LSN, randomKey())
 	if w := n.cfg.Bucket.PutIfAbsent(ctx, key, raw); w.Outcome != storage.Committed {
 		return fmt.Errorf("keep a copy as %s: %s: %w", key, w.Outcome, w.Err)
 	}

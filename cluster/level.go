@@ -2,11 +2,8 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
-
-	"github.com/hashicorp/raft"
 
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
@@ -23,8 +20,6 @@ import (
 const (
 	// levelInterval is the time between two attempts to raise the level.
 	levelInterval = 2 * time.Second
-	// levelTimeout bounds one round of requests.
-	levelTimeout = time.Second
 )
 
 // highestLevel returns the highest level that this node allows its cluster to have.
@@ -33,66 +28,6 @@ func (c *Config) highestLevel() uint32 {
 		return c.FeatureLevel
 	}
 	return fsm.MaxLevel
-}
-
-// highestLevel returns the highest level that the node allows its cluster to have.
-func (i *Identity) highestLevel() uint32 {
-	known := max(i.KnownLevel, fsm.BaseLevel)
-	if i.HoldLevel != 0 {
-		return min(known, i.HoldLevel)
-	}
-	return known
-}
-
-// knows returns an error if the node's release does not know a level.
-func (i *Identity) knows(level uint32) error {
-	if known := max(i.KnownLevel, fsm.BaseLevel); known < level {
-		return fmt.Errorf("the cluster has feature level %d and node %q knows only up to %d: upgrade it first", level, i.Name, known)
-	}
-	return nil
-}
-
-// commonLevel returns the highest level that all servers of raft's configuration allow.
-// The error names a server that did not answer.
-func (n *Node) commonLevel(ctx context.Context) (uint32, error) {
-	ctx, cancel := context.WithTimeout(ctx, levelTimeout)
-	defer cancel()
-	servers := n.raft.GetConfiguration().Configuration().Servers
-	answers := make(chan error, len(servers))
-	levels := make([]uint32, len(servers))
-	for i, s := range servers {
-		go func() {
-			id, err := n.identityOf(ctx, string(s.ID))
-			levels[i] = id.highestLevel()
-			answers <- err
-		}()
-	}
-	var errs []error
-	for range servers {
-		errs = append(errs, <-answers)
-	}
-	level := n.cfg.highestLevel()
-	for _, l := range levels {
-		level = min(level, l)
-	}
-	return level, errors.Join(errs...)
-}
-
-// identityOf asks a server of raft's configuration for its identity. It returns an error
-// if another server answers in its place.
-func (n *Node) identityOf(ctx context.Context, serverID string) (Identity, error) {
-	if serverID == string(n.id) {
-		return n.Identity(), nil
-	}
-	address := n.httpAddress(nodeName(raft.ServerID(serverID)))
-	if address == "" {
-		return Identity{}, fmt.Errorf("the address of the HTTP API of %s is not known", serverID)
-	}
-	id, err := n.ask(ctx, address)
-	if err == nil && id.ServerID != serverID {
-		err = fmt.Errorf("%s answers as %s and not as %s", address, id.ServerID, serverID)
-	}
-	return id, err
 }
 
 // keepLevel raises the level as soon as all servers allow it, and returns when the level
@@ -119,7 +54,7 @@ func (r *leaderTerm) keepLevel(ctx context.Context) {
 // tryRaise raises the level if all servers allow a higher one. Otherwise it returns why
 // it does not.
 func (r *leaderTerm) tryRaise(ctx context.Context, level uint32) (why string) {
-	common, err := r.node.commonLevel(ctx)
+	common, err := r.node.members.CommonLevel(ctx)
 	if err != nil {
 		return err.Error()
 	}
@@ -145,7 +80,7 @@ func (n *Node) firstLevel(ctx context.Context) []*fsmpb.Mutation {
 	if meta.Lineage != "" {
 		return nil
 	}
-	level, err := n.commonLevel(ctx)
+	level, err := n.members.CommonLevel(ctx)
 	if err != nil || level <= meta.Level {
 		return nil
 	}

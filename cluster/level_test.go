@@ -28,7 +28,7 @@ func TestAnyNodeHoldsTheLevel(t *testing.T) {
 		}
 	})
 	leader := l.leader(nodes...)
-	level, err := leader.commonLevel(t.Context())
+	level, err := leader.members.CommonLevel(t.Context())
 	if err != nil || level != fsm.BaseLevel || leader.Status().Level != fsm.BaseLevel {
 		t.Fatalf("common level %d (%v), level %d", level, err, leader.Status().Level)
 	}
@@ -40,23 +40,11 @@ func TestAnyNodeHoldsTheLevel(t *testing.T) {
 	}
 
 	nodes[1].stop()
-	if _, err := l.leader(nodes[0], nodes[2]).commonLevel(t.Context()); err == nil {
+	if _, err := l.leader(nodes[0], nodes[2]).members.CommonLevel(t.Context()); err == nil {
 		t.Fatal("a server that does not answer counts as one that allows every level")
 	}
 	nodes[1] = l.again(nodes[1], nodes[1].cfg.DataDir, nil)
 	for _, n := range nodes {
 		l.eventually("the highest level on "+n.Name(), func() bool { return n.Status().Level == fsm.MaxLevel })
-	}
-}
-
-// TestIdentityWithoutLevels checks the identity of a release that knows no levels.
-func TestIdentityWithoutLevels(t *testing.T) {
-	old := Identity{Name: "n1"}
-	if old.highestLevel() != fsm.BaseLevel || old.knows(fsm.BaseLevel) != nil || old.knows(fsm.Level7) == nil {
-		t.Fatalf("highest level %d, level 7: %v", old.highestLevel(), old.knows(fsm.Level7))
-	}
-	held := Identity{Name: "n2", KnownLevel: fsm.MaxLevel, HoldLevel: fsm.BaseLevel}
-	if held.highestLevel() != fsm.BaseLevel || held.knows(fsm.Level7) != nil {
-		t.Fatalf("held: highest level %d, level 7: %v", held.highestLevel(), held.knows(fsm.Level7))
 	}
 }

@@ -1,15 +1,21 @@
 package cluster
 
 import (
+	"bytes"
+	"encoding/json"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
+	"osqueue/cluster/membership"
 	"osqueue/fsm"
 )
 
@@ -91,7 +97,7 @@ func TestSecondNodeOfALivingNameIsRefused(t *testing.T) {
 }
 
 func serverOf(ids []raft.ServerID, name string) raft.ServerID {
-	return ids[slices.IndexFunc(ids, func(id raft.ServerID) bool { return nodeName(id) == name })]
+	return ids[slices.IndexFunc(ids, func(id raft.ServerID) bool { return membership.NodeName(id) == name })]
 }
 
 // A name that the leader's --peers lack is a mistake: the node would remain a voter.
@@ -121,31 +127,8 @@ func TestReplacementAtAnotherAddress(t *testing.T) {
 	l.eventually("its vote", func() bool {
 		config := l.leader(slices.DeleteFunc(slices.Clone(all), func(m *member) bool { return m == lost })...).
 			raft.GetConfiguration().Configuration()
-		return len(config.Servers) == 3 && voter(config, back.id) && !voter(config, lost.id)
+		return len(config.Servers) == 3 && membership.Voter(config, back.id) && !membership.Voter(config, lost.id)
 	})
-}
-
-// A server at the new node's raft address whose HTTP address the leader does not know may
-// still run: raft's requests cannot tell the two apart.
-func TestServerOfUnknownHTTPAddressIsNotGone(t *testing.T) {
-	l := newLab(t)
-	all := l.start("n", 3, nil)
-	leader := l.leader(all...)
-	follower := all[slices.IndexFunc(all, func(m *member) bool { return m != leader })]
-	who := Identity{Name: "n9", ServerID: "n9~new", RaftAddress: "10.0.0.9:7080"}
-	for name, says := range map[string]string{
-		"n8": "belongs to node n8: give n9 an address of its own",
-		"n9": "n9 is not in the leader's --peers",
-	} {
-		old := raft.Server{ID: raft.ServerID(name + "~old"), Address: raft.ServerAddress(who.RaftAddress)}
-		if err := leader.isGone(t.Context(), old, who); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: %v, want %q", old.ID, err, says)
-		}
-	}
-	who.Name = follower.Name()
-	if err := leader.isGone(t.Context(), raft.Server{ID: follower.id, Address: "10.0.0.9:7080"}, who); err == nil {
-		t.Error("a running follower counts as gone")
-	}
 }
 
 // A join request for an identity that does not answer removes no voter and adds none.
@@ -155,13 +138,20 @@ func TestJoinOfNobody(t *testing.T) {
 	leader := l.leader(all...)
 	lost := all[slices.IndexFunc(all, func(m *member) bool { return m != leader })]
 	lost.stop()
-	l.eventually("silence of the node that was stopped", func() bool { return leader.out.Quiet(lost.id, leader.raft.CurrentTerm()) > leader.silenceMax() })
+	l.eventually("silence of the node that was stopped", func() bool {
+		return leader.out.Quiet(lost.id, leader.raft.CurrentTerm()) > max(10*leader.cfg.HeartbeatTimeout, 2*time.Second)
+	})
 	before := serverIDs(leader.raft.GetConfiguration().Configuration())
-	err := leader.admit(t.Context(), Identity{
+	body, err := json.Marshal(membership.Identity{
 		Name: lost.Name(), ServerID: lost.Name() + "~made-up", RaftAddress: "127.0.0.1:1", HTTPAddress: "127.0.0.1:1", KnownLevel: fsm.MaxLevel,
 	})
-	if err == nil || !strings.Contains(err.Error(), "127.0.0.1:1") {
-		t.Errorf("refused with %v", err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer := httptest.NewRecorder()
+	leader.PeerHandler().ServeHTTP(answer, httptest.NewRequest(http.MethodPost, PeerPath+"join", bytes.NewReader(body)))
+	if answer.Code != http.StatusConflict || !strings.Contains(answer.Body.String(), "127.0.0.1:1") {
+		t.Errorf("refused with %d %s", answer.Code, answer.Body)
 	}
 	if got := serverIDs(leader.raft.GetConfiguration().Configuration()); !slices.Equal(got, before) {
 		t.Errorf("the servers are %v, and were %v", got, before)

@@ -16,6 +16,7 @@ import (
 
 	"osqueue/cluster/flush"
 	"osqueue/cluster/inbox"
+	"osqueue/cluster/membership"
 	"osqueue/cluster/notify"
 	"osqueue/cluster/transport"
 	"osqueue/election"
@@ -28,6 +29,8 @@ type Node struct {
 	cfg       Config
 	log       hclog.Logger
 	id        raft.ServerID
+	peers     *membership.Peers
+	members   *membership.Members // set before raft receives requests
 	raft      *raft.Raft
 	net       transport.Transport
 	out       *transport.Outbound
@@ -55,7 +58,6 @@ type Node struct {
 	announcer announcer // used by the candidate's goroutine
 
 	kept       atomic.Pointer[fsm.LSN]    // no leader needs the log up to here for the bucket
-	named      atomic.Bool                // a peer's configuration contains this server
 	leaderTerm atomic.Pointer[leaderTerm] // set while this node answers writes
 	fence      atomic.Pointer[fenceState] // state of the fence, for Status
 
@@ -101,6 +103,7 @@ func Open(cfg Config) (*Node, error) {
 	}
 	n.clocks.seen, n.clocks.alarmed = make(map[raft.ServerID]clockReading), make(map[raft.ServerID]bool)
 	n.ctx, n.cancel = context.WithCancel(context.Background())
+	n.peers = newPeers(&cfg)
 	n.unflushed = flush.NewUnflushedLog(cfg.UnflushedBytes)
 	n.replica = newReplica(n.unflushed, n.die)
 	n.sums = n.replica.sums
@@ -113,10 +116,7 @@ func Open(cfg Config) (*Node, error) {
 	}
 	n.reads = groupcommit.New(groupcommit.Config[struct{}, struct{}]{Start: n.verifyLeader})
 	n.wg.Go(n.lead)
-	n.wg.Go(func() {
-		n.form()
-		n.watchMembership()
-	})
+	n.wg.Go(func() { n.members.Run(n.ctx) })
 	n.wg.Go(n.watchClocks)
 	n.wg.Go(n.sumStates)
 	return n, nil
@@ -163,8 +163,8 @@ func (n *Node) openRaft(dog *watchdog) (err error) {
 	if n.id, err = loadServerID(&n.cfg); err != nil {
 		return err
 	}
-	if fresh {
-		n.seed()
+	if fresh && n.cfg.RaftLog != RaftLogMemory {
+		n.peers.Seed(n.ctx, membership.SeedOptions{Bucket: n.cfg.Bucket, Dir: n.cfg.DataDir, Log: n.log})
 	}
 	if n.stores, err = openStores(&n.cfg, dog, n.snapshotOptions()); err != nil {
 		return err
@@ -188,8 +188,9 @@ func (n *Node) openRaft(dog *watchdog) (err error) {
 	if err != nil {
 		return errors.Join(fmt.Errorf("start raft: %w", err), n.net.Close(), n.stores.close())
 	}
+	n.members = n.newMembers()
 	in.Serve(n.raft)
-	n.wg.Go(func() { in.Relay(n.mayVote) })
+	n.wg.Go(func() { in.Relay(n.members.MayVote) })
 	if seen != nil {
 		n.wg.Go(func() { seen.run(n.down) })
 	}
@@ -206,19 +207,6 @@ func (n *Node) listen() (transport.Transport, error) {
 		return g.net, nil
 	}
 	return transport.Listen(n.cfg.RaftAddr, n.cfg.raftAdvertise(), n.log.Named("raft-net"))
-}
-
-// mayVote reports whether this server, and not only another one of its name, is in a
-// configuration: in the latest one of its log or, before the log has any, in that of a
-// peer. A server id is created with the data directory, so no vote or entry under this id
-// can have been lost.
-func (n *Node) mayVote() bool {
-	for _, s := range n.raft.GetConfiguration().Configuration().Servers {
-		if s.ID == n.id {
-			return true
-		}
-	}
-	return n.named.Load()
 }
 
 func (n *Node) raftConfig() *raft.Config {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"osqueue/cluster/membership"
 )
 
 // endsAsRemoved requires that a node reports on Fatal that it was removed.
@@ -11,7 +13,7 @@ func endsAsRemoved(t *testing.T, m *member) {
 	t.Helper()
 	select {
 	case err := <-m.Fatal():
-		if !errors.Is(err, errRemoved) {
+		if !errors.Is(err, membership.ErrRemoved) {
 			t.Errorf("it must stop for another reason: %v", err)
 		}
 	case <-time.After(30 * time.Second):
@@ -34,7 +36,7 @@ func TestARemovedNodeEnds(t *testing.T) {
 	l.eventually("a vote of all", func() bool {
 		for _, m := range all {
 			c := m.raft.GetConfiguration().Configuration()
-			if len(c.Servers) != 3 || !voter(c, m.id) {
+			if len(c.Servers) != 3 || !membership.Voter(c, m.id) {
 				return false
 			}
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"osqueue/cluster/membership"
 	"osqueue/fsm"
 )
 
@@ -19,27 +20,7 @@ func (n *Node) Leader() (address string, self bool) {
 	if id == "" || id == n.id {
 		return "", false
 	}
-	return n.leaderHTTP(), false
-}
-
-// leaderHTTP returns the HTTP address of raft's leader: the one that the leader
-// registered through the log, or else the one in --peers.
-func (n *Node) leaderHTTP() string {
-	_, id := n.raft.LeaderWithID()
-	if id == "" {
-		return ""
-	}
-	return n.httpAddress(nodeName(id))
-}
-
-func (n *Node) httpAddress(name string) string {
-	if name == n.cfg.Name {
-		return n.cfg.HTTPAdvertise
-	}
-	if b := n.replica.meta().Broker; b.Node == name {
-		return b.Address
-	}
-	return n.cfg.peerHTTP(name)
+	return n.members.LeaderHTTP(), false
 }
 
 // Now returns the queue's time in ms: the leader's clock on the active leader, and the
@@ -118,15 +99,15 @@ func (n *Node) describeRaft(s *Status) {
 	s.RaftState = state.String()
 	s.State = wireState(state, n.active() != nil)
 	_, leader := n.raft.LeaderWithID()
-	s.LeaderNode = nodeName(leader)
+	s.LeaderNode = membership.NodeName(leader)
 	s.LeaderAddress, _ = n.Leader()
 	for _, srv := range n.raft.GetConfiguration().Configuration().Servers {
-		name := nodeName(srv.ID)
+		name := membership.NodeName(srv.ID)
 		p := Peer{
 			Name:        name,
 			ServerID:    string(srv.ID),
 			RaftAddress: string(srv.Address),
-			HTTPAddress: n.httpAddress(name),
+			HTTPAddress: n.members.HTTPAddress(name),
 			Voter:       srv.Suffrage == raft.Voter,
 			Leader:      srv.ID == leader && leader != "",
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"osqueue/cluster/membership"
 	"osqueue/fsm"
 )
 
@@ -103,7 +104,7 @@ func TestWipedNodeRejoins(t *testing.T) {
 	})
 	l.eventually("its vote", func() bool {
 		config := leader.raft.GetConfiguration().Configuration()
-		return len(config.Servers) == 3 && voter(config, back.id) && !voter(config, lost.id)
+		return len(config.Servers) == 3 && membership.Voter(config, back.id) && !membership.Voter(config, lost.id)
 	})
 }
 
@@ -138,7 +139,7 @@ func TestWipedNodeDoesNotVote(t *testing.T) {
 	}
 	l.eventually("the wiped node to have a vote of its own", func() bool {
 		config := n.raft.GetConfiguration().Configuration()
-		return len(config.Servers) == 3 && voter(config, wiped.id) && wiped.WaitApplied(t.Context(), lsn) == nil
+		return len(config.Servers) == 3 && membership.Voter(config, wiped.id) && wiped.WaitApplied(t.Context(), lsn) == nil
 	})
 }
 

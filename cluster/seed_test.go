@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"osqueue/cluster/membership"
+
 	"github.com/hashicorp/raft"
 )
 
@@ -36,7 +38,7 @@ func TestNewNodeStartsFromTheBucket(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.eventually("its vote", func() bool {
-		return voter(leader.raft.GetConfiguration().Configuration(), back.id)
+		return membership.Voter(leader.raft.GetConfiguration().Configuration(), back.id)
 	})
 	if back.View().Hash() != leader.View().Hash() {
 		t.Fatal("the new node has another state than the leader")
@@ -57,7 +59,7 @@ func TestNewNodeWithoutASnapshotInTheBucket(t *testing.T) {
 		t.Fatal(err)
 	}
 	entry := raft.SnapshotMeta{Term: leader.raft.CurrentTerm(), Index: leader.raft.AppliedIndex()}
-	if err := back.vouched(t.Context(), leader.cfg.HTTPAdvertise, entry); err != nil {
+	if err := back.peers.Vouched(t.Context(), leader.cfg.HTTPAdvertise, entry); err != nil {
 		t.Errorf("the leader does not vouch for what it has applied: %v", err)
 	}
 	for _, m := range all {
@@ -67,16 +69,16 @@ func TestNewNodeWithoutASnapshotInTheBucket(t *testing.T) {
 		old := entry
 		old.Index = leader.View().LSN().Index
 		l.eventually("the follower to know what is committed", func() bool { return m.raft.CommitIndex() >= old.Index })
-		if err := back.vouched(t.Context(), m.cfg.HTTPAdvertise, old); err == nil {
+		if err := back.peers.Vouched(t.Context(), m.cfg.HTTPAdvertise, old); err == nil {
 			t.Error("a follower vouches: it may be one that was left behind with a history that is lost")
 		}
 	}
 	entry.Index += 1000
-	if err := back.vouched(t.Context(), leader.cfg.HTTPAdvertise, entry); err == nil {
+	if err := back.peers.Vouched(t.Context(), leader.cfg.HTTPAdvertise, entry); err == nil {
 		t.Error("the leader vouches for what its log never reached")
 	}
 	entry.Index, entry.Term = leader.raft.AppliedIndex(), entry.Term+7
-	if err := back.vouched(t.Context(), leader.cfg.HTTPAdvertise, entry); err == nil {
+	if err := back.peers.Vouched(t.Context(), leader.cfg.HTTPAdvertise, entry); err == nil {
 		t.Error("the leader vouches for a term that its log does not have")
 	}
 }

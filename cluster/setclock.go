@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"time"
 
+	"osqueue/cluster/membership"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 	"osqueue/internal/crontab"
@@ -42,10 +44,13 @@ type ClockSet struct {
 // request returns the request of the mutation. Clients cannot send such a key.
 func (c *ClockRequest) request() *fsmpb.Request {
 	if c.Key == "" {
-		c.Key = randomID()
+		c.Key = randomKey()
 	}
 	return &fsmpb.Request{Key: "\x00clock:" + c.Key, Fingerprint: strconv.AppendInt(nil, c.To, 10)}
 }
+
+// randomKey returns 64 random bits in hexadecimal.
+func randomKey() string { return fmt.Sprintf("%016x", rand.Uint64()) }
 
 // setClockRequest is a request that waits until the leader term has ended. done has
 // capacity 1.
@@ -216,8 +221,8 @@ const setClockPatience = 5 * time.Minute
 // serveSetClock serves POST clock/set, a request of an operator's tool.
 func (n *Node) serveSetClock(w http.ResponseWriter, r *http.Request) {
 	var req ClockRequest
-	if err := json.NewDecoder(io.LimitReader(r.Body, identityMax)).Decode(&req); err != nil {
-		writeJSON(w, http.StatusBadRequest, refusal{Message: err.Error()})
+	if err := json.NewDecoder(io.LimitReader(r.Body, membership.BodyMax)).Decode(&req); err != nil {
+		membership.WriteJSON(w, http.StatusBadRequest, membership.Refusal{Message: err.Error()})
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), setClockPatience)
@@ -225,13 +230,13 @@ func (n *Node) serveSetClock(w http.ResponseWriter, r *http.Request) {
 	set, err := n.SetClock(ctx, req)
 	switch {
 	case err == nil:
-		writeJSON(w, http.StatusOK, set)
+		membership.WriteJSON(w, http.StatusOK, set)
 	case errors.Is(err, ErrNotLeader):
-		writeJSON(w, http.StatusMisdirectedRequest, refusal{Message: err.Error(), Leader: n.leaderHTTP()})
+		membership.WriteJSON(w, http.StatusMisdirectedRequest, membership.Refusal{Message: err.Error(), Leader: n.members.LeaderHTTP()})
 	case errors.Is(err, ErrUnknown):
-		writeJSON(w, http.StatusServiceUnavailable, refusal{Message: err.Error()})
+		membership.WriteJSON(w, http.StatusServiceUnavailable, membership.Refusal{Message: err.Error()})
 	default:
-		writeJSON(w, http.StatusConflict, refusal{Message: err.Error()})
+		membership.WriteJSON(w, http.StatusConflict, membership.Refusal{Message: err.Error()})
 	}
 }
 
@@ -252,13 +257,13 @@ func AskToSetClock(ctx context.Context, client *http.Client, address string, c C
 		return set, true, err
 	}
 	defer resp.Body.Close()
-	body, err = io.ReadAll(io.LimitReader(resp.Body, identityMax))
+	body, err = io.ReadAll(io.LimitReader(resp.Body, membership.BodyMax))
 	switch {
 	case err != nil:
 		return set, true, err
 	case resp.StatusCode != http.StatusOK:
 		again = resp.StatusCode == http.StatusMisdirectedRequest || resp.StatusCode == http.StatusServiceUnavailable
-		return set, again, refused(address, resp.Status, body)
+		return set, again, membership.Refused(address, resp.Status, body)
 	}
 	return set, false, json.Unmarshal(body, &set)
 }

@@ -48,7 +48,7 @@ var (
 )
 
 func newSimDisk(name string, r *rand.Rand) *simDisk {
-	id := serverID(name, fmt.Sprintf("%016x", r.Uint64()))
+	id := raft.ServerID(fmt.Sprintf("%s~%016x", name, r.Uint64()))
 	return &simDisk{
 		id: id, witness: witnessed{Server: id}, r: rand.New(rand.NewPCG(r.Uint64(), 0)),
 		logs: make(map[uint64]*raft.Log), kv: make(map[string][]byte), numbers: make(map[string]uint64),

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"osqueue/cluster/membership"
 	"osqueue/storage"
 	"osqueue/storage/fault"
 )
@@ -424,7 +425,7 @@ func (s *simRun) loseDisk() func() string {
 			return ""
 		}
 		lead := s.a.active()
-		if lead == nil || voter(lead.raft.GetConfiguration().Configuration(), was.id) {
+		if lead == nil || membership.Voter(lead.raft.GetConfiguration().Configuration(), was.id) {
 			return ""
 		}
 		return n.name + " has a new identity and a vote"

@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"osqueue/cluster/flush"
+	"osqueue/cluster/membership"
 	"osqueue/fsm"
 	"osqueue/storage"
 )
@@ -329,11 +330,11 @@ func (c *simCluster) whole() string {
 		switch l := n.alive(); {
 		case l == nil:
 			return n.name + " is down"
-		case !voter(config, l.id):
+		case !membership.Voter(config, l.id):
 			return n.name + " has no vote"
 		case l.raft.CurrentTerm() != lead.raft.CurrentTerm():
 			return n.name + " is in another term"
-		case l.raft.AppliedIndex()+catchUpSlack < lead.raft.CommitIndex():
+		case l.raft.AppliedIndex()+64 < lead.raft.CommitIndex():
 			return n.name + " lags"
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"osqueue/cluster/membership"
 	"osqueue/cluster/snapshot"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
@@ -23,19 +24,6 @@ const (
 	// stateCheckPatience bounds how long the leader waits for nodes that do not answer.
 	stateCheckPatience = 30 * time.Second
 )
-
-// SumText is the checksum of a state in an Identity.
-type SumText struct {
-	LSN string `json:"lsn"`
-	Sum string `json:"sha256"`
-}
-
-func sumText(s fsm.StateSum) *SumText {
-	if s.LSN.IsZero() {
-		return nil
-	}
-	return &SumText{s.LSN.String(), hex.EncodeToString(s.Sum[:])}
-}
 
 // checkStates compares the states of the nodes every Config.StateCheck, until ctx ends.
 func (r *leaderTerm) checkStates(ctx context.Context) {
@@ -123,7 +111,7 @@ func (n *Node) askForSums(ctx context.Context, at fsm.LSN, c *collected) (silent
 		silent++
 		go func() {
 			a := answer{id: s.ID}
-			if id, err := n.identityOf(ctx, string(s.ID)); err == nil && id.State != nil && id.State.LSN == at.String() {
+			if id, err := n.members.IdentityOf(ctx, string(s.ID)); err == nil && id.State != nil && id.State.LSN == at.String() {
 				a.sum = id.State.Sum
 			}
 			answers <- a
@@ -197,7 +185,7 @@ func (r *leaderTerm) replaceForked(ctx context.Context) error {
 	r.flusher.Rewrite()
 	var errs []error
 	for _, id := range forked {
-		errs = append(errs, snapshot.Forget(ctx, r.node.cfg.Bucket, r.node.clusterID(), nodeName(raft.ServerID(id))))
+		errs = append(errs, snapshot.Forget(ctx, r.node.cfg.Bucket, r.node.clusterID(), membership.NodeName(raft.ServerID(id))))
 	}
 	return errors.Join(errs...)
 }

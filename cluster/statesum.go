@@ -11,6 +11,7 @@ import (
 
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/internal/durable"
 )
 
 // The nodes compare their states. The active leader puts a CheckState into the log every
@@ -192,7 +193,7 @@ func (n *Node) diverge(lsn fsm.LSN, why error) {
 	err := fmt.Errorf("%w: %w; %s", errForked, why, divergedAdvice(n.cfg.DataDir))
 	if n.onDisk() {
 		done := make(chan error, 1)
-		go func() { done <- writeFileSync(filepath.Join(n.cfg.DataDir, divergedFile), why.Error()+"\n") }()
+		go func() { done <- durable.WriteFile(filepath.Join(n.cfg.DataDir, divergedFile), why.Error()+"\n") }()
 		limit := time.NewTimer(divergedWrite)
 		defer limit.Stop()
 		select {

@@ -11,6 +11,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"osqueue/cluster/membership"
+	"osqueue/internal/durable"
+
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 )
@@ -115,12 +118,17 @@ func (w witnessed) encode() ([]byte, error) {
 func writeWitness(path string, w witnessed) error {
 	data, err := w.encode()
 	if err == nil {
-		err = writeFileSync(path, string(data))
+		err = durable.WriteFile(path, string(data))
 	}
 	if err != nil {
 		return fmt.Errorf("write the witness of the raft log: %w", err)
 	}
 	return nil
+}
+
+// witnessNew writes the witness of a new server, whose log is empty.
+func (c *Config) witnessNew(id raft.ServerID) error {
+	return writeWitness(filepath.Join(c.DataDir, witnessFile), witnessed{Server: id})
 }
 
 // openWitness compares the log of a data directory with its witness, and begins to
@@ -139,7 +147,7 @@ func openWitness(cfg *Config, id raft.ServerID, s *stores) (*witness, raft.Serve
 		return nil, id, fmt.Errorf("%w: %w", err, lostError(cfg.DataDir))
 	case said == nil && has == witnessed{Server: id}:
 		cfg.Logger.Warn("the data directory has an identity and no raft log: this node joins as a new one", "was", id)
-		if id, err = newInstance(cfg, filepath.Join(cfg.DataDir, instanceFile)); err != nil {
+		if id, err = membership.NewID(cfg.DataDir, cfg.Name, cfg.witnessNew); err != nil {
 			return nil, id, err
 		}
 		has.Server = id

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"osqueue/cluster/membership"
+
 	"github.com/hashicorp/raft"
 )
 
@@ -68,7 +70,7 @@ func TestANodeWhoseLogIsGoneDoesNotStart(t *testing.T) {
 			// The advice in the error message works.
 			back := l.again(n, t.TempDir(), nil)
 			l.eventually("the new member to have the job and a vote", func() bool {
-				return back.Job("a") != nil && voter(leader.raft.GetConfiguration().Configuration(), back.id)
+				return back.Job("a") != nil && membership.Voter(leader.raft.GetConfiguration().Configuration(), back.id)
 			})
 		})
 	}
@@ -103,7 +105,7 @@ func TestALogThatAnEarlierReleaseCutIsTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	n = l.again(n, n.cfg.DataDir, nil)
-	l.eventually("a vote", func() bool { return voter(leader.raft.GetConfiguration().Configuration(), n.id) })
+	l.eventually("a vote", func() bool { return membership.Voter(leader.raft.GetConfiguration().Configuration(), n.id) })
 	l.eventually("the job", func() bool { return n.Job("a") != nil })
 }
 
@@ -125,7 +127,7 @@ func TestADataDirectoryWithoutAWitness(t *testing.T) {
 		if (n.id != was) != lost {
 			t.Fatalf("its log is lost: %v; it was %s and is %s", lost, was, n.id)
 		}
-		l.eventually("a vote", func() bool { return voter(leader.raft.GetConfiguration().Configuration(), n.id) })
+		l.eventually("a vote", func() bool { return membership.Voter(leader.raft.GetConfiguration().Configuration(), n.id) })
 		if l.witnessOf(n).Server != n.id {
 			t.Fatalf("the witness is %v", l.witnessOf(n))
 		}

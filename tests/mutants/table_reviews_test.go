@@ -34,7 +34,7 @@ var reviewed = []defect{
 		Bug: "b.Version = max(MaxLevel, levelOfEntry(b))",
 	}, check{pkg: "fsm", test: "TestEntriesHaveTheLowestVersion"}},
 	{"R3 level", mutants.Mutant{
-		Name: "the level that another node holds does not count", File: "cluster/level.go",
+		Name: "the level that another node holds does not count", File: "cluster/membership/members.go",
 		Old: "\t\tlevel = min(level, l)\n",
 		Bug: "\t\tlevel = max(level, l)\n",
 	}, check{pkg: "cluster", test: "TestAnyNodeHoldsTheLevel"}},
@@ -122,17 +122,17 @@ var reviewed = []defect{
 
 	// Members and disks.
 	{"R7 members", mutants.Mutant{
-		Name: "a living node is replaced by one of its name", File: "cluster/membership.go",
+		Name: "a living node is replaced by one of its name", File: "cluster/membership/admit.go",
 		Old: "\t\tif err := n.isGone(ctx, s, who); err != nil {\n",
 		Bug: "\t\tif err := n.isGone(ctx, s, who); err != nil && false {\n",
 	}, check{pkg: "cluster", test: "TestSecondNodeOfALivingNameIsRefused"}},
 	{"X6 members", mutants.Mutant{
-		Name: "a node that nobody announced gets a vote", File: "cluster/membership.go",
+		Name: "a node that nobody announced gets a vote", File: "cluster/membership/admit.go",
 		Old: "\tif !known {\n",
 		Bug: "\tif !known && false {\n",
 	}, check{pkg: "cluster", test: "TestUnknownNameIsRefused"}},
 	{"R7 members", mutants.Mutant{
-		Name: "a node that was removed runs on", File: "cluster/removed.go",
+		Name: "a node that was removed runs on", File: "cluster/membership/removed.go",
 		Old: "\t\tcase known && member:\n\t\t\tfound++\n",
 		Bug: "\t\tcase known && member:\n",
 	}, check{pkg: "cluster", test: "TestARemovedNodeEnds"}},
@@ -148,10 +148,10 @@ var reviewed = []defect{
 		Bug: "if w := g.witness; w != nil && to >= w.last.Load() && false {",
 	}, check{pkg: "cluster", test: "TestTheWitnessIsLoweredBeforeTheLogIs"}},
 	{"X13 identity", mutants.Mutant{
-		Name: "a damaged identity is another node's", File: "cluster/identity.go",
+		Name: "a damaged identity is another node's", File: "cluster/membership/serverid.go",
 		Old: "found && namePattern.MatchString(name) && instancePattern.MatchString(instance)",
 		Bug: `true || found && instancePattern.MatchString(instance) && name != ""`,
-	}, check{pkg: "cluster", test: "TestDamagedIdentity"}},
+	}, check{pkg: "cluster/membership", test: "TestDamagedIdentity"}},
 
 	// Bytes and overload.
 	{"R8 bytes", mutants.Mutant{

@@ -1,8 +1,10 @@
-package cluster
+package membership
 
 import (
 	"strings"
 	"testing"
+
+	"github.com/hashicorp/raft"
 )
 
 func TestPlanFormation(t *testing.T) {
@@ -44,4 +46,11 @@ func TestFirstClusterIDDependsOnTheServersOnly(t *testing.T) {
 	if b := firstClusterID(servers("n1~a", "n2~c")); a == b {
 		t.Error("two clusters share an id")
 	}
+}
+
+func servers(ids ...string) (c raft.Configuration) {
+	for _, id := range ids {
+		c.Servers = append(c.Servers, raft.Server{ID: raft.ServerID(id), Address: raft.ServerAddress(id)})
+	}
+	return c
 }

@@ -1,4 +1,4 @@
-package cluster
+package membership
 
 import (
 	"context"
@@ -12,22 +12,28 @@ import (
 	"github.com/hashicorp/raft"
 )
 
+// errNotLeader is the answer of a node that is not raft's leader.
+var errNotLeader = errors.New("this node is not the active leader")
+
+// changeTimeout bounds how long raft may take to accept one change of the configuration.
+const changeTimeout = 10 * time.Second
+
 // admit adds a node to the cluster. It removes the server that had the node's name or
 // address, adds the node without a vote, waits until it has caught up, and gives it a
-// vote. Each step may be repeated. It returns ErrNotLeader if this node is not raft's
+// vote. Each step may be repeated. It returns errNotLeader if this node is not raft's
 // leader.
-func (n *Node) admit(ctx context.Context, who Identity) error {
+func (n *Members) admit(ctx context.Context, who Identity) error {
 	if n.raft.State() != raft.Leader {
-		return ErrNotLeader
+		return errNotLeader
 	}
-	if !namePattern.MatchString(who.Name) || nodeName(raft.ServerID(who.ServerID)) != who.Name || who.RaftAddress == "" {
+	if !namePattern.MatchString(who.Name) || NodeName(raft.ServerID(who.ServerID)) != who.Name || who.RaftAddress == "" {
 		return errors.New("the identity is not complete")
 	}
-	if err := who.knows(n.replica.meta().Level); err != nil {
+	if err := who.knows(n.do.Meta().Level); err != nil {
 		return err
 	}
 	config := n.raft.GetConfiguration().Configuration()
-	if voter(config, raft.ServerID(who.ServerID)) {
+	if Voter(config, raft.ServerID(who.ServerID)) {
 		return nil
 	}
 	if err := n.expected(ctx, config, who); err != nil {
@@ -37,20 +43,21 @@ func (n *Node) admit(ctx context.Context, who Identity) error {
 		return err
 	}
 	id, address := raft.ServerID(who.ServerID), raft.ServerAddress(who.RaftAddress)
-	if err := n.await(ctx, n.raft.AddNonvoter(id, address, 0, applyTimeout)); err != nil {
+	if err := n.do.Await(ctx, n.raft.AddNonvoter(id, address, 0, changeTimeout)); err != nil {
 		return fmt.Errorf("add %s as a non-voter: %w", id, err)
 	}
 	if err := n.awaitCatchUp(ctx, who); err != nil {
 		return err
 	}
-	if err := n.await(ctx, n.raft.AddVoter(id, address, 0, applyTimeout)); err != nil {
+	if err := n.do.Await(ctx, n.raft.AddVoter(id, address, 0, changeTimeout)); err != nil {
 		return fmt.Errorf("give %s a vote: %w", id, err)
 	}
 	n.log.Info("a node joined the cluster", "server", id)
 	return nil
 }
 
-func voter(c raft.Configuration, id raft.ServerID) bool {
+// Voter reports whether a server has a vote in a configuration.
+func Voter(c raft.Configuration, id raft.ServerID) bool {
 	for _, s := range c.Servers {
 		if s.ID == id {
 			return s.Suffrage == raft.Voter
@@ -61,10 +68,10 @@ func voter(c raft.Configuration, id raft.ServerID) bool {
 
 // removePredecessors removes the servers that the new node replaces. It removes none and
 // returns an error if one of them may still be running.
-func (n *Node) removePredecessors(ctx context.Context, c raft.Configuration, who Identity) error {
+func (n *Members) removePredecessors(ctx context.Context, c raft.Configuration, who Identity) error {
 	var before []raft.Server
 	for _, s := range c.Servers {
-		same := nodeName(s.ID) == who.Name || string(s.Address) == who.RaftAddress
+		same := NodeName(s.ID) == who.Name || string(s.Address) == who.RaftAddress
 		if !same || string(s.ID) == who.ServerID {
 			continue
 		}
@@ -74,7 +81,7 @@ func (n *Node) removePredecessors(ctx context.Context, c raft.Configuration, who
 		before = append(before, s)
 	}
 	for _, s := range before {
-		if err := n.await(ctx, n.raft.RemoveServer(s.ID, 0, applyTimeout)); err != nil {
+		if err := n.do.Await(ctx, n.raft.RemoveServer(s.ID, 0, changeTimeout)); err != nil {
 			return fmt.Errorf("remove %s, which %s replaces: %w", s.ID, who.ServerID, err)
 		}
 		n.log.Warn("removed a server that is gone; another one of its name replaces it", "server", s.ID, "by", who.ServerID)
@@ -85,15 +92,15 @@ func (n *Node) removePredecessors(ctx context.Context, c raft.Configuration, who
 // expected returns an error if the operator has not named the new node in --peers and the
 // cluster does not have a server of that name, or if the node does not answer at its HTTP
 // address with the same server id.
-func (n *Node) expected(ctx context.Context, c raft.Configuration, who Identity) error {
-	known := n.cfg.peerHTTP(who.Name) != "" || slices.ContainsFunc(c.Servers, func(s raft.Server) bool {
-		return nodeName(s.ID) == who.Name
+func (n *Members) expected(ctx context.Context, c raft.Configuration, who Identity) error {
+	known := n.peers.HTTP(who.Name) != "" || slices.ContainsFunc(c.Servers, func(s raft.Server) bool {
+		return NodeName(s.ID) == who.Name
 	})
 	if !known {
 		return fmt.Errorf("node %s is not in the leader's --peers: check its --name; to add a node, "+
 			"first restart the nodes of the cluster with it in their --peers, one by one", who.Name)
 	}
-	id, err := n.ask(ctx, who.HTTPAddress)
+	id, err := n.peers.Ask(ctx, who.HTTPAddress)
 	if err != nil {
 		return fmt.Errorf("node %s does not answer at its HTTP address: %w", who.Name, err)
 	}
@@ -108,14 +115,14 @@ func (n *Node) expected(ctx context.Context, c raft.Configuration, who Identity)
 // there, the answers to the leader's raft requests count, unless s has the new node's raft
 // address: raft does not address a server by its id, so the new node may have answered.
 // isGone returns an error if it cannot be known whether s still runs.
-func (n *Node) isGone(ctx context.Context, s raft.Server, who Identity) error {
-	name := nodeName(s.ID)
+func (n *Members) isGone(ctx context.Context, s raft.Server, who Identity) error {
+	name := NodeName(s.ID)
 	running := fmt.Errorf("node %s is running as %s at %s: stop it for good before another node takes its name, "+
 		"or give the new one a name and address of its own", name, s.ID, s.Address)
 	sameAddress := string(s.Address) == who.RaftAddress
-	address := n.cfg.peerHTTP(name)
+	address := n.peers.HTTP(name)
 	switch {
-	case s.ID == n.id:
+	case s.ID == n.cfg.ID:
 		return running
 	case name != who.Name:
 		return fmt.Errorf("raft address %s belongs to node %s: give %s an address of its own", s.Address, name, who.Name)
@@ -124,7 +131,7 @@ func (n *Node) isGone(ctx context.Context, s raft.Server, who Identity) error {
 			"restart the nodes of the cluster with it in their --peers, one by one", s.ID, name)
 	}
 	if address != "" {
-		id, err := n.ask(ctx, address)
+		id, err := n.peers.Ask(ctx, address)
 		switch {
 		case err == nil && id.ServerID == string(s.ID):
 			return running
@@ -135,7 +142,7 @@ func (n *Node) isGone(ctx context.Context, s raft.Server, who Identity) error {
 				s.ID, address, who.ServerID, err)
 		}
 	}
-	if n.out.Quiet(s.ID, n.raft.CurrentTerm()) < n.silenceMax() {
+	if n.do.Quiet(s.ID, n.raft.CurrentTerm()) < n.silenceMax() {
 		return running
 	}
 	return nil
@@ -143,15 +150,15 @@ func (n *Node) isGone(ctx context.Context, s raft.Server, who Identity) error {
 
 // silenceMax returns how long a server that is to be replaced must not have answered the
 // leader.
-func (n *Node) silenceMax() time.Duration { return max(10*n.cfg.HeartbeatTimeout, 2*time.Second) }
+func (n *Members) silenceMax() time.Duration { return max(10*n.cfg.HeartbeatTimeout, 2*time.Second) }
 
 // catchUpSlack is how many entries a new node may lag when it gets its vote.
 const catchUpSlack = 64
 
 // awaitCatchUp waits until the new node has the log, by the leader's measurements.
-func (n *Node) awaitCatchUp(ctx context.Context, who Identity) error {
+func (n *Members) awaitCatchUp(ctx context.Context, who Identity) error {
 	for {
-		if _, index := n.out.Progress(raft.ServerID(who.ServerID)); index > 0 && index+catchUpSlack >= n.raft.CommitIndex() {
+		if _, index := n.do.Progress(raft.ServerID(who.ServerID)); index > 0 && index+catchUpSlack >= n.raft.CommitIndex() {
 			return nil
 		}
 		if !sleep.For(ctx, 50*time.Millisecond) {

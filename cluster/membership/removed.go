@@ -1,6 +1,7 @@
-package cluster
+package membership
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -18,19 +19,20 @@ const (
 	removedLooks = 3 // checks in a row that must find this node removed: the removal may not be committed yet
 )
 
-var errRemoved = errors.New("this node was removed from the cluster: if another node has taken its place, leave it stopped; " +
+// ErrRemoved means that the node was removed from the cluster.
+var ErrRemoved = errors.New("this node was removed from the cluster: if another node has taken its place, leave it stopped; " +
 	"to have it join again, delete its data directory and start it again")
 
-// watchMembership ends the node once it is no longer a member. It starts when the node
+// watch ends the node once it is no longer a member. It starts when the node
 // has a vote.
-func (n *Node) watchMembership() {
+func (n *Members) watch(ctx context.Context) {
 	found, member := 0, n.configured(n.raft.GetConfiguration().Configuration())
-	for sleep.For(n.ctx, removedLook) {
-		switch in, known := n.ownMembership(); {
-		case n.ctx.Err() != nil:
+	for sleep.For(ctx, removedLook) {
+		switch in, known := n.ownMembership(ctx); {
+		case ctx.Err() != nil:
 			return
 		case n.raft.State() == raft.Shutdown: // raft stops in a leader that is not in the configuration
-			n.die(errRemoved)
+			n.do.Removed(ErrRemoved)
 			return
 		case known && in:
 			found, member = 0, true
@@ -38,7 +40,7 @@ func (n *Node) watchMembership() {
 			found++
 		}
 		if found == removedLooks {
-			n.die(errRemoved)
+			n.do.Removed(ErrRemoved)
 			return
 		}
 	}
@@ -49,7 +51,7 @@ func (n *Node) watchMembership() {
 // log decide. This node's log alone does not prove a removal: raft takes the
 // configuration of a snapshot that it installs, which may be older than the entries that
 // follow. known is false if no peer can decide.
-func (n *Node) ownMembership() (in, known bool) {
+func (n *Members) ownMembership(ctx context.Context) (in, known bool) {
 	config := n.raft.GetConfiguration().Configuration()
 	if len(config.Servers) == 0 {
 		return false, false
@@ -58,13 +60,13 @@ func (n *Node) ownMembership() (in, known bool) {
 	if _, leader := n.raft.LeaderWithID(); leader != "" && configured {
 		return true, true
 	}
-	last, cluster := n.raft.LastIndex(), n.clusterID()
-	peers, _ := n.askPeers(n.ctx) // peers that do not answer are skipped
+	last, cluster := n.raft.LastIndex(), n.ClusterID()
+	peers, _ := n.peers.AskAll(ctx) // peers that do not answer are skipped
 	removed := false
 	for _, p := range peers {
 		switch {
 		case p.Empty || p.Cluster != cluster:
-		case p.member(string(n.id)):
+		case p.member(string(n.cfg.ID)):
 			return true, true
 		case p.Applied >= last:
 			removed = true
@@ -73,9 +75,9 @@ func (n *Node) ownMembership() (in, known bool) {
 	return configured && !removed, configured || removed
 }
 
-func (n *Node) configured(c raft.Configuration) bool {
+func (n *Members) configured(c raft.Configuration) bool {
 	for _, s := range c.Servers {
-		if s.ID == n.id {
+		if s.ID == n.cfg.ID {
 			return true
 		}
 	}

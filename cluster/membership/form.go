@@ -1,4 +1,4 @@
-package cluster
+package membership
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -27,11 +28,11 @@ const (
 )
 
 // form runs until this node has a vote in a cluster.
-func (n *Node) form() {
+func (n *Members) form(ctx context.Context) {
 	var told repeats.Filter
 	for {
-		done, err := n.tryForm(n.ctx)
-		if done || n.ctx.Err() != nil {
+		done, err := n.tryForm(ctx)
+		if done || ctx.Err() != nil {
 			return
 		}
 		if err == nil {
@@ -40,7 +41,7 @@ func (n *Node) form() {
 		if _, due := told.Due(err.Error()); due {
 			n.log.Info("waiting for the cluster to form", "reason", err)
 		}
-		if !sleep.For(n.ctx, formRetry) {
+		if !sleep.For(ctx, formRetry) {
 			return
 		}
 	}
@@ -49,17 +50,17 @@ func (n *Node) form() {
 // tryForm asks the peers once for their identity, and bootstraps or asks to join if that
 // is due. It returns true when this node has a vote or has bootstrapped, and an error
 // that says why it waits.
-func (n *Node) tryForm(ctx context.Context) (done bool, err error) {
-	if voter(n.raft.GetConfiguration().Configuration(), n.id) {
+func (n *Members) tryForm(ctx context.Context) (done bool, err error) {
+	if Voter(n.raft.GetConfiguration().Configuration(), n.cfg.ID) {
 		return true, nil
 	}
-	peers, err := n.askPeers(ctx)
+	peers, err := n.peers.AskAll(ctx)
 	for _, p := range peers {
-		if p.member(string(n.id)) {
+		if p.member(string(n.cfg.ID)) {
 			n.named.Store(true)
 		}
 	}
-	switch plan, reason := planFormation(n.Identity(), peers, len(n.cfg.Peers)); plan {
+	switch plan, reason := planFormation(n.Identity(), peers, n.cfg.Expected); plan {
 	case formBootstrap:
 		return n.bootstrap(append(peers, n.Identity()))
 	case formJoin:
@@ -101,7 +102,7 @@ func planFormation(me Identity, peers []Identity, expected int) (plan formation,
 	return formBootstrap, ""
 }
 
-func (n *Node) bootstrap(members []Identity) (done bool, err error) {
+func (n *Members) bootstrap(members []Identity) (done bool, err error) {
 	sort.Slice(members, func(i, j int) bool { return members[i].Name < members[j].Name })
 	var c raft.Configuration
 	for _, m := range members {
@@ -122,8 +123,28 @@ func (n *Node) bootstrap(members []Identity) (done bool, err error) {
 	return true, nil
 }
 
-// empty reports whether this node has never been part of a cluster.
-func (n *Node) empty() bool { return n.raft.LastIndex() == 0 }
+// askToJoin asks the peers, and the leader that they name, to admit this node.
+func (n *Members) askToJoin(ctx context.Context, peers []Identity) error {
+	var addresses []string
+	for _, p := range peers {
+		if !p.Empty {
+			addresses = append(addresses, p.HTTPAddress)
+		}
+	}
+	var errs []error
+	for i := 0; i < len(addresses); i++ {
+		err := n.peers.join(ctx, addresses[i], n.Identity())
+		if err == nil {
+			return nil
+		}
+		errs = append(errs, err)
+		var r *refusedError
+		if errors.As(err, &r) && r.leader != "" && !slices.Contains(addresses, r.leader) && len(addresses) <= len(peers) {
+			addresses = append(addresses, r.leader)
+		}
+	}
+	return errors.Join(errs...)
+}
 
 // firstClusterID returns the id of a cluster that has had no broker yet. Server ids
 // contain random instances, so no two clusters have the same one.

@@ -1,0 +1,54 @@
+package cluster
+
+import (
+	"net/http"
+
+	"osqueue/cluster/membership"
+	"osqueue/cluster/snapshot"
+)
+
+// PeerPath is the path under which PeerHandler is to be mounted.
+const PeerPath = membership.Path
+
+// PeerHandler serves the requests of other nodes, under PeerPath.
+func (n *Node) PeerHandler() http.Handler {
+	mux := http.NewServeMux()
+	n.members.Serve(mux)
+	mux.HandleFunc("POST "+PeerPath+"clock/set", n.serveSetClock)
+	return mux
+}
+
+func newPeers(cfg *Config) *membership.Peers {
+	named := make([]membership.Peer, len(cfg.Peers))
+	for i, p := range cfg.Peers {
+		named[i] = membership.Peer(p)
+	}
+	return membership.NewPeers(cfg.Name, named, cfg.Client)
+}
+
+func (n *Node) newMembers() *membership.Members {
+	return membership.New(membership.Config{
+		ID:               n.id,
+		Name:             n.cfg.Name,
+		RaftAddress:      string(n.net.LocalAddr()),
+		HTTPAddress:      n.cfg.HTTPAdvertise,
+		FeatureLevel:     n.cfg.FeatureLevel,
+		HeartbeatTimeout: n.cfg.HeartbeatTimeout,
+		Expected:         len(n.cfg.Peers),
+		Clock:            n.cfg.Clock,
+		Peers:            n.peers,
+		Raft:             n.raft,
+		Log:              n.log,
+	}, membership.Effects{
+		Meta:     n.replica.meta,
+		State:    n.sums.latest,
+		Agrees:   func(commit, term, index uint64) bool { return snapshot.Agrees(n.stores.log, commit, term, index) },
+		Await:    n.await,
+		Progress: n.out.Progress,
+		Quiet:    n.out.Quiet,
+		Removed:  n.die,
+	})
+}
+
+// clusterID returns the id of the cluster.
+func (n *Node) clusterID() string { return n.members.ClusterID() }

@@ -1,0 +1,185 @@
+package membership
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+
+	"osqueue/fsm"
+)
+
+// Config is the configuration of Members. All fields are required.
+type Config struct {
+	ID               raft.ServerID
+	Name             string
+	RaftAddress      string // that the other nodes dial
+	HTTPAddress      string // that the other nodes and clients dial
+	FeatureLevel     uint32 // level to which the operator holds the cluster; 0: the highest of this release
+	HeartbeatTimeout time.Duration
+	Expected         int // number of nodes in --peers
+	Clock            func() time.Time
+	Peers            *Peers
+	Raft             *raft.Raft
+	Log              hclog.Logger
+}
+
+// Effects are the functions of the node that Members calls. It calls them from any
+// goroutine, and holds no lock.
+type Effects struct {
+	// Meta returns the metadata of the applied state. It takes the replica's read lock.
+	Meta func() fsm.Meta
+	// State returns the newest checksum of this node's state; zero: none.
+	State func() fsm.StateSum
+	// Agrees reports whether the log of this node, up to the committed entry commit,
+	// continues after an entry.
+	Agrees func(commit, term, index uint64) bool
+	// Await waits for a future of raft, until ctx or raft ends.
+	Await func(ctx context.Context, f raft.Future) error
+	// Progress returns when a server answered the leader last (the zero time: never) and
+	// the index up to which it is known to have the log.
+	Progress func(id raft.ServerID) (heard time.Time, index uint64)
+	// Quiet returns for how long a server has not answered this node as the leader of a
+	// term.
+	Quiet func(id raft.ServerID, term uint64) time.Duration
+	// Removed ends the node, because it is no longer a member. Run calls it at most once.
+	Removed func(error)
+}
+
+// Members is a node's view of its cluster's members, and its own membership. Its methods
+// are safe for concurrent use.
+type Members struct {
+	cfg   Config
+	do    Effects
+	raft  *raft.Raft
+	peers *Peers
+	log   hclog.Logger
+	named atomic.Bool // a peer's configuration contains this server
+}
+
+// New returns the members of the cluster of a node whose raft runs.
+func New(cfg Config, do Effects) *Members {
+	return &Members{cfg: cfg, do: do, raft: cfg.Raft, peers: cfg.Peers, log: cfg.Log}
+}
+
+// Run forms the cluster or joins it, and then ends the node when it is no longer a
+// member. It runs until ctx ends.
+func (n *Members) Run(ctx context.Context) {
+	n.form(ctx)
+	n.watch(ctx)
+}
+
+// Identity returns the identity of this node.
+func (n *Members) Identity() Identity {
+	id := Identity{
+		Name:        n.cfg.Name,
+		ServerID:    string(n.cfg.ID),
+		RaftAddress: n.cfg.RaftAddress,
+		HTTPAddress: n.cfg.HTTPAddress,
+		Empty:       n.raft.LastIndex() == 0, // it has never been part of a cluster
+		Applied:     n.raft.AppliedIndex(),
+		Cluster:     n.do.Meta().Cluster,
+		KnownLevel:  fsm.MaxLevel,
+		HoldLevel:   n.cfg.FeatureLevel,
+		ClockNs:     n.cfg.Clock().UnixNano(),
+		State:       sumText(n.do.State()),
+	}
+	for _, s := range n.raft.GetConfiguration().Configuration().Servers {
+		id.Members = append(id.Members, string(s.ID))
+	}
+	return id
+}
+
+// MayVote reports whether this server, and not only another one of its name, is in a
+// configuration: in the latest one of its log or, before the log has any, in that of a
+// peer. A server id is created with the data directory, so no vote or entry under this id
+// can have been lost.
+func (n *Members) MayVote() bool {
+	for _, s := range n.raft.GetConfiguration().Configuration().Servers {
+		if s.ID == n.cfg.ID {
+			return true
+		}
+	}
+	return n.named.Load()
+}
+
+// LeaderHTTP returns the HTTP address of raft's leader: the one that the leader
+// registered through the log, or else the one in --peers.
+func (n *Members) LeaderHTTP() string {
+	_, id := n.raft.LeaderWithID()
+	if id == "" {
+		return ""
+	}
+	return n.HTTPAddress(NodeName(id))
+}
+
+// HTTPAddress returns the HTTP address of a node by name, or "" if it is not known.
+func (n *Members) HTTPAddress(name string) string {
+	if name == n.cfg.Name {
+		return n.cfg.HTTPAddress
+	}
+	if b := n.do.Meta().Broker; b.Node == name {
+		return b.Address
+	}
+	return n.peers.HTTP(name)
+}
+
+// ClusterID returns the cluster's id in the log. Before the first broker it is computed
+// from raft's configuration and is the same on every node.
+func (n *Members) ClusterID() string {
+	if id := n.do.Meta().Cluster; id != "" {
+		return id
+	}
+	return firstClusterID(n.raft.GetConfiguration().Configuration())
+}
+
+// levelTimeout bounds one round of requests for the level.
+const levelTimeout = time.Second
+
+// CommonLevel returns the highest level that all servers of raft's configuration allow.
+// The error names a server that did not answer.
+func (n *Members) CommonLevel(ctx context.Context) (uint32, error) {
+	ctx, cancel := context.WithTimeout(ctx, levelTimeout)
+	defer cancel()
+	servers := n.raft.GetConfiguration().Configuration().Servers
+	answers := make(chan error, len(servers))
+	levels := make([]uint32, len(servers))
+	for i, s := range servers {
+		go func() {
+			id, err := n.IdentityOf(ctx, string(s.ID))
+			levels[i] = id.highestLevel()
+			answers <- err
+		}()
+	}
+	var errs []error
+	for range servers {
+		errs = append(errs, <-answers)
+	}
+	me := Identity{KnownLevel: fsm.MaxLevel, HoldLevel: n.cfg.FeatureLevel}
+	level := me.highestLevel()
+	for _, l := range levels {
+		level = min(level, l)
+	}
+	return level, errors.Join(errs...)
+}
+
+// IdentityOf asks a server of raft's configuration for its identity. It returns an error
+// if another server answers in its place.
+func (n *Members) IdentityOf(ctx context.Context, serverID string) (Identity, error) {
+	if serverID == string(n.cfg.ID) {
+		return n.Identity(), nil
+	}
+	address := n.HTTPAddress(NodeName(raft.ServerID(serverID)))
+	if address == "" {
+		return Identity{}, fmt.Errorf("the address of the HTTP API of %s is not known", serverID)
+	}
+	id, err := n.peers.Ask(ctx, address)
+	if err == nil && id.ServerID != serverID {
+		err = fmt.Errorf("%s answers as %s and not as %s", address, id.ServerID, serverID)
+	}
+	return id, err
+}

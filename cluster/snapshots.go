@@ -1,0 +1,37 @@
+package cluster
+
+import "osqueue/cluster/snapshot"
+
+func (n *Node) snapshotOptions() snapshot.Options {
+	return snapshot.Options{
+		Dir:            n.cfg.DataDir,
+		Bucket:         n.cfg.Bucket,
+		Node:           n.cfg.Name,
+		Cluster:        func() string { return n.replica.meta().Cluster },
+		UploadInterval: n.cfg.UploadInterval,
+		Slack:          n.cfg.TrailingLogs,
+		Clock:          n.cfg.Clock,
+		Logger:         n.log.Named("snapshot"),
+		Damaged: func(error) {
+			select {
+			case n.mend <- struct{}{}:
+			default:
+			}
+		},
+	}
+}
+
+// mendSnapshots makes raft take a new snapshot each time n.mend signals that the one on
+// the disk is damaged. It runs until the node is closed.
+func (n *Node) mendSnapshots() {
+	for {
+		select {
+		case <-n.mend:
+		case <-n.ctx.Done():
+			return
+		}
+		if err := n.await(n.ctx, n.raft.Snapshot()); err != nil && n.ctx.Err() == nil {
+			n.log.Warn("no new snapshot could be made in the place of the damaged one", "error", err)
+		}
+	}
+}
