@@ -12,17 +12,6 @@ import (
 	"osqueue/internal/cli/view"
 )
 
-// inspection is one run of "osqueue inspect".
-type inspection struct {
-	offline
-	bucket string
-	id     string // of the job that is asked for; "": none
-	list   string // the part that is asked for; "": none
-	at     atFlag
-	filter view.Filter
-	now    time.Time
-}
-
 func newInspectCommand(g *view.Globals) *cobra.Command {
 	in := inspection{offline: offline{g: g}}
 	cmd := &cobra.Command{

@@ -104,3 +104,10 @@ func waitsText(ids []string) string {
 	}
 	return fmt.Sprintf("%s and %d others", strings.Join(ids[:most], " "), len(ids)-most)
 }
+
+func storedBackoff(b fsm.Backoff) *v1.Backoff {
+	if b.Kind == fsm.BackoffUnset {
+		return nil
+	}
+	return &v1.Backoff{Kind: b.Kind.String(), BaseMs: b.BaseMs, CapMs: b.CapMs, Jitter: int64(b.Jitter)}
+}

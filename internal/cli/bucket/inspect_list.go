@@ -82,13 +82,6 @@ func unlessUnset(n int64) *int64 {
 	return &n
 }
 
-func storedBackoff(b fsm.Backoff) *v1.Backoff {
-	if b.Kind == fsm.BackoffUnset {
-		return nil
-	}
-	return &v1.Backoff{Kind: b.Kind.String(), BaseMs: b.BaseMs, CapMs: b.CapMs, Jitter: int64(b.Jitter)}
-}
-
 func (in *inspection) listCrons(s *storedState) error {
 	each := func(fn func(*fsm.Cron) bool) { s.view.Crons("", fn) }
 	return listOf(in, view.CronColumns, each, func(c *fsm.Cron) v1.Cron {

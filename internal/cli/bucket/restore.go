@@ -1,7 +1,6 @@
 package bucket
 
 import (
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -11,21 +10,6 @@ import (
 	"osqueue/internal/cli/view"
 	"osqueue/storage/bucketurl"
 )
-
-// restoration is one run of "osqueue restore" or "osqueue branch".
-type restoration struct {
-	offline
-	from, to string // bucket URLs; to may be "" in a dry run
-	document string // the key in from whose history it is
-	at       atFlag
-	dryRun   bool
-	resume   bool
-	replace  bool
-	branch   bool          // it is a branch: for staging
-	silence  time.Duration // after which a broker counts as dead
-	now      time.Time
-	changed  bool // the document at --to changed while it was watched
-}
 
 func newRestoreCommand(g *view.Globals) *cobra.Command {
 	r := restoration{offline: offline{g: g}}
@@ -63,8 +47,6 @@ another lineage refuse the new document: start them with empty data directories.
 	units.SpanVar(flags, &r.silence, "broker-timeout", defaultBrokerTimeout, "after which silence the cluster at --to counts as dead, as for serve")
 	return cmd
 }
-
-var defaultBrokerTimeout = cluster.DefaultConfig().BrokerTimeout
 
 func newBranchCommand(g *view.Globals) *cobra.Command {
 	r := restoration{offline: offline{g: g}, branch: true, silence: defaultBrokerTimeout}
@@ -131,9 +113,4 @@ func (r *restoration) check() error {
 		return view.Usagef("--broker-timeout %v: must be positive", r.silence)
 	}
 	return nil
-}
-
-// inPlace reports whether the restore replaces the source itself.
-func (r *restoration) inPlace() bool {
-	return strings.TrimRight(r.from, "/") == strings.TrimRight(r.to, "/")
 }

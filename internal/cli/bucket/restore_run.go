@@ -20,10 +20,6 @@ import (
 	"osqueue/storage/queuefile"
 )
 
-// restoreInlineMax is the size in bytes up to which a restored state is stored in the
-// document itself.
-const restoreInlineMax = 256 << 10
-
 // occupant is the document at the place where a restored queue is to be written.
 type occupant struct {
 	object storage.Object // no data: the place is empty

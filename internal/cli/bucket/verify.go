@@ -91,8 +91,8 @@ func (v *verification) verify(ctx context.Context, b *buckets) error {
 	if err != nil {
 		return v.missing(ctx, bucket, err)
 	}
-	report := v.reportOf(found)
-	if err := v.print(report); err != nil {
+	report := reportOf(found)
+	if err := report.print(v.g, v.url); err != nil {
 		return err
 	}
 	if !found.OK() {
@@ -115,9 +115,9 @@ func (v *verification) verifyAndRepair(ctx context.Context, b *buckets) error {
 	if done == nil || done.Before == nil {
 		return v.explain(failed)
 	}
-	report := v.reportOf(done.Before)
+	report := reportOf(done.Before)
 	report.repaired(done)
-	if err := v.print(report); err != nil {
+	if err := report.print(v.g, v.url); err != nil {
 		return err
 	}
 	switch {

@@ -53,7 +53,8 @@ type repairOutcome struct {
 	Copy    string         `json:"copy,omitzero"`
 }
 
-func (v *verification) reportOf(r *archive.Report) *verifyReport {
+// reportOf returns the report of a check.
+func reportOf(r *archive.Report) *verifyReport {
 	out := &verifyReport{
 		Document: r.Key, LSN: r.LSN.String(), Inline: !r.Large, Bases: r.Bases, Segments: r.Segments, SegmentIndexes: r.SegmentIndexes,
 		Entries: r.Entries, Bytes: r.Bytes, Strays: r.Strays, Gone: len(r.Gone), OK: r.OK(),
@@ -101,10 +102,10 @@ func (p *verifyReport) repaired(r *archive.Repaired) {
 	p.Repaired = out
 }
 
-// print prints the report.
-func (v *verification) print(p *verifyReport) error {
-	if v.g.JSON {
-		return v.g.WriteJSON(p)
+// print prints the report of the bucket at url.
+func (p *verifyReport) print(g *view.Globals, url string) error {
+	if g.JSON {
+		return g.WriteJSON(p)
 	}
 	rows := [][]string{
 		{"document", p.documentText()},
@@ -117,10 +118,10 @@ func (v *verification) print(p *verifyReport) error {
 	for _, s := range p.Spans {
 		rows = append(rows, []string{"restorable", s.text()})
 	}
-	if err := v.g.Table(rows); err != nil {
+	if err := g.Table(rows); err != nil {
 		return err
 	}
-	return v.g.Printf("\n%s%s", p.defectsText(), v.outcomeText(p))
+	return g.Printf("\n%s%s", p.defectsText(), p.outcomeText(url))
 }
 
 // documentText describes the document.
@@ -136,14 +137,6 @@ func (p *verifyReport) documentText() string {
 		form = "large: the state is in the archive"
 	}
 	return fmt.Sprintf("%s, %s, %s", p.Document, lsn, form)
-}
-
-// text formats a span on one line.
-func (s storedSpan) text() string {
-	if s.From == s.To {
-		return fmt.Sprintf("%s (%s)", s.From, beginningOr(s.Since))
-	}
-	return fmt.Sprintf("%s (%s) up to %s (%s)", s.From, beginningOr(s.Since), s.To, units.LocalTime(s.Until))
 }
 
 func count(n int, what string) string {
@@ -183,12 +176,12 @@ func (p *verifyReport) defectsText() string {
 }
 
 // outcomeText describes the repair, or the next step.
-func (v *verification) outcomeText(p *verifyReport) string {
+func (p *verifyReport) outcomeText(url string) string {
 	switch r := p.Repaired; {
 	case p.OK:
 		return ""
 	case r == nil:
-		return v.adviceText(p)
+		return p.adviceText(url)
 	case r.Written:
 		return r.text(p)
 	}
@@ -196,8 +189,8 @@ func (v *verification) outcomeText(p *verifyReport) string {
 }
 
 // adviceText describes the next step for defects.
-func (v *verification) adviceText(p *verifyReport) string {
-	url := units.ShellWord(v.url)
+func (p *verifyReport) adviceText(url string) string {
+	url = units.ShellWord(url)
 	var b strings.Builder
 	if p.Unreadable {
 		b.WriteString("Nothing else was looked at, because the document does not tell what there is; a repair finds out.\n")
