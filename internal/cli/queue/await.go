@@ -73,3 +73,28 @@ func noWorker(ctx context.Context, c *client.Client, jobType, start string) stri
 func takes(w v1.Worker, jobType string) bool {
 	return len(w.Types) == 0 || slices.Contains(w.Types, jobType)
 }
+
+// waitFinished prints a job's result, and nothing else.
+func waitFinished(ctx context.Context, g *view.Globals, c *client.Client, atMost time.Duration, id string) error {
+	job, err := waitForEnd(ctx, g, c, awaited{id: id, limit: atMost, start: startExec})
+	if err != nil {
+		return err
+	}
+	if g.JSON {
+		err = g.WriteJSON(job)
+	} else if job.Result != nil {
+		err = view.Write(g.Out, string(job.Result)+"\n") // unchanged, for programs
+	}
+	if err == nil && job.Status != v1.StatusCompleted {
+		err = &client.JobError{Job: job}
+	}
+	return err
+}
+
+// outcomeOf is a job's result, as it is, or why there is none, in a line.
+func outcomeOf(job v1.Job) string {
+	if job.Status != v1.StatusCompleted {
+		return view.PlainLine(view.FirstLine(job.LastError))
+	}
+	return string(job.Result)
+}

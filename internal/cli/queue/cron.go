@@ -157,13 +157,6 @@ func newCronResumeCommand(g *view.Globals) *cobra.Command {
 	}
 }
 
-func showCronPut(g *view.Globals, name, done string, put v1.CronPut, paused bool) error {
-	if g.JSON {
-		return view.WriteWritten(g, put)
-	}
-	return g.Printf("%s  %s; next: %s\n", name, done, view.NextText(paused, put.NextAt))
-}
-
 func newCronTriggerCommand(g *view.Globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "trigger NAME",
@@ -186,12 +179,4 @@ schedule's next time stays as it is.
 			})
 		},
 	}
-}
-
-// showEnqueued prints the id of a job that was enqueued.
-func showEnqueued(g *view.Globals, e client.Enqueued) error {
-	if g.JSON {
-		return view.WriteWritten(g, v1.Enqueued{JobID: e.JobID, LSN: e.LSN, Duplicate: e.Duplicate})
-	}
-	return g.Printf("%s\n", e.JobID)
 }

@@ -106,3 +106,10 @@ func putCron(ctx context.Context, g *view.Globals, f *cronFlags, name, spec stri
 		return showCronPut(g, name, done, put, f.paused)
 	})
 }
+
+func showCronPut(g *view.Globals, name, done string, put v1.CronPut, paused bool) error {
+	if g.JSON {
+		return view.WriteWritten(g, put)
+	}
+	return g.Printf("%s  %s; next: %s\n", name, done, view.NextText(paused, put.NextAt))
+}

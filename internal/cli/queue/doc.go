@@ -4,10 +4,10 @@
 // One job and a million lines of a file go through the same flags and must fail in the
 // same way: an error names the line or the argument, and nothing is enqueued twice.
 //
-//   - submit enqueues jobs; jobflags.go has the flags of a job, which batch create, cron
-//     put, drop, run and map share. A file is read line by line (submit_lines.go) and sent
-//     in batches, several at a time, whose answers are collected in order
-//     (submit_pipeline.go).
+//   - submit enqueues jobs (submit.go); submit_flags.go has its flags, and jobflags.go those
+//     that batch create, cron put, drop, run and map share. A file is read line by line
+//     (submit_lines.go) and sent in batches, several at a time; the pipeline delivers each
+//     job when it has ended (submit_file.go, submit_pipeline.go).
 //   - run and map run command lines on workers and print their outputs (run*.go, map*.go);
 //     await.go waits for the end of a job.
 //   - job, dead and queue purge change many jobs by ids or by a filter (change.go), and

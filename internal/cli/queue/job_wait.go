@@ -3,7 +3,6 @@ package queue
 import (
 	"context"
 	"fmt"
-	"iter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,6 +12,9 @@ import (
 	"osqueue/internal/cli/units"
 	"osqueue/internal/cli/view"
 )
+
+// waitsInFlight bounds the long polls for jobs that are named one by one.
+const waitsInFlight = 64
 
 func newJobWaitCommand(g *view.Globals) *cobra.Command {
 	atMost := time.Hour
@@ -84,17 +86,6 @@ func waitMany(ctx context.Context, g *view.Globals, c *client.Client, atMost tim
 	return nil
 }
 
-// each is a slice as a sequence that cannot fail.
-func each[T any](items []T) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		for _, item := range items {
-			if !yield(item, nil) {
-				return
-			}
-		}
-	}
-}
-
 // writeFinished is the line of a job that was waited for.
 func writeFinished(g *view.Globals, r finishedJob) error {
 	if g.JSON {
@@ -103,10 +94,9 @@ func writeFinished(g *view.Globals, r finishedJob) error {
 	return view.Write(g.Out, fmt.Sprintf("%s\t%s\t%s\n", view.PlainLine(r.id), r.job.Status, outcomeOf(r.job)))
 }
 
-// outcomeOf is a job's result, as it is, or why there is none, in a line.
-func outcomeOf(job v1.Job) string {
-	if job.Status != v1.StatusCompleted {
-		return view.PlainLine(view.FirstLine(job.LastError))
-	}
-	return string(job.Result)
+// finishedJob is a job that has ended.
+type finishedJob struct {
+	id  string
+	job v1.Job
+	err error
 }

@@ -1,9 +1,12 @@
 package queue
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"iter"
 	"strings"
 	"time"
 
@@ -258,15 +261,6 @@ func (m *mapRun) write(r endedLine) error {
 	return view.WritePlain(m.g.Err, fmt.Sprintf("line %d: exit status %d\n", r.line, *o.Exit))
 }
 
-// wholeLines ends a text with a line break, so that the outputs of two commands never
-// share a line.
-func wholeLines(text string) string {
-	if text == "" || strings.HasSuffix(text, "\n") {
-		return text
-	}
-	return text + "\n"
-}
-
 // summary prints the figures on stderr.
 func (m *mapRun) summary(known int) error {
 	if m.flags.quiet {
@@ -281,4 +275,26 @@ func (m *mapRun) summary(known int) error {
 		text += fmt.Sprintf("; %d failed", now.Failed)
 	}
 	return view.WritePlain(m.g.Err, text+"\n")
+}
+
+// items reads the lines that are not blank.
+func (m *mapRun) items(lines *lineReader) iter.Seq[mapItem] {
+	return func(yield func(mapItem) bool) {
+		for {
+			text, err := lines.line()
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			item := mapItem{number: lines.number, line: string(text), err: err}
+			if err == nil && len(bytes.TrimSpace(text)) == 0 {
+				continue
+			}
+			if err == nil {
+				item.job, item.err = m.job(item.number, item.line)
+			}
+			if !yield(item) || item.err != nil {
+				return
+			}
+		}
+	}
 }

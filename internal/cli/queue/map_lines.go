@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -21,28 +20,6 @@ type mapItem struct {
 
 // itemsAhead is the number of lines that are read ahead of sending.
 const itemsAhead = 256
-
-// items reads the lines that are not blank.
-func (m *mapRun) items(lines *lineReader) iter.Seq[mapItem] {
-	return func(yield func(mapItem) bool) {
-		for {
-			text, err := lines.line()
-			if errors.Is(err, io.EOF) {
-				return
-			}
-			item := mapItem{number: lines.number, line: string(text), err: err}
-			if err == nil && len(bytes.TrimSpace(text)) == 0 {
-				continue
-			}
-			if err == nil {
-				item.job, item.err = m.job(item.number, item.line)
-			}
-			if !yield(item) || item.err != nil {
-				return
-			}
-		}
-	}
-}
 
 // availableBatches makes batches of the available lines: if the source is slow, its first
 // lines do not wait for the others. The sequence ends with ctx.

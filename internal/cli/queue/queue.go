@@ -130,14 +130,6 @@ func showQueue(g *view.Globals, q v1.Queue, noWorker bool) error {
 	return g.Table(append(rows, view.SettingRows(q.Settings)...))
 }
 
-// showSettings prints the settings of a type after a change.
-func showSettings(g *view.Globals, q v1.Queue) error {
-	if g.JSON {
-		return view.WriteWritten(g, q)
-	}
-	return g.Table(append([][]string{{"type", view.OrDash(q.Type)}}, view.SettingRows(q.Settings)...))
-}
-
 func newQueuePauseCommand(g *view.Globals) *cobra.Command {
 	ahead := false
 	cmd := newQueueSwitch(g, "pause", "Let no more jobs of types be claimed",

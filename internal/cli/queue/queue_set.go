@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"osqueue/client"
+	v1 "osqueue/client/api/v1"
 	"osqueue/internal/cli/units"
 	"osqueue/internal/cli/view"
 )
@@ -136,4 +137,12 @@ enqueue; jobs that run go on as they are.
 	bindPatch(cmd.Flags(), &patch)
 	renamed = g.RenameTimeout(cmd.Flags(), "job-timeout")
 	return cmd
+}
+
+// showSettings prints the settings of a type after a change.
+func showSettings(g *view.Globals, q v1.Queue) error {
+	if g.JSON {
+		return view.WriteWritten(g, q)
+	}
+	return g.Table(append([][]string{{"type", view.OrDash(q.Type)}}, view.SettingRows(q.Settings)...))
 }

@@ -161,3 +161,12 @@ func (o commandOutcome) line(r endedLine) commandLine {
 	}
 	return l
 }
+
+// wholeLines ends a text with a line break, so that the outputs of two commands never
+// share a line.
+func wholeLines(text string) string {
+	if text == "" || strings.HasSuffix(text, "\n") {
+		return text
+	}
+	return text + "\n"
+}

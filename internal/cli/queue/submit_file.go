@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"os"
 	"time"
 
 	"osqueue/client"
@@ -15,26 +14,14 @@ import (
 	"osqueue/internal/cli/view"
 )
 
-const (
-	batchesInFlight = 4
-	// waitsInFlight bounds the long polls for jobs that are named one by one.
-	waitsInFlight = 64
-	// submitWindow bounds the jobs of a file that were sent and have not ended.
-	submitWindow = 100_000
-)
+// submitWindow bounds the jobs of a file that were sent and have not ended.
+const submitWindow = 100_000
 
 // sent is a batch and its outcome.
 type sent struct {
 	batch batch
 	got   client.BatchEnqueued
 	err   error
-}
-
-// finishedJob is a job that has ended.
-type finishedJob struct {
-	id  string
-	job v1.Job
-	err error
 }
 
 // fileSubmit is one run of "osqueue submit --file".
@@ -68,18 +55,6 @@ func submitFile(ctx context.Context, g *view.Globals, c *client.Client, f *submi
 		err = errors.Join(err, fault)
 	}
 	return err
-}
-
-// openInput returns a file's content; - is stdin.
-func openInput(g *view.Globals, name string) (io.ReadCloser, error) {
-	if name == "-" {
-		return io.NopCloser(g.In), nil
-	}
-	file, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	return file, nil
 }
 
 // enqueue sends the file, and passes the ids of each batch to done, in order.
@@ -231,44 +206,4 @@ func (s *fileSubmit) outcome() error {
 		return view.SilentError{}
 	}
 	return nil
-}
-
-// inOrder calls work for each item, about n at once, and passes the results to done in
-// the order of the items. After the first error, of items or of done, it takes no more
-// items; it finishes the calls under way and passes their results to done, so that the
-// caller knows of them.
-func inOrder[T, R any](
-	ctx context.Context, n int, items iter.Seq2[T, error], work func(context.Context, T) R, done func(R) error,
-) error {
-	results := make(chan chan R, n)
-	stop := make(chan struct{})
-	var itemsErr error
-	go func() {
-		defer close(results)
-		for item, err := range items {
-			if err != nil {
-				itemsErr = err
-				return
-			}
-			result := make(chan R, 1)
-			select {
-			case results <- result:
-			case <-stop:
-				return
-			case <-ctx.Done():
-				itemsErr = context.Cause(ctx)
-				return
-			}
-			go func() { result <- work(ctx, item) }()
-		}
-	}()
-	var doneErr error
-	for result := range results {
-		err := done(<-result)
-		if err != nil && doneErr == nil {
-			close(stop)
-		}
-		doneErr = errors.Join(doneErr, err)
-	}
-	return errors.Join(doneErr, itemsErr)
 }

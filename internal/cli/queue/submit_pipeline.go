@@ -17,6 +17,9 @@ import (
 	"osqueue/internal/cli/view"
 )
 
+// batchesInFlight bounds the batches that are sent and not answered.
+const batchesInFlight = 4
+
 // pipelineConfig configures how jobs are sent and awaited.
 type pipelineConfig struct {
 	c         *client.Client
