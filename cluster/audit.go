@@ -51,11 +51,11 @@ const (
 
 // audit checks the objects that the document names, every ArchiveCheck, until ctx ends.
 func (r *leaderTerm) audit(ctx context.Context) {
-	interval := r.node.cfg.ArchiveCheck
+	interval := r.cfg.ArchiveCheck
 	if interval <= 0 {
 		return
 	}
-	a := archive.NewAudit(r.node.cfg.Bucket)
+	a := archive.NewAudit(r.cfg.Bucket)
 	for round := 0; sleep.For(ctx, interval); round++ {
 		d := r.written.Load()
 		if d == nil || d.root == nil || d.form == FormInline && round%inlineChecks != 0 {
@@ -79,10 +79,10 @@ func (r *leaderTerm) look(ctx context.Context, a *archive.Audit, root *queuefile
 	ctx, cancel := context.WithTimeout(ctx, auditTimeout)
 	defer cancel()
 	found, err := a.Missing(ctx, root)
-	if found != nil || err != nil || r.node.cfg.ArchiveRead <= 0 {
+	if found != nil || err != nil || r.cfg.ArchiveRead <= 0 {
 		return found, err
 	}
-	cfg := &r.node.cfg
+	cfg := &r.cfg
 	share := float64(a.Objects(root)) * float64(cfg.ArchiveCheck) / float64(cfg.ArchiveRead)
 	r.unread += share
 	n := int(r.unread)
@@ -112,7 +112,7 @@ func (r *leaderTerm) heal(ctx context.Context, found *archive.Finding) {
 // tellDamage proposes an event about the archive, of the kind older below Level9, where
 // only events about an outage of the bucket exist.
 func (r *leaderTerm) tellDamage(ctx context.Context, kind, older fsm.AnnounceKind, text string) {
-	if r.node.replica.meta().Level < fsm.Level9 {
+	if r.meta().Level < fsm.Level9 {
 		kind = older
 	}
 	r.tell(ctx, kind, text)

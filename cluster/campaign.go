@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/hashicorp/raft"
 
 	"osqueue/cluster/flush"
 	"osqueue/election"
@@ -26,7 +24,7 @@ const bucketTimeout = 10 * time.Second
 // long to wait before the next attempt and why. adopted is the version of the document
 // whose state this node has adopted as raft's leader; the next attempt does not adopt it
 // again.
-func (n *Node) campaign(ctx context.Context, adopted *storage.Version) (*leaderTerm, time.Duration, error) {
+func (n *leader) campaign(ctx context.Context, adopted *storage.Version) (*leaderTerm, time.Duration, error) {
 	term, err := n.caughtUp(ctx)
 	if err != nil {
 		return nil, n.cfg.Flush.ConflictBackoff, err
@@ -55,7 +53,7 @@ func (n *Node) campaign(ctx context.Context, adopted *storage.Version) (*leaderT
 			if err := n.mayCreate(ctx, d.Action, &me); err != nil {
 				return nil, n.cfg.StandbyRetry, err
 			}
-			if n.applySetClock(ctx) {
+			if n.do.SetBack(ctx) {
 				wasSet = true
 				continue // with the new state
 			}
@@ -72,7 +70,7 @@ func (n *Node) campaign(ctx context.Context, adopted *storage.Version) (*leaderT
 		case election.StepDown:
 			// If a majority follows a later term, VerifyLeader ends this leadership. If it
 			// does not, no node of this cluster has written the document.
-			if err := n.await(ctx, n.raft.VerifyLeader()); err != nil {
+			if err := n.do.Verify(ctx); err != nil {
 				return nil, n.cfg.Flush.ConflictBackoff, fmt.Errorf("%s; give up raft's leadership: %w", d.Reason, err)
 			}
 			d.Reason += ": " + election.CopyWarning(seen.Doc.Header.Node, d.Leader)
@@ -86,26 +84,26 @@ func (n *Node) campaign(ctx context.Context, adopted *storage.Version) (*leaderT
 }
 
 // nowMs returns the wall clock or the machine's time, whichever is later, in ms.
-func (n *Node) nowMs() int64 { return max(n.cfg.Clock().UnixMilli(), n.replica.meta().Now) }
+func (n *leaderBase) nowMs() int64 { return max(n.cfg.Clock().UnixMilli(), n.meta().Now) }
 
-func (n *Node) readDocument(ctx context.Context) (election.Observed, error) {
+func (n *leaderBase) readDocument(ctx context.Context) (election.Observed, error) {
 	ctx, cancel := context.WithTimeout(ctx, bucketTimeout)
 	defer cancel()
 	return election.Read(ctx, n.cfg.Bucket, DocumentKey)
 }
 
 // asCandidate describes this node and its state to package election.
-func (n *Node) asCandidate(adopted storage.Version) election.Candidate {
-	v := n.replica.freeze()
+func (n *leader) asCandidate(adopted storage.Version) election.Candidate {
+	v := n.do.Freeze()
 	m := v.Meta()
 	counts := v.Counts()
 	return election.Candidate{
 		Node:      n.cfg.Name,
 		Address:   n.cfg.HTTPAdvertise,
-		Cluster:   n.clusterID(),
+		Cluster:   n.do.ClusterID(),
 		Lineage:   m.Lineage,
 		Epoch:     m.Broker.Epoch,
-		LSN:       fsm.LSN{Term: n.raft.CurrentTerm() + m.TermBase, Index: m.LSN.Index},
+		LSN:       fsm.LSN{Term: n.do.Term() + m.TermBase, Index: m.LSN.Index},
 		Applied:   m.LSN,
 		Populated: m.Lineage != "" || counts != fsm.Counts{},
 		Adopted:   adopted,
@@ -114,7 +112,7 @@ func (n *Node) asCandidate(adopted storage.Version) election.Candidate {
 
 // takeOver acquires the document and begins a leader term. wasSet says that the queue's
 // time was set back just now.
-func (n *Node) takeOver(ctx context.Context, term uint64, seen election.Observed, me election.Candidate, wasSet bool) (*leaderTerm, time.Duration, error) {
+func (n *leader) takeOver(ctx context.Context, term uint64, seen election.Observed, me election.Candidate, wasSet bool) (*leaderTerm, time.Duration, error) {
 	backoff := n.cfg.Flush.ConflictBackoff
 	if err := n.keepAdded(ctx, seen.Doc, seen.Raw); err != nil {
 		n.watch.Missed()
@@ -153,7 +151,7 @@ func (n *Node) takeOver(ctx context.Context, term uint64, seen election.Observed
 
 // firstContent returns the content with which this node acquires the document. If the
 // state is large and the bucket does not have it, writing the checkpoint takes a while.
-func (n *Node) firstContent(ctx context.Context, seen election.Observed, me election.Candidate) (*queuefile.Content, error) {
+func (n *leader) firstContent(ctx context.Context, seen election.Observed, me election.Candidate) (*queuefile.Content, error) {
 	lineage := me.Lineage
 	if lineage == "" && seen.Doc != nil {
 		lineage = seen.Doc.Lineage()
@@ -162,7 +160,7 @@ func (n *Node) firstContent(ctx context.Context, seen election.Observed, me elec
 		lineage = uuid.NewString()
 	}
 	adopted := me.Adopted != "" && me.Adopted == seen.Version
-	return flush.First(ctx, n.cfg.Flush, n.cfg.Bucket, lineage, seen.Doc, n.replica.freeze(), adopted)
+	return flush.First(ctx, n.cfg.Flush, n.cfg.Bucket, lineage, seen.Doc, n.do.Freeze(), adopted)
 }
 
 // standbyPolls is how often a standby reads the document within a broker timeout. It does
@@ -173,7 +171,7 @@ const standbyPolls = 4
 const standbyWaitFloor = 100 * time.Millisecond
 
 // standbyWait returns how long a standby sleeps until it reads the document again.
-func (n *Node) standbyWait(seen election.Observed, heard election.Silence) time.Duration {
+func (n *leader) standbyWait(seen election.Observed, heard election.Silence) time.Duration {
 	wait := min(heard.Remaining(), heard.Timeout/standbyPolls, n.cfg.StandbyRetry)
 	if seen.Doc != nil && seen.Doc.Overtaken { // the document's broker may follow the wall clock
 		stale := time.UnixMilli(seen.Doc.BrokerHeartbeat).Add(heard.Timeout + 10*time.Millisecond).Sub(heard.Now)
@@ -189,19 +187,19 @@ func (n *Node) standbyWait(seen election.Observed, heard election.Silence) time.
 // document's cluster had committed, and that no node has any more, must not share an LSN
 // with later entries. Jobs that this cluster has acknowledged and the document lacks are
 // carried over (carry.go).
-func (n *Node) adopt(ctx context.Context, term uint64, doc *queuefile.Document) error {
+func (n *leader) adopt(ctx context.Context, term uint64, doc *queuefile.Document) error {
 	n.log.Info("adopting the document in the bucket", "lsn", doc.Meta.LSN, "large", doc.Large, "lineage", doc.Meta.Lineage)
 	m, err := archive.Machine(ctx, n.cfg.Bucket, doc)
 	if err != nil {
 		return err
 	}
-	c := carry(m, doc, n.replica.freeze(), n.clusterID())
+	c := carry(m, doc, n.do.Freeze(), n.do.ClusterID())
 	copied, err := n.keepJobs(ctx, c.kept)
 	if err != nil {
 		return err
 	}
-	flush.Adopt(m, n.clusterID(), term, n.replica.meta().LSN)
-	if err := n.restore(ctx, m.View(), term); err != nil {
+	flush.Adopt(m, n.do.ClusterID(), term, n.meta().LSN)
+	if err := n.do.Restore(ctx, m.View(), term); err != nil {
 		return err
 	}
 	n.noteCarried(c, copied)
@@ -214,51 +212,4 @@ func (n *Node) adopt(ctx context.Context, term uint64, doc *queuefile.Document) 
 	clock, _ := n.startClock(ctx, false)
 	_, err = n.applyNow(ctx, clock.now())
 	return err
-}
-
-// restore gives every node the state v, if this node has been leader since the campaign
-// began in that term. It encodes v twice, once for its size and once while raft reads it,
-// because a second copy of v may not fit into memory. It returns ErrNotLeader if
-// leadership changed, and ErrClosed if the node is closing.
-func (n *Node) restore(ctx context.Context, v *fsm.View, term uint64) error {
-	var size counter
-	if err := v.Encode(&size); err != nil {
-		return err
-	}
-	r, w := io.Pipe()
-	go func() { _ = w.CloseWithError(v.Encode(w)) }() // writes to a pipe; raft gets the error of Encode
-	defer func() { _ = r.Close() }()                  // closing a pipe cannot fail
-	meta := &raft.SnapshotMeta{
-		Version: raft.SnapshotVersionMax,
-		Index:   v.LSN().Index,
-		Term:    term,
-		Size:    int64(size),
-	}
-	// Preparing the state takes time, and v lacks the writes that another leader has
-	// answered since.
-	if ctx.Err() != nil || n.raft.CurrentTerm() != term || n.raft.State() != raft.Leader {
-		return fmt.Errorf("leadership changed while the state was prepared: %w", ErrNotLeader)
-	}
-	timeout := restoreTimeout
-	if deadline, ok := ctx.Deadline(); ok {
-		timeout = time.Until(deadline)
-	}
-	n.restoring.Lock()
-	defer n.restoring.Unlock()
-	if n.ctx.Err() != nil {
-		return ErrClosed
-	}
-	return n.raft.Restore(meta, r, timeout)
-}
-
-// restoreTimeout bounds how long raft may take to give all nodes a new state.
-const restoreTimeout = 10 * time.Minute
-
-// counter counts the bytes that are written to it.
-type counter int64
-
-// Write implements io.Writer.
-func (c *counter) Write(p []byte) (int, error) {
-	*c += counter(len(p))
-	return len(p), nil
 }

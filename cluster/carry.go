@@ -209,11 +209,11 @@ const keptFile = 1000
 // keepJobs stores jobs that cannot be carried over under conflicts/, with payloads and
 // results. It returns the key of the first object. The keys are derived from the content,
 // so a repeated adoption stores nothing twice.
-func (n *Node) keepJobs(ctx context.Context, jobs []*fsm.Job) (first string, err error) {
-	at := n.replica.meta()
+func (n *leader) keepJobs(ctx context.Context, jobs []*fsm.Job) (first string, err error) {
+	at := n.meta()
 	for part := range slices.Chunk(jobs, keptFile) {
 		data := queuefile.EncodeJobs(part, fmt.Sprintf("cluster %s acknowledged these jobs up to %s; "+
-			"the document that it adopted does not have them, and they could not be carried over", n.clusterID(), at.LSN))
+			"the document that it adopted does not have them, and they could not be carried over", n.do.ClusterID(), at.LSN))
 		key := fmt.Sprintf("conflicts/%s-jobs-%.8x.json", at.LSN, sha256.Sum256(data))
 		if w := n.cfg.Bucket.PutIfAbsent(ctx, key, data); w.Outcome == storage.Unknown {
 			return "", fmt.Errorf("keep jobs as %s: %s: %w", key, w.Outcome, w.Err)
@@ -235,7 +235,7 @@ type Carried struct {
 }
 
 // noteCarried adds the result of an adoption to Carried, and logs it.
-func (n *Node) noteCarried(c *carried, copied string) {
+func (n *leader) noteCarried(c *carried, copied string) {
 	if c.jobs+c.ended+len(c.kept) == 0 {
 		return
 	}

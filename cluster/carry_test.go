@@ -150,7 +150,7 @@ func TestAdoptionAgainCarriesOver(t *testing.T) {
 	l.idle(b)
 	heal()
 	l.eventually("the first to be fenced", func() bool { _, self := a.Leader(); return !self })
-	if err := a.adopt(t.Context(), a.raft.CurrentTerm(), l.document()); err != nil {
+	if err := a.leader.adopt(t.Context(), a.raft.CurrentTerm(), l.document()); err != nil {
 		t.Fatal(err)
 	}
 	b.stop()
@@ -173,7 +173,7 @@ func TestAdoptionAgainOfALaterState(t *testing.T) {
 	l.idle(b)
 	heal()
 	l.eventually("the first to be fenced", func() bool { _, self := a.Leader(); return !self })
-	if err := a.adopt(t.Context(), a.raft.CurrentTerm(), l.document()); err != nil {
+	if err := a.leader.adopt(t.Context(), a.raft.CurrentTerm(), l.document()); err != nil {
 		t.Fatal(err)
 	}
 	l.propose(b, change(fsm.CancelJobs, "ends later"))

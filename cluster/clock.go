@@ -52,26 +52,26 @@ const takeoverSlack = 2 * time.Second
 // clock starts no later than the machine's time plus the time that has passed since the
 // last entry and takeoverSlack. After an operator has set the time (wasSet), the clock
 // starts there.
-func (n *Node) startClock(ctx context.Context, wasSet bool) (c *leaderClock, limited bool) {
-	meta := n.replica.meta()
+func (n *leader) startClock(ctx context.Context, wasSet bool) (c *leaderClock, limited bool) {
+	meta := n.meta()
 	if wasSet {
-		return newLeaderClock(n.wall, meta.Now, meta.Now), !n.clocksAgree()
+		return newLeaderClock(n.do.Wall, meta.Now, meta.Now), !n.do.ClocksAgree()
 	}
 	const always = math.MaxInt64
-	latest := meta.Now + (n.replica.idle() + takeoverSlack).Milliseconds()
+	latest := meta.Now + (n.do.Idle() + takeoverSlack).Milliseconds()
 	// Check this node's own clock, too: the readings behind n.wall may be older than a
 	// jump of all the clocks.
-	if max(n.nowMs(), n.wall().UnixMilli()) <= latest {
-		return newLeaderClock(n.wall, meta.Now, always), false
+	if max(n.nowMs(), n.do.Wall().UnixMilli()) <= latest {
+		return newLeaderClock(n.do.Wall, meta.Now, always), false
 	}
-	n.measureClocks(ctx)
-	switch wall := n.wall().UnixMilli(); {
-	case wall <= latest, meta.Now == 0, n.clocksAgree():
-		return newLeaderClock(n.wall, meta.Now, always), false
+	n.do.MeasureClocks(ctx)
+	switch wall := n.do.Wall().UnixMilli(); {
+	case wall <= latest, meta.Now == 0, n.do.ClocksAgree():
+		return newLeaderClock(n.do.Wall, meta.Now, always), false
 	default:
 		n.log.Error("this node's clock is ahead of the cluster's time, and no majority of the clocks agrees with it: "+
 			"time goes on from where it was", "ahead_by", time.Duration(wall-meta.Now)*time.Millisecond)
-		return newLeaderClock(n.wall, meta.Now, latest), true
+		return newLeaderClock(n.do.Wall, meta.Now, latest), true
 	}
 }
 
@@ -79,10 +79,10 @@ func (n *Node) startClock(ctx context.Context, wasSet bool) (c *leaderClock, lim
 // clocks, once there is one. Leases and worker timeouts start again from the new time, as
 // after a takeover.
 func (r *leaderTerm) moveTimeOn(ctx context.Context) {
-	if !r.behind.Load() || !r.node.clocksAgree() {
+	if !r.behind.Load() || !r.do.ClocksAgree() {
 		return
 	}
-	if wall := r.node.wall().UnixMilli(); wall > r.clock.now()+clockBound.Milliseconds() {
+	if wall := r.do.Wall().UnixMilli(); wall > r.clock.now()+clockBound.Milliseconds() {
 		if err := r.registerAt(ctx, wall); err != nil {
 			r.log.Warn("the time cannot move on yet", "error", err)
 			return
@@ -126,7 +126,7 @@ func slew(reading int64, elapsed time.Duration, wall int64) int64 {
 // by the age of the heartbeat alone whether a broker is dead.
 func (r *leaderTerm) heartbeatMs() int64 {
 	if r.behind.Load() {
-		return max(r.clock.now(), r.node.nowMs())
+		return max(r.clock.now(), r.nowMs())
 	}
 	return r.clock.now()
 }

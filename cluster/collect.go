@@ -28,12 +28,12 @@ const snapshotsKept = 2
 func (r *leaderTerm) collect(ctx context.Context) {
 	var probes map[string]bool
 	var copies archive.Copies
-	for sleep.For(ctx, r.node.cfg.CollectInterval) {
+	for sleep.For(ctx, r.cfg.CollectInterval) {
 		if r.flusher.Failing() != "" {
 			continue
 		}
 		var err error
-		if probes, err = probe.Collect(ctx, r.node.cfg.Bucket, probes); err != nil && ctx.Err() == nil {
+		if probes, err = probe.Collect(ctx, r.cfg.Bucket, probes); err != nil && ctx.Err() == nil {
 			r.log.Warn("the bucket could not be cleaned up; it is tried again", "error", err)
 		}
 		if err := r.collectOnce(ctx, &copies); err != nil && ctx.Err() == nil {
@@ -43,14 +43,14 @@ func (r *leaderTerm) collect(ctx context.Context) {
 }
 
 func (r *leaderTerm) collectOnce(ctx context.Context, copies *archive.Copies) error {
-	ctx, cancel := context.WithTimeout(ctx, r.node.cfg.CollectInterval)
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.CollectInterval)
 	defer cancel()
-	seen, err := r.node.readDocument(ctx)
+	seen, err := r.readDocument(ctx)
 	if err != nil || !r.alive(seen.Doc) {
 		return err // the next flush detects the lost document
 	}
-	before := time.UnixMilli(r.clock.now()).Add(-r.node.cfg.PITRWindow)
-	kept, more, err := copies.Read(ctx, r.node.cfg.Bucket)
+	before := time.UnixMilli(r.clock.now()).Add(-r.cfg.PITRWindow)
+	kept, more, err := copies.Read(ctx, r.cfg.Bucket)
 	if err != nil {
 		return err
 	}
@@ -58,18 +58,18 @@ func (r *leaderTerm) collectOnce(ctx context.Context, copies *archive.Copies) er
 		r.log.Warn("there are too many copies of documents: the objects of some are removed when they are past the window; "+
 			"remove copies that you do not need", "prefix", archive.CopyPrefix)
 	}
-	deleted, err := archive.Collect(ctx, r.node.cfg.Bucket, seen.Doc, before, collectMost, r.stillAlive, kept...)
+	deleted, err := archive.Collect(ctx, r.cfg.Bucket, seen.Doc, before, collectMost, r.stillAlive, kept...)
 	if deleted > 0 {
 		r.log.Debug("removed objects that are past the window", "objects", deleted, "before", before)
 	}
 	if err != nil {
 		return err
 	}
-	if _, err = snapshot.Collect(ctx, r.node.cfg.Bucket, r.node.clusterID(), snapshotsKept, collectMost); err != nil {
+	if _, err = snapshot.Collect(ctx, r.cfg.Bucket, r.do.ClusterID(), snapshotsKept, collectMost); err != nil {
 		return err
 	}
-	gone := r.clock.now() - max(otherClusterKept, r.node.cfg.PITRWindow).Milliseconds()
-	_, err = snapshot.CollectOthers(ctx, r.node.cfg.Bucket, r.node.clusterID(), gone, collectMost)
+	gone := r.clock.now() - max(otherClusterKept, r.cfg.PITRWindow).Milliseconds()
+	_, err = snapshot.CollectOthers(ctx, r.cfg.Bucket, r.do.ClusterID(), gone, collectMost)
 	return err
 }
 
@@ -77,11 +77,11 @@ func (r *leaderTerm) collectOnce(ctx context.Context, copies *archive.Copies) er
 // recent that no other broker can have taken it over.
 func (r *leaderTerm) alive(doc *queuefile.Document) bool {
 	return doc != nil && doc.Header != nil && doc.Header.Epoch == r.fence.Epoch() && !doc.Overtaken &&
-		r.clock.now()-doc.BrokerHeartbeat < (r.node.cfg.BrokerTimeout+doc.Promise()).Milliseconds()
+		r.clock.now()-doc.BrokerHeartbeat < (r.cfg.BrokerTimeout+doc.Promise()).Milliseconds()
 }
 
 // stillAlive reads the document again: this node may have been paused for long.
 func (r *leaderTerm) stillAlive(ctx context.Context) (bool, error) {
-	seen, err := r.node.readDocument(ctx)
+	seen, err := r.readDocument(ctx)
 	return err == nil && r.alive(seen.Doc), err
 }

@@ -44,7 +44,7 @@ func TestCollectionByASleeper(t *testing.T) {
 	n := l.leader(l.start("n", 1, nil)...)
 	l.enqueue(n, "a")
 	l.eventually("the flush", func() bool { return l.document().Counts[fsm.Unclaimed] == 1 })
-	r := n.leaderTerm.Load()
+	r := n.leader.current.Load()
 	if ok, err := r.stillAlive(t.Context()); !ok || err != nil {
 		t.Fatalf("a leader in its prime: %v, %v", ok, err)
 	}
@@ -62,7 +62,7 @@ func TestCollectionByASleeper(t *testing.T) {
 	if err := l.bucket.Delete(t.Context(), DocumentKey); err != nil {
 		t.Fatal(err)
 	}
-	if seen, err := n.readDocument(t.Context()); err == nil && seen.Doc == nil && r.alive(seen.Doc) {
+	if seen, err := n.leader.readDocument(t.Context()); err == nil && seen.Doc == nil && r.alive(seen.Doc) {
 		t.Error("no document is taken for this leaderTerm's")
 	}
 }

@@ -46,7 +46,7 @@ type fires struct {
 // most as many as fit into one entry.
 func (f *fires) due(now int64) (proposal, error) {
 	var crons []*fsm.Cron
-	f.leaderTerm.node.replica.read(func(m *fsm.Machine) {
+	f.leaderTerm.do.Read(func(m *fsm.Machine) {
 		m.DueCrons(now, func(c *fsm.Cron) bool {
 			if f.leaderTerm.unreadable(c) {
 				return true

@@ -20,7 +20,7 @@ func putCron(name, spec string, next int64) *fsmpb.Mutation {
 
 func TestFiresOfSchedules(t *testing.T) {
 	b := newBench(t, 100)
-	f := &fires{leaderTerm: &leaderTerm{node: b.node, log: hclog.NewNullLogger()}}
+	f := &fires{leaderTerm: &leaderTerm{leaderBase: b.node.leader.leaderBase, log: hclog.NewNullLogger()}}
 	minute := b.now/60_000*60_000 + 60_000
 	b.apply(putCron("minutely", "* * * * *", minute), putCron("odd", "not a spec", minute), putCron("later", "@daily", minute+1))
 	if p, err := f.due(minute - 1); err != nil || len(p) != 0 {
@@ -73,7 +73,7 @@ func TestFiresOfSchedules(t *testing.T) {
 
 func TestOneEntryHasABoundedNumberOfFires(t *testing.T) {
 	b := newBench(t, 100)
-	f := &fires{leaderTerm: &leaderTerm{node: b.node, log: hclog.NewNullLogger()}}
+	f := &fires{leaderTerm: &leaderTerm{leaderBase: b.node.leader.leaderBase, log: hclog.NewNullLogger()}}
 	var ms []*fsmpb.Mutation
 	for i := range firesMax + 3 {
 		ms = append(ms, putCron(fmt.Sprintf("c%03d", i), "@every 1h", b.now))

@@ -26,10 +26,10 @@ func (r *leaderTerm) adoptEdit(ctx context.Context, edit *election.ExternalEditE
 		r.fence.Rebase(edit.Observed)
 		return nil
 	}
-	if err := r.node.keepCopy(ctx, edit.Raw, editedByHand); err != nil {
+	if err := r.keepCopy(ctx, edit.Raw, editedByHand); err != nil {
 		return err
 	}
-	if err := r.node.takeIn(ctx, edit.Doc, r.proposeEdit); err != nil {
+	if err := r.takeIn(ctx, edit.Doc, r.proposeEdit); err != nil {
 		return err
 	}
 	r.fence.Rebase(edit.Observed)
@@ -48,7 +48,7 @@ const (
 // unknown fields than this cluster has, or another state at the same LSN. keepAdded also
 // stores a copy of a document whose fields cannot be kept, and of one that is older than
 // the last leader of this cluster.
-func (n *Node) keepAdded(ctx context.Context, doc *queuefile.Document, raw []byte) error {
+func (n *leaderBase) keepAdded(ctx context.Context, doc *queuefile.Document, raw []byte) error {
 	switch {
 	case doc != nil && doc.Lost > 0:
 		return n.keepCopy(ctx, raw, hasForeign)
@@ -56,7 +56,7 @@ func (n *Node) keepAdded(ctx context.Context, doc *queuefile.Document, raw []byt
 		return nil
 	case len(n.addedJobs(doc)) > 0 || len(n.editedExtra(doc)) > 0 || n.differs(doc):
 		return n.keepCopy(ctx, raw, editedByHand)
-	case doc.Header.Epoch < n.replica.meta().Broker.Epoch:
+	case doc.Header.Epoch < n.meta().Broker.Epoch:
 		return n.keepCopy(ctx, raw, oldCopy)
 	default:
 		return nil
@@ -65,7 +65,7 @@ func (n *Node) keepAdded(ctx context.Context, doc *queuefile.Document, raw []byt
 
 // takeIn brings the changes of an edited document into the queue, through the log: new
 // jobs, and fields that osqueue does not know. A repeated call changes nothing more.
-func (n *Node) takeIn(ctx context.Context, doc *queuefile.Document, propose proposeEdit) error {
+func (n *leaderBase) takeIn(ctx context.Context, doc *queuefile.Document, propose proposeEdit) error {
 	if err := n.takeInJobs(ctx, doc, propose); err != nil {
 		return err
 	}
@@ -91,36 +91,32 @@ func (r *leaderTerm) proposeEdit(ctx context.Context, p proposal) ([]fsm.Result,
 // proposeEarly commits changes of a document that was edited while no leader was active,
 // before this leader replaces the document. It does not advance the machine's time: no
 // broker is registered yet, and no lease may expire.
-func (n *Node) proposeEarly(ctx context.Context, p proposal) ([]fsm.Result, error) {
-	now := n.replica.meta().Now
+func (n *leaderBase) proposeEarly(ctx context.Context, p proposal) ([]fsm.Result, error) {
+	now := n.meta().Now
 	if now == 0 {
 		now = n.nowMs()
 	}
-	a, err := n.applyNow(ctx, now, p...)
-	if err != nil {
-		return nil, err
-	}
-	return a.results, nil
+	return n.applyNow(ctx, now, p...)
 }
 
 // addedJobs returns the available jobs that a document contains and this cluster lacks.
-func (n *Node) addedJobs(doc *queuefile.Document) []*fsm.Job {
+func (n *leaderBase) addedJobs(doc *queuefile.Document) []*fsm.Job {
 	if doc == nil || doc.Header == nil {
 		return nil
 	}
-	return n.unknown(doc.NewJobs(n.replica.meta().LastSeq))
+	return n.unknown(doc.NewJobs(n.meta().LastSeq))
 }
 
 // unknown returns the jobs that this cluster does not have. It changes the slice.
-func (n *Node) unknown(jobs []*fsm.Job) []*fsm.Job {
-	return slices.DeleteFunc(jobs, func(j *fsm.Job) bool { return n.Job(j.ID) != nil })
+func (n *leaderBase) unknown(jobs []*fsm.Job) []*fsm.Job {
+	return slices.DeleteFunc(jobs, func(j *fsm.Job) bool { return n.job(j.ID) != nil })
 }
 
 // differs reports whether an inline document has another state than this cluster at the
 // same LSN. If the document is behind, its expected state is not known, and differs
 // returns false.
-func (n *Node) differs(doc *queuefile.Document) bool {
-	v := n.replica.freeze()
+func (n *leaderBase) differs(doc *queuefile.Document) bool {
+	v := n.do.Freeze()
 	if doc.Large || doc.Overtaken || doc.Meta.LSN != v.LSN() {
 		return false
 	}
@@ -130,12 +126,12 @@ func (n *Node) differs(doc *queuefile.Document) bool {
 
 // keepCopy stores a copy of a document and logs why. It skips a document with the same
 // content as the last copy: the steps after the copy may fail and be repeated many times.
-func (n *Node) keepCopy(ctx context.Context, raw []byte, why string) error {
+func (n *leaderBase) keepCopy(ctx context.Context, raw []byte, why string) error {
 	sum := sha256.Sum256(raw)
 	if last := n.copied.Load(); last != nil && *last == sum {
 		return nil
 	}
-	key := fmt.Sprintf(archive.CopyPrefix+"%s-%s.json", n.replica.meta().LSN, randomKey())
+	key := fmt.Sprintf(archive.CopyPrefix+"%s-%s.json", n.meta().LSN, randomKey())
 	if w := n.cfg.Bucket.PutIfAbsent(ctx, key, raw); w.Outcome != storage.Committed {
 		return fmt.Errorf("keep a copy as %s: %s: %w", key, w.Outcome, w.Err)
 	}
@@ -146,11 +142,11 @@ func (n *Node) keepCopy(ctx context.Context, raw []byte, why string) error {
 
 // takeInJobs enqueues the jobs of an edited document that this cluster does not know.
 // Jobs that it knew in the past have ended and do not run again.
-func (n *Node) takeInJobs(ctx context.Context, doc *queuefile.Document, propose proposeEdit) error {
+func (n *leaderBase) takeInJobs(ctx context.Context, doc *queuefile.Document, propose proposeEdit) error {
 	if doc == nil {
 		return nil
 	}
-	added := n.unknown(doc.NewJobs(n.replica.meta().LastSeq))
+	added := n.unknown(doc.NewJobs(n.meta().LastSeq))
 	if len(added) == 0 {
 		return nil
 	}

@@ -16,11 +16,11 @@ import (
 // editedExtra returns the mutations that set the unknown fields of this cluster's state
 // to those of a document: at its top level, and in the jobs that both contain. A large
 // document contains only new jobs.
-func (n *Node) editedExtra(doc *queuefile.Document) (changes proposal) {
+func (n *leaderBase) editedExtra(doc *queuefile.Document) (changes proposal) {
 	if doc == nil {
 		return nil
 	}
-	if extra := doc.Meta.Extra; extra != n.replica.meta().Extra {
+	if extra := doc.Meta.Extra; extra != n.meta().Extra {
 		changes = append(changes, setExtra("", extra))
 	}
 	if doc.Large {
@@ -29,7 +29,7 @@ func (n *Node) editedExtra(doc *queuefile.Document) (changes proposal) {
 	for _, edited := range doc.Jobs {
 		extra := edited.Details().Extra
 		// A job with another creation time was enqueued under the same id since.
-		j := n.Job(edited.ID)
+		j := n.job(edited.ID)
 		if j != nil && j.CreatedAt == edited.CreatedAt && j.Details().Extra != extra {
 			changes = append(changes, setExtra(j.ID, extra))
 		}
@@ -46,7 +46,7 @@ func setExtra(job, extra string) *fsmpb.Mutation {
 const extraBatch = 8
 
 // takeInExtra brings the unknown fields of an edited document into the state.
-func (n *Node) takeInExtra(ctx context.Context, doc *queuefile.Document, propose proposeEdit) error {
+func (n *leaderBase) takeInExtra(ctx context.Context, doc *queuefile.Document, propose proposeEdit) error {
 	changes := n.editedExtra(doc)
 	for batch := range slices.Chunk(changes, extraBatch) {
 		results, err := propose(ctx, batch)

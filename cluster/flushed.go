@@ -20,10 +20,9 @@ type written struct {
 // wrote records the content of the document after a flush, and trims the unflushed log.
 // The flusher calls it.
 func (r *leaderTerm) wrote(w flush.Written) {
-	n := r.node
-	n.unflushed.Flushed(w.Content.LSN())
-	n.unflushed.Trim(w.Kept)
-	n.kept.Store(&w.Kept)
+	r.cfg.Unflushed.Flushed(w.Content.LSN())
+	r.cfg.Unflushed.Trim(w.Kept)
+	r.kept.Store(&w.Kept)
 	d := &written{bytes: w.Bytes, form: FormInline}
 	if w.Large {
 		d.form = FormArchive
@@ -38,7 +37,7 @@ func (r *leaderTerm) wrote(w flush.Written) {
 }
 
 // flushInterval returns the least time between two flushes.
-func (n *Node) flushInterval() time.Duration {
+func (n *leaderBase) flushInterval() time.Duration {
 	if n.cfg.FlushInterval != nil {
 		return n.cfg.FlushInterval()
 	}

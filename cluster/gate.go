@@ -63,19 +63,9 @@ func (p proposal) isReport() bool {
 	return len(p) > 0
 }
 
-// Refusal returns why this active leader takes no writes except reports now: an
-// ErrFlushLag, or nil. Propose checks this itself. Refusal is for callers that would
-// write only if there were something to write, such as claims.
-func (n *Node) Refusal() error {
-	if r := n.active(); r != nil {
-		return r.gate.refusal()
-	}
-	return nil
-}
-
 // lag returns the age of the oldest write that the bucket does not have.
 func (r *leaderTerm) lag() time.Duration {
-	at := r.node.unflushed.OldestMs()
+	at := r.cfg.Unflushed.OldestMs()
 	if at == 0 {
 		return 0
 	}
@@ -89,7 +79,7 @@ func (r *leaderTerm) watchBucket(ctx context.Context) {
 }
 
 func (r *leaderTerm) watchGate(ctx context.Context) {
-	lag, most := r.lag(), r.node.cfg.MaxFlushLag
+	lag, most := r.lag(), r.cfg.MaxFlushLag
 	closed, rival := r.gate.refused.Load() != nil, r.rival()
 	switch {
 	case rival != nil:
@@ -128,7 +118,7 @@ func (r *leaderTerm) watchTrouble(ctx context.Context) {
 		g.awaySince = time.Time{}
 	case g.awaySince.IsZero():
 		g.awaySince = time.Now()
-	case !g.announced && g.refusal() == nil && time.Since(g.awaySince) > r.node.cfg.Flush.Heartbeat:
+	case !g.announced && g.refusal() == nil && time.Since(g.awaySince) > r.cfg.Flush.Heartbeat:
 		g.announced = true
 		r.tell(ctx, fsm.AnnounceBucketAway, reason)
 	}

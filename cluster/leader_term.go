@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"github.com/hashicorp/raft"
 
 	"osqueue/cluster/flush"
 	"osqueue/election"
@@ -25,7 +24,7 @@ import (
 // leaderTerm is a node's time as active leader. It begins when the node has
 // acquired the document and ends when it loses leadership or the document.
 type leaderTerm struct {
-	node  *Node
+	*leaderBase
 	term  uint64
 	clock *leaderClock
 	stop  func() // ends run, so that the time can be set back
@@ -34,6 +33,9 @@ type leaderTerm struct {
 	fence  *election.Fence
 	log    hclog.Logger
 	over   chan struct{} // closed when the leader term has ended
+	// began is called once, by run's goroutine, when the leader term answers writes; ended
+	// when it answers none any more, before its goroutines end. run holds no lock.
+	began, ended func()
 
 	proposals *groupcommit.Batcher[proposal, committed]
 	flusher   *flush.Flusher
@@ -50,10 +52,10 @@ type leaderTerm struct {
 	earlier  chan struct{} // signals passTime that the deadline moved nearer
 }
 
-// lead follows raft's leadership. When this node becomes raft's leader it runs candidate,
-// and ends it when the leadership is lost. At most one candidate runs at a time.
-func (n *Node) lead() {
-	defer close(n.gone)
+// lead follows raft's leadership, which changes reports, until leave is closed or ctx
+// ends. When this node becomes raft's leader it runs candidate, and ends it when the
+// leadership is lost. At most one candidate runs at a time.
+func (n *leader) lead(ctx context.Context, changes <-chan bool, leave <-chan struct{}) {
 	var end func()
 	stop := func() {
 		if end != nil {
@@ -64,18 +66,18 @@ func (n *Node) lead() {
 	defer stop()
 	for {
 		select {
-		case leader := <-n.raft.LeaderCh():
+		case leader := <-changes:
 			// The channel keeps only the latest event, so a leader term that is still set
 			// belongs to an earlier term of raft. Clear it first: it must answer nothing
 			// more, even if a hung bucket keeps its goroutines from ending.
-			n.leaderTerm.Store(nil)
+			n.current.Store(nil)
 			stop()
 			if leader {
-				end = n.startCampaign()
+				end = n.startCampaign(ctx)
 			}
-		case <-n.leave:
+		case <-leave:
 			return
-		case <-n.ctx.Done():
+		case <-ctx.Done():
 			return
 		}
 	}
@@ -83,8 +85,8 @@ func (n *Node) lead() {
 
 // startCampaign runs candidate in a goroutine. The returned function cancels it and
 // waits for its end.
-func (n *Node) startCampaign() (end func()) {
-	ctx, cancel := context.WithCancel(n.ctx)
+func (n *leader) startCampaign(ctx context.Context) (end func()) {
+	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() { n.candidate(ctx) })
 	return func() {
@@ -95,7 +97,7 @@ func (n *Node) startCampaign() (end func()) {
 
 // candidate tries to acquire the document again and again while this node is raft's
 // leader. When it has acquired the document it runs the leader term.
-func (n *Node) candidate(ctx context.Context) {
+func (n *leader) candidate(ctx context.Context) {
 	defer n.setFence(FenceFollower, "")
 	n.setFence(FenceStandby, "catching up with the log")
 	var adopted storage.Version
@@ -128,48 +130,43 @@ func (n *Node) candidate(ctx context.Context) {
 // active returns the leader term that may answer writes and reads now, or nil. It asks
 // raft, which learns first that the term is over; the goroutines of the leader term end
 // later.
-func (n *Node) active() *leaderTerm {
-	r := n.leaderTerm.Load()
-	if r == nil || n.raft.CurrentTerm() != r.term || n.raft.State() != raft.Leader {
+func (n *leader) active() *leaderTerm {
+	r := n.current.Load()
+	if r == nil || n.do.Term() != r.term || !n.do.Leads() {
 		return nil
 	}
-	select {
-	case <-n.cut:
-		return nil
-	default:
-		return r
-	}
+	return r
 }
 
 // nameCopy adds a warning to the error of a fence that was lost to a broker with this
 // cluster's own id: a second cluster, a copy, uses the same id. It does so only if raft
 // confirms the leadership, because no other node of this cluster can have taken over
 // then.
-func (n *Node) nameCopy(ctx context.Context, why error) error {
+func (n *leader) nameCopy(ctx context.Context, why error) error {
 	var f *election.FencedError
-	if !errors.As(why, &f) || f.Node == "" || f.Cluster != n.clusterID() {
+	if !errors.As(why, &f) || f.Node == "" || f.Cluster != n.do.ClusterID() {
 		return why
 	}
 	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
 	defer cancel()
-	if n.await(ctx, n.raft.VerifyLeader()) != nil || ctx.Err() != nil {
+	if n.do.Verify(ctx) != nil || ctx.Err() != nil {
 		return why
 	}
 	return fmt.Errorf("%w: %s", why, election.CopyWarning(f.Node, f.Address))
 }
 
-func (n *Node) setFence(state, reason string) {
-	n.fence.Store(&fenceState{state: state, reason: reason})
+func (n *leader) setFence(state, reason string) {
+	n.state.Store(&fenceState{state: state, reason: reason})
 }
 
 // caughtUp waits until this node has applied every entry that was committed before the
 // current term. It returns the term.
-func (n *Node) caughtUp(ctx context.Context) (term uint64, err error) {
-	term = n.raft.CurrentTerm()
-	if err := n.await(ctx, n.raft.Barrier(0)); err != nil {
+func (n *leader) caughtUp(ctx context.Context) (term uint64, err error) {
+	term = n.do.Term()
+	if err := n.do.Barrier(ctx); err != nil {
 		return 0, fmt.Errorf("wait for the log to be applied: %w", err)
 	}
-	if n.raft.CurrentTerm() != term || n.raft.State() != raft.Leader {
+	if n.do.Term() != term || !n.do.Leads() {
 		return 0, errors.New("leadership changed while the log was applied")
 	}
 	return term, nil
@@ -177,25 +174,30 @@ func (n *Node) caughtUp(ctx context.Context) (term uint64, err error) {
 
 // beginTerm begins a leader term: it registers the broker through the log, which extends
 // all leases, and opens the write path. run has to be called next.
-func (n *Node) beginTerm(
+func (n *leader) beginTerm(
 	ctx context.Context, term uint64, fence *election.Fence, first *queuefile.Content, clock *leaderClock,
 ) (*leaderTerm, error) {
 	r := &leaderTerm{
-		node:    n,
-		term:    term,
-		clock:   clock,
-		fence:   fence,
-		log:     n.log.Named("leaderTerm"),
-		over:    make(chan struct{}),
-		earlier: make(chan struct{}, 1),
+		leaderBase: n.leaderBase,
+		term:       term,
+		clock:      clock,
+		fence:      fence,
+		log:        n.log.Named("leaderTerm"),
+		over:       make(chan struct{}),
+		earlier:    make(chan struct{}, 1),
 	}
+	r.began = func() {
+		n.current.Store(r)
+		n.setFence(FenceActive, "")
+	}
+	r.ended = func() { n.current.CompareAndSwap(r, nil) }
 	if err := r.register(ctx, n.firstLevel(ctx)...); err != nil {
 		return nil, err
 	}
 	r.proposals = n.newProposer(r.clock)
-	r.builder = flush.NewDocumentBuilder(n.cfg.Flush, n.cfg.Bucket, fence.Lineage(), first, n.unflushed, n.replica.freeze, r.log)
+	r.builder = flush.NewDocumentBuilder(n.cfg.Flush, n.cfg.Bucket, fence.Lineage(), first, n.cfg.Unflushed, n.do.Freeze, r.log)
 	r.flusher = flush.New(n.cfg.Flush, fence, r.builder, flush.Effects{
-		LSN:      func() fsm.LSN { return n.replica.meta().LSN },
+		LSN:      func() fsm.LSN { return n.meta().LSN },
 		NowMs:    r.heartbeatMs,
 		Interval: n.flushInterval,
 		Idle:     r.idle,
@@ -213,19 +215,18 @@ func (r *leaderTerm) register(ctx context.Context, more ...*fsmpb.Mutation) erro
 
 // registerAt is register with the time of the entry, in ms.
 func (r *leaderTerm) registerAt(ctx context.Context, nowMs int64, more ...*fsmpb.Mutation) error {
-	n := r.node
 	op := &fsmpb.RegisterBroker{
-		Node:     n.cfg.Name,
-		Address:  n.cfg.HTTPAdvertise,
+		Node:     r.cfg.Name,
+		Address:  r.cfg.HTTPAdvertise,
 		Epoch:    r.fence.Epoch(),
-		Cluster:  n.clusterID(),
+		Cluster:  r.do.ClusterID(),
 		Lineage:  r.fence.Lineage(),
-		Settings: n.cfg.Settings.ToPB(),
+		Settings: r.cfg.Settings.ToPB(),
 	}
 	first := &fsmpb.Mutation{Op: &fsmpb.Mutation_RegisterBroker{RegisterBroker: op}}
-	a, err := n.applyNow(ctx, nowMs, append([]*fsmpb.Mutation{first}, more...)...)
+	results, err := r.applyNow(ctx, nowMs, append([]*fsmpb.Mutation{first}, more...)...)
 	if err == nil {
-		err = a.results[0].Code.Err()
+		err = results[0].Code.Err()
 	}
 	if err != nil {
 		return fmt.Errorf("register as broker: %w", err)
@@ -236,7 +237,6 @@ func (r *leaderTerm) registerAt(ctx context.Context, nowMs int64, more ...*fsmpb
 // run answers writes until the leader term ends. It returns nil when ctx ended it,
 // errSetClock when it ended for setting the time back, and else why the document was lost.
 func (r *leaderTerm) run(ctx context.Context) error {
-	n := r.node
 	ctx, end := context.WithCancelCause(ctx)
 	r.stop = func() { end(errSetClock) }
 	cancel := func() { end(nil) }
@@ -248,17 +248,16 @@ func (r *leaderTerm) run(ctx context.Context) error {
 	wg.Go(func() { r.audit(ctx) })
 	wg.Go(func() { r.checkStates(ctx) })
 	wg.Go(func() { r.watchStandby(ctx) })
-	if n.inbox != nil {
-		wg.Go(func() { n.inbox.Run(ctx) })
+	if r.do.Inbox != nil {
+		wg.Go(func() { r.do.Inbox(ctx) })
 	}
-	n.leaderTerm.Store(r)
-	n.setFence(FenceActive, "")
+	r.began()
 	r.flusher.Changed()
 	r.log.Info("this node is the active leader", "term", r.term, "epoch", r.fence.Epoch())
 
 	err := r.flusher.Run(ctx)
 
-	n.leaderTerm.CompareAndSwap(r, nil)
+	r.ended()
 	cancel()
 	close(r.over)
 	wg.Wait()
@@ -280,7 +279,7 @@ func (r *leaderTerm) run(ctx context.Context) error {
 func (r *leaderTerm) finish() {
 	ctx, cancel := context.WithTimeout(context.Background(), finalFlushTimeout)
 	defer cancel()
-	if r.node.raft.State() != raft.Leader {
+	if !r.do.Leads() {
 		r.proposals.Close()
 		return
 	}
@@ -341,7 +340,7 @@ func (r *leaderTerm) passTime(ctx context.Context) {
 			}
 		case <-r.earlier:
 		case <-rescan.C:
-			r.node.ready.Rescan(r.node.replica.read)
+			r.do.Rescan()
 			r.watchBucket(ctx)
 			r.moveTimeOn(ctx)
 		}
@@ -375,7 +374,7 @@ func (r *leaderTerm) nextDeadline() (due <-chan time.Time, stop func()) {
 	r.deadline.Store(noDeadline)
 	var at int64
 	var ok bool
-	r.node.replica.read(func(m *fsm.Machine) { at, ok = m.NextDeadline(r.unreadable) })
+	r.do.Read(func(m *fsm.Machine) { at, ok = m.NextDeadline(r.unreadable) })
 	if !ok {
 		return nil, func() {}
 	}

@@ -23,7 +23,7 @@ const (
 )
 
 // highestLevel returns the highest level that this node allows its cluster to have.
-func (c *Config) highestLevel() uint32 {
+func (c *leaderConfig) highestLevel() uint32 {
 	if c.FeatureLevel != 0 {
 		return c.FeatureLevel
 	}
@@ -36,8 +36,8 @@ func (c *Config) highestLevel() uint32 {
 func (r *leaderTerm) keepLevel(ctx context.Context) {
 	var reason string
 	for {
-		level := r.node.replica.meta().Level
-		if level >= r.node.cfg.highestLevel() {
+		level := r.meta().Level
+		if level >= r.cfg.highestLevel() {
 			return // levels are never lowered
 		}
 		why := r.tryRaise(ctx, level)
@@ -54,7 +54,7 @@ func (r *leaderTerm) keepLevel(ctx context.Context) {
 // tryRaise raises the level if all servers allow a higher one. Otherwise it returns why
 // it does not.
 func (r *leaderTerm) tryRaise(ctx context.Context, level uint32) (why string) {
-	common, err := r.node.members.CommonLevel(ctx)
+	common, err := r.do.CommonLevel(ctx)
 	if err != nil {
 		return err.Error()
 	}
@@ -75,12 +75,12 @@ func raiseLevel(level uint32) *fsmpb.Mutation {
 // firstLevel returns a mutation that raises the level of a cluster that has had no broker
 // yet, so that a new cluster begins with all features. If a server does not answer, it
 // returns none, and keepLevel raises the level later.
-func (n *Node) firstLevel(ctx context.Context) []*fsmpb.Mutation {
-	meta := n.replica.meta()
+func (n *leader) firstLevel(ctx context.Context) []*fsmpb.Mutation {
+	meta := n.meta()
 	if meta.Lineage != "" {
 		return nil
 	}
-	level, err := n.members.CommonLevel(ctx)
+	level, err := n.do.CommonLevel(ctx)
 	if err != nil || level <= meta.Level {
 		return nil
 	}
@@ -89,13 +89,13 @@ func (n *Node) firstLevel(ctx context.Context) []*fsmpb.Mutation {
 
 // checkLevel refuses mutations that need a higher level than the state has: nodes of
 // an older release could not apply them.
-func (n *Node) checkLevel(ms []*fsmpb.Mutation) error {
+func (n *leaderBase) checkLevel(ms []*fsmpb.Mutation) error {
 	for _, m := range ms {
 		needed := fsm.LevelOf(m)
 		if needed <= fsm.BaseLevel {
 			continue
 		}
-		if level := n.replica.meta().Level; needed > level {
+		if level := n.meta().Level; needed > level {
 			return fmt.Errorf("%w: it needs feature level %d, and the cluster has %d", ErrLevel, needed, level)
 		}
 	}

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/http"
@@ -19,7 +18,6 @@ import (
 	"osqueue/cluster/membership"
 	"osqueue/cluster/notify"
 	"osqueue/cluster/transport"
-	"osqueue/election"
 	"osqueue/fsm"
 	"osqueue/internal/groupcommit"
 )
@@ -36,6 +34,7 @@ type Node struct {
 	out       *transport.Outbound
 	stores    *stores
 	replica   *replica
+	leader    *leader
 	sums      *stateSums // the replica's
 	ready     *notify.Ready
 	ends      *notify.Ended
@@ -48,18 +47,9 @@ type Node struct {
 	// replayed is the index of the newest entry that the log had when the node started.
 	replayed uint64
 
-	clocks    clocks                            // of the other voters
-	restoring sync.Mutex                        // held while raft gives all nodes a new state
-	setClock  atomic.Pointer[setClockRequest]   // request to set the time back; nil: none
-	watch     election.Watch                    // of the document; used by the candidate's goroutine
-	carried   atomic.Pointer[Carried]           // nil: nothing
-	copied    atomic.Pointer[[sha256.Size]byte] // checksum of the document that was copied last; nil: none
-
-	announcer announcer // used by the candidate's goroutine
-
-	kept       atomic.Pointer[fsm.LSN]    // no leader needs the log up to here for the bucket
-	leaderTerm atomic.Pointer[leaderTerm] // set while this node answers writes
-	fence      atomic.Pointer[fenceState] // state of the fence, for Status
+	clocks    clocks                          // of the other voters
+	restoring sync.Mutex                      // held while raft gives all nodes a new state
+	setClock  atomic.Pointer[setClockRequest] // request to set the time back; nil: none
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -73,9 +63,6 @@ type Node struct {
 	severs sync.Once
 	fatal  chan error
 }
-
-// fenceState is one of the Fence constants with its reason.
-type fenceState struct{ state, reason string }
 
 // Open starts a node. It returns once raft runs; the cluster may still be forming then.
 // It returns an error if the configuration is invalid (Config.Validate), or if the data
@@ -110,12 +97,15 @@ func Open(cfg Config) (*Node, error) {
 	n.ready, n.ends, n.events = notify.NewReady(), notify.NewEnded(), notify.NewHistory(cfg.EventsKept)
 	n.openInbox()
 	n.replica.changed, n.replica.restored = n.changed, n.restored
-	n.fence.Store(&fenceState{state: FenceFollower})
+	n.leader = n.newLeader()
 	if err := n.start(); err != nil {
 		return nil, err
 	}
 	n.reads = groupcommit.New(groupcommit.Config[struct{}, struct{}]{Start: n.verifyLeader})
-	n.wg.Go(n.lead)
+	n.wg.Go(func() {
+		defer close(n.gone)
+		n.leader.lead(n.ctx, n.raft.LeaderCh(), n.leave)
+	})
 	n.wg.Go(func() { n.members.Run(n.ctx) })
 	n.wg.Go(n.watchClocks)
 	n.wg.Go(n.sumStates)
@@ -230,7 +220,7 @@ func (n *Node) changed(m *fsm.Machine, idle bool) {
 	n.ready.Applied(m)
 	n.ends.Applied(m)
 	n.events.Applied(m)
-	if r := n.leaderTerm.Load(); r != nil {
+	if r := n.leader.current.Load(); r != nil {
 		r.changed(m, idle)
 	}
 }
@@ -239,7 +229,7 @@ func (n *Node) changed(m *fsm.Machine, idle bool) {
 func (n *Node) restored(m *fsm.Machine) {
 	n.ends.Restored(m)
 	n.events.Restored(m)
-	if r := n.leaderTerm.Load(); r != nil {
+	if r := n.leader.current.Load(); r != nil {
 		r.changed(m, false)
 	}
 }

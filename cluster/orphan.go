@@ -19,7 +19,7 @@ var errOrphan = errors.New("the bucket has no " + DocumentKey + ", but an archiv
 // archive of another cluster without its document. The document was lost, and a new queue
 // would replace it. mayCreate makes up to two listings of one page, and only if there is
 // no document.
-func (n *Node) mayCreate(ctx context.Context, a election.Action, me *election.Candidate) error {
+func (n *leader) mayCreate(ctx context.Context, a election.Action, me *election.Candidate) error {
 	if a != election.Create || me.Populated {
 		return nil
 	}

@@ -4,35 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"time"
 
 	"github.com/hashicorp/raft"
 
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
-	"osqueue/internal/groupcommit"
 )
-
-// proposal is a list of mutations of one caller. They are committed together, in order,
-// in one log entry.
-type proposal []*fsmpb.Mutation
-
-// committed is one caller's share of the results of an applied entry.
-type committed struct {
-	results []fsm.Result
-	lsn     fsm.LSN
-}
-
-// entryMax is the size of the largest log entry that is proposed, in bytes. Request
-// bodies are bounded well below it.
-const entryMax = 16 << 20
 
 // Propose commits one mutation and returns the machine's answer and the LSN of the entry.
 // It returns ErrNotLeader on every node but the active leader; the other errors are those
 // of this package.
 func (n *Node) Propose(ctx context.Context, m *fsmpb.Mutation) (fsm.Result, fsm.LSN, error) {
-	results, lsn, err := n.proposeAll(ctx, proposal{m})
+	results, lsn, err := n.proposeAll(ctx, []*fsmpb.Mutation{m})
 	if err != nil {
 		return fsm.Result{}, fsm.LSN{}, err
 	}
@@ -45,85 +28,20 @@ func (n *Node) proposeAll(ctx context.Context, ms []*fsmpb.Mutation) ([]fsm.Resu
 	if r == nil {
 		return nil, fsm.LSN{}, ErrNotLeader
 	}
-	if err := r.refuses(ms); err != nil {
-		return nil, fsm.LSN{}, err
-	}
-	if err := n.checkLevel(ms); err != nil {
-		return nil, fsm.LSN{}, err
-	}
-	c, err := r.proposals.Do(ctx, ms)
-	if err != nil {
-		return nil, fsm.LSN{}, proposalError(err)
-	}
-	return c.results, c.lsn, nil
+	return r.propose(ctx, ms)
 }
 
-func (n *Node) newProposer(clock *leaderClock) *groupcommit.Batcher[proposal, committed] {
-	return groupcommit.New(groupcommit.Config[proposal, committed]{
-		Start: func(ctx context.Context, batch []proposal) groupcommit.Wait[committed] {
-			return n.propose(ctx, clock, batch)
-		},
-		Size:            proposal.size,
-		Urgent:          proposal.isReport,
-		MaxBytes:        n.cfg.MaxEntryBytes,
-		MaxPendingItems: n.cfg.MaxPendingItems,
-		MaxPendingBytes: n.cfg.MaxPendingBytes,
-		MaxInFlight:     n.cfg.MaxInFlight,
-	})
-}
-
-func (p proposal) size() int {
-	size := 0
-	for _, m := range p {
-		size += m.SizeVT()
-	}
-	return size
-}
-
-// propose hands one log entry to raft. The function that it returns waits for the
-// results.
-func (n *Node) propose(ctx context.Context, clock *leaderClock, batch []proposal) groupcommit.Wait[committed] {
-	entry := n.newEntry(clock.now())
-	for _, p := range batch {
-		entry.Mutations = append(entry.Mutations, p...)
-	}
-	data, err := fsm.EncodeEntry(entry)
-	if err == nil && len(data) > entryMax {
-		err = ErrTooLarge
-	}
-	if err != nil {
-		return func() ([]committed, error) { return nil, err }
-	}
+// applyEntry hands one encoded log entry to raft. The function that it returns waits for
+// the outcome.
+func (n *Node) applyEntry(data []byte) func(context.Context) ([]fsm.Result, fsm.LSN, error) {
 	future := n.raft.Apply(data, 0)
-	return func() ([]committed, error) {
+	return func(ctx context.Context) ([]fsm.Result, fsm.LSN, error) {
 		a, err := n.outcome(ctx, future)
 		if err != nil {
-			return nil, err
+			return nil, fsm.LSN{}, err
 		}
-		return share(a, batch), nil
+		return a.results, a.lsn, nil
 	}
-}
-
-// newEntry returns an entry with the fields that the leader sets in each entry: the time,
-// a random number that is the same on all nodes, and the LSN up to which no node needs
-// its unflushed log any more.
-func (n *Node) newEntry(nowMs int64) *fsmpb.Batch {
-	b := &fsmpb.Batch{NowMs: nowMs, Random: rand.Uint64()}
-	if kept := n.kept.Load(); kept != nil {
-		b.FlushedTerm, b.FlushedIndex = kept.Term, kept.Index
-	}
-	return b
-}
-
-// share splits the results of an entry among the callers.
-func share(a *applied, batch []proposal) []committed {
-	shares := make([]committed, len(batch))
-	rest := a.results
-	for i, p := range batch {
-		shares[i] = committed{results: rest[:len(p)], lsn: a.lsn}
-		rest = rest[len(p):]
-	}
-	return shares
 }
 
 // outcome waits until an entry is applied. If ctx ends first, the error is an ErrUnknown:
@@ -149,36 +67,3 @@ func raftError(err error) error {
 		return fmt.Errorf("%w: %w", ErrUnknown, err)
 	}
 }
-
-// proposalError translates an error of the batcher to one of this package.
-func proposalError(err error) error {
-	switch {
-	case errors.Is(err, groupcommit.ErrOverloaded):
-		return ErrOverloaded
-	case errors.Is(err, groupcommit.ErrClosed):
-		return ErrNotLeader
-	case errors.Is(err, groupcommit.ErrUnknown):
-		return fmt.Errorf("%w: %w", ErrUnknown, err)
-	default:
-		return err
-	}
-}
-
-// applyNow proposes one entry outside of group commit, for mutations of the leader
-// itself.
-func (n *Node) applyNow(ctx context.Context, nowMs int64, ms ...*fsmpb.Mutation) (*applied, error) {
-	entry := n.newEntry(nowMs)
-	entry.Mutations = ms
-	data, err := fsm.EncodeEntry(entry)
-	if err == nil && len(data) > entryMax {
-		err = ErrTooLarge
-	}
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
-	defer cancel()
-	return n.outcome(ctx, n.raft.Apply(data, 0))
-}
-
-const applyTimeout = 10 * time.Second

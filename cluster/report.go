@@ -46,9 +46,9 @@ func (n *Node) Status() Status {
 	s.Now, s.WallClock = n.Now(), n.cfg.Clock().UnixMilli()
 	s.Pid, s.Version, s.StartedAt = os.Getpid(), n.cfg.Version, n.started.UnixMilli()
 	s.CheckedLSN, s.StateError = n.sums.status()
-	f := n.fence.Load()
+	f := n.leader.state.Load()
 	s.Fence, s.FenceReason = f.state, f.reason
-	if c := n.carried.Load(); c != nil {
+	if c := n.leader.carried.Load(); c != nil {
 		s.Carried = *c
 	}
 	n.describeFlush(&s)
@@ -87,7 +87,7 @@ func (n *Node) describeFlush(s *Status) {
 	if refused := r.gate.refusal(); refused != nil {
 		s.Refusing = refused.Error()
 	}
-	s.FlushIntervalMs = n.flushInterval().Milliseconds()
+	s.FlushIntervalMs = r.flushInterval().Milliseconds()
 	if d := r.written.Load(); d != nil {
 		s.DocumentBytes, s.DocumentForm = d.bytes, d.form
 		s.BaseLSN, s.ArchiveLSN, s.LogBytes = d.base, d.archive, d.log

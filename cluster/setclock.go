@@ -185,11 +185,11 @@ func (n *Node) proposeSetClock(ctx context.Context, req *setClockRequest) (Clock
 	v := n.replica.freeze()
 	before := v.Meta().Now
 	op := &fsmpb.SetClock{ToMs: max(req.to, 1), Next: nextTimes(v, req.to)}
-	a, err := n.applyNow(ctx, op.ToMs, &fsmpb.Mutation{Op: &fsmpb.Mutation_SetClock{SetClock: op}, Request: req.req})
+	results, err := n.leader.applyNow(ctx, op.ToMs, &fsmpb.Mutation{Op: &fsmpb.Mutation_SetClock{SetClock: op}, Request: req.req})
 	if err != nil {
 		return ClockSet{}, err
 	}
-	switch res := &a.results[0]; {
+	switch res := &results[0]; {
 	case res.Code == fsm.Duplicate && !res.LSN.IsZero():
 		return ClockSet{By: res.Count, Repeated: true}, nil
 	case res.Code != fsm.OK:

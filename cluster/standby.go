@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"osqueue/cluster/flush"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 	"osqueue/internal/sleep"
@@ -61,7 +62,7 @@ type announcer struct{ last time.Time }
 // announce writes the announcement of this cluster, if one is due. It takes at most an
 // eighth of the broker timeout: a longer pause between two reads of the document would
 // restart the measurement of its silence (election.Watch).
-func (n *Node) announce(ctx context.Context) {
+func (n *leader) announce(ctx context.Context) {
 	a := &n.announcer
 	if !a.last.IsZero() && time.Since(a.last) < n.cfg.StandbyInterval {
 		return
@@ -69,7 +70,7 @@ func (n *Node) announce(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, n.cfg.BrokerTimeout/8)
 	defer cancel()
 	data, err := json.Marshal(Standby{
-		Cluster: n.clusterID(), Node: n.cfg.Name, Address: n.cfg.HTTPAdvertise,
+		Cluster: n.do.ClusterID(), Node: n.cfg.Name, Address: n.cfg.HTTPAdvertise,
 		TimeoutMs: n.cfg.BrokerTimeout.Milliseconds(), At: n.cfg.Clock().UnixMilli(),
 		Waits: true,
 	})
@@ -97,7 +98,7 @@ func (n *Node) announce(ctx context.Context) {
 func (r *leaderTerm) watchStandby(ctx context.Context) {
 	var version storage.Version
 	var changed time.Time
-	kept := standbyKept * r.node.cfg.StandbyInterval
+	kept := standbyKept * r.cfg.StandbyInterval
 	for {
 		var s Standby
 		o, err := r.readStandby(ctx)
@@ -107,7 +108,7 @@ func (r *leaderTerm) watchStandby(ctx context.Context) {
 			r.log.Debug("the announcement of a standby could not be read", "error", err)
 		case err == nil && o.Version != version:
 			version = o.Version
-			if json.Unmarshal(o.Data, &s) == nil && s.Cluster != r.node.clusterID() {
+			if json.Unmarshal(o.Data, &s) == nil && s.Cluster != r.do.ClusterID() {
 				changed = time.Now()
 				r.noteStandby(&s)
 			}
@@ -116,7 +117,7 @@ func (r *leaderTerm) watchStandby(ctx context.Context) {
 			r.noteStandby(nil)
 		}
 		r.noteAlone(readable && r.standby.Load() == nil)
-		if !sleep.For(ctx, r.node.cfg.standbyLook()) {
+		if !sleep.For(ctx, standbyLook(&r.cfg.Flush, r.cfg.StandbyInterval, r.cfg.BrokerTimeout)) {
 			return
 		}
 	}
@@ -125,17 +126,17 @@ func (r *leaderTerm) watchStandby(ctx context.Context) {
 // standbyLook returns the time between two reads of the announcement by the leader. With
 // an idle heartbeat it is at most half of the broker timeout: a standby that does not
 // know the promise in the document takes over one broker timeout after its first read.
-func (c *Config) standbyLook() time.Duration {
-	if c.Flush.IdleHeartbeat > c.Flush.Heartbeat {
-		return min(c.StandbyInterval, c.BrokerTimeout/2)
+func standbyLook(f *flush.Config, interval, timeout time.Duration) time.Duration {
+	if f.IdleHeartbeat > f.Heartbeat {
+		return min(interval, timeout/2)
 	}
-	return c.StandbyInterval
+	return interval
 }
 
 // noteAlone records whether the last read has shown that no standby is alive. If that
 // ceases to hold, the leader writes the document at once, and then every Flush.Heartbeat.
 func (r *leaderTerm) noteAlone(alone bool) {
-	if r.alone.Swap(alone) && !alone && r.node.cfg.Flush.IdleHeartbeat > 0 {
+	if r.alone.Swap(alone) && !alone && r.cfg.Flush.IdleHeartbeat > 0 {
 		r.flusher.Rewrite()
 	}
 }
@@ -144,7 +145,7 @@ func (r *leaderTerm) noteAlone(alone bool) {
 // Releases that know neither promises nor announcements refuse a document of
 // promiseLevel.
 func (r *leaderTerm) idle() bool {
-	return r.alone.Load() && r.node.replica.meta().Level >= promiseLevel
+	return r.alone.Load() && r.meta().Level >= promiseLevel
 }
 
 // promiseLevel is the feature level from which the document can promise its next
@@ -154,13 +155,13 @@ const promiseLevel = fsm.Level8
 func (r *leaderTerm) readStandby(ctx context.Context) (storage.Object, error) {
 	ctx, cancel := context.WithTimeout(ctx, bucketTimeout)
 	defer cancel()
-	return r.node.cfg.Bucket.Get(ctx, standbyKey)
+	return r.cfg.Bucket.Get(ctx, standbyKey)
 }
 
 func (r *leaderTerm) noteStandby(s *Standby) {
 	switch before := r.standby.Swap(s); {
 	case before == nil && s != nil:
-		r.log.Info("a standby cluster has announced itself", "node", s.Node, "address", s.Address, "policy", r.node.cfg.RivalPolicy)
+		r.log.Info("a standby cluster has announced itself", "node", s.Node, "address", s.Address, "policy", r.cfg.RivalPolicy)
 	case before != nil && s == nil:
 		r.log.Info("the standby cluster does not announce itself any more", "node", before.Node, "address", before.Address)
 	}
@@ -195,15 +196,15 @@ const rivalMargin = 250 * time.Millisecond
 // from the start of the last successful write: a standby has seen that write later.
 func (r *leaderTerm) rival() *RivalError {
 	s := r.standby.Load()
-	if s == nil || r.node.cfg.RivalPolicy == RivalContinue {
+	if s == nil || r.cfg.RivalPolicy == RivalContinue {
 		return nil
 	}
-	timeout := r.node.cfg.BrokerTimeout
+	timeout := r.cfg.BrokerTimeout
 	if theirs := time.Duration(s.TimeoutMs) * time.Millisecond; theirs > 0 {
-		timeout = min(timeout, max(theirs, r.node.cfg.Flush.Heartbeat))
+		timeout = min(timeout, max(theirs, r.cfg.Flush.Heartbeat))
 	}
 	began, promised := r.flusher.Promised()
-	silent, allowed := time.Since(began), timeout-min(rivalMargin, (timeout-r.node.cfg.Flush.Heartbeat)/2)
+	silent, allowed := time.Since(began), timeout-min(rivalMargin, (timeout-r.cfg.Flush.Heartbeat)/2)
 	if s.Waits {
 		allowed += min(promised, queuefile.NextMax)
 	}

@@ -42,7 +42,7 @@ func (l *lab) rivalOf(m *member, op *fsmpb.Mutation) (e *RivalError) {
 // A standby waits a while between two reads of the document, even if the broker timeout
 // has passed or the clock of the older broker has stopped.
 func TestAStandbyWaitsBetweenTwoLooks(t *testing.T) {
-	n := &Node{cfg: Config{StandbyRetry: 10 * time.Second}}
+	n := newLeader(leaderConfig{StandbyRetry: 10 * time.Second}, leaderEffects{})
 	const timeout = 10 * time.Second
 	for heard, want := range map[time.Duration]time.Duration{
 		0:                          timeout / standbyPolls,

@@ -27,7 +27,7 @@ const (
 
 // checkStates compares the states of the nodes every Config.StateCheck, until ctx ends.
 func (r *leaderTerm) checkStates(ctx context.Context) {
-	interval := r.node.cfg.StateCheck
+	interval := r.cfg.StateCheck
 	if interval <= 0 {
 		return
 	}
@@ -35,10 +35,10 @@ func (r *leaderTerm) checkStates(ctx context.Context) {
 		if err := r.replaceForked(ctx); err != nil && ctx.Err() == nil {
 			r.log.Warn("what a node with another state has left in the bucket could not be replaced", "error", err)
 		}
-		if !sleep.For(ctx, max(r.node.sums.due(interval), min(interval, stateCheckLook))) {
+		if !sleep.For(ctx, max(r.do.SumsDue(interval), min(interval, stateCheckLook))) {
 			return
 		}
-		if r.node.replica.meta().Level < fsm.Level8 {
+		if r.meta().Level < fsm.Level8 {
 			continue
 		}
 		if err := r.checkState(ctx); err != nil && ctx.Err() == nil {
@@ -61,7 +61,7 @@ func (r *leaderTerm) checkState(ctx context.Context) error {
 	case v.agreed == nil && v.finding == "":
 		return fmt.Errorf("too few nodes have said which state they have after log entry %s", c.lsn)
 	case v.agreed == nil:
-		r.node.sums.find(v.finding)
+		r.do.SumsFinding(v.finding)
 		r.log.Error("the nodes have different states, and none has a majority: look for the node that is wrong, "+
 			"delete its data directory and start it again", "lsn", c.lsn, "checksums", v.finding)
 		return nil
@@ -88,8 +88,8 @@ func (r *leaderTerm) collectSums(ctx context.Context, at fsm.LSN) collected {
 	c := collected{sums: make(map[raft.ServerID]string)}
 	wait := stateCheckLook / 20 // the checksum of a small state is ready at once
 	for {
-		c.servers = r.node.raft.GetConfiguration().Configuration().Servers
-		if silent := r.node.askForSums(ctx, at, &c); silent == 0 || !sleep.For(ctx, wait) {
+		c.servers = r.do.Servers()
+		if silent := r.askForSums(ctx, at, &c); silent == 0 || !sleep.For(ctx, wait) {
 			return c
 		}
 		wait = min(2*wait, stateCheckLook)
@@ -98,7 +98,7 @@ func (r *leaderTerm) collectSums(ctx context.Context, at fsm.LSN) collected {
 
 // askForSums asks the servers that have not answered yet, in parallel. silent is how many
 // of them still have not answered.
-func (n *Node) askForSums(ctx context.Context, at fsm.LSN, c *collected) (silent int) {
+func (r *leaderTerm) askForSums(ctx context.Context, at fsm.LSN, c *collected) (silent int) {
 	type answer struct {
 		id  raft.ServerID
 		sum string
@@ -111,8 +111,8 @@ func (n *Node) askForSums(ctx context.Context, at fsm.LSN, c *collected) (silent
 		silent++
 		go func() {
 			a := answer{id: s.ID}
-			if id, err := n.members.IdentityOf(ctx, string(s.ID)); err == nil && id.State != nil && id.State.LSN == at.String() {
-				a.sum = id.State.Sum
+			if lsn, sum := r.do.StateOf(ctx, s.ID); lsn == at.String() {
+				a.sum = sum
 			}
 			answers <- a
 		}()
@@ -177,7 +177,7 @@ func describeSums(by map[string][]string) string {
 // bucket: their snapshots, from which a new node would start, and the checkpoint, which
 // one of them may have written as leader.
 func (r *leaderTerm) replaceForked(ctx context.Context) error {
-	forked := r.node.sums.takeForked()
+	forked := r.do.TakeForked()
 	if len(forked) == 0 {
 		return nil
 	}
@@ -185,7 +185,7 @@ func (r *leaderTerm) replaceForked(ctx context.Context) error {
 	r.flusher.Rewrite()
 	var errs []error
 	for _, id := range forked {
-		errs = append(errs, snapshot.Forget(ctx, r.node.cfg.Bucket, r.node.clusterID(), membership.NodeName(raft.ServerID(id))))
+		errs = append(errs, snapshot.Forget(ctx, r.cfg.Bucket, r.do.ClusterID(), membership.NodeName(raft.ServerID(id))))
 	}
 	return errors.Join(errs...)
 }

@@ -31,6 +31,7 @@ func newBench(t *testing.T, events int) *bench {
 	n.ctx, n.cancel = context.WithCancel(t.Context())
 	t.Cleanup(n.cancel)
 	n.ready, n.ends, n.events = notify.NewReady(), notify.NewEnded(), notify.NewHistory(events)
+	n.leader = newLeader(leaderConfig{}, leaderEffects{Read: n.replica.read})
 	n.replica.changed, n.replica.restored = n.changed, n.restored
 	return &bench{t: t, node: n, now: 1_700_000_000_000}
 }

@@ -40,10 +40,10 @@ var reviewed = []defect{
 	}, check{pkg: "cluster", test: "TestAnyNodeHoldsTheLevel"}},
 	{"R9 term", mutants.Mutant{
 		Name: "a leader answers until its flush has ended", File: "cluster/leader_term.go",
-		Old: "if r == nil || n.raft.CurrentTerm() != r.term || n.raft.State() != raft.Leader {",
+		Old: "if r == nil || n.do.Term() != r.term || !n.do.Leads() {",
 		Bug: "if r == nil {",
 		Also: []mutants.Edit{
-			{Old: "\t\t\tn.leaderTerm.Store(nil)\n\t\t\tstop()\n", Bug: "\t\t\tstop()\n"},
+			{Old: "\t\t\tn.current.Store(nil)\n\t\t\tstop()\n", Bug: "\t\t\tstop()\n"},
 		},
 	}, check{pkg: "cluster", test: "TestALeaderOfATermThatIsOverAnswersNothing"}},
 	{"X12 calls", mutants.Mutant{

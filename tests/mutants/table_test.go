@@ -65,21 +65,13 @@ var defects = []defect{
 	// Group commit and reads.
 	{"committed", mutants.Mutant{
 		Name: "an unknown outcome is told as none", File: "cluster/propose.go",
-		Old: `return fmt.Errorf("%w: %w", ErrUnknown, err)
-	}
-}
-
-// proposalError`,
-		Bug: `return ErrNotLeader
-	}
-}
-
-// proposalError`,
+		Old: `return fmt.Errorf("%w: %w", ErrUnknown, err)`,
+		Bug: `return ErrNotLeader`,
 	}, check{pkg: "cluster", test: "TestWhatMayHaveHappenedIsUnknown"}},
 	{"committed", mutants.Mutant{
-		Name: "an entry is answered though raft has refused it", File: "cluster/propose.go",
-		Old: "\t\ta, err := n.outcome(ctx, future)\n",
-		Bug: "\t\ta, err := n.outcome(ctx, future)\n\t\tif err != nil {\n\t\t\ta, err = &applied{results: make([]fsm.Result, len(entry.Mutations)), lsn: n.replica.meta().LSN}, nil\n\t\t}\n",
+		Name: "an entry is answered though raft has refused it", File: "cluster/leader_propose.go",
+		Old: "\t\tresults, lsn, err := wait(ctx)\n",
+		Bug: "\t\tresults, lsn, err := wait(ctx)\n\t\tif err != nil {\n\t\t\tresults, lsn, err = make([]fsm.Result, len(entry.Mutations)), n.meta().LSN, nil\n\t\t}\n",
 	}, simulation},
 	{"fresh reads", mutants.Mutant{
 		Name: "a read does not confirm the leadership", File: "cluster/read.go",
@@ -95,7 +87,7 @@ var defects = []defect{
 	// Becoming active.
 	{"barrier", mutants.Mutant{
 		Name: "a new leader does not wait for its log", File: "cluster/leader_term.go",
-		Old: "if err := n.await(ctx, n.raft.Barrier(0)); err != nil {",
+		Old: "if err := n.do.Barrier(ctx); err != nil {",
 		Bug: "if err := ctx.Err(); err != nil {",
 	}, check{pkg: "cluster", test: "TestSimNewLeaderWaitsForItsMachine"}},
 	{"fence", mutants.Mutant{

@@ -1,0 +1,70 @@
+package cluster
+
+import (
+	"context"
+
+	"github.com/hashicorp/raft"
+
+	"osqueue/cluster/membership"
+)
+
+// newLeader returns the leader of this node. Raft and the members are set before the
+// leader calls any of the effects.
+func (n *Node) newLeader() *leader {
+	c := &n.cfg
+	cfg := leaderConfig{
+		Name: c.Name, HTTPAdvertise: c.HTTPAdvertise, Bucket: c.Bucket, Unflushed: n.unflushed,
+		Clock: c.Clock, Log: n.log, Settings: c.Settings, FeatureLevel: c.FeatureLevel,
+		Flush: c.Flush, FlushInterval: c.FlushInterval, MaxFlushLag: c.MaxFlushLag,
+		PITRWindow: c.PITRWindow, CollectInterval: c.CollectInterval, ArchiveCheck: c.ArchiveCheck,
+		ArchiveRead: c.ArchiveRead, StateCheck: c.StateCheck, BrokerTimeout: c.BrokerTimeout,
+		StandbyRetry: c.StandbyRetry, StandbyInterval: c.StandbyInterval, RivalPolicy: c.RivalPolicy,
+		MaxEntryBytes: c.MaxEntryBytes, MaxPendingItems: c.MaxPendingItems,
+		MaxPendingBytes: c.MaxPendingBytes, MaxInFlight: c.MaxInFlight,
+	}
+	do := leaderEffects{
+		Term:          func() uint64 { return n.raft.CurrentTerm() },
+		Leads:         func() bool { return n.raft.State() == raft.Leader },
+		Barrier:       func(ctx context.Context) error { return n.await(ctx, n.raft.Barrier(0)) },
+		Verify:        func(ctx context.Context) error { return n.await(ctx, n.raft.VerifyLeader()) },
+		Apply:         n.applyEntry,
+		Restore:       n.restore,
+		SetBack:       n.applySetClock,
+		Read:          n.replica.read,
+		Freeze:        n.replica.freeze,
+		Idle:          n.replica.idle,
+		Rescan:        func() { n.ready.Rescan(n.replica.read) },
+		ClusterID:     n.clusterID,
+		Servers:       func() []raft.Server { return n.raft.GetConfiguration().Configuration().Servers },
+		CommonLevel:   func(ctx context.Context) (uint32, error) { return n.members.CommonLevel(ctx) },
+		StateOf:       n.stateOf,
+		Wall:          n.wall,
+		ClocksAgree:   n.clocksAgree,
+		MeasureClocks: n.measureClocks,
+		SumsDue:       n.sums.due,
+		SumsFinding:   n.sums.find,
+		TakeForked:    n.takeForked,
+	}
+	if n.inbox != nil {
+		do.Inbox = n.inbox.Run
+	}
+	return newLeader(cfg, do)
+}
+
+// stateOf asks a server for the newest checksum of its state.
+func (n *Node) stateOf(ctx context.Context, id raft.ServerID) (lsn, sum string) {
+	who, err := n.members.IdentityOf(ctx, string(id))
+	if err != nil || who.State == nil {
+		return "", ""
+	}
+	return who.State.LSN, who.State.Sum
+}
+
+// takeForked returns the names of the nodes that had another state, and forgets them.
+func (n *Node) takeForked() []string {
+	forked := n.sums.takeForked()
+	for i, id := range forked {
+		forked[i] = membership.NodeName(raft.ServerID(id))
+	}
+	return forked
+}

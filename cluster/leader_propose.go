@@ -1,0 +1,144 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+	"osqueue/internal/groupcommit"
+)
+
+// proposal is a list of mutations of one caller. They are committed together, in order,
+// in one log entry.
+type proposal []*fsmpb.Mutation
+
+// committed is one caller's share of the results of an applied entry.
+type committed struct {
+	results []fsm.Result
+	lsn     fsm.LSN
+}
+
+// entryMax is the size of the largest log entry that is proposed, in bytes. Request
+// bodies are bounded well below it.
+const entryMax = 16 << 20
+
+// propose commits mutations in one entry. It returns one result for each.
+func (r *leaderTerm) propose(ctx context.Context, ms []*fsmpb.Mutation) ([]fsm.Result, fsm.LSN, error) {
+	if err := r.refuses(ms); err != nil {
+		return nil, fsm.LSN{}, err
+	}
+	if err := r.checkLevel(ms); err != nil {
+		return nil, fsm.LSN{}, err
+	}
+	c, err := r.proposals.Do(ctx, ms)
+	if err != nil {
+		return nil, fsm.LSN{}, proposalError(err)
+	}
+	return c.results, c.lsn, nil
+}
+
+func (n *leaderBase) newProposer(clock *leaderClock) *groupcommit.Batcher[proposal, committed] {
+	return groupcommit.New(groupcommit.Config[proposal, committed]{
+		Start: func(ctx context.Context, batch []proposal) groupcommit.Wait[committed] {
+			return n.start(ctx, clock, batch)
+		},
+		Size:            proposal.size,
+		Urgent:          proposal.isReport,
+		MaxBytes:        n.cfg.MaxEntryBytes,
+		MaxPendingItems: n.cfg.MaxPendingItems,
+		MaxPendingBytes: n.cfg.MaxPendingBytes,
+		MaxInFlight:     n.cfg.MaxInFlight,
+	})
+}
+
+func (p proposal) size() int {
+	size := 0
+	for _, m := range p {
+		size += m.SizeVT()
+	}
+	return size
+}
+
+// start hands one log entry to raft. The function that it returns waits for the
+// results.
+func (n *leaderBase) start(ctx context.Context, clock *leaderClock, batch []proposal) groupcommit.Wait[committed] {
+	entry := n.newEntry(clock.now())
+	for _, p := range batch {
+		entry.Mutations = append(entry.Mutations, p...)
+	}
+	data, err := fsm.EncodeEntry(entry)
+	if err == nil && len(data) > entryMax {
+		err = ErrTooLarge
+	}
+	if err != nil {
+		return func() ([]committed, error) { return nil, err }
+	}
+	wait := n.do.Apply(data)
+	return func() ([]committed, error) {
+		results, lsn, err := wait(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return share(results, lsn, batch), nil
+	}
+}
+
+// newEntry returns an entry with the fields that the leader sets in each entry: the time,
+// a random number that is the same on all nodes, and the LSN up to which no node needs
+// its unflushed log any more.
+func (n *leaderBase) newEntry(nowMs int64) *fsmpb.Batch {
+	b := &fsmpb.Batch{NowMs: nowMs, Random: rand.Uint64()}
+	if kept := n.kept.Load(); kept != nil {
+		b.FlushedTerm, b.FlushedIndex = kept.Term, kept.Index
+	}
+	return b
+}
+
+// share splits the results of an entry among the callers.
+func share(results []fsm.Result, lsn fsm.LSN, batch []proposal) []committed {
+	shares := make([]committed, len(batch))
+	rest := results
+	for i, p := range batch {
+		shares[i] = committed{results: rest[:len(p)], lsn: lsn}
+		rest = rest[len(p):]
+	}
+	return shares
+}
+
+// proposalError translates an error of the batcher to one of this package.
+func proposalError(err error) error {
+	switch {
+	case errors.Is(err, groupcommit.ErrOverloaded):
+		return ErrOverloaded
+	case errors.Is(err, groupcommit.ErrClosed):
+		return ErrNotLeader
+	case errors.Is(err, groupcommit.ErrUnknown):
+		return fmt.Errorf("%w: %w", ErrUnknown, err)
+	default:
+		return err
+	}
+}
+
+// applyNow proposes one entry outside of group commit, for mutations of the leader
+// itself.
+func (n *leaderBase) applyNow(ctx context.Context, nowMs int64, ms ...*fsmpb.Mutation) ([]fsm.Result, error) {
+	entry := n.newEntry(nowMs)
+	entry.Mutations = ms
+	data, err := fsm.EncodeEntry(entry)
+	if err == nil && len(data) > entryMax {
+		err = ErrTooLarge
+	}
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
+	defer cancel()
+	results, _, err := n.do.Apply(data)(ctx)
+	return results, err
+}
+
+const applyTimeout = 10 * time.Second
