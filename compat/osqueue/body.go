@@ -91,6 +91,17 @@ var byteOrderMark = []byte("\ufeff")
 // translate returns the body for the API, and whether it has fields that only the API
 // knows. An error comes from a call of the API.
 func (h *Handler) translate(r *http.Request, body []byte) (out []byte, native bool, err error) {
+	if plain, ok := scanPlain(r.URL.Path, body); ok && len(r.URL.EscapedPath()) <= idMax {
+		if r.URL.Path == v1.PathJobs {
+			body = plain.submission(body, newID())
+		}
+		return body, plain.native, nil
+	}
+	return h.parsed(r, body)
+}
+
+// parsed is translate for any body.
+func (h *Handler) parsed(r *http.Request, body []byte) (out []byte, native bool, err error) {
 	body = validText(bytes.TrimPrefix(body, byteOrderMark))
 	var edit edits
 	if found, ok := membersOf(body); ok {
