@@ -56,6 +56,16 @@ func (c *call) parse(v any) error {
 		return named(memberAt(body, at), "has more than %d objects and lists within each other (at %s)",
 			c.s.cfg.Limits.Depth, place(body, at))
 	}
+	if scanned(body, v) {
+		return nil
+	}
+	reflect.ValueOf(v).Elem().SetZero()
+	return c.unmarshal(v)
+}
+
+// unmarshal reads any body with the general decoder.
+func (c *call) unmarshal(v any) error {
+	body := c.in
 	known := json.RejectUnknownMembers(c.refusesUnknown())
 	err := json.Unmarshal(body, v, namesOnce, known)
 	if errors.Is(err, jsontext.ErrDuplicateName) {

@@ -1,0 +1,166 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+
+	v1 "osqueue/client/api/v1"
+	"osqueue/internal/jsonscan"
+)
+
+// The bodies of the busiest requests are scanned without reflection. A scan accepts only what
+// the general decoder accepts, with the same values (FuzzScan), and leaves the rest to it.
+
+// scanned reads a body, which is UTF-8, into v without the general decoder, if it can. Otherwise
+// v may be filled in part.
+func scanned(body []byte, v any) bool {
+	s := jsonscan.New(body)
+	var ok bool
+	switch v := v.(type) {
+	case *v1.NewJob:
+		ok = scanNewJob(&s, v)
+	case *v1.Batch:
+		ok = scanBatch(&s, v)
+	case *v1.Claim:
+		ok = scanClaim(&s, v)
+	case *v1.Complete:
+		ok = scanComplete(&s, v)
+	}
+	return ok && s.End()
+}
+
+func scanNewJob(s *jsonscan.Scanner, j *v1.NewJob) bool {
+	var seen fields
+	return s.Object(func(name []byte) bool {
+		switch string(name) {
+		case "id":
+			return seen.first(0) && scanText(s, &j.ID)
+		case "type":
+			return seen.first(1) && scanText(s, &j.Type)
+		case "payload":
+			return seen.first(2) && scanRaw(s, &j.Payload)
+		case "priority":
+			return seen.first(3) && scanInt32(s, &j.Priority)
+		case "runAt":
+			return seen.first(4) && scanInt(s, &j.RunAt)
+		case "delayMs":
+			return seen.first(5) && scanInt(s, &j.DelayMs)
+		case "maxAttempts":
+			j.MaxAttempts = new(int32)
+			return seen.first(6) && scanInt32(s, j.MaxAttempts)
+		case "leaseMs":
+			return seen.first(7) && scanInt(s, &j.LeaseMs)
+		case "timeoutMs":
+			return seen.first(8) && scanInt(s, &j.TimeoutMs)
+		case "group":
+			return seen.first(9) && scanText(s, &j.Group)
+		case "tags":
+			return seen.first(10) && scanTexts(s, &j.Tags)
+		case "uniqueKey":
+			return seen.first(11) && scanText(s, &j.UniqueKey)
+		}
+		return false
+	})
+}
+
+func scanBatch(s *jsonscan.Scanner, b *v1.Batch) bool {
+	var seen fields
+	return s.Object(func(name []byte) bool {
+		if string(name) != "jobs" || !seen.first(0) {
+			return false
+		}
+		b.Jobs = []v1.NewJob{}
+		return s.Array(func() bool {
+			b.Jobs = append(b.Jobs, v1.NewJob{})
+			return scanNewJob(s, &b.Jobs[len(b.Jobs)-1])
+		})
+	})
+}
+
+func scanClaim(s *jsonscan.Scanner, c *v1.Claim) bool {
+	var seen fields
+	return s.Object(func(name []byte) bool {
+		switch string(name) {
+		case "workerId":
+			c.WorkerID = new(string)
+			return seen.first(0) && scanText(s, c.WorkerID)
+		case "types":
+			return seen.first(1) && scanTexts(s, &c.Types)
+		case "max":
+			c.Max = new(int32)
+			return seen.first(2) && scanInt32(s, c.Max)
+		case "waitMs":
+			return seen.first(3) && scanInt(s, &c.WaitMs)
+		case "leaseMs":
+			return seen.first(4) && scanInt(s, &c.LeaseMs)
+		case "requestId":
+			return seen.first(5) && scanText(s, &c.RequestID)
+		}
+		return false
+	})
+}
+
+func scanComplete(s *jsonscan.Scanner, c *v1.Complete) bool {
+	var seen fields
+	return s.Object(func(name []byte) bool {
+		switch string(name) {
+		case "workerId":
+			c.WorkerID = new(string)
+			return seen.first(0) && scanText(s, c.WorkerID)
+		case "token":
+			var n int64
+			ok := seen.first(1) && scanInt(s, &n) && n >= 0
+			c.Token = uint64(n)
+			return ok
+		case "result":
+			return seen.first(2) && scanRaw(s, &c.Result)
+		case "log":
+			return seen.first(3) && scanText(s, &c.Log)
+		}
+		return false
+	})
+}
+
+// fields is the set of the fields that an object has had.
+type fields uint32
+
+// first adds field i and reports whether it was missing.
+func (f *fields) first(i uint) bool {
+	was := *f
+	*f |= 1 << i
+	return *f != was
+}
+
+func scanText(s *jsonscan.Scanner, into *string) bool {
+	text, ok := s.Text()
+	*into = string(text)
+	return ok
+}
+
+func scanTexts(s *jsonscan.Scanner, into *[]string) bool {
+	*into = []string{}
+	return s.Array(func() bool {
+		text, ok := s.Text()
+		*into = append(*into, string(text))
+		return ok
+	})
+}
+
+// scanRaw copies a value: the body's memory is used again while the entry may still be encoded.
+func scanRaw(s *jsonscan.Scanner, into *json.RawMessage) bool {
+	raw, ok := s.Raw()
+	*into = bytes.Clone(raw)
+	return ok
+}
+
+func scanInt(s *jsonscan.Scanner, into *int64) (ok bool) {
+	*into, ok = s.Int()
+	return ok
+}
+
+func scanInt32(s *jsonscan.Scanner, into *int32) bool {
+	n, ok := s.Int()
+	*into = int32(n)
+	return ok && n >= math.MinInt32 && n <= math.MaxInt32
+}
