@@ -9,6 +9,7 @@ import (
 
 	v1 "osqueue/client/api/v1"
 	"osqueue/cluster"
+	"osqueue/cluster/leader"
 	"osqueue/fsm"
 )
 
@@ -264,7 +265,7 @@ func TestClaimFails(t *testing.T) {
 // A claim is not answered as empty while no client could claim a job.
 func TestClaimWhileWritesAreRefused(t *testing.T) {
 	g := newRig(t)
-	lag := &cluster.FlushLagError{Lag: time.Hour, Max: time.Minute}
+	lag := &leader.FlushLagError{Lag: time.Hour, Max: time.Minute}
 	g.node.set(func(f *fakeNode) { f.proposeErr = lag })
 	for _, body := range []string{`{}`, `{"types":[""]}`, `{"types":["t"],"waitMs":60000}`, `{"workerId":"w","requestId":"r"}`} {
 		p := refused(t, g.do("POST", "/v1/jobs/claim", body), http.StatusServiceUnavailable, v1.TagFlushLag)

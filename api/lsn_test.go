@@ -8,7 +8,7 @@ import (
 	"time"
 
 	v1 "osqueue/client/api/v1"
-	"osqueue/cluster"
+	"osqueue/cluster/leader"
 	"osqueue/storage"
 )
 
@@ -135,7 +135,7 @@ func TestDamagedArchiveThroughAFollower(t *testing.T) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	p.leader.node.rescan(func(f *fakeNode) { f.damaged = &cluster.ArchiveError{Key: "log/a.seg", Cause: storage.ErrNotFound} })
+	p.leader.node.rescan(func(f *fakeNode) { f.damaged = &leader.ArchiveError{Key: "log/a.seg", Cause: storage.ErrNotFound} })
 	before := p.leader.node.written()
 	for _, g := range []*rig{p.leader, p.follower} {
 		refused(t, g.do("GET", wait, ""), http.StatusServiceUnavailable, v1.TagArchive)

@@ -8,6 +8,7 @@ import (
 
 	v1 "osqueue/client/api/v1"
 	"osqueue/cluster"
+	"osqueue/cluster/leader"
 	"osqueue/fsm"
 )
 
@@ -126,8 +127,8 @@ func known(s string) *string {
 	return &s
 }
 
-func carriedOf(c cluster.Carried) *v1.Carried {
-	if c == (cluster.Carried{}) {
+func carriedOf(c leader.Carried) *v1.Carried {
+	if c == (leader.Carried{}) {
 		return nil
 	}
 	return &v1.Carried{Jobs: c.Jobs, Ended: c.Ended, Kept: c.Kept, Copy: c.Copy}

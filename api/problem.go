@@ -12,6 +12,7 @@ import (
 
 	v1 "osqueue/client/api/v1"
 	"osqueue/cluster"
+	"osqueue/cluster/leader"
 	"osqueue/fsm"
 )
 
@@ -93,7 +94,7 @@ type failure struct {
 	index   *int       // of the item to blame
 	members []string   // of the request that are to blame
 	reached *positions // of a wait for an LSN
-	lag     *cluster.FlushLagError
+	lag     *leader.FlushLagError
 	cause   error // for the log
 }
 
@@ -121,10 +122,10 @@ func failureOf(err error) *failure {
 
 // withLag adds the lag of the bucket to a request that was refused because of it.
 func withLag(f *failure) *failure {
-	if e := (*cluster.ArchiveError)(nil); errors.As(f.cause, &e) {
+	if e := (*leader.ArchiveError)(nil); errors.As(f.cause, &e) {
 		f.detail = e.Error()
 	}
-	if e := (*cluster.RivalError)(nil); errors.As(f.cause, &e) {
+	if e := (*leader.RivalError)(nil); errors.As(f.cause, &e) {
 		f.detail = e.Error()
 	}
 	if f.tag == v1.TagFlushLag && errors.As(f.cause, &f.lag) {

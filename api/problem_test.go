@@ -13,6 +13,7 @@ import (
 
 	v1 "osqueue/client/api/v1"
 	"osqueue/cluster"
+	"osqueue/cluster/leader"
 	"osqueue/fsm"
 )
 
@@ -52,7 +53,7 @@ func TestErrorsOfTheNode(t *testing.T) {
 // The lag of the bucket is not the caller's fault: the answer explains it.
 func TestTooFarBehind(t *testing.T) {
 	g := newRig(t)
-	lag := &cluster.FlushLagError{Lag: 301*time.Second + 42*time.Millisecond, Max: 5 * time.Minute, Cause: "connection refused"}
+	lag := &leader.FlushLagError{Lag: 301*time.Second + 42*time.Millisecond, Max: 5 * time.Minute, Cause: "connection refused"}
 	g.node.set(func(f *fakeNode) { f.proposeErr = fmt.Errorf("propose: %w", lag) })
 	p := refused(t, g.do("POST", "/v1/jobs?ack=object", `{}`), http.StatusServiceUnavailable, v1.TagFlushLag)
 	if p.Detail != lag.Error() || p.LagMs != 301_042 || p.MaxFlushLagMs != 300_000 || p.Reason != "connection refused" ||

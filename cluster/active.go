@@ -1,13 +1,16 @@
 package cluster
 
+import "osqueue/cluster/leader"
+
 // active returns the leader term that may answer writes and reads now, or nil. After this
 // node was cut off from the others, there is none.
-func (n *Node) active() *leaderTerm {
+func (n *Node) active() *leader.Term {
+	r := n.leader.Active()
 	select {
 	case <-n.cut:
 		return nil
 	default:
-		return n.leader.active()
+		return r
 	}
 }
 
@@ -16,7 +19,7 @@ func (n *Node) active() *leaderTerm {
 // write only if there were something to write, such as claims.
 func (n *Node) Refusal() error {
 	if r := n.active(); r != nil {
-		return r.gate.refusal()
+		return r.Refusal()
 	}
 	return nil
 }

@@ -122,8 +122,8 @@ func TestAdoptionOfALostTerm(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	for name, adopt := range map[string]func() error{
-		"a candidate whose term has ended": func() error { return n.leader.adopt(ended, n.raft.CurrentTerm(), doc) },
-		"an earlier term":                  func() error { return n.leader.adopt(t.Context(), n.raft.CurrentTerm()-1, doc) },
+		"a candidate whose term has ended": func() error { return n.leader.Adopt(ended, n.raft.CurrentTerm(), doc) },
+		"an earlier term":                  func() error { return n.leader.Adopt(t.Context(), n.raft.CurrentTerm()-1, doc) },
 	} {
 		if err := adopt(); err == nil {
 			t.Errorf("%s: the document is adopted", name)

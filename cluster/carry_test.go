@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"osqueue/cluster/leader"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 	"osqueue/storage"
@@ -135,7 +136,7 @@ func TestAnsweredJobsAreCarriedOver(t *testing.T) {
 		t.Errorf("the copy has %q", kept)
 	}
 	got := a.Status().Carried
-	if got.Copy == "" || got != (Carried{Jobs: 26, Ended: 2, Kept: 2, Copy: got.Copy}) {
+	if got.Copy == "" || got != (leader.Carried{Jobs: 26, Ended: 2, Kept: 2, Copy: got.Copy}) {
 		t.Errorf("status: %+v", got)
 	}
 }
@@ -150,7 +151,7 @@ func TestAdoptionAgainCarriesOver(t *testing.T) {
 	l.idle(b)
 	heal()
 	l.eventually("the first to be fenced", func() bool { _, self := a.Leader(); return !self })
-	if err := a.leader.adopt(t.Context(), a.raft.CurrentTerm(), l.document()); err != nil {
+	if err := a.leader.Adopt(t.Context(), a.raft.CurrentTerm(), l.document()); err != nil {
 		t.Fatal(err)
 	}
 	b.stop()
@@ -173,7 +174,7 @@ func TestAdoptionAgainOfALaterState(t *testing.T) {
 	l.idle(b)
 	heal()
 	l.eventually("the first to be fenced", func() bool { _, self := a.Leader(); return !self })
-	if err := a.leader.adopt(t.Context(), a.raft.CurrentTerm(), l.document()); err != nil {
+	if err := a.leader.Adopt(t.Context(), a.raft.CurrentTerm(), l.document()); err != nil {
 		t.Fatal(err)
 	}
 	l.propose(b, change(fsm.CancelJobs, "ends later"))

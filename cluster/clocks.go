@@ -101,7 +101,7 @@ func (n *Node) watchClocks() {
 	for {
 		n.measureClocks(n.ctx)
 		interval := clockInterval
-		if r := n.leader.current.Load(); r != nil && r.behind.Load() {
+		if n.leader.Behind() {
 			interval = clockHurry
 		}
 		if !sleep.For(n.ctx, interval) {

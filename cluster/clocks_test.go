@@ -37,16 +37,6 @@ func TestAgreement(t *testing.T) {
 	}
 }
 
-func TestLeaderClockStartsAtTheLatest(t *testing.T) {
-	h := &handClock{at: time.UnixMilli(1_000_000)}
-	if got := startLeaderClock(h.wall, h.mono, 5_000, 9_000).now(); got != 9_000 {
-		t.Errorf("a wall clock that is ahead: %d, want 9000", got)
-	}
-	if got := startLeaderClock(h.wall, h.mono, 995_000, 2_000_000).now(); got != 1_000_000 {
-		t.Errorf("a wall clock in bounds: %d, want 1000000", got)
-	}
-}
-
 // TestReached: a time is accepted if a majority of the clocks are there, within a second.
 func TestReached(t *testing.T) {
 	own := time.UnixMilli(1_800_000_000_000)

@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"osqueue/cluster/flush"
+	"osqueue/cluster/leader"
 	"osqueue/cluster/membership"
 	"osqueue/cluster/snapshot"
 	"osqueue/fsm"
@@ -22,13 +23,20 @@ import (
 )
 
 // DocumentKey is the key of the document in the bucket.
-const DocumentKey = "queue.json"
+const DocumentKey = leader.DocumentKey
 
 // The kinds of raft log for Config.RaftLog.
 const (
 	RaftLogBolt   = "bolt"   // raft-boltdb: fsynced, the default
 	RaftLogWAL    = "wal"    // raft-wal: fsynced, lower latency, stalls at truncation
 	RaftLogMemory = "memory" // nothing survives the process; for tests
+)
+
+// The values of Config.RivalPolicy: what a leader does that cannot renew its heartbeat
+// while a standby is known.
+const (
+	RivalRefuse   = leader.RivalRefuse   // acknowledge nothing that a takeover would lose; the default
+	RivalContinue = leader.RivalContinue // acknowledge until MaxFlushLag is reached
 )
 
 // PeerAddr is the name of a node and the address of its HTTP API.

@@ -2,8 +2,8 @@ package cluster
 
 import (
 	"errors"
-	"fmt"
-	"time"
+
+	"osqueue/cluster/leader"
 )
 
 // Errors of a node. If a call returns one of these, nothing was committed, except for
@@ -11,43 +11,27 @@ import (
 var (
 	// ErrNotLeader means that this node is not the active leader. Node.Leader returns the
 	// address of the active leader, if it is known.
-	ErrNotLeader = errors.New("this node is not the active leader")
+	ErrNotLeader = leader.ErrNotLeader
 	// ErrOverloaded means that the buffer of proposals is full. Retry after a moment.
-	ErrOverloaded = errors.New("too many writes are waiting; retry after a moment")
+	ErrOverloaded = leader.ErrOverloaded
 	// ErrTooLarge means that a mutation does not fit into one log entry.
-	ErrTooLarge = errors.New("the write is too large for one log entry; split it")
+	ErrTooLarge = leader.ErrTooLarge
 	// ErrLevel means that the mutation needs a higher feature level than the cluster has.
 	// The leader raises the level when all nodes run a release that knows it.
-	ErrLevel = errors.New("this write is not possible until all nodes are upgraded")
+	ErrLevel = leader.ErrLevel
 	// ErrUnknown means that leadership was lost, or time ran out, after the mutation was
 	// handed to raft. It may be committed, now or later. Retry with the same ids: the
 	// machine recognises a mutation that it has already applied.
-	ErrUnknown = errors.New("the outcome of the write is not known; it may have been committed")
+	ErrUnknown = leader.ErrUnknown
 	// ErrClosed means that the node is shutting down.
 	ErrClosed = errors.New("the node is shutting down")
 )
 
 // ErrFlushLag means that the bucket has been behind for too long: the node takes no
-// writes until the bucket has caught up. The error is a *FlushLagError with the figures,
-// or a *RivalError.
-var ErrFlushLag = errors.New("the bucket is too far behind; writes are refused until it catches up")
+// writes until the bucket has caught up. The error is a *leader.FlushLagError with the
+// figures, or a *leader.RivalError.
+var ErrFlushLag = leader.ErrFlushLag
 
-// FlushLagError is an ErrFlushLag with its figures.
-type FlushLagError struct {
-	Lag   time.Duration // age of the oldest write that the bucket does not have
-	Max   time.Duration // --max-flush-lag
-	Cause string        // why the last write to the bucket failed; "" if it is only slow
-}
-
-// Error returns the lag, its limit and the cause.
-func (e *FlushLagError) Error() string {
-	s := fmt.Sprintf("the bucket is %v behind, at most %v are allowed (--max-flush-lag); writes are refused until it catches up",
-		e.Lag.Round(time.Second), e.Max)
-	if e.Cause != "" {
-		s += ": " + e.Cause
-	}
-	return s
-}
-
-// Unwrap makes it an ErrFlushLag.
-func (*FlushLagError) Unwrap() error { return ErrFlushLag }
+// ErrArchive means that an object that the document in the bucket needs is missing or
+// damaged. The error is a *leader.ArchiveError.
+var ErrArchive = leader.ErrArchive

@@ -246,14 +246,3 @@ func TestExtraThatCannotBeKept(t *testing.T) {
 		t.Fatalf("%v, the copy is %s", err, obj.Data)
 	}
 }
-
-// A job that never reached the bucket is carried over with its unknown fields.
-func TestExtraIsCarriedOver(t *testing.T) {
-	j := &fsm.Job{ID: "a", MaxAttempts: fsm.MaxAttemptsUnset, Det: &fsm.Details{Extra: extraOfA}}
-	c := &carried{m: fsm.New(), ids: make(map[string]struct{})}
-	c.add(j, fork{})
-	c.enqueue()
-	if len(c.kept) != 0 || c.m.Job("a").Details().Extra != extraOfA {
-		t.Fatalf("%d refused, %+v", len(c.kept), c.m.Job("a"))
-	}
-}

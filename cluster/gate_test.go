@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"osqueue/cluster/leader"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 	"osqueue/storage"
@@ -32,7 +33,7 @@ func TestWritesAreRefusedWhenTheBucketIsTooFarBehind(t *testing.T) {
 	away := broken.Inject(fault.Rule{Kind: fault.LoseRequest, Ops: []storage.Op{storage.OpPutIfMatch, storage.OpPutIfAbsent, storage.OpGet}})
 	l.enqueue(n, "while-it-is-away")
 
-	var refused *FlushLagError
+	var refused *leader.FlushLagError
 	l.eventually("writes to be refused", func() bool {
 		if _, _, err := n.Propose(t.Context(), heartbeatOf(job)); err != nil { // the worker is alive
 			t.Fatal(err)

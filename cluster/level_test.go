@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
 )
 
 // TestNewClusterHasTheHighestLevel: a new cluster begins with all features, because the
@@ -32,7 +33,8 @@ func TestAnyNodeHoldsTheLevel(t *testing.T) {
 	if err != nil || level != fsm.BaseLevel || leader.Status().Level != fsm.BaseLevel {
 		t.Fatalf("common level %d (%v), level %d", level, err, leader.Status().Level)
 	}
-	if _, _, err := leader.Propose(t.Context(), raiseLevel(fsm.MaxLevel)); !errors.Is(err, ErrLevel) {
+	raise := &fsmpb.Mutation{Op: &fsmpb.Mutation_RaiseLevel{RaiseLevel: &fsmpb.RaiseLevel{Level: fsm.MaxLevel}}}
+	if _, _, err := leader.Propose(t.Context(), raise); !errors.Is(err, ErrLevel) {
 		t.Fatalf("a mutation of a higher level: %v", err)
 	}
 	if _, err := leader.SetClock(t.Context(), ClockRequest{}); err == nil || !strings.Contains(err.Error(), "needs feature level 9, and the cluster has 6") {

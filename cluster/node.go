@@ -15,6 +15,7 @@ import (
 
 	"osqueue/cluster/flush"
 	"osqueue/cluster/inbox"
+	"osqueue/cluster/leader"
 	"osqueue/cluster/membership"
 	"osqueue/cluster/notify"
 	"osqueue/cluster/transport"
@@ -34,7 +35,7 @@ type Node struct {
 	out       *transport.Outbound
 	stores    *stores
 	replica   *replica
-	leader    *leader
+	leader    *leader.Leader
 	sums      *stateSums // the replica's
 	ready     *notify.Ready
 	ends      *notify.Ended
@@ -104,7 +105,7 @@ func Open(cfg Config) (*Node, error) {
 	n.reads = groupcommit.New(groupcommit.Config[struct{}, struct{}]{Start: n.verifyLeader})
 	n.wg.Go(func() {
 		defer close(n.gone)
-		n.leader.lead(n.ctx, n.raft.LeaderCh(), n.leave)
+		n.leader.Run(n.ctx, n.raft.LeaderCh(), n.leave)
 	})
 	n.wg.Go(func() { n.members.Run(n.ctx) })
 	n.wg.Go(n.watchClocks)
@@ -220,18 +221,14 @@ func (n *Node) changed(m *fsm.Machine, idle bool) {
 	n.ready.Applied(m)
 	n.ends.Applied(m)
 	n.events.Applied(m)
-	if r := n.leader.current.Load(); r != nil {
-		r.changed(m, idle)
-	}
+	n.leader.Applied(m, idle)
 }
 
 // restored is like changed, for a state that replaces the old one as a whole.
 func (n *Node) restored(m *fsm.Machine) {
 	n.ends.Restored(m)
 	n.events.Restored(m)
-	if r := n.leader.current.Load(); r != nil {
-		r.changed(m, false)
-	}
+	n.leader.Applied(m, false)
 }
 
 // die reports the error for which the process must end on Fatal; only the first error is

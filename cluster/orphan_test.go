@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"osqueue/cluster/leader"
 	"osqueue/fsm"
 	"osqueue/storage"
 	"osqueue/storage/queuefile"
@@ -52,7 +53,7 @@ func TestAnEmptyClusterIsRefusedBesideAnArchive(t *testing.T) {
 	empty := l.start("e", 1, nil)[0]
 	l.eventually("the refusal", func() bool {
 		s := empty.Status()
-		return s.Fence == FenceRefused && s.FenceReason == errOrphan.Error()
+		return s.Fence == FenceRefused && s.FenceReason == leader.ErrOrphan.Error()
 	})
 	if _, err := l.bucket.Get(t.Context(), DocumentKey); err == nil {
 		t.Fatal("it has begun a queue")

@@ -28,7 +28,7 @@ func (n *Node) proposeAll(ctx context.Context, ms []*fsmpb.Mutation) ([]fsm.Resu
 	if r == nil {
 		return nil, fsm.LSN{}, ErrNotLeader
 	}
-	return r.propose(ctx, ms)
+	return r.Propose(ctx, ms)
 }
 
 // applyEntry hands one encoded log entry to raft. The function that it returns waits for

@@ -43,7 +43,7 @@ func TestARemovedNodeEnds(t *testing.T) {
 		return true
 	})
 	absent.stop()
-	if err := leader.raft.RemoveServer(absent.id, 0, applyTimeout).Error(); err != nil {
+	if err := leader.raft.RemoveServer(absent.id, 0, 10*time.Second).Error(); err != nil {
 		t.Fatal(err)
 	}
 	l.enqueue(leader, "b")
@@ -51,7 +51,7 @@ func TestARemovedNodeEnds(t *testing.T) {
 	endsAsRemoved(t, back)
 
 	// The leader itself: raft stops without a message to the others.
-	if err := leader.raft.RemoveServer(leader.id, 0, applyTimeout).Error(); err != nil {
+	if err := leader.raft.RemoveServer(leader.id, 0, 10*time.Second).Error(); err != nil {
 		t.Fatal(err)
 	}
 	endsAsRemoved(t, leader)

@@ -27,7 +27,7 @@ func (n *Node) Leader() (address string, self bool) {
 // machine's time, which is that of the newest applied entry, on other nodes.
 func (n *Node) Now() int64 {
 	if r := n.active(); r != nil {
-		return r.clock.now()
+		return r.Now()
 	}
 	return n.replica.meta().Now
 }
@@ -46,11 +46,8 @@ func (n *Node) Status() Status {
 	s.Now, s.WallClock = n.Now(), n.cfg.Clock().UnixMilli()
 	s.Pid, s.Version, s.StartedAt = os.Getpid(), n.cfg.Version, n.started.UnixMilli()
 	s.CheckedLSN, s.StateError = n.sums.status()
-	f := n.leader.state.Load()
-	s.Fence, s.FenceReason = f.state, f.reason
-	if c := n.leader.carried.Load(); c != nil {
-		s.Carried = *c
-	}
+	s.Fence, s.FenceReason = n.leader.Fence()
+	s.Carried = n.leader.Carried()
 	n.describeFlush(&s)
 	n.describeRaft(&s)
 	if n.stores.kept != nil {
@@ -76,22 +73,11 @@ func (n *Node) describeFlush(s *Status) {
 	if r == nil {
 		return
 	}
-	s.LagMs = r.lag().Milliseconds()
-	s.FlushError = r.flusher.Failing()
-	if e := r.damage.Load(); e != nil {
-		s.ArchiveError = e.Error()
-	}
-	if standby := r.standby.Load(); standby != nil {
-		s.Standby = standby.String()
-	}
-	if refused := r.gate.refusal(); refused != nil {
-		s.Refusing = refused.Error()
-	}
-	s.FlushIntervalMs = r.flushInterval().Milliseconds()
-	if d := r.written.Load(); d != nil {
-		s.DocumentBytes, s.DocumentForm = d.bytes, d.form
-		s.BaseLSN, s.ArchiveLSN, s.LogBytes = d.base, d.archive, d.log
-	}
+	t := r.Status()
+	s.LagMs, s.FlushIntervalMs = t.Lag.Milliseconds(), t.FlushInterval.Milliseconds()
+	s.FlushError, s.ArchiveError, s.Standby, s.Refusing = t.FlushError, t.ArchiveError, t.Standby, t.Refusing
+	s.DocumentBytes, s.DocumentForm = t.DocumentBytes, t.DocumentForm
+	s.BaseLSN, s.ArchiveLSN, s.LogBytes = t.BaseLSN, t.ArchiveLSN, t.LogBytes
 }
 
 func (n *Node) describeRaft(s *Status) {

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"time"
 
+	"osqueue/cluster/leader"
 	"osqueue/cluster/membership"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
@@ -70,9 +71,6 @@ type setClockAnswer struct {
 // smaller differences by itself within a minute.
 const setClockFloor = 5 * time.Second
 
-// errSetClock ends a leader term so that the time can be set back.
-var errSetClock = errors.New("the queue's time is set back")
-
 // SetClock sets the queue's time back. It returns when the log entry is applied; writes
 // are answered again soon after. It returns ErrNotLeader on every node but the active
 // leader, an ErrUnknown if the entry may be committed, and otherwise an error that says
@@ -95,14 +93,14 @@ func (n *Node) SetClock(ctx context.Context, c ClockRequest) (ClockSet, error) {
 	if req.to, err = n.newTime(ctx, r, c.To); err != nil {
 		return ClockSet{}, err
 	}
-	if failing := r.flusher.Failing(); failing != "" {
+	if failing := r.Failing(); failing != "" {
 		return ClockSet{}, fmt.Errorf("the bucket has to be reached for that, and the last flush failed: %s", failing)
 	}
 	if !n.setClock.CompareAndSwap(nil, req) {
 		return ClockSet{}, errors.New("the time is being set back already")
 	}
 	defer n.setClock.CompareAndSwap(req, nil)
-	r.stop()
+	r.Stop()
 	select {
 	case a := <-req.done:
 		return a.set, a.err
@@ -121,7 +119,7 @@ func (n *Node) repeatSetClock(ctx context.Context, req *setClockRequest) (ClockS
 
 // newTime returns the time to which the queue's time is set, in ms, or why it is not. to
 // is the requested time, or 0.
-func (n *Node) newTime(ctx context.Context, r *leaderTerm, to int64) (int64, error) {
+func (n *Node) newTime(ctx context.Context, r *leader.Term, to int64) (int64, error) {
 	n.measureClocks(ctx)
 	switch {
 	case to == 0 && !n.clocksAgree():
@@ -132,7 +130,7 @@ func (n *Node) newTime(ctx context.Context, r *leaderTerm, to int64) (int64, err
 		return 0, fmt.Errorf("--set %s: no majority of the wall clocks has reached this time; the leader's is at %s: check the time, and the clocks (osqueue cluster clock)",
 			isoTime(to), isoTime(n.cfg.Clock().UnixMilli()))
 	}
-	now := r.clock.now()
+	now := r.Now()
 	switch ahead := time.Duration(now-to) * time.Millisecond; {
 	case ahead <= 0:
 		return 0, fmt.Errorf("the queue's time is %s, which is not after %s: it can only be set back", isoTime(now), isoTime(to))
@@ -185,7 +183,7 @@ func (n *Node) proposeSetClock(ctx context.Context, req *setClockRequest) (Clock
 	v := n.replica.freeze()
 	before := v.Meta().Now
 	op := &fsmpb.SetClock{ToMs: max(req.to, 1), Next: nextTimes(v, req.to)}
-	results, err := n.leader.applyNow(ctx, op.ToMs, &fsmpb.Mutation{Op: &fsmpb.Mutation_SetClock{SetClock: op}, Request: req.req})
+	results, err := n.leader.Apply(ctx, op.ToMs, &fsmpb.Mutation{Op: &fsmpb.Mutation_SetClock{SetClock: op}, Request: req.req})
 	if err != nil {
 		return ClockSet{}, err
 	}

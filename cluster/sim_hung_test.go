@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -235,7 +236,8 @@ func (s *simRun) neededObject() string {
 
 func (s *simRun) documentNames(key string) bool {
 	doc := s.document()
-	return doc == nil || doc.Large && (&written{root: doc.Archive}).names(key)
+	return doc == nil || doc.Large && (doc.Archive.Base.Key == key ||
+		slices.ContainsFunc(doc.Archive.Log, func(ref queuefile.Ref) bool { return ref.Key == key }))
 }
 
 func (s *simRun) document() *queuefile.Document {

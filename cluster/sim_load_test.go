@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"osqueue/cluster/leader"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 )
@@ -95,8 +96,8 @@ func (c *simClient) do(what func() *fsmpb.Mutation) (a simAnswer, ok bool) {
 			m := what()
 			res, lsn, err := l.Propose(ctx, m)
 			cancel()
-			var rival *RivalError
-			if errors.Is(err, ErrFlushLag) && isReport(m) && (!errors.As(err, &rival) || (proposal{m}).isHeartbeat()) {
+			var rival *leader.RivalError
+			if errors.Is(err, ErrFlushLag) && leader.IsReport(m) && (!errors.As(err, &rival) || leader.IsHeartbeat(m)) {
 				c.world.failf("%s got %v for a report", c.name, err)
 			}
 			if err == nil {

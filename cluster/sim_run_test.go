@@ -253,7 +253,7 @@ func (s *simRun) agree() string {
 			s.failf("%s and %s differ at %s", l.place.name, lead.place.name, v.LSN())
 		}
 	}
-	if f := lead.leader.current.Load(); f == nil || f.flusher.Flushed() != v.LSN() {
+	if f := lead.leader.Active(); f == nil || f.Flushed() != v.LSN() {
 		return "the bucket is behind"
 	}
 	return ""

@@ -5,11 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"osqueue/election"
+	"osqueue/cluster/leader"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 	"osqueue/storage/fault"
-	"osqueue/storage/queuefile"
 )
 
 // standby starts an active cluster a, which reaches the bucket by path, and a standby
@@ -33,34 +32,10 @@ func (l *lab) standby(path *fault.Bucket, adjust func(*Config)) (a, b *member) {
 }
 
 // rivalOf returns the RivalError with which a member refuses a mutation, or nil.
-func (l *lab) rivalOf(m *member, op *fsmpb.Mutation) (e *RivalError) {
+func (l *lab) rivalOf(m *member, op *fsmpb.Mutation) (e *leader.RivalError) {
 	_, _, err := m.Propose(l.t.Context(), op)
 	errors.As(err, &e)
 	return e
-}
-
-// A standby waits a while between two reads of the document, even if the broker timeout
-// has passed or the clock of the older broker has stopped.
-func TestAStandbyWaitsBetweenTwoLooks(t *testing.T) {
-	n := newLeader(leaderConfig{StandbyRetry: 10 * time.Second}, leaderEffects{})
-	const timeout = 10 * time.Second
-	for heard, want := range map[time.Duration]time.Duration{
-		0:                          timeout / standbyPolls,
-		timeout - time.Second:      time.Second,
-		timeout - time.Microsecond: standbyWaitFloor,
-		timeout:                    standbyWaitFloor,
-		2 * timeout:                standbyWaitFloor,
-	} {
-		if got := n.standbyWait(election.Observed{}, election.Silence{For: heard, Timeout: timeout}); got != want {
-			t.Errorf("%v after a silence of %v, want %v", got, heard, want)
-		}
-	}
-	now := time.UnixMilli(1_000_000)
-	doc := &queuefile.Document{Overtaken: true}
-	doc.BrokerHeartbeat = now.Add(-timeout - 9*time.Millisecond).UnixMilli()
-	if got := n.standbyWait(election.Observed{Doc: doc}, election.Silence{Timeout: timeout, Now: now}); got != standbyWaitFloor {
-		t.Errorf("%v until an older broker is dead in 1 ms, want %v", got, standbyWaitFloor)
-	}
 }
 
 func enqueueOf(id string) *fsmpb.Mutation {

@@ -17,7 +17,7 @@ import (
 // The nodes compare their states. The active leader puts a CheckState into the log every
 // Config.StateCheck. Each node freezes its state at that entry, and the goroutine of
 // sumStates computes the checksum (this file). The leader asks for the checksums and puts
-// the one of a majority of the voters into the log (statecheck.go). A node that has
+// the one of a majority of the voters into the log (leader/statecheck.go). A node that has
 // another one ends, and does not start again with that state.
 
 // sumsKept bounds how many checksums a node remembers. Checks run one after the other, so

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"osqueue/cluster/inbox"
+	"osqueue/cluster/leader"
 	"osqueue/cluster/snapshot"
 	"osqueue/fsm"
 	"osqueue/storage/cost"
@@ -9,17 +10,17 @@ import (
 
 // The values of Status.Fence.
 const (
-	FenceFollower = "follower" // not raft's leader; nothing to fence
-	FenceStandby  = "standby"  // raft's leader, but another broker owns the document
-	FenceActive   = "active"   // owns the document; answers writes
-	FenceFenced   = "fenced"   // another broker took the document over
-	FenceRefused  = "refused"  // the document belongs to a lineage that this cluster must not touch
+	FenceFollower = leader.FenceFollower // not raft's leader; nothing to fence
+	FenceStandby  = leader.FenceStandby  // raft's leader, but another broker owns the document
+	FenceActive   = leader.FenceActive   // owns the document; answers writes
+	FenceFenced   = leader.FenceFenced   // another broker took the document over
+	FenceRefused  = leader.FenceRefused  // the document belongs to a lineage that this cluster must not touch
 )
 
 // The values of Status.DocumentForm.
 const (
-	FormInline  = "inline"  // the document contains the state
-	FormArchive = "archive" // the state is in a checkpoint and a log
+	FormInline  = leader.FormInline  // the document contains the state
+	FormArchive = leader.FormArchive // the state is in a checkpoint and a log
 )
 
 // Status describes a node and its cluster at one moment, as the node sees them. Times and
@@ -34,17 +35,17 @@ type Status struct {
 	LeaderAddress string // host:port of the active leader's HTTP API; "" if unknown
 	CommitIndex   uint64
 	Applied       uint64
-	LSN           fsm.LSN // of the newest applied entry
-	FlushedLSN    fsm.LSN // of the newest entry known to be in queue.json
-	LagEntries    uint64  // applied but not flushed
-	LagBytes      int64   // of these entries
-	LagMs         int64   // age of the oldest entry that is not flushed
-	FlushError    string  // error of the last flush; "" if it succeeded
-	ArchiveError  string  // missing or damaged object of the archive; "" if none is known
-	MaxFlushLagMs int64   // lag from which writes are refused; 0: none
-	Refusing      string  // reason why writes are refused; "" if they are not
-	Standby       string  // the standby cluster that the active leader knows of; "" for none
-	Carried       Carried // jobs that an adopted document lacked
+	LSN           fsm.LSN        // of the newest applied entry
+	FlushedLSN    fsm.LSN        // of the newest entry known to be in queue.json
+	LagEntries    uint64         // applied but not flushed
+	LagBytes      int64          // of these entries
+	LagMs         int64          // age of the oldest entry that is not flushed
+	FlushError    string         // error of the last flush; "" if it succeeded
+	ArchiveError  string         // missing or damaged object of the archive; "" if none is known
+	MaxFlushLagMs int64          // lag from which writes are refused; 0: none
+	Refusing      string         // reason why writes are refused; "" if they are not
+	Standby       string         // the standby cluster that the active leader knows of; "" for none
+	Carried       leader.Carried // jobs that an adopted document lacked
 
 	// Fields of the document, as this node wrote it; set only on the active leader.
 	FlushIntervalMs int64           // present least time between two flushes

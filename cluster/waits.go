@@ -2,9 +2,7 @@ package cluster
 
 import (
 	"context"
-	"errors"
 
-	"osqueue/cluster/flush"
 	"osqueue/cluster/notify"
 	"osqueue/fsm"
 )
@@ -29,7 +27,7 @@ func (n *Node) WaitReady(ctx context.Context, types []string) error {
 	select {
 	case <-s.Woken():
 		return nil
-	case <-r.over:
+	case <-r.Over():
 		return ErrNotLeader
 	case <-ctx.Done():
 		return ctx.Err()
@@ -41,15 +39,12 @@ func (n *Node) WaitReady(ctx context.Context, types []string) error {
 // first, and the entry that passTime proposes may not be applied yet.
 func (n *Node) Ready(types []string) bool {
 	r := n.active()
-	if r == nil || r.gate.refusal() != nil {
+	if r == nil || r.Refusal() != nil {
 		return n.holdsReady(types)
 	}
-	now := r.clock.now()
+	now := r.Now()
 	var ready bool
-	n.replica.read(func(m *fsm.Machine) {
-		at, ok := m.NextDeadline(r.unreadable)
-		ready = m.Ready(types) || ok && at <= now
-	})
+	n.replica.read(func(m *fsm.Machine) { ready = m.Ready(types) || r.Due(m, now) })
 	return ready
 }
 
@@ -94,15 +89,5 @@ func (n *Node) WaitFlushed(ctx context.Context, lsn fsm.LSN) error {
 	if r == nil {
 		return ErrNotLeader
 	}
-	if err := r.damaged(); err != nil {
-		return err
-	}
-	err := r.flusher.WaitFlushed(ctx, lsn)
-	if err == nil {
-		err = r.damaged()
-	}
-	if errors.Is(err, flush.ErrOver) {
-		return ErrNotLeader
-	}
-	return err
+	return r.WaitFlushed(ctx, lsn)
 }

@@ -39,7 +39,7 @@ var reviewed = []defect{
 		Bug: "\t\tlevel = max(level, l)\n",
 	}, check{pkg: "cluster", test: "TestAnyNodeHoldsTheLevel"}},
 	{"R9 term", mutants.Mutant{
-		Name: "a leader answers until its flush has ended", File: "cluster/leader_term.go",
+		Name: "a leader answers until its flush has ended", File: "cluster/leader/candidate.go",
 		Old: "if r == nil || n.do.Term() != r.term || !n.do.Leads() {",
 		Bug: "if r == nil {",
 		Also: []mutants.Edit{
@@ -54,10 +54,10 @@ var reviewed = []defect{
 
 	// Time and determinism.
 	{"R4 silence", mutants.Mutant{
-		Name: "a standby looks at the document without a pause", File: "cluster/campaign.go",
+		Name: "a standby looks at the document without a pause", File: "cluster/leader/campaign.go",
 		Old: "return max(wait, standbyWaitFloor)",
 		Bug: "return wait",
-	}, check{pkg: "cluster", test: "TestAStandbyWaitsBetweenTwoLooks"}},
+	}, check{pkg: "cluster/leader", test: "TestAStandbyWaitsBetweenTwoLooks"}},
 	{"R4 silence", mutants.Mutant{
 		Name: "a standby that did not look takes that for silence", File: "election/silence.go",
 		Old: "|| asked.Sub(w.last) > pauseMax",
@@ -74,7 +74,7 @@ var reviewed = []defect{
 		Bug: "return own.Add(0 * offset)",
 	}, check{pkg: "cluster", test: "TestSimWrongClockAtElection"}},
 	{"R5 clock", mutants.Mutant{
-		Name: "the time jumps though no majority of the clocks agrees", File: "cluster/clock.go",
+		Name: "the time jumps though no majority of the clocks agrees", File: "cluster/leader/clock.go",
 		Old: "if latestMs < start/int64(time.Millisecond) {",
 		Bug: "if latestMs < start/int64(time.Millisecond) && false {",
 	}, check{pkg: "cluster", test: "TestSimTimeWaitsForAMajorityOfTheClocks"}},
@@ -170,10 +170,10 @@ var reviewed = []defect{
 		Bug: "for ; b.cached > logCacheBytes && b.oldest < 0*l.Index; b.oldest++ {",
 	}, check{pkg: "cluster", test: "TestLogCacheIsBoundedInBytes"}},
 	{"R10 bytes", mutants.Mutant{
-		Name: "an edit of the document is one entry, however large", File: "cluster/edit.go",
+		Name: "an edit of the document is one entry, however large", File: "cluster/leader/edit.go",
 		Old: "i > 0 && (i == editJobs || size > editBytes)",
 		Bug: "i > 0 && (i == editJobs || size > editBytes && false)",
-	}, check{pkg: "cluster", test: "TestLargeEditIsCutByBytes"}},
+	}, check{pkg: "cluster/leader", test: "TestLargeEditIsCutByBytes"}},
 	{"X4 bytes", mutants.Mutant{
 		Name: "a body gets the memory that its head announces", File: "api/decode.go",
 		Old: "buf.Grow(int(min(n, firstBytes)) + bytes.MinRead)",
@@ -185,7 +185,7 @@ var reviewed = []defect{
 		Bug: "if h.budget.used.Add(int64(n)) > h.budget.limit && false {",
 	}, check{pkg: "api", test: "TestAnswersShareTheBudget"}},
 	{"R13 gate", mutants.Mutant{
-		Name: "reports are refused while the bucket lags", File: "cluster/standby.go",
+		Name: "reports are refused while the bucket lags", File: "cluster/leader/standby.go",
 		Old: "e != nil && !p.isReport() {",
 		Bug: "e != nil {",
 	}, check{pkg: "cluster", test: "TestReportsPassTheGate"}},
@@ -202,12 +202,12 @@ var reviewed = []defect{
 		Bug: "\tcase dead && !ahead:\n\t\treturn Decision{Action: Adopt,",
 	}, decide},
 	{"B2 adoption", mutants.Mutant{
-		Name: "an adopting cluster drops what it has acknowledged", File: "cluster/carry.go",
+		Name: "an adopting cluster drops what it has acknowledged", File: "cluster/leader/carry.go",
 		Old: "\t\tc.batch = append(c.batch, j)\n",
 		Bug: "",
 	}, check{pkg: "cluster", test: "TestAnsweredJobsAreCarriedOver"}},
 	{"B2 adoption", mutants.Mutant{
-		Name: "no copy is kept of jobs that cannot be carried over", File: "cluster/carry.go",
+		Name: "no copy is kept of jobs that cannot be carried over", File: "cluster/leader/carry.go",
 		Old: "\t\t\t\tc.kept = append(c.kept, j)\n",
 		Bug: "",
 	}, check{pkg: "cluster", test: "TestUnknownForkKeepsACopy"}},
@@ -232,7 +232,7 @@ var reviewed = []defect{
 		Bug: "\tif d.isForeign() && false {\n",
 	}, check{pkg: "storage/queuefile", test: "TestForeignJSONIsRefused"}},
 	{"B5 audit", mutants.Mutant{
-		Name: "an object that is gone from the archive is not shown", File: "cluster/audit.go",
+		Name: "an object that is gone from the archive is not shown", File: "cluster/leader/audit.go",
 		Old: "case found != nil && r.written",
 		Bug: "case found != nil && false && r.written",
 	}, check{pkg: "cluster", test: "TestALeaderHealsADamagedArchive"}},
@@ -242,7 +242,7 @@ var reviewed = []defect{
 		Bug: "\t\tif n.key != \"\" || ",
 	}, check{pkg: "cluster", test: "TestALeaderHealsADamagedArchive"}},
 	{"B6 edits", mutants.Mutant{
-		Name: "jobs that were added while nobody led are lost", File: "cluster/campaign.go",
+		Name: "jobs that were added while nobody led are lost", File: "cluster/leader/campaign.go",
 		Old: "if err := n.takeIn(ctx, seen.Doc, n.proposeEarly); err != nil {",
 		Bug: "if err := ctx.Err(); err != nil {",
 	}, check{pkg: "cluster", test: "TestEditsBetweenLeadersAreTakenIn"}},
@@ -277,7 +277,7 @@ var reviewed = []defect{
 		Bug: "if req != nil {",
 	}, check{pkg: "cluster/inbox", test: "TestAFileOfAnOlderReleaseIsTakenOnce"}},
 	{"B11 documents", mutants.Mutant{
-		Name: "an empty cluster begins a queue beside an archive", File: "cluster/orphan.go",
+		Name: "an empty cluster begins a queue beside an archive", File: "cluster/leader/orphan.go",
 		Old: "\tcase found:\n",
 		Bug: "\tcase found && false:\n",
 	}, check{pkg: "cluster", test: "TestAnEmptyClusterIsRefusedBesideAnArchive"}},
@@ -339,9 +339,9 @@ var reviewed = []defect{
 		Bug: "jsonv2.Unmarshal(job.Payload, &in)", Import: `jsonv2 "github.com/go-json-experiment/json"`,
 	}, check{pkg: "client/worker", test: "TestTypedHandlerReadsAsEncodingJSON"}},
 	{"F6 idle", mutants.Mutant{
-		Name: "each keepalive of an idle worker is flushed", File: "cluster/leader_term.go",
+		Name: "each keepalive of an idle worker is flushed", File: "cluster/leader/term.go",
 		Old: "\tif !idle { // the next",
-		Bug: "\tif !idle || r.node != nil { // the next",
+		Bug: "\tif !idle || r.base != nil { // the next",
 	}, check{pkg: "cluster", test: "TestKeepalivesOfIdleWorkersAreNotFlushed"}},
 	{"F10 names", mutants.Mutant{
 		Name: "what does not exist is paused", File: "internal/cli/queue/exists.go",

@@ -69,7 +69,7 @@ var defects = []defect{
 		Bug: `return ErrNotLeader`,
 	}, check{pkg: "cluster", test: "TestWhatMayHaveHappenedIsUnknown"}},
 	{"committed", mutants.Mutant{
-		Name: "an entry is answered though raft has refused it", File: "cluster/leader_propose.go",
+		Name: "an entry is answered though raft has refused it", File: "cluster/leader/propose.go",
 		Old: "\t\tresults, lsn, err := wait(ctx)\n",
 		Bug: "\t\tresults, lsn, err := wait(ctx)\n\t\tif err != nil {\n\t\t\tresults, lsn, err = make([]fsm.Result, len(entry.Mutations)), n.meta().LSN, nil\n\t\t}\n",
 	}, simulation},
@@ -86,7 +86,7 @@ var defects = []defect{
 
 	// Becoming active.
 	{"barrier", mutants.Mutant{
-		Name: "a new leader does not wait for its log", File: "cluster/leader_term.go",
+		Name: "a new leader does not wait for its log", File: "cluster/leader/candidate.go",
 		Old: "if err := n.do.Barrier(ctx); err != nil {",
 		Bug: "if err := ctx.Err(); err != nil {",
 	}, check{pkg: "cluster", test: "TestSimNewLeaderWaitsForItsMachine"}},
@@ -163,7 +163,7 @@ var defects = []defect{
 		Bug: "if c.still != nil && false {",
 	}, check{pkg: "storage/archive", test: "TestCollectDuringARepair"}},
 	{"outage", mutants.Mutant{
-		Name: "leases run out while writes are refused", File: "cluster/leader_term.go",
+		Name: "leases run out while writes are refused", File: "cluster/leader/term.go",
 		Old: "if r.gate.refusal() != nil {\n\t\t\tdue = nil",
 		Bug: "if r.gate.refusal() != nil && false {\n\t\t\tdue = nil",
 	}, gate},
@@ -190,8 +190,8 @@ var defects = []defect{
 		Bug: "\tc.BatchApplyCh = true\n\tc.PreVoteDisabled = true\n",
 	}, check{pkg: "cluster", test: "TestSimIsolatedNodeReturns"}},
 	{"clock", mutants.Mutant{
-		Name: "the leader's clock follows jumps of the wall clock", File: "cluster/clock.go",
+		Name: "the leader's clock follows jumps of the wall clock", File: "cluster/leader/clock.go",
 		Old: "return ahead + min(max(wall-ahead, -limit), limit)",
 		Bug: "return wall + 0*(ahead+limit)",
-	}, check{pkg: "cluster", test: "TestLeaderClockOutlivesJumpsOfTheWallClock"}},
+	}, check{pkg: "cluster/leader", test: "TestLeaderClockOutlivesJumpsOfTheWallClock"}},
 }

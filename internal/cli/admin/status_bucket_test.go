@@ -7,7 +7,7 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
-	"osqueue/cluster"
+	"osqueue/cluster/leader"
 	"osqueue/internal/cli/clitest"
 )
 
@@ -90,7 +90,7 @@ func TestDollars(t *testing.T) {
 
 func TestStatusTellsThatWritesAreRefused(t *testing.T) {
 	q := clitest.NewFake(t)
-	q.Status.Refusing, q.Status.MaxFlushLagMs, q.Status.FlushError = (&cluster.FlushLagError{
+	q.Status.Refusing, q.Status.MaxFlushLagMs, q.Status.FlushError = (&leader.FlushLagError{
 		Lag: 301 * time.Second, Max: 5 * time.Minute, Cause: "timeout",
 	}).Error(), 300_000, "timeout"
 	q.Status.Snapshots = &v1.Snapshots{Failing: "no room", Damaged: "2-70"}

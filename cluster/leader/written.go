@@ -1,4 +1,4 @@
-package cluster
+package leader
 
 import (
 	"time"
@@ -6,6 +6,12 @@ import (
 	"osqueue/cluster/flush"
 	"osqueue/fsm"
 	"osqueue/storage/queuefile"
+)
+
+// The forms of the document.
+const (
+	FormInline  = "inline"  // the document contains the state
+	FormArchive = "archive" // the state is in a checkpoint and a log
 )
 
 // written describes the last version of the document that this leader has written.
@@ -19,7 +25,7 @@ type written struct {
 
 // wrote records the content of the document after a flush, and trims the unflushed log.
 // The flusher calls it.
-func (r *leaderTerm) wrote(w flush.Written) {
+func (r *Term) wrote(w flush.Written) {
 	r.cfg.Unflushed.Flushed(w.Content.LSN())
 	r.cfg.Unflushed.Trim(w.Kept)
 	r.kept.Store(&w.Kept)
@@ -37,7 +43,7 @@ func (r *leaderTerm) wrote(w flush.Written) {
 }
 
 // flushInterval returns the least time between two flushes.
-func (n *leaderBase) flushInterval() time.Duration {
+func (n *base) flushInterval() time.Duration {
 	if n.cfg.FlushInterval != nil {
 		return n.cfg.FlushInterval()
 	}

@@ -1,4 +1,4 @@
-package cluster
+package leader
 
 import (
 	"context"
@@ -62,7 +62,7 @@ type announcer struct{ last time.Time }
 // announce writes the announcement of this cluster, if one is due. It takes at most an
 // eighth of the broker timeout: a longer pause between two reads of the document would
 // restart the measurement of its silence (election.Watch).
-func (n *leader) announce(ctx context.Context) {
+func (n *Leader) announce(ctx context.Context) {
 	a := &n.announcer
 	if !a.last.IsZero() && time.Since(a.last) < n.cfg.StandbyInterval {
 		return
@@ -95,7 +95,7 @@ func (n *leader) announce(ctx context.Context) {
 // watchStandby keeps r.standby up to date until ctx ends. A standby counts until it has
 // announced nothing new for standbyKept intervals and this leader has renewed its own
 // heartbeat since. A bucket that is unavailable, or looks empty, does not end a standby.
-func (r *leaderTerm) watchStandby(ctx context.Context) {
+func (r *Term) watchStandby(ctx context.Context) {
 	var version storage.Version
 	var changed time.Time
 	kept := standbyKept * r.cfg.StandbyInterval
@@ -117,16 +117,16 @@ func (r *leaderTerm) watchStandby(ctx context.Context) {
 			r.noteStandby(nil)
 		}
 		r.noteAlone(readable && r.standby.Load() == nil)
-		if !sleep.For(ctx, standbyLook(&r.cfg.Flush, r.cfg.StandbyInterval, r.cfg.BrokerTimeout)) {
+		if !sleep.For(ctx, StandbyLook(&r.cfg.Flush, r.cfg.StandbyInterval, r.cfg.BrokerTimeout)) {
 			return
 		}
 	}
 }
 
-// standbyLook returns the time between two reads of the announcement by the leader. With
+// StandbyLook returns the time between two reads of the announcement by the leader. With
 // an idle heartbeat it is at most half of the broker timeout: a standby that does not
 // know the promise in the document takes over one broker timeout after its first read.
-func standbyLook(f *flush.Config, interval, timeout time.Duration) time.Duration {
+func StandbyLook(f *flush.Config, interval, timeout time.Duration) time.Duration {
 	if f.IdleHeartbeat > f.Heartbeat {
 		return min(interval, timeout/2)
 	}
@@ -135,7 +135,7 @@ func standbyLook(f *flush.Config, interval, timeout time.Duration) time.Duration
 
 // noteAlone records whether the last read has shown that no standby is alive. If that
 // ceases to hold, the leader writes the document at once, and then every Flush.Heartbeat.
-func (r *leaderTerm) noteAlone(alone bool) {
+func (r *Term) noteAlone(alone bool) {
 	if r.alone.Swap(alone) && !alone && r.cfg.Flush.IdleHeartbeat > 0 {
 		r.flusher.Rewrite()
 	}
@@ -144,7 +144,7 @@ func (r *leaderTerm) noteAlone(alone bool) {
 // idle reports whether the next heartbeat may come as late as Flush.IdleHeartbeat.
 // Releases that know neither promises nor announcements refuse a document of
 // promiseLevel.
-func (r *leaderTerm) idle() bool {
+func (r *Term) idle() bool {
 	return r.alone.Load() && r.meta().Level >= promiseLevel
 }
 
@@ -152,13 +152,13 @@ func (r *leaderTerm) idle() bool {
 // heartbeat.
 const promiseLevel = fsm.Level8
 
-func (r *leaderTerm) readStandby(ctx context.Context) (storage.Object, error) {
+func (r *Term) readStandby(ctx context.Context) (storage.Object, error) {
 	ctx, cancel := context.WithTimeout(ctx, bucketTimeout)
 	defer cancel()
 	return r.cfg.Bucket.Get(ctx, standbyKey)
 }
 
-func (r *leaderTerm) noteStandby(s *Standby) {
+func (r *Term) noteStandby(s *Standby) {
 	switch before := r.standby.Swap(s); {
 	case before == nil && s != nil:
 		r.log.Info("a standby cluster has announced itself", "node", s.Node, "address", s.Address, "policy", r.cfg.RivalPolicy)
@@ -194,7 +194,7 @@ const rivalMargin = 250 * time.Millisecond
 
 // rival returns why only heartbeats may be acknowledged now, or nil. The silence counts
 // from the start of the last successful write: a standby has seen that write later.
-func (r *leaderTerm) rival() *RivalError {
+func (r *Term) rival() *RivalError {
 	s := r.standby.Load()
 	if s == nil || r.cfg.RivalPolicy == RivalContinue {
 		return nil
@@ -214,6 +214,9 @@ func (r *leaderTerm) rival() *RivalError {
 	return &RivalError{Silent: silent, Standby: s.String(), Cause: r.flusher.Failing()}
 }
 
+// IsHeartbeat reports whether a mutation consists of heartbeats of workers.
+func IsHeartbeat(m *fsmpb.Mutation) bool { return proposal{m}.isHeartbeat() }
+
 // isHeartbeat reports whether all mutations of the proposal are heartbeats of workers,
 // and there is at least one.
 func (p proposal) isHeartbeat() bool {
@@ -232,7 +235,7 @@ func (p proposal) isHeartbeat() bool {
 }
 
 // refuses returns why a proposal is refused now, or nil.
-func (r *leaderTerm) refuses(p proposal) error {
+func (r *Term) refuses(p proposal) error {
 	if e := r.rival(); e != nil && !p.isHeartbeat() {
 		return e
 	}

@@ -1,4 +1,4 @@
-package cluster
+package leader
 
 import (
 	"fmt"
@@ -13,23 +13,6 @@ import (
 // The machine applies it only if it was proposed for the schedule's next time. So each
 // time fires once, even if two leaders propose it, or one leader proposes it twice.
 
-// ErrSpec and ErrTimeZone are wrapped by the errors of NextTime.
-var (
-	ErrSpec     = crontab.ErrSpec
-	ErrTimeZone = crontab.ErrZone
-)
-
-// NextTime returns the first time of a schedule after a time, both in ms, or 0 if there
-// is none. Package crontab describes specs. The error says what is wrong with the spec or
-// the time zone.
-func NextTime(spec, timeZone string, after int64) (int64, error) {
-	s, err := crontab.Parse(spec, timeZone)
-	if err != nil {
-		return 0, err
-	}
-	return s.Next(after), nil
-}
-
 // firesMax bounds the schedules that fire in one log entry.
 const firesMax = 500
 
@@ -38,17 +21,17 @@ const schedulesKept = 4096
 
 // fires proposes the schedules that are due. It is not safe for concurrent use.
 type fires struct {
-	leaderTerm *leaderTerm
-	read       map[[2]string]*crontab.Schedule // parsed, by spec and zone
+	term *Term
+	read map[[2]string]*crontab.Schedule // parsed, by spec and zone
 }
 
 // due returns the mutations for the schedules that are due at now, the earliest first, at
 // most as many as fit into one entry.
 func (f *fires) due(now int64) (proposal, error) {
 	var crons []*fsm.Cron
-	f.leaderTerm.do.Read(func(m *fsm.Machine) {
+	f.term.do.Read(func(m *fsm.Machine) {
 		m.DueCrons(now, func(c *fsm.Cron) bool {
-			if f.leaderTerm.unreadable(c) {
+			if f.term.unreadable(c) {
 				return true
 			}
 			crons = append(crons, c)
@@ -77,8 +60,8 @@ func (f *fires) due(now int64) (proposal, error) {
 func (f *fires) fire(c *fsm.Cron, now int64) *fsmpb.FireCron {
 	s, err := f.schedule(c.Spec, c.TimeZone)
 	if err != nil {
-		f.leaderTerm.strange.Store([2]string{c.Spec, c.TimeZone}, struct{}{})
-		f.leaderTerm.log.Error("this version of the program cannot read a schedule; it fires when a node that can read it leads, or when it is put again",
+		f.term.strange.Store([2]string{c.Spec, c.TimeZone}, struct{}{})
+		f.term.log.Error("this version of the program cannot read a schedule; it fires when a node that can read it leads, or when it is put again",
 			"schedule", c.Name, "spec", c.Spec, "zone", c.TimeZone, "reason", err)
 		return nil
 	}
@@ -89,7 +72,7 @@ func (f *fires) fire(c *fsm.Cron, now int64) *fsmpb.FireCron {
 }
 
 // unreadable reports whether fire has found that this version cannot read the schedule.
-func (r *leaderTerm) unreadable(c *fsm.Cron) bool {
+func (r *Term) unreadable(c *fsm.Cron) bool {
 	_, found := r.strange.Load([2]string{c.Spec, c.TimeZone})
 	return found
 }

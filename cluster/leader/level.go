@@ -1,4 +1,4 @@
-package cluster
+package leader
 
 import (
 	"context"
@@ -23,7 +23,7 @@ const (
 )
 
 // highestLevel returns the highest level that this node allows its cluster to have.
-func (c *leaderConfig) highestLevel() uint32 {
+func (c *Config) highestLevel() uint32 {
 	if c.FeatureLevel != 0 {
 		return c.FeatureLevel
 	}
@@ -33,7 +33,7 @@ func (c *leaderConfig) highestLevel() uint32 {
 // keepLevel raises the level as soon as all servers allow it, and returns when the level
 // is the highest of this node or when ctx ends. It logs why the level stays each time the
 // reason changes.
-func (r *leaderTerm) keepLevel(ctx context.Context) {
+func (r *Term) keepLevel(ctx context.Context) {
 	var reason string
 	for {
 		level := r.meta().Level
@@ -53,7 +53,7 @@ func (r *leaderTerm) keepLevel(ctx context.Context) {
 
 // tryRaise raises the level if all servers allow a higher one. Otherwise it returns why
 // it does not.
-func (r *leaderTerm) tryRaise(ctx context.Context, level uint32) (why string) {
+func (r *Term) tryRaise(ctx context.Context, level uint32) (why string) {
 	common, err := r.do.CommonLevel(ctx)
 	if err != nil {
 		return err.Error()
@@ -75,7 +75,7 @@ func raiseLevel(level uint32) *fsmpb.Mutation {
 // firstLevel returns a mutation that raises the level of a cluster that has had no broker
 // yet, so that a new cluster begins with all features. If a server does not answer, it
 // returns none, and keepLevel raises the level later.
-func (n *leader) firstLevel(ctx context.Context) []*fsmpb.Mutation {
+func (n *Leader) firstLevel(ctx context.Context) []*fsmpb.Mutation {
 	meta := n.meta()
 	if meta.Lineage != "" {
 		return nil
@@ -89,7 +89,7 @@ func (n *leader) firstLevel(ctx context.Context) []*fsmpb.Mutation {
 
 // checkLevel refuses mutations that need a higher level than the state has: nodes of
 // an older release could not apply them.
-func (n *leaderBase) checkLevel(ms []*fsmpb.Mutation) error {
+func (n *base) checkLevel(ms []*fsmpb.Mutation) error {
 	for _, m := range ms {
 		needed := fsm.LevelOf(m)
 		if needed <= fsm.BaseLevel {

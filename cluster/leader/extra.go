@@ -1,4 +1,4 @@
-package cluster
+package leader
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 // editedExtra returns the mutations that set the unknown fields of this cluster's state
 // to those of a document: at its top level, and in the jobs that both contain. A large
 // document contains only new jobs.
-func (n *leaderBase) editedExtra(doc *queuefile.Document) (changes proposal) {
+func (n *base) editedExtra(doc *queuefile.Document) (changes proposal) {
 	if doc == nil {
 		return nil
 	}
@@ -46,7 +46,7 @@ func setExtra(job, extra string) *fsmpb.Mutation {
 const extraBatch = 8
 
 // takeInExtra brings the unknown fields of an edited document into the state.
-func (n *leaderBase) takeInExtra(ctx context.Context, doc *queuefile.Document, propose proposeEdit) error {
+func (n *base) takeInExtra(ctx context.Context, doc *queuefile.Document, propose proposeEdit) error {
 	changes := n.editedExtra(doc)
 	for batch := range slices.Chunk(changes, extraBatch) {
 		results, err := propose(ctx, batch)

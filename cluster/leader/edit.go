@@ -1,10 +1,11 @@
-package cluster
+package leader
 
 import (
 	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 
 	"osqueue/election"
@@ -20,7 +21,7 @@ import (
 // takes over the fields that osqueue does not know. Then it rebases the fence, so that
 // the next flush replaces the edited document with a state that contains the changes. A
 // repeated call changes nothing more, because the machine recognises the ids of the jobs.
-func (r *leaderTerm) adoptEdit(ctx context.Context, edit *election.ExternalEditError) error {
+func (r *Term) adoptEdit(ctx context.Context, edit *election.ExternalEditError) error {
 	if edit.Doc == nil {
 		r.log.Warn("the document was removed by somebody else; it is written anew")
 		r.fence.Rebase(edit.Observed)
@@ -48,7 +49,7 @@ const (
 // unknown fields than this cluster has, or another state at the same LSN. keepAdded also
 // stores a copy of a document whose fields cannot be kept, and of one that is older than
 // the last leader of this cluster.
-func (n *leaderBase) keepAdded(ctx context.Context, doc *queuefile.Document, raw []byte) error {
+func (n *base) keepAdded(ctx context.Context, doc *queuefile.Document, raw []byte) error {
 	switch {
 	case doc != nil && doc.Lost > 0:
 		return n.keepCopy(ctx, raw, hasForeign)
@@ -65,7 +66,7 @@ func (n *leaderBase) keepAdded(ctx context.Context, doc *queuefile.Document, raw
 
 // takeIn brings the changes of an edited document into the queue, through the log: new
 // jobs, and fields that osqueue does not know. A repeated call changes nothing more.
-func (n *leaderBase) takeIn(ctx context.Context, doc *queuefile.Document, propose proposeEdit) error {
+func (n *base) takeIn(ctx context.Context, doc *queuefile.Document, propose proposeEdit) error {
 	if err := n.takeInJobs(ctx, doc, propose); err != nil {
 		return err
 	}
@@ -78,7 +79,7 @@ type proposeEdit func(context.Context, proposal) ([]fsm.Result, error)
 // proposeEdit commits changes of a document that was edited while this leader is active.
 // While writes are refused, it extends all leases first, because the entry lets time
 // pass.
-func (r *leaderTerm) proposeEdit(ctx context.Context, p proposal) ([]fsm.Result, error) {
+func (r *Term) proposeEdit(ctx context.Context, p proposal) ([]fsm.Result, error) {
 	if r.gate.refusal() != nil {
 		if err := r.register(ctx); err != nil {
 			return nil, err
@@ -91,16 +92,16 @@ func (r *leaderTerm) proposeEdit(ctx context.Context, p proposal) ([]fsm.Result,
 // proposeEarly commits changes of a document that was edited while no leader was active,
 // before this leader replaces the document. It does not advance the machine's time: no
 // broker is registered yet, and no lease may expire.
-func (n *leaderBase) proposeEarly(ctx context.Context, p proposal) ([]fsm.Result, error) {
+func (n *base) proposeEarly(ctx context.Context, p proposal) ([]fsm.Result, error) {
 	now := n.meta().Now
 	if now == 0 {
 		now = n.nowMs()
 	}
-	return n.applyNow(ctx, now, p...)
+	return n.Apply(ctx, now, p...)
 }
 
 // addedJobs returns the available jobs that a document contains and this cluster lacks.
-func (n *leaderBase) addedJobs(doc *queuefile.Document) []*fsm.Job {
+func (n *base) addedJobs(doc *queuefile.Document) []*fsm.Job {
 	if doc == nil || doc.Header == nil {
 		return nil
 	}
@@ -108,14 +109,14 @@ func (n *leaderBase) addedJobs(doc *queuefile.Document) []*fsm.Job {
 }
 
 // unknown returns the jobs that this cluster does not have. It changes the slice.
-func (n *leaderBase) unknown(jobs []*fsm.Job) []*fsm.Job {
+func (n *base) unknown(jobs []*fsm.Job) []*fsm.Job {
 	return slices.DeleteFunc(jobs, func(j *fsm.Job) bool { return n.job(j.ID) != nil })
 }
 
 // differs reports whether an inline document has another state than this cluster at the
 // same LSN. If the document is behind, its expected state is not known, and differs
 // returns false.
-func (n *leaderBase) differs(doc *queuefile.Document) bool {
+func (n *base) differs(doc *queuefile.Document) bool {
 	v := n.do.Freeze()
 	if doc.Large || doc.Overtaken || doc.Meta.LSN != v.LSN() {
 		return false
@@ -126,12 +127,12 @@ func (n *leaderBase) differs(doc *queuefile.Document) bool {
 
 // keepCopy stores a copy of a document and logs why. It skips a document with the same
 // content as the last copy: the steps after the copy may fail and be repeated many times.
-func (n *leaderBase) keepCopy(ctx context.Context, raw []byte, why string) error {
+func (n *base) keepCopy(ctx context.Context, raw []byte, why string) error {
 	sum := sha256.Sum256(raw)
 	if last := n.copied.Load(); last != nil && *last == sum {
 		return nil
 	}
-	key := fmt.Sprintf(archive.CopyPrefix+"%s-%s.json", n.meta().LSN, randomKey())
+	key := fmt.Sprintf(archive.CopyPrefix+"%s-%s.json", n.meta().LSN, fmt.Sprintf("%016x", rand.Uint64()))
 	if w := n.cfg.Bucket.PutIfAbsent(ctx, key, raw); w.Outcome != storage.Committed {
 		return fmt.Errorf("keep a copy as %s: %s: %w", key, w.Outcome, w.Err)
 	}
@@ -142,7 +143,7 @@ func (n *leaderBase) keepCopy(ctx context.Context, raw []byte, why string) error
 
 // takeInJobs enqueues the jobs of an edited document that this cluster does not know.
 // Jobs that it knew in the past have ended and do not run again.
-func (n *leaderBase) takeInJobs(ctx context.Context, doc *queuefile.Document, propose proposeEdit) error {
+func (n *base) takeInJobs(ctx context.Context, doc *queuefile.Document, propose proposeEdit) error {
 	if doc == nil {
 		return nil
 	}

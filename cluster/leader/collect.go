@@ -1,4 +1,4 @@
-package cluster
+package leader
 
 import (
 	"context"
@@ -25,7 +25,7 @@ const snapshotsKept = 2
 // collect removes objects that are not needed any more from the bucket, every
 // Config.CollectInterval, until ctx ends. The document in the bucket says which objects
 // are needed.
-func (r *leaderTerm) collect(ctx context.Context) {
+func (r *Term) collect(ctx context.Context) {
 	var probes map[string]bool
 	var copies archive.Copies
 	for sleep.For(ctx, r.cfg.CollectInterval) {
@@ -42,7 +42,7 @@ func (r *leaderTerm) collect(ctx context.Context) {
 	}
 }
 
-func (r *leaderTerm) collectOnce(ctx context.Context, copies *archive.Copies) error {
+func (r *Term) collectOnce(ctx context.Context, copies *archive.Copies) error {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.CollectInterval)
 	defer cancel()
 	seen, err := r.readDocument(ctx)
@@ -75,13 +75,13 @@ func (r *leaderTerm) collectOnce(ctx context.Context, copies *archive.Copies) er
 
 // alive reports whether a document belongs to this leader term and its heartbeat is so
 // recent that no other broker can have taken it over.
-func (r *leaderTerm) alive(doc *queuefile.Document) bool {
+func (r *Term) alive(doc *queuefile.Document) bool {
 	return doc != nil && doc.Header != nil && doc.Header.Epoch == r.fence.Epoch() && !doc.Overtaken &&
 		r.clock.now()-doc.BrokerHeartbeat < (r.cfg.BrokerTimeout+doc.Promise()).Milliseconds()
 }
 
 // stillAlive reads the document again: this node may have been paused for long.
-func (r *leaderTerm) stillAlive(ctx context.Context) (bool, error) {
+func (r *Term) stillAlive(ctx context.Context) (bool, error) {
 	seen, err := r.readDocument(ctx)
 	return err == nil && r.alive(seen.Doc), err
 }

@@ -1,4 +1,4 @@
-package cluster
+package leader
 
 import (
 	"context"
@@ -26,8 +26,8 @@ type committed struct {
 // bodies are bounded well below it.
 const entryMax = 16 << 20
 
-// propose commits mutations in one entry. It returns one result for each.
-func (r *leaderTerm) propose(ctx context.Context, ms []*fsmpb.Mutation) ([]fsm.Result, fsm.LSN, error) {
+// Propose commits mutations in one entry. It returns one result for each.
+func (r *Term) Propose(ctx context.Context, ms []*fsmpb.Mutation) ([]fsm.Result, fsm.LSN, error) {
 	if err := r.refuses(ms); err != nil {
 		return nil, fsm.LSN{}, err
 	}
@@ -41,7 +41,7 @@ func (r *leaderTerm) propose(ctx context.Context, ms []*fsmpb.Mutation) ([]fsm.R
 	return c.results, c.lsn, nil
 }
 
-func (n *leaderBase) newProposer(clock *leaderClock) *groupcommit.Batcher[proposal, committed] {
+func (n *base) newProposer(clock *leaderClock) *groupcommit.Batcher[proposal, committed] {
 	return groupcommit.New(groupcommit.Config[proposal, committed]{
 		Start: func(ctx context.Context, batch []proposal) groupcommit.Wait[committed] {
 			return n.start(ctx, clock, batch)
@@ -65,7 +65,7 @@ func (p proposal) size() int {
 
 // start hands one log entry to raft. The function that it returns waits for the
 // results.
-func (n *leaderBase) start(ctx context.Context, clock *leaderClock, batch []proposal) groupcommit.Wait[committed] {
+func (n *base) start(ctx context.Context, clock *leaderClock, batch []proposal) groupcommit.Wait[committed] {
 	entry := n.newEntry(clock.now())
 	for _, p := range batch {
 		entry.Mutations = append(entry.Mutations, p...)
@@ -90,7 +90,7 @@ func (n *leaderBase) start(ctx context.Context, clock *leaderClock, batch []prop
 // newEntry returns an entry with the fields that the leader sets in each entry: the time,
 // a random number that is the same on all nodes, and the LSN up to which no node needs
 // its unflushed log any more.
-func (n *leaderBase) newEntry(nowMs int64) *fsmpb.Batch {
+func (n *base) newEntry(nowMs int64) *fsmpb.Batch {
 	b := &fsmpb.Batch{NowMs: nowMs, Random: rand.Uint64()}
 	if kept := n.kept.Load(); kept != nil {
 		b.FlushedTerm, b.FlushedIndex = kept.Term, kept.Index
@@ -123,9 +123,9 @@ func proposalError(err error) error {
 	}
 }
 
-// applyNow proposes one entry outside of group commit, for mutations of the leader
+// Apply proposes one entry outside of group commit, for mutations of the leader
 // itself.
-func (n *leaderBase) applyNow(ctx context.Context, nowMs int64, ms ...*fsmpb.Mutation) ([]fsm.Result, error) {
+func (n *base) Apply(ctx context.Context, nowMs int64, ms ...*fsmpb.Mutation) ([]fsm.Result, error) {
 	entry := n.newEntry(nowMs)
 	entry.Mutations = ms
 	data, err := fsm.EncodeEntry(entry)

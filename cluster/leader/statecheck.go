@@ -1,4 +1,4 @@
-package cluster
+package leader
 
 import (
 	"context"
@@ -11,7 +11,6 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"osqueue/cluster/membership"
 	"osqueue/cluster/snapshot"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
@@ -26,7 +25,7 @@ const (
 )
 
 // checkStates compares the states of the nodes every Config.StateCheck, until ctx ends.
-func (r *leaderTerm) checkStates(ctx context.Context) {
+func (r *Term) checkStates(ctx context.Context) {
 	interval := r.cfg.StateCheck
 	if interval <= 0 {
 		return
@@ -49,7 +48,7 @@ func (r *leaderTerm) checkStates(ctx context.Context) {
 
 // checkState makes one comparison: it proposes a CheckState, collects the checksums of
 // the state after it, and proposes the result.
-func (r *leaderTerm) checkState(ctx context.Context) error {
+func (r *Term) checkState(ctx context.Context) error {
 	c, err := r.proposals.Do(ctx, proposal{{Op: &fsmpb.Mutation_CheckState{CheckState: &fsmpb.CheckState{}}}})
 	if err != nil {
 		return err
@@ -82,7 +81,7 @@ type collected struct {
 
 // collectSums asks the servers of the configuration until all have answered, or for
 // stateCheckPatience.
-func (r *leaderTerm) collectSums(ctx context.Context, at fsm.LSN) collected {
+func (r *Term) collectSums(ctx context.Context, at fsm.LSN) collected {
 	ctx, cancel := context.WithTimeout(ctx, stateCheckPatience)
 	defer cancel()
 	c := collected{sums: make(map[raft.ServerID]string)}
@@ -98,7 +97,7 @@ func (r *leaderTerm) collectSums(ctx context.Context, at fsm.LSN) collected {
 
 // askForSums asks the servers that have not answered yet, in parallel. silent is how many
 // of them still have not answered.
-func (r *leaderTerm) askForSums(ctx context.Context, at fsm.LSN, c *collected) (silent int) {
+func (r *Term) askForSums(ctx context.Context, at fsm.LSN, c *collected) (silent int) {
 	type answer struct {
 		id  raft.ServerID
 		sum string
@@ -176,7 +175,7 @@ func describeSums(by map[string][]string) string {
 // replaceForked replaces the objects that nodes with another state have left in the
 // bucket: their snapshots, from which a new node would start, and the checkpoint, which
 // one of them may have written as leader.
-func (r *leaderTerm) replaceForked(ctx context.Context) error {
+func (r *Term) replaceForked(ctx context.Context) error {
 	forked := r.do.TakeForked()
 	if len(forked) == 0 {
 		return nil
@@ -184,8 +183,8 @@ func (r *leaderTerm) replaceForked(ctx context.Context) error {
 	r.builder.Renew()
 	r.flusher.Rewrite()
 	var errs []error
-	for _, id := range forked {
-		errs = append(errs, snapshot.Forget(ctx, r.cfg.Bucket, r.do.ClusterID(), membership.NodeName(raft.ServerID(id))))
+	for _, name := range forked {
+		errs = append(errs, snapshot.Forget(ctx, r.cfg.Bucket, r.do.ClusterID(), name))
 	}
 	return errors.Join(errs...)
 }

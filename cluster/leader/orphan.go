@@ -1,4 +1,4 @@
-package cluster
+package leader
 
 import (
 	"context"
@@ -9,9 +9,9 @@ import (
 	"osqueue/storage/archive"
 )
 
-// errOrphan says why an empty cluster does not begin a queue next to the archive of
+// ErrOrphan says why an empty cluster does not begin a queue next to the archive of
 // another one.
-var errOrphan = errors.New("the bucket has no " + DocumentKey + ", but an archive of one, and this cluster is empty: " +
+var ErrOrphan = errors.New("the bucket has no " + DocumentKey + ", but an archive of one, and this cluster is empty: " +
 	"make the newest state in the archive the document with `osqueue verify BUCKET-URL --repair`, " +
 	"start a node that still has its disk, or give this cluster another bucket or prefix")
 
@@ -19,7 +19,7 @@ var errOrphan = errors.New("the bucket has no " + DocumentKey + ", but an archiv
 // archive of another cluster without its document. The document was lost, and a new queue
 // would replace it. mayCreate makes up to two listings of one page, and only if there is
 // no document.
-func (n *leader) mayCreate(ctx context.Context, a election.Action, me *election.Candidate) error {
+func (n *Leader) mayCreate(ctx context.Context, a election.Action, me *election.Candidate) error {
 	if a != election.Create || me.Populated {
 		return nil
 	}
@@ -31,8 +31,8 @@ func (n *leader) mayCreate(ctx context.Context, a election.Action, me *election.
 		n.setFence(FenceStandby, err.Error())
 		return fmt.Errorf("look for an archive: %w", err)
 	case found:
-		n.setFence(FenceRefused, errOrphan.Error())
-		return errOrphan
+		n.setFence(FenceRefused, ErrOrphan.Error())
+		return ErrOrphan
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package cluster
+package leader
 
 import (
 	"context"
@@ -52,7 +52,7 @@ const takeoverSlack = 2 * time.Second
 // clock starts no later than the machine's time plus the time that has passed since the
 // last entry and takeoverSlack. After an operator has set the time (wasSet), the clock
 // starts there.
-func (n *leader) startClock(ctx context.Context, wasSet bool) (c *leaderClock, limited bool) {
+func (n *Leader) startClock(ctx context.Context, wasSet bool) (c *leaderClock, limited bool) {
 	meta := n.meta()
 	if wasSet {
 		return newLeaderClock(n.do.Wall, meta.Now, meta.Now), !n.do.ClocksAgree()
@@ -78,11 +78,11 @@ func (n *leader) startClock(ctx context.Context, wasSet bool) (c *leaderClock, l
 // moveTimeOn advances the clock of a leader term that began without an agreement of the
 // clocks, once there is one. Leases and worker timeouts start again from the new time, as
 // after a takeover.
-func (r *leaderTerm) moveTimeOn(ctx context.Context) {
+func (r *Term) moveTimeOn(ctx context.Context) {
 	if !r.behind.Load() || !r.do.ClocksAgree() {
 		return
 	}
-	if wall := r.do.Wall().UnixMilli(); wall > r.clock.now()+clockBound.Milliseconds() {
+	if wall := r.do.Wall().UnixMilli(); wall > r.clock.now()+r.cfg.ClockBound.Milliseconds() {
 		if err := r.registerAt(ctx, wall); err != nil {
 			r.log.Warn("the time cannot move on yet", "error", err)
 			return
@@ -124,7 +124,7 @@ func slew(reading int64, elapsed time.Duration, wall int64) int64 {
 // heartbeatMs returns the time of the document's heartbeat, in ms. While the queue's time
 // is behind the clocks, it is the wall clock: legacy brokers and earlier releases judge
 // by the age of the heartbeat alone whether a broker is dead.
-func (r *leaderTerm) heartbeatMs() int64 {
+func (r *Term) heartbeatMs() int64 {
 	if r.behind.Load() {
 		return max(r.clock.now(), r.nowMs())
 	}

@@ -1,4 +1,4 @@
-package cluster
+package leader
 
 import (
 	"context"
@@ -209,7 +209,7 @@ const keptFile = 1000
 // keepJobs stores jobs that cannot be carried over under conflicts/, with payloads and
 // results. It returns the key of the first object. The keys are derived from the content,
 // so a repeated adoption stores nothing twice.
-func (n *leader) keepJobs(ctx context.Context, jobs []*fsm.Job) (first string, err error) {
+func (n *Leader) keepJobs(ctx context.Context, jobs []*fsm.Job) (first string, err error) {
 	at := n.meta()
 	for part := range slices.Chunk(jobs, keptFile) {
 		data := queuefile.EncodeJobs(part, fmt.Sprintf("cluster %s acknowledged these jobs up to %s; "+
@@ -235,7 +235,7 @@ type Carried struct {
 }
 
 // noteCarried adds the result of an adoption to Carried, and logs it.
-func (n *leader) noteCarried(c *carried, copied string) {
+func (n *Leader) noteCarried(c *carried, copied string) {
 	if c.jobs+c.ended+len(c.kept) == 0 {
 		return
 	}

@@ -1,4 +1,4 @@
-package cluster
+package leader
 
 import (
 	"context"
@@ -36,14 +36,14 @@ func (g *gate) refusal() error {
 	return nil
 }
 
-// isReport reports whether a mutation is a worker's report on a job that it has leased.
-func isReport(m *fsmpb.Mutation) bool {
+// IsReport reports whether a mutation is a worker's report on a job that it has leased.
+func IsReport(m *fsmpb.Mutation) bool {
 	switch op := m.Op.(type) {
 	case *fsmpb.Mutation_Heartbeat, *fsmpb.Mutation_Complete, *fsmpb.Mutation_ForceComplete, *fsmpb.Mutation_Fail, *fsmpb.Mutation_Release:
 		return true
 	case *fsmpb.Mutation_Group:
 		for _, part := range op.Group.Mutations {
-			if !isReport(part) {
+			if !IsReport(part) {
 				return false
 			}
 		}
@@ -56,7 +56,7 @@ func isReport(m *fsmpb.Mutation) bool {
 // least one.
 func (p proposal) isReport() bool {
 	for _, m := range p {
-		if !isReport(m) {
+		if !IsReport(m) {
 			return false
 		}
 	}
@@ -64,7 +64,7 @@ func (p proposal) isReport() bool {
 }
 
 // lag returns the age of the oldest write that the bucket does not have.
-func (r *leaderTerm) lag() time.Duration {
+func (r *Term) lag() time.Duration {
 	at := r.cfg.Unflushed.OldestMs()
 	if at == 0 {
 		return 0
@@ -73,12 +73,12 @@ func (r *leaderTerm) lag() time.Duration {
 }
 
 // watchBucket opens and closes the gate, and announces the state of the bucket as events.
-func (r *leaderTerm) watchBucket(ctx context.Context) {
+func (r *Term) watchBucket(ctx context.Context) {
 	r.watchGate(ctx)
 	r.watchTrouble(ctx)
 }
 
-func (r *leaderTerm) watchGate(ctx context.Context) {
+func (r *Term) watchGate(ctx context.Context) {
 	lag, most := r.lag(), r.cfg.MaxFlushLag
 	closed, rival := r.gate.refused.Load() != nil, r.rival()
 	switch {
@@ -97,7 +97,7 @@ func (r *leaderTerm) watchGate(ctx context.Context) {
 }
 
 // refuse closes the gate, or replaces the reason if it is closed already.
-func (r *leaderTerm) refuse(ctx context.Context, why error) {
+func (r *Term) refuse(ctx context.Context, why error) {
 	if r.gate.refused.Swap(&why) == nil {
 		r.log.Error("writes are refused", "reason", why)
 		r.tell(ctx, fsm.AnnounceWritesRefused, why.Error())
@@ -107,7 +107,7 @@ func (r *leaderTerm) refuse(ctx context.Context, why error) {
 // watchTrouble announces an outage of the bucket that has lasted longer than a heartbeat.
 // While the gate is closed it announces nothing, because an announcement is an entry that
 // lets time pass; the reason for which the gate closed was announced before.
-func (r *leaderTerm) watchTrouble(ctx context.Context) {
+func (r *Term) watchTrouble(ctx context.Context) {
 	g, reason := &r.gate, r.flusher.Failing()
 	switch {
 	case reason == "":
@@ -126,7 +126,7 @@ func (r *leaderTerm) watchTrouble(ctx context.Context) {
 
 // tell proposes an event about the state of the bucket. If it fails, only the event is
 // lost.
-func (r *leaderTerm) tell(ctx context.Context, kind fsm.AnnounceKind, text string) {
+func (r *Term) tell(ctx context.Context, kind fsm.AnnounceKind, text string) {
 	if _, err := r.proposals.Do(ctx, proposal{announce(kind, text)}); err != nil {
 		r.log.Debug("an event got lost", "kind", kind, "error", err)
 	}

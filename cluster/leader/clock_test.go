@@ -1,4 +1,4 @@
-package cluster
+package leader
 
 import (
 	"math"
@@ -74,5 +74,15 @@ func TestLeaderClockOfAStandingWallClock(t *testing.T) {
 	time.Sleep(50 * time.Millisecond)
 	if got := c.now(); got < 1_000+40 {
 		t.Errorf("50 ms after its start the clock stands at %d, having begun at 1000", got)
+	}
+}
+
+func TestLeaderClockStartsAtTheLatest(t *testing.T) {
+	h := &handClock{at: time.UnixMilli(1_000_000)}
+	if got := startLeaderClock(h.wall, h.mono, 5_000, 9_000).now(); got != 9_000 {
+		t.Errorf("a wall clock that is ahead: %d, want 9000", got)
+	}
+	if got := startLeaderClock(h.wall, h.mono, 995_000, 2_000_000).now(); got != 1_000_000 {
+		t.Errorf("a wall clock in bounds: %d, want 1000000", got)
 	}
 }

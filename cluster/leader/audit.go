@@ -1,8 +1,7 @@
-package cluster
+package leader
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -19,10 +18,6 @@ import (
 // and reading all of them once every ArchiveRead finds damaged ones. A finding is shown
 // in the log, as an event and in Status. It makes WaitFlushed fail. The leader repairs
 // the archive with a new checkpoint of its state.
-
-// ErrArchive means that an object that the document in the bucket needs is missing or
-// damaged. The error is an *ArchiveError.
-var ErrArchive = errors.New("the archive in the bucket is damaged; a new checkpoint is being written")
 
 // ArchiveError is an ErrArchive with the object.
 type ArchiveError struct {
@@ -50,7 +45,7 @@ const (
 )
 
 // audit checks the objects that the document names, every ArchiveCheck, until ctx ends.
-func (r *leaderTerm) audit(ctx context.Context) {
+func (r *Term) audit(ctx context.Context) {
 	interval := r.cfg.ArchiveCheck
 	if interval <= 0 {
 		return
@@ -75,7 +70,7 @@ func (r *leaderTerm) audit(ctx context.Context) {
 
 // look makes one check of an archive: it lists the objects, and reads the share of them
 // that is due.
-func (r *leaderTerm) look(ctx context.Context, a *archive.Audit, root *queuefile.Archive) (*archive.Finding, error) {
+func (r *Term) look(ctx context.Context, a *archive.Audit, root *queuefile.Archive) (*archive.Finding, error) {
 	ctx, cancel := context.WithTimeout(ctx, auditTimeout)
 	defer cancel()
 	found, err := a.Missing(ctx, root)
@@ -92,7 +87,7 @@ func (r *leaderTerm) look(ctx context.Context, a *archive.Audit, root *queuefile
 
 // heal reports a finding, and makes the flusher write a new checkpoint. It returns when
 // the document no longer needs the object, or when ctx ends.
-func (r *leaderTerm) heal(ctx context.Context, found *archive.Finding) {
+func (r *Term) heal(ctx context.Context, found *archive.Finding) {
 	e := &ArchiveError{Key: found.Key, Cause: fmt.Errorf("object %q: %w", found.Key, found.Err), named: found.Named}
 	r.damage.Store(e)
 	r.log.Error("an object that the document needs is missing or damaged; a new checkpoint is written", "key", e.Key, "reason", found.Err)
@@ -111,7 +106,7 @@ func (r *leaderTerm) heal(ctx context.Context, found *archive.Finding) {
 
 // tellDamage proposes an event about the archive, of the kind older below Level9, where
 // only events about an outage of the bucket exist.
-func (r *leaderTerm) tellDamage(ctx context.Context, kind, older fsm.AnnounceKind, text string) {
+func (r *Term) tellDamage(ctx context.Context, kind, older fsm.AnnounceKind, text string) {
 	if r.meta().Level < fsm.Level9 {
 		kind = older
 	}
@@ -120,7 +115,7 @@ func (r *leaderTerm) tellDamage(ctx context.Context, kind, older fsm.AnnounceKin
 
 // damaged returns the known damage of the archive, or nil if there is none or if the
 // document contains the state inline.
-func (r *leaderTerm) damaged() error {
+func (r *Term) damaged() error {
 	if e := r.damage.Load(); e != nil && r.written.Load().form == FormArchive {
 		return e
 	}

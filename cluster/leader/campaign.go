@@ -1,4 +1,4 @@
-package cluster
+package leader
 
 import (
 	"context"
@@ -24,7 +24,7 @@ const bucketTimeout = 10 * time.Second
 // long to wait before the next attempt and why. adopted is the version of the document
 // whose state this node has adopted as raft's leader; the next attempt does not adopt it
 // again.
-func (n *leader) campaign(ctx context.Context, adopted *storage.Version) (*leaderTerm, time.Duration, error) {
+func (n *Leader) campaign(ctx context.Context, adopted *storage.Version) (*Term, time.Duration, error) {
 	term, err := n.caughtUp(ctx)
 	if err != nil {
 		return nil, n.cfg.Flush.ConflictBackoff, err
@@ -59,7 +59,7 @@ func (n *leader) campaign(ctx context.Context, adopted *storage.Version) (*leade
 			}
 			return n.takeOver(ctx, term, seen, me, wasSet)
 		case election.Adopt:
-			if err := n.adopt(ctx, term, seen.Doc); err != nil {
+			if err := n.Adopt(ctx, term, seen.Doc); err != nil {
 				n.setFence(FenceStandby, err.Error())
 				return nil, time.Second, fmt.Errorf("adopt the document: %w", err)
 			}
@@ -84,16 +84,16 @@ func (n *leader) campaign(ctx context.Context, adopted *storage.Version) (*leade
 }
 
 // nowMs returns the wall clock or the machine's time, whichever is later, in ms.
-func (n *leaderBase) nowMs() int64 { return max(n.cfg.Clock().UnixMilli(), n.meta().Now) }
+func (n *base) nowMs() int64 { return max(n.cfg.Clock().UnixMilli(), n.meta().Now) }
 
-func (n *leaderBase) readDocument(ctx context.Context) (election.Observed, error) {
+func (n *base) readDocument(ctx context.Context) (election.Observed, error) {
 	ctx, cancel := context.WithTimeout(ctx, bucketTimeout)
 	defer cancel()
 	return election.Read(ctx, n.cfg.Bucket, DocumentKey)
 }
 
 // asCandidate describes this node and its state to package election.
-func (n *leader) asCandidate(adopted storage.Version) election.Candidate {
+func (n *Leader) asCandidate(adopted storage.Version) election.Candidate {
 	v := n.do.Freeze()
 	m := v.Meta()
 	counts := v.Counts()
@@ -112,7 +112,7 @@ func (n *leader) asCandidate(adopted storage.Version) election.Candidate {
 
 // takeOver acquires the document and begins a leader term. wasSet says that the queue's
 // time was set back just now.
-func (n *leader) takeOver(ctx context.Context, term uint64, seen election.Observed, me election.Candidate, wasSet bool) (*leaderTerm, time.Duration, error) {
+func (n *Leader) takeOver(ctx context.Context, term uint64, seen election.Observed, me election.Candidate, wasSet bool) (*Term, time.Duration, error) {
 	backoff := n.cfg.Flush.ConflictBackoff
 	if err := n.keepAdded(ctx, seen.Doc, seen.Raw); err != nil {
 		n.watch.Missed()
@@ -151,7 +151,7 @@ func (n *leader) takeOver(ctx context.Context, term uint64, seen election.Observ
 
 // firstContent returns the content with which this node acquires the document. If the
 // state is large and the bucket does not have it, writing the checkpoint takes a while.
-func (n *leader) firstContent(ctx context.Context, seen election.Observed, me election.Candidate) (*queuefile.Content, error) {
+func (n *Leader) firstContent(ctx context.Context, seen election.Observed, me election.Candidate) (*queuefile.Content, error) {
 	lineage := me.Lineage
 	if lineage == "" && seen.Doc != nil {
 		lineage = seen.Doc.Lineage()
@@ -171,7 +171,7 @@ const standbyPolls = 4
 const standbyWaitFloor = 100 * time.Millisecond
 
 // standbyWait returns how long a standby sleeps until it reads the document again.
-func (n *leader) standbyWait(seen election.Observed, heard election.Silence) time.Duration {
+func (n *Leader) standbyWait(seen election.Observed, heard election.Silence) time.Duration {
 	wait := min(heard.Remaining(), heard.Timeout/standbyPolls, n.cfg.StandbyRetry)
 	if seen.Doc != nil && seen.Doc.Overtaken { // the document's broker may follow the wall clock
 		stale := time.UnixMilli(seen.Doc.BrokerHeartbeat).Add(heard.Timeout + 10*time.Millisecond).Sub(heard.Now)
@@ -182,12 +182,12 @@ func (n *leader) standbyWait(seen election.Observed, heard election.Silence) tim
 	return max(wait, standbyWaitFloor)
 }
 
-// adopt replaces the state of the cluster by the state of the document, on every node,
+// Adopt replaces the state of the cluster by the state of the document, on every node,
 // through raft. The adopted state gets a term of LSNs of its own: entries that the
 // document's cluster had committed, and that no node has any more, must not share an LSN
 // with later entries. Jobs that this cluster has acknowledged and the document lacks are
 // carried over (carry.go).
-func (n *leader) adopt(ctx context.Context, term uint64, doc *queuefile.Document) error {
+func (n *Leader) Adopt(ctx context.Context, term uint64, doc *queuefile.Document) error {
 	n.log.Info("adopting the document in the bucket", "lsn", doc.Meta.LSN, "large", doc.Large, "lineage", doc.Meta.Lineage)
 	m, err := archive.Machine(ctx, n.cfg.Bucket, doc)
 	if err != nil {
@@ -210,6 +210,6 @@ func (n *leader) adopt(ctx context.Context, term uint64, doc *queuefile.Document
 	// dead expire now, and the jobs return to the queue, as they would if that broker had
 	// continued.
 	clock, _ := n.startClock(ctx, false)
-	_, err = n.applyNow(ctx, clock.now())
+	_, err = n.Apply(ctx, clock.now())
 	return err
 }

@@ -1,0 +1,133 @@
+package leader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"osqueue/election"
+	"osqueue/internal/repeats"
+	"osqueue/internal/sleep"
+	"osqueue/storage"
+)
+
+// Run follows raft's leadership, which changes reports, until leave is closed or ctx
+// ends. When this node becomes raft's leader it runs candidate, and ends it when the
+// leadership is lost. At most one candidate runs at a time.
+func (n *Leader) Run(ctx context.Context, changes <-chan bool, leave <-chan struct{}) {
+	var end func()
+	stop := func() {
+		if end != nil {
+			end()
+			end = nil
+		}
+	}
+	defer stop()
+	for {
+		select {
+		case leader := <-changes:
+			// The channel keeps only the latest event, so a leader term that is still set
+			// belongs to an earlier term of raft. Clear it first: it must answer nothing
+			// more, even if a hung bucket keeps its goroutines from ending.
+			n.current.Store(nil)
+			stop()
+			if leader {
+				end = n.startCampaign(ctx)
+			}
+		case <-leave:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// startCampaign runs candidate in a goroutine. The returned function cancels it and
+// waits for its end.
+func (n *Leader) startCampaign(ctx context.Context) (end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() { n.candidate(ctx) })
+	return func() {
+		cancel()
+		wg.Wait()
+	}
+}
+
+// candidate tries to acquire the document again and again while this node is raft's
+// leader. When it has acquired the document it runs the leader term.
+func (n *Leader) candidate(ctx context.Context) {
+	defer n.setFence(FenceFollower, "")
+	n.setFence(FenceStandby, "catching up with the log")
+	var adopted storage.Version
+	var told repeats.Filter
+	for ctx.Err() == nil {
+		r, wait, err := n.campaign(ctx, &adopted)
+		switch {
+		case r != nil:
+			err = r.run(ctx)
+			if errors.Is(err, errSetClock) {
+				continue
+			}
+			if ctx.Err() == nil {
+				err = n.nameCopy(ctx, err)
+				n.setFence(FenceFenced, err.Error())
+				n.log.Error("this node is no longer the active leader", "reason", err)
+			}
+			wait = n.cfg.Flush.ConflictBackoff
+		case err != nil && ctx.Err() == nil:
+			if skipped, due := told.Due(err.Error()); due {
+				n.log.Warn("cannot become the active leader yet; trying again", "reason", err, "in", wait, "skipped", skipped)
+			}
+		}
+		if !sleep.For(ctx, wait) {
+			return
+		}
+	}
+}
+
+// Active returns the leader term that may answer writes and reads now, or nil. It asks
+// raft, which learns first that the term is over; the goroutines of the leader term end
+// later.
+func (n *Leader) Active() *Term {
+	r := n.current.Load()
+	if r == nil || n.do.Term() != r.term || !n.do.Leads() {
+		return nil
+	}
+	return r
+}
+
+// nameCopy adds a warning to the error of a fence that was lost to a broker with this
+// cluster's own id: a second cluster, a copy, uses the same id. It does so only if raft
+// confirms the leadership, because no other node of this cluster can have taken over
+// then.
+func (n *Leader) nameCopy(ctx context.Context, why error) error {
+	var f *election.FencedError
+	if !errors.As(why, &f) || f.Node == "" || f.Cluster != n.do.ClusterID() {
+		return why
+	}
+	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
+	defer cancel()
+	if n.do.Verify(ctx) != nil || ctx.Err() != nil {
+		return why
+	}
+	return fmt.Errorf("%w: %s", why, election.CopyWarning(f.Node, f.Address))
+}
+
+func (n *Leader) setFence(state, reason string) {
+	n.state.Store(&fenceState{state: state, reason: reason})
+}
+
+// caughtUp waits until this node has applied every entry that was committed before the
+// current term. It returns the term.
+func (n *Leader) caughtUp(ctx context.Context) (term uint64, err error) {
+	term = n.do.Term()
+	if err := n.do.Barrier(ctx); err != nil {
+		return 0, fmt.Errorf("wait for the log to be applied: %w", err)
+	}
+	if n.do.Term() != term || !n.do.Leads() {
+		return 0, errors.New("leadership changed while the log was applied")
+	}
+	return term, nil
+}

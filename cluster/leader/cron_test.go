@@ -1,0 +1,118 @@
+package leader
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/hashicorp/go-hclog"
+
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+	"osqueue/internal/cronid"
+)
+
+func putCron(name, spec string, next int64) *fsmpb.Mutation {
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_PutCron{PutCron: &fsmpb.PutCron{
+		Name: name, Spec: spec, Missed: uint32(fsm.MissedOne), NextMs: next, Job: &fsmpb.NewJob{Type: name},
+	}}}
+}
+
+// bench is a machine to which the test applies entries, and a term that reads it.
+type bench struct {
+	t       *testing.T
+	machine *fsm.Machine
+	term    *Term
+	index   uint64
+	now     int64
+}
+
+func newBench(t *testing.T) *bench {
+	b := &bench{t: t, now: 1_700_000_000_000, machine: fsm.New()}
+	do := Effects{Read: func(fn func(*fsm.Machine)) { fn(b.machine) }}
+	b.term = &Term{base: New(Config{}, do).base, log: hclog.NewNullLogger()}
+	return b
+}
+
+// apply applies one log entry.
+func (b *bench) apply(ms ...*fsmpb.Mutation) {
+	b.t.Helper()
+	b.index++
+	for i, r := range b.machine.Apply(b.index, 1, &fsmpb.Batch{NowMs: b.now, Mutations: ms}) {
+		if !r.Code.Done() {
+			b.t.Fatalf("mutation %d: %s", i, r.Code)
+		}
+	}
+}
+
+func TestFiresOfSchedules(t *testing.T) {
+	b := newBench(t)
+	f := &fires{term: b.term}
+	minute := b.now/60_000*60_000 + 60_000
+	b.apply(putCron("minutely", "* * * * *", minute), putCron("odd", "not a spec", minute), putCron("later", "@daily", minute+1))
+	if p, err := f.due(minute - 1); err != nil || len(p) != 0 {
+		t.Fatalf("%v, %v before anything is due", p, err)
+	}
+	now := minute + 2*60_000 + 500
+	p, err := f.due(now)
+	if err != nil || len(p) != 2 {
+		t.Fatalf("%v, %v", p, err)
+	}
+	b.now = now
+	b.apply(p...)
+	b.index++ // the same entry once more, as if its answer had been lost
+	for i, m := range p {
+		res := b.machine.Apply(b.index, 1, &fsmpb.Batch{NowMs: now, Mutations: []*fsmpb.Mutation{m}})
+		if res[0].Code != fsm.NotDue {
+			t.Errorf("fire %d again: %s", i, res[0].Code)
+		}
+	}
+	v := b.machine.View()
+	for name, want := range map[string]string{
+		"minutely": "fired 1, missed 2, last 2, next 3",
+	} {
+		c := v.Cron(name)
+		next := "never"
+		if c.NextAt != 0 {
+			next = fmt.Sprint((c.NextAt - minute) / 60_000)
+		}
+		got := fmt.Sprintf("fired %d, missed %d, last %d, next %s", c.Fired, c.MissedCount, (c.LastAt-minute)/60_000, next)
+		if got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+		if j := b.machine.Job(c.LastJobID); j == nil || j.Options().Cron != name {
+			t.Errorf("%s enqueued %+v", name, j)
+		}
+		if at, ok := cronid.Time(c.LastJobID); !ok || at != c.LastAt {
+			t.Errorf("%s: the id %s has the time %d, %v, want %d", name, c.LastJobID, at, ok, c.LastAt)
+		}
+	}
+	if p, err := f.due(now); err != nil || len(p) != 0 {
+		t.Fatalf("%d are due still, %v", len(p), err)
+	}
+	if c := v.Cron("odd"); c.NextAt != minute || c.Fired != 0 {
+		t.Errorf("the schedule that this version cannot read: next %d, fired %d; it should be left to another leader", c.NextAt, c.Fired)
+	}
+	if at, ok := b.machine.NextDeadline(f.term.unreadable); !ok || at <= now {
+		t.Errorf("the leader wakes at %d for it, which is over", at)
+	}
+}
+
+func TestOneEntryHasABoundedNumberOfFires(t *testing.T) {
+	b := newBench(t)
+	f := &fires{term: b.term}
+	var ms []*fsmpb.Mutation
+	for i := range firesMax + 3 {
+		ms = append(ms, putCron(fmt.Sprintf("c%03d", i), "@every 1h", b.now))
+	}
+	b.apply(ms...)
+	for _, want := range []int{firesMax, 3, 0} {
+		p, err := f.due(b.now)
+		if err != nil || len(p) != want {
+			t.Fatalf("%d fires, %v, want %d", len(p), err, want)
+		}
+		b.apply(p...)
+	}
+	if len(f.read) != 1 {
+		t.Errorf("%d specs are kept of one", len(f.read))
+	}
+}

@@ -1,0 +1,49 @@
+// Package leader acquires the document in the bucket while its node is raft's leader, and
+// then answers writes for one leader term.
+//
+// # Problem
+//
+// Raft elects a leader of the nodes. That leader may answer writes only while it also owns
+// the document: another cluster, or a legacy broker, may own it. From that moment the
+// leader has duties of its own: it gives the queue its time, fires schedules, flushes the
+// state, takes over edits of the document, checks and collects the objects in the bucket,
+// and compares the states of the nodes. All of them end when either ownership is lost.
+//
+// # Parts
+//
+//	Effects    what a leader needs of its node, as functions
+//	Leader     lives as long as the node; campaigns for the document (candidate.go,
+//	           campaign.go, orphan.go), adopts it and carries jobs over (carry.go)
+//	Term       one time as active leader (term.go, status.go)
+//	  propose.go                          group commit, and the leader's own entries
+//	  gate.go, standby.go                 when writes are refused
+//	  clock.go, cron.go, level.go         time, schedules, feature level
+//	  written.go, edit.go, extra.go       the document: flushes and edits
+//	  audit.go, collect.go, statecheck.go checks and removals, in the background
+//
+// # States
+//
+//	          raft elects               document acquired, broker registered
+//	follower ─────────────▶ candidate ─────────────────────────────────────▶ active
+//	   ▲                      │  ▲                                             │
+//	   └──(raft deposes)──────┘  └─────(document lost, or the time is set)─────┤
+//	   └──(raft deposes)───────────────────────────────────────────────────────┘
+//
+// At most one campaign or term runs at a time, in one goroutine. Term.run starts the other
+// goroutines of a term and waits for them. When raft deposes the leader, the term stops
+// answering before anything is waited for, because a hung bucket may delay the end of its
+// goroutines.
+//
+// # Locks
+//
+// A leader calls its effects without a lock of its own, so an effect may take the
+// replica's lock. In the other direction the node calls Leader.Applied under the replica's
+// lock; it only signals goroutines and calls no effect.
+//
+// # Failure stance
+//
+// A failing bucket does not end a term: the flusher keeps trying, and the gate refuses
+// writes when the bucket is too far behind or a standby may have taken over. A lost
+// document ends the term at once, and the leader campaigns again. Every error of a write
+// says whether the write may have been committed (ErrUnknown).
+package leader
