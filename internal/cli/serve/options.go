@@ -27,6 +27,7 @@ type serveOptions struct {
 	peers          string
 	bodyLimit      int64
 	inflightBytes  units.Size
+	memoryTarget   units.Size
 	maxConnections int
 	pprofAddr      string
 	logLevel       string
@@ -80,6 +81,8 @@ func (o *serveOptions) bind(f *pflag.FlagSet) {
 	f.Int64Var(&o.bodyLimit, "body-limit", api.DefaultBodyBytes, fmt.Sprintf("largest request body in bytes, at most %d", api.MaxBodyBytes))
 	o.inflightBytes = inflight.DefaultBytes
 	f.Var(&o.inflightBytes, "inflight-bytes", "how much all request bodies and answers that are under way may take together, as in 256MiB; more is refused with 503")
+	o.memoryTarget = defaultMemoryTarget
+	f.Var(&o.memoryTarget, "memory-target", "size to which the heap may grow before garbage is collected, as in 128MiB; a heap with more in use may double before; 0 collects as often as possible")
 	f.IntVar(&o.maxConnections, "max-connections", api.DefaultConnections, "how many HTTP connections may be open; requests on further ones are refused with 503, but for health checks and metrics")
 	f.StringVar(&o.pprofAddr, "pprof-addr", "", "loopback host:port that serves profiles under /debug/pprof/; port 0 takes a free one (default: none)")
 	f.StringVar(&o.logLevel, "log-level", "info", "trace, debug, info, warn or error")

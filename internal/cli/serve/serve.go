@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
@@ -76,8 +77,11 @@ func untilEOF(ctx context.Context, r io.Reader) (context.Context, context.Cancel
 
 // serve runs a node until ctx ends.
 func serve(ctx context.Context, o *serveOptions) error {
-	release := holdBallast()
-	defer release()
+	collecting, end := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() { newCollector(int64(o.memoryTarget)).run(collecting) })
+	defer wg.Wait()
+	defer end()
 	log := o.node.Logger
 	log.Info("starting", "version", o.node.Version, "data", o.node.DataDir, "pid", pid())
 	guard := newExitGuard(log, os.Exit)
