@@ -47,8 +47,8 @@ func TestInts(t *testing.T) {
 	}
 }
 
-// What the scanner accepts is valid for the general decoders, and of what they accept it
-// refuses only what is nested deeply.
+// The scanner accepts only values that are valid for the general decoders, and refuses only
+// deeply nested ones of those that they accept.
 func FuzzRaw(f *testing.F) {
 	for _, seed := range []string{`{"a":[1,-0.5e3,"x\u0041\\"],"b":{"":null}}`, `01`, `[1,2`, `"\ud800"`, "\"\x7f\"", ` true `} {
 		f.Add([]byte(seed))

@@ -12,8 +12,8 @@
 //
 // A thread passes its slack on to the threads that it creates, and the monitor thread is
 // created before main begins. An exec keeps the slack, so Raise sets it and executes the
-// program again. It leaves a slack alone that is not the kernel's default: whoever starts the
-// program has set it (systemd: TimerSlackNSec=).
+// program again. It leaves a slack alone that is not the kernel's default: it was set on purpose
+// (systemd: TimerSlackNSec=).
 //
 // See prctl(2), PR_SET_TIMERSLACK.
 package timerslack

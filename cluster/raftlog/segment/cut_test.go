@@ -9,7 +9,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// model is what a log must contain.
+// model is the expected content of a log.
 type model struct {
 	first, next uint64
 	entries     map[uint64]string // also those before first, which may return
@@ -168,7 +168,7 @@ func resume(d *disk, after []*model) (*Log, *model, error) {
 }
 
 // TestPowerCuts cuts the power at a random operation of a history, opens the log, which may
-// be interrupted as well, and goes on. Every acknowledged write must be there, and nothing
+// be interrupted as well, and continues. Every acknowledged write must be there, and nothing
 // that was removed or replaced.
 func TestPowerCuts(t *testing.T) {
 	histories := uint64(1500)

@@ -53,7 +53,7 @@ func decodeHeader(b []byte, id uint64) (h header, err error) {
 	return h, nil
 }
 
-// meta is what the log records about its start. It is in the two slots of the file "meta",
+// meta is the record of where the log starts. It is in the two slots of the file "meta",
 // which are written in turn.
 type meta struct {
 	log   uint64 // id of the log

@@ -10,7 +10,7 @@ import (
 	"sync"
 )
 
-// disk simulates a file system that can lose its power. What was not synced is kept or lost
+// disk simulates a file system that can lose its power. Unsynced data is kept or lost
 // sector by sector; of several writes to one sector any may be the last one to reach the
 // disk. It fails every operation from the one with the number cutAt on.
 type disk struct {

@@ -38,7 +38,7 @@ func (s salt) seal(sector []byte, number, gen uint32, seq uint64) {
 	binary.LittleEndian.PutUint32(sector[sectorSize-4:], s.sum(sector, number))
 }
 
-// state is what a sector contains.
+// state is the kind of content of a sector.
 type state int
 
 const (

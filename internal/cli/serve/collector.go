@@ -20,7 +20,7 @@ type collector struct {
 	percent  int   // GOGC in force
 	seen     int64 // bytes allocated so far, at the last look
 	quiet    int   // looks in a row without a load
-	released int64 // bytes allocated so far, when memory was given back
+	released int64 // bytes allocated so far, when memory was last released
 }
 
 const (

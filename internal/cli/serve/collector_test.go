@@ -22,7 +22,7 @@ func TestGCPercent(t *testing.T) {
 	}
 }
 
-// Memory is given back once after each load, and not for the little that an idle node
+// Memory is released once after each load, and not for the little that an idle node
 // allocates.
 func TestCollectorGivesBackOnceAfterALoad(t *testing.T) {
 	c := newCollector(defaultMemoryTarget)
