@@ -1,8 +1,6 @@
 package view
 
 import (
-	"context"
-	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -57,44 +55,6 @@ func (g *Globals) Bind(flags *pflag.FlagSet) {
 	flags.BoolVar(&g.JSON, "json", false, "write JSON, for programs")
 	units.SpanVar(flags, &g.Timeout, "timeout", defaultTimeout, timeoutHelp)
 	flags.Var((*units.Ack)(&g.ack), "ack", "how safe writes are when they are answered: quorum or object (default: the server's choice)")
-}
-
-// Client returns a client of the cluster that the flags name.
-func (g *Globals) Client() (*client.Client, error) { return g.ClientWith(nil) }
-
-// ClientWith returns a client like client does, with changes to its configuration.
-func (g *Globals) ClientWith(change func(*client.Config)) (*client.Client, error) {
-	if g.Timeout <= 0 {
-		return nil, Usagef("--timeout %v: must be positive", g.Timeout)
-	}
-	cfg := client.Config{
-		Servers:        g.Servers,
-		AttemptTimeout: min(g.Timeout, client.DefaultAttemptTimeout),
-		RetryFor:       g.Timeout,
-		Ack:            g.ack,
-		AckWait:        g.Timeout,
-		UserAgent:      "osqueue-cli",
-	}
-	if change != nil {
-		change(&cfg)
-	}
-	c, err := client.New(cfg)
-	if err != nil {
-		return nil, &UsageError{Err: fmt.Errorf("--servers: %w", err)}
-	}
-	return c, nil
-}
-
-// WithClient runs fn with a client and a context of at most --timeout.
-func (g *Globals) WithClient(ctx context.Context, fn func(context.Context, *client.Client) error) error {
-	c, err := g.Client()
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	ctx, cancel := context.WithTimeout(ctx, g.Timeout)
-	defer cancel()
-	return g.Acked(ctx, func(ctx context.Context) error { return fn(ctx, c) })
 }
 
 // EnvPrefix begins the name of the environment variable of every flag.
