@@ -14,13 +14,6 @@ import (
 	"osqueue/fsm"
 )
 
-func servers(ids ...string) (c raft.Configuration) {
-	for _, id := range ids {
-		c.Servers = append(c.Servers, raft.Server{ID: raft.ServerID(id)})
-	}
-	return c
-}
-
 // again starts a stopped member at its old address, with the given data directory.
 func (l *lab) again(old *member, dir string, adjust func(*Config)) *member {
 	l.t.Helper()

@@ -187,9 +187,9 @@ func (l *Log) isClosing() bool {
 	return l.duty.closing
 }
 
-// spare returns an empty segment with room for a number of sectors, and waits for one if
-// none is prepared. The caller holds writing.
-func (l *Log) spare(sectors int) (*segment, error) {
+// spare returns an empty segment, and waits for one if none is prepared. The caller holds
+// writing.
+func (l *Log) spare() (*segment, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	d := &l.duty

@@ -449,5 +449,5 @@ func (l *Log) tail(sectors int) (*segment, error) {
 	case sectors >= int(l.opts.Size/sectorSize):
 		return l.large(sectors)
 	}
-	return l.spare(sectors)
+	return l.spare()
 }

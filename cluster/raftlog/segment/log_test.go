@@ -219,20 +219,6 @@ func TestLargeEntries(t *testing.T) {
 	check()
 }
 
-// files returns the contents of a closed log's directory.
-func files(t *testing.T, dir string) map[string][]byte {
-	t.Helper()
-	names, err := Dir(dir).List()
-	must(t, err)
-	all := map[string][]byte{}
-	for _, name := range names {
-		data, err := os.ReadFile(filepath.Join(dir, name))
-		must(t, err)
-		all[name] = data
-	}
-	return all
-}
-
 // TestFlippedBits flips each bit of some bytes of every used sector. The log must be refused:
 // no acknowledged entry may be taken for an interrupted write, not even the last one.
 func TestFlippedBits(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -159,7 +160,7 @@ func (l *Log) replay(used []*scan) error {
 // begun, and after a failure a new fsync would do nothing without a new write.
 func (l *Log) repair(c *scan) error {
 	n := uint32(len(c.last) / sectorSize)
-	b := append(c.last, make([]byte, max(int(c.torn)*sectorSize, pad(c.end-n, n, c.sectors)-len(c.last)))...)
+	b := slices.Concat(c.last, make([]byte, max(int(c.torn)*sectorSize, pad(c.end-n, n, c.sectors)-len(c.last))))
 	return writeSync(c.file, b, int64(c.end-n)*sectorSize)
 }
 
@@ -243,16 +244,18 @@ func (l *Log) scan(c *scan, b []byte) error {
 func (l *Log) scanFrame(c *scan, b []byte, at uint32) (f scanned, ok bool, err error) {
 	sector := func(i uint32) (state, uint32) { return l.salt.state(b[i*sectorSize:][:sectorSize], i, c.gen) }
 	st, seq := sector(at)
-	if st == damaged {
+	switch st {
+	case damaged:
 		return f, false, errNeither
-	} else if st == unused {
+	case unused:
 		return f, false, nil
+	case current:
 	}
 	if f.frame, err = decodeFrame(b[at*sectorSize:][:payloadSize]); err != nil {
 		return f, false, err
 	}
 	n := f.sectors()
-	if uint32(f.seq) != seq || n > c.sectors-at {
+	if f.seq&math.MaxUint32 != uint64(seq) || n > c.sectors-at {
 		return f, false, errBadFrame
 	}
 	ok = true
