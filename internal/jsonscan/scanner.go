@@ -9,8 +9,8 @@
 //
 // # Contract
 //
-// What a Scanner accepts is valid JSON (RFC 8259), and the values are those that a general
-// decoder returns. It returns false for everything invalid and for valid JSON that it does not
+// A Scanner accepts only valid JSON (RFC 8259), and returns the values that a general decoder
+// returns. It returns false for everything invalid and for valid JSON that it does not
 // handle: texts with escapes where the text is wanted, numbers that are no short integers, and
 // values that are nested too deeply. Names that occur twice are the caller's concern, as is
 // UTF-8. Fuzz tests compare it and its callers with the general decoder.

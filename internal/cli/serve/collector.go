@@ -12,7 +12,7 @@ import (
 //
 // With GOGC=100 the collector runs dozens of times a second for a heap of 20 MB under load.
 // So the heap may grow to the target first, whatever is in use; above the target GOGC is 100.
-// When the node is idle, the collector gives the garbage of the last load back to the system.
+// When the node is idle, the collector releases the garbage of the last load to the system.
 type collector struct {
 	target int64 // bytes of heap up to which it runs rarely
 	tune   bool  // GOGC is not set by the environment
@@ -61,7 +61,7 @@ func (c *collector) run(ctx context.Context) {
 	}
 }
 
-// look sets GOGC for the live heap, and gives memory back when the node has become idle.
+// look sets GOGC for the live heap, and releases memory when the node has become idle.
 // allocated counts from the start of the process. Both are in bytes.
 func (c *collector) look(live, allocated int64) {
 	if p := gcPercent(live, c.target); c.tune && p != c.percent {
@@ -73,7 +73,7 @@ func (c *collector) look(live, allocated int64) {
 	}
 }
 
-// idle reports whether it is time to give memory back: once after each load.
+// idle reports whether memory is to be released: once after each load.
 func (c *collector) idle(allocated int64) bool {
 	since := allocated - c.seen
 	c.seen = allocated
