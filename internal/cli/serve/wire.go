@@ -54,7 +54,7 @@ func assemble(ctx context.Context, o *serveOptions) (*server, error) {
 	if s.node, err = cluster.Open(o.node); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
-	metrics.MustRegister(newNodeCollector(s.node))
+	metrics.MustRegister(newNodeCollector(s.node), newTypeCollector(s.node))
 	s.api = api.New(api.Config{
 		Backend:        s.node,
 		Metrics:        metrics,

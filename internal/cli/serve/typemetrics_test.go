@@ -1,0 +1,89 @@
+package serve
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"osqueue/cluster/typestats"
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+)
+
+// machineSource is a node without a cluster.
+type machineSource struct {
+	m        *fsm.Machine
+	recorder *typestats.Recorder
+	index    uint64
+}
+
+func newMachineSource() *machineSource {
+	return &machineSource{m: fsm.New(), recorder: typestats.New()}
+}
+
+func (s *machineSource) View() *fsm.View                  { return s.m.View() }
+func (s *machineSource) TypeFigures() *typestats.Recorder { return s.recorder }
+func (s *machineSource) ClaimsWaiting() int               { return 7 }
+
+func (s *machineSource) AllTypeStats() map[string]fsm.TypeStats {
+	out := make(map[string]fsm.TypeStats)
+	s.m.Types(func(name string, st fsm.TypeStats) bool { out[name] = st; return true })
+	return out
+}
+
+func (s *machineSource) enqueue(types ...string) {
+	op := &fsmpb.Enqueue{}
+	for i, name := range types {
+		op.Jobs = append(op.Jobs, &fsmpb.NewJob{Id: fmt.Sprintf("%d-%d", s.index, i), Type: name})
+	}
+	s.index++
+	s.m.Apply(s.index, 1, &fsmpb.Batch{NowMs: 1000, Mutations: []*fsmpb.Mutation{{Op: &fsmpb.Mutation_Enqueue{Enqueue: op}}}})
+	s.recorder.Applied(s.m)
+}
+
+// The metrics of types follow the conventions of Prometheus.
+func TestTypeMetricsConform(t *testing.T) {
+	s := newMachineSource()
+	s.enqueue("", "mail", "other", "~", "wei\xffrd", strings.Repeat("x", 500), "<b>&\"")
+	problems, err := testutil.CollectAndLint(newTypeCollector(s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+	r := prometheus.NewPedanticRegistry()
+	r.MustRegister(newTypeCollector(s))
+	if _, err := r.Gather(); err != nil {
+		t.Errorf("two series are alike, or one is not valid: %v", err)
+	}
+}
+
+// The number of series does not grow with the number of types.
+func TestTypeMetricsAreBounded(t *testing.T) {
+	s := newMachineSource()
+	for i := range 50 {
+		types := make([]string, 200)
+		for k := range types {
+			types[k] = fmt.Sprintf("t%d-%d", i, k)
+		}
+		s.enqueue(types...)
+	}
+	const metrics = 7 + 1 + 8 + 3 // of one type
+	if n, most := testutil.CollectAndCount(newTypeCollector(s)), (typestats.TypesMax+1)*metrics+2; n > most {
+		t.Errorf("10000 types have %d series, more than %d", n, most)
+	}
+	var jobs int
+	for _, f := range s.recorder.Figures(s.View(), s.AllTypeStats(), 5000) {
+		jobs += f.Jobs.Of(fsm.Unclaimed)
+		if f.Name == typestats.Other && (f.Enqueued != 9900 || f.OldestMs != 4000) {
+			t.Errorf("other has %+v", f)
+		}
+	}
+	if jobs != 10_000 {
+		t.Errorf("the types have %d jobs in all", jobs)
+	}
+}
