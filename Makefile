@@ -46,7 +46,8 @@ bin/osqueue: | bin
 RELEASE_6 := d4a3524
 RELEASE_7 := fb62b8a
 RELEASE_8 := b0b85a7
-RELEASES := bin/osqueue-6 bin/osqueue-7 bin/osqueue-8
+RELEASE_9 := d5edd9e
+RELEASES := bin/osqueue-6 bin/osqueue-7 bin/osqueue-8 bin/osqueue-9
 
 $(RELEASES): bin/osqueue-%: | bin
 	@rm -rf bin/release-$* && mkdir bin/release-$*

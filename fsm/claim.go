@@ -28,7 +28,7 @@ const (
 func (m *Machine) claim(op *fsmpb.Claim) Result {
 	m.seen(op.Worker)
 	if r := m.remembered(op.Worker, op.RequestId); r != nil {
-		return Result{Code: Duplicate, Jobs: m.stillHeld(r)}
+		return Result{Code: Duplicate, Jobs: m.stillHeld(r, op.Owner)}
 	}
 	worker := strings.Clone(op.Worker)
 	n := min(max(int(op.Max), 1), claimJobsMax, m.counts[Unclaimed])
@@ -40,7 +40,7 @@ func (m *Machine) claim(op *fsmpb.Claim) Result {
 			break
 		}
 		bytes += len(q.best.Payload)
-		jobs = append(jobs, m.lease(q, worker, op.LeaseMs))
+		jobs = append(jobs, m.lease(q, worker, op))
 	}
 	if op.RequestId != "" && len(jobs) > 0 {
 		m.remember(worker, op.RequestId, jobs)
@@ -96,7 +96,7 @@ func (m *Machine) Ready(types []string) bool {
 }
 
 // lease leases the best job of a type to a worker.
-func (m *Machine) lease(q *queue, worker string, leaseMs int64) *Job {
+func (m *Machine) lease(q *queue, worker string, op *fsmpb.Claim) *Job {
 	old := q.best
 	m.meta.Token++
 	j := *old
@@ -109,12 +109,12 @@ func (m *Machine) lease(q *queue, worker string, leaseMs int64) *Job {
 	if s := q.settings; s != nil {
 		lease, timeout = s.LeaseMs, s.TimeoutMs
 	}
-	j.HeldMs = firstPositive(leaseMs, old.LeaseMs, lease, m.meta.Settings.LeaseMs)
+	j.HeldMs = firstPositive(op.LeaseMs, old.LeaseMs, lease, m.meta.Settings.LeaseMs)
 	j.Token = m.meta.Token
 	timeout = firstPositive(old.Options().TimeoutMs, timeout)
-	if timeout > 0 || old.Det != nil {
+	if timeout > 0 || old.Det != nil || op.Owner != 0 {
 		j.changeDetails(func(d *Details) {
-			d.TimeoutMs, d.Progress, d.ProgressAt = timeout, Progress{}, 0
+			d.TimeoutMs, d.Progress, d.ProgressAt, d.Owner = timeout, Progress{}, 0, op.Owner
 		})
 	}
 	m.put(old, &j)
@@ -160,11 +160,12 @@ func (m *Machine) Remembers(worker, requestID string) bool {
 	return m.remembered(worker, requestID) != nil
 }
 
-// stillHeld returns the jobs of a remembered claim whose leases are still valid.
-func (m *Machine) stillHeld(r *ClaimRecord) []*Job {
+// stillHeld returns the jobs of a remembered claim whose leases are still valid and that no
+// other owner claimed.
+func (m *Machine) stillHeld(r *ClaimRecord, owner uint64) []*Job {
 	var jobs []*Job
 	for _, l := range r.Leases {
-		if j := m.ids[l.JobID]; j != nil && j.Status == InProgress && j.Token == l.Token {
+		if j := m.ids[l.JobID]; j != nil && j.Status == InProgress && j.Token == l.Token && owned(j, owner) {
 			jobs = append(jobs, j)
 		}
 	}

@@ -171,6 +171,14 @@ Announce ok
 SetClock ok
 SetClock duplicate
 again SetClock duplicate
+CreateToken ok
+CreateToken duplicate
+CreateToken id_taken
+CreateToken token_expired
+RevokeToken ok
+RevokeToken not_found
+TouchTokens ok
+Complete wrong_worker
 ForceComplete ok
 ForceComplete not_found
 SetExtra ok

@@ -138,6 +138,23 @@ func checkRare(m *fsmpb.Mutation) error {
 	return checkCron(m)
 }
 
+// checkTokens checks the mutations about tokens.
+func checkTokens(m *fsmpb.Mutation) error {
+	switch op := m.GetOp().(type) {
+	case *fsmpb.Mutation_CreateToken:
+		t := op.CreateToken.GetToken()
+		if t.GetCreatedMs() != 0 || t.GetUsedMs() != 0 {
+			return errTokenValue
+		}
+		return checkToken(t)
+	case *fsmpb.Mutation_RevokeToken:
+		return need(op.RevokeToken.GetOverlapMs() >= 0 && op.RevokeToken != nil, errNewValue)
+	case *fsmpb.Mutation_TouchTokens:
+		return need(op.TouchTokens != nil, errNoOp)
+	}
+	return errNoOp
+}
+
 func checkCron(m *fsmpb.Mutation) error {
 	switch op := m.GetOp().(type) {
 	case *fsmpb.Mutation_PutCron:
@@ -157,7 +174,7 @@ func checkCron(m *fsmpb.Mutation) error {
 	case *fsmpb.Mutation_TriggerCron:
 		return need(op.TriggerCron != nil, errNoOp)
 	}
-	return errNoOp
+	return checkTokens(m)
 }
 
 func checkEnqueue(op *fsmpb.Enqueue) error {

@@ -33,6 +33,7 @@ func everyKind(t testing.TB) *fsmpb.Batch {
 		setExtra("full", `{"note":[1,null],"é":"\ud800"}`),
 		raiseLevel(fsm.Level7), checkState(), stateChecked(fsm.LSN{Term: 1, Index: 7}, [32]byte{1}, "n3~x"),
 		setClock(900, &fsmpb.NextTime{Spec: "@hourly", TimeZone: "UTC", NextMs: 3600}),
+		createToken("k", fsm.RoleWorker), revokeToken("k", 5), touchTokens("k"),
 		completeWithLog("w", "full", 1, "line\n"),
 	}}
 	b.Mutations[0].Request = &fsmpb.Request{Key: "k", Fingerprint: []byte("f")}

@@ -31,6 +31,9 @@ const (
 	NotDue          // the schedule has fired, or was changed
 	RequestConflict // the request key was used for another request
 
+	TooManyTokens // the state has TokensMax tokens
+	TokenExpired  // the token would have expired already
+
 	numCodes = iota
 )
 
@@ -39,7 +42,7 @@ var codeNames = [...]string{
 	"lease_expired", "id_taken", "old_epoch", "no_id",
 	"timed_out", "wrong_status", "unique_taken", "no_such_job", "cycle", "too_many_waiters", "no_such_batch",
 	"payload_too_large", "too_many_jobs", "too_many_bytes", "too_many_queues", "too_many_crons", "not_due",
-	"request_conflict",
+	"request_conflict", "too_many_tokens", "token_expired",
 }
 
 var codeTexts = [...]string{
@@ -66,6 +69,8 @@ var codeTexts = [...]string{
 	"too many schedules; delete some",
 	"the schedule is not due",
 	"the idempotency key was used for another request; use a fresh key",
+	"too many tokens; revoke some",
+	"the token would have expired already; choose a later expiry",
 }
 
 // String returns the code's name as used on the wire.

@@ -89,6 +89,7 @@ func (m *Machine) rebuilt() (*Machine, error) {
 		addAll(m.batches, b.AddBatch),
 		addAll(m.holds, b.AddHold),
 		addAll(m.requests, b.AddRequest),
+		addAll(m.tokens, b.AddToken),
 	)
 	return b.Machine(), err
 }
@@ -113,6 +114,10 @@ func (m *Machine) derived() []string {
 	m.unsettled.Scan(func(id string) bool { note("unsettled %s", id); return true })
 	m.cronsDue.Scan(func(c *Cron) bool { note("cron %s at %d", c.Name, c.NextAt); return true })
 	m.idle.Scan(func(b *JobBatch) bool { note("idle %s since %d", b.ID, b.idleSince()); return true })
+	m.tokenEnds.Scan(func(t *Token) bool { note("token %s ends at %d", t.ID, t.ExpiresAt); return true })
+	for _, id := range slices.Sorted(maps.Keys(m.tokenIDs)) {
+		note("token %s: %v", id, *m.tokenIDs[id])
+	}
 	for _, id := range slices.Sorted(maps.Keys(m.waited)) {
 		note("waited %s: %+v", id, m.waited[id])
 	}

@@ -180,10 +180,10 @@ func (w *workload) claim(t *rapid.T) *fsmpb.Mutation {
 		op.RequestId = fmt.Sprintf("r%d", roll(t, 25, "request"))
 	}
 	if len(w.asked) > 0 && once(t, 8, "again") {
-		op = pick(t, w.asked, "claim")
+		op = proto.CloneOf(pick(t, w.asked, "claim"))
 	}
 	w.asked = lastOf(append(w.asked, op), 3)
-	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Claim{Claim: op}}
+	return owned(t, &fsmpb.Mutation{Op: &fsmpb.Mutation_Claim{Claim: op}})
 }
 
 // report draws who reports on which lease: mostly the holder with its token.
@@ -219,7 +219,7 @@ func (w *workload) heartbeat(t *rapid.T) *fsmpb.Mutation {
 		}
 		op.Worker, op.Leases = worker, append(op.Leases, l)
 	}
-	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Heartbeat{Heartbeat: op}}
+	return owned(t, &fsmpb.Mutation{Op: &fsmpb.Mutation_Heartbeat{Heartbeat: op}})
 }
 
 func (w *workload) complete(t *rapid.T) *fsmpb.Mutation {
@@ -229,7 +229,7 @@ func (w *workload) complete(t *rapid.T) *fsmpb.Mutation {
 	if once(t, 3, "log") {
 		op.Log = pick(t, []string{"said", "said more than any quota of the tests has room for"}, "text")
 	}
-	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Complete{Complete: op}}
+	return owned(t, &fsmpb.Mutation{Op: &fsmpb.Mutation_Complete{Complete: op}})
 }
 
 var extras = []string{"", `{"note":"n"}`, `{"b":[1,2.50],"a":{"b":null}}`, `{"x":"longer than any quota of the tests"}`}
@@ -263,7 +263,7 @@ func (w *workload) fail(t *rapid.T) *fsmpb.Mutation {
 		delay := odd(t, rapid.SampledFrom([]int64{0, 10, 100}), "delay")
 		op.RetryDelayMs = &delay
 	}
-	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Fail{Fail: op}}
+	return owned(t, &fsmpb.Mutation{Op: &fsmpb.Mutation_Fail{Fail: op}})
 }
 
 // reason is now and then longer than a history keeps, by characters of several
@@ -278,5 +278,5 @@ func (w *workload) reason(t *rapid.T) string {
 
 func (w *workload) release(t *rapid.T) *fsmpb.Mutation {
 	worker, l := w.report(t)
-	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Release{Release: &fsmpb.Release{Worker: worker, Lease: l}}}
+	return owned(t, &fsmpb.Mutation{Op: &fsmpb.Mutation_Release{Release: &fsmpb.Release{Worker: worker, Lease: l}}})
 }

@@ -25,8 +25,10 @@ const (
 	Level8 = 8
 	// Level9 adds SetClock (setback.go), and the announcements of damage in the bucket.
 	Level9 = 9
+	// Level10 adds access tokens (token.go), and binds claims to their owners (owned).
+	Level10 = 10
 
-	MaxLevel = Level9 // the newest level that this version knows
+	MaxLevel = Level10 // the newest level that this version knows
 )
 
 // ErrLevel is wrapped by Meta.Check for a state of a level that this version does not
@@ -57,6 +59,18 @@ func levelOfEntry(b *fsmpb.Batch) uint32 {
 // has. It has a case for each of these; everything else is as old as BaseLevel.
 func LevelOf(m *fsmpb.Mutation) uint32 {
 	switch op := m.GetOp().(type) {
+	case *fsmpb.Mutation_Claim:
+		return levelOfOwner(op.Claim.GetOwner())
+	case *fsmpb.Mutation_Heartbeat:
+		return levelOfOwner(op.Heartbeat.GetOwner())
+	case *fsmpb.Mutation_Complete:
+		return levelOfOwner(op.Complete.GetOwner())
+	case *fsmpb.Mutation_Fail:
+		return levelOfOwner(op.Fail.GetOwner())
+	case *fsmpb.Mutation_Release:
+		return levelOfOwner(op.Release.GetOwner())
+	case *fsmpb.Mutation_CreateToken, *fsmpb.Mutation_RevokeToken, *fsmpb.Mutation_TouchTokens:
+		return Level10
 	case *fsmpb.Mutation_RaiseLevel:
 		return op.RaiseLevel.GetLevel()
 	case *fsmpb.Mutation_CheckState, *fsmpb.Mutation_StateChecked:

@@ -23,10 +23,22 @@ func TestEntriesHaveTheLowestVersion(t *testing.T) {
 		if m.GetSetClock() != nil {
 			want = fsm.Level9
 		}
+		if m.GetCreateToken() != nil || m.GetRevokeToken() != nil || m.GetTouchTokens() != nil {
+			want = fsm.Level10
+		}
 		checkVersion(t, m, want)
 	}
 	for _, kind := range []fsm.AnnounceKind{fsm.AnnounceBucketDamaged, fsm.AnnounceBucketHealed} {
 		checkVersion(t, announce(kind, ""), fsm.Level9)
+	}
+	for _, m := range []*fsmpb.Mutation{
+		{Op: &fsmpb.Mutation_Claim{Claim: &fsmpb.Claim{Owner: 1}}},
+		{Op: &fsmpb.Mutation_Heartbeat{Heartbeat: &fsmpb.Heartbeat{Owner: 1}}},
+		{Op: &fsmpb.Mutation_Complete{Complete: &fsmpb.Complete{Owner: 1, Lease: &fsmpb.Lease{}}}},
+		{Op: &fsmpb.Mutation_Fail{Fail: &fsmpb.Fail{Owner: 1, Lease: &fsmpb.Lease{}}}},
+		{Op: &fsmpb.Mutation_Release{Release: &fsmpb.Release{Owner: 1, Lease: &fsmpb.Lease{}}}},
+	} {
+		checkVersion(t, m, fsm.Level10)
 	}
 	if got := decode(t, entry(t, &fsmpb.Batch{})).Version; got != fsm.BaseLevel {
 		t.Errorf("an empty entry: version %d", got)

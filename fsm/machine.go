@@ -92,7 +92,7 @@ type Result struct {
 type Machine struct {
 	meta Meta
 
-	// Copy-on-write, shared with views. The first three and the last six are
+	// Copy-on-write, shared with views. The first three and the last seven are
 	// the state.
 	jobs     *btree.BTreeG[*Job] // by status, then seq
 	workers  *btree.BTreeG[*Worker]
@@ -106,6 +106,7 @@ type Machine struct {
 	batches  *btree.BTreeG[*JobBatch]
 	holds    *btree.BTreeG[*Hold]
 	requests *btree.BTreeG[*RequestRecord] // by time, then key
+	tokens   *btree.BTreeG[*Token]         // by id
 
 	// Derived from the above and never encoded.
 	ids             map[string]*Job
@@ -114,12 +115,14 @@ type Machine struct {
 	byWorker        map[string][]*ClaimRecord // in claim order
 	byKey           map[string]*RequestRecord
 	timers          *btree.BTreeG[timer]
-	holders         *btree.BTreeG[holder]    // jobs by the unique key that they hold
-	reservationEnds *btree.BTreeG[*Hold]     // by end
-	waiters         *btree.BTreeG[waiter]    // blocked jobs by the job that they wait for
-	waited          map[string]waiting       // their number, by the job that they wait for
-	unsettled       *btree.BTreeG[string]    // ids of jobs with waiters that must change
-	cronsDue        *btree.BTreeG[*Cron]     // by next time
+	holders         *btree.BTreeG[holder] // jobs by the unique key that they hold
+	reservationEnds *btree.BTreeG[*Hold]  // by end
+	waiters         *btree.BTreeG[waiter] // blocked jobs by the job that they wait for
+	waited          map[string]waiting    // their number, by the job that they wait for
+	unsettled       *btree.BTreeG[string] // ids of jobs with waiters that must change
+	cronsDue        *btree.BTreeG[*Cron]  // by next time
+	tokenIDs        map[string]*Token
+	tokenEnds       *btree.BTreeG[*Token]    // the tokens that expire, by the time at which they do
 	idle            *btree.BTreeG[*JobBatch] // batches without pending jobs, by idleSince
 	counts          Counts
 	bytes           int64
@@ -161,6 +164,9 @@ func New() *Machine {
 		batches:         newTree(byBatch),
 		holds:           newTree(byHold),
 		requests:        newTree(byRequest),
+		tokens:          newTree(byTokenID),
+		tokenIDs:        make(map[string]*Token),
+		tokenEnds:       newTree(byExpiry),
 		ids:             make(map[string]*Job),
 		queues:          make(map[string]*queue),
 		heads:           newTree(byBest),
@@ -253,10 +259,11 @@ func (m *Machine) decide(mut *fsmpb.Mutation) Result {
 	case *fsmpb.Mutation_CheckState, *fsmpb.Mutation_StateChecked:
 		return Result{} // they concern the nodes; the state is unchanged
 	}
-	return m.decideCron(mut)
+	return m.decideRare(mut)
 }
 
-func (m *Machine) decideCron(mut *fsmpb.Mutation) Result {
+// decideRare applies a mutation about a schedule or a token.
+func (m *Machine) decideRare(mut *fsmpb.Mutation) Result {
 	switch op := mut.Op.(type) {
 	case *fsmpb.Mutation_PutCron:
 		return m.putCron(op.PutCron)
@@ -268,6 +275,12 @@ func (m *Machine) decideCron(mut *fsmpb.Mutation) Result {
 		return m.fireCron(op.FireCron)
 	case *fsmpb.Mutation_TriggerCron:
 		return m.triggerCron(op.TriggerCron)
+	case *fsmpb.Mutation_CreateToken:
+		return m.createToken(op.CreateToken)
+	case *fsmpb.Mutation_RevokeToken:
+		return m.revokeToken(op.RevokeToken)
+	case *fsmpb.Mutation_TouchTokens:
+		return m.touchTokens(op.TouchTokens)
 	}
 	panic("fsm: Apply of a batch that DecodeEntry has not checked")
 }

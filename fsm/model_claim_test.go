@@ -19,7 +19,7 @@ func (m *model) claim(op *fsmpb.Claim) fsm.Result {
 	m.seen(op.Worker)
 	for _, r := range m.claims {
 		if op.RequestId != "" && r.Worker == op.Worker && r.RequestID == op.RequestId {
-			return fsm.Result{Code: fsm.Duplicate, Jobs: m.stillHeld(r.Leases)}
+			return fsm.Result{Code: fsm.Duplicate, Jobs: m.stillHeld(r.Leases, op.Owner)}
 		}
 	}
 	var res fsm.Result
@@ -36,10 +36,10 @@ func (m *model) claim(op *fsmpb.Claim) fsm.Result {
 	return res
 }
 
-func (m *model) stillHeld(leases []fsm.Lease) (jobs []*fsm.Job) {
+func (m *model) stillHeld(leases []fsm.Lease, owner uint64) (jobs []*fsm.Job) {
 	for _, l := range leases {
 		for _, j := range m.jobs {
-			if j.ID == l.JobID && j.Token == l.Token && j.Status == fsm.InProgress {
+			if j.ID == l.JobID && j.Token == l.Token && j.Status == fsm.InProgress && !foreign(j, owner) {
 				jobs = append(jobs, j)
 			}
 		}
@@ -139,7 +139,7 @@ func (m *model) lease(old *fsm.Job, op *fsmpb.Claim) *fsm.Job {
 		j.HeldMs = firstPositive(op.LeaseMs, j.LeaseMs, q.LeaseMs, m.meta.Settings.LeaseMs)
 		details(j, func(d *fsm.Details) {
 			d.TimeoutMs = firstPositive(j.Options().TimeoutMs, q.TimeoutMs)
-			d.Progress, d.ProgressAt = fsm.Progress{}, 0
+			d.Progress, d.ProgressAt, d.Owner = fsm.Progress{}, 0, op.Owner
 		})
 	})
 	if q.RateMilli > 0 {

@@ -98,4 +98,9 @@ func (m *model) recordsAt(to int64) {
 		m.requests[i] = &c
 	}
 	slices.SortFunc(m.requests, byTimeAndKey)
+	for i, k := range m.tokens {
+		c := *k
+		c.CreatedAt, c.UsedAt = min(c.CreatedAt, to), min(c.UsedAt, to)
+		m.tokens[i] = &c
+	}
 }

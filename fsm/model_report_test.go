@@ -16,13 +16,15 @@ const (
 )
 
 // verdict is whether a report of the attempt's end counts.
-func verdict(j *fsm.Job, worker string, token uint64, end fsm.End) fsm.Code {
+func verdict(j *fsm.Job, worker string, owner, token uint64, end fsm.End) fsm.Code {
 	running := j != nil && j.Status == fsm.InProgress
 	switch {
 	case j == nil:
 		return fsm.NotFound
 	case token != 0 && token != j.Token:
 		return fsm.StaleToken
+	case running && (token != 0 || j.Worker == worker) && foreign(j, owner):
+		return fsm.WrongWorker
 	case token != 0 && running:
 		return fsm.OK
 	case token != 0 && end != fsm.NoEnd && j.AttemptEnd == end:
@@ -39,10 +41,15 @@ func verdict(j *fsm.Job, worker string, token uint64, end fsm.End) fsm.Code {
 	return fsm.OK
 }
 
-func (m *model) report(worker string, l *fsmpb.Lease, end fsm.End, effect func(*fsm.Job)) fsm.Result {
+// foreign reports whether a job was claimed by an owner other than this one.
+func foreign(j *fsm.Job, owner uint64) bool {
+	return j.Details().Owner != 0 && owner != 0 && j.Details().Owner != owner
+}
+
+func (m *model) report(worker string, owner uint64, l *fsmpb.Lease, end fsm.End, effect func(*fsm.Job)) fsm.Result {
 	m.seen(worker)
 	j := m.job(l.JobId)
-	res := fsm.Result{Code: verdict(j, worker, l.Token, end)}
+	res := fsm.Result{Code: verdict(j, worker, owner, l.Token, end)}
 	if old, _ := m.removed(l.JobId); j == nil && old != nil && l.Token == old.Token && end == old.AttemptEnd && l.Token != 0 && end != fsm.NoEnd {
 		j, res.Code = old, fsm.Duplicate
 	}
@@ -56,7 +63,7 @@ func (m *model) report(worker string, l *fsmpb.Lease, end fsm.End, effect func(*
 }
 
 func (m *model) complete(op *fsmpb.Complete) fsm.Result {
-	return m.report(op.Worker, op.Lease, fsm.EndOK, func(j *fsm.Job) {
+	return m.report(op.Worker, op.Owner, op.Lease, fsm.EndOK, func(j *fsm.Job) {
 		m.finish(j, fsm.Completed, fsm.EndOK)
 		j.Result = op.Result
 		details(j, func(d *fsm.Details) { d.Log = op.Log })
@@ -83,13 +90,13 @@ func (m *model) forceComplete(op *fsmpb.ForceComplete) fsm.Result {
 }
 
 func (m *model) fail(op *fsmpb.Fail) fsm.Result {
-	return m.report(op.Worker, op.Lease, fsm.EndFail, func(j *fsm.Job) {
+	return m.report(op.Worker, op.Owner, op.Lease, fsm.EndFail, func(j *fsm.Job) {
 		m.failed(j, fsm.EndFail, op.Error, op.RetryDelayMs, op.Permanent)
 	})
 }
 
 func (m *model) release(op *fsmpb.Release) fsm.Result {
-	return m.report(op.Worker, op.Lease, fsm.EndReleased, func(j *fsm.Job) {
+	return m.report(op.Worker, op.Owner, op.Lease, fsm.EndReleased, func(j *fsm.Job) {
 		j.Attempts = max(j.Attempts-1, 0)
 		if j.Details().CancelAt != 0 {
 			m.finish(j, fsm.Cancelled, fsm.EndReleased)
@@ -105,7 +112,7 @@ func (m *model) heartbeat(op *fsmpb.Heartbeat) fsm.Result {
 	var res fsm.Result
 	for _, l := range op.Leases {
 		j := m.job(l.JobId)
-		code := verdict(j, op.Worker, l.Token, fsm.NoEnd)
+		code := verdict(j, op.Worker, op.Owner, l.Token, fsm.NoEnd)
 		if code == fsm.OK {
 			j = m.change(j, func(j *fsm.Job) {
 				j.Heartbeat = m.meta.Now

@@ -24,7 +24,7 @@ func (m *model) request(mut *fsmpb.Mutation) fsm.Result {
 		for _, item := range r.Items {
 			leases = append(leases, fsm.Lease{JobID: item.JobID, Token: item.Token})
 		}
-		return fsm.Result{Code: fsm.Duplicate, LSN: r.LSN, Jobs: m.stillHeld(leases)}
+		return fsm.Result{Code: fsm.Duplicate, LSN: r.LSN, Jobs: m.stillHeld(leases, mut.GetClaim().GetOwner())}
 	default:
 		return answerOf(r)
 	}

@@ -27,6 +27,7 @@ type model struct {
 	batches  []*fsm.JobBatch      // by id
 	holds    []*fsm.Hold          // by type, then key
 	requests []*fsm.RequestRecord // oldest first
+	tokens   []*fsm.Token         // by id
 	events   []event
 
 	random   uint64 // the random number of the entry
@@ -57,6 +58,7 @@ func (m *model) copied() *model {
 	c.jobs, c.workers, c.claims = slices.Clone(m.jobs), slices.Clone(m.workers), slices.Clone(m.claims)
 	c.queues, c.turns, c.crons = slices.Clone(m.queues), slices.Clone(m.turns), slices.Clone(m.crons)
 	c.batches, c.holds, c.requests = slices.Clone(m.batches), slices.Clone(m.holds), slices.Clone(m.requests)
+	c.tokens = slices.Clone(m.tokens)
 	c.events = slices.Clone(m.events)
 	return &c
 }
@@ -136,6 +138,12 @@ func (m *model) effect(mut *fsmpb.Mutation) fsm.Result {
 		return fsm.Result{}
 	case *fsmpb.Mutation_SetClock:
 		return m.setClock(op.SetClock)
+	case *fsmpb.Mutation_CreateToken:
+		return m.createToken(op.CreateToken)
+	case *fsmpb.Mutation_RevokeToken:
+		return m.revokeToken(op.RevokeToken)
+	case *fsmpb.Mutation_TouchTokens:
+		return m.touchTokens(op.TouchTokens)
 	case *fsmpb.Mutation_CheckState, *fsmpb.Mutation_StateChecked:
 		return fsm.Result{}
 	}
@@ -232,6 +240,7 @@ func (m *model) tick(now int64) {
 		m.fallsDue(d)
 	}
 	m.holds = slices.DeleteFunc(slices.Clone(m.holds), func(h *fsm.Hold) bool { return h.Until <= m.meta.Now })
+	m.tokens = slices.DeleteFunc(slices.Clone(m.tokens), func(k *fsm.Token) bool { return k.ExpiresAt != 0 && k.ExpiresAt <= m.meta.Now })
 	m.settle()
 	m.retire()
 	m.batches = slices.DeleteFunc(slices.Clone(m.batches), func(b *fsm.JobBatch) bool {

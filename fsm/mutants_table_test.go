@@ -115,13 +115,13 @@ var mutants = []mutant{
 	},
 	{
 		"the type's lease before the job's", "claim", "claim.go",
-		`firstPositive(leaseMs, old.LeaseMs, lease,`,
-		`firstPositive(leaseMs, wish, old.LeaseMs,`,
+		`firstPositive(op.LeaseMs, old.LeaseMs, lease,`,
+		`firstPositive(op.LeaseMs, lease, old.LeaseMs,`,
 	},
 	{
 		"progress of the last attempt stays", "progress", "claim.go",
-		`d.TimeoutMs, d.Progress, d.ProgressAt = timeout, Progress{}, 0`,
-		`d.TimeoutMs = timeout`,
+		`d.TimeoutMs, d.Progress, d.ProgressAt, d.Owner = timeout, Progress{}, 0, op.Owner`,
+		`d.TimeoutMs, d.Owner = timeout, op.Owner`,
 	},
 
 	{

@@ -120,6 +120,9 @@ type Details struct {
 	Extra string
 	// Log is the log of the attempt that completed the job, at most LogMax bytes, or "".
 	Log string
+	// Owner is the owner of the last claim, a hash of the caller's identity; 0 if the claim
+	// named none. Only this owner, or a caller without one, may report on the attempt.
+	Owner uint64
 
 	timerAt int64 // the time of the timeout's timer; derived, not encoded
 }

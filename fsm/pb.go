@@ -70,6 +70,7 @@ func (v *View) metaToPB() *fsmpb.Meta {
 		Holds:          uint64(v.holds.Len()),
 		Requests:       uint64(v.requests.Len()),
 		Extra:          m.Extra,
+		Tokens:         uint64(v.tokens.Len()),
 	}
 	if m.Level > BaseLevel { // older versions refuse fields that they do not know
 		p.Level = m.Level

@@ -62,6 +62,7 @@ func detailsToPB(d *Details) *fsmpb.Details {
 	}
 	p := &fsmpb.Details{
 		ProgressAtMs: d.ProgressAt, Waits: d.Waits, CancelAtMs: d.CancelAt, TimeoutMs: d.TimeoutMs, Extra: d.Extra, Log: d.Log,
+		Owner: d.Owner,
 	}
 	if d.Progress != (Progress{}) {
 		p.Progress = &fsmpb.Progress{Percent: uint32(d.Progress.Percent), Message: d.Progress.Message}
@@ -82,6 +83,7 @@ func detailsFromPB(p *fsmpb.Details) *Details {
 	d := &Details{
 		Progress:   Progress{Percent: narrow[uint8](p.Progress.GetPercent()), Message: p.Progress.GetMessage()},
 		ProgressAt: p.ProgressAtMs, Waits: p.Waits, CancelAt: p.CancelAtMs, TimeoutMs: p.TimeoutMs, Extra: p.Extra, Log: p.Log,
+		Owner: p.Owner,
 	}
 	for _, a := range p.History {
 		d.History = append(d.History, Attempt{

@@ -52,6 +52,7 @@ func bareJob(j *fsm.Job) *fsm.Job {
 	d := fsm.Details{
 		History: someOrNil(full.History), Progress: full.Progress, ProgressAt: full.ProgressAt,
 		Waits: someOrNil(full.Waits), CancelAt: full.CancelAt, TimeoutMs: full.TimeoutMs, Extra: full.Extra, Log: full.Log,
+		Owner: full.Owner,
 	}
 	bare.Opt, bare.Det = &o, &d
 	if reflect.ValueOf(o).IsZero() {
@@ -315,6 +316,11 @@ func (m *model) wakes() (at int64, ok bool) {
 	}
 	for _, h := range m.holds {
 		consider(h.Until)
+	}
+	for _, k := range m.tokens {
+		if k.ExpiresAt != 0 {
+			consider(k.ExpiresAt)
+		}
 	}
 	for _, q := range m.queues {
 		if m.permitComesBack(q) {

@@ -8,8 +8,17 @@ import (
 )
 
 // held returns the job that a worker reports on. The code is OK if the worker holds the
-// lease, and Duplicate if the attempt of this lease has ended in the same way already.
-func (m *Machine) held(worker string, l *fsmpb.Lease, end End) (*Job, Code) {
+// lease and the claim has no other owner, and Duplicate if the attempt of this lease has ended in the same way already.
+func (m *Machine) held(worker string, owner uint64, l *fsmpb.Lease, end End) (*Job, Code) {
+	j, code := m.leased(worker, l, end)
+	if code == OK && !owned(j, owner) {
+		code = WrongWorker
+	}
+	return j, code
+}
+
+// leased is held for any owner.
+func (m *Machine) leased(worker string, l *fsmpb.Lease, end End) (*Job, Code) {
 	j := m.ids[l.JobId]
 	switch {
 	case j == nil:
@@ -48,7 +57,7 @@ func (m *Machine) heartbeat(op *fsmpb.Heartbeat) Result {
 	m.seen(op.Worker)
 	res := Result{Jobs: make([]*Job, len(op.Leases)), Codes: make([]Code, len(op.Leases))}
 	for i, l := range op.Leases {
-		old, code := m.held(op.Worker, l, NoEnd)
+		old, code := m.held(op.Worker, op.Owner, l, NoEnd)
 		res.Jobs[i], res.Codes[i] = old, code
 		if code == OK && (old.Heartbeat < m.meta.Now || l.Progress != nil) {
 			res.Jobs[i] = m.beat(old, l.Progress)
@@ -76,7 +85,7 @@ func (m *Machine) beat(old *Job, p *fsmpb.Progress) *Job {
 
 func (m *Machine) complete(op *fsmpb.Complete) Result {
 	m.seen(op.Worker)
-	old, code := m.held(op.Worker, op.Lease, EndOK)
+	old, code := m.held(op.Worker, op.Owner, op.Lease, EndOK)
 	if code != OK {
 		return Result{Code: code, Jobs: one(old)}
 	}
@@ -119,7 +128,7 @@ func (m *Machine) forceComplete(op *fsmpb.ForceComplete) Result {
 
 func (m *Machine) fail(op *fsmpb.Fail) Result {
 	m.seen(op.Worker)
-	old, code := m.held(op.Worker, op.Lease, EndFail)
+	old, code := m.held(op.Worker, op.Owner, op.Lease, EndFail)
 	if code != OK {
 		return Result{Code: code, Jobs: one(old)}
 	}
@@ -139,7 +148,7 @@ func (m *Machine) fail(op *fsmpb.Fail) Result {
 // release returns the job to the queue; the attempt does not count.
 func (m *Machine) release(op *fsmpb.Release) Result {
 	m.seen(op.Worker)
-	old, code := m.held(op.Worker, op.Lease, EndReleased)
+	old, code := m.held(op.Worker, op.Owner, op.Lease, EndReleased)
 	if code != OK {
 		return Result{Code: code, Jobs: one(old)}
 	}

@@ -39,6 +39,7 @@ func earlierMachine(v *View, op *fsmpb.SetClock) (*Machine, error) {
 	rebuild(&err, v.batches.Scan, s.batch, b.AddBatch)
 	rebuild(&err, v.holds.Scan, s.hold, b.AddHold)
 	rebuild(&err, v.requests.Scan, s.request, b.AddRequest)
+	rebuild(&err, v.tokens.Scan, s.token, b.AddToken)
 	if err != nil {
 		return nil, err
 	}
@@ -186,4 +187,11 @@ func (s *setBack) request(old *RequestRecord) *RequestRecord {
 	r := *old
 	s.past(&r.At)
 	return &r
+}
+
+// token keeps the expiry: it is a time by the wall clock that a person chose.
+func (s *setBack) token(old *Token) *Token {
+	t := *old
+	s.past(&t.CreatedAt, &t.UsedAt)
+	return &t
 }

@@ -28,6 +28,7 @@ import (
 //	length + fsmpb.JobBatch, by id
 //	length + fsmpb.Hold, by type, then key
 //	length + fsmpb.RequestRecord, by time, then key
+//	length + fsmpb.Token, by id; since Level10
 //	sha-256 of everything before
 //
 // The encoding of a state is unique, so equal states have equal hashes.
@@ -77,6 +78,7 @@ func (v *View) encode(w io.Writer) (sum [sha256.Size]byte, err error) {
 	v.batches.Scan(func(b *JobBatch) bool { return e.record(batchToPB(b)) })
 	v.holds.Scan(func(h *Hold) bool { return e.record(holdToPB(h)) })
 	v.requests.Scan(func(r *RequestRecord) bool { return e.record(requestToPB(r)) })
+	v.tokens.Scan(func(t *Token) bool { return e.record(tokenToPB(t)) })
 	e.sum.Sum(sum[:0])
 	e.raw(sum[:])
 	if e.err == nil {
@@ -181,6 +183,7 @@ func (d *recordReader) records(b *Builder, meta *fsmpb.Meta) error {
 		func() error { return records(d, meta.Batches, batchFromPB, b.AddBatch) },
 		func() error { return records(d, meta.Holds, holdFromPB, b.AddHold) },
 		func() error { return records(d, meta.Requests, requestFromPB, b.AddRequest) },
+		func() error { return records(d, meta.Tokens, tokenFromPB, b.AddToken) },
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {

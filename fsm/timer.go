@@ -49,6 +49,7 @@ func (m *Machine) advance(now int64) {
 	if m.firings <= 0 && m.Level() >= Level7 {
 		m.openPermitted()
 	}
+	m.endTokens()
 	m.endReservations()
 	m.settle()
 	m.retire()
@@ -166,6 +167,9 @@ func (m *Machine) NextDeadline(without func(*Cron) bool) (at int64, ok bool) {
 	}
 	if h, found := m.reservationEnds.Min(); found {
 		consider(h.Until)
+	}
+	if t, found := m.tokenEnds.Min(); found {
+		consider(t.ExpiresAt)
 	}
 	if b, found := m.idle.Min(); found {
 		consider(m.batchEnd(b))

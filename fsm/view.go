@@ -25,6 +25,7 @@ type View struct {
 	batches  *btree.BTreeG[*JobBatch]
 	holds    *btree.BTreeG[*Hold]
 	requests *btree.BTreeG[*RequestRecord]
+	tokens   *btree.BTreeG[*Token]
 }
 
 // View returns the current state, frozen, in O(1). It counts as a write to m: the machine
@@ -47,6 +48,7 @@ func (m *Machine) View() *View {
 		batches:  m.batches.Copy(),
 		holds:    m.holds.Copy(),
 		requests: m.requests.Copy(),
+		tokens:   m.tokens.Copy(),
 	}
 }
 

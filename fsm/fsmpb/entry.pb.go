@@ -147,6 +147,9 @@ type Mutation struct {
 	//	*Mutation_CheckState
 	//	*Mutation_StateChecked
 	//	*Mutation_SetClock
+	//	*Mutation_CreateToken
+	//	*Mutation_RevokeToken
+	//	*Mutation_TouchTokens
 	Op isMutation_Op `protobuf_oneof:"op"`
 	// Makes the mutation take effect once, however often it is sent.
 	Request       *Request `protobuf:"bytes,30,opt,name=request,proto3" json:"request,omitempty"`
@@ -407,6 +410,33 @@ func (x *Mutation) GetSetClock() *SetClock {
 	return nil
 }
 
+func (x *Mutation) GetCreateToken() *CreateToken {
+	if x != nil {
+		if x, ok := x.Op.(*Mutation_CreateToken); ok {
+			return x.CreateToken
+		}
+	}
+	return nil
+}
+
+func (x *Mutation) GetRevokeToken() *RevokeToken {
+	if x != nil {
+		if x, ok := x.Op.(*Mutation_RevokeToken); ok {
+			return x.RevokeToken
+		}
+	}
+	return nil
+}
+
+func (x *Mutation) GetTouchTokens() *TouchTokens {
+	if x != nil {
+		if x, ok := x.Op.(*Mutation_TouchTokens); ok {
+			return x.TouchTokens
+		}
+	}
+	return nil
+}
+
 func (x *Mutation) GetRequest() *Request {
 	if x != nil {
 		return x.Request
@@ -514,6 +544,18 @@ type Mutation_SetClock struct {
 	SetClock *SetClock `protobuf:"bytes,24,opt,name=set_clock,json=setClock,proto3,oneof"`
 }
 
+type Mutation_CreateToken struct {
+	CreateToken *CreateToken `protobuf:"bytes,25,opt,name=create_token,json=createToken,proto3,oneof"`
+}
+
+type Mutation_RevokeToken struct {
+	RevokeToken *RevokeToken `protobuf:"bytes,26,opt,name=revoke_token,json=revokeToken,proto3,oneof"`
+}
+
+type Mutation_TouchTokens struct {
+	TouchTokens *TouchTokens `protobuf:"bytes,27,opt,name=touch_tokens,json=touchTokens,proto3,oneof"`
+}
+
 func (*Mutation_Enqueue) isMutation_Op() {}
 
 func (*Mutation_Claim) isMutation_Op() {}
@@ -561,6 +603,12 @@ func (*Mutation_CheckState) isMutation_Op() {}
 func (*Mutation_StateChecked) isMutation_Op() {}
 
 func (*Mutation_SetClock) isMutation_Op() {}
+
+func (*Mutation_CreateToken) isMutation_Op() {}
+
+func (*Mutation_RevokeToken) isMutation_Op() {}
+
+func (*Mutation_TouchTokens) isMutation_Op() {}
 
 // Request is the caller's name for a write, and what it was for.
 type Request struct {
@@ -1096,7 +1144,9 @@ type Claim struct {
 	// then the default.
 	LeaseMs int64 `protobuf:"varint,4,opt,name=lease_ms,json=leaseMs,proto3" json:"lease_ms,omitempty"`
 	// Makes a repeated claim answer the same jobs; "" does not.
-	RequestId     string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	RequestId string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Owner of the claim (fsm.Details.Owner); 0: anybody who has the lease.
+	Owner         uint64 `protobuf:"fixed64,6,opt,name=owner,proto3" json:"owner,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1164,6 +1214,13 @@ func (x *Claim) GetRequestId() string {
 		return x.RequestId
 	}
 	return ""
+}
+
+func (x *Claim) GetOwner() uint64 {
+	if x != nil {
+		return x.Owner
+	}
+	return 0
 }
 
 // Lease names a claimed job. Token 0 skips the token check, for callers that
@@ -1283,9 +1340,12 @@ func (x *Progress) GetMessage() string {
 }
 
 type Heartbeat struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Worker        string                 `protobuf:"bytes,1,opt,name=worker,proto3" json:"worker,omitempty"`
-	Leases        []*Lease               `protobuf:"bytes,2,rep,name=leases,proto3" json:"leases,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Worker string                 `protobuf:"bytes,1,opt,name=worker,proto3" json:"worker,omitempty"`
+	Leases []*Lease               `protobuf:"bytes,2,rep,name=leases,proto3" json:"leases,omitempty"`
+	// Owner of the caller, in this and the following reports. A job that another
+	// owner claimed is refused; 0 on either side matches every owner.
+	Owner         uint64 `protobuf:"fixed64,3,opt,name=owner,proto3" json:"owner,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1334,6 +1394,13 @@ func (x *Heartbeat) GetLeases() []*Lease {
 	return nil
 }
 
+func (x *Heartbeat) GetOwner() uint64 {
+	if x != nil {
+		return x.Owner
+	}
+	return 0
+}
+
 type Complete struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Worker string                 `protobuf:"bytes,1,opt,name=worker,proto3" json:"worker,omitempty"`
@@ -1341,6 +1408,7 @@ type Complete struct {
 	Result []byte                 `protobuf:"bytes,3,opt,name=result,proto3,oneof" json:"result,omitempty"`
 	// What the attempt had to say beside its result.
 	Log           string `protobuf:"bytes,4,opt,name=log,proto3" json:"log,omitempty"`
+	Owner         uint64 `protobuf:"fixed64,5,opt,name=owner,proto3" json:"owner,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1401,6 +1469,13 @@ func (x *Complete) GetLog() string {
 		return x.Log
 	}
 	return ""
+}
+
+func (x *Complete) GetOwner() uint64 {
+	if x != nil {
+		return x.Owner
+	}
+	return 0
 }
 
 // ForceComplete completes a job in whatever status it is, and whoever holds it.
@@ -1679,6 +1754,7 @@ type Fail struct {
 	Permanent bool `protobuf:"varint,4,opt,name=permanent,proto3" json:"permanent,omitempty"`
 	// Wait so long before the next attempt; absent: by the backoff.
 	RetryDelayMs  *int64 `protobuf:"varint,5,opt,name=retry_delay_ms,json=retryDelayMs,proto3,oneof" json:"retry_delay_ms,omitempty"`
+	Owner         uint64 `protobuf:"fixed64,6,opt,name=owner,proto3" json:"owner,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1748,12 +1824,20 @@ func (x *Fail) GetRetryDelayMs() int64 {
 	return 0
 }
 
+func (x *Fail) GetOwner() uint64 {
+	if x != nil {
+		return x.Owner
+	}
+	return 0
+}
+
 // Release gives a job back as if it had not been claimed: the attempt does
 // not count.
 type Release struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Worker        string                 `protobuf:"bytes,1,opt,name=worker,proto3" json:"worker,omitempty"`
 	Lease         *Lease                 `protobuf:"bytes,2,opt,name=lease,proto3" json:"lease,omitempty"`
+	Owner         uint64                 `protobuf:"fixed64,3,opt,name=owner,proto3" json:"owner,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1800,6 +1884,13 @@ func (x *Release) GetLease() *Lease {
 		return x.Lease
 	}
 	return nil
+}
+
+func (x *Release) GetOwner() uint64 {
+	if x != nil {
+		return x.Owner
+	}
+	return 0
 }
 
 type RegisterWorker struct {
@@ -3039,6 +3130,318 @@ func (x *Settings) GetMaxPayload() int64 {
 	return 0
 }
 
+// Token is an access token. The secret itself is nowhere in the state.
+type Token struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// SHA-256 of the secret.
+	Hash []byte `protobuf:"bytes,2,opt,name=hash,proto3" json:"hash,omitempty"`
+	// For people.
+	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	// fsm.Role.
+	Role uint32 `protobuf:"varint,4,opt,name=role,proto3" json:"role,omitempty"`
+	// Globs of the types and groups that the token may use; none: all.
+	Types  []string `protobuf:"bytes,5,rep,name=types,proto3" json:"types,omitempty"`
+	Groups []string `protobuf:"bytes,6,rep,name=groups,proto3" json:"groups,omitempty"`
+	// Allows to enqueue jobs of types that run programs.
+	Programs bool `protobuf:"varint,7,opt,name=programs,proto3" json:"programs,omitempty"`
+	// Requests a second, in thousandths; 0 is no limit.
+	RateMilli int64 `protobuf:"varint,8,opt,name=rate_milli,json=rateMilli,proto3" json:"rate_milli,omitempty"`
+	Burst     int64 `protobuf:"varint,9,opt,name=burst,proto3" json:"burst,omitempty"`
+	// Bytes of one payload; 0 is no limit.
+	MaxPayload int64 `protobuf:"varint,10,opt,name=max_payload,json=maxPayload,proto3" json:"max_payload,omitempty"`
+	// The first moment at which the token is not valid any more; 0 is never.
+	ExpiresMs int64 `protobuf:"varint,11,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"`
+	// Id of the first token of a chain of rotations. Claims belong to the family.
+	Family string `protobuf:"bytes,12,opt,name=family,proto3" json:"family,omitempty"`
+	// Id of the principal that created the token.
+	MadeBy string `protobuf:"bytes,13,opt,name=made_by,json=madeBy,proto3" json:"made_by,omitempty"`
+	// Set by the machine.
+	CreatedMs     int64 `protobuf:"varint,14,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
+	UsedMs        int64 `protobuf:"varint,15,opt,name=used_ms,json=usedMs,proto3" json:"used_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Token) Reset() {
+	*x = Token{}
+	mi := &file_entry_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Token) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Token) ProtoMessage() {}
+
+func (x *Token) ProtoReflect() protoreflect.Message {
+	mi := &file_entry_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Token.ProtoReflect.Descriptor instead.
+func (*Token) Descriptor() ([]byte, []int) {
+	return file_entry_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *Token) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Token) GetHash() []byte {
+	if x != nil {
+		return x.Hash
+	}
+	return nil
+}
+
+func (x *Token) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Token) GetRole() uint32 {
+	if x != nil {
+		return x.Role
+	}
+	return 0
+}
+
+func (x *Token) GetTypes() []string {
+	if x != nil {
+		return x.Types
+	}
+	return nil
+}
+
+func (x *Token) GetGroups() []string {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
+func (x *Token) GetPrograms() bool {
+	if x != nil {
+		return x.Programs
+	}
+	return false
+}
+
+func (x *Token) GetRateMilli() int64 {
+	if x != nil {
+		return x.RateMilli
+	}
+	return 0
+}
+
+func (x *Token) GetBurst() int64 {
+	if x != nil {
+		return x.Burst
+	}
+	return 0
+}
+
+func (x *Token) GetMaxPayload() int64 {
+	if x != nil {
+		return x.MaxPayload
+	}
+	return 0
+}
+
+func (x *Token) GetExpiresMs() int64 {
+	if x != nil {
+		return x.ExpiresMs
+	}
+	return 0
+}
+
+func (x *Token) GetFamily() string {
+	if x != nil {
+		return x.Family
+	}
+	return ""
+}
+
+func (x *Token) GetMadeBy() string {
+	if x != nil {
+		return x.MadeBy
+	}
+	return ""
+}
+
+func (x *Token) GetCreatedMs() int64 {
+	if x != nil {
+		return x.CreatedMs
+	}
+	return 0
+}
+
+func (x *Token) GetUsedMs() int64 {
+	if x != nil {
+		return x.UsedMs
+	}
+	return 0
+}
+
+// CreateToken adds a token. Its times created_ms and used_ms are 0.
+type CreateToken struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Token         *Token                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateToken) Reset() {
+	*x = CreateToken{}
+	mi := &file_entry_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateToken) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateToken) ProtoMessage() {}
+
+func (x *CreateToken) ProtoReflect() protoreflect.Message {
+	mi := &file_entry_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateToken.ProtoReflect.Descriptor instead.
+func (*CreateToken) Descriptor() ([]byte, []int) {
+	return file_entry_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *CreateToken) GetToken() *Token {
+	if x != nil {
+		return x.Token
+	}
+	return nil
+}
+
+// RevokeToken removes a token, or lets it expire after an overlap.
+type RevokeToken struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	OverlapMs     int64                  `protobuf:"varint,2,opt,name=overlap_ms,json=overlapMs,proto3" json:"overlap_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RevokeToken) Reset() {
+	*x = RevokeToken{}
+	mi := &file_entry_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RevokeToken) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RevokeToken) ProtoMessage() {}
+
+func (x *RevokeToken) ProtoReflect() protoreflect.Message {
+	mi := &file_entry_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RevokeToken.ProtoReflect.Descriptor instead.
+func (*RevokeToken) Descriptor() ([]byte, []int) {
+	return file_entry_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *RevokeToken) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *RevokeToken) GetOverlapMs() int64 {
+	if x != nil {
+		return x.OverlapMs
+	}
+	return 0
+}
+
+// TouchTokens records that tokens were used; a use within an hour of the last
+// recorded one is not recorded.
+type TouchTokens struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Ids           []string               `protobuf:"bytes,1,rep,name=ids,proto3" json:"ids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TouchTokens) Reset() {
+	*x = TouchTokens{}
+	mi := &file_entry_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TouchTokens) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TouchTokens) ProtoMessage() {}
+
+func (x *TouchTokens) ProtoReflect() protoreflect.Message {
+	mi := &file_entry_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TouchTokens.ProtoReflect.Descriptor instead.
+func (*TouchTokens) Descriptor() ([]byte, []int) {
+	return file_entry_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *TouchTokens) GetIds() []string {
+	if x != nil {
+		return x.Ids
+	}
+	return nil
+}
+
 var File_entry_proto protoreflect.FileDescriptor
 
 const file_entry_proto_rawDesc = "" +
@@ -3050,7 +3453,7 @@ const file_entry_proto_rawDesc = "" +
 	"\tmutations\x18\x03 \x03(\v2\x18.osqueue.fsm.v1.MutationR\tmutations\x12\x16\n" +
 	"\x06random\x18\x04 \x01(\x06R\x06random\x12!\n" +
 	"\fflushed_term\x18\x05 \x01(\x04R\vflushedTerm\x12#\n" +
-	"\rflushed_index\x18\x06 \x01(\x04R\fflushedIndex\"\xcb\v\n" +
+	"\rflushed_index\x18\x06 \x01(\x04R\fflushedIndex\"\x91\r\n" +
 	"\bMutation\x123\n" +
 	"\aenqueue\x18\x01 \x01(\v2\x17.osqueue.fsm.v1.EnqueueH\x00R\aenqueue\x12-\n" +
 	"\x05claim\x18\x02 \x01(\v2\x15.osqueue.fsm.v1.ClaimH\x00R\x05claim\x129\n" +
@@ -3081,7 +3484,10 @@ const file_entry_proto_rawDesc = "" +
 	"\vcheck_state\x18\x16 \x01(\v2\x1a.osqueue.fsm.v1.CheckStateH\x00R\n" +
 	"checkState\x12C\n" +
 	"\rstate_checked\x18\x17 \x01(\v2\x1c.osqueue.fsm.v1.StateCheckedH\x00R\fstateChecked\x127\n" +
-	"\tset_clock\x18\x18 \x01(\v2\x18.osqueue.fsm.v1.SetClockH\x00R\bsetClock\x121\n" +
+	"\tset_clock\x18\x18 \x01(\v2\x18.osqueue.fsm.v1.SetClockH\x00R\bsetClock\x12@\n" +
+	"\fcreate_token\x18\x19 \x01(\v2\x1b.osqueue.fsm.v1.CreateTokenH\x00R\vcreateToken\x12@\n" +
+	"\frevoke_token\x18\x1a \x01(\v2\x1b.osqueue.fsm.v1.RevokeTokenH\x00R\vrevokeToken\x12@\n" +
+	"\ftouch_tokens\x18\x1b \x01(\v2\x1b.osqueue.fsm.v1.TouchTokensH\x00R\vtouchTokens\x121\n" +
 	"\arequest\x18\x1e \x01(\v2\x17.osqueue.fsm.v1.RequestR\arequestB\x04\n" +
 	"\x02op\"=\n" +
 	"\aRequest\x12\x10\n" +
@@ -3127,29 +3533,32 @@ const file_entry_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x122\n" +
 	"\bcallback\x18\x02 \x01(\v2\x16.osqueue.fsm.v1.NewJobR\bcallback\x12\x1f\n" +
 	"\vcallback_on\x18\x03 \x01(\rR\n" +
-	"callbackOn\"\x81\x01\n" +
+	"callbackOn\"\x97\x01\n" +
 	"\x05Claim\x12\x16\n" +
 	"\x06worker\x18\x01 \x01(\tR\x06worker\x12\x14\n" +
 	"\x05types\x18\x02 \x03(\tR\x05types\x12\x10\n" +
 	"\x03max\x18\x03 \x01(\rR\x03max\x12\x19\n" +
 	"\blease_ms\x18\x04 \x01(\x03R\aleaseMs\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x05 \x01(\tR\trequestId\"j\n" +
+	"request_id\x18\x05 \x01(\tR\trequestId\x12\x14\n" +
+	"\x05owner\x18\x06 \x01(\x06R\x05owner\"j\n" +
 	"\x05Lease\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\x04R\x05token\x124\n" +
 	"\bprogress\x18\x03 \x01(\v2\x18.osqueue.fsm.v1.ProgressR\bprogress\">\n" +
 	"\bProgress\x12\x18\n" +
 	"\apercent\x18\x01 \x01(\rR\apercent\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\"R\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"h\n" +
 	"\tHeartbeat\x12\x16\n" +
 	"\x06worker\x18\x01 \x01(\tR\x06worker\x12-\n" +
-	"\x06leases\x18\x02 \x03(\v2\x15.osqueue.fsm.v1.LeaseR\x06leases\"\x89\x01\n" +
+	"\x06leases\x18\x02 \x03(\v2\x15.osqueue.fsm.v1.LeaseR\x06leases\x12\x14\n" +
+	"\x05owner\x18\x03 \x01(\x06R\x05owner\"\x9f\x01\n" +
 	"\bComplete\x12\x16\n" +
 	"\x06worker\x18\x01 \x01(\tR\x06worker\x12+\n" +
 	"\x05lease\x18\x02 \x01(\v2\x15.osqueue.fsm.v1.LeaseR\x05lease\x12\x1b\n" +
 	"\x06result\x18\x03 \x01(\fH\x00R\x06result\x88\x01\x01\x12\x10\n" +
-	"\x03log\x18\x04 \x01(\tR\x03logB\t\n" +
+	"\x03log\x18\x04 \x01(\tR\x03log\x12\x14\n" +
+	"\x05owner\x18\x05 \x01(\x06R\x05ownerB\t\n" +
 	"\a_result\"N\n" +
 	"\rForceComplete\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x1b\n" +
@@ -3167,17 +3576,19 @@ const file_entry_proto_rawDesc = "" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x04R\x05index\x12\x10\n" +
 	"\x03sum\x18\x03 \x01(\fR\x03sum\x12\x1a\n" +
-	"\bdiverged\x18\x04 \x03(\tR\bdiverged\"\xbd\x01\n" +
+	"\bdiverged\x18\x04 \x03(\tR\bdiverged\"\xd3\x01\n" +
 	"\x04Fail\x12\x16\n" +
 	"\x06worker\x18\x01 \x01(\tR\x06worker\x12+\n" +
 	"\x05lease\x18\x02 \x01(\v2\x15.osqueue.fsm.v1.LeaseR\x05lease\x12\x14\n" +
 	"\x05error\x18\x03 \x01(\tR\x05error\x12\x1c\n" +
 	"\tpermanent\x18\x04 \x01(\bR\tpermanent\x12)\n" +
-	"\x0eretry_delay_ms\x18\x05 \x01(\x03H\x00R\fretryDelayMs\x88\x01\x01B\x11\n" +
-	"\x0f_retry_delay_ms\"N\n" +
+	"\x0eretry_delay_ms\x18\x05 \x01(\x03H\x00R\fretryDelayMs\x88\x01\x01\x12\x14\n" +
+	"\x05owner\x18\x06 \x01(\x06R\x05ownerB\x11\n" +
+	"\x0f_retry_delay_ms\"d\n" +
 	"\aRelease\x12\x16\n" +
 	"\x06worker\x18\x01 \x01(\tR\x06worker\x12+\n" +
-	"\x05lease\x18\x02 \x01(\v2\x15.osqueue.fsm.v1.LeaseR\x05lease\"n\n" +
+	"\x05lease\x18\x02 \x01(\v2\x15.osqueue.fsm.v1.LeaseR\x05lease\x12\x14\n" +
+	"\x05owner\x18\x03 \x01(\x06R\x05owner\"n\n" +
 	"\x0eRegisterWorker\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05types\x18\x02 \x03(\tR\x05types\x12\x18\n" +
@@ -3310,7 +3721,36 @@ const file_entry_proto_rawDesc = "" +
 	"\tmax_bytes\x18\t \x01(\x03R\bmaxBytes\x12\x1f\n" +
 	"\vmax_payload\x18\n" +
 	" \x01(\x03R\n" +
-	"maxPayloadb\x06proto3"
+	"maxPayload\"\xfb\x02\n" +
+	"\x05Token\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04hash\x18\x02 \x01(\fR\x04hash\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12\x12\n" +
+	"\x04role\x18\x04 \x01(\rR\x04role\x12\x14\n" +
+	"\x05types\x18\x05 \x03(\tR\x05types\x12\x16\n" +
+	"\x06groups\x18\x06 \x03(\tR\x06groups\x12\x1a\n" +
+	"\bprograms\x18\a \x01(\bR\bprograms\x12\x1d\n" +
+	"\n" +
+	"rate_milli\x18\b \x01(\x03R\trateMilli\x12\x14\n" +
+	"\x05burst\x18\t \x01(\x03R\x05burst\x12\x1f\n" +
+	"\vmax_payload\x18\n" +
+	" \x01(\x03R\n" +
+	"maxPayload\x12\x1d\n" +
+	"\n" +
+	"expires_ms\x18\v \x01(\x03R\texpiresMs\x12\x16\n" +
+	"\x06family\x18\f \x01(\tR\x06family\x12\x17\n" +
+	"\amade_by\x18\r \x01(\tR\x06madeBy\x12\x1d\n" +
+	"\n" +
+	"created_ms\x18\x0e \x01(\x03R\tcreatedMs\x12\x17\n" +
+	"\aused_ms\x18\x0f \x01(\x03R\x06usedMs\":\n" +
+	"\vCreateToken\x12+\n" +
+	"\x05token\x18\x01 \x01(\v2\x15.osqueue.fsm.v1.TokenR\x05token\"<\n" +
+	"\vRevokeToken\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
+	"\n" +
+	"overlap_ms\x18\x02 \x01(\x03R\toverlapMs\"\x1f\n" +
+	"\vTouchTokens\x12\x10\n" +
+	"\x03ids\x18\x01 \x03(\tR\x03idsb\x06proto3"
 
 var (
 	file_entry_proto_rawDescOnce sync.Once
@@ -3324,7 +3764,7 @@ func file_entry_proto_rawDescGZIP() []byte {
 	return file_entry_proto_rawDescData
 }
 
-var file_entry_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_entry_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
 var file_entry_proto_goTypes = []any{
 	(*Batch)(nil),          // 0: osqueue.fsm.v1.Batch
 	(*Mutation)(nil),       // 1: osqueue.fsm.v1.Mutation
@@ -3362,6 +3802,10 @@ var file_entry_proto_goTypes = []any{
 	(*NextTime)(nil),       // 33: osqueue.fsm.v1.NextTime
 	(*RegisterBroker)(nil), // 34: osqueue.fsm.v1.RegisterBroker
 	(*Settings)(nil),       // 35: osqueue.fsm.v1.Settings
+	(*Token)(nil),          // 36: osqueue.fsm.v1.Token
+	(*CreateToken)(nil),    // 37: osqueue.fsm.v1.CreateToken
+	(*RevokeToken)(nil),    // 38: osqueue.fsm.v1.RevokeToken
+	(*TouchTokens)(nil),    // 39: osqueue.fsm.v1.TouchTokens
 }
 var file_entry_proto_depIdxs = []int32{
 	1,  // 0: osqueue.fsm.v1.Batch.mutations:type_name -> osqueue.fsm.v1.Mutation
@@ -3389,28 +3833,32 @@ var file_entry_proto_depIdxs = []int32{
 	17, // 22: osqueue.fsm.v1.Mutation.check_state:type_name -> osqueue.fsm.v1.CheckState
 	18, // 23: osqueue.fsm.v1.Mutation.state_checked:type_name -> osqueue.fsm.v1.StateChecked
 	32, // 24: osqueue.fsm.v1.Mutation.set_clock:type_name -> osqueue.fsm.v1.SetClock
-	2,  // 25: osqueue.fsm.v1.Mutation.request:type_name -> osqueue.fsm.v1.Request
-	1,  // 26: osqueue.fsm.v1.Group.mutations:type_name -> osqueue.fsm.v1.Mutation
-	5,  // 27: osqueue.fsm.v1.Enqueue.jobs:type_name -> osqueue.fsm.v1.NewJob
-	8,  // 28: osqueue.fsm.v1.Enqueue.new_batch:type_name -> osqueue.fsm.v1.NewBatch
-	6,  // 29: osqueue.fsm.v1.NewJob.backoff:type_name -> osqueue.fsm.v1.Backoff
-	7,  // 30: osqueue.fsm.v1.NewJob.unique:type_name -> osqueue.fsm.v1.Unique
-	5,  // 31: osqueue.fsm.v1.NewBatch.callback:type_name -> osqueue.fsm.v1.NewJob
-	11, // 32: osqueue.fsm.v1.Lease.progress:type_name -> osqueue.fsm.v1.Progress
-	10, // 33: osqueue.fsm.v1.Heartbeat.leases:type_name -> osqueue.fsm.v1.Lease
-	10, // 34: osqueue.fsm.v1.Complete.lease:type_name -> osqueue.fsm.v1.Lease
-	10, // 35: osqueue.fsm.v1.Fail.lease:type_name -> osqueue.fsm.v1.Lease
-	10, // 36: osqueue.fsm.v1.Release.lease:type_name -> osqueue.fsm.v1.Lease
-	24, // 37: osqueue.fsm.v1.Change.filter:type_name -> osqueue.fsm.v1.Filter
-	6,  // 38: osqueue.fsm.v1.SetQueue.backoff:type_name -> osqueue.fsm.v1.Backoff
-	5,  // 39: osqueue.fsm.v1.PutCron.job:type_name -> osqueue.fsm.v1.NewJob
-	33, // 40: osqueue.fsm.v1.SetClock.next:type_name -> osqueue.fsm.v1.NextTime
-	35, // 41: osqueue.fsm.v1.RegisterBroker.settings:type_name -> osqueue.fsm.v1.Settings
-	42, // [42:42] is the sub-list for method output_type
-	42, // [42:42] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	37, // 25: osqueue.fsm.v1.Mutation.create_token:type_name -> osqueue.fsm.v1.CreateToken
+	38, // 26: osqueue.fsm.v1.Mutation.revoke_token:type_name -> osqueue.fsm.v1.RevokeToken
+	39, // 27: osqueue.fsm.v1.Mutation.touch_tokens:type_name -> osqueue.fsm.v1.TouchTokens
+	2,  // 28: osqueue.fsm.v1.Mutation.request:type_name -> osqueue.fsm.v1.Request
+	1,  // 29: osqueue.fsm.v1.Group.mutations:type_name -> osqueue.fsm.v1.Mutation
+	5,  // 30: osqueue.fsm.v1.Enqueue.jobs:type_name -> osqueue.fsm.v1.NewJob
+	8,  // 31: osqueue.fsm.v1.Enqueue.new_batch:type_name -> osqueue.fsm.v1.NewBatch
+	6,  // 32: osqueue.fsm.v1.NewJob.backoff:type_name -> osqueue.fsm.v1.Backoff
+	7,  // 33: osqueue.fsm.v1.NewJob.unique:type_name -> osqueue.fsm.v1.Unique
+	5,  // 34: osqueue.fsm.v1.NewBatch.callback:type_name -> osqueue.fsm.v1.NewJob
+	11, // 35: osqueue.fsm.v1.Lease.progress:type_name -> osqueue.fsm.v1.Progress
+	10, // 36: osqueue.fsm.v1.Heartbeat.leases:type_name -> osqueue.fsm.v1.Lease
+	10, // 37: osqueue.fsm.v1.Complete.lease:type_name -> osqueue.fsm.v1.Lease
+	10, // 38: osqueue.fsm.v1.Fail.lease:type_name -> osqueue.fsm.v1.Lease
+	10, // 39: osqueue.fsm.v1.Release.lease:type_name -> osqueue.fsm.v1.Lease
+	24, // 40: osqueue.fsm.v1.Change.filter:type_name -> osqueue.fsm.v1.Filter
+	6,  // 41: osqueue.fsm.v1.SetQueue.backoff:type_name -> osqueue.fsm.v1.Backoff
+	5,  // 42: osqueue.fsm.v1.PutCron.job:type_name -> osqueue.fsm.v1.NewJob
+	33, // 43: osqueue.fsm.v1.SetClock.next:type_name -> osqueue.fsm.v1.NextTime
+	35, // 44: osqueue.fsm.v1.RegisterBroker.settings:type_name -> osqueue.fsm.v1.Settings
+	36, // 45: osqueue.fsm.v1.CreateToken.token:type_name -> osqueue.fsm.v1.Token
+	46, // [46:46] is the sub-list for method output_type
+	46, // [46:46] is the sub-list for method input_type
+	46, // [46:46] is the sub-list for extension type_name
+	46, // [46:46] is the sub-list for extension extendee
+	0,  // [0:46] is the sub-list for field type_name
 }
 
 func init() { file_entry_proto_init() }
@@ -3443,6 +3891,9 @@ func file_entry_proto_init() {
 		(*Mutation_CheckState)(nil),
 		(*Mutation_StateChecked)(nil),
 		(*Mutation_SetClock)(nil),
+		(*Mutation_CreateToken)(nil),
+		(*Mutation_RevokeToken)(nil),
+		(*Mutation_TouchTokens)(nil),
 	}
 	file_entry_proto_msgTypes[5].OneofWrappers = []any{}
 	file_entry_proto_msgTypes[13].OneofWrappers = []any{}
@@ -3458,7 +3909,7 @@ func file_entry_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_entry_proto_rawDesc), len(file_entry_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   36,
+			NumMessages:   40,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -55,7 +55,9 @@ type Meta struct {
 	// As in SetExtra.
 	Extra string `protobuf:"bytes,27,opt,name=extra,proto3" json:"extra,omitempty"`
 	// The feature level; absent up to fsm.BaseLevel, which older nodes can read.
-	Level         uint32 `protobuf:"varint,28,opt,name=level,proto3" json:"level,omitempty"`
+	Level uint32 `protobuf:"varint,28,opt,name=level,proto3" json:"level,omitempty"`
+	// Since level 10.
+	Tokens        uint64 `protobuf:"varint,29,opt,name=tokens,proto3" json:"tokens,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -282,6 +284,13 @@ func (x *Meta) GetExtra() string {
 func (x *Meta) GetLevel() uint32 {
 	if x != nil {
 		return x.Level
+	}
+	return 0
+}
+
+func (x *Meta) GetTokens() uint64 {
+	if x != nil {
+		return x.Tokens
 	}
 	return 0
 }
@@ -620,7 +629,9 @@ type Details struct {
 	// As in SetExtra.
 	Extra string `protobuf:"bytes,7,opt,name=extra,proto3" json:"extra,omitempty"`
 	// Of the attempt that completed the job.
-	Log           string `protobuf:"bytes,8,opt,name=log,proto3" json:"log,omitempty"`
+	Log string `protobuf:"bytes,8,opt,name=log,proto3" json:"log,omitempty"`
+	// Of the last claim; since level 10.
+	Owner         uint64 `protobuf:"fixed64,9,opt,name=owner,proto3" json:"owner,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -709,6 +720,13 @@ func (x *Details) GetLog() string {
 		return x.Log
 	}
 	return ""
+}
+
+func (x *Details) GetOwner() uint64 {
+	if x != nil {
+		return x.Owner
+	}
+	return 0
 }
 
 type Attempt struct {
@@ -1560,7 +1578,7 @@ var File_snapshot_proto protoreflect.FileDescriptor
 
 const file_snapshot_proto_rawDesc = "" +
 	"\n" +
-	"\x0esnapshot.proto\x12\x0eosqueue.fsm.v1\x1a\ventry.proto\"\x9c\x06\n" +
+	"\x0esnapshot.proto\x12\x0eosqueue.fsm.v1\x1a\ventry.proto\"\xb4\x06\n" +
 	"\x04Meta\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x04R\x05index\x12\x1b\n" +
@@ -1593,7 +1611,8 @@ const file_snapshot_proto_rawDesc = "" +
 	"\tlast_turn\x18\x19 \x01(\x04R\blastTurn\x12'\n" +
 	"\x0fcancelled_total\x18\x1a \x01(\x04R\x0ecancelledTotal\x12\x14\n" +
 	"\x05extra\x18\x1b \x01(\tR\x05extra\x12\x14\n" +
-	"\x05level\x18\x1c \x01(\rR\x05level\"\xcc\x05\n" +
+	"\x05level\x18\x1c \x01(\rR\x05level\x12\x16\n" +
+	"\x06tokens\x18\x1d \x01(\x04R\x06tokens\"\xcc\x05\n" +
 	"\x03Job\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x12\n" +
@@ -1634,7 +1653,7 @@ const file_snapshot_proto_rawDesc = "" +
 	"\x05after\x18\x06 \x03(\tR\x05after\x12#\n" +
 	"\rafter_failure\x18\a \x01(\rR\fafterFailure\x12\x14\n" +
 	"\x05batch\x18\b \x01(\tR\x05batch\x12\x12\n" +
-	"\x04cron\x18\t \x01(\tR\x04cron\"\x97\x02\n" +
+	"\x04cron\x18\t \x01(\tR\x04cron\"\xad\x02\n" +
 	"\aDetails\x121\n" +
 	"\ahistory\x18\x01 \x03(\v2\x17.osqueue.fsm.v1.AttemptR\ahistory\x124\n" +
 	"\bprogress\x18\x02 \x01(\v2\x18.osqueue.fsm.v1.ProgressR\bprogress\x12$\n" +
@@ -1645,7 +1664,8 @@ const file_snapshot_proto_rawDesc = "" +
 	"\n" +
 	"timeout_ms\x18\x06 \x01(\x03R\ttimeoutMs\x12\x14\n" +
 	"\x05extra\x18\a \x01(\tR\x05extra\x12\x10\n" +
-	"\x03log\x18\b \x01(\tR\x03log\"\xa5\x01\n" +
+	"\x03log\x18\b \x01(\tR\x03log\x12\x14\n" +
+	"\x05owner\x18\t \x01(\x06R\x05owner\"\xa5\x01\n" +
 	"\aAttempt\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x05R\x06number\x12\"\n" +
 	"\rstarted_at_ms\x18\x02 \x01(\x03R\vstartedAtMs\x12\x1e\n" +

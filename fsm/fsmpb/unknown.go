@@ -74,6 +74,12 @@ func (m *Mutation) rareHasUnknown() bool {
 		return len(op.FireCron.unknownFields) > 0
 	case *Mutation_TriggerCron:
 		return len(op.TriggerCron.unknownFields) > 0
+	case *Mutation_CreateToken:
+		return len(op.CreateToken.unknownFields) > 0 || op.CreateToken.Token != nil && op.CreateToken.Token.HasUnknown()
+	case *Mutation_RevokeToken:
+		return len(op.RevokeToken.unknownFields) > 0
+	case *Mutation_TouchTokens:
+		return len(op.TouchTokens.unknownFields) > 0
 	}
 	return false
 }
@@ -157,3 +163,6 @@ func (r *RequestRecord) HasUnknown() bool {
 	return len(r.unknownFields) > 0 ||
 		slices.ContainsFunc(r.Items, func(i *RequestItem) bool { return len(i.unknownFields) > 0 })
 }
+
+// HasUnknown is Batch.HasUnknown for a record of a snapshot.
+func (t *Token) HasUnknown() bool { return len(t.unknownFields) > 0 }

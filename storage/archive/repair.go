@@ -209,6 +209,7 @@ func unused(v *fsm.View) bool {
 	v.Queues(func(*fsm.QueueSettings) bool { things++; return false })
 	v.Crons("", func(*fsm.Cron) bool { things++; return false })
 	v.Batches("", func(*fsm.JobBatch) bool { things++; return false })
+	v.Tokens("", func(*fsm.Token) bool { things++; return false })
 	return things == 0 && m.Extra == "" && v.Counts() == fsm.Counts{} && m.LastSeq == 0
 }
 

@@ -151,6 +151,9 @@ func (d *decoder) besideTimes(see func(times ...int64)) {
 	for _, r := range d.doc.Requests {
 		see(r.At)
 	}
+	for _, t := range d.doc.Tokens {
+		see(t.CreatedAt, t.UsedAt)
+	}
 }
 
 // givePlaces makes the positions unique, and those of the available and running jobs

@@ -21,6 +21,8 @@ func (d *decoder) beside(name string) func() error {
 		return record(d, &d.doc.Holds, fsm.Hold{}, holdMember)
 	case "requests":
 		return record(d, &d.doc.Requests, fsm.RequestRecord{}, d.requestMember)
+	case "tokens":
+		return record(d, &d.doc.Tokens, fsm.Token{}, tokenMember)
 	case "workers":
 		return d.worker
 	case "claims":
@@ -220,6 +222,49 @@ func placeMember(p *fsm.Place, name string) any {
 		return wordOf("the status", &p.Status)
 	case "seq":
 		return &p.Seq
+	}
+	return nil
+}
+
+func tokenMember(t *fsm.Token, name string) any {
+	switch name {
+	case "id":
+		return &t.ID
+	case "hash" + base64Suffix:
+		return coded{&t.Hash}
+	case "name":
+		return &t.Name
+	case "role":
+		return wordOf("role", &t.Role)
+	case "types":
+		return &t.Types
+	case "groups":
+		return &t.Groups
+	case "programs":
+		return &t.Programs
+	case "family":
+		return &t.Family
+	case "madeBy":
+		return &t.MadeBy
+	}
+	return tokenNumber(t, name)
+}
+
+// tokenNumber returns the destination of a limit or a time of a token.
+func tokenNumber(t *fsm.Token, name string) any {
+	switch name {
+	case "rateMilli":
+		return &t.RateMilli
+	case "burst":
+		return &t.Burst
+	case "maxPayload":
+		return &t.MaxPayload
+	case "expiresAt":
+		return &t.ExpiresAt
+	case "createdAt":
+		return &t.CreatedAt
+	case "usedAt":
+		return &t.UsedAt
 	}
 	return nil
 }

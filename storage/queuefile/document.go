@@ -150,6 +150,7 @@ type Document struct {
 	Batches  []*fsm.JobBatch
 	Holds    []*fsm.Hold
 	Requests []*fsm.RequestRecord
+	Tokens   []*fsm.Token
 }
 
 // writer is the kind of writer of a document, or of the part of it that counts; doc.go
@@ -213,6 +214,7 @@ func (d *Document) Machine() (*fsm.Machine, error) {
 		func() error { return add(d.Batches, b.AddBatch) },
 		func() error { return add(d.Holds, b.AddHold) },
 		func() error { return add(d.Requests, b.AddRequest) },
+		func() error { return add(d.Tokens, b.AddToken) },
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {

@@ -165,7 +165,7 @@ func (a *appender) header(format int, h *Header, m *fsm.Meta) {
 	if h.Next > 0 {
 		a.integer("next", h.Next)
 	}
-	a.texts("members", laterMembers)
+	a.texts("members", membersAt(m.Level))
 	a.handovers(h.Handovers)
 	a.state(h, m)
 	if !IsLarge(format) {

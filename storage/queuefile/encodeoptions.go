@@ -48,6 +48,7 @@ func (a *appender) details(d *fsm.Details) {
 	}
 	a.history(d.History)
 	a.optional("attemptLog", d.Log)
+	a.natural("claimOwner", d.Owner)
 }
 
 func (a *appender) history(attempts []fsm.Attempt) {

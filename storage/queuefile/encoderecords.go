@@ -12,6 +12,9 @@ func (a *appender) beside(v *fsm.View) {
 	records(a, "batches", func(fn func(*fsm.JobBatch) bool) { v.Batches("", fn) }, a.batch)
 	records(a, "holds", v.Holds, a.hold)
 	records(a, "requests", v.Requests, a.request)
+	if v.TokenCount() > 0 { // older versions do not know the list
+		records(a, "tokens", func(fn func(*fsm.Token) bool) { v.Tokens("", fn) }, a.token)
+	}
 }
 
 func records[T any](a *appender, name string, scan func(func(T) bool), members func(T)) {
@@ -139,4 +142,23 @@ func (a *appender) items(items []fsm.RequestItem) {
 		a.close('}')
 	}
 	a.close(']')
+}
+
+// token appends a token, which has the hash of its secret only.
+func (a *appender) token(t *fsm.Token) {
+	a.text("id", t.ID)
+	a.base64("hash", []byte(t.Hash))
+	a.optional("name", t.Name)
+	a.word("role", t.Role.String(), uint8(t.Role))
+	a.texts("types", t.Types)
+	a.texts("groups", t.Groups)
+	a.flag("programs", t.Programs)
+	a.nonzero("rateMilli", t.RateMilli)
+	a.nonzero("burst", t.Burst)
+	a.nonzero("maxPayload", t.MaxPayload)
+	a.nonzero("expiresAt", t.ExpiresAt)
+	a.optional("family", t.Family)
+	a.optional("madeBy", t.MadeBy)
+	a.integer("createdAt", t.CreatedAt)
+	a.nonzero("usedAt", t.UsedAt)
 }

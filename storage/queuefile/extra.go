@@ -189,4 +189,15 @@ func (a *appender) vocabulary() *vocabulary {
 // laterMembers are the names, at the top and in jobs, of fields of this package that were
 // added after version 5 of log entries, the first version that keeps unknown fields. A
 // document names them in its header. Add each new name here.
-var laterMembers = []string{"attemptLog", "liveJobs"}
+var laterMembers = []string{"attemptLog", "liveJobs", "claimOwner", "tokens"}
+
+// membersBelow10 is the number of laterMembers that documents below fsm.Level10 can have.
+const membersBelow10 = 2
+
+// membersAt returns the laterMembers that a document of a feature level can have.
+func membersAt(level uint32) []string {
+	if level < fsm.Level10 {
+		return laterMembers[:membersBelow10]
+	}
+	return laterMembers
+}

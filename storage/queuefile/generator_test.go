@@ -192,7 +192,11 @@ func (g *generator) lifeOp() *fsmpb.Mutation {
 		}
 		return enqueue(a, b)
 	case 2, 3:
-		return claim(w, textGen.Draw(g.T, "request"), rapid.Uint32Range(0, 3).Draw(g.T, "max"))
+		mut := claim(w, textGen.Draw(g.T, "request"), rapid.Uint32Range(0, 3).Draw(g.T, "max"))
+		if g.m.Level() >= fsm.Level10 {
+			mut.GetClaim().Owner = rapid.SampledFrom([]uint64{0, 1, 1<<64 - 1}).Draw(g.T, "owner")
+		}
+		return mut
 	case 4:
 		mut := complete(w, g.lease(), g.payload("result"))
 		mut.GetComplete().Log = strings.ToValidUTF8(textGen.Draw(g.T, "log"), "?")
@@ -214,7 +218,9 @@ func (g *generator) lifeOp() *fsmpb.Mutation {
 
 func (g *generator) rareOp() *fsmpb.Mutation {
 	w := workerGen.Draw(g.T, "worker")
-	switch rapid.IntRange(0, 5).Draw(g.T, "rare") {
+	switch rapid.IntRange(0, 6).Draw(g.T, "rare") {
+	case 6:
+		return g.token()
 	case 5:
 		return g.setExtra()
 	case 0:
@@ -324,4 +330,21 @@ func (g *generator) changeOp() *fsmpb.Mutation {
 	mut := change(rapid.SampledFrom([]fsm.ChangeKind{fsm.CancelJobs, fsm.RetryJobs}).Draw(g.T, "change"))
 	mut.GetChange().Limit, mut.GetChange().Filter = 1, &fsmpb.Filter{}
 	return mut
+}
+
+// token raises the level, or makes a token.
+func (g *generator) token() *fsmpb.Mutation {
+	if g.m.Level() < fsm.Level10 {
+		return &fsmpb.Mutation{Op: &fsmpb.Mutation_RaiseLevel{RaiseLevel: &fsmpb.RaiseLevel{Level: fsm.Level10}}}
+	}
+	text := rapid.SampledFrom([]string{"", "a", "é\"", "mail.*"})
+	t := &fsmpb.Token{
+		Id: g.freshID()[:1], Hash: rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(g.T, "hash"), Role: rapid.Uint32Range(1, 5).Draw(g.T, "role"),
+		Name: text.Draw(g.T, "name"), Types: rapid.SliceOfN(text, 0, 2).Draw(g.T, "types"), Groups: rapid.SliceOfN(text, 0, 2).Draw(g.T, "groups"),
+		Programs: rapid.Bool().Draw(g.T, "programs"), RateMilli: 7, Burst: 2, MaxPayload: 9, Family: text.Draw(g.T, "family"), MadeBy: "admin",
+	}
+	if rapid.Bool().Draw(g.T, "expires") {
+		t.ExpiresMs = g.now + 50_000
+	}
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_CreateToken{CreateToken: &fsmpb.CreateToken{Token: t}}}
 }

@@ -1,0 +1,130 @@
+package fsm_test
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"slices"
+
+	"pgregory.net/rapid"
+
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+)
+
+func (m *model) token(id string) (at int, t *fsm.Token) {
+	at = slices.IndexFunc(m.tokens, func(k *fsm.Token) bool { return k.ID == id })
+	if at < 0 {
+		return at, nil
+	}
+	return at, m.tokens[at]
+}
+
+func (m *model) createToken(op *fsmpb.CreateToken) fsm.Result {
+	p := op.Token
+	switch _, old := m.token(p.Id); {
+	case old != nil && old.Hash == string(p.Hash) && uint32(old.Role) == p.Role:
+		return fsm.Result{Code: fsm.Duplicate}
+	case old != nil:
+		return fsm.Result{Code: fsm.IDTaken}
+	case p.ExpiresMs != 0 && p.ExpiresMs <= m.meta.Now:
+		return fsm.Result{Code: fsm.TokenExpired}
+	}
+	m.tokens = append(slices.Clone(m.tokens), &fsm.Token{
+		ID: p.Id, Hash: string(p.Hash), Name: p.Name, Role: fsm.Role(p.Role), Types: p.Types, Groups: p.Groups,
+		Programs: p.Programs, RateMilli: p.RateMilli, Burst: p.Burst, MaxPayload: p.MaxPayload, ExpiresAt: p.ExpiresMs,
+		Family: p.Family, MadeBy: p.MadeBy, CreatedAt: m.meta.Now,
+	})
+	slices.SortFunc(m.tokens, func(a, b *fsm.Token) int { return cmp.Compare(a.ID, b.ID) })
+	return fsm.Result{}
+}
+
+func (m *model) revokeToken(op *fsmpb.RevokeToken) fsm.Result {
+	at, old := m.token(op.Id)
+	if old == nil {
+		return fsm.Result{Code: fsm.NotFound}
+	}
+	m.tokens = slices.Clone(m.tokens)
+	if op.OverlapMs == 0 {
+		m.tokens = slices.Delete(m.tokens, at, at+1)
+		return fsm.Result{}
+	}
+	t := *old
+	if end := sum(m.meta.Now, op.OverlapMs); t.ExpiresAt == 0 || end < t.ExpiresAt {
+		t.ExpiresAt = end
+	}
+	m.tokens[at] = &t
+	return fsm.Result{}
+}
+
+func (m *model) touchTokens(op *fsmpb.TouchTokens) (res fsm.Result) {
+	for _, id := range op.Ids {
+		at, old := m.token(id)
+		if old == nil || old.UsedAt != 0 && sum(old.UsedAt, 3_600_000) > m.meta.Now {
+			continue
+		}
+		t := *old
+		t.UsedAt = m.meta.Now
+		m.tokens = slices.Clone(m.tokens)
+		m.tokens[at] = &t
+		res.Count++
+	}
+	return res
+}
+
+var tokenNames = []string{"k1", "k2", "k3", "k4"}
+
+// token makes a mutation about one of a few tokens.
+func (w *workload) token(t *rapid.T) *fsmpb.Mutation {
+	id := pick(t, tokenNames, "token")
+	switch roll(t, 4, "of tokens") {
+	case 0:
+		return revokeToken(id, pick(t, []int64{0, 50, 100_000}, "overlap"))
+	case 1:
+		return touchTokens(id, pick(t, tokenNames, "other token"))
+	}
+	m := createToken(id, fsm.Role(1+roll(t, 5, "role")))
+	k := m.GetCreateToken().Token
+	if once(t, 2, "expires") {
+		k.ExpiresMs = max(sum(w.now, pick(t, []int64{20, 200, 100_000, -5}, "lives")), 1)
+	}
+	if once(t, 4, "another secret") {
+		k.Hash = bytes.Repeat([]byte{7}, 32)
+	}
+	if once(t, 3, "scoped") {
+		k.Types, k.Groups, k.Name, k.Programs, k.RateMilli = []string{"a*"}, []string{"g"}, "ci", true, 5
+	}
+	return m
+}
+
+func createToken(id string, role fsm.Role) *fsmpb.Mutation {
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_CreateToken{CreateToken: &fsmpb.CreateToken{Token: &fsmpb.Token{
+		Id: id, Hash: fmt.Appendf(nil, "%032s", id), Role: uint32(role), MadeBy: "admin",
+	}}}}
+}
+
+func revokeToken(id string, overlapMs int64) *fsmpb.Mutation {
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_RevokeToken{RevokeToken: &fsmpb.RevokeToken{Id: id, OverlapMs: overlapMs}}}
+}
+
+func touchTokens(ids ...string) *fsmpb.Mutation {
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_TouchTokens{TouchTokens: &fsmpb.TouchTokens{Ids: ids}}}
+}
+
+// owned gives a mutation an owner: mostly the first of two.
+func owned(t *rapid.T, m *fsmpb.Mutation) *fsmpb.Mutation {
+	owner := pick(t, []uint64{0, 0, 0, 0, 1, 1, 2}, "owner")
+	switch op := m.Op.(type) {
+	case *fsmpb.Mutation_Claim:
+		op.Claim.Owner = owner
+	case *fsmpb.Mutation_Heartbeat:
+		op.Heartbeat.Owner = owner
+	case *fsmpb.Mutation_Complete:
+		op.Complete.Owner = owner
+	case *fsmpb.Mutation_Fail:
+		op.Fail.Owner = owner
+	case *fsmpb.Mutation_Release:
+		op.Release.Owner = owner
+	}
+	return m
+}

@@ -1,0 +1,254 @@
+package fsm
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"osqueue/fsm/fsmpb"
+)
+
+// Role is the set of rights of a token. Package internal/auth says which rights each role
+// has; the machine only keeps it.
+type Role uint8
+
+// The roles. Snapshots have these numbers: they must not change.
+const (
+	RoleProducer Role = iota + 1 // enqueues jobs and follows its own
+	RoleWorker                   // claims jobs and reports on them
+	RoleReader                   // reads everything in its scope
+	RoleOperator                 // changes jobs, queues and schedules, in addition
+	RoleAdmin                    // everything, including tokens
+
+	numRoles = iota + 1
+)
+
+var roleNames = [numRoles]string{"", "producer", "worker", "reader", "operator", "admin"}
+
+// String returns the role's name as used on the wire.
+func (r Role) String() string { return nameOf(roleNames[:], r) }
+
+// ParseRole reads the text of Role.String; ok is false for any other text.
+func ParseRole(name string) (r Role, ok bool) {
+	r, ok = parseName[Role](roleNames[:], name)
+	return r, ok && r != 0
+}
+
+// Token is an access token as the state has it: with the hash of its secret, never with
+// the secret. It is immutable.
+type Token struct {
+	ID         string
+	Hash       string // SHA-256 of the secret, 32 bytes
+	Name       string // for people
+	Role       Role
+	Types      []string // globs of the types that it may use; none: all
+	Groups     []string // globs of the groups that it may use; none: all
+	Programs   bool     // it may enqueue jobs of types that run programs
+	RateMilli  int64    // requests per second, in thousandths; 0: no limit
+	Burst      int64    // requests that may come at once; less than 1 counts as 1
+	MaxPayload int64    // bytes of one payload; 0: no limit
+	ExpiresAt  int64    // ms, the first moment at which it is invalid; 0: never
+	Family     string   // id of the first token of a chain of rotations; "" is ID
+	MadeBy     string   // id of the principal that created it
+	CreatedAt  int64    // ms
+	UsedAt     int64    // ms, at most touchMs behind the last use that the leader saw; 0: never used
+}
+
+// The limits of tokens. They bound the size of the state.
+const (
+	TokensMax    = 10_000
+	tokenIDMax   = 64
+	tokenTextMax = 256
+	tokenListMax = 64
+)
+
+// touchMs is the shortest time between two recorded uses of a token.
+const touchMs = 3_600_000
+
+var errTokenValue = errors.New("a token has an invalid id, hash, role or scope, or a negative limit")
+
+// checkToken refuses tokens that are not valid in any state.
+func checkToken(t *fsmpb.Token) error {
+	texts := append([]string{t.GetName(), t.GetMadeBy()}, append(slices.Clone(t.GetTypes()), t.GetGroups()...)...)
+	switch {
+	case t == nil, t.Id == "", len(t.Id) > tokenIDMax, len(t.Family) > tokenIDMax, !utf8.ValidString(t.Id), !utf8.ValidString(t.Family):
+		return errTokenValue
+	case len(t.Hash) != sha256.Size, t.Role == 0, t.Role >= numRoles:
+		return errTokenValue
+	case max(len(t.Types), len(t.Groups)) > tokenListMax:
+		return errTokenValue
+	case min(t.RateMilli, t.Burst, t.MaxPayload, t.ExpiresMs, t.CreatedMs, t.UsedMs) < 0:
+		return errTokenValue
+	}
+	for _, text := range texts {
+		if len(text) > tokenTextMax || !utf8.ValidString(text) {
+			return errTokenValue
+		}
+	}
+	return nil
+}
+
+func tokenToPB(t *Token) *fsmpb.Token {
+	return &fsmpb.Token{
+		Id: t.ID, Hash: []byte(t.Hash), Name: t.Name, Role: uint32(t.Role), Types: t.Types, Groups: t.Groups,
+		Programs: t.Programs, RateMilli: t.RateMilli, Burst: t.Burst, MaxPayload: t.MaxPayload, ExpiresMs: t.ExpiresAt,
+		Family: t.Family, MadeBy: t.MadeBy, CreatedMs: t.CreatedAt, UsedMs: t.UsedAt,
+	}
+}
+
+// tokenFromPB copies the texts, which would keep a log entry in memory.
+func tokenFromPB(p *fsmpb.Token) *Token {
+	return &Token{
+		ID: strings.Clone(p.Id), Hash: string(p.Hash), Name: strings.Clone(p.Name), Role: narrow[Role](p.Role),
+		Types: cloneStrings(p.Types), Groups: cloneStrings(p.Groups),
+		Programs: p.Programs, RateMilli: p.RateMilli, Burst: p.Burst, MaxPayload: p.MaxPayload, ExpiresAt: p.ExpiresMs,
+		Family: strings.Clone(p.Family), MadeBy: strings.Clone(p.MadeBy), CreatedAt: p.CreatedMs, UsedAt: p.UsedMs,
+	}
+}
+
+func byTokenID(a, b *Token) bool { return a.ID < b.ID }
+
+// byExpiry puts the tokens that never expire last.
+func byExpiry(a, b *Token) bool {
+	if a.ExpiresAt != b.ExpiresAt {
+		return b.ExpiresAt == 0 || a.ExpiresAt != 0 && a.ExpiresAt < b.ExpiresAt
+	}
+	return a.ID < b.ID
+}
+
+// createToken adds a token. The same token again is a duplicate; another one with the id
+// is refused.
+func (m *Machine) createToken(op *fsmpb.CreateToken) Result {
+	t := tokenFromPB(op.Token)
+	t.CreatedAt = m.meta.Now
+	if old := m.tokenIDs[t.ID]; old != nil {
+		if old.Hash == t.Hash && old.Role == t.Role {
+			return Result{Code: Duplicate}
+		}
+		return Result{Code: IDTaken}
+	}
+	if m.tokens.Len() >= TokensMax {
+		return Result{Code: TooManyTokens}
+	}
+	if t.ExpiresAt != 0 && t.ExpiresAt <= m.meta.Now {
+		return Result{Code: TokenExpired}
+	}
+	m.putToken(nil, t)
+	return Result{}
+}
+
+// revokeToken removes a token at once, or lets it expire after an overlap. An overlap never
+// makes a token valid for longer.
+func (m *Machine) revokeToken(op *fsmpb.RevokeToken) Result {
+	old := m.tokenIDs[op.Id]
+	if old == nil {
+		return Result{Code: NotFound}
+	}
+	if op.OverlapMs <= 0 {
+		m.dropToken(old)
+		return Result{}
+	}
+	end := later(m.meta.Now, op.OverlapMs)
+	if old.ExpiresAt == 0 || end < old.ExpiresAt {
+		t := *old
+		t.ExpiresAt = end
+		m.putToken(old, &t)
+	}
+	return Result{}
+}
+
+// touchTokens records uses of tokens. Tokens that do not exist are skipped. Count is the
+// number of tokens whose time changed.
+func (m *Machine) touchTokens(op *fsmpb.TouchTokens) Result {
+	var res Result
+	for _, id := range op.Ids {
+		old := m.tokenIDs[id]
+		if old == nil || old.UsedAt != 0 && later(old.UsedAt, touchMs) > m.meta.Now {
+			continue
+		}
+		t := *old
+		t.UsedAt = m.meta.Now
+		m.putToken(old, &t)
+		res.Count++
+	}
+	return res
+}
+
+// putToken replaces old, which is nil for a new token.
+func (m *Machine) putToken(old, t *Token) {
+	if old != nil {
+		m.tokenEnds.Delete(old)
+	}
+	m.tokens.Set(t)
+	m.tokenIDs[t.ID] = t
+	if t.ExpiresAt != 0 {
+		m.tokenEnds.Set(t)
+	}
+}
+
+func (m *Machine) dropToken(t *Token) {
+	m.tokens.Delete(t)
+	m.tokenEnds.Delete(t)
+	delete(m.tokenIDs, t.ID)
+}
+
+// endTokens removes the tokens that have expired.
+func (m *Machine) endTokens() {
+	for {
+		t, ok := m.tokenEnds.Min()
+		if !ok || t.ExpiresAt > m.meta.Now {
+			return
+		}
+		m.dropToken(t)
+	}
+}
+
+// Token returns the token with that id, or nil. It takes constant time, allocates nothing,
+// and reads live state, as Job does.
+func (m *Machine) Token(id string) *Token { return m.tokenIDs[id] }
+
+// TokenCount returns the number of tokens.
+func (m *Machine) TokenCount() int { return m.tokens.Len() }
+
+// Tokens calls fn for the tokens whose id is from or later, in the order of ids, until fn
+// returns false.
+func (v *View) Tokens(from string, fn func(*Token) bool) { v.tokens.Ascend(&Token{ID: from}, fn) }
+
+// TokenCount returns the number of tokens.
+func (v *View) TokenCount() int { return v.tokens.Len() }
+
+// Token returns the token with that id, or nil.
+func (v *View) Token(id string) *Token {
+	t, _ := v.tokens.Get(&Token{ID: id})
+	return t
+}
+
+// AddToken adds a token.
+func (b *Builder) AddToken(t *Token) error {
+	if b.m.tokenIDs[t.ID] != nil {
+		return fmt.Errorf("%w: token %q: %w", ErrState, t.ID, errTwice)
+	}
+	if err := checkToken(tokenToPB(t)); err != nil {
+		return fmt.Errorf("%w: token %q: %w", ErrState, t.ID, err)
+	}
+	b.m.putToken(nil, t)
+	return nil
+}
+
+// owned reports whether a caller may report on a job: the caller or the claim has no owner,
+// or both have the same.
+func owned(j *Job, owner uint64) bool {
+	claimed := j.Details().Owner
+	return owner == 0 || claimed == 0 || claimed == owner
+}
+
+// levelOfOwner returns the level of an operation that names an owner.
+func levelOfOwner(owner uint64) uint32 {
+	if owner != 0 {
+		return Level10
+	}
+	return BaseLevel
+}
