@@ -41,9 +41,11 @@ type Waiter interface {
 	// Remembers reports whether the answer to that claim is stored, so that the same request
 	// would get it again.
 	Remembers(worker, requestID string) bool
-	// WaitReady returns nil when a claim of these types may find a job, and an
-	// error when ctx ends or this node does not lead.
-	WaitReady(ctx context.Context, types []string) error
+	// AwaitClaim waits for a job with a claim: it commits the claim in the entry that makes
+	// a job available, or returns when the caller should propose the claim. It ends when
+	// until is closed; if the claim is in an entry then, AwaitClaim waits for the outcome.
+	// Errors are those of Propose.
+	AwaitClaim(ctx context.Context, until <-chan struct{}, claim *fsmpb.Mutation) (cluster.Awaited, error)
 }
 
 // Reader reads the state that this node has applied.

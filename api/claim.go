@@ -2,12 +2,14 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"time"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/cluster"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 )
@@ -161,10 +163,9 @@ func (s *Server) claimWhenAvailable(c *call, w *claimRequest) ([]*fsm.Job, error
 	try := !w.nothing && (repeated || s.b.Ready(w.op.Types))
 	for {
 		if try {
-			res, err := s.propose(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_Claim{Claim: &w.op}})
-			// A repeated claim that has no leases any more stays empty.
-			w.again = res.Code == fsm.Duplicate || c.replayed
-			if err != nil || len(res.Jobs) > 0 || w.again {
+			m := &fsmpb.Mutation{Op: &fsmpb.Mutation_Claim{Claim: &w.op}}
+			res, err := s.propose(c, m)
+			if err != nil || w.answeredBy(c, res) {
 				return res.Jobs, err
 			}
 			c.lsn = fsm.LSN{} // of an entry that changed nothing
@@ -173,11 +174,11 @@ func (s *Server) claimWhenAvailable(c *call, w *claimRequest) ([]*fsm.Job, error
 		if left <= 0 {
 			return nil, nil
 		}
-		var err error
-		if try, err = s.await(c, w, min(left, s.silence())); err != nil {
-			return nil, err
+		res, answered, err := s.await(c, w, min(left, s.silence()))
+		if err != nil || answered {
+			return res.Jobs, err
 		}
-		if !try {
+		if try = res.woken; !try {
 			s.signOfLife(c, w)
 		}
 	}
@@ -227,23 +228,45 @@ func (s *Server) signOfLife(c *call, w *claimRequest) {
 	}
 }
 
-// await sleeps until a claim may find a job. It returns false when the time is over.
-func (s *Server) await(c *call, w *claimRequest, left time.Duration) (ready bool, err error) {
-	ctx, cancel := s.patience(c, left)
-	defer cancel()
+// answeredBy reports whether a committed claim is answered: it got jobs, or it is a repetition,
+// which stays empty if it has no leases any more.
+func (w *claimRequest) answeredBy(c *call, res fsm.Result) bool {
+	w.again = res.Code == fsm.Duplicate || c.replayed
+	return len(res.Jobs) > 0 || w.again
+}
+
+// slept is the outcome of one sleep of a claim.
+type slept struct {
+	fsm.Result
+	woken bool // the claim may find a job
+}
+
+// await sleeps until a claim is answered or may find a job, or until the time is over.
+func (s *Server) await(c *call, w *claimRequest, left time.Duration) (out slept, answered bool, err error) {
+	patience, stop := s.patience(c, left)
+	defer stop()
 	if w.nothing {
-		<-ctx.Done()
-		return false, s.interrupted(c)
+		<-patience.Done()
+		return out, false, s.interrupted(c)
 	}
-	err = s.b.WaitReady(ctx, w.op.Types)
-	if err == nil {
-		return true, nil
+	m := &fsmpb.Mutation{Op: &fsmpb.Mutation_Claim{Claim: &w.op}}
+	if m.Request, err = c.request(); err != nil {
+		return out, false, err
+	}
+	ctx, cancel := context.WithTimeout(c.context(), left+s.cfg.Timeouts.Commit)
+	defer cancel()
+	a, err := s.b.AwaitClaim(ctx, patience.Done(), m)
+	switch {
+	case err == nil && !a.LSN.IsZero():
+		out.Result, err = s.committed(c, m, a.Result, a.LSN)
+		return out, err == nil && w.answeredBy(c, out.Result), err
+	case err == nil && a.Woken:
+		return slept{woken: true}, false, nil
+	case errors.Is(err, cluster.ErrUnknown):
+		return out, false, err
 	}
 	if why := s.interrupted(c); why != nil {
-		return false, why
+		return out, false, why
 	}
-	if ctx.Err() != nil {
-		return false, nil
-	}
-	return false, err
+	return out, false, err
 }

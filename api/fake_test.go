@@ -40,7 +40,8 @@ type fakeNode struct {
 	linearErr  error
 	stall      chan struct{} // Propose waits for it, if set
 	overtake   func()        // Propose calls it before it applies, if set
-	sleeping   int           // in WaitReady
+	sleeping   int           // in AwaitClaim
+	handOver   bool          // AwaitClaim commits the claim itself
 	awaiting   int           // in WaitEnded
 	flushed    fsm.LSN       // the LSN in the bucket
 	flushing   int           // in WaitFlushed
@@ -137,28 +138,38 @@ func (f *fakeNode) Remembers(worker, requestID string) bool {
 	return f.m.Remembers(worker, requestID)
 }
 
-func (f *fakeNode) WaitReady(ctx context.Context, types []string) error {
+func (f *fakeNode) AwaitClaim(ctx context.Context, until <-chan struct{}, claim *fsmpb.Mutation) (cluster.Awaited, error) {
 	for {
 		f.mu.Lock()
-		changed, lead, ready := f.changed, f.lead, f.m.Ready(types)
+		changed, lead, ready := f.changed, f.lead, f.m.Ready(claim.GetClaim().Types)
+		handOver := f.handOver
 		f.sleeping++
 		f.mu.Unlock()
+		var a cluster.Awaited
 		var err error
+		var over bool
 		switch {
 		case !lead:
 			err = cluster.ErrNotLeader
-		case !ready:
+		case ready && handOver:
+			res, lsn, failed := f.apply(claim)
+			if err = failed; err == nil {
+				a = cluster.Awaited{Result: res[0], LSN: lsn}
+			}
+		case ready:
+			a.Woken = true
+		default:
 			select {
 			case <-changed:
+			case <-until:
+				over = true
 			case <-ctx.Done():
 				err = ctx.Err()
 			}
 		}
-		f.mu.Lock()
-		f.sleeping--
-		f.mu.Unlock()
-		if err != nil || ready {
-			return err
+		f.set(func(f *fakeNode) { f.sleeping-- })
+		if err != nil || ready || over {
+			return a, err
 		}
 	}
 }

@@ -62,6 +62,11 @@ func (s *Server) propose(c *call, m *fsmpb.Mutation) (fsm.Result, error) {
 	if err != nil {
 		return fsm.Result{}, err
 	}
+	return s.committed(c, m, res, lsn)
+}
+
+// committed prepares the answer to a mutation that was committed.
+func (s *Server) committed(c *call, m *fsmpb.Mutation, res fsm.Result, lsn fsm.LSN) (fsm.Result, error) {
 	c.lsn = lsn
 	switch {
 	case res.Code == fsm.RequestConflict:

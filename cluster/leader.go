@@ -7,6 +7,8 @@ import (
 
 	"osqueue/cluster/leader"
 	"osqueue/cluster/membership"
+	"osqueue/cluster/notify"
+	"osqueue/fsm"
 )
 
 // newLeader returns the leader of this node. Raft and the members are set before the
@@ -36,6 +38,8 @@ func (n *Node) newLeader() *leader.Leader {
 		Freeze:        n.replica.freeze,
 		Idle:          n.replica.idle,
 		Rescan:        func() { n.ready.Rescan(n.replica.read) },
+		Waiting:       n.ready.Sleeping,
+		TakeWaiting:   n.takeWaiting,
 		ClusterID:     n.clusterID,
 		Servers:       func() []raft.Server { return n.raft.GetConfiguration().Configuration().Servers },
 		CommonLevel:   func(ctx context.Context) (uint32, error) { return n.members.CommonLevel(ctx) },
@@ -51,6 +55,18 @@ func (n *Node) newLeader() *leader.Leader {
 		do.Inbox = n.inbox.Run
 	}
 	return leader.New(cfg, do)
+}
+
+// takeWaiting takes waiting claims for an entry.
+func (n *Node) takeWaiting(jobType string, jobs, bytes int) []leader.WaitingClaim {
+	sleepers := n.ready.Take(jobType, jobs, bytes)
+	taken := make([]leader.WaitingClaim, len(sleepers))
+	for i, s := range sleepers {
+		taken[i] = leader.WaitingClaim{Claim: s.Claim(), Deliver: func(res fsm.Result, lsn fsm.LSN, err error) {
+			s.Deliver(notify.Answer{Result: res, LSN: lsn, Err: err})
+		}}
+	}
+	return taken
 }
 
 // stateOf asks a server for the newest checksum of its state.

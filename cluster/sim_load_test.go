@@ -90,18 +90,46 @@ type simAnswer struct {
 // do proposes a mutation. It repeats the same mutation until there is an answer, or until
 // the client has to end.
 func (c *simClient) do(what func() *fsmpb.Mutation) (a simAnswer, ok bool) {
+	return c.doBy(what, func(ctx context.Context, l *simLife, m *fsmpb.Mutation) (fsm.Result, fsm.LSN, error) {
+		return l.Propose(ctx, m)
+	})
+}
+
+// await is do for a claim that waits for a job, for a moment. The answer has no LSN if
+// nothing was committed.
+func (c *simClient) await(what func() *fsmpb.Mutation) (a simAnswer, ok bool) {
+	return c.doBy(what, func(ctx context.Context, l *simLife, m *fsmpb.Mutation) (fsm.Result, fsm.LSN, error) {
+		moment, cancel := context.WithTimeout(ctx, c.ms(400))
+		defer cancel()
+		got, err := l.AwaitClaim(ctx, moment.Done(), m)
+		if err == nil && got.Woken {
+			return l.Propose(ctx, what())
+		}
+		if err == nil && !got.LSN.IsZero() {
+			c.world.counts.one("claim handed over")
+		}
+		return got.Result, got.LSN, err
+	})
+}
+
+// doBy is do with the call that proposes the mutation.
+func (c *simClient) doBy(
+	what func() *fsmpb.Mutation, propose func(context.Context, *simLife, *fsmpb.Mutation) (fsm.Result, fsm.LSN, error),
+) (a simAnswer, ok bool) {
 	for {
 		if l := c.node(); l != nil {
 			ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond+c.ms(4000))
 			m := what()
-			res, lsn, err := l.Propose(ctx, m)
+			res, lsn, err := propose(ctx, l, m)
 			cancel()
 			var rival *leader.RivalError
 			if errors.Is(err, ErrFlushLag) && leader.IsReport(m) && (!errors.As(err, &rival) || leader.IsHeartbeat(m)) {
 				c.world.failf("%s got %v for a report", c.name, err)
 			}
 			if err == nil {
-				c.world.answered(l.place.cluster.name, lsn)
+				if !lsn.IsZero() {
+					c.world.answered(l.place.cluster.name, lsn)
+				}
 				return simAnswer{res, lsn, l}, true
 			}
 			c.excuse(err)
@@ -230,7 +258,11 @@ func (c *simClient) cancelOne() {
 func (c *simClient) workOnJobs() {
 	for c.rest(c.ms(300)) {
 		start, request := time.Now(), c.id("r")
-		a, ok := c.do(func() *fsmpb.Mutation {
+		claim := c.do
+		if c.n%2 == 0 {
+			claim = c.await
+		}
+		a, ok := claim(func() *fsmpb.Mutation {
 			return &fsmpb.Mutation{Op: &fsmpb.Mutation_Claim{Claim: &fsmpb.Claim{
 				Worker: c.name, Max: 2, RequestId: request,
 			}}}

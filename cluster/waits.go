@@ -2,35 +2,108 @@ package cluster
 
 import (
 	"context"
+	"fmt"
 
+	"osqueue/cluster/leader"
 	"osqueue/cluster/notify"
 	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
 )
 
 // Events returns the history of the events that this node has applied. After a start it
 // begins with the node's newest snapshot.
 func (n *Node) Events() *notify.History { return n.events }
 
-// WaitReady returns nil when a claim of these types may find a job; no types means any
-// type. It returns ErrNotLeader when this node is not, or ceases to be, the active
-// leader, and otherwise the error of ctx.
-func (n *Node) WaitReady(ctx context.Context, types []string) error {
+// Awaited is the outcome of AwaitClaim. With neither an LSN nor Woken the wait is over.
+type Awaited struct {
+	Result fsm.Result
+	LSN    fsm.LSN // of the entry that has the claim; zero: the claim was not committed
+	Woken  bool    // the caller should propose the claim: it may find a job
+}
+
+// AwaitClaim waits for a job with a claim, which must not be changed any more. The claim is
+// either committed in the entry that makes a job available, or the caller is woken when a job
+// is available. When until is closed, AwaitClaim waits no more; if the claim is in an entry
+// then, the outcome of the entry decides. The error is ErrNotLeader if this node is not, or
+// ceases to be, the active leader, the error of ctx, or one of Propose.
+func (n *Node) AwaitClaim(ctx context.Context, until <-chan struct{}, claim *fsmpb.Mutation) (Awaited, error) {
 	r := n.active()
 	if r == nil {
-		return ErrNotLeader
+		return Awaited{}, ErrNotLeader
 	}
-	s := n.ready.Sleep(types)
+	if err := r.CheckLevel([]*fsmpb.Mutation{claim}); err != nil {
+		return Awaited{}, err
+	}
+	s := n.ready.Sleep(claim)
 	defer n.ready.Forget(s)
-	if n.holdsReady(types) {
-		return nil
+	for {
+		a, err := n.sleep(ctx, until, r, s)
+		if a != nil || err != nil {
+			return orZero(a), err
+		}
+		n.ready.Resume(s) // other claims got the jobs of the entry
 	}
-	select {
-	case <-s.Woken():
-		return nil
-	case <-r.Over():
-		return ErrNotLeader
+}
+
+func orZero(a *Awaited) Awaited {
+	if a == nil {
+		return Awaited{}
+	}
+	return *a
+}
+
+// sleep waits with a claim until its wait is over in one of the ways of AwaitClaim. It
+// returns nothing if the claim was committed without getting a job, and may wait on.
+func (n *Node) sleep(ctx context.Context, until <-chan struct{}, r *leader.Term, s *notify.Sleeper) (*Awaited, error) {
+	var a Awaited
+	var err error
+	if n.holdsReady(s.Claim().GetClaim().GetTypes()) {
+		a.Woken = true
+	} else {
+		select {
+		case answer := <-s.Answered():
+			return awaited(&answer)
+		case <-s.Woken():
+			a.Woken = true
+		case <-r.Over():
+			err = ErrNotLeader
+		case <-until:
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	}
+	if n.ready.Withdraw(s) {
+		return &a, err
+	}
+	select { // the claim is in an entry
+	case answer := <-s.Answered():
+		if answer.Empty() && (err != nil || isClosed(until)) {
+			return &Awaited{}, err
+		}
+		return awaited(&answer)
 	case <-ctx.Done():
-		return ctx.Err()
+		return nil, fmt.Errorf("%w: %w", ErrUnknown, ctx.Err())
+	}
+}
+
+// awaited converts the answer of a claim that was in an entry. It returns nothing if the
+// answer is empty.
+func awaited(a *notify.Answer) (*Awaited, error) {
+	switch {
+	case a.Err != nil:
+		return nil, a.Err
+	case a.Empty():
+		return nil, nil
+	}
+	return &Awaited{Result: a.Result, LSN: a.LSN}, nil
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
 }
 

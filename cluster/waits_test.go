@@ -122,9 +122,16 @@ func TestNoThunderingHerd(t *testing.T) {
 	var wg sync.WaitGroup
 	for range sleepers {
 		wg.Go(func() {
-			for n.WaitReady(ctx, []string{"t"}) == nil {
-				woken.Add(1)
-				if r, _, err := n.Propose(ctx, claimOf("w", 1, "t")); err == nil && len(r.Jobs) == 1 {
+			for {
+				a, err := n.AwaitClaim(ctx, nil, claimOf("w", 1, "t"))
+				if err != nil {
+					return
+				}
+				if a.Woken {
+					woken.Add(1)
+					a.Result, _, _ = n.Propose(ctx, claimOf("w", 1, "t"))
+				}
+				if len(a.Result.Jobs) == 1 {
 					claimed.Add(1)
 					return
 				}

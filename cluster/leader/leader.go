@@ -96,6 +96,13 @@ type Effects struct {
 	// Rescan wakes claims whose wake-up got lost. A leader term calls it several times a
 	// second. It takes the replica's read lock and, under it, the lock of the claims.
 	Rescan func()
+	// Waiting returns the number of claims that wait for a job.
+	Waiting func() int
+	// TakeWaiting returns the claims that have waited longest for jobs of a type, until they
+	// ask for that many jobs together or have that many bytes. They wait no more: the leader
+	// term puts each into an entry. It is called in a function that Read calls. It takes the
+	// lock of the claims.
+	TakeWaiting func(jobType string, jobs, bytes int) []WaitingClaim
 	// Inbox scans the inbox until ctx ends; nil: there is none. Each leader term runs it in
 	// a goroutine of its own.
 	Inbox func(ctx context.Context)

@@ -87,9 +87,9 @@ func (n *Leader) firstLevel(ctx context.Context) []*fsmpb.Mutation {
 	return []*fsmpb.Mutation{raiseLevel(level)}
 }
 
-// checkLevel refuses mutations that need a higher level than the state has: nodes of
+// CheckLevel refuses mutations that need a higher level than the state has: nodes of
 // an older release could not apply them.
-func (n *base) checkLevel(ms []*fsmpb.Mutation) error {
+func (n *base) CheckLevel(ms []*fsmpb.Mutation) error {
 	for _, m := range ms {
 		needed := fsm.LevelOf(m)
 		if needed <= fsm.BaseLevel {

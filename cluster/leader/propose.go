@@ -31,7 +31,7 @@ func (r *Term) Propose(ctx context.Context, ms []*fsmpb.Mutation) ([]fsm.Result,
 	if err := r.refuses(ms); err != nil {
 		return nil, fsm.LSN{}, err
 	}
-	if err := r.checkLevel(ms); err != nil {
+	if err := r.CheckLevel(ms); err != nil {
 		return nil, fsm.LSN{}, err
 	}
 	c, err := r.proposals.Do(ctx, ms)
@@ -41,17 +41,15 @@ func (r *Term) Propose(ctx context.Context, ms []*fsmpb.Mutation) ([]fsm.Result,
 	return c.results, c.lsn, nil
 }
 
-func (n *base) newProposer(clock *leaderClock) *groupcommit.Batcher[proposal, committed] {
+func (r *Term) newProposer() *groupcommit.Batcher[proposal, committed] {
 	return groupcommit.New(groupcommit.Config[proposal, committed]{
-		Start: func(ctx context.Context, batch []proposal) groupcommit.Wait[committed] {
-			return n.start(ctx, clock, batch)
-		},
+		Start:           r.start,
 		Size:            proposal.size,
 		Urgent:          proposal.isReport,
-		MaxBytes:        n.cfg.MaxEntryBytes,
-		MaxPendingItems: n.cfg.MaxPendingItems,
-		MaxPendingBytes: n.cfg.MaxPendingBytes,
-		MaxInFlight:     n.cfg.MaxInFlight,
+		MaxBytes:        r.cfg.MaxEntryBytes,
+		MaxPendingItems: r.cfg.MaxPendingItems,
+		MaxPendingBytes: r.cfg.MaxPendingBytes,
+		MaxInFlight:     r.cfg.MaxInFlight,
 	})
 }
 
@@ -65,25 +63,29 @@ func (p proposal) size() int {
 
 // start hands one log entry to raft. The function that it returns waits for the
 // results.
-func (n *base) start(ctx context.Context, clock *leaderClock, batch []proposal) groupcommit.Wait[committed] {
-	entry := n.newEntry(clock.now())
-	for _, p := range batch {
-		entry.Mutations = append(entry.Mutations, p...)
-	}
+func (r *Term) start(ctx context.Context, batch []proposal) groupcommit.Wait[committed] {
+	entry := r.newEntry(r.clock.now())
+	at, taken := r.assemble(entry, batch)
 	data, err := fsm.EncodeEntry(entry)
 	if err == nil && len(data) > entryMax {
 		err = ErrTooLarge
 	}
 	if err != nil {
+		putBack(taken)
 		return func() ([]committed, error) { return nil, err }
 	}
-	wait := n.do.Apply(data)
+	wait := r.do.Apply(data)
 	return func() ([]committed, error) {
 		results, lsn, err := wait(ctx)
+		deliver(taken, results, lsn, err)
 		if err != nil {
 			return nil, err
 		}
-		return share(results, lsn, batch), nil
+		shares := make([]committed, len(batch))
+		for i, p := range batch {
+			shares[i] = committed{results: results[at[i] : at[i]+len(p)], lsn: lsn}
+		}
+		return shares, nil
 	}
 }
 
@@ -96,17 +98,6 @@ func (n *base) newEntry(nowMs int64) *fsmpb.Batch {
 		b.FlushedTerm, b.FlushedIndex = kept.Term, kept.Index
 	}
 	return b
-}
-
-// share splits the results of an entry among the callers.
-func share(results []fsm.Result, lsn fsm.LSN, batch []proposal) []committed {
-	shares := make([]committed, len(batch))
-	rest := results
-	for i, p := range batch {
-		shares[i] = committed{results: rest[:len(p)], lsn: lsn}
-		rest = rest[len(p):]
-	}
-	return shares
 }
 
 // proposalError translates an error of the batcher to one of this package.

@@ -73,7 +73,7 @@ func (n *Leader) beginTerm(
 	if err := r.register(ctx, n.firstLevel(ctx)...); err != nil {
 		return nil, err
 	}
-	r.proposals = n.newProposer(r.clock)
+	r.proposals = r.newProposer()
 	r.builder = flush.NewDocumentBuilder(n.cfg.Flush, n.cfg.Bucket, fence.Lineage(), first, n.cfg.Unflushed, n.do.Freeze, r.log)
 	r.flusher = flush.New(n.cfg.Flush, fence, r.builder, flush.Effects{
 		LSN:      func() fsm.LSN { return n.meta().LSN },

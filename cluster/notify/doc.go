@@ -8,17 +8,35 @@
 //
 // # Parts
 //
-//	Ready    claims that wait for an available job; each new job wakes one
+//	Ready    claims that wait for an available job; each new job takes or wakes one
 //	Ended    readers that wait for the end of a job
 //	History  the newest events, in memory, under ids that are the same on all nodes
 //
+// # States of a waiting claim
+//
+//	            Take                     Deliver, with jobs
+//	listed ──────────────▶ taken ─────────────────────────▶ answered
+//	 │  ▲                    │ Deliver, empty; Resume
+//	 │  └────────────────────┘
+//	 │ Applied, Rescan
+//	 ▼
+//	woken: the caller proposes the claim
+//
+// The leader takes a claim before it hands the entry that makes a job available to raft,
+// and the claim is part of that entry. So one commit makes the job available and leases it.
+// Take needs an estimate only: an empty answer sends the claim back to its old place, and a
+// job that no taken claim got wakes another claim when the entry is applied.
+//
+// A taken claim cannot be withdrawn: its entry may be committed. Its caller waits for the
+// answer, or reports that the outcome is unknown.
+//
 // # Locks
 //
-// The node calls Applied, Restored and Rescan while it holds the lock that guards its
-// machine. Each of them takes the lock of its own part inside, and waits for nothing else.
+// The node calls Take, Applied, Restored and Rescan while it holds the lock that guards
+// its machine. Each of them takes the lock of its own part inside, and waits for nothing else.
 // The part never takes the machine's lock while it holds its own.
 //
-// A caller first registers (Ready.Sleep, Ended.Wait), then looks at the state, and then
+// A caller first registers (Ready.Sleep, Ready.Resume, Ended.Wait), then looks at the state, and then
 // waits. A change between the look and the wait is therefore not missed.
 //
 // # Failure stance

@@ -6,11 +6,14 @@ import (
 	"sync/atomic"
 
 	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
 )
 
-// Ready lets claims wait for an available job. Applied wakes as many waiting claims as
-// there are new jobs for them, the one that has waited longest first. Its methods are safe
-// for concurrent use.
+// Ready lets claims wait for an available job. The leader takes waiting claims (Take) and
+// puts them into the entry that makes jobs available, behind the mutation that does. For
+// each job that is still available after an entry, Applied wakes one waiting claim, which
+// its caller then proposes. Both choose the claim that has waited longest. The methods of
+// Ready are safe for concurrent use.
 //
 // A wake-up can get lost. If a claim ends before it has received it, Forget passes it to
 // the next claim. If a claim has received it and takes no job, or one of another type,
@@ -24,12 +27,29 @@ type Ready struct {
 	byType map[string]*list.List // of *Sleeper
 }
 
-// Sleeper is a claim that waits for a job.
+// Sleeper is a claim that waits for a job. It is in the lists of its types until it is
+// woken, taken or forgotten.
 type Sleeper struct {
-	types []string
-	since uint64 // a sleeper with a lower value has waited longer
-	wake  chan Wakeup
-	spots []spot
+	claim  *fsmpb.Mutation // nothing changes it
+	types  []string
+	since  uint64 // a sleeper with a lower value has waited longer
+	wake   chan Wakeup
+	answer chan Answer // of the entry for which the sleeper is taken
+	spots  []spot      // guarded by Ready.mu; none: it is in no list
+	taken  bool        // guarded by Ready.mu; the claim is in an entry, or its answer is not withdrawn yet
+}
+
+// Answer is the outcome of a claim that was taken.
+type Answer struct {
+	Result fsm.Result
+	LSN    fsm.LSN
+	Err    error // of the entry; the other fields are zero then
+}
+
+// Empty reports whether the claim got no job and the machine will not answer it
+// differently later: the claim waits on.
+func (a *Answer) Empty() bool {
+	return a.Err == nil && a.Result.Code == fsm.OK && len(a.Result.Jobs) == 0
 }
 
 // Wakeup is a signal that a job of a type is available. sure is false for a wake-up by a
@@ -52,36 +72,80 @@ func NewReady() *Ready { return &Ready{any: list.New(), byType: make(map[string]
 // Sleeping returns the number of sleepers.
 func (h *Ready) Sleeping() int { return int(h.sleeping.Load()) }
 
-// Sleep adds a sleeper for the types; no types means any type. The caller then looks for a
-// job itself, because one may have come before the call, receives from Woken, and in any
-// case calls Forget in the end.
-func (h *Ready) Sleep(types []string) *Sleeper {
-	s := &Sleeper{types: types, wake: make(chan Wakeup, 1)}
+// Sleep adds a sleeper for a claim. The caller then looks for a job itself, because one
+// may have come before the call, waits for Woken and Answered, and in any case calls Forget
+// in the end. The claim must not be changed any more.
+func (h *Ready) Sleep(claim *fsmpb.Mutation) *Sleeper {
+	s := &Sleeper{
+		claim: claim, types: claim.GetClaim().GetTypes(),
+		wake: make(chan Wakeup, 1), answer: make(chan Answer, 1),
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.sleeping.Add(1)
 	h.slept++
 	s.since = h.slept
-	if len(types) == 0 {
-		s.spots = []spot{{list: h.any, elem: h.any.PushBack(s)}}
-		return s
+	h.putInLocked(s)
+	return s
+}
+
+// putInLocked puts a sleeper into the lists of its types, at its place.
+func (h *Ready) putInLocked(s *Sleeper) {
+	if len(s.types) == 0 {
+		s.spots = []spot{{list: h.any, elem: insert(h.any, s)}}
+		return
 	}
-	for _, t := range types {
+	for _, t := range s.types {
 		l := h.byType[t]
 		if l == nil {
 			l = list.New()
 			h.byType[t] = l
 		}
-		s.spots = append(s.spots, spot{list: l, elem: l.PushBack(s), name: t})
+		s.spots = append(s.spots, spot{list: l, elem: insert(l, s), name: t})
 	}
-	return s
+}
+
+// insert puts a sleeper behind those that have waited longer. A new sleeper is the last
+// one, and one that returns is among the first.
+func insert(l *list.List, s *Sleeper) *list.Element {
+	if last := l.Back(); last == nil || last.Value.(*Sleeper).since < s.since {
+		return l.PushBack(s)
+	}
+	e := l.Front()
+	for e.Value.(*Sleeper).since < s.since {
+		e = e.Next()
+	}
+	return l.InsertBefore(s, e)
 }
 
 // Woken returns the channel on which the sleeper gets at most one wake-up.
 func (s *Sleeper) Woken() <-chan Wakeup { return s.wake }
 
+// Answered returns the channel on which the sleeper gets an answer each time that it was
+// taken.
+func (s *Sleeper) Answered() <-chan Answer { return s.answer }
+
+// Withdraw removes a sleeper from the lists, and reports whether that is possible: a taken
+// sleeper gets an answer first.
+func (h *Ready) Withdraw(s *Sleeper) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.takeOutLocked(s)
+	return !s.taken
+}
+
+// Resume puts a taken sleeper whose answer was empty back at its place. The caller then
+// looks for a job, as after Sleep.
+func (h *Ready) Resume(s *Sleeper) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s.taken = false
+	h.putInLocked(s)
+}
+
 // Forget removes a sleeper. If it was woken and has not received the wake-up, the next
-// sleeper gets it.
+// sleeper gets it. If it is taken, its claim is committed although no caller waits for the
+// answer, as it is if the caller of a proposal leaves.
 func (h *Ready) Forget(s *Sleeper) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -105,6 +169,37 @@ func (h *Ready) takeOutLocked(s *Sleeper) {
 	}
 	s.spots = nil
 }
+
+// Take removes the sleepers that have waited longest for a job of the type, until they ask
+// for that many jobs together. It takes none whose claim is larger than the rest of bytes.
+// The caller puts each claim into an entry, and then calls Deliver once for each.
+func (h *Ready) Take(jobType string, jobs, bytes int) (taken []*Sleeper) {
+	if h.sleeping.Load() == 0 {
+		return nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for jobs > 0 {
+		s := h.longestLocked(jobType)
+		if s == nil {
+			break
+		}
+		if bytes -= s.claim.SizeVT(); bytes < 0 {
+			break
+		}
+		h.takeOutLocked(s)
+		s.taken = true
+		taken = append(taken, s)
+		jobs -= max(int(s.claim.GetClaim().Max), 1)
+	}
+	return taken
+}
+
+// Claim returns the mutation to propose for a taken sleeper.
+func (s *Sleeper) Claim() *fsmpb.Mutation { return s.claim }
+
+// Deliver gives a taken sleeper its answer. It does not block.
+func (s *Sleeper) Deliver(a Answer) { s.answer <- a }
 
 // Applied wakes one sleeper for each job that the entry that m has applied last made
 // available, because the job arrived or because its type may run more jobs. The caller

@@ -96,7 +96,7 @@ func awake(all []*Sleeper) (numbers []int) {
 
 func (b *bench) sleepers(n int, types ...string) (all []*Sleeper) {
 	for range n {
-		s := b.ready.Sleep(types)
+		s := b.ready.Sleep(claimOf("w", 1, types...))
 		all = append(all, s)
 		b.t.Cleanup(func() { b.ready.Forget(s) })
 	}
@@ -140,7 +140,7 @@ func TestTheLongestSleeperWakesWhateverTypesItNames(t *testing.T) {
 func TestAWakeUpIsPassedOn(t *testing.T) {
 	b := newBench(t, 100)
 	hub := b.ready
-	gone := hub.Sleep([]string{"t", "u"})
+	gone := hub.Sleep(claimOf("w", 1, "t", "u"))
 	others := slices.Concat(b.sleepers(1, "u"), b.sleepers(2, "t"))
 	b.enqueue("t", 1)
 	hub.Forget(gone)

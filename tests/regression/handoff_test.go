@@ -1,0 +1,65 @@
+package regression
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"osqueue/client"
+	"osqueue/tests/cluster"
+)
+
+// On three real nodes, a job and the claim that waited for it are one log entry, and each
+// of many waiting claims gets one job.
+func TestWaitingClaimsShareAnEntryWithTheirJobs(t *testing.T) {
+	c := cluster.Start(t, cluster.Options{Nodes: 3})
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	const claims = 8
+	var wg sync.WaitGroup
+	got := make([]client.ClaimedJob, claims)
+	for i := range claims {
+		wg.Go(func() {
+			jobs, err := c.Client.Claim(ctx, client.ClaimOptions{Worker: fmt.Sprint("w", i), Types: []string{"t"}, Wait: patience})
+			if err != nil || len(jobs) != 1 {
+				t.Errorf("claim %d: %d jobs, %v", i, len(jobs), err)
+				return
+			}
+			got[i] = jobs[0]
+		})
+	}
+	time.Sleep(time.Second) // for the claims to arrive; those that are late get their job by an entry of their own
+	before := appliedIndex(t, c)
+	for i := range claims {
+		if _, err := c.Client.Enqueue(ctx, client.NewJob{ID: fmt.Sprint("j", i), Type: "t"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wg.Wait()
+	entries := appliedIndex(t, c) - before
+	t.Logf("%d entries for %d enqueues and as many claims", entries, claims)
+	if entries > claims+claims/2 {
+		t.Errorf("%d entries for %d enqueues and as many claims, want about %d", entries, claims, claims)
+	}
+	held := make(map[string]bool)
+	for _, j := range got {
+		if held[j.ID] {
+			t.Errorf("job %s was claimed twice", j.ID)
+		}
+		held[j.ID] = true
+	}
+}
+
+// appliedIndex returns the index of the newest entry that the leader has applied.
+func appliedIndex(t *testing.T, c *cluster.Cluster) uint64 {
+	t.Helper()
+	for _, n := range c.Nodes {
+		if s, err := n.Status(); err == nil && s.Fence.State == "active" {
+			return s.Applied
+		}
+	}
+	t.Fatal("no node is the active leader")
+	return 0
+}
