@@ -22,6 +22,7 @@ import (
 	"osqueue/cluster/typestats"
 	"osqueue/fsm"
 	"osqueue/internal/groupcommit"
+	"osqueue/internal/machine"
 )
 
 // Node is a member of a cluster. Open starts it. Its methods are safe for concurrent use.
@@ -177,7 +178,7 @@ func (n *Node) openRaft(dog *watchdog) (err error) {
 		return errors.Join(fmt.Errorf("read the raft log: %w", err), n.net.Close(), n.stores.close())
 	}
 	n.out = transport.NewOutbound(n.net, n.cut)
-	in := transport.NewInbound(n.out, n.ctx.Done())
+	in := transport.NewInbound(n.out, n.ctx.Done(), n.inboundConfig())
 	n.raft, err = raft.NewRaft(n.raftConfig(), n.stateMachine(), n.stores.log, n.stores.stable, indexedSnapshots{n.stores.snapshots}, in)
 	if err != nil {
 		return errors.Join(fmt.Errorf("start raft: %w", err), n.net.Close(), n.stores.close())
@@ -201,6 +202,16 @@ func (n *Node) listen() (transport.Transport, error) {
 		return g.net, nil
 	}
 	return transport.Listen(n.cfg.RaftAddr, n.cfg.raftAdvertise(), n.log.Named("raft-net"))
+}
+
+// inboundConfig bounds a snapshot of another node by the memory of this one, which the state
+// must fit into.
+func (n *Node) inboundConfig() transport.InboundConfig {
+	log := transport.NewLogger(n.log.Named("raft-net"))
+	return transport.InboundConfig{
+		SnapshotMax: machine.Memory(),
+		Refused:     func(err error) { log.Warn("refused a request that no node of this cluster sends", "error", err) },
+	}
 }
 
 func (n *Node) raftConfig() *raft.Config {

@@ -1,6 +1,8 @@
 package transport
 
 import (
+	"fmt"
+	"math"
 	"sync/atomic"
 
 	"github.com/hashicorp/raft"
@@ -9,7 +11,8 @@ import (
 // Inbound stands between the transport and raft. It decides which requests of other nodes
 // reach raft, and in which goroutine.
 //
-// Requests for votes pass only if this node may vote (votes.go).
+// Requests for votes pass only if this node may vote (votes.go), and no request passes that
+// a correct node does not send (check.go).
 //
 // Raft has a separate path for heartbeats: its transport hands them to raft in the
 // goroutine of their connection, so that a slow disk does not delay them. There raft may
@@ -30,6 +33,8 @@ type Inbound struct {
 	Transport
 	raft   atomic.Pointer[Follower] // nil until Serve
 	stop   <-chan struct{}
+	refuse func(error)   // logs a refused request
+	most   int64         // size of the largest snapshot that is accepted, in bytes
 	passed chan raft.RPC // from Relay to raft's main goroutine
 	beats  chan raft.RPC // heartbeats that raft has to answer
 	pulse  chan raft.RPC // newest heartbeat that was answered for raft; capacity 1
@@ -43,11 +48,26 @@ type Follower interface {
 	LeaderWithID() (raft.ServerAddress, raft.ServerID)
 }
 
+// InboundConfig configures an Inbound.
+type InboundConfig struct {
+	// SnapshotMax is the size of the largest snapshot that the node accepts, in bytes.
+	// 0 is no bound.
+	SnapshotMax int64
+	// Refused is called with the reason of every request that is refused. It may be nil.
+	Refused func(error)
+}
+
 // NewInbound returns a transport for raft that receives from t. It receives requests
 // while Relay runs, until stop is closed.
-func NewInbound(t Transport, stop <-chan struct{}) *Inbound {
+func NewInbound(t Transport, stop <-chan struct{}, cfg InboundConfig) *Inbound {
+	if cfg.SnapshotMax == 0 {
+		cfg.SnapshotMax = math.MaxInt64
+	}
+	if cfg.Refused == nil {
+		cfg.Refused = func(error) {}
+	}
 	b := &Inbound{
-		Transport: t, stop: stop,
+		Transport: t, stop: stop, refuse: cfg.Refused, most: cfg.SnapshotMax,
 		passed: make(chan raft.RPC), beats: make(chan raft.RPC), pulse: make(chan raft.RPC, 1),
 	}
 	t.SetHeartbeatHandler(b.heartbeat)
@@ -74,7 +94,9 @@ func (b *Inbound) Relay(mayVote func() bool) {
 				rpc.Respond(nil, errNoVote)
 				continue
 			}
-			b.pass(rpc)
+			if b.sound(rpc) {
+				b.pass(rpc)
+			}
 		case rpc := <-b.beats:
 			b.pass(rpc)
 		case rpc := <-b.pulse:
@@ -83,6 +105,20 @@ func (b *Inbound) Relay(mayVote func() bool) {
 			return
 		}
 	}
+}
+
+// sound reports whether raft may see a request. If not, it has answered the request.
+func (b *Inbound) sound(rpc raft.RPC) bool {
+	f := b.raft.Load()
+	if f == nil {
+		return true
+	}
+	if err := checkRequest(rpc, *f, b.most); err != nil {
+		b.refuse(err)
+		rpc.Respond(nil, fmt.Errorf("this node refuses the request: %w", err))
+		return false
+	}
+	return true
 }
 
 func (b *Inbound) pass(rpc raft.RPC) {
@@ -95,6 +131,9 @@ func (b *Inbound) pass(rpc raft.RPC) {
 
 // heartbeat handles one heartbeat, in the goroutine of its connection.
 func (b *Inbound) heartbeat(rpc raft.RPC) {
+	if !b.sound(rpc) {
+		return
+	}
 	answer, ok := b.answer(rpc)
 	if !ok {
 		select {

@@ -45,7 +45,7 @@ func startRaft(t *testing.T) (*raft.Raft, *wire, *raft.InmemStore) {
 	c.HeartbeatTimeout, c.ElectionTimeout, c.LeaderLeaseTimeout = 50*time.Millisecond, 50*time.Millisecond, 25*time.Millisecond
 	addr, mem := raft.NewInmemTransport("a")
 	w, store, stop := &wire{InmemTransport: mem}, raft.NewInmemStore(), make(chan struct{})
-	in := NewInbound(w, stop)
+	in := NewInbound(w, stop, InboundConfig{})
 	r, err := raft.NewRaft(c, nothing{}, store, store, raft.NewInmemSnapshotStore(), in)
 	if err != nil {
 		t.Fatal(err)
@@ -125,7 +125,7 @@ func TestHeartbeatsThatChangeNothingAreAnsweredAtOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, mem := raft.NewInmemTransport("a")
 			w, stop := &wire{InmemTransport: mem}, make(chan struct{})
-			in := NewInbound(w, stop)
+			in := NewInbound(w, stop, InboundConfig{})
 			in.Serve(c.raft)
 			// The test does not read the requests: raft's main goroutine writes to a slow
 			// disk.

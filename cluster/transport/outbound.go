@@ -78,6 +78,9 @@ func (o *Outbound) AppendEntries(
 	if err := o.Transport.AppendEntries(id, to, args, resp); err != nil {
 		return err
 	}
+	if err := checkAnswer(args.Term, resp.Term); err != nil {
+		return err
+	}
 	if resp.Term != args.Term {
 		return nil
 	}
@@ -110,7 +113,10 @@ func (o *Outbound) RequestVote(
 	if err := o.live(); err != nil {
 		return err
 	}
-	return o.Transport.RequestVote(id, to, args, resp)
+	if err := o.Transport.RequestVote(id, to, args, resp); err != nil {
+		return err
+	}
+	return checkAnswer(args.Term, resp.Term)
 }
 
 // RequestPreVote implements raft.WithPreVote.
@@ -120,7 +126,10 @@ func (o *Outbound) RequestPreVote(
 	if err := o.live(); err != nil {
 		return err
 	}
-	return o.Transport.RequestPreVote(id, to, args, resp)
+	if err := o.Transport.RequestPreVote(id, to, args, resp); err != nil {
+		return err
+	}
+	return checkAnswer(args.Term, resp.Term)
 }
 
 // InstallSnapshot implements raft.Transport.
@@ -130,7 +139,10 @@ func (o *Outbound) InstallSnapshot(
 	if err := o.live(); err != nil {
 		return err
 	}
-	return o.Transport.InstallSnapshot(id, to, args, resp, data)
+	if err := o.Transport.InstallSnapshot(id, to, args, resp, data); err != nil {
+		return err
+	}
+	return checkAnswer(args.Term, resp.Term)
 }
 
 // sent records a request of a term. It returns the round for which the answer counts.
