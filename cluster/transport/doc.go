@@ -11,8 +11,10 @@
 //
 // # Parts
 //
-//	Listen    the TCP transport: bounded connections, deadlines that follow the progress
-//	Inbound   between the transport and raft: heartbeats and votes of other nodes
+//	Listen    the TCP transport: bounded connections and requests, deadlines that follow
+//	          the progress
+//	Inbound   between the transport and raft: heartbeats and votes of other nodes, and
+//	          the check of every request (check.go)
 //	Outbound  between raft and the transport: bounded requests, who has answered, and when
 //	Await     waits for a future of raft, also when raft ends
 //	NewLogger raft's log without repetitions
@@ -27,4 +29,9 @@
 // A request that cannot be delivered fails, and raft sends it again. A request that this
 // node must not answer, such as a vote without membership, fails with an error that says
 // why. Nothing here ends the node.
+//
+// The port is open to everybody who can reach it. A request that no correct node sends is
+// refused before raft sees it, and a request that is too large before it is decoded
+// (message.go). A stranger who knows the ids of the nodes can still send correct requests
+// in the name of a node: docs/security.md says what that means.
 package transport

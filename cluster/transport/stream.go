@@ -8,6 +8,8 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
+
+	"osqueue/internal/inflight"
 )
 
 // inboundMax bounds the connections from other nodes. A node needs about four; further
@@ -20,6 +22,7 @@ const inboundMax = 128
 type stream struct {
 	net.Listener
 	advertise streamAddr
+	budget    *inflight.Budget // of the requests of all connections
 
 	mu      sync.Mutex
 	inbound map[*inboundConn]struct{} // nil once closed
@@ -65,7 +68,9 @@ func listenStream(bind, advertise string) (*stream, error) {
 	if advertise == bind {
 		advertise = l.Addr().String() // with the port that the system chose, if it was 0
 	}
-	return &stream{Listener: l, advertise: streamAddr(advertise), inbound: make(map[*inboundConn]struct{})}, nil
+	return &stream{
+		Listener: l, advertise: streamAddr(advertise), budget: inflight.New(inboundBytes), inbound: make(map[*inboundConn]struct{}),
+	}, nil
 }
 
 // Accept implements net.Listener.
@@ -88,7 +93,7 @@ func (s *stream) admit(c net.Conn) *inboundConn {
 	if s.inbound == nil || len(s.inbound) >= inboundMax {
 		return nil
 	}
-	in := &inboundConn{Conn: c, stream: s}
+	in := &inboundConn{Conn: c, stream: s, held: s.budget.Hold()}
 	s.inbound[in] = struct{}{}
 	return in
 }
@@ -104,21 +109,6 @@ func (s *stream) Close() error {
 		_ = in.Conn.Close() // it may be closed already
 	}
 	return err
-}
-
-// inboundConn is an accepted connection. It removes itself from its stream when it is
-// closed.
-type inboundConn struct {
-	net.Conn
-	stream *stream
-}
-
-// Close implements net.Conn.
-func (c *inboundConn) Close() error {
-	c.stream.mu.Lock()
-	delete(c.stream.inbound, c)
-	c.stream.mu.Unlock()
-	return c.Conn.Close()
 }
 
 // Addr implements net.Listener with the address that the others dial.

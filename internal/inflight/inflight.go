@@ -60,6 +60,9 @@ func (h *Hold) Take(n int) error {
 	return nil
 }
 
+// Taken returns how many bytes the hold has taken.
+func (h *Hold) Taken() int64 { return h.taken }
+
 // Force takes n bytes more, even if the budget does not have them: for an answer that
 // must be sent.
 func (h *Hold) Force(n int) {

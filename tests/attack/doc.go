@@ -1,0 +1,15 @@
+// Package attack replays attacks on real nodes.
+//
+// Each attack is one row of a table: what a stranger who can reach a port sends, and how the
+// node must answer. While an attack runs, a bystander uses the cluster. An attack has failed
+// if the node answers as expected, every process is alive, the bystander is served, no
+// election took place, and the memory of the node stays within a bound.
+//
+//	raft_test.go      the raft port: forged requests, floods of bytes, slow requests
+//	join_test.go      forged requests to join the cluster
+//	http_test.go      malformed HTTP over every route of the OpenAPI document
+//	browser_test.go   web pages: foreign origins, DNS rebinding
+//	flood_test.go     answers that are not read, many streams and connections
+//
+// docs/security.md says which finding each test belongs to.
+package attack

@@ -1,0 +1,15 @@
+package attack
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"osqueue/storage/storagetest"
+)
+
+// TestMain ignores a goroutine that a library of the GCS client starts on import.
+func TestMain(m *testing.M) {
+	storagetest.SetS3Credentials()
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
+}
