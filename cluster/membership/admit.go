@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"osqueue/internal/sleep"
@@ -89,25 +88,37 @@ func (n *Members) removePredecessors(ctx context.Context, c raft.Configuration, 
 	return nil
 }
 
-// expected returns an error if the operator has not named the new node in --peers and the
-// cluster does not have a server of that name, or if the node does not answer at its HTTP
-// address with the same server id.
+// expected returns an error unless the operator has named the new node in the leader's
+// --peers, and the node that answers at that address is the new one, with the raft address
+// of the request. The leader sends nothing to the addresses of the request: anybody may
+// send one.
 func (n *Members) expected(ctx context.Context, c raft.Configuration, who Identity) error {
-	known := n.peers.HTTP(who.Name) != "" || slices.ContainsFunc(c.Servers, func(s raft.Server) bool {
-		return NodeName(s.ID) == who.Name
-	})
-	if !known {
+	address := n.peers.HTTP(who.Name)
+	if address == "" {
 		return fmt.Errorf("node %s is not in the leader's --peers: check its --name; to add a node, "+
 			"first restart the nodes of the cluster with it in their --peers, one by one", who.Name)
 	}
-	id, err := n.peers.Ask(ctx, who.HTTPAddress)
+	id, err := n.peers.Ask(ctx, address)
 	if err != nil {
-		return fmt.Errorf("node %s does not answer at its HTTP address: %w", who.Name, err)
+		return fmt.Errorf("node %s does not answer at %s, its address in the leader's --peers; to move it, "+
+			"first restart the nodes of the cluster with its new address in their --peers, one by one: %w", who.Name, address, err)
 	}
-	if id.ServerID != who.ServerID {
-		return fmt.Errorf("%s is the HTTP address of %s, not of %s: check --http-advertise", who.HTTPAddress, id.ServerID, who.ServerID)
+	for _, s := range c.Servers {
+		if id.ServerID == string(s.ID) && id.ServerID != who.ServerID {
+			return runningError(s)
+		}
+	}
+	if id.ServerID != who.ServerID || id.RaftAddress != who.RaftAddress {
+		return fmt.Errorf("%s, the address of node %s in the leader's --peers, is that of %s with the raft address %s, not of %s with %s: "+
+			"check --http-advertise and --raft-advertise", address, who.Name, id.ServerID, id.RaftAddress, who.ServerID, who.RaftAddress)
 	}
 	return nil
+}
+
+// runningError refuses a node because a server of its name runs.
+func runningError(s raft.Server) error {
+	return fmt.Errorf("node %s is running as %s at %s: stop it for good before another node takes its name, "+
+		"or give the new one a name and address of its own", NodeName(s.ID), s.ID, s.Address)
 }
 
 // isGone returns nil if s, a server that has the new node's name or raft address, is
@@ -117,8 +128,7 @@ func (n *Members) expected(ctx context.Context, c raft.Configuration, who Identi
 // isGone returns an error if it cannot be known whether s still runs.
 func (n *Members) isGone(ctx context.Context, s raft.Server, who Identity) error {
 	name := NodeName(s.ID)
-	running := fmt.Errorf("node %s is running as %s at %s: stop it for good before another node takes its name, "+
-		"or give the new one a name and address of its own", name, s.ID, s.Address)
+	running := runningError(s)
 	sameAddress := string(s.Address) == who.RaftAddress
 	address := n.peers.HTTP(name)
 	switch {

@@ -20,7 +20,8 @@
 //	  └──(the others have a cluster)──▶ joining ───▲
 //
 // A joining node asks the leader. The leader checks that the operator has named the node,
-// that it answers at its address, and that the server it replaces is gone. Then it adds the
+// that it answers at its address in --peers with the identity of the request, and that the
+// server it replaces is gone. It sends nothing to addresses of the request. Then it adds the
 // node without a vote, waits until the node has the log, and gives it a vote. Each step may
 // be repeated.
 //

@@ -18,7 +18,7 @@ func total() int64 {
 	if err := unix.Sysinfo(&info); err != nil {
 		return 0
 	}
-	return int64(info.Totalram) * int64(info.Unit) //nolint:unconvert // the types differ by platform
+	return int64(info.Totalram) * int64(info.Unit)
 }
 
 // groupLimit returns the limit of the control group, or 0 if it has none.
