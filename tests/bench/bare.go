@@ -17,6 +17,8 @@ import (
 	"go.etcd.io/bbolt"
 
 	node "osqueue/cluster"
+
+	"osqueue/tests/measure"
 )
 
 // bareFollower is the argument by which this program runs as one of the two followers of the
@@ -71,9 +73,9 @@ func (b *bench) measureBare(r *raft.Raft) error {
 	if err != nil {
 		return err
 	}
-	b.bareP50 = took.at(50)
-	b.report.add(figure{Section: "bare", Name: "one raft commit, p50", Value: ms(b.bareP50), Unit: "ms"})
-	b.report.add(figure{Section: "bare", Name: "one raft commit, p99", Value: ms(took.at(99)), Unit: "ms"})
+	b.bareP50 = took.At(50)
+	b.report.add(figure{Section: "bare", Name: "one raft commit, p50", Value: measure.Milliseconds(b.bareP50), Unit: "ms"})
+	b.report.add(figure{Section: "bare", Name: "one raft commit, p99", Value: measure.Milliseconds(took.At(99)), Unit: "ms"})
 	if b.bareRate, _, err = applyFor(r, entry, bareCallers, b.duration); err != nil {
 		return err
 	}
@@ -88,13 +90,13 @@ func (b *bench) measureBare(r *raft.Raft) error {
 }
 
 // applyFor lets callers commit entries for a duration.
-func applyFor(r *raft.Raft, entry []byte, callers int, d time.Duration) (perSecond float64, took samples, err error) {
+func applyFor(r *raft.Raft, entry []byte, callers int, d time.Duration) (perSecond float64, took measure.Samples, err error) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	begin := time.Now()
 	for range callers {
 		wg.Go(func() {
-			var own samples
+			var own measure.Samples
 			var failed error
 			for now := time.Now(); now.Sub(begin) < d && failed == nil; {
 				failed = r.Apply(entry, requestTimeout).Error()

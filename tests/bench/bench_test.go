@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -56,24 +55,6 @@ func TestEverySectionRuns(t *testing.T) {
 	}
 }
 
-func TestPercentiles(t *testing.T) {
-	s := make(samples, 0, 100)
-	for i := 100; i > 0; i-- {
-		s = append(s, time.Duration(i))
-	}
-	for p, want := range map[float64]time.Duration{0: 1, 50: 50, 99: 99, 100: 100} {
-		if got := s.at(p); got != want {
-			t.Errorf("percentile %v: %d, want %d", p, got, want)
-		}
-	}
-	if got := (samples{7}).at(99); got != 7 {
-		t.Errorf("of one: %d", got)
-	}
-	if got := (samples{}).at(50); got != 0 {
-		t.Errorf("of none: %d", got)
-	}
-}
-
 func TestVerdicts(t *testing.T) {
 	low := figure{Value: 9, Unit: "x"}
 	if f := low.atLeast(10); *f.Met {
@@ -117,27 +98,6 @@ func TestQuickYieldsToWhatIsGiven(t *testing.T) {
 	if o.kills != 7 || o.duration != time.Second || o.deep != 20_000 {
 		t.Errorf("%+v", o)
 	}
-}
-
-func TestProcessorTime(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("needs /proc")
-	}
-	before, err := processorTime(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
-	const work = 100 * time.Millisecond
-	for begin := time.Now(); time.Since(begin) < 50*work; {
-		now, err := processorTime(os.Getpid())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if now-before >= work {
-			return
-		}
-	}
-	t.Errorf("less than %v used while it was busy for %v", work, 50*work)
 }
 
 func TestBadArguments(t *testing.T) {

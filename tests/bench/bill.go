@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +11,7 @@ import (
 
 	money "osqueue/storage/cost"
 	"osqueue/tests/cluster"
+	"osqueue/tests/measure"
 )
 
 // billed is a load whose requests to the bucket are counted. Jobs go from enqueue over
@@ -92,15 +92,14 @@ func (b *bench) reportBill(l *billed, used money.Counts, span time.Duration) {
 
 // billOf returns the bucket usage of all nodes of a cluster, and its time span.
 func (b *bench) billOf(l *billed) (used money.Counts, span time.Duration, err error) {
-	dir, err := os.MkdirTemp("", "osqueue-bill-")
+	p, err := measure.NewPlace("osqueue-bill-")
 	if err != nil {
 		return used, 0, err
 	}
-	p := &place{dir: dir}
-	defer p.leave()
-	forget := onInterrupt(p.leave)
+	defer p.Leave()
+	forget := measure.OnInterrupt("bench", p.Leave)
 	defer forget()
-	err = p.guarded(func() error {
+	err = p.Guarded(func() error {
 		c := cluster.Start(p, cluster.Options{Bucket: b.bucket, Flags: slices.Concat(s3Flags, l.flags, b.serve)})
 		br := &brokers{Cluster: c, leader: c.WaitLeader()}
 		end := make(chan struct{})
@@ -109,7 +108,7 @@ func (b *bench) billOf(l *billed) (used money.Counts, span time.Duration, err er
 		used, span, err = br.countBucket(b.span, done)
 		close(end)
 		if err != nil {
-			p.failure = err.Error()
+			p.Failure = err.Error()
 			return err
 		}
 		return <-done

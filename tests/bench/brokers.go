@@ -1,10 +1,10 @@
 package main
 
 import (
-	"os"
 	"slices"
 
 	"osqueue/tests/cluster"
+	"osqueue/tests/measure"
 )
 
 // brokers is the cluster of a section.
@@ -13,15 +13,15 @@ type brokers struct {
 	leader *cluster.Node // when the section began
 }
 
-// withBrokers runs measure on a fresh cluster of three, and ends it. It profiles
+// withBrokers calls run with a fresh cluster of three, and ends it. It profiles
 // the brokers from the beginning.
-func (b *bench) withBrokers(section string, measure func(*brokers) error) error {
+func (b *bench) withBrokers(section string, run func(*brokers) error) error {
 	return b.withCluster(func(br *brokers) error {
 		endProfiles, err := b.startProfiles(section, br)
 		if err != nil {
 			return err
 		}
-		err = measure(br)
+		err = run(br)
 		endProfiles()
 		return err
 	})
@@ -29,25 +29,24 @@ func (b *bench) withBrokers(section string, measure func(*brokers) error) error 
 
 // withCluster is withBrokers for sections that start their profiles themselves, because they
 // have to prepare the queue first.
-func (b *bench) withCluster(measure func(*brokers) error) error {
-	dir, err := os.MkdirTemp("", "osqueue-bench-")
+func (b *bench) withCluster(run func(*brokers) error) error {
+	p, err := measure.NewPlace("osqueue-bench-")
 	if err != nil {
 		return err
 	}
-	p := &place{dir: dir}
-	defer p.leave()
-	forget := onInterrupt(p.leave)
+	defer p.Leave()
+	forget := measure.OnInterrupt("bench", p.Leave)
 	defer forget()
-	return p.guarded(func() error {
+	return p.Guarded(func() error {
 		flags := b.serve
 		if b.profile != "" {
 			flags = append(slices.Clip(flags), "--pprof-addr", "127.0.0.1:0")
 		}
 		c := cluster.Start(p, cluster.Options{Bucket: b.bucket, Flags: flags})
 		br := &brokers{Cluster: c, leader: c.WaitLeader()}
-		err := measure(br)
+		err := run(br)
 		if err != nil {
-			p.failure = err.Error() // the harness then prints the logs of the brokers
+			p.Failure = err.Error() // the harness then prints the logs of the brokers
 		}
 		return err
 	})

@@ -3,11 +3,10 @@ package main
 import (
 	"fmt"
 	"os"
-	"strconv"
-	"strings"
 	"time"
 
 	"osqueue/tests/cluster"
+	"osqueue/tests/measure"
 )
 
 // cost is the resource usage of a measurement. It distinguishes a slow cluster from one without
@@ -57,7 +56,7 @@ type meters struct {
 func readMeters(c *cluster.Cluster, leader *cluster.Node) *meters {
 	m := &meters{at: time.Now()}
 	for _, n := range c.Nodes {
-		used, err := processorTime(n.Pid())
+		used, err := measure.ProcessorTime(n.Pid())
 		if err != nil {
 			return nil
 		}
@@ -68,7 +67,7 @@ func readMeters(c *cluster.Cluster, leader *cluster.Node) *meters {
 		}
 	}
 	var err error
-	if m.own, err = processorTime(os.Getpid()); err != nil {
+	if m.own, err = measure.ProcessorTime(os.Getpid()); err != nil {
 		return nil
 	}
 	status, err := leader.Status()
@@ -77,27 +76,4 @@ func readMeters(c *cluster.Cluster, leader *cluster.Node) *meters {
 	}
 	m.entries = status.CommitIndex
 	return m
-}
-
-// tick is the unit of /proc/PID/stat, which is the same on every Linux that Go supports.
-const tick = 10 * time.Millisecond
-
-// processorTime returns the processor time that a process has used.
-func processorTime(pid int) (time.Duration, error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, err
-	}
-	// The name, in parentheses, may have any characters; utime and stime are the 12th and 13th
-	// field after it.
-	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-	if len(fields) < 13 {
-		return 0, fmt.Errorf("process %d: what is its stat?", pid)
-	}
-	user, err := strconv.ParseInt(fields[11], 10, 64)
-	if err != nil {
-		return 0, err
-	}
-	system, err := strconv.ParseInt(fields[12], 10, 64)
-	return time.Duration(user+system) * tick, err
 }

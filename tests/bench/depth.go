@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"osqueue/tests/measure"
 )
 
 // The size of the shallow queue, and the way to fill the deep one.
@@ -37,7 +39,7 @@ func (b *bench) depth() error {
 
 // latencies are the latencies of one client at one depth.
 type latencies struct {
-	enqueue, claim samples
+	enqueue, claim measure.Samples
 	fill           float64 // jobs a second, while the queue was filled
 }
 
@@ -53,7 +55,7 @@ func (b *bench) atDepth(br *brokers, depth, add int) (*latencies, error) {
 	l.fill = float64(add) / time.Since(begin).Seconds()
 	enqueue := enqueueOne(host)
 	claim := post(host, "/v1/jobs/claim", []byte(`{"workerId":"bench"}`))
-	_, _, err := measure(host, 1, b.duration, func(c *conn) (int, error) {
+	_, _, err := repeatFor(host, 1, b.duration, func(c *conn) (int, error) {
 		t0 := time.Now()
 		if _, err := enqueue(c); err != nil {
 			return 0, err
@@ -71,13 +73,13 @@ func (b *bench) atDepth(br *brokers, depth, add int) (*latencies, error) {
 func (b *bench) addDepth(jobs int, l, before *latencies) {
 	for _, of := range []struct {
 		name       string
-		now, first samples
+		now, first measure.Samples
 	}{{"enqueue", l.enqueue, before.enqueue}, {"claim", l.claim, before.claim}} {
 		for _, p := range []float64{50, 99} {
-			now := of.now.at(p)
-			f := figure{Section: "depth", Name: fmt.Sprintf("%s at %d jobs, p%g", of.name, jobs, p), Value: ms(now), Unit: "ms"}
+			now := of.now.At(p)
+			f := figure{Section: "depth", Name: fmt.Sprintf("%s at %d jobs, p%g", of.name, jobs, p), Value: measure.Milliseconds(now), Unit: "ms"}
 			if l != before {
-				ratio := float64(now) / float64(of.first.at(p))
+				ratio := float64(now) / float64(of.first.At(p))
 				f.Beside = times(ratio) + " shallow"
 				if p == 50 {
 					f = f.atMost(2, "× shallow", ratio)

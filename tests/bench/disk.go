@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"osqueue/tests/measure"
 )
 
 // diskShare is the part of a measurement's length in which the disk is measured.
@@ -26,12 +28,12 @@ func (b *bench) disk() error {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	b.report.add(figure{Section: "disk", Name: "append 4 KiB and fsync, p50", Value: ms(took.at(50)), Unit: "ms"})
-	b.report.add(figure{Section: "disk", Name: "append 4 KiB and fsync, p99", Value: ms(took.at(99)), Unit: "ms"})
+	b.report.add(figure{Section: "disk", Name: "append 4 KiB and fsync, p50", Value: measure.Milliseconds(took.At(50)), Unit: "ms"})
+	b.report.add(figure{Section: "disk", Name: "append 4 KiB and fsync, p99", Value: measure.Milliseconds(took.At(99)), Unit: "ms"})
 	return nil
 }
 
-func appendFor(f *os.File, d time.Duration) (took samples, err error) {
+func appendFor(f *os.File, d time.Duration) (took measure.Samples, err error) {
 	block := make([]byte, 4096)
 	for begin := time.Now(); time.Since(begin) < d; {
 		start := time.Now()

@@ -1,6 +1,10 @@
 package main
 
-import "strings"
+import (
+	"strings"
+
+	"osqueue/tests/measure"
+)
 
 const (
 	oneJob        = `{"type":"bench","payload":{"n":1}}`
@@ -37,15 +41,15 @@ func (b *bench) sequential() error {
 		if err != nil {
 			return err
 		}
-		p50 := l.took.at(50)
-		f := figure{Section: "sequential", Name: "one enqueue, p50", Value: ms(p50), Unit: "ms", Cost: l.cost}
+		p50 := l.took.At(50)
+		f := figure{Section: "sequential", Name: "one enqueue, p50", Value: measure.Milliseconds(p50), Unit: "ms", Cost: l.cost}
 		if b.bareP50 > 0 {
 			ratio := float64(p50) / float64(b.bareP50)
 			f.Beside = times(ratio) + " the bare commit"
 			f = f.atMost(3, "× bare", ratio)
 		}
 		b.report.add(f)
-		b.report.add(figure{Section: "sequential", Name: "one enqueue, p99", Value: ms(l.took.at(99)), Unit: "ms"})
+		b.report.add(figure{Section: "sequential", Name: "one enqueue, p99", Value: measure.Milliseconds(l.took.At(99)), Unit: "ms"})
 		return nil
 	})
 }
@@ -60,8 +64,8 @@ func (b *bench) single() error {
 			Section: "single", Name: "64 clients, one job a call", Value: l.rate, Unit: "jobs/s",
 			Beside: besideBare(l.rate, b.bareRate), Cost: l.cost,
 		}.atLeast(10_000))
-		b.report.add(figure{Section: "single", Name: "64 clients, one enqueue, p50", Value: ms(l.took.at(50)), Unit: "ms"})
-		b.report.add(figure{Section: "single", Name: "64 clients, one enqueue, p99", Value: ms(l.took.at(99)), Unit: "ms"})
+		b.report.add(figure{Section: "single", Name: "64 clients, one enqueue, p50", Value: measure.Milliseconds(l.took.At(50)), Unit: "ms"})
+		b.report.add(figure{Section: "single", Name: "64 clients, one enqueue, p99", Value: measure.Milliseconds(l.took.At(99)), Unit: "ms"})
 		return nil
 	})
 }
@@ -76,8 +80,8 @@ func (b *bench) batch() error {
 			Section: "batch", Name: "4 clients, 100 jobs a call", Value: l.rate, Unit: "jobs/s",
 			Beside: besideBare(l.rate, b.bareBatchRate), Cost: l.cost,
 		}.atLeast(150_000))
-		b.report.add(figure{Section: "batch", Name: "one call, p50", Value: ms(l.took.at(50)), Unit: "ms"})
-		b.report.add(figure{Section: "batch", Name: "one call, p99", Value: ms(l.took.at(99)), Unit: "ms"})
+		b.report.add(figure{Section: "batch", Name: "one call, p50", Value: measure.Milliseconds(l.took.At(50)), Unit: "ms"})
+		b.report.add(figure{Section: "batch", Name: "one call, p99", Value: measure.Milliseconds(l.took.At(99)), Unit: "ms"})
 		return nil
 	})
 }

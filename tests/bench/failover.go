@@ -5,13 +5,14 @@ import (
 	"time"
 
 	"osqueue/tests/cluster"
+	"osqueue/tests/measure"
 )
 
 // failover kills the leader repeatedly. Each time it measures the time until one of the other
 // nodes has committed a job. -kills is the number of repetitions; the distribution is printed.
 func (b *bench) failover() error {
 	return b.withBrokers("failover", func(br *brokers) error {
-		var took samples
+		var took measure.Samples
 		for range b.kills {
 			d, err := killOnce(br.Cluster)
 			if err != nil {
@@ -20,13 +21,13 @@ func (b *bench) failover() error {
 			took = append(took, d)
 		}
 		name := fmt.Sprintf("SIGKILL to next commit, %d kills, ", len(took))
-		b.report.add(figure{Section: "failover", Name: name + "min", Value: ms(took.at(0)), Unit: "ms"})
-		median := figure{Section: "failover", Name: name + "median", Value: ms(took.at(50)), Unit: "ms"}
+		b.report.add(figure{Section: "failover", Name: name + "min", Value: measure.Milliseconds(took.At(0)), Unit: "ms"})
+		median := figure{Section: "failover", Name: name + "median", Value: measure.Milliseconds(took.At(50)), Unit: "ms"}
 		b.report.add(median.atMost(1200, "ms", median.Value))
 		for _, p := range []float64{10, 25, 75, 90, 95} {
-			b.report.add(figure{Section: "failover", Name: fmt.Sprintf("%sp%g", name, p), Value: ms(took.at(p)), Unit: "ms"})
+			b.report.add(figure{Section: "failover", Name: fmt.Sprintf("%sp%g", name, p), Value: measure.Milliseconds(took.At(p)), Unit: "ms"})
 		}
-		longest := figure{Section: "failover", Name: name + "max", Value: ms(took.at(100)), Unit: "ms"}
+		longest := figure{Section: "failover", Name: name + "max", Value: measure.Milliseconds(took.At(100)), Unit: "ms"}
 		b.report.add(longest.atMost(2500, "ms", longest.Value))
 		return nil
 	})

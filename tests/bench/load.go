@@ -3,6 +3,8 @@ package main
 import (
 	"sync"
 	"time"
+
+	"osqueue/tests/measure"
 )
 
 // step is the operation that a client repeats. It returns the number of jobs.
@@ -10,9 +12,9 @@ type step func(c *conn) (jobs int, err error)
 
 // load is the work that the clients completed.
 type load struct {
-	rate float64 // jobs a second
-	took samples // by the steps
-	cost *cost   // nil if it is not known
+	rate float64         // jobs a second
+	took measure.Samples // by the steps
+	cost *cost           // nil if it is not known
 }
 
 // load lets clients repeat a step against the leader for a duration.
@@ -20,14 +22,14 @@ func (br *brokers) load(clients int, d time.Duration, s step) (*load, error) {
 	l := new(load)
 	var err error
 	l.cost, err = costOf(br.Cluster, br.leader, func() (err error) {
-		l.rate, l.took, err = measure(br.leader.HTTP, clients, d, s)
+		l.rate, l.took, err = repeatFor(br.leader.HTTP, clients, d, s)
 		return err
 	})
 	return l, err
 }
 
-// measure lets clients repeat a step for a duration, each on a connection of its own.
-func measure(host string, clients int, d time.Duration, s step) (perSecond float64, took samples, err error) {
+// repeatFor lets clients repeat a step for a duration, each on a connection of its own.
+func repeatFor(host string, clients int, d time.Duration, s step) (perSecond float64, took measure.Samples, err error) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	jobs := 0
@@ -51,7 +53,7 @@ func measure(host string, clients int, d time.Duration, s step) (perSecond float
 
 // repeat repeats a step until end, and runs it at least once: on a busy machine the connection
 // alone may take all the time.
-func repeat(host string, end time.Time, s step) (took samples, jobs int, err error) {
+func repeat(host string, end time.Time, s step) (took measure.Samples, jobs int, err error) {
 	c, err := dial(host)
 	if err != nil {
 		return nil, 0, err

@@ -4,9 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math"
-	"slices"
-	"time"
+
+	"osqueue/tests/measure"
 )
 
 // figure is one line of the report.
@@ -30,14 +29,14 @@ type report struct {
 
 // results are the contents of a report.
 type results struct {
-	Machine machine  `json:"machine"`
-	Figures []figure `json:"figures"`
+	Machine measure.Machine `json:"machine"`
+	Figures []figure        `json:"figures"`
 	// Repeated are sections whose leader lost its office: once for each time.
 	Repeated []string `json:"repeated,omitempty"`
 }
 
 func newReport(out io.Writer, asJSON bool) *report {
-	return &report{out: out, json: asJSON, results: results{Machine: thisMachine()}}
+	return &report{out: out, json: asJSON, results: results{Machine: measure.ThisMachine()}}
 }
 
 func (r *report) add(f figure) {
@@ -113,18 +112,4 @@ func (f figure) atLeast(aim float64) figure {
 	met := f.Value >= aim
 	f.Aim, f.Met = fmt.Sprintf("≥ %g %s", aim, f.Unit), &met
 	return f
-}
-
-func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
-
-// samples are durations of the same thing.
-type samples []time.Duration
-
-// at returns the p-th percentile, by nearest rank. It sorts.
-func (s samples) at(p float64) time.Duration {
-	if len(s) == 0 {
-		return 0
-	}
-	slices.Sort(s)
-	return s[max(0, int(math.Ceil(p/100*float64(len(s))))-1)]
 }

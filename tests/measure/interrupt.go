@@ -1,4 +1,4 @@
-package main
+package measure
 
 import (
 	"fmt"
@@ -7,9 +7,9 @@ import (
 	"syscall"
 )
 
-// onInterrupt makes SIGINT and SIGTERM run undo and end the program, until forget is called,
-// because brokers must not outlive the benchmark.
-func onInterrupt(undo func()) (forget func()) {
+// OnInterrupt makes SIGINT and SIGTERM run undo and end the program, until forget is called:
+// servers must not outlive the program that started them.
+func OnInterrupt(program string, undo func()) (forget func()) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	over := make(chan struct{})
@@ -17,7 +17,7 @@ func onInterrupt(undo func()) (forget func()) {
 		select {
 		case s := <-signals:
 			undo()
-			fmt.Fprintln(os.Stderr, "bench:", s)
+			fmt.Fprintln(os.Stderr, program+":", s)
 			os.Exit(1)
 		case <-over:
 		}

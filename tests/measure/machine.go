@@ -1,4 +1,4 @@
-package main
+package measure
 
 import (
 	"fmt"
@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// machine describes the conditions, other than the program, on which the figures depend.
-type machine struct {
+// Machine describes the conditions, other than the program, on which the figures depend.
+type Machine struct {
 	CPUs int    `json:"cpus"`
 	OS   string `json:"os"`
 	// Load is the load average at the start of the run, over 1, 5 and 15 minutes. If it is
@@ -17,8 +17,9 @@ type machine struct {
 	Load string `json:"load,omitempty"`
 }
 
-func thisMachine() machine {
-	m := machine{CPUs: runtime.NumCPU(), OS: runtime.GOOS + "/" + runtime.GOARCH}
+// ThisMachine describes this machine at this time.
+func ThisMachine() Machine {
+	m := Machine{CPUs: runtime.NumCPU(), OS: runtime.GOOS + "/" + runtime.GOARCH}
 	if data, err := os.ReadFile("/proc/loadavg"); err == nil {
 		if f := strings.Fields(string(data)); len(f) > 3 {
 			m.Load = strings.Join(f[:3], " ")
@@ -28,7 +29,7 @@ func thisMachine() machine {
 }
 
 // String formats the description on one line.
-func (m machine) String() string {
+func (m Machine) String() string {
 	s := fmt.Sprintf("%d CPUs, %s", m.CPUs, m.OS)
 	if m.Load != "" {
 		s += ", load before " + m.Load

@@ -1,0 +1,140 @@
+package measure
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestPercentiles(t *testing.T) {
+	s := make(Samples, 0, 100)
+	for i := 100; i > 0; i-- {
+		s = append(s, time.Duration(i))
+	}
+	for p, want := range map[float64]time.Duration{0: 1, 50: 50, 99: 99, 100: 100} {
+		if got := s.At(p); got != want {
+			t.Errorf("percentile %v: %d, want %d", p, got, want)
+		}
+	}
+	if got := (Samples{7}).At(99); got != 7 {
+		t.Errorf("of one: %d", got)
+	}
+	if got := (Samples{}).At(50); got != 0 {
+		t.Errorf("of none: %d", got)
+	}
+}
+
+func TestProcessorTime(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("needs /proc")
+	}
+	before, err := ProcessorTime(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const work = 100 * time.Millisecond
+	for begin := time.Now(); time.Since(begin) < 50*work; {
+		now, err := ProcessorTime(os.Getpid())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if now-before >= work {
+			return
+		}
+	}
+	t.Errorf("less than %v used while it was busy for %v", work, 50*work)
+}
+
+// The family of a process has its children, and their memory and time count.
+func TestFamily(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("needs /proc")
+	}
+	child := exec.Command("sleep", "60")
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = child.Process.Kill()
+		_ = child.Wait()
+	})
+	if all := Family(os.Getpid()); !slices.Contains(all, child.Process.Pid) || !slices.Contains(all, os.Getpid()) {
+		t.Errorf("Family(%d) = %v, want it to contain %d", os.Getpid(), all, child.Process.Pid)
+	}
+	own, err := pss(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := PSS(os.Getpid())
+	if err != nil || own < 1<<20 {
+		t.Fatalf("PSS of the process is %d, of the family %d, %v", own, all, err)
+	}
+	if used, err := FamilyTime(os.Getpid()); err != nil || used < 0 {
+		t.Errorf("FamilyTime = %v, %v", used, err)
+	}
+	if _, err := FamilyTime(-1); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("FamilyTime of no process = %v", err)
+	}
+}
+
+func TestOthers(t *testing.T) {
+	begin := Busy{at: time.Now(), used: time.Hour}
+	cores := time.Duration(runtime.NumCPU())
+	end := Busy{at: begin.at.Add(10 * time.Second), used: time.Hour + 5*time.Second*cores}
+	for own, want := range map[time.Duration]float64{
+		0:                        0.5,
+		time.Second * cores:      0.4,
+		time.Second * 50 * cores: 0, // clocks of different precision
+	} {
+		if got := begin.Others(end, own); got < want-0.001 || got > want+0.001 {
+			t.Errorf("others with %v of our own = %v, want %v", own, got, want)
+		}
+	}
+	if got := begin.Others(begin, 0); got != 0 {
+		t.Errorf("others within no time = %v", got)
+	}
+}
+
+// AwaitQuiet returns at the limit on a machine that is never quiet.
+func TestAwaitQuietIsBounded(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("needs /proc")
+	}
+	began := time.Now()
+	if _, err := AwaitQuiet(t.Context(), -1, time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); took > 30*time.Second {
+		t.Errorf("it waited %v", took)
+	}
+}
+
+// A place runs its cleanup in reverse, once, and turns Fatal into an error.
+func TestPlace(t *testing.T) {
+	p, err := NewPlace("osqueue-measure-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var order []int
+	p.Cleanup(func() { order = append(order, 1) })
+	p.Cleanup(func() { order = append(order, 2) })
+	if err := p.Guarded(func() error { p.Fatalf("no %s", "leader"); return nil }); err == nil || err.Error() != "no leader" || !p.Failed() {
+		t.Errorf("Guarded = %v, failed %v", err, p.Failed())
+	}
+	p.Leave()
+	p.Leave()
+	if !slices.Equal(order, []int{2, 1}) {
+		t.Errorf("cleanup ran in the order %v", order)
+	}
+	if _, err := os.Stat(p.TempDir()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the directory is still there: %v", err)
+	}
+}
