@@ -26,6 +26,8 @@ BENCH ?= go run -buildvcs=false ./tests/bench
 STORES ?= gofakes3 versitygw gcs file
 SOAK ?= 10m
 SIM ?= 10h
+# tests/peers is a module of its own, so that the clients of other queues are in no other build list.
+PEERS := GOWORK=off GOFLAGS=-mod=mod OSQUEUE_BIN=$(CURDIR)/bin/osqueue PEERS_NATS_SERVER=$(CURDIR)/bin/peers/nats-server
 DEMO ?= go run -buildvcs=false ./tests/e2e/demo
 
 # Compose is a plugin of docker here and a program of its own there.
@@ -173,6 +175,18 @@ versitygw-if-possible:
 .PHONY: bench
 bench: build ## Measure three processes on loopback, beside the bare raft commit
 	OSQUEUE_BIN=bin/osqueue $(BENCH) $(BENCH_FLAGS)
+
+.PHONY: peers
+peers: ## Install the other queues of bench-peers, as far as possible
+	@internal/tools/peers.sh $(CURDIR)/bin/peers
+
+.PHONY: bench-peers
+bench-peers: build peers ## Measure NATS, Redis, beanstalkd and PostgreSQL beside osqueue, in 20 minutes
+	@cd tests/peers && $(PEERS) go run -buildvcs=false . $(BENCH_FLAGS)
+
+.PHONY: bench-peers-check
+bench-peers-check: build ## Run each cell of bench-peers for a moment, with the queues that are installed
+	@cd tests/peers && $(PEERS) go vet . && $(PEERS) go test -count=1 -timeout 4m .
 
 .PHONY: soak
 soak: build ## Run clusters under load and all faults for SOAK (default 10m), and whole nodes in simulated time

@@ -16,4 +16,8 @@ if go list -deps -test ./... ./client/... | grep -E '^osqueue(/|$)'; then
 	echo 'the packages above still have the old path'
 	exit 1
 fi
+if git ls-files '*go.mod' | xargs grep -nE '(^|[[:space:]])osqueue(/| |$)'; then
+	echo 'the lines above still have the old path'
+	exit 1
+fi
 internal/tools/outside.sh

@@ -21,6 +21,7 @@ git ls-files -z | xargs -0 grep -lIZF "$old" | xargs -0 perl -pi -e '
 	s{(?<![\w./~-])\Q$ENV{OLD}\E(?=/(?:$ENV{FOLDERS})(?![\w-]))}{$ENV{NEW}}g;
 	s{^(module|\s+module-path:) \Q$ENV{OLD}\E(?=$|\s)}{$1 $ENV{NEW}};
 	s{(\{pkg:) \Q$ENV{OLD}\E(?=,)}{$1 $ENV{NEW}};
+	s{^(\s+)\Q$ENV{OLD}\E(?= (?:v[0-9]|=> \.))}{$1$ENV{NEW}};
 '
 git ls-files -z '*.go' | xargs -0 gofmt -w # imports are sorted by path
 echo "the module $old is $new now"

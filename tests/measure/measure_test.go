@@ -87,12 +87,12 @@ func TestFamily(t *testing.T) {
 
 func TestOthers(t *testing.T) {
 	begin := Busy{at: time.Now(), used: time.Hour}
-	cores := time.Duration(runtime.NumCPU())
-	end := Busy{at: begin.at.Add(10 * time.Second), used: time.Hour + 5*time.Second*cores}
+	cores := time.Duration(runtime.NumCPU() * int(time.Second))
+	end := Busy{at: begin.at.Add(10 * time.Second), used: time.Hour + 5*cores}
 	for own, want := range map[time.Duration]float64{
-		0:                        0.5,
-		time.Second * cores:      0.4,
-		time.Second * 50 * cores: 0, // clocks of different precision
+		0:          0.5,
+		cores:      0.4,
+		50 * cores: 0, // clocks of different precision
 	} {
 		if got := begin.Others(end, own); got < want-0.001 || got > want+0.001 {
 			t.Errorf("others with %v of our own = %v, want %v", own, got, want)

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"osqueue/tests/measure"
+)
+
+// system is one kind of queue and its client.
+type system struct {
+	name string
+	// check returns an error with the reason if the system cannot run on this machine.
+	check func() error
+	// start starts servers without data, which end when the place is left.
+	start func(*measure.Place) (queue, error)
+}
+
+func (s system) String() string { return s.name }
+
+// systems are all systems, in the order of the report.
+var systems = []system{
+	{name: "osqueue", check: noCheck, start: startOsqueue},
+	{name: "osqueue-http", check: noCheck, start: startPlain},
+	{name: "nats", check: checkNATS, start: startNATS},
+	{name: "asynq", check: checkRedis, start: startAsynq},
+	{name: "beanstalkd", check: checkBeanstalkd, start: startBeanstalkd},
+	{name: "river", check: checkPostgres, start: startRiver},
+}
+
+func noCheck() error { return nil }
+
+// queue is a running system. Its methods are safe for concurrent use.
+type queue interface {
+	// roles returns the server processes.
+	roles() []role
+	// newCaller returns a client for one caller of n.
+	newCaller(i, n int) (caller, error)
+}
+
+// role is the name of a role and the server processes in it, without their children.
+type role struct {
+	name string
+	pids []int
+}
+
+// caller is a client that one goroutine uses.
+type caller interface {
+	enqueue(ctx context.Context, payload []byte) error
+	close()
+}
+
+// batcher is a caller that enqueues several jobs with one call. Systems without such a call do
+// not implement it.
+type batcher interface {
+	enqueueBatch(ctx context.Context, payloads [][]byte) error
+}
+
+// claimer is a caller that claims jobs, one a call.
+type claimer interface {
+	// claim claims a job. It returns errNoJob if none is available within about a second.
+	claim(ctx context.Context) (job, error)
+}
+
+// job is a claimed job.
+type job struct {
+	payload  []byte
+	complete func(ctx context.Context) error
+}
+
+// pusher is a queue whose client library runs the workers. Other queues have callers that are
+// claimers.
+type pusher interface {
+	// work runs workers until ctx is done.
+	work(ctx context.Context, workers int, h handlers) error
+}
+
+// handlers receive what workers do, concurrently.
+type handlers struct {
+	taken     func(payload []byte) // a worker has the job
+	completed func()               // the job is completed, as far as the client can know it
+}
+
+// counter is a queue that counts its log entries.
+type counter interface {
+	entries() (uint64, error)
+}
+
+var (
+	errNoJob       = errors.New("no job is available")
+	errUnsupported = errors.New("the system has no such call")
+)
+
+// claimWait is the longest wait of a claim.
+const claimWait = time.Second
