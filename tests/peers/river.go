@@ -136,7 +136,7 @@ func createDatabase(p *measure.Place, account *syscall.Credential) (dir string, 
 
 // connect opens the pool and creates River's tables.
 func (q *riverQueue) connect(p *measure.Place, host string) error {
-	config, err := pgxpool.ParseConfig(fmt.Sprintf("postgres://%s@%s:5432/postgres?sslmode=disable", postgresUser, host))
+	config, err := pgxpool.ParseConfig(fmt.Sprintf("host=%s port=5432 user=%s dbname=postgres sslmode=disable", host, postgresUser))
 	if err != nil {
 		return err
 	}
