@@ -51,6 +51,7 @@ var wireTypes = map[string]reflect.Type{
 	"Document": reflect.TypeFor[v1.Document](), "Bucket": reflect.TypeFor[v1.Bucket](),
 	"Snapshots": reflect.TypeFor[v1.Snapshots](), "SnapshotPoint": reflect.TypeFor[v1.SnapshotPoint](),
 	"Inbox": reflect.TypeFor[v1.Inbox](), "Carried": reflect.TypeFor[v1.Carried](),
+	"History": reflect.TypeFor[v1.History](), "HistoryMinute": reflect.TypeFor[v1.HistoryMinute](),
 }
 
 // declared reads the source of package v1: its structs, and its constants whose

@@ -13,6 +13,7 @@ var startPage = template.Must(template.New("page").Parse(`<!doctype html>
 <h1>osqueue</h1>
 <p>Node {{.Node}} of version {{.Version}}, {{.State}}. {{with .Leader}}The leader is {{.}}.{{else}}No leader is known.{{end}}</p>
 <ul>
+<li><a href="/ui">/ui</a>: the dashboard
 <li><a href="/openapi.yaml">/openapi.yaml</a>: the HTTP API
 <li><a href="/status">/status</a>: this node
 <li><a href="/v1/stats">/v1/stats</a>: the jobs

@@ -10,7 +10,7 @@ import (
 
 // oldestSeen is the number of available jobs of a type among which Figures looks for the
 // one that has waited longest. The first in claim order is not always that one: a job that
-// failed keeps its place and waits anew.
+// failed keeps its place and begins to wait again.
 const oldestSeen = 8
 
 // Figures are the figures of one type at one time.

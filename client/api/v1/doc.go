@@ -37,6 +37,7 @@ const (
 	PathLSN       = "/v1/lsn"            // with /{lsn}/wait: GET an LSNReached
 	PathOpenAPI   = "/openapi.yaml"
 	PathStats     = "/v1/stats"
+	PathHistory   = "/v1/stats/history"  // GET a History
 	PathThrottle  = "/v1/throttle-stats" // GET ThrottleStats or NoThrottle
 	PathState     = "/state"
 	PathStatus    = "/status"
@@ -152,6 +153,9 @@ const (
 	ParamLastEventID = "lastEventId"
 	// ParamTypes set to true adds the counts by type to /v1/stats.
 	ParamTypes = "types"
+	// ParamMinutes is the number of minutes of a History, up to 1440; the default
+	// is 60. ParamType is there the name of a queue in paths.
+	ParamMinutes = "minutes"
 )
 
 // PreferStrict is the value of the header Prefer that turns unknown members

@@ -190,7 +190,7 @@ func (d *devCluster) welcome(leader string) {
 		if d.o.name(i) == leader {
 			mark, pid = "  leader", n.cmd.Process.Pid
 		}
-		rows += fmt.Sprintf("  %s  http://%s  pid %d%s\n", d.o.name(i), d.o.http(i), n.cmd.Process.Pid, mark)
+		rows += fmt.Sprintf("  %s  http://%s/ui  pid %d%s\n", d.o.name(i), d.o.http(i), n.cmd.Process.Pid, mark)
 	}
 	d.mu.Unlock()
 	self := programName()

@@ -30,6 +30,7 @@ type serveOptions struct {
 	memoryTarget   units.Size
 	maxConnections int
 	pprofAddr      string
+	dashboard      string
 	logLevel       string
 	logJSON        bool
 	pace           pace
@@ -85,6 +86,7 @@ func (o *serveOptions) bind(f *pflag.FlagSet) {
 	f.Var(&o.memoryTarget, "memory-target", "size to which the heap may grow before garbage is collected, as in 128MiB; a heap with more in use may double before; 0 collects as often as possible")
 	f.IntVar(&o.maxConnections, "max-connections", api.DefaultConnections, "how many HTTP connections may be open; requests on further ones are refused with 503, but for health checks and metrics")
 	f.StringVar(&o.pprofAddr, "pprof-addr", "", "loopback host:port that serves profiles under /debug/pprof/; port 0 takes a free one (default: none)")
+	f.StringVar(&o.dashboard, "ui", uiOn, "dashboard for browsers at /ui: on, read-only (no actions) or off")
 	f.StringVar(&o.logLevel, "log-level", "info", "trace, debug, info, warn or error")
 	f.BoolVar(&o.withStdin, "stop-with-stdin", false, "stop when standard input ends: for programs that start nodes and must not leave them behind")
 	f.BoolVar(&o.logJSON, "log-json", false, "write the log as JSON lines")
@@ -146,6 +148,9 @@ func (o *serveOptions) complete(g *view.Globals) error {
 	}
 	if o.bodyLimit <= 0 || o.bodyLimit > api.MaxBodyBytes {
 		return fmt.Errorf("--body-limit %d: must lie between 1 and %d", o.bodyLimit, api.MaxBodyBytes)
+	}
+	if err := checkUI(o.dashboard); err != nil {
+		return err
 	}
 	if o.maxConnections < 1 {
 		return fmt.Errorf("--max-connections %d: must be at least 1", o.maxConnections)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"time"
 
 	"osqueue/api"
@@ -63,7 +62,7 @@ func assemble(ctx context.Context, o *serveOptions) (*server, error) {
 		MaxConnections: o.maxConnections,
 		Ack:            o.pace.ack,
 		Logger:         s.log.Named("http"),
-		Internal:       map[string]http.Handler{cluster.PeerPath: s.node.PeerHandler()},
+		Internal:       s.internal(o),
 		Throttle:       s.throttleStats(o),
 		Wrap:           s.wrap(o, metrics),
 	})

@@ -1,0 +1,163 @@
+package ui
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	v1 "osqueue/client/api/v1"
+)
+
+// bulkTime bounds the time of one bulk action. The rest needs another click.
+const bulkTime = 5 * time.Second
+
+func badAction(name string) error {
+	return &apiError{Status: http.StatusBadRequest, Title: "The action is not possible", Detail: "There is no action " + strconv.Quote(name) + " for these jobs."}
+}
+
+func (q *request) redirect(path string) error {
+	http.Redirect(q.w, q.r, path, http.StatusSeeOther)
+	return nil
+}
+
+// changePaths are the paths of the API that change jobs by a filter.
+var changePaths = map[string]string{"retry": v1.PathRetry, "cancel": v1.PathCancel, "delete": v1.PathDelete}
+
+// bulk retries, cancels or deletes all jobs that match a filter.
+func bulk(q *request) error {
+	f, action := filterOf(q.r.PostForm), q.r.PostForm.Get("action")
+	if !slices.Contains(actionsFor(f.Status), action) {
+		return badAction(action)
+	}
+	n, rest, err := q.changeAll(action, f.change())
+	if err != nil {
+		return err
+	}
+	return q.back("/jobs?"+f.encode(), noticeFor(action, rest), n)
+}
+
+func noticeFor(action string, rest bool) string {
+	if rest {
+		return "continues"
+	}
+	return action
+}
+
+// changeAll changes all jobs of a filter, in requests that the API bounds. rest reports that
+// the time was over before the last job.
+func (q *request) changeAll(action string, f *v1.Filter) (n uint64, rest bool, err error) {
+	in := v1.ChangeJobs{Filter: f}
+	for end := time.Now().Add(bulkTime); time.Now().Before(end); {
+		var out v1.Changed
+		if err := q.post(changePaths[action], in, &out); err != nil {
+			return n, true, err
+		}
+		n += out.Count
+		if in.Cursor = out.NextCursor; in.Cursor == "" {
+			return n, false, nil
+		}
+	}
+	return n, true, nil
+}
+
+// changeJob retries, cancels, deletes or clones one job.
+func changeJob(q *request) error {
+	id, action := q.r.PathValue("id"), q.r.PathValue("action")
+	switch action {
+	case "retry", "cancel":
+		if err := q.post(segment(v1.PathJobs, id, action), nil, nil); err != nil {
+			return err
+		}
+		return q.back(segment("/jobs", id), action, 0)
+	case "delete":
+		if err := q.write(http.MethodDelete, segment(v1.PathJobs, id), nil, nil); err != nil {
+			return err
+		}
+		return q.back("/jobs", action, 0)
+	case "clone":
+		return q.clone(id)
+	}
+	return badAction(action)
+}
+
+func (q *request) clone(id string) error {
+	var j v1.Job
+	if err := q.get(segment(v1.PathJobs, id), nil, &j); err != nil {
+		return err
+	}
+	var made v1.Enqueued
+	if err := q.post(v1.PathJobs, copyOf(&j), &made); err != nil {
+		return err
+	}
+	return q.back(segment("/jobs", made.JobID), "clone", 0)
+}
+
+func changeQueue(q *request) error {
+	name, action := q.r.PathValue("type"), q.r.PathValue("action")
+	if action != v1.ActionPause && action != v1.ActionResume {
+		return badAction(action)
+	}
+	if err := q.post(segment(v1.PathQueues, name, action), nil, nil); err != nil {
+		return err
+	}
+	return q.back(segment("/queues", name), action, 0)
+}
+
+// limits are the settings that the page of a queue changes, by the name of the field.
+var limits = []string{"maxRunning", "maxRunningPerGroup", "ratePerSecond", "maxJobs"}
+
+// setLimits changes the limits of a queue. An empty field removes the limit.
+func setLimits(q *request) error {
+	name := q.r.PathValue("type")
+	patch := make(map[string]any)
+	for _, field := range limits {
+		text := strings.TrimSpace(q.r.PostForm.Get(field))
+		if text == "" {
+			patch[field] = nil
+			continue
+		}
+		n, err := strconv.ParseFloat(text, 64)
+		if err != nil || n < 0 {
+			return &apiError{Status: http.StatusBadRequest, Title: "The limit is not a number", Detail: field + " is " + strconv.Quote(text) + "; write a number, or leave the field empty for no limit."}
+		}
+		patch[field] = n
+	}
+	if err := q.write(http.MethodPatch, segment(v1.PathQueues, name), patch, nil); err != nil {
+		return err
+	}
+	return q.back(segment("/queues", name), "limits", 0)
+}
+
+// purge deletes the jobs of a queue that do not run. The form repeats the name of the queue.
+func purge(q *request) error {
+	name := q.r.PathValue("type")
+	jobType, ok := v1.QueueType(name)
+	if !ok || q.r.PostForm.Get("confirm") != name {
+		return &apiError{Status: http.StatusBadRequest, Title: "Not purged", Detail: "Write " + strconv.Quote(name) + " to confirm."}
+	}
+	n, rest, err := q.changeAll("delete", &v1.Filter{Type: &jobType})
+	if err != nil {
+		return err
+	}
+	return q.back(segment("/queues", name), noticeFor("purge", rest), n)
+}
+
+func changeSchedule(q *request) error {
+	name, action := q.r.PathValue("name"), q.r.PathValue("action")
+	if !slices.Contains([]string{v1.ActionPause, v1.ActionResume, v1.ActionTrigger}, action) {
+		return badAction(action)
+	}
+	if err := q.post(segment(v1.PathCrons, name, action), nil, nil); err != nil {
+		return err
+	}
+	return q.back("/schedules", action, 0)
+}
+
+func removeWorker(q *request) error {
+	if err := q.write(http.MethodDelete, segment(v1.PathWorkers, q.r.PathValue("name")), nil, nil); err != nil {
+		return err
+	}
+	return q.back("/workers", "remove", 0)
+}

@@ -1,0 +1,95 @@
+package ui
+
+import (
+	"cmp"
+	"html/template"
+	"net/url"
+	"slices"
+	"strconv"
+
+	v1 "osqueue/client/api/v1"
+)
+
+// deadScan is the number of dead jobs that one page groups.
+const deadScan = 1000
+
+type deadGroup struct {
+	Type, Error string
+	Count       int
+	First, Last int64
+	Example     string // id
+}
+
+type deadData struct {
+	Groups []deadGroup
+	Seen   int
+	Total  int
+	Next   template.URL // query of the next page
+	Cursor string
+}
+
+// dead groups the dead jobs by type and first line of the error.
+func dead(q *request) error {
+	cursor := q.r.URL.Query().Get(v1.ParamCursor)
+	list, err := q.deadJobs(cursor)
+	if err != nil {
+		return err
+	}
+	d := deadData{Seen: len(list.Jobs), Total: list.Dead, Cursor: cursor}
+	groups := map[[2]string]*deadGroup{}
+	for i := range list.Jobs {
+		j := &list.Jobs[i]
+		key := [2]string{j.Type, firstLine(j.LastError)}
+		g := groups[key]
+		if g == nil {
+			g = &deadGroup{Type: key[0], Error: key[1], First: j.FinishedAt}
+			groups[key] = g
+		}
+		g.Count++
+		g.First = min(g.First, j.FinishedAt)
+		if j.FinishedAt >= g.Last {
+			g.Last, g.Example = j.FinishedAt, j.ID
+		}
+	}
+	for _, g := range groups {
+		d.Groups = append(d.Groups, *g)
+	}
+	slices.SortFunc(d.Groups, func(a, b deadGroup) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(b.Last, a.Last), cmp.Compare(a.Type, b.Type), cmp.Compare(a.Error, b.Error))
+	})
+	if list.NextCursor != "" {
+		d.Next = link(url.Values{v1.ParamCursor: {list.NextCursor}})
+	}
+	return q.render("dead", "Dead jobs", "dead", &d)
+}
+
+func (q *request) deadJobs(cursor string) (list v1.JobList, err error) {
+	values := url.Values{v1.ParamStatus: {v1.StatusDead}, v1.ParamLimit: {strconv.Itoa(deadScan)}}
+	if cursor != "" {
+		values.Set(v1.ParamCursor, cursor)
+	}
+	return list, q.get(v1.PathJobs, values, &list)
+}
+
+// retryGroup retries the dead jobs of one group among those that the page shows.
+func retryGroup(q *request) error {
+	form := q.r.PostForm
+	list, err := q.deadJobs(form.Get(v1.ParamCursor))
+	if err != nil {
+		return err
+	}
+	var ids []string
+	for i := range list.Jobs {
+		if j := &list.Jobs[i]; j.Type == form.Get("type") && firstLine(j.LastError) == form.Get("error") {
+			ids = append(ids, j.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return q.back("/dead", "retry", 0)
+	}
+	var changed v1.Changed
+	if err := q.post(v1.PathRetry, v1.ChangeJobs{IDs: ids}, &changed); err != nil {
+		return err
+	}
+	return q.back("/dead", "retry", changed.Count)
+}

@@ -1,0 +1,131 @@
+package ui
+
+import (
+	"encoding/json"
+	"strings"
+
+	v1 "osqueue/client/api/v1"
+)
+
+type jobData struct {
+	Job     v1.Job
+	Curl    string
+	CanStop bool
+	CanRun  bool
+	CanDrop bool
+	Steps   []step
+	Parents []string
+}
+
+// step is one line of the timeline of a job.
+type step struct {
+	At    int64
+	Kind  string // CSS class
+	Title string
+	Text  string // an error
+	Took  int64  // ms; 0: not known
+}
+
+// job is the page of one job.
+func job(q *request) error {
+	var d jobData
+	if err := q.get(segment(v1.PathJobs, q.r.PathValue("id")), nil, &d.Job); err != nil {
+		return err
+	}
+	j := &d.Job
+	d.Steps, d.Parents = timeline(j), j.After
+	d.CanStop = j.Status == v1.StatusScheduled || j.Status == v1.StatusUnclaimed || j.Status == v1.StatusBlocked ||
+		j.Status == v1.StatusInProgress && j.CancelAt == 0
+	d.CanRun = j.Status == v1.StatusDead || j.Status == v1.StatusCancelled || j.Status == v1.StatusScheduled
+	d.CanDrop = j.Status != v1.StatusInProgress
+	scheme := "http"
+	if q.r.TLS != nil {
+		scheme = "https"
+	}
+	var body strings.Builder
+	enc := json.NewEncoder(&body)
+	enc.SetEscapeHTML(false) // a shell reads it
+	if err := enc.Encode(copyOf(j)); err != nil {
+		return err
+	}
+	d.Curl = "curl -X POST " + scheme + "://" + q.r.Host + v1.PathJobs + " -H 'Content-Type: application/json' -d " + quoted(strings.TrimSpace(body.String()))
+	return q.render("job", "Job "+shortID(j.ID), "jobs", &d)
+}
+
+// quoted returns a text as one word of a shell.
+func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// copyOf returns a new job like j, without id, times, dependencies and unique key.
+func copyOf(j *v1.Job) v1.NewJob {
+	n := v1.NewJob{
+		Type: j.Type, Payload: j.Payload, Priority: j.Priority, Backoff: j.Backoff, TimeoutMs: j.TimeoutMs,
+		Group: j.Group, Tags: j.Tags,
+	}
+	if j.MaxAttempts > 0 {
+		n.MaxAttempts = &j.MaxAttempts
+	}
+	return n
+}
+
+// timeline returns what happened to a job, oldest first.
+func timeline(j *v1.Job) []step {
+	steps := []step{{At: j.CreatedAt, Kind: "made", Title: "Enqueued"}}
+	if j.Cron != "" {
+		steps[0].Title = "Enqueued by schedule " + j.Cron
+	}
+	for _, a := range j.History {
+		steps = append(steps, step{
+			At: a.EndedAt, Kind: "failed", Title: "Attempt " + num(int64(a.Number)) + " " + endWord(a.End) + by(a.WorkerID),
+			Text: a.Error, Took: a.EndedAt - a.StartedAt,
+		})
+	}
+	if j.CancelAt != 0 {
+		steps = append(steps, step{At: j.CancelAt, Kind: "made", Title: "Cancellation requested"})
+	}
+	switch j.Status {
+	case v1.StatusInProgress:
+		steps = append(steps, step{At: j.ClaimedAt, Kind: "running", Title: "Attempt " + num(int64(j.Attempts)) + " runs" + by(j.WorkerID)})
+	case v1.StatusCompleted:
+		steps = append(steps, step{
+			At: j.FinishedAt, Kind: "completed", Title: "Completed" + by(j.WorkerID), Took: took(j),
+		})
+	case v1.StatusDead:
+		steps = append(steps, step{At: j.FinishedAt, Kind: "dead", Title: "Dead after " + attempts(j.Attempts)})
+	case v1.StatusCancelled:
+		steps = append(steps, step{At: j.FinishedAt, Kind: "cancelled", Title: "Cancelled"})
+	case v1.StatusScheduled:
+		steps = append(steps, step{At: j.RunAt, Kind: "made", Title: "Due"})
+	}
+	return steps
+}
+
+func took(j *v1.Job) int64 {
+	if j.ClaimedAt == 0 {
+		return 0
+	}
+	return j.FinishedAt - j.ClaimedAt
+}
+
+func attempts(n int32) string {
+	if n == 1 {
+		return "1 attempt"
+	}
+	return num(int64(n)) + " attempts"
+}
+
+func by(worker *string) string {
+	if worker == nil || *worker == "" {
+		return ""
+	}
+	return " on " + *worker
+}
+
+func endWord(end string) string {
+	switch end {
+	case "lease_expired":
+		return "lost its lease"
+	case "timed_out":
+		return "timed out"
+	}
+	return end
+}

@@ -1,0 +1,104 @@
+package ui
+
+import (
+	"net/url"
+	"strconv"
+
+	v1 "osqueue/client/api/v1"
+)
+
+// listShown is the number of items on one page of the other lists.
+const listShown = 50
+
+// pageOf returns the query of one page of a list.
+func (q *request) pageOf() url.Values {
+	values := url.Values{v1.ParamLimit: {strconv.Itoa(listShown)}}
+	if c := q.r.URL.Query().Get(v1.ParamCursor); c != "" {
+		values.Set(v1.ParamCursor, c)
+	}
+	return values
+}
+
+func queues(q *request) error {
+	var list v1.QueueList
+	if err := q.get(v1.PathQueues, q.pageOf(), &list); err != nil {
+		return err
+	}
+	return q.render("queues", "Queues", "queues", &list)
+}
+
+type queueData struct {
+	Queue v1.Queue
+	Name  string // in paths
+	Chart chart
+}
+
+func (q *request) queue() (v1.Queue, error) {
+	var one v1.Queue
+	return one, q.get(segment(v1.PathQueues, q.r.PathValue("type")), nil, &one)
+}
+
+func queue(q *request) error {
+	one, err := q.queue()
+	if err != nil {
+		return err
+	}
+	h, err := q.history(one.Type, false)
+	if err != nil {
+		return err
+	}
+	d := queueData{Queue: one, Name: q.r.PathValue("type"), Chart: newChart(h, 720, 120, "Jobs per minute in the last hour")}
+	return q.render("queue", "Queue "+typeName(one.Type), "queues", &d)
+}
+
+func confirmPurge(q *request) error {
+	one, err := q.queue()
+	if err != nil {
+		return err
+	}
+	return q.render("purge", "Purge queue "+typeName(one.Type), "queues", &queueData{Queue: one, Name: q.r.PathValue("type")})
+}
+
+func schedules(q *request) error {
+	var list v1.CronList
+	if err := q.get(v1.PathCrons, q.pageOf(), &list); err != nil {
+		return err
+	}
+	return q.render("schedules", "Schedules", "schedules", &list)
+}
+
+func workers(q *request) error {
+	var list v1.WorkerList
+	if err := q.get(v1.PathWorkers, q.pageOf(), &list); err != nil {
+		return err
+	}
+	return q.render("workers", "Workers", "workers", &list)
+}
+
+func worker(q *request) error {
+	var one v1.Worker
+	if err := q.get(segment(v1.PathWorkers, q.r.PathValue("name")), nil, &one); err != nil {
+		return err
+	}
+	var list v1.JobList
+	values := url.Values{v1.ParamWorker: {one.Name}, v1.ParamStatus: {v1.StatusInProgress}, v1.ParamLimit: {strconv.Itoa(listShown)}}
+	if err := q.get(v1.PathJobs, values, &list); err != nil {
+		return err
+	}
+	return q.render("worker", "Worker "+one.Name, "workers", &struct {
+		Worker v1.Worker
+		Jobs   []v1.Job
+	}{one, list.Jobs})
+}
+
+func batches(q *request) error {
+	var list v1.BatchList
+	if err := q.get(v1.PathBatches, q.pageOf(), &list); err != nil {
+		return err
+	}
+	return q.render("batches", "Batches", "batches", &list)
+}
+
+func events(q *request) error { return q.render("events", "Events", "events", nil) }
+
+func cluster(q *request) error { return q.render("cluster", "Cluster", "cluster", nil) }

@@ -1,0 +1,133 @@
+// The script of the dashboard: live values, the list of events, keys, the theme, copying. All
+// pages work without it.
+"use strict";
+(() => {
+  const root = document.documentElement;
+  const saved = localStorage.getItem("osqueue-theme");
+  if (saved === "light" || saved === "dark") root.dataset.theme = saved;
+
+  const $ = (id) => document.getElementById(id);
+  const minGap = 1000; // ms between two refreshes
+  const pollGap = 5000; // ms, when nothing happens
+  let refreshing = false, wanted = false, last = 0, timer = 0;
+
+  // busy reports whether a refresh would take a form or a selection from the reader.
+  const busy = (el) => el.contains(document.activeElement) && document.activeElement.matches("input,select,textarea") ||
+    el.querySelector("details[open]") || (String(getSelection()) && el.contains(getSelection().anchorNode));
+
+  // refresh loads the page again in the background and replaces its live parts.
+  async function refresh() {
+    clearTimeout(timer);
+    if (refreshing || document.hidden) { wanted = true; return; }
+    refreshing = true; wanted = false; last = Date.now();
+    try {
+      const url = new URL(location.href);
+      for (const name of ["notice", "n", "lsn"]) url.searchParams.delete(name);
+      const res = await fetch(url, { headers: { "X-Live": "1" } });
+      if (res.ok) {
+        const doc = new DOMParser().parseFromString(await res.text(), "text/html");
+        for (const el of document.querySelectorAll("[data-live]")) {
+          const fresh = doc.getElementById(el.id);
+          if (!fresh || busy(el)) continue;
+          if (el.id === "where") {
+            el.querySelectorAll("a.chip").forEach((a, i) => { const b = fresh.querySelectorAll("a.chip")[i]; if (b) { a.textContent = b.textContent; a.className = b.className; } });
+          } else if (el.innerHTML !== fresh.innerHTML) el.innerHTML = fresh.innerHTML;
+        }
+      }
+      show(res.ok);
+    } catch { show(false); }
+    refreshing = false;
+    timer = setTimeout(refresh, wanted ? minGap : pollGap);
+  }
+  function soon() {
+    if (wanted) return;
+    wanted = true;
+    clearTimeout(timer);
+    timer = setTimeout(refresh, Math.max(0, minGap - (Date.now() - last)));
+  }
+  function show(on) {
+    const live = $("live");
+    if (!live) return;
+    live.hidden = false;
+    live.classList.toggle("off", !on);
+    live.textContent = on ? "live" : "reconnecting";
+  }
+
+  const kinds = ["job.enqueued", "job.due", "job.unblocked", "job.claimed", "job.completed", "job.failed", "job.expired",
+    "job.timed_out", "job.released", "job.dead", "job.cancelling", "job.cancelled", "job.retried", "job.progress", "job.removed",
+    "broker.registered", "worker.registered", "worker.dead", "queue.set", "cron.put", "cron.deleted", "cron.fired",
+    "cron.skipped", "batch.ended", "bucket.away", "bucket.back", "bucket.damaged", "bucket.healed", "writes.refused", "writes.accepted"];
+  let held = false;
+  function row(e) {
+    const tr = document.createElement("tr");
+    const cell = (text, href) => {
+      const td = document.createElement("td");
+      if (href && text) {
+        const a = document.createElement("a");
+        a.href = href; a.textContent = text; td.append(a);
+      } else td.textContent = text || "";
+      tr.append(td);
+    };
+    cell(new Date(e.at).toISOString().slice(11, 23));
+    cell(e.kind);
+    cell(e.type || e.name);
+    cell(e.jobId, "/ui/jobs/" + encodeURIComponent(e.jobId || ""));
+    cell(e.error || e.message || e.workerId);
+    return tr;
+  }
+  function follow() {
+    const list = $("events");
+    const source = new EventSource("/v1/events");
+    source.onopen = () => show(true);
+    source.onerror = () => {
+      show(false);
+      if (source.readyState === EventSource.CLOSED) setTimeout(follow, 2000);
+    };
+    const got = (m) => {
+      if (!list) { soon(); return; }
+      if (held) return;
+      $("noevents").hidden = true;
+      list.prepend(row(JSON.parse(m.data)));
+      while (list.rows.length > 200) list.deleteRow(-1);
+    };
+    for (const kind of kinds) source.addEventListener(kind, got);
+    addEventListener("pagehide", () => source.close());
+  }
+
+  let before = "";
+  const places = { o: "", j: "/jobs", d: "/dead", q: "/queues", s: "/schedules", w: "/workers", b: "/batches", e: "/events", c: "/cluster" };
+  function key(e) {
+    if (e.ctrlKey || e.metaKey || e.altKey || e.target.matches("input,select,textarea")) return;
+    const was = before;
+    before = "";
+    if (was === "g" && e.key in places) location.href = "/ui" + places[e.key];
+    else if (e.key === "g") { before = "g"; setTimeout(() => { before = ""; }, 1500); }
+    else if (e.key === "/") { e.preventDefault(); $("search").focus(); }
+    else if (e.key === "?") $("keys").showModal();
+    else if (e.key === "n" && $("next")) $("next").click();
+  }
+
+  document.addEventListener("DOMContentLoaded", () => {
+    $("theme").hidden = false;
+    $("theme").onclick = () => {
+      const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+      root.dataset.theme = dark ? "light" : "dark";
+      localStorage.setItem("osqueue-theme", root.dataset.theme);
+    };
+    for (const b of document.querySelectorAll("[data-copy]")) {
+      b.hidden = false;
+      b.onclick = async () => {
+        await navigator.clipboard.writeText($(b.dataset.copy).textContent);
+        b.textContent = "Copied";
+      };
+    }
+    if ($("hold")) {
+      $("hold").hidden = false;
+      $("hold").onclick = () => { held = !held; $("hold").textContent = held ? "Continue" : "Hold"; };
+    }
+    document.addEventListener("keydown", key);
+    document.addEventListener("visibilitychange", () => { if (!document.hidden) refresh(); });
+    follow();
+    timer = setTimeout(refresh, pollGap);
+  });
+})();

@@ -1,0 +1,274 @@
+package api
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/html"
+
+	"osqueue/api/ui"
+	v1 "osqueue/client/api/v1"
+)
+
+const evil = `"><script>alert(1)</script><img src=x onerror=alert(2)>`
+
+// dash is a dashboard over a rig.
+type dash struct {
+	*rig
+	ui http.Handler
+}
+
+func newDash(t *testing.T, readOnly bool) *dash {
+	t.Helper()
+	g := newRig(t)
+	d := &dash{g, ui.New(ui.Config{API: g.s, ReadOnly: readOnly})}
+	d.ok("POST", "/v1/jobs", `{"id":"j1","type":"mail","payload":{"x":"<script>alert(3)</script>"},"tags":["a&b"],"maxAttempts":1}`)
+	d.ok("POST", "/v1/jobs", `{"id":"j2","type":`+quote(evil)+`,"group":"<b>"}`)
+	d.ok("POST", "/v1/jobs", `{"id":"j3","type":"mail","delayMs":60000}`)
+	d.ok("POST", "/v1/batches", `{"id":"b1","jobs":[{"id":"j4","type":"mail"}]}`)
+	d.ok("PUT", "/v1/crons/c1", `{"spec":"@daily","job":{"type":"mail"}}`)
+	d.ok("POST", "/v1/workers", `{"name":"w<1>"}`)
+	j := ok[v1.ClaimedJob](t, g.do("POST", v1.PathClaim, `{"workerId":"w<1>","types":["mail"]}`))
+	d.ok("POST", "/v1/jobs/"+j.JobID+"/fail", `{"workerId":"w<1>","error":`+quote("broken "+evil+"\nat x.go:1")+`}`)
+	return d
+}
+
+func quote(s string) string {
+	return `"` + strings.NewReplacer(`"`, `\"`, "\n", `\n`).Replace(s) + `"`
+}
+
+func (d *dash) ok(method, path, body string) {
+	d.t.Helper()
+	if a := d.do(method, path, body); a.status > 299 {
+		d.t.Fatalf("%s %s: %d %s", method, path, a.status, a.body)
+	}
+}
+
+func (d *dash) send(method, path string, form url.Values, header ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, path, strings.NewReader(form.Encode()))
+	if method == http.MethodPost {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	d.ui.ServeHTTP(w, r)
+	return w
+}
+
+// pages are all pages of the dashboard.
+func (d *dash) pages() []string {
+	evilPath := url.PathEscape(evil)
+	return []string{
+		"/ui", "/ui/jobs", "/ui/jobs?status=dead&type=mail", "/ui/jobs?tag=none", "/ui/jobs?type=" + url.QueryEscape(evil),
+		"/ui/jobs/bulk?action=retry&status=dead&type=mail", "/ui/jobs/j1", "/ui/jobs/j2", "/ui/jobs/j3", "/ui/dead", "/ui/queues",
+		"/ui/queues/mail", "/ui/queues/" + evilPath, "/ui/queues/" + evilPath + "/purge", "/ui/schedules", "/ui/workers",
+		"/ui/workers/w%3C1%3E", "/ui/batches", "/ui/events", "/ui/cluster",
+	}
+}
+
+// Each page is well-formed, names its controls, and runs no script of the data.
+func TestDashboardPages(t *testing.T) {
+	d := newDash(t, false)
+	for _, path := range d.pages() {
+		w := d.send("GET", path, nil)
+		if w.Code != http.StatusOK {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+			continue
+		}
+		if csp := w.Header().Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") || strings.Contains(csp, "unsafe") {
+			t.Errorf("%s: policy %q", path, csp)
+		}
+		checkPage(t, path, w.Body.String())
+	}
+	if w := d.send("GET", "/ui/jobs/none", nil); w.Code != http.StatusNotFound {
+		t.Errorf("a job that does not exist: %d", w.Code)
+	}
+}
+
+// checkPage walks the elements of a page.
+func checkPage(t *testing.T, path, body string) {
+	t.Helper()
+	doc, err := html.Parse(strings.NewReader(body))
+	if err != nil {
+		t.Errorf("%s: %v", path, err)
+		return
+	}
+	ids := map[string]bool{}
+	headings := 0
+	for n := range doc.Descendants() {
+		if n.Type != html.ElementNode {
+			continue
+		}
+		at := attributes(n)
+		if id := at["id"]; id != "" {
+			if ids[id] {
+				t.Errorf("%s: id %q occurs twice", path, id)
+			}
+			ids[id] = true
+		}
+		if _, live := at["data-live"]; live && at["id"] == "" {
+			t.Errorf("%s: a live part has no id", path)
+		}
+		for name := range at {
+			if strings.HasPrefix(name, "on") || name == "style" {
+				t.Errorf("%s: <%s> has %s", path, n.Data, name)
+			}
+		}
+		checkElement(t, path, n, at)
+		if n.Data == "h1" {
+			headings++
+		}
+	}
+	if headings != 1 {
+		t.Errorf("%s: %d main headings", path, headings)
+	}
+}
+
+func checkElement(t *testing.T, path string, n *html.Node, at map[string]string) {
+	t.Helper()
+	switch n.Data {
+	case "script":
+		if at["src"] != "/ui/static/app.js" || n.FirstChild != nil {
+			t.Errorf("%s: inline script or foreign script %q", path, at["src"])
+		}
+	case "img", "iframe", "object", "style":
+		t.Errorf("%s: <%s>", path, n.Data)
+	case "input", "select":
+		if at["type"] != "hidden" && at["aria-label"] == "" && (n.Parent == nil || n.Parent.Data != "label") {
+			t.Errorf("%s: field %q has no name", path, at["name"])
+		}
+	case "button", "a":
+		if at["aria-label"] == "" && strings.TrimSpace(innerText(n)) == "" {
+			t.Errorf("%s: <%s> has no name", path, n.Data)
+		}
+		if strings.HasPrefix(strings.ToLower(at["href"]), "javascript") {
+			t.Errorf("%s: link %q", path, at["href"])
+		}
+	}
+}
+
+func attributes(n *html.Node) map[string]string {
+	out := map[string]string{}
+	for _, a := range n.Attr {
+		out[a.Key] = a.Val
+	}
+	return out
+}
+
+func innerText(n *html.Node) (text string) {
+	for c := range n.Descendants() {
+		if c.Type == html.TextNode {
+			text += c.Data
+		}
+	}
+	return text
+}
+
+// The links of a list keep the conditions of the filter.
+func TestDashboardLinksKeepTheFilter(t *testing.T) {
+	d := newDash(t, false)
+	body := d.send("GET", "/ui/jobs?status=dead&type=mail", nil).Body.String()
+	if want := `href="/ui/jobs/bulk?action=retry&amp;status=dead&amp;type=mail"`; !strings.Contains(body, want) {
+		t.Errorf("no %s in %s", want, body)
+	}
+}
+
+// Forms change the queue and redirect to a page that shows the change.
+func TestDashboardActions(t *testing.T) {
+	d := newDash(t, false)
+	act := func(path string, form url.Values) string {
+		t.Helper()
+		w := d.send("POST", path, form, "Sec-Fetch-Site", "same-origin")
+		if w.Code != http.StatusSeeOther {
+			t.Fatalf("%s: %d %s", path, w.Code, w.Body)
+		}
+		to := w.Header().Get("Location")
+		if page := d.send("GET", to, nil); page.Code != http.StatusOK || !strings.Contains(page.Body.String(), `class="notice"`) {
+			t.Errorf("%s: after the action %s: %d", path, to, page.Code)
+		}
+		return to
+	}
+	status := func(id string) string { return ok[v1.Job](t, d.do("GET", "/v1/jobs/"+id, "")).Status }
+	act("/ui/jobs/j1/retry", nil)
+	act("/ui/jobs/j3/cancel", nil)
+	if a, b := status("j1"), status("j3"); a != v1.StatusUnclaimed || b != v1.StatusCancelled {
+		t.Errorf("j1 is %s, j3 is %s", a, b)
+	}
+	if to := act("/ui/jobs/j2/clone", nil); strings.Contains(to, "/j2?") {
+		t.Errorf("the clone is the job itself: %s", to)
+	}
+	act("/ui/queues/mail/pause", nil)
+	act("/ui/queues/mail/limits", url.Values{"maxRunning": {"7"}, "ratePerSecond": {"0.5"}})
+	if s := d.queue("mail").Settings; !s.Paused || s.MaxRunning != 7 || s.RatePerSecond != 0.5 {
+		t.Errorf("settings %+v", s)
+	}
+	act("/ui/queues/mail/resume", nil)
+	act("/ui/schedules/c1/pause", nil)
+	act("/ui/workers/w%3C1%3E/remove", nil)
+	act("/ui/jobs/bulk", url.Values{"action": {"cancel"}, "status": {"unclaimed"}, "type": {"mail"}})
+	if s := status("j4"); s != v1.StatusCancelled {
+		t.Errorf("j4 is %s after the bulk action", s)
+	}
+	act("/ui/queues/mail/purge", url.Values{"confirm": {"mail"}})
+	if n := d.queue("mail"); n.Cancelled+n.Unclaimed+n.Dead != 0 {
+		t.Errorf("after a purge there are %+v", n)
+	}
+}
+
+// The dead jobs of one group are retried together.
+func TestDashboardRetriesAGroup(t *testing.T) {
+	d := newDash(t, false)
+	form := url.Values{"type": {"mail"}, "error": {"broken " + evil}}
+	if w := d.send("POST", "/ui/dead/retry", form); w.Code != http.StatusSeeOther || !strings.Contains(w.Header().Get("Location"), "n=1") {
+		t.Errorf("%d %s", w.Code, w.Header().Get("Location"))
+	}
+}
+
+// Another site cannot send forms, and a read-only dashboard has none.
+func TestDashboardRefuses(t *testing.T) {
+	d := newDash(t, false)
+	if w := d.send("POST", "/ui/jobs/j1/retry", nil, "Sec-Fetch-Site", "cross-site"); w.Code != http.StatusForbidden {
+		t.Errorf("a form of another site: %d", w.Code)
+	}
+	if w := d.send("POST", "/ui/jobs/j1/retry", nil, "Origin", "http://evil.example"); w.Code != http.StatusForbidden {
+		t.Errorf("a form of another origin: %d", w.Code)
+	}
+	if w := d.send("POST", "/ui/queues/mail/purge", url.Values{"confirm": {"mial"}}); w.Code != http.StatusBadRequest {
+		t.Errorf("a purge without confirmation: %d", w.Code)
+	}
+	r := newDash(t, true)
+	if w := r.send("POST", "/ui/jobs/j1/retry", nil); w.Code != http.StatusForbidden {
+		t.Errorf("an action of a read-only dashboard: %d", w.Code)
+	}
+	for _, path := range r.pages() {
+		if strings.Contains(r.send("GET", path, nil).Body.String(), `method="post"`) {
+			t.Errorf("%s has a form on a read-only dashboard", path)
+		}
+	}
+}
+
+// The calls of the dashboard carry the rights of the caller, and nothing else.
+func TestDashboardPassesRightsOn(t *testing.T) {
+	var got []string
+	h := ui.New(ui.Config{API: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got = append(got, r.Header.Get("Authorization"))
+		if r.Header.Get("X-Other") != "" {
+			t.Errorf("%s has a header without rights", r.URL)
+		}
+		w.WriteHeader(http.StatusForbidden)
+	})})
+	r := httptest.NewRequest("GET", "/ui", nil)
+	r.Header.Set("Authorization", "Bearer x")
+	r.Header.Set("X-Other", "y")
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	if w.Code != http.StatusForbidden || len(got) == 0 || slices.ContainsFunc(got, func(s string) bool { return s != "Bearer x" }) {
+		t.Errorf("%d, calls with %q", w.Code, got)
+	}
+}

@@ -1,0 +1,34 @@
+package serve
+
+import (
+	"fmt"
+	"net/http"
+
+	"osqueue/api/ui"
+	"osqueue/cluster"
+)
+
+// The values of --ui.
+const (
+	uiOn       = "on"
+	uiReadOnly = "read-only"
+	uiOff      = "off"
+)
+
+func checkUI(mode string) error {
+	switch mode {
+	case uiOn, uiReadOnly, uiOff:
+		return nil
+	}
+	return fmt.Errorf("--ui %q: use on, read-only or off", mode)
+}
+
+// internal returns the handlers that are not part of the API, by the prefix of their paths.
+func (s *server) internal(o *serveOptions) map[string]http.Handler {
+	handlers := map[string]http.Handler{cluster.PeerPath: s.node.PeerHandler()}
+	if o.dashboard != uiOff {
+		calls := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.api.ServeHTTP(w, r) })
+		handlers[ui.Root] = ui.New(ui.Config{API: calls, ReadOnly: o.dashboard == uiReadOnly})
+	}
+	return handlers
+}
