@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/client/api/v1/frame"
 	"osqueue/cluster/notify"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
@@ -168,7 +169,11 @@ func TestDocumentExamplesAreServed(t *testing.T) {
 	for _, s := range samples() {
 		t.Run(s.name, func(t *testing.T) {
 			a := s.try(newExampleRig(t), "Prefer", v1.PreferStrict)
-			if a.status != http.StatusOK && a.status != http.StatusNoContent {
+			wanted := a.status == http.StatusOK || a.status == http.StatusNoContent
+			if s.template == frame.Path { // an example has no header
+				wanted = a.status == http.StatusUpgradeRequired
+			}
+			if !wanted {
 				t.Errorf("answered %d %s", a.status, a.body)
 			}
 			if _, described := s.op["responses"].(object)[fmt.Sprint(a.status)]; !described {
@@ -185,6 +190,9 @@ func TestDocumentStatusesHappen(t *testing.T) {
 	for _, s := range all {
 		for status := range s.op["responses"].(object) {
 			name := s.method + " " + s.template + " " + status
+			if status == "101" { // a recorder has no connection; the tests of the stream have it
+				seen[name] = true
+			}
 			if seen[name] || status == "default" {
 				continue
 			}
@@ -209,7 +217,7 @@ func (s *sample) provoke(t *testing.T, status string) []answer {
 	const limit = 2000
 	g := newExampleRig(t, func(c *Config) { c.MaxBody = limit })
 	switch status {
-	case "200", "204":
+	case "200", "204", "426":
 		return []answer{s.try(g)}
 	case "400":
 		bad := *s

@@ -31,6 +31,7 @@ var (
 	slowRequest     = kind{status: http.StatusRequestTimeout, tag: v1.TagTimeout, title: "The request did not arrive in time", retry: time.Second}
 	tooLarge        = kind{status: http.StatusRequestEntityTooLarge, tag: v1.TagTooLarge, title: "The request is too large"}
 	mediaType       = kind{status: http.StatusUnsupportedMediaType, tag: v1.TagMediaType, title: "The body has the wrong type"}
+	upgradeRequired = kind{status: http.StatusUpgradeRequired, tag: v1.TagUpgrade, title: "This route needs an upgrade"}
 	noRoute         = kind{status: http.StatusNotFound, tag: v1.TagNoRoute, title: "Not Found"}
 	wrongMethod     = kind{status: http.StatusMethodNotAllowed, tag: v1.TagMethod, title: "Method Not Allowed"}
 	noLeader        = kind{status: http.StatusServiceUnavailable, tag: v1.TagNoLeader, title: "There is no active leader", retry: time.Second}

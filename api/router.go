@@ -49,20 +49,24 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *Server) buildRouter() {
 	s.routes = slices.Concat(s.reportRoutes(), s.jobRoutes(), s.workerRoutes(), s.claimRoutes(), s.enqueueRoutes(),
 		s.changeRoutes(), s.batchRoutes(), s.cronRoutes(), s.eventRoutes(),
-		s.reportBatchRoutes(), s.queueRoutes(), s.stateRoutes(), s.historyRoutes(), s.lsnRoutes(), s.nodeRoutes(), s.openAPIRoutes())
+		s.reportBatchRoutes(), s.queueRoutes(), s.stateRoutes(), s.historyRoutes(), s.lsnRoutes(), s.nodeRoutes(), s.openAPIRoutes(),
+		s.streamRoutes())
 	for i := range s.routes {
 		s.routes[i].pattern = compile(s.routes[i].path)
 	}
 	slices.SortStableFunc(s.routes, func(a, b route) int { return variables(&a) - variables(&b) })
 	r := mux.NewRouter()
+	handlers := make([]http.Handler, len(s.routes))
 	for i := range s.routes {
 		rt := &s.routes[i]
 		methods := []string{rt.method}
 		if rt.method == http.MethodGet {
 			methods = append(methods, http.MethodHead)
 		}
-		r.MatcherFunc(rt.pattern.match).Methods(methods...).Handler(s.handler(rt))
+		handlers[i] = s.handler(rt)
+		r.MatcherFunc(rt.pattern.match).Methods(methods...).Handler(handlers[i])
 	}
+	s.indexWrites(handlers)
 	for prefix, h := range s.cfg.Internal {
 		r.PathPrefix(prefix).Handler(h)
 	}

@@ -27,6 +27,9 @@ type Server struct {
 	log     hclog.Logger
 	router  *mux.Router
 	routes  []route
+	writes  []writeRoute           // of routes
+	exact   map[string]*writeRoute // those without a variable, by path
+	frames  openStreams
 	metrics *metrics
 	forward *forwarder
 	http    *http.Server
@@ -108,8 +111,10 @@ func (s *Server) Serve(ln net.Listener) error {
 // ctx ends; then Shutdown cuts them off and returns an error.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.shut()
+	s.frames.drain()
 	defer s.forward.close()
 	defer time.AfterFunc(freshGrace, s.fresh.close).Stop()
+	defer s.frames.close(ctx)
 	if err := s.http.Shutdown(ctx); err != nil {
 		return errors.Join(fmt.Errorf("requests were cut off at the end of the HTTP server: %w", err), s.http.Close())
 	}

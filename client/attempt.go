@@ -37,10 +37,17 @@ func (c *Client) attempt(ctx context.Context, tgt *target, k call, accept func([
 	var sent atomic.Bool
 	trace := &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }}
 	began := time.Now()
-	o := c.exchange(httptrace.WithClientTrace(ctx, trace), tgt.url, k, accept)
+	var o outcome
+	again := true
+	if conn := c.streams.pick(ctx, tgt, &k); conn != nil {
+		o, again = c.overStream(ctx, conn, k, accept)
+	}
+	if again {
+		o = c.exchange(httptrace.WithClientTrace(ctx, trace), tgt.url, k, accept)
+	}
 	o.bucketLeft = k.ownWait() - time.Since(began)
 	if o.err != nil {
-		o.sent = o.status != 0 || sent.Load()
+		o.sent = o.sent || o.status != 0 || sent.Load()
 		if cause := context.Cause(ctx); cause != nil {
 			o.err = cause
 		}
@@ -67,18 +74,25 @@ func (c *Client) exchange(ctx context.Context, server string, k call, accept fun
 		o.err = err
 	case err != nil:
 		o.err = fmt.Errorf("answered %d, but the connection broke in its body: %w", o.status, err)
-	case o.status/100 != 2:
+	default:
+		c.readAnswer(&o, k, body, accept)
+	}
+	return o
+}
+
+// readAnswer reads the body of an answer whose status and header are in o.
+func (c *Client) readAnswer(o *outcome, k call, body []byte, accept func([]byte) error) {
+	if o.status/100 != 2 {
 		if o.problem = readProblem(body); o.problem.tag == v1.TagLSNGone {
 			c.lsn.forget(k.query.Get(v1.ParamMinLSN)) // only the next read can succeed
 		}
-	default:
-		if err := accept(body); err != nil {
-			o.err = fmt.Errorf("answered %d with a body that is not from an osqueue node: %w", o.status, err)
-			return o
-		}
-		c.lsn.note(resp.Header.Get(v1.HeaderLSN))
+		return
 	}
-	return o
+	if err := accept(body); err != nil {
+		o.err = fmt.Errorf("answered %d with a body that is not from an osqueue node: %w", o.status, err)
+		return
+	}
+	c.lsn.note(o.header.Get(v1.HeaderLSN))
 }
 
 func (c *Client) request(ctx context.Context, server string, k call) (*http.Request, error) {

@@ -14,6 +14,7 @@ type Client struct {
 	cfg     Config
 	http    *http.Client
 	tracker *tracker
+	streams *streams // nil: HTTP only
 	lsn     lsnMark
 
 	base   context.Context // ends with Close
@@ -35,6 +36,7 @@ func New(cfg Config) (*Client, error) {
 	base, cancel := context.WithCancelCause(context.Background())
 	c := &Client{cfg: cfg, http: newHTTPClient(rt), base: base, cancel: cancel}
 	c.tracker = newTracker(cfg.Servers, c.ask)
+	c.streams = newStreamsOf(c, rt)
 	return c, nil
 }
 
@@ -46,6 +48,9 @@ func (c *Client) Servers() []string { return append([]string(nil), c.cfg.Servers
 func (c *Client) Close() {
 	c.once.Do(func() {
 		c.cancel(ErrClosed)
+		if c.streams != nil {
+			c.streams.close() // its readers use the tracker
+		}
 		c.tracker.close()
 		c.http.CloseIdleConnections()
 	})

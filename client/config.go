@@ -67,6 +67,9 @@ type Config struct {
 	UserAgent string
 	// Transport replaces the connection pool of this package.
 	Transport http.RoundTripper
+	// Protocol selects how the client sends writes and claims: over streams that its callers
+	// share, or over HTTP. Everything else uses HTTP.
+	Protocol Protocol
 	// Logger receives repetitions of calls at level debug. Nil means no log.
 	Logger *slog.Logger
 }
@@ -92,6 +95,11 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if err := checkAck(c.Ack); err != nil {
 		return c, err
+	}
+	switch c.Protocol {
+	case ProtocolAuto, ProtocolHTTP, ProtocolStream:
+	default:
+		return c, fmt.Errorf("protocol %q: want %q, %q or nothing", c.Protocol, ProtocolHTTP, ProtocolStream)
 	}
 	c.AckWait = min(positiveOr(c.AckWait, DefaultAckWait), endless)
 	c.MaxAnswerBytes = min(positiveOr(c.MaxAnswerBytes, DefaultMaxAnswerBytes), endlessBytes)

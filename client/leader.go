@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"time"
 )
@@ -114,6 +115,23 @@ func (t *tracker) giveUp(tgt *target) {
 		t.leader = nil
 	}
 	t.barren = time.Time{}
+}
+
+// moved handles the report of server that the leader is at another address. It starts a round: the
+// address may be one that this client must not use.
+func (t *tracker) moved(server, leader string) {
+	if leader != "" && strings.HasSuffix(server, "/"+leader) {
+		return
+	}
+	t.mu.Lock()
+	led := t.leader != nil && t.leader.url == server
+	if led {
+		t.leader, t.barren = nil, time.Time{}
+	}
+	t.mu.Unlock()
+	if led {
+		t.join()
+	}
 }
 
 // discover starts a round, or joins the running one. It returns nil if no server

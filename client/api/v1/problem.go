@@ -82,6 +82,7 @@ const (
 	TagMediaType      = "unsupported_media"  // 415
 	TagNoRoute        = "route_not_found"    // 404
 	TagMethod         = "method_not_allowed" // 405
+	TagUpgrade        = "upgrade_required"   // 426: the route opens a stream
 	TagNoLeader       = "no_leader"          // 503: no active leader is known
 	TagNotLeader      = "not_leader"         // 503: the node is not the leader any more
 	TagLeaderGone     = "leader_unreachable" // 503: the leader did not answer the node that was asked

@@ -1,0 +1,198 @@
+package stream_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"osqueue/api/stream"
+	"osqueue/client/api/v1/frame"
+	"osqueue/internal/inflight"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// peer is the client's end of a connection that a test serves.
+type peer struct {
+	t      *testing.T
+	conn   net.Conn
+	served *stream.Conn
+	result chan error
+	budget *inflight.Budget
+}
+
+func serve(t *testing.T, limits stream.Limits, h stream.Handler) *peer {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	near, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	far, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &peer{t: t, conn: near, result: make(chan error, 1), budget: inflight.New(1 << 20)}
+	p.served = stream.New(far, far, "n", limits, p.budget, h)
+	go func() { p.result <- p.served.Serve(context.Background()) }()
+	_ = near.SetDeadline(time.Now().Add(10 * time.Second))
+	p.send(frame.KindHello, 0, &frame.Hello{Version: 1})
+	p.read()
+	t.Cleanup(func() { _ = near.Close() })
+	return p
+}
+
+func (p *peer) send(k frame.Kind, id uint32, m frame.Message) {
+	p.t.Helper()
+	b, err := frame.Append(nil, k, id, m)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if _, err := p.conn.Write(b); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *peer) read() (frame.Head, frame.Answer) {
+	p.t.Helper()
+	var buf [frame.HeadBytes]byte
+	head, err := frame.ReadHead(p.conn, &buf)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	body := make([]byte, head.Length)
+	if _, err := io.ReadFull(p.conn, body); err != nil {
+		p.t.Fatal(err)
+	}
+	var a frame.Answer
+	if head.Kind == frame.KindAnswer {
+		if err := a.Parse(body); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+	return head, a
+}
+
+// gate answers a request when the test lets it, with as many bytes as its target has letters
+// times 1000.
+type gate struct {
+	echo
+	entered chan struct{}
+	open    chan struct{}
+}
+
+func newGate() *gate { return &gate{entered: make(chan struct{}, 100), open: make(chan struct{})} }
+
+func (g *gate) Answer(ctx context.Context, req *frame.Request, send func(*frame.Answer)) {
+	g.entered <- struct{}{}
+	select {
+	case <-g.open:
+	case <-ctx.Done():
+	}
+	send(&frame.Answer{Status: 200, Body: bytes.Repeat([]byte("x"), 1000*len(req.Target))})
+}
+
+func limits() stream.Limits {
+	return stream.Limits{InFlight: 2, BodyBytes: 100_000, QueuedBytes: 100_000, WriteTimeout: 200 * time.Millisecond, Ping: 10 * time.Second}
+}
+
+func TestConnRefusesBeyondItsLimits(t *testing.T) {
+	g := newGate()
+	p := serve(t, limits(), g)
+	p.send(frame.KindRequest, 1, &frame.Request{Target: "a"})
+	p.send(frame.KindRequest, 2, &frame.Request{Target: "a"})
+	p.send(frame.KindRequest, 3, &frame.Request{Target: "a"})
+	if head, a := p.read(); head.ID != 3 || string(a.Body) != stream.ErrInFlight.Error() {
+		t.Fatalf("%+v %s", head, a.Body)
+	}
+	p.send(frame.KindRequest, 4, &frame.Request{Body: make([]byte, 110_000)})
+	if head, a := p.read(); head.ID != 4 || string(a.Body) != stream.ErrTooLarge.Error() {
+		t.Fatalf("%+v %s", head, a.Body)
+	}
+	hold := p.budget.Hold()
+	hold.Force(1 << 20)
+	p.send(frame.KindRequest, 5, &frame.Request{})
+	if head, a := p.read(); head.ID != 5 || string(a.Body) != inflight.ErrOver.Error() {
+		t.Fatalf("%+v %s", head, a.Body)
+	}
+	hold.Release()
+	p.send(frame.KindCancel, 2, nil)
+	if head, _ := p.read(); head.ID != 2 {
+		t.Fatalf("%+v", head)
+	}
+	p.send(frame.KindRequest, 1, &frame.Request{})
+	if err := <-p.result; err == nil || !strings.Contains(err.Error(), "two requests") {
+		t.Errorf("ended: %v", err)
+	}
+	if n := p.budget.Used(); n != 0 {
+		t.Errorf("%d bytes of the budget are lost", n)
+	}
+}
+
+// Requests beyond the bytes in progress are read when earlier ones have ended.
+func TestConnHoldsRequestsBack(t *testing.T) {
+	g := newGate()
+	p := serve(t, limits(), g)
+	for id := range uint32(2) {
+		p.send(frame.KindRequest, id, &frame.Request{Body: make([]byte, 60_000)})
+	}
+	<-g.entered
+	select {
+	case <-g.entered:
+		t.Fatal("the second request was not held back")
+	case <-time.After(20 * time.Millisecond):
+	}
+	close(g.open)
+	p.read()
+	p.read()
+	p.served.Drain()
+	if head, _ := p.read(); head.Kind != frame.KindMoved {
+		t.Errorf("%+v", head)
+	}
+	if err := <-p.result; err != nil {
+		t.Errorf("drained: %v", err)
+	}
+}
+
+// A client that does not read is disconnected, and its answers take a bounded number of bytes.
+func TestConnEndsASlowReader(t *testing.T) {
+	g := newGate()
+	close(g.open)
+	p := serve(t, limits(), g)
+	go func() {
+		b, _ := frame.Append(nil, frame.KindRequest, 1, &frame.Request{Target: strings.Repeat("a", 200)})
+		for id := uint32(1); ; id++ {
+			copy(b, frame.AppendHead(nil, frame.Head{Length: uint32(len(b) - frame.HeadBytes), Kind: frame.KindRequest, ID: id}))
+			if _, err := p.conn.Write(b); err != nil {
+				return
+			}
+		}
+	}()
+	peak := int64(0)
+	for {
+		select {
+		case err := <-p.result:
+			if !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("ended: %v", err)
+			}
+			if peak > 2_000_000 {
+				t.Errorf("%d bytes were in memory", peak)
+			}
+			return
+		case <-time.After(time.Millisecond):
+			peak = max(peak, p.budget.Used())
+		}
+	}
+}

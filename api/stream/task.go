@@ -1,0 +1,96 @@
+package stream
+
+import (
+	"context"
+	"sync"
+
+	"osqueue/client/api/v1/frame"
+	"osqueue/internal/inflight"
+)
+
+// task is one request in progress.
+type task struct {
+	id     uint32
+	body   *[]byte
+	hold   inflight.Hold
+	ctx    context.Context
+	cancel context.CancelFunc
+}
+
+// keptBytes is the largest body buffer that is used again.
+const keptBytes = 64 << 10
+
+var bodies = sync.Pool{New: func() any { return new([]byte) }}
+
+func getBody(n int) *[]byte {
+	b := bodies.Get().(*[]byte)
+	if cap(*b) < n {
+		*b = make([]byte, n)
+	}
+	*b = (*b)[:n]
+	return b
+}
+
+// free returns the memory of t.
+func (t *task) free() {
+	t.hold.Release()
+	if cap(*t.body) <= keptBytes {
+		bodies.Put(t.body)
+	}
+}
+
+// idleMax is the number of handlers of a connection that wait for a next request. A goroutine
+// that is used again keeps its grown stack.
+const idleMax = 64
+
+// start gives t to an idle handler, or to a new one.
+func (c *Conn) start(t task) {
+	select {
+	case c.tasks <- t:
+	default:
+		c.wg.Go(func() { c.handle(t) })
+	}
+}
+
+// handle answers t and the requests that follow, until enough other handlers are idle.
+func (c *Conn) handle(t task) {
+	for {
+		c.answer(&t)
+		c.mu.Lock()
+		if c.idle >= idleMax || c.err != nil {
+			c.mu.Unlock()
+			return
+		}
+		c.idle++
+		c.mu.Unlock()
+		next, open := <-c.tasks
+		c.mu.Lock()
+		c.idle--
+		c.mu.Unlock()
+		if !open {
+			return
+		}
+		t = next
+	}
+}
+
+// answer answers one request.
+func (c *Conn) answer(t *task) {
+	var req frame.Request
+	if err := req.Parse(*t.body); err != nil {
+		c.end(err)
+	} else {
+		c.h.Answer(t.ctx, &req, func(a *frame.Answer) { c.push(frame.KindAnswer, t.id, a) })
+	}
+	t.cancel()
+	c.mu.Lock()
+	c.bodies -= len(*t.body)
+	delete(c.pending, t.id)
+	c.room.Signal()
+	last := c.draining && len(c.pending) == 0
+	c.mu.Unlock()
+	t.free()
+	if last {
+		c.signal()
+	}
+}

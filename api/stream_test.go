@@ -1,0 +1,256 @@
+package api
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+
+	"osqueue/client"
+	v1 "osqueue/client/api/v1"
+	"osqueue/client/api/v1/frame"
+	"osqueue/fsm"
+)
+
+// newStreamClient returns the SDK before s, which waits for its stream.
+func newStreamClient(t *testing.T, addr string) *client.Client {
+	t.Helper()
+	c, err := client.New(client.Config{Servers: []string{addr}, RetryFor: -1, Protocol: client.ProtocolStream})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// The SDK has the same conversation over a stream.
+func TestTheClientUnderstandsTheStream(t *testing.T) {
+	s := newServed(t)
+	c := newStreamClient(t, s.addr)
+	converse(t, c)
+	if n := s.streamsOpen(); n != 1 {
+		t.Errorf("%d streams are open, want 1", n)
+	}
+}
+
+// streamsOpen returns the number of open streams.
+func (s *served) streamsOpen() int {
+	n := 0
+	s.s.frames.mu.Lock()
+	defer s.s.frames.mu.Unlock()
+	for range s.s.frames.conns {
+		n++
+	}
+	return n
+}
+
+// rawStream is a stream whose frames a test writes.
+type rawStream struct {
+	t    *testing.T
+	conn net.Conn
+	in   *bufio.Reader
+}
+
+func (s *served) openStream() *rawStream {
+	s.t.Helper()
+	conn := s.dial()
+	_, _ = io.WriteString(conn, "GET /v1/stream HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: osqueue-stream\r\n\r\n")
+	r := &rawStream{t: s.t.(*testing.T), conn: conn, in: bufio.NewReader(conn)}
+	res, err := http.ReadResponse(r.in, nil)
+	if err != nil || res.StatusCode != http.StatusSwitchingProtocols {
+		s.t.Fatalf("upgrade: %+v, %v", res, err)
+	}
+	_ = res.Body.Close()
+	var hello frame.Hello
+	if _, body := r.read(frame.KindHello); hello.Parse(body) != nil || hello.Version != frame.Version || hello.InFlight == 0 {
+		s.t.Fatalf("hello %+v", hello)
+	}
+	r.write(frame.KindHello, 0, &frame.Hello{Version: 1})
+	return r
+}
+
+func (r *rawStream) write(k frame.Kind, id uint32, m frame.Message) {
+	r.t.Helper()
+	b, err := frame.Append(nil, k, id, m)
+	if err == nil {
+		_, err = r.conn.Write(b)
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// read returns the next frame of the kind k.
+func (r *rawStream) read(k frame.Kind) (frame.Head, []byte) {
+	r.t.Helper()
+	for {
+		var buf [frame.HeadBytes]byte
+		head, err := frame.ReadHead(r.in, &buf)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		body := make([]byte, head.Length)
+		if _, err := io.ReadFull(r.in, body); err != nil {
+			r.t.Fatal(err)
+		}
+		if head.Kind == k {
+			return head, body
+		}
+	}
+}
+
+func (r *rawStream) answer() (uint32, frame.Answer) {
+	r.t.Helper()
+	head, body := r.read(frame.KindAnswer)
+	var a frame.Answer
+	if err := a.Parse(body); err != nil {
+		r.t.Fatal(err)
+	}
+	return head.ID, a
+}
+
+func (r *rawStream) request(id uint32, target, body string) {
+	r.t.Helper()
+	r.write(frame.KindRequest, id, &frame.Request{Target: target, Body: []byte(body)})
+}
+
+// A request that waits does not delay those behind it, and a cancelled one leases nothing.
+func TestStreamRequestsAreIndependent(t *testing.T) {
+	s := newServed(t)
+	r := s.openStream()
+	r.request(1, v1.PathClaim, `{"workerId":"w","types":["slow"],"waitMs":20000}`)
+	r.request(2, v1.PathJobs, `{"id":"a","type":"t"}`)
+	if id, a := r.answer(); id != 2 || a.Status != 200 || a.LSN == "" {
+		t.Fatalf("answered %d: %+v", id, a)
+	}
+	r.write(frame.KindCancel, 1, nil)
+	if id, a := r.answer(); id != 1 || a.Status != 499 {
+		t.Fatalf("answered %d: %+v", id, a)
+	}
+	r.request(1, v1.PathJobs, `{"type":"slow","id":"b"}`)
+	if id, a := r.answer(); id != 1 || a.Status != 200 {
+		t.Fatalf("answered %d: %+v", id, a)
+	}
+	if j := s.node.Job("b"); j.Worker != "" {
+		t.Errorf("leased to %q", j.Worker)
+	}
+	r.write(frame.KindPing, 7, nil)
+	if head, _ := r.read(frame.KindPong); head.ID != 7 {
+		t.Errorf("pong %+v", head)
+	}
+}
+
+func TestStreamRefusals(t *testing.T) {
+	s := newServed(t, func(c *Config) { c.MaxBody = 100_000 })
+	r := s.openStream()
+	for i, one := range []struct {
+		target, body string
+		status       uint32
+	}{
+		{v1.PathStatus, "", 404}, // a read
+		{"/nope", "{}", 404},
+		{frame.Path, "{}", 404},
+		{":", "{}", 400},
+		{v1.PathJobs, "{", 400},
+		{v1.PathJobs, string(make([]byte, 99_999)), 400},
+		{v1.PathJobs, string(make([]byte, 100_001)), 413},
+		{v1.PathJobs, string(make([]byte, 150_000)), 413},
+		{"/v1/jobs/x/complete", `{"token":1}`, 404},
+		{v1.PathJobs, "{}", 200},
+	} {
+		r.request(uint32(i), one.target, one.body)
+		if id, a := r.answer(); id != uint32(i) || a.Status != one.status {
+			t.Errorf("%s: answered %d %+v, want %d", one.target, id, a, one.status)
+		}
+	}
+}
+
+// A node that shuts down answers what is in progress, and tells its clients.
+func TestStreamShutdown(t *testing.T) {
+	s := newServed(t)
+	r := s.openStream()
+	r.request(1, v1.PathClaim, `{"workerId":"w","waitMs":20000}`)
+	eventually(t, "the claim waits", func() bool { return s.inFlight() == 2 }) // the stream is one
+	done := make(chan error, 1)
+	go func() { done <- s.s.Shutdown(t.Context()) }()
+	_, body := r.read(frame.KindMoved)
+	var m frame.Moved
+	if err := m.Parse(body); err != nil || !m.Closing {
+		t.Fatalf("%+v, %v", m, err)
+	}
+	if id, a := r.answer(); id != 1 || a.Status != 503 {
+		t.Fatalf("answered %d: %+v", id, a)
+	}
+	if _, err := r.in.ReadByte(); err != io.EOF {
+		t.Errorf("the connection is open: %v", err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// A client learns at once that another node leads.
+func TestStreamReportsTheLeader(t *testing.T) {
+	s := newServed(t)
+	r := s.openStream()
+	r.request(1, v1.PathJobs, `{}`)
+	r.answer()
+	s.node.set(func(f *fakeNode) { f.leader = "10.0.0.9:1" })
+	_, body := r.read(frame.KindMoved)
+	var m frame.Moved
+	if err := m.Parse(body); err != nil || m.Closing || m.Leader != "10.0.0.9:1" {
+		t.Fatalf("%+v, %v", m, err)
+	}
+}
+
+// A client that reads no answers is disconnected, and costs the others nothing.
+func TestStreamEndsSilentAndWrongClients(t *testing.T) {
+	s := newServed(t, func(c *Config) {
+		c.Timeouts = DefaultTimeouts()
+		c.Timeouts.KeepAlive = 20 * time.Millisecond
+	})
+	silent := s.openStream()
+	if _, err := io.Copy(io.Discard, silent.in); err != nil {
+		t.Errorf("the silent client: %v", err)
+	}
+	wrong := s.openStream()
+	wrong.write(frame.KindRequest, 1, frame.Bytes{0xff})
+	if _, err := io.Copy(io.Discard, wrong.in); err != nil {
+		t.Errorf("the wrong client: %v", err)
+	}
+}
+
+func TestStreamAnswersManyAtOnce(t *testing.T) {
+	s := newServed(t)
+	c := newStreamClient(t, s.addr)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	const callers, each = 64, 20
+	errs := make(chan error, callers)
+	for i := range callers {
+		go func() {
+			for n := range each {
+				if _, err := c.Enqueue(ctx, client.NewJob{ID: fmt.Sprintf("%d-%d", i, n), Type: "t"}); err != nil {
+					errs <- err
+					return
+				}
+			}
+			errs <- nil
+		}()
+	}
+	for range callers {
+		if err := <-errs; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := s.node.TypeStats("t").Counts.Of(fsm.Unclaimed); n != callers*each {
+		t.Errorf("%d jobs, want %d", n, callers*each)
+	}
+	if n := s.streamsOpen(); n < 1 || n > 4 {
+		t.Errorf("%d streams are open, want 1 to 4", n)
+	}
+}

@@ -1,0 +1,181 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"osqueue/api/stream"
+	v1 "osqueue/client/api/v1"
+	"osqueue/client/api/v1/frame"
+)
+
+// The stream protocol (docs/stream.md) begins with an upgrade of an HTTP connection. Package
+// stream moves the frames; frames.go answers the requests with the handlers of the routes.
+
+func (s *Server) streamRoutes() []route {
+	return []route{{method: http.MethodGet, path: frame.Path, at: anyNode, handle: s.openStream}}
+}
+
+// streamsMax bounds the streams of one node. Each takes about 100 KiB.
+const streamsMax = 2048
+
+// openStreams are the streams that a server serves. The zero value is ready.
+type openStreams struct {
+	mu      sync.Mutex
+	conns   map[*stream.Conn]struct{}
+	serving sync.WaitGroup
+	closing bool
+	stop    context.CancelFunc // of the watch; nil: no stream is open
+}
+
+// openStream is GET /v1/stream.
+func (s *Server) openStream(c *call) error {
+	if !asksForStream(c.r) {
+		c.Header().Set("Upgrade", frame.Protocol)
+		c.Header().Set("Connection", "Upgrade")
+		return fail(upgradeRequired, "this route opens a stream; send Connection: Upgrade and Upgrade: %s with HTTP/1.1", frame.Protocol)
+	}
+	if err := s.interrupted(c); err != nil {
+		return err
+	}
+	if !s.frames.reserve() {
+		return fail(overConnections, "this node serves %d streams, which is its limit; use HTTP, or retry at another node", streamsMax)
+	}
+	defer s.frames.serving.Done()
+	conn, buf, err := http.NewResponseController(c.ResponseWriter).Hijack()
+	if err != nil {
+		return fail(upgradeRequired, "this connection cannot become a stream; use HTTP/1.1")
+	}
+	c.status = http.StatusSwitchingProtocols
+	_ = conn.SetDeadline(time.Time{}) // those of net/http
+	const head = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + frame.Protocol + "\r\n\r\n"
+	if _, err := conn.Write([]byte(head)); err != nil {
+		_ = conn.Close()
+		return nil //nolint:nilerr // the client has gone, and nothing else is lost
+	}
+	h := &framed{s: s, remote: c.r.RemoteAddr, passedOn: c.r.Header[v1.HeaderForwarded]}
+	limits := stream.DefaultLimits(s.cfg.MaxBody)
+	limits.Ping = s.cfg.Timeouts.KeepAlive
+	one := stream.New(conn, buf, s.node, limits, s.cfg.Inflight, h)
+	s.frames.add(s, one)
+	if leader, self := s.b.Leader(); !self && leader != "" && h.passedOn == nil {
+		one.Move(leader)
+	}
+	err = one.Serve(context.WithoutCancel(c.context()))
+	s.frames.remove(one)
+	s.log.Debug("a stream has ended", "client", h.remote, "reason", err)
+	return nil
+}
+
+// asksForStream reports whether r is an upgrade to the stream protocol.
+func asksForStream(r *http.Request) bool {
+	return r.ProtoMajor == 1 && hasToken(r.Header["Connection"], "upgrade") && hasToken(r.Header["Upgrade"], frame.Protocol)
+}
+
+// hasToken reports whether a header that is a list has an element.
+func hasToken(lines []string, token string) bool {
+	for _, line := range lines {
+		for one := range strings.SplitSeq(line, ",") {
+			if strings.EqualFold(strings.TrimSpace(one), token) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// reserve counts a stream that is about to open. The caller calls serving.Done at its end.
+func (o *openStreams) reserve() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closing || len(o.conns) >= streamsMax {
+		return false
+	}
+	o.serving.Add(1)
+	return true
+}
+
+// add registers a stream. The first one starts the watch of the leader.
+func (o *openStreams) add(s *Server, c *stream.Conn) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.conns == nil {
+		o.conns = make(map[*stream.Conn]struct{})
+	}
+	o.conns[c] = struct{}{}
+	if o.closing {
+		c.Drain()
+		return
+	}
+	if o.stop == nil {
+		ctx, cancel := context.WithCancel(s.closing)
+		o.stop = cancel
+		leader, _ := s.b.Leader()
+		o.serving.Go(func() { s.watchLeader(ctx, leader) })
+	}
+}
+
+// remove forgets a stream. The last one ends the watch.
+func (o *openStreams) remove(c *stream.Conn) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.conns, c)
+	if len(o.conns) == 0 && o.stop != nil {
+		o.stop()
+		o.stop = nil
+	}
+}
+
+// each calls f for every open stream.
+func (o *openStreams) each(f func(*stream.Conn)) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for c := range o.conns {
+		f(c)
+	}
+}
+
+// drain lets the streams end after their requests in progress, and refuses new streams.
+func (o *openStreams) drain() {
+	o.mu.Lock()
+	o.closing = true
+	o.mu.Unlock()
+	o.each((*stream.Conn).Drain)
+}
+
+// close waits for the end of the streams. When ctx ends, it closes those that are still open.
+func (o *openStreams) close(ctx context.Context) {
+	done := make(chan struct{})
+	go func() { o.serving.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		o.each((*stream.Conn).Close)
+		<-done
+	}
+}
+
+// watchStreams is the interval at which a node with open streams looks for a new leader.
+const watchStreams = 50 * time.Millisecond
+
+// watchLeader sends the address of every new leader to the clients of all streams.
+func (s *Server) watchLeader(ctx context.Context, before string) {
+	tick := time.NewTicker(watchStreams)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		leader, _ := s.b.Leader()
+		if leader == before {
+			continue
+		}
+		before = leader
+		s.frames.each(func(c *stream.Conn) { c.Move(leader) })
+	}
+}

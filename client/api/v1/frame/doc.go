@@ -1,0 +1,16 @@
+// Package frame encodes and decodes the frames of the stream protocol, which docs/stream.md
+// specifies. Both sides use it: the server in api/stream, and the Go client.
+//
+// A frame is a head of HeadBytes bytes and a body, which is a protobuf message. The id of a
+// request is in the head, so that a reader can refuse, discard or pass on a frame without
+// its body. The messages are few and flat, so they are encoded with protowire by hand: the client
+// needs no generated code, and the tests compare the result with the protobuf library.
+//
+// The body of a request or an answer is the JSON of the HTTP API, byte for byte, in a field of
+// the message. The reason is the idempotency key: the machine compares a fingerprint of the
+// request, which must be the same when the client repeats the request over HTTP.
+//
+// Decoding never panics and never allocates more than the length of its input. A decoder skips
+// fields that it does not know, so that later versions can add some. A message that it
+// returns refers to the memory of its input.
+package frame
