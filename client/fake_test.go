@@ -17,6 +17,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	v1 "osqueue/client/api/v1"
+	wire "osqueue/client/api/v1/frame"
 )
 
 // fault is a reaction of a node that replaces its answer to a request.
@@ -146,6 +147,10 @@ func (c *fakeCluster) client(change func(*Config)) *Client {
 }
 
 func (n *node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == wire.Path { // as a server without streams; the tests of the stream use a real one
+		http.NotFound(w, r)
+		return
+	}
 	if r.URL.Path == v1.PathStatus {
 		n.status(w, r)
 		return

@@ -11,5 +11,5 @@
 // If the connection breaks, every call in progress returns an error, and reports whether the
 // request was sent. A request that was sent may have been carried out. A connection from which no byte
 // arrives for three ping intervals counts as broken: the server pings. If a caller gives up,
-// the server is told, so that a claim leases no job to it, and a late answer is ignored.
+// the connection sends a cancellation, so that a claim leases no job to it, and ignores a late answer.
 package stream

@@ -32,8 +32,8 @@ func (c *Conn) read(in *bufio.Reader) error {
 	}
 }
 
-// answer reads an answer and passes it to its caller. An answer that nobody waits for, or that is too
-// long, is skipped.
+// answer reads an answer and passes it to its caller. It skips an answer without a
+// caller, and one that is too long.
 func (c *Conn) answer(in *bufio.Reader, head frame.Head) error {
 	c.mu.Lock()
 	p := c.pending[head.ID]

@@ -25,7 +25,7 @@ const (
 	KindHello   Kind = 1 // both sides: the first frame, a Hello
 	KindRequest Kind = 2 // client: a Request
 	KindAnswer  Kind = 3 // server: the Answer to the request with the same id
-	KindCancel  Kind = 4 // client: nobody waits for the answer to the request with that id; no body
+	KindCancel  Kind = 4 // client: the caller does not wait for the answer to the request with that id; no body
 	KindPing    Kind = 5 // both sides: asks for a pong with the same id; no body
 	KindPong    Kind = 6 // both sides: the answer to a ping; no body
 	KindMoved   Kind = 7 // server: open no more requests on this connection; a Moved
