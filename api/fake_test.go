@@ -396,6 +396,11 @@ type answer struct {
 
 func (g *rig) send(r *http.Request) answer {
 	g.t.Helper()
+	if overStream && g.fitsStream(r) {
+		a := g.sendFramed(r)
+		conform(g.t, r, a)
+		return a
+	}
 	w := httptest.NewRecorder()
 	g.s.ServeHTTP(w, r)
 	res := w.Result()

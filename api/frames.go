@@ -39,15 +39,17 @@ var frameCalls = sync.Pool{New: func() any {
 	return &frameCall{in: make(http.Header), out: make(http.Header)}
 }}
 
-// Header, WriteHeader and Write implement http.ResponseWriter.
+// Header implements http.ResponseWriter.
 func (f *frameCall) Header() http.Header { return f.out }
 
+// WriteHeader implements http.ResponseWriter.
 func (f *frameCall) WriteHeader(status int) {
 	if f.status == 0 {
 		f.status = status
 	}
 }
 
+// Write implements http.ResponseWriter.
 func (f *frameCall) Write(b []byte) (int, error) {
 	f.WriteHeader(http.StatusOK)
 	f.answer = append(f.answer, b...)
@@ -58,9 +60,13 @@ func (f *frameCall) Write(b []byte) (int, error) {
 func (h *framed) Answer(ctx context.Context, req *frame.Request, send func(*frame.Answer)) {
 	f := frameCalls.Get().(*frameCall)
 	handler, err := h.prepare(ctx, f, req)
-	if err != nil {
+	switch {
+	case err != nil:
 		send(refusal(err))
-	} else if h.run(f, handler) {
+	case !h.run(f, handler):
+		send(refusal(errPanic))
+		return // f may be in use
+	default:
 		send(&frame.Answer{
 			Status:    uint32(f.status),
 			Body:      f.answer,
@@ -68,9 +74,6 @@ func (h *framed) Answer(ctx context.Context, req *frame.Request, send func(*fram
 			Committed: first(f.out[headerCommitted]),
 			Replayed:  len(f.out[headerReplayed]) > 0,
 		})
-	} else {
-		send(refusal(errPanic))
-		return // f may be in use
 	}
 	f.recycle()
 }

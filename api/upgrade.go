@@ -54,7 +54,7 @@ func (s *Server) openStream(c *call) error {
 	const head = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + frame.Protocol + "\r\n\r\n"
 	if _, err := conn.Write([]byte(head)); err != nil {
 		_ = conn.Close()
-		return nil //nolint:nilerr // the client has gone, and nothing else is lost
+		return nil // the client has gone, and nothing else is lost
 	}
 	h := &framed{s: s, remote: c.r.RemoteAddr, passedOn: c.r.Header[v1.HeaderForwarded]}
 	limits := stream.DefaultLimits(s.cfg.MaxBody)

@@ -12,6 +12,8 @@
 //	single      64 clients enqueue one job per call
 //	batch       4 clients enqueue 100 jobs per call
 //	lifecycle   4 clients enqueue, claim and complete 100 jobs per call
+//	sdk         64 and 256 callers that share one Go client, one job a call, over streams
+//	            and over HTTP in turns
 //	worker      a Go worker with 64 slots and jobs that do nothing; commands compared
 //	            with the bare start of the same program
 //	depth       enqueue and claim at 1 000 and at 1 000 000 queued jobs

@@ -37,6 +37,7 @@ var sections = []section{
 	{"single", (*bench).single},
 	{"batch", (*bench).batch},
 	{"lifecycle", (*bench).lifecycle},
+	{"sdk", (*bench).sdk},
 	{"worker", (*bench).worker},
 	{"depth", (*bench).depth},
 	{"recovery", (*bench).recovery},

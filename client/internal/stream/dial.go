@@ -64,7 +64,8 @@ func Dial(ctx context.Context, rt http.RoundTripper, server, agent string, moved
 
 // greet exchanges the hellos.
 func greet(ctx context.Context, rw io.ReadWriteCloser, in io.Reader, agent string) (frame.Hello, error) {
-	defer context.AfterFunc(ctx, func() { _ = rw.Close() })()
+	stop := context.AfterFunc(ctx, func() { _ = rw.Close() })
+	defer stop()
 	var hello frame.Hello
 	own, err := frame.Append(nil, frame.KindHello, 0, &frame.Hello{Version: frame.Version, Agent: agent})
 	if err != nil {

@@ -1,0 +1,168 @@
+package api
+
+import (
+	"io"
+	"net/http"
+	"strconv"
+	"testing"
+
+	v1 "osqueue/client/api/v1"
+	"osqueue/client/api/v1/frame"
+)
+
+// overStream lets rig.send put every write that a stream can carry into a frame.
+var overStream bool
+
+// suite are the tests that hold for both protocols. They run over HTTP by themselves.
+var suite = map[string]func(*testing.T){
+	"ClaimWithoutMaxIsTheOldShape":         TestClaimWithoutMaxIsTheOldShape,
+	"ClaimMany":                            TestClaimMany,
+	"ClaimTypes":                           TestClaimTypes,
+	"ClaimAnonymous":                       TestClaimAnonymous,
+	"ClaimAgain":                           TestClaimAgain,
+	"AgeOfLeases":                          TestAgeOfLeases,
+	"ClaimWaits":                           TestClaimWaits,
+	"ClaimThatLostTheRace":                 TestClaimThatLostTheRace,
+	"ClaimFails":                           TestClaimFails,
+	"ClaimWhileWritesAreRefused":           TestClaimWhileWritesAreRefused,
+	"EnqueueKeepsPayloads":                 TestEnqueueKeepsPayloadsByteForByte,
+	"EnqueueMembers":                       TestEnqueueMembers,
+	"EnqueueAgain":                         TestEnqueueAgain,
+	"EnqueueBatch":                         TestEnqueueBatch,
+	"EnqueueBatchLimit":                    TestEnqueueBatchLimit,
+	"EnqueueOptions":                       TestEnqueueOptions,
+	"EnqueueUnique":                        TestEnqueueUnique,
+	"EnqueueRefusals":                      TestEnqueueRefusals,
+	"ReportsWithoutTokenAlwaysSucceed":     TestReportsWithoutTokenAlwaysSucceed,
+	"ReportsWithToken":                     TestReportsWithToken,
+	"ForceComplete":                        TestForceComplete,
+	"LogOfACompletion":                     TestLogOfACompletion,
+	"ReportAfterTheLease":                  TestReportAfterTheLease,
+	"FailAndRelease":                       TestFailAndRelease,
+	"FailDelays":                           TestFailDelays,
+	"BatchReports":                         TestBatchReports,
+	"BatchReportsRefused":                  TestBatchReportsRefused,
+	"Progress":                             TestProgress,
+	"HeartbeatsTellOfCancellation":         TestHeartbeatsTellOfCancellation,
+	"RepeatedWritesGetTheFirstAnswer":      TestRepeatedWritesGetTheFirstAnswer,
+	"KeysAreForOneRequest":                 TestKeysAreForOneRequest,
+	"BadKeys":                              TestBadKeys,
+	"RefusedWritesKeepTheirKey":            TestRefusedWritesKeepTheirKey,
+	"RepeatedDuplicatesAreDuplicates":      TestRepeatedDuplicatesAreDuplicates,
+	"RepeatedClaims":                       TestRepeatedClaims,
+	"ClaimsWithAKeyWait":                   TestClaimsWithAKeyWait,
+	"RepeatedHeartbeatsTellOfCancellation": TestRepeatedHeartbeatsTellOfCancellation,
+	"KeysAreForwarded":                     TestKeysAreForwarded,
+	"ChangeOne":                            TestChangeOne,
+	"ChangeIDs":                            TestChangeIDs,
+	"Batch":                                TestBatch,
+	"QueueSettings":                        TestQueueSettings,
+	"CronPutTwiceWithAKey":                 TestCronPutTwiceWithAKey,
+	"EveryWriteKnowsAcks":                  TestEveryWriteKnowsAcks,
+	"RepeatedWritesAreAcked":               TestRepeatedWritesAreAcked,
+	"BadAcks":                              TestBadAcks,
+	"BadRequests":                          TestBadRequests,
+	"BodyDepth":                            TestBodyDepth,
+	"UnknownMembers":                       TestUnknownMembers,
+	"EveryBadValueNamesItsMember":          TestEveryBadValueNamesItsMember,
+	"ErrorsOfTheNode":                      TestErrorsOfTheNode,
+	"EveryCodeHasAnAnswer":                 TestEveryCodeHasAnAnswer,
+	"PanicsCostOneRequest":                 TestPanicsCostOneRequest,
+	"AnyNodeTakesAnyRequest":               TestAnyNodeTakesAnyRequest,
+}
+
+func TestSuiteOverTheStream(t *testing.T) {
+	before := framesSent
+	overStream = true
+	defer func() { overStream = false }()
+	for name, test := range suite {
+		t.Run(name, test)
+	}
+	if n := framesSent - before; n < 500 {
+		t.Errorf("%d requests went over the stream", n)
+	}
+}
+
+// framesSent is the number of requests that rig.send has put into a frame.
+var framesSent int
+
+// fitsStream reports whether a request has nothing that a frame cannot say.
+func (g *rig) fitsStream(r *http.Request) bool {
+	for name, values := range r.Header {
+		switch name {
+		case "Content-Type":
+			if values[0] != "application/json" {
+				return false
+			}
+		case v1.HeaderIdempotencyKey, "Prefer":
+			if len(values) != 1 || values[0] == "" {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	_, err := g.s.writeHandler(r)
+	return err == nil
+}
+
+// sendFramed answers r as a stream does.
+func (g *rig) sendFramed(r *http.Request) answer {
+	g.t.Helper()
+	framesSent++
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	req := frame.Request{
+		Target: r.RequestURI, Method: r.Method, Body: body,
+		Key: r.Header.Get(v1.HeaderIdempotencyKey), Prefer: r.Header.Get("Prefer"),
+	}
+	var read frame.Request
+	if err := read.Parse(req.Append(nil)); err != nil {
+		g.t.Fatal(err)
+	}
+	a := answer{header: http.Header{}}
+	sent := 0
+	h := &framed{s: g.s, remote: r.RemoteAddr}
+	h.Answer(r.Context(), &read, func(out *frame.Answer) {
+		sent++
+		var in frame.Answer
+		if err := in.Parse(out.Append(nil)); err != nil {
+			g.t.Error(err)
+		}
+		a.status, a.body = int(in.Status), in.Body
+		for name, value := range map[string]string{v1.HeaderLSN: in.LSN, v1.HeaderCommitted: in.Committed} {
+			if value != "" {
+				a.header.Set(name, value)
+			}
+		}
+		if in.Replayed {
+			a.header.Set(v1.HeaderReplayed, "true")
+		}
+	})
+	if sent != 1 {
+		g.t.Errorf("%s %s was answered %d times", r.Method, r.RequestURI, sent)
+	}
+	a.addImplied()
+	if prefers(r.Header) {
+		a.header["Preference-Applied"] = preferStrict
+	}
+	return a
+}
+
+// addImplied adds the headers that an answer in a frame leaves out, because its status and its
+// body imply them.
+func (a *answer) addImplied() {
+	switch {
+	case a.status >= 400:
+		a.header.Set("Content-Type", v1.MediaTypeProblem)
+		if p, ok := jsonOf(a.body).(object); ok && p["retryAfterMs"] != nil {
+			if ms, ok := p["retryAfterMs"].(float64); ok {
+				a.header.Set("Retry-After", strconv.Itoa((int(ms)+999)/1000))
+			}
+		}
+	case a.status != http.StatusNoContent:
+		a.header.Set("Content-Type", jsonType[0])
+	}
+}

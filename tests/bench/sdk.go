@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"osqueue/client"
+)
+
+// sdkRounds is how often the protocols take turns in one measurement: the machine drifts.
+const sdkRounds = 2
+
+// sdkStep is the operation that a caller of the Go client repeats.
+type sdkStep func(ctx context.Context, c *client.Client, worker string) error
+
+// sdk measures callers that share one Go client, over streams and over HTTP in turns.
+func (b *bench) sdk() error {
+	return b.withBrokers("sdk", func(br *brokers) error {
+		for _, one := range []struct {
+			name string
+			step sdkStep
+		}{{"enqueue", sdkEnqueue}, {"enqueue, claim, complete", sdkLife}} {
+			for _, callers := range []int{64, 256} {
+				if err := b.compareProtocols(br, callers, one.name, one.step); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// compareProtocols reports the rates of both protocols.
+func (b *bench) compareProtocols(br *brokers, callers int, name string, step sdkStep) error {
+	protocols := []client.Protocol{client.ProtocolStream, client.ProtocolHTTP}
+	rates, costs := make([]float64, len(protocols)), make([]cost, len(protocols))
+	for range sdkRounds {
+		for i, p := range protocols {
+			var rate float64
+			spent, err := costOf(br.Cluster, br.leader, func() (err error) {
+				rate, err = sdkRate(br.Servers(), p, callers, b.duration/sdkRounds, step)
+				return err
+			})
+			if err != nil {
+				return fmt.Errorf("%d callers, %s, %s: %w", callers, name, p, err)
+			}
+			rates[i] += rate / sdkRounds
+			if spent != nil {
+				costs[i].add(*spent, sdkRounds)
+			}
+		}
+	}
+	for i, p := range protocols {
+		c := &costs[i]
+		beside := fmt.Sprintf("CPU µs: leader %.0f, followers %.0f, client %.0f",
+			1e6*c.Leader/rates[i], 1e6*c.Followers/rates[i], 1e6*c.Clients/rates[i])
+		if p != client.ProtocolHTTP {
+			beside += ", " + times(rates[i]/rates[1]) + " HTTP"
+		}
+		b.report.add(figure{
+			Section: "sdk", Name: fmt.Sprintf("%d callers, %s, %s", callers, name, p), Value: rates[i], Unit: "jobs/s",
+			Beside: beside, Cost: c,
+		})
+	}
+	return nil
+}
+
+// add adds one of n measurements, so that the sum is their average.
+func (c *cost) add(one cost, n float64) {
+	c.Leader += one.Leader / n
+	c.Followers += one.Followers / n
+	c.Clients += one.Clients / n
+	c.Entries += one.Entries / n
+}
+
+// sdkRate lets callers of one client repeat a step.
+func sdkRate(servers []string, p client.Protocol, callers int, d time.Duration, step sdkStep) (perSecond float64, err error) {
+	c, err := client.New(client.Config{Servers: servers, Protocol: p})
+	if err != nil {
+		return 0, err
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), d+time.Minute)
+	defer cancel()
+	var done atomic.Int64
+	var loops sync.WaitGroup
+	errs := make(chan error, callers)
+	began := time.Now()
+	for i := range callers {
+		worker := fmt.Sprintf("bench-%d", i)
+		loops.Go(func() {
+			for time.Since(began) < d {
+				if err := step(ctx, c, worker); err != nil {
+					errs <- err
+					return
+				}
+				done.Add(1)
+			}
+		})
+	}
+	loops.Wait()
+	close(errs)
+	return float64(done.Load()) / time.Since(began).Seconds(), <-errs
+}
+
+func sdkEnqueue(ctx context.Context, c *client.Client, _ string) error {
+	_, err := c.Enqueue(ctx, client.NewJob{Type: "sdk", Payload: []byte(`{"n":1}`)})
+	return err
+}
+
+// sdkLife enqueues one job, and claims and completes one, which may be another caller's.
+func sdkLife(ctx context.Context, c *client.Client, worker string) error {
+	if _, err := c.Enqueue(ctx, client.NewJob{Type: "life", Payload: []byte(`{"n":1}`)}); err != nil {
+		return err
+	}
+	jobs, err := c.Claim(ctx, client.ClaimOptions{Worker: worker, Types: []string{"life"}, Max: 1, Wait: time.Second})
+	if err != nil || len(jobs) == 0 {
+		return err
+	}
+	return c.Complete(ctx, jobs[0].Lease(), nil)
+}
