@@ -1,6 +1,9 @@
 package api
 
 import (
+	"context"
+	"crypto/tls"
+	"net"
 	"net/http"
 	"time"
 
@@ -39,6 +42,10 @@ type Config struct {
 	// it gets are this server. calls is for requests from this process: their bodies may have
 	// MaxBodyBytes.
 	Wrap func(native, calls http.Handler) http.Handler
+	// TLS is the configuration of the connections of Serve. Nil means plain HTTP.
+	TLS *tls.Config
+	// DialNode connects to another node. Nil means plain TCP.
+	DialNode func(ctx context.Context, network, address string) (net.Conn, error)
 	// Transport sends requests to the leader. It must not repeat a request that may have
 	// reached the leader.
 	Transport http.RoundTripper
@@ -148,7 +155,7 @@ func (c Config) withDefaults() Config {
 		c.Metrics = prometheus.NewRegistry()
 	}
 	if c.Transport == nil {
-		c.Transport = newTransport()
+		c.Transport = newTransport(c.DialNode)
 	}
 	if c.Ack == "" {
 		c.Ack = v1.AckQuorum

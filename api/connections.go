@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 	"net/http"
 	"sync"
@@ -62,6 +63,9 @@ func (c *boundedConn) Close() error {
 type spareKey struct{}
 
 func markSpare(ctx context.Context, c net.Conn) context.Context {
+	if t, ok := c.(*tls.Conn); ok {
+		c = t.NetConn()
+	}
 	if b, ok := c.(*boundedConn); ok && b.spare {
 		return context.WithValue(ctx, spareKey{}, true)
 	}

@@ -30,11 +30,14 @@ const (
 	copyBufferSize = 32 << 10
 )
 
-// newTransport returns the pool of connections to other nodes. It knows no proxies.
-func newTransport() *http.Transport {
-	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: keepAliveEvery}
+// newTransport returns the pool of connections to other nodes, which dial makes; nil makes
+// plain ones. It knows no proxies.
+func newTransport(dial func(ctx context.Context, network, address string) (net.Conn, error)) *http.Transport {
+	if dial == nil {
+		dial = (&net.Dialer{Timeout: dialTimeout, KeepAlive: keepAliveEvery}).DialContext
+	}
 	return &http.Transport{
-		DialContext:         dialer.DialContext,
+		DialContext:         dial,
 		MaxIdleConnsPerHost: idlePerLeader,
 		IdleConnTimeout:     idleToLeader,
 		DisableCompression:  true,

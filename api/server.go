@@ -62,6 +62,7 @@ func New(cfg Config) *Server {
 	t := &cfg.Timeouts
 	s.http = &http.Server{
 		Handler:           s.withinBound(s.wrapped()),
+		TLSConfig:         cfg.TLS,
 		Protocols:         protocols(),
 		ReadHeaderTimeout: t.Header,
 		ReadTimeout:       t.Body,
@@ -75,10 +76,11 @@ func New(cfg Config) *Server {
 	return s
 }
 
-// protocols are HTTP/1 and HTTP/2, on the same port and without TLS.
+// protocols are HTTP/1 and HTTP/2, on the same port, with or without TLS.
 func protocols() *http.Protocols {
 	p := new(http.Protocols)
 	p.SetHTTP1(true)
+	p.SetHTTP2(true)
 	p.SetUnencryptedHTTP2(true)
 	return p
 }
@@ -100,7 +102,12 @@ type withinKey struct{}
 // Serve answers requests on ln, which it closes, until Shutdown. It returns nil as soon as
 // Shutdown begins, or an error if ln fails.
 func (s *Server) Serve(ln net.Listener) error {
-	err := s.http.Serve(&boundedListener{Listener: ln, max: int64(s.cfg.MaxConnections)})
+	bounded := &boundedListener{Listener: ln, max: int64(s.cfg.MaxConnections)}
+	serve := s.http.Serve
+	if s.http.TLSConfig != nil {
+		serve = func(ln net.Listener) error { return s.http.ServeTLS(ln, "", "") }
+	}
+	err := serve(bounded)
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}

@@ -42,7 +42,7 @@ func BenchmarkEnqueue(b *testing.B) {
 		})
 	})
 	b.Run("bare", func(b *testing.B) {
-		transport := newTransport()
+		transport := newTransport(nil)
 		defer transport.CloseIdleConnections()
 		hc := &http.Client{Transport: transport}
 		b.ReportAllocs()

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +16,9 @@ import (
 // readProblem reads the body of an answer that is not 2xx. It returns an empty
 // problem if the body is not a problem of an osqueue node.
 func readProblem(body []byte) problem {
+	if bytes.HasPrefix(body, wantsTLS) {
+		return problem{message: "this server speaks TLS: give the cluster's CA (Config.TLS, --ca or OSQUEUE_CA)"}
+	}
 	var p v1.Problem
 	if err := jsonv2.Unmarshal(body, &p); err != nil || p.Tag == "" {
 		return problem{}
@@ -27,6 +31,9 @@ func readProblem(body []byte) problem {
 		after:     milliseconds(p.RetryAfterMs),
 	}
 }
+
+// wantsTLS is how net/http answers a plain request on a port with TLS.
+var wantsTLS = []byte("Client sent an HTTP request to an HTTPS server")
 
 func firstText(texts ...string) string {
 	for _, t := range texts {

@@ -31,7 +31,7 @@ func New(cfg Config) (*Client, error) {
 	}
 	rt := cfg.Transport
 	if rt == nil {
-		rt = newTransport()
+		rt = newTransport(cfg.TLS)
 	}
 	base, cancel := context.WithCancelCause(context.Background())
 	c := &Client{cfg: cfg, http: newHTTPClient(rt), base: base, cancel: cancel}

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -65,7 +66,11 @@ type Config struct {
 	MaxAnswerBytes int64
 	// UserAgent is the value of the User-Agent header.
 	UserAgent string
-	// Transport replaces the connection pool of this package.
+	// TLS, if given, is used for connections to the nodes, and servers without a scheme
+	// are called by https. LoadTLS makes one from files.
+	TLS *tls.Config
+	// Transport replaces the connection pool of this package; TLS then only chooses the
+	// scheme.
 	Transport http.RoundTripper
 	// Protocol selects how the client sends writes and claims: over streams that its callers
 	// share, or over HTTP. Everything else uses HTTP.
@@ -84,7 +89,7 @@ const (
 // withDefaults sets the defaults of unset fields and returns an error for invalid
 // ones.
 func (c Config) withDefaults() (Config, error) {
-	servers, err := baseURLs(c.Servers)
+	servers, err := baseURLs(c.Servers, c.TLS != nil)
 	if err != nil {
 		return c, err
 	}
@@ -122,13 +127,13 @@ func positiveOr[T ~int64](v, otherwise T) T {
 var errNoServers = errors.New("no servers given; name the nodes of the cluster as host:port")
 
 // baseURLs converts the servers to base URLs without duplicates.
-func baseURLs(servers []string) ([]string, error) {
+func baseURLs(servers []string, secure bool) ([]string, error) {
 	var out []string
 	for _, s := range servers {
 		if s = strings.TrimSpace(s); s == "" {
 			continue
 		}
-		u, err := baseURL(s)
+		u, err := baseURL(s, secure)
 		if err != nil {
 			return nil, err
 		}
@@ -145,10 +150,13 @@ func baseURLs(servers []string) ([]string, error) {
 // defaultPort is the port of a server that is given as a host only.
 const defaultPort = "8080"
 
-func baseURL(server string) (string, error) {
+func baseURL(server string, secure bool) (string, error) {
 	full := server
 	plain := !strings.Contains(full, "://")
-	if plain {
+	switch {
+	case plain && secure:
+		full = "https://" + full
+	case plain:
 		full = "http://" + full
 	}
 	u, err := url.Parse(full)

@@ -1,8 +1,13 @@
 package client
 
 import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"time"
 )
 
@@ -10,11 +15,12 @@ import (
 // the default of two idle connections per host, almost every call would open a
 // connection. HTTP/2 stays off: calls on one connection would wait for each other's
 // lost packets and for one lock.
-func newTransport() *http.Transport {
+func newTransport(secure *tls.Config) *http.Transport {
 	dialer := &net.Dialer{Timeout: 2 * time.Second, KeepAlive: 15 * time.Second}
 	return &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,
 		DialContext:            dialer.DialContext,
+		TLSClientConfig:        secure,
 		TLSHandshakeTimeout:    3 * time.Second,
 		MaxIdleConns:           1024,
 		MaxIdleConnsPerHost:    512,
@@ -32,4 +38,33 @@ func newHTTPClient(rt http.RoundTripper) *http.Client {
 		Transport:     rt,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
+}
+
+// LoadTLS returns the TLS configuration of a client. caFile has the certificates of the
+// cluster's CA; "" means the CAs of the system. certFile and keyFile have a client
+// certificate and its key; both are "" for a client without one.
+func LoadTLS(caFile, certFile, keyFile string) (*tls.Config, error) {
+	cfg := &tls.Config{MinVersion: tls.VersionTLS13}
+	if caFile != "" {
+		pem, err := os.ReadFile(caFile)
+		if err != nil {
+			return nil, err
+		}
+		cfg.RootCAs = x509.NewCertPool()
+		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("%s: contains no certificate in PEM form", caFile)
+		}
+	}
+	if (certFile == "") != (keyFile == "") {
+		return nil, errors.New("a client certificate needs its key, and the key its certificate")
+	}
+	if certFile == "" {
+		return cfg, nil
+	}
+	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
+	if err != nil {
+		return nil, fmt.Errorf("%s and %s: %w", certFile, keyFile, err)
+	}
+	cfg.Certificates = []tls.Certificate{pair}
+	return cfg, nil
 }

@@ -15,6 +15,7 @@ import (
 	"osqueue/cluster/leader"
 	"osqueue/cluster/membership"
 	"osqueue/cluster/snapshot"
+	"osqueue/cluster/transport"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 	"osqueue/storage"
@@ -59,8 +60,10 @@ type Config struct {
 	// the same on every node. An empty list makes a cluster of this node alone.
 	Peers []PeerAddr
 
-	// InsecureRaft allows a raft address that is not on loopback. The raft port executes
-	// commands of every program that can reach it.
+	// Security protects raft's connections between the nodes. InsecureRaft allows a raft
+	// address that is not on loopback without it: the raft port then executes commands of
+	// every program that can reach it.
+	Security     transport.Security
 	InsecureRaft bool
 
 	Bucket storage.Bucket
@@ -146,7 +149,7 @@ type Config struct {
 	Settings fsm.Settings // in force while this node is the active leader
 	Version  string       // of the program, for Status
 	Logger   hclog.Logger
-	Client   *http.Client // asks peers for their identity; nil makes one
+	Client   *http.Client // calls the HTTP API of other nodes; nil makes one
 
 	ground *ground // used by simulations; nil: the real disk and network
 }
@@ -276,9 +279,9 @@ func (c *Config) validateRaft() error {
 	if err != nil {
 		return errors.Join(append(errs, fmt.Errorf("raft address %q: write host:port", c.RaftAddr))...)
 	}
-	if !c.InsecureRaft && !isLoopback(host) {
+	if c.Security.Accept == nil && !c.InsecureRaft && !isLoopback(host) {
 		errs = append(errs, fmt.Errorf("raft address %q is reachable from other machines and the raft port has no protection of its own: "+
-			"bind it to loopback, or give --insecure-raft if the network is private", c.RaftAddr))
+			"bind it to loopback, give the node certificates (--tls-cert), or give --insecure-raft if the network is private", c.RaftAddr))
 	}
 	return errors.Join(errs...)
 }

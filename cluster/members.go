@@ -10,11 +10,14 @@ import (
 // PeerPath is the path under which PeerHandler is to be mounted.
 const PeerPath = membership.Path
 
+// ClockPath is the path below it that operators call, see AskToSetClock.
+const ClockPath = PeerPath + "clock/set"
+
 // PeerHandler serves the requests of other nodes, under PeerPath.
 func (n *Node) PeerHandler() http.Handler {
 	mux := http.NewServeMux()
 	n.members.Serve(mux)
-	mux.HandleFunc("POST "+PeerPath+"clock/set", n.serveSetClock)
+	mux.HandleFunc("POST "+ClockPath, n.serveSetClock)
 	return mux
 }
 

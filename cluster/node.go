@@ -201,7 +201,7 @@ func (n *Node) listen() (transport.Transport, error) {
 	if g := n.cfg.ground; g != nil {
 		return g.net, nil
 	}
-	return transport.Listen(n.cfg.RaftAddr, n.cfg.raftAdvertise(), n.log.Named("raft-net"))
+	return transport.Listen(n.cfg.RaftAddr, n.cfg.raftAdvertise(), n.cfg.Security, n.log.Named("raft-net"))
 }
 
 // inboundConfig bounds a snapshot of another node by the memory of this one, which the state

@@ -238,15 +238,15 @@ func (n *Node) serveSetClock(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// AskToSetClock asks the node at an HTTP address, which must be the active leader, to set
+// AskToSetClock asks the node with the base URL server, which must be the active leader, to set
 // the queue's time back. again reports whether the request may be repeated, at the leader,
 // because it was not answered or is not decided.
-func AskToSetClock(ctx context.Context, client *http.Client, address string, c ClockRequest) (set ClockSet, again bool, err error) {
+func AskToSetClock(ctx context.Context, client *http.Client, server string, c ClockRequest) (set ClockSet, again bool, err error) {
 	body, err := json.Marshal(c)
 	if err != nil {
 		return set, false, err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+address+PeerPath+"clock/set", bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, server+ClockPath, bytes.NewReader(body))
 	if err != nil {
 		return set, false, err
 	}
@@ -261,7 +261,7 @@ func AskToSetClock(ctx context.Context, client *http.Client, address string, c C
 		return set, true, err
 	case resp.StatusCode != http.StatusOK:
 		again = resp.StatusCode == http.StatusMisdirectedRequest || resp.StatusCode == http.StatusServiceUnavailable
-		return set, again, membership.Refused(address, resp.Status, body)
+		return set, again, membership.Refused(server, resp.Status, body)
 	}
 	return set, false, json.Unmarshal(body, &set)
 }

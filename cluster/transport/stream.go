@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"sync"
@@ -23,6 +24,7 @@ type stream struct {
 	net.Listener
 	advertise streamAddr
 	budget    *inflight.Budget // of the requests of all connections
+	security  Security
 
 	mu      sync.Mutex
 	inbound map[*inboundConn]struct{} // nil once closed
@@ -38,11 +40,12 @@ func (a streamAddr) String() string { return string(a) }
 
 // Listen opens raft's port on bind and returns the transport. The other nodes dial
 // advertise; if it is equal to bind, they dial the address that the system chose.
-func Listen(bind, advertise string, log hclog.Logger) (Transport, error) {
+func Listen(bind, advertise string, security Security, log hclog.Logger) (Transport, error) {
 	s, err := listenStream(bind, advertise)
 	if err != nil {
 		return nil, err
 	}
+	s.security = security
 	return raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Stream: s,
 		// With more than one, replication hangs after a failed append on a follower. Group
@@ -80,7 +83,7 @@ func (s *stream) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if in := s.admit(c); in != nil {
+		if in := s.admit(s.security.accept(c)); in != nil {
 			return in, nil
 		}
 		_ = c.Close() // too many connections; the peer dials again
@@ -116,9 +119,16 @@ func (s *stream) Addr() net.Addr { return s.advertise }
 
 // Dial implements raft.StreamLayer.
 func (s *stream) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
-	c, err := net.DialTimeout("tcp", string(address), timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	c, err := new(net.Dialer).DialContext(ctx, "tcp", string(address))
 	if err != nil {
 		return nil, err
+	}
+	if s.security.Dial != nil {
+		if c, err = s.security.Dial(ctx, c, string(address)); err != nil {
+			return nil, err
+		}
 	}
 	return &pacedConn{Conn: c}, nil
 }

@@ -158,7 +158,12 @@ func TestFailedOutputIsAFailure(t *testing.T) {
 		"submit a 1", "submit a 1 --json", "submit a --file -", "submit a 1 --wait", "submit a --file - --wait", "run -- echo x", "run --json -- echo x", "map - -- echo x", "map - --json -- echo x", "job list", "job list --json", "job list --all", "status", "status --json",
 		"job wait j", "job wait j j", "job delete j", "job cancel --all --yes", "queue ls", "queue pause a", "cron ls", "cron trigger a", "batch ls", "batch create", "stats", "worker ls", "events --limit 1",
 	} {
-		g := &view.Globals{In: strings.NewReader("1\n"), Out: brokenPipe{}, Err: io.Discard, Getenv: func(string) string { return q.Server.URL }}
+		g := &view.Globals{In: strings.NewReader("1\n"), Out: brokenPipe{}, Err: io.Discard, Getenv: func(name string) string {
+			if name == "OSQUEUE_SERVERS" {
+				return q.Server.URL
+			}
+			return ""
+		}}
 		root := &cobra.Command{Use: "osqueue", SilenceErrors: true, SilenceUsage: true}
 		g.Bind(root.PersistentFlags())
 		root.AddCommand(commands(g)...)

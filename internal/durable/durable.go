@@ -7,16 +7,20 @@ import (
 	"path/filepath"
 )
 
-// WriteFile replaces the file at path by one with the given content. When it returns
-// nil the content is durable; a crash leaves the old file or the new one.
-func WriteFile(path, content string) error {
+// WriteFile replaces the file at path by one with the given content, which only its owner
+// may read. When it returns nil the content is durable; a crash leaves the old file or the
+// new one.
+func WriteFile(path, content string) error { return Replace(path, []byte(content), 0o600) }
+
+// Replace does what WriteFile does, with the given permissions.
+func Replace(path string, content []byte, mode os.FileMode) error {
 	tmp := path + ".tmp"
 	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteString(content)
-	err = errors.Join(err, f.Sync(), f.Close())
+	_, err = f.Write(content)
+	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
 	if err != nil {
 		return err
 	}

@@ -37,6 +37,8 @@ type Options struct {
 	// Links puts a proxy on every link: between the nodes, from clients and workers to the
 	// nodes, and from all of them to a bucket over HTTP.
 	Links bool
+	// TLS gives every node a certificate.
+	TLS bool
 	// FaultClock runs a program whose nodes' wall clocks can be set (SetClock).
 	FaultClock bool
 }
@@ -51,6 +53,7 @@ type Cluster struct {
 	Nodes  []*Node
 	Client *client.Client
 
+	secure     *secure   // nil: no TLS
 	links      *link.Net // nil: there are none
 	nodeBucket string    // the bucket's URL as nodes have it
 	workers    []*Worker
@@ -101,6 +104,9 @@ func New(tb TB, opt Options) *Cluster {
 	c.nodeBucket = c.opt.Bucket
 	for i := range opt.Nodes {
 		c.Nodes = append(c.Nodes, c.newNode(i+1))
+	}
+	if opt.TLS {
+		c.secure = newSecure(tb, c)
 	}
 	if opt.Links {
 		c.openLinks()
@@ -165,7 +171,11 @@ func (c *Cluster) cleanUp() {
 
 // NewClient returns a client of all nodes. The caller closes it.
 func (c *Cluster) NewClient() *client.Client {
-	cl, err := client.New(client.Config{Servers: c.Servers(), RetryFor: 20 * time.Second})
+	cfg := client.Config{Servers: c.Servers(), RetryFor: 20 * time.Second}
+	if c.secure != nil {
+		cfg.TLS = c.secure.config
+	}
+	cl, err := client.New(cfg)
 	if err != nil {
 		c.tb.Fatal(err)
 	}

@@ -56,7 +56,7 @@ func (n *Node) args() []string {
 		"--raft-advertise", n.Raft,
 		"--peers", strings.Join(peers, ","),
 		"--flush-interval", "50ms", // for every store: tests pay no bill
-	}, slices.Concat(c.opt.Flags, n.Flags)...)
+	}, slices.Concat(c.secure.flags(n.Name), c.opt.Flags, n.Flags)...)
 }
 
 // data returns the node's data directory.
@@ -76,29 +76,33 @@ func (n *Node) Wipe() {
 }
 
 // Status reads the node's /status.
-func (n *Node) Status() (v1.Status, error) { return status(n.HTTP) }
+func (n *Node) Status() (v1.Status, error) { return n.status(n.HTTP) }
 
 // OwnStatus is like Status, but does not use the node's links, which may be cut.
-func (n *Node) OwnStatus() (v1.Status, error) { return status(n.httpBind) }
+func (n *Node) OwnStatus() (v1.Status, error) { return n.status(n.httpBind) }
 
-func status(addr string) (v1.Status, error) {
+func (n *Node) status(addr string) (v1.Status, error) {
 	var s v1.Status
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	return s, getJSON(ctx, addr, "/status", &s)
+	return s, n.getJSON(ctx, addr, "/status", &s)
 }
 
 // GetJSON reads a JSON answer of this node only.
 func (n *Node) GetJSON(ctx context.Context, path string, into any) error {
-	return getJSON(ctx, n.HTTP, path, into)
+	return n.getJSON(ctx, n.HTTP, path, into)
 }
 
-func getJSON(ctx context.Context, addr, path string, into any) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+path, nil)
+func (n *Node) getJSON(ctx context.Context, addr, path string, into any) error {
+	base, hc := "http://"+addr, plain
+	if s := n.cluster.secure; s != nil {
+		base, hc = "https://"+addr, s.http
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+path, nil)
 	if err != nil {
 		return err
 	}
-	resp, err := plain.Do(req)
+	resp, err := hc.Do(req)
 	if err != nil {
 		return err
 	}

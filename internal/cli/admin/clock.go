@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/google/uuid"
@@ -109,7 +108,7 @@ const setClockPatience = time.Minute
 // same key if it is not answered, for example because another node leads now.
 func setClock(ctx context.Context, g *view.Globals, c *client.Client, req cluster.ClockRequest) error {
 	for start := time.Now(); ; {
-		set, again, err := askToSetClock(ctx, c, req)
+		set, again, err := askToSetClock(ctx, g, c, req)
 		switch {
 		case err == nil:
 			return showClockSet(g, set)
@@ -126,17 +125,18 @@ func setClock(ctx context.Context, g *view.Globals, c *client.Client, req cluste
 }
 
 // askToSetClock asks the leader once. again reports whether to ask again.
-func askToSetClock(ctx context.Context, c *client.Client, req cluster.ClockRequest) (set cluster.ClockSet, again bool, err error) {
+func askToSetClock(ctx context.Context, g *view.Globals, c *client.Client, req cluster.ClockRequest) (set cluster.ClockSet, again bool, err error) {
 	nodes := c.StatusAll(ctx)
 	i := leaderIndex(nodes)
 	if i < 0 {
 		return set, true, noLeaderAsked(nodes)
 	}
-	lead := nodes[i].Status
-	if lead.LeaderAddress == nil {
-		return set, true, errors.New("the leader does not say its address")
+	hc, err := g.HTTPClient()
+	if err != nil {
+		return set, false, err
 	}
-	return cluster.AskToSetClock(ctx, http.DefaultClient, *lead.LeaderAddress, req)
+	defer hc.CloseIdleConnections()
+	return cluster.AskToSetClock(ctx, hc, nodes[i].Server, req)
 }
 
 func showClockSet(g *view.Globals, set cluster.ClockSet) error {

@@ -43,7 +43,7 @@ func (s *server) dtqLeader() dtq.Leader {
 	if address == "" {
 		return dtq.Leader{}
 	}
-	return dtq.Leader{Node: s.node.Status().LeaderNode, URL: "http://" + address}
+	return dtq.Leader{Node: s.node.Status().LeaderNode, URL: s.scheme + "://" + address}
 }
 
 // throttleStats returns nil if the bucket's requests have no limits.

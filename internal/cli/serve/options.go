@@ -35,6 +35,7 @@ type serveOptions struct {
 	logJSON        bool
 	pace           pace
 	compat         compatOptions
+	tls            tlsOptions
 	withStdin      bool
 	notices        []string // for the log
 
@@ -53,7 +54,7 @@ func (o *serveOptions) bind(f *pflag.FlagSet) {
 	f.StringVar(&c.HTTPAdvertise, "http-advertise", "", "host:port by which others reach the HTTP API (default: --http-addr)")
 	f.StringVar(&c.RaftAddr, "raft-addr", c.RaftAddr, "host:port for the other nodes")
 	f.StringVar(&c.RaftAdvertise, "raft-advertise", "", "host:port by which the other nodes reach this one (default: --raft-addr)")
-	f.BoolVar(&c.InsecureRaft, "insecure-raft", false, "allow the unprotected raft port on addresses other than loopback; only for private networks")
+	f.BoolVar(&c.InsecureRaft, "insecure-raft", false, "allow a raft port without certificates on addresses other than loopback; only for private networks")
 	f.StringVar(&o.peers, "peers", "", "all nodes of the cluster as name=host:port of the HTTP API, comma separated (default: this node alone)")
 	f.StringVar(&c.RaftLog, "raft-log", c.RaftLog, "kind of raft log: bolt, wal or memory")
 	units.SpanVar(f, &c.HeartbeatTimeout, "raft-heartbeat", c.HeartbeatTimeout, "silence of the leader after which a follower calls an election")
@@ -65,6 +66,7 @@ func (o *serveOptions) bind(f *pflag.FlagSet) {
 	units.SpanVar(f, &c.LogStallLimit, "disk-stall-limit", c.LogStallLimit, "how long one write of the raft log may take before the node ends, so that another one leads")
 	units.SpanVar(f, &c.StateCheck, "state-check-interval", c.StateCheck, "how often the leader has the nodes compare their states; a node with another state than the majority ends; 0 is never")
 	f.Uint32Var(&c.FeatureLevel, "feature-level", 0, "highest feature level that the cluster may take; give it to all nodes to be able to go back to the previous release (default: the highest that all nodes know)")
+	o.tls.bind(f)
 	o.pace.bind(f, c)
 	o.compat.bind(f)
 	o.bindBucket(f)
@@ -165,6 +167,9 @@ func (o *serveOptions) complete(g *view.Globals) error {
 		return err
 	}
 	if err := o.compat.complete(); err != nil {
+		return err
+	}
+	if err := o.tls.complete(c); err != nil {
 		return err
 	}
 	if err := loopbackOnly(o.pprofAddr); err != nil {

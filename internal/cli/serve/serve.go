@@ -80,9 +80,12 @@ func serve(ctx context.Context, o *serveOptions) error {
 	collecting, end := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() { newCollector(int64(o.memoryTarget)).run(collecting) })
+	log := o.node.Logger
+	if o.tls.identity != nil {
+		wg.Go(func() { o.tls.watchExpiry(collecting, log) })
+	}
 	defer wg.Wait()
 	defer end()
-	log := o.node.Logger
 	log.Info("starting", "version", o.node.Version, "data", o.node.DataDir, "pid", pid())
 	guard := newExitGuard(log, os.Exit)
 	defer guard.stop()

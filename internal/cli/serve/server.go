@@ -24,6 +24,7 @@ type server struct {
 	api    *api.Server
 	listen net.Listener
 	pprof  net.Listener // nil: no profiles are served
+	scheme string       // of the URLs of the nodes
 
 	throttle *throttle.Bucket // bucket
 	inflight *inflight.Budget

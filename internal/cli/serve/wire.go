@@ -28,8 +28,11 @@ const (
 // assemble starts everything except the HTTP server. It opens the listener first: a port
 // in use is the most common mistake, and at that moment nothing has happened yet.
 func assemble(ctx context.Context, o *serveOptions) (*server, error) {
-	s := &server{log: o.node.Logger, inflight: inflight.New(int64(o.inflightBytes))}
+	s := &server{log: o.node.Logger, inflight: inflight.New(int64(o.inflightBytes)), scheme: o.tls.scheme()}
 	metrics := newRegistry()
+	if o.tls.identity != nil {
+		metrics.MustRegister(o.tls.expiryGauge())
+	}
 	for _, w := range o.warnings() {
 		s.log.Warn(w)
 	}
@@ -63,6 +66,8 @@ func assemble(ctx context.Context, o *serveOptions) (*server, error) {
 		Ack:            o.pace.ack,
 		Logger:         s.log.Named("http"),
 		Internal:       s.internal(o),
+		TLS:            o.tls.clientTLS(),
+		DialNode:       o.tls.dial(),
 		Throttle:       s.throttleStats(o),
 		Wrap:           s.wrap(o, metrics),
 	})
@@ -79,7 +84,7 @@ func (s *server) run(ctx context.Context, guard *exitGuard) error {
 	stopPprof := s.servePprof()
 	defer stopPprof()
 	unsafe := s.keepProving(ctx)
-	s.log.Info("serving", "http", s.listen.Addr(), "pid", pid())
+	s.log.Info("serving", s.scheme, s.listen.Addr(), "pid", pid())
 
 	patience := httpStopTimeout
 	var failure error

@@ -3,6 +3,7 @@ package view
 import (
 	"context"
 	"fmt"
+	"net/http"
 
 	"osqueue/client"
 )
@@ -15,8 +16,13 @@ func (g *Globals) ClientWith(change func(*client.Config)) (*client.Client, error
 	if g.Timeout <= 0 {
 		return nil, Usagef("--timeout %v: must be positive", g.Timeout)
 	}
+	secure, err := g.tls.config()
+	if err != nil {
+		return nil, err
+	}
 	cfg := client.Config{
 		Servers:        g.Servers,
+		TLS:            secure,
 		AttemptTimeout: min(g.Timeout, client.DefaultAttemptTimeout),
 		RetryFor:       g.Timeout,
 		Ack:            g.ack,
@@ -31,6 +37,16 @@ func (g *Globals) ClientWith(change func(*client.Config)) (*client.Client, error
 		return nil, &UsageError{Err: fmt.Errorf("--servers: %w", err)}
 	}
 	return c, nil
+}
+
+// HTTPClient returns a client for calls that the SDK does not make. The caller closes its
+// idle connections.
+func (g *Globals) HTTPClient() (*http.Client, error) {
+	secure, err := g.tls.config()
+	if err != nil {
+		return nil, err
+	}
+	return &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: secure}}, nil
 }
 
 // WithClient runs fn with a client and a context of at most --timeout.

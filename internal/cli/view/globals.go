@@ -29,6 +29,7 @@ type Globals struct {
 	ack      client.Ack
 	receipt  client.Receipt // of the writes of this process
 	Version  string         // of this program
+	tls      tlsFlags
 
 	In     io.Reader
 	Out    io.Writer
@@ -52,6 +53,7 @@ func (g *Globals) Bind(flags *pflag.FlagSet) {
 	}
 	flags.StringSliceVar(&g.Servers, "servers", strings.Split(servers, ","),
 		"nodes of the cluster, as host:port or URL (environment: OSQUEUE_SERVERS)")
+	g.tls.bind(flags, g.Getenv)
 	flags.BoolVar(&g.JSON, "json", false, "write JSON, for programs")
 	units.SpanVar(flags, &g.Timeout, "timeout", defaultTimeout, timeoutHelp)
 	flags.Var((*units.Ack)(&g.ack), "ack", "how safe writes are when they are answered: quorum or object (default: the server's choice)")

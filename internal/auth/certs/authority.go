@@ -1,0 +1,305 @@
+package certs
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/big"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"osqueue/internal/durable"
+)
+
+// The names of a CA's files in its directory.
+const (
+	CAFile    = "ca.crt"
+	caKeyFile = "ca.key"
+)
+
+// Default lifetimes of certificates.
+const (
+	CALifetime     = 10 * 365 * 24 * time.Hour
+	NodeLifetime   = 90 * 24 * time.Hour
+	ClientLifetime = 365 * 24 * time.Hour
+)
+
+// clockTolerance is how far a certificate's begin lies before its creation, because the
+// clock of the machine that checks it may be behind.
+const clockTolerance = 5 * time.Minute
+
+// Authority is a certificate authority whose private key is at hand. Its methods are not
+// safe for concurrent use.
+type Authority struct {
+	dir     string
+	bundle  List // bundle[0] belongs to key
+	key     *ecdsa.PrivateKey
+	cluster string
+}
+
+// CreateAuthority makes a CA in dir, which it creates if needed. It refuses to replace an
+// existing one. now is the time from which the CA is valid.
+func CreateAuthority(dir string, lifetime time.Duration, now time.Time) (*Authority, error) {
+	if err := os.MkdirAll(dir, dirMode); err != nil {
+		return nil, err
+	}
+	for _, name := range []string{CAFile, caKeyFile} {
+		if _, err := os.Stat(filepath.Join(dir, name)); !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("%s exists: nodes that trust this CA would no longer trust each other; "+
+				"to replace the CA without an interruption, give --rotate", filepath.Join(dir, name))
+		}
+	}
+	id := make([]byte, 8)
+	_, _ = rand.Read(id) // never fails
+	a := &Authority{dir: dir, cluster: hex.EncodeToString(id)}
+	if err := a.renew(lifetime, now); err != nil {
+		return nil, err
+	}
+	return a, a.store()
+}
+
+// LoadAuthority reads the CA in dir.
+func LoadAuthority(dir string) (*Authority, error) {
+	bundle, err := ReadList(filepath.Join(dir, CAFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("no CA in %s: make one with: osqueue cert ca --dir %s", dir, dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	key, err := readKey(filepath.Join(dir, caKeyFile))
+	if err != nil {
+		return nil, err
+	}
+	first := bundle[0]
+	if !key.PublicKey.Equal(first.PublicKey) {
+		return nil, fmt.Errorf("%s is not the key of the first certificate in %s", filepath.Join(dir, caKeyFile), CAFile)
+	}
+	if !first.IsCA || len(first.URIs) != 1 || first.URIs[0].Host == "" {
+		return nil, fmt.Errorf("%s was not made by osqueue cert ca", filepath.Join(dir, CAFile))
+	}
+	return &Authority{dir: dir, bundle: bundle, key: key, cluster: first.URIs[0].Host}, nil
+}
+
+// Certificates returns the CA's certificates, the newest first.
+func (a *Authority) Certificates() List { return a.bundle }
+
+// Rotate makes a new key and certificate of the CA. Both the new and the previous
+// certificate are trusted until Retire. A second call before it is refused, because
+// certificates that a dropped key has signed would become invalid.
+func (a *Authority) Rotate(lifetime time.Duration, now time.Time) error {
+	if len(a.bundle) > 1 {
+		return errors.New("the CA is being replaced already: renew all certificates, then end it with --retire")
+	}
+	if err := a.renew(lifetime, now); err != nil {
+		return err
+	}
+	return a.store()
+}
+
+// Retire ends the trust in all certificates of the CA but the newest. Certificates that the
+// previous key has signed become invalid.
+func (a *Authority) Retire() error {
+	if len(a.bundle) == 1 {
+		return errors.New("the CA has one certificate: there is no previous one to end")
+	}
+	a.bundle = a.bundle[:1]
+	return a.store()
+}
+
+// renew puts a new certificate with a new key first.
+func (a *Authority) renew(lifetime time.Duration, now time.Time) error {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	t := template("osqueue CA "+a.cluster, lifetime, now)
+	t.URIs = []*url.URL{{Scheme: "spiffe", Host: a.cluster}}
+	t.IsCA, t.BasicConstraintsValid, t.MaxPathLenZero = true, true, true
+	t.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageCRLSign
+	c, err := sign(t, t, &key.PublicKey, key)
+	if err != nil {
+		return err
+	}
+	a.bundle, a.key = append(List{c}, a.bundle...), key
+	return nil
+}
+
+// store writes the key and then the certificates. If it is cut between the two, LoadAuthority
+// reports that they do not match.
+func (a *Authority) store() error {
+	key, err := encodeKey(a.key)
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		durable.Replace(filepath.Join(a.dir, caKeyFile), key, keyMode),
+		durable.Replace(filepath.Join(a.dir, CAFile), encodeCertificates(a.bundle...), certMode),
+	)
+}
+
+// Request describes a certificate to issue.
+type Request struct {
+	Kind     Kind
+	Name     string
+	Hosts    []string // host names and IP addresses by which others dial a node
+	Lifetime time.Duration
+}
+
+// Issue makes a key and a certificate, and writes them to NAME.key and NAME.crt in the
+// directory of the CA. It replaces files of the same subject only. The certificate ends at
+// the latest when the CA's does.
+func (a *Authority) Issue(r Request, now time.Time) (*x509.Certificate, error) {
+	if err := a.check(r); err != nil {
+		return nil, err
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	subject := Subject{Cluster: a.cluster, Kind: r.Kind, Name: r.Name}
+	t := template(subject.String(), r.Lifetime, now)
+	t.NotAfter = earlier(t.NotAfter, a.bundle[0].NotAfter)
+	t.URIs = []*url.URL{subject.uri()}
+	t.KeyUsage = x509.KeyUsageDigitalSignature
+	t.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+	if r.Kind == Node {
+		t.ExtKeyUsage = append(t.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
+	}
+	for _, h := range r.Hosts {
+		if ip := net.ParseIP(h); ip != nil {
+			t.IPAddresses = append(t.IPAddresses, ip)
+		} else {
+			t.DNSNames = append(t.DNSNames, h)
+		}
+	}
+	c, err := sign(t, a.bundle[0], &key.PublicKey, a.key)
+	if err != nil {
+		return nil, err
+	}
+	return c, a.storePair(r.Name, c, key)
+}
+
+// check returns an error for a request that cannot be fulfilled.
+func (a *Authority) check(r Request) error {
+	if err := checkName(r.Name); err != nil {
+		return err
+	}
+	path := a.certPath(r.Name)
+	if r.Name+".crt" == CAFile {
+		return fmt.Errorf("name %q is the CA's: choose another name", r.Name)
+	}
+	if r.Kind == Node && len(r.Hosts) == 0 {
+		return errors.New("a node needs the host names or IP addresses by which others dial it: give --host")
+	}
+	for _, h := range r.Hosts {
+		if net.ParseIP(h) == nil && !validHost(h) {
+			return fmt.Errorf("host %q: must be a host name or an IP address, without a port", h)
+		}
+	}
+	if r.Lifetime <= 0 {
+		return fmt.Errorf("lifetime %v: must be positive", r.Lifetime)
+	}
+	old, err := ReadList(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("%w: move the file away, or choose another name", err)
+	}
+	if s, err := SubjectOf(old[0]); err != nil || s.Kind != r.Kind {
+		return fmt.Errorf("%s is a certificate of %s: choose another name", path, describe(s, err))
+	}
+	return nil
+}
+
+func describe(s Subject, err error) string {
+	if err != nil {
+		return "another program"
+	}
+	return s.String()
+}
+
+func (a *Authority) certPath(name string) string { return filepath.Join(a.dir, name+".crt") }
+
+// storePair writes a key and its certificate. A process that reads them between the two
+// writes finds that they do not match, keeps the pair that it has, and reads again.
+func (a *Authority) storePair(name string, c *x509.Certificate, key *ecdsa.PrivateKey) error {
+	data, err := encodeKey(key)
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		durable.Replace(filepath.Join(a.dir, name+".key"), data, keyMode),
+		durable.Replace(a.certPath(name), encodeCertificates(c), certMode),
+	)
+}
+
+// Renew issues the certificate NAME again, with a new key and the same subject, hosts and
+// length of life. lifetime, if positive, replaces the length of life.
+func (a *Authority) Renew(name string, lifetime time.Duration, now time.Time) (*x509.Certificate, error) {
+	list, err := ReadList(a.certPath(name))
+	if err != nil {
+		return nil, err
+	}
+	old := list[0]
+	s, err := SubjectOf(old)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", a.certPath(name), err)
+	}
+	if s.Cluster != a.cluster {
+		return nil, fmt.Errorf("%s is of cluster %s; this CA is of cluster %s", a.certPath(name), s.Cluster, a.cluster)
+	}
+	if lifetime <= 0 {
+		lifetime = old.NotAfter.Sub(old.NotBefore) - clockTolerance
+	}
+	return a.Issue(Request{Kind: s.Kind, Name: s.Name, Hosts: HostsOf(old), Lifetime: lifetime}, now)
+}
+
+// HostsOf returns the host names and IP addresses of a certificate.
+func HostsOf(c *x509.Certificate) []string {
+	hosts := append([]string(nil), c.DNSNames...)
+	for _, ip := range c.IPAddresses {
+		hosts = append(hosts, ip.String())
+	}
+	return hosts
+}
+
+// template returns what all certificates have in common.
+func template(name string, lifetime time.Duration, now time.Time) *x509.Certificate {
+	return &x509.Certificate{
+		Subject:   pkix.Name{CommonName: name},
+		NotBefore: now.Add(-clockTolerance),
+		NotAfter:  now.Add(lifetime),
+	}
+}
+
+// sign makes a certificate with a random serial number.
+func sign(t, parent *x509.Certificate, public *ecdsa.PublicKey, key *ecdsa.PrivateKey) (*x509.Certificate, error) {
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	if err != nil {
+		return nil, err
+	}
+	t.SerialNumber = serial
+	der, err := x509.CreateCertificate(rand.Reader, t, parent, public, key)
+	if err != nil {
+		return nil, err
+	}
+	return x509.ParseCertificate(der)
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,85 @@
+package certs
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"osqueue/internal/durable"
+)
+
+// TestReload replaces the files of an identity, first with some that cannot be used.
+func TestReload(t *testing.T) {
+	dir := t.TempDir()
+	a, err := CreateAuthority(dir, CALifetime, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	issue := func(lifetime time.Duration) {
+		t.Helper()
+		if _, err := a.Issue(Request{Kind: Node, Name: "n1", Hosts: []string{"h"}, Lifetime: lifetime}, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	issue(time.Hour)
+	var errs []error
+	f := Files{CA: filepath.Join(dir, CAFile), Cert: filepath.Join(dir, "n1.crt"), Key: filepath.Join(dir, "n1.key")}
+	id, err := Load(f, func(err error) { errs = append(errs, err) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.Now()
+	id.now = func() time.Time { return at }
+	first := id.Expires()
+
+	if err := durable.Replace(f.Key, []byte("half of a key"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if !id.Expires().Equal(first) || len(errs) != 0 {
+		t.Fatal("the files were looked at again at once")
+	}
+	for range 3 {
+		at = at.Add(lookAgain)
+		if !id.Expires().Equal(first) {
+			t.Fatal("the previous certificate is gone")
+		}
+	}
+	if len(errs) != 1 {
+		t.Errorf("%d reports of one mistake: %v", len(errs), errs)
+	}
+	issue(2 * time.Hour)
+	at = at.Add(lookAgain)
+	second := id.Expires()
+	if !second.After(first) || len(errs) != 1 {
+		t.Errorf("after the replacement it ends at %v, before it did at %v; errors %v", second, first, errs)
+	}
+	if err := os.Remove(f.CA); err != nil {
+		t.Fatal(err)
+	}
+	at = at.Add(lookAgain)
+	if !id.Expires().Equal(second) || len(errs) != 2 {
+		t.Errorf("after the removal of the CA: ends at %v, errors %v", id.Expires(), errs)
+	}
+}
+
+func FuzzParseCertificates(f *testing.F) {
+	a, err := CreateAuthority(f.TempDir(), CALifetime, time.Now())
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(encodeCertificates(a.bundle...))
+	f.Add([]byte("-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		list, err := parseCertificates(data)
+		if (err == nil) != (len(list) > 0) {
+			t.Fatalf("%d certificates and %v", len(list), err)
+		}
+		for _, c := range list {
+			if s, err := SubjectOf(c); err == nil && checkName(s.Name) != nil {
+				t.Fatalf("a certificate names %q", s.Name)
+			}
+		}
+		Describe("f", list)
+	})
+}
