@@ -263,7 +263,7 @@ func TestDashboardPassesRightsOn(t *testing.T) {
 		}
 		w.WriteHeader(http.StatusForbidden)
 	})})
-	r := httptest.NewRequest("GET", "/ui", nil)
+	r := httptest.NewRequest(http.MethodGet, "/ui", nil)
 	r.Header.Set("Authorization", "Bearer x")
 	r.Header.Set("X-Other", "y")
 	w := httptest.NewRecorder()

@@ -34,7 +34,7 @@ var functions = template.FuncMap{
 	"pretty":    pretty,
 	"firstLine": firstLine,
 	"usd":       func(v float64) string { return fmt.Sprintf("$%.2f", v) },
-	"text":      func(s *string) string { return value(s) },
+	"text":      value,
 	"last":      shortID,
 	"with_now":  func(now int64, jobs []v1.Job) jobTable { return jobTable{now, jobs} },
 }
@@ -90,8 +90,8 @@ func formatInt(n any) string {
 		return num(n)
 	case uint64:
 		return num(int64(min(n, 1<<62)))
-	case uint32:
-		return num(int64(n))
+	case *uint64:
+		return formatInt(*n)
 	}
 	return fmt.Sprint(n)
 }

@@ -213,16 +213,16 @@ func (q *request) send(status int, name string, p *page) error {
 	return nil
 }
 
-// fail sends an error page. It makes no calls, so that it works whatever has failed.
+// fail sends an error page. The page says less if the status cannot be read.
 func (q *request) fail(err error) {
 	var e *apiError
 	if !errors.As(err, &e) {
 		e = &apiError{Status: http.StatusInternalServerError, Title: "The page could not be made", Detail: err.Error()}
 	}
 	p := page{Title: e.Title, ReadOnly: q.cfg.ReadOnly, Data: e, Now: time.Now().UnixMilli()}
-	_ = q.get(v1.PathStatus, nil, &p.Status) // the page says less without it
-	if q.send(e.Status, "error", &p) != nil {
-		http.Error(q.w, e.Title, http.StatusInternalServerError)
+	_ = q.get(v1.PathStatus, nil, &p.Status)
+	if err := q.send(e.Status, "error", &p); err != nil {
+		http.Error(q.w, err.Error(), http.StatusInternalServerError)
 	}
 }
 

@@ -1,0 +1,171 @@
+package dashboard
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"go.uber.org/goleak"
+
+	"osqueue/storage/storagetest"
+	"osqueue/tests/cluster"
+)
+
+// TestMain ignores a goroutine that a library of the GCS client starts on import.
+func TestMain(m *testing.M) {
+	storagetest.SetS3Credentials()
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
+}
+
+const evil = `"><script>alert(1)</script><img src=x onerror=alert(2)>`
+
+type object = map[string]any
+
+// call sends one request to a node.
+func call(t *testing.T, node *cluster.Node, method, path string, body any) (out object) {
+	t.Helper()
+	data, err := json.Marshal(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), method, "http://"+node.HTTP+path, bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 20 * time.Second}
+	res, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	answer, err := io.ReadAll(res.Body)
+	if err != nil || res.StatusCode > 299 {
+		t.Fatalf("%s %s: %d %s %v", method, path, res.StatusCode, answer, err)
+	}
+	if err := json.Unmarshal(answer, &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// seed fills a queue with jobs of all kinds, whose texts are HTML.
+func seed(t *testing.T, n *cluster.Node) {
+	t.Helper()
+	one := 1
+	jobs := []object{
+		{"id": "dead-1", "type": "mail", "payload": object{"html": evil}, "maxAttempts": one, "tags": []string{"<b>"}},
+		{"id": "wait-1", "type": "mail", "payload": "</script>" + evil},
+		{"id": "evil-1", "type": evil, "group": evil, "payload": evil},
+		{"id": "late-1", "type": "mail", "delayMs": 3_600_000},
+	}
+	for range 60 {
+		jobs = append(jobs, object{"type": "resize-image", "payload": object{"width": 640}})
+	}
+	call(t, n, "POST", "/v1/jobs/batch", object{"jobs": jobs})
+	call(t, n, "POST", "/v1/batches", object{"id": "import", "jobs": []object{{"type": "import"}}})
+	call(t, n, "PUT", "/v1/crons/nightly", object{"spec": "@daily", "job": object{"type": "mail"}})
+	call(t, n, "POST", "/v1/workers", object{"name": "w" + evil, "types": []string{"mail"}})
+	call(t, n, "POST", "/v1/jobs/claim", object{"workerId": "w" + evil, "types": []string{"mail"}})
+	call(t, n, "POST", "/v1/jobs/dead-1/fail", object{"workerId": "w" + evil, "error": evil + "\nat x.go:1"})
+}
+
+var pages = map[string]string{
+	"overview": "", "jobs": "/jobs", "jobs-dead": "/jobs?status=dead", "bulk": "/jobs/bulk?action=retry&status=dead",
+	"job": "/jobs/dead-1", "job-evil": "/jobs/evil-1", "dead": "/dead", "queues": "/queues", "queue": "/queues/" + url.PathEscape(evil),
+	"purge": "/queues/mail/purge", "schedules": "/schedules", "workers": "/workers", "worker": "/workers/" + url.PathEscape("w"+evil),
+	"batches": "/batches", "events": "/events", "cluster": "/cluster", "missing": "/none",
+}
+
+// look is a window and a scheme of colours.
+type look struct {
+	name, scheme string
+	width        int64
+}
+
+// looks are all combinations if the pictures are kept, and otherwise two.
+func looks() []look {
+	two := []look{{"light", "light", 1280}, {"dark-narrow", "dark", 380}}
+	if os.Getenv("OSQUEUE_SCREENSHOTS") == "" {
+		return two
+	}
+	return append(two, look{"dark", "dark", 1280}, look{"light-narrow", "light", 380})
+}
+
+// The dashboard of a real cluster works in a browser, also after the leader has died.
+func TestDashboard(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes 15 s")
+	}
+	b := open(t)
+	c := cluster.Start(t, cluster.Options{})
+	c.WaitLeader()
+	node := c.Follower()
+	seed(t, node)
+	root := "http://" + node.HTTP + "/ui"
+	for _, look := range looks() {
+		b.size(look.width, 900, look.scheme)
+		for name, path := range pages {
+			b.do(chromedp.Navigate(root+path), chromedp.WaitVisible("h1"))
+			b.checkLook(look.name+" "+path, look.width)
+			b.shoot(name + "-" + look.name)
+			b.check(path)
+		}
+	}
+	b.act(root)
+	b.press(root)
+	b.survive(c, root)
+}
+
+// act presses buttons.
+func (b *browser) act(root string) {
+	b.t.Helper()
+	b.size(1280, 900, "light")
+	b.do(chromedp.Navigate(root+"/jobs/dead-1"), chromedp.Click(`form[action$="/retry"] button`))
+	b.until("the retry", `document.querySelector(".notice") && document.querySelector(".status").textContent === "available"`)
+	b.do(chromedp.Navigate(root+"/queues/mail"), chromedp.Click(`form[action$="/pause"] button`))
+	b.until("the pause", `!!document.querySelector("h1 .s-paused")`)
+	b.do(chromedp.Click(`form[action$="/resume"] button`))
+	b.until("the resume", `!!document.querySelector('form[action$="/pause"]')`)
+	b.do(chromedp.Navigate(root+"/jobs?status=unclaimed&type=resize-image"), chromedp.Click(`a[href*="action=cancel"]`))
+	b.until("the count", `document.querySelector("h1").textContent.includes("60")`)
+	b.do(chromedp.Click("main button.danger"))
+	b.until("the bulk action", `(document.querySelector(".notice") || {textContent: ""}).textContent.includes("60")`)
+	b.do(chromedp.Navigate(root+"/schedules"), chromedp.Click(`form[action$="/trigger"] button`))
+	b.until("the trigger", `!!document.querySelector(".notice")`)
+	b.check("actions")
+}
+
+// press uses the keys and the switch of the theme.
+func (b *browser) press(root string) {
+	b.t.Helper()
+	b.do(chromedp.Navigate(root), chromedp.WaitVisible("#theme"), chromedp.KeyEvent("g"), chromedp.KeyEvent("q"))
+	b.until("the key g q", `location.pathname === "/ui/queues" && document.readyState === "complete"`)
+	b.do(chromedp.WaitVisible("#theme"), chromedp.KeyEvent("/"))
+	b.until("the key /", `document.activeElement.id === "search"`)
+	b.do(chromedp.SetValue("#search", "late-1"), chromedp.KeyEvent(kb.Enter))
+	b.until("the search", `location.pathname === "/ui/jobs/late-1" && document.readyState === "complete"`)
+	b.do(chromedp.WaitVisible("#theme"), chromedp.Click("#theme"))
+	b.until("the theme", `document.documentElement.dataset.theme === "dark"`)
+	b.check("keys")
+}
+
+// survive kills the leader while the overview and the events are open on another node.
+func (b *browser) survive(c *cluster.Cluster, root string) {
+	b.t.Helper()
+	b.do(chromedp.Navigate(root + "/queues/after"))
+	b.until("a live page", `document.querySelector("#live").textContent === "live"`)
+	old := c.WaitLeader()
+	old.Kill()
+	leader := c.WaitOtherLeader(old)
+	call(b.t, leader, "POST", "/v1/jobs", object{"type": "after"})
+	b.until("the new value", `document.querySelector("#tiles b").textContent === "1"`)
+	b.check("after the death of the leader")
+}
