@@ -13,11 +13,12 @@ import (
 	"time"
 )
 
-// Modes before the umask. The operator decides with the umask which users may read the
-// bucket.
+// Modes of new directories and files: the payloads of all jobs are in the bucket, and jobs
+// may run as other users of the machine. Existing ones keep their modes, so that an
+// operator can share a bucket.
 const (
-	dirMode  = 0o777
-	fileMode = 0o666
+	dirMode  = 0o700
+	fileMode = 0o600
 )
 
 // stale is the age from which a file in tmp has no writer. Writers touch
