@@ -39,17 +39,15 @@ type fakeNode struct {
 	leader     string // "" and lead false: none known
 	lead       bool
 	proposeErr error
-	// reportsPass lets single mutations pass in spite of proposeErr.
-	reportsPass bool
-	linearErr   error
-	stall       chan struct{} // Propose waits for it, if set
-	overtake    func()        // Propose calls it before it applies, if set
-	sleeping    int           // in AwaitClaim
-	handOver    bool          // AwaitClaim commits the claim itself
-	awaiting    int           // in WaitEnded
-	flushed     fsm.LSN       // the LSN in the bucket
-	flushing    int           // in WaitFlushed
-	damaged     error         // the damage of the archive that the leader knows
+	linearErr  error
+	stall      chan struct{} // Propose waits for it, if set
+	overtake   func()        // Propose calls it before it applies, if set
+	sleeping   int           // in AwaitClaim
+	handOver   bool          // AwaitClaim commits the claim itself
+	awaiting   int           // in WaitEnded
+	flushed    fsm.LSN       // the LSN in the bucket
+	flushing   int           // in WaitFlushed
+	damaged    error         // the damage of the archive that the leader knows
 	// status changes the result of Status.
 	status func(*cluster.Status)
 }
@@ -94,19 +92,11 @@ func (f *fakeNode) apply(ms ...*fsmpb.Mutation) ([]fsm.Result, fsm.LSN, error) {
 }
 
 func (f *fakeNode) Propose(ctx context.Context, m *fsmpb.Mutation) (fsm.Result, fsm.LSN, error) {
-	res, lsn, err := f.ProposeAll(ctx, []*fsmpb.Mutation{m})
-	if err != nil {
-		return fsm.Result{}, fsm.LSN{}, err
-	}
-	return res[0], lsn, nil
-}
-
-func (f *fakeNode) ProposeAll(ctx context.Context, ms []*fsmpb.Mutation) ([]fsm.Result, fsm.LSN, error) {
 	f.mu.Lock()
 	err, stall, overtake := f.proposeErr, f.stall, f.overtake
 	f.mu.Unlock()
-	if err != nil && (len(ms) > 1 || !f.reportsPass) {
-		return nil, fsm.LSN{}, err
+	if err != nil {
+		return fsm.Result{}, fsm.LSN{}, err
 	}
 	if overtake != nil {
 		overtake()
@@ -115,16 +105,14 @@ func (f *fakeNode) ProposeAll(ctx context.Context, ms []*fsmpb.Mutation) ([]fsm.
 		select {
 		case <-stall:
 		case <-ctx.Done():
-			return nil, fsm.LSN{}, ctx.Err()
+			return fsm.Result{}, fsm.LSN{}, ctx.Err()
 		}
 	}
-	return f.apply(ms...)
-}
-
-func (f *fakeNode) entriesSoFar() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.entries
+	res, lsn, err := f.apply(m)
+	if err != nil {
+		return fsm.Result{}, fsm.LSN{}, err
+	}
+	return res[0], lsn, nil
 }
 
 func (f *fakeNode) Refusal() error {

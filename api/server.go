@@ -44,6 +44,10 @@ type Server struct {
 // headerBytesMax bounds the head of a request.
 const headerBytesMax = 64 << 10
 
+// http2Streams bounds the requests that an HTTP/2 connection may have at one time: each may
+// hold an answer in memory.
+const http2Streams = 32
+
 // New makes a server. It panics without a backend, with an ack level that does
 // not exist, and if the registry has the metrics of a server already.
 func New(cfg Config) *Server {
@@ -64,6 +68,7 @@ func New(cfg Config) *Server {
 		Handler:           s.withinBound(s.wrapped()),
 		TLSConfig:         cfg.TLS,
 		Protocols:         protocols(),
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: http2Streams},
 		ReadHeaderTimeout: t.Header,
 		ReadTimeout:       t.Body,
 		WriteTimeout:      t.Answer,

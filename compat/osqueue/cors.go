@@ -43,6 +43,12 @@ func ParseOrigins(text string) (Origins, error) {
 	return o, nil
 }
 
+// Any reports whether pages of any origin are allowed.
+func (o *Origins) Any() bool { return !o.none && len(o.only) == 0 }
+
+// Named returns the origins that are allowed by name. The caller must not change them.
+func (o *Origins) Named() []string { return o.only }
+
 // allows reports whether pages of the origin may read answers.
 func (o *Origins) allows(origin string) bool {
 	return !o.none && (len(o.only) == 0 || slices.Contains(o.only, strings.ToLower(origin)))

@@ -7,9 +7,7 @@
 //
 //	raft_test.go      the raft port: forged requests, floods of bytes, slow requests
 //	join_test.go      forged requests to join the cluster
-//	http_test.go      malformed HTTP over every route of the OpenAPI document
 //	browser_test.go   web pages: foreign origins, DNS rebinding
-//	flood_test.go     answers that are not read, many streams and connections
 //
 // docs/security.md says which finding each test belongs to.
 package attack

@@ -31,7 +31,7 @@ var modes = []mode{askLeader, askFollower}
 
 // calm prevents changes of leader on a machine that is busy with several clusters, because the
 // answering node is part of the test.
-var calm = []string{"--raft-heartbeat", "2s", "--raft-election", "2s", "--raft-lease", "1s"}
+var calm = []string{"--cors-origins", "any", "--raft-heartbeat", "2s", "--raft-election", "2s", "--raft-lease", "1s"}
 
 // servers returns the addresses of a cluster that has a leader.
 func servers(c *cluster.Cluster, m mode) player.Servers {

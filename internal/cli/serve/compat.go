@@ -23,14 +23,14 @@ func (s *server) wrap(o *serveOptions, metrics prometheus.Registerer) func(nativ
 			Metrics:  metrics,
 			Limits:   osqueue.Limits{Connections: o.compat.sockets, MessageBytes: o.compat.messageLimit},
 		})
-		return dtq.New(dtq.Config{
+		return o.guarded(dtq.New(dtq.Config{
 			Native:   s.original,
 			Calls:    calls,
 			Leader:   s.dtqLeader,
 			MaxBody:  o.bodyLimit,
 			Inflight: s.inflight,
 			Logger:   s.log.Named("compat"),
-		})
+		}))
 	}
 }
 

@@ -19,7 +19,7 @@ type compatOptions struct {
 
 func (o *compatOptions) bind(f *pflag.FlagSet) {
 	limits := osqueue.DefaultLimits()
-	f.StringVar(&o.origins, "cors-origins", osqueue.OriginsAny, "pages that may use the API in a browser: any, none, or origins like https://dash.example.test, comma separated")
+	f.StringVar(&o.origins, "cors-origins", osqueue.OriginsNone, "pages of other origins that may use the API in a browser: none, any, or origins like https://dash.example.test, comma separated")
 	f.IntVar(&o.sockets, "ws-connections", limits.Connections, "how many WebSockets there may be at once")
 	f.Int64Var(&o.messageLimit, "ws-message-limit", limits.MessageBytes, "largest message of a WebSocket, or of gRPC and Connect, in bytes")
 }

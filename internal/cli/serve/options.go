@@ -14,6 +14,7 @@ import (
 	"osqueue/internal/cli/units"
 	"osqueue/internal/cli/view"
 	"osqueue/internal/inflight"
+	"osqueue/internal/webguard"
 	"osqueue/storage/bucketurl"
 	"osqueue/storage/throttle"
 )
@@ -24,6 +25,7 @@ type serveOptions struct {
 	bucket         string
 	budget         throttle.Config
 	httpAddr       string
+	allowedHosts   string
 	peers          string
 	bodyLimit      int64
 	inflightBytes  units.Size
@@ -37,7 +39,8 @@ type serveOptions struct {
 	compat         compatOptions
 	tls            tlsOptions
 	withStdin      bool
-	notices        []string // for the log
+	hosts          webguard.Hosts // of allowedHosts, and the names of the nodes
+	notices        []string       // for the log
 
 	leaseTime       time.Duration
 	workerTimeout   time.Duration
@@ -52,6 +55,7 @@ func (o *serveOptions) bind(f *pflag.FlagSet) {
 	f.StringVar(&o.bucket, "bucket", "", "where queue.json lives: file:///dir, s3://bucket/prefix?region=…&endpoint=…, gs://bucket/prefix, mem://")
 	f.StringVar(&o.httpAddr, "http-addr", "127.0.0.1:8080", "host:port of the HTTP API")
 	f.StringVar(&c.HTTPAdvertise, "http-advertise", "", "host:port by which others reach the HTTP API (default: --http-addr)")
+	f.StringVar(&o.allowedHosts, "allowed-hosts", "", "further host names in URLs of this node, comma separated: names, .example.test for all below it, or any; addresses, localhost, --http-advertise and the names in --peers are allowed always; requests with other names get 421")
 	f.StringVar(&c.RaftAddr, "raft-addr", c.RaftAddr, "host:port for the other nodes")
 	f.StringVar(&c.RaftAdvertise, "raft-advertise", "", "host:port by which the other nodes reach this one (default: --raft-addr)")
 	f.BoolVar(&c.InsecureRaft, "insecure-raft", false, "allow a raft port without certificates on addresses other than loopback; only for private networks")
@@ -159,6 +163,9 @@ func (o *serveOptions) complete(g *view.Globals) error {
 	}
 	if least := 4 * o.bodyLimit; int64(o.inflightBytes) < least {
 		return fmt.Errorf("--inflight-bytes %d: must be at least %d, four times --body-limit", o.inflightBytes, least)
+	}
+	if err := o.completeHosts(); err != nil {
+		return err
 	}
 	if err := o.checkBucket(); err != nil {
 		return err
