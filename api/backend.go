@@ -61,6 +61,8 @@ type Reader interface {
 	WaitEnded(ctx context.Context, id string) error
 	// Job returns the job with that id, or nil.
 	Job(id string) *fsm.Job
+	// Token returns the token with that id, or nil.
+	Token(id string) *fsm.Token
 	// View freezes the state.
 	View() *fsm.View
 	// TypeStats returns the figures of one type.

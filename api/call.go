@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"osqueue/fsm"
+	"osqueue/internal/auth"
 	"osqueue/internal/inflight"
 )
 
@@ -29,6 +30,8 @@ type call struct {
 	in     []byte     // the body of the request
 	out    []byte     // the body of the answer
 	held   inflight.Hold
+
+	principal *auth.Principal // nil: none, or the server does not ask
 
 	isRead   bool   // in is the whole body
 	key      string // of the write; "": none

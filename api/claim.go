@@ -154,6 +154,9 @@ func (s *Server) claimWhenAvailable(c *call, w *claimRequest) ([]*fsm.Job, error
 	if err := s.b.Refusal(); err != nil {
 		return nil, err
 	}
+	if err := s.checkWrite(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_Claim{Claim: &w.op}}); err != nil {
+		return nil, err // also if there is no job to claim
+	}
 	until := time.Now().Add(w.wait)
 	if w.wait > 0 {
 		c.holdOff(w.wait)

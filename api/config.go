@@ -50,6 +50,7 @@ type Config struct {
 	// reached the leader.
 	Transport http.RoundTripper
 
+	Security SecurityConfig
 	Limits   Limits
 	Timeouts Timeouts
 }

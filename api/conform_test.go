@@ -67,6 +67,8 @@ var undescribed = map[int]bool{
 	http.StatusMethodNotAllowed:    true,
 	http.StatusRequestTimeout:      true,
 	http.StatusInternalServerError: true,
+	http.StatusUnauthorized:        true,
+	http.StatusForbidden:           true,
 	kindGone:                       true,
 }
 

@@ -268,6 +268,12 @@ func (f *fakeNode) Job(id string) *fsm.Job {
 	return f.m.Job(id)
 }
 
+func (f *fakeNode) Token(id string) *fsm.Token {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.m.Token(id)
+}
+
 func (f *fakeNode) View() *fsm.View {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"hash"
+	"strconv"
 
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
@@ -52,7 +53,10 @@ func (c *call) readKey() error {
 // propose commits the mutation of a request, which has exactly one. It sets the LSN in the
 // answer, whatever the machine decides.
 func (s *Server) propose(c *call, m *fsmpb.Mutation) (fsm.Result, error) {
-	var err error
+	err := s.checkWrite(c, m)
+	if err != nil {
+		return fsm.Result{}, err
+	}
 	if m.Request, err = c.request(); err != nil {
 		return fsm.Result{}, err
 	}
@@ -95,6 +99,9 @@ func (c *call) request() (*fsmpb.Request, error) {
 	part(h, []byte(c.r.URL.EscapedPath()))
 	part(h, []byte(withoutAck(c.r.URL.RawQuery)))
 	part(h, c.in)
+	if c.principal != nil { // another owner's key is another request
+		part(h, strconv.AppendUint(nil, c.principal.Owner, 10))
+	}
 	return &fsmpb.Request{Key: c.key, Fingerprint: h.Sum(nil)}, nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"osqueue/cluster"
 	"osqueue/cluster/leader"
 	"osqueue/fsm"
+	"osqueue/internal/auth"
 )
 
 // nodeRoutes are the routes about the asked node itself.
@@ -66,6 +67,9 @@ func (s *Server) showStatus(c *call) error {
 	st := s.b.Status()
 	out := statusOf(&st, time.Now().UnixMilli())
 	out.Ack = s.cfg.Ack
+	if s.gate.Mode == SecurityOn && (c.principal == nil || !c.principal.Has(auth.Read)) {
+		out = discovery(&out)
+	}
 	return c.sendJSON(out)
 }
 
@@ -227,4 +231,13 @@ func tasksOf(n fsm.Counts, completedEver uint64) v1.TaskCounts {
 		out.Total += one
 	}
 	return out
+}
+
+// discovery returns the part of a status that a client without a token needs to find the
+// leader.
+func discovery(s *v1.Status) v1.Status {
+	return v1.Status{
+		NodeID: s.NodeID, State: s.State, RaftState: s.RaftState, Term: s.Term, Leader: s.Leader, LeaderAddress: s.LeaderAddress,
+		LSN: s.LSN, FlushedLSN: s.FlushedLSN, Ack: s.Ack, Fence: v1.Fence{State: s.Fence.State}, Peers: s.Peers[:0:0], Tasks: v1.TaskCounts{},
+	}
 }

@@ -34,6 +34,8 @@ const (
 	exampleDone = "done-1"
 	exampleDead = "dead-1"
 	exampleLSN  = "3-1"
+
+	exampleToken = "k-1"
 )
 
 // targetOf puts names into the path of an operation that newExampleRig knows.
@@ -48,6 +50,9 @@ func targetOf(template string, op object) string {
 		id = "b-1"
 	}
 	name := "w-1"
+	if strings.HasPrefix(template, v1.PathTokens) {
+		id = exampleToken
+	}
 	if strings.HasPrefix(template, v1.PathCrons) {
 		name = "digest"
 	}
@@ -129,6 +134,10 @@ func newExampleRig(t testing.TB, change ...func(*Config)) *rig {
 	send("POST", "/v1/jobs/claim", `{"workerId":"w-2","max":2}`)
 	send("POST", "/v1/jobs/complete", `{"workerId":"w-2","jobs":[{"jobId":"`+exampleDone+`"}]}`)
 	send("POST", "/v1/jobs/"+exampleDead+"/fail", `{"workerId":"w-2","retryable":false}`)
+	g.put(&fsmpb.Mutation{Op: &fsmpb.Mutation_RaiseLevel{RaiseLevel: &fsmpb.RaiseLevel{Level: fsm.MaxLevel}}})
+	g.put(&fsmpb.Mutation{Op: &fsmpb.Mutation_CreateToken{CreateToken: &fsmpb.CreateToken{Token: &fsmpb.Token{
+		Id: exampleToken, Role: uint32(fsm.RoleReader), Hash: make([]byte, 32),
+	}}}})
 	send("POST", "/v1/batches", `{"id":"b-1","callback":{"id":"b-1-done","type":"report"}}`)
 	for _, s := range samples() {
 		switch s.name {

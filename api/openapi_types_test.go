@@ -50,6 +50,8 @@ var wireTypes = map[string]reflect.Type{
 	"Event": reflect.TypeFor[v1.Event](), "LSNReached": reflect.TypeFor[v1.LSNReached](),
 	"Document": reflect.TypeFor[v1.Document](), "Bucket": reflect.TypeFor[v1.Bucket](),
 	"Snapshots": reflect.TypeFor[v1.Snapshots](), "SnapshotPoint": reflect.TypeFor[v1.SnapshotPoint](),
+	"NewToken": reflect.TypeFor[v1.NewToken](), "RotateToken": reflect.TypeFor[v1.RotateToken](),
+	"TokenCreated": reflect.TypeFor[v1.TokenCreated](), "AccessToken": reflect.TypeFor[v1.AccessToken](), "TokenList": reflect.TypeFor[v1.TokenList](),
 	"Inbox": reflect.TypeFor[v1.Inbox](), "Carried": reflect.TypeFor[v1.Carried](),
 	"History": reflect.TypeFor[v1.History](), "HistoryMinute": reflect.TypeFor[v1.HistoryMinute](),
 }

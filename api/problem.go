@@ -74,6 +74,9 @@ var table = []struct {
 	{when: fsm.TooManyBytes.Err(), kind: kind{status: http.StatusInsufficientStorage, tag: v1.TagTooManyBytes, title: "The queue is full"}},
 	{when: fsm.TooManyQueues.Err(), kind: kind{status: http.StatusInsufficientStorage, tag: v1.TagTooManyQueues, title: "Too many types have settings"}},
 	{when: fsm.TooManyCrons.Err(), kind: kind{status: http.StatusInsufficientStorage, tag: v1.TagTooManyCrons, title: "There are too many schedules"}},
+	{when: fsm.TooManyTokens.Err(), kind: kind{status: http.StatusInsufficientStorage, tag: v1.TagTooManyTokens, title: "There are too many tokens"}},
+	{when: fsm.TokenExpired.Err(), kind: kind{status: http.StatusBadRequest, tag: v1.TagTokenExpired, title: "The token would have expired"}},
+	{when: cluster.ErrLevel, kind: kind{status: http.StatusConflict, tag: v1.TagLevel, title: "The cluster has nodes of an earlier release"}},
 	{when: fsm.NotDue.Err(), kind: kind{status: http.StatusConflict, tag: v1.TagNotDue, title: "The schedule is not due"}},
 	{when: fsm.RequestConflict.Err(), kind: kind{status: http.StatusConflict, tag: v1.TagRequestConflict, title: "The idempotency key was used"}},
 	{when: cluster.ErrUnknown, kind: openOutcome}, // before the others: it may wrap them

@@ -169,6 +169,9 @@ var errClientGone = &failure{kind: clientGone, detail: "the client has gone"}
 
 // interrupted returns the reason why a wait ended early; nil if it did not.
 func (s *Server) interrupted(c *call) error {
+	if context.Cause(c.context()) == errRevoked { //nolint:errorlint // it is the value
+		return errRevoked
+	}
 	if err := c.context().Err(); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return errClientGone
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/gorilla/mux"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/auth"
 )
 
 // route is one method on one path.
@@ -24,7 +25,8 @@ type route struct {
 	lenient bool
 	params  []string // of the query, in addition to those of every read or write
 	handle  func(*call) error
-	pattern pattern // of path
+	pattern pattern    // of path
+	right   auth.Right // of rights.go; one of them is enough
 }
 
 // routing is the place where a request can be handled.
@@ -50,9 +52,10 @@ func (s *Server) buildRouter() {
 	s.routes = slices.Concat(s.reportRoutes(), s.jobRoutes(), s.workerRoutes(), s.claimRoutes(), s.enqueueRoutes(),
 		s.changeRoutes(), s.batchRoutes(), s.cronRoutes(), s.eventRoutes(),
 		s.reportBatchRoutes(), s.queueRoutes(), s.stateRoutes(), s.historyRoutes(), s.lsnRoutes(), s.nodeRoutes(), s.openAPIRoutes(),
-		s.streamRoutes())
+		s.streamRoutes(), s.tokenRoutes())
 	for i := range s.routes {
 		s.routes[i].pattern = compile(s.routes[i].path)
+		s.routes[i].right = rightOf(&s.routes[i])
 	}
 	slices.SortStableFunc(s.routes, func(a, b route) int { return variables(&a) - variables(&b) })
 	r := mux.NewRouter()
@@ -70,8 +73,8 @@ func (s *Server) buildRouter() {
 	for prefix, h := range s.cfg.Internal {
 		r.PathPrefix(prefix).Handler(h)
 	}
-	r.NotFoundHandler = s.handler(&route{path: "unknown", at: anyNode, handle: noSuchRoute})
-	r.MethodNotAllowedHandler = s.handler(&route{path: "unknown", at: anyNode, handle: s.noSuchMethod})
+	r.NotFoundHandler = s.handler(&route{path: "unknown", at: anyNode, right: auth.Public, handle: noSuchRoute})
+	r.MethodNotAllowedHandler = s.handler(&route{path: "unknown", at: anyNode, right: auth.Public, handle: s.noSuchMethod})
 	s.router = r
 }
 

@@ -23,6 +23,7 @@ import (
 type Server struct {
 	cfg     Config
 	b       Backend
+	gate    *gate
 	node    string // this node's name
 	log     hclog.Logger
 	router  *mux.Router
@@ -58,14 +59,14 @@ func New(cfg Config) *Server {
 	if !isAck(cfg.Ack) {
 		panic("api: there is no ack level " + strconv.Quote(cfg.Ack))
 	}
-	s := &Server{cfg: cfg, b: cfg.Backend, log: cfg.Logger, node: cfg.Backend.Status().Node}
+	s := &Server{cfg: cfg, b: cfg.Backend, log: cfg.Logger, node: cfg.Backend.Status().Node, gate: newGate(cfg.Security)}
 	s.metrics = newMetrics(cfg.Metrics)
 	s.closing, s.shut = context.WithCancel(context.Background())
 	s.forward = newForwarder(s)
 	s.buildRouter()
 	t := &cfg.Timeouts
 	s.http = &http.Server{
-		Handler:           s.withinBound(s.wrapped()),
+		Handler:           s.withinBound(s.identified(s.wrapped())),
 		TLSConfig:         cfg.TLS,
 		Protocols:         protocols(),
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: http2Streams},
@@ -152,6 +153,7 @@ func (s *Server) handler(rt *route) http.Handler {
 		if err != nil {
 			s.refuse(c, err)
 		}
+		s.audit(c, err)
 		if s.log.IsDebug() {
 			s.logCall(c, start, err)
 		}
@@ -179,6 +181,9 @@ func (s *Server) guarded(c *call) (err error) {
 
 // answer handles the call here, or forwards it to the leader.
 func (s *Server) answer(c *call) error {
+	if err := s.authorize(c); err != nil {
+		return err
+	}
 	c.strict = prefers(c.r.Header)
 	var done bool
 	var err error
@@ -195,6 +200,9 @@ func (s *Server) answer(c *call) error {
 		done, err = s.freshen(c)
 	}
 	if done || err != nil {
+		return err
+	}
+	if err := s.checkRead(c); err != nil {
 		return err
 	}
 	if c.strict {

@@ -124,6 +124,9 @@ func (c *Client) request(ctx context.Context, server string, k call) (*http.Requ
 	req.Header.Set("Accept", accept+", "+v1.MediaTypeProblem)
 	req.Header.Set("Prefer", k.prefer())
 	req.Header.Set("User-Agent", c.cfg.UserAgent)
+	if c.cfg.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.cfg.Token)
+	}
 	return req, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -64,6 +65,9 @@ type Config struct {
 	// because the jobs in them are leased by then. The server bounds their payloads
 	// by 16 MiB plus one job.
 	MaxAnswerBytes int64
+	// Token is an access token, osq_…, which the client sends with every request. Empty: the
+	// environment variable OSQUEUE_TOKEN, if it is set.
+	Token string
 	// UserAgent is the value of the User-Agent header.
 	UserAgent string
 	// TLS, if given, is used for connections to the nodes, and servers without a scheme
@@ -108,6 +112,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	c.AckWait = min(positiveOr(c.AckWait, DefaultAckWait), endless)
 	c.MaxAnswerBytes = min(positiveOr(c.MaxAnswerBytes, DefaultMaxAnswerBytes), endlessBytes)
+	if c.Token == "" {
+		c.Token = os.Getenv("OSQUEUE_TOKEN")
+	}
 	if c.UserAgent == "" {
 		c.UserAgent = "osqueue-go"
 	}

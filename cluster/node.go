@@ -325,6 +325,12 @@ func (n *Node) Job(id string) (j *fsm.Job) {
 	return j
 }
 
+// Token returns a token of the applied state, or nil. It must not be changed.
+func (n *Node) Token(id string) (t *fsm.Token) {
+	n.replica.read(func(m *fsm.Machine) { t = m.Token(id) })
+	return t
+}
+
 // View returns a frozen view of the applied state.
 func (n *Node) View() *fsm.View { return n.replica.freeze() }
 

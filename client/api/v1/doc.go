@@ -33,6 +33,7 @@ const (
 	PathQueues    = "/v1/queues"         // GET a QueueList
 	PathCrons     = "/v1/crons"          // GET a CronList
 	PathEvents    = "/v1/events"         // GET server-sent events
+	PathTokens    = "/v1/tokens"         // POST a NewToken, GET a TokenList
 	PathWorkers   = "/v1/workers"        // POST a WorkerInfo, GET a WorkerList
 	PathLSN       = "/v1/lsn"            // with /{lsn}/wait: GET an LSNReached
 	PathOpenAPI   = "/openapi.yaml"
@@ -64,6 +65,7 @@ const (
 	ActionPause   = "pause"   // POST, no body
 	ActionResume  = "resume"  // POST, no body
 	ActionTrigger = "trigger" // POST, no body; of crons
+	ActionRotate  = "rotate"  // POST a RotateToken; of tokens
 )
 
 // ActionWait is the last segment of /v1/lsn/{lsn}/wait.
@@ -125,6 +127,9 @@ const (
 	// it is how long to wait for the job's end; the wait for minLsn has its
 	// default there.
 	ParamWaitMs = "waitMs"
+
+	// ParamOverlapMs is how long a revoked token stays valid.
+	ParamOverlapMs = "overlapMs"
 	// ParamLevel is the ack level to wait for, of GET /v1/lsn/{lsn}/wait, where
 	// ParamWaitMs is how long; the default is 10000.
 	ParamLevel = "level"

@@ -76,6 +76,13 @@ const (
 	TagNotDue          = "not_due"           // 409: not seen outside
 	TagRequestConflict = "request_conflict"  // 409: the idempotency key was used for another request
 
+	TagTokenExpired  = "token_expired"   // 400: the token would have expired already
+	TagTooManyTokens = "too_many_tokens" // 507: too many tokens
+	TagUnauthorized  = "unauthorized"    // 401: no token, or one that is not valid
+	TagForbidden     = "forbidden"       // 403: the token does not allow it
+	TagRateLimited   = "rate_limited"    // 429: the token makes too many requests
+	TagLevel         = "feature_level"   // 409: not all nodes know the request yet
+
 	TagBadRequest     = "bad_request"        // 400: the body or the query is wrong; detail says where
 	TagUnknownMember  = "unknown_member"     // 400: a field or parameter that is not known
 	TagTooLarge       = "too_large"          // 413

@@ -38,6 +38,7 @@ type serveOptions struct {
 	pace           pace
 	compat         compatOptions
 	tls            tlsOptions
+	security       securityOptions
 	withStdin      bool
 	hosts          webguard.Hosts // of allowedHosts, and the names of the nodes
 	notices        []string       // for the log
@@ -73,6 +74,7 @@ func (o *serveOptions) bind(f *pflag.FlagSet) {
 	o.tls.bind(f)
 	o.pace.bind(f, c)
 	o.compat.bind(f)
+	o.security.bind(f)
 	o.bindBucket(f)
 	f.Int32Var(&c.Settings.MaxAttempts, "max-attempts", c.Settings.MaxAttempts, "attempts of a job that names no number")
 	units.SpanVar(f, &o.leaseTime, "lease", units.FromMs(c.Settings.LeaseMs), "how long a job is leased between two heartbeats, unless the job or its worker says otherwise")
@@ -133,6 +135,9 @@ func (o *serveOptions) complete(g *view.Globals) error {
 	}
 	if o.bucket == "" {
 		return errors.New("no --bucket is given: name one, for example --bucket file:///srv/osqueue")
+	}
+	if err := o.security.check(); err != nil {
+		return err
 	}
 	if err := bucketurl.Check(o.bucket); err != nil {
 		return fmt.Errorf("--bucket: %w", err)

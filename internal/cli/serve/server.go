@@ -25,6 +25,9 @@ type server struct {
 	listen net.Listener
 	pprof  net.Listener // nil: no profiles are served
 	scheme string       // of the URLs of the nodes
+	audit  *auditLog    // nil: none
+
+	dataDir string
 
 	throttle *throttle.Bucket // bucket
 	inflight *inflight.Budget

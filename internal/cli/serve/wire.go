@@ -57,7 +57,16 @@ func assemble(ctx context.Context, o *serveOptions) (*server, error) {
 		return nil, errors.Join(err, s.close())
 	}
 	metrics.MustRegister(newNodeCollector(s.node), newTypeCollector(s.node))
+	if s.audit, err = o.security.openAudit(s.log); err != nil {
+		return nil, errors.Join(err, s.node.Close(), s.close())
+	}
+	security := api.SecurityConfig{Mode: o.security.mode, Programs: o.security.programs}
+	if s.audit != nil {
+		security.Audit = s.audit.write
+	}
+	s.dataDir = o.node.DataDir
 	s.api = api.New(api.Config{
+		Security:       security,
 		Backend:        s.node,
 		Metrics:        metrics,
 		MaxBody:        o.bodyLimit,
@@ -83,6 +92,8 @@ func (s *server) run(ctx context.Context, guard *exitGuard) error {
 	go func() { served <- s.api.Serve(s.listen) }()
 	stopPprof := s.servePprof()
 	defer stopPprof()
+	stopAdmin := serveAdmin(s.log, s.dataDir, s.api.AsAdmin())
+	defer stopAdmin()
 	unsafe := s.keepProving(ctx)
 	s.log.Info("serving", s.scheme, s.listen.Addr(), "pid", pid())
 
@@ -113,7 +124,7 @@ func (s *server) run(ctx context.Context, guard *exitGuard) error {
 	stop, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	s.original.Close()
-	return errors.Join(failure, s.api.Shutdown(stop), s.node.Close(), s.bucket.Close())
+	return errors.Join(failure, s.api.Shutdown(stop), s.node.Close(), s.bucket.Close(), s.audit.close())
 }
 
 // stepDown hands leadership over. It returns early, with the error, if a fatal error

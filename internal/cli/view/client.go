@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"os"
+	"strings"
 
 	"osqueue/client"
 )
@@ -29,6 +31,11 @@ func (g *Globals) ClientWith(change func(*client.Config)) (*client.Client, error
 		AckWait:        g.Timeout,
 		UserAgent:      "osqueue-cli",
 	}
+	token, err := g.token()
+	if err != nil {
+		return nil, err
+	}
+	cfg.Token = token
 	if change != nil {
 		change(&cfg)
 	}
@@ -47,6 +54,18 @@ func (g *Globals) HTTPClient() (*http.Client, error) {
 		return nil, err
 	}
 	return &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: secure}}, nil
+}
+
+// token returns the access token of --token-file, or of the environment.
+func (g *Globals) token() (string, error) {
+	if g.tokenIn == "" {
+		return g.Token, nil
+	}
+	data, err := os.ReadFile(g.tokenIn)
+	if err != nil {
+		return "", &UsageError{Err: fmt.Errorf("--token-file: %w", err)}
+	}
+	return strings.TrimSpace(string(data)), nil
 }
 
 // WithClient runs fn with a client and a context of at most --timeout.

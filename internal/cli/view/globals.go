@@ -30,6 +30,8 @@ type Globals struct {
 	receipt  client.Receipt // of the writes of this process
 	Version  string         // of this program
 	tls      tlsFlags
+	Token    string // of the environment; "": none
+	tokenIn  string // file with the token
 
 	In     io.Reader
 	Out    io.Writer
@@ -54,6 +56,8 @@ func (g *Globals) Bind(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&g.Servers, "servers", strings.Split(servers, ","),
 		"nodes of the cluster, as host:port or URL (environment: OSQUEUE_SERVERS)")
 	g.tls.bind(flags, g.Getenv)
+	g.Token = g.Getenv("OSQUEUE_TOKEN")
+	flags.StringVar(&g.tokenIn, "token-file", "", "file with the access token (default: the environment variable OSQUEUE_TOKEN)")
 	flags.BoolVar(&g.JSON, "json", false, "write JSON, for programs")
 	units.SpanVar(flags, &g.Timeout, "timeout", defaultTimeout, timeoutHelp)
 	flags.Var((*units.Ack)(&g.ack), "ack", "how safe writes are when they are answered: quorum or object (default: the server's choice)")

@@ -1,0 +1,90 @@
+package api
+
+import (
+	"net/http"
+
+	v1 "osqueue/client/api/v1"
+	"osqueue/internal/auth"
+)
+
+// rights says which right each route needs; one of several is enough. New panics if a route
+// is not here, so a route without a declared right fails every test.
+var rights = map[string]auth.Right{
+	onGet(v1.PathStatus):          auth.Public, // without a principal it shows what discovery needs
+	onGet(v1.PathHealthz):         auth.Public,
+	onGet(v1.PathReadyz):          auth.Public,
+	onGet(v1.PathOpenAPI):         auth.Public,
+	onGet(v1.PathMetrics):         auth.Read,
+	onGet(v1.PathState):           auth.Admin, // with the hashes of the tokens
+	onGet(v1.PathThrottle):        auth.Read,
+	onGet(v1.PathStats):           auth.Read,
+	onGet(pathLSNWait):            auth.Follow | auth.Read,
+	onGet(v1.PathEvents):          auth.Read,
+	onGet(v1.PathJobs):            auth.Read,
+	onGet(byID(v1.PathJobs)):      auth.Follow | auth.Read,
+	onGet(v1.PathBatches):         auth.Read,
+	onGet(byID(v1.PathBatches)):   auth.Follow | auth.Read,
+	onGet(v1.PathQueues):          auth.Read,
+	onGet(typeOf()):               auth.Read,
+	onGet(v1.PathCrons):           auth.Read,
+	onGet(byName(v1.PathCrons)):   auth.Read,
+	onGet(v1.PathWorkers):         auth.Read,
+	onGet(byName(v1.PathWorkers)): auth.Read,
+
+	onPost(v1.PathJobs):      auth.Enqueue,
+	onPost(v1.PathJobsBatch): auth.Enqueue,
+	onPost(v1.PathBatches):   auth.Enqueue,
+
+	onPost(v1.PathClaim):                                 auth.Work,
+	onPost(v1.PathComplete):                              auth.Work,
+	onPost(v1.PathHeartbeat):                             auth.Work,
+	onPost(v1.PathFail):                                  auth.Work,
+	onPost(v1.PathRelease):                               auth.Work,
+	onPost(v1.PathWorkers):                               auth.Work,
+	onPost(byID(v1.PathJobs) + "/" + v1.ActionComplete):  auth.Work,
+	onPost(byID(v1.PathJobs) + "/" + v1.ActionHeartbeat): auth.Work,
+	onPost(byID(v1.PathJobs) + "/" + v1.ActionFail):      auth.Work,
+	onPost(byID(v1.PathJobs) + "/" + v1.ActionRelease):   auth.Work,
+	onPost(byID(v1.PathJobs) + "/" + v1.ActionProgress):  auth.Work,
+
+	// Not for workers: it completes jobs of other workers as well.
+	onPost(byID(v1.PathJobs) + "/" + v1.ActionForceComplete): auth.Manage,
+
+	onDelete(byName(v1.PathWorkers)):                      auth.Manage,
+	onPost(byID(v1.PathJobs) + "/" + v1.ActionCancel):     auth.Manage,
+	onPost(byID(v1.PathJobs) + "/" + v1.ActionRetry):      auth.Manage,
+	onDelete(byID(v1.PathJobs)):                           auth.Manage,
+	onPost(v1.PathCancel):                                 auth.Manage,
+	onPost(v1.PathRetry):                                  auth.Manage,
+	onPost(v1.PathDelete):                                 auth.Manage,
+	http.MethodPatch + " " + typeOf():                     auth.Manage,
+	onDelete(typeOf()):                                    auth.Manage,
+	onPost(typeOf() + "/" + v1.ActionPause):               auth.Manage,
+	onPost(typeOf() + "/" + v1.ActionResume):              auth.Manage,
+	http.MethodPut + " " + byName(v1.PathCrons):           auth.Manage,
+	onDelete(byName(v1.PathCrons)):                        auth.Manage,
+	onPost(byName(v1.PathCrons) + "/" + v1.ActionPause):   auth.Manage,
+	onPost(byName(v1.PathCrons) + "/" + v1.ActionResume):  auth.Manage,
+	onPost(byName(v1.PathCrons) + "/" + v1.ActionTrigger): auth.Manage,
+
+	onGet(v1.PathTokens):                                auth.Admin,
+	onPost(v1.PathTokens):                               auth.Admin,
+	onDelete(byID(v1.PathTokens)):                       auth.Admin,
+	onPost(byID(v1.PathTokens) + "/" + v1.ActionRotate): auth.Admin,
+}
+
+func onGet(path string) string    { return http.MethodGet + " " + path }
+func onPost(path string) string   { return http.MethodPost + " " + path }
+func onDelete(path string) string { return http.MethodDelete + " " + path }
+func byID(path string) string     { return path + "/{id}" }
+func byName(path string) string   { return path + "/{name}" }
+func typeOf() string              { return v1.PathQueues + "/{type}" }
+
+// rightOf returns the right that a route needs.
+func rightOf(rt *route) auth.Right {
+	right := rights[rt.method+" "+rt.path]
+	if right == 0 {
+		panic("api: rights.go declares no right for " + rt.method + " " + rt.path)
+	}
+	return right
+}

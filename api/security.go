@@ -1,0 +1,374 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	v1 "osqueue/client/api/v1"
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+	"osqueue/internal/auth"
+)
+
+// The modes of SecurityConfig.
+const (
+	SecurityOff = "off" // nobody is asked for a token
+	SecurityLog = "log" // requests that would be refused are logged
+	SecurityOn  = "on"  // requests need a token with the right for their route
+)
+
+// SecurityConfig says who may use the API. The zero value is SecurityOff.
+type SecurityConfig struct {
+	Mode string
+	// Programs are patterns of the types whose workers run programs from the payload; only
+	// tokens with that right may enqueue them. Nil: DefaultPrograms.
+	Programs []string
+	// Audit, unless nil, receives writes and refusals. It must not block.
+	Audit func(AuditEntry)
+}
+
+// DefaultPrograms are the types that `osqueue run` and the examples use for programs.
+func DefaultPrograms() []string { return []string{"command", "python"} }
+
+// AuditEntry is one line of the audit log.
+type AuditEntry struct {
+	Time      time.Time `json:"time"`
+	Principal string    `json:"principal,omitzero"`
+	Address   string    `json:"address"`
+	Action    string    `json:"action"` // method and route
+	Object    string    `json:"object,omitzero"`
+	LSN       string    `json:"lsn,omitzero"`
+	Status    int       `json:"status"`
+	Outcome   string    `json:"outcome"` // "ok", or the tag of the refusal
+}
+
+var (
+	unauthorized = kind{status: http.StatusUnauthorized, tag: v1.TagUnauthorized, title: "A valid token is needed"}
+	forbidden    = kind{status: http.StatusForbidden, tag: v1.TagForbidden, title: "The token does not allow this"}
+	rateLimited  = kind{status: http.StatusTooManyRequests, tag: v1.TagRateLimited, title: "The token makes too many requests", retry: time.Second}
+)
+
+var (
+	errNoToken = fail(unauthorized, "this needs a token: set OSQUEUE_TOKEN, or send Authorization: Bearer osq_…")
+	errRevoked = fail(unauthorized, "the token was revoked, or has expired, while the request waited")
+)
+
+// credential is what a request was authenticated by.
+type credential struct {
+	p    *auth.Principal // nil: none
+	text string          // of the token, for the leader
+	err  error           // why a given token does not count
+}
+
+type credentialKey struct{}
+
+// gate is the state of the checks of one server.
+type gate struct {
+	SecurityConfig
+	limiters sync.Map // *rate.Limiter by the id of the token
+	warned   *rate.Limiter
+}
+
+func newGate(cfg SecurityConfig) *gate {
+	if cfg.Programs == nil {
+		cfg.Programs = DefaultPrograms()
+	}
+	return &gate{SecurityConfig: cfg, warned: rate.NewLimiter(1, 10)}
+}
+
+func (g *gate) off() bool { return g.Mode == "" || g.Mode == SecurityOff }
+
+// identified returns a handler that authenticates requests for next, which may make requests
+// of its own with their context.
+func (s *Server) identified(next http.Handler) http.Handler {
+	if s.gate.off() {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		cred := s.credentialOf(r)
+		ctx := context.WithValue(r.Context(), credentialKey{}, cred)
+		if s.gate.Mode == SecurityOn && cred.text != "" && cred.p != nil && mayWait(r) {
+			var stop context.CancelFunc
+			ctx, stop = s.whileValid(ctx, cred)
+			defer stop()
+		}
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// AsAdmin returns the handler for the admin socket of the node: its requests need no token.
+func (s *Server) AsAdmin() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		cred := &credential{p: auth.LocalAdmin()}
+		s.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), credentialKey{}, cred)))
+	})
+}
+
+// credentialOf returns the credential of a request, which identified may have stored.
+func (s *Server) credentialOf(r *http.Request) *credential {
+	if cred, ok := r.Context().Value(credentialKey{}).(*credential); ok {
+		return cred
+	}
+	headers := r.Header["Authorization"]
+	if len(headers) == 0 {
+		return &credential{}
+	}
+	text := auth.Bearer(headers[0])
+	p, err := auth.Authorize(text, time.Now().UnixMilli(), s.b.Token)
+	return &credential{p: p, text: text, err: err}
+}
+
+// mayWait reports whether a request may take longer than a moment: requests of other contracts,
+// streams, and those that ask to wait.
+func mayWait(r *http.Request) bool {
+	path := r.URL.Path
+	return !strings.HasPrefix(path, "/v1/") || path == v1.PathEvents || path == v1.PathClaim ||
+		strings.HasPrefix(path, v1.PathLSN) || strings.Contains(r.URL.RawQuery, v1.ParamWaitMs)
+}
+
+// lookForToken is the interval at which a request that waits checks that its token is valid.
+const lookForToken = 250 * time.Millisecond
+
+// whileValid returns a context that ends, with the cause errRevoked, when the token does.
+func (s *Server) whileValid(ctx context.Context, cred *credential) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	var mu sync.Mutex
+	var timer *time.Timer
+	look := func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if ctx.Err() != nil {
+			return
+		}
+		if _, err := auth.Authorize(cred.text, time.Now().UnixMilli(), s.b.Token); err != nil {
+			cancel(errRevoked)
+			return
+		}
+		timer.Reset(lookForToken)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	timer = time.AfterFunc(lookForToken, look)
+	return ctx, func() {
+		cancel(nil)
+		mu.Lock()
+		defer mu.Unlock()
+		timer.Stop()
+	}
+}
+
+// authorize checks that the caller may use the route. In the mode log it only warns.
+func (s *Server) authorize(c *call) error {
+	if s.gate.off() {
+		return nil
+	}
+	cred := s.credentialOf(c.r)
+	c.principal = cred.p
+	err := s.mayUse(c, cred)
+	if err == nil {
+		return nil
+	}
+	if s.gate.Mode == SecurityLog {
+		s.wouldRefuse(c, err)
+		return nil
+	}
+	if failureOf(err).status == http.StatusUnauthorized {
+		c.Header()["Www-Authenticate"] = []string{`Bearer realm="osqueue"`}
+	}
+	return err
+}
+
+func (s *Server) mayUse(c *call, cred *credential) error {
+	if c.route.right&auth.Public != 0 {
+		return nil
+	}
+	switch {
+	case cred.err != nil:
+		return fail(unauthorized, "%v", cred.err)
+	case cred.p == nil:
+		return errNoToken
+	case !cred.p.Has(c.route.right):
+		return fail(forbidden, "%s %s needs the right %s; token %s has the role %s", c.route.method, c.route.path, c.route.right, cred.p.ID, cred.p.Role)
+	case cred.text == "":
+		return s.localOnly(c)
+	}
+	if !s.withinRate(cred.p.ID) {
+		return fail(rateLimited, "token %s has used up its rate; slow down", cred.p.ID)
+	}
+	s.touch(c, cred.p.ID)
+	return nil
+}
+
+// localOnly refuses requests of the admin socket that another node would have to answer.
+func (s *Server) localOnly(c *call) error {
+	leader, self := s.b.Leader()
+	if c.route.at == anyNode || self || leader == "" {
+		return nil
+	}
+	return fail(notLeader, "this node does not lead: use the admin socket of the leader, %s", leader)
+}
+
+// withinRate takes a permit of the token's rate.
+func (s *Server) withinRate(id string) bool {
+	t := s.b.Token(id)
+	if t == nil || t.RateMilli == 0 {
+		return true
+	}
+	limit := rate.Limit(float64(t.RateMilli) / 1000)
+	held, ok := s.gate.limiters.Load(id)
+	if !ok {
+		held, _ = s.gate.limiters.LoadOrStore(id, rate.NewLimiter(limit, int(min(max(t.Burst, 1), 1<<30))))
+	}
+	return held.(*rate.Limiter).Allow()
+}
+
+// touchEvery is the least time between two recorded uses of a token.
+const touchEvery = time.Hour
+
+// touch records, on the leader and about once an hour, that a token was used. The request waits
+// for the commit; an error does not concern it.
+func (s *Server) touch(c *call, id string) {
+	t := s.b.Token(id)
+	if t == nil || t.UsedAt != 0 && s.b.Now()-t.UsedAt < touchEvery.Milliseconds() {
+		return
+	}
+	if _, self := s.b.Leader(); !self {
+		return
+	}
+	ctx, cancel := context.WithTimeout(c.context(), s.cfg.Timeouts.Commit)
+	defer cancel()
+	op := &fsmpb.Mutation{Op: &fsmpb.Mutation_TouchTokens{TouchTokens: &fsmpb.TouchTokens{Ids: []string{id}}}}
+	if _, _, err := s.b.Propose(ctx, op); err != nil {
+		s.log.Debug("the use of a token could not be recorded", "token", id, "reason", err)
+	}
+}
+
+// wouldRefuse logs a request that the mode on would refuse, at most one a second.
+func (s *Server) wouldRefuse(c *call, err error) {
+	if s.gate.warned.Allow() {
+		s.log.Warn("--security=on would refuse a request", "method", c.r.Method, "route", c.route.path, "client", c.r.RemoteAddr, "reason", err)
+	}
+}
+
+// checkWrite refuses a mutation outside of the scope of the caller, and makes the caller the
+// owner of a claim or report.
+func (s *Server) checkWrite(c *call, m *fsmpb.Mutation) error {
+	p := c.principal
+	if p == nil {
+		return nil
+	}
+	err := p.CheckWrite(m, auth.Rules{
+		Programs: s.gate.Programs, Job: s.b.Job,
+		Cron: func(name string) *fsm.Cron { return s.b.View().Cron(name) },
+	})
+	if err = s.denied(c, err); err != nil {
+		return err
+	}
+	if s.b.Status().Level >= fsm.Level10 { // below, the log has no owners
+		p.Own(m)
+	}
+	return nil
+}
+
+// denied turns a denial into an answer, or into a warning.
+func (s *Server) denied(c *call, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case s.gate.Mode == SecurityLog:
+		s.wouldRefuse(c, err)
+		return nil
+	case errors.Is(err, auth.ErrDenied):
+		return fail(forbidden, "%v", err)
+	}
+	return err
+}
+
+// checkRead refuses a read outside of the scope of the caller. A list is refused unless it
+// names a type in the scope: it is never shortened without a word.
+func (s *Server) checkRead(c *call) error {
+	p := c.principal
+	if p == nil || !p.Scoped() || c.route.right&auth.Public != 0 || c.route.at == leaderOnly || c.route.path == pathLSNWait {
+		return nil
+	}
+	return s.denied(c, s.readable(c, p))
+}
+
+func (s *Server) readable(c *call, p *auth.Principal) error {
+	switch c.route.path {
+	case byID(v1.PathJobs):
+		id, err := c.variable()
+		if j := s.b.Job(id); err == nil && j != nil {
+			return p.CheckJob(j)
+		}
+		return err
+	case typeOf():
+		name, err := c.variable()
+		if err == nil {
+			err = p.CheckType(name)
+		}
+		return err
+	case v1.PathJobs, v1.PathEvents:
+		return s.listable(c, p)
+	}
+	return fail(forbidden, "token %s is limited to some types or groups, and %s shows others as well", p.ID, c.route.path)
+}
+
+// listable checks the types that a list or a stream of events names.
+func (s *Server) listable(c *call, p *auth.Principal) error {
+	values, err := c.query()
+	if err != nil {
+		return err
+	}
+	var types []string
+	for _, text := range values[v1.ParamType] {
+		types = append(types, strings.Split(text, ",")...)
+	}
+	if len(p.Types) > 0 && (len(types) == 0 || slices.Contains(types, "")) {
+		return fail(forbidden, "token %s is limited to some types: give %s", p.ID, v1.ParamType)
+	}
+	if len(p.Groups) > 0 {
+		return fail(forbidden, "token %s is limited to some groups, and %s shows others as well", p.ID, c.route.path)
+	}
+	for _, t := range types {
+		if err := p.CheckType(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// audit reports the end of a write, a refusal or an administrative act.
+func (s *Server) audit(c *call, err error) {
+	if s.gate.Audit == nil {
+		return
+	}
+	refused := c.status == http.StatusUnauthorized || c.status == http.StatusForbidden
+	if c.route.at != leaderOnly && !refused && c.route.right&auth.Admin == 0 {
+		return
+	}
+	if _, self := s.b.Leader(); !self && !refused && c.route.at == leaderOnly {
+		return // the leader's log has it
+	}
+	e := AuditEntry{
+		Time: time.Now().UTC(), Address: c.r.RemoteAddr, Action: c.r.Method + " " + c.route.path,
+		LSN: c.Header().Get(headerLSN), Status: c.status, Outcome: "ok",
+	}
+	if c.principal != nil {
+		e.Principal = c.principal.ID
+	}
+	if c.route.pattern.variable {
+		e.Object, _ = c.variable()
+	}
+	if err != nil {
+		e.Outcome = failureOf(err).tag
+	}
+	s.gate.Audit(e)
+}

@@ -1,0 +1,179 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "osqueue/client/api/v1"
+	"osqueue/cluster"
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+	"osqueue/internal/auth"
+)
+
+// secured returns a rig whose server asks for tokens.
+func secured(t testing.TB, mode string, audit func(AuditEntry)) *rig {
+	g := newExampleRig(t)
+	g.node.status = func(st *cluster.Status) { st.Level = fsm.MaxLevel }
+	g.s.gate.Mode, g.s.gate.Audit = mode, audit
+	return g
+}
+
+// give makes a token and returns its header.
+func (g *rig) give(t *fsmpb.Token) []string {
+	s := auth.New()
+	t.Id, t.Hash = s.ID, []byte(s.Hash)
+	g.put(&fsmpb.Mutation{Op: &fsmpb.Mutation_CreateToken{CreateToken: &fsmpb.CreateToken{Token: t}}})
+	return []string{"Authorization", "Bearer " + s.Text}
+}
+
+// mayCall says, without the code of the server, which operations of openapi.yaml each role may
+// call. Everything that is not here is for admins.
+var mayCall = map[fsm.Role]string{
+	fsm.RoleProducer: "enqueue enqueueBatch createBatch getJob getBatch waitForLsn",
+	fsm.RoleWorker: "claim complete completeBatch heartbeat heartbeatBatch fail failBatch release releaseBatch progress registerWorker " +
+		"getJob getBatch waitForLsn",
+	fsm.RoleReader: reads,
+	fsm.RoleOperator: "enqueue enqueueBatch createBatch forceComplete removeWorker cancelJob retryJob deleteJob cancelJobs retryJobs deleteJobs " +
+		"changeQueue resetQueue pauseQueue resumeQueue putCron deleteCron pauseCron resumeCron triggerCron " + reads,
+}
+
+const reads = "getJob listJobs getBatch listBatches waitForLsn stats throttleStats metrics events listQueues getQueue listCrons getCron " +
+	"listWorkers getWorker"
+
+// open are the operations that need no token.
+const open = "status healthz readyz openapi"
+
+// TestEveryRouteForEveryRole asks for every operation of the document as every role.
+func TestEveryRouteForEveryRole(t *testing.T) {
+	d := readDocument(t)
+	roles := []fsm.Role{0, fsm.RoleProducer, fsm.RoleWorker, fsm.RoleReader, fsm.RoleOperator, fsm.RoleAdmin}
+	g := secured(t, SecurityOn, nil)
+	heads := make(map[fsm.Role][]string)
+	for _, role := range roles[1:] {
+		heads[role] = g.give(&fsmpb.Token{Role: uint32(role)})
+	}
+	known := map[string]bool{}
+	for path, ops := range d.Paths {
+		for method, op := range ops {
+			known[op.OperationID] = true
+			target := strings.NewReplacer("{id}", "none", "{type}", "none", "{name}", "none", "{lsn}", "0-0").Replace(path)
+			for _, role := range roles {
+				isOpen := slices.Contains(strings.Fields(open), op.OperationID)
+				want := isOpen || role == fsm.RoleAdmin || slices.Contains(strings.Fields(mayCall[role]), op.OperationID)
+				if target == v1.PathEvents && want {
+					continue // it would not end
+				}
+				a := g.do(strings.ToUpper(method), target, "", heads[role]...)
+				refused := a.status == http.StatusUnauthorized || a.status == http.StatusForbidden
+				if refused == want || refused && (a.status == http.StatusUnauthorized) != (role == 0) {
+					t.Errorf("%s (%s %s) as %q: %d %s", op.OperationID, method, target, role, a.status, a.body)
+				}
+			}
+		}
+	}
+	for _, list := range mayCall {
+		for _, id := range strings.Fields(list + " " + open) {
+			if !known[id] {
+				t.Errorf("the document has no operation %s", id)
+			}
+		}
+	}
+}
+
+func TestTokensOverHTTP(t *testing.T) {
+	var audited []AuditEntry
+	g := secured(t, SecurityOn, func(e AuditEntry) { audited = append(audited, e) })
+	admin := g.give(&fsmpb.Token{Role: uint32(fsm.RoleAdmin)})
+	made := ok[v1.TokenCreated](t, g.do("POST", "/v1/tokens", `{"role":"worker","types":["mail"],"name":"w"}`, admin...))
+	head := []string{"Authorization", "bearer " + made.Token}
+	if a := g.do("POST", "/v1/jobs/claim", `{"workerId":"w","types":["film"]}`, head...); a.status != http.StatusForbidden || !strings.Contains(string(a.body), "film") {
+		t.Errorf("a claim out of scope: %d %s", a.status, a.body)
+	}
+	if a := g.do("POST", "/v1/jobs/claim", `{"workerId":"w"}`, head...); a.status != http.StatusForbidden {
+		t.Errorf("a claim of all types: %d %s", a.status, a.body)
+	}
+	g.do("POST", "/v1/jobs", `{"id":"mine","type":"mail"}`, admin...)
+	job := ok[v1.ClaimedJob](t, g.do("POST", "/v1/jobs/claim", `{"workerId":"w","types":["mail"]}`, head...))
+	thief := g.give(&fsmpb.Token{Role: uint32(fsm.RoleWorker)})
+	report := `{"workerId":"w","token":` + strconv.FormatUint(job.Token, 10) + `}`
+	if a := g.do("POST", "/v1/jobs/mine/complete", report, thief...); a.status != http.StatusConflict || !strings.Contains(string(a.body), v1.TagWrongWorker) {
+		t.Errorf("a stolen claim: %d %s", a.status, a.body)
+	}
+	next := ok[v1.TokenCreated](t, g.do("POST", "/v1/tokens/"+made.ID+"/rotate", `{}`, admin...))
+	if a := g.do("POST", "/v1/jobs/mine/complete", report, head...); a.status != http.StatusUnauthorized || a.header.Get("Www-Authenticate") == "" {
+		t.Errorf("the old token: %d %s", a.status, a.body)
+	}
+	if a := g.do("POST", "/v1/jobs/mine/complete", report, "Authorization", "Bearer "+next.Token); a.status != http.StatusOK {
+		t.Errorf("the rotated token: %d %s", a.status, a.body)
+	}
+	if a := g.do("GET", "/v1/tokens", "", admin...); a.status != http.StatusOK || strings.Contains(string(a.body), next.Token) || !strings.Contains(string(a.body), next.ID) {
+		t.Errorf("the list: %d %s", a.status, a.body)
+	}
+	if a := g.do("GET", "/status", ""); a.status != http.StatusOK || strings.Contains(string(a.body), `"version":"test"`) {
+		t.Errorf("status: %d %s", a.status, a.body)
+	}
+	refused := slices.ContainsFunc(audited, func(e AuditEntry) bool {
+		return e.Status == 403 && e.Principal == made.ID && e.Outcome == v1.TagForbidden
+	})
+	rotated := slices.ContainsFunc(audited, func(e AuditEntry) bool { return e.Object == made.ID && e.LSN != "" && e.Outcome == "ok" })
+	if !refused || !rotated {
+		t.Errorf("the audit log lacks something: %+v", audited)
+	}
+}
+
+// TestARevokedTokenEndsWaits: a claim that waits is answered with 401 when its token is revoked.
+func TestARevokedTokenEndsWaits(t *testing.T) {
+	g := secured(t, SecurityOn, nil)
+	s := auth.New()
+	g.put(&fsmpb.Mutation{Op: &fsmpb.Mutation_CreateToken{CreateToken: &fsmpb.CreateToken{Token: &fsmpb.Token{
+		Id: s.ID, Hash: []byte(s.Hash), Role: uint32(fsm.RoleWorker),
+	}}}})
+	g.s.cfg.Timeouts.Wait = time.Minute
+	done := make(chan answer, 1)
+	go func() {
+		r := request("POST", "/v1/jobs/claim", `{"workerId":"w","types":["idle"],"waitMs":60000}`, "Authorization", "Bearer "+s.Text)
+		ctx, stop := g.s.whileValid(context.WithValue(r.Context(), credentialKey{}, g.s.credentialOf(r)), g.s.credentialOf(r))
+		defer stop()
+		done <- g.send(r.WithContext(ctx))
+	}()
+	g.put(&fsmpb.Mutation{Op: &fsmpb.Mutation_RevokeToken{RevokeToken: &fsmpb.RevokeToken{Id: s.ID}}})
+	select {
+	case a := <-done:
+		if a.status != http.StatusUnauthorized {
+			t.Errorf("answered %d %s", a.status, a.body)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("the claim still waits")
+	}
+}
+
+// TestSecurityLog answers every request and only warns.
+func TestSecurityLog(t *testing.T) {
+	g := secured(t, SecurityLog, nil)
+	if a := g.do("POST", "/v1/jobs", `{"type":"mail"}`); a.status != http.StatusOK {
+		t.Errorf("no token: %d %s", a.status, a.body)
+	}
+	reader := g.give(&fsmpb.Token{Role: uint32(fsm.RoleReader), Types: []string{"film"}})
+	if a := g.do("POST", "/v1/jobs", `{"type":"mail"}`, reader...); a.status != http.StatusOK {
+		t.Errorf("the wrong token: %d %s", a.status, a.body)
+	}
+}
+
+func BenchmarkEnqueueSecurity(b *testing.B) {
+	for _, mode := range []string{SecurityOff, SecurityOn} {
+		b.Run(mode, func(b *testing.B) {
+			g := secured(b, mode, nil)
+			head := g.give(&fsmpb.Token{Role: uint32(fsm.RoleProducer)})
+			b.ReportAllocs()
+			for b.Loop() {
+				g.do("POST", "/v1/jobs", `{"type":"mail","payload":1}`, head...)
+			}
+		})
+	}
+}

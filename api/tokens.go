@@ -1,0 +1,193 @@
+package api
+
+import (
+	"math"
+	"net/http"
+	"strconv"
+
+	v1 "osqueue/client/api/v1"
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+	"osqueue/internal/auth"
+)
+
+func (s *Server) tokenRoutes() []route {
+	return []route{
+		{method: http.MethodPost, path: v1.PathTokens, at: leaderOnly, handle: s.createToken},
+		{method: http.MethodGet, path: v1.PathTokens, at: upToDate, handle: s.listTokens},
+		{method: http.MethodDelete, path: byID(v1.PathTokens), at: leaderOnly, handle: s.revokeToken, params: []string{v1.ParamOverlapMs}},
+		{method: http.MethodPost, path: byID(v1.PathTokens) + "/" + v1.ActionRotate, at: leaderOnly, handle: s.rotateToken},
+	}
+}
+
+// createToken is POST /v1/tokens. The answer has the secret, which nothing keeps.
+func (s *Server) createToken(c *call) error {
+	var in v1.NewToken
+	if err := c.decode(&in); err != nil {
+		return err
+	}
+	t, err := s.readNewToken(&in)
+	if err != nil {
+		return err
+	}
+	return s.addToken(c, t, nil)
+}
+
+func (s *Server) readNewToken(in *v1.NewToken) (*fsmpb.Token, error) {
+	role, ok := fsm.ParseRole(in.Role)
+	switch {
+	case !ok:
+		return nil, bad("role", "is %q; producer, worker, reader, operator or admin is wanted", clip(in.Role))
+	case math.IsNaN(in.RatePerSecond) || in.RatePerSecond < 0 || in.RatePerSecond > rateMax:
+		return nil, bad("ratePerSecond", "is %v; a number up to %d is wanted", in.RatePerSecond, int(rateMax))
+	case in.Burst < 0 || in.Burst > burstMax:
+		return nil, bad("burst", "is %d; at most %d is possible", in.Burst, int(burstMax))
+	case in.MaxPayload < 0:
+		return nil, bad("maxPayload", "is negative")
+	case len(in.Types) > tokenScopes || len(in.Groups) > tokenScopes:
+		return nil, bad("types", "or groups has more than %d items", tokenScopes)
+	}
+	l := &s.cfg.Limits
+	for where, names := range map[string][]string{"name": {in.Name}, "types": in.Types, "groups": in.Groups} {
+		if err := l.checkNewNames(where, names); err != nil {
+			return nil, err
+		}
+	}
+	if err := auth.CheckGlobs(append(in.Types[:len(in.Types):len(in.Types)], in.Groups...)); err != nil {
+		return nil, fail(badRequest, "%v", err)
+	}
+	t := &fsmpb.Token{
+		Name: in.Name, Role: uint32(role), Types: in.Types, Groups: in.Groups, Programs: in.Programs,
+		RateMilli: int64(math.Ceil(in.RatePerSecond * 1000)), Burst: in.Burst, MaxPayload: in.MaxPayload,
+	}
+	return t, s.setExpiry(t, in.TTLMs)
+}
+
+// tokenScopes is the largest number of patterns of a token.
+const tokenScopes = 64
+
+func (s *Server) setExpiry(t *fsmpb.Token, ttlMs int64) error {
+	if err := checkMs("ttlMs", ttlMs, s.cfg.Limits.Delay); err != nil {
+		return err
+	}
+	if ttlMs > 0 {
+		t.ExpiresMs = s.b.Now() + ttlMs
+	}
+	return nil
+}
+
+// addToken commits a new token, and in the same entry the end of the one that it replaces.
+func (s *Server) addToken(c *call, t *fsmpb.Token, end *fsmpb.RevokeToken) error {
+	if c.key != "" {
+		return fail(badRequest, "a token cannot be made with an idempotency key: the secret is in the first answer only")
+	}
+	secret := auth.New()
+	t.Id, t.Hash, t.MadeBy = secret.ID, []byte(secret.Hash), "anonymous"
+	if c.principal != nil {
+		t.MadeBy = c.principal.ID
+	}
+	op := &fsmpb.Mutation{Op: &fsmpb.Mutation_CreateToken{CreateToken: &fsmpb.CreateToken{Token: t}}}
+	if end != nil {
+		op = &fsmpb.Mutation{Op: &fsmpb.Mutation_Group{Group: &fsmpb.Group{Mutations: []*fsmpb.Mutation{
+			op, {Op: &fsmpb.Mutation_RevokeToken{RevokeToken: end}},
+		}}}}
+	}
+	if err := s.proposeToken(c, op); err != nil {
+		return err
+	}
+	return c.sendJSON(v1.TokenCreated{ID: secret.ID, Token: secret.Text, LSN: c.lsn.String()})
+}
+
+// proposeToken commits a mutation about tokens.
+func (s *Server) proposeToken(c *call, m *fsmpb.Mutation) error {
+	res, err := s.propose(c, m)
+	if err != nil {
+		return err
+	}
+	for _, code := range append([]fsm.Code{res.Code}, res.Codes...) {
+		if code == fsm.NotFound {
+			return noSuchToken()
+		}
+		if err := code.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func noSuchToken() error {
+	return fail(kind{status: http.StatusNotFound, tag: v1.TagNotFound, title: "There is no such token"}, "no such token; it may have expired")
+}
+
+// listTokens is GET /v1/tokens.
+func (s *Server) listTokens(c *call) error {
+	v := s.b.View()
+	c.lsn = v.LSN()
+	out := v1.TokenList{Tokens: []v1.AccessToken{}, LSN: c.lsn.String()}
+	v.Tokens("", func(t *fsm.Token) bool {
+		out.Tokens = append(out.Tokens, v1.AccessToken{
+			ID: t.ID, Role: t.Role.String(), Name: t.Name, Types: t.Types, Groups: t.Groups, Programs: t.Programs,
+			RatePerSecond: float64(t.RateMilli) / 1000, Burst: t.Burst, MaxPayload: t.MaxPayload, ExpiresAt: t.ExpiresAt,
+			MadeBy: t.MadeBy, CreatedAt: t.CreatedAt, UsedAt: t.UsedAt,
+		})
+		return true
+	})
+	return c.sendJSON(out)
+}
+
+// revokeToken is DELETE /v1/tokens/{id}.
+func (s *Server) revokeToken(c *call) error {
+	id, err := c.variable()
+	if err != nil {
+		return err
+	}
+	values, err := c.query()
+	if err != nil {
+		return err
+	}
+	overlap := int64(0)
+	if text := values.Get(v1.ParamOverlapMs); text != "" {
+		if overlap, err = strconv.ParseInt(text, 10, 64); err != nil {
+			return bad(v1.ParamOverlapMs, "is %q; a number of milliseconds is wanted", clip(text))
+		}
+	}
+	if err := checkMs(v1.ParamOverlapMs, overlap, s.cfg.Limits.Delay); err != nil {
+		return err
+	}
+	op := &fsmpb.RevokeToken{Id: id, OverlapMs: overlap}
+	if err := s.proposeToken(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_RevokeToken{RevokeToken: op}}); err != nil {
+		return err
+	}
+	return c.sendJSON(v1.Done{LSN: c.lsn.String()})
+}
+
+// rotateToken is POST /v1/tokens/{id}/rotate: a new token of the same family, which owns the
+// claims of the old one.
+func (s *Server) rotateToken(c *call) error {
+	id, err := c.variable()
+	if err != nil {
+		return err
+	}
+	var in v1.RotateToken
+	if err := c.decode(&in); err != nil {
+		return err
+	}
+	if err := checkMs("overlapMs", in.OverlapMs, s.cfg.Limits.Delay); err != nil {
+		return err
+	}
+	old := s.b.Token(id)
+	if old == nil {
+		return noSuchToken()
+	}
+	t := &fsmpb.Token{
+		Name: old.Name, Role: uint32(old.Role), Types: old.Types, Groups: old.Groups, Programs: old.Programs,
+		RateMilli: old.RateMilli, Burst: old.Burst, MaxPayload: old.MaxPayload, Family: old.Family,
+	}
+	if t.Family == "" {
+		t.Family = old.ID
+	}
+	if err := s.setExpiry(t, in.TTLMs); err != nil {
+		return err
+	}
+	return s.addToken(c, t, &fsmpb.RevokeToken{Id: id, OverlapMs: in.OverlapMs})
+}

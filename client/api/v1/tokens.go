@@ -1,0 +1,62 @@
+package v1
+
+// NewToken is the body of POST /v1/tokens. Only an admin can make tokens.
+type NewToken struct {
+	// Role is producer, worker, reader, operator or admin.
+	Role string `json:"role"`
+	// Name is for people, such as the name of the program.
+	Name string `json:"name,omitzero"`
+	// Types and Groups are patterns such as mail or film.*; without any the token has access
+	// to all.
+	Types  []string `json:"types,omitzero"`
+	Groups []string `json:"groups,omitzero"`
+	// Programs allows to enqueue jobs of types that run programs from their payloads.
+	Programs bool `json:"programs,omitzero"`
+	// RatePerSecond limits the requests of the token to each node; Burst may come at once.
+	RatePerSecond float64 `json:"ratePerSecond,omitzero"`
+	Burst         int64   `json:"burst,omitzero"`
+	// MaxPayload limits the bytes of one payload.
+	MaxPayload int64 `json:"maxPayload,omitzero"`
+	// TTLMs is the lifetime; 0: the token does not expire.
+	TTLMs int64 `json:"ttlMs,omitzero"`
+}
+
+// RotateToken is the body of POST /v1/tokens/{id}/rotate.
+type RotateToken struct {
+	// OverlapMs is how long the old token stays valid.
+	OverlapMs int64 `json:"overlapMs,omitzero"`
+	// TTLMs is the lifetime of the new token; 0: it does not expire.
+	TTLMs int64 `json:"ttlMs,omitzero"`
+}
+
+// AccessToken is a token, without its secret.
+type AccessToken struct {
+	ID            string   `json:"id"`
+	Role          string   `json:"role"`
+	Name          string   `json:"name,omitzero"`
+	Types         []string `json:"types,omitzero"`
+	Groups        []string `json:"groups,omitzero"`
+	Programs      bool     `json:"programs,omitzero"`
+	RatePerSecond float64  `json:"ratePerSecond,omitzero"`
+	Burst         int64    `json:"burst,omitzero"`
+	MaxPayload    int64    `json:"maxPayload,omitzero"`
+	ExpiresAt     int64    `json:"expiresAt,omitzero"`
+	MadeBy        string   `json:"madeBy,omitzero"`
+	CreatedAt     int64    `json:"createdAt"`
+	// UsedAt is the time of a use, at most an hour before the last one that the leader saw.
+	UsedAt int64 `json:"usedAt,omitzero"`
+}
+
+// TokenCreated answers POST /v1/tokens and POST /v1/tokens/{id}/rotate. It is the only answer
+// that has the secret.
+type TokenCreated struct {
+	ID    string `json:"id"`
+	Token string `json:"token"`
+	LSN   string `json:"lsn"`
+}
+
+// TokenList is the answer to GET /v1/tokens, by id.
+type TokenList struct {
+	Tokens []AccessToken `json:"tokens"`
+	LSN    string        `json:"lsn"`
+}

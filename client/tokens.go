@@ -1,0 +1,57 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	v1 "osqueue/client/api/v1"
+)
+
+// CreateToken makes an access token. The answer is the only place that has its secret. If the
+// answer is lost, revoke the token, which Tokens lists, and make another one.
+func (c *Client) CreateToken(ctx context.Context, t v1.NewToken) (v1.TokenCreated, error) {
+	const op = "create token"
+	body, err := encode(t)
+	if err != nil {
+		return v1.TokenCreated{}, local(op, err)
+	}
+	return send[v1.TokenCreated](ctx, c, call{op: op, method: http.MethodPost, path: v1.PathTokens, body: body, write: true})
+}
+
+// Tokens returns all access tokens, by id, without their secrets.
+func (c *Client) Tokens(ctx context.Context) ([]v1.AccessToken, error) {
+	list, err := send[v1.TokenList](ctx, c, c.read("list tokens", v1.PathTokens, nil))
+	return list.Tokens, err
+}
+
+// RevokeToken ends a token, at once or after an overlap.
+func (c *Client) RevokeToken(ctx context.Context, id string, overlap time.Duration) error {
+	const op = "revoke token"
+	path, err := namePath(v1.PathTokens, id, "")
+	if err != nil {
+		return local(op, err)
+	}
+	k := call{op: op, method: http.MethodDelete, path: path, write: true}
+	if overlap > 0 {
+		k.path += "?" + url.Values{v1.ParamOverlapMs: {strconv.FormatInt(overlap.Milliseconds(), 10)}}.Encode()
+	}
+	return c.do(ctx, k, acknowledged[v1.Done])
+}
+
+// RotateToken makes a token with the rights of another one, which expires after the overlap.
+// The new token may report on the jobs that the old one claimed.
+func (c *Client) RotateToken(ctx context.Context, id string, r v1.RotateToken) (v1.TokenCreated, error) {
+	const op = "rotate token"
+	path, err := namePath(v1.PathTokens, id, v1.ActionRotate)
+	if err != nil {
+		return v1.TokenCreated{}, local(op, err)
+	}
+	body, err := encode(r)
+	if err != nil {
+		return v1.TokenCreated{}, local(op, err)
+	}
+	return send[v1.TokenCreated](ctx, c, call{op: op, method: http.MethodPost, path: path, body: body, write: true})
+}

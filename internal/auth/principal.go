@@ -1,0 +1,258 @@
+package auth
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"path"
+
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+)
+
+// ErrDenied is wrapped by the errors about a request that its principal may not make.
+var ErrDenied = errors.New("not allowed")
+
+// Principal is the identity behind a request. It is immutable.
+type Principal struct {
+	ID         string // of the token, for logs
+	Role       fsm.Role
+	Rights     Right
+	Types      []string // globs; none: all
+	Groups     []string
+	Programs   bool
+	MaxPayload int64
+	Owner      uint64 // of its claims; never 0
+}
+
+// OfToken returns the principal of a token.
+func OfToken(t *fsm.Token) *Principal {
+	family := t.Family
+	if family == "" {
+		family = t.ID
+	}
+	return &Principal{
+		ID: t.ID, Role: t.Role, Rights: RightsOf(t.Role), Types: t.Types, Groups: t.Groups,
+		Programs: t.Programs || t.Role == fsm.RoleAdmin, MaxPayload: t.MaxPayload, Owner: ownerOf("token:" + family),
+	}
+}
+
+// LocalAdmin is the principal of the admin socket of a node.
+func LocalAdmin() *Principal {
+	return &Principal{ID: "local-admin", Role: fsm.RoleAdmin, Rights: RightsOf(fsm.RoleAdmin), Programs: true, Owner: ownerOf("local-admin")}
+}
+
+// ownerOf returns the number by which the state knows an identity.
+func ownerOf(identity string) uint64 {
+	sum := sha256.Sum256([]byte(identity))
+	return max(binary.BigEndian.Uint64(sum[:8]), 1)
+}
+
+// Has reports whether the principal has one of the rights.
+func (p *Principal) Has(any Right) bool { return p.Rights&any != 0 }
+
+// Scoped reports whether the principal is limited to some types or groups.
+func (p *Principal) Scoped() bool { return len(p.Types) > 0 || len(p.Groups) > 0 }
+
+// CheckType returns an error if a type is not in the scope.
+func (p *Principal) CheckType(name string) error {
+	if within(p.Types, name) {
+		return nil
+	}
+	return p.deny("type %q", name)
+}
+
+func (p *Principal) checkGroup(name string) error {
+	if within(p.Groups, name) {
+		return nil
+	}
+	return p.deny("group %q", name)
+}
+
+func (p *Principal) deny(format string, args ...any) error {
+	return fmt.Errorf("%w: %s is not in the scope of token %s", ErrDenied, fmt.Sprintf(format, args...), p.ID)
+}
+
+func within(globs []string, name string) bool {
+	for _, glob := range globs {
+		if ok, err := path.Match(glob, name); ok && err == nil {
+			return true
+		}
+	}
+	return len(globs) == 0
+}
+
+// CheckGlobs returns an error for a glob that matches nothing because it is malformed.
+func CheckGlobs(globs []string) error {
+	for _, glob := range globs {
+		if _, err := path.Match(glob, ""); err != nil {
+			return fmt.Errorf("%q is not a pattern of path.Match, such as mail or film.*", glob)
+		}
+	}
+	return nil
+}
+
+// Rules are the settings of a server that the checks depend on.
+type Rules struct {
+	// Programs are globs of the types whose workers run programs from the payload.
+	Programs []string
+	// Job returns the job with that id, or nil.
+	Job func(id string) *fsm.Job
+	// Cron returns the schedule of that name, or nil.
+	Cron func(name string) *fsm.Cron
+}
+
+// CheckWrite returns an error that wraps ErrDenied if the mutation is outside of the scope.
+func (p *Principal) CheckWrite(m *fsmpb.Mutation, r Rules) error {
+	switch op := m.GetOp().(type) {
+	case *fsmpb.Mutation_Enqueue:
+		return p.checkEnqueue(op.Enqueue, r)
+	case *fsmpb.Mutation_Claim:
+		return p.checkClaim(op.Claim)
+	case *fsmpb.Mutation_Group:
+		for _, part := range op.Group.GetMutations() {
+			if err := p.CheckWrite(part, r); err != nil {
+				return err
+			}
+		}
+		return nil
+	case *fsmpb.Mutation_PutCron:
+		if err := p.checkCron(op.PutCron.GetName(), r); err != nil {
+			return err
+		}
+		return p.checkJob(op.PutCron.GetJob(), r)
+	}
+	if !p.Scoped() {
+		return nil
+	}
+	return p.checkScoped(m, r)
+}
+
+func (p *Principal) checkEnqueue(op *fsmpb.Enqueue, r Rules) error {
+	for _, j := range op.GetJobs() {
+		if err := p.checkJob(j, r); err != nil {
+			return err
+		}
+	}
+	if callback := op.GetNewBatch().GetCallback(); callback != nil {
+		return p.checkJob(callback, r)
+	}
+	return nil
+}
+
+func (p *Principal) checkJob(j *fsmpb.NewJob, r Rules) error {
+	if err := p.CheckType(j.GetType()); err != nil {
+		return err
+	}
+	if err := p.checkGroup(j.GetGroup()); err != nil {
+		return err
+	}
+	if p.MaxPayload > 0 && int64(len(j.GetPayload())) > p.MaxPayload {
+		return fmt.Errorf("%w: the payload has %d bytes; token %s may send %d", ErrDenied, len(j.GetPayload()), p.ID, p.MaxPayload)
+	}
+	if !p.Programs && len(r.Programs) > 0 && within(r.Programs, j.GetType()) {
+		return fmt.Errorf("%w: jobs of type %q run programs; token %s was made without --programs", ErrDenied, j.GetType(), p.ID)
+	}
+	return nil
+}
+
+func (p *Principal) checkClaim(op *fsmpb.Claim) error {
+	if len(p.Groups) > 0 {
+		return p.deny("a claim, which takes jobs of every group,")
+	}
+	if len(p.Types) > 0 && len(op.GetTypes()) == 0 {
+		return p.deny("a claim without types")
+	}
+	for _, t := range op.GetTypes() {
+		if err := p.CheckType(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkScoped checks the writes that concern existing things. Reports on leases are bound to
+// the owner of the claim and need no scope.
+func (p *Principal) checkScoped(m *fsmpb.Mutation, r Rules) error {
+	switch op := m.GetOp().(type) {
+	case *fsmpb.Mutation_Heartbeat, *fsmpb.Mutation_Complete, *fsmpb.Mutation_Fail, *fsmpb.Mutation_Release, *fsmpb.Mutation_RegisterWorker:
+		return nil
+	case *fsmpb.Mutation_ForceComplete:
+		return p.checkExisting(op.ForceComplete.GetJobId(), r)
+	case *fsmpb.Mutation_Change:
+		return p.checkChange(op.Change, r)
+	case *fsmpb.Mutation_SetQueue:
+		return p.CheckType(op.SetQueue.GetName())
+	case *fsmpb.Mutation_PauseCron:
+		return p.checkCron(op.PauseCron.GetName(), r)
+	case *fsmpb.Mutation_DeleteCron:
+		return p.checkCron(op.DeleteCron.GetName(), r)
+	case *fsmpb.Mutation_TriggerCron:
+		return p.checkCron(op.TriggerCron.GetName(), r)
+	}
+	return p.deny("this request, which is about all types,")
+}
+
+func (p *Principal) checkChange(op *fsmpb.Change, r Rules) error {
+	if f := op.GetFilter(); f != nil {
+		if f.Type == nil && len(p.Types) > 0 || f.Group == nil && len(p.Groups) > 0 {
+			return p.deny("a filter without a type, or without a group,")
+		}
+		if err := p.CheckType(f.GetType()); f.Type != nil && err != nil {
+			return err
+		}
+		if f.Group != nil {
+			return p.checkGroup(f.GetGroup())
+		}
+		return nil
+	}
+	for _, id := range op.GetIds() {
+		if err := p.checkExisting(id, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CheckJob returns an error if an existing job is not in the scope.
+func (p *Principal) CheckJob(j *fsm.Job) error {
+	if err := p.CheckType(j.Type); err != nil {
+		return err
+	}
+	return p.checkGroup(j.Options().Group)
+}
+
+func (p *Principal) checkExisting(id string, r Rules) error {
+	if j := r.Job(id); j != nil {
+		return p.CheckJob(j)
+	}
+	return nil // the machine says that it does not exist
+}
+
+func (p *Principal) checkCron(name string, r Rules) error {
+	if c := r.Cron(name); c != nil {
+		return p.checkJob(c.Job, r)
+	}
+	return nil
+}
+
+// Own makes the principal the owner of a claim or report.
+func (p *Principal) Own(m *fsmpb.Mutation) {
+	switch op := m.GetOp().(type) {
+	case *fsmpb.Mutation_Claim:
+		op.Claim.Owner = p.Owner
+	case *fsmpb.Mutation_Heartbeat:
+		op.Heartbeat.Owner = p.Owner
+	case *fsmpb.Mutation_Complete:
+		op.Complete.Owner = p.Owner
+	case *fsmpb.Mutation_Fail:
+		op.Fail.Owner = p.Owner
+	case *fsmpb.Mutation_Release:
+		op.Release.Owner = p.Owner
+	case *fsmpb.Mutation_Group:
+		for _, part := range op.Group.GetMutations() {
+			p.Own(part)
+		}
+	}
+}

@@ -1,0 +1,184 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"osqueue/client"
+	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/units"
+	"osqueue/internal/cli/view"
+)
+
+// newTokenCommand returns the commands about access tokens.
+func newTokenCommand(g *view.Globals) *cobra.Command {
+	t := &tokens{g: g}
+	cmd := &cobra.Command{
+		Use:   "token",
+		Short: "Make, list, replace and revoke access tokens",
+		Long: `Make, list, replace and revoke access tokens, which nodes with --security=on ask for.
+These commands need a token of the role admin, in OSQUEUE_TOKEN or --token-file. For
+the first one use --socket with the file admin.sock in the data directory of the
+leader: whoever may open the file is an admin.
+
+` + view.ExitHelp,
+		Args: view.UsageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.PersistentFlags().StringVar(&t.socket, "socket", "", "admin socket of the leader, DATA/admin.sock, in place of --servers and a token")
+	cmd.AddCommand(t.create(), t.list(), t.revoke(), t.rotate())
+	return cmd
+}
+
+// tokens has what the commands share.
+type tokens struct {
+	g      *view.Globals
+	socket string
+}
+
+// with runs fn with a client of the cluster, or of the admin socket.
+func (t *tokens) with(ctx context.Context, fn func(context.Context, *client.Client) error) error {
+	if t.socket == "" {
+		return t.g.WithClient(ctx, fn)
+	}
+	c, err := t.g.ClientWith(func(cfg *client.Config) {
+		cfg.Servers = []string{"http://admin.invalid:80"}
+		cfg.Transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", t.socket)
+		}}
+	})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(ctx, t.g.Timeout)
+	defer cancel()
+	return fn(ctx, c)
+}
+
+func (t *tokens) create() *cobra.Command {
+	var in v1.NewToken
+	var ttl, maxPayload = time.Duration(0), units.Size(0)
+	cmd := &cobra.Command{
+		Use:   "create --role ROLE",
+		Short: "Make a token and write it to stdout: nothing else keeps it",
+		Example: `  osqueue token create --socket /var/lib/osqueue/admin.sock --role admin --name ops
+  osqueue token create --role producer --type mail --type 'film.*' --ttl 720h`,
+		Args: view.UsageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			in.TTLMs, in.MaxPayload = ttl.Milliseconds(), int64(maxPayload)
+			return t.with(cmd.Context(), func(ctx context.Context, c *client.Client) error {
+				made, err := c.CreateToken(ctx, in)
+				if err != nil {
+					return fmt.Errorf("create a token: %w", err)
+				}
+				return t.show(made)
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&in.Role, "role", "", "producer, worker, reader, operator or admin")
+	f.StringVar(&in.Name, "name", "", "name for people")
+	f.StringSliceVar(&in.Types, "type", nil, "pattern of the types that it may use, such as film.*; may be given several times (default: all)")
+	f.StringSliceVar(&in.Groups, "group", nil, "pattern of the groups that it may use; may be given several times (default: all)")
+	f.BoolVar(&in.Programs, "programs", false, "allow new jobs of types that run programs (serve --program-types)")
+	f.Float64Var(&in.RatePerSecond, "rate", 0, "requests per second to each node; 0 is no limit")
+	f.Int64Var(&in.Burst, "burst", 0, "requests that may come at once")
+	f.Var(&maxPayload, "max-payload", "how large one payload may be; 0 is no limit")
+	units.SpanVar(f, &ttl, "ttl", 0, "lifetime; 0 is endless")
+	_ = cmd.MarkFlagRequired("role")
+	return cmd
+}
+
+// show writes a new token.
+func (t *tokens) show(made v1.TokenCreated) error {
+	if t.g.JSON {
+		return t.g.WriteJSON(made)
+	}
+	_, err := fmt.Fprintln(t.g.Out, made.Token)
+	return err
+}
+
+func (t *tokens) list() *cobra.Command {
+	return &cobra.Command{
+		Use:   "ls",
+		Short: "List the tokens, without their secrets",
+		Args:  view.UsageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return t.with(cmd.Context(), func(ctx context.Context, c *client.Client) error {
+				all, err := c.Tokens(ctx)
+				if err != nil {
+					return fmt.Errorf("list the tokens: %w", err)
+				}
+				if t.g.JSON {
+					return t.g.WriteJSON(all)
+				}
+				return t.table(all)
+			})
+		},
+	}
+}
+
+func (t *tokens) table(all []v1.AccessToken) error {
+	rows := [][]string{{"ID", "ROLE", "NAME", "TYPES", "EXPIRES", "USED", "MADE BY"}}
+	for _, k := range all {
+		rows = append(rows, []string{
+			k.ID, k.Role, k.Name, strings.Join(k.Types, ","), moment(k.ExpiresAt, "never"), moment(k.UsedAt, "never"), k.MadeBy,
+		})
+	}
+	return view.Table(t.g.Out, rows)
+}
+
+// moment returns a time in ms for people.
+func moment(ms int64, none string) string {
+	if ms == 0 {
+		return none
+	}
+	return time.UnixMilli(ms).UTC().Format(time.RFC3339)
+}
+
+func (t *tokens) revoke() *cobra.Command {
+	overlap := time.Duration(0)
+	cmd := &cobra.Command{
+		Use:   "revoke ID",
+		Short: "End a token; requests that wait end within a second",
+		Args:  view.UsageArgs(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return t.with(cmd.Context(), func(ctx context.Context, c *client.Client) error {
+				if err := c.RevokeToken(ctx, args[0], overlap); err != nil {
+					return fmt.Errorf("revoke token %s: %w", args[0], err)
+				}
+				return nil
+			})
+		},
+	}
+	units.SpanVar(cmd.Flags(), &overlap, "overlap", 0, "how long it stays valid")
+	return cmd
+}
+
+func (t *tokens) rotate() *cobra.Command {
+	overlap, ttl := time.Duration(0), time.Duration(0)
+	cmd := &cobra.Command{
+		Use:   "rotate ID",
+		Short: "Replace a token by a new one with the same rights, and write that to stdout",
+		Args:  view.UsageArgs(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return t.with(cmd.Context(), func(ctx context.Context, c *client.Client) error {
+				made, err := c.RotateToken(ctx, args[0], v1.RotateToken{OverlapMs: overlap.Milliseconds(), TTLMs: ttl.Milliseconds()})
+				if err != nil {
+					return fmt.Errorf("rotate token %s: %w", args[0], err)
+				}
+				return t.show(made)
+			})
+		},
+	}
+	units.SpanVar(cmd.Flags(), &overlap, "overlap", time.Hour, "how long the old token stays valid")
+	units.SpanVar(cmd.Flags(), &ttl, "ttl", 0, "lifetime of the new token; 0 is endless")
+	return cmd
+}

@@ -1,0 +1,150 @@
+package serve
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/spf13/pflag"
+
+	"osqueue/api"
+)
+
+// securityOptions are the flags about who may use the API.
+type securityOptions struct {
+	mode     string
+	programs []string
+	auditLog string
+}
+
+func (o *securityOptions) bind(f *pflag.FlagSet) {
+	f.StringVar(&o.mode, "security", api.SecurityOff, "whether requests need an access token: off, log (warn about requests that would be refused) or on")
+	f.StringSliceVar(&o.programs, "program-types", api.DefaultPrograms(), "patterns of the types whose workers run programs from the payload; only tokens made with --programs may enqueue them")
+	f.StringVar(&o.auditLog, "audit-log", "", "file for the audit log, one JSON object per line; - is stdout (default: none)")
+}
+
+func (o *securityOptions) check() error {
+	if !slices.Contains([]string{api.SecurityOff, api.SecurityLog, api.SecurityOn}, o.mode) {
+		return fmt.Errorf("--security %q: use off, log or on", o.mode)
+	}
+	return nil
+}
+
+// auditMax is the size at which the audit log moves to FILE.1, which it replaces.
+const auditMax = 64 << 20
+
+// auditLog writes audit entries to a file. It is safe for concurrent use.
+type auditLog struct {
+	mu   sync.Mutex
+	log  hclog.Logger
+	path string // "": out is stdout, and is never rotated
+	out  io.WriteCloser
+	size int64
+	bad  bool // an error was logged
+}
+
+// openAudit opens the audit log, or returns nil if there is none.
+func (o *securityOptions) openAudit(log hclog.Logger) (*auditLog, error) {
+	switch o.auditLog {
+	case "":
+		return nil, nil
+	case "-":
+		return &auditLog{log: log, out: os.Stdout}, nil
+	}
+	a := &auditLog{log: log, path: o.auditLog}
+	if err := a.open(); err != nil {
+		return nil, fmt.Errorf("--audit-log: %w", err)
+	}
+	return a, nil
+}
+
+func (a *auditLog) open() error {
+	f, err := os.OpenFile(a.path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	a.out, a.size = f, info.Size()
+	return nil
+}
+
+// write appends an entry. An entry that cannot be written does not fail the request; the first
+// error is logged.
+func (a *auditLog) write(e api.AuditEntry) {
+	line, err := json.Marshal(e)
+	if err != nil {
+		return
+	}
+	line = append(line, '\n')
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.path != "" && a.size > 0 && a.size+int64(len(line)) > auditMax {
+		err = a.rotate()
+	}
+	if err == nil {
+		_, err = a.out.Write(line)
+		a.size += int64(len(line))
+	}
+	if err != nil && !a.bad {
+		a.log.Error("the audit log cannot be written", "error", err)
+	}
+	a.bad = err != nil
+}
+
+func (a *auditLog) rotate() error {
+	return errors.Join(a.out.Close(), os.Rename(a.path, a.path+".1"), a.open())
+}
+
+func (a *auditLog) close() error {
+	if a == nil || a.path == "" {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.out.Close()
+}
+
+// socketName is the name of the admin socket in the data directory.
+const socketName = "admin.sock"
+
+// socketTimeout bounds the head of a request to the admin socket.
+const socketTimeout = 5 * time.Second
+
+// serveAdmin serves the API on the admin socket in the data directory, for its owner only. A
+// node without the socket works: an error is logged. The caller calls stop.
+func serveAdmin(log hclog.Logger, dir string, h http.Handler) (stop func()) {
+	path := filepath.Join(dir, socketName)
+	_ = os.Remove(path) // of an earlier run; the data directory is locked
+	ln, err := net.Listen("unix", path)
+	if err == nil {
+		if err = os.Chmod(path, 0o600); err != nil {
+			_ = ln.Close()
+		}
+	}
+	if err != nil {
+		log.Warn("there is no admin socket: access tokens can be managed with a token only", "error", err)
+		return func() {}
+	}
+	server := &http.Server{Handler: h, ReadHeaderTimeout: socketTimeout}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = server.Serve(ln) // ends with Close
+	}()
+	return func() {
+		_ = server.Close()
+		<-done
+	}
+}
