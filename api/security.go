@@ -15,11 +15,12 @@ import (
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 	"osqueue/internal/auth"
+	"osqueue/internal/sleep"
 )
 
 // The modes of SecurityConfig.
 const (
-	SecurityOff = "off" // nobody is asked for a token
+	SecurityOff = "off" // no request needs a token
 	SecurityLog = "log" // requests that would be refused are logged
 	SecurityOn  = "on"  // requests need a token with the right for their route
 )
@@ -60,7 +61,7 @@ var (
 	errRevoked = fail(unauthorized, "the token was revoked, or has expired, while the request waited")
 )
 
-// credential is what a request was authenticated by.
+// credential is the token of a request, and its principal.
 type credential struct {
 	p    *auth.Principal // nil: none
 	text string          // of the token, for the leader
@@ -122,7 +123,32 @@ func (s *Server) credentialOf(r *http.Request) *credential {
 	}
 	text := auth.Bearer(headers[0])
 	p, err := auth.Authorize(text, time.Now().UnixMilli(), s.b.Token)
+	if errors.Is(err, auth.ErrUnknown) {
+		p, err = s.awaitToken(r.Context(), text)
+	}
 	return &credential{p: p, text: text, err: err}
+}
+
+// The time for which a node that does not lead waits for a token that it does not know: the
+// leader may have committed it a moment ago.
+const (
+	tokenPatience = time.Second
+	tokenLook     = 20 * time.Millisecond
+)
+
+// awaitToken authorizes a token that this node may not know yet.
+func (s *Server) awaitToken(ctx context.Context, text string) (p *auth.Principal, err error) {
+	until := time.Now().Add(tokenPatience)
+	for {
+		p, err = auth.Authorize(text, time.Now().UnixMilli(), s.b.Token)
+		_, self := s.b.Leader()
+		if !errors.Is(err, auth.ErrUnknown) || self || time.Now().After(until) {
+			return p, err
+		}
+		if !sleep.For(ctx, tokenLook) {
+			return nil, err
+		}
+	}
 }
 
 // mayWait reports whether a request may take longer than a moment: requests of other contracts,

@@ -36,7 +36,7 @@ func (c *Client) RevokeToken(ctx context.Context, id string, overlap time.Durati
 	}
 	k := call{op: op, method: http.MethodDelete, path: path, write: true}
 	if overlap > 0 {
-		k.path += "?" + url.Values{v1.ParamOverlapMs: {strconv.FormatInt(overlap.Milliseconds(), 10)}}.Encode()
+		k.query = url.Values{v1.ParamOverlapMs: {strconv.FormatInt(overlap.Milliseconds(), 10)}}
 	}
 	return c.do(ctx, k, acknowledged[v1.Done])
 }

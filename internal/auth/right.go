@@ -6,8 +6,8 @@ import (
 	"osqueue/fsm"
 )
 
-// Right is what a route needs. The zero Right is none: nobody but an open server may use such
-// a route, so that a forgotten declaration is noticed.
+// Right is a set of rights. A route declares one or more, of which its caller needs one. The
+// zero Right is not declared: package api panics, so that a forgotten declaration is noticed.
 type Right uint8
 
 // The rights. Public needs no principal.

@@ -25,6 +25,10 @@ var encoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPaddin
 // ErrToken is wrapped by all errors about a token that is not valid.
 var ErrToken = errors.New("the token is not valid")
 
+// ErrUnknown is wrapped, with ErrToken, by the error about a token that the state does not
+// have. A node that lags may not have it yet.
+var ErrUnknown = errors.New("it does not exist, or was revoked")
+
 // Secret is a token as its owner has it.
 type Secret struct {
 	ID   string
@@ -69,8 +73,8 @@ func Parse(text string) (Secret, error) {
 	return s, nil
 }
 
-// nobody is compared with the secrets of tokens that do not exist.
-var nobody = New().Hash
+// noHash is compared with the secrets of tokens that do not exist.
+var noHash = New().Hash
 
 // Authorize returns the principal of a token. find returns the token of the state with that
 // id, or nil. now is in ms.
@@ -80,13 +84,15 @@ func Authorize(text string, now int64, find func(id string) *fsm.Token) (*Princi
 		return nil, err
 	}
 	t := find(s.ID)
-	hash := nobody
+	hash := noHash
 	if t != nil {
 		hash = t.Hash
 	}
 	match := subtle.ConstantTimeCompare([]byte(hash), []byte(s.Hash)) == 1
 	switch {
-	case t == nil || !match:
+	case t == nil:
+		return nil, fmt.Errorf("%w: token %q: %w", ErrToken, s.ID, ErrUnknown)
+	case !match:
 		return nil, fmt.Errorf("%w: token %q does not exist, or was revoked", ErrToken, s.ID)
 	case t.ExpiresAt != 0 && t.ExpiresAt <= now:
 		return nil, fmt.Errorf("%w: token %q has expired", ErrToken, s.ID)

@@ -36,7 +36,7 @@ leader: whoever may open the file is an admin.
 	return cmd
 }
 
-// tokens has what the commands share.
+// tokens has the flags that the commands share.
 type tokens struct {
 	g      *view.Globals
 	socket string
@@ -64,7 +64,7 @@ func (t *tokens) with(ctx context.Context, fn func(context.Context, *client.Clie
 
 func (t *tokens) create() *cobra.Command {
 	var in v1.NewToken
-	var ttl, maxPayload = time.Duration(0), units.Size(0)
+	ttl, maxPayload := time.Duration(0), units.Size(0)
 	cmd := &cobra.Command{
 		Use:   "create --role ROLE",
 		Short: "Make a token and write it to stdout: nothing else keeps it",
@@ -132,7 +132,7 @@ func (t *tokens) table(all []v1.AccessToken) error {
 			k.ID, k.Role, k.Name, strings.Join(k.Types, ","), moment(k.ExpiresAt, "never"), moment(k.UsedAt, "never"), k.MadeBy,
 		})
 	}
-	return view.Table(t.g.Out, rows)
+	return t.g.Table(rows)
 }
 
 // moment returns a time in ms for people.
