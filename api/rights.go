@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/client/api/v1/frame"
 	"osqueue/internal/auth"
 )
 
@@ -16,6 +17,8 @@ var rights = map[string]auth.Right{
 	onGet(v1.PathOpenAPI):         auth.Public,
 	onGet(v1.PathMetrics):         auth.Read,
 	onGet(v1.PathState):           auth.Admin, // with the hashes of the tokens
+	onGet(v1.PathHistory):         auth.Read,
+	onGet(frame.Path):             auth.Enqueue | auth.Work | auth.Read, // each request in it needs its own
 	onGet(v1.PathThrottle):        auth.Read,
 	onGet(v1.PathStats):           auth.Read,
 	onGet(pathLSNWait):            auth.Follow | auth.Read,

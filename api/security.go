@@ -225,6 +225,10 @@ func (s *Server) mayUse(c *call, cred *credential) error {
 	case cred.text == "":
 		return s.localOnly(c)
 	}
+	// A stream keeps the credential that it was opened with.
+	if t := s.b.Token(cred.p.ID); t == nil || t.ExpiresAt != 0 && t.ExpiresAt <= time.Now().UnixMilli() {
+		return errRevoked
+	}
 	if !s.withinRate(cred.p.ID) {
 		return fail(rateLimited, "token %s has used up its rate; slow down", cred.p.ID)
 	}
