@@ -51,7 +51,7 @@
 //
 // A standby announces itself in the bucket. If a leader knows of a standby and cannot renew
 // its heartbeat for the broker timeout, it acknowledges only heartbeats
-// (leader/standby.go).
+// (leader/term.go).
 //
 // # Write path
 //

@@ -15,7 +15,7 @@ import (
 // Run follows raft's leadership, which changes reports, until leave is closed or ctx
 // ends. When this node becomes raft's leader it runs candidate, and ends it when the
 // leadership is lost. At most one candidate runs at a time.
-func (n *Leader) Run(ctx context.Context, changes <-chan bool, leave <-chan struct{}) {
+func (l *Leader) Run(ctx context.Context, changes <-chan bool, leave <-chan struct{}) {
 	var end func()
 	stop := func() {
 		if end != nil {
@@ -30,10 +30,10 @@ func (n *Leader) Run(ctx context.Context, changes <-chan bool, leave <-chan stru
 			// The channel keeps only the latest event, so a leader term that is still set
 			// belongs to an earlier term of raft. Clear it first: it must answer nothing
 			// more, even if a hung bucket keeps its goroutines from ending.
-			n.current.Store(nil)
+			l.current.Store(nil)
 			stop()
 			if leader {
-				end = n.startCampaign(ctx)
+				end = l.startCampaign(ctx)
 			}
 		case <-leave:
 			return
@@ -45,10 +45,10 @@ func (n *Leader) Run(ctx context.Context, changes <-chan bool, leave <-chan stru
 
 // startCampaign runs candidate in a goroutine. The returned function cancels it and
 // waits for its end.
-func (n *Leader) startCampaign(ctx context.Context) (end func()) {
+func (l *Leader) startCampaign(ctx context.Context) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
-	wg.Go(func() { n.candidate(ctx) })
+	wg.Go(func() { l.candidate(ctx) })
 	return func() {
 		cancel()
 		wg.Wait()
@@ -57,13 +57,13 @@ func (n *Leader) startCampaign(ctx context.Context) (end func()) {
 
 // candidate tries to acquire the document again and again while this node is raft's
 // leader. When it has acquired the document it runs the leader term.
-func (n *Leader) candidate(ctx context.Context) {
-	defer n.setFence(FenceFollower, "")
-	n.setFence(FenceStandby, "catching up with the log")
+func (l *Leader) candidate(ctx context.Context) {
+	defer l.setFence(FenceFollower, "")
+	l.setFence(FenceStandby, "catching up with the log")
 	var adopted storage.Version
 	var told repeats.Filter
 	for ctx.Err() == nil {
-		r, wait, err := n.campaign(ctx, &adopted)
+		r, wait, err := l.campaign(ctx, &adopted)
 		switch {
 		case r != nil:
 			err = r.run(ctx)
@@ -71,14 +71,14 @@ func (n *Leader) candidate(ctx context.Context) {
 				continue
 			}
 			if ctx.Err() == nil {
-				err = n.nameCopy(ctx, err)
-				n.setFence(FenceFenced, err.Error())
-				n.log.Error("this node is no longer the active leader", "reason", err)
+				err = l.nameCopy(ctx, err)
+				l.setFence(FenceFenced, err.Error())
+				l.log.Error("this node is no longer the active leader", "reason", err)
 			}
-			wait = n.cfg.Flush.ConflictBackoff
+			wait = l.cfg.Flush.ConflictBackoff
 		case err != nil && ctx.Err() == nil:
 			if skipped, due := told.Due(err.Error()); due {
-				n.log.Warn("cannot become the active leader yet; trying again", "reason", err, "in", wait, "skipped", skipped)
+				l.log.Warn("cannot become the active leader yet; trying again", "reason", err, "in", wait, "skipped", skipped)
 			}
 		}
 		if !sleep.For(ctx, wait) {
@@ -90,9 +90,9 @@ func (n *Leader) candidate(ctx context.Context) {
 // Active returns the leader term that may answer writes and reads now, or nil. It asks
 // raft, which learns first that the term is over; the goroutines of the leader term end
 // later.
-func (n *Leader) Active() *Term {
-	r := n.current.Load()
-	if r == nil || n.do.Term() != r.term || !n.do.Leads() {
+func (l *Leader) Active() *Term {
+	r := l.current.Load()
+	if r == nil || l.do.Term() != r.term || !l.do.Leads() {
 		return nil
 	}
 	return r
@@ -102,31 +102,31 @@ func (n *Leader) Active() *Term {
 // cluster's own id: a second cluster, a copy, uses the same id. It does so only if raft
 // confirms the leadership, because no other node of this cluster can have taken over
 // then.
-func (n *Leader) nameCopy(ctx context.Context, why error) error {
+func (l *Leader) nameCopy(ctx context.Context, why error) error {
 	var f *election.FencedError
-	if !errors.As(why, &f) || f.Node == "" || f.Cluster != n.do.ClusterID() {
+	if !errors.As(why, &f) || f.Node == "" || f.Cluster != l.do.ClusterID() {
 		return why
 	}
 	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
 	defer cancel()
-	if n.do.Verify(ctx) != nil || ctx.Err() != nil {
+	if l.do.Verify(ctx) != nil || ctx.Err() != nil {
 		return why
 	}
 	return fmt.Errorf("%w: %s", why, election.CopyWarning(f.Node, f.Address))
 }
 
-func (n *Leader) setFence(state, reason string) {
-	n.state.Store(&fenceState{state: state, reason: reason})
+func (l *Leader) setFence(state, reason string) {
+	l.state.Store(&fenceState{state: state, reason: reason})
 }
 
 // caughtUp waits until this node has applied every entry that was committed before the
 // current term. It returns the term.
-func (n *Leader) caughtUp(ctx context.Context) (term uint64, err error) {
-	term = n.do.Term()
-	if err := n.do.Barrier(ctx); err != nil {
+func (l *Leader) caughtUp(ctx context.Context) (term uint64, err error) {
+	term = l.do.Term()
+	if err := l.do.Barrier(ctx); err != nil {
 		return 0, fmt.Errorf("wait for the log to be applied: %w", err)
 	}
-	if n.do.Term() != term || !n.do.Leads() {
+	if l.do.Term() != term || !l.do.Leads() {
 		return 0, errors.New("leadership changed while the log was applied")
 	}
 	return term, nil

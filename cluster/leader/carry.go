@@ -209,13 +209,13 @@ const keptFile = 1000
 // keepJobs stores jobs that cannot be carried over under conflicts/, with payloads and
 // results. It returns the key of the first object. The keys are derived from the content,
 // so a repeated adoption stores nothing twice.
-func (n *Leader) keepJobs(ctx context.Context, jobs []*fsm.Job) (first string, err error) {
-	at := n.meta()
+func (l *Leader) keepJobs(ctx context.Context, jobs []*fsm.Job) (first string, err error) {
+	at := l.meta()
 	for part := range slices.Chunk(jobs, keptFile) {
 		data := queuefile.EncodeJobs(part, fmt.Sprintf("cluster %s acknowledged these jobs up to %s; "+
-			"the document that it adopted does not have them, and they could not be carried over", n.do.ClusterID(), at.LSN))
+			"the document that it adopted does not have them, and they could not be carried over", l.do.ClusterID(), at.LSN))
 		key := fmt.Sprintf("conflicts/%s-jobs-%.8x.json", at.LSN, sha256.Sum256(data))
-		if w := n.cfg.Bucket.PutIfAbsent(ctx, key, data); w.Outcome == storage.Unknown {
+		if w := l.cfg.Bucket.PutIfAbsent(ctx, key, data); w.Outcome == storage.Unknown {
 			return "", fmt.Errorf("keep jobs as %s: %s: %w", key, w.Outcome, w.Err)
 		}
 		if first == "" {
@@ -235,21 +235,21 @@ type Carried struct {
 }
 
 // noteCarried adds the result of an adoption to Carried, and logs it.
-func (n *Leader) noteCarried(c *carried, copied string) {
+func (l *Leader) noteCarried(c *carried, copied string) {
 	if c.jobs+c.ended+len(c.kept) == 0 {
 		return
 	}
 	sum := Carried{Jobs: c.jobs, Ended: c.ended, Kept: len(c.kept), Copy: copied}
-	if before := n.carried.Load(); before != nil {
+	if before := l.carried.Load(); before != nil {
 		sum.Jobs, sum.Ended, sum.Kept = sum.Jobs+before.Jobs, sum.Ended+before.Ended, sum.Kept+before.Kept
 		if copied == "" {
 			sum.Copy = before.Copy
 		}
 	}
-	n.carried.Store(&sum)
-	log := n.log.Warn
+	l.carried.Store(&sum)
+	log := l.log.Warn
 	if len(c.kept) > 0 {
-		log = n.log.Error
+		log = l.log.Error
 	}
 	log("this cluster had acknowledged jobs that the adopted document did not have",
 		"carried_over", c.jobs, "ended_as_here", c.ended, "only_in_the_copy", len(c.kept), "copy", copied)

@@ -52,45 +52,45 @@ const takeoverSlack = 2 * time.Second
 // clock starts no later than the machine's time plus the time that has passed since the
 // last entry and takeoverSlack. After an operator has set the time (wasSet), the clock
 // starts there.
-func (n *Leader) startClock(ctx context.Context, wasSet bool) (c *leaderClock, limited bool) {
-	meta := n.meta()
+func (l *Leader) startClock(ctx context.Context, wasSet bool) (c *leaderClock, limited bool) {
+	meta := l.meta()
 	if wasSet {
-		return newLeaderClock(n.do.Wall, meta.Now, meta.Now), !n.do.ClocksAgree()
+		return newLeaderClock(l.do.Wall, meta.Now, meta.Now), !l.do.ClocksAgree()
 	}
 	const always = math.MaxInt64
-	latest := meta.Now + (n.do.Idle() + takeoverSlack).Milliseconds()
+	latest := meta.Now + (l.do.Idle() + takeoverSlack).Milliseconds()
 	// Check this node's own clock, too: the readings behind n.wall may be older than a
 	// jump of all the clocks.
-	if max(n.nowMs(), n.do.Wall().UnixMilli()) <= latest {
-		return newLeaderClock(n.do.Wall, meta.Now, always), false
+	if max(l.nowMs(), l.do.Wall().UnixMilli()) <= latest {
+		return newLeaderClock(l.do.Wall, meta.Now, always), false
 	}
-	n.do.MeasureClocks(ctx)
-	switch wall := n.do.Wall().UnixMilli(); {
-	case wall <= latest, meta.Now == 0, n.do.ClocksAgree():
-		return newLeaderClock(n.do.Wall, meta.Now, always), false
+	l.do.MeasureClocks(ctx)
+	switch wall := l.do.Wall().UnixMilli(); {
+	case wall <= latest, meta.Now == 0, l.do.ClocksAgree():
+		return newLeaderClock(l.do.Wall, meta.Now, always), false
 	default:
-		n.log.Error("this node's clock is ahead of the cluster's time, and no majority of the clocks agrees with it: "+
+		l.log.Error("this node's clock is ahead of the cluster's time, and no majority of the clocks agrees with it: "+
 			"time goes on from where it was", "ahead_by", time.Duration(wall-meta.Now)*time.Millisecond)
-		return newLeaderClock(n.do.Wall, meta.Now, latest), true
+		return newLeaderClock(l.do.Wall, meta.Now, latest), true
 	}
 }
 
 // moveTimeOn advances the clock of a leader term that began without an agreement of the
 // clocks, once there is one. Leases and worker timeouts start again from the new time, as
 // after a takeover.
-func (r *Term) moveTimeOn(ctx context.Context) {
-	if !r.behind.Load() || !r.do.ClocksAgree() {
+func (t *Term) moveTimeOn(ctx context.Context) {
+	if !t.behind.Load() || !t.do.ClocksAgree() {
 		return
 	}
-	if wall := r.do.Wall().UnixMilli(); wall > r.clock.now()+r.cfg.ClockBound.Milliseconds() {
-		if err := r.registerAt(ctx, wall); err != nil {
-			r.log.Warn("the time cannot move on yet", "error", err)
+	if wall := t.do.Wall().UnixMilli(); wall > t.clock.now()+t.cfg.ClockBound.Milliseconds() {
+		if err := t.registerAt(ctx, wall); err != nil {
+			t.log.Warn("the time cannot move on yet", "error", err)
 			return
 		}
-		r.clock.moveTo(wall)
-		r.log.Info("a majority of the clocks agrees: the cluster's time moves on to it", "now", time.UnixMilli(wall).UTC())
+		t.clock.moveTo(wall)
+		t.log.Info("a majority of the clocks agrees: the cluster's time moves on to it", "now", time.UnixMilli(wall).UTC())
 	}
-	r.behind.Store(false)
+	t.behind.Store(false)
 }
 
 // moveTo advances the clock to ms; it never moves the clock back.
@@ -124,9 +124,9 @@ func slew(reading int64, elapsed time.Duration, wall int64) int64 {
 // heartbeatMs returns the time of the document's heartbeat, in ms. While the queue's time
 // is behind the clocks, it is the wall clock: legacy brokers and earlier releases judge
 // by the age of the heartbeat alone whether a broker is dead.
-func (r *Term) heartbeatMs() int64 {
-	if r.behind.Load() {
-		return max(r.clock.now(), r.nowMs())
+func (t *Term) heartbeatMs() int64 {
+	if t.behind.Load() {
+		return max(t.clock.now(), t.nowMs())
 	}
-	return r.clock.now()
+	return t.clock.now()
 }

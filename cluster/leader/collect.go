@@ -25,63 +25,63 @@ const snapshotsKept = 2
 // collect removes objects that are not needed any more from the bucket, every
 // Config.CollectInterval, until ctx ends. The document in the bucket says which objects
 // are needed.
-func (r *Term) collect(ctx context.Context) {
+func (t *Term) collect(ctx context.Context) {
 	var probes map[string]bool
 	var copies archive.Copies
-	for sleep.For(ctx, r.cfg.CollectInterval) {
-		if r.flusher.Failing() != "" {
+	for sleep.For(ctx, t.cfg.CollectInterval) {
+		if t.flusher.Failing() != "" {
 			continue
 		}
 		var err error
-		if probes, err = probe.Collect(ctx, r.cfg.Bucket, probes); err != nil && ctx.Err() == nil {
-			r.log.Warn("the bucket could not be cleaned up; it is tried again", "error", err)
+		if probes, err = probe.Collect(ctx, t.cfg.Bucket, probes); err != nil && ctx.Err() == nil {
+			t.log.Warn("the bucket could not be cleaned up; it is tried again", "error", err)
 		}
-		if err := r.collectOnce(ctx, &copies); err != nil && ctx.Err() == nil {
-			r.log.Warn("the bucket could not be cleaned up; it is tried again", "error", err)
+		if err := t.collectOnce(ctx, &copies); err != nil && ctx.Err() == nil {
+			t.log.Warn("the bucket could not be cleaned up; it is tried again", "error", err)
 		}
 	}
 }
 
-func (r *Term) collectOnce(ctx context.Context, copies *archive.Copies) error {
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.CollectInterval)
+func (t *Term) collectOnce(ctx context.Context, copies *archive.Copies) error {
+	ctx, cancel := context.WithTimeout(ctx, t.cfg.CollectInterval)
 	defer cancel()
-	seen, err := r.readDocument(ctx)
-	if err != nil || !r.alive(seen.Doc) {
+	seen, err := t.readDocument(ctx)
+	if err != nil || !t.alive(seen.Doc) {
 		return err // the next flush detects the lost document
 	}
-	before := time.UnixMilli(r.clock.now()).Add(-r.cfg.PITRWindow)
-	kept, more, err := copies.Read(ctx, r.cfg.Bucket)
+	before := time.UnixMilli(t.clock.now()).Add(-t.cfg.PITRWindow)
+	kept, more, err := copies.Read(ctx, t.cfg.Bucket)
 	if err != nil {
 		return err
 	}
 	if more {
-		r.log.Warn("there are too many copies of documents: the objects of some are removed when they are past the window; "+
+		t.log.Warn("there are too many copies of documents: the objects of some are removed when they are past the window; "+
 			"remove copies that you do not need", "prefix", archive.CopyPrefix)
 	}
-	deleted, err := archive.Collect(ctx, r.cfg.Bucket, seen.Doc, before, collectMost, r.stillAlive, kept...)
+	deleted, err := archive.Collect(ctx, t.cfg.Bucket, seen.Doc, before, collectMost, t.stillAlive, kept...)
 	if deleted > 0 {
-		r.log.Debug("removed objects that are past the window", "objects", deleted, "before", before)
+		t.log.Debug("removed objects that are past the window", "objects", deleted, "before", before)
 	}
 	if err != nil {
 		return err
 	}
-	if _, err = snapshot.Collect(ctx, r.cfg.Bucket, r.do.ClusterID(), snapshotsKept, collectMost); err != nil {
+	if _, err = snapshot.Collect(ctx, t.cfg.Bucket, t.do.ClusterID(), snapshotsKept, collectMost); err != nil {
 		return err
 	}
-	gone := r.clock.now() - max(otherClusterKept, r.cfg.PITRWindow).Milliseconds()
-	_, err = snapshot.CollectOthers(ctx, r.cfg.Bucket, r.do.ClusterID(), gone, collectMost)
+	gone := t.clock.now() - max(otherClusterKept, t.cfg.PITRWindow).Milliseconds()
+	_, err = snapshot.CollectOthers(ctx, t.cfg.Bucket, t.do.ClusterID(), gone, collectMost)
 	return err
 }
 
 // alive reports whether a document belongs to this leader term and its heartbeat is so
 // recent that no other broker can have taken it over.
-func (r *Term) alive(doc *queuefile.Document) bool {
-	return doc != nil && doc.Header != nil && doc.Header.Epoch == r.fence.Epoch() && !doc.Overtaken &&
-		r.clock.now()-doc.BrokerHeartbeat < (r.cfg.BrokerTimeout+doc.Promise()).Milliseconds()
+func (t *Term) alive(doc *queuefile.Document) bool {
+	return doc != nil && doc.Header != nil && doc.Header.Epoch == t.fence.Epoch() && !doc.Overtaken &&
+		t.clock.now()-doc.BrokerHeartbeat < (t.cfg.BrokerTimeout+doc.Promise()).Milliseconds()
 }
 
 // stillAlive reads the document again: this node may have been paused for long.
-func (r *Term) stillAlive(ctx context.Context) (bool, error) {
-	seen, err := r.readDocument(ctx)
-	return err == nil && r.alive(seen.Doc), err
+func (t *Term) stillAlive(ctx context.Context) (bool, error) {
+	seen, err := t.readDocument(ctx)
+	return err == nil && t.alive(seen.Doc), err
 }

@@ -71,12 +71,6 @@ func (f *fires) fire(c *fsm.Cron, now int64) *fsmpb.FireCron {
 	return fire
 }
 
-// unreadable reports whether fire has found that this version cannot read the schedule.
-func (r *Term) unreadable(c *fsm.Cron) bool {
-	_, found := r.strange.Load([2]string{c.Spec, c.TimeZone})
-	return found
-}
-
 func (f *fires) schedule(spec, zone string) (*crontab.Schedule, error) {
 	key := [2]string{spec, zone}
 	if s := f.read[key]; s != nil {

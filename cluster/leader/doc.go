@@ -11,15 +11,24 @@
 //
 // # Parts
 //
-//	Effects    what a leader needs of its node, as functions
-//	Leader     lives as long as the node; campaigns for the document (candidate.go,
-//	           campaign.go, orphan.go), adopts it and carries jobs over (carry.go)
-//	Term       one time as active leader (term.go, status.go)
-//	  propose.go                          group commit, and the leader's own entries
-//	  gate.go, standby.go                 when writes are refused
-//	  clock.go, cron.go, level.go         time, schedules, feature level
-//	  written.go, edit.go, extra.go       the document: flushes and edits
-//	  audit.go, collect.go, statecheck.go checks and removals, in the background
+//	Effects    what a leader needs of its node, as functions (effects.go)
+//	gate       whether writes are refused (gate.go)
+//	proposal   a list of mutations for one entry (entry.go)
+//	Term       one time as active leader: its parts, and how it proposes (term.go)
+//	Leader     lives as long as the node (leader.go)
+//
+// # Reading order
+//
+//	effects.go, gate.go, errors.go, entry.go   types that the rest uses
+//	extra.go, term.go                          the state of a term; proposals
+//	handoff.go, propose.go                     group commit, and claims that wait
+//	watch.go, standby.go, written.go, edit.go  the document: its lag, rivals, flushes, edits
+//	cron.go, clock.go, level.go                schedules, time, feature level
+//	audit.go, collect.go, statecheck.go        checks and removals, in the background
+//	status.go, carry.go                        what others see; jobs of an adopted document
+//	run.go                                     a term from its begin to its end
+//	leader.go, candidate.go                    the leader, and its loop
+//	orphan.go, campaign.go                     one attempt to acquire the document
 //
 // # States
 //

@@ -21,19 +21,19 @@ import (
 // takes over the fields that osqueue does not know. Then it rebases the fence, so that
 // the next flush replaces the edited document with a state that contains the changes. A
 // repeated call changes nothing more, because the machine recognises the ids of the jobs.
-func (r *Term) adoptEdit(ctx context.Context, edit *election.ExternalEditError) error {
+func (t *Term) adoptEdit(ctx context.Context, edit *election.ExternalEditError) error {
 	if edit.Doc == nil {
-		r.log.Warn("the document was removed by somebody else; it is written anew")
-		r.fence.Rebase(edit.Observed)
+		t.log.Warn("the document was removed by somebody else; it is written anew")
+		t.fence.Rebase(edit.Observed)
 		return nil
 	}
-	if err := r.keepCopy(ctx, edit.Raw, editedByHand); err != nil {
+	if err := t.keepCopy(ctx, edit.Raw, editedByHand); err != nil {
 		return err
 	}
-	if err := r.takeIn(ctx, edit.Doc, r.proposeEdit); err != nil {
+	if err := t.takeIn(ctx, edit.Doc, t.proposeEdit); err != nil {
 		return err
 	}
-	r.fence.Rebase(edit.Observed)
+	t.fence.Rebase(edit.Observed)
 	return nil
 }
 
@@ -49,16 +49,16 @@ const (
 // unknown fields than this cluster has, or another state at the same LSN. keepAdded also
 // stores a copy of a document whose fields cannot be kept, and of one that is older than
 // the last leader of this cluster.
-func (n *base) keepAdded(ctx context.Context, doc *queuefile.Document, raw []byte) error {
+func (b *base) keepAdded(ctx context.Context, doc *queuefile.Document, raw []byte) error {
 	switch {
 	case doc != nil && doc.Lost > 0:
-		return n.keepCopy(ctx, raw, hasForeign)
+		return b.keepCopy(ctx, raw, hasForeign)
 	case doc == nil || doc.Header == nil:
 		return nil
-	case len(n.addedJobs(doc)) > 0 || len(n.editedExtra(doc)) > 0 || n.differs(doc):
-		return n.keepCopy(ctx, raw, editedByHand)
-	case doc.Header.Epoch < n.meta().Broker.Epoch:
-		return n.keepCopy(ctx, raw, oldCopy)
+	case len(b.addedJobs(doc)) > 0 || len(b.editedExtra(doc)) > 0 || b.differs(doc):
+		return b.keepCopy(ctx, raw, editedByHand)
+	case doc.Header.Epoch < b.meta().Broker.Epoch:
+		return b.keepCopy(ctx, raw, oldCopy)
 	default:
 		return nil
 	}
@@ -66,11 +66,11 @@ func (n *base) keepAdded(ctx context.Context, doc *queuefile.Document, raw []byt
 
 // takeIn brings the changes of an edited document into the queue, through the log: new
 // jobs, and fields that osqueue does not know. A repeated call changes nothing more.
-func (n *base) takeIn(ctx context.Context, doc *queuefile.Document, propose proposeEdit) error {
-	if err := n.takeInJobs(ctx, doc, propose); err != nil {
+func (b *base) takeIn(ctx context.Context, doc *queuefile.Document, propose proposeEdit) error {
+	if err := b.takeInJobs(ctx, doc, propose); err != nil {
 		return err
 	}
-	return n.takeInExtra(ctx, doc, propose)
+	return b.takeInExtra(ctx, doc, propose)
 }
 
 // proposeEdit commits changes of an edited document as one log entry.
@@ -79,45 +79,45 @@ type proposeEdit func(context.Context, proposal) ([]fsm.Result, error)
 // proposeEdit commits changes of a document that was edited while this leader is active.
 // While writes are refused, it extends all leases first, because the entry lets time
 // pass.
-func (r *Term) proposeEdit(ctx context.Context, p proposal) ([]fsm.Result, error) {
-	if r.gate.refusal() != nil {
-		if err := r.register(ctx); err != nil {
+func (t *Term) proposeEdit(ctx context.Context, p proposal) ([]fsm.Result, error) {
+	if t.gate.refusal() != nil {
+		if err := t.register(ctx); err != nil {
 			return nil, err
 		}
 	}
-	c, err := r.proposals.Do(ctx, p)
+	c, err := t.proposals.Do(ctx, p)
 	return c.results, proposalError(err)
 }
 
 // proposeEarly commits changes of a document that was edited while no leader was active,
 // before this leader replaces the document. It does not advance the machine's time: no
 // broker is registered yet, and no lease may expire.
-func (n *base) proposeEarly(ctx context.Context, p proposal) ([]fsm.Result, error) {
-	now := n.meta().Now
+func (b *base) proposeEarly(ctx context.Context, p proposal) ([]fsm.Result, error) {
+	now := b.meta().Now
 	if now == 0 {
-		now = n.nowMs()
+		now = b.nowMs()
 	}
-	return n.Apply(ctx, now, p...)
+	return b.Apply(ctx, now, p...)
 }
 
 // addedJobs returns the available jobs that a document contains and this cluster lacks.
-func (n *base) addedJobs(doc *queuefile.Document) []*fsm.Job {
+func (b *base) addedJobs(doc *queuefile.Document) []*fsm.Job {
 	if doc == nil || doc.Header == nil {
 		return nil
 	}
-	return n.unknown(doc.NewJobs(n.meta().LastSeq))
+	return b.unknown(doc.NewJobs(b.meta().LastSeq))
 }
 
 // unknown returns the jobs that this cluster does not have. It changes the slice.
-func (n *base) unknown(jobs []*fsm.Job) []*fsm.Job {
-	return slices.DeleteFunc(jobs, func(j *fsm.Job) bool { return n.job(j.ID) != nil })
+func (b *base) unknown(jobs []*fsm.Job) []*fsm.Job {
+	return slices.DeleteFunc(jobs, func(j *fsm.Job) bool { return b.job(j.ID) != nil })
 }
 
 // differs reports whether an inline document has another state than this cluster at the
 // same LSN. If the document is behind, its expected state is not known, and differs
 // returns false.
-func (n *base) differs(doc *queuefile.Document) bool {
-	v := n.do.Freeze()
+func (b *base) differs(doc *queuefile.Document) bool {
+	v := b.do.Freeze()
 	if doc.Large || doc.Overtaken || doc.Meta.LSN != v.LSN() {
 		return false
 	}
@@ -127,27 +127,27 @@ func (n *base) differs(doc *queuefile.Document) bool {
 
 // keepCopy stores a copy of a document and logs why. It skips a document with the same
 // content as the last copy: the steps after the copy may fail and be repeated many times.
-func (n *base) keepCopy(ctx context.Context, raw []byte, why string) error {
+func (b *base) keepCopy(ctx context.Context, raw []byte, why string) error {
 	sum := sha256.Sum256(raw)
-	if last := n.copied.Load(); last != nil && *last == sum {
+	if last := b.copied.Load(); last != nil && *last == sum {
 		return nil
 	}
-	key := fmt.Sprintf(archive.CopyPrefix+"%s-%s.json", n.meta().LSN, fmt.Sprintf("%016x", rand.Uint64()))
-	if w := n.cfg.Bucket.PutIfAbsent(ctx, key, raw); w.Outcome != storage.Committed {
+	key := fmt.Sprintf(archive.CopyPrefix+"%s-%s.json", b.meta().LSN, fmt.Sprintf("%016x", rand.Uint64()))
+	if w := b.cfg.Bucket.PutIfAbsent(ctx, key, raw); w.Outcome != storage.Committed {
 		return fmt.Errorf("keep a copy as %s: %s: %w", key, w.Outcome, w.Err)
 	}
-	n.log.Warn(why, "copy", key)
-	n.copied.Store(&sum)
+	b.log.Warn(why, "copy", key)
+	b.copied.Store(&sum)
 	return nil
 }
 
 // takeInJobs enqueues the jobs of an edited document that this cluster does not know.
 // Jobs that it knew in the past have ended and do not run again.
-func (n *base) takeInJobs(ctx context.Context, doc *queuefile.Document, propose proposeEdit) error {
+func (b *base) takeInJobs(ctx context.Context, doc *queuefile.Document, propose proposeEdit) error {
 	if doc == nil {
 		return nil
 	}
-	added := n.unknown(doc.NewJobs(n.meta().LastSeq))
+	added := b.unknown(doc.NewJobs(b.meta().LastSeq))
 	if len(added) == 0 {
 		return nil
 	}
@@ -160,7 +160,7 @@ func (n *base) takeInJobs(ctx context.Context, doc *queuefile.Document, propose 
 		jobs = jobs[len(batch):]
 		results, err := propose(ctx, oneByOne(batch))
 		if errors.Is(err, ErrTooLarge) && len(batch) == 1 {
-			n.log.Error("a job that was put into the document by hand is too large; it is in the copy", "job", batch[0].Id)
+			b.log.Error("a job that was put into the document by hand is too large; it is in the copy", "job", batch[0].Id)
 			continue
 		}
 		if err != nil {
@@ -168,12 +168,12 @@ func (n *base) takeInJobs(ctx context.Context, doc *queuefile.Document, propose 
 		}
 		for i, res := range results {
 			if err := res.Code.Err(); err != nil {
-				n.log.Error("a job that was put into the document by hand is refused; it is in the copy",
+				b.log.Error("a job that was put into the document by hand is refused; it is in the copy",
 					"job", batch[i].Id, "reason", err)
 			}
 		}
 	}
-	n.log.Warn("jobs of a document that was changed by hand are in the queue", "new_jobs", len(added))
+	b.log.Warn("jobs of a document that was changed by hand are in the queue", "new_jobs", len(added))
 	return nil
 }
 

@@ -52,3 +52,37 @@ func (*FlushLagError) Unwrap() error { return ErrFlushLag }
 // ErrArchive means that an object that the document in the bucket needs is missing or
 // damaged. The error is an *ArchiveError.
 var ErrArchive = errors.New("the archive in the bucket is damaged; a new checkpoint is being written")
+
+// ArchiveError is an ErrArchive with the object.
+type ArchiveError struct {
+	Key   string // key of the object
+	Cause error
+	named string // key in the document that leads to the object
+}
+
+// Error returns the object and what is wrong with it.
+func (e *ArchiveError) Error() string { return fmt.Sprintf("%v: %v", ErrArchive, e.Cause) }
+
+// Unwrap makes it an ErrArchive.
+func (*ArchiveError) Unwrap() error { return ErrArchive }
+
+// RivalError is an ErrFlushLag: the leader could not renew its heartbeat for so long that
+// a standby may have taken the document over.
+type RivalError struct {
+	Silent  time.Duration // time since the start of the last successful write of the document
+	Standby string        // node and address of the standby
+	Cause   string        // why the last write failed; "" if it has not ended
+}
+
+// Error returns the duration, the standby and the cause.
+func (e *RivalError) Error() string {
+	s := fmt.Sprintf("the heartbeat in the bucket has not been renewed for %v, and the standby cluster (%s) may have taken the queue over: "+
+		"writes are refused until the bucket can be written again (--rival-policy)", e.Silent.Round(100*time.Millisecond), e.Standby)
+	if e.Cause != "" {
+		s += ": " + e.Cause
+	}
+	return s
+}
+
+// Unwrap makes it an ErrFlushLag.
+func (*RivalError) Unwrap() error { return ErrFlushLag }

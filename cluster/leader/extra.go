@@ -16,11 +16,11 @@ import (
 // editedExtra returns the mutations that set the unknown fields of this cluster's state
 // to those of a document: at its top level, and in the jobs that both contain. A large
 // document contains only new jobs.
-func (n *base) editedExtra(doc *queuefile.Document) (changes proposal) {
+func (b *base) editedExtra(doc *queuefile.Document) (changes proposal) {
 	if doc == nil {
 		return nil
 	}
-	if extra := doc.Meta.Extra; extra != n.meta().Extra {
+	if extra := doc.Meta.Extra; extra != b.meta().Extra {
 		changes = append(changes, setExtra("", extra))
 	}
 	if doc.Large {
@@ -29,7 +29,7 @@ func (n *base) editedExtra(doc *queuefile.Document) (changes proposal) {
 	for _, edited := range doc.Jobs {
 		extra := edited.Details().Extra
 		// A job with another creation time was enqueued under the same id since.
-		j := n.job(edited.ID)
+		j := b.job(edited.ID)
 		if j != nil && j.CreatedAt == edited.CreatedAt && j.Details().Extra != extra {
 			changes = append(changes, setExtra(j.ID, extra))
 		}
@@ -46,8 +46,8 @@ func setExtra(job, extra string) *fsmpb.Mutation {
 const extraBatch = 8
 
 // takeInExtra brings the unknown fields of an edited document into the state.
-func (n *base) takeInExtra(ctx context.Context, doc *queuefile.Document, propose proposeEdit) error {
-	changes := n.editedExtra(doc)
+func (b *base) takeInExtra(ctx context.Context, doc *queuefile.Document, propose proposeEdit) error {
+	changes := b.editedExtra(doc)
 	for batch := range slices.Chunk(changes, extraBatch) {
 		results, err := propose(ctx, batch)
 		if err != nil {
@@ -55,13 +55,13 @@ func (n *base) takeInExtra(ctx context.Context, doc *queuefile.Document, propose
 		}
 		for i, res := range results {
 			if res.Code != fsm.OK { // the job is gone since
-				n.log.Info("fields of a job that were changed by hand are not kept; they are in the copy",
+				b.log.Info("fields of a job that were changed by hand are not kept; they are in the copy",
 					"job", batch[i].GetSetExtra().GetJobId(), "reason", res.Code)
 			}
 		}
 	}
 	if len(changes) > 0 {
-		n.log.Warn("fields of a document that were changed by hand, and are not ours, are kept with it", "changes", len(changes))
+		b.log.Warn("fields of a document that were changed by hand, and are not ours, are kept with it", "changes", len(changes))
 	}
 	return nil
 }

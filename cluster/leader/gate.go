@@ -1,12 +1,13 @@
 package leader
 
 import (
-	"context"
+	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"osqueue/fsm"
-	"osqueue/fsm/fsmpb"
+	"osqueue/storage/queuefile"
 )
 
 // gate refuses writes while the bucket is too far behind. An outage of the bucket does
@@ -36,103 +37,35 @@ func (g *gate) refusal() error {
 	return nil
 }
 
-// IsReport reports whether a mutation is a worker's report on a job that it has leased.
-func IsReport(m *fsmpb.Mutation) bool {
-	switch op := m.Op.(type) {
-	case *fsmpb.Mutation_Heartbeat, *fsmpb.Mutation_Complete, *fsmpb.Mutation_ForceComplete, *fsmpb.Mutation_Fail, *fsmpb.Mutation_Release:
-		return true
-	case *fsmpb.Mutation_Group:
-		for _, part := range op.Group.Mutations {
-			if !IsReport(part) {
-				return false
-			}
-		}
-		return true
+// Standby is the announcement of a cluster that waits to take the document over.
+type Standby struct {
+	Cluster   string `json:"cluster"`
+	Node      string `json:"node"`
+	Address   string `json:"address"`   // of the node's HTTP API
+	TimeoutMs int64  `json:"timeoutMs"` // the broker timeout of that cluster
+	At        int64  `json:"at"`        // wall clock of that node; informative only
+	// Waits says that the standby waits, in addition to its broker timeout, for the next
+	// heartbeat that the document promises.
+	Waits bool `json:"waits,omitempty"`
+}
+
+// String returns the node and the address of the standby, for logs and errors.
+func (s *Standby) String() string { return fmt.Sprintf("node %s at %s", s.Node, s.Address) }
+
+// written describes the last version of the document that this leader has written.
+type written struct {
+	bytes         int
+	form          string
+	base, archive fsm.LSN
+	log           int64
+	root          *queuefile.Archive // objects that the document names; nil: none
+}
+
+// names reports whether a version of the document names an object.
+func (w *written) names(key string) bool {
+	if w == nil || w.root == nil {
+		return false
 	}
-	return false
-}
-
-// isReport reports whether all mutations of the proposal are reports, and there is at
-// least one.
-func (p proposal) isReport() bool {
-	for _, m := range p {
-		if !IsReport(m) {
-			return false
-		}
-	}
-	return len(p) > 0
-}
-
-// lag returns the age of the oldest write that the bucket does not have.
-func (r *Term) lag() time.Duration {
-	at := r.cfg.Unflushed.OldestMs()
-	if at == 0 {
-		return 0
-	}
-	return time.Duration(max(r.clock.now()-at, 0)) * time.Millisecond
-}
-
-// watchBucket opens and closes the gate, and announces the state of the bucket as events.
-func (r *Term) watchBucket(ctx context.Context) {
-	r.watchGate(ctx)
-	r.watchTrouble(ctx)
-}
-
-func (r *Term) watchGate(ctx context.Context) {
-	lag, most := r.lag(), r.cfg.MaxFlushLag
-	closed, rival := r.gate.refused.Load() != nil, r.rival()
-	switch {
-	case rival != nil:
-		r.refuse(ctx, rival)
-	case closed && (most == 0 || lag <= most/2):
-		if err := r.register(ctx, announce(fsm.AnnounceWritesAccepted, "")); err != nil {
-			r.log.Warn("cannot take writes again yet", "error", err)
-			return
-		}
-		r.gate.refused.Store(nil)
-		r.log.Info("the bucket has caught up; writes are taken again")
-	case most > 0 && lag > most:
-		r.refuse(ctx, &FlushLagError{Lag: lag, Max: most, Cause: r.flusher.Failing()})
-	}
-}
-
-// refuse closes the gate, or replaces the reason if it is closed already.
-func (r *Term) refuse(ctx context.Context, why error) {
-	if r.gate.refused.Swap(&why) == nil {
-		r.log.Error("writes are refused", "reason", why)
-		r.tell(ctx, fsm.AnnounceWritesRefused, why.Error())
-	}
-}
-
-// watchTrouble announces an outage of the bucket that has lasted longer than a heartbeat.
-// While the gate is closed it announces nothing, because an announcement is an entry that
-// lets time pass; the reason for which the gate closed was announced before.
-func (r *Term) watchTrouble(ctx context.Context) {
-	g, reason := &r.gate, r.flusher.Failing()
-	switch {
-	case reason == "":
-		if g.announced && g.refusal() == nil {
-			r.tell(ctx, fsm.AnnounceBucketBack, "")
-			g.announced = false
-		}
-		g.awaySince = time.Time{}
-	case g.awaySince.IsZero():
-		g.awaySince = time.Now()
-	case !g.announced && g.refusal() == nil && time.Since(g.awaySince) > r.cfg.Flush.Heartbeat:
-		g.announced = true
-		r.tell(ctx, fsm.AnnounceBucketAway, reason)
-	}
-}
-
-// tell proposes an event about the state of the bucket. If it fails, only the event is
-// lost.
-func (r *Term) tell(ctx context.Context, kind fsm.AnnounceKind, text string) {
-	if _, err := r.proposals.Do(ctx, proposal{announce(kind, text)}); err != nil {
-		r.log.Debug("an event got lost", "kind", kind, "error", err)
-	}
-}
-
-func announce(kind fsm.AnnounceKind, text string) *fsmpb.Mutation {
-	op := &fsmpb.Announce{Kind: uint32(kind), Text: text}
-	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Announce{Announce: op}}
+	return w.root.Base.Key == key ||
+		slices.ContainsFunc(w.root.Log, func(ref queuefile.Ref) bool { return ref.Key == key })
 }

@@ -9,13 +9,6 @@ import (
 // behind the mutation that does. Otherwise the claim would need a second entry: it would be
 // woken when the first one is applied.
 
-// WaitingClaim is a claim that waits for a job, and that was taken for an entry.
-type WaitingClaim struct {
-	Claim *fsmpb.Mutation
-	// Deliver gets the claim's share of the outcome. It is called once and does not block.
-	Deliver func(res fsm.Result, lsn fsm.LSN, err error)
-}
-
 // handedOver is a taken claim and its index in the entry.
 type handedOver struct {
 	WaitingClaim
@@ -44,24 +37,24 @@ func putBack(taken []handedOver) {
 // assemble puts the mutations of a batch into an entry, and behind each proposal the waiting
 // claims for the jobs that it makes available. It returns the index of each proposal's first
 // mutation, and the claims. While writes are refused it takes none.
-func (r *Term) assemble(entry *fsmpb.Batch, batch []proposal) (at []int, taken []handedOver) {
+func (t *Term) assemble(entry *fsmpb.Batch, batch []proposal) (at []int, taken []handedOver) {
 	at = make([]int, len(batch))
-	if r.do.Waiting() == 0 || r.rival() != nil || r.gate.refusal() != nil {
+	if t.do.Waiting() == 0 || t.rival() != nil || t.gate.refusal() != nil {
 		for i, p := range batch {
 			at[i] = len(entry.Mutations)
 			entry.Mutations = append(entry.Mutations, p...)
 		}
 		return at, nil
 	}
-	left := r.claimBytes(batch)
+	left := t.claimBytes(batch)
 	take := func(jobType string, n int) {
-		for _, w := range r.do.TakeWaiting(jobType, n, left) {
+		for _, w := range t.do.TakeWaiting(jobType, n, left) {
 			left -= w.Claim.SizeVT()
 			taken = append(taken, handedOver{w, len(entry.Mutations)})
 			entry.Mutations = append(entry.Mutations, w.Claim)
 		}
 	}
-	r.do.Read(func(m *fsm.Machine) {
+	t.do.Read(func(m *fsm.Machine) {
 		jobs := m.NewForecast(entry.NowMs, take)
 		for i, p := range batch {
 			at[i] = len(entry.Mutations)
@@ -75,10 +68,10 @@ func (r *Term) assemble(entry *fsmpb.Batch, batch []proposal) (at []int, taken [
 }
 
 // claimBytes returns how many bytes of claims may be added to the entry of a batch.
-func (r *Term) claimBytes(batch []proposal) int {
+func (t *Term) claimBytes(batch []proposal) int {
 	left := entryMax / 2
-	if r.cfg.MaxEntryBytes > 0 {
-		left = r.cfg.MaxEntryBytes
+	if t.cfg.MaxEntryBytes > 0 {
+		left = t.cfg.MaxEntryBytes
 	}
 	for _, p := range batch {
 		left -= p.size()

@@ -1,147 +1,11 @@
 package leader
 
 import (
-	"context"
-	"crypto/sha256"
 	"sync/atomic"
-	"time"
 
-	"github.com/hashicorp/go-hclog"
-	"github.com/hashicorp/raft"
-
-	"osqueue/cluster/flush"
 	"osqueue/election"
 	"osqueue/fsm"
-	"osqueue/storage"
 )
-
-// Config is the configuration of a Leader. The fields are those of cluster.Config.
-type Config struct {
-	Name          string
-	HTTPAdvertise string
-	Bucket        storage.Bucket
-	Unflushed     *flush.UnflushedLog // the replica's
-	Clock         func() time.Time
-	Log           hclog.Logger
-	Settings      fsm.Settings
-	FeatureLevel  uint32
-
-	Flush           flush.Config
-	FlushInterval   func() time.Duration
-	MaxFlushLag     time.Duration
-	PITRWindow      time.Duration
-	CollectInterval time.Duration
-	ArchiveCheck    time.Duration
-	ArchiveRead     time.Duration
-	StateCheck      time.Duration
-	BrokerTimeout   time.Duration
-	StandbyRetry    time.Duration
-	StandbyInterval time.Duration
-	RivalPolicy     string
-
-	MaxEntryBytes   int
-	MaxPendingItems int
-	MaxPendingBytes int
-	MaxInFlight     int
-
-	ClockBound time.Duration // largest difference between clocks that agree
-}
-
-// The values of the fence's state.
-const (
-	FenceFollower = "follower" // not raft's leader; nothing to fence
-	FenceStandby  = "standby"  // raft's leader, but another broker owns the document
-	FenceActive   = "active"   // owns the document; answers writes
-	FenceFenced   = "fenced"   // another broker took the document over
-	FenceRefused  = "refused"  // the document belongs to a lineage that this cluster must not touch
-)
-
-// DocumentKey is the key of the document in the bucket.
-const DocumentKey = "queue.json"
-
-// Effects are the functions of the node that a leader calls, from its own
-// goroutines. The leader holds no lock when it calls them, so each may take the replica's
-// lock.
-type Effects struct {
-	// Term returns raft's current term.
-	Term func() uint64
-	// Leads reports whether this node is raft's leader, as far as it knows.
-	Leads func() bool
-	// Barrier waits until this node has applied every entry that was committed before the
-	// call. A campaign calls it first.
-	Barrier func(ctx context.Context) error
-	// Verify returns nil if a majority confirms that this node is raft's leader. If a
-	// majority follows another leader, raft ends this leadership.
-	Verify func(ctx context.Context) error
-	// Apply hands one encoded log entry to raft. The function that it returns waits until
-	// the entry is applied, and returns ErrNotLeader if raft has refused it and an
-	// ErrUnknown if it may be committed. Calls in sequence are committed in that order.
-	Apply func(data []byte) (wait func(ctx context.Context) ([]fsm.Result, fsm.LSN, error))
-	// Restore gives every node the state v, if this node has been leader since the campaign
-	// began in that term. A campaign calls it when it adopts a document; no leader term
-	// runs then. The replica's lock is taken when raft has the whole state.
-	Restore func(ctx context.Context, v *fsm.View, term uint64) error
-	// SetBack sets the queue's time back, if an operator has requested it, and reports
-	// whether it did. A campaign calls it before it acquires the document; no leader term
-	// runs then, so that no entry of the old clock follows.
-	SetBack func(ctx context.Context) bool
-
-	// Read calls fn with the machine, under the replica's read lock. fn must not keep or
-	// change the machine, and must not call any of these functions.
-	Read func(fn func(*fsm.Machine))
-	// Freeze returns a view of the applied state. It takes the replica's lock.
-	Freeze func() *fsm.View
-	// Idle returns how long ago the newest entry was applied.
-	Idle func() time.Duration
-	// Rescan wakes claims whose wake-up got lost. A leader term calls it several times a
-	// second. It takes the replica's read lock and, under it, the lock of the claims.
-	Rescan func()
-	// Waiting returns the number of claims that wait for a job.
-	Waiting func() int
-	// TakeWaiting returns the claims that have waited longest for jobs of a type, until they
-	// ask for that many jobs together or have that many bytes. They wait no more: the leader
-	// term puts each into an entry. It is called in a function that Read calls. It takes the
-	// lock of the claims.
-	TakeWaiting func(jobType string, jobs, bytes int) []WaitingClaim
-	// Inbox scans the inbox until ctx ends; nil: there is none. Each leader term runs it in
-	// a goroutine of its own.
-	Inbox func(ctx context.Context)
-
-	// ClusterID returns the id of the cluster.
-	ClusterID func() string
-	// Servers returns the servers of raft's configuration.
-	Servers func() []raft.Server
-	// CommonLevel returns the highest feature level that all servers allow. It asks them.
-	CommonLevel func(ctx context.Context) (uint32, error)
-	// StateOf asks a server for the newest checksum of its state, in hexadecimal, and the
-	// LSN of that state. Both are "" if it has none or does not answer. Goroutines of a
-	// state check call it in parallel.
-	StateOf func(ctx context.Context, id raft.ServerID) (lsn, sum string)
-
-	// Wall returns this node's wall clock, corrected if a majority of the clocks agree on
-	// another time.
-	Wall func() time.Time
-	// ClocksAgree reports whether a majority of the voters' clocks agree on that time.
-	ClocksAgree func() bool
-	// MeasureClocks asks the other voters for their time.
-	MeasureClocks func(ctx context.Context)
-
-	// SumsDue returns the time until the next check of the states, for the time between two
-	// checks. SumsFinding stores the finding of a check that found no majority.
-	SumsDue     func(interval time.Duration) time.Duration
-	SumsFinding func(string)
-	// TakeForked returns the names of the nodes that had another state, and forgets them.
-	TakeForked func() []string
-}
-
-// base is the part that the campaigns and the leader terms of a node share.
-type base struct {
-	cfg    Config
-	do     Effects
-	log    hclog.Logger
-	kept   atomic.Pointer[fsm.LSN]           // no leader needs the log up to here for the bucket
-	copied atomic.Pointer[[sha256.Size]byte] // checksum of the document that was copied last; nil: none
-}
 
 // Leader acquires the document while this node is raft's leader, and then runs a leader
 // term. It lives as long as the node.
@@ -164,26 +28,15 @@ func New(cfg Config, do Effects) *Leader {
 	return n
 }
 
-func (n *base) meta() (meta fsm.Meta) {
-	n.do.Read(func(m *fsm.Machine) { meta = m.Meta() })
-	return meta
-}
-
-// job returns a job of the applied state, or nil. The job must not be changed.
-func (n *base) job(id string) (j *fsm.Job) {
-	n.do.Read(func(m *fsm.Machine) { j = m.Job(id) })
-	return j
-}
-
 // Fence returns the state of the fence, one of the Fence constants, and its reason.
-func (n *Leader) Fence() (state, reason string) {
-	f := n.state.Load()
+func (l *Leader) Fence() (state, reason string) {
+	f := l.state.Load()
 	return f.state, f.reason
 }
 
 // Carried returns what was carried over since this process started.
-func (n *Leader) Carried() Carried {
-	if c := n.carried.Load(); c != nil {
+func (l *Leader) Carried() Carried {
+	if c := l.carried.Load(); c != nil {
 		return *c
 	}
 	return Carried{}
@@ -191,16 +44,16 @@ func (n *Leader) Carried() Carried {
 
 // Behind reports whether the clock of the leader term waits for a majority of the clocks
 // to agree.
-func (n *Leader) Behind() bool {
-	r := n.current.Load()
+func (l *Leader) Behind() bool {
+	r := l.current.Load()
 	return r != nil && r.behind.Load()
 }
 
 // Applied signals the leader term that m has applied an entry, or has a new state. idle
 // marks an entry that needs no flush of its own. The node calls it for each entry, under
 // the replica's lock. Applied does not block and calls none of the effects.
-func (n *Leader) Applied(m *fsm.Machine, idle bool) {
-	if r := n.current.Load(); r != nil {
+func (l *Leader) Applied(m *fsm.Machine, idle bool) {
+	if r := l.current.Load(); r != nil {
 		r.changed(m, idle)
 	}
 }

@@ -2,7 +2,6 @@ package leader
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"osqueue/fsm"
@@ -22,27 +21,19 @@ const (
 	levelInterval = 2 * time.Second
 )
 
-// highestLevel returns the highest level that this node allows its cluster to have.
-func (c *Config) highestLevel() uint32 {
-	if c.FeatureLevel != 0 {
-		return c.FeatureLevel
-	}
-	return fsm.MaxLevel
-}
-
 // keepLevel raises the level as soon as all servers allow it, and returns when the level
 // is the highest of this node or when ctx ends. It logs why the level stays each time the
 // reason changes.
-func (r *Term) keepLevel(ctx context.Context) {
+func (t *Term) keepLevel(ctx context.Context) {
 	var reason string
 	for {
-		level := r.meta().Level
-		if level >= r.cfg.highestLevel() {
+		level := t.meta().Level
+		if level >= t.cfg.highestLevel() {
 			return // levels are never lowered
 		}
-		why := r.tryRaise(ctx, level)
+		why := t.tryRaise(ctx, level)
 		if why != reason && why != "" && ctx.Err() == nil {
-			r.log.Info("the feature level is not raised yet", "level", level, "known", fsm.MaxLevel, "reason", why)
+			t.log.Info("the feature level is not raised yet", "level", level, "known", fsm.MaxLevel, "reason", why)
 		}
 		reason = why
 		if !sleep.For(ctx, levelInterval) {
@@ -53,18 +44,18 @@ func (r *Term) keepLevel(ctx context.Context) {
 
 // tryRaise raises the level if all servers allow a higher one. Otherwise it returns why
 // it does not.
-func (r *Term) tryRaise(ctx context.Context, level uint32) (why string) {
-	common, err := r.do.CommonLevel(ctx)
+func (t *Term) tryRaise(ctx context.Context, level uint32) (why string) {
+	common, err := t.do.CommonLevel(ctx)
 	if err != nil {
 		return err.Error()
 	}
 	if common <= level {
 		return "a node of the cluster knows no higher level, or holds it back (--feature-level)"
 	}
-	if _, err := r.proposals.Do(ctx, proposal{raiseLevel(common)}); err != nil {
+	if _, err := t.proposals.Do(ctx, proposal{raiseLevel(common)}); err != nil {
 		return err.Error()
 	}
-	r.log.Info("the feature level is raised; earlier releases cannot join this cluster any more", "from", level, "to", common)
+	t.log.Info("the feature level is raised; earlier releases cannot join this cluster any more", "from", level, "to", common)
 	return ""
 }
 
@@ -75,29 +66,14 @@ func raiseLevel(level uint32) *fsmpb.Mutation {
 // firstLevel returns a mutation that raises the level of a cluster that has had no broker
 // yet, so that a new cluster begins with all features. If a server does not answer, it
 // returns none, and keepLevel raises the level later.
-func (n *Leader) firstLevel(ctx context.Context) []*fsmpb.Mutation {
-	meta := n.meta()
+func (l *Leader) firstLevel(ctx context.Context) []*fsmpb.Mutation {
+	meta := l.meta()
 	if meta.Lineage != "" {
 		return nil
 	}
-	level, err := n.do.CommonLevel(ctx)
+	level, err := l.do.CommonLevel(ctx)
 	if err != nil || level <= meta.Level {
 		return nil
 	}
 	return []*fsmpb.Mutation{raiseLevel(level)}
-}
-
-// CheckLevel refuses mutations that need a higher level than the state has: nodes of
-// an older release could not apply them.
-func (n *base) CheckLevel(ms []*fsmpb.Mutation) error {
-	for _, m := range ms {
-		needed := fsm.LevelOf(m)
-		if needed <= fsm.BaseLevel {
-			continue
-		}
-		if level := n.meta().Level; needed > level {
-			return fmt.Errorf("%w: it needs feature level %d, and the cluster has %d", ErrLevel, needed, level)
-		}
-	}
-	return nil
 }

@@ -12,6 +12,7 @@ import (
 // ErrOrphan says why an empty cluster does not begin a queue next to the archive of
 // another one.
 var ErrOrphan = errors.New("the bucket has no " + DocumentKey + ", but an archive of one, and this cluster is empty: " +
+
 	"make the newest state in the archive the document with `osqueue verify BUCKET-URL --repair`, " +
 	"start a node that still has its disk, or give this cluster another bucket or prefix")
 
@@ -19,19 +20,19 @@ var ErrOrphan = errors.New("the bucket has no " + DocumentKey + ", but an archiv
 // archive of another cluster without its document. The document was lost, and a new queue
 // would replace it. mayCreate makes up to two listings of one page, and only if there is
 // no document.
-func (n *Leader) mayCreate(ctx context.Context, a election.Action, me *election.Candidate) error {
+func (l *Leader) mayCreate(ctx context.Context, a election.Action, me *election.Candidate) error {
 	if a != election.Create || me.Populated {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, bucketTimeout)
 	defer cancel()
-	found, err := archive.HasArchive(ctx, n.cfg.Bucket)
+	found, err := archive.HasArchive(ctx, l.cfg.Bucket)
 	switch {
 	case err != nil:
-		n.setFence(FenceStandby, err.Error())
+		l.setFence(FenceStandby, err.Error())
 		return fmt.Errorf("look for an archive: %w", err)
 	case found:
-		n.setFence(FenceRefused, ErrOrphan.Error())
+		l.setFence(FenceRefused, ErrOrphan.Error())
 		return ErrOrphan
 	}
 	return nil

@@ -25,49 +25,49 @@ const (
 )
 
 // checkStates compares the states of the nodes every Config.StateCheck, until ctx ends.
-func (r *Term) checkStates(ctx context.Context) {
-	interval := r.cfg.StateCheck
+func (t *Term) checkStates(ctx context.Context) {
+	interval := t.cfg.StateCheck
 	if interval <= 0 {
 		return
 	}
 	for {
-		if err := r.replaceForked(ctx); err != nil && ctx.Err() == nil {
-			r.log.Warn("what a node with another state has left in the bucket could not be replaced", "error", err)
+		if err := t.replaceForked(ctx); err != nil && ctx.Err() == nil {
+			t.log.Warn("what a node with another state has left in the bucket could not be replaced", "error", err)
 		}
-		if !sleep.For(ctx, max(r.do.SumsDue(interval), min(interval, stateCheckLook))) {
+		if !sleep.For(ctx, max(t.do.SumsDue(interval), min(interval, stateCheckLook))) {
 			return
 		}
-		if r.meta().Level < fsm.Level8 {
+		if t.meta().Level < fsm.Level8 {
 			continue
 		}
-		if err := r.checkState(ctx); err != nil && ctx.Err() == nil {
-			r.log.Warn("the states of the nodes could not be compared; trying again", "error", err)
+		if err := t.checkState(ctx); err != nil && ctx.Err() == nil {
+			t.log.Warn("the states of the nodes could not be compared; trying again", "error", err)
 		}
 	}
 }
 
 // checkState makes one comparison: it proposes a CheckState, collects the checksums of
 // the state after it, and proposes the result.
-func (r *Term) checkState(ctx context.Context) error {
-	c, err := r.proposals.Do(ctx, proposal{{Op: &fsmpb.Mutation_CheckState{CheckState: &fsmpb.CheckState{}}}})
+func (t *Term) checkState(ctx context.Context) error {
+	c, err := t.proposals.Do(ctx, proposal{{Op: &fsmpb.Mutation_CheckState{CheckState: &fsmpb.CheckState{}}}})
 	if err != nil {
 		return err
 	}
-	v := r.collectSums(ctx, c.lsn).verdict()
+	v := t.collectSums(ctx, c.lsn).verdict()
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case v.agreed == nil && v.finding == "":
 		return fmt.Errorf("too few nodes have said which state they have after log entry %s", c.lsn)
 	case v.agreed == nil:
-		r.do.SumsFinding(v.finding)
-		r.log.Error("the nodes have different states, and none has a majority: look for the node that is wrong, "+
+		t.do.SumsFinding(v.finding)
+		t.log.Error("the nodes have different states, and none has a majority: look for the node that is wrong, "+
 			"delete its data directory and start it again", "lsn", c.lsn, "checksums", v.finding)
 		return nil
 	case len(v.diverged) > 0:
-		r.log.Error("the state of a node differs from that of the majority; it ends", "nodes", v.diverged, "lsn", c.lsn, "checksums", v.finding)
+		t.log.Error("the state of a node differs from that of the majority; it ends", "nodes", v.diverged, "lsn", c.lsn, "checksums", v.finding)
 	}
-	_, err = r.proposals.Do(ctx, proposal{{Op: &fsmpb.Mutation_StateChecked{StateChecked: &fsmpb.StateChecked{
+	_, err = t.proposals.Do(ctx, proposal{{Op: &fsmpb.Mutation_StateChecked{StateChecked: &fsmpb.StateChecked{
 		Term: c.lsn.Term, Index: c.lsn.Index, Sum: v.agreed, Diverged: v.diverged,
 	}}}})
 	return err
@@ -81,14 +81,14 @@ type collected struct {
 
 // collectSums asks the servers of the configuration until all have answered, or for
 // stateCheckPatience.
-func (r *Term) collectSums(ctx context.Context, at fsm.LSN) collected {
+func (t *Term) collectSums(ctx context.Context, at fsm.LSN) collected {
 	ctx, cancel := context.WithTimeout(ctx, stateCheckPatience)
 	defer cancel()
 	c := collected{sums: make(map[raft.ServerID]string)}
 	wait := stateCheckLook / 20 // the checksum of a small state is ready at once
 	for {
-		c.servers = r.do.Servers()
-		if silent := r.askForSums(ctx, at, &c); silent == 0 || !sleep.For(ctx, wait) {
+		c.servers = t.do.Servers()
+		if silent := t.askForSums(ctx, at, &c); silent == 0 || !sleep.For(ctx, wait) {
 			return c
 		}
 		wait = min(2*wait, stateCheckLook)
@@ -97,7 +97,7 @@ func (r *Term) collectSums(ctx context.Context, at fsm.LSN) collected {
 
 // askForSums asks the servers that have not answered yet, in parallel. silent is how many
 // of them still have not answered.
-func (r *Term) askForSums(ctx context.Context, at fsm.LSN, c *collected) (silent int) {
+func (t *Term) askForSums(ctx context.Context, at fsm.LSN, c *collected) (silent int) {
 	type answer struct {
 		id  raft.ServerID
 		sum string
@@ -110,7 +110,7 @@ func (r *Term) askForSums(ctx context.Context, at fsm.LSN, c *collected) (silent
 		silent++
 		go func() {
 			a := answer{id: s.ID}
-			if lsn, sum := r.do.StateOf(ctx, s.ID); lsn == at.String() {
+			if lsn, sum := t.do.StateOf(ctx, s.ID); lsn == at.String() {
 				a.sum = sum
 			}
 			answers <- a
@@ -175,16 +175,16 @@ func describeSums(by map[string][]string) string {
 // replaceForked replaces the objects that nodes with another state have left in the
 // bucket: their snapshots, from which a new node would start, and the checkpoint, which
 // one of them may have written as leader.
-func (r *Term) replaceForked(ctx context.Context) error {
-	forked := r.do.TakeForked()
+func (t *Term) replaceForked(ctx context.Context) error {
+	forked := t.do.TakeForked()
 	if len(forked) == 0 {
 		return nil
 	}
-	r.builder.Renew()
-	r.flusher.Rewrite()
+	t.builder.Renew()
+	t.flusher.Rewrite()
 	var errs []error
 	for _, name := range forked {
-		errs = append(errs, snapshot.Forget(ctx, r.cfg.Bucket, r.do.ClusterID(), name))
+		errs = append(errs, snapshot.Forget(ctx, t.cfg.Bucket, t.do.ClusterID(), name))
 	}
 	return errors.Join(errs...)
 }

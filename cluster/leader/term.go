@@ -15,7 +15,6 @@ import (
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 	"osqueue/internal/groupcommit"
-	"osqueue/internal/sleep"
 	"osqueue/storage/queuefile"
 )
 
@@ -51,59 +50,24 @@ type Term struct {
 	earlier  chan struct{} // signals passTime that the deadline moved nearer
 }
 
-// beginTerm begins a leader term: it registers the broker through the log, which extends
-// all leases, and opens the write path. run has to be called next.
-func (n *Leader) beginTerm(
-	ctx context.Context, term uint64, fence *election.Fence, first *queuefile.Content, clock *leaderClock,
-) (*Term, error) {
-	r := &Term{
-		base:    n.base,
-		term:    term,
-		clock:   clock,
-		fence:   fence,
-		log:     n.log.Named("leaderTerm"),
-		over:    make(chan struct{}),
-		earlier: make(chan struct{}, 1),
-	}
-	r.began = func() {
-		n.current.Store(r)
-		n.setFence(FenceActive, "")
-	}
-	r.ended = func() { n.current.CompareAndSwap(r, nil) }
-	if err := r.register(ctx, n.firstLevel(ctx)...); err != nil {
-		return nil, err
-	}
-	r.proposals = r.newProposer()
-	r.builder = flush.NewDocumentBuilder(n.cfg.Flush, n.cfg.Bucket, fence.Lineage(), first, n.cfg.Unflushed, n.do.Freeze, r.log)
-	r.flusher = flush.New(n.cfg.Flush, fence, r.builder, flush.Effects{
-		LSN:      func() fsm.LSN { return n.meta().LSN },
-		NowMs:    r.heartbeatMs,
-		Interval: n.flushInterval,
-		Idle:     r.idle,
-		Adopt:    r.adoptEdit,
-		Wrote:    r.wrote,
-	}, r.log)
-	return r, nil
-}
-
 // register makes this node the broker, through the log. All leases and worker timeouts
 // start again from that entry. The mutations in more are part of the same entry.
-func (r *Term) register(ctx context.Context, more ...*fsmpb.Mutation) error {
-	return r.registerAt(ctx, r.clock.now(), more...)
+func (t *Term) register(ctx context.Context, more ...*fsmpb.Mutation) error {
+	return t.registerAt(ctx, t.clock.now(), more...)
 }
 
 // registerAt is register with the time of the entry, in ms.
-func (r *Term) registerAt(ctx context.Context, nowMs int64, more ...*fsmpb.Mutation) error {
+func (t *Term) registerAt(ctx context.Context, nowMs int64, more ...*fsmpb.Mutation) error {
 	op := &fsmpb.RegisterBroker{
-		Node:     r.cfg.Name,
-		Address:  r.cfg.HTTPAdvertise,
-		Epoch:    r.fence.Epoch(),
-		Cluster:  r.do.ClusterID(),
-		Lineage:  r.fence.Lineage(),
-		Settings: r.cfg.Settings.ToPB(),
+		Node:     t.cfg.Name,
+		Address:  t.cfg.HTTPAdvertise,
+		Epoch:    t.fence.Epoch(),
+		Cluster:  t.do.ClusterID(),
+		Lineage:  t.fence.Lineage(),
+		Settings: t.cfg.Settings.ToPB(),
 	}
 	first := &fsmpb.Mutation{Op: &fsmpb.Mutation_RegisterBroker{RegisterBroker: op}}
-	results, err := r.Apply(ctx, nowMs, append([]*fsmpb.Mutation{first}, more...)...)
+	results, err := t.Apply(ctx, nowMs, append([]*fsmpb.Mutation{first}, more...)...)
 	if err == nil {
 		err = results[0].Code.Err()
 	}
@@ -113,157 +77,129 @@ func (r *Term) registerAt(ctx context.Context, nowMs int64, more ...*fsmpb.Mutat
 	return nil
 }
 
-// errSetClock ends a leader term so that the time can be set back.
-var errSetClock = errors.New("the queue's time is set back")
-
-// run answers writes until the leader term ends. It returns nil when ctx ended it,
-// errSetClock when it ended for setting the time back, and else why the document was lost.
-func (r *Term) run(ctx context.Context) error {
-	ctx, end := context.WithCancelCause(ctx)
-	r.stop = func() { end(errSetClock) }
-	cancel := func() { end(nil) }
-	defer cancel()
-	var wg sync.WaitGroup
-	wg.Go(func() { r.passTime(ctx) })
-	wg.Go(func() { r.collect(ctx) })
-	wg.Go(func() { r.keepLevel(ctx) })
-	wg.Go(func() { r.audit(ctx) })
-	wg.Go(func() { r.checkStates(ctx) })
-	wg.Go(func() { r.watchStandby(ctx) })
-	if r.do.Inbox != nil {
-		wg.Go(func() { r.do.Inbox(ctx) })
+// tell proposes an event about the state of the bucket. If it fails, only the event is
+// lost.
+func (t *Term) tell(ctx context.Context, kind fsm.AnnounceKind, text string) {
+	if _, err := t.proposals.Do(ctx, proposal{announce(kind, text)}); err != nil {
+		t.log.Debug("an event got lost", "kind", kind, "error", err)
 	}
-	r.began()
-	r.flusher.Changed()
-	r.log.Info("this node is the active leader", "term", r.term, "epoch", r.fence.Epoch())
+}
 
-	err := r.flusher.Run(ctx)
-
-	r.ended()
-	cancel()
-	close(r.over)
-	wg.Wait()
-	defer r.builder.Close()
-	defer r.flusher.Close()
-	if err != nil {
-		r.proposals.Close()
-		return err
+// lag returns the age of the oldest write that the bucket does not have.
+func (t *Term) lag() time.Duration {
+	at := t.cfg.Unflushed.OldestMs()
+	if at == 0 {
+		return 0
 	}
-	r.finish()
-	if errors.Is(context.Cause(ctx), errSetClock) {
-		return errSetClock
+	return time.Duration(max(t.clock.now()-at, 0)) * time.Millisecond
+}
+
+// Over returns a channel that is closed when the term has ended.
+func (t *Term) Over() <-chan struct{} { return t.over }
+
+// Now returns the leader's clock, in ms.
+func (t *Term) Now() int64 { return t.clock.now() }
+
+// Stop ends the term so that the queue's time can be set back. A new one begins when the
+// document is acquired again.
+func (t *Term) Stop() { t.stop() }
+
+// Refusal returns why the term takes no writes except reports now: an ErrFlushLag, or nil.
+func (t *Term) Refusal() error { return t.gate.refusal() }
+
+// Failing returns why the last flush failed, or "".
+func (t *Term) Failing() string { return t.flusher.Failing() }
+
+// Flushed returns the LSN of the newest state in the bucket.
+func (t *Term) Flushed() fsm.LSN { return t.flusher.Flushed() }
+
+// rival returns why only heartbeats may be acknowledged now, or nil. The silence counts
+// from the start of the last successful write: a standby has seen that write later.
+func (t *Term) rival() *RivalError {
+	s := t.standby.Load()
+	if s == nil || t.cfg.RivalPolicy == RivalContinue {
+		return nil
+	}
+	timeout := t.cfg.BrokerTimeout
+	if theirs := time.Duration(s.TimeoutMs) * time.Millisecond; theirs > 0 {
+		timeout = min(timeout, max(theirs, t.cfg.Flush.Heartbeat))
+	}
+	began, promised := t.flusher.Promised()
+	silent, allowed := time.Since(began), timeout-min(rivalMargin, (timeout-t.cfg.Flush.Heartbeat)/2)
+	if s.Waits {
+		allowed += min(promised, queuefile.NextMax)
+	}
+	if silent <= allowed {
+		return nil
+	}
+	return &RivalError{Silent: silent, Standby: s.String(), Cause: t.flusher.Failing()}
+}
+
+// refuses returns why a proposal is refused now, or nil.
+func (t *Term) refuses(p proposal) error {
+	if e := t.rival(); e != nil && !p.isHeartbeat() {
+		return e
+	}
+	if e := t.gate.refusal(); e != nil && !p.isReport() {
+		return e
 	}
 	return nil
 }
 
-// finish ends the leader term in order: it commits the accepted proposals and flushes the
-// state, as far as raft and the bucket answer within finalFlushTimeout.
-func (r *Term) finish() {
-	ctx, cancel := context.WithTimeout(context.Background(), finalFlushTimeout)
-	defer cancel()
-	if !r.do.Leads() {
-		r.proposals.Close()
-		return
-	}
-	if err := r.proposals.Drain(ctx); err != nil {
-		r.log.Warn("some writes were still under way at the end", "error", err)
-	}
-	if err := r.flusher.Final(ctx); err != nil {
-		r.log.Warn("the last state did not reach the bucket; it is in the log", "error", err)
-	}
+// rivalMargin is how long before a standby may take over the leader begins to refuse
+// writes. Entries that were proposed before must be committed by then.
+const rivalMargin = 250 * time.Millisecond
+
+// committed is one caller's share of the results of an applied entry.
+type committed struct {
+	results []fsm.Result
+	lsn     fsm.LSN
 }
 
-// finalFlushTimeout bounds how long a graceful stop waits for the bucket before it hands
-// leadership over. An outage of the bucket must not keep the others from leading.
-const finalFlushTimeout = time.Second
-
-// changed is called for every applied entry, under the replica's lock. It signals the
-// flusher, and passTime if the next deadline moved nearer. idle marks an entry that needs
-// no flush of its own.
-func (r *Term) changed(m *fsm.Machine, idle bool) {
-	if !idle { // the next heartbeat of the document has it
-		r.flusher.Changed()
+// Propose commits mutations in one entry. It returns one result for each.
+func (t *Term) Propose(ctx context.Context, ms []*fsmpb.Mutation) ([]fsm.Result, fsm.LSN, error) {
+	if err := t.refuses(ms); err != nil {
+		return nil, fsm.LSN{}, err
 	}
-	if at, ok := m.NextDeadline(r.unreadable); ok && at < r.deadline.Load() {
-		select {
-		case r.earlier <- struct{}{}:
-		default:
-		}
+	if err := t.CheckLevel(ms); err != nil {
+		return nil, fsm.LSN{}, err
 	}
-}
-
-// rescanInterval is the time between two rescans for available jobs whose wake-up got
-// lost.
-const rescanInterval = 250 * time.Millisecond
-
-// retryInterval is the pause after an entry that lets time pass could not be proposed.
-const retryInterval = time.Second
-
-// passTime lets time pass on an idle cluster: it proposes an entry when the machine's
-// next deadline is due. It also rescans for lost wake-ups, and watches the bucket and the
-// clocks, several times a second. It runs until ctx ends.
-func (r *Term) passTime(ctx context.Context) {
-	rescan := time.NewTicker(rescanInterval)
-	defer rescan.Stop()
-	crons := &fires{term: r}
-	for {
-		due, stop := r.nextDeadline()
-		if r.gate.refusal() != nil {
-			due = nil // no worker can report now, so no lease may expire
-		}
-		select {
-		case <-ctx.Done():
-			stop()
-			return
-		case <-due:
-			if err := r.pass(ctx, crons); err != nil && ctx.Err() == nil {
-				r.log.Debug("time could not pass yet", "error", err)
-				sleep.For(ctx, retryInterval)
-			}
-		case <-r.earlier:
-		case <-rescan.C:
-			r.do.Rescan()
-			r.watchBucket(ctx)
-			r.moveTimeOn(ctx)
-		}
-		stop()
-	}
-}
-
-// pass proposes the schedules that are due, or an empty entry. The entry carries the
-// time, at which the machine does the rest. Schedules that do not fit into the entry are
-// still due after it.
-func (r *Term) pass(ctx context.Context, crons *fires) error {
-	now := r.clock.now()
-	if now < r.deadline.Load() {
-		return nil // the clock is slewed: the timer was early
-	}
-	due, err := crons.due(now)
+	c, err := t.proposals.Do(ctx, ms)
 	if err != nil {
+		return nil, fsm.LSN{}, proposalError(err)
+	}
+	return c.results, c.lsn, nil
+}
+
+// damaged returns the known damage of the archive, or nil if there is none or if the
+// document contains the state inline.
+func (t *Term) damaged() error {
+	if e := t.damage.Load(); e != nil && t.written.Load().form == FormArchive {
+		return e
+	}
+	return nil
+}
+
+// unreadable reports whether fire has found that this version cannot read the schedule.
+func (t *Term) unreadable(c *fsm.Cron) bool {
+	_, found := t.strange.Load([2]string{c.Spec, c.TimeZone})
+	return found
+}
+
+// proposalError translates an error of the batcher to one of this package.
+func proposalError(err error) error {
+	switch {
+	case errors.Is(err, groupcommit.ErrOverloaded):
+		return ErrOverloaded
+	case errors.Is(err, groupcommit.ErrClosed):
+		return ErrNotLeader
+	case errors.Is(err, groupcommit.ErrUnknown):
+		return fmt.Errorf("%w: %w", ErrUnknown, err)
+	default:
 		return err
 	}
-	_, err = r.proposals.Do(ctx, due)
-	return err
 }
 
-// waitMax bounds one wait for a deadline, which may be at the end of time.
-const waitMax = time.Hour
-
-// nextDeadline returns a channel that fires at the machine's next deadline or earlier, or
-// nil if there is no deadline. stop releases the timer. nextDeadline stores the deadline
-// for changed, which signals a nearer one.
-func (r *Term) nextDeadline() (due <-chan time.Time, stop func()) {
-	r.deadline.Store(noDeadline)
-	var at int64
-	var ok bool
-	r.do.Read(func(m *fsm.Machine) { at, ok = m.NextDeadline(r.unreadable) })
-	if !ok {
-		return nil, func() {}
-	}
-	r.deadline.Store(at)
-	wait := min(at-r.clock.now(), waitMax.Milliseconds())
-	t := time.NewTimer(time.Duration(wait) * time.Millisecond)
-	return t.C, func() { t.Stop() }
-}
-
-const noDeadline = int64(^uint64(0) >> 1)
+// promiseLevel is the feature level from which the document can promise its next
+// heartbeat.
+const promiseLevel = fsm.Level8

@@ -40,10 +40,10 @@ var reviewed = []defect{
 	}, check{pkg: "cluster", test: "TestAnyNodeHoldsTheLevel"}},
 	{"R9 term", mutants.Mutant{
 		Name: "a leader answers until its flush has ended", File: "cluster/leader/candidate.go",
-		Old: "if r == nil || n.do.Term() != r.term || !n.do.Leads() {",
+		Old: "if r == nil || l.do.Term() != r.term || !l.do.Leads() {",
 		Bug: "if r == nil {",
 		Also: []mutants.Edit{
-			{Old: "\t\t\tn.current.Store(nil)\n\t\t\tstop()\n", Bug: "\t\t\tstop()\n"},
+			{Old: "\t\t\tl.current.Store(nil)\n\t\t\tstop()\n", Bug: "\t\t\tstop()\n"},
 		},
 	}, check{pkg: "cluster", test: "TestALeaderOfATermThatIsOverAnswersNothing"}},
 	{"X12 calls", mutants.Mutant{
@@ -185,7 +185,7 @@ var reviewed = []defect{
 		Bug: "if h.budget.used.Add(int64(n)) > h.budget.limit && false {",
 	}, check{pkg: "api", test: "TestAnswersShareTheBudget"}},
 	{"R13 gate", mutants.Mutant{
-		Name: "reports are refused while the bucket lags", File: "cluster/leader/standby.go",
+		Name: "reports are refused while the bucket lags", File: "cluster/leader/term.go",
 		Old: "e != nil && !p.isReport() {",
 		Bug: "e != nil {",
 	}, check{pkg: "cluster", test: "TestReportsPassTheGate"}},
@@ -233,8 +233,8 @@ var reviewed = []defect{
 	}, check{pkg: "storage/queuefile", test: "TestForeignJSONIsRefused"}},
 	{"B5 audit", mutants.Mutant{
 		Name: "an object that is gone from the archive is not shown", File: "cluster/leader/audit.go",
-		Old: "case found != nil && r.written",
-		Bug: "case found != nil && false && r.written",
+		Old: "case found != nil && t.written",
+		Bug: "case found != nil && false && t.written",
 	}, check{pkg: "cluster", test: "TestALeaderHealsADamagedArchive"}},
 	{"B5 audit", mutants.Mutant{
 		Name: "no listing is made of what the document names", File: "storage/archive/audit.go",
@@ -243,7 +243,7 @@ var reviewed = []defect{
 	}, check{pkg: "cluster", test: "TestALeaderHealsADamagedArchive"}},
 	{"B6 edits", mutants.Mutant{
 		Name: "jobs that were added while nobody led are lost", File: "cluster/leader/campaign.go",
-		Old: "if err := n.takeIn(ctx, seen.Doc, n.proposeEarly); err != nil {",
+		Old: "if err := l.takeIn(ctx, seen.Doc, l.proposeEarly); err != nil {",
 		Bug: "if err := ctx.Err(); err != nil {",
 	}, check{pkg: "cluster", test: "TestEditsBetweenLeadersAreTakenIn"}},
 	{"B12 edits", mutants.Mutant{
@@ -339,9 +339,9 @@ var reviewed = []defect{
 		Bug: "jsonv2.Unmarshal(job.Payload, &in)", Import: `jsonv2 "github.com/go-json-experiment/json"`,
 	}, check{pkg: "client/worker", test: "TestTypedHandlerReadsAsEncodingJSON"}},
 	{"F6 idle", mutants.Mutant{
-		Name: "each keepalive of an idle worker is flushed", File: "cluster/leader/term.go",
+		Name: "each keepalive of an idle worker is flushed", File: "cluster/leader/run.go",
 		Old: "\tif !idle { // the next",
-		Bug: "\tif !idle || r.base != nil { // the next",
+		Bug: "\tif !idle || t.base != nil { // the next",
 	}, check{pkg: "cluster", test: "TestKeepalivesOfIdleWorkersAreNotFlushed"}},
 	{"F10 names", mutants.Mutant{
 		Name: "what does not exist is paused", File: "internal/cli/queue/exists.go",

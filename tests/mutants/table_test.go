@@ -71,7 +71,7 @@ var defects = []defect{
 	{"committed", mutants.Mutant{
 		Name: "an entry is answered though raft has refused it", File: "cluster/leader/propose.go",
 		Old: "\t\tresults, lsn, err := wait(ctx)\n",
-		Bug: "\t\tresults, lsn, err := wait(ctx)\n\t\tif err != nil {\n\t\t\tresults, lsn, err = make([]fsm.Result, len(entry.Mutations)), n.meta().LSN, nil\n\t\t}\n",
+		Bug: "\t\tresults, lsn, err := wait(ctx)\n\t\tif err != nil {\n\t\t\tresults, lsn, err = make([]fsm.Result, len(entry.Mutations)), t.meta().LSN, nil\n\t\t}\n",
 	}, simulation},
 	{"fresh reads", mutants.Mutant{
 		Name: "a read does not confirm the leadership", File: "cluster/read.go",
@@ -87,7 +87,7 @@ var defects = []defect{
 	// Becoming active.
 	{"barrier", mutants.Mutant{
 		Name: "a new leader does not wait for its log", File: "cluster/leader/candidate.go",
-		Old: "if err := n.do.Barrier(ctx); err != nil {",
+		Old: "if err := l.do.Barrier(ctx); err != nil {",
 		Bug: "if err := ctx.Err(); err != nil {",
 	}, check{pkg: "cluster", test: "TestSimNewLeaderWaitsForItsMachine"}},
 	{"fence", mutants.Mutant{
@@ -163,9 +163,9 @@ var defects = []defect{
 		Bug: "if c.still != nil && false {",
 	}, check{pkg: "storage/archive", test: "TestCollectDuringARepair"}},
 	{"outage", mutants.Mutant{
-		Name: "leases run out while writes are refused", File: "cluster/leader/term.go",
-		Old: "if r.gate.refusal() != nil {\n\t\t\tdue = nil",
-		Bug: "if r.gate.refusal() != nil && false {\n\t\t\tdue = nil",
+		Name: "leases run out while writes are refused", File: "cluster/leader/run.go",
+		Old: "if t.gate.refusal() != nil {\n\t\t\tdue = nil",
+		Bug: "if t.gate.refusal() != nil && false {\n\t\t\tdue = nil",
 	}, gate},
 
 	// Raft and its disk.

@@ -1,0 +1,204 @@
+package leader
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"osqueue/cluster/flush"
+	"osqueue/election"
+	"osqueue/fsm"
+	"osqueue/internal/sleep"
+	"osqueue/storage/queuefile"
+)
+
+// beginTerm begins a leader term: it registers the broker through the log, which extends
+// all leases, and opens the write path. run has to be called next.
+func (l *Leader) beginTerm(
+	ctx context.Context, term uint64, fence *election.Fence, first *queuefile.Content, clock *leaderClock,
+) (*Term, error) {
+	r := &Term{
+		base:    l.base,
+		term:    term,
+		clock:   clock,
+		fence:   fence,
+		log:     l.log.Named("leaderTerm"),
+		over:    make(chan struct{}),
+		earlier: make(chan struct{}, 1),
+	}
+	r.began = func() {
+		l.current.Store(r)
+		l.setFence(FenceActive, "")
+	}
+	r.ended = func() { l.current.CompareAndSwap(r, nil) }
+	if err := r.register(ctx, l.firstLevel(ctx)...); err != nil {
+		return nil, err
+	}
+	r.proposals = r.newProposer()
+	r.builder = flush.NewDocumentBuilder(l.cfg.Flush, l.cfg.Bucket, fence.Lineage(), first, l.cfg.Unflushed, l.do.Freeze, r.log)
+	r.flusher = flush.New(l.cfg.Flush, fence, r.builder, flush.Effects{
+		LSN:      func() fsm.LSN { return l.meta().LSN },
+		NowMs:    r.heartbeatMs,
+		Interval: l.flushInterval,
+		Idle:     r.idle,
+		Adopt:    r.adoptEdit,
+		Wrote:    r.wrote,
+	}, r.log)
+	return r, nil
+}
+
+// errSetClock ends a leader term so that the time can be set back.
+var errSetClock = errors.New("the queue's time is set back")
+
+// run answers writes until the leader term ends. It returns nil when ctx ended it,
+// errSetClock when it ended for setting the time back, and else why the document was lost.
+func (t *Term) run(ctx context.Context) error {
+	ctx, end := context.WithCancelCause(ctx)
+	t.stop = func() { end(errSetClock) }
+	cancel := func() { end(nil) }
+	defer cancel()
+	var wg sync.WaitGroup
+	wg.Go(func() { t.passTime(ctx) })
+	wg.Go(func() { t.collect(ctx) })
+	wg.Go(func() { t.keepLevel(ctx) })
+	wg.Go(func() { t.audit(ctx) })
+	wg.Go(func() { t.checkStates(ctx) })
+	wg.Go(func() { t.watchStandby(ctx) })
+	if t.do.Inbox != nil {
+		wg.Go(func() { t.do.Inbox(ctx) })
+	}
+	t.began()
+	t.flusher.Changed()
+	t.log.Info("this node is the active leader", "term", t.term, "epoch", t.fence.Epoch())
+
+	err := t.flusher.Run(ctx)
+
+	t.ended()
+	cancel()
+	close(t.over)
+	wg.Wait()
+	defer t.builder.Close()
+	defer t.flusher.Close()
+	if err != nil {
+		t.proposals.Close()
+		return err
+	}
+	t.finish()
+	if errors.Is(context.Cause(ctx), errSetClock) {
+		return errSetClock
+	}
+	return nil
+}
+
+// finish ends the leader term in order: it commits the accepted proposals and flushes the
+// state, as far as raft and the bucket answer within finalFlushTimeout.
+func (t *Term) finish() {
+	ctx, cancel := context.WithTimeout(context.Background(), finalFlushTimeout)
+	defer cancel()
+	if !t.do.Leads() {
+		t.proposals.Close()
+		return
+	}
+	if err := t.proposals.Drain(ctx); err != nil {
+		t.log.Warn("some writes were still under way at the end", "error", err)
+	}
+	if err := t.flusher.Final(ctx); err != nil {
+		t.log.Warn("the last state did not reach the bucket; it is in the log", "error", err)
+	}
+}
+
+// finalFlushTimeout bounds how long a graceful stop waits for the bucket before it hands
+// leadership over. An outage of the bucket must not keep the others from leading.
+const finalFlushTimeout = time.Second
+
+// changed is called for every applied entry, under the replica's lock. It signals the
+// flusher, and passTime if the next deadline moved nearer. idle marks an entry that needs
+// no flush of its own.
+func (t *Term) changed(m *fsm.Machine, idle bool) {
+	if !idle { // the next heartbeat of the document has it
+		t.flusher.Changed()
+	}
+	if at, ok := m.NextDeadline(t.unreadable); ok && at < t.deadline.Load() {
+		select {
+		case t.earlier <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// rescanInterval is the time between two rescans for available jobs whose wake-up got
+// lost.
+const rescanInterval = 250 * time.Millisecond
+
+// retryInterval is the pause after an entry that lets time pass could not be proposed.
+const retryInterval = time.Second
+
+// passTime lets time pass on an idle cluster: it proposes an entry when the machine's
+// next deadline is due. It also rescans for lost wake-ups, and watches the bucket and the
+// clocks, several times a second. It runs until ctx ends.
+func (t *Term) passTime(ctx context.Context) {
+	rescan := time.NewTicker(rescanInterval)
+	defer rescan.Stop()
+	crons := &fires{term: t}
+	for {
+		due, stop := t.nextDeadline()
+		if t.gate.refusal() != nil {
+			due = nil // no worker can report now, so no lease may expire
+		}
+		select {
+		case <-ctx.Done():
+			stop()
+			return
+		case <-due:
+			if err := t.pass(ctx, crons); err != nil && ctx.Err() == nil {
+				t.log.Debug("time could not pass yet", "error", err)
+				sleep.For(ctx, retryInterval)
+			}
+		case <-t.earlier:
+		case <-rescan.C:
+			t.do.Rescan()
+			t.watchBucket(ctx)
+			t.moveTimeOn(ctx)
+		}
+		stop()
+	}
+}
+
+// pass proposes the schedules that are due, or an empty entry. The entry carries the
+// time, at which the machine does the rest. Schedules that do not fit into the entry are
+// still due after it.
+func (t *Term) pass(ctx context.Context, crons *fires) error {
+	now := t.clock.now()
+	if now < t.deadline.Load() {
+		return nil // the clock is slewed: the timer was early
+	}
+	due, err := crons.due(now)
+	if err != nil {
+		return err
+	}
+	_, err = t.proposals.Do(ctx, due)
+	return err
+}
+
+// waitMax bounds one wait for a deadline, which may be at the end of time.
+const waitMax = time.Hour
+
+// nextDeadline returns a channel that fires at the machine's next deadline or earlier, or
+// nil if there is no deadline. stop releases the timer. nextDeadline stores the deadline
+// for changed, which signals a nearer one.
+func (t *Term) nextDeadline() (due <-chan time.Time, stop func()) {
+	t.deadline.Store(noDeadline)
+	var at int64
+	var ok bool
+	t.do.Read(func(m *fsm.Machine) { at, ok = m.NextDeadline(t.unreadable) })
+	if !ok {
+		return nil, func() {}
+	}
+	t.deadline.Store(at)
+	wait := min(at-t.clock.now(), waitMax.Milliseconds())
+	timer := time.NewTimer(time.Duration(wait) * time.Millisecond)
+	return timer.C, func() { timer.Stop() }
+}
+
+const noDeadline = int64(^uint64(0) >> 1)
