@@ -8,7 +8,7 @@
 //
 // # Systems
 //
-//	osqueue      three processes, raft logs that are fsynced, the Go client
+//	osqueue      three processes, raft logs that are fsynced, one Go client for all callers
 //	osqueue-http the same servers, one net/http client for each caller
 //	nats         NATS JetStream: three processes, R3, file store, sync_interval always
 //	asynq        Redis with appendfsync always, one process

@@ -45,8 +45,10 @@ func (r result) String() string {
 	for _, name := range slices.Sorted(maps.Keys(r.CPU)) {
 		cpu = append(cpu, fmt.Sprintf("%s %.0f", name, r.perOp(r.CPU[name])))
 	}
-	s := fmt.Sprintf("%-12s %-12s %9.0f/s  p50 %7.2f  p99 %7.2f ms  CPU µs/job: %s  noise %2.0f %%", r.Cell, r.System, r.Rate,
-		measure.Milliseconds(r.P50), measure.Milliseconds(r.P99), strings.Join(cpu, ", "), 100*r.Noise)
+	s := fmt.Sprintf("%-12s %-12s %9.0f/s  CPU µs/job: %s  noise %2.0f %%", r.Cell, r.System, r.Rate, strings.Join(cpu, ", "), 100*r.Noise)
+	if r.P50 > 0 {
+		s += fmt.Sprintf("  p50 %.2f, p99 %.2f ms", measure.Milliseconds(r.P50), measure.Milliseconds(r.P99))
+	}
 	if r.Entries > 0 {
 		s += fmt.Sprintf("  %.1f jobs/entry", float64(r.Ops)/float64(r.Entries))
 	}
