@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"testing"
 
 	v1 "osqueue/client/api/v1"
@@ -72,19 +73,19 @@ var suite = map[string]func(*testing.T){
 }
 
 func TestSuiteOverTheStream(t *testing.T) {
-	before := framesSent
+	before := framesSent.Load()
 	overStream = true
 	defer func() { overStream = false }()
 	for name, test := range suite {
 		t.Run(name, test)
 	}
-	if n := framesSent - before; n < 500 {
+	if n := framesSent.Load() - before; n < 500 {
 		t.Errorf("%d requests went over the stream", n)
 	}
 }
 
 // framesSent is the number of requests that rig.send has put into a frame.
-var framesSent int
+var framesSent atomic.Int64
 
 // fitsStream reports whether a request has nothing that a frame cannot say.
 func (g *rig) fitsStream(r *http.Request) bool {
@@ -109,7 +110,7 @@ func (g *rig) fitsStream(r *http.Request) bool {
 // sendFramed answers r as a stream does.
 func (g *rig) sendFramed(r *http.Request) answer {
 	g.t.Helper()
-	framesSent++
+	framesSent.Add(1)
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		g.t.Fatal(err)
