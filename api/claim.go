@@ -61,7 +61,9 @@ func (s *Server) claim(c *call) error {
 type moment struct{ now, leasesFrom int64 }
 
 // leaseAge returns the elapsed part of a job's lease.
-func (m moment) leaseAge(j *fsm.Job) int64 { return max(m.now-max(j.Heartbeat, m.leasesFrom), 0) }
+func (m moment) leaseAge(j *fsm.Job) int64 {
+	return max(m.now-max(j.Execution().Heartbeat, m.leasesFrom), 0)
+}
 
 // appendOne appends a v1.ClaimedJob with its LSN, or {} if there is none.
 func appendOne(b []byte, jobs []*fsm.Job, at moment, lsn fsm.LSN) []byte {

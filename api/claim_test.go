@@ -64,7 +64,7 @@ func TestClaimAnonymous(t *testing.T) {
 	g := newRig(t)
 	g.submit("a", "t")
 	ok[v1.ClaimedJob](t, g.do("POST", "/v1/jobs/claim", `{}`))
-	if w := g.node.Job("a").Worker; w != fsm.Anonymous {
+	if w := g.node.Job("a").Execution().Worker; w != fsm.Anonymous {
 		t.Fatalf("worker %q", w)
 	}
 	if a := g.do("GET", "/v1/jobs/a", ""); strings.Contains(string(a.body), "workerId") {

@@ -74,8 +74,8 @@ func appendClaimed(b []byte, j *fsm.Job, at moment) []byte {
 	if j.MaxAttempts != fsm.MaxAttemptsUnset {
 		b = number(b, "maxAttempts", int64(j.MaxAttempts))
 	}
-	b = strconv.AppendUint(key(b, "token"), j.Token, 10)
-	b = number(b, "leaseMs", j.HeldMs)
+	b = strconv.AppendUint(key(b, "token"), j.Execution().Token, 10)
+	b = number(b, "leaseMs", j.Execution().HeldMs)
 	b = numberIf(b, "leaseAgeMs", at.leaseAge(j))
 	b = number(b, "createdAt", j.CreatedAt)
 	b = numberIf(b, "timeoutMs", j.Details().TimeoutMs)
@@ -85,7 +85,7 @@ func appendClaimed(b []byte, j *fsm.Job, at moment) []byte {
 		b = textIf(b, "batchId", j.Opt.Batch)
 		b = appendCronOf(b, j)
 	}
-	return textIf(b, "lastError", j.LastError)
+	return textIf(b, "lastError", j.Execution().LastError)
 }
 
 // appendJob appends a v1.Job.
@@ -99,22 +99,22 @@ func appendJobMembers(b []byte, j *fsm.Job) []byte {
 	b = opaqueIf(b, "payload", j.Payload)
 	b = textIf(b, "type", j.Type)
 	if showsWorker(j) {
-		b = text(b, "workerId", j.Worker)
+		b = text(b, "workerId", j.Execution().Worker)
 	}
 	b = number(b, "createdAt", j.CreatedAt)
 	b = number(b, "attempts", int64(j.Attempts))
 	b = number(b, "maxAttempts", max(int64(j.MaxAttempts), 0))
-	b = number(b, "heartbeat", j.Heartbeat)
+	b = number(b, "heartbeat", j.Execution().Heartbeat)
 	b = numberIf(b, "priority", int64(j.Priority))
 	b = numberIf(b, "runAt", j.RunAt)
-	b = numberIf(b, "claimedAt", j.ClaimedAt)
-	b = numberIf(b, "finishedAt", j.FinishedAt)
+	b = numberIf(b, "claimedAt", j.Execution().ClaimedAt)
+	b = numberIf(b, "finishedAt", j.Execution().FinishedAt)
 	b = numberIf(b, "leaseMs", leaseShown(j))
-	if j.Token != 0 {
-		b = strconv.AppendUint(key(b, "token"), j.Token, 10)
+	if j.Execution().Token != 0 {
+		b = strconv.AppendUint(key(b, "token"), j.Execution().Token, 10)
 	}
-	b = opaqueIf(b, "result", j.Result)
-	b = textIf(b, "lastError", j.LastError)
+	b = opaqueIf(b, "result", j.Execution().Result)
+	b = textIf(b, "lastError", j.Execution().LastError)
 	b = numberIf(b, "timeoutMs", timeoutShown(j))
 	if j.Opt != nil {
 		b = appendCronOf(appendOptions(b, j.Opt), j)
@@ -198,17 +198,17 @@ func appendAttempt(b []byte, a *fsm.Attempt) []byte {
 
 // showsWorker distinguishes a worker named "" from no worker.
 func showsWorker(j *fsm.Job) bool {
-	if j.Worker == fsm.Anonymous {
+	if j.Execution().Worker == fsm.Anonymous {
 		return false
 	}
-	return j.Worker != "" || j.Status == fsm.InProgress
+	return j.Execution().Worker != "" || j.Status == fsm.InProgress
 }
 
 func leaseShown(j *fsm.Job) int64 {
 	if j.Status == fsm.InProgress {
-		return j.HeldMs
+		return j.Execution().HeldMs
 	}
-	return j.LeaseMs
+	return j.Execution().LeaseMs
 }
 
 // timeoutShown returns the timeout of the running attempt, or else the one of the producer.

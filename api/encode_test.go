@@ -22,27 +22,27 @@ var names = rapid.OneOf(rapid.Just(""), rapid.String(), rapid.SampledFrom([]stri
 func drawJob(t *rapid.T) *fsm.Job {
 	small, times := rapid.Int32Range(0, 9), rapid.Int64Range(0, 1<<45)
 	return &fsm.Job{
-		Seq:         1,
-		ID:          rapid.String().Draw(t, "id"),
-		Type:        names.Draw(t, "type"),
-		Payload:     opaque.Draw(t, "payload"),
-		Result:      opaque.Draw(t, "result"),
-		LastError:   names.Draw(t, "error"),
-		Worker:      names.Draw(t, "worker"),
+		Seq:     1,
+		ID:      rapid.String().Draw(t, "id"),
+		Type:    names.Draw(t, "type"),
+		Payload: opaque.Draw(t, "payload"),
+		Exec: &fsm.Execution{
+			Result: opaque.Draw(t, "result"), LastError: names.Draw(t, "error"),
+			Worker: names.Draw(t, "worker"), ClaimedAt: times.Draw(t, "claimed"),
+			Heartbeat: times.Draw(t, "heartbeat"), FinishedAt: times.Draw(t, "finished"),
+			LeaseMs: times.Draw(t, "lease"), HeldMs: times.Draw(t, "held"),
+			Token: rapid.Uint64().Draw(t, "token"),
+		},
+
 		Status:      rapid.SampledFrom(allStatuses).Draw(t, "status"),
 		Priority:    rapid.Int32().Draw(t, "priority"),
 		Attempts:    small.Draw(t, "attempts"),
 		MaxAttempts: rapid.Int32Range(-1, 5).Draw(t, "max"),
 		CreatedAt:   times.Draw(t, "created"),
 		RunAt:       times.Draw(t, "run"),
-		ClaimedAt:   times.Draw(t, "claimed"),
-		Heartbeat:   times.Draw(t, "heartbeat"),
-		FinishedAt:  times.Draw(t, "finished"),
-		LeaseMs:     times.Draw(t, "lease"),
-		HeldMs:      times.Draw(t, "held"),
-		Token:       rapid.Uint64().Draw(t, "token"),
-		Opt:         drawOptions(t),
-		Det:         drawDetails(t),
+
+		Opt: drawOptions(t),
+		Det: drawDetails(t),
 	}
 }
 
@@ -126,18 +126,18 @@ func wireDetails(out *v1.Job, d *fsm.Details) {
 func wireJob(j *fsm.Job) v1.Job {
 	out := v1.Job{
 		ID: j.ID, Status: j.Status.String(), Payload: j.Payload, Type: j.Type,
-		CreatedAt: j.CreatedAt, Attempts: j.Attempts, MaxAttempts: max(j.MaxAttempts, 0), Heartbeat: j.Heartbeat,
-		Priority: j.Priority, RunAt: j.RunAt, ClaimedAt: j.ClaimedAt, FinishedAt: j.FinishedAt,
-		LeaseMs: j.LeaseMs, Token: j.Token, Result: j.Result, LastError: j.LastError,
+		CreatedAt: j.CreatedAt, Attempts: j.Attempts, MaxAttempts: max(j.MaxAttempts, 0), Heartbeat: j.Execution().Heartbeat,
+		Priority: j.Priority, RunAt: j.RunAt, ClaimedAt: j.Execution().ClaimedAt, FinishedAt: j.Execution().FinishedAt,
+		LeaseMs: j.Execution().LeaseMs, Token: j.Execution().Token, Result: j.Execution().Result, LastError: j.Execution().LastError,
 	}
 	wireOptions(&out, j.Options())
 	wireDetails(&out, j.Details())
 	out.TimeoutMs = j.Options().TimeoutMs
 	if j.Status == fsm.InProgress {
-		out.LeaseMs, out.TimeoutMs = j.HeldMs, j.Details().TimeoutMs
+		out.LeaseMs, out.TimeoutMs = j.Execution().HeldMs, j.Details().TimeoutMs
 	}
-	if j.Worker != fsm.Anonymous && (j.Worker != "" || j.Status == fsm.InProgress) {
-		out.WorkerID = &j.Worker
+	if j.Execution().Worker != fsm.Anonymous && (j.Execution().Worker != "" || j.Status == fsm.InProgress) {
+		out.WorkerID = new(j.Execution().Worker)
 	}
 	return out
 }
@@ -164,7 +164,7 @@ func TestClaimedJobsAreWrittenAsTheWireTypeSays(t *testing.T) {
 		body := appendOne(nil, []*fsm.Job{j}, at, lsn)
 		want := v1.ClaimedJob{
 			JobID: j.ID, Type: j.Type, Payload: j.Payload, Priority: j.Priority, Attempts: j.Attempts,
-			Token: j.Token, LeaseMs: j.HeldMs, LeaseAgeMs: at.leaseAge(j), CreatedAt: j.CreatedAt, LSN: lsn.String(), LastError: j.LastError,
+			Token: j.Execution().Token, LeaseMs: j.Execution().HeldMs, LeaseAgeMs: at.leaseAge(j), CreatedAt: j.CreatedAt, LSN: lsn.String(), LastError: j.Execution().LastError,
 			TimeoutMs: j.Details().TimeoutMs, Group: j.Options().Group, Tags: listOf(j.Options().Tags),
 			BatchID: j.Options().Batch, Cron: j.Options().Cron,
 		}
@@ -185,9 +185,14 @@ func TestClaimedJobsAreWrittenAsTheWireTypeSays(t *testing.T) {
 // A job that has everything shows every field of the wire type.
 func TestNoMemberIsForgotten(t *testing.T) {
 	j := &fsm.Job{
-		Seq: 1, ID: "01a1fe7e-df69-8e8f-8989-a164e3cc47c5", Type: "t", Payload: []byte("1"), Result: []byte("2"), LastError: "e", Worker: "w", Status: fsm.InProgress,
-		Priority: 3, Attempts: 4, MaxAttempts: 5, CreatedAt: 6, RunAt: 7, ClaimedAt: 8, Heartbeat: 9, FinishedAt: 10,
-		LeaseMs: 11, HeldMs: 12, Token: 13,
+		Seq: 1, ID: "01a1fe7e-df69-8e8f-8989-a164e3cc47c5", Type: "t", Payload: []byte("1"),
+		Exec: &fsm.Execution{
+			Result: []byte("2"), LastError: "e", Worker: "w", ClaimedAt: 8, Heartbeat: 9, FinishedAt: 10,
+			LeaseMs: 11, HeldMs: 12, Token: 13,
+		},
+		Status:   fsm.InProgress,
+		Priority: 3, Attempts: 4, MaxAttempts: 5, CreatedAt: 6, RunAt: 7,
+
 		Opt: &fsm.Options{
 			Backoff: fsm.Backoff{Kind: fsm.BackoffFixed, BaseMs: 1}, Group: "g", Tags: []string{"t"},
 			Unique: fsm.Unique{Key: "k", Scope: fsm.UniquePeriod, PeriodMs: 1}, After: []string{"a"}, Batch: "b", Cron: "c",
@@ -197,7 +202,7 @@ func TestNoMemberIsForgotten(t *testing.T) {
 			Waits: []string{"a"}, CancelAt: 1, TimeoutMs: 1, Log: "l",
 		},
 	}
-	lsn, at := fsm.LSN{Term: 1, Index: 2}, moment{now: j.Heartbeat + 1}
+	lsn, at := fsm.LSN{Term: 1, Index: 2}, moment{now: j.Execution().Heartbeat + 1}
 	for _, tc := range []struct {
 		of   any
 		body []byte

@@ -57,7 +57,7 @@ func TestEnqueueMembers(t *testing.T) {
 		`{"id":"j/1","type":"t","priority":-5,"runAt":%d,"maxAttempts":0,"leaseMs":1500}`, startMs+60_000))
 	out := ok[v1.Enqueued](t, a)
 	j := g.node.Job("j/1")
-	if j.Type != "t" || j.Priority != -5 || j.RunAt != startMs+60_000 || j.MaxAttempts != 0 || j.LeaseMs != 1500 ||
+	if j.Type != "t" || j.Priority != -5 || j.RunAt != startMs+60_000 || j.MaxAttempts != 0 || j.Execution().LeaseMs != 1500 ||
 		j.Status != fsm.Scheduled {
 		t.Fatalf("stored %+v", j)
 	}

@@ -143,7 +143,7 @@ func (s *Server) recallCancels(jobs []*fsm.Job) {
 			continue
 		}
 		now := s.b.Job(j.ID)
-		if now == nil || now.Token != j.Token || now.Details().CancelAt == 0 {
+		if now == nil || now.Execution().Token != j.Execution().Token || now.Details().CancelAt == 0 {
 			continue
 		}
 		one := *j

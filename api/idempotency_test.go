@@ -155,7 +155,7 @@ func (g *rig) state() string {
 	v := g.node.View()
 	var b strings.Builder
 	v.Merged(allStatuses, 0, func(j *fsm.Job) bool {
-		fmt.Fprintf(&b, "%s %s %d %d %v\n", j.ID, j.Status, j.Token, j.Heartbeat, j.Details())
+		fmt.Fprintf(&b, "%s %s %d %d %v\n", j.ID, j.Status, j.Execution().Token, j.Execution().Heartbeat, j.Details())
 		return true
 	})
 	v.Queues(func(q *fsm.QueueSettings) bool { fmt.Fprintln(&b, *q); return true })

@@ -41,7 +41,7 @@ func (p *page) matches(j *fsm.Job) bool {
 	case p.jobType != "" && j.Type != p.jobType,
 		slices.ContainsFunc(p.tags, func(tag string) bool { return !slices.Contains(o.Tags, tag) }),
 		p.group != "" && o.Group != p.group,
-		p.worker != "" && j.Worker != p.worker,
+		p.worker != "" && j.Execution().Worker != p.worker,
 		p.batch != "" && o.Batch != p.batch,
 		p.cron != "" && o.Cron != p.cron,
 		p.from != 0 && j.CreatedAt < p.from,

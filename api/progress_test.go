@@ -118,7 +118,7 @@ func TestGroupsOfReports(t *testing.T) {
 	got := g.do("POST", "/v1/jobs/fail", body, v1.HeaderIdempotencyKey, "k")
 	sameJSON(t, got.body, `{"results":[{"jobId":"a","status":"ok"},{"jobId":"nope","status":"not_found"},`+
 		`{"jobId":"d","status":"not_running"},{"jobId":"b","status":"ok"}],"lsn":"3-9"}`)
-	if j := g.node.Job("a"); j.Status != fsm.Dead || j.LastError != "1234567890" || g.node.Job("b").LastError != "e" {
+	if j := g.node.Job("a"); j.Status != fsm.Dead || j.Execution().LastError != "1234567890" || g.node.Job("b").Execution().LastError != "e" {
 		t.Fatalf("job %+v", j)
 	}
 	if g.node.entries != entries+1 {

@@ -26,7 +26,7 @@ func TestReportsWithoutTokenAlwaysSucceed(t *testing.T) {
 		t.Fatal("another worker completed the job")
 	}
 	g.do("POST", "/v1/jobs/a/complete", `{"workerId":"w","result":{"x":1}}`)
-	if j := g.node.Job("a"); j.Status != fsm.Completed || string(j.Result) != `{"x":1}` {
+	if j := g.node.Job("a"); j.Status != fsm.Completed || string(j.Execution().Result) != `{"x":1}` {
 		t.Fatalf("job %+v", j)
 	}
 }
@@ -52,7 +52,7 @@ func TestReportsWithToken(t *testing.T) {
 		refused(t, g.do("POST", "/v1/jobs/nope/"+action, with(j.Token, "")), http.StatusNotFound, v1.TagNotFound)
 	}
 	out = ok[v1.Reported](t, g.do("POST", "/v1/jobs/a/complete", with(j.Token, `,"result":[ 1 ]`)))
-	if out.Status != v1.StatusCompleted || string(g.node.Job("a").Result) != "[ 1 ]" {
+	if out.Status != v1.StatusCompleted || string(g.node.Job("a").Execution().Result) != "[ 1 ]" {
 		t.Fatalf("got %+v, job %+v", out, g.node.Job("a"))
 	}
 	out = ok[v1.Reported](t, g.do("POST", "/v1/jobs/a/complete", with(j.Token, `,"result":[ 1 ]`)))
@@ -73,21 +73,21 @@ func TestForceComplete(t *testing.T) {
 	g.do("POST", "/v1/jobs/cancelled/cancel", "")
 	for _, id := range []string{"held", "waiting", "cancelled"} {
 		out := ok[v1.Reported](t, force(id, `{"result":[ 1 ]}`))
-		if j := g.node.Job(id); out.Status != v1.StatusCompleted || out.LSN == "" || out.Duplicate || string(j.Result) != "[ 1 ]" {
+		if j := g.node.Job(id); out.Status != v1.StatusCompleted || out.LSN == "" || out.Duplicate || string(j.Execution().Result) != "[ 1 ]" {
 			t.Errorf("%s: %+v, job %+v", id, out, j)
 		}
 	}
-	if held, waiting := g.node.Job("held"), g.node.Job("waiting"); held.Worker != "w" || waiting.Worker != "" {
-		t.Errorf("workers %q and %q", held.Worker, waiting.Worker)
+	if held, waiting := g.node.Job("held"), g.node.Job("waiting"); held.Execution().Worker != "w" || waiting.Execution().Worker != "" {
+		t.Errorf("workers %q and %q", held.Execution().Worker, waiting.Execution().Worker)
 	}
 	// The second result counts, absent as null.
 	ok[v1.Reported](t, force("held", `{"result":2}`))
-	if j := g.node.Job("held"); string(j.Result) != "2" {
-		t.Errorf("result %s", j.Result)
+	if j := g.node.Job("held"); string(j.Execution().Result) != "2" {
+		t.Errorf("result %s", j.Execution().Result)
 	}
 	ok[v1.Reported](t, force("held", `{}`))
-	if j := g.node.Job("held"); j.Result != nil {
-		t.Errorf("result %s", j.Result)
+	if j := g.node.Job("held"); j.Execution().Result != nil {
+		t.Errorf("result %s", j.Execution().Result)
 	}
 	refused(t, force("nope", `{}`), http.StatusNotFound, v1.TagNotFound)
 	refused(t, force("held", `[]`), http.StatusBadRequest, v1.TagBadRequest)
@@ -156,12 +156,12 @@ func TestFailAndRelease(t *testing.T) {
 		j := g.claim1()
 		return ok[v1.Reported](t, g.do("POST", "/v1/jobs/a/fail", fmt.Sprintf(`{"workerId":"w","token":%d%s}`, j.Token, more)))
 	}
-	if out := fail(`,"error":"boom"`); out.Status != v1.StatusUnclaimed || g.node.Job("a").LastError != "boom" {
+	if out := fail(`,"error":"boom"`); out.Status != v1.StatusUnclaimed || g.node.Job("a").Execution().LastError != "boom" {
 		t.Fatalf("got %+v", out)
 	}
 	// The text is cut at a character.
 	if out := fail(`,"error":"123456789ä12","delayMs":1000`); out.Status != v1.StatusScheduled ||
-		g.node.Job("a").LastError != "123456789" || g.node.Job("a").RunAt != startMs+1000 {
+		g.node.Job("a").Execution().LastError != "123456789" || g.node.Job("a").RunAt != startMs+1000 {
 		t.Fatalf("got %+v, job %+v", out, g.node.Job("a"))
 	}
 	g.node.tick(time.Second)
@@ -202,8 +202,8 @@ func TestBatchReports(t *testing.T) {
 	if s := fmt.Sprint(out.Results); s != "[{a ok false} {b stale_token false} {c ok false}]" {
 		t.Fatalf("got %s", s)
 	}
-	if g.node.entries != entries+1 || string(g.node.Job("c").Result) != `{"k": 2}` {
-		t.Fatalf("%d entries, result %s", g.node.entries-entries, g.node.Job("c").Result)
+	if g.node.entries != entries+1 || string(g.node.Job("c").Execution().Result) != `{"k": 2}` {
+		t.Fatalf("%d entries, result %s", g.node.entries-entries, g.node.Job("c").Execution().Result)
 	}
 	out = ok[v1.ReportedBatch](t, g.do("POST", "/v1/jobs/complete", body))
 	if out.Results[0].Status != v1.ItemDuplicate {

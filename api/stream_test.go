@@ -137,8 +137,8 @@ func TestStreamRequestsAreIndependent(t *testing.T) {
 	if id, a := r.answer(); id != 1 || a.Status != 200 {
 		t.Fatalf("answered %d: %+v", id, a)
 	}
-	if j := s.node.Job("b"); j.Worker != "" {
-		t.Errorf("leased to %q", j.Worker)
+	if j := s.node.Job("b"); j.Execution().Worker != "" {
+		t.Errorf("leased to %q", j.Execution().Worker)
 	}
 	r.write(frame.KindPing, 7, nil)
 	if head, _ := r.read(frame.KindPong); head.ID != 7 {

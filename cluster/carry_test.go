@@ -94,7 +94,7 @@ func TestAnsweredJobsAreCarriedOver(t *testing.T) {
 	fails := &fsmpb.Enqueue{Jobs: []*fsmpb.NewJob{{Id: "dead since", Type: "fails"}}}
 	l.propose(a, &fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: fails}})
 	claimed := l.propose(a, &fsmpb.Mutation{Op: &fsmpb.Mutation_Claim{Claim: &fsmpb.Claim{Worker: "w", Types: []string{"fails"}, Max: 1}}}).Jobs[0]
-	lease := &fsmpb.Lease{JobId: claimed.ID, Token: claimed.Token}
+	lease := &fsmpb.Lease{JobId: claimed.ID, Token: claimed.Execution().Token}
 	l.propose(a, &fsmpb.Mutation{Op: &fsmpb.Mutation_Fail{Fail: &fsmpb.Fail{Worker: "w", Lease: lease, Permanent: true}}})
 
 	if j := l.claim(b, "w"); j.ID != "ran on both sides" {
@@ -123,8 +123,8 @@ func TestAnsweredJobsAreCarriedOver(t *testing.T) {
 		}
 	}
 	for id, result := range map[string]string{"ends here": `"of a"`, "done since": `"of a"`, "ends there": `"of b"`} {
-		if j := a.Job(id); j != nil && string(j.Result) != result {
-			t.Errorf("job %q has the result %s, want %s", id, j.Result, result)
+		if j := a.Job(id); j != nil && string(j.Execution().Result) != result {
+			t.Errorf("job %q has the result %s, want %s", id, j.Execution().Result, result)
 		}
 	}
 	for _, id := range []string{"gone there", "dead since"} {

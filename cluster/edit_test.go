@@ -77,7 +77,7 @@ func TestAnOldCopyDoesNotRunEndedJobs(t *testing.T) {
 		t.Fatalf("claimed %s", j.ID)
 	}
 	_, _, err := n.Propose(t.Context(), &fsmpb.Mutation{Op: &fsmpb.Mutation_Complete{Complete: &fsmpb.Complete{
-		Worker: "w", Lease: &fsmpb.Lease{JobId: j.ID, Token: j.Token},
+		Worker: "w", Lease: &fsmpb.Lease{JobId: j.ID, Token: j.Execution().Token},
 	}}})
 	if err != nil || n.Job("ended") != nil {
 		t.Fatalf("%v, %+v", err, n.Job("ended"))

@@ -74,8 +74,8 @@ func TestWritesAreRefusedWhenTheBucketIsTooFarBehind(t *testing.T) {
 	if err := n.Refusal(); err != nil {
 		t.Fatalf("the node still says that it refuses: %v", err)
 	}
-	if j := n.Job(job.ID); j.Status != fsm.InProgress || j.Token != job.Token {
-		t.Fatalf("the job is %s with token %d after the outage", j.Status, j.Token)
+	if j := n.Job(job.ID); j.Status != fsm.InProgress || j.Execution().Token != job.Execution().Token {
+		t.Fatalf("the job is %s with token %d after the outage", j.Status, j.Execution().Token)
 	}
 	if err := n.WaitFlushed(t.Context(), n.Status().LSN); err != nil {
 		t.Fatal(err)
@@ -184,7 +184,7 @@ func TestNoLeaseRunsOutForAnEdit(t *testing.T) {
 }
 
 func heartbeatOf(j *fsm.Job) *fsmpb.Mutation {
-	op := &fsmpb.Heartbeat{Worker: j.Worker, Leases: []*fsmpb.Lease{{JobId: j.ID, Token: j.Token}}}
+	op := &fsmpb.Heartbeat{Worker: j.Execution().Worker, Leases: []*fsmpb.Lease{{JobId: j.ID, Token: j.Execution().Token}}}
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Heartbeat{Heartbeat: op}}
 }
 
@@ -207,7 +207,7 @@ func TestReportsPassTheGate(t *testing.T) {
 	held := make(map[string]*fsmpb.Lease)
 	for range 5 {
 		j := l.claim(n, "w")
-		held[j.ID] = &fsmpb.Lease{JobId: j.ID, Token: j.Token}
+		held[j.ID] = &fsmpb.Lease{JobId: j.ID, Token: j.Execution().Token}
 	}
 	away := broken.Inject(fault.Rule{Kind: fault.LoseRequest, Ops: []storage.Op{storage.OpPutIfMatch, storage.OpPutIfAbsent, storage.OpGet}})
 	defer away.Stop()

@@ -97,7 +97,7 @@ func TestAWaitingClaimGoesBackToSleep(t *testing.T) {
 	})
 	a := n.Job("a")
 	l.commit(n, &fsmpb.Mutation{Op: &fsmpb.Mutation_Complete{Complete: &fsmpb.Complete{
-		Worker: "w", Lease: &fsmpb.Lease{JobId: "a", Token: a.Token},
+		Worker: "w", Lease: &fsmpb.Lease{JobId: "a", Token: a.Execution().Token},
 	}}})
 	if got, err := w.result(t); err != nil || !got.Woken {
 		t.Fatalf("got %+v, %v; want a wake-up: the group may run a job again", got, err)

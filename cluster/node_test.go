@@ -280,7 +280,7 @@ func TestAJobIsReadyWhenItsLeaseIsOver(t *testing.T) {
 			t.Fatalf("claimed %v: %v", res.Jobs, err)
 		}
 		for over := false; !over; {
-			over = n.Now() > res.Jobs[0].Heartbeat+50
+			over = n.Now() > res.Jobs[0].Execution().Heartbeat+50
 			if over && !n.Ready(nil) {
 				t.Fatal("its lease is over, and it is not ready")
 			}

@@ -199,11 +199,11 @@ func TestLeasesSurviveATimeWithoutLeader(t *testing.T) {
 	claimed := l.claim(n, "w")
 	n.stop()
 	l.eventually("the lease to be over", func() bool {
-		return time.Now().UnixMilli() > claimed.Heartbeat+claimed.HeldMs+100
+		return time.Now().UnixMilli() > claimed.Execution().Heartbeat+claimed.Execution().HeldMs+100
 	})
 	n = l.leader(l.again(n, n.cfg.DataDir, short))
-	if j := n.Job("a"); j.Status != fsm.InProgress || j.Token != claimed.Token {
-		t.Fatalf("the job is %s with token %d, was claimed with %d", j.Status, j.Token, claimed.Token)
+	if j := n.Job("a"); j.Status != fsm.InProgress || j.Execution().Token != claimed.Execution().Token {
+		t.Fatalf("the job is %s with token %d, was claimed with %d", j.Status, j.Execution().Token, claimed.Execution().Token)
 	}
 	l.eventually("the lease to end in its own time", func() bool { return n.Job("a").Status == fsm.Unclaimed })
 }

@@ -28,12 +28,20 @@ func mustFind(t *testing.T, failures []string, words ...string) {
 // Each check must find the violation for which it was written.
 func TestSimChecksFind(t *testing.T) {
 	lease := simLease
-	job := func(s fsm.Status, token uint64) *fsm.Job { return &fsm.Job{ID: "j", Status: s, Token: token} }
+	job := func(s fsm.Status, token uint64) *fsm.Job {
+		return &fsm.Job{ID: "j", Status: s, Exec: &fsm.Execution{Token: token}}
+	}
 	enqueued := fsm.Event{Job: job(fsm.Unclaimed, 0)}
 	claimed := fsm.Event{Job: job(fsm.InProgress, 7), From: fsm.Unclaimed}
 	completed := fsm.Event{Job: job(fsm.Completed, 7), From: fsm.InProgress}
 	released := fsm.Event{Job: job(fsm.Unclaimed, 7), From: fsm.InProgress}
-	expired := fsm.Event{Job: &fsm.Job{ID: "j", Status: fsm.Unclaimed, Token: 7, AttemptEnd: fsm.EndLease}, From: fsm.InProgress}
+	expired := fsm.Event{Job: &fsm.Job{
+		ID: "j", Status: fsm.Unclaimed,
+		Exec: &fsm.Execution{
+			Token: 7,
+		},
+		AttemptEnd: fsm.EndLease,
+	}, From: fsm.InProgress}
 	removed := fsm.Event{Kind: fsm.JobRemoved, Job: job(fsm.Completed, 7), Removed: true}
 	for name, c := range map[string]struct {
 		events []fsm.Event

@@ -149,10 +149,10 @@ func (l *simLedger) move(lsn fsm.LSN, id string, j *simJob, e *fsm.Event) {
 		w.counts.one("job " + job.Status.String())
 	}
 	if job.Status == fsm.Completed {
-		j.completed, j.result = lsn, string(job.Result)
+		j.completed, j.result = lsn, string(job.Execution().Result)
 		w.counts.one("check: completed once")
-		if job.Token != j.token {
-			w.failLocked("job %s is completed at %s with token %d, and was claimed with %d", id, lsn, job.Token, j.token)
+		if job.Execution().Token != j.token {
+			w.failLocked("job %s is completed at %s with token %d, and was claimed with %d", id, lsn, job.Execution().Token, j.token)
 		}
 	}
 }
@@ -161,14 +161,14 @@ func (l *simLedger) move(lsn fsm.LSN, id string, j *simJob, e *fsm.Event) {
 func (l *simLedger) claimed(lsn fsm.LSN, id string, j *simJob, job *fsm.Job) {
 	w := l.world
 	w.counts.one("check: token")
-	if job.Token <= l.token || job.Token <= j.token {
-		w.failLocked("job %s is claimed with token %d at %s after %d", id, job.Token, lsn, l.token)
+	if job.Execution().Token <= l.token || job.Execution().Token <= j.token {
+		w.failLocked("job %s is claimed with token %d at %s after %d", id, job.Execution().Token, lsn, l.token)
 	}
-	if other, ok := w.tokens[job.Token]; ok {
-		w.failLocked("job %s is claimed at %s with token %d, which job %s had", id, lsn, job.Token, other)
+	if other, ok := w.tokens[job.Execution().Token]; ok {
+		w.failLocked("job %s is claimed at %s with token %d, which job %s had", id, lsn, job.Execution().Token, other)
 	}
-	w.tokens[job.Token] = id
-	l.token, j.token = job.Token, job.Token
+	w.tokens[job.Execution().Token] = id
+	l.token, j.token = job.Execution().Token, job.Execution().Token
 }
 
 // simSlack allows for the rounding of times to milliseconds.
@@ -227,7 +227,7 @@ func (l *simLedger) fork(cluster string, from fsm.LSN, v *fsm.View, own *simLedg
 // was left. now is the job in the new state.
 func (j *simJob) carried(now *fsm.Job) *simJob {
 	c := *j
-	c.status, c.token, c.removed = now.Status, now.Token, false
+	c.status, c.token, c.removed = now.Status, now.Execution().Token, false
 	if !ended(c.status) {
 		c.ended, c.completed, c.done, c.kept = fsm.LSN{}, fsm.LSN{}, false, false
 	}
@@ -254,7 +254,7 @@ func (l *simLedger) inherit(next *simLedger, id string, j *simJob, now *fsm.Job,
 	}
 	switch {
 	case now != nil:
-		c.status, c.token, c.removed = now.Status, now.Token, false
+		c.status, c.token, c.removed = now.Status, now.Execution().Token, false
 		switch {
 		case !ended(c.status):
 			c.ended, c.completed = fsm.LSN{}, fsm.LSN{}

@@ -281,7 +281,7 @@ func (c *simClient) workOnJobs() {
 
 func (c *simClient) workOn(j *fsm.Job) {
 	c.rest(c.ms(800))
-	lease := func() *fsmpb.Lease { return &fsmpb.Lease{JobId: j.ID, Token: j.Token} }
+	lease := func() *fsmpb.Lease { return &fsmpb.Lease{JobId: j.ID, Token: j.Execution().Token} }
 	switch n := c.r.IntN(20); {
 	case n == 0:
 		return // the worker does not report on it again
@@ -400,12 +400,12 @@ func (w *simWorld) leased(job *fsm.Job, lsn fsm.LSN, asked time.Time) {
 		return
 	}
 	j := s.ledger.jobs[job.ID]
-	if w.tokens[job.Token] != job.ID || j == nil {
-		w.failLocked("job %s was given with token %d, which no entry has given", job.ID, job.Token)
+	if w.tokens[job.Execution().Token] != job.ID || j == nil {
+		w.failLocked("job %s was given with token %d, which no entry has given", job.ID, job.Execution().Token)
 		return
 	}
-	if j.leased != job.Token || asked.After(j.renewed) {
-		j.leased, j.renewed, j.held = job.Token, asked, time.Duration(job.HeldMs)*time.Millisecond
+	if j.leased != job.Execution().Token || asked.After(j.renewed) {
+		j.leased, j.renewed, j.held = job.Execution().Token, asked, time.Duration(job.Execution().HeldMs)*time.Millisecond
 	}
 }
 
@@ -423,8 +423,8 @@ func (w *simWorld) completed(job *fsm.Job, a simAnswer, safe bool) {
 		w.failLocked("job %s was acknowledged as completed at %s, and it is not", job.ID, a.lsn)
 		return
 	}
-	if j.token != job.Token {
-		w.failLocked("job %s was completed with token %d, and so was it acknowledged with %d", job.ID, j.token, job.Token)
+	if j.token != job.Execution().Token {
+		w.failLocked("job %s was completed with token %d, and so was it acknowledged with %d", job.ID, j.token, job.Execution().Token)
 		return
 	}
 	w.counts.one("check: acknowledged completion")

@@ -59,7 +59,7 @@ func TestCutOffLeaderStopsForAStandby(t *testing.T) {
 	if _, self := b.Leader(); self {
 		t.Error("the standby has taken over before the leader stopped answering")
 	}
-	lease := &fsmpb.Lease{JobId: job.ID, Token: job.Token}
+	lease := &fsmpb.Lease{JobId: job.ID, Token: job.Execution().Token}
 	done := &fsmpb.Mutation{Op: &fsmpb.Mutation_Complete{Complete: &fsmpb.Complete{Worker: "w", Lease: lease}}}
 	if l.rivalOf(a, done) == nil || l.rivalOf(a, claimOf("w", 1)) == nil {
 		t.Error("a report or a claim is answered")
@@ -99,7 +99,7 @@ func TestLeaderAnswersAgainWithoutATakeover(t *testing.T) {
 	l.never(2*time.Second, "the lease run out while writes were refused", func() bool { return a.Job(job.ID).Status != fsm.InProgress })
 	cut.Stop()
 	l.eventually("writes to be answered", func() bool { _, _, err := a.Propose(t.Context(), enqueueOf("again")); return err == nil })
-	if j := a.Job(job.ID); j.Status != fsm.InProgress || j.Token != job.Token {
+	if j := a.Job(job.ID); j.Status != fsm.InProgress || j.Execution().Token != job.Execution().Token {
 		t.Errorf("the job is %+v", j)
 	}
 	b.stop()

@@ -72,7 +72,7 @@ func claimOf(worker string, n uint32, types ...string) *fsmpb.Mutation {
 
 func completeOf(j *fsm.Job) *fsmpb.Mutation {
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Complete{Complete: &fsmpb.Complete{
-		Worker: j.Worker, Lease: &fsmpb.Lease{JobId: j.ID, Token: j.Token},
+		Worker: j.Execution().Worker, Lease: &fsmpb.Lease{JobId: j.ID, Token: j.Execution().Token},
 	}}}
 }
 

@@ -169,9 +169,9 @@ func (m *Machine) settleOne(on string, old *Job) {
 	case other != nil:
 		outcome = "was cancelled"
 	}
-	j := *old
-	j.LastError = "job " + on + ", which it waited for, " + outcome
-	m.cancelNow(old, &j)
+	j := old.Change()
+	j.Exec.LastError = "job " + on + ", which it waited for, " + outcome
+	m.cancelNow(old, j)
 }
 
 // stopWaiting removes job on from the jobs that old waits for.

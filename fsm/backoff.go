@@ -16,7 +16,7 @@ func (m *Machine) backoff(j *Job) int64 {
 		}
 		b = s.Backoff
 	}
-	return jittered(b.delay(j.Attempts), b.Jitter, mix(m.random, j.Token))
+	return jittered(b.delay(j.Attempts), b.Jitter, mix(m.random, j.Execution().Token))
 }
 
 // delay returns the wait after n attempts, in ms, before jitter.

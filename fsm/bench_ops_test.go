@@ -20,6 +20,8 @@ type operation struct {
 var (
 	plainOps = []operation{
 		{"enqueue", enqueueOp(func(*fsmpb.NewJob) {})},
+		{"enqueue-100", enqueueManyOp},
+		{"claim+complete", lifecycleOp},
 		{"enqueue-unique", enqueueOp(func(n *fsmpb.NewJob) {
 			n.Unique = &fsmpb.Unique{Key: n.Id, Scope: uint32(fsm.UniqueActive)}
 		})},
@@ -77,6 +79,47 @@ func enqueueOp(with func(*fsmpb.NewJob)) func(*testing.B, *world, int) time.Dura
 	}
 }
 
+// enqueueManyOp enqueues jobs in mutations of 100, and returns the time of one job for each
+// of the n operations.
+func enqueueManyOp(b *testing.B, w *world, n int) time.Duration {
+	const per = 100
+	mutations := max(n/per, 1)
+	entries := make([]*fsmpb.Batch, mutations)
+	for i := range entries {
+		op := &fsmpb.Enqueue{}
+		for range per {
+			op.Jobs = append(op.Jobs, w.newJob(w.made))
+			w.made++
+		}
+		entries[i] = w.entry(&fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: op}})
+	}
+	var jobs []*fsm.Job
+	start := time.Now()
+	for _, e := range entries {
+		w.index++
+		jobs = append(jobs, w.m.Apply(w.index, 1, e)[0].Jobs...)
+	}
+	took := time.Since(start)
+	allDone(b, jobs, mutations*per)
+	w.unmake(jobs)
+	return took * time.Duration(n) / time.Duration(mutations*per)
+}
+
+// lifecycleOp claims a job and completes it, in one entry each.
+func lifecycleOp(b *testing.B, w *world, n int) time.Duration {
+	jobs := make([]*fsm.Job, 0, n)
+	start := time.Now()
+	for range n {
+		claimed, _ := w.timed(w.entry(claim("w", 1)))
+		done, _ := w.timed(w.entry(complete("w", claimed[0].ID, claimed[0].Execution().Token)))
+		jobs = append(jobs, done...)
+	}
+	took := time.Since(start)
+	allDone(b, jobs, n)
+	w.enqueueLike(jobs)
+	return took
+}
+
 func (w *world) enqueues(n int, with func(*fsmpb.NewJob)) []*fsmpb.Batch {
 	entries := make([]*fsmpb.Batch, n)
 	for i := range entries {
@@ -97,7 +140,7 @@ func claimOp(types ...string) func(*testing.B, *world, int) time.Duration {
 		jobs, took := w.timed(entries...)
 		allDone(b, jobs, n)
 		for _, j := range jobs {
-			w.do(release("w", j.ID, j.Token))
+			w.do(release("w", j.ID, j.Execution().Token))
 		}
 		w.replace(jobs)
 		return took
@@ -146,7 +189,7 @@ func heartbeatOp(b *testing.B, w *world, n int) time.Duration {
 	jobs := w.do(claim("w", uint32(n)))[0].Jobs
 	took := w.beat(b, jobs, "w")
 	for _, j := range jobs {
-		w.do(release("w", j.ID, j.Token))
+		w.do(release("w", j.ID, j.Execution().Token))
 	}
 	return took
 }
@@ -165,7 +208,7 @@ func (w *world) beat(b *testing.B, jobs []*fsm.Job, worker string) time.Duration
 	entries := make([]*fsmpb.Batch, len(jobs))
 	for i, j := range jobs {
 		w.now++
-		entries[i] = w.entry(heartbeat(worker, j.ID, j.Token))
+		entries[i] = w.entry(heartbeat(worker, j.ID, j.Execution().Token))
 	}
 	done, took := w.timed(entries...)
 	allDone(b, done, len(jobs))

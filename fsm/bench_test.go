@@ -120,7 +120,7 @@ func BenchmarkLifecycle(b *testing.B) {
 					index += 3
 					got := m.Apply(index, 1, one(claim("w", 1, types...)))
 					j := got[0].Jobs[0]
-					if r := m.Apply(index+1, 1, one(complete("w", j.ID, j.Token))); r[0].Code != fsm.OK {
+					if r := m.Apply(index+1, 1, one(complete("w", j.ID, j.Execution().Token))); r[0].Code != fsm.OK {
 						b.Fatal(r[0].Code)
 					}
 					m.Apply(index+2, 1, one(enqueueType("bench", benchID(next))))
@@ -142,7 +142,7 @@ func BenchmarkHeartbeat(b *testing.B) {
 			m := filled(b, depth)
 			beat := &fsmpb.Heartbeat{Worker: "w"}
 			for _, j := range m.Apply(1<<20, 1, one(claim("w", 100)))[0].Jobs {
-				beat.Leases = append(beat.Leases, &fsmpb.Lease{JobId: j.ID, Token: j.Token})
+				beat.Leases = append(beat.Leases, &fsmpb.Lease{JobId: j.ID, Token: j.Execution().Token})
 			}
 			entry := one(&fsmpb.Mutation{Op: &fsmpb.Mutation_Heartbeat{Heartbeat: beat}})
 			index := uint64(1 << 20)
@@ -201,7 +201,7 @@ func BenchmarkView(b *testing.B) {
 				m.View()
 				index += 2
 				j := m.Apply(index, 1, one(claim("w", 1)))[0].Jobs[0]
-				m.Apply(index+1, 1, one(release("w", j.ID, j.Token)))
+				m.Apply(index+1, 1, one(release("w", j.ID, j.Execution().Token)))
 			}
 		})
 	}

@@ -143,7 +143,7 @@ func (w *world) remove(jobs []*fsm.Job) {
 func (w *world) reports(jobs int, report func(worker, id string, token uint64) *fsmpb.Mutation) []*fsmpb.Batch {
 	var list []*fsmpb.Batch
 	for _, j := range w.do(claim("w", uint32(jobs)))[0].Jobs {
-		list = append(list, w.entry(report("w", j.ID, j.Token)))
+		list = append(list, w.entry(report("w", j.ID, j.Execution().Token)))
 	}
 	return list
 }

@@ -60,7 +60,7 @@ func TestWaitersAreSettledOverSeveralEntries(t *testing.T) {
 		}
 	}
 	jobs := apply(t, m, 1001, claim("w", 2, "root"))[0].Jobs
-	r := apply(t, m, 1002, complete("w", "a", jobs[0].Token), complete("w", "b", jobs[1].Token), changeOf(fsm.DeleteJobs, "b"))
+	r := apply(t, m, 1002, complete("w", "a", jobs[0].Execution().Token), complete("w", "b", jobs[1].Execution().Token), changeOf(fsm.DeleteJobs, "b"))
 	if r[2].Codes[0] != fsm.WrongStatus {
 		t.Errorf("deleting a job that waiters have not heard of: %v", r[2].Codes[0])
 	}
@@ -244,14 +244,14 @@ func TestHistoryIsBounded(t *testing.T) {
 	reason := strings.Repeat("x", historyErrorMax-1) + "€ and more"
 	for range attempts {
 		j := apply(t, m, 1000, claim("w", 1))[0].Jobs[0]
-		apply(t, m, 1000, fail("w", "a", j.Token, reason, false))
+		apply(t, m, 1000, fail("w", "a", j.Execution().Token, reason, false))
 	}
 	j := m.Job("a")
 	h := j.Details().History
 	if len(h) != historyMax || h[0].Number != 6 || h[historyMax-1].Number != attempts || j.Status != fsm.Dead {
 		t.Fatalf("%d attempts from %d to %d, %v", len(h), h[0].Number, h[len(h)-1].Number, j.Status)
 	}
-	if h[0].Error != reason[:historyErrorMax-1] || j.LastError != reason {
-		t.Errorf("an error of %d bytes is kept with %d, the last with %d", len(reason), len(h[0].Error), len(j.LastError))
+	if h[0].Error != reason[:historyErrorMax-1] || j.Execution().LastError != reason {
+		t.Errorf("an error of %d bytes is kept with %d, the last with %d", len(reason), len(h[0].Error), len(j.Execution().LastError))
 	}
 }

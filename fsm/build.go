@@ -53,6 +53,12 @@ func (b *Builder) AddJob(j *Job) error {
 	}
 	b.seqs[j.Seq/64] |= 1 << (j.Seq % 64)
 	j.Type = b.m.queue(j.Type).name
+	switch {
+	case j.Exec == nil && j.Status == InProgress:
+		j.Exec = new(Execution)
+	case j.Exec != nil && j.Exec.zero() && j.Status != InProgress:
+		j.Exec = nil
+	}
 	b.m.ids[j.ID] = j
 	b.m.index(j)
 	return nil
@@ -170,7 +176,7 @@ func (b *Builder) checkJob(j *Job) error {
 		return errSeq
 	case b.seqs[j.Seq/64]&(1<<(j.Seq%64)) != 0:
 		return errPlace
-	case j.Token > m.meta.Token:
+	case j.Execution().Token > m.meta.Token:
 		return errToken
 	case j.AttemptEnd >= numEnds:
 		return errEnd

@@ -96,9 +96,9 @@ func (m *Machine) cancel(old *Job) (*Job, Code) {
 	case InProgress:
 		return m.requestCancel(old)
 	}
-	j := *old
-	m.cancelNow(old, &j)
-	return &j, OK
+	j := old.Change()
+	m.cancelNow(old, j)
+	return j, OK
 }
 
 // requestCancel records the request to cancel a running job. Its worker learns it from
@@ -116,7 +116,7 @@ func (m *Machine) requestCancel(old *Job) (*Job, Code) {
 
 // cancelNow makes j, a changed copy of old that is not running, cancelled.
 func (m *Machine) cancelNow(old, j *Job) {
-	j.Status, j.FinishedAt = Cancelled, m.meta.Now
+	j.Status, j.Exec.FinishedAt = Cancelled, m.meta.Now
 	j.changeDetails(func(d *Details) { d.Waits = nil })
 	m.put(old, j)
 }
@@ -143,14 +143,14 @@ func (m *Machine) revive(old *Job) (*Job, Code) {
 			return old, UniqueTaken
 		}
 	}
-	j := *old
+	j := old.Change()
 	j.Status, j.AttemptEnd, j.Attempts = Unclaimed, NoEnd, 0
-	j.Worker, j.Heartbeat, j.FinishedAt, j.RunAt = "", 0, 0, 0
+	j.Exec.Worker, j.Exec.Heartbeat, j.Exec.FinishedAt, j.RunAt = "", 0, 0, 0
 	j.changeDetails(func(d *Details) {
 		d.CancelAt, d.Progress, d.ProgressAt, d.Waits = 0, Progress{}, 0, nil
 	})
-	m.put(old, &j)
-	return &j, OK
+	m.put(old, j)
+	return j, OK
 }
 
 func (m *Machine) deleteJob(j *Job) (*Job, Code) {
@@ -236,7 +236,7 @@ func (f *filter) matches(j *Job) bool {
 		f.Tag != "" && !slices.Contains(o.Tags, f.Tag),
 		f.Group != nil && o.Group != *f.Group,
 		f.Batch != "" && o.Batch != f.Batch,
-		f.Worker != nil && j.Worker != *f.Worker,
+		f.Worker != nil && j.Execution().Worker != *f.Worker,
 		f.CreatedFromMs != 0 && j.CreatedAt < f.CreatedFromMs,
 		f.CreatedBeforeMs != 0 && j.CreatedAt >= f.CreatedBeforeMs:
 		return false

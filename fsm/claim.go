@@ -99,28 +99,28 @@ func (m *Machine) Ready(types []string) bool {
 func (m *Machine) lease(q *queue, worker string, op *fsmpb.Claim) *Job {
 	old := q.best
 	m.meta.Token++
-	j := *old
+	j := old.Change()
 	j.Status = InProgress
 	j.AttemptEnd = NoEnd
-	j.Worker = worker
+	j.Exec.Worker = worker
 	j.Attempts = min(j.Attempts, math.MaxInt32-1) + 1
-	j.ClaimedAt, j.Heartbeat = m.meta.Now, m.meta.Now
+	j.Exec.ClaimedAt, j.Exec.Heartbeat = m.meta.Now, m.meta.Now
 	lease, timeout := int64(0), int64(0)
 	if s := q.settings; s != nil {
 		lease, timeout = s.LeaseMs, s.TimeoutMs
 	}
-	j.HeldMs = firstPositive(op.LeaseMs, old.LeaseMs, lease, m.meta.Settings.LeaseMs)
-	j.Token = m.meta.Token
+	j.Exec.HeldMs = firstPositive(op.LeaseMs, j.Exec.LeaseMs, lease, m.meta.Settings.LeaseMs)
+	j.Exec.Token = m.meta.Token
 	timeout = firstPositive(old.Options().TimeoutMs, timeout)
 	if timeout > 0 || old.Det != nil || op.Owner != 0 {
 		j.changeDetails(func(d *Details) {
 			d.TimeoutMs, d.Progress, d.ProgressAt, d.Owner = timeout, Progress{}, 0, op.Owner
 		})
 	}
-	m.put(old, &j)
+	m.put(old, j)
 	m.takePermit(q)
 	m.served(q, j.group())
-	return &j
+	return j
 }
 
 func firstPositive(values ...int64) int64 {
@@ -165,7 +165,7 @@ func (m *Machine) Remembers(worker, requestID string) bool {
 func (m *Machine) stillHeld(r *ClaimRecord, owner uint64) []*Job {
 	var jobs []*Job
 	for _, l := range r.Leases {
-		if j := m.ids[l.JobID]; j != nil && j.Status == InProgress && j.Token == l.Token && owned(j, owner) {
+		if j := m.ids[l.JobID]; j != nil && j.Status == InProgress && j.Execution().Token == l.Token && owned(j, owner) {
 			jobs = append(jobs, j)
 		}
 	}
@@ -180,7 +180,7 @@ func (m *Machine) remember(worker, requestID string, jobs []*Job) {
 		Leases:    make([]Lease, len(jobs)),
 	}
 	for i, j := range jobs {
-		r.Leases[i] = Lease{JobID: j.ID, Token: j.Token}
+		r.Leases[i] = Lease{JobID: j.ID, Token: j.Execution().Token}
 	}
 	m.addClaim(r)
 	m.boundClaims(worker)

@@ -112,7 +112,7 @@ func countExtra(met map[string]int, mut *fsmpb.Mutation, r fsm.Result) {
 
 func countJobs(met map[string]int, jobs []*fsm.Job) {
 	for _, j := range jobs {
-		if j.Details().Log != "" && string(j.Result) == forcedResult {
+		if j.Details().Log != "" && string(j.Execution().Result) == forcedResult {
 			met["forced, with a log"]++
 		}
 		for _, a := range j.Details().History {

@@ -328,11 +328,13 @@ func (m *Machine) newJob(n *fsmpb.NewJob, cron string) *Job {
 		MaxAttempts: MaxAttemptsUnset,
 		CreatedAt:   m.meta.Now,
 		RunAt:       n.RunAtMs,
-		LeaseMs:     n.LeaseMs,
 		Opt:         newOptions(n, cron),
 	}
 	if n.MaxAttempts != nil {
 		j.MaxAttempts = *n.MaxAttempts
+	}
+	if n.LeaseMs != 0 {
+		j.Exec = &Execution{LeaseMs: n.LeaseMs}
 	}
 	waits := m.waitsOf(n.After)
 	if len(waits) > 0 || n.Extra != "" {
@@ -404,7 +406,7 @@ func sameContent(j *Job, n *fsmpb.NewJob) bool {
 	if n.MaxAttempts != nil {
 		limit = *n.MaxAttempts
 	}
-	return j.Type == n.Type && j.Priority == n.Priority && j.MaxAttempts == limit && j.LeaseMs == n.LeaseMs &&
+	return j.Type == n.Type && j.Priority == n.Priority && j.MaxAttempts == limit && j.Execution().LeaseMs == n.LeaseMs &&
 		(j.Payload == nil) == (n.Payload == nil) && bytes.Equal(j.Payload, n.Payload) &&
 		j.Options().same(newOptions(n, ""))
 }

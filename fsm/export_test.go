@@ -28,14 +28,16 @@ const (
 func ContentOf(j *Job) string {
 	o := *j.Options()
 	o.After, o.Tags = distinct(o.After), distinct(o.Tags)
-	return contentOf(j.Type, j.Priority, j.MaxAttempts, j.LeaseMs, j.Payload, &o)
+	return contentOf(j.Type, j.Priority, j.MaxAttempts, j.Execution().LeaseMs, j.Payload, &o)
 }
 
-// Bare is j without what is derived: two machines in the same state may differ
+// Bare is j, with an execution, without what is derived: two machines in the same state may differ
 // in where a lazily moved timer stands.
 func (j *Job) Bare() Job {
 	c := *j
-	c.timerAt = 0
+	e := *c.Execution()
+	e.timerAt = 0
+	c.Exec = &e
 	if c.Det != nil {
 		d := *c.Det
 		d.timerAt = 0
@@ -105,7 +107,7 @@ func (m *Machine) derived() []string {
 	note := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	note("counts %v, %d bytes, requests of weight %d", m.counts, m.bytes, m.requestWeight)
 	m.heads.Scan(func(q *queue) bool { note("head %q: %s", q.name, q.best.ID); return true })
-	m.running.Scan(func(j *Job) bool { note("running %q: %s", j.Worker, j.ID); return true })
+	m.running.Scan(func(j *Job) bool { note("running %q: %s", j.Execution().Worker, j.ID); return true })
 	m.typed.Scan(func(j *Job) bool { note("typed %q %v: %s", j.Type, j.Status, j.ID); return true })
 	m.tagged.Scan(func(t tagged) bool { note("label %v %v: %s", t.label, t.job.Status, t.job.ID); return true })
 	m.holders.Scan(func(h holder) bool { note("holder %+v", h); return true })
@@ -194,7 +196,7 @@ func (m *Machine) timerOf(t timer) int64 {
 	case timerDue:
 		return m.ids[t.key].RunAt
 	case timerLease:
-		return m.ids[t.key].timerAt
+		return m.ids[t.key].Execution().timerAt
 	case timerTimeout:
 		return m.ids[t.key].Det.timerAt
 	case timerPermit:

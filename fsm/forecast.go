@@ -68,7 +68,7 @@ func (f *Forecast) enqueue(op *fsmpb.Enqueue) {
 // giveBack counts a job that a worker returns to the queue.
 func (f *Forecast) giveBack(l *fsmpb.Lease) {
 	j := f.m.ids[l.GetJobId()]
-	if j != nil && j.Status == InProgress && (l.Token == 0 || l.Token == j.Token) {
+	if j != nil && j.Status == InProgress && (l.Token == 0 || l.Token == j.Execution().Token) {
 		f.count(j.Type, 1, 1)
 	}
 }

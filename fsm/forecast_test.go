@@ -79,10 +79,10 @@ func TestForecastOfReturnedJobs(t *testing.T) {
 	}})
 	running, dead := res[2].Jobs[0], res[2].Jobs[1]
 	m.Apply(2, 1, &fsmpb.Batch{NowMs: 1000, Mutations: []*fsmpb.Mutation{{Op: &fsmpb.Mutation_Fail{Fail: &fsmpb.Fail{
-		Worker: "w", Lease: &fsmpb.Lease{JobId: dead.ID, Token: dead.Token}, Permanent: true,
+		Worker: "w", Lease: &fsmpb.Lease{JobId: dead.ID, Token: dead.Execution().Token}, Permanent: true,
 	}}}}})
-	lease := &fsmpb.Lease{JobId: running.ID, Token: running.Token}
-	stale := &fsmpb.Lease{JobId: running.ID, Token: running.Token + 1}
+	lease := &fsmpb.Lease{JobId: running.ID, Token: running.Execution().Token}
+	stale := &fsmpb.Lease{JobId: running.ID, Token: running.Execution().Token + 1}
 	soon, later := int64(0), int64(5)
 	release := func(l *fsmpb.Lease) *fsmpb.Mutation {
 		return &fsmpb.Mutation{Op: &fsmpb.Mutation_Release{Release: &fsmpb.Release{Worker: "w", Lease: l}}}

@@ -133,8 +133,8 @@ func readAll(m *fsm.Machine) {
 		for _, tag := range j.Options().Tags {
 			v.MergedTagged(tag, allStatuses, 0, func(*fsm.Job) bool { return true })
 		}
-		v.HeldBy(j.Worker, 0, func(*fsm.Job) bool { return true })
-		_ = v.Held(j.Worker)
+		v.HeldBy(j.Execution().Worker, 0, func(*fsm.Job) bool { return true })
+		_ = v.Held(j.Execution().Worker)
 		_ = m.Ready([]string{j.Type})
 		_ = jobLine(j)
 	}

@@ -91,7 +91,7 @@ func (w *workload) learnOne(mut *fsmpb.Mutation, r fsm.Result) {
 			continue
 		}
 		if w.known = append(w.known, j.ID); c != nil {
-			w.leases = append(w.leases, grant{c.Worker, fsm.Lease{JobID: j.ID, Token: j.Token}})
+			w.leases = append(w.leases, grant{c.Worker, fsm.Lease{JobID: j.ID, Token: j.Execution().Token}})
 		}
 	}
 	if mut.GetChange().GetFilter() != nil {

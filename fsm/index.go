@@ -28,8 +28,9 @@ func byClaimOrder(a, b *Job) bool {
 	return a.Seq < b.Seq
 }
 
+// byHolder orders running jobs, which all have an execution.
 func byHolder(a, b *Job) bool {
-	if c := strings.Compare(a.Worker, b.Worker); c != 0 {
+	if c := strings.Compare(a.Exec.Worker, b.Exec.Worker); c != 0 {
 		return c < 0
 	}
 	return a.Seq < b.Seq
@@ -43,8 +44,8 @@ func byType(a, b *Job) bool {
 }
 
 func byEnd(a, b *Job) bool {
-	if a.FinishedAt != b.FinishedAt {
-		return a.FinishedAt < b.FinishedAt
+	if x, y := a.Execution().FinishedAt, b.Execution().FinishedAt; x != y {
+		return x < y
 	}
 	return a.Seq < b.Seq
 }
@@ -238,8 +239,8 @@ func (m *Machine) unindex(j *Job) {
 
 func (m *Machine) indexRunning(q *queue, j *Job) {
 	m.running.Set(j)
-	j.timerAt = m.leaseEnd(j)
-	m.timers.Set(timer{at: j.timerAt, kind: timerLease, key: j.ID})
+	j.Exec.timerAt = m.leaseEnd(j)
+	m.timers.Set(timer{at: j.Exec.timerAt, kind: timerLease, key: j.ID})
 	if d := j.Det; d != nil && d.TimeoutMs > 0 {
 		m.timeTimeout(j)
 	}
@@ -248,7 +249,7 @@ func (m *Machine) indexRunning(q *queue, j *Job) {
 
 func (m *Machine) unindexRunning(q *queue, j *Job) {
 	m.running.Delete(j)
-	m.timers.Delete(timer{at: j.timerAt, kind: timerLease, key: j.ID})
+	m.timers.Delete(timer{at: j.Exec.timerAt, kind: timerLease, key: j.ID})
 	if d := j.Det; d != nil && d.TimeoutMs > 0 {
 		m.timers.Delete(timer{at: d.timerAt, kind: timerTimeout, key: j.ID})
 	}
@@ -258,7 +259,7 @@ func (m *Machine) unindexRunning(q *queue, j *Job) {
 // size returns the bytes of a job that count in quotas.
 func (j *Job) size() int64 {
 	d := j.Details()
-	return int64(len(j.Payload)+len(j.Result)) + int64(len(d.Extra)+len(d.Log))
+	return int64(len(j.Payload)+len(j.Execution().Result)) + int64(len(d.Extra)+len(d.Log))
 }
 
 func (j *Job) group() string {

@@ -76,17 +76,26 @@ type Job struct {
 	ID          string
 	Type        string // also the queue's name; "" is allowed
 	Payload     []byte // JSON, kept byte for byte; nil when absent
-	Result      []byte // JSON; nil when absent
-	LastError   string
-	Worker      string // the worker that runs it or ended it; "" is a valid name
 	Status      Status
 	AttemptEnd  End
 	Priority    int32 // higher first
 	Attempts    int32 // claims so far that were not released
 	MaxAttempts int32 // MaxAttemptsUnset takes the default
+	CreatedAt   int64 // ms
+	RunAt       int64 // ms; 0 when never scheduled
 
-	CreatedAt  int64 // ms
-	RunAt      int64 // ms; 0 when never scheduled
+	Opt  *Options   // nil: all are zero; read it by Options
+	Exec *Execution // nil: all are zero; read it by Execution
+	Det  *Details   // nil: all are zero; read it by Details
+}
+
+// Execution has the fields that a job gets by a claim or at its end. Few waiting jobs have
+// one. It is immutable.
+type Execution struct {
+	Result    []byte // JSON; nil when absent
+	LastError string
+	Worker    string // the worker that runs it or ended it; "" is a valid name
+
 	ClaimedAt  int64 // ms, of the last claim
 	Heartbeat  int64 // ms, of the last claim or heartbeat
 	FinishedAt int64 // ms
@@ -97,10 +106,32 @@ type Job struct {
 	// of any job, also across a takeover by another cluster.
 	Token uint64
 
-	Opt *Options // nil: all are zero; read it by Options
-	Det *Details // nil: all are zero; read it by Details
-
 	timerAt int64 // the time of the lease's timer; derived, not encoded
+}
+
+// Execution returns the execution of the job; never nil.
+func (j *Job) Execution() *Execution {
+	if j.Exec == nil {
+		return &noExecution
+	}
+	return j.Exec
+}
+
+func (e *Execution) zero() bool {
+	return e.Result == nil && e.LastError == "" && e.Worker == "" && e.ClaimedAt == 0 && e.Heartbeat == 0 && e.FinishedAt == 0 &&
+		e.LeaseMs == 0 && e.HeldMs == 0 && e.Token == 0
+}
+
+// Change returns a copy of j with an execution of its own. The caller may change the fields
+// of both until it gives the job away. The two need one allocation.
+func (j *Job) Change() *Job {
+	c := new(struct {
+		job  Job
+		exec Execution
+	})
+	c.job, c.exec = *j, *j.Execution()
+	c.job.Exec = &c.exec
+	return &c.job
 }
 
 // Worker is an entry of the worker registry. It is immutable.

@@ -151,8 +151,11 @@ func TestRestoredStateFromTheFuture(t *testing.T) {
 		fsm.InProgress, fsm.InProgress, fsm.Completed, fsm.Cancelled, fsm.Scheduled, fsm.Unclaimed,
 	} {
 		err := b.AddJob(&fsm.Job{
-			Seq: uint64(i + 1), ID: string(rune('a' + i)), Status: status, Worker: "w2",
-			Heartbeat: 40_000, HeldMs: 500, FinishedAt: 50_000, Token: uint64(i), Attempts: math.MaxInt32, RunAt: 10,
+			Seq: uint64(i + 1), ID: string(rune('a' + i)), Status: status,
+			Exec: &fsm.Execution{
+				Worker: "w2", Heartbeat: 40_000, HeldMs: 500, FinishedAt: 50_000, Token: uint64(i),
+			},
+			Attempts: math.MaxInt32, RunAt: 10,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -174,7 +177,7 @@ func TestRestoredStateFromTheFuture(t *testing.T) {
 // A state from elsewhere may not know how an attempt ended.
 func TestRestoredStateWithoutAnEnd(t *testing.T) {
 	b := fsm.NewBuilder(fsm.Meta{LastSeq: 1, Token: 5, Settings: fsm.DefaultSettings()})
-	if err := b.AddJob(&fsm.Job{Seq: 1, ID: "a", Status: fsm.Unclaimed, Token: 5}); err != nil {
+	if err := b.AddJob(&fsm.Job{Seq: 1, ID: "a", Status: fsm.Unclaimed, Exec: &fsm.Execution{Token: 5}}); err != nil {
 		t.Fatal(err)
 	}
 	r := apply(t, b.Machine(), 1, heartbeat("w", "a", 5), complete("w", "a", 5))
@@ -225,7 +228,7 @@ func TestBuilderRefusesContradictions(t *testing.T) {
 		"a place of the future":      job(func(j *fsm.Job) { j.Seq = 100 }),
 		"a place twice":              job(func(j *fsm.Job) { j.Seq = 1 }),
 		"a place twice, by status":   job(func(j *fsm.Job) { j.Seq, j.Status = 1, fsm.Completed }),
-		"a token of the future":      job(func(j *fsm.Job) { j.Token = 100 }),
+		"a token of the future":      job(func(j *fsm.Job) { j.Exec = &fsm.Execution{Token: 100} }),
 		"an end of the future":       job(func(j *fsm.Job) { j.AttemptEnd = fsm.EndTimeout + 1 }),
 		"negative attempts":          job(func(j *fsm.Job) { j.Attempts = -1 }),
 		"a worker twice":             func(b *fsm.Builder) error { return b.AddWorker(&fsm.Worker{Name: "old"}) },
@@ -268,7 +271,7 @@ func TestCountersHaveRoom(t *testing.T) {
 	}
 	m := fsm.New()
 	apply(t, m, 1, registerBroker("n", math.MaxUint64, fsm.DefaultSettings()), enqueue("a"), claim("w", 1))
-	if token := m.Job("a").Token; token != fsm.EpochMax<<32+1 {
+	if token := m.Job("a").Execution().Token; token != fsm.EpochMax<<32+1 {
 		t.Errorf("token %d", token)
 	}
 	copyOf(t, m)

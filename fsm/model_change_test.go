@@ -66,8 +66,8 @@ func (m *model) retry(j *fsm.Job) (*fsm.Job, fsm.Code) {
 			return j, fsm.UniqueTaken
 		}
 		return m.change(j, func(j *fsm.Job) {
-			j.Status, j.Attempts, j.AttemptEnd, j.Worker = fsm.Unclaimed, 0, fsm.NoEnd, ""
-			j.Heartbeat, j.FinishedAt, j.RunAt = 0, 0, 0
+			j.Status, j.Attempts, j.AttemptEnd, j.Exec.Worker = fsm.Unclaimed, 0, fsm.NoEnd, ""
+			j.Exec.Heartbeat, j.Exec.FinishedAt, j.RunAt = 0, 0, 0
 			details(j, func(d *fsm.Details) {
 				d.CancelAt, d.Progress, d.ProgressAt, d.Waits = 0, fsm.Progress{}, 0, nil
 			})
@@ -170,7 +170,7 @@ func matches(f *fsmpb.Filter, j *fsm.Job) bool {
 		(f.Tag == "" || slices.Contains(o.Tags, f.Tag)) &&
 		(f.Group == nil || o.Group == *f.Group) &&
 		(f.Batch == "" || o.Batch == f.Batch) &&
-		(f.Worker == nil || j.Worker == *f.Worker) &&
+		(f.Worker == nil || j.Execution().Worker == *f.Worker) &&
 		(f.CreatedFromMs == 0 || j.CreatedAt >= f.CreatedFromMs) &&
 		(f.CreatedBeforeMs == 0 || j.CreatedAt < f.CreatedBeforeMs)
 }

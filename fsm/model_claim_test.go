@@ -39,7 +39,7 @@ func (m *model) claim(op *fsmpb.Claim) fsm.Result {
 func (m *model) stillHeld(leases []fsm.Lease, owner uint64) (jobs []*fsm.Job) {
 	for _, l := range leases {
 		for _, j := range m.jobs {
-			if j.ID == l.JobID && j.Token == l.Token && j.Status == fsm.InProgress && !foreign(j, owner) {
+			if j.ID == l.JobID && j.Execution().Token == l.Token && j.Status == fsm.InProgress && !foreign(j, owner) {
 				jobs = append(jobs, j)
 			}
 		}
@@ -133,10 +133,10 @@ func (m *model) lease(old *fsm.Job, op *fsmpb.Claim) *fsm.Job {
 	m.meta.Token++
 	q := m.settingsOf(old.Type)
 	j := m.change(old, func(j *fsm.Job) {
-		j.Status, j.AttemptEnd, j.Worker, j.Token = fsm.InProgress, fsm.NoEnd, op.Worker, m.meta.Token
+		j.Status, j.AttemptEnd, j.Exec.Worker, j.Exec.Token = fsm.InProgress, fsm.NoEnd, op.Worker, m.meta.Token
 		j.Attempts = int32(min(int64(j.Attempts)+1, 1<<31-1))
-		j.ClaimedAt, j.Heartbeat = m.meta.Now, m.meta.Now
-		j.HeldMs = firstPositive(op.LeaseMs, j.LeaseMs, q.LeaseMs, m.meta.Settings.LeaseMs)
+		j.Exec.ClaimedAt, j.Exec.Heartbeat = m.meta.Now, m.meta.Now
+		j.Exec.HeldMs = firstPositive(op.LeaseMs, j.Execution().LeaseMs, q.LeaseMs, m.meta.Settings.LeaseMs)
 		details(j, func(d *fsm.Details) {
 			d.TimeoutMs = firstPositive(j.Options().TimeoutMs, q.TimeoutMs)
 			d.Progress, d.ProgressAt, d.Owner = fsm.Progress{}, 0, op.Owner
@@ -163,7 +163,7 @@ func (m *model) rotate(j *fsm.Job) {
 func (m *model) remember(op *fsmpb.Claim, jobs []*fsm.Job) {
 	r := &fsm.ClaimRecord{Worker: op.Worker, RequestID: op.RequestId, ClaimedAt: m.meta.Now}
 	for _, j := range jobs {
-		r.Leases = append(r.Leases, fsm.Lease{JobID: j.ID, Token: j.Token})
+		r.Leases = append(r.Leases, fsm.Lease{JobID: j.ID, Token: j.Execution().Token})
 	}
 	m.claims = append(slices.Clone(m.claims), r)
 	own := func(r *fsm.ClaimRecord) bool { return r.Worker == op.Worker }

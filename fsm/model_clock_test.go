@@ -47,7 +47,7 @@ func (m *model) setClock(op *fsmpb.SetClock) fsm.Result {
 
 // jobAt is a job of m, the model of before, at the earlier time.
 func (m *model) jobAt(old *fsm.Job, to int64) *fsm.Job {
-	j := *old
+	j := *withExecution(old)
 	last := j.CreatedAt // when runAt was set
 	details(&j, func(d *fsm.Details) {
 		d.ProgressAt, d.CancelAt = min(d.ProgressAt, to), min(d.CancelAt, to)
@@ -65,7 +65,8 @@ func (m *model) jobAt(old *fsm.Job, to int64) *fsm.Job {
 	if j.CreatedAt = min(j.CreatedAt, to); stranger {
 		j.CreatedAt = min(j.CreatedAt, to-1)
 	}
-	j.ClaimedAt, j.Heartbeat, j.FinishedAt = min(j.ClaimedAt, to), min(j.Heartbeat, to), min(j.FinishedAt, to)
+	e := j.Exec
+	e.ClaimedAt, e.Heartbeat, e.FinishedAt = min(e.ClaimedAt, to), min(e.Heartbeat, to), min(e.FinishedAt, to)
 	return &j
 }
 

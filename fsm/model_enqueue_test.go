@@ -102,7 +102,10 @@ func (m *model) enter(j *fsm.Job) {
 func (m *model) fresh(n *fsmpb.NewJob, cron string) *fsm.Job {
 	j := &fsm.Job{
 		Seq: m.meta.LastSeq + 1, ID: n.Id, Type: n.Type, Payload: n.Payload,
-		Priority: n.Priority, MaxAttempts: fsm.MaxAttemptsUnset, CreatedAt: m.meta.Now, RunAt: n.RunAtMs, LeaseMs: n.LeaseMs,
+		Priority: n.Priority, MaxAttempts: fsm.MaxAttemptsUnset, CreatedAt: m.meta.Now, RunAt: n.RunAtMs,
+		Exec: &fsm.Execution{
+			LeaseMs: n.LeaseMs,
+		},
 		Opt: &fsm.Options{
 			Backoff: backoffOf(n.Backoff), TimeoutMs: n.TimeoutMs, Group: n.Group, Tags: withoutRepetitions(n.Tags),
 			After: n.After, AfterFailure: fsm.AfterFailure(n.AfterFailure), Batch: n.Batch, Cron: cron,
@@ -147,7 +150,7 @@ func withoutRepetitions(list []string) (out []string) {
 // sameContent reports whether two jobs are the same request, apart from their times.
 func sameContent(a, b *fsm.Job) bool {
 	x, y := *a.Options(), *b.Options()
-	return a.Type == b.Type && a.Priority == b.Priority && a.MaxAttempts == b.MaxAttempts && a.LeaseMs == b.LeaseMs &&
+	return a.Type == b.Type && a.Priority == b.Priority && a.MaxAttempts == b.MaxAttempts && a.Execution().LeaseMs == b.Execution().LeaseMs &&
 		string(a.Payload) == string(b.Payload) && (a.Payload == nil) == (b.Payload == nil) &&
 		x.Backoff == y.Backoff && x.TimeoutMs == y.TimeoutMs && x.Group == y.Group && slices.Equal(x.Tags, y.Tags) &&
 		x.Unique == y.Unique && slices.Equal(withoutRepetitions(x.After), withoutRepetitions(y.After)) &&
@@ -230,7 +233,7 @@ func (m *model) overQuota(j *fsm.Job) fsm.Code {
 // sizeOf returns the bytes of a job that count in quotas.
 func sizeOf(j *fsm.Job) int64 {
 	d := j.Details()
-	return int64(len(j.Payload) + len(j.Result) + len(d.Extra) + len(d.Log))
+	return int64(len(j.Payload) + len(j.Execution().Result) + len(d.Extra) + len(d.Log))
 }
 
 // load is how many jobs have not ended, and the bytes of all.

@@ -111,12 +111,12 @@ func (m *model) retireOne(typ string) bool {
 	for _, j := range m.jobs {
 		if j.Type == typ && (j.Status == fsm.Completed || j.Status == fsm.Cancelled) && len(m.waitersFor(j.ID)) == 0 {
 			n++
-			if oldest == nil || j.FinishedAt < oldest.FinishedAt {
+			if oldest == nil || j.Execution().FinishedAt < oldest.Execution().FinishedAt {
 				oldest = j
 			}
 		}
 	}
-	if oldest == nil || n <= keep && sum(oldest.FinishedAt, keepMs, 1) > m.meta.Now {
+	if oldest == nil || n <= keep && sum(oldest.Execution().FinishedAt, keepMs, 1) > m.meta.Now {
 		return false
 	}
 	m.remove(oldest)

@@ -21,9 +21,9 @@ func verdict(j *fsm.Job, worker string, owner, token uint64, end fsm.End) fsm.Co
 	switch {
 	case j == nil:
 		return fsm.NotFound
-	case token != 0 && token != j.Token:
+	case token != 0 && token != j.Execution().Token:
 		return fsm.StaleToken
-	case running && (token != 0 || j.Worker == worker) && foreign(j, owner):
+	case running && (token != 0 || j.Execution().Worker == worker) && foreign(j, owner):
 		return fsm.WrongWorker
 	case token != 0 && running:
 		return fsm.OK
@@ -35,7 +35,7 @@ func verdict(j *fsm.Job, worker string, owner, token uint64, end fsm.End) fsm.Co
 		return fsm.TimedOut
 	case !running:
 		return fsm.NotRunning
-	case j.Worker != worker:
+	case j.Execution().Worker != worker:
 		return fsm.WrongWorker
 	}
 	return fsm.OK
@@ -50,7 +50,7 @@ func (m *model) report(worker string, owner uint64, l *fsmpb.Lease, end fsm.End,
 	m.seen(worker)
 	j := m.job(l.JobId)
 	res := fsm.Result{Code: verdict(j, worker, owner, l.Token, end)}
-	if old, _ := m.removed(l.JobId); j == nil && old != nil && l.Token == old.Token && end == old.AttemptEnd && l.Token != 0 && end != fsm.NoEnd {
+	if old, _ := m.removed(l.JobId); j == nil && old != nil && l.Token == old.Execution().Token && end == old.AttemptEnd && l.Token != 0 && end != fsm.NoEnd {
 		j, res.Code = old, fsm.Duplicate
 	}
 	if res.Code == fsm.OK {
@@ -65,7 +65,7 @@ func (m *model) report(worker string, owner uint64, l *fsmpb.Lease, end fsm.End,
 func (m *model) complete(op *fsmpb.Complete) fsm.Result {
 	return m.report(op.Worker, op.Owner, op.Lease, fsm.EndOK, func(j *fsm.Job) {
 		m.finish(j, fsm.Completed, fsm.EndOK)
-		j.Result = op.Result
+		j.Exec.Result = op.Result
 		details(j, func(d *fsm.Details) { d.Log = op.Log })
 	})
 }
@@ -81,7 +81,7 @@ func (m *model) forceComplete(op *fsmpb.ForceComplete) fsm.Result {
 			end = fsm.EndOK
 		}
 		m.finish(j, fsm.Completed, end)
-		j.Result = op.Result
+		j.Exec.Result = op.Result
 	})
 	if old.Status == fsm.Completed {
 		m.events = append(m.events, event{kind: fsm.JobChanged, id: j.ID, from: fsm.Completed, to: fsm.Completed})
@@ -100,7 +100,7 @@ func (m *model) release(op *fsmpb.Release) fsm.Result {
 		j.Attempts = max(j.Attempts-1, 0)
 		if j.Details().CancelAt != 0 {
 			m.finish(j, fsm.Cancelled, fsm.EndReleased)
-			j.LastError = ""
+			j.Exec.LastError = ""
 			return
 		}
 		m.back(j, fsm.EndReleased)
@@ -115,7 +115,7 @@ func (m *model) heartbeat(op *fsmpb.Heartbeat) fsm.Result {
 		code := verdict(j, op.Worker, op.Owner, l.Token, fsm.NoEnd)
 		if code == fsm.OK {
 			j = m.change(j, func(j *fsm.Job) {
-				j.Heartbeat = m.meta.Now
+				j.Exec.Heartbeat = m.meta.Now
 				if p := l.Progress; p != nil {
 					details(j, func(d *fsm.Details) {
 						d.Progress = fsm.Progress{Percent: uint8(p.Percent), Message: p.Message}
@@ -139,19 +139,19 @@ func (m *model) lost(j *fsm.Job, end fsm.End, why string) {
 
 // back makes a job wait again, at its old place.
 func (m *model) back(j *fsm.Job, end fsm.End) {
-	j.Status, j.AttemptEnd, j.Worker, j.Heartbeat = fsm.Unclaimed, end, "", 0
+	j.Status, j.AttemptEnd, j.Exec.Worker, j.Exec.Heartbeat = fsm.Unclaimed, end, "", 0
 }
 
 // failed ends an attempt badly.
 func (m *model) failed(j *fsm.Job, end fsm.End, why string, delay *int64, permanent bool) {
 	details(j, func(d *fsm.Details) {
 		d.History = append(d.History, fsm.Attempt{
-			Number: j.Attempts, StartedAt: j.ClaimedAt, EndedAt: m.meta.Now,
-			Worker: j.Worker, Error: shortened(why), End: end,
+			Number: j.Attempts, StartedAt: j.Execution().ClaimedAt, EndedAt: m.meta.Now,
+			Worker: j.Execution().Worker, Error: shortened(why), End: end,
 		})
 		d.History = d.History[max(0, len(d.History)-historyMax):]
 	})
-	j.LastError = why
+	j.Exec.LastError = why
 	switch {
 	case j.Details().CancelAt != 0:
 		m.finish(j, fsm.Cancelled, end)
@@ -215,7 +215,7 @@ func (m *model) backoff(j *fsm.Job) int64 {
 	if ms <= 0 {
 		return 0
 	}
-	return ms - off(ms, b.Jitter, mix(m.random, j.Token))
+	return ms - off(ms, b.Jitter, mix(m.random, j.Execution().Token))
 }
 
 // off returns the jitter, which is taken from a delay.

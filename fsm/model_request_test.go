@@ -69,15 +69,15 @@ const (
 
 // rememberRemoved keeps what is needed to know a job again that retention removed.
 func (m *model) rememberRemoved(j *fsm.Job) {
-	if m.meta.Level < fsm.Level8 || sum(j.FinishedAt, removedMs) < m.meta.Now {
+	if m.meta.Level < fsm.Level8 || sum(j.Execution().FinishedAt, removedMs) < m.meta.Now {
 		return
 	}
 	key := removedKey + j.ID
 	m.requests = slices.DeleteFunc(slices.Clone(m.requests), func(r *fsm.RequestRecord) bool { return r.Key == key })
 	m.requests = put(m.requests, &fsm.RequestRecord{
 		Key: key, Fingerprint: fsm.ContentOf(j), LSN: m.meta.LSN, Count: uint64(j.AttemptEnd),
-		At:    min(m.meta.Now, sum(j.FinishedAt, removedMs-max(m.meta.Settings.RequestMs, 0))),
-		Items: []fsm.RequestItem{{JobID: j.ID, Token: j.Token, Status: j.Status}},
+		At:    min(m.meta.Now, sum(j.Execution().FinishedAt, removedMs-max(m.meta.Settings.RequestMs, 0))),
+		Items: []fsm.RequestItem{{JobID: j.ID, Token: j.Execution().Token, Status: j.Status}},
 	}, byTimeAndKey)
 	m.boundRequests()
 }
@@ -88,7 +88,13 @@ func (m *model) removed(id string) (j *fsm.Job, content string) {
 	if r == nil || m.meta.Level < fsm.Level8 {
 		return nil, ""
 	}
-	return &fsm.Job{ID: id, Token: r.Items[0].Token, Status: r.Items[0].Status, AttemptEnd: fsm.End(r.Count)}, r.Fingerprint
+	return &fsm.Job{
+		ID: id,
+		Exec: &fsm.Execution{
+			Token: r.Items[0].Token,
+		},
+		Status: r.Items[0].Status, AttemptEnd: fsm.End(r.Count),
+	}, r.Fingerprint
 }
 
 func (m *model) recordOf(key, fingerprint string, res fsm.Result) *fsm.RequestRecord {
@@ -99,7 +105,7 @@ func (m *model) recordOf(key, fingerprint string, res fsm.Result) *fsm.RequestRe
 		item := fsm.RequestItem{Code: res.Code}
 		if i < len(res.Jobs) && res.Jobs[i] != nil {
 			j := res.Jobs[i]
-			item.JobID, item.Token, item.Status = j.ID, j.Token, j.Status
+			item.JobID, item.Token, item.Status = j.ID, j.Execution().Token, j.Status
 		}
 		if i < len(res.Codes) {
 			item.Code = res.Codes[i]
@@ -115,7 +121,7 @@ func answerOf(r *fsm.RequestRecord) fsm.Result {
 	for _, item := range r.Items {
 		var j *fsm.Job
 		if item.JobID != "" {
-			j = &fsm.Job{ID: item.JobID, Token: item.Token, Status: item.Status}
+			j = &fsm.Job{ID: item.JobID, Exec: &fsm.Execution{Token: item.Token}, Status: item.Status}
 		}
 		res.Jobs, res.Codes = append(res.Jobs, j), append(res.Codes, item.Code)
 	}

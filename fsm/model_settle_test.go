@@ -91,7 +91,7 @@ func (m *model) settleOne(waiter *fsm.Job, id string, f effect, why string) {
 	m.change(waiter, func(j *fsm.Job) {
 		if f == isCancelled {
 			m.finish(j, fsm.Cancelled, j.AttemptEnd)
-			j.LastError = why
+			j.Exec.LastError = why
 			return
 		}
 		details(j, func(d *fsm.Details) {

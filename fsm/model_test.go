@@ -208,7 +208,7 @@ func (m *model) next() (first deadline, ok bool) {
 		case fsm.Scheduled:
 			consider(deadline{j.RunAt, dueJob, j.ID})
 		case fsm.InProgress:
-			consider(deadline{sum(max(j.Heartbeat, m.meta.LeasesFrom), j.HeldMs, 1), dueLease, j.ID})
+			consider(deadline{sum(max(j.Execution().Heartbeat, m.meta.LeasesFrom), j.Execution().HeldMs, 1), dueLease, j.ID})
 			if j.Details().TimeoutMs > 0 {
 				consider(deadline{m.timeoutEnd(j), dueTimeout, j.ID})
 			}
@@ -223,9 +223,9 @@ func (m *model) next() (first deadline, ok bool) {
 // timeoutEnd is when a running attempt has taken too long.
 func (m *model) timeoutEnd(j *fsm.Job) int64 {
 	timeout := j.Details().TimeoutMs
-	end := sum(j.ClaimedAt, timeout)
-	if m.meta.LeasesFrom > j.ClaimedAt {
-		end = max(end, sum(m.meta.LeasesFrom, min(j.HeldMs, timeout)))
+	end := sum(j.Execution().ClaimedAt, timeout)
+	if m.meta.LeasesFrom > j.Execution().ClaimedAt {
+		end = max(end, sum(m.meta.LeasesFrom, min(j.Execution().HeldMs, timeout)))
 	}
 	return end
 }
@@ -268,7 +268,7 @@ func (m *model) fallsDue(d deadline) {
 		m.change(m.job(d.key), func(j *fsm.Job) { j.Status = fsm.Unclaimed })
 	case dueLease:
 		j := m.job(d.key)
-		m.lost(j, fsm.EndLease, "the lease of worker "+shown(j.Worker)+" ran out")
+		m.lost(j, fsm.EndLease, "the lease of worker "+shown(j.Execution().Worker)+" ran out")
 	case dueWorker:
 		m.die(m.workerAt(d.key))
 	case dueTimeout:
@@ -319,7 +319,7 @@ func (m *model) add(j *fsm.Job) {
 
 // change replaces a job by a changed copy: results keep the old one.
 func (m *model) change(old *fsm.Job, how func(*fsm.Job)) *fsm.Job {
-	j := *old
+	j := *withExecution(old)
 	how(&j)
 	m.jobs = slices.Clone(m.jobs)
 	m.jobs[slices.Index(m.jobs, old)] = &j
@@ -363,6 +363,13 @@ func (m *model) happened(kind fsm.EventKind, name string) {
 	m.events = append(m.events, event{kind: kind, name: name})
 }
 
+// withExecution is a copy of j with an execution that can be changed.
+func withExecution(j *fsm.Job) *fsm.Job {
+	c, e := *j, *j.Execution()
+	c.Exec = &e
+	return &c
+}
+
 // details changes the details of a job that is itself a fresh copy.
 func details(j *fsm.Job, how func(*fsm.Details)) {
 	d := *j.Details()
@@ -374,7 +381,7 @@ func details(j *fsm.Job, how func(*fsm.Details)) {
 
 // finish ends a job.
 func (m *model) finish(j *fsm.Job, s fsm.Status, end fsm.End) {
-	j.Status, j.AttemptEnd, j.FinishedAt = s, end, m.meta.Now
+	j.Status, j.AttemptEnd, j.Exec.FinishedAt = s, end, m.meta.Now
 	if len(j.Details().Waits) > 0 {
 		details(j, func(d *fsm.Details) { d.Waits = nil })
 	}
@@ -517,7 +524,7 @@ func (m *model) die(i int) {
 	m.workers = slices.Delete(slices.Clone(m.workers), i, i+1)
 	m.happened(fsm.WorkerDied, name)
 	for _, j := range slices.Clone(m.jobs) {
-		if j.Status == fsm.InProgress && j.Worker == name {
+		if j.Status == fsm.InProgress && j.Execution().Worker == name {
 			m.lost(j, fsm.EndLease, "worker "+shown(name)+" is dead")
 		}
 	}

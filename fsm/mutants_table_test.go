@@ -10,13 +10,13 @@ var mutants = []mutant{
 	},
 	{
 		"timeout not put off by a takeover", "takeover", "timer.go",
-		`if m.meta.LeasesFrom > j.ClaimedAt {`,
-		`if m.meta.LeasesFrom > j.ClaimedAt && false {`,
+		`if m.meta.LeasesFrom > j.Exec.ClaimedAt {`,
+		`if m.meta.LeasesFrom > j.Exec.ClaimedAt && false {`,
 	},
 	{
 		"lease ends one ms early", "time", "timer.go",
-		`return later(max(j.Heartbeat, m.meta.LeasesFrom), j.HeldMs, 1)`,
-		`return later(max(j.Heartbeat, m.meta.LeasesFrom), j.HeldMs)`,
+		`return later(max(j.Exec.Heartbeat, m.meta.LeasesFrom), j.Exec.HeldMs, 1)`,
+		`return later(max(j.Exec.Heartbeat, m.meta.LeasesFrom), j.Exec.HeldMs)`,
 	},
 	{
 		"next deadline without unique periods", "time", "timer.go",
@@ -115,8 +115,8 @@ var mutants = []mutant{
 	},
 	{
 		"the type's lease before the job's", "claim", "claim.go",
-		`firstPositive(op.LeaseMs, old.LeaseMs, lease,`,
-		`firstPositive(op.LeaseMs, lease, old.LeaseMs,`,
+		`firstPositive(op.LeaseMs, j.Exec.LeaseMs, lease,`,
+		`firstPositive(op.LeaseMs, lease, j.Exec.LeaseMs,`,
 	},
 	{
 		"progress of the last attempt stays", "progress", "claim.go",
@@ -148,8 +148,8 @@ var mutants = []mutant{
 	},
 	{
 		"a released job forgets its cancellation", "cancel", "report.go",
-		"if old.Details().CancelAt != 0 {\n\t\tj.LastError = \"\"\n",
-		"if old.Details().CancelAt != 0 && old.Attempts > 1 {\n\t\tj.LastError = \"\"\n",
+		"if old.Details().CancelAt != 0 {\n\t\tj.Exec.LastError = \"\"\n",
+		"if old.Details().CancelAt != 0 && old.Attempts > 1 {\n\t\tj.Exec.LastError = \"\"\n",
 	},
 	{
 		"history keeps the first attempts", "history", "report.go",
@@ -178,7 +178,7 @@ var mutants = []mutant{
 	},
 	{
 		"one die for all", "backoff", "backoff.go",
-		`mix(m.random, j.Token))`,
+		`mix(m.random, j.Execution().Token))`,
 		`mix(m.random, 0))`,
 	},
 	{
@@ -414,7 +414,7 @@ var mutants = []mutant{
 	// 12. Quotas.
 	{
 		"results are not counted", "quota", "index.go",
-		`return int64(len(j.Payload)+len(j.Result)) + int64(len(d.Extra)+len(d.Log))`,
+		`return int64(len(j.Payload)+len(j.Execution().Result)) + int64(len(d.Extra)+len(d.Log))`,
 		`return int64(len(j.Payload)) + int64(len(d.Extra)+len(d.Log))`,
 	},
 	{
@@ -446,7 +446,7 @@ var mutants = []mutant{
 	},
 	{
 		"a repeated claim answers lost jobs", "requests", "request.go",
-		`j != nil && j.Status == InProgress && j.Token == i.Token`,
+		`j != nil && j.Status == InProgress && j.Execution().Token == i.Token`,
 		`j != nil && j.Status == InProgress`,
 	},
 	{
@@ -467,8 +467,8 @@ var mutants = []mutant{
 	},
 	{
 		"a removed job takes any report", "requests", "removed.go",
-		`j.Token == l.Token && j.AttemptEnd == end`,
-		`j.Token == l.Token`,
+		`j.Execution().Token == l.Token && j.AttemptEnd == end`,
+		`j.Execution().Token == l.Token`,
 	},
 	{
 		"removed jobs are known for a request's time", "requests", "removed.go",

@@ -147,8 +147,9 @@ type Attempt struct {
 }
 
 var (
-	noOptions Options
-	noDetails Details
+	noOptions   Options
+	noExecution Execution
+	noDetails   Details
 )
 
 // Options returns the options of the job; never nil.

@@ -107,9 +107,10 @@ func jobToPB(j *Job, p *fsmpb.Job) {
 	if j.MaxAttempts != MaxAttemptsUnset {
 		p.MaxAttempts = &j.MaxAttempts
 	}
-	p.LeaseMs, p.Worker, p.ClaimedAtMs, p.HeartbeatMs = j.LeaseMs, j.Worker, j.ClaimedAt, j.Heartbeat
-	p.HeldMs, p.Token, p.AttemptEnd = j.HeldMs, j.Token, uint32(j.AttemptEnd)
-	p.FinishedAtMs, p.Result, p.LastError = j.FinishedAt, j.Result, j.LastError
+	e := j.Execution()
+	p.LeaseMs, p.Worker, p.ClaimedAtMs, p.HeartbeatMs = e.LeaseMs, e.Worker, e.ClaimedAt, e.Heartbeat
+	p.HeldMs, p.Token, p.AttemptEnd = e.HeldMs, e.Token, uint32(j.AttemptEnd)
+	p.FinishedAtMs, p.Result, p.LastError = e.FinishedAt, e.Result, e.LastError
 	p.Options, p.Details = optionsToPB(j.Opt), detailsToPB(j.Det)
 }
 
@@ -121,15 +122,26 @@ func jobFromPB(p *fsmpb.Job) *Job {
 		Status: narrow[Status](p.Status), Priority: p.Priority,
 		CreatedAt: p.CreatedAtMs, RunAt: p.RunAtMs,
 		Attempts: p.Attempts, MaxAttempts: MaxAttemptsUnset,
-		LeaseMs: p.LeaseMs, Worker: strings.Clone(p.Worker), ClaimedAt: p.ClaimedAtMs, Heartbeat: p.HeartbeatMs,
-		HeldMs: p.HeldMs, Token: p.Token, AttemptEnd: narrow[End](p.AttemptEnd),
-		FinishedAt: p.FinishedAtMs, Result: p.Result, LastError: strings.Clone(p.LastError),
+		AttemptEnd: narrow[End](p.AttemptEnd), Exec: executionFromPB(p),
 		Opt: optionsFromPB(p.Options), Det: detailsFromPB(p.Details),
 	}
 	if p.MaxAttempts != nil {
 		j.MaxAttempts = *p.MaxAttempts
 	}
 	return j
+}
+
+// executionFromPB returns the execution of a stored job, or nil if it has none.
+func executionFromPB(p *fsmpb.Job) *Execution {
+	e := Execution{
+		LeaseMs: p.LeaseMs, Worker: p.Worker, ClaimedAt: p.ClaimedAtMs, Heartbeat: p.HeartbeatMs,
+		HeldMs: p.HeldMs, Token: p.Token, FinishedAt: p.FinishedAtMs, Result: p.Result, LastError: p.LastError,
+	}
+	if e.zero() {
+		return nil
+	}
+	e.Worker, e.LastError = strings.Clone(e.Worker), strings.Clone(e.LastError)
+	return &e
 }
 
 // narrow converts v to T. A value that does not fit becomes the largest one, which the

@@ -86,8 +86,8 @@ func checkListings(t *rapid.T, v *fsm.View, naive *model) {
 	}
 	worker := pick(t, workers, "held by")
 	same("held by "+worker, func(fn func(*fsm.Job) bool) { v.HeldBy(worker, after, fn) },
-		func(j *fsm.Job) bool { return j.Status == fsm.InProgress && j.Worker == worker })
-	held := naive.running(func(j *fsm.Job) bool { return j.Worker == worker })
+		func(j *fsm.Job) bool { return j.Status == fsm.InProgress && j.Execution().Worker == worker })
+	held := naive.running(func(j *fsm.Job) bool { return j.Execution().Worker == worker })
 	if got := v.Held(worker); int64(got) != held {
 		t.Fatalf("worker %q holds %d jobs, want %d", worker, got, held)
 	}

@@ -213,8 +213,8 @@ func showJob(j *fsm.Job) string {
 		return "none"
 	}
 	plain := bareJob(j)
-	plain.Opt, plain.Det = nil, nil
-	return showMembers(*plain) + showMembers(*j.Options()) + showMembers(*j.Details())
+	plain.Opt, plain.Exec, plain.Det = nil, nil, nil
+	return showMembers(*plain) + showMembers(*j.Execution()) + showMembers(*j.Options()) + showMembers(*j.Details())
 }
 
 // showMembers prints the exported members of a struct that are not zero.
@@ -306,7 +306,7 @@ func (m *model) wakes() (at int64, ok bool) {
 	for _, j := range m.jobs {
 		if (j.Status == fsm.Completed || j.Status == fsm.Cancelled) && len(m.waitersFor(j.ID)) == 0 {
 			keepMs, _ := m.retention(j.Type)
-			consider(sum(j.FinishedAt, keepMs, 1))
+			consider(sum(j.Execution().FinishedAt, keepMs, 1))
 		}
 	}
 	for _, b := range m.batches {

@@ -23,16 +23,16 @@ const removedPrefix = "\x00removed:"
 
 // rememberRemoved keeps the record of a job that retention removes.
 func (m *Machine) rememberRemoved(j *Job) {
-	if m.Level() < Level8 || later(j.FinishedAt, repeatMs) < m.meta.Now {
+	if m.Level() < Level8 || later(j.Execution().FinishedAt, repeatMs) < m.meta.Now {
 		return
 	}
 	r := &RequestRecord{
 		Key:         removedPrefix + j.ID,
-		Fingerprint: contentOf(j.Type, j.Priority, j.MaxAttempts, j.LeaseMs, j.Payload, j.Options()),
+		Fingerprint: contentOf(j.Type, j.Priority, j.MaxAttempts, j.Execution().LeaseMs, j.Payload, j.Options()),
 		// It is as old as a request that is forgotten repeatMs after the job's end.
-		At:    min(m.meta.Now, later(j.FinishedAt, repeatMs-max(m.meta.Settings.RequestMs, 0))),
+		At:    min(m.meta.Now, later(j.Execution().FinishedAt, repeatMs-max(m.meta.Settings.RequestMs, 0))),
 		LSN:   m.meta.LSN,
-		Items: []RequestItem{{JobID: j.ID, Token: j.Token, Status: j.Status}},
+		Items: []RequestItem{{JobID: j.ID, Token: j.Execution().Token, Status: j.Status}},
 		Count: uint64(j.AttemptEnd),
 	}
 	if old := m.byKey[r.Key]; old != nil {
@@ -54,7 +54,7 @@ func (m *Machine) removedJob(id string) *RequestRecord {
 // status and end.
 func jobOfRecord(r *RequestRecord) *Job {
 	i := r.Items[0]
-	return &Job{ID: i.JobID, Token: i.Token, Status: i.Status, AttemptEnd: End(r.Count)}
+	return &Job{ID: i.JobID, Exec: &Execution{Token: i.Token}, Status: i.Status, AttemptEnd: End(r.Count)}
 }
 
 // endedAlready returns the removed job if the lease l ended it in the same way, or nil.
@@ -63,7 +63,7 @@ func (m *Machine) endedAlready(l *fsmpb.Lease, end End) *Job {
 	if r == nil || l.Token == 0 || end == NoEnd {
 		return nil
 	}
-	if j := jobOfRecord(r); j.Token == l.Token && j.AttemptEnd == end {
+	if j := jobOfRecord(r); j.Execution().Token == l.Token && j.AttemptEnd == end {
 		return j
 	}
 	return nil

@@ -19,7 +19,7 @@ func completed(t *testing.T, level uint32) (m *fsm.Machine, token uint64) {
 	}
 	none := int64(0)
 	apply(t, m, 1000, &fsmpb.Mutation{Op: &fsmpb.Mutation_SetQueue{SetQueue: &fsmpb.SetQueue{Name: "t", RetainCount: &none}}})
-	token = apply(t, m, 1000, enqueue("j"), claimAs("w", "r", 1))[1].Jobs[0].Token
+	token = apply(t, m, 1000, enqueue("j"), claimAs("w", "r", 1))[1].Jobs[0].Execution().Token
 	if r := apply(t, m, 1000, complete("w", "j", token))[0]; r.Code != fsm.OK || m.Job("j") != nil {
 		t.Fatalf("the report is answered %v, the job is %v; it should be completed and removed", r.Code, m.Job("j"))
 	}

@@ -163,11 +163,11 @@ func (g *tokens) check(t *rapid.T, b *fsmpb.Batch, results []fsm.Result, events 
 		if e.Kind != fsm.JobChanged || e.Job.Status != fsm.InProgress {
 			continue
 		}
-		if e.Job.Token <= g.last {
-			t.Fatalf("token %d after %d", e.Job.Token, g.last)
+		if e.Job.Execution().Token <= g.last {
+			t.Fatalf("token %d after %d", e.Job.Execution().Token, g.last)
 		}
-		g.last = e.Job.Token
-		given[e.Job.ID] = append(given[e.Job.ID], e.Job.Token)
+		g.last = e.Job.Execution().Token
+		given[e.Job.ID] = append(given[e.Job.ID], e.Job.Execution().Token)
 	}
 	for i, mut := range b.Mutations {
 		r := results[i]

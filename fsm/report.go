@@ -28,7 +28,7 @@ func (m *Machine) leased(worker string, l *fsmpb.Lease, end End) (*Job, Code) {
 		return nil, NotFound
 	case l.Token == 0:
 		return j, heldByName(j, worker)
-	case l.Token != j.Token:
+	case l.Token != j.Execution().Token:
 		return j, StaleToken
 	case j.Status == InProgress:
 		return j, OK
@@ -46,7 +46,7 @@ func heldByName(j *Job, worker string) Code {
 	if j.Status != InProgress {
 		return NotRunning
 	}
-	if j.Worker != worker {
+	if j.Execution().Worker != worker {
 		return WrongWorker
 	}
 	return OK
@@ -59,7 +59,7 @@ func (m *Machine) heartbeat(op *fsmpb.Heartbeat) Result {
 	for i, l := range op.Leases {
 		old, code := m.held(op.Worker, op.Owner, l, NoEnd)
 		res.Jobs[i], res.Codes[i] = old, code
-		if code == OK && (old.Heartbeat < m.meta.Now || l.Progress != nil) {
+		if code == OK && (old.Execution().Heartbeat < m.meta.Now || l.Progress != nil) {
 			res.Jobs[i] = m.beat(old, l.Progress)
 		}
 	}
@@ -68,19 +68,19 @@ func (m *Machine) heartbeat(op *fsmpb.Heartbeat) Result {
 
 // beat extends the lease of a job, and stores its progress if the report has any.
 func (m *Machine) beat(old *Job, p *fsmpb.Progress) *Job {
-	j := *old
-	j.Heartbeat = max(j.Heartbeat, m.meta.Now)
+	j := old.Change()
+	j.Exec.Heartbeat = max(j.Exec.Heartbeat, m.meta.Now)
 	if p != nil {
 		j.changeDetails(func(d *Details) {
 			d.Progress = Progress{Percent: uint8(min(p.Percent, 100)), Message: strings.Clone(p.Message)}
 			d.ProgressAt = m.meta.Now
 		})
 	}
-	m.put(old, &j)
+	m.put(old, j)
 	if p != nil {
-		m.events = append(m.events, Event{Kind: JobProgress, Job: &j, From: j.Status})
+		m.events = append(m.events, Event{Kind: JobProgress, Job: j, From: j.Status})
 	}
-	return &j
+	return j
 }
 
 func (m *Machine) complete(op *fsmpb.Complete) Result {
@@ -89,16 +89,16 @@ func (m *Machine) complete(op *fsmpb.Complete) Result {
 	if code != OK {
 		return Result{Code: code, Jobs: one(old)}
 	}
-	j := *old
+	j := old.Change()
 	j.Status, j.AttemptEnd = Completed, EndOK
-	j.Result = cloneBytes(op.Result)
+	j.Exec.Result = cloneBytes(op.Result)
 	if op.Log != j.Details().Log {
 		j.changeDetails(func(d *Details) { d.Log = strings.Clone(op.Log) })
 	}
-	j.FinishedAt = m.meta.Now
+	j.Exec.FinishedAt = m.meta.Now
 	m.meta.CompletedTotal++
-	m.put(old, &j)
-	return Result{Jobs: one(&j)}
+	m.put(old, j)
+	return Result{Jobs: one(j)}
 }
 
 // forceComplete completes a job in any status. The end of its last attempt stays
@@ -108,22 +108,22 @@ func (m *Machine) forceComplete(op *fsmpb.ForceComplete) Result {
 	if old == nil {
 		return Result{Code: NotFound}
 	}
-	j := *old
+	j := old.Change()
 	j.Status = Completed
-	j.Result = cloneBytes(op.Result)
-	j.FinishedAt = m.meta.Now
+	j.Exec.Result = cloneBytes(op.Result)
+	j.Exec.FinishedAt = m.meta.Now
 	switch old.Status {
 	case Completed:
-		m.putEndedAgain(old, &j)
-		return Result{Jobs: one(&j)}
+		m.putEndedAgain(old, j)
+		return Result{Jobs: one(j)}
 	case InProgress:
 		j.AttemptEnd = EndOK
 	case Blocked:
 		j.changeDetails(func(d *Details) { d.Waits = nil })
 	}
 	m.meta.CompletedTotal++
-	m.put(old, &j)
-	return Result{Jobs: one(&j)}
+	m.put(old, j)
+	return Result{Jobs: one(j)}
 }
 
 func (m *Machine) fail(op *fsmpb.Fail) Result {
@@ -152,16 +152,16 @@ func (m *Machine) release(op *fsmpb.Release) Result {
 	if code != OK {
 		return Result{Code: code, Jobs: one(old)}
 	}
-	j := *old
+	j := old.Change()
 	j.AttemptEnd = EndReleased
 	j.Attempts = max(j.Attempts-1, 0) // a restored job may run without a counted attempt
 	if old.Details().CancelAt != 0 {
-		j.LastError = ""
-		m.endCancelled(old, &j)
+		j.Exec.LastError = ""
+		m.endCancelled(old, j)
 	} else {
-		m.requeue(old, &j, 0)
+		m.requeue(old, j, 0)
 	}
-	return Result{Jobs: one(&j)}
+	return Result{Jobs: one(j)}
 }
 
 // expire ends an attempt whose lease expired or whose worker is dead.
@@ -194,16 +194,16 @@ const (
 
 // attempted returns a copy of old whose history has the attempt that ended.
 func (m *Machine) attempted(old *Job, end End, reason string) *Job {
-	j := *old
-	j.AttemptEnd, j.LastError = end, reason
+	j := old.Change()
+	j.AttemptEnd, j.Exec.LastError = end, reason
 	j.changeDetails(func(d *Details) {
 		past := d.History[max(0, len(d.History)-historyMax+1):]
 		d.History = append(append(make([]Attempt, 0, len(past)+1), past...), Attempt{
-			Number: old.Attempts, StartedAt: old.ClaimedAt, EndedAt: m.meta.Now,
-			Worker: old.Worker, Error: cut(reason, historyErrorMax), End: end,
+			Number: old.Attempts, StartedAt: j.Exec.ClaimedAt, EndedAt: m.meta.Now,
+			Worker: j.Exec.Worker, Error: cut(reason, historyErrorMax), End: end,
 		})
 	})
-	return &j
+	return j
 }
 
 // cut returns the beginning of s, at most n bytes, which ends with a whole rune.
@@ -241,7 +241,7 @@ func (m *Machine) settingsOf(j *Job) *QueueSettings {
 // delay.
 func (m *Machine) requeue(old, j *Job, delayMs int64) {
 	j.Status = Unclaimed
-	j.Worker, j.Heartbeat = "", 0
+	j.Exec.Worker, j.Exec.Heartbeat = "", 0
 	if delayMs > 0 {
 		j.Status, j.RunAt = Scheduled, later(m.meta.Now, delayMs)
 	}
@@ -250,7 +250,7 @@ func (m *Machine) requeue(old, j *Job, delayMs int64) {
 
 // markDead makes the job dead. It is kept: a queue must not lose jobs silently.
 func (m *Machine) markDead(old, j *Job) {
-	j.Status, j.FinishedAt = Dead, m.meta.Now
+	j.Status, j.Exec.FinishedAt = Dead, m.meta.Now
 	m.meta.DeadTotal++
 	m.put(old, j)
 }
@@ -258,7 +258,7 @@ func (m *Machine) markDead(old, j *Job) {
 // endCancelled makes a job cancelled whose cancellation was requested while it was
 // running.
 func (m *Machine) endCancelled(old, j *Job) {
-	j.Status, j.FinishedAt = Cancelled, m.meta.Now
+	j.Status, j.Exec.FinishedAt = Cancelled, m.meta.Now
 	m.put(old, j)
 }
 

@@ -57,7 +57,7 @@ func (m *Machine) replay(r *RequestRecord, mut *fsmpb.Mutation) Result {
 	res := Result{Code: Duplicate, Count: r.Count, Next: r.Next, LSN: r.LSN}
 	if mut.GetClaim() != nil {
 		for _, i := range r.Items {
-			if j := m.ids[i.JobID]; j != nil && j.Status == InProgress && j.Token == i.Token && owned(j, mut.GetClaim().Owner) {
+			if j := m.ids[i.JobID]; j != nil && j.Status == InProgress && j.Execution().Token == i.Token && owned(j, mut.GetClaim().Owner) {
 				res.Jobs = append(res.Jobs, j)
 			}
 		}
@@ -66,7 +66,7 @@ func (m *Machine) replay(r *RequestRecord, mut *fsmpb.Mutation) Result {
 	for _, i := range r.Items {
 		var j *Job
 		if i.JobID != "" {
-			j = &Job{ID: i.JobID, Token: i.Token, Status: i.Status}
+			j = &Job{ID: i.JobID, Exec: &Execution{Token: i.Token}, Status: i.Status}
 		}
 		res.Jobs, res.Codes = append(res.Jobs, j), append(res.Codes, i.Code)
 	}
@@ -81,7 +81,7 @@ func (m *Machine) rememberRequest(req *fsmpb.Request, res *Result) {
 	for i := range max(len(res.Jobs), len(res.Codes)) {
 		item := RequestItem{Code: res.Code} // of a mutation of one job
 		if i < len(res.Jobs) && res.Jobs[i] != nil {
-			item.JobID, item.Token, item.Status = res.Jobs[i].ID, res.Jobs[i].Token, res.Jobs[i].Status
+			item.JobID, item.Token, item.Status = res.Jobs[i].ID, res.Jobs[i].Execution().Token, res.Jobs[i].Status
 		}
 		if i < len(res.Codes) {
 			item.Code = res.Codes[i]

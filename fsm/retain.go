@@ -67,14 +67,14 @@ func (m *Machine) retainedUntil(q *queue, j *Job) int64 {
 	if s := q.settings; s != nil && s.RetainMs != Unset {
 		keep = s.RetainMs
 	}
-	return later(j.FinishedAt, keep, 1)
+	return later(j.Execution().FinishedAt, keep, 1)
 }
 
 // retireAt returns when the oldest job of a type is to be removed, in ms: when it is too
 // old, or at once if there are too many.
 func (m *Machine) retireAt(q *queue, j *Job) int64 {
 	if int64(q.retained.Len()) > m.retainCount(q) {
-		return j.FinishedAt
+		return j.Execution().FinishedAt
 	}
 	return m.retainedUntil(q, j)
 }

@@ -28,7 +28,7 @@ func stillOf(m *fsm.Machine) still {
 	s := still{meta: v.Meta(), jobs: jobsOf(v)}
 	s.meta.LSN, s.meta.Now, s.meta.LeasesFrom = fsm.LSN{}, 0, 0
 	for _, j := range s.jobs {
-		j.Heartbeat = 0
+		j.Exec.Heartbeat = 0
 	}
 	v.Workers(func(w *fsm.Worker) bool {
 		bare := w.Bare()
@@ -159,7 +159,7 @@ func compareRepeated(t *rapid.T, mut *fsmpb.Mutation, result fsm.Result, want an
 	for _, jobs := range [][]*fsm.Job{got.jobs, want.jobs} {
 		for _, j := range jobs {
 			if j != nil {
-				j.Heartbeat = 0
+				j.Exec.Heartbeat = 0
 			}
 		}
 	}

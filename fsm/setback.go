@@ -92,7 +92,11 @@ func (s *setBack) job(old *Job) *Job {
 	if old.CreatedAt <= s.now {
 		s.lastSeq = max(s.lastSeq, old.Seq)
 	}
-	j := *old
+	j := new(*old)
+	if old.Exec != nil {
+		j = old.Change()
+		s.past(&j.Exec.ClaimedAt, &j.Exec.Heartbeat, &j.Exec.FinishedAt)
+	}
 	since := old.CreatedAt // the time at which RunAt was set
 	if old.Det != nil {
 		j.Det = s.details(old.Det)
@@ -103,11 +107,11 @@ func (s *setBack) job(old *Job) *Job {
 	if since > s.now && j.RunAt > s.now {
 		j.RunAt = s.later(j.RunAt)
 	}
-	s.past(&j.CreatedAt, &j.ClaimedAt, &j.Heartbeat, &j.FinishedAt)
+	s.past(&j.CreatedAt)
 	if s.beforeBatch(old) {
 		j.CreatedAt = min(j.CreatedAt, s.now-1)
 	}
-	return &j
+	return j
 }
 
 // beforeBatch reports whether a job is older than the batch with the id of its own, which

@@ -27,8 +27,8 @@ func TestSetBack(t *testing.T) {
 	if len(held) != 3 {
 		t.Fatalf("claimed %d jobs", len(held))
 	}
-	apply(t, m, wrong-50_000, complete("w", "done", held[1].Token), failAfter("w", "failed", held[2].Token, 100_000), enqueueAt(wrong+day, "delayed"))
-	apply(t, m, wrong-40_000, heartbeat("w", "held", held[0].Token))
+	apply(t, m, wrong-50_000, complete("w", "done", held[1].Execution().Token), failAfter("w", "failed", held[2].Execution().Token, 100_000), enqueueAt(wrong+day, "delayed"))
+	apply(t, m, wrong-40_000, heartbeat("w", "held", held[0].Execution().Token))
 	frozen := m.View()
 	before := frozen.Hash()
 
@@ -56,13 +56,13 @@ func TestSetBack(t *testing.T) {
 			t.Errorf("%s is %s for %d, want %d", id, got.Status, got.RunAt-now, want-now)
 		}
 	}
-	if got := back.Job("done"); got.Status != fsm.Completed || got.FinishedAt != now || got.CreatedAt != now {
+	if got := back.Job("done"); got.Status != fsm.Completed || got.Execution().FinishedAt != now || got.CreatedAt != now {
 		t.Errorf("the job that was done: %+v", got)
 	}
 	if got := copyOf(t, back); got.View().Hash() != back.View().Hash() {
 		t.Error("the state does not survive its encoding")
 	}
-	lease := back.Job("held").HeldMs
+	lease := back.Job("held").Execution().HeldMs
 	again := setClock(now - 1000)
 	again.Request = once.Request
 	if r := apply(t, back, now+lease, again); r[0].Code != fsm.Duplicate || r[0].Count != uint64(by) || r[0].LSN.IsZero() {

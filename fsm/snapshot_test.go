@@ -25,9 +25,9 @@ func lived(t testing.TB) *fsm.Machine {
 	apply(t, m, 1001, enqueue("a", "b", "c", "d", "e"), enqueueAt(90_000, "later"))
 	r := apply(t, m, 1002, claimAs("w", "request 1", 2), claim(fsm.Anonymous, 2))
 	apply(t, m, 1003,
-		complete("w", "a", r[0].Jobs[0].Token),
-		fail("w", "b", r[0].Jobs[1].Token, "too bad", true),
-		fail(fsm.Anonymous, "c", r[1].Jobs[0].Token, "once more", false))
+		complete("w", "a", r[0].Jobs[0].Execution().Token),
+		fail("w", "b", r[0].Jobs[1].Execution().Token, "too bad", true),
+		fail(fsm.Anonymous, "c", r[1].Jobs[0].Execution().Token, "once more", false))
 	return m
 }
 

@@ -65,7 +65,7 @@ func BenchmarkChecked(b *testing.B) {
 				}
 				index += 3
 				j := m.Apply(index, 1, one(claim("w", 1)))[0].Jobs[0]
-				m.Apply(index+1, 1, one(complete("w", j.ID, j.Token)))
+				m.Apply(index+1, 1, one(complete("w", j.ID, j.Execution().Token)))
 				m.Apply(index+2, 1, one(enqueueType("bench", benchID(next))))
 				next++
 			}

@@ -54,7 +54,10 @@ func TestTakeoverSparesWhatRanOutInTheGap(t *testing.T) {
 // reached. A takeover must not make them shorter: timers never move back.
 func TestTakeoverNeverShortensLeases(t *testing.T) {
 	b := fsm.NewBuilder(fsm.Meta{Now: 1000, LastSeq: 1, Token: 1, LeasesFrom: 200_000, Settings: fsm.DefaultSettings()})
-	if err := b.AddJob(&fsm.Job{Seq: 1, ID: "a", Status: fsm.InProgress, Worker: "w", HeldMs: 500, Token: 1}); err != nil {
+	err := b.AddJob(&fsm.Job{
+		Seq: 1, ID: "a", Status: fsm.InProgress, Exec: &fsm.Execution{Worker: "w", HeldMs: 500, Token: 1},
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 	m := b.Machine()
@@ -86,16 +89,16 @@ func ofAnyPast(t *rapid.T) *fsm.Machine {
 // with the next.
 func lastsItsFullTime(t *rapid.T, m *fsm.Machine, held []*fsm.Job, alive []string) {
 	from, patience := m.Meta().Now, m.Meta().Settings.WorkerTimeoutMs
-	slices.SortFunc(held, func(a, b *fsm.Job) int { return cmp.Compare(a.HeldMs, b.HeldMs) })
+	slices.SortFunc(held, func(a, b *fsm.Job) int { return cmp.Compare(a.Execution().HeldMs, b.Execution().HeldMs) })
 	for _, next := range held {
-		ms := next.HeldMs
+		ms := next.Execution().HeldMs
 		if ms > 1<<40 {
 			return // too long to wait for
 		}
 		if from+ms >= m.Meta().Now { // else another lease was as long
 			apply(t, m, from+ms)
 			for _, j := range held {
-				if j.HeldMs >= ms && (ms <= patience || !slices.Contains(alive, j.Worker)) {
+				if j.Execution().HeldMs >= ms && (ms <= patience || !slices.Contains(alive, j.Execution().Worker)) {
 					mustHold(t, m, j)
 				}
 			}
@@ -109,7 +112,7 @@ func lastsItsFullTime(t *rapid.T, m *fsm.Machine, held []*fsm.Job, alive []strin
 
 func mustHold(t *rapid.T, m *fsm.Machine, lease *fsm.Job) {
 	j := m.Job(lease.ID)
-	if j == nil || j.Status != fsm.InProgress || j.Token != lease.Token || j.Worker != lease.Worker {
+	if j == nil || j.Status != fsm.InProgress || j.Execution().Token != lease.Execution().Token || j.Execution().Worker != lease.Execution().Worker {
 		t.Fatalf("%d ms after the takeover the lease is lost:\nfrom %+v\n  to %+v", m.Meta().Now-m.Meta().LeasesFrom, lease, j)
 	}
 }

@@ -103,20 +103,20 @@ func (m *Machine) due(old *Job) {
 
 func (m *Machine) checkLease(j *Job, t timer) {
 	if end := m.leaseEnd(j); end > t.at {
-		moved := *j
-		moved.timerAt = end
-		m.put(j, &moved)
+		moved := j.Change()
+		moved.Exec.timerAt = end
+		m.put(j, moved)
 		m.timers.Set(timer{at: end, kind: timerLease, key: j.ID})
 		return
 	}
 	m.firings--
-	m.expire(j, "the lease of worker "+printable(j.Worker)+" ran out")
+	m.expire(j, "the lease of worker "+printable(j.Exec.Worker)+" ran out")
 }
 
 // leaseEnd returns the first moment, in ms, at which the lease of a running job has
 // expired.
 func (m *Machine) leaseEnd(j *Job) int64 {
-	return later(max(j.Heartbeat, m.meta.LeasesFrom), j.HeldMs, 1)
+	return later(max(j.Exec.Heartbeat, m.meta.LeasesFrom), j.Exec.HeldMs, 1)
 }
 
 // timeTimeout sets the timer of a running job's timeout.
@@ -130,9 +130,9 @@ func (m *Machine) timeTimeout(j *Job) {
 // timeoutEnd returns when the timeout of a running job ends, in ms. After a takeover its
 // worker has time to reach the new leader.
 func (m *Machine) timeoutEnd(j *Job) int64 {
-	end := later(j.ClaimedAt, j.Det.TimeoutMs)
-	if m.meta.LeasesFrom > j.ClaimedAt {
-		end = max(end, later(m.meta.LeasesFrom, min(j.HeldMs, j.Det.TimeoutMs)))
+	end := later(j.Exec.ClaimedAt, j.Det.TimeoutMs)
+	if m.meta.LeasesFrom > j.Exec.ClaimedAt {
+		end = max(end, later(m.meta.LeasesFrom, min(j.Exec.HeldMs, j.Det.TimeoutMs)))
 	}
 	return end
 }

@@ -113,7 +113,7 @@ func (p *player) token(t *testing.T, c command, id string) uint64 {
 	case p.m.Job(id) == nil:
 		return 1
 	}
-	return p.m.Job(id).Token
+	return p.m.Job(id).Execution().Token
 }
 
 func enqueueCommand(t *testing.T, c command) *fsmpb.Mutation {

@@ -78,7 +78,7 @@ func resultLine(r fsm.Result) string {
 			s += "-"
 		case j == nil:
 		case j.Status == fsm.InProgress:
-			s += fmt.Sprintf("%s[%s]", j.ID, token(j.Token))
+			s += fmt.Sprintf("%s[%s]", j.ID, token(j.Execution().Token))
 		default:
 			s += j.ID
 		}
@@ -191,14 +191,14 @@ func jobLine(j *fsm.Job) string {
 	s.text("type", j.Type)
 	s.num("priority", int64(j.Priority), 0)
 	s.num("runAt", j.RunAt, 0)
-	s.text("worker", strings.ReplaceAll(j.Worker, fsm.Anonymous, "nobody"))
-	s.add("token", token(j.Token), running)
-	s.add("claimed", j.ClaimedAt, running)
-	s.add("heartbeat", j.Heartbeat, running)
-	s.add("lease", j.HeldMs, running)
-	s.num("finished", j.FinishedAt, 0)
-	s.text("result", string(j.Result))
-	s.add("error", strconv.Quote(j.LastError), j.LastError != "")
+	s.text("worker", strings.ReplaceAll(j.Execution().Worker, fsm.Anonymous, "nobody"))
+	s.add("token", token(j.Execution().Token), running)
+	s.add("claimed", j.Execution().ClaimedAt, running)
+	s.add("heartbeat", j.Execution().Heartbeat, running)
+	s.add("lease", j.Execution().HeldMs, running)
+	s.num("finished", j.Execution().FinishedAt, 0)
+	s.text("result", string(j.Execution().Result))
+	s.add("error", strconv.Quote(j.Execution().LastError), j.Execution().LastError != "")
 	s.options(j.Options())
 	s.details(j.Details())
 	return s.String()

@@ -37,8 +37,8 @@ func (v *View) HeldBy(worker string, after uint64, fn func(*Job) bool) {
 	if after == math.MaxUint64 {
 		return
 	}
-	v.running.Ascend(&Job{Worker: worker, Seq: after + 1}, func(j *Job) bool {
-		return j.Worker == worker && fn(j)
+	v.running.Ascend(&Job{Exec: &Execution{Worker: worker}, Seq: after + 1}, func(j *Job) bool {
+		return j.Execution().Worker == worker && fn(j)
 	})
 }
 
@@ -52,7 +52,7 @@ func (v *View) runningBefore(worker string) int {
 	low, high := 0, v.running.Len()
 	for low < high {
 		mid := (low + high) / 2
-		if j, ok := v.running.GetAt(mid); ok && j.Worker < worker {
+		if j, ok := v.running.GetAt(mid); ok && j.Execution().Worker < worker {
 			low = mid + 1
 		} else {
 			high = mid

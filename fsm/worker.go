@@ -111,8 +111,8 @@ func (m *Machine) markWorkerDead(w *Worker) {
 // heldBy returns the jobs leased to a worker, lowest Seq first.
 func (m *Machine) heldBy(name string) []*Job {
 	var jobs []*Job
-	m.running.Ascend(&Job{Worker: name}, func(j *Job) bool {
-		if j.Worker != name {
+	m.running.Ascend(&Job{Exec: &Execution{Worker: name}}, func(j *Job) bool {
+		if j.Execution().Worker != name {
 			return false
 		}
 		jobs = append(jobs, j)

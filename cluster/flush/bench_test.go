@@ -190,7 +190,7 @@ func (q *busy) mutate() {
 		for _, res := range q.apply(muts...) {
 			for _, j := range res.Jobs {
 				if j != nil && j.Status == fsm.InProgress {
-					q.held = append(q.held, &fsmpb.Lease{JobId: j.ID, Token: j.Token})
+					q.held = append(q.held, &fsmpb.Lease{JobId: j.ID, Token: j.Execution().Token})
 				}
 			}
 		}
@@ -452,7 +452,7 @@ func (q *busy) timed() (wall, cpu time.Duration) {
 	wall, cpu = time.Since(w), threadTime()-c
 	q.held = q.held[:0]
 	if j := results[1].Jobs; len(j) > 0 {
-		q.held = append(q.held, &fsmpb.Lease{JobId: j[0].ID, Token: j[0].Token})
+		q.held = append(q.held, &fsmpb.Lease{JobId: j[0].ID, Token: j[0].Execution().Token})
 	}
 	return wall, cpu
 }

@@ -145,7 +145,7 @@ func (g *load) report(m *fsm.Machine) *fsmpb.Mutation { return g.reports(m)[0] }
 func (g *load) reports(m *fsm.Machine) []*fsmpb.Mutation {
 	var muts []*fsmpb.Mutation
 	m.View().Jobs(fsm.InProgress, 0, func(j *fsm.Job) bool {
-		muts = append(muts, g.reportOn(j.Worker, &fsmpb.Lease{JobId: j.ID, Token: j.Token}))
+		muts = append(muts, g.reportOn(j.Execution().Worker, &fsmpb.Lease{JobId: j.ID, Token: j.Execution().Token}))
 		return len(muts) < 8
 	})
 	if len(muts) == 0 {

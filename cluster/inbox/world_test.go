@@ -338,7 +338,7 @@ func (w *world) complete(id string) {
 	if len(got.Jobs) != 1 || got.Jobs[0].ID != id {
 		w.t.Fatalf("claimed %+v", got)
 	}
-	done := w.do(&fsmpb.Mutation{Op: &fsmpb.Mutation_Complete{Complete: &fsmpb.Complete{Worker: "w", Lease: &fsmpb.Lease{JobId: id, Token: got.Jobs[0].Token}}}})
+	done := w.do(&fsmpb.Mutation{Op: &fsmpb.Mutation_Complete{Complete: &fsmpb.Complete{Worker: "w", Lease: &fsmpb.Lease{JobId: id, Token: got.Jobs[0].Execution().Token}}}})
 	if done.Code != fsm.OK {
 		w.t.Fatalf("completed %+v", done)
 	}

@@ -98,7 +98,7 @@ func carry(m *fsm.Machine, doc *queuefile.Document, v *fsm.View, cluster string)
 	})
 	c.enqueue()
 	v.Merged(endedStatuses, 0, func(j *fsm.Job) bool {
-		if j.Seq <= f.seq && j.FinishedAt >= f.now {
+		if j.Seq <= f.seq && j.Execution().FinishedAt >= f.now {
 			c.end(j, f)
 		}
 		return j.Seq <= f.seq
@@ -132,7 +132,7 @@ func (c *carried) end(j *fsm.Job, f fork) {
 	there := c.m.Job(j.ID)
 	switch {
 	case there == nil || !slices.Contains(endedStatuses, j.Status) || slices.Contains(endedStatuses, there.Status):
-	case there.Token > f.token || j.Status == fsm.Dead || c.apply(endAs(j))[0].Code != fsm.OK:
+	case there.Execution().Token > f.token || j.Status == fsm.Dead || c.apply(endAs(j))[0].Code != fsm.OK:
 		c.kept = append(c.kept, j)
 	default:
 		c.ended++
@@ -143,7 +143,7 @@ func (c *carried) end(j *fsm.Job, f fork) {
 // cancelled.
 func endAs(j *fsm.Job) *fsmpb.Mutation {
 	if j.Status == fsm.Completed {
-		op := &fsmpb.ForceComplete{JobId: j.ID, Result: j.Result}
+		op := &fsmpb.ForceComplete{JobId: j.ID, Result: j.Execution().Result}
 		return &fsmpb.Mutation{Op: &fsmpb.Mutation_ForceComplete{ForceComplete: op}}
 	}
 	op := &fsmpb.Change{Kind: uint32(fsm.CancelJobs), Ids: []string{j.ID}}

@@ -210,7 +210,7 @@ func editBatch(jobs []*fsmpb.NewJob) []*fsmpb.NewJob {
 func newJobOf(j *fsm.Job) *fsmpb.NewJob {
 	o := j.Options()
 	n := &fsmpb.NewJob{
-		Id: j.ID, Type: j.Type, Payload: j.Payload, Priority: j.Priority, RunAtMs: j.RunAt, LeaseMs: j.LeaseMs,
+		Id: j.ID, Type: j.Type, Payload: j.Payload, Priority: j.Priority, RunAtMs: j.RunAt, LeaseMs: j.Execution().LeaseMs,
 		TimeoutMs: o.TimeoutMs, Group: o.Group, Tags: o.Tags, After: o.After, AfterFailure: uint32(o.AfterFailure), Batch: o.Batch,
 		Extra: j.Details().Extra,
 	}

@@ -38,7 +38,7 @@ func TestEnded(t *testing.T) {
 	}
 	forget()
 	b.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_Fail{Fail: &fsmpb.Fail{
-		Worker: "w", Lease: &fsmpb.Lease{JobId: "t-0-2", Token: jobs[2].Token}, Permanent: true,
+		Worker: "w", Lease: &fsmpb.Lease{JobId: "t-0-2", Token: jobs[2].Execution().Token}, Permanent: true,
 	}}})
 	if !isClosed(fourth) {
 		t.Fatal("a dead job has not ended")

@@ -90,14 +90,14 @@ func (e *Event) fill(ev *fsm.Event, id EventID, at int64) {
 	if j == nil {
 		return
 	}
-	e.JobID, e.Type, e.Worker = j.ID, j.Type, j.Worker
+	e.JobID, e.Type, e.Worker = j.ID, j.Type, j.Execution().Worker
 	e.Status, e.End, e.Attempts = j.Status, j.AttemptEnd, j.Attempts
 	if ev.Kind == fsm.JobProgress {
 		p := j.Details().Progress
 		e.Percent, e.Message = p.Percent, cutText(p.Message)
 	}
 	if ev.Kind == fsm.JobChanged && endedBadly(ev.From, j) {
-		e.Error = cutText(j.LastError)
+		e.Error = cutText(j.Execution().LastError)
 	}
 }
 

@@ -81,7 +81,7 @@ func TestWhatEventsSay(t *testing.T) {
 	b := newBench(t, 100)
 	b.enqueue("t", 1)
 	j := b.apply(claimOf("w", 1))[0].Jobs[0]
-	lease := &fsmpb.Lease{JobId: j.ID, Token: j.Token, Progress: &fsmpb.Progress{Percent: 40, Message: strings.Repeat("ü", 200)}}
+	lease := &fsmpb.Lease{JobId: j.ID, Token: j.Execution().Token, Progress: &fsmpb.Progress{Percent: 40, Message: strings.Repeat("ü", 200)}}
 	b.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_Heartbeat{Heartbeat: &fsmpb.Heartbeat{Worker: "w", Leases: []*fsmpb.Lease{lease}}}})
 	lease.Progress = nil
 	b.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_Fail{Fail: &fsmpb.Fail{Worker: "w", Lease: lease, Error: "no luck"}}})

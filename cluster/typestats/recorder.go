@@ -168,7 +168,7 @@ func (c *counted) count(e *fsm.Event, now int64) {
 
 // endAttempt counts the end of an attempt.
 func (c *counted) endAttempt(e *fsm.Event, minute *Minute, now int64) {
-	c.run.observe(seconds(now - e.Job.ClaimedAt))
+	c.run.observe(seconds(now - e.Job.Execution().ClaimedAt))
 	switch e.Job.AttemptEnd {
 	case fsm.EndLease:
 		c.counters.LeasesLost++

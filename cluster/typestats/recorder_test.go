@@ -118,7 +118,7 @@ func (w *world) step(t *rapid.T) {
 	lease := func() *fsmpb.Lease {
 		id := pick()
 		if j := w.m.Job(id); j != nil {
-			return &fsmpb.Lease{JobId: id, Token: j.Token}
+			return &fsmpb.Lease{JobId: id, Token: j.Execution().Token}
 		}
 		return &fsmpb.Lease{JobId: id}
 	}

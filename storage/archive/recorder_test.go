@@ -182,7 +182,7 @@ func (r *recorder) newJob(t *rapid.T) *fsmpb.NewJob {
 func (r *recorder) lease(t *rapid.T) *fsmpb.Lease {
 	var running []*fsmpb.Lease
 	r.m.View().Jobs(fsm.InProgress, 0, func(j *fsm.Job) bool {
-		running = append(running, &fsmpb.Lease{JobId: j.ID, Token: j.Token})
+		running = append(running, &fsmpb.Lease{JobId: j.ID, Token: j.Execution().Token})
 		return true
 	})
 	if len(running) == 0 {

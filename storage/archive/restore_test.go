@@ -95,7 +95,7 @@ func sameJobs(t *rapid.T, before, after map[string]fsm.Job) {
 		t.Fatalf("%d jobs instead of %d", len(after), len(before))
 	}
 	for id, j := range before {
-		if k := after[id]; k.Status != j.Status || k.Seq != j.Seq || k.Attempts != j.Attempts || k.Token != j.Token {
+		if k := after[id]; k.Status != j.Status || k.Seq != j.Seq || k.Attempts != j.Attempts || k.Execution().Token != j.Execution().Token {
 			t.Fatalf("%s was %+v and is %+v", id, j, k)
 		}
 	}
@@ -124,7 +124,7 @@ func TestBeginAndResume(t *testing.T) {
 	meta := past.Meta()
 	past.Apply(meta.LSN.Index+1, meta.LSN.Term-meta.TermBase, batch)
 	again := claimAny(past, r.now)
-	if len(again) != 2 || again[0].Token <= given[1].Token {
+	if len(again) != 2 || again[0].Execution().Token <= given[1].Execution().Token {
 		t.Fatalf("%+v after %+v", again, given)
 	}
 }

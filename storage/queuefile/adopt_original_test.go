@@ -138,13 +138,13 @@ func readOriginal(t *testing.T, name string, text []byte) originalDocument {
 func asOriginalJob(j *fsm.Job) originalJob {
 	o := originalJob{
 		ID: j.ID, Status: j.Status.String(), Payload: j.Payload, Type: j.Type, CreatedAt: j.CreatedAt,
-		Attempts: j.Attempts, Heartbeat: j.Heartbeat,
+		Attempts: j.Attempts, Heartbeat: j.Execution().Heartbeat,
 	}
 	if j.MaxAttempts != fsm.MaxAttemptsUnset {
 		o.MaxAttempts = new(j.MaxAttempts)
 	}
-	if j.Status == fsm.InProgress && j.Worker != fsm.Anonymous {
-		o.WorkerID = new(j.Worker)
+	if j.Status == fsm.InProgress && j.Execution().Worker != fsm.Anonymous {
+		o.WorkerID = new(j.Execution().Worker)
 	}
 	return o
 }

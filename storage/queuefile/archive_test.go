@@ -245,7 +245,7 @@ func TestAddedToLarge(t *testing.T) {
 		t.Errorf("jobs %s, document %+v", got, doc)
 	}
 	b := doc.Jobs[1]
-	if b.Worker != "" || b.Token != 0 || b.Heartbeat != 0 || b.Det != nil || b.Attempts != 1 || len(b.Options().Tags) != 1 || doc.Jobs[0].Seq != 0 {
+	if b.Execution().Worker != "" || b.Execution().Token != 0 || b.Execution().Heartbeat != 0 || b.Det != nil || b.Attempts != 1 || len(b.Options().Tags) != 1 || doc.Jobs[0].Seq != 0 {
 		t.Errorf("jobs %+v and %+v", doc.Jobs[0], b)
 	}
 

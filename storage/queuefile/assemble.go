@@ -54,7 +54,7 @@ func (d *decoder) document() (*Document, error) {
 	doc.Jobs = slices.Concat(d.waiting, d.others)
 	doc.given = placesOf(doc.Jobs, given)
 	for _, j := range doc.Jobs {
-		doc.Meta.Token = max(doc.Meta.Token, j.Token)
+		doc.Meta.Token = max(doc.Meta.Token, j.Execution().Token)
 	}
 	d.giveTurns()
 	doc.Counts = countOf(doc.Jobs)
@@ -103,8 +103,8 @@ func orElse(own *string, header string) string {
 func (d *decoder) giveLeases() {
 	for _, list := range [][]*fsm.Job{d.waiting, d.others} {
 		for _, j := range list {
-			if j.HeldMs == unknownLease {
-				j.HeldMs = d.doc.Meta.Settings.LeaseMs
+			if j.Execution().HeldMs == unknownLease {
+				j.Exec.HeldMs = d.doc.Meta.Settings.LeaseMs
 			}
 		}
 	}
@@ -127,7 +127,7 @@ func (d *decoder) latest() int64 {
 	see(d.doc.BrokerHeartbeat)
 	for _, list := range [][]*fsm.Job{d.waiting, d.others} {
 		for _, j := range list {
-			see(j.CreatedAt, j.ClaimedAt, j.Heartbeat, j.FinishedAt)
+			see(j.CreatedAt, j.Execution().ClaimedAt, j.Execution().Heartbeat, j.Execution().FinishedAt)
 			if det := j.Det; det != nil {
 				see(det.CancelAt, det.ProgressAt)
 			}

@@ -127,7 +127,7 @@ func TestLenient(t *testing.T) {
 		"later":{"jobs":[]}, "jobsBase64":5, "brokerHeartbeat":1700000000001.0, "osqueue":null, "broker":null } `))
 	j := m.Job("aA\ufffd")
 	if j == nil || j.CreatedAt != 1_700_000_000_000 || j.Attempts != 2 || string(j.Payload) != `{"a":1,"a":2}` ||
-		j.Worker != "" {
+		j.Execution().Worker != "" {
 		t.Errorf("job %+v", j)
 	}
 	if doc.Broker != nil || doc.BrokerHeartbeat != 1_700_000_000_001 || doc.Header != nil {
@@ -146,13 +146,13 @@ func TestBase64Fields(t *testing.T) {
 		"workers":[{"name":"w","types":["\ufffd","x"],"typesBase64":["/w==","eA=="]},
 			{"name":"v","types":["y","x"],"typesBase64":["/w==","eA=="]}],"osqueue":{"format":1}}`))
 	a, b, c := m.Job("a\xff"), m.Job("b"), m.Job("c")
-	if a == nil || string(a.Payload) != "\x00" || a.Type != "\ufffd" || a.LastError != "" {
+	if a == nil || string(a.Payload) != "\x00" || a.Type != "\ufffd" || a.Execution().LastError != "" {
 		t.Errorf("a is %+v", a)
 	}
-	if string(b.Payload) != "1" || b.Worker != "w" || string(b.Result) != "1 " {
+	if string(b.Payload) != "1" || b.Execution().Worker != "w" || string(b.Execution().Result) != "1 " {
 		t.Errorf("b is %+v", b)
 	}
-	if string(c.Payload) != "2" || c.Worker != fsm.Anonymous {
+	if string(c.Payload) != "2" || c.Execution().Worker != fsm.Anonymous {
 		t.Errorf("c is %+v", c)
 	}
 	m.View().Workers(func(w *fsm.Worker) bool {

@@ -182,7 +182,7 @@ func (d *decoder) large() {
 	for _, j := range doc.Jobs {
 		j.Seq = 0
 		if j.Status == fsm.InProgress { // no broker that hands out jobs writes this form
-			j.Status, j.Worker, j.Heartbeat, j.ClaimedAt, j.HeldMs = fsm.Unclaimed, "", 0, 0, 0
+			j.Status, j.Exec.Worker, j.Exec.Heartbeat, j.Exec.ClaimedAt, j.Exec.HeldMs = fsm.Unclaimed, "", 0, 0, 0
 		}
 		voidClaim(j)
 	}

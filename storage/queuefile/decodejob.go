@@ -30,7 +30,7 @@ func (d *decoder) job() (*fsm.Job, error) {
 	if d.loose && d.dec.PeekKind() != '{' {
 		return d.noJob()
 	}
-	d.scratch = jobFields{Job: fsm.Job{MaxAttempts: fsm.MaxAttemptsUnset}}
+	d.scratch = jobFields{Job: fsm.Job{MaxAttempts: fsm.MaxAttemptsUnset, Exec: new(fsm.Execution)}}
 	if err := d.objectAnd(d.jobMember, &d.scratch.extra); err != nil {
 		return nil, err
 	}
@@ -85,7 +85,7 @@ func (f *jobFields) member(name string) any {
 	case "workerId":
 		return &f.worker
 	case "heartbeat":
-		return &f.Heartbeat
+		return &f.Exec.Heartbeat
 	}
 	return f.ours(name)
 }
@@ -100,26 +100,26 @@ func (f *jobFields) ours(name string) any {
 	case "runAt":
 		return &f.RunAt
 	case "token":
-		return &f.Token
+		return &f.Exec.Token
 	case "claimedAt":
 		return &f.claimedAt
 	case "leaseMs":
-		return &f.LeaseMs
+		return &f.Exec.LeaseMs
 	case "heldMs":
 		return &f.heldMs
 	case "attemptEnd":
 		return endOf(&f.AttemptEnd)
 	case "finishedAt":
-		return &f.FinishedAt
+		return &f.Exec.FinishedAt
 	case "result":
-		return &f.Result
+		return &f.Exec.Result
 	case "lastError":
-		return &f.LastError
+		return &f.Exec.LastError
 	}
 	return nil
 }
 
-// unknownLease is the value of Job.HeldMs until the settings are known.
+// unknownLease is the value of Execution.HeldMs until the settings are known.
 const unknownLease = -1 << 63
 
 // job returns the finished job.
@@ -128,22 +128,22 @@ func (f *jobFields) job() *fsm.Job {
 	if j.Status == 0 { // only in a loose reading
 		markDead(&j, f.oddStatus)
 	}
-	j.Worker = namelessWorker(j.Status)
+	j.Exec.Worker = namelessWorker(j.Status)
 	if f.worker != nil {
-		j.Worker = *f.worker
+		j.Exec.Worker = *f.worker
 	}
 	running := j.Status == fsm.InProgress
 	switch {
 	case f.heldMs != nil:
-		j.HeldMs = *f.heldMs
+		j.Exec.HeldMs = *f.heldMs
 	case running:
-		j.HeldMs = unknownLease
+		j.Exec.HeldMs = unknownLease
 	}
 	switch {
 	case f.claimedAt != nil:
-		j.ClaimedAt = *f.claimedAt
+		j.Exec.ClaimedAt = *f.claimedAt
 	case running:
-		j.ClaimedAt = j.Heartbeat
+		j.Exec.ClaimedAt = j.Exec.Heartbeat
 	}
 	f.details.Extra = f.extra.text()
 	j.Opt, j.Det = optionsOrNil(&f.options), detailsOrNil(&f.details)

@@ -53,7 +53,7 @@ var detailed = []string{
 func TestOvertakenDetails(t *testing.T) {
 	_, m := machine(t, []byte(detailed[0]))
 	back, runs := m.Job("back"), m.Job("runs")
-	if back.Status != fsm.Cancelled || back.FinishedAt != 90 || back.Details().CancelAt != 40 || len(back.Details().History) != 1 ||
+	if back.Status != fsm.Cancelled || back.Execution().FinishedAt != 90 || back.Details().CancelAt != 40 || len(back.Details().History) != 1 ||
 		back.Details().Progress.Percent != 0 || back.Details().TimeoutMs != 0 || m.Meta().CancelledTotal != 3 {
 		t.Errorf("the job that was put back is %+v %+v; cancelled %d", back, back.Details(), m.Meta().CancelledTotal)
 	}

@@ -228,9 +228,12 @@ func (d *Document) Machine() (*fsm.Machine, error) {
 	return m, nil
 }
 
-// addJob passes copies of a job and of its details to the builder, which takes ownership of
-// them.
+// addJob passes copies of a job, its execution and its details to the builder, which takes
+// ownership of them.
 func addJob(b *fsm.Builder, j *fsm.Job) error {
+	if j.Exec != nil {
+		j.Exec = new(*j.Exec)
+	}
 	if j.Det != nil {
 		j.Det = new(*j.Det)
 	}

@@ -54,25 +54,25 @@ func (a *appender) job(j *fsm.Job) {
 	if j.MaxAttempts != fsm.MaxAttemptsUnset {
 		a.plain("maxAttempts", int64(j.MaxAttempts))
 	}
-	if j.Worker != namelessWorker(j.Status) {
-		a.text("workerId", j.Worker)
+	if j.Execution().Worker != namelessWorker(j.Status) {
+		a.text("workerId", j.Execution().Worker)
 	}
 	running := j.Status == fsm.InProgress
-	if running || j.Heartbeat != 0 {
-		a.plain("heartbeat", j.Heartbeat)
+	if running || j.Execution().Heartbeat != 0 {
+		a.plain("heartbeat", j.Execution().Heartbeat)
 	}
 	a.unsigned("seq", j.Seq)
 	a.nonzero("priority", int64(j.Priority))
 	a.nonzero("runAt", j.RunAt)
-	if j.Token != 0 {
-		a.unsigned("token", j.Token)
+	if j.Execution().Token != 0 {
+		a.unsigned("token", j.Execution().Token)
 	}
-	if running || j.ClaimedAt != 0 {
-		a.integer("claimedAt", j.ClaimedAt)
+	if running || j.Execution().ClaimedAt != 0 {
+		a.integer("claimedAt", j.Execution().ClaimedAt)
 	}
-	a.nonzero("leaseMs", j.LeaseMs)
-	if running || j.HeldMs != 0 {
-		a.integer("heldMs", j.HeldMs)
+	a.nonzero("leaseMs", j.Execution().LeaseMs)
+	if running || j.Execution().HeldMs != 0 {
+		a.integer("heldMs", j.Execution().HeldMs)
 	}
 	a.ending(j)
 	if j.Opt != nil {
@@ -88,9 +88,9 @@ func (a *appender) job(j *fsm.Job) {
 // ending appends the outcome of the job's last attempt.
 func (a *appender) ending(j *fsm.Job) {
 	a.end("attemptEnd", j.AttemptEnd)
-	a.nonzero("finishedAt", j.FinishedAt)
-	a.value("result", j.Result)
-	a.optional("lastError", j.LastError)
+	a.nonzero("finishedAt", j.Execution().FinishedAt)
+	a.value("result", j.Execution().Result)
+	a.optional("lastError", j.Execution().LastError)
 }
 
 func (a *appender) end(name string, e fsm.End) {

@@ -27,8 +27,9 @@ func (d *decoder) adoptOriginal() {
 			}
 			*j = fsm.Job{
 				ID: j.ID, Status: j.Status, Payload: j.Payload, Type: j.Type, CreatedAt: j.CreatedAt,
-				Attempts: j.Attempts, MaxAttempts: j.MaxAttempts, Worker: j.Worker, Heartbeat: j.Heartbeat,
-				Det: detailsOrNil(&fsm.Details{Extra: j.Details().Extra}),
+				Attempts: j.Attempts, MaxAttempts: j.MaxAttempts,
+				Exec: &fsm.Execution{Worker: j.Exec.Worker, Heartbeat: j.Exec.Heartbeat},
+				Det:  detailsOrNil(&fsm.Details{Extra: j.Details().Extra}),
 			}
 		}
 		j.Seq = 0
@@ -41,8 +42,9 @@ func (d *decoder) adoptOriginal() {
 func hasOurs(j *fsm.Job) bool {
 	det := *j.Details()
 	det.Extra = ""
-	return j.Opt != nil || detailsOrNil(&det) != nil || j.Seq != 0 || j.Priority != 0 || j.RunAt != 0 || j.Token != 0 ||
-		j.LeaseMs != 0 || j.AttemptEnd != fsm.NoEnd || j.FinishedAt != 0 || j.Result != nil || j.LastError != ""
+	e := j.Execution()
+	return j.Opt != nil || detailsOrNil(&det) != nil || j.Seq != 0 || j.Priority != 0 || j.RunAt != 0 || e.Token != 0 ||
+		e.LeaseMs != 0 || j.AttemptEnd != fsm.NoEnd || e.FinishedAt != 0 || e.Result != nil || e.LastError != ""
 }
 
 // overtake voids the values that a legacy broker does not maintain.
@@ -57,10 +59,10 @@ func (d *decoder) overtake() {
 }
 
 func voidClaim(j *fsm.Job) {
-	j.Token, j.AttemptEnd = 0, fsm.NoEnd
+	j.Exec.Token, j.AttemptEnd = 0, fsm.NoEnd
 	voidDetails(j)
 	if j.Status == fsm.InProgress {
-		j.ClaimedAt, j.HeldMs = j.Heartbeat, unknownLease
+		j.Exec.ClaimedAt, j.Exec.HeldMs = j.Exec.Heartbeat, unknownLease
 	}
 }
 
@@ -74,7 +76,7 @@ func (d *decoder) mend() {
 	now := d.doc.Meta.Now
 	for _, j := range mended {
 		j.Attempts = max(j.Attempts, 0)
-		for _, at := range []*int64{&j.CreatedAt, &j.ClaimedAt, &j.Heartbeat, &j.FinishedAt} {
+		for _, at := range []*int64{&j.CreatedAt, &j.Exec.ClaimedAt, &j.Exec.Heartbeat, &j.Exec.FinishedAt} {
 			*at = min(max(*at, 0), now)
 		}
 		mendDetails(j, now)
@@ -136,9 +138,9 @@ func unusedID(base string, given map[string]bool, next map[string]int) string {
 // waits for a person.
 func markDead(j *fsm.Job, status string) {
 	j.Status = fsm.Dead
-	j.LastError = "the document gave it no status"
+	j.Exec.LastError = "the document gave it no status"
 	if status != "" {
-		j.LastError = fmt.Sprintf("the document gave it the status %q, which is not known", status)
+		j.Exec.LastError = fmt.Sprintf("the document gave it the status %q, which is not known", status)
 	}
 }
 
@@ -146,10 +148,10 @@ func markDead(j *fsm.Job, status string) {
 // payload.
 func (d *decoder) noJob() (*fsm.Job, error) {
 	kind := d.dec.PeekKind()
-	j := &fsm.Job{Status: fsm.Dead, MaxAttempts: fsm.MaxAttemptsUnset, Worker: fsm.Anonymous}
+	j := &fsm.Job{Status: fsm.Dead, MaxAttempts: fsm.MaxAttemptsUnset, Exec: &fsm.Execution{Worker: fsm.Anonymous}}
 	if err := d.json(&j.Payload); err != nil {
 		return nil, err
 	}
-	j.LastError = "in the document it was " + kindName(kind) + " and no job"
+	j.Exec.LastError = "in the document it was " + kindName(kind) + " and no job"
 	return j, nil
 }

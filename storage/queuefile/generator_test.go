@@ -150,7 +150,7 @@ func (g *generator) lease() *fsmpb.Lease {
 		return &fsmpb.Lease{JobId: "none"}
 	}
 	j := rapid.SampledFrom(running).Draw(g.T, "job")
-	return &fsmpb.Lease{JobId: j.ID, Token: j.Token}
+	return &fsmpb.Lease{JobId: j.ID, Token: j.Execution().Token}
 }
 
 // mutation generates a mutation, which may have one of a few request keys.

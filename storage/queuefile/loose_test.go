@@ -27,13 +27,15 @@ func oddOvertaken(members string) string {
 // keeps its position and all values that can be interpreted.
 func TestOddMembersOfAJob(t *testing.T) {
 	for members, check := range map[string]func(*fsm.Job) bool{
-		`"type":5`:                    func(j *fsm.Job) bool { return j.Type == "5" },
-		`"type":{"x":1}`:              func(j *fsm.Job) bool { return j.Type == `{"x":1}` },
-		`"type":null`:                 func(j *fsm.Job) bool { return j.Type == "" },
-		`"type":true`:                 func(j *fsm.Job) bool { return j.Type == "true" },
-		`"type":"\ud800"`:             func(j *fsm.Job) bool { return j.Type == "\ufffd" },
-		`"status":"in_progress"`:      func(j *fsm.Job) bool { return j.Worker == fsm.Anonymous && j.Heartbeat == 0 && j.HeldMs == 30_000 },
-		`"workerId":17`:               func(j *fsm.Job) bool { return j.Worker == "17" },
+		`"type":5`:        func(j *fsm.Job) bool { return j.Type == "5" },
+		`"type":{"x":1}`:  func(j *fsm.Job) bool { return j.Type == `{"x":1}` },
+		`"type":null`:     func(j *fsm.Job) bool { return j.Type == "" },
+		`"type":true`:     func(j *fsm.Job) bool { return j.Type == "true" },
+		`"type":"\ud800"`: func(j *fsm.Job) bool { return j.Type == "\ufffd" },
+		`"status":"in_progress"`: func(j *fsm.Job) bool {
+			return j.Execution().Worker == fsm.Anonymous && j.Execution().Heartbeat == 0 && j.Execution().HeldMs == 30_000
+		},
+		`"workerId":17`:               func(j *fsm.Job) bool { return j.Execution().Worker == "17" },
 		`"maxAttempts":2.7`:           func(j *fsm.Job) bool { return j.MaxAttempts == 2 },
 		`"maxAttempts":1e99`:          func(j *fsm.Job) bool { return j.MaxAttempts == math.MaxInt32 },
 		`"maxAttempts":"4"`:           func(j *fsm.Job) bool { return j.MaxAttempts == 4 },
@@ -49,8 +51,8 @@ func TestOddMembersOfAJob(t *testing.T) {
 		`"createdAt":"2024-01-23"`:    func(j *fsm.Job) bool { return j.CreatedAt == 0 },
 		// Microseconds must not set the clock thousands of years ahead.
 		`"createdAt":1700000000000000`: func(j *fsm.Job) bool { return j.CreatedAt == 1_700_000_000_009 },
-		`"heartbeat":1e300`:            func(j *fsm.Job) bool { return j.Heartbeat == 1_700_000_000_009 },
-		`"token":5,"attemptEnd":"odd"`: func(j *fsm.Job) bool { return j.Token == 0 && j.AttemptEnd == fsm.NoEnd },
+		`"heartbeat":1e300`:            func(j *fsm.Job) bool { return j.Execution().Heartbeat == 1_700_000_000_009 },
+		`"token":5,"attemptEnd":"odd"`: func(j *fsm.Job) bool { return j.Execution().Token == 0 && j.AttemptEnd == fsm.NoEnd },
 		`"attemptEnd":200,"seq":-1`:    func(j *fsm.Job) bool { return j.AttemptEnd == fsm.NoEnd },
 		`"payload":2,"payloadBase64":"%","typeBase64":7,"idBase64":[{}]`: func(j *fsm.Job) bool {
 			return string(j.Payload) == "2" && j.Type == ""
@@ -58,10 +60,10 @@ func TestOddMembersOfAJob(t *testing.T) {
 		"\"payload\":\"\xff\"": func(j *fsm.Job) bool { return string(j.Payload) == "\"\xff\"" },
 		`"unknown":{"x":[1]}`:  func(j *fsm.Job) bool { return j.Payload == nil },
 		`"status":"queued"`: func(j *fsm.Job) bool {
-			return j.Status == fsm.Dead && strings.Contains(j.LastError, `the status "queued"`)
+			return j.Status == fsm.Dead && strings.Contains(j.Execution().LastError, `the status "queued"`)
 		},
 		`"status":1`: func(j *fsm.Job) bool {
-			return j.Status == fsm.Dead && strings.Contains(j.LastError, `the status "1"`)
+			return j.Status == fsm.Dead && strings.Contains(j.Execution().LastError, `the status "1"`)
 		},
 	} {
 		for _, text := range []string{odd(members), oddOvertaken(members), odd(`"type":{},` + members)} {
@@ -88,14 +90,14 @@ func typeless(j *fsm.Job) *fsm.Job {
 func TestOursInAnOriginal(t *testing.T) {
 	_, m := machine(t, []byte(odd(`"seq":"18446744073709551615","priority":9,"runAt":5,"token":9,"claimedAt":5,"leaseMs":-1,
 		"heldMs":5,"finishedAt":5,"result":1,"lastError":"x"`)))
-	if j := m.Job("a"); j.Priority != 0 || j.RunAt != 0 || j.Token != 0 || j.LeaseMs != 0 || j.Result != nil ||
-		j.LastError != "" || j.Seq != 1 || order(m) != "a next" || m.Meta().Token != 0 {
+	if j := m.Job("a"); j.Priority != 0 || j.RunAt != 0 || j.Execution().Token != 0 || j.Execution().LeaseMs != 0 || j.Execution().Result != nil ||
+		j.Execution().LastError != "" || j.Seq != 1 || order(m) != "a next" || m.Meta().Token != 0 {
 		t.Errorf("job %+v, order %s", j, order(m))
 	}
 	_, m = machine(t, []byte(`{"jobs":[],"workers":[{"name":"w"},{"name":"w"},7],"claims":"x","finished":3,
 		"scheduled":[{"id":"s","status":"scheduled","runAt":77,"priority":2},5],"dead":[{"id":"d","status":"dead","lastError":"x"}]}`))
 	s, d := m.Job("s"), m.Job("d")
-	if s == nil || s.RunAt != 77 || s.Priority != 2 || d == nil || d.LastError != "x" || m.View().WorkerCount() != 0 {
+	if s == nil || s.RunAt != 77 || s.Priority != 2 || d == nil || d.Execution().LastError != "x" || m.View().WorkerCount() != 0 {
 		t.Errorf("scheduled %+v, dead %+v", s, d)
 	}
 	if n := m.Job("unnamed-1"); n == nil || n.Status != fsm.Dead || string(n.Payload) != "5" {
@@ -125,7 +127,7 @@ func TestOddIDs(t *testing.T) {
 			t.Errorf("%s\n  became %s\n  want   %s", text, got, want)
 		}
 		for id, payload := range map[string]string{"unnamed-5": "9", "unnamed-6": "null", "unnamed-7": `"x"`} {
-			if j := m.Job(id); j == nil || j.Status != fsm.Dead || string(j.Payload) != payload || !strings.Contains(j.LastError, "no job") {
+			if j := m.Job(id); j == nil || j.Status != fsm.Dead || string(j.Payload) != payload || !strings.Contains(j.Execution().LastError, "no job") {
 				t.Errorf("%s is %+v", id, j)
 			}
 		}

@@ -124,7 +124,7 @@ func richWith(t testing.TB, logged bool) *fsm.Machine {
 		))
 	jobs := apply(t, m, 2, 1_706_000_000_020, claim("w1", "r1", 2), claim(fsm.Anonymous, "", 1), claim("w2", "", 2))
 	l := func(r, i int) *fsmpb.Lease {
-		return &fsmpb.Lease{JobId: jobs[r].Jobs[i].ID, Token: jobs[r].Jobs[i].Token}
+		return &fsmpb.Lease{JobId: jobs[r].Jobs[i].ID, Token: jobs[r].Jobs[i].Execution().Token}
 	}
 	done := complete("w1", l(0, 1), []byte("[1, 2]"))
 	if logged {
@@ -187,14 +187,14 @@ func enrich(t testing.TB, m *fsm.Machine) {
 	apply(t, m, 2, 1_706_000_000_050, add)
 	jobs := apply(t, m, 2, 1_706_000_000_055, claim("w1", "r2", 2, "report"))[0].Jobs
 	apply(t, m, 2, 1_706_000_000_060,
-		fail("w1", &fsmpb.Lease{JobId: jobs[0].ID, Token: jobs[0].Token}, "no paper", false, 90_000), changed,
+		fail("w1", &fsmpb.Lease{JobId: jobs[0].ID, Token: jobs[0].Execution().Token}, "no paper", false, 90_000), changed,
 		&fsmpb.Mutation{Op: &fsmpb.Mutation_FireCron{FireCron: &fsmpb.FireCron{
 			Name: "nightly", DueMs: 1_706_000_000_060, AtMs: 1_706_000_000_060, Missed: 2, NextMs: 1_706_086_400_060, JobId: "night-1",
 		}}})
 	jobs = apply(t, m, 2, 1_706_000_000_070, claim("w1", "", 1, "report"))[0].Jobs
 	apply(t, m, 2, 1_706_000_000_080,
 		&fsmpb.Mutation{Op: &fsmpb.Mutation_Heartbeat{Heartbeat: &fsmpb.Heartbeat{Worker: "w1", Leases: []*fsmpb.Lease{{
-			JobId: jobs[0].ID, Token: jobs[0].Token, Progress: &fsmpb.Progress{Percent: 40, Message: "page 4"},
+			JobId: jobs[0].ID, Token: jobs[0].Execution().Token, Progress: &fsmpb.Progress{Percent: 40, Message: "page 4"},
 		}}}}},
 		change(fsm.CancelJobs, jobs[0].ID),
 		&fsmpb.Mutation{Op: &fsmpb.Mutation_TriggerCron{TriggerCron: &fsmpb.TriggerCron{Name: "nightly", JobId: "night-2"}}})

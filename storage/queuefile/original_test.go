@@ -144,13 +144,13 @@ func TestOriginalState(t *testing.T) {
 		meta.Settings != fsm.DefaultSettings() || doc.Lineage() != "" {
 		t.Errorf("meta %+v", meta)
 	}
-	if a := m.Job("a"); a.Seq != 1 || a.MaxAttempts != fsm.MaxAttemptsUnset || a.Payload != nil || a.Worker != "" {
+	if a := m.Job("a"); a.Seq != 1 || a.MaxAttempts != fsm.MaxAttemptsUnset || a.Payload != nil || a.Execution().Worker != "" {
 		t.Errorf("a is %+v", a)
 	}
-	if b := m.Job("b"); b.Worker != "" || b.HeldMs != 30_000 || b.ClaimedAt != 9100 || b.Token != 0 || b.Attempts != 2 {
+	if b := m.Job("b"); b.Execution().Worker != "" || b.Execution().HeldMs != 30_000 || b.Execution().ClaimedAt != 9100 || b.Execution().Token != 0 || b.Attempts != 2 {
 		t.Errorf("b is %+v", b)
 	}
-	if c := m.Job("c"); c.Worker != fsm.Anonymous {
+	if c := m.Job("c"); c.Execution().Worker != fsm.Anonymous {
 		t.Errorf("c is %+v", c)
 	}
 }

@@ -319,7 +319,7 @@ func checkHidden(t *rapid.T, before, after *fsm.Machine) {
 			switch {
 			case was != nil && was.Status == s:
 			case s == fsm.Scheduled && begun(before, after, is) && is.RunAt > after.Meta().Now:
-			case s == fsm.Cancelled && is.Details().CancelAt != 0 && is.FinishedAt == after.Meta().Now:
+			case s == fsm.Cancelled && is.Details().CancelAt != 0 && is.Execution().FinishedAt == after.Meta().Now:
 			default:
 				t.Fatalf("nobody knows why job %+v is %s; it was %+v", is, s, was)
 			}
@@ -373,12 +373,15 @@ func public(t tester, j *fsm.Job) string {
 	}
 	d := *j.Details()
 	c := fsm.Job{
-		Seq: j.Seq, ID: j.ID, Type: j.Type, Payload: rewritten(j.Payload), Result: rewritten(j.Result), LastError: j.LastError, Worker: j.Worker,
+		Seq: j.Seq, ID: j.ID, Type: j.Type, Payload: rewritten(j.Payload),
 		Status: j.Status, AttemptEnd: j.AttemptEnd, Priority: j.Priority, Attempts: j.Attempts, MaxAttempts: j.MaxAttempts,
-		CreatedAt: j.CreatedAt, RunAt: j.RunAt, ClaimedAt: j.ClaimedAt, Heartbeat: j.Heartbeat, FinishedAt: j.FinishedAt,
-		LeaseMs: j.LeaseMs, HeldMs: j.HeldMs, Token: j.Token,
+		CreatedAt: j.CreatedAt, RunAt: j.RunAt,
 	}
-	return fmt.Sprintf("%+v %+v %+v", c, *j.Options(), fsm.Details{
+	e := *j.Execution()
+	return fmt.Sprintf("%+v %+v %+v %+v", c, fsm.Execution{
+		Result: rewritten(e.Result), LastError: e.LastError, Worker: e.Worker, ClaimedAt: e.ClaimedAt, Heartbeat: e.Heartbeat,
+		FinishedAt: e.FinishedAt, LeaseMs: e.LeaseMs, HeldMs: e.HeldMs, Token: e.Token,
+	}, *j.Options(), fsm.Details{
 		History: d.History, Progress: d.Progress, ProgressAt: d.ProgressAt, Waits: d.Waits, CancelAt: d.CancelAt, TimeoutMs: d.TimeoutMs,
 		Extra: members(t, d.Extra), Log: d.Log,
 	})
@@ -488,7 +491,7 @@ func checkTokens(t *rapid.T, before, after *fsm.Machine) {
 	}
 	v := after.View()
 	v.Merged([]fsm.Status{fsm.Unclaimed, fsm.InProgress}, 0, func(j *fsm.Job) bool {
-		if j.Token != 0 || j.Status == fsm.InProgress && (j.HeldMs != after.Meta().Settings.LeaseMs || j.ClaimedAt != j.Heartbeat) {
+		if j.Execution().Token != 0 || j.Status == fsm.InProgress && (j.Execution().HeldMs != after.Meta().Settings.LeaseMs || j.Execution().ClaimedAt != j.Execution().Heartbeat) {
 			t.Fatalf("job %+v", j)
 		}
 		return true

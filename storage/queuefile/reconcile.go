@@ -59,7 +59,7 @@ func (d *decoder) cancelAsked(jobs []*fsm.Job) (changed bool) {
 		if j.Status != fsm.Unclaimed || j.Details().CancelAt == 0 {
 			continue
 		}
-		j.Status, j.FinishedAt = fsm.Cancelled, d.doc.Meta.Now
+		j.Status, j.Exec.FinishedAt = fsm.Cancelled, d.doc.Meta.Now
 		d.doc.Meta.CancelledTotal++
 		if b := d.batchOf(j); b != nil && pending(b) > 0 {
 			b.Cancelled++

@@ -84,7 +84,7 @@ func (d *decoder) fresh(n *fsmpb.NewJob) *fsm.Job {
 	o.Batch, o.Unique, o.After, o.AfterFailure = "", fsm.Unique{}, nil, 0
 	j := &fsm.Job{
 		ID: n.Id, Type: n.Type, Payload: n.Payload, Priority: n.Priority,
-		RunAt: n.RunAtMs, LeaseMs: n.LeaseMs, MaxAttempts: fsm.MaxAttemptsUnset,
+		RunAt: n.RunAtMs, Exec: &fsm.Execution{LeaseMs: n.LeaseMs}, MaxAttempts: fsm.MaxAttemptsUnset,
 		CreatedAt: d.doc.Meta.Now, Opt: optionsOrNil(&o),
 	}
 	if n.MaxAttempts != nil {

@@ -263,11 +263,11 @@ func named(mut *fsmpb.Mutation) (history.Kind, string) {
 
 func item(j *fsm.Job) history.Item {
 	it := history.Item{
-		Job: j.ID, Status: j.Status.String(), Token: j.Token, Attempts: int(j.Attempts), Type: j.Type,
-		Priority: j.Priority, End: j.AttemptEnd.String(), Result: string(j.Result),
+		Job: j.ID, Status: j.Status.String(), Token: j.Execution().Token, Attempts: int(j.Attempts), Type: j.Type,
+		Priority: j.Priority, End: j.AttemptEnd.String(), Result: string(j.Execution().Result),
 	}
 	if j.Status == fsm.InProgress {
-		it.Lease = history.Time(j.HeldMs) * history.Millisecond
+		it.Lease = history.Time(j.Execution().HeldMs) * history.Millisecond
 	}
 	return it
 }

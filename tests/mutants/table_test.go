@@ -43,7 +43,7 @@ var defects = []defect{
 	}, replicas},
 	{"token", mutants.Mutant{
 		Name: "a report's token is not compared", File: "fsm/report.go",
-		Old: "case l.Token != j.Token:\n",
+		Old: "case l.Token != j.Execution().Token:\n",
 		Bug: "case l.Token == 0:\n",
 	}, model},
 	{"token", mutants.Mutant{

@@ -18,10 +18,10 @@ import (
 func jobOfState(j *fsm.Job) v1.Job {
 	o, d := j.Options(), j.Details()
 	out := v1.Job{
-		ID: j.ID, Status: j.Status.String(), Type: j.Type, Payload: opaque(j.Payload), Result: opaque(j.Result),
-		CreatedAt: j.CreatedAt, Attempts: j.Attempts, MaxAttempts: max(j.MaxAttempts, 0), Heartbeat: j.Heartbeat,
-		Priority: j.Priority, RunAt: j.RunAt, ClaimedAt: j.ClaimedAt, FinishedAt: j.FinishedAt,
-		LeaseMs: j.LeaseMs, Token: j.Token, LastError: j.LastError,
+		ID: j.ID, Status: j.Status.String(), Type: j.Type, Payload: opaque(j.Payload), Result: opaque(j.Execution().Result),
+		CreatedAt: j.CreatedAt, Attempts: j.Attempts, MaxAttempts: max(j.MaxAttempts, 0), Heartbeat: j.Execution().Heartbeat,
+		Priority: j.Priority, RunAt: j.RunAt, ClaimedAt: j.Execution().ClaimedAt, FinishedAt: j.Execution().FinishedAt,
+		LeaseMs: j.Execution().LeaseMs, Token: j.Execution().Token, LastError: j.Execution().LastError,
 		Backoff: storedBackoff(o.Backoff), TimeoutMs: o.TimeoutMs, Group: o.Group, Tags: o.Tags,
 		After: o.After, WaitsFor: d.Waits, BatchID: o.Batch, Cron: o.Cron, CancelAt: d.CancelAt, Log: d.Log,
 	}
@@ -29,10 +29,10 @@ func jobOfState(j *fsm.Job) v1.Job {
 		out.CronAt = at
 	}
 	if j.Status == fsm.InProgress {
-		out.LeaseMs, out.TimeoutMs = j.HeldMs, d.TimeoutMs
+		out.LeaseMs, out.TimeoutMs = j.Execution().HeldMs, d.TimeoutMs
 	}
-	if j.Worker != fsm.Anonymous && (j.Worker != "" || j.Status == fsm.InProgress) {
-		out.WorkerID = &j.Worker
+	if j.Execution().Worker != fsm.Anonymous && (j.Execution().Worker != "" || j.Status == fsm.InProgress) {
+		out.WorkerID = new(j.Execution().Worker)
 	}
 	if o.Unique.Key != "" {
 		out.UniqueKey, out.UniqueScope, out.UniqueMs = o.Unique.Key, o.Unique.Scope.String(), o.Unique.PeriodMs
@@ -90,7 +90,7 @@ func isChosen(f *view.Filter, j *fsm.Job) bool {
 	return (f.Type == "" || j.Type == f.Type) &&
 		(f.Group == "" || o.Group == f.Group) &&
 		(f.Batch == "" || o.Batch == f.Batch) &&
-		(f.Worker == "" || j.Worker == f.Worker) &&
+		(f.Worker == "" || j.Execution().Worker == f.Worker) &&
 		!slices.ContainsFunc(f.Tags, func(tag string) bool { return !slices.Contains(o.Tags, tag) }) &&
 		(after.Text == "" || j.CreatedAt >= after.At.UnixMilli()) &&
 		(before.Text == "" || j.CreatedAt < before.At.UnixMilli())

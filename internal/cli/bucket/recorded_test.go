@@ -107,13 +107,13 @@ func (r *recorded) claim(kind string) *fsm.Job {
 
 func (r *recorded) complete(j *fsm.Job) {
 	r.t.Helper()
-	op := &fsmpb.Complete{Worker: "w1", Lease: &fsmpb.Lease{JobId: j.ID, Token: j.Token}, Result: []byte("42")}
+	op := &fsmpb.Complete{Worker: "w1", Lease: &fsmpb.Lease{JobId: j.ID, Token: j.Execution().Token}, Result: []byte("42")}
 	r.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_Complete{Complete: op}})
 }
 
 func (r *recorded) fail(j *fsm.Job) {
 	r.t.Helper()
-	op := &fsmpb.Fail{Worker: "w1", Lease: &fsmpb.Lease{JobId: j.ID, Token: j.Token}, Error: "out of paper"}
+	op := &fsmpb.Fail{Worker: "w1", Lease: &fsmpb.Lease{JobId: j.ID, Token: j.Execution().Token}, Error: "out of paper"}
 	r.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_Fail{Fail: op}})
 }
 

@@ -26,7 +26,7 @@ func longHistory(b *testing.B, jobs int) *recorded {
 		claim := &fsmpb.Claim{Worker: "w1", Max: each / 10}
 		var done []*fsmpb.Mutation
 		for _, j := range r.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_Claim{Claim: claim}})[0].Jobs {
-			op := &fsmpb.Complete{Worker: "w1", Lease: &fsmpb.Lease{JobId: j.ID, Token: j.Token}}
+			op := &fsmpb.Complete{Worker: "w1", Lease: &fsmpb.Lease{JobId: j.ID, Token: j.Execution().Token}}
 			done = append(done, &fsmpb.Mutation{Op: &fsmpb.Mutation_Complete{Complete: op}})
 		}
 		r.apply(done...)
