@@ -26,7 +26,7 @@ func TestEverySectionRuns(t *testing.T) {
 		t.Skip("starts many processes")
 	}
 	var out bytes.Buffer
-	o, err := parse([]string{"-duration", "200ms", "-span", "4s", "-deep", "3000", "-kills", "1", "-json"})
+	o, err := parse([]string{"-duration", "200ms", "-span", "4s", "-deep", "3000", "-drain", "1000", "-kills", "1", "-json"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -192,7 +192,7 @@ func (l *billed) round(c *conn, n int, random *rand.Rand) error {
 	for i := range jobs {
 		jobs[i] = fmt.Sprintf(`{"type":"bench","payload":{"text":%q}}`, l.text(random))
 	}
-	if _, err := c.do(post(c.host, "/v1/jobs/batch", []byte(`{"jobs":[`+strings.Join(jobs, ",")+`]}`))); err != nil {
+	if _, err := c.do(legacy.post(c.host, "/v1/jobs/batch", []byte(`{"jobs":[`+strings.Join(jobs, ",")+`]}`))); err != nil {
 		return err
 	}
 	_, err := claimAndComplete(c, n)
@@ -220,7 +220,7 @@ var words = strings.Fields("send mail to customer order invoice number thumbnail
 
 // claimAndComplete claims up to n jobs and completes them.
 func claimAndComplete(c *conn, n int) (int, error) {
-	answer, err := c.do(post(c.host, "/v1/jobs/claim", fmt.Appendf(nil, `{"workerId":"bench","max":%d}`, n)))
+	answer, err := c.do(legacy.post(c.host, "/v1/jobs/claim", fmt.Appendf(nil, `{"workerId":"bench","max":%d}`, n)))
 	if err != nil {
 		return 0, err
 	}
@@ -239,6 +239,6 @@ func claimAndComplete(c *conn, n int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	_, err = c.do(post(c.host, "/v1/jobs/complete", body))
+	_, err = c.do(legacy.post(c.host, "/v1/jobs/complete", body))
 	return len(done.Jobs), err
 }

@@ -33,10 +33,29 @@ func dial(host string) (*conn, error) {
 
 func (c *conn) close() { _ = c.net.Close() }
 
+// dialect is the form of the requests: header lines that all of them have.
+type dialect string
+
+const (
+	// legacy requests have no header of their own: the broker reads them as those of a legacy
+	// client, if a legacy route has the same path.
+	legacy dialect = ""
+	// strict requests accept the errors of the HTTP API only, as those of the Go client do.
+	strict dialect = "Prefer: handling=strict\r\n"
+)
+
+// String returns the name of the dialect.
+func (d dialect) String() string {
+	if d == strict {
+		return "strict"
+	}
+	return "legacy"
+}
+
 // post encodes a request, to be sent any number of times.
-func post(host, path string, body []byte) []byte {
+func (d dialect) post(host, path string, body []byte) []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", path, host, len(body))
+	fmt.Fprintf(&b, "POST %s HTTP/1.1\r\nHost: %s\r\n%sContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", path, host, string(d), len(body))
 	b.Write(body)
 	return b.Bytes()
 }

@@ -54,7 +54,7 @@ func (b *bench) atDepth(br *brokers, depth, add int) (*latencies, error) {
 	}
 	l.fill = float64(add) / time.Since(begin).Seconds()
 	enqueue := enqueueOne(host)
-	claim := post(host, "/v1/jobs/claim", []byte(`{"workerId":"bench"}`))
+	claim := legacy.post(host, "/v1/jobs/claim", []byte(`{"workerId":"bench"}`))
 	_, _, err := repeatFor(host, 1, b.duration, func(c *conn) (int, error) {
 		t0 := time.Now()
 		if _, err := enqueue(c); err != nil {

@@ -9,9 +9,11 @@
 //	bare        one caller's p50 and p99; commits per second of 64 callers; 4
 //	            callers with entries of the size of 100 jobs
 //	sequential  one client enqueues one job after the other
-//	single      64 clients enqueue one job per call
-//	batch       4 clients enqueue 100 jobs per call
-//	lifecycle   4 clients enqueue, claim and complete 100 jobs per call
+//	single      64 and 256 clients enqueue one job per call
+//	batch       4 and 16 clients enqueue 100 jobs per call
+//	lifecycle   4 clients enqueue, claim and complete 100 jobs per call; 64 and 256
+//	            clients do it with one job per call
+//	drain       64 clients claim and complete 100 000 jobs, one per call
 //	sdk         64 and 256 callers that share one Go client, one job a call, over streams
 //	            and over HTTP in turns
 //	worker      a Go worker with 64 slots and jobs that do nothing; commands compared
@@ -28,6 +30,10 @@
 // work. On two cores the clients still share them with three brokers. The line "took" under a
 // figure shows the processor time of each, and the number of raft entries that group commit
 // made of the calls. Compare ratios within one run, not figures of two runs.
+//
+// A row "strict" has requests with the header "Prefer: handling=strict", as the Go client sends
+// them; a row "legacy" has requests without it, which the broker has to read as those of a legacy
+// client.
 //
 // At each depth one job is claimed for each enqueued job, so that the depth is constant. The
 // lag of the bucket behind a deep queue is a figure too.

@@ -17,11 +17,13 @@ type options struct {
 	duration time.Duration // of each measurement under load
 	span     time.Duration // for which the bucket's requests are counted
 	deep     int           // jobs of the deep queue
-	kills    int
-	profile  string // directory for CPU profiles
-	json     bool
-	bucket   string
-	serve    []string // further flags of the brokers
+	// drainJobs is the number of jobs that are drained.
+	drainJobs int
+	kills     int
+	profile   string // directory for CPU profiles
+	json      bool
+	bucket    string
+	serve     []string // further flags of the brokers
 }
 
 // section is one measurement and its report.
@@ -37,6 +39,7 @@ var sections = []section{
 	{"single", (*bench).single},
 	{"batch", (*bench).batch},
 	{"lifecycle", (*bench).lifecycle},
+	{"drain", (*bench).drain},
 	{"sdk", (*bench).sdk},
 	{"worker", (*bench).worker},
 	{"depth", (*bench).depth},
@@ -75,6 +78,7 @@ func parse(args []string) (options, error) {
 	f.DurationVar(&o.duration, "duration", 5*time.Second, "length of each measurement under load")
 	f.DurationVar(&o.span, "span", time.Minute, "how long the requests to the bucket are counted")
 	f.IntVar(&o.deep, "deep", 1_000_000, "jobs of the deep queue")
+	f.IntVar(&o.drainJobs, "drain", 100_000, "jobs of the queue that is drained")
 	f.IntVar(&o.kills, "kills", 10, "how often the leader is killed")
 	f.StringVar(&o.profile, "profile", "", "directory for CPU profiles of the leader and a follower, two a section")
 	f.BoolVar(&quick, "quick", false, "a short run, to see that everything works: its figures say little")
@@ -98,15 +102,15 @@ func parse(args []string) (options, error) {
 			return o, fmt.Errorf("there is no section %q: use %s", name, strings.Join(sectionNames(), ", "))
 		}
 	}
-	if o.duration <= 0 || o.span <= 0 || o.deep <= shallow || o.kills < 1 {
-		return o, fmt.Errorf("--duration, --span and --kills must be positive, --deep above %d", shallow)
+	if o.duration <= 0 || o.span <= 0 || o.deep <= shallow || o.drainJobs < 1 || o.kills < 1 {
+		return o, fmt.Errorf("--duration, --span, --drain and --kills must be positive, --deep above %d", shallow)
 	}
 	return o, nil
 }
 
 // beQuick shortens the settings that were not given on the command line.
 func (o *options) beQuick(given *flag.FlagSet) {
-	short := options{duration: time.Second, span: 10 * time.Second, deep: 20_000, kills: 2}
+	short := options{duration: time.Second, span: 10 * time.Second, deep: 20_000, drainJobs: 5000, kills: 2}
 	asked := make(map[string]bool)
 	given.Visit(func(f *flag.Flag) { asked[f.Name] = true })
 	if !asked["duration"] {
@@ -117,6 +121,9 @@ func (o *options) beQuick(given *flag.FlagSet) {
 	}
 	if !asked["deep"] {
 		o.deep = short.deep
+	}
+	if !asked["drain"] {
+		o.drainJobs = short.drainJobs
 	}
 	if !asked["kills"] {
 		o.kills = short.kills

@@ -24,7 +24,8 @@
 // call in flight. The command measures a cell with one system after the other, before it begins
 // the next cell, and repeats all cells for each round in the opposite order. Each trial, which is
 // one cell with one system in one round, has fresh servers with empty data; the servers of other
-// systems do not run meanwhile. The report has the median of the rounds.
+// systems do not run meanwhile. The report has the median of the half of the rounds during which
+// other programs used the processors least.
 //
 // Before a trial the command waits until the machine is quiet, for a limited time. During a
 // trial it measures the share of the processors that programs outside of the trial use. The

@@ -25,6 +25,7 @@ type options struct {
 	drainJobs int
 	short     bool
 	json      bool
+	from      []string // outputs of earlier runs, to print instead of a run
 }
 
 func main() {
@@ -40,7 +41,7 @@ func main() {
 
 func parse(args []string) (options, error) {
 	var o options
-	var names, cellNames string
+	var names, cellNames, from string
 	f := flag.NewFlagSet("peers", flag.ContinueOnError)
 	f.StringVar(&names, "systems", "", "systems to measure, comma separated (default: all): "+strings.Join(namesOf(systems), ", "))
 	f.StringVar(&cellNames, "cells", "", "cells to measure, comma separated (default: all): "+strings.Join(namesOf(cells), ", "))
@@ -51,8 +52,12 @@ func parse(args []string) (options, error) {
 	f.IntVar(&o.drainJobs, "drain", 100_000, "jobs of the drain and of the measurement of memory")
 	f.BoolVar(&o.short, "short", false, "run each cell for a moment, to see that it works: the figures mean nothing")
 	f.BoolVar(&o.json, "json", false, "print all trials as JSON")
+	f.StringVar(&from, "from", "", "print the tables of earlier runs with -json, from files, comma separated, and measure nothing")
 	if err := f.Parse(args); err != nil {
 		return o, err
+	}
+	if from != "" {
+		o.from = strings.Split(from, ",")
 	}
 	if f.NArg() > 0 {
 		return o, fmt.Errorf("unexpected argument %q: the command takes flags only", f.Arg(0))
@@ -90,6 +95,13 @@ func chosen(flag, list string, all []string) ([]string, error) {
 // run measures the chosen cells with the chosen systems and writes the report to out. It writes
 // the progress to log.
 func run(ctx context.Context, o options, out, log io.Writer) error {
+	if len(o.from) > 0 {
+		r := new(report)
+		if err := r.merge(o.from); err != nil {
+			return err
+		}
+		return r.writeTables(out)
+	}
 	r := &report{Machine: measure.ThisMachine(), Conditions: o.conditions()}
 	var installed []system
 	for _, s := range systems {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -91,7 +92,7 @@ func (r *report) writeTables(out io.Writer) error {
 // writeFigures writes the medians of all systems, and their ratios to those of the ruler.
 func (r *report) writeFigures(b *strings.Builder) {
 	used := r.systems()
-	fmt.Fprintf(b, "\nMedian of the rounds; in parentheses the ratio to %s of the same run. A dash: the system has no such\ncall, or was not measured.\n\n| cell | unit |", ruler)
+	fmt.Fprintf(b, "\nMedian of the quieter half of the rounds; in parentheses the ratio to %s of the same run. A dash: the\nsystem has no such call, or was not measured.\n\n| cell | unit |", ruler)
 	for _, s := range used {
 		fmt.Fprintf(b, " %s |", s)
 	}
@@ -120,9 +121,9 @@ func (r *report) writeFigures(b *strings.Builder) {
 // writeCosts writes the processor time by role, the jobs of a log entry, the spread of the
 // rounds, and the noise.
 func (r *report) writeCosts(b *strings.Builder) {
-	b.WriteString("\nProcessor time in µs per job, by role. Spread is the difference between the best and the worst\n" +
-		"round in % of the median. Noise is the share of the processors that other programs used during\n" +
-		"the trials, median and maximum.\n\n" +
+	b.WriteString("\nProcessor time in µs per job, by role, of the same rounds. Spread is the difference between the\n" +
+		"best and the worst of them in % of the median. Noise is the share of the processors that other\n" +
+		"programs used during these trials, median and maximum.\n\n" +
 		"| cell | system | leader or server | followers | client | jobs per entry | rounds | spread | noise |\n|-|-|-|-|-|-|-|-|-|\n")
 	for _, c := range cells {
 		for _, s := range r.systems() {
@@ -189,7 +190,8 @@ func (r *report) systems() []string {
 	return used
 }
 
-// of returns the successful trials of a cell with a system, or with all systems for "".
+// of returns the successful trials of a cell with a system, or with all systems for "". Of the
+// trials with one system it returns the half, rounded up, during which the machine was quieter.
 func (r *report) of(cell, system string) []result {
 	var all []result
 	for _, t := range r.Trials {
@@ -197,7 +199,35 @@ func (r *report) of(cell, system string) []result {
 			all = append(all, t)
 		}
 	}
-	return all
+	if system == "" {
+		return all
+	}
+	slices.SortStableFunc(all, func(a, b result) int { return cmp.Compare(a.Noise, b.Noise) })
+	return all[:(len(all)+1)/2]
+}
+
+// merge adds the trials of reports that runs with --json wrote.
+func (r *report) merge(files []string) error {
+	for _, name := range files {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		var other report
+		if err := json.Unmarshal(data, &other); err != nil {
+			return fmt.Errorf("%s is not the output of --json: %w", name, err)
+		}
+		if len(r.Trials) == 0 {
+			r.Machine, r.Conditions = other.Machine, other.Conditions
+		}
+		r.Trials = append(r.Trials, other.Trials...)
+		for _, s := range other.Skipped {
+			if !slices.Contains(r.Skipped, s) {
+				r.Skipped = append(r.Skipped, s)
+			}
+		}
+	}
+	return nil
 }
 
 // median returns the median of a figure over the rounds, and false if there are no rounds.
