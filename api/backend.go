@@ -28,6 +28,8 @@ var _ Backend = (*cluster.Node)(nil)
 type Writer interface {
 	// Propose commits one mutation.
 	Propose(ctx context.Context, m *fsmpb.Mutation) (fsm.Result, fsm.LSN, error)
+	// ProposeAll commits mutations in one entry, in order.
+	ProposeAll(ctx context.Context, ms []*fsmpb.Mutation) ([]fsm.Result, fsm.LSN, error)
 	// Refusal returns the error that any write would get now. It returns nil if the node
 	// accepts writes or does not lead.
 	Refusal() error

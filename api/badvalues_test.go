@@ -64,14 +64,20 @@ var badMembers = map[reflect.Type]map[string][]string{
 	reflect.TypeFor[v1.Progress](): {
 		"percent": {`-1`, `101`, `255`, `256`, `1.5`, `"1"`, `true`, `[]`, `NaN`}, "message": anyText, "at": badIntegers,
 	},
-	reflect.TypeFor[v1.Complete](): {"workerId": badLookups, "token": badTokens, "result": {`NaN`, `{`}, "log": badLogs},
+	reflect.TypeFor[v1.Complete](): {"workerId": badLookups, "token": badTokens, "result": {`NaN`, `{`}, "log": badLogs, "claim": badObjects},
+	reflect.TypeFor[v1.NextClaim](): {
+		"types": append(items(badLookups), `[`+strings.Repeat(`"a",`, 1000)+`"b"]`),
+		"max":   append([]string{`0`, `-1`, `2147483648`}, badIntegers...), "leaseMs": append([]string{`86400001`}, badDurations...),
+		"requestId": append([]string{`""`, `null`}, badNames...),
+	},
 	reflect.TypeFor[v1.Fail](): {
 		"workerId": badLookups, "token": badTokens, "error": anyText, "retryable": badFlags, "delayMs": badDurations,
+		"claim": badObjects,
 	},
 	reflect.TypeFor[v1.Release]():        {"workerId": badLookups, "token": badTokens},
 	reflect.TypeFor[v1.HeartbeatBatch](): {"workerId": badLookups, "jobs": badLists},
-	reflect.TypeFor[v1.CompleteBatch]():  {"workerId": badLookups, "jobs": badLists},
-	reflect.TypeFor[v1.FailBatch]():      {"workerId": badLookups, "jobs": badLists},
+	reflect.TypeFor[v1.CompleteBatch]():  {"workerId": badLookups, "jobs": badLists, "claim": badObjects},
+	reflect.TypeFor[v1.FailBatch]():      {"workerId": badLookups, "jobs": badLists, "claim": badObjects},
 	reflect.TypeFor[v1.ReleaseBatch]():   {"workerId": badLookups, "jobs": badLists},
 	reflect.TypeFor[v1.Lease]():          {"jobId": badJobIDs, "token": badTokens, "progress": badObjects},
 	reflect.TypeFor[v1.CompleteLease]():  {"jobId": badJobIDs, "token": badTokens, "result": {`NaN`}, "log": badLogs},
@@ -122,6 +128,7 @@ var badBodies = []badBody{
 	{path: "/v1/jobs/a/progress", of: reflect.TypeFor[v1.Heartbeat](), body: `{%s}`},
 	{path: "/v1/jobs/a/progress", of: reflect.TypeFor[v1.Progress](), body: `{"progress":{%s}}`, under: "/progress"},
 	{path: "/v1/jobs/a/complete", of: reflect.TypeFor[v1.Complete](), body: `{%s}`},
+	{path: "/v1/jobs/a/complete", of: reflect.TypeFor[v1.NextClaim](), body: `{"workerId":"w","claim":{%s}}`, under: "/claim", with: nextWith},
 	{path: "/v1/jobs/a/force-complete", of: reflect.TypeFor[v1.ForceComplete](), body: `{%s}`},
 	{path: "/v1/jobs/a/fail", of: reflect.TypeFor[v1.Fail](), body: `{%s}`},
 	{path: "/v1/jobs/a/release", of: reflect.TypeFor[v1.Release](), body: `{%s}`},
@@ -146,7 +153,8 @@ var badBodies = []badBody{
 // for all other fields.
 var (
 	backoffWith = map[string]string{"": `"kind":"fixed",`, "kind": `"baseMs":1,`, "capMs": `"kind":"fixed","baseMs":1,`, "jitter": `"kind":"fixed","baseMs":1,`}
-	jobsWith    = map[string]string{"workerId": `"jobs":[{"jobId":"a"}],`}
+	jobsWith    = map[string]string{"workerId": `"jobs":[{"jobId":"a"}],`, "claim": `"jobs":[{"jobId":"a"}],`}
+	nextWith    = map[string]string{"": `"requestId":"r",`, "requestId": ``}
 	leaseWith   = map[string]string{"": `"jobId":"a",`, "jobId": ``}
 	changeWith  = map[string]string{"limit": `"ids":["a"],`, "cursor": `"filter":{"all":true},`}
 	filterWith  = map[string]string{"": `"statuses":["dead"],`, "statuses": ``}

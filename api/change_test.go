@@ -3,6 +3,7 @@ package api
 import (
 	"fmt"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -38,7 +39,7 @@ func TestChangeOne(t *testing.T) {
 		{"POST", "running/cancel", v1.Reported{Status: v1.StatusInProgress, Cancel: true}},
 		{"POST", "running/cancel", v1.Reported{Status: v1.StatusInProgress, Cancel: true, Duplicate: true}},
 	} {
-		if got := change(tc.method, tc.path); got != tc.want {
+		if got := change(tc.method, tc.path); !reflect.DeepEqual(got, tc.want) {
 			t.Errorf("%s %s: %+v, want %+v", tc.method, tc.path, got, tc.want)
 		}
 	}

@@ -39,15 +39,17 @@ type fakeNode struct {
 	leader     string // "" and lead false: none known
 	lead       bool
 	proposeErr error
-	linearErr  error
-	stall      chan struct{} // Propose waits for it, if set
-	overtake   func()        // Propose calls it before it applies, if set
-	sleeping   int           // in AwaitClaim
-	handOver   bool          // AwaitClaim commits the claim itself
-	awaiting   int           // in WaitEnded
-	flushed    fsm.LSN       // the LSN in the bucket
-	flushing   int           // in WaitFlushed
-	damaged    error         // the damage of the archive that the leader knows
+	// reportsPass lets single mutations pass in spite of proposeErr.
+	reportsPass bool
+	linearErr   error
+	stall       chan struct{} // Propose waits for it, if set
+	overtake    func()        // Propose calls it before it applies, if set
+	sleeping    int           // in AwaitClaim
+	handOver    bool          // AwaitClaim commits the claim itself
+	awaiting    int           // in WaitEnded
+	flushed     fsm.LSN       // the LSN in the bucket
+	flushing    int           // in WaitFlushed
+	damaged     error         // the damage of the archive that the leader knows
 	// status changes the result of Status.
 	status func(*cluster.Status)
 }
@@ -92,11 +94,19 @@ func (f *fakeNode) apply(ms ...*fsmpb.Mutation) ([]fsm.Result, fsm.LSN, error) {
 }
 
 func (f *fakeNode) Propose(ctx context.Context, m *fsmpb.Mutation) (fsm.Result, fsm.LSN, error) {
+	res, lsn, err := f.ProposeAll(ctx, []*fsmpb.Mutation{m})
+	if err != nil {
+		return fsm.Result{}, fsm.LSN{}, err
+	}
+	return res[0], lsn, nil
+}
+
+func (f *fakeNode) ProposeAll(ctx context.Context, ms []*fsmpb.Mutation) ([]fsm.Result, fsm.LSN, error) {
 	f.mu.Lock()
 	err, stall, overtake := f.proposeErr, f.stall, f.overtake
 	f.mu.Unlock()
-	if err != nil {
-		return fsm.Result{}, fsm.LSN{}, err
+	if err != nil && (len(ms) > 1 || !f.reportsPass) {
+		return nil, fsm.LSN{}, err
 	}
 	if overtake != nil {
 		overtake()
@@ -105,14 +115,16 @@ func (f *fakeNode) Propose(ctx context.Context, m *fsmpb.Mutation) (fsm.Result, 
 		select {
 		case <-stall:
 		case <-ctx.Done():
-			return fsm.Result{}, fsm.LSN{}, ctx.Err()
+			return nil, fsm.LSN{}, ctx.Err()
 		}
 	}
-	res, lsn, err := f.apply(m)
-	if err != nil {
-		return fsm.Result{}, fsm.LSN{}, err
-	}
-	return res[0], lsn, nil
+	return f.apply(ms...)
+}
+
+func (f *fakeNode) entriesSoFar() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.entries
 }
 
 func (f *fakeNode) Refusal() error {

@@ -50,8 +50,8 @@ func (c *call) readKey() error {
 	return nil
 }
 
-// propose commits the mutation of a request, which has exactly one. It sets the LSN in the
-// answer, whatever the machine decides.
+// propose commits the mutation of a request. A request has exactly one, apart from the next
+// claim of a report. It sets the LSN in the answer, whatever the machine decides.
 func (s *Server) propose(c *call, m *fsmpb.Mutation) (fsm.Result, error) {
 	err := s.checkWrite(c, m)
 	if err != nil {

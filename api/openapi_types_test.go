@@ -24,6 +24,7 @@ var wireTypes = map[string]reflect.Type{
 	"Claim": reflect.TypeFor[v1.Claim](), "Claimed": reflect.TypeFor[v1.Claimed](),
 	"ClaimedJob": reflect.TypeFor[v1.ClaimedJob](),
 	"Heartbeat":  reflect.TypeFor[v1.Heartbeat](), "Complete": reflect.TypeFor[v1.Complete](),
+	"NextClaim":     reflect.TypeFor[v1.NextClaim](),
 	"ForceComplete": reflect.TypeFor[v1.ForceComplete](),
 	"Fail":          reflect.TypeFor[v1.Fail](), "Release": reflect.TypeFor[v1.Release](),
 	"Reported": reflect.TypeFor[v1.Reported](), "Lease": reflect.TypeFor[v1.Lease](),

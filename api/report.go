@@ -33,8 +33,7 @@ func (s *Server) complete(c *call) error {
 	if err != nil {
 		return err
 	}
-	res, err := s.propose(c, op)
-	return answerReport(c, res, err, in.Token != 0)
+	return s.answerReport(c, op, worker, in.Claim, in.Token != 0)
 }
 
 func completeOf(worker string, lease *fsmpb.Lease, result []byte, log string) (*fsmpb.Mutation, error) {
@@ -57,10 +56,9 @@ func (s *Server) forceComplete(c *call) error {
 	if err := c.decode(&in); err != nil {
 		return err
 	}
-	res, err := s.propose(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_ForceComplete{
+	return s.answerReport(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_ForceComplete{
 		ForceComplete: &fsmpb.ForceComplete{JobId: id, Result: in.Result},
-	}})
-	return answerReport(c, res, err, true)
+	}}, "", nil, true)
 }
 
 // heartbeat is POST /v1/jobs/{id}/heartbeat.
@@ -83,10 +81,13 @@ func (s *Server) beat(c *call, mustSay bool) error {
 		return err
 	}
 	res, err := s.propose(c, heartbeatOf(worker, []*fsmpb.Lease{lease}))
-	if err == nil && len(res.Codes) == 1 {
+	if err != nil {
+		return err
+	}
+	if len(res.Codes) == 1 {
 		res.Code = res.Codes[0]
 	}
-	return answerReport(c, res, err, mustSay || in.Token != 0)
+	return sendReport(c, res, nil, mustSay || in.Token != 0)
 }
 
 // readProgress checks a progress; nil means none. A message that is too long is
@@ -120,8 +121,7 @@ func (s *Server) fail(c *call) error {
 	if err != nil {
 		return err
 	}
-	res, err := s.propose(c, op)
-	return answerReport(c, res, err, true)
+	return s.answerReport(c, op, worker, in.Claim, true)
 }
 
 func (s *Server) failOf(worker string, lease *fsmpb.Lease, reason string, retryable *bool, delay *int64) (*fsmpb.Mutation, error) {
@@ -155,8 +155,7 @@ func (s *Server) release(c *call) error {
 	if err != nil {
 		return err
 	}
-	res, err := s.propose(c, releaseOf(worker, lease))
-	return answerReport(c, res, err, true)
+	return s.answerReport(c, releaseOf(worker, lease), worker, nil, true)
 }
 
 func releaseOf(worker string, lease *fsmpb.Lease) *fsmpb.Mutation {
@@ -176,12 +175,24 @@ func (s *Server) readReport(c *call, v any, worker **string, token *uint64) (str
 	return name, &fsmpb.Lease{JobId: id, Token: *token}, err
 }
 
-// answerReport answers a report on one job. If strict is false, as for legacy clients, the
-// answer is a success whatever the state of the job is.
-func answerReport(c *call, res fsm.Result, err error, strict bool) error {
-	switch {
-	case err != nil:
+// answerReport commits a report on one job, with the next claim of its worker (nil: none), and
+// answers it. If strict is false, as for legacy clients, the answer is a success whatever the
+// state of the job is.
+func (s *Server) answerReport(c *call, op *fsmpb.Mutation, worker string, next *v1.NextClaim, strict bool) error {
+	n, err := s.readNextClaim(next, worker)
+	if err != nil {
 		return err
+	}
+	res, err := s.proposeReport(c, op, n)
+	if err != nil {
+		return err
+	}
+	return sendReport(c, res, n, strict || n != nil)
+}
+
+// sendReport answers a report that was committed.
+func sendReport(c *call, res fsm.Result, next *nextClaim, strict bool) error {
+	switch {
 	case !strict:
 		return c.sendNothing()
 	case !res.Code.Done():
@@ -192,18 +203,20 @@ func answerReport(c *call, res fsm.Result, err error, strict bool) error {
 	if len(res.Jobs) == 1 {
 		job = res.Jobs[0]
 	}
-	return sendReported(c, job, res.Code)
+	return sendReported(c, job, res.Code, next)
 }
 
 // sendReported answers with a v1.Reported.
-func sendReported(c *call, job *fsm.Job, code fsm.Code) error {
+func sendReported(c *call, job *fsm.Job, code fsm.Code, next *nextClaim) error {
+	c.settle()
 	c.out = lsnText(append(c.out[:0], '{'), c.lsn)
 	if job != nil {
 		c.out = text(c.out, "status", job.Status.String())
 	}
 	c.out = flagIf(c.out, "duplicate", code == fsm.Duplicate)
-	c.out = append(flagIf(c.out, "cancel", toCancel(job)), '}')
-	return c.send()
+	c.out = flagIf(c.out, "cancel", toCancel(job))
+	c.out = append(next.append(c, c.out), '}')
+	return c.sendSettled()
 }
 
 // toCancel reports whether the job runs and its cancellation was requested.

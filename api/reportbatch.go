@@ -24,7 +24,7 @@ func (s *Server) completeBatch(c *call) error {
 		return err
 	}
 	id := func(i int) string { return in.Jobs[i].JobID }
-	return s.reportGroup(c, in.WorkerID, len(in.Jobs), id, func(worker string, i int) (*fsmpb.Mutation, error) {
+	return s.reportGroup(c, in.WorkerID, in.Claim, len(in.Jobs), id, func(worker string, i int) (*fsmpb.Mutation, error) {
 		j := &in.Jobs[i]
 		return completeOf(worker, &fsmpb.Lease{JobId: j.JobID, Token: j.Token}, j.Result, j.Log)
 	})
@@ -37,7 +37,7 @@ func (s *Server) failBatch(c *call) error {
 		return err
 	}
 	id := func(i int) string { return in.Jobs[i].JobID }
-	return s.reportGroup(c, in.WorkerID, len(in.Jobs), id, func(worker string, i int) (*fsmpb.Mutation, error) {
+	return s.reportGroup(c, in.WorkerID, in.Claim, len(in.Jobs), id, func(worker string, i int) (*fsmpb.Mutation, error) {
 		j := &in.Jobs[i]
 		return s.failOf(worker, &fsmpb.Lease{JobId: j.JobID, Token: j.Token}, j.Error, j.Retryable, j.DelayMs)
 	})
@@ -50,17 +50,21 @@ func (s *Server) releaseBatch(c *call) error {
 		return err
 	}
 	id := func(i int) string { return in.Jobs[i].JobID }
-	return s.reportGroup(c, in.WorkerID, len(in.Jobs), id, func(worker string, i int) (*fsmpb.Mutation, error) {
+	return s.reportGroup(c, in.WorkerID, nil, len(in.Jobs), id, func(worker string, i int) (*fsmpb.Mutation, error) {
 		return releaseOf(worker, &fsmpb.Lease{JobId: in.Jobs[i].JobID, Token: in.Jobs[i].Token}), nil
 	})
 }
 
 // reportGroup makes n reports of one worker in one mutation, so that a repeated
-// request is recognised as a whole.
-func (s *Server) reportGroup(c *call, workerID *string, n int, id func(i int) string,
+// request is recognised as a whole. The next claim of the worker (nil: none) follows it.
+func (s *Server) reportGroup(c *call, workerID *string, claim *v1.NextClaim, n int, id func(i int) string,
 	report func(worker string, i int) (*fsmpb.Mutation, error),
 ) error {
 	worker, err := s.readBatch(workerID, n, id)
+	if err != nil {
+		return err
+	}
+	next, err := s.readNextClaim(claim, worker)
 	if err != nil {
 		return err
 	}
@@ -70,12 +74,14 @@ func (s *Server) reportGroup(c *call, workerID *string, n int, id func(i int) st
 			return blame(err, i)
 		}
 	}
-	res, err := s.propose(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_Group{Group: &fsmpb.Group{Mutations: ms}}})
+	res, err := s.proposeReport(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_Group{Group: &fsmpb.Group{Mutations: ms}}}, next)
 	if err != nil {
 		return err
 	}
-	c.out = append(lsnText(appendItems(append(c.out[:0], '{'), res, id), c.lsn), '}')
-	return c.send()
+	c.settle()
+	c.out = lsnText(appendItems(append(c.out[:0], '{'), res, id), c.lsn)
+	c.out = append(next.append(c, c.out), '}')
+	return c.sendSettled()
 }
 
 // heartbeatBatch is POST /v1/jobs/heartbeat.

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -36,19 +37,52 @@ type Completion struct {
 // CompleteBatch completes jobs of one worker, each independently of the others. The
 // results are in the order of jobs. A refusal is in Beat.Tag and is not an error.
 func (c *Client) CompleteBatch(ctx context.Context, worker string, jobs []Completion) ([]Beat, error) {
-	const op = "complete batch"
 	if len(jobs) == 0 {
 		return nil, nil
 	}
-	in := v1.CompleteBatch{WorkerID: optional(worker), Jobs: make([]v1.CompleteLease, len(jobs))}
-	k := call{op: op, method: http.MethodPost, path: v1.PathComplete, write: true}
+	out, err := c.completeBatch(ctx, worker, jobs, nil)
+	return beatsOf(out), err
+}
+
+// CompleteAndClaim is CompleteBatch with the next claim of the worker: both are one call
+// and one log entry, so that a worker needs half the calls. The claim does not wait.
+// If it returns an error of which the outcome is unknown, Claim with the same
+// RequestID returns the claimed jobs. A server of an earlier release refuses the call
+// with the tag v1.TagUnknownMember; the jobs are not completed then.
+func (c *Client) CompleteAndClaim(ctx context.Context, jobs []Completion, next ClaimOptions) ([]Beat, []ClaimedJob, error) {
+	const op = "complete and claim"
+	if len(jobs) == 0 || next.Worker == "" {
+		return nil, nil, local(op, errNoWorker)
+	}
+	n := int32(min(max(next.Max, 1), 1<<30))
+	if next.RequestID == "" {
+		next.RequestID = NewID()
+	}
+	out, err := c.completeBatch(ctx, next.Worker, jobs, &v1.NextClaim{
+		RequestID: next.RequestID, Types: next.Types, Max: &n, LeaseMs: inMilliseconds(next.Lease),
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	claimed := make([]ClaimedJob, len(out.Claimed))
+	for i, j := range out.Claimed {
+		claimed[i] = claimedJob(j, next.Worker)
+	}
+	return beatsOf(out), claimed, nil
+}
+
+var errNoWorker = errors.New("needs jobs, and the name of the worker in the claim")
+
+func (c *Client) completeBatch(ctx context.Context, worker string, jobs []Completion, next *v1.NextClaim) (v1.ReportedBatch, error) {
+	in := v1.CompleteBatch{WorkerID: optional(worker), Jobs: make([]v1.CompleteLease, len(jobs)), Claim: next}
+	k := call{op: "complete batch", method: http.MethodPost, path: v1.PathComplete, write: true, leases: next != nil}
 	for i, j := range jobs {
 		in.Jobs[i] = v1.CompleteLease{JobID: j.Lease.JobID, Token: j.Lease.Token, Result: j.Result, Log: j.Log}
 	}
 	if slices.ContainsFunc(jobs, func(j Completion) bool { return j.Lease.Token == 0 }) {
 		k.key = ownKey(ctx)
 	}
-	return c.reportMany(ctx, k, in, len(jobs))
+	return c.reportAll(ctx, k, in, len(jobs))
 }
 
 // FailedJob is one job of FailBatch.
@@ -99,15 +133,18 @@ func (c *Client) ReleaseBatch(ctx context.Context, worker string, leases []Lease
 
 // reportMany sends the body in, which has n reports, with the call k.
 func (c *Client) reportMany(ctx context.Context, k call, in any, n int) ([]Beat, error) {
+	out, err := c.reportAll(ctx, k, in, n)
+	return beatsOf(out), err
+}
+
+// reportAll is reportMany with the whole answer.
+func (c *Client) reportAll(ctx context.Context, k call, in any, n int) (out v1.ReportedBatch, err error) {
 	if n > MaxBatchJobs {
-		return nil, local(k.op, fmt.Errorf("%d jobs are more than the %d of one call; send several", n, MaxBatchJobs))
+		return out, local(k.op, fmt.Errorf("%d jobs are more than the %d of one call; send several", n, MaxBatchJobs))
 	}
-	body, err := encode(in)
-	if err != nil {
-		return nil, local(k.op, err)
+	if k.body, err = encode(in); err != nil {
+		return out, local(k.op, err)
 	}
-	k.body = body
-	var out v1.ReportedBatch
 	err = c.do(ctx, k, func(body []byte) error {
 		out = v1.ReportedBatch{}
 		if err := decode(body, &out); err != nil {
@@ -119,13 +156,21 @@ func (c *Client) reportMany(ctx context.Context, k call, in any, n int) ([]Beat,
 		return nil
 	})
 	if err != nil {
-		return nil, err
+		return v1.ReportedBatch{}, err
 	}
-	beats := make([]Beat, n)
+	return out, nil
+}
+
+// beatsOf returns the results of an answer; nil if there is none.
+func beatsOf(out v1.ReportedBatch) []Beat {
+	if len(out.Results) == 0 {
+		return nil
+	}
+	beats := make([]Beat, len(out.Results))
 	for i, r := range out.Results {
 		beats[i] = Beat{JobID: r.JobID, Tag: refusalOf(r), Cancel: r.Cancel}
 	}
-	return beats, nil
+	return beats
 }
 
 // refusalOf returns the tag of a refused item, or "" if it was accepted.

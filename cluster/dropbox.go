@@ -15,7 +15,7 @@ func (n *Node) openInbox() {
 		Bucket:   n.cfg.Bucket,
 		Interval: n.cfg.InboxInterval, IdleInterval: n.cfg.InboxIdleInterval,
 		Parse:   n.cfg.ReadJob(n.Now),
-		Propose: n.proposeAll,
+		Propose: n.ProposeAll,
 		Requested: func(req *fsmpb.Request) (known bool) {
 			n.replica.read(func(m *fsm.Machine) { known = m.Requested(req) })
 			return known

@@ -172,7 +172,7 @@ func newJobOf(id, jobType string) *fsmpb.Mutation {
 // commit commits mutations in one entry.
 func (l *lab) commit(n *member, ms ...*fsmpb.Mutation) ([]fsm.Result, fsm.LSN) {
 	l.t.Helper()
-	res, lsn, err := n.proposeAll(l.t.Context(), ms)
+	res, lsn, err := n.ProposeAll(l.t.Context(), ms)
 	if err != nil {
 		l.t.Fatal(err)
 	}

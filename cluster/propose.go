@@ -15,15 +15,15 @@ import (
 // It returns ErrNotLeader on every node but the active leader; the other errors are those
 // of this package.
 func (n *Node) Propose(ctx context.Context, m *fsmpb.Mutation) (fsm.Result, fsm.LSN, error) {
-	results, lsn, err := n.proposeAll(ctx, []*fsmpb.Mutation{m})
+	results, lsn, err := n.ProposeAll(ctx, []*fsmpb.Mutation{m})
 	if err != nil {
 		return fsm.Result{}, fsm.LSN{}, err
 	}
 	return results[0], lsn, nil
 }
 
-// proposeAll commits mutations in one entry. It returns one result for each.
-func (n *Node) proposeAll(ctx context.Context, ms []*fsmpb.Mutation) ([]fsm.Result, fsm.LSN, error) {
+// ProposeAll commits mutations in one entry, in order. It returns one result for each.
+func (n *Node) ProposeAll(ctx context.Context, ms []*fsmpb.Mutation) ([]fsm.Result, fsm.LSN, error) {
 	r := n.active()
 	if r == nil {
 		return nil, fsm.LSN{}, ErrNotLeader

@@ -51,15 +51,24 @@ func (s *shift) claimJobs(ctx context.Context) error {
 
 var errClaimsRefused = errors.New("the cluster refuses the claims of this worker")
 
-// claim repeats a claim until it is answered, and starts its jobs. The claim keeps its request
-// id while its outcome is unknown, because it may have been granted jobs.
+// claim sends a new claim and starts its jobs.
 func (s *shift) claim(ctx context.Context, a *ask) error {
-	var jobs []client.ClaimedJob
-	defer func() { s.takeIn(a, jobs) }()
-	opts := client.ClaimOptions{
+	return s.claimAs(ctx, a, s.claimOptions(a), false)
+}
+
+// claimOptions returns the options of a new claim.
+func (s *shift) claimOptions(a *ask) client.ClaimOptions {
+	return client.ClaimOptions{
 		Worker: s.cfg.Name, Types: a.types, Max: a.max, Wait: a.wait, Lease: s.cfg.Lease, RequestID: client.NewID(),
 	}
-	lost := false // an answer that may have brought jobs
+}
+
+// claimAs repeats a claim until it is answered, and starts its jobs. The claim keeps its request
+// id while its outcome is unknown, because it may have been granted jobs. lost says that an
+// answer that may have brought jobs is lost already.
+func (s *shift) claimAs(ctx context.Context, a *ask, opts client.ClaimOptions, lost bool) error {
+	var jobs []client.ClaimedJob
+	defer func() { s.takeIn(a, jobs) }()
 	for pauses := newPauses(); ; {
 		asked := time.Now()
 		got, err := s.queue.Claim(ctx, opts)

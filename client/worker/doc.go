@@ -70,7 +70,10 @@
 // in flight are sent together in the next call: up to 1000 jobs and half of the server's
 // request size. Completions, failures and releases are separate calls. Each job has its own
 // answer. If the cluster refuses a whole call, the worker sends its halves separately, down to
-// the job that caused the refusal. A call whose outcome is unknown is repeated; the fencing
+// the job that caused the refusal. A call with completions also claims as many jobs as it
+// frees capacity for, unless a claim is under way already: with jobs in the queue, each slot
+// then needs one call per job instead of two. A server of an earlier release refuses such a
+// call, and the worker completes and claims separately for a minute. A call whose outcome is unknown is repeated; the fencing
 // tokens make this harmless.
 //
 // # Middleware

@@ -93,7 +93,7 @@ func (s *shift) prepareReports() {
 			return reportBytes + len(c.Lease.JobID) + len(c.Result) + quotedBytes(c.Log)
 		},
 		send: func(jobs []client.Completion) ([]client.Beat, error) {
-			beats, err := s.queue.CompleteBatch(s.reports, s.cfg.Name, jobs)
+			beats, err := s.complete(jobs)
 			return beats, s.noteReports("complete", len(jobs), err)
 		},
 	}

@@ -86,6 +86,22 @@ func (r *room) ask(now time.Time, pollWait time.Duration) (*ask, bool) {
 	return a, true
 }
 
+// askBehind returns the claim to send together with the reports on n jobs, whose capacity is
+// free after the report, or nil: another claim is under way, or types have limits. The claim
+// does not wait.
+func (r *room) askBehind(n int) *ask {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	free := min(r.concurrency+r.prefetch-r.held-r.reserved+n, claimMax)
+	if r.stopped || len(r.asks) > 0 || len(r.limits) > 0 || free <= 0 || !r.worthAskingLocked(free) {
+		return nil
+	}
+	a := &ask{types: r.types, max: free}
+	r.asks = append(r.asks, a)
+	r.reserved += a.max
+	return a
+}
+
 // worthAskingLocked reports whether a claim is worth a call: while all slots are in use, it is
 // when half of the prefetch is free. Smaller claims would only cost more calls.
 func (r *room) worthAskingLocked(free int) bool {

@@ -43,6 +43,7 @@ type shift struct {
 	helpers sync.WaitGroup // keepLeases and keepRegistered
 	running sync.WaitGroup // the goroutines of jobs
 
+	together    together
 	completions *batcher[client.Completion]
 	failures    *batcher[client.FailedJob]
 	releases    *batcher[client.Lease]
@@ -67,6 +68,7 @@ func newShift(ctx context.Context, w *Worker) *shift {
 	detached := context.WithoutCancel(ctx)
 	s.jobs, s.stopJobs = context.WithCancelCause(detached)
 	s.reports, s.stopReports = context.WithCancel(detached)
+	s.together.queue, _ = w.queue.(CompleterClaimer)
 	s.prepareReports()
 	return s
 }

@@ -63,3 +63,33 @@ func appliedIndex(t *testing.T, c *cluster.Cluster) uint64 {
 	t.Fatal("no node is the active leader")
 	return 0
 }
+
+// A worker of one slot needs about one entry for each job of a queue: the report carries the
+// next claim.
+func TestReportsCarryClaimsOnRealNodes(t *testing.T) {
+	c := cluster.Start(t, cluster.Options{Nodes: 1})
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	const jobs = 40
+	batch := make([]client.NewJob, jobs)
+	for i := range batch {
+		batch[i] = client.NewJob{ID: fmt.Sprint("j", i), Type: "t"}
+	}
+	if _, err := c.Client.EnqueueBatch(ctx, batch); err != nil {
+		t.Fatal(err)
+	}
+	before := appliedIndex(t, c)
+	c.StartWorker("worker", "--exec", "t=true", "--concurrency", "1")
+	c.Eventually(patience, "all jobs to be completed", func() error {
+		s, err := c.Nodes[0].Status()
+		if err == nil && s.Tasks.Completed < jobs {
+			err = fmt.Errorf("%d are", s.Tasks.Completed)
+		}
+		return err
+	})
+	entries := appliedIndex(t, c) - before
+	t.Logf("%d entries for %d jobs", entries, jobs)
+	if entries > jobs*3/2 {
+		t.Errorf("%d entries for %d jobs, want about one for each", entries, jobs)
+	}
+}

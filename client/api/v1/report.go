@@ -19,6 +19,20 @@ type Complete struct {
 	Result   json.RawMessage `json:"result,omitzero"` // any JSON
 	// Log is what the attempt had to say beside its result, at most 16 KiB.
 	Log string `json:"log,omitzero"`
+	// Claim is the worker's next claim.
+	Claim *NextClaim `json:"claim,omitzero"`
+}
+
+// NextClaim asks for jobs together with a report, for the worker of the report: both are
+// one log entry, the claim behind the report. It does not wait, and is carried out even if
+// the report is refused.
+type NextClaim struct {
+	// RequestID is required. If the answer has no jobs because the report was refused or
+	// the answer got lost, a Claim with the same id gets the same jobs.
+	RequestID string   `json:"requestId"`
+	Types     []string `json:"types,omitzero"`   // as in Claim
+	Max       *int32   `json:"max,omitzero"`     // at least 1; absent is 1
+	LeaseMs   int64    `json:"leaseMs,omitzero"` // as in Claim
 }
 
 // ForceComplete completes a job in any status, without regard to its lease: POST
@@ -39,6 +53,8 @@ type Fail struct {
 	// DelayMs is how long to wait before the next attempt; 0 is not at all,
 	// absent is by the job's backoff.
 	DelayMs *int64 `json:"delayMs,omitzero"`
+	// Claim is the worker's next claim.
+	Claim *NextClaim `json:"claim,omitzero"`
 }
 
 // Release gives a job back as if it had not been claimed: POST
@@ -59,6 +75,8 @@ type Reported struct {
 	// Cancel: the job's cancellation was requested; stop working on it and
 	// report the end of the attempt.
 	Cancel bool `json:"cancel,omitzero"`
+	// Claimed are the jobs of the report's claim; absent if it had none.
+	Claimed []ClaimedJob `json:"claimed,omitzero"`
 }
 
 // HeartbeatBatch renews leases of one worker: POST /v1/jobs/heartbeat.
@@ -79,6 +97,7 @@ type Lease struct {
 type FailBatch struct {
 	WorkerID *string     `json:"workerId,omitzero"`
 	Jobs     []FailLease `json:"jobs"`
+	Claim    *NextClaim  `json:"claim,omitzero"` // the worker's next claim
 }
 
 // FailLease is one job of a FailBatch; its members are those of Fail.
@@ -101,6 +120,7 @@ type ReleaseBatch struct {
 type CompleteBatch struct {
 	WorkerID *string         `json:"workerId,omitzero"`
 	Jobs     []CompleteLease `json:"jobs"`
+	Claim    *NextClaim      `json:"claim,omitzero"` // the worker's next claim
 }
 
 // CompleteLease is one job of a CompleteBatch.
@@ -116,6 +136,7 @@ type CompleteLease struct {
 type ReportedBatch struct {
 	Results []ReportedItem `json:"results"`
 	LSN     string         `json:"lsn"`
+	Claimed []ClaimedJob   `json:"claimed,omitzero"` // as in Reported
 }
 
 // ReportedItem is the result of one report.

@@ -1,0 +1,82 @@
+package api
+
+import (
+	"context"
+	"errors"
+
+	v1 "osqueue/client/api/v1"
+	"osqueue/cluster"
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+)
+
+// nextClaim is the claim that a worker sends with a report. It is proposed in the same entry,
+// behind the report, so that it may get a job that the report makes claimable. Its request id
+// makes it repeatable, as the token does for the report.
+type nextClaim struct {
+	claimRequest
+	jobs []*fsm.Job
+}
+
+// readNextClaim checks the next claim of a worker; nil means none.
+func (s *Server) readNextClaim(in *v1.NextClaim, worker string) (*nextClaim, error) {
+	switch {
+	case in == nil:
+		return nil, nil
+	case worker == fsm.Anonymous:
+		return nil, bad("claim", "needs a workerId in the report")
+	case in.RequestID == "":
+		return nil, bad("claim.requestId", "is missing; a claim with the same id gets the same jobs if the answer is lost")
+	}
+	n := new(nextClaim)
+	err := s.readClaimRequest(&v1.Claim{
+		WorkerID: &worker, Types: in.Types, Max: in.Max, LeaseMs: in.LeaseMs, RequestID: in.RequestID,
+	}, &n.claimRequest)
+	if err != nil {
+		return nil, within(err, "claim")
+	}
+	return n, nil
+}
+
+// proposeReport commits a report, and the worker's next claim behind it. The claim is left out
+// if it would find no job, and if only reports are accepted now.
+func (s *Server) proposeReport(c *call, m *fsmpb.Mutation, n *nextClaim) (fsm.Result, error) {
+	if n == nil || n.nothing || s.b.Refusal() != nil || !s.b.Remembers(n.op.Worker, n.op.RequestId) && !s.b.Ready(n.op.Types) {
+		return s.propose(c, m)
+	}
+	var err error
+	if m.Request, err = c.request(); err != nil {
+		return fsm.Result{}, err
+	}
+	ctx, cancel := context.WithTimeout(c.context(), s.cfg.Timeouts.Commit)
+	defer cancel()
+	claim := &fsmpb.Mutation{Op: &fsmpb.Mutation_Claim{Claim: &n.op}}
+	res, lsn, err := s.b.ProposeAll(ctx, []*fsmpb.Mutation{m, claim})
+	if errors.Is(err, cluster.ErrFlushLag) || errors.Is(err, cluster.ErrOverloaded) {
+		return s.propose(c, m)
+	}
+	if err != nil {
+		return fsm.Result{}, err
+	}
+	n.jobs, n.again = res[1].Jobs, res[1].Code == fsm.Duplicate
+	return s.committed(c, m, res[0], lsn)
+}
+
+// append appends the jobs of the claim to an answer, if the request had one.
+func (n *nextClaim) append(c *call, b []byte) []byte {
+	if n == nil {
+		return b
+	}
+	at := moment{now: c.s.b.Now()}
+	if n.again && len(n.jobs) > 0 {
+		at.leasesFrom = c.s.b.View().Meta().LeasesFrom
+	}
+	b = append(key(b, "claimed"), '[')
+	for i, j := range n.jobs {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(appendClaimed(b, j, at), '}')
+	}
+	return append(b, ']')
+}
