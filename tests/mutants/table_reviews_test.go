@@ -128,8 +128,8 @@ var reviewed = []defect{
 	}, check{pkg: "cluster", test: "TestSecondNodeOfALivingNameIsRefused"}},
 	{"X6 members", mutants.Mutant{
 		Name: "a node that nobody announced gets a vote", File: "cluster/membership/admit.go",
-		Old: "\tif !known {\n",
-		Bug: "\tif !known && false {\n",
+		Old: "\tif address == \"\" {\n",
+		Bug: "\tif address == \"\" && false {\n",
 	}, check{pkg: "cluster", test: "TestUnknownNameIsRefused"}},
 	{"R7 members", mutants.Mutant{
 		Name: "a node that was removed runs on", File: "cluster/membership/removed.go",
