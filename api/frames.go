@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 
 	"osqueue/api/stream"
@@ -58,6 +59,12 @@ func (f *frameCall) Write(b []byte) (int, error) {
 
 // Answer implements stream.Handler.
 func (h *framed) Answer(ctx context.Context, req *frame.Request, send func(*frame.Answer)) {
+	if strings.HasPrefix(req.Target, v1.PathClaim) { // it may wait
+		cred, _ := ctx.Value(credentialKey{}).(*credential)
+		var stop context.CancelFunc
+		ctx, stop = h.s.whileValid(ctx, cred)
+		defer stop()
+	}
 	f := frameCalls.Get().(*frameCall)
 	handler, err := h.prepare(ctx, f, req)
 	switch {

@@ -44,13 +44,18 @@ func (s *Server) proposeReport(c *call, m *fsmpb.Mutation, n *nextClaim) (fsm.Re
 	if n == nil || n.nothing || s.b.Refusal() != nil || !s.b.Remembers(n.op.Worker, n.op.RequestId) && !s.b.Ready(n.op.Types) {
 		return s.propose(c, m)
 	}
+	claim := &fsmpb.Mutation{Op: &fsmpb.Mutation_Claim{Claim: &n.op}}
+	for _, part := range []*fsmpb.Mutation{m, claim} {
+		if err := s.checkWrite(c, part); err != nil {
+			return fsm.Result{}, err
+		}
+	}
 	var err error
 	if m.Request, err = c.request(); err != nil {
 		return fsm.Result{}, err
 	}
 	ctx, cancel := context.WithTimeout(c.context(), s.cfg.Timeouts.Commit)
 	defer cancel()
-	claim := &fsmpb.Mutation{Op: &fsmpb.Mutation_Claim{Claim: &n.op}}
 	res, lsn, err := s.b.ProposeAll(ctx, []*fsmpb.Mutation{m, claim})
 	if errors.Is(err, cluster.ErrFlushLag) || errors.Is(err, cluster.ErrOverloaded) {
 		return s.propose(c, m)

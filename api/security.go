@@ -12,6 +12,7 @@ import (
 	"golang.org/x/time/rate"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/client/api/v1/frame"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 	"osqueue/internal/auth"
@@ -95,7 +96,7 @@ func (s *Server) identified(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		cred := s.credentialOf(r)
 		ctx := context.WithValue(r.Context(), credentialKey{}, cred)
-		if s.gate.Mode == SecurityOn && cred.text != "" && cred.p != nil && mayWait(r) {
+		if mayWait(r) {
 			var stop context.CancelFunc
 			ctx, stop = s.whileValid(ctx, cred)
 			defer stop()
@@ -162,8 +163,12 @@ func mayWait(r *http.Request) bool {
 // lookForToken is the interval at which a request that waits checks that its token is valid.
 const lookForToken = 250 * time.Millisecond
 
-// whileValid returns a context that ends, with the cause errRevoked, when the token does.
+// whileValid returns a context that ends, with the cause errRevoked, when the token does, if the
+// server enforces tokens and cred has a valid one.
 func (s *Server) whileValid(ctx context.Context, cred *credential) (context.Context, context.CancelFunc) {
+	if s.gate.Mode != SecurityOn || cred == nil || cred.text == "" || cred.p == nil {
+		return ctx, func() {}
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	var mu sync.Mutex
 	var timer *time.Timer
@@ -325,7 +330,10 @@ func (s *Server) denied(c *call, err error) error {
 // names a type in the scope: it is never shortened without a word.
 func (s *Server) checkRead(c *call) error {
 	p := c.principal
-	if p == nil || !p.Scoped() || c.route.right&auth.Public != 0 || c.route.at == leaderOnly || c.route.path == pathLSNWait {
+	switch {
+	case p == nil || !p.Scoped() || c.route.right&auth.Public != 0 || c.route.at == leaderOnly:
+		return nil
+	case c.route.path == pathLSNWait || c.route.path == frame.Path: // shows no job; each request in a stream is checked
 		return nil
 	}
 	return s.denied(c, s.readable(c, p))

@@ -105,6 +105,14 @@ func TestTokensOverHTTP(t *testing.T) {
 	if a := g.do("POST", "/v1/jobs/mine/complete", report, thief...); a.status != http.StatusConflict || !strings.Contains(string(a.body), v1.TagWrongWorker) {
 		t.Errorf("a stolen claim: %d %s", a.status, a.body)
 	}
+	g.do("POST", "/v1/jobs", `{"id":"other","type":"film"}`, admin...)
+	withClaim := strings.TrimSuffix(report, "}") + `,"claim":{"requestId":"r","types":["film"]}}`
+	if a := g.do("POST", "/v1/jobs/mine/complete", withClaim, head...); a.status != http.StatusForbidden {
+		t.Errorf("a report with a claim out of scope: %d %s", a.status, a.body)
+	}
+	if j := g.node.Job("other"); j.Status != fsm.Unclaimed {
+		t.Errorf("the job out of scope is %v", j.Status)
+	}
 	next := ok[v1.TokenCreated](t, g.do("POST", "/v1/tokens/"+made.ID+"/rotate", `{}`, admin...))
 	if a := g.do("POST", "/v1/jobs/mine/complete", report, head...); a.status != http.StatusUnauthorized || a.header.Get("Www-Authenticate") == "" {
 		t.Errorf("the old token: %d %s", a.status, a.body)

@@ -9,13 +9,16 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
 	"osqueue/client/api/v1/frame"
+	"osqueue/cluster"
 	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
 )
 
 // newStreamClient returns the SDK before s, which waits for its stream.
@@ -36,6 +39,41 @@ func TestTheClientUnderstandsTheStream(t *testing.T) {
 	converse(t, c)
 	if n := s.streamsOpen(); n != 1 {
 		t.Errorf("%d streams are open, want 1", n)
+	}
+}
+
+// A stream has the rights of the token that opened it, and a claim in it ends with the token.
+func TestAStreamHasTheRightsOfItsToken(t *testing.T) {
+	s := newServed(t, func(cfg *Config) { cfg.Security.Mode = SecurityOn })
+	s.node.status = func(st *cluster.Status) { st.Level = fsm.MaxLevel }
+	head := s.give(&fsmpb.Token{Role: uint32(fsm.RoleWorker), Types: []string{"mail"}})
+	text := strings.TrimPrefix(head[1], "Bearer ")
+	c, err := client.New(client.Config{Servers: []string{s.addr}, RetryFor: -1, Protocol: client.ProtocolStream, Token: text})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	var refused *client.Error
+	if _, err := c.Enqueue(t.Context(), client.NewJob{Type: "mail"}); !errors.As(err, &refused) || refused.Status != http.StatusForbidden {
+		t.Errorf("a worker's token enqueued: %v", err)
+	}
+	if n := s.streamsOpen(); n != 1 {
+		t.Errorf("%d streams are open, want 1", n)
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := c.Claim(t.Context(), client.ClaimOptions{Worker: "w", Types: []string{"mail"}, Wait: time.Minute})
+		done <- err
+	}()
+	id, _, _ := strings.Cut(strings.TrimPrefix(text, "osq_"), "_")
+	s.put(&fsmpb.Mutation{Op: &fsmpb.Mutation_RevokeToken{RevokeToken: &fsmpb.RevokeToken{Id: id}}})
+	select {
+	case err := <-done:
+		if !errors.As(err, &refused) || refused.Status != http.StatusUnauthorized {
+			t.Errorf("the claim ended with %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("the claim still waits")
 	}
 }
 

@@ -77,7 +77,7 @@ func newStreamsOf(c *Client, rt http.RoundTripper) *streams {
 		return nil
 	}
 	return newStreams(always, func(ctx context.Context, server string) (*shared.Conn, error) {
-		return shared.Dial(ctx, rt, server, c.cfg.UserAgent, func(m wire.Moved) { c.tracker.moved(server, m.Leader) })
+		return shared.Dial(ctx, rt, server, c.cfg.UserAgent, c.cfg.Token, func(m wire.Moved) { c.tracker.moved(server, m.Leader) })
 	})
 }
 

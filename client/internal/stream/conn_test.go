@@ -48,7 +48,7 @@ func dial(t *testing.T, hello frame.Hello) *server {
 	t.Cleanup(srv.Close)
 	rt := &http.Transport{}
 	t.Cleanup(rt.CloseIdleConnections)
-	c, err := stream.Dial(t.Context(), rt, srv.URL, "test", func(m frame.Moved) { s.moved <- m })
+	c, err := stream.Dial(t.Context(), rt, srv.URL, "test", "", func(m frame.Moved) { s.moved <- m })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +190,7 @@ func TestRefused(t *testing.T) {
 	for status, known := range map[int]bool{404: false, 426: false, 503: true} {
 		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
 		rt := &http.Transport{}
-		_, err := stream.Dial(t.Context(), rt, srv.URL, "test", nil)
+		_, err := stream.Dial(t.Context(), rt, srv.URL, "test", "", nil)
 		if refused := (*stream.RefusedError)(nil); !errors.As(err, &refused) || refused.Known() != known {
 			t.Errorf("%d: %v", status, err)
 		}
@@ -216,7 +216,7 @@ func TestDialEnds(t *testing.T) {
 	defer cancel()
 	rt := &http.Transport{}
 	defer rt.CloseIdleConnections()
-	if _, err := stream.Dial(ctx, rt, srv.URL, "test", nil); err == nil {
+	if _, err := stream.Dial(ctx, rt, srv.URL, "test", "", nil); err == nil {
 		t.Error("opened a stream")
 	}
 }

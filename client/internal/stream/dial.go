@@ -30,9 +30,10 @@ var errNoWriter = errors.New("the transport does not support upgrades of HTTP/1.
 // handshakeMax bounds the bytes of the hello of a server.
 const handshakeMax = 4 << 10
 
-// Dial opens a stream to server, a base URL. moved is called, in the goroutine that reads, when
+// Dial opens a stream to server, a base URL. token is the client's access token; "" means none.
+// moved is called, in the goroutine that reads, when
 // the server reports that another node leads. The caller must close the connection.
-func Dial(ctx context.Context, rt http.RoundTripper, server, agent string, moved func(frame.Moved)) (*Conn, error) {
+func Dial(ctx context.Context, rt http.RoundTripper, server, agent, token string, moved func(frame.Moved)) (*Conn, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, server+frame.Path, http.NoBody)
 	if err != nil {
 		return nil, fmt.Errorf("make the request: %w", err)
@@ -40,6 +41,9 @@ func Dial(ctx context.Context, rt http.RoundTripper, server, agent string, moved
 	req.Header.Set("Connection", "Upgrade")
 	req.Header.Set("Upgrade", frame.Protocol)
 	req.Header.Set("User-Agent", agent)
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
 	resp, err := rt.RoundTrip(req)
 	if err != nil {
 		return nil, err
