@@ -26,7 +26,7 @@ const (
 	SecurityOn  = "on"  // requests need a token with the right for their route
 )
 
-// SecurityConfig says who may use the API. The zero value is SecurityOff.
+// SecurityConfig limits the use of the API. The zero value is SecurityOff.
 type SecurityConfig struct {
 	Mode string
 	// Programs are patterns of the types whose workers run programs from the payload; only

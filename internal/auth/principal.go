@@ -50,7 +50,7 @@ func ownerOf(identity string) uint64 {
 }
 
 // Has reports whether the principal has one of the rights.
-func (p *Principal) Has(any Right) bool { return p.Rights&any != 0 }
+func (p *Principal) Has(some Right) bool { return p.Rights&some != 0 }
 
 // Scoped reports whether the principal is limited to some types or groups.
 func (p *Principal) Scoped() bool { return len(p.Types) > 0 || len(p.Groups) > 0 }

@@ -67,11 +67,18 @@ func (t *tokens) create() *cobra.Command {
 	ttl, maxPayload := time.Duration(0), units.Size(0)
 	cmd := &cobra.Command{
 		Use:   "create --role ROLE",
-		Short: "Make a token and write it to stdout: nothing else keeps it",
+		Short: "Make a token and write it to stdout",
+		Long: `Makes a token and writes it to stdout. The cluster keeps only its hash: store the token
+now.
+
+` + view.ExitHelp,
 		Example: `  osqueue token create --socket /var/lib/osqueue/admin.sock --role admin --name ops
   osqueue token create --role producer --type mail --type 'film.*' --ttl 720h`,
 		Args: view.UsageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if in.Role == "" {
+				return view.Usagef("osqueue token create: give --role: producer, worker, reader, operator or admin")
+			}
 			in.TTLMs, in.MaxPayload = ttl.Milliseconds(), int64(maxPayload)
 			return t.with(cmd.Context(), func(ctx context.Context, c *client.Client) error {
 				made, err := c.CreateToken(ctx, in)
@@ -92,7 +99,6 @@ func (t *tokens) create() *cobra.Command {
 	f.Int64Var(&in.Burst, "burst", 0, "requests that may come at once")
 	f.Var(&maxPayload, "max-payload", "how large one payload may be; 0 is no limit")
 	units.SpanVar(f, &ttl, "ttl", 0, "lifetime; 0 is endless")
-	_ = cmd.MarkFlagRequired("role")
 	return cmd
 }
 
@@ -109,7 +115,11 @@ func (t *tokens) list() *cobra.Command {
 	return &cobra.Command{
 		Use:   "ls",
 		Short: "List the tokens, without their secrets",
-		Args:  view.UsageArgs(cobra.NoArgs),
+		Long: `Lists the tokens, without their secrets. USED is the last use, recorded about once an
+hour.
+
+` + view.ExitHelp,
+		Args: view.UsageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return t.with(cmd.Context(), func(ctx context.Context, c *client.Client) error {
 				all, err := c.Tokens(ctx)
@@ -147,8 +157,11 @@ func (t *tokens) revoke() *cobra.Command {
 	overlap := time.Duration(0)
 	cmd := &cobra.Command{
 		Use:   "revoke ID",
-		Short: "End a token; requests that wait end within a second",
-		Args:  view.UsageArgs(cobra.ExactArgs(1)),
+		Short: "End a token",
+		Long: `Ends a token on all nodes. Requests that wait with it end within a second.
+
+` + view.ExitHelp,
+		Args: view.UsageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return t.with(cmd.Context(), func(ctx context.Context, c *client.Client) error {
 				if err := c.RevokeToken(ctx, args[0], overlap); err != nil {
@@ -166,8 +179,12 @@ func (t *tokens) rotate() *cobra.Command {
 	overlap, ttl := time.Duration(0), time.Duration(0)
 	cmd := &cobra.Command{
 		Use:   "rotate ID",
-		Short: "Replace a token by a new one with the same rights, and write that to stdout",
-		Args:  view.UsageArgs(cobra.ExactArgs(1)),
+		Short: "Replace a token by a new one with the same rights",
+		Long: `Makes a token with the same rights, and writes it to stdout. The old one stays valid for
+--overlap, so that its users can change.
+
+` + view.ExitHelp,
+		Args: view.UsageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return t.with(cmd.Context(), func(ctx context.Context, c *client.Client) error {
 				made, err := c.RotateToken(ctx, args[0], v1.RotateToken{OverlapMs: overlap.Milliseconds(), TTLMs: ttl.Milliseconds()})

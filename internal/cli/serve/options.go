@@ -57,18 +57,8 @@ func (o *serveOptions) bind(f *pflag.FlagSet) {
 	f.StringVar(&o.httpAddr, "http-addr", "127.0.0.1:8080", "host:port of the HTTP API")
 	f.StringVar(&c.HTTPAdvertise, "http-advertise", "", "host:port by which others reach the HTTP API (default: --http-addr)")
 	f.StringVar(&o.allowedHosts, "allowed-hosts", "", "further host names in URLs of this node, comma separated: names, .example.test for all below it, or any; addresses, localhost, --http-advertise and the names in --peers are allowed always; requests with other names get 421")
-	f.StringVar(&c.RaftAddr, "raft-addr", c.RaftAddr, "host:port for the other nodes")
-	f.StringVar(&c.RaftAdvertise, "raft-advertise", "", "host:port by which the other nodes reach this one (default: --raft-addr)")
-	f.BoolVar(&c.InsecureRaft, "insecure-raft", false, "allow a raft port without certificates on addresses other than loopback; only for private networks")
 	f.StringVar(&o.peers, "peers", "", "all nodes of the cluster as name=host:port of the HTTP API, comma separated (default: this node alone)")
-	f.StringVar(&c.RaftLog, "raft-log", c.RaftLog, "kind of raft log: bolt, wal or memory")
-	units.SpanVar(f, &c.HeartbeatTimeout, "raft-heartbeat", c.HeartbeatTimeout, "silence of the leader after which a follower calls an election")
-	units.SpanVar(f, &c.ElectionTimeout, "raft-election", c.ElectionTimeout, "how long an election may take before the next one")
-	units.SpanVar(f, &c.LeaseTimeout, "raft-lease", c.LeaseTimeout, "how long a leader without a majority stays leader")
-	f.Uint64Var(&c.SnapshotThreshold, "raft-snapshot-threshold", c.SnapshotThreshold, "entries after which the raft log is cut")
-	units.SpanVar(f, &c.SnapshotInterval, "raft-snapshot-interval", c.SnapshotInterval, "how often it is looked whether it is to be cut, up to twice that at random")
-	f.Uint64Var(&c.TrailingLogs, "raft-trailing-logs", c.TrailingLogs, "entries kept behind a cut for followers that lag")
-	units.SpanVar(f, &c.LogStallLimit, "disk-stall-limit", c.LogStallLimit, "how long one write of the raft log may take before the node ends, so that another one leads")
+	o.bindRaft(f)
 	units.SpanVar(f, &c.StateCheck, "state-check-interval", c.StateCheck, "how often the leader has the nodes compare their states; a node with another state than the majority ends; 0 is never")
 	f.Uint32Var(&c.FeatureLevel, "feature-level", 0, "highest feature level that the cluster may take; give it to all nodes to be able to go back to the previous release (default: the highest that all nodes know)")
 	o.tls.bind(f)
@@ -87,6 +77,30 @@ func (o *serveOptions) bind(f *pflag.FlagSet) {
 	units.SpanVar(f, &o.requestWindow, "idempotency-window", units.FromMs(c.Settings.RequestMs), "how long idempotency keys are remembered")
 	f.Int64Var(&c.Settings.RequestCount, "idempotency-keys", c.Settings.RequestCount, "how many idempotency keys are remembered; one whose request named many jobs counts once more for every 10 of them")
 	f.IntVar(&c.EventsKept, "events-kept", c.EventsKept, "how many of the newest events are kept in memory for streams that resume")
+	o.bindHTTP(f)
+	f.StringVar(&o.logLevel, "log-level", "info", "trace, debug, info, warn or error")
+	f.BoolVar(&o.withStdin, "stop-with-stdin", false, "stop when standard input ends: for programs that start nodes and must not leave them behind")
+	f.BoolVar(&o.logJSON, "log-json", false, "write the log as JSON lines")
+}
+
+// bindRaft binds the flags of raft and its log.
+func (o *serveOptions) bindRaft(f *pflag.FlagSet) {
+	c := &o.node
+	f.StringVar(&c.RaftAddr, "raft-addr", c.RaftAddr, "host:port for the other nodes")
+	f.StringVar(&c.RaftAdvertise, "raft-advertise", "", "host:port by which the other nodes reach this one (default: --raft-addr)")
+	f.BoolVar(&c.InsecureRaft, "insecure-raft", false, "allow a raft port without certificates on addresses other than loopback; only for private networks")
+	f.StringVar(&c.RaftLog, "raft-log", c.RaftLog, "kind of raft log: bolt, wal or memory")
+	units.SpanVar(f, &c.HeartbeatTimeout, "raft-heartbeat", c.HeartbeatTimeout, "silence of the leader after which a follower calls an election")
+	units.SpanVar(f, &c.ElectionTimeout, "raft-election", c.ElectionTimeout, "how long an election may take before the next one")
+	units.SpanVar(f, &c.LeaseTimeout, "raft-lease", c.LeaseTimeout, "how long a leader without a majority stays leader")
+	f.Uint64Var(&c.SnapshotThreshold, "raft-snapshot-threshold", c.SnapshotThreshold, "entries after which the raft log is cut")
+	units.SpanVar(f, &c.SnapshotInterval, "raft-snapshot-interval", c.SnapshotInterval, "how often it is looked whether it is to be cut, up to twice that at random")
+	f.Uint64Var(&c.TrailingLogs, "raft-trailing-logs", c.TrailingLogs, "entries kept behind a cut for followers that lag")
+	units.SpanVar(f, &c.LogStallLimit, "disk-stall-limit", c.LogStallLimit, "how long one write of the raft log may take before the node ends, so that another one leads")
+}
+
+// bindHTTP binds the flags that bound HTTP requests, and those of further HTTP services.
+func (o *serveOptions) bindHTTP(f *pflag.FlagSet) {
 	f.Int64Var(&o.bodyLimit, "body-limit", api.DefaultBodyBytes, fmt.Sprintf("largest request body in bytes, at most %d", api.MaxBodyBytes))
 	o.inflightBytes = inflight.DefaultBytes
 	f.Var(&o.inflightBytes, "inflight-bytes", "how much all request bodies and answers that are under way may take together, as in 256MiB; more is refused with 503")
@@ -95,9 +109,6 @@ func (o *serveOptions) bind(f *pflag.FlagSet) {
 	f.IntVar(&o.maxConnections, "max-connections", api.DefaultConnections, "how many HTTP connections may be open; requests on further ones are refused with 503, but for health checks and metrics")
 	f.StringVar(&o.pprofAddr, "pprof-addr", "", "loopback host:port that serves profiles under /debug/pprof/; port 0 takes a free one (default: none)")
 	f.StringVar(&o.dashboard, "ui", uiOn, "dashboard for browsers at /ui: on, read-only (no actions) or off")
-	f.StringVar(&o.logLevel, "log-level", "info", "trace, debug, info, warn or error")
-	f.BoolVar(&o.withStdin, "stop-with-stdin", false, "stop when standard input ends: for programs that start nodes and must not leave them behind")
-	f.BoolVar(&o.logJSON, "log-json", false, "write the log as JSON lines")
 }
 
 // bindBucket binds the flags that pace and bound requests to the bucket.
@@ -122,46 +133,78 @@ func (o *serveOptions) bindBucket(f *pflag.FlagSet) {
 // complete checks the flags together and fills in values that depend on others.
 func (o *serveOptions) complete(g *view.Globals) error {
 	c := &o.node
+	if err := o.completeLog(g); err != nil {
+		return err
+	}
+	c.Version = g.Version
+	c.Clock = nodeClock(c.Logger, g.Getenv)
+	c.BeforeLogWrite = diskFault(g.Getenv)
+	for _, step := range []func() error{
+		o.checkBucketURL,
+		o.security.check,
+		o.completeAddresses,
+		o.checkHTTP,
+		o.completeHosts,
+		o.checkBucket,
+		func() error { return o.pace.complete(o.bucket, c) },
+		o.compat.complete,
+		func() error { return o.tls.complete(c) },
+		o.completeSettings,
+	} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// completeLog makes the logger.
+func (o *serveOptions) completeLog(g *view.Globals) error {
 	level := hclog.LevelFromString(o.logLevel)
 	if level == hclog.NoLevel {
 		return fmt.Errorf("--log-level %q: use trace, debug, info, warn or error", o.logLevel)
 	}
-	c.Logger = hclog.New(&hclog.LoggerOptions{Name: c.Name, Level: level, Output: g.Err, JSONFormat: o.logJSON})
-	c.Version = g.Version
-	c.Clock = nodeClock(c.Logger, g.Getenv)
-	c.BeforeLogWrite = diskFault(g.Getenv)
+	o.node.Logger = hclog.New(&hclog.LoggerOptions{Name: o.node.Name, Level: level, Output: g.Err, JSONFormat: o.logJSON})
 	for _, notice := range o.notices {
-		c.Logger.Warn(notice)
+		o.node.Logger.Warn(notice)
 	}
+	return nil
+}
+
+func (o *serveOptions) checkBucketURL() error {
 	if o.bucket == "" {
 		return errors.New("no --bucket is given: name one, for example --bucket file:///srv/osqueue")
-	}
-	if err := o.security.check(); err != nil {
-		return err
 	}
 	if err := bucketurl.Check(o.bucket); err != nil {
 		return fmt.Errorf("--bucket: %w", err)
 	}
+	return nil
+}
+
+// completeAddresses checks the addresses by which others reach the node, and the peers.
+func (o *serveOptions) completeAddresses() (err error) {
+	c := &o.node
 	if c.HTTPAdvertise == "" {
 		c.HTTPAdvertise = o.httpAddr
 	}
-	if err := advertisable(c.HTTPAdvertise, "--http-advertise"); err != nil {
+	if err = advertisable(c.HTTPAdvertise, "--http-advertise"); err != nil {
 		return err
 	}
 	if c.RaftAdvertise == "" {
-		if err := advertisable(c.RaftAddr, "--raft-advertise"); err != nil {
+		if err = advertisable(c.RaftAddr, "--raft-advertise"); err != nil {
 			return err
 		}
 	}
-	var err error
 	if c.Peers, err = cluster.ParsePeers(o.peers); err != nil {
 		return fmt.Errorf("--peers: %w", err)
 	}
+	return nil
+}
+
+// checkHTTP checks the bounds of HTTP requests, and further HTTP services.
+func (o *serveOptions) checkHTTP() error {
 	if o.bodyLimit <= 0 || o.bodyLimit > api.MaxBodyBytes {
 		return fmt.Errorf("--body-limit %d: must lie between 1 and %d", o.bodyLimit, api.MaxBodyBytes)
-	}
-	if err := checkUI(o.dashboard); err != nil {
-		return err
 	}
 	if o.maxConnections < 1 {
 		return fmt.Errorf("--max-connections %d: must be at least 1", o.maxConnections)
@@ -169,25 +212,10 @@ func (o *serveOptions) complete(g *view.Globals) error {
 	if least := 4 * o.bodyLimit; int64(o.inflightBytes) < least {
 		return fmt.Errorf("--inflight-bytes %d: must be at least %d, four times --body-limit", o.inflightBytes, least)
 	}
-	if err := o.completeHosts(); err != nil {
-		return err
-	}
-	if err := o.checkBucket(); err != nil {
-		return err
-	}
-	if err := o.pace.complete(o.bucket, c); err != nil {
-		return err
-	}
-	if err := o.compat.complete(); err != nil {
-		return err
-	}
-	if err := o.tls.complete(c); err != nil {
-		return err
-	}
 	if err := loopbackOnly(o.pprofAddr); err != nil {
 		return fmt.Errorf("--pprof-addr %q: %w", o.pprofAddr, err)
 	}
-	return o.completeSettings()
+	return checkUI(o.dashboard)
 }
 
 // standbyReads is the number of reads of the bucket a minute that is too small for a standby
