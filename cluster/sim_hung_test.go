@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 	"osqueue/storage"
+	"osqueue/storage/archive"
 	"osqueue/storage/fault"
 	"osqueue/storage/queuefile"
 )
@@ -206,10 +206,7 @@ func (s *simRun) removeObject() func() string {
 		if l := s.a.active(); l != nil && l.Status().ArchiveError != "" {
 			found = l.Status().ArchiveError
 		}
-		if s.documentNames(key) {
-			return "the document names " + key
-		}
-		return ""
+		return s.archiveLacks()
 	})
 	return func() string {
 		if err != nil {
@@ -234,10 +231,24 @@ func (s *simRun) neededObject() string {
 	return keys[s.r.IntN(len(keys))]
 }
 
-func (s *simRun) documentNames(key string) bool {
+// archiveLacks describes an object that the document needs, also through a segment index, and
+// that is missing; "" means that the archive is whole.
+func (s *simRun) archiveLacks() string {
 	doc := s.document()
-	return doc == nil || doc.Large && (doc.Archive.Base.Key == key ||
-		slices.ContainsFunc(doc.Archive.Log, func(ref queuefile.Ref) bool { return ref.Key == key }))
+	if doc == nil {
+		return "there is no document"
+	}
+	if !doc.Large {
+		return ""
+	}
+	found, err := archive.NewAudit(s.hidden).Missing(context.Background(), doc.Archive)
+	switch {
+	case err != nil:
+		return err.Error()
+	case found != nil:
+		return "the document needs " + found.Named
+	}
+	return ""
 }
 
 func (s *simRun) document() *queuefile.Document {

@@ -348,13 +348,21 @@ func TestSimNewLeaderWaitsForItsMachine(t *testing.T) {
 			for _, o := range s.without(lead) {
 				releases = append(releases, o.alive().hold())
 			}
-			begun := s.counts.count("entry applied")
-			time.Sleep(500 * time.Millisecond) // the leader flushes further entries
-			defer s.a.active().gate.block()()
-			time.Sleep(300 * time.Millisecond) // the entries that are committed now are in no document
-			if s.counts.count("entry applied") < begun+10 {
-				s.failf("next to nothing was committed meanwhile")
+			commitSome := func(what string) {
+				begun := s.counts.count("entry applied")
+				if err := simAwait(10*time.Second, func() string {
+					if s.counts.count("entry applied") < begun+5 {
+						return "next to nothing is committed " + what
+					}
+					return ""
+				}); err != nil {
+					s.failf("%v", err)
+				}
 			}
+			commitSome("before the flush")
+			time.Sleep(500 * time.Millisecond) // the leader flushes these entries
+			defer s.a.active().gate.block()()
+			commitSome("after the last flush")
 			lead.crash()
 			for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 				if l := s.a.active(); l != nil {

@@ -108,7 +108,7 @@ const docKey = "queue.json"
 // dead. A broker whose heartbeat in the seed is younger is alive.
 const silence = 5 * time.Second
 
-var seededFlags = []string{"--broker-timeout", silence.String(), "--broker-heartbeat", "1s"}
+var seededFlags = []string{"--cors-origins", "any", "--broker-timeout", silence.String(), "--broker-heartbeat", "1s"}
 
 func (s *seeder) start(ctx context.Context, seed []byte) (started bool, at player.Servers, err error) {
 	if s.last != nil {

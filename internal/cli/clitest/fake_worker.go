@@ -12,7 +12,8 @@ func (q *Fake) reports(mux *http.ServeMux) {
 	batch := func(change func(j *v1.Job, result json.RawMessage, reason string)) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			var in struct {
-				WorkerID *string `json:"workerId"`
+				WorkerID *string       `json:"workerId"`
+				Claim    *v1.NextClaim `json:"claim"` // gets nothing, as if no job were available
 				Jobs     []struct {
 					v1.CompleteLease
 					Error     string `json:"error"`
